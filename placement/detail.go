@@ -120,6 +120,9 @@ const (
 	PodLevelUndecided
 	// DevicesUndecided: somebody else hands out the devices, and the pod wants them placed.
 	DevicesUndecided
+	// DevicesNowhere: the pod counts devices by NUMA node, and the kubelet's plugin does not say of
+	// each on which one it is. Only with Config.GuardDefects: no kubelet refuses for that.
+	DevicesNowhere
 	// NoDevices: too few devices are free.
 	NoDevices
 	// NotTogether: enough devices are free, but not where they lie together as the pod wants.
@@ -248,6 +251,8 @@ var rules = [details]struct {
 		"write the resources at the containers, or use nodes where the kubelet decides"},
 	DevicesUndecided: {InvalidRequest, "DevicesUndecided", "the pod wants its devices placed, and another plugin than Berth's hands them out",
 		"have Berth's plugin offer the devices, use nodes where the kubelet decides, or leave the wish out"},
+	DevicesNowhere: {NoBerth, "DevicesNowhere", "berth.dev/devices wants so many devices on each NUMA node, and the device plugin does not say of each device on which one NUMA node it is",
+		"use nodes whose device plugin says so, or nodes with authority berth, or leave the wish out"},
 	NoDevices: {NoBerth, "NoDevices", "too few devices are left",
 		"ask for fewer devices, or wait until others end"},
 	NotTogether: {NoBerth, "NotTogether", "enough devices are free, but not at one place as the pod wants them",

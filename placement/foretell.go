@@ -1,5 +1,7 @@
 package placement
 
+import "slices"
+
 // Foresight says whether a kubelet is sure to put a pod, if it admits it, on as many NUMA nodes as
 // the pod's Rules say.
 type Foresight uint8
@@ -21,6 +23,12 @@ const (
 	PinsOpen
 	// DistanceOpen: the kubelet does not go by distances (prefer-closest-numa-nodes).
 	DistanceOpen
+	// OtherDevices: all devices of a resource are sure to be on one NUMA node, and they are not as
+	// many as the pod wants there.
+	OtherDevices
+	// ClaimsOpen: not the kubelet chooses the devices of a resource, but a driver
+	// (DeviceRequest.Claimed).
+	ClaimsOpen
 )
 
 // Foretell says whether the kubelet puts the pod on the nearest Rules.NUMANodes, and on how many it
@@ -69,7 +77,7 @@ func (m *Model) foretellEach(r *Request) (f Foresight, width int) {
 	f = PinsOpen
 	for c := range r.Containers {
 		cpus := m.exclusiveCPUs(r, c)
-		if cpus == 0 && !m.pinsMemory(r, c) && len(r.Containers[c].Devices) == 0 {
+		if !m.holds(r, c) {
 			continue
 		}
 		if f == Foretold && r.Rules.Scope != ContainerScope {
@@ -95,6 +103,77 @@ func (m *Model) foretellWidth(cpus int) (Foresight, int) {
 		return Foretold, 1
 	}
 	return Foretold, m.fewestForCPUs(cpus)
+}
+
+// ForetellDevices says whether the kubelet gives the pod Rules.Devices.PerNode devices of each
+// resource on each NUMA node, and of which resource it does not where the answer is OtherDevices or
+// ClaimsOpen. single-numa-node puts devices on one NUMA node (filterSingleNumaHints), and those
+// that the hint was made for are there (generateDeviceTopologyHints). It only looks at devices that
+// have a NUMA node; whether they have is the state's to say (DevicesNowhere).
+func (m *Model) ForetellDevices(r *Request) (f Foresight, resource string) {
+	n := int64(r.Rules.Devices.PerNode)
+	switch {
+	case n == 0 || m.authority != AuthorityKubelet:
+		return Foretold, ""
+	case m.own.Policy != PolicySingleNUMANode:
+		return PolicyOpen, ""
+	}
+	holders := 0
+	for c := range r.Containers {
+		if m.holds(r, c) {
+			holders++
+		}
+		for i := range r.Containers[c].Devices {
+			d := &r.Containers[c].Devices[i]
+			asked := d.Count
+			if m.own.Scope == PodScope {
+				asked = r.peakDevices(d.Resource)
+			}
+			switch {
+			case d.Count == 0:
+			case d.Claimed:
+				return ClaimsOpen, d.Resource
+			case asked != n:
+				return OtherDevices, d.Resource
+			}
+		}
+	}
+	if holders > 1 && m.own.Scope != PodScope && r.Rules.Scope != ContainerScope {
+		return ScopeOpen, ""
+	}
+	return Foretold, ""
+}
+
+// peakDevices is how many devices of a resource the pod's containers hold at one time.
+func (r *Request) peakDevices(resource string) int64 {
+	var sum podSum[int64]
+	for c := range r.Containers {
+		sum.add(r.Containers[c].Kind, r.Containers[c].devices(resource))
+	}
+	return sum.peak()
+}
+
+// holds says whether the kubelet pins anything for container c.
+func (m *Model) holds(r *Request, c int) bool {
+	return m.exclusiveCPUs(r, c) > 0 || m.pinsMemory(r, c) || len(r.Containers[c].Devices) > 0
+}
+
+// nowhere returns the first resource of which the pod wants so many devices on each NUMA node,
+// while not all of the kubelet's are on one each, and the container that asks for it. A pod that is
+// admitted already keeps what it has.
+func (s *State) nowhere(r *Request) (c int, resource string, found bool) {
+	if r.Rules.Devices.PerNode == 0 || s.m.authority != AuthorityKubelet || !s.m.guard || s.Has(r.UID) {
+		return 0, "", false
+	}
+	for c := range r.Containers {
+		for i := range r.Containers[c].Devices {
+			d := &r.Containers[c].Devices[i]
+			if p := s.poolIndex(d.Resource); d.Count > 0 && (p < 0 || slices.ContainsFunc(s.pools[p].source.Devices, func(d Device) bool { return !d.HasTopology || d.NUMA.Len() != 1 })) {
+				return c, d.Resource, true
+			}
+		}
+	}
+	return 0, "", false
 }
 
 // pinsMemory says whether the memory manager gives container c memory.

@@ -1,6 +1,7 @@
 package placement_test
 
 import (
+	"cmp"
 	"testing"
 
 	"github.com/berth-dev/berth/placement"
@@ -103,5 +104,207 @@ func TestForetold(t *testing.T) {
 	}
 	if admitted < 500 || wide < 100 {
 		t.Errorf("%d admitted, %d of them on several NUMA nodes: want more", admitted, wide)
+	}
+}
+
+// TestForetellDevices are the answers, one by one, of kubelets with single-numa-node unless it says
+// otherwise.
+func TestForetellDevices(t *testing.T) {
+	const gpu, nic = "example.com/gpu", "example.com/nic"
+	with := func(name string, kind placement.ContainerKind, milli, gpus, nics int64) placement.ContainerRequest {
+		c := app(name, milli, 1)
+		c.Kind, c.Devices = kind, []placement.DeviceRequest{{Resource: gpu, Count: gpus}}
+		if nics >= 0 {
+			c.Devices = append(c.Devices, placement.DeviceRequest{Resource: nic, Count: nics})
+		}
+		return c
+	}
+	two := placement.Rules{Devices: placement.DeviceRules{PerNode: 2}}
+	each := placement.Rules{Scope: placement.ContainerScope, Devices: placement.DeviceRules{PerNode: 2}}
+	for _, c := range []struct {
+		name, policy, scope string
+		r                   placement.Request
+		want                placement.Foresight
+		resource            string
+	}{
+		{name: "two of one", r: guaranteed("x", two, with("a", placement.App, 1000, 2, -1))},
+		{name: "two of both", r: guaranteed("x", two, with("a", placement.App, 1000, 2, 2))},
+		{name: "two and none", r: guaranteed("x", two, with("a", placement.App, 1000, 2, 0))},
+		{name: "two and one", r: guaranteed("x", two, with("a", placement.App, 1000, 2, 1)), want: placement.OtherDevices, resource: nic},
+		{name: "four", r: guaranteed("x", two, with("a", placement.App, 1000, 4, -1)), want: placement.OtherDevices, resource: gpu},
+		{name: "nothing said", policy: "none", r: guaranteed("x", placement.Rules{}, with("a", placement.App, 1000, 4, -1))},
+		{name: "none", policy: "none", r: guaranteed("x", two, with("a", placement.App, 1000, 2, -1)), want: placement.PolicyOpen},
+		{name: "restricted", policy: "restricted", r: guaranteed("x", two, with("a", placement.App, 1000, 2, -1)), want: placement.PolicyOpen},
+		{name: "beside shared CPUs", r: guaranteed("x", two, with("a", placement.App, 1000, 2, -1), app("b", 500, 1))},
+		{name: "beside CPUs", r: guaranteed("x", two, with("a", placement.App, 1000, 2, -1), app("b", 1000, 1)), want: placement.ScopeOpen},
+		{name: "each its own", r: guaranteed("x", each, with("a", placement.App, 1000, 2, -1), with("b", placement.App, 1000, 2, 2))},
+		{name: "each half", r: guaranteed("x", each, with("a", placement.App, 1000, 1, -1), with("b", placement.App, 1000, 1, -1)), want: placement.OtherDevices, resource: gpu},
+		{name: "as one", scope: "pod", r: guaranteed("x", two, with("a", placement.App, 1000, 1, 2), with("b", placement.App, 1000, 1, -1))},
+		{name: "one after the other", scope: "pod", r: guaranteed("x", two, with("i", placement.Init, 1000, 2, -1), with("a", placement.App, 1000, 1, -1))},
+		{name: "as one, four", scope: "pod", r: guaranteed("x", two, with("a", placement.App, 1000, 2, -1), with("b", placement.App, 1000, 2, -1)), want: placement.OtherDevices, resource: gpu},
+		{name: "Burstable", r: placement.Request{UID: "x", Rules: two, Containers: []placement.ContainerRequest{with("a", placement.App, 1000, 2, -1), app("b", 1000, 1)}}},
+	} {
+		m, err := placement.NewModel(machine{2, 2, 4, 1, 16 << 30, 0}.view(), placement.Config{CPUManagerPolicy: "static", ReservedMilliCPU: 1000,
+			TopologyManagerPolicy: cmp.Or(c.policy, "single-numa-node"), TopologyManagerScope: c.scope})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, resource := m.ForetellDevices(&c.r); got != c.want || resource != c.resource {
+			t.Errorf("%s: %d %q, want %d %q", c.name, got, resource, c.want, c.resource)
+		}
+	}
+}
+
+// TestDevicesForetold: whatever a kubelet has handed out, a pod that is let in has as many devices
+// as it wants on each of its NUMA nodes; and where each device is on one NUMA node, the kubelet's
+// own reasons alone keep it out.
+func TestDevicesForetold(t *testing.T) {
+	admitted, nowhere, several := 0, 0, 0
+	for seed := range uint64(8000) {
+		live(t, seed, func(w *world) {
+			pools := w.state.Snapshot().Devices
+			if w.cfg.TopologyManagerPolicy != "single-numa-node" || len(pools) == 0 {
+				return
+			}
+			state, where, plain := w.state.Clone(), map[string]topology.NUMASet{}, true
+			if w.r.IntN(4) > 0 { // the plugin says it of each device now
+				for i := range pools[0].Devices {
+					dev := &pools[0].Devices[i]
+					dev.HasTopology, dev.NUMA = true, topology.NewNUMASet(pick(w.r, w.view.Nodes...).ID)
+				}
+				state.SetPool(pools[0])
+			}
+			for _, dev := range pools[0].Devices {
+				if where[dev.ID] = dev.NUMA; !dev.HasTopology || dev.NUMA.Len() != 1 {
+					plain = false
+				}
+			}
+			r := w.request()
+			if w.r.IntN(3) == 0 {
+				r.Rules.Scope = placement.ContainerScope
+			}
+			r.Rules.Devices.PerNode = uint8(1 + w.r.IntN(2))
+			wordless := r
+			wordless.Rules = placement.Rules{}
+			var d placement.Decision
+			before := placement.Admit(state, &wordless)
+			if f, _ := w.model.ForetellDevices(&r); f != placement.Foretold || !w.model.Keeps(r.Rules) {
+				return
+			}
+			v := placement.Decide(state, &r, &d)
+			switch {
+			case v.Detail == placement.DevicesNowhere && plain:
+				t.Fatalf("seed %d: refused though each device is on one NUMA node: %+v", seed, pools)
+			case v.Detail == placement.DevicesNowhere:
+				nowhere++
+				return
+			case v != before:
+				t.Fatalf("seed %d: %+v, and without the word %+v", seed, v, before)
+			case !v.OK():
+				return
+			}
+			check := func(name string, of []placement.ContainerDecision) {
+				var held, on topology.NUMASet
+				ids := map[string]bool{}
+				for i := range of {
+					c := of[i]
+					for _, a := range c.Devices {
+						for _, id := range a.IDs {
+							ids[id] = true
+							on |= where[id]
+						}
+					}
+					c.Devices = nil
+					held |= w.heldBy(&c, nil)
+				}
+				if len(ids) > 0 && (len(ids) != int(r.Rules.Devices.PerNode) || (held|on).Len() != 1 || on.Len() != 1) {
+					t.Fatalf("seed %d: %s has devices %v on %v and the rest on %v: %+v: %+v", seed, name, ids, on, held, r, d)
+				}
+				if len(ids) > 0 {
+					admitted++
+				}
+				if len(ids) > 0 && len(of) > 1 {
+					several++
+				}
+			}
+			if r.Rules.Scope != placement.ContainerScope {
+				check("the pod", d.Containers)
+				return
+			}
+			for i := range d.Containers {
+				check(d.Containers[i].Name, d.Containers[i:i+1])
+			}
+		})
+	}
+	if admitted < 150 || nowhere < 100 || several < 50 {
+		t.Errorf("%d admitted, %d of several containers, and %d refused for their devices: want more", admitted, several, nowhere)
+	}
+}
+
+// TestDevicesNowhere: a device plugin that does not say of each device on which one NUMA node it is
+// has the pod refused, by the resource. Where nobody guards the node it is as the kubelet has it.
+func TestDevicesNowhere(t *testing.T) {
+	const gpu = "example.com/gpu"
+	on := func(nodes ...topology.NUMAID) placement.Device {
+		return placement.Device{HasTopology: true, NUMA: topology.NewNUMASet(nodes...)}
+	}
+	r := guaranteed("x", placement.Rules{Devices: placement.DeviceRules{PerNode: 2}}, app("first", 500, 1), app("main", 1000, 1))
+	r.Containers[1].Devices = []placement.DeviceRequest{{Resource: gpu, Count: 2}}
+	for _, c := range []struct {
+		name     string
+		devices  []placement.Device
+		wordless bool
+		alone    bool // without a guard
+		none     bool // no plugin at all
+		refused  bool
+	}{
+		{name: "one each", devices: []placement.Device{on(0), on(0), on(1)}},
+		{name: "one nowhere", devices: []placement.Device{on(0), on(0), {}}, refused: true},
+		{name: "one on two", devices: []placement.Device{on(0), on(0), on(0, 1)}, refused: true},
+		{name: "a topology without nodes", devices: []placement.Device{on(0), on(0), on()}, refused: true},
+		{name: "no plugin", none: true, refused: true},
+		{name: "no word", devices: []placement.Device{{}, {}}, wordless: true},
+		{name: "no guard", devices: []placement.Device{{}, {}}, alone: true},
+	} {
+		m, err := placement.NewModel(two8.view(), placement.Config{CPUManagerPolicy: "static", ReservedMilliCPU: 1000, TopologyManagerPolicy: "single-numa-node", GuardDefects: !c.alone})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, ask := m.NewState(), r
+		if c.wordless {
+			ask.Rules = placement.Rules{}
+		}
+		for i := range c.devices {
+			c.devices[i].ID = string(rune('a' + i))
+		}
+		if !c.none {
+			s.SetPool(placement.DevicePool{Resource: gpu, Preference: placement.SortedPreference, Devices: c.devices})
+		}
+		v := placement.Admit(s, &ask)
+		if got := v.Detail == placement.DevicesNowhere; got != c.refused || !got && !v.OK() || got && v.Scarcity != placement.Unresolvable {
+			t.Errorf("%s: %+v", c.name, v)
+		}
+		const want = "container main: example.com/gpu: berth.dev/devices wants so many devices on each NUMA node, and the device plugin does not say of each device on which one NUMA node it is (NoBerth)"
+		if got := placement.Explain(s, &ask).String(); c.refused && got != want || !c.refused && got != "admitted" {
+			t.Errorf("%s: %q", c.name, got)
+		}
+	}
+
+	// A pod that is there already is admitted again by a kubelet that starts.
+	m, err := placement.NewModel(two8.view(), placement.Config{TopologyManagerPolicy: "single-numa-node", GuardDefects: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := m.NewState()
+	s.SetPool(placement.DevicePool{Resource: gpu, Preference: placement.SortedPreference, Devices: []placement.Device{{ID: "a"}, {ID: "b"}}})
+	var d placement.Decision
+	before := r
+	before.Rules = placement.Rules{}
+	if v := placement.Decide(s, &before, &d); !v.OK() {
+		t.Fatal(v)
+	}
+	s.Commit(&before, &d)
+	if v := placement.Admit(s, &r); !v.OK() {
+		t.Errorf("admitted again: %+v", v)
 	}
 }

@@ -100,6 +100,11 @@ func Explain(s *State, r *Request) Refusal {
 	if v.Detail == ProviderElsewhere {
 		return m.explainForeign(r, out, &v)
 	}
+	if v.Detail == DevicesNowhere {
+		c, resource, _ := s.nowhere(r)
+		out.Container, out.Rule = r.Containers[c].Name, resource+": "+out.Rule
+		return out
+	}
 	if v.OK() || v.Reason == InvalidRequest {
 		return out
 	}

@@ -134,8 +134,11 @@ type DeviceRules struct {
 }
 
 // insist says whether a node has to know where devices lie.
-func (r *DeviceRules) insist() bool {
-	return r.SameHow == joint.Required || r.OnePerFunction != 0 || r.All != 0 || r.PerNode != 0
+func (r *DeviceRules) insist() bool { return r.insistOnCards() || r.PerNode != 0 }
+
+// insistOnCards says whether it has to know more of them than their NUMA nodes.
+func (r *DeviceRules) insistOnCards() bool {
+	return r.SameHow == joint.Required || r.OnePerFunction != 0 || r.All != 0
 }
 
 func (r *DeviceRules) sane() bool {
@@ -281,7 +284,7 @@ func (m *Model) Misses(r Rules) Wish {
 		return WishShares
 	case r.PinMemory && !m.set.memory:
 		return WishPinnedMemory
-	case r.Devices.insist():
+	case r.Devices.insistOnCards():
 		return WishDevices
 	}
 	return NoWish

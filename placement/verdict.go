@@ -26,7 +26,8 @@ const (
 	KubeletDefect
 	// InvalidRequest: the request cannot be evaluated (negative, absurd or unparsable amounts).
 	InvalidRequest
-	// NoBerth: there is no place for the pod where Berth decides; never the kubelet's reason.
+	// NoBerth: there is no place for the pod where Berth decides, or Berth does not send it to a
+	// kubelet that would take it; never the kubelet's reason.
 	NoBerth
 )
 

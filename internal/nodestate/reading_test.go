@@ -287,6 +287,11 @@ func TestSightingOf(t *testing.T) {
 	if s, err := SightingOf(pod); err != nil || s.Ignored == nil || s.Promise != nil || !s.Ending {
 		t.Errorf("with a placement that is none: %+v, %v", s, err)
 	}
+	delete(pod.Annotations, wire.PlacementAnnotation)
+	pod.Annotations[wire.DevicesAnnotation], pod.Annotations[wire.NUMANodesAnnotation] = "perNUMANode=2", "1"
+	if s, err := SightingOf(pod); err != nil || s.Request.Rules != (placement.Rules{NUMANodes: 1}) {
+		t.Errorf("bound by others, to where nobody asked for its devices' NUMA nodes: %+v, %v", s, err)
+	}
 	pod.Spec.Containers[0].Resources = wholeCPUs("-2")
 	var field *wire.FieldError
 	if _, err := SightingOf(pod); !errors.As(err, &field) {

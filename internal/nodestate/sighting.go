@@ -50,6 +50,9 @@ func SightingOf(pod *corev1.Pod) (Sighting, error) {
 		s.Turn, s.Report = int64(p.Sequence), p.Report
 		s.Promise = &ledger.Promise{Decision: p.Decision, Exact: p.Certainty == wire.Exact}
 	}
+	if s.Promise == nil { // nobody asked whether the node keeps that, and no kubelet refuses for it
+		s.Request.Rules.Devices.PerNode = 0
+	}
 	return s, nil
 }
 

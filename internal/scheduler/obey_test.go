@@ -12,6 +12,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/internal/scheduler/nodes"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
 )
@@ -323,6 +324,52 @@ func TestNUMANodesAreCounted(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestDevicesAreCounted: so many devices on each NUMA node are given where Berth decides, and where
+// the kubelet's configuration settles it and its plugin tells NUMA nodes. Where the plugin does not
+// the pod is refused with that, and woken once it does.
+func TestDevicesAreCounted(t *testing.T) {
+	f := newFixture(t)
+	f.devices(false)
+	ask := func(n string) *corev1.Pod {
+		pod := asking(pinned("x", 2), n)
+		pod.Annotations = map[string]string{wire.DevicesAnnotation: "perNUMANode=2"}
+		return pod
+	}
+	filter := func(pod *corev1.Pod) string {
+		state := newCycleData()
+		if _, s := f.PreFilter(t.Context(), state, pod, nil); !s.IsSuccess() {
+			t.Fatal(s)
+		}
+		return f.Filter(t.Context(), state, pod, nodeObject("n")).Message()
+	}
+	if got := filter(ask("2")); got != "" {
+		t.Errorf("two of two on each: %s", got)
+	}
+	if got, want := filter(ask("4")), "its kubelet puts all "+gpuName+" that the pod asks for on one NUMA node"; !strings.Contains(got, want) {
+		t.Errorf("four: %q, want %q", got, want)
+	}
+	pools := f.state.Snapshot().Devices
+	told := slices.Clone(pools[0].Devices)
+	for i := range pools[0].Devices {
+		pools[0].Devices[i].HasTopology, pools[0].Devices[i].NUMA = false, 0
+	}
+	f.state.SetPool(pools[0])
+	f.feed.ReportSeen(f.topology())
+	pod := ask("2")
+	if got, want := filter(pod), placement.DevicesNowhere.Text()+", even when empty"; got != "no berth for the pod: "+want {
+		t.Errorf("nowhere: %q, want %q", got, want)
+	}
+	n := f.table.Named("n")
+	f.blame(pod, nil, []*nodes.Node{n})
+	woken := f.wakes()
+	pools[0].Devices = told
+	f.state.SetPool(pools[0])
+	f.feed.ReportSeen(f.topology())
+	if len(woken) != 1 {
+		t.Errorf("woken %d times by a plugin that tells NUMA nodes", len(woken))
 	}
 }
 

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -20,10 +21,7 @@ const PolicyAnnotation = "berth.dev/policy"
 func Unmet(m *placement.Model, asked *placement.Request) string {
 	r := asked.Rules
 	if m.Keeps(r) {
-		if r.NUMANodes == 0 {
-			return ""
-		}
-		return unforetold(m, asked)
+		return cmp.Or(unforetold(m, asked), devicesUnforetold(m, asked))
 	}
 	if w := m.Misses(r); w != placement.NoWish {
 		if m.Decides() && w == placement.WishPinnedMemory {

@@ -202,13 +202,13 @@ var missing = map[placement.Wish]struct{ key, lack string }{
 	placement.WishExclusiveNUMA: {ExclusiveAnnotation, "a way to keep a NUMA node for one pod: it needs a node with authority berth"},
 	placement.WishL3:            {L3Annotation, "a way to insist on level-3 caches: it needs a node with authority berth"},
 	placement.WishPinnedMemory:  {MemoryAnnotation, "the memory manager Static"},
-	placement.WishDevices:       {DevicesAnnotation, "a way to choose devices by switch, root complex or function, or to count them by NUMA node: it needs a node with authority berth"},
+	placement.WishDevices:       {DevicesAnnotation, "a way to choose devices by switch, root complex or function: it needs a node with authority berth"},
 }
 
 // unmetWish says why a node whose kubelet decides is not for the pod.
 func unmetWish(w placement.Wish, r *placement.Rules) string {
 	m := missing[w]
-	if w == placement.WishDevices && r.Devices.SameHow != joint.Required && r.Devices.PerNode == 0 {
+	if w == placement.WishDevices && r.Devices.SameHow != joint.Required {
 		m.key = FunctionsAnnotation
 	}
 	return "its kubelet lacks " + m.lack + ", which the pod's " + m.key + " insists on"
@@ -217,8 +217,11 @@ func unmetWish(w placement.Wish, r *placement.Rules) string {
 // unforetold says why a node whose kubelet decides is not sure to put the pod on as many NUMA nodes
 // as it wants; "" where it is.
 func unforetold(m *placement.Model, r *placement.Request) string {
-	f, width := m.Foretell(r)
 	n := r.Rules.NUMANodes
+	if n == 0 {
+		return ""
+	}
+	f, width := m.Foretell(r)
 	insists := fmt.Sprintf("and the pod's %s insists on %d", NUMANodesAnnotation, n)
 	switch f {
 	case placement.Foretold:
@@ -237,6 +240,29 @@ func unforetold(m *placement.Model, r *placement.Request) string {
 	}
 	return "its kubelet pins no CPUs for the pod, or for a container with memory or devices, from which the number of NUMA nodes would follow, " +
 		insists + ": it needs a node with authority berth"
+}
+
+// devicesUnforetold says why a node whose kubelet decides is not sure to give the pod as many
+// devices on each NUMA node as it wants; "" where it is, as far as its configuration goes.
+func devicesUnforetold(m *placement.Model, r *placement.Request) string {
+	n := r.Rules.Devices.PerNode
+	if n == 0 {
+		return ""
+	}
+	f, resource := m.ForetellDevices(r)
+	insists := fmt.Sprintf("and the pod's %s insists on %d of each resource on each", DevicesAnnotation, n)
+	switch f {
+	case placement.Foretold:
+		return ""
+	case placement.OtherDevices:
+		return fmt.Sprintf("its kubelet puts all %s that the pod asks for on one NUMA node, %s: another number needs a node with authority berth", resource, insists)
+	case placement.ClaimsOpen:
+		return fmt.Sprintf("a ResourceClaim provides %s there, whatever the NUMA node, %s: it needs a node with authority berth", resource, insists)
+	case placement.ScopeOpen:
+		return fmt.Sprintf("its kubelet chooses a NUMA node for each container by itself, %s of all of them: it needs the scope pod, or a node with authority berth", insists)
+	}
+	return fmt.Sprintf("its kubelet's policy %s leaves open on how many NUMA nodes devices are, %s: it needs single-numa-node, or a node with authority berth",
+		m.Rules().Policy, insists)
 }
 
 func plural(n int) string {

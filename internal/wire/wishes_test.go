@@ -170,6 +170,55 @@ func TestUnforetold(t *testing.T) {
 	}
 }
 
+// TestDevicesUnforetold: which kubelets are sure to give two devices of each resource on each NUMA
+// node, and what the others lack.
+func TestDevicesUnforetold(t *testing.T) {
+	view, err := placement.ViewOf(shapes.Machine("package:2 numa:2 core:4 pu:1 mem:16Gi dist:10,12,32"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const insists = ", and the pod's berth.dev/devices insists on 2 of each resource on each"
+	for _, c := range []struct {
+		policy, scope string
+		number        string // in the pod's words, where it says any
+		counts        []int64
+		claimed       bool
+		want          string
+	}{
+		{policy: "single-numa-node", counts: []int64{2}},
+		{policy: "single-numa-node", number: "1", counts: []int64{2}},
+		{policy: "single-numa-node", scope: "pod", counts: []int64{1, 1}},
+		{policy: "single-numa-node", number: "2", counts: []int64{2}, want: "its kubelet uses 1 NUMA node for such a pod, and the pod's berth.dev/numa-nodes insists on 2: another number needs a node with authority berth"},
+		{policy: "single-numa-node", counts: []int64{4}, want: "its kubelet puts all nvidia.com/gpu that the pod asks for on one NUMA node" + insists + ": another number needs a node with authority berth"},
+		{policy: "single-numa-node", counts: []int64{1, 1}, want: "its kubelet puts all nvidia.com/gpu that the pod asks for on one NUMA node" + insists + ": another number needs a node with authority berth"},
+		{policy: "single-numa-node", counts: []int64{2, 2}, want: "its kubelet chooses a NUMA node for each container by itself" + insists + " of all of them: it needs the scope pod, or a node with authority berth"},
+		{policy: "single-numa-node", counts: []int64{2}, claimed: true, want: "a ResourceClaim provides nvidia.com/gpu there, whatever the NUMA node" + insists + ": it needs a node with authority berth"},
+		{policy: "restricted", counts: []int64{2}, want: "its kubelet's policy restricted leaves open on how many NUMA nodes devices are" + insists + ": it needs single-numa-node, or a node with authority berth"},
+	} {
+		m, err := placement.NewModel(view, placement.Config{CPUManagerPolicy: "static", ReservedMilliCPU: 1000, TopologyManagerPolicy: c.policy, TopologyManagerScope: c.scope})
+		if err != nil {
+			t.Fatal(err)
+		}
+		pod := podAsking(map[string]string{DevicesAnnotation: "perNUMANode=2"})
+		if c.number != "" {
+			pod.Annotations[NUMANodesAnnotation] = c.number
+		}
+		pod.Spec.Containers = nil
+		for i, n := range c.counts {
+			limits := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1"), corev1.ResourceMemory: resource.MustParse("1Gi"), "nvidia.com/gpu": *resource.NewQuantity(n, resource.DecimalSI)}
+			pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Name: fmt.Sprint("c", i), Resources: corev1.ResourceRequirements{Limits: limits}})
+		}
+		ask, err := ReadPod(pod)
+		if err != nil || ask.RulesErr != nil {
+			t.Fatal(err, ask.RulesErr)
+		}
+		ask.Request.Containers[0].Devices[0].Claimed = c.claimed
+		if got := Unmet(m, &ask.Request); got != c.want {
+			t.Errorf("%+v: %q", c, got)
+		}
+	}
+}
+
 // TestUnmetWishes names what a kubelet lacks.
 func TestUnmetByNodesThatBind(t *testing.T) {
 	view, err := placement.ViewOf(shapes.Machine(shapes.Xeon6130))
@@ -207,7 +256,8 @@ func TestUnmetWishes(t *testing.T) {
 		ExclusiveAnnotation + "=core":        "its kubelet lacks the option full-pcpus-only of a static CPU manager, which the pod's berth.dev/exclusive insists on",
 		ExclusiveAnnotation + "=numa":        "its kubelet lacks a way to keep a NUMA node for one pod: it needs a node with authority berth, which the pod's berth.dev/exclusive insists on",
 		L3Annotation + "=required":           "its kubelet lacks a way to insist on level-3 caches: it needs a node with authority berth, which the pod's berth.dev/l3 insists on",
-		DevicesAnnotation + "=perNUMANode=2": "its kubelet lacks a way to choose devices by switch, root complex or function, or to count them by NUMA node: it needs a node with authority berth, which the pod's berth.dev/devices insists on",
+		DevicesAnnotation + "=perNUMANode=2": "its kubelet's policy none leaves open on how many NUMA nodes devices are, and the pod's berth.dev/devices insists on 2 of each resource on each: it needs single-numa-node, or a node with authority berth",
+		DevicesAnnotation + "=same-switch":   "its kubelet lacks a way to choose devices by switch, root complex or function: it needs a node with authority berth, which the pod's berth.dev/devices insists on",
 		MemoryAnnotation + "=pinned":         "its kubelet lacks the memory manager Static, which the pod's berth.dev/memory insists on",
 		CPUsAnnotation + "=spread,preferred": "",
 		L3Annotation + "=preferred":          "",
