@@ -3,8 +3,10 @@ package web
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"net/http"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -276,9 +278,32 @@ type waitingGroup struct {
 	Message string `json:"message"`
 	// Gang is the gang that all of them belong to; nil where none has a page.
 	Gang *foundGang `json:"gang,omitempty"`
+	// Said is what the nodes say now to the first of Pods; nil where they were not asked.
+	Said []said `json:"said,omitempty"`
 	// Count is of all; Pods are the oldest of them.
 	Count int     `json:"count"`
 	Pods  []found `json:"pods"`
+}
+
+// said is nodes that say the same.
+type said struct {
+	Answer  string `json:"answer"`
+	Message string `json:"message"`
+	Advice  string `json:"advice,omitempty"`
+	// Count is of all; Nodes are the first of them.
+	Count int      `json:"count"`
+	Nodes []string `json:"nodes"`
+}
+
+// maxSaid bounds how many nodes that say the same are named.
+const maxSaid = 12
+
+func saidBy(groups []survey.Group) (out []said) {
+	for i := range groups {
+		g := &groups[i]
+		out = append(out, said{g.Answer, g.Message, g.Advice, len(g.Nodes), g.Nodes[:min(len(g.Nodes), maxSaid)]})
+	}
+	return out
 }
 
 // foundGang is what leads to the page of a gang.
@@ -332,6 +357,38 @@ func (s *Server) pending(r *http.Request, v Viewer) (any, error) {
 			g.Pods = append(g.Pods, foundPod(p))
 		}
 	}
-	slices.SortStableFunc(groups, func(a, b *waitingGroup) int { return cmp.Compare(b.Count, a.Count) })
+	slices.SortStableFunc(groups, moreWait)
+	if done, err := s.explains.take(); err == nil { // else the scheduler's own words have to do
+		groups = s.askNodes(r.Context(), groups)
+		done()
+	}
 	return map[string]any{"total": len(waiting), "groups": groups}, nil
+}
+
+func moreWait(a, b *waitingGroup) int { return cmp.Compare(b.Count, a.Count) }
+
+// maxAsked bounds for how many groups of pods that wait all nodes are asked.
+const maxAsked = 8
+
+// askNodes asks the nodes about the oldest pod of each group that the scheduler found no node for,
+// and joins groups to which they say the same: events differ by what other plugins counted.
+func (s *Server) askNodes(ctx context.Context, groups []*waitingGroup) []*waitingGroup {
+	out, asked := []*waitingGroup{}, 0
+	for _, g := range groups {
+		if g.Reason == corev1.PodReasonUnschedulable && asked < maxAsked {
+			asked++
+			if e, err := s.Live.Explain(ctx, g.Pods[0].Namespace, g.Pods[0].Name); err == nil {
+				g.Said = saidBy(e.Groups)
+			}
+		}
+		at := slices.IndexFunc(out, func(o *waitingGroup) bool { return g.Said != nil && reflect.DeepEqual(o.Said, g.Said) })
+		if at < 0 {
+			out = append(out, g)
+			continue
+		}
+		out[at].Count += g.Count
+		out[at].Pods = append(out[at].Pods, g.Pods[:min(len(g.Pods), maxOfGroup-len(out[at].Pods))]...)
+	}
+	slices.SortStableFunc(out, moreWait)
+	return out
 }

@@ -117,6 +117,41 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
+// TestWaitingPodsHearTheNodes: a group of pods that wait begins with what the nodes say. Pods to
+// which they say the same are one group, though the scheduler's events differ.
+func TestWaitingPodsHearTheNodes(t *testing.T) {
+	s := served(t, Options{Live: change(t)})
+	for range 2 { // asked again, and with all slots taken
+		_, body, _ := get(s, "/api/pending")
+		var page struct {
+			Total  int
+			Groups []waitingGroup
+		}
+		if err := json.Unmarshal([]byte(body), &page); err != nil {
+			t.Fatal(err)
+		}
+		count, events := 0, map[string]bool{}
+		for _, g := range page.Groups {
+			count += g.Count
+			events[g.Message] = true
+			switch free := len(s.explains) < cap(s.explains); {
+			case !free && g.Said != nil:
+				t.Errorf("%s: the nodes were asked although others ask: %v", g.Message, g.Said)
+			case free && len(g.Said) == 0:
+				t.Errorf("%s: the nodes were not asked", g.Message)
+			case free && g.Pods[0].Name == "wide-0" && (g.Said[0].Answer != survey.Refuses || !strings.Contains(g.Said[0].Message, "70 CPUs need 2 NUMA nodes") || g.Count != 2):
+				t.Errorf("wide-0: %d pods, %+v", g.Count, g.Said)
+			}
+		}
+		if count != page.Total || page.Total != 7 {
+			t.Errorf("%d pods in groups, %d in all, want 7", count, page.Total)
+		}
+		for len(s.explains) < cap(s.explains) {
+			s.explains <- struct{}{}
+		}
+	}
+}
+
 // TestPackedAnswersAreTheSame for those who take them packed.
 func TestPackedAnswersAreTheSame(t *testing.T) {
 	s := served(t, Options{Live: change(t)})

@@ -90,20 +90,27 @@ export function Groups({ title, groups }) {
   return (
     <section>
       <h2>{title}</h2>
-      <ul class="groups">
-        {groups.map((g) => (
-          <li key={g.answer + g.message + g.advice} class={g.answer}>
-            <strong>{plural(g.nodes.length, 'node')} {verbs[g.answer][g.nodes.length === 1 ? 0 : 1]}</strong>
-            <span>{g.message}</span>
-            {g.advice && <span class="advice"><b>Do:</b> {g.advice}</span>}
-            <span class="names">
-              {g.nodes.slice(0, 12).map((n) => <a key={n} href={link('nodes', n)}>{n}</a>)}
-              {g.nodes.length > 12 && <em>and {g.nodes.length - 12} more</em>}
-            </span>
-          </li>
-        ))}
-      </ul>
+      <GroupList groups={groups} />
     </section>
+  )
+}
+
+export function GroupList({ groups }) {
+  return <ul class="groups">{groups.map((g) => <Group key={g.answer + g.message + g.advice} g={g} count={g.count ?? g.nodes.length} />)}</ul>
+}
+
+function Group({ g, count }) {
+  const named = g.nodes.slice(0, 12)
+  return (
+    <li class={g.answer}>
+      <strong>{plural(count, 'node')} {verbs[g.answer][count === 1 ? 0 : 1]}</strong>
+      <span>{g.message}</span>
+      {g.advice && <span class="advice"><b>Do:</b> {g.advice}</span>}
+      <span class="names">
+        {named.map((n) => <a key={n} href={link('nodes', n)}>{n}</a>)}
+        {count > named.length && <em>and {count - named.length} more</em>}
+      </span>
+    </li>
   )
 }
 

@@ -1,7 +1,7 @@
 // Pods that wait, grouped by what they wait for; and the search for any pod.
 import { useAsk, useStore } from './data.js'
 import { link, setQuery, useRoute } from './route.js'
-import { Notice, Table, Waiting } from './parts.jsx'
+import { GroupList, Notice, Table, Waiting } from './parts.jsx'
 import { age, plural } from './words.js'
 
 export function Pending() {
@@ -16,7 +16,7 @@ export function Pending() {
         {data.groups.map((g) => (
           <section class="card" key={g.reason + g.message}>
             <h2>{plural(g.count, 'pod')} <small>{g.reason}</small></h2>
-            <p class="why">{g.message}</p>
+            <Why g={g} />
             {g.gang && <p>Gang <a href={link('gangs', g.gang.namespace, g.gang.source, g.gang.name)}><bdi>{g.gang.namespace}/{g.gang.name}</bdi></a></p>}
             <PodTable pods={g.pods} label={'Pods: ' + g.message} />
             {g.count > g.pods.length && <p class="muted">and {g.count - g.pods.length} more, younger ones</p>}
@@ -24,6 +24,20 @@ export function Pending() {
         ))}
       </div>
     </main>
+  )
+}
+
+// Why is what the nodes say, and folded what the scheduler wrote; its words alone where no node was
+// asked.
+function Why({ g }) {
+  if (!g.said) return <p class="why">{g.message}</p>
+  const [pod] = g.pods
+  return (
+    <>
+      {g.count > 1 && <p class="muted">What the nodes say to <bdi>{pod.namespace}/{pod.name}</bdi>, the oldest:</p>}
+      <GroupList groups={g.said} />
+      <details><summary>What the scheduler wrote</summary><p>{g.message}</p></details>
+    </>
   )
 }
 
