@@ -302,6 +302,19 @@ func (l *Live) Pod(namespace, name string) (Pod, bool) {
 	return sum, true
 }
 
+// Summaries summarises pods of Pods, in their order; nil of those that no kubelet would pin.
+func (l *Live) Summaries(pods []*corev1.Pod) []*Pod {
+	s := l.survey()
+	out := make([]*Pod, len(pods))
+	inParallel(len(pods), func(i int) {
+		if sum, pinned := s.pod(pods[i]); pinned {
+			sum.Containers = nil // of one pod alone
+			out[i] = &sum
+		}
+	})
+	return out
+}
+
 // Explain says why a pod is where it is, or nowhere.
 func (l *Live) Explain(ctx context.Context, namespace, name string) (*Explained, error) {
 	pod := l.pod(keyOf(namespace, name))

@@ -246,32 +246,6 @@ func foundPod(p *corev1.Pod) found {
 	return found{p.Namespace, p.Name, p.Spec.NodeName, cmp.Or(string(p.Status.Phase), "Pending"), p.CreationTimestamp.Unix()}
 }
 
-// maxFound bounds a list of pods.
-const maxFound = 200
-
-// pods searches: every word of q is in "namespace/name" or the node's name.
-func (s *Server) pods(r *http.Request, v Viewer) (any, error) {
-	words := strings.Fields(strings.ToLower(r.URL.Query().Get("q")))
-	namespace := r.URL.Query().Get("namespace")
-	out := []found{}
-	total := 0
-	for _, p := range s.Live.Pods() {
-		if namespace != "" && p.Namespace != namespace || !v.Sees(p.Namespace) {
-			continue
-		}
-		text := strings.ToLower(p.Namespace + "/" + p.Name + " " + p.Spec.NodeName)
-		if slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(text, w) }) {
-			continue
-		}
-		total++
-		out = append(out, foundPod(p))
-	}
-	slices.SortFunc(out, func(a, b found) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
-	})
-	return map[string]any{"pods": out[:min(len(out), maxFound)], "total": total}, nil
-}
-
 // waitingGroup is pending pods that wait for the same.
 type waitingGroup struct {
 	Reason  string `json:"reason"`

@@ -98,6 +98,10 @@ func TestAnswers(t *testing.T) {
 		{"/api/pods/research/nobody", 404, []string{"there is no pod research/nobody"}},
 		{"/api/pods?q=train+gpu-2", 200, []string{`"total":3`, `"name":"train-1"`}},
 		{"/api/pods?namespace=telco", 200, []string{`"name":"upf-0"`}},
+		{"/api/pods?q=train-1", 200, []string{`"milliCPUs":16000`, `"numaNodes":"0"`, `"certainty":"exact"`, `"outcome":"kept"`, `"alignment":"numa-node"`}},
+		{"/api/pods?from=-1", 400, []string{`from=\"-1\": want how many pods`}},
+		{"/api/pods?sort=size", 400, []string{`sort=\"size\": want cpus, node, old, young`}},
+		{"/api/pods?kind=x", 400, []string{`kind=\"x\": want differs, exact, split, verdict`}},
 		{"/api/pending", 200, []string{`"total":7`, `"count":2`, "Berth: 1 node: container main: 70 CPUs need 2 NUMA nodes, and single-numa-node allows 1 (TopologyAffinityError)\""}},
 		{"/api/history", 200, []string{`"nvidia.com/gpu":16`, `"pending":7`, `"troubled":`}},
 		{"/nothing", 404, nil},
@@ -149,6 +153,55 @@ func TestWaitingPodsHearTheNodes(t *testing.T) {
 		for len(s.explains) < cap(s.explains) {
 			s.explains <- struct{}{}
 		}
+	}
+}
+
+// TestPodsPageByPage goes through the list in every order, and narrows it to every kind.
+func TestPodsPageByPage(t *testing.T) {
+	f := change(t)
+	s := served(t, Options{Live: f})
+	list := func(query string) (pods []listed, total int) {
+		_, body, _ := get(s, "/api/pods?"+query)
+		var page struct {
+			Pods  []listed
+			Total int
+		}
+		if err := json.Unmarshal([]byte(body), &page); err != nil {
+			t.Fatalf("%s: %v: %.300s", query, err, body)
+		}
+		return page.Pods, page.Total
+	}
+	all, total := list("")
+	if len(all) != total || total != len(f.Pods()) {
+		t.Fatalf("%d pods on the page, %d in all, want %d", len(all), total, len(f.Pods()))
+	}
+	for name, order := range podOrders {
+		pods, _ := list("sort=" + name)
+		if len(pods) != total || !slices.IsSortedFunc(pods, func(a, b listed) int { return order(&a, &b) }) {
+			t.Errorf("sort=%s: %d pods, not in their order", name, len(pods))
+		}
+		rest, of := list("sort=" + name + "&from=3")
+		if of != total || len(rest) != total-3 || rest[0].Name != pods[3].Name {
+			t.Errorf("sort=%s from the fourth on: %d of %d, beginning with %s, want %s", name, len(rest), of, rest[0].Name, pods[3].Name)
+		}
+	}
+	if rest, of := list("from=1000"); len(rest) != 0 || of != total {
+		t.Errorf("beyond the end: %d of %d", len(rest), of)
+	}
+	for name, is := range podKinds {
+		want := 0
+		for i := range all {
+			if all[i].Has != nil && is(all[i].Has) {
+				want++
+			}
+		}
+		if pods, of := list("kind=" + name); len(pods) != want || of != want {
+			t.Errorf("kind=%s: %d pods of %d, want %d", name, len(pods), of, want)
+		}
+	}
+	waiting, _ := list("phase=Pending")
+	if len(waiting) != 7 {
+		t.Errorf("%d pods are pending, want 7", len(waiting))
 	}
 }
 

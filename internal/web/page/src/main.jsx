@@ -8,7 +8,8 @@ import { Fit } from './fit.jsx'
 import { Gangs, GangView } from './gangs.jsx'
 import { NodeView } from './node.jsx'
 import { PodView } from './pod.jsx'
-import { Pending, Pods } from './pending.jsx'
+import { Pending } from './pending.jsx'
+import { Pods } from './pods.jsx'
 import { Notice } from './parts.jsx'
 
 const views = [['', 'Cluster'], ['pods', 'Pods'], ['pending', 'Waiting'], ['gangs', 'Gangs'], ['fit', 'What if']]

@@ -1,11 +1,12 @@
-// Pods that wait, grouped by what they wait for; and the search for any pod.
+// Pods that wait, grouped by what they wait for.
 import { useAsk, useStore } from './data.js'
-import { link, setQuery, useRoute } from './route.js'
-import { GroupList, Notice, Table, Waiting } from './parts.jsx'
+import { link } from './route.js'
+import { GroupList, NodeLink, Notice, PodLink, Table, Waiting } from './parts.jsx'
 import { age, plural } from './words.js'
 
 export function Pending() {
   const { data, error } = useAsk('api/pending')
+  const { cluster } = useStore()
   if (error) return <main><h1>Pods that wait</h1><Notice title="">{error}</Notice></main>
   if (!data) return <Waiting what="Looking for pods that wait…" />
   return (
@@ -18,7 +19,7 @@ export function Pending() {
             <h2>{plural(g.count, 'pod')} <small>{g.reason}</small></h2>
             <Why g={g} />
             {g.gang && <p>Gang <a href={link('gangs', g.gang.namespace, g.gang.source, g.gang.name)}><bdi>{g.gang.namespace}/{g.gang.name}</bdi></a></p>}
-            <PodTable pods={g.pods} label={'Pods: ' + g.message} />
+            <Table label={'Pods: ' + g.message} columns={[['Pod'], ['Node'], ['Phase'], ['Age', 'num']]} rows={g.pods.map((p) => [<PodLink p={p} />, <NodeLink name={p.node} />, p.phase, cluster ? age(cluster.now - p.created) : ''])} />
             {g.count > g.pods.length && <p class="muted">and {g.count - g.pods.length} more, younger ones</p>}
           </section>
         ))}
@@ -38,40 +39,5 @@ function Why({ g }) {
       <GroupList groups={g.said} />
       <details><summary>What the scheduler wrote</summary><p>{g.message}</p></details>
     </>
-  )
-}
-
-export function Pods() {
-  const { query } = useRoute()
-  const q = query.get('q') || ''
-  const { data, error } = useAsk('api/pods?q=' + encodeURIComponent(q))
-  return (
-    <main>
-      <h1>Pods</h1>
-      <div class="tools" role="search">
-        <label class="choice grow">
-          <span>Search</span>
-          <input id="filter" type="search" placeholder="namespace, name, node…  ( / )" value={q} onInput={(e) => setQuery({ q: e.currentTarget.value })} />
-        </label>
-        <p class="count" role="status">{data && (data.total > data.pods.length ? `the first ${data.pods.length} of ${plural(data.total, 'pod')}` : plural(data.total, 'pod'))}</p>
-      </div>
-      {error && <Notice title="">{error}</Notice>}
-      {data && <PodTable pods={data.pods || []} />}
-    </main>
-  )
-}
-
-const podColumns = [['Pod'], ['Node'], ['Phase'], ['Age', 'num']]
-
-function PodTable({ pods, label = 'Pods' }) {
-  const { cluster } = useStore()
-  if (!pods.length) return <p class="waiting">No pod is like that.</p>
-  return (
-    <Table label={label} columns={podColumns} rows={pods.map((p) => [
-      <a href={link('pods', p.namespace, p.name)}><bdi>{p.namespace}/{p.name}</bdi></a>,
-      p.node ? <a href={link('nodes', p.node)}>{p.node}</a> : '–',
-      p.phase,
-      cluster ? age(cluster.now - p.created) : '',
-    ])} />
   )
 }
