@@ -69,6 +69,36 @@ func TestEnded(t *testing.T) {
 	}
 }
 
+// TestHow: an end without an error is told as well.
+func TestHow(t *testing.T) {
+	for script, want := range map[string]string{
+		"exit 0": "exit status 0", "exit 7": "exit status 7", "kill -TERM $$": "signal: terminated", "kill -KILL $$": "signal: killed",
+	} {
+		p := start(t, Spec{}, script)
+		<-p.Done()
+		if got := p.How(); got != want {
+			t.Errorf("%s: %q, want %q", script, got, want)
+		}
+		if err := p.Ended(); err == nil || !strings.HasPrefix(err.Error(), "c ended by itself: "+want) {
+			t.Errorf("%s: %v, want %q in it", script, err, want)
+		}
+	}
+}
+
+// TestLogTail: no line is cut, unless it is longer than what is asked for.
+func TestLogTail(t *testing.T) {
+	log := filepath.Join(t.TempDir(), "log")
+	if err := os.WriteFile(log, []byte("first\nsecond\nthird\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := &Process{Log: log}
+	for limit, want := range map[int]string{100: "first\nsecond\nthird", 18: "first\nsecond\nthird", 17: "second\nthird", 12: "second\nthird", 11: "third", 5: "third", 3: "ird"} {
+		if got := string(p.LogTail(limit)); got != want {
+			t.Errorf("%d bytes: %q, want %q", limit, got, want)
+		}
+	}
+}
+
 // TestAwait: what a process writes is awaited, as long as it may still come.
 func TestAwait(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "told")

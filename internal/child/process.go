@@ -105,8 +105,8 @@ func (p *Process) Done() <-chan struct{} { return p.done }
 // Signal sends a signal to the process, unless it has ended.
 func (p *Process) Signal(s os.Signal) { _ = p.cmd.Process.Signal(s) }
 
-// Ended returns nil while the process runs, then an error with the last lines of its log. Stop does
-// not tell of it again.
+// Ended returns nil while the process runs, then an error with the last lines of its log, which say
+// nothing of a signal. Stop does not tell of it again.
 func (p *Process) Ended() error {
 	select {
 	case <-p.done:
@@ -114,7 +114,20 @@ func (p *Process) Ended() error {
 		return nil
 	}
 	p.told.Store(true)
-	return fmt.Errorf("%s ended by itself: %v: %s", p.Name, p.err, p.LogTail(2000))
+	err := fmt.Errorf("%s ended by itself: %s", p.Name, p.How())
+	if p.signalled() != 0 {
+		return err
+	}
+	return fmt.Errorf("%w: %s", err, p.LogTail(2000))
+}
+
+// How says how a process has ended, as in "exit status 0" or "signal: killed".
+func (p *Process) How() string {
+	<-p.done
+	if p.err == nil {
+		return "exit status 0"
+	}
+	return p.err.Error()
 }
 
 // awaitPoll is how often Await looks.
@@ -140,13 +153,22 @@ func (p *Process) Await(ctx context.Context, file string) ([]byte, error) {
 	}
 }
 
-// LogTail returns the last bytes of the log.
+// LogTail returns the last lines of the log that are whole within so many bytes; of a longer line,
+// its end.
 func (p *Process) LogTail(limit int) []byte {
 	log, err := os.ReadFile(p.Log)
 	if err != nil {
 		return []byte(err.Error())
 	}
-	return bytes.TrimSpace(log[max(0, len(log)-limit):])
+	log = bytes.TrimSpace(log)
+	cut := len(log) - limit
+	if cut <= 0 {
+		return log
+	}
+	if line := bytes.IndexByte(log[cut-1:], '\n'); line >= 0 {
+		cut += line
+	}
+	return log[cut:]
 }
 
 // stopLimit is how long a child may take to end before it is killed.
@@ -173,13 +195,18 @@ func (p *Process) Stop() error {
 }
 
 // terminated reports whether the signal that Stop sends is what ended the process.
-func (p *Process) terminated() bool {
+func (p *Process) terminated() bool { return p.foreign && p.signalled() == syscall.SIGTERM }
+
+// signalled returns the signal that ended the process, or 0.
+func (p *Process) signalled() syscall.Signal {
 	var exit *exec.ExitError
-	if !p.foreign || !errors.As(p.err, &exit) {
-		return false
+	if !errors.As(p.err, &exit) {
+		return 0
 	}
-	status, ok := exit.Sys().(syscall.WaitStatus)
-	return ok && status.Signaled() && status.Signal() == syscall.SIGTERM
+	if status, ok := exit.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+		return status.Signal()
+	}
+	return 0
 }
 
 // wait reports whether the process has ended within d.
