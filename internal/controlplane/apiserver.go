@@ -51,11 +51,12 @@ func setLog(w io.Writer) {
 
 // apiServer is a server that runs, in this process or in one of its own.
 type apiServer struct {
-	addr   string
-	cancel func() // asks it to end
-	cut    func() // cuts off what it waits for
-	done   chan struct{}
-	err    error // set before done is closed
+	addr     string
+	listener *trackingListener // nil in a process of its own
+	cancel   func()            // asks it to end
+	cut      func()            // cuts off what it waits for
+	done     chan struct{}
+	err      error // set before done is closed
 }
 
 // startAPIServer builds the whole chain of servers (aggregator, core, apiextensions) as
@@ -65,7 +66,7 @@ func startAPIServer(ctx context.Context, cp *ControlPlane, storage string, opts 
 	if err != nil {
 		return nil, err
 	}
-	listener := &trackingListener{Listener: tcp}
+	listener := &trackingListener{tcp: tcp}
 	defer func() {
 		if err != nil {
 			listener.Close()
@@ -81,7 +82,7 @@ func startAPIServer(ctx context.Context, cp *ControlPlane, storage string, opts 
 	if err != nil {
 		return nil, err
 	}
-	s := &apiServer{addr: listener.Addr().String(), cut: listener.cut, cancel: cancel, done: make(chan struct{})}
+	s := &apiServer{addr: listener.Addr().String(), listener: listener, cut: listener.cut, cancel: cancel, done: make(chan struct{})}
 	go func() {
 		defer close(s.done)
 		s.err = prepared.Run(ctx)
@@ -234,11 +235,13 @@ func (s *apiServer) stop() error {
 	return s.err
 }
 
-// trackingListener remembers its connections, so that they can be cut.
+// trackingListener remembers its connections, so that they can be cut, and can be away for a time.
 type trackingListener struct {
-	net.Listener
 	mu    sync.Mutex
+	tcp   net.Listener
 	conns map[*trackedConn]struct{}
+	// away is closed when the listener is back, and nil while it is there.
+	away chan struct{}
 }
 
 type trackedConn struct {
@@ -246,19 +249,64 @@ type trackedConn struct {
 	l *trackingListener
 }
 
+// Accept implements net.Listener. While the listener is away it waits.
 func (l *trackingListener) Accept() (net.Conn, error) {
-	conn, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err
+	for {
+		tcp, away := l.now()
+		if away != nil {
+			<-away
+			continue
+		}
+		conn, err := tcp.Accept()
+		if c := l.track(tcp, conn); c != nil {
+			return c, nil
+		}
+		if now, away := l.now(); err != nil && now == tcp && away == nil {
+			return nil, err
+		}
 	}
-	c := &trackedConn{conn, l}
+}
+
+func (l *trackingListener) now() (tcp net.Listener, away chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	return l.tcp, l.away
+}
+
+// track remembers a connection, or closes it where its listener has gone away meanwhile.
+func (l *trackingListener) track(tcp net.Listener, conn net.Conn) net.Conn {
+	if conn == nil {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.tcp != tcp || l.away != nil {
+		conn.Close()
+		return nil
+	}
+	c := &trackedConn{conn, l}
 	if l.conns == nil {
 		l.conns = map[*trackedConn]struct{}{}
 	}
 	l.conns[c] = struct{}{}
-	return c, nil
+	return c
+}
+
+// Addr implements net.Listener.
+func (l *trackingListener) Addr() net.Addr {
+	tcp, _ := l.now()
+	return tcp.Addr()
+}
+
+// Close implements net.Listener.
+func (l *trackingListener) Close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.away != nil {
+		close(l.away)
+		l.away = nil
+	}
+	return l.tcp.Close()
 }
 
 func (c *trackedConn) Close() error {
@@ -266,6 +314,37 @@ func (c *trackedConn) Close() error {
 	delete(c.l.conns, c)
 	c.l.mu.Unlock()
 	return c.Conn.Close()
+}
+
+// leave stops listening and cuts every connection.
+func (l *trackingListener) leave() {
+	l.mu.Lock()
+	if l.away == nil {
+		l.away = make(chan struct{})
+		l.tcp.Close()
+	}
+	l.mu.Unlock()
+	l.cut()
+}
+
+// comeBack listens again at the same address.
+func (l *trackingListener) comeBack(ctx context.Context) error {
+	if _, away := l.now(); away == nil {
+		return nil
+	}
+	tcp, err := listenAgain(ctx, l.Addr().String())
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.away == nil { // it has been closed for good
+		return tcp.Close()
+	}
+	l.tcp = tcp
+	close(l.away)
+	l.away = nil
+	return nil
 }
 
 // cut closes every connection.

@@ -117,6 +117,27 @@ func (cp *ControlPlane) RESTConfig() *rest.Config { return rest.CopyConfig(cp.ad
 // Addr returns host and port of the API server.
 func (cp *ControlPlane) Addr() string { return cp.api.addr }
 
+// errNotHere is what Break and Mend return for a server in a process of its own.
+var errNotHere = errors.New("the API server runs in a process of its own: want the one that is linked in")
+
+// Break makes the API server unreachable, as if its process had died: it refuses connections, and
+// those that there are end. Its own controllers and etcd go on. It is no error that it was broken.
+func (cp *ControlPlane) Break() error {
+	if cp.api.listener == nil {
+		return errNotHere
+	}
+	cp.api.listener.leave()
+	return nil
+}
+
+// Mend undoes Break: the API server listens again where it did.
+func (cp *ControlPlane) Mend(ctx context.Context) error {
+	if cp.api.listener == nil {
+		return errNotHere
+	}
+	return cp.api.listener.comeBack(ctx)
+}
+
 // Stop shuts the control plane down, waits for it and removes its directory unless that is to be
 // kept. Further calls return the first result.
 func (cp *ControlPlane) Stop() error {

@@ -35,10 +35,12 @@ import (
 	"k8s.io/kubernetes/pkg/controller/garbagecollector"
 	"k8s.io/kubernetes/pkg/controller/job"
 	"k8s.io/kubernetes/pkg/controller/namespace"
+	"k8s.io/kubernetes/pkg/controller/nodelifecycle"
 	"k8s.io/kubernetes/pkg/controller/replicaset"
 	"k8s.io/kubernetes/pkg/controller/resourcequota"
 	"k8s.io/kubernetes/pkg/controller/serviceaccount"
 	"k8s.io/kubernetes/pkg/controller/statefulset"
+	"k8s.io/kubernetes/pkg/controller/tainteviction"
 	"k8s.io/kubernetes/pkg/controller/ttlafterfinished"
 	quotas "k8s.io/kubernetes/pkg/quota/v1/install"
 )
@@ -69,14 +71,27 @@ type set struct {
 }
 
 // Start starts the controllers with the client's credentials and returns what stops them and waits
-// for their end. They run until then, whatever becomes of ctx.
+// for their end. They run until then, whatever becomes of ctx. Nobody watches over nodes.
 func Start(ctx context.Context, config *rest.Config) (stop func(), err error) {
+	return start(ctx, config, (*set).workloads)
+}
+
+// StartWithNodes is Start with the controllers that watch over nodes: one that says nothing for 50
+// seconds becomes NotReady, and pods that do not tolerate that for longer are evicted.
+func StartWithNodes(ctx context.Context, config *rest.Config) (stop func(), err error) {
+	return start(ctx, config, func(s *set) []maker { return append(s.workloads(), s.nodes, s.evictions) })
+}
+
+// maker makes a controller.
+type maker func(ctx context.Context) (loop, error)
+
+func start(ctx context.Context, config *rest.Config, makers func(*set) []maker) (stop func(), err error) {
 	s, err := newSet(config)
 	if err != nil {
 		return nil, fmt.Errorf("controllers: %w", err)
 	}
 	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	loops, err := s.loops(running)
+	loops, err := loops(running, makers(s))
 	if err != nil {
 		cancel()
 		return nil, fmt.Errorf("controllers: %w", err)
@@ -119,14 +134,18 @@ func newSet(config *rest.Config) (*set, error) {
 	}, nil
 }
 
-// loops makes the controllers. Each asks for its informers, so that they are known before they
-// run.
-func (s *set) loops(ctx context.Context) ([]loop, error) {
-	var out []loop
-	for _, make := range []func(context.Context) (loop, error){
+func (s *set) workloads() []maker {
+	return []maker{
 		s.deployments, s.replicaSets, s.statefulSets, s.daemonSets, s.jobs, s.cronJobs, s.finishedJobs,
 		s.disruptions, s.namespaces, s.garbage, s.serviceAccounts, s.authorities, s.quotas, s.aggregatedRoles,
-	} {
+	}
+}
+
+// loops makes the controllers. Each asks for its informers, so that they are known before they
+// run.
+func loops(ctx context.Context, makers []maker) ([]loop, error) {
+	var out []loop
+	for _, make := range makers {
 		run, err := make(ctx)
 		if err != nil {
 			return nil, err
@@ -265,4 +284,37 @@ func (s *set) quotas(ctx context.Context) (loop, error) {
 // aggregatedRoles fills the roles admin, edit and view, which consist of others.
 func (s *set) aggregatedRoles(context.Context) (loop, error) {
 	return withWorkers(clusterroleaggregation.NewClusterRoleAggregation(s.informers.Rbac().V1().ClusterRoles(), s.client.RbacV1()).Run), nil
+}
+
+// What kube-controller-manager takes by default (pkg/controller/nodelifecycle/config/v1alpha1, and
+// the flags of cmd/kube-controller-manager/app/options/nodelifecyclecontroller.go).
+const (
+	nodeMonitorPeriod = 5 * time.Second
+	nodeStartupGrace  = time.Minute
+	nodeMonitorGrace  = 50 * time.Second
+	evictionRate      = 0.1
+	secondaryRate     = 0.01
+	largeCluster      = 50
+	unhealthyZone     = 0.55
+)
+
+// nodes sets the condition Ready of nodes that say nothing to Unknown, and taints them.
+func (s *set) nodes(ctx context.Context) (loop, error) {
+	core := s.informers.Core().V1()
+	c, err := nodelifecycle.NewNodeLifecycleController(ctx, s.informers.Coordination().V1().Leases(), core.Pods(), core.Nodes(), s.informers.Apps().V1().DaemonSets(),
+		s.client, nodeMonitorPeriod, nodeStartupGrace, nodeMonitorGrace, evictionRate, secondaryRate, largeCluster, unhealthyZone)
+	if err != nil {
+		return nil, err
+	}
+	return c.Run, nil
+}
+
+// evictions deletes pods from nodes with a taint NoExecute when they tolerate it no longer.
+func (s *set) evictions(ctx context.Context) (loop, error) {
+	core := s.informers.Core().V1()
+	c, err := tainteviction.New(ctx, s.client, core.Pods(), core.Nodes(), "taint-eviction-controller")
+	if err != nil {
+		return nil, err
+	}
+	return c.Run, nil
 }
