@@ -39,7 +39,7 @@ func command(stdout, stderr io.Writer, parsed *bool) *cobra.Command {
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	root.CompletionOptions.DisableDefaultCmd = true
-	root.AddCommand(upCommand(stdout, stderr), exampleCommand(stdout), sceneCommand(stdout, stderr), runCommand(stdout, stderr))
+	root.AddCommand(upCommand(stdout, stderr), breakCommand(stdout), mendCommand(stdout), exampleCommand(stdout), sceneCommand(stdout, stderr), runCommand(stdout, stderr))
 	return root
 }
 

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -43,7 +44,9 @@ func upCommand(stdout, stderr io.Writer) *cobra.Command {
 	}
 	p.addFlags(cmd, demo.AllNodes)
 	fs := cmd.Flags()
-	fs.StringVar(&p.kubeconfig, "kubeconfig", "berth-demo.kubeconfig", "file to write an administrator's credentials to")
+	fs.StringVar(&p.kubeconfig, "kubeconfig", defaultKubeconfig, "file to write an administrator's credentials to")
+	fs.IntVar(&p.Schedulers, "schedulers", 1, fmt.Sprintf("number of schedulers, of which one leads, at most %d", maxSchedulers))
+	fs.BoolVar(&p.Metrics, "metrics", false, "have schedulers and agents listen for Prometheus, and say where")
 	fs.BoolVar(&p.stock, "stock", false, "run kube-scheduler instead of Berth")
 	fs.StringArrayVar(&p.nodes, "node", nil, "a node of your own in place of the usual ones: name=NAME,machine=MACHINE or capture=PATH,"+
 		"config=KUBELETCONFIG,authority=berth,device=RESOURCE=NUMA:COUNT[,NUMA:COUNT...]; repeat for each node, and device= for each resource")
@@ -54,8 +57,14 @@ func upCommand(stdout, stderr io.Writer) *cobra.Command {
 	return cmd
 }
 
+// maxSchedulers bounds the number of schedulers: each takes about as much memory as a node.
+const maxSchedulers = 5
+
 // complete reads what the flags name.
 func (p *playground) complete() error {
+	if p.Schedulers < 1 || p.Schedulers > maxSchedulers {
+		return usageError{fmt.Errorf("--schedulers: %d schedulers: want 1 to %d", p.Schedulers, maxSchedulers)}
+	}
 	for _, text := range p.nodes {
 		spec, err := demo.ParseNode(text)
 		if err != nil {
@@ -157,43 +166,40 @@ func (p *playground) up(ctx context.Context, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	err = writeKubeconfig(c, kubeconfig)
-	if err == nil {
-		err = p.show(ctx, c, s, stdout, kubeconfig)
-	}
+	err = p.keep(ctx, c, s, stdout, stderr, kubeconfig)
 	fmt.Fprintln(stderr, "Ending the cluster.")
-	return errors.Join(err, stop(), os.Remove(kubeconfig))
+	return errors.Join(err, stop())
 }
 
-// show serves the map, says what is there, and keeps it until ctx ends. Without Berth there are no
-// reports, and no map.
-func (p *playground) show(ctx context.Context, c *demo.Cluster, s demo.Scheduler, stdout io.Writer, kubeconfig string) error {
-	if p.stock {
-		if err := p.welcome(stdout, s, kubeconfig, ""); err != nil {
-			return err
-		}
-		return c.Wait(ctx)
-	}
-	page, stop, err := demo.ServeMap(ctx, c.ControlPlane.RESTConfig())
+// keep writes the kubeconfig, serves the map, says what is there, and looks after it until ctx
+// ends. Without Berth there are no reports, and no map.
+func (p *playground) keep(ctx context.Context, c *demo.Cluster, s demo.Scheduler, stdout, stderr io.Writer, kubeconfig string) error {
+	k, err := demo.NewKeeper(c, stderr)
 	if err != nil {
 		return err
 	}
-	if err = p.welcome(stdout, s, kubeconfig, page); err == nil {
-		err = c.Wait(ctx)
+	access, err := k.Kubeconfig()
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(kubeconfig, access, 0o600); err != nil {
+		return err
+	}
+	defer os.Remove(kubeconfig)
+	page, stop := "", func() error { return nil }
+	if !p.stock {
+		if page, stop, err = demo.ServeMap(ctx, c.ControlPlane.RESTConfig()); err != nil {
+			return err
+		}
+	}
+	if err = p.welcome(stdout, s, k, kubeconfig, page); err == nil {
+		err = k.Run(ctx)
 	}
 	return errors.Join(err, stop())
 }
 
-func writeKubeconfig(c *demo.Cluster, path string) error {
-	data, err := c.ControlPlane.Kubeconfig("berth-admin", []string{"system:masters"})
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(path, data, 0o600)
-}
-
-// welcome says what is there, three things to try, and how to end it.
-func (p *playground) welcome(w io.Writer, s demo.Scheduler, kubeconfig, page string) error {
+// welcome says what is there, three things to try, what can be broken, and how to end it.
+func (p *playground) welcome(w io.Writer, s demo.Scheduler, k *demo.Keeper, kubeconfig, page string) error {
 	fmt.Fprintf(w, "\nA cluster is up, with %s. Its nodes:\n\n", s.Title())
 	if err := demo.DescribeNodes(w, &p.Options); err != nil {
 		return err
@@ -201,28 +207,46 @@ func (p *playground) welcome(w io.Writer, s demo.Scheduler, kubeconfig, page str
 	if page != "" {
 		fmt.Fprintf(w, "\nIts map, live: %s\n", page)
 	}
-	self, bin := p.Self[0], filepath.Dir(p.Self[0])
+	if err := tellMetrics(w, k.Metrics()); err != nil {
+		return err
+	}
+	self, bin := filepath.Base(p.Self[0]), filepath.Dir(p.Self[0])
 	fmt.Fprintf(w, "\nIn another terminal:\n\n  export KUBECONFIG=%s PATH=%s:$PATH\n", kubeconfig, bin)
 	if note := missingKubectl(bin); note != "" {
 		fmt.Fprintf(w, "  %s\n", note)
 	}
-	example := func(name string) string { return filepath.Base(self) + " example " + name + " | kubectl create -f -" }
+	where, why, free := "kubectl berth pods", "fits nowhere, and why\n  %s\n  kubectl berth explain toolarge", "NUMA node by NUMA node\n  kubectl berth nodes"
+	if p.stock { // there are no reports
+		where, why, free = "kubectl get pods -o wide", "fits into no NUMA node, and what becomes of it\n  %s\n  kubectl get pods -o wide", "node by node\n  kubectl describe nodes"
+	}
+	example := func(name string) string { return self + " example " + name + " | kubectl create -f -" }
 	fmt.Fprintf(w, `
   # 1. two pods with CPUs of their own, and where they are
   %s
-  kubectl berth pods
-
-  # 2. a pod that fits nowhere, and why
   %s
-  kubectl berth explain toolarge
 
-  # 3. what is free, NUMA node by NUMA node
-  kubectl berth nodes
+  # 2. a pod that %s
+
+  # 3. what is free, %s
 
 Pods need no schedulerName. More to try: %s example {%s}.
+What dies is started again. To break something for longer: %s break {scheduler|agent NODE|node NODE|api}, then %s mend.
 Ctrl-C here ends everything.
-`, example("pinned"), example("toolarge"), filepath.Base(self), strings.Join(examples.Names(), ","))
+`, example("pinned"), where, fmt.Sprintf(why, example("toolarge")), free, self, strings.Join(examples.Names(), ","), self, self)
 	return nil
+}
+
+// tellMetrics says where Prometheus reads what schedulers and agents count.
+func tellMetrics(w io.Writer, addresses [][2]string) error {
+	if len(addresses) == 0 {
+		return nil
+	}
+	fmt.Fprint(w, "\nMetrics, without credentials; the scheduler's certificate is its own (curl -k):\n\n")
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, a := range addresses {
+		fmt.Fprintf(tw, "  %s\t%s\n", a[0], a[1])
+	}
+	return tw.Flush()
 }
 
 // missingKubectl says what is to be done where there is no kubectl, neither on the path nor in bin.

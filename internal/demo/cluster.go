@@ -13,7 +13,6 @@ import (
 	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/berth-dev/berth/internal/child"
 	"github.com/berth-dev/berth/internal/controlplane"
 	"github.com/berth-dev/berth/internal/hollow"
 )
@@ -34,6 +33,16 @@ type ClusterOptions struct {
 	Server string
 	// Flags are further flags of the kube-apiserver that is linked in.
 	Flags []string
+	// AgentCommand is a command line that plays the role VerbAgent with what is appended to it, so
+	// that each agent is a process; nil has agents run in this one.
+	AgentCommand []string
+	// Schedulers is how many schedulers run, of which one leads; 0 stands for 1.
+	Schedulers int
+	// Lease is after how long another scheduler leads in the place of one that says nothing; 0
+	// stands for a minute.
+	Lease time.Duration
+	// Metrics has schedulers, and agents that are processes, listen for Prometheus.
+	Metrics bool
 	// Keep leaves the directory, with the logs of nodes, agents and scheduler, behind.
 	Keep bool
 	// Log receives the log of the control plane; nil discards it.
@@ -47,17 +56,25 @@ type Cluster struct {
 	Client kubernetes.Interface
 	Nodes  []*hollow.Process
 
-	dir       string
-	keep      bool
-	scheduler *child.Process // nil before one is started
+	dir        string
+	opts       ClusterOptions
+	schedulers []*part // none before they are started
 	// agents are those that run, by node.
 	agents map[string]runningAgent
 }
 
-// Ended returns an error when a node or the scheduler has ended by itself.
+// Ended returns an error when a process of the cluster has ended by itself.
 func (c *Cluster) Ended() error {
-	if c.scheduler != nil {
-		if err := c.scheduler.Ended(); err != nil {
+	for _, p := range c.schedulers {
+		if p.process.Ended() != nil {
+			return schedulerEnded(p.process)
+		}
+	}
+	for _, a := range c.agents {
+		if a.part == nil {
+			continue
+		}
+		if err := a.part.process.Ended(); err != nil {
 			return err
 		}
 	}
@@ -72,7 +89,7 @@ func (c *Cluster) Ended() error {
 // StartCluster starts the control plane and the nodes and returns when every node is ready. Nothing
 // is left behind when it fails. ctx limits the start alone.
 func StartCluster(ctx context.Context, opts ClusterOptions) (_ *Cluster, err error) {
-	c := &Cluster{keep: opts.Keep}
+	c := &Cluster{opts: opts}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, c.Stop())
@@ -168,7 +185,7 @@ func (c *Cluster) Stop() error {
 	if c.ControlPlane != nil {
 		errs = append(errs, c.ControlPlane.Stop())
 	}
-	if c.dir != "" && !c.keep {
+	if c.dir != "" && !c.opts.Keep {
 		errs = append(errs, os.RemoveAll(c.dir))
 	}
 	return errors.Join(errs...)

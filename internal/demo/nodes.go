@@ -90,7 +90,7 @@ func CheckWorkload(count int) error {
 // AllNodes is the number of nodes of the demo at full width: one of each kind.
 var AllNodes = len(nodeShapes)
 
-// MaxNodes bounds the number of nodes: each takes about 80 MB.
+// MaxNodes bounds the number of nodes: each takes about 20 MB of its own, and its agent as much.
 const MaxNodes = 100
 
 // Nodes returns count nodes, going round the shapes. The names are the same each time.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/berth-dev/berth/internal/hollow"
@@ -27,6 +28,10 @@ type Options struct {
 	Log io.Writer
 	// Server is the program of a kube-apiserver; "" means the one that is linked in.
 	Server string
+	// Schedulers is how many schedulers a playground has, of which one leads; 0 stands for 1.
+	Schedulers int
+	// Metrics has the schedulers and agents of a playground listen for Prometheus.
+	Metrics bool
 }
 
 // Compare plays the same workload on two fresh clusters, one under each scheduler.
@@ -82,6 +87,9 @@ func Play(ctx context.Context, opts Options, s Scheduler) (_ *Report, err error)
 	return report, nil
 }
 
+// verb is the command line of a role.
+func (o *Options) verb(name string) []string { return append(slices.Clone(o.Self), name) }
+
 // specs returns the nodes that are asked for.
 func (o *Options) specs() ([]hollow.Spec, error) {
 	if len(o.Own) > 0 {
@@ -92,6 +100,11 @@ func (o *Options) specs() ([]hollow.Spec, error) {
 
 // Up starts a cluster with the scheduler at work; stop takes both down.
 func Up(ctx context.Context, opts Options, s Scheduler) (_ *Cluster, stop func() error, err error) {
+	return up(ctx, opts, s, ClusterOptions{})
+}
+
+// up is Up with some options of the cluster filled in.
+func up(ctx context.Context, opts Options, s Scheduler, cluster ClusterOptions) (_ *Cluster, stop func() error, err error) {
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
 	nodes, err := opts.specs()
@@ -102,10 +115,9 @@ func Up(ctx context.Context, opts Options, s Scheduler) (_ *Cluster, stop func()
 	if err != nil {
 		return nil, nil, err
 	}
-	c, err := StartCluster(ctx, ClusterOptions{
-		Nodes: nodes, NodeCommand: append(opts.Self[:len(opts.Self):len(opts.Self)], VerbNode), Manifests: manifests,
-		Server: opts.Server, Log: opts.Log, Keep: opts.Keep,
-	})
+	cluster.Nodes, cluster.NodeCommand, cluster.Manifests = nodes, opts.verb(VerbNode), manifests
+	cluster.Server, cluster.Log, cluster.Keep = opts.Server, opts.Log, opts.Keep
+	c, err := StartCluster(ctx, cluster)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"text/tabwriter"
+	"time"
 
 	"sigs.k8s.io/yaml"
 
@@ -15,14 +16,21 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// StartPlayground starts a cluster to try things on: as Up, with the workload controllers, so that
-// Deployments, Jobs and StatefulSets make pods. stop takes all of it down.
+// playgroundLease is after how long another scheduler leads in the place of one that has been
+// killed: kube-scheduler's own default.
+const playgroundLease = 15 * time.Second
+
+// StartPlayground starts a cluster to try things on: as Up, with agents that are processes. It has
+// the controllers that make pods of Deployments, Jobs and StatefulSets, and those that watch over
+// nodes. stop takes all of it down.
 func StartPlayground(ctx context.Context, opts Options, s Scheduler) (_ *Cluster, stop func() error, err error) {
-	c, stopCluster, err := Up(ctx, opts, s)
+	c, stopCluster, err := up(ctx, opts, s, ClusterOptions{
+		AgentCommand: opts.verb(VerbAgent), Schedulers: opts.Schedulers, Lease: playgroundLease, Metrics: opts.Metrics,
+	})
 	if err != nil {
 		return nil, nil, err
 	}
-	stopControllers, err := controllers.Start(ctx, c.ControlPlane.RESTConfig())
+	stopControllers, err := controllers.StartWithNodes(ctx, c.ControlPlane.RESTConfig())
 	if err != nil {
 		return nil, nil, errors.Join(err, stopCluster())
 	}

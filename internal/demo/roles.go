@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"k8s.io/component-base/cli"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app"
 
+	"github.com/berth-dev/berth/internal/child"
 	"github.com/berth-dev/berth/internal/hollow"
 	"github.com/berth-dev/berth/internal/scheduler"
 	"github.com/berth-dev/berth/internal/scheduler/command"
@@ -19,6 +21,9 @@ import (
 const (
 	// VerbNode runs a hollow node; argument: its directory.
 	VerbNode = "node"
+	// VerbAgent runs the agent of a hollow node; arguments: the node's directory, a kubeconfig, and
+	// the address for its metrics where they are wanted.
+	VerbAgent = "hollow-agent"
 	// VerbKubeScheduler runs the stock kube-scheduler; arguments: its own.
 	VerbKubeScheduler = "scheduler-stock"
 	// VerbBerthScheduler runs Berth's scheduler; arguments: those of kube-scheduler.
@@ -27,6 +32,7 @@ const (
 
 var roles = map[string]func(args []string, stdin io.Reader, stderr io.Writer) int{
 	VerbNode:           runNode,
+	VerbAgent:          runAgent,
 	VerbKubeScheduler:  runKubeScheduler,
 	VerbBerthScheduler: runBerthScheduler,
 }
@@ -47,6 +53,20 @@ func runNode(args []string, stdin io.Reader, stderr io.Writer) int {
 		return 2
 	}
 	return hollow.Main(hollow.Dir(args[0]), stdin, stderr)
+}
+
+func runAgent(args []string, stdin io.Reader, stderr io.Writer) int {
+	if len(args) < 2 || len(args) > 3 {
+		fmt.Fprintln(stderr, "agent: want the node's directory, a kubeconfig, and perhaps an address for metrics")
+		return 2
+	}
+	ctx, cancel := child.WithParent(context.Background(), stdin)
+	defer cancel()
+	if err := serveAgent(ctx, args, stderr); err != nil {
+		fmt.Fprintln(stderr, err)
+		return 1
+	}
+	return 0
 }
 
 func runKubeScheduler(args []string, stdin io.Reader, _ io.Writer) int {

@@ -483,7 +483,7 @@ func (r *Runner) conclude() (err error) {
 	slices.Sort(r.report.Notes)
 	r.wait()
 	r.report.finish()
-	if r.Predicts && r.Cluster.scheduler != nil {
+	if r.Predicts && len(r.Cluster.schedulers) > 0 {
 		r.report.Contended, err = r.Cluster.contended()
 	}
 	return err

@@ -1,15 +1,18 @@
 package demo
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 
@@ -48,7 +51,13 @@ func (Stock) Start(ctx context.Context, c *Cluster, self []string) (func() error
 	if err != nil {
 		return nil, err
 	}
-	return c.startScheduler(ctx, append(self[:len(self):len(self)], VerbKubeScheduler, "--kubeconfig="+kubeconfig, "--leader-elect=true"))
+	if err := c.startSchedulers(append(self[:len(self):len(self)], VerbKubeScheduler, "--kubeconfig="+kubeconfig, "--leader-elect=true")); err != nil {
+		return nil, err
+	}
+	if err := c.waitLeader(ctx); err != nil {
+		return nil, errors.Join(err, c.stopSchedulers())
+	}
+	return c.stopSchedulers, nil
 }
 
 // credentials writes the scheduler's kubeconfig into the cluster's directory and returns its path.
@@ -60,32 +69,79 @@ func (c *Cluster) credentials() (string, error) {
 // lease is where kube-scheduler says that it leads.
 const lease = "kube-scheduler"
 
-// schedulerLog is the scheduler's log in the cluster's directory.
+// schedulerLog is the log of the first scheduler in the cluster's directory.
 const schedulerLog = "scheduler.log"
 
-// startScheduler runs a kube-scheduler as a child and waits until it holds its lease.
-func (c *Cluster) startScheduler(ctx context.Context, argv []string) (func() error, error) {
-	// Nothing connects to the scheduler here: port 0 keeps it from listening. A scheduler that
-	// cannot renew its lease ends, and with it the demo: the machine may be so busy that the API
-	// server takes seconds.
-	argv = append(argv, "--secure-port=0", "--leader-elect-lease-duration=60s", "--leader-elect-renew-deadline=50s", "--leader-elect-retry-period=1s")
-	p, err := child.Start(child.Spec{Name: "scheduler", Argv: argv, Log: filepath.Join(c.dir, schedulerLog)})
-	if err != nil {
-		return nil, err
+// startSchedulers runs kube-schedulers as children, as many as the cluster is to have.
+func (c *Cluster) startSchedulers(argv []string) error {
+	for i := range max(1, c.opts.Schedulers) {
+		p, err := c.schedulerPart(i, argv)
+		if err == nil {
+			err = p.up()
+		}
+		if err != nil {
+			return errors.Join(err, c.stopSchedulers())
+		}
+		c.schedulers = append(c.schedulers, p)
 	}
-	c.scheduler = p
-	err = wait.PollUntilContextCancel(ctx, 50*time.Millisecond, true, func(ctx context.Context) (bool, error) {
-		if p.Ended() != nil {
-			return false, schedulerEnded(p)
+	return nil
+}
+
+// schedulerPart is the i-th scheduler.
+func (c *Cluster) schedulerPart(i int, argv []string) (*part, error) {
+	name, log := schedulerPart, schedulerLog
+	if i > 0 {
+		name = fmt.Sprintf("%s-%d", schedulerPart, i+1)
+		log = name + ".log"
+	}
+	// A scheduler that cannot renew its lease ends, and with it a demo: the machine may be so busy
+	// that the API server takes seconds.
+	lease := cmp.Or(c.opts.Lease, time.Minute)
+	argv = append(slices.Clone(argv), fmt.Sprint("--leader-elect-lease-duration=", lease), fmt.Sprint("--leader-elect-renew-deadline=", lease*5/6),
+		"--leader-elect-retry-period=1s")
+	p := &part{name: name}
+	if c.opts.Metrics {
+		port, err := child.FreePort()
+		if err != nil {
+			return nil, err
+		}
+		p.metrics = fmt.Sprintf("https://127.0.0.1:%d/metrics", port)
+		argv = append(argv, "--bind-address=127.0.0.1", fmt.Sprint("--secure-port=", port), "--cert-dir="+filepath.Join(c.dir, name),
+			"--authorization-always-allow-paths=/metrics,/healthz,/readyz")
+	} else {
+		argv = append(argv, "--secure-port=0") // keeps it from listening
+	}
+	p.start = func() (*child.Process, error) {
+		return child.Start(child.Spec{Name: name, Argv: argv, Log: filepath.Join(c.dir, log)})
+	}
+	return p, nil
+}
+
+// waitLeader waits until one of the schedulers holds the lease.
+func (c *Cluster) waitLeader(ctx context.Context) error {
+	err := wait.PollUntilContextCancel(ctx, 50*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+		if err := c.Ended(); err != nil {
+			return false, err
 		}
 		l, err := c.Client.CoordinationV1().Leases(metav1.NamespaceSystem).Get(ctx, lease, metav1.GetOptions{})
 		return err == nil && l.Spec.HolderIdentity != nil && *l.Spec.HolderIdentity != "", nil
 	})
-	if err != nil {
-		p.Stop()
-		return nil, fmt.Errorf("scheduler: %w", err)
+	if ended := c.Ended(); ended != nil {
+		return ended
 	}
-	return p.Stop, nil
+	if err != nil {
+		return fmt.Errorf("scheduler: no lease: %w", err)
+	}
+	return nil
+}
+
+func (c *Cluster) stopSchedulers() error {
+	var g errgroup.Group
+	for _, p := range c.schedulers {
+		g.Go(p.stop)
+	}
+	c.schedulers = nil
+	return g.Wait()
 }
 
 // commandFailed is how a command of Kubernetes logs the error that ends it
@@ -94,10 +150,18 @@ var commandFailed = regexp.MustCompile(`"command failed" err=(".*")\s*$`)
 
 // schedulerEnded says why a scheduler has ended: its last words, or the end of its log.
 func schedulerEnded(p *child.Process) error {
-	if m := commandFailed.FindSubmatch(p.LogTail(20000)); m != nil {
-		if why, err := strconv.Unquote(string(m[1])); err == nil {
-			return errors.New(strings.ReplaceAll(why, "\n", "; "))
-		}
+	if why := lastWords(p); why != "" {
+		return fmt.Errorf("%s: %s", p.Name, why)
 	}
 	return p.Ended()
+}
+
+// lastWords is the error by which a command of Kubernetes says that it has ended; "" for none.
+func lastWords(p *child.Process) string {
+	if m := commandFailed.FindSubmatch(p.LogTail(20000)); m != nil {
+		if why, err := strconv.Unquote(string(m[1])); err == nil {
+			return strings.ReplaceAll(why, "\n", "; ")
+		}
+	}
+	return ""
 }

@@ -1,0 +1,240 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/internal/agent"
+	"github.com/berth-dev/berth/internal/child"
+	"github.com/berth-dev/berth/internal/controlplane"
+	"github.com/berth-dev/berth/internal/hollow"
+	"github.com/berth-dev/berth/internal/offer"
+	"github.com/berth-dev/berth/internal/survey"
+	"github.com/berth-dev/berth/placement"
+)
+
+// The agents' service account, deploy/rbac.
+const agentNamespace, agentAccount = "berth-system", "berth-agent"
+
+// StartAgents runs an agent for each node, with a token as a pod of the DaemonSet has, and returns
+// when all of them report.
+func (c *Cluster) StartAgents(ctx context.Context) (stop func() error, err error) {
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, c.stopAgents())
+		}
+	}()
+	for _, p := range c.Nodes {
+		if err := c.StartAgent(ctx, p.Name); err != nil {
+			return nil, err
+		}
+	}
+	return c.stopAgents, c.waitReports(ctx)
+}
+
+// stopAgents ends all agents at the same time.
+func (c *Cluster) stopAgents() error {
+	var g errgroup.Group
+	for _, a := range c.agents {
+		g.Go(a.stop)
+	}
+	clear(c.agents)
+	return g.Wait()
+}
+
+// runningAgent is the agent of a node.
+type runningAgent struct {
+	stop func() error
+	// part is its process; nil where it runs in this one.
+	part *part
+}
+
+// StartAgent runs the agent of the named node until StopAgent, whatever becomes of ctx.
+func (c *Cluster) StartAgent(ctx context.Context, node string) error {
+	p, err := c.Node(node)
+	if err != nil {
+		return err
+	}
+	client, err := c.ControlPlane.TokenConfig(ctx, agentNamespace, agentAccount, node)
+	if err != nil {
+		return err
+	}
+	var a runningAgent
+	if c.opts.AgentCommand != nil {
+		a, err = c.startAgentProcess(p, client)
+	} else {
+		a, err = c.startAgentHere(ctx, p, client)
+	}
+	if err != nil {
+		return err
+	}
+	if c.agents == nil {
+		c.agents = map[string]runningAgent{}
+	}
+	c.agents[node] = a
+	return nil
+}
+
+// StopAgent ends the agent of the named node, if it runs, and waits for it.
+func (c *Cluster) StopAgent(node string) error {
+	a, ok := c.agents[node]
+	if !ok {
+		return nil
+	}
+	delete(c.agents, node)
+	return a.stop()
+}
+
+func (c *Cluster) startAgentHere(ctx context.Context, p *hollow.Process, client *rest.Config) (runningAgent, error) {
+	log, err := os.Create(c.agentLog(p.Name))
+	if err != nil {
+		return runningAgent{}, err
+	}
+	opts, err := agentOptions(p.Dir, client, log)
+	if err != nil {
+		return runningAgent{}, errors.Join(err, log.Close())
+	}
+	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	done := make(chan error, 1)
+	go func() {
+		defer log.Close()
+		done <- agent.Run(running, opts)
+	}()
+	return runningAgent{stop: func() error {
+		cancel()
+		return <-done
+	}}, nil
+}
+
+func (c *Cluster) agentLog(node string) string { return filepath.Join(c.dir, node+".agent.log") }
+
+func (c *Cluster) startAgentProcess(p *hollow.Process, client *rest.Config) (a runningAgent, err error) {
+	access := filepath.Join(c.dir, p.Name+".agent.kubeconfig")
+	if err := controlplane.WriteAccess(access, client); err != nil {
+		return a, err
+	}
+	argv := append(slices.Clone(c.opts.AgentCommand), string(p.Dir), access)
+	made := &part{name: agentPart + " " + p.Name}
+	if c.opts.Metrics {
+		port, err := child.FreePort()
+		if err != nil {
+			return a, err
+		}
+		address := fmt.Sprint("127.0.0.1:", port)
+		made.metrics = "http://" + address + "/metrics"
+		argv = append(argv, address)
+	}
+	made.start = func() (*child.Process, error) {
+		return child.Start(child.Spec{Name: made.name, Argv: argv, Log: c.agentLog(p.Name)})
+	}
+	return runningAgent{stop: made.stop, part: made}, made.up()
+}
+
+// agentOptions are what the agent of a hollow node is told.
+func agentOptions(dir hollow.Dir, client *rest.Config, log io.Writer) (opts agent.Options, err error) {
+	spec, err := dir.ReadSpec()
+	if err != nil {
+		return opts, err
+	}
+	opts = agent.Options{
+		Node: spec.Name, Client: client, Root: dir.Root(), Machine: spec.Machine, Preferences: preferences(spec),
+		Log: slog.New(slog.NewTextHandler(log, nil)),
+	}
+	if spec.NRI {
+		opts.Authority = v1alpha1.AuthorityBerth
+		opts.Enforce = agent.EnforceOptions{NRISocket: dir.NRI(), Cgroups: dir.Cgroups()}
+		opts.SpecDirs = []string{dir.CDI()}
+	}
+	if spec.Devices != "" {
+		opts.Devices, err = offer.Read("devices of "+spec.Name, []byte(spec.Devices))
+	}
+	return opts, err
+}
+
+// serveAgent is the role VerbAgent.
+func serveAgent(ctx context.Context, args []string, log io.Writer) error {
+	client, err := clientcmd.BuildConfigFromFlags("", args[1])
+	if err != nil {
+		return err
+	}
+	client.QPS = -1
+	opts, err := agentOptions(hollow.Dir(args[0]), client, log)
+	if err != nil {
+		return err
+	}
+	if len(args) > 2 {
+		registry := prometheus.NewRegistry()
+		registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+		opts.Metrics = registry
+		mux := http.NewServeMux()
+		mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+		server := &http.Server{Addr: args[2], Handler: mux, ReadHeaderTimeout: 5 * time.Second}
+		go func() { opts.Log.Error("metrics server ended", "error", server.ListenAndServe()) }()
+		defer server.Close()
+	}
+	return agent.Run(ctx, opts)
+}
+
+// preferences are what the agent is told of how the node's plugins choose.
+func preferences(spec *hollow.Spec) map[string]placement.Preference {
+	known := map[string]placement.Preference{}
+	for i := range spec.Plugins {
+		known[spec.Plugins[i].Resource] = placement.NoPreference
+		if spec.Plugins[i].Prefer {
+			known[spec.Plugins[i].Resource] = placement.SortedPreference
+		}
+	}
+	return known
+}
+
+// waitReports waits until every node can be relied on, as `berth nodes` judges it.
+func (c *Cluster) waitReports(ctx context.Context) error {
+	cluster, err := survey.Connect(survey.Options{
+		Config: c.ControlPlane.RESTConfig(), Heartbeats: v1alpha1.HeartbeatNamespace, StaleAfter: time.Minute, Where: c.ControlPlane.Addr(),
+	})
+	if err != nil {
+		return err
+	}
+	var missing string
+	err = wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+		if err := c.Ended(); err != nil {
+			return false, err
+		}
+		found, err := cluster.Survey(ctx, "")
+		if err != nil {
+			missing = err.Error()
+			return false, nil
+		}
+		for _, n := range found.Nodes() {
+			if n.Trouble != nil {
+				missing = n.Name + ": " + n.Trouble.Message
+				return false, nil
+			}
+		}
+		return true, nil
+	})
+	if ended := c.Ended(); ended != nil {
+		return ended
+	}
+	if err != nil {
+		return fmt.Errorf("nodes: %w: %s", err, missing)
+	}
+	return nil
+}

@@ -1,0 +1,123 @@
+package demo
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/berth-dev/berth/internal/controlplane"
+)
+
+// extension is what a playground's kubeconfig tells berth-demo, and nobody else. Its name is
+// extensionName.
+type extension struct {
+	// Socket is where the playground's Keeper listens.
+	Socket string `json:"socket"`
+}
+
+const extensionName = "playground.berth.dev"
+
+// Kubeconfig returns an administrator's credentials. They also say how to reach the Keeper; see
+// Ask.
+func (k *Keeper) Kubeconfig() ([]byte, error) {
+	data, err := k.cluster.ControlPlane.Kubeconfig(controlplane.Admin.Name, controlplane.Admin.Groups)
+	if err != nil {
+		return nil, err
+	}
+	config, err := clientcmd.Load(data)
+	if err != nil {
+		return nil, err
+	}
+	raw, err := json.Marshal(extension{k.line.Addr().String()})
+	if err != nil {
+		return nil, err
+	}
+	config.Extensions[extensionName] = &runtime.Unknown{Raw: raw, ContentType: runtime.ContentTypeJSON}
+	return clientcmd.Write(*config)
+}
+
+// serve takes what is asked for until the Keeper ends.
+func (k *Keeper) serve() error {
+	server := &http.Server{Handler: http.HandlerFunc(k.take), ReadHeaderTimeout: 5 * time.Second}
+	if err := server.Serve(k.line); !errors.Is(err, net.ErrClosed) {
+		return err
+	}
+	return nil
+}
+
+// wordKey is the key of the words in a request.
+const wordKey = "word"
+
+func (k *Keeper) take(w http.ResponseWriter, r *http.Request) {
+	reply := make(chan answer, 1)
+	select {
+	case k.asks <- order{r.URL.Query()[wordKey], reply}:
+	case <-k.over:
+		http.Error(w, "the playground ends", http.StatusServiceUnavailable)
+		return
+	}
+	got := <-reply
+	if got.err != nil {
+		http.Error(w, got.err.Error(), http.StatusConflict)
+		return
+	}
+	_, _ = io.WriteString(w, got.text) // whoever has gone does not listen
+}
+
+// Ask has the playground of the kubeconfig do something: break or mend with the name of a part, or
+// parts. It returns what the playground says.
+func Ask(ctx context.Context, kubeconfig string, words ...string) (string, error) {
+	socket, err := socketOf(kubeconfig)
+	if err != nil {
+		return "", err
+	}
+	client := &http.Client{Transport: &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", socket)
+		},
+		DisableKeepAlives: true,
+	}}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://playground/?"+url.Values{wordKey: words}.Encode(), nil)
+	if err != nil {
+		return "", err
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return "", fmt.Errorf("the playground of %s does not answer; it has ended, or is about to: %w", kubeconfig, errors.Unwrap(err))
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		return "", err
+	}
+	if response.StatusCode != http.StatusOK {
+		return "", errors.New(strings.TrimSpace(string(text)))
+	}
+	return string(text), nil
+}
+
+// socketOf reads where the playground's Keeper listens.
+func socketOf(kubeconfig string) (string, error) {
+	config, err := clientcmd.LoadFromFile(kubeconfig)
+	if err != nil {
+		return "", fmt.Errorf("%w: want the kubeconfig of a playground that runs, as berth-demo up writes it", err)
+	}
+	var found extension
+	if raw, ok := config.Extensions[extensionName].(*runtime.Unknown); ok {
+		err = json.Unmarshal(raw.Raw, &found)
+	}
+	if err != nil || found.Socket == "" {
+		return "", fmt.Errorf("%s: is not of a playground: want the kubeconfig that berth-demo up writes", kubeconfig)
+	}
+	return found.Socket, nil
+}

@@ -1,0 +1,401 @@
+package demo
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/berth-dev/berth/internal/child"
+	"github.com/berth-dev/berth/internal/hollow"
+)
+
+// Keeper looks after the processes of a playground. It starts again what dies, and breaks and mends
+// what it is asked to. While Run runs, nobody else stops or starts anything of the cluster.
+type Keeper struct {
+	cluster *Cluster
+	out     io.Writer
+	parts   []*part
+	api     bool // the API server is broken
+	line    net.Listener
+
+	died chan death
+	due  chan *part
+	asks chan order
+	over chan struct{}
+}
+
+// death is a process that has ended.
+type death struct {
+	part    *part
+	process *child.Process
+}
+
+// order is what somebody asks for.
+type order struct {
+	words []string
+	reply chan answer
+}
+
+type answer struct {
+	text string
+	err  error
+}
+
+// NewKeeper returns what looks after the cluster as soon as Run is called. It tells out, in a
+// sentence each, what has died.
+func NewKeeper(c *Cluster, out io.Writer) (*Keeper, error) {
+	k := &Keeper{cluster: c, out: out, died: make(chan death), due: make(chan *part), asks: make(chan order), over: make(chan struct{})}
+	k.parts = append(k.parts, c.schedulers...)
+	for _, p := range c.Nodes {
+		if a := c.agents[p.Name]; a.part != nil {
+			k.parts = append(k.parts, a.part)
+		}
+	}
+	for _, p := range c.Nodes {
+		node, err := c.nodePart(p)
+		if err != nil {
+			return nil, err
+		}
+		k.parts = append(k.parts, node)
+	}
+	var err error
+	k.line, err = net.Listen("unix", filepath.Join(c.dir, "playground.sock"))
+	return k, err
+}
+
+// nodePart is the process of a node.
+func (c *Cluster) nodePart(p *hollow.Process) (*part, error) {
+	spec, err := p.Dir.ReadSpec()
+	if err != nil {
+		return nil, err
+	}
+	made := &part{name: nodePart + " " + p.Name, start: func() (*child.Process, error) {
+		again, err := c.launch(spec, c.opts.NodeCommand)
+		if err != nil {
+			return nil, err
+		}
+		return again.Process, nil
+	}}
+	made.is(p.Process)
+	return made, nil
+}
+
+// Run looks after the cluster until ctx ends. Then everything is the caller's to stop.
+func (k *Keeper) Run(ctx context.Context) error {
+	served := make(chan error, 1)
+	go func() { served <- k.serve() }()
+	for _, p := range k.parts {
+		k.watch(p)
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return errors.Join(k.leave(), <-served)
+		case d := <-k.died:
+			if d.process == d.part.process && !d.part.broken {
+				k.again(d.part, k.obituary(d.part))
+			}
+		case p := <-k.due:
+			k.start(p)
+		case o := <-k.asks:
+			text, err := k.obey(ctx, o.words)
+			o.reply <- answer{text, err}
+		}
+	}
+}
+
+// leave hands the cluster back.
+func (k *Keeper) leave() error {
+	close(k.over)
+	err := k.line.Close()
+	for i, p := range k.cluster.Nodes {
+		if node, _ := k.part(nodePart + " " + p.Name); node != nil {
+			k.cluster.Nodes[i] = &hollow.Process{Process: node.process, Dir: p.Dir}
+		}
+	}
+	if !k.api {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), mendLimit)
+	defer cancel()
+	return errors.Join(err, k.cluster.ControlPlane.Mend(ctx))
+}
+
+// mendLimit is how long it may take until the API server has its port back.
+const mendLimit = 10 * time.Second
+
+// watch waits for the death of the part's process.
+func (k *Keeper) watch(p *part) {
+	process := p.process
+	go func() {
+		select {
+		case <-process.Done():
+		case <-k.over:
+			return
+		}
+		select {
+		case k.died <- death{p, process}:
+		case <-k.over:
+		}
+	}()
+}
+
+// What dies is started again after firstPause, and after twice as long each time that it dies
+// before it has run for steady, up to lastPause.
+const (
+	firstPause = time.Second
+	lastPause  = 30 * time.Second
+	steady     = time.Minute
+)
+
+// pause is how long a part is left dead.
+func (p *part) pause(now time.Time) time.Duration {
+	if now.Sub(p.begun) >= steady {
+		p.deaths = 0
+	}
+	wait := min(firstPause<<min(p.deaths, 10), lastPause)
+	p.deaths++
+	return wait
+}
+
+// obituary says in a few words how a part's process has ended.
+func (k *Keeper) obituary(p *part) string {
+	_ = p.process.Ended() // whoever stops it later need not tell of it again
+	how := fmt.Sprintf("%s (process %d) ended: %s", p.name, p.process.PID(), p.process.How())
+	if p.says("Leaderelection lost") {
+		return how + ", as it lost its lease"
+	}
+	if why := lastWords(p.process); why != "" && strings.HasPrefix(p.process.How(), "exit") {
+		return how + ": " + why
+	}
+	return how
+}
+
+// again has a part started after a pause, and says why.
+func (k *Keeper) again(p *part, why string) {
+	wait := p.pause(time.Now())
+	fmt.Fprintf(k.out, "%s; it is started again in %.0f s.\n", why, wait.Seconds())
+	time.AfterFunc(wait, func() {
+		select {
+		case k.due <- p:
+		case <-k.over:
+		}
+	})
+}
+
+func (k *Keeper) start(p *part) {
+	if p.broken || p.runs() {
+		return
+	}
+	if err := p.up(); err != nil {
+		p.begun = time.Now()
+		k.again(p, fmt.Sprintf("%s does not start: %v", p.name, err))
+		return
+	}
+	k.watch(p)
+}
+
+// obey does what somebody asks for, and says what has been done.
+func (k *Keeper) obey(ctx context.Context, words []string) (string, error) {
+	if len(words) == 0 {
+		return "", errors.New("want break, mend or parts")
+	}
+	verb, names := words[0], words[1:]
+	switch {
+	case verb == "parts" || verb == "break" && len(names) == 0:
+		return k.table(), nil
+	case verb == "mend" && len(names) == 0:
+		return k.mendAll(ctx)
+	case verb != "break" && verb != "mend":
+		return "", fmt.Errorf("%q: want break, mend or parts", verb)
+	}
+	if strings.Join(names, " ") == apiPart {
+		return k.obeyAPI(ctx, verb)
+	}
+	parts, err := k.named(names)
+	if err != nil {
+		return "", fmt.Errorf("%s %s: %w", verb, strings.Join(names, " "), err)
+	}
+	if verb == "break" {
+		return k.breakOne(parts)
+	}
+	return k.mend(parts)
+}
+
+// named returns the parts that are meant: all schedulers, or a node with its agent, or one part.
+func (k *Keeper) named(words []string) ([]*part, error) {
+	kind := words[0]
+	switch {
+	case kind == schedulerPart && len(words) == 1:
+		return k.cluster.schedulers, nil
+	case kind != agentPart && kind != nodePart || len(words) != 2:
+		return nil, errors.New("want scheduler, agent NODE, node NODE or api")
+	}
+	found, others := k.part(strings.Join(words, " "))
+	if found == nil && len(others) == 0 {
+		return nil, errors.New("kube-scheduler has no agents: want a playground without --stock")
+	}
+	if found == nil {
+		return nil, fmt.Errorf("there is no such node: want one of %s", strings.Join(others, ", "))
+	}
+	parts := []*part{found}
+	if kind == nodePart {
+		if a, _ := k.part(agentPart + " " + words[1]); a != nil {
+			parts = append(parts, a)
+		}
+	}
+	return parts, nil
+}
+
+// part returns the part of the name, and of which nodes there are parts of the kind.
+func (k *Keeper) part(name string) (found *part, nodes []string) {
+	kind, _, _ := strings.Cut(name, " ")
+	for _, p := range k.parts {
+		if p.name == name {
+			found = p
+		}
+		if node, ok := strings.CutPrefix(p.name, kind+" "); ok {
+			nodes = append(nodes, node)
+		}
+	}
+	return found, nodes
+}
+
+// breakOne kills what is meant: of several schedulers the one that leads, of a node the kubelet and
+// the agent.
+func (k *Keeper) breakOne(parts []*part) (string, error) {
+	whole := slices.DeleteFunc(slices.Clone(parts), func(p *part) bool { return p.broken })
+	if len(whole) == 0 || parts[0].broken && parts[0].name != schedulerPart {
+		return "", fmt.Errorf("%s is broken already: berth-demo mend %s mends it", parts[0].name, parts[0].name)
+	}
+	if parts[0].name == schedulerPart {
+		i := slices.IndexFunc(whole, (*part).leads)
+		whole = whole[max(i, 0):][:1]
+	}
+	var killed []string
+	for _, p := range whole {
+		p.broken = true
+		p.process.Kill()
+		_ = p.process.Ended() // whoever stops it later need not tell of it again
+		killed = append(killed, fmt.Sprintf("%s (process %d)", p.name, p.process.PID()))
+	}
+	return fmt.Sprintf("Killed: %s. To start it again: berth-demo mend %s\n", strings.Join(killed, " and "), parts[0].name), nil
+}
+
+// mend starts what is broken.
+func (k *Keeper) mend(parts []*part) (string, error) {
+	var started []string
+	for _, p := range parts {
+		if !p.broken {
+			continue
+		}
+		p.broken, p.deaths = false, 0
+		k.start(p)
+		started = append(started, p.name)
+	}
+	if len(started) == 0 {
+		return "", fmt.Errorf("%s is not broken: berth-demo break %s breaks it", parts[0].name, parts[0].name)
+	}
+	return fmt.Sprintf("Started: %s.\n", strings.Join(started, " and ")), nil
+}
+
+func (k *Keeper) mendAll(ctx context.Context) (string, error) {
+	broken := slices.DeleteFunc(slices.Clone(k.parts), func(p *part) bool { return !p.broken })
+	if !k.api && len(broken) == 0 {
+		return "Nothing is broken.\n", nil
+	}
+	var text string
+	if k.api {
+		var err error
+		if text, err = k.obeyAPI(ctx, "mend"); err != nil {
+			return "", err
+		}
+	}
+	if len(broken) == 0 {
+		return text, nil
+	}
+	more, err := k.mend(broken)
+	return text + more, err
+}
+
+// obeyAPI breaks or mends the API server.
+func (k *Keeper) obeyAPI(ctx context.Context, verb string) (string, error) {
+	if verb == "break" {
+		if k.api {
+			return "", errors.New("api is broken already: berth-demo mend api mends it")
+		}
+		if err := k.cluster.ControlPlane.Break(); err != nil {
+			return "", err
+		}
+		k.api = true
+		return "The API server refuses connections. To have it listen again: berth-demo mend api\n", nil
+	}
+	if !k.api {
+		return "", errors.New("api is not broken: berth-demo break api breaks it")
+	}
+	ctx, cancel := context.WithTimeout(ctx, mendLimit)
+	defer cancel()
+	if err := k.cluster.ControlPlane.Mend(ctx); err != nil {
+		return "", err
+	}
+	k.api = false
+	return "The API server listens again.\n", nil
+}
+
+// table lists the parts.
+func (k *Keeper) table() string {
+	var out bytes.Buffer
+	tw := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(tw, "PART\tSTATE\tPROCESS\tMETRICS")
+	state := "runs"
+	if k.api {
+		state = "broken"
+	}
+	fmt.Fprintf(tw, "%s\t%s\t-\t-\n", apiPart, state)
+	for _, p := range k.parts {
+		process, metrics := "-", "-"
+		if p.runs() {
+			process = fmt.Sprint(p.process.PID())
+		}
+		if p.metrics != "" {
+			metrics = p.metrics
+		}
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\n", p.name, p.state(), process, metrics)
+	}
+	_ = tw.Flush() // a buffer takes everything
+	return out.String()
+}
+
+// state says how the part is.
+func (p *part) state() string {
+	switch {
+	case p.broken:
+		return "broken"
+	case !p.runs():
+		return "dead, is started again"
+	case !strings.HasPrefix(p.name, schedulerPart):
+		return "runs"
+	case p.leads():
+		return "leads"
+	default:
+		return "stands by"
+	}
+}
+
+// Metrics are the addresses at which Prometheus reads what the parts count, by part and in order.
+func (k *Keeper) Metrics() (out [][2]string) {
+	for _, p := range k.parts {
+		if p.metrics != "" {
+			out = append(out, [2]string{p.name, p.metrics})
+		}
+	}
+	return out
+}
