@@ -43,6 +43,10 @@ demo: ## The main job, for real: one workload on hollow nodes under the stock sc
 	$(call say,running bin/berth-demo run $(DEMO_FLAGS))
 	@$(BIN)/berth-demo run $(DEMO_FLAGS)
 
+.PHONY: demo-figures
+demo-figures: ## The figures of make demo: medians of five runs, with their range. About 20 minutes.
+	@$(MAKE) --no-print-directory demo DEMO_FLAGS='--runs 5 $(DEMO_FLAGS)'
+
 .PHONY: test
 test: ## All tests, but for the slow suites that have targets of their own.
 	$(call say,with the race detector: every package that links no server and no kubelet of Kubernetes)

@@ -21,6 +21,7 @@ type options struct {
 	demo.Options
 	output string
 	log    string
+	runs   int
 }
 
 // command is the command line; parsed becomes true when it has been understood.
@@ -51,6 +52,9 @@ func (o *options) addFlags(cmd *cobra.Command, nodes int) {
 	cmd.Flags().StringVar(&o.log, "log", "", "file for the log of the control plane")
 }
 
+// maxRuns bounds how often a comparison is made: each takes about four minutes.
+const maxRuns = 99
+
 // usageError is a command line that cannot be carried out.
 type usageError struct{ error }
 
@@ -61,6 +65,9 @@ func (o *options) check() error {
 	}
 	if o.output != "table" && o.output != "json" {
 		return usageError{fmt.Errorf("--output %q: want table or json", o.output)}
+	}
+	if o.runs < 1 || o.runs > maxRuns {
+		return usageError{fmt.Errorf("--runs: %d runs: want 1 to %d", o.runs, maxRuns)}
 	}
 	return nil
 }
@@ -90,7 +97,7 @@ func runCommand(stdout, stderr io.Writer) *cobra.Command {
 		Use:   "run",
 		Short: "Play one workload under kube-scheduler, then under Berth, and compare",
 		Long: "Starts a cluster with kube-scheduler and plays a few hundred pods on it, then the same on a fresh cluster with Berth:\n" +
-			"about two minutes for each. Progress goes to standard error, the comparison to standard output. Exits with 1 when a node refused a pod that\n" +
+			"about two minutes for each. With --runs it does so several times, and says the medians and from where to where they go. Progress goes to standard error, the comparison to standard output. Exits with 1 when a node refused a pod that\n" +
 			"Berth had placed, or gave it something else than predicted.",
 		Args:    cobra.NoArgs,
 		PreRunE: func(*cobra.Command, []string) error { return o.check() },
@@ -98,6 +105,7 @@ func runCommand(stdout, stderr io.Writer) *cobra.Command {
 	}
 	o.addFlags(cmd, demo.AllNodes)
 	cmd.Flags().Uint64Var(&o.Seed, "seed", 1, "seed of the workload; equal seeds give equal workloads")
+	cmd.Flags().IntVar(&o.runs, "runs", 1, "how often to compare; of several runs the table has medians, and json has a line for each")
 	cmd.Flags().StringVarP(&o.output, "output", "o", "table", "table or json")
 	return cmd
 }
@@ -108,9 +116,16 @@ func (o *options) compare(ctx context.Context, stdout, stderr io.Writer) error {
 		return err
 	}
 	defer closeLog()
-	c, err := demo.Compare(ctx, o.Options, demo.Stock{}, demo.Berth{})
-	if err != nil {
-		return err
+	var c demo.Comparisons
+	for i := range o.runs {
+		if o.runs > 1 {
+			fmt.Fprintf(stderr, "Run %d of %d.\n", i+1, o.runs)
+		}
+		one, err := demo.Compare(ctx, o.Options, demo.Stock{}, demo.Berth{})
+		if err != nil {
+			return err
+		}
+		c = append(c, one)
 	}
 	write := c.WriteTable
 	if o.output == "json" {

@@ -113,8 +113,72 @@ const outOfTime = "%s: the time was up while pods were still getting their turn;
 	"this machine was too slow or too busy, and the numbers say little\n"
 
 // WriteTable writes the comparison side by side, names to the left and numbers to the right.
-func (c *Comparison) WriteTable(w io.Writer) error {
-	rows := append([]row{{"", Stock{}.Title(), Berth{}.Title()}}, c.rows()...)
+func (c *Comparison) WriteTable(w io.Writer) error { return Comparisons{c}.WriteTable(w) }
+
+// Comparisons are those of several runs, at least one.
+type Comparisons []*Comparison
+
+// Kept says whether Berth kept its promise in all runs.
+func (c Comparisons) Kept() bool {
+	return !slices.ContainsFunc(c, func(one *Comparison) bool { return !one.Kept() })
+}
+
+// WriteJSON writes each comparison as a line.
+func (c Comparisons) WriteJSON(w io.Writer) error {
+	for _, one := range c {
+		if err := one.WriteJSON(w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// WriteTable writes the comparisons as Comparison.WriteTable does: of several runs the median, with
+// the least and the greatest.
+func (c Comparisons) WriteTable(w io.Writer) error {
+	stock, berth := c.halves()
+	rows := []row{{"", Stock{}.Title(), Berth{}.Title()}}
+	for _, f := range figures(append(slices.Clone(stock), berth...)) {
+		rows = append(rows, row{f.name, f.text(stock), f.text(berth)})
+	}
+	if err := writeRows(w, rows); err != nil {
+		return err
+	}
+	if len(c) > 1 {
+		if _, err := fmt.Fprintf(w, "Medians of %d runs, and in brackets the least and the greatest.\n", len(c)); err != nil {
+			return err
+		}
+	}
+	for i := range c {
+		for _, half := range []struct {
+			title string
+			*Report
+		}{{Stock{}.Title(), stock[i]}, {Berth{}.Title(), berth[i]}} {
+			if !half.OutOfTime {
+				continue
+			}
+			if len(c) > 1 {
+				half.title += fmt.Sprintf(", run %d", i+1)
+			}
+			if _, err := fmt.Fprintf(w, outOfTime, half.title); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// halves returns the reports under either scheduler.
+func (c Comparisons) halves() (stock, berth []*Report) {
+	for _, one := range c {
+		stock, berth = append(stock, one.Stock), append(berth, one.Berth)
+	}
+	return stock, berth
+}
+
+type row struct{ name, stock, berth string }
+
+func writeRows(w io.Writer, rows []row) error {
 	var name, stock, berth int
 	for _, r := range rows {
 		name, stock, berth = max(name, len(r.name)), max(stock, len(r.stock)), max(berth, len(r.berth))
@@ -124,50 +188,74 @@ func (c *Comparison) WriteTable(w io.Writer) error {
 			return err
 		}
 	}
-	for _, half := range []struct {
-		title string
-		*Report
-	}{{Stock{}.Title(), c.Stock}, {Berth{}.Title(), c.Berth}} {
-		if half.OutOfTime {
-			if _, err := fmt.Fprintf(w, outOfTime, half.title); err != nil {
-				return err
-			}
-		}
-	}
 	return nil
 }
 
-type row struct{ name, stock, berth string }
+// figure is a line of the table.
+type figure struct {
+	name   string
+	of     func(*Report) float64
+	digits int // after the point
+	// share says which part of all a single run's number is; nil where that says nothing.
+	share func(*Report) string
+}
 
-func (c *Comparison) rows() []row {
-	var rows []row
-	text := func(name string, f func(*Report) string) {
-		rows = append(rows, row{name, f(c.Stock), f(c.Berth)})
+// text returns the figure of a run, or the median of several with their range.
+func (f *figure) text(runs []*Report) string {
+	values := make([]float64, 0, len(runs))
+	for _, r := range runs {
+		values = append(values, f.of(r))
 	}
+	slices.Sort(values)
+	number := func(v float64) string { return strconv.FormatFloat(v, 'f', f.digits, 64) }
+	n := len(values)
+	text, least, greatest := number((values[(n-1)/2]+values[n/2])/2), number(values[0]), number(values[n-1])
+	switch {
+	case n == 1 && f.share != nil:
+		return text + f.share(runs[0])
+	case least == greatest:
+		return text
+	default:
+		return fmt.Sprintf("%s (%s to %s)", text, least, greatest)
+	}
+}
+
+// figures are the lines for the reports.
+func figures(reports []*Report) []figure {
+	var out []figure
 	number := func(name string, f func(*Report) int) {
-		text(name, func(r *Report) string { return strconv.Itoa(f(r)) })
+		out = append(out, figure{name: name, of: func(r *Report) float64 { return float64(f(r)) }})
+	}
+	fraction := func(name string, f func(*Report) float64) {
+		out = append(out, figure{name: name, of: f, digits: 2})
+	}
+	rejected, nodes := map[string]int{}, map[string]int{}
+	for _, r := range reports {
+		maps.Copy(rejected, r.Rejected)
+		maps.Copy(nodes, r.NUMANodesPerPod)
 	}
 	number("pods created", func(r *Report) int { return r.Pods })
 	number("ever running", func(r *Report) int { return r.Running })
 	number("refused by the kubelet", (*Report).Refused)
-	for _, reason := range keys(c.Stock.Rejected, c.Berth.Rejected) {
+	for _, reason := range keys(rejected) {
 		number("  "+reason, func(r *Report) int { return r.Rejected[reason] })
 	}
 	number("waiting in the end", func(r *Report) int { return r.Pending })
 	number("  although a node had room", func(r *Report) int { return r.Stalled })
-	for _, n := range keys(c.Stock.NUMANodesPerPod, c.Berth.NUMANodesPerPod) {
+	for _, n := range keys(nodes) {
 		number("pods on "+n+" NUMA node"+plural(n), func(r *Report) int { return r.NUMANodesPerPod[n] })
 	}
 	number("  avoidably split", func(r *Report) int { return r.AvoidablySplit })
 	number("pods across sockets", func(r *Report) int { return r.CrossSocket })
-	text("GPUs without CPUs, mean", func(r *Report) string { return fmt.Sprintf("%.2f", r.StrandedDevices) })
+	fraction("GPUs without CPUs, mean", func(r *Report) float64 { return r.StrandedDevices })
 	number("decisions before binding", func(r *Report) int { return r.Predicted })
-	text("  exact", (*Report).exactness)
+	number("  exact", func(r *Report) int { return r.Exact })
+	out[len(out)-1].share = (*Report).exactShare
 	number("  wrong", func(r *Report) int { return r.Mispredicted })
 	number("  contended", func(r *Report) int { return r.Contended })
-	text("seconds to running, median", func(r *Report) string { return fmt.Sprintf("%.2f", r.SecondsToRunning.P50) })
-	text("seconds to running, p99", func(r *Report) string { return fmt.Sprintf("%.2f", r.SecondsToRunning.P99) })
-	return rows
+	fraction("seconds to running, median", func(r *Report) float64 { return r.SecondsToRunning.P50 })
+	fraction("seconds to running, p99", func(r *Report) float64 { return r.SecondsToRunning.P99 })
+	return out
 }
 
 func plural(n string) string {
@@ -177,18 +265,16 @@ func plural(n string) string {
 	return "s"
 }
 
-// exactness is the number of exact decisions, with their part of all.
-func (r *Report) exactness() string {
+// exactShare is which part of the decisions is exact.
+func (r *Report) exactShare() string {
 	if r.Predicted == 0 {
-		return strconv.Itoa(r.Exact)
+		return ""
 	}
-	return fmt.Sprintf("%d (%d%%)", r.Exact, 100*r.Exact/r.Predicted)
+	return fmt.Sprintf(" (%d%%)", 100*r.Exact/r.Predicted)
 }
 
-// keys returns the keys of both maps, numbers by value before words by letter.
-func keys(a, b map[string]int) []string {
-	set := maps.Clone(a)
-	maps.Copy(set, b)
+// keys returns the keys, numbers by value before words by letter.
+func keys(set map[string]int) []string {
 	return slices.SortedFunc(maps.Keys(set), func(x, y string) int {
 		i, errX := strconv.Atoi(x)
 		j, errY := strconv.Atoi(y)

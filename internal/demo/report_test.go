@@ -1,0 +1,58 @@
+package demo
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// half is a report with some figures.
+func half(gpus float64, refused, exact, predicted int) *Report {
+	r := newReport()
+	r.StrandedDevices, r.Exact, r.Predicted = gpus, exact, predicted
+	if refused > 0 {
+		r.Rejected["SMTAlignmentError"] = refused
+	}
+	return r
+}
+
+// TestSeveralRuns holds what the table says of one run, and of several: the median, with the least
+// and the greatest where they differ.
+func TestSeveralRuns(t *testing.T) {
+	late := half(0.12, 62, 0, 0)
+	late.OutOfTime = true
+	runs := Comparisons{
+		{Stock: half(0.33, 65, 0, 0), Berth: half(0.08, 0, 424, 425)},
+		{Stock: late, Berth: half(0.62, 0, 420, 420)},
+		{Stock: half(0.11, 0, 0, 0), Berth: half(0.46, 0, 423, 425)},
+	}
+	for _, c := range []struct {
+		runs Comparisons
+		want []string // of the lines, with single spaces
+	}{
+		{runs[:1], []string{"refused by the kubelet 65 0", "GPUs without CPUs, mean 0.33 0.08", " exact 0 424 (99%)"}},
+		{runs[1:], []string{"refused by the kubelet 31 (0 to 62) 0", "Medians of 2 runs, and in brackets the least and the greatest."}},
+		{runs, []string{
+			"refused by the kubelet 62 (0 to 65) 0", " SMTAlignmentError 62 (0 to 65) 0", "GPUs without CPUs, mean 0.12 (0.11 to 0.33) 0.46 (0.08 to 0.62)",
+			" exact 0 423 (420 to 424)", "Medians of 3 runs, and in brackets the least and the greatest.", "kube-scheduler, run 2: the time was up",
+		}},
+	} {
+		var out strings.Builder
+		if err := c.runs.WriteTable(&out); err != nil {
+			t.Fatal(err)
+		}
+		single := regexp.MustCompile(` +`).ReplaceAllString(out.String(), " ")
+		for _, want := range c.want {
+			if !strings.Contains("\n"+single, "\n"+want) {
+				t.Errorf("%d runs: want %q in\n%s", len(c.runs), want, &out)
+			}
+		}
+		if !c.runs.Kept() {
+			t.Error("nothing was refused or mispredicted under Berth, and it is not kept")
+		}
+	}
+	runs[1].Berth.Mispredicted = 1
+	if runs.Kept() {
+		t.Error("kept, although a run has a wrong prediction")
+	}
+}
