@@ -336,6 +336,29 @@ func (l *Live) pod(key string) *corev1.Pod {
 	return l.w.pod(key, "")
 }
 
+// Stranded is what is free and of little use on all nodes, as Survey.Stranded has it.
+func (l *Live) Stranded() []Stranded { return l.survey().Stranded() }
+
+// Another is a pod that asks for what this one does, as somebody would write it who creates another
+// one: without node, status, volumes, and what only a scheduler writes. nil where there is none.
+func (l *Live) Another(namespace, name string) *corev1.Pod {
+	pod := l.pod(keyOf(namespace, name))
+	if pod == nil {
+		return nil
+	}
+	out := &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, Spec: *pod.Spec.DeepCopy()}
+	out.Name, out.Namespace, out.Labels = pod.Name, pod.Namespace, maps.Clone(pod.Labels)
+	delete(out.Labels, wire.HolderLabel)
+	asks := wire.PodKeys()
+	for key, value := range pod.Annotations {
+		if key != wire.PlacementAnnotation && key != wire.BoundForAnnotation && (!strings.HasPrefix(key, wire.OwnPrefix) || slices.Contains(asks, key)) {
+			metav1.SetMetaDataAnnotation(&out.ObjectMeta, key, value)
+		}
+	}
+	out.Spec.NodeName, out.Spec.Volumes, out.Spec.SchedulingGates = "", nil, nil
+	return out
+}
+
 // Pods are all pods that are known, in no order. They are shared: nobody changes them.
 func (l *Live) Pods() []*corev1.Pod {
 	if l.w == nil {

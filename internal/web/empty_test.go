@@ -33,11 +33,12 @@ func nothing(t *testing.T) *survey.Live {
 func TestAnEmptyListIsAList(t *testing.T) {
 	s := served(t, Options{Live: nothing(t)})
 	for path, lists := range map[string][]string{
-		"/api/pending": {"groups"},
-		"/api/pods":    {"pods"},
-		"/api/gangs":   {"gangs"},
-		"/api/rows":    {"rows"},
-		"/api/history": {"points"},
+		"/api/pending":  {"groups"},
+		"/api/pods":     {"pods"},
+		"/api/gangs":    {"gangs"},
+		"/api/rows":     {"rows"},
+		"/api/stranded": {"resources"},
+		"/api/history":  {"points"},
 	} {
 		status, body, _ := get(s, path)
 		var fields map[string]json.RawMessage

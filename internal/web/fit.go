@@ -9,6 +9,9 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+
 	"github.com/berth-dev/berth/internal/machineview"
 	"github.com/berth-dev/berth/internal/manifest"
 	"github.com/berth-dev/berth/internal/survey"
@@ -101,6 +104,26 @@ func (s *Server) fit(r *http.Request, v Viewer) (any, error) {
 		out.Pods = append(out.Pods, shownFit(&all[i], v))
 	}
 	return out, nil
+}
+
+// podYAML is another pod like one that exists, as YAML to ask about.
+func (s *Server) podYAML(r *http.Request, v Viewer) (any, error) {
+	namespace, name := r.PathValue("namespace"), r.PathValue("name")
+	pod := s.Live.Another(namespace, name)
+	if pod == nil || !v.Sees(namespace) {
+		return nil, missing("there is no pod " + namespace + "/" + name)
+	}
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(pod)
+	if err != nil {
+		return nil, err
+	}
+	delete(fields, "status")
+	delete(fields["metadata"].(map[string]any), "creationTimestamp")
+	text, err := yaml.Marshal(fields)
+	if err != nil {
+		return nil, err
+	}
+	return map[string]any{"yaml": string(text)}, nil
 }
 
 // readWanted reads the pods of a manifest.

@@ -205,6 +205,70 @@ func TestPodsPageByPage(t *testing.T) {
 	}
 }
 
+// TestStrandedAddsUp: the sums of the page are those of the lines.
+func TestStrandedAddsUp(t *testing.T) {
+	f := change(t)
+	s := served(t, Options{Live: f})
+	_, body, _ := get(s, "/api/stranded")
+	var page struct{ Resources []strandedSum }
+	if err := json.Unmarshal([]byte(body), &page); err != nil || len(page.Resources) == 0 {
+		t.Fatalf("%v: %.300s", err, body)
+	}
+	want, lines := map[string]uint64{}, map[string]int{}
+	for _, one := range f.Stranded() {
+		want[one.Resource] += one.Stranded
+		lines[one.Resource]++
+	}
+	for _, sum := range page.Resources {
+		reasons := uint64(0)
+		for _, r := range sum.Reasons {
+			reasons += r.Stranded
+		}
+		if sum.Stranded != want[sum.Resource] || reasons != sum.Stranded || sum.Count != lines[sum.Resource] || len(sum.Most) != min(sum.Count, maxStranded) {
+			t.Errorf("%s: %d stranded, %d by reasons, %d lines of %d; want %d on %d", sum.Resource, sum.Stranded, reasons, len(sum.Most), sum.Count, want[sum.Resource], lines[sum.Resource])
+		}
+		delete(want, sum.Resource)
+	}
+	if len(want) > 0 {
+		t.Errorf("not on the page: %v", want)
+	}
+}
+
+// TestAPodThatWaitsIsAskedAbout: the YAML of every pod can be asked about as it comes, and gets the
+// answer that the pod gets.
+func TestAPodThatWaitsIsAskedAbout(t *testing.T) {
+	f := change(t)
+	s := served(t, Options{Live: f})
+	for _, pod := range f.Pods() {
+		_, body, _ := get(s, "/api/pods/"+pod.Namespace+"/"+pod.Name+"/yaml")
+		var answer struct{ YAML string }
+		if err := json.Unmarshal([]byte(body), &answer); err != nil || answer.YAML == "" {
+			t.Fatalf("%s: %v: %.300s", pod.Name, err, body)
+		}
+		for _, never := range []string{"berth.dev/placement", "nodeName", "status", "uid"} {
+			if strings.Contains(answer.YAML, never) {
+				t.Errorf("%s: the YAML has %s:\n%s", pod.Name, never, answer.YAML)
+			}
+		}
+		status, said := ask(s, "", "application/yaml", answer.YAML)
+		if status != 200 {
+			t.Errorf("%s: status %d: %.500s", pod.Name, status, said)
+		}
+		if pod.Name == "wide-0" && !strings.Contains(said, "70 CPUs need 2 NUMA nodes") {
+			t.Errorf("wide-0: %.500s", said)
+		}
+	}
+	of, _ := gated(t, &authority{may: map[string]bool{"dev list nodetopologies": true, "dev list pods telco": true}})
+	for path, want := range map[string]int{"/api/pods/telco/upf-0/yaml": 200, "/api/pods/research/train-1/yaml": 404} {
+		if status, body := as(of, path, "Authorization", "Bearer token-of-dev"); status != want {
+			t.Errorf("%s, of one who sees telco alone: status %d, want %d: %.200s", path, status, want, body)
+		}
+	}
+	if status, _, _ := get(s, "/api/pods/data/nobody/yaml"); status != 404 {
+		t.Errorf("the YAML of a pod that does not exist: status %d", status)
+	}
+}
+
 // TestPackedAnswersAreTheSame for those who take them packed.
 func TestPackedAnswersAreTheSame(t *testing.T) {
 	s := served(t, Options{Live: change(t)})

@@ -1,5 +1,5 @@
 // What if: where pods that do not exist would go now, and how many of them.
-import { useRef, useState } from 'preact/hooks'
+import { useEffect, useRef, useState } from 'preact/hooks'
 import { ask, useStore } from './data.js'
 import { Drawing } from './node.jsx'
 import { link, setQuery, useRoute } from './route.js'
@@ -54,6 +54,14 @@ export function Fit() {
     if (query.get('empty')) q.append('empty', '1')
     post('api/fit?' + q, 'data')
   }
+  const pod = query.get('pod')
+  useEffect(() => { // NAMESPACE/NAME: the question is about another pod like that one
+    if (!pod) return
+    ask(`api/pods/${pod.split('/').map(encodeURIComponent).join('/')}/yaml`).then((answer) => {
+      text.current.value = answer.yaml
+      text.current.form.requestSubmit()
+    }, (e) => set({ data: null, room: null, error: e.message, asking: false }))
+  }, [pod])
   const pick = (key) => (value) => setQuery({ [key]: value })
   const { data, room, error, asking } = state
   const asThey = !settings.some(([key]) => query.get(key)) && !query.get('empty')

@@ -10,9 +10,10 @@ import { NodeView } from './node.jsx'
 import { PodView } from './pod.jsx'
 import { Pending } from './pending.jsx'
 import { Pods } from './pods.jsx'
+import { Stranded } from './stranded.jsx'
 import { Notice } from './parts.jsx'
 
-const views = [['', 'Cluster'], ['pods', 'Pods'], ['pending', 'Waiting'], ['gangs', 'Gangs'], ['fit', 'What if']]
+const views = [['', 'Cluster'], ['pods', 'Pods'], ['pending', 'Waiting'], ['gangs', 'Gangs'], ['stranded', 'Stranded'], ['fit', 'What if']]
 
 function View({ parts }) {
   const [view, a, b, d] = parts
@@ -23,6 +24,7 @@ function View({ parts }) {
   if (view === 'pending') return <Pending />
   if (view === 'gangs' && d) return <GangView key={parts.join('/')} namespace={a} from={b} name={d} />
   if (view === 'gangs') return <Gangs />
+  if (view === 'stranded') return <Stranded />
   if (view === 'fit') return <Fit />
   return <main><h1>No such view</h1><Notice title="">This address names no view. <a href={link()}>To the cluster</a></Notice></main>
 }
@@ -41,7 +43,7 @@ function Page() {
         return
       }
       if (typing) return
-      const views = { c: link(), p: link('pods'), w: link('pending'), g: link('gangs'), f: link('fit') }
+      const views = { c: link(), p: link('pods'), w: link('pending'), g: link('gangs'), s: link('stranded'), f: link('fit') }
       if (views[e.key]) location.hash = views[e.key]
       else if (e.key === '/') {
         document.getElementById('filter')?.focus()
@@ -76,6 +78,7 @@ function Page() {
           <dt><kbd>p</kbd></dt><dd>pods</dd>
           <dt><kbd>w</kbd></dt><dd>pods that wait</dd>
           <dt><kbd>g</kbd></dt><dd>gangs: pods that start together</dd>
+          <dt><kbd>s</kbd></dt><dd>stranded: free, and of little use</dd>
           <dt><kbd>f</kbd></dt><dd>what if: where new pods would go</dd>
           <dt><kbd>/</kbd></dt><dd>filter or search</dd>
           <dt><kbd>↑</kbd> <kbd>↓</kbd> <kbd>Enter</kbd></dt><dd>in the list of nodes: choose, open</dd>

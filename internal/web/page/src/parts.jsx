@@ -29,6 +29,9 @@ export function Notice({ kind = 'bad', title, children }) {
 export const PodLink = ({ p }) => <a href={link('pods', p.namespace, p.name)}><bdi>{p.namespace}/{p.name}</bdi></a>
 export const NodeLink = ({ name }) => (name ? <a href={link('nodes', name)}>{name}</a> : '–')
 
+// WhatIf leads to the question where another pod like that one would go.
+export const WhatIf = ({ namespace, name }) => <a class="ask" href={`${link('fit')}?pod=${encodeURIComponent(`${namespace}/${name}`)}`}>What if? Ask with its YAML</a>
+
 // containerName and shares are what tables say of a container: its name, then its CPUs, memory and
 // devices.
 export const containerName = (c) => c.name + (c.kind === 'app' ? '' : ` (${c.kind})`)

@@ -3,7 +3,7 @@ import { useState } from 'preact/hooks'
 import { useAsk } from './data.js'
 import { Drawing } from './node.jsx'
 import { link } from './route.js'
-import { Groups, Notice, Refusals, Table, Waiting, containerName, shares } from './parts.jsx'
+import { Groups, Notice, Refusals, Table, Waiting, WhatIf, containerName, shares } from './parts.jsx'
 
 export function PodView({ namespace, name }) {
   const { data, error } = useAsk(`api/pods/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`)
@@ -22,6 +22,7 @@ export function PodView({ namespace, name }) {
       </header>
       {problem && <Notice title="It cannot be explained. ">{problem}</Notice>}
       {pod.node && <Where pod={pod} />}
+      {!pod.node && <p><WhatIf namespace={namespace} name={name} /></p>}
       {e && <Explained e={e} />}
     </main>
   )
