@@ -128,6 +128,16 @@ func (c *core) takeOverBy(o handover.Options) {
 	c.handover = handover.New(o)
 }
 
+// WhoLeads tells the plugin's scheduler with these informers how to ask the API server whether this
+// process leads. It is called before the scheduler runs. Without the plugin it does nothing.
+func WhoLeads(shared informers.SharedInformerFactory, leads func(context.Context) (bool, error)) {
+	cores.Lock()
+	defer cores.Unlock()
+	if c := cores.byInformers[shared]; c != nil {
+		c.handover.Leads = leads
+	}
+}
+
 // couldBind says whether a scheduler like this one could be binding a pod that has no node.
 func (c *core) couldBind(pod *corev1.Pod) bool {
 	_, ours := c.profiles.Load(pod.Spec.SchedulerName)

@@ -11,7 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	cliflag "k8s.io/component-base/cli/flag"
 	"k8s.io/component-base/cli/globalflag"
 	basecompatibility "k8s.io/component-base/compatibility"
@@ -100,6 +102,9 @@ func run(cmd *cobra.Command, opts *options.Options, plugin frameworkruntime.Plug
 		return err
 	}
 	Equip(ctx, sched, completed.ComponentConfig.PercentageOfNodesToScore, completed.ComponentConfig.Profiles)
+	if election := completed.LeaderElection; election != nil {
+		sayWhoLeads(sched, election.Lock)
+	}
 	gates.(featuregate.MutableFeatureGate).AddMetrics()
 	opts.ComponentGlobalsRegistry.AddMetrics()
 	return app.Run(ctx, completed, sched)
@@ -113,6 +118,27 @@ func Equip(ctx context.Context, sched *kubescheduler.Scheduler, global *int32, p
 	followMates(sched)
 	holdReservations(ctx, sched)
 	lookFurther(sched, global, spreadsByDefault(profiles))
+}
+
+// sayWhoLeads lets the plugin ask whom the election's Lease names. The lock itself is not asked: it
+// remembers what it reads, for the election's own writes.
+func sayWhoLeads(sched *kubescheduler.Scheduler, lock resourcelock.Interface) {
+	elected, ok := lock.(*resourcelock.LeaseLock)
+	if !ok {
+		return
+	}
+	leads := func(ctx context.Context) (bool, error) {
+		now, err := elected.Client.Leases(elected.LeaseMeta.Namespace).Get(ctx, elected.LeaseMeta.Name, metav1.GetOptions{})
+		if err != nil {
+			return false, fmt.Errorf("lease %s: %w", elected.Describe(), err)
+		}
+		holder := now.Spec.HolderIdentity
+		return holder != nil && *holder == elected.Identity(), nil
+	}
+	for _, profile := range sched.Profiles { // all share their informers
+		scheduler.WhoLeads(profile.SharedInformerFactory(), leads)
+		return
+	}
 }
 
 // followMates has the members of gangs come one after another.

@@ -25,9 +25,13 @@ const (
 	leaseAnnotation  = "berth.dev/bindings"
 	bindingsUnderWay = "under-way"
 	bindingsNone     = "none"
-	// leaseIdle is how long after its last Binding a leader says that none is under way. So under
-	// load the Lease is not written at all, and otherwise at most twice in that time.
+	// leaseIdle is how long after its last Binding a leader says that none is under way. So the
+	// Lease is written at most twice in that time, and under load once in leaseFresh.
 	leaseIdle = time.Second
+	// leaseFresh is how long a leader believes that the Lease is still its own. A process that was
+	// stopped for longer finds out before its next Binding that another one leads: the election
+	// gives that one the lead no sooner than a lease duration after the last renewal.
+	leaseFresh = time.Second
 	// writeTimeout bounds one attempt to say whether Bindings are under way.
 	writeTimeout = 10 * time.Second
 )
@@ -45,6 +49,8 @@ type bindingsLease struct {
 	name string
 	// bindTimeout is after how long a Binding that was found under way can no longer be written.
 	bindTimeout time.Duration
+	// fresh is leaseFresh, but for tests.
+	fresh time.Duration
 
 	// writing is held while the Lease is written, and by whoever changes lease or marked. mu guards
 	// all that follows, and is never held across a request: no end of a Binding waits for one.
@@ -55,6 +61,9 @@ type bindingsLease struct {
 	lease *coordinationv1.Lease
 	// marked: the Lease says under-way.
 	marked bool
+	// confirmed is when we last asked whether the Lease is ours and found that it is. It is of this
+	// process' own monotonic clock, which nobody sets.
+	confirmed time.Time
 	// bindings are under way now.
 	bindings int
 	// quietFrom is since when none has been that may still be written.
@@ -91,14 +100,14 @@ func (l *bindingsLease) claim(ctx context.Context) (found, error) {
 	if err != nil {
 		return foundUnknown, err
 	}
-	said, ours := there.Annotations[leaseAnnotation], there.DeepCopy()
+	said, ours, asked := there.Annotations[leaseAnnotation], there.DeepCopy(), time.Now()
 	ours.Spec.HolderIdentity = &l.name
 	if ours, err = l.leases.Update(ctx, ours, metav1.UpdateOptions{}); err != nil {
 		return foundUnknown, err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.lease, l.marked = ours, said != bindingsNone
+	l.lease, l.marked, l.confirmed = ours, said != bindingsNone, asked
 	if l.marked {
 		l.quietFrom = l.clock.Now().Add(l.bindTimeout)
 		return foundUnderWay, nil
@@ -148,18 +157,20 @@ func (l *bindingsLease) enter(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
+	asked := time.Now()
 	if err := l.write(ctx, bindingsUnderWay); err != nil {
 		return fmt.Errorf("lease %s: %w", LeaseName, err)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.marked = true
+	l.marked, l.confirmed = true, asked
 	l.bindings++
 	return nil
 }
 
-// goesOn counts a Binding if the Lease says that some are under way, or cannot say anything. If it
-// is being written that there are none, that is given up: the Lease is written again at once.
+// goesOn counts a Binding if the Lease has said of late that some are under way, or cannot say
+// anything. If it is being written that there are none, that is given up: the Lease is written
+// again at once.
 func (l *bindingsLease) goesOn() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -167,7 +178,7 @@ func (l *bindingsLease) goesOn() bool {
 		l.giveUp()
 		return false
 	}
-	if l.lease != nil && !l.marked {
+	if l.lease != nil && (!l.marked || time.Since(l.confirmed) >= l.fresh) {
 		return false
 	}
 	l.bindings++

@@ -20,7 +20,7 @@ import (
 
 // newLease makes the Lease of a scheduler; client is shared by all.
 func newLease(client *fake.Clientset, name string, c *testingclock.FakeClock) *bindingsLease {
-	return &bindingsLease{leases: client.CoordinationV1().Leases("berth-system"), clock: c, logger: klog.Background(), name: name, bindTimeout: time.Minute}
+	return &bindingsLease{leases: client.CoordinationV1().Leases("berth-system"), clock: c, logger: klog.Background(), name: name, bindTimeout: time.Minute, fresh: time.Hour}
 }
 
 func claim(t *testing.T, l *bindingsLease, want found) {
@@ -162,7 +162,7 @@ func TestLeaseThatIsNotOursAnyMore(t *testing.T) {
 func TestASlowWriteStallsNoBinding(t *testing.T) {
 	client, clock := fake.NewClientset(), testingclock.NewFakeClock(time.Unix(1000, 0))
 	slow := &slowLeases{LeaseInterface: client.CoordinationV1().Leases("berth-system"), asked: make(chan struct{})}
-	a := &bindingsLease{leases: slow, clock: clock, logger: klog.Background(), name: "a", bindTimeout: time.Minute}
+	a := &bindingsLease{leases: slow, clock: clock, logger: klog.Background(), name: "a", bindTimeout: time.Minute, fresh: time.Hour}
 	claim(t, a, foundNobody)
 	if err := a.enter(t.Context()); err != nil {
 		t.Fatal(err)
@@ -199,4 +199,30 @@ func (s *slowLeases) Update(ctx context.Context, lease *coordinationv1.Lease, o 
 		return nil, ctx.Err()
 	}
 	return s.LeaseInterface.Update(ctx, lease, o)
+}
+
+// TestASeriesIsConfirmed: a leader that was stopped in the middle of a series of Bindings asks
+// before the next one, and finds that another has taken over.
+func TestASeriesIsConfirmed(t *testing.T) {
+	client, clock := fake.NewClientset(), testingclock.NewFakeClock(time.Unix(1000, 0))
+	a := newLease(client, "a", clock)
+	claim(t, a, foundNobody)
+	if err := a.enter(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.enter(t.Context()); err != nil {
+		t.Fatalf("in a series that goes on: %v", err)
+	}
+	claim(t, newLease(client, "b", clock), foundUnderWay)
+	// The tracker of the fake does not compare versions, the API server does.
+	client.PrependReactor("update", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewConflict(coordinationv1.Resource("leases"), LeaseName, errors.New("changed"))
+	})
+	a.confirmed = a.confirmed.Add(-a.fresh) // it was stopped for so long
+	if err := a.enter(t.Context()); !errors.Is(err, ErrDeposed) {
+		t.Errorf("the leader that was stopped may bind: %v", err)
+	}
+	if a.bindings != 2 {
+		t.Errorf("%d Bindings are counted, want 2", a.bindings)
+	}
 }

@@ -30,6 +30,10 @@ type Options struct {
 	Ours func(*corev1.Pod) bool
 	// Done is called when pods may be placed.
 	Done func()
+	// Leads asks the API server whether the election's Lease names this process. nil: there is no
+	// election. A process that was stopped for a while believes for some seconds that it leads
+	// still (client-go's leaderelection tries to renew until RenewDeadline).
+	Leads func(ctx context.Context) (bool, error)
 }
 
 // Handover is what a scheduler does for the leader before it and the leader after it. It is safe
@@ -56,7 +60,7 @@ const (
 // New returns a Handover that has taken nothing over yet.
 func New(o Options) *Handover {
 	return &Handover{Options: o, lease: bindingsLease{leases: o.Leases, clock: o.Clock, logger: o.Logger,
-		name: string(uuid.NewUUID()), bindTimeout: o.BindTimeout}}
+		name: string(uuid.NewUUID()), bindTimeout: o.BindTimeout, fresh: leaseFresh}}
 }
 
 // Synced notes that everything that was there at the start has been taken in. It comes before the
@@ -78,6 +82,7 @@ func (h *Handover) Ready(ctx context.Context) bool {
 // takeOver ends what the leader before has under way. After Options.BindTimeout the API server has
 // ended it.
 func (h *Handover) takeOver(ctx context.Context) {
+	h.awaitLead(ctx)
 	limit, cancel := context.WithTimeout(ctx, h.BindTimeout)
 	defer cancel()
 	left := h.claim(limit)
@@ -94,6 +99,21 @@ func (h *Handover) takeOver(ctx context.Context) {
 	h.lease.endFound()
 	h.state.Store(leading)
 	h.Done()
+}
+
+// awaitLead returns once the election's Lease names this process. A process whose lead has gone to
+// another one takes nothing from that one, and ends while it waits here.
+func (h *Handover) awaitLead(ctx context.Context) {
+	if h.Leads == nil {
+		return
+	}
+	_ = wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
+		leads, err := h.Leads(ctx)
+		if err != nil {
+			h.Logger.Info("Cannot tell yet who leads", "err", err)
+		}
+		return leads, nil
+	})
 }
 
 // claim claims the Lease, trying again while the API server does not answer.
@@ -113,8 +133,8 @@ func (h *Handover) claim(ctx context.Context) (left found) {
 }
 
 // Enter is called before a Binding is written; the error says that it must not be. A scheduler that
-// does not lead any more is about to end. If two go on nevertheless, each takes over from the
-// other.
+// does not lead any more is about to end, and takes over from nobody. If two go on nevertheless,
+// since there is no election, each takes over from the other.
 func (h *Handover) Enter(ctx context.Context) error {
 	err := h.lease.enter(ctx)
 	if errors.Is(err, ErrDeposed) {

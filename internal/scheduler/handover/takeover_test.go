@@ -257,3 +257,32 @@ func TestFenceInConflict(t *testing.T) {
 		}
 	}
 }
+
+// TestWhoDoesNotLeadTakesNothingOver: a process that was stopped wakes up, finds the Lease taken,
+// and believes for some seconds that it leads still. It leaves the Lease to the one that does.
+func TestWhoDoesNotLeadTakesNothingOver(t *testing.T) {
+	client := fake.NewClientset()
+	h, clock, done := successor(client)
+	claim(t, newLease(client, "leader", clock), foundNobody)
+	asked, leads := make(chan struct{}), make(chan bool)
+	h.Leads = func(context.Context) (bool, error) {
+		asked <- struct{}{}
+		return <-leads, nil
+	}
+	h.Synced()
+	if h.Ready(t.Context()) {
+		t.Fatal("ready at once")
+	}
+	<-asked
+	leads <- false
+	<-asked // again, a second later
+	if got := *lease(t, client).Spec.HolderIdentity; got != "leader" {
+		t.Errorf("the Lease is held by %s, which does not lead", got)
+	}
+	leads <- true
+	clock.SetTime(clock.Now().Add(h.SettleAfter))
+	<-done
+	if got := *lease(t, client).Spec.HolderIdentity; got != h.lease.name {
+		t.Errorf("the Lease is held by %s once this one leads", got)
+	}
+}
