@@ -202,7 +202,7 @@ func (r *running) checkReservation(ctx context.Context, name string) error {
 	case koordinator.ReservationAvailable, koordinator.ReservationSucceeded:
 		return nil
 	default:
-		return fmt.Errorf("Reservation %s is %q: %v", name, phase, o.Object["status"])
+		return fmt.Errorf("reservation %s is %q: %v", name, phase, o.Object["status"])
 	}
 }
 
