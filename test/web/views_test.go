@@ -34,29 +34,66 @@ var views = []view{
 	{"toolarge", "#/pods/data/mammoth", []string{".groups li"}, ""},
 	{"pods", "#/pods", []string{"table td"}, ""},
 	{"waiting", "#/pending", []string{".card td"}, ""},
+	{"gangs", "#/gangs", []string{"table td"}, ""},
+	{"gang", "#/gangs/inference/gang/wide", []string{".notice", "table td"}, ""},
 	{"gone", "#/nodes/nobody", []string{".notice"}, ""},
 	{"fit", "#/fit", []string{".fitted .stage svg .lit", ".fitted .groups li"}, submit},
 	{"fit-nps", "#/fit?nps=2&on=gpu-1", []string{".fitted .stage svg .lit", ".notice.note"}, submit},
 }
 
-// TestViews opens every view at both widths, in light and dark, keeps a picture, and lets axe look
-// for what keeps people out.
+// screens are a phone, a tablet, a laptop and a wide screen.
+var screens = []struct {
+	width  int64
+	scheme string
+}{{390, "light"}, {390, "dark"}, {800, "light"}, {800, "dark"}, {1280, "light"}, {1280, "dark"}, {1920, "light"}}
+
+// TestViews opens every view on every screen, keeps a picture, and lets axe look for what keeps
+// people out.
 func TestViews(t *testing.T) {
-	address := berth(t, "--snapshot", "testdata/cluster.berth")
+	address := berth(t, "--snapshot", ganged(t))
 	axe, err := os.ReadFile("../../internal/web/page/node_modules/axe-core/axe.min.js")
 	if err != nil {
 		t.Fatalf("%v: make e2e-web installs it", err)
 	}
-	for _, width := range []int64{1280, 800} {
-		for _, scheme := range []string{"light", "dark"} {
-			b := browse(t, width, 900, scheme)
+	for _, s := range screens {
+		t.Run(fmt.Sprintf("%d-%s", s.width, s.scheme), func(t *testing.T) {
+			b := browse(t, s.width, 900, s.scheme)
 			for _, v := range views {
 				b.open(address, v)
-				b.shoot(fmt.Sprintf("%s-%d-%s", v.name, width, scheme))
-				b.accessible(string(axe), fmt.Sprintf("%s at %d, %s", v.name, width, scheme))
-				b.fits(v.name, width)
+				b.shoot(fmt.Sprintf("%s-%d-%s", v.name, s.width, s.scheme))
+				b.accessible(string(axe), fmt.Sprintf("%s at %d, %s", v.name, s.width, s.scheme))
+				b.fits(v.name, s.width)
 			}
-		}
+		})
+	}
+}
+
+// hiddenCells are the cells of NUMA nodes that somebody with a phone does not see whole, below the
+// name of their node.
+const hiddenCells = `[...document.querySelectorAll('.line:not(.head)')].flatMap(line => {
+  const name = line.querySelector('[role=rowheader]').getBoundingClientRect(), box = line.getBoundingClientRect()
+  const cells = [...line.querySelectorAll('.cell')]
+  if (!cells.length) return [line.textContent]
+  return cells.filter(c => {
+    const r = c.getBoundingClientRect()
+    return r.width < 20 || r.left < 0 || r.right > innerWidth || r.top < name.bottom - 2 || r.bottom > box.bottom
+  }).map(c => line.id + ': ' + c.textContent)
+})`
+
+// TestPhone shows the NUMA nodes of every node on a phone, and all views in the header.
+func TestPhone(t *testing.T) {
+	address := berth(t, "--snapshot", "testdata/cluster.berth")
+	b := browse(t, 390, 844, "light")
+	b.open(address, views[0])
+	var hidden []string
+	b.eval(hiddenCells, &hidden)
+	if len(hidden) > 0 {
+		t.Errorf("cells that are not seen: %q", hidden)
+	}
+	var columns int
+	b.eval(`[...document.querySelectorAll('.line .wide')].filter(e => e.checkVisibility()).length`, &columns)
+	if columns > 0 {
+		t.Errorf("%d cells of the column Policy are shown", columns)
 	}
 }
 
@@ -90,6 +127,31 @@ func TestRoom(t *testing.T) {
 // owned is the snapshot with a controller for every pod, as a file.
 func owned(t *testing.T) string {
 	t.Helper()
+	return changed(t, func(s object) {
+		for _, p := range s["pods"].([]any) {
+			meta := p.(object)["metadata"].(object)
+			meta["ownerReferences"] = []any{object{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": meta["name"], "uid": meta["uid"], "controller": true}}
+		}
+		s["podDisruptionBudgets"] = []any{}
+	})
+}
+
+// ganged is the snapshot with two pods that wait in a gang, and a gang without pods, as a file.
+func ganged(t *testing.T) string {
+	t.Helper()
+	return changed(t, func(s object) {
+		for _, p := range s["pods"].([]any) {
+			if meta := p.(object)["metadata"].(object); strings.HasPrefix(meta["name"].(string), "wide-") {
+				meta["annotations"] = object{"berth.dev/gang": "wide", "berth.dev/gang-minimum": "2"}
+			}
+		}
+		s["podGroups"] = []any{object{"apiVersion": "scheduling.volcano.sh/v1beta1", "metadata": object{"namespace": "research", "name": "training-of-a-large-model"}, "spec": object{"minMember": 3}}}
+	})
+}
+
+// changed is the snapshot with something changed, as a file.
+func changed(t *testing.T, change func(s object)) string {
+	t.Helper()
 	in, err := os.Open("testdata/cluster.berth")
 	if err != nil {
 		t.Fatal(err)
@@ -103,12 +165,8 @@ func owned(t *testing.T) string {
 	if err := json.NewDecoder(unpacked).Decode(&s); err != nil {
 		t.Fatal(err)
 	}
-	for _, p := range s["pods"].([]any) {
-		meta := p.(object)["metadata"].(object)
-		meta["ownerReferences"] = []any{object{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": meta["name"], "uid": meta["uid"], "controller": true}}
-	}
-	s["podDisruptionBudgets"] = []any{}
-	path := filepath.Join(t.TempDir(), "owned.berth")
+	change(s)
+	path := filepath.Join(t.TempDir(), "changed.berth")
 	out, err := os.Create(path)
 	if err != nil {
 		t.Fatal(err)
@@ -154,6 +212,13 @@ func (b *tab) accessible(axe, what string) {
 	}
 }
 
+// beyond are the elements that reach over the right edge of the screen. Drawings and the tables of
+// refusals have a column for every NUMA node: they may scroll in their boxes.
+const beyond = `[...document.querySelectorAll('body *')].filter(e => {
+  const r = e.getBoundingClientRect()
+  return r.right > innerWidth + 0.5 && r.width > 1 && !e.closest('svg, .needs') && e.checkVisibility()
+}).map(e => e.outerHTML.slice(0, 120)).slice(0, 5)`
+
 // fits demands that nobody has to scroll sideways.
 func (b *tab) fits(what string, width int64) {
 	b.Helper()
@@ -161,5 +226,9 @@ func (b *tab) fits(what string, width int64) {
 	b.eval("document.documentElement.scrollWidth", &wide)
 	if wide > width {
 		b.Errorf("%s is %d pixels wide, of %d", what, wide, width)
+	}
+	var over []string
+	if b.eval(beyond, &over); len(over) > 0 {
+		b.Errorf("%s at %d: wider than the screen:\n  %s", what, width, strings.Join(over, "\n  "))
 	}
 }
