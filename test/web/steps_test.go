@@ -119,3 +119,27 @@ func TestLive(t *testing.T) {
 	s.tell(t, nodesPath, "DELETED", "Node", node)
 	b.until("the node's report is a stray", `[...document.querySelectorAll('.line.bad')].some(l => l.textContent.startsWith('xeon-1'))`)
 }
+
+// TestPodsPageByPage narrows the list of pods, orders it, and goes to its next page.
+func TestPodsPageByPage(t *testing.T) {
+	address := berth(t, "--snapshot", changed(t, func(s object) {
+		all := s["pods"].([]any)
+		for i := range 250 {
+			one := named(t, all[0].(object), fmt.Sprintf("copy-%03d", i))
+			one["metadata"].(object)["uid"] = fmt.Sprint("copy-", i)
+			delete(one["spec"].(object), "nodeName")
+			one["status"] = object{"phase": "Pending"}
+			all = append(all, one)
+		}
+		s["pods"] = all
+	}))
+	b := browse(t, 1280, 900, "light")
+	b.open(address, view{"pods", "#/pods?kind=exact", []string{"table td"}, ""})
+	b.until("each has its NUMA node", `[...document.querySelectorAll('td[data-label=NUMA]')].every(td => /^[0-9]/.test(td.textContent)) && [...document.querySelectorAll('td[data-label=Certainty]')].every(td => td.textContent === 'exact')`)
+	b.open(address, view{"pods", "#/pods", []string{".pages"}, ""})
+	first := b.text("tbody td")
+	b.do("going on", chromedp.Click(".pages button:last-child", chromedp.ByQuery))
+	b.until("the next page is shown", fmt.Sprintf(`location.hash.includes('from=200') && document.querySelector('tbody td').textContent !== %q && document.querySelector('.pages').textContent.includes('201 to ')`, first))
+	b.do("searching", chromedp.SendKeys("#filter", "copy-007", chromedp.ByQuery))
+	b.until("one is left, on the first page", `document.querySelectorAll('tbody tr').length === 1 && !location.hash.includes('from')`)
+}
