@@ -49,7 +49,7 @@ func TestByKeyboardAlone(t *testing.T) {
 	b.shoot("lit-1280-light")
 	b.press(kb.Enter)
 	b.until("the pod is shown", `location.hash.startsWith('#/pods/') && document.querySelector('.asks li')`)
-	for key, want := range map[string]string{"w": "#/pending", "p": "#/pods", "f": "#/fit", "c": "#/"} {
+	for key, want := range map[string]string{"w": "#/pending", "p": "#/pods", "f": "#/fit", "s": "#/stranded", "c": "#/"} {
 		b.press(key)
 		b.until("after "+key, fmt.Sprintf("location.hash === %q", want))
 	}
@@ -93,6 +93,9 @@ func TestWhatIf(t *testing.T) {
 	b.until("NUMA nodes are told", `document.querySelector('.fitted .refusal td.short')`)
 	b.open(address, view{"what if", "#/fit?nps=1&policy=none&empty=1", []string{".yaml textarea"}, submit})
 	b.until("with another policy it fits", `document.querySelector('.fitted .notice.good')?.textContent.includes('finds a place')`)
+	b.open(address, view{"waiting", "#/pending", []string{".card .ask"}, ""})
+	b.do("asking about a pod that waits", chromedp.Evaluate(`[...document.querySelectorAll('.ask')].find(a => a.href.includes('wide-0')).click()`, nil))
+	b.until("the question is about it", `document.querySelector('.yaml textarea')?.value.includes('name: wide-0') && document.querySelector('.fitted h2')?.textContent.includes('wide-0')`)
 	paste("kind: Pod\napiVersion: v1\nmetadata: {name: <img src=x onerror=alert(1)>}")
 	b.until("what is wrong is told", `document.querySelector('.notice.bad')?.textContent.includes('want')`)
 }

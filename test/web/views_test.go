@@ -36,6 +36,7 @@ var views = []view{
 	{"waiting", "#/pending", []string{".card td"}, ""},
 	{"gangs", "#/gangs", []string{"table td"}, ""},
 	{"gang", "#/gangs/inference/gang/wide", []string{".notice", "table td"}, ""},
+	{"stranded", "#/stranded", []string{".card td"}, ""},
 	{"gone", "#/nodes/nobody", []string{".notice"}, ""},
 	{"fit", "#/fit", []string{".fitted .stage svg .lit", ".fitted .groups li"}, submit},
 	{"fit-nps", "#/fit?nps=2&on=gpu-1", []string{".fitted .stage svg .lit", ".notice.note"}, submit},
