@@ -25,6 +25,8 @@ const usedShare = (row, r) => {
   const all = (row.numaNodes || []).reduce((sum, n) => sum + (amountOf(n, r)?.total || 0), 0)
   return all ? 1 - free(row, r) / all : -1
 }
+// lacks is 1 of a node that has none of a resource: such nodes come last, whatever the order.
+const lacks = (row, r) => ((row.numaNodes || []).some((n) => amountOf(n, r)?.total) ? 0 : 1)
 const badness = { bad: 0, doubt: 1, good: 2 }
 
 const collator = new Intl.Collator('en', { numeric: true })
@@ -54,7 +56,7 @@ export function Cluster() {
   const order = orders[query.get('sort')] ? query.get('sort') : 'name'
   const shown = useMemo(() => {
     const list = all.filter((row) => wanted(row, query))
-    return list.sort((a, b) => orders[order][1](a, b, resource) || orders.name[1](a, b))
+    return list.sort((a, b) => lacks(a, resource) - lacks(b, resource) || orders[order][1](a, b, resource) || orders.name[1](a, b))
   }, [all, query, order, resource])
   if (!ready && !all.length) return <Waiting what="Reading the cluster…" />
   return (
@@ -126,7 +128,7 @@ function Heatmap({ rows, resource }) {
   const box = useRef(null)
   const rowHigh = useLineHeight()
   const [view, setView] = useState({ from: 0, count: 30 })
-  const [at, setAt] = useState(0)
+  const [at, setAt] = useState(-1) // no line is chosen before somebody chooses one
   const measure = () => {
     const el = box.current
     if (!el) return
@@ -158,11 +160,19 @@ function Heatmap({ rows, resource }) {
       go(to)
     } else if (e.key === 'Enter' && rows[here]) location.hash = link('nodes', rows[here].name)
   }
+  useLayoutEffect(() => { // keys that nothing else has the focus for are the list's; at once, for the next key
+    const anywhere = (e) => {
+      if (e.target !== document.body || e.ctrlKey || e.metaKey || e.altKey) return
+      if (['ArrowDown', 'ArrowUp', 'j', 'k', 'Enter'].includes(e.key)) key(e)
+    }
+    addEventListener('keydown', anywhere)
+    return () => removeEventListener('keydown', anywhere)
+  })
   if (!rows.length) return <p class="waiting">No node is like that.</p>
   const visible = rows.slice(view.from, view.from + view.count)
   const widest = rows.reduce((most, r) => Math.max(most, r.numaNodes?.length || 0), 1)
   return (
-    <div class="heat" role="grid" tabIndex={0} aria-label={`Nodes by NUMA node: ${resourceName(resource)} free of all`} aria-rowcount={rows.length + 1} aria-activedescendant={rows[here] && 'row-' + here} onKeyDown={key}>
+    <div class="heat" role="grid" tabIndex={0} aria-label={`Nodes by NUMA node: ${resourceName(resource)} free of all`} aria-rowcount={rows.length + 1} aria-activedescendant={rows[here] && 'row-' + here} onKeyDown={key} onFocus={() => setAt((was) => Math.max(was, 0))}>
       <div role="rowgroup">
         <div class="line head" role="row" aria-rowindex={1}>
           <span role="columnheader">Node</span>
@@ -170,7 +180,7 @@ function Heatmap({ rows, resource }) {
           <span role="columnheader" class="wide">Policy</span>
           <span role="columnheader" class="num">Pods</span>
           <span role="columnheader" class="cells-head">
-            {resourceName(resource)}: free of all, NUMA node by NUMA node
+            <span>{resourceName(resource)}: free of all, NUMA node by NUMA node</span>
             <span class="scale" aria-hidden="true">free<i class="h0" /><i class="h1" /><i class="h2" /><i class="h3" /><i class="h4" /><i class="h5" />taken</span>
           </span>
         </div>
@@ -188,8 +198,11 @@ const heat = (a) => 'h' + (a.total ? Math.min(5, Math.floor((1 - a.free / a.tota
 
 function Line({ row, index, high, here, resource, widest, pick }) {
   const state = status(row)
+  const open = (e) => {
+    if (!e.target.closest('a') && getSelection().isCollapsed) location.hash = link('nodes', row.name)
+  }
   return (
-    <div class={'line ' + state.level + (here ? ' here' : '')} role="row" id={'row-' + index} aria-rowindex={index + 2} aria-selected={here} style={{ top: index * high + 'px' }} onMouseDown={pick}>
+    <div class={'line ' + state.level + (here ? ' here' : '')} role="row" id={'row-' + index} aria-rowindex={index + 2} aria-selected={here} style={{ top: index * high + 'px' }} onMouseDown={pick} onClick={open}>
       <span role="rowheader"><a href={link('nodes', row.name)} tabIndex={-1}>{row.name}</a></span>
       <span role="gridcell" class="state"><Status row={row} /></span>
       <span role="gridcell" class="wide muted">{row.policy ? `${row.policy}/${row.scope}` : '–'}</span>
@@ -204,10 +217,10 @@ function Line({ row, index, high, here, resource, widest, pick }) {
 function Cell({ numa, resource, small }) {
   const a = amountOf(numa, resource)
   const name = numa.anywhere ? 'on no NUMA node' : 'NUMA node ' + numa.numa
-  if (!a?.total) return numa.anywhere ? null : <span class="cell none" title={name + ': nothing of that'}>–</span>
+  if (!a?.total) return numa.anywhere ? null : <span class="cell none" title={name + ': nothing of that'}><i aria-hidden="true">{numa.numa}</i>–</span>
   return (
     <span class={'cell ' + heat(a)} title={`${name}: ${amount(resource, a.free)} of ${amount(resource, a.total)} free`}>
-      {amount(resource, a.free)}{!small && <small>/{amount(resource, a.total)}</small>}
+      {!numa.anywhere && <i aria-hidden="true">{numa.numa}</i>}{amount(resource, a.free)}{!small && <small>/{amount(resource, a.total)}</small>}
     </span>
   )
 }
