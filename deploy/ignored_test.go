@@ -141,7 +141,8 @@ func TestIgnoredAnnotationsWarnOfServedNames(t *testing.T) {
 }
 
 // TestUnservedKindsWarn: of each kind of the table the policies warn, in its words, and of no
-// other. Of those that berth-controller would have to serve the policy that comes with it warns.
+// other. The policy that comes with berth-controller warns of the kinds that users expect it to
+// serve.
 func TestUnservedKindsWarn(t *testing.T) {
 	request := func(group, resource, kind string) admission.Attributes {
 		v := schema.GroupVersion{Group: group, Version: "v1"}

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
+
 	"github.com/berth-dev/berth/internal/child"
 )
 
@@ -110,15 +112,13 @@ func TestTheDeadAreStartedAgain(t *testing.T) {
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	for {
+	err = wait.PollUntilContextCancel(t.Context(), 10*time.Millisecond, true, func(context.Context) (bool, error) {
 		table, err := k.ask("parts")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if again := process.FindStringSubmatch(table); again != nil && again[1] != first[1] {
-			break
-		}
-		time.Sleep(10 * time.Millisecond)
+		again := process.FindStringSubmatch(table)
+		return again != nil && again[1] != first[1], err
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 	if want := fmt.Sprintf("agent a (process %d) ended: signal: killed; it is started again in 1 s.\n", pid); out.String() != want {
 		t.Errorf("told %q, want %q", out, want)

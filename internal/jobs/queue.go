@@ -12,16 +12,14 @@ import (
 // request stands behind at most share of each other namespace, and a namespace has at most share
 // workers, however many Jobs it has and however long these take.
 //
-// A request is in one of these states:
+// A request is in one of three states:
 //
-//	| state    | it is                         | Add                    | then                          |
-//	|----------|-------------------------------|------------------------|-------------------------------|
-//	| unknown  | nowhere                       | waiting                | admitted where there is room  |
-//	| waiting  | in namespaceQueue.waiting     | no change              | admitted when it is its turn  |
-//	| admitted | in namespaceQueue.admitted,   | to come again          | Get: what it was to come      |
-//	|          | queued or with a worker       |                        | again for is seen by now;     |
-//	|          |                               |                        | Done: waiting if it is to     |
-//	|          |                               |                        | come again, else unknown      |
+//   - unknown: Add makes it wait.
+//   - waiting, in namespaceQueue.waiting: Add changes nothing. It is admitted when its turn comes
+//     and there is room.
+//   - admitted, in namespaceQueue.admitted, in the queue or with a worker: Add notes that it has
+//     to come again. Get forgets that, since the worker reads the newest state. After Done it
+//     waits if it has to come again, and is unknown if not.
 type fairQueue struct {
 	// TypedInterface has what is admitted.
 	workqueue.TypedInterface[reconcile.Request]
