@@ -1,0 +1,277 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"io/fs"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// house is what was measured of a module: everything but tests, testdata and generated files.
+type house struct {
+	lines   int            // of Go outside api/, test/ and tools/
+	lengths []int          // of all functions with a name, in lines, ascending
+	methods map[string]int // by type, as "package.Type"
+	structs map[string]fields
+	rooms   map[string]arrows // by package
+}
+
+// fields counts the fields of a struct. An embedded field is one.
+type fields struct{ all, bools int }
+
+// arrows are the uses between the files of one package: one arrow from a file to each other file
+// that declares something it uses. back is how many arrows remain against the order of files in
+// which the fewest do, as far as a local search finds it.
+type arrows struct{ all, back, files int }
+
+func (a arrows) percent() int {
+	if a.all == 0 {
+		return 0
+	}
+	return (100*a.back + a.all/2) / a.all
+}
+
+// measure reads all packages below root.
+func measure(root string) (*house, error) {
+	h := &house{methods: map[string]int{}, structs: map[string]fields{}, rooms: map[string]arrows{}}
+	dirs, err := goDirs(root)
+	if err != nil {
+		return nil, err
+	}
+	for _, dir := range dirs {
+		if err := h.addRoom(root, dir); err != nil {
+			return nil, err
+		}
+	}
+	if len(h.lengths) == 0 {
+		return nil, errors.New("no Go function found in " + root)
+	}
+	slices.Sort(h.lengths)
+	return h, nil
+}
+
+// goDirs lists the folders with Go files below root, relative to it, with slashes.
+func goDirs(root string) ([]string, error) {
+	found := map[string]bool{}
+	err := filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && p != root && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata") {
+			return filepath.SkipDir
+		}
+		if isSource(d.Name()) {
+			rel, err := filepath.Rel(root, filepath.Dir(p))
+			found[filepath.ToSlash(rel)] = true
+			return err
+		}
+		return nil
+	})
+	return slices.Sorted(maps.Keys(found)), err
+}
+
+func isSource(name string) bool {
+	return strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, "_test.go")
+}
+
+// addRoom measures one package.
+func (h *house) addRoom(root, dir string) error {
+	set := token.NewFileSet()
+	var files []*ast.File
+	names, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(dir), "*.go"))
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if !isSource(name) {
+			continue
+		}
+		f, err := parser.ParseFile(set, name, nil, parser.ParseComments|parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		if room, _, _ := strings.Cut(dir, "/"); room != "api" && room != "test" && room != "tools" {
+			h.lines += set.File(f.Pos()).LineCount()
+		}
+		if !ast.IsGenerated(f) {
+			files = append(files, f)
+		}
+	}
+	for _, f := range files {
+		h.addFile(set, dir, f)
+	}
+	if a := arrowsBetween(set, files); a.files > 1 {
+		h.rooms[dir] = a
+	}
+	return nil
+}
+
+// addFile counts the functions and structs of one file.
+func (h *house) addFile(set *token.FileSet, dir string, f *ast.File) {
+	for _, d := range f.Decls {
+		switch d := d.(type) {
+		case *ast.FuncDecl:
+			h.lengths = append(h.lengths, set.Position(d.End()).Line-set.Position(d.Pos()).Line+1)
+			if t := receiver(d); t != "" {
+				h.methods[dir+"."+t]++
+			}
+		case *ast.GenDecl:
+			for _, s := range d.Specs {
+				if t, ok := s.(*ast.TypeSpec); ok {
+					h.addStruct(dir, t)
+				}
+			}
+		}
+	}
+}
+
+func (h *house) addStruct(dir string, t *ast.TypeSpec) {
+	s, ok := t.Type.(*ast.StructType)
+	if !ok {
+		return
+	}
+	var n fields
+	for _, f := range s.Fields.List {
+		count := max(1, len(f.Names))
+		n.all += count
+		if id, ok := f.Type.(*ast.Ident); ok && id.Name == "bool" {
+			n.bools += count
+		}
+	}
+	h.structs[dir+"."+t.Name.Name] = n
+}
+
+// receiver names the type of a method, "" of a function.
+func receiver(d *ast.FuncDecl) string {
+	if d.Recv == nil {
+		return ""
+	}
+	t := d.Recv.List[0].Type
+	for {
+		switch x := t.(type) {
+		case *ast.StarExpr:
+			t = x.X
+		case *ast.IndexExpr:
+			t = x.X
+		case *ast.IndexListExpr:
+			t = x.X
+		case *ast.Ident:
+			return x.Name
+		default:
+			return ""
+		}
+	}
+}
+
+// arrowsBetween type-checks the files without what they import: names of the package itself resolve
+// all the same, and nothing need be compiled.
+func arrowsBetween(set *token.FileSet, files []*ast.File) arrows {
+	info := types.Info{Uses: map[*ast.Ident]types.Object{}, Selections: map[*ast.SelectorExpr]*types.Selection{}}
+	conf := types.Config{Importer: nothing{}, Error: func(error) {}, FakeImportC: true}
+	pkg, _ := conf.Check("room", set, files, &info) // what the imports leave open is no error here
+	order := map[string]int{}
+	for i, f := range files {
+		order[set.Position(f.Pos()).Filename] = i
+	}
+	uses := make([]map[int]bool, len(files))
+	for i := range uses {
+		uses[i] = map[int]bool{}
+	}
+	for id, object := range info.Uses {
+		if object.Pkg() != pkg || !declared(pkg, object) {
+			continue
+		}
+		from, to := order[set.Position(id.Pos()).Filename], order[set.Position(object.Pos()).Filename]
+		if from != to {
+			uses[from][to] = true
+		}
+	}
+	a := arrows{files: len(files), back: fewestBack(uses)}
+	for _, to := range uses {
+		a.all += len(to)
+	}
+	return a
+}
+
+// declared says whether an object belongs to the package as such: a function, method, type,
+// variable or constant. Fields and locals go with their types and functions.
+func declared(pkg *types.Package, o types.Object) bool {
+	if f, ok := o.(*types.Func); ok {
+		return f.Signature().Recv() != nil || o.Parent() == pkg.Scope()
+	}
+	return o.Parent() == pkg.Scope()
+}
+
+type nothing struct{}
+
+func (nothing) Import(string) (*types.Package, error) {
+	return nil, errors.New("imports are not read")
+}
+
+// fewestBack looks for the order of nodes in which the fewest arrows run from a later node to an
+// earlier one, and returns their number: it moves single nodes for as long as that helps.
+func fewestBack(uses []map[int]bool) int {
+	order := make([]int, len(uses))
+	degree := make([]int, len(uses))
+	for i, to := range uses {
+		order[i] = i
+		degree[i] += len(to)
+		for j := range to {
+			degree[j]--
+		}
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(degree[b], degree[a]) })
+	for moved := true; moved; {
+		moved = false
+		for i := range order {
+			if to := betterPlace(order, i, uses); to != i {
+				node := order[i]
+				order = slices.Insert(slices.Delete(order, i, i+1), to, node)
+				moved = true
+			}
+		}
+	}
+	back := 0
+	for i, node := range order {
+		for _, before := range order[:i] {
+			if uses[node][before] {
+				back++
+			}
+		}
+	}
+	return back
+}
+
+// betterPlace is where the node at index i of the order leaves the fewest arrows running back.
+func betterPlace(order []int, i int, uses []map[int]bool) int {
+	node, best, place := order[i], 0, i
+	change := 0
+	for j := i - 1; j >= 0; j-- {
+		change += bit(uses[order[j]][node]) - bit(uses[node][order[j]])
+		if change < best {
+			best, place = change, j
+		}
+	}
+	change = 0
+	for j := i + 1; j < len(order); j++ {
+		change += bit(uses[node][order[j]]) - bit(uses[order[j]][node])
+		if change < best {
+			best, place = change, j
+		}
+	}
+	return place
+}
+
+func bit(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
