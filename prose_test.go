@@ -281,3 +281,196 @@ func columns(line string) int {
 	}
 	return n
 }
+
+// An idiom is a turn of phrase that a native speaker would not use, with better words beside it.
+type idiom struct {
+	name   string
+	is     *regexp.Regexp
+	fine   *regexp.Regexp // marks a match that is good English all the same; nil for none
+	better string
+}
+
+// idioms are kept out of what people read. Each is German syntax in English words, or went out of
+// use long ago. A sentence gets better when it says who does what, in that order.
+var idioms = []idiom{
+	phrase("those that", `those that`, "", "repeat the noun: pods that"),
+	phrase("those of which", `those (of|from|on|in|by|with|for|to|without) (which|whom)`, "", "repeat the noun: pods whose"),
+	phrase("of which", `(\w+ )?of which`, `^(none|some|all|most|each|one|two|three|both|many|few|half|part|any|either|neither|much|least) `, "whose; a sentence of its own"),
+	phrase("of whom", `(\w+ )?of whom`, `^(none|some|all|most|each|one|two|three|both|many|few|half|part|any|either|neither|much|least) `, "whose; a sentence of its own"),
+	phrase("has X be Y", `(has|have|had) [\w' -]{1,40}? be \w+`, `\b(to|that|which|what|than|of|it|been|no|not|nothing|who|may|can|must|could|would|should|will|and|or|for|by|in|on|at|as|when|where|with|does|do|did|never|is|are|was|were|from|more|less)\b`, "makes, lets, tells; or the verb itself: wakes the pods"),
+	phrase("has X go", `(has|have|had) (the |a |an |its |their |every |each |all |another |both |\w+s )([\w'-]+ ){0,4}?(go|come|wait|begin|start|run|stay|hear|show|die|make|take|see|get|give|find|fail|answer|write|forget|return|admit|leave)`, `\b(to|that|which|what|than|of|it|been|no|not|nothing|who|may|can|must|could|would|should|will|and|or|for|by|in|on|at|as|when|where|with|does|do|did|never|is|are|was|were|from|more|less)\b`, "makes, lets, tells ... to"),
+	phrase("anew", `anew`, "", "again; from the start"),
+	phrase("tell of", `(tell|tells|told|telling) of`, "", "reports, lists, describes; tells ... about"),
+	phrase("is to be", `(is|are|was|were) (not )?to be`, "", "should be, must be, will be"),
+	phrase("that is to", `(that|who|which|nobody|somebody|nothing) (is|are|was|were) to`, "", "that should, that must, that will"),
+	phrase("known of", `(known|knows? (nothing|little|more|much|something)) of`, "", "known about"),
+	phrase("say of", `(say|says|said|saying) (nothing |more |something |little |anything |so )?of( late)?`, `late$`, "says about; reports for; describes"),
+	phrase("says on which", `(say|says|said|tell|tells|know|knows|known|decide|decides|name|names|asks?|asked|shows?|sees?|finds? out|remembers?) (from|on|with|by|of|in|to|for|at|under|through|into|after|upon) (which|whom|whose|how (many|much|long))`, "", "the preposition at the end: says which CPUs it runs on"),
+	phrase("since when", `(since|until) when`, "", "when ... began; how long"),
+	phrase("of how many", `of how (many|much|long)`, "", "how many ... there are; at most this many"),
+	phrase("is for how long", `(is|are|was|were) (by|for|with|from|on|after|at|of|in|to) (how|which|whom)`, "", "is how long; is the CPUs that"),
+	phrase("but for", `but for`, "", "except; apart from; without"),
+	phrase("is no more", `(is|are|was|were|be|exists?|needs?|there) no more( \w+)?( than)?`, `than$`, "is gone; no longer"),
+	phrase("not any more", `not any more`, "", "no longer"),
+	phrase("to be had", `to be had`, "", "available"),
+	phrase("for want of", `for want of`, "", "because there is no"),
+	phrase("what X has of", `what ([\w.'-]+ ){1,4}?(has|have|had) of`, `\b(is|are|was|were|said|says|say|one|both|tells?|knows?)\b`, "how much of ... X has; X's"),
+	phrase("gone by", `(is|are|was|were) gone by`, "", "X goes by; X uses"),
+	phrase("foretold", `foret(ell|ells|old|elling)`, "", "predicted"),
+	phrase("Whoever", `(^|[.:;,] )whoever`, "", "anyone who; or the name of who it is"),
+	phrase("stands in", `(stands?|stood) (in|there|where|below|above|on)( [\w']+)*?( way)?`, ` way$|(stands?|stood) (in for|on (it|its))`, "is in, is listed in; X says"),
+	phrase("is asked of", `(is|are|was|were|be) (asked|taken|hidden|learnt|learned|demanded) of`, "", "somebody asks X; is taken from"),
+	phrase("were it", `(^|[.:;] )(were|had|should) (there|it|one|each|an?|the|nobody|no|all|both|they|that|any|somebody)`, "", "if it were"),
+	phrase("gone through", `(is|are|was|were) gone through`, "", "X looks at each"),
+	phrase("himself", `(him|himself|he|his)`, "", "they, them, their"),
+	phrase("is there still", `(is|are|was|were) there (still|already|yet)`, "", "is still there"),
+	phrase("those alone that", `(\w+ )?(alone|only) (that|who)`, `^(not|if|the|leave|leaves|left|let|lets) `, "only pods that"),
+	phrase("be it", `be (it|they) \w+`, "", "whether it is"),
+	phrase("excepted", `excepted`, "", "except for"),
+	phrase("shall", `shall`, "", "should, must, will"),
+	phrase("another than", `(another|anything else|something else|nothing else|nobody else) than`, "", "other than; nothing but"),
+	phrase("from 1.36 on", `from v?\d[\d.]* on`, "", "since 1.36; 1.36 and later"),
+	phrase("there are of", `there (is|are|was|were) of`, "", "how many X there are"),
+	phrase("ever more", `ever more`, "", "more and more"),
+	phrase("in the moment", `in the moment`, "", "at the moment"),
+	phrase("is let", `(is|are|was|were|be|been|being) let`, "", "may; is admitted; X lets it"),
+}
+
+// phrase makes an idiom of whole words, in whatever case they are written.
+func phrase(name, is, fine, better string) idiom {
+	i := idiom{name: name, is: regexp.MustCompile(`(?i)(?:\b|^)(?:` + is + `)\b`), better: better}
+	if fine != "" {
+		i.fine = regexp.MustCompile(`(?i)` + fine)
+	}
+	return i
+}
+
+// in returns where text uses the idiom, one string for each time.
+func (i idiom) in(text string) []string {
+	return slices.DeleteFunc(i.is.FindAllString(text, -1), func(s string) bool { return i.fine != nil && i.fine.MatchString(s) })
+}
+
+// passage is some prose and where it begins.
+type passage struct {
+	file string
+	line int
+	text string
+}
+
+// The idioms in comments may become fewer only. The aim is less than one in commentLinesPerIdiom.
+const (
+	maxIdioms            = 1465
+	maxIdiomsInTexts     = 250
+	commentLinesPerIdiom = 300
+)
+
+// TestCommentsAreEnglish holds the idioms in comments of Go files, tests included, below a number.
+func TestCommentsAreEnglish(t *testing.T) {
+	passages, lines := comments(t)
+	found := countIdioms(passages, func(p passage, i idiom, words string) {
+		t.Logf("%s:%d: %q: better %s", p.file, p.line, words, i.better)
+	})
+	t.Logf("%d idioms in %d lines of comments", found, lines)
+	if found > maxIdioms {
+		t.Errorf("%d idioms in comments: want at most %d (go test -v lists them)", found, maxIdioms)
+	}
+}
+
+// TestTextsAreEnglish does the same for documents, and for what programs print.
+func TestTextsAreEnglish(t *testing.T) {
+	passages := append(paragraphs(t), literals(t)...)
+	found := countIdioms(passages, func(p passage, i idiom, words string) {
+		t.Logf("%s:%d: %q: better %s", p.file, p.line, words, i.better)
+	})
+	if found > maxIdiomsInTexts {
+		t.Errorf("%d idioms in documents and messages: want at most %d (go test -v lists them)", found, maxIdiomsInTexts)
+	}
+	if len(passages) < 5000 {
+		t.Errorf("%d paragraphs and texts found: has the reader missed some?", len(passages))
+	}
+}
+
+func countIdioms(passages []passage, tell func(p passage, i idiom, words string)) (n int) {
+	for _, p := range passages {
+		for _, i := range idioms {
+			for _, words := range i.in(p.text) {
+				tell(p, i, words)
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// comments returns the comments of all Go files that people write, and how many lines they have.
+func comments(t *testing.T) (out []passage, lines int) {
+	t.Helper()
+	for _, file := range goFiles(t) {
+		if isGenerated(t, file) {
+			continue
+		}
+		fset := token.NewFileSet()
+		f, err := parser.ParseFile(fset, filepath.FromSlash(file), nil, parser.ParseComments|parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, group := range f.Comments {
+			text := strings.Join(strings.Fields(group.Text()), " ")
+			out = append(out, passage{file, fset.Position(group.Pos()).Line, text})
+			lines += len(group.List)
+		}
+	}
+	return out, lines
+}
+
+// literals returns the strings with a blank in Go files that are no tests: what programs print.
+func literals(t *testing.T) (out []passage) {
+	t.Helper()
+	for _, file := range goFiles(t) {
+		if isGenerated(t, file) || strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		fset := token.NewFileSet()
+		f, err := parser.ParseFile(fset, filepath.FromSlash(file), nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			if l, ok := n.(*ast.BasicLit); ok && l.Kind == token.STRING && strings.Contains(l.Value, " ") {
+				out = append(out, passage{file, fset.Position(l.Pos()).Line, strings.Trim(l.Value, "`\"")})
+			}
+			return true
+		})
+	}
+	return out
+}
+
+// paragraphs returns those of README, of the guides beside it and of docs. CHANGELOG is left out:
+// what a release said of itself stays as it was.
+func paragraphs(t *testing.T) (out []passage) {
+	t.Helper()
+	reference, err := filepath.Glob("docs/reference/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range append(documents(t), reference...) {
+		if file == "CHANGELOG.md" {
+			continue
+		}
+		p := passage{file: file}
+		for n, line := range append(linesOf(t, file), "") {
+			if strings.TrimSpace(line) != "" {
+				if p.text == "" {
+					p.line = n + 1
+				}
+				p.text += strings.TrimSpace(line) + " "
+				continue
+			}
+			if p.text != "" {
+				out = append(out, p)
+			}
+			p.text = ""
+		}
+	}
+	return out
+}
