@@ -38,8 +38,8 @@
 //
 // Admission rests on one: a pod that was bound, and has left the API before any report listed it,
 // has left the kubelet, too, once its agent has been heard for a while after, or, without a report,
-// after long enough (ForgetGone). Where a deletion was heard of too late, the broken promise is
-// told as contended (See).
+// after long enough, or once there is no Node either (ForgetGone). Where a deletion was heard of
+// too late, the broken promise is told as contended (See).
 //
 // # What is bounded
 //

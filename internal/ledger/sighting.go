@@ -115,7 +115,8 @@ func (n *Node) Gone(uid string, now time.Time) (outcome *PromiseOutcome) {
 // there were any. It is for the moment at which the agent gives a sign of life: a pod that it does
 // not list by then never reached the kubelet or has left it. Where there is no report, and may be
 // no agent, it is for a time after which no kubelet comes upon a pod: its watch has told it, or was
-// broken and begun anew.
+// broken and begun anew. Where there is no Node either, a short while is enough: nothing is decided
+// before a Node and a report have come.
 func (n *Node) ForgetGone(now time.Time, after time.Duration) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()

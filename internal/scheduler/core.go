@@ -113,7 +113,7 @@ func newCore(ctx context.Context, args Args, handle fwk.Handle, o Options) *core
 	made.reservations = newReservations(&args, handle, made, logger)
 	made.pauses = &groupPauses{clock: made.clock, activate: func(pods map[string]*corev1.Pod) { handle.Activate(logger, pods) }}
 	made.feed = nodes.NewFeed(nodes.FeedOptions{
-		Table: table, Waiters: w, Beside: besideOf(handle, logger), Changed: made.stir, SettleAfter: args.SettleAfter.Duration, Logger: logger, Events: made.events, Metrics: feedMetrics{},
+		Table: table, Waiters: w, Beside: besideOf(handle, logger), Changed: made.stir, SettleAfter: args.SettleAfter.Duration, Exists: existsOf(handle), Logger: logger, Events: made.events, Metrics: feedMetrics{},
 	})
 	made.takeOverBy(handover.Options{
 		Leases: handle.ClientSet().CoordinationV1().Leases(args.HeartbeatNamespace), Pods: handle.ClientSet().CoreV1(),
@@ -183,12 +183,17 @@ func (c *core) start(ctx context.Context, args Args, handle fwk.Handle) error {
 	uids := uidsOf(handle.SharedInformerFactory().Core().V1().Pods().Lister())
 	go c.gangs.Sweep(ctx, uids)
 	go c.reservations.Sweep(ctx, uids)
-	lister := handle.SharedInformerFactory().Core().V1().Nodes().Lister()
-	go c.feed.Sweep(ctx, func(name string) bool {
-		_, err := lister.Get(name)
-		return err == nil
-	})
+	go c.feed.Sweep(ctx)
 	return nil
+}
+
+// existsOf returns what says whether there is a Node of a name.
+func existsOf(handle fwk.Handle) func(node string) bool {
+	nodes := handle.SharedInformerFactory().Core().V1().Nodes().Lister()
+	return func(name string) bool {
+		_, err := nodes.Get(name)
+		return err == nil
+	}
 }
 
 // uidsOf returns what says which pod of a name there is; "" for none.

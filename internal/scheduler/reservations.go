@@ -19,14 +19,9 @@ import (
 
 // newReservations makes the Reservations of a scheduler.
 func newReservations(args *Args, handle fwk.Handle, c *core, logger klog.Logger) *reservation.Reservations {
-	nodes := handle.SharedInformerFactory().Core().V1().Nodes().Lister()
 	return reservation.New(reservation.Options{
 		Clock: c.clock, Logger: logger, Lead: c.lead, OwnersNeedNamespace: args.ReservationOwnersNeedNamespace, Events: handle.EventRecorder(), Account: func(node string) *ledger.Node { return c.table.Named(node).Account() },
-		HasNode: func(name string) bool {
-			_, err := nodes.Get(name)
-			return err == nil
-		},
-		Done: c.waiters.Done,
+		HasNode: existsOf(handle), Done: c.waiters.Done,
 		Ours: func(name string) bool {
 			_, ours := c.profiles.Load(name)
 			return ours
@@ -34,7 +29,8 @@ func newReservations(args *Args, handle fwk.Handle, c *core, logger klog.Logger)
 	})
 }
 
-// watchForReservations tells the Reservations of their objects, and of nodes that come and go.
+// watchForReservations tells the Reservations of their objects, and of nodes that come and go. The
+// feed is told of those that go, too.
 func (c *core) watchForReservations(ctx context.Context, handle fwk.Handle) error {
 	_, err := handle.SharedInformerFactory().Core().V1().Nodes().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) { c.reservations.NodeBack(obj.(*corev1.Node).Name) },
@@ -44,6 +40,7 @@ func (c *core) watchForReservations(ctx context.Context, handle fwk.Handle) erro
 			}
 			if node, ok := obj.(*corev1.Node); ok {
 				c.reservations.NodeGone(node.Name)
+				c.feed.NodeGone(node.Name)
 			}
 		},
 	})

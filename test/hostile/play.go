@@ -38,9 +38,10 @@ const (
 	// may leave something behind: sweeps come once a minute.
 	goneLimit, sweptLimit = 5 * time.Minute, 4 * time.Minute
 	// nodesByName is where a scheduler keeps the names of nodes, of those that pods have invented
-	// too. Its sweep forgets them after 10 to 20 minutes (docs/operations.md, "What is
-	// remembered"), which no run waits for: they are counted, and shown.
-	nodesByName = ".core.table.byName[]"
+	// too, and nameOfNode where each node has its name. The sweep forgets them after 10 to 20
+	// minutes (docs/operations.md, "What is remembered"), which no run waits for: they are counted,
+	// and shown. The pods on these nodes are not excused.
+	nodesByName, nameOfNode = ".core.table.byName[]", ".core.table.byName[].name"
 	// heapBound is by how much the heap of a process may have grown when the tenant is gone, in
 	// bytes.
 	heapBound = 48 * mib
@@ -110,7 +111,7 @@ type driver struct {
 	begun    time.Time
 	shown    time.Time
 	stopped  []string // parts that have ended by themselves
-	// unswept is how many pods a scheduler still knows of nodes that do not exist.
+	// unswept is how many nodes a scheduler still knows that do not exist.
 	unswept int
 }
 
@@ -321,7 +322,7 @@ func (d *driver) left(ctx context.Context) (left []string, err error) {
 			return nil, err
 		}
 		for _, place := range slices.Sorted(maps.Keys(got.Places)) {
-			if strings.HasPrefix(place, nodesByName) {
+			if place == nodesByName || place == nameOfNode {
 				d.unswept = max(d.unswept, got.Places[place])
 				continue
 			}
@@ -335,9 +336,6 @@ func (d *driver) left(ctx context.Context) (left []string, err error) {
 		metrics, err := scrape.Scheduler(port)
 		if err != nil {
 			return nil, err
-		}
-		for name, n := range metrics {
-			metrics[name] = max(0, n-float64(d.unswept)) // gauges count those as well
 		}
 		if what := scrape.Left(metrics, scrape.Held...); what != "" {
 			left = append(left, replicas[i]+": "+what)
@@ -398,7 +396,7 @@ func (d *driver) last() error {
 			why = append(why, fmt.Sprintf("%s had %d MiB: want at most %d", name, p.peak/mib, p.bound/mib))
 		}
 	}
-	fmt.Fprintf(d.out, "excused: %d pods on nodes that do not exist, which the sweep of nodes forgets within 20 minutes\n", d.unswept)
+	fmt.Fprintf(d.out, "excused: %d names of nodes that do not exist, which the sweep of nodes forgets within 20 minutes\n", d.unswept)
 	d.watcher.mu.Lock()
 	fmt.Fprintf(d.out, "excused: %d friendly pods were refused because a pod of the tenant came by the node's name in between; %d parts ended by themselves and were started again\n",
 		d.contended, len(d.stopped))

@@ -17,7 +17,6 @@ import (
 
 	"github.com/berth-dev/berth/internal/apiclient"
 	"github.com/berth-dev/berth/internal/nodestate"
-	"github.com/berth-dev/berth/internal/scheduler/later"
 	"github.com/berth-dev/berth/internal/wire"
 )
 
@@ -185,7 +184,7 @@ func (f *Feed) amountsWith(pod *corev1.Pod) bool {
 	}
 	if wire.Ended(pod) {
 		f.podGone(pod)
-		f.letGo(n, 0)
+		f.letGo(n, f.Table.clock.Now())
 	} else {
 		f.podSeen(pod, false)
 	}
@@ -204,19 +203,7 @@ func (f *Feed) amountsWithout(pod *corev1.Pod) {
 		return
 	}
 	f.recount(n)
-	later.Call(f.Table.clock, f.SettleAfter, func() {
-		if n.amounts.inUse.Load() {
-			f.letGo(n, f.SettleAfter)
-		}
-	})
-}
-
-// letGo forgets the pods of a node that have been gone for so long.
-func (f *Feed) letGo(n *Node, after time.Duration) {
-	if n.account.ForgetGone(f.Table.clock.Now(), after) {
-		f.Waiters.NodeChanged(n.account)
-		f.Changed()
-	}
+	f.letGoLater(n, n.amounts.inUse.Load)
 }
 
 // NodeSeen takes in that a Node is there, or is another than it was.

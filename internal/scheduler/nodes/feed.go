@@ -17,6 +17,7 @@ import (
 
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/nodestate"
+	"github.com/berth-dev/berth/internal/scheduler/later"
 	"github.com/berth-dev/berth/internal/scheduler/wake"
 	"github.com/berth-dev/berth/internal/wire"
 )
@@ -28,6 +29,8 @@ type FeedOptions struct {
 	// SettleAfter is how long after a pod has left the API an agent that is alive and does not list
 	// it is believed.
 	SettleAfter time.Duration
+	// Exists says whether there is a Node of that name.
+	Exists func(node string) bool
 	// Beside says what is known of a node besides a report that tells amounts alone: that does not
 	// say which pods it counts. nil where no such report is ever read.
 	Beside func(node string) *wire.Beside
@@ -102,6 +105,7 @@ func (f *Feed) podGone(pod *corev1.Pod) {
 	f.settle(n, n.account.Gone(string(pod.UID), f.Table.clock.Now()))
 	f.Waiters.NodeChanged(n.account)
 	f.Changed()
+	f.forgetOfLost(n)
 }
 
 // counts says whether the pod may hold anything: a kubelet might pin something for it, or Berth has
@@ -319,6 +323,49 @@ func (f *Feed) settle(n *Node, o *ledger.PromiseOutcome) {
 func (f *Feed) ReportGone(name string) {
 	n := f.Table.Named(name)
 	f.tell(n, f.loseReport(n))
+	f.forgetOfLost(n)
+}
+
+// NodeGone says that a Node is no more.
+func (f *Feed) NodeGone(name string) {
+	if n := f.Table.Known(name); n != nil {
+		f.forgetOfLost(n)
+	}
+}
+
+// forgetOfLost has the pods that are gone from a node forgotten after a while if the node is lost
+// then. Nobody is going to tell what has become of them, and nothing is placed there: that takes a
+// Node and a report, and the report would have them forgotten. It is called whenever the last that
+// held such a pod may have gone: the pod, the report or the Node.
+func (f *Feed) forgetOfLost(n *Node) {
+	if n.account.View().Report() == nil {
+		f.letGoLater(n, func() bool { return f.isLost(n) })
+	}
+}
+
+// isLost says whether there is neither a report of the node nor a Node. A pod may name any node,
+// and a node may have gone for good.
+func (f *Feed) isLost(n *Node) bool {
+	return n.account.View().Report() == nil && !f.Exists(n.name)
+}
+
+// letGoLater forgets the pods that are gone from the node by now, once they have been for
+// SettleAfter, if that is still right then.
+func (f *Feed) letGoLater(n *Node, right func() bool) {
+	now := f.Table.clock.Now()
+	later.Call(f.Table.clock, f.SettleAfter, func() {
+		if right() {
+			f.letGo(n, now)
+		}
+	})
+}
+
+// letGo forgets the pods of a node that were gone at that time. The clock may have been set since.
+func (f *Feed) letGo(n *Node, by time.Time) {
+	if n.account.ForgetGone(by, 0) {
+		f.Waiters.NodeChanged(n.account)
+		f.Changed()
+	}
 }
 
 func (f *Feed) loseReport(n *Node) news {

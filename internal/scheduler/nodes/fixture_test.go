@@ -50,7 +50,7 @@ func newFixture(t testing.TB) *fixture {
 	f.table = NewTable(f.clock, time.Minute)
 	f.Feed = NewFeed(FeedOptions{
 		Table: f.table, Waiters: wake.New(sleepers{f.clock}), SettleAfter: 5 * time.Second, Logger: klog.Background(),
-		Changed: func() {}, Events: events.NewFakeRecorder(100), Metrics: uncounted{},
+		Exists: func(string) bool { return true }, Changed: func() {}, Events: events.NewFakeRecorder(100), Metrics: uncounted{},
 	})
 	m, err := topology.Parse("package:2 numa:1 core:4 pu:2 mem:16Gi dist:10,21")
 	if err != nil {

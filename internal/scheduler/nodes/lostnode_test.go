@@ -1,8 +1,12 @@
 package nodes
 
 import (
+	"sync/atomic"
 	"testing"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	testingclock "k8s.io/utils/clock/testing"
 )
 
 // left counts the nodes that are known.
@@ -81,4 +85,114 @@ func TestWithAReportNothingExpires(t *testing.T) {
 	if c := f.table.Named("n").account.View().Census(); c.Afloat != 1 {
 		t.Errorf("%+v: want the pod that is gone", c)
 	}
+}
+
+// lostFixture is a feed that has seen a pod on node n.
+type lostFixture struct {
+	*fixture
+	node *Node
+	pod  *corev1.Pod
+	// there: n is a Node.
+	there atomic.Bool
+	// asked gets a word when somebody has asked whether n is a Node, told when the feed has told of
+	// a change.
+	asked, told chan bool
+}
+
+func newLostFixture(t *testing.T, there bool) *lostFixture {
+	f := &lostFixture{fixture: newFixture(t), pod: on(pinned("x", 8), "n"), asked: make(chan bool, 10), told: make(chan bool, 10)}
+	f.there.Store(there)
+	f.Exists = func(string) bool {
+		defer func() { f.asked <- true }()
+		return f.there.Load()
+	}
+	f.Changed = func() { f.told <- true }
+	f.PodSeen(f.pod, false)
+	f.node = f.table.Named("n")
+	return f
+}
+
+// gone has the pod leave the API.
+func (f *lostFixture) gone() {
+	f.PodGone(f.pod)
+	<-f.told
+}
+
+// keeps demands that the pod is counted.
+func (f *lostFixture) keeps(when string) {
+	f.t.Helper()
+	if c := f.node.account.View().Census(); c.Afloat != 1 || c.Ending != 1 {
+		f.t.Fatalf("%s: %+v, want the pod that is gone", when, c)
+	}
+}
+
+// forgets waits until something is forgotten, and demands that it was the pod.
+func (f *lostFixture) forgets(when string) {
+	f.t.Helper()
+	select {
+	case <-f.told:
+	case <-time.After(10 * time.Second):
+		f.t.Errorf("%s: nobody is told", when)
+	}
+	if !f.node.account.View().Idle() {
+		f.t.Fatalf("%s: %+v is left", when, f.node.account.View().Census())
+	}
+}
+
+// TestAPodOnANodeThatNeverWas: a pod may name any node. Nobody is going to tell of it there.
+func TestAPodOnANodeThatNeverWas(t *testing.T) {
+	f := newLostFixture(t, false)
+	f.gone()
+	f.clock.Step(f.SettleAfter - 1)
+	f.keeps("at once")
+	f.clock.Step(1)
+	f.forgets("after a while")
+}
+
+// TestAPodOnANodeThatComes: its agent may come, too, and tell.
+func TestAPodOnANodeThatComes(t *testing.T) {
+	f := newLostFixture(t, false)
+	f.gone()
+	f.there.Store(true)
+	f.clock.Step(f.SettleAfter)
+	<-f.asked
+	f.keeps("with a Node")
+	f.there.Store(false)
+	f.NodeGone("n")
+	f.clock.Step(f.SettleAfter)
+	f.forgets("with the Node gone as well")
+}
+
+// TestAPodOnANodeThatIsTakenAway, with its report, after the pod.
+func TestAPodOnANodeThatIsTakenAway(t *testing.T) {
+	f := newLostFixture(t, true)
+	f.ReportSeen(f.reportOf("n"))
+	<-f.told
+	f.gone()
+	f.there.Store(false)
+	f.NodeGone("n")
+	f.clock.Step(f.SettleAfter)
+	f.keeps("with a report, whose agent has not been heard")
+	f.ReportGone("n")
+	f.clock.Step(f.SettleAfter)
+	f.forgets("with neither")
+}
+
+// wrongClock has timers that are right.
+type wrongClock struct {
+	*testingclock.FakeClock
+	by atomic.Int64
+}
+
+func (c *wrongClock) Now() time.Time { return c.FakeClock.Now().Add(time.Duration(c.by.Load())) }
+
+// TestAClockThatIsSetBack keeps no pod.
+func TestAClockThatIsSetBack(t *testing.T) {
+	f := newLostFixture(t, false)
+	c := &wrongClock{FakeClock: f.clock}
+	f.table.clock = c
+	f.gone()
+	c.by.Store(-int64(time.Hour))
+	f.clock.Step(f.SettleAfter)
+	f.forgets("an hour back")
 }

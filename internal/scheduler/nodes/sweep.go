@@ -11,8 +11,8 @@ import (
 const sweepEvery = 10 * time.Minute
 
 // Sweep forgets nodes that are no more, until ctx ends: a cluster that grows and shrinks gives
-// every machine a new name. exists says whether there is a Node of that name.
-func (f *Feed) Sweep(ctx context.Context, exists func(name string) bool) {
+// every machine a new name.
+func (f *Feed) Sweep(ctx context.Context) {
 	found := map[*Node]bool{}
 	for {
 		select {
@@ -22,13 +22,14 @@ func (f *Feed) Sweep(ctx context.Context, exists func(name string) bool) {
 		}
 		f.Table.expire(f.Table.clock.Now())
 		f.reports.Lock() // a report is taken in by a node that stays
-		found = f.Table.sweep(found, exists)
+		found = f.Table.sweep(found, f.Exists)
 		f.reports.Unlock()
 	}
 }
 
-// expire forgets pods that are gone from nodes without the report of an agent: of a node that is no
-// more, or that has no agent, nobody tells what has become of them.
+// expire forgets pods that are gone from nodes without the report of an agent: where there is none
+// nobody tells what has become of them. Of a node that is no more they are forgotten before
+// (Feed.forgetOfLost).
 func (t *Table) expire(now time.Time) {
 	for each := range t.All {
 		if each.account.View().Report() == nil || each.amounts.inUse.Load() {
