@@ -52,6 +52,8 @@ internal/protocol/gangs   :
 internal/version          :
 internal/ledger           : topology placement
 internal/sim              : placement
+internal/simulate/trace   :
+internal/simulate         : topology placement internal/ledger internal/rank internal/sim internal/simulate/trace internal/suggest
 internal/rank             : topology placement internal/ledger
 internal/plan             : topology placement internal/ledger
 internal/defrag           : placement internal/amounts internal/ledger
@@ -89,7 +91,7 @@ examples/licences/berth-scheduler: examples/licences scheduler
 internal/enforce          : topology placement placement/joint internal/wire
 internal/agent            : internal/clip internal/stranded topology placement sysfs internal/wire internal/enforce internal/offer internal/kubeletconfig internal/kubeletstate api/...
 internal/cli/table        :
-internal/cli              : topology/... internal/convert internal/defrag internal/moving placement sysfs api/... internal/capture internal/cli/table internal/kubeletconfig internal/machineview internal/manifest internal/strict internal/suggest internal/whatif internal/cases internal/replay internal/kubeletstate internal/ledger internal/nodestate internal/survey internal/sim internal/web internal/wire internal/version
+internal/cli              : topology/... internal/convert internal/defrag internal/moving placement sysfs api/... internal/capture internal/cli/table internal/kubeletconfig internal/machineview internal/manifest internal/strict internal/suggest internal/whatif internal/cases internal/replay internal/kubeletstate internal/ledger internal/nodestate internal/survey internal/sim internal/simulate/... internal/web internal/wire internal/version
 internal/guarded          :
 internal/jobs             : internal/clip api/batch/... api/scheduling/volcano/... internal/guarded
 internal/child            :
@@ -109,7 +111,7 @@ build/...                 : ...
 `
 
 // pure packages know neither Kubernetes nor logging nor metrics: they can be embedded anywhere.
-const pure = "topology placement sysfs internal/amounts internal/stranded internal/suggest internal/ledger internal/rank internal/plan internal/defrag internal/sim internal/protocol internal/capture internal/child"
+const pure = "topology placement sysfs internal/amounts internal/stranded internal/suggest internal/ledger internal/rank internal/plan internal/defrag internal/sim internal/simulate internal/protocol internal/capture internal/child"
 
 // strangers never import one another: each talks to the others through the API server alone.
 const strangers = "internal/scheduler internal/agent internal/jobs internal/admission internal/web"

@@ -22,6 +22,7 @@ func verbs() []*cobra.Command {
 		NewSnapshotCommand(),
 		NewTopologyCommand(),
 		NewCheckCommand(),
+		NewSimulateCommand(),
 		NewReplayCommand(),
 		NewConvertCommand(),
 		NewVersionCommand(),

@@ -1,0 +1,162 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-dev/berth/internal/cli/table"
+	"github.com/berth-dev/berth/internal/simulate"
+	"github.com/berth-dev/berth/internal/simulate/trace"
+)
+
+// simulateQuestion is a question of simulate.
+type simulateQuestion struct {
+	output       output
+	trace, nodes string
+	strategies   []string
+	arrive       float64
+	seed         int64
+	seeds        int
+}
+
+// The bounds of a simulation.
+const (
+	maxArrive = 10
+	maxSeeds  = 1000
+)
+
+// NewSimulateCommand returns the verb that plays a load on nodes that need not exist.
+func NewSimulateCommand() *cobra.Command {
+	q := simulateQuestion{strategies: []string{"BestFit", "FGD"}, seed: 42, seeds: 1}
+	cmd := &cobra.Command{
+		Use:   "simulate --trace PODS --nodes NODES",
+		Short: "Play a load on a list of nodes, strategies side by side, and say what each serves",
+		Long: `The pods of a list arrive at the nodes of another one, in an order drawn by a seed; none leaves. Each strategy serves the
+same pods. Without NUMA nodes a pod fits where amounts do, and GPUs come in thousandths. Both lists are comma-separated
+values, plain or packed by gzip:
+
+  nodes  sn,cpu_milli,memory_mib,gpu[,model]
+  pods   name,cpu_milli,memory_mib,num_gpu,gpu_milli[,gpu_spec]
+
+Strategies: ` + strings.Join(strategyNames(), ", ") + `. docs/quality.md says what they are, and what is not modelled.`,
+		Example: `  berth simulate --nodes nodes.csv.gz --trace pods.csv.gz --arrive 1.3
+  berth simulate --nodes nodes.csv --trace pods.csv --strategy BestFit,FGD --seeds 10 -o json`,
+		Args: usageArgs(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error { return q.run(cmd) },
+	}
+	fs := cmd.Flags()
+	fs.StringVar(&q.trace, "trace", "", "list of pods")
+	fs.StringVar(&q.nodes, "nodes", "", "list of nodes")
+	fs.StringSliceVar(&q.strategies, "strategy", q.strategies, "strategies that are compared")
+	fs.Float64Var(&q.arrive, "arrive", 0, "pods arrive, drawn from the list, until they ask for so many times the GPUs of all nodes; 0 is the list as it is")
+	fs.Int64Var(&q.seed, "seed", q.seed, "the first seed")
+	fs.IntVar(&q.seeds, "seeds", q.seeds, "how many seeds, one after another")
+	q.output.register(cmd)
+	_ = cmd.RegisterFlagCompletionFunc("strategy", cobra.FixedCompletions(strategyNames(), cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+func strategyNames() (names []string) {
+	for _, s := range simulate.Strategies() {
+		names = append(names, s.Name)
+	}
+	return names
+}
+
+func (q *simulateQuestion) run(cmd *cobra.Command) error {
+	e, err := q.experiment()
+	if err != nil {
+		return err
+	}
+	e.Progress = progress(cmd)
+	runs, err := e.Run(cmd.Context())
+	if err != nil {
+		return err
+	}
+	all := simulate.Summarize(runs)
+	value := map[string]any{"nodes": len(e.Nodes), "pods": len(e.Pods), "arrive": q.arrive, "seeds": e.Seeds, "strategies": all}
+	return printCleaned(cmd, q.output, value, func(w io.Writer) error { return simulateTable(w, all) })
+}
+
+// experiment checks the flags and reads the lists.
+func (q *simulateQuestion) experiment() (e simulate.Experiment, err error) {
+	switch {
+	case q.trace == "":
+		return e, Usagef("--trace: want a file with pods")
+	case q.nodes == "":
+		return e, Usagef("--nodes: want a file with nodes")
+	case !(q.arrive >= 0 && q.arrive <= maxArrive):
+		return e, Usagef("--arrive %v: want 0 to %d", q.arrive, maxArrive)
+	case q.seeds < 1 || q.seeds > maxSeeds:
+		return e, Usagef("--seeds %d: want 1 to %d", q.seeds, maxSeeds)
+	}
+	if err := q.output.check(); err != nil {
+		return e, err
+	}
+	if e.Strategies, err = simulate.StrategiesOf(q.strategies...); err != nil {
+		return e, Usagef("--strategy: %w", err)
+	}
+	e.Arrive = q.arrive
+	for i := range q.seeds {
+		e.Seeds = append(e.Seeds, q.seed+int64(i))
+	}
+	if e.Nodes, err = readList(q.nodes, trace.ReadNodes); err != nil {
+		return e, err
+	}
+	e.Pods, err = readList(q.trace, trace.ReadPods)
+	return e, err
+}
+
+func readList[T any](name string, read func(io.Reader, string) ([]T, error)) ([]T, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	out, err := read(f, name)
+	if err == nil && len(out) == 0 {
+		return nil, fmt.Errorf("%s: no rows: want at least one", name)
+	}
+	return out, err
+}
+
+// progress tells on a terminal how many runs have ended.
+func progress(cmd *cobra.Command) func(done, all int) {
+	w := cmd.ErrOrStderr()
+	if _, _, terminal := table.Size(w); !terminal {
+		return nil
+	}
+	return func(done, all int) {
+		end := "\r"
+		if done == all {
+			end = "\n"
+		}
+		fmt.Fprintf(w, "%d of %d runs%s", done, all, end)
+	}
+}
+
+func simulateTable(w io.Writer, all []simulate.Summary) error {
+	var rows [][]string
+	for i := range all {
+		s := &all[i]
+		served := "-"
+		if n := len(s.Curve); n > 0 {
+			served = meanText(s.Curve[n-1].Served)
+		}
+		rows = append(rows, []string{s.Strategy, strconv.Itoa(s.Runs), served, meanText(s.Pods), meanText(s.GPUs), meanText(s.CPUs), meanText(s.Refusals)})
+	}
+	return columns(w, "STRATEGY | RUNS | OF THE GPUS % | PODS SERVED % | GPUS SERVED % | CPUS SERVED % | REFUSALS PER POD", rows)
+}
+
+// meanText prints a mean, and how far runs lie apart.
+func meanText(m simulate.Mean) string {
+	if m.Deviation == 0 {
+		return fmt.Sprintf("%.2f", m.Mean)
+	}
+	return fmt.Sprintf("%.2f ± %.2f", m.Mean, m.Deviation)
+}

@@ -1,0 +1,77 @@
+package cli
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/berth-dev/berth/internal/simulate"
+)
+
+// lists writes a list of nodes and one of pods, and returns the flags that name them.
+func lists(t *testing.T) (dir string, flags []string) {
+	t.Helper()
+	dir = t.TempDir()
+	for name, text := range map[string]string{
+		"nodes": "sn,cpu_milli,memory_mib,gpu,model\na,64000,262144,4,T4\nb,96000,262144,8,A10\n",
+		"pods":  "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec\np,4000,4096,1,500,\nq,8000,8192,2,1000,A10\nr,2000,2048,0,0,\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir, []string{"--nodes", filepath.Join(dir, "nodes"), "--trace", filepath.Join(dir, "pods")}
+}
+
+func TestSimulate(t *testing.T) {
+	_, flags := lists(t)
+	ask := append([]string{"simulate", "--arrive", "1.3", "--seeds", "3", "--strategy", "BestFit,FGD"}, flags...)
+	code, stdout, stderr := run(t, ask...)
+	if code != ExitOK || stderr != "" || !strings.Contains(stdout, "\nBestFit") || !strings.Contains(stdout, "\nFGD") {
+		t.Errorf("exit code %d\n%s%s", code, stdout, stderr)
+	}
+	_, stdout, _ = run(t, append(ask, "-o", "json")...)
+	_, again, _ := run(t, append(ask, "-o", "json")...)
+	var got struct {
+		Nodes, Pods int
+		Seeds       []int64
+		Strategies  []simulate.Summary
+	}
+	if err := json.Unmarshal([]byte(stdout), &got); err != nil || stdout != again {
+		t.Fatalf("%v; twice the same: %t", err, stdout == again)
+	}
+	if got.Nodes != 2 || got.Pods != 3 || len(got.Seeds) != 3 || len(got.Strategies) != 2 || got.Strategies[0].Runs != 3 || got.Strategies[0].GPUs.Mean < 50 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestSimulateBadInput: the error names the flag, or file, line and field.
+func TestSimulateBadInput(t *testing.T) {
+	dir, flags := lists(t)
+	bad := filepath.Join(dir, "bad")
+	if err := os.WriteFile(bad, []byte("name,cpu_milli,memory_mib,num_gpu,gpu_milli\np,-1,1,0,0\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{nil, ExitUsage, "--trace: want a file with pods"},
+		{[]string{"--trace", bad}, ExitUsage, "--nodes: want a file with nodes"},
+		{append(flags, "--arrive", "-1"), ExitUsage, "--arrive -1: want 0 to 10"},
+		{append(flags, "--arrive", "NaN"), ExitUsage, "--arrive NaN: want 0 to 10"},
+		{append(flags, "--seeds", "0"), ExitUsage, "--seeds 0: want 1 to 1000"},
+		{append(flags, "--strategy", "BestFi"), ExitUsage, "did you mean"},
+		{append(flags, "--trace", bad), ExitFailure, "bad, line 2, cpu_milli: \"-1\": want"},
+		{append(flags, "--nodes", bad), ExitFailure, "want a column sn"},
+		{append(flags, "--nodes", dir+"/none"), ExitFailure, "no such file"},
+	} {
+		code, _, stderr := run(t, append([]string{"simulate"}, c.args...)...)
+		if code != c.code || !strings.Contains(stderr, c.want) {
+			t.Errorf("%v: exit code %d, %q: want %d, %q", c.args, code, stderr, c.code, c.want)
+		}
+	}
+}

@@ -1,0 +1,105 @@
+package simulate
+
+import (
+	"encoding/binary"
+
+	"github.com/berth-dev/berth/internal/simulate/trace"
+)
+
+// amounts is a cluster on which a pod fits where amounts do.
+type amounts struct {
+	nodes []amountsNode
+	// had is which GPUs each pod has, as bits, by its number.
+	had map[int32]uint64
+}
+
+type amountsNode struct {
+	cpu, mib int64 // free
+	gpus     []int64
+	kinds    [maxKinds]int32
+	of       *trace.Node
+}
+
+// NewAmounts returns empty nodes without NUMA nodes, on which pods may have thousandths of a GPU.
+func NewAmounts(nodes []trace.Node) Cluster {
+	c := &amounts{had: map[int32]uint64{}}
+	for i := range nodes {
+		n := amountsNode{cpu: nodes[i].MilliCPU, mib: nodes[i].MiB, of: &nodes[i]}
+		for range nodes[i].GPUs {
+			n.gpus = append(n.gpus, trace.Thousandths)
+		}
+		c.nodes = append(c.nodes, n)
+	}
+	return c
+}
+
+func (c *amounts) Size() int { return len(c.nodes) }
+
+func (c *amounts) AppendKey(b []byte, node int) []byte {
+	n := &c.nodes[node]
+	b = binary.AppendVarint(binary.AppendVarint(b, n.of.MilliCPU), n.cpu)
+	b = binary.AppendVarint(binary.AppendVarint(b, n.of.MiB), n.mib)
+	for _, free := range n.gpus {
+		b = binary.AppendVarint(b, free)
+	}
+	b = append(append(b, 0xff), n.of.GPUModel...)
+	for kind, count := range n.kinds {
+		if count > 0 {
+			b = append(b, byte(kind))
+		}
+	}
+	return b
+}
+
+func (c *amounts) Look(node int, s *Shape, _ bool, l *Look) bool {
+	n := &c.nodes[node]
+	if s.MilliCPU > n.cpu || s.MiB > n.mib || s.GPUs > 0 && (!s.takes(n.of.GPUModel) || room(n.gpus, s.MilliGPU) < s.GPUs) {
+		return false
+	}
+	*l = Look{Shape: s, FreeCPU: n.cpu, AllCPU: n.of.MilliCPU, FreeMiB: n.mib, AllMiB: n.of.MiB, FreeGPU: n.gpus, GPUModel: n.of.GPUModel, Kinds: &n.kinds}
+	return true
+}
+
+// room is how many GPUs have so many thousandths free.
+func room(gpus []int64, asked int64) (n int) {
+	for _, free := range gpus {
+		if free >= asked {
+			n++
+		}
+	}
+	return n
+}
+
+func (c *amounts) Put(node int, pod int32, s *Shape, gpu int) Outcome {
+	n := &c.nodes[node]
+	n.cpu, n.mib = n.cpu-s.MilliCPU, n.mib-s.MiB
+	if s.GPUs == 0 {
+		return Outcome{}
+	}
+	n.kinds[s.kind()]++
+	left, bits := s.GPUs, uint64(0)
+	for i := range n.gpus {
+		if left > 0 && (s.kind() == 0 && i == gpu || s.kind() > 0 && n.gpus[i] == trace.Thousandths) {
+			n.gpus[i] -= s.MilliGPU
+			bits |= 1 << i
+			left--
+		}
+	}
+	c.had[pod] = bits
+	return Outcome{}
+}
+
+func (c *amounts) Take(node int, pod int32, s *Shape) {
+	n := &c.nodes[node]
+	n.cpu, n.mib = n.cpu+s.MilliCPU, n.mib+s.MiB
+	if s.GPUs == 0 {
+		return
+	}
+	n.kinds[s.kind()]--
+	for i := range n.gpus {
+		if c.had[pod]>>i&1 == 1 {
+			n.gpus[i] += s.MilliGPU
+		}
+	}
+	delete(c.had, pod)
+}

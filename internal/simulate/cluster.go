@@ -1,0 +1,66 @@
+package simulate
+
+import (
+	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/topology"
+)
+
+// Cluster is nodes on which pods are put. It is not safe for concurrent use.
+type Cluster interface {
+	// Size is the number of nodes.
+	Size() int
+	// AppendKey appends all that decides what a node offers: nodes with equal keys offer the same.
+	AppendKey(b []byte, node int) []byte
+	// Look says what the node offers to a pod of the shape; false where it does not take the pod. A
+	// blind scheduler sees amounts alone, and does not know what the kubelet will say.
+	Look(node int, s *Shape, blind bool, l *Look) bool
+	// Put puts the pod on the node. gpu is which of the node's GPUs a share is of. The outcome is
+	// Refused where the node's kubelet refuses the pod.
+	Put(node int, pod int32, s *Shape, gpu int) Outcome
+	// Take takes the pod from the node that it was put on.
+	Take(node int, pod int32, s *Shape)
+}
+
+// Look is what a node offers to a pod, before the pod is put there.
+type Look struct {
+	Shape           *Shape
+	FreeCPU, AllCPU int64 // thousandths
+	FreeMiB, AllMiB int64
+	FreeGPU         []int64 // thousandths, of each GPU
+	GPUModel        string
+	Kinds           *[maxKinds]int32 // how many pods with GPUs the node has, by kind
+	Machine         *topology.Machine
+	State           *placement.State
+	Model           *placement.Model
+	Verdict         placement.Verdict
+}
+
+// freeGPU is how many thousandths of GPUs are free in all.
+func (l *Look) freeGPU() (sum int64) {
+	for _, free := range l.FreeGPU {
+		sum += free
+	}
+	return sum
+}
+
+// Outcome is what became of a pod that was put on a node.
+type Outcome struct {
+	Refused bool
+	// NUMANodes is on how many NUMA nodes the pod lies; 0 where nothing pins it, or nothing is
+	// known.
+	NUMANodes int
+	// Aligned says that CPUs, memory and devices lie together on as few NUMA nodes as an empty
+	// machine would need.
+	Aligned bool
+}
+
+// maxKinds is how many kinds of pods with GPUs there are: a share, and whole GPUs by their number.
+const maxKinds = 65
+
+// kind is 0 for a share of a GPU, else the number of GPUs.
+func (s *Shape) kind() int {
+	if s.MilliGPU < 1000 {
+		return 0
+	}
+	return min(s.GPUs, maxKinds-1)
+}

@@ -1,0 +1,77 @@
+package simulate
+
+import (
+	"context"
+	"runtime"
+	"sync"
+
+	"github.com/berth-dev/berth/internal/simulate/trace"
+)
+
+// Experiment lets strategies serve the same loads on the same nodes.
+type Experiment struct {
+	Nodes      []trace.Node
+	Pods       []trace.Pod
+	Strategies []Strategy
+	// Seeds are those of the draws; each strategy serves each.
+	Seeds []int64
+	// Arrive is how many times the GPUs of all nodes the pods ask for; 0 is the list as it is.
+	Arrive float64
+	// Ground makes the empty cluster of one run. Nil is NewAmounts.
+	Ground func([]trace.Node) Cluster
+	// Requests fills in what shapes ask of a kubelet; nil where the cluster has amounts alone.
+	Requests func([]Shape)
+	// Progress is told of each run that has ended, from any goroutine.
+	Progress func(done, all int)
+}
+
+// Run plays all strategies with all seeds, on all cores, and returns the runs by strategy, then by
+// seed. It is the same for the same Experiment. It ends early, with the cause, where ctx does.
+func (e *Experiment) Run(ctx context.Context) ([]Run, error) {
+	shapes, of := shapes(e.Pods)
+	if e.Requests != nil {
+		e.Requests(shapes)
+	}
+	count := make([]int, len(shapes))
+	for _, s := range of {
+		count[s]++
+	}
+	load := typical(shapes, count)
+	runs := make([]Run, len(e.Strategies)*len(e.Seeds))
+	next, done := make(chan int), 0
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	for range min(runtime.GOMAXPROCS(0), len(runs)) {
+		all.Go(func() {
+			for i := range next {
+				runs[i] = e.play(shapes, of, load, &e.Strategies[i/len(e.Seeds)], e.Seeds[i%len(e.Seeds)])
+				mu.Lock()
+				if done++; e.Progress != nil {
+					e.Progress(done, len(runs))
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	for i := range runs {
+		select {
+		case next <- i:
+		case <-ctx.Done():
+		}
+	}
+	close(next)
+	all.Wait()
+	return runs, context.Cause(ctx)
+}
+
+func (e *Experiment) play(all []Shape, of []int32, load []Typical, s *Strategy, seed int64) Run {
+	ground := e.Ground
+	if ground == nil {
+		ground = NewAmounts
+	}
+	d := trace.NewDraw(e.Nodes, e.Pods, e.Arrive, seed)
+	p := newPlayer(ground(e.Nodes), all, s, load, d)
+	r := Run{Strategy: s.Name, Seed: seed}
+	r.Figures, r.Curve = p.arrivals(of, trace.GPUCapacity(e.Nodes))
+	return r
+}

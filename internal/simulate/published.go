@@ -1,0 +1,263 @@
+package simulate
+
+import (
+	"math"
+	"math/rand"
+	"slices"
+	"sort"
+	"strings"
+)
+
+// The strategies of the FGD paper (USENIX ATC'23), as its simulator computes them: scores are whole
+// numbers from 0 to 100, and what lies between is cut off.
+
+// The largest node that the paper's formulas know, in thousandths.
+const (
+	mostCPU = 128_000
+	mostGPU = 8_000
+)
+
+func published() []Strategy {
+	fixed := func(name, about string, f scoring) Strategy {
+		return Strategy{Name: name, About: about, Blind: true, new: func([]Typical) scorer { return f }}
+	}
+	return []Strategy{
+		{Name: "Random", About: "any node", Blind: true, Ties: ByChance, new: func([]Typical) scorer { return random{} }},
+		fixed("DotProd", "what is asked points away from what is free", dotProduct),
+		fixed("GpuClustering", "nodes with pods of the same kind", gpuClustering),
+		fixed("GpuPacking", "GPUs in use, then free ones of nodes in use, then free nodes", gpuPacking),
+		fixed("BestFit", "least CPU and GPU left", bestFit),
+		{Name: "FGD", About: "least more fragmentation for the load that is known", Blind: true, Knows: true, new: func(load []Typical) scorer { return &fgd{load: load, known: map[string]float64{}} }},
+	}
+}
+
+type random struct{}
+
+func (random) score(*Look) int64 { return 0 }
+
+// gpu is any that has room.
+func (random) gpu(l *Look, r *rand.Rand) int {
+	best, seen := -1, 0
+	for i, free := range l.FreeGPU {
+		if free >= l.Shape.MilliGPU {
+			if seen++; r.Intn(seen) == 0 {
+				best = i
+			}
+		}
+	}
+	return best
+}
+
+func bestFit(l *Look) int64 {
+	cpu := float64(l.FreeCPU-l.Shape.MilliCPU) / mostCPU * 0.5
+	gpu := float64(l.freeGPU()-l.Shape.AskedGPU()) / mostGPU * 0.5
+	return int64((1 - (cpu + gpu)) * 100)
+}
+
+func dotProduct(l *Look) int64 {
+	product := float64(l.FreeCPU)/mostCPU*(float64(l.Shape.MilliCPU)/mostCPU) + float64(l.freeGPU())/mostGPU*(float64(l.Shape.AskedGPU())/mostGPU)
+	return int64(100 * (1 - product/2))
+}
+
+func gpuClustering(l *Look) int64 {
+	if l.Shape.GPUs == 0 {
+		return 0
+	}
+	kinds := 0
+	for _, count := range l.Kinds {
+		if count > 0 {
+			kinds++
+		}
+	}
+	used := 25 * (mostGPU - l.freeGPU()) / mostGPU
+	switch same := l.Kinds[l.Shape.kind()] > 0; {
+	case same && kinds == 1:
+		return used + 75
+	case same:
+		return used + 50
+	case kinds == 0:
+		return used + 25
+	}
+	return used
+}
+
+func gpuPacking(l *Look) int64 {
+	if l.Shape.GPUs == 0 {
+		return 0
+	}
+	untouched := int64(room(l.FreeGPU, 1000))
+	if untouched == int64(len(l.FreeGPU)) {
+		return max(100/3-untouched, untouched)
+	}
+	free := slices.Clone(l.FreeGPU)
+	slices.Sort(free)
+	opened, share, left := int64(0), int64(0), l.Shape.GPUs
+	for _, f := range free {
+		if left > 0 && f >= l.Shape.MilliGPU {
+			left--
+			share += f * 100 / 1000
+			if f == 1000 {
+				opened++
+			}
+		}
+	}
+	if opened > 0 {
+		return max(100/2-opened, 100/3)
+	}
+	return max(100-share/10, 100/2)
+}
+
+// fgd prefers where the expected fragmentation grows least. It knows the load.
+type fgd struct {
+	load []Typical
+	// known is the fragmentation of what nodes have left. It is forgotten when there is much of it.
+	known map[string]float64
+	key   []byte
+}
+
+// maxFragmentations bounds fgd.known.
+const maxFragmentations = 1 << 16
+
+func (f *fgd) score(l *Look) int64 {
+	score, _ := f.best(l)
+	return score
+}
+
+func (f *fgd) gpu(l *Look, _ *rand.Rand) int {
+	_, gpu := f.best(l)
+	return gpu
+}
+
+// best returns the score of the node, and the GPU that a share of one should be of.
+func (f *fgd) best(l *Look) (best int64, gpu int) {
+	s, before, gpu := l.Shape, f.fragmentation(l.FreeCPU, l.FreeGPU, l.GPUModel), -1
+	after := func(gpus []int64) int64 {
+		return int64(sigmoid((before-f.fragmentation(l.FreeCPU-s.MilliCPU, gpus, l.GPUModel))/1000) * 100)
+	}
+	free := slices.Clone(l.FreeGPU)
+	if s.GPUs != 1 || s.MilliGPU == 1000 {
+		for i, left := 0, s.GPUs; i < len(free) && left > 0; i++ {
+			if free[i] == 1000 {
+				free[i], left = 0, left-1
+			}
+		}
+		return after(free), gpu
+	}
+	for i := range free {
+		if free[i] < s.MilliGPU {
+			continue
+		}
+		free[i] -= s.MilliGPU
+		if score := after(free); gpu < 0 || score > best {
+			best, gpu = score, i
+		}
+		free[i] += s.MilliGPU
+	}
+	return best, gpu
+}
+
+func sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
+
+// fragmentation is how many thousandths of the node's free GPUs a pod of the load is expected not
+// to be able to use.
+func (f *fgd) fragmentation(cpu int64, gpus []int64, model string) float64 {
+	f.key = f.key[:0]
+	for _, free := range gpus {
+		f.key = append(f.key, byte(free), byte(free>>8))
+	}
+	f.key = append(f.key, byte(cpu), byte(cpu>>8), byte(cpu>>16), byte(cpu>>24))
+	f.key = append(f.key, model...)
+	if known, ok := f.known[string(f.key)]; ok {
+		return known
+	}
+	if len(f.known) >= maxFragmentations {
+		clear(f.known)
+	}
+	sum := fragmentation(f.load, cpu, gpus, model)
+	f.known[string(f.key)] = sum
+	return sum
+}
+
+func fragmentation(load []Typical, cpu int64, gpus []int64, model string) (sum float64) {
+	all := int64(0)
+	for _, free := range gpus {
+		all += free
+	}
+	for i := range load {
+		s, lost := load[i].Shape, all
+		if s.GPUs > 0 && s.MilliCPU <= cpu && s.takes(model) && room(gpus, s.MilliGPU) >= s.GPUs {
+			lost = 0
+			for _, free := range gpus {
+				if free < s.MilliGPU {
+					lost += free
+				}
+			}
+		}
+		sum += load[i].Part * float64(lost)
+	}
+	return sum
+}
+
+// typicalPart is how much of all pods the typical shapes cover.
+const typicalPart = 0.95
+
+// typical returns the most frequent shapes of a load, until they cover most pods. Memory is no part
+// of them, as in the paper. count is how often each shape occurs.
+func typical(all []Shape, count []int) []Typical {
+	type key struct {
+		cpu, gpu int64
+		gpus     int
+		models   string
+	}
+	total, known, out := 0, map[key]int{}, []Typical(nil)
+	for i := range all {
+		s := &all[i]
+		k := key{s.MilliCPU, s.MilliGPU, s.GPUs, strings.Join(s.GPUModels, "|")}
+		at, ok := known[k]
+		if !ok {
+			at = len(out)
+			known[k] = at
+			out = append(out, Typical{Shape: s})
+		}
+		out[at].Part += float64(count[i])
+		total += count[i]
+	}
+	sort.SliceStable(out, func(i, j int) bool { return typicalBefore(&out[i], &out[j]) })
+	covered := 0.0
+	for i := range out {
+		if covered >= typicalPart*float64(total) {
+			out = out[:i]
+			break
+		}
+		covered += out[i].Part
+	}
+	for i := range out {
+		out[i].Part /= covered
+	}
+	return out
+}
+
+// typicalBefore puts the more frequent shape first; of equally frequent ones the larger.
+func typicalBefore(a, b *Typical) bool {
+	switch s, o := a.Shape, b.Shape; {
+	case a.Part != b.Part:
+		return a.Part > b.Part
+	case s.MilliCPU != o.MilliCPU:
+		return s.MilliCPU > o.MilliCPU
+	case s.MilliGPU != o.MilliGPU:
+		return s.MilliGPU > o.MilliGPU
+	case s.GPUs != o.GPUs:
+		return s.GPUs > o.GPUs
+	default:
+		return strings.Join(s.GPUModels, "|") > strings.Join(o.GPUModels, "|")
+	}
+}
+
+// IsWithin says whether a mean of so many seeds is what was published: within half a percent, or
+// within two standard errors where that is more.
+func IsWithin(got, published, deviation float64, seeds int) bool {
+	return math.Abs(got-published) <= max(0.5, 2*deviation/math.Sqrt(float64(seeds)))
+}
+
+// FarOff is how many percent no mean may be off what was published.
+const FarOff = 1.2

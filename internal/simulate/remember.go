@@ -1,0 +1,79 @@
+package simulate
+
+import "math"
+
+// scores remembers what a strategy thinks of each node for each shape, by what the node has left:
+// nodes that have the same left share a row. A row is forgotten when no node is like that any more,
+// so there are never more rows than nodes.
+type scores struct {
+	cluster Cluster
+	shapes  []Shape
+	blind   bool
+	by      scorer
+	// width is how many shapes a row remembers; where there are more, they displace one another.
+	width int
+	rows  map[string]*scoreRow
+	of    []*scoreRow // by node
+	key   []byte
+	look  Look
+}
+
+type scoreRow struct {
+	key   string
+	nodes int
+	known []knownScore // by shape
+}
+
+type knownScore struct {
+	shape int32 // plus one
+	score int32
+}
+
+// refusing is the score of a node that does not take the pod.
+const refusing = math.MinInt32
+
+// maxScores bounds how many scores all rows remember: 8 bytes each.
+const maxScores = 1 << 24
+
+func newScores(c Cluster, all []Shape, s *Strategy, by scorer) *scores {
+	m := &scores{cluster: c, shapes: all, blind: s.Blind, by: by, rows: map[string]*scoreRow{}, of: make([]*scoreRow, c.Size())}
+	m.width = min(len(all), max(1, maxScores/max(1, c.Size())))
+	for node := range m.of {
+		m.join(node)
+	}
+	return m
+}
+
+// join gives the node the row of what it has left.
+func (m *scores) join(node int) {
+	m.key = m.cluster.AppendKey(m.key[:0], node)
+	row, ok := m.rows[string(m.key)]
+	if !ok {
+		row = &scoreRow{key: string(m.key), known: make([]knownScore, m.width)}
+		m.rows[row.key] = row
+	}
+	row.nodes++
+	m.of[node] = row
+}
+
+// changed says that the node has something else left.
+func (m *scores) changed(node int) {
+	row := m.of[node]
+	if row.nodes--; row.nodes == 0 {
+		delete(m.rows, row.key)
+	}
+	m.join(node)
+}
+
+// score is what the node is worth for a pod of the shape; refusing where it does not take it.
+func (m *scores) score(node int, shape int32) int32 {
+	k := &m.of[node].known[int(shape)%m.width]
+	if k.shape == shape+1 {
+		return k.score
+	}
+	k.shape, k.score = shape+1, refusing
+	if m.cluster.Look(node, &m.shapes[shape], m.blind, &m.look) {
+		k.score = int32(m.by.score(&m.look))
+	}
+	return k.score
+}

@@ -1,0 +1,164 @@
+package simulate
+
+import (
+	"math"
+
+	"github.com/berth-dev/berth/internal/simulate/trace"
+)
+
+// Figures is what one run, or a part of it, has served.
+type Figures struct {
+	Pods Served `json:"pods"`
+	GPUs Served `json:"gpus"` // thousandths
+	CPUs Served `json:"cpus"` // thousandths
+	// Refusals is how often kubelets refused a pod.
+	Refusals int64 `json:"refusals"`
+	// Pinned is how many of the pods served lie on NUMA nodes, NUMANodes on how many in all.
+	Pinned    int64 `json:"pinned"`
+	NUMANodes int64 `json:"numaNodes"`
+}
+
+// Served is how much of one kind was asked for, how much of that was served, and how much of that
+// with CPUs, memory and devices together.
+type Served struct {
+	Asked   int64 `json:"asked"`
+	Served  int64 `json:"served"`
+	Aligned int64 `json:"aligned"`
+}
+
+func (s *Served) add(n int64, served, aligned bool) {
+	s.Asked += n
+	if served {
+		s.Served += n
+	}
+	if served && aligned {
+		s.Aligned += n
+	}
+}
+
+// arrived counts a pod.
+func (f *Figures) arrived(s *Shape, served bool, o Outcome) {
+	f.Pods.add(1, served, o.Aligned)
+	f.GPUs.add(s.AskedGPU(), served, o.Aligned)
+	f.CPUs.add(s.MilliCPU, served, o.Aligned)
+	if served && o.NUMANodes > 0 {
+		f.Pinned++
+		f.NUMANodes += int64(o.NUMANodes)
+	}
+}
+
+// Curve is how many percent of the GPUs of all nodes are served when pods that ask for so many
+// percent of them have arrived: the mean over all arrivals that are nearest to that percentage.
+type Curve []float64
+
+// maxPercent is the longest Curve.
+const maxPercent = 1000
+
+// curve makes a Curve.
+type curve struct {
+	sum   []float64
+	count []int
+}
+
+func (c *curve) add(arrived, served float64) {
+	at := min(int(math.RoundToEven(arrived)), maxPercent)
+	for at >= len(c.sum) {
+		c.sum, c.count = append(c.sum, 0), append(c.count, 0)
+	}
+	c.sum[at] += math.Round(served*100) / 100
+	c.count[at]++
+}
+
+// curve fills what no arrival was near to with what was before it.
+func (c *curve) curve() Curve {
+	out := make(Curve, len(c.sum))
+	for i := range out {
+		switch {
+		case c.count[i] > 0:
+			out[i] = c.sum[i] / float64(c.count[i])
+		case i > 0:
+			out[i] = out[i-1]
+		}
+	}
+	return out
+}
+
+// Run is what came of one strategy and one seed.
+type Run struct {
+	Strategy string `json:"strategy"`
+	Seed     int64  `json:"seed"`
+	Figures
+	Curve Curve `json:"curve"`
+}
+
+// maxAgain is how often a controller creates a pod again that a kubelet has refused.
+const maxAgain = 10
+
+// player is a strategy at work on a cluster.
+type player struct {
+	cluster  Cluster
+	strategy *Strategy
+	by       scorer
+	scores   *scores
+	draw     *trace.Draw
+	refusals int64
+}
+
+func newPlayer(c Cluster, all []Shape, s *Strategy, load []Typical, d *trace.Draw) *player {
+	by := s.new(load)
+	return &player{cluster: c, strategy: s, by: by, scores: newScores(c, all, s, by), draw: d}
+}
+
+// choose returns the best node; -1 where none takes a pod of the shape.
+func (p *player) choose(shape int32) int {
+	best, score, equal := -1, int32(refusing), 0
+	for _, node := range p.draw.Order {
+		switch s := p.scores.score(int(node), shape); {
+		case s > score:
+			best, score, equal = int(node), s, 1
+		case s == score && best >= 0 && p.strategy.Ties == ByChance:
+			if equal++; p.draw.Rand.Intn(equal) == 0 {
+				best = int(node)
+			}
+		}
+	}
+	return best
+}
+
+// place puts the pod on the best node. Where its kubelet refuses, a controller creates the pod
+// again, and it is chosen for anew.
+func (p *player) place(pod, shape int32) (node int, o Outcome) {
+	for range 1 + maxAgain {
+		if node = p.choose(shape); node < 0 {
+			return node, Outcome{}
+		}
+		s, gpu := &p.scores.shapes[shape], -1
+		if s.GPUs == 1 && s.MilliGPU < trace.Thousandths && p.cluster.Look(node, s, p.strategy.Blind, &p.scores.look) {
+			gpu = p.by.gpu(&p.scores.look, p.draw.Rand)
+		}
+		if o = p.cluster.Put(node, pod, s, gpu); !o.Refused {
+			p.scores.changed(node)
+			return node, o
+		}
+		p.refusals++
+	}
+	return -1, Outcome{}
+}
+
+// arrivals lets all pods of the draw arrive, one after another. None leaves, and one that finds no
+// place is lost.
+func (p *player) arrivals(of []int32, gpus int64) (f Figures, c Curve) {
+	var curve curve
+	for i, pod := range p.draw.Arrivals {
+		shape := of[pod]
+		node, o := p.place(int32(i), shape)
+		f.arrived(&p.scores.shapes[shape], node >= 0, o)
+		if gpus > 0 {
+			curve.add(percent(f.GPUs.Asked, gpus), percent(f.GPUs.Served, gpus))
+		}
+	}
+	f.Refusals = p.refusals
+	return f, curve.curve()
+}
+
+func percent(part, all int64) float64 { return 100 * float64(part) / float64(all) }

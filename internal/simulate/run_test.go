@@ -1,0 +1,144 @@
+package simulate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand"
+	"reflect"
+	"testing"
+
+	"github.com/berth-dev/berth/internal/simulate/trace"
+)
+
+// randomLists makes a few nodes, and pods that do not all fit.
+func randomLists(rng *rand.Rand) (nodes []trace.Node, pods []trace.Pod) {
+	for i := range 1 + rng.Intn(12) {
+		nodes = append(nodes, trace.Node{Name: fmt.Sprint("n", i), MilliCPU: 16000 * int64(1+rng.Intn(4)), MiB: 65536, GPUs: rng.Intn(5), GPUModel: []string{"", "A", "B"}[rng.Intn(3)]})
+	}
+	for i := range 40 {
+		p := trace.Pod{Name: fmt.Sprint("p", i), MilliCPU: 1000 * int64(rng.Intn(9)), MiB: 1024 * int64(rng.Intn(9))}
+		if p.GPUs = rng.Intn(4); p.GPUs > 0 {
+			p.MilliGPU = 1000
+		}
+		if p.GPUs == 1 && rng.Intn(2) == 0 {
+			p.MilliGPU = 100 * int64(1+rng.Intn(9))
+		}
+		if p.GPUs > 0 && rng.Intn(4) == 0 {
+			p.GPUModels = []string{"A"}
+		}
+		pods = append(pods, p)
+	}
+	return nodes, pods
+}
+
+// slowly is the slow, obvious twin of player.arrivals: every node is asked about every pod.
+func slowly(c Cluster, all []Shape, of []int32, s *Strategy, load []Typical, d *trace.Draw) (f Figures) {
+	by := s.new(load)
+	for i, pod := range d.Arrivals {
+		shape := &all[of[pod]]
+		best, equal, looks := -1, 0, make([]Look, c.Size())
+		for _, node := range d.Order {
+			switch n := int(node); {
+			case !c.Look(n, shape, s.Blind, &looks[n]):
+			case best < 0 || by.score(&looks[n]) > by.score(&looks[best]):
+				best, equal = n, 1
+			case by.score(&looks[n]) == by.score(&looks[best]) && s.Ties == ByChance:
+				if equal++; d.Rand.Intn(equal) == 0 {
+					best = n
+				}
+			}
+		}
+		var o Outcome
+		if best >= 0 {
+			gpu := -1
+			if shape.GPUs == 1 && shape.MilliGPU < 1000 {
+				gpu = by.gpu(&looks[best], d.Rand)
+			}
+			o = c.Put(best, int32(i), shape, gpu)
+		}
+		f.arrived(shape, best >= 0, o)
+	}
+	return f
+}
+
+// TestRemembering: what is remembered is what would be asked.
+func TestRemembering(t *testing.T) {
+	rng := rand.New(rand.NewSource(1))
+	for round := range 60 {
+		nodes, pods := randomLists(rng)
+		all, of := shapes(pods)
+		load := typical(all, make([]int, len(all)))
+		for i := range load {
+			load[i].Part = 1 / float64(len(load))
+		}
+		for _, s := range published() {
+			seed := int64(round)
+			want := slowly(NewAmounts(nodes), all, of, &s, load, trace.NewDraw(nodes, pods, 0, seed))
+			p := newPlayer(NewAmounts(nodes), all, &s, load, trace.NewDraw(nodes, pods, 0, seed))
+			if round%2 == 1 {
+				p.scores.width = 3 // shapes displace one another
+			}
+			if got, _ := p.arrivals(of, 1); got != want {
+				t.Fatalf("round %d, %s: %+v, asking every node %+v", round, s.Name, got, want)
+			}
+		}
+	}
+}
+
+// TestTake: a node from which a pod was taken is as it was.
+func TestTake(t *testing.T) {
+	rng := rand.New(rand.NewSource(2))
+	for range 50 {
+		nodes, pods := randomLists(rng)
+		all, of := shapes(pods)
+		c := NewAmounts(nodes)
+		for i := range pods {
+			var l Look
+			node, s := rng.Intn(len(nodes)), &all[of[i]]
+			if !c.Look(node, s, false, &l) {
+				continue
+			}
+			before := string(c.AppendKey(nil, node))
+			c.Put(node, int32(i), s, tightest(&l))
+			if rng.Intn(2) == 0 {
+				continue
+			}
+			c.Take(node, int32(i), s)
+			if after := string(c.AppendKey(nil, node)); after != before {
+				t.Fatalf("%q, before %q", after, before)
+			}
+		}
+	}
+}
+
+// TestSame: an experiment is the same each time, however its runs fall to the cores.
+func TestSame(t *testing.T) {
+	nodes, pods := randomLists(rand.New(rand.NewSource(3)))
+	e := Experiment{Nodes: nodes, Pods: pods, Strategies: published(), Seeds: []int64{1, 2, 3}, Arrive: 1.3}
+	first, err := e.Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := e.Run(t.Context())
+	if err != nil || !reflect.DeepEqual(first, again) {
+		t.Errorf("%v: %+v, then %+v", err, first, again)
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	enough := errors.New("enough")
+	cancel(enough)
+	if _, err := e.Run(ctx); !errors.Is(err, enough) {
+		t.Errorf("cancelled: %v", err)
+	}
+}
+
+func TestStrategiesOf(t *testing.T) {
+	if s, err := StrategiesOf("fgd", "BestFit"); err != nil || len(s) != 2 || s[0].Name != "FGD" {
+		t.Errorf("%+v, %v", s, err)
+	}
+	for _, names := range [][]string{{"FGD", "fgd"}, {"BestFitt"}, {""}} {
+		if _, err := StrategiesOf(names...); err == nil {
+			t.Errorf("%q was found", names)
+		}
+	}
+}

@@ -1,0 +1,90 @@
+package simulate
+
+import (
+	"fmt"
+	"math/rand"
+	"slices"
+	"strings"
+
+	"github.com/berth-dev/berth/internal/suggest"
+)
+
+// Strategy says which of the nodes that take a pod it goes to.
+type Strategy struct {
+	Name string
+	// About says in one line what it prefers.
+	About string
+	// Blind strategies see amounts alone: the kubelet may refuse what they choose.
+	Blind bool
+	// Knows says that it knows the distribution of the load beforehand.
+	Knows bool
+	// Ties says which of equal nodes is chosen: by the order of the draw, or by chance.
+	Ties Ties
+	// new makes the scorer of one run.
+	new func(load []Typical) scorer
+}
+
+// Strategies are all that there are, by name in the order in which they are listed.
+func Strategies() []Strategy { return published() }
+
+// Ties says which of equally good nodes is chosen.
+type Ties uint8
+
+const (
+	// FirstOfOrder chooses the first in the order of the draw.
+	FirstOfOrder Ties = iota
+	// ByChance chooses any, each as likely.
+	ByChance
+)
+
+// scorer is a strategy in one run.
+type scorer interface {
+	// score is how good the node is, more is better.
+	score(l *Look) int64
+	// gpu is which GPU a share is of.
+	gpu(l *Look, r *rand.Rand) int
+}
+
+// Typical is a shape with its part of the load that is to come.
+type Typical struct {
+	Shape *Shape
+	Part  float64
+}
+
+// scoring is a scorer whose share of a GPU is of the fullest that has room.
+type scoring func(l *Look) int64
+
+func (f scoring) score(l *Look) int64 { return f(l) }
+
+func (f scoring) gpu(l *Look, _ *rand.Rand) int { return tightest(l) }
+
+// tightest is the GPU with the least that is enough.
+func tightest(l *Look) int {
+	best := -1
+	for i, free := range l.FreeGPU {
+		if free >= l.Shape.MilliGPU && (best < 0 || free < l.FreeGPU[best]) {
+			best = i
+		}
+	}
+	return best
+}
+
+// StrategiesOf finds strategies by their names. The error says which name there is none of.
+func StrategiesOf(names ...string) ([]Strategy, error) {
+	all, out := Strategies(), []Strategy(nil)
+	for _, name := range names {
+		i := slices.IndexFunc(all, func(s Strategy) bool { return strings.EqualFold(s.Name, name) })
+		if i < 0 {
+			known := make([]string, len(all))
+			for j := range all {
+				known[j] = all[j].Name
+			}
+			return nil, fmt.Errorf("strategy %.40q: want %s%s", name, strings.Join(known, ", "), suggest.DidYouMean(name, known))
+		}
+		if slices.ContainsFunc(out, func(s Strategy) bool { return s.Name == all[i].Name }) {
+			return nil, fmt.Errorf("strategy %s: want it once", all[i].Name)
+		}
+		out = append(out, all[i])
+	}
+	return out, nil
+}
