@@ -1,6 +1,7 @@
-// Package amounts counts a node's resources as the last step of a kubelet's admission does:
-// NodeResourcesFit in pkg/kubelet/lifecycle/predicate.go, which runs after the resource managers
-// have had their say. It knows nothing of NUMA nodes, and nothing of Kubernetes' types.
+// Package amounts counts a node's resources and ports as the last step of a kubelet's admission
+// does: NodeResourcesFit and NodePorts in pkg/kubelet/lifecycle/predicate.go, which run after the
+// resource managers have had their say. It knows nothing of NUMA nodes, and nothing of Kubernetes'
+// types.
 package amounts
 
 import (
@@ -70,9 +71,12 @@ type Node struct {
 	allocatable List
 	// untold resources are not looked at, because nobody said how much of them the node has.
 	untold []string
+	// blind: nothing is told.
+	blind bool
 
-	used List
-	pods int64
+	used  List
+	pods  int64
+	ports []Port
 }
 
 // NewNode returns a node without pods. What is untold is not looked at; of anything else that
@@ -81,23 +85,51 @@ func NewNode(allocatable List, untold ...string) *Node {
 	return &Node{allocatable: maps.Clone(allocatable), untold: untold, used: List{}}
 }
 
+// Unknown returns a node without pods of which nobody said what it has: only its ports are looked
+// at.
+func Unknown() *Node { return &Node{blind: true, used: List{}} }
+
 // Clone returns a node that can be changed without changing n.
 func (n *Node) Clone() *Node {
 	out := *n
-	out.allocatable, out.used = maps.Clone(n.allocatable), maps.Clone(n.used)
+	out.used, out.ports = maps.Clone(n.used), slices.Clone(n.ports)
 	return &out
 }
 
 // Allocatable returns what pods can have of a resource on an empty node; told is false where nobody
 // knows.
 func (n *Node) Allocatable(resource string) (amount int64, told bool) {
-	return n.allocatable[resource], !slices.Contains(n.untold, resource)
+	return n.allocatable[resource], !n.blind && !slices.Contains(n.untold, resource)
 }
 
-// Add counts a pod that asks for so much.
-func (n *Node) Add(ask List) {
+// Free returns what is left of a resource, pods included: less than 0 where pods ask for more than
+// there is, and 0 where nobody knows.
+func (n *Node) Free(resource string) int64 {
+	all, told := n.Allocatable(resource)
+	switch {
+	case !told:
+		return 0
+	case resource == Pods:
+		return all - n.pods
+	}
+	return all - n.used[resource]
+}
+
+// Add counts a pod that asks for so much, and for these ports.
+func (n *Node) Add(ask List, ports ...Port) {
 	n.pods++
 	n.Hold(ask)
+	n.ports = append(n.ports, ports...)
+}
+
+// Remove takes a pod away that was added.
+func (n *Node) Remove(ask List, ports ...Port) {
+	n.AddTimes(ask, -1)
+	for _, p := range ports {
+		if i := slices.Index(n.ports, p); i >= 0 {
+			n.ports = slices.Delete(n.ports, i, i+1)
+		}
+	}
 }
 
 // AddTimes counts so many pods that each ask for so much.
@@ -202,7 +234,7 @@ func (n *Node) Short(ask List) *Shortage {
 
 func (n *Node) passedOver(resource string) bool {
 	_, offered := n.allocatable[resource]
-	return slices.Contains(n.untold, resource) || IsExtended(resource) && !offered
+	return n.blind || slices.Contains(n.untold, resource) || IsExtended(resource) && !offered
 }
 
 // order lists the resources as fitsRequest looks at them

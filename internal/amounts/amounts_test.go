@@ -105,3 +105,42 @@ func TestText(t *testing.T) {
 		}
 	}
 }
+
+// TestFree: what is left, and what nobody knows.
+func TestFree(t *testing.T) {
+	n := NewNode(List{CPU: 4000, Pods: 3}, Memory)
+	n.Add(List{CPU: 1500, Memory: 1 << 30})
+	n.Hold(List{CPU: 3000})
+	for resource, want := range map[string]int64{CPU: -500, Pods: 2, Memory: 0, "nvidia.com/gpu": 0} {
+		if got := n.Free(resource); got != want {
+			t.Errorf("%d of %s are free, want %d", got, resource, want)
+		}
+	}
+	u := Unknown()
+	u.Add(List{CPU: 1})
+	if s := u.Short(List{CPU: 1 << 40, Pods: 1}); s != nil || u.Free(CPU) != 0 || u.Free(Pods) != 0 || u.Copies(List{CPU: 1}, 7) != 7 {
+		t.Errorf("nobody says what there is, and %v is short", s)
+	}
+}
+
+// TestTaken: the same port is another one by protocol, and on another address.
+func TestTaken(t *testing.T) {
+	any80, local := Port{AnyIP, "TCP", 80}, Port{"127.0.0.1", "TCP", 81}
+	n := Unknown()
+	n.Add(nil, any80, local)
+	for _, c := range []struct {
+		want  Port
+		taken bool
+	}{
+		{any80, true}, {Port{"10.0.0.1", "TCP", 80}, true}, {Port{AnyIP, "UDP", 80}, false},
+		{Port{AnyIP, "TCP", 81}, true}, {Port{"10.0.0.1", "TCP", 81}, false}, {local, true}, {Port{AnyIP, "TCP", 82}, false},
+	} {
+		if got := n.Taken([]Port{c.want}); (got != "") != c.taken {
+			t.Errorf("%s: %q is taken", c.want, got)
+		}
+	}
+	n.Remove(nil, any80)
+	if got := n.Taken([]Port{any80, local}); got != local.String() {
+		t.Errorf("%q is taken of what is left", got)
+	}
+}

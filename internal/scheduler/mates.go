@@ -7,17 +7,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/informers"
 	corev1informers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/tools/cache"
-	resourcehelper "k8s.io/component-helpers/resource"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
+	"github.com/berth-dev/berth/internal/amounts"
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/scheduler/gang"
 	"github.com/berth-dev/berth/internal/wire"
@@ -54,43 +53,30 @@ func roomOn(core corev1informers.Interface) gang.Room {
 		if err != nil {
 			return false
 		}
-		free, open := corev1.ResourceList{}, map[string]bool{}
+		has, open := amounts.List{}, map[string]bool{}
 		for _, n := range all {
 			if open[n.Name] = !n.Spec.Unschedulable; open[n.Name] {
-				addAmounts(free, n.Status.Allocatable, 1)
+				for name, amount := range wire.ReadResources(n.Status.Allocatable) {
+					has[name] += amount
+				}
 			}
 		}
 		there, err := pods.List(labels.Everything())
 		if err != nil {
 			return false
 		}
+		together := amounts.NewNode(has)
 		for _, p := range there {
 			if open[p.Spec.NodeName] && !wire.Ended(p) {
-				addAmounts(free, resourcehelper.PodRequests(p, resourcehelper.PodResourcesOptions{}), -1)
-				addAmounts(free, corev1.ResourceList{corev1.ResourcePods: onePod}, -1)
+				together.Add(wire.ReadAmounts(p))
 			}
 		}
-		for name, q := range asked {
-			if have := free[name]; have.Cmp(q) < 0 {
+		for name, amount := range wire.ReadResources(asked) {
+			if together.Free(name) < amount {
 				return false
 			}
 		}
 		return true
-	}
-}
-
-var onePod = resource.MustParse("1")
-
-// addAmounts adds a list to a sum, or takes it away.
-func addAmounts(sum, list corev1.ResourceList, sign int) {
-	for name, q := range list {
-		have := sum[name]
-		if sign > 0 {
-			have.Add(q)
-		} else {
-			have.Sub(q)
-		}
-		sum[name] = have
 	}
 }
 

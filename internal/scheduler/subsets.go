@@ -7,8 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"github.com/berth-dev/berth/internal/amounts"
 	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/internal/scheduler/gang"
 	"github.com/berth-dev/berth/internal/scheduler/nodes"
 	"github.com/berth-dev/berth/internal/wire"
 )
@@ -88,18 +88,8 @@ func (v *victims) enough(gone []string) bool {
 			}
 		}
 	}
-	has, used := v.info.GetAllocatable(), v.info.GetRequested()
 	for name, amount := range asked {
-		left := has.GetScalarResources()[corev1.ResourceName(name)] - used.GetScalarResources()[corev1.ResourceName(name)]
-		switch name {
-		case amounts.CPU:
-			left = has.GetMilliCPU() - used.GetMilliCPU()
-		case amounts.Memory:
-			left = has.GetMemory() - used.GetMemory()
-		case amounts.EphemeralStorage:
-			left = has.GetEphemeralStorage() - used.GetEphemeralStorage()
-		}
-		if amount > left {
+		if amount > gang.FreeOf(v.info, corev1.ResourceName(name)) {
 			return false
 		}
 	}

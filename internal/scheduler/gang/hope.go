@@ -79,11 +79,11 @@ func (h *hope) Admits(member, node int) bool {
 // hasAmounts says whether a node has as much left as a pod asks for, NUMA nodes aside.
 func hasAmounts(info fwk.NodeInfo, body fwk.PodInfo) bool {
 	asks := body.CalculateResource().Resource
-	if freeOf(info, corev1.ResourcePods) < 1 || freeOf(info, corev1.ResourceCPU) < asks.GetMilliCPU() || freeOf(info, corev1.ResourceMemory) < asks.GetMemory() {
+	if FreeOf(info, corev1.ResourcePods) < 1 || FreeOf(info, corev1.ResourceCPU) < asks.GetMilliCPU() || FreeOf(info, corev1.ResourceMemory) < asks.GetMemory() {
 		return false
 	}
 	for name, amount := range asks.GetScalarResources() {
-		if freeOf(info, name) < amount {
+		if FreeOf(info, name) < amount {
 			return false
 		}
 	}

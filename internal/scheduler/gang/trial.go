@@ -112,7 +112,7 @@ func (t *trial) short() string {
 	for _, name := range slices.Sorted(maps.Keys(t.job.resources)) {
 		asked, free := t.job.resources[name], int64(0)
 		for _, info := range t.infos {
-			free += freeOf(info, name)
+			free += FreeOf(info, name)
 		}
 		if want := amountOf(name, asked); free < want {
 			return fmt.Sprintf("minResources asks for %s of %s, and less is free", asked.String(), name)
@@ -129,8 +129,8 @@ func amountOf(name corev1.ResourceName, q resource.Quantity) int64 {
 	return q.Value()
 }
 
-// freeOf is what a node has left. Of resources that no node counts there is none.
-func freeOf(info fwk.NodeInfo, name corev1.ResourceName) int64 {
+// FreeOf is what a node has left. Of resources that no node counts there is none.
+func FreeOf(info fwk.NodeInfo, name corev1.ResourceName) int64 {
 	all, used := info.GetAllocatable(), info.GetRequested()
 	switch name {
 	case corev1.ResourceCPU:

@@ -98,7 +98,7 @@ func TestFreeOfEachResource(t *testing.T) {
 	info := framework.NewNodeInfo()
 	info.SetNode(&corev1.Node{Status: corev1.NodeStatus{Allocatable: asked}})
 	for name, q := range asked {
-		if got, want := freeOf(info, name), amountOf(name, q); got != want {
+		if got, want := FreeOf(info, name), amountOf(name, q); got != want {
 			t.Errorf("%d of %s are free, want %d", got, name, want)
 		}
 	}

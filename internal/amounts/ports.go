@@ -1,0 +1,35 @@
+package amounts
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Port is a port of the node that a pod wants for itself.
+type Port struct {
+	// IP is the address that it is wanted on; AnyIP stands for all.
+	IP string
+	// Protocol is as in a Pod: TCP, UDP, SCTP.
+	Protocol string
+	Number   int32
+}
+
+// AnyIP is every address of the node.
+const AnyIP = "0.0.0.0"
+
+func (p Port) String() string { return fmt.Sprintf("%s:%d/%s", p.IP, p.Number, p.Protocol) }
+
+// bars says whether two pods cannot have these ports at the same time.
+func (p Port) bars(q Port) bool {
+	return q.Number == p.Number && q.Protocol == p.Protocol && (q.IP == p.IP || q.IP == AnyIP || p.IP == AnyIP)
+}
+
+// Taken returns the first of the ports that a pod of the node has; "" where all are free.
+func (n *Node) Taken(ports []Port) string {
+	for _, p := range ports {
+		if slices.ContainsFunc(n.ports, p.bars) {
+			return p.String()
+		}
+	}
+	return ""
+}
