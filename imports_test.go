@@ -56,7 +56,8 @@ internal/simulate/trace   :
 internal/simulate         : topology placement internal/ledger internal/rank internal/sim internal/simulate/trace internal/suggest
 internal/rank             : topology placement internal/ledger
 internal/plan             : topology placement internal/ledger
-internal/defrag           : placement internal/amounts internal/ledger
+internal/suppose          : placement internal/amounts internal/ledger
+internal/defrag           : placement internal/amounts internal/suppose
 internal/moving           : internal/wire
 internal/cases            : internal/clip topology placement
 internal/wire             : internal/clip topology placement placement/joint api/... internal/amounts internal/kubeletstate
@@ -68,7 +69,7 @@ internal/featuregates     : internal/suggest
 internal/strict           : internal/suggest internal/wire
 internal/kubeletconfig    : internal/strict internal/wire placement
 internal/nodestate        : topology placement api/... internal/ledger internal/wire
-internal/survey           : topology placement api/... internal/stranded internal/amounts internal/apiclient internal/defrag internal/moving internal/machineview internal/sim internal/ledger internal/rank internal/plan internal/wire internal/nodestate
+internal/survey           : topology placement api/... internal/stranded internal/amounts internal/apiclient internal/suppose internal/defrag internal/moving internal/machineview internal/sim internal/ledger internal/rank internal/plan internal/wire internal/nodestate
 internal/web              : internal/clip topology internal/machineview internal/manifest internal/survey internal/version internal/wire
 internal/manifest         : internal/amounts internal/strict internal/suggest internal/wire
 internal/whatif           : topology placement sysfs internal/machineview internal/amounts internal/capture internal/featuregates internal/kubeletconfig internal/kubeletstate internal/sim internal/suggest internal/survey internal/wire
@@ -111,10 +112,10 @@ build/...                 : ...
 `
 
 // pure packages know neither Kubernetes nor logging nor metrics: they can be embedded anywhere.
-const pure = "topology placement sysfs internal/amounts internal/stranded internal/suggest internal/ledger internal/rank internal/plan internal/defrag internal/sim internal/simulate internal/protocol internal/capture internal/child"
+const pure = "topology placement sysfs internal/amounts internal/stranded internal/suggest internal/ledger internal/rank internal/plan internal/suppose internal/defrag internal/sim internal/simulate internal/protocol internal/capture internal/child"
 
 // strangers never import one another: each talks to the others through the API server alone.
-const strangers = "internal/scheduler internal/agent internal/jobs internal/admission internal/web"
+const strangers = "internal/scheduler internal/agent internal/jobs internal/web"
 
 func TestImportsOnlyDescend(t *testing.T) {
 	rules := parseLattice(t)
@@ -149,7 +150,7 @@ func TestStrangersStayStrangers(t *testing.T) {
 		}
 		for _, imp := range importsOf(t, file) {
 			if own, ok := strings.CutPrefix(imp, module+"/"); ok && own != pkg && slices.Contains(all, own) {
-				t.Errorf("%s imports %s: scheduler, agent, jobs, admission and web meet in the API server only", file, own)
+				t.Errorf("%s imports %s: scheduler, agent, jobs and web meet in the API server only", file, own)
 			}
 		}
 	}

@@ -5,39 +5,23 @@ import (
 	"slices"
 
 	"github.com/berth-dev/berth/internal/amounts"
-	"github.com/berth-dev/berth/internal/ledger"
-	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/internal/suppose"
 )
 
-// Node is a node as it is.
-type Node struct {
-	// Account is the node's ledger; nil where nothing can be promised, so that only pods go there
-	// for which nothing is pinned.
-	Account *ledger.Node
-	// Room is what the node has beside its pods; nil where nobody says.
-	Room *amounts.Node
-}
-
-// Pod is a pod that may be moved, or one that is wanted.
+// Pod is a pod that may be moved, or one that is wanted. The pod that takes the place of one that
+// is moved asks the same under a UID of its own, and counts as created later than all that are
+// there.
 type Pod struct {
-	// UID is that of the pod that is there; "" of one that is wanted.
-	UID string
+	suppose.Pod
 	// Node is where it is; of no meaning for one that is wanted.
 	Node int
-	// Again is what the pod that takes its place asks, with a UID of its own; nil where no kubelet
-	// pins anything for it.
-	Again *placement.Request
-	// Created is the second in which that pod counts as created: later than all that are there.
-	Created int64
-	// Asks is what it asks for in all.
-	Asks amounts.List
 	// Budgets are those that it counts against, by their place in Problem.Budgets.
 	Budgets []int
 }
 
 // Problem is what is asked.
 type Problem struct {
-	Nodes []Node
+	Nodes []suppose.Node
 	// Pods are those that may be moved.
 	Pods []Pod
 	// Wanted are the pods that are to get a place, in order.
@@ -131,18 +115,13 @@ type search struct {
 	moved   []bool
 	budgets []int // what is left of them
 	on      [][]int
-	trials  []trial
+	// nodes are those of the problem with what is supposed about them.
+	nodes []suppose.Node
 	// known are answers about nodes on which nothing is supposed.
 	known map[*Pod][]answer
 	// sources are nodes that pods leave, and how often; clearing those whose pods have no new place
 	// yet, so that they leave later than what is placed now.
 	sources, clearing []int
-}
-
-// trial is what is supposed about a node.
-type trial struct {
-	away []int  // pods of the problem that left
-	come []*Pod // pods that came, in order
 }
 
 type answer uint8
@@ -157,7 +136,7 @@ func newSearch(p *Problem) *search {
 	s := &search{
 		Problem: p, effort: cmp.Or(p.Effort, DefaultEffort), most: cmp.Or(p.MostMoves, DefaultMoves),
 		moved: make([]bool, len(p.Pods)), budgets: slices.Clone(p.Budgets), on: make([][]int, len(p.Nodes)),
-		trials: make([]trial, len(p.Nodes)), known: map[*Pod][]answer{}, sources: make([]int, len(p.Nodes)), clearing: make([]int, len(p.Nodes)),
+		nodes: slices.Clone(p.Nodes), known: map[*Pod][]answer{}, sources: make([]int, len(p.Nodes)), clearing: make([]int, len(p.Nodes)),
 	}
 	for i := range p.Pods {
 		s.on[p.Pods[i].Node] = append(s.on[p.Pods[i].Node], i)
@@ -190,10 +169,10 @@ func (s *search) deepen(i int) bool {
 // leaves after that: a ledger that is asked about both has the one leave first, and the other may
 // get another place than it really would. Nor to that of a wanted pod, whose place it could take.
 func (s *search) replay() bool {
-	trials := make([]trial, len(s.Nodes))
+	nodes := slices.Clone(s.Nodes)
 	comes := func(p *Pod, to int) bool {
-		ok := s.ask(p, to, &trials[to])
-		trials[to].come = append(trials[to].come, p)
+		ok := s.ask(p, &nodes[to])
+		nodes[to].Put(&p.Pod)
 		return ok
 	}
 	for _, m := range s.log {
@@ -201,10 +180,10 @@ func (s *search) replay() bool {
 		if !comes(p, m.To) {
 			return false
 		}
-		if len(trials[p.Node].come) > 0 {
+		if nodes[p.Node].Came() {
 			return false
 		}
-		trials[p.Node].away = append(trials[p.Node].away, m.Pod)
+		nodes[p.Node].Take(&p.Pod)
 	}
 	for i, node := range s.arrive {
 		if slices.ContainsFunc(s.log, func(m Move) bool { return m.To == node }) {
@@ -218,16 +197,18 @@ func (s *search) replay() bool {
 }
 
 // present is what the log has done to the node so far.
-func (s *search) present(n int) (t trial) {
+func (s *search) present(n int) suppose.Node {
+	now := s.Nodes[n]
 	for _, m := range s.log {
+		p := &s.Pods[m.Pod]
 		if m.To == n {
-			t.come = append(t.come, &s.Pods[m.Pod])
+			now.Put(&p.Pod)
 		}
-		if s.Pods[m.Pod].Node == n {
-			t.away = append(t.away, m.Pod)
+		if p.Node == n {
+			now.Take(&p.Pod)
 		}
 	}
-	return t
+	return now
 }
 
 // place finds the pod a place with at most so many moves, supposes it there, and goes on with then,
@@ -273,17 +254,16 @@ func (s *search) free(p *Pod, n int) bool {
 		return s.fits(p, n)
 	}
 	now := s.present(n)
-	return s.ask(p, n, &now) && s.fits(p, n)
+	return s.ask(p, &now) && s.fits(p, n)
 }
 
 // with supposes the pod on the node for as long as then runs, and for good where it says yes.
 func (s *search) with(p *Pod, n int, then func() bool) bool {
-	t := &s.trials[n]
-	t.come = append(t.come, p)
+	s.nodes[n].Put(&p.Pod)
 	if then() {
 		return true
 	}
-	t.come = t.come[:len(t.come)-1]
+	s.nodes[n].Take(&p.Pod)
 	return false
 }
 
@@ -338,19 +318,18 @@ func (s *search) spend(q int) bool {
 		s.budgets[b]--
 	}
 	s.moved[q] = true
-	s.trials[pod.Node].away = append(s.trials[pod.Node].away, q)
+	s.nodes[pod.Node].Take(&pod.Pod)
 	return true
 }
 
-// refund takes back what spend supposed last of the pod's node.
+// refund takes back what spend supposed.
 func (s *search) refund(q int) {
 	pod := &s.Pods[q]
 	for _, b := range pod.Budgets {
 		s.budgets[b]++
 	}
 	s.moved[q] = false
-	t := &s.trials[pod.Node]
-	t.away = t.away[:len(t.away)-1]
+	s.nodes[pod.Node].Put(&pod.Pod)
 }
 
 // settle finds each pod of the set a new place. Moves that make room for one come before its own.
@@ -371,9 +350,8 @@ func (s *search) settle(set []int, moves int, then func(left int) bool) bool {
 
 // fits says whether the node takes the pod as things are supposed to stand.
 func (s *search) fits(p *Pod, n int) bool {
-	t := &s.trials[n]
-	if len(t.away)+len(t.come) > 0 {
-		return s.ask(p, n, t)
+	if s.nodes[n].Changed() {
+		return s.ask(p, &s.nodes[n])
 	}
 	known := s.known[p]
 	if known == nil {
@@ -382,56 +360,23 @@ func (s *search) fits(p *Pod, n int) bool {
 	}
 	if known[n] == unasked {
 		known[n] = refused
-		if s.ask(p, n, t) {
+		if s.ask(p, &s.nodes[n]) {
 			known[n] = fits
 		}
 	}
 	return known[n] == fits
 }
 
-func (s *search) ask(p *Pod, n int, t *trial) bool {
-	node := &s.Nodes[n]
-	if !s.enough(node, p, t) {
+func (s *search) ask(p *Pod, n *suppose.Node) bool {
+	if !n.Enough(&p.Pod) {
 		return false
 	}
-	if p.Again == nil {
+	if p.Request == nil {
 		return true
-	}
-	if node.Account == nil {
-		return false
 	}
 	s.asked++
-	var supposed ledger.Trial
-	for _, q := range t.away {
-		if s.Pods[q].Again != nil {
-			supposed.Without = append(supposed.Without, s.Pods[q].UID)
-		}
-	}
-	for _, q := range t.come {
-		if q.Again != nil {
-			supposed.With = append(supposed.With, q.Again)
-		}
-	}
-	a := node.Account.View().Ask(ledger.Question{Candidate: &ledger.Candidate{Request: p.Again, Created: p.Created}, Trial: &supposed})
+	a := n.Ask(&p.Pod)
 	return a.OK()
-}
-
-// enough says whether the node has enough of everything in all.
-func (s *search) enough(node *Node, p *Pod, t *trial) bool {
-	if node.Room == nil {
-		return true
-	}
-	room := node.Room
-	if len(t.away)+len(t.come) > 0 {
-		room = room.Clone()
-	}
-	for _, q := range t.away {
-		room.AddTimes(s.Pods[q].Asks, -1)
-	}
-	for _, q := range t.come {
-		room.AddTimes(q.Asks, 1)
-	}
-	return room.Short(p.Asks) == nil
 }
 
 // never is the estimate of a node that takes the pod however many leave.
@@ -457,29 +402,39 @@ func (s *search) estimates(p *Pod) []int {
 
 // estimate leaves budgets aside: which of their pods go is chosen later.
 func (s *search) estimate(p *Pod, n int) int {
-	t := &s.trials[n]
-	before := t.away
-	defer func() { t.away = before }()
-	left := slices.Clone(before)
+	on := &s.nodes[n]
+	var gone []int
 	for _, q := range s.on[n] {
 		if !s.moved[q] && !slices.ContainsFunc(s.Pods[q].Budgets, func(b int) bool { return s.budgets[b] <= 0 }) {
-			left = append(left, q)
+			gone = append(gone, q)
+			on.Take(&s.Pods[q].Pod)
 		}
 	}
-	t.away = left
-	if len(left) == len(before) || s.asked >= s.effort || !s.fits(p, n) {
-		return never
+	least := never
+	if len(gone) > 0 && s.asked < s.effort && s.fits(p, n) {
+		gone = s.letBack(p, n, gone)
+		least = len(gone)
 	}
-	back := slices.Clone(left[len(before):])
+	for _, q := range gone {
+		on.Put(&s.Pods[q].Pod)
+	}
+	return least
+}
+
+// letBack puts back whom the pod's place does not need gone, the largest first, and returns the
+// others.
+func (s *search) letBack(p *Pod, n int, gone []int) []int {
+	back := slices.Clone(gone)
 	slices.SortStableFunc(back, func(a, b int) int {
 		return cmp.Compare(s.Pods[b].Asks[amounts.CPU], s.Pods[a].Asks[amounts.CPU])
 	})
-	for _, q := range back {
-		without := slices.DeleteFunc(slices.Clone(t.away), func(g int) bool { return g == q })
-		all := t.away
-		if t.away = without; !s.fits(p, n) {
-			t.away = all
+	return slices.DeleteFunc(back, func(q int) bool {
+		pod := &s.Pods[q].Pod
+		s.nodes[n].Put(pod)
+		fits := s.fits(p, n)
+		if !fits {
+			s.nodes[n].Take(pod)
 		}
-	}
-	return len(t.away) - len(before)
+		return fits
+	})
 }

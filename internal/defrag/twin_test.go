@@ -9,6 +9,7 @@ import (
 	"github.com/berth-dev/berth/internal/amounts"
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/sim"
+	"github.com/berth-dev/berth/internal/suppose"
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/topology"
 )
@@ -41,7 +42,11 @@ func request(uid string, cpus int64) *placement.Request {
 		Memory: []placement.MemoryRequest{{Resource: "memory", Bytes: 1 << 20}}}}}
 }
 
-// build fills nodes at random. Every third pod stays where it is; budgets let one or two pods go.
+// port is one of which each node has one.
+var port = []amounts.Port{{IP: amounts.AnyIP, Protocol: "TCP", Number: 8080}}
+
+// build fills nodes at random. Some pods have a port of their node. Every third pod stays where it
+// is; budgets let one or two pods go.
 func build(t testing.TB, random *rand.Rand, models []*placement.Model, nodes int) *harbour {
 	t.Helper()
 	h := &harbour{}
@@ -51,6 +56,7 @@ func build(t testing.TB, random *rand.Rand, models []*placement.Model, nodes int
 		m := models[random.IntN(len(models))]
 		k := sim.NewKubelet(m)
 		var here []Pod
+		ports := map[string][]amounts.Port{} // who has the port of the node, if anybody
 		for i := range 3 + random.IntN(3) {
 			cpus := 1 + int64(random.IntN(5))
 			uid := fmt.Sprintf("pod-%d-%d", n, i)
@@ -60,9 +66,13 @@ func build(t testing.TB, random *rand.Rand, models []*placement.Model, nodes int
 			if random.IntN(3) == 0 {
 				continue
 			}
-			p := Pod{UID: uid, Node: n, Again: request(uid+"/again", cpus), Created: 100, Asks: amounts.List{amounts.CPU: cpus * 1000}}
+			p := Pod{Node: n, Pod: suppose.Pod{UID: uid, Request: request(uid+"/again", cpus), Created: 100, Asks: amounts.List{amounts.CPU: cpus * 1000}}}
 			if b := random.IntN(6); b < 3 {
 				p.Budgets = []int{b}
+			}
+			if len(ports) == 0 && random.IntN(6) == 0 {
+				p.Ports = port
+				ports[uid] = port
 			}
 			here = append(here, p)
 		}
@@ -81,9 +91,9 @@ func build(t testing.TB, random *rand.Rand, models []*placement.Model, nodes int
 			for i := range p.Containers {
 				cpus += p.Containers[i].CPUs.Len()
 			}
-			room.Add(amounts.List{amounts.CPU: int64(cpus) * 1000})
+			room.Add(amounts.List{amounts.CPU: int64(cpus) * 1000}, ports[p.UID]...)
 		}
-		h.problem.Nodes = append(h.problem.Nodes, Node{Account: account, Room: room})
+		h.problem.Nodes = append(h.problem.Nodes, suppose.On(account, room))
 	}
 	h.problem.May = func(p *Pod, node int) bool { return node != 0 || p.UID == "" || len(p.UID)%2 == 0 }
 	return h
@@ -91,7 +101,7 @@ func build(t testing.TB, random *rand.Rand, models []*placement.Model, nodes int
 
 func (h *harbour) want(cpus ...int64) {
 	for i, n := range cpus {
-		h.problem.Wanted = append(h.problem.Wanted, Pod{Again: request(fmt.Sprint("wanted-", i), n), Created: 101, Asks: amounts.List{amounts.CPU: n * 1000}})
+		h.problem.Wanted = append(h.problem.Wanted, Pod{Pod: suppose.Pod{Request: request(fmt.Sprint("wanted-", i), n), Created: 101, Asks: amounts.List{amounts.CPU: n * 1000}}})
 	}
 }
 
@@ -108,7 +118,7 @@ func (h *harbour) play() *play {
 	p := &play{h: h, budgets: slices.Clone(h.problem.Budgets), moved: make([]bool, len(h.problem.Pods))}
 	for i := range h.kubelets {
 		p.kubelets = append(p.kubelets, h.kubelets[i].Clone())
-		p.rooms = append(p.rooms, h.problem.Nodes[i].Room.Clone())
+		p.rooms = append(p.rooms, h.problem.Nodes[i].Room().Clone())
 	}
 	return p
 }
@@ -120,15 +130,15 @@ func (p *play) clone() *play {
 
 // admit has a node admit a pod; false where it does not.
 func (p *play) admit(pod *Pod, node int) bool {
-	if !p.h.problem.May(pod, node) || p.rooms[node].Short(pod.Asks) != nil {
+	if !p.h.problem.May(pod, node) || p.rooms[node].Short(pod.Asks) != nil || p.rooms[node].Taken(pod.Ports) != "" {
 		return false
 	}
 	k := p.kubelets[node].Clone()
-	if !k.Admit(pod.Again).Verdict.OK() {
+	if !k.Admit(pod.Request).Verdict.OK() {
 		return false
 	}
 	room := p.rooms[node].Clone()
-	room.Add(pod.Asks)
+	room.Add(pod.Asks, pod.Ports...)
 	p.kubelets[node], p.rooms[node] = k, room
 	return true
 }
@@ -153,7 +163,7 @@ func (p *play) move(m Move) error {
 	p.moved[m.Pod] = true
 	k, room := p.kubelets[pod.Node].Clone(), p.rooms[pod.Node].Clone()
 	k.Remove(pod.UID)
-	room.AddTimes(pod.Asks, -1)
+	room.Remove(pod.Asks, pod.Ports...)
 	p.kubelets[pod.Node], p.rooms[pod.Node] = k, room
 	return nil
 }
@@ -205,6 +215,9 @@ func TestFindAgainstTwin(t *testing.T) {
 		random := rand.New(rand.NewPCG(seed, 18))
 		h := build(t, random, models, 2+random.IntN(2))
 		h.want(4 + int64(random.IntN(5)))
+		if random.IntN(3) == 0 {
+			h.problem.Wanted[0].Ports = port
+		}
 		h.problem.MostMoves = most + 1
 		want := h.play().fewest(most)
 		if want == 0 && random.IntN(5) > 0 {
@@ -302,8 +315,8 @@ func TestFindOutcomes(t *testing.T) {
 		moves   bool
 	}{
 		{"as it is", func(*Problem) {}, Found, true},
-		{"one CPU", func(p *Problem) { p.Wanted[0].Again, p.Wanted[0].Asks = request("w", 1), nil }, Found, false},
-		{"more than a NUMA node has", func(p *Problem) { p.Wanted[0].Again = request("w", 9) }, NoRoom, false},
+		{"one CPU", func(p *Problem) { p.Wanted[0].Request, p.Wanted[0].Asks = request("w", 1), nil }, Found, false},
+		{"more than a NUMA node has", func(p *Problem) { p.Wanted[0].Request = request("w", 9) }, NoRoom, false},
 		{"no budget", func(p *Problem) {
 			p.Budgets = []int{0}
 			for i := range p.Pods {
@@ -311,10 +324,24 @@ func TestFindOutcomes(t *testing.T) {
 			}
 		}, NoRoom, false},
 		{"nowhere to go", func(p *Problem) { p.May = func(q *Pod, _ int) bool { return q.UID == "" } }, NoRoom, false},
+		{"a port that a pod to move has", func(p *Problem) {
+			p.Wanted[0].Request, p.Wanted[0].Asks, p.Wanted[0].Ports = nil, nil, port
+			for i := range p.Nodes {
+				p.Nodes[i] = suppose.On(nil, amounts.Unknown())
+			}
+			for i := range p.Pods {
+				p.Pods[i].Request, p.Pods[i].Asks, p.Pods[i].Ports = nil, nil, nil
+			}
+			p.Pods[0].Ports = port
+			room := amounts.Unknown()
+			room.Add(nil, port...)
+			p.Nodes[p.Pods[0].Node] = suppose.On(nil, room)
+			p.May = func(q *Pod, node int) bool { return (q.UID == "") == (node == p.Pods[0].Node) }
+		}, Found, true},
 		{"no effort", func(p *Problem) { p.Effort = 3 }, GaveUp, false},
 		{"nothing known", func(p *Problem) {
 			for i := range p.Nodes {
-				p.Nodes[i].Account = nil
+				p.Nodes[i] = suppose.On(nil, p.Nodes[i].Room())
 			}
 		}, NoRoom, false},
 	} {

@@ -63,64 +63,37 @@ func foreign(asked amounts.List) bool {
 	return false
 }
 
-// short says what the node has not enough of beside the pods that are bound to it; "" as in
-// lacking.
-func short(asked amounts.List, node *corev1.Node, bound []*corev1.Pod) string {
-	return shortOf(asked, roomOf(node, bound))
-}
-
-// roomOf is what the node has beside the pods that are bound to it; nil where nobody says.
+// roomOf is what the node has beside the pods that are bound to it.
 func roomOf(node *corev1.Node, bound []*corev1.Pod) *amounts.Node {
-	all, told := allocatable(node)
-	if !told {
-		return nil
-	}
-	room := amounts.NewNode(all)
-	if _, told := all[amounts.Pods]; !told {
-		room = amounts.NewNode(all, amounts.Pods)
+	room := amounts.Unknown()
+	if all, told := allocatable(node); told {
+		room = amounts.NewNode(all)
+		if _, told := all[amounts.Pods]; !told {
+			room = amounts.NewNode(all, amounts.Pods)
+		}
 	}
 	for _, pod := range bound {
 		if !wire.Ended(pod) {
-			room.Add(wire.ReadAmounts(pod))
+			room.Add(wire.ReadAmounts(pod), wire.PortsOf(pod)...)
 		}
 	}
 	return room
 }
 
-func shortOf(asked amounts.List, room *amounts.Node) string {
-	if room == nil {
-		return ""
-	}
-	s := room.Short(asked)
+// short says what there is not enough of for a pod, or which of its ports another one has; "" for
+// neither.
+func short(asked amounts.List, ports []amounts.Port, room *amounts.Node) string {
+	s, taken := room.Short(asked), room.Taken(ports)
 	switch {
-	case s == nil:
+	case s == nil && taken == "":
 		return ""
+	case s == nil:
+		return "port " + taken + " of the node is taken"
 	case s.Resource == amounts.Pods:
 		return fmt.Sprintf("it has %d pods, and takes no more than %d", s.Used, s.Capacity)
 	}
 	return fmt.Sprintf("%s %s left beside what its pods ask for, %s asked",
 		amountText(s.Resource, max(0, s.Capacity-s.Used)), s.Resource, amountText(s.Resource, s.Requested))
-}
-
-// portsTaken says which port of the node that the pod wants another one has; "" for none.
-func portsTaken(pod *corev1.Pod, bound []*corev1.Pod) string {
-	if len(wire.PortsOf(pod)) == 0 {
-		return ""
-	}
-	if taken := portsOn(bound).Taken(pod); taken != "" {
-		return "port " + taken + " of the node is taken"
-	}
-	return ""
-}
-
-// portsOn are the ports of the node that its pods have.
-func portsOn(bound []*corev1.Pod) (ports wire.HostPorts) {
-	for _, other := range bound {
-		if !wire.Ended(other) {
-			ports.Take(other)
-		}
-	}
-	return ports
 }
 
 // amountText writes an amount as people do: CPUs and devices as numbers, bytes with a unit.

@@ -47,7 +47,7 @@ func TestRoom(t *testing.T) {
 		if got := lacking(asked, c.node); got != c.lacking {
 			t.Errorf("%s: lacking %q, want %q", what, got, c.lacking)
 		}
-		if got := short(asked, c.node, c.bound); got != c.short {
+		if got := short(asked, nil, roomOf(c.node, c.bound)); got != c.short {
 			t.Errorf("%s: short %q, want %q", what, got, c.short)
 		}
 	}

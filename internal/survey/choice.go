@@ -120,6 +120,7 @@ func (q *question) most(s *Survey, n *node, at int, all int64) (cpus int64, numa
 	if err != nil {
 		return 0, 0
 	}
+	room := roomOf(n.object, s.bound[n.name])
 	try := func(cpus int64) (placement.Verdict, bool) {
 		r := *q.request
 		r.Containers = slices.Clone(r.Containers)
@@ -130,7 +131,7 @@ func (q *question) most(s *Survey, n *node, at int, all int64) (cpus int64, numa
 			less[name] = amount
 		}
 		less[amounts.CPU] -= 1000 * (all - cpus)
-		if lacking(less, n.object) != "" || short(less, n.object, s.bound[n.name]) != "" {
+		if lacking(less, n.object) != "" || room.Short(less) != nil {
 			return placement.Verdict{}, false
 		}
 		v := placement.Admit(state, &r)

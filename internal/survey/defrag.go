@@ -14,6 +14,7 @@ import (
 	"github.com/berth-dev/berth/internal/defrag"
 	"github.com/berth-dev/berth/internal/machineview"
 	"github.com/berth-dev/berth/internal/sim"
+	"github.com/berth-dev/berth/internal/suppose"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
 )
@@ -197,11 +198,11 @@ func (m *maker) fill(p *defrag.Pod, pod *corev1.Pod, uid string, after int64) er
 	if err = cmp.Or(err, ask.RulesErr); err != nil {
 		return err
 	}
-	p.Asks, p.Created = wire.ReadAmounts(pod), m.survey.Now.Unix()+after
+	p.Asks, p.Ports, p.Created = wire.ReadAmounts(pod), wire.PortsOf(pod), m.survey.Now.Unix()+after
 	if ask.Request.Pinnable() {
 		again := ask.Request
 		again.UID = uid
-		p.Again = &again
+		p.Request = &again
 	}
 	return nil
 }
@@ -210,8 +211,8 @@ func (m *maker) fill(p *defrag.Pod, pod *corev1.Pod, uid string, after int64) er
 func (m *maker) index(list []defrag.Pod, pods []*corev1.Pod) {
 	for i := range list {
 		q := &question{pod: pods[i], amounts: list[i].Asks, request: new(placement.Request)}
-		if list[i].Again != nil {
-			q.request = list[i].Again
+		if list[i].Request != nil {
+			q.request = list[i].Request
 		}
 		m.questions[&list[i]] = q
 	}
@@ -222,11 +223,11 @@ func (m *maker) gather() {
 	for i, name := range m.names {
 		n := m.survey.nodes[name]
 		bound := m.survey.bound[name]
-		one := defrag.Node{Room: roomOf(n.object, bound)}
-		if n.trouble == nil {
-			one.Account = n.account
+		account := n.account
+		if n.trouble != nil {
+			account = nil
 		}
-		m.problem.Nodes = append(m.problem.Nodes, one)
+		m.problem.Nodes = append(m.problem.Nodes, suppose.On(account, roomOf(n.object, bound)))
 		for _, pod := range bound {
 			if wire.Ended(pod) {
 				continue
@@ -239,7 +240,7 @@ func (m *maker) gather() {
 				m.out.Staying[why]++
 				continue
 			}
-			p := defrag.Pod{UID: string(pod.UID), Node: i, Budgets: ofPod(m.budgets, pod)}
+			p := defrag.Pod{Pod: suppose.Pod{UID: string(pod.UID)}, Node: i, Budgets: ofPod(m.budgets, pod)}
 			if err := m.fill(&p, pod, string(pod.UID)+"/again", 1); err != nil {
 				m.out.Staying["it cannot be read"]++
 				continue
@@ -271,7 +272,7 @@ func (m *maker) may(p *defrag.Pod, node int) bool {
 
 func (m *maker) admits(q *question, n *node) bool {
 	return n.object != nil && excluded(q.pod, n.object, nodeaffinity.GetRequiredNodeAffinity(q.pod)) == "" && q.unmet(n) == "" &&
-		lacking(q.amounts, n.object) == "" && portsTaken(q.pod, m.survey.bound[n.name]) == ""
+		lacking(q.amounts, n.object) == ""
 }
 
 // tell says what the plan is.
@@ -339,24 +340,24 @@ func newHarbour(n *node) *harbour {
 
 // comes has a pod come, and returns the NUMA nodes that it gets; "" where nothing is pinned.
 func (h *harbour) comes(p *defrag.Pod, name, note string) string {
-	if p.Again == nil || h.kubelet == nil {
+	if p.Request == nil || h.kubelet == nil {
 		return ""
 	}
-	got := h.kubelet.Admit(p.Again)
-	h.coming = append(h.coming, machineview.Tenant{UID: p.Again.UID, Name: name, Note: note})
+	got := h.kubelet.Admit(p.Request)
+	h.coming = append(h.coming, machineview.Tenant{UID: p.Request.UID, Name: name, Note: note})
 	return got.Verdict.NUMA.String()
 }
 
 // besideHolder is comes for a pod whose place another one like it still holds (internal/moving);
 // "" where the pod then waits until that has gone.
 func (h *harbour) besideHolder(p *defrag.Pod) string {
-	if p.Again == nil || h.kubelet == nil {
+	if p.Request == nil || h.kubelet == nil {
 		return ""
 	}
-	with, holder := &sim.Kubelet{State: h.kubelet.State.Clone()}, *p.Again
+	with, holder := &sim.Kubelet{State: h.kubelet.State.Clone()}, *p.Request
 	holder.UID = "holder/" + holder.UID
 	with.Admit(&holder)
-	got := with.Admit(p.Again)
+	got := with.Admit(p.Request)
 	return got.Verdict.NUMA.String()
 }
 

@@ -298,14 +298,7 @@ func (t *gangTrial) short() string {
 		want := wire.ReadResources(corev1.ResourceList{name: t.spec.Resources[name]})[string(name)]
 		free := int64(0)
 		for _, n := range t.nodes {
-			if all, told := allocatable(n.object); told {
-				free += all[string(name)]
-				for _, pod := range t.survey.bound[n.name] {
-					if !wire.Ended(pod) {
-						free -= wire.ReadAmounts(pod)[string(name)]
-					}
-				}
-			}
+			free += roomOf(n.object, t.survey.bound[n.name]).Free(string(name))
 		}
 		if free < want {
 			return fmt.Sprintf("minResources asks for %s %s, and %s are free", amountText(string(name), want), name, amountText(string(name), max(0, free)))
@@ -349,7 +342,7 @@ func (t *gangTrial) full(member, node int) string {
 		return ""
 	}
 	n, k := t.nodes[node], t.kinds[t.gang.Members[member].Kind]
-	return cmp.Or(short(beside(k.amounts, k.classes, n.object), n.object, t.beside(node)), portsTaken(k.pod, t.beside(node)))
+	return short(beside(k.amounts, k.classes, n.object), wire.PortsOf(k.pod), roomOf(n.object, t.beside(node)))
 }
 
 // beside are the pods that are bound to a node, and the members on it.

@@ -229,8 +229,7 @@ type fitter struct {
 // seat is a node with the copies that were put there.
 type seat struct {
 	node   *node
-	room   *amounts.Node // nil where nobody says
-	ports  wire.HostPorts
+	room   *amounts.Node
 	copies int
 	forked bool
 	answer Answer
@@ -238,7 +237,7 @@ type seat struct {
 
 func (f *fitter) seat(name string) *seat {
 	n := *f.survey.nodes[name]
-	return &seat{node: &n, room: roomOf(n.object, f.survey.bound[name]), ports: portsOn(f.survey.bound[name])}
+	return &seat{node: &n, room: roomOf(n.object, f.survey.bound[name])}
 }
 
 // ask asks the node as it is with the copies.
@@ -262,11 +261,7 @@ func (f *fitter) ask(s *seat) Answer {
 
 // short looks at amounts and ports.
 func (f *fitter) short(s *seat, a *Answer) {
-	why := shortOf(beside(f.amounts, f.classes, s.node.object), s.room)
-	if taken := s.ports.Taken(f.pod); why == "" && taken != "" {
-		why = "port " + taken + " of the node is taken"
-	}
-	if why != "" {
+	if why := short(beside(f.amounts, f.classes, s.node.object), wire.PortsOf(f.pod), s.room); why != "" {
 		a.Answer, a.Message, a.Choice = Refuses, why, nil
 	}
 }
@@ -317,10 +312,7 @@ func (f *fitter) take(s *seat) (Berthed, bool) {
 			b.Containers = append(b.Containers, ContainerOf(s.node.machine(), &d.Containers[i]))
 		}
 	}
-	if s.room != nil {
-		s.room.Add(beside(f.amounts, f.classes, s.node.object))
-	}
-	s.ports.Take(f.pod)
+	s.room.Add(beside(f.amounts, f.classes, s.node.object), wire.PortsOf(f.pod)...)
 	s.copies++
 	return b, true
 }

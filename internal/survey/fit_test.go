@@ -110,7 +110,7 @@ func twinCopies(t *testing.T, s *Survey, name string, p *corev1.Pod, o *Setting,
 	}
 	for i := range limit {
 		amounts := wire.ReadAmounts(p)
-		if lacking(amounts, n.object) != "" || short(amounts, n.object, bound) != "" {
+		if lacking(amounts, n.object) != "" || short(amounts, nil, roomOf(n.object, bound)) != "" {
 			return i
 		}
 		r := ask.Request

@@ -82,8 +82,7 @@ func (n *Node) admit(a *ask) Placed {
 		n.kubelet.Remove(a.request.UID)
 		return out
 	}
-	n.totals.Add(a.amounts)
-	n.ports.Take(a.pod)
+	n.totals.Add(a.amounts, wire.PortsOf(a.pod)...)
 	n.named(a)
 	out.Admitted, out.NUMANodes, out.Random = true, got.Verdict.NUMA.String(), got.Random
 	for i := range got.Decision.Containers {
@@ -140,7 +139,7 @@ func (n *Node) refusedAfter(a *ask) *Refused {
 	if asked, set := pod.Spec.NodeSelector[label]; set && asked != linux {
 		return n.refuse(a, "NodeAffinity", "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector")
 	}
-	if taken := n.ports.Taken(a.pod); taken != "" {
+	if taken := n.totals.Taken(wire.PortsOf(a.pod)); taken != "" {
 		return n.refuse(a, "NodePorts", "Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports: "+taken)
 	}
 	return nil

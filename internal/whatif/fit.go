@@ -2,7 +2,6 @@ package whatif
 
 import (
 	"fmt"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -31,7 +30,7 @@ func (n *Node) Fit(pod *corev1.Pod, limit int) (Fitted, error) {
 	}
 	n.doubts(&a)
 	trial := *n
-	trial.kubelet, trial.totals, trial.ports = n.kubelet.Clone(), n.totals.Clone(), slices.Clone(n.ports)
+	trial.kubelet, trial.totals = n.kubelet.Clone(), n.totals.Clone()
 	out.Unlimited = len(a.amounts) == 0 && len(wire.PortsOf(pod)) == 0
 	for uid := a.request.UID; out.Copies < limit; {
 		a.request.UID = fmt.Sprintf("%s/copy-%d", uid, out.Copies+1)

@@ -47,7 +47,6 @@ type Node struct {
 	model   *placement.Model
 	kubelet *sim.Kubelet
 	totals  *amounts.Node
-	ports   wire.HostPorts
 	spec    Spec
 	// tenants are the pods that were admitted.
 	tenants []machineview.Tenant

@@ -2,29 +2,15 @@ package wire
 
 import (
 	"cmp"
-	"fmt"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/internal/amounts"
 )
-
-// hostPort is a port of the node.
-type hostPort struct {
-	ip       string // anyIP stands for all addresses
-	protocol corev1.Protocol
-	port     int32
-}
-
-const anyIP = "0.0.0.0"
-
-func (p hostPort) String() string { return fmt.Sprintf("%s:%d/%s", p.ip, p.port, p.protocol) }
-
-// HostPorts are those that pods have.
-type HostPorts []hostPort
 
 // PortsOf returns the ports of the node that a pod wants: those of its containers and sidecars, as
 // GetHostPorts (kube-scheduler's util) reads them.
-func PortsOf(pod *corev1.Pod) (ports HostPorts) {
+func PortsOf(pod *corev1.Pod) (ports []amounts.Port) {
 	add := func(c *corev1.Container) {
 		for _, p := range c.Ports {
 			want := p.HostPort
@@ -32,7 +18,7 @@ func PortsOf(pod *corev1.Pod) (ports HostPorts) {
 				want = cmp.Or(want, p.ContainerPort) // the API server fills it in
 			}
 			if want > 0 {
-				ports = append(ports, hostPort{cmp.Or(p.HostIP, anyIP), cmp.Or(p.Protocol, corev1.ProtocolTCP), want})
+				ports = append(ports, amounts.Port{IP: cmp.Or(p.HostIP, amounts.AnyIP), Protocol: string(cmp.Or(p.Protocol, corev1.ProtocolTCP)), Number: want})
 			}
 		}
 	}
@@ -46,19 +32,3 @@ func PortsOf(pod *corev1.Pod) (ports HostPorts) {
 	}
 	return ports
 }
-
-// Taken returns the first port of the pod that another one has; "" where all are free.
-func (h HostPorts) Taken(pod *corev1.Pod) string {
-	for _, p := range PortsOf(pod) {
-		conflict := func(q hostPort) bool {
-			return q.port == p.port && q.protocol == p.protocol && (q.ip == p.ip || q.ip == anyIP || p.ip == anyIP)
-		}
-		if slices.ContainsFunc(h, conflict) {
-			return p.String()
-		}
-	}
-	return ""
-}
-
-// Take takes in the ports of a pod.
-func (h *HostPorts) Take(pod *corev1.Pod) { *h = append(*h, PortsOf(pod)...) }
