@@ -16,12 +16,12 @@ import (
 
 // simulateQuestion is a question of simulate.
 type simulateQuestion struct {
-	output       output
-	trace, nodes string
-	strategies   []string
-	arrive       float64
-	seed         int64
-	seeds        int
+	output                output
+	trace, nodes, overlay string
+	strategies            []string
+	arrive                float64
+	seed                  int64
+	seeds                 int
 }
 
 // The bounds of a simulation.
@@ -37,26 +37,30 @@ func NewSimulateCommand() *cobra.Command {
 		Use:   "simulate --trace PODS --nodes NODES",
 		Short: "Play a load on a list of nodes, strategies side by side, and say what each serves",
 		Long: `The pods of a list arrive at the nodes of another one, in an order drawn by a seed; none leaves. Each strategy serves the
-same pods. Without NUMA nodes a pod fits where amounts do, and GPUs come in thousandths. Both lists are comma-separated
-values, plain or packed by gzip:
+same pods. Without --overlay a pod fits where amounts do, and GPUs come in thousandths. An overlay lays a machine with NUMA
+nodes and a kubelet below each node; then all pods ask for whole CPUs and GPUs and are Guaranteed, and a kubelet may refuse
+what a strategy chose that knows no NUMA nodes. Both lists are comma-separated values, plain or packed by gzip:
 
   nodes  sn,cpu_milli,memory_mib,gpu[,model]
-  pods   name,cpu_milli,memory_mib,num_gpu,gpu_milli[,gpu_spec]
+  pods   name,cpu_milli,memory_mib,num_gpu,gpu_milli[,gpu_spec]; or synthetic:NAME: ` + strings.Join(simulate.SyntheticNames(), ", ") + `
 
 Strategies: ` + strings.Join(strategyNames(), ", ") + `. docs/quality.md says what they are, and what is not modelled.`,
 		Example: `  berth simulate --nodes nodes.csv.gz --trace pods.csv.gz --arrive 1.3
+  berth simulate --nodes nodes.csv --trace synthetic:inference --arrive 1.3 --overlay sockets/restricted --strategy StockLeast,KAI,Berth
   berth simulate --nodes nodes.csv --trace pods.csv --strategy BestFit,FGD --seeds 10 -o json`,
 		Args: usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error { return q.run(cmd) },
 	}
 	fs := cmd.Flags()
-	fs.StringVar(&q.trace, "trace", "", "list of pods")
+	fs.StringVar(&q.trace, "trace", "", "list of pods, or synthetic:NAME")
+	fs.StringVar(&q.overlay, "overlay", "", "machines and kubelets below the nodes, SHAPE/POLICY: "+strings.Join(simulate.OverlayNames(), ", "))
 	fs.StringVar(&q.nodes, "nodes", "", "list of nodes")
 	fs.StringSliceVar(&q.strategies, "strategy", q.strategies, "strategies that are compared")
 	fs.Float64Var(&q.arrive, "arrive", 0, "pods arrive, drawn from the list, until they ask for so many times the GPUs of all nodes; 0 is the list as it is")
 	fs.Int64Var(&q.seed, "seed", q.seed, "the first seed")
 	fs.IntVar(&q.seeds, "seeds", q.seeds, "how many seeds, one after another")
 	q.output.register(cmd)
+	_ = cmd.RegisterFlagCompletionFunc("overlay", cobra.FixedCompletions(simulate.OverlayNames(), cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("strategy", cobra.FixedCompletions(strategyNames(), cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
@@ -79,7 +83,7 @@ func (q *simulateQuestion) run(cmd *cobra.Command) error {
 		return err
 	}
 	all := simulate.Summarize(runs)
-	value := map[string]any{"nodes": len(e.Nodes), "pods": len(e.Pods), "arrive": q.arrive, "seeds": e.Seeds, "strategies": all}
+	value := map[string]any{"nodes": len(e.Nodes), "pods": len(e.Pods), "overlay": q.overlay, "arrive": q.arrive, "seeds": e.Seeds, "strategies": all}
 	return printCleaned(cmd, q.output, value, func(w io.Writer) error { return simulateTable(w, all) })
 }
 
@@ -108,8 +112,41 @@ func (q *simulateQuestion) experiment() (e simulate.Experiment, err error) {
 	if e.Nodes, err = readList(q.nodes, trace.ReadNodes); err != nil {
 		return e, err
 	}
-	e.Pods, err = readList(q.trace, trace.ReadPods)
-	return e, err
+	if e.Pods, err = readLoad(q.trace); err != nil {
+		return e, err
+	}
+	return e, q.lay(&e)
+}
+
+// readLoad reads a list of pods, or makes a synthetic one.
+func readLoad(name string) ([]trace.Pod, error) {
+	if load, ok := strings.CutPrefix(name, "synthetic:"); ok {
+		pods, err := simulate.Synthetic(load)
+		if err != nil {
+			return nil, Usagef("--trace: %w", err)
+		}
+		return pods, nil
+	}
+	return readList(name, trace.ReadPods)
+}
+
+// lay lays the overlay below the nodes, where there is one.
+func (q *simulateQuestion) lay(e *simulate.Experiment) error {
+	if q.overlay == "" {
+		for i := range e.Strategies {
+			if s := &e.Strategies[i]; s.NUMA {
+				return Usagef("--strategy %s: it goes by NUMA nodes: want --overlay too", s.Name)
+			}
+		}
+		return nil
+	}
+	o, err := simulate.ParseOverlay(q.overlay)
+	if err != nil {
+		return Usagef("--overlay: %w", err)
+	}
+	e.Pods = simulate.Whole(e.Pods)
+	e.Ground, err = simulate.NewNUMA(e.Nodes, o)
+	return err
 }
 
 func readList[T any](name string, read func(io.Reader, string) ([]T, error)) ([]T, error) {
@@ -148,9 +185,9 @@ func simulateTable(w io.Writer, all []simulate.Summary) error {
 		if n := len(s.Curve); n > 0 {
 			served = meanText(s.Curve[n-1].Served)
 		}
-		rows = append(rows, []string{s.Strategy, strconv.Itoa(s.Runs), served, meanText(s.Pods), meanText(s.GPUs), meanText(s.CPUs), meanText(s.Refusals)})
+		rows = append(rows, []string{s.Strategy, strconv.Itoa(s.Runs), served, meanText(s.Aligned), meanText(s.Pods), meanText(s.Refusals), meanText(s.NUMANodes)})
 	}
-	return columns(w, "STRATEGY | RUNS | OF THE GPUS % | PODS SERVED % | GPUS SERVED % | CPUS SERVED % | REFUSALS PER POD", rows)
+	return columns(w, "STRATEGY | RUNS | IN USE % | ALIGNED % | PODS SERVED % | REFUSALS PER POD | NUMA NODES PER POD", rows)
 }
 
 // meanText prints a mean, and how far runs lie apart.

@@ -47,6 +47,15 @@ func TestSimulate(t *testing.T) {
 	}
 }
 
+// TestSimulateNUMA: with an overlay every strategy can be asked, and a synthetic load played.
+func TestSimulateNUMA(t *testing.T) {
+	_, flags := lists(t)
+	code, stdout, stderr := run(t, append(append([]string{"simulate"}, flags...), "--trace", "synthetic:inference", "--arrive", "1.3", "--overlay", "sockets/restricted", "--strategy", "StockLeast,Berth")...)
+	if code != ExitOK || stderr != "" || !strings.Contains(stdout, "\nBerth") {
+		t.Errorf("exit code %d\n%s%s", code, stdout, stderr)
+	}
+}
+
 // TestSimulateBadInput: the error names the flag, or file, line and field.
 func TestSimulateBadInput(t *testing.T) {
 	dir, flags := lists(t)
@@ -65,6 +74,9 @@ func TestSimulateBadInput(t *testing.T) {
 		{append(flags, "--arrive", "NaN"), ExitUsage, "--arrive NaN: want 0 to 10"},
 		{append(flags, "--seeds", "0"), ExitUsage, "--seeds 0: want 1 to 1000"},
 		{append(flags, "--strategy", "BestFi"), ExitUsage, "did you mean"},
+		{append(flags, "--strategy", "Berth"), ExitUsage, "--strategy Berth: it goes by NUMA nodes: want --overlay too"},
+		{append(flags, "--overlay", "sockets"), ExitUsage, "want sockets/restricted"},
+		{append(flags, "--trace", "synthetic:telko"), ExitUsage, "did you mean \"telco\""},
 		{append(flags, "--trace", bad), ExitFailure, "bad, line 2, cpu_milli: \"-1\": want"},
 		{append(flags, "--nodes", bad), ExitFailure, "want a column sn"},
 		{append(flags, "--nodes", dir+"/none"), ExitFailure, "no such file"},

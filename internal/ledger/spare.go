@@ -33,11 +33,12 @@ func (v View) Spare(r *placement.Request, verdict *placement.Verdict, s *Spare) 
 	if state == nil {
 		return false
 	}
-	s.fill(v.n.full.model, state, r, verdict)
+	s.Fill(v.n.full.model, state, r, verdict)
 	return true
 }
 
-func (s *Spare) fill(m *placement.Model, state *placement.State, r *placement.Request, verdict *placement.Verdict) {
+// Fill says what would surround a pod that a node in the state admits with the verdict.
+func (s *Spare) Fill(m *placement.Model, state *placement.State, r *placement.Request, verdict *placement.Verdict) {
 	s.Reach, s.Strictness = m.Reach(r, verdict), m.Strictness(r)
 	s.CPUs = state.FreeCPUs()
 	s.Devices, s.Groups = state.SpareDevices(r, s.Reach), state.BreaksGroups(r)
@@ -108,6 +109,6 @@ func (v View) Hope(c *Candidate) (s Spare, known bool) {
 	if !verdict.OK() {
 		return Spare{}, false
 	}
-	s.fill(n.report.Model, state, c.Request, &verdict)
+	s.Fill(n.report.Model, state, c.Request, &verdict)
 	return s, true
 }

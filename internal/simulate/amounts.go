@@ -21,7 +21,9 @@ type amountsNode struct {
 }
 
 // NewAmounts returns empty nodes without NUMA nodes, on which pods may have thousandths of a GPU.
-func NewAmounts(nodes []trace.Node) Cluster {
+func NewAmounts(nodes []trace.Node) Cluster { return newAmounts(nodes) }
+
+func newAmounts(nodes []trace.Node) *amounts {
 	c := &amounts{had: map[int32]uint64{}}
 	for i := range nodes {
 		n := amountsNode{cpu: nodes[i].MilliCPU, mib: nodes[i].MiB, of: &nodes[i]}
@@ -51,7 +53,7 @@ func (c *amounts) AppendKey(b []byte, node int) []byte {
 	return b
 }
 
-func (c *amounts) Look(node int, s *Shape, _ bool, l *Look) bool {
+func (c *amounts) Look(node int, s *Shape, l *Look) bool {
 	n := &c.nodes[node]
 	if s.MilliCPU > n.cpu || s.MiB > n.mib || s.GPUs > 0 && (!s.takes(n.of.GPUModel) || room(n.gpus, s.MilliGPU) < s.GPUs) {
 		return false
@@ -71,22 +73,31 @@ func room(gpus []int64, asked int64) (n int) {
 }
 
 func (c *amounts) Put(node int, pod int32, s *Shape, gpu int) Outcome {
-	n := &c.nodes[node]
-	n.cpu, n.mib = n.cpu-s.MilliCPU, n.mib-s.MiB
-	if s.GPUs == 0 {
-		return Outcome{}
-	}
-	n.kinds[s.kind()]++
 	left, bits := s.GPUs, uint64(0)
-	for i := range n.gpus {
-		if left > 0 && (s.kind() == 0 && i == gpu || s.kind() > 0 && n.gpus[i] == trace.Thousandths) {
-			n.gpus[i] -= s.MilliGPU
+	for i, free := range c.nodes[node].gpus {
+		if left > 0 && (s.kind() == 0 && i == gpu || s.kind() > 0 && free == trace.Thousandths) {
 			bits |= 1 << i
 			left--
 		}
 	}
-	c.had[pod] = bits
+	c.hold(node, pod, s, bits)
 	return Outcome{}
+}
+
+// hold gives the pod what it asks for, and these GPUs.
+func (c *amounts) hold(node int, pod int32, s *Shape, bits uint64) {
+	n := &c.nodes[node]
+	n.cpu, n.mib = n.cpu-s.MilliCPU, n.mib-s.MiB
+	if s.GPUs == 0 {
+		return
+	}
+	n.kinds[s.kind()]++
+	for i := range n.gpus {
+		if bits>>i&1 == 1 {
+			n.gpus[i] -= s.MilliGPU
+		}
+	}
+	c.had[pod] = bits
 }
 
 func (c *amounts) Take(node int, pod int32, s *Shape) {

@@ -11,9 +11,9 @@ type Cluster interface {
 	Size() int
 	// AppendKey appends all that decides what a node offers: nodes with equal keys offer the same.
 	AppendKey(b []byte, node int) []byte
-	// Look says what the node offers to a pod of the shape; false where it does not take the pod. A
-	// blind scheduler sees amounts alone, and does not know what the kubelet will say.
-	Look(node int, s *Shape, blind bool, l *Look) bool
+	// Look says what the node offers to a pod of the shape; false where it does not take the pod,
+	// as far as the scheduler sees.
+	Look(node int, s *Shape, l *Look) bool
 	// Put puts the pod on the node. gpu is which of the node's GPUs a share is of. The outcome is
 	// Refused where the node's kubelet refuses the pod.
 	Put(node int, pod int32, s *Shape, gpu int) Outcome
@@ -23,16 +23,27 @@ type Cluster interface {
 
 // Look is what a node offers to a pod, before the pod is put there.
 type Look struct {
-	Shape           *Shape
+	Shape *Shape
+	// Free and All are what the node has left, and what it has in all.
 	FreeCPU, AllCPU int64 // thousandths
 	FreeMiB, AllMiB int64
 	FreeGPU         []int64 // thousandths, of each GPU
 	GPUModel        string
 	Kinds           *[maxKinds]int32 // how many pods with GPUs the node has, by kind
-	Machine         *topology.Machine
-	State           *placement.State
-	Model           *placement.Model
-	Verdict         placement.Verdict
+	// The rest is known where the scheduler knows NUMA nodes.
+	Machine *topology.Machine
+	Model   *placement.Model
+	State   *placement.State
+	Verdict placement.Verdict
+	Zones   []Zone
+}
+
+// Zone is a NUMA node of a Look, in whole CPUs and GPUs.
+type Zone struct {
+	FreeCPU, AllCPU int
+	FreeGPU, AllGPU int
+	// Mine says that the pod would lie here.
+	Mine bool
 }
 
 // freeGPU is how many thousandths of GPUs are free in all.

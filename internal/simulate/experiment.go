@@ -15,12 +15,12 @@ type Experiment struct {
 	Strategies []Strategy
 	// Seeds are those of the draws; each strategy serves each.
 	Seeds []int64
-	// Arrive is how many times the GPUs of all nodes the pods ask for; 0 is the list as it is.
+	// Arrive is how many times the GPUs of all nodes the pods ask for, or the CPUs where none asks
+	// for GPUs; 0 is the list as it is.
 	Arrive float64
-	// Ground makes the empty cluster of one run. Nil is NewAmounts.
-	Ground func([]trace.Node) Cluster
-	// Requests fills in what shapes ask of a kubelet; nil where the cluster has amounts alone.
-	Requests func([]Shape)
+	// Ground makes the empty cluster of one run; a blind scheduler sees amounts alone. Nil is
+	// NewAmounts.
+	Ground func(nodes []trace.Node, blind bool) Cluster
 	// Progress is told of each run that has ended, from any goroutine.
 	Progress func(done, all int)
 }
@@ -29,9 +29,6 @@ type Experiment struct {
 // seed. It is the same for the same Experiment. It ends early, with the cause, where ctx does.
 func (e *Experiment) Run(ctx context.Context) ([]Run, error) {
 	shapes, of := shapes(e.Pods)
-	if e.Requests != nil {
-		e.Requests(shapes)
-	}
 	count := make([]int, len(shapes))
 	for _, s := range of {
 		count[s]++
@@ -65,13 +62,14 @@ func (e *Experiment) Run(ctx context.Context) ([]Run, error) {
 }
 
 func (e *Experiment) play(all []Shape, of []int32, load []Typical, s *Strategy, seed int64) Run {
-	ground := e.Ground
-	if ground == nil {
-		ground = NewAmounts
+	c := NewAmounts(e.Nodes)
+	if e.Ground != nil {
+		c = e.Ground(e.Nodes, s.Blind)
 	}
-	d := trace.NewDraw(e.Nodes, e.Pods, e.Arrive, seed)
-	p := newPlayer(ground(e.Nodes), all, s, load, d)
+	p := newPlayer(c, all, s, load, trace.NewDraw(e.Nodes, e.Pods, e.Arrive, seed))
 	r := Run{Strategy: s.Name, Seed: seed}
-	r.Figures, r.Curve = p.arrivals(of, trace.GPUCapacity(e.Nodes))
+	capacity := capacityOf(e.Nodes, e.Pods)
+	r.Figures, r.Curve = p.arrivals(of, capacity)
+	r.Aligned = capacity.aligned(&r.Figures)
 	return r
 }

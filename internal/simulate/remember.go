@@ -8,7 +8,6 @@ import "math"
 type scores struct {
 	cluster Cluster
 	shapes  []Shape
-	blind   bool
 	by      scorer
 	// width is how many shapes a row remembers; where there are more, they displace one another.
 	width int
@@ -35,8 +34,8 @@ const refusing = math.MinInt32
 // maxScores bounds how many scores all rows remember: 8 bytes each.
 const maxScores = 1 << 24
 
-func newScores(c Cluster, all []Shape, s *Strategy, by scorer) *scores {
-	m := &scores{cluster: c, shapes: all, blind: s.Blind, by: by, rows: map[string]*scoreRow{}, of: make([]*scoreRow, c.Size())}
+func newScores(c Cluster, all []Shape, by scorer) *scores {
+	m := &scores{cluster: c, shapes: all, by: by, rows: map[string]*scoreRow{}, of: make([]*scoreRow, c.Size())}
 	m.width = min(len(all), max(1, maxScores/max(1, c.Size())))
 	for node := range m.of {
 		m.join(node)
@@ -72,7 +71,7 @@ func (m *scores) score(node int, shape int32) int32 {
 		return k.score
 	}
 	k.shape, k.score = shape+1, refusing
-	if m.cluster.Look(node, &m.shapes[shape], m.blind, &m.look) {
+	if m.cluster.Look(node, &m.shapes[shape], &m.look) {
 		k.score = int32(m.by.score(&m.look))
 	}
 	return k.score

@@ -88,7 +88,10 @@ type Run struct {
 	Strategy string `json:"strategy"`
 	Seed     int64  `json:"seed"`
 	Figures
-	Curve Curve `json:"curve"`
+	// Aligned is how many percent of the GPUs of all nodes serve pods that lie together, at the
+	// end; of the CPUs, where nobody asks for GPUs.
+	Aligned float64 `json:"aligned"`
+	Curve   Curve   `json:"curve"`
 }
 
 // maxAgain is how often a controller creates a pod again that a kubelet has refused.
@@ -106,7 +109,7 @@ type player struct {
 
 func newPlayer(c Cluster, all []Shape, s *Strategy, load []Typical, d *trace.Draw) *player {
 	by := s.new(load)
-	return &player{cluster: c, strategy: s, by: by, scores: newScores(c, all, s, by), draw: d}
+	return &player{cluster: c, strategy: s, by: by, scores: newScores(c, all, by), draw: d}
 }
 
 // choose returns the best node; -1 where none takes a pod of the shape.
@@ -133,7 +136,7 @@ func (p *player) place(pod, shape int32) (node int, o Outcome) {
 			return node, Outcome{}
 		}
 		s, gpu := &p.scores.shapes[shape], -1
-		if s.GPUs == 1 && s.MilliGPU < trace.Thousandths && p.cluster.Look(node, s, p.strategy.Blind, &p.scores.look) {
+		if s.GPUs == 1 && s.MilliGPU < trace.Thousandths && p.cluster.Look(node, s, &p.scores.look) {
 			gpu = p.by.gpu(&p.scores.look, p.draw.Rand)
 		}
 		if o = p.cluster.Put(node, pod, s, gpu); !o.Refused {
@@ -147,18 +150,39 @@ func (p *player) place(pod, shape int32) (node int, o Outcome) {
 
 // arrivals lets all pods of the draw arrive, one after another. None leaves, and one that finds no
 // place is lost.
-func (p *player) arrivals(of []int32, gpus int64) (f Figures, c Curve) {
+// The curve is of GPUs, or of CPUs where nobody asks for GPUs; all is what the nodes have.
+func (p *player) arrivals(of []int32, all Capacity) (f Figures, c Curve) {
 	var curve curve
 	for i, pod := range p.draw.Arrivals {
 		shape := of[pod]
 		node, o := p.place(int32(i), shape)
 		f.arrived(&p.scores.shapes[shape], node >= 0, o)
-		if gpus > 0 {
-			curve.add(percent(f.GPUs.Asked, gpus), percent(f.GPUs.Served, gpus))
+		if all.GPU > 0 {
+			curve.add(percent(f.GPUs.Asked, all.GPU), percent(f.GPUs.Served, all.GPU))
+		} else {
+			curve.add(percent(f.CPUs.Asked, all.CPU), percent(f.CPUs.Served, all.CPU))
 		}
 	}
 	f.Refusals = p.refusals
 	return f, curve.curve()
+}
+
+// Capacity is what the nodes have, in thousandths: GPUs, or CPUs where nobody asks for GPUs.
+type Capacity struct{ GPU, CPU int64 }
+
+func capacityOf(nodes []trace.Node, pods []trace.Pod) (c Capacity) {
+	if trace.AskGPUs(pods) {
+		return Capacity{GPU: trace.CapacityOf(nodes, true)}
+	}
+	return Capacity{CPU: trace.CapacityOf(nodes, false)}
+}
+
+// aligned is how much of what the nodes have serves pods that lie together, in percent.
+func (c Capacity) aligned(f *Figures) float64 {
+	if c.GPU > 0 {
+		return percent(f.GPUs.Aligned, c.GPU)
+	}
+	return percent(f.CPUs.Aligned, c.CPU)
 }
 
 func percent(part, all int64) float64 { return 100 * float64(part) / float64(all) }

@@ -37,23 +37,26 @@ func slowly(c Cluster, all []Shape, of []int32, s *Strategy, load []Typical, d *
 	by := s.new(load)
 	for i, pod := range d.Arrivals {
 		shape := &all[of[pod]]
-		best, equal, looks := -1, 0, make([]Look, c.Size())
+		best, score, equal := -1, int64(0), 0
+		var l Look
 		for _, node := range d.Order {
-			switch n := int(node); {
-			case !c.Look(n, shape, s.Blind, &looks[n]):
-			case best < 0 || by.score(&looks[n]) > by.score(&looks[best]):
-				best, equal = n, 1
-			case by.score(&looks[n]) == by.score(&looks[best]) && s.Ties == ByChance:
+			if !c.Look(int(node), shape, &l) {
+				continue
+			}
+			switch v := by.score(&l); {
+			case best < 0 || v > score:
+				best, score, equal = int(node), v, 1
+			case v == score && s.Ties == ByChance:
 				if equal++; d.Rand.Intn(equal) == 0 {
-					best = n
+					best = int(node)
 				}
 			}
 		}
 		var o Outcome
 		if best >= 0 {
 			gpu := -1
-			if shape.GPUs == 1 && shape.MilliGPU < 1000 {
-				gpu = by.gpu(&looks[best], d.Rand)
+			if shape.GPUs == 1 && shape.MilliGPU < 1000 && c.Look(best, shape, &l) {
+				gpu = by.gpu(&l, d.Rand)
 			}
 			o = c.Put(best, int32(i), shape, gpu)
 		}
@@ -79,7 +82,7 @@ func TestRemembering(t *testing.T) {
 			if round%2 == 1 {
 				p.scores.width = 3 // shapes displace one another
 			}
-			if got, _ := p.arrivals(of, 1); got != want {
+			if got, _ := p.arrivals(of, Capacity{GPU: 1}); got != want {
 				t.Fatalf("round %d, %s: %+v, asking every node %+v", round, s.Name, got, want)
 			}
 		}
@@ -96,7 +99,7 @@ func TestTake(t *testing.T) {
 		for i := range pods {
 			var l Look
 			node, s := rng.Intn(len(nodes)), &all[of[i]]
-			if !c.Look(node, s, false, &l) {
+			if !c.Look(node, s, &l) {
 				continue
 			}
 			before := string(c.AppendKey(nil, node))

@@ -17,8 +17,8 @@ type Shape struct {
 	MilliGPU int64 // of each
 	// GPUModels are those that it may have; none means any.
 	GPUModels []string
-	// Request is what it asks of a kubelet; nil where the cluster has amounts alone.
-	Request *placement.Request
+	// ask is what a kubelet hears of it: all its CPUs and GPUs are whole there (Whole).
+	ask *placement.Request
 }
 
 // AskedGPU is how many thousandths of GPUs the pod asks for in all.
@@ -39,7 +39,9 @@ func shapes(pods []trace.Pod) (all []Shape, of []int32) {
 		if !ok {
 			id = int32(len(all))
 			known[key] = id
-			all = append(all, Shape{MilliCPU: p.MilliCPU, MiB: p.MiB, GPUs: p.GPUs, MilliGPU: p.MilliGPU, GPUModels: p.GPUModels})
+			s := Shape{MilliCPU: p.MilliCPU, MiB: p.MiB, GPUs: p.GPUs, MilliGPU: p.MilliGPU, GPUModels: p.GPUModels}
+			s.ask = s.request()
+			all = append(all, s)
 		}
 		of = append(of, id)
 	}

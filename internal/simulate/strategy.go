@@ -16,6 +16,8 @@ type Strategy struct {
 	About string
 	// Blind strategies see amounts alone: the kubelet may refuse what they choose.
 	Blind bool
+	// NUMA strategies are for clusters with NUMA nodes alone.
+	NUMA bool
 	// Knows says that it knows the distribution of the load beforehand.
 	Knows bool
 	// Ties says which of equal nodes is chosen: by the order of the draw, or by chance.
@@ -25,7 +27,7 @@ type Strategy struct {
 }
 
 // Strategies are all that there are, by name in the order in which they are listed.
-func Strategies() []Strategy { return published() }
+func Strategies() []Strategy { return slices.Concat(published(), stock(), neighbours(), own()) }
 
 // Ties says which of equally good nodes is chosen.
 type Ties uint8

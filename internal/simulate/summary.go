@@ -36,6 +36,8 @@ type Point struct {
 type Summary struct {
 	Strategy string `json:"strategy"`
 	Runs     int    `json:"runs"`
+	// Aligned is that of the runs.
+	Aligned Mean `json:"aligned"`
 	// Pods, GPUs and CPUs are what was served of what was asked; Aligned is what of that lies
 	// together.
 	Pods        Mean `json:"podsServed"`
@@ -72,6 +74,7 @@ func summarize(runs []Run) Summary {
 		return meanOf(values)
 	}
 	s := Summary{Strategy: runs[0].Strategy, Runs: len(runs),
+		Aligned:     of(func(r *Run) float64 { return r.Aligned }),
 		Pods:        of(func(r *Run) float64 { return r.Pods.part() }),
 		PodsAligned: of(func(r *Run) float64 { return r.Pods.aligned() }),
 		GPUs:        of(func(r *Run) float64 { return r.GPUs.part() }),

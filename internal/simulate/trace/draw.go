@@ -17,8 +17,9 @@ type Draw struct {
 	Rand *rand.Rand
 }
 
-// NewDraw makes a load of the list: pods of it arrive until they ask for so many GPUs as the nodes
-// have, times the ratio. With ratio 0 all pods of the list arrive, each once.
+// NewDraw makes a load of the list: pods of it arrive until they ask for as many GPUs as the nodes
+// have, times the ratio; for as many CPUs, where none asks for GPUs. With ratio 0 all pods of the
+// list arrive, each once.
 //
 // It draws as the simulator of the FGD paper does (USENIX ATC'23), so that the same pods arrive in
 // the same order for the same seed. The pods of the list come first, shuffled; others follow, drawn
@@ -33,7 +34,7 @@ func NewDraw(nodes []Node, pods []Pod, ratio float64, seed int64) *Draw {
 	d.Arrivals = slices.Clone(byName)
 	d.Rand.Shuffle(len(byName), func(i, j int) { d.Arrivals[i], d.Arrivals[j] = d.Arrivals[j], d.Arrivals[i] })
 	if ratio > 0 && len(pods) > 0 {
-		d.tune(byName, pods, ratio*float64(GPUCapacity(nodes)))
+		d.tune(byName, pods, ratio*float64(CapacityOf(nodes, AskGPUs(pods))))
 	}
 	d.Order = make([]int32, len(nodes))
 	place := d.Rand.Perm(len(nodes))
@@ -46,24 +47,30 @@ func NewDraw(nodes []Node, pods []Pod, ratio float64, seed int64) *Draw {
 // tune adds pods, or takes some away, until they ask for the target. Where pods are added it ends
 // before one that would ask for too much; of that one a single GPU is counted, as the paper does.
 func (d *Draw) tune(byName []int32, pods []Pod, target float64) {
-	asked := int64(0)
+	asked, gpus := int64(0), AskGPUs(pods)
+	one := func(p *Pod) int64 {
+		if gpus {
+			return p.AskedGPU()
+		}
+		return p.MilliCPU
+	}
 	for i := range pods {
-		asked += pods[i].AskedGPU()
+		asked += one(&pods[i])
 	}
 	if asked == 0 || float64(asked) >= target {
 		for float64(asked) > target {
 			at := d.Rand.Intn(len(d.Arrivals))
-			asked -= pods[d.Arrivals[at]].AskedGPU()
+			asked -= one(&pods[d.Arrivals[at]])
 			d.Arrivals = slices.Delete(d.Arrivals, at, at+1)
 		}
 		return
 	}
 	for len(d.Arrivals) < MaxPods {
 		next := byName[d.Rand.Intn(len(byName))]
-		if float64(asked+pods[next].MilliGPU) > target {
+		if gpus && float64(asked+pods[next].MilliGPU) > target || !gpus && float64(asked+one(&pods[next])) > target {
 			return
 		}
-		asked += pods[next].AskedGPU()
+		asked += one(&pods[next])
 		d.Arrivals = append(d.Arrivals, next)
 	}
 }
@@ -71,10 +78,19 @@ func (d *Draw) tune(byName []int32, pods []Pod, target float64) {
 // AskedGPU is how many thousandths of GPUs the pod asks for in all.
 func (p *Pod) AskedGPU() int64 { return int64(p.GPUs) * p.MilliGPU }
 
-// GPUCapacity is how many thousandths of GPUs the nodes have.
-func GPUCapacity(nodes []Node) (sum int64) {
+// AskGPUs says whether some pod asks for GPUs.
+func AskGPUs(pods []Pod) bool {
+	return slices.ContainsFunc(pods, func(p Pod) bool { return p.GPUs > 0 })
+}
+
+// CapacityOf is how many thousandths of GPUs the nodes have, or of CPUs.
+func CapacityOf(nodes []Node, gpus bool) (sum int64) {
 	for i := range nodes {
-		sum += int64(nodes[i].GPUs) * Thousandths
+		if gpus {
+			sum += int64(nodes[i].GPUs) * Thousandths
+		} else {
+			sum += nodes[i].MilliCPU
+		}
 	}
 	return sum
 }

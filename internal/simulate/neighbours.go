@@ -1,0 +1,114 @@
+package simulate
+
+// The strategies of other schedulers that know NUMA nodes, each by what its documents or its code
+// say of the choice among nodes. All of them ask the engine which nodes take the pod, which is more
+// than they can do themselves: only the choice is compared. Of equal nodes each takes any.
+
+func neighbours() []Strategy {
+	fixed := func(name, about string, f scoring) Strategy {
+		return Strategy{Name: name, About: about, NUMA: true, Ties: ByChance, new: func([]Typical) scorer { return f }}
+	}
+	return []Strategy{
+		fixed("Volcano", "Volcano's numa-aware plugin: fewest NUMA nodes for the pod", func(l *Look) int64 {
+			return 100 - int64(l.mine())
+		}),
+		fixed("KoordinatorMost", "Koordinator's MostAllocated: most of the node's NUMA nodes in use", func(l *Look) int64 {
+			return 100 * int64(l.inUse()) / int64(len(l.Zones))
+		}),
+		fixed("KoordinatorLeast", "Koordinator's LeastAllocated: fewest of the node's NUMA nodes in use", func(l *Look) int64 {
+			return 100 - 100*int64(l.inUse())/int64(len(l.Zones))
+		}),
+		fixed("KAI", "KAI's fewest zones, then the node with most GPUs in use, or CPUs", func(l *Look) int64 {
+			fill := 100 - left(l.FreeCPU, l.AllCPU)
+			if l.Shape.GPUs > 0 {
+				fill = 100 - left(l.freeGPU(), 1000*int64(len(l.FreeGPU)))
+			}
+			return 1000*(100-int64(l.mine())) + fill
+		}),
+		fixed("LeastNUMANodes", "scheduler-plugins' LeastNUMANodes: fewest NUMA nodes, half a step for near ones", func(l *Look) int64 {
+			step := int64(100 / 8)
+			score := 100 - step*int64(l.mine())
+			if l.near() {
+				score += step / 2
+			}
+			return score
+		}),
+		fixed("KatalystPack", "Katalyst's packing: most of the pod's NUMA nodes in use", func(l *Look) int64 { return l.filled() }),
+		fixed("KatalystSpread", "Katalyst's spreading: least of the pod's NUMA nodes in use", func(l *Look) int64 { return 100 - l.filled() }),
+		fixed("KeepCPUs", "CPUs beside free GPUs are kept for pods with GPUs, as Slurm can; then best fit", func(l *Look) int64 {
+			score := bestFit(l)
+			if l.Shape.GPUs == 0 && l.robs() {
+				score -= 1000
+			}
+			return score
+		}),
+	}
+}
+
+// mine is on how many NUMA nodes the pod would lie.
+func (l *Look) mine() (n int) {
+	for i := range l.Zones {
+		if l.Zones[i].Mine {
+			n++
+		}
+	}
+	return n
+}
+
+// inUse is how many NUMA nodes somebody would have something of, the pod among them. The CPUs that
+// are kept for the system are nobody's.
+func (l *Look) inUse() (n int) {
+	for i := range l.Zones {
+		z := &l.Zones[i]
+		if z.Mine || z.FreeGPU < z.AllGPU || z.FreeCPU < z.AllCPU-threads {
+			n++
+		}
+	}
+	return n
+}
+
+// near says whether the pod's NUMA nodes are as near to each other as so many can be: all of one
+// package, as far as one has so many.
+func (l *Look) near() bool {
+	first, last := -1, 0
+	for i := range l.Zones {
+		if l.Zones[i].Mine {
+			if last = i; first < 0 {
+				first = i
+			}
+		}
+	}
+	return first < 0 || last-first+1 == l.mine()
+}
+
+// filled is how much of the pod's NUMA nodes would be in use, in percent: the mean of CPUs and,
+// where the pod asks for some, GPUs.
+func (l *Look) filled() int64 {
+	var cpu, allCPU, gpu, allGPU int
+	for i := range l.Zones {
+		if z := &l.Zones[i]; z.Mine {
+			cpu, allCPU, gpu, allGPU = cpu+z.FreeCPU, allCPU+z.AllCPU, gpu+z.FreeGPU, allGPU+z.AllGPU
+		}
+	}
+	sum, n := 100-left(int64(cpu)-l.Shape.MilliCPU/1000, int64(allCPU)), int64(1)
+	if l.Shape.GPUs > 0 {
+		sum, n = sum+100-left(int64(gpu-l.Shape.GPUs), int64(allGPU)), 2
+	}
+	return sum / n
+}
+
+// robs says whether the pod would leave free GPUs of its NUMA nodes with fewer CPUs than are
+// theirs.
+func (l *Look) robs() bool {
+	asked := int(l.Shape.MilliCPU / 1000)
+	for i := range l.Zones {
+		z := &l.Zones[i]
+		if !z.Mine || z.FreeGPU == 0 {
+			continue
+		}
+		if take := min(asked, z.FreeCPU); z.FreeCPU-take < z.FreeGPU*(z.AllCPU/z.AllGPU) {
+			return true
+		}
+	}
+	return false
+}

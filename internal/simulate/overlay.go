@@ -1,0 +1,150 @@
+package simulate
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/berth-dev/berth/internal/simulate/trace"
+	"github.com/berth-dev/berth/internal/suggest"
+	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/topology"
+)
+
+// Overlay lays a machine with NUMA nodes, and a kubelet, below each node of a list: no public list
+// says what NUMA nodes its machines have.
+type Overlay struct {
+	// Packages and PerPackage are the NUMA nodes of a machine that is large enough. A machine is
+	// large enough for as many as have smallestNUMA CPUs each; others have half as many, or one.
+	Packages, PerPackage int
+	// Policy of the Topology Manager.
+	Policy string
+}
+
+// smallestNUMA is how many CPUs a NUMA node has at the least.
+const smallestNUMA = 16
+
+// overlays are the shapes of machines, by name.
+var overlays = []struct {
+	name                 string
+	packages, perPackage int
+}{
+	{"sockets", 2, 1},  // two packages of one NUMA node: most servers with eight GPUs
+	{"quarters", 2, 2}, // two packages of two: sub-NUMA clustering, NPS2
+}
+
+var overlayPolicies = []string{"restricted", "single-numa-node", "best-effort"}
+
+// OverlayNames are the words that ParseOverlay knows.
+func OverlayNames() (names []string) {
+	for _, o := range overlays {
+		for _, policy := range overlayPolicies {
+			names = append(names, o.name+"/"+policy)
+		}
+	}
+	return names
+}
+
+// ParseOverlay reads an overlay: SHAPE/POLICY.
+func ParseOverlay(text string) (Overlay, error) {
+	shape, policy, _ := strings.Cut(text, "/")
+	for _, o := range overlays {
+		if o.name == shape && slices.Contains(overlayPolicies, policy) {
+			return Overlay{o.packages, o.perPackage, policy}, nil
+		}
+	}
+	return Overlay{}, fmt.Errorf("%.40q: want %s%s", text, strings.Join(OverlayNames(), ", "), suggest.DidYouMean(text, OverlayNames()))
+}
+
+// gpuResource is the name of the GPUs.
+const gpuResource = "nvidia.com/gpu"
+
+// Reserved for the system, on NUMA node 0: the first core and some memory.
+const (
+	threads     = 2
+	reservedMiB = 1024
+)
+
+// Whole is the pods as a kubelet pins them: CPUs rounded up to whole ones, whole GPUs, Guaranteed.
+func Whole(pods []trace.Pod) []trace.Pod {
+	out := slices.Clone(pods)
+	for i := range out {
+		p := &out[i]
+		p.MilliCPU = max(1, (p.MilliCPU+trace.Thousandths-1)/trace.Thousandths) * trace.Thousandths
+		if p.GPUs > 0 {
+			p.MilliGPU = trace.Thousandths
+		}
+	}
+	return out
+}
+
+// request is what a pod of the shape asks of a kubelet.
+func (s *Shape) request() *placement.Request {
+	c := placement.ContainerRequest{Name: "main", MilliCPU: s.MilliCPU, Memory: []placement.MemoryRequest{{Resource: "memory", Bytes: uint64(s.MiB) << 20}}}
+	if s.GPUs > 0 {
+		c.Devices = []placement.DeviceRequest{{Resource: gpuResource, Count: int64(s.GPUs)}}
+	}
+	return &placement.Request{Guaranteed: true, Containers: []placement.ContainerRequest{c}}
+}
+
+// numaKind is what nodes have in common that have the same amounts.
+type numaKind struct {
+	machine *topology.Machine
+	model   *placement.Model
+	empty   *placement.State
+	gpuAt   []int // by GPU: the position of its NUMA node
+	id      byte
+}
+
+// kindOf makes the machine and the kubelet of a node.
+func (o *Overlay) kindOf(n *trace.Node) (*numaKind, error) {
+	packages, per := o.Packages, o.PerPackage
+	cpus := int(n.MilliCPU / trace.Thousandths)
+	if cpus < 2*threads || n.MilliCPU%(threads*trace.Thousandths) != 0 || n.MiB < 2*reservedMiB {
+		return nil, fmt.Errorf("node %s: %d thousandths of a CPU, %d MiB: want an even number of CPUs from %d on, and at least %d MiB",
+			n.Name, n.MilliCPU, n.MiB, 2*threads, 2*reservedMiB)
+	}
+	for packages*per > 1 && (cpus/(packages*per) < smallestNUMA || cpus%(packages*per*threads) != 0) {
+		if per > 1 {
+			per /= 2
+		} else {
+			packages /= 2
+		}
+	}
+	count := packages * per
+	cores := cpus / threads / count
+	text := fmt.Sprintf("package:%d numa:%d core:%d pu:%d mem:%dMi dist:10,21", packages, per, cores, threads, n.MiB/int64(count))
+	if per > 1 {
+		text = strings.Replace(text, "dist:10,21", "dist:10,12,21", 1)
+	}
+	if count == 1 {
+		text = strings.Replace(text, "dist:10,21", "dist:10", 1)
+	}
+	k := &numaKind{}
+	var err error
+	if k.machine, err = topology.Parse(text); err != nil {
+		return nil, fmt.Errorf("node %s: %w", n.Name, err)
+	}
+	view, err := placement.ViewOf(k.machine)
+	if err != nil {
+		return nil, fmt.Errorf("node %s: %w", n.Name, err)
+	}
+	first := k.machine.Cores[0].CPUs
+	k.model, err = placement.NewModel(view, placement.Config{
+		CPUManagerPolicy: "static", ReservedSystemCPUs: first.String(), MemoryManagerPolicy: "Static", TopologyManagerPolicy: o.Policy,
+		ReservedMemory: []placement.ReservedMemory{{NUMA: k.machine.NUMANodes[0].ID, Limits: map[string]uint64{"memory": reservedMiB << 20}}},
+		GuardDefects:   true,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("node %s: %w", n.Name, err)
+	}
+	k.empty = k.model.NewState()
+	pool := placement.DevicePool{Resource: gpuResource, Preference: placement.SortedPreference}
+	for gpu := range n.GPUs {
+		at := gpu * count / n.GPUs
+		k.gpuAt = append(k.gpuAt, at)
+		pool.Devices = append(pool.Devices, placement.Device{ID: fmt.Sprintf("%02d", gpu), HasTopology: true, NUMA: topology.NewNUMASet(k.machine.NUMANodes[at].ID)})
+	}
+	k.empty.SetPool(pool)
+	return k, nil
+}

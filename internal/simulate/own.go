@@ -1,0 +1,81 @@
+package simulate
+
+import (
+	"math"
+
+	"github.com/berth-dev/berth/internal/rank"
+)
+
+// own are Berth's default, and what else knows NUMA nodes and the load.
+func own() []Strategy {
+	return []Strategy{
+		{Name: "Berth", About: "the scheduler's default: the order of its candidates", NUMA: true, Ties: ByChance, new: func([]Typical) scorer {
+			b := &berth{}
+			b.scoring.FillIn()
+			return scoring(b.score)
+		}},
+		{Name: "FGDNUMA", About: "FGD where a GPU counts as lost for whom its NUMA node has too little", NUMA: true, Knows: true, new: func(load []Typical) scorer {
+			f := fgdNUMA{load: load}
+			return scoring(f.score)
+		}},
+	}
+}
+
+// berth is the order in which the scheduler names its candidates (internal/rank).
+type berth struct {
+	scoring rank.Scoring
+	offer   rank.Offer
+}
+
+func (b *berth) score(l *Look) int64 {
+	b.offer = rank.Offer{Certain: true, Asked: l.Shape.ask.CPUs(), Machine: l.Machine}
+	b.offer.Fill(l.Model, l.State, l.Shape.ask, &l.Verdict)
+	return int64(rank.LastOrder) - int64(b.scoring.Order(b.scoring.Rank(&b.offer)))
+}
+
+// fgdNUMA is fgd with NUMA nodes in the place of nodes.
+type fgdNUMA struct {
+	load  []Typical
+	after []Zone
+}
+
+func (f *fgdNUMA) score(l *Look) int64 {
+	f.after = append(f.after[:0], l.Zones...)
+	cpus, gpus := int(l.Shape.MilliCPU/1000), l.Shape.GPUs
+	for i := range f.after {
+		if z := &f.after[i]; z.Mine {
+			cpu, gpu := min(cpus, z.FreeCPU), min(gpus, z.FreeGPU)
+			z.FreeCPU, z.FreeGPU, cpus, gpus = z.FreeCPU-cpu, z.FreeGPU-gpu, cpus-cpu, gpus-gpu
+		}
+	}
+	lost := f.lost(l.Zones, l.GPUModel) - f.lost(f.after, l.GPUModel)
+	// A sigmoid, as in FGD, but finer: hundredths hide what a pod without GPUs does.
+	return int64(1e6 / (1 + math.Exp(-lost)))
+}
+
+// lost is how many free GPUs a pod of the load is expected not to be able to use.
+func (f *fgdNUMA) lost(zones []Zone, model string) (sum float64) {
+	all, cpus, widest := 0, 0, 0
+	for i := range zones {
+		all, cpus, widest = all+zones[i].FreeGPU, cpus+zones[i].FreeCPU, max(widest, zones[i].AllGPU)
+	}
+	if all == 0 {
+		return 0
+	}
+	for i := range f.load {
+		s, lost := f.load[i].Shape, 0
+		asked := int(s.MilliCPU / 1000)
+		switch {
+		case s.GPUs == 0 || !s.takes(model) || s.GPUs > all || asked > cpus:
+			lost = all
+		case s.GPUs <= widest:
+			for j := range zones {
+				if z := &zones[j]; z.FreeGPU < s.GPUs || z.FreeCPU < asked {
+					lost += z.FreeGPU
+				}
+			}
+		}
+		sum += f.load[i].Part * float64(lost)
+	}
+	return sum
+}
