@@ -185,6 +185,9 @@ type Row struct {
 	Pool string `json:"pool,omitempty"`
 	// Namespaces are those of its pods that could be pinned, ascending.
 	Namespaces []string `json:"namespaces,omitempty"`
+	// Packages are the packages of NUMANodes, by their place in the machine, -1 for those in none.
+	// nil where all are in one, or in none.
+	Packages []int `json:"packages,omitempty"`
 
 	once    sync.Once
 	text    []byte
@@ -220,7 +223,26 @@ func (n *node) row(now time.Time) *Row {
 			seen[pod.Namespace] = true
 		}
 	}
-	out.Namespaces = slices.Sorted(maps.Keys(seen))
+	out.Namespaces, out.Packages = slices.Sorted(maps.Keys(seen)), packagesOf(n.machine(), out.NUMANodes)
+	return out
+}
+
+// packagesOf says in which package of a machine each NUMA node lies, as Row.Packages has it.
+func packagesOf(m *topology.Machine, nodes []NUMANode) []int {
+	out, seen := make([]int, len(nodes)), map[int]bool{}
+	for i := range nodes {
+		out[i] = -1
+		at := slices.IndexFunc(m.NUMANodes, func(n topology.NUMANode) bool { return !nodes[i].Anywhere && n.ID == nodes[i].NUMA })
+		if at < 0 || m.NUMANodes[at].CPUs.IsEmpty() {
+			continue
+		}
+		if out[i] = slices.IndexFunc(m.Packages, func(p topology.Package) bool { return m.NUMANodes[at].CPUs.IsSubsetOf(&p.CPUs) }); out[i] >= 0 {
+			seen[out[i]] = true
+		}
+	}
+	if len(seen) < 2 {
+		return nil
+	}
 	return out
 }
 

@@ -86,7 +86,7 @@ func shown(row *survey.Row, v Viewer) *survey.Row {
 	if (all || len(row.Held) == 0) && !slices.ContainsFunc(row.Namespaces, func(n string) bool { return !v.Sees(n) }) {
 		return row
 	}
-	out := &survey.Row{Node: row.Node, Pool: row.Pool}
+	out := &survey.Row{Node: row.Node, Pool: row.Pool, Packages: row.Packages}
 	out.Held = slices.Clone(row.Held)
 	for i := range out.Held {
 		if !all {

@@ -26,6 +26,8 @@ const submit = `document.querySelector('.fit-form').requestSubmit()`
 
 var views = []view{
 	{"cluster", "#/", []string{".total .value", ".line [role=rowheader]"}, ""},
+	{"glance", "#/?view=dense", []string{".total .value", ".figures svg path"}, ""},
+	{"glance-gpu", "#/?view=dense&each=1&r=nvidia.com%2Fgpu", []string{".total .value", ".without"}, ""},
 	{"memory", "#/?r=memory&sort=used", []string{".total .value", ".line [role=rowheader]"}, ""},
 	{"node", "#/nodes/gpu-2", []string{".stage svg", ".berths-list li"}, ""},
 	{"node-2", "#/nodes/pmem-1", []string{".stage svg", ".berths-list li"}, ""},

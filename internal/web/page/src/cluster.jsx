@@ -1,9 +1,11 @@
-// The cluster: every node a line, every NUMA node a cell.
+// The cluster: every node a line, every NUMA node a cell; or, of many nodes, all at a glance.
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks'
 import { useAsk, useStore } from './data.js'
 import { link, setQuery, useRoute } from './route.js'
-import { Choice, Spark, Status, Waiting } from './parts.jsx'
-import { amount, amountOf, plural, resourceName, resourcesOf, status } from './words.js'
+import { Columns, Scale } from './cells.jsx'
+import { Dense, denseFrom } from './dense.jsx'
+import { Choice, Spark, Waiting } from './parts.jsx'
+import { amount, amountOf, collator, plural, resourceName, resourcesOf, status } from './words.js'
 
 // A line is as high as app.css has it: on a narrow screen the cells are below the name.
 const narrow = matchMedia('(max-width: 640px)')
@@ -29,7 +31,6 @@ const usedShare = (row, r) => {
 const lacks = (row, r) => ((row.numaNodes || []).some((n) => amountOf(n, r)?.total) ? 0 : 1)
 const badness = { bad: 0, doubt: 1, good: 2 }
 
-const collator = new Intl.Collator('en', { numeric: true })
 const orders = {
   name: ['Name', (a, b) => collator.compare(a.name, b.name)],
   free: ['Most free', (a, b, r) => free(b, r) - free(a, r)],
@@ -53,7 +54,15 @@ export function Cluster() {
   const all = useMemo(() => [...rows.values()], [number, rows])
   const resources = useMemo(() => resourcesOf(all), [all])
   const resource = resources.includes(query.get('r')) ? query.get('r') : resources[0] || 'cpu'
-  const order = orders[query.get('sort')] ? query.get('sort') : 'name'
+  const dense = (query.get('view') || (all.length >= denseFrom ? 'dense' : 'lines')) === 'dense'
+  const order = orders[query.get('sort')] ? query.get('sort') : dense ? 'used' : 'name'
+  useEffect(() => {
+    const key = (e) => {
+      if (e.key === 'd' && e.target === document.body && !e.ctrlKey && !e.metaKey && !e.altKey) setQuery({ view: dense ? 'lines' : 'dense' })
+    }
+    addEventListener('keydown', key)
+    return () => removeEventListener('keydown', key)
+  }, [dense])
   const shown = useMemo(() => {
     const list = all.filter((row) => wanted(row, query))
     return list.sort((a, b) => lacks(a, resource) - lacks(b, resource) || orders[order][1](a, b, resource) || orders.name[1](a, b))
@@ -63,8 +72,8 @@ export function Cluster() {
     <main class="cluster">
       <h1 class="hidden">Cluster</h1>
       <Totals />
-      <Tools all={all} resources={resources} resource={resource} order={order} query={query} shown={shown.length} />
-      <Heatmap rows={shown} resource={resource} />
+      <Tools all={all} resources={resources} resource={resource} order={order} query={query} shown={shown.length} dense={dense} />
+      {dense ? <Dense rows={shown} resource={resource} fold={!query.get('each')} /> : <Heatmap rows={shown} resource={resource} />}
     </main>
   )
 }
@@ -82,9 +91,9 @@ function Totals() {
       {resources.map((r) => (
         <Total key={r} name={resourceName(r) + ' free'} value={amount(r, now.free[r] || 0)} of={amount(r, now.total[r])} values={points.map((p) => p.free[r] || 0)} />
       ))}
-      <Total name="Whole NUMA nodes" value={now.whole} values={points.map((p) => p.whole)} />
-      <Total name="Nodes in trouble" value={now.troubled} of={now.nodes} values={points.map((p) => p.troubled)} href={link() + '?status=bad'} />
-      <Total name="Pods that wait" value={now.pending} values={points.map((p) => p.pending)} href={link('pending')} />
+      <Total name="Whole NUMA nodes" value={now.whole.toLocaleString('en')} values={points.map((p) => p.whole)} />
+      <Total name="Nodes in trouble" value={now.troubled.toLocaleString('en')} of={now.nodes.toLocaleString('en')} values={points.map((p) => p.troubled)} href={link() + '?status=bad'} />
+      <Total name="Pods that wait" value={now.pending.toLocaleString('en')} values={points.map((p) => p.pending)} href={link('pending')} />
     </div>
   )
 }
@@ -100,24 +109,32 @@ function Total({ name, value, of, values, href }) {
 
 const distinct = (all, of) => [...new Set(all.flatMap(of).filter(Boolean))].sort()
 
-function Tools({ all, resources, resource, order, query, shown }) {
+const shows = [['dense', 'At a glance'], ['each', 'Every node'], ['lines', 'Lines']]
+
+function Tools({ all, resources, resource, order, query, shown, dense }) {
   const pick = (key) => (value) => setQuery({ [key]: value })
   const options = (values, text = (v) => v) => [['', 'all'], ...values.map((v) => [v, text(v)])]
   const pools = distinct(all, (r) => r.pool)
   const filtered = shown !== all.length
-  return (
-    <div class="tools" role="search">
-      <label class="choice grow">
-        <span>Filter</span>
-        <input id="filter" type="search" placeholder="name, pool, namespace…  ( / )" value={query.get('q') || ''} onInput={(e) => setQuery({ q: e.currentTarget.value })} />
-      </label>
-      <Choice label="Resource" value={resource} options={resources.map((r) => [r, resourceName(r)])} onChange={pick('r')} />
-      <Choice label="Order" value={order} options={Object.entries(orders).map(([k, [text]]) => [k, text])} onChange={pick('sort')} />
+  const more = (
+    <>
       {pools.length > 1 && <Choice label="Pool" value={query.get('pool') || ''} options={options(pools)} onChange={pick('pool')} />}
       <Choice label="Policy" value={query.get('policy') || ''} options={options(distinct(all, (r) => r.policy || 'none'))} onChange={pick('policy')} />
       <Choice label="Namespace" value={query.get('namespace') || ''} options={options(distinct(all, (r) => r.namespaces || []))} onChange={pick('namespace')} />
       <Choice label="Guarantee" value={query.get('guarantee') || ''} options={options(distinct(all, (r) => r.guarantee))} onChange={pick('guarantee')} />
       <Choice label="State" value={query.get('status') || ''} options={options(['good', 'doubt', 'bad'], (v) => ({ good: 'ready', doubt: 'doubtful', bad: 'in trouble' })[v])} onChange={pick('status')} />
+    </>
+  )
+  return (
+    <div class="tools" role="search">
+      <label class="choice grow">
+        <span>Filter</span>
+        <input id="filter" type="search" placeholder="name, pool…  ( / )" value={query.get('q') || ''} onInput={(e) => setQuery({ q: e.currentTarget.value })} />
+      </label>
+      <Choice label="Show" value={dense ? (query.get('each') ? 'each' : 'dense') : 'lines'} options={shows} onChange={(v) => setQuery({ view: v === 'lines' ? 'lines' : 'dense', each: v === 'each' ? '1' : '' })} />
+      <Choice label="Resource" value={resource} options={resources.map((r) => [r, resourceName(r)])} onChange={pick('r')} />
+      <Choice label="Order" value={order} options={Object.entries(orders).map(([k, [text]]) => [k, text])} onChange={pick('sort')} />
+      {useLineHeight() === 36 ? more : <details class="more" open={['pool', 'policy', 'namespace', 'guarantee', 'status'].some((k) => query.get(k))}><summary>Narrow down</summary>{more}</details>}
       <p class="count" role="status">{filtered ? `${shown.toLocaleString('en')} of ${plural(all.length, 'node')}` : plural(all.length, 'node')}</p>
     </div>
   )
@@ -181,7 +198,7 @@ function Heatmap({ rows, resource }) {
           <span role="columnheader" class="num">Pods</span>
           <span role="columnheader" class="cells-head">
             <span>{resourceName(resource)}: free of all, NUMA node by NUMA node</span>
-            <span class="scale" aria-hidden="true">free<i class="h0" /><i class="h1" /><i class="h2" /><i class="h3" /><i class="h4" /><i class="h5" />taken</span>
+            <Scale />
           </span>
         </div>
       </div>
@@ -194,33 +211,13 @@ function Heatmap({ rows, resource }) {
   )
 }
 
-const heat = (a) => 'h' + (a.total ? Math.min(5, Math.floor((1 - a.free / a.total) * 5.001)) : 0)
-
 function Line({ row, index, high, here, resource, widest, pick }) {
-  const state = status(row)
   const open = (e) => {
     if (!e.target.closest('a') && getSelection().isCollapsed) location.hash = link('nodes', row.name)
   }
   return (
-    <div class={'line ' + state.level + (here ? ' here' : '')} role="row" id={'row-' + index} aria-rowindex={index + 2} aria-selected={here} style={{ top: index * high + 'px' }} onMouseDown={pick} onClick={open}>
-      <span role="rowheader"><a href={link('nodes', row.name)} tabIndex={-1}>{row.name}</a></span>
-      <span role="gridcell" class="state"><Status row={row} /></span>
-      <span role="gridcell" class="wide muted">{row.policy ? `${row.policy}/${row.scope}` : '–'}</span>
-      <span role="gridcell" class="num">{row.pods}{row.inFlight > 0 && <b title="bound, in no report yet">+{row.inFlight}</b>}</span>
-      <span role="gridcell" class={'cells' + (widest > 8 ? ' many' : '')}>
-        {(row.numaNodes || []).map((n) => <Cell key={n.anywhere ? 'any' : n.numa} numa={n} resource={resource} small={widest > 8} />)}
-      </span>
+    <div class={'line ' + status(row).level + (here ? ' here' : '')} role="row" id={'row-' + index} aria-rowindex={index + 2} aria-selected={here} style={{ top: index * high + 'px' }} onMouseDown={pick} onClick={open}>
+      <Columns row={row} resource={resource} widest={widest} grid />
     </div>
-  )
-}
-
-function Cell({ numa, resource, small }) {
-  const a = amountOf(numa, resource)
-  const name = numa.anywhere ? 'on no NUMA node' : 'NUMA node ' + numa.numa
-  if (!a?.total) return numa.anywhere ? null : <span class="cell none" title={name + ': nothing of that'}><i aria-hidden="true">{numa.numa}</i>–</span>
-  return (
-    <span class={'cell ' + heat(a)} title={`${name}: ${amount(resource, a.free)} of ${amount(resource, a.total)} free`}>
-      {!numa.anywhere && <i aria-hidden="true">{numa.numa}</i>}{amount(resource, a.free)}{!small && <small>/{amount(resource, a.total)}</small>}
-    </span>
   )
 }

@@ -80,8 +80,9 @@ function Page() {
           <dt><kbd>g</kbd></dt><dd>gangs: pods that start together</dd>
           <dt><kbd>s</kbd></dt><dd>stranded: free, and of little use</dd>
           <dt><kbd>f</kbd></dt><dd>what if: where new pods would go</dd>
+          <dt><kbd>d</kbd></dt><dd>on the page of the cluster: all nodes at a glance, or line by line</dd>
           <dt><kbd>/</kbd></dt><dd>filter or search</dd>
-          <dt><kbd>↑</kbd> <kbd>↓</kbd> <kbd>Enter</kbd></dt><dd>on the page of the cluster: choose a node, open it</dd>
+          <dt><kbd>↑</kbd> <kbd>↓</kbd> <kbd>←</kbd> <kbd>→</kbd> <kbd>Enter</kbd></dt><dd>on the page of the cluster: choose a node, open it</dd>
           <dt><kbd>Esc</kbd></dt><dd>back</dd>
         </dl>
         <form method="dialog"><button>Close</button></form>

@@ -11,8 +11,9 @@ export function bytes(n) {
 }
 
 export const isBytes = (resource) => resource === 'memory' || resource.startsWith('hugepages-')
-export const amount = (resource, n) => (isBytes(resource) ? bytes(n) : String(n))
+export const amount = (resource, n) => (isBytes(resource) ? bytes(n) : n.toLocaleString('en'))
 export const resourceName = (r) => ({ cpu: 'CPUs', memory: 'Memory' })[r] || r.replace('hugepages-', 'huge pages ')
+export const collator = new Intl.Collator('en', { numeric: true })
 export const plural = (n, one) => `${n.toLocaleString('en')} ${one}${n === 1 ? '' : 's'}`
 
 export function age(seconds) {

@@ -1,0 +1,43 @@
+// What is said of a node on a line: its name, its state, and a cell a NUMA node.
+import { link } from './route.js'
+import { Status } from './parts.jsx'
+import { amount, amountOf } from './words.js'
+
+// many is how many NUMA nodes a node has whose cells are small.
+const many = 8
+
+// heat is the shade of what is taken of an amount.
+export const heat = (a) => 'h' + (a.total ? Math.min(5, Math.floor((1 - a.free / a.total) * 5.001)) : 0)
+
+// Columns are the columns of a line. In a grid they have roles.
+export function Columns({ row, resource, widest, grid, more }) {
+  const role = (name) => (grid ? name : undefined)
+  return (
+    <>
+      <span role={role('rowheader')} class="name"><a href={link('nodes', row.name)} tabIndex={grid ? -1 : undefined}>{row.name}</a>{more}</span>
+      <span role={role('gridcell')} class="state"><Status row={row} /></span>
+      <span role={role('gridcell')} class="wide muted">{row.policy ? `${row.policy}/${row.scope}` : '–'}</span>
+      <span role={role('gridcell')} class="num">{row.pods}{row.inFlight > 0 && <b title="bound, in no report yet">+{row.inFlight}</b>}</span>
+      <span role={role('gridcell')} class={'cells' + (widest > many ? ' many' : '')}>
+        {(row.numaNodes || []).map((n, i) => <Cell key={n.anywhere ? 'any' : n.numa} numa={n} resource={resource} small={widest > many} apart={i > 0 && row.packages && row.packages[i] !== row.packages[i - 1]} />)}
+      </span>
+    </>
+  )
+}
+
+// Scale says what the shades mean.
+export const Scale = () => (
+  <span class="scale" aria-hidden="true">free<i class="h0" /><i class="h1" /><i class="h2" /><i class="h3" /><i class="h4" /><i class="h5" />taken</span>
+)
+
+function Cell({ numa, resource, small, apart }) {
+  const a = amountOf(numa, resource)
+  const gap = apart ? ' apart' : ''
+  const name = numa.anywhere ? 'on no NUMA node' : 'NUMA node ' + numa.numa
+  if (!a?.total) return numa.anywhere ? null : <span class={'cell none' + gap} title={name + ': nothing of that'}><i aria-hidden="true">{numa.numa}</i>–</span>
+  return (
+    <span class={'cell ' + heat(a) + gap} title={`${name}: ${amount(resource, a.free)} of ${amount(resource, a.total)} free`}>
+      {!numa.anywhere && <i aria-hidden="true">{numa.numa}</i>}{amount(resource, a.free)}{!small && <small>/{amount(resource, a.total)}</small>}
+    </span>
+  )
+}
