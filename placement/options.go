@@ -162,7 +162,7 @@ func (s *settings) readEachTopologyOption(c *Config) error {
 			}
 			n, err := strconv.Atoi(value)
 			if err != nil || n < kubeletMaxNodes {
-				return bad(field, value, "a number from 8 on")
+				return bad(field, value, "a number of at least 8")
 			}
 			s.maxNodes = n
 		default:

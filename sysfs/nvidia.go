@@ -39,7 +39,7 @@ func ReadNVIDIA(fsys fs.FS) (map[string]string, error) {
 			continue
 		}
 		if other, twice := addresses[uuid]; twice {
-			return nil, &Error{Path: name, Field: "GPU UUID", Value: uuid, Want: "another than that of the GPU at " + other}
+			return nil, &Error{Path: name, Field: "GPU UUID", Value: uuid, Want: "a UUID other than that of the GPU at " + other}
 		}
 		addresses[uuid] = strings.ToLower(e.Name())
 	}

@@ -98,7 +98,7 @@ func runCommand(stdout, stderr io.Writer) *cobra.Command {
 		Short: "Play one workload under kube-scheduler, then under Berth, and compare",
 		Long: "Starts a cluster with kube-scheduler and plays a few hundred pods on it, then the same on a fresh cluster with Berth:\n" +
 			"about two minutes for each. With --runs it does so several times, and says the medians and from where to where they go. Progress goes to standard error, the comparison to standard output. Exits with 1 when a node refused a pod that\n" +
-			"Berth had placed, or gave it something else than predicted.",
+			"Berth had placed, or gave it something other than predicted.",
 		Args:    cobra.NoArgs,
 		PreRunE: func(*cobra.Command, []string) error { return o.check() },
 		RunE:    func(cmd *cobra.Command, _ []string) error { return o.compare(cmd.Context(), stdout, stderr) },

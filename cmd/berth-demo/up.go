@@ -45,7 +45,7 @@ func upCommand(stdout, stderr io.Writer) *cobra.Command {
 	p.addFlags(cmd, demo.AllNodes)
 	fs := cmd.Flags()
 	fs.StringVar(&p.kubeconfig, "kubeconfig", defaultKubeconfig, "file to write an administrator's credentials to")
-	fs.IntVar(&p.Schedulers, "schedulers", 1, fmt.Sprintf("number of schedulers, of which one leads, at most %d", maxSchedulers))
+	fs.IntVar(&p.Schedulers, "schedulers", 1, fmt.Sprintf("number of schedulers, at most %d; one of them leads", maxSchedulers))
 	fs.BoolVar(&p.Metrics, "metrics", false, "have schedulers and agents listen for Prometheus, and say where")
 	fs.BoolVar(&p.stock, "stock", false, "run kube-scheduler instead of Berth")
 	fs.StringArrayVar(&p.nodes, "node", nil, "a node of your own in place of the usual ones: name=NAME,machine=MACHINE or capture=PATH,"+

@@ -467,7 +467,7 @@ func TestTenantsDoNotDecide(t *testing.T) {
 		pod.Spec.Containers[0].Image = "koordlet"
 		w.m.pods.see(pod, w.clock)
 		w.settle()
-		if got := w.ready(); !strings.HasPrefix(got, "False NotEnforced: koordlet is to carry decisions out, and no pod of this node runs it") {
+		if got := w.ready(); !strings.HasPrefix(got, "False NotEnforced: koordlet should carry decisions out, and no pod of this node runs it") {
 			t.Error(got)
 		}
 	})
@@ -530,7 +530,7 @@ func TestKoordletCarriesOut(t *testing.T) {
 	w.node = w.node.DeepCopy()
 	w.node.Labels = map[string]string{EnforcerLabel: "koordlet"}
 	w.settle()
-	if got := w.ready(); !strings.HasPrefix(got, "False NotEnforced: koordlet is to carry decisions out, and no pod of this node runs it") {
+	if got := w.ready(); !strings.HasPrefix(got, "False NotEnforced: koordlet should carry decisions out, and no pod of this node runs it") {
 		t.Errorf("without koordlet: %s", got)
 	}
 	koordlet := w.rival("o", 0)

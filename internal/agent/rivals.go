@@ -100,4 +100,4 @@ func (s *sighting) suspected() error {
 	return nil
 }
 
-var errNoKoordlet = errors.New("koordlet is to carry decisions out, and no pod of this node runs it: want one of the namespace, DaemonSet and ServiceAccount that --rivals says of koordlet")
+var errNoKoordlet = errors.New("koordlet should carry decisions out, and no pod of this node runs it: want one with the namespace, DaemonSet and ServiceAccount that --rivals has for koordlet")

@@ -38,15 +38,15 @@ func NewDefragCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "defrag POD | gang NAME | --for PODS",
 		Short: "Plan room for a pod or a gang: which others would have to move, and where to",
-		Long: `Find the fewest pods whose moving makes room for a pod that waits (POD), for those that a gang lacks to start (gang NAME;
-podgroup NAME is the same for those that a PodGroup declares), or for those of a file that do not exist yet (--for). Every
+		Long: `Find the fewest pods whose moving makes room for a pod that waits (POD), for the pods that a gang lacks to start (gang NAME;
+podgroup NAME is the same for a gang that a PodGroup declares), or for pods of a file that do not exist yet (--for). Every
 pod that moves has a certain new place on another node, which is free before it leaves. Never moved are pods that no
-controller makes anew, pods of DaemonSets and Jobs, members of gangs, pods with volumes, with a higher priority, of another
+controller would replace, pods of DaemonSets and Jobs, members of gangs, pods with volumes, with a higher priority, of another
 scheduler, or kept by a PodDisruptionBudget or an annotation of the descheduler or the cluster autoscaler.
 
 The plan is printed, and nothing is written. Exit code 1 says that there is none. With --execute the plan for pods that wait
 is then carried out, a pod at a time: its new place is taken by a pod that holds it, it is evicted through the Eviction API,
-and the pod that its controller makes anew gets the place. Meanwhile guards keep other pods off the nodes that the plan
+and the pod that its controller makes in its place gets the room. Meanwhile guards keep other pods off the nodes that the plan
 needs. When anything is not as planned, it stops; what was moved stays.`,
 		Example: `  kubectl berth defrag train-0 -n training
   kubectl berth defrag train-0 -n training --execute

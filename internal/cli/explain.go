@@ -42,7 +42,7 @@ holds; of one that is pending, what every node says to it and, for refusals, wha
 node. Of a pod that has a node also what other nodes would say now. Exit code 1 says that no node takes the pod, that its kubelet
 refused it, that no scheduler has looked at it, or that its gang is not complete or asks for what cannot be served.
 
-explain gang NAME asks the cluster about pods that start together; podgroup NAME is the same for those that a PodGroup declares.
+explain gang NAME asks the cluster about pods that start together; podgroup NAME is the same for a gang that a PodGroup declares.
 It plans the members that wait as the scheduler does: where each of them would sit now, how many fit, and what every node says
 to the first one that does not, with the others in their places. It looks neither at volumes and claims nor at what pods ask
 of each other's places. Exit code 1 says that too few fit, or that what is asked cannot be served.

@@ -26,7 +26,7 @@ func NewGangsCommand() *cobra.Command {
 		Long: `For each gang show what declares it, its state, how many of its pods have nodes and how many start together, how long the
 oldest of its pods has waited, and why. States: forming (fewer pods than start together), wrong (what is asked cannot be
 served), waiting (no pod has a node), partial (fewer have nodes than start together), whole, reduced (whole once, and fewer
-have nodes now), completed. explain gang NAME says more of one.`,
+have nodes now), completed. explain gang NAME says more about one.`,
 		Example: "  kubectl berth gangs -A\n  kubectl berth gangs -n training -o json",
 		Args:    usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {

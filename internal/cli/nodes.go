@@ -36,9 +36,9 @@ func NewNodesCommand() *cobra.Command {
 		Aliases: []string{"node"},
 		Short:   "Show what every NUMA node of a cluster has left, and which nodes Berth can promise for",
 		Long: `For each node of the cluster and each of its NUMA nodes show what pods can still have to themselves of CPUs, memory
-and devices, after everything that is bound: free/total. STATUS is Ready, or says what makes the node unusable or doubtful. Below the
-table stands what Reservations hold for pods to come, what a STATUS means, and what to do. Of a node that is named, its conditions
-stand there, too, and who has its CPUs; -o svg draws it with its pods in their berths.`,
+and devices, after everything that is bound: free/total. STATUS is Ready, or says what makes the node unusable or doubtful. The
+lines below the table say what Reservations hold for pods to come, what a STATUS means, and what to do. For a node that is named
+they also list its conditions, and who has its CPUs; -o svg draws it with its pods in their berths.`,
 		Example: `  kubectl berth nodes
   kubectl berth nodes -l pool=gpu --sort-by free
   kubectl berth node n1

@@ -52,7 +52,7 @@ follows the cluster until interrupted. With --snapshot it shows a file that bert
 		},
 	}
 	cmd.Flags().StringVar(&f.listen, "listen", defaultListen, "address and port to serve on; port 0 takes a free one")
-	cmd.Flags().StringArrayVar(&f.hosts, "host", nil, "a name by which browsers may call the page, beside localhost; may be repeated")
+	cmd.Flags().StringArrayVar(&f.hosts, "host", nil, "a name that browsers may call the page by, besides localhost; may be repeated")
 	cmd.Flags().StringVar(&f.auth, "auth", authNone, "who sees what: none shows what you may see to whoever uses this machine; cluster asks for a token, and the API server whose it is and what they may see")
 	_ = cmd.RegisterFlagCompletionFunc("auth", cobra.FixedCompletions([]string{authNone, authCluster}, cobra.ShellCompDirectiveNoFileComp))
 	live.register(cmd)

@@ -186,10 +186,10 @@ func (p *pki) read() error {
 		}
 		key, ok := pair.PrivateKey.(*ecdsa.PrivateKey)
 		if !ok {
-			return fmt.Errorf("%s: key is a %T: want an ECDSA key; remove %s to begin anew", p.path(name+".key"), pair.PrivateKey, p.dir)
+			return fmt.Errorf("%s: key is a %T: want an ECDSA key; remove %s to start again", p.path(name+".key"), pair.PrivateKey, p.dir)
 		}
 		if time.Now().After(pair.Leaf.NotAfter) {
-			return fmt.Errorf("%s has expired on %v: remove %s to begin anew", p.path(name+".crt"), pair.Leaf.NotAfter, p.dir)
+			return fmt.Errorf("%s has expired on %v: remove %s to start again", p.path(name+".crt"), pair.Leaf.NotAfter, p.dir)
 		}
 		*place = authorityOf(pair.Leaf, key)
 	}

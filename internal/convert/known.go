@@ -38,7 +38,7 @@ var plugins = map[string]string{
 	"nodeorder":              "",
 	"binpack":                "",
 	"conformance":            "preemption evicts by priority alone: give critical pods the PriorityClass system-cluster-critical",
-	"overcommit":             "groups are let in by what fits, so nothing is to be overcommitted",
+	"overcommit":             "groups are admitted by what fits, so there is nothing to overcommit",
 	"drf":                    useKueue + " (fair sharing)",
 	"proportion":             useKueue,
 	"capacity":               useKueue,
@@ -70,7 +70,7 @@ var plugins = map[string]string{
 var others = map[string]string{
 	"apiVersion": "", "kind": "", "metadata": "", "data": "",
 	"ca_cert": notScheduler, "server_cert": notScheduler, "server_key": notScheduler,
-	"resource_exporter_enable": "berth-agent reports what the exporter did, and more; nodes that only have the exporter get the guarantee amounts",
+	"resource_exporter_enable": "berth-agent reports what the exporter did, and more; nodes with only the exporter get the guarantee amounts",
 	"configurations":           "arguments of actions: kube-scheduler's own settings hold",
 	"metrics":                  "load of nodes is not looked at",
 	"plugins.eas_service":      notScheduler + ": it asks a service to make nodes",

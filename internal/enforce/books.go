@@ -230,7 +230,7 @@ func (b *Books) admit(c Container, mode Mode) (*entry, error) {
 // adopt makes an entry of a container that runs and of which nobody knows the decision. One on
 // reserved CPUs is shared; any other is taken for pinned, and stays where it is.
 func (b *Books) adopt(c Container) *entry {
-	e := &entry{Container: c, complaint: "has a sandbox of which the runtime says nothing, and so no decision that is known"}
+	e := &entry{Container: c, complaint: "has a sandbox that the runtime does not report, and so no known decision"}
 	if c.Now.CPUs.IsEmpty() || c.Now.CPUs.Intersects(&b.reserved) {
 		return e
 	}
@@ -277,7 +277,7 @@ func (b *Books) inTheWay(e *entry) string {
 	return ""
 }
 
-const lostText = "the runtime does not tell of it, though it has processes"
+const lostText = "the runtime does not list it, though it has processes"
 
 // bury forgets the containers of which the runtime did not tell and that have no processes any
 // more, and claims that have lapsed.

@@ -553,7 +553,7 @@ func TestContainersOfWhichTheRuntimeDoesNotTell(t *testing.T) {
 	if got := create(b, pinnedTo(t, "b", "5")); !strings.Contains(got, "held by a") {
 		t.Errorf("on a's CPU: %q", got)
 	}
-	if got := create(b, pinnedTo(t, "c", "7")); !strings.Contains(got, "shared by s, and the runtime does not tell of it") {
+	if got := create(b, pinnedTo(t, "c", "7")); !strings.Contains(got, "shared by s, and the runtime does not list it") {
 		t.Errorf("on a CPU of s: %q", got)
 	}
 	delete(alive, "s")

@@ -128,7 +128,7 @@ func (e *entry) lacking() string {
 	for i := range e.devices {
 		d := &e.devices[i]
 		if given := e.Given[wire.DevicesVariable(d.Resource)]; given != strings.Join(d.IDs, ",") {
-			return fmt.Sprintf("has %q of %s, decided were %s: it is to be started again", given, d.Resource, strings.Join(d.IDs, ","))
+			return fmt.Sprintf("has %q of %s, decided were %s: it has to be started again", given, d.Resource, strings.Join(d.IDs, ","))
 		}
 	}
 	return ""

@@ -90,7 +90,7 @@ func (n Tally) Row(t *testing.T, document, name string) {
 		return
 	}
 	if !*rewrite {
-		t.Errorf("%s: the row %q: want %+v; go test -run '^%s$' -rewrite writes it anew", filepath.ToSlash(document), name, n, t.Name())
+		t.Errorf("%s: the row %q: want %+v; go test -run '^%s$' -rewrite writes it again", filepath.ToSlash(document), name, n, t.Name())
 		return
 	}
 	if err := os.WriteFile(document, []byte(now), 0o644); err != nil {

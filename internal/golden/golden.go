@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write golden files and stories anew, as they come out now")
+var rewrite = flag.Bool("rewrite", false, "write golden files and stories again, as they come out now")
 
 // File compares text with the file, or with -rewrite writes it there.
 func File(t *testing.T, path, text string) {
@@ -26,6 +26,6 @@ func File(t *testing.T, path, text string) {
 		t.Fatal(err)
 	}
 	if text != string(want) {
-		t.Errorf("%s differs; go test -run '^%s$' -rewrite writes it anew:\n--- got\n%s--- want\n%s", filepath.ToSlash(path), t.Name(), text, want)
+		t.Errorf("%s differs; go test -run '^%s$' -rewrite writes it again:\n--- got\n%s--- want\n%s", filepath.ToSlash(path), t.Name(), text, want)
 	}
 }

@@ -215,7 +215,7 @@ func refusedCause(at *field.Path, p *batch.LifecyclePolicy, events []batch.Event
 		case !slices.Contains(servedEvents, e):
 			wrong = append(wrong, notServed(at.Child("event"), string(e)+" is none of "+join(servedEvents)))
 		case p.Timeout != nil && !slices.Contains(lasting, e):
-			wrong = append(wrong, notServed(at.Child("timeout"), "of "+join(lasting)+" alone pods tell since when they are so"))
+			wrong = append(wrong, notServed(at.Child("timeout"), "of "+join(lasting)+"alone pods tell when they began to be so"))
 		case e == batch.PodPending && p.Timeout == nil:
 			wrong = append(wrong, field.Required(at.Child("timeout"), "how long a pod may be pending: each one is at first"))
 		}

@@ -70,7 +70,7 @@ func (n *Node) checkWorlds() error {
 // sameWorlds compares sets of states; the likeliest comes first in both.
 func sameWorlds(got, want *worlds) error {
 	if len(got.all) != len(want.all) || got.why != want.why {
-		return fmt.Errorf("%d cached, %d computed anew", len(got.all), len(want.all))
+		return fmt.Errorf("%d cached, %d computed from scratch", len(got.all), len(want.all))
 	}
 	for i := range got.all {
 		if err := got.all[i].state.Check(); err != nil {
@@ -78,7 +78,7 @@ func sameWorlds(got, want *worlds) error {
 		}
 		same := func(w world) bool { return w.state.Equal(got.all[i].state) }
 		if !slices.ContainsFunc(want.all, same) || i == 0 && !same(want.all[0]) {
-			return fmt.Errorf("state %d is cached, but not computed anew: %+v", i, got.all[i].state.Snapshot())
+			return fmt.Errorf("state %d is cached, but not computed from scratch: %+v", i, got.all[i].state.Snapshot())
 		}
 	}
 	return nil

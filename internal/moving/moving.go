@@ -209,7 +209,7 @@ func (r *runner) movable(ctx context.Context, m *Move) (*corev1.Pod, error) {
 	case pod.DeletionTimestamp != nil:
 		return nil, changed("it is being deleted")
 	case metav1.GetControllerOf(pod) == nil:
-		return nil, changed("no controller would make it anew")
+		return nil, changed("no controller would replace it")
 	}
 	return pod, nil
 }

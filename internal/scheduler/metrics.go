@@ -31,7 +31,7 @@ var (
 	}, []string{"alignment"})
 	promises = metrics.NewCounterVec(&metrics.CounterOpts{
 		Namespace: namespace, Subsystem: subsystem, Name: "promises_total", StabilityLevel: metrics.ALPHA,
-		Help: "Decisions by what the node's report said of them: kept, contended (another pod came between), mispredicted, refused. The last two are never anything but 0.",
+		Help: "Decisions by what the node's report said about them: kept, contended (another pod came between), mispredicted, refused. The last two are never anything but 0.",
 	}, []string{"outcome"})
 	reportsRefused = metrics.NewCounter(&metrics.CounterOpts{
 		Namespace: namespace, Subsystem: subsystem, Name: "reports_refused_total", StabilityLevel: metrics.ALPHA,
@@ -39,7 +39,7 @@ var (
 	})
 	searches = metrics.NewCounterVec(&metrics.CounterOpts{
 		Namespace: namespace, Subsystem: subsystem, Name: "searches_total", StabilityLevel: metrics.ALPHA,
-		Help: "Searches for the best node among those that Berth named to the other plugins, by how they ended: once (in the first few), further (in the next ones: other plugins refused all before), all (all nodes were looked at: they refused all that was named, or nothing took the pod).",
+		Help: "Searches for the best node among the nodes that Berth named to the other plugins, by how they ended: once (in the first few), further (in the next ones: other plugins refused all before), all (all nodes were looked at: they refused all that was named, or nothing took the pod).",
 	}, []string{"result"})
 	podsRefused = metrics.NewCounterVec(&metrics.CounterOpts{
 		Namespace: namespace, Subsystem: subsystem, Name: "pod_inputs_refused_total", StabilityLevel: metrics.ALPHA,

@@ -226,7 +226,7 @@ func TestMakeRoomRefuses(t *testing.T) {
 	}
 	c = playground(t)
 	r := makeRoomFor(t, c, gpus("3"), RoomOptions{})
-	if len(r.Moves) > 0 || r.Outcome != "no room" || len(r.Notes) == 0 || r.Staying["nothing would make it anew: no controller owns it"] != 34 {
+	if len(r.Moves) > 0 || r.Outcome != "no room" || len(r.Notes) == 0 || r.Staying["nothing would replace it: no controller owns it"] != 34 {
 		t.Errorf("where no pod has a controller: %+v", r)
 	}
 }

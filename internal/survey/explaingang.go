@@ -279,7 +279,7 @@ func (t *gangTrial) run(e *ExplainedGang) {
 	case p.Whole:
 		e.Verdict = fmt.Sprintf("the minimum fits now: %d, of %d", e.Fit, minimum)
 	case len(p.Waits) > 0:
-		e.Verdict = fmt.Sprintf("%d of %d pods fit now; nodes' next reports will tell of the others", e.Fit, minimum)
+		e.Verdict = fmt.Sprintf("%d of %d pods fit now; nodes' next reports will decide on the others", e.Fit, minimum)
 	case len(p.Tangled) > 0:
 		e.Verdict = fmt.Sprintf("%d of %d pods fit now; others would in some of the orders in which kubelets may admit those of one second", e.Fit, minimum)
 	case p.Lacking < 0:

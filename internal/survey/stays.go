@@ -113,7 +113,7 @@ func (m *mover) stays(pod *corev1.Pod, n *node) string {
 	case mirror || owner != nil && owner.Kind == "Node":
 		return "the kubelet itself runs it (static pod)"
 	case owner == nil:
-		return "nothing would make it anew: no controller owns it"
+		return "nothing would replace it: no controller owns it"
 	case owner.Kind == "DaemonSet":
 		return "its DaemonSet wants it on this node"
 	case priorityOf(pod) >= systemCritical:

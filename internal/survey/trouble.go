@@ -38,7 +38,7 @@ func adviceFor(reason, node string) string {
 	case nodestate.Silent:
 		return "look at the agent: " + agent
 	case nodestate.Malformed:
-		return "use one release of Berth throughout; kubectl delete nodetopology " + node + " makes its agent write it anew"
+		return "use one release of Berth throughout; kubectl delete nodetopology " + node + " makes its agent write it again"
 	case nodestate.OtherRelease:
 		return "kubectl delete nodetopology " + node + "; after an upgrade of Berth, kubectl delete nodetopologies --all (docs/operations.md)"
 	case nodestate.Unsupported:

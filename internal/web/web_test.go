@@ -590,7 +590,7 @@ func TestRoom(t *testing.T) {
 		return w.Code, w.Body.String()
 	}
 	status, body := plan(served(t, Options{Live: live()}))
-	for _, want := range []string{`"outcome":"found"`, `"name":"train-3"`, `"before":[{"node":"gpu-1"`, `"after":[`, "nothing would make it anew"} {
+	for _, want := range []string{`"outcome":"found"`, `"name":"train-3"`, `"before":[{"node":"gpu-1"`, `"after":[`, "nothing would replace it"} {
 		if status != 200 || !strings.Contains(body, want) {
 			t.Errorf("status %d: no %s in %.900s", status, want, body)
 		}
@@ -599,7 +599,7 @@ func TestRoom(t *testing.T) {
 	if status != 200 || !strings.Contains(body, `"outcome":"found"`) || !strings.Contains(body, hidden) {
 		t.Errorf("status %d: %.400s", status, body)
 	}
-	for _, secret := range []string{"train-3", "research", "nothing would make it anew"} {
+	for _, secret := range []string{"train-3", "research", "nothing would replace it"} {
 		if strings.Contains(body, secret) {
 			t.Errorf("it tells %s", secret)
 		}

@@ -173,7 +173,7 @@ func (n *Node) readState(dir string) error {
 		return err
 	}
 	if len(snap.Devices) > 0 {
-		n.note("the checkpoint says of free devices only that they exist, not where: name them with --device")
+		n.note("the checkpoint says only that free devices exist, not where they are: name them with --device")
 	}
 	n.count(&snap)
 	return nil

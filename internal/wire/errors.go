@@ -36,7 +36,7 @@ type OtherFormError struct {
 }
 
 func (e *OtherFormError) Error() string {
-	return "another release of berth-agent wrote its NodeTopology: delete that once, and it is written anew (" + e.Why + ")"
+	return "another release of berth-agent wrote its NodeTopology: delete that once, and the agent writes it again (" + e.Why + ")"
 }
 
 // NotReadyError says that a report may not be relied on: its agent says so, and why.

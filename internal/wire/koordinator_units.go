@@ -82,7 +82,7 @@ func wantUnits(name string, limits corev1.ResourceList) string {
 	case q.IsZero():
 		return ""
 	case slices.Contains(koordinatorParts, name):
-		return "koordinator.sh/gpu, of which 100 are a GPU, or the resource of the GPUs' own plugin: Berth gives whole devices"
+		return "koordinator.sh/gpu (100 are a GPU), or the resource of the GPUs' own plugin: Berth gives whole devices"
 	case DeviceUnits(name) > 1 && q.MilliValue()%(1000*koordinatorUnit) != 0:
 		return "a multiple of 100, which is one device: Berth gives whole devices"
 	}

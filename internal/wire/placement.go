@@ -363,7 +363,7 @@ func (r placementReader) read(in *placementJSON) (Placement, error) {
 	case in.Version != placementVersion:
 		return p, r.at(r.root.Child("v"), in.Version, fmt.Sprint(placementVersion, ", the version that this release knows"))
 	case in.Sequence == 0:
-		return p, r.at(r.root.Child("seq"), in.Sequence, "a number from 1 on")
+		return p, r.at(r.root.Child("seq"), in.Sequence, "a number of at least 1")
 	case in.Report < 0:
 		return p, r.at(r.root.Child("report"), in.Report, "a number that is not negative")
 	case in.UID == "" || len(in.UID) > 128:

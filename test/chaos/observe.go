@@ -230,7 +230,7 @@ func (o *observer) refusal(w *watched) {
 		o.tally.refusedUnswept++
 		o.book.note(fmt.Sprintf("node %s refused pod %s after its restart, before it had cleared away what ended pods held", node, w.pod.Name))
 	case now.Sub(restarted) < afterRestart && o.returned[node].After(died):
-		w.excuse = "a pod came back of which the kubelet had let go"
+		w.excuse = "a pod came back that the kubelet had let go of"
 		o.tally.refusedReturned++
 	case o.contended(w, now):
 		o.tally.refusedContended++
@@ -547,7 +547,7 @@ func (o *observer) remember(node string, p *placement.PodAllocation, now time.Ti
 	if h != nil && hasCPUs(p) && o.forgotten(h) {
 		o.tally.readmitted++
 		o.returned[node] = now
-		o.book.note(fmt.Sprintf("node %s admitted pod %s anew, whose CPUs it had let go of before it was killed", node, p.UID))
+		o.book.note(fmt.Sprintf("node %s admitted pod %s again, whose CPUs it had let go of before it was killed", node, p.UID))
 		h = nil
 	}
 	if h == nil {

@@ -69,7 +69,7 @@ func parseOptions(args []string, stderr io.Writer) (options, error) {
 	f.IntVar(&o.warmUp, "warm-up", 500, "pods of a first pair of runs that are not counted; 0 for none")
 	f.BoolVar(&o.apart, "apart", false, "give the schedulers half of the processors, and all else the other half")
 	f.BoolVar(&o.first, "first", false, "give the schedulers precedence over all else, by niceness; for root")
-	f.BoolVar(&o.fresh, "fresh", false, "make control plane and nodes anew for every pair")
+	f.BoolVar(&o.fresh, "fresh", false, "make a new control plane and new nodes for every pair")
 	filterRuns := f.String("filter-runs", "3", "runs of either scheduler that measure the cycles of single pods, for each number of nodes; 0 for none")
 	f.IntVar(&o.filterPods, "filter-pods", 80, "pods of either sort in such a run")
 	f.StringVar(&o.agents, "agents", agentsAlways, "always: agents report under both schedulers, so that only these differ; berth: under Berth alone")

@@ -24,7 +24,7 @@ const (
 	Refused Fate = "refused by name"
 	// Idle: it has nothing to do with what is asked for, and has no effect with its owners either;
 	// Field.Why says why.
-	Idle Fate = "says nothing of a place"
+	Idle Fate = "has no effect on the place"
 )
 
 // Kind is a kind of a neighbour that Berth serves.

@@ -166,7 +166,7 @@ var (
 		{Path: "spec.owners[].object.fieldPath", Fate: Refused, Sample: `"spec"`},
 		{Path: "spec.owners[].object.resourceVersion", Fate: Refused, Sample: `"7"`},
 		{Path: "spec.owners[].controller", Fate: Read, Sample: `{"namespace":"n","name":"c"}`, Base: controlled},
-		{Path: "spec.owners[].controller.blockOwnerDeletion", Fate: Idle, Sample: `true`, Base: controlled, Why: "it says nothing of who a pod is: Koordinator does not compare it either"},
+		{Path: "spec.owners[].controller.blockOwnerDeletion", Fate: Idle, Sample: `true`, Base: controlled, Why: "it says nothing about who a pod is: Koordinator does not compare it either"},
 		{Path: "spec.allocateOnce", Fate: Read, Sample: `false`},
 		{Path: "spec.allocatePolicy", Fate: Read, Sample: `"Restricted"`},
 		{Path: "spec.ttl", Fate: Read, Sample: `"1h0m0s"`},

@@ -7,7 +7,7 @@ import (
 
 // Table is the table of docs/dialects.md.
 func Table() string {
-	out := "| kind | read | an event names it | refused by name | says nothing of a place |\n|---|---|---|---|---|\n"
+	out := "| kind | read | an event names it | refused by name | has no effect on the place |\n|---|---|---|---|---|\n"
 	kinds := slices.SortedFunc(slices.Values(Kinds), func(a, b Kind) int { return strings.Compare(a.Name, b.Name) })
 	for i := range kinds {
 		out += "| " + kinds[i].Name

@@ -232,7 +232,7 @@ func notReady(of *unstructured.Unstructured) (reason, message string) {
 			return fmt.Sprint(c["reason"]), fmt.Sprint(c["message"])
 		}
 	}
-	return "Silent", "it says nothing of Ready"
+	return "Silent", "it says nothing about Ready"
 }
 
 // judgeQuota says when the tenant's pods keep more CPUs from others than its quota. The caller
@@ -391,7 +391,7 @@ func inReports(reports []unstructured.Unstructured, marks []string) (where []str
 		text, _ := json.Marshal(reports[i].Object)
 		for _, m := range marks {
 			if strings.Contains(string(text), m) {
-				where = append(where, "the report of "+reports[i].GetName()+" tells of "+m)
+				where = append(where, "the report of "+reports[i].GetName()+" lists "+m)
 				break
 			}
 		}

@@ -234,7 +234,7 @@ func (r *ride) judge(before, after map[string]report, ended error) {
 		add("%d pods were refused by their kubelets", n)
 	}
 	if n, excused := r.Report.Mispredicted, r.Report.Contended; n > excused {
-		add("%d pods got something else than was promised, and the schedulers say of %d that it was nobody's mistake", n, excused)
+		add("%d pods got something other than was promised, and the schedulers say that it was nobody's mistake for %d of them", n, excused)
 	}
 	for _, s := range r.Stages {
 		if s.Running < leastRunning {

@@ -319,7 +319,7 @@ func (j *Job) compare(job *batch.Job, pods []corev1.Pod) (wrong, missing string)
 	case final && alive > 0:
 		return "", fmt.Sprintf("%s with %d pods", described, alive)
 	case j.End == batch.Running && (bound != j.Bound || int(s.Running) != j.Bound):
-		return "", fmt.Sprintf("%s with %d pods, of which %d run", described, bound, s.Running)
+		return "", fmt.Sprintf("%s with %d pods; %d of them run", described, bound, s.Running)
 	}
 	return "", ""
 }

@@ -19,7 +19,7 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Sequence",type=integer,JSONPath=`.status.sequence`,priority=1
 // +kubebuilder:printcolumn:name="Observed",type=date,JSONPath=`.status.observedTime`
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.sequence) || (has(self.status) && has(self.status.sequence) && self.status.sequence >= oldSelf.status.sequence)",message="status.sequence never goes back: delete the object to start anew"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.sequence) || (has(self.status) && has(self.status.sequence) && self.status.sequence >= oldSelf.status.sequence)",message="status.sequence never goes back: delete the object to start again"
 // +kubebuilder:validation:XValidation:rule="!has(self.status) || !has(self.status.sequence) || (has(oldSelf.status) && has(oldSelf.status.sequence) ? self.status.sequence - oldSelf.status.sequence <= 1048576 : self.status.sequence <= 1099511627776)",message="status.sequence grows by at most 2^20 at a time, and begins at 2^40 or less: the numbers must not run out"
 type NodeTopology struct {
 	metav1.TypeMeta   `json:",inline"`

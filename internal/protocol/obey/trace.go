@@ -86,7 +86,7 @@ func (m Moment) more() string {
 	case RemoveContainer:
 		return fmt.Sprintf("removes what has ended of %v", p)
 	case ProcessesEnd:
-		return fmt.Sprintf("the processes of %v of which nobody told have ended", p)
+		return fmt.Sprintf("the processes of %v that nobody reported have ended", p)
 	case AgentStarts:
 		if m.before.old != 0 {
 			return "is connected again"

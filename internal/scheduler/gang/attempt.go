@@ -618,7 +618,7 @@ func (gs *Groups) BoundFor(uid types.UID) wire.BoundFor {
 
 // Why a member no longer waits for its wave.
 var (
-	errWaveOver = errors.New("a member of the gang that was to come before it on its node has failed, or the plan was dropped")
+	errWaveOver = errors.New("a member of the gang that had to come before it on its node has failed, or the plan was dropped")
 	errWaveLate = errors.New("the node did not report in time the members of the gang that come before it")
 )
 

@@ -70,7 +70,7 @@ func (gs *Groups) letIn(spec wire.Gang) {
 	defer cancel()
 	closed, err := gs.writeVacant(ctx, &spec)
 	if err != nil && !isGone(err) {
-		gs.Logger.Info("Group without pods cannot be let in, will try again", "gang", spec.Key, "err", err)
+		gs.Logger.Info("Group without pods cannot be admitted, will try again", "gang", spec.Key, "err", err)
 		return
 	}
 	if closed {

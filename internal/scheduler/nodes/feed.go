@@ -132,7 +132,7 @@ func (f *Feed) podSeen(pod *corev1.Pod, initial bool) {
 	f.resolve(pod, pod.Spec.NodeName)
 	n := f.Table.ofPod(pod.Spec.NodeName)
 	if n == nil {
-		f.Logger.V(2).Info("Pod names a node that nothing else tells of", "pod", klog.KObj(pod), "node", pod.Spec.NodeName)
+		f.Logger.V(2).Info("Pod names a node that nothing else mentions", "pod", klog.KObj(pod), "node", pod.Spec.NodeName)
 		return
 	}
 	if n.account.Glance(string(pod.UID), wire.Ending(pod), wire.Mortal(pod)) {

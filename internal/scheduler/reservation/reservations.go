@@ -357,7 +357,7 @@ func (rs *Reservations) lost(uid types.UID) {
 	if it.lostAt = (time.Time{}); rs.HasNode(it.node) {
 		return
 	}
-	rs.end(it, koordinator.ReservationFailed, nodeGone, "node "+it.node+" is no more")
+	rs.end(it, koordinator.ReservationFailed, nodeGone, "node "+it.node+" is gone")
 	rs.sync(it)
 	rs.dirty.Add(uid)
 }

@@ -17,7 +17,7 @@ import (
 )
 
 // errElsewhere says that a Reservation needs no place any more: it has one, or is over.
-var errElsewhere = errors.New("the Reservation is not to be placed any more")
+var errElsewhere = errors.New("the Reservation should not be placed any more")
 
 // Place holds a place for the Reservation that the pod stands for, and writes it into the object.
 // The account has the pod reserved. decision is nil where a kubelet decides. On an error nothing is
