@@ -195,7 +195,7 @@ func (r *Runner) watch(ctx context.Context) error {
 	}
 	handler, err := factory.Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(obj any) { send(obj, false) },
-		UpdateFunc: func(_, obj any) { send(obj, false) },
+		UpdateFunc: func(_, obj any) { send(obj, false) }, // no two pods have one name
 		DeleteFunc: func(obj any) { send(obj, true) },
 	})
 	if err != nil {

@@ -29,6 +29,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/test/obeyed"
+	"github.com/berth-dev/berth/test/trial"
 )
 
 // watched is what is known of a pod.
@@ -107,7 +108,7 @@ func newObserver(c *cluster, b *book) *observer {
 // start watches until ctx ends.
 func (o *observer) start(ctx context.Context) error {
 	factory := informers.NewSharedInformerFactory(o.cluster.client, 0)
-	pods, err := factory.Core().V1().Pods().Informer().AddEventHandler(handlers(o.seePod))
+	pods, err := factory.Core().V1().Pods().Informer().AddEventHandler(trial.Handler(o.seePod, o.podGone))
 	if err != nil {
 		return err
 	}
@@ -116,7 +117,7 @@ func (o *observer) start(ctx context.Context) error {
 		return err
 	}
 	dynamics := dynamicinformer.NewDynamicSharedInformerFactory(dyn, 0)
-	reports, err := dynamics.ForResource(v1alpha1.NodeTopologies).Informer().AddEventHandler(handlers(o.seeReport))
+	reports, err := dynamics.ForResource(v1alpha1.NodeTopologies).Informer().AddEventHandler(trial.Handler(o.seeReport, func(*unstructured.Unstructured) {}))
 	if err != nil {
 		return err
 	}
@@ -136,22 +137,12 @@ func (o *observer) start(ctx context.Context) error {
 	return nil
 }
 
-// handlers calls see with every version of an object.
-func handlers[T any](see func(obj T, gone bool)) cache.ResourceEventHandlerFuncs {
-	call := func(obj any, gone bool) {
-		if last, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-			obj = last.Obj
-		}
-		if typed, ok := obj.(T); ok {
-			see(typed, gone)
-		}
-	}
-	return cache.ResourceEventHandlerFuncs{
-		AddFunc: func(obj any) { call(obj, false) }, UpdateFunc: func(_, obj any) { call(obj, false) }, DeleteFunc: func(obj any) { call(obj, true) },
-	}
-}
+func (o *observer) seePod(pod *corev1.Pod) { o.podTold(pod, false) }
 
-func (o *observer) seePod(pod *corev1.Pod, gone bool) {
+func (o *observer) podGone(pod *corev1.Pod) { o.podTold(pod, true) }
+
+// podTold takes in what the API says of a pod, or that it was the last.
+func (o *observer) podTold(pod *corev1.Pod, gone bool) {
 	asked := time.Now()
 	o.lookFor(pod)
 	o.mu.Lock()
@@ -345,7 +336,7 @@ func blocks(all []placement.MemoryBlock) string {
 }
 
 // seeReport checks a NodeTopology by the code of `berth check`, and its sequence.
-func (o *observer) seeReport(u *unstructured.Unstructured, gone bool) {
+func (o *observer) seeReport(u *unstructured.Unstructured) {
 	nt := &v1alpha1.NodeTopology{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, nt); err != nil {
 		o.book.violate("NodeTopology "+u.GetName()+": "+err.Error(), u.GetName())
@@ -365,7 +356,7 @@ func (o *observer) seeReport(u *unstructured.Unstructured, gone bool) {
 	o.tally.reports++
 	last := o.reports[nt.Name]
 	o.reports[nt.Name] = nt
-	if last != nil && !gone && last.UID == nt.UID && nt.Status.Sequence < last.Status.Sequence {
+	if last != nil && last.UID == nt.UID && nt.Status.Sequence < last.Status.Sequence {
 		o.book.violate(fmt.Sprintf("NodeTopology %s: sequence went from %d back to %d", nt.Name, last.Status.Sequence, nt.Status.Sequence), nt.Name, u.Object)
 	}
 	switch {

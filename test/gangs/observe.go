@@ -16,6 +16,7 @@ import (
 	volcano "github.com/berth-dev/berth/api/scheduling/volcano/v1beta1"
 	"github.com/berth-dev/berth/internal/demo"
 	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/test/trial"
 	"github.com/berth-dev/berth/topology"
 )
 
@@ -103,17 +104,7 @@ func newObserver(out io.Writer, differs func(*corev1.Pod) (topology.CPUSet, stri
 // start watches until ctx ends.
 func (o *observer) start(ctx context.Context, c *demo.Cluster) error {
 	factory := informers.NewSharedInformerFactoryWithOptions(c.Client, 0, informers.WithNamespace(namespace))
-	handle, err := factory.Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: func(obj any) { o.see(obj.(*corev1.Pod)) }, UpdateFunc: func(_, obj any) { o.see(obj.(*corev1.Pod)) },
-		DeleteFunc: func(obj any) {
-			if last, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-				obj = last.Obj
-			}
-			if pod, ok := obj.(*corev1.Pod); ok {
-				o.gone(pod)
-			}
-		},
-	})
+	handle, err := factory.Core().V1().Pods().Informer().AddEventHandler(trial.Handler(o.see, o.gone))
 	if err != nil {
 		return err
 	}

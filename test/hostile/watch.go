@@ -25,6 +25,7 @@ import (
 	"github.com/berth-dev/berth/placement/joint"
 	"github.com/berth-dev/berth/test/obeyed"
 	"github.com/berth-dev/berth/test/tenant"
+	"github.com/berth-dev/berth/test/trial"
 	"github.com/berth-dev/berth/topology"
 )
 
@@ -96,11 +97,11 @@ func newWatcher(out io.Writer) (*watcher, error) {
 func (w *watcher) start(ctx context.Context, c *cluster) error {
 	pods := informers.NewSharedInformerFactory(c.Client, 0)
 	nodes := dynamicinformer.NewDynamicSharedInformerFactory(c.objects, 0)
-	for informer, do := range map[cache.SharedIndexInformer]struct{ see, gone func(any) }{
-		pods.Core().V1().Pods().Informer():                    {func(o any) { w.see(o.(*corev1.Pod)) }, func(o any) { w.gone(o.(*corev1.Pod)) }},
-		nodes.ForResource(v1alpha1.NodeTopologies).Informer(): {func(o any) { w.report(o.(*unstructured.Unstructured)) }, func(any) {}},
+	for informer, handler := range map[cache.SharedIndexInformer]cache.ResourceEventHandler{
+		pods.Core().V1().Pods().Informer():                    trial.Handler(w.see, w.gone),
+		nodes.ForResource(v1alpha1.NodeTopologies).Informer(): trial.Handler(w.report, func(*unstructured.Unstructured) {}),
 	} {
-		if _, err := informer.AddEventHandler(handler(do.see, do.gone)); err != nil {
+		if _, err := informer.AddEventHandler(handler); err != nil {
 			return err
 		}
 	}
@@ -109,26 +110,6 @@ func (w *watcher) start(ctx context.Context, c *cluster) error {
 	pods.WaitForCacheSync(ctx.Done())
 	nodes.WaitForCacheSync(ctx.Done())
 	return ctx.Err()
-}
-
-// handler tells of objects by UID: after a break, a list may tell of one that was deleted and of
-// the next of its name as of one that has changed.
-func handler(see, gone func(any)) cache.ResourceEventHandler {
-	return cache.ResourceEventHandlerFuncs{
-		AddFunc: see,
-		UpdateFunc: func(was, is any) {
-			if was.(metav1.Object).GetUID() != is.(metav1.Object).GetUID() {
-				gone(was)
-			}
-			see(is)
-		},
-		DeleteFunc: func(o any) {
-			if last, ok := o.(cache.DeletedFinalStateUnknown); ok {
-				o = last.Obj
-			}
-			gone(o)
-		},
-	}
 }
 
 // tell notes harm. The caller holds mu.

@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/berth-dev/berth/test/tenant"
+	"github.com/berth-dev/berth/test/trial"
 )
 
 // TestEveryPodGoes: a pod goes when it is deleted, when a list does not have it any more, and when
@@ -36,7 +37,7 @@ func TestEveryPodGoes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		h := handler(func(o any) { w.see(o.(*corev1.Pod)) }, func(o any) { w.gone(o.(*corev1.Pod)) })
+		h := trial.Handler(w.see, w.gone)
 		h.OnAdd(first, false)
 		if c.leaves {
 			w.leave("first")

@@ -11,11 +11,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/informers"
-	"k8s.io/client-go/tools/cache"
 
 	"github.com/berth-dev/berth/internal/hollow"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/test/obeyed"
+	"github.com/berth-dev/berth/test/trial"
 	"github.com/berth-dev/berth/topology"
 )
 
@@ -75,24 +75,17 @@ func (o *Observer) Observe(ctx context.Context, f func() error) error {
 // follow notes what the API says of pods.
 func (o *Observer) follow(ctx context.Context) {
 	factory := informers.NewSharedInformerFactoryWithOptions(o.Client, 0, informers.WithNamespace(Namespace))
-	see := func(obj any) {
+	see := func(pod *corev1.Pod) {
 		o.Lock()
 		defer o.Unlock()
-		o.note(obj.(*corev1.Pod))
+		o.note(pod)
 	}
-	_, _ = factory.Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{ // it has not been stopped
-		AddFunc: see, UpdateFunc: func(_, obj any) { see(obj) },
-		DeleteFunc: func(obj any) {
-			if last, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-				obj = last.Obj
-			}
-			if pod, ok := obj.(*corev1.Pod); ok {
-				o.Lock()
-				defer o.Unlock()
-				delete(o.Pods, pod.Name)
-			}
-		},
-	})
+	gone := func(pod *corev1.Pod) {
+		o.Lock()
+		defer o.Unlock()
+		delete(o.Pods, pod.Name)
+	}
+	_, _ = factory.Core().V1().Pods().Informer().AddEventHandler(trial.Handler(see, gone)) // it has not been stopped
 	factory.Start(ctx.Done())
 	factory.WaitForCacheSync(ctx.Done())
 }

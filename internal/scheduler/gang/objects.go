@@ -115,13 +115,24 @@ func (o *APIObjects) Want(s wire.GangSource) {
 	_, informer := cache.NewInformerWithOptions(cache.InformerOptions{
 		ListerWatcher: cache.NewListWatchFromClient(c, "podgroups", metav1.NamespaceAll, fields.Everything()),
 		ObjectType:    sources[s].make(),
-		Handler: cache.ResourceEventHandlerFuncs{
-			AddFunc:    func(obj any) { o.seen(s, obj) },
-			UpdateFunc: func(_, obj any) { o.seen(s, obj) },
-			DeleteFunc: func(obj any) { o.gone(s, obj) },
-		},
+		Handler:       o.handler(s),
 	})
 	go informer.RunWithContext(klog.NewContext(o.ctx, o.groups.Logger))
+}
+
+// handler takes in what is told of the groups of a source. A list that comes after a break may tell
+// of one that was deleted and created again under its name as of one that has changed.
+func (o *APIObjects) handler(s wire.GangSource) cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc: func(obj any) { o.seen(s, obj) },
+		UpdateFunc: func(was, is any) {
+			if was.(metav1.Object).GetUID() != is.(metav1.Object).GetUID() {
+				o.gone(s, was)
+			}
+			o.seen(s, is)
+		},
+		DeleteFunc: func(obj any) { o.gone(s, obj) },
+	}
 }
 
 func (o *APIObjects) seen(s wire.GangSource, obj any) {

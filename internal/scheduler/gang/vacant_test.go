@@ -7,8 +7,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
+	volcano "github.com/berth-dev/berth/api/scheduling/volcano/v1beta1"
 	"github.com/berth-dev/berth/internal/wire"
 )
 
@@ -116,4 +119,36 @@ func TestAGroupWithoutPodsThatIsGoneIsForgotten(t *testing.T) {
 			t.Error("it is remembered")
 		}
 	})
+}
+
+// TestAnObjectInThePlaceOfAnother: a list after a break tells of it as of a change. It counts
+// whatever its version is: the API server's data may have been restored in between.
+func TestAnObjectInThePlaceOfAnother(t *testing.T) {
+	object := func(uid types.UID, version string, minimum int32) *volcano.PodGroup {
+		g := &volcano.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a", UID: uid, ResourceVersion: version}}
+		g.Spec.MinMember = minimum
+		return g
+	}
+	was := object("1", "9", 2)
+	for name, c := range map[string]struct {
+		is   *volcano.PodGroup
+		want int
+	}{
+		"older":   {object("1", "5", 3), 2},
+		"newer":   {object("1", "10", 3), 3},
+		"another": {object("2", "5", 3), 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, 1, func(w *world) {
+				key := wire.GangKey{Source: wire.GangOfVolcano, Namespace: "default", Name: "a"}
+				g := w.groups.named(key)
+				h := (&APIObjects{groups: w.groups}).handler(wire.GangOfVolcano)
+				h.OnAdd(was, true)
+				h.OnUpdate(was, c.is)
+				if g.wrong != nil || g.spec.Minimum != c.want || g.spec.UID != c.is.UID {
+					t.Errorf("%v, %d of %s are wanted: want %d of %s", g.wrong, g.spec.Minimum, g.spec.UID, c.want, c.is.UID)
+				}
+			})
+		})
+	}
 }
