@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -65,14 +64,8 @@ where 4 GPUs and 60 CPUs belong together, 2 free GPUs want 30 free CPUs. Below s
 
 // fragSum is one resource of the whole cluster.
 type fragSum struct {
-	free, total, stranded uint64
-	reasons               map[string]fragReason
-}
-
-// fragReason is how much is stranded for one reason, and on how many NUMA nodes.
-type fragReason struct {
-	stranded uint64
-	numa     int
+	free, total uint64
+	survey.StrandedSum
 }
 
 // fragTable prints the sums, then the NUMA nodes.
@@ -83,9 +76,9 @@ func fragTable(w io.Writer, nodes []survey.Node, all []survey.Stranded, limit in
 		f := sums[r]
 		share := "-"
 		if f.free > 0 {
-			share = strconv.FormatUint(100*f.stranded/f.free, 10) + "%"
+			share = strconv.FormatUint(100*f.Stranded/f.free, 10) + "%"
 		}
-		rows = append(rows, []string{r, survey.AmountText(r, f.total), survey.AmountText(r, f.free), survey.AmountText(r, f.stranded), share, dash(f.why(r))})
+		rows = append(rows, []string{r, survey.AmountText(r, f.total), survey.AmountText(r, f.free), survey.AmountText(r, f.Stranded), share, dash(f.why())})
 	}
 	if err := columns(w, "RESOURCE | TOTAL | FREE | STRANDED | OF FREE | BECAUSE", rows); err != nil || len(all) == 0 || limit == 0 {
 		return err
@@ -113,7 +106,7 @@ func fragSums(nodes []survey.Node, all []survey.Stranded) map[string]*fragSum {
 	sums := map[string]*fragSum{}
 	of := func(resource string) *fragSum {
 		if sums[resource] == nil {
-			sums[resource] = &fragSum{reasons: map[string]fragReason{}}
+			sums[resource] = &fragSum{}
 		}
 		return sums[resource]
 	}
@@ -132,22 +125,17 @@ func fragSums(nodes []survey.Node, all []survey.Stranded) map[string]*fragSum {
 			}
 		}
 	}
-	for i := range all {
-		f := of(all[i].Resource)
-		f.stranded += all[i].Stranded
-		why := f.reasons[all[i].Reason]
-		f.reasons[all[i].Reason] = fragReason{why.stranded + all[i].Stranded, why.numa + 1}
+	for _, sum := range survey.SumStranded(all) {
+		of(sum.Resource).StrandedSum = sum
 	}
 	return sums
 }
 
 // why are the reasons, the one that strands most first; "" where nothing is.
-func (f *fragSum) why(resource string) string {
-	names := slices.Sorted(maps.Keys(f.reasons))
-	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(f.reasons[b].stranded, f.reasons[a].stranded) })
-	for i, name := range names {
-		r := f.reasons[name]
-		names[i] = fmt.Sprintf("%s: %s on %d", name, survey.AmountText(resource, r.stranded), r.numa)
+func (f *fragSum) why() string {
+	texts := make([]string, 0, len(f.Reasons))
+	for _, r := range f.Reasons {
+		texts = append(texts, fmt.Sprintf("%s: %s on %d", r.Reason, survey.AmountText(f.Resource, r.Stranded), r.Count))
 	}
-	return strings.Join(names, ", ")
+	return strings.Join(texts, ", ")
 }

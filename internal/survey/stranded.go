@@ -50,6 +50,53 @@ func (s *Survey) Stranded() []Stranded {
 	return out
 }
 
+// StrandedSum is what is stranded of a resource on all NUMA nodes together.
+type StrandedSum struct {
+	Resource string `json:"resource"`
+	Stranded uint64 `json:"stranded"`
+	// Reasons are all there are, each once, the one that strands most first.
+	Reasons []StrandedReason `json:"reasons"`
+	// Count is on how many NUMA nodes something of it is stranded.
+	Count int `json:"count"`
+}
+
+// StrandedReason is how much is stranded for one reason, on how many NUMA nodes.
+type StrandedReason struct {
+	Reason   string `json:"reason"`
+	Stranded uint64 `json:"stranded"`
+	Count    int    `json:"count"`
+}
+
+// SumStranded adds up what Survey.Stranded returned, by resource.
+func SumStranded(all []Stranded) (sums []StrandedSum) {
+	for i := range all {
+		one := &all[i]
+		at := slices.IndexFunc(sums, func(s StrandedSum) bool { return s.Resource == one.Resource })
+		if at < 0 {
+			at = len(sums)
+			sums = append(sums, StrandedSum{Resource: one.Resource})
+		}
+		sums[at].add(one)
+	}
+	for i := range sums {
+		slices.SortFunc(sums[i].Reasons, func(a, b StrandedReason) int {
+			return cmp.Or(cmp.Compare(b.Stranded, a.Stranded), cmp.Compare(a.Reason, b.Reason))
+		})
+	}
+	return sums
+}
+
+func (s *StrandedSum) add(one *Stranded) {
+	s.Stranded, s.Count = s.Stranded+one.Stranded, s.Count+1
+	at := slices.IndexFunc(s.Reasons, func(r StrandedReason) bool { return r.Reason == one.Reason })
+	if at < 0 {
+		at = len(s.Reasons)
+		s.Reasons = append(s.Reasons, StrandedReason{Reason: one.Reason})
+	}
+	s.Reasons[at].Stranded += one.Stranded
+	s.Reasons[at].Count++
+}
+
 // strandedOn is what is stranded on one NUMA node.
 func strandedOn(n *Node, m *NUMANode, object *corev1.Node) (out []Stranded) {
 	for _, p := range m.Parts() {
