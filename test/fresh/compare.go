@@ -1,0 +1,120 @@
+package main
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Names differ from run to run: of pods and of their ReplicaSets, and, as equally good nodes are
+// chosen among at random, of nodes and NUMA nodes. The rest is compared word by word.
+var (
+	// suffix ends a name that the API server or a controller made: its letters are neither vowels
+	// nor 0, 1 and 3 (k8s.io/apimachinery/pkg/util/rand).
+	suffix = regexp.MustCompile(`(\b[a-z][a-z0-9]*(?:-[a-z]+)*?)(?:-[bcdfghjklmnpqrstvwxz2456789]{5,10})+\b`)
+	// header is the first line of a table, cell a title in it.
+	header = regexp.MustCompile(`^[A-Z][A-Z/ ]+$`)
+	cell   = regexp.MustCompile(`\S+(?: \S+)*`)
+)
+
+// places are the columns of tables that say where a pod is, or would be.
+var places = []string{"NODE", "NUMA", "CPUS", "FROM", "TO"}
+
+// Differ says in which line an output is not what a document says; "" where it is. A line `...`
+// stands for any lines, none included. Blanks between words do not count, nor which of the nodes
+// stands where.
+func Differ(want, got, nodes []string) string {
+	w, g := normal(want, nodes), normal(got, nodes)
+	for i, skip := 0, false; ; i++ {
+		switch {
+		case i == len(w) && (len(g) == 0 || skip):
+			return ""
+		case i == len(w):
+			return fmt.Sprintf("after what the document shows comes %q", g[0])
+		case w[i] == "...":
+			skip = true
+			continue
+		}
+		at := 0
+		if skip {
+			at = slices.Index(g, w[i])
+		}
+		if len(g) == 0 || at < 0 || g[at] != w[i] {
+			have := "nothing"
+			if len(g) > 0 {
+				have = fmt.Sprintf("%q", g[0])
+			}
+			if skip {
+				have = "nowhere after what stands above"
+			}
+			return fmt.Sprintf("the document has %q, and the output %s", w[i], have)
+		}
+		g, skip = g[at+1:], false
+	}
+}
+
+// normal returns lines without what differs from run to run. Lines that are empty are left out.
+func normal(lines, nodes []string) (out []string) {
+	var columns []column
+	for _, line := range lines {
+		line = strings.TrimRight(line, " \t\r")
+		switch {
+		case line == "":
+			columns = nil
+			continue
+		case header.MatchString(strings.TrimSpace(line)):
+			columns = columnsOf(line)
+		case columns != nil:
+			line = withoutPlaces(line, columns)
+		}
+		line = suffix.ReplaceAllString(line, "$1-*")
+		words := strings.Fields(line)
+		for i, word := range words {
+			if slices.Contains(nodes, strings.Trim(word, "(),.:")) {
+				words[i] = "NODE"
+			}
+		}
+		out = append(out, strings.Join(words, " "))
+	}
+	return out
+}
+
+// column is one of a table: its title, and from where to where it goes; the last one goes to the
+// end of the line.
+type column struct {
+	title    string
+	from, to int
+}
+
+func columnsOf(line string) (out []column) {
+	titles := cell.FindAllStringIndex(line, -1)
+	for i, at := range titles {
+		c := column{title: line[at[0]:at[1]], from: at[0], to: -1}
+		if i+1 < len(titles) {
+			c.to = titles[i+1][0]
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+// withoutPlaces writes * for every place in a line of a table; - stays, which means none.
+func withoutPlaces(line string, columns []column) string {
+	var out []string
+	for _, c := range columns {
+		if c.from >= len(line) {
+			break
+		}
+		text := line[c.from:]
+		if c.to >= 0 && c.to <= len(line) {
+			text = line[c.from:c.to]
+		}
+		text = strings.TrimSpace(text)
+		if slices.Contains(places, c.title) && text != "-" && text != "" {
+			text = "*"
+		}
+		out = append(out, text)
+	}
+	return strings.Join(out, "  ")
+}
