@@ -43,6 +43,7 @@ deploy                    :
 
 internal/capture          :
 internal/clip             :
+internal/lscpu            : topology
 internal/machineview      : topology placement
 internal/kubeletstate     : internal/clip topology placement
 internal/protocol         :
@@ -72,7 +73,7 @@ internal/nodestate        : topology placement api/... internal/ledger internal/
 internal/survey           : topology placement api/... internal/stranded internal/amounts internal/apiclient internal/suppose internal/defrag internal/moving internal/machineview internal/sim internal/ledger internal/rank internal/plan internal/wire internal/nodestate
 internal/web              : internal/clip topology internal/machineview internal/manifest internal/survey internal/version internal/wire
 internal/manifest         : internal/amounts internal/strict internal/suggest internal/wire
-internal/whatif           : topology placement sysfs internal/machineview internal/amounts internal/capture internal/featuregates internal/kubeletconfig internal/kubeletstate internal/sim internal/suggest internal/survey internal/wire
+internal/whatif           : topology placement sysfs internal/lscpu internal/machineview internal/amounts internal/capture internal/featuregates internal/kubeletconfig internal/kubeletstate internal/sim internal/suggest internal/survey internal/wire
 internal/replay           : topology placement/... internal/cases internal/sim internal/wire
 
 internal/scheduler/wake   : placement internal/ledger
@@ -92,7 +93,7 @@ examples/licences/berth-scheduler: examples/licences scheduler
 internal/enforce          : topology placement placement/joint internal/wire
 internal/agent            : internal/clip internal/stranded topology placement sysfs internal/wire internal/enforce internal/offer internal/kubeletconfig internal/kubeletstate api/...
 internal/cli/table        :
-internal/cli              : topology/... internal/convert internal/defrag internal/moving placement sysfs api/... internal/capture internal/cli/table internal/kubeletconfig internal/machineview internal/manifest internal/strict internal/suggest internal/whatif internal/cases internal/replay internal/kubeletstate internal/ledger internal/nodestate internal/survey internal/sim internal/simulate/... internal/web internal/wire internal/version
+internal/cli              : topology/... internal/convert internal/defrag internal/moving placement sysfs api/... internal/capture internal/cli/table internal/kubeletconfig internal/lscpu internal/machineview internal/manifest internal/strict internal/suggest internal/whatif internal/cases internal/replay internal/kubeletstate internal/ledger internal/nodestate internal/survey internal/sim internal/simulate/... internal/web internal/wire internal/version
 internal/guarded          :
 internal/jobs             : internal/clip api/batch/... api/scheduling/volcano/... internal/guarded
 internal/child            :
@@ -112,7 +113,7 @@ build/...                 : ...
 `
 
 // pure packages know neither Kubernetes nor logging nor metrics: they can be embedded anywhere.
-const pure = "topology placement sysfs internal/amounts internal/stranded internal/suggest internal/ledger internal/rank internal/plan internal/suppose internal/defrag internal/sim internal/simulate internal/protocol internal/capture internal/child"
+const pure = "topology placement sysfs internal/amounts internal/stranded internal/suggest internal/ledger internal/rank internal/plan internal/suppose internal/defrag internal/sim internal/simulate internal/protocol internal/capture internal/lscpu internal/child"
 
 // strangers never import one another: each talks to the others through the API server alone.
 const strangers = "internal/scheduler internal/agent internal/jobs internal/web"

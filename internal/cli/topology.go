@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	koordinator "github.com/berth-dev/berth/api/scheduling/koordinator/v1alpha1"
+	"github.com/berth-dev/berth/internal/lscpu"
 	"github.com/berth-dev/berth/internal/machineview"
 	"github.com/berth-dev/berth/internal/strict"
 	"github.com/berth-dev/berth/internal/suggest"
@@ -41,7 +42,7 @@ func printDocument(w io.Writer, m *topology.Machine) error {
 
 // NewTopologyCommand returns the verb that shows a machine.
 func NewTopologyCommand() *cobra.Command {
-	var root, form, device string
+	var root, form, device, printed string
 	var names []string
 	for _, v := range views {
 		names = append(names, v.name)
@@ -51,17 +52,24 @@ func NewTopologyCommand() *cobra.Command {
 		Short: "Show the NUMA nodes, caches, cores, memory and devices of a machine",
 		Long: `Read a machine from /sys, from a capture of it: the folder that contains sys/, or an archive (.tar.gz, .tgz,
 .tar.bz2, .tar.xz) in which such a folder lies, or from a machine string. Of an archive with several machines,
-ARCHIVE:FOLDER names one.`,
+ARCHIVE:FOLDER names one.
+
+Where there is nothing but an output of lscpu, plain or JSON, --lscpu reads it, and prints the machine string unless --output
+says otherwise. lscpu knows no memory, distances and devices: add mem:SIZE, dist:LOCAL,REMOTE and dev: to that string.`,
 		Example: `  berth topology
+  ssh server lscpu | berth topology --lscpu -
   berth topology server.tgz -o tree
   berth topology 'package:2 numa:2 core:8 pu:2 mem:64Gi' -o svg > machine.svg`,
 		Args: usageArgs(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if printed != "" && !cmd.Flags().Changed("output") {
+				form = "string"
+			}
 			for _, v := range views {
 				if v.name != form {
 					continue
 				}
-				m, err := machineAt(cmd, root, args)
+				m, err := machineOf(cmd, root, printed, args)
 				if err == nil && device != "" {
 					m, err = withDevice(cmd.ErrOrStderr(), m, device)
 				}
@@ -75,6 +83,7 @@ ARCHIVE:FOLDER names one.`,
 	}
 	cmd.Flags().String(nodeFlag, "/", "machine string ('package:2 numa:2 core:8 pu:2 mem:64Gi'), or a capture: a folder with sys/ in it, or an archive of one")
 	cmd.Flags().StringVar(&root, "root", "/", "folder that contains sys/, or an archive of one")
+	cmd.Flags().StringVar(&printed, "lscpu", "", "file with what lscpu or lscpu -J printed; - is standard input")
 	cmd.Flags().StringVar(&device, "device", "", "file with a Device of scheduling.koordinator.sh: show its devices instead of the machine's own")
 	cmd.Flags().StringVarP(&form, "output", "o", names[0], strings.Join(names, "|"))
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
@@ -97,6 +106,25 @@ func withDevice(w io.Writer, m *topology.Machine, file string) (*topology.Machin
 		fmt.Fprintf(w, "%s: %s has no busID and is not shown\n", file, b)
 	}
 	return m, err
+}
+
+// machineOf reads the machine of an output of lscpu, or as machineAt does.
+func machineOf(cmd *cobra.Command, root, printed string, args []string) (*topology.Machine, error) {
+	if !cmd.Flags().Changed("lscpu") {
+		return machineAt(cmd, root, args)
+	}
+	if len(args) > 0 || cmd.Flags().Changed("root") || cmd.Flags().Changed(nodeFlag) {
+		return nil, Usagef("topology: want one machine: --lscpu, --root, --%s or an argument", nodeFlag)
+	}
+	text, err := readBounded(cmd, printed, lscpu.MaxText)
+	if err != nil {
+		return nil, err
+	}
+	m, err := lscpu.Read(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", printed, err)
+	}
+	return m, nil
 }
 
 // machineAt reads the machine that is named by --root, --node or an argument; without any it is

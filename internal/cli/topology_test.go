@@ -130,6 +130,34 @@ func TestTopologyRefuses(t *testing.T) {
 	}
 }
 
+// TestTopologyOfLscpu: an output of lscpu becomes a machine string, which another flag may ask to be
+// shown. Where a capture is wanted, such a file is known.
+func TestTopologyOfLscpu(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "lscpu.txt")
+	const text = "Architecture: x86_64\nCPU(s): 8\nOn-line CPU(s) list: 0-7\nThread(s) per core: 2\nCore(s) per socket: 2\nSocket(s): 2\nNUMA node0 CPU(s): 0,1,4,5\nNUMA node1 CPU(s): 2,3,6,7\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := topologyOf(t, "--lscpu", file); err != nil || out != "package:2 numa:1 core:2 pu:2\n" {
+		t.Errorf("%v: %q", err, out)
+	}
+	if out, err := topologyOf(t, "--lscpu", file, "-o", "tree"); err != nil || !strings.Contains(out, "2 NUMA nodes") {
+		t.Errorf("%v: %q", err, out)
+	}
+	if _, err := topologyOf(t, file); err == nil || !strings.Contains(err.Error(), "berth topology --lscpu "+file) {
+		t.Errorf("%v: want how to read it", err)
+	}
+	if code, _, stderr := run(t, "topology", "--lscpu", file, "--root", "/"); code != ExitUsage || !strings.Contains(stderr, "want one machine") {
+		t.Errorf("exit code %d, %s", code, stderr)
+	}
+	if err := os.WriteFile(file, []byte(strings.Replace(text, "core: 2", "core: two", 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := topologyOf(t, "--lscpu", file); err == nil || !strings.Contains(err.Error(), `lscpu.txt: lscpu: line 4: Thread(s) per core: "two": want a number`) {
+		t.Errorf("%v: want line, field and value", err)
+	}
+}
+
 // TestTopologyOfDevice: a Device of Koordinator, with a pcieID as older releases wrote it.
 func TestTopologyOfDevice(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "device.yaml")

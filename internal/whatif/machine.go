@@ -3,11 +3,13 @@ package whatif
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
 
 	"github.com/berth-dev/berth/internal/capture"
+	"github.com/berth-dev/berth/internal/lscpu"
 	"github.com/berth-dev/berth/internal/suggest"
 	"github.com/berth-dev/berth/sysfs"
 	"github.com/berth-dev/berth/topology"
@@ -45,7 +47,7 @@ func meant(text string, err error) error {
 func ReadCapture(path string) (*topology.Machine, error) {
 	c, err := capture.Open(path)
 	if err != nil {
-		return nil, err
+		return nil, meantLscpu(path, err)
 	}
 	defer c.Close()
 	m, err := sysfs.Read(c.FS)
@@ -53,6 +55,20 @@ func ReadCapture(path string) (*topology.Machine, error) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return m, nil
+}
+
+// meantLscpu says how to read a file with what lscpu printed, which is no capture.
+func meantLscpu(path string, err error) error {
+	f, openErr := os.Open(path)
+	if openErr != nil {
+		return err
+	}
+	defer f.Close()
+	text, readErr := io.ReadAll(io.LimitReader(f, lscpu.MaxText))
+	if readErr != nil || !lscpu.Prints(text) {
+		return err
+	}
+	return fmt.Errorf("%s: is what lscpu printed, and no capture: berth topology --lscpu %s makes a machine string of it", path, path)
 }
 
 // leastMemory is less than the memory of any NUMA node: an amount below it lacks its unit.

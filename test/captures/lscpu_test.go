@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	lscpumachine "github.com/berth-dev/berth/internal/lscpu"
 	"github.com/berth-dev/berth/topology"
 )
 
@@ -125,6 +126,75 @@ func TestLscpuAgrees(t *testing.T) {
 			compareSets(t, ours(m), printed.seen(t), hiddenByLscpu[name])
 		})
 	}
+}
+
+// TestLscpuMakesTheMachine: what package lscpu makes of an output alone is the machine that the
+// capture is of, or it says why not. The package guesses nothing about several kinds of machines.
+func TestLscpuMakesTheMachine(t *testing.T) {
+	refused := map[string]string{
+		"ppc64-POWER7": "Socket(s)", "sparc64": "Socket(s)", "ppc64-POWER7-64cpu": "NUMA node0 CPU(s)", "rv64-linux": "Thread(s) per core is missing",
+		"s390-kvm": "Socket(s) per book", "s390-lpar": "Socket(s) per book", "s390-lpar-drawer": "Socket(s) per book", "s390-nested-virt": "Socket(s) per book", "s390-zvm": "Socket(s) per book",
+		"x86_64-64cpu": "NUMA node0 CPU(s)", // one NUMA node spans two sockets
+	}
+	made := 0
+	for _, file := range glob(t, filepath.Join(repository, ".cache/debian/util-linux-*/tests/expected/lscpu/lscpu-*")) {
+		name := strings.TrimPrefix(filepath.Base(file), "lscpu-")
+		t.Run(name, func(t *testing.T) {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			head, _, _ := strings.Cut(string(text), "# The following is the parsable format")
+			m, err := lscpumachine.Read([]byte(head))
+			if want := refused[name]; want != "" {
+				if err == nil || !strings.Contains(err.Error(), want) {
+					t.Errorf("%v, %v: want an error about %s", m, err, want)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			made++
+			archive := filepath.Join(filepath.Dir(file), "../../ts/lscpu/dumps", name+".tar.gz")
+			if _, err := os.Stat(archive); err != nil {
+				t.Skip("no capture of it")
+			}
+			got, want := cpusOf(m), cpusOf(machine(t, archive))
+			for level := range want {
+				if got[level] != want[level] && (level != "L3s" || len(m.L3s) > 0) && hiddenByLscpu[name][level] == "" {
+					t.Errorf("%s: %s, and the capture has %s", level, got[level], want[level])
+				}
+			}
+		})
+	}
+	if made < 4 {
+		t.Errorf("%d machines made: want 4 at the least", made)
+	}
+}
+
+// cpusOf returns the CPUs of all objects of each level, lowest first.
+func cpusOf(m *topology.Machine) map[string]string {
+	levels := map[string][]string{}
+	add := func(level string, cpus *topology.CPUSet) { levels[level] = append(levels[level], cpus.String()) }
+	for i := range m.Packages {
+		add("package", &m.Packages[i].CPUs)
+	}
+	for i := range m.NUMANodes {
+		add("numa", &m.NUMANodes[i].CPUs)
+	}
+	for i := range m.L3s {
+		add("L3s", &m.L3s[i].CPUs)
+	}
+	for i := range m.Cores {
+		add("core", &m.Cores[i].CPUs)
+	}
+	out := map[string]string{}
+	for level, sets := range levels {
+		slices.Sort(sets)
+		out[level] = strings.Join(sets, " | ")
+	}
+	return out
 }
 
 // compareSets compares sets without ids, for lscpu's logical numbers are its own.

@@ -1,0 +1,203 @@
+// Package lscpu makes a machine of what lscpu prints, in its plain form or as JSON (-J). lscpu says
+// how many threads, cores and sockets there are, and which CPUs each NUMA node has. Which CPUs share
+// a core, a socket or a cache follows from how platforms number them; where more than one answer is
+// possible, the machine is refused, for a capture says it. Memory, distances, huge pages and devices
+// are not in it.
+package lscpu
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/berth-dev/berth/topology"
+)
+
+// MaxText is the length in bytes of the longest output that Read reads.
+const MaxText = 1 << 20
+
+// Error says which field of an output cannot be right.
+type Error struct {
+	// Where is "line 7" or "lscpu[7].children[1]"; "" where a field is missing.
+	Where string
+	Field string
+	Value string
+	Want  string // what would be right
+}
+
+func (e *Error) Error() string {
+	if e.Where == "" {
+		return fmt.Sprintf("lscpu: %s is missing: want %s", e.Field, e.Want)
+	}
+	return fmt.Sprintf("lscpu: %s: %.80s: %.80q: want %s", e.Where, e.Field, e.Value, e.Want)
+}
+
+// Read reads an output whole.
+func Read(text []byte) (*topology.Machine, error) {
+	if len(text) > MaxText {
+		return nil, fmt.Errorf("lscpu: %d bytes: want at most %d", len(text), MaxText)
+	}
+	f, err := read(string(text))
+	if err != nil {
+		return nil, err
+	}
+	r := reader{fields: f}
+	for _, step := range []func() error{r.readCounts, r.readCPUs, r.readNodes, r.findSockets, r.findCores, r.findCaches} {
+		if err := step(); err != nil {
+			return nil, err
+		}
+	}
+	return r.machine()
+}
+
+// Prints says whether the text looks like an output of lscpu.
+func Prints(text []byte) bool {
+	f, err := read(string(text))
+	if err != nil {
+		return false
+	}
+	_, known := f[cpus]
+	return known
+}
+
+// field is a value, and where it stands.
+type field struct{ where, value string }
+
+// fields are those of an output by name, without what differs between releases of lscpu.
+type fields map[string]field
+
+// The names of fields.
+const (
+	architecture = "Architecture"
+	cpus         = "CPU(s)"
+	online       = "On-line CPU(s) list"
+	offline      = "Off-line CPU(s) list"
+	threads      = "Thread(s) per core"
+	cores        = "Core(s) per socket"
+	clusterCores = "Core(s) per cluster"
+	sockets      = "Socket(s)"
+	clusters     = "Cluster(s)"
+	books        = "Socket(s) per book"
+	nodes        = "NUMA node(s)"
+	cache        = "L3 cache"
+)
+
+// read finds the fields.
+func read(text string) (fields, error) {
+	if strings.HasPrefix(strings.TrimSpace(text), "{") {
+		return readJSON(text)
+	}
+	f, n := fields{}, 0
+	for line := range strings.Lines(text) {
+		n++
+		line = strings.TrimSpace(line)
+		if line == "" {
+			continue
+		}
+		name, value, ok := strings.Cut(line, ":")
+		if !ok {
+			return nil, &Error{fmt.Sprint("line ", n), "", line, "FIELD: VALUE, as lscpu prints without options"}
+		}
+		if err := f.add(fmt.Sprint("line ", n), name, value); err != nil {
+			return nil, err
+		}
+	}
+	return f, nil
+}
+
+// add takes a field in. Of those that stand twice nobody here needs any; lscpu prints the models of
+// CPUs of several kinds one after the other, and some of what it says of each.
+func (f fields) add(where, name, value string) error {
+	name, value = strings.TrimSpace(name), strings.TrimSpace(value)
+	if name == "L3" { // as a terminal is shown it, below "Caches (sum of all)"
+		name = cache
+	}
+	if old, twice := f[name]; twice && old.value != value && (name == threads || name == cores || name == sockets || name == clusterCores) {
+		return &Error{where, name, value, "the same as before: CPUs of several kinds need a capture"}
+	}
+	if _, twice := f[name]; !twice {
+		f[name] = field{where, value}
+	}
+	return nil
+}
+
+// entry is a field of the JSON.
+type entry struct {
+	Field    string  `json:"field"`
+	Data     *string `json:"data"`
+	Children []entry `json:"children"`
+}
+
+func readJSON(text string) (fields, error) {
+	var all struct {
+		Lscpu []entry `json:"lscpu"`
+	}
+	if err := json.Unmarshal([]byte(text), &all); err != nil {
+		return nil, fmt.Errorf("lscpu: %s: want what lscpu -J prints: %w", whereInJSON(text, err), err)
+	}
+	f := fields{}
+	return f, f.addAll("lscpu", all.Lscpu)
+}
+
+// whereInJSON says in which line and field an error is.
+func whereInJSON(text string, err error) string {
+	at, name := int64(0), ""
+	if syntax := (*json.SyntaxError)(nil); errors.As(err, &syntax) {
+		at = syntax.Offset
+	}
+	if kind := (*json.UnmarshalTypeError)(nil); errors.As(err, &kind) {
+		at, name = kind.Offset, ", "+kind.Field
+	}
+	return fmt.Sprintf("line %d%s", 1+strings.Count(text[:min(int(at), len(text))], "\n"), name)
+}
+
+func (f fields) addAll(where string, all []entry) error {
+	for i, e := range all {
+		at := fmt.Sprintf("%s[%d]", where, i)
+		if e.Data != nil {
+			if err := f.add(at, strings.TrimSuffix(e.Field, ":"), *e.Data); err != nil {
+				return err
+			}
+		}
+		if err := f.addAll(at+".children", e.Children); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// wrong is an error of a field that there is.
+func (f fields) wrong(name, format string, args ...any) error {
+	return &Error{f[name].where, name, f[name].value, fmt.Sprintf(format, args...)}
+}
+
+// number reads a count, from 1 on.
+func (f fields) number(name string) (int, error) {
+	at, ok := f[name]
+	if !ok {
+		return 0, &Error{Field: name, Want: "what LC_ALL=C lscpu prints, whole"}
+	}
+	n, err := strconv.Atoi(at.value)
+	if err != nil || n < 1 || n > topology.MaxCPUs {
+		return 0, f.wrong(name, "a number from 1 to %d", topology.MaxCPUs)
+	}
+	return n, nil
+}
+
+// list reads a list of CPUs, which may be empty.
+func (f fields) list(name string) (topology.CPUSet, error) {
+	// A stride is written 0-62:2, where the kernel writes 0-62:1/2.
+	items := strings.Split(f[name].value, ",")
+	for i, item := range items {
+		if span, stride, ok := strings.Cut(item, ":"); ok && !strings.Contains(stride, "/") {
+			items[i] = span + ":1/" + stride
+		}
+	}
+	set, err := topology.ParseCPUList(strings.Join(items, ","))
+	if err != nil {
+		return set, f.wrong(name, "CPUs like 0-15,32-47 (%v)", err)
+	}
+	return set, nil
+}

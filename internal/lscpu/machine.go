@@ -1,0 +1,288 @@
+package lscpu
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/berth-dev/berth/topology"
+)
+
+// reader makes a machine of fields, step by step.
+type reader struct {
+	fields fields
+	// threads are those of a core; a socket has cores of them.
+	threads, cores, sockets int
+	online, offline         topology.CPUSet
+	// nodes are the NUMA nodes, ascending by id.
+	nodes []numaNode
+	// perSocket are the CPUs of each socket, perCore those of each core, by socket.
+	perSocket []topology.CPUSet
+	perCore   [][]topology.CPUSet
+	caches    []topology.CPUSet
+}
+
+type numaNode struct {
+	id   int
+	cpus topology.CPUSet
+}
+
+// capture is what says all that lscpu does not.
+const capture = "a capture (berth topology --help), as lscpu does not say "
+
+// readCounts reads how many threads, cores and sockets there are.
+func (r *reader) readCounts() (err error) {
+	if _, ok := r.fields[books]; ok { // of s390
+		return r.fields.wrong(books, "%swhich CPUs a book has", capture)
+	}
+	if r.threads, err = r.fields.number(threads); err != nil {
+		return err
+	}
+	perSocket, count := cores, sockets
+	if at, ok := r.fields[sockets]; !ok || at.value == "-" { // Arm, without ACPI's table of the topology
+		if _, ok := r.fields[clusters]; ok {
+			perSocket, count = clusterCores, clusters
+		}
+	}
+	if r.cores, err = r.fields.number(perSocket); err != nil {
+		return err
+	}
+	r.sockets, err = r.fields.number(count)
+	return err
+}
+
+// readCPUs reads which CPUs there are, and compares their number with the counts.
+func (r *reader) readCPUs() (err error) {
+	if _, ok := r.fields[online]; !ok {
+		return &Error{Field: online, Want: "what LC_ALL=C lscpu prints, without -x"}
+	}
+	all, err := r.fields.number(cpus)
+	if err != nil {
+		return err
+	}
+	if r.online, err = r.fields.list(online); err != nil {
+		return err
+	}
+	if r.offline, err = r.fields.list(offline); err != nil {
+		return err
+	}
+	on, off := r.online.Len(), r.offline.Len()
+	if r.online.Intersects(&r.offline) || on+off != all {
+		return r.fields.wrong(cpus, "as many CPUs as %s and %s have, which is %d", online, offline, on+off)
+	}
+	if counted := r.threads * r.cores * r.sockets; counted != on {
+		return r.fields.wrong(online, "%d CPUs, for %d sockets of %d cores of %d threads; where cores differ or CPUs are off: %swhich", counted, r.sockets, r.cores, r.threads, capture)
+	}
+	return nil
+}
+
+// maxNUMAID is the highest id of a NUMA node in a machine string.
+const maxNUMAID = 65535
+
+// nodeField names the field of a NUMA node's CPUs.
+var nodeField = regexp.MustCompile(`^NUMA node([0-9]+) CPU\(s\)$`)
+
+// readNodes reads the NUMA nodes. A kernel that knows none has one.
+func (r *reader) readNodes() error {
+	var seen topology.CPUSet
+	for name, at := range r.fields {
+		m := nodeField.FindStringSubmatch(name)
+		if m == nil {
+			continue
+		}
+		id, err := strconv.Atoi(m[1])
+		if err != nil || id > maxNUMAID {
+			return r.fields.wrong(name, "an id up to %d", maxNUMAID)
+		}
+		list, err := r.fields.list(name)
+		if err != nil {
+			return err
+		}
+		if list = list.And(&r.online); list.IsEmpty() && at.value == "-" {
+			continue
+		}
+		r.nodes = append(r.nodes, numaNode{id, list})
+	}
+	slices.SortFunc(r.nodes, func(a, b numaNode) int { return cmp.Compare(a.id, b.id) })
+	for _, n := range r.nodes {
+		name := fmt.Sprintf("NUMA node%d CPU(s)", n.id)
+		if n.cpus.Intersects(&seen) {
+			return r.fields.wrong(name, "CPUs that no other NUMA node has")
+		}
+		seen = seen.Or(&n.cpus)
+	}
+	if _, ok := r.fields[nodes]; ok {
+		if count, err := r.fields.number(nodes); err != nil || count != len(r.nodes) {
+			return r.fields.wrong(nodes, "as many as there are fields NUMA nodeN CPU(s), which is %d", len(r.nodes))
+		}
+	}
+	if len(r.nodes) == 0 {
+		r.nodes, seen = []numaNode{{0, r.online}}, r.online
+	}
+	if seen != r.online {
+		return r.fields.wrong(online, "CPUs that the NUMA nodes have, which are %s", seen)
+	}
+	return nil
+}
+
+// findSockets gives the CPUs to sockets: NUMA nodes of a socket have ids that follow one another.
+func (r *reader) findSockets() error {
+	size := r.cores * r.threads
+	var socket topology.CPUSet
+	for _, n := range r.nodes {
+		socket = socket.Or(&n.cpus)
+		switch have := socket.Len(); {
+		case have == size:
+			r.perSocket = append(r.perSocket, socket)
+			socket = topology.CPUSet{}
+		case have > size && len(r.nodes) == 1:
+			return r.fields.wrong(sockets, "1 where there is one NUMA node; otherwise %swhich CPUs a socket has", capture)
+		case have > size:
+			return r.fields.wrong(fmt.Sprintf("NUMA node%d CPU(s)", n.id), "NUMA nodes that make up sockets of %d CPUs; where they span sockets: %swhich CPUs a socket has", size, capture)
+		}
+	}
+	return nil // the counts add up to the CPUs that there are, and so do the nodes
+}
+
+// findCores gives the CPUs of each socket to cores. The second threads of all cores are numbered
+// after the first ones of all, or each follows the first of its core.
+func (r *reader) findCores() error {
+	r.perCore = make([][]topology.CPUSet, len(r.perSocket))
+	split, packed := r.pair(r.splitCore), r.pair(r.packedCore)
+	switch {
+	case r.threads == 1 || split != nil && (packed == nil || !numbersPacked(r.fields[architecture].value)):
+		r.perCore = split
+	case packed != nil:
+		r.perCore = packed
+	default:
+		return r.fields.wrong(threads, "%swhich CPUs share a core where they are numbered like that", capture)
+	}
+	return nil
+}
+
+// numbersPacked says whether CPUs of a core have numbers that follow one another where both are
+// possible: on POWER and Arm they do, on x86 they do not.
+func numbersPacked(architecture string) bool {
+	return strings.HasPrefix(architecture, "ppc") || strings.HasPrefix(architecture, "aarch64") || strings.HasPrefix(architecture, "arm")
+}
+
+// splitCore is the core of its first CPU where the second threads come after all first ones;
+// packedCore that of the i-th where they follow one another.
+func (r *reader) splitCore(sorted []topology.CPUID, i int) (out []topology.CPUID) {
+	first := len(sorted) / r.threads
+	for t := range r.threads {
+		out = append(out, sorted[i+t*first])
+	}
+	return out
+}
+
+func (r *reader) packedCore(sorted []topology.CPUID, i int) []topology.CPUID {
+	return sorted[i*r.threads : (i+1)*r.threads]
+}
+
+// pair pairs the threads of the whole machine, and returns the cores of each socket; nil where a
+// core would be of several NUMA nodes.
+func (r *reader) pair(core func(sorted []topology.CPUID, i int) []topology.CPUID) [][]topology.CPUSet {
+	all := slices.Collect(r.online.All())
+	out := make([][]topology.CPUSet, len(r.perSocket))
+	for i := range len(all) / r.threads {
+		set := topology.NewCPUSet(core(all, i)...)
+		at := slices.IndexFunc(r.nodes, func(n numaNode) bool { return set.IsSubsetOf(&n.cpus) })
+		if at < 0 {
+			return nil
+		}
+		socket := slices.IndexFunc(r.perSocket, func(s topology.CPUSet) bool { return set.IsSubsetOf(&s) })
+		out[socket] = append(out[socket], set)
+	}
+	return out
+}
+
+var instances = regexp.MustCompile(`\(([0-9]+) instances?\)$`)
+
+// findCaches gives the cores of each NUMA node, or of several, to L3 caches of equal size. Releases
+// before 2.37 do not say how many there are: then there are none in the machine.
+func (r *reader) findCaches() error {
+	m := instances.FindStringSubmatch(r.fields[cache].value)
+	if m == nil {
+		return nil
+	}
+	count, err := strconv.Atoi(m[1])
+	all := r.cores * r.sockets
+	if err != nil || count < 1 || count > all || all%count != 0 {
+		return r.fields.wrong(cache, "a number of instances that divides %d cores evenly; otherwise %swhich cores share one", all, capture)
+	}
+	var one topology.CPUSet
+	filled := 0
+	for _, n := range r.nodes {
+		for _, core := range r.coresOf(&n) {
+			one = one.Or(&core)
+			if filled++; filled == all/count {
+				r.caches, one, filled = append(r.caches, one), topology.CPUSet{}, 0
+			}
+		}
+		// A cache that ends inside a node and began in another is none that is built.
+		if filled > 0 && filled < all/count && len(r.coresOf(&n)) > filled {
+			return r.fields.wrong(cache, "a number of instances that does not cut NUMA nodes; otherwise %swhich cores share one", capture)
+		}
+	}
+	return nil
+}
+
+// coresOf are the cores of a NUMA node, by their lowest CPU.
+func (r *reader) coresOf(n *numaNode) (out []topology.CPUSet) {
+	for _, cores := range r.perCore {
+		for _, core := range cores {
+			if core.IsSubsetOf(&n.cpus) {
+				out = append(out, core)
+			}
+		}
+	}
+	return out
+}
+
+// machine writes all of it as a machine string, one by one, and reads that.
+func (r *reader) machine() (*topology.Machine, error) {
+	var b strings.Builder
+	fmt.Fprintf(&b, "cpu:%s", r.online)
+	separated := func(key string, n int, entry func(int) string) {
+		for i := range n {
+			fmt.Fprintf(&b, "%s%s", []string{" " + key + ":", ";"}[min(i, 1)], entry(i))
+		}
+	}
+	separated("package", len(r.perSocket), func(i int) string { return fmt.Sprintf("%d=%s", i, r.perSocket[i]) })
+	var with, without []string
+	for _, n := range r.nodes {
+		if n.cpus.IsEmpty() {
+			without = append(without, strconv.Itoa(n.id))
+			continue
+		}
+		with = append(with, fmt.Sprintf("%d=%s", n.id, n.cpus))
+	}
+	separated("numa", len(with), func(i int) string { return with[i] })
+	if len(without) > 0 {
+		fmt.Fprintf(&b, " memonly:%s", strings.Join(without, ","))
+	}
+	separated("l3", len(r.caches), func(i int) string { return fmt.Sprintf("%d=%s", i, r.caches[i]) })
+	var runs []string
+	for p, cores := range r.perCore {
+		for i, core := range cores {
+			var cpus []string
+			for cpu := range core.All() {
+				cpus = append(cpus, fmt.Sprint(cpu))
+			}
+			runs = append(runs, fmt.Sprintf("%d/%d=%s", p, i, strings.Join(cpus, "+")))
+		}
+	}
+	separated("core", len(runs), func(i int) string { return runs[i] })
+	m, err := topology.Parse(b.String())
+	if err != nil {
+		return nil, fmt.Errorf("lscpu: the machine that it says cannot be: %w", err)
+	}
+	if !r.offline.IsEmpty() {
+		m.Offline = r.offline
+	}
+	return m, m.Check()
+}
