@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -62,6 +63,24 @@ where 4 GPUs and 60 CPUs belong together, 2 free GPUs want 30 free CPUs. Below s
 	return cmd
 }
 
+// byImportance orders resources: devices first, which are few and dear, then CPUs, huge pages and
+// memory, and by name.
+func byImportance(a, b string) int {
+	rank := func(r string) int {
+		switch {
+		case strings.Contains(r, "/"):
+			return 0
+		case r == "cpu":
+			return 1
+		case r == "memory":
+			return 3
+		default:
+			return 2
+		}
+	}
+	return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a, b))
+}
+
 // fragSum is one resource of the whole cluster.
 type fragSum struct {
 	free, total uint64
@@ -72,7 +91,7 @@ type fragSum struct {
 func fragTable(w io.Writer, nodes []survey.Node, all []survey.Stranded, limit int) error {
 	sums := fragSums(nodes, all)
 	var rows [][]string
-	for _, r := range slices.Sorted(maps.Keys(sums)) {
+	for _, r := range slices.SortedFunc(maps.Keys(sums), byImportance) {
 		f := sums[r]
 		share := "-"
 		if f.free > 0 {
@@ -85,6 +104,8 @@ func fragTable(w io.Writer, nodes []survey.Node, all []survey.Stranded, limit in
 	}
 	rows = nil
 	listed := map[string]int{}
+	all = slices.Clone(all)
+	slices.SortStableFunc(all, func(a, b survey.Stranded) int { return byImportance(a.Resource, b.Resource) })
 	for i := range all {
 		s := &all[i]
 		if listed[s.Resource]++; listed[s.Resource] <= limit {
