@@ -13,6 +13,8 @@ var (
 	// suffix ends a name that the API server or a controller made: its letters are neither vowels
 	// nor 0, 1 and 3 (k8s.io/apimachinery/pkg/util/rand).
 	suffix = regexp.MustCompile(`(\b[a-z][a-z0-9]*(?:-[a-z]+)*?)(?:-[bcdfghjklmnpqrstvwxz2456789]{5,10})+\b`)
+	// report is how often a node's agent had something to tell.
+	report = regexp.MustCompile(`\breport [0-9]+\b`)
 	// header is the first line of a table, cell a title in it.
 	header = regexp.MustCompile(`^[A-Z][A-Z/ ]+$`)
 	cell   = regexp.MustCompile(`\S+(?: \S+)*`)
@@ -69,6 +71,7 @@ func normal(lines, nodes []string) (out []string) {
 			line = withoutPlaces(line, columns)
 		}
 		line = suffix.ReplaceAllString(line, "$1-*")
+		line = report.ReplaceAllString(line, "report N")
 		words := strings.Fields(line)
 		for i, word := range words {
 			if slices.Contains(nodes, strings.Trim(word, "(),.:")) {

@@ -96,6 +96,7 @@ func TestDiffer(t *testing.T) {
 		{"a\n...\nc", "a\nb", "nowhere"},
 		{"a\n...\nc", "a\nc\nd", "after"},
 		{"pinned-7689757c87-ftddr runs on gpu-a.", "pinned-5f8dc9bd4c-2xzkt runs on gpu-b.", ""},
+		{"node gpu-a (report 1):", "node gpu-b (report 12):", ""},
 		{"second-5hwbq", "training-5hwbq", `"second-*"`},
 		{"1 pod", "2 pods", `"1 pod"`},
 		{shown, "NAMESPACE  POD                     NODE   NUMA  CPUS\ndefault    pinned-568f9d7c4d-bcdfg  gpu-b  1     2-9", ""},

@@ -25,7 +25,7 @@ const (
 	playLimit, demoLimit = 40 * time.Minute, 40 * time.Minute
 	// stepLimit is how long a command may take, answerLimit how long a reader is patient until a
 	// question is answered as the document says, and endLimit how long Ctrl-C may take.
-	stepLimit, answerLimit, endLimit = 2 * time.Minute, time.Minute, time.Minute
+	stepLimit, answerLimit, endLimit = 2 * time.Minute, 30 * time.Second, time.Minute
 	askAgain                         = 500 * time.Millisecond
 )
 
