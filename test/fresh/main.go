@@ -18,7 +18,7 @@ func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
 // options are the flags, and what the program tells itself when it starts again in the root.
 type options struct {
-	// Cache is where roots are kept, Mirror where their packages come from; "" means where apt's do.
+	// Cache is where roots are kept, Mirror where their packages come from; "" means apt's own.
 	Cache, Mirror string
 	// Suite is the release of Debian.
 	Suite string
