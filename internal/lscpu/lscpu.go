@@ -1,8 +1,8 @@
 // Package lscpu makes a machine of what lscpu prints, in its plain form or as JSON (-J). lscpu says
-// how many threads, cores and sockets there are, and which CPUs each NUMA node has. Which CPUs share
-// a core, a socket or a cache follows from how platforms number them; where more than one answer is
-// possible, the machine is refused, for a capture says it. Memory, distances, huge pages and devices
-// are not in it.
+// how many threads, cores and sockets there are, and which CPUs each NUMA node has. Which CPUs
+// share a core, a socket or a cache follows from how platforms number them. Where more than one
+// answer is possible, the machine is refused, for a capture says it. Memory, distances, huge pages
+// and devices are not in it.
 package lscpu
 
 import (
