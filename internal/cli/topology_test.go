@@ -130,8 +130,8 @@ func TestTopologyRefuses(t *testing.T) {
 	}
 }
 
-// TestTopologyOfLscpu: an output of lscpu becomes a machine string, which another flag may ask to be
-// shown. Where a capture is wanted, such a file is known.
+// TestTopologyOfLscpu: an output of lscpu becomes a machine string, or what --output asks for.
+// Where a capture is wanted, such a file is known.
 func TestTopologyOfLscpu(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "lscpu.txt")
 	const text = "Architecture: x86_64\nCPU(s): 8\nOn-line CPU(s) list: 0-7\nThread(s) per core: 2\nCore(s) per socket: 2\nSocket(s): 2\nNUMA node0 CPU(s): 0,1,4,5\nNUMA node1 CPU(s): 2,3,6,7\n"
