@@ -359,7 +359,7 @@ type passage struct {
 
 // The idioms in comments may become fewer only. The aim is less than one in commentLinesPerIdiom.
 const (
-	maxIdioms            = 1434
+	maxIdioms            = 584
 	maxIdiomsInTexts     = 8
 	commentLinesPerIdiom = 300
 )

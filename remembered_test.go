@@ -188,8 +188,8 @@ func typeOf(s *ast.ValueSpec) ast.Expr {
 	return nil
 }
 
-// hasMap says whether a value of the type holds a map itself; what a named struct holds is said of
-// its own fields.
+// hasMap says whether a value of the type holds a map itself; what a named struct holds is said
+// about its own fields.
 func hasMap(e ast.Expr, pkg string, named map[string]bool) (found bool) {
 	if e == nil {
 		return false

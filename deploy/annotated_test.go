@@ -165,7 +165,7 @@ func TestWhatABindingSaysStays(t *testing.T) {
 	}
 }
 
-// TestForgedAmounts: where the policy is installed, nobody but a node's own agent tells of it.
+// TestForgedAmounts: where the policy is installed, nobody but a node's own agent reports it.
 func TestForgedAmounts(t *testing.T) {
 	agent := func(node string) user.Info {
 		return &user.DefaultInfo{Name: "system:serviceaccount:berth-system:berth-agent", Extra: map[string][]string{"authentication.kubernetes.io/node-name": {node}}}

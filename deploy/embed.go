@@ -34,7 +34,7 @@ func JobManifests() [][]byte {
 		"jobs/annotated-shared.yaml", "jobs/unserved-kinds.yaml"))
 }
 
-// Exporters holds the policy by which nobody but agents tells of amounts, for clusters without
+// Exporters holds the policy by which nobody but agents reports amounts, for clusters without
 // exporters of others.
 func Exporters() fs.FS { return sub("exporters") }
 

@@ -73,7 +73,7 @@ func labelled(scheduler string, keys ...string) *corev1.Pod {
 	return pod
 }
 
-// warningsOf are the texts of what the table says of the pod.
+// warningsOf are the texts of what the table says about the pod.
 func warningsOf(pod *corev1.Pod) (texts []string) {
 	for _, w := range wire.IgnoredKeys(pod) {
 		texts = append(texts, w.Text)

@@ -30,7 +30,7 @@ func podRequest(now, before map[string]any) admission.Attributes {
 	return admission.NewAttributesRecord(object(now), object(before), kind, "ns", "a", resource, "", admission.Update, &metav1.UpdateOptions{}, false, by)
 }
 
-// unreadable is what the scheduler says of annotations that it cannot read; nil where it can.
+// unreadable is what the scheduler says about annotations that it cannot read; nil where it can.
 func unreadable(annotations map[string]string) error {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: annotations}}
 	_, err := wire.ReadRules(pod)

@@ -22,7 +22,7 @@ import (
 
 // TestExamples reads every file as the API server does: each says in its first line what it is,
 // says nothing that nobody reads, and its pods get places on a machine with GPUs, network cards and
-// huge pages; but for the pod that is there to be refused.
+// huge pages; except for the pod that is there to be refused.
 func TestExamples(t *testing.T) {
 	index, err := os.ReadFile("README.md")
 	if err != nil {

@@ -38,7 +38,7 @@ type admission struct {
 	// meanwhile is what happens before which step of this admission; mostly nil.
 	meanwhile []Meanwhile
 	step      int
-	// rules are those that the node goes by for the request; set before begin.
+	// rules are the ones that the node goes by for the request; set before begin.
 	rules Rules
 	joint jointAdmission
 	// provision is empty where no provider has anything.

@@ -120,14 +120,14 @@ const (
 	PodLevelUndecided
 	// DevicesUndecided: somebody else hands out the devices, and the pod wants them placed.
 	DevicesUndecided
-	// DevicesNowhere: the pod counts devices by NUMA node, and the kubelet's plugin does not say of
-	// each on which one it is. Only with Config.GuardDefects: no kubelet refuses for that.
+	// DevicesNowhere: the pod counts devices by NUMA node, and the kubelet's plugin does not report
+	// one NUMA node for each. Only with Config.GuardDefects: no kubelet refuses for that.
 	DevicesNowhere
 	// NoDevices: too few devices are free.
 	NoDevices
 	// NotTogether: enough devices are free, but not where they lie together as the pod wants.
 	NotTogether
-	// DevicesApart: the pod asks for devices of a type beside those that are to lie together.
+	// DevicesApart: the pod asks for devices of a type besides the ones that should lie together.
 	DevicesApart
 	// DevicesNotAll: the pod wants a device of each card, and asks for another number.
 	DevicesNotAll

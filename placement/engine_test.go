@@ -186,7 +186,7 @@ func TestPure(t *testing.T) {
 }
 
 // TestScarcity: what is unresolvable stays refused, whichever pods go; what is resolvable is
-// admitted when all are gone, but for details that a fuller node may not have.
+// admitted when all are gone, except for details that a fuller node may not have.
 func TestScarcity(t *testing.T) {
 	counts := map[placement.Scarcity]int{}
 	for seed := range uint64(1200) {

@@ -107,7 +107,7 @@ func (m *Model) foretellWidth(cpus int) (Foresight, int) {
 
 // ForetellDevices says whether the kubelet gives the pod Rules.Devices.PerNode devices of each
 // resource on each NUMA node, and of which resource it does not where the answer is OtherDevices or
-// ClaimsOpen. single-numa-node puts devices on one NUMA node (filterSingleNumaHints), and those
+// ClaimsOpen. single-numa-node puts devices on one NUMA node (filterSingleNumaHints), and the ones
 // that the hint was made for are there (generateDeviceTopologyHints). It only looks at devices that
 // have a NUMA node; whether they have is the state's to say (DevicesNowhere).
 func (m *Model) ForetellDevices(r *Request) (f Foresight, resource string) {

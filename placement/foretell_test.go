@@ -64,7 +64,7 @@ func TestForetell(t *testing.T) {
 	}
 }
 
-// TestForetold: what is foretold comes true, whatever a kubelet has handed out. Which NUMA nodes
+// TestForetold: what is predicted comes true, whatever a kubelet has handed out. Which NUMA nodes
 // are the nearest is the merger's business.
 func TestForetold(t *testing.T) {
 	admitted, wide := 0, 0
@@ -241,8 +241,8 @@ func TestDevicesForetold(t *testing.T) {
 	}
 }
 
-// TestDevicesNowhere: a device plugin that does not say of each device on which one NUMA node it is
-// has the pod refused, by the resource. Where nobody guards the node it is as the kubelet has it.
+// TestDevicesNowhere: a node whose device plugin does not report one NUMA node for each device
+// refuses the pod, by the resource. Where nobody guards the node it is as the kubelet has it.
 func TestDevicesNowhere(t *testing.T) {
 	const gpu = "example.com/gpu"
 	on := func(nodes ...topology.NUMAID) placement.Device {
@@ -290,7 +290,7 @@ func TestDevicesNowhere(t *testing.T) {
 		}
 	}
 
-	// A pod that is there already is admitted again by a kubelet that starts.
+	// A pod that is already there is admitted again by a kubelet that starts.
 	m, err := placement.NewModel(two8.view(), placement.Config{TopologyManagerPolicy: "single-numa-node", GuardDefects: true})
 	if err != nil {
 		t.Fatal(err)

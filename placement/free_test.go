@@ -12,7 +12,7 @@ import (
 
 // TestFreeCPUsCanBeHad: as many CPUs as some NUMA node has free, and no more, are given to a pod
 // that wants them of one NUMA node, whoever decides and whatever came before: pods with CPUs of
-// their own, with CPU time, and where Berth decides those that want to be alone.
+// their own, with CPU time, and where Berth decides the ones that want to be alone.
 func TestFreeCPUsCanBeHad(t *testing.T) {
 	single := placement.Rules{Policy: placement.PolicySingleNUMANode}
 	alone := placement.Rules{Policy: placement.PolicySingleNUMANode, CPUs: joint.Rules{Exclusive: joint.ExclusiveNUMA, ExclusiveHow: joint.Preferred}}

@@ -26,8 +26,8 @@ type Model struct {
 	// memoryStays is Config.MemoryStays where Berth decides.
 	memoryStays bool
 	// nodes is every NUMA node that the kubelet sees. space is the same by position; on machines
-	// with more than hint.MaxNodes nodes it has those that hints name, and the others as one. It is
-	// nil where those are too many, too: nothing may need hints there.
+	// with more than hint.MaxNodes nodes it has the ones that hints name, and the others as one. It
+	// is nil where those are too many, too: nothing may need hints there.
 	nodes topology.NUMASet
 	space *hint.Space
 	// nodeCPUs holds, for each NUMA node with CPUs, what it has of them.

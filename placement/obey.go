@@ -258,8 +258,8 @@ func (ad *admission) beside(c, o int) bool {
 	return other != Init
 }
 
-// runEach places container after container: first those that run together, then each init container
-// where the pod has something already, and elsewhere only if it does not fit there.
+// runEach places container after container: first the ones that run together, then each init
+// container where the pod has something already, and elsewhere only if it does not fit there.
 func (ad *admission) runEach() (Detail, int) {
 	j := &ad.joint
 	for c := range ad.r.Containers {

@@ -232,7 +232,7 @@ func (s *State) inUse(held *joint.Held) {
 	}
 }
 
-// recount makes the account anew of what the pods hold and the plugins said.
+// recount makes the account again of what the pods hold and the plugins said.
 func (s *State) recount() {
 	s.account.CopyFrom(s.m.empty.account)
 	for i := range s.pods {
@@ -258,7 +258,7 @@ func (s *State) markSick() {
 	}
 }
 
-// wantsDevices fills want with the devices that container c asks for, of those that Berth hands
+// wantsDevices fills want with the devices that container c asks for, of the ones that Berth hands
 // out.
 func (ad *admission) wantsDevices(c int) {
 	for i := range ad.r.Containers[c].Devices {

@@ -69,7 +69,7 @@ func explainJointly(s *State, r *Request, out Refusal, v *Verdict) Refusal {
 	return out
 }
 
-// explainDevices says of each device of a kind that is wanted why it could not be had.
+// explainDevices says why each device of a kind that is wanted could not be given.
 func (ad *admission) explainDevices(out []DeviceAnswer, kind uint8, needs []Need) []DeviceAnswer {
 	m, book := ad.m, &ad.joint.try.Book
 	k := &m.deviceKinds[kind]

@@ -9,12 +9,12 @@ import (
 // tried depends on the steps that the question has left.
 const maxSearched = 8
 
-// search is room for looking for the places of a pod's containers where those that come first leave
-// nothing to the others.
+// search is room for looking for the places of a pod's containers where the ones that come first
+// leave nothing to the others.
 type search struct {
 	books []joint.Book // by how many containers are placed
-	order []int        // containers that run together, those that are placed first
-	hard  []int        // the same, those that are hard to place first, then init containers
+	order []int        // containers that run together, the ones that are placed first
+	hard  []int        // the same, the ones that are hard to place first, then init containers
 	one   hint.Set
 	spare int // the steps that the search at hand leaves to others
 }

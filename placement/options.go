@@ -91,7 +91,7 @@ func readConfig(c *Config) (s settings, err error) {
 	if s.gate(c, podLevelManagers) {
 		return s, unsupported("featureGates[PodLevelResourceManagers]", "true", "false: its decisions are not known")
 	}
-	// From 1.36 on the managers leave them alone even if the gate is off; the kubelet then refuses
+	// Since 1.36 the managers leave them alone even if the gate is off; the kubelet then refuses
 	// such pods after all managers.
 	s.podLevel = s.version >= V136 || s.version >= V134 && s.gate(c, podLevelResources)
 	s.refusesPodLevel = s.version >= V134 && !s.gate(c, podLevelResources)

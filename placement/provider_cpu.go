@@ -36,7 +36,8 @@ func (m *Model) exclusiveCPUs(r *Request, c int) int {
 }
 
 // ExclusiveCPUs returns how many CPUs of its own the pod has at least where it is admitted, all at
-// one time: those of its app containers and sidecars. Where Berth decides nothing is said of it: 0.
+// one time: those of its app containers and sidecars. Where Berth decides nothing is said about it:
+// 0.
 func (m *Model) ExclusiveCPUs(r *Request) (n int) {
 	if m.Decides() {
 		return 0
@@ -109,7 +110,7 @@ func (ad *admission) impossibleUnlessNone() {
 	}
 }
 
-// cpuHints adds a list for n of the available CPUs, nil meaning those that are free.
+// cpuHints adds a list for n of the available CPUs, nil meaning the ones that are free.
 func (ad *admission) cpuHints(n int, available, reusable *topology.CPUSet, want hint.Want) {
 	var free topology.CPUSet
 	if available == nil {

@@ -96,7 +96,8 @@ func (s *slot) hold(c *ContainerAllocation) (h holding) {
 	return h
 }
 
-// hints adds the list for in.N devices: those that are held already, else those that are free.
+// hints adds the list for in.N devices: the ones that are held already, else the ones that are
+// free.
 func (s *slot) hints(ad *admission, held holding, in device.HintInput) Detail {
 	switch {
 	case !s.pool.pool.Aligned():

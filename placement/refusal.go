@@ -20,7 +20,8 @@ type Refusal struct {
 	Detail   Detail `json:"detail"`
 	Rule     string `json:"rule"` // Detail.Text
 	Scarcity string `json:"scarcity,omitempty"`
-	// Cut says that the search for a place ended for want of steps, so that there may be one.
+	// Cut says that the search for a place ended because it ran out of steps, so that there may be
+	// one.
 	Cut bool `json:"cut,omitempty"`
 	// Container is where the kubelet stopped; "" means the pod as a whole, or that it was admitted.
 	Container string `json:"container,omitempty"`
@@ -32,8 +33,8 @@ type Refusal struct {
 	// Needs is what the container, or the pod, asks for that NUMA nodes provide, with what was
 	// there at that moment.
 	Needs []Need `json:"needs,omitempty"`
-	// Devices says of each device that was asked for by its kind why it could not be had; only
-	// where Berth decides.
+	// Devices says why each device that was asked for by its kind could not be given; only where
+	// Berth decides.
 	Devices []DeviceAnswer `json:"devices,omitempty"`
 }
 
@@ -563,8 +564,8 @@ func (n *Need) amount(v uint64) string {
 // DefectMemoryUnderflow): no machine has so many.
 const endless = 1 << 60
 
-// bytesText prints bytes in the largest unit that leaves a number from 1 on, with a decimal unless
-// it is 0.
+// bytesText prints bytes in the largest unit that leaves a number of at least 1, with a decimal
+// unless it is 0.
 func bytesText(v uint64) string {
 	const units = "KMGTPE"
 	if v < 1024 {

@@ -11,7 +11,7 @@ type Request struct {
 	// Guaranteed is the pod's QoS class (status.qosClass, else computed): only then do CPU and
 	// memory managers pin.
 	Guaranteed bool
-	// PodLevel says that spec.resources is set: from 1.34 on, without the PodLevelResourceManagers
+	// PodLevel says that spec.resources is set: since 1.34, without the PodLevelResourceManagers
 	// gate, the CPU and memory managers then leave the whole pod alone.
 	PodLevel bool
 	// EmptyLevel says that spec.resources is there, names nothing that counts, and no
@@ -76,7 +76,7 @@ type DeviceRequest struct {
 	Resource string // "nvidia.com/gpu"
 	Count    int64
 	// Claimed says that Dynamic Resource Allocation provides the devices
-	// (status.extendedResourceClaimStatus): from 1.36 on the device manager still hints at NUMA
-	// nodes for them but allocates none, unless the gate DRAExtendedResource is off.
+	// (status.extendedResourceClaimStatus): since 1.36 the device manager still hints at NUMA nodes
+	// for them but allocates none, unless the gate DRAExtendedResource is off.
 	Claimed bool
 }

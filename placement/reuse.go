@@ -128,7 +128,7 @@ func (ad *admission) dropLost() {
 	}
 }
 
-// lostCPUs returns the CPUs of containers that are gone, and of those that are not.
+// lostCPUs returns the CPUs of containers that are gone, and of containers that are not.
 func lostCPUs(pod *PodAllocation, has func(string) bool) (lost, kept topology.CPUSet) {
 	for i := range pod.Containers {
 		if c := &pod.Containers[i]; has(c.Name) {

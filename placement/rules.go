@@ -103,7 +103,7 @@ type Rules struct {
 	MayWithhold bool
 	// SharesOnly gives CPU time instead of CPUs, also to a Guaranteed pod that asks for whole ones.
 	SharesOnly bool
-	// SharesWillDo says of SharesOnly that a kubelet which gives CPUs will do as well.
+	// SharesWillDo says that for SharesOnly a kubelet which gives CPUs will do as well.
 	SharesWillDo bool
 	// PinMemory keeps memory to its NUMA nodes, not only accounted there.
 	PinMemory bool

@@ -122,7 +122,7 @@ func (s *State) find(uid string) (int, bool) {
 	return slices.BinarySearchFunc(s.pods, uid, func(p podRef, uid string) int { return strings.Compare(p.uid, uid) })
 }
 
-// put stores a pod; one that is there already keeps its place in the order.
+// put stores a pod; one that is already there keeps its place in the order.
 func (s *State) put(p *PodAllocation) {
 	i, ok := s.find(p.UID)
 	if ok {
@@ -189,7 +189,7 @@ func (s *State) poolIndex(resource string) int {
 	return -1
 }
 
-// container returns what a container holds, nil if nothing is known of it.
+// container returns what a container holds, nil if nothing is known about it.
 func (p *PodAllocation) container(name string) *ContainerAllocation {
 	if p == nil {
 		return nil

@@ -12,8 +12,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// perSocket is so much of a resource on each socket, to be had on any of its NUMA nodes. A
-// container gets all of it from one socket.
+// perSocket is so much of a resource on each socket, on any of its NUMA nodes. A container gets all
+// of it from one socket.
 type perSocket struct {
 	name string
 	each uint64
@@ -193,7 +193,8 @@ func TestProviderThatLies(t *testing.T) {
 	}
 }
 
-// TestProviderIsChecked: what a provider says of a machine is bounded, and named when it is wrong.
+// TestProviderIsChecked: what a provider says about a machine is bounded, and named when it is
+// wrong.
 func TestProviderIsChecked(t *testing.T) {
 	for name, ps := range map[string][]placement.Provider{
 		"no name":  {perSocket{each: 1}},

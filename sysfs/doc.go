@@ -1,4 +1,4 @@
-// Package sysfs reads a machine from what the Linux kernel says of it under
+// Package sysfs reads a machine from what the Linux kernel says about it under
 // /sys/devices/system/cpu, /sys/devices/system/node, /sys/bus/pci and /sys/class.
 //
 // Input is an fs.FS, so a live machine and a capture are read alike. Files that older kernels and

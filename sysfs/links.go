@@ -14,7 +14,7 @@ import (
 // contains sys/: NVLinks are told nowhere in /sys.
 const MatrixFile = "run/berth/nvidia-smi-topo-m.txt"
 
-// kfdDir is what the kernel's driver for AMD's GPUs says of them and their links
+// kfdDir is what the kernel's driver for AMD's GPUs says about them and their links
 // (drivers/gpu/drm/amd/amdkfd/kfd_topology.c).
 const kfdDir = "sys/devices/virtual/kfd/kfd/topology/nodes"
 
@@ -60,7 +60,7 @@ func (r *reader) readXGMI() error {
 		return err
 	}
 	gpus := map[int]string{}
-	told := map[[2]int]string{} // by the two nodes, the file that tells of the link
+	told := map[[2]int]string{} // by the two nodes, the file that reports the link
 	for _, n := range nodes {
 		dir := path.Join(kfdDir, strconv.Itoa(n))
 		if gpus[n], err = r.kfdAddress(dir + "/properties"); err != nil {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// nvidiaDir is where NVIDIA's driver tells of its GPUs: a folder for each, named by its PCI
+// nvidiaDir is where NVIDIA's driver describes its GPUs: a folder for each, named by its PCI
 // address, with a file "information".
 const nvidiaDir = "proc/driver/nvidia/gpus"
 

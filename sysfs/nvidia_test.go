@@ -10,7 +10,7 @@ import (
 	"github.com/berth-dev/berth/sysfs"
 )
 
-// information is what the driver tells of a GPU.
+// information is what the driver reports about a GPU.
 const information = "Model: \t\t NVIDIA H100 80GB HBM3\nIRQ:   \t\t 10\nGPU UUID: \t GPU-9221d5d1-b60b-a624-bf14-0a1819cfda3b\nVideo BIOS: \t 96.00.99.00.01\n" +
 	"Bus Type: \t PCIe\nBus Location: \t 0000:62:00.0\nDevice Minor: \t 5\nGPU Excluded:\t No\n"
 

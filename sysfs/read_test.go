@@ -325,7 +325,7 @@ func TestReadNVLinks(t *testing.T) {
 	}
 }
 
-// TestReadXGMI: the links that the driver of AMD's GPUs tells of.
+// TestReadXGMI: the links that the driver of AMD's GPUs reports.
 func TestReadXGMI(t *testing.T) {
 	const kfd = "sys/devices/virtual/kfd/kfd/topology/nodes/"
 	f := files()

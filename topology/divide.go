@@ -204,7 +204,8 @@ func (d *Division) Rehang(hang []NUMAID) []NUMAID {
 	return out
 }
 
-// heirs is what becomes of a NUMA node: the first of those that take its place, and their number.
+// heirs is what becomes of a NUMA node: the first of the ones that take its place, and their
+// number.
 func (d *Division) heirs(id NUMAID) (first NUMAID, count int) {
 	for i, old := range d.old {
 		if at := slices.Index(old, id); at >= 0 {

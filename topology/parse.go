@@ -23,7 +23,7 @@ func (e *ParseError) Error() string {
 }
 
 // Parse reads a machine string, the grammar of docs/machine-string.md: items KEY:VALUE separated by
-// white space, in any order but for the levels of the tree, which nest as they are written.
+// white space, in any order except for the levels of the tree, which nest as they are written.
 //
 //	package:2 numa:4 l3:2 core:8 pu:2 number:split mem:64Gi dist:10,12,32
 //
@@ -53,7 +53,7 @@ func Parse(text string) (*Machine, error) {
 // Keys returns the keys that items of a machine string may have.
 func Keys() []string { return slices.Concat(levelNames[:], itemKeys) }
 
-// itemKeys are all keys but for the levels; "dev" and "link" alone may occur more than once.
+// itemKeys are all keys except for the levels; "dev" and "link" alone may occur more than once.
 var itemKeys = []string{
 	"cpu", "offline", "number", "packageid", "dieid", "numaid", "l3id", "coreid", "memonly", "mem", "huge", "dist", "dev", "link",
 }
@@ -685,8 +685,8 @@ func (p *parser) settle() error {
 	return nil
 }
 
-// dropOffline takes the offline CPUs out of all objects; objects left without a CPU vanish, but for
-// NUMA nodes, which still have memory.
+// dropOffline takes the offline CPUs out of all objects; objects left without a CPU vanish, except
+// for NUMA nodes, which still have memory.
 func (p *parser) dropOffline() {
 	m := &p.m
 	gone := &m.Offline

@@ -83,7 +83,7 @@ func withoutEscapes(line string) string {
 	}
 }
 
-// header reads the names of the columns, which end where those of affinities begin. What stands in
+// header reads the names of the columns, which end where those of affinities begin. What is in
 // front of the matrix has none.
 func (m *SMIMatrix) header(fields []string) error {
 	if !isNumbered(fields[0], "GPU") || len(fields) > 1 && !isColumn(fields[1]) {

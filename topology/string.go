@@ -73,7 +73,7 @@ func (w *writer) setsOf(kind levelKind) (sets []CPUSet) {
 	return sets
 }
 
-// fit looks for a tree: first of all levels that cover the machine, then of those that held.
+// fit looks for a tree: first of all levels that cover the machine, then of the ones that held.
 func (w *writer) fit() {
 	total := w.extent()
 	var kinds []levelKind
@@ -94,7 +94,7 @@ func (w *writer) fit() {
 }
 
 // extent returns the number of CPUs of a tree that could hold the machine: numbered from 0, without
-// a gap but for offline ones; 0 when there is none.
+// a gap except for offline ones; 0 when there is none.
 func (w *writer) extent() int {
 	present := w.m.Online.Or(&w.m.Offline)
 	n := 0

@@ -1,4 +1,4 @@
-// Command next reads what go build says of this repository beside another release of Kubernetes,
+// Command next reads what go build says about this repository beside another release of Kubernetes,
 // and lists what breaks, and where: make next. It exits with 1 if anything does. With the argument
 // "newest" it reads what go list -m -versions says instead, and prints the newest release.
 package main

@@ -19,8 +19,8 @@ internal/agent/machine.go:12:2: no required module provides package github.com/g
 go: updates to go.mod needed
 `
 
-// TestRead: what breaks is listed by package, file and line, with all that the compiler says of it,
-// and nothing that was said is lost.
+// TestRead: the test lists what breaks by package, file and line, with all that the compiler says
+// about it, and nothing that was said is lost.
 func TestRead(t *testing.T) {
 	var out strings.Builder
 	err := run(nil, strings.NewReader(said), &out)

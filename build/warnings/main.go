@@ -84,7 +84,7 @@ type policyAbout struct {
 	Schedulers string
 }
 
-// kindOf makes a kind that is warned of in these words; short stands in them for keys that are too
+// kindOf makes a kind that is warned of in these words; short replaces them for keys that are too
 // long.
 func kindOf(variable, keys, match string, warning func(string) string, short string) kind {
 	return kind{variable, keys, match, message(variable, warning), warning(short)}

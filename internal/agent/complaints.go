@@ -25,7 +25,7 @@ func newComplaints(log *slog.Logger) *complaints {
 	return &complaints{log: log, last: map[topic]string{}}
 }
 
-// about logs an error that is another than the last of its topic; nil says that all is well.
+// about logs an error that differs from the last of its topic; nil says that all is well.
 func (c *complaints) about(t topic, err error) {
 	said := c.last[t]
 	switch {

@@ -15,11 +15,11 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// deviceBook remembers what device plugins said of their devices. The kubelet tells of healthy ones
-// only, but counts the NUMA nodes of all when it makes hints.
+// deviceBook remembers what device plugins said about their devices. The kubelet reports healthy
+// ones only, but counts the NUMA nodes of all when it makes hints.
 type deviceBook struct {
 	known map[string]map[string]placement.Device // by resource and id
-	// unlisted are the healthy devices, ascending, of resources that the kubelet tells of and its
+	// unlisted are the healthy devices, ascending, of resources that the kubelet reports and its
 	// checkpoint lacks. It gathers what it writes under a lock, and writes it without: of two
 	// plugins that register at the same moment the older half can come last (writeCheckpoint of
 	// pkg/kubelet/cm/devicemanager/manager.go), and stays until the next writing.

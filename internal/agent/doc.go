@@ -41,8 +41,8 @@
 // kubelet that runs does; a condition, KubeletCurrent, says what has changed since. The
 // configuration's files are watched, with every symbolic link that leads to them, and read when
 // they have been left alone for 50 ms. Sysfs, which tells nobody, is read three times a second. A
-// kubelet that starts makes its sockets anew: then all is found out again, and a /configz that does
-// not answer yet is asked twice a second.
+// kubelet that starts makes its sockets again: then all is found out again, and a /configz that
+// does not answer yet is asked twice a second.
 //
 // # Order
 //

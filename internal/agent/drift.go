@@ -232,7 +232,7 @@ type outdated struct {
 
 func (e *outdated) Error() string { return strings.Join(e.what, "; ") + ": " + e.remedy }
 
-// remedy is what makes a kubelet see its machine anew. Its managers refuse to start over
+// remedy is what makes a kubelet see its machine again. Its managers refuse to start over
 // checkpoints of another machine (validateState of pkg/kubelet/cm/cpumanager/policy_static.go and
 // pkg/kubelet/cm/memorymanager/policy_static.go).
 func (d *drift) remedy(c *placement.Config) string {

@@ -231,7 +231,7 @@ func TestBracketed(t *testing.T) {
 	}
 }
 
-// TestPodThatCameBackUnderItsName: a list that comes after a break tells of it as of a change. The
+// TestPodThatCameBackUnderItsName: a list that comes after a break reports it as of a change. The
 // one before has left.
 func TestPodThatCameBackUnderItsName(t *testing.T) {
 	now := time.Unix(1000, 0)

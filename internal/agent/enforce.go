@@ -141,9 +141,9 @@ type obeyed struct {
 	problem error
 	// pods are what is held, by the kubelet's UID.
 	pods map[string][]placement.ContainerAllocation
-	// astray says of containers that they do not run as it was decided.
+	// astray lists containers that do not run as it was decided.
 	astray []string
-	// sick says of offered devices why they are not given to anybody, by address.
+	// sick says why offered devices are not given to anybody, by address.
 	sick map[string]string
 	// koordlet says that koordlet carries decisions out: pods hold what was decided, until the
 	// kubelet does not run them any more.
@@ -279,8 +279,8 @@ func (e *enforcer) set(p *enforce.Plugin, o *offer.Offers, problem error) {
 	e.changed()
 }
 
-// renew has the books go on with a platform that was found since they were made, as after a restart
-// of the kubelet with other reserved CPUs.
+// renew makes the books go on with a platform that was found since they were made, as after a
+// restart of the kubelet with other reserved CPUs.
 func (e *enforcer) renew(p *platform) {
 	e.mu.Lock()
 	plugin, known := e.plugin, e.machine == p.spec.Machine
@@ -328,9 +328,9 @@ func (e *enforcer) look() *obeyed {
 	return out
 }
 
-// sickOf says which offered devices no pod is to be promised, by address: those that are not well,
-// and all that the kubelet does not know of, or will not for long, because it refuses pods that ask
-// for them.
+// sickOf says which offered devices no pod is to be promised, by address: the ones that are not
+// well, and all that the kubelet does not know of, or will not for long, because it refuses pods
+// that ask for them.
 func sickOf(o *offer.Offers, ends bool) map[string]string {
 	out, findings := map[string]string{}, o.Findings()
 	for _, p := range o.Pools() {

@@ -20,7 +20,7 @@ type verdict struct {
 	// reason is that of the Ready condition; problem is nil if the report may be relied on.
 	reason  string
 	problem error
-	// astray says of containers that they do not run as it was decided.
+	// astray lists containers that do not run as it was decided.
 	astray []string
 	// suspected says which pod looks like another owner of CPUs; nil for none.
 	suspected error
@@ -169,7 +169,7 @@ func (e *unfinished) Error() string {
 const (
 	// settleTime lies between two readings that must be equal.
 	settleTime = 5 * time.Millisecond
-	// tornLimit is how long a contradiction may be a change that nobody else tells of.
+	// tornLimit is how long a contradiction may be a change that nobody else reports.
 	tornLimit = time.Second
 	// slowLimit is how long it may be the change that a pod brings about. One write of a checkpoint
 	// takes a slow disk hundreds of milliseconds, and an admission takes several.

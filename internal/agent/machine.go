@@ -94,7 +94,7 @@ type platform struct {
 	tellsAdmitted bool
 }
 
-// decider is who decides on a node, and what the node's labels say of that.
+// decider is who decides on a node, and what the node's labels say about that.
 type decider struct {
 	authority v1alpha1.Authority
 	enforcer  v1alpha1.Enforcer
@@ -115,7 +115,7 @@ func deciderOf(flag v1alpha1.Authority, enforcer v1alpha1.Enforcer, devices *off
 	return by, err
 }
 
-// discover reads machine and configuration anew.
+// discover reads machine and configuration again.
 func discover(ctx context.Context, machine MachineSource, config ConfigSource, version string, by decider) (platform, error) {
 	m, err := machine()
 	if err != nil {

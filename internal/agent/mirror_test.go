@@ -52,11 +52,11 @@ type world struct {
 
 	readErr    error
 	publishErr error
-	refuse     func(*v1alpha1.NodeTopology) error // what the API server says of a report; nil: takes all
+	refuse     func(*v1alpha1.NodeTopology) error // what the API server says about a report; nil: takes all
 	writes     []*v1alpha1.NodeTopology
 	amounts    []*nrt.NodeResourceTopology
 	stored     *v1alpha1.NodeTopology
-	// numatopologies are those that were published.
+	// numatopologies are the ones that were published.
 	numatopologies []*nodeinfo.Numatopology
 	// told are the Devices of Koordinator that were published.
 	told []*koordinator.Device

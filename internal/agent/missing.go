@@ -87,7 +87,7 @@ func (m *mirror) lacking(s *sighting) []kubeletstate.DeviceEntry {
 	return out
 }
 
-// answers picks what the kubelet says of what is lacking.
+// answers picks what the kubelet says about what is lacking.
 func answers(
 	lacks []kubeletstate.DeviceEntry, held map[string][]kubeletstate.DeviceEntry, pods map[string]podFacts,
 ) []kubeletstate.DeviceEntry {
@@ -111,7 +111,7 @@ func except(entries, others []kubeletstate.DeviceEntry) []kubeletstate.DeviceEnt
 }
 
 // heldOf reads the kubelet's answer. Of pods that share a name nobody can tell which is meant, and
-// none is told of.
+// none is reported.
 func heldOf(pods []*podresources.PodResources) map[string][]kubeletstate.DeviceEntry {
 	out := map[string][]kubeletstate.DeviceEntry{}
 	for _, pod := range pods {

@@ -14,7 +14,7 @@ import (
 )
 
 // Where the agent offers devices, the kubelet has tokens of them: how many a container has, and not
-// which devices. What the kubelet's books say of these resources is left out of the report. The
+// which devices. What the kubelet's books say about these resources is left out of the report. The
 // devices, and who has which, are the agent's own to tell.
 
 // claim takes the resources that the agent offers out of the kubelet's books. The text says who

@@ -92,7 +92,7 @@ func TestOfferedBeforeItBegins(t *testing.T) {
 }
 
 // TestOfferedWhileTheKubeletStarts: one that starts admits pods before it takes back the tokens of
-// those that have gone. Until then none is promised a device of that resource.
+// the ones that have gone. Until then none is promised a device of that resource.
 func TestOfferedWhileTheKubeletStarts(t *testing.T) {
 	w := newOfferingWorld(t)
 	w.allocated(registeredTokens(nil), `[{"PodUID":"gone","ContainerName":"main","ResourceName":"a.b/gpu","DeviceIDs":{"-1":["berth-token-0000"]},"AllocResp":""}]`)

@@ -172,7 +172,7 @@ func (o *Options) online() func() (topology.CPUSet, error) {
 	return func() (topology.CPUSet, error) { return sysfs.ReadOnline(os.DirFS(o.SysRoot)) }
 }
 
-// host is where the machine tells of its devices.
+// host is where the machine reports its devices.
 func (o *Options) host() offer.Host {
 	h := offer.Host{SpecDirs: o.SpecDirs}
 	if o.Machine == "" {

@@ -94,7 +94,7 @@ func ran(s corev1.ContainerStatus) bool {
 	return s.State.Running != nil || s.State.Terminated != nil || s.RestartCount > 0
 }
 
-// podBook keeps the pods that the API binds to the node, and those that have left it while the
+// podBook keeps the pods that the API binds to the node, and the ones that have left it while the
 // kubelet's books may still name them. It is safe for concurrent use.
 type podBook struct {
 	rivals []Rival
@@ -122,8 +122,8 @@ func (b *podBook) see(pod *corev1.Pod, now time.Time) {
 	b.pods[f.uid] = f
 }
 
-// change notes a pod that is told of as having changed. It may be another that was created under
-// its name while nobody listened.
+// change notes that a pod has changed. It may be another that was created under its name while
+// nobody listened.
 func (b *podBook) change(old, pod *corev1.Pod, now time.Time) {
 	if old.UID != pod.UID {
 		b.lose(old, now)

@@ -61,7 +61,7 @@ type refused struct {
 // definition meanwhile.
 const refusedFor = 5 * time.Minute
 
-// tells says whether the API server would refuse the report, by what it said of an equal one.
+// tells says whether the API server would refuse the report, by what it said about an equal one.
 func (r *refused) tells(nt *v1alpha1.NodeTopology, now time.Time) bool {
 	return r.nt != nil && now.Sub(r.at) < refusedFor && sameReport(r.nt, nt)
 }
@@ -178,7 +178,7 @@ func (p *publisher) fetch(ctx context.Context, goOnFrom func(*wire.Report)) erro
 	p.assured, p.published = p.now(), nt
 	p.vouch.retract()
 	if nt == nil {
-		p.numbered = 0 // the next object begins anew
+		p.numbered = 0 // the next object begins again
 		return nil
 	}
 	p.setSequence(nt.Status.Sequence)
@@ -321,7 +321,7 @@ func sameReport(a, b *v1alpha1.NodeTopology) bool {
 	return equality.Semantic.DeepEqual(&a.Spec, &b.Spec) && equality.Semantic.DeepEqual(&x, &y)
 }
 
-// owned says whether a report goes with the Node that is there now: one that was registered anew
+// owned says whether a report goes with the Node that is there now: one that was registered again
 // has another UID, and what belongs to the one before is collected as garbage.
 func (p *publisher) owned(nt *v1alpha1.NodeTopology) bool {
 	node := p.node()

@@ -27,8 +27,8 @@ type sighting struct {
 	disagree error
 	// offline are the CPUs that the books would hand out, or have, and that are offline.
 	offline topology.CPUSet
-	// holders are the pods that hold something, by the kubelet's UID; pods are those that the API
-	// knows.
+	// holders are the pods that hold something, by the kubelet's UID; pods are the ones that the
+	// API knows.
 	holders map[string]bool
 	pods    map[string]podFacts
 	// active counts the kubelet's active pods by namespace/name; nil where the kubelet cannot be

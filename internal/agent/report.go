@@ -22,7 +22,7 @@ type outcome struct {
 	order []string
 	// arriving are pods on their way in: a report that holds them says half.
 	arriving []string
-	// over are those that koordlet served and that the kubelet does not run any more.
+	// over are the ones that koordlet served and that the kubelet does not run any more.
 	over []string
 	// ending are pods that have ended but may still be active: worth another look soon.
 	ending []string
@@ -168,8 +168,8 @@ func (r *reporter) maybeActive(f *podFacts) bool {
 	return r.active[f.key()] > r.alive[f.key()]
 }
 
-// stateOfStranger judges a pod that the API has not told of. If every active pod of the kubelet is
-// one that the API knows, the stranger is not active; else the API may just be slower than the
+// stateOfStranger judges a pod that the API has not told about. If every active pod of the kubelet
+// is one that the API knows, the stranger is not active; else the API may just be slower than the
 // books.
 func (r *reporter) stateOfStranger(uid string) (v1alpha1.PodState, pending) {
 	first, seen := r.history.firstSeen[uid]

@@ -30,7 +30,7 @@ type stage struct {
 	*world
 	begun   time.Time
 	stretch time.Duration // how long to watch
-	told    int           // writes that were told of
+	told    int           // writes that were reported
 }
 
 // Do has one thing happen on the node.

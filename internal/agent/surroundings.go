@@ -23,9 +23,9 @@ import (
 // cachedMachineInfo): it goes on handing out a CPU that has been taken offline, and it never sees
 // huge pages that were added. The agent looks on its behalf.
 
-// lookPeriod is how often the agent looks whether the machine is still the same: the API shall show
-// a change within a second, and reading the machine anew and writing the report need time too. A
-// look reads a dozen small files of sysfs.
+// lookPeriod is how often the agent looks whether the machine is still the same: the API should
+// show a change within a second, and reading the machine again and writing the report need time
+// too. A look reads a dozen small files of sysfs.
 const lookPeriod = 300 * time.Millisecond
 
 // configSettle is how long the files of a configuration are left alone after a change: who writes
@@ -122,7 +122,7 @@ func (a *surroundings) find(ctx context.Context, node *corev1.Node) (next, error
 	return settled, nil
 }
 
-// forget has all found out anew: another kubelet has started.
+// forget makes the agent find out everything again: another kubelet has started.
 func (a *surroundings) forget() { a.platform, a.attempts = nil, newLook() }
 
 // recall gives the platform the memory that the kubelet saw when it started, which its memory

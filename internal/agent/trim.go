@@ -59,7 +59,7 @@ func keptAnnotations(pod *corev1.Pod) map[string]string {
 	return out
 }
 
-// keptContainers are the names and kinds of containers, and of those that have not ended the
+// keptContainers are the names and kinds of containers, and of the ones that have not ended the
 // extended resources, and what the image is called.
 func keptContainers(list []corev1.Container, ended bool) []corev1.Container {
 	out := make([]corev1.Container, 0, min(len(list), maxKeptContainers))

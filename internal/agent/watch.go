@@ -19,7 +19,7 @@ type fileEvents struct {
 	// Changed receives when a checkpoint may have been replaced. One pending event is enough.
 	Changed chan struct{}
 	// Restarted receives when the kubelet has (re)started: it makes the socket of its device
-	// manager anew.
+	// manager again.
 	Restarted chan struct{}
 }
 

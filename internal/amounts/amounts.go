@@ -194,8 +194,8 @@ func show(resource string, amount int64) string {
 	return fmt.Sprint(amount)
 }
 
-// bytes prints an amount in the largest binary unit that leaves a number from 1 on, with a decimal
-// unless it is 0.
+// bytes prints an amount in the largest binary unit that leaves a number of at least 1, with a
+// decimal unless it is 0.
 func bytes(n int64) string {
 	for unit, shift := range []int{60, 50, 40, 30, 20, 10} {
 		if n >= 1<<shift {

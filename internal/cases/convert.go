@@ -96,8 +96,8 @@ func (c *Config) Placement(version placement.Version) (placement.Config, error) 
 	return out, nil
 }
 
-// gates are the feature gates of the kubelet: those of the case over those that allow every policy
-// option, which were on when the recorded cases were made.
+// gates are the feature gates of the kubelet: those of the case on top of the ones that allow every
+// policy option, which were on when the recorded cases were made.
 func (c *Config) gates() map[string]bool {
 	all := map[string]bool{"CPUManagerPolicyAlphaOptions": true, "CPUManagerPolicyBetaOptions": true,
 		"TopologyManagerPolicyAlphaOptions": true, "TopologyManagerPolicyBetaOptions": true}

@@ -26,8 +26,8 @@ func (d Difference) String() string {
 }
 
 // Diff says where got differs from want. Messages, times and the order of blocks and devices do not
-// count, and neither does anything in a case that want marks as nondeterministic, but for whether
-// the kubelet starts: another run of the kubelet would differ there too.
+// count, and neither does anything in a case that want marks as nondeterministic, except for
+// whether the kubelet starts: another run of the kubelet would differ there too.
 func Diff(want, got *Result) []Difference {
 	d := differ{id: want.ID, event: -1}
 	d.value("id", want.ID, got.ID)

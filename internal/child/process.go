@@ -106,7 +106,7 @@ func (p *Process) Done() <-chan struct{} { return p.done }
 func (p *Process) Signal(s os.Signal) { _ = p.cmd.Process.Signal(s) }
 
 // Ended returns nil while the process runs, then an error with the last lines of its log, which say
-// nothing of a signal. Stop does not tell of it again.
+// nothing about a signal. Stop does not report it again.
 func (p *Process) Ended() error {
 	select {
 	case <-p.done:

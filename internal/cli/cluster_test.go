@@ -215,7 +215,7 @@ func TestExplainWaits(t *testing.T) {
 func TestPromises(t *testing.T) {
 	for name, c := range map[string]struct {
 		certainty wire.Certainty
-		// other is what took the CPUs before the pod came; state is what the report says of the
+		// other is what took the CPUs before the pod came; state is what the report says about the
 		// pod.
 		other bool
 		state v1alpha1.PodState

@@ -305,7 +305,7 @@ var alignmentWords = map[topology.Spread]string{
 	topology.WithinNode: "one NUMA node", topology.WithinPackage: "one package", topology.WithinMachine: "across packages",
 }
 
-// heldText is what the report says of the pod, in words.
+// heldText is what the report says about the pod, in words.
 func heldText(h *survey.Holding) string {
 	switch h.State {
 	case survey.StateAbsent:

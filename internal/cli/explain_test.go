@@ -240,7 +240,7 @@ func TestResize(t *testing.T) {
 	}
 }
 
-// TestGivenIsShown: what pods have of a provider's resource stands below what nodes say.
+// TestGivenIsShown: how much of a provider's resource pods have is printed below what nodes say.
 func TestGivenIsShown(t *testing.T) {
 	var b strings.Builder
 	e := &survey.Explained{Name: "p", Namespace: "default", Pinnable: true, Nodes: []survey.Answer{

@@ -59,7 +59,7 @@ have nodes now), completed. explain gang NAME says more about one.`,
 
 const gangColumns = "NAMESPACE | GANG | SOURCE | GANG STATE | BOUND | WAITING | WHY"
 
-// maxWhy bounds how much of a reason stands in a row; -o wide shows all of it. In runes.
+// maxWhy bounds how much of a reason is in a row; -o wide shows all of it. In runes.
 const maxWhy = 100
 
 func gangsText(w io.Writer, o output, all []survey.Gang) error {

@@ -95,7 +95,7 @@ func (q *nodesQuestion) only() string {
 	return q.names[0]
 }
 
-// survey surveys the nodes that are asked for; those that are named have to be there.
+// survey surveys the nodes that are asked for; the ones that are named have to be there.
 func (q *nodesQuestion) survey(ctx context.Context, c *survey.Cluster) (*survey.Survey, error) {
 	selector, err := labels.Parse(q.selector)
 	if err != nil {
@@ -136,7 +136,7 @@ func freeBlock(n *survey.Node) (most uint64) {
 	return most
 }
 
-// print prints the nodes; more is said of those that were asked for by name.
+// print prints the nodes; more is said about the ones that were asked for by name.
 func (q *nodesQuestion) print(cmd *cobra.Command, o output, s *survey.Survey) error {
 	all := s.Nodes()
 	for i := range all {
@@ -167,8 +167,7 @@ func (q *nodesQuestion) print(cmd *cobra.Command, o output, s *survey.Survey) er
 	})
 }
 
-// watchNodes prints nodes, and those again that change. What is wrong with one stands in its
-// STATUS.
+// watchNodes prints nodes, and those again that change. What is wrong with one is in its STATUS.
 func watchNodes(cmd *cobra.Command, o output, c *survey.Cluster, s *survey.Survey, q following) error {
 	wide := o.is(formatWide)
 	st := stream[survey.Node]{
@@ -290,7 +289,7 @@ func nodeHeader(wide bool) string {
 }
 
 // nodeRows is one line of a node, or wide, one of each of its NUMA nodes. Each line has the node's
-// name, so that lines can be searched for; the rest of the node stands in its first line.
+// name, so that lines can be searched for; the rest of the node is in its first line.
 func nodeRows(n *survey.Node, wide bool) [][]string {
 	first := nodeCells(n)
 	if !wide {
@@ -313,7 +312,7 @@ func nodeRows(n *survey.Node, wide bool) [][]string {
 	return rows
 }
 
-// nodeCells are what is said of the node itself.
+// nodeCells are what is said about the node itself.
 func nodeCells(n *survey.Node) []string {
 	policy := "-"
 	if n.Policy != "" {
@@ -395,8 +394,8 @@ type stretch struct {
 	each        string
 }
 
-// add adds a NUMA node. Neighbours that have the same are told of together: machines with eight
-// would not fit a terminal.
+// add adds a NUMA node. Neighbours that have the same share a line: machines with eight would not
+// fit a terminal.
 func (l *stretches) add(m *survey.NUMANode, text string) {
 	if n := len(*l); n > 0 && !m.Anywhere {
 		if before := &(*l)[n-1]; !before.anywhere && before.each == text && before.last+1 == m.NUMA {

@@ -128,7 +128,7 @@ func TestMemoryCells(t *testing.T) {
 	}
 }
 
-// TestLineCells: neighbours that have the same are told of together, others one by one.
+// TestLineCells: neighbours that have the same share a line, others one by one.
 func TestLineCells(t *testing.T) {
 	node := func(id topology.NUMAID, free uint64) survey.NUMANode {
 		return survey.NUMANode{NUMA: id, CPUs: &survey.Amount{Free: free, Total: 12}}

@@ -62,7 +62,7 @@ func TestTotals(t *testing.T) {
 	config := in.file("kubeadm.yaml", kubeletHead+"kubeReserved: {cpu: 500m, memory: 1Gi}\nsystemReserved: {memory: 1Gi}\n")
 	expect(t, ExitFailure, "the node has 125.9Gi free memory of 125.9Gi in all, 1000Gi asked (OutOfmemory)", "place", "-f",
 		in.pod("big", `{limits: {cpu: "4", memory: 1000Gi}}`), oneByTwo, "--kubelet-config", config)
-	// 15500m of 16 CPUs are left: 2 CPUs fit 7 times; pods that share CPUs count for those that
+	// 15500m of 16 CPUs are left: 2 CPUs fit 7 times; pods that share CPUs count for the ones that
 	// follow.
 	expect(t, ExitOK, "two   7        -: 7", "fit", "-f", in.pod("two", `{requests: {cpu: "2", memory: 4Gi}}`), oneByTwo, "--kubelet-config", config)
 	expect(t, ExitOK, "half   1        -: 1", "fit", "-f", in.pod("half", `{limits: {cpu: 15500m, memory: 1Gi}}`), oneByTwo, "--kubelet-config", config)

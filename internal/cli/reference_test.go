@@ -113,7 +113,7 @@ func TestReferenceKinds(t *testing.T) {
 	golden.File(t, "../../docs/reference/kinds.md", b.String())
 }
 
-// kind is a CustomResourceDefinition, as far as it is told of.
+// kind is a CustomResourceDefinition, as far as its reference page describes it.
 type kind struct {
 	Spec struct {
 		Group string `json:"group"`
@@ -151,7 +151,7 @@ func readKind(t *testing.T, file string) (out kind) {
 	return out
 }
 
-// fieldRows tells of a field and those below it.
+// fieldRows reports a field and those below it.
 func fieldRows(b *strings.Builder, path string, s schema) {
 	what := s.Type
 	if s.Items != nil {

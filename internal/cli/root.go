@@ -102,7 +102,7 @@ func noSuchVerb(cmd *cobra.Command, args []string) error {
 	return Usagef("unknown command %q%s (see %s --help)", args[0], suggest.DidYouMean(args[0], names), cmd.CommandPath())
 }
 
-// flagError says of a wrong flag what would be right.
+// flagError says what would be right in place of a wrong flag.
 func flagError(cmd *cobra.Command, err error) error {
 	var missing *pflag.NotExistError
 	if errors.As(err, &missing) {

@@ -30,8 +30,8 @@ func unpackedSnapshot(t *testing.T, path string) string {
 	return string(text)
 }
 
-// TestSnapshotSaysTheSame: every verb says of a snapshot what it says of the cluster, and nothing
-// of the pods that could be a secret is in the file.
+// TestSnapshotSaysTheSame: every verb says about a snapshot what it says about the cluster, and
+// nothing of the pods that could be a secret is in the file.
 func TestSnapshotSaysTheSame(t *testing.T) {
 	w := busyWorld(t)
 	for i := range w.pods {

@@ -80,7 +80,7 @@ func (m *remembered) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 	_, _ = out.Write(a.Body.Bytes())
 }
 
-// asProtobuf writes a list anew.
+// asProtobuf writes a list again.
 func asProtobuf(a *httptest.ResponseRecorder) {
 	info, _ := runtime.SerializerInfoForMediaType(scheme.Codecs.SupportedMediaTypes(), runtime.ContentTypeProtobuf)
 	object, err := runtime.Decode(scheme.Codecs.UniversalDeserializer(), a.Body.Bytes())
@@ -104,8 +104,8 @@ func processorTime(b *testing.B) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// BenchmarkCluster asks a cluster of 5,000 nodes, each with 4 pods that no report tells of;
-// the stand-in of the API server answers from memory, in pages.
+// BenchmarkCluster asks a cluster of 5,000 nodes, each with 4 pods that no report lists; the
+// stand-in of the API server answers from memory, in pages.
 func BenchmarkCluster(b *testing.B) {
 	file := largeCluster(b, false)
 	three := filepath.Join(b.TempDir(), "three.yaml")

@@ -40,7 +40,7 @@ type stream[T any] struct {
 	columns    string
 	name       func(*T) string
 	rows       func(*T) [][]string
-	// steady is an item without what changes by itself; gone is one that is no more.
+	// steady is an item without what changes by itself; gone marks an item that is gone.
 	steady func(T) T
 	gone   func(T) T
 
@@ -49,7 +49,7 @@ type stream[T any] struct {
 
 	shown map[string]T
 	grid  *table.Grid
-	// rowsShown are what stands in the table of each item, without marks.
+	// rowsShown are what is in the table of each item, without marks.
 	rowsShown map[string][][]string
 }
 
@@ -60,8 +60,8 @@ type news[T any] struct {
 	gone bool
 }
 
-// offer takes items in by their keys, nil for one that is gone, and prints those that are different
-// from what was shown last. Quietly, it only takes note.
+// offer takes items in by their keys, nil for one that is gone, and prints the ones that are
+// different from what was shown last. Quietly, it only takes note.
 func (s *stream[T]) offer(keys []string, items map[string]*T, quietly bool) error {
 	if s.shown == nil {
 		s.shown = map[string]T{}
@@ -140,7 +140,7 @@ const timeColumn = "TIME" + separator
 // changedMark ends a cell that is not as it was in the line that was printed last.
 const changedMark = "*"
 
-// tableRows are the rows of items, with the time. Of an item that was printed before, only those
+// tableRows are the rows of items, with the time. Of an item that was printed before, only the ones
 // that are different, with marks.
 func (s *stream[T]) tableRows(found []news[T]) (rows [][]string) {
 	if s.rowsShown == nil {

@@ -77,7 +77,7 @@ func TestColours(t *testing.T) {
 
 func TestNoHeaders(t *testing.T) {
 	w := smallWorld(t)
-	w.addNode("n3", 0) // nobody reports it: that stands below the table
+	w.addNode("n3", 0) // nobody reports it: below the table
 	for verb, want := range map[string]int{"nodes": 3, "pods": 1} {
 		code, out, stderr := run(t, verb, "--no-headers", "--kubeconfig", w.kubeconfig())
 		if lines := strings.Count(out, "\n"); code != ExitOK || lines != want || strings.Contains(out, "STATUS") || strings.Contains(out, "STATE") {

@@ -38,7 +38,7 @@ const (
 // event is what a watch tells.
 type event struct{ path, text string }
 
-// tell has an object change, and watches of the path tell of it.
+// tell changes an object, and watches of the path report it.
 func (w *world) tell(path, what string, object metav1.Object) {
 	w.t.Helper()
 	w.mu.Lock()

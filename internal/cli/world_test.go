@@ -60,9 +60,9 @@ type world struct {
 	brief bool
 
 	mu sync.Mutex
-	// requests are those that came.
+	// requests are the ones that came.
 	requests []string
-	// told is what watches tell, in order; news is closed and made anew when there is more.
+	// told is what watches tell, in order; news is closed and made again when there is more.
 	told []event
 	news chan struct{}
 }

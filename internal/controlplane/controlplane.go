@@ -121,7 +121,8 @@ func (cp *ControlPlane) Addr() string { return cp.api.addr }
 var errNotHere = errors.New("the API server runs in a process of its own: want the one that is linked in")
 
 // Break makes the API server unreachable, as if its process had died: it refuses connections, and
-// those that there are end. Its own controllers and etcd go on. It is no error that it was broken.
+// the ones that there are end. Its own controllers and etcd go on. It is no error that it was
+// broken.
 func (cp *ControlPlane) Break() error {
 	if cp.api.listener == nil {
 		return errNotHere

@@ -129,7 +129,7 @@ type pki struct {
 	serving, client, proxy *authority
 }
 
-// openPKI returns the key material in dir, made anew unless it is kept there. A kept one holds the
+// openPKI returns the key material in dir, made again unless it is kept there. A kept one holds the
 // authorities' keys too.
 func openPKI(dir string, kept bool) (*pki, error) {
 	p := &pki{dir: filepath.Join(dir, "pki")}

@@ -170,7 +170,8 @@ func valuesFor(value string) [2]string {
 	return [2]string{"x", "y"}
 }
 
-// TestOrderOfActions: what Volcano does before it allocates is told of, and the usual order is not.
+// TestOrderOfActions: what Volcano does before it allocates gets a note, and the usual order is
+// not.
 func TestOrderOfActions(t *testing.T) {
 	for actions, want := range map[string]string{
 		"enqueue, allocate, backfill":          "",

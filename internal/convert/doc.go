@@ -1,9 +1,10 @@
-// Package convert turns other schedulers' configurations into one of berth-scheduler's, and says of
-// everything that has no counterpart what to do instead. It is pure: text in, text and notes out.
+// Package convert turns other schedulers' configurations into one of berth-scheduler's, and says
+// about everything that has no counterpart what to do instead. It is pure: text in, text and notes
+// out.
 //
 //   - read.go takes a Volcano configuration out of what people have: the bare file, its ConfigMap,
 //     the JSON of a product's page, and both as such pages print them, without the lines that their
 //     authors found obvious.
-//   - known.go is what is to be said of each plugin, action and argument.
+//   - known.go is what to say about each plugin, action and argument.
 //   - volcano.go writes the configuration.
 package convert

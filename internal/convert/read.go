@@ -86,7 +86,7 @@ func (s *settings) take(document any, depth int) error {
 	return s.takeConf(object)
 }
 
-// othersIn lists the keys of an object that no configuration stands below.
+// othersIn lists the keys of an object that no configuration is below.
 func othersIn(object map[string]any) (keys []string) {
 	for _, key := range sortedKeys(object) {
 		if !contains(inner, key) {
@@ -212,7 +212,8 @@ func readLines(text string) (settings, error) {
 	return s, nil
 }
 
-// frame are keys around the configuration that say nothing of it; around are those of the add-on.
+// frame are keys around the configuration that say nothing about it; around are those of the
+// add-on.
 var (
 	frame  = []string{"kind", "apiVersion", "namespace", "metadata", "data", "tiers", "plugins", "arguments", "configurations"}
 	around = []string{"ca_cert", "server_cert", "server_key", "resource_exporter_enable"}

@@ -15,14 +15,14 @@ type Pod struct {
 	suppose.Pod
 	// Node is where it is; of no meaning for one that is wanted.
 	Node int
-	// Budgets are those that it counts against, by their place in Problem.Budgets.
+	// Budgets are the ones that it counts against, by their place in Problem.Budgets.
 	Budgets []int
 }
 
 // Problem is what is asked.
 type Problem struct {
 	Nodes []suppose.Node
-	// Pods are those that may be moved.
+	// Pods are the ones that may be moved.
 	Pods []Pod
 	// Wanted are the pods that are to get a place, in order.
 	Wanted []Pod
@@ -166,7 +166,7 @@ func (s *search) deepen(i int) bool {
 
 // replay says whether the log can be carried out in its order, with the wanted pods after it: each
 // place is free before it is taken, whatever moves later. Nobody comes to a node that another pod
-// leaves after that: a ledger that is asked about both has the one leave first, and the other may
+// leaves after that: a ledger that is asked about both makes the one leave first, and the other may
 // get another place than it really would. Nor to that of a wanted pod, whose place it could take.
 func (s *search) replay() bool {
 	nodes := slices.Clone(s.Nodes)
@@ -382,7 +382,7 @@ func (s *search) ask(p *Pod, n *suppose.Node) bool {
 // never is the estimate of a node that takes the pod however many leave.
 const never = 1 << 30
 
-// estimates says of each node how many pods would have to leave at most for the pod to fit, by
+// estimates says for each node how many pods would have to leave at most for the pod to fit, by
 // taking all away and letting back whom it can, the largest first. 0 is of nodes that take it now.
 func (s *search) estimates(p *Pod) []int {
 	out := make([]int, len(s.Nodes))

@@ -128,7 +128,7 @@ func (p *play) clone() *play {
 	return out
 }
 
-// admit has a node admit a pod; false where it does not.
+// admit makes a node admit a pod; false where it does not.
 func (p *play) admit(pod *Pod, node int) bool {
 	if !p.h.problem.May(pod, node) || p.rooms[node].Short(pod.Asks) != nil || p.rooms[node].Taken(pod.Ports) != "" {
 		return false

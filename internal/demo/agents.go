@@ -192,7 +192,7 @@ func serveAgent(ctx context.Context, args []string, log io.Writer) error {
 	return agent.Run(ctx, opts)
 }
 
-// preferences are what the agent is told of how the node's plugins choose.
+// preferences are what the agent is told about how the node's plugins choose.
 func preferences(spec *hollow.Spec) map[string]placement.Preference {
 	known := map[string]placement.Preference{}
 	for i := range spec.Plugins {

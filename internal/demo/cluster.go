@@ -34,7 +34,7 @@ type ClusterOptions struct {
 	// Flags are further flags of the kube-apiserver that is linked in.
 	Flags []string
 	// AgentCommand is a command line that plays the role VerbAgent with what is appended to it, so
-	// that each agent is a process; nil has agents run in this one.
+	// that each agent is a process; nil makes agents run in this one.
 	AgentCommand []string
 	// Schedulers is how many schedulers run, of which one leads; 0 stands for 1.
 	Schedulers int
@@ -59,7 +59,7 @@ type Cluster struct {
 	dir        string
 	opts       ClusterOptions
 	schedulers []*part // none before they are started
-	// agents are those that run, by node.
+	// agents are the ones that run, by node.
 	agents map[string]runningAgent
 }
 
@@ -154,7 +154,7 @@ func (c *Cluster) RestartNode(name string, command []string) error {
 	return err
 }
 
-// Dir is where the cluster, and those that use it, write: a temporary directory.
+// Dir is where the cluster and its users write: a temporary directory.
 func (c *Cluster) Dir() string { return c.dir }
 
 func (c *Cluster) waitNodes(ctx context.Context) error {

@@ -1,4 +1,4 @@
-// Package demo runs a cluster that is real but for its machines, puts a load of pods on it under
+// Package demo runs a cluster that is real except for its machines, puts a load of pods on it under
 // one scheduler and then another, and reports what became of the pods.
 //
 // A Cluster is a control plane in this process and hollow nodes in processes of their own. A

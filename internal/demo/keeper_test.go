@@ -18,7 +18,7 @@ import (
 )
 
 // TestPauses holds how long a part is left dead: longer each time, and never for long. One that has
-// run for a while begins anew.
+// run for a while begins again.
 func TestPauses(t *testing.T) {
 	p, now := &part{}, time.Now()
 	var got []time.Duration

@@ -75,7 +75,7 @@ var nodeShapes = []shape{
 		pinMemory: true},
 }
 
-// MinNodes is the smallest number of nodes on which the workload is played: those that pin CPUs
+// MinNodes is the smallest number of nodes on which the workload is played: the ones that pin CPUs
 // alone.
 const MinNodes = 6
 

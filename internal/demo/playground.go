@@ -21,8 +21,8 @@ import (
 const playgroundLease = 15 * time.Second
 
 // StartPlayground starts a cluster to try things on: as Up, with agents that are processes. It has
-// the controllers that make pods of Deployments, Jobs and StatefulSets, and those that watch over
-// nodes. stop takes all of it down.
+// the controllers that make pods of Deployments, Jobs and StatefulSets, and the ones that watch
+// over nodes. stop takes all of it down.
 func StartPlayground(ctx context.Context, opts Options, s Scheduler) (_ *Cluster, stop func() error, err error) {
 	c, stopCluster, err := up(ctx, opts, s, ClusterOptions{
 		AgentCommand: opts.verb(VerbAgent), Schedulers: opts.Schedulers, Lease: playgroundLease, Metrics: opts.Metrics,

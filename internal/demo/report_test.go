@@ -16,8 +16,8 @@ func half(gpus float64, refused, exact, predicted int) *Report {
 	return r
 }
 
-// TestSeveralRuns holds what the table says of one run, and of several: the median, with the least
-// and the greatest where they differ.
+// TestSeveralRuns holds what the table says about one run, and about several: the median, with the
+// least and the greatest where they differ.
 func TestSeveralRuns(t *testing.T) {
 	late := half(0.12, 62, 0, 0)
 	late.OutOfTime = true

@@ -36,7 +36,7 @@ const (
 	tick = 20 * time.Millisecond
 )
 
-// Progress is told of a run's state now and then; it must be quick.
+// Progress is told about a run's state now and then; it must be quick.
 type Progress func(elapsed time.Duration, r *Report, pending int)
 
 // Runner plays a workload on a cluster and watches what becomes of the pods.
@@ -290,7 +290,7 @@ func (r *Runner) remove(name string, p *livePod) {
 	})
 }
 
-// handle takes in what the watch says of a pod.
+// handle takes in what the watch says about a pod.
 func (r *Runner) handle(ev podEvent) error {
 	p := r.live[ev.pod.Name]
 	if p == nil {
@@ -441,8 +441,8 @@ func (r *Runner) creation() time.Duration { return r.Workload.Length() + againAf
 // maxWaitNotes bounds the words about pods that wait in the end.
 const maxWaitNotes = 10
 
-// wait counts the pods that wait in the end, and says of some of them why. Once nothing happens any
-// more, a pod that a node has room for waits for ever; before that its turn may yet come.
+// wait counts the pods that wait in the end, and says why for some of them. Once nothing happens
+// any more, a pod that a node has room for waits for ever; before that its turn may yet come.
 func (r *Runner) wait() {
 	r.report.Pending = r.pending()
 	r.report.OutOfTime = !r.calm()

@@ -57,7 +57,7 @@ func (c slowPods) Delete(ctx context.Context, name string, o metav1.DeleteOption
 }
 
 // TestRunnerDoesNotWaitForTheAPIServer: while the API server is slow to create a pod, what the
-// watch tells of others is taken in, and they are deleted when their time has come. On a busy
+// watch shows about others is taken in, and they are deleted when their time has come. On a busy
 // machine a Runner that waited left pods on the nodes long after that, and others found no room.
 func TestRunnerDoesNotWaitForTheAPIServer(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // a Runner that waits waits for ever

@@ -24,7 +24,7 @@ type Scene struct {
 	Name string
 	// About says in a sentence what is shown.
 	About string
-	// Nodes is how many nodes it needs, of those that Nodes returns.
+	// Nodes is how many nodes it needs, of the ones that Nodes returns.
 	Nodes int
 	// Own are the nodes where those do not do.
 	Own []hollow.Spec
@@ -37,7 +37,7 @@ type Scene struct {
 // step tells what it is about to do, does it, and waits for what it has told.
 type step func(ctx context.Context) error
 
-// Scenes are those that there are, by name.
+// Scenes are the ones that there are, by name.
 var Scenes = []Scene{nowhere, twoGangs, gpusApart, silentAgent}
 
 // SceneOf returns the named scene.

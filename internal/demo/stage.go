@@ -27,7 +27,7 @@ type stage struct {
 	*Cluster
 	out  io.Writer
 	told int
-	// named are the replicas that were told of.
+	// named are the replicas that were mentioned.
 	named []string
 	// room is what plansRoom has found.
 	room *survey.Room
@@ -205,7 +205,8 @@ func (s *stage) cordonAllBut(ctx context.Context, open int) error {
 	return nil
 }
 
-// replicasRun waits until so many pods of the set run, and tells of those that it has not told of.
+// replicasRun waits until so many pods of the set run, and mentions the ones that it has not
+// mentioned yet.
 func (s *stage) replicasRun(ctx context.Context, app string, want int) error {
 	var running []corev1.Pod
 	err := s.poll(ctx, func(ctx context.Context) bool {

@@ -234,7 +234,7 @@ func (g generator) size() int64 {
 	panic("demo: weights do not add up") // n is below their sum
 }
 
-// image of all containers but those that end: nothing is pulled, nothing runs.
+// image of all containers but the ones that end: nothing is pulled, nothing runs.
 const image = "berth.dev/demo:1"
 
 // initTime is how long an init container runs.

@@ -19,7 +19,7 @@ type Container struct {
 	// UID is the pod's, as the kubelet has it; Short is the container's own name.
 	UID, Short string
 	Name       string // for people: namespace/pod/container
-	// Decision is what the Binding says of it; nil without one. Fault says what is wrong with an
+	// Decision is what the Binding says about it; nil without one. Fault says what is wrong with an
 	// annotation that cannot be believed.
 	Decision *placement.ContainerDecision
 	Fault    string
@@ -32,7 +32,7 @@ type Container struct {
 	// Given is what the runtime has of the variables in which containers find their devices, by
 	// name.
 	Given map[string]string
-	// Orphan says that the runtime does not tell of its sandbox, and so not of its decision.
+	// Orphan says that the runtime does not report its sandbox, and so not its decision either.
 	Orphan bool
 }
 
@@ -88,9 +88,9 @@ type Books struct {
 	claims  map[claimant]claim
 	offered Offered
 	// found are the sandboxes that were there at the last Synchronize. A runtime that has started
-	// again may never say of these that they have stopped.
+	// again may never say that these have stopped.
 	found map[string]bool
-	// lives says of a container whether it has processes.
+	// lives says about a container whether it has processes.
 	lives func(id string) bool
 	// online reads which CPUs of the machine are online at this moment; nil where all always are.
 	// In a cpuset without an online CPU a container runs on its parent's, which are everybody's
@@ -128,15 +128,16 @@ type entry struct {
 	since time.Time
 	// doubt says that a move was sent when the runtime may have lost it.
 	doubt bool
-	// lost says that the runtime does not tell of it any more, and that it has processes. It stays
-	// where it is, and what needs its CPUs waits, until it has none.
+	// lost says that the runtime no longer lists it, and that it has processes. It stays where it
+	// is, and what needs its CPUs waits, until it has none.
 	lost bool
 	set  Set
-	// shut is the CPUs that nobody else may be pinned to: its own, and those that stay idle for it.
+	// shut is the CPUs that nobody else may be pinned to: its own, and the ones that stay idle for
+	// it.
 	shut      topology.CPUSet
 	complaint string
-	// devices are its pod's until the sandbox has stopped. without says why it runs without those
-	// that were decided for it, or with none that can be believed.
+	// devices are its pod's until the sandbox has stopped. without says why it runs without the
+	// ones that were decided for it, or with none that can be believed.
 	devices []placement.DeviceAllocation
 	without string
 	// moved are the containers that the answer to its creation moved. A runtime that fails after
@@ -331,7 +332,8 @@ func (b *Books) Failed(id string) {
 // retryAfter is how long a move that failed waits until it is sent by itself.
 const retryAfter = time.Second
 
-// Overdue returns the moves to be sent that no answer has carried: those that failed a while ago.
+// Overdue returns the moves to be sent that no answer has carried: the ones that failed a while
+// ago.
 func (b *Books) Overdue() []Update {
 	var out []Update
 	for _, id := range b.ids() {
@@ -406,7 +408,7 @@ func (b *Books) problem(e *entry) string {
 	return ""
 }
 
-// shutFor returns the CPUs of a decision with those that stay idle for it. Reserved ones are not
+// shutFor returns the CPUs of a decision with the ones that stay idle for it. Reserved ones are not
 // among the idle: the system runs there.
 func (b *Books) shutFor(d *placement.ContainerDecision) topology.CPUSet {
 	var out topology.CPUSet
@@ -474,8 +476,8 @@ func (b *Books) sharedFor(e *entry) topology.CPUSet {
 }
 
 // spread returns the moves of running shared containers whose pool has changed, and those of which
-// it is not known whether they arrived: all but one, and but those that are not settled, which
-// nothing takes CPUs from.
+// it is not known whether they arrived: all except one and except containers that are not settled,
+// which nothing takes CPUs from.
 func (b *Books) spread(but string) []Update {
 	var out []Update
 	for _, id := range b.ids() {
@@ -539,7 +541,7 @@ func (b *Books) RemovePod(pod string) {
 	maps.DeleteFunc(b.claims, func(c claimant, _ claim) bool { return c.pod == pod })
 }
 
-// Synchronize begins anew with what the runtime has, containers that run and all sandboxes, and
+// Synchronize begins again with what the runtime has, containers that run and all sandboxes, and
 // returns the moves that bring everything to where it belongs. What runs cannot be held: of two
 // that collide, the older one keeps its CPUs and the other is confined.
 func (b *Books) Synchronize(running []Container, sandboxes ...string) []Update {
@@ -602,7 +604,7 @@ func compareBools(x, y bool) int {
 	return -1
 }
 
-// wantedMems is what the runtime says of the memory nodes, where that matters.
+// wantedMems is what the runtime says about the memory nodes, where that matters.
 func (e *entry) wantedMems() topology.NUMASet {
 	if e.set.Mems == 0 {
 		return 0
@@ -626,7 +628,7 @@ type Held struct {
 	// Settled says that it does not just begin, and that no move of it is under way.
 	Settled bool
 	Set     Set
-	// Devices are those that it has, or its pod while it does not run.
+	// Devices are the ones that it has, or its pod while it does not run.
 	Devices []placement.DeviceAllocation
 	// Why says why it does not run as it was decided; "" where it does.
 	Why string
@@ -668,7 +670,7 @@ func (b *Books) Complaints() []Complaint {
 // on a CPU that somebody has to itself, or one without any.
 func (b *Books) Check() error {
 	pool := b.pool()
-	for _, c := range b.claims { // what began before that is there yet
+	for _, c := range b.claims { // what began before that is still there
 		pool = pool.Or(&c.cpus)
 	}
 	for _, id := range b.ids() {

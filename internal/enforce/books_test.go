@@ -426,8 +426,8 @@ func TestTwoSandboxesOfOnePod(t *testing.T) {
 	}
 }
 
-// TestSandboxesOfWhichNobodySaysThatTheyStop: containerd that has started again tells of the ends
-// of containers, and not of the sandboxes that were there before.
+// TestSandboxesOfWhichNobodySaysThatTheyStop: containerd that has started again reports the ends of
+// containers, and not those of the sandboxes that were there before.
 func TestSandboxesOfWhichNobodySaysThatTheyStop(t *testing.T) {
 	b := newBooks(t, Hold)
 	b.Synchronize([]Container{pinnedTo(t, "a", "4-5"), shared("s")}, "pod-a", "pod-s", "pod-e")
@@ -477,7 +477,7 @@ func TestSynchronizeWhileContainersBegin(t *testing.T) {
 	}
 }
 
-// TestOrphans: a runtime that has started again may tell of containers and not of their sandboxes.
+// TestOrphans: a runtime that has started again may report containers and not their sandboxes.
 // Their decisions are remembered. Where nobody knows them, nothing is taken from what may be
 // pinned, and what is shared gets nothing more.
 func TestOrphans(t *testing.T) {

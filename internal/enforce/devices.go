@@ -28,8 +28,8 @@ type Injection struct {
 	CDI      []string
 }
 
-// Offer replaces what may be given to containers that begin. Those that have begun keep what they
-// have.
+// Offer replaces what may be given to containers that begin. The ones that have begun keep what
+// they have.
 func (b *Books) Offer(o Offered) { b.offered = o }
 
 // giveDevices gives a container the devices of its decision. The text says why it cannot have them:
@@ -122,8 +122,8 @@ func (e *entry) given() (out []placement.DeviceAllocation) {
 	return out
 }
 
-// lacking says of a container that runs which of its devices the runtime has not given it: it began
-// while nobody told the runtime.
+// lacking says which of its devices the runtime has not given it: it began while nobody told the
+// runtime.
 func (e *entry) lacking() string {
 	for i := range e.devices {
 		d := &e.devices[i]

@@ -93,8 +93,8 @@ func TestDevicesAreHeld(t *testing.T) {
 	}
 }
 
-// TestDevicesSynchronize: what runs keeps its devices, the older of two that collide, and it is
-// told of one that runs without its own.
+// TestDevicesSynchronize: what runs keeps its devices, the older of two that collide, and the agent
+// reports a container that runs without its own.
 func TestDevicesSynchronize(t *testing.T) {
 	b := newBooks(t, Hold)
 	b.Offer(twoKinds)

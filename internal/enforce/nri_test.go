@@ -34,7 +34,7 @@ type runtime struct {
 	unasked, refuse int
 	// slow has containers made and not started.
 	slow bool
-	// tokens annotate containers that begin; adjust is what the plugins said of the last.
+	// tokens annotate containers that begin; adjust is what the plugins said about the last.
 	tokens map[string]string
 	adjust *api.ContainerAdjustment
 }
@@ -471,7 +471,7 @@ func TestNRIRestart(t *testing.T) {
 }
 
 // TestNRIRequiredOfAll: where the runtime demands the plugin of every container, none begins
-// without it but those that the administrator tolerates.
+// without it but the ones that the administrator tolerates.
 func TestNRIRequiredOfAll(t *testing.T) {
 	r := newRuntime(t, wire.PluginName)
 	if err := r.create(r.pod("web", nil, nil), "app"); err == nil {
@@ -499,7 +499,7 @@ func wait(t *testing.T, what string, ok func() bool) {
 	t.Fatal(what)
 }
 
-// TestHeldContainersAreForgotten: one that nobody tries again is not told of for ever.
+// TestHeldContainersAreForgotten: one that nobody tries again is not reported for ever.
 func TestHeldContainersAreForgotten(t *testing.T) {
 	r := newRuntime(t)
 	p := newPlugin(t)
@@ -597,7 +597,7 @@ func TestNRIUnasked(t *testing.T) {
 }
 
 // TestNRIWithoutSandboxes: containerd that starts again on a busy machine may know containers and
-// not how their sandboxes are, and does not tell of these. Who is pinned stays pinned.
+// not how their sandboxes are, and does not report these. Who is pinned stays pinned.
 func TestNRIWithoutSandboxes(t *testing.T) {
 	r := newRuntime(t)
 	p := newPlugin(t)

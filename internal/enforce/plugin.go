@@ -41,9 +41,8 @@ type Plugin struct {
 	// Changed is told that something has begun, stopped, or been held; nil for nobody. It must not
 	// wait.
 	Changed func()
-	// Lives says of a container's cgroup, as the runtime names it, whether there are processes in
-	// it; nil where nobody knows. A runtime that has started again may not tell of a container that
-	// runs.
+	// Lives says whether there are processes in a container's cgroup, as the runtime names it; nil
+	// where nobody knows. A runtime that has started again may not report a container that runs.
 	Lives func(cgroup string) bool
 	// Online reads which CPUs of the machine are online at this moment. No container begins on
 	// others, and none at all while that cannot be read. nil where all of them always are. It must
@@ -57,7 +56,7 @@ type Plugin struct {
 	// come to a standstill over that.
 	unasked func([]*api.ContainerUpdate) ([]*api.ContainerUpdate, error)
 	paths   map[string]string // cgroup path by container
-	// blind says why the runtime cannot be told of devices; "" where it can.
+	// blind says why the runtime cannot be told about devices; "" where it can.
 	blind string
 	// gone says why no runtime is connected; nil while one is.
 	gone error
@@ -164,7 +163,7 @@ var (
 	validating  = version.MustParseSemantic("v0.10.0")
 )
 
-// Configure learns which runtime this is, and says of what the plugin is to be told. An older
+// Configure learns which runtime this is, and says what the plugin should learn about. An older
 // runtime takes no plugin that names an event which it does not know.
 func (l *link) Configure(_ context.Context, _, runtime, release string) (stub.EventMask, error) {
 	text := cmp.Or(l.NRIVersion, l.stub.RuntimeNRIVersion())
@@ -295,7 +294,7 @@ func (p *Plugin) CreateContainer(_ context.Context, pod *api.PodSandbox, c *api.
 }
 
 // discreet leaves the names of other namespaces' containers out of what the pod's owner reads in an
-// event: who runs beside it is the administrator's to know, and stands in the NodeTopology.
+// event: who runs beside it is the administrator's to know, and the NodeTopology shows it.
 func (p *Plugin) discreet(namespace, why string) string {
 	var names []string
 	for _, h := range p.books.All() {
@@ -340,7 +339,7 @@ func (p *Plugin) move(u Update, due bool) {
 	}
 	p.books.Moving(u)
 	send := p.unasked
-	go func() { // the runtime takes it when it has this answer
+	go func() { // the runtime takes it when it makes this answer
 		failed, err := send(writeUpdates([]Update{u}))
 		p.mu.Lock()
 		defer p.mu.Unlock()
@@ -456,8 +455,8 @@ func (p *Plugin) Sight() Sight {
 	return s
 }
 
-// labelled is what the kubelet's labels on a container say of its pod. A runtime that could not ask
-// a sandbox in time, after its own restart, tells of the containers in it alone.
+// labelled is what the kubelet's labels on a container say about its pod. A runtime that could not
+// ask a sandbox in time, after its own restart, reports the containers in it alone.
 func labelled(c *api.Container) *api.PodSandbox {
 	l := c.GetLabels()
 	return &api.PodSandbox{Namespace: l["io.kubernetes.pod.namespace"], Name: l["io.kubernetes.pod.name"], Uid: l["io.kubernetes.pod.uid"]}

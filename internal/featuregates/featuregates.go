@@ -105,8 +105,8 @@ func readTables() (map[uint8]map[string]Gate, error) {
 }
 
 // Wrong returns the first gate, by name, with which the kubelet of release 1.minor does not start,
-// with what the kubelet says of it; "" where all are right. Of a name that it does not know it adds
-// the one that may have been meant.
+// with what the kubelet says about it; "" where all are right. Of a name that it does not know it
+// adds the one that may have been meant.
 func Wrong(gates map[string]bool, minor uint8) (name, why string) {
 	known := releases()[minor]
 	for _, name := range slices.Sorted(maps.Keys(gates)) {

@@ -10,7 +10,7 @@ import (
 )
 
 // Tally counts published cases of somebody else's: those of which the same is made here, those of
-// which something else is made, for a reason, and those that are not told here.
+// which something else is made, for a reason, and the ones that are not told here.
 type Tally struct{ Same, Differ, None int }
 
 // Cases is how many there are.

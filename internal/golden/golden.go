@@ -1,6 +1,6 @@
 // Package golden holds what tests compare with files: one flag, -rewrite, writes every such file
-// anew. A golden file is what something prints; a story is a text that says what happens and, below
-// a line of dashes, what comes of it.
+// again. A golden file is what something prints; a story is a text that says what happens and,
+// below a line of dashes, what comes of it.
 package golden
 
 import (

@@ -81,7 +81,7 @@ func history(t *testing.T, object map[string]any) string {
 	return out.String()
 }
 
-// uids are those that the world gives away in the order in which things are made, some at once.
+// uids are the ones that the world gives away in the order in which things are made, some at once.
 var uids = regexp.MustCompile(`"uid":"uid-\d+",`)
 
 // record writes down all that is there.

@@ -24,7 +24,7 @@ func podGroupOf(job *batch.Job, s *spec) *group.PodGroup {
 	return g
 }
 
-// groupAnnotations are the Job's, but for what kubectl keeps there.
+// groupAnnotations are the Job's, except for what kubectl keeps there.
 func groupAnnotations(job *batch.Job) map[string]string {
 	out := map[string]string{}
 	for key, value := range job.Annotations {

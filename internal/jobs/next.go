@@ -20,7 +20,7 @@ type step struct {
 	status batch.JobStatus
 	remove []*corev1.Pod
 	make   []member
-	// suspects says that pods are missing that the status tells of: whoever reads from a cache asks
+	// suspects says that pods are missing that the status reports: whoever reads from a cache asks
 	// the API server before it acts on that.
 	suspects bool
 	// again is when a policy's timeout ends; zero for none.
@@ -63,7 +63,7 @@ type stepper struct {
 	spec spec
 	now  metav1.Time
 	// seen are the pods that count, by task; old are those of earlier versions, and of tasks that
-	// are no more.
+	// are gone.
 	seen map[string][]*corev1.Pod
 	old  []*corev1.Pod
 	out  step
@@ -103,7 +103,7 @@ func (n *stepper) alive() (alive int) {
 
 func nobody(*corev1.Pod) bool { return false }
 
-// clear deletes all pods but those that are kept.
+// clear deletes all pods but the ones that are kept.
 func (n *stepper) clear(kept func(*corev1.Pod) bool) {
 	for _, t := range slices.Sorted(maps.Keys(n.seen)) {
 		for _, pod := range n.seen[t] {
@@ -242,8 +242,8 @@ func (n *stepper) retry(c *cause) bool {
 	return true
 }
 
-// restartPart begins to restart a task, or restarts a pod. That it was counted stands in the
-// status: one cause counts once.
+// restartPart begins to restart a task, or restarts a pod. That it was counted is in the status:
+// one cause counts once.
 func (n *stepper) restartPart(c *cause) {
 	s := &n.out.status
 	if c.action == batch.RestartTask {
@@ -439,7 +439,7 @@ func isReady(pod *corev1.Pod) bool {
 		!slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool { return !c.Ready })
 }
 
-// tally writes the counts. Pods that are about to be deleted are not told of: nobody is to take
+// tally writes the counts. Pods that are about to be deleted are not reported: nobody is to take
 // them for evicted later.
 func (n *stepper) tally() {
 	s := &n.out.status

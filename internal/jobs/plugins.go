@@ -132,7 +132,7 @@ func checkPort(name string, port int) error {
 	return nil
 }
 
-// checkTask says that a Job lacks a task that a plugin is told of.
+// checkTask says that a Job lacks a task that a plugin is told about.
 func checkTask(job *batch.Job, flagName, task string) error {
 	s := specOf(job)
 	if s.task(task) == nil {

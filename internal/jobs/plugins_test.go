@@ -42,7 +42,7 @@ tasks:
 - {name: worker, replicas: 2, template: {spec: {containers: [{name: c}]}}}
 `
 
-// TestFrameworks: each pod is told of the others in its framework's words, and found by them.
+// TestFrameworks: each pod is told about the others in its framework's words, and found by them.
 func TestFrameworks(t *testing.T) {
 	for _, c := range []struct {
 		plugin, task string

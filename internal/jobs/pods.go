@@ -18,7 +18,7 @@ func podName(job, task string, index int) string {
 	return job + "-" + task + "-" + strconv.Itoa(index)
 }
 
-// groupName is the name of the Job's PodGroup, as Volcano forms it: a Job made anew has another.
+// groupName is the name of the Job's PodGroup, as Volcano forms it: a Job made again has another.
 func groupName(job *batch.Job) string { return job.Name + "-" + string(job.UID) }
 
 // ownerOf makes the Job the owner of what is made for it.

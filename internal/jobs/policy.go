@@ -111,7 +111,7 @@ func worst(causes []cause) *cause {
 }
 
 // causes says what has happened, and what is to be done about it. seen are the Job's pods that
-// count; those that are missing were taken away.
+// count; the ones that are missing were taken away.
 func (s *spec) causes(status *batch.JobStatus, seen map[string][]*corev1.Pod) (out []cause) {
 	torn := s.torn(status, seen)
 	for i := range s.tasks {
@@ -210,7 +210,7 @@ func (t *task) restartedTooOften(pods []*corev1.Pod) bool {
 	return most >= 0 && restarts > most
 }
 
-// recorded is how many pods of a task the status tells of.
+// recorded is how many pods of a task the status reports.
 func recorded(status *batch.JobStatus, task string) (n int32) {
 	for _, count := range status.TaskStatusCount[task].Phase {
 		n += count

@@ -33,7 +33,7 @@ type fairQueue struct {
 type namespaceQueue struct {
 	waiting []reconcile.Request
 	waits   map[reconcile.Request]bool // those of waiting
-	// admitted says of requests that are queued or with a worker whether they are to come again.
+	// admitted says whether requests that are queued or with a worker should come again.
 	admitted map[reconcile.Request]bool
 }
 

@@ -314,8 +314,8 @@ func (r *Reconciler) keys(ctx context.Context, job *batch.Job, s *spec, p *sshPl
 	return nil
 }
 
-// claims makes the PersistentVolumeClaims that the Job's volumes ask for. Those that it only names
-// must be there: pods wait for them.
+// claims makes the PersistentVolumeClaims that the Job's volumes ask for. The ones that it only
+// names must be there: pods wait for them.
 func (r *Reconciler) claims(ctx context.Context, job *batch.Job) error {
 	for i := range job.Spec.Volumes {
 		v := &job.Spec.Volumes[i]

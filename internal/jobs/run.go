@@ -76,7 +76,7 @@ func (o *Options) fillIn() {
 }
 
 // requestsPerSecond and requestsAtOnce bound what is asked of the API server, for each kind of
-// object. client-go's own 5 a second would have a Job wait seconds for its pods while others' are
+// object. client-go's own 5 a second would make a Job wait seconds for its pods while others' are
 // made.
 const (
 	requestsPerSecond = 200
@@ -118,7 +118,7 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 	return m.Start(ctx)
 }
 
-// paced says how often the API server is asked, whatever the config says of that.
+// paced says how often the API server is asked, whatever the config says about that.
 func paced(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.QPS, config.Burst, config.RateLimiter = requestsPerSecond, requestsAtOnce, nil

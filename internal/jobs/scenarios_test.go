@@ -26,7 +26,7 @@ tasks:
 - {name: worker, replicas: 2, template: {spec: {containers: [{name: c, image: i}]}}}
 `
 
-// onceAll lets every pod run, then succeed, but for what except says.
+// onceAll lets every pod run, then succeed, except for what except says.
 func onceAll(except func(w *world, pod *corev1.Pod) bool) func(*world, *corev1.Pod) {
 	return func(w *world, pod *corev1.Pod) {
 		switch {

@@ -33,7 +33,7 @@ type world struct {
 	client client.WithWatch
 	job    types.NamespacedName
 	// writes counts those of the controller. The one numbered kill fails, before it was done or
-	// after, and the controller begins anew.
+	// after, and the controller begins again.
 	writes, kill int
 	after        bool
 	uids         int

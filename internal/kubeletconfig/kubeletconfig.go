@@ -92,7 +92,7 @@ func completeEviction(object map[string]any) {
 }
 
 // SettleEviction says that what the object lacks is not there: the kubelet fills in nothing after
-// drop-ins, nor in what it tells of itself.
+// drop-ins, nor in what it reports about itself.
 func SettleEviction(object map[string]any) {
 	delete(object, mergeEviction) // of a drop-in it comes too late
 	if object[hardEviction] == nil {

@@ -180,8 +180,7 @@ func (f file) cpus(field, list string) (topology.CPUSet, error) {
 	return set, nil
 }
 
-// errEmpty is what there is to say of a checkpoint without a byte, as a full disk or a crash leaves
-// it.
+// errEmpty is the error for a checkpoint without a byte, as a full disk or a crash leaves it.
 var errEmpty = errors.New("the file is empty")
 
 // decode is strict: a field that nobody knows might hold an allocation.

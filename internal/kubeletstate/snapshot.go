@@ -14,8 +14,8 @@ import (
 
 // Snapshot returns what the checkpoints say in the engine's words. Pods and containers are in
 // ascending order of UID and name, and every container counts as an ordinary one, for the files
-// know neither order nor kind. Device pools hold the registered (healthy) devices and those that
-// are held, with the NUMA nodes that the files tell of: those of held devices alone. The error, an
+// know neither order nor kind. Device pools hold the registered (healthy) devices and the ones that
+// are held, with the NUMA nodes that the files report: those of held devices alone. The error, an
 // *Error, says that the files hold what a Snapshot cannot: assignments of whole pods, or entries of
 // a format that names no pods.
 func (s *State) Snapshot() (placement.Snapshot, error) {

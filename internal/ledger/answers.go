@@ -51,7 +51,8 @@ type Sample struct {
 	Estimated bool
 }
 
-// Ask answers in full. Answers are remembered until something changes, but for those under a Trial.
+// Ask answers in full. Answers are remembered until something changes, except for those under a
+// Trial.
 func (v View) Ask(q Question) Answer {
 	n := v.n
 	n.mu.Lock()
@@ -83,7 +84,7 @@ func (v View) Sample(q Question) Sample {
 
 // Shift asks again and says what the node answered before the last change. What is not remembered
 // is Unreported, and so is an admission that Shift did not give: whoever waits for the node to take
-// it has to be told again. Others may have asked after the change that Shift was to tell of, and
+// it has to be told again. Others may have asked after the change that Shift was to report, and
 // changed the node since.
 func (n *Node) Shift(c *Candidate) (before, now Answer) {
 	n.mu.Lock()
@@ -169,7 +170,7 @@ func (n *Node) remember(k answerKey, a Answer) {
 }
 
 // stale keeps the answers as those of the past. If nobody has asked since the change before, as
-// when another node with the same StateID answered, nothing is known of the past: what was true
+// when another node with the same StateID answered, nothing is known about the past: what was true
 // before that change need not be true since.
 func (n *Node) stale() {
 	n.changes.Bump()

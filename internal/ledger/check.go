@@ -6,7 +6,7 @@ import (
 )
 
 // Check says which invariant of the account does not hold: lists and stages agree, turns ascend,
-// every possible state is sound, and what was cached equals what is computed anew.
+// every possible state is sound, and what was cached equals what is computed again.
 func (v View) Check() error {
 	n := v.n
 	n.mu.Lock()

@@ -8,7 +8,7 @@ import (
 )
 
 // TestAPodInDoubtIsAnsweredForItselfAlone: that the node takes the pod which it may have says
-// nothing of another that asks for the same.
+// nothing about another that asks for the same.
 func TestAPodInDoubtIsAnsweredForItselfAlone(t *testing.T) {
 	n := open(t, newKubelet(t, model(t, twoSockets, pinning)))
 	for i, uid := range []string{"full", "x"} {
@@ -64,7 +64,7 @@ func TestADoubtOutlivesAnotherAttempt(t *testing.T) {
 	}
 }
 
-// TestTheBindingThatWasWritten is the first, and the pod comes before those that were bound in
+// TestTheBindingThatWasWritten is the first, and the pod comes before the ones that were bound in
 // between.
 func TestTheBindingThatWasWritten(t *testing.T) {
 	n := open(t, newKubelet(t, model(t, twoSockets, pinning)))

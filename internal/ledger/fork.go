@@ -53,7 +53,7 @@ func (n *Node) ForkWithout(uids ...string) (*Node, bool) {
 	return f, true
 }
 
-// as is a report that tells of another state of the same node.
+// as is a report with another state of the same node.
 func (r *Report) as(state *placement.State) *Report {
 	out := &Report{Sequence: r.Sequence, Model: r.Model, Amounts: r.Amounts, state: state, bare: r.bare, pinsMemory: r.pinsMemory, pods: map[string]listing{}}
 	snap := state.Snapshot()

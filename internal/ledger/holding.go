@@ -25,7 +25,7 @@ type Holding struct {
 	// Held is the place as it was when nobody had anything of it, where Berth decides; nil for
 	// none.
 	Held *placement.PodAllocation
-	// Owners are the pods that have something of it, and those that had, by UID.
+	// Owners are the pods that have something of it, and the ones that had, by UID.
 	Owners []string
 	// More: an owner may have of the node what the place lacks. Once: the place ends with its first
 	// owner. Both matter where Berth decides.
@@ -39,8 +39,8 @@ type holding struct {
 	displaced string
 }
 
-// Hold takes a place in, or what is known of it now. A pod with its UID that was reserved, to find
-// the place, is no more.
+// Hold takes a place in, or what is known about it now. A pod with its UID that was reserved, to
+// find the place, is gone.
 func (n *Node) Hold(h Holding) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

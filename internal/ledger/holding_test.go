@@ -239,7 +239,7 @@ func (o *heldOnes) step() {
 	default:
 		before := o.n
 		o.obeyed.step()
-		if o.n != before { // the scheduler has begun anew
+		if o.n != before { // the scheduler has begun again
 			for uid, p := range o.held {
 				o.n.Hold(Holding{UID: uid, Held: &p, Owners: o.owners[uid], More: o.more})
 			}

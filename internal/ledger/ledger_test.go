@@ -55,7 +55,7 @@ type kubelet struct {
 	t     testing.TB
 	m     *placement.Model
 	seq   int64
-	found map[string]placement.Decision // what pods got, also those that are gone
+	found map[string]placement.Decision // what pods got, also the ones that are gone
 }
 
 func newKubelet(t testing.TB, m *placement.Model) *kubelet {
@@ -73,7 +73,7 @@ func (k *kubelet) admitAmid(r *placement.Request, meanwhile []placement.Meanwhil
 	return a.Verdict
 }
 
-// fates are what a report says of pods that are over.
+// fates are what a report says about pods that are over.
 func (k *kubelet) fates() map[string]Fate {
 	over := map[string]Fate{}
 	for uid := range k.found {
@@ -174,7 +174,7 @@ func TestAPromiseIsKept(t *testing.T) {
 	a, b := cpus("a", 4), cpus("b", 4)
 	reserve(t, n, a)
 	reserve(t, n, b)
-	// b is ready first: it is decided anew, after no one.
+	// b is ready first: it is decided again, after no one.
 	pb, db := post(t, n, "b")
 	// a is older: should the kubelet hear of both at once it would admit a first, and b would not
 	// get what it was promised.
@@ -393,8 +393,8 @@ func TestWhatHoldsNothingIsJudgedLater(t *testing.T) {
 }
 
 // TestWhatMayHaveEndedIsNotJudged: a pod of a Job that ends while its kubelet cannot reach the API
-// has had its CPUs and given them back, and nobody is told of its end. Reports list it with nothing
-// until it is deleted. It is judged where a report lists it with what it has.
+// has had its CPUs and given them back, and nobody is told about its end. Reports list it with
+// nothing until it is deleted. It is judged where a report lists it with what it has.
 func TestWhatMayHaveEndedIsNotJudged(t *testing.T) {
 	for _, kept := range []bool{true, false} {
 		k := newKubelet(t, model(t, twoSockets, pinning))

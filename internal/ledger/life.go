@@ -99,7 +99,7 @@ type pod struct {
 // doubted says whether another Binding of the pod to this node may be written.
 func (p *pod) doubted() bool { return !p.doubt.IsZero() && !p.shown }
 
-// isOther says whether a Binding with that turn is another than the one that was sent last.
+// isOther says whether a Binding with that turn is other than the one that was sent last.
 func (p *pod) isOther(turn int64) bool { return p.stage == posted && p.doubted() && p.turn != turn }
 
 // show takes in what the API shows of a pod that is known, and says whether anything follows from

@@ -12,7 +12,7 @@ type lingerers struct {
 	// held is the state with all of them; nil for none.
 	held *placement.State
 	uids []string
-	// allocs is what those held that left since the report before; the report itself tells of the
+	// allocs is what those held that left since the report before; the report itself reports the
 	// others.
 	allocs []placement.PodAllocation
 	// lost: the state with them cannot be told.
@@ -50,7 +50,7 @@ func (n *Node) findLingerers(r *Report, admitted bool) {
 	n.lingerers = l
 }
 
-// leftBefore returns what the pods held that this report tells of, and the next one does not.
+// leftBefore returns what the pods held that this report lists, and the next one does not.
 func (r *Report) leftBefore(next *Report) (left []placement.PodAllocation) {
 	if r == nil {
 		return nil

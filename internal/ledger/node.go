@@ -12,7 +12,7 @@ import (
 //	the scheduler      Reserve, Post, Reconsider: decide. Forget: it was not written. Doubt: was it?
 //	the API tells      See, Glance, Gone
 //	the agent tells    Accept, Withdraw, and ForgetGone at each sign of life
-//	whoever waits      Shift: is the answer another than it was?
+//	whoever waits      Shift: has the answer changed?
 //	everybody          View: what would it answer, and why?
 type Node struct {
 	mu sync.Mutex
@@ -150,7 +150,7 @@ func (n *Node) eventsOfReported(w *worlds, uid string) uint32 {
 }
 
 // flight returns the pods in flight that matter: the posted ones, and where asked for the reserved
-// ones after them. Where the report tells amounts alone those that are afloat come first.
+// ones after them. Where the report tells amounts alone the ones that are afloat come first.
 func (n *Node) flight(withReserved bool) []*pod {
 	var out []*pod
 	if n.decides() {

@@ -128,7 +128,7 @@ func (n *Node) keepsHeld(p *pod, d *placement.Decision) Answer {
 }
 
 // Obeyed says whether a report shows each container that it lists where it was promised to be, with
-// the devices that it was promised where it tells of any. One that does not run is not listed.
+// the devices that it was promised where the report lists any. One that does not run is not listed.
 func Obeyed(d *placement.Decision, shown *placement.PodAllocation) bool {
 	return !slices.ContainsFunc(shown.Containers, func(c placement.ContainerAllocation) bool {
 		promised := decisionOf(d, c.Name)

@@ -64,7 +64,7 @@ func devicePools(rng *rand.Rand) (pools []placement.DevicePool) {
 	return pools
 }
 
-// report is what the agent says of what runs. The health of devices changes.
+// report is what the agent says about what runs. The health of devices changes.
 func (o *obeyed) report() *Report {
 	o.seq++
 	var snap placement.Snapshot
@@ -207,7 +207,7 @@ func (o *obeyed) bind(uid string) {
 	o.bound = append(o.bound, uid)
 }
 
-// restart is a scheduler that begins anew: with the pods that the API has, and the newest report.
+// restart is a scheduler that begins again: with the pods that the API has, and the newest report.
 func (o *obeyed) restart() {
 	for _, uid := range o.reserved {
 		delete(o.decided, uid)
@@ -276,7 +276,7 @@ func placementSame(a, b *placement.PodAllocation) bool {
 }
 
 // TestObeyingHistories: whatever happens, a pod that is bound has what it was given until it has
-// left, nobody else has it, and the account is what can be computed anew.
+// left, nobody else has it, and the account is what can be computed again.
 func TestObeyingHistories(t *testing.T) {
 	for seed := range uint64(*runs) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -419,7 +419,7 @@ func TestObeyingNodesKeepOffFoundCPUs(t *testing.T) {
 }
 
 // TestObeyingNodesGiveDevices: devices of a pod in flight are nobody else's, eviction and what has
-// left give them back, a sick one is given to nobody, and a scheduler that begins anew finds them
+// left give them back, a sick one is given to nobody, and a scheduler that begins again finds them
 // held; a Binding that names another pod's device is not believed.
 func TestObeyingNodesGiveDevices(t *testing.T) {
 	cfg := obeying

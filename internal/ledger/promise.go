@@ -25,7 +25,7 @@ type PromiseOutcome struct {
 	Kept bool
 	// Contended says that a broken promise is nobody's mistake. A pod whose place in the order was
 	// not known was on its way at the same time, or turned up after the decision. Or a pod of the
-	// node was ending before the Binding, and the watch told of it after.
+	// node was ending before the Binding, and the watch showed that after.
 	Contended bool
 	// Promised and Found are the two sides.
 	Promised placement.Decision
@@ -71,8 +71,8 @@ func (n *Node) forgetHeld() {
 }
 
 // Withdraw says that there is no report that can be relied on. Pods that it listed, and that the
-// API no longer has, are forgotten: the next report lists those that the kubelet still holds, and
-// there need not be a next one.
+// API no longer has, are forgotten: the next report lists the ones that the kubelet still holds,
+// and there need not be a next one.
 func (n *Node) Withdraw() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -85,9 +85,9 @@ func (n *Node) Withdraw() {
 	n.changed()
 }
 
-// hasStrangers says whether a pod holds something that the report before did not tell of. Nobody
-// has told of it, as the watch of pods can be later than that of reports. Or it held nothing: its
-// kubelet had let go of it, forgot why when it was killed, and has admitted it anew
+// hasStrangers says whether a pod holds something that the report before did not list. Nobody has
+// reported it, as the watch of pods can be later than that of reports. Or it held nothing: its
+// kubelet had let go of it, forgot why when it was killed, and has admitted it again
 // (docs/kubelet-defects.md).
 func (n *Node) hasStrangers(r *Report) bool {
 	for uid := range r.pods {
@@ -181,8 +181,8 @@ func (n *Node) concludeUnlisted() {
 // settlePromise says how the promise of a listed pod turned out, if that is known by this report. A
 // pod that is listed with nothing, or with part of what was promised, may have been released
 // already, or be under way to that: the kubelet's managers let go one after the other. We are about
-// to hear of its deletion then, but for one that ends by itself while its kubelet cannot reach the
-// API: nobody may ever hear of its end, and it is judged by what it has, or not at all.
+// to hear of its deletion then, except for one that ends by itself while its kubelet cannot reach
+// the API: nobody may ever hear of its end, and it is judged by what it has, or not at all.
 func (p *pod) settlePromise(r *Report) (o PromiseOutcome, settled bool) {
 	shown, promise := r.pods[p.uid].alloc, p.promise
 	again := promise == nil

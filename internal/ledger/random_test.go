@@ -418,7 +418,7 @@ func (h *history) see(s Sighting) {
 	h.judge(l)
 }
 
-// judge looks at what the ledger says of a promise.
+// judge looks at what the ledger says about a promise.
 func (h *history) judge(l *PromiseOutcome) {
 	if l == nil || !l.Refused && (!l.Exact || l.Kept) {
 		return

@@ -47,7 +47,7 @@ type Report struct {
 	pinsMemory bool
 }
 
-// listing is what the report says of one pod that is not over.
+// listing is what the report says about one pod that is not over.
 type listing struct {
 	fate  Fate
 	holds bool // something is pinned for it

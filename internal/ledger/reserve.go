@@ -14,7 +14,7 @@ import (
 var ErrNotReserved = errors.New("the pod is not reserved on this node")
 
 // Reserve decides for the candidate after everything in flight and takes it in if it is admitted.
-// Repeated for the same pod it starts anew. d receives the decision of the likeliest state.
+// Repeated for the same pod it starts again. d receives the decision of the likeliest state.
 func (n *Node) Reserve(c *Candidate, d *placement.Decision) Answer {
 	n.mu.Lock()
 	defer n.mu.Unlock()

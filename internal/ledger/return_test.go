@@ -39,7 +39,7 @@ func parseCPUs(t testing.TB, text string) topology.CPUSet {
 }
 
 // TestAPromiseIsToldOnce: the watch of pods may be behind that of reports by a pod's whole life.
-// What it then tells of a pod that has landed and left does not bring its promise back.
+// What it then says about a pod that has landed and left does not bring its promise back.
 func TestAPromiseIsToldOnce(t *testing.T) {
 	k := newKubelet(t, model(t, twoSockets, pinning))
 	n := open(t, k)
@@ -52,7 +52,7 @@ func TestAPromiseIsToldOnce(t *testing.T) {
 	n.Accept(k.report()) // it has left
 	n.See(Sighting{UID: "a", Request: a, Turn: 1, Promise: &Promise{Decision: d, Exact: true}})
 	n.Gone("a", time.Unix(1, 0))
-	if l := n.Accept(k.listing("a", "14-15")); len(l) > 0 { // a kubelet that starts admits it anew
+	if l := n.Accept(k.listing("a", "14-15")); len(l) > 0 { // a kubelet that starts admits it again
 		t.Errorf("told %+v, want nothing: its promise was kept before", l)
 	}
 	check(t, n)
@@ -148,7 +148,7 @@ func TestTheFirstReportOwesNothing(t *testing.T) {
 
 // TestAPodThatComesBackIsNobodysMistake: a kubelet that starts refuses a pod which runs, and has
 // let go of its CPUs; what is bound then is promised those. Killed before the API has been told, it
-// admits the refused pod anew, and before the others.
+// admits the refused pod again, and before the others.
 func TestAPodThatComesBackIsNobodysMistake(t *testing.T) {
 	k := newKubelet(t, model(t, twoSockets, pinning))
 	n := open(t, k)

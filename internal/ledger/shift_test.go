@@ -29,7 +29,7 @@ func TestShiftForgetsWhatIsOlderThanTheLastChange(t *testing.T) {
 }
 
 // TestShiftTakesNoAnswerToAnotherQuestion: that to a pod which follows all in flight says nothing
-// of one which need not.
+// about one which need not.
 func TestShiftTakesNoAnswerToAnotherQuestion(t *testing.T) {
 	n := open(t, newKubelet(t, model(t, twoSockets, pinning)))
 	if a := n.Reserve(&Candidate{Request: cpus("one", 5), Created: 7}, new(placement.Decision)); !a.Exact {

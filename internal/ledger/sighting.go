@@ -6,7 +6,7 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// Sighting is what the API says of a bound pod.
+// Sighting is what the API says about a bound pod.
 type Sighting struct {
 	UID     string
 	Request *placement.Request
@@ -34,8 +34,8 @@ type Sighting struct {
 	Elsewhere bool
 }
 
-// See takes in what the API says of a bound pod. It says whether anything changed, and
-// how its promise turned out if only this was missing to know it.
+// See takes in what the API says about a bound pod. It says whether anything changed, and how its
+// promise turned out if only this was missing to know it.
 func (n *Node) See(s Sighting) (changed bool, outcome *PromiseOutcome) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -115,8 +115,8 @@ func (n *Node) Gone(uid string, now time.Time) (outcome *PromiseOutcome) {
 // there were any. It is for the moment at which the agent gives a sign of life: a pod that it does
 // not list by then never reached the kubelet or has left it. Where there is no report, and may be
 // no agent, it is for a time after which no kubelet comes upon a pod: its watch has told it, or was
-// broken and begun anew. Where there is no Node either, a short while is enough: nothing is decided
-// before a Node and a report have come.
+// broken and begun again. Where there is no Node either, a short while is enough: nothing is
+// decided before a Node and a report have come.
 func (n *Node) ForgetGone(now time.Time, after time.Duration) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 type Spare struct {
 	// Reach is the NUMA nodes over which the pod would be spread (placement.Model.Reach).
 	Reach topology.NUMASet
-	// CPUs are those that the node could give away exclusively, before the pod.
+	// CPUs are the ones that the node could give away exclusively, before the pod.
 	CPUs topology.CPUSet
 	// Devices is how many free devices of these NUMA nodes the pod would leave over.
 	Devices int

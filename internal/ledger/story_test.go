@@ -51,7 +51,7 @@ func (s *story) Tell() string {
 	return told
 }
 
-// args are the words of a command: what it is about, and what was said of it.
+// args are the words of a command: what it is about, and what was said about it.
 type args struct {
 	name    string
 	said    map[string]string
@@ -65,7 +65,7 @@ func (a *args) number(key string) int64 {
 
 func (a *args) is(word string) bool { _, ok := a.said[word]; return ok }
 
-// parse reads words; what is said of a pod's request holds from then on.
+// parse reads words; what is said about a pod's request holds from then on.
 func (s *story) parse(words []string) *args {
 	a := &args{said: map[string]string{}}
 	for i, word := range words {

@@ -50,9 +50,9 @@ func (t *Trial) Clone() Trial {
 }
 
 // suppose answers under the trial's assumptions. The requests of With come first: what becomes free
-// is theirs, and the states in which they have their place are those that count. Where such a state
-// may yet come and would admit the candidate, or where the candidate alone keeps off for them, the
-// answer is Waiting.
+// is theirs, and the states in which they have their place are the ones that count. Where such a
+// state may yet come and would admit the candidate, or where the candidate alone keeps off for
+// them, the answer is Waiting.
 func (n *Node) suppose(t *Trial, c *Candidate) Answer {
 	if n.report == nil {
 		return Answer{}

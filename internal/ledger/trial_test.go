@@ -55,7 +55,7 @@ func TestPostLeavesNoPodApart(t *testing.T) {
 	}
 }
 
-// TestNominatedPodsComeFirst: a pod is asked about behind those that are nominated to the node,
+// TestNominatedPodsComeFirst: a pod is asked about behind the ones that are nominated to the node,
 // while the pods that they evict are still there, end, or have ended. NUMA nodes have 7 and 8 CPUs.
 func TestNominatedPodsComeFirst(t *testing.T) {
 	for _, tc := range []struct {

@@ -8,7 +8,7 @@ import (
 )
 
 // TestPodsThatOnlyAReportNames may end at any moment: the node admits only what it would take with
-// any of them and without, and it is exact only where all agree. Explain tells of the state with
+// any of them and without, and it is exact only where all agree. Explain reports the state with
 // all.
 func TestPodsThatOnlyAReportNames(t *testing.T) {
 	for seed := range uint64(*runs) {

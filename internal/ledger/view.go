@@ -21,7 +21,7 @@ func (v View) Report() *Report {
 	return v.n.report
 }
 
-// Idle says that nothing is known of the node: it has no report, and no pods.
+// Idle says that nothing is known about the node: it has no report, and no pods.
 func (v View) Idle() bool {
 	v.n.mu.Lock()
 	defer v.n.mu.Unlock()
@@ -115,7 +115,7 @@ func (v View) Census() Census {
 }
 
 // Holding returns the NUMA nodes on which a pod holds something by the last report, and whether
-// that tells of the pod. A report of amounts alone tells of none.
+// that lists the pod. A report of amounts alone reports none.
 func (v View) Holding(uid string) (topology.NUMASet, bool) {
 	v.n.mu.Lock()
 	defer v.n.mu.Unlock()

@@ -116,8 +116,8 @@ func (w *worlds) addStarts(uid string, containers []string) uint32 {
 	return next
 }
 
-// addArrivals adds the admissions of pods whose place in the order is not known, and returns those
-// that are possible now. Of pods that may change places, each comes after the one before.
+// addArrivals adds the admissions of pods whose place in the order is not known, and returns the
+// ones that are possible now. Of pods that may change places, each comes after the one before.
 func (w *worlds) addArrivals(afloat []*pod, mayChange sameness) uint32 {
 	var possible uint32
 	events := make([]uint32, len(afloat))
@@ -221,7 +221,7 @@ func (w *worlds) eventsOf(uid string) uint32 {
 	return set
 }
 
-// add adds a world unless it is there already.
+// add adds a world unless it is already there.
 func (w *worlds) add(v world) {
 	if w.uncertain() {
 		return
@@ -390,7 +390,7 @@ func (w *worlds) keepWith(requests []*placement.Request) {
 }
 
 // behind answers for a request where those before it have no place in any state. It is refused,
-// unless it would be admitted but for them.
+// unless it would be admitted without them.
 func (w *worlds) behind(r *placement.Request) Answer {
 	t := tally{}
 	for i := range w.all {

@@ -12,7 +12,7 @@ import (
 
 // Berths is who has what of a machine: the state of its kubelet's managers, with names.
 type Berths struct {
-	// Title is what the drawing is called, and Facts what stands below it beside the machine's
+	// Title is what the drawing is called, and Facts the lines below it besides the machine's
 	// summary; "" for nothing of the kind.
 	Title, Facts string
 	// Snapshot is what is handed out.
@@ -236,7 +236,8 @@ func rankOf(resource string) int {
 	return 1
 }
 
-// offered are the devices of a pool that are on a NUMA node; with nowhere, those that are on none.
+// offered are the devices of a pool that are on a NUMA node; with nowhere, the ones that are on
+// none.
 func offered(pool *placement.DevicePool, id topology.NUMAID, nowhere bool) (out []*placement.Device) {
 	for i := range pool.Devices {
 		d := &pool.Devices[i]

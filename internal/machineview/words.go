@@ -125,7 +125,7 @@ func notable(d *topology.Device) bool {
 	return false
 }
 
-// notables splits the devices into those that people look for and the number of the others.
+// notables splits the devices into the ones that people look for and the number of the others.
 func notables(m *topology.Machine) (devices []*topology.Device, others int) {
 	for i := range m.Devices {
 		if notable(&m.Devices[i]) {

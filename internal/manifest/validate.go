@@ -35,7 +35,7 @@ func validate(object, at string, pod *corev1.Pod) error {
 
 type validator struct {
 	object string
-	// at is where the pod stands in its workload, "spec.template.".
+	// at is where the pod is in its workload, "spec.template.".
 	at   string
 	errs []error
 }

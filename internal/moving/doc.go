@@ -1,8 +1,8 @@
 // Package moving carries out a plan of internal/defrag on a cluster: it moves pods one after the
 // other so that pods that wait find room.
 //
-// A pod that is evicted is made anew by its controller, and nobody can say beforehand where the new
-// one goes. So its place is taken first, by a holder: a pod that asks for the same, of the same
+// A pod that is evicted is made again by its controller, and nobody can say beforehand where the
+// new one goes. So its place is taken first, by a holder: a pod that asks for the same, of the same
 // priority, that has to go to the new node, and does nothing. Scheduler and kubelet count it like
 // any other pod. When the new pod waits it is nominated for that node (status.nominatedNodeName),
 // which keeps pods of its priority and below from the place, and the holder is deleted.

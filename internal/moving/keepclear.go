@@ -71,7 +71,7 @@ func (r *runner) keepClear(ctx context.Context, node string) error {
 	return err
 }
 
-// stands says whether a pod that was placed is there still.
+// stands says whether a pod that was placed is still there.
 func (r *runner) stands(ctx context.Context, pod *corev1.Pod) (bool, error) {
 	now, err := r.get(ctx, &Pod{pod.Namespace, pod.Name, pod.UID})
 	if errors.Is(err, ErrChanged) {

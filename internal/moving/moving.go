@@ -198,7 +198,7 @@ func untilIn(ctx context.Context, limit time.Duration, what string, done func(co
 	return err
 }
 
-// movable reads a pod that is to be where the plan has it, and made anew when it is evicted.
+// movable reads a pod that is to be where the plan has it, and made again when it is evicted.
 func (r *runner) movable(ctx context.Context, m *Move) (*corev1.Pod, error) {
 	pod, err := r.get(ctx, &m.Pod)
 	switch {
@@ -448,7 +448,7 @@ func (r *runner) arrive(ctx context.Context, done *Done) error {
 	return err
 }
 
-// saidOf is what a scheduler says of a pod that waits; "" for nothing.
+// saidOf is what a scheduler says about a pod that waits; "" for nothing.
 func saidOf(pod *corev1.Pod) string {
 	if pod == nil {
 		return ""

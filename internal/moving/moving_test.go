@@ -25,7 +25,7 @@ import (
 
 const ns = "default"
 
-// stand is a cluster in which a controller makes evicted pods anew. Its scheduler binds holders at
+// stand is a cluster in which a controller makes evicted pods again. Its scheduler binds holders at
 // once, and nominated pods that wait when another pod is deleted. It lets nobody come where a guard
 // keeps them off.
 type stand struct {
@@ -37,7 +37,7 @@ type stand struct {
 	holderGoes, newGoes string
 	keeps               bool // a budget forbids every eviction
 	refuses             bool // the kubelet refuses holders
-	barren              bool // the controller makes nothing anew
+	barren              bool // the controller makes nothing again
 	hurries             bool // the scheduler binds a new pod just before it is nominated
 	// narrow is a node with room for one pod: a new pod goes there at once while there is none, and
 	// a holder only then.
@@ -302,8 +302,8 @@ func TestRunHoldsAgain(t *testing.T) {
 	}
 }
 
-// TestRunKeepsRoom: a pod that is made anew gets no room that the wanted pod needs, though it would
-// take it; nor does it come back.
+// TestRunKeepsRoom: a pod that is made again gets no room that the wanted pod needs, though it
+// would take it; nor does it come back.
 func TestRunKeepsRoom(t *testing.T) {
 	for _, from := range []string{"a", "b"} {
 		s := newStand(t, wanted(), replica("one", from))

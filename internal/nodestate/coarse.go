@@ -84,8 +84,8 @@ func (k *Kinds) coarseKindOf(spec wire.NodeSpec) (*Kind, error) {
 	return kind, err
 }
 
-// BesideOf says what is known of a node besides a coarse report: its pods that have not ended, and
-// its kubelet's release. node is nil where it is not known.
+// BesideOf says what is known about a node besides a coarse report: its pods that have not ended,
+// and its kubelet's release. node is nil where it is not known.
 func BesideOf(node *corev1.Node, pods []*corev1.Pod) *wire.Beside {
 	b := new(wire.Beside)
 	if node != nil {

@@ -1,5 +1,6 @@
-// Package nodestate is the one reading of a node: what the API says of it becomes values that the
-// ledger and the engine take. Scheduler and command line read nodes through it and in no other way.
+// Package nodestate is the one reading of a node: what the API says about it becomes values that
+// the ledger and the engine take. Scheduler and command line read nodes through it and in no other
+// way.
 //
 //   - Kind is a machine with a kubelet's configuration, compiled once for all nodes that have it.
 //   - Reading is a report: its kind, its mark (which report is newer), what has been handed out,

@@ -112,7 +112,8 @@ func (r *Reading) read(nt *v1alpha1.NodeTopology, kinds *Kinds, last *Kind) erro
 // the more there are.
 const maxPods = 1024
 
-// fates says of the pods of a report what became of them, those that are admitted and alive apart.
+// fates says about the pods of a report what became of them, the ones that are admitted and alive
+// apart.
 func fates(r *wire.Report) map[string]ledger.Fate {
 	out := map[string]ledger.Fate{}
 	for i := range r.Pods {

@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Host is where a machine tells of its devices. The zero value tells nothing: every device is
-// there and has no nodes.
+// Host is where a machine reports its devices. The zero value tells nothing: every device is there
+// and has no nodes.
 type Host struct {
 	// Root contains sys/; nil where the machine is known by a text alone.
 	Root fs.FS

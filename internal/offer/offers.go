@@ -71,7 +71,7 @@ func (o *Offers) listen(resource string, n int) {
 	}
 }
 
-// Look looks at the devices, and writes the specification of those that no vendor describes.
+// Look looks at the devices, and writes the specification of the ones that no vendor describes.
 func (o *Offers) Look() {
 	findings := o.host.look(o.pools)
 	if err := o.host.writeSpec(o.pools, findings); err != nil {

@@ -42,9 +42,9 @@ func (r *Resource) selects(d *topology.Device) bool {
 	return len(r.Addresses) == 0 || slices.Contains(r.Addresses, d.Address)
 }
 
-// Resolve finds the devices on a machine: the pools ascending by resource, without those that are
-// optional and not there. It is pure. An error about the machine is a *wire.FieldError: a device
-// that two resources select, an address that is not there, a resource without a device.
+// Resolve finds the devices on a machine: the pools ascending by resource, without the ones that
+// are optional and not there. It is pure. An error about the machine is a *wire.FieldError: a
+// device that two resources select, an address that is not there, a resource without a device.
 func (c *Config) Resolve(m *topology.Machine) ([]Pool, error) {
 	if c == nil {
 		return nil, nil

@@ -74,8 +74,8 @@ func (k *kubelet) plugin(t *testing.T) (pluginapi.DevicePluginClient, *pluginapi
 	}
 }
 
-// TestServe: the kubelet is told of tokens, as many as there are devices, learns of one that goes,
-// and finds the plugin again when it has started again.
+// TestServe: the kubelet is told about tokens, as many as there are devices, learns of one that
+// goes, and finds the plugin again when it has started again.
 func TestServe(t *testing.T) {
 	pools, err := mustRead(t, "resources: [{resource: a.b/gpu, class: gpu}]").Resolve(testMachine(t))
 	if err != nil {

@@ -41,10 +41,10 @@ type Decided struct {
 	Exact bool
 }
 
-// grants says whether the wishes about the member and those placed before it are kept: those that
-// are required and, while the trial is strict, those that are preferred. A wish is about an exact
-// prediction, in each order in which the node's kubelet may admit the members: where that is not to
-// be had, or nothing is pinned, it is not kept.
+// grants says whether the wishes about the member and those placed before it are kept: the ones
+// that are required and, while the trial is strict, the ones that are preferred. A wish is about an
+// exact prediction, in each order in which the node's kubelet may admit the members: where no such
+// order exists, or nothing is pinned, it is not kept.
 func (t *trial) grants(m, node int, got *Decided) bool {
 	if !t.wishing {
 		return true
@@ -135,7 +135,7 @@ func (t *trial) outcomes(node int, members []int, got *Decided) (out [][]topolog
 		}
 		return [][]topology.NUMASet{numa}
 	}
-	var coming, places []int // those that have no place yet
+	var coming, places []int // the ones that have no place yet
 	for i, m := range members {
 		switch {
 		case m < len(t.gang.Members):
@@ -218,7 +218,7 @@ func permute(n int, do func([]int)) {
 	rest(nil)
 }
 
-// unit is members that go to one node or nowhere: those that ask for one NUMA node.
+// unit is members that go to one node or nowhere: the ones that ask for one NUMA node.
 type unit struct {
 	members []int
 	kind    int

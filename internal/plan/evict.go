@@ -42,7 +42,7 @@ type Crowd interface {
 
 // Eviction is what it takes for a gang to fit.
 type Eviction struct {
-	// Victims are to be evicted, beside those that are leaving.
+	// Victims are to be evicted, beside the ones that are leaving.
 	Victims []int
 	// Places are where members would go then.
 	Places []Place
@@ -58,9 +58,9 @@ type Eviction struct {
 const MaxAsked = 50_000
 
 // Evict finds victims without whom the gang fits whole; it returns false where evicting all is not
-// enough and, for gangs with wishes, no single one is either. First those that are leaving are
-// left out. Then it takes the cheapest so many that are enough, and spares, the dearest first,
-// each without whom it still fits. What it finds cannot be made smaller on the nodes that it uses,
+// enough and, for gangs with wishes, no single one is either. First the ones that are leaving are
+// left out. Then it takes the cheapest so many that are enough, and spares, the dearest first, each
+// without whom it still fits. What it finds cannot be made smaller on the nodes that it uses,
 // unless the search is cut off at MaxAsked, and need not be the cheapest of all sets. The Crowd is
 // left as it was.
 func Evict(g *Gang, f Crowd, r *Removal) (Eviction, bool) { return evictAsking(g, f, r, MaxAsked) }
@@ -140,8 +140,8 @@ func (r *Removal) Cost(set []int) (c Cost) {
 	return c
 }
 
-// clearing is a Crowd with victims gone. Of the nodes that members may go to it returns first those
-// that cost nobody a place.
+// clearing is a Crowd with victims gone. Of the nodes that members may go to it returns first the
+// ones that cost nobody a place.
 type clearing struct {
 	Crowd
 	removal *Removal
@@ -196,8 +196,8 @@ func (c *clearing) restoreAll() {
 	}
 }
 
-// Account implements Field: the ledger without those that are gone. Where too much is open to tell
-// what would be free without them, nothing is.
+// Account implements Field: the ledger without the ones that are gone. Where too much is open to
+// tell what would be free without them, nothing is.
 func (c *clearing) Account(node int) *ledger.Node {
 	account := c.Crowd.Account(node)
 	if account == nil || len(c.gone[node]) == 0 {
@@ -300,7 +300,7 @@ func (c *clearing) single(g *Gang, order []int) (Eviction, bool) {
 const maxSpared = 256
 
 // spare takes victims back in without whom the gang still fits: at once those on nodes that the
-// plan does not use, then one by one on those that it uses.
+// plan does not use, then one by one on the ones that it uses.
 func (c *clearing) spare(g *Gang, order []int, places []Place) []Place {
 	used, only := map[int]bool{}, map[int][]int{}
 	for _, at := range places {

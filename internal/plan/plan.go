@@ -34,7 +34,7 @@ type Field interface {
 	Account(node int) *ledger.Node
 	// Admits says whether the node takes the member as things stand, whatever its ledger says.
 	Admits(member, node int) bool
-	// Put has the member be on the node, Take not any more.
+	// Put puts the member on the node, Take takes it off.
 	Put(member, node int)
 	Take(member, node int)
 }
@@ -180,7 +180,7 @@ func pass(g *Gang, f Field, w *work, order func(a, b unit) int, inWaves bool) Pl
 	t.wishing = g.Wishes()
 	units := unitsOf(g.Members)
 	slices.SortStableFunc(units, order)
-	var open []int // the nodes for the kind, without those that are full
+	var open []int // the nodes for the kind, without the ones that are full
 	for i, u := range units {
 		if i == 0 || units[i-1].kind != u.kind || f.Coupled(u.kind) {
 			open = f.Nodes(u.kind)

@@ -117,8 +117,8 @@ func (s *Scoring) weigh(certain bool, fit, closeness int64) uint8 {
 }
 
 // busyLoss is how much of its certainty a busy node loses, in percent, and busyFrom how many pods
-// are in flight on one. So many are told of by one report, and each report costs the API server
-// and everybody who reads it.
+// are in flight on one. One report mentions so many, and each report costs the API server and
+// everybody who reads it.
 const (
 	busyLoss = 75
 	busyFrom = 4

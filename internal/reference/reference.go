@@ -63,7 +63,7 @@ func MetricTable(t *testing.T, all []Metric) string {
 	return "| metric | kind | labels | meaning |\n|---|---|---|---|\n" + strings.Join(lines, "")
 }
 
-// Cell is a text as it stands in a table.
+// Cell is a text as it is in a table.
 func Cell(text string) string {
 	return strings.NewReplacer("|", "\\|", "<", "&lt;", "\n", " ").Replace(strings.TrimSpace(text))
 }

@@ -144,7 +144,7 @@ func (a *Args) validate() error {
 	return a.Scoring.Validate()
 }
 
-// With fewer candidates a single plugin that refuses some has the search begin again; with more
+// With fewer candidates a single plugin that refuses some makes the search begin again; with more
 // they cost what looking at all nodes does.
 const (
 	minCandidates = 16

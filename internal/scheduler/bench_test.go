@@ -128,7 +128,7 @@ func BenchmarkNodeMemory(b *testing.B) {
 
 // BenchmarkBurst places pods that are created in the same second, each on the best of 500 nodes; a
 // node reports when the scheduler has placed 100 others since. It is what the plugin costs a
-// scheduler per pod, but for the Binding.
+// scheduler per pod, except for the Binding.
 func BenchmarkBurst(b *testing.B) {
 	f, infos := fleet(b, 500)
 	base, sizes := f.topology(), []int64{2, 1, 4, 2, 3, 1}

@@ -16,7 +16,7 @@ import (
 // tells amounts alone.
 const podsByNode = "berth.dev/node"
 
-// besideOf says what is known of a node besides a report that tells amounts alone: its kubelet's
+// besideOf says what is known about a node besides a report that tells amounts alone: its kubelet's
 // release, and the pods that are bound to it.
 func besideOf(handle fwk.Handle, logger klog.Logger) func(node string) *wire.Beside {
 	core := handle.SharedInformerFactory().Core().V1()

@@ -20,8 +20,9 @@ import (
 const fewNodes = 100
 
 // Candidates are the nodes that take a pod by Berth's own account, the best first: by tier, then by
-// score, then from a random place on. What other plugins say is not in it, but for Foresight. Where
-// other plugins weigh the nodes for the pod, each class of preferences has an order of its own.
+// score, then from a random place on. What other plugins say is not in it, except for Foresight.
+// Where other plugins weigh the nodes for the pod, each class of preferences has an order of its
+// own.
 type Candidates struct {
 	cycle *cycle
 	infos []fwk.NodeInfo
@@ -41,8 +42,8 @@ type Candidates struct {
 // of them not at all.
 type ranked []uint64
 
-// Foresight says for which plugins Berth may look ahead: those that filter in the profile. A node
-// that such a plugin is certain to refuse is not named.
+// Foresight says for which plugins Berth may look ahead: the ones that filter in the profile. A
+// node that such a plugin is certain to refuse is not named.
 type Foresight struct {
 	// Unschedulable is NodeUnschedulable, Taints TaintToleration, Amounts NodeResourcesFit,
 	// Affinity NodeAffinity, and Volumes VolumeBinding.
@@ -142,7 +143,7 @@ func (s *Candidates) answer(n *nodes.Node) nodes.PackedAnswer {
 }
 
 // orderOf returns a value of the heap for a node that takes the pod, or may take it, and notes a
-// node that has the pod wait.
+// node that makes the pod wait.
 func (s *Candidates) orderOf(n *nodes.Node, a nodes.PackedAnswer, i int) (order uint64, takes bool) {
 	c := s.cycle
 	order = uint64(i) << 1
@@ -218,7 +219,7 @@ func (r *ranked) drop() {
 }
 
 // Next names the best few of the nodes of a class that have not been named; fewer where there are
-// no more.
+// gone.
 func (s *Candidates) Next(class int) []fwk.NodeInfo {
 	few, heap := make([]fwk.NodeInfo, 0, s.few), &s.classes[class]
 	for len(few) < s.few && len(*heap) > 0 {
@@ -323,7 +324,7 @@ func (p *podNeeds) tooMuch(info fwk.NodeInfo) bool {
 		p.memoryBytes > 0 && p.memoryBytes > room.GetMemory()-used.GetMemory()
 }
 
-// refuses says of a taint whether a pod that does not tolerate it is kept off.
+// refuses says whether a taint keeps off a pod that does not tolerate it.
 func refuses(t *corev1.Taint) bool {
 	return t.Effect == corev1.TaintEffectNoSchedule || t.Effect == corev1.TaintEffectNoExecute
 }

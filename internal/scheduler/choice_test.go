@@ -167,7 +167,7 @@ func (c *cluster) choose(state fwk.CycleState, pod *corev1.Pod, from []*clusterN
 	return from[best]
 }
 
-// place puts the pod on the node of the cycle's choice and has its kubelet admit it. It fails the
+// place puts the pod on the node of the cycle's choice and makes its kubelet admit it. It fails the
 // test when a node that was looked at would have taken the pod on fewer NUMA nodes. It returns nil
 // when no node takes it.
 func (c *cluster) place(pod *corev1.Pod) *clusterNode {

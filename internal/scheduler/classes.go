@@ -174,7 +174,7 @@ type podCount struct {
 	pods       int
 }
 
-// maxSelectors bounds how many selectors are remembered. With more, all begin anew.
+// maxSelectors bounds how many selectors are remembered. With more, all begin again.
 const maxSelectors = 128
 
 // of returns the counts of a selector, by the numbers of nodes, for at least so many.

@@ -114,8 +114,8 @@ func TestClasses(t *testing.T) {
 
 func (f *fixture) node(object *corev1.Node) *nodes.Node { return f.table.Of(object) }
 
-// TestSelectorsAreBounded: with too many selectors all are counted anew, and those that are in use
-// go on.
+// TestSelectorsAreBounded: with too many selectors all are counted again, and the ones that are in
+// use go on.
 func TestSelectorsAreBounded(t *testing.T) {
 	var c podCounts
 	n := &withPods{node: &corev1.Node{}, generation: 1, pods: []fwk.PodInfo{podOn{pod: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Labels: map[string]string{"app": "7"}}}}}}

@@ -63,7 +63,7 @@ func commonOf(a *Args) commonArgs {
 }
 
 // cores are the schedulers of this process, by the informers that the profiles of each share. The
-// framework makes the plugin anew for every profile and offers no other place to meet.
+// framework makes the plugin again for every profile and offers no other place to meet.
 var cores struct {
 	sync.Mutex
 	byInformers map[informers.SharedInformerFactory]*core
@@ -122,7 +122,7 @@ func newCore(ctx context.Context, args Args, handle fwk.Handle, o Options) *core
 	return made
 }
 
-// takeOverBy has the core take over as the options say. It fills in what the core itself knows.
+// takeOverBy makes the core take over as the options say. It fills in what the core itself knows.
 func (c *core) takeOverBy(o handover.Options) {
 	o.BindTimeout, o.Ours, o.Done = handover.BindTimeout, c.couldBind, c.waiters.WakeAll
 	c.handover = handover.New(o)
@@ -221,8 +221,8 @@ func (c *core) begin(synced func() bool) {
 
 var _ cache.ResourceEventHandler = (*core)(nil)
 
-// OnAdd takes a pod in, in the order of the API server's writes. The handover is told of pods after
-// the feed has taken them in.
+// OnAdd takes a pod in, in the order of the API server's writes. The handover is told about pods
+// after the feed has taken them in.
 func (c *core) OnAdd(obj any, initial bool) {
 	pod := obj.(*corev1.Pod)
 	c.feed.PodSeen(pod, initial)
@@ -231,8 +231,8 @@ func (c *core) OnAdd(obj any, initial bool) {
 	c.handover.Seen(pod)
 }
 
-// OnUpdate takes a change in. A list that comes after a break may tell of a pod that was deleted
-// and created again under its name as of one that has changed (cache.ResourceEventHandler).
+// OnUpdate takes a change in. A list that comes after a break may report a pod that was deleted and
+// created again under its name as of one that has changed (cache.ResourceEventHandler).
 func (c *core) OnUpdate(old, obj any) {
 	if old.(*corev1.Pod).UID != obj.(*corev1.Pod).UID {
 		c.OnDelete(old)

@@ -58,7 +58,7 @@ type cycle struct {
 	number uint64
 }
 
-// waitingNodes are nodes that have a pod wait. Filter finds them, for several nodes at a time.
+// waitingNodes are nodes that make a pod wait. Filter finds them, for several nodes at a time.
 type waitingNodes struct {
 	mu   sync.Mutex
 	list []*nodes.Node

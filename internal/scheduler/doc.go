@@ -27,7 +27,7 @@
 //	            Unschedulable                   its kubelet would refuse it, evictions may help:
 //	                                            wake.NodeChanged; deletion of a pod there (a queueing hint)
 //	            UnschedulableAndUnresolvable    refused even when empty, or the node has a weaker policy:
-//	                                            wake.NodeReturned, when the node is another than it was
+//	                                            wake.NodeReturned, when the node has changed
 //	            UnschedulableAndUnresolvable    no usable report, or no sign of life: wake.NodeReturned
 //	PostFilter  UnschedulableAndUnresolvable    some node waits: nobody is evicted before its report. After
 //	                                            wake.ReportLimit the pod is tried again, and may preempt

@@ -41,7 +41,7 @@ func (a activations) Activate(_ klog.Logger, pods map[string]*corev1.Pod) {
 	}
 }
 
-// What is said of nodes that cannot be relied on.
+// What is said about nodes that cannot be relied on.
 const (
 	noReport    = wire.NoReport
 	noHeartbeat = wire.NoSignOfLife
@@ -106,7 +106,7 @@ func newFixture(t testing.TB) *fixture {
 	return f
 }
 
-// unknownPods is a lister that can say of no pod whether it is gone.
+// unknownPods is a lister that can say about no pod whether it is gone.
 type unknownPods struct {
 	corelisters.PodLister
 	corelisters.PodNamespaceLister

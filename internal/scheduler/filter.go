@@ -91,7 +91,7 @@ func (p *Plugin) cycleFor(pod *corev1.Pod, ask *wire.Ask) *cycle {
 	return &cycle{plugin: p, said: ask.Said, query: p.profile.Begin(p.core.table.Candidate(pod, &ask.Request), pod.Status.NominatedNodeName)}
 }
 
-// waitForNodes has the pod wait for nodes from the begin of its attempt on. Members of a group do
+// waitForNodes makes the pod wait for nodes from the begin of its attempt on. Members of a group do
 // not: kube-scheduler tries them again when their back-off ends.
 func (p *Plugin) waitForNodes(c *cycle, pod *corev1.Pod) {
 	c.patientUntil = p.core.waiters.Add(waiterOf(pod), &c.query.Candidate).Add(p.args.Patience.Duration)
@@ -179,7 +179,7 @@ func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, _ *corev1.Pod
 	return c.say(n, c.query.Ask(n))
 }
 
-// attemptEnded is said of nodes that were not asked.
+// attemptEnded is the answer for nodes that were not asked.
 const attemptEnded = "the attempt to place the pod has ended"
 
 // say says a node's answer in the framework's words, and notes that the node waits.

@@ -105,7 +105,7 @@ func requestOf(t testing.TB, pod *corev1.Pod) *placement.Request {
 }
 
 // TestFilterAfterTheEnd of an attempt asks nothing: a question may take long. Its status is no
-// error, which would have the whole attempt fail.
+// error, which would make the whole attempt fail.
 func TestFilterAfterTheEnd(t *testing.T) {
 	f := newFixture(t)
 	f.feed.ReportSeen(f.topology())

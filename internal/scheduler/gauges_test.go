@@ -47,7 +47,7 @@ func TestHeldGauges(t *testing.T) {
 }
 
 // TestEveryPodThatWaitsIsCounted: gated or not, alone or in a gang, pinned or not, refused or not,
-// leader or not; others' pods, and those that have a node or have ended, are not.
+// leader or not; others' pods, and the ones that have a node or have ended, are not.
 func TestEveryPodThatWaitsIsCounted(t *testing.T) {
 	c := testclock.NewFakeClock(time.Unix(10_000, 0))
 	core := &core{clock: c}

@@ -246,7 +246,7 @@ type groupWaits struct {
 	since map[string]time.Time
 }
 
-// maxGroupWaits bounds how many groups are remembered. With more, all begin anew.
+// maxGroupWaits bounds how many groups are remembered. With more, all begin again.
 const maxGroupWaits = 1024
 
 // begin returns since when the group has waited.
@@ -271,8 +271,8 @@ func (w *groupWaits) end(g *groupTrial) {
 	delete(w.since, g.key())
 }
 
-// loseMate notes that the commit could not place a member. Those that wait for it in Permit, up to
-// five minutes, give their places back if the group cannot be whole without it.
+// loseMate notes that the commit could not place a member. The ones that wait for it in Permit, up
+// to five minutes, give their places back if the group cannot be whole without it.
 func (p *Plugin) loseMate(g *groupTrial) {
 	g.lost.Add(1)
 	if !p.broken(g) {

@@ -280,7 +280,7 @@ func TestNobodyIsEvictedForAGroupBeforeTheReport(t *testing.T) {
 func TestMatesDoNotHangInPermit(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
-		spare int // members beyond those that the group needs
+		spare int // members beyond the ones that the group needs
 	}{{"all are needed", 0}, {"one is not", 1}} {
 		t.Run(tc.name, func(t *testing.T) {
 			f := newFixture(t)

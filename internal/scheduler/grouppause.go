@@ -12,7 +12,7 @@ import (
 )
 
 // groupPauses hold members of Kubernetes' own groups for a while after their group was tried in
-// vain. That cycle puts them into the queue of those that back off, from which an idle scheduler
+// vain. That cycle puts them into the queue of the ones that back off, from which an idle scheduler
 // takes them at once (feature gate SchedulerPopFromBackoffQ): it would try the group again and
 // again, thousands of times a second. PreEnqueue is asked before they get there.
 type groupPauses struct {
@@ -61,7 +61,7 @@ func (g *groupPauses) tried(pod *corev1.Pod) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.by == nil || len(g.by) >= maxGroupPauses && g.by[key] == nil {
-		g.by = map[string]*groupPause{} // all begin anew; those that are held have their own way out
+		g.by = map[string]*groupPause{} // all begin again; the ones that are held have their own way out
 	}
 	p := g.by[key]
 	if p == nil {
@@ -103,7 +103,7 @@ func (g *groupPauses) wake(p *groupPause) {
 	g.mu.Lock()
 	if g.clock.Now().Before(p.until) {
 		g.mu.Unlock()
-		return // it was tried again meanwhile, and is held anew
+		return // it was tried again meanwhile, and is held again
 	}
 	held := p.held
 	p.held = map[string]*corev1.Pod{}

@@ -8,7 +8,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// tellIgnored tells of annotations and labels that nobody reads, and of CPUs of its own that a pod
+// tellIgnored reports annotations and labels that nobody reads, and of CPUs of its own that a pod
 // asks for in words which no kubelet reads, in events of the pod. It does so on the first attempt
 // alone: every attempt that fails leaves a condition behind.
 func (p *Plugin) tellIgnored(pod *corev1.Pod) {

@@ -201,7 +201,7 @@ func TestTheNominatedNodeIsNotEstimated(t *testing.T) {
 }
 
 // TestAPodThatGoesElsewhereWakes those who had left it a place where it was nominated: no event
-// tells of that.
+// says so.
 func TestAPodThatGoesElsewhereWakes(t *testing.T) {
 	f := newFixture(t)
 	f.feed.ReportSeen(f.topology())
@@ -270,8 +270,8 @@ func TestPreemptorsDoNotWaitForEachOther(t *testing.T) {
 	}
 }
 
-// TestADryRunThatWaitsWakes: whether evictions help shows once the node's report tells of a pod on
-// its way there. The node itself refuses the pod before and after.
+// TestADryRunThatWaitsWakes: whether evictions help shows once the node's report shows a pod on its
+// way there. The node itself refuses the pod before and after.
 func TestADryRunThatWaitsWakes(t *testing.T) {
 	f := newFixture(t)
 	seven, victim, stranger := pinned("seven", 7), pinned("victim", 4), pinned("stranger", 4)

@@ -275,8 +275,8 @@ func TestUnpinnedPodsPass(t *testing.T) {
 	}
 }
 
-// TestNUMANodesAreCounted: a number of NUMA nodes is kept where Berth decides. A kubelet of which
-// it cannot be foretold, or that pins nothing for the pod, is refused by name, in a cluster without
+// TestNUMANodesAreCounted: a number of NUMA nodes is kept where Berth decides. A kubelet that
+// cannot be predicted, or that pins nothing for the pod, is refused by name, in a cluster without
 // nodes that obey as well; whole NUMA nodes are too.
 func TestNUMANodesAreCounted(t *testing.T) {
 	number := func(n string) map[string]string { return map[string]string{wire.NUMANodesAnnotation: n} }

@@ -24,7 +24,7 @@ const (
 	nonsense = `{"apiVersion":"berth.dev/v1alpha1","kind":"NodeTopology","metadata":{"name":%q,"uid":"u","resourceVersion":"2"},"spec":["x"]}`
 )
 
-// stored serves a list of some objects, and a watch that tells of others.
+// stored serves a list of some objects, and a watch that reports others.
 func stored(t *testing.T, listed, told []string) *rest.Config {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")

@@ -64,7 +64,7 @@ func (p Points) Check(profile string) error {
 	return fmt.Errorf("KubeSchedulerConfiguration: profile %q: %s; want\n%s", profile, strings.Join(wrong, "; "), right)
 }
 
-// plugins are what a profile has to say of its plugins, for Berth to be in its place.
+// plugins are what a profile must have about its plugins for Berth to be in place.
 func plugins() map[string]any {
 	berth := []any{map[string]any{"name": Name}}
 	scored := []any{map[string]any{"name": Name, "weight": Weight}, map[string]any{"name": TiersName, "weight": TiersWeight}}

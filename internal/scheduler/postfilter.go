@@ -176,7 +176,7 @@ func join(a, b string) string {
 	return a + b
 }
 
-// runOutOfPatience wakes the pod when it shall wait for certainty no longer, or for reports.
+// runOutOfPatience wakes the pod when it should no longer wait for certainty, or for reports.
 func (p *Plugin) runOutOfPatience(pod *corev1.Pod, c *cycle, waitsFrom time.Time) {
 	now := p.core.clock.Now()
 	left := waitsFrom.Add(wake.ReportLimit).Sub(now)

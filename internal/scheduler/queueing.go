@@ -51,7 +51,7 @@ func admitsOrEvicts(a *ledger.Answer) bool {
 	return a.OK() || a.Outcome == ledger.Refused && a.Verdict.Scarcity == placement.Resolvable
 }
 
-// afterPodUpdate wakes a pod that asks for something else than it did.
+// afterPodUpdate wakes a pod that asks for something other than before.
 func (p *Plugin) afterPodUpdate(_ klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	then, ok := oldObj.(*corev1.Pod)
 	now, also := newObj.(*corev1.Pod)

@@ -82,8 +82,8 @@ func (f *fixture) reserve(pod *corev1.Pod) *cycleData {
 	return state
 }
 
-// TestReadBackThatFails: whatever comes instead of the pod says nothing of a Binding whose answer
-// was lost. Its place stays taken.
+// TestReadBackThatFails: whatever comes instead of the pod says nothing about a Binding whose
+// answer was lost. Its place stays taken.
 func TestReadBackThatFails(t *testing.T) {
 	pods := corev1.Resource("pods")
 	for what, found := range map[string]func() (*corev1.Pod, error){

@@ -48,7 +48,7 @@ func (f *fixture) postOn(n *nodes.Node, pod *corev1.Pod) placement.Decision {
 	return d
 }
 
-// TestPodThatCameBackUnderItsName: a list tells of it as of a change, and the pod before holds
+// TestPodThatCameBackUnderItsName: a list reports it as of a change, and the pod before holds
 // nothing once its kubelet says so.
 func TestPodThatCameBackUnderItsName(t *testing.T) {
 	f := newFixture(t)
@@ -68,7 +68,7 @@ func TestPodThatCameBackUnderItsName(t *testing.T) {
 	f.want("the node is empty", pinned("x", 8), ledger.Admitted)
 }
 
-// TestPodThatWasBoundAndLeftUnheard: the last that was told of it is that it had no node.
+// TestPodThatWasBoundAndLeftUnheard: the last news of it was that it had no node.
 func TestPodThatWasBoundAndLeftUnheard(t *testing.T) {
 	for name, reported := range map[string]bool{"its kubelet had it": true, "its kubelet never had it": false} {
 		t.Run(name, func(t *testing.T) {
@@ -99,8 +99,8 @@ func TestPodThatWasBoundAndLeftUnheard(t *testing.T) {
 	}
 }
 
-// TestHeartbeatForAReportThatHasNotCome: it says nothing of the report that is there, which may be
-// long out of date.
+// TestHeartbeatForAReportThatHasNotCome: it says nothing about the report that is there, which may
+// be long out of date.
 func TestHeartbeatForAReportThatHasNotCome(t *testing.T) {
 	f := newFixture(t)
 	h := f.core
@@ -137,7 +137,7 @@ func TestHeartbeatForAReportThatHasNotCome(t *testing.T) {
 }
 
 // TestGangsHearOfWhatAHeartbeatEnds: a node that can be relied on again, and a pod that is
-// forgotten because its agent lives and does not list it. Gangs that wait are told of both.
+// forgotten because its agent lives and does not list it. Gangs that wait are told about both.
 func TestGangsHearOfWhatAHeartbeatEnds(t *testing.T) {
 	f := newFixture(t)
 	told := 0

@@ -30,7 +30,7 @@ func newReservations(args *Args, handle fwk.Handle, c *core, logger klog.Logger)
 }
 
 // watchForReservations tells the Reservations of their objects, and of nodes that come and go. The
-// feed is told of those that go, too.
+// feed is told about the ones that go, too.
 func (c *core) watchForReservations(ctx context.Context, handle fwk.Handle) error {
 	_, err := handle.SharedInformerFactory().Core().V1().Nodes().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) { c.reservations.NodeBack(obj.(*corev1.Node).Name) },

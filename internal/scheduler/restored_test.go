@@ -80,7 +80,7 @@ func TestRestoredAndPassed(t *testing.T) {
 	}
 	f.feed.ReportSeen(first)
 	f.feed.ReportGone("n")
-	f.feed.HeartbeatSeen(beatOf("1", 100)) // vouches for an object that is no more
+	f.feed.HeartbeatSeen(beatOf("1", 100)) // vouches for an object that is gone
 	if why := f.refusal(n.Name()); why != noReport {
 		t.Errorf("refused because of %q", why)
 	}
@@ -162,8 +162,8 @@ func TestNumberGivenTwice(t *testing.T) {
 	}
 }
 
-// TestRestoredObjectOfBefore: the object was made anew since the backup, and has begun to count
-// anew.
+// TestRestoredObjectOfBefore: the object was made again since the backup, and has begun to count
+// again.
 func TestRestoredObjectOfBefore(t *testing.T) {
 	f := newFixture(t)
 	refusal := func() string { return f.refusal("n") }

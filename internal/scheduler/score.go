@@ -35,7 +35,7 @@ func (p *Plugin) Score(_ context.Context, state fwk.CycleState, _ *corev1.Pod, i
 	return int64(p.rankOf(c, info).Score), nil
 }
 
-// ScoreExtensions implements fwk.ScorePlugin: scores are final, but for those of a formula that
+// ScoreExtensions implements fwk.ScorePlugin: scores are final, except for those of a formula that
 // compares the nodes of a cycle.
 func (p *Plugin) ScoreExtensions() fwk.ScoreExtensions {
 	if p.args.Scoring.Formula == rank.Volcano {

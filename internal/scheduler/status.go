@@ -12,8 +12,8 @@ import (
 // waitCertainty is said by a node that takes the pod for certain, but not with certain CPUs.
 const waitCertainty = "waiting a moment to be certain of the CPUs"
 
-// waitBetter is said of a node that would spread the pod, or strand devices, while another that
-// waits would not.
+// waitBetter is the answer for a node that would spread the pod, or strand devices, while another
+// that waits would not.
 const waitBetter = "waiting a moment for a node that would take the pod on fewer NUMA nodes, or not beside free devices"
 
 // keptByReservation is said by a node whose kubelet would take the pod, and then not an owner of a

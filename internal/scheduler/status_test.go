@@ -13,8 +13,8 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// TestEveryWaitIsSaid: why a pod waits for a node stands in its status, from which kube-scheduler
-// makes the pod's event.
+// TestEveryWaitIsSaid: why a pod waits for a node is in its status; kube-scheduler makes the pod's
+// event of that.
 func TestEveryWaitIsSaid(t *testing.T) {
 	seen := map[string]bool{}
 	for w := range ledger.Waits {

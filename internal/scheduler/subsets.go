@@ -56,7 +56,7 @@ type victims struct {
 	*cycle
 	node *nodes.Node
 	info fwk.NodeInfo
-	// all are those that may go, by UID; info is of the node without all of them.
+	// all are the ones that may go, by UID; info is of the node without all of them.
 	all []string
 }
 

@@ -120,8 +120,8 @@ func TestVolcanoProfile(t *testing.T) {
 	}
 }
 
-// TestStatusesNameThePodsKeys: a node that is not for the pod says so with the key that stands in
-// the pod, in Filter and in the event of an attempt.
+// TestStatusesNameThePodsKeys: a node that is not for the pod says so with the key that is in the
+// pod, in Filter and in the event of an attempt.
 func TestStatusesNameThePodsKeys(t *testing.T) {
 	f, infos := volcanoFixture(t)
 	const key = "scheduling.koordinator.sh/numa-topology-spec"

@@ -21,7 +21,7 @@ type Experiment struct {
 	// Ground makes the empty cluster of one run; a blind scheduler sees amounts alone. Nil is
 	// NewAmounts.
 	Ground func(nodes []trace.Node, blind bool) Cluster
-	// Progress is told of each run that has ended, from any goroutine.
+	// Progress is told about each run that has ended, from any goroutine.
 	Progress func(done, all int)
 }
 

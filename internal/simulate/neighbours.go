@@ -1,8 +1,8 @@
 package simulate
 
 // The strategies of other schedulers that know NUMA nodes, each by what its documents or its code
-// say of the choice among nodes. All of them ask the engine which nodes take the pod, which is more
-// than they can do themselves: only the choice is compared. Of equal nodes each takes any.
+// say about the choice among nodes. All of them ask the engine which nodes take the pod, which is
+// more than they can do themselves: only the choice is compared. Of equal nodes each takes any.
 
 func neighbours() []Strategy {
 	fixed := func(name, about string, f scoring) Strategy {

@@ -49,7 +49,7 @@ func readPods(t *testing.T, dir, list string) []trace.Pod {
 	return read(t, dir, "openb_pod_list_"+list+".csv.gz", func(f *os.File) ([]trace.Pod, error) { return trace.ReadPods(f, f.Name()) })
 }
 
-// figure is what the paper says of a strategy and a list.
+// figure is what the paper says about a strategy and a list.
 type figure struct {
 	list, strategy string
 	at             map[int]float64

@@ -129,7 +129,7 @@ func (p *player) choose(shape int32) int {
 }
 
 // place puts the pod on the best node. Where its kubelet refuses, a controller creates the pod
-// again, and it is chosen for anew.
+// again, and it is chosen for again.
 func (p *player) place(pod, shape int32) (node int, o Outcome) {
 	for range 1 + maxAgain {
 		if node = p.choose(shape); node < 0 {

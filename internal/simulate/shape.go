@@ -15,7 +15,7 @@ type Shape struct {
 	MiB      int64
 	GPUs     int
 	MilliGPU int64 // of each
-	// GPUModels are those that it may have; none means any.
+	// GPUModels are the ones that it may have; none means any.
 	GPUModels []string
 	// ask is what a kubelet hears of it: all its CPUs and GPUs are whole there (Whole).
 	ask *placement.Request

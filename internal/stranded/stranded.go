@@ -76,7 +76,7 @@ func (n *Node) NUMANodes() []NUMANode {
 }
 
 // Decided is a state as the engine has it; nil of nodes whose kubelet decides, where the shared
-// CPUs are those that are free.
+// CPUs are the ones that are free.
 func Decided(m *placement.Model, snap *placement.Snapshot) *placement.State {
 	if m == nil || !m.Decides() {
 		return nil
@@ -103,7 +103,7 @@ func (n *Node) memoryOn(numa topology.NUMAID) []Amount {
 	return out
 }
 
-// devices counts devices; those that are unhealthy are not free.
+// devices counts devices; the ones that are unhealthy are not free.
 func (n *Node) devices(there func(*placement.Device) bool) []Amount {
 	var out []Amount
 	for i := range n.Snapshot.Devices {
@@ -155,11 +155,11 @@ type Part struct {
 	Amount
 	// Stranded is how much of Free has too little beside it. 0: nothing.
 	Stranded uint64
-	// Beside is the CPUs, or the memory, that strand it; of the two those that strand more.
+	// Beside is the CPUs, or the memory, that strand it; of the two the ones that strand more.
 	Beside Amount
 }
 
-// Parts says of all that is free on a NUMA node how much is stranded: what has too few free CPUs,
+// Parts says how much of all that is free on a NUMA node is stranded: what has too few free CPUs,
 // or too little free memory, beside it, in the proportion in which the NUMA node has both. Where 4
 // GPUs and 60 CPUs belong together, 2 free GPUs want 30 free CPUs. A device counts from one on,
 // CPUs and bytes from a tenth of what there is.

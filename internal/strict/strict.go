@@ -1,5 +1,5 @@
-// Package strict reads YAML and JSON as the API server's strict field validation does, and says of
-// what it refuses which field of which object it is, what stands there and what would be right.
+// Package strict reads YAML and JSON as the API server's strict field validation does, and says
+// about what it refuses which field of which object it is, what is there and what would be right.
 package strict
 
 import (
@@ -67,7 +67,7 @@ func (c *checker) fail(path string, value any, want string) {
 	}
 }
 
-// text is how a value stands in JSON, a string without its quotes.
+// text is how a value is in JSON, a string without its quotes.
 func text(value any) string {
 	if s, ok := value.(string); ok {
 		return s

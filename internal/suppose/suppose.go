@@ -24,8 +24,9 @@ type Pod struct {
 	Ports []amounts.Port
 }
 
-// Node is a node with pods that are supposed to have come, and without those that are supposed to
-// have left. Put and Take undo each other. A Node of which nothing was supposed yet may be copied.
+// Node is a node with pods that are supposed to have come, and without the ones that are supposed
+// to have left. Put and Take undo each other. A Node of which nothing was supposed yet may be
+// copied.
 type Node struct {
 	// account is the node's ledger; nil where nothing can be promised, so that only pods go there
 	// for which nothing is pinned.
@@ -41,8 +42,8 @@ type Node struct {
 // What is given is not changed.
 func On(account *ledger.Node, room *amounts.Node) Node { return Node{account: account, room: room} }
 
-// Put supposes that a pod comes, after those that were put before. One that was taken away is there
-// after all.
+// Put supposes that a pod comes, after the ones that were put before. One that was taken away is
+// there after all.
 func (n *Node) Put(p *Pod) {
 	if !drop(&n.away, p) {
 		n.come = append(n.come, p)
@@ -85,8 +86,8 @@ func (n *Node) Room() *amounts.Node { return n.room }
 // Enough says whether the node has the amounts and the ports for one more pod.
 func (n *Node) Enough(p *Pod) bool { return n.room.Short(p.Asks) == nil && n.room.Taken(p.Ports) == "" }
 
-// Ask asks the node's ledger about one more pod. Those that left are gone before those that came
-// are admitted, in their order, and the pod comes last.
+// Ask asks the node's ledger about one more pod. The ones that left are gone before the ones that
+// came are admitted, in their order, and the pod comes last.
 func (n *Node) Ask(p *Pod) ledger.Answer {
 	if n.account == nil {
 		return ledger.Answer{}

@@ -20,7 +20,7 @@ func (s *Survey) Machine(name string) *topology.Machine {
 }
 
 // Berths says who has what of a node, after everything that is on its way. The error says why
-// nothing is known of it.
+// nothing is known about it.
 func (s *Survey) Berths(name string) (*machineview.Berths, error) {
 	n := s.nodes[name]
 	if n == nil {

@@ -112,7 +112,7 @@ func largest(r *placement.Request) (at int, cpus int64) {
 }
 
 // most is the most CPUs below all that the container could ask for on the node, and on how many
-// NUMA nodes the pod would be; 0 for none. More CPUs never fit better, but for rare requests
+// NUMA nodes the pod would be; 0 for none. More CPUs never fit better, except for rare requests
 // (placement.Model.Monotone): what is found there is a number that fits.
 func (q *question) most(s *Survey, n *node, at int, all int64) (cpus int64, numa int) {
 	snap := n.snapshot()

@@ -149,7 +149,7 @@ func (c *Cluster) failed(what string, err error) error {
 // pageSize is how many objects a list asks for at a time.
 const pageSize = 500
 
-// pages reads a list page by page. Where the next page is no longer to be had, it reads all at
+// pages reads a list page by page. Where the next page is no longer available, it reads all at
 // once.
 func pages[T any](list func(metav1.ListOptions) ([]T, string, error), opts metav1.ListOptions) ([]T, error) {
 	var read [][]T // joined at the end: pods are large

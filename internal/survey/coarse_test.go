@@ -31,7 +31,7 @@ func (w *world) addZones(name, free string) {
 	})
 }
 
-// TestCoarse: a node that others' exporters tell of is shown as what it is, an agent's report wins,
+// TestCoarse: a node that others' exporters report is shown as what it is, an agent's report wins,
 // and a snapshot keeps it.
 func TestCoarse(t *testing.T) {
 	w := newWorld(t)

@@ -58,7 +58,7 @@ type RoomMove struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
 	UID       string `json:"uid"`
-	// Controller makes it anew, KIND NAME.
+	// Controller makes it again, KIND NAME.
 	Controller string `json:"controller"`
 	From       string `json:"from"`
 	FromNUMA   string `json:"fromNUMANodes,omitempty"`
@@ -322,7 +322,7 @@ func (m *maker) tell(plan *defrag.Plan, draw bool) {
 // harbour is a node on which a plan is carried out, as its kubelet would.
 type harbour struct {
 	node    *node
-	kubelet *sim.Kubelet // nil where nothing is known of the node
+	kubelet *sim.Kubelet // nil where nothing is known about the node
 	coming  []machineview.Tenant
 }
 
@@ -338,7 +338,7 @@ func newHarbour(n *node) *harbour {
 	return h
 }
 
-// comes has a pod come, and returns the NUMA nodes that it gets; "" where nothing is pinned.
+// comes makes a pod come, and returns the NUMA nodes that it gets; "" where nothing is pinned.
 func (h *harbour) comes(p *defrag.Pod, name, note string) string {
 	if p.Request == nil || h.kubelet == nil {
 		return ""

@@ -99,7 +99,8 @@ type Condition struct {
 	Since time.Time
 }
 
-// Conditions returns what a node's report and Node say of it; nothing of a node that is not there.
+// Conditions returns what a node's report and Node say about it; nothing of a node that is not
+// there.
 func (s *Survey) Conditions(name string) []Condition {
 	n := s.nodes[name]
 	if n == nil {

@@ -31,7 +31,7 @@ type Explained struct {
 	// Asks says per container what could be pinned; Pinnable whether any kubelet would.
 	Asks     []string `json:"asks"`
 	Pinnable bool     `json:"pinnable"`
-	// Fractions says of containers of a Guaranteed pod why they get no CPUs of their own.
+	// Fractions says why containers of a Guaranteed pod get no CPUs of their own.
 	Fractions []string `json:"fractions,omitempty"`
 
 	// Gang is the gang that the pod belongs to, with what declares it, and GangName its name; ""
@@ -41,7 +41,7 @@ type Explained struct {
 	// MemberOf is that gang and how far it is; nil where its pods may not be read. A pod that names
 	// its gang wrongly belongs to one that is wrong, perhaps without a name.
 	MemberOf *Gang `json:"memberOf,omitempty"`
-	// Reservations are those that the pod owns; of a pod that has its place of one, that one.
+	// Reservations are the ones that the pod owns; of a pod that has its place of one, that one.
 	Reservations []Owned `json:"reservations,omitempty"`
 	// Resize says what became of a resize that the kubelet has not carried out.
 	Resize string `json:"resize,omitempty"`
@@ -118,7 +118,7 @@ type Group struct {
 	Message string   `json:"message"`
 	Advice  string   `json:"advice,omitempty"`
 	Nodes   []string `json:"nodes"`
-	// Labels are Nodes with what is told of each, for people.
+	// Labels are Nodes with a description of each, for people.
 	Labels []string `json:"-"`
 
 	// general is Advice with NODE for the node's name.

@@ -22,14 +22,14 @@ import (
 type ExplainedGang struct {
 	Gang
 	Scheduler string `json:"scheduler,omitempty"`
-	// Pods are its members by name: those that have a node have what they hold, the others what
+	// Pods are its members by name: the ones that have a node have what they hold, the others what
 	// they would get now.
 	Pods []GangPod `json:"pods"`
 	// Verdict is what would become of the members that wait, were they planned now; "" where none
 	// waits, or nobody can tell. Whole says that as many would have nodes as start together.
 	Verdict string `json:"verdict,omitempty"`
 	Whole   bool   `json:"whole"`
-	// Fit is how many would have nodes, with those that have one.
+	// Fit is how many would have nodes, with the ones that have one.
 	Fit int `json:"fit"`
 	// Lacking is the first member that would get none.
 	Lacking *Lacking `json:"lacking,omitempty"`
@@ -44,7 +44,7 @@ type GangPod struct {
 	// State is that of a Pod, or would fit, of a member that waits and would get a node now.
 	State string `json:"state"`
 	Node  string `json:"node,omitempty"`
-	// NUMANodes are those that it holds, or would get.
+	// NUMANodes are the ones that it holds, or would get.
 	NUMANodes string `json:"numaNodes,omitempty"`
 	// Certainty is that of the promise it has or would get.
 	Certainty string `json:"certainty,omitempty"`
@@ -292,7 +292,7 @@ func (t *gangTrial) run(e *ExplainedGang) {
 	}
 }
 
-// short says which resource of those that the group names is not free on all nodes together.
+// short says which of the resources that the group names is not free on all nodes together.
 func (t *gangTrial) short() string {
 	for _, name := range slices.Sorted(maps.Keys(t.spec.Resources)) {
 		want := wire.ReadResources(corev1.ResourceList{name: t.spec.Resources[name]})[string(name)]

@@ -37,7 +37,7 @@ type facts struct {
 	reservationsServed bool
 	// beats are the last heartbeats of agents, by node.
 	beats map[string]beat
-	// pods are those that are bound, in all namespaces; nil where they may not be read.
+	// pods are the ones that are bound, in all namespaces; nil where they may not be read.
 	pods []corev1.Pod
 	// These may be read.
 	nodesKnown, beatsKnown, podsKnown bool
@@ -234,7 +234,7 @@ func (c *Cluster) nodeObjects(ctx context.Context, only string) ([]corev1.Node, 
 	}, named("metadata.name", only))
 }
 
-// podsIn reads the pods of a namespace; with all namespaces, those that are bound, to one node
+// podsIn reads the pods of a namespace; with all namespaces, the ones that are bound, to one node
 // where it is named.
 func (c *Cluster) podsIn(ctx context.Context, namespace, node string) ([]corev1.Pod, error) {
 	opts := named("spec.nodeName", node)

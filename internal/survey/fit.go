@@ -25,7 +25,7 @@ type Wanted struct {
 
 // FitOptions say what is asked about pods that do not exist.
 type FitOptions struct {
-	// Nodes are those that are asked; all where it is empty. A Setting concerns them alone.
+	// Nodes are the ones that are asked; all where it is empty. A Setting concerns them alone.
 	Nodes []string
 	// Limit is how many copies are counted on each node.
 	Limit int
@@ -205,7 +205,7 @@ func (f *fitter) pictures(berths []Berthed, seats []*seat) (out []Picture) {
 		with.nodes = map[string]*node{name: s.node}
 		b, err := with.Berths(name)
 		if err != nil {
-			continue // nothing is known of it; the table says where the copy is
+			continue // nothing is known about it; the table says where the copy is
 		}
 		here := 0
 		for j := range berths {

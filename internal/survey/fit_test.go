@@ -43,8 +43,8 @@ func wants(name, cpu, memory, gpus string) *corev1.Pod {
 }
 
 // TestFitAgainstTwin: as many copies fit on a node as a kubelet admits one after the other that
-// starts from the node's report, and whose allocatable is counted anew each time. The same goes for
-// nodes that are set differently.
+// starts from the node's report, and whose allocatable is counted again each time. The same goes
+// for nodes that are set differently.
 func TestFitAgainstTwin(t *testing.T) {
 	c := playground(t)
 	s := c.surveyOf(c.still.facts(""))
@@ -190,7 +190,7 @@ func TestParseSetting(t *testing.T) {
 	}
 }
 
-// TestFitOfDevices: what would fit in place of a pod that asks for devices is told of nodes alone
+// TestFitOfDevices: what would fit in place of a pod that asks for devices is shown only for nodes
 // that have such devices.
 func TestFitOfDevices(t *testing.T) {
 	c := playground(t)

@@ -89,8 +89,8 @@ func (c *Cluster) WatchPods(ctx context.Context, p *Pods, only string, to Follow
 	}, to.Tell)
 }
 
-// remember keeps the outcome that was seen before the pod ended: no report tells of it later. last
-// is by UID.
+// remember keeps the outcome that was seen before the pod ended: no report shows it later. last is
+// by UID.
 func (p *Pod) remember(last map[string]string) {
 	if before := last[p.UID]; p.Outcome == PromisePast && before != "" && before != PromiseOpen {
 		p.Outcome = before

@@ -34,8 +34,8 @@ type Gang struct {
 	// not known.
 	Minimum int            `json:"minimum,omitempty"`
 	Tasks   map[string]int `json:"tasks,omitempty"`
-	// Members are its pods, Bound those that have a node and have not ended, Succeeded those that
-	// ended well.
+	// Members are its pods, Bound the ones that have a node and have not ended, Succeeded the ones
+	// that ended well.
 	Members   int `json:"members"`
 	Bound     int `json:"bound"`
 	Succeeded int `json:"succeeded,omitempty"`
@@ -375,8 +375,8 @@ func older(a, b *corev1.Pod) bool {
 	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), strings.Compare(a.Name, b.Name)) < 0
 }
 
-// whySaid is what the scheduler says of a gang that waits: on the member that it tries for all, or
-// else on any. "" where it has said nothing.
+// whySaid is what the scheduler says about a gang that waits: on the member that it tries for all,
+// or else on any. "" where it has said nothing.
 func whySaid(pods []*corev1.Pod, first *corev1.Pod) string {
 	said := saidOf(first)
 	for _, pod := range pods {
@@ -387,7 +387,7 @@ func whySaid(pods []*corev1.Pod, first *corev1.Pod) string {
 	return said
 }
 
-// saidOf is what a scheduler says of a pending pod, without what kube-scheduler adds to every
+// saidOf is what a scheduler says about a pending pod, without what kube-scheduler adds to every
 // refusal: of how many nodes, and what became of preemption.
 func saidOf(pod *corev1.Pod) string {
 	for _, cond := range pod.Status.Conditions {

@@ -73,7 +73,7 @@ func placeOf(o *koordinator.Reservation) string {
 type places struct {
 	// pods stand for what is left of each place, where anything is.
 	pods []*corev1.Pod
-	// left is what the account is told of each, by UID; Held is what is left of it, where Berth
+	// left is what is left of each for the account, by UID; Held is what is left of it, where Berth
 	// decides.
 	left map[string]ledger.Holding
 	// wrong says which Reservations cannot be read.
@@ -145,7 +145,7 @@ func (s *Survey) heldPods() (out []Pod) {
 	return out
 }
 
-// heldPod tells of what is left of a Reservation's place as of a pod.
+// heldPod describes what is left of a Reservation's place as of a pod.
 func (s *Survey) heldPod(pod *corev1.Pod) Pod {
 	out := Pod{Name: heldName(pod), UID: string(pod.UID), Node: pod.Spec.NodeName, State: StateHeld}
 	n := s.nodes[pod.Spec.NodeName]

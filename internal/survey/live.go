@@ -178,7 +178,7 @@ func (l *Live) Row(name string) *Row {
 	return l.rows[name]
 }
 
-// Row is what a list says of a node.
+// Row is what a list says about a node.
 type Row struct {
 	Node
 	// Pool is what the cluster's owner calls its group of nodes; "" where no label tells.
@@ -249,7 +249,7 @@ func packagesOf(m *topology.Machine, nodes []NUMANode) []int {
 // Standing is everything of one node.
 type Standing struct {
 	Machine    *topology.Machine
-	Berths     *machineview.Berths // nil where nothing is known of it; Problem then says why
+	Berths     *machineview.Berths // nil where nothing is known about it; Problem then says why
 	Problem    string
 	Conditions []Condition
 	// Pods are those bound to it that could be pinned, and what Reservations hold.
@@ -324,7 +324,7 @@ func (l *Live) Pod(namespace, name string) (Pod, bool) {
 	return sum, true
 }
 
-// Summaries summarises pods of Pods, in their order; nil of those that no kubelet would pin.
+// Summaries summarises pods of Pods, in their order; nil for pods that no kubelet would pin.
 func (l *Live) Summaries(pods []*corev1.Pod) []*Pod {
 	s := l.survey()
 	out := make([]*Pod, len(pods))

@@ -24,7 +24,7 @@ type heldGroups struct {
 	at   time.Time
 }
 
-// read returns the objects, read anew where they are old.
+// read returns the objects, read again where they are old.
 func (h *heldGroups) read(ctx context.Context, c *Cluster) (*groupObjects, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

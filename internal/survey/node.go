@@ -43,13 +43,13 @@ type node struct {
 	given []Given
 }
 
-// source is what the API says of one node.
+// source is what the API says about one node.
 type source struct {
 	object *corev1.Node           // nil where there is none, or it may not be read
 	report *v1alpha1.NodeTopology // nil where there is none
 	coarse []metav1.Object        // reports of others, in the order in which they are gone by
 	beat   beat                   // the agent's last heartbeat, zero where there is none
-	pods   []*corev1.Pod          // those that are bound to it
+	pods   []*corev1.Pod          // the ones that are bound to it
 	held   map[string]ledger.Holding
 }
 
@@ -154,7 +154,7 @@ func (n *node) see(pod *corev1.Pod) error {
 	case err != nil:
 		return err
 	case wire.Ended(pod) && !n.account.View().Report().Has(s.UID):
-		return nil // it holds nothing any more, and a scheduler's watch tells of no such pod
+		return nil // it holds nothing any more, and a scheduler's watch shows no such pod
 	}
 	n.account.See(s.Sighting)
 	switch listed := n.account.View().Report().Has(s.UID); {

@@ -14,7 +14,7 @@ import (
 // Owned is a Reservation that a pod owns, or of which it has something.
 type Owned struct {
 	Name  string `json:"name"`
-	Phase string `json:"phase,omitempty"` // "" of one that is no more
+	Phase string `json:"phase,omitempty"` // "" of one that is gone
 	Node  string `json:"node,omitempty"`
 	// Has: the pod has its place there.
 	Has bool `json:"has,omitempty"`

@@ -34,7 +34,7 @@ type Pod struct {
 	Outcome string `json:"outcome,omitempty"`
 	// Alignment is "" when nothing is pinned.
 	Alignment topology.Spread `json:"alignment,omitempty"`
-	// Containers are those that NUMANodes and CPUs are of.
+	// Containers are the containers that NUMANodes and CPUs belong to.
 	Containers []Container `json:"containers,omitempty"`
 	Error      string      `json:"error,omitempty"`
 }
@@ -163,7 +163,7 @@ func (s *Survey) pod(pod *corev1.Pod) (Pod, bool) {
 	return out, ask.Request.Pinnable() || err != nil
 }
 
-// addProvided adds what providers gave: the Binding alone tells of that.
+// addProvided adds what providers gave: only the Binding says so.
 func (p *Pod) addProvided(d *placement.Decision) {
 	for i := range p.Containers {
 		c := &p.Containers[i]

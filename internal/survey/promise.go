@@ -36,8 +36,8 @@ func (p *Promise) Pins() bool {
 	})
 }
 
-// fractions says of each container of a Guaranteed pod why it gets no CPUs of its own, where that
-// is a fraction of a CPU (guaranteedCPUs of pkg/kubelet/cm/cpumanager/policy_static.go).
+// fractions says why each container of a Guaranteed pod gets no CPUs of its own, where that is a
+// fraction of a CPU (guaranteedCPUs of pkg/kubelet/cm/cpumanager/policy_static.go).
 func fractions(r *placement.Request) (out []string) {
 	for i := range r.Containers {
 		c := &r.Containers[i]
@@ -59,7 +59,7 @@ func wholeBeside(milli int64) string {
 	return fmt.Sprintf("%d or %d", milli/1000, milli/1000+1)
 }
 
-// Holding is what a node's report says of a pod.
+// Holding is what a node's report says about a pod.
 type Holding struct {
 	Report     int64  `json:"report"`
 	AgeSeconds int64  `json:"ageSeconds"`
@@ -81,12 +81,13 @@ const (
 	PromisePast = "no longer reported"
 )
 
-// What a report says of a pod, beside the words of v1alpha1.PodState in lower case.
+// What a report says about a pod, beside the words of v1alpha1.PodState in lower case.
 const (
 	StateAdmitted = "admitted"
 	StateAbsent   = "absent"
 	StateEnded    = "ended"
-	// StateRefused is of a pod that its kubelet refused, whatever the report says of it.
+	// StateRefused is the state of a pod that its kubelet refused, whatever the report says about
+	// it.
 	StateRefused = "refused"
 )
 
@@ -123,7 +124,7 @@ func (n *node) promisedNodes(p *wire.Placement) topology.NUMASet {
 	return out
 }
 
-// holding says what the report says of the pod; nil without a report.
+// holding says what the report says about the pod; nil without a report.
 func (n *node) holding(uid string, now time.Time) *Holding {
 	if n.report() == nil {
 		return nil

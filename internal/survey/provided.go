@@ -59,7 +59,8 @@ func givenOf(pods []*corev1.Pod) []Given {
 }
 
 // withoutProvided leaves out of a request what providers hand out, and names it. A resource is a
-// provider's if some pod was given of it by a Binding: nothing else tells of a scheduler's build.
+// provider's if some pod was given of it by a Binding: nothing else says what a scheduler's build
+// serves.
 func (s *Survey) withoutProvided(r *placement.Request) (rest *placement.Request, provided []string) {
 	known := map[string]bool{}
 	for _, n := range s.nodes {
@@ -85,8 +86,8 @@ func (s *Survey) withoutProvided(r *placement.Request) (rest *placement.Request,
 	return &one, slices.Sorted(maps.Keys(names))
 }
 
-// besideProvided adds to a node's answer what is known of the resources of providers that the pod
-// asks for as well.
+// besideProvided adds to a node's answer what is known about the resources of providers that the
+// pod asks for as well.
 func (n *node) besideProvided(provided []string, a *Answer) {
 	if len(provided) == 0 || n.trouble != nil {
 		return

@@ -81,7 +81,7 @@ func slimContainers(all []corev1.Container) []corev1.Container {
 	return out
 }
 
-// berthAnnotations are those that are read.
+// berthAnnotations are the ones that are read.
 func berthAnnotations(all map[string]string) map[string]string {
 	var out map[string]string
 	for key, value := range all {
@@ -96,8 +96,8 @@ func berthAnnotations(all map[string]string) map[string]string {
 	return out
 }
 
-// dialectDomains are where the annotations of dialects live, and those that say whether a pod may
-// be evicted.
+// dialectDomains are where the annotations of dialects live, and the ones that say whether a pod
+// may be evicted.
 var dialectDomains = map[string]bool{
 	"descheduler.alpha.kubernetes.io": true, "cluster-autoscaler.kubernetes.io": true,
 	"berth.dev": true, "volcano.sh": true, "scheduling.volcano.sh": true, "scheduling.k8s.io": true, "scheduling.koordinator.sh": true, "node.koordinator.sh": true,

@@ -85,7 +85,7 @@ func readBudgets(all []policyv1.PodDisruptionBudget) (out []budget) {
 	return out
 }
 
-// ofPod are those that a pod counts against.
+// ofPod are the ones that a pod counts against.
 func ofPod(all []budget, pod *corev1.Pod) (out []int) {
 	for i := range all {
 		if b := &all[i]; b.namespace == pod.Namespace && b.selector.Matches(labels.Set(pod.Labels)) {

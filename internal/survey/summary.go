@@ -8,7 +8,7 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// Node is what a node has, and what is to be known of it.
+// Node is what a node has, and what there is to know about it.
 type Node struct {
 	Name           string `json:"name"`
 	Authority      string `json:"authority,omitempty"`
@@ -22,7 +22,7 @@ type Node struct {
 	// Source is the kind of the report, where it is not an agent's: Numatopology or
 	// NodeResourceTopology.
 	Source string `json:"source,omitempty"`
-	// Pods are those in the report that have not ended; InFlight those that are bound and in no
+	// Pods are those in the report that have not ended; InFlight the ones that are bound and in no
 	// report yet.
 	Pods     int   `json:"pods"`
 	InFlight int   `json:"inFlight"`

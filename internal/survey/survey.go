@@ -18,7 +18,7 @@ import (
 	"github.com/berth-dev/berth/internal/nodestate"
 )
 
-// Survey is what the API says of nodes, and of the pods bound to them, at about one moment.
+// Survey is what the API says about nodes, and of the pods bound to them, at about one moment.
 type Survey struct {
 	// Now is that moment, by the API server's clock.
 	Now time.Time

@@ -37,8 +37,8 @@ func ExactBytes(n uint64) string {
 	return fmt.Sprint(n)
 }
 
-// RoughBytes prints an amount of memory in the largest binary unit that leaves a number from 1 on,
-// with one decimal at most.
+// RoughBytes prints an amount of memory in the largest binary unit that leaves a number of at least
+// 1, with one decimal at most.
 func RoughBytes(n uint64) string {
 	const units = "KMGTPE"
 	v, unit := float64(n), -1

@@ -110,8 +110,9 @@ func servedBy(s *Survey) map[string]int {
 	return out
 }
 
-// schedulerLease says of a Lease by which a scheduler of that name leads; "" where none is seen or
-// may be read. The names are those of kube-scheduler and of Berth's chart, and the profile's own.
+// schedulerLease says about a Lease by which a scheduler of that name leads; "" where none is seen
+// or may be read. The names are those of kube-scheduler and of Berth's chart, and the profile's
+// own.
 func (c *Cluster) schedulerLease(ctx context.Context, s *Survey, name string) string {
 	names := []string{name, name + "-scheduler"}
 	if name == corev1.DefaultSchedulerName {

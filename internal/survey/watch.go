@@ -27,7 +27,7 @@ import (
 
 // How a watch goes about it.
 const (
-	// watchSettle is for how long changes are gathered: a pod and the report that tells of it come
+	// watchSettle is for how long changes are gathered: a pod and the report that lists it come
 	// close together.
 	watchSettle = 100 * time.Millisecond
 	// watchTick is how often it looks whether an agent has fallen silent, of which nobody tells.

@@ -12,7 +12,7 @@ import (
 )
 
 // TestSilenceIsSeenOnce: a node whose agent falls silent is looked at when that happens, and not
-// again and again; after a sign of life it may fall silent anew.
+// again and again; after a sign of life it may fall silent again.
 func TestSilenceIsSeenOnce(t *testing.T) {
 	reports := cache.NewSharedIndexInformer(&cache.ListWatch{}, &v1alpha1.NodeTopology{}, 0, nil)
 	leases := cache.NewSharedIndexInformer(&cache.ListWatch{}, &coordinationv1.Lease{}, 0, nil)

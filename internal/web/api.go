@@ -297,7 +297,7 @@ func gangFound(g *survey.Gang) *foundGang {
 // maxOfGroup bounds how many pods of a group are named.
 const maxOfGroup = 50
 
-// waiting are the pods that have no node, and those that their kubelet refused.
+// waiting are the pods that have no node, and the ones that their kubelet refused.
 func (s *Server) waiting(v Viewer) (out []*corev1.Pod) {
 	for _, p := range s.Live.Pods() {
 		if (p.Spec.NodeName == "" && !wire.Ended(p) || wire.Refused(p)) && v.Sees(p.Namespace) {

@@ -39,7 +39,7 @@ const (
 )
 
 // reviews is a Gate that asks the API server who a token belongs to, and what they may see. It
-// believes no header but Authorization: what a proxy says of a user is not looked at.
+// believes no header but Authorization: what a proxy says about a user is not looked at.
 type reviews struct {
 	tokens authenticationclient.TokenReviewInterface
 	access authorizationclient.SubjectAccessReviewInterface

@@ -7,7 +7,7 @@ import (
 )
 
 // maxGone bounds how many nodes that went are remembered by name. Who has missed more is told to
-// begin anew.
+// begin again.
 const maxGone = 4096
 
 // rows numbers the changes of nodes, so that a page can ask for what it has not seen.
@@ -50,7 +50,7 @@ func (r *rows) note(names []string, there func(string) bool) uint64 {
 	return r.number
 }
 
-// since says which nodes changed or went after a number. anew says that this cannot be known: the
+// since says which nodes changed or went after a number. again says that this cannot be known: the
 // caller begins with nothing, and names are all there are.
 func (r *rows) since(number uint64) (now uint64, names, went []string, anew bool) {
 	r.mu.Lock()

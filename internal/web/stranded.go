@@ -16,7 +16,7 @@ type strandedSum struct {
 	Most []survey.Stranded `json:"most"`
 }
 
-// stranded says of each resource what is free and of little use.
+// stranded says for each resource what is free and of little use.
 func (s *Server) stranded(*http.Request, Viewer) (any, error) {
 	sums := []*strandedSum{}
 	all := s.Live.Stranded() // by resource, most first

@@ -53,7 +53,7 @@ func change(t testing.TB, replace ...string) *survey.Live {
 	return c.NewLive()
 }
 
-// served is a server over a snapshot that tells of all its nodes.
+// served is a server over a snapshot that reports all its nodes.
 func served(t testing.TB, o Options) *Server {
 	t.Helper()
 	s := New(o)
@@ -414,7 +414,7 @@ func TestRowsAgainstTwin(t *testing.T) {
 	}
 }
 
-// TestRowsForgetTheGone: who has missed more than is remembered begins anew.
+// TestRowsForgetTheGone: who has missed more than is remembered begins again.
 func TestRowsForgetTheGone(t *testing.T) {
 	r := newRows()
 	for i := range maxGone + 10 {
@@ -458,7 +458,8 @@ func next(lines *bufio.Scanner) string {
 	return "nothing"
 }
 
-// TestStreams tell of every change, and leave nothing behind when a browser goes a thousand times.
+// TestStreams tell about every change, and leave nothing behind when a browser goes a thousand
+// times.
 func TestStreams(t *testing.T) {
 	s := served(t, Options{Live: change(t)})
 	server := httptest.NewServer(s)

@@ -186,8 +186,8 @@ func unseen(pod *corev1.Pod) (notes []string) {
 	return notes
 }
 
-// unlooked are resources that the pod asks for and nobody counts. That memory is one of them is
-// said of the node.
+// unlooked are resources that the pod asks for and nobody counts. The node's answer says that
+// memory is one of them.
 func (a *ask) unlooked(totals *amounts.Node) (names []string) {
 	for name, amount := range a.amounts {
 		if _, told := totals.Allocatable(name); amount > 0 && !told && name != amounts.Memory {

@@ -9,8 +9,8 @@ import (
 
 // BoundForAnnotation says for which gang and which Reservation a pod was bound. Like the
 // PlacementAnnotation it arrives with the Binding and is admitted by no other way
-// (deploy/policies): what a pod itself says of its gang may be written at any time, by people who
-// may not delete it.
+// (deploy/policies): what a pod itself says about its gang may be written at any time, by people
+// who may not delete it.
 const BoundForAnnotation = "berth.dev/bound-for"
 
 // maxBoundFor bounds the annotation's value: two names and two UIDs.

@@ -14,8 +14,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// BoundPod is what the API says of a pod that is bound to a node, as far as a coarse report can be
-// compared with it.
+// BoundPod is what the API says about a pod that is bound to a node, as far as a coarse report can
+// be compared with it.
 type BoundPod struct {
 	UID string
 	PodName
@@ -25,9 +25,9 @@ type BoundPod struct {
 	Exclusive bool
 }
 
-// Beside is what is known of a node besides a coarse report of it.
+// Beside is what is known about a node besides a coarse report of it.
 type Beside struct {
-	// Pods are those that are bound to the node and have not ended.
+	// Pods are the ones that are bound to the node and have not ended.
 	Pods []BoundPod
 	// KubeletVersion is the Node's; "" where it is not known: the newest that is understood.
 	KubeletVersion string

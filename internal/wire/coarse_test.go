@@ -72,7 +72,7 @@ func podsIn(n *Node) string {
 	return strings.Join(uids, " ")
 }
 
-// TestNumatopologyNamesPods: exporters from v1.16 on say whose CPUs they are.
+// TestNumatopologyNamesPods: exporters since v1.16 say whose CPUs they are.
 func TestNumatopologyNamesPods(t *testing.T) {
 	nt := numatopologyOf(t, eight+`
 numares: {cpu: {allocatable: "0-2,6-7", capacity: 8}}
@@ -250,8 +250,8 @@ zones:
 	}
 }
 
-// TestZonesWithoutCPUs: an exporter that tells of no CPUs says nothing of them, not that there are
-// none.
+// TestZonesWithoutCPUs: an exporter that reports no CPUs says nothing about them, not that there
+// are none.
 func TestZonesWithoutCPUs(t *testing.T) {
 	n, err := ReadNodeResourceTopology(nrtOf(t, `
 topologyPolicies: [SingleNUMANodeContainerLevel]

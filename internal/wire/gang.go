@@ -86,7 +86,7 @@ func (k GangKey) String() string { return k.Source.String() + " " + k.Namespace 
 // IsZero says whether the key names no gang.
 func (k GangKey) IsZero() bool { return k == GangKey{} }
 
-// Membership is what a pod says of the gang that it belongs to; the zero value is of pods that
+// Membership is what a pod says about the gang that it belongs to; the zero value is of pods that
 // belong to none.
 type Membership struct {
 	Gang GangKey
@@ -210,7 +210,7 @@ type Gang struct {
 	Job string
 	// Queue is the queue of Volcano's that the object names; "" for none.
 	Queue string
-	// Ran says that the status tells of a gang that was whole once.
+	// Ran says that the status reports a gang that was whole once.
 	Ran bool
 }
 
@@ -446,7 +446,7 @@ func GangOfDeclarations(key GangKey, said map[Declaration]int) (out Gang, ok boo
 	return out, out.Minimum <= MaxGang
 }
 
-// contradiction is the error of the first pod by name that says something else than a pod before
+// contradiction is the error of the first pod by name that says something other than a pod before
 // it.
 func contradiction(by map[Declaration]*corev1.Pod) error {
 	said := slices.SortedFunc(maps.Keys(by), func(a, b Declaration) int { return strings.Compare(by[a].Name, by[b].Name) })

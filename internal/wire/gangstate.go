@@ -28,8 +28,8 @@ var GangStates = []GangState{GangForming, GangWrong, GangWaiting, GangPlanned, G
 
 // GangFacts decide about a gang's state.
 type GangFacts struct {
-	// Pods are its pods, Ended those of them that have ended, Done those that have a node or ended
-	// well.
+	// Pods are its pods, Ended those of them that have ended, Done the ones that have a node or
+	// ended well.
 	Pods, Ended, Done int
 	// Wrong: what is asked cannot be served, or is not known.
 	Wrong bool

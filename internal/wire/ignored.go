@@ -37,9 +37,9 @@ type Dialect struct {
 	// Keys are annotations that ask for something.
 	Keys []string
 	// Prefixes end in a slash. Every annotation and every label whose key begins so asks for
-	// something, but for the annotations of Spoken.
+	// something, except for the annotations of Spoken.
 	Prefixes, Spoken []string
-	// LabelPrefixes are Prefixes of labels alone, but for those of SpokenLabels.
+	// LabelPrefixes are Prefixes of labels alone, except for those of SpokenLabels.
 	LabelPrefixes, SpokenLabels []string
 }
 

@@ -73,7 +73,7 @@ func textsOf(t *testing.T, all []Ignored, reason string) (texts []string) {
 	return texts
 }
 
-// TestIgnoredLabels: no label asks anything of Berth, but for the one that names a gang.
+// TestIgnoredLabels: no label asks anything of Berth, except for the one that names a gang.
 func TestIgnoredLabels(t *testing.T) {
 	const own = " of a pod and ignores it: want an annotation, berth.dev/policy, gang, gang-minimum, gang-same-numa-node, gang-other-numa-node, cpus, exclusive, l3, memory, numa-nodes, devices or functions"
 	for _, tc := range []struct {

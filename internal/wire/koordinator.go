@@ -295,7 +295,7 @@ func (r koordinatorReader) cpus() (joint.Rules, error) {
 	return rules, nil
 }
 
-// KoordinatorNode is what Koordinator's labels say of a node.
+// KoordinatorNode is what Koordinator's labels say about a node.
 type KoordinatorNode struct {
 	Rules    placement.Rules // policy and scope; what pods leave open
 	CPUs     joint.Rules     // how CPUs are bound on the node

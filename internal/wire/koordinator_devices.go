@@ -148,7 +148,7 @@ func selectsAll(selector json.RawMessage) bool {
 	return text == "" || text == "null" || text == "{}"
 }
 
-// deviceAllocated is what device-allocated says of one device.
+// deviceAllocated is what device-allocated says about one device.
 type deviceAllocated struct {
 	Minor     int32                        `json:"minor"`
 	ID        string                       `json:"id"`
@@ -165,7 +165,7 @@ type allocatedVF struct {
 	BusID string `json:"busID"`
 }
 
-// WriteKoordinatorWords returns the annotations that tell of a decision in Koordinator's words, of
+// WriteKoordinatorWords returns the annotations that report a decision in Koordinator's words, of
 // pods and Reservations alike: the amounts and CPUs, and devices where there are any.
 func WriteKoordinatorWords(d *placement.Decision, m *topology.Machine) (map[string]string, error) {
 	status, err := WriteKoordinatorStatus(d, m)

@@ -94,7 +94,7 @@ func TestWriteKoordinatorDevices(t *testing.T) {
 	}
 }
 
-// FuzzReadDeviceRules: whatever a pod says of its devices is understood or refused, with the
+// FuzzReadDeviceRules: whatever a pod says about its devices is understood or refused, with the
 // annotation's name.
 func FuzzReadDeviceRules(f *testing.F) {
 	f.Add(`{"deviceTypes":["gpu","rdma"],"requiredScope":"SamePCIe"}`, `{"rdma":{"vfSelector":{},"allocateStrategy":"ApplyForAll"}}`, "same-switch,preferred", "one-per-card")

@@ -14,7 +14,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// KubeletFacts is what a KubeletConfiguration does not say of a kubelet.
+// KubeletFacts is what a KubeletConfiguration does not say about a kubelet.
 type KubeletFacts struct {
 	// Version is its release; 0 means placement.V136.
 	Version placement.Version

@@ -97,10 +97,10 @@ type PlacedWish struct {
 	Apart, Required bool
 }
 
-// MatesOf is what each of the pods that are placed together asks about the others, and about those
-// that have their nodes, whose numbers come after them; and what these ask about the pods. A wish
-// about a pod that is required, and is among neither, is an error, as is what ReadMates cannot
-// read: but not at those that have their nodes.
+// MatesOf is what each of the pods that are placed together asks about the others, and about the
+// ones that have their nodes, whose numbers come after them; and what these ask about the pods. A
+// wish about a pod that is required, and is among neither, is an error, as is what ReadMates cannot
+// read: but not at the ones that have their nodes.
 func MatesOf(pods, seated []*corev1.Pod) ([][]PlacedWish, error) {
 	all := slices.Concat(pods, seated)
 	by := make(map[string]int, len(all))

@@ -55,7 +55,7 @@ type Report struct {
 	Conditions []metav1.Condition
 }
 
-// ReportedPod is what a report tells of a pod besides what it holds.
+// ReportedPod is what a report says about a pod besides what it holds.
 type ReportedPod struct {
 	// Namespace and Name are known where State is not PodUnknown, and left out for pods that hold
 	// nothing.

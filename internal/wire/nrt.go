@@ -112,7 +112,7 @@ func (z *zoneWriter) memory(node *topology.NUMANode) nrt.ResourceInfoList {
 	return out
 }
 
-// capacity is what the kubelet's view says of a kind of memory.
+// capacity is what the kubelet's view says about a kind of memory.
 func (z *zoneWriter) capacity(node *topology.NUMANode, a placement.MemoryAmounts) uint64 {
 	total, pages := node.MemoryBytes, node.HugePages
 	if z.n.Spec.View != nil {

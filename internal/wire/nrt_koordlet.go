@@ -23,7 +23,7 @@ const (
 const maxKoordletBytes = 256 << 10
 
 // koordlet is what the annotations say. The zones of koordlet tell what there is, and nothing of
-// what is in use: the annotations tell of CPUs alone.
+// what is in use: the annotations list only CPUs.
 type koordlet struct {
 	topology struct {
 		Detail []koordletCPU `json:"detail"`
@@ -53,7 +53,7 @@ type koordletCPU struct {
 	Node   int64 `json:"node"`
 }
 
-// readKoordlet parses the annotations. It returns nil where none tells of CPUs. A field that nobody
+// readKoordlet parses the annotations. It returns nil where none reports CPUs. A field that nobody
 // knows is passed over: a later release may have more.
 func (r *zoneReader) readKoordlet(o *nrt.NodeResourceTopology) (*koordlet, error) {
 	if _, found := o.Annotations[koordletCPUs]; !found {
@@ -133,7 +133,7 @@ func (r *zoneReader) koordletTopology(k *koordlet) error {
 }
 
 // koordletShared takes the shared pools: the CPUs that no pod has to itself. Without them nothing
-// is said of what is held.
+// is said about what is held.
 func (r *zoneReader) koordletShared(k *koordlet) error {
 	if k.shared == nil {
 		r.free = r.machine.Online

@@ -30,10 +30,10 @@ const (
 // real; the ids of CPUs and devices are made up. The error is a *FieldError.
 //
 //   - Zones of type Node count, by their names "node-N". Others are passed over.
-//   - Where no zone has cpu, nothing is known of CPUs, and none is refused for them. The same goes
-//     for memory. Where some zones have cpu, one without is a NUMA node without CPUs.
+//   - Where no zone has cpu, nothing is known about CPUs, and none is refused for them. The same
+//     goes for memory. Where some zones have cpu, one without is a NUMA node without CPUs.
 //   - koordlet's annotations tell which CPUs there are, and which of them nobody has: its zones say
-//     nothing of what is in use. So its CPUs are real, and memory counts only if some zone says
+//     nothing about what is in use. So its CPUs are real, and memory counts only if some zone says
 //     that some is in use.
 //   - A pod's fingerprint says which pods the object counts; else a pod counts as seen that the
 //     kubelet had taken in when the object was written.
@@ -240,7 +240,7 @@ func usesMemory(zones []zone) bool {
 	return slices.ContainsFunc(zones, func(z zone) bool { return z.amounts["memory"].used() > 0 })
 }
 
-// takeMemory keeps books of memory where every zone tells of it, as the Static policy does.
+// takeMemory keeps books of memory where every zone has it, as the Static policy does.
 func (r *zoneReader) takeMemory(zones []zone) error {
 	if slices.ContainsFunc(zones, func(z zone) bool { return z.amounts["memory"].allocatable == 0 }) {
 		return nil
@@ -324,7 +324,7 @@ func (r *zoneReader) takeDevices(zones []zone) error {
 
 func madeUp(zone topology.NUMAID, n uint64) string { return fmt.Sprintf("%s/%04d", zoneName(zone), n) }
 
-// devicesOf makes devices up; those that are not allocatable are not healthy.
+// devicesOf makes devices up; the ones that are not allocatable are not healthy.
 func devicesOf(id topology.NUMAID, a zoneAmount) (out []placement.Device) {
 	for n := range a.capacity {
 		out = append(out, placement.Device{ID: madeUp(id, n), HasTopology: true, NUMA: topology.NewNUMASet(id), Unhealthy: n >= a.allocatable})

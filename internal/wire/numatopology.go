@@ -13,12 +13,12 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// ReadNumatopology makes a Node of what Volcano's exporter says of one. The CPUs are real; which
+// ReadNumatopology makes a Node of what Volcano's exporter says about one. The CPUs are real; which
 // options the kubelet's managers have, its scope and its memory are not told: the defaults are
-// taken, and nothing is said of memory. The error is a *FieldError.
+// taken, and nothing is said about memory. The error is a *FieldError.
 //
-// Exporters from v1.16 on name the pods that hold CPUs. Those before name none: a pod counts as
-// seen that the kubelet had taken in when the object was written.
+// Exporters since v1.16 name the pods that hold CPUs. Those before name none: a pod counts as seen
+// that the kubelet had taken in when the object was written.
 func ReadNumatopology(nt *nodeinfo.Numatopology, b *Beside) (Node, error) {
 	r := numatopologyReader{coarse{fieldErrors: fieldErrors("Numatopology " + nt.Name), version: b.KubeletVersion}}
 	s, at := &nt.Spec, field.NewPath("spec")

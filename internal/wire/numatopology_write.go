@@ -12,8 +12,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// WriteNumatopology says of a Node what Volcano's exporter does from v1.16 on: where each CPU is,
-// which of them no container has to itself, and who has the others. Under another policy than
+// WriteNumatopology writes about a Node what Volcano's exporter writes since v1.16: where each CPU
+// is, which of them no container has to itself, and who has the others. Under another policy than
 // static no CPU is said to be free, as there.
 func WriteNumatopology(n *Node) *nodeinfo.Numatopology {
 	c := &n.Spec.Config

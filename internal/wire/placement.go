@@ -60,7 +60,7 @@ func (c Certainty) String() string { return nameOf(certaintyNames[:], int(c)) }
 type Guarantee uint8
 
 const (
-	// GuaranteeNone: nothing is known of the node's NUMA nodes.
+	// GuaranteeNone: nothing is known about the node's NUMA nodes.
 	GuaranteeNone Guarantee = iota
 	// GuaranteeAmounts: only amounts per NUMA node are known; best effort.
 	GuaranteeAmounts

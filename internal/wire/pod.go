@@ -184,7 +184,7 @@ func isMemory(name corev1.ResourceName) bool {
 
 // IsExtended is amounts.IsExtended for a name as the API has it: a device plugin could offer the
 // resource. The kubelet registers none whose domain ends in kubernetes.io; such names are, for one,
-// those that Dynamic Resource Allocation gives to its device classes.
+// the ones that Dynamic Resource Allocation gives to its device classes.
 func IsExtended(name corev1.ResourceName) bool { return amounts.IsExtended(string(name)) }
 
 func namesIn(lists ...corev1.ResourceList) []corev1.ResourceName {

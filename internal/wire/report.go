@@ -185,7 +185,7 @@ func (r *reportReader) pools(at *field.Path, pools []v1alpha1.DevicePool) ([]pla
 
 // DecidedPools returns the devices among which Berth chooses, as far as they can be read, and as if
 // all were healthy: what stays the same while a device plugin is the same. ReadReport says what is
-// wrong with those that cannot be read.
+// wrong with the ones that cannot be read.
 func DecidedPools(nt *v1alpha1.NodeTopology) []placement.DevicePool {
 	if !slices.ContainsFunc(nt.Status.Devices, func(p v1alpha1.DevicePool) bool { return p.DecidedBy == v1alpha1.AuthorityBerth }) {
 		return nil

@@ -185,7 +185,7 @@ func (r reservationReader) lists() error {
 	return nil
 }
 
-// template checks that nothing stands in the template which bears on its place and is not served.
+// template checks that nothing is in the template which bears on its place and is not served.
 func (r reservationReader) template() error {
 	p, at := &r.o.Spec.Template.Spec, field.NewPath("spec", "template", "spec")
 	if n := len(p.Containers); n == 0 || n > maxReserved {
@@ -320,7 +320,7 @@ func (r *Reservation) tolerated(by []corev1.Toleration) bool {
 	})
 }
 
-// reservationPod returns the pod that stands for the place. What the object says of itself comes
+// reservationPod returns the pod that stands for the place. What the object says about itself comes
 // before what its template says.
 func reservationPod(o *koordinator.Reservation) *corev1.Pod {
 	t := o.Spec.Template.DeepCopy()
@@ -365,7 +365,7 @@ func merged(maps ...map[string]string) map[string]string {
 	return out
 }
 
-// onlyOn has the pod go to one node.
+// onlyOn makes the pod go to one node.
 func onlyOn(pod *corev1.Pod, node string) {
 	if pod.Spec.Affinity == nil {
 		pod.Spec.Affinity = &corev1.Affinity{}

@@ -36,8 +36,8 @@ type reservationAffinityJSON struct {
 	Tolerations []corev1.Toleration `json:"tolerations"`
 }
 
-// ReadReservationAffinity reads what a pod says of the Reservations that it may have its place of;
-// nil where it says nothing. The error is a *FieldError.
+// ReadReservationAffinity reads what a pod says about the Reservations that it may have its place
+// of; nil where it says nothing. The error is a *FieldError.
 func ReadReservationAffinity(pod *corev1.Pod) (*ReservationAffinity, error) {
 	if _, said := pod.Annotations[ReservationAffinityAnnotation]; !said {
 		return nil, nil //nolint:nilnil // most pods say nothing

@@ -8,7 +8,7 @@ import (
 	"github.com/berth-dev/berth/topology/shapes"
 )
 
-// TestSaidInThePodsOwnWords: what is said of a pod names the keys that stand in the pod, whichever
+// TestSaidInThePodsOwnWords: what is said about a pod names the keys that the pod has, whichever
 // dialect it speaks, and Berth's own where both ask for the same.
 func TestSaidInThePodsOwnWords(t *testing.T) {
 	view, err := placement.ViewOf(shapes.Machine("package:2 numa:1 l3:1 core:2 pu:2 mem:8Gi dist:10,21"))
@@ -62,7 +62,7 @@ func TestSaidInThePodsOwnWords(t *testing.T) {
 	}
 }
 
-// TestClassBesideWishes: a pod whose class has no CPUs of its own is told of its class, where it
+// TestClassBesideWishes: a pod whose class has no CPUs of its own is told about its class, where it
 // does not say berth.dev/cpus.
 func TestClassBesideWishes(t *testing.T) {
 	pod := koordinatorPod("LS", "", "")

@@ -30,7 +30,7 @@ func (e ExclusiveNamespaces) Check() error {
 	return nil
 }
 
-// ReadPod is ReadPod for whoever places the pod, or foretells where it is placed.
+// ReadPod is ReadPod for whoever places the pod, or predicts where it is placed.
 func (e ExclusiveNamespaces) ReadPod(pod *corev1.Pod) (Ask, error) {
 	ask, err := ReadPod(pod)
 	ask.Request.Rules.MayWithhold = e.Allow(pod.Namespace)

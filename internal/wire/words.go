@@ -1,6 +1,6 @@
 package wire
 
-// What the scheduler's events and the command line say of nodes. The texts are constant, so that
+// What the scheduler's events and the command line say about nodes. The texts are constant, so that
 // equal ones add up.
 const (
 	// NoReport: the node has no NodeTopology.

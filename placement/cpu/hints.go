@@ -29,8 +29,8 @@ type HintInput struct {
 	// Available is the shared CPUs without the reserved ones; or the CPUs of a container that has N
 	// CPUs already.
 	Available *topology.CPUSet
-	// Reusable is the CPUs of earlier init containers; with pod scope also those that containers of
-	// the pod hold. nil for none.
+	// Reusable is the CPUs of earlier init containers; with pod scope also the ones that containers
+	// of the pod hold. nil for none.
 	Reusable *topology.CPUSet
 	// Want says whether List.Offered is to be filled.
 	Want hint.Want

@@ -20,7 +20,7 @@ type Options struct {
 	StrictReservation     bool // strict-cpu-reservation
 	PreferAlignByUncore   bool // prefer-align-cpus-by-uncorecache
 	// Version is the kubelet's release, the minor number of 1.x; 0 means 36. Up to 33, between, and
-	// from 37 on CPUs are taken differently.
+	// for 37 or more CPUs are taken differently.
 	Version release.Version
 }
 

@@ -12,8 +12,8 @@ import (
 // The order of preference that NVIDIA publishes for its device plugin.
 //
 // Whole GPUs (go-gpuallocator, gpuallocator/besteffort_policy.go): the GPUs that are available are
-// divided into sets of the size that is asked for; those that are left over make a smaller set. Of
-// all divisions in which one set holds what must be included, the one with the most points wins,
+// divided into sets of the size that is asked for; the ones that are left over make a smaller set.
+// Of all divisions in which one set holds what must be included, the one with the most points wins,
 // and of its sets the one with the most points. Points are counted by pair (Points).
 //
 // GPUs that several containers share, and MIG devices (k8s-device-plugin, internal/rm/allocate.go):

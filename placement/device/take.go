@@ -39,7 +39,7 @@ const (
 // Taking is what Take decides from.
 type Taking struct {
 	N int
-	// InUse holds the devices of all containers, Reusable those that finished init containers of
+	// InUse holds the devices of all containers, Reusable the ones that finished init containers of
 	// the pod hand on; nil counts as empty.
 	InUse, Reusable Set
 	Hint            hint.Hint

@@ -14,13 +14,13 @@ func ones(m uint8) int { return bits.OnesCount8(m) }
 type Book struct {
 	// free holds, for each core, the threads that may be pinned and that nobody has.
 	free []uint8
-	// used is what is handed out of each kind, by kind and node. Pinned CPUs and those that stay
+	// used is what is handed out of each kind, by kind and node. Pinned CPUs and the ones that stay
 	// idle for somebody count 1000 each in kind CPU.
 	used []uint64
 	// nodes and groups sum up free; they follow from it.
 	nodes, groups []stat
 	// devices are the devices that can be had, kind after kind, as bits in the order of the model:
-	// those that are well, and that nobody has. taken and sick say why others cannot.
+	// the ones that are well, and that nobody has. taken and sick say why others cannot.
 	devices, taken, sick []uint64
 }
 
@@ -96,7 +96,7 @@ func (b *Book) Append(buf []byte) []byte {
 // FreeCPUs returns the CPUs that may be pinned and that nobody has.
 func (m *Model) FreeCPUs(b *Book) topology.CPUSet { return m.cpusOf(b.free) }
 
-// SharedCPUs returns the CPUs on which shared containers run: those that nobody has, and the
+// SharedCPUs returns the CPUs on which shared containers run: the ones that nobody has, and the
 // reserved ones.
 func (m *Model) SharedCPUs(b *Book) topology.CPUSet {
 	s := m.cpusOf(b.free)
@@ -333,7 +333,7 @@ func (m *Model) TakeCPUs(b *Book, cpus topology.CPUSet) {
 	}
 }
 
-// shutCores takes threads by core, with those that stay idle for them.
+// shutCores takes threads by core, with the ones that stay idle for them.
 func (m *Model) shutCores(b *Book, got []uint8, e Exclusive) {
 	for i, w := range got {
 		if w == 0 {
@@ -390,7 +390,7 @@ func (m *Model) Trim(b, o *Book, h *Held) {
 	}
 }
 
-// shut is the CPUs that nobody else gets: those of the pod, and those that stay idle for it.
+// shut is the CPUs that nobody else gets: those of the pod, and the ones that stay idle for it.
 func (m *Model) shut(h *Held) topology.CPUSet {
 	out := h.CPUs.And(&m.all)
 	if h.Exclusive == Shareable {

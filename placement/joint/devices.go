@@ -105,7 +105,7 @@ type place struct {
 // maxLinked is the largest number of devices between which links are looked at.
 const maxLinked = 12
 
-// linkTable says of each set of devices of a kind, as bits, how well it is linked.
+// linkTable says how well each set of devices of a kind, as bits, is linked.
 type linkTable struct {
 	inside []uint32 // links inside the set
 	// sets are the sets by how many devices they have, those with the most links inside first.

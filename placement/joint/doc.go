@@ -17,9 +17,9 @@
 // Devices are chosen together with the CPUs and the memory: on the set of nodes, at the same PCI
 // root complexes or below the same switches if asked, one virtual function of each physical one if
 // asked, so many on each NUMA node if asked. Of choices that do as well, those with more links
-// inside go first, then those that leave sets of four and pairs that are well linked, then those at
-// fewer places, then those at places with the least left, then those on NUMA nodes with the least
-// left (or the most, by Strategy). Links count for kinds of up to 12 devices.
+// inside go first, then the ones that leave sets of four and pairs that are well linked, then those
+// at fewer places, then those at places with the least left, then those on NUMA nodes with the
+// least left (or the most, by Strategy). Links count for kinds of up to 12 devices.
 //
 // A question has a budget of Steps. Who builds machines does not reach it; who makes them up does.
 // When it is used up the answer is a place without a search, marked Cut: preferences are then given

@@ -81,7 +81,7 @@ type Model struct {
 // core is a core in the order of the model: by NUMA node, level-3 cache, lowest CPU.
 type core struct {
 	cpus [maxThreads]topology.CPUID
-	// full is every thread of the core, own those that may be pinned; bit t is cpus[t].
+	// full is every thread of the core, own the ones that may be pinned; bit t is cpus[t].
 	full, own uint8
 	node      uint8
 	group     uint16

@@ -31,9 +31,9 @@ type Want struct {
 	// Pays says that CPUs which stay idle for an exclusive one have to be asked for as well: no
 	// more are kept from others than CPUs and amounts of CPU time are wanted.
 	Pays bool
-	// Within are the only sets of NUMA nodes that may be chosen, and WithinEmpty those that might
-	// be if nothing were handed out: where resources are that the model does not know. Nil means
-	// all.
+	// Within are the only sets of NUMA nodes that may be chosen, and WithinEmpty the ones that
+	// might be if nothing were handed out: where resources are that the model does not know. Nil
+	// means all.
 	Within, WithinEmpty hint.Set
 }
 
@@ -54,7 +54,8 @@ type Grant struct {
 	Devices   []DeviceRef // by kind as in Want.Devices
 	// Together says that devices lie as Want.Same asks.
 	Together bool
-	// Cut says that a search for devices ended for want of steps: others might lie better.
+	// Cut says that a search for devices ended because it ran out of steps: others might lie
+	// better.
 	Cut bool
 }
 

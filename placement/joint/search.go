@@ -22,7 +22,7 @@ const (
 )
 
 // Budget is what is left of the steps that one question, or several together, may take. It counts
-// steps and not time, so that the same question always has the same answer.
+// steps and not time, so that the same question always gets the same answer.
 type Budget struct {
 	left int
 	cut  bool
@@ -34,10 +34,10 @@ func (b *Budget) Refill() { *b = Budget{left: Steps} }
 // Left is how many steps are left.
 func (b *Budget) Left() int { return b.left }
 
-// Cut says whether a search ended for want of steps, so that a better answer may exist.
+// Cut says whether a search ended because it ran out of steps, so that a better answer may exist.
 func (b *Budget) Cut() bool { return b.cut }
 
-// CutOff says that a search ended for want of steps.
+// CutOff says that a search ended because it ran out of steps.
 func (b *Budget) CutOff() { b.cut = true }
 
 // Charge takes steps that nobody can spare.
@@ -121,7 +121,7 @@ type rival struct {
 // devicePick is a choice of devices, and how good it is.
 type devicePick struct {
 	ok     bool
-	places uint64 // those that are used
+	places uint64 // the ones that are used
 	set    uint16 // of the linked kind
 	links  uint32
 	// fours and pairs are what is left of links for others.

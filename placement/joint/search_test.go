@@ -164,7 +164,7 @@ func TestAWideQuestionAllocatesNothing(t *testing.T) {
 }
 
 // torn is a machine whose free CPUs lie on half of its NUMA nodes and whose devices on the other: a
-// question that needs all of both looks at every set of nodes in vain but for the last.
+// question that needs all of both looks at every set of nodes in vain except for the last.
 func torn(t testing.TB) (*Model, *Book, Want) {
 	half := func(at int) int { return b2i(at >= 32) * (1 + at%3) }
 	m := switched(t, 16, 4, half, half)

@@ -20,7 +20,7 @@ type twin struct {
 	w *Want
 }
 
-// answer is what the twin says of the best set of nodes.
+// answer is what the twin says about the best set of nodes.
 type answer struct {
 	nodes hint.Mask
 	terms terms

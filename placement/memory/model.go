@@ -37,8 +37,8 @@ type Model struct {
 	has   []hint.Mask
 	// allocatable and total are by kind, then node.
 	allocatable, total, reserved []uint64
-	// endless says of a kind that some node keeps more of it for the system, or for huge pages,
-	// than it has.
+	// endless says that some node keeps more of a kind for the system, or for huge pages, than it
+	// has.
 	endless []bool
 	// most[kind][k] is the most that k nodes can have of the kind; nil where sums may overflow.
 	most [][]uint64

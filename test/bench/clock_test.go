@@ -110,8 +110,8 @@ func atMost(b *testing.B, what string, got, limit float64) {
 	}
 }
 
-// noAllocations fails where f allocates. It takes the place of what a benchmark says of allocations
-// by itself, which would be those of a turn.
+// noAllocations fails where f allocates. It takes the place of what a benchmark says about
+// allocations by itself, which would be those of a turn.
 func noAllocations(b *testing.B, f func()) {
 	b.Helper()
 	if n := testing.AllocsPerRun(100, f); n != 0 {

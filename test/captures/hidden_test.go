@@ -1,6 +1,6 @@
 package captures
 
-// Reasons for which upstream shows something else than the files of a capture say.
+// Reasons why upstream shows something other than the files of a capture say.
 const (
 	restricted = "lstopo ran inside a cgroup or cpuset and shows the CPUs and nodes that the process was allowed to use; " +
 		"sysfs, and so the kubelet, knows no such limits"

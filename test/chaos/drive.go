@@ -35,7 +35,7 @@ type driver struct {
 	said  outcomes
 	// asks are the driver's own requests to the API server, which may be slow or stopped.
 	asks chan func(context.Context) error
-	// asked counts those that have not been answered.
+	// asked counts the ones that have not been answered.
 	asked sync.WaitGroup
 }
 

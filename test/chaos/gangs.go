@@ -42,7 +42,7 @@ func (p *PodPlan) group() *unstructured.Unstructured {
 // gangCount is how a gang stands.
 type gangCount struct {
 	minimum int
-	// placed are members that have a node, or had one and ended well; there are those, and those
+	// placed are members that have a node, or had one and ended well; there are those, and the ones
 	// that want one.
 	placed, there int
 }

@@ -118,7 +118,7 @@ func (w *clientLine) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// orphan carries the request out later; its client has been told of a failure by then.
+// orphan carries the request out later; its client has been told about a failure by then.
 func (w *clientLine) orphan(r *http.Request) {
 	if later := w.CopyOf(r); later != nil {
 		time.AfterFunc(3*lateness, func() { w.Send(later) })

@@ -32,7 +32,7 @@ import (
 	"github.com/berth-dev/berth/test/trial"
 )
 
-// watched is what is known of a pod.
+// watched is what is known about a pod.
 type watched struct {
 	pod     *corev1.Pod
 	ran     bool
@@ -67,7 +67,7 @@ type observer struct {
 	holdings map[string]*holding  // by pod UID; kept when the pod has left
 	pinned   map[string][]string  // by node: the UIDs of pods that had CPUs in the checkpoints at the last look
 	whole    map[string]bool      // gangs that were
-	returned map[string]time.Time // by node: when a pod was last admitted anew (see forgotten)
+	returned map[string]time.Time // by node: when a pod was last admitted again (see forgotten)
 	reports  map[string]*v1alpha1.NodeTopology
 	listed   map[string]int64 // by pod UID: the first report that has it
 	tally    tally
@@ -89,7 +89,7 @@ type tally struct {
 	readmitted, refusedReturned    int
 	differedContended              int
 	differedVanished, torn         int
-	outcomes                       map[string]int // what the scheduler itself says of promises that were not kept
+	outcomes                       map[string]int // what the scheduler itself says about promises that were not kept
 	leaders                        int
 	gangs                          int // that were whole
 	obeyed                         int // pods that ran on nodes where Berth decides, by a decision
@@ -174,7 +174,7 @@ func (o *observer) podTold(pod *corev1.Pod, gone bool) {
 	}
 }
 
-// see takes in what the API says of the pod.
+// see takes in what the API says about the pod.
 func (w *watched) see(pod *corev1.Pod, gone bool, now time.Time) {
 	w.pod, w.gone = pod, gone
 	if w.bound.IsZero() && pod.Spec.NodeName != "" {
@@ -453,7 +453,7 @@ func (o *observer) torn(node string, since time.Time) bool {
 }
 
 // mend does what the agent's report says, and a person would do: it removes the checkpoint. The
-// kubelet gives all pods CPUs anew when it starts.
+// kubelet gives all pods new CPUs when it starts.
 func (o *observer) mend(node, problem string) {
 	o.book.note(fmt.Sprintf("node %s: its kubelet was killed between two writes, and does not start: %s", node, problem))
 	if err := os.Remove(filepath.Join(o.cluster.nodeDir(node).Root(), "cpu_manager_state")); err != nil {
@@ -471,7 +471,7 @@ func (o *observer) mend(node, problem string) {
 	delete(o.pinned, node)
 }
 
-// againstMachine returns what `berth check` says of the checkpoints on this machine, or "".
+// againstMachine returns what `berth check` says about the checkpoints on this machine, or "".
 func (o *observer) againstMachine(spec *hollow.Spec) string {
 	dir := o.cluster.nodeDir(spec.Name)
 	return berthCheck(nil, dir.Root(), "--node="+spec.Machine, "--kubelet-config="+dir.KubeletConfig())
@@ -524,7 +524,7 @@ func hasCPUs(p *placement.PodAllocation) bool {
 
 // forgotten says whether the kubelet has let go of the pod's CPUs and was killed after that. It let
 // go because the pod had ended, or because it refused the pod when it started. What it has not told
-// the API by its death it does not know after it, and admits the pod anew
+// the API by its death it does not know after it, and admits the pod again
 // (docs/kubelet-defects.md).
 func (o *observer) forgotten(h *holding) bool {
 	died, _ := o.book.lastKill("node-" + h.node)

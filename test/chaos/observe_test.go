@@ -178,7 +178,7 @@ func TestBrokenPromisesAreViolations(t *testing.T) {
 }
 
 // TestHoldingsMayNotChange: a container's CPUs are its own until it ends, unless its kubelet lets
-// go of them, dies and admits it anew.
+// go of them, dies and admits it again.
 func TestHoldingsMayNotChange(t *testing.T) {
 	const killed = "killed"
 	for _, tc := range []struct {

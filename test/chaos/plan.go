@@ -26,7 +26,7 @@ const (
 	Cut         Kind = "cut"          // all connections of a client to the API server, watches among them, or of that to etcd
 	Lose        Kind = "lose"         // every few requests of a client get no answer, for For, though they may be carried out
 	Late        Kind = "late"         // every few requests of a client, or their answers, are late, for For
-	Orphan      Kind = "orphan"       // every few writes of a client are carried out after the client has been told of a failure
+	Orphan      Kind = "orphan"       // every few writes of a client are carried out after the client has been told about a failure
 )
 
 // Op is one operation.

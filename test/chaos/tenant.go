@@ -87,7 +87,7 @@ func isForeign(pod *corev1.Pod) bool {
 	return pod.Labels[foreignLabel] != "" || pod.Namespace == tenant.Namespace && pod.Spec.NodeName != "" && !wire.HasPlacement(pod)
 }
 
-// tenantLine is what the table says of the tenant.
+// tenantLine is what the table says about the tenant.
 func (t *tally) tenantLine() string {
 	return fmt.Sprintf("%d of them accepted, at most %d a second", t.accepted, tenantPerSecond)
 }

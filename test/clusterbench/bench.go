@@ -115,7 +115,7 @@ func (b *bench) simulate(kinds []*nodeKind) error {
 	return nil
 }
 
-// renew begins anew on another control plane, with so many nodes.
+// renew starts over on another control plane, with so many nodes.
 func (b *bench) renew(kinds []*nodeKind, nodes int) error {
 	b.leave()
 	if err := b.plane.Stop(); err != nil {
@@ -225,7 +225,7 @@ func (b *bench) populate(nodes int, fresh bool) error {
 	return b.warmUp(nodes)
 }
 
-// warmUp has both schedulers run once without counting: the database, the API server's caches and
+// warmUp makes both schedulers run once without counting: the database, the API server's caches and
 // the simulator have grown to their size afterwards.
 func (b *bench) warmUp(nodes int) error {
 	for _, who := range inTurn(0) {

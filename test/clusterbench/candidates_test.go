@@ -19,8 +19,8 @@ import (
 // TestChoiceAmongCandidates: in clusters where a third of the nodes is cordoned, tainted or full,
 // and under several profiles, the chosen node is of the best tier of all nodes that every plugin
 // takes. Where the pod's author or the profile prefers some nodes, it is the node that all plugins
-// together like best, but for nodes that are like eight others in every preference and behind them
-// by Berth's order. Hardly a pod is looked for twice.
+// together like best, except for nodes that are like eight others in every preference and behind
+// them by Berth's order. Hardly a pod is looked for twice.
 func TestChoiceAmongCandidates(t *testing.T) {
 	for i, p := range []struct {
 		chart   bool
@@ -125,7 +125,7 @@ func demanding(rng *rand.Rand, pod *corev1.Pod) *corev1.Pod {
 	return pod
 }
 
-// judge compares the scheduler's choice with what all plugins say of all nodes.
+// judge compares the scheduler's choice with what all plugins say about all nodes.
 type judge struct {
 	*testing.T
 	// tiers counts pods that had nodes of several tiers.
@@ -154,7 +154,7 @@ func (j *judge) sit(sched *kubescheduler.Scheduler) {
 	}
 }
 
-// ask asks all plugins about all nodes, and returns the scores of those that take the pod.
+// ask asks all plugins about all nodes, and returns the scores of the ones that take the pod.
 func (j *judge) ask(ctx context.Context, profile framework.Framework, pod *corev1.Pod) []fwk.NodePluginScores {
 	state := framework.NewCycleState()
 	if _, s, _ := profile.RunPreFilterPlugins(ctx, state, pod); !s.IsSuccess() {
@@ -216,7 +216,7 @@ func (j *judge) hear(pod *corev1.Pod, all []fwk.NodePluginScores, chosen string)
 	}
 }
 
-// weigh compares the chosen node with those that are among the eight best of their class.
+// weigh compares the chosen node with the ones that are among the eight best of their class.
 func (j *judge) weigh(pod *corev1.Pod, all []fwk.NodePluginScores, got *fwk.NodePluginScores) {
 	classes := map[string][]*fwk.NodePluginScores{}
 	for i := range all {

@@ -36,7 +36,7 @@ import (
 const nodesOfCycle = 5000
 
 // slice is how many pods are placed before any of them is bound, and how many run at most beside
-// those that were there.
+// the ones that were there.
 const (
 	slice = 25
 	most  = 8 * slice
@@ -263,7 +263,7 @@ func (c *cycles) pod(load string) *corev1.Pod {
 	return pod
 }
 
-// finish lets the pods of a slice be bound and run, and ends the oldest of those that ran.
+// finish lets the pods of a slice be bound and run, and ends the oldest of the ones that ran.
 func (c *cycles) finish(pods []*corev1.Pod) {
 	c.Helper()
 	if c.failed > 0 {

@@ -61,7 +61,7 @@ type tally struct {
 	reports      []time.Duration
 	acknowledged []float64 // seconds from Binding to phase
 	statusWrites int
-	cond         chan struct{} // closed and made anew at every change
+	cond         chan struct{} // closed and made again at every change
 }
 
 func newFleet(p *plane, kinds []*nodeKind) *fleet {
@@ -173,7 +173,7 @@ func (f *fleet) drain(w watch.Interface, version string) (string, error) {
 	return version, nil
 }
 
-// see takes in what the watch says of a pod.
+// see takes in what the watch says about a pod.
 func (f *fleet) see(pod *corev1.Pod, deleted bool) error {
 	f.tally.exists(pod.UID, !deleted)
 	n := f.node(pod.Spec.NodeName)
@@ -264,7 +264,7 @@ func (f *fleet) quiet(ctx context.Context, pods int) error {
 	return f.await(ctx, 10*time.Minute, func(t *tally) bool { return len(t.there) <= pods && f.due.idle() })
 }
 
-// await waits until done says so of the tally.
+// await waits until done says so about the tally.
 func (f *fleet) await(ctx context.Context, limit time.Duration, done func(*tally) bool) error {
 	timeout := time.After(limit)
 	for {

@@ -117,8 +117,8 @@ func (b *bench) createPods(load, profile string, count int) error {
 	})
 }
 
-// deletePods deletes every pod at once, without the kubelets' consent, and what was said of them,
-// and waits until the nodes have noticed.
+// deletePods deletes every pod at once, without the kubelets' consent, and what was said about
+// them, and waits until the nodes have noticed.
 func (b *bench) deletePods() error {
 	pods := b.plane.core.CoreV1().Pods(podNamespace)
 	list, err := pods.List(b.ctx, metav1.ListOptions{ResourceVersion: "0"})

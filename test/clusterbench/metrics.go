@@ -43,7 +43,7 @@ next:
 }
 
 // requests returns what an API server answered per pod between two scrapes, by verb, resource and
-// subresource, and by code where that tells of a failure; without watches and Leases.
+// subresource, and by code where that reports a failure; without watches and Leases.
 func requests(before, after metrics, pods int) map[string]float64 {
 	out := map[string]float64{}
 	for series, v := range after {

@@ -13,8 +13,8 @@ import (
 // options are the flags of every verb.
 type options struct {
 	nodes []int // ascending; one may be there again with other pods
-	// pods, pairs and filterRuns are for each number of nodes; the last of them is also for those
-	// that have none.
+	// pods, pairs and filterRuns are for each number of nodes; the last of them is also for the
+	// ones that have none.
 	pods, pairs []int
 	// filterRuns is how often each scheduler is asked for the time of single cycles, filterPods
 	// with how many pods of either sort.
@@ -34,7 +34,7 @@ type options struct {
 	scheduler string
 	// maxNodes is the argument of Berth's plugin; 0 for its default.
 	maxNodes int
-	// floors has the program fail where a comparison falls short of them.
+	// floors makes the program fail where a comparison falls short of them.
 	floors    bool
 	out       string
 	heartbeat time.Duration

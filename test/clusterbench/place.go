@@ -37,7 +37,7 @@ func wholeMachine() (split, error) {
 }
 
 // first gives the schedulers precedence: this process steps back from now on, and all it starts,
-// but for them.
+// except for them.
 func (s *split) first() error {
 	s.rest.nice = min(s.rest.nice+behind, 19)
 	err := eachThread(func(id int) error { return unix.Setpriority(unix.PRIO_PROCESS, id, s.rest.nice) })
@@ -73,7 +73,8 @@ func (s *split) apart() error {
 	return eachThread(func(id int) error { return unix.SchedSetaffinity(id, s.rest.cpus) })
 }
 
-// eachThread calls do for every thread of this process; those to come follow those that make them.
+// eachThread calls do for every thread of this process; those to come follow the ones that make
+// them.
 func eachThread(do func(id int) error) error {
 	tasks, err := os.ReadDir("/proc/self/task")
 	if err != nil {

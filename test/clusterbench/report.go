@@ -43,7 +43,7 @@ func compare(runs []runResult) []ratioResult {
 	return out
 }
 
-// of says whether the run is one of those that are compared.
+// of says whether the run is one of the ones that are compared.
 func (o *ratioResult) of(r *runResult) bool {
 	return o.Nodes == r.Nodes && o.Load == r.Load && o.Pods == r.Pods && o.Profile == r.Profile
 }

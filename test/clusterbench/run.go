@@ -63,7 +63,7 @@ type runResult struct {
 	// milliseconds.
 	Filter float64 `json:"filterMilliseconds"`
 	Score  float64 `json:"scoreMilliseconds"`
-	// Promises are Berth's decisions by what the reports said of them.
+	// Promises are Berth's decisions by what the reports said about them.
 	Promises map[string]float64 `json:"promises,omitempty"`
 	// Reports is how many NodeTopologies were written meanwhile.
 	Reports int `json:"reports"`

@@ -69,8 +69,8 @@ type configure struct {
 	maxNodes int
 }
 
-// configuration returns the same configuration for both contestants, but for the plugin: the
-// generous client limits of Berth's own configuration, and, but for profileStock, the chart's
+// configuration returns the same configuration for both contestants, except for the plugin: the
+// generous client limits of Berth's own configuration, and, except for profileStock, the chart's
 // arguments of other plugins, which leave opportunistic batching possible. Agents are believed for
 // four heartbeats.
 func configuration(o configure) ([]byte, error) {

@@ -38,7 +38,7 @@ const (
 )
 
 // world is a cluster as one scheduler sees it. Nodes, pods and reports are objects in memory that
-// watches tell of, and a Binding is an object in memory, too: what a cycle costs is not drowned in
+// watches report, and a Binding is an object in memory, too: what a cycle costs is not drowned in
 // what a client costs.
 type world struct {
 	testing.TB
@@ -58,7 +58,7 @@ type world struct {
 	made    int
 }
 
-// newWorld makes a world of so many nodes. All of them are equal at the beginning, but for what
+// newWorld makes a world of so many nodes. All of them are equal at the beginning, except for what
 // change does to the Nodes; nil for nothing.
 func newWorld(tb testing.TB, count int, change func(*corev1.Node)) *world {
 	tb.Helper()
@@ -122,7 +122,7 @@ func (w *world) podOf(load string, shape, number int) *corev1.Pod {
 	return pod
 }
 
-// settle has a pod run on a node since before the beginning.
+// settle adds a pod that has run on a node since before the beginning.
 func (w *world) settle(n *simNode, pod *corev1.Pod) {
 	pod.Spec.NodeName, pod.Status.Phase = n.name, corev1.PodRunning
 	if _, refused, err := n.admit(pod); err != nil || refused {
@@ -164,7 +164,7 @@ func (w *world) serve() {
 	w.client = &clients{memory, real}
 }
 
-// clients are in memory, but for Leases: what lists these takes the client apart.
+// clients are in memory, except for Leases: what lists these takes the client apart.
 type clients struct {
 	*fake.Clientset
 	real kubernetes.Interface
@@ -301,7 +301,7 @@ type reports struct {
 	version int
 	list    []byte
 	told    [][]byte
-	news    chan struct{} // closed and made anew when there is more to tell
+	news    chan struct{} // closed and made again when there is more to tell
 }
 
 // write writes the list of all reports.

@@ -73,7 +73,7 @@ func (o *other) answer(a Answer) bool {
 	return o.count(string(a.Line), c, err)
 }
 
-// compareTold compares what another program told of a case with what the engine says.
+// compareTold compares what another program told about a case with what the engine says.
 func compareTold(line, reply []byte, version placement.Version) (Compared, error) {
 	var told Told
 	if err := json.Unmarshal(reply, &told); err != nil {

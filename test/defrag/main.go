@@ -20,7 +20,7 @@ type options struct {
 // result is the last line.
 type result struct {
 	Seed uint64 `json:"seed"`
-	// Plans are those that move pods and were carried out; MadeRoom those after which the wanted
+	// Plans are the ones that move pods and were carried out; MadeRoom those after which the wanted
 	// pod ran.
 	Plans    int `json:"plans"`
 	MadeRoom int `json:"madeRoom"`

@@ -175,7 +175,7 @@ func podSpec(cpus string) corev1.PodSpec {
 	return corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "example/app", Resources: corev1.ResourceRequirements{Limits: limits}}}}
 }
 
-// round has pods wait, one or a gang, and makes room for them where a plan with moves does.
+// round makes pods wait, one or a gang, and makes room for them where a plan with moves does.
 func (p *player) round(ctx context.Context, name string) error {
 	copies := 1
 	if p.random.IntN(4) == 0 {

@@ -47,7 +47,7 @@ memoryManagerPolicy: None
 topologyManagerPolicy: single-numa-node
 `
 
-// specs are the nodes: those that obey, then one whose kubelet decides.
+// specs are the nodes: the ones that obey, then one whose kubelet decides.
 func specs() (all []hollow.Spec) {
 	for i, m := range machines {
 		all = append(all, hollow.Spec{Name: fmt.Sprint("d", i), Machine: m, KubeletConfig: obeyingConfig, NRI: true, Devices: offers[i], StopTime: 200 * time.Millisecond})

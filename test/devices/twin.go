@@ -62,7 +62,8 @@ func (d *driver) gang(name string) (all []*corev1.Pod) {
 	return all
 }
 
-// fits says whether the i-th node that obeys could take the pods beside those that are bound there.
+// fits says whether the i-th node that obeys could take the pods beside the ones that are bound
+// there.
 func (d *driver) fits(i int, pods []*corev1.Pod) bool {
 	if len(pods) == 0 {
 		return true

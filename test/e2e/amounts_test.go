@@ -22,8 +22,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// exporter tells of a hollow node what other projects' exporters do: amounts by NUMA node, and a
-// fingerprint of the pods that it has counted. It writes on changes alone.
+// exporter reports about a hollow node what other projects' exporters report: amounts by NUMA node,
+// and a fingerprint of the pods that it has counted. It writes on changes alone.
 type exporter struct {
 	c       *hollowCluster
 	node    *hollowNode

@@ -126,7 +126,7 @@ func (p *keptPlayground) process(t *testing.T, part, state string) (pid int) {
 	return pid
 }
 
-// kill kills the part's process behind the Keeper's back, and waits until it is told of.
+// kill kills the part's process behind the Keeper's back, and waits until that is reported.
 func (p *keptPlayground) kill(t *testing.T, part, state string) {
 	t.Helper()
 	pid := p.process(t, part, state)

@@ -494,7 +494,7 @@ func testChartNetwork(t *testing.T, helm string) {
 	}
 }
 
-// testChartMap: the map goes by what the scheduler's arguments say of silence, and of who may
+// testChartMap: the map goes by what the scheduler's arguments say about silence, and about who may
 // withhold.
 func testChartMap(t *testing.T, helm string) {
 	args := func(set string) []string {
@@ -911,7 +911,7 @@ func testBoundToPods(t *testing.T, g *guarded) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	config := asAgent(t, g.cp, "n1") // but for the token
+	config := asAgent(t, g.cp, "n1") // except for the token
 	config.BearerToken = token.Status.Token
 	want(t, "the agent's pod on n1 writes n1", g.writeTopology(config, "n1", nil), true, "")
 	want(t, "the agent's pod on n1 writes n2", g.writeTopology(config, "n2", nil), false, "agent of node n1")

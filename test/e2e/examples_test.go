@@ -55,7 +55,7 @@ func exampleNodes() []hollow.Spec {
 }
 
 // TestExamplesRun applies every example as kubectl does, to an API server with Berth's policies,
-// which warn of nothing, and its pods run; but for the pod that is there to be refused.
+// which warn of nothing, and its pods run; except for the pod that is there to be refused.
 func TestExamplesRun(t *testing.T) {
 	opts := demoOptions(t, 1)
 	opts.Own = exampleNodes()
@@ -103,7 +103,7 @@ type made struct {
 	name   string
 }
 
-// apply creates what stands in an example. A field that the API does not know is an error, as with
+// apply creates what is in an example. A field that the API does not know is an error, as with
 // kubectl.
 func (r *exampleRun) apply(t *testing.T, name string) (all []made) {
 	t.Helper()

@@ -324,8 +324,8 @@ func unansweredGang(c *gangCluster) {
 	c.must(c.endGang(c.Context(), g))
 }
 
-// killBetweenBindings makes a gang of which one Binding is written, and has the scheduler die while
-// the next is on its way. What is on its way is held back: letGo carries it out. The one that is
+// killBetweenBindings makes a gang that has one Binding written, and kills the scheduler while the
+// next is on its way. What is on its way is held back: letGo carries it out. The one that is
 // written may take several requests: its pod may have changed.
 func (c *gangCluster) killBetweenBindings(g *gangSpec) {
 	c.Helper()

@@ -16,7 +16,7 @@ import (
 )
 
 // TestKoordletCarriesOut has a node where Berth decides and koordlet is to carry out. What is
-// decided stands in resource-status and demands no plugin; no CPU is given twice, also after a
+// decided is in resource-status and demands no plugin; no CPU is given twice, also after a
 // failover, and those of a pod that has left are given to the next.
 func TestKoordletCarriesOut(t *testing.T) {
 	c := newHollowClusterOn(t, 1, controlplane.Options{Dir: shortDir(t)}, func(s *hollow.Spec) {

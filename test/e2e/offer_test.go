@@ -129,8 +129,8 @@ func (c *hollowCluster) awaitHeld(name, why string) {
 	})
 }
 
-// poolsOf is what a NodeTopology says of its pools: RESOURCE ID... and "sick" before those that are
-// not to be given away.
+// poolsOf is what a NodeTopology says about its pools: RESOURCE ID... and "sick" before the ones
+// that must not be given away.
 func poolsOf(nt *v1alpha1.NodeTopology) string {
 	var out []string
 	for _, p := range nt.Status.Devices {

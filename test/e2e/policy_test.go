@@ -149,7 +149,7 @@ func testPolicies(t *testing.T, cp *controlplane.ControlPlane) {
 	t.Run("who may view pods may view reports", g.testViewer)
 }
 
-// warnings are those that a client has been sent.
+// warnings are the ones that a client has been sent.
 type warnings []string
 
 // HandleWarningHeader implements rest.WarningHandler.

@@ -19,7 +19,7 @@ import (
 
 // TestRestore takes the API server's data back to a backup under a scheduler, an agent and a
 // kubelet that run on. What was bound since is gone for everybody, and its kubelet takes a while to
-// let go of it. Until the agent has told of that, nobody is placed there.
+// let go of it. Until the agent has reported that, nobody is placed there.
 func TestRestore(t *testing.T) {
 	t.Parallel()
 	c := newHollowClusterOn(t, 1, controlplane.Options{Server: otherServer, Keep: shortDir(t)})
@@ -42,7 +42,7 @@ func TestRestore(t *testing.T) {
 		if strings.Contains(why, "its report is older than the one before") {
 			return true
 		}
-		// It may have been tried before the scheduler listed the reports anew. What it sees then
+		// It may have been tried before the scheduler listed the reports again. What it sees then
 		// makes no room, so nothing tries that pod again.
 		i := slices.IndexFunc(pods, func(p corev1.Pod) bool { return p.Name == "after" })
 		if why != "" && i >= 0 && pods[i].UID != tried {
@@ -93,7 +93,7 @@ func (c *hollowCluster) backUp() (dir string) {
 
 // restore puts a copy back. As after etcdutl snapshot restore --bump-revision --mark-compacted
 // revisions go on beyond all that were given out, and those before are compacted: who watches lists
-// anew.
+// again.
 func (c *hollowCluster) restore(backup string) {
 	c.Helper()
 	list, err := c.client.CoreV1().ConfigMaps("default").List(c.Context(), metav1.ListOptions{})

@@ -255,7 +255,7 @@ func testSchedulerWithCutWatches(t *testing.T, p *schedulerPlane) {
 	s.fleet.demandNoSurprise()
 }
 
-// testSchedulerEvictsSlowly has victims leave one after the other, with reports between.
+// testSchedulerEvictsSlowly makes victims leave one after the other, with reports between.
 func testSchedulerEvictsSlowly(t *testing.T, p *schedulerPlane) {
 	rng := rand.New(rand.NewPCG(11, 12))
 	s := newFaultyTest(t, p, pinnedNodes(1), func(r *http.Request) fault {

@@ -441,7 +441,7 @@ func (p *schedulerProcess) metrics() (map[string]float64, error) {
 	return out, nil
 }
 
-// restartScheduler has the scheduler die and another one take over.
+// restartScheduler kills the scheduler and lets another one take over.
 func (c *hollowCluster) restartScheduler(args *scheduler.Args) {
 	c.Helper()
 	c.sched.Kill()

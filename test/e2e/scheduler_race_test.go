@@ -60,8 +60,8 @@ func (c *hollowCluster) holdBindings() {
 
 func (c *hollowCluster) soundWire() { c.wire.set(func(*http.Request) fault { return noFault }) }
 
-// dieBinding has the scheduler die while its Binding of the pod first, to all CPUs that are left,
-// is on its way.
+// dieBinding kills the scheduler while its Binding of the pod first, to all CPUs that are left, is
+// on its way.
 func (c *hollowCluster) dieBinding() {
 	c.Helper()
 	c.create(pinnedPod("full0", "", "6")) // fills NUMA node 0; 8 CPUs of node 1 are left

@@ -130,7 +130,7 @@ func (g *gambler) delete(k int) {
 	g.live = append(g.live[:k], g.live[k+1:]...)
 }
 
-// meddle changes the pod of a Binding, so that the Binding is for a version that is no more.
+// meddle changes the pod of a Binding, so that the Binding is for a version that is gone.
 func (c *hollowCluster) meddle(r *http.Request) {
 	name := strings.TrimSuffix(r.URL.Path[strings.Index(r.URL.Path, "/pods/")+len("/pods/"):], "/binding")
 	patch := fmt.Appendf(nil, `{"metadata":{"labels":{"changed":"%d"}}}`, time.Now().UnixNano())

@@ -38,7 +38,7 @@ type Kind struct {
 	Fields []Field
 }
 
-// Field is a field, and what stands below it unless that is a Field of its own.
+// Field is a field, and what is below it unless that is a Field of its own.
 type Field struct {
 	// Path leads to it from the object: "spec.tasks[].name", "spec.minTaskMember{}". [] is an item
 	// of a list, {} a value of a map.
@@ -49,7 +49,7 @@ type Field struct {
 	Sample, At string
 	// Base is in place of the kind's where the field needs others beside it.
 	Base string
-	// Whole says that what stands below is a type of Kubernetes' own: only the whole has a meaning.
+	// Whole says that what is below is a type of Kubernetes' own: only the whole has a meaning.
 	Whole bool
 	// Why says why an Idle field is none of Berth's.
 	Why string

@@ -7,13 +7,13 @@ const job = `{"metadata":{"namespace":"d","name":"j","uid":"job-uid"},"spec":{
 	"tasks":[{"name":"a","replicas":2,"template":{"spec":{"containers":[{"name":"c","image":"i"}]}}},
 		{"name":"b","replicas":1,"template":{"spec":{"containers":[{"name":"c","image":"i"}]}}}]}}`
 
-// restarted is a Job that is begun anew when a pod fails.
+// restarted is a Job that is begun again when a pod fails.
 const restarted = `{"metadata":{"namespace":"d","name":"j","uid":"job-uid"},"spec":{
 	"policies":[{"event":"PodFailed","action":"RestartJob"}],
 	"tasks":[{"name":"a","replicas":2,"template":{"spec":{"containers":[{"name":"c","image":"i"}]}}},
 		{"name":"b","replicas":1,"template":{"spec":{"containers":[{"name":"c","image":"i"}]}}}]}}`
 
-// restartedTask is a Job whose first task is begun anew when a pod fails.
+// restartedTask is a Job whose first task is begun again when a pod fails.
 const restartedTask = `{"metadata":{"namespace":"d","name":"j","uid":"job-uid"},"spec":{
 	"tasks":[{"name":"a","replicas":2,"policies":[{"event":"PodFailed","action":"RestartTask"}],"template":{"spec":{"containers":[{"name":"c","image":"i"}]}}},
 		{"name":"b","replicas":1,"template":{"spec":{"containers":[{"name":"c","image":"i"}]}}}]}}`

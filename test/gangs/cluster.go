@@ -178,7 +178,7 @@ func (c *cluster) killBefore(pod string) (kill, arrives bool) {
 	return c.before(pod)
 }
 
-// kill has the scheduler die at once.
+// kill makes the scheduler die at once.
 func (c *cluster) kill() {
 	c.mu.Lock()
 	p := c.scheduler

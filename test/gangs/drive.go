@@ -278,7 +278,7 @@ func (d *driver) come(ctx context.Context) error {
 	return nil
 }
 
-// restart has a kubelet die and come back.
+// restart kills a kubelet and starts it again.
 func (d *driver) restart(node int) error {
 	d.restarts++
 	return d.startAgain(d.Nodes[node].Name)
@@ -374,7 +374,7 @@ func (d *driver) act(ctx context.Context) (left int, err error) {
 	return left + len(d.singles), nil
 }
 
-// isProbe says whether the gang is the last of those that are too large: it stays until nothing
+// isProbe says whether the gang is the last of the ones that are too large: it stays until nothing
 // else is left, to show that it holds nothing.
 func (d *driver) isProbe(a *actor) bool {
 	if !a.TooLarge {
@@ -558,8 +558,8 @@ func (d *driver) show(now bool) {
 		time.Since(d.begun).Seconds(), len(d.actors), d.result.Whole, waiting, len(d.pods), bound, d.killed(), d.wrong)
 }
 
-// finish demands that a gang that does not fit holds nothing, and that nothing is left of those
-// that are gone.
+// finish demands that a gang that does not fit holds nothing, and that gangs that are gone leave
+// nothing.
 func (d *driver) finish(ctx context.Context) error {
 	for _, a := range d.actors {
 		if !d.isProbe(a) || a.ended {

@@ -43,7 +43,7 @@ func (r *result) clean() bool {
 	return r.PartialPastDeadline+r.Deadlocks+r.Refused+r.Mispredicted+r.Leftover == 0
 }
 
-// seen is what the watch has told of a pod.
+// seen is what the watch has shown of a pod.
 type seen struct {
 	pod *corev1.Pod
 	// bound is when it was first seen with a node.
@@ -121,7 +121,7 @@ func (o *observer) complain(format string, args ...any) {
 	fmt.Fprintf(o.out, "WRONG "+format+"\n", args...)
 }
 
-// see takes in what the API says of a pod.
+// see takes in what the API says about a pod.
 func (o *observer) see(pod *corev1.Pod) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -285,7 +285,7 @@ func (o *observer) leftMeanwhile(s *seen) string {
 	return ""
 }
 
-// tally counts members of a gang that have nodes, all and those of each task, and returns those
+// tally counts members of a gang that have nodes, all and those of each task, and returns the ones
 // that live.
 func (o *observer) tally(g *watched) (bound int, tasks map[string]int, alive []*corev1.Pod) {
 	tasks = map[string]int{}

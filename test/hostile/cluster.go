@@ -42,7 +42,7 @@ const (
 	quotaPods = 120
 )
 
-// manifests are the namespaces, and what an administrator says of the tenant.
+// manifests are the namespaces, and what an administrator says about the tenant.
 var manifests = append([]byte("apiVersion: v1\nkind: Namespace\nmetadata: {name: "+friends+"}\n---\n"), tenant.Manifests(quotaCPUs, quotaPods)...)
 
 // The parts whose memory is watched, with what the chart lets them have where it says so.

@@ -46,7 +46,7 @@ func newDeletions(dir string) (deletions, error) {
 func (d deletions) policy() string { return filepath.Join(string(d), "policy.yaml") }
 func (d deletions) log() string    { return filepath.Join(string(d), "audit.log") }
 
-// flags have an API server write the log.
+// flags make an API server write the log.
 func (d deletions) flags() []string {
 	return []string{"--audit-policy-file=" + d.policy(), "--audit-log-path=" + d.log()}
 }

@@ -54,7 +54,7 @@ type friendly struct {
 // waited is a unit that took long to be placed.
 type waited struct {
 	took time.Duration
-	what string // kind and name, and what the scheduler said of it meanwhile
+	what string // kind and name, and what the scheduler said about it meanwhile
 }
 
 // long is after what time a unit that waits is asked about, slowShown how many of these are told.
@@ -331,7 +331,7 @@ func (u *unit) settle(ctx context.Context, kind string, begun time.Time, pods in
 	return nil
 }
 
-// why is what the scheduler says of a pod of the unit that waits.
+// why is what the scheduler says about a pod of the unit that waits.
 func (u *unit) why(ctx context.Context) string {
 	pods, err := u.Client.CoreV1().Pods(friends).List(ctx, metav1.ListOptions{LabelSelector: tenant.UnitLabel + "=" + u.name})
 	for i := 0; err == nil && i < len(pods.Items); i++ {

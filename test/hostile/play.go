@@ -37,10 +37,10 @@ const (
 	// goneLimit is how long the tenant's objects may take to go, sweptLimit how long what is gone
 	// may leave something behind: sweeps come once a minute.
 	goneLimit, sweptLimit = 5 * time.Minute, 4 * time.Minute
-	// nodesByName is where a scheduler keeps the names of nodes, of those that pods have invented
-	// too, and nameOfNode where each node has its name. The sweep forgets them after 10 to 20
-	// minutes (docs/operations.md, "What is remembered"), which no run waits for: they are counted,
-	// and shown. The pods on these nodes are not excused.
+	// nodesByName is where a scheduler keeps the names of nodes, of the ones that pods have
+	// invented too, and nameOfNode where each node has its name. The sweep forgets them after 10 to
+	// 20 minutes (docs/operations.md, "What is remembered"), which no run waits for: they are
+	// counted, and shown. The pods on these nodes are not excused.
 	nodesByName, nameOfNode = ".core.table.byName[]", ".core.table.byName[].name"
 	// heapBound is by how much the heap of a process may have grown when the tenant is gone, in
 	// bytes.

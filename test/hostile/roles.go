@@ -108,7 +108,7 @@ func serveController(ctx context.Context, args []string, log io.Writer) error {
 		Log: logr.FromSlogHandler(slog.NewTextHandler(log, nil))})
 }
 
-// remembered is what a process says of itself.
+// remembered is what a process says about itself.
 type remembered struct {
 	// Places are where a mark was found, as a path of fields, with the number of finds.
 	Places map[string]int

@@ -26,7 +26,8 @@ type driver struct {
 	reserved topology.CPUSet
 	live     []string
 	holds    *reservations
-	// strange are pods that have what is held for others; stuck those that find no room in the end.
+	// strange are pods that have what is held for others; stuck the ones that find no room in the
+	// end.
 	strange, stuck map[string]bool
 }
 
@@ -219,7 +220,7 @@ func (d *driver) clean(ctx context.Context) error {
 	return errors.Join(d.fill(ctx), d.Empty(ctx))
 }
 
-// fill has each node take a pod that needs every CPU, and notes which does not.
+// fill makes each node take a pod that needs every CPU, and notes which does not.
 func (d *driver) fill(ctx context.Context) error {
 	for _, s := range specs() {
 		cpus := 0
@@ -238,7 +239,7 @@ func (d *driver) fill(ctx context.Context) error {
 		for name := range d.stuck {
 			if d.Ran[name] {
 				delete(d.stuck, name)
-				delete(d.Ran, name) // it is none of those that were to run
+				delete(d.Ran, name) // it is none of the ones that were to run
 			}
 		}
 		left = len(d.stuck)

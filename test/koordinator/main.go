@@ -32,7 +32,7 @@ type result struct {
 	Unconfined int `json:"unconfined"`
 	// Refused counts pods that a kubelet refused.
 	Refused int `json:"refused"`
-	// Reservations counts those that were made, Reused the pods that were given a place of one.
+	// Reservations counts the ones that were made, Reused the pods that were given a place of one.
 	Reservations int `json:"reservations"`
 	Reused       int `json:"reused"`
 	// Strangers counts pods with CPUs that a Reservation holds for others.

@@ -63,7 +63,7 @@ func (r *reservations) make(ctx context.Context, pod *corev1.Pod, once bool, pol
 	return err
 }
 
-// drop deletes one of those that are live.
+// drop deletes one of the ones that are live.
 func (r *reservations) drop(ctx context.Context, at int) error {
 	err := r.client.Delete(ctx, r.live[at], metav1.DeleteOptions{})
 	r.live = append(r.live[:at], r.live[at+1:]...)
@@ -97,7 +97,7 @@ func (r *reservations) read(ctx context.Context) (out []*wire.Reservation, err e
 	return out, nil
 }
 
-// held is what a Reservation still holds beside its owners, of those that are bound.
+// held is what a Reservation still holds for owners besides those that have it.
 type held struct {
 	*wire.Reservation
 	rest *placement.PodAllocation

@@ -80,7 +80,7 @@ func (l *Line) track(c net.Conn, s http.ConnState) {
 // Addr is where the client connects to.
 func (l *Line) Addr() string { return l.addr }
 
-// Forward has the API server answer the request.
+// Forward makes the API server answer the request.
 func (l *Line) Forward(out http.ResponseWriter, r *http.Request) { l.proxy.ServeHTTP(out, r) }
 
 // Drop ends the handling of a request, which gets no answer.

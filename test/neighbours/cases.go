@@ -40,7 +40,7 @@ var playedBy = map[class][]string{
 	ofE2E: {byVolcano, byBerth}, ofExample: {byVolcano, byBerth}, besideJobs: {byVolcano}, ofKoordinator: {byNobody},
 }
 
-// testCase is a Job, or something else, what stands in its file beside it, and how it ends.
+// testCase is a Job, or something else, what is in its file beside it, and how it ends.
 type testCase struct {
 	name  string
 	class class
@@ -57,7 +57,7 @@ type testCase struct {
 
 // expectation is how a Job ends with Volcano.
 type expectation struct {
-	// rejected: the API server refuses it. Else phases are those that it goes through, among
+	// rejected: the API server refuses it. Else phases are the ones that it goes through, among
 	// others, and pending says that it stays in the first of them.
 	rejected, pending bool
 	phases            []batch.JobPhase

@@ -103,8 +103,8 @@ type cluster struct {
 	mu sync.Mutex
 	// spaces counts the namespaces of each name that cases were played in.
 	spaces map[string]int
-	// phases are those that Jobs have been seen in, by namespace; changed is closed, and replaced,
-	// when one is noted.
+	// phases are the ones that Jobs have been seen in, by namespace; changed is closed, and
+	// replaced, when one is noted.
 	phases map[string][]batch.JobPhase
 }
 

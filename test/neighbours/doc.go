@@ -13,7 +13,7 @@
 // The last line of the output is JSON. It also counts what Berth passes over in silence: kinds and
 // fields of the neighbours' definitions (test/fields), and words on pods of each name that the
 // scheduler serves, of which the API server must warn. The exit code is 1 when anything is, when an
-// example did not run, or when a Job did not end as it ends with Volcano, but for those that
+// example did not run, or when a Job did not end as it ends with Volcano, except for the ones that
 // docs/volcano.md names with a reason.
 //
 // Containers of some Jobs end by themselves, seconds after their start. Where the machine is busy

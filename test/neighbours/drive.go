@@ -32,7 +32,8 @@ const (
 	stays = 5 * time.Second
 )
 
-// runAll runs the cases and says what came of each. Those that change the nodes come last, alone.
+// runAll runs the cases and says what came of each. The ones that change the nodes come last,
+// alone.
 func (c *cluster) runAll(ctx context.Context, cases []*testCase) []finding {
 	found := make([]finding, len(cases))
 	var beside errgroup.Group
@@ -137,7 +138,7 @@ func (r *running) play(ctx context.Context) error {
 	return nil
 }
 
-// create makes what stands in the file. A field that the API does not know is an error, as with
+// create makes what is in the file. A field that the API does not know is an error, as with
 // kubectl; one that the case is about is left out when the API server has named it.
 func (r *running) create(ctx context.Context) error {
 	if r.misspelt == "" {

@@ -10,11 +10,11 @@ import (
 // result is the last line. A case that is run with two controllers counts once: it is skipped where
 // both skip it, and wrong where it is with either.
 type result struct {
-	// Examples are the valid Jobs of the example folder, Run those that ran as they are.
+	// Examples are the valid Jobs of the example folder, Run the ones that ran as they are.
 	Examples int `json:"examples"`
 	Run      int `json:"run"`
-	// E2E are the Jobs of the e2e tests, AsVolcano those that ended as they end with Volcano, and
-	// Documented those that do not and stand in the documents with the reason.
+	// E2E are the Jobs of the e2e tests, AsVolcano the ones that ended as they end with Volcano,
+	// and Documented the ones that do not and stand in the documents with the reason.
 	E2E        int `json:"e2e"`
 	AsVolcano  int `json:"asVolcano"`
 	Documented int `json:"documented"`
@@ -22,7 +22,7 @@ type result struct {
 	Koordinator int `json:"koordinator"`
 	// Silent are kinds, fields and words of neighbours that Berth neither reads nor names.
 	Silent int `json:"silent"`
-	// Wrong are cases of all classes that were not as they must be, Skipped those that were not
+	// Wrong are cases of all classes that were not as they must be, Skipped the ones that were not
 	// played.
 	Wrong   int `json:"wrong"`
 	Skipped int `json:"skipped"`
@@ -50,7 +50,7 @@ func (f *finding) join(other finding) {
 	*f = finding{skipped: other.skipped, wrong: errors.Join(f.wrong, other.wrong), played: f.played || other.skipped == ""}
 }
 
-// inWords says what came of a case; "" for one that is as it must be, unless all are told of.
+// inWords says what came of a case; "" for one that is as it must be, unless all are listed.
 func (f *finding) inWords(c *testCase, all bool) string {
 	switch why := documented[c.name]; {
 	case f.wrong != nil && why == "":

@@ -17,7 +17,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// warnings are those that a client has been sent.
+// warnings are the ones that a client has been sent.
 type warnings struct {
 	mu    sync.Mutex
 	texts []string

@@ -1,5 +1,5 @@
 // Package obeyed judges what runs on nodes with authority berth: by what the kernel, or a cgroup,
-// says of containers, against the decisions of their Bindings.
+// says about containers, against the decisions of their Bindings.
 package obeyed
 
 import (
@@ -174,8 +174,8 @@ func DevicesIn(environ string) map[string]string {
 	return out
 }
 
-// AloneFor is where nobody else may run: the CPUs of a decision, and those that stay idle for it.
-// Which are reserved is not known here, so exclusiveness of whole NUMA nodes is left out.
+// AloneFor is where nobody else may run: the CPUs of a decision, and the ones that stay idle for
+// it. Which are reserved is not known here, so exclusiveness of whole NUMA nodes is left out.
 func AloneFor(m *topology.Machine, d *placement.ContainerDecision) topology.CPUSet {
 	out := d.CPUs
 	if d.Exclusive == joint.ExclusiveCore {

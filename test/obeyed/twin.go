@@ -20,7 +20,7 @@ import (
 type Twin struct {
 	Machine  *topology.Machine
 	Reserved topology.CPUSet
-	// Devices are those that Berth hands out, by resource.
+	// Devices are the ones that Berth hands out, by resource.
 	Devices map[string][]*topology.Device
 }
 
@@ -275,7 +275,7 @@ func (f *fitting) place(pods []*placement.Request) bool {
 	return f.assign(&pods[0].Rules, parts, nil, pods[1:])
 }
 
-// assign finds places for the parts of a pod after those that are chosen, then for other pods.
+// assign finds places for the parts of a pod after the ones that are chosen, then for other pods.
 func (f *fitting) assign(rules *placement.Rules, parts []part, got []chosen, others []*placement.Request) bool {
 	if f.steps++; f.steps > maxSteps {
 		return false

@@ -32,13 +32,13 @@ type Observer struct {
 	*Cluster
 	// Machines are those of the nodes that obey, by name.
 	Machines map[string]*topology.Machine
-	// Noticed is told of each version of a pod, under the lock, after it has been noted; nil for
+	// Noticed is told about each version of a pod, under the lock, after it has been noted; nil for
 	// nobody.
 	Noticed func(*corev1.Pod)
 
 	sync.Mutex
-	// Pods are those that the API has, Ran and Refused those that ever ran or were refused by their
-	// kubelet, by name.
+	// Pods are the ones that the API has, Ran and Refused the ones that ever ran or were refused by
+	// their kubelet, by name.
 	Pods         map[string]*corev1.Pod
 	Ran, Refused map[string]bool
 	// Decisions are those of all Bindings that were seen, Faults what did not run as they say.
@@ -72,7 +72,7 @@ func (o *Observer) Observe(ctx context.Context, f func() error) error {
 	return err
 }
 
-// follow notes what the API says of pods.
+// follow notes what the API says about pods.
 func (o *Observer) follow(ctx context.Context) {
 	factory := informers.NewSharedInformerFactoryWithOptions(o.Client, 0, informers.WithNamespace(Namespace))
 	see := func(pod *corev1.Pod) {

@@ -11,7 +11,7 @@ import (
 
 // What strategies are compared on, and what of that nobody may look at who chooses a default: every
 // third load, every third overlay and every third seed, in the order in which they stand here. The
-// rule says nothing of names, so that it holds for lists that come later.
+// rule says nothing about names, so that it holds for lists that come later.
 
 // heldOut says whether the thing at the index is kept for the judgement.
 func heldOut(index int) bool { return index%3 == 2 }

@@ -70,7 +70,7 @@ type Tenant struct {
 
 // Counts are what a tenant has tried, and what came of it.
 type Counts struct {
-	// Attempts are all requests, Accepted those that the API server carried out.
+	// Attempts are all requests, Accepted the ones that the API server carried out.
 	Attempts, Accepted int
 	// Kinds are the attempts by kind of harm, Refused what was refused by reason.
 	Kinds   map[string]int

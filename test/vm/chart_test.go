@@ -289,8 +289,9 @@ func (c *chartTest) imagesAre(r chartRelease, more ...string) {
 	}
 }
 
-// confinedAsTheChartSays reads what the kernel says of the processes: no capability, no way to new
-// ones, system calls filtered, the user that the chart names, and a root that cannot be written.
+// confinedAsTheChartSays reads what the kernel says about the processes: no capability, no way to
+// new ones, system calls filtered, the user that the chart names, and a root that cannot be
+// written.
 func (c *chartTest) confinedAsTheChartSays(more ...string) {
 	c.t.Helper()
 	for _, component := range append(slices.Collect(maps.Keys(chartParts)), more...) {

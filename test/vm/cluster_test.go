@@ -36,7 +36,7 @@ type cluster struct {
 	artifacts *Artifacts
 	dir       string
 	// kernelArgs and plugins go to the machines booted from now on; plugins holds the flags of a
-	// device plugin in each line, and preferences what the agent is told of how they choose.
+	// device plugin in each line, and preferences what the agent is told about how they choose.
 	kernelArgs, plugins, preferences string
 	// pci has machines booted from now on have PCI devices.
 	pci bool
@@ -193,8 +193,8 @@ func (c *cluster) eventually(what string, check func(context.Context) error) {
 	}
 }
 
-// eventuallyProgress polls until left returns 0; patience starts anew whenever the number left goes
-// down.
+// eventuallyProgress polls until left returns 0; patience starts again whenever the number left
+// goes down.
 func (c *cluster) eventuallyProgress(what string, left func(context.Context) (int, error)) {
 	c.t.Helper()
 	for least := -1; ; {
@@ -232,7 +232,7 @@ func pinnedPod(name string, cpus int) *corev1.Pod {
 	}
 }
 
-// mortal makes a pod one that can end by itself, so that nobody is certain of the CPUs of those
+// mortal makes a pod one that can end by itself, so that nobody is certain of the CPUs of the ones
 // that come after it.
 func mortal(pod *corev1.Pod) *corev1.Pod {
 	pod.Spec.RestartPolicy = corev1.RestartPolicyNever
@@ -259,7 +259,7 @@ func (c *cluster) running(name string) *corev1.Pod {
 	return pod
 }
 
-// confinement is what the kernel says of a container's process: the truth that everything else
+// confinement is what the kernel says about a container's process: the truth that everything else
 // promises.
 type confinement struct {
 	CPUs topology.CPUSet

@@ -48,7 +48,7 @@ type decidedRun struct {
 	hardware map[string]map[string]function // of each machine, by address
 }
 
-// function is what sysfs in the guest says of a device.
+// function is what sysfs in the guest says about a device.
 type function struct {
 	numa   topology.NUMAID
 	root   string   // its root complex
@@ -92,7 +92,7 @@ func (r *decidedRun) start(shapes ...Shape) {
 	r.follow()
 }
 
-// readHardware reads what sysfs says of every PCI device.
+// readHardware reads what sysfs says about every PCI device.
 func (r *decidedRun) readHardware(m *Machine) map[string]function {
 	r.t.Helper()
 	out, err := m.Guest.Run(r.t.Context(), `cd /sys/bus/pci/devices; for d in *; do
@@ -125,7 +125,7 @@ echo "$d $(cat $d/numa_node) $(readlink $d) $(cat $d/vendor) $(cd $d; echo nvme/
 	return all
 }
 
-// sameHardware holds what the agent tells of offered devices against sysfs.
+// sameHardware compares what the agent reports about offered devices with sysfs.
 func (r *decidedRun) sameHardware(m *Machine) {
 	r.t.Helper()
 	count, machine := 0, r.shapes[m.Name]
@@ -239,8 +239,8 @@ func (r *decidedRun) inside(m *Machine, p *place) string {
 
 func names(set map[string]bool) []string { return slices.Sorted(maps.Keys(set)) }
 
-// misaligned says of every pod that was ever bound how its Binding is not as it was asked, as sysfs
-// has its devices.
+// misaligned says for every pod that was ever bound how its Binding is not as the pod asked, as
+// sysfs has its devices.
 func (r *decidedRun) misaligned() map[string]string {
 	out := map[string]string{}
 	for _, m := range r.machines {
@@ -275,7 +275,7 @@ func (r *decidedRun) crooked(m *Machine, pod *corev1.Pod, d *placement.Decision)
 			return why
 		}
 	}
-	runs := map[string]string{} // who has a device of those that run beside each other
+	runs := map[string]string{} // who has a device of the ones that run beside each other
 	var parts []lies
 	for i := range req.Containers {
 		q := &req.Containers[i]
@@ -384,7 +384,7 @@ type decidedResult struct {
 	HeldTwice  int    `json:"heldTwice"`
 	Leftover   int    `json:"leftover"`
 	// Replaced are pods that a kubelet refused because it, or the agent, had just started, and that
-	// were made anew.
+	// were made again.
 	Replaced int `json:"replaced"`
 }
 

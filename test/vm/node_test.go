@@ -24,8 +24,8 @@ import (
 // nodeSettings are the kubelet's in the node part: both managers pin.
 const nodeSettings = restricted + staticMemory
 
-// nodeStory is the life of one node: its machine, what the API says of it, and what a person reads
-// of the run.
+// nodeStory is the life of one node: its machine, what the API says about it, and what a person
+// reads of the run.
 type nodeStory struct {
 	*cluster
 	m    *Machine
@@ -493,7 +493,7 @@ func (s *nodeStory) books(ctx context.Context) (placement.Snapshot, error) {
 	return state.Snapshot()
 }
 
-// bookText writes down what a snapshot says of CPUs and memory, whatever the order of its pods.
+// bookText writes down what a snapshot says about CPUs and memory, whatever the order of its pods.
 func bookText(s *placement.Snapshot) string {
 	lines := []string{fmt.Sprintf("shared %v", s.SharedCPUs)}
 	for i := range s.Memory {

@@ -56,10 +56,11 @@ type obeyRun struct {
 	ran     map[string]bool
 	refused map[string]string
 	// lost says when a machine last lost its kubelet or its agent. unoffered are pods that a
-	// kubelet has refused by that, by name, nil where one has been made anew; replaced counts
+	// kubelet has refused by that, by name, nil where one has been made again; replaced counts
 	// these.
 	lost map[string]time.Time
-	// booted is what a machine's kubelet said of the boot before the machine was rebooted, by name.
+	// booted is what a machine's kubelet said about the boot before the machine was rebooted, by
+	// name.
 	booted    map[string]string
 	unoffered map[string]*corev1.Pod
 	replaced  int
@@ -114,7 +115,7 @@ func runtimeFile(runtime string) string {
 	return "cat > /etc/containerd.toml <<'END'\n" + runtime + "END\n"
 }
 
-// follow notes what the API says of pods.
+// follow notes what the API says about pods.
 func (r *obeyRun) follow() {
 	factory := informers.NewSharedInformerFactoryWithOptions(r.client, 0, informers.WithNamespace("default"))
 	see := func(obj any) {
@@ -168,7 +169,7 @@ func (r *obeyRun) isUnoffered(pod *corev1.Pod) bool {
 		slices.ContainsFunc(notOffered, func(text string) bool { return strings.Contains(pod.Status.Message, text) })
 }
 
-// replace makes pods anew that a kubelet has refused so, as their controllers would.
+// replace makes pods again that a kubelet has refused so, as their controllers would.
 func (r *obeyRun) replace() {
 	r.t.Helper()
 	r.mu.Lock()
@@ -303,7 +304,7 @@ func (r *obeyRun) bootOf(ctx context.Context, machine string) string {
 }
 
 // awaitBoots waits until the kubelet of each machine has reported after its reboot. Until then the
-// API server says of its pods what was so before.
+// API server says about its pods what was so before.
 func (r *obeyRun) awaitBoots() {
 	r.t.Helper()
 	r.eventually("the kubelets to report after the last reboots", func(ctx context.Context) error {
@@ -642,7 +643,7 @@ func isReady(pod *corev1.Pod) bool {
 }
 
 // everyContainer looks once more, when nothing moves: each container that is to run has a process,
-// and none is anywhere else. The text says of one that has none.
+// and none is anywhere else. The text names one that has none.
 func (r *obeyRun) everyContainer() string {
 	r.t.Helper()
 	processes := 0

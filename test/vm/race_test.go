@@ -134,7 +134,7 @@ func (c *cluster) watchRunning() func(name string) bool {
 // TestRestartRefusals provokes what no scheduler can avoid: up to Kubernetes 1.36 a kubelet with
 // full-pcpus-only that restarts asks again for as many free cores as its running pods have already,
 // and kills those for which there are too few (docs/kubelet-defects.md). They are told apart from
-// refusals at admission, and what they held is placed anew without one.
+// refusals at admission, and what they held is placed again without one.
 func TestRestartRefusals(t *testing.T) {
 	requireVM(t, "race")
 	if restartsKeepPods(t) {
@@ -237,8 +237,8 @@ func (c *cluster) create(pod *corev1.Pod) {
 // admissionReasons are the reasons by which a kubelet refuses a pod for its resources.
 var admissionReasons = []string{placement.TopologyAffinityError.String(), placement.SMTAlignmentError.String(), placement.UnexpectedAdmissionError.String(), "OutOfcpu", "OutOfmemory"}
 
-// drainAll lets every pod run in its turn: whatever runs is deleted, so that those that wait find
-// room, until none is left.
+// drainAll lets every pod run in its turn: whatever runs is deleted, so that the ones that wait
+// find room, until none is left.
 func (c *cluster) drainAll(seen *watchedPods, machines ...*Machine) {
 	c.t.Helper()
 	c.eventuallyProgress("every pod has had its turn", func(ctx context.Context) (int, error) {

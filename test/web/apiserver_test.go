@@ -15,7 +15,7 @@ import (
 // object is something that the API holds.
 type object = map[string]any
 
-// apiServer stands in for an API server: it lists what it was given, and tells of changes.
+// apiServer stands in for an API server: it lists what it was given, and reports changes.
 type apiServer struct {
 	mu    sync.Mutex
 	lists map[string][]object // by path

@@ -61,7 +61,7 @@ func berthProcess(t testing.TB, args ...string) (address string, heap *gcTrace) 
 	return address, collections
 }
 
-// gcTrace reads what Go's garbage collector tells of a process, and passes the rest on.
+// gcTrace reads what Go's garbage collector reports about a process, and passes the rest on.
 type gcTrace struct {
 	mu    sync.Mutex
 	rest  []byte
@@ -94,7 +94,7 @@ func (g *gcTrace) Write(data []byte) (int, error) {
 // gcLine is "gc 7 @1.2s 3%: ... 100->110->60 MB, ...".
 var gcLine = regexp.MustCompile(`^gc \d+ @.* \d+->\d+->(\d+) MB`)
 
-// begin starts to look for the least anew, and says how many collections there were. The one that
+// begin starts to look for the least again, and says how many collections there were. The one that
 // goes on now does not count.
 func (g *gcTrace) begin() (count int) {
 	g.mu.Lock()

@@ -24,7 +24,7 @@ const (
 	streamMemory = 100
 )
 
-// large is the snapshot's cluster, many times over, with ordinary pods beside those that are
+// large is the snapshot's cluster, many times over, with ordinary pods beside the ones that are
 // pinned.
 func large(t testing.TB) *apiServer {
 	s := newAPIServer(t)

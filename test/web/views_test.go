@@ -181,7 +181,7 @@ func changed(t *testing.T, change func(s object)) string {
 	return path
 }
 
-// open loads a view anew.
+// open loads a view again.
 func (b *tab) open(address string, v view) {
 	b.Helper()
 	var ignored any

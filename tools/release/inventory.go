@@ -12,8 +12,8 @@ import (
 	cdx "github.com/CycloneDX/cyclonedx-go"
 )
 
-// inventory writes berth-VERSION.cdx.json, a CycloneDX list of what is in the binaries: what `go version
-// -m` says of each.
+// inventory writes berth-VERSION.cdx.json, a CycloneDX list of what is in the binaries: what `go
+// version -m` says about each.
 func (r *release) inventory(binaries []binary) error {
 	bom, err := r.bom(binaries)
 	if err != nil {

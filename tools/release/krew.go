@@ -56,7 +56,7 @@ type krewMove struct {
 	To   string `json:"to"`
 }
 
-// krew writes the manifest, with the sums of the archives, which are there already.
+// krew writes the manifest, with the sums of the archives, which are already there.
 func (r *release) krew() error {
 	p := krewPlugin{
 		APIVersion: "krew.googlecontainertools.github.com/v1alpha2", Kind: "Plugin", Metadata: krewName{"berth"},

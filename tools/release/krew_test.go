@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestKrew reads the manifest back as krew would, and follows it: every archive has the sum that
-// stands there, and in it the files that the manifest takes.
+// TestKrew reads the manifest back as krew would, and follows it: every archive has the sum that is
+// there, and in it the files that the manifest takes.
 func TestKrew(t *testing.T) {
 	r := made(t)
 	text, err := os.ReadFile(filepath.Join(r.out, krewFile))

@@ -81,7 +81,7 @@ func verify(dir, publicKey string) (int, error) {
 		}
 	}
 	for name, want := range sums {
-		// An image says more of itself than that its sum is wrong.
+		// The error about an image says more than that its sum is wrong.
 		if strings.HasSuffix(name, archiveSuffix) {
 			if err := withIndexes(filepath.Join(dir, name), func(i v1.ImageIndex) error { return validate.Index(i) }); err != nil {
 				return 0, err

@@ -161,13 +161,13 @@ type Action string
 const (
 	// AbortJob stops the Job; it could be resumed.
 	AbortJob Action = "AbortJob"
-	// RestartJob starts all tasks anew.
+	// RestartJob starts all tasks again.
 	RestartJob Action = "RestartJob"
-	// RestartTask starts the pods of the task anew.
+	// RestartTask starts the pods of the task again.
 	RestartTask Action = "RestartTask"
-	// RestartPod starts the pod anew.
+	// RestartPod starts the pod again.
 	RestartPod Action = "RestartPod"
-	// RestartPartition starts the pods of a partition anew. Berth does not serve it.
+	// RestartPartition starts the pods of a partition again. Berth does not serve it.
 	RestartPartition Action = "RestartPartition"
 	// TerminateJob stops the Job for good.
 	TerminateJob Action = "TerminateJob"

@@ -8,7 +8,7 @@ import (
 // JobPhase is how far a Job is.
 type JobPhase string
 
-// The phases. Those that end in "ing", but for Running and Pending, wait for pods to be gone.
+// The phases. The ones that end in "ing", except for Running and Pending, wait for pods to be gone.
 const (
 	// Pending: the Job waits for its pods to be placed.
 	Pending JobPhase = "Pending"

@@ -77,7 +77,7 @@ type NodeTopologySpec struct {
 	Machine string `json:"machine"`
 
 	// Devices are the PCI devices of the machine that pods may ask for and the links between them:
-	// the items dev and link of a machine string. Absent: those that stand in Machine.
+	// the items dev and link of a machine string. Absent: the ones in Machine.
 	// +optional
 	// +kubebuilder:validation:MaxLength=65536
 	Devices string `json:"devices,omitempty"`
@@ -397,7 +397,7 @@ type PodAllocation struct {
 	Pod string `json:"pod,omitempty"`
 	// State is absent for a pod that the kubelet has admitted and that runs or will.
 	State PodState `json:"state,omitempty"`
-	// Containers are those that hold something, in the order in which the kubelet allocates.
+	// Containers are the ones that hold something, in the order in which the kubelet allocates.
 	Containers []ContainerAllocation `json:"containers,omitempty"`
 	// Malformed is a line that could not be read; nothing else is set then.
 	Malformed string `json:"-"`

@@ -60,7 +60,7 @@ type NumatopologySpec struct {
 
 // ResourceInfo is a resource of the node. Zeros are left out.
 type ResourceInfo struct {
-	// Allocatable is the list of CPUs that no container has to itself, those that the kubelet
+	// Allocatable is the list of CPUs that no container has to itself, the ones that the kubelet
 	// reserves among them.
 	// +optional
 	Allocatable string `json:"allocatable,omitempty"`

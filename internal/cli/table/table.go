@@ -69,8 +69,8 @@ func Cell(text string) string {
 	return Text(strings.NewReplacer("\n", " ", "\t", " ").Replace(text))
 }
 
-// Text replaces, by question marks, control characters but for the ends of lines, those that turn
-// the direction of writing, and marks of styles.
+// Text replaces, by question marks, control characters except for the ends of lines, the ones that
+// turn the direction of writing, and marks of styles.
 func Text(text string) string {
 	return strings.Map(func(r rune) rune {
 		if isMark(r) {

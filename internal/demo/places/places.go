@@ -154,7 +154,7 @@ func (p *Places) Ran(pod *corev1.Pod, held *Held, numa int, now time.Time) {
 	}
 }
 
-// Gone notes that a pod is no more, or that its kubelet has refused it.
+// Gone notes that a pod is gone, or that its kubelet has refused it.
 func (p *Places) Gone(pod *corev1.Pod, now time.Time) {
 	if at := p.at(pod); at != nil && at.gone.IsZero() {
 		at.gone = now
@@ -168,8 +168,8 @@ func (p *Places) at(pod *corev1.Pod) *placed {
 	return nil
 }
 
-// Judge judges the split pods whose time has come, all of them at the end, and returns those that
-// another node had taken on fewer NUMA nodes.
+// Judge judges the split pods whose time has come, all of them at the end, and returns the ones
+// that another node had taken on fewer NUMA nodes.
 func (p *Places) Judge(now time.Time, end bool) (avoidable []Split) {
 	p.split = slices.DeleteFunc(p.split, func(s Split) bool {
 		if now.Sub(s.ran) < lookOn && !end {

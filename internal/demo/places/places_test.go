@@ -41,7 +41,7 @@ func asking(cpus int64) *corev1.Pod {
 	}
 }
 
-// run has a pod run on the node with these CPUs and devices, on as many NUMA nodes, from then on.
+// run makes a pod run on the node with these CPUs and devices, on as many NUMA nodes, from then on.
 func (p *Places) run(t *testing.T, node, cpus string, at time.Time, numa int, devices ...string) *corev1.Pod {
 	t.Helper()
 	set, err := topology.ParseCPUList(cpus)

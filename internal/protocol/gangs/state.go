@@ -99,7 +99,7 @@ func (s *State) free() uint8 {
 	return n
 }
 
-// gone ends all that is known of a member on its node.
+// gone ends all that is known about a member on its node.
 func (s *State) gone(g, m int, to stage) {
 	s.pod[g][m], s.admitted[g][m], s.listed[g][m], s.closed[g][m] = to, false, false, false
 }

@@ -51,7 +51,7 @@ func (w *walk) emit(who, what string, chance bool, change func(*State)) {
 	w.out(step{who, what, chance}, next)
 }
 
-// create has a controller make a member. The second of a gang whose minimum is raised comes after
+// create makes a controller make a member. The second of a gang whose minimum is raised comes after
 // that.
 func (w *walk) create(g, m int) {
 	s := &w.from
@@ -285,8 +285,8 @@ func (w *walk) store(g int) {
 	w.emit("scheduler", "stores that "+gang(g)+" was whole", false, func(s *State) { s.stored[g] = true })
 }
 
-// die ends a member. That the last one whose Binding says that its gang was whole does not die in
-// the moment before that is stored is assumed.
+// die ends a member. It is assumed that the last member, whose Binding says that its gang was
+// whole, does not die at the moment before that is stored.
 func (w *walk) die(g, m int) {
 	s := &w.from
 	if s.pod[g][m] != bound || s.left.Deaths == 0 || !s.was[g] || w.c.Rules.Has(WholeStored) && !s.stored[g] && s.closed[g][m] && !s.closed[g][1-m] {
@@ -311,7 +311,7 @@ func (w *walk) object() {
 	}
 }
 
-// crash has a new leader begin, which knows what the API tells.
+// crash lets a new leader begin, which knows what the API tells.
 func (w *walk) crash() {
 	if w.from.left.Crashes == 0 {
 		return

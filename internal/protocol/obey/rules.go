@@ -48,9 +48,9 @@ const (
 	// SynchronizeFirst: an agent that starts answers and reports nothing before it has learned what
 	// runs. Off: it learns that some time later.
 	SynchronizeFirst
-	// SilentKeep: a container of whose sandbox the runtime says nothing keeps its CPUs: those that
-	// the agent remembers, and where that has started again as well, those on which it runs. Off:
-	// it is taken for one without a decision.
+	// SilentKeep: a container of whose sandbox the runtime says nothing keeps its CPUs: the ones
+	// that the agent remembers, and where that has started again as well, those on which it runs.
+	// Off: it is taken for one without a decision.
 	SilentKeep
 	// ProcessesKeep: a container of which the runtime says nothing keeps its CPUs while it has
 	// processes. Off: for the agent it is not there.

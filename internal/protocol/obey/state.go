@@ -101,8 +101,8 @@ const (
 	over          // the kubelet is through with it
 )
 
-// report is what the agent says of the node: the CPUs on which each pinned container runs, and the
-// pods that the kubelet is through with.
+// report is what the agent says about the node: the CPUs on which each pinned container runs, and
+// the pods that the kubelet is through with.
 type report struct {
 	on     [Pods]CPUs
 	passed podSet
@@ -126,7 +126,7 @@ type State struct {
 	// until the next of these a sandbox, or a container whose processes go on.
 	old, mute podSet
 	ghosts    [Pods]CPUs
-	lost      [Pods]CPUs // what the agent keeps for containers that it is not told of
+	lost      [Pods]CPUs // what the agent keeps for containers that it is not told about
 
 	posted, seen report
 	showed       podSet      // pods that some report that was seen has shown

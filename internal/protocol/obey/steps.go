@@ -167,7 +167,7 @@ func (m *Model) runtimeSteps(s *State, p PodID, emit func(Step, *State)) {
 	m.siftSteps(s, p, emit)
 }
 
-// siftSteps are what becomes of containers that have ended, or that nobody is told of.
+// siftSteps are what becomes of containers that have ended, or that nobody reports.
 func (m *Model) siftSteps(s *State, p PodID, emit func(Step, *State)) {
 	if s.life[p] == wanted && s.runs[p] == 0 && s.old.has(p) && s.holds[p] != 0 && !s.down && m.Rules.Has(RemovalFrees) {
 		t := *s
@@ -263,7 +263,7 @@ func (m *Model) start(t State, p PodID, emit func(Step, *State)) {
 }
 
 // inTheWay reports whether a shared container that is just beginning, or that the runtime does not
-// tell of, would have to leave the CPUs.
+// list, would have to leave the CPUs.
 func (m *Model) inTheWay(s *State, got CPUs) bool {
 	for o := PodID(0); o < Pods; o++ {
 		if !m.pinned(o) && s.lost[o]&got != 0 {
@@ -445,7 +445,7 @@ func (m *Model) worldPodSteps(s *State, p PodID, emit func(Step, *State)) {
 	}
 }
 
-// disconnect has the agent forget everything.
+// disconnect makes the agent forget everything.
 func (s *State) disconnect() {
 	s.down, s.stale, s.blank = true, false, false
 	s.holds, s.lost = [Pods]CPUs{}, [Pods]CPUs{}
@@ -477,9 +477,9 @@ func (m *Model) worldSteps(s *State, emit func(Step, *State)) {
 	}
 }
 
-// runtimeRestarts has the runtime start again, silent about nothing, a sandbox or a container. The
-// agent has lost the connection, and remembers. One that was away itself could not know of a
-// container that it is not told of, nor one that goes away after that.
+// runtimeRestarts makes the runtime start again, silent about nothing, a sandbox or a container.
+// The agent has lost the connection, and remembers. One that was away itself could not know of a
+// container that it is not told about, nor one that goes away after that.
 func (m *Model) runtimeRestarts(s *State, emit func(Step, *State)) {
 	if s.left.Runtimes == 0 {
 		return
@@ -509,7 +509,7 @@ func (m *Model) runtimeRestarts(s *State, emit func(Step, *State)) {
 	}
 }
 
-// occupies is where processes of the pod are. Those that nobody expects there are left out: of a
+// occupies is where processes of the pod are. The ones that nobody expects there are left out: of a
 // container that has not started, and of one whose cgroup somebody wrote.
 func (s *State) occupies(p PodID) CPUs {
 	if s.touched.has(p) || s.begins.has(p) {

@@ -189,7 +189,7 @@ type informed struct {
 
 func (f *informed) SharedInformerFactory() informers.SharedInformerFactory { return f.shared }
 
-// TestSpreadBeside: the pods beside which a pod is spread are those that the plugin selects,
+// TestSpreadBeside: the pods beside which a pod is spread are the ones that the plugin selects,
 // whatever Services there are that do not select the pod.
 func TestSpreadBeside(t *testing.T) {
 	shared := informers.NewSharedInformerFactory(fake.NewClientset(), 0)

@@ -154,7 +154,7 @@ func (s *search) find(ctx context.Context, state fwk.CycleState, pod *corev1.Pod
 	return nil, rounds
 }
 
-// RunPreScorePlugins implements framework.Framework. Plugins that weigh nodes compare those that
+// RunPreScorePlugins implements framework.Framework. Plugins that weigh nodes compare the ones that
 // are named with all that take the pod: by how many these are, and in how many zones.
 func (s *search) RunPreScorePlugins(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) *fwk.Status {
 	if s.weighed != nil {

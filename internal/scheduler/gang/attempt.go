@@ -26,7 +26,7 @@ type Turn struct {
 }
 
 // PreFilter tells a member where it goes. The first one of a ready group has all planned. The queue
-// of those that back off does not ask PreEnqueue, so the group's state is asked for again.
+// of the ones that back off does not ask PreEnqueue, so the group's state is asked for again.
 func (gs *Groups) PreFilter(ctx context.Context, profile Profile, pod *corev1.Pod) Turn {
 	if !wire.InGang(pod) {
 		return Turn{}
@@ -283,9 +283,9 @@ func (gs *Groups) doesNotFit(g *group, pod *corev1.Pod, j *job, r *result) Turn 
 	return Turn{Held: fwk.NewStatus(fwk.Unschedulable, "Berth: "+g.key.String()+" does not fit: "+why)}
 }
 
-// room says who would have to go for what does not fit, and whether nodes' reports could tell of
-// room; from is since when they could, at each attempt. cut says that the search for victims found
-// nobody before it was cut off.
+// room says who would have to go for what does not fit, and whether nodes' reports could show room;
+// from is since when they could, at each attempt. cut says that the search for victims found nobody
+// before it was cut off.
 func (gs *Groups) room(j *job, r *result, from *time.Time) (e *eviction, waits bool, cut string) {
 	waits = r.short == "" && r.hopes()
 	if r.short != "" || gs.patient(from, waits) {
@@ -298,9 +298,9 @@ func (gs *Groups) room(j *job, r *result, from *time.Time) (e *eviction, waits b
 	return e, waits, cut
 }
 
-// patient says whether nobody is evicted yet, because a report may tell of room: as long as a
-// single pod does not, from the first attempt on that has found such nodes. On a large cluster some
-// may always wait.
+// patient says whether nobody is evicted yet, because a report may show room: as long as a single
+// pod does not, from the first attempt on that has found such nodes. On a large cluster some may
+// always wait.
 func (gs *Groups) patient(from *time.Time, waits bool) bool {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
@@ -365,7 +365,7 @@ func (gs *Groups) lookAlone(uid types.UID, anyway bool) {
 
 // share is how long a group that does not fit is not tried, whatever changes, where an attempt took
 // so long: the attempts of all such groups together take a tenth of the scheduler's time. A longer
-// pause would leave the room to those that come later and have not failed yet.
+// pause would leave the room to the ones that come later and have not failed yet.
 func (gs *Groups) share(took time.Duration) time.Duration {
 	lacking := 0
 	for _, g := range gs.groups {
@@ -453,7 +453,7 @@ func (gs *Groups) Alone(pod *corev1.Pod) bool {
 	return g == nil || g.plan == nil && g.settled()
 }
 
-// Permit has a member wait for its mates. The last one lets all pass.
+// Permit makes a member wait for its mates. The last one lets all pass.
 func (gs *Groups) Permit(pod *corev1.Pod) (*fwk.Status, time.Duration) {
 	if !wire.InGang(pod) {
 		return nil, 0
@@ -531,7 +531,7 @@ func (gs *Groups) reject(uids []types.UID, why string, tries int) {
 const Name = "Berth"
 
 // AwaitTurn waits until the members that come before on the same node have been dealt with: their
-// nodes were asked in the order of the plan. It waits for the report of those that come in waves
+// nodes were asked in the order of the plan. It waits for the report of the ones that come in waves
 // before, and the last one of a gang for all others. Then it waits until the watch has shown the
 // member as kube-scheduler has written it.
 func (gs *Groups) AwaitTurn(ctx context.Context, uid types.UID) error {
@@ -597,7 +597,8 @@ func awaitMates(ctx context.Context, p *planned, at *place) error {
 	return nil
 }
 
-// BoundFor is what the Binding of a pod is to say of its gang; the zero value for a pod of none.
+// BoundFor is what the Binding of a pod should say about its gang; the zero value for a pod of
+// none.
 func (gs *Groups) BoundFor(uid types.UID) wire.BoundFor {
 	if !gs.any.Load() {
 		return wire.BoundFor{}

@@ -24,7 +24,7 @@ func TestAMinimumOfAMillionIsRefused(t *testing.T) {
 	})
 }
 
-// TestAGangOfManyPods: as many as a gang may need are planned at once, with those that its tasks
+// TestAGangOfManyPods: as many as a gang may need are planned at once, with the ones that its tasks
 // need, and the sums are right without counting.
 func TestAGangOfManyPods(t *testing.T) {
 	inWorld(t, 1, func(w *world) {

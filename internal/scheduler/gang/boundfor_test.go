@@ -13,7 +13,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// annotate has the watch show annotations that somebody has written.
+// annotate makes the watch show annotations that somebody has written.
 func (w *world) annotate(name string, with map[string]string) {
 	pod := w.pods[types.UID(name)].DeepCopy()
 	if pod.Annotations == nil {
@@ -100,7 +100,7 @@ func TestNobodyIsShieldedByWhatAPodSays(t *testing.T) {
 }
 
 // TestGangsOfTheLastReleaseCount: their Bindings said nothing. Whole ones stay whole, begun ones
-// are completed, and of those that are never whole nobody is deleted on his own word.
+// are completed, and of the ones that are never whole nobody is deleted on its own word.
 func TestGangsOfTheLastReleaseCount(t *testing.T) {
 	inWorld(t, 2, func(w *world) {
 		w.lastRelease = true

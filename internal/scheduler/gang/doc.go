@@ -21,7 +21,7 @@
 // Any failure before Permit drops the plan, unless the minimum is reached without the member that
 // failed. A failure after it leaves members bound: the others are planned again, until the
 // deadline. Then the API server is asked for the gang's object and pods, and if it does not say
-// either that the gang is whole, those that are bound are deleted, by UID.
+// either that the gang is whole, the ones that are bound are deleted, by UID.
 //
 // Replicas that do not lead keep the same account, and write and delete nothing (package lead).
 //

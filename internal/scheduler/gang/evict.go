@@ -133,7 +133,7 @@ func (gs *Groups) evict(j *job, t *trial) (e *eviction, cut bool) {
 	return out, found.Cut
 }
 
-// searchCut is said of a search that was cut off.
+// searchCut is the text for a search that was cut off.
 var searchCut = fmt.Sprintf("the search for pods to evict was cut off after %d questions to nodes", plan.MaxAsked)
 
 // unit is pods that are evicted together or not at all.
@@ -296,7 +296,7 @@ func (b *budgets) allowed() []int {
 	return out
 }
 
-// of are the budgets that count a pod, but for those that know already that it goes.
+// of are the budgets that count a pod, except for the ones that know already that it goes.
 func (b *budgets) of(pod *corev1.Pod) (out []int) {
 	for i := range b.list {
 		if b.list[i].Namespace != pod.Namespace || len(pod.Labels) == 0 || !b.selectors[i].Matches(labels.Set(pod.Labels)) {

@@ -73,7 +73,8 @@ func (t *trial) why(r *result) string {
 	return strings.Join(out, "; ")
 }
 
-// tangled is said of a node that has members of one second which it takes in some orders alone.
+// tangled is the text for a node that has members of one second which it takes in some orders
+// alone.
 const tangled = "takes the pods in some of the orders in which its kubelet may admit those of one second, and not in all: " +
 	"create those of one kind a second after those of another, or leave a CPU more"
 

@@ -216,7 +216,7 @@ func sigsKey(name string) wire.GangKey {
 	return wire.GangKey{Source: wire.GangOfSigs, Namespace: "default", Name: name}
 }
 
-// TestTheObjectMayComeFirstOrLast: the watch has told of it before anybody asked, or tells later.
+// TestTheObjectMayComeFirstOrLast: the watch has reported it before anybody asked, or tells later.
 func TestTheObjectMayComeFirstOrLast(t *testing.T) {
 	spec := wire.Gang{Key: sigsKey("a"), UID: "u", Version: "5", Minimum: 2}
 	for _, first := range []bool{true, false} {

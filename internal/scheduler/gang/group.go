@@ -32,7 +32,7 @@ type group struct {
 	// whole: the minimum had nodes once.
 	whole bool
 	plan  *planned
-	// complete is since when it could be tried, but for room; zero: it could not.
+	// complete is when it became ready to try, apart from room; zero: it is not.
 	complete time.Time
 	// failures in a row, and the moment before which nothing is tried.
 	failures  int
@@ -74,7 +74,7 @@ type group struct {
 // member is a pod of a group.
 type member struct {
 	pod *corev1.Pod
-	// claims is what the pod says of its gang, wrong why that cannot be read; says is what is
+	// claims is what the pod says about its gang, wrong why that cannot be read; says is what is
 	// believed of it.
 	claims, says wire.Membership
 	wrong        error
@@ -202,7 +202,7 @@ func (g *group) pending() []*member {
 }
 
 // atOnce returns the members that are planned together: all that want a node, or the first of them
-// where they are more than a gang may need. Those that tasks need are among them.
+// where they are more than a gang may need. The ones that tasks need are among them.
 func (g *group) atOnce() []*member {
 	all := g.pending()
 	if len(all) <= wire.MaxGang {

@@ -317,11 +317,11 @@ func swears(pod *corev1.Pod, key wire.GangKey) bool {
 	return said && bound.Gang == key
 }
 
-// sweepEvery is how often what is remembered of pods is held against those that there are.
+// sweepEvery is how often what is remembered of pods is compared with the pods that exist.
 const sweepEvery = time.Minute
 
-// Sweep forgets the pods that are no more until ctx ends. uid returns the UID of the pod of that
-// name; "" where there is none.
+// Until ctx ends, Sweep forgets pods that are gone. uid returns the UID of the pod of that name; ""
+// where there is none.
 func (gs *Groups) Sweep(ctx context.Context, uid func(namespace, name string) types.UID) {
 	for ctx.Err() == nil {
 		select {
@@ -560,7 +560,7 @@ func (gs *Groups) tellHeld(g *group) {
 }
 
 // candidates returns the pods that may be tried: the leader, or, where the group has become
-// settled, all that are left; those that come later are not held. The caller holds the lock.
+// settled, all that are left; the ones that come later are not held. The caller holds the lock.
 func (gs *Groups) candidates(g *group) map[string]*corev1.Pod {
 	if g.plan != nil || g.hold(gs.Clock.Now()) != "" {
 		g.open = false
@@ -623,7 +623,7 @@ func (gs *Groups) confirm(g *group) {
 	gs.unlockAndLook(g)
 }
 
-// unseen is said of a pod that the watch has not shown yet, or not any more.
+// unseen is the text for a pod that the watch has not shown yet, or no longer shows.
 const unseen = "the pod has not been seen yet, or is gone"
 
 // PreEnqueue says whether a pod may be tried; nil when it may.

@@ -12,7 +12,7 @@ import (
 )
 
 // hope is a trial on which nodes that wait for a report take what they have amounts for: no report
-// can tell of more. It implements plan.Field.
+// can show more. It implements plan.Field.
 type hope struct {
 	*trial
 	// waits are the nodes that wait, for some kind or after some members.
@@ -49,7 +49,7 @@ func (r *result) hopes() bool {
 	return p.Whole
 }
 
-// Nodes implements plan.Field: those that wait come last.
+// Nodes implements plan.Field: the ones that wait come last.
 func (h *hope) Nodes(which int) []int {
 	fit, k := h.trial.Nodes(which), h.kinds[which]
 	for _, node := range slices.Sorted(maps.Keys(h.waits)) {

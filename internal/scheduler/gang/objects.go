@@ -56,7 +56,7 @@ type APIObjects struct {
 
 var _ Objects = (*APIObjects)(nil)
 
-// WatchObjects has the groups be told of their objects until ctx ends.
+// WatchObjects tells the groups about their objects until ctx ends.
 func WatchObjects(ctx context.Context, config *rest.Config, groups *Groups) *APIObjects {
 	o := &APIObjects{
 		ctx: ctx, config: config, groups: groups,

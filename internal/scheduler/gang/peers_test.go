@@ -11,12 +11,12 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// The tests of this file are named after defects of other schedulers that place gangs. Those that
-// are named in other files: scheduler-plugins#114 and #117, koordinator#872, volcano#5805, and
+// The tests of this file are named after defects of other schedulers that place gangs. The ones
+// that are named in other files: scheduler-plugins#114 and #117, koordinator#872, volcano#5805, and
 // volcano#6010 before the gang is whole.
 
 // TestJobsThatComeOneAfterAnotherAllRun (scheduler-plugins#114): more jobs than there is room for
-// came, and when those that ran had ended, none of the others began.
+// came, and when the ones that ran had ended, none of the others began.
 func TestJobsThatComeOneAfterAnotherAllRun(t *testing.T) {
 	inWorld(t, 2, func(w *world) {
 		var waiting []string
@@ -282,8 +282,8 @@ func TestOneFreePlaceLetsNoMemberPass(t *testing.T) {
 }
 
 // TestManyGangsThatDoNotFitStarveNobody (kubernetes#139421 measures it): thousands of pods without
-// room were tried one after the other at each change, and those that fit came after them. A gang is
-// tried as one, and only once for a change.
+// room were tried one after the other at each change, and the ones that fit came after them. A gang
+// is tried as one, and only once for a change.
 func TestManyGangsThatDoNotFitStarveNobody(t *testing.T) {
 	inWorld(t, 2, func(w *world) {
 		const gangs, changes = 30, 10
@@ -299,14 +299,14 @@ func TestManyGangsThatDoNotFitStarveNobody(t *testing.T) {
 			w.wantBound(fmt.Sprint("s", i, "x"), 4)
 			w.end(fmt.Sprint("s", i, "x"))
 		}
-		// Those that fit leave one by one: four changes more, and four attempts of their own.
+		// The ones that fit leave one by one: four changes more, and four attempts of their own.
 		if most := gangs*changes*5 + 4*changes; w.tried > most {
 			t.Errorf("%d attempts, want at most %d", w.tried, most)
 		}
 	})
 }
 
-// TestTheReasonIsSaidNodeByNode (kubernetes#142315, #141025): what a group lacks was said of the
+// TestTheReasonIsSaidNodeByNode (kubernetes#142315, #141025): what a group lacks was said about the
 // group alone.
 func TestTheReasonIsSaidNodeByNode(t *testing.T) {
 	inWorld(t, 3, func(w *world) {

@@ -15,7 +15,7 @@ type planned struct {
 	// places are by member, in the order of the plan.
 	places []*place
 	by     map[types.UID]*place
-	// deadline is when those that wait in Permit are rejected.
+	// deadline is when the ones that wait in Permit are rejected.
 	deadline time.Time
 	// released: all have passed Permit.
 	released bool
@@ -104,7 +104,7 @@ func (p *place) end() {
 }
 
 // endLater ends the waiting of the members that come to a node in waves after one that has failed.
-// What was found for them holds after it: they are planned anew together.
+// What was found for them holds after it: they are planned again together.
 func (p *planned) endLater(failed *place) {
 	for _, at := range p.places {
 		if at.node == failed.node && at.wave > failed.wave {

@@ -8,20 +8,20 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// sums are what is known of a group's members together, kept up to date with each of them: a group
-// may have many, and each change of one is looked at.
+// sums are what the members of a group amount to together, kept up to date with each of them: a
+// group may have many, and each change of one is looked at.
 type sums struct {
-	// waiting are members that want a node, done those that have one, or had one and ended well.
+	// waiting are members that want a node, done the ones that have one, or had one and ended well.
 	waiting, done count
-	// wrongs counts active members of which something cannot be read, asking those that ask about
-	// their mates' places.
+	// wrongs counts active members of which something cannot be read, asking the ones with wishes
+	// about their mates' places.
 	wrongs, asking int
 	// What active members say, by how many of them say it.
 	schedulers map[string]int
 	priorities map[int32]int
 	declared   map[wire.Declaration]int
-	// line has the members that want a node, the first of them foremost, and some that do not any
-	// more.
+	// line has the members that want a node, the first of them foremost, and some that no longer
+	// do.
 	line line
 }
 
@@ -159,14 +159,14 @@ func (g *group) agree() bool {
 	return g.wrongs == 0 && len(g.schedulers) <= 1
 }
 
-// read reads what the members say of a group without an object.
+// read reads what the members say about a group without an object.
 func (g *group) read() {
 	if g.key.Source.HasObject() {
 		return
 	}
 	g.fresh = g.changes
 	if len(g.declared) == 0 {
-		return // of those that were there the last word counts
+		return // of the ones that were there the last word counts
 	}
 	if spec, ok := wire.GangOfDeclarations(g.key, g.declared); ok && g.wrongs == 0 {
 		g.spec, g.wrong = spec, nil

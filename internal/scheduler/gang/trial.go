@@ -49,8 +49,8 @@ func InTrial(state fwk.CycleState) bool {
 	return err == nil
 }
 
-// MateInTrial says whether, in a trial, a pod is one of those that are planned: forks of the
-// ledgers hold their places.
+// MateInTrial says whether, in a trial, a pod is one of the pods that are being planned: forks of
+// the ledgers hold their places.
 func MateInTrial(state fwk.CycleState, uid types.UID) bool {
 	data, err := state.Read(trialKey)
 	if err != nil {
@@ -107,7 +107,7 @@ func (j *job) try(ctx context.Context, profile Profile) *result {
 	return &result{Plan: plan.Make(&j.gang, t), trial: t}
 }
 
-// short says which resource of those that the group names is not free on all nodes together.
+// short says which of the resources that the group names is not free on all nodes together.
 func (t *trial) short() string {
 	for _, name := range slices.Sorted(maps.Keys(t.job.resources)) {
 		asked, free := t.job.resources[name], int64(0)

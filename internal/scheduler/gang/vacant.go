@@ -133,7 +133,7 @@ func (o *APIObjects) QueueState(ctx context.Context, queue string) (string, erro
 	return read.Status.State, err
 }
 
-// Room says whether so much is free on nodes together, of those that pods may go to.
+// Room says whether that much is free in all on the nodes that pods may go to.
 type Room func(asked corev1.ResourceList) bool
 
 // SchedulerOf implements Objects.

@@ -41,7 +41,7 @@ func (w *world) live(seed uint64) {
 	}
 }
 
-// turn has a Binding wait for its turn, as Bind does.
+// turn lets a Binding wait for its turn, as Bind does.
 func (w *world) turn(uid types.UID, node string, await func(context.Context, types.UID) error) {
 	life := w.life
 	w.turning++
@@ -66,7 +66,7 @@ func (w *world) request(pod *corev1.Pod) *placement.Request {
 	return &ask.Request
 }
 
-// post decides again, has the watch show the Binding, and the kubelet hear of it. It says whether
+// post decides again, makes the watch show the Binding, and the kubelet hear of it. It says whether
 // the pod may be bound.
 func (w *world) post(pod *corev1.Pod) bool {
 	k := w.kubelets[pod.Spec.NodeName]
@@ -89,7 +89,7 @@ func (w *world) post(pod *corev1.Pod) bool {
 	return true
 }
 
-// hear has a kubelet admit what is coming, and its agent report.
+// hear makes a kubelet admit what is coming, and its agent report.
 func (w *world) hear(node string) {
 	k := w.kubelets[node]
 	k.due = false
@@ -124,7 +124,7 @@ func (w *world) tell(node string) {
 	w.groups.Stir()
 }
 
-// release has a pod's node let go of it.
+// release makes a pod's node let go of it.
 func (w *world) release(pod *corev1.Pod) {
 	k := w.kubelets[pod.Spec.NodeName]
 	if k == nil {
@@ -196,8 +196,8 @@ func TestAWaveThatFailsTakesThoseAfterItAlong(t *testing.T) {
 	}
 }
 
-// TestNobodyWaitsForAWaveBeyondTheDeadline: the agent reports nothing. Those that are bound are
-// deleted, and those that wait are pending again.
+// TestNobodyWaitsForAWaveBeyondTheDeadline: the agent reports nothing. The ones that are bound are
+// deleted, and the ones that wait are pending again.
 func TestNobodyWaitsForAWaveBeyondTheDeadline(t *testing.T) {
 	inWorld(t, 1, func(w *world) {
 		w.live(1)
@@ -215,8 +215,8 @@ func TestNobodyWaitsForAWaveBeyondTheDeadline(t *testing.T) {
 	})
 }
 
-// TestANewSchedulerGoesOnBetweenWaves: the places of those that were not bound are not held any
-// more. They are found anew, by what the reports tell.
+// TestANewSchedulerGoesOnBetweenWaves: the places of the ones that were not bound are not held any
+// more. They are found again, by what the reports tell.
 func TestANewSchedulerGoesOnBetweenWaves(t *testing.T) {
 	inWorld(t, 1, func(w *world) {
 		w.live(1)

@@ -56,7 +56,7 @@ type world struct {
 	active   []types.UID
 	idle     map[types.UID]bool // gated, or tried in vain
 	waiting  map[types.UID]*waitingPod
-	// refuse has a member fail in Reserve, breakBind in Bind, so many times.
+	// refuse makes a member fail in Reserve, breakBind in Bind, so many times.
 	refuse, breakBind map[string]int
 	deleted           []string
 	notes             *events.FakeRecorder
@@ -67,7 +67,7 @@ type world struct {
 	skew   time.Duration
 	noList bool
 	lists  int
-	// lastRelease: Bindings say nothing of gangs.
+	// lastRelease: Bindings say nothing about gangs.
 	lastRelease bool
 	// listed are the pods as the API server lists them.
 	listed  map[types.UID]*corev1.Pod
@@ -114,7 +114,7 @@ func (p *waitingPod) Reject(string, string) bool {
 	return true
 }
 
-// leave has the pod wait no longer, and go on so.
+// leave lets the pod go on without waiting any longer.
 func (p *waitingPod) leave(by func(types.UID, string)) {
 	p.w.mu.Lock()
 	defer p.w.mu.Unlock()
@@ -368,7 +368,7 @@ func (w *world) keep() {
 	w.listed = maps.Clone(w.pods)
 }
 
-// toldOf has the watch show a pod whose PodScheduled condition was written.
+// toldOf lets the watch show a pod whose PodScheduled condition was written.
 func (w *world) toldOf(name string, patch []byte) {
 	pod := w.pods[types.UID(name)]
 	var read struct{ Status corev1.PodStatus }
@@ -422,7 +422,7 @@ func (w *world) Write(_ context.Context, key wire.GangKey, s standing) (string, 
 	return spec.Version, nil
 }
 
-// restart has the scheduler die, and another one begin. What the dead one would do is not done.
+// restart kills the scheduler, and starts another one. What the dead one would do is not done.
 func (w *world) restart() {
 	w.mu.Lock()
 	w.turning = 0
@@ -482,7 +482,7 @@ func (w *world) add(gang string, count, minimum, cpus int) {
 	}
 }
 
-// create has the watch show a pod, to the groups and to the queue.
+// create makes the watch show a pod, to the groups and to the queue.
 func (w *world) create(pod *corev1.Pod) {
 	w.pods[pod.UID] = pod
 	w.idle[pod.UID] = true
@@ -545,7 +545,7 @@ func (w *world) take(_ klog.Logger, pod *corev1.Pod) *corev1.Pod {
 	return w.pods[pod.UID]
 }
 
-// run has the scheduler go on until nothing moves for that long.
+// run makes the scheduler go on until nothing moves for that long.
 func (w *world) run(d time.Duration) {
 	until := time.Now().Add(d)
 	for {
@@ -715,7 +715,7 @@ func (w *world) end(gang string) {
 	}
 }
 
-// leave has the watch show that a pod is being deleted; its node holds on to what it has.
+// leave makes the watch show that a pod is being deleted; its node holds on to what it has.
 func (w *world) leave(name string) {
 	pod := w.pods[types.UID(name)].DeepCopy()
 	pod.DeletionTimestamp = new(metav1.Time)

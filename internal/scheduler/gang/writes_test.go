@@ -14,7 +14,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// begins has the watch show that pods of a gang run, one after another.
+// begins makes the watch show that pods of a gang run, one after another.
 func (w *world) begins(gang string, every time.Duration) {
 	for _, uid := range slices.Sorted(maps.Keys(w.pods)) {
 		if !strings.HasPrefix(string(uid), gang+"-") {

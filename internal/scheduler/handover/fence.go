@@ -125,10 +125,10 @@ func (h *Handover) patch(ctx context.Context, pod *corev1.Pod, patch []byte) (bo
 	return err == nil, nil
 }
 
-// Seen is told of every state of a pod, after it was taken in.
+// Seen is told about every state of a pod, after it was taken in.
 func (h *Handover) Seen(pod *corev1.Pod) { h.fences.seen(pod) }
 
-// Gone is told of every pod that is no more, after that was taken in.
+// Gone is told about every pod that is gone, after that was taken in.
 func (h *Handover) Gone(uid types.UID) { h.fences.gone(uid) }
 
 // fences are pods that the watch is to show fenced. The zero value awaits none.

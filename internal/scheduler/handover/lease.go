@@ -49,7 +49,7 @@ type bindingsLease struct {
 	name string
 	// bindTimeout is after how long a Binding that was found under way can no longer be written.
 	bindTimeout time.Duration
-	// fresh is leaseFresh, but for tests.
+	// fresh is leaseFresh, except for tests.
 	fresh time.Duration
 
 	// writing is held while the Lease is written, and by whoever changes lease or marked. mu guards

@@ -74,7 +74,7 @@ func TestLease(t *testing.T) {
 	wantLease(t, client, "when it is over", bindingsNone)
 }
 
-// wantLease compares what the Lease says of Bindings.
+// wantLease compares what the Lease says about Bindings.
 func wantLease(t *testing.T, client *fake.Clientset, when, want string) {
 	t.Helper()
 	if got := lease(t, client).Annotations[leaseAnnotation]; got != want {
@@ -122,7 +122,7 @@ func TestLeaseWithoutAnnotations(t *testing.T) {
 }
 
 // TestLeaseThatIsNotOursAnyMore: who finds that out after a series of Bindings does not begin
-// another, until it has taken over anew.
+// another, until it has taken over again.
 func TestLeaseThatIsNotOursAnyMore(t *testing.T) {
 	for what, lose := range map[string]func(*testing.T, *fake.Clientset, *testingclock.FakeClock){
 		"taken over": func(t *testing.T, client *fake.Clientset, clock *testingclock.FakeClock) {

@@ -21,13 +21,13 @@ import (
 )
 
 // amountReports are the reports of a node that tell amounts alone. They are gone by while there is
-// no report of an agent. Feed.reports protects them, but for inUse.
+// no report of an agent. Feed.reports protects them, except for inUse.
 type amountReports struct {
 	// full says that there is a report of an agent.
 	full bool
 	// objects are by kind, as apiclient.CoarseKinds has them; nil where there is none.
 	objects [2]metav1.Object
-	// read are the objects that were read last, beside what was known of the node then.
+	// read are the objects that were read last, beside what was known about the node then.
 	read   [2]metav1.Object
 	beside *wire.Beside
 	// inUse says that the node goes by them.
@@ -121,7 +121,7 @@ func (f *Feed) takeAmounts(n *Node, kind int, o metav1.Object) news {
 	return f.goByAmounts(n)
 }
 
-// amountsGone says that a report that told amounts alone is no more.
+// amountsGone says that a report that told amounts alone is gone.
 func (f *Feed) amountsGone(kind int, name string) {
 	n := f.Table.Named(name)
 	f.tell(n, f.loseAmounts(n, kind))
@@ -140,8 +140,8 @@ func (f *Feed) loseAmounts(n *Node, kind int) news {
 	return noNews
 }
 
-// goByAmounts has the node go by what is known of amounts, where there is no report of an agent,
-// and where anything of that is news. The caller holds the lock, and tells what comes of it.
+// goByAmounts makes the node go by what is known about amounts, where there is no report of an
+// agent, and where anything of that is news. The caller holds the lock, and tells what comes of it.
 func (f *Feed) goByAmounts(n *Node) news {
 	a := &n.amounts
 	if a.full || a.none() {
@@ -172,7 +172,7 @@ func (f *Feed) goByAmounts(n *Node) news {
 }
 
 // amountsWith takes a pod in of a node that goes by amounts; false of any other. Which pods a
-// report counts is found out anew. Of a pod that has ended the kubelet has let go before it said
+// report counts is found out again. Of a pod that has ended the kubelet has let go before it said
 // so.
 func (f *Feed) amountsWith(pod *corev1.Pod) bool {
 	if pod.Spec.NodeName == "" {
@@ -206,14 +206,14 @@ func (f *Feed) amountsWithout(pod *corev1.Pod) {
 	f.letGoLater(n, n.amounts.inUse.Load)
 }
 
-// NodeSeen takes in that a Node is there, or is another than it was.
+// NodeSeen takes in that a Node is there, or has changed.
 func (f *Feed) NodeSeen(name string) {
 	if f.coarse.Load() {
 		f.recount(f.Table.Named(name))
 	}
 }
 
-// recount reads the reports of a node anew if which pods they count may be different.
+// recount reads the reports of a node again if they may count different pods.
 func (f *Feed) recount(n *Node) {
 	f.reports.Lock()
 	what := f.goByAmounts(n)

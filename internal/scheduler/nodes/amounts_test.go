@@ -21,7 +21,7 @@ const (
 	zonesOfNode
 )
 
-// amountsFixture is a feed of nodes that nobody but others' exporters tells of.
+// amountsFixture is a feed of nodes that nobody but others' exporters reports.
 type amountsFixture struct {
 	*fixture
 	bound map[string][]*corev1.Pod
@@ -48,7 +48,7 @@ func (f *amountsFixture) zones(after int64, free0, free1 string) *nrt.NodeResour
 	}
 }
 
-// see has the API show a pod on node n, taken in by its kubelet so many seconds after the clock
+// see makes the API show a pod on node n, taken in by its kubelet so many seconds after the clock
 // began; a negative number says that it has not been.
 func (f *amountsFixture) see(pod *corev1.Pod, started int64) {
 	pod = pod.DeepCopy()
@@ -100,7 +100,7 @@ func (f *amountsFixture) want(when string, cpus int64) {
 	}
 }
 
-// TestAmounts follows a node that only NodeResourceTopology tells of: each pod is charged once,
+// TestAmounts follows a node that only NodeResourceTopology reports: each pod is charged once,
 // whether or not the report counts it, and nothing stays charged.
 func TestAmounts(t *testing.T) {
 	f := newAmountsFixture(t)

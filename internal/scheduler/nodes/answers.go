@@ -13,7 +13,7 @@ type Answers struct {
 	byShape map[ledger.Shape]*answerTable
 }
 
-// maxShapes bounds how many shapes have tables. With more, all begin anew.
+// maxShapes bounds how many shapes have tables. With more, all begin again.
 const maxShapes = 64
 
 // of returns the table of a shape, with room for count nodes.

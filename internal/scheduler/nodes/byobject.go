@@ -30,7 +30,7 @@ const minSlots = 64
 
 // place returns the slot from which to look for the object. It goes by the address alone, which
 // costs a tenth of a hash of Go's: were an object ever moved, its node would be found by name, and
-// added anew.
+// added again.
 func (s slots) place(object *corev1.Node) uint64 {
 	const spread = 0x9e3779b97f4a7c15 // 2^64 over the golden ratio: neighbours end far apart
 	return uint64(uintptr(unsafe.Pointer(object))) * spread >> 32
@@ -86,7 +86,7 @@ func (b *byObject) rebuild(old slots) slots {
 		if n == nil {
 			continue
 		}
-		if object := n.hot.object.Load(); object != nil { // nil: the node is no more
+		if object := n.hot.object.Load(); object != nil { // nil: the node is gone
 			present[n] = object
 		}
 	}

@@ -9,5 +9,6 @@
 // Answers are remembered in 64 bits each and read without a lock. Reserve and Bind ask the account
 // itself.
 //
-// The Feed takes in what the API tells of pods, reports and heartbeats. It says who is woken by it.
+// The Feed takes in what the API says about pods, reports and heartbeats. It says who is woken by
+// it.
 package nodes

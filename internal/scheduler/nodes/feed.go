@@ -31,8 +31,8 @@ type FeedOptions struct {
 	SettleAfter time.Duration
 	// Exists says whether there is a Node of that name.
 	Exists func(node string) bool
-	// Beside says what is known of a node besides a report that tells amounts alone: that does not
-	// say which pods it counts. nil where no such report is ever read.
+	// Beside says what is known about a node besides a report that tells amounts alone: that does
+	// not say which pods it counts. nil where no such report is ever read.
 	Beside func(node string) *wire.Beside
 	// Changed is told that a pod has left a node, that a report has come, or that a node can be
 	// relied on again.
@@ -80,8 +80,8 @@ func (f *Feed) TakenBack(uid types.UID) { f.posted.Delete(uid) }
 // nobody to evict.
 func (f *Feed) LowestPriority() int32 { return f.lowest.Load() }
 
-// PodGone takes a deletion in. Where the watch had broken, the pod is as it was told of last: it
-// may have been bound since.
+// PodGone takes a deletion in. Where the watch had broken, the feed knows the pod as it was last
+// shown: it may have been bound since.
 func (f *Feed) PodGone(pod *corev1.Pod) {
 	f.podGone(pod)
 	if f.coarse.Load() {
@@ -217,7 +217,7 @@ const (
 	noNews news = iota
 	// nodeChanged: the node that is relied on has reported.
 	nodeChanged
-	// nodeReturned: the node can be relied on again, or is another than it was.
+	// nodeReturned: the node can be relied on again, or has changed.
 	nodeReturned
 )
 
@@ -319,14 +319,14 @@ func (f *Feed) settle(n *Node, o *ledger.PromiseOutcome) {
 	}
 }
 
-// ReportGone says that a node's report is no more.
+// ReportGone says that a node's report is gone.
 func (f *Feed) ReportGone(name string) {
 	n := f.Table.Named(name)
 	f.tell(n, f.loseReport(n))
 	f.forgetOfLost(n)
 }
 
-// NodeGone says that a Node is no more.
+// NodeGone says that a Node is gone.
 func (f *Feed) NodeGone(name string) {
 	if n := f.Table.Known(name); n != nil {
 		f.forgetOfLost(n)

@@ -85,7 +85,7 @@ func (f *fixture) reportOf(name string) *v1alpha1.NodeTopology {
 	return nt
 }
 
-// admit has the kubelets take a pod in.
+// admit makes the kubelets take a pod in.
 func (f *fixture) admit(pod *corev1.Pod) {
 	f.t.Helper()
 	r, d := requestOf(f.t, pod), new(placement.Decision)

@@ -17,7 +17,7 @@ func (f *fixture) left() (count int) {
 	return count
 }
 
-// sweepTwice looks for nodes that are no more, as the sweep does, when every Node has been deleted.
+// sweepTwice looks for nodes that are gone, as the sweep does, when every Node has been deleted.
 func (f *fixture) sweepTwice() {
 	none := func(string) bool { return false }
 	var found map[*Node]bool
@@ -94,8 +94,8 @@ type lostFixture struct {
 	pod  *corev1.Pod
 	// there: n is a Node.
 	there atomic.Bool
-	// asked gets a word when somebody has asked whether n is a Node, told when the feed has told of
-	// a change.
+	// asked gets a word when somebody has asked whether n is a Node, told when the feed has
+	// reported a change.
 	asked, told chan bool
 }
 
@@ -112,7 +112,7 @@ func newLostFixture(t *testing.T, there bool) *lostFixture {
 	return f
 }
 
-// gone has the pod leave the API.
+// gone makes the pod leave the API.
 func (f *lostFixture) gone() {
 	f.PodGone(f.pod)
 	<-f.told
@@ -139,7 +139,7 @@ func (f *lostFixture) forgets(when string) {
 	}
 }
 
-// TestAPodOnANodeThatNeverWas: a pod may name any node. Nobody is going to tell of it there.
+// TestAPodOnANodeThatNeverWas: a pod may name any node. Nobody is going to report it there.
 func TestAPodOnANodeThatNeverWas(t *testing.T) {
 	f := newLostFixture(t, false)
 	f.gone()

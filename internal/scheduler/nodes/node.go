@@ -87,7 +87,7 @@ type Node struct {
 	// unproven: Table.unproven counts the node. Table.mu protects it.
 	unproven bool
 
-	// A size of whole cache lines, of 64 bytes, has every Node begin with one: hot lies in it.
+	// A size of whole cache lines, of 64 bytes, makes every Node begin with one: hot lies in it.
 	_ [6]byte
 }
 

@@ -12,7 +12,7 @@ type AnswerKind uint8
 const (
 	// NoAnswer is that of the zero PackedAnswer: nothing is known.
 	NoAnswer AnswerKind = iota
-	// AtBest is said of a node that has not been asked: its rank is no better, if it takes the pod.
+	// AtBest marks a node that has not been asked: its rank is no better, if it takes the pod.
 	AtBest
 	// Takes admits the pod and leaves nothing to wait for.
 	Takes

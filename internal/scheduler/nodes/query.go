@@ -150,7 +150,7 @@ func (q *Query) RankOf(n *Node, p PackedAnswer) rank.Rank {
 	return r
 }
 
-// Better returns one of the nodes which have the pod wait, if it would likely take the pod on fewer
+// Better returns one of the nodes which make the pod wait, if it would likely take the pod on fewer
 // NUMA nodes than the chosen one, or beside fewer free devices, and nothing that counts before
 // speaks for the chosen one; nil for none.
 func (q *Query) Better(chosen *Node, waiting []*Node) *Node {

@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// sweepEvery is how often nodes that are no more are looked for. One is forgotten when it is found
+// sweepEvery is how often nodes that are gone are looked for. One is forgotten when it is found
 // twice.
 const sweepEvery = 10 * time.Minute
 
-// Sweep forgets nodes that are no more, until ctx ends: a cluster that grows and shrinks gives
-// every machine a new name.
+// Sweep forgets nodes that are gone, until ctx ends: a cluster that grows and shrinks gives every
+// machine a new name.
 func (f *Feed) Sweep(ctx context.Context) {
 	found := map[*Node]bool{}
 	for {
@@ -28,7 +28,7 @@ func (f *Feed) Sweep(ctx context.Context) {
 }
 
 // expire forgets pods that are gone from nodes without the report of an agent: where there is none
-// nobody tells what has become of them. Of a node that is no more they are forgotten before
+// nobody tells what has become of them. Of a node that is gone they are forgotten before
 // (Feed.forgetOfLost).
 func (t *Table) expire(now time.Time) {
 	for each := range t.All {
@@ -38,10 +38,10 @@ func (t *Table) expire(now time.Time) {
 	}
 }
 
-// sweep forgets the nodes that are no more and were none the last time either, and returns those
-// found for the first time. Nothing can refer to a node that has been idle from one sweep to the
-// next: a pod that is on its way to it, or that a report or the API knows there, keeps it. Of a
-// Node that is still there and has been idle so long nobody says any more that Berth decides there.
+// sweep forgets the nodes that are gone and were none the last time either, and returns those found
+// for the first time. Nothing can refer to a node that has been idle from one sweep to the next: a
+// pod that is on its way to it, or that a report or the API knows there, keeps it. Of a Node that
+// is still there and has been idle so long nobody says any more that Berth decides there.
 func (t *Table) sweep(before map[*Node]bool, exists func(name string) bool) map[*Node]bool {
 	now, drop := map[*Node]bool{}, map[string]bool{}
 	for each := range t.All {

@@ -33,7 +33,7 @@ type Table struct {
 
 	mu     sync.RWMutex
 	byName map[string]*Node
-	vacant []place // of nodes that are no more
+	vacant []place // of nodes that are gone
 	// unproven counts the nodes of which only a pod's spec.nodeName has told.
 	unproven int
 }
@@ -84,7 +84,7 @@ func (t *Table) Known(name string) *Node {
 }
 
 // ofPod returns the node that a pod names, making one if there is none. It returns nil where too
-// many have been made that nothing else has told of: such a pod counts once a report lists it.
+// many have been made that nothing else has mentioned: such a pod counts once a report lists it.
 func (t *Table) ofPod(name string) *Node {
 	if found := t.Known(name); found != nil {
 		return found
@@ -101,7 +101,7 @@ func (t *Table) ofPod(name string) *Node {
 	return made
 }
 
-// prove notes that something else than a pod has told of the node.
+// prove notes that something other than a pod has mentioned the node.
 func (t *Table) prove(n *Node) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -181,7 +181,7 @@ func (t *Table) Large() bool { return t.numbers.Load() >= largeTable }
 // Numbers is how many numbers nodes have been given.
 func (t *Table) Numbers() int { return int(t.numbers.Load()) }
 
-// Candidate says of a pod what a ledger wants to know.
+// Candidate is what a ledger wants to know about a pod.
 func (t *Table) Candidate(pod *corev1.Pod, r *placement.Request) ledger.Candidate {
 	return ledger.Candidate{Request: r, Shape: t.ledger.Shape(r), Created: pod.CreationTimestamp.Unix(), Mortal: wire.Mortal(pod)}
 }

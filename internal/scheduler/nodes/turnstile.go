@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// turnstile lets one through at a time. Of those that wait, the lowest number comes first. The zero
-// value is free.
+// turnstile lets one through at a time. Of the ones that wait, the lowest number comes first. The
+// zero value is free.
 type turnstile struct {
 	mu    sync.Mutex
 	busy  bool

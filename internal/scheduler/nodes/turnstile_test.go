@@ -35,7 +35,7 @@ func TestTurnstileKeepsOrder(t *testing.T) {
 			mu.Unlock()
 			gate.leave()
 		}()
-		for waitingIn(&gate) != i+1 { // until it stands in the queue
+		for waitingIn(&gate) != i+1 { // until it is in the queue
 		}
 	}
 	gate.leave()

@@ -22,7 +22,7 @@ type Census struct {
 
 // Held is what is held and not used on the nodes of one authority.
 type Held struct {
-	// Places counts the Reservations that have a place there, also those that owners use whole.
+	// Places counts the Reservations that have a place there, also the ones that owners use whole.
 	Places int
 	// MilliCPU is thousandths of a CPU.
 	MilliCPU int64

@@ -64,7 +64,7 @@ func devicesOf(d *placement.Decision) (ids []string) {
 	return ids
 }
 
-// TestDevices: devices are held by id, also by a scheduler that begins anew; strangers get none of
+// TestDevices: devices are held by id, also by a scheduler that begins again; strangers get none of
 // them, and owners get them in place.
 func TestDevices(t *testing.T) {
 	w := newWorld(t)
@@ -140,7 +140,7 @@ func TestForgedDevices(t *testing.T) {
 	}
 }
 
-// TestStaleWords: what an object says of an earlier place goes with the next one.
+// TestStaleWords: what an object says about an earlier place goes with the next one.
 func TestStaleWords(t *testing.T) {
 	has := map[string]string{wire.PlacementAnnotation: "{", wire.KoordinatorDevicesAnnotation: "{}", "other": "stays"}
 	now := withoutStale(has, map[string]any{wire.PlacementAnnotation: "new", wire.KoordinatorStatusAnnotation: "new"})

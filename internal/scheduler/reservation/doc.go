@@ -19,5 +19,5 @@
 // What is left of a place follows from the object and from the pods that have some of it: their
 // Bindings say so (wire.AllocatedAnnotation). So everything here is rebuilt from the API, and
 // nothing is counted down. A status that does not hold, as one that was forged, is taken back, and
-// the Reservation is planned anew.
+// the Reservation is planned again.
 package reservation

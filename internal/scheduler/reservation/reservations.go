@@ -44,7 +44,7 @@ type Queue interface {
 	SchedulingCycle() int64
 }
 
-// Writer writes what is known of a Reservation into its object, as of the version given.
+// Writer writes what is known about a Reservation into its object, as of the version given.
 type Writer interface {
 	// Annotate writes annotations, and returns the object's new version.
 	Annotate(ctx context.Context, name, version string, annotations map[string]any) (string, error)
@@ -78,7 +78,7 @@ type Reservations struct {
 	Options
 	// any: there is, or was, one. Without any nothing here costs anything.
 	any atomic.Bool
-	// read is closed when those that were there at the start have been taken in.
+	// read is closed when the ones that were there at the start have been taken in.
 	read chan struct{}
 	once sync.Once
 	// dirty are those whose status may have to be written.
@@ -144,7 +144,7 @@ type item struct {
 	unchecked bool
 	// taking are the pods that are reserved there and that the API has not shown bound.
 	taking map[types.UID]*corev1.Pod
-	// had are the UIDs of the pods that have something of it, and of those that had and that the
+	// had are the UIDs of the pods that have something of it, and of the ones that had and that the
 	// node still knows.
 	had []string
 	// disbelieved is the version of the object whose status does not hold.
@@ -298,7 +298,7 @@ func (rs *Reservations) end(it *item, phase koordinator.ReservationPhase, reason
 	it.unwind()
 }
 
-// ObjectGone says that an object is no more.
+// ObjectGone says that an object is gone.
 func (rs *Reservations) ObjectGone(uid types.UID) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -377,7 +377,7 @@ func (rs *Reservations) NodeBack(name string) {
 	}
 }
 
-// nodeGone is the reason of a Reservation whose node is no more.
+// nodeGone is the reason of a Reservation whose node is gone.
 const nodeGone = "NodeGone"
 
 // Synced says that all pods that were there at the start have been seen.
@@ -433,7 +433,7 @@ func (rs *Reservations) PodSeen(pod *corev1.Pod) {
 	rs.usersChanged(of, pod)
 }
 
-// PodGone says that a pod is no more, or has ended.
+// PodGone says that a pod is gone, or has ended.
 func (rs *Reservations) PodGone(pod *corev1.Pod) {
 	if !rs.any.Load() && wire.ReadAllocated(pod) == "" {
 		return
@@ -461,11 +461,11 @@ func (rs *Reservations) forget(pod *corev1.Pod) {
 	rs.usersChanged(of, pod)
 }
 
-// sweepEvery is how often what is remembered of pods is held against those that there are.
+// sweepEvery is how often what is remembered of pods is compared with the pods that exist.
 const sweepEvery = time.Minute
 
-// Sweep forgets the pods that are no more until ctx ends. uid returns the UID of the pod of that
-// name; "" where there is none.
+// Until ctx ends, Sweep forgets pods that are gone. uid returns the UID of the pod of that name; ""
+// where there is none.
 func (rs *Reservations) Sweep(ctx context.Context, uid func(namespace, name string) types.UID) {
 	for ctx.Err() == nil {
 		select {
@@ -522,8 +522,8 @@ func (rs *Reservations) usersChanged(of types.UID, pod *corev1.Pod) {
 	rs.wake(it)
 }
 
-// owners are the pods that have something of the place, by UID: those that are bound there, and
-// those that will be. What a pod says of itself counts only if it owns the place.
+// owners are the pods that have something of the place, by UID: the ones that are bound there, and
+// the ones that will be. What a pod says about itself counts only if it owns the place.
 func (rs *Reservations) owners(it *item) []*corev1.Pod {
 	out := rs.bound(it)
 	for _, pod := range it.taking {
@@ -672,7 +672,7 @@ func sameList(a, b corev1.ResourceList) bool {
 }
 
 // unbelieved takes back what was believed from objects and does not hold: the account has CPUs of
-// others there, or the node is no more.
+// others there, or the node is gone.
 func (rs *Reservations) unbelieved() {
 	if !rs.Lead.Leads() {
 		return // whoever leads finds out
@@ -734,7 +734,7 @@ func (rs *Reservations) Open(pod *corev1.Pod) (uid, node string) {
 // server cannot serve must not stop everything else.
 const readLimit = 30 * time.Second
 
-// Between is called before the scheduler takes the next pod: the cycle before has ended, but for
+// Between is called before the scheduler takes the next pod: the cycle before has ended, except for
 // what is bound.
 func (rs *Reservations) Between() {
 	if !rs.Lead.Leads() {
@@ -760,7 +760,7 @@ func (rs *Reservations) Between() {
 	rs.unbelieved()
 }
 
-// awaitRead waits for those that were there at the start.
+// awaitRead waits for the ones that were there at the start.
 func (rs *Reservations) awaitRead() {
 	select {
 	case <-rs.read:
@@ -863,7 +863,7 @@ func (rs *Reservations) InVain(pod *corev1.Pod, uid string) {
 	}
 }
 
-// Allocated is what the Binding of an owner is to say; "" for a Reservation that is no more.
+// Allocated is what the Binding of an owner is to say; "" for a Reservation that is gone.
 func (rs *Reservations) Allocated(uid string) string {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -928,7 +928,7 @@ func (rs *Reservations) Failed(info *framework.QueuedPodInfo, status *fwk.Status
 	return true
 }
 
-// requeue puts the pod back, with what is known of why it failed.
+// requeue puts the pod back, with what is known about why it failed.
 func (rs *Reservations) requeue(it *item, info *framework.QueuedPodInfo, status *fwk.Status) {
 	info.ClearRejectorPlugins()
 	if fit, ok := status.AsError().(*framework.FitError); ok { //nolint:errorlint // as the scheduler itself

@@ -65,7 +65,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// begin is a scheduler that begins anew, and leads.
+// begin is a scheduler that begins again, and leads.
 func (w *world) begin() {
 	w.cached, w.queued, w.activated = map[types.UID]*corev1.Pod{}, map[types.UID]*corev1.Pod{}, make(chan string, 100)
 	w.rs = New(Options{
@@ -347,8 +347,8 @@ func TestALife(t *testing.T) {
 	}
 }
 
-// TestHalfUsed is the scheduler that begins anew while a Reservation is half used. Pods may be told
-// of before it.
+// TestHalfUsed is the scheduler that begins again while a Reservation is half used. It may hear of
+// pods before.
 func TestHalfUsed(t *testing.T) {
 	for _, podsFirst := range []bool{true, false} {
 		w := newWorld(t)
@@ -386,7 +386,7 @@ func TestHalfUsed(t *testing.T) {
 	}
 }
 
-// TestForgedStatus: CPUs of another pod are not held. The Reservation is planned anew.
+// TestForgedStatus: CPUs of another pod are not held. The Reservation is planned again.
 func TestForgedStatus(t *testing.T) {
 	w := newWorld(t)
 	var d placement.Decision

@@ -22,7 +22,7 @@ const (
 	retryEvery    = time.Second
 )
 
-// Watch tells of the objects until ctx ends. Where the kind is not served nothing is watched.
+// Watch hears of the objects until ctx ends. Where the kind is not served nothing is watched.
 func (rs *Reservations) Watch(ctx context.Context, config *rest.Config) error {
 	client, err := apiclient.Koordinator(config)
 	if err != nil {

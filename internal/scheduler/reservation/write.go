@@ -50,7 +50,7 @@ func (rs *Reservations) Place(ctx context.Context, uid types.UID, node string, d
 	return rs.settle(uid, node, decision)
 }
 
-// withoutStale adds that what an object says of an earlier place is to go.
+// withoutStale makes the write remove what an object says about an earlier place.
 func withoutStale(has map[string]string, now map[string]any) map[string]any {
 	out := maps.Clone(now)
 	for _, key := range []string{wire.PlacementAnnotation, wire.KoordinatorStatusAnnotation, wire.KoordinatorDevicesAnnotation} {
@@ -83,7 +83,7 @@ func (rs *Reservations) settle(uid types.UID, node string, decision *placement.D
 	return nil
 }
 
-// Write writes the status of Reservations whenever it is another than the object's, until ctx ends.
+// Write writes the status of Reservations whenever it differs from the object's, until ctx ends.
 func (rs *Reservations) Write(ctx context.Context) {
 	go func() {
 		<-ctx.Done()

@@ -9,7 +9,7 @@ import "github.com/berth-dev/berth/internal/ledger"
 const maxAgain = 128
 
 // again holds the shapes that some node takes, and may have taken before. Their classes have turns:
-// one turn in two begins anew with the first class of each namespace, the other goes on round the
+// one turn in two begins again with the first class of each namespace, the other goes on round the
 // ring. So whoever has few classes is woken soon, and nobody waits for ever.
 type again struct {
 	// order has a class of each shape, later those whose shape has had its turn since the pause.
@@ -57,7 +57,7 @@ func (w *Waiters) wakeAgain(c *change, m *members, room int) {
 	a.add(m)
 }
 
-// add has a class get a turn for its shape.
+// add gives a class a turn for its shape.
 func (a *again) add(m *members) {
 	if r := a.byShape[m.class.shape]; r.turned && r.room == 0 {
 		a.later.add(m)

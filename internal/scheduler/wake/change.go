@@ -16,7 +16,7 @@ const (
 	// maxBehind bounds the classes that are asked about behind, in all, after each RoundPause.
 	maxBehind = 4 * maxAsked
 	// maxAskTime ends a change's first questions, and those asked behind after a RoundPause: they
-	// take a twentieth of one CPU at most, but for the length of one question.
+	// take a twentieth of one CPU at most, except for the length of one question.
 	maxAskTime = RoundPause / 20
 )
 
@@ -67,8 +67,8 @@ func (c *change) next(r *ring, limit int) (list []question, end bool) {
 	return list, end
 }
 
-// passed notes that the first classes of those that next returned have been asked. It says whether
-// all classes have been by now, since the last change. The caller holds the lock.
+// passed notes that the first classes of the ones that next returned have been asked. It says
+// whether all classes have been by now, since the last change. The caller holds the lock.
 func (c *change) passed(list []question, asked int, end bool) (closed bool) {
 	if asked > 0 {
 		c.at = list[asked-1].place

@@ -10,7 +10,7 @@
 //	                        takes it, perhaps as before      the same, as the budget allows
 //	                        is certain of the CPUs, was not  as many as it has room for, if they blame the node
 //	                        refuses, and had waited          all that blame the node: preemption may help them now
-//	                        refuses, as it did               those that it had kept waiting
+//	                        refuses, as it did               the ones that it had kept waiting
 //	                        waits, or takes it as before     nobody
 //	NodeReturned            takes the class                  as many as it has room for, whomever they blame
 //	                        waits for a report               those on trial; the others wait for the node from now on
@@ -29,6 +29,6 @@
 // A node remembers what it said about 16 shapes. Where more of them wait, nobody can tell whether
 // it took a pod before the change as well, so that each report would wake pods that other plugins
 // refuse. For such shapes at most 128 pods are woken between two pauses. Half of the turns go round
-// the ring, so that every shape has one; the others begin anew with the first class of each
+// the ring, so that every shape has one; the others begin again with the first class of each
 // namespace.
 package wake

@@ -119,7 +119,7 @@ func (c *cluster) addPod(name string, cpus, created int64) *pod {
 	return p
 }
 
-// start has the node's kubelet admit the pod; the API shows it there.
+// start makes the node's kubelet admit the pod; the API shows it there.
 func (c *cluster) start(n *ledger.Node, p *pod) {
 	c.Helper()
 	k := c.kubelet[n]
@@ -131,7 +131,7 @@ func (c *cluster) start(n *ledger.Node, p *pod) {
 	c.bind(n, p)
 }
 
-// bind has the API show the pod on the node; its kubelet has not heard of it.
+// bind makes the API show the pod on the node; its kubelet has not heard of it.
 func (c *cluster) bind(n *ledger.Node, p *pod) {
 	c.waiters.Done(p.UID)
 	n.See(ledger.Sighting{UID: p.UID, Request: p.Request, Created: p.Created})
@@ -144,7 +144,7 @@ func (c *cluster) end(n *ledger.Node, p *pod) {
 	c.waiters.NodeChanged(n)
 }
 
-// accept has the ledger take the node's report in.
+// accept makes the ledger take the node's report in.
 func (c *cluster) accept(n *ledger.Node) {
 	c.Helper()
 	k := c.kubelet[n]

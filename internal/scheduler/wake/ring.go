@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// place is where a class stands in a ring. It keeps its place as long as it is there.
+// place is where a class is in a ring. It keeps its place as long as it is there.
 type place struct {
 	// lane counts from 0. A namespace has at most one class in each lane.
 	lane      int

@@ -18,7 +18,7 @@ const (
 	wakePerhaps
 	// wakeRoom: as many as the node has room for, and the others while these leave some.
 	wakeRoom
-	// wakeWaited: those that the node had kept waiting.
+	// wakeWaited: the ones that the node had kept waiting.
 	wakeWaited
 	// wakeLater: those on trial, which may not know of the node; the others once the node has made
 	// up its mind.
@@ -98,7 +98,7 @@ func (w *Waiters) follow(c *change, said *replies, pods batch) {
 	}
 }
 
-// wakeBlaming wakes the members that blame the node; with wakeWaited only those that it had kept
+// wakeBlaming wakes the members that blame the node; with wakeWaited only the ones that it had kept
 // waiting.
 func (m *members) wakeBlaming(n Node, r reach, pods batch) {
 	for _, p := range m.pods {
@@ -108,7 +108,7 @@ func (m *members) wakeBlaming(n Node, r reach, pods batch) {
 	}
 }
 
-// waitFor has the members wait for the node too. It wakes those on trial.
+// waitFor makes the members wait for the node too. It wakes those on trial.
 func (m *members) waitFor(n Node, pods batch) {
 	for _, p := range m.pods {
 		switch {
@@ -153,7 +153,7 @@ func (w *Waiters) beginRound(c *change, shape ledger.Shape) *wakeRound {
 	return r
 }
 
-// wakeNext wakes count pods of the round that it has not woken yet: first those that nobody has
+// wakeNext wakes count pods of the round that it has not woken yet: first the ones that nobody has
 // woken, then by priority, then by how long they have waited. Pods on trial are woken too, and do
 // not count. If pods are left, the round goes on after a pause: whoever was woken may be placed
 // elsewhere, or be kept off by others. The caller holds the lock.
@@ -165,9 +165,9 @@ func (w *Waiters) wakeNext(r *wakeRound, count int, pods batch) {
 	w.edge.After(RoundPause, func() { w.goOn(r) })
 }
 
-// wakeSome wakes the first count pods of a shape, and all that are on trial, but for those that
-// have been woken already or blame another node. It returns how many were to be woken that are not
-// on trial. The caller holds the lock.
+// wakeSome wakes the first count pods of a shape, and all that are on trial, except for the ones
+// that have been woken already or blame another node. It returns how many were to be woken that are
+// not on trial. The caller holds the lock.
 func (w *Waiters) wakeSome(shape ledger.Shape, blamed Node, woken map[string]bool, count int, pods batch) int {
 	var left []*waiter
 	for _, m := range w.byShape[shape] {

@@ -54,7 +54,7 @@ type Waiters struct {
 	ring ring
 	// behind are the changes that some classes have not been put to yet.
 	behind behind
-	// rounds are those that go on, by node and shape.
+	// rounds are the ones that go on, by node and shape.
 	rounds map[roundKey]*wakeRound
 	// again are shapes that some node takes, and may have taken before.
 	again again
@@ -83,7 +83,7 @@ type waiter struct {
 	pod       Pod
 	candidate ledger.Candidate
 	since     time.Time
-	// blamed are the nodes that kept the pod off; true marks those that merely waited. nil: any
+	// blamed are the nodes that kept the pod off; true marks the ones that merely waited. nil: any
 	// node may have.
 	blamed map[Node]bool
 	// waitsFrom is since when every attempt has found some node that waits; zero: the last attempt
@@ -168,9 +168,9 @@ func (w *Waiters) forget(m *members) {
 	}
 }
 
-// Blame notes that an attempt has failed, and which nodes kept the pod off: those that wait for a
-// report, and those that refuse. Changes of other nodes do not concern the pod. It returns since
-// when every attempt has found some node that waits.
+// Blame notes that an attempt has failed, and which nodes kept the pod off: the ones that wait for
+// a report, and the ones that refuse. Changes of other nodes do not concern the pod. It returns
+// since when every attempt has found some node that waits.
 func (w *Waiters) Blame(uid string, waiting, refusing []Node) time.Time {
 	now := w.edge.Now()
 	w.mu.Lock()

@@ -32,7 +32,7 @@ type Pod struct {
 	// with one GPU asks for less than 1,000.
 	GPUs     int
 	MilliGPU int64
-	// GPUModels are those that the pod may have; none means any.
+	// GPUModels are the ones that the pod may have; none means any.
 	GPUModels []string
 	// Created and Deleted are seconds; Timed says that the list has them.
 	Created, Deleted int64
@@ -53,7 +53,7 @@ const (
 // InputError says which value of a list cannot be right, where it stands, and what would be right.
 type InputError struct {
 	File  string
-	Line  int    // from 1 on; 0 is the file as a whole
+	Line  int    // counted from 1; 0 is the file as a whole
 	Field string // the column
 	Value string
 	Want  string

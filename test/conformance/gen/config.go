@@ -56,7 +56,7 @@ const (
 	uncore          = "prefer-align-cpus-by-uncorecache"
 )
 
-// cpuOptions are compatible with each other, but for one set in thirty.
+// cpuOptions are compatible with each other, except for one set in thirty.
 func (d dice) cpuOptions(c *cases.Config) map[string]string {
 	o := map[string]string{}
 	set := func(percent float64, name string) {

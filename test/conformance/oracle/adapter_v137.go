@@ -19,7 +19,7 @@ import (
 	"k8s.io/kubernetes/pkg/kubelet/lifecycle"
 )
 
-// What the managers are told of a machine. Since 1.37 these types are a module of their own.
+// What the managers are told about a machine. Since 1.37 these types are a module of their own.
 type (
 	cadvisorMachine   = cadvisorapi.MachineInfo
 	cadvisorNode      = cadvisorapi.Node

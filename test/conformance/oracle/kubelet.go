@@ -33,7 +33,7 @@ type kubelet struct {
 	// running are containers that have been started, by pod UID.
 	running map[string][]string
 	pools   []*cases.Pool
-	// plugins counts those that have registered.
+	// plugins counts the ones that have registered.
 	plugins int
 	// endings come while a pod is admitted; step is the next question to a manager.
 	endings []cases.Ending
@@ -196,7 +196,7 @@ func (k *kubelet) startContainers(uid string, names []string) {
 
 func containerID(uid, name string) string { return uid + "/" + name }
 
-// containers are those that the managers see: init containers first, ephemeral ones never.
+// containers are the ones that the managers see: init containers first, ephemeral ones never.
 func containers(pod *corev1.Pod) []*corev1.Container {
 	var out []*corev1.Container
 	for i := range pod.Spec.InitContainers {

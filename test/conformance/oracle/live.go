@@ -46,7 +46,7 @@ func Boot(c *cases.Case, opts Options) (*Live, error) {
 	return l, nil
 }
 
-// Stop ends the kubelet but for the CPU manager's goroutine, which nothing ends.
+// Stop ends the kubelet except for the CPU manager's goroutine, which nothing ends.
 func (l *Live) Stop() error {
 	l.restore()
 	defer os.RemoveAll(l.dir)

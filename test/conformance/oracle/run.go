@@ -58,7 +58,7 @@ const (
 type Told struct {
 	Result  cases.Result `json:"result"`
 	Outcome Outcome      `json:"outcome"`
-	// Detail tells of a hang or a crash: what the kubelet panicked with, and where.
+	// Detail reports a hang or a crash: what the kubelet panicked with, and where.
 	Detail string `json:"detail,omitempty"`
 }
 
@@ -81,7 +81,7 @@ func Run(c *cases.Case, opts Options) (Told, error) {
 	return t, nil
 }
 
-// setGates switches the case's gates over those that let every option be used, as the recorded
+// setGates switches the case's gates over the ones that let every option be used, as the recorded
 // cases have it.
 func setGates(gates map[string]bool) (restore func(), err error) {
 	gate := utilfeature.DefaultMutableFeatureGate
@@ -107,7 +107,7 @@ func setGates(gates map[string]bool) (restore func(), err error) {
 	return resetGates, nil
 }
 
-// resetGates gives every gate its default, also those that AllAlpha or AllBeta have switched.
+// resetGates gives every gate its default, also the ones that AllAlpha or AllBeta have switched.
 func resetGates() {
 	gate := utilfeature.DefaultMutableFeatureGate
 	for name := range gate.GetAll() {

@@ -23,7 +23,7 @@ import (
 // Silence is the fate of a field that nobody reads and nobody names.
 const Silence fields.Fate = "passed over in silence"
 
-// answer is what the code makes of an object: what it understands, what an event tells of, and the
+// answer is what the code makes of an object: what it understands, what an event reports, and the
 // error.
 type answer struct {
 	understood any
@@ -133,8 +133,8 @@ func asked(kind *fields.Kind, object map[string]any) (answer, error) {
 	return reader(data), nil
 }
 
-// names says whether a text names the field at a path, or what it is a part of, but for the whole
-// spec.
+// names says whether a text names the field at a path, or what it is a part of, except for the
+// whole spec.
 func names(text, path string) bool {
 	text = inBrackets(text)
 	parts := strings.Split(strings.NewReplacer("[]", "", "{}", "").Replace(path), ".")
@@ -146,7 +146,7 @@ func names(text, path string) bool {
 	return false
 }
 
-// inBrackets takes out what stands in brackets: indices and keys.
+// inBrackets takes out what stands between brackets: indices and keys.
 func inBrackets(text string) string {
 	var out strings.Builder
 	depth := 0

@@ -88,7 +88,7 @@ func serve(ctx context.Context, dir string, plugin sampleplugin.Plugin) error {
 		case err := <-watch.Errors:
 			return err
 		case e := <-watch.Events:
-			// The kubelet makes its own socket anew when it starts, and asks plugins to register
+			// The kubelet makes its own socket again when it starts, and asks plugins to register
 			// again by that.
 			if e.Has(fsnotify.Create) && filepath.Base(e.Name) == "kubelet.sock" {
 				return nil
