@@ -58,7 +58,7 @@ func sub(dir string) fs.FS {
 	return f
 }
 
-// optional are files that serve those alone who come from Volcano.
+// optional are files that only serve people who come from Volcano.
 var optional = []string{
 	"crds/batch.volcano.sh_jobs.yaml", "crds/nodeinfo.volcano.sh_numatopologies.yaml", "crds/scheduling.volcano.sh_podgroups.yaml",
 }

@@ -116,9 +116,9 @@ func update(kind schema.GroupVersionKind, namespace string, by user.Info, object
 		kind.GroupVersion().WithResource(pluralOf[kind.Kind]), "", admission.Update, &metav1.UpdateOptions{}, false, by)
 }
 
-// TestOwnersMayBeTakenAway: the garbage collector patches what a deleted Node owned where it is to
-// be kept (kubectl delete node --cascade=orphan), and until it has, the Node does not go. It may
-// change nothing else, and nobody else may do even that.
+// TestOwnersMayBeTakenAway: the garbage collector patches what a deleted Node owned where somebody
+// wants to keep that (kubectl delete node --cascade=orphan), and until it has, the Node does not
+// go. It may change nothing else, and nobody else may do even that.
 func TestOwnersMayBeTakenAway(t *testing.T) {
 	const file = "agents-write-their-own-node.yaml"
 	collector := &user.DefaultInfo{Name: "system:serviceaccount:kube-system:generic-garbage-collector"}

@@ -249,7 +249,7 @@ func tellMetrics(w io.Writer, addresses [][2]string) error {
 	return tw.Flush()
 }
 
-// missingKubectl says what is to be done where there is no kubectl, neither on the path nor in bin.
+// missingKubectl says what to do where there is no kubectl, neither on the path nor in bin.
 func missingKubectl(bin string) string {
 	if _, err := exec.LookPath("kubectl"); err == nil {
 		return ""

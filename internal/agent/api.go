@@ -58,7 +58,7 @@ type Cluster struct {
 	leases   coordination.LeaseInterface
 	every    time.Duration
 	owner    func() *corev1.Node
-	// fits says of which resources the last write was taken. Only apply uses it.
+	// fits says whether the API server took the last write, by resource. Only apply uses it.
 	fits map[schema.GroupVersionResource]bool
 }
 

@@ -45,7 +45,7 @@ func (c *checkpoints) Read() (settled bool, err error) {
 	return settled, nil
 }
 
-// parse reads what the last reading says. Where the kubelet keeps no record of whom it admitted,
+// parse reads what the last reading says. Where the kubelet does not record which pods it admitted,
 // what lies there is from another time.
 func (c *checkpoints) parse(tellsAdmitted bool) (err error) {
 	if c.state, err = c.raw.Parse(); err == nil && !tellsAdmitted {

@@ -32,7 +32,7 @@ type configWatch struct {
 type concerns struct {
 	// steps are entries on the way: the file itself and each symbolic link that leads to it.
 	steps map[string]bool
-	// trees are directories of which every entry counts.
+	// trees are directories whose every entry counts.
 	trees map[string]bool
 }
 

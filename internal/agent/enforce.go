@@ -125,7 +125,7 @@ type enforcer struct {
 	leaving bool
 	// machine is what the plugin's books are of; nil: not renewed yet.
 	machine *topology.Machine
-	// missing is since when a container that runs has had no cgroup, by its id.
+	// missing is the time from which a running container has had no cgroup, by its id.
 	missing map[string]time.Time
 
 	// asking guards what follows. noted is what is remembered of the node's labels; complained is
@@ -328,9 +328,9 @@ func (e *enforcer) look() *obeyed {
 	return out
 }
 
-// sickOf says which offered devices no pod is to be promised, by address: the ones that are not
-// well, and all that the kubelet does not know of, or will not for long, because it refuses pods
-// that ask for them.
+// sickOf says which offered devices must not be promised to any pod, by address: the ones that are
+// not well, and all that the kubelet does not know of, or will not for long, because it refuses
+// pods that ask for them.
 func sickOf(o *offer.Offers, ends bool) map[string]string {
 	out, findings := map[string]string{}, o.Findings()
 	for _, p := range o.Pools() {
@@ -402,8 +402,8 @@ func withContainer(list []placement.ContainerAllocation, c placement.ContainerAl
 	return append(list, c)
 }
 
-// readBack returns the CPUs that a container has to itself: those on which it is found, where it
-// was pinned and runs. The text says how they differ from what was decided.
+// readBack returns the CPUs that a container has to itself: the CPUs it is found on, where it was
+// pinned and runs. The text says how they differ from what was decided.
 func readBack(c *enforce.Held, runtimePath string, cgroups fs.FS, a absence) (cpus topology.CPUSet, why string) {
 	if c.Set.Pinned {
 		cpus = c.Set.CPUs

@@ -11,7 +11,7 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// verdict is what is to be published of one moment.
+// verdict is what to publish about one moment.
 type verdict struct {
 	platform *platform
 	drift    drift
@@ -116,8 +116,8 @@ func (s *sighting) gone() error {
 }
 
 // withRemedy adds to a contradiction what helps where the kubelet is away. It writes what is left
-// over and what a container gets one after the other, and does not start over checkpoints of which
-// it could write but one (validateState of pkg/kubelet/cm/cpumanager/policy_static.go and
+// over and what a container gets one after the other, and does not start over checkpoints when it
+// could write only one of them (validateState of pkg/kubelet/cm/cpumanager/policy_static.go and
 // pkg/kubelet/cm/memorymanager/policy_static.go). Of devices it starts over any.
 func (s *sighting) withRemedy(err error) error {
 	wrong := (*placement.StateError)(nil)
@@ -184,8 +184,8 @@ const (
 
 // patience waits for what is about to change by itself before anybody is told.
 type patience struct {
-	torn    time.Time // since when the books contradict one another; zero: they do not
-	arrival time.Time // since when a pod is on its way in; zero: none is
+	torn    time.Time // when the books began to contradict one another; zero: they do not
+	arrival time.Time // when the oldest pod on its way in was first seen; zero: none is
 }
 
 // hold says why a verdict is not published yet.

@@ -12,8 +12,8 @@ import (
 )
 
 // An agent that ends takes its device plugins with it, and from then on the kubelet refuses pods
-// that ask for their devices. So an agent that is told to end first reports that no pod is to be
-// promised any, and stays until the pods that were bound before that have been admitted.
+// that ask for their devices. So an agent that is told to end first reports that nobody may promise
+// any to a pod, and stays until the pods that were bound before that have been admitted.
 
 const (
 	// leaveLimit bounds the farewell; a pod has 30 s to end (terminationGracePeriodSeconds).

@@ -892,7 +892,7 @@ func TestKubeletThatStartsHasClearedNothing(t *testing.T) {
 	w.wantPods("a:Ended:1-2")
 }
 
-// TestKubeletAndAgentStartTogether: an agent that has just started does not know for how long the
+// TestKubeletAndAgentStartTogether: an agent that has just started does not know how long the
 // kubelet has been there. Of pods that went while nobody looked, the API says nothing.
 func TestKubeletAndAgentStartTogether(t *testing.T) {
 	w := newWorld(t)
@@ -1064,7 +1064,7 @@ func (w *world) loseReportOfA() {
 }
 
 // TestLostAnswerKeepsItsNumber: a report whose write failed may have been stored. What is written
-// next has another number: whoever has taken the first one in would ignore it.
+// next has another number: a reader that has taken the first one in would ignore it.
 func TestLostAnswerKeepsItsNumber(t *testing.T) {
 	w := newWorld(t)
 	w.settle()

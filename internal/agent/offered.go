@@ -83,8 +83,8 @@ func (s *sighting) addOffered() {
 	slices.SortFunc(s.pools, func(a, b placement.DevicePool) int { return cmp.Compare(a.Resource, b.Resource) })
 }
 
-// poolsOf are the pools of what is offered. sick says which devices no pod is to be promised, by
-// address.
+// poolsOf are the pools of what is offered. sick says which devices must not be promised to any
+// pod, by address.
 func poolsOf(offered []offer.Pool, sick map[string]string) []placement.DevicePool {
 	var out []placement.DevicePool
 	for _, p := range offered {

@@ -128,7 +128,7 @@ func (p *PodResources) Devices(ctx context.Context) (map[string][]placement.Devi
 // the device on no node that its machine has.
 const noSuchNode = topology.MaxNUMANodes - 1
 
-// devicesOf merges the entries, of which there is one for each device and NUMA node.
+// devicesOf merges the entries: there is one for each device and NUMA node.
 func devicesOf(entries []*podresources.ContainerDevices) map[string][]placement.Device {
 	out := map[string][]placement.Device{}
 	index := map[[2]string]int{} // by resource and id

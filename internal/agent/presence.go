@@ -8,7 +8,8 @@ import (
 // clock tells the time.
 type clock func() time.Time
 
-// presence says whether the kubelet is there, and since when. It is safe for concurrent use.
+// presence says whether the kubelet is there, and how long it has been. It is safe for concurrent
+// use.
 type presence struct {
 	now clock
 	age func() time.Duration // how long ago the kubelet started; nil: nobody knows

@@ -37,7 +37,7 @@ type publisher struct {
 	log     *slog.Logger
 	metrics *Metrics
 
-	assured   time.Time // when the API was last asked for published, or given it; zero: it is to be asked
+	assured   time.Time // when the API was last asked for published, or given it; zero: it must be asked
 	published *v1alpha1.NodeTopology
 	// numbered is the highest number that was given to a report: one whose write failed may be in
 	// the API all the same.
@@ -88,7 +88,7 @@ func (p *pace) wait(now time.Time) time.Duration {
 	return max(0, p.least-now.Sub(p.last))
 }
 
-// vouch says until when the published report was found to hold. It is safe for concurrent use.
+// vouch says how long the published report was found to hold. It is safe for concurrent use.
 type vouch struct {
 	mu       sync.Mutex
 	verified time.Time // zero: nobody knows whether it holds
@@ -143,7 +143,7 @@ func (p *publisher) notice() {
 const assureEvery = 5 * time.Minute
 
 // assure reads what the API has when that is not known, and looks for the published report now and
-// then: somebody may have deleted it, and it is to be written again then. It hands a report that is
+// then: somebody may have deleted it, and then it must be written again. It hands a report that is
 // read to goOnFrom.
 func (p *publisher) assure(ctx context.Context, goOnFrom func(*wire.Report)) error {
 	if p.assured.IsZero() {

@@ -43,11 +43,10 @@ type sighting struct {
 	obeyed *obeyed
 	// rival says who else offers to the kubelet what the agent does; "" for nobody.
 	rival string
-	// stale are resources that the agent offers, and of which a kubelet that starts counts tokens
-	// of pods that have gone: it admits its first pods before it takes these back, and refuses
-	// them.
+	// stale are resources that the agent offers, while a kubelet that starts still counts tokens
+	// that gone pods had: it admits its first pods before it takes these back, and refuses them.
 	stale []string
-	// pools are the devices; undescribed are healthy ones of which nobody has told the NUMA nodes.
+	// pools are the devices; undescribed are healthy ones whose NUMA nodes nobody has reported.
 	pools       []placement.DevicePool
 	undescribed []string
 }

@@ -10,8 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Rival is a program that sets the CPUs of containers itself, and how its pods are known. Whoever
-// may create pods in a namespace of the administrator's with its ServiceAccount is trusted: the
+// Rival is a program that sets the CPUs of containers itself, and how its pods are known. Anyone
+// who may create pods in a namespace of the administrator's with its ServiceAccount is trusted: the
 // name of an image is anybody's to choose, and so is an owner reference.
 type Rival struct {
 	// Program is what messages call it. The rival "koordlet" is the one that may carry decisions

@@ -32,8 +32,8 @@ const lookPeriod = 300 * time.Millisecond
 // one may not be done.
 const configSettle = 50 * time.Millisecond
 
-// configDoubt is after how long a configuration that cannot be read is read again, before anybody
-// is told: whoever writes it may write slowly.
+// configDoubt is how long the agent waits before it reads an unreadable configuration again, and
+// only then reports it: somebody may still be writing it.
 const configDoubt = time.Second
 
 // MachineFingerprint returns a source of what may change under a kubelet: the online CPUs and NUMA

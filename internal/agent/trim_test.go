@@ -15,7 +15,7 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// padded is a pod of which the agent needs little and a tenant has made much.
+// padded is a pod that a tenant has made large, though the agent needs little of it.
 func padded(w *world, phase corev1.PodPhase) *corev1.Pod {
 	pod := w.placed("a", "2-3", wire.Placement{Authority: placement.AuthorityBerth, Koordlet: true})
 	always := corev1.ContainerRestartPolicyAlways

@@ -85,8 +85,7 @@ func NewNode(allocatable List, untold ...string) *Node {
 	return &Node{allocatable: maps.Clone(allocatable), untold: untold, used: List{}}
 }
 
-// Unknown returns a node without pods of which nobody said what it has: only its ports are looked
-// at.
+// Unknown returns a node without pods whose amounts nobody said: only its ports are looked at.
 func Unknown() *Node { return &Node{blind: true, used: List{}} }
 
 // Clone returns a node that can be changed without changing n.
@@ -96,8 +95,8 @@ func (n *Node) Clone() *Node {
 	return &out
 }
 
-// Allocatable returns what pods can have of a resource on an empty node; told is false where nobody
-// knows.
+// Allocatable returns how much of a resource pods can have on an empty node; told is false where
+// nobody knows.
 func (n *Node) Allocatable(resource string) (amount int64, told bool) {
 	return n.allocatable[resource], !n.blind && !slices.Contains(n.untold, resource)
 }
@@ -140,7 +139,7 @@ func (n *Node) AddTimes(ask List, copies int) {
 	}
 }
 
-// Hold counts amounts that are taken, by pods of which no more is known.
+// Hold counts amounts that are taken, by pods that nothing else is known about.
 func (n *Node) Hold(amounts List) {
 	for resource, amount := range amounts {
 		n.used[resource] = add(n.used[resource], amount)
@@ -155,7 +154,7 @@ func add(a, b int64) int64 {
 	return math.MaxInt64
 }
 
-// Shortage is a resource of which a node has too little: the kubelet's InsufficientResourceError.
+// Shortage is a resource that a node has too little of: the kubelet's InsufficientResourceError.
 type Shortage struct {
 	Resource string `json:"resource"`
 	// Requested, Used and Capacity are in the units of List. Capacity is what the kubelet calls so:
@@ -212,7 +211,7 @@ func bytes(n int64) string {
 // Unresolvable says that the pod does not fit an empty node either.
 func (s *Shortage) Unresolvable() bool { return s.Requested > s.Capacity }
 
-// Short returns the first resource of which the node has too little for one more pod, or nil. The
+// Short returns the first resource that the node has too little of for one more pod, or nil. The
 // order is the kubelet's: pods, CPU, memory, storage, then the others, which it goes through at
 // random and Short by name. An extended resource that the node does not offer is passed over, as
 // the kubelet does.

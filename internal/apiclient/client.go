@@ -32,7 +32,7 @@ type Coarse struct {
 	add func(*runtime.Scheme) error
 }
 
-// CoarseKinds are all of them. Of the ones that report one node, the first is gone by.
+// CoarseKinds are all of them. Of the ones that report one node, the first counts.
 var CoarseKinds = []Coarse{
 	{nodeinfo.Numatopologies, func() runtime.Object { return new(nodeinfo.Numatopology) }, nodeinfo.AddToScheme},
 	{nrt.NodeResourceTopologies, func() runtime.Object { return new(nrt.NodeResourceTopology) }, nrt.AddToScheme},

@@ -1,4 +1,4 @@
-// Package capture opens a captured /sys, be it a folder or an archive, as an fs.FS whose root
+// Package capture opens a captured /sys, either a folder or an archive, as an fs.FS whose root
 // contains sys/.
 //
 // A capture comes from outside: archives are bounded in size and number of entries, are never

@@ -1,6 +1,6 @@
-// Package cases reads and writes what was asked of a kubelet and what it decided: a Case is a
-// machine, a kubelet configuration, device pools and a list of events; a Result is, event by event,
-// the verdict and the state after it.
+// Package cases reads and writes what a kubelet was asked and what it decided: a Case is a machine,
+// a kubelet configuration, device pools and a list of events; a Result is, event by event, the
+// verdict and the state after it.
 //
 // Both are one JSON object per line (NDJSON), with fixed field names and order, so that equal
 // values are equal bytes. Decoding is strict: unknown fields and absurd values are errors that name

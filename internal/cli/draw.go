@@ -11,8 +11,8 @@ import (
 	"github.com/berth-dev/berth/internal/whatif"
 )
 
-// drawAnswers draws the node with the pods that it admitted. Refusals stand on stderr, and make the
-// exit code.
+// drawAnswers draws the node with the pods that it admitted. Refusals go to stderr, and determine
+// the exit code.
 func drawAnswers(cmd *cobra.Command, n *whatif.Node, answers []whatif.Placed) error {
 	if err := machineview.BerthsSVG(cmd.OutOrStdout(), n.Machine(), n.Berths()); err != nil {
 		return err

@@ -369,7 +369,7 @@ func answersText(w io.Writer, e *survey.Explained, limit int) {
 	}
 }
 
-// maxChoices is of how many nodes it is said how the scheduler compares them.
+// maxChoices is how many nodes are listed with how the scheduler compares them.
 const maxChoices = 5
 
 // choicesText says what the scheduler goes by among the nodes that take the pod, the best first.

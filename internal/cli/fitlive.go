@@ -88,7 +88,7 @@ func (q *fitQuestion) table(w io.Writer, all []survey.Fitting) error {
 	return nil
 }
 
-// maxBerths is how many replicas are listed, and of how many nodes it is said what they take.
+// maxBerths is how many replicas are listed, and how many nodes are listed with what they take.
 const maxBerths = 20
 
 func (q *fitQuestion) one(w io.Writer, f *survey.Fitting) error {

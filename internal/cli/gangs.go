@@ -90,7 +90,7 @@ func sourceText(source string) string {
 	return strings.ToLower(source)
 }
 
-// boundOf is how many pods have nodes, or ended well, of how many start together.
+// boundOf is how many pods have nodes, or ended well, out of how many start together.
 func boundOf(g *survey.Gang) string {
 	minimum := "?"
 	if g.Minimum > 0 {

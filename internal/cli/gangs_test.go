@@ -10,7 +10,7 @@ import (
 	"github.com/berth-dev/berth/internal/golden"
 )
 
-// gangWorld has two nodes, of which each NUMA node takes 4 CPUs, and gangs of Volcano.
+// gangWorld has two nodes, with 4 CPUs on each NUMA node, and gangs of Volcano.
 func gangWorld(t *testing.T) *world {
 	w := &world{t: t}
 	w.pods = make([]corev1.Pod, 0, 16)

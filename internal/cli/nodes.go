@@ -262,8 +262,8 @@ func heldCells(h *survey.Held) []string {
 	return []string{numa, h.Reservation, dash(strings.Join(cpus, ", ")), dash(strings.Join(memory, ", ")), dash(strings.Join(devices, ", "))}
 }
 
-// wholeFree counts the NUMA nodes of which every CPU is free, by size, the largest first. Nodes
-// that nothing can be promised for do not count.
+// wholeFree counts the NUMA nodes whose CPUs are all free, by size, the largest first. Nodes that
+// nothing can be promised for do not count.
 func wholeFree(all []survey.Node) string {
 	bySize := map[uint64]int{}
 	for i := range all {
@@ -371,11 +371,12 @@ func lineCells(numa []survey.NUMANode) []string {
 	return []string{dash(cpus.String()), dash(inMemory), dash(strings.Join(all, ", "))}
 }
 
-// maxStretches is how many different amounts of memory stand in a line. Of more there stand the sum
-// and the most that one NUMA node has: -o wide shows all.
+// maxStretches is how many different amounts of memory a line shows. If there are more, it shows
+// the sum and the most that one NUMA node has: -o wide shows all.
 const maxStretches = 4
 
-// memoryText is what is free of how much, with the unit once where it is the same: "4.7/36.7Gi".
+// memoryText is how much is free, and the total, with the unit once where it is the same:
+// "4.7/36.7Gi".
 func memoryText(free, total uint64) string {
 	a, b := survey.RoughBytes(free), survey.RoughBytes(total)
 	if number, ok := strings.CutSuffix(a, b[max(0, len(b)-2):]); ok {
@@ -456,7 +457,7 @@ func numaCells(m *survey.NUMANode) []string {
 	return []string{numa, cpus, dash(strings.Join(memory, ", ")), dash(strings.Join(devices, ", "))}
 }
 
-// Words of the column STATUS, in the order in which they stand there.
+// Words of the column STATUS, in the order in which the column has them.
 const (
 	statusReady    = "Ready"
 	statusCordoned = "Cordoned"
@@ -490,7 +491,7 @@ func nodeStatus(n *survey.Node) string {
 	return strings.Join(words, ",")
 }
 
-// nodeRemarks stand below the table: what is wrong or doubtful, and what to do.
+// nodeRemarks are printed below the table: what is wrong or doubtful, and what to do.
 func nodeRemarks(w io.Writer, n *survey.Node) {
 	tell := func(t *survey.Trouble) {
 		fmt.Fprintf(w, "\nnode %s (%s): %s\n", n.Name, t.Reason, t.Message)
@@ -542,7 +543,7 @@ func holdersTable(w io.Writer, n *survey.Node) error {
 	return columns(w, "NODE | NUMA | HELD | CPUS | POD | CONTAINER", rows)
 }
 
-// givenTable prints what pods have of the resources of providers.
+// givenTable prints how much of providers' resources pods have.
 func givenTable(w io.Writer, rows [][]string) error {
 	if len(rows) == 0 {
 		return nil

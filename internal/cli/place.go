@@ -71,7 +71,7 @@ func (q *question) ask(cmd *cobra.Command, print func(io.Writer, []whatif.Placed
 	return nil
 }
 
-// refusedWord stands where the NUMA nodes of an admitted pod would stand.
+// refusedWord takes the place of the NUMA nodes that an admitted pod would have.
 const refusedWord = "refused"
 
 // placeTable prints a row for each container. Why pods are refused follows below, where it pushes

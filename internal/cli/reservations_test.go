@@ -89,7 +89,7 @@ func decide(t testing.TB, s *placement.State, uid string, o metav1.Object, pod *
 	return &d
 }
 
-// reservedWorld has a Reservation of six CPUs where Berth decides, of which an owner has two, one
+// reservedWorld has a Reservation of six CPUs where Berth decides (an owner has two of them), one
 // where a kubelet decides, and one without a place.
 func reservedWorld(t testing.TB) *world {
 	w := &world{t: t}

@@ -139,8 +139,8 @@ func (cp *ControlPlane) Mend(ctx context.Context) error {
 	return cp.api.listener.comeBack(ctx)
 }
 
-// Stop shuts the control plane down, waits for it and removes its directory unless that is to be
-// kept. Further calls return the first result.
+// Stop shuts the control plane down, waits for it and removes its directory unless somebody wants
+// to keep it. Further calls return the first result.
 func (cp *ControlPlane) Stop() error {
 	cp.stop.Do(func() {
 		var errs []error

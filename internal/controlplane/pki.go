@@ -136,7 +136,7 @@ func openPKI(dir string, kept bool) (*pki, error) {
 	if _, err := os.Stat(p.dir); err == nil && kept {
 		return p, p.read()
 	}
-	// Under another name until it is whole: whoever is killed in between leaves nothing half.
+	// Under another name until it is whole: a process killed in between leaves nothing half.
 	made := &pki{dir: p.dir + ".new"}
 	if err := errors.Join(os.RemoveAll(made.dir), os.Mkdir(made.dir, 0o700)); err != nil {
 		return nil, err

@@ -11,7 +11,7 @@ import (
 // Service is a control plane in a process of its own, for which Serve runs it.
 type Service struct {
 	Options
-	// Manifests are applied before anybody is let in.
+	// Manifests are applied before anybody gets in.
 	Manifests [][]byte
 	// Users get kubeconfigs: the name of the file in Out, and whose it is.
 	Users map[string]User

@@ -10,7 +10,7 @@ import (
 	"github.com/berth-dev/berth/internal/suggest"
 )
 
-// Result is a configuration, and what is to be said about it.
+// Result is a configuration, and what to say about it.
 type Result struct {
 	// Config is a KubeSchedulerConfiguration, as YAML.
 	Config []byte

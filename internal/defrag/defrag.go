@@ -24,7 +24,7 @@ type Problem struct {
 	Nodes []suppose.Node
 	// Pods are the ones that may be moved.
 	Pods []Pod
-	// Wanted are the pods that are to get a place, in order.
+	// Wanted are the pods that should get a place, in order.
 	Wanted []Pod
 	// Budgets are how many of their pods may be moved.
 	Budgets []int

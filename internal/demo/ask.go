@@ -71,7 +71,7 @@ func (k *Keeper) take(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, got.err.Error(), http.StatusConflict)
 		return
 	}
-	_, _ = io.WriteString(w, got.text) // whoever has gone does not listen
+	_, _ = io.WriteString(w, got.text) // a client that has gone does not listen
 }
 
 // Ask has the playground of the kubeconfig do something: break or mend with the name of a part, or

@@ -120,7 +120,7 @@ func (b Berth) command(c *Cluster, self []string) ([]string, error) {
 	return append(slices.Clone(self), VerbBerthScheduler, "--config="+path), os.WriteFile(path, config, 0o600)
 }
 
-// contended counts the promises of which the scheduler's log says that another pod came between.
+// contended counts the promises that another pod overtook, by the scheduler's log.
 func (c *Cluster) contended() (int, error) {
 	log, err := os.ReadFile(filepath.Join(c.dir, schedulerLog))
 	return bytes.Count(log, []byte(` outcome="contended"`)), err

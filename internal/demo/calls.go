@@ -58,7 +58,7 @@ func (c *calls) work(queue <-chan call) {
 	}
 }
 
-// ask has a request be sent.
+// ask sends a request.
 func (c *calls) ask(queue chan<- call, next call) {
 	c.underWay++
 	queue <- next

@@ -36,10 +36,10 @@ type ClusterOptions struct {
 	// AgentCommand is a command line that plays the role VerbAgent with what is appended to it, so
 	// that each agent is a process; nil makes agents run in this one.
 	AgentCommand []string
-	// Schedulers is how many schedulers run, of which one leads; 0 stands for 1.
+	// Schedulers is how many schedulers run; one of them leads; 0 stands for 1.
 	Schedulers int
-	// Lease is after how long another scheduler leads in the place of one that says nothing; 0
-	// stands for a minute.
+	// Lease is how long a scheduler may be silent before another one leads in its place; 0 stands
+	// for a minute.
 	Lease time.Duration
 	// Metrics has schedulers, and agents that are processes, listen for Prometheus.
 	Metrics bool

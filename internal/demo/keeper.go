@@ -168,7 +168,7 @@ func (p *part) pause(now time.Time) time.Duration {
 
 // obituary says in a few words how a part's process has ended.
 func (k *Keeper) obituary(p *part) string {
-	_ = p.process.Ended() // whoever stops it later need not report it again
+	_ = p.process.Ended() // the caller that stops it later need not report it again
 	how := fmt.Sprintf("%s (process %d) ended: %s", p.name, p.process.PID(), p.process.How())
 	if p.says("Leaderelection lost") {
 		return how + ", as it lost its lease"
@@ -255,7 +255,7 @@ func (k *Keeper) named(words []string) ([]*part, error) {
 	return parts, nil
 }
 
-// part returns the part of the name, and of which nodes there are parts of the kind.
+// part returns the part of the name, and which nodes have parts of the kind.
 func (k *Keeper) part(name string) (found *part, nodes []string) {
 	kind, _, _ := strings.Cut(name, " ")
 	for _, p := range k.parts {
@@ -284,7 +284,7 @@ func (k *Keeper) breakOne(parts []*part) (string, error) {
 	for _, p := range whole {
 		p.broken = true
 		p.process.Kill()
-		_ = p.process.Ended() // whoever stops it later need not report it again
+		_ = p.process.Ended() // the caller that stops it later need not report it again
 		killed = append(killed, fmt.Sprintf("%s (process %d)", p.name, p.process.PID()))
 	}
 	return fmt.Sprintf("Killed: %s. To start it again: berth-demo mend %s\n", strings.Join(killed, " and "), parts[0].name), nil

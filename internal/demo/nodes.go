@@ -25,7 +25,7 @@ var (
 	snc2      = strings.Replace(shapes.XeonSNC2, "1Gi=0", "1Gi=8", 1)
 )
 
-// shape is a machine with a kubelet configuration, of which the demo runs one or more nodes.
+// shape is a machine with a kubelet configuration, that one or more nodes of the demo have.
 type shape struct {
 	name string
 	// what is the machine in a few words.
@@ -42,8 +42,8 @@ type shape struct {
 	pinMemory bool
 	// devices says that plugins for GPUs and network cards run on the node.
 	devices bool
-	// wedge is the size in CPUs of pods of which three fit the node by amount and two by NUMA node;
-	// 0 for none.
+	// wedge is the size in CPUs of pods such that three fit the node by amount and two by NUMA
+	// node; 0 for none.
 	wedge int64
 }
 

@@ -28,7 +28,7 @@ type Options struct {
 	Log io.Writer
 	// Server is the program of a kube-apiserver; "" means the one that is linked in.
 	Server string
-	// Schedulers is how many schedulers a playground has, of which one leads; 0 stands for 1.
+	// Schedulers is how many schedulers a playground has; one of them leads; 0 stands for 1.
 	Schedulers int
 	// Metrics has the schedulers and agents of a playground listen for Prometheus.
 	Metrics bool

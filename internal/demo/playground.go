@@ -16,8 +16,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// playgroundLease is after how long another scheduler leads in the place of one that has been
-// killed: kube-scheduler's own default.
+// playgroundLease is how long it takes until another scheduler leads in the place of a killed one:
+// kube-scheduler's own default.
 const playgroundLease = 15 * time.Second
 
 // StartPlayground starts a cluster to try things on: as Up, with agents that are processes. It has

@@ -56,7 +56,7 @@ type Runner struct {
 	report  *Report
 	begun   time.Time
 	live    map[string]*livePod // by object name
-	due     []again             // refused pods that are to be created again
+	due     []again             // refused pods that must be created again
 	touched time.Time           // when something last happened
 }
 
@@ -232,7 +232,7 @@ func (r *Runner) step(next int) (int, error) {
 	return next, r.Cluster.Ended() // pods of a dead node would wait for ever
 }
 
-// create has a pod be created. Its time counts from the moment at which the request is sent.
+// create creates a pod. Its time counts from the moment at which the request is sent.
 func (r *Runner) create(want *Pod, attempt int) {
 	name := want.Name
 	if attempt > 0 {
@@ -260,8 +260,8 @@ func (r *Runner) create(want *Pod, attempt int) {
 	})
 }
 
-// remove has a pod be deleted that is waiting or has settled. One that is bound but not yet running
-// is left until it runs, so that what it was given can be looked at.
+// remove deletes a pod that is waiting or has settled. One that is bound but not yet running is
+// left until it runs, so that what it was given can be looked at.
 func (r *Runner) remove(name string, p *livePod) {
 	if p.asked || p.deleting || p.last == nil || p.last.Spec.NodeName != "" && !p.settled {
 		return

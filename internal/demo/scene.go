@@ -65,8 +65,8 @@ func (s *Scene) Play(ctx context.Context, c *Cluster, w io.Writer) error {
 	return nil
 }
 
-// sceneStale is after how long without a sign of life a node is not relied on in a scene: sooner
-// than on a cluster, for the sake of who watches.
+// sceneStale is how long a node of a scene may be silent before nothing relies on it: shorter than
+// on a cluster, for the sake of the audience.
 const sceneStale = 10 * time.Second
 
 var silentAgent = Scene{

@@ -51,7 +51,7 @@ func schedulerConfig(data []byte) (map[string]any, error) {
 }
 
 // config returns the scheduler's configuration for the credentials: the user's own, or the one that
-// is written for him with a profile for each name.
+// is written for them with a profile for each name.
 func (b Berth) config(kubeconfig string) ([]byte, error) {
 	if b.Config == nil {
 		return b.ownConfig(kubeconfig)

@@ -29,7 +29,7 @@ type Container struct {
 	Begins bool
 	// Tokens is how many devices of each resource the kubelet has counted for it.
 	Tokens map[string]int
-	// Given is what the runtime has of the variables in which containers find their devices, by
+	// Given are the variables, as the runtime has them, in which containers find their devices, by
 	// name.
 	Given map[string]string
 	// Orphan says that the runtime does not report its sandbox, and so not its decision either.
@@ -228,8 +228,8 @@ func (b *Books) admit(c Container, mode Mode) (*entry, error) {
 	return e, nil
 }
 
-// adopt makes an entry of a container that runs and of which nobody knows the decision. One on
-// reserved CPUs is shared; any other is taken for pinned, and stays where it is.
+// adopt makes an entry of a running container whose decision nobody knows. One on reserved CPUs is
+// shared; any other is taken for pinned, and stays where it is.
 func (b *Books) adopt(c Container) *entry {
 	e := &entry{Container: c, complaint: "has a sandbox that the runtime does not report, and so no known decision"}
 	if c.Now.CPUs.IsEmpty() || c.Now.CPUs.Intersects(&b.reserved) {
@@ -280,16 +280,16 @@ func (b *Books) inTheWay(e *entry) string {
 
 const lostText = "the runtime does not list it, though it has processes"
 
-// bury forgets the containers of which the runtime did not tell and that have no processes any
-// more, and claims that have lapsed.
+// bury forgets the containers that the runtime did not list and that have no processes any more,
+// and claims that have lapsed.
 func (b *Books) bury() {
 	maps.DeleteFunc(b.claims, func(_ claimant, c claim) bool { return b.now().Sub(c.at) > heldFor })
 	maps.DeleteFunc(b.all, func(id string, e *entry) bool { return e.lost && !b.lives(id) })
 }
 
 // Begun says that a container has started, and returns the move that has become due meanwhile. The
-// runtime may ask for no moves at this time: one that is sent is to be followed by Moved, one that
-// is not comes with a later answer.
+// runtime may ask for no moves at this time: Moved has to follow one that is sent, one that is not
+// comes with a later answer.
 func (b *Books) Begun(id string) (u Update, due bool) {
 	e := b.all[id]
 	if e == nil || !e.running {
@@ -475,9 +475,9 @@ func (b *Books) sharedFor(e *entry) topology.CPUSet {
 	return b.reserved
 }
 
-// spread returns the moves of running shared containers whose pool has changed, and those of which
-// it is not known whether they arrived: all except one and except containers that are not settled,
-// which nothing takes CPUs from.
+// spread returns the moves of running shared containers whose pool has changed, and those that may
+// not have arrived: all except one and except containers that are not settled, which nothing takes
+// CPUs from.
 func (b *Books) spread(but string) []Update {
 	var out []Update
 	for _, id := range b.ids() {

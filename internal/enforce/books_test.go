@@ -628,8 +628,8 @@ func TestRenew(t *testing.T) {
 	}
 }
 
-// TestClaimsLapse: also in a sandbox of which nobody may say that it has gone, CPUs are kept for a
-// container that waits, for as long as it is tried again.
+// TestClaimsLapse: also in a sandbox that nobody may declare gone, CPUs are kept for a container
+// that waits, for as long as it is tried again.
 func TestClaimsLapse(t *testing.T) {
 	b := newBooks(t, Hold)
 	at := time.Unix(1000, 0)

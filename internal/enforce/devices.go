@@ -17,7 +17,7 @@ type Offered map[string]map[string]Device
 type Device struct {
 	// CDI is the name by which the runtime injects it, KIND=NAME.
 	CDI string
-	// Sick says why it is not to be given to anybody; "" where it may be.
+	// Sick says why it must not be given to anybody; "" where it may be.
 	Sick string
 }
 
@@ -134,7 +134,7 @@ func (e *entry) lacking() string {
 	return ""
 }
 
-// Injections are what a container is to be given with its creation.
+// Injections are what a container gets with its creation.
 func (b *Books) Injections(id string) []Injection {
 	e := b.all[id]
 	if e == nil {

@@ -186,7 +186,7 @@ func TestDevicesAtRandom(t *testing.T) {
 }
 
 // TestNRIDevices: NRI's own adaptation has the devices of the decision in what it tells the
-// runtime, and a runtime of which nobody knows whether it injects them begins no such container.
+// runtime, and a runtime that may not inject them begins no such container.
 func TestNRIDevices(t *testing.T) {
 	r := newRuntime(t)
 	p := newPlugin(t)

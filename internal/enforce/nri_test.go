@@ -328,7 +328,7 @@ func TestNoContainerBeginsOffline(t *testing.T) {
 	}
 }
 
-// runsOn says on which CPUs a container is.
+// runsOn says which CPUs a container is on.
 func (r *runtime) runsOn(name string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

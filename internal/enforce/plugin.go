@@ -311,7 +311,7 @@ func (p *Plugin) discreet(namespace, why string) string {
 
 // ValidateContainerAdjustment lets no container begin that this plugin has not adjusted. A runtime
 // passes over a plugin that does not answer in time when it asks how to make a container, and its
-// own validator counts that one as present; from a plugin that is to validate it takes no answer
+// own validator counts that one as present; from a plugin that should validate it takes no answer
 // for a no.
 func (p *Plugin) ValidateContainerAdjustment(_ context.Context, r *api.ValidateContainerAdjustmentRequest) error {
 	c := r.GetContainer()

@@ -9,17 +9,17 @@ import (
 	"testing"
 )
 
-// Tally counts published cases of somebody else's: those of which the same is made here, those of
-// which something else is made, for a reason, and the ones that are not told here.
+// Tally counts published cases of somebody else's: cases with the same result here, cases with
+// another result, for a reason, and cases that are not played here.
 type Tally struct{ Same, Differ, None int }
 
 // Cases is how many there are.
 func (t Tally) Cases() int { return t.Same + t.Differ + t.None }
 
 // Facts goes through a file of published facts, one case a line. A line has as many columns as are
-// given, the last of which is what is published. Where something else is made of it here, that
-// follows, and why. tell says what is made of a line, and what is published in the same words. A
-// line "none N" stands for N cases that are not told, and why not.
+// given; the last one is what is published. Where something else is made of it here, that follows,
+// and why. tell says what is made of a line, and what is published in the same words. A line "none
+// N" stands for N cases that are not told, and why not.
 func Facts(t *testing.T, path string, columns int, tell func(fields []string) (ours, theirs string)) (n Tally) {
 	t.Helper()
 	data, err := os.ReadFile(path)

@@ -42,7 +42,7 @@ func Stories(t *testing.T, stage func(*testing.T) Stage) {
 // play returns the story with what comes of its lines now.
 func play(s Stage, story string) (string, error) {
 	var out strings.Builder
-	told, open := false, "" // told: between dashes and a blank line; open: a line of which nothing was told
+	told, open := false, "" // told: between dashes and a blank line; open: a line that nothing was told about
 	for line := range strings.Lines(story) {
 		line = strings.TrimRight(line, " \n")
 		words := strings.Fields(line)

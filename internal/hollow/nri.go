@@ -187,7 +187,7 @@ func (r *nriRuntime) RunPodSandbox(ctx context.Context, config *runtimeapi.PodSa
 	return id, r.nri.RunPodSandbox(ctx, &api.RunPodSandboxRequest{Pod: pod})
 }
 
-// CreateContainer asks the plugins how the container is to be made, or whether at all.
+// CreateContainer asks the plugins how to make the container, or whether at all.
 func (r *nriRuntime) CreateContainer(ctx context.Context, sandbox string, config *runtimeapi.ContainerConfig, pod *runtimeapi.PodSandboxConfig) (string, error) {
 	block := r.nri.BlockPluginSync()
 	defer block.Unblock()

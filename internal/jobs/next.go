@@ -14,14 +14,14 @@ import (
 	batch "github.com/berth-dev/berth/api/batch/v1alpha1"
 )
 
-// step is what is to be done with a Job: its status is written first, then pods are deleted, in
-// their order, then made.
+// step is what to do with a Job: its status is written first, then pods are deleted, in their
+// order, then made.
 type step struct {
 	status batch.JobStatus
 	remove []*corev1.Pod
 	make   []member
-	// suspects says that pods are missing that the status reports: whoever reads from a cache asks
-	// the API server before it acts on that.
+	// suspects says that pods are missing that the status reports: a reader of a cache asks the API
+	// server before it acts on that.
 	suspects bool
 	// again is when a policy's timeout ends; zero for none.
 	again time.Time
@@ -33,8 +33,8 @@ type member struct {
 	index int
 }
 
-// next says what is to be done with a Job that has these pods, whose status is as it says. It is
-// pure: now is only noted.
+// next says what to do with a Job that has these pods, whose status is as it says. It is pure: now
+// is only noted.
 func next(job *batch.Job, pods []*corev1.Pod, now time.Time) step {
 	n := stepper{job: job, spec: specOf(job), now: metav1.NewTime(now.Truncate(time.Second))}
 	n.out.status = *job.Status.DeepCopy()
@@ -341,7 +341,7 @@ func (n *stepper) judge() (over bool) {
 	return true
 }
 
-// taskLacks names a task of which fewer pods have succeeded than its minAvailable; "" for none.
+// taskLacks names a task with fewer pods that have succeeded than its minAvailable; "" for none.
 // Where the Job's own minAvailable is below their sum the tasks' do not count, as at the start
 // (wire.ReadVolcanoGroup).
 func (n *stepper) taskLacks() string {
@@ -439,7 +439,7 @@ func isReady(pod *corev1.Pod) bool {
 		!slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool { return !c.Ready })
 }
 
-// tally writes the counts. Pods that are about to be deleted are not reported: nobody is to take
+// tally writes the counts. Pods that are about to be deleted are not reported: nobody should take
 // them for evicted later.
 func (n *stepper) tally() {
 	s := &n.out.status

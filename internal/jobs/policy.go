@@ -110,8 +110,8 @@ func worst(causes []cause) *cause {
 	return &c
 }
 
-// causes says what has happened, and what is to be done about it. seen are the Job's pods that
-// count; the ones that are missing were taken away.
+// causes says what has happened, and what to do about it. seen are the Job's pods that count; the
+// ones that are missing were taken away.
 func (s *spec) causes(status *batch.JobStatus, seen map[string][]*corev1.Pod) (out []cause) {
 	torn := s.torn(status, seen)
 	for i := range s.tasks {

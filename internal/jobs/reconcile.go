@@ -29,7 +29,7 @@ import (
 //	| answer             | when                                     | then                               |
 //	|--------------------|------------------------------------------|------------------------------------|
 //	| nil                | all is written that can be               | the next change of Job or pods     |
-//	| nil, RequeueAfter  | it is to be deleted, is not ours, or was | again, then; nothing was deleted   |
+//	| nil, RequeueAfter  | it has to be deleted, is not ours, or was | again, then; nothing was deleted   |
 //	|                    | read from an old copy                    |                                    |
 //	| an error           | a write failed                           | again, with back-off               |
 type Reconciler struct {
@@ -161,7 +161,7 @@ func (r *Reconciler) podsOf(ctx context.Context, from client.Reader, job *batch.
 	return out, nil
 }
 
-// confirm writes the status, where it changes. Where it does not, and pods are to be deleted, it
+// confirm writes the status, where it changes. Where it does not, and pods have to be deleted, it
 // makes sure that the Job was read as it is: else a decision from an old copy would be carried out.
 func (r *Reconciler) confirm(ctx context.Context, job *batch.Job, s *step) error {
 	if !equality.Semantic.DeepEqual(job.Status, s.status) {
@@ -204,7 +204,7 @@ func (r *Reconciler) remove(ctx context.Context, pods []*corev1.Pod) error {
 	return nil
 }
 
-// close takes away what an ended Job needs no more, and the Job itself when its time has come.
+// close takes away what an ended Job no longer needs, and the Job itself when its time has come.
 func (r *Reconciler) close(ctx context.Context, job *batch.Job) (reconcile.Result, error) {
 	g := &group.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: job.Namespace, Name: groupName(job)}}
 	if err := r.Client.Get(ctx, client.ObjectKeyFromObject(g), g); err == nil && g.DeletionTimestamp == nil {

@@ -75,7 +75,7 @@ func (o *Options) fillIn() {
 	}
 }
 
-// requestsPerSecond and requestsAtOnce bound what is asked of the API server, for each kind of
+// requestsPerSecond and requestsAtOnce bound how often the API server is asked, for each kind of
 // object. client-go's own 5 a second would make a Job wait seconds for its pods while others' are
 // made.
 const (
@@ -207,8 +207,8 @@ func (o *ownership) whyNot(ctx context.Context, scheduler string) string {
 	return ""
 }
 
-// leaseExpires is after how long without a renewal Volcano's controller counts as stopped: many
-// times what it renews after.
+// leaseExpires is how long Volcano's controller may go without a renewal before it counts as
+// stopped: many times what it renews after.
 const leaseExpires = 2 * time.Minute
 
 // retries is how long a Job whose work failed waits until it is tried again. Each Job counts its

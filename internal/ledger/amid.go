@@ -16,7 +16,7 @@ import (
 // leave: each step finds between what it finds in one of the worlds and what it finds in another,
 // and answers both alike. The worlds between are made where it gets different things.
 
-// maxMixed is how many ways in which a set of events falls into one admission are gone through;
+// maxMixed is how many ways the ledger considers in which a set of events falls into one admission;
 // with more the node's pods wait for a report.
 const maxMixed = 256
 

@@ -42,7 +42,7 @@ type leaving struct {
 	*history
 	seed   uint64
 	coming []string
-	// left says at which moment pods leave: the admission, in the order of arrival.
+	// left is the moment at which pods leave: the admission, in the order of arrival.
 	left map[string]int
 }
 
@@ -57,7 +57,7 @@ func (l *leaving) fill() {
 	l.n.Accept(l.k.report())
 }
 
-// dismiss is a deletion of which the scheduler has heard.
+// dismiss is a deletion that the scheduler has heard of.
 func (l *leaving) dismiss() {
 	if len(l.alive) == 0 {
 		return

@@ -17,12 +17,12 @@ type Candidate struct {
 	Created int64
 	// Mortal says that the pod can end by itself.
 	Mortal bool
-	// Loose has the pod be promised that it is admitted, and no CPUs: others may then be placed
-	// with it that its kubelet may admit before it.
+	// Loose promises the pod that it is admitted, but no CPUs: then others that its kubelet may
+	// admit before it can be placed with it.
 	Loose bool
-	// Wave is for pods that are reserved together, of which some would be refused in another order
-	// than theirs. Those of a later wave are posted only when everything of the waves before has
-	// been admitted, and a report says so (Node.Due). Meanwhile the node takes nobody else. 0 is of
+	// Wave is for pods that are reserved together, and some of them would be refused in any other
+	// order. Those of a later wave are posted only when everything of the waves before has been
+	// admitted, and a report says so (Node.Due). Meanwhile the node takes nobody else. 0 is for
 	// pods that need no such order.
 	Wave int
 }
@@ -83,9 +83,9 @@ func (v View) Sample(q Question) Sample {
 }
 
 // Shift asks again and says what the node answered before the last change. What is not remembered
-// is Unreported, and so is an admission that Shift did not give: whoever waits for the node to take
-// it has to be told again. Others may have asked after the change that Shift was to report, and
-// changed the node since.
+// is Unreported, and so is an admission that Shift did not give: anyone who waits for the node to
+// take it has to be told again. Others may have asked after the change that Shift was to report,
+// and changed the node since.
 func (n *Node) Shift(c *Candidate) (before, now Answer) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -185,7 +185,7 @@ func (n *Node) stale() {
 type memory struct {
 	held []remembered
 	next int // to be overwritten next, once there are MaxAnswers
-	// newest is that of the node when they were given: it decides under which key a candidate asks.
+	// newest is that of the node when they were given: it decides which key a candidate asks under.
 	newest int64
 }
 

@@ -3,8 +3,8 @@ package ledger
 import "sync/atomic"
 
 // ChangeCounter tells without a lock whether an answer of a Node still holds. It does while the
-// count is the same and the candidate follows every pod in flight. It is a hint: whoever acts on an
-// answer asks again, as Reserve does.
+// count is the same and the candidate follows every pod in flight. It is a hint: a caller that acts
+// on an answer asks again, as Reserve does.
 type ChangeCounter struct {
 	// state is the count, and in the lower half the StateID: 0 while nobody has asked for it at
 	// this count.

@@ -15,9 +15,9 @@
 // kubelet restarts, what has not been admitted comes in one batch, sorted by the second of
 // creation. A pod is therefore placed behind others in flight only in two cases: it was created in
 // a later second; or in every possible order it is admitted and none of the others loses what it
-// was promised. Pods for which the kubelet pins nothing do not count. Of orders that differ only in
-// the places of pods that ask for the same, one is gone through. Pods that are reserved together,
-// and admitted in one order alone, come in waves (wave.go).
+// was promised. Pods for which the kubelet pins nothing do not count. If orders differ only in the
+// places of pods that ask for the same, the ledger considers one of them. Pods that are reserved
+// together, and admitted in one order alone, come in waves (wave.go).
 //
 // Nothing here is a running total: every Node can be computed again from its report and its pods,
 // and only caches the result. The package has no clock and does no I/O; moments are handed in. The
@@ -44,14 +44,14 @@
 // # What is bounded
 //
 // A node has at most 6 events and 96 worlds (maxEvents, maxWorlds). With more its pods wait for a
-// report, which takes events away. Of pods that can end by themselves every set is gone through, up
-// to 3 pods (maxMortals); with more a decision is not exact.
+// report, which takes events away. If pods can end by themselves the ledger considers every set of
+// them, up to 3 pods (maxMortals); with more a decision is not exact.
 //
 // # Glossary
 //
 // A pod is in flight from Reserve until a report lists it. It is reserved until its Binding may
 // have been written, and posted from then on: posted pods are in the order of their Bindings, the
 // reserved ones come after them. It is afloat when it is bound but its place in that order is not
-// known. A promise is contended when nobody is to blame if it breaks. A node is flooded when there
-// are more possibilities than are gone through.
+// known. A promise is contended when it is nobody's mistake if it breaks. A node is flooded when
+// there are more possibilities than the ledger considers.
 package ledger

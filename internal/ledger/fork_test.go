@@ -120,8 +120,8 @@ func TestAForkWithoutPodsAnswersAsATrial(t *testing.T) {
 	}
 }
 
-// TestWithoutSomeTheOthersStay: a fork without some pods counts on all others. Were each of them
-// one that may end at any moment, nodes with many would not be predicted.
+// TestWithoutSomeTheOthersStay: a fork without some pods counts on all others. If each of them
+// counted as a pod that may end at any moment, nodes with many would not be predicted.
 func TestWithoutSomeTheOthersStay(t *testing.T) {
 	k := newKubelet(t, model(t, twoSockets, pinning))
 	for i := range 10 {

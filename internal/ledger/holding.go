@@ -10,9 +10,9 @@ import (
 // Holding is a place that is held on a node for pods to come, its owners (a Reservation of
 // Koordinator's).
 //
-// Where Berth decides, the place is CPUs and amounts on NUMA nodes. What owners have of it is not
-// there for others until they have left. So nothing counts down: what is left follows from the
-// place and the owners.
+// Where Berth decides, the place is CPUs and amounts on NUMA nodes. Others do not get what owners
+// have taken from it until the owners have left. So nothing counts down: what is left follows from
+// the place and the owners.
 //
 // Where a kubelet decides nobody can hold CPUs. There a pod is taken only if what is left for the
 // owners would still be admitted after it.
@@ -60,8 +60,8 @@ func (n *Node) Hold(h Holding) {
 	n.changed()
 }
 
-// Release ends a Holding, or takes the pod back that was to find its place. It says whether there
-// was one.
+// Release ends a Holding, or takes the pod back that was looking for its place. It says whether
+// there was one.
 func (n *Node) Release(uid string) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -222,8 +222,8 @@ func (n *Node) holdRests(s *placement.State) {
 	}
 }
 
-// rest is what is left of a place. Who had something of it has it until he has left. A pod that the
-// report lists, and that the API does not have or has not shown yet, may be one of them.
+// rest is what is left of a place. A pod that had something of it has it until it has left. A pod
+// that the report lists, and that the API does not have or has not shown yet, may be one of them.
 func (n *Node) rest(h *holding) *placement.PodAllocation {
 	var taken []*placement.PodAllocation
 	for _, uid := range n.report.order {
@@ -248,7 +248,7 @@ func (n *Node) rest(h *holding) *placement.PodAllocation {
 
 // besideHoldings turns an admission down where, after the pod, what is held for others would not be
 // admitted any more, and without it would. The pod comes after the states of w. Where Berth decides
-// nothing is to be asked: what is held is not free.
+// there is nothing to ask: what is held is not free.
 func (n *Node) besideHoldings(a Answer, r *placement.Request, but string, w *worlds) Answer {
 	if len(n.holdings) == 0 || !a.OK() || n.decides() {
 		return a

@@ -316,7 +316,7 @@ func TestHeldHistories(t *testing.T) {
 
 // TestOwnersThatAskForMore: where the Reservation allows it, an owner has all that is left of the
 // place, and the rest of the node, on the same NUMA node where it wants one. Nothing is given
-// twice, and what it had of the place comes back.
+// twice, and what it took from the place comes back.
 func TestOwnersThatAskForMore(t *testing.T) {
 	m := model(t, "package:2 numa:1 core:8 pu:1 mem:8Gi", obeying)
 	open := func() *Node {

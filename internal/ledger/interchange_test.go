@@ -34,8 +34,8 @@ func copyOf(n *Node, apart bool) *Node {
 	return o
 }
 
-// sameAnswers asks both ways. Where going through everything is too much, the shorter way may still
-// have an answer.
+// sameAnswers asks both ways. Where there is too much to go through, the shorter way may still
+// answer.
 func sameAnswers(n *Node, c *Candidate, t *Trial) (got, want Answer, same bool) {
 	n, o := copyOf(n, false), apart(n)
 	got, want = n.View().Ask(Question{Candidate: c, Trial: t}), o.View().Ask(Question{Candidate: c, Trial: t})

@@ -176,8 +176,8 @@ func TestAPromiseIsKept(t *testing.T) {
 	reserve(t, n, b)
 	// b is ready first: it is decided again, after no one.
 	pb, db := post(t, n, "b")
-	// a is older: should the kubelet hear of both at once it would admit a first, and b would not
-	// get what it was promised.
+	// a is older: if the kubelet hears of both at once it admits a first, and b would not get what
+	// it was promised.
 	if pa, _ := post(t, n, "a"); pa.Answer.Outcome != Waiting || !pb.Answer.Exact {
 		t.Fatalf("postings %+v, %+v", pb, pa)
 	}
@@ -220,7 +220,7 @@ func TestEstimate(t *testing.T) {
 		}
 		return s.Answer, !s.Estimated
 	}
-	a := cpus("a", 4) // were it admitted first, b would not get what it was promised
+	a := cpus("a", 4) // if it were admitted first, b would not get what it was promised
 	if got, sure := ask(a, 1); sure || got.Outcome != Admitted || got.Certain || got.Exact {
 		t.Errorf("%+v, sure %t: want an estimate", got, sure)
 	}

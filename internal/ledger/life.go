@@ -74,8 +74,7 @@ type pod struct {
 	goneAt time.Time
 	// inherited: as in Sighting.
 	inherited bool
-	// doubt is until when an earlier Binding to this node may still be written; zero: there is
-	// none.
+	// doubt is how long an earlier Binding to this node may still be written; zero: there is none.
 	doubt time.Time
 
 	// listed: some report has listed it, so that its promise is settled.
@@ -87,7 +86,8 @@ type pod struct {
 	held *placement.PodAllocation
 	// displaced says why it does not have all of it.
 	displaced string
-	// unconfirmed is a promise of which a report has listed nothing, or part: the next one decides.
+	// unconfirmed is a promise when a report has listed nothing of it, or a part: the next one
+	// decides.
 	unconfirmed *Promise
 	// contended: what was promised may be broken by nobody's mistake.
 	contended bool
@@ -173,7 +173,7 @@ func (l *lives) post(p *pod, promise *Promise) {
 	l.become(p, posted)
 }
 
-// doubtful has a posted pod be afloat: its Binding may be written until that moment, or never.
+// doubtful sets a posted pod afloat: its Binding may be written until that moment, or never.
 func (l *lives) doubtful(p *pod, until time.Time) {
 	p.doubt, p.gone, p.goneAt = until, true, until
 	l.become(p, afloat)
@@ -212,7 +212,8 @@ func (l *lives) appear(s *Sighting, listed bool) {
 }
 
 // hasEnding says whether the API has shown another pod of the node to be ending before it shows
-// this one bound. Whoever decided need not have known: its own ledger tells (excuseUnseen).
+// this one bound. The scheduler that decided need not have known: its own ledger tells
+// (excuseUnseen).
 func (l *lives) hasEnding(but *pod) bool {
 	for _, p := range l.pods {
 		if p != but && p.ending {
@@ -222,9 +223,9 @@ func (l *lives) hasEnding(but *pod) bool {
 	return false
 }
 
-// hasStrangerTo says whether the node has got a pod without a turn, of which whoever decided about
-// this one need not have known. A scheduler that does not lead hears of that one in time, and the
-// leader that decided may not.
+// hasStrangerTo says whether the node has got a pod without a turn that the scheduler which decided
+// about this one need not have known. A scheduler that does not lead hears of that pod in time, and
+// the leader that decided may not.
 func (l *lives) hasStrangerTo(s *Sighting) bool {
 	return s.Report < l.strangers || len(l.afloat()) > 0
 }

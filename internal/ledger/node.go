@@ -12,7 +12,7 @@ import (
 //	the scheduler      Reserve, Post, Reconsider: decide. Forget: it was not written. Doubt: was it?
 //	the API tells      See, Glance, Gone
 //	the agent tells    Accept, Withdraw, and ForgetGone at each sign of life
-//	whoever waits      Shift: has the answer changed?
+//	all that wait      Shift: did the answer change?
 //	everybody          View: what would it answer, and why?
 type Node struct {
 	mu sync.Mutex

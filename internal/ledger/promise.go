@@ -101,8 +101,8 @@ func (n *Node) hasStrangers(r *Report) bool {
 	return false
 }
 
-// hasNewcomers says whether the report is the first to list a pod that has no turn, or of which the
-// API has not told.
+// hasNewcomers says whether the report is the first to list a pod that has no turn, or that the API
+// has not shown.
 func (n *Node) hasNewcomers(r *Report) bool {
 	for uid := range r.pods {
 		if p := n.pods[uid]; !n.report.Has(uid) && r.pods[uid].holds && (p == nil || p.turn == 0) {

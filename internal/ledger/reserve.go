@@ -46,7 +46,7 @@ func (n *Node) Reserve(c *Candidate, d *placement.Decision) Answer {
 	return a
 }
 
-// Loosen has a reserved pod be promised no CPUs, as if it had been reserved as Loose.
+// Loosen promises no CPUs to a reserved pod, as if it had been reserved as Loose.
 func (n *Node) Loosen(uid string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -49,7 +49,7 @@ func TestShiftTakesNoAnswerToAnotherQuestion(t *testing.T) {
 	wantOutcome(t, "remembered", before, Admitted)
 }
 
-// TestAnswersOfANodeAreBounded: whoever asks about many shapes has a node remember the last few.
+// TestAnswersOfANodeAreBounded: if somebody asks about many shapes, a node remembers the last few.
 func TestAnswersOfANodeAreBounded(t *testing.T) {
 	n := open(t, newKubelet(t, model(t, twoSockets, pinning)))
 	for round := range 2 {

@@ -8,9 +8,8 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// TestATrialLeavesNoPodApart asks what would be without pods that may change places, of which there
-// are so many that they could not be gone through one by one: what the node said before still
-// holds.
+// TestATrialLeavesNoPodApart asks what would be without pods that may change places; there are too
+// many of them to consider one by one: what the node said before still holds.
 func TestATrialLeavesNoPodApart(t *testing.T) {
 	k := newKubelet(t, model(t, twoSockets, pinning))
 	n := open(t, k)
@@ -43,7 +42,7 @@ func TestATrialLeavesNoPodApart(t *testing.T) {
 	check(t, n)
 }
 
-// TestPostLeavesNoPodApart: what is asked of pods that can end by themselves is a trial, too.
+// TestPostLeavesNoPodApart: a question about pods that can end by themselves is a trial, too.
 func TestPostLeavesNoPodApart(t *testing.T) {
 	n := open(t, newKubelet(t, model(t, twoSockets, pinning)))
 	for i := range 5 {

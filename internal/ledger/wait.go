@@ -10,11 +10,11 @@ const (
 	WaitsForNothing Wait = iota
 	// Undecided: some of the states that are possible admit the pod and some do not.
 	Undecided
-	// ManyEvents: more may happen at any moment than is gone through.
+	// ManyEvents: more may happen at any moment than the ledger considers.
 	ManyEvents
-	// ManyOrders: what is on its way can arrive in more orders than are gone through.
+	// ManyOrders: what is on its way can arrive in more orders than the ledger considers.
 	ManyOrders
-	// ManyStates: more states are possible than are gone through.
+	// ManyStates: more states are possible than the ledger considers.
 	ManyStates
 	// Unpredictable: a pod on its way runs into a defect of the kubelet, after which nothing can be
 	// said.

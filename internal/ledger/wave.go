@@ -1,10 +1,10 @@
 package ledger
 
-// Of pods that are reserved together some may be refused in another order than theirs, and those
-// of one second come in any order. They get waves then. The pods of a later wave are not posted
-// before a report lists those of the waves before: who is admitted cannot be overtaken any more.
-// Until then their places are reserved as those of others are, and nobody else comes between: the
-// node has all others wait. What may change meanwhile is what may change anyway: pods leave. Post
+// Of pods that are reserved together some may be refused in another order than theirs, and those of
+// one second come in any order. They get waves then. The pods of a later wave are not posted before
+// a report lists those of the waves before: who is admitted cannot be overtaken any more. Until
+// then their places are reserved as those of others are, and nobody else comes between: the node
+// makes all others wait. What may change meanwhile is what may change anyway: pods leave. Post
 // decides again.
 
 // wave is the last one of which a pod is in flight; 0 where there are none.

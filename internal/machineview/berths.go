@@ -193,7 +193,8 @@ func (b *berth) words() string {
 	return strings.Join(parts, ", ")
 }
 
-// free says what pods could still have of a NUMA node: "12 of 30 CPUs free, 100 of 128 GiB free".
+// free says how much of a NUMA node pods could still have: "12 of 30 CPUs free, 100 of 128 GiB
+// free".
 func (o *occupancy) free(node *topology.NUMANode) string {
 	var parts []string
 	if o.Pinning && !node.CPUs.IsEmpty() {

@@ -72,7 +72,7 @@ type Device struct {
 	Kind string `json:"kind"`
 	// RDMA is what the RDMA subsystem calls the device ("mlx5_0"), "" for nothing.
 	RDMA string `json:"rdma"`
-	// PhysicalFunction is the address of the device of which this is a virtual function, "" for
+	// PhysicalFunction is the address of the device that this is a virtual function of, "" for
 	// others.
 	PhysicalFunction string `json:"physicalFunction"`
 }

@@ -13,7 +13,7 @@ type Branch struct {
 }
 
 // PCI returns the devices of a machine: by NUMA node, and below that by root complex and switch.
-// Those of which no NUMA node is known come last. Bridges are left out.
+// Devices without a known NUMA node come last. Bridges are left out.
 func PCI(m *topology.Machine) []Branch {
 	var out []Branch
 	add := func(text string, of func(*topology.Device) bool) {

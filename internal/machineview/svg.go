@@ -29,7 +29,7 @@ const (
 // Proportions of width to height that are aimed at.
 const (
 	boxes    = 1.7
-	shelves  = 3.5 // devices stand in rows
+	shelves  = 3.5 // devices form rows
 	stripes  = 8.0 // memory without CPUs
 	raggedBy = 5.0 // what an unfilled last row costs
 )
@@ -380,7 +380,7 @@ func (p *painter) behind(list []*topology.Device) shape {
 	}}
 }
 
-// chipWords returns what stands on a chip: a name, and a short address.
+// chipWords returns the text on a chip: a name, and a short address.
 func chipWords(d *topology.Device) (words, address string) {
 	return deviceLabel(d), strings.TrimPrefix(d.Address, "0000:")
 }

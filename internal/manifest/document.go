@@ -187,8 +187,8 @@ func readPod(object string, doc []byte) (metav1.Object, *template, *int32, error
 	return o, nil, nil, strict.Unmarshal(object, doc, o)
 }
 
-// workload reads objects with a pod template; parts returns it, and how many pods there are of it,
-// nil where the object does not say.
+// workload reads objects with a pod template; parts returns it, and how many replicas it has, nil
+// where the object does not say.
 func workload[T any, O interface {
 	*T
 	metav1.Object

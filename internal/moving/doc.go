@@ -8,7 +8,7 @@
 // which keeps pods of its priority and below from the place, and the holder is deleted.
 //
 // A nomination keeps only a place into which the pod fits already. Until the last pod has moved the
-// wanted pods fit nowhere. So guards stand on the nodes that the plan needs: pods that ask for
+// wanted pods fit nowhere. So guards go to the nodes that the plan needs: pods that ask for
 // nothing, and beside which no scheduler puts another (anti-affinity to every pod, by node).
 // Holders of the same plan pass, and pods of DaemonSets.
 //

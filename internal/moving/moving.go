@@ -63,11 +63,11 @@ type Options struct {
 }
 
 const (
-	// DefaultLimit is for how long a step may make no progress.
+	// DefaultLimit is how long a step may make no progress.
 	DefaultLimit = 2 * time.Minute
 	// DefaultImage is Kubernetes' own, which does nothing.
 	DefaultImage = "registry.k8s.io/pause:3.10"
-	// HolderLife is after how long a kubelet ends a holder that nobody deleted.
+	// HolderLife is how long a holder lives that nobody deletes: its kubelet then ends it.
 	HolderLife = 15 * time.Minute
 	// HolderLabel is on holders, with the UID of the pod whose new place they hold.
 	HolderLabel = wire.HolderLabel
@@ -123,8 +123,8 @@ func (r *runner) inStep(i int, err error) error {
 	return fmt.Errorf("step %d, %s: %w", i+1, r.plan.Moves[i].Pod.String(), err)
 }
 
-// freeAfter is after how many steps the place of a move is free: none, unless a pod has to leave
-// its node first.
+// freeAfter is how many steps it takes until the place of a move is free: none, unless a pod has to
+// leave its node first.
 func (r *runner) freeAfter(i int) int {
 	for j := i - 1; j >= 0; j-- {
 		if r.plan.Moves[j].From == r.plan.Moves[i].To {
@@ -170,7 +170,7 @@ func changed(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrChanged, fmt.Sprintf(format, args...))
 }
 
-// get reads a pod that is to be the same as planned.
+// get reads a pod that must be the same as planned.
 func (r *runner) get(ctx context.Context, p *Pod) (*corev1.Pod, error) {
 	pod, err := r.Pods.Pods(p.Namespace).Get(ctx, p.Name, metav1.GetOptions{})
 	switch {
@@ -198,7 +198,7 @@ func untilIn(ctx context.Context, limit time.Duration, what string, done func(co
 	return err
 }
 
-// movable reads a pod that is to be where the plan has it, and made again when it is evicted.
+// movable reads a pod that must be where the plan has it, and made again when it is evicted.
 func (r *runner) movable(ctx context.Context, m *Move) (*corev1.Pod, error) {
 	pod, err := r.get(ctx, &m.Pod)
 	switch {
@@ -286,8 +286,8 @@ func (r *runner) hold(ctx context.Context, pod *corev1.Pod, node string) (*corev
 	return holder, nil
 }
 
-// place creates a pod that is to be on the node, and waits until the kubelet has admitted it. Where
-// that fails nothing is left of it.
+// place creates a pod on the node, and waits until the kubelet has admitted it. Where that fails
+// nothing is left of it.
 func (r *runner) place(ctx context.Context, pod *corev1.Pod, node string) (*corev1.Pod, error) {
 	made, err := r.Pods.Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{})
 	if err != nil {

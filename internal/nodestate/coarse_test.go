@@ -18,7 +18,7 @@ import (
 
 var written = time.Unix(1_760_000_000, 0)
 
-// zones is a node of two zones with eight CPUs each, of which so many are left in the first.
+// zones is a node of two zones with eight CPUs each, and as many left in the first as given.
 func zones(left string) *nrt.NodeResourceTopology {
 	zone := func(name, left string) nrt.Zone {
 		return nrt.Zone{Name: name, Type: "Node", Resources: nrt.ResourceInfoList{{

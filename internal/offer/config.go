@@ -25,7 +25,7 @@ type Config struct {
 	object string
 }
 
-// Resource is one name with the devices behind it: those to which all that is said applies. One of
+// Resource is one name with the devices behind it: the devices that match all of its fields. One of
 // class, vendor and addresses must be there.
 type Resource struct {
 	// Resource is the extended resource that pods ask for, like nvidia.com/gpu.

@@ -30,7 +30,7 @@ type Host struct {
 
 // Finding is what a look at a device found.
 type Finding struct {
-	// Sick says why the device is not to be given to anybody; "" where it may be.
+	// Sick says why the device must not be given to anybody; "" where it may be.
 	Sick string
 	// CDI is the name by which the runtime injects it, KIND=NAME.
 	CDI string

@@ -68,7 +68,7 @@ func (o *Offers) serve(ctx context.Context, p *Pool) {
 func socketOf(p *Pool) string { return "berth-" + strings.ReplaceAll(p.Resource, "/", "_") + ".sock" }
 
 // serveOnce offers a pool until its socket is gone: a kubelet that starts removes the sockets of
-// plugins, which are to register again by that (pkg/kubelet/cm/devicemanager/plugin/v1beta1,
+// plugins, and by that tells them to register again (pkg/kubelet/cm/devicemanager/plugin/v1beta1,
 // server.Start). It does so before it listens, so there is no socket until then.
 func (o *Offers) serveOnce(ctx context.Context, p *Pool) error {
 	ctx, cancel := context.WithCancel(ctx)

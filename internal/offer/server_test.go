@@ -206,8 +206,8 @@ func TestRival(t *testing.T) {
 	}
 }
 
-// TestUnits: of a resource of which 100 units are a device the kubelet has 100 tokens for each, and
-// a container is marked with devices. Part of one is nothing that anybody decides.
+// TestUnits: where 100 units of a resource are a device, the kubelet has 100 tokens for each, and a
+// container is marked with devices. Part of one is nothing that anybody decides.
 func TestUnits(t *testing.T) {
 	pools, err := mustRead(t, "resources: [{resource: koordinator.sh/gpu, class: gpu}]").Resolve(testMachine(t))
 	if err != nil {

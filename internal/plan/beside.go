@@ -113,11 +113,11 @@ func (t *trial) keep(members []int, numa []topology.NUMASet) bool {
 	return true
 }
 
-// maxTogether is how many members with wishes share a node of which the order is not known: their
-// orders are all gone through.
+// maxTogether is how many members with wishes share a node in unknown order: the search considers
+// all their orders.
 const maxTogether = 4
 
-// outcomes are the NUMA nodes that the members on a node may get, the last of whom just got his:
+// outcomes are the NUMA nodes that the members on a node may getonce the last of them got its own:
 // one outcome where the node's prediction is exact, else one for each order. None says that nobody
 // can tell.
 func (t *trial) outcomes(node int, members []int, got *Decided) (out [][]topology.NUMASet) {

@@ -35,14 +35,14 @@ type Removal struct {
 // Crowd is a Field whose nodes can be cleared of victims. The ledgers are not its concern.
 type Crowd interface {
 	Field
-	// Evict has a victim's pods be gone, Restore there again.
+	// Evict removes a victim's pods, Restore puts them back.
 	Evict(victim int)
 	Restore(victim int)
 }
 
 // Eviction is what it takes for a gang to fit.
 type Eviction struct {
-	// Victims are to be evicted, beside the ones that are leaving.
+	// Victims must be evicted, beside the ones that are leaving.
 	Victims []int
 	// Places are where members would go then.
 	Places []Place

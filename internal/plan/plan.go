@@ -8,7 +8,7 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// Member is a pod that is to get a node.
+// Member is a pod that should get a node.
 type Member struct {
 	// Kind is the same for members that are equal to everybody who has a say in their nodes.
 	Kind int
@@ -39,7 +39,7 @@ type Field interface {
 	Take(member, node int)
 }
 
-// Gang is what is to be planned.
+// Gang is what to plan.
 type Gang struct {
 	Members []Member
 	// Minimum is how many members must get a node, Tasks how many of each task.
@@ -68,8 +68,8 @@ func (g *Gang) Wishes() bool {
 // Place is the node that a member gets.
 type Place struct {
 	Member, Node int
-	// Loose says that the member is to be promised no CPUs (ledger.Candidate): others are planned
-	// beside it that its kubelet may admit before it.
+	// Loose says that the member gets no promise of CPUs (ledger.Candidate): others that its
+	// kubelet may admit before it are planned beside it.
 	Loose bool
 	// Wave is the member's on its node (ledger.Candidate).
 	Wave int
@@ -79,7 +79,7 @@ type Place struct {
 
 // Plan says where members go.
 type Plan struct {
-	// Places are in the order in which they are to be reserved.
+	// Places are in the order in which to reserve them.
 	Places []Place
 	// Whole says that the minimum is reached.
 	Whole bool

@@ -293,7 +293,8 @@ func (s *State) giveUp(p PodID) {
 	s.wake()
 }
 
-// seePod delivers what the scheduler's watch has of a pod: its newest state, whatever was skipped.
+// seePod delivers what the scheduler's watch has about a pod: its newest state, whatever was
+// skipped.
 func (m *Model) seePod(s *State, p PodID) {
 	now := s.api[p]
 	s.view[p] = now

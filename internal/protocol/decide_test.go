@@ -74,8 +74,8 @@ func TestCautiousIsNeverBolder(t *testing.T) {
 	}
 }
 
-// questions are those in which the pods ahead were themselves decided: the enumeration admits each
-// in its turn.
+// questions are the ones whose pods ahead were themselves decided: the enumeration admits each in
+// its turn.
 func questions() []question {
 	m := NewModel(Config{Pods: trio, Nodes: kubelets, Rules: AllRules})
 	all := alone()

@@ -57,7 +57,7 @@ func (l *Look) freeGPU() (sum int64) {
 // Outcome is what became of a pod that was put on a node.
 type Outcome struct {
 	Refused bool
-	// NUMANodes is on how many NUMA nodes the pod lies; 0 where nothing pins it, or nothing is
+	// NUMANodes is how many NUMA nodes the pod lies on; 0 where nothing pins it, or nothing is
 	// known.
 	NUMANodes int
 	// Aligned says that CPUs, memory and devices lie together on as few NUMA nodes as an empty

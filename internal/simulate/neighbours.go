@@ -45,7 +45,7 @@ func neighbours() []Strategy {
 	}
 }
 
-// mine is on how many NUMA nodes the pod would lie.
+// mine is how many NUMA nodes the pod would lie on.
 func (l *Look) mine() (n int) {
 	for i := range l.Zones {
 		if l.Zones[i].Mine {

@@ -115,7 +115,7 @@ func (c *numa) Take(node int, pod int32, s *Shape) {
 
 func uid(pod int32) string { return strconv.Itoa(int(pod)) }
 
-// fewest is on how many NUMA nodes the pod would lie on the empty machine, with a kubelet that does
+// fewest is how many NUMA nodes of the empty machine the pod would lie on, with a kubelet that does
 // its best.
 func (k *numaKind) fewest(s *Shape) int {
 	v := placement.Admit(k.empty, s.ask)

@@ -47,7 +47,7 @@ type scorer interface {
 	gpu(l *Look, r *rand.Rand) int
 }
 
-// Typical is a shape with its part of the load that is to come.
+// Typical is a shape with its part of the load to come.
 type Typical struct {
 	Shape *Shape
 	Part  float64

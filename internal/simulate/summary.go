@@ -48,7 +48,7 @@ type Summary struct {
 	CPUsAligned Mean `json:"cpusAligned"`
 	// Refusals is how often a kubelet refused a pod, for each pod that arrived.
 	Refusals Mean `json:"refusalsPerPod"`
-	// NUMANodes is on how many NUMA nodes a served pod lies that is pinned.
+	// NUMANodes is how many NUMA nodes a served, pinned pod lies on.
 	NUMANodes Mean    `json:"numaNodesPerPod"`
 	Curve     []Point `json:"curve,omitempty"`
 }

@@ -25,8 +25,8 @@ type Pod struct {
 }
 
 // Node is a node with pods that are supposed to have come, and without the ones that are supposed
-// to have left. Put and Take undo each other. A Node of which nothing was supposed yet may be
-// copied.
+// to have left. Put and Take undo each other. A Node may be copied while nothing is supposed about
+// it yet.
 type Node struct {
 	// account is the node's ledger; nil where nothing can be promised, so that only pods go there
 	// for which nothing is pinned.
@@ -80,7 +80,8 @@ func (n *Node) Changed() bool { return len(n.come)+len(n.away) > 0 }
 // Came says whether a pod is supposed to have come.
 func (n *Node) Came() bool { return len(n.come) > 0 }
 
-// Room is what the node has beside the pods that are supposed to be there. It is not to be changed.
+// Room is what the node has beside the pods that are supposed to be there. Callers must not change
+// it.
 func (n *Node) Room() *amounts.Node { return n.room }
 
 // Enough says whether the node has the amounts and the ports for one more pod.

@@ -73,7 +73,7 @@ type JobSpec struct {
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:default:=3
 	MaxRetry int32 `json:"maxRetry,omitempty"`
-	// TTLSecondsAfterFinished is after how many seconds a Job that has finished is deleted; never
+	// TTLSecondsAfterFinished is how many seconds after its end a finished Job is deleted; never
 	// where it is absent.
 	// +optional
 	// +kubebuilder:validation:Minimum=0

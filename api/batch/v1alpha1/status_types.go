@@ -79,7 +79,7 @@ type JobStatus struct {
 	// Terminating counts pods that are being deleted.
 	// +optional
 	Terminating int32 `json:"terminating,omitempty"`
-	// Unknown counts pods of which nobody knows.
+	// Unknown counts pods that nobody knows.
 	// +optional
 	Unknown int32 `json:"unknown,omitempty"`
 	// Version grows whenever all pods are replaced; pods of an earlier one count no more.

@@ -244,7 +244,7 @@ type Defaults struct {
 	// +kubebuilder:validation:Enum=container;pod
 	Scope string `json:"scope,omitempty"`
 	// CPUs says how CPUs of a container's own lie on cores, whatever the pod prefers; absent: as
-	// the pod says. Whoever asks for whole CPUs has them to himself then, unless he wants shares.
+	// the pod says. A pod that asks for whole CPUs then has them to itself, unless it wants shares.
 	// +optional
 	// +kubebuilder:validation:Enum=full-cores;spread
 	CPUs string `json:"cpus,omitempty"`
@@ -448,7 +448,7 @@ type ContainerAllocation struct {
 	// CPUs are the exclusive CPUs, a kernel CPU list.
 	// +optional
 	CPUs CPUList `json:"cpus,omitempty"`
-	// Exclusive says at which level nobody else gets CPUs beside these; only where Berth decides.
+	// Exclusive is the level at which nobody else gets CPUs beside these; only where Berth decides.
 	// +optional
 	Exclusive Exclusive `json:"exclusive,omitempty"`
 	// Shares is CPU time on NUMA nodes, ascending by NUMA node; only where Berth decides.

@@ -8,7 +8,7 @@ import (
 // Mean is that of a number that changes now and then.
 type Mean struct {
 	value int
-	at    time.Duration // since when
+	at    time.Duration // when it began
 	sum   float64       // value times seconds, until then
 }
 

@@ -45,7 +45,7 @@ type Node struct {
 type Places struct {
 	resource string
 	nodes    map[string]*node
-	// split are pods over several NUMA nodes that are to be judged.
+	// split are pods over several NUMA nodes that have yet to be judged.
 	split []Split
 }
 
@@ -77,7 +77,7 @@ type placed struct {
 // Split is a pod that holds something of several NUMA nodes.
 type Split struct {
 	Pod *corev1.Pod
-	// NUMA is on how many it runs.
+	// NUMA is how many it runs on.
 	NUMA int
 	// On would have taken it on Fewer NUMA nodes.
 	On    string

@@ -41,7 +41,7 @@ const (
 	// KeepRoom: what was reserved for members that wait for their turn stays reserved. Off: others
 	// may have it.
 	KeepRoom
-	// WaitEnds: nobody waits for his turn beyond the deadline, report or none.
+	// WaitEnds: nobody waits for a turn beyond the deadline, report or none.
 	WaitEnds
 
 	endOfRules
@@ -84,7 +84,7 @@ const (
 	InVain         // a member is bound and deleted, and no Binding failed
 	Starved        // a gang fits, perhaps after evictions, and waits, and nothing would ever place it
 	Evicted        // a pod is evicted whose place the gang does not need, or that does not help it
-	Refused        // a kubelet refuses a member, because one came before it that was to come after
+	Refused        // a kubelet refuses a member, because one came before it that should have come after
 )
 
 var breachNames = [...]string{"kept", "places held for a part", "partial", "torn", "started in vain", "starved", "evicted in vain", "refused"}

@@ -48,11 +48,11 @@ const (
 	// SynchronizeFirst: an agent that starts answers and reports nothing before it has learned what
 	// runs. Off: it learns that some time later.
 	SynchronizeFirst
-	// SilentKeep: a container of whose sandbox the runtime says nothing keeps its CPUs: the ones
-	// that the agent remembers, and where that has started again as well, those on which it runs.
-	// Off: it is taken for one without a decision.
+	// SilentKeep: a container keeps its CPUs when the runtime does not report its sandbox: the ones
+	// that the agent remembers, and where the agent has started again as well, the CPUs that it
+	// runs on. Off: it is taken for one without a decision.
 	SilentKeep
-	// ProcessesKeep: a container of which the runtime says nothing keeps its CPUs while it has
+	// ProcessesKeep: a container that the runtime does not report keeps its CPUs while it has
 	// processes. Off: for the agent it is not there.
 	ProcessesKeep
 	// RemovalFrees: where nobody says that a sandbox has stopped, its CPUs are free when its
@@ -62,8 +62,8 @@ const (
 	HoldingHolds
 	// ReuseInPlace: an owner gets CPUs of its Reservation. Off: any that are free.
 	ReuseInPlace
-	// OwnersCount: what owners have of a Reservation is not there for the next one, until a report
-	// says that the node is through with them. Off: until the API does.
+	// OwnersCount: what owners took from a Reservation is not there for the next one, until a
+	// report says that the node is through with them. Off: until the API does.
 	OwnersCount
 
 	endOfRules

@@ -40,7 +40,7 @@ type Kind uint8
 const (
 	Decided Kind = iota // by Berth's Binding, with CPUs
 	Shared              // by somebody else, without CPUs: it runs in the shared pool
-	Forged              // by somebody who wrote CPUs on it himself
+	Forged              // by somebody who wrote CPUs on it by hand
 )
 
 // Pod is one pod of a Config.

@@ -34,13 +34,13 @@ type ReservationList struct {
 type ReservationSpec struct {
 	// Template is the pod whose place is held. With a nodeName it is held there or nowhere.
 	Template *corev1.PodTemplateSpec `json:"template"`
-	// Owners are who may have it: whoever matches one of them.
+	// Owners say who may have it: any pod that matches one of them.
 	Owners []ReservationOwner `json:"owners"`
 	// TTL counts from the creation of the object; 0 is without end, nil 24 hours.
 	TTL *metav1.Duration `json:"ttl,omitempty"`
 	// Expires comes before TTL.
 	Expires *metav1.Time `json:"expires,omitempty"`
-	// PreAllocation has the place be held of pods that still run there.
+	// PreAllocation holds the place of pods that still run there.
 	PreAllocation bool `json:"preAllocation,omitempty"`
 	// AllocateOnce has the first owner use the place up; nil is true.
 	AllocateOnce *bool `json:"allocateOnce,omitempty"`
@@ -54,7 +54,7 @@ type ReservationSpec struct {
 	// Unknown are the fields that stand here and that this type does not have, sorted.
 	Unknown []string `json:"-"`
 	// Wrong says why this could not be read; the other fields are empty then. The template has no
-	// schema, so anything may stand there, and one object must not keep a list from being read.
+	// schema, so anything may be in it, and one object must not keep a list from being read.
 	Wrong string `json:"-"`
 }
 
@@ -135,7 +135,7 @@ type ReservationStatus struct {
 	// CurrentOwners are the pods that have something of it.
 	CurrentOwners []corev1.ObjectReference `json:"currentOwners,omitempty"`
 	NodeName      string                   `json:"nodeName,omitempty"`
-	// Allocatable is what is held in all, Allocated what owners have of it.
+	// Allocatable is what is held in all, Allocated how much of it owners have.
 	Allocatable corev1.ResourceList `json:"allocatable,omitempty"`
 	Allocated   corev1.ResourceList `json:"allocated,omitempty"`
 }
