@@ -289,6 +289,7 @@ scheduler/gang.aspects.Labels a trial
 scheduler/gang.aspects.Selector a trial
 scheduler/gang.count.tasks = gang.Groups
 scheduler/gang.eviction.nodes an eviction
+scheduler/gang.group.kept = group.kept
 scheduler/gang.group.members = gang.Groups
 scheduler/gang.hope.waits a trial
 scheduler/gang.kind.allowed a trial

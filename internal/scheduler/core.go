@@ -49,6 +49,9 @@ type core struct {
 	common commonArgs
 	// handover ends what the leader before has under way, before the first pod is placed.
 	handover *handover.Handover
+	// freed tells the scheduling queue that something has left a node without an event of the API;
+	// nil where nobody has said how. It is set before the scheduler runs.
+	freed Freed
 	// profiles are the names by which pods ask for this scheduler, with Args.MaxNodes of each.
 	profiles sync.Map
 }

@@ -34,12 +34,26 @@ func newGangs(args *Args, handle fwk.Handle, c *core, logger klog.Logger) *gang.
 		Activate: func(pods map[string]*corev1.Pod) { handle.Activate(logger, pods) },
 		Waiting:  handle.GetWaitingPod,
 		Budgets:  budgetsOf(handle),
+		Forgo:    c.forgoFor(handle),
 		Ours: func(name string) bool {
 			_, ours := c.profiles.Load(name)
 			return ours
 		},
 		Room: roomOn(handle.SharedInformerFactory().Core().V1()), Lead: c.lead,
 	})
+}
+
+// forgoFor returns what ends a nomination, as the scheduling queue has it. To others it is as if
+// the pod had left the node.
+func (c *core) forgoFor(handle fwk.Handle) func(pod *corev1.Pod, node string) {
+	return func(pod *corev1.Pod, node string) {
+		handle.DeleteNominatedPodIfExists(pod)
+		if c.freed != nil {
+			left := pod.DeepCopy()
+			left.Spec.NodeName = node
+			c.freed(node, left)
+		}
+	}
 }
 
 // roomOn counts what is free on the nodes that pods may go to, by what the scheduler watches.

@@ -56,7 +56,8 @@ func (c *core) stir() {
 	c.reservations.Stir()
 }
 
-// Freed is called when a node may take pods that it has refused for what was held there.
+// Freed is called when a node may take pods that it has refused for what was held there, or kept
+// for a pod.
 type Freed func(node string, held *corev1.Pod)
 
 // HoldReservations has a scheduler hold places for the owners of Reservations: it is to call what
@@ -69,6 +70,7 @@ func HoldReservations(shared informers.SharedInformerFactory, in reservation.Cac
 	if c == nil {
 		return nil
 	}
+	c.freed = freed
 	c.reservations.Changed = func(node string, held *corev1.Pod) {
 		c.waiters.NodeChanged(c.table.Named(node).Account())
 		c.gangs.Stir()

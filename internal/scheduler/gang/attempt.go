@@ -140,7 +140,7 @@ func (gs *Groups) conclude(g *group, pod *corev1.Pod, j *job, r *result) Turn {
 	if !g.deadline.IsZero() && g.deadline.Before(p.deadline) {
 		p.deadline = g.deadline
 	}
-	g.plan, g.lacking, g.roomy, g.open = p, false, true, false
+	g.plan, g.kept, g.lacking, g.roomy, g.open = p, nil, false, true, false
 	gs.following = append(gs.following, p)
 	gs.callAt(p.deadline, func() { gs.late(g, p) })
 	plansMade.Inc()
@@ -252,7 +252,7 @@ func (gs *Groups) doesNotFit(g *group, pod *corev1.Pod, j *job, r *result) Turn 
 	}
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
-	g.nominated = ""
+	g.kept = nil
 	g.roomy = g.roomy || r.short == ""
 	if waits && e == nil {
 		g.lacking = false
@@ -268,7 +268,8 @@ func (gs *Groups) doesNotFit(g *group, pod *corev1.Pod, j *job, r *result) Turn 
 	plansDropped.WithLabelValues(failedCapacity).Inc()
 	if g.lacking = e == nil; e != nil {
 		why += "; it " + e.text()
-		gs.clear(g, e, pod.UID)
+		g.keep(j, e, pod.UID)
+		gs.sendAway(e.victims, g.key.String())
 	}
 	g.waits, g.stirs = g.key.String()+" does not fit: "+why, j.stirs
 	pause := gs.share(r.took)

@@ -319,13 +319,6 @@ func (gs *Groups) nominate(j *job, t *trial, e *eviction, leader types.UID) {
 	}
 }
 
-// clear has the victims of an eviction deleted, and the leader keep its node: the others are
-// nominated before. The caller holds the lock.
-func (gs *Groups) clear(g *group, e *eviction, leader types.UID) {
-	g.nominated = e.nodes[leader]
-	gs.sendAway(e.victims, g.key.String())
-}
-
 // sendAway has victims deleted soon. by says for whom. The caller holds the lock.
 func (gs *Groups) sendAway(victims []*corev1.Pod, by string) {
 	if len(victims) == 0 || !gs.Lead.Leads() {
@@ -467,7 +460,7 @@ func (gs *Groups) Nominated(uid types.UID) string {
 			return m.nominated
 		}
 		if first := g.leader(); first != nil && first.pod.UID == uid {
-			return g.nominated
+			return g.kept[uid].node
 		}
 	}
 	return ""

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
@@ -149,6 +150,48 @@ func TestWhoIsLeavingIsAwaited(t *testing.T) {
 			t.Errorf("%q is still kept for a-0", got)
 		}
 	})
+}
+
+// TestWhatIsKeptInVain: a gang that lost a member is not tried any more. What was kept for the
+// others is for everybody, and the leader's status says so.
+func TestWhatIsKeptInVain(t *testing.T) {
+	for name, c := range map[string]struct {
+		leaves string
+		hidden string
+	}{
+		"the leader leaves": {"a-0", ""},
+		"another leaves":    {"a-1", "a-0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, 1, func(w *world) {
+				w.slow = true
+				w.seat("low-0", "n0", 4, 1)
+				w.seat("low-1", "n0", 3, 1)
+				w.addWith("a", 2, 2, 3, 9)
+				w.run(time.Minute)
+				if w.nominated["a-0"] != "n0" || w.nominated["a-1"] != "n0" {
+					t.Fatalf("kept: %v; want n0 for both", w.nominated)
+				}
+				w.remove(c.leaves)
+				delete(w.nominated, c.leaves) // by the scheduling queue
+				if c.hidden != "" {
+					w.showNominated(c.hidden, "n0")
+				}
+				w.run(time.Second)
+				if len(w.nominated) > 0 || c.hidden != "" && !slices.Contains(w.hidden, c.hidden) {
+					t.Errorf("still kept: %v; hidden: %v, want %q", w.nominated, w.hidden, c.hidden)
+				}
+			})
+		})
+	}
+}
+
+// showNominated has the watch show that a pod is nominated.
+func (w *world) showNominated(name, node string) {
+	pod := w.pods[types.UID(name)].DeepCopy()
+	pod.Status.NominatedNodeName = node
+	w.pods[pod.UID], w.nominated[name] = pod, node
+	w.groups.PodSeen(pod)
 }
 
 // TestAGangIsEvictedWholeOrNotAtAll: a single pod goes rather than a gang of three, and a gang

@@ -60,8 +60,8 @@ type group struct {
 	waitsFrom time.Time
 	// spreading: its members will be told that it does not fit.
 	spreading bool
-	// nominated is the node that is kept for the leader while others leave it; "" for none.
-	nominated string
+	// kept are the nodes that are kept for members while others leave them, by UID.
+	kept map[types.UID]kept
 	// telling: its status will be written, or is being written; again: it has changed since. said
 	// is what was written last, and saidAs the version of the object that says it; "" for none.
 	telling, again bool

@@ -47,6 +47,9 @@ type Options struct {
 	Budgets func() ([]*policyv1.PodDisruptionBudget, error)
 	// Ours says whether pods that name that scheduler are this one's.
 	Ours func(schedulerName string) bool
+	// Forgo has a node be kept for a pod no longer, and tries those that it was kept from. It is
+	// called without a lock. nil where nobody keeps any.
+	Forgo func(pod *corev1.Pod, node string)
 	// Room is asked for groups without pods; nil where nobody knows.
 	Room Room
 	// Lead says whether anything may be written or deleted. nil is a gate that Follow opens.
@@ -105,6 +108,9 @@ type Groups struct {
 func New(o Options) *Groups {
 	if o.Lead == nil {
 		o.Lead = new(lead.Gate)
+	}
+	if o.Forgo == nil {
+		o.Forgo = func(*corev1.Pod, string) {}
 	}
 	gs := &Groups{Options: o, groups: map[wire.GangKey]*group{}, of: map[types.UID]*group{}, vacant: map[wire.GangKey]wire.Gang{}, lone: map[types.UID]*group{}}
 	gs.Lead.Then(gs.begin)
@@ -516,11 +522,13 @@ func (gs *Groups) look(g *group) {
 	}
 	wake := gs.candidates(g)
 	gs.notice(g)
+	idle := gs.forgone(g)
 	ask := gs.Lead.Leads() && (g.wrong == nil || g.object == "") && g.fresh < g.changes && !g.confirming && gs.wantsObject(g)
 	if ask {
 		g.confirming = true
 	}
 	gs.mu.Unlock()
+	gs.forgo(idle)
 	if len(wake) > 0 {
 		gs.Activate(wake)
 	}

@@ -1,6 +1,7 @@
 package gang
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -75,8 +76,10 @@ type world struct {
 	// nominated are the nodes that are kept for members; budgets count who may be evicted. Pods
 	// that are deleted stay until they are removed where slow is set.
 	nominated map[string]string
-	budgets   []*policyv1.PodDisruptionBudget
-	slow      bool
+	// hidden are the pods whose status names no node any more.
+	hidden  []string
+	budgets []*policyv1.PodDisruptionBudget
+	slow    bool
 	// pending are nodes that wait for a report for ever; told are pods whose status was written.
 	pending map[string]bool
 	told    []string
@@ -342,6 +345,12 @@ func (w *world) begin() {
 			w.unlocked("Activate")
 			w.ask(alive(w.activate(pods)))
 		},
+		Forgo: func(pod *corev1.Pod, node string) {
+			w.unlocked("Forgo")
+			if w.nominated[pod.Name] == node {
+				delete(w.nominated, pod.Name)
+			}
+		},
 		Ours: func(name string) bool { return name != "other" },
 		Waiting: func(uid types.UID) fwk.WaitingPod {
 			w.unlocked("GetWaitingPod")
@@ -373,6 +382,9 @@ func (w *world) toldOf(name string, patch []byte) {
 	pod := w.pods[types.UID(name)]
 	var read struct{ Status corev1.PodStatus }
 	w.must(json.Unmarshal(patch, &read))
+	if bytes.Contains(patch, []byte(`"nominatedNodeName":null`)) {
+		w.hidden = append(w.hidden, name)
+	}
 	if len(read.Status.Conditions) == 1 && read.Status.Conditions[0].Type == wire.GangWholeCondition {
 		w.marked = append(w.marked, name) // the watch does not show it
 	}

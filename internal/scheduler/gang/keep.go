@@ -1,0 +1,84 @@
+package gang
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+)
+
+// kept is a node that is kept for a member while others leave it: the scheduling queue has the
+// member nominated there, and nobody of its priority or below gets the place.
+type kept struct {
+	pod  *corev1.Pod
+	node string
+	// shows: the nomination stands in the pod's status. That of the leader does, which PostFilter
+	// has nominated; the scheduling queue alone knows of the others.
+	shows bool
+}
+
+// keep notes what is kept for members. The caller holds the lock.
+func (g *group) keep(j *job, e *eviction, leader types.UID) {
+	g.kept = map[types.UID]kept{}
+	for _, pod := range j.pods {
+		if node := e.nodes[pod.UID]; node != "" {
+			g.kept[pod.UID] = kept{pod: pod, node: node, shows: pod.UID == leader}
+		}
+	}
+}
+
+// forgone takes out what is kept in vain: for pods that have left the group, and for all where it
+// is not tried any more. Nobody but the next attempt would give it back. What has still to show in
+// a status stays until it does. The caller holds the lock, and hands the result to forgo.
+func (gs *Groups) forgone(g *group) (list []kept) {
+	if len(g.kept) == 0 || g.plan != nil {
+		return nil
+	}
+	blocked := g.blocked() != ""
+	maps.DeleteFunc(g.kept, func(uid types.UID, k kept) bool {
+		m := g.members[uid]
+		switch {
+		case m != nil && m.placed():
+			return true
+		case m != nil && !blocked:
+			return false
+		case m != nil:
+			k.pod = m.pod
+		}
+		list = append(list, k)
+		return m == nil || !k.shows || k.pod.Status.NominatedNodeName == k.node
+	})
+	return list
+}
+
+// forgo lets others have what was kept. It is called without the lock: the scheduling queue, which
+// keeps nominations, asks PreEnqueue with its own lock held.
+func (gs *Groups) forgo(list []kept) {
+	for i := range list {
+		k := &list[i]
+		gs.Forgo(k.pod, k.node)
+		if k.pod.Status.NominatedNodeName == k.node && gs.Lead.Leads() {
+			go gs.hideNomination(k.pod)
+		}
+	}
+}
+
+// hideNomination takes the nomination out of a pod's status.
+func (gs *Groups) hideNomination(pod *corev1.Pod) {
+	ctx, cancel := context.WithTimeout(klog.NewContext(context.Background(), gs.Logger), requestTimeout)
+	defer cancel()
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": pod.UID},
+		"status":   map[string]any{"nominatedNodeName": nil},
+	})
+	if err == nil {
+		_, err = gs.Client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	}
+	if err != nil && !isGone(err) {
+		gs.Logger.Error(err, "A node is still kept for a pod whose gang is not tried", "pod", klog.KObj(pod), "node", pod.Status.NominatedNodeName)
+	}
+}
