@@ -95,7 +95,7 @@ internal/agent            : internal/clip internal/stranded topology placement s
 internal/cli/table        :
 internal/cli              : topology/... internal/convert internal/defrag internal/moving placement sysfs api/... internal/capture internal/cli/table internal/kubeletconfig internal/lscpu internal/machineview internal/manifest internal/strict internal/suggest internal/whatif internal/cases internal/replay internal/kubeletstate internal/ledger internal/nodestate internal/survey internal/sim internal/simulate/... internal/web internal/wire internal/version
 internal/guarded          :
-internal/jobs             : internal/clip api/batch/... api/scheduling/volcano/... internal/guarded
+internal/jobs             : internal/clip internal/version api/batch/... api/scheduling/volcano/... internal/guarded
 internal/child            :
 internal/golden           :
 internal/reference        :

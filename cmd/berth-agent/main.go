@@ -235,7 +235,7 @@ func (s *settings) run(ctx context.Context, stdout io.Writer) error {
 		return err
 	}
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), version.Info())
 	s.options.Metrics = registry
 	if s.listen == "" {
 		return agent.Run(ctx, s.options)

@@ -1,6 +1,8 @@
 package agent
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -87,23 +89,59 @@ func deviceIDs(p *placement.PodAllocation) (ids []string) {
 	return ids
 }
 
+// unit is what a resource is counted in. Each has a metric of its own, named after it.
+type unit int
+
+const (
+	unitCPUs unit = iota
+	unitBytes
+	unitDevices
+)
+
+func unitOf(resource string) unit {
+	switch {
+	case resource == stranded.CPU:
+		return unitCPUs
+	case stranded.IsBytes(resource):
+		return unitBytes
+	default:
+		return unitDevices
+	}
+}
+
+// unitDescs are the metrics of one kind, by unit. All but that of CPUs have the label resource, as
+// the last one.
+type unitDescs []*prometheus.Desc
+
+// descsOf makes them. The help begins with what is counted.
+func descsOf(name, help string, labels ...string) unitDescs {
+	withResource := append(slices.Clone(labels), "resource")
+	return unitDescs{
+		unitCPUs:    prometheus.NewDesc(name+"_cpus", fmt.Sprintf(help, "CPUs"), labels, nil),
+		unitBytes:   prometheus.NewDesc(name+"_bytes", fmt.Sprintf(help, "Bytes of memory and huge pages"), withResource, nil),
+		unitDevices: prometheus.NewDesc(name+"_devices", fmt.Sprintf(help, "Devices"), withResource, nil),
+	}
+}
+
 // occupancyMetrics shows the last occupancy that was set; nothing before.
 type occupancyMetrics struct{ last atomic.Pointer[occupancy] }
 
 var (
 	_ prometheus.Collector = (*occupancyMetrics)(nil)
 
-	allocatableDesc = prometheus.NewDesc("berth_agent_numa_allocatable", "What a NUMA node has for pods to have to themselves, in CPUs, bytes or devices.", []string{"numa", "resource"}, nil)
-	availableDesc   = prometheus.NewDesc("berth_agent_numa_available", "What of that nobody has, in CPUs, bytes or devices.", []string{"numa", "resource"}, nil)
-	strandedDesc    = prometheus.NewDesc("berth_agent_stranded", "What nobody has and has too few free CPUs, or too little free memory, beside it on its NUMA node, in CPUs, bytes or devices.", []string{"resource"}, nil)
-	nearDesc        = prometheus.NewDesc("berth_agent_device_pods", "Running pods that have devices, by whether these lie below one PCI switch, at one root complex, with all else that the pod has on one NUMA node, in one package, or across the machine.", []string{"alignment"}, nil)
-	alignedDesc     = prometheus.NewDesc("berth_agent_pinned_pods", "Running pods that have CPUs, memory or devices to themselves, by whether these lie on one NUMA node, in one package, or across the machine.", []string{"alignment"}, nil)
+	allocatableDescs = descsOf("berth_agent_numa_allocatable", "%s that a NUMA node has for pods to have to themselves.", "numa")
+	availableDescs   = descsOf("berth_agent_numa_available", "%s of a NUMA node that pods could have to themselves and no pod has.", "numa")
+	strandedDescs    = descsOf("berth_agent_stranded", "%s that no pod has and that have too few free CPUs, or too little free memory, beside them on their NUMA node.")
+	nearDesc         = prometheus.NewDesc("berth_agent_device_pods", "Running pods that have devices, by whether these lie below one PCI switch, at one root complex, with all else that the pod has on one NUMA node, in one package, or across the machine.", []string{"alignment"}, nil)
+	alignedDesc      = prometheus.NewDesc("berth_agent_pinned_pods", "Running pods that have CPUs, memory or devices to themselves, by whether these lie on one NUMA node, in one package, or across the machine.", []string{"alignment"}, nil)
 )
 
 // Describe implements prometheus.Collector.
 func (m *occupancyMetrics) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{allocatableDesc, availableDesc, strandedDesc, alignedDesc, nearDesc} {
-		out <- d
+	for _, all := range []unitDescs{allocatableDescs, availableDescs, strandedDescs, {alignedDesc, nearDesc}} {
+		for _, d := range all {
+			out <- d
+		}
 	}
 }
 
@@ -116,15 +154,22 @@ func (m *occupancyMetrics) Collect(out chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v int64, labels ...string) {
 		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(v), labels...)
 	}
+	byUnit := func(all unitDescs, v int64, resource string, labels ...string) {
+		unit := unitOf(resource)
+		if unit != unitCPUs {
+			labels = append(labels, resource)
+		}
+		gauge(all[unit], v, labels...)
+	}
 	for _, z := range o.zones {
 		numa := strings.TrimPrefix(z.Name, "node-")
 		for _, r := range z.Resources {
-			gauge(allocatableDesc, r.Allocatable.Value(), numa, r.Name)
-			gauge(availableDesc, r.Available.Value(), numa, r.Name)
+			byUnit(allocatableDescs, r.Allocatable.Value(), r.Name, numa)
+			byUnit(availableDescs, r.Available.Value(), r.Name, numa)
 		}
 	}
 	for resource, v := range o.stranded {
-		gauge(strandedDesc, v, resource)
+		byUnit(strandedDescs, v, resource)
 	}
 	for a, n := range o.pods {
 		gauge(alignedDesc, int64(n), string(a))

@@ -5,6 +5,7 @@ import (
 
 	"github.com/berth-dev/berth/internal/golden"
 	"github.com/berth-dev/berth/internal/reference"
+	"github.com/berth-dev/berth/internal/version"
 )
 
 // TestReference holds docs/reference/metrics-agent.md against the metrics. `make reference` writes
@@ -12,5 +13,5 @@ import (
 func TestReference(t *testing.T) {
 	m := newMetrics(func() float64 { return 0 })
 	golden.File(t, "../../docs/reference/metrics-agent.md", "# Metrics of berth-agent\n\nServed on port 9746 at `/metrics`. Written by `make reference`; [metrics.md](../metrics.md) says more.\n\n"+
-		reference.MetricTable(t, reference.Of(m.collectors()...)))
+		reference.MetricTable(t, reference.Of(append(m.collectors(), version.Info())...)))
 }

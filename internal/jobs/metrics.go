@@ -3,6 +3,8 @@ package jobs
 import (
 	"github.com/prometheus/client_golang/prometheus"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/berth-dev/berth/internal/version"
 )
 
 var (
@@ -20,4 +22,6 @@ var (
 	})
 )
 
-func init() { metrics.Registry.MustRegister(phasesEntered, jobsRefused, podsCreated, podsDeleted) }
+func init() {
+	metrics.Registry.MustRegister(phasesEntered, jobsRefused, podsCreated, podsDeleted, version.Info())
+}

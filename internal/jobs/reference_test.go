@@ -5,11 +5,12 @@ import (
 
 	"github.com/berth-dev/berth/internal/golden"
 	"github.com/berth-dev/berth/internal/reference"
+	"github.com/berth-dev/berth/internal/version"
 )
 
 // TestReference holds docs/reference/metrics-controller.md against the metrics. `make reference`
 // writes it.
 func TestReference(t *testing.T) {
 	golden.File(t, "../../docs/reference/metrics-controller.md", "# Metrics of berth-controller\n\nWritten by `make reference`; [volcano.md](../volcano.md) says what the controller does.\n\n"+
-		reference.MetricTable(t, reference.Of(phasesEntered, jobsRefused, podsCreated, podsDeleted)))
+		reference.MetricTable(t, reference.Of(phasesEntered, jobsRefused, podsCreated, podsDeleted, version.Info())))
 }

@@ -32,7 +32,7 @@ var (
 	leadsDesc        = metrics.NewDesc("berth_scheduler_leads", "1 if this replica has begun to take pods from the scheduling queue, 0 while it stands by.", nil, nil, metrics.ALPHA, "")
 	nodesDesc        = metrics.NewDesc("berth_scheduler_nodes", "Nodes by what they are to pods that could be pinned: trusted, silent, untrusted or unreported.", []string{"state"}, nil, metrics.ALPHA, "")
 	floodedDesc      = metrics.NewDesc("berth_scheduler_flooded_nodes", "Nodes with more open possibilities than the scheduler considers, so that every pod waits for their next report, by why: ManyEvents, ManyOrders, ManyStates, Unpredictable or Inherited.", []string{"reason"}, nil, metrics.ALPHA, "")
-	silenceDesc      = metrics.NewDesc("berth_scheduler_longest_silence_seconds", "Since the last sign of life of the agent, of the node with a report for which that is longest.", nil, nil, metrics.ALPHA, "")
+	silenceDesc      = metrics.NewDesc("berth_scheduler_longest_silence_seconds", "How long ago the agent last gave a sign of life, on the node with a report where that is longest.", nil, nil, metrics.ALPHA, "")
 	gangsDesc        = metrics.NewDesc("berth_scheduler_gangs", "Gangs of this scheduler's pods by state: forming, wrong, waiting, planned, partial, whole, reduced or completed.", []string{"state"}, nil, metrics.ALPHA, "")
 	reservationsDesc = metrics.NewDesc("berth_scheduler_reservations", "Koordinator's Reservations for this scheduler, by the phase of their status.", []string{"phase"}, nil, metrics.ALPHA, "")
 	placesDesc       = metrics.NewDesc("berth_scheduler_held_places", "Places that Reservations hold, by who decides on their node: berth or kubelet. Places that owners use whole count, too.", []string{"authority"}, nil, metrics.ALPHA, "")

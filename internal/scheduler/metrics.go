@@ -8,6 +8,7 @@ import (
 
 	"github.com/berth-dev/berth/internal/scheduler/gang"
 	"github.com/berth-dev/berth/internal/scheduler/nodes"
+	"github.com/berth-dev/berth/internal/version"
 	"github.com/berth-dev/berth/placement"
 )
 
@@ -31,7 +32,7 @@ var (
 	}, []string{"alignment"})
 	promises = metrics.NewCounterVec(&metrics.CounterOpts{
 		Namespace: namespace, Subsystem: subsystem, Name: "promises_total", StabilityLevel: metrics.ALPHA,
-		Help: "Decisions by what the node's report said about them: kept, contended (another pod came between), mispredicted, refused. The last two are never anything but 0.",
+		Help: "Decisions by what the node's report said about them: kept, contended (another pod came between), mispredicted, refused. The last two must stay 0.",
 	}, []string{"outcome"})
 	reportsRefused = metrics.NewCounter(&metrics.CounterOpts{
 		Namespace: namespace, Subsystem: subsystem, Name: "reports_refused_total", StabilityLevel: metrics.ALPHA,
@@ -43,7 +44,7 @@ var (
 	}, []string{"result"})
 	podsRefused = metrics.NewCounterVec(&metrics.CounterOpts{
 		Namespace: namespace, Subsystem: subsystem, Name: "pod_inputs_refused_total", StabilityLevel: metrics.ALPHA,
-		Help: "What pods say and could not be understood, at each look: request (refused), policy (refused), placement (ignored).",
+		Help: "What pods say and Berth could not understand, at each look: request (refused), policy (refused), placement (ignored).",
 	}, []string{"input"})
 )
 
@@ -72,6 +73,7 @@ func register() {
 		legacyregistry.MustRegister(verdicts, bindings, devicePods, promises, reportsRefused, searches, podsRefused)
 		legacyregistry.MustRegister(gang.Metrics()...)
 		legacyregistry.CustomMustRegister(&nodeGauges)
+		legacyregistry.RawMustRegister(version.Info())
 		for _, r := range nodes.PromiseResults {
 			promises.WithLabelValues(string(r))
 		}

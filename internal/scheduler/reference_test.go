@@ -14,13 +14,14 @@ import (
 	"github.com/berth-dev/berth/internal/golden"
 	"github.com/berth-dev/berth/internal/reference"
 	"github.com/berth-dev/berth/internal/scheduler/gang"
+	"github.com/berth-dev/berth/internal/version"
 )
 
 // TestReferenceMetrics holds docs/reference/metrics-scheduler.md against the metrics. `make
 // reference` writes it.
 func TestReferenceMetrics(t *testing.T) {
 	register()
-	var all []reference.Metric
+	all := reference.Of(version.Info())
 	for _, m := range append([]metrics.Registerable{verdicts, bindings, devicePods, promises, reportsRefused, searches, podsRefused}, gang.Metrics()...) {
 		all = append(all, reference.Of(m.(prometheus.Collector))...)
 	}

@@ -1,0 +1,15 @@
+package version
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// InfoName is the metric that says which release a program is of.
+const InfoName = "berth_build_info"
+
+// Info is a metric of value 1, whose labels say which release of Berth runs, and which of
+// Kubernetes it was built from.
+func Info() prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: InfoName, Help: "1; the labels say which release of Berth this is, and which of Kubernetes it was built from.",
+		ConstLabels: prometheus.Labels{"version": Version, "kubernetes": Kubernetes},
+	}, func() float64 { return 1 })
+}
