@@ -28,32 +28,34 @@ var places = []string{"NODE", "NUMA", "CPUS", "FROM", "TO"}
 // stands where.
 func Differ(want, got, nodes []string) string {
 	w, g := normal(want, nodes), normal(got, nodes)
-	for i, skip := 0, false; ; i++ {
-		switch {
-		case i == len(w) && (len(g) == 0 || skip):
-			return ""
-		case i == len(w):
-			return fmt.Sprintf("after what the document shows comes %q", g[0])
-		case w[i] == "...":
-			skip = true
-			continue
-		}
-		at := 0
-		if skip {
-			at = slices.Index(g, w[i])
-		}
-		if len(g) == 0 || at < 0 || g[at] != w[i] {
-			have := "nothing"
-			if len(g) > 0 {
-				have = fmt.Sprintf("%q", g[0])
-			}
-			if skip {
-				have = "nowhere after what stands above"
-			}
-			return fmt.Sprintf("the document has %q, and the output %s", w[i], have)
-		}
-		g, skip = g[at+1:], false
+	reached := 0
+	if matches(w, g, &reached) {
+		return ""
 	}
+	if reached == len(w) {
+		return "the output goes on after what the document shows"
+	}
+	return fmt.Sprintf("the document has %q, which the output has not, or not there", w[reached])
+}
+
+// matches says whether the output is what the document shows; reached becomes how many of its lines
+// were found at best.
+func matches(want, got []string, reached *int) bool { return matchFrom(want, got, 0, reached) }
+
+func matchFrom(want, got []string, at int, reached *int) bool {
+	*reached = max(*reached, at)
+	switch {
+	case at == len(want):
+		return len(got) == 0
+	case want[at] != "...":
+		return len(got) > 0 && got[0] == want[at] && matchFrom(want, got[1:], at+1, reached)
+	}
+	for skip := range len(got) + 1 {
+		if matchFrom(want, got[skip:], at+1, reached) {
+			return true
+		}
+	}
+	return false
 }
 
 // normal returns lines without what differs from run to run. Lines that are empty are left out.
@@ -67,6 +69,8 @@ func normal(lines, nodes []string) (out []string) {
 			continue
 		case header.MatchString(strings.TrimSpace(line)):
 			columns = columnsOf(line)
+		case columns != nil && crosses(line, columns):
+			columns = nil // a sentence after the table
 		case columns != nil:
 			line = withoutPlaces(line, columns)
 		}
@@ -100,6 +104,11 @@ func columnsOf(line string) (out []column) {
 		out = append(out, c)
 	}
 	return out
+}
+
+// crosses says whether a line has a word where one column ends and the next begins.
+func crosses(line string, columns []column) bool {
+	return slices.ContainsFunc(columns, func(c column) bool { return c.from > 0 && c.from < len(line) && line[c.from-1] != ' ' })
 }
 
 // withoutPlaces writes * for every place in a line of a table; - stays, which means none.
