@@ -122,20 +122,28 @@ func (o *options) compare(ctx context.Context, stdout, stderr io.Writer) error {
 			fmt.Fprintf(stderr, "Run %d of %d.\n", i+1, o.runs)
 		}
 		one, err := demo.Compare(ctx, o.Options, demo.Stock{}, demo.Berth{})
+		if err != nil && len(c) > 0 {
+			// The runs that went to their end are worth their minutes.
+			err = errors.Join(fmt.Errorf("run %d of %d: %w", i+1, o.runs, err), o.write(c, stdout))
+		}
 		if err != nil {
 			return err
 		}
 		c = append(c, one)
 	}
-	write := c.WriteTable
-	if o.output == "json" {
-		write = c.WriteJSON
-	}
-	if err := write(stdout); err != nil {
+	if err := o.write(c, stdout); err != nil {
 		return err
 	}
 	if !c.Kept() {
 		return errNotKept
 	}
 	return nil
+}
+
+// write writes the comparisons in the form that is asked for.
+func (o *options) write(c demo.Comparisons, w io.Writer) error {
+	if o.output == "json" {
+		return c.WriteJSON(w)
+	}
+	return c.WriteTable(w)
 }

@@ -44,7 +44,7 @@ func watchConfig(paths configPaths) (*configWatch, func() error, error) {
 	}
 	w, err := fsnotify.NewWatcher()
 	if err != nil {
-		return nil, nil, fmt.Errorf("watch the kubelet's configuration: %w", err)
+		return nil, nil, fmt.Errorf("watch the kubelet's configuration: %w", moreWatchers(err))
 	}
 	c.w = w
 	c.arm()

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
@@ -27,12 +28,20 @@ type fileEvents struct {
 // (pkg/kubelet/cm/devicemanager/plugin/v1beta1/server.go).
 const kubeletSocket = "kubelet.sock"
 
+// moreWatchers says which limit is reached where no more files may be watched, and how to raise it.
+func moreWatchers(err error) error {
+	if errors.Is(err, syscall.EMFILE) {
+		return fmt.Errorf("%w: want a higher sysctl fs.inotify.max_user_instances (1024 is plenty), or a higher limit of open files", err)
+	}
+	return err
+}
+
 // watchFiles watches the directories of the checkpoints, which are replaced by renaming. The
 // returned function stops it.
 func watchFiles(root string) (*fileEvents, func() error, error) {
 	w, err := fsnotify.NewWatcher()
 	if err != nil {
-		return nil, nil, fmt.Errorf("watch %s: %w", root, err)
+		return nil, nil, fmt.Errorf("watch %s: %w", root, moreWatchers(err))
 	}
 	if err := w.Add(root); err != nil {
 		return nil, nil, errors.Join(fmt.Errorf("watch %s: %w", root, err), w.Close())

@@ -1,0 +1,21 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// TestMoreWatchers: who reaches the kernel's limit is told its name. Other errors stay as they are.
+func TestMoreWatchers(t *testing.T) {
+	err := moreWatchers(fmt.Errorf("inotify_init1: %w", syscall.EMFILE))
+	if !errors.Is(err, syscall.EMFILE) || !strings.Contains(err.Error(), "fs.inotify.max_user_instances") {
+		t.Errorf("%v: want the error, and the limit's name", err)
+	}
+	if err := moreWatchers(fs.ErrNotExist); err != fs.ErrNotExist {
+		t.Errorf("%v: want it unchanged", err)
+	}
+}
