@@ -6,13 +6,16 @@ import (
 	"github.com/berth-dev/berth/internal/rank"
 )
 
-// own are Berth's default, and what else knows NUMA nodes and the load.
+// own are Berth's default, and what it is measured by.
 func own() []Strategy {
 	return []Strategy{
 		{Name: "Berth", About: "the scheduler's default: the order of its candidates", NUMA: true, Ties: ByChance, new: func([]Typical) scorer {
 			b := &berth{}
 			b.scoring.FillIn()
 			return scoring(b.score)
+		}},
+		{Name: "FirstFit", About: "the first node that takes the pod", NUMA: true, new: func([]Typical) scorer {
+			return scoring(func(*Look) int64 { return 0 })
 		}},
 		{Name: "FGDNUMA", About: "FGD where a GPU counts as lost for whom its NUMA node has too little", NUMA: true, Knows: true, new: func(load []Typical) scorer {
 			f := fgdNUMA{load: load}
