@@ -56,9 +56,6 @@ func ParseOverlay(text string) (Overlay, error) {
 	return Overlay{}, fmt.Errorf("%.40q: want %s%s", text, strings.Join(OverlayNames(), ", "), suggest.DidYouMean(text, OverlayNames()))
 }
 
-// gpuResource is the name of the GPUs.
-const gpuResource = "nvidia.com/gpu"
-
 // Reserved for the system, on NUMA node 0: the first core and some memory.
 const (
 	threads     = 2
@@ -76,15 +73,6 @@ func Whole(pods []trace.Pod) []trace.Pod {
 		}
 	}
 	return out
-}
-
-// request is what a pod of the shape asks of a kubelet.
-func (s *Shape) request() *placement.Request {
-	c := placement.ContainerRequest{Name: "main", MilliCPU: s.MilliCPU, Memory: []placement.MemoryRequest{{Resource: "memory", Bytes: uint64(s.MiB) << 20}}}
-	if s.GPUs > 0 {
-		c.Devices = []placement.DeviceRequest{{Resource: gpuResource, Count: int64(s.GPUs)}}
-	}
-	return &placement.Request{Guaranteed: true, Containers: []placement.ContainerRequest{c}}
 }
 
 // numaKind is what nodes have in common that have the same amounts.

@@ -14,6 +14,10 @@ func own() []Strategy {
 			b.scoring.FillIn()
 			return scoring(b.score)
 		}},
+		{Name: "Berths", About: "fewest berths lost that are expected to be wanted, learnt while pods arrive", NUMA: true, Ties: FirstOfOrder, new: func([]Typical) scorer {
+			b := &berths{asked: map[*Shape]int{}}
+			return learning{scoring(b.score), b}
+		}},
 		{Name: "FirstFit", About: "the first node that takes the pod", NUMA: true, new: func([]Typical) scorer {
 			return scoring(func(*Look) int64 { return 0 })
 		}},
@@ -44,13 +48,7 @@ type fgdNUMA struct {
 
 func (f *fgdNUMA) score(l *Look) int64 {
 	f.after = append(f.after[:0], l.Zones...)
-	cpus, gpus := int(l.Shape.MilliCPU/1000), l.Shape.GPUs
-	for i := range f.after {
-		if z := &f.after[i]; z.Mine {
-			cpu, gpu := min(cpus, z.FreeCPU), min(gpus, z.FreeGPU)
-			z.FreeCPU, z.FreeGPU, cpus, gpus = z.FreeCPU-cpu, z.FreeGPU-gpu, cpus-cpu, gpus-gpu
-		}
-	}
+	take(f.after, int(l.Shape.MilliCPU/1000), l.Shape.GPUs)
 	lost := f.lost(l.Zones, l.GPUModel) - f.lost(f.after, l.GPUModel)
 	// A sigmoid, as in FGD, but finer: hundredths hide what a pod without GPUs does.
 	return int64(1e6 / (1 + math.Exp(-lost)))

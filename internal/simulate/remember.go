@@ -64,6 +64,13 @@ func (m *scores) changed(node int) {
 	m.join(node)
 }
 
+// forget forgets all scores.
+func (m *scores) forget() {
+	for _, row := range m.rows {
+		clear(row.known)
+	}
+}
+
 // score is what the node is worth for a pod of the shape; refusing where it does not take it.
 func (m *scores) score(node int, shape int32) int32 {
 	k := &m.of[node].known[int(shape)%m.width]

@@ -129,7 +129,7 @@ func (p *player) choose(shape int32) int {
 }
 
 // place puts the pod on the best node. Where its kubelet refuses, a controller creates the pod
-// again, and it is chosen for again.
+// again, and a node is chosen for it again.
 func (p *player) place(pod, shape int32) (node int, o Outcome) {
 	for range 1 + maxAgain {
 		if node = p.choose(shape); node < 0 {
@@ -155,6 +155,9 @@ func (p *player) arrivals(of []int32, all Capacity) (f Figures, c Curve) {
 	var curve curve
 	for i, pod := range p.draw.Arrivals {
 		shape := of[pod]
+		if l, ok := p.by.(learner); ok && l.learn(&p.scores.shapes[shape]) {
+			p.scores.forget()
+		}
 		node, o := p.place(int32(i), shape)
 		f.arrived(&p.scores.shapes[shape], node >= 0, o)
 		if all.GPU > 0 {

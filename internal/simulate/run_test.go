@@ -37,6 +37,9 @@ func slowly(c Cluster, all []Shape, of []int32, s *Strategy, load []Typical, d *
 	by := s.new(load)
 	for i, pod := range d.Arrivals {
 		shape := &all[of[pod]]
+		if l, ok := by.(learner); ok {
+			l.learn(shape)
+		}
 		best, score, equal := -1, int64(0), 0
 		var l Look
 		for _, node := range d.Order {

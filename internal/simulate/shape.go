@@ -47,3 +47,15 @@ func shapes(pods []trace.Pod) (all []Shape, of []int32) {
 	}
 	return all, of
 }
+
+// gpuResource is the name of the GPUs.
+const gpuResource = "nvidia.com/gpu"
+
+// request is what a pod of the shape asks of a kubelet.
+func (s *Shape) request() *placement.Request {
+	c := placement.ContainerRequest{Name: "main", MilliCPU: s.MilliCPU, Memory: []placement.MemoryRequest{{Resource: "memory", Bytes: uint64(s.MiB) << 20}}}
+	if s.GPUs > 0 {
+		c.Devices = []placement.DeviceRequest{{Resource: gpuResource, Count: int64(s.GPUs)}}
+	}
+	return &placement.Request{Guaranteed: true, Containers: []placement.ContainerRequest{c}}
+}

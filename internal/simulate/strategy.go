@@ -1,13 +1,6 @@
 package simulate
 
-import (
-	"fmt"
-	"math/rand"
-	"slices"
-	"strings"
-
-	"github.com/berth-dev/berth/internal/suggest"
-)
+import "math/rand"
 
 // Strategy says which of the nodes that take a pod it goes to.
 type Strategy struct {
@@ -26,9 +19,6 @@ type Strategy struct {
 	new func(load []Typical) scorer
 }
 
-// Strategies are all that there are, by name in the order in which they are listed.
-func Strategies() []Strategy { return slices.Concat(published(), stock(), neighbours(), own()) }
-
 // Ties says which of equally good nodes is chosen.
 type Ties uint8
 
@@ -45,6 +35,15 @@ type scorer interface {
 	score(l *Look) int64
 	// gpu is which GPU a share is of.
 	gpu(l *Look, r *rand.Rand) int
+}
+
+// learner is a scorer that learns from who arrives. learn reports whether scores may be others now.
+type learner interface{ learn(s *Shape) bool }
+
+// learning is a scoring with what it learns by.
+type learning struct {
+	scoring
+	learner
 }
 
 // Typical is a shape with its part of the load to come.
@@ -69,24 +68,4 @@ func tightest(l *Look) int {
 		}
 	}
 	return best
-}
-
-// StrategiesOf finds strategies by their names. The error says which name there is none of.
-func StrategiesOf(names ...string) ([]Strategy, error) {
-	all, out := Strategies(), []Strategy(nil)
-	for _, name := range names {
-		i := slices.IndexFunc(all, func(s Strategy) bool { return strings.EqualFold(s.Name, name) })
-		if i < 0 {
-			known := make([]string, len(all))
-			for j := range all {
-				known[j] = all[j].Name
-			}
-			return nil, fmt.Errorf("strategy %.40q: want %s%s", name, strings.Join(known, ", "), suggest.DidYouMean(name, known))
-		}
-		if slices.ContainsFunc(out, func(s Strategy) bool { return s.Name == all[i].Name }) {
-			return nil, fmt.Errorf("strategy %s: want it once", all[i].Name)
-		}
-		out = append(out, all[i])
-	}
-	return out, nil
 }

@@ -31,7 +31,7 @@ func (q *quality) compare(ctx context.Context) (j judgement, compared int, err e
 	for i := range all {
 		for k, overlay := range overlays() {
 			judged := heldOut(i) || heldOut(k)
-			if !q.full && (compared == quickLoads*len(overlays()) && k == 0 || !heldOut(i)) {
+			if !q.full && (!heldOut(i) || compared == quickLoads*quickOverlays || !strings.HasSuffix(overlay, quickPolicy)) {
 				continue
 			}
 			sums, err := q.combination(ctx, &all[i], overlay)
@@ -40,6 +40,7 @@ func (q *quality) compare(ctx context.Context) (j judgement, compared int, err e
 			}
 			compared++
 			ok := q.table(all[i].name, overlay, judged, sums)
+			q.rows = append(q.rows, matrixRow{all[i].name + ", " + overlay, judged, sums})
 			if judged {
 				if j.all++; ok {
 					j.near++
@@ -47,20 +48,25 @@ func (q *quality) compare(ctx context.Context) (j judgement, compared int, err e
 			}
 		}
 	}
+	q.matrix()
+	if !q.full {
+		return j, compared / quickOverlays, nil
+	}
 	return j, compared / len(overlays()), nil
 }
 
-// quickLoads is how many loads are compared without -full: the first that are kept.
-const quickLoads = 2
+// What is compared without -full: the first loads that are kept, and the overlays of one policy.
+const (
+	quickLoads    = 2
+	quickOverlays = 2
+	quickPolicy   = "/restricted"
+)
 
 // combination plays all strategies on a load and an overlay, or reads what came of it before.
 func (q *quality) combination(ctx context.Context, l *load, overlay string) ([]simulate.Summary, error) {
 	file := filepath.Join(q.results, strings.NewReplacer("/", "-", ":", "-").Replace(fmt.Sprintf("%s-%s-%d.json", l.name, overlay, len(q.seeds))))
-	var sums []simulate.Summary
-	if data, err := os.ReadFile(file); err == nil && q.full {
-		return sums, json.Unmarshal(data, &sums)
-	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
+	if sums, err := q.before(file); err != nil || sums != nil {
+		return sums, err
 	}
 	o, err := simulate.ParseOverlay(overlay)
 	if err != nil {
@@ -74,7 +80,7 @@ func (q *quality) combination(ctx context.Context, l *load, overlay string) ([]s
 	if err != nil {
 		return nil, err
 	}
-	sums = simulate.Summarize(runs)
+	sums := simulate.Summarize(runs)
 	data, err := json.Marshal(sums)
 	if err != nil {
 		return nil, err
@@ -88,18 +94,37 @@ func (q *quality) combination(ctx context.Context, l *load, overlay string) ([]s
 	return sums, os.Rename(file+".new", file)
 }
 
-// table prints a combination. It reports whether the default is near the best that does not know the
-// load, and near FGD with NUMA nodes, which does.
+// before reads what an earlier call has found, where this one goes on with it; nil where it is of
+// other strategies.
+func (q *quality) before(file string) (sums []simulate.Summary, err error) {
+	data, err := os.ReadFile(file)
+	if !q.full || errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(data, &sums)
+	}
+	all := simulate.Strategies()
+	if err != nil || len(sums) != len(all) {
+		return nil, err
+	}
+	for i := range sums {
+		if sums[i].Strategy != all[i].Name {
+			return nil, nil
+		}
+	}
+	return sums, nil
+}
+
+// table prints a combination. It reports whether the default is near the best, those among them
+// that know the load.
 func (q *quality) table(name, overlay string, judged bool, sums []simulate.Summary) bool {
 	kept := ""
 	if judged {
 		kept = ", kept for the judgement"
 	}
-	fmt.Fprintf(q.out, "\n### %s, %s%s\n\n| strategy | aligned % | in use %% | pods served %% | refusals per pod | NUMA nodes per pod |\n|---|---|---|---|---|---|\n", name, overlay, kept)
-	knows, best, own := map[string]bool{}, 0.0, 0.0
-	for _, s := range simulate.Strategies() {
-		knows[s.Name] = s.Knows && s.Blind
-	}
+	fmt.Fprintf(q.out, "\n### %s, %s%s\n\n| strategy | aligned %% | in use %% | pods served %% | refusals per pod | NUMA nodes per pod |\n|---|---|---|---|---|---|\n", name, overlay, kept)
+	best, own := 0.0, 0.0
 	for i := range sums {
 		s := &sums[i]
 		fmt.Fprintf(q.out, "| %s | %.2f ± %.2f | %.2f | %.2f | %.2f | %.2f |\n", s.Strategy, s.Aligned.Mean, s.Aligned.Deviation,
@@ -107,11 +132,48 @@ func (q *quality) table(name, overlay string, judged bool, sums []simulate.Summa
 		if s.Strategy == judgedStrategy {
 			own = s.Aligned.Mean
 		}
-		if !knows[s.Strategy] {
-			best = max(best, s.Aligned.Mean)
-		}
+		best = max(best, s.Aligned.Mean)
 	}
 	return own >= best-near
+}
+
+// matrixRow is a combination in the table of all.
+type matrixRow struct {
+	name   string
+	judged bool
+	sums   []simulate.Summary
+}
+
+// matrix prints what is aligned on all combinations, strategies side by side. The best that does
+// not know the load is bold; a star is what was kept for the judgement.
+func (q *quality) matrix() {
+	all := simulate.Strategies()
+	fmt.Fprintf(q.out, "\n### All\n\n| load, overlay |")
+	for i := range all {
+		fmt.Fprintf(q.out, " %s |", all[i].Name)
+	}
+	fmt.Fprintf(q.out, "\n|---%s|\n", strings.Repeat("|---", len(all)))
+	for i := range q.rows {
+		r, best := &q.rows[i], 0.0
+		for k := range r.sums {
+			if !all[k].Knows {
+				best = max(best, r.sums[k].Aligned.Mean)
+			}
+		}
+		star := ""
+		if r.judged {
+			star = " *"
+		}
+		fmt.Fprintf(q.out, "| %s%s |", r.name, star)
+		for k := range r.sums {
+			bold := ""
+			if r.sums[k].Aligned.Mean == best {
+				bold = "**"
+			}
+			fmt.Fprintf(q.out, " %s%.1f%s |", bold, r.sums[k].Aligned.Mean, bold)
+		}
+		fmt.Fprintln(q.out)
+	}
 }
 
 // judgedStrategy is the default.

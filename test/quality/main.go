@@ -6,7 +6,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"math"
 	"os"
 	"os/signal"
@@ -14,16 +13,6 @@ import (
 
 	"github.com/berth-dev/berth/internal/simulate/trace"
 )
-
-// quality is one measurement.
-type quality struct {
-	from, results string
-	full          bool
-	instances     int
-	seeds         []int64
-	nodes         []trace.Node
-	out           io.Writer
-}
 
 // result is the last line.
 type result struct {
@@ -46,14 +35,17 @@ const (
 )
 
 func main() {
-	q := quality{out: os.Stdout, instances: quick, seeds: seeds(2)}
+	q := quality{out: os.Stdout, instances: quick}
+	count := 0
 	flag.StringVar(&q.from, "from", "../shared/realdata/traces/openb", "folder with the lists and what was published")
-	flag.StringVar(&q.results, "results", "_artifacts/quality", "folder for results; -full goes on with those that are there")
+	flag.StringVar(&q.results, "results", "_artifacts/quality", "folder for results; -full goes on with what is there")
 	flag.BoolVar(&q.full, "full", false, "all lists, ten seeds, 200 instances")
+	flag.IntVar(&count, "seeds", 0, "how many seeds; 0 is 2, and 10 with -full")
 	flag.Parse()
 	if q.full {
-		q.instances, q.seeds = many, seeds(10)
+		q.instances = many
 	}
+	q.seeds = seeds(q.seedsOf(count))
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	r, err := q.measure(ctx)
@@ -70,6 +62,16 @@ func main() {
 		fmt.Fprintln(os.Stderr, "quality falls short:", short)
 		os.Exit(1)
 	}
+}
+
+func (q *quality) seedsOf(count int) int {
+	switch {
+	case count > 0:
+		return count
+	case q.full:
+		return 10
+	}
+	return 2
 }
 
 func (q *quality) measure(ctx context.Context) (r result, err error) {
@@ -109,14 +111,4 @@ func (r *result) short() error {
 		all = append(all, fmt.Errorf("the default is %.2f percent behind the optimum: want at most %.0f", r.Gap, wantGap))
 	}
 	return errors.Join(all...)
-}
-
-// readList reads a file.
-func readList[T any](name string, read func(io.Reader, string) ([]T, error)) ([]T, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return read(f, name)
 }

@@ -16,8 +16,10 @@ import (
 	"github.com/berth-dev/berth/internal/simulate/trace"
 )
 
-// instance is a few nodes and the pods that arrive there, small enough for the optimum. Each pod fits
-// on one NUMA node, so that a kubelet with the policy restricted gives it one.
+// instance is a few nodes and the pods that arrive there, small enough for the optimum. Each pod
+// fits on one NUMA node, so that a kubelet with the policy restricted gives it one. The pods ask
+// for nearly all CPUs, or GPUs, and for no more of the other: what is not served is lost by the
+// choice of nodes, and not because others came first.
 type instance struct {
 	nodes []trace.Node
 	pods  []trace.Pod
@@ -27,7 +29,7 @@ type instance struct {
 // The machines of instances, under the overlay sockets: two NUMA nodes each.
 const (
 	instanceOverlay = "sockets/restricted"
-	instanceArrive  = 1.2
+	instanceLoad    = 0.95
 	zonesOfNode     = 2
 	reservedCPUs    = 2 // of the first NUMA node
 )
@@ -38,15 +40,22 @@ func newInstance(seed int64) *instance {
 	for i := range 2 + rng.Intn(3) {
 		in.nodes = append(in.nodes, trace.Node{Name: fmt.Sprint("n", i), MilliCPU: 32_000 * int64(1+rng.Intn(2)), MiB: 1 << 20, GPUs: gpus})
 	}
+	var shapes []trace.Pod
 	for range 3 + rng.Intn(4) {
 		p := trace.Pod{MilliCPU: 1000 * int64(1+rng.Intn(10)), MiB: 1024}
 		if gpus > 0 && rng.Intn(3) > 0 {
 			p.GPUs, p.MilliGPU = 1+rng.Intn(gpus/zonesOfNode), trace.Thousandths
 		}
-		for range 1 + rng.Intn(6) {
-			p.Name = fmt.Sprint("p", len(in.pods))
-			in.pods = append(in.pods, p)
+		shapes = append(shapes, p)
+	}
+	cpu, gpu := instanceLoad*float64(trace.CapacityOf(in.nodes, false)), instanceLoad*float64(trace.CapacityOf(in.nodes, true))
+	for {
+		p := shapes[rng.Intn(len(shapes))]
+		if cpu, gpu = cpu-float64(p.MilliCPU), gpu-float64(p.AskedGPU()); cpu < 0 || gpu < 0 {
+			break
 		}
+		p.Name = fmt.Sprint("p", len(in.pods))
+		in.pods = append(in.pods, p)
 	}
 	return in
 }
@@ -60,7 +69,7 @@ func (in *instance) served(ctx context.Context, s simulate.Strategy) (int64, err
 	if err != nil {
 		return 0, err
 	}
-	e := simulate.Experiment{Nodes: in.nodes, Pods: in.pods, Strategies: []simulate.Strategy{s}, Seeds: []int64{in.seed}, Arrive: instanceArrive}
+	e := simulate.Experiment{Nodes: in.nodes, Pods: in.pods, Strategies: []simulate.Strategy{s}, Seeds: []int64{in.seed}}
 	if e.Ground, err = simulate.NewNUMA(in.nodes, o); err != nil {
 		return 0, err
 	}
@@ -74,13 +83,13 @@ func (in *instance) served(ctx context.Context, s simulate.Strategy) (int64, err
 	return runs[0].CPUs.Served / trace.Thousandths, nil
 }
 
-// program writes what can be served as an integer program, for all who arrive at once: how many pods
-// of each shape lie on each NUMA node.
+// program writes what can be served as an integer program, for all who arrive at once: how many
+// pods of each shape lie on each NUMA node.
 func (in *instance) program() string {
 	type shape struct{ cpus, gpus int64 }
 	var shapes []shape
 	count := map[shape]int{}
-	for _, i := range trace.NewDraw(in.nodes, in.pods, instanceArrive, in.seed).Arrivals {
+	for i := range in.pods {
 		s := shape{in.pods[i].MilliCPU / trace.Thousandths, int64(in.pods[i].GPUs)}
 		if count[s]++; count[s] == 1 {
 			shapes = append(shapes, s)

@@ -1,0 +1,32 @@
+package simulate
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/berth-dev/berth/internal/suggest"
+)
+
+// Strategies are all that there are, by name in the order in which they are listed.
+func Strategies() []Strategy { return slices.Concat(published(), stock(), neighbours(), own()) }
+
+// StrategiesOf finds strategies by their names. The error says which name there is none of.
+func StrategiesOf(names ...string) ([]Strategy, error) {
+	all, out := Strategies(), []Strategy(nil)
+	for _, name := range names {
+		i := slices.IndexFunc(all, func(s Strategy) bool { return strings.EqualFold(s.Name, name) })
+		if i < 0 {
+			known := make([]string, len(all))
+			for j := range all {
+				known[j] = all[j].Name
+			}
+			return nil, fmt.Errorf("strategy %.40q: want %s%s", name, strings.Join(known, ", "), suggest.DidYouMean(name, known))
+		}
+		if slices.ContainsFunc(out, func(s Strategy) bool { return s.Name == all[i].Name }) {
+			return nil, fmt.Errorf("strategy %s: want it once", all[i].Name)
+		}
+		out = append(out, all[i])
+	}
+	return out, nil
+}
