@@ -62,6 +62,7 @@ internal/defrag           : placement internal/amounts internal/suppose
 internal/moving           : internal/wire
 internal/cases            : internal/clip topology placement
 internal/wire             : internal/clip topology placement placement/joint api/... internal/amounts internal/kubeletstate
+internal/gangs            : internal/wire
 internal/suggest          :
 internal/stranded         : topology placement
 internal/convert          : internal/suggest
@@ -70,7 +71,7 @@ internal/featuregates     : internal/suggest
 internal/strict           : internal/suggest internal/wire
 internal/kubeletconfig    : internal/strict internal/wire placement
 internal/nodestate        : topology placement api/... internal/ledger internal/wire
-internal/survey           : topology placement api/... internal/stranded internal/amounts internal/apiclient internal/suppose internal/defrag internal/moving internal/machineview internal/sim internal/ledger internal/rank internal/plan internal/wire internal/nodestate
+internal/survey           : internal/gangs topology placement api/... internal/stranded internal/amounts internal/apiclient internal/suppose internal/defrag internal/moving internal/machineview internal/sim internal/ledger internal/rank internal/plan internal/wire internal/nodestate
 internal/web              : internal/clip topology internal/machineview internal/manifest internal/survey internal/version internal/wire
 internal/manifest         : internal/amounts internal/strict internal/suggest internal/wire
 internal/whatif           : topology placement sysfs internal/lscpu internal/machineview internal/amounts internal/capture internal/featuregates internal/kubeletconfig internal/kubeletstate internal/sim internal/suggest internal/survey internal/wire
@@ -80,10 +81,10 @@ internal/scheduler/wake   : placement internal/ledger
 internal/scheduler/later  :
 internal/scheduler/handover: internal/scheduler/later
 internal/scheduler/lead   :
-internal/scheduler/gang   : internal/clip placement internal/ledger internal/plan internal/wire internal/scheduler/later internal/scheduler/lead api/scheduling/...
+internal/scheduler/gang   : internal/gangs internal/clip placement internal/ledger internal/plan internal/wire internal/scheduler/later internal/scheduler/lead api/scheduling/...
 internal/scheduler/reservation : internal/clip placement internal/apiclient internal/ledger internal/wire internal/scheduler/later internal/scheduler/lead api/scheduling/koordinator/v1alpha1
 internal/scheduler/nodes  : topology placement internal/apiclient internal/ledger internal/rank internal/wire internal/scheduler/wake internal/scheduler/later api/... internal/nodestate
-internal/scheduler        : placement internal/amounts internal/ledger internal/rank internal/wire internal/version internal/scheduler/wake internal/scheduler/nodes internal/scheduler/later internal/scheduler/handover internal/scheduler/gang internal/scheduler/lead internal/scheduler/reservation api/... internal/nodestate
+internal/scheduler        : internal/gangs placement internal/amounts internal/ledger internal/rank internal/wire internal/version internal/scheduler/wake internal/scheduler/nodes internal/scheduler/later internal/scheduler/handover internal/scheduler/gang internal/scheduler/lead internal/scheduler/reservation api/... internal/nodestate
 internal/scheduler/command: internal/scheduler internal/scheduler/reservation internal/version
 internal/offer            : internal/clip topology internal/strict internal/suggest internal/wire
 scheduler                 : placement internal/scheduler internal/scheduler/command
@@ -93,7 +94,7 @@ examples/licences/berth-scheduler: examples/licences scheduler
 internal/enforce          : topology placement placement/joint internal/wire
 internal/agent            : internal/clip internal/stranded topology placement sysfs internal/wire internal/enforce internal/offer internal/kubeletconfig internal/kubeletstate api/...
 internal/cli/table        :
-internal/cli              : topology/... internal/convert internal/defrag internal/moving placement sysfs api/... internal/capture internal/cli/table internal/kubeletconfig internal/lscpu internal/machineview internal/manifest internal/strict internal/suggest internal/whatif internal/cases internal/replay internal/kubeletstate internal/ledger internal/nodestate internal/survey internal/sim internal/simulate/... internal/web internal/wire internal/version
+internal/cli              : internal/gangs topology/... internal/convert internal/defrag internal/moving placement sysfs api/... internal/capture internal/cli/table internal/kubeletconfig internal/lscpu internal/machineview internal/manifest internal/strict internal/suggest internal/whatif internal/cases internal/replay internal/kubeletstate internal/ledger internal/nodestate internal/survey internal/sim internal/simulate/... internal/web internal/wire internal/version
 internal/guarded          :
 internal/jobs             : internal/clip internal/version api/batch/... api/scheduling/volcano/... internal/guarded
 internal/child            :

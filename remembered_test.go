@@ -51,7 +51,7 @@ func testsUnder(t *testing.T, root string) map[string]bool {
 }
 
 // longLived are the programs that run for as long as a cluster does, and what they are made of.
-const longLived = "internal/scheduler internal/ledger internal/nodestate internal/agent internal/enforce internal/offer internal/jobs internal/guarded internal/survey internal/web"
+const longLived = "internal/scheduler internal/ledger internal/gangs internal/nodestate internal/agent internal/enforce internal/offer internal/jobs internal/guarded internal/survey internal/web"
 
 // TestDocsHaveEveryMap: each map that a program may keep, as a field of a struct or as a
 // variable, has its place in docs/operations.md, "What is remembered", or a reason in maps why it
@@ -287,7 +287,7 @@ scheduler/gang.Groups.vacant = Groups.vacant
 scheduler/gang.Groups.evicted = Groups.evicted
 scheduler/gang.aspects.Labels a trial
 scheduler/gang.aspects.Selector a trial
-scheduler/gang.count.tasks = gang.Groups
+gangs.Count.Tasks = gang.Groups
 scheduler/gang.eviction.nodes an eviction
 scheduler/gang.group.kept = group.kept
 scheduler/gang.group.members = gang.Groups

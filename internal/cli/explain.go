@@ -11,9 +11,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berth-dev/berth/internal/cli/table"
+	"github.com/berth-dev/berth/internal/gangs"
 	"github.com/berth-dev/berth/internal/survey"
 	"github.com/berth-dev/berth/internal/whatif"
-	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/topology"
 )
 
@@ -172,7 +172,7 @@ func answerNo(e *survey.Explained) error {
 	switch {
 	case e.Refused:
 		return errKubeletRefused
-	case e.Node == "" && e.MemberOf.HoldsBack() && e.MemberOf.State == wire.GangForming:
+	case e.Node == "" && e.MemberOf.HoldsBack() && e.MemberOf.State == gangs.Forming:
 		return errGangForming
 	case e.Node == "" && e.MemberOf.HoldsBack():
 		return errGangWrong

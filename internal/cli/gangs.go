@@ -11,8 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-dev/berth/internal/cli/table"
+	"github.com/berth-dev/berth/internal/gangs"
 	"github.com/berth-dev/berth/internal/survey"
-	"github.com/berth-dev/berth/internal/wire"
 )
 
 // NewGangsCommand returns the verb that lists the gangs of a cluster.
@@ -107,8 +107,8 @@ func waitingText(g *survey.Gang) string {
 }
 
 // gangStyles are those of the states of gangs.
-var gangStyles = map[wire.GangState]table.Style{wire.GangWhole: table.Good, wire.GangCompleted: table.Aside, wire.GangWrong: table.Bad,
-	wire.GangPartial: table.Bad, wire.GangForming: table.Doubtful, wire.GangWaiting: table.Doubtful, wire.GangReduced: table.Doubtful}
+var gangStyles = map[gangs.Stage]table.Style{gangs.Whole: table.Good, gangs.Completed: table.Aside, gangs.Wrong: table.Bad,
+	gangs.Partial: table.Bad, gangs.Forming: table.Doubtful, gangs.Waiting: table.Doubtful, gangs.Reduced: table.Doubtful}
 
 // gangWords are gangStyles by words.
 func gangWords() map[string]table.Style {
@@ -173,9 +173,9 @@ func (q *podQuestion) explainGang(cmd *cobra.Command, s subject, o output) error
 		return err
 	}
 	switch {
-	case e.State == wire.GangWrong:
+	case e.State == gangs.Wrong:
 		return errGangWrong
-	case !e.Whole && e.State != wire.GangCompleted:
+	case !e.Whole && e.State != gangs.Completed:
 		return errGangDoesNotFit
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 	"k8s.io/component-base/metrics"
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/internal/gangs"
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/nodestate"
 	"github.com/berth-dev/berth/internal/scheduler/reservation"
@@ -83,9 +84,9 @@ func (g *gauges) CollectWithStability(out chan<- metrics.Metric) {
 		}
 	}
 	gauge(silenceDesc, c.silence.Seconds())
-	gangs := p.core.gangs.Count()
-	for _, state := range wire.GangStates {
-		gauge(gangsDesc, float64(gangs[state]), string(state))
+	groups := p.core.gangs.Count()
+	for _, state := range gangs.Stages {
+		gauge(gangsDesc, float64(groups[state]), string(state))
 	}
 	census := p.core.reservations.Count()
 	heldGauges(&census, gauge)

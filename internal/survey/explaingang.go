@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
+	"github.com/berth-dev/berth/internal/gangs"
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/plan"
 	"github.com/berth-dev/berth/internal/wire"
@@ -117,31 +118,25 @@ func (c *Cluster) GangNames(ctx context.Context, source string) ([]string, error
 
 // explainGang explains a gang by a survey of all nodes.
 func (c *Cluster) explainGang(ctx context.Context, s *Survey, g *Gang, notes []string) (*ExplainedGang, error) {
-	e := &ExplainedGang{Gang: *g, Fit: g.Bound + g.Succeeded, Whole: g.State == wire.GangWhole}
-	waits := &gangTrial{survey: s, spec: g.spec}
-	tasks := map[string]int{}
-	var placedPods []*corev1.Pod
+	e := &ExplainedGang{Gang: *g, Fit: g.Bound + g.Succeeded, Whole: g.State == gangs.Whole}
+	left := gangs.Needed(&g.spec, &g.done)
+	waits := &gangTrial{survey: s, spec: g.spec, pods: gangs.Together(g.waiting, taskOf, wire.MaxGang, left.Tasks)}
+	waits.gang.Minimum, waits.gang.Tasks = left.All, left.Tasks
+	var placed []*corev1.Pod
 	for _, pod := range g.pods {
-		says, _ := wire.ReadMembership(pod) // what is wrong with it is the gang's Why
 		sum, _ := s.pod(pod)
 		e.Scheduler = nameOfScheduler(pod)
-		e.Pods = append(e.Pods, GangPod{Name: pod.Name, Task: says.Task, State: sum.State, Node: sum.Node, NUMANodes: sum.NUMANodes, Certainty: sum.Certainty})
-		switch placed := pod.Spec.NodeName != ""; {
-		case placed && (active(pod) || pod.Status.Phase == corev1.PodSucceeded):
-			tasks[says.Task]++
-			if active(pod) {
-				placedPods = append(placedPods, pod)
-			}
-		case !placed && active(pod) && len(pod.Spec.SchedulingGates) == 0:
-			waits.pods, waits.tasks = append(waits.pods, pod), append(waits.tasks, says.Task)
+		e.Pods = append(e.Pods, GangPod{Name: pod.Name, Task: taskOf(pod), State: sum.State, Node: sum.Node, NUMANodes: sum.NUMANodes, Certainty: sum.Certainty})
+		if pod.Spec.NodeName != "" && gangs.Active(pod) {
+			placed = append(placed, pod)
 		}
 	}
 	slices.SortFunc(e.Pods, func(a, b GangPod) int { return cmp.Compare(a.Name, b.Name) })
-	if slices.ContainsFunc(waits.pods, wire.AsksMates) || slices.ContainsFunc(placedPods, wire.AsksMates) {
-		waits.seated = placedPods
+	if slices.ContainsFunc(waits.pods, wire.AsksMates) || slices.ContainsFunc(placed, wire.AsksMates) {
+		waits.seated = placed
 	}
-	if len(waits.pods) > 0 && g.State != wire.GangWrong && g.State != wire.GangForming {
-		if err := waits.prepare(ctx, c, tasks, e.Fit); err != nil {
+	if len(waits.pods) > 0 && g.State != gangs.Wrong && g.State != gangs.Forming {
+		if err := waits.prepare(ctx, c); err != nil {
 			return nil, err
 		}
 		waits.run(e)
@@ -154,8 +149,8 @@ func (c *Cluster) explainGang(ctx context.Context, s *Survey, g *Gang, notes []s
 type gangTrial struct {
 	survey *Survey
 	spec   wire.Gang
-	pods   []*corev1.Pod
-	tasks  []string
+	// pods are planned together, the oldest first.
+	pods []*corev1.Pod
 	// seated are members that have nodes, where anybody asks about another's place.
 	seated []*corev1.Pod
 	gang   plan.Gang
@@ -174,19 +169,11 @@ type gangKind struct {
 
 var _ plan.Field = (*gangTrial)(nil)
 
-// prepare makes members of the pods. done are the members of each task that have a node, fit of
-// all.
-func (t *gangTrial) prepare(ctx context.Context, c *Cluster, done map[string]int, fit int) error {
+// prepare makes members of the pods.
+func (t *gangTrial) prepare(ctx context.Context, c *Cluster) error {
 	t.on = map[int][]int{}
 	for _, name := range t.survey.Names() {
 		t.nodes = append(t.nodes, t.survey.nodes[name])
-	}
-	slices.SortFunc(t.pods, func(a, b *corev1.Pod) int {
-		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), strings.Compare(a.Name, b.Name))
-	})
-	t.gang.Minimum, t.gang.Tasks = max(0, t.spec.Minimum-fit), map[string]int{}
-	for task, least := range t.spec.Tasks {
-		t.gang.Tasks[task] = max(0, least-done[task])
 	}
 	known := map[string]int{}
 	for _, pod := range t.pods {

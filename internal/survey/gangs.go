@@ -17,6 +17,7 @@ import (
 
 	sigs "github.com/berth-dev/berth/api/scheduling/sigs/v1alpha1"
 	volcano "github.com/berth-dev/berth/api/scheduling/volcano/v1beta1"
+	"github.com/berth-dev/berth/internal/gangs"
 	"github.com/berth-dev/berth/internal/wire"
 )
 
@@ -26,8 +27,8 @@ type Gang struct {
 	Name      string `json:"name"`
 	// Source is what declares it: gang (annotations of its pods), PodGroup.scheduling.volcano.sh or
 	// PodGroup.scheduling.x-k8s.io.
-	Source string         `json:"source"`
-	State  wire.GangState `json:"state"`
+	Source string      `json:"source"`
+	State  gangs.Stage `json:"state"`
 	// Phase is what the status of its object says; "" where it has none.
 	Phase string `json:"phase,omitempty"`
 	// Minimum is how many of its pods start together, Tasks the same for its parts; 0 where that is
@@ -47,6 +48,10 @@ type Gang struct {
 	key  wire.GangKey
 	spec wire.Gang
 	pods []*corev1.Pod
+	// waiting are those that want a node, the oldest first, done counts those that have one or
+	// ended well.
+	waiting []*corev1.Pod
+	done    gangs.Count
 }
 
 // Gangs are those of a cluster, by namespace and name.
@@ -64,7 +69,7 @@ func (g *Gangs) Of(pod *corev1.Pod) *Gang {
 	}
 	says, err := wire.ReadMembership(pod)
 	if says.Gang.IsZero() {
-		return &Gang{Namespace: pod.Namespace, State: wire.GangWrong, Why: err.Error(), Members: 1}
+		return &Gang{Namespace: pod.Namespace, State: gangs.Wrong, Why: err.Error(), Members: 1}
 	}
 	at := slices.IndexFunc(g.Gangs, func(one Gang) bool { return one.key == says.Gang })
 	if at < 0 {
@@ -76,7 +81,7 @@ func (g *Gangs) Of(pod *corev1.Pod) *Gang {
 // HoldsBack says whether no member is tried, whatever is free: pods are missing, or what is asked
 // cannot be served.
 func (g *Gang) HoldsBack() bool {
-	return g != nil && (g.State == wire.GangForming || g.State == wire.GangWrong)
+	return g != nil && (g.State == gangs.Forming || g.State == gangs.Wrong)
 }
 
 // Gangs adds up the gangs of the namespace.
@@ -236,17 +241,19 @@ func gangsOf(pods []*corev1.Pod, objects *groupObjects, now time.Time) *Gangs {
 		g.spec, g.wrong, g.declared = spec, wrong, true
 	}
 	for _, pod := range pods {
-		if !wire.InGang(pod) {
+		m, ok := gangs.PartOf(pod, true)
+		if !ok {
 			continue
 		}
-		says, err := wire.ReadMembership(pod)
-		if says.Gang.IsZero() {
-			out.Notes = append(out.Notes, err.Error())
+		if m.Says.Gang.IsZero() {
+			out.Notes = append(out.Notes, m.Wrong.Error())
 			continue
 		}
-		g := of(says.Gang)
-		g.pods, g.tasks = append(g.pods, pod), append(g.tasks, says.Task)
-		g.misread = cmp.Or(g.misread, err)
+		g := of(m.Says.Gang)
+		g.pods, g.tasks = append(g.pods, pod), append(g.tasks, m.Says.Task)
+		if gangs.Active(pod) {
+			g.misread = cmp.Or(g.misread, m.Wrong)
+		}
 	}
 	for _, g := range by {
 		out.Gangs = append(out.Gangs, g.sum(now))
@@ -265,19 +272,16 @@ type gathering struct {
 	declared bool  // its object was seen
 	hidden   bool  // its object may not be read
 	wrong    error // what is not served
-	misread  error // what a pod says wrongly
+	misread  error // what a pod that counts says wrongly
 	pods     []*corev1.Pod
 	tasks    []string // of pods
 }
-
-// active says whether a member counts: it has not ended, and is not on its way out.
-func active(pod *corev1.Pod) bool { return !wire.Ended(pod) && pod.DeletionTimestamp == nil }
 
 // whatIsWrong is why no member is tried, whatever is free; nil where nothing is.
 func (g *gathering) whatIsWrong() error {
 	var counting []*corev1.Pod
 	for _, pod := range g.pods {
-		if active(pod) {
+		if gangs.Active(pod) {
 			counting = append(counting, pod)
 		}
 	}
@@ -308,51 +312,42 @@ func (g *gathering) sum(now time.Time) Gang {
 		Namespace: g.key.Namespace, Name: g.key.Name, Source: g.key.Source.String(), Phase: g.spec.Phase,
 		Minimum: g.spec.Minimum, Tasks: g.spec.Tasks, Members: len(g.pods), key: g.key, spec: g.spec, pods: g.pods,
 	}
-	done, ready := map[string]int{}, map[string]int{}
-	doneAll, readyAll, ended := 0, 0, 0
+	ended, ending := 0, 0
 	was := g.spec.Ran
-	var first *corev1.Pod
+	var waits gangs.Count
 	for i, pod := range g.pods {
 		placed := pod.Spec.NodeName != ""
 		switch {
 		case pod.Status.Phase == corev1.PodSucceeded && placed:
 			out.Succeeded++
-		case active(pod) && placed:
+		case gangs.Active(pod) && placed:
 			out.Bound++
 		}
-		if wire.Ended(pod) {
+		switch {
+		case wire.Ended(pod):
 			ended++
-		}
-		was = was || placed && wire.GangWasWhole(pod)
-		pending := !placed && active(pod) && len(pod.Spec.SchedulingGates) == 0
-		isDone := placed && (active(pod) || pod.Status.Phase == corev1.PodSucceeded)
-		if isDone {
-			doneAll++
-			done[g.tasks[i]]++
-		}
-		if isDone || pending {
-			readyAll++
-			ready[g.tasks[i]]++
-		}
-		if pending && (first == nil || older(pod, first)) {
-			first = pod
-		}
-	}
-	settled := g.spec.Once && was || g.spec.Minimum > 0 && g.spec.Lacks(doneAll, func(task string) int { return done[task] }) == ""
-	lack := g.spec.Lacks(readyAll, func(task string) int { return ready[task] })
-	out.State = wire.GangFacts{Pods: len(g.pods), Ended: ended, Done: doneAll, Wrong: wrong != nil, Complete: lack == "", Settled: settled, Was: was}.State()
-	if out.State == wire.GangWrong {
-		out.Why = wrong.Error()
-	}
-	ending := 0
-	for _, pod := range g.pods {
-		if pod.DeletionTimestamp != nil && !wire.Ended(pod) {
+		case pod.DeletionTimestamp != nil:
 			ending++
 		}
+		was = was || placed && wire.GangWasWhole(pod)
+		if gangs.Done(pod, placed) {
+			out.done.Add(g.tasks[i], 1)
+		}
+		if gangs.Waits(pod, placed) {
+			waits.Add(g.tasks[i], 1)
+			out.waiting = append(out.waiting, pod)
+		}
 	}
-	if first == nil {
+	slices.SortFunc(out.waiting, gangs.Compare)
+	settled := g.spec.Once && was || g.spec.Minimum > 0 && gangs.Lacks(&g.spec, &out.done) == ""
+	lack := gangs.Lacks(&g.spec, &waits, &out.done)
+	out.State = gangs.Facts{Pods: len(g.pods), Ended: ended, Done: out.done.All, Wrong: wrong != nil, Complete: lack == "", Settled: settled, Was: was}.Stage()
+	if out.State == gangs.Wrong {
+		out.Why = wrong.Error()
+	}
+	if len(out.waiting) == 0 {
 		switch {
-		case wrong != nil || settled || lack == "" || out.State == wire.GangCompleted:
+		case wrong != nil || settled || lack == "" || out.State == gangs.Completed:
 		case ending > 0:
 			out.Why = lack + " are there, and " + Counted(ending, "pod") + " ending"
 		default:
@@ -360,6 +355,7 @@ func (g *gathering) sum(now time.Time) Gang {
 		}
 		return out
 	}
+	first := out.waiting[0]
 	out.WaitingSeconds = Seconds(now.Sub(first.CreationTimestamp.Time))
 	switch {
 	case wrong != nil:
@@ -371,16 +367,12 @@ func (g *gathering) sum(now time.Time) Gang {
 	return out
 }
 
-func older(a, b *corev1.Pod) bool {
-	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), strings.Compare(a.Name, b.Name)) < 0
-}
-
 // whySaid is what the scheduler says about a gang that waits: on the member that it tries for all,
 // or else on any. "" where it has said nothing.
 func whySaid(pods []*corev1.Pod, first *corev1.Pod) string {
 	said := saidOf(first)
 	for _, pod := range pods {
-		if said == "" && pod.Spec.NodeName == "" && active(pod) {
+		if said == "" && pod.Spec.NodeName == "" && gangs.Active(pod) {
 			said = saidOf(pod)
 		}
 	}

@@ -3,11 +3,11 @@ package survey
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/berth-dev/berth/internal/gangs"
 	"github.com/berth-dev/berth/internal/moving"
 	"github.com/berth-dev/berth/internal/wire"
 )
@@ -62,66 +62,17 @@ func (c *Cluster) makeRoomForGang(ctx context.Context, g *Gang, o RoomOptions) (
 // wanting are the pods that wait, the oldest first: as many as are lacking until the gang starts,
 // or all where it has started.
 func (g *Gang) wanting() ([]*corev1.Pod, error) {
-	if g.State == wire.GangWrong || g.State == wire.GangForming {
+	if g.State == gangs.Wrong || g.State == gangs.Forming {
 		return nil, fmt.Errorf("it is %s, and no room helps: %s", g.State, g.Why)
 	}
-	var waiting []*corev1.Pod
-	lacking, of := g.Minimum, map[string]int{}
-	for task, least := range g.Tasks {
-		of[task] = least
-	}
-	for _, pod := range g.pods {
-		switch placed := pod.Spec.NodeName != ""; {
-		case placed && (active(pod) || pod.Status.Phase == corev1.PodSucceeded):
-			lacking--
-			of[taskOf(pod)]--
-		case !placed && active(pod) && len(pod.Spec.SchedulingGates) == 0:
-			waiting = append(waiting, pod)
-		}
-	}
-	if len(waiting) == 0 {
+	if len(g.waiting) == 0 {
 		return nil, fmt.Errorf("it is %s: want one with pods that wait for a place", g.State)
 	}
-	slices.SortFunc(waiting, func(a, b *corev1.Pod) int {
-		switch {
-		case older(a, b):
-			return -1
-		case older(b, a):
-			return 1
-		}
-		return 0
-	})
-	if g.State == wire.GangWhole {
-		return waiting, nil
+	if g.State == gangs.Whole {
+		return g.waiting, nil
 	}
-	return firstOf(waiting, lacking, of), nil
-}
-
-// firstOf chooses the oldest pods that are lacking, of each task and in all.
-func firstOf(waiting []*corev1.Pod, lacking int, of map[string]int) []*corev1.Pod {
-	chosen := make([]bool, len(waiting))
-	take := func(i int) {
-		chosen[i] = true
-		lacking--
-	}
-	for i, pod := range waiting {
-		if task := taskOf(pod); of[task] > 0 {
-			of[task]--
-			take(i)
-		}
-	}
-	for i := range waiting {
-		if !chosen[i] && lacking > 0 {
-			take(i)
-		}
-	}
-	var out []*corev1.Pod
-	for i, pod := range waiting {
-		if chosen[i] {
-			out = append(out, pod)
-		}
-	}
-	return out
+	left := gangs.Needed(&g.spec, &g.done)
+	return gangs.Together(g.waiting, taskOf, left.All, left.Tasks), nil
 }
 
 func taskOf(pod *corev1.Pod) string {

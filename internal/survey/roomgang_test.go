@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/berth-dev/berth/internal/wire"
@@ -59,25 +58,5 @@ func TestMakeRoomForGang(t *testing.T) {
 	c.still.Pods[len(c.still.Pods)-1].Spec.NodeName = "gpu-1"
 	if _, err := c.MakeRoomForGang(t.Context(), "", "train", RoomOptions{}); err == nil || !strings.Contains(err.Error(), "it is whole: want one with pods that wait") {
 		t.Error(err)
-	}
-}
-
-// TestFirstOf: those of tasks that lack pods come first, then the oldest.
-func TestFirstOf(t *testing.T) {
-	var waiting []*corev1.Pod
-	for i, task := range []string{"worker", "worker", "worker", "master"} {
-		p := wants(fmt.Sprint(task, "-", i), "1", "1Gi", "0")
-		p.Annotations = map[string]string{"scheduling.k8s.io/group-name": "g", "volcano.sh/task-spec": task}
-		waiting = append(waiting, p)
-	}
-	names := func(pods []*corev1.Pod) (out []string) {
-		for _, p := range pods {
-			out = append(out, p.Name)
-		}
-		return out
-	}
-	got := names(firstOf(waiting, 2, map[string]int{"master": 1}))
-	if want := []string{"worker-0", "master-3"}; !slices.Equal(got, want) {
-		t.Errorf("got %v, want %v", got, want)
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/berth-dev/berth/internal/gangs"
 	"github.com/berth-dev/berth/internal/wire"
 )
 
@@ -40,8 +41,8 @@ func (g *Gang) whyWaiting() (reason, message string) {
 		return "", ""
 	}
 	switch g.State {
-	case wire.GangForming, wire.GangWrong:
-	case wire.GangWaiting, wire.GangPartial:
+	case gangs.Forming, gangs.Wrong:
+	case gangs.Waiting, gangs.Partial:
 		if g.Why != "" {
 			return gangReason(g.State), g.Why // which names the gang
 		}
@@ -52,7 +53,7 @@ func (g *Gang) whyWaiting() (reason, message string) {
 }
 
 // gangReason is the state of a gang as the reason of its pods.
-func gangReason(state wire.GangState) string {
+func gangReason(state gangs.Stage) string {
 	return "Gang" + strings.ToUpper(string(state[:1])) + string(state[1:])
 }
 

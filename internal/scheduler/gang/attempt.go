@@ -11,6 +11,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berth-dev/berth/internal/clip"
+	"github.com/berth-dev/berth/internal/gangs"
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/plan"
 	"github.com/berth-dev/berth/internal/wire"
@@ -83,9 +84,10 @@ type job struct {
 // job takes down what is to be planned: for all members, or, in a gang that has its minimum, for
 // the one alone. The caller holds the lock.
 func (gs *Groups) job(g *group, one types.UID) *job {
-	j := &job{stirs: gs.stirs, bound: g.done.all, single: g.settled()}
+	j := &job{stirs: gs.stirs, bound: g.done.All, single: g.settled()}
 	planned := g.atOnce()
-	j.gang.Minimum, j.gang.Tasks = g.needed()
+	left := g.needed()
+	j.gang.Minimum, j.gang.Tasks = left.All, left.Tasks
 	if j.single {
 		planned, j.gang.Minimum = []*member{g.members[one]}, 1
 	}
@@ -610,9 +612,9 @@ func (gs *Groups) BoundFor(uid types.UID) wire.BoundFor {
 	if g == nil {
 		return wire.BoundFor{}
 	}
-	m, with := g.members[uid], count{}
+	m, with := g.members[uid], gangs.Count{}
 	if !m.summed.done {
-		with.add(m.says.Task, 1)
+		with.Add(m.says.Task, 1)
 	}
 	whole := g.wrong == nil && g.spec.Minimum > 0 && g.lacks(&g.done, &with) == ""
 	return wire.BoundFor{Gang: g.key, Whole: whole}

@@ -377,7 +377,7 @@ func (gs *Groups) couldTear(limit int32) bool {
 		}
 	}
 	for _, g := range gs.groups {
-		if g.done.all == 0 {
+		if g.done.All == 0 {
 			continue
 		}
 		for priority := range g.priorities {

@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/internal/gangs"
 	"github.com/berth-dev/berth/placement"
 )
 
@@ -137,7 +137,7 @@ func TestWhoIsLeavingIsAwaited(t *testing.T) {
 		if got := w.groups.Nominated("a-0"); got != "n0" || w.nominated["a-1"] != "n0" {
 			t.Errorf("kept for a-0: %q, for others: %v; want n0 for both", got, w.nominated)
 		}
-		w.wantState(wire.GangWaiting)
+		w.wantState(gangs.Waiting)
 		w.remove("low-0")
 		w.run(time.Minute)
 		w.wantDeleted("low-0", "low-1")

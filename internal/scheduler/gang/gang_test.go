@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	sigs "github.com/berth-dev/berth/api/scheduling/sigs/v1alpha1"
+	"github.com/berth-dev/berth/internal/gangs"
 	"github.com/berth-dev/berth/internal/wire"
 )
 
@@ -16,11 +17,11 @@ func TestAGangIsBoundWhole(t *testing.T) {
 		w.add("a", 3, 4, 2)
 		w.run(time.Minute)
 		w.want("a", 0, 0) // one is missing
-		w.wantState(wire.GangForming)
+		w.wantState(gangs.Forming)
 		w.create(podOf("a", "a-3", 4, 2))
 		w.run(time.Second)
 		w.want("a", 4, 4)
-		w.wantState(wire.GangWhole)
+		w.wantState(gangs.Whole)
 	})
 }
 
@@ -94,7 +95,7 @@ func TestABindingThatFailsIsMadeGood(t *testing.T) {
 		w.add("a", 4, 4, 3)
 		w.run(100 * time.Millisecond)
 		w.want("a", 3, 3)
-		w.wantState(wire.GangPartial)
+		w.wantState(gangs.Partial)
 		w.run(gangTimeout / 2)
 		w.want("a", 4, 4)
 		if len(w.deleted) > 0 {
@@ -124,7 +125,7 @@ func TestAWholeGangIsNeverTorn(t *testing.T) {
 		w.remove("a-2")
 		w.run(time.Minute)
 		w.want("a", 3, 3)
-		w.wantState(wire.GangReduced)
+		w.wantState(gangs.Reduced)
 		w.create(podOf("a", "a-9", 4, 3))
 		w.run(time.Second)
 		w.want("a", 4, 4)

@@ -65,7 +65,7 @@ func TestWhatIsRememberedOfPodsIsSwept(t *testing.T) {
 			}
 			return ""
 		})
-		if g := w.groups.of["a-1"]; len(w.groups.of) != 1 || len(g.members) != 1 || g.done.all != 1 {
+		if g := w.groups.of["a-1"]; len(w.groups.of) != 1 || len(g.members) != 1 || g.done.All != 1 {
 			t.Errorf("the members are %v, want a-1 alone", w.groups.of)
 		}
 		if len(w.groups.lone)+len(w.groups.evicted) > 0 {

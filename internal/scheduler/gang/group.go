@@ -1,7 +1,6 @@
 package gang
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -9,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/berth-dev/berth/internal/gangs"
 	"github.com/berth-dev/berth/internal/wire"
 )
 
@@ -105,22 +105,16 @@ type member struct {
 func (m *member) placed() bool { return m.posted || m.pod.Spec.NodeName != "" }
 
 // active says whether the pod counts: it has not ended, and is not on its way out.
-func (m *member) active() bool { return !wire.Ended(m.pod) && m.pod.DeletionTimestamp == nil }
+func (m *member) active() bool { return gangs.Active(m.pod) }
 
 // pending says whether the pod waits for a node, and nothing but its group holds it.
-func (m *member) pending() bool {
-	return !m.placed() && m.active() && len(m.pod.Spec.SchedulingGates) == 0
-}
+func (m *member) pending() bool { return gangs.Waits(m.pod, m.placed()) }
 
 // done says whether the pod has a node, or had one and ended well.
-func (m *member) done() bool {
-	return m.placed() && (m.active() || m.pod.Status.Phase == corev1.PodSucceeded)
-}
+func (m *member) done() bool { return gangs.Done(m.pod, m.placed()) }
 
 // lacks says how far a count is from the minimum; "" when it is reached.
-func (g *group) lacks(counts ...*count) string {
-	return g.spec.Lacks(inAll(counts), func(task string) int { return ofTask(counts, task) })
-}
+func (g *group) lacks(counts ...*gangs.Count) string { return gangs.Lacks(&g.spec, counts...) }
 
 // settled says whether the minimum has nodes, or need not have them any more.
 func (g *group) settled() bool {
@@ -195,37 +189,15 @@ func (g *group) pending() []*member {
 			out = append(out, m)
 		}
 	}
-	slices.SortFunc(out, func(a, b *member) int {
-		return cmp.Or(a.pod.CreationTimestamp.Compare(b.pod.CreationTimestamp.Time), strings.Compare(a.pod.Name, b.pod.Name))
-	})
+	slices.SortFunc(out, func(a, b *member) int { return gangs.Compare(a.pod, b.pod) })
 	return out
 }
 
 // atOnce returns the members that are planned together: all that want a node, or the first of them
 // where they are more than a gang may need. The ones that tasks need are among them.
 func (g *group) atOnce() []*member {
-	all := g.pending()
-	if len(all) <= wire.MaxGang {
-		return all
-	}
-	_, needed := g.needed()
-	left := wire.MaxGang
-	for _, n := range needed {
-		left -= n
-	}
-	out := make([]*member, 0, wire.MaxGang)
-	for _, m := range all {
-		switch {
-		case needed[m.says.Task] > 0:
-			needed[m.says.Task]--
-		case left > 0:
-			left--
-		default:
-			continue
-		}
-		out = append(out, m)
-	}
-	return out
+	left := g.needed()
+	return gangs.Together(g.pending(), func(m *member) string { return m.says.Task }, wire.MaxGang, left.Tasks)
 }
 
 // asksOf says whether the pod's place depends on what its mates have: it asks, or one that has its
@@ -251,18 +223,8 @@ func (g *group) seated() (pods []*corev1.Pod) {
 	return pods
 }
 
-func before(a, b *corev1.Pod) bool {
-	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), strings.Compare(a.Name, b.Name)) < 0
-}
-
-// needed is how many members must still get nodes together, of all and of each task.
-func (g *group) needed() (int, map[string]int) {
-	left := make(map[string]int, len(g.spec.Tasks))
-	for task, least := range g.spec.Tasks {
-		left[task] = max(0, least-g.done.tasks[task])
-	}
-	return max(0, g.spec.Minimum-g.done.all), left
-}
+// needed is how many members must still get nodes together.
+func (g *group) needed() gangs.Count { return gangs.Needed(&g.spec, &g.done) }
 
 // The first and the longest pause after a group was tried in vain.
 const (

@@ -23,6 +23,7 @@ import (
 	"k8s.io/utils/clock"
 
 	volcano "github.com/berth-dev/berth/api/scheduling/volcano/v1beta1"
+	"github.com/berth-dev/berth/internal/gangs"
 	"github.com/berth-dev/berth/internal/scheduler/later"
 	"github.com/berth-dev/berth/internal/scheduler/lead"
 	"github.com/berth-dev/berth/internal/wire"
@@ -142,28 +143,14 @@ func (gs *Groups) join(pod *corev1.Pod) *group {
 	return g
 }
 
-// memberOf returns the member that the pod is; nil where it is of no gang. A pod with a node is a
-// member if its Binding says so: what the pod itself says may have been written since, to have it
-// deleted or to shield it from eviction. Releases that wrote no such word have bound the pods that
-// were there at the start; their own word is taken. The caller holds the lock.
+// memberOf returns the member that the pod is; nil where it is of no gang. The caller holds the
+// lock.
 func (gs *Groups) memberOf(pod *corev1.Pod) *member {
-	says, err := wire.ReadMembership(pod)
-	m := &member{pod: pod, claims: says, says: says, wrong: err}
-	if pod.Spec.NodeName == "" {
-		if !wire.InGang(pod) {
-			return nil
-		}
-		return m
-	}
-	switch bound, said := wire.ReadBoundFor(pod); {
-	case said && bound.Gang.IsZero():
-		return nil
-	case said && says.Gang != bound.Gang:
-		m.says, m.wrong = wire.Membership{Gang: bound.Gang}, nil
-	case !said && (gs.synced || !wire.InGang(pod)):
+	m, ok := gangs.PartOf(pod, !gs.synced)
+	if !ok {
 		return nil
 	}
-	return m
+	return &member{pod: pod, claims: m.Claims, says: m.Says, wrong: m.Wrong}
 }
 
 // belongs says whether the pod may be a member. It is cheap.
@@ -430,7 +417,7 @@ func newer(a, b string) bool {
 }
 
 func (g *group) hasPlaced() bool {
-	if g.done.all > 0 {
+	if g.done.All > 0 {
 		return true
 	}
 	for _, m := range g.members {
@@ -550,7 +537,7 @@ func (gs *Groups) notice(g *group) {
 		g.complete = gs.Clock.Now()
 	case blocked:
 		g.complete, g.lacking = time.Time{}, false
-		if !g.held && g.waiting.all > 0 {
+		if !g.held && g.waiting.All > 0 {
 			g.held = true
 			gs.callAt(gs.Clock.Now().Add(silence), func() { gs.tellHeld(g) })
 		}
@@ -598,7 +585,7 @@ func (gs *Groups) wantsObject(g *group) bool {
 	if !g.key.Source.HasObject() || gs.Objects == nil {
 		return false
 	}
-	return g.lacks(&g.waiting, &g.done) == "" && g.waiting.all > 0
+	return g.lacks(&g.waiting, &g.done) == "" && g.waiting.All > 0
 }
 
 // confirm asks the API server for the group's object: what a watch has shown may be older than the

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/berth-dev/berth/internal/gangs"
 	"github.com/berth-dev/berth/internal/wire"
 )
 
@@ -75,7 +76,7 @@ func TestALeaderCountsAgainBeforeItDeletes(t *testing.T) {
 			t.Errorf("deleted: %v, though the gang is whole", w.deleted)
 		}
 		w.groups.PodSeen(w.pods["a-2"])
-		w.wantState(wire.GangWhole)
+		w.wantState(gangs.Whole)
 	})
 }
 

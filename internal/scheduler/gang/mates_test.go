@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/berth-dev/berth/internal/gangs"
 	"github.com/berth-dev/berth/internal/wire"
 )
 
@@ -101,7 +102,7 @@ func TestAMemberAsksForThePlaceOfOneThatRuns(t *testing.T) {
 				if at, of := w.holding("a-9"), w.holding("a-0"); c.bound && (at == of) != c.same {
 					t.Errorf("a-9 holds %s, a-0 %s: the same %t, want %t", at, of, at == of, c.same)
 				}
-				w.wantState(wire.GangWhole)
+				w.wantState(gangs.Whole)
 			})
 		})
 	}

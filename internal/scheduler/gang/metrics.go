@@ -3,6 +3,7 @@ package gang
 import (
 	"k8s.io/component-base/metrics"
 
+	"github.com/berth-dev/berth/internal/gangs"
 	"github.com/berth-dev/berth/internal/wire"
 )
 
@@ -61,8 +62,8 @@ func Metrics() []metrics.Registerable {
 }
 
 // Count counts groups by state.
-func (gs *Groups) Count() map[wire.GangState]int {
-	out := map[wire.GangState]int{}
+func (gs *Groups) Count() map[gangs.Stage]int {
+	out := map[gangs.Stage]int{}
 	if !gs.any.Load() {
 		return out
 	}
@@ -75,15 +76,15 @@ func (gs *Groups) Count() map[wire.GangState]int {
 }
 
 // state is how far the group is. The caller holds the lock.
-func (g *group) state() wire.GangState {
+func (g *group) state() gangs.Stage {
 	ended := 0
 	for _, m := range g.members {
 		if wire.Ended(m.pod) {
 			ended++
 		}
 	}
-	return wire.GangFacts{
-		Pods: len(g.members), Ended: ended, Done: g.done.all, Wrong: g.wrong != nil || g.mates() != nil, Complete: g.lacks(&g.waiting, &g.done) == "",
+	return gangs.Facts{
+		Pods: len(g.members), Ended: ended, Done: g.done.All, Wrong: g.wrong != nil || g.mates() != nil, Complete: g.lacks(&g.waiting, &g.done) == "",
 		Settled: g.settled(), Was: g.whole, Planned: g.plan != nil,
-	}.State()
+	}.Stage()
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	volcano "github.com/berth-dev/berth/api/scheduling/volcano/v1beta1"
+	"github.com/berth-dev/berth/internal/gangs"
 	"github.com/berth-dev/berth/internal/wire"
 )
 
@@ -334,7 +335,7 @@ func TestAPlanHasOptionalMembersAndSharedNodesAndThoseThatRun(t *testing.T) {
 		w.run(30 * time.Second)
 		w.wantDeleted("low")
 		w.wantBound("a", 4)
-		w.wantState(wire.GangWhole)
+		w.wantState(gangs.Whole)
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/berth-dev/berth/internal/gangs"
 	"github.com/berth-dev/berth/internal/ledger"
 )
 
@@ -138,15 +139,9 @@ func (p *planned) complete() bool {
 
 // enough says whether the plan reaches what the group still needs.
 func (p *planned) enough() bool {
-	all, left := p.group.needed()
-	tasks := map[string]int{}
+	var there gangs.Count
 	for _, at := range p.places {
-		tasks[at.task]++
+		there.Add(at.task, 1)
 	}
-	for task, least := range left {
-		if tasks[task] < least {
-			return false
-		}
-	}
-	return len(p.places) >= all
+	return p.group.lacks(&p.group.done, &there) == ""
 }

@@ -110,7 +110,7 @@ func (gs *Groups) standing(g *group) (s standing) {
 		s.phase = volcano.PodGroupCompleted
 	case settled:
 		s.phase = volcano.PodGroupRunning
-	case g.whole && g.done.all > 0:
+	case g.whole && g.done.All > 0:
 		s.phase = volcano.PodGroupUnknown
 	case g.roomy || len(g.spec.Resources) == 0:
 		s.phase = volcano.PodGroupInqueue

@@ -5,6 +5,7 @@ import (
 
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 
+	"github.com/berth-dev/berth/internal/gangs"
 	"github.com/berth-dev/berth/internal/wire"
 )
 
@@ -12,7 +13,7 @@ import (
 // group may have many, and each change of one is looked at.
 type sums struct {
 	// waiting are members that want a node, done the ones that have one, or had one and ended well.
-	waiting, done count
+	waiting, done gangs.Count
 	// wrongs counts active members of which something cannot be read, asking the ones with wishes
 	// about their mates' places.
 	wrongs, asking int
@@ -32,7 +33,7 @@ type line []*member
 func (l line) Len() int { return len(l) }
 
 // Less implements heap.Interface.
-func (l line) Less(i, j int) bool { return before(l[i].pod, l[j].pod) }
+func (l line) Less(i, j int) bool { return gangs.Compare(l[i].pod, l[j].pod) < 0 }
 
 // Swap implements heap.Interface.
 func (l line) Swap(i, j int) { l[i], l[j] = l[j], l[i] }
@@ -59,17 +60,6 @@ func (g *group) leader() *member {
 	return nil
 }
 
-// count counts members, all and those of each task.
-type count struct {
-	all   int
-	tasks map[string]int
-}
-
-func (c *count) add(task string, n int) {
-	c.all += n
-	addTo(&c.tasks, task, n)
-}
-
 // addTo keeps a map without zeros.
 func addTo[K comparable](m *map[K]int, key K, n int) {
 	if *m == nil {
@@ -78,20 +68,6 @@ func addTo[K comparable](m *map[K]int, key K, n int) {
 	if (*m)[key] += n; (*m)[key] == 0 {
 		delete(*m, key)
 	}
-}
-
-func inAll(counts []*count) (n int) {
-	for _, c := range counts {
-		n += c.all
-	}
-	return n
-}
-
-func ofTask(counts []*count, task string) (n int) {
-	for _, c := range counts {
-		n += c.tasks[task]
-	}
-	return n
 }
 
 // part is what a member adds to the sums; the zero value adds nothing.
@@ -133,10 +109,10 @@ func (g *group) drop(m *member) {
 
 func (g *group) add(p *part, n int) {
 	if p.waits {
-		g.waiting.add(p.task, n)
+		g.waiting.Add(p.task, n)
 	}
 	if p.done {
-		g.done.add(p.task, n)
+		g.done.Add(p.task, n)
 	}
 	if !p.active {
 		return

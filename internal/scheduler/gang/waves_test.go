@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/berth-dev/berth/internal/gangs"
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
@@ -164,7 +165,7 @@ func TestMembersComeInWaves(t *testing.T) {
 			if w.bound("b") > 0 || len(w.deleted) > 0 {
 				t.Errorf("b has %d bound, deleted: %v", w.bound("b"), w.deleted)
 			}
-			w.wantState(wire.GangWhole)
+			w.wantState(gangs.Whole)
 		})
 	}
 }

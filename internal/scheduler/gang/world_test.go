@@ -34,6 +34,7 @@ import (
 
 	sigs "github.com/berth-dev/berth/api/scheduling/sigs/v1alpha1"
 	volcano "github.com/berth-dev/berth/api/scheduling/volcano/v1beta1"
+	"github.com/berth-dev/berth/internal/gangs"
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
@@ -765,7 +766,7 @@ func taskOf(group, name, task string) *corev1.Pod {
 }
 
 // wantState looks at the state of the only gang.
-func (w *world) wantState(want wire.GangState) {
+func (w *world) wantState(want gangs.Stage) {
 	w.t.Helper()
 	if got := w.groups.Count(); got[want] != 1 {
 		w.t.Errorf("gangs by state: %v, want one %s", got, want)

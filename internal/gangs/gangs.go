@@ -1,0 +1,125 @@
+// Package gangs is what the members of a gang come to: who of them counts, wants a node or has
+// one, how many are lacking, who is planned together, and how far the gang is. Scheduler, command
+// line and page ask it, so that they agree. It is pure.
+package gangs
+
+import (
+	"cmp"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/internal/wire"
+)
+
+// Part is a pod's part in a gang.
+type Part struct {
+	// Claims is what the pod says itself, Says what counts.
+	Claims, Says wire.Membership
+	// Wrong is why something of it cannot be read.
+	Wrong error
+}
+
+// PartOf returns the pod's part in a gang; false where it has none. A pod with a node is a
+// member if its Binding says so: what the pod itself says may have been written since, to have it
+// deleted or to shield it from eviction. Releases that wrote no such word have bound pods, too:
+// trusting says that the own word of a pod without any is taken.
+func PartOf(pod *corev1.Pod, trusting bool) (Part, bool) {
+	says, err := wire.ReadMembership(pod)
+	m := Part{Claims: says, Says: says, Wrong: err}
+	if pod.Spec.NodeName == "" {
+		return m, wire.InGang(pod)
+	}
+	switch bound, said := wire.ReadBoundFor(pod); {
+	case !said:
+		return m, trusting && wire.InGang(pod)
+	case says.Gang != bound.Gang:
+		m.Says, m.Wrong = wire.Membership{Gang: bound.Gang}, nil
+	}
+	return m, !m.Says.Gang.IsZero()
+}
+
+// Active says whether a member counts: it has not ended, and is not on its way out.
+func Active(pod *corev1.Pod) bool { return !wire.Ended(pod) && pod.DeletionTimestamp == nil }
+
+// Waits says whether a member wants a node, and nothing but its gang holds it. placed says that it
+// has one, or that its Binding is on its way.
+func Waits(pod *corev1.Pod, placed bool) bool {
+	return !placed && Active(pod) && len(pod.Spec.SchedulingGates) == 0
+}
+
+// Done says whether a member has a node, or had one and ended well.
+func Done(pod *corev1.Pod, placed bool) bool {
+	return placed && (Active(pod) || pod.Status.Phase == corev1.PodSucceeded)
+}
+
+// Compare orders members: the oldest first, then by name.
+func Compare(a, b *corev1.Pod) int {
+	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), strings.Compare(a.Name, b.Name))
+}
+
+// Count counts members: all, and those of each task.
+type Count struct {
+	All   int
+	Tasks map[string]int
+}
+
+// Add counts n more members of a task; fewer where n is negative.
+func (c *Count) Add(task string, n int) {
+	c.All += n
+	if c.Tasks == nil {
+		c.Tasks = map[string]int{}
+	}
+	if c.Tasks[task] += n; c.Tasks[task] == 0 {
+		delete(c.Tasks, task)
+	}
+}
+
+// Lacks says how far several counts together are from the minimum; "" where it is reached.
+func Lacks(spec *wire.Gang, counts ...*Count) string {
+	all := 0
+	for _, c := range counts {
+		all += c.All
+	}
+	return spec.Lacks(all, func(task string) (n int) {
+		for _, c := range counts {
+			n += c.Tasks[task]
+		}
+		return n
+	})
+}
+
+// Needed is how many members must still get nodes together, beside those that are done.
+func Needed(spec *wire.Gang, done *Count) Count {
+	left := Count{All: max(0, spec.Minimum-done.All), Tasks: make(map[string]int, len(spec.Tasks))}
+	for task, least := range spec.Tasks {
+		left.Tasks[task] = max(0, least-done.Tasks[task])
+	}
+	return left
+}
+
+// Together returns the first members of a line, at most so many. Those that tasks need are among
+// them.
+func Together[M any](line []M, task func(M) string, most int, tasks map[string]int) []M {
+	if len(line) <= most {
+		return line
+	}
+	needed := make(map[string]int, len(tasks))
+	for task, n := range tasks {
+		needed[task] = n
+		most -= n
+	}
+	var out []M
+	for _, m := range line {
+		switch t := task(m); {
+		case needed[t] > 0:
+			needed[t]--
+		case most > 0:
+			most--
+		default:
+			continue
+		}
+		out = append(out, m)
+	}
+	return out
+}
