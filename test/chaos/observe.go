@@ -452,11 +452,15 @@ func (o *observer) torn(node string, since time.Time) bool {
 	return since.Sub(died).Abs() < soundAfter
 }
 
-// mend does what the agent's report says, and a person would do: it removes the checkpoint. The
-// kubelet gives all pods new CPUs when it starts.
+// mend does what the agent's report says, and a person would do: it removes the checkpoint
+// that is wrong. The kubelet gives all pods new CPUs, or new memory, when it starts.
 func (o *observer) mend(node, problem string) {
 	o.book.note(fmt.Sprintf("node %s: its kubelet was killed between two writes, and does not start: %s", node, problem))
-	if err := os.Remove(filepath.Join(o.cluster.nodeDir(node).Root(), "cpu_manager_state")); err != nil {
+	wrong := "cpu_manager_state"
+	if strings.Contains(problem, ": memory: ") {
+		wrong = "memory_manager_state"
+	}
+	if err := os.Remove(filepath.Join(o.cluster.nodeDir(node).Root(), wrong)); err != nil {
 		o.book.violate("node "+node+": "+err.Error(), node)
 	}
 	o.mu.Lock()

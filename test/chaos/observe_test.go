@@ -228,21 +228,29 @@ func TestAKubeletKilledBetweenTwoWrites(t *testing.T) {
 		}
 	}
 	o.cluster.dir = t.TempDir()
-	state := filepath.Join(o.cluster.nodeDir("n0").Root(), "cpu_manager_state")
-	if err := os.MkdirAll(filepath.Dir(state), 0o700); err != nil {
+	dir := o.cluster.nodeDir("n0").Root()
+	if err := os.MkdirAll(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(state, []byte("{}"), 0o600); err != nil {
-		t.Fatal(err)
+	there := func(file string) bool { _, err := os.Stat(filepath.Join(dir, file)); return err == nil }
+	files := []string{"cpu_manager_state", "memory_manager_state"}
+	for _, file := range files {
+		if err := os.WriteFile(filepath.Join(dir, file), []byte("{}"), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	ours := func(cpus string) []placement.PodAllocation {
 		return []placement.PodAllocation{{UID: "ours", Containers: []placement.ContainerAllocation{{Name: "c", CPUs: list(t, cpus)}}}}
 	}
 	o.saw("n0", ours("2"), after(0))
-	o.mend("n0", "torn")
+	o.mend("n0", `kubelet state: n0: memory: "2 bytes of memory reserved": want 1, which is what all containers hold: 1 less`)
+	if !there(files[0]) || there(files[1]) {
+		t.Error("memory is wrong: want its checkpoint removed alone")
+	}
+	o.mend("n0", `kubelet state: n0: cpu: "1": want 2`)
 	o.saw("n0", ours("3"), after(2*time.Minute))
-	if _, err := os.Stat(state); !os.IsNotExist(err) || o.book.count() > 0 || o.tally.torn != 1 {
-		t.Errorf("%v, %d violations, %d mended", err, o.book.count(), o.tally.torn)
+	if there(files[0]) || o.book.count() > 0 || o.tally.torn != 2 {
+		t.Errorf("the CPU checkpoint is there: %v; %d violations, %d mended", there(files[0]), o.book.count(), o.tally.torn)
 	}
 }
 

@@ -162,7 +162,7 @@ func (d *driver) table() {
 		{"refused for devices after a kubelet's restart", t.refusedUnplugged, "the plugin had not registered again"},
 		{"refused for what ended pods held", t.refusedUnswept, "the kubelet had restarted and not cleared it away"},
 		{"refused for a pod that came back", t.refusedReturned, "the kubelet had let go of that one, and forgotten why"},
-		{"kubelets killed between two writes", t.torn, "their CPU checkpoint was removed, as the agent says"},
+		{"kubelets killed between two writes", t.torn, "the checkpoint was removed that the agent names"},
 		{"admitted again after a kubelet's restart", t.readmitted, "the kubelet had let go of them, and forgotten why"},
 		{"refused, contended", t.refusedContended, "a pod of others came between"},
 		{"not kept by the scheduler's own account", total(t.outcomes), fmt.Sprint(t.outcomes)},
