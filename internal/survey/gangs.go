@@ -367,6 +367,11 @@ func (g *gathering) sum(now time.Time) Gang {
 	return out
 }
 
+func taskOf(pod *corev1.Pod) string {
+	says, _ := wire.ReadMembership(pod) // what is wrong with it is the gang's Why
+	return says.Task
+}
+
 // whySaid is what the scheduler says about a gang that waits: on the member that it tries for all,
 // or else on any. "" where it has said nothing.
 func whySaid(pods []*corev1.Pod, first *corev1.Pod) string {

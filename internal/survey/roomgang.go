@@ -75,11 +75,6 @@ func (g *Gang) wanting() ([]*corev1.Pod, error) {
 	return gangs.Together(g.waiting, taskOf, left.All, left.Tasks), nil
 }
 
-func taskOf(pod *corev1.Pod) string {
-	says, _ := wire.ReadMembership(pod) // what is wrong with it is the gang's Why
-	return says.Task
-}
-
 // Moving is the plan, to be carried out.
 func (r *Room) Moving() *moving.Plan {
 	out := &moving.Plan{}
