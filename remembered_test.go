@@ -213,8 +213,8 @@ func hasMap(e ast.Expr, pkg string, named map[string]bool) (found bool) {
 	return found
 }
 
-// maps are all of them: "= WORD" says by which word the table has one, any other text why what it
-// holds goes by itself.
+// maps are all of them: "= WORD" gives the word by which the table has one, any other text why what
+// it holds goes by itself.
 const maps = `
 agent.Cluster.fits one for each kind that the agent writes
 agent.complaints.last = complaints

@@ -56,8 +56,8 @@ func (m *Model) compileNodes(view *KubeletView, _ *Config) error {
 // minNamed is how many NUMA nodes of a large machine hints can name at least.
 const minNamed = 8
 
-// nodesNamed returns the NUMA nodes of a large machine that hints can be expected to name: those
-// with CPUs, those from which devices hang, and then the lowest, up to minNamed.
+// nodesNamed returns the NUMA nodes of a large machine that hints can be expected to name: the ones
+// with CPUs, the ones that devices hang from, and then the lowest, up to minNamed.
 func nodesNamed(view *KubeletView) (named topology.NUMASet) {
 	ids := make([]topology.NUMAID, 0, len(view.Nodes))
 	for i := range view.Nodes {

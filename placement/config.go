@@ -62,7 +62,7 @@ type Config struct {
 	// Providers hand out resources of their own where Berth decides. Where the kubelet does, pods
 	// that ask for these are refused.
 	Providers []Provider
-	// Devices are the resources of which Berth hands out whole devices, where it decides: see
+	// Devices are the resources whose devices Berth hands out whole, where it decides: see
 	// DevicesOf. Others are the kubelet's.
 	Devices []DeviceKind
 

@@ -2,14 +2,14 @@
 //
 // The flow is one way. A KubeletView and a Config are compiled once into a Model. A State says what
 // is handed out on that node. Admit answers whether the node would take a Request, Decide also says
-// with which CPUs, memory blocks and devices, Explain says why not. All three are pure: no clock,
-// no randomness, no I/O, no goroutines, no Kubernetes types, and they never change the State.
-// Commit, Release, Start and the other methods of State do, each as the kubelet does it.
+// which CPUs, memory blocks and devices it would get, Explain says why not. All three are pure: no
+// clock, no randomness, no I/O, no goroutines, no Kubernetes types, and they never change the
+// State. Commit, Release, Start and the other methods of State do, each as the kubelet does it.
 //
 // # How it decides
 //
 // An admission works on copies of the node's books. For each container, or once for a pod, every
-// provider (provider.go) says from which sets of NUMA nodes its resource could be had; the merger
+// provider (provider.go) names the sets of NUMA nodes that could give its resource; the merger
 // (merge.go) finds the set that the kubelet would settle for, without its product of all lists; the
 // policy (policy.go) takes or refuses it; and the providers hand out what it allows. The providers'
 // tables and algorithms live in placement/cpu, placement/memory and placement/device, the lists of

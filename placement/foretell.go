@@ -8,7 +8,7 @@ type Foresight uint8
 
 // The answers.
 const (
-	// Foretold: it is. Also where the pod names no number, and where Berth decides.
+	// Foretold: it does. Also where the pod names no number, and where Berth decides.
 	Foretold Foresight = iota
 	// OtherNumber: it is sure to be another number.
 	OtherNumber
@@ -31,10 +31,10 @@ const (
 	ClaimsOpen
 )
 
-// Foretell says whether the kubelet puts the pod on the nearest Rules.NUMANodes, and on how many it
-// would where the answer is OtherNumber. It goes by the configuration alone, so that the answer
-// holds whatever the kubelet has handed out. A policy that insists wants the same NUMA nodes for
-// all resources (mergePermutation), and as few as the resource needs on an empty machine: fewer
+// Foretell predicts whether the kubelet puts the pod on the nearest Rules.NUMANodes, and on how
+// many it would where the answer is OtherNumber. It goes by the configuration alone, so that the
+// answer holds whatever the kubelet has handed out. A policy that insists wants the same NUMA nodes
+// for all resources (mergePermutation), and as few as the resource needs on an empty machine: fewer
 // cannot have the CPUs.
 func (m *Model) Foretell(r *Request) (f Foresight, width int) {
 	n := int(r.Rules.NUMANodes)
@@ -71,8 +71,8 @@ func (m *Model) foretellPod(r *Request) (Foresight, int) {
 	return m.foretellWidth(sum.peak())
 }
 
-// foretellEach is for a kubelet that places containers one by one. Those for which it pins nothing
-// do not count.
+// foretellEach is for a kubelet that places containers one by one. Containers without pinned
+// resources do not count.
 func (m *Model) foretellEach(r *Request) (f Foresight, width int) {
 	f = PinsOpen
 	for c := range r.Containers {
@@ -94,7 +94,7 @@ func (m *Model) foretellEach(r *Request) (f Foresight, width int) {
 	return f, width
 }
 
-// foretellWidth is on how many NUMA nodes a strict policy puts so many CPUs.
+// foretellWidth is how many NUMA nodes a strict policy spreads that many CPUs over.
 func (m *Model) foretellWidth(cpus int) (Foresight, int) {
 	switch {
 	case cpus == 0:
@@ -106,7 +106,7 @@ func (m *Model) foretellWidth(cpus int) (Foresight, int) {
 }
 
 // ForetellDevices says whether the kubelet gives the pod Rules.Devices.PerNode devices of each
-// resource on each NUMA node, and of which resource it does not where the answer is OtherDevices or
+// resource on each NUMA node, and which resource it fails for where the answer is OtherDevices or
 // ClaimsOpen. single-numa-node puts devices on one NUMA node (filterSingleNumaHints), and the ones
 // that the hint was made for are there (generateDeviceTopologyHints). It only looks at devices that
 // have a NUMA node; whether they have is the state's to say (DevicesNowhere).
@@ -158,9 +158,9 @@ func (m *Model) holds(r *Request, c int) bool {
 	return m.exclusiveCPUs(r, c) > 0 || m.pinsMemory(r, c) || len(r.Containers[c].Devices) > 0
 }
 
-// nowhere returns the first resource of which the pod wants so many devices on each NUMA node,
-// while not all of the kubelet's are on one each, and the container that asks for it. A pod that is
-// admitted already keeps what it has.
+// nowhere returns the first resource that the pod wants by devices on each NUMA node, while not all
+// of the kubelet's are on one each, and the container that asks for it. A pod that is admitted
+// already keeps what it has.
 func (s *State) nowhere(r *Request) (c int, resource string, found bool) {
 	if r.Rules.Devices.PerNode == 0 || s.m.authority != AuthorityKubelet || !s.m.guard || s.Has(r.UID) {
 		return 0, "", false

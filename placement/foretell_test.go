@@ -155,9 +155,9 @@ func TestForetellDevices(t *testing.T) {
 	}
 }
 
-// TestDevicesForetold: whatever a kubelet has handed out, a pod that is let in has as many devices
-// as it wants on each of its NUMA nodes; and where each device is on one NUMA node, the kubelet's
-// own reasons alone keep it out.
+// TestDevicesForetold: whatever a kubelet has handed out, a pod that is admitted has as many
+// devices as it wants on each of its NUMA nodes; and where each device is on one NUMA node, the
+// kubelet's own reasons alone keep it out.
 func TestDevicesForetold(t *testing.T) {
 	admitted, nowhere, several := 0, 0, 0
 	for seed := range uint64(8000) {

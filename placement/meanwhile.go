@@ -76,7 +76,7 @@ type leaving struct {
 	s      *State
 	r      *Request
 	events []Meanwhile
-	// devices, cpus and memory say of which events that manager has taken notice.
+	// devices, cpus and memory say which events that manager has noticed.
 	devices, cpus, memory []bool
 }
 

@@ -30,7 +30,7 @@ type Model struct {
 	// is nil where those are too many, too: nothing may need hints there.
 	nodes topology.NUMASet
 	space *hint.Space
-	// nodeCPUs holds, for each NUMA node with CPUs, what it has of them.
+	// nodeCPUs holds the CPUs of each NUMA node that has any.
 	nodeCPUs []nodeCPUs
 	// distance[m] is the sum of all ordered pairs' distances in mask m; nil without
 	// prefer-closest-numa-nodes.

@@ -16,9 +16,9 @@ const (
 // Nearnesses are all that there are, the nearest first.
 var Nearnesses = []Nearness{AtSwitch, AtRoot, Nearness(topology.WithinNode), Nearness(topology.WithinPackage), Nearness(topology.WithinMachine)}
 
-// NearnessOf says how near the devices of a pod lie, of which there is one at least. held are the
-// NUMA nodes of all that it has. Where a device hangs from is known about those whose ids are PCI
-// addresses of the machine.
+// NearnessOf says how near the devices of a pod lie; there is at least one. held are the NUMA nodes
+// of all that it has. Where a device hangs from is known about those whose ids are PCI addresses of
+// the machine.
 func NearnessOf(m *topology.Machine, ids []string, held topology.NUMASet) Nearness {
 	roots, switches := map[string]bool{}, map[string]bool{}
 	for _, id := range ids {

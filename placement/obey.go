@@ -110,7 +110,7 @@ func (ad *admission) jointNodes() (nodes topology.NUMASet) {
 	return nodes
 }
 
-// runJointly places the pod beside what a book says, and says at which container it stopped. All
+// runJointly places the pod beside what a book says, and says which container it stopped at. All
 // its searches together take no more steps than one question may.
 func (ad *admission) runJointly(on *joint.Book) (Detail, int) {
 	ad.joint.budget.Refill()
@@ -328,10 +328,10 @@ func (ad *admission) placeInit(c int) Detail {
 	return ad.provide(c, j.grant.Nodes)
 }
 
-// takeOver fills part with what a container may have of what the pod holds already, when the others
-// do not run: CPUs if it has CPUs of its own, CPU time if it shares, memory in any case. CPUs of a
-// container's own stay the pod's while it does not run, so that nobody's time can be taken from
-// them.
+// takeOver fills part with the share of what the pod already holds that a container may have, when
+// the others do not run: CPUs if it has CPUs of its own, CPU time if it shares, memory in any case.
+// CPUs of a container's own stay the pod's while it does not run, so that nobody's time can be
+// taken from them.
 func (ad *admission) takeOver() {
 	j := &ad.joint
 	own := j.want.CPUs > 0

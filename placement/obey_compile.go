@@ -117,7 +117,7 @@ func coresOf(v *ViewNode) []joint.Core {
 	return out
 }
 
-// amountsOf returns what the NUMA node has of each kind, before reservations.
+// amountsOf returns how much of each kind the NUMA node has, before reservations.
 func amountsOf(v *ViewNode, kinds []joint.AmountKind) []uint64 {
 	out := make([]uint64, len(kinds))
 	regular := v.MemoryBytes

@@ -9,7 +9,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// DeviceKind is a resource of which Berth hands out whole devices.
+// DeviceKind is a resource that Berth hands out in whole devices.
 type DeviceKind struct {
 	Resource string // "nvidia.com/gpu"
 	// Type is what its devices are for, as far as all agree.

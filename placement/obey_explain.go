@@ -11,7 +11,7 @@ import (
 const shareResource = "cpu shares (m)"
 
 // explainJointly is Explain where Berth decides: what the pod, or the container at which it
-// stopped, asks for, and what each NUMA node has of it.
+// stopped, asks for, and how much of it each NUMA node has.
 func explainJointly(s *State, r *Request, out Refusal, v *Verdict) Refusal {
 	ad := newAdmission(s.m)
 	ad.rules = s.m.rulesFor(r.Rules)

@@ -7,11 +7,11 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// DecideWithin is Decide for a pod that is to have its part of a place, on a node where Berth
+// DecideWithin is Decide for a pod that should get its part of a place, on a node where Berth
 // decides. The state has what is left of the place as that of a pod. Of each resource of the place
 // it gets what is left, in the same form, and nothing else; what the place does not have at all it
-// has of the node, and so it has what providers give, which is given back for it. So what is left
-// is known whatever comes (Rest).
+// takes from the node, and so it has what providers give, which is given back for it. So what is
+// left is known whatever comes (Rest).
 func DecideWithin(s *State, place *PodAllocation, r *Request, d *Decision) Verdict {
 	none := Verdict{Reason: NoBerth, Detail: NoRoom, Scarcity: Resolvable}
 	p := s.pod(place.UID)
@@ -193,7 +193,7 @@ func Rest(of *PodAllocation, by []*PodAllocation) *PodAllocation {
 	return out
 }
 
-// taken is what is taken of an allocation and not yet taken off.
+// taken is the part of an allocation that is taken and not yet taken off.
 type taken struct {
 	cpus    topology.CPUSet
 	shares  map[topology.NUMAID]uint64

@@ -5,8 +5,8 @@ import (
 	"github.com/berth-dev/berth/placement/joint"
 )
 
-// maxSearched is for how many containers places are looked for in every order. How many orders are
-// tried depends on the steps that the question has left.
+// maxSearched is the most containers whose places are looked for in every order. How many orders
+// are tried depends on the steps that the question has left.
 const maxSearched = 8
 
 // search is room for looking for the places of a pod's containers where the ones that come first

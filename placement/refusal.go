@@ -28,7 +28,8 @@ type Refusal struct {
 	// Policy and Scope are the Topology Manager's.
 	Policy string `json:"policy"`
 	Scope  string `json:"scope,omitempty"`
-	// NUMANodes is on exactly how many NUMA nodes it is to be, where that is why there is no room.
+	// NUMANodes is the exact number of NUMA nodes that it must be on, where that is why there is no
+	// room.
 	NUMANodes int `json:"numaNodes,omitempty"`
 	// Needs is what the container, or the pod, asks for that NUMA nodes provide, with what was
 	// there at that moment.
@@ -72,7 +73,7 @@ type Need struct {
 	Nodes []NodeAmount `json:"nodes,omitempty"`
 }
 
-// NodeAmount is what a NUMA node has of a resource.
+// NodeAmount is how much of a resource a NUMA node has.
 type NodeAmount struct {
 	NUMA topology.NUMAID `json:"numa"`
 	// Free can be had now, Total if the node were empty.
@@ -560,7 +561,7 @@ func (n *Need) amount(v uint64) string {
 	return strconv.FormatUint(v, 10)
 }
 
-// endless is from how many bytes on a kubelet has subtracted more than there is (see
+// endless is the number of bytes that shows that a kubelet has subtracted more than there is (see
 // DefectMemoryUnderflow): no machine has so many.
 const endless = 1 << 60
 

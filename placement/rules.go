@@ -123,10 +123,10 @@ type DeviceRules struct {
 	// Joint are the types that lie together; others may not be asked for beside them. None stands
 	// for all types.
 	Joint DeviceTypes
-	// OnePerFunction are the types of which no two virtual functions of one physical one are taken.
+	// OnePerFunction are the types that take at most one virtual function of each physical one.
 	OnePerFunction DeviceTypes
-	// All are the types of which one device of each function of the machine is taken. The number
-	// that is asked for has to be that.
+	// All are the types that take one device of each function of the machine. A pod has to ask for
+	// exactly that number.
 	All DeviceTypes
 	// PerNode asks for exactly so many devices of each resource on each NUMA node of the pod, or of
 	// a container where the scope says so; 0 leaves it open. It does not come with Same.
@@ -299,8 +299,8 @@ func (m *Model) rulesFor(r Rules) Rules {
 }
 
 // over returns the rules, and own where they leave something open. What the node insists on of CPUs
-// comes before what a pod prefers. Who says on how many NUMA nodes it wants to be means the pod as
-// a whole, unless it names another scope, and is kept to them as with the policy restricted.
+// comes before what a pod prefers. A pod that names a number of NUMA nodes means the pod as a
+// whole, unless it names another scope, and is kept to that number as with the policy restricted.
 func (r Rules) over(own Rules) Rules {
 	if own.CPUs.Bind != joint.BindAny {
 		r.CPUs.Bind, r.CPUs.BindHow = own.CPUs.Bind, own.CPUs.BindHow

@@ -70,8 +70,8 @@ func (r *Request) CPUs() int {
 }
 
 // SpareDevices returns how many devices of the NUMA nodes would be left over beside the pod:
-// healthy, held by nobody, and not asked for by it. Devices of which no plugin tells the NUMA node
-// do not count.
+// healthy, held by nobody, and not asked for by it. Devices whose NUMA node no plugin reports do
+// not count.
 func (s *State) SpareDevices(r *Request, on topology.NUMASet) int {
 	mask, spare := s.m.compact(on), 0
 	for i := range s.pools {

@@ -13,8 +13,8 @@ import (
 type Provider interface {
 	// Resource is the extended resource that containers ask for: "example.com/licence".
 	Resource() string
-	// Supply says what a machine has of it. space numbers its NUMA nodes, ascending by id. It is
-	// asked once for each kind of machine. An error makes the nodes of that kind unusable.
+	// Supply says how much of it a machine has. space numbers its NUMA nodes, ascending by id. It
+	// is asked once for each kind of machine. An error makes the nodes of that kind unusable.
 	Supply(view *KubeletView, space *hint.Space) (Supply, error)
 }
 
@@ -26,7 +26,7 @@ type Supply interface {
 	// once.
 	Places() []Place
 	// Hints adds to out every set of NUMA nodes on which n could be given to one container where
-	// free is left, by place. Where more is left no fewer sets are to be added.
+	// free is left, by place. Where more is left it must not add fewer sets.
 	Hints(out hint.Set, free []uint64, n uint64)
 	// Allocate writes to take, by place, what is given of n to a container on the chosen NUMA
 	// nodes. take is all zeros before. False refuses the node.

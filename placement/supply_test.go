@@ -288,7 +288,7 @@ func handedOut(s *placement.State, uids []string) map[string]uint64 {
 	return out
 }
 
-// capacityOf asks for ever more on the empty machine.
+// capacityOf asks for more and more on the empty machine.
 func capacityOf(empty *placement.State, place string) uint64 {
 	for n := int64(1); ; n++ {
 		r := guaranteed("probe", placement.Rules{}, licensed(app("a", 0, 0), n))

@@ -10,7 +10,7 @@ import (
 	"github.com/berth-dev/berth/topology/shapes"
 )
 
-// wide is a kubelet on a machine with 34 NUMA nodes, of which two have CPUs.
+// wide is a kubelet on a machine with 34 NUMA nodes, two of them with CPUs.
 func wide(t testing.TB, policy string, version placement.Version, change func(*placement.Config)) *placement.Model {
 	t.Helper()
 	view, err := placement.ViewOf(shapes.Machine(shapes.GB200))
@@ -46,7 +46,7 @@ func wants(cpus, gpus int64) placement.Request {
 	return placement.Request{UID: "u", Guaranteed: true, Containers: []placement.ContainerRequest{c}}
 }
 
-// TestMemoryOnlyNodes: hints name the NUMA nodes with CPUs and those from which devices hang, and
+// TestMemoryOnlyNodes: hints name the NUMA nodes with CPUs and the ones that devices hang from, and
 // all 34 are no affinity.
 func TestMemoryOnlyNodes(t *testing.T) {
 	for _, c := range []struct {

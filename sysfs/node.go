@@ -145,7 +145,7 @@ func (r *reader) readDistances(ids []int) error {
 	return nil
 }
 
-// columns finds out of which nodes a row with n distances speaks.
+// columns finds out which nodes a row with n distances is about.
 func (r *reader) columns(name string, n int, ids []int) ([]int, error) {
 	if n == len(ids) {
 		return ids, nil

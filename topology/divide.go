@@ -187,7 +187,7 @@ func (d *Division) apart(i, p int) uint32 {
 	return remoteDistance
 }
 
-// Rehang says from which NUMA nodes things would hang that hang from those given now. What hangs
+// Rehang says which NUMA nodes things would hang from that hang from the given ones now. What hangs
 // from one NUMA node that becomes several is spread over them in its order: of four the first two
 // go to the first of two.
 func (d *Division) Rehang(hang []NUMAID) []NUMAID {

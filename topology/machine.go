@@ -91,8 +91,8 @@ type Device struct {
 	// Root is the PCI root complex ("pci0000:3a"), Switch the address of the nearest PCI switch
 	// above the device, "" for none.
 	Root, Switch string
-	// Physical is the address of the physical function of which this is a virtual one (SR-IOV), ""
-	// for every other device.
+	// Physical is the address of the physical function that this is a virtual function of (SR-IOV),
+	// "" for every other device.
 	Physical string
 	// Driver is the bound kernel driver, Name what the operating system calls the device ("eth0"),
 	// RDMA what the RDMA subsystem calls it ("mlx5_0"); "" for none.

@@ -678,7 +678,7 @@ func (m *Machine) firstPackage(set *CPUSet) PackageID {
 	return NoPackage
 }
 
-// settle ends the part in which objects stand in the order of the tree, offline CPUs included.
+// settle ends the part where objects are in the order of the tree, offline CPUs included.
 func (p *parser) settle() error {
 	p.dropOffline()
 	p.order()

@@ -219,8 +219,8 @@ func (w *writer) held(t *tree) (kinds []levelKind) {
 }
 
 // writable says whether Parse would understand the level at its place: cores come last, a NUMA node
-// that is wholly offline would stay, as one without CPUs, and packages without ids stand in the
-// order of the tree.
+// that is wholly offline would stay, as one without CPUs, and packages without ids keep the order
+// of the tree.
 func (w *writer) writable(t *tree, kind levelKind) bool {
 	switch kind {
 	case levelCore:

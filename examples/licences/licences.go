@@ -1,5 +1,6 @@
-// Package licences is an example of a provider: software licences that count by socket. Whoever
-// runs on a socket may use those of that socket, and no others. docs/extending.md walks through it.
+// Package licences is an example of a provider: software licences that count by socket. A container
+// that runs on a socket may use those of that socket, and no others. docs/extending.md walks
+// through it.
 package licences
 
 import (

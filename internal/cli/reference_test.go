@@ -25,7 +25,7 @@ func TestReference(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("# Reference of berth\n\nThe verbs of `berth` with their flags, as `berth VERB --help` has them. Written by `make reference`.\n" +
 		"[cli.md](../cli.md) says what they are for.\n")
-	b.WriteString("\nVerbs about a cluster also take kubectl's flags; [Flags of a cluster](#flags-of-a-cluster) lists those that are shown in\nhelp.\n")
+	b.WriteString("\nVerbs about a cluster also take kubectl's flags; [Flags of a cluster](#flags-of-a-cluster) lists the ones that are shown in\nhelp.\n")
 	var shared []*pflag.Flag
 	for _, verb := range root.Commands() {
 		if !verb.IsAvailableCommand() {

@@ -475,9 +475,9 @@ func (b *Books) sharedFor(e *entry) topology.CPUSet {
 	return b.reserved
 }
 
-// spread returns the moves of running shared containers whose pool has changed, and those that may
-// not have arrived: all except one and except containers that are not settled, which nothing takes
-// CPUs from.
+// spread returns the moves of running shared containers whose pool has changed, and the ones that
+// may not have arrived: all except one and except containers that are not settled, which nothing
+// takes CPUs from.
 func (b *Books) spread(but string) []Update {
 	var out []Update
 	for _, id := range b.ids() {

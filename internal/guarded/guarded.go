@@ -1,5 +1,5 @@
-// Package guarded serves metrics to those alone who may read them: over TLS, to whom the API server
-// knows (TokenReview) and lets get the path (SubjectAccessReview), as kube-scheduler does.
+// Package guarded serves metrics only to those who may read them: over TLS, to users whom the API
+// server knows (TokenReview) and lets get the path (SubjectAccessReview), as kube-scheduler does.
 package guarded
 
 import (

@@ -107,8 +107,8 @@ func read(text string) (fields, error) {
 	return f, nil
 }
 
-// add takes a field in. Of those that stand twice nobody here needs any; lscpu prints the models of
-// CPUs of several kinds one after the other, and some of what it says of each.
+// add takes a field in. Nobody here needs a field that is there twice; lscpu prints the models of
+// CPUs of several kinds one after the other, and some of what it says about each.
 func (f fields) add(where, name, value string) error {
 	name, value = strings.TrimSpace(name), strings.TrimSpace(value)
 	if name == "L3" { // as a terminal is shown it, below "Caches (sum of all)"
@@ -141,7 +141,7 @@ func readJSON(text string) (fields, error) {
 	return f, f.addAll("lscpu", all.Lscpu)
 }
 
-// whereInJSON says in which line and field an error is.
+// whereInJSON names the line and the field of an error.
 func whereInJSON(text string, err error) string {
 	at, name := int64(0), ""
 	if syntax := (*json.SyntaxError)(nil); errors.As(err, &syntax) {
@@ -173,7 +173,7 @@ func (f fields) wrong(name, format string, args ...any) error {
 	return &Error{f[name].where, name, f[name].value, fmt.Sprintf(format, args...)}
 }
 
-// number reads a count, from 1 on.
+// number reads a count, at least 1.
 func (f fields) number(name string) (int, error) {
 	at, ok := f[name]
 	if !ok {

@@ -131,8 +131,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// FuzzRead looks for outputs on which the reader breaks, or of which it makes a machine that cannot
-// be, or whose string is another machine.
+// FuzzRead looks for outputs that break the reader, or that it reads as a machine that cannot be,
+// or whose string is another machine.
 func FuzzRead(f *testing.F) {
 	f.Add([]byte(xeon))
 	f.Add([]byte(`{"lscpu":[{"field":"CPU(s):","data":"4","children":[{"field":"On-line CPU(s) list:","data":"0-3"}]},{"field":"Thread(s) per core:","data":"2"},{"field":"Core(s) per socket:","data":"2"},{"field":"Socket(s):","data":"1"}]}`))

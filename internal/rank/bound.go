@@ -52,7 +52,7 @@ func (s *Scoring) bestRoom(rooms []ledger.Room, own int32, asked int64) (fit int
 	return s.fill(left, all, 0), devices
 }
 
-// narrowest is on how many NUMA nodes so many CPUs are free at the least; more than there are if
+// narrowest is the least number of NUMA nodes that have that many free CPUs; more than there are if
 // there are too few.
 func narrowest(rooms []ledger.Room, cpus int32) int {
 	const most = topology.MaxNUMANodes

@@ -98,10 +98,10 @@ func orderOf(scores []int64) string {
 	return out
 }
 
-// TestNodesInUseComeFirst (Koordinator's proposal of 2023: with MostAllocated the node comes first
-// of which more NUMA nodes are in use): a pod of a NUMA node goes to a node that is in use before
-// an empty one, also beside NodeResourcesFit, which prefers empty nodes as much as a plugin of
-// weight 1 can. Nodes whose label says nothing are compared by what the pod fills.
+// TestNodesInUseComeFirst (Koordinator's proposal of 2023: with MostAllocated the node with more
+// NUMA nodes in use comes first): a pod of a NUMA node goes to a node that is in use before an
+// empty one, also beside NodeResourcesFit, which prefers empty nodes as much as a plugin of weight
+// 1 can. Nodes whose label says nothing are compared by what the pod fills.
 func TestNodesInUseComeFirst(t *testing.T) {
 	s := defaults()
 	const shape, need = "4x1x4x1", 4

@@ -24,8 +24,8 @@ const (
 	// NUMANodes is the number of NUMA nodes over which the pod would be spread: fewer are better.
 	NUMANodes Criterion = "numaNodes"
 	// Groups is the number of groups of free devices that belong together, below one PCI switch, at
-	// one root complex or by links (NVLink, xGMI), of which the pod would take some and not all:
-	// fewer are better, so that whole groups stay for who needs them. It is known where Berth
+	// one root complex or by links (NVLink, xGMI), where the pod would take some of a group and not
+	// all: fewer are better, so that whole groups stay for who needs them. It is known where Berth
 	// decides.
 	Groups Criterion = "groups"
 	// Devices is the number of free devices on these NUMA nodes that the pod does not ask for:

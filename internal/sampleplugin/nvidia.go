@@ -125,7 +125,7 @@ func subsets(devices []string, size int) [][]string {
 	return all
 }
 
-// spread takes one device after the other, each of the GPU of which the fewest are in use.
+// spread takes one device after the other, each from the GPU with the fewest in use.
 func (n *NVIDIA) spread(available, required []string, size int) []string {
 	gpu := func(id string) string { id, _, _ = strings.Cut(id, "::"); return id }
 	chosen := slices.Clone(required)

@@ -19,7 +19,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// answers are what an API server has of node n, at a moment.
+// answers are what an API server says about node n, at a moment.
 type answers struct {
 	now time.Time
 	// report and lease are JSON; "" where there is none.

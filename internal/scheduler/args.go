@@ -50,7 +50,7 @@ type Args struct {
 	// ReservationOwnersNeedNamespace refuses Reservations with an owner that names no namespace:
 	// pods of every namespace could have what they hold. Default false, as with Koordinator.
 	ReservationOwnersNeedNamespace bool `json:"reservationOwnersNeedNamespace,omitempty"`
-	// MaxNodes is at how many nodes the scheduler looks for a pod that could be pinned, if there
+	// MaxNodes is how many nodes the scheduler looks at for a pod that could be pinned, if there
 	// are so many that kube-scheduler would look at a part of them. A larger
 	// percentageOfNodesToScore holds. Default 5000.
 	MaxNodes int `json:"maxNodes,omitempty"`

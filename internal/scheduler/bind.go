@@ -76,8 +76,8 @@ func (p *Plugin) decideAndWrite(ctx context.Context, c *cycle, pod *corev1.Pod, 
 	return p.conclude(pod, n, err), err
 }
 
-// wordsOf returns the annotations that a Binding brings beside the decision: what the pod has of a
-// Reservation, and for which Reservation and gang it is bound.
+// wordsOf returns the annotations that a Binding brings beside the decision: how much of a
+// Reservation the pod has, and the Reservation and the gang that it is bound for.
 func (p *Plugin) wordsOf(c *cycle, pod *corev1.Pod) map[string]string {
 	words, bound := map[string]string{}, p.core.gangs.BoundFor(pod.UID)
 	if c != nil && c.from != "" {
@@ -111,7 +111,7 @@ func (p *Plugin) bindUnpinned(ctx context.Context, c *cycle, pod *corev1.Pod, no
 	return fwk.AsStatus(err)
 }
 
-// newest returns the version of the pod that its Binding is to be for. The pod may have been
+// newest returns the version of the pod that its Binding should be for. The pod may have been
 // written since its cycle began, mostly by this scheduler itself.
 func (p *Plugin) newest(pod *corev1.Pod) *corev1.Pod {
 	newest, err := p.pods.Pods(pod.Namespace).Get(pod.Name)

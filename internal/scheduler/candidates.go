@@ -42,7 +42,7 @@ type Candidates struct {
 // of them not at all.
 type ranked []uint64
 
-// Foresight says for which plugins Berth may look ahead: the ones that filter in the profile. A
+// Foresight names the plugins that Berth may look ahead for: the ones that filter in the profile. A
 // node that such a plugin is certain to refuse is not named.
 type Foresight struct {
 	// Unschedulable is NodeUnschedulable, Taints TaintToleration, Amounts NodeResourcesFit,
@@ -63,9 +63,9 @@ type podNeeds struct {
 }
 
 // CandidatesOf orders the nodes of a snapshot for the pod whose attempt has just passed PreFilter.
-// It returns nil where nothing is to be gained or lost by it: for pods that Berth does not decide
-// about or that are not to choose among all nodes (members of gangs, owners of Reservations, pods
-// of a group cycle, trials), in small clusters, and where preferences divide the nodes too much.
+// It returns nil where it could gain or lose nothing: for pods that Berth does not decide about or
+// that must not choose among all nodes (members of gangs, owners of Reservations, pods of a group
+// cycle, trials), in small clusters, and where preferences divide the nodes too much.
 func CandidatesOf(state fwk.CycleState, pod *corev1.Pod, infos []fwk.NodeInfo, ahead Foresight, spread Spread) *Candidates {
 	c := cycleOf(state)
 	if c == nil || len(infos) <= fewNodes || c.unpinned || c.from != "" || c.planned != "" || c.member.group != nil || c.dry() {
@@ -102,8 +102,8 @@ func (s *Candidates) Classes() int { return len(s.classes) }
 // compare the named ones with these; nil where none does.
 func (s *Candidates) Taking() []fwk.NodeInfo { return s.taking }
 
-// foresee puts the nodes into their classes, and asks those of which nothing can be said otherwise.
-// It says whether there are nodes that the pod is to be kept off if others take it as well, by a
+// foresee puts the nodes into their classes, and asks the nodes that it cannot judge otherwise. It
+// says whether there are nodes that the pod should be kept off if others take it as well, by a
 // taint PreferNoSchedule.
 func (s *Candidates) foresee() (shunned bool) {
 	s.classes, s.taking = nil, nil

@@ -32,7 +32,7 @@ type core struct {
 	table   *nodes.Table
 	waiters *wake.Waiters
 	feed    *nodes.Feed
-	// groupWaits is since when groups of Kubernetes' own group cycle have waited for reports.
+	// groupWaits holds when groups of Kubernetes' own group cycle began to wait for reports.
 	groupWaits groupWaits
 	pauses     *groupPauses
 	gangs      *gang.Groups

@@ -20,7 +20,7 @@ const cycleKey fwk.StateKey = Name
 // cycle is what the plugin keeps for one attempt to place one pod.
 type cycle struct {
 	query nodes.Query
-	// said says under which keys the pod asks for how it is to be placed.
+	// said names the keys with which the pod asks for its placement.
 	said wire.Said
 	// plugin is that of the pod's profile.
 	plugin *Plugin
@@ -34,7 +34,7 @@ type cycle struct {
 	// patient says that the pod still waits for certainty, until patientUntil.
 	patient      bool
 	patientUntil time.Time
-	// waiting are nodes that had the pod wait in Filter; nil where it does not wait for better
+	// waiting are nodes that told the pod to wait in Filter; nil where it does not wait for better
 	// ones.
 	waiting *waitingNodes
 	// refused: it is the node that refused in Reserve or Bind, and not something that may do so for
@@ -47,7 +47,7 @@ type cycle struct {
 	unpinned bool
 	// untouched: its node is one of those others.
 	untouched bool
-	// betterFor is for how long the pod still waits for a better node; 0 where it does not.
+	// betterFor is how long the pod still waits for a better node; 0 where it does not.
 	betterFor time.Duration
 	// planned is the node that a member of a gang gets; "" for pods that look for one.
 	planned string
@@ -109,7 +109,7 @@ func (c *cycle) change(nodeName string, edit func(*ledger.Trial)) {
 	c.trials[nodeName] = t
 }
 
-// take takes a pod from a node, to make room for the one that is to be placed.
+// take takes a pod from a node, to make room for the one to place.
 func (c *cycle) take(pod, from *corev1.Pod, nodeName string) {
 	if c.removed == nil {
 		c.removed, c.amounts = map[string]*corev1.Pod{}, wire.ReadAmounts(pod)

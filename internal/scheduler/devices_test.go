@@ -59,7 +59,7 @@ func (f *fixture) devicesOf(machine string, berth bool) {
 	f.state.SetPool(pool)
 }
 
-// asking adds GPUs to a pod, and that all it has is to be on one NUMA node.
+// asking adds GPUs to a pod, and asks for all that it has on one NUMA node.
 func asking(pod *corev1.Pod, gpus string) *corev1.Pod {
 	if pod.Annotations == nil {
 		pod.Annotations = map[string]string{}
@@ -194,9 +194,9 @@ func TestBoundDevicesAreCounted(t *testing.T) {
 	})
 }
 
-// TestWholeGroupsStayFree: a single GPU is taken from a switch, or from linked ones, of which some
-// are taken already, though another node has fewer GPUs left over: two pairs stay, and pods for
-// pairs find them.
+// TestWholeGroupsStayFree: a single GPU is taken from a switch, or from linked ones, where some are
+// taken already, though another node has fewer GPUs left over: two pairs stay, and pods for pairs
+// find them.
 func TestWholeGroupsStayFree(t *testing.T) {
 	const cpus = "package:1 numa:1 core:16 pu:2 mem:64Gi "
 	for name, machine := range map[string]string{

@@ -73,7 +73,7 @@ func (p *Plugin) preFilterAlone(ctx context.Context, state fwk.CycleState, pod *
 	return nil, nil
 }
 
-// read translates a pod that is to be placed, as the profile's arguments have it.
+// read translates a pod to place, as the profile's arguments have it.
 func (p *Plugin) read(pod *corev1.Pod) (wire.Ask, error) {
 	ask, err := p.args.ExclusiveNamespaces.ReadPod(pod)
 	if err == nil && p.args.BestEffortAnywhere {

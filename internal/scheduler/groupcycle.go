@@ -44,8 +44,8 @@ type groupTrial struct {
 	with map[string][]*placement.Request
 	// placed are the members that are tried, by UID.
 	placed sets.Set[types.UID]
-	// waitsFrom is since when every attempt has found some node that waits for a report; zero: this
-	// one has found none.
+	// waitsFrom is the time from which every attempt has found some node that waits for a report;
+	// zero: this one has found none.
 	waitsFrom time.Time
 	// lost counts the members that the commit could not place.
 	lost atomic.Int64
@@ -240,7 +240,8 @@ func (p *Plugin) spares(m *member) string {
 	return ""
 }
 
-// groupWaits is since when groups have found nodes that wait for reports, by namespace and name.
+// groupWaits is the time from which groups have found nodes that wait for reports, by namespace and
+// name.
 type groupWaits struct {
 	mu    sync.Mutex
 	since map[string]time.Time
@@ -249,7 +250,7 @@ type groupWaits struct {
 // maxGroupWaits bounds how many groups are remembered. With more, all begin again.
 const maxGroupWaits = 1024
 
-// begin returns since when the group has waited.
+// begin returns when the group began to wait.
 func (w *groupWaits) begin(g *groupTrial, now time.Time) time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -17,7 +17,7 @@ import (
 // again, thousands of times a second. PreEnqueue is asked before they get there.
 type groupPauses struct {
 	clock clock.WithDelayedExecution
-	// activate has pods be tried at once.
+	// activate sends pods to be tried at once.
 	activate func(pods map[string]*corev1.Pod)
 
 	mu sync.Mutex
@@ -98,7 +98,7 @@ func (g *groupPauses) hold(pod *corev1.Pod) *fwk.Status {
 	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "Berth: the pod's group was tried in vain, and backs off")
 }
 
-// wake has members be tried that were held.
+// wake sends members that were held to be tried.
 func (g *groupPauses) wake(p *groupPause) {
 	g.mu.Lock()
 	if g.clock.Now().Before(p.until) {

@@ -7,9 +7,9 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// Look says of how many of all nodes the best is chosen for a pod, in percent, given what the pod's
-// profile has set: percentageOfNodesToScore, where 0 is kube-scheduler's own choice. It says no
-// less than kube-scheduler would.
+// Look says how many of all nodes the scheduler compares for a pod, in percent, given what the
+// pod's profile has set: percentageOfNodesToScore, where 0 is kube-scheduler's own choice. It says
+// no less than kube-scheduler would.
 type Look func(pod *corev1.Pod, all int, set int32) int32
 
 // LookFurther returns how far a scheduler looks for pods that could be pinned: at all nodes, up to

@@ -25,7 +25,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// gangHandle is a framework of which the plugin is the only one.
+// gangHandle is a framework with this plugin as its only one.
 type gangHandle struct {
 	fwk.Handle
 	plugin *Plugin

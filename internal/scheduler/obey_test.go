@@ -17,7 +17,7 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// obeys has node n carry decisions out: two NUMA nodes of 8 CPUs, of which CPU 0 is reserved.
+// obeys makes node n carry decisions out: two NUMA nodes of 8 CPUs, with CPU 0 reserved.
 func (f *fixture) obeys() {
 	f.Helper()
 	f.spec.Authority = v1alpha1.AuthorityBerth

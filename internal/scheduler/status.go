@@ -32,7 +32,7 @@ var waitTexts = func() (out [256]string) {
 	return out
 }()
 
-// status says a node's answer in the framework's words, and with the keys that stand in the pod.
+// status says a node's answer in the framework's words, and with the keys that the pod has.
 func (c *cycle) status(a nodes.PackedAnswer, patient bool) *fwk.Status {
 	s := statusOf(a, patient)
 	if s == nil || c.said == (wire.Said{}) {

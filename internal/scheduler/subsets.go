@@ -15,7 +15,7 @@ import (
 
 // Bounds of the search for victims whose removal helps where the removal of all does not.
 const (
-	// maxVictims is of how many pods on a node sets are formed.
+	// maxVictims is the most pods on a node whose sets the search forms.
 	maxVictims = 32
 	// maxChosen is how many of them a set has.
 	maxChosen = 2
@@ -27,8 +27,8 @@ const (
 // The framework's dry run removes all pods of lower priority, gives up unless the pod fits then,
 // and brings back what it can. A kubelet may admit a pod on a fuller node alone
 // (placement.Monotone). To say here that it fits if any set of these pods can go makes the dry run
-// end with such a set: it is left when every other pod is back. All sets are gone through, whatever
-// else is gone: were one overlooked, a pod might be evicted in vain.
+// end with such a set: it is left when every other pod is back. The search looks at all sets,
+// whatever else is gone: if it overlooked one, a pod might be evicted for nothing.
 //
 // For the same reason a set counts only where the node has the amounts, too, when the others are
 // back: else NodeResourcesFit has more pods evicted than the set, without all of which the node may

@@ -25,7 +25,7 @@ func (c calls) Activate(_ klog.Logger, pods map[string]*corev1.Pod) {
 	c <- names
 }
 
-// wakes has activations be counted from now on.
+// wakes counts activations from now on.
 func (f *fixture) wakes() calls {
 	woken := make(calls, 100)
 	f.wakeEdge.activator = woken

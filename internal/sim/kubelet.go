@@ -13,7 +13,7 @@ import (
 // Kubelet admits pods one after another, in the order in which it hears of them, and releases what
 // a pod holds when the pod is over. It is not safe for concurrent use.
 type Kubelet struct {
-	// State is what is handed out. Whoever changes it changes the kubelet's books.
+	// State is what is handed out. A change to it changes the kubelet's books.
 	State *placement.State
 
 	active []*Admission // in the order of their first admission

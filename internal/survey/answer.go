@@ -43,7 +43,7 @@ func (n *node) answer(c *ledger.Candidate, out *Answer) {
 	}
 }
 
-// say has the answer name the keys that stand in the pod.
+// say makes the answer name the keys that the pod has.
 func (a *Answer) say(said wire.Said) {
 	a.Message, a.Advice = said.In(a.Message), said.In(a.Advice)
 	if a.Refusal != nil {

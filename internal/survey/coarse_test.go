@@ -15,8 +15,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// addZones makes a node of which NodeResourceTopology tells alone: two zones of seven CPUs for pods
-// each, of which so many are free in the first.
+// addZones makes a node that only NodeResourceTopology describes: two zones of seven CPUs for pods
+// each, with that many free in the first.
 func (w *world) addZones(name, free string) {
 	zone := func(zone, free string) nrt.Zone {
 		return nrt.Zone{Name: zone, Type: "Node", Resources: nrt.ResourceInfoList{{

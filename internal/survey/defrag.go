@@ -29,7 +29,7 @@ type Room struct {
 	Wanted []RoomFor `json:"wanted"`
 	// Moves are in the order in which they are carried out.
 	Moves []RoomMove `json:"moves"`
-	// Staying counts the pods that are not to be moved, by the reason.
+	// Staying counts the pods that must not be moved, by the reason.
 	Staying map[string]int `json:"staying,omitempty"`
 	// Movable counts the others. Ending counts pods that make room by themselves.
 	Movable int `json:"movable"`

@@ -105,7 +105,7 @@ type Answer struct {
 	Choice  *Choice            `json:"choice,omitempty"`
 	Refusal *placement.Refusal `json:"refusal,omitempty"`
 
-	// Given is what pods there have of the resources of providers that the pod asks for.
+	// Given is how much pods there have of the providers' resources that the pod asks for.
 	Given []Given `json:"given,omitempty"`
 
 	// tooLarge: nothing but the amounts that the node has in all keeps the pod from it.
@@ -284,7 +284,7 @@ func resizeText(pod *corev1.Pod) string {
 type question struct {
 	pod     *corev1.Pod
 	request *placement.Request
-	// said says under which keys the pod asks for its rules, rulesErr why they cannot be read.
+	// said names the keys with which the pod asks for its rules, rulesErr why they cannot be read.
 	said     wire.Said
 	rulesErr error
 	// created is the second of the pod's creation.
@@ -360,8 +360,8 @@ func (q *question) ask(s *Survey, names []string) []Answer {
 	return answers
 }
 
-// askNode asks one node, beside the pods that are bound to it. The answer names the keys that stand
-// in the pod.
+// askNode asks one node, beside the pods that are bound to it. The answer names the keys that the
+// pod has.
 func (q *question) askNode(s *Survey, n *node, affinity nodeaffinity.RequiredNodeAffinity, bound []*corev1.Pod) (a Answer) {
 	defer func() { a.say(q.said) }()
 	a = Answer{Node: n.name, Report: n.sequence(), InFlight: n.inFlight}

@@ -51,7 +51,7 @@ type beat struct {
 	written time.Time
 }
 
-// facts reads what there is of one node, or of all where only is "". Heartbeats are read before
+// facts reads everything about one node, or about all where only is "". Heartbeats are read before
 // reports: no heartbeat then vouches for a report that came too late to be read. Pods are read
 // last: what comes in between counts as on its way, never as gone.
 func (c *Cluster) facts(ctx context.Context, only string) (*facts, error) {

@@ -385,7 +385,7 @@ func whySaid(pods []*corev1.Pod, first *corev1.Pod) string {
 }
 
 // saidOf is what a scheduler says about a pending pod, without what kube-scheduler adds to every
-// refusal: of how many nodes, and what became of preemption.
+// refusal: the number of nodes, and what became of preemption.
 func saidOf(pod *corev1.Pod) string {
 	for _, cond := range pod.Status.Conditions {
 		if cond.Type != corev1.PodScheduled || cond.Status != corev1.ConditionFalse {
@@ -400,8 +400,8 @@ func saidOf(pod *corev1.Pod) string {
 	return ""
 }
 
-// WithoutPreemption leaves out what kube-scheduler adds to every refusal: that no claim is to be
-// deallocated, and what became of preemption.
+// WithoutPreemption leaves out what kube-scheduler adds to every refusal: that it deallocates no
+// claim, and what became of preemption.
 func WithoutPreemption(message string) string {
 	message, _, _ = strings.Cut(message, " preemption: ")
 	for _, noise := range []string{",", "no new claims to deallocate", ",", "."} {

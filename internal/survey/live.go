@@ -200,7 +200,7 @@ func (r *Row) JSON() ([]byte, error) {
 	return r.text, r.textErr
 }
 
-// poolLabels say to which pool a node belongs: Berth's own first, then those of providers.
+// poolLabels say which pool a node belongs to: Berth's own first, then those of providers.
 var poolLabels = []string{
 	"berth.dev/pool", "pool", "cloud.google.com/gke-nodepool", "eks.amazonaws.com/nodegroup", "kubernetes.azure.com/agentpool",
 	"karpenter.sh/nodepool", "node.kubernetes.io/instance-type",
@@ -227,7 +227,7 @@ func (n *node) row(now time.Time) *Row {
 	return out
 }
 
-// packagesOf says in which package of a machine each NUMA node lies, as Row.Packages has it.
+// packagesOf says which package of a machine each NUMA node lies in, as Row.Packages has it.
 func packagesOf(m *topology.Machine, nodes []NUMANode) []int {
 	out, seen := make([]int, len(nodes)), map[int]bool{}
 	for i := range nodes {

@@ -13,8 +13,8 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// groupsLast is for how long the objects that declare gangs are believed: however many pages are
-// open, they are listed once in that time.
+// groupsLast is how long the objects that declare gangs are believed: however many pages are open,
+// they are listed once in that time.
 const groupsLast = 2 * time.Second
 
 // heldGroups are objects that declare gangs, as they were read last.

@@ -47,7 +47,7 @@ type node struct {
 type source struct {
 	object *corev1.Node           // nil where there is none, or it may not be read
 	report *v1alpha1.NodeTopology // nil where there is none
-	coarse []metav1.Object        // reports of others, in the order in which they are gone by
+	coarse []metav1.Object        // reports of others, the one to go by first
 	beat   beat                   // the agent's last heartbeat, zero where there is none
 	pods   []*corev1.Pod          // the ones that are bound to it
 	held   map[string]ledger.Holding

@@ -11,7 +11,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// Owned is a Reservation that a pod owns, or of which it has something.
+// Owned is a Reservation that a pod owns, or has something of.
 type Owned struct {
 	Name  string `json:"name"`
 	Phase string `json:"phase,omitempty"` // "" of one that is gone

@@ -104,7 +104,7 @@ func (o *Setting) on(s *Survey, names []string) *Survey {
 	return &out
 }
 
-// empties says whether the node would have to be drained, or is to be asked as if it were.
+// empties says whether the node would have to be drained, or must be asked as if it were.
 func (o *Setting) empties(n *node) bool {
 	if o.Empty || o.NUMAPerPackage > 0 {
 		return true

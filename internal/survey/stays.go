@@ -95,14 +95,14 @@ func ofPod(all []budget, pod *corev1.Pod) (out []int) {
 	return out
 }
 
-// mover is for whom pods may have to move.
+// mover is whatever pods may have to move for.
 type mover struct {
 	priority  int32
 	scheduler string
 	budgets   []budget
 }
 
-// stays says why a pod is not to be moved; "" where it may be. n is its node.
+// stays says why a pod must not be moved; "" where it may be. n is its node.
 func (m *mover) stays(pod *corev1.Pod, n *node) string {
 	owner := metav1.GetControllerOf(pod)
 	prefers := pod.Annotations[annotationPrefer]

@@ -56,7 +56,7 @@ type StrandedSum struct {
 	Stranded uint64 `json:"stranded"`
 	// Reasons are all there are, each once, the one that strands most first.
 	Reasons []StrandedReason `json:"reasons"`
-	// Count is on how many NUMA nodes something of it is stranded.
+	// Count is how many NUMA nodes have some of it stranded.
 	Count int `json:"count"`
 }
 

@@ -40,14 +40,14 @@ type Node struct {
 	NUMANodes []NUMANode `json:"numaNodes,omitempty"`
 	// Held is what Reservations hold there, for pods to come, by name and NUMA node.
 	Held []Held `json:"held,omitempty"`
-	// Given is what its pods have of resources that providers hand out.
+	// Given is how much its pods have of resources that providers hand out.
 	Given []Given `json:"given,omitempty"`
 	// Holders are who has its CPUs; only of nodes that were asked for by name.
 	Holders []Holder `json:"holders,omitempty"`
 }
 
-// NUMANode is what one NUMA node has, after everything that is on its way, and Amount what it has
-// of one resource.
+// NUMANode is what one NUMA node has, after everything that is on its way, and Amount how much of
+// one resource it has.
 type (
 	NUMANode = stranded.NUMANode
 	Amount   = stranded.Amount

@@ -35,7 +35,7 @@ type Survey struct {
 	narrowed func(*node) bool
 }
 
-// missing is the trouble with a node of which there is neither Node nor NodeTopology to be seen.
+// missing is the trouble with a node that has neither a Node nor a NodeTopology.
 func (s *Survey) missing(name string) *Trouble {
 	if s.facts.nodesKnown {
 		return &Trouble{Reason: nodestate.NoReport, Message: "there is no Node " + name}
@@ -78,7 +78,7 @@ func (c *Cluster) Survey(ctx context.Context, only string) (*Survey, error) {
 	return c.surveyOf(f), nil
 }
 
-// surveyOf looks at every node of which there is anything.
+// surveyOf looks at every node that there is anything about.
 func (c *Cluster) surveyOf(f *facts) *Survey {
 	s := &Survey{facts: f, nodes: map[string]*node{}, bound: byNode(f.pods), held: map[string]ledger.Holding{}, Notes: f.notes, Now: c.clock.now()}
 	s.hold()

@@ -27,10 +27,10 @@ import (
 
 // How a watch goes about it.
 const (
-	// watchSettle is for how long changes are gathered: a pod and the report that lists it come
-	// close together.
+	// watchSettle is how long changes are gathered: a pod and the report that lists it come close
+	// together.
 	watchSettle = 100 * time.Millisecond
-	// watchTick is how often it looks whether an agent has fallen silent, of which nobody tells.
+	// watchTick is how often it looks whether an agent has fallen silent, which no event reports.
 	watchTick = 5 * time.Second
 )
 
@@ -337,7 +337,7 @@ func (w *watcher) at(name string) *node {
 
 func (w *watcher) podsOn(node string) []*corev1.Pod { return on[corev1.Pod](w.pods, node) }
 
-// on returns what an informer has of a node; nothing where it is nil.
+// on returns what an informer has about a node; nothing where it is nil.
 func on[T any](informer cache.SharedIndexInformer, node string) (out []*T) {
 	if informer == nil {
 		return nil

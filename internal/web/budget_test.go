@@ -60,7 +60,7 @@ func TestExplainingIsBounded(t *testing.T) {
 	}
 }
 
-// TestOtherSitesAskNothing: a browser says on whose behalf it asks, though the page of another site
+// TestOtherSitesAskNothing: a browser says whose behalf it asks on, though the page of another site
 // could not read the answer.
 func TestOtherSitesAskNothing(t *testing.T) {
 	s := served(t, Options{Live: change(t)})

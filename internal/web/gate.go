@@ -15,8 +15,8 @@ type Viewer interface {
 	Name() string
 }
 
-// open lets everybody see everything: the server stands on the user's own machine, and reads with
-// the user's own rights.
+// open lets everybody see everything: the server runs on the user's own machine, and reads with the
+// user's own rights.
 type open struct{}
 
 func (open) Admit(*http.Request) (Viewer, error) { return everything{}, nil }

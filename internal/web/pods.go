@@ -47,8 +47,8 @@ var podKinds = map[string]func(*survey.Pod) bool{
 	"split":   func(p *survey.Pod) bool { return p.Alignment != "" && p.Alignment != topology.WithinNode },
 }
 
-// pods lists the pods of which every word of q is in "namespace/name" or the node's name: one page
-// of them, in the order that is asked for.
+// pods lists the pods that have every word of q in "namespace/name" or the node's name: one page of
+// them, in the order that is asked for.
 func (s *Server) pods(r *http.Request, v Viewer) (any, error) {
 	q := r.URL.Query()
 	from, err := strconv.Atoi(cmp.Or(q.Get("from"), "0"))

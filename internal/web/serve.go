@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// LocalNames are those by which browsers call a server on their own machine.
+// LocalNames are the names by which browsers call a server on their own machine.
 func LocalNames(l net.Listener) []string {
 	names := []string{"localhost", "127.0.0.1", "::1"}
 	if host, _, err := net.SplitHostPort(l.Addr().String()); err == nil {

@@ -13,7 +13,7 @@ const (
 	maxStreams = 1000
 	// heartbeat is how often a stream says that it lives: proxies close what is silent.
 	heartbeat = 20 * time.Second
-	// patience is for how long a browser may leave what is sent to it unread.
+	// patience is how long a browser may leave what is sent to it unread.
 	patience = 10 * time.Second
 )
 

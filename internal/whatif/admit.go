@@ -212,7 +212,7 @@ type Refused struct {
 	Detail string `json:"detail,omitempty"`
 	Rule   string `json:"rule"`
 	placement.Refusal
-	// Shortage is the resource of which the node has too little in all.
+	// Shortage is the resource that the node has too little of in all.
 	Shortage *amounts.Shortage `json:"shortage,omitempty"`
 }
 

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// BoundForAnnotation says for which gang and which Reservation a pod was bound. Like the
+// BoundForAnnotation says which gang and which Reservation a pod was bound for. Like the
 // PlacementAnnotation it arrives with the Binding and is admitted by no other way
 // (deploy/policies): what a pod itself says about its gang may be written at any time, by people
 // who may not delete it.
@@ -18,11 +18,11 @@ const maxBoundFor = 2 << 10
 
 // BoundFor is the content of the BoundForAnnotation.
 type BoundFor struct {
-	// Gang is the gang of which the pod was bound as a member; zero for none.
+	// Gang is the gang that the pod was bound as a member of; zero for none.
 	Gang GangKey
 	// Whole says that with this pod the gang had nodes for its minimum.
 	Whole bool
-	// Reservation is the UID of the Reservation of which the pod has something; "" for none.
+	// Reservation is the UID of the Reservation that the pod has something of; "" for none.
 	Reservation types.UID
 }
 

@@ -8,8 +8,8 @@ import (
 	"github.com/berth-dev/berth/internal/clip"
 )
 
-// FieldError says which value of which object cannot be used, and what would be right. Every error
-// about the content of an object that this package returns is one, or wraps one.
+// FieldError names the object and the value that cannot be used, and what would be right. Every
+// error about the content of an object that this package returns is one, or wraps one.
 type FieldError struct {
 	Object string // kind and name, "NodeTopology n1" or "Pod ns/name"
 	Field  string // path inside the object, "status.pods[3].uid"

@@ -201,8 +201,8 @@ type Gang struct {
 	Timeout time.Duration
 	// Ignored names what the object says and nobody reads; "" for nothing.
 	Ignored string
-	// Once says that the minimum counts until it has nodes for the first time: whoever comes later
-	// goes its own way, however many are left.
+	// Once says that the minimum counts until it has nodes for the first time: a pod that comes
+	// later goes its own way, however many are left.
 	Once bool
 	// Phase is what the object's status says.
 	Phase string
@@ -380,7 +380,7 @@ func isQuota(name string) bool {
 	return strings.HasPrefix(name, "count/") || strings.HasPrefix(name, "requests.") || strings.HasPrefix(name, "limits.")
 }
 
-// amounts refuses resources of which nobody can have that many.
+// amounts refuses amounts of resources that nobody can have.
 func (o fieldErrors) amounts(at *field.Path, list corev1.ResourceList) error {
 	for _, name := range namesIn(list) {
 		q := list[name]
@@ -485,7 +485,7 @@ var declarationKeys = map[bool]struct{ minimum, timeout, once, parts string }{
 	true:  {koordinatorGangMinimum, koordinatorGangTimeout, koordinatorGangPolicy, koordinatorGangGroups},
 }
 
-// CheckMates compares pods that are to start together. The error is a *FieldError of a pod that
+// CheckMates compares pods that should start together. The error is a *FieldError of a pod that
 // names another scheduler than the first by name. Priorities may differ: Jobs of Volcano's have a
 // class for each task.
 func CheckMates(pods []*corev1.Pod) error {

@@ -380,7 +380,7 @@ type numaNodeResources struct {
 }
 
 // WriteKoordinatorStatus returns a decision as koordlet carries it out: one CPU set for the pod,
-// and what it has of each NUMA node. Init containers take turns with the others and are not
+// and how much it has on each NUMA node. Init containers take turns with the others and are not
 // counted.
 func WriteKoordinatorStatus(d *placement.Decision, m *topology.Machine) (string, error) {
 	var cpus topology.CPUSet

@@ -19,7 +19,7 @@ var koordinatorClasses = map[koordinator.DeviceType]string{
 	koordinator.GPU: "030200", koordinator.RDMA: "020700", koordinator.FPGA: "120000", koordinator.XPU: "120000",
 }
 
-// BareDevice is a device of which a Device object tells no PCI address. Some releases of koordlet
+// BareDevice is a device that a Device object gives no PCI address for. Some releases of koordlet
 // write GPUs like that.
 type BareDevice struct {
 	Type  koordinator.DeviceType
@@ -46,7 +46,7 @@ func (b BareDevice) String() string {
 // ReadDevice returns the machine with the devices of Koordinator's Device object in place of its
 // own: where each hangs from, and its virtual functions. Devices without an address are no part of
 // a machine and are returned beside it. Health, labels and amounts are not hardware and are left
-// out; so are links, of which the object tells nothing. The error is a *FieldError.
+// out; so are links, since the object says nothing about them. The error is a *FieldError.
 func ReadDevice(d *koordinator.Device, m *topology.Machine) (*topology.Machine, []BareDevice, error) {
 	r := deviceReader{fieldErrors: fieldErrors("Device " + d.Name), m: m, seen: map[string]*field.Path{}, minors: map[string]bool{}}
 	list := field.NewPath("spec", "devices")

@@ -41,8 +41,8 @@ func whole(text string) corev1.ResourceRequirements {
 }
 
 // TestKoordinatorCases holds the table of docs/koordinator.md that compares single cases: what
-// becomes of a pod beside others on a node of two NUMA nodes with 8 CPUs each, of which 1 is
-// reserved, where Berth decides.
+// becomes of a pod beside others on a node of two NUMA nodes with 8 CPUs each, 1 of them reserved,
+// where Berth decides.
 func TestKoordinatorCases(t *testing.T) {
 	doc, err := os.ReadFile("../../docs/koordinator.md")
 	if err != nil {

@@ -11,9 +11,9 @@ import (
 // koordinatorUnit is how many units Koordinator's device manager counts for a whole device.
 const koordinatorUnit = 100
 
-// koordinatorDevices are the resources of Koordinator's of which 100 units are a device, with other
-// names of the same devices. Its pods ask for a whole GPU by 100 of koordinator.sh/gpu, or by 100
-// of both others.
+// koordinatorDevices are the resources of Koordinator's that have 100 units for a device, with
+// other names of the same devices. Its pods ask for a whole GPU by 100 of koordinator.sh/gpu, or by
+// 100 of both others.
 var koordinatorDevices = map[string][]string{
 	"koordinator.sh/gpu":  {"koordinator.sh/gpu-core", "koordinator.sh/gpu-memory-ratio"},
 	"koordinator.sh/rdma": nil,

@@ -18,8 +18,8 @@ import (
 type KubeletFacts struct {
 	// Version is its release; 0 means placement.V136.
 	Version placement.Version
-	// MemoryBytes is the machine's memory (MachineInfo.MemoryCapacity), of which an eviction
-	// threshold may be a percentage; 0: not known.
+	// MemoryBytes is the machine's memory (MachineInfo.MemoryCapacity); an eviction threshold may
+	// be a percentage of it; 0: not known.
 	MemoryBytes uint64
 }
 

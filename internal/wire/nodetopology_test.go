@@ -422,8 +422,8 @@ func TestSize(t *testing.T) {
 	}
 }
 
-// TestMemoryOnlyNodes: a node with 34 NUMA nodes, of which two have CPUs, comes back as it was,
-// fits the size limit when it is full, and can be predicted.
+// TestMemoryOnlyNodes: a node with 34 NUMA nodes, two of them with CPUs, comes back as it was, fits
+// the size limit when it is full, and can be predicted.
 func TestMemoryOnlyNodes(t *testing.T) {
 	n := largeNode(t)
 	var err error

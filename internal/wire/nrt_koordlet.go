@@ -220,5 +220,5 @@ func (r *zoneReader) koordletPods(k *koordlet, bound []BoundPod) error {
 	return nil
 }
 
-// koordletContainer stands for the containers of a pod, of which koordlet tells together.
+// koordletContainer stands for the containers of a pod, which koordlet reports together.
 const koordletContainer = "pod"

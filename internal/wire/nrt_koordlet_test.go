@@ -52,7 +52,7 @@ zones:
 }
 
 // TestKoordletsObject: CPUs are real, those of pods that are there are theirs, and those of others
-// are held by the others; memory, of which koordlet does not tell what is used, keeps nobody away.
+// are held by the others; memory, where koordlet does not report what is used, keeps nobody away.
 func TestKoordletsObject(t *testing.T) {
 	n, err := ReadNodeResourceTopology(koordletObject(t, nil), &Beside{Pods: []BoundPod{bound("a", 0), bound("b", 0)}})
 	if err != nil {

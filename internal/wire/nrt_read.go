@@ -18,7 +18,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// nrtFingerprintMethod says which pods a fingerprint is of: all, or those alone that hold something
+// nrtFingerprintMethod says which pods a fingerprint is of: all, or only pods that hold something
 // of their own.
 const (
 	nrtFingerprintMethod = "nodeTopologyPodsFingerprintMethod"

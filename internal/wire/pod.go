@@ -19,11 +19,11 @@ import (
 type Ask struct {
 	// Request holds the amounts, and the Rules by which the pod wants to be placed.
 	Request placement.Request
-	// RulesErr says why the rules cannot be read: a *FieldError, nil where they can. Whoever places
-	// the pod has to refuse it then. A node that runs the pod runs it by the amounts alone, so they
-	// are understood all the same.
+	// RulesErr says why the rules cannot be read: a *FieldError, nil where they can. The scheduler
+	// has to refuse it then. A node that runs the pod runs it by the amounts alone, so they are
+	// understood all the same.
 	RulesErr error
-	// Said says under which keys the pod asks for the Rules.
+	// Said names the keys with which the pod asks for the Rules.
 	Said Said
 }
 

@@ -277,8 +277,8 @@ func (r reservationReader) owners() (out []reservationOwner, err error) {
 	return out, nil
 }
 
-// CheckOwnerNamespaces refuses owners of any namespace: whoever may label his pods could have the
-// place. The error is a *FieldError.
+// CheckOwnerNamespaces refuses owners of any namespace: anyone who may label their pods could have
+// the place. The error is a *FieldError.
 func CheckOwnerNamespaces(o *koordinator.Reservation) error {
 	for i := range o.Spec.Owners {
 		owner := &o.Spec.Owners[i]
@@ -390,8 +390,8 @@ func (r *Reservation) Allocatable() corev1.ResourceList {
 	return resourcehelper.PodRequests(r.Pod, resourcehelper.PodResourcesOptions{})
 }
 
-// Allocated is what owners have of it: of each resource what they ask for, and no more than there
-// is.
+// Allocated is how much of it owners have: of each resource what they ask for, and no more than
+// there is.
 func (r *Reservation) Allocated(owners []*corev1.Pod) corev1.ResourceList {
 	out, all := corev1.ResourceList{}, r.Allocatable()
 	for _, pod := range owners {
@@ -483,8 +483,8 @@ func (r *Reservation) WriteAllocated() string {
 	return string(text)
 }
 
-// ReadAllocated returns the UID of the Reservation of which a pod says that it has something, or
-// "". Anybody can write it: whether the pod owns it is another matter.
+// ReadAllocated returns the UID of the Reservation that a pod claims to have something of, or "".
+// Anybody can write it: whether the pod owns it is another matter.
 func ReadAllocated(pod *corev1.Pod) types.UID { return readAllocated(pod).UID }
 
 // ReadAllocatedName is as ReadAllocated, of its name.

@@ -17,7 +17,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// reservationObject reads an object of which spec is given, as the API server would serve it.
+// reservationObject reads an object with the given spec, as the API server would serve it.
 func reservationObject(t *testing.T, spec string) *koordinator.Reservation {
 	t.Helper()
 	o := new(koordinator.Reservation)

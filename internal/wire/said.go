@@ -2,8 +2,8 @@ package wire
 
 import "strings"
 
-// Said says under which key a pod asked for something, where that is not the key of Berth's own
-// that means the same. The zero value is of a pod that asks in Berth's own words, or for nothing.
+// Said is the key with which a pod asked for something, where that is not the key of Berth's own
+// that means the same. The zero value is for a pod that asks in Berth's own words, or for nothing.
 //
 // Whatever says something about a pod speaks of Berth's own keys, and In puts the ones that the pod
 // has in their place: in statuses, events and explanations alike.

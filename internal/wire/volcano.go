@@ -8,8 +8,8 @@ import (
 
 // VolcanoPolicyAnnotation asks for a node whose kubelet has exactly this policy, and whose CPU
 // manager is static: the design of Volcano's numa-aware plugin. Volcano's controller writes it on
-// the pods of a task with a topologyPolicy; on other pods their authors do. It means something for
-// pods alone that get CPUs of their own: Guaranteed, with whole CPUs.
+// the pods of a task with a topologyPolicy; on other pods their authors do. It only means something
+// for pods that get CPUs of their own: Guaranteed, with whole CPUs.
 const VolcanoPolicyAnnotation = "volcano.sh/numa-topology-policy"
 
 // readVolcanoRules reads the annotation. "none" and "" ask for nothing, as absence does: the node's

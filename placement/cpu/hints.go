@@ -32,7 +32,7 @@ type HintInput struct {
 	// Reusable is the CPUs of earlier init containers; with pod scope also the ones that containers
 	// of the pod hold. nil for none.
 	Reusable *topology.CPUSet
-	// Want says whether List.Offered is to be filled.
+	// Want says whether to fill List.Offered.
 	Want hint.Want
 }
 
@@ -174,7 +174,7 @@ func (f *free) offers(m hint.Mask) bool {
 	return sum >= f.need
 }
 
-// Four sums are compared at a time, each in 16 bits of a word, the highest of which is kept for the
+// Four sums are compared at a time, each in 16 bits of a word; the highest bit is kept for the
 // answer.
 const (
 	lanes   = 0x0001000100010001

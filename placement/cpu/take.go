@@ -198,8 +198,8 @@ func (p *packer) socketOrder() []element {
 	return p.outerOrder()
 }
 
-// whole says with how many free CPUs the kubelet calls a group free: NUMA nodes and uncore caches
-// by their own size, sockets by the average.
+// whole says how many free CPUs a group needs before the kubelet calls it free: NUMA nodes and
+// uncore caches by their own size, sockets by the average.
 func (t *Topology) whole(g *group, isNUMA bool) int {
 	if isNUMA {
 		return g.size

@@ -17,7 +17,7 @@ import (
 // and of its sets the one with the most points. Points are counted by pair (Points).
 //
 // GPUs that several containers share, and MIG devices (k8s-device-plugin, internal/rm/allocate.go):
-// one after the other, each from the GPU of which the fewest are in use.
+// one after the other, each from the GPU with the fewest in use.
 //
 // The kubelet hands the ids over in the order of a Go map, and the plugin takes the first of what
 // is equal. Where that matters chance decides: two pairs of GPUs that are connected as well, or any
@@ -30,7 +30,7 @@ const (
 	maxPoints = 64
 	// maxDivisions bounds the search: any choice among 10 GPUs is below it, and 8 of 16.
 	maxDivisions = 7000
-	// maxChips bounds the GPUs of which parts are shared out.
+	// maxChips bounds the GPUs whose parts are shared out.
 	maxChips = 256
 )
 
@@ -63,7 +63,7 @@ func PointsOf(m *topology.Machine, addresses []string) []uint32 {
 	return out
 }
 
-// chips says which devices of a pool are parts of which GPU.
+// chips says which GPU each device of a pool is a part of.
 type chips struct {
 	of    []uint16 // by device
 	total []uint16 // by GPU, how many devices it is
@@ -157,7 +157,7 @@ func (p *Pool) takeNVIDIA(need int, from func(int) uint64, out Set) (chance bool
 	return s.chance
 }
 
-// distribute takes devices one by one, each from the GPU of which the fewest are in use.
+// distribute takes devices one by one, each from the GPU with the fewest in use.
 func (p *Pool) distribute(need int, from func(int) uint64, out Set) (chance bool) {
 	c := p.chips
 	var free, used [maxChips]uint16

@@ -52,8 +52,8 @@ func (m *Model) setFree(b *Book, i int, free uint8) {
 	b.free[i] = free
 }
 
-// BeginFull begins with a machine of which everything is handed out, so that what is given back to
-// it is all there is.
+// BeginFull begins with a machine that is handed out completely, so that what is given back to it
+// is all there is.
 func (t *Try) BeginFull() {
 	clear(t.Book.free)
 	clear(t.Book.nodes)
@@ -131,7 +131,7 @@ func (m *Model) FreeOn(b *Book, node int) int {
 // Room returns what is left of a kind on the NUMA node at a position.
 func (m *Model) Room(b *Book, k Kind, node int) uint64 { return m.room(b, k, node) }
 
-// Used says on how many NUMA nodes something is handed out.
+// Used says how many NUMA nodes have something handed out.
 func (m *Model) Used(b *Book) (n int) {
 	for v := range m.nodes {
 		for k := range m.kinds {
@@ -221,8 +221,8 @@ func (m *Model) Confine(b *Book, place, left *Held) {
 	m.Give(b, left)
 }
 
-// Near leaves of each kind of which h has any no more on a NUMA node than h has there and what is
-// asked beyond all of h. What h has is free in b. Who takes what is asked takes that first then.
+// For each kind that h has any of, Near leaves no more on a NUMA node than h has there plus what is
+// asked beyond all of h. What h has is free in b. What takes the request then takes that first.
 // With cores, CPUs beyond those of h are left as whole cores.
 func (m *Model) Near(b *Book, h *Held, asked func(Kind) uint64, cores bool) {
 	n := len(m.nodes)

@@ -16,7 +16,7 @@ const (
 // NoNode is the position of a NUMA node that nobody knows.
 const NoNode = -1
 
-// DeviceKind is a resource of which whole devices are handed out.
+// DeviceKind is a resource that is handed out in whole devices.
 type DeviceKind struct {
 	Name    string // "nvidia.com/gpu"
 	Devices []Device
@@ -397,7 +397,8 @@ func (m *Model) IsTaken(b *Book, d DeviceRef) bool {
 	return b.taken[k.word+i/64]>>(i%64)&1 == 1
 }
 
-// MarkSick says that a device is unhealthy: whoever has it keeps it, and nobody else gets it.
+// MarkSick says that a device is unhealthy: a container that has it keeps it, and nobody else gets
+// it.
 func (m *Model) MarkSick(b *Book, d DeviceRef) {
 	k := &m.devices[d.Kind]
 	i := int(k.index[d.Index])

@@ -572,8 +572,8 @@ func TestVirtualFunctions(t *testing.T) {
 	}
 }
 
-// TestSickDevices: whoever has a device that gets sick keeps it, and nobody else gets it then or
-// later. Who takes and gives says so about devices that exist alone.
+// TestSickDevices: a container whose device gets sick keeps it, and nobody else gets it then or
+// later. Taking and giving back names only devices that exist.
 func TestSickDevices(t *testing.T) {
 	c := configOf(deviceMachines[0], topology.CPUSet{})
 	c.Devices = []DeviceKind{{Name: "g", Devices: []Device{{ID: "b"}, {ID: "c", Unhealthy: true}, {ID: "a"}}}}

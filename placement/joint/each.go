@@ -6,7 +6,7 @@ import (
 	"github.com/berth-dev/berth/placement/hint"
 )
 
-// Devices of which so many are wanted on each NUMA node (Want.PerNode) are chosen node by node:
+// Devices that are wanted by their number on each NUMA node (Want.PerNode) are chosen node by node:
 // which places of one node are used changes nothing for the others. Of a kind whose links count the
 // whole set is chosen first.
 

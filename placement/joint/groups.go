@@ -80,8 +80,8 @@ func (m *Model) keepGroup(g group) {
 // links.
 func (m *Model) HasGroups() bool { return len(m.groupsOfDevices) > 0 }
 
-// Breaks returns of how many groups of devices that belong together, and that are all free in a
-// book, these devices, each named once, are a part, and not all.
+// Breaks counts groups of devices that belong together and are all free in a book: it counts a
+// group if these devices, each named once, are a part of it, and not all.
 func (m *Model) Breaks(b *Book, devices []DeviceRef) (n int) {
 	for _, g := range m.groupsOfDevices {
 		if g.isFree(b) && m.isPart(g, devices) {

@@ -6,8 +6,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// TestBreaks: of switches, root complexes and linked devices that are whole, those count of which
-// some is taken and not all.
+// TestBreaks: a switch, root complex or set of linked devices that is whole counts if some of it is
+// taken and not all.
 func TestBreaks(t *testing.T) {
 	gpu := DeviceKind{Name: "gpu", Links: []DeviceLink{{0, 1, 1}, {1, 2, 1}, {2, 3, 2}, {5, 6, 2}}}
 	for i, at := range [][2]int{{1, 1}, {1, 1}, {1, 2}, {2, 0}, {2, 0}, {0, 0}, {0, 0}} { // root complex, switch

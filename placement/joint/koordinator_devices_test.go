@@ -13,7 +13,7 @@ import (
 )
 
 // deviceTable is a machine of testdata/koordinator-devices.txt: the root complexes of its GPUs and
-// cards, and what it has of the cards.
+// cards, and how many of the cards it has.
 type deviceTable struct {
 	gpus, cards []int
 	functions   func(card int) int // of a card; nil for none

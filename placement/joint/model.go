@@ -24,7 +24,7 @@ type Config struct {
 	Nodes []Node
 	// Amounts are the kinds after CPU.
 	Amounts []AmountKind
-	// Devices are the kinds of which whole devices are handed out.
+	// Devices are the kinds that are handed out in whole devices.
 	Devices []DeviceKind
 	// Reserved CPUs are never pinned, and are no part of what shares may use.
 	Reserved topology.CPUSet

@@ -196,8 +196,8 @@ type asked struct {
 	floor    int                  // no fewer nodes can do; 0: not known yet
 }
 
-// compile prepares what is asked of a book, level by level. The outcome says why no level can be
-// met, on whatever NUMA nodes.
+// compile prepares a question to a book, level by level. The outcome says why no level can be met,
+// on whatever NUMA nodes.
 func (q *query) compile(t *Try, w *Want, b *Book) Outcome {
 	q.m, q.t, q.b, q.w, q.levels, q.within, q.pays = t.m, t, b, w, 0, w.Within, w.Pays
 	if b == t.m.empty {
@@ -222,7 +222,7 @@ func (q *query) compile(t *Try, w *Want, b *Book) Outcome {
 	return why
 }
 
-// compileTerms prepares the levels of what is asked of CPUs, with devices together or not.
+// compileTerms prepares the levels of the terms about CPUs, with devices together or not.
 func (q *query) compileTerms(same bool) Outcome {
 	why := NoCPUs
 	var last terms
@@ -349,8 +349,8 @@ func (q *query) findExactly(k int) bool {
 	return false
 }
 
-// shrink takes all eligible nodes, less those without which they still meet the terms. It is false
-// where they may not be chosen.
+// shrink takes all eligible nodes, less the ones that they can miss and still meet the terms. It is
+// false where they may not be chosen.
 func (q *query) shrink(a *asked) bool {
 	serves := func(mask hint.Mask) bool {
 		return mask != 0 && q.serves(a, mask) && (len(q.w.Devices) == 0 || q.holds(mask, a.same))
@@ -548,7 +548,7 @@ func (q *query) covers(a *asked, mask hint.Mask) bool {
 func (q *query) offers(mask hint.Mask) bool { return q.within == nil || q.within.Has(mask) }
 
 // floor is how many nodes are needed if the roomiest are taken: for each resource on its own, and
-// for what nodes have of all together.
+// for all together.
 func (q *query) floor(a *asked) int {
 	f := floor{nodes: len(q.m.nodes), least: 1}
 	f.add(uint64(q.w.CPUs), func(v int) uint64 { return uint64(a.units[v]) })
@@ -568,8 +568,8 @@ func (q *query) floor(a *asked) int {
 	return max(f.least, atLeast(f.parts[:f.nodes], f.whole))
 }
 
-// floor adds up resources. parts are what each node has of what is needed, rounded up, in
-// wholeParts for each resource.
+// floor adds up resources. parts are each node's part of what is needed, rounded up, in wholeParts
+// for each resource.
 type floor struct {
 	nodes, least int
 	parts        [hint.MaxNodes]uint64
@@ -578,7 +578,7 @@ type floor struct {
 
 const wholeParts = 1 << 16
 
-// manyNodes is from how many NUMA nodes on parts are worth their price: fewer have few sets.
+// manyNodes is the number of NUMA nodes that makes parts worth their price: fewer have few sets.
 const manyNodes = 9
 
 // add enters a resource.
@@ -696,7 +696,7 @@ func (a *asked) sum(mask hint.Mask) int {
 	return int(n)
 }
 
-// of is how many CPUs the terms allow to be taken of some cores.
+// of is how many CPUs of some cores the terms allow to take.
 func (q *query) of(a *asked, s *stat) int {
 	switch {
 	case a.bind == Spread && a.excl == ExclusiveCore:

@@ -2,7 +2,7 @@ package joint
 
 import "github.com/berth-dev/berth/placement/hint"
 
-// Width says on how many NUMA nodes something may lie.
+// Width says how many NUMA nodes something may lie on.
 type Width uint8
 
 // The widths, from the freest to the strictest.

@@ -71,8 +71,8 @@ func (s Same) one() bool { return s == OneRoot || s == OneSwitch }
 // root complexes; sets of places are bits.
 type deviceQuery struct {
 	n int // places
-	// caps holds what can be taken of each kind that is wanted, by its position in the Want, then
-	// by place; total is the sum over the kinds.
+	// caps holds how much of each wanted kind can be taken, by its position in the Want, then by
+	// place; total is the sum over the kinds.
 	caps  [][MaxPlaces]uint16
 	total [MaxPlaces]int32
 	need  []int

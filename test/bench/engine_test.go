@@ -49,7 +49,7 @@ func newEngine(t testing.TB, q question) *engine {
 	return e
 }
 
-// load commits what is taken of the machine.
+// load commits what is taken from the machine.
 func (e *engine) load(t testing.TB, m machine) {
 	t.Helper()
 	for _, h := range m.load() {

@@ -77,9 +77,9 @@ func (p *pair) merge() (topologymanager.TopologyHint, bool) {
 	return p.policy.Merge(klog.Background(), hints)
 }
 
-// verify fails unless both sides stand on the same books, give the same answer, and stand on the
-// same books again when the pod is admitted and when it is gone: a comparison of different answers
-// is worth nothing.
+// verify fails unless both sides have the same books, give the same answer, and have the same books
+// again when the pod is admitted and when it is gone: a comparison of different answers is worth
+// nothing.
 func (p *pair) verify(t testing.TB, q question) {
 	t.Helper()
 	c := q.machine.caseOf(q.policy)
@@ -126,13 +126,13 @@ func (p *pair) sameBooks(t testing.TB, when string) {
 }
 
 // finishes says whether the kubelet comes to an answer in bearable time: its merger tries every
-// combination of hints, of which an empty machine with 8 NUMA nodes and four resources has 255 to
-// the fourth.
+// combination of hints, and an empty machine with 8 NUMA nodes and four resources has 255 to the
+// fourth of them.
 func (q question) finishes() bool {
 	return !(q.machine.name == "M8" && q.pod == "P2" && q.policy == "restricted" && !q.half)
 }
 
-// promised is how many times faster than the kubelet the engine is to be at least.
+// promised is how many times faster than the kubelet the engine must be at least.
 func (q question) promised() float64 {
 	if q.machine.name == "M8" && q.pod == "P2" && q.policy == "restricted" {
 		return 100_000

@@ -88,6 +88,6 @@ func (w *clientLine) postpone(out http.ResponseWriter, r *http.Request) {
 	time.AfterFunc(rand.N(maxDeferral), func() { w.Send(later) })
 	out.Header().Set("Content-Type", "application/json")
 	out.WriteHeader(http.StatusCreated)
-	// Whoever has gone does not listen.
+	// A client that has gone does not listen.
 	_, _ = io.WriteString(out, `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success","code":201}`)
 }

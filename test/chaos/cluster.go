@@ -321,7 +321,7 @@ func (c *cluster) startRival() error {
 }
 
 // stop ends all processes, the control plane last, makes sure that none is left, and removes their
-// files unless they are to be kept.
+// files unless somebody wants to keep them.
 func (c *cluster) stop(keep bool) error {
 	var errs []error
 	if c.stopControllers != nil {

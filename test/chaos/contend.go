@@ -35,8 +35,8 @@ func (o *observer) vanished(w *watched, decided time.Time) bool {
 // report on which w was decided and the moment at which the kubelet decided about it; it is then
 // w's excuse. The caller holds mu.
 //
-// One that the report has, or of which the scheduler must have heard before it wrote w's Binding,
-// is no excuse: Berth counts with it.
+// One that the report has, or that the scheduler must have heard of before it wrote w's Binding, is
+// no excuse: Berth counts with it.
 func (o *observer) contended(w *watched, decided time.Time) bool {
 	p, _, _ := wire.ReadPlacement(w.pod)
 	for uid, f := range o.pods {

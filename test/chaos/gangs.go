@@ -73,10 +73,10 @@ func gangsOf(pods []corev1.Pod) map[string]*gangCount {
 }
 
 // waits says whether a gang has a right to keep its members from nodes that would take them: it is
-// not complete, or it is to be placed whole.
+// not complete, or it has to be placed whole.
 func (g *gangCount) waits() bool { return g != nil && g.placed < g.minimum }
 
-// partial names gangs of which a part of the minimum is placed, and which were never whole.
+// partial names gangs with a part of their minimum placed that were never whole.
 func (o *observer) partial(gangs map[string]*gangCount) (out []string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -51,8 +51,8 @@ type holding struct {
 	node  string
 	first time.Time
 	last  time.Time
-	// left is since when the checkpoints have had no CPUs of the pod; zero: they have some, or
-	// never had.
+	// left is the time from which the checkpoints have had no CPUs of the pod; zero: they have
+	// some, or never had.
 	left  time.Time
 	alloc placement.PodAllocation
 }
@@ -141,7 +141,7 @@ func (o *observer) seePod(pod *corev1.Pod) { o.podTold(pod, false) }
 
 func (o *observer) podGone(pod *corev1.Pod) { o.podTold(pod, true) }
 
-// podTold takes in what the API says of a pod, or that it was the last.
+// podTold takes in what the API says about a pod, or that it was the last.
 func (o *observer) podTold(pod *corev1.Pod, gone bool) {
 	asked := time.Now()
 	o.lookFor(pod)
@@ -198,8 +198,8 @@ func (o *observer) lookFor(pod *corev1.Pod) {
 	}
 }
 
-// afterRestart is for how long a kubelet that has come back may lack what it knew: its device
-// plugins register again.
+// afterRestart is how long a kubelet that has come back may lack what it knew: its device plugins
+// register again.
 const afterRestart = 20 * time.Second
 
 // refusal tells apart a refusal by a kubelet that has restarted.

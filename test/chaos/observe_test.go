@@ -57,8 +57,8 @@ func (o *observer) add(name string, bound time.Time) *watched {
 	return w
 }
 
-// TestContended: which pods of others are an excuse for a decision of which the Binding was seen
-// after a minute, and the admission a second later.
+// TestContended: which pods of others are an excuse for a decision whose Binding was seen after a
+// minute, and whose admission was seen a second later.
 func TestContended(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
@@ -127,7 +127,7 @@ func TestBrokenPromisesAreViolations(t *testing.T) {
 			o.holdings[named] = &holding{node: "n0", first: after(0), last: now}
 		}
 	}
-	// A kubelet that came back a moment ago, and has admitted a pod of which it had let go before.
+	// A kubelet that came back a moment ago, and has admitted a pod that it had let go of before.
 	returned := func(_ *testing.T, o *observer, _ *watched) {
 		now := time.Now()
 		o.book.faults = []span{{Kill, "node-n0", now.Add(-2 * time.Second), now.Add(-time.Second), false}}

@@ -13,7 +13,7 @@ type Kind string
 // Operations. Faults on a process name it; see Op.Target.
 //
 // Of a way (from a client to the API server, from the API server to etcd) requests and answers are
-// lost or late; from the API server to etcd it is bytes, of which none is lost.
+// lost or late; from the API server to etcd it is bytes, and none is lost.
 const (
 	Create      Kind = "create"       // a pod
 	CreateGang  Kind = "create-gang"  // pods that start together
@@ -75,7 +75,7 @@ type PodPlan struct {
 	// other scheduler places it.
 	Node  string
 	Rival bool
-	// Ends is after how long its containers exit; 0: they run until stopped.
+	// Ends is how long its containers run before they exit; 0: they run until stopped.
 	Ends time.Duration
 	// Gang is the one that it is a member of, "" for none, and Minimum how many of its pods start
 	// together. Group: the gang has a PodGroup that says so.
@@ -239,7 +239,7 @@ func (p *planner) fault() {
 	}
 }
 
-// jump is by how much a clock jumps: far ahead, or a little back.
+// jump is how far a clock jumps: far ahead, or a little back.
 func (p *planner) jump() time.Duration {
 	if p.r.IntN(3) == 0 {
 		return -time.Duration(1+p.r.IntN(10)) * time.Second

@@ -25,7 +25,7 @@ func TestChoiceAmongCandidates(t *testing.T) {
 	for i, p := range []struct {
 		chart   bool
 		scoring map[string]any
-		shun    bool // some nodes are to be avoided
+		shun    bool // avoid some nodes
 	}{
 		{chart: true},
 		{chart: false},

@@ -11,7 +11,7 @@ import (
 // summary is the last line of a comparison: Berth by stock, in the middle of the pairs. What was
 // not measured is null.
 type summary struct {
-	// Pairs is how many there were of pinned pods, on all numbers of nodes.
+	// Pairs is how many pairs of pinned pods were run, on all numbers of nodes.
 	Pairs int `json:"pairs"`
 	// CPU500, CPU5000 and CPU15000 are of the scheduler's processor time for a pinned pod on so
 	// many nodes, OrdinaryCPU for an ordinary pod, at worst.

@@ -22,7 +22,7 @@ type place struct {
 // from them, now more and now less, and runs of the same scheduler differ by a factor of three.
 type split struct{ scheduler, rest place }
 
-// behind is by how much the niceness of all else exceeds the schedulers' where these come first.
+// behind is how much the niceness of all else exceeds the schedulers' where these come first.
 const behind = 15
 
 // wholeMachine gives everybody the place of this process.

@@ -52,8 +52,8 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// TestMemoryOnlyNodes compares them on machines with more NUMA nodes than hints are made for, of
-// which most have no CPUs.
+// TestMemoryOnlyNodes compares them on machines with more NUMA nodes than hints are made for, most
+// of them without CPUs.
 func TestMemoryOnlyNodes(t *testing.T) {
 	r := &run{t: t, begin: time.Now(), next: gen.Wide + 1}
 	pool := Pool{Command: Self(roleVariable, "compare"), Workers: *workers}

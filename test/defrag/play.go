@@ -404,7 +404,7 @@ func (p *player) watch(ctx context.Context) {
 	})
 }
 
-// guard notes the sets of which all replicas run: their budgets let one be missing. nil ends it.
+// guard notes the sets whose replicas all run: their budgets let one be missing. nil ends it.
 func (p *player) guard(sets map[string]int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -37,8 +37,8 @@ func TestAbove(t *testing.T) {
 	}
 }
 
-// queued: a pod behind a gate takes nothing, and goes where its queue sends it once it is let
-// through, by a node selector that came with the admission.
+// queued: a pod behind a gate takes nothing, and goes where its queue sends it once the gate lets
+// it through, by a node selector that came with the admission.
 func queued(c *hollowCluster) {
 	c.createAbove("kueue")
 	c.await("the gated pod to wait", func(pods []corev1.Pod) bool {

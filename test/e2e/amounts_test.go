@@ -112,8 +112,8 @@ func (e *exporter) export(ctx context.Context) error {
 	return err
 }
 
-// TestAmountsAlone: a node of which another project's exporter tells, and no agent, is placed on;
-// no kubelet refuses what was placed. Then an agent comes, and goes again.
+// TestAmountsAlone: Berth places pods on a node that another project's exporter reports, and no
+// agent; no kubelet refuses what was placed. Then an agent comes, and goes again.
 func TestAmountsAlone(t *testing.T) {
 	slowScene(t)
 	t.Parallel()
@@ -187,7 +187,7 @@ func (c *hollowCluster) untilPlacedWith(g wire.Guarantee, certainty wire.Certain
 	return ""
 }
 
-// withoutAgent has a node be without an agent, and without its report.
+// withoutAgent leaves a node without an agent, and without its report.
 func (c *hollowCluster) withoutAgent(n *hollowNode) {
 	c.Helper()
 	n.stop()

@@ -73,7 +73,7 @@ func TestWholeNUMANodesFirst(t *testing.T) {
 	choose(t, demo.MinNodes, pods)
 }
 
-// TestGPUsKeepTheirCPUs has pods without GPUs come first, more than the NUMA nodes beside GPUs
+// TestGPUsKeepTheirCPUs makes pods without GPUs come first, more than the NUMA nodes beside GPUs
 // could take. Those with GPUs all run all the same.
 func TestGPUsKeepTheirCPUs(t *testing.T) {
 	slowScene(t)

@@ -338,7 +338,7 @@ func settledGoroutines() int {
 	return n
 }
 
-// requestTimeout is for how long the server by itself waits for a watch that nobody ends.
+// requestTimeout is how long the server by itself waits for a watch that nobody ends.
 const requestTimeout = time.Minute
 
 // testCutsClientsOff stops under an open watch.

@@ -30,7 +30,7 @@ func testEventOfAMixedCluster(t *testing.T, p *schedulerPlane) {
 	polls := 0
 	s.await("n2 to be refused for its silence", func(p []corev1.Pod) bool {
 		if polls++; polls%10 == 1 {
-			s.create(pod(fmt.Sprint("probe", polls), 9)) // of which no NUMA node has that many
+			s.create(pod(fmt.Sprint("probe", polls), 9)) // no NUMA node has that many
 		}
 		for _, probe := range p {
 			if strings.Contains(unschedulable(p, probe.Name), "no sign of life") {

@@ -199,7 +199,7 @@ func mixedGang(c *gangCluster) {
 	c.must(c.endGang(c.Context(), g))
 }
 
-// largeGang has a gang of which all but one member fit. A single pod that comes later takes what it
+// largeGang has a gang whose members fit, except one. A single pod that comes later takes what it
 // would have held.
 func largeGang(c *gangCluster) {
 	g := &gangSpec{name: "large", source: wire.GangOfSigs, minimum: 5, cpus: []int{8, 8, 6, 6, 6}}

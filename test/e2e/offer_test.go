@@ -250,8 +250,8 @@ func TestOfferedDevices(t *testing.T) {
 	c.place(asking(ask("late", "1", true), offeredNIC, 1), "h0", "4", ofNIC("0000:3d:00.0"))
 	c.awaitRunning("late")
 
-	// The scheduler chooses: what is left is the GPUs 3c, bb and bc and the card bd, of which one
-	// switch has a GPU and a card.
+	// The scheduler chooses: what is left is the GPUs 3c, bb and bc and the card bd; one switch has
+	// a GPU and a card of these.
 	joint := asking(asking(ask("joint", "2", true, wire.PolicyAnnotation+"=single-numa-node", wire.DevicesAnnotation+"=one-switch"), offeredGPU, 2), offeredNIC, 1)
 	c.create(joint)
 	c.awaitRunning("joint")

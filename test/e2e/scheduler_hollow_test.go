@@ -83,8 +83,8 @@ type noted struct {
 	excused bool
 }
 
-// deafFor is for how long a scheduler whose watches were cut may not have heard of a deletion:
-// longer than a container takes to stop, which is what exact placements rest on (package ledger).
+// deafFor is how long a scheduler whose watches were cut may not have heard of a deletion: longer
+// than a container takes to stop, which is what exact placements rest on (package ledger).
 const deafFor = 15 * time.Second
 
 // hollowStop is how long containers take to stop: longer than a fault delays anything.

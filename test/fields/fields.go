@@ -55,7 +55,7 @@ type Field struct {
 	Why string
 }
 
-// Key is the key at which samples stand in maps.
+// Key is the key that samples have in maps.
 const Key = "svc"
 
 // Plain is the object to which the field is added.

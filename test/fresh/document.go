@@ -11,7 +11,7 @@ type Step struct {
 	// Output are the lines below a command that stands after "$ "; nil for other commands, whose
 	// output the document does not show.
 	Output []string
-	// Line is where the command stands in the document.
+	// Line is where the document has the command.
 	Line int
 }
 

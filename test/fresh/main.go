@@ -22,7 +22,7 @@ type options struct {
 	Cache, Mirror string
 	// Suite is the release of Debian.
 	Suite string
-	// Cold has the build begin with an empty cache; NoDemo leaves make demo out.
+	// Cold makes the build begin with an empty cache; NoDemo leaves make demo out.
 	Cold, NoDemo bool
 	// Log is the file for everything that the commands print.
 	Log string

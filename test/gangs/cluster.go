@@ -140,7 +140,7 @@ func (c *cluster) keepScheduler() error {
 	return c.startScheduler()
 }
 
-// runsSince is since when the scheduler has run; zero: it does not.
+// runsSince is when the scheduler began to run; zero: it does not.
 func (c *cluster) runsSince() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()

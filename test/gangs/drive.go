@@ -148,7 +148,7 @@ func (d *driver) last() error {
 	return nil
 }
 
-// mispredicted asks the checkpoints of the pod's node: what it has of CPUs, and what of that was
+// mispredicted asks the checkpoints of the pod's node: which CPUs it has, and which of them were
 // predicted wrongly.
 func (d *driver) mispredicted(pod *corev1.Pod) (held topology.CPUSet, wrong string, err error) {
 	node, err := d.Node(pod.Spec.NodeName)
@@ -166,7 +166,7 @@ func (d *driver) mispredicted(pod *corev1.Pod) (held topology.CPUSet, wrong stri
 	return held, wrong, err
 }
 
-// evidence leaves behind how things stand on a pod's node: what -keep is for.
+// evidence leaves behind what a pod's node holds: what -keep is for.
 func (d *driver) evidence(dir hollow.Dir, pod *corev1.Pod) {
 	ctx, cancel := context.WithTimeout(context.Background(), endLimit)
 	defer cancel()

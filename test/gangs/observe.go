@@ -158,7 +158,7 @@ func (o *observer) see(pod *corev1.Pod) {
 // evicts (corev1.PodReasonPreemptionByScheduler).
 const preempted = corev1.PodReasonPreemptionByScheduler
 
-// seeEviction demands that pods are evicted for urgent gangs alone that fit. The caller holds mu.
+// seeEviction demands that pods are only evicted for urgent gangs that fit. The caller holds mu.
 func (o *observer) seeEviction(s *seen, of *watched) {
 	if s.evicted {
 		return
@@ -188,7 +188,7 @@ func (o *observer) vain(pod *corev1.Pod) string {
 	return "no urgent gang that fits was waiting"
 }
 
-// afterRestart is for how long a kubelet that has come back may refuse what it has no record of.
+// afterRestart is how long a kubelet that has come back may refuse what it has no record of.
 const afterRestart = 20 * time.Second
 
 // hasRestarted says whether the pod's kubelet has come back just now. The caller holds mu.
@@ -327,7 +327,7 @@ func (o *observer) count(g *watched) {
 // scheduler that has run for so long.
 const grace = 30 * time.Second
 
-// late notes gangs that are partial past their deadline. runs is since when the scheduler runs;
+// late notes gangs that are partial past their deadline. runs is when the scheduler began to run;
 // zero: it does not.
 func (o *observer) late(runs time.Time) {
 	o.mu.Lock()

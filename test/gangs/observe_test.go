@@ -59,8 +59,7 @@ func (s *scene) overtake(after time.Duration, had string) {
 	s.see(came)
 }
 
-// refuse has a pod be deleted, and another one be refused after a while, with an init container or
-// without.
+// refuse deletes a pod, and refuses another one after a while, with an init container or without.
 func (s *scene) refuse(after time.Duration, init bool) {
 	left, came := pod("x", "x-0", "n0"), pod("a", "a-0", "n0")
 	left.Status.Phase, came.Status.Phase, came.Status.Reason = corev1.PodRunning, corev1.PodFailed, "TopologyAffinityError"

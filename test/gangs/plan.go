@@ -35,8 +35,8 @@ type Gang struct {
 	More []Member
 	// Loses: a member is deleted when it is whole, and another comes.
 	Loses bool
-	// KillAfter is after how many of its Bindings the scheduler is killed, as it writes the next;
-	// 0: never. Arrives: what it was writing arrives all the same.
+	// KillAfter is how many Bindings the scheduler writes before it is killed, as it writes the
+	// next; 0: never. Arrives: what it was writing arrives all the same.
 	KillAfter int
 	Arrives   bool
 }

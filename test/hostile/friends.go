@@ -38,9 +38,9 @@ const (
 	look     = 10 * time.Millisecond
 )
 
-// friendly is the load that is to notice nothing. Each lane makes a pod, a gang, a Reservation
-// with its owner or a Job, waits until it is placed, lets it run, and takes it away. Gangs and
-// Jobs have the same names again and again.
+// friendly is the load that should notice nothing. Each lane makes a pod, a gang, a Reservation
+// with its owner or a Job, waits until it is placed, lets it run, and takes it away. Gangs and Jobs
+// have the same names again and again.
 type friendly struct {
 	*cluster
 	*watcher

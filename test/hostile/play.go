@@ -42,8 +42,7 @@ const (
 	// 20 minutes (docs/operations.md, "What is remembered"), which no run waits for: they are
 	// counted, and shown. The pods on these nodes are not excused.
 	nodesByName, nameOfNode = ".core.table.byName[]", ".core.table.byName[].name"
-	// heapBound is by how much the heap of a process may have grown when the tenant is gone, in
-	// bytes.
+	// heapBound is how much the heap of a process may have grown when the tenant is gone, in bytes.
 	heapBound = 48 * mib
 	// slowest is how much slower the friendly load may be placed beside the tenant, at the 99th
 	// percentile.

@@ -33,7 +33,7 @@ import (
 // its name, so that the scheduler could not have heard of it.
 const contendedWithin = 3 * time.Second
 
-// seen is what the watch has told of a pod.
+// seen is what the watch has shown of a pod.
 type seen struct {
 	pod *corev1.Pod
 	// came is when it was first seen, bound when it was first seen with a node.
@@ -48,7 +48,7 @@ type watcher struct {
 
 	mu   sync.Mutex
 	pods map[types.UID]*seen
-	// came are the friendly pods that were ever seen, killed those that came to harm.
+	// came are the friendly pods that were ever seen, killed the ones that came to harm.
 	came   map[types.UID]bool
 	killed []*corev1.Pod
 	// leaving are the units whose pods the friendly load takes away itself.
@@ -118,7 +118,7 @@ func (w *watcher) tell(count *int, format string, args ...any) {
 	fmt.Fprintf(w.out, "HARM "+format+"\n", args...)
 }
 
-// see takes in what the API says of a pod.
+// see takes in what the API says about a pod.
 func (w *watcher) see(pod *corev1.Pod) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -181,7 +181,7 @@ func conditions(pod *corev1.Pod) string {
 	return strings.Join(all, ", ")
 }
 
-// gone takes in that a pod is there no more.
+// gone takes in that a pod is gone.
 func (w *watcher) gone(pod *corev1.Pod) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -315,7 +315,7 @@ func (w *watcher) cameAll(pods []types.UID) bool {
 	return !slices.ContainsFunc(pods, func(uid types.UID) bool { return !w.came[uid] })
 }
 
-// accuse says of each pod that came to harm who deleted it.
+// accuse says for each pod that came to harm who deleted it.
 func (w *watcher) accuse(by deletions) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -366,7 +366,7 @@ func (w *watcher) marks() []string {
 	return append([]string{tenant.Namespace}, slices.Sorted(maps.Keys(w.foes))...)
 }
 
-// inReports counts the reports of nodes that tell of the tenant.
+// inReports counts the reports of nodes that list the tenant.
 func inReports(reports []unstructured.Unstructured, marks []string) (where []string) {
 	for i := range reports {
 		text, _ := json.Marshal(reports[i].Object)

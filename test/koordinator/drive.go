@@ -239,7 +239,7 @@ func (d *driver) fill(ctx context.Context) error {
 		for name := range d.stuck {
 			if d.Ran[name] {
 				delete(d.stuck, name)
-				delete(d.Ran, name) // it is none of the ones that were to run
+				delete(d.Ran, name) // it is none of the ones that should have run
 			}
 		}
 		left = len(d.stuck)

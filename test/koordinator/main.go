@@ -28,7 +28,7 @@ type result struct {
 	HeldTwice int `json:"heldTwice"`
 	// OutsideItsNUMA counts containers that run beside their decision.
 	OutsideItsNUMA int `json:"outsideItsNUMA"`
-	// Unconfined counts shared containers on CPUs that somebody has to himself.
+	// Unconfined counts shared containers on CPUs that another container has to itself.
 	Unconfined int `json:"unconfined"`
 	// Refused counts pods that a kubelet refused.
 	Refused int `json:"refused"`

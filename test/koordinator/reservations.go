@@ -97,7 +97,7 @@ func (r *reservations) read(ctx context.Context) (out []*wire.Reservation, err e
 	return out, nil
 }
 
-// held is what a Reservation still holds for owners besides those that have it.
+// held is what a Reservation still holds for owners besides the owners that have it.
 type held struct {
 	*wire.Reservation
 	rest *placement.PodAllocation

@@ -20,7 +20,7 @@ type twin struct {
 	reserved topology.CPUSet
 }
 
-// need is what is to be on some NUMA nodes together.
+// need is what has to be on some NUMA nodes together.
 type need struct {
 	own    uint64 // whole CPUs
 	shares uint64 // thousandths
@@ -79,7 +79,7 @@ func most(all []need) (m need) {
 	return m
 }
 
-// widest is on how many NUMA nodes a need may lie.
+// widest is how many NUMA nodes a need may lie on.
 func (t twin) widest(empty []room, n need, p placement.Policy) int {
 	switch p {
 	case placement.PolicySingleNUMANode:
@@ -90,7 +90,7 @@ func (t twin) widest(empty []room, n need, p placement.Policy) int {
 	return len(empty)
 }
 
-// leastNodes is on how few NUMA nodes there is room for a need; 0: on none.
+// leastNodes is the least number of NUMA nodes with room for a need; 0: none has.
 func leastNodes(rooms []room, n need) (least int) {
 	for set := uint(1); set < 1<<len(rooms); set++ {
 		var sum room

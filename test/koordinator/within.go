@@ -84,7 +84,7 @@ func cpusLeft(p *placement.PodAllocation) (cpus topology.CPUSet) {
 	return cpus
 }
 
-// left is what each NUMA node has of what is left of a place.
+// left is each NUMA node's part of what is left of a place.
 func (t twin) left(rest *placement.PodAllocation) []room {
 	out := make([]room, len(t.m.NUMANodes))
 	cpus := cpusLeft(rest)

@@ -134,8 +134,8 @@ func (l *Line) WriteKubeconfig(path string) error {
 // IsWatch says whether the request is a watch, which lasts.
 func IsWatch(r *http.Request) bool { return r.URL.Query().Get("watch") != "" }
 
-// BindingOf returns the pod, as namespace and name, of which the request writes the Binding; ""
-// where it is another one.
+// BindingOf returns the pod, as namespace and name, whose Binding the request writes; "" where it
+// is another one.
 func BindingOf(r *http.Request) string {
 	rest, ok := strings.CutPrefix(r.URL.Path, "/api/v1/namespaces/")
 	if !ok || r.Method != http.MethodPost {

@@ -104,7 +104,7 @@ func (w *lateWriter) WriteHeader(status int) {
 	w.flush()
 }
 
-// flush sends what has been written. Whoever has gone does not listen.
+// flush sends what has been written. A client that has gone does not listen.
 func (w *lateWriter) flush() { _ = http.NewResponseController(w.ResponseWriter).Flush() }
 
 // Write implements io.Writer. The error is that of an earlier piece.

@@ -12,9 +12,9 @@
 //
 // The last line of the output is JSON. It also counts what Berth passes over in silence: kinds and
 // fields of the neighbours' definitions (test/fields), and words on pods of each name that the
-// scheduler serves, of which the API server must warn. The exit code is 1 when anything is, when an
-// example did not run, or when a Job did not end as it ends with Volcano, except for the ones that
-// docs/volcano.md names with a reason.
+// scheduler serves, which the API server must warn about. The exit code is 1 when anything is, when
+// an example did not run, or when a Job did not end as it ends with Volcano, except for the ones
+// that docs/volcano.md names with a reason.
 //
 // Containers of some Jobs end by themselves, seconds after their start. Where the machine is busy
 // one may end before the Job has all its pods: such a case is played once more, alone.

@@ -25,10 +25,10 @@ const (
 	// atOnce is how many cases run at a time, and patience how long each step may take.
 	atOnce   = 4
 	patience = 4 * time.Minute
-	// little is the patience with cases of which the documents say that they do not run.
+	// little is the patience with cases that do not run, as the documents say.
 	little = 20 * time.Second
 	tick   = 200 * time.Millisecond
-	// stays is how long a Job is watched that is to stay as it is.
+	// stays is how long a Job that should stay as it is is watched.
 	stays = 5 * time.Second
 )
 
@@ -304,7 +304,7 @@ func (r *running) podsRun(ctx context.Context) error {
 	return nil
 }
 
-// staysPending watches a Job that is to stay pending, without a pod that has a node.
+// staysPending watches a Job that should stay pending, without a pod that has a node.
 func (r *running) staysPending(ctx context.Context) error {
 	err := r.until(ctx, func(context.Context) error {
 		if len(r.seen()) == 0 {

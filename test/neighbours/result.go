@@ -14,7 +14,7 @@ type result struct {
 	Examples int `json:"examples"`
 	Run      int `json:"run"`
 	// E2E are the Jobs of the e2e tests, AsVolcano the ones that ended as they end with Volcano,
-	// and Documented the ones that do not and stand in the documents with the reason.
+	// and Documented the ones that do not and have their reason in the documents.
 	E2E        int `json:"e2e"`
 	AsVolcano  int `json:"asVolcano"`
 	Documented int `json:"documented"`

@@ -55,7 +55,7 @@ type Faults struct {
 	HeldTwice map[string]string
 	// Outside are containers that run beside their decision.
 	Outside map[string]string
-	// Unconfined are shared containers on CPUs that somebody has to himself, or on none.
+	// Unconfined are shared containers on CPUs that another container has to itself, or on none.
 	Unconfined map[string]string
 }
 

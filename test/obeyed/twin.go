@@ -15,7 +15,7 @@ import (
 // Twin answers whether pods fit a machine by trying every NUMA node, or set of them, for each of
 // their containers, and every set of devices there. It knows nothing of the engine, and no wishes
 // for CPUs. It says no to several containers, or pods, some of which need more than one NUMA node
-// though they are to be on as few as can be, or that may be anywhere and share CPUs or take turns
+// though they must be on as few as possible, or that may be anywhere and share CPUs or take turns
 // beside others that have CPUs of their own: how those are split is beyond it.
 type Twin struct {
 	Machine  *topology.Machine
@@ -49,7 +49,7 @@ func (r room) whole() room {
 	return r
 }
 
-// part is what is to be on some NUMA nodes together: a container, or a pod at its peak.
+// part is what has to be on some NUMA nodes together: a container, or a pod at its peak.
 type part struct {
 	kind    placement.ContainerKind
 	need    room // milli is CPU time beside the CPUs of its own
@@ -124,8 +124,8 @@ func asOne(r *placement.Rules) bool {
 // exact says whether a number of NUMA nodes is asked for.
 func exact(r *placement.Rules) bool { return r.NUMANodes > 0 || r.Devices.PerNode > 0 }
 
-// numberOf is on how many NUMA nodes a part is to be exactly; 0 where it does not matter, and -1
-// where no number would be right.
+// numberOf is the exact number of NUMA nodes for a part; 0 where it does not matter, and -1 where
+// no number would be right.
 func numberOf(r *placement.Rules, p *part) int {
 	n := int(r.NUMANodes)
 	for _, d := range p.devices {
@@ -325,7 +325,7 @@ func (f *fitting) overdrawn(got []chosen) bool {
 	return false
 }
 
-// usedAt is what parts have of a room.
+// usedAt is how much of a room parts use.
 func usedAt(got []chosen, at int) room {
 	n := peak(got, func(c *chosen) (placement.ContainerKind, room) {
 		if c.at != at {
@@ -412,7 +412,7 @@ func (t Twin) take(now []room, taken map[string]bool, d *placement.Decision) {
 	}
 }
 
-// narrowest is on how few NUMA nodes there is room for a part; 0: on none.
+// narrowest is the least number of NUMA nodes with room for a part; 0: none has.
 func (t Twin) narrowest(rules *placement.Rules, p *part, now []room, taken map[string]bool) (least int) {
 	for set := uint(1); set < 1<<len(now); set++ {
 		var sum room

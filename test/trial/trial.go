@@ -37,7 +37,7 @@ type Program struct {
 	Flags func(*flag.FlagSet)
 	// Check says what is wrong with the flags; nil where nothing can be.
 	Check func() error
-	// Play is the trial. The error is a failure, or the answer no, of which out has said why.
+	// Play is the trial. The error is a failure, or the answer no, when out has said why.
 	Play func(ctx context.Context, out io.Writer) error
 }
 

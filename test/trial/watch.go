@@ -5,8 +5,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// Handler tells of every version of an object, and when it is gone, by UID: after a break, a list
-// may tell of one that was deleted and of the next of its name as of one that has changed.
+// Handler reports every version of an object, and when it is gone, by UID: after a break, a list
+// may show one that was deleted and the next of its name as one that has changed.
 func Handler[T metav1.Object](see, gone func(T)) cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc: func(o any) { see(o.(T)) },

@@ -192,9 +192,9 @@ func (p *parts) boundBy(pod string) (versions string) {
 	return strings.TrimSpace(versions)
 }
 
-// contended counts the promises of which the schedulers' logs say that they were broken by nobody's
-// mistake: mostly a pod was ending, and the watch showed that after the Binding (internal/ledger).
-// On a machine that is too busy containers end sooner than that is told.
+// contended counts the promises that were broken by nobody's mistake, as the schedulers' logs say:
+// mostly a pod was ending, and the watch showed that after the Binding (internal/ledger). On a
+// machine that is too busy containers end sooner than that is told.
 func (p *parts) contended() (n int, err error) {
 	for _, s := range p.led {
 		log, e := os.ReadFile(s[1])

@@ -169,8 +169,8 @@ func (b *builder) guestPackages(ctx context.Context) error {
 	})
 }
 
-// toolFiles are what the guest has of glibc's world: the tools that people trust about a machine,
-// and what they are linked with. The loader looks for libraries in /lib/x86_64-linux-gnu.
+// toolFiles are the guest's part of glibc's world: the tools that people trust about a machine, and
+// what they are linked with. The loader looks for libraries in /lib/x86_64-linux-gnu.
 var toolFiles = []struct{ pkg, from, to string }{
 	{"util-linux", "usr/bin/lscpu", "usr/bin/lscpu"},
 	{"numactl", "usr/bin/numactl", "usr/bin/numactl"},

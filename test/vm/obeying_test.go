@@ -252,8 +252,8 @@ func (r *obeyRun) step(i int) {
 	}
 }
 
-// onTheirWay counts the pods of which the node has something to do, or the scheduler, and says when
-// the API last told anything new of some pod.
+// onTheirWay counts the pods that the node or the scheduler still has work with, and says when the
+// API last showed anything new about some pod.
 func (r *obeyRun) onTheirWay() (n int, moved time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -642,7 +642,7 @@ func isReady(pod *corev1.Pod) bool {
 	})
 }
 
-// everyContainer looks once more, when nothing moves: each container that is to run has a process,
+// everyContainer looks once more, when nothing moves: each container that should run has a process,
 // and none is anywhere else. The text names one that has none.
 func (r *obeyRun) everyContainer() string {
 	r.t.Helper()

@@ -6,7 +6,7 @@ import (
 )
 
 // PCI devices of machines that have some: below a switch of each NUMA node, two that only compute
-// (QEMU's edu), a network card and an NVMe disk, of which the guest's kernel drives the disk alone.
+// (QEMU's edu), a network card and an NVMe disk; the guest's kernel only drives the disk.
 //
 //	pxb-pcie (a root complex of the NUMA node) - root port - switch - edu, edu, e1000e, nvme
 

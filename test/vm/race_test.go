@@ -133,7 +133,7 @@ func (c *cluster) watchRunning() func(name string) bool {
 
 // TestRestartRefusals provokes what no scheduler can avoid: up to Kubernetes 1.36 a kubelet with
 // full-pcpus-only that restarts asks again for as many free cores as its running pods have already,
-// and kills those for which there are too few (docs/kubelet-defects.md). They are told apart from
+// and kills the pods that there are too few for (docs/kubelet-defects.md). They are told apart from
 // refusals at admission, and what they held is placed again without one.
 func TestRestartRefusals(t *testing.T) {
 	requireVM(t, "race")

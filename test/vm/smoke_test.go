@@ -108,7 +108,7 @@ func (c *cluster) sameTopology(m *Machine) {
 	}
 }
 
-// numaOf says on which NUMA nodes CPUs lie, by the shape.
+// numaOf says which NUMA nodes CPUs lie on, by the shape.
 func (c *cluster) numaOf(m *Machine, cpus topology.CPUSet) topology.NUMASet {
 	var set topology.NUMASet
 	for id := range cpus.All() {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// measured is for how long the counter is measured. With readings that lie 1 microsecond apart the
-// rate is good to a hundred thousandth.
+// measured is how long the counter is measured. With readings that lie 1 microsecond apart the rate
+// is good to a hundred thousandth.
 const measured = 100 * time.Millisecond
 
 // counterArgs tells the guest's kernel how fast its time stamp counter is: under emulation as fast

@@ -75,7 +75,7 @@ func (w *topologyWatch) poke() {
 	}
 }
 
-// clockError is by how much the translation of a guest's time may be wrong on a busy host.
+// clockError is how much the translation of a guest's time may be wrong on a busy host.
 const clockError = 300 * time.Millisecond
 
 // await returns how long after since the API first showed a version that matches. Versions that it

@@ -60,7 +60,7 @@ func specs() []hollow.Spec {
 	return out
 }
 
-// verbController has this program be berth-controller; argument: its kubeconfig.
+// verbController makes this program berth-controller; argument: its kubeconfig.
 const verbController = "controller"
 
 // controller is that role.

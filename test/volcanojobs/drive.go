@@ -35,7 +35,7 @@ const (
 	// patience is how long a Job may take to its end. A scheduler that takes over waits for a
 	// minute at most.
 	patience = 6 * time.Minute
-	// stays is how long a Job is watched that is to stay as it is.
+	// stays is how long a Job that should stay as it is is watched.
 	stays = 5 * time.Second
 	// endLimit is how long what is gone may leave something behind.
 	endLimit = 2 * time.Minute
@@ -74,7 +74,7 @@ type driver struct {
 
 	mu     sync.Mutex
 	result result
-	// judged are the pods of which a refusal or a placement has been judged.
+	// judged are the pods that had a refusal or a placement judged.
 	judged map[types.UID]bool
 	exact  int
 }
@@ -83,7 +83,7 @@ type driver struct {
 type active struct {
 	*Job
 	made time.Time
-	// since is when it was first seen as it is to be; zero: it is not.
+	// since is when it was first seen as it should be; zero: it is not.
 	since time.Time
 	last  string // what was missing
 }
@@ -235,7 +235,7 @@ func (d *driver) step(ctx context.Context) error {
 	return d.sweep(ctx, pods.Items)
 }
 
-// begin makes the next Job, a pod beside it, and has those die that are to.
+// begin makes the next Job, a pod beside it, and kills the processes whose time has come.
 func (d *driver) begin(ctx context.Context) error {
 	job := &d.plan.Jobs[d.next.job]
 	d.next.job++

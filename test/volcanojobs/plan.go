@@ -13,7 +13,7 @@ import (
 	"github.com/berth-dev/berth/internal/hollow"
 )
 
-// Plan is what is asked of a cluster.
+// Plan is what a cluster has to do.
 type Plan struct {
 	Jobs []Job
 	// Singles are pods beside the Jobs. One comes with each Job, as long as there are some.
@@ -180,7 +180,7 @@ func (p *planner) task(j *Job, name string, replicas int, image string) *batch.T
 	return &j.Spec.Tasks[len(j.Spec.Tasks)-1]
 }
 
-// failing adds a task of which a pod fails, one whose pods run on, and the policies.
+// failing adds a task with a pod that fails, one whose pods run on, and the policies.
 func (p *planner) failing(j *Job, code uint8, policies ...batch.LifecyclePolicy) {
 	p.task(j, "steady", 1+p.IntN(2), forever)
 	p.task(j, "work", 1, hollow.FailImage(p.while(), code))

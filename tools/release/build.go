@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// release is what is to be made.
+// release is what to make.
 type release struct {
 	source, out, version, commit, ldflags string
 	// url is where the folders of releases are fetched from.

@@ -128,7 +128,7 @@ func TestFind(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
 		take  []string
-		want  []string // nil: all nodes are to be looked at
+		want  []string // nil: look at all nodes
 		asked int
 	}{
 		{"the first few", []string{"n1", "n9"}, []string{"n1"}, 2},

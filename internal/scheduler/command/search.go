@@ -23,8 +23,8 @@ import (
 // schedulePod is what Scheduler.SchedulePod is.
 type schedulePod = func(context.Context, framework.Framework, fwk.CycleState, *framework.QueuedPodInfo) (kubescheduler.ScheduleResult, error)
 
-// lookingFurther returns next with a search of its own for each pod. spreads says by which labels
-// of nodes profiles spread pods whose authors do not ask for it.
+// lookingFurther returns next with a search of its own for each pod. spreads names the labels of
+// nodes by which profiles spread pods whose authors do not ask for it.
 func lookingFurther(next schedulePod, look scheduler.Look, global *int32, spreads map[string][]string) schedulePod {
 	return func(ctx context.Context, profile framework.Framework, state fwk.CycleState, pod *framework.QueuedPodInfo) (kubescheduler.ScheduleResult, error) {
 		set := cmp.Or(profile.PercentageOfNodesToScore(), global)
@@ -63,9 +63,9 @@ func lookingFurther(next schedulePod, look scheduler.Look, global *int32, spread
 // groups have the profile itself, and nothing is named to them.
 type search struct {
 	framework.Framework
-	// percentage is of how many nodes the best is chosen where all are looked at.
+	// percentage is what percentage of all nodes kube-scheduler would choose among.
 	percentage int32
-	// all: there is to be no search.
+	// all: there must be no search.
 	all bool
 	// spread is what the profile spreads the pod by.
 	spread scheduler.Spread
@@ -190,8 +190,8 @@ func foresightOf(profile framework.Framework) (f scheduler.Foresight) {
 	return f
 }
 
-// spreadsByDefault says by which labels of nodes profiles spread pods whose authors do not ask for
-// it.
+// spreadsByDefault names the labels of nodes by which profiles spread pods whose authors do not ask
+// for it.
 func spreadsByDefault(profiles []config.KubeSchedulerProfile) map[string][]string {
 	out := map[string][]string{}
 	for i := range profiles {

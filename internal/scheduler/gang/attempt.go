@@ -81,8 +81,8 @@ type job struct {
 	resources corev1.ResourceList
 }
 
-// job takes down what is to be planned: for all members, or, in a gang that has its minimum, for
-// the one alone. The caller holds the lock.
+// job takes down what to plan: for all members, or, in a gang that has its minimum, for the one
+// alone. The caller holds the lock.
 func (gs *Groups) job(g *group, one types.UID) *job {
 	j := &job{stirs: gs.stirs, bound: g.done.All, single: g.settled()}
 	planned := g.atOnce()
@@ -287,7 +287,7 @@ func (gs *Groups) doesNotFit(g *group, pod *corev1.Pod, j *job, r *result) Turn 
 }
 
 // room says who would have to go for what does not fit, and whether nodes' reports could show room;
-// from is since when they could, at each attempt. cut says that the search for victims found nobody
+// from is when that began, at each attempt. cut says that the search for victims found nobody
 // before it was cut off.
 func (gs *Groups) room(j *job, r *result, from *time.Time) (e *eviction, waits bool, cut string) {
 	waits = r.short == "" && r.hopes()
@@ -346,8 +346,8 @@ func (gs *Groups) singleDoesNotFit(g *group, pod *corev1.Pod, j *job, why string
 	return Turn{Held: fwk.NewStatus(fwk.Unschedulable, "Berth: "+why)}
 }
 
-// lookAlone has a pod be tried that comes after its gang: where something has changed, or in any
-// case.
+// lookAlone sends a pod that comes after its gang to be tried: where something has changed, or in
+// any case.
 func (gs *Groups) lookAlone(uid types.UID, anyway bool) {
 	gs.mu.Lock()
 	g := gs.lone[uid]
@@ -379,7 +379,7 @@ func (gs *Groups) share(took time.Duration) time.Duration {
 	return min(lastPause, max(reportPause, 10*took*time.Duration(lacking)))
 }
 
-// retryIfStirred has a group be tried again that waits for a change which has come already, or
+// If a group waits for a change that has already come, retryIfStirred wakes it; it also wakes it
 // after longestWait without any. The caller holds the lock.
 func (gs *Groups) retryIfStirred(g *group) {
 	if g.stirs < gs.stirs {
@@ -401,8 +401,8 @@ const (
 // it may have pods evicted, once.
 const reportLimit = 30 * time.Second
 
-// waitNoLonger has a group be tried though nothing is known to have changed, unless it has been
-// tried since.
+// waitNoLonger wakes a group though nothing is known to have changed, unless it has been tried
+// since.
 func (gs *Groups) waitNoLonger(g *group, vain uint64) {
 	gs.mu.Lock()
 	if g.waits != "" && g.plan == nil && g.vain == vain {
@@ -732,7 +732,7 @@ func (gs *Groups) Bound(uid types.UID, node string) {
 	gs.unlockAndLook(g)
 }
 
-// endIfDone ends a plan of which nothing is left. Where all its members were bound the gang was
+// endIfDone ends a plan with nothing left in it. Where all its members were bound the gang was
 // whole, by the minimum that it was planned for. The caller holds the lock.
 func (gs *Groups) endIfDone(g *group) {
 	if g.plan != nil && len(g.plan.places) == 0 {
@@ -825,7 +825,7 @@ func Follow[L, P any](gs *Groups, next func(L) (*P, error), take func(L, *corev1
 	}
 }
 
-// nextMate returns the next member that is to be sent for; nil for none.
+// nextMate returns the next member to send for; nil for none.
 func (gs *Groups) nextMate() *corev1.Pod {
 	if !gs.any.Load() {
 		return nil

@@ -1,12 +1,12 @@
 // Package gang places pods that start together: planned whole, bound whole, or not at all.
 //
 // A member is held in PreEnqueue until its group is complete and the group's object is known to be
-// as new as its newest member. Then one member, the leader, is let through. Its PreFilter plans all
-// members on a trial: on copies of the scheduler's nodes with the framework's own filters, and on
-// forks of the ledgers (package plan). A plan that reaches the minimum is reserved as a whole in
-// the ledgers. The mates follow the leader in the queue (Follow), each gets exactly its planned
-// node, and in Permit they wait for each other. Then they are bound, on each node in the order of
-// the plan.
+// as new as its newest member. Then the gate lets one member through, the leader. Its PreFilter
+// plans all members on a trial: on copies of the scheduler's nodes with the framework's own
+// filters, and on forks of the ledgers (package plan). A plan that reaches the minimum is reserved
+// as a whole in the ledgers. The mates follow the leader in the queue (Follow), each gets exactly
+// its planned node, and in Permit they wait for each other. Then they are bound, on each node in
+// the order of the plan.
 //
 // # What becomes of a group
 //

@@ -47,7 +47,7 @@ func TestAPodThatTheQueueKnowsFirstIsTried(t *testing.T) {
 	})
 }
 
-// TestWhatIsRememberedOfPodsIsSwept: should an event have been lost, nothing stays.
+// TestWhatIsRememberedOfPodsIsSwept: even if an event is lost, nothing stays.
 func TestWhatIsRememberedOfPodsIsSwept(t *testing.T) {
 	inWorld(t, 2, func(w *world) {
 		w.add("a", 3, 2, 1)

@@ -55,8 +55,8 @@ type group struct {
 	// roomy: the resources that it names were free once. lacking: capacity was missing at the last
 	// attempt.
 	roomy, lacking bool
-	// waitsFrom is since when every attempt has found a node that waits for a report; zero: the
-	// last one found none.
+	// waitsFrom is the time from which every attempt has found a node that waits for a report;
+	// zero: the last one found none.
 	waitsFrom time.Time
 	// spreading: its members will be told that it does not fit.
 	spreading bool

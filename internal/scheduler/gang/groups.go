@@ -40,7 +40,7 @@ type Options struct {
 	Events events.EventRecorder
 	// Objects are the groups that have objects; nil where there are none.
 	Objects Objects
-	// Activate has pods be tried at once. It is called without a lock.
+	// Activate sends pods to be tried at once. It is called without a lock.
 	Activate func(pods map[string]*corev1.Pod)
 	// Waiting returns a pod that waits in Permit; nil where it does not.
 	Waiting func(uid types.UID) fwk.WaitingPod
@@ -89,19 +89,19 @@ type Groups struct {
 	follows bool
 	// stirs counts changes of the cluster that could help a group which does not fit.
 	stirs uint64
-	// waves is closed at the next change of the cluster; nil while nobody waits for his wave.
+	// waves is closed at the next change of the cluster; nil while nobody waits for a wave.
 	waves chan struct{}
-	// vacant are objects of groups without pods that wait to be let in.
+	// vacant are objects of groups without pods that wait for admission.
 	vacant          map[wire.GangKey]wire.Gang
 	lookingAtVacant bool
-	// evicted are pods that were evicted for groups, since when.
+	// evicted are pods that were evicted for groups, and when.
 	evicted map[types.UID]time.Time
 	// lone are pods that come after their gangs and wait for a change.
 	lone map[types.UID]*group
 	// synced: all pods that were there at the start have been seen. Before, a gang that is whole
 	// could be taken for one that is not.
 	synced bool
-	// ledFrom is since when this process has led with all pods seen.
+	// ledFrom is when this process began to lead with all pods seen.
 	ledFrom time.Time
 }
 

@@ -109,7 +109,7 @@ func TestAMemberAsksForThePlaceOfOneThatRuns(t *testing.T) {
 }
 
 // TestAPodThatComesLaterEvicts: it asks for the NUMA node of a mate that runs, of 3 or 4 CPUs, on
-// which pods of lower priority are. Whoever is on the other one stays.
+// which pods of lower priority are. Pods on the other one stay.
 func TestAPodThatComesLaterEvicts(t *testing.T) {
 	for name, c := range map[string]struct {
 		cpus  int

@@ -53,7 +53,7 @@ var (
 	})
 )
 
-// Metrics are to be registered once.
+// Register these metrics once.
 func Metrics() []metrics.Registerable {
 	for _, reason := range []string{failedCapacity, failedInput, failedChanged, failedMember} {
 		plansDropped.WithLabelValues(reason)

@@ -49,8 +49,7 @@ type APIObjects struct {
 	mu      sync.Mutex
 	clients map[wire.GangSource]*rest.RESTClient
 	watched map[wire.GangSource]bool
-	// apart says of which kinds the status is a subresource; kinds that were not asked for are
-	// missing.
+	// apart says which kinds have a status subresource; kinds that were not asked for are missing.
 	apart map[wire.GangSource]bool
 }
 
@@ -120,8 +119,8 @@ func (o *APIObjects) Want(s wire.GangSource) {
 	go informer.RunWithContext(klog.NewContext(o.ctx, o.groups.Logger))
 }
 
-// handler takes in what is told of the groups of a source. A list that comes after a break may tell
-// of one that was deleted and created again under its name as of one that has changed.
+// handler takes in news about the groups of a source. A list that comes after a break may show one
+// that was deleted and created again under its name as one that has changed.
 func (o *APIObjects) handler(s wire.GangSource) cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) { o.seen(s, obj) },

@@ -60,8 +60,8 @@ func TestALargeGangBlocksNobody(t *testing.T) {
 	})
 }
 
-// TestTheBarrierOpensForAllOrNobody (scheduler-plugins#930): a member was let pass, as if its mate
-// had a node, and the mate then got none.
+// TestTheBarrierOpensForAllOrNobody (scheduler-plugins#930): a member got past, as if its mate had
+// a node, and the mate then got none.
 func TestTheBarrierOpensForAllOrNobody(t *testing.T) {
 	inWorld(t, 2, func(w *world) {
 		w.refuse["a-1"] = 3
@@ -325,8 +325,8 @@ func TestTheReasonIsSaidNodeByNode(t *testing.T) {
 	})
 }
 
-// TestAPlanHasOptionalMembersAndSharedNodesAndThoseThatRun (koordinator#3130 plans for gangs of
-// which all members are needed and none has a node, with one pod a node, and evicts nobody).
+// TestAPlanHasOptionalMembersAndSharedNodesAndThoseThatRun (koordinator#3130 plans for gangs that
+// need all members and have no node yet, with one pod a node, and evicts nobody).
 func TestAPlanHasOptionalMembersAndSharedNodesAndThoseThatRun(t *testing.T) {
 	inWorld(t, 2, func(w *world) {
 		w.seat("low", "n1", 4, -1)
@@ -394,8 +394,8 @@ func TestWhatVictimsLeaveIsKept(t *testing.T) {
 }
 
 // TestNodesAreScoredOncePerKind (kubernetes#140611 measures it): every candidate placement of a
-// group was scored, which cost four fifths of the throughput. A plan has nodes be scored once for
-// members that are alike.
+// group was scored, which cost four fifths of the throughput. A plan scores nodes once for members
+// that are alike.
 func TestNodesAreScoredOncePerKind(t *testing.T) {
 	inWorld(t, 8, func(w *world) {
 		w.shape = 1

@@ -46,7 +46,7 @@ type place struct {
 	// over is closed when nothing comes of the place any more.
 	over chan struct{}
 	// shown is closed when the watch has shown the member nominated to its node, which
-	// kube-scheduler writes for pods that wait in Permit; nil where nothing is to be written.
+	// kube-scheduler writes for pods that wait in Permit; nil where there is nothing to write.
 	shown chan struct{}
 	// turn is closed when the place before on the same node has been dealt with; written when this
 	// one has.

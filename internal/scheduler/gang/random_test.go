@@ -16,7 +16,7 @@ type randomGang struct {
 	minimum int
 	next    int // the number of its next pod
 	whole   bool
-	// partialFrom is since when a part of its minimum has been bound; zero: none is.
+	// partialFrom is when a part of its minimum was first bound; zero: none is.
 	partialFrom time.Time
 }
 

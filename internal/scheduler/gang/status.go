@@ -127,7 +127,7 @@ func (gs *Groups) standing(g *group) (s standing) {
 // the first die.
 const maxMarks = 2
 
-// marks returns the members that are to be marked. The caller holds the lock.
+// marks returns the members to mark. The caller holds the lock.
 func (g *group) marks() (out []*member) {
 	if !g.whole || g.key.Source.HasObject() {
 		return nil
@@ -253,7 +253,7 @@ func (o *APIObjects) Write(ctx context.Context, key wire.GangKey, s standing) (s
 	return o.writeStatus(ctx, key, object.(metav1.Object).GetUID(), *status)
 }
 
-// ofVolcano returns what is to be written of a PodGroup of Volcano; nil where nothing has changed.
+// ofVolcano returns what to write about a PodGroup of Volcano; nil where nothing has changed.
 // Conditions of other types stay.
 func (s *standing) ofVolcano(g *volcano.PodGroup, now metav1.Time) *groupStatus {
 	conditions := slices.Clone(g.Status.Conditions)
@@ -291,7 +291,7 @@ var sigsPhases = map[volcano.PodGroupPhase]sigs.PodGroupPhase{
 	volcano.PodGroupUnknown: sigs.PodGroupUnknown, volcano.PodGroupCompleted: sigs.PodGroupFinished,
 }
 
-// ofSigs returns what is to be written of a PodGroup of scheduler-plugins; nil where nothing has
+// ofSigs returns what to write about a PodGroup of scheduler-plugins; nil where nothing has
 // changed.
 func (s *standing) ofSigs(g *sigs.PodGroup) *groupStatus {
 	phase := sigsPhases[s.phase]

@@ -34,7 +34,7 @@ func (gs *Groups) vacantSeen(spec wire.Gang, wrong error) {
 	gs.lookAtVacantIn(statusPause)
 }
 
-// lookAtVacantIn has groups without pods be looked at then. The caller holds the lock.
+// lookAtVacantIn arranges a look at groups without pods then. The caller holds the lock.
 func (gs *Groups) lookAtVacantIn(pause time.Duration) {
 	if gs.lookingAtVacant || len(gs.vacant) == 0 || !gs.Lead.Leads() {
 		return

@@ -121,8 +121,8 @@ func TestAGroupWithoutPodsThatIsGoneIsForgotten(t *testing.T) {
 	})
 }
 
-// TestAnObjectInThePlaceOfAnother: a list after a break tells of it as of a change. It counts
-// whatever its version is: the API server's data may have been restored in between.
+// TestAnObjectInThePlaceOfAnother: a list after a break shows it as a change. It counts whatever
+// its version is: the API server's data may have been restored in between.
 func TestAnObjectInThePlaceOfAnother(t *testing.T) {
 	object := func(uid types.UID, version string, minimum int32) *volcano.PodGroup {
 		g := &volcano.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a", UID: uid, ResourceVersion: version}}

@@ -19,8 +19,8 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// kubelet is that of a node, with its agent: it hears of Bindings in batches, of which it admits
-// those of one second in any order, and reports them.
+// kubelet is that of a node, with its agent: it hears of Bindings in batches, admits those of one
+// second in any order, and reports them.
 type kubelet struct {
 	state  *placement.State
 	coming []*corev1.Pod

@@ -286,7 +286,7 @@ func (h *fakeHandle) RunScorePlugins(_ context.Context, _ fwk.CycleState, _ *cor
 
 const gangTimeout = 20 * time.Second
 
-// inWorld runs a test with nodes of 8 CPUs for pods, of which each NUMA node has 4.
+// inWorld runs a test with nodes of 8 CPUs for pods, 4 on each NUMA node.
 func inWorld(t *testing.T, nodes int, test func(*world)) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{t: t, accounts: map[string]*ledger.Node{}, pods: map[types.UID]*corev1.Pod{}, idle: map[types.UID]bool{},
@@ -519,7 +519,7 @@ func (w *world) remove(name string) {
 	w.groups.Stir()
 }
 
-// activate returns what has pods be tried again.
+// activate returns the function that sends pods to be tried again.
 func (w *world) activate(pods map[string]*corev1.Pod) func() {
 	uids := make([]types.UID, 0, len(pods))
 	for _, pod := range pods {

@@ -47,7 +47,7 @@ type bindingsLease struct {
 	logger klog.Logger
 	// name is ours among all schedulers that ever ran.
 	name string
-	// bindTimeout is after how long a Binding that was found under way can no longer be written.
+	// bindTimeout is how long a Binding that was found under way can still be written.
 	bindTimeout time.Duration
 	// fresh is leaseFresh, except for tests.
 	fresh time.Duration
@@ -66,7 +66,7 @@ type bindingsLease struct {
 	confirmed time.Time
 	// bindings are under way now.
 	bindings int
-	// quietFrom is since when none has been that may still be written.
+	// quietFrom is the time from which there has been none that may still be written.
 	quietFrom time.Time
 	// armed: a call of clear is to come.
 	armed bool
@@ -197,7 +197,7 @@ func (l *bindingsLease) leave(quietFrom time.Time) {
 	l.arm()
 }
 
-// arm has clear be called once it is quiet. The caller holds the lock.
+// arm arranges for clear to be called once it is quiet. The caller holds the lock.
 func (l *bindingsLease) arm() {
 	if l.lease == nil || l.bindings > 0 || l.armed {
 		return
@@ -263,7 +263,7 @@ func (l *bindingsLease) write(ctx context.Context, state string) error {
 		}
 		there, getErr := l.leases.Get(ctx, LeaseName, metav1.GetOptions{})
 		switch {
-		case apierrors.IsNotFound(getErr): // deleted: whoever claims it first has it
+		case apierrors.IsNotFound(getErr): // deleted: the first to claim it has it
 			return ErrDeposed
 		case getErr != nil:
 			return getErr

@@ -24,7 +24,7 @@ type Options struct {
 	Logger klog.Logger
 	// SettleAfter is how long a pod that has left the API may be on its way to a kubelet.
 	SettleAfter time.Duration
-	// BindTimeout is after how long the API server has given up a request (--request-timeout).
+	// BindTimeout is how long the API server takes to give up a request (--request-timeout).
 	BindTimeout time.Duration
 	// Ours says whether a scheduler like this one could be binding a pod that has no node.
 	Ours func(*corev1.Pod) bool

@@ -20,14 +20,14 @@ var (
 )
 
 const (
-	// BindTimeout is after how long the API server has given up a request (--request-timeout). No
-	// answer is waited for any longer: what stands between may keep one from coming for ever.
+	// BindTimeout is how long the API server takes to give up a request (--request-timeout). Nobody
+	// waits longer for an answer: something on the way may keep it back for ever.
 	BindTimeout = time.Minute
 	// readBackFor is how long the outcome of a Binding is looked for before it is left in doubt.
 	readBackFor = 10 * time.Second
 )
 
-// Binding is a decision that is to be written, with what the writing asks of the scheduler.
+// Binding is a decision to write, with what the writing asks of the scheduler.
 type Binding interface {
 	// Make returns the Binding for this version of the pod.
 	Make(now *corev1.Pod) (*corev1.Binding, error)

@@ -20,8 +20,8 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// amountReports are the reports of a node that tell amounts alone. They are gone by while there is
-// no report of an agent. Feed.reports protects them, except for inUse.
+// amountReports are the reports of a node that tell amounts alone. They count while there is no
+// report of an agent. Feed.reports protects them, except for inUse.
 type amountReports struct {
 	// full says that there is a report of an agent.
 	full bool

@@ -34,7 +34,7 @@ func newAmountsFixture(t *testing.T) *amountsFixture {
 }
 
 // zones is a report of node n, written so many seconds after the clock began: two zones of seven
-// CPUs for pods each, of which so many are free.
+// CPUs for pods each, with that many free.
 func (f *amountsFixture) zones(after int64, free0, free1 string) *nrt.NodeResourceTopology {
 	zone := func(name, free string) nrt.Zone {
 		return nrt.Zone{Name: name, Type: "Node", Resources: nrt.ResourceInfoList{{
@@ -183,7 +183,7 @@ func TestAnAgentWinsOverAmounts(t *testing.T) {
 	f.want("with neither", -1)
 }
 
-// largestExact is largest where the node is to be certain of it.
+// largestExact is largest where the node should be certain of it.
 func (f *amountsFixture) largestExact() int64 {
 	n, largest := f.table.Named("n"), int64(-1)
 	if f.table.Unusable(n) != nil {
@@ -198,7 +198,7 @@ func (f *amountsFixture) largestExact() int64 {
 	return largest
 }
 
-// TestTheBetterOfTwoAmounts: Numatopology is gone by where there are both, unless it is nonsense.
+// TestTheBetterOfTwoAmounts: Numatopology counts where there are both, unless it is nonsense.
 func TestTheBetterOfTwoAmounts(t *testing.T) {
 	f := newAmountsFixture(t)
 	f.amountsSeen(zonesOfNode, f.zones(0, "7", "7"))

@@ -36,7 +36,7 @@ func (a *Answers) of(shape ledger.Shape, count int) *answerTable {
 // counter has not moved on.
 //
 // Before that it holds what one of the nodes with the same StateID answered, so that a shape that
-// is new is put to a few nodes only. A node whose StateID is not there, or that has none, has an
+// is new is put to a few nodes only. A node whose StateID is not there, or that has none, keeps an
 // answer of its own.
 type answerTable struct {
 	// byNumber is by the nodes' numbers. Nodes that came later have no place.

@@ -29,7 +29,7 @@ type slots []atomic.Pointer[Node]
 const minSlots = 64
 
 // place returns the slot from which to look for the object. It goes by the address alone, which
-// costs a tenth of a hash of Go's: were an object ever moved, its node would be found by name, and
+// costs a tenth of a hash of Go's: if an object ever moved, its node would be found by name, and
 // added again.
 func (s slots) place(object *corev1.Node) uint64 {
 	const spread = 0x9e3779b97f4a7c15 // 2^64 over the golden ratio: neighbours end far apart

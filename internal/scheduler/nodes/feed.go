@@ -44,7 +44,7 @@ type FeedOptions struct {
 
 // Metrics counts what a Feed comes upon.
 type Metrics interface {
-	// PromiseSettled counts a decision of which a report has told.
+	// PromiseSettled counts a decision that a report has settled.
 	PromiseSettled(PromiseResult)
 	// ReportRefused counts a report that cannot be relied on.
 	ReportRefused()

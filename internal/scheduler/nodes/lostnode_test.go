@@ -50,7 +50,7 @@ func TestALostNodeIsForgotten(t *testing.T) {
 	}
 }
 
-// goneUnreported has a pod be bound to node n and leave the API before a report lists it.
+// goneUnreported binds a pod to node n and lets it leave the API before a report lists it.
 func (f *fixture) goneUnreported() {
 	f.ReportSeen(f.reportOf("n"))
 	p := on(pinned("x", 8), "n")

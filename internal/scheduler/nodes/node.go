@@ -33,7 +33,7 @@ type hotFields struct {
 	// troubled says that the node cannot be predicted, whatever its counter shows: Node.trouble has
 	// the reason.
 	troubled atomic.Bool
-	// obeys says that Berth decides on the node, by the last report of which that could be read.
+	// obeys says that Berth decides on the node, by the last report that says so legibly.
 	obeys atomic.Bool
 	// koordlet says that koordlet carries decisions out there.
 	koordlet atomic.Bool
@@ -75,7 +75,7 @@ type Node struct {
 	// newest is the last report that was taken in, accepted the last of these that could be relied
 	// on.
 	newest, accepted nodestate.Mark
-	// kind is that of the last report of which it could be read; nil before.
+	// kind is that of the last report whose kind could be read; nil before.
 	kind *nodestate.Kind
 	// restored is a report that is older than the newest; nil where there is none.
 	restored *nodestate.Reading
@@ -107,7 +107,7 @@ func (n *Node) Enter(ctx context.Context, number uint64) error { return n.turnst
 // Leave ends what Enter began.
 func (n *Node) Leave() { n.turnstile.leave() }
 
-// Obeys says that Berth decides on the node, by the last report of which that could be read.
+// Obeys says that Berth decides on the node, by the last report that says so legibly.
 func (n *Node) Obeys() bool { return n.hot.obeys.Load() }
 
 // Shunned says whether the Node object that the scheduler's snapshot held last has a taint
@@ -168,7 +168,7 @@ func (n *Node) noteHeartbeat(now time.Time) { n.hot.heard.Store(int64(since(now)
 // needNoHeartbeat notes that nobody gives signs of life for the node.
 func (n *Node) needNoHeartbeat() { n.hot.heard.Store(longAhead) }
 
-// longAhead is a time on our clock of which no other is far away: 70 years.
+// longAhead is a time on our clock that is never far from any other: 70 years.
 const longAhead = math.MaxInt64 / 4
 
 // distrust notes why the node cannot be predicted, and says whether that is news.
@@ -216,7 +216,7 @@ func (n *Node) accept(r *nodestate.Reading) ([]ledger.PromiseOutcome, *nodestate
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.trouble, n.accepted = nil, r.Mark
-	n.hot.troubled.Store(false) // not before: nobody is to decide by the report before
+	n.hot.troubled.Store(false) // not before: nobody should decide by the report before
 	return outcomes, nil
 }
 

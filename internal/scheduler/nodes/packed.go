@@ -29,8 +29,8 @@ const (
 )
 
 // PackedAnswer is a node's answer in 64 bits: count of the node's changes 32, kind 4, score 8, and
-// 20 of which reason and detail have 8 each. The score of Waits is its ledger.Wait. An admission,
-// and AtBest, have the rank of the node: its tier in place of reason and detail.
+// 20 more: reason and detail have 8 each. The score of Waits is its ledger.Wait. An admission, and
+// AtBest, have the rank of the node: its tier in place of reason and detail.
 type PackedAnswer uint64
 
 // Where kind and score begin.

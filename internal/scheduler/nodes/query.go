@@ -14,8 +14,8 @@ type Query struct {
 
 	table   *Table
 	scoring *rank.Scoring
-	// answers is what nodes answered to the pod's shape; nil when the pod is to be asked for by
-	// itself.
+	// answers is what nodes answered to the pod's shape; nil when the nodes must be asked about the
+	// pod by itself.
 	answers *answerTable
 	// begun is when the attempt began, as since has it.
 	begun time.Duration

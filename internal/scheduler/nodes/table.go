@@ -17,7 +17,7 @@ import (
 // Table is every node that has been heard of. It is safe for concurrent use.
 type Table struct {
 	clock clock.WithDelayedExecution
-	// staleAfter is after how long without a sign of life a node is not relied on.
+	// staleAfter is how long a node may give no sign of life before nothing relies on it.
 	staleAfter time.Duration
 
 	ledger ledger.Ledger
@@ -34,13 +34,13 @@ type Table struct {
 	mu     sync.RWMutex
 	byName map[string]*Node
 	vacant []place // of nodes that are gone
-	// unproven counts the nodes of which only a pod's spec.nodeName has told.
+	// unproven counts the nodes that only a pod's spec.nodeName has mentioned.
 	unproven int
 }
 
-// maxUnproven bounds the nodes of which only a pod's spec.nodeName has told: a tenant may write any
-// name there. It is more than a cluster has nodes, so that at the start the pods may come before
-// the reports.
+// maxUnproven bounds the nodes that only a pod's spec.nodeName has mentioned: a tenant may write
+// any name there. It is more than a cluster has nodes, so that at the start the pods may come
+// before the reports.
 const maxUnproven = 1 << 14
 
 // place is a number in answer tables, with the last count of the node that had it: answers of that

@@ -21,14 +21,14 @@ func onNode(name string, of types.UID) *corev1.Pod {
 	return pod
 }
 
-// bindFor has the pod's Binding say for which Reservation it was.
+// bindFor makes the pod's Binding name its Reservation.
 func bindFor(pod *corev1.Pod, of types.UID) *corev1.Pod {
 	metav1.SetMetaDataAnnotation(&pod.ObjectMeta, wire.BoundForAnnotation, wire.WriteBoundFor(pod, wire.BoundFor{Reservation: of}))
 	return pod
 }
 
-// TestWhatAPodSaysOfReservationsIsNotKept: anybody who may write a pod may say it, as often as he
-// likes, and of Reservations that nobody knows.
+// TestWhatAPodSaysOfReservationsIsNotKept: anybody who may write a pod may say it, as often as they
+// like, and about Reservations that nobody knows.
 func TestWhatAPodSaysOfReservationsIsNotKept(t *testing.T) {
 	w := newWorld(t)
 	w.rs.Synced()

@@ -56,7 +56,7 @@ func (rs *Reservations) Count() Census {
 	return out
 }
 
-// add counts a place, of which the pod is what is left; nil for nothing.
+// add counts a place; the pod is what is left of it, nil for nothing.
 func (h *Held) add(rest *corev1.Pod) {
 	h.Places++
 	if rest == nil {

@@ -18,7 +18,7 @@ import (
 
 const gpus = "example.com/gpu"
 
-// giveGPUs has the node report four GPUs, of which Berth chooses, at two root complexes.
+// giveGPUs makes the node report four GPUs, for Berth to choose from, at two root complexes.
 func (w *world) giveGPUs() {
 	kind, pool := placement.DeviceKind{Resource: gpus, Type: topology.GPU}, placement.DevicePool{Resource: gpus, Decided: true}
 	for i := range 4 {

@@ -26,14 +26,14 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// Cache is what is asked of the scheduler's cache of pods on nodes.
+// Cache is what this package needs from the scheduler's cache of pods on nodes.
 type Cache interface {
 	AddPod(logger klog.Logger, pod *corev1.Pod) error
 	UpdatePod(logger klog.Logger, oldPod, newPod *corev1.Pod) error
 	RemovePod(logger klog.Logger, pod *corev1.Pod) error
 }
 
-// Queue is what is asked of the scheduling queue.
+// Queue is what this package needs from the scheduling queue.
 type Queue interface {
 	Add(ctx context.Context, pod *corev1.Pod)
 	Update(ctx context.Context, oldPod, newPod *corev1.Pod)
@@ -151,12 +151,12 @@ type item struct {
 	disbelieved string
 	// queued is the pod in the scheduling queue, cached the one in the cache; nil for none.
 	queued, cached *corev1.Pod
-	// phase, reason and message are what is to be told.
+	// phase, reason and message are what the status should say.
 	phase           koordinator.ReservationPhase
 	reason, message string
 	// expiry calls when it expires; nil for never.
 	expiry clock.Timer
-	// lostAt is since when its node is not there; zero: it is.
+	// lostAt is when its node was first missing; zero: it is.
 	lostAt time.Time
 	// hungry: an owner was tried there in vain when the account had changed vainAt times.
 	hungry bool
@@ -675,7 +675,7 @@ func sameList(a, b corev1.ResourceList) bool {
 // others there, or the node is gone.
 func (rs *Reservations) unbelieved() {
 	if !rs.Lead.Leads() {
-		return // whoever leads finds out
+		return // the leader finds out
 	}
 	for uid, it := range rs.all {
 		if it.stage != placed || !it.unchecked {
@@ -769,7 +769,7 @@ func (rs *Reservations) awaitRead() {
 	}
 }
 
-// begin writes what is to be written, now that this process leads.
+// begin writes what has to be written, now that this process leads.
 func (rs *Reservations) begin() {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -849,7 +849,7 @@ func (rs *Reservations) GaveBack(pod *corev1.Pod, uid string) {
 	rs.sync(it)
 }
 
-// InVain says that a pod cannot have its place: it is to be tried as any other.
+// InVain says that a pod cannot have its place: it has to be tried as any other.
 func (rs *Reservations) InVain(pod *corev1.Pod, uid string) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()

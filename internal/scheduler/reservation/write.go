@@ -21,7 +21,7 @@ var errElsewhere = errors.New("the Reservation should not be placed any more")
 
 // Place holds a place for the Reservation that the pod stands for, and writes it into the object.
 // The account has the pod reserved. decision is nil where a kubelet decides. On an error nothing is
-// held; should the write have arrived after all, the object says so.
+// held; if the write arrived after all, the object says so.
 func (rs *Reservations) Place(ctx context.Context, uid types.UID, node string, decision *placement.Decision, annotations map[string]any) error {
 	rs.writes.Lock()
 	defer rs.writes.Unlock()

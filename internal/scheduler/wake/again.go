@@ -2,8 +2,8 @@ package wake
 
 import "github.com/berth-dev/berth/internal/ledger"
 
-// maxAgain bounds the pods that are woken between two RoundPauses because a node takes them of
-// which nobody remembers whether it took them before, where more shapes wait than a node remembers
+// maxAgain bounds the pods that are woken between two RoundPauses because a node takes them and
+// nobody remembers whether it took them before, where more shapes wait than a node remembers
 // answers to (ledger.MaxAnswers). Were there no bound, each report would wake pods that other
 // plugins refuse, once a tenant has made so many shapes.
 const maxAgain = 128
@@ -29,7 +29,7 @@ type renewal struct {
 	// nodes that take the shape: the last that said so; several says that it was not the only one.
 	node    Node
 	several bool
-	// room is how many pods nodes have said that they take; 0 where the node is to be asked again.
+	// room is how many pods nodes have said that they take; 0 where the node has to be asked again.
 	room int
 	// blamed and woken are as in wakeRound.
 	blamed Node

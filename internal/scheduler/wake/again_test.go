@@ -83,8 +83,8 @@ func TestAFewShapesAreWokenOnce(t *testing.T) {
 	}
 }
 
-// TestWhoIsLeftIsWokenLater: a shape of which more pods want a node than that has room for has its
-// next turn after a pause, also where the class that had the first is gone by then.
+// TestWhoIsLeftIsWokenLater: a shape with more pods than a node has room for has its next turn
+// after a pause, also where the class that had the first is gone by then.
 func TestWhoIsLeftIsWokenLater(t *testing.T) {
 	c := newCluster(t)
 	n := c.addNode("n", twoSockets)

@@ -80,7 +80,7 @@ func TestAChangeHasABudget(t *testing.T) {
 	}
 }
 
-// TestNamespacesTakeTurns: whoever has thousands of shapes keeps nobody else's from the first
+// TestNamespacesTakeTurns: a tenant with thousands of shapes keeps nobody else's from the first
 // places.
 func TestNamespacesTakeTurns(t *testing.T) {
 	c := newCluster(t)

@@ -45,7 +45,7 @@ func (c *change) blamed() Node {
 	return c.node
 }
 
-// question is a class that a node is to be asked about.
+// question is a class to ask a node about.
 type question struct {
 	class     class
 	place     place

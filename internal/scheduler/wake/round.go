@@ -155,7 +155,7 @@ func (w *Waiters) beginRound(c *change, shape ledger.Shape) *wakeRound {
 
 // wakeNext wakes count pods of the round that it has not woken yet: first the ones that nobody has
 // woken, then by priority, then by how long they have waited. Pods on trial are woken too, and do
-// not count. If pods are left, the round goes on after a pause: whoever was woken may be placed
+// not count. If pods are left, the round goes on after a pause: a pod that was woken may be placed
 // elsewhere, or be kept off by others. The caller holds the lock.
 func (w *Waiters) wakeNext(r *wakeRound, count int, pods batch) {
 	if w.wakeSome(r.shape, r.blamed, r.woken, count, pods) <= count {
@@ -166,8 +166,8 @@ func (w *Waiters) wakeNext(r *wakeRound, count int, pods batch) {
 }
 
 // wakeSome wakes the first count pods of a shape, and all that are on trial, except for the ones
-// that have been woken already or blame another node. It returns how many were to be woken that are
-// not on trial. The caller holds the lock.
+// that have been woken already or blame another node. It returns how many of them are not on trial.
+// The caller holds the lock.
 func (w *Waiters) wakeSome(shape ledger.Shape, blamed Node, woken map[string]bool, count int, pods batch) int {
 	var left []*waiter
 	for _, m := range w.byShape[shape] {

@@ -94,7 +94,7 @@ func (s *stage) podIs(names string, args []string) error {
 	return nil
 }
 
-// hear has the scheduler hear of nodes.
+// hear lets the scheduler hear of nodes.
 func (s *stage) hear(word string, names []string) error {
 	for _, name := range names {
 		n := s.nodes[name]

@@ -28,7 +28,7 @@ type Edge interface {
 	Now() time.Time
 	// After calls do when d has passed, holding no lock.
 	After(d time.Duration, do func())
-	// Activate has the pods be tried at once. It is called without a lock.
+	// Activate sends the pods to be tried at once. It is called without a lock.
 	Activate(pods []Pod)
 }
 
@@ -86,10 +86,10 @@ type waiter struct {
 	// blamed are the nodes that kept the pod off; true marks the ones that merely waited. nil: any
 	// node may have.
 	blamed map[Node]bool
-	// waitsFrom is since when every attempt has found some node that waits; zero: the last attempt
-	// found none.
+	// waitsFrom is the time from which every attempt has found some node that waits; zero: the last
+	// attempt found none.
 	waitsFrom time.Time
-	// temptedFrom is since when the pod has left a node for a better one that waits; zero: it never
+	// temptedFrom is when the pod first left a node for a better one that waits; zero: it never
 	// has.
 	temptedFrom time.Time
 	// trying: no end of its attempt is known.
@@ -116,8 +116,7 @@ func New(edge Edge) *Waiters {
 	}
 }
 
-// Add notes that an attempt to place a pod begins, and returns since when the pod has wanted a
-// node.
+// Add notes that an attempt to place a pod begins, and returns when the pod began to want a node.
 func (w *Waiters) Add(pod Pod, c *ledger.Candidate) time.Time {
 	now := w.edge.Now()
 	w.mu.Lock()
@@ -169,8 +168,8 @@ func (w *Waiters) forget(m *members) {
 }
 
 // Blame notes that an attempt has failed, and which nodes kept the pod off: the ones that wait for
-// a report, and the ones that refuse. Changes of other nodes do not concern the pod. It returns
-// since when every attempt has found some node that waits.
+// a report, and the ones that refuse. Changes of other nodes do not concern the pod. It returns the
+// time from which every attempt has found some node that waits.
 func (w *Waiters) Blame(uid string, waiting, refusing []Node) time.Time {
 	now := w.edge.Now()
 	w.mu.Lock()
@@ -204,7 +203,7 @@ func (w *Waiters) Blame(uid string, waiting, refusing []Node) time.Time {
 }
 
 // Tempted notes that a pod could leave a node that takes it for a better one that waits, and
-// returns since when it could. A pod that wants no node any more could since now.
+// returns when that began: now, for a pod that no longer wants a node.
 func (w *Waiters) Tempted(uid string) time.Time {
 	now := w.edge.Now()
 	w.mu.Lock()

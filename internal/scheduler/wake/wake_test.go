@@ -39,8 +39,8 @@ func TestAReportWakesAsManyAsThereIsRoomFor(t *testing.T) {
 		t.Fatalf("%s: %v", p.Name, a)
 	}
 	c.waiters.Done(p.UID)
-	// The others were created in the same second: until the first is reported nobody knows in which
-	// order they would come.
+	// The others were created in the same second: until the first is reported nobody knows their
+	// order.
 	c.edge.step(RoundPause)
 	if next := c.edge.take(); len(next) > 0 {
 		t.Errorf("%v woken although the room is taken", next)

@@ -5,7 +5,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Wide is set in the seeds of cases with machines of 17 to 40 NUMA nodes, of which few have CPUs.
+// Wide is set in the seeds of cases with machines of 17 to 40 NUMA nodes, few of them with CPUs.
 // Their kubelets run without the Static memory manager, which would try all sets of nodes.
 const Wide = 1 << 63
 

@@ -144,7 +144,7 @@ func watch(p *player, timeout time.Duration) Told {
 	}
 }
 
-// patience is by how much a busy machine may stretch a case's time.
+// patience is how much a busy machine may stretch a case's time.
 const patience = 20
 
 // processorTime is what this process has used so far. An endless loop uses it up at the speed of

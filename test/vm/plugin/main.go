@@ -1,5 +1,5 @@
 // Command plugin is the sample device plugin of the emulated machines. It ends when its socket
-// disappears, as a kubelet that restarts removes it; whoever runs it starts it again.
+// disappears, as a kubelet that restarts removes it; the program that runs it starts it again.
 package main
 
 import (
