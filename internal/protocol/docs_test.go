@@ -8,11 +8,11 @@ import (
 	"github.com/berth-dev/berth/internal/protocol/page"
 )
 
-const document = "../../docs/protocol.md"
+const document = "../../docs/protocol-runs.md"
 
-// TestPageCarriesTheTraces holds docs/protocol.md to the runs that the model finds: between the
-// comment lines "<!-- trace ID -->" and "<!-- end -->" stands the shortest run without the rules of
-// ID. -rewrite writes them.
+// TestPageCarriesTheTraces holds docs/protocol-runs.md to the runs that the model finds: between
+// the comment lines "<!-- trace ID -->" and "<!-- end -->" stands the shortest run without the
+// rules of ID. -rewrite writes them.
 func TestPageCarriesTheTraces(t *testing.T) {
 	data, err := os.ReadFile(document)
 	if err != nil {

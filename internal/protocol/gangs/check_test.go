@@ -8,7 +8,7 @@ import (
 	"github.com/berth-dev/berth/internal/protocol/page"
 )
 
-const document = "../../../docs/protocol.md"
+const document = "../../../docs/protocol-runs.md"
 
 // TestAllRulesKeepEveryPromise is the claim of docs/protocol.md.
 func TestAllRulesKeepEveryPromise(t *testing.T) {

@@ -8,10 +8,10 @@ import (
 	"github.com/berth-dev/berth/internal/protocol/page"
 )
 
-const document = "../../../docs/protocol.md"
+const document = "../../../docs/protocol-runs.md"
 
-// TestPageCarriesTheTraces holds docs/protocol.md to the shortest runs that the model finds without
-// each rule. -rewrite writes them.
+// TestPageCarriesTheTraces holds docs/protocol-runs.md to the shortest runs that the model finds
+// without each rule. -rewrite writes them.
 func TestPageCarriesTheTraces(t *testing.T) {
 	data, err := os.ReadFile(document)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package page keeps the runs on docs/protocol.md current: the tests of the models write them.
+// Package page keeps the runs on docs/protocol-runs.md current: the tests of the models write them.
 package page
 
 import (
