@@ -48,7 +48,7 @@ func TestColours(t *testing.T) {
 		shown, seen := terminal(t)
 		ask(shown)
 		shown.Close()
-		text, _ := io.ReadAll(seen) // ends with an error: nobody has the other end open any more
+		text, _ := io.ReadAll(seen) // ends with an error: nobody keeps the other end open any more
 		return strings.ReplaceAll(string(text), "\r\n", "\n")
 	}
 	var plain bytes.Buffer

@@ -156,7 +156,7 @@ type link struct {
 }
 
 // safeUnasked is the first release of NRI whose runtimes take moves that they did not ask for
-// without a deadlock; validating the first that has plugins look at what all of them together have
+// without a deadlock; validating the first that lets plugins look at what all of them together have
 // answered.
 var (
 	safeUnasked = version.MustParseSemantic("v0.12.1")

@@ -89,7 +89,7 @@ func Lacks(spec *wire.Gang, counts ...*Count) string {
 	})
 }
 
-// Needed is how many members must still get nodes together, beside those that are done.
+// Needed is how many members must still get nodes together, besides the ones that are done.
 func Needed(spec *wire.Gang, done *Count) Count {
 	left := Count{All: max(0, spec.Minimum-done.All), Tasks: make(map[string]int, len(spec.Tasks))}
 	for task, least := range spec.Tasks {
@@ -98,8 +98,8 @@ func Needed(spec *wire.Gang, done *Count) Count {
 	return left
 }
 
-// Together returns the first members of a line, at most so many. Those that tasks need are among
-// them.
+// Together returns the first members of a line, at most so many. The members that tasks need are
+// among them.
 func Together[M any](line []M, task func(M) string, most int, tasks map[string]int) []M {
 	if len(line) <= most {
 		return line

@@ -29,7 +29,7 @@ func TestTogether(t *testing.T) {
 	}
 }
 
-// TestTogetherIsEnough: whoever is chosen reaches the minimum where all that wait do, and nobody is
+// TestTogetherIsEnough: the chosen members reach the minimum where all that wait do, and nobody is
 // chosen whom an older one of the same task could stand in for.
 func TestTogetherIsEnough(t *testing.T) {
 	for seed := range uint64(500) {
@@ -64,7 +64,7 @@ func TestTogetherIsEnough(t *testing.T) {
 	}
 }
 
-// TestCount: a task of which none is left is not there.
+// TestCount: a task with nobody left is not there.
 func TestCount(t *testing.T) {
 	var c Count
 	c.Add("a", 2)

@@ -169,7 +169,7 @@ func (t *trial) outcomes(node int, members []int, got *Decided) (out [][]topolog
 	return out
 }
 
-// play has a copy of the node admit members in an order.
+// play lets a copy of the node admit members in an order.
 func (t *trial) play(node int, members, order []int) ([]topology.NUMASet, bool) {
 	account := t.field.Account(node)
 	if account == nil {

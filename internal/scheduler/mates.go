@@ -126,7 +126,7 @@ func mayHelp(old, now *corev1.Node) bool {
 		!equality.Semantic.DeepEqual(old.Labels, now.Labels) || !equality.Semantic.DeepEqual(old.Status.Allocatable, now.Status.Allocatable)
 }
 
-// FollowMates has the members of a gang leave the scheduling queue one after another: next is the
+// FollowMates makes the members of a gang leave the scheduling queue one after another: next is the
 // scheduler's NextPod, take its queue's PopSpecificPod, and the result the new NextPod. The
 // informers are those of the scheduler.
 func FollowMates[L, P any](shared informers.SharedInformerFactory, next func(L) (*P, error), take func(L, *corev1.Pod) *P) func(L) (*P, error) {
@@ -289,7 +289,7 @@ func (p *Plugin) postFilterMember(state fwk.CycleState, pod *corev1.Pod) (result
 	return result, fwk.NewStatus(fwk.UnschedulableAndUnresolvable), true
 }
 
-// Permit has members of a gang wait for each other.
+// Permit makes members of a gang wait for each other.
 func (p *Plugin) Permit(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ string) (*fwk.Status, time.Duration) {
 	return p.core.gangs.Permit(pod)
 }

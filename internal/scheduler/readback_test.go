@@ -46,7 +46,7 @@ func attached(t *testing.T, pods ...runtime.Object) (*fixture, apiHandle) {
 	return f, h
 }
 
-// tell has the scheduler's own watch know an object.
+// tell lets the scheduler's own watch know an object.
 func (h apiHandle) tell(t *testing.T, pod runtime.Object) {
 	if err := h.informers.Core().V1().Pods().Informer().GetStore().Add(pod); err != nil {
 		t.Fatal(err)

@@ -26,7 +26,7 @@ type ExplainedGang struct {
 	// Pods are its members by name: the ones that have a node have what they hold, the others what
 	// they would get now.
 	Pods []GangPod `json:"pods"`
-	// Verdict is what would become of the members that wait, were they planned now; "" where none
+	// Verdict is what would become of the members that waitif they were planned now; "" where none
 	// waits, or nobody can tell. Whole says that as many would have nodes as start together.
 	Verdict string `json:"verdict,omitempty"`
 	Whole   bool   `json:"whole"`

@@ -48,8 +48,8 @@ type Gang struct {
 	key  wire.GangKey
 	spec wire.Gang
 	pods []*corev1.Pod
-	// waiting are those that want a node, the oldest first, done counts those that have one or
-	// ended well.
+	// waiting are the members that want a node, the oldest first, done counts the ones that have
+	// one or ended well.
 	waiting []*corev1.Pod
 	done    gangs.Count
 }

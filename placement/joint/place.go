@@ -759,7 +759,7 @@ func (p *pick) begin() {
 	}
 }
 
-// deal has every node of the mask give some of the CPUs: evenly, in whole cores where there are
+// deal makes every node of the mask give some of the CPUs: evenly, in whole cores where there are
 // enough of them. Nodes with the least room come first, so that what they lack is left to others.
 func (p *pick) deal() {
 	left, room, whole := p.q.w.CPUs, p.a.sum(p.mask), max(p.q.m.threads, 1)

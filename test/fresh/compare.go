@@ -23,9 +23,9 @@ var (
 // places are the columns of tables that say where a pod is, or would be.
 var places = []string{"NODE", "NUMA", "CPUS", "FROM", "TO"}
 
-// Differ says in which line an output is not what a document says; "" where it is. A line `...`
-// stands for any lines, none included. Blanks between words do not count, nor which of the nodes
-// stands where.
+// Differ names the line in which an output is not what a document says; "" where it is. A line
+// `...` stands for any lines, none included. Blanks between words do not count, nor does the order
+// of the nodes.
 func Differ(want, got, nodes []string) string {
 	w, g := normal(want, nodes), normal(got, nodes)
 	reached := 0

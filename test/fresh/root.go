@@ -114,7 +114,7 @@ func debootstrap(ctx context.Context, cache string) (argv, env []string, err err
 	return []string{"/bin/sh", filepath.Join(dir, "usr/sbin/debootstrap")}, []string{"DEBOOTSTRAP_DIR=" + filepath.Join(dir, "usr/share/debootstrap")}, nil
 }
 
-// command runs a program of this machine to its end. The error has the end of its output.
+// command runs a program of this machine to its end. The error shows the end of its output.
 func command(ctx context.Context, env []string, argv ...string) error {
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Env = append(os.Environ(), env...)

@@ -44,7 +44,7 @@ func cpus(list string) (out topology.CPUSet) {
 	return out
 }
 
-// overtake has a pod with some CPUs be deleted, and another one get CPUs 1 and 2 after a while,
+// overtake deletes a pod with some CPUs, and makes another one get CPUs 1 and 2 after a while,
 // which it was not promised.
 func (s *scene) overtake(after time.Duration, had string) {
 	left, came := pod("x", "x-0", "n0"), pod("y", "y-0", "n0")

@@ -21,7 +21,7 @@ type result struct {
 	Within    int  `json:"within"`
 	Loads     int  `json:"loads"`
 	Seeds     int  `json:"seeds"`
-	// Near is of how many of a hundred judged combinations the default is the best, or within one
+	// Near is how many of a hundred judged combinations have the default as the best, or within one
 	// percent of it.
 	Near float64 `json:"bestOrWithin1Percent"`
 	Gap  float64 `json:"gapToOptimumPercent"`
@@ -98,7 +98,7 @@ func (q *quality) measure(ctx context.Context) (r result, err error) {
 	return r, nil
 }
 
-// short says which figures are not those that are wanted.
+// short says which figures are not the wanted ones.
 func (r *result) short() error {
 	var all []error
 	if least := r.Published * 66 / 72; r.Within < least {

@@ -17,7 +17,7 @@ import (
 )
 
 // published repeats what was published, list by list. It returns how many means there are, and how
-// many are within: of a few seeds those that are not far off.
+// many are within: with a few seeds, means that are not far off.
 func (q *quality) published(ctx context.Context) (means, within int, err error) {
 	rows, err := readList(filepath.Join(q.from, "published_allocation.csv"), func(r io.Reader, _ string) ([][]string, error) { return csv.NewReader(r).ReadAll() })
 	if err != nil {

@@ -298,7 +298,7 @@ func (w *walk) die(g, m int) {
 	})
 }
 
-// object has the minimum of gang a be raised, and the watch show it.
+// object raises the minimum of gang a, and lets the watch show it.
 func (w *walk) object() {
 	if w.from.left.Raises > 0 {
 		w.emit("controller", "raises the minimum of a from 1 to 2", true, func(s *State) {

@@ -141,7 +141,7 @@ func sayWhoLeads(sched *kubescheduler.Scheduler, lock resourcelock.Interface) {
 	}
 }
 
-// followMates has the members of gangs come one after another.
+// followMates makes the members of gangs come one after another.
 func followMates(sched *kubescheduler.Scheduler) {
 	for _, profile := range sched.Profiles { // all share their informers
 		sched.NextPod = scheduler.FollowMates(profile.SharedInformerFactory(), sched.NextPod, sched.SchedulingQueue.PopSpecificPod)

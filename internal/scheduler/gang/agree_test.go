@@ -19,7 +19,7 @@ import (
 )
 
 // TestSurveyAgrees shows the same 500 random gangs to the scheduler and, as a snapshot, to the
-// command line: they say the same of how far each is, and of how many have nodes.
+// command line: they agree about how far each is, and how many members have nodes.
 func TestSurveyAgrees(t *testing.T) {
 	inWorld(t, 1, func(w *world) {
 		random := rand.New(rand.NewPCG(29, 500))
@@ -81,7 +81,7 @@ func TestSurveyAgrees(t *testing.T) {
 	})
 }
 
-// membersOf makes up to eight pods of a gang at random. minimum is what they say of it; object
+// membersOf makes up to eight pods of a gang at random. minimum is what they say about it; object
 // names their PodGroup instead.
 func membersOf(random *rand.Rand, gang string, minimum int, object string) (pods []*corev1.Pod) {
 	steady := random.IntN(3) == 0 // all that have nodes

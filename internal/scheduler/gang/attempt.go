@@ -585,7 +585,7 @@ func (gs *Groups) AwaitMates(ctx context.Context, uid types.UID) error {
 	return awaitMates(ctx, p, at)
 }
 
-// awaitMates has the last member of a plan wait until the others are bound, or have failed. Each
+// awaitMates makes the last member of a plan wait until the others are bound, or have failed. Each
 // of them is, when its Binding is.
 func awaitMates(ctx context.Context, p *planned, at *place) error {
 	if p.last != at {
@@ -806,7 +806,7 @@ func (gs *Groups) late(g *group, p *planned) {
 	gs.unlockAndLook(g)
 }
 
-// Follow has the members of a plan come one after another, with nobody in between: next is what
+// Follow makes the members of a plan come one after another, with nobody in between: next is what
 // takes a pod from the scheduling queue, take what takes a certain one. P is what the queue holds.
 func Follow[L, P any](gs *Groups, next func(L) (*P, error), take func(L, *corev1.Pod) *P) func(L) (*P, error) {
 	gs.mu.Lock()

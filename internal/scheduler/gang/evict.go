@@ -31,7 +31,7 @@ type seated struct {
 
 // eviction is what it takes for a group to fit.
 type eviction struct {
-	// victims are to be evicted, leaving how many are on their way out.
+	// victims have to be evicted, leaving is how many are on their way out.
 	victims []*corev1.Pod
 	leaving int
 	// nodes are where members would go then.
@@ -193,7 +193,7 @@ func lowestPriority(pods []*corev1.Pod) int32 {
 	return lowest
 }
 
-// gangOf returns the gang of which a pod on a node is a member; zero for none.
+// gangOf returns the gang that a pod on a node belongs to; zero for none.
 func (gs *Groups) gangOf(pod *corev1.Pod) wire.GangKey {
 	if bound, said := wire.ReadBoundFor(pod); said {
 		return bound.Gang
@@ -239,8 +239,8 @@ func choose(units []unit, most int) map[int]bool {
 	return out
 }
 
-// leaveTimeout is after how long a pod that was evicted, and of whose deletion nobody has told,
-// counts as one that stays.
+// leaveTimeout is how long an evicted pod may go without news of its deletion before it counts as
+// one that stays.
 const leaveTimeout = 30 * time.Second
 
 // isLeaving says whether a pod is on its way out.
@@ -319,7 +319,8 @@ func (gs *Groups) nominate(j *job, t *trial, e *eviction, leader types.UID) {
 	}
 }
 
-// sendAway has victims deleted soon. by says for whom. The caller holds the lock.
+// sendAway gets victims deleted soon. by names the group that needs their room. The caller holds
+// the lock.
 func (gs *Groups) sendAway(victims []*corev1.Pod, by string) {
 	if len(victims) == 0 || !gs.Lead.Leads() {
 		return

@@ -186,7 +186,7 @@ func TestWhatIsKeptInVain(t *testing.T) {
 	}
 }
 
-// showNominated has the watch show that a pod is nominated.
+// showNominated makes the watch show that a pod is nominated.
 func (w *world) showNominated(name, node string) {
 	pod := w.pods[types.UID(name)].DeepCopy()
 	pod.Status.NominatedNodeName = node

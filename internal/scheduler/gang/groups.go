@@ -48,8 +48,8 @@ type Options struct {
 	Budgets func() ([]*policyv1.PodDisruptionBudget, error)
 	// Ours says whether pods that name that scheduler are this one's.
 	Ours func(schedulerName string) bool
-	// Forgo has a node be kept for a pod no longer, and tries those that it was kept from. It is
-	// called without a lock. nil where nobody keeps any.
+	// Forgo stops keeping a node for a pod, and tries the pods that it was kept from. It is called
+	// without a lock. nil where nobody keeps any.
 	Forgo func(pod *corev1.Pod, node string)
 	// Room is asked for groups without pods; nil where nobody knows.
 	Room Room
@@ -59,7 +59,7 @@ type Options struct {
 
 // Objects are the API objects of groups.
 type Objects interface {
-	// Want has the objects of a source be watched from now on.
+	// Want starts to watch the objects of a source.
 	Want(source wire.GangSource)
 	// Read asks the API server for an object as it is now. The error is for people.
 	Read(ctx context.Context, key wire.GangKey) (wire.Gang, error)

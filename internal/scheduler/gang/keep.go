@@ -16,8 +16,8 @@ import (
 type kept struct {
 	pod  *corev1.Pod
 	node string
-	// shows: the nomination stands in the pod's status. That of the leader does, which PostFilter
-	// has nominated; the scheduling queue alone knows of the others.
+	// shows: the pod's status has the nomination. That of the leader does, which PostFilter has
+	// nominated; the scheduling queue alone knows of the others.
 	shows bool
 }
 

@@ -59,8 +59,8 @@ func newPlace(uid types.UID, task, node string, account *ledger.Node) *place {
 	return &place{uid: uid, task: task, node: node, account: account, written: make(chan struct{}), over: make(chan struct{})}
 }
 
-// inTurn has members of one node be bound in the order of the plan: that is the order in which
-// their nodes were asked.
+// inTurn binds the members of one node in the order of the plan: that is the order in which their
+// nodes were asked.
 func inTurn(places []*place) {
 	last := map[string]*place{}
 	for _, p := range places {

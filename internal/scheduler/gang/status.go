@@ -30,7 +30,8 @@ type standing struct {
 	lacking string
 }
 
-// tellStatus has the status of a group be written soon. Gangs without an object have marks instead.
+// tellStatus arranges for the status of a group to be written soon. Gangs without an object have
+// marks instead.
 func (gs *Groups) tellStatus(g *group) {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()

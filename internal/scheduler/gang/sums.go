@@ -14,7 +14,7 @@ import (
 type sums struct {
 	// waiting are members that want a node, done the ones that have one, or had one and ended well.
 	waiting, done gangs.Count
-	// wrongs counts active members of which something cannot be read, asking the ones with wishes
+	// wrongs counts active members with something that cannot be read, asking the ones with wishes
 	// about their mates' places.
 	wrongs, asking int
 	// What active members say, by how many of them say it.

@@ -336,7 +336,7 @@ func (rs *Reservations) NodeGone(name string) {
 	}
 }
 
-// lose has a Reservation end if its node does not come back. The caller holds the lock.
+// lose ends a Reservation if its node does not come back. The caller holds the lock.
 func (rs *Reservations) lose(it *item) {
 	if !it.lostAt.IsZero() {
 		return

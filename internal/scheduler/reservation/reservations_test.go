@@ -157,7 +157,7 @@ func (w *world) Status(_ context.Context, name, version string, status *koordina
 	return w.write(name, version, func(o *koordinator.Reservation) { o.Status = *status })
 }
 
-// told has the API's watch catch up.
+// told lets the API's watch catch up.
 func (w *world) told() {
 	w.t.Helper()
 	for uid := range w.objects {

@@ -137,7 +137,7 @@ func (c *cluster) bind(n *ledger.Node, p *pod) {
 	n.See(ledger.Sighting{UID: p.UID, Request: p.Request, Created: p.Created})
 }
 
-// end has the pod end on the node, and leave the API.
+// end lets the pod end on the node, and leave the API.
 func (c *cluster) end(n *ledger.Node, p *pod) {
 	n.Gone(p.UID, c.edge.now)
 	c.kubelet[n].state.Release(p.UID)
