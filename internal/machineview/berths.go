@@ -160,6 +160,9 @@ func tagOf(n int) string {
 	return tag
 }
 
+// letters is how many letters the longest tag has.
+func (o *occupancy) letters() int { return len(tagOf(max(0, len(o.berths)-1))) }
+
 // words say what a pod has: "8 CPUs, 16 GiB on 0, 2 nvidia.com/gpu".
 func (b *berth) words() string {
 	var parts []string

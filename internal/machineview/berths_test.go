@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -164,5 +165,56 @@ func TestTags(t *testing.T) {
 		if got := strings.Count(svg, class); got != want { // a CPU and a line of the legend each
 			t.Errorf("%d times %s, want %d", got, class, want)
 		}
+	}
+}
+
+// TestDevicesCountedByTokens: where a plugin calls its devices by names of its own, a device in the
+// drawing has the letter of the pod that has all like it on its NUMA node, and else none.
+func TestDevicesCountedByTokens(t *testing.T) {
+	m := shapes.Machine("package:1 numa:1 core:4 pu:1 dev:18:00.0,030200,10de:2330,numa=0,name=card1 dev:19:00.0,030200,10de:2330,numa=0,name=card2 dev:1a:00.0,020000,15b3:1021,numa=0,name=eth0")
+	one := topology.NewNUMASet(0)
+	for all, want := range map[bool]int{true: 2, false: 0} {
+		b := &Berths{Pinning: true, Snapshot: placement.Snapshot{
+			Devices: []placement.DevicePool{
+				{Resource: "nvidia.com/gpu", Devices: []placement.Device{{ID: "GPU-a", NUMA: one}, {ID: "GPU-b", NUMA: one}}},
+				{Resource: "example.com/licence", Devices: []placement.Device{{ID: "l", NUMA: one}}},
+			},
+			Pods: []placement.PodAllocation{{UID: "u", Containers: []placement.ContainerAllocation{{Name: "main", Devices: []placement.DeviceAllocation{
+				{Resource: "nvidia.com/gpu", IDs: []string{"GPU-a", "GPU-b"}[:1]}, {Resource: "example.com/licence", IDs: []string{"l"}},
+			}}}}},
+		}}
+		if all {
+			b.Snapshot.Pods[0].Containers[0].Devices[0].IDs = []string{"GPU-a", "GPU-b"}
+		}
+		svg := drawnBerths(t, m, b)
+		if got := strings.Count(svg, `<tspan class="tag">A</tspan> GPU card`); got != want {
+			t.Errorf("with all GPUs one pod's (%v): %d of them have its letter, want %d", all, got, want)
+		}
+		if strings.Contains(svg, "</tspan> Ethernet") {
+			t.Error("a network card has the letter of a licence")
+		}
+	}
+}
+
+// TestTwoLetters: a CPU is wide enough for the letters of its pod and its number.
+func TestTwoLetters(t *testing.T) {
+	m := shapes.Machine("package:1 numa:1 core:40 pu:1")
+	b := &Berths{Pinning: true}
+	few := drawnBerths(t, m, b)
+	for i := range 30 {
+		b.Snapshot.Pods = append(b.Snapshot.Pods, holding(t, fmt.Sprint("u", i), fmt.Sprint(i)))
+	}
+	many := drawnBerths(t, m, b)
+	if !strings.Contains(few, `width="39.0" height="17.0"`) || !strings.Contains(many, `width="46.0" height="17.0"`) {
+		t.Error("CPUs of a machine with 30 pods are not wider by a letter than those of one without any")
+	}
+}
+
+// TestPackagesAreOfOneWidth, whatever hangs from them.
+func TestPackagesAreOfOneWidth(t *testing.T) {
+	m := shapes.Machine("package:2 numa:1 core:4 pu:1 dev:18:00.0,030200,10de:2330,numa=0,name=a-card-with-a-long-name")
+	widths := regexp.MustCompile(`<rect class="package" x="[0-9.]+" y="[0-9.]+" width="([0-9.]+)"`).FindAllStringSubmatch(drawnBerths(t, m, new(Berths)), -1)
+	if len(widths) != 2 || widths[0][1] != widths[1][1] {
+		t.Errorf("the packages are %v wide", widths)
 	}
 }

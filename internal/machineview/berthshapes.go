@@ -10,23 +10,27 @@ import (
 
 // Measures of what pods have, in pixels.
 const (
-	tagWide   = 14 // a pod's letters on a CPU
-	barHigh   = 15
-	barWide   = 240 // at least
-	slotWide  = 27  // a device
-	slotHigh  = 19
-	legendGap = 10
+	tagWide    = 14 // a pod's letter on a CPU
+	letterWide = 7  // each letter more
+	barHigh    = 15
+	barWide    = 240 // at least
+	slotWide   = 27  // a device
+	slotHigh   = 19
+	legendGap  = 10
 )
 
 // painter draws a machine, with berths or without.
-type painter struct{ occupied *occupancy }
+type painter struct {
+	occupied *occupancy
+	machine  *topology.Machine // that is drawn
+}
 
 // pill is how wide a CPU is.
 func (p *painter) pill() float64 {
 	if p.occupied == nil {
 		return pillWide
 	}
-	return pillWide + tagWide
+	return pillWide + tagWide + float64(p.occupied.letters()-1)*letterWide
 }
 
 // cpu draws a CPU: its number, and the pod that has it.
@@ -98,7 +102,7 @@ func (p *painter) holdings(node *topology.NUMANode, wide float64) shape {
 // with an equal part: the kubelet does not say how much is where.
 func (p *painter) bar(id topology.NUMAID, m placement.MemoryAmounts, w float64) shape {
 	head := column([]shape{text("d", fmt.Sprintf("%s: %s of %s free", m.Resource, size(m.Free), size(m.Allocatable)))}, 0)
-	return shape{max(w, head.w), headLine + barHigh, func(b *strings.Builder, x, y float64) {
+	return shape{w: max(w, head.w), h: headLine + barHigh, draw: func(b *strings.Builder, x, y float64) {
 		head.draw(b, x, y)
 		y += headLine
 		block(b, "cpu free", x, y, w, barHigh)
@@ -140,11 +144,11 @@ func (p *painter) slots(pool *placement.DevicePool, devices []*placement.Device)
 	rows := &table{cells, min(8, len(cells)), 3}
 	_, _, w, h := rows.measure()
 	head := text("d", fmt.Sprintf("%s: %d of %d free", pool.Resource, free, len(devices)))
-	return column([]shape{head, {w, h, rows.draw}}, 0)
+	return column([]shape{head, {w: w, h: h, draw: rows.draw}}, 0)
 }
 
 func slot(d *placement.Device, one *berth) shape {
-	return shape{slotWide, slotHigh, func(b *strings.Builder, x, y float64) {
+	return shape{w: slotWide, h: slotHigh, draw: func(b *strings.Builder, x, y float64) {
 		class, title, tag := "cpu free", "device "+d.ID+": free", ""
 		switch {
 		case one != nil:
@@ -204,7 +208,7 @@ func (p *painter) legend(wide float64) shape {
 		words += ", and " + count(o.held, "place") + " held for pods to come (dashed)"
 	}
 	head := text("h", words)
-	return column([]shape{head, inColumns(pods, wide), {w, h, states.draw}}, 8)
+	return column([]shape{head, inColumns(pods, wide), {w: w, h: h, draw: states.draw}}, 8)
 }
 
 // inColumns lays shapes out in as many columns as fit into a width.
@@ -215,7 +219,7 @@ func inColumns(shapes []shape, wide float64) shape {
 	for n := min(len(shapes), 4); n > 1; n-- {
 		t := &table{shapes, n, legendGap}
 		if _, _, w, h := t.measure(); w <= wide {
-			return shape{w, h, t.draw}
+			return shape{w: w, h: h, draw: t.draw}
 		}
 	}
 	return column(shapes, legendGap)
@@ -226,7 +230,7 @@ const maxName = 72
 
 func entry(one *berth) shape {
 	name, words := text("h", shorten(one.name)), text("d", shorten(one.words()))
-	return shape{slotWide + 8 + max(name.w, words.w), 2 * headLine, func(b *strings.Builder, x, y float64) {
+	return shape{w: slotWide + 8 + max(name.w, words.w), h: 2 * headLine, draw: func(b *strings.Builder, x, y float64) {
 		one.open(b)
 		b.WriteString("<g>")
 		block(b, "cpu own "+one.class, x, y+2, slotWide, slotHigh)
@@ -247,7 +251,7 @@ func shorten(text string) string {
 // key is a line of the legend that is of no pod.
 func key(class, words string) shape {
 	label := text("d", words)
-	return shape{slotWide + 8 + label.w, headLine, func(b *strings.Builder, x, y float64) {
+	return shape{w: slotWide + 8 + label.w, h: headLine, draw: func(b *strings.Builder, x, y float64) {
 		block(b, class, x, y+1, slotWide, slotHigh-3)
 		label.draw(b, x+slotWide+8, y)
 	}}

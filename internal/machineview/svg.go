@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/topology"
 )
 
@@ -38,6 +39,23 @@ const (
 type shape struct {
 	w, h float64
 	draw func(b *strings.Builder, x, y float64)
+	// widened returns the same thing as wide as that; nil of what has a width of its own.
+	widened func(w float64) shape
+}
+
+// alike makes shapes as wide as the widest of them, where they can be.
+func alike(shapes []shape) []shape {
+	wide := 0.0
+	for _, s := range shapes {
+		wide = max(wide, s.w)
+	}
+	out := slices.Clone(shapes)
+	for i, s := range out {
+		if s.widened != nil && s.w < wide {
+			out[i] = s.widened(wide)
+		}
+	}
+	return out
 }
 
 // SVG draws a machine: what contains what, from packages to CPUs, with memory, devices and
@@ -117,7 +135,7 @@ func text(class, words string) shape {
 	case "sub":
 		wide = 7.3
 	}
-	return shape{float64(len([]rune(words))) * wide, headLine, func(b *strings.Builder, x, y float64) {
+	return shape{w: float64(len([]rune(words))) * wide, h: headLine, draw: func(b *strings.Builder, x, y float64) {
 		fmt.Fprintf(b, `<text class="%s" x="%.1f" y="%.1f">%s</text>`+"\n", class, x, y+13, escape(words))
 	}}
 }
@@ -128,7 +146,7 @@ func (p *painter) title(m *topology.Machine) shape {
 		head, facts = cmp.Or(p.occupied.Title, head), p.occupied.Facts
 	}
 	big := text("big", head)
-	return column([]shape{{big.w, 24, func(b *strings.Builder, x, y float64) { big.draw(b, x, y+5) }}, text("sub", summary(m)), text("sub", facts)}, 2)
+	return column([]shape{{w: big.w, h: 24, draw: func(b *strings.Builder, x, y float64) { big.draw(b, x, y+5) }}, text("sub", summary(m)), text("sub", facts)}, 2)
 }
 
 // headline is what one would call the machine in a word: by its devices that matter most, else by
@@ -216,13 +234,14 @@ func grid(shapes []shape, space, aspect float64) shape {
 	if len(shapes) == 0 {
 		return shape{}
 	}
+	shapes = alike(shapes)
 	best, bestScore := shape{}, math.Inf(1)
 	for n := 1; n <= len(shapes); n++ {
 		t := &table{shapes, n, space}
 		_, heights, w, h := t.measure()
 		ragged := float64(n*len(heights)-len(shapes)) / float64(len(shapes))
 		if score := math.Abs(math.Log(w/h/aspect)) + raggedBy*ragged; score < bestScore {
-			best, bestScore = shape{w, h, t.draw}, score
+			best, bestScore = shape{w: w, h: h, draw: t.draw}, score
 		}
 	}
 	return best
@@ -231,12 +250,16 @@ func grid(shapes []shape, space, aspect float64) shape {
 // framed puts a titled frame around a shape.
 func framed(class, head, detail string, inner shape) shape {
 	name, more := text("h", head), text("d", detail)
-	w := max(inner.w, name.w+more.w+gap) + 2*pad
+	return frame(class, detail, name, inner, max(inner.w, name.w+more.w+gap)+2*pad)
+}
+
+// frame is a frame of a width.
+func frame(class, detail string, name, inner shape, w float64) shape {
 	h := float64(headLine) + 2*pad - 4
 	if inner.h > 0 {
 		h += inner.h + 4
 	}
-	return shape{w, h, func(b *strings.Builder, x, y float64) {
+	draw := func(b *strings.Builder, x, y float64) {
 		fmt.Fprintf(b, `<rect class="%s" x="%.1f" y="%.1f" width="%.1f" height="%.1f" rx="6"/>`+"\n", class, x, y, w, h)
 		name.draw(b, x+pad, y+pad-3)
 		if detail != "" {
@@ -245,11 +268,13 @@ func framed(class, head, detail string, inner shape) shape {
 		if inner.h > 0 {
 			inner.draw(b, x+pad, y+pad+headLine)
 		}
-	}}
+	}
+	return shape{w, h, draw, func(w float64) shape { return frame(class, detail, name, inner, w) }}
 }
 
 // root draws the outermost boxes and, beside them, devices that hang from no node.
 func (p *painter) root(m *topology.Machine) shape {
+	p.machine = m
 	b := nest(m)
 	var memory, processors []shape
 	for _, child := range b.children {
@@ -323,7 +348,7 @@ func (p *painter) core(c *topology.Core) shape {
 	pill := p.pill() + 2
 	w := float64(columns)*pill - 2 + 2*coreInset
 	h := float64(rows)*(pillHigh+2) - 2 + 2*coreInset
-	return shape{w, h, func(b *strings.Builder, x, y float64) {
+	return shape{w: w, h: h, draw: func(b *strings.Builder, x, y float64) {
 		fmt.Fprintf(b, `<g><title>%s</title><rect class="core" x="%.1f" y="%.1f" width="%.1f" height="%.1f" rx="3"/>`, coreTitle(c), x, y, w, h)
 		i := 0
 		for id := range c.CPUs.All() {
@@ -362,7 +387,7 @@ func (p *painter) behind(list []*topology.Device) shape {
 	var chips []shape
 	wide := 0.0
 	for _, d := range list {
-		wide = max(wide, chipWidth(d))
+		wide = max(wide, p.chipWidth(d))
 	}
 	for _, d := range list {
 		chips = append(chips, p.chip(d, wide))
@@ -374,7 +399,7 @@ func (p *painter) behind(list []*topology.Device) shape {
 	label := text("d", where)
 	inner := column([]shape{label, column(chips, 3)}, 0)
 	w, h := inner.w+12, inner.h+9
-	return shape{w, h, func(b *strings.Builder, x, y float64) {
+	return shape{w: w, h: h, draw: func(b *strings.Builder, x, y float64) {
 		fmt.Fprintf(b, `<rect class="switch" x="%.1f" y="%.1f" width="%.1f" height="%.1f" rx="4"/>`+"\n", x, y, w, h)
 		inner.draw(b, x+6, y+3)
 	}}
@@ -385,40 +410,84 @@ func chipWords(d *topology.Device) (words, address string) {
 	return deviceLabel(d), strings.TrimPrefix(d.Address, "0000:")
 }
 
-func chipWidth(d *topology.Device) float64 {
+func (p *painter) chipWidth(d *topology.Device) float64 {
 	words, address := chipWords(d)
-	return float64(len([]rune(words))+len(address)+1)*charWide + 14
+	n := len([]rune(words)) + len(address) + 1
+	if one := p.tenant(d); one != nil {
+		n += len(one.tag) + 1
+	}
+	return float64(n)*charWide + 14
 }
 
 func (p *painter) chip(d *topology.Device, w float64) shape {
-	class := "device"
-	switch {
-	case strings.HasPrefix(d.Class, "03"), strings.HasPrefix(d.Class, "12"), strings.HasPrefix(d.Class, "0b40"):
-		class = "gpu"
-	case strings.HasPrefix(d.Class, "02"):
-		class = "net"
-	case strings.HasPrefix(d.Class, "01"):
-		class = "disk"
-	}
+	class := chipClass(d)
 	words, address := chipWords(d)
 	one := p.tenant(d)
+	tag := ""
 	if one != nil {
-		class = "device own " + one.class
+		class, tag = "device own "+one.class, `<tspan class="tag">`+one.tag+`</tspan> `
 	}
-	return shape{w, chipHigh, func(b *strings.Builder, x, y float64) {
+	return shape{w: w, h: chipHigh, draw: func(b *strings.Builder, x, y float64) {
 		one.open(b)
 		fmt.Fprintf(b, `<title>%s %s:%s %s</title><rect class="%s" x="%.1f" y="%.1f" width="%.1f" height="%d" rx="4"/>`,
 			d.Address, d.Vendor, d.Product, escape(d.Driver), class, x, y, w, chipHigh)
-		fmt.Fprintf(b, `<text x="%.1f" y="%.1f">%s <tspan class="d">%s</tspan></text></g>`+"\n", x+7, y+14, escape(words), escape(address))
+		fmt.Fprintf(b, `<text x="%.1f" y="%.1f">%s%s <tspan class="d">%s</tspan></text></g>`+"\n", x+7, y+14, tag, escape(words), escape(address))
 	}}
 }
 
-// tenant is the pod that has a PCI device, where the device's plugin calls it by its address.
+// tenant is the pod that has a PCI device: the device's plugin calls it by its address, or all
+// devices like it on its NUMA node are one pod's.
 func (p *painter) tenant(d *topology.Device) *berth {
 	if p.occupied == nil {
 		return nil
 	}
-	return p.occupied.pci[d.Address]
+	if one := p.occupied.pci[d.Address]; one != nil || !d.HasNUMA {
+		return one
+	}
+	like := 0
+	for i := range p.machine.Devices {
+		if o := &p.machine.Devices[i]; o.HasNUMA && o.NUMA == d.NUMA && o.Physical == "" && chipClass(o) == chipClass(d) {
+			like++
+		}
+	}
+	for i := range p.occupied.Snapshot.Devices {
+		pool := &p.occupied.Snapshot.Devices[i]
+		if devices := offered(pool, d.NUMA, false); servedBy(pool.Resource, chipClass(d)) && len(devices) == like {
+			return p.holderOfAll(pool.Resource, devices)
+		}
+	}
+	return nil
+}
+
+// holderOfAll is the pod that has all of the devices; nil where it is not one alone.
+func (p *painter) holderOfAll(resource string, devices []*placement.Device) *berth {
+	one := p.occupied.device[[2]string{resource, devices[0].ID}]
+	for _, d := range devices {
+		if p.occupied.device[[2]string{resource, d.ID}] != one {
+			return nil
+		}
+	}
+	return one
+}
+
+// servedBy says whether a resource, by its name, is of devices that are drawn with a class.
+func servedBy(resource, class string) bool {
+	words := map[string][]string{"gpu": {"gpu"}, "net": {"hca", "nic", "rdma", "sriov"}}
+	_, name, _ := strings.Cut(resource, "/")
+	return slices.ContainsFunc(words[class], func(word string) bool { return strings.Contains(name, word) || strings.HasPrefix(resource, word) })
+}
+
+// chipClass is the class with which a device is drawn.
+func chipClass(d *topology.Device) string {
+	switch {
+	case strings.HasPrefix(d.Class, "03"), strings.HasPrefix(d.Class, "12"), strings.HasPrefix(d.Class, "0b40"):
+		return "gpu"
+	case strings.HasPrefix(d.Class, "02"):
+		return "net"
+	case strings.HasPrefix(d.Class, "01"):
+		return "disk"
+	}
+	return "device"
 }
 
 // maxMatrix is the number of nodes up to which distances are drawn.
@@ -443,7 +512,7 @@ func matrix(nodes []topology.NUMANode) shape {
 		}
 	}
 	n := float64(len(nodes) + 1)
-	return shape{n * cellWide, n * cellHigh, func(b *strings.Builder, x, y float64) {
+	return shape{w: n * cellWide, h: n * cellHigh, draw: func(b *strings.Builder, x, y float64) {
 		for i := range nodes {
 			along := float64(i+1) + 0.5
 			id := strconv.Itoa(int(nodes[i].ID))

@@ -84,7 +84,8 @@ export function Fit() {
           <button class="main" disabled={asking}>{asking ? 'Asking…' : 'Ask the nodes'}</button>
         </fieldset>
       </form>
-      <div aria-live="polite">
+      <div aria-live="polite" class="answer">
+        {!data && !room && !error && !asking && <p class="waiting">The answer: where each copy would go, drawn in its place, how many fit, and why not elsewhere.</p>}
         {error && <Notice title="Not asked. ">{error}</Notice>}
         {room && <Room r={room} />}
         {data && !room && short && asThey && (
@@ -113,7 +114,6 @@ function Fitted({ f }) {
       <Notice kind={kind} title={text + ' '}>{f.copies > 0 && `In all ${f.copies === 1 ? '1 copy' : f.copies.toLocaleString('en') + ' copies'} of it would fit, on ${plural(f.taking, 'node')}.`}</Notice>
       {!f.pinnable && <Notice kind="note" title="Berth lets it pass. ">It is not Guaranteed and asks for no devices, so no kubelet pins anything for it.</Notice>}
       {f.berths.length > 0 && <Copies f={f} />}
-      {(f.pictures || []).map((p) => <Picture key={p.node} p={p} />)}
       {taking.length > 0 && (
         <section>
           <h3>How many copies fit</h3>
@@ -123,7 +123,10 @@ function Fitted({ f }) {
           {f.taking > taking.length && <p class="muted">and {plural(f.taking - taking.length, 'more node')}</p>}
         </section>
       )}
-      <Groups title="What the nodes say" groups={f.groups || []} />
+      <div class={f.pictures?.length ? 'drawn' : ''}>
+        {f.pictures?.length > 0 && <div>{f.pictures.map((p) => <Picture key={p.node} p={p} />)}</div>}
+        <Groups title="What the nodes say" groups={f.groups || []} />
+      </div>
       <Refusals answers={f.nodes} />
       {f.notAsked?.length > 0 && <p class="muted">Not asked: {f.notAsked.join('; ')}.</p>}
     </section>

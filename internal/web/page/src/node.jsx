@@ -29,10 +29,12 @@ export function NodeView({ name }) {
       {data.problem && !row.trouble && <Notice title="Nothing is known of its berths. ">{data.problem}</Notice>}
       <div class="split">
         {data.svg && <Drawing svg={data.svg} lit={lit} setLit={setLit} legend={legend} pods={data.pods} />}
-        <Berths legend={legend} pods={data.pods} lit={lit} setLit={setLit} />
+        <div class="beside">
+          <Berths legend={legend} pods={data.pods} lit={lit} setLit={setLit} />
+          <Devices pci={data.pci} links={data.links} />
+        </div>
+        <Conditions list={data.conditions} now={cluster?.now} />
       </div>
-      <Devices pci={data.pci} links={data.links} />
-      <Conditions list={data.conditions} now={cluster?.now} />
       <details>
         <summary>Machine string and labels</summary>
         <pre class="wrap">{data.machine}</pre>
@@ -137,7 +139,7 @@ function Tree({ list }) {
 function Conditions({ list, now }) {
   if (!list?.length) return null
   return (
-    <section>
+    <section class="conditions">
       <h2>Conditions</h2>
       <Table label="Conditions" columns={[['Source'], ['Condition'], ['Status'], ['Reason'], ['Since'], ['Message']]} rows={list.map((c) => [c.source, c.type, c.status, c.reason, c.since && now ? age(now - c.since) : '–', c.message])} />
     </section>
