@@ -59,7 +59,7 @@ func (l *Live) Where() string { return l.c.Where }
 func (l *Live) Moves() bool { return l.still == nil }
 
 // Run follows the cluster until ctx ends. It calls told, where that is not nil, with names of nodes
-// and keys of pods that may be different.
+// and keys of pods that may be different; with none where Lost is.
 func (l *Live) Run(ctx context.Context, told func(nodes, pods []string)) error {
 	if !l.Moves() {
 		<-ctx.Done()
@@ -75,6 +75,11 @@ func (l *Live) Run(ctx context.Context, told func(nodes, pods []string)) error {
 	w, err := l.c.watch(f, "", true)
 	if err != nil {
 		return err
+	}
+	w.swung = func() {
+		if told != nil {
+			told(nil, nil)
+		}
 	}
 	l.mu.Lock()
 	l.w, l.told = w, told
@@ -148,6 +153,16 @@ func (l *Live) Notes() []string {
 		out = append(out, l.trouble)
 	}
 	return out
+}
+
+// Lost is what cannot be followed now, by resource: it is shown as it was when it was lost.
+func (l *Live) Lost() []Lost {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	if l.w == nil {
+		return nil
+	}
+	return l.w.contact.told()
 }
 
 // Now is the cluster's time.

@@ -36,6 +36,8 @@ const (
 
 const byNodeIndex = "node"
 
+const leasesResource = "leases"
+
 // watcher follows what a survey is made of, through client-go's informers: they list and watch
 // again by themselves when a watch breaks.
 type watcher struct {
@@ -48,14 +50,21 @@ type watcher struct {
 	places cache.SharedIndexInformer
 	look   glance
 	begun  time.Time
+	// contact says what cannot be followed. swung is told when that changes; nil has Follower.Tell
+	// told in words.
+	contact *contact
+	swung   func()
 
 	mu      sync.Mutex
 	changed changes
 	ping    chan struct{}
 	notes   chan string
 	fatal   chan error
-	// silent are the nodes that were found silent, by follow alone.
-	silent map[string]bool
+	// silent are the nodes that were found silent. deaf says that heartbeats cannot be heard now,
+	// listens since when they can be again. All are follow's alone.
+	silent  map[string]bool
+	deaf    bool
+	listens time.Time
 }
 
 // changes are names of nodes, and keys of pods, about which something may be different.
@@ -68,7 +77,7 @@ func (c *changes) clear() { c.nodes, c.pods = map[string]bool{}, map[string]bool
 func (c *Cluster) watch(f *facts, only string, allPods bool) (*watcher, error) {
 	w := &watcher{c: c, begun: time.Now(), ping: make(chan struct{}, 1), notes: make(chan string, 16), fatal: make(chan error, 1)}
 	w.changed.clear()
-	w.look = c.glance(f, c.clock.now())
+	w.look, w.contact = c.glance(f, c.clock.now()), newContact(w.now)
 	namespace, bound := metav1.NamespaceAll, fields.Everything()
 	if !f.podsKnown {
 		namespace = c.Namespace
@@ -96,7 +105,7 @@ func (c *Cluster) watch(f *facts, only string, allPods bool) (*watcher, error) {
 	}{
 		{&w.reports, true, c.reports, v1alpha1.NodeTopologies.Resource, "", name, &v1alpha1.NodeTopology{}, w.nodeTold},
 		{&w.nodes, f.nodesKnown, rester(c.core), "nodes", "", name, &corev1.Node{}, w.nodeTold},
-		{&w.leases, f.beatsKnown, rester(c.leases), "leases", c.Heartbeats, fields.Everything(), &coordinationv1.Lease{}, w.leaseTold},
+		{&w.leases, f.beatsKnown, rester(c.leases), leasesResource, c.Heartbeats, fields.Everything(), &coordinationv1.Lease{}, w.leaseTold},
 		{&w.pods, f.podsKnown || allPods, rester(c.core), "pods", namespace, bound, &corev1.Pod{}, w.podTold},
 		{&w.coarse[0], f.served[0], c.coarse[0], kinds[0].Resource.Resource, "", name, kinds[0].New(), w.nodeTold},
 		{&w.coarse[1], f.served[1], c.coarse[1], kinds[1].Resource.Resource, "", name, kinds[1].New(), w.nodeTold},
@@ -105,7 +114,8 @@ func (c *Cluster) watch(f *facts, only string, allPods bool) (*watcher, error) {
 		if !s.wanted {
 			continue
 		}
-		informer := cache.NewSharedIndexInformer(cache.NewListWatchFromClient(s.client, s.resource, s.namespace, s.selector), s.object, 0, cache.Indexers{byNodeIndex: nodeOf})
+		requests := w.contact.listening(s.resource, cache.NewListWatchFromClient(s.client, s.resource, s.namespace, s.selector))
+		informer := cache.NewSharedIndexInformer(requests, s.object, 0, cache.Indexers{byNodeIndex: nodeOf})
 		*s.into = informer
 		if err := informer.SetTransform(slim); err != nil {
 			return nil, err
@@ -239,7 +249,7 @@ func (w *watcher) run(ctx context.Context, each func(*changes) error, tell func(
 func (w *watcher) follow(ctx context.Context, ready <-chan struct{}, each func(*changes) error, tell func(string)) error {
 	tick := time.NewTicker(watchTick)
 	defer tick.Stop()
-	var due <-chan time.Time
+	var due, swung <-chan time.Time
 	var ping <-chan struct{}
 	for {
 		select {
@@ -255,6 +265,13 @@ func (w *watcher) follow(ctx context.Context, ready <-chan struct{}, each func(*
 			if due == nil {
 				due = time.After(watchSettle)
 			}
+		case <-w.contact.swung:
+			if swung == nil {
+				swung = time.After(lostPatience)
+			}
+		case <-swung:
+			swung = nil
+			w.sayLost(tell)
 		case <-tick.C:
 			w.lookForSilence()
 		case <-due:
@@ -275,9 +292,30 @@ func (w *watcher) take() changes {
 	return c
 }
 
+// sayLost tells what cannot be followed, where that is news.
+func (w *watcher) sayLost(tell func(string)) {
+	lost, news := w.contact.say()
+	deaf := slices.ContainsFunc(lost, func(l Lost) bool { return l.Resource == leasesResource })
+	if w.deaf && !deaf {
+		w.listens = time.Now()
+	}
+	w.deaf = deaf
+	switch {
+	case !news:
+	case w.swung != nil:
+		w.swung()
+	default:
+		tell(lostWords(lost))
+	}
+}
+
+// hears says whether heartbeats would have been heard for as long as an agent may be silent. Else
+// nobody can say that an agent is.
+func (w *watcher) hears() bool { return !w.deaf && time.Since(w.listens) > w.c.StaleAfter }
+
 // lookForSilence has every node looked at whose agent has been silent for too long, once.
 func (w *watcher) lookForSilence() {
-	if w.leases == nil {
+	if w.leases == nil || !w.hears() {
 		return
 	}
 	silent := map[string]bool{}
@@ -332,6 +370,7 @@ func (w *watcher) at(name string) *node {
 	s.pods, s.held = append(s.pods, held.pods...), held.left
 	look := w.look
 	look.silence.now = w.now()
+	look.silence.told = look.silence.told && (w.hears() || w.silent[name])
 	return look.at(name, &s)
 }
 

@@ -13,6 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/berth-dev/berth/internal/clip"
 	"github.com/berth-dev/berth/internal/machineview"
 	"github.com/berth-dev/berth/internal/survey"
 	"github.com/berth-dev/berth/internal/version"
@@ -28,7 +29,7 @@ func (s *Server) Changed(nodes, _ []string) {
 func (s *Server) cluster(_ *http.Request, v Viewer) (any, error) {
 	return map[string]any{
 		"where": s.Live.Where(), "moves": s.Live.Moves(), "ready": s.isReady(), "now": s.Live.Now().Unix(),
-		"notes": s.Live.Notes(), "version": version.Text(), "viewer": v.Name(),
+		"version": version.Text(), "viewer": v.Name(),
 	}, nil
 }
 
@@ -48,7 +49,8 @@ func (s *Server) changedRows(r *http.Request, v Viewer) (any, error) {
 		return nil, &failure{http.StatusBadRequest, "since=" + quoted(r.URL.Query().Get("since")) + ": want a number that an earlier answer gave"}
 	}
 	number, names, went, anew := s.rows.since(since)
-	head, err := json.Marshal(map[string]any{"number": number, "anew": anew, "gone": went, "ready": s.isReady()})
+	head, err := json.Marshal(map[string]any{"number": number, "anew": anew, "gone": went, "ready": s.isReady(),
+		"now": s.Live.Now().Unix(), "notes": s.Live.Notes(), "lost": lostOf(s.Live.Lost())})
 	if err != nil {
 		return nil, err
 	}
@@ -66,6 +68,28 @@ func (s *Server) changedRows(r *http.Request, v Viewer) (any, error) {
 	out.WriteString("]}\n")
 	return text(out.Bytes()), nil
 }
+
+// lost is what cannot be followed, as the page says it.
+type lost struct {
+	Resources []string `json:"resources"`
+	// Since is when the first of them was lost.
+	Since int64  `json:"since"`
+	Why   string `json:"why"`
+}
+
+func lostOf(all []survey.Lost) *lost {
+	if len(all) == 0 {
+		return nil
+	}
+	out := &lost{Since: all[0].Since.Unix(), Why: clip.Text(all[0].Why, maxWhy)}
+	for _, l := range all {
+		out.Resources, out.Since = append(out.Resources, l.Resource), min(out.Since, l.Since.Unix())
+	}
+	return out
+}
+
+// maxWhy bounds the error that says why something is lost, in bytes.
+const maxWhy = 300
 
 // rowText is a row as the viewer sees it, in JSON; nil of a node that is gone. What everybody sees
 // is written once.

@@ -113,7 +113,9 @@ func (s *Server) Run(ctx context.Context) {
 	tick := time.NewTicker(historyEvery)
 	defer tick.Stop()
 	for {
-		s.history.add(s.present())
+		if len(s.Live.Lost()) == 0 { // else nobody knows how it is now
+			s.history.add(s.present())
+		}
 		select {
 		case <-ctx.Done():
 			return

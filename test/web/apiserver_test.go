@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"testing"
 )
 
@@ -22,6 +23,9 @@ type apiServer struct {
 	kinds map[string]string
 	told  []told
 	news  chan struct{}
+	// server is what start has started; while away it closes every connection.
+	server *httptest.Server
+	away   atomic.Bool
 }
 
 // told is a line of a watch.
@@ -77,6 +81,7 @@ func newAPIServer(t testing.TB) *apiServer {
 func (s *apiServer) start(t testing.TB) string {
 	t.Helper()
 	server := httptest.NewServer(s)
+	s.server = server
 	t.Cleanup(func() {
 		server.CloseClientConnections()
 		server.Close()
@@ -89,7 +94,16 @@ func (s *apiServer) start(t testing.TB) string {
 	return path
 }
 
+// goAway answers nobody from then on, and breaks what goes on.
+func (s *apiServer) goAway() {
+	s.away.Store(true)
+	s.server.CloseClientConnections()
+}
+
 func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if s.away.Load() {
+		panic(http.ErrAbortHandler)
+	}
 	w.Header().Set("Content-Type", "application/json")
 	q := r.URL.Query()
 	kind := s.kinds[r.URL.Path]

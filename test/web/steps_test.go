@@ -132,6 +132,24 @@ func TestLive(t *testing.T) {
 	b.until("the node's report is a stray", `[...document.querySelectorAll('.line.bad')].some(l => l.textContent.startsWith('xeon-1'))`)
 }
 
+// TestAPIServerAway: the page says how old it is and what it does not know while the API server is
+// away, no node counts as silent for that, and it is live again when the API server is back.
+func TestAPIServerAway(t *testing.T) {
+	s := newAPIServer(t)
+	address := berth(t, "--kubeconfig", s.start(t), "--stale-after", "1000000h")
+	b := browse(t, 1280, 900, "light")
+	b.open(address, views[0])
+	b.until("it is live", `document.querySelector('.pulse.alive')`)
+	s.goAway()
+	b.until("it says how old it is", `/^[0-9]+s old$/.test(document.querySelector('.pulse.dead')?.textContent)`)
+	b.until("it says what is not known, and since when", `(t => t?.includes('The API server does not answer') && t.includes('pods') && t.includes('heartbeats of agents') && /as of [0-9:]{8}[.]/.test(t))(document.querySelector('.notice[role=alert]')?.textContent)`)
+	b.until("it grows older", `Number(document.querySelector('.pulse.dead').textContent.match(/[0-9]+/)[0]) > 3`)
+	b.until("nodes are as they were", `document.querySelectorAll('.line.good').length > 0 && !document.querySelector('.line.bad')`)
+	b.shoot("away-1280-light")
+	s.away.Store(false)
+	b.do("waiting until it is live again", chromedp.Poll(`document.querySelector('.pulse.alive') && !document.querySelector('.notice[role=alert]')`, nil, chromedp.WithPollingTimeout(0)))
+}
+
 // TestPodsPageByPage narrows the list of pods, orders it, and goes to its next page.
 func TestPodsPageByPage(t *testing.T) {
 	address := berth(t, "--snapshot", changed(t, func(s object) {

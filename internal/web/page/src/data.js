@@ -12,7 +12,16 @@ export const store = {
   alive: false,
   problem: '',
   needsToken: false,
+  notes: [],
+  // lost is what the server cannot follow now, {resources, since, why}; null where it follows all.
+  lost: null,
+  // now is the cluster's time in seconds, told at heard, in milliseconds of this page.
+  now: 0,
+  heard: 0,
 }
+
+// clusterNow is the cluster's time, in seconds.
+export const clusterNow = () => store.now + (performance.now() - store.heard) / 1000
 
 const listeners = new Set()
 const tell = () => listeners.forEach((f) => f())
@@ -88,6 +97,10 @@ async function readRows() {
   for (const row of change.rows) store.rows.set(row.name, row)
   store.number = change.number
   store.ready = change.ready
+  store.notes = change.notes || []
+  store.lost = change.lost
+  store.now = change.now
+  store.heard = performance.now()
 }
 
 // follow keeps the store up to date for as long as the page is open. Events only say that there is

@@ -1,7 +1,7 @@
 // The frame: header, views, keys.
 import { render } from 'preact'
-import { useEffect, useRef } from 'preact/hooks'
-import { follow, setToken, useStore } from './data.js'
+import { useEffect, useRef, useState } from 'preact/hooks'
+import { clusterNow, follow, setToken, useStore } from './data.js'
 import { link, useRoute } from './route.js'
 import { Cluster } from './cluster.jsx'
 import { Fit } from './fit.jsx'
@@ -12,6 +12,7 @@ import { Pending } from './pending.jsx'
 import { Pods } from './pods.jsx'
 import { Stranded } from './stranded.jsx'
 import { Notice } from './parts.jsx'
+import { age } from './words.js'
 
 const views = [['', 'Cluster'], ['pods', 'Pods'], ['pending', 'Waiting'], ['gangs', 'Gangs'], ['stranded', 'Stranded'], ['fit', 'What if']]
 
@@ -58,18 +59,17 @@ function Page() {
     document.title = (name ? name + ' · ' : '') + 'Berth'
   }, [parts])
   const view = parts[0] === 'nodes' ? '' : parts[0] || ''
-  const state = !s.cluster?.moves && s.cluster ? ['still', 'snapshot'] : s.alive ? ['alive', 'live'] : ['dead', 'not connected']
   return (
     <>
       <header class="bar">
         <a class="brand" href={link()} aria-label="Berth, the map"><img src="icon.svg" alt="" width="22" height="22" />Berth</a>
         <nav aria-label="Views">{views.map(([v, text]) => <a key={v} href={link(...(v ? [v] : []))} aria-current={view === v ? 'page' : undefined}>{text}</a>)}</nav>
         <span class="from" title={s.cluster?.where}>{s.cluster?.where}</span>
-        <span class={'pulse ' + state[0]}><i aria-hidden="true" />{state[1]}</span>
+        <Pulse s={s} />
         <button type="button" class="help" onClick={() => help.current?.showModal()} aria-label="Keys">?</button>
       </header>
-      {s.problem && !s.needsToken && <Notice title="Not up to date: ">{s.problem}</Notice>}
-      {(s.cluster?.notes || []).map((n) => <Notice key={n} kind="doubt" title="">{n}</Notice>)}
+      {(s.lost || !s.alive) && s.number > 0 && s.cluster?.moves && !s.needsToken ? <Old s={s} /> : s.problem && !s.needsToken && <Notice title="Not up to date: ">{s.problem}</Notice>}
+      {s.notes.map((n) => <Notice key={n} kind="doubt" title="">{n}</Notice>)}
       {s.needsToken ? <Token problem={s.problem} /> : <View parts={parts} />}
       <dialog ref={help} aria-label="Keys">
         <h2>Keys</h2>
@@ -88,6 +88,43 @@ function Page() {
         <form method="dialog"><button>Close</button></form>
       </dialog>
     </>
+  )
+}
+
+// useSecond draws again every second while something ages.
+function useSecond(ages) {
+  const [, again] = useState(0)
+  useEffect(() => {
+    if (!ages) return
+    const timer = setInterval(() => again((n) => n + 1), 1000)
+    return () => clearInterval(timer)
+  }, [ages])
+}
+
+// since is when what is shown was last known to be so: when the server lost the cluster, or this
+// page the server.
+const sinceOf = (s) => (s.lost ? s.lost.since : s.now)
+
+// Pulse says whether what is shown is as things are, else how old it is.
+function Pulse({ s }) {
+  const old = s.cluster?.moves && s.number > 0 && (s.lost || !s.alive)
+  useSecond(old)
+  const [kind, text] = s.cluster && !s.cluster.moves ? ['still', 'snapshot'] : old ? ['dead', age(clusterNow() - sinceOf(s)) + ' old'] : s.alive ? ['alive', 'live'] : ['dead', 'not connected']
+  return <span class={'pulse ' + kind}><i aria-hidden="true" />{text}</span>
+}
+
+const resourceWords = { nodetopologies: 'reports of nodes', leases: 'heartbeats of agents', numatopologies: 'Numatopologies', noderesourcetopologies: 'NodeResourceTopologies' }
+
+// Old says of when what is shown is, and what is not known since. Pulse says how old that is: a
+// notice that changed every second would be read aloud every second.
+function Old({ s }) {
+  const at = new Date(sinceOf(s) * 1000)
+  const whole = !s.lost || ['nodes', 'pods', 'nodetopologies'].every((r) => s.lost.resources.includes(r))
+  const resources = (s.lost?.resources || []).map((r) => resourceWords[r] || r).join(', ')
+  return (
+    <Notice title={s.lost ? 'The API server does not answer. ' : 'The server of this page does not answer. '}>
+      {whole ? 'This page' : resources[0].toUpperCase() + resources.slice(1)} {whole ? 'is' : 'are'} as of {at.toLocaleTimeString('en-GB')}. Since then nothing is known of {s.lost ? resources : 'the cluster'}. It is tried again until it works. <span class="muted">{s.lost ? s.lost.why : s.problem}</span>
+    </Notice>
   )
 }
 

@@ -1,0 +1,161 @@
+package survey
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"net/http"
+	"net/url"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+)
+
+// lostPatience is for how long a watch may be away before somebody is told: API servers end watches
+// every few minutes, and informers begin them again at once.
+const lostPatience = 2 * time.Second
+
+// Lost is a resource that cannot be followed now: what is known of it is as old as Since.
+type Lost struct {
+	// Resource is its name in the API, like "pods".
+	Resource string    `json:"resource"`
+	Since    time.Time `json:"since"` // in the cluster's time
+	// Why is the last error.
+	Why string `json:"why"`
+}
+
+// contact says which of a watcher's watches the API server does not answer. Informers try again by
+// themselves, and tell nobody where connections are refused.
+type contact struct {
+	now func() time.Time
+	// swung has an element when something was lost or is back.
+	swung chan struct{}
+
+	mu   sync.Mutex
+	lost map[string]Lost // by resource
+	// said are those of which the reader was told, by resource.
+	said []Lost
+}
+
+func newContact(now func() time.Time) *contact {
+	return &contact{now: now, swung: make(chan struct{}, 1), lost: map[string]Lost{}}
+}
+
+// listening hears what the API server answers to lists and watches of a resource.
+func (c *contact) listening(resource string, to *cache.ListWatch) *cache.ListWatch {
+	return &cache.ListWatch{
+		DisableChunking: to.DisableChunking,
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			out, err := to.ListWithContext(ctx, o)
+			if err != nil { // a list that works says nothing of what comes after it
+				c.heard(ctx, resource, err)
+			}
+			return out, err
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			out, err := to.WatchWithContext(ctx, o)
+			if err == nil && reflect.TypeOf(out) == closed {
+				c.heard(ctx, resource, errClosed)
+			} else {
+				c.heard(ctx, resource, err)
+			}
+			return out, err
+		},
+	}
+}
+
+// closed is what client-go returns, without an error, for a connection that was closed or timed out
+// before it was answered (rest.Request.Watch).
+var closed = reflect.TypeOf(watch.NewEmptyWatch())
+
+var errClosed = errors.New("the connection was closed, or nobody answered in time")
+
+// heard takes in what became of a request.
+func (c *contact) heard(ctx context.Context, resource string, err error) {
+	if ctx.Err() != nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	was, lost := c.lost[resource]
+	switch {
+	case replied(err) && lost:
+		delete(c.lost, resource)
+	case replied(err):
+		return
+	case lost:
+		was.Why = why(err)
+		c.lost[resource] = was
+		return
+	default:
+		c.lost[resource] = Lost{Resource: resource, Since: c.now(), Why: why(err)}
+	}
+	select {
+	case c.swung <- struct{}{}:
+	default:
+	}
+}
+
+// why is an error without the address that was asked.
+func why(err error) string {
+	if asking := new(url.Error); errors.As(err, &asking) {
+		return asking.Err.Error()
+	}
+	return err.Error()
+}
+
+// replied says whether the API server works: it did what was asked, or said what is wrong with it.
+func replied(err error) bool {
+	if err == nil {
+		return true
+	}
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return false
+	}
+	code := status.Status().Code
+	return code >= http.StatusBadRequest && code < http.StatusInternalServerError && code != http.StatusUnauthorized && code != http.StatusTooManyRequests
+}
+
+// say takes what is lost as what the reader is told, and says whether it is about other resources
+// than before.
+func (c *contact) say() (lost []Lost, news bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	was := c.said
+	c.said = slices.SortedFunc(maps.Values(c.lost), func(a, b Lost) int { return cmp.Compare(a.Resource, b.Resource) })
+	return c.said, !slices.EqualFunc(was, c.said, func(a, b Lost) bool { return a.Resource == b.Resource && a.Since.Equal(b.Since) })
+}
+
+// told is what the reader was told of last.
+func (c *contact) told() []Lost {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.said
+}
+
+// lostWords say what is lost to somebody who reads lines.
+func lostWords(lost []Lost) string {
+	if len(lost) == 0 {
+		return "the API server answers again"
+	}
+	var resources []string
+	since := lost[0].Since
+	for _, l := range lost {
+		resources = append(resources, l.Resource)
+		if l.Since.Before(since) {
+			since = l.Since
+		}
+	}
+	return "the API server does not answer, so these are shown as they were at " + since.UTC().Format(time.TimeOnly) + " UTC: " +
+		strings.Join(resources, ", ") + " (" + lost[0].Why + ")"
+}
