@@ -355,6 +355,7 @@ survey.places.left a question
 survey.question.classes a question
 survey.source.held a look at a node
 survey.watcher.silent nodes, made anew at each look
+survey.contact.lost resources of a watcher, seven at most
 web.nodePage.Labels an answer
 web.point.Free a point of the history
 web.point.Total a point of the history
