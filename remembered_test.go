@@ -269,8 +269,11 @@ scheduler.cycle.removed an attempt
 scheduler.counts.nodes sums, made when metrics are read
 scheduler.counts.flooded sums, made when metrics are read
 scheduler.groupWaits.since = groupWaits
-scheduler.podCounts.bySelector = podCounts
 scheduler.preferences.classes an attempt
+scheduler/spread.Memory.counts = spread.Memory.counts
+scheduler/spread.Memory.values = spread.Memory.values
+scheduler/spread.Memory.places = spread.Memory.places
+scheduler/spread.Values.numbers = Values.numbers
 scheduler.groupTrial.forks a cycle of a group
 scheduler.groupTrial.with a cycle of a group
 scheduler.groupTrial.placed a cycle of a group

@@ -66,7 +66,7 @@ type podNeeds struct {
 // It returns nil where it could gain or lose nothing: for pods that Berth does not decide about or
 // that must not choose among all nodes (members of gangs, owners of Reservations, pods of a group
 // cycle, trials), in small clusters, and where preferences divide the nodes too much.
-func CandidatesOf(state fwk.CycleState, pod *corev1.Pod, infos []fwk.NodeInfo, ahead Foresight, spread Spread) *Candidates {
+func CandidatesOf(state fwk.CycleState, pod *corev1.Pod, infos []fwk.NodeInfo, ahead Foresight, by Spread) *Candidates {
 	c := cycleOf(state)
 	if c == nil || len(infos) <= fewNodes || c.unpinned || c.from != "" || c.planned != "" || c.member.group != nil || c.dry() {
 		return nil
@@ -74,7 +74,7 @@ func CandidatesOf(state fwk.CycleState, pod *corev1.Pod, infos []fwk.NodeInfo, a
 	if state.IsPodGroupSchedulingCycle() || gang.InTrial(state) {
 		return nil
 	}
-	prefers, ok := c.plugin.preferencesOf(pod, spread)
+	prefers, ok := preferencesOf(pod, infos, by)
 	if !ok {
 		return nil
 	}
@@ -111,7 +111,8 @@ func (s *Candidates) foresee() (shunned bool) {
 		s.classes = []ranked{make(ranked, 0, len(s.infos))}
 	}
 	for i := range s.infos {
-		info := s.infos[s.place(i)]
+		place := s.place(i)
+		info := s.infos[place]
 		n := s.cycle.plugin.core.table.Of(info.Node())
 		order, takes := s.orderOf(n, s.answer(n), i)
 		class := 0
@@ -119,7 +120,7 @@ func (s *Candidates) foresee() (shunned bool) {
 			continue
 		}
 		if s.prefers != nil {
-			class = s.prefers.classOf(info, n)
+			class = s.prefers.classOf(info.Node(), place)
 			s.taking = append(s.taking, info)
 		}
 		for len(s.classes) <= class {

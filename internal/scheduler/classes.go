@@ -5,42 +5,32 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"github.com/berth-dev/berth/internal/scheduler/nodes"
+	"github.com/berth-dev/berth/internal/scheduler/spread"
 )
 
-// Spread is what a profile spreads a pod by whose author does not say it: over the values of these
-// labels of nodes, beside the pods that the selector selects. The zero Spread is none.
+// Spread is what PodTopologySpread scores nodes by for a pod, in a profile that has it score.
 type Spread struct {
-	Keys     []string
-	Selector labels.Selector
+	// Memory remembers what the scheduler's nodes hold.
+	Memory      *spread.Memory
+	Constraints []spread.Constraint
 }
 
 // preferences are what other plugins read of a node to weigh it for one pod, by the pod's author or
 // by the profile. Nodes that are equal in all of it make a class: the plugins give them the same
 // score, so that of each class only the best by Berth's own order need be looked at. Which plugins
-// read what: NodeAffinity terms, PodTopologySpread keys and counts, InterPodAffinity keys,
+// read what: NodeAffinity terms, PodTopologySpread values and counts, InterPodAffinity values,
 // TaintToleration taints.
 type preferences struct {
-	keys []string
+	values []*spread.Values
 	// counts are of pods that count on the node itself, where pods are spread over nodes.
-	counts    []selectedPods
-	namespace string
-	terms     *nodeaffinity.PreferredSchedulingTerms
+	counts []*spread.Counts
+	terms  *nodeaffinity.PreferredSchedulingTerms
 	// classes are numbered as they are found.
 	classes map[string]int
 	key     []byte
-}
-
-// selectedPods counts the pods that a selector selects, by the numbers of nodes.
-type selectedPods struct {
-	selector labels.Selector
-	held     []podCount
 }
 
 // maxClasses bounds into how many classes nodes are divided. With more, all nodes are looked at.
@@ -51,69 +41,39 @@ const fewOfClass = 8
 
 // preferencesOf reads what is preferred of nodes; nil for nothing. It returns false where they
 // cannot be divided: the pods that a preferred inter-pod term selects are not counted node by node.
-func (p *Plugin) preferencesOf(pod *corev1.Pod, spread Spread) (*preferences, bool) {
-	found := &preferences{namespace: pod.Namespace}
-	if spread.Selector != nil && !spread.Selector.Empty() {
-		for _, key := range spread.Keys {
-			found.spread(key, spread.Selector)
-		}
-	}
-	if !found.spreads(pod) || !found.affine(pod.Spec.Affinity) {
+func preferencesOf(pod *corev1.Pod, infos []fwk.NodeInfo, by Spread) (*preferences, bool) {
+	found := &preferences{classes: map[string]int{}}
+	keys, ok := found.affine(pod.Spec.Affinity)
+	if !ok {
 		return nil, false
 	}
-	if len(found.keys) == 0 && len(found.counts) == 0 && found.terms == nil {
-		return nil, true
+	if len(keys) == 0 && len(by.Constraints) == 0 {
+		if found.terms == nil {
+			return nil, true
+		}
+		return found, true
 	}
-	found.classes = map[string]int{}
-	for i := range found.counts {
-		c := &found.counts[i]
-		c.held = p.selected.of(pod.Namespace, c.selector, p.core.table.Numbers())
+	by.Memory.Look(infos)
+	for _, c := range by.Constraints {
+		if keys = append(keys, c.Key); c.Key == corev1.LabelHostname {
+			found.counts = append(found.counts, by.Memory.Counts(pod.Namespace, c.Selector))
+		}
+	}
+	for _, key := range keys {
+		found.values = append(found.values, by.Memory.Values(key))
 	}
 	return found, true
 }
 
-func (f *preferences) spread(key string, of labels.Selector) {
-	if key == corev1.LabelHostname {
-		f.counts = append(f.counts, selectedPods{selector: of})
-	} else {
-		f.keys = append(f.keys, key)
-	}
-}
-
-// spreads reads the constraints of the pod that PodTopologySpread scores by.
-func (f *preferences) spreads(pod *corev1.Pod) bool {
-	for i := range pod.Spec.TopologySpreadConstraints {
-		c := &pod.Spec.TopologySpreadConstraints[i]
-		if c.WhenUnsatisfiable != corev1.ScheduleAnyway {
-			continue
-		}
-		selector, err := metav1.LabelSelectorAsSelector(c.LabelSelector)
-		if err != nil {
-			return false
-		}
-		for _, key := range c.MatchLabelKeys {
-			if value, has := pod.Labels[key]; has {
-				r, err := labels.NewRequirement(key, selection.In, []string{value})
-				if err != nil {
-					return false
-				}
-				selector = selector.Add(*r)
-			}
-		}
-		f.spread(c.TopologyKey, selector)
-	}
-	return true
-}
-
-// affine reads preferred affinity.
-func (f *preferences) affine(a *corev1.Affinity) bool {
+// affine reads preferred affinity, and returns the keys of labels that inter-pod terms are about.
+func (f *preferences) affine(a *corev1.Affinity) (keys []string, ok bool) {
 	if a == nil {
-		return true
+		return nil, true
 	}
 	if a.NodeAffinity != nil && len(a.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution) > 0 {
 		terms, err := nodeaffinity.NewPreferredSchedulingTerms(a.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution)
 		if f.terms = terms; err != nil {
-			return false
+			return nil, false
 		}
 	}
 	var terms []corev1.WeightedPodAffinityTerm
@@ -124,26 +84,19 @@ func (f *preferences) affine(a *corev1.Affinity) bool {
 		terms = append(terms, a.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution...)
 	}
 	for i := range terms {
-		f.keys = append(f.keys, terms[i].PodAffinityTerm.TopologyKey)
+		keys = append(keys, terms[i].PodAffinityTerm.TopologyKey)
 	}
-	return !slices.Contains(f.keys, corev1.LabelHostname)
+	return keys, !slices.Contains(keys, corev1.LabelHostname)
 }
 
-// classOf returns the class of a node.
-func (f *preferences) classOf(info fwk.NodeInfo, n *nodes.Node) int {
-	node, key := info.Node(), f.key[:0]
-	for _, k := range f.keys {
-		value, has := node.Labels[k]
-		if key = append(key, 0); has {
-			key[len(key)-1] = 1
-		}
-		key = append(binary.AppendUvarint(key, uint64(len(value))), value...)
+// classOf returns the class of the node that has the place among all nodes.
+func (f *preferences) classOf(node *corev1.Node, place int) int {
+	key := f.key[:0]
+	for _, v := range f.values {
+		key = binary.AppendUvarint(key, uint64(v.At(place)))
 	}
-	if _, has := node.Labels[corev1.LabelHostname]; len(f.counts) > 0 && !has {
-		key = append(key, 0xff) // such a node is not scored
-	}
-	for i := range f.counts {
-		key = binary.AppendUvarint(key, uint64(f.counts[i].on(info, n.Number(), f.namespace)))
+	for _, c := range f.counts {
+		key = binary.AppendUvarint(key, uint64(c.At(place)))
 	}
 	if f.terms != nil {
 		key = binary.AppendVarint(key, f.terms.Score(node))
@@ -160,59 +113,4 @@ func (f *preferences) classOf(info fwk.NodeInfo, n *nodes.Node) int {
 		f.classes[string(key)] = class
 	}
 	return class
-}
-
-// podCounts remembers how many pods on each node a selector selects. Only the goroutine that
-// schedules uses it.
-type podCounts struct {
-	bySelector map[string][]podCount
-}
-
-// podCount is how many pods a node had at a generation of its NodeInfo.
-type podCount struct {
-	generation int64
-	pods       int
-}
-
-// maxSelectors bounds how many selectors are remembered. With more, all begin again.
-const maxSelectors = 128
-
-// of returns the counts of a selector, by the numbers of nodes, for at least so many.
-func (c *podCounts) of(namespace string, selector labels.Selector, nodes int) []podCount {
-	key := namespace + "/" + selector.String()
-	if c.bySelector == nil || len(c.bySelector) >= maxSelectors && c.bySelector[key] == nil {
-		c.bySelector = map[string][]podCount{}
-	}
-	held := c.bySelector[key]
-	if len(held) < nodes {
-		held = append(held, make([]podCount, nodes-len(held))...)
-		c.bySelector[key] = held
-	}
-	return held
-}
-
-// on returns how many there are on the node of that number.
-func (c *selectedPods) on(info fwk.NodeInfo, number int, namespace string) int {
-	if number >= len(c.held) {
-		return countPods(info, namespace, c.selector)
-	}
-	held := &c.held[number]
-	if now := info.GetGeneration(); held.generation != now || now == 0 {
-		*held = podCount{now, countPods(info, namespace, c.selector)}
-	}
-	return held.pods
-}
-
-// countPods counts as PodTopologySpread does (countPodsMatchSelector of its package).
-func countPods(info fwk.NodeInfo, namespace string, selector labels.Selector) (count int) {
-	if selector.Empty() {
-		return 0
-	}
-	for _, p := range info.GetPods() {
-		pod := p.GetPod()
-		if pod.Namespace == namespace && pod.DeletionTimestamp == nil && selector.Matches(labels.Set(pod.Labels)) {
-			count++
-		}
-	}
-	return count
 }

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"github.com/berth-dev/berth/internal/scheduler/nodes"
+	"github.com/berth-dev/berth/internal/scheduler/spread"
 )
 
 // withPods is a node with pods on it.
@@ -18,15 +18,11 @@ type withPods struct {
 	node       *corev1.Node
 	pods       []fwk.PodInfo
 	generation int64
-	listed     int
 }
 
-func (n *withPods) Node() *corev1.Node   { return n.node }
-func (n *withPods) GetGeneration() int64 { return n.generation }
-func (n *withPods) GetPods() []fwk.PodInfo {
-	n.listed++
-	return n.pods
-}
+func (n *withPods) Node() *corev1.Node     { return n.node }
+func (n *withPods) GetGeneration() int64   { return n.generation }
+func (n *withPods) GetPods() []fwk.PodInfo { return n.pods }
 
 type podOn struct {
 	fwk.PodInfo
@@ -38,7 +34,6 @@ func (p podOn) GetPod() *corev1.Pod { return p.pod }
 // TestClasses: nodes are of one class where the plugins read the same of them, and of several where
 // they do not.
 func TestClasses(t *testing.T) {
-	f := newFixture(t)
 	made := 0
 	node := func(zone string, pods int, change func(*corev1.Node)) *withPods {
 		made++
@@ -81,60 +76,37 @@ func TestClasses(t *testing.T) {
 		"near": {Affinity: &corev1.Affinity{PodAffinity: &corev1.PodAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{{Weight: 1,
 			PodAffinityTerm: corev1.PodAffinityTerm{TopologyKey: corev1.LabelTopologyZone, LabelSelector: selected}}}}}},
 	}
+	infos := []fwk.NodeInfo{first}
+	for i := range cases {
+		infos = append(infos, cases[i].n)
+	}
+	var memory spread.Memory
 	for name, spec := range pods {
-		pod, spread := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Labels: map[string]string{"app": "a"}}, Spec: spec}, Spread{}
-		if name == "by default" {
-			spread = Spread{Keys: []string{corev1.LabelHostname, corev1.LabelTopologyZone}, Selector: labels.SelectorFromSet(pod.Labels)}
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Labels: map[string]string{"app": "a"}}, Spec: spec}
+		asked, err := spread.Asked(pod, spread.Gates{MatchLabelKeys: true})
+		if err != nil {
+			t.Fatal(err)
 		}
-		p, ok := f.preferencesOf(pod, spread)
+		if name == "by default" {
+			asked = []spread.Constraint{{Key: corev1.LabelHostname, Selector: labels.SelectorFromSet(pod.Labels)}, {Key: corev1.LabelTopologyZone, Selector: labels.SelectorFromSet(pod.Labels)}}
+		}
+		p, ok := preferencesOf(pod, infos, Spread{Memory: &memory, Constraints: asked})
 		if !ok || p == nil {
 			t.Fatalf("%s: %+v, %t", name, p, ok)
 		}
-		class := func(n *withPods) int { return p.classOf(n, f.node(n.node)) }
-		for _, tc := range cases {
-			if apart := class(first) != class(tc.n); apart != tc.apart[name] {
+		class := func(i int) int { return p.classOf(infos[i].Node(), i) }
+		for i, tc := range cases {
+			if apart := class(0) != class(i+1); apart != tc.apart[name] {
 				t.Errorf("%s: %s is of a class of its own: %t", name, tc.name, apart)
 			}
 		}
 	}
-	for i, tc := range cases {
-		if tc.n.listed > 2 { // once for each of two selectors
-			t.Errorf("the pods of node %d were counted %d times", i, tc.n.listed)
-		}
-	}
 	hosts := &corev1.Pod{Spec: corev1.PodSpec{Affinity: &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{{Weight: 1,
 		PodAffinityTerm: corev1.PodAffinityTerm{TopologyKey: corev1.LabelHostname, LabelSelector: selected}}}}}}}
-	if _, ok := f.preferencesOf(hosts, Spread{}); ok {
+	if _, ok := preferencesOf(hosts, nil, Spread{}); ok {
 		t.Error("nodes are divided by pods on single nodes that nobody counts")
 	}
-	if p, ok := f.preferencesOf(&corev1.Pod{}, Spread{}); p != nil || !ok {
+	if p, ok := preferencesOf(&corev1.Pod{}, nil, Spread{}); p != nil || !ok {
 		t.Errorf("a pod without preferences: %+v, %t", p, ok)
-	}
-}
-
-func (f *fixture) node(object *corev1.Node) *nodes.Node { return f.table.Of(object) }
-
-// TestSelectorsAreBounded: with too many selectors all are counted again, and the ones that are in
-// use go on.
-func TestSelectorsAreBounded(t *testing.T) {
-	var c podCounts
-	n := &withPods{node: &corev1.Node{}, generation: 1, pods: []fwk.PodInfo{podOn{pod: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Labels: map[string]string{"app": "7"}}}}}}
-	for i := range 3 * maxSelectors {
-		selector := labels.SelectorFromSet(labels.Set{"app": fmt.Sprint(i)})
-		for _, namespace := range []string{"a", "b"} {
-			of, want := selectedPods{selector: selector, held: c.of(namespace, selector, 4)}, 0
-			if i == 7 && namespace == "a" {
-				want = 1
-			}
-			if got := of.on(n, 3, namespace); got != want {
-				t.Fatalf("%d pods of %s, namespace %s, want %d", got, selector, namespace, want)
-			}
-		}
-		if len(c.bySelector) > maxSelectors {
-			t.Fatalf("%d selectors, want at most %d", len(c.bySelector), maxSelectors)
-		}
-	}
-	if n.generation++; len(c.of("a", labels.Everything(), 9)) != 9 {
-		t.Error("a new node has no place")
 	}
 }

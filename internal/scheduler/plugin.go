@@ -26,8 +26,6 @@ type Plugin struct {
 	handle  fwk.Handle
 	// pods are the pods as the scheduler's own watch has shown them.
 	pods corelisters.PodLister
-	// selected counts the pods beside which others were spread.
-	selected podCounts
 }
 
 var (

@@ -117,7 +117,7 @@ func run(cmd *cobra.Command, opts *options.Options, plugin frameworkruntime.Plug
 func Equip(ctx context.Context, sched *kubescheduler.Scheduler, global *int32, profiles []config.KubeSchedulerProfile) {
 	followMates(sched)
 	holdReservations(ctx, sched)
-	lookFurther(sched, global, spreadsByDefault(profiles))
+	lookFurther(sched, global, know(sched.Profiles, profiles))
 }
 
 // sayWhoLeads lets the plugin ask whom the election's Lease names. The lock itself is not asked: it
@@ -151,9 +151,9 @@ func followMates(sched *kubescheduler.Scheduler) {
 
 // lookFurther has pods that could be pinned be placed on the best of all nodes, as far as their
 // profiles say. global is what holds for profiles that say no percentage.
-func lookFurther(sched *kubescheduler.Scheduler, global *int32, spreads map[string][]string) {
+func lookFurther(sched *kubescheduler.Scheduler, global *int32, about map[string]*known) {
 	for _, profile := range sched.Profiles { // all share their informers
-		sched.SchedulePod = lookingFurther(sched.SchedulePod, scheduler.LookFurther(profile.SharedInformerFactory()), global, spreads)
+		sched.SchedulePod = lookingFurther(sched.SchedulePod, scheduler.LookFurther(profile.SharedInformerFactory()), global, about)
 		return
 	}
 }

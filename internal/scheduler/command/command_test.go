@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -17,7 +15,6 @@ import (
 	"k8s.io/client-go/tools/cache"
 	fwk "k8s.io/kube-scheduler/framework"
 	kubescheduler "k8s.io/kubernetes/pkg/scheduler"
-	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/helper"
 )
@@ -160,24 +157,6 @@ func TestFind(t *testing.T) {
 	none := func() []fwk.NodeInfo { return nil }
 	if got, rounds := (&search{Framework: &picky{}}).find(t.Context(), nil, nil, none); got != nil || rounds > 0 {
 		t.Errorf("without candidates: %v", got)
-	}
-}
-
-// TestSpreadsByDefault: a profile spreads pods that do not ask for it unless it says otherwise.
-func TestSpreadsByDefault(t *testing.T) {
-	with := func(name string, args *config.PodTopologySpreadArgs) config.KubeSchedulerProfile {
-		return config.KubeSchedulerProfile{SchedulerName: name, PluginConfig: []config.PluginConfig{{Name: "PodTopologySpread", Args: args}}}
-	}
-	anyway := []corev1.TopologySpreadConstraint{{TopologyKey: "rack", WhenUnsatisfiable: corev1.ScheduleAnyway}}
-	strict := []corev1.TopologySpreadConstraint{{WhenUnsatisfiable: corev1.DoNotSchedule}}
-	got := spreadsByDefault([]config.KubeSchedulerProfile{
-		with("system", &config.PodTopologySpreadArgs{DefaultingType: config.SystemDefaulting}),
-		with("none", &config.PodTopologySpreadArgs{DefaultingType: config.ListDefaulting}),
-		with("anyway", &config.PodTopologySpreadArgs{DefaultingType: config.ListDefaulting, DefaultConstraints: anyway}),
-		with("strict", &config.PodTopologySpreadArgs{DefaultingType: config.ListDefaulting, DefaultConstraints: strict}),
-	})
-	if want := map[string][]string{"system": {corev1.LabelHostname, corev1.LabelTopologyZone}, "anyway": {"rack"}}; !maps.EqualFunc(got, want, slices.Equal) {
-		t.Errorf("%v, want %v", got, want)
 	}
 }
 

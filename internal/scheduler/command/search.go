@@ -4,28 +4,23 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/sets"
-	corelisters "k8s.io/client-go/listers/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 	kubescheduler "k8s.io/kubernetes/pkg/scheduler"
-	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/helper"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 
 	"github.com/berth-dev/berth/internal/scheduler"
+	"github.com/berth-dev/berth/internal/scheduler/spread"
 )
 
 // schedulePod is what Scheduler.SchedulePod is.
 type schedulePod = func(context.Context, framework.Framework, fwk.CycleState, *framework.QueuedPodInfo) (kubescheduler.ScheduleResult, error)
 
-// lookingFurther returns next with a search of its own for each pod. spreads names the labels of
-// nodes by which profiles spread pods whose authors do not ask for it.
-func lookingFurther(next schedulePod, look scheduler.Look, global *int32, spreads map[string][]string) schedulePod {
+// lookingFurther returns next with a search of its own for each pod, and with scores of
+// PodTopologySpread from what is remembered.
+func lookingFurther(next schedulePod, look scheduler.Look, global *int32, profiles map[string]*known) schedulePod {
 	return func(ctx context.Context, profile framework.Framework, state fwk.CycleState, pod *framework.QueuedPodInfo) (kubescheduler.ScheduleResult, error) {
 		set := cmp.Or(profile.PercentageOfNodesToScore(), global)
 		nodes, err := profile.SnapshotSharedLister().NodeInfos().List()
@@ -36,14 +31,19 @@ func lookingFurther(next schedulePod, look scheduler.Look, global *int32, spread
 		if set != nil {
 			was = *set
 		}
+		about := profiles[profile.ProfileName()]
+		spread, wrong := about.spreading(profile, pod.Pod)
+		if spread != nil {
+			profile = spread
+		}
 		percentage := look(pod.Pod, len(nodes), was)
 		if percentage == was {
 			return next(ctx, profile, state, pod)
 		}
-		s := &search{Framework: profile, percentage: percentage}
-		s.all = pod.Pod.Status.NominatedNodeName != ""
-		if keys := spreads[profile.ProfileName()]; len(keys) > 0 && len(pod.Pod.Spec.TopologySpreadConstraints) == 0 {
-			s.spread = scheduler.Spread{Keys: keys, Selector: spreadBeside(profile, pod.Pod)}
+		s := &search{Framework: profile, percentage: percentage, known: about}
+		s.all = pod.Pod.Status.NominatedNodeName != "" || wrong != nil
+		if spread != nil {
+			s.constraints = spread.constraints
 		}
 		result, err := next(ctx, s, state, pod)
 		if none := (*framework.FitError)(nil); s.named == nil || !errors.As(err, &none) {
@@ -67,8 +67,10 @@ type search struct {
 	percentage int32
 	// all: there must be no search.
 	all bool
-	// spread is what the profile spreads the pod by.
-	spread scheduler.Spread
+	// known is what does not change of the profile.
+	known *known
+	// constraints are those by which PodTopologySpread scores nodes for the pod.
+	constraints []spread.Constraint
 	// named are nodes that passed Filter; nil while all are looked at.
 	named sets.Set[string]
 	// weighed are all nodes that take the pod, where plugins weigh them for it; else nil.
@@ -93,7 +95,7 @@ func (s *search) RunPreFilterPlugins(ctx context.Context, state fwk.CycleState, 
 	if err != nil {
 		return result, fwk.AsStatus(err), plugins
 	}
-	candidates := scheduler.CandidatesOf(state, pod, nodes, foresightOf(s.Framework), s.spread)
+	candidates := scheduler.CandidatesOf(state, pod, nodes, s.known.ahead, scheduler.Spread{Memory: s.known.memory, Constraints: s.constraints})
 	if candidates == nil {
 		return result, status, plugins
 	}
@@ -169,80 +171,4 @@ func (s *search) RunFilterPluginsWithNominatedPods(ctx context.Context, state fw
 		return nil
 	}
 	return s.Framework.RunFilterPluginsWithNominatedPods(ctx, state, pod, info)
-}
-
-// foresightOf says which of the plugins that Foresight is about filter in the profile.
-func foresightOf(profile framework.Framework) (f scheduler.Foresight) {
-	for _, p := range profile.ListPlugins().Filter.Enabled {
-		switch p.Name {
-		case names.NodeUnschedulable:
-			f.Unschedulable = true
-		case names.TaintToleration:
-			f.Taints = true
-		case names.NodeResourcesFit:
-			f.Amounts = true
-		case names.NodeAffinity:
-			f.Affinity = true
-		case names.VolumeBinding:
-			f.Volumes = true
-		}
-	}
-	return f
-}
-
-// spreadsByDefault names the labels of nodes by which profiles spread pods whose authors do not ask
-// for it.
-func spreadsByDefault(profiles []config.KubeSchedulerProfile) map[string][]string {
-	out := map[string][]string{}
-	for i := range profiles {
-		for _, c := range profiles[i].PluginConfig {
-			args, ok := c.Args.(*config.PodTopologySpreadArgs)
-			if ok && args.DefaultingType == config.SystemDefaulting { // systemDefaultConstraints of the plugin
-				out[profiles[i].SchedulerName] = []string{corev1.LabelHostname, corev1.LabelTopologyZone}
-			}
-			for j := 0; ok && j < len(args.DefaultConstraints); j++ {
-				if t := &args.DefaultConstraints[j]; t.WhenUnsatisfiable == corev1.ScheduleAnyway {
-					out[profiles[i].SchedulerName] = append(out[profiles[i].SchedulerName], t.TopologyKey)
-				}
-			}
-		}
-	}
-	return out
-}
-
-// spreadBeside selects the pods beside which a profile that spreads by default spreads the pod:
-// those of its Services, and of what owns it.
-func spreadBeside(profile framework.Framework, pod *corev1.Pod) labels.Selector {
-	core, apps := profile.SharedInformerFactory().Core().V1(), profile.SharedInformerFactory().Apps().V1()
-	services := servicesOf{ServiceLister: core.Services().Lister(), pod: pod}
-	return helper.DefaultSelector(pod, services, core.ReplicationControllers().Lister(), apps.ReplicaSets().Lister(), apps.StatefulSets().Lister())
-}
-
-// servicesOf lists the Services that select the pod. helper.DefaultSelector makes a selector for
-// each Service that is listed, and a namespace may have hundreds.
-type servicesOf struct {
-	corelisters.ServiceLister
-	corelisters.ServiceNamespaceLister
-	pod *corev1.Pod
-}
-
-func (s servicesOf) Services(namespace string) corelisters.ServiceNamespaceLister {
-	s.ServiceNamespaceLister = s.ServiceLister.Services(namespace)
-	return s
-}
-
-func (s servicesOf) Get(name string) (*corev1.Service, error) {
-	return s.ServiceNamespaceLister.Get(name)
-}
-
-func (s servicesOf) List(all labels.Selector) ([]*corev1.Service, error) {
-	listed, err := s.ServiceNamespaceLister.List(all)
-	return slices.DeleteFunc(listed, func(service *corev1.Service) bool {
-		for key, value := range service.Spec.Selector {
-			if has, there := s.pod.Labels[key]; !there || has != value {
-				return true
-			}
-		}
-		return false
-	}), err
 }

@@ -178,10 +178,7 @@ const largeTable = 256
 // Reserve alone. If Reserve then refuses, the pod is to try another node at once.
 func (t *Table) Large() bool { return t.numbers.Load() >= largeTable }
 
-// Numbers is how many numbers nodes have been given.
-func (t *Table) Numbers() int { return int(t.numbers.Load()) }
-
-// Candidate is what a ledger wants to know about a pod.
+// Candidate says of a pod what a ledger wants to know.
 func (t *Table) Candidate(pod *corev1.Pod, r *placement.Request) ledger.Candidate {
 	return ledger.Candidate{Request: r, Shape: t.ledger.Shape(r), Created: pod.CreationTimestamp.Unix(), Mortal: wire.Mortal(pod)}
 }
