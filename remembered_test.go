@@ -268,6 +268,7 @@ scheduler.cycle.trials an attempt
 scheduler.cycle.removed an attempt
 scheduler.counts.nodes sums, made when metrics are read
 scheduler.counts.flooded sums, made when metrics are read
+scheduler.Delays.of = Delays.of
 scheduler.groupWaits.since = groupWaits
 scheduler.preferences.classes an attempt
 scheduler/spread.Memory.counts = spread.Memory.counts

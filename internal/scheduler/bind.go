@@ -30,6 +30,7 @@ func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod
 	if err := p.core.gangs.AwaitTurn(ctx, pod.UID); err != nil {
 		return fwk.AsStatus(err)
 	}
+	p.core.delays.is(pod.UID, inBinding)
 	if err := n.Enter(ctx, c.number); err != nil {
 		return fwk.AsStatus(err)
 	}
@@ -45,6 +46,7 @@ func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod
 	p.core.handover.Leave(err)
 	if status.IsSuccess() {
 		p.core.gangs.Bound(pod.UID, nodeName)
+		p.core.delays.bound(pod.UID)
 	}
 	if status.IsRejected() {
 		return c.refuse(status)

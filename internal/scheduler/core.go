@@ -34,8 +34,10 @@ type core struct {
 	feed    *nodes.Feed
 	// groupWaits holds when groups of Kubernetes' own group cycle began to wait for reports.
 	groupWaits groupWaits
-	pauses     *groupPauses
-	gangs      *gang.Groups
+	// delays are where the time of pods goes.
+	delays Delays
+	pauses *groupPauses
+	gangs  *gang.Groups
 	// lead opens when this process takes its first pod from the scheduling queue.
 	lead *lead.Gate
 	// reservations are the places that are held for pods to come.
@@ -111,7 +113,7 @@ func newCore(ctx context.Context, args Args, handle fwk.Handle, o Options) *core
 	logger := klog.LoggerWithName(klog.FromContext(ctx), Name)
 	w := wake.New(&wakeEdge{clock: c, activator: handle, logger: logger})
 	table := nodes.NewTable(c, args.StaleAfter.Duration, o.Providers...)
-	made := &core{clock: c, table: table, waiters: w, lead: new(lead.Gate), events: handle.EventRecorder(), common: commonOf(&args)}
+	made := &core{clock: c, delays: Delays{clock: c}, table: table, waiters: w, lead: new(lead.Gate), events: handle.EventRecorder(), common: commonOf(&args)}
 	made.gangs = newGangs(&args, handle, made, logger)
 	made.reservations = newReservations(&args, handle, made, logger)
 	made.pauses = &groupPauses{clock: made.clock, activate: func(pods map[string]*corev1.Pod) { handle.Activate(logger, pods) }}

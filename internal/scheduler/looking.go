@@ -14,13 +14,14 @@ type Look func(pod *corev1.Pod, all int, set int32) int32
 
 // LookFurther returns how far a scheduler looks for pods that could be pinned: at all nodes, up to
 // Args.MaxNodes of the pod's profile. The best node may be one that kube-scheduler, which looks at
-// 10 percent of 5,000, would not look at. The informers are those of the scheduler.
+// 10 percent of 5,000, would not look at. The informers are those of the scheduler. It returns nil
+// where no profile has the plugin.
 func LookFurther(shared informers.SharedInformerFactory) Look {
 	cores.Lock()
 	defer cores.Unlock()
 	c := cores.byInformers[shared]
-	if c == nil { // no profile has the plugin
-		return func(_ *corev1.Pod, _ int, set int32) int32 { return set }
+	if c == nil {
+		return nil
 	}
 	return c.look
 }

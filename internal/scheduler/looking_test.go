@@ -42,8 +42,8 @@ func TestPinnedPodsAreLookedForFurther(t *testing.T) {
 			t.Errorf("%s: %d percent of %d nodes, want %d", tc.name, got, tc.all, tc.want)
 		}
 	}
-	if got := LookFurther(informers.NewSharedInformerFactory(nil, 0))(pod("berth"), 150, 7); got != 7 {
-		t.Errorf("a scheduler without Berth: %d percent", got)
+	if LookFurther(informers.NewSharedInformerFactory(nil, 0)) != nil {
+		t.Error("a scheduler without Berth looks further")
 	}
 }
 

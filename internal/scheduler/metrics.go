@@ -42,6 +42,10 @@ var (
 		Namespace: namespace, Subsystem: subsystem, Name: "searches_total", StabilityLevel: metrics.ALPHA,
 		Help: "Searches for the best node among the nodes that Berth named to the other plugins, by how they ended: once (in the first few), further (in the next ones: other plugins refused all before), all (all nodes were looked at: they refused all that was named, or nothing took the pod).",
 	}, []string{"result"})
+	delays = metrics.NewHistogramVec(&metrics.HistogramOpts{
+		Namespace: namespace, Subsystem: subsystem, Name: "pod_delay_seconds", StabilityLevel: metrics.ALPHA, Buckets: metrics.ExponentialBuckets(0.001, 4, 9),
+		Help: "What pods that could be pinned spent their time on from the scheduling queue until their Binding was written, one observation a pod and cause: queue (others came first), attempt (being tried), report (a node had to report first), mates (of a gang), room (no node took it), backoff (something else failed), binding (from the choice of a node on).",
+	}, []string{"cause"})
 	podsRefused = metrics.NewCounterVec(&metrics.CounterOpts{
 		Namespace: namespace, Subsystem: subsystem, Name: "pod_inputs_refused_total", StabilityLevel: metrics.ALPHA,
 		Help: "What pods say and Berth could not understand, at each look: request (refused), policy (refused), placement (ignored).",
@@ -70,7 +74,7 @@ var registerOnce sync.Once
 // register makes the metrics known to the registry of the process.
 func register() {
 	registerOnce.Do(func() {
-		legacyregistry.MustRegister(verdicts, bindings, devicePods, promises, reportsRefused, searches, podsRefused)
+		legacyregistry.MustRegister(verdicts, bindings, devicePods, promises, reportsRefused, searches, delays, podsRefused)
 		legacyregistry.MustRegister(gang.Metrics()...)
 		legacyregistry.CustomMustRegister(&nodeGauges)
 		legacyregistry.RawMustRegister(version.Info())
@@ -83,6 +87,9 @@ func register() {
 		}
 		for _, result := range []string{SearchedOnce, SearchedFurther, SearchedAll} {
 			searches.WithLabelValues(result)
+		}
+		for _, cause := range causeTexts {
+			delays.WithLabelValues(cause)
 		}
 		for _, near := range placement.Nearnesses {
 			devicePods.WithLabelValues(string(near))

@@ -59,7 +59,9 @@ func (p *Plugin) Reserve(_ context.Context, state fwk.CycleState, pod *corev1.Po
 		return status
 	}
 	c.number = p.core.reserved.Add(1)
+	p.core.delays.is(pod.UID, inBinding)
 	if c.member.group != nil {
+		p.core.delays.is(pod.UID, forMates)
 		p.core.groupWaits.end(c.member.group)
 		p.core.pauses.placed(pod)
 	}

@@ -117,6 +117,7 @@ func run(cmd *cobra.Command, opts *options.Options, plugin frameworkruntime.Plug
 func Equip(ctx context.Context, sched *kubescheduler.Scheduler, global *int32, profiles []config.KubeSchedulerProfile) {
 	followMates(sched)
 	holdReservations(ctx, sched)
+	followDelays(sched)
 	lookFurther(sched, global, know(sched.Profiles, profiles))
 }
 
@@ -149,11 +150,14 @@ func followMates(sched *kubescheduler.Scheduler) {
 	}
 }
 
-// lookFurther has pods that could be pinned be placed on the best of all nodes, as far as their
-// profiles say. global is what holds for profiles that say no percentage.
+// lookFurther places pods that could be pinned on the best of all nodes, as far as their profiles
+// say, and spreads pods by remembered counts. global is what holds for profiles that say no
+// percentage. A scheduler none of whose profiles has the plugin stays as it is.
 func lookFurther(sched *kubescheduler.Scheduler, global *int32, about map[string]*known) {
 	for _, profile := range sched.Profiles { // all share their informers
-		sched.SchedulePod = lookingFurther(sched.SchedulePod, scheduler.LookFurther(profile.SharedInformerFactory()), global, about)
+		if look := scheduler.LookFurther(profile.SharedInformerFactory()); look != nil {
+			sched.SchedulePod = lookingFurther(sched.SchedulePod, look, global, about)
+		}
 		return
 	}
 }
@@ -167,6 +171,31 @@ func holdReservations(ctx context.Context, sched *kubescheduler.Scheduler) {
 		})
 		if held != nil {
 			between(sched, held)
+		}
+		return
+	}
+}
+
+// followDelays tells the plugin when pods are tried, and when in vain.
+func followDelays(sched *kubescheduler.Scheduler) {
+	for _, profile := range sched.Profiles { // all share their informers
+		delays := scheduler.DelaysOf(profile.SharedInformerFactory())
+		if delays == nil {
+			return
+		}
+		next, failed := sched.NextPod, sched.FailureHandler
+		sched.NextPod = func(logger klog.Logger) (*framework.QueuedPodInfo, error) {
+			info, err := next(logger)
+			if err == nil && info != nil && info.Pod != nil {
+				delays.Tried(info.Pod, info.Timestamp)
+			}
+			return info, err
+		}
+		sched.FailureHandler = func(ctx context.Context, profile framework.Framework, info *framework.QueuedPodInfo, status *fwk.Status, nominating *fwk.NominatingInfo, start time.Time) {
+			none := (*framework.FitError)(nil)
+			waits := status.Code() == fwk.Pending || errors.As(status.AsError(), &none) && none.Diagnosis.PendingPlugins.Len() > 0
+			delays.Failed(info.Pod, status, waits)
+			failed(ctx, profile, info, status, nominating, start)
 		}
 		return
 	}

@@ -1,0 +1,130 @@
+package scheduler
+
+import (
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/utils/clock"
+
+	"github.com/berth-dev/berth/internal/wire"
+)
+
+// cause is what a pod spends its time on until its Binding is written.
+type cause int
+
+// Causes. A pod is in one of them at a time.
+const (
+	// inQueue: it may be tried, and others are before it.
+	inQueue cause = iota
+	// inAttempt: it is being tried.
+	inAttempt
+	// forReport: a node that may take it has to report first.
+	forReport
+	// forMates: other members of its gang are not ready.
+	forMates
+	// forRoom: no node takes it.
+	forRoom
+	// inBackOff: something else has failed, and kube-scheduler tries it again after a while.
+	inBackOff
+	// inBinding: it has a node, and Bindings of the node before it, or its own, are being written.
+	inBinding
+	causes
+)
+
+// causeTexts are the values of the label cause.
+var causeTexts = [causes]string{"queue", "attempt", "report", "mates", "room", "backoff", "binding"}
+
+// maxDelays bounds of how many pods is remembered what they spent their time on. With more, all
+// begin anew.
+const maxDelays = 16384
+
+// Delays are where the time of pods without a node goes. Only pods that could be pinned count.
+type Delays struct {
+	clock clock.PassiveClock
+
+	mu sync.Mutex
+	of map[types.UID]*delay
+}
+
+// delay is where the time of one pod went.
+type delay struct {
+	now   cause
+	since time.Time
+	spent [causes]time.Duration
+}
+
+// DelaysOf returns those of the scheduler that has the informers; nil where no profile has the
+// plugin.
+func DelaysOf(shared informers.SharedInformerFactory) *Delays {
+	cores.Lock()
+	defer cores.Unlock()
+	if c := cores.byInformers[shared]; c != nil {
+		return &c.delays
+	}
+	return nil
+}
+
+// Tried notes that a pod, which was put into the queue at that time, leaves it to be tried.
+func (d *Delays) Tried(pod *corev1.Pod, queued time.Time) {
+	if !wire.MightPin(pod) {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.of[pod.UID] == nil {
+		if d.of == nil || len(d.of) >= maxDelays {
+			d.of = map[types.UID]*delay{}
+		}
+		d.of[pod.UID] = &delay{now: inQueue, since: queued}
+	}
+	d.become(pod.UID, inAttempt)
+}
+
+// Failed notes that an attempt was in vain. waits says that a plugin waits for something.
+func (d *Delays) Failed(pod *corev1.Pod, status *fwk.Status, waits bool) {
+	why := inBackOff
+	switch {
+	case wire.InGang(pod):
+		why = forMates
+	case waits:
+		why = forReport
+	case status.IsRejected():
+		why = forRoom
+	}
+	d.is(pod.UID, why)
+}
+
+// is notes what the pod spends its time on from now on.
+func (d *Delays) is(uid types.UID, now cause) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.become(uid, now)
+}
+
+func (d *Delays) become(uid types.UID, now cause) {
+	pod, at := d.of[uid], d.clock.Now()
+	if pod == nil {
+		return
+	}
+	pod.spent[pod.now] += max(0, at.Sub(pod.since))
+	pod.now, pod.since = now, at
+}
+
+// bound tells of a pod whose Binding is written: for each cause how long it took, mostly 0.
+func (d *Delays) bound(uid types.UID) {
+	d.mu.Lock()
+	d.become(uid, inBinding)
+	pod := d.of[uid]
+	delete(d.of, uid)
+	d.mu.Unlock()
+	if pod == nil {
+		return
+	}
+	for cause, spent := range pod.spent {
+		delays.WithLabelValues(causeTexts[cause]).Observe(spent.Seconds())
+	}
+}

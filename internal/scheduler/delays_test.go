@@ -1,0 +1,70 @@
+package scheduler
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
+	clocktesting "k8s.io/utils/clock/testing"
+)
+
+func pinnedPod(uid string, labels map[string]string) *corev1.Pod {
+	amounts := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2"), corev1.ResourceMemory: resource.MustParse("1Gi")}
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: uid, UID: types.UID(uid), Labels: labels},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Resources: corev1.ResourceRequirements{Limits: amounts, Requests: amounts}}}},
+	}
+}
+
+// TestDelays: each second of a pod without a node counts for what the pod spent it on.
+func TestDelays(t *testing.T) {
+	clock := clocktesting.NewFakeClock(time.Unix(1000, 0))
+	d := Delays{clock: clock}
+	pod, ordinary := pinnedPod("a", nil), pinnedPod("b", nil)
+	ordinary.Status.QOSClass = corev1.PodQOSBurstable
+	queued := clock.Now()
+	clock.Step(1 * time.Second)
+	d.Tried(ordinary, queued)
+	d.Tried(pod, queued)
+	for _, step := range []struct {
+		after  time.Duration
+		status *fwk.Status
+		waits  bool
+	}{
+		{2 * time.Second, fwk.NewStatus(fwk.Unschedulable), true}, {4 * time.Second, fwk.NewStatus(fwk.Unschedulable), false}, {8 * time.Second, fwk.AsStatus(fmt.Errorf("the API server is away")), false},
+	} {
+		d.Failed(pod, step.status, step.waits)
+		clock.Step(step.after)
+		d.Tried(pod, time.Time{})
+		clock.Step(100 * time.Millisecond)
+	}
+	d.is(pod.UID, inBinding)
+	clock.Step(16 * time.Second)
+	d.is(pod.UID, inBinding)
+	if len(d.of) != 1 {
+		t.Fatalf("%d pods, want the one that could be pinned", len(d.of))
+	}
+	want := [causes]time.Duration{inQueue: time.Second, inAttempt: 300 * time.Millisecond, forReport: 2 * time.Second, forRoom: 4 * time.Second, inBackOff: 8 * time.Second, inBinding: 16 * time.Second}
+	if got := d.of[pod.UID].spent; got != want {
+		t.Errorf("spent %v, want %v", got, want)
+	}
+	if d.bound(pod.UID); len(d.of) > 0 {
+		t.Error("a pod that is bound is remembered")
+	}
+	d.bound("unknown")
+}
+
+// TestDelaysAreBounded: pods that come and never are bound do not fill the memory.
+func TestDelaysAreBounded(t *testing.T) {
+	d := Delays{clock: clocktesting.NewFakeClock(time.Unix(1000, 0))}
+	for i := range maxDelays + 10 {
+		if d.Tried(pinnedPod(fmt.Sprint(i), nil), time.Unix(999, 0)); len(d.of) > maxDelays {
+			t.Fatalf("%d pods are remembered", len(d.of))
+		}
+	}
+}
