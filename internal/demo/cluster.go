@@ -105,7 +105,7 @@ func StartCluster(ctx context.Context, opts ClusterOptions) (_ *Cluster, err err
 	if c.Client, err = kubernetes.NewForConfig(c.ControlPlane.RESTConfig()); err != nil {
 		return nil, err
 	}
-	if err = c.ControlPlane.Apply(ctx, opts.Manifests...); err != nil {
+	if err = c.ControlPlane.Apply(ctx, append([][]byte{[]byte(kubeletsReadPods)}, opts.Manifests...)...); err != nil {
 		return nil, err
 	}
 	for i := range opts.Nodes {
@@ -115,6 +115,28 @@ func StartCluster(ctx context.Context, opts ClusterOptions) (_ *Cluster, err err
 	}
 	return c, c.waitNodes(ctx)
 }
+
+// kubeletsReadPods lets kubelets read pods. The Node authorizer lets a kubelet read a pod once it
+// has seen the pod's Binding itself, and the kubelet may have seen that before: its first write of
+// the pod's status then fails, for one pod in seven on a busy machine. The kubelet tries again when
+// another pod's status changes, or after 10 s at the latest (pkg/kubelet/status, syncPeriod). So a
+// pod that ran would be seen to run seconds later, under any scheduler.
+const kubeletsReadPods = `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: berth-demo:kubelets-read-pods}
+rules:
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [get]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: berth-demo:kubelets-read-pods}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: berth-demo:kubelets-read-pods}
+subjects:
+- {apiGroup: rbac.authorization.k8s.io, kind: Group, name: system:nodes}
+`
 
 // AddNode starts a node with credentials of its own: user system:node:NAME in group system:nodes.
 func (c *Cluster) AddNode(spec *hollow.Spec, command []string) error {

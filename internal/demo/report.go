@@ -55,11 +55,15 @@ type Report struct {
 	OutOfTime bool `json:"outOfTime"`
 	// SecondsToRunning is the time from creation until the API showed the pod Running.
 	SecondsToRunning Quantiles `json:"secondsToRunning"`
+	// SecondsToNode and SecondsOnNode are its two parts, each with quantiles of its own: until the
+	// API showed the pod's node, and from then on.
+	SecondsToNode Quantiles `json:"secondsToNode"`
+	SecondsOnNode Quantiles `json:"secondsOnNode"`
 
 	// Notes are what a person should know of mispredictions; not part of the JSON.
 	Notes []string `json:"-"`
 
-	waits []time.Duration
+	waits, toNode, onNode []time.Duration
 }
 
 // Quantiles are of a time in seconds.
@@ -82,8 +86,13 @@ func (r *Report) Refused() (n int) {
 
 // finish computes what depends on the whole.
 func (r *Report) finish() {
-	slices.Sort(r.waits)
-	r.SecondsToRunning = Quantiles{P50: quantile(r.waits, 50), P99: quantile(r.waits, 99)}
+	r.SecondsToRunning, r.SecondsToNode, r.SecondsOnNode = quantilesOf(r.waits), quantilesOf(r.toNode), quantilesOf(r.onNode)
+}
+
+// quantilesOf sorts the times.
+func quantilesOf(times []time.Duration) Quantiles {
+	slices.Sort(times)
+	return Quantiles{P50: quantile(times, 50), P99: quantile(times, 99)}
 }
 
 // quantile returns the smallest value that at least percent of the sorted values do not exceed, in
@@ -255,6 +264,8 @@ func figures(reports []*Report) []figure {
 	number("  contended", func(r *Report) int { return r.Contended })
 	fraction("seconds to running, median", func(r *Report) float64 { return r.SecondsToRunning.P50 })
 	fraction("seconds to running, p99", func(r *Report) float64 { return r.SecondsToRunning.P99 })
+	fraction("  until it has a node, p99", func(r *Report) float64 { return r.SecondsToNode.P99 })
+	fraction("  from then on, p99", func(r *Report) float64 { return r.SecondsOnNode.P99 })
 	return out
 }
 

@@ -32,6 +32,9 @@ const (
 	patience = 15 * time.Second
 	// settleLimit is how long a run may take to settle after its last operation.
 	settleLimit = time.Minute
+	// lateOnNode is how long after its Binding a pod runs at the latest, unless the machine is busy
+	// or something is wrong.
+	lateOnNode = 10 * time.Second
 	// tick is how often the runner looks at the clock.
 	tick = 20 * time.Millisecond
 )
@@ -71,6 +74,7 @@ type livePod struct {
 	want    *Pod
 	attempt int
 	created time.Time
+	bound   time.Time   // when its node was seen; zero before
 	expires time.Time   // zero: it stays
 	last    *corev1.Pod // as last seen; nil before
 	// settled: it has been Running, with its holdings looked at, or Failed.
@@ -304,6 +308,9 @@ func (r *Runner) handle(ev podEvent) error {
 		return nil
 	}
 	p.last = ev.pod
+	if p.bound.IsZero() && ev.pod.Spec.NodeName != "" {
+		p.bound = time.Now()
+	}
 	r.places.Bound(ev.pod, p.want.milliCPU(), time.Now())
 	if p.settled {
 		return nil
@@ -323,6 +330,11 @@ func (r *Runner) ran(p *livePod) error {
 	r.touched = time.Now()
 	r.report.Running++
 	r.report.waits = append(r.report.waits, r.touched.Sub(p.created))
+	r.report.toNode = append(r.report.toNode, p.bound.Sub(p.created))
+	r.report.onNode = append(r.report.onNode, r.touched.Sub(p.bound))
+	if late := r.touched.Sub(p.bound); late > lateOnNode {
+		r.report.Notes = append(r.report.Notes, fmt.Sprintf("%s on %s: it ran %s after it was bound", p.last.Name, p.last.Spec.NodeName, late.Round(time.Second)))
+	}
 	node := r.nodes[p.last.Spec.NodeName]
 	if node == nil {
 		return fmt.Errorf("pod %s runs on unknown node %q", p.last.Name, p.last.Spec.NodeName)
