@@ -54,16 +54,23 @@ type Report struct {
 	// too slow for the time that a run may take. Numbers of such a run say little.
 	OutOfTime bool `json:"outOfTime"`
 	// SecondsToRunning is the time from creation until the API showed the pod Running.
-	SecondsToRunning Quantiles `json:"secondsToRunning"`
-	// SecondsToNode and SecondsOnNode are its two parts, each with quantiles of its own: until the
-	// API showed the pod's node, and from then on.
-	SecondsToNode Quantiles `json:"secondsToNode"`
-	SecondsOnNode Quantiles `json:"secondsOnNode"`
+	SecondsToRunning Seconds `json:"secondsToRunning"`
 
 	// Notes are what a person should know of mispredictions; not part of the JSON.
 	Notes []string `json:"-"`
 
-	waits, toNode, onNode []time.Duration
+	times times
+}
+
+// times are those of the pods that ran.
+type times struct{ toRunning, toNode, onNode []time.Duration }
+
+// Seconds are how long something took, with its two parts, each with quantiles of its own: until
+// the API showed the pod's node, and from then on.
+type Seconds struct {
+	Quantiles
+	ToNode Quantiles `json:"toNode"`
+	OnNode Quantiles `json:"onNode"`
 }
 
 // Quantiles are of a time in seconds.
@@ -86,7 +93,7 @@ func (r *Report) Refused() (n int) {
 
 // finish computes what depends on the whole.
 func (r *Report) finish() {
-	r.SecondsToRunning, r.SecondsToNode, r.SecondsOnNode = quantilesOf(r.waits), quantilesOf(r.toNode), quantilesOf(r.onNode)
+	r.SecondsToRunning = Seconds{quantilesOf(r.times.toRunning), quantilesOf(r.times.toNode), quantilesOf(r.times.onNode)}
 }
 
 // quantilesOf sorts the times.
@@ -264,8 +271,8 @@ func figures(reports []*Report) []figure {
 	number("  contended", func(r *Report) int { return r.Contended })
 	fraction("seconds to running, median", func(r *Report) float64 { return r.SecondsToRunning.P50 })
 	fraction("seconds to running, p99", func(r *Report) float64 { return r.SecondsToRunning.P99 })
-	fraction("  until it has a node, p99", func(r *Report) float64 { return r.SecondsToNode.P99 })
-	fraction("  from then on, p99", func(r *Report) float64 { return r.SecondsOnNode.P99 })
+	fraction("  until it has a node, p99", func(r *Report) float64 { return r.SecondsToRunning.ToNode.P99 })
+	fraction("  from then on, p99", func(r *Report) float64 { return r.SecondsToRunning.OnNode.P99 })
 	return out
 }
 

@@ -329,12 +329,7 @@ func (r *Runner) ran(p *livePod) error {
 	p.settled = true
 	r.touched = time.Now()
 	r.report.Running++
-	r.report.waits = append(r.report.waits, r.touched.Sub(p.created))
-	r.report.toNode = append(r.report.toNode, p.bound.Sub(p.created))
-	r.report.onNode = append(r.report.onNode, r.touched.Sub(p.bound))
-	if late := r.touched.Sub(p.bound); late > lateOnNode {
-		r.report.Notes = append(r.report.Notes, fmt.Sprintf("%s on %s: it ran %s after it was bound", p.last.Name, p.last.Spec.NodeName, late.Round(time.Second)))
-	}
+	r.timed(p)
 	node := r.nodes[p.last.Spec.NodeName]
 	if node == nil {
 		return fmt.Errorf("pod %s runs on unknown node %q", p.last.Name, p.last.Spec.NodeName)
@@ -357,6 +352,17 @@ func (r *Runner) ran(p *livePod) error {
 	}
 	r.judge(p, all, numa.Len() > 0)
 	return nil
+}
+
+// timed notes how long it took until the pod ran.
+func (r *Runner) timed(p *livePod) {
+	t, onNode := &r.report.times, r.touched.Sub(p.bound)
+	t.toRunning = append(t.toRunning, r.touched.Sub(p.created))
+	t.toNode = append(t.toNode, p.bound.Sub(p.created))
+	t.onNode = append(t.onNode, onNode)
+	if onNode > lateOnNode {
+		r.report.Notes = append(r.report.Notes, fmt.Sprintf("%s on %s: it ran %s after it was bound", p.last.Name, p.last.Spec.NodeName, onNode.Round(time.Second)))
+	}
 }
 
 // judge counts the pod's prediction.

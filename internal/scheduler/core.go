@@ -74,6 +74,17 @@ var cores struct {
 	byInformers map[informers.SharedInformerFactory]*core
 }
 
+// DelaysOf returns those of the scheduler that has the informers; nil where no profile has the
+// plugin.
+func DelaysOf(shared informers.SharedInformerFactory) *Delays {
+	cores.Lock()
+	defer cores.Unlock()
+	if c := cores.byInformers[shared]; c != nil {
+		return &c.delays
+	}
+	return nil
+}
+
 // sharedCore returns the core of the scheduler that the handle belongs to. The first profile makes
 // it.
 func sharedCore(ctx context.Context, args Args, handle fwk.Handle, o Options) (*core, error) {

@@ -6,7 +6,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/informers"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/clock"
 
@@ -55,17 +54,6 @@ type delay struct {
 	now   cause
 	since time.Time
 	spent [causes]time.Duration
-}
-
-// DelaysOf returns those of the scheduler that has the informers; nil where no profile has the
-// plugin.
-func DelaysOf(shared informers.SharedInformerFactory) *Delays {
-	cores.Lock()
-	defer cores.Unlock()
-	if c := cores.byInformers[shared]; c != nil {
-		return &c.delays
-	}
-	return nil
 }
 
 // Tried notes that a pod, which was put into the queue at that time, leaves it to be tried.

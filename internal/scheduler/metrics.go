@@ -88,9 +88,6 @@ func register() {
 		for _, result := range []string{SearchedOnce, SearchedFurther, SearchedAll} {
 			searches.WithLabelValues(result)
 		}
-		for _, cause := range causeTexts {
-			delays.WithLabelValues(cause)
-		}
 		for _, near := range placement.Nearnesses {
 			devicePods.WithLabelValues(string(near))
 		}
