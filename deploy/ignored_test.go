@@ -28,6 +28,30 @@ var templateOf = map[schema.GroupVersionKind][]string{
 	{Group: "batch", Version: "v1", Kind: "Job"}:          {"spec", "template"},
 	{Group: "batch", Version: "v1", Kind: "CronJob"}:      {"spec", "jobTemplate", "spec", "template"},
 	{Group: "batch", Version: "v1beta1", Kind: "CronJob"}: {"spec", "jobTemplate", "spec", "template"},
+
+	{Group: "apps", Version: "v1", Kind: "ReplicaSet"}:                             {"spec", "template"},
+	{Version: "v1", Kind: "ReplicationController"}:                                 {"spec", "template"},
+	{Group: "scheduling.koordinator.sh", Version: "v1alpha1", Kind: "Reservation"}: {"spec", "template"},
+	{Group: "batch.volcano.sh", Version: "v1alpha1", Kind: "Job"}:                  {"spec", "tasks"},
+	{Group: "batch.volcano.sh", Version: "v1alpha1", Kind: "CronJob"}:              {"spec", "jobTemplate", "spec", "tasks"},
+	{Group: "flow.volcano.sh", Version: "v1alpha1", Kind: "JobTemplate"}:           {"spec", "tasks"},
+}
+
+// inside returns an object that has a pod where its kind has templates: as the second of the tasks
+// of a Job, whose scheduler is that of all.
+func inside(pod map[string]any, path []string) (map[string]any, error) {
+	outer, last := map[string]any{}, len(path)-1
+	if path[last] != "tasks" {
+		return outer, unstructured.SetNestedMap(outer, pod, path...)
+	}
+	if name, told, _ := unstructured.NestedString(pod, "spec", "schedulerName"); told {
+		if err := unstructured.SetNestedField(outer, name, append(slices.Clone(path[:last]), "schedulerName")...); err != nil {
+			return nil, err
+		}
+		unstructured.RemoveNestedField(pod, "spec", "schedulerName")
+	}
+	tasks := []any{map[string]any{"name": "other", "template": map[string]any{"spec": map[string]any{}}}, map[string]any{"name": "one", "template": pod}}
+	return outer, unstructured.SetNestedSlice(outer, tasks, path...)
 }
 
 // written makes a request to write pods with annotations, over others where before is not nil.
@@ -39,11 +63,9 @@ func written(t *testing.T, kind schema.GroupVersionKind, pod, before *corev1.Pod
 			t.Fatal(err)
 		}
 		if path := templateOf[kind]; path != nil {
-			outer := map[string]any{}
-			if err := unstructured.SetNestedMap(outer, content, path...); err != nil {
+			if content, err = inside(content, path); err != nil {
 				t.Fatal(err)
 			}
-			content = outer
 		}
 		return &unstructured.Unstructured{Object: content}
 	}

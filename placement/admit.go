@@ -40,9 +40,9 @@ func (ad *admission) decide(s *State, r *Request, d *Decision) Verdict {
 			return Verdict{Reason: ProviderElsewhere.Reason(), Detail: ProviderElsewhere, Container: int16(c), Scarcity: Unresolvable}
 		}
 	}
-	if c, _, found := s.nowhere(r); found {
+	if c, _, why := s.uncounted(r); why != NoDetail {
 		d.UID, d.Containers = r.UID, d.Containers[:0]
-		return Verdict{Reason: DevicesNowhere.Reason(), Detail: DevicesNowhere, Container: int16(c), Scarcity: Unresolvable}
+		return Verdict{Reason: why.Reason(), Detail: why, Container: int16(c), Scarcity: Unresolvable}
 	}
 	if ad.m.set.cannot[ad.rules.Policy] != nil {
 		d.UID, d.Containers = r.UID, d.Containers[:0]

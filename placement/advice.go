@@ -45,7 +45,7 @@ var adviceForNever = map[Detail]string{
 	TooFewWholeCores: "ask for fewer CPUs, or use other nodes: this one never has so many whole cores without reserved CPUs",
 	NoSuchCores:      "leave a wish out (berth.dev/cpus, exclusive, l3), or use nodes whose NUMA nodes have more",
 	NotExactly:       "ask for another number of NUMA nodes, or for at least one CPU on each; or use nodes whose NUMA nodes have more",
-	NotTogether:      "leave berth.dev/devices out or only prefer it, or use nodes where more devices lie together",
+	NotTogether:      "leave berth.dev/devices out or only prefer it, ask for as many of each resource as there are such places, or use nodes where more devices lie together",
 }
 
 // total is what the NUMA nodes have in all of the resource when they are empty.

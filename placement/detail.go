@@ -123,6 +123,9 @@ const (
 	// DevicesNowhere: the pod counts devices by NUMA node, and the kubelet's plugin does not report
 	// one NUMA node for each. Only with Config.GuardDefects: no kubelet refuses for that.
 	DevicesNowhere
+	// DevicesOpen: it says so, and what the NUMA nodes have of the devices leaves open how many of
+	// each one the kubelet gives. With Config.GuardDefects, as well.
+	DevicesOpen
 	// NoDevices: too few devices are free.
 	NoDevices
 	// NotTogether: enough devices are free, but not where they lie together as the pod wants.
@@ -253,9 +256,11 @@ var rules = [details]struct {
 		"have Berth's plugin offer the devices, use nodes where the kubelet decides, or leave the wish out"},
 	DevicesNowhere: {NoBerth, "DevicesNowhere", "berth.dev/devices wants a number of devices on each NUMA node, and the device plugin does not report one NUMA node for each device",
 		"use nodes whose device plugin says so, or nodes with authority berth, or leave the wish out"},
+	DevicesOpen: {NoBerth, "DevicesOpen", "berth.dev/devices wants a number of devices on each NUMA node, and the kubelet may take other numbers, given its policy and its devices",
+		"use nodes with single-numa-node, or with no more devices on a NUMA node than the pod wants there, or nodes with authority berth"},
 	NoDevices: {NoBerth, "NoDevices", "too few devices are left",
 		"ask for fewer devices, or wait until others end"},
-	NotTogether: {NoBerth, "NotTogether", "enough devices are free, but not at one place as the pod wants them",
+	NotTogether: {NoBerth, "NotTogether", "enough devices are free, but not at one place as berth.dev/devices wants them",
 		"leave berth.dev/devices out or only prefer it, or wait until others end"},
 	DevicesApart: {InvalidRequest, "DevicesApart", "the pod asks for devices of another type than the ones that should lie together",
 		"name every type of device that the pod asks for in device-joint-allocate, or none"},

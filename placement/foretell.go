@@ -1,6 +1,10 @@
 package placement
 
-import "slices"
+import (
+	"cmp"
+
+	"github.com/berth-dev/berth/topology"
+)
 
 // Foresight says whether a kubelet is sure to put a pod, if it admits it, on as many NUMA nodes as
 // the pod's Rules say.
@@ -14,7 +18,8 @@ const (
 	OtherNumber
 	// PolicyOpen: none and best-effort allow any number.
 	PolicyOpen
-	// SocketsOpen: with align-by-socket, restricted allows more than are needed.
+	// SocketsOpen: with align-by-socket, restricted allows more than are needed, and CPUs on other
+	// NUMA nodes than the rest.
 	SocketsOpen
 	// ScopeOpen: the kubelet places containers one by one, and the number is the pod's.
 	ScopeOpen
@@ -23,8 +28,8 @@ const (
 	PinsOpen
 	// DistanceOpen: the kubelet does not go by distances (prefer-closest-numa-nodes).
 	DistanceOpen
-	// OtherDevices: all devices of a resource are sure to be on one NUMA node, and they are not as
-	// many as the pod wants there.
+	// OtherDevices: the devices of a resource are sure to be on as few NUMA nodes as can be, and
+	// not as many on each as the pod wants.
 	OtherDevices
 	// ClaimsOpen: not the kubelet chooses the devices of a resource, but a driver
 	// (DeviceRequest.Claimed).
@@ -107,41 +112,91 @@ func (m *Model) foretellWidth(cpus int) (Foresight, int) {
 
 // ForetellDevices says whether the kubelet gives the pod Rules.Devices.PerNode devices of each
 // resource on each NUMA node, and which resource it fails for where the answer is OtherDevices or
-// ClaimsOpen. single-numa-node puts devices on one NUMA node (filterSingleNumaHints), and the ones
-// that the hint was made for are there (generateDeviceTopologyHints). It only looks at devices that
-// have a NUMA node; whether they have is the state's to say (DevicesNowhere).
+// ClaimsOpen. It goes by the configuration alone; what each NUMA node has of the devices is the
+// state's to say (DevicesNowhere, DevicesOpen):
+//
+//   - single-numa-node puts devices on one NUMA node (filterSingleNumaHints), and those that the
+//     hint was made for are there (generateDeviceTopologyHints).
+//   - restricted puts them on as few as an empty machine needs, the same for everything that is
+//     asked for. Where no NUMA node has more than the number, these give all that they have.
+//   - none and best-effort leave the place open, and still give everything to a pod that asks for
+//     all that the machine has.
 func (m *Model) ForetellDevices(r *Request) (f Foresight, resource string) {
 	n := int64(r.Rules.Devices.PerNode)
 	switch {
 	case n == 0 || m.authority != AuthorityKubelet:
 		return Foretold, ""
-	case m.own.Policy != PolicySingleNUMANode:
-		return PolicyOpen, ""
+	case m.own.Policy == PolicyRestricted && m.set.cpu.AlignBySocket:
+		return SocketsOpen, ""
 	}
-	holders := 0
+	var holders int
+	var first int64 // of the resources of the pod, or of a container that is placed by itself
 	for c := range r.Containers {
 		if m.holds(r, c) {
 			holders++
 		}
+		if !m.countsPod(r) {
+			first = 0
+		}
 		for i := range r.Containers[c].Devices {
 			d := &r.Containers[c].Devices[i]
-			asked := d.Count
-			if m.own.Scope == PodScope {
-				asked = r.peakDevices(d.Resource)
+			if d.Count == 0 {
+				continue
 			}
-			switch {
-			case d.Count == 0:
-			case d.Claimed:
+			if d.Claimed {
 				return ClaimsOpen, d.Resource
-			case asked != n:
+			}
+			asked := m.askedDevices(r, d)
+			first = cmp.Or(first, asked)
+			if f := m.foretellCount(asked, n); f != Foretold {
+				return f, d.Resource
+			}
+			if asked != first {
 				return OtherDevices, d.Resource
 			}
 		}
 	}
-	if holders > 1 && m.own.Scope != PodScope && r.Rules.Scope != ContainerScope {
+	switch {
+	case m.leavesOpen():
+		if first == 0 {
+			return PolicyOpen, ""
+		}
+	case holders > 1 && m.own.Scope != PodScope && r.Rules.Scope != ContainerScope:
 		return ScopeOpen, ""
 	}
 	return Foretold, ""
+}
+
+// leavesOpen says whether the kubelet's policy lets a pod in wherever its resources are.
+func (m *Model) leavesOpen() bool {
+	return m.own.Policy != PolicyRestricted && m.own.Policy != PolicySingleNUMANode
+}
+
+// countsPod says whether a number of devices for each NUMA node is kept for the pod as a whole, and
+// not for each container.
+func (m *Model) countsPod(r *Request) bool {
+	return m.own.Scope == PodScope || m.leavesOpen() && r.Rules.Scope != ContainerScope
+}
+
+// askedDevices is how many devices of d's resource are placed together, d being one of a
+// container's.
+func (m *Model) askedDevices(r *Request, d *DeviceRequest) int64 {
+	if m.countsPod(r) {
+		return r.peakDevices(d.Resource)
+	}
+	return d.Count
+}
+
+// foretellCount says whether there are machines on which the kubelet gives n devices on each NUMA
+// node to who asks for so many.
+func (m *Model) foretellCount(asked, n int64) Foresight {
+	switch {
+	case m.own.Policy == PolicySingleNUMANode && asked != n, asked%n != 0:
+		return OtherDevices
+	case m.leavesOpen() && asked != n*int64(m.nodes.Len()):
+		return PolicyOpen
+	}
+	return Foretold
 }
 
 // peakDevices is how many devices of a resource the pod's containers hold at one time.
@@ -158,22 +213,60 @@ func (m *Model) holds(r *Request, c int) bool {
 	return m.exclusiveCPUs(r, c) > 0 || m.pinsMemory(r, c) || len(r.Containers[c].Devices) > 0
 }
 
-// nowhere returns the first resource that the pod wants by devices on each NUMA node, while not all
-// of the kubelet's are on one each, and the container that asks for it. A pod that is admitted
-// already keeps what it has.
-func (s *State) nowhere(r *Request) (c int, resource string, found bool) {
+// uncounted returns the first resource that the pod wants by devices on each NUMA node, while what
+// the machine has leaves open whether the kubelet gives that, the container that asks for it, and
+// why that is so. A pod that is admitted already keeps what it has.
+func (s *State) uncounted(r *Request) (c int, resource string, d Detail) {
 	if r.Rules.Devices.PerNode == 0 || s.m.authority != AuthorityKubelet || !s.m.guard || s.Has(r.UID) {
-		return 0, "", false
+		return 0, "", NoDetail
 	}
 	for c := range r.Containers {
 		for i := range r.Containers[c].Devices {
-			d := &r.Containers[c].Devices[i]
-			if p := s.poolIndex(d.Resource); d.Count > 0 && (p < 0 || slices.ContainsFunc(s.pools[p].source.Devices, func(d Device) bool { return !d.HasTopology || d.NUMA.Len() != 1 })) {
-				return c, d.Resource, true
+			asked := &r.Containers[c].Devices[i]
+			if asked.Count == 0 {
+				continue
+			}
+			if d := s.counts(asked.Resource, s.m.askedDevices(r, asked), int64(r.Rules.Devices.PerNode)); d != NoDetail {
+				return c, asked.Resource, d
 			}
 		}
 	}
-	return 0, "", false
+	return 0, "", NoDetail
+}
+
+// counts says what is wrong where somebody asks for so many devices of a resource and wants n of
+// them on each NUMA node. Devices that are in use, or not healthy, count: the kubelet's hints are
+// made for all that there are (minAffinitySize), and who gets all that a NUMA node has gets them
+// when they are free and healthy.
+func (s *State) counts(resource string, asked, n int64) Detail {
+	p := s.poolIndex(resource)
+	if p < 0 {
+		return DevicesNowhere
+	}
+	var has [topology.MaxNUMANodes]int64
+	for _, d := range s.pools[p].source.Devices {
+		if !d.HasTopology || d.NUMA.Len() != 1 {
+			return DevicesNowhere
+		}
+		has[d.NUMA.Lowest()]++
+	}
+	var exact, more int64
+	for id, h := range has {
+		switch {
+		case h > n || h > 0 && !s.m.nodes.Has(topology.NUMAID(id)):
+			more++
+		case h == n:
+			exact++
+		}
+	}
+	switch k := asked / n; {
+	case s.m.own.Policy == PolicySingleNUMANode: // what the hint was made for is there
+	case k == 1 && exact+more > 0 && (s.m.own.Policy == PolicyRestricted || s.m.nodes.Len() == 1): // one NUMA node will do
+	case more == 0 && exact >= k: // and k of them are all that it takes
+	default:
+		return DevicesOpen
+	}
+	return NoDetail
 }
 
 // pinsMemory says whether the memory manager gives container c memory.

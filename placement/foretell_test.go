@@ -133,8 +133,19 @@ func TestForetellDevices(t *testing.T) {
 		{name: "two and one", r: guaranteed("x", two, with("a", placement.App, 1000, 2, 1)), want: placement.OtherDevices, resource: nic},
 		{name: "four", r: guaranteed("x", two, with("a", placement.App, 1000, 4, -1)), want: placement.OtherDevices, resource: gpu},
 		{name: "nothing said", policy: "none", r: guaranteed("x", placement.Rules{}, with("a", placement.App, 1000, 4, -1))},
-		{name: "none", policy: "none", r: guaranteed("x", two, with("a", placement.App, 1000, 2, -1)), want: placement.PolicyOpen},
-		{name: "restricted", policy: "restricted", r: guaranteed("x", two, with("a", placement.App, 1000, 2, -1)), want: placement.PolicyOpen},
+		{name: "none", policy: "none", r: guaranteed("x", two, with("a", placement.App, 1000, 2, -1)), want: placement.PolicyOpen, resource: gpu},
+		{name: "none, all", policy: "none", r: guaranteed("x", two, with("a", placement.App, 1000, 4, -1))},
+		{name: "best-effort, all of one", policy: "best-effort", r: guaranteed("x", two, with("a", placement.App, 1000, 4, 2)), want: placement.PolicyOpen, resource: nic},
+		{name: "best-effort, all of both", policy: "best-effort", r: guaranteed("x", two, with("a", placement.App, 1000, 2, 4), with("b", placement.App, 1000, 2, -1))},
+		{name: "best-effort, all in each", policy: "best-effort", r: guaranteed("x", each, with("a", placement.App, 1000, 2, -1), with("b", placement.App, 1000, 2, -1)), want: placement.PolicyOpen, resource: gpu},
+		{name: "none, no devices", policy: "none", r: guaranteed("x", two, app("a", 1000, 1)), want: placement.PolicyOpen},
+		{name: "restricted, on one", policy: "restricted", r: guaranteed("x", two, with("a", placement.App, 1000, 2, -1))},
+		{name: "restricted, on two", policy: "restricted", r: guaranteed("x", two, with("a", placement.App, 1000, 4, 4))},
+		{name: "restricted, on one and on two", policy: "restricted", r: guaranteed("x", two, with("a", placement.App, 1000, 2, 4)), want: placement.OtherDevices, resource: nic},
+		{name: "restricted, no multiple", policy: "restricted", r: guaranteed("x", two, with("a", placement.App, 1000, 3, -1)), want: placement.OtherDevices, resource: gpu},
+		{name: "restricted, beside CPUs", policy: "restricted", r: guaranteed("x", two, with("a", placement.App, 1000, 4, -1), app("b", 1000, 1)), want: placement.ScopeOpen},
+		{name: "restricted, as one", policy: "restricted", scope: "pod", r: guaranteed("x", two, with("a", placement.App, 1000, 1, 4), with("b", placement.App, 1000, 3, -1))},
+		{name: "restricted, each another number", policy: "restricted", r: guaranteed("x", each, with("a", placement.App, 1000, 2, -1), with("b", placement.App, 1000, 4, -1))},
 		{name: "beside shared CPUs", r: guaranteed("x", two, with("a", placement.App, 1000, 2, -1), app("b", 500, 1))},
 		{name: "beside CPUs", r: guaranteed("x", two, with("a", placement.App, 1000, 2, -1), app("b", 1000, 1)), want: placement.ScopeOpen},
 		{name: "each its own", r: guaranteed("x", each, with("a", placement.App, 1000, 2, -1), with("b", placement.App, 1000, 2, 2))},
@@ -144,7 +155,7 @@ func TestForetellDevices(t *testing.T) {
 		{name: "as one, four", scope: "pod", r: guaranteed("x", two, with("a", placement.App, 1000, 2, -1), with("b", placement.App, 1000, 2, -1)), want: placement.OtherDevices, resource: gpu},
 		{name: "Burstable", r: placement.Request{UID: "x", Rules: two, Containers: []placement.ContainerRequest{with("a", placement.App, 1000, 2, -1), app("b", 1000, 1)}}},
 	} {
-		m, err := placement.NewModel(machine{2, 2, 4, 1, 16 << 30, 0}.view(), placement.Config{CPUManagerPolicy: "static", ReservedMilliCPU: 1000,
+		m, err := placement.NewModel(two8.view(), placement.Config{CPUManagerPolicy: "static", ReservedMilliCPU: 1000,
 			TopologyManagerPolicy: cmp.Or(c.policy, "single-numa-node"), TopologyManagerScope: c.scope})
 		if err != nil {
 			t.Fatal(err)
@@ -156,32 +167,43 @@ func TestForetellDevices(t *testing.T) {
 }
 
 // TestDevicesForetold: whatever a kubelet has handed out, a pod that is admitted has as many
-// devices as it wants on each of its NUMA nodes; and where each device is on one NUMA node, the
-// kubelet's own reasons alone keep it out.
+// devices as it wants on each of its NUMA nodes. Only the kubelet's own reasons keep it out, unless
+// a device is not on exactly one NUMA node, or another number is possible.
 func TestDevicesForetold(t *testing.T) {
-	admitted, nowhere, several := 0, 0, 0
-	for seed := range uint64(8000) {
+	var admitted, wide, nowhere, open, several int
+	for seed := range uint64(16000) {
 		live(t, seed, func(w *world) {
 			pools := w.state.Snapshot().Devices
-			if w.cfg.TopologyManagerPolicy != "single-numa-node" || len(pools) == 0 {
+			if len(pools) == 0 {
 				return
 			}
-			state, where, plain := w.state.Clone(), map[string]topology.NUMASet{}, true
+			state, has, plain := w.state.Clone(), map[topology.NUMAID]int64{}, true
+			where := map[string]topology.NUMASet{}
 			if w.r.IntN(4) > 0 { // the plugin says it of each device now
+				evenly := w.r.IntN(2) == 0
 				for i := range pools[0].Devices {
 					dev := &pools[0].Devices[i]
 					dev.HasTopology, dev.NUMA = true, topology.NewNUMASet(pick(w.r, w.view.Nodes...).ID)
+					if evenly {
+						dev.NUMA = topology.NewNUMASet(w.view.Nodes[i%len(w.view.Nodes)].ID)
+					}
 				}
 				state.SetPool(pools[0])
 			}
 			for _, dev := range pools[0].Devices {
 				if where[dev.ID] = dev.NUMA; !dev.HasTopology || dev.NUMA.Len() != 1 {
 					plain = false
+					continue
 				}
+				has[dev.NUMA.Lowest()]++
 			}
 			r := w.request()
 			if w.r.IntN(3) == 0 {
 				r.Rules.Scope = placement.ContainerScope
+			}
+			if w.r.IntN(3) == 0 { // one container, which asks for all that there are
+				r.Containers = r.Containers[len(r.Containers)-1:]
+				r.Containers[0].Devices = []placement.DeviceRequest{{Resource: pools[0].Resource, Count: int64(len(pools[0].Devices))}}
 			}
 			r.Rules.Devices.PerNode = uint8(1 + w.r.IntN(2))
 			wordless := r
@@ -198,6 +220,11 @@ func TestDevicesForetold(t *testing.T) {
 			case v.Detail == placement.DevicesNowhere:
 				nowhere++
 				return
+			case v.Detail == placement.DevicesOpen:
+				if open++; plain && sureTwin(w, &r, has) {
+					t.Fatalf("seed %d: refused though no other number can come of it: %+v: %+v", seed, r, pools)
+				}
+				return
 			case v != before:
 				t.Fatalf("seed %d: %+v, and without the word %+v", seed, v, before)
 			case !v.OK():
@@ -205,11 +232,14 @@ func TestDevicesForetold(t *testing.T) {
 			}
 			check := func(name string, of []placement.ContainerDecision) {
 				var held, on topology.NUMASet
-				ids := map[string]bool{}
+				ids, each := map[string]bool{}, map[topology.NUMASet]int{}
 				for i := range of {
 					c := of[i]
 					for _, a := range c.Devices {
 						for _, id := range a.IDs {
+							if !ids[id] {
+								each[where[id]]++
+							}
 							ids[id] = true
 							on |= where[id]
 						}
@@ -217,13 +247,18 @@ func TestDevicesForetold(t *testing.T) {
 					c.Devices = nil
 					held |= w.heldBy(&c, nil)
 				}
-				if len(ids) > 0 && (len(ids) != int(r.Rules.Devices.PerNode) || (held|on).Len() != 1 || on.Len() != 1) {
-					t.Fatalf("seed %d: %s has devices %v on %v and the rest on %v: %+v: %+v", seed, name, ids, on, held, r, d)
+				if len(ids) == 0 {
+					return
 				}
-				if len(ids) > 0 {
-					admitted++
+				for _, n := range each {
+					if n != int(r.Rules.Devices.PerNode) || held&^on != 0 || !plain {
+						t.Fatalf("seed %d: %s has devices %v on %v and the rest on %v: %+v: %+v", seed, name, ids, on, held, r, d)
+					}
 				}
-				if len(ids) > 0 && len(of) > 1 {
+				if admitted++; len(each) > 1 {
+					wide++
+				}
+				if len(of) > 1 {
 					several++
 				}
 			}
@@ -236,8 +271,126 @@ func TestDevicesForetold(t *testing.T) {
 			}
 		})
 	}
-	if admitted < 150 || nowhere < 100 || several < 50 {
-		t.Errorf("%d admitted, %d of several containers, and %d refused for their devices: want more", admitted, several, nowhere)
+	if admitted < 1000 || wide < 100 || nowhere < 100 || open < 100 || several < 100 {
+		t.Errorf("%d admitted, %d on several NUMA nodes, %d of several containers, %d refused for their devices and %d for what they leave open: want more",
+			admitted, wide, several, nowhere, open)
+	}
+}
+
+// sureTwin says whether each way in which a kubelet may take the devices that a container, or the
+// pod, asks for gives as many on each NUMA node: it tries all sets of NUMA nodes, and of numbers.
+func sureTwin(w *world, r *placement.Request, has map[topology.NUMAID]int64) bool {
+	ids := make([]topology.NUMAID, 0, len(w.view.Nodes))
+	for i := range w.view.Nodes {
+		ids = append(ids, w.view.Nodes[i].ID)
+	}
+	n, sure := int64(r.Rules.Devices.PerNode), true
+	var tryNumbers func(of []topology.NUMAID, left int64, even bool)
+	tryNumbers = func(of []topology.NUMAID, left int64, even bool) {
+		if len(of) == 0 {
+			sure = sure && (left > 0 || even)
+			return
+		}
+		for x := range min(left, has[of[0]]) + 1 {
+			tryNumbers(of[1:], left-x, even && x == n)
+		}
+	}
+	tryAll := func(asked int64) {
+		for width := 1; width <= len(ids); width++ {
+			found := false
+			for mask := range 1 << len(ids) {
+				var of []topology.NUMAID
+				var sum int64
+				for i, id := range ids {
+					if mask>>i&1 == 1 {
+						of, sum = append(of, id), sum+has[id]
+					}
+				}
+				if sum < asked || len(of) != width && w.cfg.TopologyManagerPolicy == "restricted" || len(of) < len(ids) && w.cfg.TopologyManagerPolicy != "restricted" {
+					continue
+				}
+				found = true
+				tryNumbers(of, asked, true)
+			}
+			if found {
+				return
+			}
+		}
+		sure = false
+	}
+	together := w.cfg.TopologyManagerScope == "pod" || w.cfg.TopologyManagerPolicy != "restricted" && r.Rules.Scope != placement.ContainerScope
+	var sidecars, peak, apps int64
+	for c := range r.Containers {
+		for _, d := range r.Containers[c].Devices {
+			if !together && d.Count > 0 {
+				tryAll(d.Count)
+			}
+			switch r.Containers[c].Kind {
+			case placement.Sidecar:
+				sidecars += d.Count
+			case placement.Init:
+				peak = max(peak, sidecars+d.Count)
+			default:
+				apps += d.Count
+			}
+		}
+	}
+	if together {
+		tryAll(max(peak, sidecars+apps))
+	}
+	return sure
+}
+
+// TestDevicesOpen: of what the NUMA nodes have of the devices it depends whether a kubelet is sure
+// to give so many on each.
+func TestDevicesOpen(t *testing.T) {
+	const gpu = "example.com/gpu"
+	for _, c := range []struct {
+		policy string
+		has    []int // by NUMA node
+		asked  int64
+		open   bool
+	}{
+		{"single-numa-node", []int{4, 4}, 2, false},
+		{"restricted", []int{4, 4}, 2, false}, // one NUMA node will do
+		{"restricted", []int{2, 0}, 2, false},
+		{"restricted", []int{1, 1}, 2, true}, // one of each
+		{"restricted", []int{2, 2}, 4, false},
+		{"restricted", []int{3, 2}, 4, true}, // three and one
+		{"restricted", []int{4, 4}, 4, true}, // four of one
+		{"restricted", []int{2, 2, 2, 2}, 4, false},
+		{"restricted", []int{2, 2, 1, 1}, 4, false},
+		{"restricted", []int{2, 2, 1, 1}, 6, true},
+		{"best-effort", []int{2, 2}, 4, false}, // all that there are
+		{"none", []int{2, 2}, 4, false},
+		{"none", []int{3, 1}, 4, true},
+		{"none", []int{3, 2}, 4, true},
+	} {
+		numa := machine{1, len(c.has), 8, 1, 16 << 30, 0}
+		m, err := placement.NewModel(numa.view(), placement.Config{CPUManagerPolicy: "static", ReservedMilliCPU: 1000, TopologyManagerPolicy: c.policy, GuardDefects: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, pool := m.NewState(), placement.DevicePool{Resource: gpu, Preference: placement.SortedPreference}
+		for node, n := range c.has {
+			for i := range n {
+				pool.Devices = append(pool.Devices, placement.Device{ID: string(rune('a'+node)) + string(rune('0'+i)), HasTopology: true, NUMA: topology.NewNUMASet(topology.NUMAID(node))})
+			}
+		}
+		s.SetPool(pool)
+		r := guaranteed("x", placement.Rules{Devices: placement.DeviceRules{PerNode: 2}}, app("main", 500, 1))
+		r.Containers[0].Devices = []placement.DeviceRequest{{Resource: gpu, Count: c.asked}}
+		if f, _ := m.ForetellDevices(&r); f != placement.Foretold {
+			t.Errorf("%+v: %d: want it to depend on the devices", c, f)
+		}
+		v := placement.Admit(s, &r)
+		if got := v.Detail == placement.DevicesOpen; got != c.open || !got && !v.OK() || got && v.Scarcity != placement.Unresolvable {
+			t.Errorf("%+v: %+v", c, v)
+		}
+		want := "container main: example.com/gpu: " + placement.DevicesOpen.Text() + " (NoBerth)"
+		if got := placement.Explain(s, &r).String(); c.open && got != want || !c.open && got != "admitted" {
+			t.Errorf("%+v: %q", c, got)
+		}
 	}
 }
 

@@ -102,8 +102,8 @@ func Explain(s *State, r *Request) Refusal {
 	if v.Detail == ProviderElsewhere {
 		return m.explainForeign(r, out, &v)
 	}
-	if v.Detail == DevicesNowhere {
-		c, resource, _ := s.nowhere(r)
+	if v.Detail == DevicesNowhere || v.Detail == DevicesOpen {
+		c, resource, _ := s.uncounted(r)
 		out.Container, out.Rule = r.Containers[c].Name, resource+": "+out.Rule
 		return out
 	}

@@ -154,37 +154,55 @@ spec:
       apiVersions: ["*"]
       resources: [pods]
       operations: [CREATE]
+    - apiGroups: [""]
+      apiVersions: ["*"]
+      resources: [replicationcontrollers]
+      operations: [CREATE, UPDATE]
     - apiGroups: [apps]
       apiVersions: ["*"]
-      resources: [deployments, statefulsets, daemonsets]
+      resources: [deployments, statefulsets, daemonsets, replicasets]
       operations: [CREATE, UPDATE]
-    - apiGroups: [batch]
+    - apiGroups: [batch, batch.volcano.sh]
       apiVersions: ["*"]
       resources: [jobs, cronjobs]
       operations: [CREATE, UPDATE]
+    - apiGroups: [flow.volcano.sh]
+      apiVersions: ["*"]
+      resources: [jobtemplates]
+      operations: [CREATE, UPDATE]
+    - apiGroups: [scheduling.koordinator.sh]
+      apiVersions: ["*"]
+      resources: [reservations]
+      operations: [CREATE, UPDATE]
   variables:
-  - name: pod
+  - name: object # that has the templates in its spec: of a CronJob what it makes
+    expression: "request.resource.resource == 'cronjobs' ? dyn(object).spec.jobTemplate : dyn(object)"
+  - name: before # {} where it is new
+    expression: "oldObject == null ? dyn({}) : request.resource.resource == 'cronjobs' ? dyn(oldObject).spec.jobTemplate : dyn(oldObject)"
+  - name: tasks # whether the templates are those of tasks
+    expression: "request.resource.group in ['batch.volcano.sh', 'flow.volcano.sh']"
+  - name: pods # the pod, or the templates of pods
     expression: >-
-      request.resource.resource == 'pods' ? dyn(object)
-      : request.resource.resource == 'cronjobs' ? dyn(object).spec.jobTemplate.spec.template : dyn(object).spec.template
-  - name: podBefore # {} where a pod or a template is new
+      request.resource.resource == 'pods' ? [variables.object]
+      : variables.tasks ? variables.object.?spec.tasks.orValue(dyn([])).map(t, t.?template.orValue(dyn({})))
+      : [variables.object.?spec.template.orValue(dyn({}))]
+  - name: podsBefore
     expression: >-
-      oldObject == null ? dyn({})
-      : request.resource.resource == 'cronjobs' ? dyn(oldObject).spec.jobTemplate.spec.template : dyn(oldObject).spec.template
-  - name: before
-    expression: "has(variables.podBefore.metadata) && has(variables.podBefore.metadata.annotations) ? variables.podBefore.metadata.annotations : dyn({})"
-  - name: after
-    expression: "has(variables.pod.metadata) && has(variables.pod.metadata.annotations) ? variables.pod.metadata.annotations : dyn({})"
-  - name: keys # of annotations that are written now
-    expression: "variables.after.map(k, string(k)).filter(k, !(k in variables.before))"
-  - name: labelsBefore
-    expression: "has(variables.podBefore.metadata) && has(variables.podBefore.metadata.labels) ? variables.podBefore.metadata.labels : dyn({})"
-  - name: labelsAfter
-    expression: "has(variables.pod.metadata) && has(variables.pod.metadata.labels) ? variables.pod.metadata.labels : dyn({})"
+      request.resource.resource == 'pods' ? [variables.before]
+      : variables.tasks ? variables.before.?spec.tasks.orValue(dyn([])).map(t, t.?template.orValue(dyn({})))
+      : [variables.before.?spec.template.orValue(dyn({}))]
+  - name: keys # of annotations that are written now: no key has a comma in it
+    expression: >-
+      variables.pods.map(p, p.?metadata.annotations.orValue(dyn({})).map(k, string(k)).join(',')).join(',').split(',')
+      .filter(k, k != '' && !variables.podsBefore.exists(p, k in p.?metadata.annotations.orValue(dyn({}))))
   - name: labels # whose keys are written now
-    expression: "variables.labelsAfter.map(k, string(k)).filter(k, !(k in variables.labelsBefore))"
-  - name: scheduler
-    expression: "has(variables.pod.spec.schedulerName) ? string(variables.pod.spec.schedulerName) : ''"
+    expression: >-
+      variables.pods.map(p, p.?metadata.labels.orValue(dyn({})).map(k, string(k)).join(',')).join(',').split(',')
+      .filter(k, k != '' && !variables.podsBefore.exists(p, k in p.?metadata.labels.orValue(dyn({}))))
+  - name: scheduler # of Volcano's Jobs that of the whole
+    expression: >-
+      variables.tasks ? string(variables.object.?spec.schedulerName.orValue(''))
+      : string(variables.pods[0].?spec.schedulerName.orValue(''))
   - name: others # the scheduler that is named, where it is that of a dialect and somebody else's
     expression: "[variables.scheduler].filter(n, n in {{.Schedulers}} && !(n in []))"
 {{- range .Kinds}}

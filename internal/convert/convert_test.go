@@ -1,8 +1,11 @@
 package convert
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -79,6 +82,65 @@ func TestPrintedAsStored(t *testing.T) {
 		if strings.Join(s.Actions, " ") != "allocate backfill" || names["numa-aware"] != "10" || len(names) < 14 {
 			t.Errorf("%s: actions %q, plugins %v", file, s.Actions, names)
 		}
+	}
+}
+
+// configurationsIn matches where a configuration, or an add-on's parameter, stands in a text.
+var configurationsIn = regexp.MustCompile(`(?m)^\s*"?(actions|resource_exporter_enable)"?\s*:`)
+
+// TestSharedConfigurations: every configuration that the shared documents print stands in
+// testdata, as it is there, so that all tests here are of it. Whatever else lies there as a file
+// is converted, and all of it is understood.
+func TestSharedConfigurations(t *testing.T) {
+	const shared = "../../../shared"
+	documents, err := filepath.Glob(shared + "/seeds/*.txt")
+	if err != nil || len(documents) == 0 {
+		t.Skip("no shared documents")
+	}
+	files, err := filepath.Glob("testdata/*.in")
+	if err != nil {
+		t.Fatal(err)
+	}
+	words := func(text []byte) string { return strings.Join(strings.Fields(string(text)), " ") }
+	printed := 0
+	for _, path := range documents {
+		document, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		left := len(configurationsIn.FindAll(document, -1))
+		printed += left
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if strings.Contains(words(document), words(text)) {
+				left -= len(configurationsIn.FindAll(text, -1))
+			}
+		}
+		if left > 0 {
+			t.Errorf("%s: %d configurations are not in testdata", path, left)
+		}
+	}
+	if printed < 4 {
+		t.Errorf("only %d configurations", printed)
+	}
+	err = filepath.WalkDir(shared+"/neighbours", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !slices.Contains([]string{".yaml", ".yml", ".json", ".conf"}, filepath.Ext(path)) {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if err != nil || !strings.Contains(string(text), "tiers") || !configurationsIn.Match(text) {
+			return err
+		}
+		if r, err := Volcano(text); err != nil || len(r.Unknown) > 0 {
+			t.Errorf("%s: %v, not understood: %q", path, err, r.Unknown)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 // watch delivers pods in the order in which they were decided.
 func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodeName string) *fwk.Status {
 	c := cycleOf(state)
+	p.tellShared(pod, nodeName)
 	switch {
 	case wire.OfReservation(pod):
 		return p.bindReservation(ctx, c, pod, nodeName)

@@ -27,12 +27,12 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev
 	if state.IsPodGroupSchedulingCycle() {
 		p.core.pauses.tried(pod)
 	}
+	p.tellIgnored(pod)
 	return p.preFilterAlone(ctx, state, pod)
 }
 
 // preFilterAlone is PreFilter for pods that wait for no others.
 func (p *Plugin) preFilterAlone(ctx context.Context, state fwk.CycleState, pod *corev1.Pod) (*fwk.PreFilterResult, *fwk.Status) {
-	p.tellIgnored(pod)
 	from, heldOn := p.core.reservations.Open(pod)
 	if status := p.onlyHeld(ctx, pod, from); status != nil {
 		return nil, status

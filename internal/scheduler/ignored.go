@@ -24,6 +24,17 @@ func (p *Plugin) tellIgnored(pod *corev1.Pod) {
 	}
 }
 
+// tellShared tells in an event that a pod which insists on CPUs of its own shares them on the node
+// that was chosen, where other nodes obey: its kubelet decides there.
+func (p *Plugin) tellShared(pod *corev1.Pod, nodeName string) {
+	if !p.core.table.Obeying() || wire.OfReservation(pod) || p.core.table.Named(nodeName).Obeys() {
+		return
+	}
+	if w, shares := wire.CPUsShared(pod); shares {
+		p.core.events.Eventf(pod, nil, corev1.EventTypeWarning, w.Reason, "Binding", "%s decides itself: %s", nodeName, w.Text)
+	}
+}
+
 // attempted says whether a scheduler has tried the pod before. A gate that kept it off is no
 // attempt.
 func attempted(pod *corev1.Pod) bool {

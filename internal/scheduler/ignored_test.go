@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/internal/wire"
 )
 
 // TestSharesForCPUsAreTold: a pod without memory that Koordinator's proposal gives a CPU is told
@@ -32,6 +34,30 @@ func TestSharesForCPUsAreTold(t *testing.T) {
 	}
 }
 
+// TestSharesBesideNodesThatObey: where other nodes obey, a pod that wants CPUs of its own is told
+// when a node is chosen whose kubelet gives it none, and not where Berth does.
+func TestSharesBesideNodesThatObey(t *testing.T) {
+	f := newFixture(t)
+	f.obeys()
+	p := with(burstable("x", "2"), map[string]string{"berth.dev/cpus": "full-cores"})
+	for _, c := range []struct {
+		node string
+		told bool
+	}{{"n", false}, {"with-a-kubelet", true}} {
+		f.tellShared(p, c.node)
+		select {
+		case e := <-f.events.Events:
+			if !c.told || !strings.Contains(e, "CPUsShared with-a-kubelet decides itself: ") || !strings.Contains(e, "berth.dev/cpus") {
+				t.Errorf("%s: told %q", c.node, e)
+			}
+		default:
+			if c.told {
+				t.Errorf("%s: nothing is told", c.node)
+			}
+		}
+	}
+}
+
 // TestIgnoredKeysAreTold: once a pod, on the first attempt, also of pods that Berth leaves
 // to others.
 func TestIgnoredKeysAreTold(t *testing.T) {
@@ -43,11 +69,13 @@ func TestIgnoredKeysAreTold(t *testing.T) {
 		conditions []corev1.PodCondition
 		shares     bool
 		label      bool
+		gang       bool
 		told       bool
 	}{
 		{name: "first attempt", key: "berth.dev/polcy", told: true},
 		{name: "another dialect", key: "scheduling.koordinator.sh/gpu-partition-spec", told: true},
 		{name: "a pod that shares CPUs", key: "scheduling.koordinator.sh/gpu-partition-spec", shares: true, told: true},
+		{name: "a member of a gang", key: "berth.dev/polcy", gang: true, told: true},
 		{name: "second attempt", key: "berth.dev/polcy", conditions: condition(corev1.PodReasonUnschedulable)},
 		{name: "after its gate", key: "berth.dev/polcy", conditions: condition(corev1.PodReasonSchedulingGated), told: true},
 		{name: "what is read", key: "berth.dev/policy"},
@@ -66,6 +94,9 @@ func TestIgnoredKeysAreTold(t *testing.T) {
 			p.Labels, reason = map[string]string{tc.key: "restricted"}, "LabelIgnored"
 		} else {
 			p.Annotations = map[string]string{tc.key: "restricted"}
+		}
+		if tc.gang {
+			p.Annotations[wire.GangAnnotation], p.Annotations[wire.GangMinimumAnnotation] = "g", "1"
 		}
 		f.PreFilter(t.Context(), newCycleData(), p, nil)
 		select {

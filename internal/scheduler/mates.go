@@ -152,6 +152,7 @@ func (p *Plugin) preFilterMember(ctx context.Context, state fwk.CycleState, pod 
 	if gang.InTrial(state) {
 		return nil, p.preFilterInTrial(state, pod)
 	}
+	p.tellIgnored(pod)
 	if status := p.onlyHeld(ctx, pod, ""); status != nil {
 		return nil, status
 	}

@@ -65,12 +65,16 @@ func statusOf(a nodes.PackedAnswer, patient bool) *fwk.Status {
 	}
 }
 
+// refusal says who refuses the pod: its kubelet would, or Berth does.
 func refusal(a nodes.PackedAnswer) string {
-	reason, detail := a.Why()
-	if reason == placement.NoBerth {
+	switch reason, detail := a.Why(); reason {
+	case placement.NoBerth:
 		return "no berth for the pod: " + detail.Text()
+	case placement.InvalidRequest, placement.KubeletDefect:
+		return "Berth refuses the pod: " + reason.String() + ": " + detail.Text()
+	default:
+		return "its kubelet would refuse the pod: " + reason.String() + ": " + detail.Text()
 	}
-	return "its kubelet would refuse the pod: " + reason.String() + ": " + detail.Text()
 }
 
 // reasonOf is the label of an answer in a metric.

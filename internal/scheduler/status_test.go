@@ -34,6 +34,23 @@ func TestEveryWaitIsSaid(t *testing.T) {
 	}
 }
 
+// TestWhoRefuses: a node's answer says whether its kubelet would refuse the pod, or Berth does.
+func TestWhoRefuses(t *testing.T) {
+	for d, want := range map[placement.Detail]string{
+		placement.DevicesUneven:     "Berth refuses the pod: InvalidRequest: ",
+		placement.BadRequest:        "Berth refuses the pod: InvalidRequest: ",
+		placement.DefectForeignCPUs: "Berth refuses the pod: KubeletDefect: ",
+		placement.DevicesOpen:       "no berth for the pod: ",
+		placement.NotPreferred:      "its kubelet would refuse the pod: TopologyAffinityError: ",
+		placement.TooFewCPUs:        "its kubelet would refuse the pod: UnexpectedAdmissionError: ",
+	} {
+		a := ledger.Answer{Outcome: ledger.Refused, Verdict: placement.Verdict{Reason: d.Reason(), Detail: d}}
+		if got := statusOf(nodes.Pack(0, &a), false).Message(); got != want+d.Text() {
+			t.Errorf("%q, want %q", got, want+d.Text())
+		}
+	}
+}
+
 // TestANodeWithTooMuchOpen: seven pods that others have bound since the last report.
 func TestANodeWithTooMuchOpen(t *testing.T) {
 	f := newFixture(t)

@@ -9,6 +9,7 @@ import (
 
 	sigs "github.com/berth-dev/berth/api/scheduling/sigs/v1alpha1"
 	volcano "github.com/berth-dev/berth/api/scheduling/volcano/v1beta1"
+	"github.com/berth-dev/berth/placement/joint"
 )
 
 // OwnPrefix begins every annotation key of Berth's.
@@ -175,6 +176,58 @@ func IgnoredKeys(pod *corev1.Pod, served ...string) (warnings []Ignored) {
 		warn(labelIgnored, keysOf(pod.Labels, d.HasLabel), d.LabelWarning)
 	}
 	return warnings
+}
+
+// CPUsShared returns a warning of a pod that insists on how CPUs of its own lie, or would have some
+// where Berth decides, and that shares CPUs where a kubelet does. It names the keys that the pod
+// uses.
+func CPUsShared(pod *corev1.Pod) (Ignored, bool) {
+	if !mayWantCPUs(pod) {
+		return Ignored{}, false
+	}
+	ask, err := ReadPod(pod)
+	if err != nil || ask.RulesErr != nil || ask.Request.AsksExclusiveCPUs() {
+		return Ignored{}, false
+	}
+	keys, why := cpuKeys(pod, &ask), "it is not Guaranteed: limits of cpu and memory in every container make it so"
+	if len(keys) == 0 {
+		return Ignored{}, false
+	}
+	if ask.Request.Guaranteed {
+		why = "it asks for no whole CPUs: a limit of 2, and not of 1500m, asks for these"
+	}
+	return Ignored{cpusShared, "where kubelets decide, the pod shares CPUs whatever its " + strings.Join(keys, ", ") + " says, because " + why}, true
+}
+
+// mayWantCPUs says whether the pod may have keys for CPUsShared, without reading their values.
+func mayWantCPUs(pod *corev1.Pod) bool {
+	for _, key := range [...]string{CPUsAnnotation, ExclusiveAnnotation, L3Annotation} {
+		if pod.Annotations[key] != "" {
+			return true
+		}
+	}
+	return SpeaksKoordinator(pod)
+}
+
+// cpuKeys returns the keys by which the pod insists on how CPUs of its own lie, or on having some.
+func cpuKeys(pod *corev1.Pod, ask *Ask) (keys []string) {
+	r, class := &ask.Request.Rules, pod.Labels[koordinatorQoS]
+	if class == "LSE" || class == "LSR" {
+		keys = append(keys, koordinatorQoS)
+	} else if class == "" && SpeaksKoordinator(pod) && ownsCPUs(pod, r.Policy) {
+		keys = append(keys, koordinatorNUMA)
+	}
+	for _, wish := range []struct {
+		key     string
+		insists bool
+	}{
+		{CPUsAnnotation, r.CPUs.BindHow == joint.Required}, {ExclusiveAnnotation, r.CPUs.ExclusiveHow == joint.Required}, {L3Annotation, r.CPUs.L3 == joint.Required},
+	} {
+		if key := ask.Said.In(wish.key); wish.insists && !slices.Contains(keys, key) {
+			keys = append(keys, key)
+		}
+	}
+	return keys
 }
 
 // keysOf returns the keys that match, sorted.

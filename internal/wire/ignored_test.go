@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -169,5 +170,48 @@ func TestEveryAnnotationIsOnTheSheet(t *testing.T) {
 	}
 	if got, want := slices.Sorted(maps.Keys(said)), PodKeys(); !slices.Equal(got, want) {
 		t.Errorf("the sheet has %q, Berth reads %q", got, want)
+	}
+}
+
+// TestCPUsShared: who insists on CPUs of its own, and is none whose CPUs a kubelet pins, is told
+// under the key that stands in the pod; nobody else.
+func TestCPUsShared(t *testing.T) {
+	numa, cpus := koordinatorNUMA+`={"numaTopologyPolicy":"SingleNUMANode"}`, koordinatorCPUs+`={"requiredCPUBindPolicy":"FullPCPUs"}`
+	const limits, memory = "no whole CPUs", "not Guaranteed"
+	for _, tc := range []struct {
+		class, says string
+		cpu, memory string // limits
+		key, why    string // "" for no warning
+	}{
+		{says: CPUsAnnotation + "=full-cores", cpu: "2", key: CPUsAnnotation, why: memory},
+		{says: CPUsAnnotation + "=spread", cpu: "2", key: CPUsAnnotation, why: memory},
+		{says: CPUsAnnotation + "=spread", cpu: "1500m", memory: "1Gi", key: CPUsAnnotation, why: limits},
+		{says: CPUsAnnotation + "=spread", cpu: "2", memory: "1Gi"},
+		{says: CPUsAnnotation + "=spread,preferred", cpu: "2"},
+		{says: CPUsAnnotation + "=shares", cpu: "2"},
+		{says: ExclusiveAnnotation + "=core", cpu: "2", key: ExclusiveAnnotation, why: memory},
+		{says: L3Annotation + "=required", cpu: "2", key: L3Annotation, why: memory},
+		{says: L3Annotation + "=preferred", cpu: "2"},
+		{says: PolicyAnnotation + "=restricted", cpu: "2"},
+		{says: numa, cpu: "2", key: koordinatorNUMA, why: memory},
+		{class: "LSR", says: cpus, cpu: "2", key: koordinatorQoS + ", " + koordinatorCPUs, why: memory},
+		{class: "LSR", says: numa, cpu: "2", key: koordinatorQoS, why: memory},
+		{class: "LSR", says: cpus, cpu: "2", memory: "1Gi"},
+		{class: "LS", says: numa, cpu: "2"},
+	} {
+		key, value, _ := strings.Cut(tc.says, "=")
+		pod := podAsking(map[string]string{key: value})
+		if tc.class != "" {
+			pod.Labels = map[string]string{koordinatorQoS: tc.class}
+		}
+		limits := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(tc.cpu)}
+		if tc.memory != "" {
+			limits[corev1.ResourceMemory] = resource.MustParse(tc.memory)
+		}
+		pod.Spec.Containers = []corev1.Container{{Name: "main", Resources: corev1.ResourceRequirements{Limits: limits}}}
+		w, told := CPUsShared(pod)
+		if told != (tc.key != "") || told && (w.Reason != cpusShared || !strings.Contains(w.Text, " whatever its "+tc.key+" says, because it ") || !strings.Contains(w.Text, tc.why)) {
+			t.Errorf("%+v: told %t: %q", tc, told, w.Text)
+		}
 	}
 }

@@ -120,20 +120,6 @@ func ownsCPUs(pod *corev1.Pod, p placement.Policy) bool {
 	return asks
 }
 
-// CPUsShared returns a warning of a pod that would have CPUs of its own where Berth decides, and
-// that shares CPUs where a kubelet does.
-func CPUsShared(pod *corev1.Pod) (Ignored, bool) {
-	if _, classed := pod.Labels[koordinatorQoS]; classed || !SpeaksKoordinator(pod) {
-		return Ignored{}, false
-	}
-	r, err := ReadKoordinatorRules(pod)
-	if err != nil || !ownsCPUs(pod, r.Policy) {
-		return Ignored{}, false
-	}
-	return Ignored{cpusShared, "no node here gives the pod CPUs of its own for its " + koordinatorNUMA +
-		": where kubelets decide, it shares CPUs, because it is not Guaranteed; limits of cpu and memory in every container make it so"}, true
-}
-
 // wholeCPUs refuses a container of a class with CPUs of its own that asks for part of one. In
 // Koordinator it is the pod that MUST ask for whole CPUs (proposal 20220530); Berth gives CPUs to
 // containers.

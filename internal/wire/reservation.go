@@ -237,6 +237,8 @@ func (r reservationReader) containers(at *field.Path) error {
 			return r.at(at.Index(i).Child("name"), c.Name, "a name that no other container has")
 		case slices.ContainsFunc(c.Ports, func(p corev1.ContainerPort) bool { return p.HostPort != 0 }):
 			return r.at(at.Index(i).Child("ports"), "hostPort", "none: Berth does not hold ports")
+		case r.o.Spec.Template.Spec.HostNetwork && len(c.Ports) > 0: // the node's as well, as PortsOf reads them
+			return r.at(at.Index(i).Child("ports"), c.Ports[0].ContainerPort, "none beside hostNetwork, which makes it a port of the node: Berth does not hold ports")
 		case len(c.Resources.Claims) > 0:
 			return r.at(at.Index(i).Child("resources", "claims"), "set", "nothing: Berth does not serve this field in a Reservation")
 		}

@@ -255,13 +255,18 @@ func devicesUnforetold(m *placement.Model, r *placement.Request) string {
 	case placement.Foretold:
 		return ""
 	case placement.OtherDevices:
+		if m.Rules().Policy == placement.PolicyRestricted {
+			return fmt.Sprintf("its kubelet puts %s on as few NUMA nodes as it can, %s: it needs a multiple of that, the same of each resource", resource, insists)
+		}
 		return fmt.Sprintf("its kubelet puts all %s that the pod asks for on one NUMA node, %s: another number needs a node with authority berth", resource, insists)
 	case placement.ClaimsOpen:
 		return fmt.Sprintf("a ResourceClaim provides %s there, whatever the NUMA node, %s: it needs a node with authority berth", resource, insists)
 	case placement.ScopeOpen:
-		return fmt.Sprintf("its kubelet chooses a NUMA node for each container by itself, %s of all of them: it needs the scope pod, or a node with authority berth", insists)
+		return fmt.Sprintf("its kubelet chooses NUMA nodes for each container by itself, %s of all of them: it needs the scope pod, or a node with authority berth", insists)
+	case placement.SocketsOpen:
+		return "its kubelet's option align-by-socket leaves open on which NUMA nodes CPUs are beside devices, " + insists
 	}
-	return fmt.Sprintf("its kubelet's policy %s leaves open on how many NUMA nodes devices are, %s: it needs single-numa-node, or a node with authority berth",
+	return fmt.Sprintf("its kubelet's policy %s leaves open on which NUMA nodes devices are, %s: it needs all devices of the machine, or restricted or single-numa-node, or a node with authority berth",
 		m.Rules().Policy, insists)
 }
 

@@ -183,6 +183,7 @@ func TestDevicesUnforetold(t *testing.T) {
 		number        string // in the pod's words, where it says any
 		counts        []int64
 		claimed       bool
+		sockets       bool // align-by-socket
 		want          string
 	}{
 		{policy: "single-numa-node", counts: []int64{2}},
@@ -191,11 +192,24 @@ func TestDevicesUnforetold(t *testing.T) {
 		{policy: "single-numa-node", number: "2", counts: []int64{2}, want: "its kubelet uses 1 NUMA node for such a pod, and the pod's berth.dev/numa-nodes insists on 2: another number needs a node with authority berth"},
 		{policy: "single-numa-node", counts: []int64{4}, want: "its kubelet puts all nvidia.com/gpu that the pod asks for on one NUMA node" + insists + ": another number needs a node with authority berth"},
 		{policy: "single-numa-node", counts: []int64{1, 1}, want: "its kubelet puts all nvidia.com/gpu that the pod asks for on one NUMA node" + insists + ": another number needs a node with authority berth"},
-		{policy: "single-numa-node", counts: []int64{2, 2}, want: "its kubelet chooses a NUMA node for each container by itself" + insists + " of all of them: it needs the scope pod, or a node with authority berth"},
+		{policy: "single-numa-node", counts: []int64{2, 2}, want: "its kubelet chooses NUMA nodes for each container by itself" + insists + " of all of them: it needs the scope pod, or a node with authority berth"},
 		{policy: "single-numa-node", counts: []int64{2}, claimed: true, want: "a ResourceClaim provides nvidia.com/gpu there, whatever the NUMA node" + insists + ": it needs a node with authority berth"},
-		{policy: "restricted", counts: []int64{2}, want: "its kubelet's policy restricted leaves open on how many NUMA nodes devices are" + insists + ": it needs single-numa-node, or a node with authority berth"},
+		{policy: "restricted", counts: []int64{2}},
+		{policy: "restricted", counts: []int64{4}},
+		{policy: "restricted", number: "2", counts: []int64{4}, want: "its kubelet uses 1 NUMA node for such a pod, and the pod's berth.dev/numa-nodes insists on 2: another number needs a node with authority berth"},
+		{policy: "restricted", counts: []int64{3}, want: "its kubelet puts nvidia.com/gpu on as few NUMA nodes as it can" + insists + ": it needs a multiple of that, the same of each resource"},
+		{policy: "restricted", sockets: true, counts: []int64{2}, want: "its kubelet's option align-by-socket leaves open on which NUMA nodes CPUs are beside devices" + insists},
+		{policy: "best-effort", counts: []int64{8}},
+		{policy: "best-effort", counts: []int64{4, 4}},
+		{policy: "best-effort", counts: []int64{2}, want: "its kubelet's policy best-effort leaves open on which NUMA nodes devices are" + insists +
+			": it needs all devices of the machine, or restricted or single-numa-node, or a node with authority berth"},
 	} {
-		m, err := placement.NewModel(view, placement.Config{CPUManagerPolicy: "static", ReservedMilliCPU: 1000, TopologyManagerPolicy: c.policy, TopologyManagerScope: c.scope})
+		cfg := placement.Config{CPUManagerPolicy: "static", ReservedMilliCPU: 1000, TopologyManagerPolicy: c.policy, TopologyManagerScope: c.scope}
+		if c.sockets {
+			cfg.CPUManagerPolicyOptions = map[string]string{"align-by-socket": "true"}
+			cfg.FeatureGates = map[string]bool{"CPUManagerPolicyAlphaOptions": true}
+		}
+		m, err := placement.NewModel(view, cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -256,7 +270,7 @@ func TestUnmetWishes(t *testing.T) {
 		ExclusiveAnnotation + "=core":        "its kubelet lacks the option full-pcpus-only of a static CPU manager, which the pod's berth.dev/exclusive insists on",
 		ExclusiveAnnotation + "=numa":        "its kubelet lacks a way to keep a NUMA node for one pod: it needs a node with authority berth, which the pod's berth.dev/exclusive insists on",
 		L3Annotation + "=required":           "its kubelet lacks a way to insist on level-3 caches: it needs a node with authority berth, which the pod's berth.dev/l3 insists on",
-		DevicesAnnotation + "=perNUMANode=2": "its kubelet's policy none leaves open on how many NUMA nodes devices are, and the pod's berth.dev/devices insists on 2 of each resource on each: it needs single-numa-node, or a node with authority berth",
+		DevicesAnnotation + "=perNUMANode=2": "its kubelet's policy none leaves open on which NUMA nodes devices are, and the pod's berth.dev/devices insists on 2 of each resource on each: it needs all devices of the machine, or restricted or single-numa-node, or a node with authority berth",
 		DevicesAnnotation + "=same-switch":   "its kubelet lacks a way to choose devices by switch, root complex or function: it needs a node with authority berth, which the pod's berth.dev/devices insists on",
 		MemoryAnnotation + "=pinned":         "its kubelet lacks the memory manager Static, which the pod's berth.dev/memory insists on",
 		CPUsAnnotation + "=spread,preferred": "",

@@ -31,11 +31,12 @@ import (
 
 // podsOfExample is how many pods each example has; those of a DaemonSet are as many as nodes.
 var podsOfExample = map[string]int{
-	"batch": 4, "daemonset": 3, "gang": 3, "gpu": 1, "hugepages": 1, "koordinator": 1, "koordinator-gang": 4, "mpi": 3, "pinned": 2,
+	"batch": 4, "daemonset": 4, "gang": 3, "gpu": 1, "gpuseach": 1, "hugepages": 1, "koordinator": 1, "koordinator-gang": 4, "mpi": 3, "numanodes": 1, "pinned": 2,
 	"reservation": 0, "serve": 4, "strict": 4, "toolarge": 1, "train": 1, "vcjob": 3,
 }
 
-// exampleNodes are two nodes with GPUs, whose kubelets decide, and one on which Berth does.
+// exampleNodes are two nodes with GPUs, whose kubelets decide, one with two GPUs on each NUMA node,
+// and one on which Berth decides.
 func exampleNodes() []hollow.Spec {
 	spec := func(name string) hollow.Spec {
 		s := hollow.Spec{Name: name, Machine: "package:2 numa:1 core:24 pu:2 mem:96Gi,96Gi huge:2Mi=2048,2048", KubeletConfig: ownConfig}
@@ -51,7 +52,10 @@ func exampleNodes() []hollow.Spec {
 	}
 	berth := hollow.Spec{Name: "berth", Machine: "package:2 numa:1 core:24 pu:2 mem:96Gi,96Gi", NRI: true,
 		KubeletConfig: "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nreservedSystemCPUs: \"0\"\n"}
-	return []hollow.Spec{spec("gpus-a"), spec("gpus-b"), berth}
+	each := hollow.Spec{Name: "gpus-each", Machine: berth.Machine,
+		KubeletConfig: strings.Replace(ownConfig, "single-numa-node", "best-effort", 1), Plugins: []hollow.Plugin{pluginWith(2, 2)}}
+	each.Plugins[0].Resource = "nvidia.com/gpu"
+	return []hollow.Spec{spec("gpus-a"), spec("gpus-b"), each, berth}
 }
 
 // TestExamplesRun applies every example as kubectl does, to an API server with Berth's policies,

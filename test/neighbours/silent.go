@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/yaml"
 
 	"github.com/berth-dev/berth/internal/wire"
 )
@@ -49,13 +50,17 @@ func (c *cluster) silent(ctx context.Context) (silent []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	words, err := c.silentWords(ctx, client, &warned)
-	if err != nil || c.by != byBerth {
-		return words, err
-	}
 	objects, err := dynamic.NewForConfig(config)
 	if err != nil {
 		return nil, err
+	}
+	words, err := c.silentWords(ctx, client, &warned)
+	if err != nil {
+		return nil, err
+	}
+	inTemplates, err := c.silentTemplates(ctx, objects, &warned)
+	if words = append(words, inTemplates...); err != nil || c.by != byBerth {
+		return words, err
 	}
 	kinds, err := c.silentKinds(ctx, objects, &warned)
 	return append(words, kinds...), err
@@ -76,6 +81,36 @@ func (c *cluster) silentWords(ctx context.Context, client kubernetes.Interface, 
 			}
 			if text := warned.take(); !strings.Contains(text, d.Prefixes[0]+"x") {
 				silent = append(silent, fmt.Sprintf("%s: %sx on a pod of %s: warned %q", c.by, d.Prefixes[0], name, text))
+			}
+		}
+	}
+	return silent, nil
+}
+
+// silentTemplates writes such a word on the template of a workload, and of a task of Volcano's Job.
+func (c *cluster) silentTemplates(ctx context.Context, objects dynamic.Interface, warned *warnings) (silent []string, err error) {
+	for _, d := range wire.UnspokenDialects() {
+		for _, name := range c.names {
+			template := fmt.Sprintf(`{metadata: {labels: {app: word}, annotations: {%sx: "y"}}, spec: {schedulerName: %s, containers: [{name: c, image: i}]}}`, d.Prefixes[0], name)
+			kinds := map[schema.GroupVersionResource]string{
+				{Group: "apps", Version: "v1", Resource: "replicasets"}: "kind: ReplicaSet\nspec: {selector: {matchLabels: {app: word}}, template: " + template + "}",
+			}
+			if c.by != byNobody { // who runs no Jobs has not installed the kind
+				kinds[schema.GroupVersionResource{Group: "batch.volcano.sh", Version: "v1alpha1", Resource: "jobs"}] =
+					"kind: Job\nspec: {schedulerName: " + name + ", minAvailable: 1, tasks: [{name: t, replicas: 1, template: " + template + "}]}"
+			}
+			for kind, spec := range kinds {
+				object := &unstructured.Unstructured{}
+				if err := yaml.Unmarshal([]byte("apiVersion: "+kind.GroupVersion().String()+"\nmetadata: {name: word}\n"+spec), &object.Object); err != nil {
+					return nil, err
+				}
+				warned.take()
+				if _, err := objects.Resource(kind).Namespace(metav1.NamespaceDefault).Create(ctx, object, dry); err != nil {
+					return nil, err
+				}
+				if text := warned.take(); !strings.Contains(text, d.Prefixes[0]+"x") {
+					silent = append(silent, fmt.Sprintf("%s: %sx in a template of %s of %s: warned %q", c.by, d.Prefixes[0], kind.Resource, name, text))
+				}
 			}
 		}
 	}

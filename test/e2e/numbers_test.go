@@ -1,0 +1,145 @@
+package e2e
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/internal/controlplane"
+	"github.com/berth-dev/berth/internal/hollow"
+	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/topology"
+)
+
+// withPolicy is a kubelet with another policy than singleNUMA's.
+func withPolicy(policy string) string {
+	return strings.Replace(singleNUMA, "topologyManagerPolicy: single-numa-node", "topologyManagerPolicy: "+policy, 1)
+}
+
+// pluginWith has so many GPUs on each NUMA node, whose ids begin with its number.
+func pluginWith(onEach ...int) hollow.Plugin {
+	p := hollow.Plugin{Resource: offeredGPU}
+	for numa, n := range onEach {
+		for i := range n {
+			p.Devices = append(p.Devices, hollow.Device{ID: fmt.Sprint(numa, "-", i), NUMA: []topology.NUMAID{topology.NUMAID(numa)}})
+		}
+	}
+	return p
+}
+
+// numberNodes are those of TestNumbersOfNUMANodes: one on which Berth decides, and kubelets of each
+// kind.
+var numberNodes = map[string]func(*hollow.Spec){
+	"h0": func(s *hollow.Spec) {
+		obeyingNode(s)
+		s.Machine, s.Devices = withDevices, "resources: [{resource: example.com/gpu, class: gpu}]"
+	},
+	"h1": func(s *hollow.Spec) {
+		s.KubeletConfig, s.Plugins = withPolicy("restricted"), []hollow.Plugin{pluginWith(2, 2)}
+	},
+	"h2": func(s *hollow.Spec) { s.Plugins = []hollow.Plugin{pluginWith(4, 4)} },
+	"h3": func(s *hollow.Spec) {
+		s.KubeletConfig, s.Plugins = withPolicy("best-effort"), []hollow.Plugin{pluginWith(2, 2)}
+	},
+	"h4": func(s *hollow.Spec) {
+		s.KubeletConfig, s.Plugins = withPolicy("restricted"), []hollow.Plugin{pluginWith(3, 1)}
+	},
+}
+
+// TestNumbersOfNUMANodes has pods that want a number of NUMA nodes, devices on each of them, and
+// whole ones, on each kind of node: where Berth decides, and where a genuine kubelet's
+// configuration settles it, they get just that, and every other node says by name why not.
+func TestNumbersOfNUMANodes(t *testing.T) {
+	c := newHollowClusterOn(t, len(numberNodes), controlplane.Options{Dir: shortDir(t)}, func(s *hollow.Spec) {
+		s.StopTime = 100 * time.Millisecond
+		numberNodes[s.Name](s)
+	})
+	for name, n := range map[string]int64{"h0": 4, "h1": 4, "h2": 8, "h3": 4, "h4": 4} {
+		c.awaitAllocatable(name, offeredGPU, n)
+	}
+	const two, each, alone = wire.NUMANodesAnnotation + "=2", wire.DevicesAnnotation + "=perNUMANode=2", wire.ExclusiveAnnotation + "=numa"
+	for _, tc := range []struct {
+		node, says string
+		cpus       string
+		gpus       int64
+		// got are the NUMA nodes of the CPUs, and of each GPU; "" is for a node that says want.
+		got, want string
+	}{
+		{"h0", two, "4", 0, "0-1 []", ""},
+		{"h1", two, "10", 0, "0-1 []", ""},
+		{"h1", two, "4", 0, "", "its kubelet uses 1 NUMA node for such a pod, and the pod's berth.dev/numa-nodes insists on 2"},
+		{"h2", two, "10", 0, "", "its kubelet uses 1 NUMA node for such a pod"},
+		{"h3", two, "10", 0, "", "its kubelet's policy best-effort leaves open how many NUMA nodes a pod is on"},
+		{"h0", each, "4", 4, "0-1 [0 0 1 1]", ""},
+		{"h0", each, "2", 2, "0 [0 0]", ""},
+		{"h0", each, "2", 3, "", "the numbers that are asked for are no such multiple"},
+		{"h1", each, "10", 4, "0-1 [0 0 1 1]", ""},
+		{"h1", each, "2", 2, "0 [0 0]", ""},
+		{"h1", each, "2", 3, "", "its kubelet puts example.com/gpu on as few NUMA nodes as it can, and the pod's berth.dev/devices insists on 2"},
+		{"h2", each, "2", 2, "0 [0 0]", ""},
+		{"h2", each, "2", 4, "", "its kubelet puts all example.com/gpu that the pod asks for on one NUMA node"},
+		{"h3", each, "2", 4, "0 [0 0 1 1]", ""},
+		{"h3", each, "2", 2, "", "its kubelet's policy best-effort leaves open on which NUMA nodes devices are"},
+		{"h4", each, "2", 4, "", "the kubelet may take other numbers"},
+		{"h4", each, "2", 2, "0 [0 0]", ""},
+		{"h0", alone, "8", 0, "1 []", ""},
+		{"h1", alone, "8", 0, "", "its kubelet lacks a way to keep a NUMA node for one pod"},
+		{"h2", alone, "8", 0, "", "its kubelet lacks a way to keep a NUMA node for one pod"},
+	} {
+		p := onNode(ask("x", tc.cpus, true, tc.says), tc.node)
+		if tc.gpus > 0 {
+			asking(p, offeredGPU, tc.gpus)
+		}
+		c.create(p)
+		if tc.got == "" {
+			c.awaitMessage("x", tc.want)
+		} else {
+			c.awaitRunning("x")
+			if got := c.numbersOf("x"); got != tc.got {
+				t.Errorf("%s of %s CPUs and %d GPUs on %s: NUMA nodes %s, want %s", tc.says, tc.cpus, tc.gpus, tc.node, got, tc.got)
+			}
+			c.awaitObeyed(tc.says)
+		}
+		c.delete("x", nil)
+		c.await("it to be gone", func(pods []corev1.Pod) bool { return len(pods) == 0 })
+	}
+	c.demandKept()
+}
+
+// numbersOf returns the NUMA nodes of a running pod's CPUs, and that of each of its GPUs: what the
+// node's kubelet has given it, or what it finds where Berth decides.
+func (c *hollowCluster) numbersOf(name string) string {
+	c.Helper()
+	pod := c.pod(name)
+	at := slices.IndexFunc(c.nodes, func(n *hollowNode) bool { return n.spec.Name == pod.Spec.NodeName })
+	n, m := c.nodes[at], c.machineOf(c.nodes[at])
+	var cpus topology.CPUSet
+	var gpus []int
+	if n.spec.NRI {
+		for _, g := range n.cgroups() {
+			if g.pod == string(pod.UID) {
+				cpus = g.cpus
+			}
+		}
+		for line := range strings.Lines(n.environment(pod)) {
+			if ids, found := strings.CutPrefix(strings.TrimSpace(line), "PCIDEVICE_EXAMPLE_COM_GPU="); found {
+				for id := range strings.SplitSeq(ids, ",") {
+					gpus = append(gpus, map[bool]int{true: 0, false: 1}[strings.HasPrefix(id, "0000:3")])
+				}
+			}
+		}
+	} else {
+		cpus = n.held()[string(pod.UID)]["main"]
+		for _, d := range podResources(c.T, n.dir, name).Devices {
+			for _, id := range d.DeviceIds {
+				gpus = append(gpus, int(id[0]-'0'))
+			}
+		}
+	}
+	slices.Sort(gpus)
+	return fmt.Sprint(m.NodesOf(cpus), " ", gpus)
+}
