@@ -94,10 +94,11 @@ func (d *Delays) is(uid types.UID, now cause) {
 }
 
 func (d *Delays) become(uid types.UID, now cause) {
-	pod, at := d.of[uid], d.clock.Now()
+	pod := d.of[uid]
 	if pod == nil {
 		return
 	}
+	at := d.clock.Now()
 	pod.spent[pod.now] += max(0, at.Sub(pod.since))
 	pod.now, pod.since = now, at
 }
