@@ -15,11 +15,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/informers"
+	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
@@ -74,6 +76,8 @@ type observer struct {
 	leader   string // the scheduler that was last seen to lead
 	// decided are the decisions of all Bindings, for nodes that obey.
 	decided obeyed.Decisions
+	// store has the pods of the watch. It is never behind what podTold is told.
+	store corelisters.PodLister
 }
 
 // tally counts.
@@ -108,6 +112,7 @@ func newObserver(c *cluster, b *book) *observer {
 // start watches until ctx ends.
 func (o *observer) start(ctx context.Context) error {
 	factory := informers.NewSharedInformerFactory(o.cluster.client, 0)
+	o.store = factory.Core().V1().Pods().Lister()
 	pods, err := factory.Core().V1().Pods().Informer().AddEventHandler(trial.Handler(o.seePod, o.podGone))
 	if err != nil {
 		return err
@@ -147,6 +152,28 @@ func (o *observer) podTold(pod *corev1.Pod, gone bool) {
 	o.lookFor(pod)
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	w := o.watchedOf(pod)
+	w.see(pod, gone, asked)
+	o.decided.Note(pod)
+	o.seeGang(pod)
+	switch phase := pod.Status.Phase; {
+	case phase == corev1.PodFailed && pod.Status.Reason != "" && !w.refused:
+		w.refused = true
+		o.takeNeighbours(w)
+		o.refusal(w)
+	case phase == corev1.PodRunning || phase == corev1.PodSucceeded:
+		if !w.ran {
+			w.ran = true
+			o.tally.ran++
+		}
+		if !w.judged {
+			o.judge(w, asked)
+		}
+	}
+}
+
+// watchedOf returns what is known about the pod, and knows it from now on. The caller holds mu.
+func (o *observer) watchedOf(pod *corev1.Pod) *watched {
 	w := o.pods[pod.UID]
 	if w == nil {
 		w = &watched{foreign: isForeign(pod)}
@@ -156,20 +183,19 @@ func (o *observer) podTold(pod *corev1.Pod, gone bool) {
 			o.tally.foreign++
 		}
 	}
-	w.see(pod, gone, asked)
-	o.decided.Note(pod)
-	o.seeGang(pod)
-	switch phase := pod.Status.Phase; {
-	case phase == corev1.PodFailed && pod.Status.Reason != "" && !w.refused:
-		w.refused = true
-		o.refusal(w)
-	case phase == corev1.PodRunning || phase == corev1.PodSucceeded:
-		if !w.ran {
-			w.ran = true
-			o.tally.ran++
-		}
-		if !w.judged {
-			o.judge(w, asked)
+	return w
+}
+
+// takeNeighbours takes in the pods of others that the store has on w's node, before w is judged:
+// after a break of the watch client-go reports what has changed in no order. The caller holds mu.
+func (o *observer) takeNeighbours(w *watched) {
+	all, err := o.store.List(labels.Everything())
+	if err != nil {
+		return // a store in memory does not fail
+	}
+	for _, pod := range all {
+		if pod.Spec.NodeName == w.pod.Spec.NodeName && isForeign(pod) {
+			o.watchedOf(pod).see(pod, false, time.Now())
 		}
 	}
 }

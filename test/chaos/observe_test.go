@@ -11,6 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
 
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
@@ -28,6 +30,7 @@ func scene(t *testing.T) (*observer, *watched) {
 	t.Helper()
 	b := &book{out: io.Discard, begun: begun, counts: map[Kind]int{}, logs: func(string) map[string]string { return nil }}
 	o := newObserver(&cluster{}, b)
+	o.store = corelisters.NewPodLister(cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil))
 	p := wire.Placement{Sequence: 1, Report: 7, Certainty: wire.Exact, Guarantee: wire.GuaranteeFull,
 		Decision: placement.Decision{UID: "ours", Containers: []placement.ContainerDecision{{Name: "c", Hint: placement.Hint{Any: true, Preferred: true}, CPUs: list(t, "2-3")}}}}
 	text, err := wire.WritePlacement(&p)
@@ -92,6 +95,25 @@ func TestContended(t *testing.T) {
 				t.Errorf("contended %v, excuse %q; want %v", got, w.excuse, tc.want)
 			}
 		})
+	}
+}
+
+// TestARefusalIsJudgedByAllPods: after a break of the watch the observer is told of a refused pod
+// before it is told of the pod of others that came in between.
+func TestARefusalIsJudgedByAllPods(t *testing.T) {
+	for _, labels := range []map[string]string{nil, {foreignLabel: "yes"}} {
+		o, w := scene(t)
+		store := cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil)
+		o.store = corelisters.NewPodLister(store)
+		if err := store.Add(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "other", UID: "other", Labels: labels}, Spec: corev1.PodSpec{NodeName: "n0"}}); err != nil {
+			t.Fatal(err)
+		}
+		refused := w.pod.DeepCopy()
+		refused.Status = corev1.PodStatus{Phase: corev1.PodFailed, Reason: "TopologyAffinityError"}
+		o.seePod(refused)
+		if want := labels != nil; (o.tally.refusedContended == 1) != want || (o.book.count() == 0) != want {
+			t.Errorf("labels %v: %d contended, %d violations", labels, o.tally.refusedContended, o.book.count())
+		}
 	}
 }
 
