@@ -247,9 +247,9 @@ func (s *Scores) Of(nodes []fwk.NodeInfo) []int64 {
 		case score == leftOut:
 			scores[i] = 0
 		case most == 0:
-			scores[i] = fwk.MaxNodeScore
+			scores[i] = fwk.MaxScore
 		default:
-			scores[i] = fwk.MaxNodeScore * (most + least - score) / most
+			scores[i] = fwk.MaxScore * (most + least - score) / most
 		}
 	}
 	return scores
