@@ -3,12 +3,17 @@ package placement
 import (
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // Advice returns what a person can do about the refusal, in the imperative; "" where there is
 // nothing to do. Where something is short it follows from what: whether the node has too little in
 // all or in one place, and whether it ever has enough.
-func (r *Refusal) Advice() string {
+//
+// It names no nodes that the pod's own rules rule out.
+func (r *Refusal) Advice() string { return r.asked.advice(r.advice()) }
+
+func (r *Refusal) advice() string {
 	never := r.Scarcity == Unresolvable.String()
 	if advice, own := adviceForNever[r.Detail]; own && never {
 		return advice
@@ -74,5 +79,21 @@ func (r *Refusal) milder() string {
 	if r.Reason == NoBerth {
 		return "; or let the pod be spread: berth.dev/policy: best-effort"
 	}
-	return "; or use nodes whose kubelet has the policy best-effort"
+	return milderNodes
+}
+
+// milderNodes is advice that a pod may rule out: see AdviceFor.
+const milderNodes = "; or use nodes whose kubelet has the policy best-effort"
+
+// AdviceFor is Advice to a pod with such rules: it names no nodes that these rule out.
+func (d Detail) AdviceFor(asked Rules) string { return asked.advice(d.Advice()) }
+
+// advice leaves out of a text what the rules rule out: whoever insists on a policy stricter than
+// best-effort, or on a number of NUMA nodes, gets no node whose kubelet has that one.
+func (r Rules) advice(text string) string {
+	open := r.NUMANodes == 0 && r.Devices.PerNode == 0
+	if open && r.keptBy(Rules{Policy: PolicyBestEffort, Scope: r.Scope, OwnCPUs: r.OwnCPUs}) {
+		return text
+	}
+	return strings.TrimSuffix(text, milderNodes)
 }

@@ -161,7 +161,7 @@ var rules = [details]struct {
 }{
 	NoDetail: {Admitted, "None", "admitted", ""},
 	NotPreferred: {TopologyAffinityError, "NotPreferred", "no set of NUMA nodes is preferred by all resources",
-		"make room in one place, or ask for less, so that it fits on fewer NUMA nodes; or use nodes whose kubelet has the policy best-effort"},
+		"make room in one place, or ask for less, so that it fits on fewer NUMA nodes" + milderNodes},
 
 	NotWholeCores: {SMTAlignmentError, "NotWholeCores", "full-pcpus-only: the CPUs are no whole number of cores",
 		"ask for a whole number of cores: on most machines an even number of CPUs"},
@@ -178,11 +178,11 @@ var rules = [details]struct {
 	NoDefaultMemory: {UnexpectedAdmissionError, "NoDefaultMemory", "no set of NUMA nodes has enough free memory",
 		"ask for less memory, or wait until others end: berth nodes -o wide shows what each NUMA node has"},
 	DefaultMemoryNotPreferred: {UnexpectedAdmissionError, "DefaultMemoryNotPreferred", "only more NUMA nodes than preferred have enough free memory",
-		"ask for less memory, so that it fits on as few NUMA nodes as the rest; or use nodes whose kubelet has the policy best-effort"},
+		"ask for less memory, so that it fits on as few NUMA nodes as the rest" + milderNodes},
 	NoMemoryExtension: {UnexpectedAdmissionError, "NoMemoryExtension", "the chosen NUMA nodes have too little free memory and no larger set has enough",
 		"ask for less memory, or fewer CPUs, so that both fit on the same NUMA nodes"},
 	MemoryExtensionNotPreferred: {UnexpectedAdmissionError, "MemoryExtensionNotPreferred", "the chosen NUMA nodes have too little free memory and no preferred set has enough",
-		"ask for less memory, or fewer CPUs, so that both fit on the same NUMA nodes; or use nodes whose kubelet has the policy best-effort"},
+		"ask for less memory, or fewer CPUs, so that both fit on the same NUMA nodes" + milderNodes},
 	MemoryGroup: {UnexpectedAdmissionError, "MemoryGroup", "the chosen NUMA nodes hand out memory in other groups",
 		"nothing on this pod: the pods whose memory is on several NUMA nodes have to end first"},
 	MemoryNotInteger: {UnexpectedAdmissionError, "MemoryNotInteger", "the amount of memory is no whole number of bytes",

@@ -37,6 +37,8 @@ type Refusal struct {
 	// Devices says why each device that was asked for by its kind could not be given; only where
 	// Berth decides.
 	Devices []DeviceAnswer `json:"devices,omitempty"`
+
+	asked Rules // the pod's own
 }
 
 // DeviceAnswer says why a device could not be had.
@@ -93,7 +95,7 @@ type NodeAmount struct {
 func Explain(s *State, r *Request) Refusal {
 	m := s.m
 	rules := m.rulesFor(r.Rules)
-	out := Refusal{UID: r.UID, Policy: rules.Policy.String()}
+	out := Refusal{UID: r.UID, Policy: rules.Policy.String(), asked: r.Rules}
 	if rules.Policy != PolicyNone {
 		out.Scope = rules.Scope.String()
 	}

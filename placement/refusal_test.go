@@ -84,6 +84,68 @@ func TestAdviceFollowsFromWhatLacks(t *testing.T) {
 	}
 }
 
+// TestAdviceNamesNothingRuledOut: a pod is not sent to nodes that its own rules keep it from.
+func TestAdviceNamesNothingRuledOut(t *testing.T) {
+	m, err := topology.Parse("package:2 numa:1 core:4 pu:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	view, err := placement.ViewOf(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const nodes = "whose kubelet has the policy best-effort"
+	for name, c := range map[string]struct {
+		rules placement.Rules
+		want  bool
+	}{
+		"no rules":                   {placement.Rules{}, true},
+		"none":                       {placement.Rules{Policy: placement.PolicyNone}, true},
+		"best-effort":                {placement.Rules{Policy: placement.PolicyBestEffort}, true},
+		"best-effort, exactly":       {placement.Rules{Policy: placement.PolicyBestEffort, Match: placement.Exactly}, true},
+		"none, exactly":              {placement.Rules{Policy: placement.PolicyNone, Match: placement.Exactly}, false},
+		"restricted":                 {placement.Rules{Policy: placement.PolicyRestricted}, false},
+		"single-numa-node":           {placement.Rules{Policy: placement.PolicySingleNUMANode}, false},
+		"single-numa-node, scope":    {placement.Rules{Policy: placement.PolicySingleNUMANode, Scope: placement.PodScope}, false},
+		"single-numa-node, whatever": {placement.Rules{Policy: placement.PolicySingleNUMANode, Match: placement.Whatever}, true},
+		"scope alone":                {placement.Rules{Scope: placement.ContainerScope}, true},
+		"CPUs of its own":            {placement.Rules{Policy: placement.PolicyBestEffort, OwnCPUs: true}, true},
+		"one NUMA node":              {placement.Rules{NUMANodes: 1}, false},
+		"one device on each":         {placement.Rules{Devices: placement.DeviceRules{PerNode: 1}}, false},
+	} {
+		for _, cpus := range []int64{5, 3} { // never in one place, and not now
+			model, err := placement.NewModel(view, placement.Config{CPUManagerPolicy: "static", ReservedSystemCPUs: "0", TopologyManagerPolicy: "single-numa-node"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			s, d := model.NewState(), placement.Decision{}
+			for _, uid := range []string{"a", "b"} {
+				held := placement.Request{UID: uid, Guaranteed: true, Containers: []placement.ContainerRequest{{Name: "c", MilliCPU: 2000}}}
+				if v := placement.Decide(s, &held, &d); !v.OK() {
+					t.Fatal(v)
+				}
+				s.Commit(&held, &d)
+			}
+			r := placement.Request{UID: "p", Guaranteed: true, Containers: []placement.ContainerRequest{{Name: "c", MilliCPU: cpus * 1000}}, Rules: c.rules}
+			refusal := placement.Explain(s, &r)
+			if refusal.Detail != placement.NotPreferred && c.rules.Devices.PerNode == 0 {
+				t.Errorf("%s, %d CPUs: %s", name, cpus, refusal.Detail)
+			}
+			if refusal.Detail != placement.NotPreferred {
+				continue // there is no device to count
+			}
+			if got := refusal.Advice(); strings.Contains(got, nodes) != c.want || !strings.Contains(got, "ask for") {
+				t.Errorf("%s, %d CPUs: %q: want best-effort named: %t", name, cpus, got, c.want)
+			}
+		}
+		for _, d := range []placement.Detail{placement.NotPreferred, placement.DefaultMemoryNotPreferred, placement.MemoryExtensionNotPreferred} {
+			if got := d.AdviceFor(c.rules); strings.Contains(got, nodes) != c.want || !strings.Contains(got, "ask for") {
+				t.Errorf("%s, %s: %q: want best-effort named: %t", name, d, got, c.want)
+			}
+		}
+	}
+}
+
 // TestMoreThanThereEverIs: of memory that the node does not have when it is empty nobody says that
 // it may lie anywhere, or that removing pods can help.
 func TestMoreThanThereEverIs(t *testing.T) {

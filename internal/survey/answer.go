@@ -33,7 +33,7 @@ func (n *node) answer(c *ledger.Candidate, out *Answer) {
 			out.Message += ", but not with certain CPUs"
 		}
 	case ledger.Refused:
-		out.Answer, out.Message, out.Advice = Refuses, a.Verdict.Reason.String()+": "+a.Verdict.Detail.Text(), a.Verdict.Detail.Advice()
+		out.Answer, out.Message, out.Advice = Refuses, a.Verdict.Reason.String()+": "+a.Verdict.Detail.Text(), a.Verdict.Detail.AdviceFor(c.Request.Rules)
 		if refusal, ok := n.account.View().Explain(c.Request); ok {
 			n.nameHolders(&refusal)
 			out.Refusal, out.Message, out.Advice = &refusal, refusal.String(), refusal.Advice()
