@@ -266,7 +266,7 @@ func (c *chartTest) wantMetrics(t *testing.T, page string) {
 	}
 	schedmetrics.InitMetrics()
 	exist[schedmetrics.PluginExecutionDuration.FQName()] = true // measured in one cycle of ten
-	source := chartFile(t, "internal/scheduler/metrics.go") + chartFile(t, "internal/scheduler/gauges.go") + chartFile(t, "internal/agent/metrics.go") + chartFile(t, "internal/jobs/metrics.go")
+	source := chartFile(t, "internal/scheduler/metrics.go") + chartFile(t, "internal/scheduler/gauges.go") + chartFile(t, "internal/agent/metrics.go") + chartFile(t, "internal/agent/occupancy.go") + chartFile(t, "internal/jobs/metrics.go")
 	used := 0
 	for _, file := range metricUsers(t) {
 		for _, name := range metricName.FindAllString(chartFile(t, file), -1) {
@@ -286,8 +286,11 @@ func (c *chartTest) wantMetrics(t *testing.T, page string) {
 }
 
 // declared says whether one of our own metrics is declared under the name, with its prefix or
-// without.
+// without, or as a name and a unit.
 func declared(source, name string) bool {
+	if at := strings.LastIndex(name, "_"); at > 0 && strings.Contains(source, strconv.Quote(name[:at])) && strings.Contains(source, strconv.Quote(name[at:])) {
+		return true
+	}
 	for _, prefix := range []string{"berth_scheduler_", "berth_agent_"} {
 		if rest, ok := strings.CutPrefix(name, prefix); ok && strings.Contains(source, strconv.Quote(rest)) {
 			return true
