@@ -117,7 +117,7 @@ var shapes = []shape{
 	}},
 	{"is refused", func(p *planner, j *Job) {
 		p.task(j, "work", 1, p.ends())
-		j.Spec.NetworkTopology = &batch.NetworkTopologySpec{Mode: "hard"}
+		j.Spec.Volumes = []batch.VolumeSpec{{MountPath: "/data", VolumeClaimName: "No_name_of_a_claim"}}
 		j.End, j.Reason = batch.Failed, "Refused"
 	}},
 	{"fits nowhere", func(p *planner, j *Job) {
