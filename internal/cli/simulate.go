@@ -105,7 +105,7 @@ func (q *simulateQuestion) experiment() (e simulate.Experiment, err error) {
 	if e.Strategies, err = simulate.StrategiesOf(q.strategies...); err != nil {
 		return e, Usagef("--strategy: %w", err)
 	}
-	e.Arrive = q.arrive
+	e.Arrive, e.Record = q.arrive, true
 	for i := range q.seeds {
 		e.Seeds = append(e.Seeds, q.seed+int64(i))
 	}

@@ -55,11 +55,33 @@ func (c *amounts) AppendKey(b []byte, node int) []byte {
 
 func (c *amounts) Look(node int, s *Shape, l *Look) bool {
 	n := &c.nodes[node]
-	if s.MilliCPU > n.cpu || s.MiB > n.mib || s.GPUs > 0 && (!s.takes(n.of.GPUModel) || room(n.gpus, s.MilliGPU) < s.GPUs) {
+	if c.Lacks(node, s) != LacksNothing {
 		return false
 	}
 	*l = Look{Shape: s, FreeCPU: n.cpu, AllCPU: n.of.MilliCPU, FreeMiB: n.mib, AllMiB: n.of.MiB, FreeGPU: n.gpus, GPUModel: n.of.GPUModel, Kinds: &n.kinds}
 	return true
+}
+
+func (c *amounts) Lacks(node int, s *Shape) Lack {
+	switch n := &c.nodes[node]; {
+	case s.MilliCPU > n.cpu:
+		return LacksCPUs
+	case s.MiB > n.mib:
+		return LacksMemory
+	case s.GPUs > 0 && (!s.takes(n.of.GPUModel) || room(n.gpus, s.MilliGPU) < s.GPUs):
+		return LacksGPUs
+	}
+	return LacksNothing
+}
+
+func (c *amounts) Free(node int, gpus bool) (sum int64) {
+	if !gpus {
+		return c.nodes[node].cpu
+	}
+	for _, free := range c.nodes[node].gpus {
+		sum += free
+	}
+	return sum
 }
 
 // room is how many GPUs have so many thousandths free.

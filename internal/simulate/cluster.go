@@ -19,7 +19,28 @@ type Cluster interface {
 	Put(node int, pod int32, s *Shape, gpu int) Outcome
 	// Take takes the pod from the node that it was put on.
 	Take(node int, pod int32, s *Shape)
+	// Free is how many thousandths of GPUs the node has left, or of CPUs.
+	Free(node int, gpus bool) int64
+	// Lacks says what keeps a pod of the shape from the node, or from being admitted by its
+	// kubelet.
+	Lacks(node int, s *Shape) Lack
 }
+
+// Lack is what a node has too little of for a pod, the first of these.
+type Lack uint8
+
+const (
+	// LacksNothing: the node takes the pod.
+	LacksNothing Lack = iota
+	// LacksCPUs and LacksMemory are about amounts.
+	LacksCPUs
+	LacksMemory
+	// LacksGPUs: too few, or of models that the pod may not have.
+	LacksGPUs
+	// LacksNUMANodes: all amounts are there, and its kubelet refuses the pod.
+	LacksNUMANodes
+	lacks // how many there are
+)
 
 // Look is what a node offers to a pod, before the pod is put there.
 type Look struct {

@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"context"
+	"errors"
 	"runtime"
 	"sync"
 
@@ -21,6 +22,8 @@ type Experiment struct {
 	// Ground makes the empty cluster of one run; a blind scheduler sees amounts alone. Nil is
 	// NewAmounts.
 	Ground func(nodes []trace.Node, blind bool) Cluster
+	// Record has each run make a Recording.
+	Record bool
 	// Progress is told about each run that has ended, from any goroutine.
 	Progress func(done, all int)
 }
@@ -28,6 +31,9 @@ type Experiment struct {
 // Run plays all strategies with all seeds, on all cores, and returns the runs by strategy, then by
 // seed. It is the same for the same Experiment. It ends early, with the cause, where ctx does.
 func (e *Experiment) Run(ctx context.Context) ([]Run, error) {
+	if trace.AskGPUs(e.Pods) && trace.CapacityOf(e.Nodes, true) == 0 {
+		return nil, errors.New("the pods ask for GPUs and no node has one: want nodes with GPUs, or pods without")
+	}
 	shapes, of := shapes(e.Pods)
 	count := make([]int, len(shapes))
 	for _, s := range of {
@@ -69,7 +75,13 @@ func (e *Experiment) play(all []Shape, of []int32, load []Typical, s *Strategy, 
 	p := newPlayer(c, all, s, load, trace.NewDraw(e.Nodes, e.Pods, e.Arrive, seed))
 	r := Run{Strategy: s.Name, Seed: seed}
 	capacity := capacityOf(e.Nodes, e.Pods)
-	r.Figures, r.Curve = p.arrivals(of, capacity)
+	if e.Record {
+		p.recorder = newRecorder(c, capacity, seed == e.Seeds[0])
+	}
+	var seen curves
+	r.Figures, seen = p.arrivals(of, capacity)
+	r.Curve, r.AlignedCurve = seen.served.curve(), seen.aligned.curve()
 	r.Aligned = capacity.aligned(&r.Figures)
+	r.Recording = p.recorder.end(load)
 	return r
 }

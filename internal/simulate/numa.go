@@ -88,6 +88,18 @@ func (c *numa) Look(node int, s *Shape, l *Look) bool {
 	return true
 }
 
+// Lacks asks the engine where the amounts are there, also for a scheduler that does not.
+func (c *numa) Lacks(node int, s *Shape) Lack {
+	lack := c.amounts.Lacks(node, s)
+	if lack != LacksNothing {
+		return lack
+	}
+	if v := placement.Admit(c.states[node], s.ask); !v.OK() {
+		return LacksNUMANodes
+	}
+	return LacksNothing
+}
+
 // Put lets the node's kubelet decide.
 func (c *numa) Put(node int, pod int32, s *Shape, _ int) Outcome {
 	r := *s.ask

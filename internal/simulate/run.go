@@ -16,6 +16,8 @@ type Figures struct {
 	// Pinned is how many of the pods served lie on NUMA nodes, NUMANodes on how many in all.
 	Pinned    int64 `json:"pinned"`
 	NUMANodes int64 `json:"numaNodes"`
+	// OnNUMANodes is how many of them lie on 1, 2 and 3 NUMA nodes; the last is of all with more.
+	OnNUMANodes [4]int64 `json:"podsOnNUMANodes"`
 }
 
 // Served is how much of one kind was asked for, how much of that was served, and how much of that
@@ -44,6 +46,7 @@ func (f *Figures) arrived(s *Shape, served bool, o Outcome) {
 	if served && o.NUMANodes > 0 {
 		f.Pinned++
 		f.NUMANodes += int64(o.NUMANodes)
+		f.OnNUMANodes[min(o.NUMANodes, len(f.OnNUMANodes))-1]++
 	}
 }
 
@@ -92,6 +95,10 @@ type Run struct {
 	// end; of the CPUs, where nobody asks for GPUs.
 	Aligned float64 `json:"aligned"`
 	Curve   Curve   `json:"curve"`
+	// AlignedCurve is the same of what serves pods that lie together.
+	AlignedCurve Curve `json:"alignedCurve"`
+	// Recording is what the run left, where the Experiment asks for it.
+	Recording *Recording `json:"recording,omitempty"`
 }
 
 // maxAgain is how often a controller creates a pod again that a kubelet has refused.
@@ -105,6 +112,8 @@ type player struct {
 	scores   *scores
 	draw     *trace.Draw
 	refusals int64
+	// recorder is nil where nobody asks for it.
+	recorder *recorder
 }
 
 func newPlayer(c Cluster, all []Shape, s *Strategy, load []Typical, d *trace.Draw) *player {
@@ -150,9 +159,8 @@ func (p *player) place(pod, shape int32) (node int, o Outcome) {
 
 // arrivals lets all pods of the draw arrive, one after another. None leaves, and one that finds no
 // place is lost.
-// The curve is of GPUs, or of CPUs where nobody asks for GPUs; all is what the nodes have.
-func (p *player) arrivals(of []int32, all Capacity) (f Figures, c Curve) {
-	var curve curve
+// The curves are of GPUs, or of CPUs where nobody asks for GPUs; all is what the nodes have.
+func (p *player) arrivals(of []int32, all Capacity) (f Figures, c curves) {
 	for i, pod := range p.draw.Arrivals {
 		shape := of[pod]
 		if l, ok := p.by.(learner); ok && l.learn(&p.scores.shapes[shape]) {
@@ -160,15 +168,18 @@ func (p *player) arrivals(of []int32, all Capacity) (f Figures, c Curve) {
 		}
 		node, o := p.place(int32(i), shape)
 		f.arrived(&p.scores.shapes[shape], node >= 0, o)
-		if all.GPU > 0 {
-			curve.add(percent(f.GPUs.Asked, all.GPU), percent(f.GPUs.Served, all.GPU))
-		} else {
-			curve.add(percent(f.CPUs.Asked, all.CPU), percent(f.CPUs.Served, all.CPU))
-		}
+		got, have := all.of(&f)
+		asked := percent(got.Asked, have)
+		c.served.add(asked, percent(got.Served, have))
+		c.aligned.add(asked, percent(got.Aligned, have))
+		p.recorder.arrived(asked)
 	}
 	f.Refusals = p.refusals
-	return f, curve.curve()
+	return f, c
 }
+
+// curves are what was served, and what of it lies together.
+type curves struct{ served, aligned curve }
 
 // Capacity is what the nodes have, in thousandths: GPUs, or CPUs where nobody asks for GPUs.
 type Capacity struct{ GPU, CPU int64 }
@@ -180,12 +191,18 @@ func capacityOf(nodes []trace.Node, pods []trace.Pod) (c Capacity) {
 	return Capacity{CPU: trace.CapacityOf(nodes, false)}
 }
 
+// of is what was served of what the nodes have.
+func (c Capacity) of(f *Figures) (got *Served, have int64) {
+	if c.GPU > 0 {
+		return &f.GPUs, c.GPU
+	}
+	return &f.CPUs, c.CPU
+}
+
 // aligned is how much of what the nodes have serves pods that lie together, in percent.
 func (c Capacity) aligned(f *Figures) float64 {
-	if c.GPU > 0 {
-		return percent(f.GPUs.Aligned, c.GPU)
-	}
-	return percent(f.CPUs.Aligned, c.CPU)
+	got, have := c.of(f)
+	return percent(got.Aligned, have)
 }
 
 func percent(part, all int64) float64 { return 100 * float64(part) / float64(all) }

@@ -26,10 +26,11 @@ func meanOf(values []float64) (m Mean) {
 func round(v float64) float64 { return math.Round(v*1000) / 1000 }
 
 // Point is a point of a curve: the GPUs served, in percent of those of all nodes, when pods that
-// ask for so many percent have arrived.
+// ask for so many percent have arrived. Aligned is those that serve pods which lie together.
 type Point struct {
 	Arrived int  `json:"arrived"`
 	Served  Mean `json:"served"`
+	Aligned Mean `json:"aligned"`
 }
 
 // Summary is what came of one strategy over all seeds. Parts are in percent.
@@ -49,8 +50,10 @@ type Summary struct {
 	// Refusals is how often a kubelet refused a pod, for each pod that arrived.
 	Refusals Mean `json:"refusalsPerPod"`
 	// NUMANodes is how many NUMA nodes a served, pinned pod lies on.
-	NUMANodes Mean    `json:"numaNodesPerPod"`
-	Curve     []Point `json:"curve,omitempty"`
+	NUMANodes Mean `json:"numaNodesPerPod"`
+	// Unused is that of the recordings; nil where there are none.
+	Unused *Unused `json:"unused,omitempty"`
+	Curve  []Point `json:"curve,omitempty"`
 }
 
 // Summarize sums up runs, by strategy in the order in which they come.
@@ -85,7 +88,10 @@ func summarize(runs []Run) Summary {
 		NUMANodes:   of(func(r *Run) float64 { return ratio(r.NUMANodes, r.Pinned) }),
 	}
 	for at := pointEvery; at < len(runs[0].Curve); at += pointEvery {
-		s.Curve = append(s.Curve, Point{at, of(func(r *Run) float64 { return r.Curve.at(at) })})
+		s.Curve = append(s.Curve, Point{at, of(func(r *Run) float64 { return r.Curve.at(at) }), of(func(r *Run) float64 { return r.AlignedCurve.at(at) })})
+	}
+	if runs[0].Recording != nil {
+		s.Unused = meanUnused(runs)
 	}
 	return s
 }
