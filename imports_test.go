@@ -70,7 +70,7 @@ internal/amounts          : placement placement/memory
 internal/featuregates     : internal/suggest
 internal/strict           : internal/suggest internal/wire
 internal/kubeletconfig    : internal/strict internal/wire placement
-internal/nodestate        : topology placement api/... internal/ledger internal/wire
+internal/nodestate        : topology placement api/... internal/amounts internal/ledger internal/wire
 internal/survey           : internal/gangs topology placement api/... internal/stranded internal/amounts internal/apiclient internal/suppose internal/defrag internal/moving internal/machineview internal/sim internal/ledger internal/rank internal/plan internal/wire internal/nodestate
 internal/web              : internal/clip topology internal/machineview internal/manifest internal/survey internal/version internal/wire
 internal/manifest         : internal/amounts internal/strict internal/suggest internal/wire

@@ -1,9 +1,12 @@
 package scheduler
 
 import (
+	"slices"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	corev1listers "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -12,43 +15,85 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// podsByNode is the index of pods by their nodes. It is there once a report has been seen that
-// tells amounts alone.
+// podsByNode is the index of pods by their nodes. It is there once somebody has asked.
 const podsByNode = "berth.dev/node"
 
-// besideOf says what is known about a node besides a report that tells amounts alone: its kubelet's
-// release, and the pods that are bound to it.
-func besideOf(handle fwk.Handle, logger klog.Logger) func(node string) *wire.Beside {
+// onNodes reads the scheduler's watches: Node objects, and the pods that are bound to them.
+type onNodes struct {
+	nodes  corev1listers.NodeLister
+	pods   func() cache.Indexer
+	logger klog.Logger
+}
+
+func newOnNodes(handle fwk.Handle, logger klog.Logger) *onNodes {
 	core := handle.SharedInformerFactory().Core().V1()
-	nodes, pods := core.Nodes().Lister(), core.Pods().Informer()
-	index := sync.OnceValue(func() error {
-		if pods.GetIndexer().GetIndexers()[podsByNode] != nil {
-			return nil
-		}
-		return pods.AddIndexers(cache.Indexers{podsByNode: func(obj any) ([]string, error) {
-			if pod, ok := obj.(*corev1.Pod); ok && pod.Spec.NodeName != "" {
-				return []string{pod.Spec.NodeName}, nil
+	pods := core.Pods().Informer()
+	return &onNodes{nodes: core.Nodes().Lister(), logger: logger, pods: sync.OnceValue(func() cache.Indexer {
+		if pods.GetIndexer().GetIndexers()[podsByNode] == nil {
+			err := pods.AddIndexers(cache.Indexers{podsByNode: func(obj any) ([]string, error) {
+				if pod, ok := obj.(*corev1.Pod); ok && pod.Spec.NodeName != "" {
+					return []string{pod.Spec.NodeName}, nil
+				}
+				return nil, nil
+			}})
+			if err != nil {
+				logger.Error(err, "Pods cannot be found by their nodes")
 			}
-			return nil, nil
-		}})
-	})
-	return func(name string) *wire.Beside {
-		if err := index(); err != nil {
-			logger.Error(err, "Pods cannot be found by their nodes")
-			return new(wire.Beside)
 		}
-		node, err := nodes.Get(name)
-		if err != nil {
-			node = nil
-		}
-		found, err := pods.GetIndexer().ByIndex(podsByNode, name)
-		if err != nil {
-			logger.Error(err, "Pods cannot be found by their nodes")
-		}
-		bound := make([]*corev1.Pod, len(found))
-		for i := range found {
-			bound[i] = found[i].(*corev1.Pod)
-		}
-		return nodestate.BesideOf(node, bound)
+		return pods.GetIndexer()
+	})}
+}
+
+// node returns the Node object; nil where there is none.
+func (o *onNodes) node(name string) *corev1.Node {
+	node, err := o.nodes.Get(name)
+	if err != nil {
+		return nil
 	}
+	return node
+}
+
+// bound returns the pods that are bound to the node.
+func (o *onNodes) bound(name string) []*corev1.Pod {
+	found, err := o.pods().ByIndex(podsByNode, name)
+	if err != nil {
+		o.logger.Error(err, "Pods cannot be found by their nodes")
+	}
+	bound := make([]*corev1.Pod, len(found))
+	for i := range found {
+		bound[i] = found[i].(*corev1.Pod)
+	}
+	return bound
+}
+
+// beside says what is known about a node besides a report that tells amounts alone: its kubelet's
+// release, and the pods that are bound to it.
+func (o *onNodes) beside(name string) *wire.Beside {
+	return nodestate.BesideOf(o.node(name), o.bound(name))
+}
+
+// othersLate is how much later than the snapshot on which a cycle decides, or how much earlier, the
+// plugin may hear of a pod: each has the same watch by a queue of its own.
+const othersLate = 2 * time.Second
+
+// tooLate says what the node has too little of for the pod by now, as its kubelet will count; ""
+// for nothing. It counts pods that other schedulers have bound, and pods that have grown, since the
+// framework looked at amounts, and those whose Bindings are written and not yet shown.
+func (p *Plugin) tooLate(pod *corev1.Pod, node string) string {
+	core := p.core
+	bound := core.onNodes.bound(node)
+	for _, posted := range core.feed.PostedOn(node) {
+		if !slices.ContainsFunc(bound, func(b *corev1.Pod) bool { return b.UID == posted.UID }) {
+			bound = append(bound, posted)
+		}
+	}
+	bound = slices.DeleteFunc(bound, func(b *corev1.Pod) bool { return b.UID == pod.UID })
+	room := nodestate.RoomOf(core.onNodes.node(node), bound)
+	if s := room.Short(wire.ReadAmounts(pod)); s != nil {
+		return "others have come to the node: " + s.Text()
+	}
+	if port := room.Taken(wire.PortsOf(pod)); port != "" {
+		return "others have come to the node: port " + port + " of the node is taken"
+	}
+	return ""
 }

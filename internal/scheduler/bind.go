@@ -57,6 +57,11 @@ func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod
 
 // decideAndWrite returns, beside the status, how the write went.
 func (p *Plugin) decideAndWrite(ctx context.Context, c *cycle, pod *corev1.Pod, n *nodes.Node) (*fwk.Status, error) {
+	if n.TookSince(c.began.Add(-othersLate)) {
+		if why := p.tooLate(pod, n.Name()); why != "" {
+			return fwk.NewStatus(fwk.Unschedulable, why), nil
+		}
+	}
 	var d placement.Decision
 	posting, err := n.Account().Post(uidOf(pod), &d)
 	if err != nil {
@@ -66,7 +71,7 @@ func (p *Plugin) decideAndWrite(ctx context.Context, c *cycle, pod *corev1.Pod, 
 	if status := c.status(nodes.Pack(0, &posting.Answer), false); status != nil {
 		return status, nil
 	}
-	p.core.feed.Posted(pod.UID, n)
+	p.core.feed.Posted(pod, n)
 	b := &binding{
 		plugin: p, node: n, pod: pod, decision: &d, turn: posting.Turn, report: posting.Report,
 		exact: posting.Answer.Exact, amounts: posting.Answer.Amounts,
@@ -103,6 +108,9 @@ func (p *Plugin) bindUnpinned(ctx context.Context, c *cycle, pod *corev1.Pod, no
 	words := p.wordsOf(c, pod)
 	if len(words) == 0 {
 		return fwk.NewStatus(fwk.Skip)
+	}
+	if why := p.tooLate(pod, nodeName); why != "" {
+		return fwk.NewStatus(fwk.Unschedulable, why)
 	}
 	err := p.post(ctx, &corev1.Binding{
 		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, Annotations: words},

@@ -38,6 +38,8 @@ type core struct {
 	delays Delays
 	pauses *groupPauses
 	gangs  *gang.Groups
+	// onNodes are Node objects and the pods that are bound to them.
+	onNodes *onNodes
 	// lead opens when this process takes its first pod from the scheduling queue.
 	lead *lead.Gate
 	// reservations are the places that are held for pods to come.
@@ -125,11 +127,12 @@ func newCore(ctx context.Context, args Args, handle fwk.Handle, o Options) *core
 	w := wake.New(&wakeEdge{clock: c, activator: handle, logger: logger})
 	table := nodes.NewTable(c, args.StaleAfter.Duration, o.Providers...)
 	made := &core{clock: c, delays: Delays{clock: c}, table: table, waiters: w, lead: new(lead.Gate), events: handle.EventRecorder(), common: commonOf(&args)}
+	made.onNodes = newOnNodes(handle, logger)
 	made.gangs = newGangs(&args, handle, made, logger)
 	made.reservations = newReservations(&args, handle, made, logger)
 	made.pauses = &groupPauses{clock: made.clock, activate: func(pods map[string]*corev1.Pod) { handle.Activate(logger, pods) }}
 	made.feed = nodes.NewFeed(nodes.FeedOptions{
-		Table: table, Waiters: w, Beside: besideOf(handle, logger), Changed: made.stir, SettleAfter: args.SettleAfter.Duration, Exists: existsOf(handle), Logger: logger, Events: made.events, Metrics: feedMetrics{},
+		Table: table, Waiters: w, Beside: made.onNodes.beside, Changed: made.stir, SettleAfter: args.SettleAfter.Duration, Exists: existsOf(handle), Logger: logger, Events: made.events, Metrics: feedMetrics{},
 	})
 	made.takeOverBy(handover.Options{
 		Leases: handle.ClientSet().CoordinationV1().Leases(args.HeartbeatNamespace), Pods: handle.ClientSet().CoreV1(),
@@ -241,6 +244,13 @@ var _ cache.ResourceEventHandler = (*core)(nil)
 // after the feed has taken them in.
 func (c *core) OnAdd(obj any, initial bool) {
 	pod := obj.(*corev1.Pod)
+	if !initial {
+		c.feed.Took(pod)
+	}
+	c.seen(pod, initial)
+}
+
+func (c *core) seen(pod *corev1.Pod, initial bool) {
 	c.feed.PodSeen(pod, initial)
 	c.gangs.PodSeen(pod)
 	c.reservations.PodSeen(pod)
@@ -250,10 +260,14 @@ func (c *core) OnAdd(obj any, initial bool) {
 // OnUpdate takes a change in. A list that comes after a break may report a pod that was deleted and
 // created again under its name as of one that has changed (cache.ResourceEventHandler).
 func (c *core) OnUpdate(old, obj any) {
-	if old.(*corev1.Pod).UID != obj.(*corev1.Pod).UID {
+	was, now := old.(*corev1.Pod), obj.(*corev1.Pod)
+	if was.UID != now.UID {
 		c.OnDelete(old)
 	}
-	c.OnAdd(obj, false)
+	if was.UID != now.UID || was.Spec.NodeName != now.Spec.NodeName || was.Generation != now.Generation {
+		c.feed.Took(now)
+	}
+	c.seen(now, false)
 }
 
 // OnDelete takes a deletion in.

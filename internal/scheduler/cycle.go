@@ -24,6 +24,8 @@ type cycle struct {
 	said wire.Said
 	// plugin is that of the pod's profile.
 	plugin *Plugin
+	// began is when the attempt began.
+	began  time.Time
 	member member
 	// trials are the assumptions of a dry run, by node.
 	trials map[string]ledger.Trial

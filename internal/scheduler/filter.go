@@ -88,7 +88,7 @@ func unreadable(err error) *fwk.Status {
 
 // cycleFor returns what the plugin keeps of an attempt to place a pod.
 func (p *Plugin) cycleFor(pod *corev1.Pod, ask *wire.Ask) *cycle {
-	return &cycle{plugin: p, said: ask.Said, query: p.profile.Begin(p.core.table.Candidate(pod, &ask.Request), pod.Status.NominatedNodeName)}
+	return &cycle{plugin: p, began: p.core.clock.Now(), said: ask.Said, query: p.profile.Begin(p.core.table.Candidate(pod, &ask.Request), pod.Status.NominatedNodeName)}
 }
 
 // waitForNodes makes the pod wait for nodes from the begin of its attempt on. Members of a group do

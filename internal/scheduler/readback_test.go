@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berth-dev/berth/internal/ledger"
@@ -40,6 +41,7 @@ func attached(t *testing.T, pods ...runtime.Object) (*fixture, apiHandle) {
 	h := apiHandle{client: fake.NewClientset(pods...), nominated: map[string][]fwk.PodInfo{}}
 	h.informers = informers.NewSharedInformerFactory(h.client, 0)
 	f.handle, f.pods = h, h.informers.Core().V1().Pods().Lister()
+	f.core.onNodes = newOnNodes(h, klog.Background())
 	for _, pod := range pods {
 		h.tell(t, pod)
 	}

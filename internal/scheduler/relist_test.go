@@ -43,7 +43,7 @@ func (f *fixture) postOn(n *nodes.Node, pod *corev1.Pod) placement.Decision {
 	if _, err := n.Account().Post(uidOf(pod), &d); err != nil {
 		f.Fatal(err)
 	}
-	f.feed.Posted(pod.UID, n)
+	f.feed.Posted(pod, n)
 	f.waiters.Done(uidOf(pod))
 	return d
 }

@@ -12,21 +12,13 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/berth-dev/berth/internal/amounts"
-	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/internal/nodestate"
 )
-
-// allocatable is what the node says that pods can have; told is false where it says nothing.
-func allocatable(node *corev1.Node) (has amounts.List, told bool) {
-	if node == nil || len(node.Status.Allocatable) == 0 {
-		return nil, false
-	}
-	return wire.ReadResources(node.Status.Allocatable), true
-}
 
 // lacking says what the node will never have enough of; "" where there is nothing like that, or
 // where the node does not say.
 func lacking(asked amounts.List, node *corev1.Node) string {
-	all, told := allocatable(node)
+	all, told := nodestate.Allocatable(node)
 	if !told {
 		return ""
 	}
@@ -45,7 +37,7 @@ func beside(asked amounts.List, classes map[corev1.ResourceName]bool, node *core
 	if len(classes) == 0 || node == nil {
 		return asked
 	}
-	all, _ := allocatable(node)
+	all, _ := nodestate.Allocatable(node)
 	out := maps.Clone(asked)
 	maps.DeleteFunc(out, func(r string, _ int64) bool { return all[r] == 0 && classes[corev1.ResourceName(r)] })
 	return out
@@ -61,23 +53,6 @@ func foreign(asked amounts.List) bool {
 		}
 	}
 	return false
-}
-
-// roomOf is what the node has beside the pods that are bound to it.
-func roomOf(node *corev1.Node, bound []*corev1.Pod) *amounts.Node {
-	room := amounts.Unknown()
-	if all, told := allocatable(node); told {
-		room = amounts.NewNode(all)
-		if _, told := all[amounts.Pods]; !told {
-			room = amounts.NewNode(all, amounts.Pods)
-		}
-	}
-	for _, pod := range bound {
-		if !wire.Ended(pod) {
-			room.Add(wire.ReadAmounts(pod), wire.PortsOf(pod)...)
-		}
-	}
-	return room
 }
 
 // short says what there is not enough of for a pod, or which of its ports another one has; "" for

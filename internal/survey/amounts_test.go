@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/berth-dev/berth/internal/nodestate"
 	"github.com/berth-dev/berth/internal/wire"
 )
 
@@ -47,7 +48,7 @@ func TestRoom(t *testing.T) {
 		if got := lacking(asked, c.node); got != c.lacking {
 			t.Errorf("%s: lacking %q, want %q", what, got, c.lacking)
 		}
-		if got := short(asked, nil, roomOf(c.node, c.bound)); got != c.short {
+		if got := short(asked, nil, nodestate.RoomOf(c.node, c.bound)); got != c.short {
 			t.Errorf("%s: short %q, want %q", what, got, c.short)
 		}
 	}

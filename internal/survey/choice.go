@@ -7,6 +7,7 @@ import (
 
 	"github.com/berth-dev/berth/internal/amounts"
 	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/internal/nodestate"
 	"github.com/berth-dev/berth/internal/rank"
 	"github.com/berth-dev/berth/placement"
 )
@@ -120,7 +121,7 @@ func (q *question) most(s *Survey, n *node, at int, all int64) (cpus int64, numa
 	if err != nil {
 		return 0, 0
 	}
-	room := roomOf(n.object, s.bound[n.name])
+	room := nodestate.RoomOf(n.object, s.bound[n.name])
 	try := func(cpus int64) (placement.Verdict, bool) {
 		r := *q.request
 		r.Containers = slices.Clone(r.Containers)

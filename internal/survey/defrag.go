@@ -13,6 +13,7 @@ import (
 
 	"github.com/berth-dev/berth/internal/defrag"
 	"github.com/berth-dev/berth/internal/machineview"
+	"github.com/berth-dev/berth/internal/nodestate"
 	"github.com/berth-dev/berth/internal/sim"
 	"github.com/berth-dev/berth/internal/suppose"
 	"github.com/berth-dev/berth/internal/wire"
@@ -227,7 +228,7 @@ func (m *maker) gather() {
 		if n.trouble != nil {
 			account = nil
 		}
-		m.problem.Nodes = append(m.problem.Nodes, suppose.On(account, roomOf(n.object, bound)))
+		m.problem.Nodes = append(m.problem.Nodes, suppose.On(account, nodestate.RoomOf(n.object, bound)))
 		for _, pod := range bound {
 			if wire.Ended(pod) {
 				continue

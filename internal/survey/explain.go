@@ -396,7 +396,7 @@ func (q *question) askNode(s *Survey, n *node, affinity nodeaffinity.RequiredNod
 	if a.Answer != Admits {
 		return a
 	}
-	if why := short(asked, wire.PortsOf(q.pod), roomOf(n.object, bound)); why != "" {
+	if why := short(asked, wire.PortsOf(q.pod), nodestate.RoomOf(n.object, bound)); why != "" {
 		a.Answer, a.Message = Refuses, why
 	}
 	return a

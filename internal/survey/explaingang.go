@@ -14,6 +14,7 @@ import (
 
 	"github.com/berth-dev/berth/internal/gangs"
 	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/internal/nodestate"
 	"github.com/berth-dev/berth/internal/plan"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
@@ -285,7 +286,7 @@ func (t *gangTrial) short() string {
 		want := wire.ReadResources(corev1.ResourceList{name: t.spec.Resources[name]})[string(name)]
 		free := int64(0)
 		for _, n := range t.nodes {
-			free += roomOf(n.object, t.survey.bound[n.name]).Free(string(name))
+			free += nodestate.RoomOf(n.object, t.survey.bound[n.name]).Free(string(name))
 		}
 		if free < want {
 			return fmt.Sprintf("minResources asks for %s %s, and %s are free", amountText(string(name), want), name, amountText(string(name), max(0, free)))
@@ -329,7 +330,7 @@ func (t *gangTrial) full(member, node int) string {
 		return ""
 	}
 	n, k := t.nodes[node], t.kinds[t.gang.Members[member].Kind]
-	return short(beside(k.amounts, k.classes, n.object), wire.PortsOf(k.pod), roomOf(n.object, t.beside(node)))
+	return short(beside(k.amounts, k.classes, n.object), wire.PortsOf(k.pod), nodestate.RoomOf(n.object, t.beside(node)))
 }
 
 // beside are the pods that are bound to a node, and the members on it.

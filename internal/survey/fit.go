@@ -12,6 +12,7 @@ import (
 	"github.com/berth-dev/berth/internal/amounts"
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/machineview"
+	"github.com/berth-dev/berth/internal/nodestate"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/topology"
@@ -237,7 +238,7 @@ type seat struct {
 
 func (f *fitter) seat(name string) *seat {
 	n := *f.survey.nodes[name]
-	return &seat{node: &n, room: roomOf(n.object, f.survey.bound[name])}
+	return &seat{node: &n, room: nodestate.RoomOf(n.object, f.survey.bound[name])}
 }
 
 // ask asks the node as it is with the copies.

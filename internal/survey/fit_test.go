@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/berth-dev/berth/internal/nodestate"
 	"github.com/berth-dev/berth/internal/sim"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
@@ -110,7 +111,7 @@ func twinCopies(t *testing.T, s *Survey, name string, p *corev1.Pod, o *Setting,
 	}
 	for i := range limit {
 		amounts := wire.ReadAmounts(p)
-		if lacking(amounts, n.object) != "" || short(amounts, nil, roomOf(n.object, bound)) != "" {
+		if lacking(amounts, n.object) != "" || short(amounts, nil, nodestate.RoomOf(n.object, bound)) != "" {
 			return i
 		}
 		r := ask.Request

@@ -61,7 +61,7 @@ type Feed struct {
 	// coarse says that there has been a report that tells amounts alone.
 	coarse atomic.Bool
 	// posted are pods whose Binding may have been written and that the API has not shown on a node
-	// yet, by UID: *Node.
+	// yet, by UID: post.
 	posted sync.Map
 	// lowest is the lowest priority ever seen on a node, or 0.
 	lowest atomic.Int32
@@ -70,8 +70,40 @@ type Feed struct {
 // NewFeed returns a feed that has heard nothing yet.
 func NewFeed(o FeedOptions) *Feed { return &Feed{FeedOptions: o} }
 
+// post is a pod whose Binding may have been written, and its node.
+type post struct {
+	pod  *corev1.Pod
+	node *Node
+}
+
 // Posted says that the Binding of a pod to the node may be written from now on.
-func (f *Feed) Posted(uid types.UID, n *Node) { f.posted.Store(uid, n) }
+func (f *Feed) Posted(pod *corev1.Pod, n *Node) { f.posted.Store(pod.UID, post{pod, n}) }
+
+// PostedOn returns the pods whose Binding to the node may have been written and that the API has
+// not shown there yet.
+func (f *Feed) PostedOn(node string) (pods []*corev1.Pod) {
+	f.posted.Range(func(_, v any) bool {
+		if p := v.(post); p.node.name == node {
+			pods = append(pods, p.pod)
+		}
+		return true
+	})
+	return pods
+}
+
+// Took says that a pod has come to its node, or asks for something else there. Pods of Posted have
+// their place already.
+func (f *Feed) Took(pod *corev1.Pod) {
+	if pod.Spec.NodeName == "" {
+		return
+	}
+	if _, ours := f.posted.Load(pod.UID); ours {
+		return
+	}
+	if n := f.Table.Known(pod.Spec.NodeName); n != nil {
+		n.took.Store(int64(since(f.Table.clock.Now())))
+	}
+}
 
 // TakenBack says that the Binding of a pod was not written.
 func (f *Feed) TakenBack(uid types.UID) { f.posted.Delete(uid) }
@@ -93,7 +125,7 @@ func (f *Feed) podGone(pod *corev1.Pod) {
 	f.Waiters.Done(string(pod.UID))
 	name := pod.Spec.NodeName
 	if v, ok := f.posted.LoadAndDelete(pod.UID); ok && name == "" {
-		name = v.(*Node).name
+		name = v.(post).node.name
 	}
 	if name == "" || !counts(pod) {
 		return
@@ -174,7 +206,7 @@ func (f *Feed) resolve(pod *corev1.Pod, nodeName string) {
 	if !ok {
 		return
 	}
-	if n := v.(*Node); n.name != nodeName {
+	if n := v.(post).node; n.name != nodeName {
 		n.account.See(ledger.Sighting{UID: string(pod.UID), Elsewhere: true})
 		f.Waiters.NodeChanged(n.account)
 		f.Changed()

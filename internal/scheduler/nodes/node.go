@@ -69,6 +69,10 @@ type Node struct {
 	// free is the node's outline as somebody wanted it last.
 	free atomic.Pointer[ledger.Outline]
 
+	// took is when a pod that this scheduler had not placed came there last, since the beginning of
+	// our clock; 0 for never.
+	took atomic.Int64
+
 	mu sync.RWMutex
 	// trouble says why the node's report cannot be relied on; nil when it can.
 	trouble *nodestate.Unusable
@@ -88,7 +92,7 @@ type Node struct {
 	unproven bool
 
 	// A size of whole cache lines, of 64 bytes, makes every Node begin with one: hot lies in it.
-	_ [6]byte
+	_ [62]byte
 }
 
 // Name returns the name of the node.
@@ -106,6 +110,12 @@ func (n *Node) Enter(ctx context.Context, number uint64) error { return n.turnst
 
 // Leave ends what Enter began.
 func (n *Node) Leave() { n.turnstile.leave() }
+
+// TookSince says whether a pod that this scheduler had not placed has come there since.
+func (n *Node) TookSince(then time.Time) bool {
+	took := n.took.Load()
+	return took != 0 && took > int64(since(then))
+}
 
 // Obeys says that Berth decides on the node, by the last report that says so legibly.
 func (n *Node) Obeys() bool { return n.hot.obeys.Load() }
