@@ -55,6 +55,7 @@ internal/ledger           : topology placement
 internal/sim              : placement
 internal/simulate/trace   :
 internal/simulate         : topology placement internal/ledger internal/rank internal/sim internal/simulate/trace internal/suggest
+internal/simulate/page    : internal/simulate
 internal/rank             : topology placement internal/ledger
 internal/plan             : topology placement internal/ledger
 internal/suppose          : placement internal/amounts internal/ledger

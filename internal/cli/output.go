@@ -31,6 +31,7 @@ const (
 	formatWide = "wide"
 	formatName = "name"
 	formatSVG  = "svg"
+	formatHTML = "html"
 )
 
 var (

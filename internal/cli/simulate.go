@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -11,6 +12,7 @@ import (
 
 	"github.com/berth-dev/berth/internal/cli/table"
 	"github.com/berth-dev/berth/internal/simulate"
+	"github.com/berth-dev/berth/internal/simulate/page"
 	"github.com/berth-dev/berth/internal/simulate/trace"
 )
 
@@ -47,7 +49,8 @@ what a strategy chose that knows no NUMA nodes. Both lists are comma-separated v
 Strategies: ` + strings.Join(strategyNames(), ", ") + `. docs/quality.md says what they are, and what is not modelled.`,
 		Example: `  berth simulate --nodes nodes.csv.gz --trace pods.csv.gz --arrive 1.3
   berth simulate --nodes nodes.csv --trace synthetic:inference --arrive 1.3 --overlay sockets/restricted --strategy StockLeast,KAI,Berth
-  berth simulate --nodes nodes.csv --trace pods.csv --strategy BestFit,FGD --seeds 10 -o json`,
+  berth simulate --nodes nodes.csv --trace pods.csv --strategy BestFit,FGD --seeds 10 -o json
+  berth simulate --nodes nodes.csv --trace pods.csv --arrive 1.3 --overlay quarters/restricted --strategy StockLeast,Berth -o html > page.html`,
 		Args: usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error { return q.run(cmd) },
 	}
@@ -59,7 +62,7 @@ Strategies: ` + strings.Join(strategyNames(), ", ") + `. docs/quality.md says wh
 	fs.Float64Var(&q.arrive, "arrive", 0, "pods arrive, drawn from the list, until they ask for so many times the GPUs of all nodes; 0 is the list as it is")
 	fs.Int64Var(&q.seed, "seed", q.seed, "the first seed")
 	fs.IntVar(&q.seeds, "seeds", q.seeds, "how many seeds, one after another")
-	q.output.register(cmd)
+	q.output.register(cmd, formatHTML)
 	_ = cmd.RegisterFlagCompletionFunc("overlay", cobra.FixedCompletions(simulate.OverlayNames(), cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("strategy", cobra.FixedCompletions(strategyNames(), cobra.ShellCompDirectiveNoFileComp))
 	return cmd
@@ -82,9 +85,34 @@ func (q *simulateQuestion) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
+	if q.output.is(formatHTML) {
+		return q.page(&e, runs).Write(cmd.OutOrStdout())
+	}
 	all := simulate.Summarize(runs)
 	value := map[string]any{"nodes": len(e.Nodes), "pods": len(e.Pods), "overlay": q.overlay, "arrive": q.arrive, "seeds": e.Seeds, "strategies": all}
 	return printCleaned(cmd, q.output, value, func(w io.Writer) error { return simulateTable(w, all) })
+}
+
+// page is the answer to be looked at. It names the lists without their folders: it is made to be
+// shown to others.
+func (q *simulateQuestion) page(e *simulate.Experiment, runs []simulate.Run) *page.Comparison {
+	c := &page.Comparison{GPUs: trace.AskGPUs(e.Pods), NUMA: e.Ground != nil, Strategies: e.Strategies, Runs: runs}
+	nodes, load := filepath.Base(q.nodes), q.trace
+	if !strings.HasPrefix(load, syntheticLoad) {
+		load = filepath.Base(load)
+	}
+	c.Command = fmt.Sprintf("berth simulate --nodes %s --trace %s --arrive %v --strategy %s --seed %d --seeds %d", nodes, load, q.arrive, strings.Join(q.strategies, ","), q.seed, q.seeds)
+	c.Facts = []page.Fact{{Name: "nodes", Value: fmt.Sprintf("%d, %s", len(e.Nodes), nodes)}, {Name: "pods", Value: load}}
+	if q.arrive > 0 {
+		c.Facts = append(c.Facts, page.Fact{Name: "asked for", Value: fmt.Sprintf("%.0f %% of what the nodes have", 100*q.arrive)})
+	}
+	if q.overlay != "" {
+		c.Command += " --overlay " + q.overlay
+		c.Facts = append(c.Facts, page.Fact{Name: "machines/kubelets", Value: q.overlay})
+	}
+	c.Command += " -o html"
+	c.Facts = append(c.Facts, page.Fact{Name: "seeds", Value: strconv.Itoa(q.seeds)})
+	return c
 }
 
 // experiment checks the flags and reads the lists.
@@ -118,9 +146,12 @@ func (q *simulateQuestion) experiment() (e simulate.Experiment, err error) {
 	return e, q.lay(&e)
 }
 
+// syntheticLoad precedes the name of a load that was thought of.
+const syntheticLoad = "synthetic:"
+
 // readLoad reads a list of pods, or makes a synthetic one.
 func readLoad(name string) ([]trace.Pod, error) {
-	if load, ok := strings.CutPrefix(name, "synthetic:"); ok {
+	if load, ok := strings.CutPrefix(name, syntheticLoad); ok {
 		pods, err := simulate.Synthetic(load)
 		if err != nil {
 			return nil, Usagef("--trace: %w", err)

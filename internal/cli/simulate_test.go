@@ -56,6 +56,19 @@ func TestSimulateNUMA(t *testing.T) {
 	}
 }
 
+// TestSimulatePage: the page names the lists without their folders, and how to make it again.
+func TestSimulatePage(t *testing.T) {
+	dir, flags := lists(t)
+	code, stdout, stderr := run(t, append([]string{"simulate", "-o", "html", "--seeds", "2", "--overlay", "sockets/restricted", "--strategy", "KAI,Berth"}, flags...)...)
+	if code != ExitOK || stderr != "" || !strings.HasPrefix(stdout, "<!DOCTYPE html>") || strings.Contains(stdout, dir) {
+		t.Errorf("exit code %d\n%s%s", code, stdout, stderr)
+	}
+	const command = "berth simulate --nodes nodes --trace pods --arrive 0 --strategy KAI,Berth --seed 42 --seeds 2 --overlay sockets/restricted -o html"
+	if !strings.Contains(stdout, command) {
+		t.Errorf("want %q in\n%s", command, stdout)
+	}
+}
+
 // TestSimulateBadInput: the error names the flag, or file, line and field.
 func TestSimulateBadInput(t *testing.T) {
 	dir, flags := lists(t)

@@ -1,0 +1,161 @@
+package page
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/berth-dev/berth/internal/simulate"
+)
+
+// ranges is what all seeds come to, strategy by strategy.
+type ranges struct {
+	Rows  []rangeRow
+	Ticks []tick
+}
+
+// rangeRow is from the least seed to the greatest, in percent of the width.
+type rangeRow struct {
+	key
+	From, Wide, Mean float64
+	Text             string
+}
+
+func rangesOf(all []strategyRuns, value func(*simulate.Run) float64) (out ranges) {
+	type found struct{ least, most, mean float64 }
+	values, low := make([]found, len(all)), 100.0
+	for i := range all {
+		f := found{math.Inf(1), math.Inf(-1), mean(all[i].runs, value)}
+		for j := range all[i].runs {
+			v := value(&all[i].runs[j])
+			f.least, f.most = min(f.least, v), max(f.most, v)
+		}
+		values[i], low = f, min(low, f.least)
+	}
+	step := roundStep((100 - low) / 5)
+	low = max(0, step*math.Floor(low/step-.25))
+	at := func(v float64) float64 { return 100 * (v - low) / (100 - low) }
+	for i := range all {
+		f := &values[i]
+		r := rangeRow{key: all[i].key, From: at(f.least), Wide: at(f.most) - at(f.least), Mean: at(f.mean), Text: percentText(f.mean)}
+		out.Rows = append(out.Rows, r)
+	}
+	out.Ticks = ticks(low, 100, 6)
+	return out
+}
+
+// bars are sums of parts, strategy by strategy.
+type bars struct {
+	Title, About string
+	Kinds        []kind
+	Rows         []barRow
+	Ticks        []tick
+}
+
+// kind is what a part means. Class is its colour's.
+type kind struct{ Name, Class string }
+
+type barRow struct {
+	key
+	Parts []part
+	Text  string
+}
+
+// part is in percent of the width.
+type part struct {
+	kind
+	Wide float64
+	Text string
+}
+
+func (c *Comparison) bars(all []strategyRuns, unit string) (out []bars) {
+	if b := unusedBars(all, unit, c.GPUs); len(b.Rows) > 0 {
+		out = append(out, b)
+	}
+	if c.NUMA {
+		out = append(out, spreadBars(all))
+	}
+	if b := refusalBars(all); len(b.Rows) > 0 {
+		out = append(out, b)
+	}
+	return out
+}
+
+// fill makes rows of values, one for each kind. full is the value that is as wide as all; the text
+// of a row is its sum.
+func (b *bars) fill(all []strategyRuns, full float64, values func(*strategyRuns) []float64) {
+	for i := range all {
+		r, sum := barRow{key: all[i].key}, 0.0
+		for k, v := range values(&all[i]) {
+			sum += v
+			r.Parts = append(r.Parts, part{b.Kinds[k], 100 * v / full, fmt.Sprintf("%s: %.2f", b.Kinds[k].Name, v)})
+		}
+		r.Text = percentText(sum)
+		b.Rows = append(b.Rows, r)
+	}
+	b.Ticks = ticks(0, full, 6)
+}
+
+// unusedBars are what is left in the end.
+func unusedBars(all []strategyRuns, unit string, gpus bool) bars {
+	b := bars{Title: "Free in the end, and why", About: "Percent of the " + unit + " of all nodes that nobody uses, by what the next pod of the load would find there. All but the first are stranded for it.",
+		Kinds: []kind{{"it would fit", "u0"}, {"too few CPUs", "u1"}, {"too little memory", "u2"}}}
+	if gpus {
+		b.Kinds = append(b.Kinds, kind{"too few GPUs", "u3"})
+	}
+	b.Kinds = append(b.Kinds, kind{"not on the NUMA nodes it needs", "u4"})
+	values := func(s *strategyRuns) []float64 {
+		u := s.sum.Unused
+		if gpus {
+			return []float64{u.Usable, u.CPUs, u.Memory, u.GPUs, u.NUMANodes}
+		}
+		return []float64{u.Usable, u.CPUs, u.Memory, u.NUMANodes}
+	}
+	full := 1.0
+	for i := range all {
+		if all[i].sum.Unused == nil {
+			return bars{}
+		}
+		sum := 0.0
+		for _, v := range values(&all[i]) {
+			sum += v
+		}
+		full = max(full, sum)
+	}
+	b.fill(all, full, values)
+	return b
+}
+
+// spreadBars are how many NUMA nodes pods lie on.
+func spreadBars(all []strategyRuns) bars {
+	b := bars{Title: "NUMA nodes per pod", About: "Of the pods that are served, percent by the number of NUMA nodes that they lie on.",
+		Kinds: []kind{{"1 NUMA node", "n0"}, {"2 NUMA nodes", "n1"}, {"3 NUMA nodes", "n2"}, {"4 and more", "n3"}}}
+	b.fill(all, 100, func(s *strategyRuns) []float64 {
+		out := make([]float64, len(b.Kinds))
+		for k := range out {
+			out[k] = mean(s.runs, func(r *simulate.Run) float64 { return 100 * float64(r.OnNUMANodes[k]) / float64(max(1, r.Pinned)) })
+		}
+		return out
+	})
+	for i := range b.Rows {
+		b.Rows[i].Text = fmt.Sprintf("%.2f", all[i].sum.NUMANodes.Mean)
+	}
+	return b
+}
+
+// refusalBars are what controllers have to create again.
+func refusalBars(all []strategyRuns) bars {
+	b := bars{Title: "Refused by kubelets", About: "How often a kubelet refused a pod, for each pod that arrived. A controller creates it again, up to ten times.",
+		Kinds: []kind{{"refusals per pod", "u4"}}}
+	most := 0.0
+	for i := range all {
+		most = max(most, all[i].sum.Refusals.Mean)
+	}
+	if most == 0 {
+		return bars{}
+	}
+	b.fill(all, most, func(s *strategyRuns) []float64 { return []float64{s.sum.Refusals.Mean} })
+	for i := range b.Rows {
+		b.Rows[i].Text = fmt.Sprintf("%.2f", all[i].sum.Refusals.Mean)
+	}
+	return b
+}

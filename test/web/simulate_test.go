@@ -1,0 +1,55 @@
+package web
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+)
+
+// TestSimulation opens the page that berth simulate writes, on every screen: nothing is wider than
+// the screen, and axe finds nothing.
+func TestSimulation(t *testing.T) {
+	program := os.Getenv("BERTH")
+	if program == "" {
+		t.Skip("BERTH names no berth command: make e2e-web builds one and calls these tests")
+	}
+	axe, err := os.ReadFile("../../internal/web/page/node_modules/axe-core/axe.min.js")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	nodes := "sn,cpu_milli,memory_mib,gpu,model\n"
+	for i := range 30 {
+		nodes += fmt.Sprintf("n%d,96000,524288,8,\n", i)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "nodes.csv"), []byte(nodes), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command(program, "simulate", "--nodes", filepath.Join(dir, "nodes.csv"), "--trace", "synthetic:inference", "--arrive", "1.3",
+		"--overlay", "quarters/restricted", "--strategy", "StockLeast,StockMost,Volcano,KoordinatorMost,KoordinatorLeast,KAI,LeastNUMANodes,KeepCPUs,FirstFit,Berth", "--seeds", "3", "-o", "html").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "page.html")
+	if err := os.WriteFile(file, out, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []struct {
+		width, height int64
+		scheme        string
+	}{{390, 844, "light"}, {390, 844, "dark"}, {1280, 800, "light"}, {1920, 1080, "dark"}} {
+		what := fmt.Sprintf("simulate-%d-%s", s.width, s.scheme)
+		t.Run(what, func(t *testing.T) {
+			b := browse(t, s.width, s.height, s.scheme)
+			b.do("opening "+file, chromedp.Navigate("file://"+file))
+			b.see("footer pre")
+			b.fits(what, s.width)
+			b.accessible(string(axe), what)
+			b.shoot(what)
+		})
+	}
+}
