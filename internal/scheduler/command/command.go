@@ -7,10 +7,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/spf13/cobra"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
@@ -33,7 +31,6 @@ import (
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
 	"github.com/berth-dev/berth/internal/scheduler"
-	"github.com/berth-dev/berth/internal/scheduler/reservation"
 	"github.com/berth-dev/berth/internal/version"
 )
 
@@ -110,17 +107,6 @@ func run(cmd *cobra.Command, opts *options.Options, plugin frameworkruntime.Plug
 	return app.Run(ctx, completed, sched)
 }
 
-// Equip gives a scheduler whose profiles have the plugin what a plugin cannot do by itself. global
-// is what holds for profiles that say no percentageOfNodesToScore; nil for kube-scheduler's own
-// choice. profiles are its profiles, with their defaults. Setup has made it, and it does not run
-// yet.
-func Equip(ctx context.Context, sched *kubescheduler.Scheduler, global *int32, profiles []config.KubeSchedulerProfile) {
-	followMates(sched)
-	holdReservations(ctx, sched)
-	followDelays(sched)
-	lookFurther(sched, global, know(sched.Profiles, profiles))
-}
-
 // sayWhoLeads lets the plugin ask whom the election's Lease names. The lock itself is not asked: it
 // remembers what it reads, for the election's own writes.
 func sayWhoLeads(sched *kubescheduler.Scheduler, lock resourcelock.Interface) {
@@ -136,93 +122,8 @@ func sayWhoLeads(sched *kubescheduler.Scheduler, lock resourcelock.Interface) {
 		holder := now.Spec.HolderIdentity
 		return holder != nil && *holder == elected.Identity(), nil
 	}
-	for _, profile := range sched.Profiles { // all share their informers
-		scheduler.WhoLeads(profile.SharedInformerFactory(), leads)
-		return
-	}
-}
-
-// followMates makes the members of gangs come one after another.
-func followMates(sched *kubescheduler.Scheduler) {
-	for _, profile := range sched.Profiles { // all share their informers
-		sched.NextPod = scheduler.FollowMates(profile.SharedInformerFactory(), sched.NextPod, sched.SchedulingQueue.PopSpecificPod)
-		return
-	}
-}
-
-// lookFurther places pods that could be pinned on the best of all nodes, as far as their profiles
-// say, and spreads pods by remembered counts. global is what holds for profiles that say no
-// percentage. A scheduler none of whose profiles has the plugin stays as it is.
-func lookFurther(sched *kubescheduler.Scheduler, global *int32, about map[string]*known) {
-	for _, profile := range sched.Profiles { // all share their informers
-		if look := scheduler.LookFurther(profile.SharedInformerFactory()); look != nil {
-			sched.SchedulePod = lookingFurther(sched.SchedulePod, look, global, about)
-		}
-		return
-	}
-}
-
-// holdReservations has the scheduler hold places for the owners of Reservations.
-func holdReservations(ctx context.Context, sched *kubescheduler.Scheduler) {
-	for _, profile := range sched.Profiles { // all share their informers
-		logger := klog.FromContext(ctx)
-		held := scheduler.HoldReservations(profile.SharedInformerFactory(), sched.Cache, sched.SchedulingQueue, func(_ string, held *corev1.Pod) {
-			sched.SchedulingQueue.MoveAllToActiveOrBackoffQueue(logger, framework.EventAssignedPodDelete, held, nil, nil)
-		})
-		if held != nil {
-			between(sched, held)
-		}
-		return
-	}
-}
-
-// followDelays tells the plugin when pods are tried, and when in vain.
-func followDelays(sched *kubescheduler.Scheduler) {
-	for _, profile := range sched.Profiles { // all share their informers
-		delays := scheduler.DelaysOf(profile.SharedInformerFactory())
-		if delays == nil {
-			return
-		}
-		next, failed := sched.NextPod, sched.FailureHandler
-		sched.NextPod = func(logger klog.Logger) (*framework.QueuedPodInfo, error) {
-			info, err := next(logger)
-			if err == nil && info != nil && info.Pod != nil {
-				delays.Tried(info.Pod, info.Timestamp)
-			}
-			return info, err
-		}
-		sched.FailureHandler = func(ctx context.Context, profile framework.Framework, info *framework.QueuedPodInfo, status *fwk.Status, nominating *fwk.NominatingInfo, start time.Time) {
-			none := (*framework.FitError)(nil)
-			waits := status.Code() == fwk.Pending || errors.As(status.AsError(), &none) && none.Diagnosis.PendingPlugins.Len() > 0
-			delays.Failed(info.Pod, status, waits)
-			failed(ctx, profile, info, status, nominating, start)
-		}
-		return
-	}
-}
-
-// between tells what is held of the scheduler's cycles.
-func between(sched *kubescheduler.Scheduler, held *reservation.Reservations) {
-	next, failed, place := sched.NextPod, sched.FailureHandler, sched.SchedulePod
-	sched.NextPod = func(logger klog.Logger) (*framework.QueuedPodInfo, error) {
-		held.Between()
-		info, err := next(logger)
-		if err == nil && info != nil && info.Pod != nil {
-			held.Begins(info.Pod)
-		}
-		return info, err
-	}
-	sched.FailureHandler = func(ctx context.Context, profile framework.Framework, info *framework.QueuedPodInfo, status *fwk.Status, nominating *fwk.NominatingInfo, start time.Time) {
-		if !held.Failed(info, status) {
-			failed(ctx, profile, info, status, nominating, start)
-		}
-	}
-	sched.SchedulePod = func(ctx context.Context, profile framework.Framework, state fwk.CycleState, info *framework.QueuedPodInfo) (kubescheduler.ScheduleResult, error) {
-		result, err := place(ctx, profile, state, info)
-		if err == nil {
-			held.Raise(info)
-		}
-		return result, err
+	if shared := informersOf(sched); shared != nil {
+		scheduler.WhoLeads(shared, leads)
 	}
 }
 

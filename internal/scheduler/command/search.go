@@ -15,9 +15,6 @@ import (
 	"github.com/berth-dev/berth/internal/scheduler/spread"
 )
 
-// schedulePod is what Scheduler.SchedulePod is.
-type schedulePod = func(context.Context, framework.Framework, fwk.CycleState, *framework.QueuedPodInfo) (kubescheduler.ScheduleResult, error)
-
 // lookingFurther returns next with a search of its own for each pod, and with scores of
 // PodTopologySpread from what is remembered.
 func lookingFurther(next schedulePod, look scheduler.Look, global *int32, profiles map[string]*known) schedulePod {

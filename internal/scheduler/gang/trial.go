@@ -36,8 +36,8 @@ type Profile struct {
 	EvictsNobody bool
 }
 
-// runner is what the framework has and its Handle does not show.
-type runner interface {
+// Runner is what the framework has and its Handle does not show.
+type Runner interface {
 	RunPreFilterPlugins(ctx context.Context, state fwk.CycleState, pod *corev1.Pod) (*fwk.PreFilterResult, *fwk.Status, sets.Set[string])
 }
 
@@ -222,7 +222,7 @@ func (t *trial) seat(pod *corev1.Pod, at map[string]int) plan.Seat {
 
 // begin has every plugin prepare for each kind.
 func (t *trial) begin() *fwk.Status {
-	run, ok := t.profile.Handle.(runner)
+	run, ok := t.profile.Handle.(Runner)
 	if !ok {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "this scheduler's framework cannot be asked for a trial")
 	}

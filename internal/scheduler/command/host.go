@@ -1,0 +1,127 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/informers"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	kubescheduler "k8s.io/kubernetes/pkg/scheduler"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/berth-dev/berth/internal/scheduler"
+	"github.com/berth-dev/berth/internal/scheduler/gang"
+	"github.com/berth-dev/berth/internal/scheduler/reservation"
+)
+
+// Kube-scheduler promises plugins an interface, and nothing about its own structs. This file holds
+// all that Berth reads, calls and replaces in them, so that a release that changes one breaks here.
+// TestSeams names each, and shows that kube-scheduler still comes by there.
+
+// What Berth replaces in a kubescheduler.Scheduler, by wrapping what stood there.
+type (
+	// nextPod is Scheduler.NextPod: every cycle begins with it.
+	nextPod = func(klog.Logger) (*framework.QueuedPodInfo, error)
+	// schedulePod is Scheduler.SchedulePod: it places one pod with the profile that it is handed.
+	schedulePod = func(context.Context, framework.Framework, fwk.CycleState, *framework.QueuedPodInfo) (kubescheduler.ScheduleResult, error)
+	// failureHandler is Scheduler.FailureHandler: every cycle that fails ends with it.
+	failureHandler = func(context.Context, framework.Framework, *framework.QueuedPodInfo, *fwk.Status, *fwk.NominatingInfo, time.Time)
+)
+
+// narrowed are the methods that search and spreading replace in a profile, for one call of
+// SchedulePod. Kube-scheduler must run plugins through them.
+type narrowed interface {
+	PercentageOfNodesToScore() *int32
+	RunPreFilterPlugins(context.Context, fwk.CycleState, *corev1.Pod) (*fwk.PreFilterResult, *fwk.Status, sets.Set[string])
+	RunFilterPluginsWithNominatedPods(context.Context, fwk.CycleState, *corev1.Pod, fwk.NodeInfo) *fwk.Status
+	RunPreScorePlugins(context.Context, fwk.CycleState, *corev1.Pod, []fwk.NodeInfo) *fwk.Status
+	RunScorePlugins(context.Context, fwk.CycleState, *corev1.Pod, []fwk.NodeInfo) ([]fwk.NodePluginScores, *fwk.Status)
+}
+
+var (
+	_ = func(s *kubescheduler.Scheduler) (nextPod, schedulePod, failureHandler) {
+		return s.NextPod, s.SchedulePod, s.FailureHandler
+	}
+	_ narrowed    = framework.Framework(nil)
+	_ gang.Runner = framework.Framework(nil) // what a plugin's Handle is underneath
+)
+
+// Equip gives a scheduler whose profiles have the plugin what a plugin cannot do by itself. global
+// is what holds for profiles that say no percentageOfNodesToScore; nil for kube-scheduler's own
+// choice. profiles are its profiles, with their defaults. Setup has made it, and it does not run
+// yet.
+func Equip(ctx context.Context, sched *kubescheduler.Scheduler, global *int32, profiles []config.KubeSchedulerProfile) {
+	shared := informersOf(sched)
+	if shared == nil {
+		return
+	}
+	sched.NextPod = scheduler.FollowMates(shared, sched.NextPod, sched.SchedulingQueue.PopSpecificPod)
+	logger := klog.FromContext(ctx)
+	freed := func(_ string, held *corev1.Pod) {
+		sched.SchedulingQueue.MoveAllToActiveOrBackoffQueue(logger, framework.EventAssignedPodDelete, held, nil, nil)
+	}
+	if held := scheduler.HoldReservations(shared, sched.Cache, sched.SchedulingQueue, freed); held != nil {
+		tellReservations(sched, held)
+	}
+	if delays := scheduler.DelaysOf(shared); delays != nil {
+		tellDelays(sched, delays)
+	}
+	if look := scheduler.LookFurther(shared); look != nil {
+		sched.SchedulePod = lookingFurther(sched.SchedulePod, look, global, know(sched.Profiles, profiles))
+	}
+}
+
+// informersOf returns the informers that all profiles share; nil for a scheduler without profiles.
+func informersOf(sched *kubescheduler.Scheduler) informers.SharedInformerFactory {
+	for _, profile := range sched.Profiles {
+		return profile.SharedInformerFactory()
+	}
+	return nil
+}
+
+// tellReservations tells what is held of the scheduler's cycles.
+func tellReservations(sched *kubescheduler.Scheduler, held *reservation.Reservations) {
+	sched.NextPod = telling(sched.NextPod, held.Between, func(info *framework.QueuedPodInfo) { held.Begins(info.Pod) })
+	failed, place := sched.FailureHandler, sched.SchedulePod
+	sched.FailureHandler = func(ctx context.Context, profile framework.Framework, info *framework.QueuedPodInfo, status *fwk.Status, nominating *fwk.NominatingInfo, start time.Time) {
+		if !held.Failed(info, status) {
+			failed(ctx, profile, info, status, nominating, start)
+		}
+	}
+	sched.SchedulePod = func(ctx context.Context, profile framework.Framework, state fwk.CycleState, info *framework.QueuedPodInfo) (kubescheduler.ScheduleResult, error) {
+		result, err := place(ctx, profile, state, info)
+		if err == nil {
+			held.Raise(info)
+		}
+		return result, err
+	}
+}
+
+// tellDelays tells when pods are tried, and when in vain.
+func tellDelays(sched *kubescheduler.Scheduler, delays *scheduler.Delays) {
+	sched.NextPod = telling(sched.NextPod, func() {}, func(info *framework.QueuedPodInfo) { delays.Tried(info.Pod, info.Timestamp) })
+	failed := sched.FailureHandler
+	sched.FailureHandler = func(ctx context.Context, profile framework.Framework, info *framework.QueuedPodInfo, status *fwk.Status, nominating *fwk.NominatingInfo, start time.Time) {
+		none := (*framework.FitError)(nil)
+		waits := status.Code() == fwk.Pending || errors.As(status.AsError(), &none) && none.Diagnosis.PendingPlugins.Len() > 0
+		delays.Failed(info.Pod, status, waits)
+		failed(ctx, profile, info, status, nominating, start)
+	}
+}
+
+// telling returns next with a call before it, and one with the pod that comes.
+func telling(next nextPod, before func(), came func(*framework.QueuedPodInfo)) nextPod {
+	return func(logger klog.Logger) (*framework.QueuedPodInfo, error) {
+		before()
+		info, err := next(logger)
+		if err == nil && info != nil && info.Pod != nil {
+			came(info)
+		}
+		return info, err
+	}
+}

@@ -1,0 +1,263 @@
+package command
+
+import (
+	"context"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	kubescheduler "k8s.io/kubernetes/pkg/scheduler"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/berth-dev/berth/internal/scheduler/gang"
+)
+
+// TestSeams: kube-scheduler comes by at everything of its own that Berth replaces, in a cycle that
+// places a pod and in one that does not, and its cache and queue do what Berth calls them for.
+func TestSeams(t *testing.T) {
+	s := newSeams(t)
+	s.add(t, s.pod("small", "1"))
+	s.cycle(t)
+	s.add(t, s.pod("large", "1000"))
+	s.cycle(t)
+	want := []string{
+		"Scheduler.NextPod", "Scheduler.SchedulePod", "Scheduler.FailureHandler", "Scheduler.Profiles",
+		"Framework.PercentageOfNodesToScore", "Framework.RunPreFilterPlugins", "Framework.RunFilterPluginsWithNominatedPods",
+		"Framework.RunPreScorePlugins", "Framework.RunScorePlugins",
+	}
+	for _, seam := range want {
+		if !s.passed.Has(seam) {
+			t.Errorf("kube-scheduler does not come by at %s any more", seam)
+		}
+	}
+	if len(s.passed.Set) != len(want) {
+		t.Errorf("passed %v, want %v", slices.Sorted(maps.Keys(s.passed.Set)), want)
+	}
+	for _, profile := range s.sched.Profiles {
+		if _, ok := fwk.Handle(profile).(gang.Runner); !ok {
+			t.Error("a plugin's Handle is no gang.Runner any more: gangs cannot be tried")
+		}
+	}
+	if shared := informersOf(s.sched); shared == nil {
+		t.Error("Framework.SharedInformerFactory: none")
+	}
+	t.Run("SchedulingQueue.PopSpecificPod", s.popsSpecific)
+	t.Run("SchedulingQueue.AddUnschedulableIfNotPresent", s.putsBack)
+	t.Run("Scheduler.Cache", s.caches)
+}
+
+// popsSpecific: a pod that waits is taken out of its turn, and one that does not is not there.
+func (s *seams) popsSpecific(t *testing.T) {
+	s.add(t, s.pod("first", "1"))
+	s.add(t, s.pod("second", "1"))
+	q := s.sched.SchedulingQueue
+	if info := q.PopSpecificPod(klog.Background(), s.pod("second", "1")); info == nil || info.Pod.Name != "second" {
+		t.Errorf("got %+v, want the second pod", info)
+	}
+	if info := q.PopSpecificPod(klog.Background(), s.pod("third", "1")); info != nil {
+		t.Errorf("got %s, which nobody has added", info.Pod.Name)
+	}
+	q.Done("second")
+	q.Delete(s.pod("first", "1"))
+	if info := q.PopSpecificPod(klog.Background(), s.pod("first", "1")); info != nil {
+		t.Error("a pod that was deleted has come")
+	}
+}
+
+// putsBack: a pod whose cycle is over waits again, and an event or a call brings it back.
+func (s *seams) putsBack(t *testing.T) {
+	pod, logger, q := s.pod("held", "1"), klog.Background(), s.sched.SchedulingQueue
+	s.add(t, pod)
+	info := q.PopSpecificPod(logger, pod)
+	if info == nil {
+		t.Fatal("the pod did not come")
+	}
+	if err := q.AddUnschedulableIfNotPresent(logger, info, q.SchedulingCycle()); err != nil {
+		t.Fatal(err)
+	}
+	q.Done(pod.UID)
+	q.Activate(logger, map[string]*corev1.Pod{"default/held": pod})
+	if again := q.PopSpecificPod(logger, pod); again == nil {
+		t.Error("Activate has not brought the pod back")
+	}
+	q.Done(pod.UID)
+	q.Delete(pod)
+	q.MoveAllToActiveOrBackoffQueue(logger, framework.EventAssignedPodDelete, pod, nil, nil)
+}
+
+// caches: a pod that the cache is told of counts on its node until it is removed.
+func (s *seams) caches(t *testing.T) {
+	pod, logger := s.pod("cached", "1"), klog.Background()
+	pod.Spec.NodeName = "n"
+	if err := s.sched.Cache.AddPod(logger, pod); err != nil {
+		t.Fatal(err)
+	}
+	later := pod.DeepCopy()
+	later.Labels = map[string]string{"a": "b"}
+	if err := s.sched.Cache.UpdatePod(logger, pod, later); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := s.sched.Cache.GetPod(pod); err != nil || got.Labels["a"] != "b" {
+		t.Errorf("got %v, %v: want the pod with its label", got, err)
+	}
+	if err := s.sched.Cache.RemovePod(logger, later); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestHostAlone: no other file of the scheduler speaks of kube-scheduler's own structs.
+func TestHostAlone(t *testing.T) {
+	structs := []string{"k8s.io/kubernetes/pkg/scheduler", "k8s.io/kubernetes/pkg/scheduler/backend/"}
+	lawful := map[string]string{
+		"command/host.go":    "the seams",
+		"command/command.go": "makes the scheduler",
+		"command/search.go":  "names SchedulePod's result",
+	}
+	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		name := filepath.ToSlash(strings.TrimPrefix(path, ".."+string(filepath.Separator)))
+		for _, spec := range file.Imports {
+			imported, _ := strconv.Unquote(spec.Path.Value)
+			for _, s := range structs {
+				if (imported == s || strings.HasSuffix(s, "/") && strings.HasPrefix(imported, s)) && lawful[name] == "" {
+					t.Errorf("%s imports %s: what Berth reaches of it stands in command/host.go", name, imported)
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// seams is a scheduler of one node, and where its cycles have passed.
+type seams struct {
+	sched  *kubescheduler.Scheduler
+	client *fake.Clientset
+	passed *places
+}
+
+// places is where somebody has passed. Nodes are filtered beside each other.
+type places struct {
+	sync.Mutex
+	sets.Set[string]
+}
+
+func (p *places) Insert(name string) {
+	p.Lock()
+	defer p.Unlock()
+	p.Set.Insert(name)
+}
+
+func newSeams(t *testing.T) *seams {
+	t.Helper()
+	room := corev1.ResourceList{"cpu": resource.MustParse("10"), "memory": resource.MustParse("10Gi"), "pods": resource.MustParse("10")}
+	nodes := [2]*corev1.Node{} // with one alone nothing is scored
+	for i, name := range []string{"n", "o"} {
+		nodes[i] = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.NodeStatus{Allocatable: room, Capacity: room}}
+	}
+	s := &seams{client: fake.NewClientset(nodes[0], nodes[1]), passed: &places{Set: sets.New[string]()}}
+	shared := kubescheduler.NewInformerFactory(s.client, 0)
+	sched, err := kubescheduler.New(t.Context(), s.client, shared, nil, func(string) events.EventRecorderLogger { return &events.FakeRecorder{} })
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.sched = sched
+	next, place, failed := sched.NextPod, sched.SchedulePod, sched.FailureHandler
+	sched.NextPod = telling(next, func() { s.passed.Insert("Scheduler.NextPod") }, func(*framework.QueuedPodInfo) {})
+	sched.SchedulePod = func(ctx context.Context, profile framework.Framework, state fwk.CycleState, pod *framework.QueuedPodInfo) (kubescheduler.ScheduleResult, error) {
+		s.passed.Insert("Scheduler.SchedulePod")
+		if profile == sched.Profiles[corev1.DefaultSchedulerName] {
+			s.passed.Insert("Scheduler.Profiles")
+		}
+		return place(ctx, passing{profile, s.passed}, state, pod)
+	}
+	sched.FailureHandler = func(ctx context.Context, profile framework.Framework, info *framework.QueuedPodInfo, status *fwk.Status, nominating *fwk.NominatingInfo, start time.Time) {
+		s.passed.Insert("Scheduler.FailureHandler")
+		failed(ctx, profile, info, status, nominating, start)
+	}
+	shared.Start(t.Context().Done())
+	shared.WaitForCacheSync(t.Context().Done())
+	if err := sched.WaitForHandlersSync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(sched.SchedulingQueue.Close)
+	return s
+}
+
+func (s *seams) pod(name, cpus string) *corev1.Pod {
+	asks := corev1.ResourceList{"cpu": resource.MustParse(cpus)}
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name)},
+		Spec: corev1.PodSpec{SchedulerName: corev1.DefaultSchedulerName,
+			Containers: []corev1.Container{{Name: "c", Image: "i", Resources: corev1.ResourceRequirements{Requests: asks}}}},
+	}
+}
+
+// add puts a pod into the queue.
+func (s *seams) add(t *testing.T, pod *corev1.Pod) {
+	t.Helper()
+	s.sched.SchedulingQueue.Add(t.Context(), pod)
+	s.sched.SchedulingQueue.Update(t.Context(), pod, pod)
+}
+
+// cycle takes the next pod.
+func (s *seams) cycle(t *testing.T) {
+	t.Helper()
+	s.sched.ScheduleOne(t.Context())
+}
+
+// passing is a profile that notes what of it is called.
+type passing struct {
+	framework.Framework
+	passed *places
+}
+
+func (p passing) PercentageOfNodesToScore() *int32 {
+	p.passed.Insert("Framework.PercentageOfNodesToScore")
+	return p.Framework.PercentageOfNodesToScore()
+}
+
+func (p passing) RunPreFilterPlugins(ctx context.Context, state fwk.CycleState, pod *corev1.Pod) (*fwk.PreFilterResult, *fwk.Status, sets.Set[string]) {
+	p.passed.Insert("Framework.RunPreFilterPlugins")
+	return p.Framework.RunPreFilterPlugins(ctx, state, pod)
+}
+
+func (p passing) RunPreScorePlugins(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) *fwk.Status {
+	p.passed.Insert("Framework.RunPreScorePlugins")
+	return p.Framework.RunPreScorePlugins(ctx, state, pod, nodes)
+}
+
+func (p passing) RunScorePlugins(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) ([]fwk.NodePluginScores, *fwk.Status) {
+	p.passed.Insert("Framework.RunScorePlugins")
+	return p.Framework.RunScorePlugins(ctx, state, pod, nodes)
+}
+
+func (p passing) RunFilterPluginsWithNominatedPods(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo) *fwk.Status {
+	p.passed.Insert("Framework.RunFilterPluginsWithNominatedPods")
+	return p.Framework.RunFilterPluginsWithNominatedPods(ctx, state, pod, node)
+}
