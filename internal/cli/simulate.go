@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -21,7 +22,9 @@ type simulateQuestion struct {
 	output                output
 	trace, nodes, overlay string
 	strategies            []string
-	arrive                float64
+	arrive, load, hours   float64
+	timed                 bool
+	failures              time.Duration
 	seed                  int64
 	seeds                 int
 }
@@ -30,25 +33,32 @@ type simulateQuestion struct {
 const (
 	maxArrive = 10
 	maxSeeds  = 1000
+	maxLoad   = 10
+	minHours  = 0.1
+	maxHours  = 24 * 365
 )
 
 // NewSimulateCommand returns the verb that plays a load on nodes that need not exist.
 func NewSimulateCommand() *cobra.Command {
-	q := simulateQuestion{strategies: []string{"BestFit", "FGD"}, seed: 42, seeds: 1}
+	q := simulateQuestion{strategies: []string{"BestFit", "FGD"}, hours: 24, seed: 42, seeds: 1}
 	cmd := &cobra.Command{
 		Use:   "simulate --trace PODS --nodes NODES",
 		Short: "Play a load on a list of nodes, strategies side by side, and say what each serves",
-		Long: `The pods of a list arrive at the nodes of another one, in an order drawn by a seed; none leaves. Each strategy serves the
-same pods. Without --overlay a pod fits where amounts do, and GPUs come in thousandths. An overlay lays a machine with NUMA
+		Long: `The pods of a list arrive at the nodes of another one, in an order drawn by a seed. Each strategy serves the same pods.
+Without --load and --timed none leaves. With --load pods are drawn from the list, run as long as it says, and ask for so
+much of the nodes on average; with --timed each comes and goes at its own times. Then a pod that finds no place waits, and
+what a kubelet refuses is created again. Without --overlay a pod fits where amounts do, and GPUs come in thousandths. An overlay lays a machine with NUMA
 nodes and a kubelet below each node; then all pods ask for whole CPUs and GPUs and are Guaranteed, and a kubelet may refuse
 what a strategy chose that knows no NUMA nodes. Both lists are comma-separated values, plain or packed by gzip:
 
   nodes  sn,cpu_milli,memory_mib,gpu[,model]
-  pods   name,cpu_milli,memory_mib,num_gpu,gpu_milli[,gpu_spec]; or synthetic:NAME: ` + strings.Join(simulate.SyntheticNames(), ", ") + `
+  pods   name,cpu_milli,memory_mib,num_gpu,gpu_milli[,gpu_spec][,members][,creation_time[,scheduled_time],deletion_time];
+         a row with members is a gang of so many pods; or synthetic:NAME: ` + strings.Join(simulate.SyntheticNames(), ", ") + `
 
 Strategies: ` + strings.Join(strategyNames(), ", ") + `. docs/quality.md says what they are, and what is not modelled.`,
 		Example: `  berth simulate --nodes nodes.csv.gz --trace pods.csv.gz --arrive 1.3
   berth simulate --nodes nodes.csv --trace synthetic:inference --arrive 1.3 --overlay sockets/restricted --strategy StockLeast,KAI,Berth
+  berth simulate --nodes nodes.csv --trace synthetic:training --load 0.85 --overlay sockets/restricted --strategy StockLeast,Berth
   berth simulate --nodes nodes.csv --trace pods.csv --strategy BestFit,FGD --seeds 10 -o json
   berth simulate --nodes nodes.csv --trace pods.csv --arrive 1.3 --overlay quarters/restricted --strategy StockLeast,Berth -o html > page.html`,
 		Args: usageArgs(cobra.NoArgs),
@@ -60,6 +70,10 @@ Strategies: ` + strings.Join(strategyNames(), ", ") + `. docs/quality.md says wh
 	fs.StringVar(&q.nodes, "nodes", "", "list of nodes")
 	fs.StringSliceVar(&q.strategies, "strategy", q.strategies, "strategies that are compared")
 	fs.Float64Var(&q.arrive, "arrive", 0, "pods arrive, drawn from the list, until they ask for so many times the GPUs of all nodes; 0 is the list as it is")
+	fs.Float64Var(&q.load, "load", 0, "pods come and go, and ask for so many times the GPUs of all nodes at a time, on average")
+	fs.BoolVar(&q.timed, "timed", false, "pods come and go at the times of the list")
+	fs.Float64Var(&q.hours, "hours", q.hours, "with --load: how long pods come; the first quarter does not count, and no pod runs longer than that")
+	fs.DurationVar(&q.failures, "failures", 0, "with --load or --timed: mean time between two failures of a node, which is then away for an hour")
 	fs.Int64Var(&q.seed, "seed", q.seed, "the first seed")
 	fs.IntVar(&q.seeds, "seeds", q.seeds, "how many seeds, one after another")
 	q.output.register(cmd, formatHTML)
@@ -76,7 +90,7 @@ func strategyNames() (names []string) {
 }
 
 func (q *simulateQuestion) run(cmd *cobra.Command) error {
-	e, err := q.experiment()
+	e, err := q.experiment(cmd)
 	if err != nil {
 		return err
 	}
@@ -90,7 +104,12 @@ func (q *simulateQuestion) run(cmd *cobra.Command) error {
 	}
 	all := simulate.Summarize(runs)
 	value := map[string]any{"nodes": len(e.Nodes), "pods": len(e.Pods), "overlay": q.overlay, "arrive": q.arrive, "seeds": e.Seeds, "strategies": all}
-	return printCleaned(cmd, q.output, value, func(w io.Writer) error { return simulateTable(w, all) })
+	print := simulateTable
+	if e.Times != nil {
+		value["load"], value["timed"], value["hours"], value["failures"] = q.load, q.timed, e.Times.For.Hours(), q.failures.String()
+		print = timedTable
+	}
+	return printCleaned(cmd, q.output, value, func(w io.Writer) error { return print(w, all) })
 }
 
 // page is the answer to be looked at. It names the lists without their folders: it is made to be
@@ -116,8 +135,14 @@ func (q *simulateQuestion) page(e *simulate.Experiment, runs []simulate.Run) *pa
 }
 
 // experiment checks the flags and reads the lists.
-func (q *simulateQuestion) experiment() (e simulate.Experiment, err error) {
+func (q *simulateQuestion) experiment(cmd *cobra.Command) (e simulate.Experiment, err error) {
+	if e.Times, err = q.times(cmd); err != nil {
+		return e, err
+	}
+	e.Failures = q.failures
 	switch {
+	case e.Times != nil && q.output.is(formatHTML):
+		return e, Usagef("-o html: want it without --load and --timed: the page draws what is served where no pod leaves")
 	case q.trace == "":
 		return e, Usagef("--trace: want a file with pods")
 	case q.nodes == "":
@@ -140,8 +165,13 @@ func (q *simulateQuestion) experiment() (e simulate.Experiment, err error) {
 	if e.Nodes, err = readList(q.nodes, trace.ReadNodes); err != nil {
 		return e, err
 	}
-	if e.Pods, err = readLoad(q.trace); err != nil {
+	if e.Pods, err = readLoad(q.trace, e.Times != nil); err != nil {
 		return e, err
+	}
+	for i := range e.Pods {
+		if p := &e.Pods[i]; p.Count() > 1 && e.Times == nil {
+			return e, Usagef("--trace %s: pod %.60q is a gang of %d: want --load or --timed: without them nothing waits", q.trace, p.Name, p.Members)
+		}
 	}
 	return e, q.lay(&e)
 }
@@ -149,10 +179,36 @@ func (q *simulateQuestion) experiment() (e simulate.Experiment, err error) {
 // syntheticLoad precedes the name of a load that was thought of.
 const syntheticLoad = "synthetic:"
 
+// times reads when pods come and go; nil where none leaves.
+func (q *simulateQuestion) times(cmd *cobra.Command) (*trace.Times, error) {
+	given := func(flag string) bool { return cmd.Flags().Changed(flag) }
+	switch {
+	case given("load") && given("arrive"), given("timed") && given("arrive"):
+		return nil, Usagef("--arrive: want it without --load and --timed: with --arrive no pod leaves")
+	case given("load") && q.timed:
+		return nil, Usagef("--timed: want it without --load, which draws times for a load")
+	case given("load") && !(q.load > 0 && q.load <= maxLoad):
+		return nil, Usagef("--load %v: want more than 0, and at most %d", q.load, maxLoad)
+	case given("hours") && !given("load"):
+		return nil, Usagef("--hours: want --load too: without it the list says when pods come")
+	case !(q.hours >= minHours && q.hours <= maxHours):
+		return nil, Usagef("--hours %v: want %v to %d", q.hours, minHours, maxHours)
+	case given("failures") && !given("load") && !q.timed:
+		return nil, Usagef("--failures: want --load or --timed too: without them no time passes")
+	case given("failures") && q.failures < time.Minute:
+		return nil, Usagef("--failures %s: want at least 1m", q.failures)
+	case given("load"):
+		return &trace.Times{Load: q.load, For: time.Duration(q.hours * float64(time.Hour))}, nil
+	case q.timed:
+		return &trace.Times{}, nil
+	}
+	return nil, nil
+}
+
 // readLoad reads a list of pods, or makes a synthetic one.
-func readLoad(name string) ([]trace.Pod, error) {
+func readLoad(name string, gangs bool) ([]trace.Pod, error) {
 	if load, ok := strings.CutPrefix(name, syntheticLoad); ok {
-		pods, err := simulate.Synthetic(load)
+		pods, err := simulate.Synthetic(load, gangs)
 		if err != nil {
 			return nil, Usagef("--trace: %w", err)
 		}
@@ -193,18 +249,25 @@ func readList[T any](name string, read func(io.Reader, string) ([]T, error)) ([]
 	return out, err
 }
 
+// progressEvery is how often progress is told.
+const progressEvery = time.Second / 2
+
 // progress tells on a terminal how many runs have ended.
-func progress(cmd *cobra.Command) func(done, all int) {
+func progress(cmd *cobra.Command) func(done float64, all int) {
 	w := cmd.ErrOrStderr()
 	if _, _, terminal := table.Size(w); !terminal {
 		return nil
 	}
-	return func(done, all int) {
+	var last time.Time
+	return func(done float64, all int) {
 		end := "\r"
-		if done == all {
+		if done == float64(all) {
 			end = "\n"
+		} else if time.Since(last) < progressEvery {
+			return
 		}
-		fmt.Fprintf(w, "%d of %d runs%s", done, all, end)
+		last = time.Now()
+		fmt.Fprintf(w, "%.1f of %d runs%s", done, all, end)
 	}
 }
 
@@ -219,6 +282,26 @@ func simulateTable(w io.Writer, all []simulate.Summary) error {
 		rows = append(rows, []string{s.Strategy, strconv.Itoa(s.Runs), served, meanText(s.Aligned), meanText(s.Pods), meanText(s.Refusals), meanText(s.NUMANodes)})
 	}
 	return columns(w, "STRATEGY | RUNS | IN USE % | ALIGNED % | PODS SERVED % | REFUSALS PER POD | NUMA NODES PER POD", rows)
+}
+
+// timedTable is for pods that come and go.
+func timedTable(w io.Writer, all []simulate.Summary) error {
+	var rows [][]string
+	for i := range all {
+		s, t := &all[i], all[i].Timed
+		gangs := "-"
+		if t.Gangs > 0 {
+			gangs = meanText(t.Whole)
+		}
+		rows = append(rows, []string{s.Strategy, strconv.Itoa(s.Runs), meanText(s.Aligned), meanText(t.GPUHoursAligned), meanText(t.CPUHoursAligned),
+			waitText(t.WaitingP50), waitText(t.WaitingP99), meanText(t.Refused), gangs, meanText(s.NUMANodes)})
+	}
+	return columns(w, "STRATEGY | RUNS | ALIGNED % | GPU HOURS ALIGNED % | CPU HOURS ALIGNED % | WAITING P50 | P99 | PODS REFUSED % | GANGS WHOLE % | NUMA NODES PER POD", rows)
+}
+
+// waitText prints how long pods wait: the mean of the runs.
+func waitText(m simulate.Mean) string {
+	return time.Duration(m.Mean * float64(time.Second)).Round(time.Second).String()
 }
 
 // meanText prints a mean, and how far runs lie apart.

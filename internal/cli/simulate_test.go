@@ -69,11 +69,37 @@ func TestSimulatePage(t *testing.T) {
 	}
 }
 
+// TestSimulateTimed: with a load pods come and go, and the same seed gives the same.
+func TestSimulateTimed(t *testing.T) {
+	_, flags := lists(t)
+	ask := append([]string{"simulate"}, append(flags, "--trace", "synthetic:inference", "--load", "0.9", "--hours", "8", "--failures", "50h", "--overlay", "sockets/restricted", "--strategy", "StockMost,Berth")...)
+	code, stdout, stderr := run(t, ask...)
+	if code != ExitOK || stderr != "" || !strings.Contains(stdout, "WAITING P50") || !strings.Contains(stdout, "\nBerth") {
+		t.Errorf("exit code %d\n%s%s", code, stdout, stderr)
+	}
+	_, stdout, _ = run(t, append(ask, "-o", "json")...)
+	_, again, _ := run(t, append(ask, "-o", "json")...)
+	var got struct {
+		Load, Hours float64
+		Strategies  []simulate.Summary
+	}
+	if err := json.Unmarshal([]byte(stdout), &got); err != nil || stdout != again {
+		t.Fatalf("%v; twice the same: %t", err, stdout == again)
+	}
+	if s := got.Strategies[1].Timed; got.Load != 0.9 || got.Hours != 8 || s == nil || s.GPUHours.Mean < 20 || len(s.Course) < 100 || s.Course[50].InUse == 0 {
+		t.Errorf("%+v, %+v", got, s)
+	}
+}
+
 // TestSimulateBadInput: the error names the flag, or file, line and field.
 func TestSimulateBadInput(t *testing.T) {
 	dir, flags := lists(t)
 	bad := filepath.Join(dir, "bad")
 	if err := os.WriteFile(bad, []byte("name,cpu_milli,memory_mib,num_gpu,gpu_milli\np,-1,1,0,0\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	gangs := filepath.Join(dir, "gangs")
+	if err := os.WriteFile(gangs, []byte("name,cpu_milli,memory_mib,num_gpu,gpu_milli,members\ng,1,1,0,0,3\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
@@ -90,6 +116,16 @@ func TestSimulateBadInput(t *testing.T) {
 		{append(flags, "--strategy", "Berth"), ExitUsage, "--strategy Berth: it goes by NUMA nodes: want --overlay too"},
 		{append(flags, "--overlay", "sockets"), ExitUsage, "want sockets/restricted"},
 		{append(flags, "--trace", "synthetic:telko"), ExitUsage, "did you mean \"telco\""},
+		{append(flags, "--load", "0.9", "--arrive", "1.3"), ExitUsage, "--arrive: want it without --load"},
+		{append(flags, "--load", "0.9", "--timed"), ExitUsage, "--timed: want it without --load"},
+		{append(flags, "--load", "0"), ExitUsage, "--load 0: want more than 0, and at most 10"},
+		{append(flags, "--load", "NaN"), ExitUsage, "--load NaN: want more than 0"},
+		{append(flags, "--hours", "5"), ExitUsage, "--hours: want --load too"},
+		{append(flags, "--load", "0.9", "--hours", "0"), ExitUsage, "--hours 0: want 0.1 to 8760"},
+		{append(flags, "--failures", "5h"), ExitUsage, "--failures: want --load or --timed too"},
+		{append(flags, "--load", "0.9", "--failures", "-5h"), ExitUsage, "--failures -5h0m0s: want at least 1m"},
+		{append(flags, "--timed"), ExitFailure, "pod \"p\": it has no times: want them for all pods, or a load"},
+		{append(flags, "--trace", gangs), ExitUsage, "pod \"g\" is a gang of 3: want --load or --timed"},
 		{append(flags, "--trace", bad), ExitFailure, "bad, line 2, cpu_milli: \"-1\": want"},
 		{append(flags, "--nodes", bad), ExitFailure, "want a column sn"},
 		{append(flags, "--nodes", dir+"/none"), ExitFailure, "no such file"},

@@ -95,14 +95,7 @@ func room(gpus []int64, asked int64) (n int) {
 }
 
 func (c *amounts) Put(node int, pod int32, s *Shape, gpu int) Outcome {
-	left, bits := s.GPUs, uint64(0)
-	for i, free := range c.nodes[node].gpus {
-		if left > 0 && (s.kind() == 0 && i == gpu || s.kind() > 0 && free == trace.Thousandths) {
-			bits |= 1 << i
-			left--
-		}
-	}
-	c.hold(node, pod, s, bits)
+	c.Assume(node, pod, s, gpu)
 	return Outcome{}
 }
 
@@ -122,7 +115,20 @@ func (c *amounts) hold(node int, pod int32, s *Shape, bits uint64) {
 	c.had[pod] = bits
 }
 
-func (c *amounts) Take(node int, pod int32, s *Shape) {
+func (c *amounts) Take(node int, pod int32, s *Shape) { c.Forget(node, pod, s) }
+
+func (c *amounts) Assume(node int, pod int32, s *Shape, gpu int) {
+	left, bits := s.GPUs, uint64(0)
+	for i, free := range c.nodes[node].gpus {
+		if left > 0 && (s.kind() == 0 && i == gpu || s.kind() > 0 && free == trace.Thousandths) {
+			bits |= 1 << i
+			left--
+		}
+	}
+	c.hold(node, pod, s, bits)
+}
+
+func (c *amounts) Forget(node int, pod int32, s *Shape) {
 	n := &c.nodes[node]
 	n.cpu, n.mib = n.cpu+s.MilliCPU, n.mib+s.MiB
 	if s.GPUs == 0 {

@@ -24,6 +24,10 @@ type Cluster interface {
 	// Lacks says what keeps a pod of the shape from the node, or from being admitted by its
 	// kubelet.
 	Lacks(node int, s *Shape) Lack
+	// Assume counts the pod's amounts, as a scheduler does before a kubelet has heard of the pod;
+	// Forget takes that back.
+	Assume(node int, pod int32, s *Shape, gpu int)
+	Forget(node int, pod int32, s *Shape)
 }
 
 // Lack is what a node has too little of for a pod, the first of these.

@@ -1,10 +1,12 @@
 package simulate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"runtime"
 	"sync"
+	"time"
 
 	"github.com/berth-dev/berth/internal/simulate/trace"
 )
@@ -19,13 +21,17 @@ type Experiment struct {
 	// Arrive is how many times the GPUs of all nodes the pods ask for, or the CPUs where none asks
 	// for GPUs; 0 is the list as it is.
 	Arrive float64
+	// Times lets pods come and go; nil lets them arrive one after another, and none leaves.
+	// Failures is the mean time between two failures of a node then; 0: none fails.
+	Times    *trace.Times
+	Failures time.Duration
 	// Ground makes the empty cluster of one run; a blind scheduler sees amounts alone. Nil is
 	// NewAmounts.
 	Ground func(nodes []trace.Node, blind bool) Cluster
 	// Record has each run make a Recording.
 	Record bool
-	// Progress is told about each run that has ended, from any goroutine.
-	Progress func(done, all int)
+	// Progress is told how many runs are done, those that go on as parts, from any goroutine.
+	Progress func(done float64, all int)
 }
 
 // Run plays all strategies with all seeds, on all cores, and returns the runs by strategy, then by
@@ -36,23 +42,19 @@ func (e *Experiment) Run(ctx context.Context) ([]Run, error) {
 	}
 	shapes, of := shapes(e.Pods)
 	count := make([]int, len(shapes))
-	for _, s := range of {
-		count[s]++
+	for i, s := range of {
+		count[s] += e.Pods[i].Count()
 	}
 	load := typical(shapes, count)
-	runs := make([]Run, len(e.Strategies)*len(e.Seeds))
-	next, done := make(chan int), 0
+	runs, errs := make([]Run, len(e.Strategies)*len(e.Seeds)), make([]error, len(e.Strategies)*len(e.Seeds))
+	next, parts := make(chan int), parts{of: make([]float64, len(runs)), tell: e.Progress}
 	var all sync.WaitGroup
-	var mu sync.Mutex
 	for range min(runtime.GOMAXPROCS(0), len(runs)) {
 		all.Go(func() {
 			for i := range next {
-				runs[i] = e.play(shapes, of, load, &e.Strategies[i/len(e.Seeds)], e.Seeds[i%len(e.Seeds)])
-				mu.Lock()
-				if done++; e.Progress != nil {
-					e.Progress(done, len(runs))
-				}
-				mu.Unlock()
+				r := play{e, shapes, of, load, &e.Strategies[i/len(e.Seeds)], e.Seeds[i%len(e.Seeds)]}
+				runs[i], errs[i] = r.play(ctx, func(part float64) { parts.note(i, part) })
+				parts.note(i, 1)
 			}
 		})
 	}
@@ -64,24 +66,65 @@ func (e *Experiment) Run(ctx context.Context) ([]Run, error) {
 	}
 	close(next)
 	all.Wait()
-	return runs, context.Cause(ctx)
+	return runs, cmp.Or(context.Cause(ctx), errors.Join(errs...))
 }
 
-func (e *Experiment) play(all []Shape, of []int32, load []Typical, s *Strategy, seed int64) Run {
-	c := NewAmounts(e.Nodes)
-	if e.Ground != nil {
-		c = e.Ground(e.Nodes, s.Blind)
+// parts is how much of each run is done.
+type parts struct {
+	mu   sync.Mutex
+	of   []float64
+	tell func(done float64, all int)
+}
+
+func (p *parts) note(run int, part float64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.of[run] = part
+	if p.tell == nil {
+		return
 	}
-	p := newPlayer(c, all, s, load, trace.NewDraw(e.Nodes, e.Pods, e.Arrive, seed))
-	r := Run{Strategy: s.Name, Seed: seed}
-	capacity := capacityOf(e.Nodes, e.Pods)
-	if e.Record {
-		p.recorder = newRecorder(c, capacity, seed == e.Seeds[0])
+	done := 0.0
+	for _, part := range p.of {
+		done += part
+	}
+	p.tell(done, len(p.of))
+}
+
+// play is one run to be.
+type play struct {
+	*Experiment
+	shapes   []Shape
+	of       []int32
+	load     []Typical
+	strategy *Strategy
+	seed     int64
+}
+
+func (r *play) play(ctx context.Context, part func(float64)) (Run, error) {
+	ground, out := NewAmounts(r.Nodes), Run{Strategy: r.strategy.Name, Seed: r.seed}
+	if r.Ground != nil {
+		ground = r.Ground(r.Nodes, r.strategy.Blind)
+	}
+	if r.Times != nil {
+		d, err := trace.NewTimedDraw(r.Nodes, r.Pods, *r.Times, r.seed)
+		if err != nil {
+			return out, err
+		}
+		p := newPlayer(ground, r.shapes, r.strategy, r.load, &trace.Draw{Order: d.Order, Rand: d.Rand})
+		c := newClock(p, d, r.Experiment, r.of, r.seed)
+		c.run(ctx, part)
+		c.meter.result(&out)
+		return out, nil
+	}
+	p := newPlayer(ground, r.shapes, r.strategy, r.load, trace.NewDraw(r.Nodes, r.Pods, r.Arrive, r.seed))
+	capacity := capacityOf(r.Nodes, r.Pods)
+	if r.Record {
+		p.recorder = newRecorder(ground, capacity, r.seed == r.Seeds[0])
 	}
 	var seen curves
-	r.Figures, seen = p.arrivals(of, capacity)
-	r.Curve, r.AlignedCurve = seen.served.curve(), seen.aligned.curve()
-	r.Aligned = capacity.aligned(&r.Figures)
-	r.Recording = p.recorder.end(load)
-	return r
+	out.Figures, seen = p.arrivals(r.of, capacity)
+	out.Curve, out.AlignedCurve = seen.served.curve(), seen.aligned.curve()
+	out.Aligned = capacity.aligned(&out.Figures)
+	out.Recording = p.recorder.end(r.load)
+	return out, nil
 }

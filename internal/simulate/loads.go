@@ -8,6 +8,14 @@ import (
 	"github.com/berth-dev/berth/internal/suggest"
 )
 
+// Where pods come and go, those with whole servers start together. They ask for less memory than in
+// the load without gangs, so that it suffices beside what is kept for the system.
+const (
+	wholeServer = 8 // GPUs
+	gangOf      = 4 // pods
+	gangGiB     = 320
+)
+
 // synthetic are loads that were thought of, not observed. Each row is a shape and how many of a
 // hundred pods have it.
 var synthetic = []struct {
@@ -32,8 +40,9 @@ func SyntheticNames() (names []string) {
 	return names
 }
 
-// Synthetic returns the pods of a synthetic load.
-func Synthetic(name string) ([]trace.Pod, error) {
+// Synthetic returns the pods of a synthetic load. gangs says that some come as gangs, one row for
+// each.
+func Synthetic(name string, gangs bool) ([]trace.Pod, error) {
 	for _, l := range synthetic {
 		if l.name != name {
 			continue
@@ -44,7 +53,10 @@ func Synthetic(name string) ([]trace.Pod, error) {
 			if p.GPUs > 0 {
 				p.MilliGPU = trace.Thousandths
 			}
-			for range row[3] {
+			for left := row[3]; left > 0; left -= p.Count() {
+				if gangs && p.GPUs == wholeServer {
+					p.Members, p.MiB = min(gangOf, left), gangGiB<<10
+				}
 				p.Name = fmt.Sprintf("%s-%03d", name, len(pods))
 				pods = append(pods, p)
 			}

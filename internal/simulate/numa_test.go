@@ -128,11 +128,11 @@ func TestOverlays(t *testing.T) {
 
 func TestSynthetic(t *testing.T) {
 	for _, name := range SyntheticNames() {
-		if pods, err := Synthetic(name); err != nil || len(pods) != 100 {
+		if pods, err := Synthetic(name, false); err != nil || len(pods) != 100 {
 			t.Errorf("%s: %d pods, %v", name, len(pods), err)
 		}
 	}
-	if _, err := Synthetic("telko"); err == nil || !strings.Contains(err.Error(), "telco") {
+	if _, err := Synthetic("telko", false); err == nil || !strings.Contains(err.Error(), "telco") {
 		t.Error(err)
 	}
 }

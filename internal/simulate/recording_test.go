@@ -114,7 +114,7 @@ func takes(c Cluster, node int, s *Shape) bool {
 
 // TestNoGPUs: pods that ask for GPUs need nodes that have some.
 func TestNoGPUs(t *testing.T) {
-	pods, err := Synthetic("inference")
+	pods, err := Synthetic("inference", false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,7 @@ type scores struct {
 	// width is how many shapes a row remembers; where there are more, they displace one another.
 	width int
 	rows  map[string]*scoreRow
-	of    []*scoreRow // by node
+	of    []*scoreRow // by node; nil where it has failed
 	key   []byte
 	look  Look
 }
@@ -57,12 +57,26 @@ func (m *scores) join(node int) {
 
 // changed says that the node has something else left.
 func (m *scores) changed(node int) {
+	if m.of[node] != nil {
+		m.leave(node)
+		m.join(node)
+	}
+}
+
+func (m *scores) leave(node int) {
 	row := m.of[node]
 	if row.nodes--; row.nodes == 0 {
 		delete(m.rows, row.key)
 	}
-	m.join(node)
 }
+
+// failed says that the node takes nobody any more, returned that it does again.
+func (m *scores) failed(node int) {
+	m.leave(node)
+	m.of[node] = nil
+}
+
+func (m *scores) returned(node int) { m.join(node) }
 
 // forget forgets all scores.
 func (m *scores) forget() {
@@ -73,7 +87,11 @@ func (m *scores) forget() {
 
 // score is what the node is worth for a pod of the shape; refusing where it does not take it.
 func (m *scores) score(node int, shape int32) int32 {
-	k := &m.of[node].known[int(shape)%m.width]
+	row := m.of[node]
+	if row == nil {
+		return refusing
+	}
+	k := &row.known[int(shape)%m.width]
 	if k.shape == shape+1 {
 		return k.score
 	}

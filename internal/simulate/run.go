@@ -92,13 +92,16 @@ type Run struct {
 	Seed     int64  `json:"seed"`
 	Figures
 	// Aligned is how many percent of the GPUs of all nodes serve pods that lie together, at the
-	// end; of the CPUs, where nobody asks for GPUs.
+	// end; of the CPUs, where nobody asks for GPUs. Where pods come and go, it is the mean over
+	// time.
 	Aligned float64 `json:"aligned"`
 	Curve   Curve   `json:"curve"`
 	// AlignedCurve is the same of what serves pods that lie together.
 	AlignedCurve Curve `json:"alignedCurve"`
 	// Recording is what the run left, where the Experiment asks for it.
 	Recording *Recording `json:"recording,omitempty"`
+	// Timed is nil where no pod leaves.
+	Timed *Timed `json:"timed,omitempty"`
 }
 
 // maxAgain is how often a controller creates a pod again that a kubelet has refused.
@@ -121,10 +124,10 @@ func newPlayer(c Cluster, all []Shape, s *Strategy, load []Typical, d *trace.Dra
 	return &player{cluster: c, strategy: s, by: by, scores: newScores(c, all, by), draw: d}
 }
 
-// choose returns the best node; -1 where none takes a pod of the shape.
-func (p *player) choose(shape int32) int {
+// choose returns the best of the nodes; -1 where none takes a pod of the shape.
+func (p *player) choose(nodes []int32, shape int32) int {
 	best, score, equal := -1, int32(refusing), 0
-	for _, node := range p.draw.Order {
+	for _, node := range nodes {
 		switch s := p.scores.score(int(node), shape); {
 		case s > score:
 			best, score, equal = int(node), s, 1
@@ -141,14 +144,11 @@ func (p *player) choose(shape int32) int {
 // again, and a node is chosen for it again.
 func (p *player) place(pod, shape int32) (node int, o Outcome) {
 	for range 1 + maxAgain {
-		if node = p.choose(shape); node < 0 {
+		if node = p.choose(p.draw.Order, shape); node < 0 {
 			return node, Outcome{}
 		}
-		s, gpu := &p.scores.shapes[shape], -1
-		if s.GPUs == 1 && s.MilliGPU < trace.Thousandths && p.cluster.Look(node, s, &p.scores.look) {
-			gpu = p.by.gpu(&p.scores.look, p.draw.Rand)
-		}
-		if o = p.cluster.Put(node, pod, s, gpu); !o.Refused {
+		s := &p.scores.shapes[shape]
+		if o = p.cluster.Put(node, pod, s, p.gpu(node, s)); !o.Refused {
 			p.scores.changed(node)
 			return node, o
 		}
@@ -157,15 +157,28 @@ func (p *player) place(pod, shape int32) (node int, o Outcome) {
 	return -1, Outcome{}
 }
 
+// gpu is which GPU of the node a share is of; -1 for a pod that asks for none, or for whole ones.
+func (p *player) gpu(node int, s *Shape) int {
+	if s.GPUs == 1 && s.MilliGPU < trace.Thousandths && p.cluster.Look(node, s, &p.scores.look) {
+		return p.by.gpu(&p.scores.look, p.draw.Rand)
+	}
+	return -1
+}
+
+// learn tells a strategy that learns that a pod has arrived.
+func (p *player) learn(shape int32) {
+	if l, ok := p.by.(learner); ok && l.learn(&p.scores.shapes[shape]) {
+		p.scores.forget()
+	}
+}
+
 // arrivals lets all pods of the draw arrive, one after another. None leaves, and one that finds no
 // place is lost.
 // The curves are of GPUs, or of CPUs where nobody asks for GPUs; all is what the nodes have.
 func (p *player) arrivals(of []int32, all Capacity) (f Figures, c curves) {
 	for i, pod := range p.draw.Arrivals {
 		shape := of[pod]
-		if l, ok := p.by.(learner); ok && l.learn(&p.scores.shapes[shape]) {
-			p.scores.forget()
-		}
+		p.learn(shape)
 		node, o := p.place(int32(i), shape)
 		f.arrived(&p.scores.shapes[shape], node >= 0, o)
 		got, have := all.of(&f)

@@ -54,6 +54,41 @@ type Summary struct {
 	// Unused is that of the recordings; nil where there are none.
 	Unused *Unused `json:"unused,omitempty"`
 	Curve  []Point `json:"curve,omitempty"`
+	// Timed is nil where no pod leaves.
+	Timed *TimedSummary `json:"timed,omitempty"`
+}
+
+// TimedSummary is what came of one strategy over all seeds where pods come and go. Parts are in
+// percent: hours served of those asked for, and aligned ones of those asked for.
+type TimedSummary struct {
+	GPUHours        Mean `json:"gpuHoursServed"`
+	GPUHoursAligned Mean `json:"gpuHoursAligned"`
+	CPUHours        Mean `json:"cpuHoursServed"`
+	CPUHoursAligned Mean `json:"cpuHoursAligned"`
+	// WaitingP50 and WaitingP99 are seconds.
+	WaitingP50 Mean `json:"waitingP50Seconds"`
+	WaitingP99 Mean `json:"waitingP99Seconds"`
+	// Refused is how many percent of the pods a kubelet has refused, once or several times.
+	Refused Mean `json:"podsRefused"`
+	// Left is how many pods had no place at the end.
+	Left Mean `json:"leftWaiting"`
+	// Gangs is how many there were in all runs; Whole of them ran before the end, in percent.
+	Gangs int64 `json:"gangs"`
+	Whole Mean  `json:"gangsWhole"`
+	// Failures is how often nodes failed, Lost how many pods were on them.
+	Failures Mean `json:"nodeFailures"`
+	Lost     Mean `json:"podsLost"`
+	// Course is the mean of the runs' courses.
+	Course []CoursePoint `json:"course"`
+}
+
+// CoursePoint is a moment in all runs. InUse and Aligned are percent of the GPUs of all nodes, or
+// of the CPUs where nobody asks for GPUs; Waiting counts pods.
+type CoursePoint struct {
+	Second  int64   `json:"second"`
+	InUse   float64 `json:"inUse"`
+	Aligned float64 `json:"aligned"`
+	Waiting float64 `json:"waiting"`
 }
 
 // Summarize sums up runs, by strategy in the order in which they come.
@@ -68,14 +103,17 @@ func Summarize(runs []Run) (out []Summary) {
 	return out
 }
 
-func summarize(runs []Run) Summary {
-	of := func(value func(*Run) float64) Mean {
-		values := make([]float64, len(runs))
-		for i := range runs {
-			values[i] = value(&runs[i])
-		}
-		return meanOf(values)
+// meanOver is the mean of a value over runs.
+func meanOver(runs []Run, value func(*Run) float64) Mean {
+	values := make([]float64, len(runs))
+	for i := range runs {
+		values[i] = value(&runs[i])
 	}
+	return meanOf(values)
+}
+
+func summarize(runs []Run) Summary {
+	of := func(value func(*Run) float64) Mean { return meanOver(runs, value) }
 	s := Summary{Strategy: runs[0].Strategy, Runs: len(runs),
 		Aligned:     of(func(r *Run) float64 { return r.Aligned }),
 		Pods:        of(func(r *Run) float64 { return r.Pods.part() }),
@@ -92,6 +130,41 @@ func summarize(runs []Run) Summary {
 	}
 	if runs[0].Recording != nil {
 		s.Unused = meanUnused(runs)
+	}
+	if runs[0].Timed != nil {
+		s.Timed = summarizeTimed(runs)
+	}
+	return s
+}
+
+func summarizeTimed(runs []Run) *TimedSummary {
+	of := func(value func(*Timed) float64) Mean {
+		return meanOver(runs, func(r *Run) float64 { return value(r.Timed) })
+	}
+	s := &TimedSummary{
+		GPUHours:        of(func(t *Timed) float64 { return t.GPUs.part() }),
+		GPUHoursAligned: of(func(t *Timed) float64 { return t.GPUs.aligned() }),
+		CPUHours:        of(func(t *Timed) float64 { return t.CPUs.part() }),
+		CPUHoursAligned: of(func(t *Timed) float64 { return t.CPUs.aligned() }),
+		WaitingP50:      of(func(t *Timed) float64 { return float64(t.Waiting.P50) }),
+		WaitingP99:      of(func(t *Timed) float64 { return float64(t.Waiting.P99) }),
+		Left:            of(func(t *Timed) float64 { return float64(t.Left) }),
+		Whole:           of(func(t *Timed) float64 { return 100 * ratio(t.Whole, t.Gangs) }),
+		Failures:        of(func(t *Timed) float64 { return float64(t.Failures) }),
+		Lost:            of(func(t *Timed) float64 { return float64(t.Lost) }),
+		Refused:         meanOver(runs, func(r *Run) float64 { return 100 * ratio(r.Timed.Refused, r.Pods.Asked) }),
+	}
+	n := float64(len(runs))
+	for i, m := range runs[0].Timed.Course {
+		p := CoursePoint{Second: m.Second}
+		for k := range runs {
+			m := runs[k].Timed.Course[i]
+			p.InUse, p.Aligned, p.Waiting = p.InUse+m.InUse/n, p.Aligned+m.Aligned/n, p.Waiting+float64(m.Waiting)/n
+		}
+		s.Course = append(s.Course, CoursePoint{p.Second, round(p.InUse), round(p.Aligned), round(p.Waiting)})
+	}
+	for i := range runs {
+		s.Gangs += runs[i].Timed.Gangs
 	}
 	return s
 }

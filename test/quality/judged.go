@@ -53,7 +53,7 @@ func loads(dir string) (out []load, err error) {
 		out = append(out, load{name, simulate.Whole(pods)})
 	}
 	for _, name := range slices.Sorted(slices.Values(simulate.SyntheticNames())) {
-		pods, err := simulate.Synthetic(name)
+		pods, err := simulate.Synthetic(name, false)
 		if err != nil {
 			return nil, err
 		}

@@ -20,7 +20,7 @@ func small(t *testing.T, overlay string, names ...string) *Comparison {
 		e.Nodes = append(e.Nodes, trace.Node{Name: fmt.Sprint("n", i), MilliCPU: 64000, MiB: 1 << 18, GPUs: 4})
 	}
 	var err error
-	if e.Pods, err = simulate.Synthetic("inference"); err != nil {
+	if e.Pods, err = simulate.Synthetic("inference", false); err != nil {
 		t.Fatal(err)
 	}
 	if e.Strategies, err = simulate.StrategiesOf(names...); err != nil {

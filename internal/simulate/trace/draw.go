@@ -48,12 +48,7 @@ func NewDraw(nodes []Node, pods []Pod, ratio float64, seed int64) *Draw {
 // before one that would ask for too much; of that one a single GPU is counted, as the paper does.
 func (d *Draw) tune(byName []int32, pods []Pod, target float64) {
 	asked, gpus := int64(0), AskGPUs(pods)
-	one := func(p *Pod) int64 {
-		if gpus {
-			return p.AskedGPU()
-		}
-		return p.MilliCPU
-	}
+	one := func(p *Pod) int64 { return p.amount(gpus) }
 	for i := range pods {
 		asked += one(&pods[i])
 	}

@@ -34,9 +34,12 @@ type Pod struct {
 	MilliGPU int64
 	// GPUModels are the ones that the pod may have; none means any.
 	GPUModels []string
-	// Created and Deleted are seconds; Timed says that the list has them.
-	Created, Deleted int64
-	Timed            bool
+	// Members is how many such pods are a gang, which starts together; 0 and 1 are none.
+	Members int
+	// Created, Scheduled and Deleted are seconds; Timed says that the list has them. Scheduled is 0
+	// where the pod found no node.
+	Created, Scheduled, Deleted int64
+	Timed                       bool
 }
 
 // Thousandths is a whole GPU, or a whole CPU.
@@ -48,6 +51,8 @@ const (
 	MaxPods  = 500_000
 	maxBytes = 256 << 20
 	maxGPUs  = 64
+	// MaxMembers bounds a gang.
+	MaxMembers = 1024
 )
 
 // InputError says which value of a list cannot be right, where it stands, and what would be right.
@@ -88,7 +93,8 @@ func ReadNodes(r io.Reader, file string) ([]Node, error) {
 }
 
 // ReadPods reads a list of pods: columns name, cpu_milli, memory_mib, num_gpu and gpu_milli, and
-// perhaps gpu_spec, creation_time and deletion_time. Other columns are passed over.
+// perhaps gpu_spec, members, creation_time, scheduled_time and deletion_time. Other columns are
+// passed over.
 func ReadPods(r io.Reader, file string) ([]Pod, error) {
 	var out []Pod
 	seen := map[string]bool{}
@@ -97,6 +103,9 @@ func ReadPods(r io.Reader, file string) ([]Pod, error) {
 			GPUs: int(v.atMost("num_gpu", maxGPUs)), MilliGPU: v.atMost("gpu_milli", Thousandths), GPUModels: v.models()}
 		v.checkGPUs(&p)
 		v.times(&p)
+		if v.text("members") != "" {
+			p.Members = int(v.number("members", 1, MaxMembers))
+		}
 		if out = append(out, p); len(out) > MaxPods {
 			v.fail("", strconv.Itoa(len(out))+" pods", fmt.Sprintf("at most %d", MaxPods))
 		}
@@ -256,5 +265,11 @@ func (v *row) times(p *Pod) {
 	p.Deleted = v.number("deletion_time", 0, math.MaxInt32)
 	if p.Deleted < p.Created {
 		v.fail("deletion_time", v.text("deletion_time"), fmt.Sprintf("a time from creation_time on, %d", p.Created))
+	}
+	if v.text("scheduled_time") == "" {
+		return
+	}
+	if p.Scheduled = v.number("scheduled_time", 0, math.MaxInt32); p.Scheduled < p.Created || p.Scheduled > p.Deleted {
+		v.fail("scheduled_time", v.text("scheduled_time"), fmt.Sprintf("a time from creation_time to deletion_time, %d to %d", p.Created, p.Deleted))
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 const (
@@ -47,6 +48,9 @@ func TestRead(t *testing.T) {
 func TestBadLists(t *testing.T) {
 	header, _, _ := strings.Cut(somePods, "\n")
 	pod := func(row string) string { return header + "\nok,1,1,0,0,,,0,1\n" + row + "\n" }
+	scheduled := func(cells string) string {
+		return "name,cpu_milli,memory_mib,num_gpu,gpu_milli,creation_time,deletion_time,scheduled_time,members\np,1,1,0,0," + cells + "\n"
+	}
 	for _, c := range []struct{ name, text, want string }{
 		{"nothing", "", `pods: "nothing": want comma-separated values`},
 		{"no such column", "name,cpu_milli\n", `pods, line 1: "name,cpu_milli": want a column memory_mib`},
@@ -55,6 +59,9 @@ func TestBadLists(t *testing.T) {
 		{"negative", pod("p,1,-5,0,0,,,0,1"), `line 3, memory_mib: "-5": want`},
 		{"a negative time", pod("p,1,1,0,0,,,-1,1"), `line 3, creation_time: "-1": want`},
 		{"gone before it came", pod("p,1,1,0,0,,,9,8"), `line 3, deletion_time: "8": want a time from creation_time on, 9`},
+		{"a node before it came", scheduled("5,8,4,1"), `line 2, scheduled_time: "4": want a time from creation_time to deletion_time, 5 to 8`},
+		{"a node after it went", scheduled("5,8,9,1"), `line 2, scheduled_time: "9": want`},
+		{"a gang of nobody", scheduled("5,8,6,0"), `line 2, members: "0": want a whole number from 1 to 1024`},
 		{"no name", pod(",1,1,0,0,,,0,1"), `line 3, name: "": want a name, each once`},
 		{"a name twice", pod("ok,1,1,0,0,,,0,1"), `line 3, name: "ok": want a name, each once`},
 		{"thousandths of nothing", pod("p,1,1,0,500,,,0,1"), `line 3, gpu_milli: "500": want 0 where num_gpu is 0`},
@@ -108,6 +115,14 @@ func FuzzReadPods(f *testing.F) {
 			}
 		}
 		NewDraw([]Node{{"a", 1000, 1000, 8, ""}}, pods, 1.3, 1)
+		for _, o := range []Times{{}, {Load: 0.9, For: time.Hour}} {
+			d, err := NewTimedDraw([]Node{{"a", 1000, 1000, 8, ""}}, pods, o, 1)
+			for i := 1; err == nil && i < len(d.Arrivals); i++ {
+				if a := d.Arrivals[i]; a.At < d.Arrivals[i-1].At || a.Life < 1 {
+					t.Fatalf("%+v", a)
+				}
+			}
+		}
 	})
 }
 
@@ -152,5 +167,59 @@ func TestDraw(t *testing.T) {
 	}
 	if d := NewDraw(nil, nil, 1.3, 1); len(d.Arrivals) != 0 {
 		t.Errorf("%v arrive from an empty list", d.Arrivals)
+	}
+}
+
+// TestTimedDraw: what pods ask for at a time comes near the load, in the order of time, and no pod
+// runs longer than what passes before anything counts.
+func TestTimedDraw(t *testing.T) {
+	nodes, pods := []Node{{"a", 64000, 1, 8, ""}, {"b", 64000, 1, 8, ""}}, []Pod{}
+	for i := range 10 {
+		pods = append(pods, Pod{Name: itoa(i), GPUs: 1 + i%2, MilliGPU: 1000, Members: i % 3})
+	}
+	for _, timed := range []bool{false, true} {
+		for i := range pods {
+			pods[i].Timed, pods[i].Scheduled, pods[i].Deleted = timed, int64(i), 100+int64(i)*3000
+		}
+		o := Times{Load: 0.8, For: 4000 * time.Hour}
+		d, err := NewTimedDraw(nodes, pods, o, 5)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum, last := 0.0, int64(0)
+		for _, a := range d.Arrivals {
+			p := &pods[a.Pod]
+			sum += float64(a.Life) * float64(p.Count()) * float64(p.AskedGPU())
+			if a.At < last || a.At >= d.To || a.Life < 1 || a.Life > d.From || timed && a.Life != p.Life() {
+				t.Fatalf("%+v after %d, until %d", a, last, d.To)
+			}
+			last = a.At
+		}
+		if load := sum / float64(d.To) / 16000; load < 0.78 || load > 0.82 {
+			t.Errorf("times of the list %t: the load is %v, want 0.8", timed, load)
+		}
+		again, _ := NewTimedDraw(nodes, pods, o, 5)
+		other, _ := NewTimedDraw(nodes, pods, o, 6)
+		if !slices.Equal(d.Arrivals, again.Arrivals) || slices.Equal(d.Arrivals, other.Arrivals) || !slices.Equal(d.Order, again.Order) {
+			t.Error("each seed draws for itself, and the same seed the same: it is not so")
+		}
+	}
+	own, err := NewTimedDraw(nodes, pods, Times{}, 5)
+	if err != nil || len(own.Arrivals) != len(pods) || own.From != 0 || own.To != 27091 || own.Arrivals[2] != (Arrival{2, 0, 6098}) {
+		t.Errorf("%+v, %v", own, err)
+	}
+	for _, c := range []struct {
+		pods []Pod
+		o    Times
+		want string
+	}{
+		{pods, Times{Load: 10, For: 24 * 365 * time.Hour * 10}, "pods would arrive: want at most 500000"},
+		{append(slices.Clone(pods), Pod{Name: "x"}), Times{}, `pod "x": it has no times`},
+		{[]Pod{{Name: "x"}}, Times{Load: 1, For: time.Hour}, "ask for nothing"},
+		{[]Pod{{Name: "x", MilliCPU: 1 << 40, Timed: true, Deleted: 1 << 30}}, Times{}, "CPU hours: want at most"},
+	} {
+		if _, err := NewTimedDraw(nodes, c.pods, c.o, 1); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v, want %s", err, c.want)
+		}
 	}
 }

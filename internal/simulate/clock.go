@@ -1,0 +1,367 @@
+package simulate
+
+import (
+	"container/heap"
+	"context"
+	"math"
+	"math/rand"
+	"slices"
+	"time"
+
+	"github.com/berth-dev/berth/internal/simulate/trace"
+)
+
+// A controller creates a pod again when a kubelet has refused it: after firstBackOff, then after
+// twice as long each time, up to lastBackOff, as the Job controller does.
+const (
+	firstBackOff = 10
+	lastBackOff  = 360
+)
+
+// Repair is how long a node that has failed stays away.
+const Repair = time.Hour
+
+// clock is one run in which pods come and go, on a clock of whole seconds. What ends at a second
+// comes first, then nodes that return or fail, then pods that are created.
+type clock struct {
+	*player
+	load *trace.TimedDraw
+	pods []trace.Pod
+	of   []int32
+	all  Capacity
+	// failures is the mean time between two failures of a node, in seconds; 0: none fails.
+	failures float64
+	chance   *rand.Rand // of failures: the same for all strategies
+
+	now, seq int64
+	next     int // of the arrivals
+	events   events
+	queue    queue
+	jobs     []job
+	members  []member // by pod
+	place    []int32  // by node: its place in the order of the draw
+	changed  []int32  // nodes on which something was freed
+	is       []bool   // by node: it is in changed
+	meter    meter
+}
+
+// job is an arrival: a pod, or the members of a gang.
+type job struct {
+	shape, members int32
+	first          int32 // its first pod
+	at             int64
+	left           int64 // seconds that it has yet to run
+	began          int64 // since when all members run; negative: not all do
+	placed         int32 // members that run
+	life           int32 // counts its lives
+	started        bool  // all members have run once
+}
+
+// member is where a pod lies.
+type member struct {
+	node    int32 // -1: nowhere
+	tries   int32 // how often a kubelet has refused it
+	outcome Outcome
+}
+
+func newClock(p *player, d *trace.TimedDraw, e *Experiment, of []int32, seed int64) *clock {
+	c := &clock{player: p, load: d, pods: e.Pods, of: of, all: capacityOf(e.Nodes, e.Pods), failures: e.Failures.Seconds(),
+		chance: rand.New(rand.NewSource(seed)), place: make([]int32, len(e.Nodes)), is: make([]bool, len(e.Nodes))}
+	for i, node := range d.Order {
+		c.place[node] = int32(i)
+	}
+	c.meter = meter{all: c.all, timed: Timed{From: d.From, To: d.To}}
+	return c
+}
+
+// run lets the time pass. part is told how much of it has passed, and ends the run early.
+func (c *clock) run(ctx context.Context, part func(float64)) {
+	if c.failures > 0 {
+		for node := range c.place {
+			c.fails(int32(node))
+		}
+	}
+	for ctx.Err() == nil {
+		at, arrives := c.upcoming()
+		if len(c.changed) > 0 && (at > c.now || arrives || c.events[0].kind == podCreated) {
+			c.wake()
+			continue // who was woken may be the next that ends
+		}
+		if at >= c.load.To {
+			break
+		}
+		if c.now = at; c.meter.pass(at) {
+			part(float64(at) / float64(c.load.To))
+		}
+		if arrives {
+			c.arrive()
+		} else {
+			c.happens(heap.Pop(&c.events).(event))
+		}
+	}
+	c.now = c.load.To
+	c.meter.pass(c.now)
+	for i := range c.jobs {
+		c.meter.left(c, &c.jobs[i])
+	}
+}
+
+// upcoming is when something happens next, and whether that is an arrival.
+func (c *clock) upcoming() (at int64, arrives bool) {
+	at = math.MaxInt64
+	if c.next < len(c.load.Arrivals) {
+		at = c.load.Arrivals[c.next].At
+	}
+	if len(c.events) > 0 && c.events[0].at <= at {
+		return c.events[0].at, false
+	}
+	return at, at < math.MaxInt64
+}
+
+func (c *clock) happens(e event) {
+	switch e.kind {
+	case jobEnds:
+		if j := &c.jobs[e.job]; j.life == e.life {
+			c.stop(j)
+		}
+	case nodeRepaired:
+		c.scores.returned(int(e.node))
+		c.frees(e.node)
+		c.fails(e.node)
+	case nodeFails:
+		c.fail(e.node)
+	case podCreated:
+		if c.jobs[e.job].life == e.life {
+			c.created(e.entry)
+		}
+	}
+}
+
+// plan has something happen later.
+func (c *clock) plan(e event) {
+	c.seq++
+	e.seq = c.seq
+	heap.Push(&c.events, e)
+}
+
+// create has a controller create pods when some seconds have passed.
+func (c *clock) create(e entry, after int64) {
+	c.plan(event{at: c.now + after, kind: podCreated, entry: e})
+}
+
+// arrive lets the next of the draw arrive.
+func (c *clock) arrive() {
+	a := &c.load.Arrivals[c.next]
+	c.next++
+	p := &c.pods[a.Pod]
+	j := job{shape: c.of[a.Pod], members: int32(p.Count()), first: int32(len(c.members)), at: c.now, left: a.Life, began: -1}
+	for range j.members {
+		c.members = append(c.members, member{node: -1})
+		c.learn(j.shape)
+	}
+	c.jobs = append(c.jobs, j)
+	c.meter.arrived(&j, &c.scores.shapes[j.shape])
+	c.created(c.whole(int32(len(c.jobs) - 1)))
+}
+
+// whole is the entry of a job of which nothing runs.
+func (c *clock) whole(id int32) entry {
+	if j := &c.jobs[id]; j.members > 1 {
+		return entry{job: id, pod: -1, life: j.life}
+	}
+	return entry{job: id, pod: c.jobs[id].first, life: c.jobs[id].life}
+}
+
+// created tries pods that were just created, and has them wait if no node takes them.
+func (c *clock) created(e entry) {
+	c.seq++
+	e.seq = c.seq
+	class := c.class(e)
+	if c.queue.has(class) || !c.try(e, c.draw.Order) {
+		c.queue.add(class, e)
+	}
+}
+
+func (c *clock) class(e entry) waitClass {
+	j := &c.jobs[e.job]
+	if e.pod >= 0 {
+		return waitClass{j.shape, 1}
+	}
+	return waitClass{j.shape, j.members}
+}
+
+// try places the pods of an entry, a single one on one of the nodes. It reports false where no node
+// takes them: what the kubelet refuses has been tried.
+func (c *clock) try(e entry, nodes []int32) bool {
+	j := &c.jobs[e.job]
+	if e.pod >= 0 {
+		node := c.choose(nodes, j.shape)
+		if node >= 0 {
+			c.put(e.job, e.pod, node)
+		}
+		return node >= 0
+	}
+	if c.strategy.Blind {
+		return c.tryBlind(e.job)
+	}
+	for i := range j.members {
+		node := c.choose(c.draw.Order, j.shape)
+		if node < 0 {
+			for pod := j.first; pod < j.first+i; pod++ {
+				c.take(j, pod)
+			}
+			return false
+		}
+		c.put(e.job, j.first+i, node)
+	}
+	return true
+}
+
+// tryBlind chooses nodes for all members of a gang as far as amounts say, before any kubelet hears
+// of one.
+func (c *clock) tryBlind(id int32) bool {
+	j := &c.jobs[id]
+	s, nodes := &c.scores.shapes[j.shape], make([]int, 0, j.members)
+	for len(nodes) < int(j.members) {
+		node := c.choose(c.draw.Order, j.shape)
+		if node < 0 {
+			break
+		}
+		c.cluster.Assume(node, j.first+int32(len(nodes)), s, c.gpu(node, s))
+		c.scores.changed(node)
+		nodes = append(nodes, node)
+	}
+	for i, node := range nodes {
+		c.cluster.Forget(node, j.first+int32(i), s)
+		c.scores.changed(node)
+	}
+	if len(nodes) < int(j.members) {
+		return false
+	}
+	for i, node := range nodes {
+		c.put(id, j.first+int32(i), node)
+	}
+	return true
+}
+
+// put gives a pod to a node, whose kubelet may refuse it.
+func (c *clock) put(id, pod int32, node int) {
+	j, m := &c.jobs[id], &c.members[pod]
+	s := &c.scores.shapes[j.shape]
+	m.outcome = c.cluster.Put(node, pod, s, c.gpu(node, s))
+	if m.outcome.Refused {
+		c.meter.refused(j)
+		back := int64(lastBackOff)
+		if m.tries < 10 {
+			back = min(back, firstBackOff<<m.tries)
+		}
+		m.tries++
+		c.create(entry{job: id, pod: pod, life: j.life}, back)
+		return
+	}
+	c.scores.changed(node)
+	m.node = int32(node)
+	c.meter.hold(s, m.outcome, 1)
+	if j.placed++; j.placed < j.members {
+		return
+	}
+	j.began = c.now
+	c.meter.began(c, j)
+	c.plan(event{at: c.now + j.left, kind: jobEnds, entry: entry{job: id, life: j.life}})
+}
+
+// take takes a pod from its node.
+func (c *clock) take(j *job, pod int32) {
+	m, s := &c.members[pod], &c.scores.shapes[j.shape]
+	if m.node < 0 {
+		return
+	}
+	c.cluster.Take(int(m.node), pod, s)
+	c.scores.changed(int(m.node))
+	c.meter.hold(s, m.outcome, -1)
+	m.node = -1
+	j.placed--
+}
+
+// stop ends a job, or this life of it: its members leave their nodes.
+func (c *clock) stop(j *job) {
+	c.meter.ended(c, j)
+	if j.began >= 0 {
+		j.left -= c.now - j.began
+		j.began = -1
+	}
+	j.life++
+	for pod := j.first; pod < j.first+j.members; pod++ {
+		if node := c.members[pod].node; node >= 0 {
+			c.take(j, pod)
+			c.frees(node)
+		}
+	}
+	if j.left == 0 {
+		c.meter.waiting -= int64(j.members) // they want no other place
+	}
+}
+
+// frees notes that something was freed on a node.
+func (c *clock) frees(node int32) {
+	if !c.is[node] {
+		c.is[node] = true
+		c.changed = append(c.changed, node)
+	}
+}
+
+// fails has the node fail some time.
+func (c *clock) fails(node int32) {
+	c.plan(event{at: c.now + 1 + int64(c.failures*c.chance.ExpFloat64()), kind: nodeFails, node: node})
+}
+
+// fail ends what runs on the node. Controllers create it again, gangs as a whole, and it has yet to
+// run for what is left of its time.
+func (c *clock) fail(node int32) {
+	c.meter.timed.Failures++
+	for id := range c.jobs {
+		j := &c.jobs[id]
+		if j.placed == 0 || !slices.ContainsFunc(c.members[j.first:j.first+j.members], func(m member) bool { return m.node == node }) {
+			continue
+		}
+		c.meter.timed.Lost += int64(j.placed)
+		c.queue.remove(int32(id))
+		c.stop(j)
+		c.create(c.whole(int32(id)), 0)
+	}
+	c.scores.failed(int(node))
+	c.plan(event{at: c.now + int64(Repair/time.Second), kind: nodeRepaired, node: node})
+}
+
+// wake tries again who waits, the oldest first, where a node that has changed takes the class.
+func (c *clock) wake() {
+	slices.SortFunc(c.changed, func(a, b int32) int { return int(c.place[a] - c.place[b]) })
+	var turn []waitClass
+	for _, class := range c.queue.classes {
+		if slices.ContainsFunc(c.changed, func(node int32) bool { return c.scores.score(int(node), class.shape) > refusing }) {
+			turn = append(turn, class)
+		}
+	}
+	for len(turn) > 0 {
+		first := 0
+		for i := range turn {
+			if c.queue.byClass[turn[i]][0].seq < c.queue.byClass[turn[first]][0].seq {
+				first = i
+			}
+		}
+		class := turn[first]
+		if c.try(c.queue.byClass[class][0], c.changed) {
+			c.queue.pop(class)
+		} else {
+			turn = slices.Delete(turn, first, first+1)
+			continue
+		}
+		if !c.queue.has(class) {
+			turn = slices.Delete(turn, first, first+1)
+		}
+	}
+	for _, node := range c.changed {
+		c.is[node] = false
+	}
+	c.changed = c.changed[:0]
+}

@@ -1,0 +1,183 @@
+package simulate
+
+import (
+	"slices"
+)
+
+// Timed is what a run in which pods come and go has served, between two seconds of it.
+type Timed struct {
+	// From and To are the seconds between which things count.
+	From int64 `json:"fromSecond"`
+	To   int64 `json:"toSecond"`
+	// GPUs and CPUs are in thousandths, for so many seconds. Asked is what would be served if no
+	// pod waited; served is what ran, a gang when all of its members did.
+	GPUs Served `json:"gpuSeconds"`
+	CPUs Served `json:"cpuSeconds"`
+	// Waiting is of the pods that arrived between the two seconds, until they ran for the first
+	// time; of those that never did, until the end.
+	Waiting Waiting `json:"waitingSeconds"`
+	// Refused is how many of these pods a kubelet has refused, once or several times.
+	Refused int64 `json:"refused"`
+	// Left is how many pods had no place at the end.
+	Left int64 `json:"leftWaiting"`
+	// Gangs arrived between the two seconds; Whole of them ran before the end.
+	Gangs int64 `json:"gangs"`
+	Whole int64 `json:"gangsWhole"`
+	// Failures is how often a node failed, Lost how many pods were on it.
+	Failures int64 `json:"failures"`
+	Lost     int64 `json:"lost"`
+	// Course is how the whole run went, at even distances.
+	Course []Moment `json:"course"`
+}
+
+// Waiting is how long pods waited, in seconds.
+type Waiting struct {
+	P50  int64 `json:"p50"`
+	P99  int64 `json:"p99"`
+	Most int64 `json:"most"`
+}
+
+// Moment is a moment of a run. InUse and Aligned are percent of the GPUs of all nodes, or of the
+// CPUs where nobody asks for GPUs; Waiting counts pods.
+type Moment struct {
+	Second  int64   `json:"second"`
+	InUse   float64 `json:"inUse"`
+	Aligned float64 `json:"aligned"`
+	Waiting int64   `json:"waiting"`
+}
+
+// moments is how many Moments a course has.
+const moments = 100
+
+// meter counts what a clock does.
+type meter struct {
+	all     Capacity
+	figures Figures
+	timed   Timed
+	waits   []int64
+	// Now: thousandths of GPUs or CPUs in use, and pods without a place.
+	inUse, aligned, waiting int64
+}
+
+// one is how much of what the capacity counts a pod asks for.
+func (c Capacity) one(s *Shape) int64 {
+	if c.GPU > 0 {
+		return s.AskedGPU()
+	}
+	return s.MilliCPU
+}
+
+func (c Capacity) percent(n int64) float64 { return percent(n, c.GPU+c.CPU) }
+
+// pass notes what was until the second. It reports whether a moment of the course has passed.
+func (m *meter) pass(at int64) (passed bool) {
+	for {
+		next := m.timed.To * int64(len(m.timed.Course)) / moments
+		if next > at || len(m.timed.Course) > moments {
+			return passed
+		}
+		m.timed.Course = append(m.timed.Course, Moment{next, round(m.all.percent(m.inUse)), round(m.all.percent(m.aligned)), m.waiting})
+		passed = true
+	}
+}
+
+// counts says whether a job arrived while things count.
+func (m *meter) counts(j *job) bool { return j.at >= m.timed.From }
+
+// during is how many seconds of an interval count.
+func (m *meter) during(from, to int64) int64 {
+	return max(0, min(to, m.timed.To)-max(from, m.timed.From))
+}
+
+func (m *meter) arrived(j *job, s *Shape) {
+	n := int64(j.members)
+	seconds := m.during(j.at, j.at+j.left) * n
+	m.timed.GPUs.Asked += seconds * s.AskedGPU()
+	m.timed.CPUs.Asked += seconds * s.MilliCPU
+	m.waiting += n
+	if m.counts(j) && n > 1 {
+		m.timed.Gangs++
+	}
+}
+
+// hold counts a pod that has got a place, or with -1 one that leaves it.
+func (m *meter) hold(s *Shape, o Outcome, n int64) {
+	amount := n * m.all.one(s)
+	m.inUse += amount
+	if o.Aligned {
+		m.aligned += amount
+	}
+	m.waiting -= n
+}
+
+func (m *meter) refused(j *job) {
+	if m.counts(j) {
+		m.figures.Refusals++
+	}
+}
+
+// began counts a job whose members all run.
+func (m *meter) began(c *clock, j *job) {
+	if !j.started && m.counts(j) {
+		m.first(c, j, c.now-j.at)
+		if j.members > 1 {
+			m.timed.Whole++
+		}
+	}
+	j.started = true
+}
+
+// first counts the pods of a job: they ran for the first time, or never.
+func (m *meter) first(c *clock, j *job, waited int64) {
+	for pod := j.first; pod < j.first+j.members; pod++ {
+		m.waits = append(m.waits, waited)
+		m.figures.arrived(&c.scores.shapes[j.shape], j.placed == j.members, c.members[pod].outcome)
+		if c.members[pod].tries > 0 {
+			m.timed.Refused++
+		}
+	}
+}
+
+// ended counts what the job has served since all of its members ran.
+func (m *meter) ended(c *clock, j *job) {
+	if j.began < 0 {
+		return
+	}
+	s, seconds := &c.scores.shapes[j.shape], m.during(j.began, c.now)
+	for pod := j.first; pod < j.first+j.members; pod++ {
+		aligned := c.members[pod].outcome.Aligned
+		serve(&m.timed.GPUs, seconds*s.AskedGPU(), aligned)
+		serve(&m.timed.CPUs, seconds*s.MilliCPU, aligned)
+	}
+}
+
+func serve(s *Served, n int64, aligned bool) {
+	s.Served += n
+	if aligned {
+		s.Aligned += n
+	}
+}
+
+// left counts a job that is there at the end.
+func (m *meter) left(c *clock, j *job) {
+	if j.left > 0 {
+		m.timed.Left += int64(j.members - j.placed)
+	}
+	if !j.started && m.counts(j) {
+		m.first(c, j, c.now-j.at)
+	}
+	m.ended(c, j)
+}
+
+func (m *meter) result(r *Run) {
+	t := &m.timed
+	slices.Sort(m.waits)
+	if n := len(m.waits); n > 0 {
+		t.Waiting = Waiting{m.waits[(n-1)/2], m.waits[(n-1)*99/100], m.waits[n-1]}
+	}
+	r.Figures, r.Timed = m.figures, t
+	r.Aligned = m.all.percent((t.GPUs.Aligned) / max(1, m.timed.To-m.timed.From))
+	if m.all.GPU == 0 {
+		r.Aligned = m.all.percent(t.CPUs.Aligned / max(1, m.timed.To-m.timed.From))
+	}
+}

@@ -1,0 +1,115 @@
+package simulate
+
+import (
+	"cmp"
+	"container/heap"
+	"slices"
+)
+
+// entry is a pod that wants a node, or a gang of which no member has one.
+type entry struct {
+	// seq is the order in which pods were created: the order of the scheduler's queue.
+	seq int64
+	job int32
+	// pod is one pod; -1 is all members of the job.
+	pod int32
+	// life is which life of the job it belongs to: a failure of a node begins another.
+	life int32
+}
+
+// waitClass is what entries have in common that get the same answers.
+type waitClass struct{ shape, members int32 }
+
+// queue is the entries for which no node was found, by class, each in the order of seq. Every node
+// refuses every class that is here: an entry comes when all have refused it, and is tried again
+// when one has changed. So a change is put to each class once, and not to each pod.
+type queue struct {
+	byClass map[waitClass][]entry
+	// classes are those of byClass, in an order that is the same in each run.
+	classes []waitClass
+}
+
+// has says whether entries of the class wait.
+func (q *queue) has(c waitClass) bool { return len(q.byClass[c]) > 0 }
+
+// add puts an entry behind the others of its class.
+func (q *queue) add(c waitClass, e entry) {
+	if q.byClass == nil {
+		q.byClass = map[waitClass][]entry{}
+	}
+	if len(q.byClass[c]) == 0 {
+		at, _ := slices.BinarySearchFunc(q.classes, c, waitClass.compare)
+		q.classes = slices.Insert(q.classes, at, c)
+	}
+	q.byClass[c] = append(q.byClass[c], e)
+}
+
+// pop takes the first entry of a class out.
+func (q *queue) pop(c waitClass) {
+	if left := q.byClass[c][1:]; len(left) > 0 {
+		q.byClass[c] = left
+		return
+	}
+	q.drop(c)
+}
+
+func (q *queue) drop(c waitClass) {
+	delete(q.byClass, c)
+	at, _ := slices.BinarySearchFunc(q.classes, c, waitClass.compare)
+	q.classes = slices.Delete(q.classes, at, at+1)
+}
+
+// remove takes out all entries of a job.
+func (q *queue) remove(job int32) {
+	for _, c := range slices.Clone(q.classes) {
+		q.byClass[c] = slices.DeleteFunc(q.byClass[c], func(e entry) bool { return e.job == job })
+		if len(q.byClass[c]) == 0 {
+			q.drop(c)
+		}
+	}
+}
+
+func (c waitClass) compare(d waitClass) int {
+	return cmp.Or(cmp.Compare(c.shape, d.shape), cmp.Compare(c.members, d.members))
+}
+
+// event is something that happens at a second.
+type event struct {
+	at   int64
+	kind eventKind
+	seq  int64 // of equal seconds and kinds, what was planned first
+	node int32
+	entry
+}
+
+// eventKind is in the order in which things of the same second happen.
+type eventKind uint8
+
+const (
+	// jobEnds: its time is over.
+	jobEnds eventKind = iota
+	// nodeRepaired: a node that failed is back, empty.
+	nodeRepaired
+	// nodeFails: its pods are gone; controllers create them again.
+	nodeFails
+	// podCreated: a controller has created pods again.
+	podCreated
+)
+
+// events are in the order of time.
+type events []event
+
+func (e events) Len() int      { return len(e) }
+func (e events) Swap(i, j int) { e[i], e[j] = e[j], e[i] }
+func (e events) Less(i, j int) bool {
+	a, b := &e[i], &e[j]
+	return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.kind, b.kind), cmp.Compare(a.seq, b.seq)) < 0
+}
+func (e *events) Push(x any) { *e = append(*e, x.(event)) }
+func (e *events) Pop() any {
+	last := (*e)[len(*e)-1]
+	*e = (*e)[:len(*e)-1]
+	return last
+}
+
+var _ heap.Interface = (*events)(nil)
