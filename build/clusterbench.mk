@@ -34,6 +34,14 @@ bench-cluster: clusterbench-build ## Both schedulers on a real API server (seven
 	$(call say,$(PAIRS) pairs of runs: $(PODS) pods on $(NODES) simulated nodes with the profiles $(PROFILES))
 	@$(call CLUSTERBENCH,cluster) -pods=$(PODS) -pairs=$(PAIRS) -profiles=$(PROFILES) -agents=$(AGENTS) -heartbeat=$(HEARTBEAT) -apart -fresh -floors -filter-runs=$(CYCLES) -filter-pods=105 $(CLUSTERBENCH_FLAGS)
 
+bench-burst: NODES = 100
+bench-burst: PODS = 1000
+bench-burst: PAIRS = 7
+.PHONY: bench-burst
+bench-burst: clusterbench-build ## A thousand pinned pods at once on a hundred nodes, under either scheduler (ten minutes).
+	$(call say,$(PAIRS) pairs of runs: $(PODS) pods on $(NODES) simulated nodes)
+	@$(call CLUSTERBENCH,cluster) -pods=$(PODS) -pairs=$(PAIRS) -loads=pinned -heartbeat=$(HEARTBEAT) -apart -warm-up=$(PODS) -filter-runs=0 -floors $(CLUSTERBENCH_FLAGS)
+
 .PHONY: bench-gangs
 bench-gangs: clusterbench-build ## Pods in gangs of 16 beside the same pods one by one: NODES=1000 PODS=1600 PAIRS=5 (20 minutes).
 	$(call say,$(PAIRS) pairs of runs: $(PODS) pods on $(NODES) simulated nodes)

@@ -65,7 +65,7 @@ func Play(ctx context.Context, opts Options, s Scheduler) (_ *Report, err error)
 	m := newMeter(opts.Progress, s.Title())
 	m.line("starting an API server and %d nodes", opts.Nodes)
 	begun := time.Now()
-	c, stop, err := Up(ctx, opts, s)
+	c, stop, err := up(ctx, opts, s, ClusterOptions{Metrics: true})
 	if err != nil {
 		return nil, err
 	}
@@ -117,6 +117,9 @@ func up(ctx context.Context, opts Options, s Scheduler, cluster ClusterOptions) 
 	}
 	cluster.Nodes, cluster.NodeCommand, cluster.Manifests = nodes, opts.verb(VerbNode), manifests
 	cluster.Server, cluster.Log, cluster.Keep = opts.Server, opts.Log, opts.Keep
+	if err := checkWatches(nodes, s.Predicts()); err != nil {
+		return nil, nil, err
+	}
 	c, err := StartCluster(ctx, cluster)
 	if err != nil {
 		return nil, nil, err

@@ -53,8 +53,12 @@ type Report struct {
 	// OutOfTime says that the end came while pods were still getting their turn: the machine was
 	// too slow for the time that a run may take. Numbers of such a run say little.
 	OutOfTime bool `json:"outOfTime"`
-	// SecondsToRunning is the time from creation until the API showed the pod Running.
+	// SecondsToRunning is the time from when the workload first asked for the pod until the API
+	// showed it Running.
 	SecondsToRunning Seconds `json:"secondsToRunning"`
+	// Delays are what pods that could be pinned spent their time on until they were bound, by
+	// cause, as Berth's scheduler counts it (berth_scheduler_pod_delay_seconds).
+	Delays map[string]Delay `json:"delays,omitempty"`
 
 	// Notes are what a person should know of mispredictions; not part of the JSON.
 	Notes []string `json:"-"`
@@ -63,14 +67,16 @@ type Report struct {
 }
 
 // times are those of the pods that ran.
-type times struct{ toRunning, toNode, onNode []time.Duration }
+type times struct{ toRunning, refused, toNode, onNode []time.Duration }
 
-// Seconds are how long something took, with its two parts, each with quantiles of its own: until
-// the API showed the pod's node, and from then on.
+// Seconds are how long something took, with its three parts, each with quantiles of its own: as
+// long as kubelets refused the pod and it was created again, from then until the API showed its
+// node, and from then on.
 type Seconds struct {
 	Quantiles
-	ToNode Quantiles `json:"toNode"`
-	OnNode Quantiles `json:"onNode"`
+	Refused Quantiles `json:"refused"`
+	ToNode  Quantiles `json:"toNode"`
+	OnNode  Quantiles `json:"onNode"`
 }
 
 // Quantiles are of a time in seconds.
@@ -93,7 +99,8 @@ func (r *Report) Refused() (n int) {
 
 // finish computes what depends on the whole.
 func (r *Report) finish() {
-	r.SecondsToRunning = Seconds{quantilesOf(r.times.toRunning), quantilesOf(r.times.toNode), quantilesOf(r.times.onNode)}
+	t := &r.times
+	r.SecondsToRunning = Seconds{quantilesOf(t.toRunning), quantilesOf(t.refused), quantilesOf(t.toNode), quantilesOf(t.onNode)}
 }
 
 // quantilesOf sorts the times.
@@ -153,11 +160,14 @@ func (c Comparisons) WriteJSON(w io.Writer) error {
 // the least and the greatest.
 func (c Comparisons) WriteTable(w io.Writer) error {
 	stock, berth := c.halves()
-	rows := []row{{"", Stock{}.Title(), Berth{}.Title()}}
+	rows := [][]string{{"", Stock{}.Title(), Berth{}.Title()}}
 	for _, f := range figures(append(slices.Clone(stock), berth...)) {
-		rows = append(rows, row{f.name, f.text(stock), f.text(berth)})
+		rows = append(rows, []string{f.name, f.text(stock), f.text(berth)})
 	}
 	if err := writeRows(w, rows); err != nil {
+		return err
+	}
+	if err := writeDelays(w, berth); err != nil {
 		return err
 	}
 	if len(c) > 1 {
@@ -192,15 +202,20 @@ func (c Comparisons) halves() (stock, berth []*Report) {
 	return stock, berth
 }
 
-type row struct{ name, stock, berth string }
-
-func writeRows(w io.Writer, rows []row) error {
-	var name, stock, berth int
+// writeRows writes rows of as many cells each, the first to the left, the others to the right.
+func writeRows(w io.Writer, rows [][]string) error {
+	widths := make([]int, len(rows[0]))
 	for _, r := range rows {
-		name, stock, berth = max(name, len(r.name)), max(stock, len(r.stock)), max(berth, len(r.berth))
+		for i, cell := range r {
+			widths[i] = max(widths[i], len(cell))
+		}
 	}
 	for _, r := range rows {
-		if _, err := fmt.Fprintf(w, "%-*s   %*s   %*s\n", name, r.name, stock, r.stock, berth, r.berth); err != nil {
+		line := fmt.Sprintf("%-*s", widths[0], r[0])
+		for i, cell := range r[1:] {
+			line += fmt.Sprintf("   %*s", widths[i+1], cell)
+		}
+		if _, err := fmt.Fprintln(w, line); err != nil {
 			return err
 		}
 	}
@@ -271,6 +286,7 @@ func figures(reports []*Report) []figure {
 	number("  contended", func(r *Report) int { return r.Contended })
 	fraction("seconds to running, median", func(r *Report) float64 { return r.SecondsToRunning.P50 })
 	fraction("seconds to running, p99", func(r *Report) float64 { return r.SecondsToRunning.P99 })
+	fraction("  while refused, p99", func(r *Report) float64 { return r.SecondsToRunning.Refused.P99 })
 	fraction("  until it has a node, p99", func(r *Report) float64 { return r.SecondsToRunning.ToNode.P99 })
 	fraction("  from then on, p99", func(r *Report) float64 { return r.SecondsToRunning.OnNode.P99 })
 	return out

@@ -73,7 +73,8 @@ type podEvent struct {
 type livePod struct {
 	want    *Pod
 	attempt int
-	created time.Time
+	wanted  time.Time   // when the workload first asked for it
+	created time.Time   // later than wanted if objects before this one were refused
 	bound   time.Time   // when its node was seen; zero before
 	expires time.Time   // zero: it stays
 	last    *corev1.Pod // as last seen; nil before
@@ -87,6 +88,7 @@ type livePod struct {
 type again struct {
 	want    *Pod
 	attempt int
+	wanted  time.Time
 	at      time.Time
 }
 
@@ -218,10 +220,10 @@ func (r *Runner) step(next int) (int, error) {
 	now := time.Now()
 	elapsed := now.Sub(r.begun)
 	for ; next < len(r.Workload.Pods) && r.Workload.Pods[next].At <= elapsed; next++ {
-		r.create(&r.Workload.Pods[next], 0)
+		r.create(again{want: &r.Workload.Pods[next], wanted: now})
 	}
 	for len(r.due) > 0 && r.due[0].at.Before(now) {
-		r.create(r.due[0].want, r.due[0].attempt)
+		r.create(r.due[0])
 		r.due = r.due[1:]
 	}
 	for name, p := range r.live {
@@ -237,12 +239,12 @@ func (r *Runner) step(next int) (int, error) {
 }
 
 // create creates a pod. Its time counts from the moment at which the request is sent.
-func (r *Runner) create(want *Pod, attempt int) {
-	name := want.Name
-	if attempt > 0 {
-		name += "-r" + strconv.Itoa(attempt)
+func (r *Runner) create(next again) {
+	want, name := next.want, next.want.Name
+	if next.attempt > 0 {
+		name += "-r" + strconv.Itoa(next.attempt)
 	}
-	p := &livePod{want: want, attempt: attempt, created: time.Now()}
+	p := &livePod{want: want, attempt: next.attempt, wanted: next.wanted, created: time.Now()}
 	r.live[name] = p
 	r.report.Pods++
 	r.touched = p.created
@@ -255,6 +257,9 @@ func (r *Runner) create(want *Pod, attempt int) {
 		},
 		then: func(err error) error {
 			p.created = sent
+			if p.attempt == 0 {
+				p.wanted = sent
+			}
 			if want.Life > 0 {
 				p.expires = sent.Add(want.Life)
 			}
@@ -357,7 +362,8 @@ func (r *Runner) ran(p *livePod) error {
 // timed notes how long it took until the pod ran.
 func (r *Runner) timed(p *livePod) {
 	t, onNode := &r.report.times, r.touched.Sub(p.bound)
-	t.toRunning = append(t.toRunning, r.touched.Sub(p.created))
+	t.toRunning = append(t.toRunning, r.touched.Sub(p.wanted))
+	t.refused = append(t.refused, p.created.Sub(p.wanted))
 	t.toNode = append(t.toNode, p.bound.Sub(p.created))
 	t.onNode = append(t.onNode, onNode)
 	if onNode > lateOnNode {
@@ -403,7 +409,7 @@ func (r *Runner) failed(p *livePod) error {
 		r.report.Notes = append(r.report.Notes, fmt.Sprintf("%s on %s: refused: %s: %s", p.last.Name, p.last.Spec.NodeName, p.last.Status.Reason, p.last.Status.Message))
 	}
 	if p.attempt < maxAgain {
-		r.due = append(r.due, again{p.want, p.attempt + 1, r.touched.Add(againAfter)})
+		r.due = append(r.due, again{p.want, p.attempt + 1, p.wanted, r.touched.Add(againAfter)})
 	}
 	r.remove(p.last.Name, p)
 	return nil
@@ -501,8 +507,12 @@ func (r *Runner) conclude() (err error) {
 	slices.Sort(r.report.Notes)
 	r.wait()
 	r.report.finish()
-	if r.Predicts && len(r.Cluster.schedulers) > 0 {
-		r.report.Contended, err = r.Cluster.contended()
+	if !r.Predicts || len(r.Cluster.schedulers) == 0 {
+		return nil
 	}
+	if r.report.Contended, err = r.Cluster.contended(); err != nil {
+		return err
+	}
+	r.report.Delays, err = r.Cluster.delays(r.ctx)
 	return err
 }

@@ -322,8 +322,8 @@ func TestComparisonJSON(t *testing.T) {
 	if err := c.WriteJSON(&out); err != nil {
 		t.Fatal(err)
 	}
-	const want = `{"stock":{"pods":3,"running":2,"rejected":{"TopologyAffinityError":1},"numaNodesPerPod":{"1":2},"avoidablySplit":0,"strandedDevices":0,"crossSocket":0,"predicted":0,"exact":0,"mispredicted":0,"contended":0,"pending":0,"stalled":0,"outOfTime":false,"secondsToRunning":{"p50":0,"p99":0,"toNode":{"p50":0,"p99":0},"onNode":{"p50":0,"p99":0}}},` +
-		`"berth":{"pods":3,"running":3,"rejected":{},"numaNodesPerPod":{"1":3},"avoidablySplit":0,"strandedDevices":0,"crossSocket":0,"predicted":0,"exact":0,"mispredicted":0,"contended":0,"pending":0,"stalled":0,"outOfTime":false,"secondsToRunning":{"p50":0.1,"p99":0.25,"toNode":{"p50":0,"p99":0},"onNode":{"p50":0,"p99":0}}}}` + "\n"
+	const want = `{"stock":{"pods":3,"running":2,"rejected":{"TopologyAffinityError":1},"numaNodesPerPod":{"1":2},"avoidablySplit":0,"strandedDevices":0,"crossSocket":0,"predicted":0,"exact":0,"mispredicted":0,"contended":0,"pending":0,"stalled":0,"outOfTime":false,"secondsToRunning":{"p50":0,"p99":0,"refused":{"p50":0,"p99":0},"toNode":{"p50":0,"p99":0},"onNode":{"p50":0,"p99":0}}},` +
+		`"berth":{"pods":3,"running":3,"rejected":{},"numaNodesPerPod":{"1":3},"avoidablySplit":0,"strandedDevices":0,"crossSocket":0,"predicted":0,"exact":0,"mispredicted":0,"contended":0,"pending":0,"stalled":0,"outOfTime":false,"secondsToRunning":{"p50":0.1,"p99":0.25,"refused":{"p50":0,"p99":0},"toNode":{"p50":0,"p99":0},"onNode":{"p50":0,"p99":0}}}}` + "\n"
 	if out.String() != want {
 		t.Errorf("got\n%swant\n%s", out.String(), want)
 	}
@@ -368,6 +368,7 @@ decisions before binding                  0         9
   contended                               0         0
 seconds to running, median             0.00      0.50
 seconds to running, p99                0.00     12.00
+  while refused, p99                   0.00      0.00
   until it has a node, p99             0.00     11.00
   from then on, p99                    0.00      0.75
 Berth: the time was up while pods were still getting their turn; this machine was too slow or too busy, and the numbers say little

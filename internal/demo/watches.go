@@ -1,0 +1,71 @@
+package demo
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/berth-dev/berth/internal/hollow"
+)
+
+// maxWatches is the sysctl that says how many inotify instances a user may have; kernels set 128.
+const maxWatches = "/proc/sys/fs/inotify/max_user_instances"
+
+// Inotify instances. The API server has one for each certificate and key that may be replaced.
+const (
+	serverWatches  = 6
+	kubeletWatches = 1
+	agentWatches   = 2
+)
+
+// watchesFor is how many inotify instances a cluster has.
+func watchesFor(nodes []hollow.Spec, agents bool) int {
+	need := serverWatches + kubeletWatches*len(nodes)
+	for i := range nodes {
+		if nodes[i].NRI {
+			need++ // its runtime's, of CDI specifications
+		}
+		if agents {
+			need += agentWatches
+		}
+		if agents && nodes[i].Devices != "" {
+			need++ // the offer's
+		}
+	}
+	return need
+}
+
+// checkWatches says whether the user may have as many more inotify instances as the cluster needs,
+// by making them: nobody tells how many there are. Otherwise a part of the cluster would fail later.
+func checkWatches(nodes []hollow.Spec, agents bool) error {
+	need := watchesFor(nodes, agents)
+	made := make([]int, 0, need)
+	defer func() {
+		for _, fd := range made {
+			unix.Close(fd)
+		}
+	}()
+	for range need {
+		fd, err := unix.InotifyInit1(unix.IN_CLOEXEC)
+		switch {
+		case errors.Is(err, unix.EMFILE):
+			return fewWatches(len(nodes), need, len(made))
+		case err != nil:
+			return fmt.Errorf("inotify: %w", err)
+		}
+		made = append(made, fd)
+	}
+	return nil
+}
+
+func fewWatches(nodes, need, left int) error {
+	limit := "unknown"
+	if data, err := os.ReadFile(maxWatches); err == nil {
+		limit = strings.TrimSpace(string(data))
+	}
+	return fmt.Errorf("%d nodes need %d inotify instances, and this user may have %d more of %s in all: "+
+		"want `sysctl fs.inotify.max_user_instances=1024` as root, or fewer nodes", nodes, need, left, limit)
+}

@@ -1,0 +1,36 @@
+package demo
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/berth-dev/berth/internal/hollow"
+)
+
+// TestWatches counts the inotify instances that clusters need, and says what to do where the user
+// may not have as many.
+func TestWatches(t *testing.T) {
+	nodes, err := Nodes(AllNodes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		nodes  []hollow.Spec
+		agents bool
+		want   int
+	}{
+		{nil, true, 6}, {nodes, false, 19}, {nodes, true, 45},
+		{[]hollow.Spec{{NRI: true, Devices: "x"}}, true, 11}, {[]hollow.Spec{{NRI: true, Devices: "x"}}, false, 8},
+	} {
+		if got := watchesFor(c.nodes, c.agents); got != c.want {
+			t.Errorf("%d nodes, agents %v: %d, want %d", len(c.nodes), c.agents, got, c.want)
+		}
+	}
+	if err := checkWatches(nodes, true); err != nil {
+		t.Error(err)
+	}
+	const want = "13 nodes need 45 inotify instances, and this user may have 7 more of "
+	if got := fewWatches(13, 45, 7).Error(); !strings.HasPrefix(got, want) || !strings.Contains(got, "sysctl fs.inotify.max_user_instances=1024") {
+		t.Errorf("%s: want %q, and what to do", got, want)
+	}
+}
