@@ -38,8 +38,8 @@ func watchesFor(nodes []hollow.Spec, agents bool) int {
 	return need
 }
 
-// checkWatches says whether the user may have as many more inotify instances as the cluster needs,
-// by making them: nobody tells how many there are. Otherwise a part of the cluster would fail later.
+// checkWatches says whether the user may have as many inotify instances more as a cluster needs,
+// by making them: nobody tells how many there are. Else a part of the cluster would fail later.
 func checkWatches(nodes []hollow.Spec, agents bool) error {
 	need := watchesFor(nodes, agents)
 	made := make([]int, 0, need)
