@@ -43,6 +43,8 @@ type hotFields struct {
 	number int
 	// object is the node's Node object as the scheduler's snapshot held it last.
 	object atomic.Pointer[corev1.Node]
+	// free is the node's outline as somebody wanted it last.
+	free atomic.Pointer[ledger.Outline]
 }
 
 // trusted says whether the node can be predicted.
@@ -66,8 +68,6 @@ type Node struct {
 	turnstile turnstile
 	// amounts are its reports that tell amounts alone.
 	amounts amountReports
-	// free is the node's outline as somebody wanted it last.
-	free atomic.Pointer[ledger.Outline]
 
 	// took is when a pod that this scheduler had not placed came there last, since the beginning of
 	// our clock; 0 for never.
@@ -149,10 +149,10 @@ func (n *Node) Machine() *topology.Machine {
 
 // outline returns what is free on the node; nil where that is not known (ledger.View.Outline).
 func (n *Node) outline() *ledger.Outline {
-	if o := n.free.Load(); o != nil && o.Count == n.hot.changes.Count() {
+	if o := n.hot.free.Load(); o != nil && o.Count == n.hot.changes.Count() {
 		return o
 	}
-	n.free.Store(nil)
+	n.hot.free.Store(nil)
 	m := n.Machine()
 	if m == nil {
 		return nil
@@ -161,7 +161,7 @@ func (n *Node) outline() *ledger.Outline {
 	if !known {
 		return nil
 	}
-	n.free.Store(&o)
+	n.hot.free.Store(&o)
 	return &o
 }
 

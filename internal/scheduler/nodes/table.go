@@ -122,6 +122,20 @@ func (t *Table) Of(object *corev1.Node) *Node {
 	return found
 }
 
+// OfEach writes the nodes of the objects to found, which is as long: it is Of of each. Memory is
+// waited for twice for an object, and here the waits for many overlap.
+func (t *Table) OfEach(objects []*corev1.Node, found []*Node) {
+	all := *t.byObject.slots.Load()
+	for i, object := range objects {
+		found[i] = all.at(all.place(object)).Load()
+	}
+	for i, object := range objects {
+		if n := found[i]; n == nil || n.hot.object.Load() != object {
+			found[i] = t.Of(object)
+		}
+	}
+}
+
 // open makes a node. The caller holds the lock.
 func (t *Table) open(name string) *Node {
 	made := &Node{name: name, trouble: unreported}

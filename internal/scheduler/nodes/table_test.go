@@ -66,6 +66,13 @@ func TestTableOf(t *testing.T) {
 						t.Errorf("round %d: %s is %s", round, o.Name, got.name)
 					}
 				}
+				found := make([]*Node, count)
+				table.OfEach(objects, found)
+				for i, o := range objects {
+					if found[i] != table.Named(o.Name) {
+						t.Errorf("round %d: among others, %s is %s", round, o.Name, found[i].name)
+					}
+				}
 			}
 		})
 	}
