@@ -126,7 +126,7 @@ func newCore(ctx context.Context, args Args, handle fwk.Handle, o Options) *core
 	logger := klog.LoggerWithName(klog.FromContext(ctx), Name)
 	w := wake.New(&wakeEdge{clock: c, activator: handle, logger: logger})
 	table := nodes.NewTable(c, args.StaleAfter.Duration, o.Providers...)
-	made := &core{clock: c, delays: Delays{clock: c}, table: table, waiters: w, lead: new(lead.Gate), events: handle.EventRecorder(), common: commonOf(&args)}
+	made := &core{clock: c, delays: Delays{clock: c, waits: waitsBy(handle.SharedInformerFactory().Core().V1().Pods().Lister())}, table: table, waiters: w, lead: new(lead.Gate), events: handle.EventRecorder(), common: commonOf(&args)}
 	made.onNodes = newOnNodes(handle, logger)
 	made.gangs = newGangs(&args, handle, made, logger)
 	made.reservations = newReservations(&args, handle, made, logger)
@@ -226,6 +226,14 @@ func uidsOf(pods corev1listers.PodLister) func(namespace, name string) types.UID
 	}
 }
 
+// waitsBy returns what says whether there is a pod, and without a node.
+func waitsBy(pods corev1listers.PodLister) func(*corev1.Pod) bool {
+	return func(pod *corev1.Pod) bool {
+		now, err := pods.Pods(pod.Namespace).Get(pod.Name)
+		return err == nil && now.UID == pod.UID && now.Spec.NodeName == ""
+	}
+}
+
 // begin lets pods through once everything that was there has been taken in.
 func (c *core) begin(synced func() bool) {
 	if synced() {
@@ -251,6 +259,9 @@ func (c *core) OnAdd(obj any, initial bool) {
 }
 
 func (c *core) seen(pod *corev1.Pod, initial bool) {
+	if pod.Spec.NodeName != "" {
+		c.delays.bound(pod.UID)
+	}
 	c.feed.PodSeen(pod, initial)
 	c.gangs.PodSeen(pod)
 	c.reservations.PodSeen(pod)
@@ -276,6 +287,7 @@ func (c *core) OnDelete(obj any) {
 		obj = last.Obj
 	}
 	if pod, ok := obj.(*corev1.Pod); ok {
+		c.delays.forget(pod.UID)
 		c.feed.PodGone(pod)
 		c.gangs.PodGone(pod)
 		c.reservations.PodGone(pod)

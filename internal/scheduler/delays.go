@@ -44,6 +44,9 @@ const maxDelays = 16384
 // Delays are where the time of pods without a node goes. Only pods that could be pinned count.
 type Delays struct {
 	clock clock.PassiveClock
+	// waits says whether the API has the pod, and without a node. Who is asked knows that a pod has
+	// gone, or been bound, before forget or bound is called for it.
+	waits func(*corev1.Pod) bool
 
 	mu sync.Mutex
 	of map[types.UID]*delay
@@ -64,6 +67,11 @@ func (d *Delays) Tried(pod *corev1.Pod, queued time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.of[pod.UID] == nil {
+		defer func() { // nobody tells of a pod that has gone already
+			if !d.waits(pod) {
+				delete(d.of, pod.UID)
+			}
+		}()
 		if d.of == nil || len(d.of) >= maxDelays {
 			d.of = map[types.UID]*delay{}
 		}
@@ -101,6 +109,13 @@ func (d *Delays) become(uid types.UID, now cause) {
 	at := d.clock.Now()
 	pod.spent[pod.now] += max(0, at.Sub(pod.since))
 	pod.now, pod.since = now, at
+}
+
+// forget ends what is remembered of a pod that is gone.
+func (d *Delays) forget(uid types.UID) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.of, uid)
 }
 
 // bound tells of a pod whose Binding is written: for each cause how long it took, mostly 0.

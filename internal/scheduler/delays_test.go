@@ -24,7 +24,7 @@ func pinnedPod(uid string, labels map[string]string) *corev1.Pod {
 // TestDelays: each second of a pod without a node counts for what the pod spent it on.
 func TestDelays(t *testing.T) {
 	clock := clocktesting.NewFakeClock(time.Unix(1000, 0))
-	d := Delays{clock: clock}
+	d := Delays{clock: clock, waits: func(*corev1.Pod) bool { return true }}
 	pod, ordinary := pinnedPod("a", nil), pinnedPod("b", nil)
 	ordinary.Status.QOSClass = corev1.PodQOSBurstable
 	queued := clock.Now()
@@ -61,10 +61,48 @@ func TestDelays(t *testing.T) {
 
 // TestDelaysAreBounded: pods that come and never are bound do not fill the memory.
 func TestDelaysAreBounded(t *testing.T) {
-	d := Delays{clock: clocktesting.NewFakeClock(time.Unix(1000, 0))}
+	d := Delays{clock: clocktesting.NewFakeClock(time.Unix(1000, 0)), waits: func(*corev1.Pod) bool { return true }}
 	for i := range maxDelays + 10 {
 		if d.Tried(pinnedPod(fmt.Sprint(i), nil), time.Unix(999, 0)); len(d.of) > maxDelays {
 			t.Fatalf("%d pods are remembered", len(d.of))
+		}
+	}
+}
+
+// TestDelaysGoWithTheirPods: nothing is remembered of a pod that is gone, or that somebody else has
+// bound, whether the plugin hears of that before or after the pod is tried.
+func TestDelaysGoWithTheirPods(t *testing.T) {
+	for what, end := range map[string]func(f *fixture, h apiHandle, pod *corev1.Pod){
+		"gone": func(f *fixture, h apiHandle, pod *corev1.Pod) {
+			if err := h.informers.Core().V1().Pods().Informer().GetStore().Delete(pod); err != nil {
+				t.Fatal(err)
+			}
+			f.OnDelete(pod)
+		},
+		"bound": func(f *fixture, h apiHandle, pod *corev1.Pod) { f.OnUpdate(pod, h.comes(f, on(pod, "n"))) },
+		"replaced by another of its name": func(f *fixture, h apiHandle, pod *corev1.Pod) {
+			next := pod.DeepCopy()
+			next.UID = "next"
+			f.OnUpdate(pod, h.comes(f, next))
+		},
+	} {
+		for _, late := range []bool{false, true} {
+			pod := pinnedPod("a", nil)
+			f, h := attached(t, pod)
+			f.core.delays = Delays{clock: f.clock, waits: waitsBy(f.pods)}
+			try := func() { f.core.delays.Tried(pod, f.clock.Now()) }
+			if !late {
+				if try(); len(f.core.delays.of) != 1 {
+					t.Fatal("a pod that is tried is not remembered")
+				}
+			}
+			end(f, h, pod)
+			if late {
+				try()
+			}
+			if f.core.delays.is(pod.UID, inBinding); len(f.core.delays.of) > 0 {
+				t.Errorf("%s, tried after that %v: it is remembered", what, late)
+			}
 		}
 	}
 }
