@@ -18,8 +18,20 @@ export CGO_ENABLED ?= 1
 # Packages that link a server or the kubelet of k8s.io/kubernetes are compiled once, without the race detector; most are tests
 # and gathered under test/. One package runs at a time, four tests of it beside each other, as they wait for kubelets most of the time.
 HEAVY  = ./test/... $(filter-out $(LIGHT),$(shell $(GO) list ./internal/...))
-LIGHT  = $(shell $(GO) list -f '{{.ImportPath}} {{join .Deps " "}}' ./... | \
-           grep -v -e ' k8s.io/kubernetes/\(cmd\|pkg/kubelet\|pkg/controller\)/' -e '^[^ ]*/test/' | cut -d' ' -f1)
+LIGHT  = $(call once,LIGHT)
+LIST_LIGHT = $(GO) list -f '{{.ImportPath}} {{join .Deps " "}}' ./... | \
+             grep -v -e ' k8s.io/kubernetes/\(cmd\|pkg/kubelet\|pkg/controller\)/' -e '^[^ ]*/test/' | cut -d' ' -f1
+# Packages in which goroutines are started, by code or tests: make test has the race detector for these, make test-race for all.
+# ALONE are their tests that run in one goroutine, and that the race detector slows down most, or whose allocations it changes.
+RACING = $(call once,RACING)
+LIST_RACING = $(GO) list -f '{{.ImportPath}} {{.Dir}}' $(LIGHT) | while read name dir; do \
+              ! grep -qsE '^\s*go (func|[A-Za-z_.]+)\(|\.Go\(|RunParallel|synctest|httptest' $$dir/*.go || echo $$name; done
+ALONE  = TestAllSayTheSame|Test.*NoAlloc.*
+LIST_WITH_ALONE = grep -rlE --include=*_test.go '^func ($(ALONE))\(' ./internal ./placement | xargs -n1 dirname | sort -u
+once   = $(if $(HAVE_$(1)),,$(eval HAVE_$(1) := $$(shell $$(LIST_$(1)))))$(HAVE_$(1))
+# What took how long goes here, one graph of actions for each run of go test.
+TIMES  = $(CACHE)/times
+TIMED  = $(GO) test -debug-actiongraph=$(TIMES)/$(1).json
 
 say = @printf '\n\033[1m== %s\033[0m\n' "$(1)"
 
@@ -49,13 +61,23 @@ demo-figures: ## The figures of make demo: medians of five runs, with their rang
 
 .PHONY: test
 test: ## All tests, but for the slow suites that have targets of their own.
-	$(call say,with the race detector: every package that links no server and no kubelet of Kubernetes)
-	@$(GO) test -race -timeout 20m $(LIGHT)
-	@$(GO) test -run NoAlloc ./placement/...
+	@rm -rf $(TIMES) && mkdir -p $(TIMES)
+	$(call say,with the race detector: packages that start goroutines, and link no server and no kubelet of Kubernetes)
+	@$(call TIMED,racing) -race -timeout 20m -skip '^($(ALONE))$$' $(RACING)
+	$(call say,without it: those that start none)
+	@$(call TIMED,light) -timeout 20m $(filter-out $(RACING),$(LIGHT))
+	$(call say,and tests of one goroutine in packages of the first kind)
+	@$(call TIMED,alone) -timeout 20m -run '^($(ALONE))$$' $(call once,WITH_ALONE)
 	@$(MAKE) --no-print-directory release-check
 	$(call say,against the genuine kubelet and API server (the first time compiles Kubernetes: about 6 minutes on 2 cores))
-	@$(GO) test -timeout 40m -p 1 -parallel 4 $(HEAVY)
+	@$(call TIMED,heavy) -timeout 40m -p 1 -parallel 4 $(HEAVY)
+	$(call say,what took how long)
+	@$(GO) run ./test/times $(TIMES)/*.json
 	$(call say,all tests passed)
+
+.PHONY: test-race
+test-race: ## The light packages once more, all under the race detector: before a release (30 minutes).
+	@$(GO) test -race -timeout 60m $(LIGHT)
 
 .PHONY: lint
 lint: ## gofmt, go vet, staticcheck and the import lattice.
