@@ -2,6 +2,7 @@ package deploy
 
 import (
 	"bytes"
+	"fmt"
 	"io/fs"
 	"strings"
 	"testing"
@@ -35,27 +36,10 @@ func deniedIn(t *testing.T, in fs.FS, file string, a admission.Attributes) (mess
 	if err != nil {
 		t.Fatal(err)
 	}
-	var policy admissionregistrationv1.ValidatingAdmissionPolicy
-	if err := yaml.UnmarshalStrict(bytes.SplitN(data, []byte("\n---\n"), 2)[0], &policy); err != nil {
-		t.Fatal(err)
-	}
-	compiler, err := cel.NewCompositedCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	declared := cel.OptionalVariableDeclarations{}
-	for _, v := range policy.Spec.Variables {
-		r := compiler.CompileAndStoreVariable(&validating.Variable{Name: v.Name, Expression: v.Expression}, declared, environment.StoredExpressions)
-		if r.Error != nil {
-			t.Fatalf("variable %s: %v", v.Name, r.Error)
-		}
-	}
+	c := compile(t, data)
 	evaluate := func(expressions []cel.ExpressionAccessor) []cel.EvaluationResult {
 		t.Helper()
-		condition := compiler.CompileCondition(expressions, declared, environment.StoredExpressions)
-		if errs := condition.CompilationErrors(); len(errs) > 0 {
-			t.Fatal(errs)
-		}
+		condition := c.condition(t, expressions)
 		versioned := &admission.VersionedAttributes{Attributes: a, VersionedKind: a.GetKind(), VersionedObject: a.GetObject(), VersionedOldObject: a.GetOldObject()}
 		request := cel.CreateAdmissionRequest(a, metav1.GroupVersionResource(a.GetResource()), metav1.GroupVersionKind(a.GetKind()))
 		results, _, err := condition.ForInput(t.Context(), versioned, request, cel.OptionalVariableBindings{}, nil, apiservercel.RuntimeCELCostBudget)
@@ -64,6 +48,7 @@ func deniedIn(t *testing.T, in fs.FS, file string, a admission.Attributes) (mess
 		}
 		return results
 	}
+	policy := &c.policy
 	var matches []cel.ExpressionAccessor
 	for i := range policy.Spec.MatchConditions {
 		matches = append(matches, (*matchconditions.MatchCondition)(&policy.Spec.MatchConditions[i]))
@@ -86,6 +71,59 @@ func deniedIn(t *testing.T, in fs.FS, file string, a admission.Attributes) (mess
 		}
 	}
 	return messages
+}
+
+// compiled is a policy with its expressions, as the API server keeps them: compiling takes far
+// longer than asking.
+type compiled struct {
+	policy     admissionregistrationv1.ValidatingAdmissionPolicy
+	compiler   *cel.CompositedCompiler
+	conditions map[string]cel.ConditionEvaluator
+}
+
+// compiledBefore are those that were compiled, by their text.
+var compiledBefore = map[string]*compiled{}
+
+// compile reads the first document of a text.
+func compile(t *testing.T, text []byte) *compiled {
+	t.Helper()
+	if c := compiledBefore[string(text)]; c != nil {
+		return c
+	}
+	c := &compiled{conditions: map[string]cel.ConditionEvaluator{}}
+	if err := yaml.UnmarshalStrict(bytes.SplitN(text, []byte("\n---\n"), 2)[0], &c.policy); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	if c.compiler, err = cel.NewCompositedCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion())); err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range c.policy.Spec.Variables {
+		r := c.compiler.CompileAndStoreVariable(&validating.Variable{Name: v.Name, Expression: v.Expression}, cel.OptionalVariableDeclarations{}, environment.StoredExpressions)
+		if r.Error != nil {
+			t.Fatalf("variable %s: %v", v.Name, r.Error)
+		}
+	}
+	compiledBefore[string(text)] = c
+	return c
+}
+
+// condition returns what evaluates the expressions.
+func (c *compiled) condition(t *testing.T, expressions []cel.ExpressionAccessor) cel.ConditionEvaluator {
+	t.Helper()
+	key := ""
+	for _, e := range expressions {
+		key += fmt.Sprintf("%T %q ", e, e.GetExpression())
+	}
+	if known := c.conditions[key]; known != nil {
+		return known
+	}
+	made := c.compiler.CompileCondition(expressions, cel.OptionalVariableDeclarations{}, environment.StoredExpressions)
+	if errs := made.CompilationErrors(); len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	c.conditions[key] = made
+	return made
 }
 
 // message is what the API server would answer.
