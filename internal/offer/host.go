@@ -13,7 +13,8 @@ import (
 	"slices"
 	"strings"
 
-	"sigs.k8s.io/yaml"
+	"tags.cncf.io/container-device-interface/pkg/cdi"
+	cdispec "tags.cncf.io/container-device-interface/specs-go"
 )
 
 // Host is where a machine reports its devices. The zero value tells nothing: every device is there
@@ -243,45 +244,22 @@ const Kind = "berth.dev/pci"
 // specFile is the specification's name, as CDI has it: VENDOR-CLASS.
 var specFile = strings.Replace(Kind, "/", "-", 1) + ".json"
 
-// spec is a CDI specification (github.com/cncf-tags/container-device-interface, SPEC.md), as far as
-// it is read or written here.
-type spec struct {
-	Version string       `json:"cdiVersion"`
-	Kind    string       `json:"kind"`
-	Devices []specDevice `json:"devices"`
-}
-
-type specDevice struct {
-	Name  string    `json:"name"`
-	Edits specEdits `json:"containerEdits"`
-}
-
-type specEdits struct {
-	Env   []string   `json:"env,omitempty"`
-	Nodes []specNode `json:"deviceNodes,omitempty"`
-}
-
-type specNode struct {
-	Path        string `json:"path"`
-	Permissions string `json:"permissions,omitempty"`
-}
-
 // specVersion is the oldest that has all that is written.
 const specVersion = "0.5.0"
 
 // writeSpec writes the specification of the devices that no vendor describes. A device without
 // nodes has a variable alone: CDI knows no device without an edit.
 func (h *Host) writeSpec(pools []Pool, findings map[string]Finding) error {
-	out := spec{Version: specVersion, Kind: Kind, Devices: []specDevice{}}
+	out := cdispec.Spec{Version: specVersion, Kind: Kind}
 	for i := range pools {
 		if pools[i].cdi != nil {
 			continue
 		}
 		for _, d := range pools[i].Devices {
-			s := specDevice{Name: d.Address}
-			s.Edits.Env = []string{"BERTH_DEVICE_" + strings.NewReplacer(":", "_", ".", "_").Replace(strings.ToUpper(d.Address)) + "=" + pools[i].Resource}
+			s := cdispec.Device{Name: d.Address}
+			s.ContainerEdits.Env = []string{"BERTH_DEVICE_" + strings.NewReplacer(":", "_", ".", "_").Replace(strings.ToUpper(d.Address)) + "=" + pools[i].Resource}
 			for _, n := range findings[d.Address].Nodes {
-				s.Edits.Nodes = append(s.Edits.Nodes, specNode{Path: "/dev/" + n, Permissions: "rw"})
+				s.ContainerEdits.DeviceNodes = append(s.ContainerEdits.DeviceNodes, &cdispec.DeviceNode{Path: "/dev/" + n, Permissions: "rw"})
 			}
 			out.Devices = append(out.Devices, s)
 		}
@@ -289,7 +267,7 @@ func (h *Host) writeSpec(pools []Pool, findings map[string]Finding) error {
 	if len(out.Devices) == 0 {
 		return nil
 	}
-	slices.SortFunc(out.Devices, func(a, b specDevice) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(out.Devices, func(a, b cdispec.Device) int { return cmp.Compare(a.Name, b.Name) })
 	text, err := json.MarshalIndent(&out, "", "  ")
 	if err != nil {
 		return err
@@ -325,29 +303,17 @@ func replace(name string, text []byte) error {
 	return nil
 }
 
-// maxSpec bounds a vendor's specification, in bytes.
-const maxSpec = 4 << 20
-
-// described are the devices, KIND=NAME, of the specifications of all vendors. One that cannot be
-// read describes nothing, as for the runtime.
+// described are the devices, KIND=NAME, of the specifications of all vendors, as a runtime reads
+// them: a specification that is not valid describes nothing, and neither do two that say different
+// things of one device.
 func (h *Host) described() map[string]bool {
 	out := map[string]bool{}
-	for _, dir := range h.SpecDirs {
-		entries, _ := os.ReadDir(dir) // one that is not there has none
-		for _, e := range entries {
-			ext := filepath.Ext(e.Name())
-			if info, err := e.Info(); err != nil || info.Size() > maxSpec || ext != ".json" && ext != ".yaml" {
-				continue
-			}
-			text, err := os.ReadFile(filepath.Join(dir, e.Name()))
-			var s spec
-			if err != nil || yaml.Unmarshal(text, &s) != nil {
-				continue
-			}
-			for _, d := range s.Devices {
-				out[s.Kind+"="+d.Name] = true
-			}
-		}
+	vendors, err := cdi.NewCache(cdi.WithSpecDirs(h.SpecDirs...), cdi.WithAutoRefresh(false))
+	if err != nil {
+		return out // only an option can fail
+	}
+	for _, name := range vendors.ListDevices() {
+		out[name] = true
 	}
 	return out
 }

@@ -120,7 +120,8 @@ func TestVendorsSpecification(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	write(static, "nvidia.yaml", "cdiVersion: 0.5.0\nkind: nvidia.com/gpu\ncontainerEdits: {hooks: []}\ndevices: [{name: \"0\", containerEdits: {}}, {name: all}, {name: GPU-b, containerEdits: {}}]\n")
+	write(static, "nvidia.yaml", "cdiVersion: 0.5.0\nkind: nvidia.com/gpu\ncontainerEdits: {hooks: []}\ndevices: [{name: \"0\", containerEdits: {env: [A=b]}}, {name: all, containerEdits: {env: [A=b]}}, {name: GPU-b, containerEdits: {env: [A=b]}}]\n")
+	write(static, "untrue.yaml", "cdiVersion: 0.5.0\nkind: nvidia.com/gpu\ndevices: [{name: \"1\"}]\n") // a device without an edit is none
 	write(static, "broken.json", "{")
 	write(static, "notes.txt", "kind: nvidia.com/gpu\ndevices: [{name: \"1\"}]")
 	h := Host{SpecDirs: []string{static, dynamic}, Root: tree(map[string]string{pci + "0000:3b:00.0/class": "", pci + "0000:bb:00.0/class": ""}),
@@ -182,7 +183,8 @@ func TestOwnSpecification(t *testing.T) {
         ]
       }
     }
-  ]
+  ],
+  "containerEdits": {}
 }
 `
 	if string(text) != want {
