@@ -240,6 +240,7 @@ func (c *core) begin(synced func() bool) {
 		c.table.DoubtSilent()
 		c.handover.Synced()
 		c.ready.Store(true)
+		c.lead.Then(func() { c.handover.Ready(context.Background()) }) // so that the first pod need not wait
 		c.gangs.Synced()
 		c.reservations.Synced()
 		c.waiters.WakeAll()

@@ -1,6 +1,8 @@
 package scheduler
 
 import (
+	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -8,8 +10,10 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+	testingclock "k8s.io/utils/clock/testing"
 
 	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/internal/scheduler/handover"
 	"github.com/berth-dev/berth/internal/scheduler/nodes"
 	"github.com/berth-dev/berth/internal/wire"
 )
@@ -168,5 +172,29 @@ func TestTheStartBelievesNoOldHeartbeat(t *testing.T) {
 		if why := f.refusal("n"); why != "" {
 			t.Errorf("%s: unusable because of %q after a heartbeat", tc.name, why)
 		}
+	}
+}
+
+// TestALeaderTakesOverAtOnce: whoever leads takes over without waiting for a pod, so that the first
+// one is not told that it waits; whoever does not lead takes nothing over.
+func TestALeaderTakesOverAtOnce(t *testing.T) {
+	f := newFixture(t)
+	f.ready.Store(false)
+	var leads atomic.Bool
+	taken := make(chan struct{})
+	f.takeOverBy(handover.Options{Leases: heldLease{}, Clock: testingclock.NewFakeClock(f.clock.Now()), Logger: klog.Background(), SettleAfter: f.args.SettleAfter.Duration,
+		Leads: func(context.Context) (bool, error) {
+			if !leads.Load() {
+				t.Error("a process that does not lead begins to take over")
+			}
+			return true, nil
+		}})
+	f.handover.Done = func() { close(taken) }
+	f.begin(func() bool { return true })
+	leads.Store(true)
+	f.core.lead.Open()
+	<-taken
+	if why := f.notYet(t.Context()); why != "" {
+		t.Errorf("the first pod is told %q", why)
 	}
 }
