@@ -1,6 +1,11 @@
 package ledger
 
-import "testing"
+import (
+	"fmt"
+	"testing"
+
+	"github.com/berth-dev/berth/placement"
+)
 
 func TestRoom(t *testing.T) {
 	k := newKubelet(t, model(t, twoSockets, pinning))
@@ -14,4 +19,48 @@ func TestRoom(t *testing.T) {
 	if got := new(Ledger).Open(nil).View().Room(cand(cpus("x", 1)), 10); got != 0 {
 		t.Errorf("room for %d pods without a report", got)
 	}
+}
+
+// TestRoomMissesNobody holds Room against the same pods reserved one after the other, as fit counts
+// them, in the middle of random histories. Where both differ the node has come to wait for a
+// report: Room counts on, and whoever is woken for that waits too. It never counts fewer.
+func TestRoomMissesNobody(t *testing.T) {
+	const limit = 8
+	same, more := 0, 0
+	for seed := range uint64(100) {
+		h := newHistory(t, seed)
+		for range 60 {
+			h.step()
+			c := &Candidate{Request: h.request(), Created: h.second}
+			if a := h.n.View().Ask(Question{Candidate: c}); !a.OK() {
+				continue // nobody asks how much room there is
+			}
+			taken, last := takenOneByOne(h.n, c, limit)
+			switch room := h.n.View().Room(c, limit); {
+			case room == taken:
+				same++
+			case room > taken && last.Outcome == Waiting:
+				more++
+			default:
+				h.fail("seed %d: room for %d pods like %s: the node takes %d, and then says %+v", seed, room, c.Request.UID, taken, last)
+			}
+		}
+	}
+	t.Logf("%d same, %d times more", same, more)
+	if same < 1000 || more > same/100 {
+		t.Errorf("%d times the same, %d times more: the histories show too little, or Room counts too many", same, more)
+	}
+}
+
+// takenOneByOne reserves pods like the candidate on a fork of the node until it takes no more.
+func takenOneByOne(n *Node, c *Candidate, limit int) (taken int, last Answer) {
+	fork := n.Fork()
+	for ; taken < limit; taken++ {
+		r, d := *c.Request, placement.Decision{}
+		r.UID = fmt.Sprint(r.UID, "/", taken)
+		if last = fork.Reserve(&Candidate{Request: &r, Created: c.Created + int64(taken)}, &d); !last.OK() {
+			return taken, last
+		}
+	}
+	return limit, last
 }

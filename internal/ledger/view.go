@@ -52,6 +52,8 @@ func (v View) Snapshot() (placement.Snapshot, bool) {
 }
 
 // Room returns how many pods like the candidate the node takes one after the other, at most limit.
+// It goes by the states that the node may be in now. Reserving the pods can open more of them, so
+// that the node takes some of the pods after its next report alone: it never takes more than Room.
 func (v View) Room(c *Candidate, limit int) int {
 	v.n.mu.Lock()
 	defer v.n.mu.Unlock()
