@@ -1,0 +1,128 @@
+package wire
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/topology/shapes"
+)
+
+// sheetNodes are the kinds of node that docs/annotations.md tells apart, each as its kubelet, or
+// Berth, is configured. Every other manager's policy is none.
+var sheetNodes = map[string]placement.Config{
+	"none":              {},
+	"static":            {CPUManagerPolicy: "static"},
+	"full-pcpus-only":   {CPUManagerPolicy: "static", CPUManagerPolicyOptions: map[string]string{"full-pcpus-only": "true"}},
+	"distribute":        {CPUManagerPolicy: "static", CPUManagerPolicyOptions: map[string]string{"distribute-cpus-across-cores": "true"}, FeatureGates: map[string]bool{"CPUManagerPolicyAlphaOptions": true}},
+	"memory":            {MemoryManagerPolicy: "Static", ReservedMemory: []placement.ReservedMemory{{NUMA: 0, Limits: map[string]uint64{"memory": 1 << 30}}}},
+	"best-effort":       {CPUManagerPolicy: "static", TopologyManagerPolicy: "best-effort"},
+	"restricted":        {CPUManagerPolicy: "static", TopologyManagerPolicy: "restricted", TopologyManagerPolicyOptions: map[string]string{"prefer-closest-numa-nodes": "true"}},
+	"single-numa-node":  {CPUManagerPolicy: "static", TopologyManagerPolicy: "single-numa-node"},
+	"berth":             {Authority: placement.AuthorityBerth},
+	"berth by koordlet": {Authority: placement.AuthorityBerth, MemoryStays: true},
+}
+
+// sheetNeeds says which kinds of node each phrase of the sheet's last column means, beside those
+// with authority berth.
+var sheetNeeds = map[string][]string{
+	"any":             {"none", "static", "full-pcpus-only", "distribute", "memory", "best-effort", "restricted", "single-numa-node"},
+	"authority berth": nil,
+	"authority berth, or a kubelet with full-pcpus-only":                                       {"full-pcpus-only"},
+	"authority berth, or a kubelet with distribute-cpus-across-cores":                          {"distribute"},
+	"authority berth, or a kubelet whose CPU manager is none":                                  {"none", "memory"},
+	"authority berth where the agent carries out, or a kubelet with the memory manager Static": {"memory"},
+	// The pod asks for CPUs, and for devices, that one NUMA node has.
+	"authority berth, or a kubelet that is sure to use that number":                                      {"restricted", "single-numa-node"},
+	"authority berth; `perNUMANode`: or a kubelet that is sure to give that number":                      {"restricted", "single-numa-node"},
+	"authority berth keeps it; where the kubelet decides, its own policy has to be the same or stricter": {"restricted", "single-numa-node"},
+}
+
+// sheetValues are values where the sheet describes them in words. A kubelet's answer to those of
+// policy, numa-nodes and perNUMANode depends on the number: restricted and 1 tell it.
+var sheetValues = map[string][]string{
+	PolicyAnnotation:    {"restricted"},
+	NUMANodesAnnotation: {"1"},
+	DevicesAnnotation:   {"perNUMANode=1"},
+}
+
+// TestTheSheetSaysWhichNodes holds the last column of docs/annotations.md against what each kind of
+// node says to a pod with the annotation.
+func TestTheSheetSaysWhichNodes(t *testing.T) {
+	data, err := os.ReadFile("../../docs/annotations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	view, err := placement.ViewOf(shapes.Machine("package:2 numa:1 core:4 pu:2 mem:16Gi dist:10,21"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	models := map[string]*placement.Model{}
+	for kind, cfg := range sheetNodes {
+		cfg.ReservedMilliCPU = 1000
+		if models[kind], err = placement.NewModel(view, cfg); err != nil {
+			t.Fatalf("%s: %v", kind, err)
+		}
+	}
+	asked, key := 0, ""
+	link, word := regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`), regexp.MustCompile("`([^`]+)`")
+	for _, line := range strings.Split(string(data), "\n") {
+		cells := strings.Split(line, "|")
+		if len(cells) != 5 || !strings.Contains(cells[2], "`") && !strings.HasPrefix(cells[1], " `"+OwnPrefix) {
+			continue
+		}
+		if found := word.FindStringSubmatch(cells[1]); found != nil {
+			key = found[1]
+		}
+		if strings.HasPrefix(key, GangAnnotation) {
+			continue // they ask nothing of a node by itself
+		}
+		needs := link.ReplaceAllString(strings.TrimSpace(cells[3]), "$1")
+		kinds, known := sheetNeeds[needs]
+		if !known {
+			t.Errorf("%s: the test does not know which nodes %q means", key, needs)
+		}
+		values := sheetValues[key]
+		for _, w := range word.FindAllStringSubmatch(cells[2], -1) {
+			if len(sheetValues[key]) == 0 || key == DevicesAnnotation && !strings.HasSuffix(w[1], "=") {
+				values = append(values[:len(values):len(values)], w[1])
+			}
+		}
+		for _, value := range values {
+			asked++
+			sheetAsk(t, models, kinds, key, value)
+		}
+	}
+	if asked < 14 {
+		t.Errorf("%d values of the sheet were asked about: want 14 at least", asked)
+	}
+}
+
+// sheetAsk asks every kind of node about a pod with the annotation: kinds keep it, and Berth does.
+func sheetAsk(t *testing.T, models map[string]*placement.Model, kinds []string, key, value string) {
+	pod := podAsking(map[string]string{key: value})
+	limits := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2"), corev1.ResourceMemory: resource.MustParse("1Gi")}
+	if key == DevicesAnnotation || key == FunctionsAnnotation {
+		limits["nvidia.com/gpu"] = resource.MustParse("1")
+	}
+	pod.Spec.Containers = []corev1.Container{{Name: "main", Resources: corev1.ResourceRequirements{Limits: limits}}}
+	ask, err := ReadPod(pod)
+	if err != nil || ask.RulesErr != nil {
+		t.Errorf("%s=%s cannot be read: %v %v", key, value, err, ask.RulesErr)
+		return
+	}
+	keeps := map[string]bool{"berth": true, "berth by koordlet": key != MemoryAnnotation}
+	for _, kind := range kinds {
+		keeps[kind] = key != DevicesAnnotation || strings.HasPrefix(value, "perNUMANode=")
+	}
+	for kind, m := range models {
+		if why := Unmet(m, &ask.Request); (why == "") != keeps[kind] {
+			t.Errorf("%s=%s on a node %q: %q; by the sheet it keeps it: %t", key, value, kind, why, keeps[kind])
+		}
+	}
+}
