@@ -387,7 +387,7 @@ func TestDevicesOpen(t *testing.T) {
 		if got := v.Detail == placement.DevicesOpen; got != c.open || !got && !v.OK() || got && v.Scarcity != placement.Unresolvable {
 			t.Errorf("%+v: %+v", c, v)
 		}
-		want := "container main: example.com/gpu: " + placement.DevicesOpen.Text() + " (NoBerth)"
+		want := "example.com/gpu: " + placement.DevicesOpen.Text() + " (NoBerth)"
 		if got := placement.Explain(s, &r).String(); c.open && got != want || !c.open && got != "admitted" {
 			t.Errorf("%+v: %q", c, got)
 		}

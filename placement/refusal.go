@@ -39,6 +39,8 @@ type Refusal struct {
 	Devices []DeviceAnswer `json:"devices,omitempty"`
 
 	asked Rules // the pod's own
+	// alone says that the pod has no other container, so that nobody has to be told which it is.
+	alone bool
 }
 
 // DeviceAnswer says why a device could not be had.
@@ -95,7 +97,7 @@ type NodeAmount struct {
 func Explain(s *State, r *Request) Refusal {
 	m := s.m
 	rules := m.rulesFor(r.Rules)
-	out := Refusal{UID: r.UID, Policy: rules.Policy.String(), asked: r.Rules}
+	out := Refusal{UID: r.UID, Policy: rules.Policy.String(), asked: r.Rules, alone: len(r.Containers) == 1}
 	if rules.Policy != PolicyNone {
 		out.Scope = rules.Scope.String()
 	}
@@ -287,13 +289,14 @@ func (s *slot) need(m *Model, asked uint64) Need {
 }
 
 // String is the refusal in one line, for an event: "container main: NUMA 0 has 5 free CPUs of 8
-// asked, NUMA 1 has 3 (TopologyAffinityError)".
+// asked, NUMA 1 has 3 (TopologyAffinityError)". It names no container that is the pod's only one:
+// nodes whose scope is the container then say the same as nodes whose scope is the pod.
 func (r Refusal) String() string {
 	if r.Reason == Admitted {
 		return "admitted"
 	}
 	var b strings.Builder
-	if r.Container != "" {
+	if r.Container != "" && !r.alone {
 		b.WriteString("container " + r.Container + ": ")
 	}
 	text := r.shortage()

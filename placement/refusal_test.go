@@ -49,6 +49,32 @@ func TestRefusals(t *testing.T) {
 	golden.File(t, "testdata/refusals.txt", b.String())
 }
 
+// TestContainersAreNamedWhereThereAreSeveral: nodes of both scopes say the same of a pod's only
+// container, and of several it is said which one is refused.
+func TestContainersAreNamedWhereThereAreSeveral(t *testing.T) {
+	const why = "6 CPUs need 2 NUMA nodes, and single-numa-node allows 1 (TopologyAffinityError)"
+	container := func(name string, cpus int64) placement.ContainerRequest {
+		return placement.ContainerRequest{Name: name, MilliCPU: cpus * 1000}
+	}
+	view := machine{2, 1, 4, 1, 8 << 30, 0}.view()
+	for _, c := range []struct {
+		scope      string
+		containers []placement.ContainerRequest
+		want       string
+	}{
+		{"container", []placement.ContainerRequest{container("a", 6)}, why},
+		{"pod", []placement.ContainerRequest{container("a", 6)}, why},
+		{"container", []placement.ContainerRequest{container("a", 1), container("b", 6)}, "container b: " + why},
+		{"pod", []placement.ContainerRequest{container("a", 1), container("b", 5)}, why},
+	} {
+		_, s := model(t, view, placement.Config{CPUManagerPolicy: "static", ReservedMilliCPU: 1000, TopologyManagerPolicy: "single-numa-node", TopologyManagerScope: c.scope})
+		r := placement.Explain(s, &placement.Request{UID: "p", Guaranteed: true, Containers: c.containers})
+		if got := r.String(); got != c.want {
+			t.Errorf("scope %s, %d containers: %q, want %q", c.scope, len(c.containers), got, c.want)
+		}
+	}
+}
+
 // TestAdviceFollowsFromWhatLacks: too little in all, in one place, or ever. Nobody is sent to an
 // annotation where the kubelet decides.
 func TestAdviceFollowsFromWhatLacks(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/berth-dev/berth/placement"
@@ -178,15 +179,25 @@ func (s *Shortage) Message() string {
 func (s *Shortage) Text() string {
 	free := max(0, s.Capacity-s.Used)
 	return fmt.Sprintf("the node has %s free %s of %s in all, %s asked",
-		show(s.Resource, free), s.Resource, show(s.Resource, s.Capacity), show(s.Resource, s.Requested))
+		Text(s.Resource, free), Name(s.Resource, free), Text(s.Resource, s.Capacity), Text(s.Resource, s.Requested))
 }
 
-func show(resource string, amount int64) string {
+// Name is what people call the resource of an amount that stands before it: "31.5 CPUs".
+func Name(resource string, amount int64) string {
 	switch {
-	case resource == CPU && amount%1000 != 0:
-		return fmt.Sprintf("%dm", amount)
+	case resource == CPU && amount == 1000:
+		return "CPU"
 	case resource == CPU:
-		return fmt.Sprint(amount / 1000)
+		return "CPUs"
+	}
+	return resource
+}
+
+// Text writes an amount as people do: CPUs and devices as numbers, bytes with a unit.
+func Text(resource string, amount int64) string {
+	switch {
+	case resource == CPU:
+		return strconv.FormatFloat(float64(amount)/1000, 'f', -1, 64)
 	case resource == Memory || resource == EphemeralStorage || strings.HasPrefix(resource, "hugepages-"):
 		return bytes(amount)
 	}

@@ -93,8 +93,8 @@ func TestCopiesAgreesWithOneAfterTheOther(t *testing.T) {
 
 func TestText(t *testing.T) {
 	for want, s := range map[string]Shortage{
-		"the node has 15 free cpu of 16 in all, 1000 asked":          {Resource: CPU, Requested: 1000000, Used: 1000, Capacity: 16000},
-		"the node has 0 free cpu of 500m in all, 1500m asked":        {Resource: CPU, Requested: 1500, Used: 700, Capacity: 500},
+		"the node has 15 free CPUs of 16 in all, 1000 asked":         {Resource: CPU, Requested: 1000000, Used: 1000, Capacity: 16000},
+		"the node has 0 free CPUs of 0.5 in all, 1.5 asked":          {Resource: CPU, Requested: 1500, Used: 700, Capacity: 500},
 		"the node has 1.5Gi free memory of 2Gi in all, 4Ti asked":    {Resource: Memory, Requested: 4 << 40, Used: 512 << 20, Capacity: 2 << 30},
 		"the node has 0 free hugepages-2Mi of 0 in all, 2Mi asked":   {Resource: "hugepages-2Mi", Requested: 2 << 20},
 		"the node has 110 free pods of 110 in all, 1 asked":          {Resource: Pods, Requested: 1, Capacity: 110},

@@ -265,7 +265,7 @@ func amountsText(pairs ...string) corev1.ResourceList {
 // and what has ended does not.
 func TestAmountsTaken(t *testing.T) {
 	for phase, want := range map[corev1.PodPhase]string{
-		corev1.PodRunning:   "1 node refuses: 1 cpu left beside what its pods ask for, 2 asked",
+		corev1.PodRunning:   "1 node refuses: 1 CPU left beside what its pods ask for, 2 asked",
 		corev1.PodSucceeded: "1 node admits",
 	} {
 		w := &world{t: t}
@@ -366,10 +366,10 @@ func TestExcluded(t *testing.T) {
 		"enough":   {func(n *corev1.Node, _ *corev1.Pod) { n.Status.Allocatable = amountsText("cpu", "2", "memory", "1Gi") }, "1 node admits"},
 		"too small": {func(n *corev1.Node, _ *corev1.Pod) {
 			n.Status.Allocatable = amountsText("cpu", "1500m", "memory", "1Gi")
-		}, "1 node is excluded: the node has 1500m cpu in all, 2 asked"},
+		}, "1 node is excluded: the node has 1.5 CPUs in all, 2 asked"},
 		"its policy": {func(_ *corev1.Node, p *corev1.Pod) {
 			p.Annotations = map[string]string{wire.PolicyAnnotation: "single-numa-node,scope=pod"}
-		}, "excluded: its kubelet's policy is restricted with scope container, the pod's berth.dev/policy asks for single-numa-node,scope=pod"},
+		}, "excluded: the kubelet's policy is restricted with scope container, and the pod's berth.dev/policy asks for single-numa-node,scope=pod"},
 		"its policy, in Koordinator's words": {func(_ *corev1.Node, p *corev1.Pod) {
 			p.Annotations = map[string]string{"scheduling.koordinator.sh/numa-topology-spec": `{"numaTopologyPolicy":"SingleNUMANode"}`}
 		}, "the pod's scheduling.koordinator.sh/numa-topology-spec asks for single-numa-node,scope=pod"},

@@ -75,7 +75,7 @@ spec: {containers: [{name: main, image: x, resources: {limits: {cpu: "100", memo
 		t.Fatal(err)
 	}
 	code, out, stderr := run(t, drawArgs(file)...)
-	if code != ExitFailure || !strings.Contains(stderr, "toolarge: container main: 100 CPUs need 2 NUMA nodes, and single-numa-node allows 1") {
+	if code != ExitFailure || !strings.Contains(stderr, "toolarge: 100 CPUs need 2 NUMA nodes, and single-numa-node allows 1") {
 		t.Errorf("exit code %d: %s", code, stderr)
 	}
 	if err := wellFormed(out); err != nil || strings.Contains(out, "toolarge") {

@@ -55,6 +55,8 @@ func onePod(t *testing.T, node string) (*world, *corev1.Pod) {
 func TestUnserved(t *testing.T) {
 	const unserved = "no scheduler has looked at this pod in 100s"
 	holder, renewed := "berth-scheduler-0", metav1.NewMicroTime(noon.Add(-time.Second))
+	old, lasts := metav1.NewMicroTime(noon.Add(-16*time.Second)), int32(15)
+	dead := &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder, RenewTime: &old, LeaseDurationSeconds: &lasts}}
 	election := &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder, RenewTime: &renewed}}
 	for name, c := range map[string]struct {
 		spoil func(*world, *corev1.Pod)
@@ -65,7 +67,10 @@ func TestUnserved(t *testing.T) {
 		"it served":      {func(w *world, _ *corev1.Pod) { w.addPod("other", "n1", 1, 0).Spec.SchedulerName = "bert" }, asked{code: ExitFailure, want: []string{unserved, "but 1 other pod of it have a node"}}},
 		"it leads": {func(w *world, _ *corev1.Pod) {
 			w.elections = map[string]*coordinationv1.Lease{"/apis/coordination.k8s.io/v1/namespaces/berth-system/leases/bert-scheduler": election}
-		}, asked{code: ExitFailure, want: []string{unserved, "Lease berth-system/bert-scheduler is held by berth-scheduler-0, which renewed it 1s ago"}}},
+		}, asked{code: ExitFailure, want: []string{unserved, "Lease berth-system/bert-scheduler is held by berth-scheduler-0, which renewed it 1s ago", "do: look at the log of that scheduler"}}},
+		"it is dead": {func(w *world, _ *corev1.Pod) {
+			w.elections = map[string]*coordinationv1.Lease{"/apis/coordination.k8s.io/v1/namespaces/berth-system/leases/bert-scheduler": dead}
+		}, asked{code: ExitFailure, want: []string{unserved, "which renewed it 16s ago", "do: the Lease has run out: look whether that scheduler still runs"}, never: []string{"look at the log"}}},
 		"young":     {func(_ *world, p *corev1.Pod) { p.CreationTimestamp = metav1.NewTime(noon.Add(-time.Second)) }, asked{code: ExitOK, never: []string{unserved}}},
 		"gated":     {func(_ *world, p *corev1.Pod) { p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "quota"}} }, asked{code: ExitOK, never: []string{unserved}}},
 		"nominated": {func(_ *world, p *corev1.Pod) { p.Status.NominatedNodeName = "n1" }, asked{code: ExitOK, never: []string{unserved}}},

@@ -56,7 +56,7 @@ func expect(t *testing.T, code int, want string, args ...string) {
 func TestTotals(t *testing.T) {
 	in := newInputs(t)
 	burst := in.pod("burst", `{requests: {cpu: "1000", memory: 4Ti}}`)
-	expect(t, ExitFailure, "the node has 16 free cpu of 16 in all, 1000 asked (OutOfcpu)", "place", "-f", burst, oneByTwo)
+	expect(t, ExitFailure, "the node has 16 free CPUs of 16 in all, 1000 asked (OutOfcpu)", "place", "-f", burst, oneByTwo)
 	expect(t, ExitFailure, "OutOfcpu: Node didn't have enough resource: cpu, requested: 1000000, used: 0, capacity: 16000",
 		"explain", "-f", burst, "--node", oneByTwo)
 	config := in.file("kubeadm.yaml", kubeletHead+"kubeReserved: {cpu: 500m, memory: 1Gi}\nsystemReserved: {memory: 1Gi}\n")
@@ -67,11 +67,11 @@ func TestTotals(t *testing.T) {
 	expect(t, ExitOK, "two   7        -: 7", "fit", "-f", in.pod("two", `{requests: {cpu: "2", memory: 4Gi}}`), oneByTwo, "--kubelet-config", config)
 	expect(t, ExitOK, "half   1        -: 1", "fit", "-f", in.pod("half", `{limits: {cpu: 15500m, memory: 1Gi}}`), oneByTwo, "--kubelet-config", config)
 	most := in.pod("most", `{requests: {cpu: "15"}}`)
-	expect(t, ExitFailure, "the node has 500m free cpu of 15500m in all, 2 asked (OutOfcpu)",
+	expect(t, ExitFailure, "the node has 0.5 free CPUs of 15.5 in all, 2 asked (OutOfcpu)",
 		"place", "-f", most, "-f", in.pod("two", `{requests: {cpu: "2"}}`), oneByTwo, "--kubelet-config", config)
 	// CPUs that are reserved by number take the place of amounts, and pinned pods count as well.
 	static := in.file("static.yaml", staticCPUs)
-	expect(t, ExitFailure, "the node has 2 free cpu of 14 in all, 3 asked (OutOfcpu)", "place",
+	expect(t, ExitFailure, "the node has 2 free CPUs of 14 in all, 3 asked (OutOfcpu)", "place",
 		"-f", in.pod("pinned", `{limits: {cpu: "12", memory: 1Gi}}`), "-f", in.pod("three", `{requests: {cpu: "3"}}`), oneByTwo, "--kubelet-config", static)
 	over := in.file("over.yaml", kubeletHead+"kubeReserved: {memory: 1Ti}\n")
 	expect(t, ExitFailure, `kubeReserved[memory]: "1Ti": want that no more than the machine's`, "place", "-f", most, oneByTwo, "--kubelet-config", over)

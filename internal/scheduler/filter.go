@@ -168,7 +168,7 @@ func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, _ *corev1.Pod
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why.Text)
 	}
 	if why := n.Unmet(c.query.Candidate.Request); why != "" {
-		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, c.said.In(why))
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, c.said.In(wire.OfNodes(why)))
 	}
 	switch {
 	case c.member.group != nil:

@@ -285,12 +285,12 @@ func TestNUMANodesAreCounted(t *testing.T) {
 		pod            *corev1.Pod
 		obeys, kubelet string // the CPUs, or why not
 	}{
-		"two":               {with(pinned("x", 4), number("2")), "cpus 1,4,9,12", "its kubelet uses 1 NUMA node for such a pod, and the pod's berth.dev/numa-nodes insists on 2"},
+		"two":               {with(pinned("x", 4), number("2")), "cpus 1,4,9,12", "whose kubelet uses 1 NUMA node for such a pod, and the pod's berth.dev/numa-nodes insists on 2"},
 		"one":               {with(pinned("x", 4), number("1")), "cpus 1-2,9-10", "cpus 1-2,9-10"},
 		"too many":          {with(pinned("x", 4), number("3")), "there is no room on exactly as many NUMA nodes as berth.dev/numa-nodes", "insists on 3"},
-		"time on two":       {with(burstable("x", "500m"), number("2")), "shares 0=250 1=250", "its kubelet pins no CPUs for the pod"},
-		"whole ones":        {with(pinned("x", 8), alone), "cpus 4-7,12-15", "its kubelet lacks a way to keep a NUMA node for one pod"},
-		"whole, Burstable":  {with(burstable("x", "8"), alone), "cpus 4-7,12-15", "its kubelet lacks a way to keep a NUMA node for one pod"},
+		"time on two":       {with(burstable("x", "500m"), number("2")), "shares 0=250 1=250", "whose kubelet pins no CPUs for the pod"},
+		"whole ones":        {with(pinned("x", 8), alone), "cpus 4-7,12-15", "whose kubelet lacks a way to keep a NUMA node for one pod"},
+		"whole, Burstable":  {with(burstable("x", "8"), alone), "cpus 4-7,12-15", "whose kubelet lacks a way to keep a NUMA node for one pod"},
 		"not a whole, both": {with(pinned("x", 9), map[string]string{wire.ExclusiveAnnotation: "numa", wire.NUMANodesAnnotation: "2"}), "berth.dev/exclusive would keep CPUs idle", "lacks a way"},
 		"two whole ones":    {with(pinned("x", 15), map[string]string{wire.ExclusiveAnnotation: "numa", wire.NUMANodesAnnotation: "2"}), "cpus 1-15", "lacks a way"},
 	} {
@@ -348,7 +348,7 @@ func TestDevicesAreCounted(t *testing.T) {
 	if got := filter(ask("2")); got != "" {
 		t.Errorf("two of two on each: %s", got)
 	}
-	if got, want := filter(ask("4")), "its kubelet puts all "+gpuName+" that the pod asks for on one NUMA node"; !strings.Contains(got, want) {
+	if got, want := filter(ask("4")), "whose kubelet puts all "+gpuName+" that the pod asks for on one NUMA node"; !strings.Contains(got, want) {
 		t.Errorf("four: %q, want %q", got, want)
 	}
 	pools := f.state.Snapshot().Devices
@@ -359,7 +359,7 @@ func TestDevicesAreCounted(t *testing.T) {
 	f.state.SetPool(pools[0])
 	f.feed.ReportSeen(f.topology())
 	pod := ask("2")
-	if got, want := filter(pod), placement.DevicesNowhere.Text()+", even when empty"; got != "no berth for the pod: "+want {
+	if got, want := filter(pod), placement.DevicesNowhere.Text()+", even when empty"; got != "node(s) where there is no berth for the pod: "+want {
 		t.Errorf("nowhere: %q, want %q", got, want)
 	}
 	n := f.table.Named("n")

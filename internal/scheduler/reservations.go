@@ -115,7 +115,7 @@ func (p *Plugin) filterOwner(c *cycle, n *nodes.Node) *fwk.Status {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why.Text)
 	}
 	if why := n.Unmet(c.query.Candidate.Request); why != "" {
-		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, c.said.In(why))
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, c.said.In(wire.OfNodes(why)))
 	}
 	a := n.Account().View().AskOwner(&c.query.Candidate, c.from)
 	return c.status(nodes.Pack(0, &a), false)

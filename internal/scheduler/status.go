@@ -55,11 +55,11 @@ func statusOf(a nodes.PackedAnswer, patient bool) *fwk.Status {
 	case nodes.Waits:
 		return fwk.NewStatus(fwk.Pending, waitTexts[a.Wait()])
 	case nodes.Refuses:
-		return fwk.NewStatus(fwk.Unschedulable, refusal(a))
+		return fwk.NewStatus(fwk.Unschedulable, wire.OfNodes(refusal(a)))
 	case nodes.KeepsOff:
-		return fwk.NewStatus(fwk.Unschedulable, keptByReservation)
+		return fwk.NewStatus(fwk.Unschedulable, wire.OfNodes(keptByReservation))
 	case nodes.RefusesEmpty:
-		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, refusal(a)+", even when empty")
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, wire.OfNodes(refusal(a))+", even when empty")
 	default:
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, wire.NoReport)
 	}
@@ -69,11 +69,11 @@ func statusOf(a nodes.PackedAnswer, patient bool) *fwk.Status {
 func refusal(a nodes.PackedAnswer) string {
 	switch reason, detail := a.Why(); reason {
 	case placement.NoBerth:
-		return "no berth for the pod: " + detail.Text()
+		return "there is no berth for the pod: " + detail.Text()
 	case placement.InvalidRequest, placement.KubeletDefect:
 		return "Berth refuses the pod: " + reason.String() + ": " + detail.Text()
 	default:
-		return "its kubelet would refuse the pod: " + reason.String() + ": " + detail.Text()
+		return "the kubelet would refuse the pod: " + reason.String() + ": " + detail.Text()
 	}
 }
 

@@ -34,15 +34,15 @@ func TestEveryWaitIsSaid(t *testing.T) {
 	}
 }
 
-// TestWhoRefuses: a node's answer says whether its kubelet would refuse the pod, or Berth does.
+// TestWhoRefuses: a node's answer says whether the kubelet would refuse the pod, or Berth does.
 func TestWhoRefuses(t *testing.T) {
 	for d, want := range map[placement.Detail]string{
-		placement.DevicesUneven:     "Berth refuses the pod: InvalidRequest: ",
-		placement.BadRequest:        "Berth refuses the pod: InvalidRequest: ",
-		placement.DefectForeignCPUs: "Berth refuses the pod: KubeletDefect: ",
-		placement.DevicesOpen:       "no berth for the pod: ",
-		placement.NotPreferred:      "its kubelet would refuse the pod: TopologyAffinityError: ",
-		placement.TooFewCPUs:        "its kubelet would refuse the pod: UnexpectedAdmissionError: ",
+		placement.DevicesUneven:     "node(s) where Berth refuses the pod: InvalidRequest: ",
+		placement.BadRequest:        "node(s) where Berth refuses the pod: InvalidRequest: ",
+		placement.DefectForeignCPUs: "node(s) where Berth refuses the pod: KubeletDefect: ",
+		placement.DevicesOpen:       "node(s) where there is no berth for the pod: ",
+		placement.NotPreferred:      "node(s) whose kubelet would refuse the pod: TopologyAffinityError: ",
+		placement.TooFewCPUs:        "node(s) whose kubelet would refuse the pod: UnexpectedAdmissionError: ",
 	} {
 		a := ledger.Answer{Outcome: ledger.Refused, Verdict: placement.Verdict{Reason: d.Reason(), Detail: d}}
 		if got := statusOf(nodes.Pack(0, &a), false).Message(); got != want+d.Text() {

@@ -4,12 +4,10 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/berth-dev/berth/internal/amounts"
 	"github.com/berth-dev/berth/internal/nodestate"
@@ -24,7 +22,7 @@ func lacking(asked amounts.List, node *corev1.Node) string {
 	}
 	for _, r := range slices.Sorted(maps.Keys(asked)) {
 		if all[r] < asked[r] {
-			return fmt.Sprintf("the node has %s %s in all, %s asked", amountText(r, all[r]), r, amountText(r, asked[r]))
+			return fmt.Sprintf("the node has %s %s in all, %s asked", amountText(r, all[r]), amounts.Name(r, all[r]), amountText(r, asked[r]))
 		}
 	}
 	return ""
@@ -67,17 +65,15 @@ func short(asked amounts.List, ports []amounts.Port, room *amounts.Node) string 
 	case s.Resource == amounts.Pods:
 		return fmt.Sprintf("it has %d pods, and takes no more than %d", s.Used, s.Capacity)
 	}
+	left := max(0, s.Capacity-s.Used)
 	return fmt.Sprintf("%s %s left beside what its pods ask for, %s asked",
-		amountText(s.Resource, max(0, s.Capacity-s.Used)), s.Resource, amountText(s.Resource, s.Requested))
+		amountText(s.Resource, left), amounts.Name(s.Resource, left), amountText(s.Resource, s.Requested))
 }
 
-// amountText writes an amount as people do: CPUs and devices as numbers, bytes with a unit.
+// amountText is amounts.Text, with bytes to the last one.
 func amountText(r string, amount int64) string {
-	switch {
-	case r == amounts.CPU:
-		return resource.NewMilliQuantity(amount, resource.DecimalSI).String()
-	case r == amounts.Memory || r == amounts.EphemeralStorage || strings.HasPrefix(r, corev1.ResourceHugePagesPrefix):
+	if r == amounts.Memory || r == amounts.EphemeralStorage || strings.HasPrefix(r, corev1.ResourceHugePagesPrefix) {
 		return ExactBytes(uint64(amount))
 	}
-	return strconv.FormatInt(amount, 10)
+	return amounts.Text(r, amount)
 }

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
+	"github.com/berth-dev/berth/internal/amounts"
 	"github.com/berth-dev/berth/internal/gangs"
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/nodestate"
@@ -289,7 +290,7 @@ func (t *gangTrial) short() string {
 			free += nodestate.RoomOf(n.object, t.survey.bound[n.name]).Free(string(name))
 		}
 		if free < want {
-			return fmt.Sprintf("minResources asks for %s %s, and %s are free", amountText(string(name), want), name, amountText(string(name), max(0, free)))
+			return fmt.Sprintf("minResources asks for %s %s, and %s are free", amountText(string(name), want), amounts.Name(string(name), want), amountText(string(name), max(0, free)))
 		}
 	}
 	return ""

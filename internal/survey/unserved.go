@@ -18,6 +18,9 @@ const NoScheduler = "NoScheduler"
 // unservedAfter is how old a pod is before it counts as unserved: a scheduler needs a moment.
 const unservedAfter = 10 * time.Second
 
+// usualLease is how long a Lease lasts that does not say so: kube-scheduler's default.
+const usualLease = 15 * time.Second
+
 // askWhoServes notes of a pending pod that no scheduler has looked at it, and whether one of its
 // name is seen. Every scheduler writes the condition PodScheduled when it finds no node. Berth
 // writes none to the members of a gang that is forming or wrong, and to others only once their gang
@@ -73,9 +76,12 @@ func (c *Cluster) eventOfScheduler(ctx context.Context, pod *corev1.Pod) string 
 func (c *Cluster) unserved(ctx context.Context, s *Survey, pod *corev1.Pod, age time.Duration) *Trouble {
 	name := nameOfScheduler(pod)
 	served := servedBy(s)
-	lease := c.schedulerLease(ctx, s, name)
+	lease, led := c.schedulerLease(ctx, s, name)
 	out := &Trouble{Reason: NoScheduler, Message: "no scheduler has looked at this pod in " + AgeText(Seconds(age)) + ": "}
 	switch {
+	case lease != "" && !led:
+		out.Message += lease
+		out.Advice = "the Lease has run out: look whether that scheduler still runs (its pods, and why they ended), and start it again"
 	case lease != "":
 		out.Message += lease
 		out.Advice = "look at the log of that scheduler: whether one of its profiles is named " + name + ", and whether it waits for something"
@@ -111,9 +117,9 @@ func servedBy(s *Survey) map[string]int {
 }
 
 // schedulerLease says about a Lease by which a scheduler of that name leads; "" where none is seen
-// or may be read. The names are those of kube-scheduler and of Berth's chart, and the profile's
-// own.
-func (c *Cluster) schedulerLease(ctx context.Context, s *Survey, name string) string {
+// or may be read. leads says that the Lease has not run out. The names are those of kube-scheduler
+// and of Berth's chart, and the profile's own.
+func (c *Cluster) schedulerLease(ctx context.Context, s *Survey, name string) (said string, leads bool) {
 	names := []string{name, name + "-scheduler"}
 	if name == corev1.DefaultSchedulerName {
 		names = append(names, "kube-scheduler")
@@ -125,8 +131,13 @@ func (c *Cluster) schedulerLease(ctx context.Context, s *Survey, name string) st
 				continue
 			}
 			renewed := written(&l.ObjectMeta, l.Spec.RenewTime.Time)
-			return "the Lease " + namespace + "/" + n + " is held by " + *l.Spec.HolderIdentity + ", which renewed it " + AgeText(Seconds(s.Now.Sub(renewed))) + " ago"
+			silent := s.Now.Sub(renewed)
+			lasts := usualLease
+			if told := l.Spec.LeaseDurationSeconds; told != nil {
+				lasts = time.Duration(*told) * time.Second
+			}
+			return "the Lease " + namespace + "/" + n + " is held by " + *l.Spec.HolderIdentity + ", which renewed it " + AgeText(Seconds(silent)) + " ago", silent < lasts
 		}
 	}
-	return ""
+	return "", false
 }

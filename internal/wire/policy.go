@@ -25,10 +25,10 @@ func Unmet(m *placement.Model, asked *placement.Request) string {
 	}
 	if w := m.Misses(r); w != placement.NoWish {
 		if m.Decides() && w == placement.WishPinnedMemory {
-			return "koordlet carries decisions out there and leaves memory where it is, and the pod's " + MemoryAnnotation + " insists on its NUMA nodes"
+			return "koordlet carries decisions out and leaves memory where it is, and the pod's " + MemoryAnnotation + " insists on its NUMA nodes"
 		}
 		if m.Decides() {
-			return fmt.Sprintf("the node gives CPUs as %s, and the pod's %s insists on %s", bindWords[m.Rules().CPUs.Bind], CPUsAnnotation, bindWords[r.CPUs.Bind])
+			return fmt.Sprintf("the node's CPUs are given as %s, and the pod's %s insists on %s", bindWords[m.Rules().CPUs.Bind], CPUsAnnotation, bindWords[r.CPUs.Bind])
 		}
 		return unmetWish(w, &r)
 	}
@@ -37,9 +37,9 @@ func Unmet(m *placement.Model, asked *placement.Request) string {
 		asks += "exactly "
 	}
 	if r.OwnCPUs && !own.OwnCPUs {
-		return "its kubelet's CPU manager is not static, " + asks + writePolicy(r) + " with CPUs of its own"
+		return "the kubelet's CPU manager is not static, and " + asks + writePolicy(r) + " with CPUs of its own"
 	}
-	return fmt.Sprintf("its kubelet's policy is %s with scope %s, %s%s", own.Policy, own.Scope, asks, writePolicy(r))
+	return fmt.Sprintf("the kubelet's policy is %s with scope %s, and %s%s", own.Policy, own.Scope, asks, writePolicy(r))
 }
 
 // ReadRules reads how a pod wants to be placed: its policy annotations, of every dialect, and its

@@ -80,11 +80,11 @@ func TestUnmet(t *testing.T) {
 	}{
 		"the same":               {"restricted", "restricted", "", ""},
 		"stricter node":          {"best-effort", "single-numa-node", "pod", ""},
-		"laxer node":             {"single-numa-node", "restricted", "", "its kubelet's policy is restricted with scope container, the pod's berth.dev/policy asks for single-numa-node"},
-		"node with the default":  {"best-effort", "", "", "its kubelet's policy is none with scope container, the pod's berth.dev/policy asks for best-effort"},
+		"laxer node":             {"single-numa-node", "restricted", "", "the kubelet's policy is restricted with scope container, and the pod's berth.dev/policy asks for single-numa-node"},
+		"node with the default":  {"best-effort", "", "", "the kubelet's policy is none with scope container, and the pod's berth.dev/policy asks for best-effort"},
 		"none on any node":       {"none", "", "", ""},
 		"default scope is asked": {"restricted,scope=container", "restricted", "", ""},
-		"another scope":          {"restricted,scope=pod", "restricted", "", "its kubelet's policy is restricted with scope container, the pod's berth.dev/policy asks for restricted,scope=pod"},
+		"another scope":          {"restricted,scope=pod", "restricted", "", "the kubelet's policy is restricted with scope container, and the pod's berth.dev/policy asks for restricted,scope=pod"},
 	} {
 		m, err := placement.NewModel(view, placement.Config{TopologyManagerPolicy: c.policy, TopologyManagerScope: c.scope})
 		if err != nil {

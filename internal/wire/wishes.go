@@ -211,7 +211,7 @@ func unmetWish(w placement.Wish, r *placement.Rules) string {
 	if w == placement.WishDevices && r.Devices.SameHow != joint.Required {
 		m.key = FunctionsAnnotation
 	}
-	return "its kubelet lacks " + m.lack + ", which the pod's " + m.key + " insists on"
+	return "the kubelet lacks " + m.lack + ", which the pod's " + m.key + " insists on"
 }
 
 // unforetold says why a node whose kubelet decides is not sure to put the pod on as many NUMA nodes
@@ -227,18 +227,18 @@ func unforetold(m *placement.Model, r *placement.Request) string {
 	case placement.Foretold:
 		return ""
 	case placement.OtherNumber:
-		return fmt.Sprintf("its kubelet uses %d NUMA node%s for such a pod, %s: another number needs a node with authority berth", width, plural(width), insists)
+		return fmt.Sprintf("the kubelet uses %d NUMA node%s for such a pod, %s: another number needs a node with authority berth", width, plural(width), insists)
 	case placement.PolicyOpen:
-		return fmt.Sprintf("its kubelet's policy %s leaves open how many NUMA nodes a pod is on, %s: it needs restricted or single-numa-node, or a node with authority berth",
+		return fmt.Sprintf("the kubelet's policy %s leaves open how many NUMA nodes a pod is on, %s: it needs restricted or single-numa-node, or a node with authority berth",
 			m.Rules().Policy, insists)
 	case placement.SocketsOpen:
-		return "its kubelet's option align-by-socket leaves open how many NUMA nodes a pod is on, " + insists
+		return "the kubelet's option align-by-socket leaves open how many NUMA nodes a pod is on, " + insists
 	case placement.ScopeOpen:
-		return fmt.Sprintf("its kubelet places each container by itself, %s for all of them: it needs the scope pod, or a node with authority berth", insists)
+		return fmt.Sprintf("the kubelet places each container by itself, %s for all of them: it needs the scope pod, or a node with authority berth", insists)
 	case placement.DistanceOpen:
-		return fmt.Sprintf("its kubelet lacks the option prefer-closest-numa-nodes, %s that are the nearest", insists)
+		return fmt.Sprintf("the kubelet lacks the option prefer-closest-numa-nodes, %s that are the nearest", insists)
 	}
-	return "its kubelet pins no CPUs for the pod, or for a container with memory or devices, from which the number of NUMA nodes would follow, " +
+	return "the kubelet pins no CPUs for the pod, or for a container with memory or devices, from which the number of NUMA nodes would follow, " +
 		insists + ": it needs a node with authority berth"
 }
 
@@ -256,17 +256,17 @@ func devicesUnforetold(m *placement.Model, r *placement.Request) string {
 		return ""
 	case placement.OtherDevices:
 		if m.Rules().Policy == placement.PolicyRestricted {
-			return fmt.Sprintf("its kubelet puts %s on as few NUMA nodes as it can, %s: it needs a multiple of that, the same of each resource", resource, insists)
+			return fmt.Sprintf("the kubelet puts %s on as few NUMA nodes as it can, %s: it needs a multiple of that, the same of each resource", resource, insists)
 		}
-		return fmt.Sprintf("its kubelet puts all %s that the pod asks for on one NUMA node, %s: another number needs a node with authority berth", resource, insists)
+		return fmt.Sprintf("the kubelet puts all %s that the pod asks for on one NUMA node, %s: another number needs a node with authority berth", resource, insists)
 	case placement.ClaimsOpen:
 		return fmt.Sprintf("a ResourceClaim provides %s there, whatever the NUMA node, %s: it needs a node with authority berth", resource, insists)
 	case placement.ScopeOpen:
-		return fmt.Sprintf("its kubelet chooses NUMA nodes for each container by itself, %s of all of them: it needs the scope pod, or a node with authority berth", insists)
+		return fmt.Sprintf("the kubelet chooses NUMA nodes for each container by itself, %s of all of them: it needs the scope pod, or a node with authority berth", insists)
 	case placement.SocketsOpen:
-		return "its kubelet's option align-by-socket leaves open on which NUMA nodes CPUs are beside devices, " + insists
+		return "the kubelet's option align-by-socket leaves open on which NUMA nodes CPUs are beside devices, " + insists
 	}
-	return fmt.Sprintf("its kubelet's policy %s leaves open on which NUMA nodes devices are, %s: it needs all devices of the machine, or restricted or single-numa-node, or a node with authority berth",
+	return fmt.Sprintf("the kubelet's policy %s leaves open on which NUMA nodes devices are, %s: it needs all devices of the machine, or restricted or single-numa-node, or a node with authority berth",
 		m.Rules().Policy, insists)
 }
 

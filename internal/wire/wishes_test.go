@@ -135,14 +135,14 @@ func TestUnforetold(t *testing.T) {
 	}{
 		{number: "2", policy: "restricted"},
 		{number: "2", policy: "restricted", scope: "pod"},
-		{number: "1", policy: "restricted", want: "its kubelet uses 2 NUMA nodes for such a pod" + insists + "1: another number needs a node with authority berth"},
-		{number: "2", policy: "single-numa-node", want: "its kubelet uses 1 NUMA node for such a pod" + insists + "2: another number needs a node with authority berth"},
-		{number: "2", policy: "best-effort", want: "its kubelet's policy best-effort leaves open how many NUMA nodes a pod is on" + insists +
+		{number: "1", policy: "restricted", want: "the kubelet uses 2 NUMA nodes for such a pod" + insists + "1: another number needs a node with authority berth"},
+		{number: "2", policy: "single-numa-node", want: "the kubelet uses 1 NUMA node for such a pod" + insists + "2: another number needs a node with authority berth"},
+		{number: "2", policy: "best-effort", want: "the kubelet's policy best-effort leaves open how many NUMA nodes a pod is on" + insists +
 			"2: it needs restricted or single-numa-node, or a node with authority berth"},
 		{number: "2", policy: "restricted", change: func(c *placement.Config) { c.TopologyManagerPolicyOptions = nil },
-			want: "its kubelet lacks the option prefer-closest-numa-nodes" + insists + "2 that are the nearest"},
+			want: "the kubelet lacks the option prefer-closest-numa-nodes" + insists + "2 that are the nearest"},
 		{number: "2", policy: "restricted", change: func(c *placement.Config) { c.CPUManagerPolicy = "none" },
-			want: "its kubelet pins no CPUs for the pod, or for a container with memory or devices, from which the number of NUMA nodes would follow" + insists +
+			want: "the kubelet pins no CPUs for the pod, or for a container with memory or devices, from which the number of NUMA nodes would follow" + insists +
 				"2: it needs a node with authority berth"},
 		{number: "3", policy: "none", change: func(c *placement.Config) {
 			*c = placement.Config{Authority: placement.AuthorityBerth, ReservedMilliCPU: 1000}
@@ -189,19 +189,19 @@ func TestDevicesUnforetold(t *testing.T) {
 		{policy: "single-numa-node", counts: []int64{2}},
 		{policy: "single-numa-node", number: "1", counts: []int64{2}},
 		{policy: "single-numa-node", scope: "pod", counts: []int64{1, 1}},
-		{policy: "single-numa-node", number: "2", counts: []int64{2}, want: "its kubelet uses 1 NUMA node for such a pod, and the pod's berth.dev/numa-nodes insists on 2: another number needs a node with authority berth"},
-		{policy: "single-numa-node", counts: []int64{4}, want: "its kubelet puts all nvidia.com/gpu that the pod asks for on one NUMA node" + insists + ": another number needs a node with authority berth"},
-		{policy: "single-numa-node", counts: []int64{1, 1}, want: "its kubelet puts all nvidia.com/gpu that the pod asks for on one NUMA node" + insists + ": another number needs a node with authority berth"},
-		{policy: "single-numa-node", counts: []int64{2, 2}, want: "its kubelet chooses NUMA nodes for each container by itself" + insists + " of all of them: it needs the scope pod, or a node with authority berth"},
+		{policy: "single-numa-node", number: "2", counts: []int64{2}, want: "the kubelet uses 1 NUMA node for such a pod, and the pod's berth.dev/numa-nodes insists on 2: another number needs a node with authority berth"},
+		{policy: "single-numa-node", counts: []int64{4}, want: "the kubelet puts all nvidia.com/gpu that the pod asks for on one NUMA node" + insists + ": another number needs a node with authority berth"},
+		{policy: "single-numa-node", counts: []int64{1, 1}, want: "the kubelet puts all nvidia.com/gpu that the pod asks for on one NUMA node" + insists + ": another number needs a node with authority berth"},
+		{policy: "single-numa-node", counts: []int64{2, 2}, want: "the kubelet chooses NUMA nodes for each container by itself" + insists + " of all of them: it needs the scope pod, or a node with authority berth"},
 		{policy: "single-numa-node", counts: []int64{2}, claimed: true, want: "a ResourceClaim provides nvidia.com/gpu there, whatever the NUMA node" + insists + ": it needs a node with authority berth"},
 		{policy: "restricted", counts: []int64{2}},
 		{policy: "restricted", counts: []int64{4}},
-		{policy: "restricted", number: "2", counts: []int64{4}, want: "its kubelet uses 1 NUMA node for such a pod, and the pod's berth.dev/numa-nodes insists on 2: another number needs a node with authority berth"},
-		{policy: "restricted", counts: []int64{3}, want: "its kubelet puts nvidia.com/gpu on as few NUMA nodes as it can" + insists + ": it needs a multiple of that, the same of each resource"},
-		{policy: "restricted", sockets: true, counts: []int64{2}, want: "its kubelet's option align-by-socket leaves open on which NUMA nodes CPUs are beside devices" + insists},
+		{policy: "restricted", number: "2", counts: []int64{4}, want: "the kubelet uses 1 NUMA node for such a pod, and the pod's berth.dev/numa-nodes insists on 2: another number needs a node with authority berth"},
+		{policy: "restricted", counts: []int64{3}, want: "the kubelet puts nvidia.com/gpu on as few NUMA nodes as it can" + insists + ": it needs a multiple of that, the same of each resource"},
+		{policy: "restricted", sockets: true, counts: []int64{2}, want: "the kubelet's option align-by-socket leaves open on which NUMA nodes CPUs are beside devices" + insists},
 		{policy: "best-effort", counts: []int64{8}},
 		{policy: "best-effort", counts: []int64{4, 4}},
-		{policy: "best-effort", counts: []int64{2}, want: "its kubelet's policy best-effort leaves open on which NUMA nodes devices are" + insists +
+		{policy: "best-effort", counts: []int64{2}, want: "the kubelet's policy best-effort leaves open on which NUMA nodes devices are" + insists +
 			": it needs all devices of the machine, or restricted or single-numa-node, or a node with authority berth"},
 	} {
 		cfg := placement.Config{CPUManagerPolicy: "static", ReservedMilliCPU: 1000, TopologyManagerPolicy: c.policy, TopologyManagerScope: c.scope}
@@ -243,7 +243,7 @@ func TestUnmetByNodesThatBind(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for text, want := range map[string]string{"full-cores": "", "spread,preferred": "", "shares": "", "spread": "the node gives CPUs as full-cores, and the pod's berth.dev/cpus insists on spread"} {
+	for text, want := range map[string]string{"full-cores": "", "spread,preferred": "", "shares": "", "spread": "the node's CPUs are given as full-cores, and the pod's berth.dev/cpus insists on spread"} {
 		r, err := ReadRules(podAsking(map[string]string{CPUsAnnotation: text}))
 		if err != nil {
 			t.Fatal(err)
@@ -264,15 +264,15 @@ func TestUnmetWishes(t *testing.T) {
 		t.Fatal(err)
 	}
 	for text, want := range map[string]string{
-		CPUsAnnotation + "=full-cores":       "its kubelet lacks the option full-pcpus-only of a static CPU manager, which the pod's berth.dev/cpus insists on",
-		CPUsAnnotation + "=spread":           "its kubelet lacks the option distribute-cpus-across-cores of a static CPU manager, which the pod's berth.dev/cpus insists on",
-		CPUsAnnotation + "=shares":           "its kubelet lacks a CPU manager that is none, which the pod's berth.dev/cpus insists on",
-		ExclusiveAnnotation + "=core":        "its kubelet lacks the option full-pcpus-only of a static CPU manager, which the pod's berth.dev/exclusive insists on",
-		ExclusiveAnnotation + "=numa":        "its kubelet lacks a way to keep a NUMA node for one pod: it needs a node with authority berth, which the pod's berth.dev/exclusive insists on",
-		L3Annotation + "=required":           "its kubelet lacks a way to insist on level-3 caches: it needs a node with authority berth, which the pod's berth.dev/l3 insists on",
-		DevicesAnnotation + "=perNUMANode=2": "its kubelet's policy none leaves open on which NUMA nodes devices are, and the pod's berth.dev/devices insists on 2 of each resource on each: it needs all devices of the machine, or restricted or single-numa-node, or a node with authority berth",
-		DevicesAnnotation + "=same-switch":   "its kubelet lacks a way to choose devices by switch, root complex or function: it needs a node with authority berth, which the pod's berth.dev/devices insists on",
-		MemoryAnnotation + "=pinned":         "its kubelet lacks the memory manager Static, which the pod's berth.dev/memory insists on",
+		CPUsAnnotation + "=full-cores":       "the kubelet lacks the option full-pcpus-only of a static CPU manager, which the pod's berth.dev/cpus insists on",
+		CPUsAnnotation + "=spread":           "the kubelet lacks the option distribute-cpus-across-cores of a static CPU manager, which the pod's berth.dev/cpus insists on",
+		CPUsAnnotation + "=shares":           "the kubelet lacks a CPU manager that is none, which the pod's berth.dev/cpus insists on",
+		ExclusiveAnnotation + "=core":        "the kubelet lacks the option full-pcpus-only of a static CPU manager, which the pod's berth.dev/exclusive insists on",
+		ExclusiveAnnotation + "=numa":        "the kubelet lacks a way to keep a NUMA node for one pod: it needs a node with authority berth, which the pod's berth.dev/exclusive insists on",
+		L3Annotation + "=required":           "the kubelet lacks a way to insist on level-3 caches: it needs a node with authority berth, which the pod's berth.dev/l3 insists on",
+		DevicesAnnotation + "=perNUMANode=2": "the kubelet's policy none leaves open on which NUMA nodes devices are, and the pod's berth.dev/devices insists on 2 of each resource on each: it needs all devices of the machine, or restricted or single-numa-node, or a node with authority berth",
+		DevicesAnnotation + "=same-switch":   "the kubelet lacks a way to choose devices by switch, root complex or function: it needs a node with authority berth, which the pod's berth.dev/devices insists on",
+		MemoryAnnotation + "=pinned":         "the kubelet lacks the memory manager Static, which the pod's berth.dev/memory insists on",
 		CPUsAnnotation + "=spread,preferred": "",
 		L3Annotation + "=preferred":          "",
 	} {

@@ -1,5 +1,7 @@
 package wire
 
+import "strings"
+
 // What the scheduler's events and the command line say about nodes. The texts are constant, so that
 // equal ones add up.
 const (
@@ -10,3 +12,14 @@ const (
 	// WaitsForReport: the answer depends on something that the next report will tell.
 	WaitsForReport = "waiting for its next report"
 )
+
+// OfNodes puts what is said of one node into the words that follow a number of nodes in events of
+// kube-scheduler: "0/13 nodes are available: 2 node(s) whose kubelet's policy is none, ...".
+func OfNodes(text string) string {
+	for _, one := range []struct{ of, many string }{{"the kubelet", "whose kubelet"}, {"the node's ", "whose "}} {
+		if rest, ok := strings.CutPrefix(text, one.of); ok {
+			return "node(s) " + one.many + rest
+		}
+	}
+	return "node(s) where " + text
+}

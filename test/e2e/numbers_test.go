@@ -71,9 +71,9 @@ func TestNumbersOfNUMANodes(t *testing.T) {
 	}{
 		{"h0", two, "4", 0, "0-1 []", ""},
 		{"h1", two, "10", 0, "0-1 []", ""},
-		{"h1", two, "4", 0, "", "its kubelet uses 1 NUMA node for such a pod, and the pod's berth.dev/numa-nodes insists on 2"},
-		{"h2", two, "10", 0, "", "its kubelet uses 1 NUMA node for such a pod"},
-		{"h3", two, "10", 0, "", "its kubelet's policy best-effort leaves open how many NUMA nodes a pod is on"},
+		{"h1", two, "4", 0, "", "node(s) whose kubelet uses 1 NUMA node for such a pod, and the pod's berth.dev/numa-nodes insists on 2"},
+		{"h2", two, "10", 0, "", "node(s) whose kubelet uses 1 NUMA node for such a pod"},
+		{"h3", two, "10", 0, "", "node(s) whose kubelet's policy best-effort leaves open how many NUMA nodes a pod is on"},
 		{"h0", each, "4", 4, "0-1 [0 0 1 1]", ""},
 		{"h0", each, "2", 2, "0 [0 0]", ""},
 		{"h0", each, "2", 3, "", "the numbers that are asked for are no such multiple"},
@@ -83,12 +83,12 @@ func TestNumbersOfNUMANodes(t *testing.T) {
 		{"h2", each, "2", 2, "0 [0 0]", ""},
 		{"h2", each, "2", 4, "", "its kubelet puts all example.com/gpu that the pod asks for on one NUMA node"},
 		{"h3", each, "2", 4, "0 [0 0 1 1]", ""},
-		{"h3", each, "2", 2, "", "its kubelet's policy best-effort leaves open on which NUMA nodes devices are"},
+		{"h3", each, "2", 2, "", "node(s) whose kubelet's policy best-effort leaves open on which NUMA nodes devices are"},
 		{"h4", each, "2", 4, "", "the kubelet may take other numbers"},
 		{"h4", each, "2", 2, "0 [0 0]", ""},
 		{"h0", alone, "8", 0, "1 []", ""},
-		{"h1", alone, "8", 0, "", "its kubelet lacks a way to keep a NUMA node for one pod"},
-		{"h2", alone, "8", 0, "", "its kubelet lacks a way to keep a NUMA node for one pod"},
+		{"h1", alone, "8", 0, "", "node(s) whose kubelet lacks a way to keep a NUMA node for one pod"},
+		{"h2", alone, "8", 0, "", "node(s) whose kubelet lacks a way to keep a NUMA node for one pod"},
 	} {
 		p := onNode(ask("x", tc.cpus, true, tc.says), tc.node)
 		if tc.gpus > 0 {
