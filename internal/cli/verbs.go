@@ -16,6 +16,7 @@ func verbs() []*cobra.Command {
 		NewTopCommand(),
 		NewGangsCommand(),
 		NewFitCommand(),
+		NewNeedCommand(),
 		NewFragCommand(),
 		NewDefragCommand(),
 		NewServeCommand(),

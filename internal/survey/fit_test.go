@@ -180,11 +180,11 @@ func TestFit(t *testing.T) {
 
 // TestParseSetting reads what can be set.
 func TestParseSetting(t *testing.T) {
-	s, err := ParseSetting([]string{"topologyManagerPolicy=restricted", "topologyManagerScope=pod", "cpuManagerPolicy=static", "numaNodesPerPackage=4"})
-	if want := (Setting{Policy: "restricted", Scope: "pod", CPUManager: "static", NUMAPerPackage: 4}); err != nil || s != want {
+	s, err := ParseSetting([]string{"topologyManagerPolicy=restricted", "topologyManagerScope=pod", "cpuManagerPolicy=static", "numaNodesPerPackage=4", "reservedSystemCPUs=33,0-1"})
+	if want := (Setting{Policy: "restricted", Scope: "pod", CPUManager: "static", NUMAPerPackage: 4, Reserved: "0-1,33"}); err != nil || s != want {
 		t.Errorf("%+v, %v, want %+v", s, err, want)
 	}
-	for _, text := range []string{"", "x", "x=y", "topologyManagerPolicy=singel", "numaNodesPerPackage=0", "numaNodesPerPackage=65", "numaNodesPerPackage=two"} {
+	for _, text := range []string{"", "x", "x=y", "topologyManagerPolicy=singel", "numaNodesPerPackage=0", "numaNodesPerPackage=65", "numaNodesPerPackage=two", "reservedSystemCPUs=", "reservedSystemCPUs=0-"} {
 		if _, err := ParseSetting([]string{text}); err == nil || !strings.Contains(err.Error(), "want ") {
 			t.Errorf("%q: error %v", text, err)
 		}

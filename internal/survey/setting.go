@@ -19,10 +19,12 @@ type Setting struct {
 	// Policy, Scope and CPUManager are the KubeletConfiguration's topologyManagerPolicy,
 	// topologyManagerScope and cpuManagerPolicy; "" leaves them.
 	Policy, Scope, CPUManager string
+	// Reserved are the KubeletConfiguration's reservedSystemCPUs; "" leaves them.
+	Reserved string
 	// NUMAPerPackage is how many NUMA nodes each package has (NPS, SNC); 0 leaves them.
 	NUMAPerPackage int
-	// Empty asks as if no pod were there. Another CPUManager or NUMAPerPackage implies it: a node
-	// has to be drained for them.
+	// Empty asks as if no pod were there. Another CPUManager, Reserved or NUMAPerPackage implies
+	// it: a node has to be drained for them.
 	Empty bool
 }
 
@@ -31,20 +33,22 @@ const (
 	settingPolicy     = "topologyManagerPolicy"
 	settingScope      = "topologyManagerScope"
 	settingCPUManager = "cpuManagerPolicy"
+	settingReserved   = "reservedSystemCPUs"
 	settingNUMA       = "numaNodesPerPackage"
 )
 
-// settingValues are the values that a key takes; nil for a number.
+// settingValues are the values that a key takes; nil for a number, or a list of CPUs.
 var settingValues = map[string][]string{
 	settingPolicy:     {"none", "best-effort", "restricted", "single-numa-node"},
 	settingScope:      {"container", "pod"},
 	settingCPUManager: {"none", "static"},
+	settingReserved:   nil,
 	settingNUMA:       nil,
 }
 
 // SettingKeys are the keys of ParseSetting.
 func SettingKeys() []string {
-	return []string{settingPolicy, settingScope, settingCPUManager, settingNUMA}
+	return []string{settingPolicy, settingScope, settingCPUManager, settingReserved, settingNUMA}
 }
 
 // ParseSetting reads KEY=VALUE texts. The error says what would be right.
@@ -56,6 +60,12 @@ func ParseSetting(texts []string) (Setting, error) {
 		switch {
 		case !ok || !known:
 			return s, fmt.Errorf("%.80q: want KEY=VALUE with one of %s", text, strings.Join(SettingKeys(), ", "))
+		case key == settingReserved:
+			cpus, err := topology.ParseCPUList(value)
+			if err != nil || cpus.IsEmpty() {
+				return s, fmt.Errorf("%.80q: want a list of CPUs, like 0-1,32-33", text)
+			}
+			s.Reserved = cpus.String()
 		case values == nil:
 			n, err := strconv.Atoi(value)
 			if err != nil || n < 1 || n > topology.MaxNUMANodes {
@@ -74,8 +84,11 @@ func ParseSetting(texts []string) (Setting, error) {
 
 // Notes say what an answer with the setting rests on.
 func (o *Setting) Notes() (out []string) {
-	if o.NUMAPerPackage > 0 || o.CPUManager != "" {
+	if o.NUMAPerPackage > 0 || o.CPUManager != "" || o.Reserved != "" {
 		out = append(out, "nodes are drained for such a setting, so they are asked as if they were empty")
+	}
+	if o.Reserved != "" {
+		out = append(out, "what the nodes can allocate in all is what they say now, with the CPUs that are reserved now")
 	}
 	if o.NUMAPerPackage > 0 {
 		out = append(out, "nobody can tell beforehand on which NUMA nodes devices would be: those of a package are spread over its NUMA nodes")
@@ -110,7 +123,7 @@ func (o *Setting) empties(n *node) bool {
 		return true
 	}
 	spec := n.spec()
-	return o.CPUManager != "" && spec != nil && spec.Config.CPUManagerPolicy != o.CPUManager
+	return spec != nil && (o.CPUManager != "" && spec.Config.CPUManagerPolicy != o.CPUManager || o.Reserved != "" && spec.Config.ReservedSystemCPUs != o.Reserved)
 }
 
 func (o *Setting) onNode(n *node, bound []*corev1.Pod) *node {
@@ -129,6 +142,9 @@ func (o *Setting) onNode(n *node, bound []*corev1.Pod) *node {
 		}
 		if o.CPUManager != "" {
 			spec.Config.CPUManagerPolicy = o.CPUManager
+		}
+		if o.Reserved != "" {
+			spec.Config.ReservedSystemCPUs = o.Reserved
 		}
 		if o.NUMAPerPackage > 0 {
 			devices, err = divide(spec, o.NUMAPerPackage, devices)
@@ -160,6 +176,11 @@ func divide(spec *wire.NodeSpec, perPackage int, pools []placement.DevicePool) (
 	if spec.View, err = placement.ViewOf(d.Machine); err != nil {
 		return nil, err
 	}
+	return Rehang(d, pools), nil
+}
+
+// Rehang returns devices where they would be on a machine that is divided so.
+func Rehang(d *topology.Division, pools []placement.DevicePool) []placement.DevicePool {
 	out := make([]placement.DevicePool, len(pools))
 	for i := range pools {
 		out[i] = pools[i]
@@ -175,5 +196,5 @@ func divide(spec *wire.NodeSpec, perPackage int, pools []placement.DevicePool) (
 			}
 		}
 	}
-	return out, nil
+	return out
 }

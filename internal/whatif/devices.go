@@ -65,13 +65,24 @@ func parseDevices(item string, room int) ([]placement.Device, error) {
 // setPools registers the pools. A device on a NUMA node that is not there is refused.
 func (n *Node) setPools(pools []placement.DevicePool) error {
 	for _, pool := range pools {
-		for _, d := range pool.Devices {
-			if strange := d.NUMA &^ n.model.Nodes(); strange != 0 {
-				return fmt.Errorf("--device %s: NUMA node %s: want a NUMA node of the machine, which has %s",
-					pool.Resource, strange, n.model.Nodes())
-			}
+		if err := onMachine(&pool, n.machine); err != nil {
+			return err
 		}
 		n.kubelet.State.SetPool(pool)
+	}
+	return nil
+}
+
+// onMachine refuses a device on a NUMA node that the machine does not have.
+func onMachine(pool *placement.DevicePool, m *topology.Machine) error {
+	var has topology.NUMASet
+	for i := range m.NUMANodes {
+		has |= topology.NewNUMASet(m.NUMANodes[i].ID)
+	}
+	for _, d := range pool.Devices {
+		if strange := d.NUMA &^ has; strange != 0 {
+			return fmt.Errorf("--device %s: NUMA node %s: want a NUMA node of the machine, which has %s", pool.Resource, strange, has)
+		}
 	}
 	return nil
 }

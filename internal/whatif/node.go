@@ -4,6 +4,7 @@
 package whatif
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/berth-dev/berth/internal/kubeletstate"
 	"github.com/berth-dev/berth/internal/machineview"
 	"github.com/berth-dev/berth/internal/sim"
+	"github.com/berth-dev/berth/internal/survey"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/topology"
@@ -32,6 +34,8 @@ type Spec struct {
 	State string
 	// Pools are the devices of plugins.
 	Pools []placement.DevicePool
+	// Setting is what is different from Machine, Config and Pools. Its Empty means nothing here.
+	Setting survey.Setting
 	// NoGuard asks what the kubelet does even where Berth's scheduler would not place the pod:
 	// because of a known defect, or the pod's own policy.
 	NoGuard bool
@@ -47,7 +51,10 @@ type Node struct {
 	model   *placement.Model
 	kubelet *sim.Kubelet
 	totals  *amounts.Node
-	spec    Spec
+	// allocatable is what totals began with, except for what is untold.
+	allocatable amounts.List
+	untold      []string
+	spec        Spec
 	// tenants are the pods that were admitted.
 	tenants []machineview.Tenant
 	// Notes say what was assumed, once each.
@@ -59,6 +66,9 @@ func (s Spec) Load() (*Node, error) {
 	n := &Node{spec: s}
 	var err error
 	if n.machine, err = ReadMachine(s.Machine); err != nil {
+		return nil, err
+	}
+	if err := n.divide(); err != nil {
 		return nil, err
 	}
 	view, err := placement.ViewOf(n.machine)
@@ -75,7 +85,34 @@ func (s Spec) Load() (*Node, error) {
 			return nil, err
 		}
 	}
-	return n, n.setPools(s.Pools)
+	return n, n.setPools(n.spec.Pools)
+}
+
+// divide gives the machine the NUMA nodes of the setting.
+func (n *Node) divide() error {
+	per := n.spec.Setting.NUMAPerPackage
+	if per == 0 {
+		return nil
+	}
+	d, err := n.machine.Divide(per)
+	if err != nil {
+		return err
+	}
+	for _, pool := range n.spec.Pools {
+		if err := onMachine(&pool, n.machine); err != nil {
+			return err
+		}
+	}
+	n.machine, n.spec.Pools = d.Machine, survey.Rehang(d, n.spec.Pools)
+	return nil
+}
+
+// set changes the configuration as the setting says.
+func set(c *kubeletv1beta1.KubeletConfiguration, o *survey.Setting) {
+	c.TopologyManagerPolicy = cmp.Or(o.Policy, c.TopologyManagerPolicy)
+	c.TopologyManagerScope = cmp.Or(o.Scope, c.TopologyManagerScope)
+	c.CPUManagerPolicy = cmp.Or(o.CPUManager, c.CPUManagerPolicy)
+	c.ReservedSystemCPUs = cmp.Or(o.Reserved, c.ReservedSystemCPUs)
 }
 
 // configure compiles machine and configuration, and says how much of everything there is.
@@ -88,6 +125,7 @@ func (n *Node) configure(view *placement.KubeletView) error {
 			return err
 		}
 	}
+	set(c, &n.spec.Setting)
 	err := n.compile(view, c)
 	if err != nil && n.spec.Config.File != "" {
 		return fmt.Errorf("%s: %w", n.spec.Config.File, err)
@@ -116,6 +154,7 @@ func (n *Node) compile(view *placement.KubeletView, c *kubeletv1beta1.KubeletCon
 	if kubelet.MemoryBytes == 0 {
 		untold = append(untold, amounts.Memory)
 	}
+	n.allocatable, n.untold = allocatable, untold
 	n.totals = amounts.NewNode(allocatable, untold...)
 	return nil
 }

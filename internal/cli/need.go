@@ -1,0 +1,166 @@
+package cli
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-dev/berth/internal/manifest"
+	"github.com/berth-dev/berth/internal/survey"
+	"github.com/berth-dev/berth/internal/whatif"
+)
+
+// errNever is need's answer no.
+var errNever = errors.New("some pods fit no such node")
+
+// needed is a row of need.
+type needed struct {
+	Machine string `json:"machine"`
+	// Set is what is different from the configuration; "" for nothing.
+	Set string `json:"set,omitempty"`
+	whatif.Need
+}
+
+// NewNeedCommand returns the verb that says how many nodes a load needs.
+func NewNeedCommand() *cobra.Command {
+	var q question
+	var sets []string
+	cmd := &cobra.Command{
+		Use:   "need -f PODS [MACHINE|CAPTURE]...",
+		Short: "Say how many nodes of a group pods need, before and after a change of its settings",
+		Long: `Place all replicas of the pods on nodes that are all alike and empty, the largest pods first, each on the first node that
+takes it, and say how many nodes that takes: for each machine, as it is configured and as each --set has it. BY AMOUNTS is
+how many it would take if CPUs, memory and devices only had to suffice in all: what an autoscaler reckons with. Pods that
+an empty node refuses are named, with the reason, and are not counted. A cleverer order of pods may need fewer nodes.
+
+Exit code 1 says that some pod fits no such node.`,
+		Example: `  berth need -f load.yaml 'package:2 numa:1 core:48 pu:2 mem:512Gi' --kubelet-config kubelet.yaml --device nvidia.com/gpu=0:4,1:4
+  berth need -f load.yaml sysinfo.tgz --kubelet-config kubelet.yaml --set numaNodesPerPackage=4 --set topologyManagerPolicy=restricted
+  berth need -f load.yaml 'package:1 numa:4 core:16 pu:2 mem:64Gi' 'package:2 numa:1 core:32 pu:2 mem:256Gi' --kubelet-config kubelet.yaml
+  berth need -f load.yaml sysinfo.tgz --kubelet-config kubelet.yaml --set reservedSystemCPUs=0-3,topologyManagerScope=pod -o json`,
+		Args: usageArgs(cobra.ArbitraryArgs),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				args = []string{q.node.machine}
+			} else if cmd.Flags().Changed(nodeFlag) {
+				return Usagef("need %q --%s %q: want machines in one way", args[0], nodeFlag, q.node.machine)
+			}
+			return q.need(cmd, args, sets)
+		},
+	}
+	q.register(cmd)
+	cmd.Flags().StringArrayVar(&sets, "set", nil, "ask also as if the nodes were set so, KEY=VALUE[,KEY=VALUE...] with "+strings.Join(survey.SettingKeys(), ", ")+"; repeat for another row")
+	return cmd
+}
+
+func (q *question) need(cmd *cobra.Command, machines, sets []string) error {
+	if err := q.output.check(); err != nil {
+		return err
+	}
+	if q.node.state != "" {
+		return Usagef("--state %s: the nodes are new and empty: want no checkpoints", q.node.state)
+	}
+	templates, notes, err := manifest.Source{Paths: q.files, Recursive: q.recursive, Stdin: cmd.InOrStdin()}.Read()
+	if err != nil {
+		return err
+	}
+	var load []whatif.Load
+	for i := range templates {
+		load = append(load, whatif.Load{Pod: templates[i].Pod, Pods: templates[i].Replicas})
+	}
+	rows, never := []needed{}, false
+	for _, machine := range machines {
+		for _, set := range append([]string{""}, sets...) {
+			row, more, err := q.needOne(machine, set, load)
+			if err != nil {
+				return err
+			}
+			rows, never = append(rows, row), never || len(row.Never) > 0
+			notes = append(notes, more...)
+		}
+	}
+	slices.Sort(notes)
+	notes = slices.Compact(notes)
+	writeNotes(cmd, notes)
+	if err := printCleaned(cmd, q.output, listing("groups", rows, notes), func(w io.Writer) error { return needTable(w, rows, len(sets)+1) }); err != nil {
+		return err
+	}
+	if never {
+		return errNever
+	}
+	return nil
+}
+
+// needOne answers for a machine, as set.
+func (q *question) needOne(machine, set string, load []whatif.Load) (row needed, notes []string, err error) {
+	spec, err := q.node.spec()
+	if err != nil {
+		return row, nil, err
+	}
+	spec.Machine = machine
+	if set != "" {
+		if spec.Setting, err = survey.ParseSetting(settingsOf(set)); err != nil {
+			return row, nil, Usagef("--set %w", err)
+		}
+	}
+	n, err := spec.Load()
+	if err != nil && set != "" {
+		return row, nil, fmt.Errorf("%s, --set %s: %w", machine, set, err)
+	}
+	if err != nil {
+		return row, nil, err
+	}
+	row = needed{Machine: machine, Set: set}
+	row.Need, err = n.Need(load)
+	return row, n.Notes, err
+}
+
+// settingsOf cuts KEY=VALUE[,KEY=VALUE...]: a list of CPUs has commas of its own.
+func settingsOf(text string) (out []string) {
+	for item := range strings.SplitSeq(text, ",") {
+		if len(out) > 0 && !strings.Contains(item, "=") {
+			out[len(out)-1] += "," + item
+			continue
+		}
+		out = append(out, item)
+	}
+	return out
+}
+
+// needTable has a row for each machine and setting; each says how it differs from the first one of
+// its machine.
+func needTable(w io.Writer, all []needed, each int) error {
+	var rows [][]string
+	for i := range all {
+		n, before := &all[i], &all[i-i%each]
+		change := "-"
+		if i%each > 0 && len(n.Never) == len(before.Never) {
+			change = fmt.Sprintf("%+d", n.Nodes-before.Nodes)
+		}
+		rows = append(rows, []string{n.Machine, n.setText(), strconv.Itoa(n.Nodes), change, strconv.Itoa(n.ByAmounts), strconv.Itoa(n.Pods), strconv.Itoa(neverFit(n))})
+	}
+	if err := columns(w, "MACHINE | SET | NODES | CHANGE | BY AMOUNTS | PODS PLACED | NEVER FIT", rows); err != nil {
+		return err
+	}
+	for i := range all {
+		for _, never := range all[i].Never {
+			fmt.Fprintf(w, "\n%s, %s: %s fits no such node: %s\n", all[i].Machine, all[i].setText(), never.Name, never.Refusal)
+		}
+	}
+	return nil
+}
+
+func neverFit(n *needed) (pods int) {
+	for _, never := range n.Never {
+		pods += never.Pods
+	}
+	return pods
+}
+
+func (n *needed) setText() string { return cmp.Or(n.Set, "as configured") }

@@ -1,0 +1,117 @@
+package whatif
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/internal/amounts"
+	"github.com/berth-dev/berth/internal/wire"
+)
+
+// Need is how many nodes a load needs that are all like one node.
+type Need struct {
+	// Nodes is how many it takes where pods come the largest first, and each goes to the first node
+	// that takes it. It is no bound: a cleverer order may need fewer.
+	Nodes int `json:"nodes"`
+	// ByAmounts is the same if amounts were all that counts, as autoscalers reckon.
+	ByAmounts int `json:"byAmounts"`
+	// Pods is how many have a place on these nodes.
+	Pods int `json:"pods"`
+	// Never are the pods that an empty node refuses.
+	Never []NeverFits `json:"neverFits,omitempty"`
+}
+
+// NeverFits is pods of one template that no such node takes, and why.
+type NeverFits struct {
+	Name    string   `json:"name"`
+	Pods    int      `json:"pods"`
+	Refusal *Refused `json:"refusal"`
+}
+
+// Load is pods that are alike.
+type Load struct {
+	Pod  *corev1.Pod
+	Pods int
+}
+
+// maxNeeded bounds the pods of a load.
+const maxNeeded = 100_000
+
+// Need says how many nodes like this one the load needs. The error says that a pod cannot be read,
+// or that there are too many.
+func (n *Node) Need(load []Load) (out Need, err error) {
+	asks, pods := make([]ask, len(load)), 0
+	for i := range load {
+		if asks[i], err = read(load[i].Pod); err != nil {
+			return out, err
+		}
+		if pods += load[i].Pods; load[i].Pods > maxNeeded || pods > maxNeeded {
+			return out, fmt.Errorf("%s: %d pods: want at most %d in all", load[i].Pod.Name, pods, maxNeeded)
+		}
+		n.doubts(&asks[i])
+	}
+	order := make([]int, len(load))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(asks[b].amounts.Size(), asks[a].amounts.Size()) })
+	exact, rough := []*Node{}, []*amounts.Node{}
+	for _, i := range order {
+		if refusal := n.bare().admit(&asks[i]).Refusal; refusal != nil {
+			out.Never = append(out.Never, NeverFits{load[i].Pod.Name, load[i].Pods, refusal})
+			continue
+		}
+		out.Pods += load[i].Pods
+		exact = pack(exact, load[i].Pods, n.bare, func(node *Node, copy int) bool {
+			one := asks[i]
+			one.request.UID = fmt.Sprintf("%s/copy-%d", one.request.UID, copy)
+			return node.admit(&one).Admitted
+		})
+		ports := wire.PortsOf(load[i].Pod)
+		rough = pack(rough, load[i].Pods, n.counted, func(node *amounts.Node, _ int) bool {
+			if node.Short(asks[i].amounts) != nil || node.Taken(ports) != "" {
+				return false
+			}
+			node.Add(asks[i].amounts, ports...)
+			return true
+		})
+	}
+	out.Nodes, out.ByAmounts = len(exact), len(rough)
+	return out, nil
+}
+
+// bare is another node like this one.
+func (n *Node) bare() *Node {
+	other := *n
+	other.kubelet, other.totals, other.tenants = n.kubelet.Clone(), n.totals.Clone(), nil
+	return &other
+}
+
+// counted is such a node as those see it who know amounts alone: devices are a number.
+func (n *Node) counted() *amounts.Node {
+	all := maps.Clone(n.allocatable)
+	for _, pool := range n.spec.Pools {
+		all[pool.Resource] = int64(len(pool.Devices))
+	}
+	return amounts.NewNode(all, n.untold...)
+}
+
+// pack puts copies of a pod that fits an empty node on the first node that takes them. No pod
+// leaves, so a node that has refused a copy is not asked again.
+func pack[N any](nodes []N, copies int, another func() N, take func(node N, copy int) bool) []N {
+	for at, copy := 0, 0; copy < copies; {
+		if at == len(nodes) {
+			nodes = append(nodes, another())
+		}
+		if take(nodes[at], copy) {
+			copy++
+		} else {
+			at++
+		}
+	}
+	return nodes
+}
