@@ -3,6 +3,7 @@ package command
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -43,6 +44,19 @@ type narrowed interface {
 	RunScorePlugins(context.Context, fwk.CycleState, *corev1.Pod, []fwk.NodeInfo) ([]fwk.NodePluginScores, *fwk.Status)
 }
 
+// unnominated is a profile that spares members of gangs a nomination. Kube-scheduler nominates a
+// pod that waits in Permit to its node: a write of each before its Binding, which then has to be
+// for the version after. A member waits until its mates, who follow it in the queue, have had their
+// cycles.
+type unnominated struct{ framework.Framework }
+
+// WillWaitOnPermit implements framework.Framework: by the answer kube-scheduler decides whether to
+// nominate the pod, and nothing else.
+func (u unnominated) WillWaitOnPermit(_ context.Context, pod *corev1.Pod) bool {
+	waiting := u.GetWaitingPod(pod.UID)
+	return waiting != nil && slices.ContainsFunc(waiting.GetPendingPlugins(), func(plugin string) bool { return plugin != scheduler.Name })
+}
+
 var (
 	_ = func(s *kubescheduler.Scheduler) (nextPod, schedulePod, failureHandler) {
 		return s.NextPod, s.SchedulePod, s.FailureHandler
@@ -59,6 +73,9 @@ func Equip(ctx context.Context, sched *kubescheduler.Scheduler, global *int32, p
 	shared := informersOf(sched)
 	if shared == nil {
 		return
+	}
+	for name, profile := range sched.Profiles {
+		sched.Profiles[name] = unnominated{profile}
 	}
 	sched.NextPod = scheduler.FollowMates(shared, sched.NextPod, sched.SchedulingQueue.PopSpecificPod)
 	logger := klog.FromContext(ctx)

@@ -26,6 +26,7 @@ import (
 	kubescheduler "k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
+	"github.com/berth-dev/berth/internal/scheduler"
 	"github.com/berth-dev/berth/internal/scheduler/gang"
 )
 
@@ -35,12 +36,13 @@ func TestSeams(t *testing.T) {
 	s := newSeams(t)
 	s.add(t, s.pod("small", "1"))
 	s.cycle(t)
+	<-s.asked
 	s.add(t, s.pod("large", "1000"))
 	s.cycle(t)
 	want := []string{
 		"Scheduler.NextPod", "Scheduler.SchedulePod", "Scheduler.FailureHandler", "Scheduler.Profiles",
 		"Framework.PercentageOfNodesToScore", "Framework.RunPreFilterPlugins", "Framework.RunFilterPluginsWithNominatedPods",
-		"Framework.RunPreScorePlugins", "Framework.RunScorePlugins",
+		"Framework.RunPreScorePlugins", "Framework.RunScorePlugins", "Framework.WillWaitOnPermit",
 	}
 	for _, seam := range want {
 		if !s.passed.Has(seam) {
@@ -159,6 +161,8 @@ type seams struct {
 	sched  *kubescheduler.Scheduler
 	client *fake.Clientset
 	passed *places
+	// asked is closed when a binding cycle has asked whether its pod waits.
+	asked chan struct{}
 }
 
 // places is where somebody has passed. Nodes are filtered beside each other.
@@ -186,7 +190,10 @@ func newSeams(t *testing.T) *seams {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.sched = sched
+	s.sched, s.asked = sched, make(chan struct{})
+	for name, profile := range sched.Profiles {
+		sched.Profiles[name] = permitting{profile, s}
+	}
 	next, place, failed := sched.NextPod, sched.SchedulePod, sched.FailureHandler
 	sched.NextPod = telling(next, func() { s.passed.Insert("Scheduler.NextPod") }, func(*framework.QueuedPodInfo) {})
 	sched.SchedulePod = func(ctx context.Context, profile framework.Framework, state fwk.CycleState, pod *framework.QueuedPodInfo) (kubescheduler.ScheduleResult, error) {
@@ -230,6 +237,55 @@ func (s *seams) cycle(t *testing.T) {
 	t.Helper()
 	s.sched.ScheduleOne(t.Context())
 }
+
+// permitting is a profile that notes when it is asked whether a pod waits.
+type permitting struct {
+	framework.Framework
+	*seams
+}
+
+func (p permitting) WillWaitOnPermit(ctx context.Context, pod *corev1.Pod) bool {
+	p.passed.Insert("Framework.WillWaitOnPermit")
+	close(p.asked)
+	return p.Framework.WillWaitOnPermit(ctx, pod)
+}
+
+// TestMembersAreNotNominated: a pod that waits for its gang alone is not said to wait, and one that
+// waits for another plugin is.
+func TestMembersAreNotNominated(t *testing.T) {
+	for _, tc := range []struct {
+		waits   bool
+		plugins []string
+		want    bool
+	}{
+		{false, nil, false},
+		{true, []string{scheduler.Name}, false},
+		{true, []string{"Other"}, true},
+		{true, []string{scheduler.Name, "Other"}, true},
+	} {
+		profile := unnominated{&holding{waits: tc.waits, plugins: tc.plugins}}
+		if got := profile.WillWaitOnPermit(t.Context(), &corev1.Pod{}); got != tc.want {
+			t.Errorf("waits %v for %v: said to wait: %v, want %v", tc.waits, tc.plugins, got, tc.want)
+		}
+	}
+}
+
+// holding is a profile in whose Permit a pod waits, or none.
+type holding struct {
+	framework.Framework
+	fwk.WaitingPod
+	waits   bool
+	plugins []string
+}
+
+func (h *holding) GetWaitingPod(types.UID) fwk.WaitingPod {
+	if !h.waits {
+		return nil
+	}
+	return h
+}
+
+func (h *holding) GetPendingPlugins() []string { return h.plugins }
 
 // passing is a profile that notes what of it is called.
 type passing struct {

@@ -481,9 +481,6 @@ func (gs *Groups) Permit(pod *corev1.Pod) (*fwk.Status, time.Duration) {
 	}
 	at.arrived = true
 	if !g.plan.complete() {
-		if at.shown == nil && pod.Status.NominatedNodeName != at.node {
-			at.shown = make(chan struct{})
-		}
 		left := max(time.Millisecond, g.plan.deadline.Sub(gs.Clock.Now()))
 		gs.mu.Unlock()
 		return fwk.NewStatus(fwk.Wait, "Berth: waits for its gang"), left
@@ -535,8 +532,7 @@ const Name = "Berth"
 
 // AwaitTurn waits until the members that come before on the same node have been dealt with: their
 // nodes were asked in the order of the plan. It waits for the report of the ones that come in waves
-// before, and the last one of a gang for all others. Then it waits until the watch has shown the
-// member as kube-scheduler has written it.
+// before, and the last one of a gang for all others.
 func (gs *Groups) AwaitTurn(ctx context.Context, uid types.UID) error {
 	if !gs.any.Load() {
 		return nil
@@ -557,10 +553,7 @@ func (gs *Groups) AwaitTurn(ctx context.Context, uid types.UID) error {
 			return err
 		}
 	}
-	if err := awaitMates(ctx, p, at); err != nil {
-		return err
-	}
-	return gs.awaitShown(ctx, at.shown)
+	return awaitMates(ctx, p, at)
 }
 
 // placeOf returns a member's plan and place; nil where it has none.
@@ -663,44 +656,6 @@ func (gs *Groups) stirWaves() {
 	if gs.waves != nil {
 		close(gs.waves)
 		gs.waves = nil
-	}
-}
-
-// shownLimit is how long a Binding waits for the watch to show its pod's nomination.
-const shownLimit = 2 * time.Second
-
-// awaitShown waits until the watch has shown a member's nomination. A Binding is for a version of
-// its pod: one for the version before would be refused, and cost three requests instead of one.
-// Where nominations do not show, as a feature gate may have it, nobody waits until one does.
-func (gs *Groups) awaitShown(ctx context.Context, shown <-chan struct{}) error {
-	if shown == nil || gs.unshown.Load() {
-		return nil
-	}
-	limit := gs.Clock.NewTimer(shownLimit)
-	defer limit.Stop()
-	select {
-	case <-shown:
-		return nil
-	case <-limit.C():
-		gs.unshown.Store(true)
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-// show takes in that the watch has shown a pod with a nomination. The caller holds the lock.
-func (gs *Groups) show(g *group, pod *corev1.Pod) {
-	if g.plan == nil {
-		return
-	}
-	if at := g.plan.by[pod.UID]; at != nil && at.shown != nil && pod.Status.NominatedNodeName == at.node {
-		select {
-		case <-at.shown:
-		default:
-			close(at.shown)
-		}
-		gs.unshown.Store(false)
 	}
 }
 

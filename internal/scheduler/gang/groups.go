@@ -77,8 +77,6 @@ type Groups struct {
 	Options
 	// any says that there is, or was, a group at all.
 	any atomic.Bool
-	// unshown: the last nomination that a Binding has waited for did not show in time.
-	unshown atomic.Bool
 
 	mu     sync.Mutex
 	groups map[wire.GangKey]*group
@@ -232,7 +230,6 @@ func (gs *Groups) take(g *group, pod *corev1.Pod) {
 	m := g.members[pod.UID]
 	m.pod = pod
 	g.sum(m)
-	gs.show(g, pod)
 	if pod.Spec.NodeName != "" && m.bound.IsZero() {
 		m.bound = gs.Clock.Now()
 		m.sworn = m.sworn || swears(pod, g.key)

@@ -45,9 +45,6 @@ type place struct {
 	wave int
 	// over is closed when nothing comes of the place any more.
 	over chan struct{}
-	// shown is closed when the watch has shown the member nominated to its node, which
-	// kube-scheduler writes for pods that wait in Permit; nil where there is nothing to write.
-	shown chan struct{}
 	// turn is closed when the place before on the same node has been dealt with; written when this
 	// one has.
 	turn    <-chan struct{}

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -72,63 +71,5 @@ func TestAStatusIsWrittenWhereItChanges(t *testing.T) {
 		if len(w.stood) != 2 {
 			t.Errorf("%d writes, want another one after the object has changed", len(w.stood))
 		}
-	})
-}
-
-// TestABindingAwaitsItsNomination: a Binding for the version before it would be refused.
-func TestABindingAwaitsItsNomination(t *testing.T) {
-	inWorld(t, 2, func(w *world) {
-		t := w.t // its context is of the test's own time
-		permitted := func(gang string) *corev1.Pod {
-			w.add(gang, 2, 2, 1)
-			w.obey()
-			pod, _ := w.next(w.groups.Logger)
-			for ; !strings.HasPrefix(pod.Name, gang); pod, _ = w.next(w.groups.Logger) {
-				w.cycle(pod) // the other one of the gang before
-			}
-			turn := w.groups.PreFilter(t.Context(), w.profile(), pod)
-			if s, _ := w.groups.Permit(pod); turn.Node == "" || !s.IsWait() {
-				t.Fatalf("%s is told %v and %v, want a node and to wait", pod.Name, turn, s)
-			}
-			return pod
-		}
-		bound := func(pod *corev1.Pod) <-chan error {
-			done := make(chan error, 1)
-			go func() { done <- w.groups.AwaitTurn(t.Context(), pod.UID) }()
-			synctest.Wait()
-			return done
-		}
-		wants := func(what string, done <-chan error, goesOn bool) {
-			t.Helper()
-			synctest.Wait()
-			if len(done) > 0 != goesOn {
-				t.Errorf("%s: goes on: %v, want %v", what, !goesOn, goesOn)
-			}
-		}
-		shown := func(pod *corev1.Pod) {
-			pod = pod.DeepCopy()
-			pod.Status.NominatedNodeName, _ = w.groups.Mate(pod.UID)
-			w.pods[pod.UID] = pod
-			w.groups.PodSeen(pod)
-		}
-
-		a := permitted("a")
-		done := bound(a)
-		wants("not shown", done, false)
-		w.groups.PodSeen(a)
-		wants("shown as before", done, false)
-		shown(a)
-		wants("shown", done, true)
-		wants("shown before", bound(a), true)
-
-		b := permitted("b")
-		done = bound(b)
-		wants("not shown", done, false)
-		time.Sleep(shownLimit)
-		wants("not shown in time", done, true)
-		wants("nominations do not show", bound(b), true)
-		shown(b)
-		wants("nominations show again", bound(permitted("c")), false)
-		time.Sleep(shownLimit)
 	})
 }
