@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	koordinator "github.com/berth-dev/berth/api/scheduling/koordinator/v1alpha1"
+	"github.com/berth-dev/berth/internal/wire"
 )
 
 // slimPod leaves of a pod what a survey reads: who it is, what it asks for, what holds it to nodes,
@@ -98,10 +99,18 @@ func berthAnnotations(all map[string]string) map[string]string {
 
 // dialectDomains are where the annotations of dialects live, and the ones that say whether a pod
 // may be evicted.
-var dialectDomains = map[string]bool{
-	"descheduler.alpha.kubernetes.io": true, "cluster-autoscaler.kubernetes.io": true,
-	"berth.dev": true, "volcano.sh": true, "scheduling.volcano.sh": true, "scheduling.k8s.io": true, "scheduling.koordinator.sh": true, "node.koordinator.sh": true,
-}
+var dialectDomains = func() map[string]bool {
+	out := map[string]bool{
+		"descheduler.alpha.kubernetes.io": true, "cluster-autoscaler.kubernetes.io": true,
+		"berth.dev": true, "volcano.sh": true, "scheduling.volcano.sh": true, "scheduling.k8s.io": true, "scheduling.koordinator.sh": true, "node.koordinator.sh": true,
+	}
+	read, _ := wire.KeysRead()
+	for _, key := range read {
+		domain, _, _ := strings.Cut(key, "/")
+		out[domain] = true
+	}
+	return out
+}()
 
 // slimNode leaves of a node what a survey reads.
 func slimNode(node *corev1.Node) *corev1.Node {

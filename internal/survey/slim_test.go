@@ -1,0 +1,37 @@
+package survey
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-dev/berth/internal/wire"
+)
+
+// TestSlimPodsKeepWhatBerthReads: what the map holds of a pod says the same as the pod, in every
+// dialect, and has no annotation of anybody else's.
+func TestSlimPodsKeepWhatBerthReads(t *testing.T) {
+	annotations, labels := wire.KeysRead()
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"example.com/secret": "x"}, Labels: map[string]string{}}}
+	for _, key := range annotations {
+		pod.Annotations[key] = key
+	}
+	for _, key := range labels {
+		pod.Labels[key] = key
+	}
+	slim := slimPod(pod)
+	for _, key := range annotations {
+		if slim.Annotations[key] != key {
+			t.Errorf("annotation %s is dropped", key)
+		}
+	}
+	for _, key := range labels {
+		if slim.Labels[key] != key {
+			t.Errorf("label %s is dropped", key)
+		}
+	}
+	if len(slim.Annotations) != len(annotations) {
+		t.Errorf("%d annotations are kept, Berth reads %d", len(slim.Annotations), len(annotations))
+	}
+}
