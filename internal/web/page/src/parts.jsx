@@ -48,7 +48,7 @@ export function Table({ label, columns, rows }) {
       <table class="stack">
         <thead><tr>{columns.map(([name, kind]) => <th key={name} class={kind}>{name}</th>)}</tr></thead>
         <tbody>
-          {rows.map((cells, i) => <tr key={i}>{cells.map((cell, j) => <td key={j} class={columns[j][1]} data-label={columns[j][0]}>{cell}</td>)}</tr>)}
+          {rows.map((cells, i) => <tr key={i}>{cells.map((cell, j) => <td key={j} class={columns[j][1]} data-label={columns[j][0]} data-none={cell === '–' || cell === '' || undefined}>{cell}</td>)}</tr>)}
         </tbody>
       </table>
     </div>

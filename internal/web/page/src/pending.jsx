@@ -1,7 +1,7 @@
 // Pods that wait, grouped by what they wait for.
 import { useAsk, useStore } from './data.js'
 import { link } from './route.js'
-import { GroupList, NodeLink, Notice, PodLink, Table, Waiting, WhatIf } from './parts.jsx'
+import { GroupList, Notice, PodLink, Table, Waiting, WhatIf } from './parts.jsx'
 import { age, plural } from './words.js'
 
 export function Pending() {
@@ -20,7 +20,7 @@ export function Pending() {
             <Why g={g} />
             <p><WhatIf {...g.pods[0]} /></p>
             {g.gang && <p>Gang <a href={link('gangs', g.gang.namespace, g.gang.source, g.gang.name)}><bdi>{g.gang.namespace}/{g.gang.name}</bdi></a></p>}
-            <Table label={'Pods: ' + g.message} columns={[['Pod'], ['Node'], ['Phase'], ['Age', 'num']]} rows={g.pods.map((p) => [<PodLink p={p} />, <NodeLink name={p.node} />, p.phase, cluster ? age(cluster.now - p.created) : ''])} />
+            <Table label={'Pods: ' + g.message} columns={[['Pod'], ['Age', 'num']]} rows={g.pods.map((p) => [<PodLink p={p} />, cluster ? age(cluster.now - p.created) : ''])} />
             {g.count > g.pods.length && <p class="muted">and {g.count - g.pods.length} more, younger ones</p>}
           </section>
         ))}

@@ -46,7 +46,7 @@ function Where({ pod }) {
 export function Explained({ e }) {
   return (
     <>
-      {e.message && <Notice kind="doubt" title={e.refused ? 'Its kubelet: ' : 'The scheduler: '}>{e.message}</Notice>}
+      {e.message && (e.refused || !e.groups?.length) && <Notice kind="doubt" title={e.refused ? 'Its kubelet: ' : 'The scheduler: '}>{e.message}</Notice>}
       {e.memberOf && <Gang gang={e.memberOf} waits={!e.node} />}
       {e.unserved && <Notice title="No scheduler looks at it: ">{e.unserved.message}<code class="advice">{e.unserved.advice}</code></Notice>}
       {e.trouble && <Notice title={`Node ${e.node}: `}>{e.trouble.message}{e.trouble.advice && <code class="advice">{e.trouble.advice}</code>}</Notice>}
@@ -63,6 +63,7 @@ export function Explained({ e }) {
       </section>
       {(e.promise || e.holds) && <Promise_ e={e} />}
       {e.groups?.length > 0 && <Groups title={e.node ? (e.refused ? 'Asked again now' : 'What other nodes would say now') : e.memberOf ? 'What the nodes say to this pod alone' : 'What the nodes say'} groups={e.groups} />}
+      {e.message && !e.refused && e.groups?.length > 0 && <details><summary>What the scheduler wrote</summary><p>{e.message}</p></details>}
       <Refusals answers={e.nodes || []} />
     </>
   )
