@@ -274,11 +274,42 @@ func (t *gangTrial) run(e *ExplainedGang) {
 	case p.Lacking < 0:
 		e.Verdict = fmt.Sprintf("%d of %d pods fit now, and of some task too few", e.Fit, minimum)
 	default:
-		e.Verdict = fmt.Sprintf("%d of %d pods fit now", e.Fit, minimum)
+		e.Verdict = fmt.Sprintf("%d of %d pods fit now", e.Fit, minimum) + t.never()
 	}
 	if p.Lacking >= 0 {
 		e.Lacking = t.lacking(&p)
 	}
+}
+
+// never says of which resource the nodes have too little even when they are empty, for as many of
+// the members as have to start together; "" for none. Of each resource the ones that ask for least
+// count.
+func (t *gangTrial) never() string {
+	asked := map[string][]int64{}
+	for _, pod := range t.pods {
+		for name, amount := range wire.ReadAmounts(pod) {
+			asked[name] = append(asked[name], amount)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(asked)) {
+		least := slices.Sorted(slices.Values(append(asked[name], make([]int64, len(t.pods)-len(asked[name]))...)))
+		want, all := int64(0), int64(0)
+		for _, amount := range least[:min(t.gang.Minimum, len(least))] {
+			want += amount
+		}
+		for _, n := range t.survey.nodes {
+			has, told := nodestate.Allocatable(n.object)
+			if n.object != nil && !told {
+				return "" // nobody knows what it has
+			}
+			all += has[name]
+		}
+		if all > 0 && want > all {
+			return fmt.Sprintf("; not even empty nodes would do: they have %s %s in all, and these pods ask for %s",
+				amountText(name, all), amounts.Name(name, all), amountText(name, want))
+		}
+	}
+	return ""
 }
 
 // short says which of the resources that the group names is not free on all nodes together.

@@ -136,7 +136,7 @@ func TestExplainGang(t *testing.T) {
 		lacking       string
 	}{
 		{"fits", "all fit now", true, 4, ""},
-		{"large", "2 of 4 pods fit now", false, 2, "large-2"},
+		{"large", "2 of 4 pods fit now; not even empty nodes would do: they have 14 CPUs in all, and these pods ask for 16", false, 2, "large-2"},
 		{"beyond", "the minimum fits now: 2, of 2", true, 2, "beyond-2"},
 		{"broad", "minResources asks for 100 CPUs, and 14 are free", false, 0, ""},
 		{"light", "all fit now", true, 1, ""},
