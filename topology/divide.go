@@ -35,8 +35,9 @@ type Division struct {
 
 // Divide returns the machine as it would be with so many NUMA nodes in each package: another NPS
 // (AMD) or SNC (Intel) in the firmware's settings. CPUs are divided by level-3 caches where there
-// are enough of them, else by cores; memory and huge pages evenly. Nobody can tell beforehand to which
-// NUMA nodes devices would be attached: they are spread as Rehang has it. The error is a *DivideError.
+// are enough of them, else by cores; memory and huge pages evenly. Nobody can tell beforehand to
+// which NUMA nodes devices would be attached: they are spread as Rehang has it. The error is a
+// *DivideError.
 func (m *Machine) Divide(perPackage int) (*Division, error) {
 	d := &Division{from: m, each: perPackage, old: make([][]NUMAID, len(m.Packages))}
 	if err := d.sort(); err != nil {
