@@ -39,6 +39,14 @@ func Compare(ctx context.Context, opts Options, stock, berth Scheduler) (*Compar
 	if err := CheckWorkload(opts.Nodes); err != nil {
 		return nil, err
 	}
+	nodes, err := opts.specs()
+	if err != nil {
+		return nil, err
+	}
+	// The second half may need more than the first.
+	if err := checkWatches(nodes, stock.Predicts() || berth.Predicts()); err != nil {
+		return nil, err
+	}
 	fmt.Fprintf(opts.Progress, "The same pods on the same %d nodes, under %s and then under %s:\n", opts.Nodes, stock.Title(), berth.Title())
 	if err := describe(opts.Progress, opts.Nodes); err != nil {
 		return nil, err

@@ -42,8 +42,9 @@ type Report struct {
 	// decision said.
 	Mispredicted int `json:"mispredicted"`
 	// Contended is how many were overtaken by a pod that another scheduler, or nobody, had put on
-	// their node: what the scheduler says about the promises that were not kept. They count as
-	// rejected or mispredicted all the same.
+	// their node, or that was ending before the Binding while the scheduler heard of it after: what
+	// the scheduler says about the promises that were not kept. They count as rejected or
+	// mispredicted all the same.
 	Contended int `json:"contended"`
 	// Pending is how many were neither running nor refused in the end.
 	Pending int `json:"pending"`
