@@ -3,7 +3,6 @@ package cli
 import (
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -47,13 +46,15 @@ func NewSimulateCommand() *cobra.Command {
 		Long: `The pods of a list arrive at the nodes of another one, in an order drawn by a seed. Each strategy serves the same pods.
 Without --load and --timed none leaves. With --load pods are drawn from the list, run as long as it says, and ask for so
 much of the nodes on average; with --timed each comes and goes at its own times. Then a pod that finds no place waits, and
-what a kubelet refuses is created again. Without --overlay a pod fits where amounts do, and GPUs come in thousandths. An overlay lays a machine with NUMA
-nodes and a kubelet below each node; then all pods ask for whole CPUs and GPUs and are Guaranteed, and a kubelet may refuse
-what a strategy chose that knows no NUMA nodes. Both lists are comma-separated values, plain or packed by gzip:
+what a kubelet refuses is created again. Without --overlay a pod fits where amounts do, and GPUs come in thousandths. An
+overlay lays a machine with NUMA nodes and a kubelet below each node; then all pods ask for whole CPUs and GPUs and are
+Guaranteed, and a kubelet may refuse what a strategy chose that knows no NUMA nodes. Both lists are comma-separated values,
+plain or packed by gzip:
 
   nodes  sn,cpu_milli,memory_mib,gpu[,model]
   pods   name,cpu_milli,memory_mib,num_gpu,gpu_milli[,gpu_spec][,members][,creation_time[,scheduled_time],deletion_time];
-         a row with members is a gang of so many pods; or synthetic:NAME: ` + strings.Join(simulate.SyntheticNames(), ", ") + `
+         a row with members is a gang of so many pods; or manifests of pods and workloads (.yaml, .json, a folder), which
+         come at their creationTimestamp and run for their activeDeadlineSeconds; or synthetic:NAME: ` + strings.Join(simulate.SyntheticNames(), ", ") + `
 
 Strategies: ` + strings.Join(strategyNames(), ", ") + `. docs/quality.md says what they are, and what is not modelled.`,
 		Example: `  berth simulate --nodes nodes.csv.gz --trace pods.csv.gz --arrive 1.3
@@ -65,7 +66,7 @@ Strategies: ` + strings.Join(strategyNames(), ", ") + `. docs/quality.md says wh
 		RunE: func(cmd *cobra.Command, _ []string) error { return q.run(cmd) },
 	}
 	fs := cmd.Flags()
-	fs.StringVar(&q.trace, "trace", "", "list of pods, or synthetic:NAME")
+	fs.StringVar(&q.trace, "trace", "", "list of pods, manifests, or synthetic:NAME")
 	fs.StringVar(&q.overlay, "overlay", "", "machines and kubelets below the nodes, SHAPE/POLICY: "+strings.Join(simulate.OverlayNames(), ", "))
 	fs.StringVar(&q.nodes, "nodes", "", "list of nodes")
 	fs.StringSliceVar(&q.strategies, "strategy", q.strategies, "strategies that are compared")
@@ -165,7 +166,7 @@ func (q *simulateQuestion) experiment(cmd *cobra.Command) (e simulate.Experiment
 	if e.Nodes, err = readList(q.nodes, trace.ReadNodes); err != nil {
 		return e, err
 	}
-	if e.Pods, err = readLoad(q.trace, e.Times != nil); err != nil {
+	if e.Pods, err = readLoad(cmd, q.trace, e.Times != nil); err != nil {
 		return e, err
 	}
 	for i := range e.Pods {
@@ -175,9 +176,6 @@ func (q *simulateQuestion) experiment(cmd *cobra.Command) (e simulate.Experiment
 	}
 	return e, q.lay(&e)
 }
-
-// syntheticLoad precedes the name of a load that was thought of.
-const syntheticLoad = "synthetic:"
 
 // times reads when pods come and go; nil where none leaves.
 func (q *simulateQuestion) times(cmd *cobra.Command) (*trace.Times, error) {
@@ -205,18 +203,6 @@ func (q *simulateQuestion) times(cmd *cobra.Command) (*trace.Times, error) {
 	return nil, nil
 }
 
-// readLoad reads a list of pods, or makes a synthetic one.
-func readLoad(name string, gangs bool) ([]trace.Pod, error) {
-	if load, ok := strings.CutPrefix(name, syntheticLoad); ok {
-		pods, err := simulate.Synthetic(load, gangs)
-		if err != nil {
-			return nil, Usagef("--trace: %w", err)
-		}
-		return pods, nil
-	}
-	return readList(name, trace.ReadPods)
-}
-
 // lay lays the overlay below the nodes, where there is one.
 func (q *simulateQuestion) lay(e *simulate.Experiment) error {
 	if q.overlay == "" {
@@ -234,19 +220,6 @@ func (q *simulateQuestion) lay(e *simulate.Experiment) error {
 	e.Pods = simulate.Whole(e.Pods)
 	e.Ground, err = simulate.NewNUMA(e.Nodes, o)
 	return err
-}
-
-func readList[T any](name string, read func(io.Reader, string) ([]T, error)) ([]T, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	out, err := read(f, name)
-	if err == nil && len(out) == 0 {
-		return nil, fmt.Errorf("%s: no rows: want at least one", name)
-	}
-	return out, err
 }
 
 // progressEvery is how often progress is told.

@@ -91,6 +91,41 @@ func TestSimulateTimed(t *testing.T) {
 	}
 }
 
+// TestSimulateManifests: pods of manifests are played, gangs whole, and what is not simulated is
+// refused by name.
+func TestSimulateManifests(t *testing.T) {
+	dir, flags := lists(t)
+	pod := func(name, more, asks string) string {
+		return "apiVersion: v1\nkind: Pod\nmetadata: {name: " + name + more + "}\nspec: {activeDeadlineSeconds: 600, containers: [{name: c, image: i, resources: {limits: {" + asks + "}}}]}\n---\n"
+	}
+	job := "apiVersion: batch/v1\nkind: Job\nmetadata: {name: j, creationTimestamp: \"2026-01-01T00:00:07Z\"}\nspec: {parallelism: 2, completions: 2, template: {metadata: " +
+		"{annotations: {berth.dev/gang: g, berth.dev/gang-minimum: \"2\"}}, spec: {restartPolicy: Never, containers: [{name: c, image: i, resources: {limits: {cpu: 4, memory: 4Gi, nvidia.com/gpu: 1}}}]}}}\n"
+	at := ", creationTimestamp: \"2026-01-01T00:00:05Z\""
+	for _, c := range []struct {
+		text string
+		args []string
+		code int
+		want string
+	}{
+		{pod("a", at, "cpu: 2500m, memory: 3Gi") + pod("b", at, "cpu: 8, memory: 1Gi, nvidia.com/gpu: 2"), []string{"--timed"}, ExitOK, "\"arrived\":{\"mean\":2"},
+		{pod("a", "", "cpu: 2, memory: 3Gi"), []string{"--timed"}, ExitFailure, "it has no times"},
+		{pod("a", "", "cpu: 2, memory: 3Gi") + job, []string{"--load", "0.5", "--hours", "40"}, ExitOK, "\"gangsWhole\":{\"mean\":100"},
+		{job, nil, ExitUsage, "is a gang of 2: want --load or --timed"},
+		{pod("a", "", "cpu: 2, hugepages-2Mi: 4Mi, memory: 1Gi"), nil, ExitFailure, "pod a: it asks for \"hugepages-2Mi\": want cpu, memory and nvidia.com/gpu"},
+		{pod("a", "", "cpu: 2, memory: 1Gi, nvidia.com/gpu: 100"), nil, ExitFailure, "pod a: it asks for 100 of nvidia.com/gpu"},
+		{"kind: [", nil, ExitFailure, "document 1"},
+	} {
+		file := filepath.Join(dir, "pods.yaml")
+		if err := os.WriteFile(file, []byte(c.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		code, stdout, stderr := run(t, append(append([]string{"simulate"}, append(flags, "--trace", file, "-o", "json", "--strategy", "BestFit")...), c.args...)...)
+		if code != c.code || !strings.Contains(strings.Join(strings.Fields(stdout), "")+stderr, c.want) {
+			t.Errorf("%v: exit code %d, %.300s%s: want %d, %q", c.args, code, stdout, stderr, c.code, c.want)
+		}
+	}
+}
+
 // TestSimulateBadInput: the error names the flag, or file, line and field.
 func TestSimulateBadInput(t *testing.T) {
 	dir, flags := lists(t)

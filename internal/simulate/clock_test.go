@@ -163,7 +163,7 @@ func TestHours(t *testing.T) {
 		if m.inUse != c.meter.all.one(&Shape{MilliCPU: a.cpuNow, MilliGPU: a.gpuNow, GPUs: 1}) {
 			t.Errorf("%s: %d in use, %d and %d are held", name, m.inUse, a.gpuNow, a.cpuNow)
 		}
-		if g, cpu := m.timed.GPUs, m.timed.CPUs; k.strategy.Blind && (g.Served > a.gpu || cpu.Served > a.cpu) || !k.strategy.Blind && (g.Served != a.gpu || cpu.Served != a.cpu) {
+		if g, cpu := m.gpus, m.cpus; k.strategy.Blind && (g.Served > a.gpu || cpu.Served > a.cpu) || !k.strategy.Blind && (g.Served != a.gpu || cpu.Served != a.cpu) {
 			t.Errorf("%s: %+v GPU seconds and %+v CPU seconds served, pods held %d and %d", name, g, cpu, a.gpu, a.cpu)
 		}
 		for _, s := range []Served{m.timed.GPUs, m.timed.CPUs, m.figures.Pods} {

@@ -9,8 +9,11 @@ type Timed struct {
 	// From and To are the seconds between which things count.
 	From int64 `json:"fromSecond"`
 	To   int64 `json:"toSecond"`
-	// GPUs and CPUs are in thousandths, for so many seconds. Asked is what would be served if no
-	// pod waited; served is what ran, a gang when all of its members did.
+	// Arrived is how many pods came in the whole run.
+	Arrived int64 `json:"arrived"`
+	// GPUs and CPUs are of the pods that arrived between the two seconds, in thousandths, for so
+	// many seconds. Asked is what would be served if no pod waited; served is what ran, a gang when
+	// all of its members did.
 	GPUs Served `json:"gpuSeconds"`
 	CPUs Served `json:"cpuSeconds"`
 	// Waiting is of the pods that arrived between the two seconds, until they ran for the first
@@ -55,6 +58,8 @@ type meter struct {
 	figures Figures
 	timed   Timed
 	waits   []int64
+	// gpus and cpus are what was served to all pods between the two seconds.
+	gpus, cpus Served
 	// Now: thousandths of GPUs or CPUs in use, and pods without a place.
 	inUse, aligned, waiting int64
 }
@@ -91,11 +96,15 @@ func (m *meter) during(from, to int64) int64 {
 
 func (m *meter) arrived(j *job, s *Shape) {
 	n := int64(j.members)
+	m.timed.Arrived += n
+	m.waiting += n
+	if !m.counts(j) {
+		return
+	}
 	seconds := m.during(j.at, j.at+j.left) * n
 	m.timed.GPUs.Asked += seconds * s.AskedGPU()
 	m.timed.CPUs.Asked += seconds * s.MilliCPU
-	m.waiting += n
-	if m.counts(j) && n > 1 {
+	if n > 1 {
 		m.timed.Gangs++
 	}
 }
@@ -146,8 +155,12 @@ func (m *meter) ended(c *clock, j *job) {
 	s, seconds := &c.scores.shapes[j.shape], m.during(j.began, c.now)
 	for pod := j.first; pod < j.first+j.members; pod++ {
 		aligned := c.members[pod].outcome.Aligned
-		serve(&m.timed.GPUs, seconds*s.AskedGPU(), aligned)
-		serve(&m.timed.CPUs, seconds*s.MilliCPU, aligned)
+		serve(&m.gpus, seconds*s.AskedGPU(), aligned)
+		serve(&m.cpus, seconds*s.MilliCPU, aligned)
+		if m.counts(j) {
+			serve(&m.timed.GPUs, seconds*s.AskedGPU(), aligned)
+			serve(&m.timed.CPUs, seconds*s.MilliCPU, aligned)
+		}
 	}
 }
 
@@ -176,8 +189,8 @@ func (m *meter) result(r *Run) {
 		t.Waiting = Waiting{m.waits[(n-1)/2], m.waits[(n-1)*99/100], m.waits[n-1]}
 	}
 	r.Figures, r.Timed = m.figures, t
-	r.Aligned = m.all.percent((t.GPUs.Aligned) / max(1, m.timed.To-m.timed.From))
+	r.Aligned = m.all.percent(m.gpus.Aligned / max(1, m.timed.To-m.timed.From))
 	if m.all.GPU == 0 {
-		r.Aligned = m.all.percent(t.CPUs.Aligned / max(1, m.timed.To-m.timed.From))
+		r.Aligned = m.all.percent(m.cpus.Aligned / max(1, m.timed.To-m.timed.From))
 	}
 }

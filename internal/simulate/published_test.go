@@ -13,7 +13,7 @@ import (
 )
 
 // openb is the folder with the lists of the public trace and the paper's figures.
-func openb(t *testing.T) string {
+func openb(t testing.TB) string {
 	t.Helper()
 	dir := os.Getenv("BERTH_OPENB")
 	if dir == "" {
@@ -25,7 +25,7 @@ func openb(t *testing.T) string {
 	return dir
 }
 
-func read[T any](t *testing.T, dir, file string, reader func(*os.File) ([]T, error)) []T {
+func read[T any](t testing.TB, dir, file string, reader func(*os.File) ([]T, error)) []T {
 	t.Helper()
 	f, err := os.Open(filepath.Join(dir, file))
 	if err != nil {
@@ -39,12 +39,12 @@ func read[T any](t *testing.T, dir, file string, reader func(*os.File) ([]T, err
 	return out
 }
 
-func readNodes(t *testing.T, dir string) []trace.Node {
+func readNodes(t testing.TB, dir string) []trace.Node {
 	t.Helper()
 	return read(t, dir, "openb_node_list_gpu_node.csv.gz", func(f *os.File) ([]trace.Node, error) { return trace.ReadNodes(f, f.Name()) })
 }
 
-func readPods(t *testing.T, dir, list string) []trace.Pod {
+func readPods(t testing.TB, dir, list string) []trace.Pod {
 	t.Helper()
 	return read(t, dir, "openb_pod_list_"+list+".csv.gz", func(f *os.File) ([]trace.Pod, error) { return trace.ReadPods(f, f.Name()) })
 }

@@ -61,6 +61,8 @@ type Summary struct {
 // TimedSummary is what came of one strategy over all seeds where pods come and go. Parts are in
 // percent: hours served of those asked for, and aligned ones of those asked for.
 type TimedSummary struct {
+	// Arrived is how many pods came.
+	Arrived         Mean `json:"arrived"`
 	GPUHours        Mean `json:"gpuHoursServed"`
 	GPUHoursAligned Mean `json:"gpuHoursAligned"`
 	CPUHours        Mean `json:"cpuHoursServed"`
@@ -142,6 +144,7 @@ func summarizeTimed(runs []Run) *TimedSummary {
 		return meanOver(runs, func(r *Run) float64 { return value(r.Timed) })
 	}
 	s := &TimedSummary{
+		Arrived:         of(func(t *Timed) float64 { return float64(t.Arrived) }),
 		GPUHours:        of(func(t *Timed) float64 { return t.GPUs.part() }),
 		GPUHoursAligned: of(func(t *Timed) float64 { return t.GPUs.aligned() }),
 		CPUHours:        of(func(t *Timed) float64 { return t.CPUs.part() }),

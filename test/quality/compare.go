@@ -64,23 +64,35 @@ const (
 
 // combination plays all strategies on a load and an overlay, or reads what came of it before.
 func (q *quality) combination(ctx context.Context, l *load, overlay string) ([]simulate.Summary, error) {
-	file := filepath.Join(q.results, strings.NewReplacer("/", "-", ":", "-").Replace(fmt.Sprintf("%s-%s-%d.json", l.name, overlay, len(q.seeds))))
-	if sums, err := q.before(file); err != nil || sums != nil {
-		return sums, err
-	}
+	return q.resumed(fmt.Sprintf("%s-%s-%d", l.name, overlay, len(q.seeds)), func() ([]simulate.Summary, error) {
+		return play(ctx, simulate.Experiment{Nodes: q.nodes, Pods: l.pods, Seeds: q.seeds, Arrive: arrive}, overlay)
+	})
+}
+
+// play plays all strategies on an overlay.
+func play(ctx context.Context, e simulate.Experiment, overlay string) ([]simulate.Summary, error) {
 	o, err := simulate.ParseOverlay(overlay)
 	if err != nil {
 		return nil, err
 	}
-	e := simulate.Experiment{Nodes: q.nodes, Pods: l.pods, Strategies: simulate.Strategies(), Seeds: q.seeds, Arrive: arrive}
-	if e.Ground, err = simulate.NewNUMA(q.nodes, o); err != nil {
+	e.Strategies = simulate.Strategies()
+	if e.Ground, err = simulate.NewNUMA(e.Nodes, o); err != nil {
 		return nil, err
 	}
 	runs, err := e.Run(ctx)
+	return simulate.Summarize(runs), err
+}
+
+// resumed plays, and keeps what came of it, or reads what came of it before.
+func (q *quality) resumed(name string, play func() ([]simulate.Summary, error)) ([]simulate.Summary, error) {
+	file := filepath.Join(q.results, strings.NewReplacer("/", "-", ":", "-").Replace(name)+".json")
+	if sums, err := q.before(file); err != nil || sums != nil {
+		return sums, err
+	}
+	sums, err := play()
 	if err != nil {
 		return nil, err
 	}
-	sums := simulate.Summarize(runs)
 	data, err := json.Marshal(sums)
 	if err != nil {
 		return nil, err

@@ -36,10 +36,11 @@ const (
 
 func main() {
 	q := quality{out: os.Stdout, instances: quick}
-	count := 0
+	count, onlyTimed := 0, false
 	flag.StringVar(&q.from, "from", "../shared/realdata/traces/openb", "folder with the lists and what was published")
 	flag.StringVar(&q.results, "results", "_artifacts/quality", "folder for results; -full goes on with what is there")
 	flag.BoolVar(&q.full, "full", false, "all lists, ten seeds, 200 instances")
+	flag.BoolVar(&onlyTimed, "timed", false, "nothing but the tables of pods that come and go")
 	flag.IntVar(&count, "seeds", 0, "how many seeds; 0 is 2, and 10 with -full")
 	flag.Parse()
 	if q.full {
@@ -48,11 +49,13 @@ func main() {
 	q.seeds = seeds(q.seedsOf(count))
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	r, err := q.measure(ctx)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "quality:", err)
-		os.Exit(1)
+	if onlyTimed {
+		failed(q.readNodes())
+		failed(q.timed(ctx))
+		return
 	}
+	r, err := q.measure(ctx)
+	failed(err)
 	line, err := json.Marshal(r)
 	if err != nil {
 		panic(err)
@@ -62,6 +65,19 @@ func main() {
 		fmt.Fprintln(os.Stderr, "quality falls short:", short)
 		os.Exit(1)
 	}
+}
+
+// failed ends the program where there is an error.
+func failed(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "quality:", err)
+		os.Exit(1)
+	}
+}
+
+func (q *quality) readNodes() (err error) {
+	q.nodes, err = readList(filepath.Join(q.from, "openb_node_list_gpu_node.csv.gz"), trace.ReadNodes)
+	return err
 }
 
 func (q *quality) seedsOf(count int) int {
@@ -75,7 +91,7 @@ func (q *quality) seedsOf(count int) int {
 }
 
 func (q *quality) measure(ctx context.Context) (r result, err error) {
-	if q.nodes, err = readList(filepath.Join(q.from, "openb_node_list_gpu_node.csv.gz"), trace.ReadNodes); err != nil {
+	if err := q.readNodes(); err != nil {
 		return r, err
 	}
 	r.Full, r.Seeds = q.full, len(q.seeds)
@@ -92,6 +108,9 @@ func (q *quality) measure(ctx context.Context) (r result, err error) {
 	}
 	j, loads, err := q.compare(ctx)
 	if err != nil {
+		return r, err
+	}
+	if err := q.timed(ctx); err != nil {
 		return r, err
 	}
 	r.Loads, r.Near = loads, math.Round(1000*float64(j.near)/float64(max(1, j.all)))/10

@@ -50,7 +50,7 @@ const (
 	MaxNodes = 100_000
 	MaxPods  = 500_000
 	maxBytes = 256 << 20
-	maxGPUs  = 64
+	MaxGPUs  = 64
 	// MaxMembers bounds a gang.
 	MaxMembers = 1024
 )
@@ -84,7 +84,7 @@ func ReadNodes(r io.Reader, file string) ([]Node, error) {
 	seen := map[string]bool{}
 	err := rows(r, file, []string{"sn", "cpu_milli", "memory_mib", "gpu"}, func(v *row) {
 		n := Node{Name: v.name("sn", seen), MilliCPU: v.amount("cpu_milli", 1), MiB: v.amount("memory_mib", 1),
-			GPUs: int(v.atMost("gpu", maxGPUs)), GPUModel: strings.Clone(v.text("model"))}
+			GPUs: int(v.atMost("gpu", MaxGPUs)), GPUModel: strings.Clone(v.text("model"))}
 		if out = append(out, n); len(out) > MaxNodes {
 			v.fail("", strconv.Itoa(len(out))+" nodes", fmt.Sprintf("at most %d", MaxNodes))
 		}
@@ -100,7 +100,7 @@ func ReadPods(r io.Reader, file string) ([]Pod, error) {
 	seen := map[string]bool{}
 	err := rows(r, file, []string{"name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli"}, func(v *row) {
 		p := Pod{Name: v.name("name", seen), MilliCPU: v.amount("cpu_milli", 0), MiB: v.amount("memory_mib", 0),
-			GPUs: int(v.atMost("num_gpu", maxGPUs)), MilliGPU: v.atMost("gpu_milli", Thousandths), GPUModels: v.models()}
+			GPUs: int(v.atMost("num_gpu", MaxGPUs)), MilliGPU: v.atMost("gpu_milli", Thousandths), GPUModels: v.models()}
 		v.checkGPUs(&p)
 		v.times(&p)
 		if v.text("members") != "" {

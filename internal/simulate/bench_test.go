@@ -1,0 +1,49 @@
+package simulate
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/berth-dev/berth/internal/simulate/trace"
+)
+
+// BenchmarkTimed lets about 100,000 pods of the public list come and go on 5,000 nodes with NUMA
+// nodes, at 85 percent load (docs/quality.md).
+func BenchmarkTimed(b *testing.B) {
+	dir := openb(b)
+	nodes, pods := readNodes(b, dir), Whole(readPods(b, dir, "default"))
+	for i := 0; len(nodes) < 5000; i++ {
+		n := nodes[i]
+		n.Name = fmt.Sprint(n.Name, "-", len(nodes))
+		nodes = append(nodes, n)
+	}
+	o, err := ParseOverlay("sockets/restricted")
+	if err != nil {
+		b.Fatal(err)
+	}
+	ground, err := NewNUMA(nodes, o)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, name := range []string{"Berth", "Berths", "KAI", "StockLeast"} {
+		b.Run(name, func(b *testing.B) {
+			s, err := StrategiesOf(name)
+			if err != nil {
+				b.Fatal(err)
+			}
+			e := Experiment{Nodes: nodes, Pods: pods, Strategies: s, Seeds: []int64{42}, Ground: ground,
+				Times: &trace.Times{Load: 0.85, For: benchHours}}
+			for b.Loop() {
+				runs, err := e.Run(b.Context())
+				if err != nil {
+					b.Fatal(err)
+				}
+				b.ReportMetric(float64(runs[0].Timed.Arrived), "pods")
+			}
+		})
+	}
+}
+
+// benchHours is how long it takes 100,000 pods to arrive.
+const benchHours = time.Hour
