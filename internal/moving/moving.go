@@ -14,8 +14,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/wait"
 	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/util/flowcontrol"
 
 	"github.com/berth-dev/berth/internal/wire"
 )
@@ -72,7 +74,11 @@ const (
 	// HolderLabel is on holders, with the UID of the pod whose new place they hold.
 	HolderLabel = wire.HolderLabel
 
-	pollEvery = 200 * time.Millisecond
+	// retryEvery is how often is asked again what no change of a pod tells, such as whether a
+	// budget allows an eviction by now.
+	retryEvery = 2 * time.Second
+	// looks bounds how often a second is asked where pods change all the time.
+	looks = 5
 )
 
 // Done is what a plan that was carried out came to.
@@ -88,6 +94,9 @@ func Run(ctx context.Context, plan *Plan, o Options) (Done, error) {
 	r := &runner{Options: o, plan: plan, wanted: make([]*corev1.Pod, len(plan.Wanted)), holders: make([]*corev1.Pod, len(plan.Moves)), guards: map[string]*corev1.Pod{}}
 	r.Limit, r.Image = cmp.Or(o.Limit, DefaultLimit), cmp.Or(o.Image, DefaultImage)
 	done := Done{Nodes: make([]string, len(plan.Wanted))}
+	watching, stop := context.WithCancel(ctx)
+	defer stop()
+	r.changes = r.watch(watching)
 	err := r.run(ctx, &done)
 	return done, errors.Join(err, r.dropAll(ctx))
 }
@@ -101,6 +110,39 @@ type runner struct {
 	holders []*corev1.Pod
 	// guards keep others off the nodes that are still needed.
 	guards map[string]*corev1.Pod
+	// changes has a value after a pod of the plan's namespaces has changed.
+	changes <-chan struct{}
+}
+
+// watch tells that pods have changed in the namespaces of the plan, until the context ends.
+func (r *runner) watch(ctx context.Context) <-chan struct{} {
+	namespaces := sets.New[string]()
+	for i := range r.plan.Moves {
+		namespaces.Insert(r.plan.Moves[i].Pod.Namespace)
+	}
+	for i := range r.plan.Wanted {
+		namespaces.Insert(r.plan.Wanted[i].Namespace)
+	}
+	changes := make(chan struct{}, 1)
+	tell := func() {
+		select {
+		case changes <- struct{}{}:
+		default: // nobody has looked since the last change
+		}
+	}
+	for namespace := range namespaces {
+		go wait.UntilWithContext(ctx, func(ctx context.Context) { // a watch ends now and then
+			pods, err := r.Pods.Pods(namespace).Watch(ctx, metav1.ListOptions{})
+			if err != nil {
+				return
+			}
+			defer pods.Stop()
+			for range pods.ResultChan() {
+				tell()
+			}
+		}, retryEvery)
+	}
+	return changes
 }
 
 func (r *runner) run(ctx context.Context, done *Done) error {
@@ -182,20 +224,33 @@ func (r *runner) get(ctx context.Context, p *Pod) (*corev1.Pod, error) {
 	return pod, nil
 }
 
-// until polls until done says so, or fails.
+// until asks at each change until done says so, or fails.
 func (r *runner) until(ctx context.Context, what string, done func(context.Context) (bool, error)) error {
-	return untilIn(ctx, r.Limit, what, done)
+	return r.untilIn(ctx, r.Limit, what, done)
 }
 
 // untilIn is until, with a limit of its own.
-func untilIn(ctx context.Context, limit time.Duration, what string, done func(context.Context) (bool, error)) error {
+func (r *runner) untilIn(ctx context.Context, limit time.Duration, what string, done func(context.Context) (bool, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	err := wait.PollUntilContextCancel(ctx, pollEvery, true, done)
-	if errors.Is(err, context.DeadlineExceeded) {
-		return changed("%s did not happen within %v", what, limit)
+	retry := time.NewTicker(retryEvery)
+	defer retry.Stop()
+	pace := flowcontrol.NewTokenBucketRateLimiter(looks, looks)
+	for {
+		if is, err := done(ctx); is || err != nil && ctx.Err() == nil {
+			return err
+		}
+		select {
+		case <-r.changes:
+		case <-retry.C:
+		case <-ctx.Done():
+			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+				return changed("%s did not happen within %v", what, limit)
+			}
+			return ctx.Err()
+		}
+		_ = pace.Wait(ctx) // fails where the time is up before: then this is the last look
 	}
-	return err
 }
 
 // movable reads a pod that must be where the plan has it, and made again when it is evicted.
@@ -252,7 +307,7 @@ func (r *runner) end(ctx context.Context, m *Move, pod *corev1.Pod) error {
 	if grace := pod.Spec.TerminationGracePeriodSeconds; grace != nil {
 		limit += time.Duration(*grace) * time.Second
 	}
-	return untilIn(ctx, limit, "its end", func(ctx context.Context) (bool, error) {
+	return r.untilIn(ctx, limit, "its end", func(ctx context.Context) (bool, error) {
 		_, err := r.get(ctx, &m.Pod)
 		if errors.Is(err, ErrChanged) {
 			return true, nil
