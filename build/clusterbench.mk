@@ -45,7 +45,7 @@ bench-burst: clusterbench-build ## A thousand pinned pods at once on a hundred n
 .PHONY: bench-gangs
 bench-gangs: clusterbench-build ## Pods in gangs of 16 beside the same pods one by one: NODES=1000 PODS=1600 PAIRS=5 (20 minutes).
 	$(call say,$(PAIRS) pairs of runs: $(PODS) pods on $(NODES) simulated nodes)
-	@$(call CLUSTERBENCH,gangs) -pods=$(PODS) -pairs=$(PAIRS) -heartbeat=$(HEARTBEAT) -apart $(CLUSTERBENCH_FLAGS)
+	@$(call CLUSTERBENCH,gangs) -pods=$(PODS) -pairs=$(PAIRS) -heartbeat=$(HEARTBEAT) -apart -floors $(CLUSTERBENCH_FLAGS)
 
 .PHONY: bench-writes
 bench-writes: clusterbench-build ## What reports and heartbeats of NODES agents cost the API server (five minutes).

@@ -27,6 +27,9 @@ type summary struct {
 	// P99New is of the 99th percentile of the time in which a node is found for a pinned pod of a
 	// new shape, at worst.
 	P99New *float64 `json:"p99New"`
+	// Gangs is of pods per second until all is settled, in gangs by one by one, at worst. Only
+	// a comparison of these has it.
+	Gangs *float64 `json:"gangs,omitempty"`
 }
 
 // What a comparison has to reach; see summary.
@@ -36,6 +39,7 @@ const (
 	floorOrdinaryCPU = 1.02
 	floorSecondRound = 0.01
 	floorP99New      = 1.0
+	floorGangs       = 0.9
 )
 
 // summarize makes a summary of what was measured.
@@ -58,6 +62,9 @@ func summarize(r *result) (s summary) {
 		if into := cpu[ratio.Nodes]; into != nil {
 			worse(into, ratio.CPU.Centre, more)
 		}
+	}
+	for i := range r.Gangs {
+		worse(&s.Gangs, r.Gangs[i].Settled.Centre, less)
 	}
 	for i := range r.Filter {
 		f := &r.Filter[i]
@@ -86,6 +93,7 @@ func (s *summary) check() error {
 		{"cpu500", s.CPU500, floorCPU, false}, {"cpu5000", s.CPU5000, floorCPU, false}, {"cpu15000", s.CPU15000, floorCPU, false},
 		{"settled", s.Settled, floorSettled, true}, {"ordinaryCPU", s.OrdinaryCPU, floorOrdinaryCPU, false},
 		{"secondRound", s.SecondRound, floorSecondRound, false}, {"p99New", s.P99New, floorP99New, false},
+		{"gangs", s.Gangs, floorGangs, true},
 	} {
 		switch {
 		case f.value == nil:

@@ -20,6 +20,7 @@ func TestFloors(t *testing.T) {
 	}
 	bad := result{
 		Ratios: []ratioResult{ratio(500, loadPinned, 0.99, 0.9), ratio(5000, loadPinned, 1.3, 1.01), ratio(5000, loadOrdinary, 1, 1.03)},
+		Gangs:  []gangRatio{{Settled: estimate{Centre: 0.95}}, {Settled: estimate{Centre: 0.89}}},
 		Runs:   []runResult{{Searches: 200, SecondRounds: 1}, {Searches: 100, SecondRounds: 2}},
 		Filter: []filterResult{{Scheduler: stock, Pods: podsNew, Milliseconds: []float64{2}}, {Scheduler: berth, Pods: podsNew, Milliseconds: []float64{3}}},
 	}
@@ -29,8 +30,8 @@ func TestFloors(t *testing.T) {
 		missed     []string
 	}{
 		{"good", `{"pairs":4,"cpu500":0.9,"cpu5000":0.7,"cpu15000":null,"settled":1.1,"ordinaryCPU":1.01,"secondRound":0.005,"p99New":0.75}`, &good, nil},
-		{"bad", `{"pairs":4,"cpu500":0.9,"cpu5000":1.01,"cpu15000":null,"settled":0.99,"ordinaryCPU":1.03,"secondRound":0.02,"p99New":1.5}`, &bad,
-			[]string{"cpu5000: 1.010: want at most 1", "settled: 0.990: want at least 1", "ordinaryCPU: 1.030: want at most 1.02", "secondRound: 0.020: want at most 0.01", "p99New: 1.500: want at most 1"}},
+		{"bad", `{"pairs":4,"cpu500":0.9,"cpu5000":1.01,"cpu15000":null,"settled":0.99,"ordinaryCPU":1.03,"secondRound":0.02,"p99New":1.5,"gangs":0.89}`, &bad,
+			[]string{"cpu5000: 1.010: want at most 1", "settled: 0.990: want at least 1", "ordinaryCPU: 1.030: want at most 1.02", "secondRound: 0.020: want at most 0.01", "p99New: 1.500: want at most 1", "gangs: 0.890: want at least 0.9"}},
 		{"nothing", `{"pairs":0,"cpu500":null,"cpu5000":null,"cpu15000":null,"settled":null,"ordinaryCPU":null,"secondRound":null,"p99New":null}`, &result{}, nil},
 	} {
 		var out strings.Builder
