@@ -8,8 +8,8 @@ import (
 	"github.com/berth-dev/berth/internal/simulate/trace"
 )
 
-// BenchmarkTimed lets about 100,000 pods of the public list come and go on 5,000 nodes with NUMA
-// nodes, at 85 percent load (docs/quality.md).
+// BenchmarkTimed lets 168,706 pods of the public list come and go on 5,000 nodes with NUMA nodes,
+// at 85 percent load (docs/quality.md).
 func BenchmarkTimed(b *testing.B) {
 	dir := openb(b)
 	nodes, pods := readNodes(b, dir), Whole(readPods(b, dir, "default"))
@@ -45,5 +45,5 @@ func BenchmarkTimed(b *testing.B) {
 	}
 }
 
-// benchHours is how long it takes 100,000 pods to arrive.
+// benchHours is how long pods come.
 const benchHours = time.Hour
