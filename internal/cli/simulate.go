@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/berth-dev/berth/internal/cli/table"
 	"github.com/berth-dev/berth/internal/simulate"
@@ -101,7 +103,7 @@ func (q *simulateQuestion) run(cmd *cobra.Command) error {
 		return err
 	}
 	if q.output.is(formatHTML) {
-		return q.page(&e, runs).Write(cmd.OutOrStdout())
+		return q.page(cmd, &e, runs).Write(cmd.OutOrStdout())
 	}
 	all := simulate.Summarize(runs)
 	value := map[string]any{"nodes": len(e.Nodes), "pods": len(e.Pods), "overlay": q.overlay, "arrive": q.arrive, "seeds": e.Seeds, "strategies": all}
@@ -115,23 +117,33 @@ func (q *simulateQuestion) run(cmd *cobra.Command) error {
 
 // page is the answer to be looked at. It names the lists without their folders: it is made to be
 // shown to others.
-func (q *simulateQuestion) page(e *simulate.Experiment, runs []simulate.Run) *page.Comparison {
-	c := &page.Comparison{GPUs: trace.AskGPUs(e.Pods), NUMA: e.Ground != nil, Strategies: e.Strategies, Runs: runs}
-	nodes, load := filepath.Base(q.nodes), q.trace
-	if !strings.HasPrefix(load, syntheticLoad) {
-		load = filepath.Base(load)
+func (q *simulateQuestion) page(cmd *cobra.Command, e *simulate.Experiment, runs []simulate.Run) *page.Comparison {
+	c := &page.Comparison{GPUs: trace.AskGPUs(e.Pods), NUMA: e.Ground != nil, Strategies: e.Strategies, Runs: runs, Command: "berth simulate"}
+	names := map[string]string{"nodes": filepath.Base(q.nodes), "trace": q.trace}
+	if !strings.HasPrefix(q.trace, syntheticLoad) {
+		names["trace"] = filepath.Base(q.trace)
 	}
-	c.Command = fmt.Sprintf("berth simulate --nodes %s --trace %s --arrive %v --strategy %s --seed %d --seeds %d", nodes, load, q.arrive, strings.Join(q.strategies, ","), q.seed, q.seeds)
-	c.Facts = []page.Fact{{Name: "nodes", Value: fmt.Sprintf("%d, %s", len(e.Nodes), nodes)}, {Name: "pods", Value: load}}
-	if q.arrive > 0 {
-		c.Facts = append(c.Facts, page.Fact{Name: "asked for", Value: fmt.Sprintf("%.0f %% of what the nodes have", 100*q.arrive)})
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		value := cmp.Or(names[f.Name], strings.Trim(f.Value.String(), "[]"))
+		if f.Value.Type() == "bool" {
+			c.Command += " --" + f.Name + "=" + value
+			return
+		}
+		if strings.ContainsAny(value, " '\"\\$`;&|<>()*?\t\n") {
+			value = "'" + strings.ReplaceAll(value, "'", `'\''`) + "'"
+		}
+		c.Command += " --" + f.Name + " " + value
+	})
+	fact := func(name, value string) { c.Facts = append(c.Facts, page.Fact{Name: name, Value: value}) }
+	fact("nodes", fmt.Sprintf("%d, %s", len(e.Nodes), names["nodes"]))
+	fact("pods", names["trace"])
+	if asked := max(q.arrive, q.load); asked > 0 {
+		fact("asked for", fmt.Sprintf("%.0f %% of what the nodes have", 100*asked))
 	}
 	if q.overlay != "" {
-		c.Command += " --overlay " + q.overlay
-		c.Facts = append(c.Facts, page.Fact{Name: "machines/kubelets", Value: q.overlay})
+		fact("machines/kubelets", q.overlay)
 	}
-	c.Command += " -o html"
-	c.Facts = append(c.Facts, page.Fact{Name: "seeds", Value: strconv.Itoa(q.seeds)})
+	fact("seeds", strconv.Itoa(q.seeds))
 	return c
 }
 
@@ -142,8 +154,6 @@ func (q *simulateQuestion) experiment(cmd *cobra.Command) (e simulate.Experiment
 	}
 	e.Failures = q.failures
 	switch {
-	case e.Times != nil && q.output.is(formatHTML):
-		return e, Usagef("-o html: want it without --load and --timed: the page draws what is served where no pod leaves")
 	case q.trace == "":
 		return e, Usagef("--trace: want a file with pods")
 	case q.nodes == "":

@@ -63,7 +63,11 @@ func TestSimulatePage(t *testing.T) {
 	if code != ExitOK || stderr != "" || !strings.HasPrefix(stdout, "<!DOCTYPE html>") || strings.Contains(stdout, dir) {
 		t.Errorf("exit code %d\n%s%s", code, stdout, stderr)
 	}
-	const command = "berth simulate --nodes nodes --trace pods --arrive 0 --strategy KAI,Berth --seed 42 --seeds 2 --overlay sockets/restricted -o html"
+	const command = "berth simulate --nodes nodes --output html --overlay sockets/restricted --seeds 2 --strategy KAI,Berth --trace pods"
+	_, timed, _ := run(t, append([]string{"simulate", "-o", "html", "--load", "0.8", "--hours", "2", "--overlay", "sockets/restricted", "--strategy", "KAI,Berth"}, flags...)...)
+	if !strings.Contains(timed, "How long pods wait") || !strings.Contains(timed, "--hours 2 --load 0.8") || strings.Contains(timed, "NaN") {
+		t.Errorf("with times: %s", timed)
+	}
 	if !strings.Contains(stdout, command) {
 		t.Errorf("want %q in\n%s", command, stdout)
 	}

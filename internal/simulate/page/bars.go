@@ -3,6 +3,7 @@ package page
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/berth-dev/berth/internal/simulate"
 )
@@ -71,7 +72,10 @@ func (c *Comparison) bars(all []strategyRuns, unit string) (out []bars) {
 	if b := unusedBars(all, unit, c.GPUs); len(b.Rows) > 0 {
 		out = append(out, b)
 	}
-	if c.NUMA {
+	if c.timed() {
+		out = append(out, waitingBars(all))
+	}
+	if c.NUMA && slices.ContainsFunc(c.Runs, func(r simulate.Run) bool { return r.Pinned > 0 }) {
 		out = append(out, spreadBars(all))
 	}
 	if b := refusalBars(all); len(b.Rows) > 0 {
@@ -144,7 +148,7 @@ func spreadBars(all []strategyRuns) bars {
 
 // refusalBars are what controllers have to create again.
 func refusalBars(all []strategyRuns) bars {
-	b := bars{Title: "Refused by kubelets", About: "How often a kubelet refused a pod, for each pod that arrived. A controller creates it again, up to ten times.",
+	b := bars{Title: "Refused by kubelets", About: "How often a kubelet refused a pod, for each pod that arrived. A controller creates it again.",
 		Kinds: []kind{{"refusals per pod", "u4"}}}
 	most := 0.0
 	for i := range all {

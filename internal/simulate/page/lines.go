@@ -56,6 +56,9 @@ func (v window) y(at float64, high int) float64 {
 
 // lines makes the plots over what has arrived.
 func (c *Comparison) lines(all []strategyRuns, unit string) (out []lines) {
+	if c.timed() {
+		return c.overTime(all, unit)
+	}
 	arrived := 0.0
 	for i := range c.Runs {
 		arrived = max(arrived, float64(len(c.Runs[i].Curve)-1))
@@ -64,28 +67,28 @@ func (c *Comparison) lines(all []strategyRuns, unit string) (out []lines) {
 		return nil
 	}
 	whole := window{right: arrived, high: 100}
-	inUse := func(r *simulate.Run) simulate.Curve { return r.Curve }
-	aligned := func(r *simulate.Run) simulate.Curve { return r.AlignedCurve }
+	used := func(r *simulate.Run) simulate.Curve { return r.Curve }
+	together := func(r *simulate.Run) simulate.Curve { return r.AlignedCurve }
 	plot := func(title, about string, v window, of func(*simulate.Run) simulate.Curve) {
 		l := drawn(all, v, of)
 		l.Title, l.About = title, about
 		l.AxisX, l.AxisY = unit+" asked for by the pods that have arrived, percent", "percent of the "+unit+" of all nodes"
 		out = append(out, l)
 	}
-	judged := inUse
+	judged := used
 	if c.NUMA {
-		judged = aligned
-		plot("Aligned", "CPUs, memory and devices of the pod lie together, on as few NUMA nodes as an empty machine would need.", whole, aligned)
+		judged = together
+		plot("Aligned", "CPUs, memory and devices of the pod lie together, on as few NUMA nodes as an empty machine would need.", whole, together)
 	}
 	if v, ok := nearer(all, arrived, judged); ok {
 		plot("The upper corner of it", "The same, larger: where the best part.", v, judged)
 	}
 	switch {
 	case !c.NUMA:
-		plot("In use", "Everything that is served.", whole, inUse)
+		plot("In use", "Everything that is served.", whole, used)
 		slices.Reverse(out) // the whole before its corner
 	case slices.ContainsFunc(c.Runs, func(r simulate.Run) bool { return last(r.Curve)-last(r.AlignedCurve) > hardly }):
-		plot("In use", "Everything that is served, wherever it lies.", whole, inUse)
+		plot("In use", "Everything that is served, wherever it lies.", whole, used)
 	default:
 		out[0].About += " Everything that is served here is."
 	}
@@ -188,9 +191,17 @@ func labelled(curves []drawnCurve, high int) []drawnCurve {
 func ticks(low, high float64, most int) (out []tick) {
 	step := roundStep((high - low) / float64(most))
 	for v := step * math.Ceil(low/step); v <= high+step/1e6; v += step {
-		out = append(out, tick{100 * (v - low) / (high - low), fmt.Sprintf("%g", math.Round(v*1000)/1000)})
+		out = append(out, tick{100 * (v - low) / (high - low), tickText(v)})
 	}
 	return out
+}
+
+// tickText is short: there is little room beside a plot.
+func tickText(v float64) string {
+	if v >= 1000 {
+		return fmt.Sprintf("%gk", math.Round(v/10)/100)
+	}
+	return fmt.Sprintf("%g", math.Round(v*1000)/1000)
 }
 
 // roundStep is the least of 1, 2 and 5 times a power of ten that is not below.

@@ -53,8 +53,9 @@ type sheet struct {
 	Ends              ranges
 	Bars              []bars
 	Heat              []heat
+	Columns           []string
 	Rows              []row
-	NUMA, Refusing    bool
+	NUMA, Timed       bool
 }
 
 // key is how a strategy is drawn.
@@ -96,14 +97,16 @@ func (c *Comparison) split() (out []strategyRuns) {
 
 func (c *Comparison) sheet() *sheet {
 	all := c.split()
-	s := &sheet{Unit: "CPUs", Facts: c.Facts, Command: c.Command, Style: template.CSS(style), NUMA: c.NUMA}
+	s := &sheet{Unit: "CPUs", Facts: c.Facts, Command: c.Command, Style: template.CSS(style), NUMA: c.NUMA, Timed: c.timed()}
 	if c.GPUs {
 		s.Unit = "GPUs"
 	}
+	columns := c.columns(all, s.Unit)
+	for _, column := range columns {
+		s.Columns = append(s.Columns, column.name)
+	}
 	for i := range all {
-		s.Keys = append(s.Keys, all[i].key)
-		s.Rows = append(s.Rows, rowOf(&all[i]))
-		s.Refusing = s.Refusing || all[i].sum.Refusals.Mean > 0
+		s.Keys, s.Rows = append(s.Keys, all[i].key), append(s.Rows, rowOf(&all[i], columns))
 	}
 	s.Title, s.Lead = c.words(all, s.Unit)
 	s.Lines = c.lines(all, s.Unit)
@@ -119,7 +122,15 @@ func (c *Comparison) end(r *simulate.Run) float64 {
 	if c.NUMA {
 		return r.Aligned
 	}
-	return last(r.Curve)
+	return used(r)
+}
+
+// used is how much is in use in the end, or on average where pods come and go.
+func used(r *simulate.Run) float64 {
+	if r.Timed == nil {
+		return last(r.Curve)
+	}
+	return onAverage(r.Timed, inUse)
 }
 
 func last(c simulate.Curve) float64 {
@@ -147,10 +158,14 @@ func (c *Comparison) words(all []strategyRuns, unit string) (title, lead string)
 		return title, ""
 	}
 	best, worst := &all[0], &all[len(all)-1]
-	lead = fmt.Sprintf("With %s, %.1f percent of the %s of all nodes are %s in the end.", best.key.Name, mean(best.runs, c.end), unit, what)
+	when := "In the end"
+	if c.timed() {
+		when = "On average"
+	}
+	lead = fmt.Sprintf("%s %.1f percent of the %s of all nodes are %s with %s.", when, mean(best.runs, c.end), unit, what, best.key.Name)
 	if len(all) > 1 {
-		lead = fmt.Sprintf("In the end %.1f percent of the %s of all nodes are %s with %s, %.1f percent with %s.",
-			mean(best.runs, c.end), unit, what, best.key.Name, mean(worst.runs, c.end), worst.key.Name)
+		lead = fmt.Sprintf("%s %.1f percent of the %s of all nodes are %s with %s, %.1f percent with %s.",
+			when, mean(best.runs, c.end), unit, what, best.key.Name, mean(worst.runs, c.end), worst.key.Name)
 	}
 	return title, lead
 }
@@ -158,17 +173,45 @@ func (c *Comparison) words(all []strategyRuns, unit string) (title, lead string)
 // row is a strategy in the table.
 type row struct {
 	key
-	About                              string
-	InUse, Aligned, Pods               string
-	Refusals, NUMANodes, Usable, Wants string
+	About string
+	Cells []string
 }
 
-func rowOf(s *strategyRuns) row {
-	r := row{key: s.key, InUse: percentText(mean(s.runs, func(r *simulate.Run) float64 { return last(r.Curve) })),
-		Aligned: meanText(s.sum.Aligned), Pods: percentText(s.sum.Pods.Mean), Refusals: fmt.Sprintf("%.2f", s.sum.Refusals.Mean),
-		NUMANodes: fmt.Sprintf("%.2f", s.sum.NUMANodes.Mean), Usable: "-", Wants: "-"}
-	if u := s.sum.Unused; u != nil {
-		r.Usable, r.Wants = percentText(u.Usable), percentText(u.CPUs+u.Memory+u.GPUs+u.NUMANodes)
+// column is one of the table.
+type column struct {
+	name string
+	cell func(*strategyRuns) string
+}
+
+// columns are what the table says of each strategy.
+func (c *Comparison) columns(all []strategyRuns, unit string) []column {
+	out := []column{{unit + " in use, %", func(s *strategyRuns) string { return percentText(mean(s.runs, used)) }}}
+	if c.NUMA {
+		out = append(out, column{"aligned, %", func(s *strategyRuns) string { return meanText(s.sum.Aligned) }})
+	}
+	if c.timed() {
+		return append(out, timedColumns(c.GPUs, unit)...)
+	}
+	out = append(out, column{"pods served, %", func(s *strategyRuns) string { return percentText(s.sum.Pods.Mean) }})
+	if slices.ContainsFunc(all, func(s strategyRuns) bool { return s.sum.Refusals.Mean > 0 }) {
+		out = append(out, column{"refusals per pod", func(s *strategyRuns) string { return fmt.Sprintf("%.2f", s.sum.Refusals.Mean) }})
+	}
+	if c.NUMA {
+		out = append(out, column{"NUMA nodes per pod", func(s *strategyRuns) string { return fmt.Sprintf("%.2f", s.sum.NUMANodes.Mean) }})
+	}
+	if !slices.ContainsFunc(all, func(s strategyRuns) bool { return s.sum.Unused == nil }) {
+		out = append(out, column{"free and stranded, %", func(s *strategyRuns) string {
+			u := s.sum.Unused
+			return percentText(u.CPUs + u.Memory + u.GPUs + u.NUMANodes)
+		}})
+	}
+	return out
+}
+
+func rowOf(s *strategyRuns, columns []column) row {
+	r := row{key: s.key}
+	for _, c := range columns {
+		r.Cells = append(r.Cells, c.cell(s))
 	}
 	if s.of != nil {
 		r.About = s.of.About

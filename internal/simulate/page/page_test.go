@@ -51,6 +51,27 @@ func written(t *testing.T, c *Comparison) string {
 	return b.String()
 }
 
+// TestTimed: where pods come and go the page says how long they wait, and draws hours.
+func TestTimed(t *testing.T) {
+	c := small(t, "sockets/restricted", "StockLeast", "Berth")
+	for i := range c.Runs {
+		c.Runs[i].Curve, c.Runs[i].AlignedCurve, c.Runs[i].Recording = nil, nil, nil
+		c.Runs[i].Timed = &simulate.Timed{From: 3600, To: 7200, Waiting: simulate.Waiting{P50: 60, P99: 600},
+			Course: []simulate.Moment{{Second: 0}, {Second: 3600, InUse: 40, Aligned: 30, Waiting: 2}, {Second: 7200, InUse: 60, Aligned: 50, Waiting: 7}}}
+	}
+	text := written(t, c)
+	for _, want := range []string{"<h2>Waiting</h2>", "<h2>How long pods wait</h2>", "10.0, half 1.0", ">50.0</td>", "On average", "Pods come and go.", "hours"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("want %q", want)
+		}
+	}
+	for _, unwanted := range []string{"dotted", "NaN", "How the nodes fill", "none leaves"} {
+		if strings.Contains(text, unwanted) {
+			t.Errorf("%q is there", unwanted)
+		}
+	}
+}
+
 // picture is left out of what is compared: another release of Go may pack it otherwise.
 var picture = regexp.MustCompile(`data:image/png;base64,[^"]*`)
 
@@ -119,7 +140,7 @@ func TestTicks(t *testing.T) {
 		low, high float64
 		want      string
 	}{
-		{0, 100, "0 20 40 60 80 100"}, {85, 100, "85 90 95 100"}, {0, 1, "0 0.2 0.4 0.6 0.8 1"}, {0, 0.03, "0 0.005 0.01 0.015 0.02 0.025 0.03"}, {0, 130, "0 50 100"},
+		{0, 100, "0 20 40 60 80 100"}, {85, 100, "85 90 95 100"}, {0, 1, "0 0.2 0.4 0.6 0.8 1"}, {0, 0.03, "0 0.005 0.01 0.015 0.02 0.025 0.03"}, {0, 130, "0 50 100"}, {0, 15000, "0 5k 10k 15k"},
 	} {
 		var got []string
 		for _, tick := range ticks(c.low, c.high, 6) {

@@ -1,0 +1,111 @@
+package page
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/berth-dev/berth/internal/simulate"
+)
+
+// timed says whether pods come and go.
+func (c *Comparison) timed() bool { return len(c.Runs) > 0 && c.Runs[0].Timed != nil }
+
+// course is what was at even distances of time.
+func course(value func(*simulate.Moment) float64) func(*simulate.Run) simulate.Curve {
+	return func(r *simulate.Run) (out simulate.Curve) {
+		for i := range r.Timed.Course {
+			out = append(out, value(&r.Timed.Course[i]))
+		}
+		return out
+	}
+}
+
+// onAverage is the mean of the moments that count.
+func onAverage(t *simulate.Timed, value func(*simulate.Moment) float64) (sum float64) {
+	count := 0.0
+	for i := range t.Course {
+		if m := &t.Course[i]; m.Second >= t.From && m.Second <= t.To {
+			sum, count = sum+value(m), count+1
+		}
+	}
+	return sum / max(1, count)
+}
+
+func inUse(m *simulate.Moment) float64   { return m.InUse }
+func aligned(m *simulate.Moment) float64 { return m.Aligned }
+func waiting(m *simulate.Moment) float64 { return float64(m.Waiting) }
+
+// overTime makes the plots over the hours of the runs.
+func (c *Comparison) overTime(all []strategyRuns, unit string) (out []lines) {
+	moments := c.Runs[0].Timed.Course
+	if len(moments) < 2 {
+		return nil
+	}
+	most := 1.0
+	for i := range c.Runs {
+		for _, m := range c.Runs[i].Timed.Course {
+			most = max(most, float64(m.Waiting))
+		}
+	}
+	hours := float64(moments[len(moments)-1].Second) / 3600
+	plot := func(title, about, axis string, high float64, value func(*simulate.Moment) float64) {
+		l := drawn(all, window{right: float64(len(moments) - 1), high: high}, course(value))
+		l.Title, l.About, l.AxisX, l.AxisY, l.Asked = title, about, "hours", axis, ""
+		l.Across = ticks(0, hours, 6)
+		out = append(out, l)
+	}
+	part := "percent of the " + unit + " of all nodes"
+	if c.NUMA {
+		plot("Aligned", "CPUs, memory and devices of the pod lie together, on as few NUMA nodes as an empty machine would need.", part, 100, aligned)
+	}
+	switch {
+	case !c.NUMA:
+		plot("In use", "Everything that is served.", part, 100, inUse)
+	case slices.ContainsFunc(c.Runs, func(r simulate.Run) bool { return onAverage(r.Timed, inUse)-onAverage(r.Timed, aligned) > hardly }):
+		plot("In use", "Everything that is served, wherever it lies.", part, 100, inUse)
+	default:
+		out[0].About += " Everything that is served here is."
+	}
+	step := roundStep(most / 5)
+	plot("Waiting", "Pods that have come and have no place yet.", "pods", step*math.Ceil(most/step), waiting)
+	for i, curves := 0, out[len(out)-1].Curves; i < len(curves); i++ {
+		curves[i].Value, _, _ = strings.Cut(curves[i].Value, ".") // whole pods
+	}
+	return out
+}
+
+// waitingBars are how long pods waited for the first time that they ran.
+func waitingBars(all []strategyRuns) bars {
+	b := bars{Title: "How long pods wait", About: "Minutes until a pod ran, or until the end where it never did: one in a hundred waits longer. Beside it, what half of them wait at most.",
+		Kinds: []kind{{"99 of 100 pods, minutes", "n2"}}}
+	most := 1.0
+	for i := range all {
+		most = max(most, all[i].sum.Timed.WaitingP99.Mean/60)
+	}
+	b.fill(all, most, func(s *strategyRuns) []float64 { return []float64{s.sum.Timed.WaitingP99.Mean / 60} })
+	for i := range b.Rows {
+		t := all[i].sum.Timed
+		b.Rows[i].Text = fmt.Sprintf("%.1f, half %.1f", t.WaitingP99.Mean/60, t.WaitingP50.Mean/60)
+	}
+	return b
+}
+
+// timedColumns are what the table says where pods come and go.
+func timedColumns(gpus bool, unit string) []column {
+	minutes := func(of func(*simulate.TimedSummary) simulate.Mean) func(*strategyRuns) string {
+		return func(s *strategyRuns) string { return percentText(of(s.sum.Timed).Mean / 60) }
+	}
+	return []column{
+		{unit[:3] + " hours aligned of those asked for, %", func(s *strategyRuns) string {
+			if gpus {
+				return meanText(s.sum.Timed.GPUHoursAligned)
+			}
+			return meanText(s.sum.Timed.CPUHoursAligned)
+		}},
+		{"half wait at most, minutes", minutes(func(t *simulate.TimedSummary) simulate.Mean { return t.WaitingP50 })},
+		{"99 of 100, minutes", minutes(func(t *simulate.TimedSummary) simulate.Mean { return t.WaitingP99 })},
+		{"pods refused by kubelets, %", func(s *strategyRuns) string { return percentText(s.sum.Timed.Refused.Mean) }},
+	}
+}
