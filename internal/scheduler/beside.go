@@ -78,17 +78,16 @@ const othersLate = 2 * time.Second
 
 // tooLate says what the node has too little of for the pod by now, as its kubelet will count; ""
 // for nothing. It counts pods that other schedulers have bound, and pods that have grown, since the
-// framework looked at amounts, and those whose Bindings are written and not yet shown.
-func (p *Plugin) tooLate(pod *corev1.Pod, node string) string {
-	core := p.core
-	bound := core.onNodes.bound(node)
-	for _, posted := range core.feed.PostedOn(node) {
+// framework looked at amounts, and those whose Bindings are written and may not be shown yet.
+func (o *onNodes) tooLate(pod *corev1.Pod, node string, written []*corev1.Pod) string {
+	bound := o.bound(node)
+	for _, posted := range written {
 		if !slices.ContainsFunc(bound, func(b *corev1.Pod) bool { return b.UID == posted.UID }) {
 			bound = append(bound, posted)
 		}
 	}
 	bound = slices.DeleteFunc(bound, func(b *corev1.Pod) bool { return b.UID == pod.UID })
-	room := nodestate.RoomOf(core.onNodes.node(node), bound)
+	room := nodestate.RoomOf(o.node(node), bound)
 	if s := room.Short(wire.ReadAmounts(pod)); s != nil {
 		return "others have come to the node: " + s.Text()
 	}

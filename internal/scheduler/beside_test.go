@@ -41,10 +41,10 @@ func TestOthersComeBeforeTheBinding(t *testing.T) {
 		}, ""},
 		"one comes with too much": {pinned("x", 4), func(f *fixture, h apiHandle) {
 			f.OnAdd(h.comes(f, on(sharing("other", "5"), "n")), false)
-		}, "the node has 3 free cpu of 8 in all, 4 asked"},
+		}, "the node has 3 free CPUs of 8 in all, 4 asked"},
 		"one is bound that was there without a node": {pinned("x", 4), func(f *fixture, h apiHandle) {
 			f.OnUpdate(sharing("other", "5"), h.comes(f, on(sharing("other", "5"), "n")))
-		}, "3 free cpu"},
+		}, "3 free CPUs"},
 		"one comes and ends": {pinned("x", 4), func(f *fixture, h apiHandle) {
 			other := on(sharing("other", "5"), "n")
 			f.OnAdd(other, false)
@@ -59,14 +59,14 @@ func TestOthersComeBeforeTheBinding(t *testing.T) {
 			small, large := on(sharing("other", "1"), "n"), on(sharing("other", "5"), "n")
 			large.Generation++
 			f.OnUpdate(small, h.comes(f, large))
-		}, "3 free cpu"},
+		}, "3 free CPUs"},
 		"one comes for the same port": {withPort(pinned("x", 4)), func(f *fixture, h apiHandle) {
 			f.OnAdd(h.comes(f, withPort(on(sharing("other", "1"), "n"))), false)
 		}, "port"},
 		"one comes beside a Binding that is not shown yet": {pinned("x", 4), func(f *fixture, h apiHandle) {
 			f.OnAdd(h.comes(f, on(sharing("other", "2"), "n")), false)
 			f.feed.Posted(pinned("mate", 4), f.table.Named("n"))
-		}, "2 free cpu"},
+		}, "2 free CPUs"},
 		"a Binding of this scheduler is shown": {pinned("x", 4), func(f *fixture, h apiHandle) {
 			mate := pinned("mate", 4)
 			f.feed.Posted(mate, f.table.Named("n"))

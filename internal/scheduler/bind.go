@@ -58,7 +58,7 @@ func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod
 // decideAndWrite returns, beside the status, how the write went.
 func (p *Plugin) decideAndWrite(ctx context.Context, c *cycle, pod *corev1.Pod, n *nodes.Node) (*fwk.Status, error) {
 	if n.TookSince(c.began.Add(-othersLate)) {
-		if why := p.tooLate(pod, n.Name()); why != "" {
+		if why := p.core.onNodes.tooLate(pod, n.Name(), p.core.feed.PostedOn(n.Name())); why != "" {
 			return fwk.NewStatus(fwk.Unschedulable, why), nil
 		}
 	}
@@ -109,7 +109,7 @@ func (p *Plugin) bindUnpinned(ctx context.Context, c *cycle, pod *corev1.Pod, no
 	if len(words) == 0 {
 		return fwk.NewStatus(fwk.Skip)
 	}
-	if why := p.tooLate(pod, nodeName); why != "" {
+	if why := p.core.onNodes.tooLate(pod, nodeName, p.core.feed.PostedOn(nodeName)); why != "" {
 		return fwk.NewStatus(fwk.Unschedulable, why)
 	}
 	err := p.post(ctx, &corev1.Binding{

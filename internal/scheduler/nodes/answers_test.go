@@ -103,7 +103,7 @@ func (f *fixture) askTwice(t *testing.T, profile *Profile, pod *corev1.Pod, play
 	}
 	q := profile.Begin(f.table.Candidate(pod, requestOf(t, pod)), "")
 	got, had := q.Recall(n)
-	own := q.answers.ofNode(n.hot.number)
+	own := q.answers.ofNode(n.Number())
 	if why := f.table.Unusable(n); why != nil {
 		if had {
 			t.Fatalf("a node that cannot be relied on, %s, is remembered to say %x", why.Text, got)

@@ -35,12 +35,10 @@ type hotFields struct {
 	troubled atomic.Bool
 	// obeys says that Berth decides on the node, by the last report that says so legibly.
 	obeys atomic.Bool
-	// koordlet says that koordlet carries decisions out there.
-	koordlet atomic.Bool
 	// shunned says that the Node object has a taint PreferNoSchedule.
 	shunned atomic.Bool
 	// number is the node's place in answer tables.
-	number int
+	number int32
 	// object is the node's Node object as the scheduler's snapshot held it last.
 	object atomic.Pointer[corev1.Node]
 	// free is the node's outline as somebody wanted it last.
@@ -72,6 +70,8 @@ type Node struct {
 	// took is when a pod that this scheduler had not placed came there last, since the beginning of
 	// our clock; 0 for never.
 	took atomic.Int64
+	// koordlet says that koordlet carries decisions out there.
+	koordlet atomic.Bool
 
 	mu sync.RWMutex
 	// trouble says why the node's report cannot be relied on; nil when it can.
@@ -99,7 +99,7 @@ type Node struct {
 func (n *Node) Name() string { return n.name }
 
 // Number is less than Table.Numbers, and no other node has it at the same time.
-func (n *Node) Number() int { return n.hot.number }
+func (n *Node) Number() int { return int(n.hot.number) }
 
 // Account returns the ledger's account of the node.
 func (n *Node) Account() *ledger.Node { return n.account }
@@ -125,7 +125,7 @@ func (n *Node) Obeys() bool { return n.hot.obeys.Load() }
 func (n *Node) Shunned() bool { return n.hot.shunned.Load() }
 
 // Koordlet says whether koordlet carries decisions out on the node, where Berth decides.
-func (n *Node) Koordlet() bool { return n.hot.koordlet.Load() }
+func (n *Node) Koordlet() bool { return n.koordlet.Load() }
 
 // Unmet says why the node cannot keep the rules of a pod that asks for it; "" when it can.
 func (n *Node) Unmet(r *placement.Request) string {
@@ -242,7 +242,7 @@ func (n *Node) noteNewest(r *nodestate.Reading) bool {
 	n.kind = r.Kind
 	if r.Kind != nil {
 		n.hot.obeys.Store(r.Authority() == v1alpha1.AuthorityBerth)
-		n.hot.koordlet.Store(r.Kind.Spec.Koordlet)
+		n.koordlet.Store(r.Kind.Spec.Koordlet)
 	}
 	return same
 }

@@ -60,7 +60,7 @@ func (q *Query) Foresee(n *Node) (PackedAnswer, bool) {
 	}
 	r, _ := q.scoring.Bound(o, q.Candidate.Request)
 	p := packAdmission(o.Count, AtBest, r)
-	q.answers.noteNode(n.hot.number, p)
+	q.answers.noteNode(n.Number(), p)
 	return p, true
 }
 
@@ -71,7 +71,7 @@ func (q *Query) recall(n *Node) (PackedAnswer, bool) {
 	count, id := n.hot.changes.Load()
 	p := q.answers.ofState(id)
 	if p.Kind() == NoAnswer {
-		p = q.answers.ofNode(n.hot.number)
+		p = q.answers.ofNode(n.Number())
 		if p.count() != count {
 			return 0, false
 		}
@@ -98,7 +98,7 @@ func (q *Query) Ask(n *Node) PackedAnswer {
 	s := n.account.View().Sample(ledger.Question{Candidate: &q.Candidate, Estimate: q.table.Large() && n.name != q.nominated})
 	p := q.pack(n, &s)
 	if s.Lasts && q.answers != nil {
-		q.answers.noteNode(n.hot.number, p)
+		q.answers.noteNode(n.Number(), p)
 		if n.still(&stamp) {
 			q.answers.noteState(stamp.State, p)
 		}

@@ -76,6 +76,6 @@ func (t *Table) drop(names map[string]bool) {
 			t.unproven--
 		}
 		gone.hot.object.Store(nil)
-		t.vacant = append(t.vacant, place{gone.hot.number, gone.hot.changes.Count()})
+		t.vacant = append(t.vacant, place{gone.Number(), gone.hot.changes.Count()})
 	}
 }

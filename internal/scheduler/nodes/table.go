@@ -29,7 +29,7 @@ type Table struct {
 	// obeying is how many nodes there are on which Berth decides.
 	obeying atomic.Int64
 	// numbers is how many numbers have been given to nodes.
-	numbers atomic.Int64
+	numbers atomic.Int32
 
 	mu     sync.RWMutex
 	byName map[string]*Node
@@ -140,11 +140,11 @@ func (t *Table) OfEach(objects []*corev1.Node, found []*Node) {
 func (t *Table) open(name string) *Node {
 	made := &Node{name: name, trouble: unreported}
 	if last := len(t.vacant) - 1; last >= 0 {
-		made.hot.number = t.vacant[last].number
+		made.hot.number = int32(t.vacant[last].number)
 		made.hot.changes.StartAt(t.vacant[last].count + 1)
 		t.vacant = t.vacant[:last]
 	} else {
-		made.hot.number = int(t.numbers.Add(1)) - 1
+		made.hot.number = t.numbers.Add(1) - 1
 	}
 	made.hot.troubled.Store(true)
 	made.account = t.ledger.Open(&made.hot.changes)
