@@ -1,6 +1,9 @@
 package placement
 
-import "github.com/berth-dev/berth/topology"
+import (
+	"github.com/berth-dev/berth/placement/hint"
+	"github.com/berth-dev/berth/topology"
+)
 
 // Strictness says how much a node does to keep a pod together. A greater one is stricter.
 type Strictness uint8
@@ -69,24 +72,76 @@ func (r *Request) CPUs() int {
 	return int((sum.peak() + 999) / 1000)
 }
 
-// SpareDevices returns how many devices of the NUMA nodes would be left over beside the pod:
-// healthy, held by nobody, and not asked for by it. Devices whose NUMA node no plugin reports do
-// not count.
-func (s *State) SpareDevices(r *Request, on topology.NUMASet) int {
-	mask, spare := s.m.compact(on), 0
+// Strands returns how many free devices of the NUMA nodes the pod would strand: healthy, held by
+// nobody and not asked for by it, they had their part of the NUMA nodes' CPUs, and would have too
+// few. Devices whose NUMA node no plugin reports do not count.
+func (s *State) Strands(r *Request, on topology.NUMASet) (stranded int) {
+	mask, counted := s.m.compact(on), false
+	var cpus, before, after int
 	for i := range s.pools {
 		p := &s.pools[i]
-		free := p.pool.FreeTouching(p.inUse, mask)
+		all, free := p.pool.HealthyTouching(p.inUse, mask)
 		if free == 0 || !p.registered {
 			continue
 		}
-		var asked podSum[int64]
-		for j := range r.Containers {
-			asked.add(r.Containers[j].Kind, r.Containers[j].devices(p.resource))
+		left := max(0, free-int(min(r.devices(p.resource), int64(free))))
+		if left == 0 {
+			continue
 		}
-		spare += max(0, free-int(min(asked.peak(), int64(free))))
+		if !counted {
+			cpus, before = cpusOn(s, on)
+			after, counted = before-min(before, ownCPUs(s.m, r)), true
+		}
+		stranded += shortOf(left, all, cpus, after) - shortOf(left, all, cpus, before)
 	}
-	return spare
+	return stranded
+}
+
+// DevicesLeft returns how many devices of the whole node the pod would leave over, of the kinds
+// that it asks for: healthy and held by nobody. Devices whose NUMA node no plugin reports do not
+// count. It is 0 for a pod that asks for none.
+func DevicesLeft(s *State, r *Request) (left int) {
+	for i := range s.pools {
+		if p := &s.pools[i]; p.registered {
+			if asked := r.devices(p.resource); asked > 0 {
+				_, free := p.pool.HealthyTouching(p.inUse, ^hint.Mask(0))
+				left += max(0, free-int(min(asked, int64(free))))
+			}
+		}
+	}
+	return left
+}
+
+// devices is how many of the resource the pod asks for at most at one time.
+func (r *Request) devices(resource string) int64 {
+	var asked podSum[int64]
+	for i := range r.Containers {
+		asked.add(r.Containers[i].Kind, r.Containers[i].devices(resource))
+	}
+	return asked.peak()
+}
+
+// shortOf is how many of the devices that are left have not their part of the CPUs free, where all
+// of them share so many.
+func shortOf(left, all, cpus, free int) int { return max(0, left-free*all/max(1, cpus)) }
+
+// cpusOn returns how many CPUs of the NUMA nodes pods can have, and how many of them are free.
+func cpusOn(s *State, on topology.NUMASet) (all, free int) {
+	for i := range s.m.nodeCPUs {
+		if n := &s.m.nodeCPUs[i]; on.Has(n.id) {
+			cpus := n.cpus.AndNot(&s.m.cpus.reserved)
+			all, free = all+cpus.Len(), free+s.FreeCPUsOn(&topology.NUMANode{ID: n.id, CPUs: n.cpus})
+		}
+	}
+	return all, free
+}
+
+// ownCPUs is how many CPUs an admitted pod takes from others.
+func ownCPUs(m *Model, r *Request) int {
+	if m.Decides() {
+		return r.CPUs()
+	}
+	return m.ExclusiveCPUs(r)
 }
 
 // BreaksGroups returns how many groups of free devices that belong together the pod would take

@@ -377,14 +377,14 @@ func choicesText(w io.Writer, e *survey.Explained) {
 	var rows [][]string
 	for i := range e.Nodes {
 		if a := &e.Nodes[i]; a.Choice != nil && a.Answer == survey.Admits && len(rows) < maxChoices {
-			rows = append(rows, []string{a.Node, dash(a.NUMANodes), strconv.Itoa(a.Choice.Devices), a.Choice.Policy, strconv.Itoa(a.Choice.Score)})
+			rows = append(rows, []string{a.Node, dash(a.NUMANodes), strconv.Itoa(a.Choice.Devices), strconv.Itoa(a.Choice.Stranded), a.Choice.Policy, strconv.Itoa(a.Choice.Score)})
 		}
 	}
 	if len(rows) < 2 {
 		return
 	}
 	fmt.Fprintln(w, "\nAs the scheduler compares them, by its default scoring; among equals other plugins count too:")
-	_ = columns(w, "NODE | NUMA | DEVICES LEFT BESIDE | POLICY | SCORE", rows)
+	_ = columns(w, "NODE | NUMA | DEVICES LEFT | STRANDED | POLICY | SCORE", rows)
 }
 
 // whoAnswers is the heading above the answers.

@@ -11,8 +11,12 @@ type Spare struct {
 	Reach topology.NUMASet
 	// CPUs are the ones that the node could give away exclusively, before the pod.
 	CPUs topology.CPUSet
-	// Devices is how many free devices of these NUMA nodes the pod would leave over.
+	// Devices is how many free devices of the node the pod would leave over, of the kinds that it
+	// asks for (placement.DevicesLeft).
 	Devices int
+	// Stranded is how many free devices of these NUMA nodes the pod would leave over that had
+	// enough CPUs beside them, and would not with the pod (placement.State.Strands).
+	Stranded int
 	// Groups is how many groups of free devices that belong together the pod would take apart
 	// (placement.State.BreaksGroups).
 	Groups int
@@ -41,7 +45,8 @@ func (v View) Spare(r *placement.Request, verdict *placement.Verdict, s *Spare) 
 func (s *Spare) Fill(m *placement.Model, state *placement.State, r *placement.Request, verdict *placement.Verdict) {
 	s.Reach, s.Strictness = m.Reach(r, verdict), m.Strictness(r)
 	s.CPUs = state.FreeCPUs()
-	s.Devices, s.Groups = state.SpareDevices(r, s.Reach), state.BreaksGroups(r)
+	s.Devices, s.Stranded = placement.DevicesLeft(state, r), state.Strands(r, s.Reach)
+	s.Groups = state.BreaksGroups(r)
 	s.Fit, s.OwnFit = state.Fit(s.Reach)
 }
 
@@ -60,8 +65,6 @@ type Outline struct {
 type Room struct {
 	// Free is how many CPUs could be given away exclusively, All how many there are.
 	Free, All int32
-	// Devices is how many devices nobody holds.
-	Devices int32
 }
 
 // Outline says what is free on each NUMA node of the machine. It returns false where the node may
@@ -81,8 +84,7 @@ func (v View) Outline(m *topology.Machine) (o Outline, known bool) {
 	free := state.FreeCPUs()
 	for i := range m.NUMANodes {
 		node := &m.NUMANodes[i]
-		o.Rooms[i] = Room{Free: int32(node.CPUs.AndLen(&free)), All: int32(node.CPUs.Len()),
-			Devices: int32(state.SpareDevices(new(placement.Request), topology.NewNUMASet(node.ID)))}
+		o.Rooms[i] = Room{Free: int32(node.CPUs.AndLen(&free)), All: int32(node.CPUs.Len())}
 	}
 	return o, true
 }

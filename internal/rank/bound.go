@@ -1,7 +1,6 @@
 package rank
 
 import (
-	"math"
 	"slices"
 
 	"github.com/berth-dev/berth/internal/ledger"
@@ -26,20 +25,18 @@ func (s *Scoring) Bound(on *ledger.Outline, r *placement.Request) (Rank, bool) {
 	o, fit := Offer{Certain: !on.Amounts}, int64(MaxScore)
 	o.Reach, o.Strictness = topology.NUMASet(1<<narrowest-1), on.Model.Strictness(r)
 	if narrowest == 1 && s.narrowFirst() {
-		fit, o.Devices = s.bestRoom(on.Rooms, own, int64(r.CPUs()))
-	}
-	if r.AsksDevices() {
-		o.Devices = 0
+		fit = s.bestRoom(on.Rooms, own, int64(r.CPUs()))
 	}
 	return Rank{s.tier(&o), s.weigh(o.Certain, fit, MaxScore)}, true
 }
 
-// bestRoom returns the best fit, and the fewest devices, of the NUMA nodes where so many CPUs are
-// free. There is one.
-func (s *Scoring) bestRoom(rooms []ledger.Room, own int32, asked int64) (fit int64, devices int) {
-	left, all, devices := int64(-1), int64(1), math.MaxInt
+// bestRoom returns the best fit of the NUMA nodes where so many CPUs are free. There is one.
+func (s *Scoring) bestRoom(rooms []ledger.Room, own int32, asked int64) int64 {
+	left, all := int64(-1), int64(1)
+	var nodeFree, nodeAll int64
 	for i := range rooms {
 		room := &rooms[i]
+		nodeFree, nodeAll = nodeFree+int64(room.Free), nodeAll+int64(room.All)
 		if room.Free < own {
 			continue
 		}
@@ -47,9 +44,8 @@ func (s *Scoring) bestRoom(rooms []ledger.Room, own int32, asked int64) (fit int
 		if left < 0 || l*all != left*a && (l*all < left*a) == (s.Strategy == MostAllocated) {
 			left, all = l, a
 		}
-		devices = min(devices, int(room.Devices))
 	}
-	return s.fill(left, all, 0), devices
+	return meanFit(s.fill(left, all, 0), s.fill(nodeFree, nodeAll, asked))
 }
 
 // narrowest is the least number of NUMA nodes that have that many free CPUs; more than there are if

@@ -92,6 +92,8 @@ func (s *Scoring) tier(o *Offer) (t Tier) {
 // measure returns how far the offer falls short of the best one, and in how many bits that is kept.
 func (c Criterion) measure(o *Offer) (bits, value int) {
 	switch c {
+	case Stranded:
+		return 1, o.Stranded
 	case NUMANodes:
 		return 7, o.Reach.Len()
 	case Groups:
@@ -138,27 +140,34 @@ func (s *Scoring) Busy(score uint8) uint8 {
 	return score - uint8(min(int64(score), loss))
 }
 
-// fit says how full, or how empty, the NUMA nodes are with the pod. Fullness with the pod prefers
-// NUMA nodes that are in use, and small ones, so that large free blocks survive. A node that has a
-// strategy of its own says it itself.
+// fit says how full, or how empty, the NUMA nodes are with the pod, and the node as a whole: the
+// mean of both. Fullness with the pod prefers what is in use, and what is small, so that large free
+// blocks survive: the NUMA nodes for pods that fit on one, the node for those that do not, and for
+// shapes to which a NUMA node that is used for others is lost. A node that has a strategy of its
+// own says it itself.
 func (s *Scoring) fit(o *Offer) int64 {
 	if o.OwnFit {
 		return int64(o.Fit)
 	}
-	var room, all int64
-	for id := range o.Reach.All() {
-		if n := o.Machine.NUMANode(id); n != nil {
-			room += int64(n.CPUs.AndLen(&o.CPUs))
-			all += int64(n.CPUs.Len())
+	var room, all, nodeRoom, nodeAll int64
+	for i := range o.Machine.NUMANodes {
+		n := &o.Machine.NUMANodes[i]
+		free, cpus := int64(n.CPUs.AndLen(&o.CPUs)), int64(n.CPUs.Len())
+		nodeRoom, nodeAll = nodeRoom+free, nodeAll+cpus
+		if o.Reach.Has(n.ID) {
+			room, all = room+free, all+cpus
 		}
 	}
 	if all == 0 {
 		return 0
 	}
-	return s.fill(room, all, int64(o.Asked))
+	return meanFit(s.fill(room, all, int64(o.Asked)), s.fill(nodeRoom, nodeAll, int64(o.Asked)))
 }
 
-// fill is the fit of NUMA nodes with so many CPUs, so many of them free.
+// meanFit is the fit of a pod whose NUMA nodes, and whose node, have these.
+func meanFit(reach, node int64) int64 { return (reach + node) / 2 }
+
+// fill is the fit of so many CPUs, so many of them free.
 func (s *Scoring) fill(room, all, asked int64) int64 {
 	room -= min(room, asked)
 	if s.Strategy == LeastAllocated {

@@ -58,6 +58,7 @@ func TestWhatComesFirst(t *testing.T) {
 		{"a policy that admits everything", true, offer(t, func(o *Offer) { o.Strictness = placement.BestEffort })},
 		{"one idle device, however strict", true, offer(t, func(o *Offer) { o.Devices = 1 })},
 		{"many idle devices", true, offer(t, func(o *Offer) { o.Devices = 8 })},
+		{"one that loses its CPUs, however few are idle", true, offer(t, func(o *Offer) { o.Devices, o.Stranded = 1, 1 })},
 		{"a switch taken apart, however few devices are idle", true, offer(t, func(o *Offer) { o.Groups = 1 })},
 		{"several taken apart", true, offer(t, func(o *Offer) { o.Groups = 3 })},
 		{"two close NUMA nodes", true, offer(t, func(o *Offer) { o.Reach = topology.NewNUMASet(0, 1) })},
@@ -85,6 +86,8 @@ func firstDiffers(first []Criterion, a, b *Offer) int {
 			x, y = a.Reach.Len(), b.Reach.Len()
 		case Groups:
 			x, y = min(a.Groups, 7), min(b.Groups, 7)
+		case Stranded:
+			x, y = min(a.Stranded, 1), min(b.Stranded, 1)
 		case Devices:
 			x, y = min(a.Devices, 63), min(b.Devices, 63)
 		case Policy:
@@ -101,7 +104,7 @@ func firstDiffers(first []Criterion, a, b *Offer) int {
 func TestTierAgreesWithTwin(t *testing.T) {
 	rng, m := rand.New(rand.NewPCG(3, 4)), machine(t)
 	random := func() *Offer {
-		return &Offer{Machine: m, Spare: ledger.Spare{Reach: topology.NUMASet(rng.Uint64() >> rng.IntN(64)), Groups: rng.IntN(3) * rng.IntN(6), Devices: rng.IntN(4) * rng.IntN(40),
+		return &Offer{Machine: m, Spare: ledger.Spare{Reach: topology.NUMASet(rng.Uint64() >> rng.IntN(64)), Groups: rng.IntN(3) * rng.IntN(6), Devices: rng.IntN(4) * rng.IntN(40), Stranded: rng.IntN(2) * rng.IntN(9),
 			Strictness: placement.Strictness(rng.IntN(int(placement.SingleNUMANode) + 1))}}
 	}
 	for range 20000 {

@@ -28,8 +28,13 @@ const (
 	// all: fewer are better, so that whole groups stay for who needs them. It is known where Berth
 	// decides.
 	Groups Criterion = "groups"
-	// Devices is the number of free devices on these NUMA nodes that the pod does not ask for:
-	// fewer are better, so that a device keeps its CPUs for who needs both.
+	// Stranded says whether free devices on these NUMA nodes would be left with fewer CPUs than are
+	// their part, and have them now: better not, so that a device keeps its CPUs for who needs
+	// both. How many they are does not count: one NUMA node is rather filled than several begun.
+	Stranded Criterion = "stranded"
+	// Devices is the number of free devices of the kinds that the pod asks for which it leaves over
+	// on the whole node: fewer are better, so that whole nodes stay free. It does not count for a
+	// pod that asks for none.
 	Devices Criterion = "devices"
 	// Policy is the policy of the Topology Manager of the node: stricter is better, but restricted
 	// is as good as single-numa-node. Both keep together what they admit.
@@ -37,14 +42,14 @@ const (
 )
 
 // criteria are all that there are, in their default order.
-var criteria = []Criterion{NUMANodes, Groups, Devices, Policy}
+var criteria = []Criterion{NUMANodes, Groups, Stranded, Devices, Policy}
 
 // Scoring says what makes a node good. The zero value stands for the defaults once filled in.
 type Scoring struct {
 	// Formula replaces all else: "volcano". Default none.
 	Formula Formula `json:"formula,omitempty"`
 	// First is what puts a node before another, whatever other plugins prefer: the most important
-	// first. Default numaNodes, groups, devices, policy. What is left out does not count.
+	// first. Default numaNodes, groups, stranded, devices, policy. What is left out does not count.
 	First []Criterion `json:"first,omitzero"`
 	// Strategy of the fit. Default MostAllocated.
 	Strategy Strategy `json:"strategy,omitempty"`

@@ -14,7 +14,7 @@ const waitCertainty = "waiting a moment to be certain of the CPUs"
 
 // waitBetter is the answer for a node that would spread the pod, or strand devices, while another
 // that waits would not.
-const waitBetter = "waiting a moment for a node that would take the pod on fewer NUMA nodes, or not beside free devices"
+const waitBetter = "waiting a moment for a node that would take the pod on fewer NUMA nodes, or strand fewer devices"
 
 // keptByReservation is said by a node whose kubelet would take the pod, and then not an owner of a
 // Reservation.

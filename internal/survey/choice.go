@@ -16,6 +16,8 @@ import (
 type Choice struct {
 	// Devices is how many free devices that the pod does not ask for its NUMA nodes would have.
 	Devices int `json:"devices"`
+	// Stranded is how many of them the pod would leave with too few CPUs.
+	Stranded int `json:"stranded"`
 	// Policy is the node's (topologyManagerPolicy).
 	Policy string `json:"policy"`
 	// Score is what the plugin Berth gives the node among equals, from 0 to 100.
@@ -30,7 +32,7 @@ func (n *node) choice(c *ledger.Candidate, a *ledger.Answer) *Choice {
 	scoring.FillIn()
 	offer := rank.OfferOf(n.account, c.Request, a, n.machine())
 	r := scoring.Rank(&offer)
-	return &Choice{Devices: offer.Devices, Policy: n.policy(), Score: int(r.Score), rank: r}
+	return &Choice{Devices: offer.Devices, Stranded: offer.Stranded, Policy: n.policy(), Score: int(r.Score), rank: r}
 }
 
 // policy is the node's topologyManagerPolicy.

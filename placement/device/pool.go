@@ -269,18 +269,19 @@ func (p *Pool) Touching(s Set, pos int) int {
 	return n
 }
 
-// FreeTouching returns how many healthy devices that are not in use have a node in the mask.
-func (p *Pool) FreeTouching(inUse Set, mask hint.Mask) int {
-	n := 0
+// HealthyTouching returns how many healthy devices have a node in the mask, and how many of these
+// are not in use.
+func (p *Pool) HealthyTouching(inUse Set, mask hint.Mask) (all, free int) {
 	for i := range p.classes {
 		if p.classes[i].mask&mask == 0 {
 			continue
 		}
 		for w, members := range p.classes[i].members {
-			n += bits.OnesCount64(members & p.healthy[w] &^ inUse[w])
+			all += bits.OnesCount64(members & p.healthy[w])
+			free += bits.OnesCount64(members & p.healthy[w] &^ inUse[w])
 		}
 	}
-	return n
+	return all, free
 }
 
 // Aligned says whether any device names NUMA nodes, so that the kubelet gives hints.

@@ -151,7 +151,7 @@ func (q *Query) RankOf(n *Node, p PackedAnswer) rank.Rank {
 }
 
 // Better returns one of the nodes which make the pod wait, if it would likely take the pod on fewer
-// NUMA nodes than the chosen one, or beside fewer free devices, and nothing that counts before
+// NUMA nodes than the chosen one, or strand fewer devices there, and nothing that counts before
 // speaks for the chosen one; nil for none.
 func (q *Query) Better(chosen *Node, waiting []*Node) *Node {
 	if len(waiting) == 0 {
@@ -162,14 +162,14 @@ func (q *Query) Better(chosen *Node, waiting []*Node) *Node {
 		return nil
 	}
 	has := rank.OfferOf(chosen.account, q.Candidate.Request, &a, chosen.Machine())
-	if has.Reach.Len() < 2 && has.Devices == 0 {
+	if has.Reach.Len() < 2 && has.Stranded == 0 {
 		return nil
 	}
 	tier := q.scoring.Rank(&has).Tier
 	for _, n := range waiting {
 		spare, ok := n.account.View().Hope(&q.Candidate)
 		hope := rank.Offer{Spare: spare, Asked: q.Candidate.Request.CPUs(), Machine: n.Machine()}
-		less := spare.Reach.Len() < has.Reach.Len() || spare.Devices < has.Devices
+		less := spare.Reach.Len() < has.Reach.Len() || spare.Stranded < has.Stranded
 		if ok && less && q.scoring.Rank(&hope).Tier < tier {
 			return n
 		}
