@@ -36,10 +36,11 @@ func TestStrands(t *testing.T) {
 		{"every CPU is a device's part: the first pod strands one", nil, cpus("a", 2), 0, 0, 1},
 		{"two devices lose theirs", nil, cpus("a", 8), 0, 0, 2},
 		{"all do", nil, cpus("a", 16), 0, 0, 4},
-		{"one has lost them before", []placement.Request{with(8, 1)}, cpus("a", 4), 0, 0, 1},
-		{"what is in use needs none", []placement.Request{with(2, 2)}, cpus("a", 6), 0, 0, 0},
-		{"one CPU more than it leaves over", []placement.Request{with(2, 2)}, cpus("a", 7), 0, 0, 1},
-		{"nothing is left to lose", []placement.Request{with(13, 1)}, cpus("a", 3), 0, 0, 0},
+		{"one has lost them before", []placement.Request{with(8, 1)}, cpus("a", 4), 0, 3, 1},
+		{"what is in use needs none", []placement.Request{with(2, 2)}, cpus("a", 6), 0, 2, 0},
+		{"one CPU more than it leaves over", []placement.Request{with(2, 2)}, cpus("a", 7), 0, 2, 1},
+		{"nothing is left to lose", []placement.Request{with(13, 1)}, cpus("a", 3), 0, 3, 0},
+		{"it lies beside none of them", []placement.Request{with(13, 1)}, cpus("a", 3), 1, 0, 0},
 		{"the pod's own device is not stranded", nil, with(4, 1), 0, 3, 0},
 		{"of the whole node", nil, with(4, 1), 1, 3, 0},
 		{"the pod takes the part of another", nil, with(8, 1), 0, 3, 1},
@@ -55,7 +56,7 @@ func TestStrands(t *testing.T) {
 		for i := range tc.before {
 			put(t, s, &tc.before[i])
 		}
-		if left, stranded := placement.DevicesLeft(s, &tc.r), s.Strands(&tc.r, topology.NewNUMASet(tc.on)); left != tc.left || stranded != tc.stranded {
+		if left, stranded := placement.SpareDevices(s, &tc.r, topology.NewNUMASet(tc.on)), s.Strands(&tc.r, topology.NewNUMASet(tc.on)); left != tc.left || stranded != tc.stranded {
 			t.Errorf("%s: %d left over and %d stranded, want %d and %d", tc.name, left, stranded, tc.left, tc.stranded)
 		}
 	}

@@ -97,17 +97,29 @@ func (s *State) Strands(r *Request, on topology.NUMASet) (stranded int) {
 	return stranded
 }
 
-// DevicesLeft returns how many devices of the whole node the pod would leave over, of the kinds
-// that it asks for: healthy and held by nobody. Devices whose NUMA node no plugin reports do not
-// count. It is 0 for a pod that asks for none.
-func DevicesLeft(s *State, r *Request) (left int) {
+// SpareDevices returns how many free devices the pod would leave over. If it asks for some, these
+// are those of the whole node, of the kinds that it asks for. If it asks for none, they are those
+// of the NUMA nodes, unless nobody uses a device of the node: then it seems that nobody wants them.
+// Devices that are not healthy do not count, nor those whose NUMA node no plugin reports.
+func SpareDevices(s *State, r *Request, on topology.NUMASet) int {
+	const everywhere = ^hint.Mask(0)
+	asks, mask := r.AsksDevices(), s.m.compact(on)
+	left, beside, used := 0, 0, 0
 	for i := range s.pools {
-		if p := &s.pools[i]; p.registered {
-			if asked := r.devices(p.resource); asked > 0 {
-				_, free := p.pool.HealthyTouching(p.inUse, ^hint.Mask(0))
-				left += max(0, free-int(min(asked, int64(free))))
-			}
+		p := &s.pools[i]
+		if !p.registered {
+			continue
 		}
+		all, free := p.pool.HealthyTouching(p.inUse, everywhere)
+		if !asks {
+			_, here := p.pool.HealthyTouching(p.inUse, mask)
+			beside, used = beside+here, used+all-free
+		} else if asked := r.devices(p.resource); asked > 0 {
+			left += max(0, free-int(min(asked, int64(free))))
+		}
+	}
+	if used > 0 {
+		return beside
 	}
 	return left
 }

@@ -11,8 +11,8 @@ type Spare struct {
 	Reach topology.NUMASet
 	// CPUs are the ones that the node could give away exclusively, before the pod.
 	CPUs topology.CPUSet
-	// Devices is how many free devices of the node the pod would leave over, of the kinds that it
-	// asks for (placement.DevicesLeft).
+	// Devices is how many free devices the pod would leave over, on the node or beside it
+	// (placement.SpareDevices).
 	Devices int
 	// Stranded is how many free devices of these NUMA nodes the pod would leave over that had
 	// enough CPUs beside them, and would not with the pod (placement.State.Strands).
@@ -45,7 +45,7 @@ func (v View) Spare(r *placement.Request, verdict *placement.Verdict, s *Spare) 
 func (s *Spare) Fill(m *placement.Model, state *placement.State, r *placement.Request, verdict *placement.Verdict) {
 	s.Reach, s.Strictness = m.Reach(r, verdict), m.Strictness(r)
 	s.CPUs = state.FreeCPUs()
-	s.Devices, s.Stranded = placement.DevicesLeft(state, r), state.Strands(r, s.Reach)
+	s.Devices, s.Stranded = placement.SpareDevices(state, r, s.Reach), state.Strands(r, s.Reach)
 	s.Groups = state.BreaksGroups(r)
 	s.Fit, s.OwnFit = state.Fit(s.Reach)
 }

@@ -32,9 +32,10 @@ const (
 	// their part, and have them now: better not, so that a device keeps its CPUs for who needs
 	// both. How many they are does not count: one NUMA node is rather filled than several begun.
 	Stranded Criterion = "stranded"
-	// Devices is the number of free devices of the kinds that the pod asks for which it leaves over
-	// on the whole node: fewer are better, so that whole nodes stay free. It does not count for a
-	// pod that asks for none.
+	// Devices is the number of free devices that are left over: fewer are better. For a pod that
+	// asks for some they are those of the whole node and these kinds, so that whole nodes stay
+	// free. For one that asks for none they are those on these NUMA nodes, so that it stays away
+	// from them, unless nobody uses a device of the node.
 	Devices Criterion = "devices"
 	// Policy is the policy of the Topology Manager of the node: stricter is better, but restricted
 	// is as good as single-numa-node. Both keep together what they admit.
