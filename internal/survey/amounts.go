@@ -22,7 +22,8 @@ func lacking(asked amounts.List, node *corev1.Node) string {
 	}
 	for _, r := range slices.Sorted(maps.Keys(asked)) {
 		if all[r] < asked[r] {
-			return fmt.Sprintf("the node has %s %s in all, %s asked", amountText(r, all[r]), amounts.Name(r, all[r]), amountText(r, asked[r]))
+			has, wants := amountTexts(r, all[r], asked[r])
+			return fmt.Sprintf("the node has %s %s in all, %s asked", has, amounts.Name(r, all[r]), wants)
 		}
 	}
 	return ""
@@ -66,14 +67,16 @@ func short(asked amounts.List, ports []amounts.Port, room *amounts.Node) string 
 		return fmt.Sprintf("it has %d pods, and takes no more than %d", s.Used, s.Capacity)
 	}
 	left := max(0, s.Capacity-s.Used)
-	return fmt.Sprintf("%s %s left beside what its pods ask for, %s asked",
-		amountText(s.Resource, left), amounts.Name(s.Resource, left), amountText(s.Resource, s.Requested))
+	has, wants := amountTexts(s.Resource, left, s.Requested)
+	return fmt.Sprintf("%s %s left beside what its pods ask for, %s asked", has, amounts.Name(s.Resource, left), wants)
 }
 
-// amountText is amounts.Text, with bytes to the last one.
-func amountText(r string, amount int64) string {
-	if r == amounts.Memory || r == amounts.EphemeralStorage || strings.HasPrefix(r, corev1.ResourceHugePagesPrefix) {
-		return ExactBytes(uint64(amount))
+// amountTexts are two amounts of a resource that differ, as amounts.Text has them; to the last byte
+// where they would look the same.
+func amountTexts(r string, has, wants int64) (string, string) {
+	a, b := amounts.Text(r, has), amounts.Text(r, wants)
+	if a == b && has != wants {
+		return ExactBytes(uint64(has)), ExactBytes(uint64(wants))
 	}
-	return amounts.Text(r, amount)
+	return a, b
 }

@@ -54,6 +54,25 @@ func TestRoom(t *testing.T) {
 	}
 }
 
+// TestAmountTexts: they are short, and never look the same.
+func TestAmountTexts(t *testing.T) {
+	for _, c := range []struct {
+		resource   string
+		has, wants int64
+		want       string
+	}{
+		{"memory", 171427444 << 10, 1 << 40, "163.4Gi 1Ti"},
+		{"memory", 1<<34 + 1, 1<<34 + 1<<10, "17179869185 16777217Ki"},
+		{"memory", 1 << 30, 1 << 30, "1Gi 1Gi"},
+		{"cpu", 3999, 4000, "3.999 4"},
+		{"example.com/gpu", 1, 2, "1 2"},
+	} {
+		if a, b := amountTexts(c.resource, c.has, c.wants); a+" "+b != c.want {
+			t.Errorf("%s, %d and %d: %s %s, want %s", c.resource, c.has, c.wants, a, b, c.want)
+		}
+	}
+}
+
 // TestBeside: what a device class stands for is not asked of a node without a plugin for it.
 func TestBeside(t *testing.T) {
 	asking := pod("p", 1)

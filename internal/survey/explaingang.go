@@ -305,8 +305,8 @@ func (t *gangTrial) never() string {
 			all += has[name]
 		}
 		if all > 0 && want > all {
-			return fmt.Sprintf("; not even empty nodes would do: they have %s %s in all, and these pods ask for %s",
-				amountText(name, all), amounts.Name(name, all), amountText(name, want))
+			has, wants := amountTexts(name, all, want)
+			return fmt.Sprintf("; not even empty nodes would do: they have %s %s in all, and these pods ask for %s", has, amounts.Name(name, all), wants)
 		}
 	}
 	return ""
@@ -321,7 +321,8 @@ func (t *gangTrial) short() string {
 			free += nodestate.RoomOf(n.object, t.survey.bound[n.name]).Free(string(name))
 		}
 		if free < want {
-			return fmt.Sprintf("minResources asks for %s %s, and %s are free", amountText(string(name), want), amounts.Name(string(name), want), amountText(string(name), max(0, free)))
+			has, wants := amountTexts(string(name), max(0, free), want)
+			return fmt.Sprintf("minResources asks for %s %s, and %s are free", wants, amounts.Name(string(name), want), has)
 		}
 	}
 	return ""
