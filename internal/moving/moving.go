@@ -136,7 +136,7 @@ func (r *runner) watch(ctx context.Context) <-chan struct{} {
 			if err != nil {
 				return
 			}
-			defer pods.Stop()
+			defer context.AfterFunc(ctx, pods.Stop)()
 			for range pods.ResultChan() {
 				tell()
 			}
