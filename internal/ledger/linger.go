@@ -50,6 +50,17 @@ func (n *Node) findLingerers(r *Report, admitted bool) {
 	n.lingerers = l
 }
 
+// forgetLingerers forgets them once there is no pod left whose admission may have begun: no answer
+// counts with them then, and a quiet node may report nothing for days.
+func (n *Node) forgetLingerers() {
+	for _, p := range n.pods {
+		if p.underway && (p.stage == posted || p.stage == afloat) {
+			return
+		}
+	}
+	n.lingerers = lingerers{}
+}
+
 // leftBefore returns what the pods held that this report lists, and the next one does not.
 func (r *Report) leftBefore(next *Report) (left []placement.PodAllocation) {
 	if r == nil {

@@ -127,6 +127,7 @@ func (n *Node) ForgetGone(now time.Time, after time.Duration) bool {
 			forgotten = true
 		}
 	}
+	n.forgetLingerers()
 	if forgotten {
 		n.changed()
 	}
