@@ -24,8 +24,8 @@ e2e-hostile-proof: ## Put known faults back, one at a time, and demand that host
 		IFS=: read -r name field text <<<"$$f"; \
 		printf '\n== %s put back\n' "$$name"; \
 		limits="$(HOSTILE_SEEN)"; [ "$$field" != leftover ] || limits="$(HOSTILE_LEFT)"; \
-		build/overlay.sh test/hostile/faults/$$name.patch $(BIN)/hostile-overlay || exit 1; \
-		$(GO) build -overlay=$(BIN)/hostile-overlay/overlay.json -ldflags '$(LDFLAGS)' -o $(BIN)/hostile-$$name ./test/hostile || exit 1; \
+		build/overlay.sh test/hostile/faults/$$name.patch $(BIN)/_hostile-overlay || exit 1; \
+		$(GO) build -overlay=$(BIN)/_hostile-overlay/overlay.json -ldflags '$(LDFLAGS)' -o $(BIN)/hostile-$$name ./test/hostile || exit 1; \
 		$(BIN)/hostile-$$name -seed=$(SEED) -until=$$field $(HOSTILE_PROOF) $$limits >$(BIN)/hostile-$$name.log 2>&1 || true; \
 		build/found.sh "$$field" $(BIN)/hostile-$$name.log "$$text" || { tail -30 $(BIN)/hostile-$$name.log; echo "hostile has not found $$name"; exit 1; }; \
 	done

@@ -50,15 +50,16 @@ func (n *Node) findLingerers(r *Report, admitted bool) {
 	n.lingerers = l
 }
 
-// forgetLingerers forgets them once there is no pod left whose admission may have begun: no answer
-// counts with them then, and a quiet node may report nothing for days.
-func (n *Node) forgetLingerers() {
-	for _, p := range n.pods {
+// mayBeginAdmission says whether the admission of one of the pods may have begun, or may begin,
+// without a report that tells of it. Where there is none no answer counts with lingerers, and a
+// quiet node may report nothing for days.
+func mayBeginAdmission(pods map[string]*pod) bool {
+	for _, p := range pods {
 		if p.underway && (p.stage == posted || p.stage == afloat) {
-			return
+			return true
 		}
 	}
-	n.lingerers = lingerers{}
+	return false
 }
 
 // leftBefore returns what the pods held that this report lists, and the next one does not.

@@ -127,7 +127,9 @@ func (n *Node) ForgetGone(now time.Time, after time.Duration) bool {
 			forgotten = true
 		}
 	}
-	n.forgetLingerers()
+	if !mayBeginAdmission(n.pods) {
+		n.lingerers = lingerers{}
+	}
 	if forgotten {
 		n.changed()
 	}

@@ -57,14 +57,15 @@ func measure(root string) (*house, error) {
 	return h, nil
 }
 
-// goDirs lists the folders with Go files below root, relative to it, with slashes.
+// goDirs lists the folders below root whose Go files belong to the module, relative to root, with
+// slashes: as the go command does, it passes over names that begin with a dot or an underscore.
 func goDirs(root string) ([]string, error) {
 	found := map[string]bool{}
 	err := filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		if d.IsDir() && p != root && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata") {
+		if d.IsDir() && p != root && (strings.ContainsAny(d.Name()[:1], "._") || d.Name() == "testdata") {
 			return filepath.SkipDir
 		}
 		if isSource(d.Name()) {
