@@ -66,10 +66,8 @@ type agreeing struct {
 	rng  *rand.Rand
 	seen map[string]int
 	// books are the nodes that can be relied on; reports those of all that have one.
-	books   map[string]*ledger.Node
-	reports map[string]*wire.Node
-	// fates say which reported pods have ended.
-	fates    map[string]v1alpha1.PodState
+	books    map[string]*ledger.Node
+	reports  map[string]*wire.Node
 	snapshot string
 	web      *web.Server
 }

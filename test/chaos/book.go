@@ -87,10 +87,10 @@ func (b *book) targets(k Kind) string {
 // recovery is how long a fault may be felt: clients connect again with a back-off.
 const recovery = 4 * time.Second
 
-// disturbed returns the fault that may have broken, at the moment, what exact placements on the
-// node assume about speed: that the scheduler hears of a deletion, and the kubelet of a Binding,
-// before the containers have stopped; nil: none.
-func (b *book) disturbed(node string, at time.Time) (by *span) {
+// disturbed returns the last fault that may have broken, at some moment between the two, what exact
+// placements on the node assume about speed: that the scheduler hears of a deletion, and the
+// kubelet of a Binding, before the containers have stopped; nil: none.
+func (b *book) disturbed(node string, from, to time.Time) (by *span) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for i := range b.faults {
@@ -101,7 +101,7 @@ func (b *book) disturbed(node string, at time.Time) (by *span) {
 		case s.target != "node-"+node && !s.deafens():
 			continue
 		}
-		if !at.Before(s.from) && at.Before(s.to.Add(after)) {
+		if !to.Before(s.from) && from.Before(s.to.Add(after)) {
 			by = s
 		}
 	}

@@ -61,7 +61,7 @@ func TestDisturbed(t *testing.T) {
 		{"n1", 5*time.Minute + time.Second, false}, {"n1", 10*time.Minute + time.Second, true},
 		{"n1", 7*time.Minute + time.Second, false}, {"n1", 9*time.Minute + time.Second, false},
 	} {
-		if got := b.disturbed(tc.node, now.Add(tc.after)) != nil; got != tc.want {
+		if got := b.disturbed(tc.node, now.Add(tc.after), now.Add(tc.after)) != nil; got != tc.want {
 			t.Errorf("%s after %v: disturbed %v, want %v", tc.node, tc.after, got, tc.want)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -62,6 +63,8 @@ type cluster struct {
 	procs  map[string]*process
 	order  []string // of start
 	ports  []int    // of the schedulers' metrics
+	// bindings holds when a scheduler last sent the Binding of a pod, by its namespace and name.
+	bindings sync.Map
 
 	stopControllers func() // nil before they run
 }
@@ -187,7 +190,7 @@ func (c *cluster) lineFor(name string, config *rest.Config, f fraud) (w *clientL
 	if w, err = newClientLine(config); err != nil {
 		return nil, "", err
 	}
-	w.fraud = f
+	w.fraud, w.bindings = f, &c.bindings
 	kubeconfig = filepath.Join(c.dir, name+".wire")
 	return w, kubeconfig, w.WriteKubeconfig(kubeconfig)
 }

@@ -30,6 +30,8 @@ var _, _ way = (*clientLine)(nil), (*storageLine)(nil)
 type clientLine struct {
 	*line.Line
 	fraud fraud
+	// bindings, unless nil, is told when a Binding is sent: see cluster.
+	bindings *sync.Map
 	// view is late where a scheduler's replica stands by.
 	view line.Standby
 
@@ -97,6 +99,9 @@ const lateness = 400 * time.Millisecond
 
 // ServeHTTP implements http.Handler.
 func (w *clientLine) ServeHTTP(out http.ResponseWriter, r *http.Request) {
+	if pod := line.BindingOf(r); pod != "" && w.bindings != nil {
+		w.bindings.Store(pod, time.Now())
+	}
 	if w.cheat(out, r) {
 		return
 	}

@@ -304,7 +304,8 @@ func (o *observer) judge(w *watched, asked time.Time) {
 		o.tally.verdict++
 		return
 	}
-	disturbed := o.book.disturbed(h.node, h.first)
+	posted := o.posted(w, h.first)
+	disturbed := o.book.disturbed(h.node, posted, h.first)
 	wrong := differ(p.Decision.Containers, &h.alloc)
 	if wrong != "" && disturbed != nil {
 		w.excuse = disturbed.String()
@@ -322,10 +323,22 @@ func (o *observer) judge(w *watched, asked time.Time) {
 		o.tally.differedVanished++
 	case disturbed != nil:
 		o.tally.differedDisturbed++
-		o.book.note(fmt.Sprintf("pod %s on %s, seen to be admitted at %s, exact: %s; %v", w.pod.Name, h.node, h.first.UTC().Format(clockFormat), wrong, disturbed))
+		o.book.note(fmt.Sprintf("pod %s on %s, seen to be admitted at %s, %.1f s after its Binding was sent, exact: %s; %v",
+			w.pod.Name, h.node, h.first.UTC().Format(clockFormat), h.first.Sub(posted).Seconds(), wrong, disturbed))
 	default:
 		o.book.violate(fmt.Sprintf("pod %s on %s, exact: %s", w.pod.Name, h.node, wrong), h.node, o.evidence(w)...)
 	}
+}
+
+// posted is when a scheduler last sent the pod's Binding; a Binding that a fault holds up is on its
+// way for longer than exact assumes, whatever happens to be done when the kubelet hears of it. Of
+// one that was not seen to be sent it is the moment at which the kubelet decided.
+func (o *observer) posted(w *watched, decided time.Time) time.Time {
+	at, ok := o.cluster.bindings.Load(w.pod.Namespace + "/" + w.pod.Name)
+	if !ok || at.(time.Time).After(decided) {
+		return decided
+	}
+	return at.(time.Time)
 }
 
 // differ says what of the decisions the allocation contradicts, or "".

@@ -134,6 +134,14 @@ func TestBrokenPromisesAreViolations(t *testing.T) {
 			o.outcome(&outcome{read: landed, node: "n0", uid: "ours", how: how})
 		}
 	}
+	// Storage was late, and that was over long before the kubelet decided about the pod, whose
+	// Binding was sent then.
+	slowly := func(sent time.Duration) func(*testing.T, *observer, *watched) {
+		return func(_ *testing.T, o *observer, w *watched) {
+			o.book.faults = []span{{Late, storageName, landed.Add(-12 * time.Second), landed.Add(-8 * time.Second), false}}
+			o.cluster.bindings.Store(w.pod.Namespace+"/"+w.pod.Name, landed.Add(-sent))
+		}
+	}
 	refuse := func(_ *testing.T, o *observer, w *watched) { o.refusal(w) }
 	fault := func(_ *testing.T, o *observer, _ *watched) {
 		o.book.faults = []span{{Kill, "node-n0", after(time.Minute), after(time.Minute + time.Second/2), false}}
@@ -171,6 +179,9 @@ func TestBrokenPromisesAreViolations(t *testing.T) {
 		{"kept", []func(*testing.T, *observer, *watched){hold("2-3")}, 0},
 		{"other CPUs", []func(*testing.T, *observer, *watched){hold("4-5")}, 1},
 		{"other CPUs after a restart of the kubelet", []func(*testing.T, *observer, *watched){fault, hold("4-5")}, 0},
+		{"other CPUs, of a Binding that was sent while storage was late", []func(*testing.T, *observer, *watched){slowly(10 * time.Second), hold("4-5")}, 0},
+		{"other CPUs, of a Binding that was sent while that was felt", []func(*testing.T, *observer, *watched){slowly(5 * time.Second), hold("4-5")}, 0},
+		{"other CPUs, of a Binding that was sent after", []func(*testing.T, *observer, *watched){slowly(3 * time.Second), hold("4-5")}, 1},
 		{"other CPUs, contended", []func(*testing.T, *observer, *watched){other, hold("4-5")}, 0},
 		{"other CPUs, after a pod that was deleted before it ran", []func(*testing.T, *observer, *watched){gone(false, time.Minute), hold("4-5")}, 0},
 		{"other CPUs, after a pod that ran and was deleted", []func(*testing.T, *observer, *watched){gone(true, time.Minute), hold("4-5")}, 1},
