@@ -1,6 +1,7 @@
 // Package gangs is what the members of a gang come to: who of them counts, wants a node or has
 // one, how many are lacking, who is planned together, and how far the gang is. Scheduler, command
-// line and page ask it, so that they agree. It is pure.
+// line and page ask it, so that they agree. Next says what a scheduler does with a gang. All of it
+// is pure.
 package gangs
 
 import (

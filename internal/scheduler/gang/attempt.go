@@ -38,9 +38,9 @@ func (gs *Groups) PreFilter(ctx context.Context, profile Profile, pod *corev1.Po
 		gs.mu.Unlock()
 		return Turn{Held: notNow(unseen)}
 	}
-	if g.plan != nil && g.plan.by[pod.UID] != nil {
+	if at := g.placeOf(pod.UID); at != nil {
 		defer gs.mu.Unlock()
-		return Turn{Node: g.plan.by[pod.UID].node}
+		return Turn{Node: at.node}
 	}
 	if why := gs.gate(g, pod.UID); why != "" {
 		defer gs.mu.Unlock()
@@ -98,7 +98,7 @@ func (gs *Groups) job(g *group, one types.UID) *job {
 	if g.asking > 0 {
 		j.seated = g.seated()
 	}
-	if !g.roomy && !g.whole {
+	if !g.roomy && !g.Whole {
 		j.resources = g.spec.Resources
 	}
 	return j
@@ -135,16 +135,12 @@ func (gs *Groups) conclude(g *group, pod *corev1.Pod, j *job, r *result) Turn {
 	defer gs.mu.Unlock()
 	if !gs.stillThere(g, p) {
 		p.forget()
-		g.notBefore = gs.Clock.Now()
 		return Turn{Held: notNow("a member left while its gang was planned")}
 	}
-	p.deadline = gs.Clock.Now().Add(gs.timeout(g))
-	if !g.deadline.IsZero() && g.deadline.Before(p.deadline) {
-		p.deadline = g.deadline
-	}
-	g.plan, g.kept, g.lacking, g.roomy, g.open = p, nil, false, true, false
+	g.plan, g.kept, g.roomy = p, nil, true
+	gs.on(g, gangs.PlanMade{Timeout: gs.timeout(g)})
+	p.deadline = g.Together
 	gs.following = append(gs.following, p)
-	gs.callAt(p.deadline, func() { gs.late(g, p) })
 	plansMade.Inc()
 	gs.Logger.V(2).Info("Gang is planned", "gang", g.key, "members", len(p.places), "minimum", g.spec.Minimum)
 	at := p.by[pod.UID]
@@ -219,14 +215,14 @@ func (gs *Groups) stillThere(g *group, p *planned) bool {
 			return false
 		}
 	}
-	return g.wrong == nil && gs.groups[g.key] == g
+	return g.wrong == nil && gs.groups[g.key] == g && g.Doing != gangs.Ending
 }
 
 // vain notes that a group was tried in vain, and backs it off.
 func (gs *Groups) vain(g *group, pod *corev1.Pod, status *fwk.Status, reason string) Turn {
 	plansDropped.WithLabelValues(reason).Inc()
 	gs.mu.Lock()
-	gs.pause(g)
+	gs.on(g, gangs.Failed{})
 	gs.tell(g, pod, status.Message())
 	gs.mu.Unlock()
 	return Turn{Held: status}
@@ -242,11 +238,11 @@ func (gs *Groups) doesNotFit(g *group, pod *corev1.Pod, j *job, r *result) Turn 
 		if m == nil { // it was deleted meanwhile
 			return gs.singleDoesNotFit(g, pod, j, why, nil)
 		}
-		e, _, cut := gs.room(j, r, &m.waitsFrom)
+		e, _, cut := gs.room(j, r, &m.Wait)
 		return gs.singleDoesNotFit(g, pod, j, why+cut, e)
 	}
 	begun := gs.Clock.Now()
-	e, waits, cut := gs.room(j, r, &g.waitsFrom)
+	e, waits, cut := gs.room(j, r, &g.Wait)
 	why += cut
 	r.took += gs.Clock.Now().Sub(begun)
 	if e != nil {
@@ -256,42 +252,34 @@ func (gs *Groups) doesNotFit(g *group, pod *corev1.Pod, j *job, r *result) Turn 
 	defer gs.mu.Unlock()
 	g.kept = nil
 	g.roomy = g.roomy || r.short == ""
+	misfit := gangs.Misfit{Tried: j.stirs, Stirs: gs.stirs, Pause: gangs.ShortestPause}
 	if waits && e == nil {
-		g.lacking = false
 		// A report will tell, and costs nobody anything: no back-off.
 		why = "waits for nodes' next reports: " + why
-		g.waits, g.stirs = g.key.String()+" "+why, j.stirs
-		g.notBefore = gs.Clock.Now().Add(reportPause)
-		gs.callAt(g.notBefore, func() { gs.look(g) })
-		gs.retryIfStirred(g)
+		misfit.Why = g.key.String() + " " + why
+		gs.on(g, misfit)
 		gs.tell(g, pod, why)
-		return Turn{Held: notNow(g.key.String() + " " + why)}
+		return Turn{Held: notNow(misfit.Why)}
 	}
 	plansDropped.WithLabelValues(failedCapacity).Inc()
-	if g.lacking = e == nil; e != nil {
+	if misfit.Lacking = e == nil; e != nil {
 		why += "; it " + e.text()
 		g.keep(j, e, pod.UID)
 		gs.sendAway(e.victims, g.key.String())
 	}
-	g.waits, g.stirs = g.key.String()+" does not fit: "+why, j.stirs
-	pause := gs.share(r.took)
-	g.notBefore = gs.Clock.Now().Add(pause)
-	gs.callAt(g.notBefore, func() { gs.look(g) })
-	gs.retryIfStirred(g)
-	gs.tell(g, pod, "does not fit: "+why)
-	if g.lacking && !g.spreading && len(g.members) > 1 {
-		g.spreading = true
-		gs.callAt(gs.Clock.Now().Add(silence), func() { gs.tellMates(g) })
-	}
-	return Turn{Held: fwk.NewStatus(fwk.Unschedulable, "Berth: "+g.key.String()+" does not fit: "+why)}
+	why = "does not fit: " + why
+	misfit.Why, misfit.Pause = g.key.String()+" "+why, gs.share(g, misfit.Lacking, r.took)
+	gs.on(g, misfit)
+	gs.tell(g, pod, why)
+	return Turn{Held: fwk.NewStatus(fwk.Unschedulable, "Berth: "+misfit.Why)}
 }
 
-// room says who would have to go for what does not fit, and whether nodes' reports could show room;
-// from is when that began, at each attempt. cut says that the search for victims found nobody
+// room says who would have to go for what does not fit, and whether nodes' reports could show room:
+// that is not awaited for ever. cut says that the search for victims found nobody
 // before it was cut off.
-func (gs *Groups) room(j *job, r *result, from *time.Time) (e *eviction, waits bool, cut string) {
+func (gs *Groups) room(j *job, r *result, w *gangs.Wait) (e *eviction, waits bool, cut string) {
 	waits = r.short == "" && r.hopes()
-	if r.short != "" || gs.patient(from, waits) {
+	if r.short != "" || gs.patient(w, waits) {
 		return nil, waits, ""
 	}
 	e, stopped := gs.evict(j, r.trial)
@@ -301,24 +289,11 @@ func (gs *Groups) room(j *job, r *result, from *time.Time) (e *eviction, waits b
 	return e, waits, cut
 }
 
-// patient says whether nobody is evicted yet, because a report may show room: as long as a single
-// pod does not, from the first attempt on that has found such nodes. On a large cluster some may
-// always wait.
-func (gs *Groups) patient(from *time.Time, waits bool) bool {
+// patient says whether nobody is evicted yet, because a report may show room.
+func (gs *Groups) patient(w *gangs.Wait, reports bool) bool {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
-	now := gs.Clock.Now()
-	switch {
-	case !waits:
-		*from = time.Time{}
-		return false
-	case from.IsZero():
-		*from = now
-	case now.Sub(*from) >= reportLimit:
-		*from = now // this once: victims have left the API long before a report says so
-		return false
-	}
-	return true
+	return w.Patient(reports, gs.Clock.Now())
 }
 
 // singleDoesNotFit notes that a pod has no place beside its gang, which has its minimum. Others
@@ -334,32 +309,29 @@ func (gs *Groups) singleDoesNotFit(g *group, pod *corev1.Pod, j *job, why string
 		gs.sendAway(e.victims, "pod "+pod.Namespace+"/"+pod.Name)
 	}
 	if m := g.members[pod.UID]; m != nil {
-		m.waits, m.stirs, m.notBefore, m.nominated = why, j.stirs, gs.Clock.Now().Add(reportPause), nominated
-		if m.stirs < gs.stirs {
-			m.waits = ""
+		now := gs.Clock.Now()
+		m.Begin(&gangs.Misfit{Why: why, Tried: j.stirs, Stirs: gs.stirs, Pause: gangs.ShortestPause}, now)
+		m.nominated, gs.lone[pod.UID] = nominated, g
+		for _, pause := range []time.Duration{gangs.ShortestPause, gangs.LongestWait} {
+			gs.callAt(now.Add(pause), func() { gs.lookAlone(pod.UID) })
 		}
-		gs.lone[pod.UID] = g
-		gs.callAt(m.notBefore, func() { gs.lookAlone(pod.UID, false) })
-		gs.callAt(gs.Clock.Now().Add(longestWait), func() { gs.lookAlone(pod.UID, true) })
 	}
 	gs.tell(g, pod, why)
 	return Turn{Held: fwk.NewStatus(fwk.Unschedulable, "Berth: "+why)}
 }
 
-// lookAlone sends a pod that comes after its gang to be tried: where something has changed, or in
-// any case.
-func (gs *Groups) lookAlone(uid types.UID, anyway bool) {
+// lookAlone sends a pod that comes after its gang to be tried, where it has waited for long enough.
+func (gs *Groups) lookAlone(uid types.UID) {
 	gs.mu.Lock()
 	g := gs.lone[uid]
 	var m *member
 	if g != nil {
 		m = g.members[uid]
 	}
-	if m == nil || gs.Clock.Now().Before(m.notBefore) || m.waits != "" && !anyway {
+	if m == nil || !m.Over(gs.Clock.Now()) {
 		gs.mu.Unlock()
 		return
 	}
-	m.waits = ""
 	delete(gs.lone, uid)
 	pod := m.pod
 	gs.mu.Unlock()
@@ -369,46 +341,14 @@ func (gs *Groups) lookAlone(uid types.UID, anyway bool) {
 // share is how long a group that does not fit is not tried, whatever changes, where an attempt took
 // so long: the attempts of all such groups together take a tenth of the scheduler's time. A longer
 // pause would leave the room to the ones that come later and have not failed yet.
-func (gs *Groups) share(took time.Duration) time.Duration {
+func (gs *Groups) share(tried *group, lacks bool, took time.Duration) time.Duration {
 	lacking := 0
 	for _, g := range gs.groups {
-		if g.lacking {
+		if g == tried && lacks || g != tried && g.Lacking {
 			lacking++
 		}
 	}
-	return min(lastPause, max(reportPause, 10*took*time.Duration(lacking)))
-}
-
-// If a group waits for a change that has already come, retryIfStirred wakes it; it also wakes it
-// after longestWait without any. The caller holds the lock.
-func (gs *Groups) retryIfStirred(g *group) {
-	if g.stirs < gs.stirs {
-		g.waits = ""
-	}
-	g.vain++
-	now := g.vain
-	gs.callAt(gs.Clock.Now().Add(longestWait), func() { gs.waitNoLonger(g, now) })
-}
-
-// reportPause is how long a group is not tried at least, and longestWait after how long one that
-// waits for a change is tried without any.
-const (
-	reportPause = 100 * time.Millisecond
-	longestWait = 30 * time.Second
-)
-
-// reportLimit is how long in a row a group may find nodes that merely wait for a report. After that
-// it may have pods evicted, once.
-const reportLimit = 30 * time.Second
-
-// waitNoLonger wakes a group though nothing is known to have changed, unless it has been tried
-// since.
-func (gs *Groups) waitNoLonger(g *group, vain uint64) {
-	gs.mu.Lock()
-	if g.waits != "" && g.plan == nil && g.vain == vain {
-		g.waits = ""
-	}
-	gs.unlockAndLook(g)
+	return min(gangs.LongestPause, max(gangs.ShortestPause, 10*took*time.Duration(lacking)))
 }
 
 // tell writes an event about the group, unless it says what the last one said. The caller holds the
@@ -428,11 +368,10 @@ func (gs *Groups) Mate(uid types.UID) (node string, ok bool) {
 	}
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
-	g := gs.of[uid]
-	if g == nil || g.plan == nil || g.plan.by[uid] == nil {
-		return "", false
+	if at := gs.of[uid].placeOf(uid); at != nil {
+		return at.node, true
 	}
-	return g.plan.by[uid].node, true
+	return "", false
 }
 
 // Reserve says why a planned member may not have its node; nil where it may. The ledger has held
@@ -453,7 +392,7 @@ func (gs *Groups) Alone(pod *corev1.Pod) bool {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
 	g := gs.of[pod.UID]
-	return g == nil || g.plan == nil && g.settled()
+	return g == nil || !g.Planned() && g.settled()
 }
 
 // Permit makes a member wait for its mates. The last one lets all pass.
@@ -467,10 +406,7 @@ func (gs *Groups) Permit(pod *corev1.Pod) (*fwk.Status, time.Duration) {
 		gs.mu.Unlock()
 		return nil, 0
 	}
-	var at *place
-	if g.plan != nil {
-		at = g.plan.by[pod.UID]
-	}
+	at := g.placeOf(pod.UID)
 	switch {
 	case at == nil && g.settled():
 		gs.mu.Unlock()
@@ -480,20 +416,19 @@ func (gs *Groups) Permit(pod *corev1.Pod) (*fwk.Status, time.Duration) {
 		return fwk.NewStatus(fwk.Unschedulable, "Berth: the plan of its gang was dropped"), 0
 	}
 	at.arrived = true
-	if !g.plan.complete() {
+	if !gs.on(g, gangs.Arrived{All: g.plan.complete()}).Release {
 		left := max(time.Millisecond, g.plan.deadline.Sub(gs.Clock.Now()))
 		gs.mu.Unlock()
 		return fwk.NewStatus(fwk.Wait, "Berth: waits for its gang"), left
 	}
-	pass := g.plan.release()
+	pass := g.plan.members()
 	gs.mu.Unlock()
 	gs.allow(pass)
 	return nil, 0
 }
 
-// release lets all members of a plan pass, and returns them.
-func (p *planned) release() (pass []types.UID) {
-	p.released = true
+// members are the members that are left in a plan.
+func (p *planned) members() (pass []types.UID) {
 	for _, at := range p.places {
 		pass = append(pass, at.uid)
 	}
@@ -523,7 +458,7 @@ func (gs *Groups) reject(uids []types.UID, why string, tries int) {
 		}
 	}
 	if len(left) > 0 && tries > 0 {
-		gs.callAt(gs.Clock.Now().Add(firstPause/10), func() { gs.reject(left, why, tries-1) })
+		gs.callAt(gs.Clock.Now().Add(gangs.FirstPause/10), func() { gs.reject(left, why, tries-1) })
 	}
 }
 
@@ -560,8 +495,8 @@ func (gs *Groups) AwaitTurn(ctx context.Context, uid types.UID) error {
 func (gs *Groups) placeOf(uid types.UID) (*planned, *place) {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
-	if g := gs.of[uid]; g != nil && g.plan != nil {
-		return g.plan, g.plan.by[uid]
+	if at := gs.of[uid].placeOf(uid); at != nil {
+		return gs.of[uid].plan, at
 	}
 	return nil, nil
 }
@@ -677,22 +612,25 @@ func (gs *Groups) Bound(uid types.UID, node string) {
 			m.bound = gs.Clock.Now()
 		}
 	}
-	if g.plan != nil {
-		if at := g.plan.by[uid]; at != nil {
-			g.plan.remove(at)
-			gs.endIfDone(g)
-		}
-	}
+	gs.place(g, uid)
 	gs.placed(g)
 	gs.unlockAndLook(g)
+}
+
+// place takes a member that has its node out of the plan. The caller holds the lock.
+func (gs *Groups) place(g *group, uid types.UID) {
+	if at := g.placeOf(uid); at != nil {
+		g.plan.remove(at)
+		gs.endIfDone(g)
+	}
 }
 
 // endIfDone ends a plan with nothing left in it. Where all its members were bound the gang was
 // whole, by the minimum that it was planned for. The caller holds the lock.
 func (gs *Groups) endIfDone(g *group) {
-	if g.plan != nil && len(g.plan.places) == 0 {
-		g.whole = g.whole || !g.plan.lost
+	if p := g.plan; p != nil && len(p.places) == 0 {
 		g.plan = nil
+		gs.on(g, gangs.PlanDone{Lost: p.lost})
 	}
 }
 
@@ -703,11 +641,12 @@ func (gs *Groups) Failed(uid types.UID, why string) {
 	}
 	gs.mu.Lock()
 	g := gs.of[uid]
-	if g == nil || g.plan == nil || g.plan.by[uid] == nil {
+	at := g.placeOf(uid)
+	if at == nil {
 		gs.mu.Unlock()
 		return
 	}
-	gs.lose(g, g.plan.by[uid], why)
+	gs.lose(g, at, why)
 	gs.unlockAndLook(g)
 }
 
@@ -719,21 +658,18 @@ func (gs *Groups) lose(g *group, at *place, why string) {
 	if at.account != nil {
 		at.account.Forget(string(at.uid))
 	}
-	switch {
-	case p.released:
+	if g.Doing == gangs.Binding {
 		p.lost = true
 		p.endLater(at)
 		gs.stirWaves()
-		gs.endIfDone(g)
-		gs.pause(g)
-	case !p.enough() || len(p.places) == 0:
-		gs.drop(g, why)
-	case p.complete():
-		go gs.allow(p.release())
 	}
+	if gs.on(g, gangs.Lost{Why: why, Enough: p.enough() && len(p.places) > 0, All: p.complete()}).Release {
+		go gs.allow(p.members())
+	}
+	gs.endIfDone(g)
 }
 
-// drop drops a plan. The caller holds the lock.
+// drop gives back what a plan has reserved. The caller holds the lock.
 func (gs *Groups) drop(g *group, why string) {
 	p := g.plan
 	g.plan = nil
@@ -742,23 +678,13 @@ func (gs *Groups) drop(g *group, why string) {
 	for _, at := range p.places {
 		at.deal()
 		at.end()
-		if at.arrived && !p.released {
+		if at.arrived {
 			waiting = append(waiting, at.uid)
 		}
 	}
 	plansDropped.WithLabelValues(failedMember).Inc()
 	gs.Logger.V(2).Info("Plan of a gang is dropped", "gang", g.key, "why", why)
-	gs.pause(g)
 	go gs.reject(waiting, why, maxRejects)
-}
-
-// late drops a plan at its deadline.
-func (gs *Groups) late(g *group, p *planned) {
-	gs.mu.Lock()
-	if g.plan == p && !p.released {
-		gs.drop(g, "its members did not come together in time")
-	}
-	gs.unlockAndLook(g)
 }
 
 // Follow makes the members of a plan come one after another, with nobody in between: next is what

@@ -119,7 +119,7 @@ func TestGangsOfTheLastReleaseCount(t *testing.T) {
 		if len(w.deleted) > 0 {
 			t.Errorf("deleted: %v", w.deleted)
 		}
-		if g := w.groups.of["a-0"]; g == nil || !g.whole {
+		if g := w.groups.of["a-0"]; g == nil || !g.Whole {
 			t.Errorf("the group is %+v, want one that was whole", g)
 		}
 	})

@@ -12,34 +12,27 @@ import (
 	"k8s.io/client-go/tools/pager"
 	"k8s.io/klog/v2"
 
+	"github.com/berth-dev/berth/internal/gangs"
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// setDeadline begins the time in which a gang with bound members is to become whole. It counts on
-// this process's clock, from the first member that it saw bound since it leads: another clock may
-// be anywhere, and another leader's Bindings may still be on their way here. The caller holds the
-// lock.
-func (gs *Groups) setDeadline(g *group) {
-	if !gs.Lead.Leads() || !g.deadline.IsZero() {
-		return
+// boundSince is when the first member of a gang was seen bound that has no deadline yet, by this
+// process's clock and since it leads: another clock may be anywhere, and another leader's Bindings
+// may still be on their way here. It is zero where none was, or where no deadline is needed. The
+// caller holds the lock.
+func (gs *Groups) boundSince(g *group) (first time.Time) {
+	if !gs.Lead.Leads() || g.Whole || !g.Deadline.IsZero() || g.spec.Minimum == 0 {
+		return first
 	}
-	first, any := gs.Clock.Now(), false
 	for _, m := range g.members {
-		if !m.placed() || !m.active() || !m.sworn || m.bound.IsZero() {
-			continue
-		}
-		if any = true; m.bound.Before(first) {
+		if m.placed() && m.active() && m.sworn && !m.bound.IsZero() && (first.IsZero() || m.bound.Before(first)) {
 			first = m.bound
 		}
 	}
-	if !any {
-		return
+	if !first.IsZero() && first.Before(gs.ledFrom) {
+		return gs.ledFrom
 	}
-	if first.Before(gs.ledFrom) {
-		first = gs.ledFrom
-	}
-	g.deadline = first.Add(gs.timeout(g))
-	gs.callAt(g.deadline, func() { gs.expire(g) })
+	return first
 }
 
 func (gs *Groups) timeout(g *group) time.Duration {
@@ -49,42 +42,15 @@ func (gs *Groups) timeout(g *group) time.Duration {
 	return gs.Timeout
 }
 
-// overdue says whether the group has bound members, and was not whole in time. The caller holds the
-// lock.
-func (gs *Groups) overdue(g *group) bool {
-	return !g.whole && !g.deadline.IsZero() && !gs.Clock.Now().Before(g.deadline) && gs.groups[g.key] == g
-}
-
-// expire begins to delete the bound members of a gang that is not whole at its deadline. Bindings
-// that are being written are awaited: one of them may be the last that was missing.
-func (gs *Groups) expire(g *group) {
-	gs.mu.Lock()
-	defer gs.mu.Unlock()
-	switch {
-	case !gs.overdue(g) || g.expiring:
-		return
-	case g.mates() != nil: // which of them are right nobody knows
-		g.deadline = time.Time{}
-		return
-	case g.plan != nil && g.plan.released:
-		gs.callAt(gs.Clock.Now().Add(firstPause), func() { gs.expire(g) })
-		return
-	case g.plan != nil:
-		gs.drop(g, "the deadline has passed")
-	}
-	g.expiring = true
-	go gs.end(g)
-}
-
 // end deletes the bound members, if the API server says as well that the gang is not whole. It is
 // tried until it is done.
 func (gs *Groups) end(g *group) {
 	gs.mu.Lock()
-	fresh, overdue := gs.copyOf(g), gs.overdue(g)
+	fresh, overdue := gs.copyOf(g), !g.Whole && !g.Deadline.IsZero() && gs.groups[g.key] == g
 	gs.mu.Unlock()
 	var err error
 	if overdue {
-		if err = gs.recount(fresh); err == nil && fresh.wrong == nil && !fresh.whole {
+		if err = gs.recount(fresh); err == nil && fresh.wrong == nil && !fresh.Whole {
 			err = gs.deleteAll(fresh)
 		}
 	}
@@ -95,17 +61,16 @@ func (gs *Groups) end(g *group) {
 		gs.mu.Unlock()
 		return
 	}
-	g.expiring, g.deletions, g.deadline = false, retry{}, time.Time{}
-	if g.whole = g.whole || fresh.whole; !g.whole {
-		gs.pause(g)
-	}
+	g.deletions = retry{}
+	gs.on(g, gangs.Ended{Whole: fresh.Whole})
 	gs.unlockAndLook(g)
 }
 
 // copyOf returns a group that asks for the same, and that knows its members by UID alone. The
 // caller holds the lock.
 func (gs *Groups) copyOf(g *group) *group {
-	out := &group{key: g.key, spec: g.spec, whole: g.whole, members: map[types.UID]*member{}}
+	out := &group{key: g.key, spec: g.spec, members: map[types.UID]*member{}}
+	out.Whole = g.Whole
 	for uid := range g.members {
 		out.members[uid] = nil
 	}
@@ -124,7 +89,7 @@ func (gs *Groups) recount(g *group) error {
 		case spec.Key.IsZero(): // nothing was read
 			return err
 		default:
-			g.spec, g.wrong, g.whole = spec, err, g.whole || spec.Ran
+			g.spec, g.wrong, g.Whole = spec, err, g.Whole || spec.Ran
 		}
 	}
 	list := pager.New(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
@@ -144,7 +109,7 @@ func (gs *Groups) recount(g *group) error {
 	if g.spec.Minimum == 0 {
 		g.read()
 	}
-	g.whole = g.whole || g.settled()
+	g.Whole = g.Whole || g.settled()
 	return err
 }
 
@@ -160,7 +125,7 @@ func (gs *Groups) countIn(g *group, pod *corev1.Pod) {
 	m := &member{pod: pod, says: says, sworn: sworn}
 	g.members[pod.UID] = m
 	g.sum(m)
-	g.whole = g.whole || wire.GangWasWhole(pod)
+	g.Whole = g.Whole || wire.GangWasWhole(pod)
 }
 
 // deleteAll deletes the bound members, and returns why some could not be.
@@ -212,10 +177,5 @@ type retry struct{ failures int }
 // pause notes a failure, and returns how long to wait: each time twice as long.
 func (r *retry) pause() time.Duration {
 	r.failures++
-	return doubled(r.failures-1, lastRetry)
-}
-
-// doubled is firstPause, doubled as often as that, and at most most.
-func doubled(times int, most time.Duration) time.Duration {
-	return min(most, firstPause<<min(times, 6))
+	return gangs.Doubled(r.failures-1, lastRetry)
 }

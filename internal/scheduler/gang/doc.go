@@ -10,13 +10,20 @@
 //
 // # What becomes of a group
 //
-//	forming   fewer pods than the minimum, or its object is missing, wrong, or older than they are
-//	ready     complete: its leader is on the way to PreFilter
-//	planned   reserved whole, until the deadline: its members are in their cycles, or in Permit
-//	binding   all have passed Permit
-//	whole     the minimum has nodes; it stays whole, whatever happens to members later
-//	backed    a plan was not possible, or was dropped: not before a moment, or not before something
-//	          has changed that could help
+// Package gangs says what is done about a group, by its phase, and how each event changes it
+// (gangs.Next). This package is the clock, the scheduling framework and the API around that.
+//
+//	incomplete   fewer pods than the minimum, or its object is missing or wrong
+//	unconfirmed  its object may be older than its members, and is asked for again
+//	ready        its leader is on the way to PreFilter
+//	reserved     planned whole, until the deadline: its members are in their cycles, or in Permit
+//	binding      all have passed Permit
+//	settled      the minimum has nodes: the others go their own ways
+//	backed off   a plan was not possible, or was dropped: not before a moment
+//	parked       it did not fit: not before something has changed that could help
+//	ending       it was not whole in time, and its bound members are being deleted
+//
+// A group that was whole once stays so, whatever happens to members later.
 //
 // Any failure before Permit drops the plan, unless the minimum is reached without the member that
 // failed. A failure after it leaves members bound: the others are planned again, until the

@@ -285,9 +285,9 @@ func TestANodeThatAlwaysWaitsKeepsNobodyFromEvicting(t *testing.T) {
 		w.seat("low-1", "n0", 3, 1)
 		w.pending = map[string]bool{"n1": true}
 		w.addWith("a", 2, 2, 3, 9)
-		w.run(reportLimit - time.Second)
+		w.run(gangs.ReportLimit - time.Second)
 		w.wantDeleted()
-		w.run(longestWait + 2*time.Second)
+		w.run(gangs.LongestWait + 2*time.Second)
 		w.wantDeleted("low-0", "low-1")
 		w.run(5 * time.Second)
 		w.wantBound("a", 2)
@@ -344,9 +344,9 @@ func TestNobodyWaitsForAReportThatCannotHelp(t *testing.T) {
 func TestEveryMemberIsToldThatItsGangDoesNotFit(t *testing.T) {
 	inWorld(t, 1, func(w *world) {
 		w.add("a", 3, 3, 3)
-		w.run(silence / 2)
+		w.run(gangs.Silence / 2)
 		if len(w.told) > 0 {
-			t.Errorf("after %v pods are told %q", silence/2, w.told)
+			t.Errorf("after %v pods are told %q", gangs.Silence/2, w.told)
 		}
 		w.run(5 * time.Minute)
 		want := []string{"a-1: Berth: gang default/a does not fit; the condition of pod a-0 says why", "a-2: Berth: gang default/a does not fit; the condition of pod a-0 says why"}

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 
 	"github.com/berth-dev/berth/internal/gangs"
 	"github.com/berth-dev/berth/internal/wire"
@@ -29,44 +30,24 @@ type group struct {
 	changes, fresh uint64
 	confirming     bool
 
-	// whole: the minimum had nodes once.
-	whole bool
-	plan  *planned
-	// complete is when it became ready to try, apart from room; zero: it is not.
-	complete time.Time
-	// failures in a row, and the moment before which nothing is tried.
-	failures  int
-	notBefore time.Time
-	// waits says what the group waits for where it was tried in vain; stirs is how often the
-	// cluster had changed then, and vain counts these attempts.
-	waits string
-	stirs uint64
-	vain  uint64
-	// open: its minimum has nodes, and its other pods have been told to go their own ways.
-	open bool
-	// held: an event will tell why no member is tried, if that stays so.
-	held bool
-	// deadline is when members that are bound are deleted, unless the group is whole; zero: none is
-	// bound. expiring: it has passed, and they are being deleted.
-	deadline time.Time
-	expiring bool
+	// Progress is how far it is. Groups.on changes it.
+	gangs.Progress
+	// plan is what is reserved, where Progress says that something is.
+	plan *planned
+	// timer looks at the group again, at the moment again; zero: at none.
+	timer clock.Timer
+	again time.Time
 	// The requests to the API server that fail are repeated, less and less often.
 	deletions, reads, writes retry
-	// roomy: the resources that it names were free once. lacking: capacity was missing at the last
-	// attempt.
-	roomy, lacking bool
-	// waitsFrom is the time from which every attempt has found a node that waits for a report;
-	// zero: the last one found none.
-	waitsFrom time.Time
-	// spreading: its members will be told that it does not fit.
-	spreading bool
+	// roomy: the resources that it names were free once.
+	roomy bool
 	// kept are the nodes that are kept for members while others leave them, by UID.
 	kept map[types.UID]kept
-	// telling: its status will be written, or is being written; again: it has changed since. said
-	// is what was written last, and saidAs the version of the object that says it; "" for none.
-	telling, again bool
-	said           standing
-	saidAs         string
+	// telling: its status will be written, or is being written; outdated: it has changed since.
+	// said is what was written last, saidAs the version of the object that says it; "" for none.
+	telling, outdated bool
+	said              standing
+	saidAs            string
 	// told is the last trouble that an event was written of.
 	told string
 }
@@ -87,14 +68,9 @@ type member struct {
 	sworn bool
 	// summed is how it is part of the group's sums.
 	summed part
-	// waits says what the pod waits for that came after its gang and was tried in vain; stirs is
-	// how often the cluster had changed then. It is not tried before notBefore.
-	waits     string
-	stirs     uint64
-	notBefore time.Time
-	// waitsFrom is group.waitsFrom for the pod alone, nominated the node that is kept for it while
-	// others leave it; "" for none.
-	waitsFrom time.Time
+	// Wait is what the pod waits for that came after its gang and did not fit, nominated the node
+	// that is kept for it while others leave it; "" for none.
+	gangs.Wait
 	nominated string
 	// marked: it has been given the wire.GangWholeCondition, whether the API has shown it or not.
 	marked bool
@@ -122,7 +98,7 @@ func (g *group) settled() bool {
 }
 
 // free says whether the members go their own ways, however many have nodes.
-func (g *group) free() bool { return g.spec.Once && g.whole }
+func (g *group) free() bool { return g.spec.Once && g.Whole }
 
 // blocked says what keeps the group from being tried, whatever room there is; "" for nothing.
 func (g *group) blocked() string {
@@ -138,21 +114,12 @@ func (g *group) blocked() string {
 	return ""
 }
 
-// hold says why no member is tried now; "" when the group is ready.
-func (g *group) hold(now time.Time) string {
-	switch why := g.blocked(); {
-	case why != "":
-		return why
-	case g.expiring:
-		return g.key.String() + " was not whole in time, and its bound pods are being deleted"
-	case g.fresh < g.changes:
-		return g.key.String() + " is being asked for again"
-	case now.Before(g.notBefore):
-		return g.key.String() + " was tried in vain, and backs off"
-	case g.waits != "":
-		return g.waits
+// conditions are how things stand with the members and the object.
+func (g *group) conditions() *gangs.Conditions {
+	return &gangs.Conditions{
+		Members: len(g.members), Waiting: g.waiting.All, Blocked: g.blocked(), Settled: g.settled(),
+		Stale: g.fresh < g.changes, Disagree: g.mates() != nil,
 	}
-	return ""
 }
 
 // mates says what is wrong with the members; nil when nothing is.
@@ -225,17 +192,3 @@ func (g *group) seated() (pods []*corev1.Pod) {
 
 // needed is how many members must still get nodes together.
 func (g *group) needed() gangs.Count { return gangs.Needed(&g.spec, &g.done) }
-
-// The first and the longest pause after a group was tried in vain.
-const (
-	firstPause = time.Second
-	lastPause  = 10 * time.Second
-)
-
-// backOff notes a failure, and returns how long the group is not tried.
-func (g *group) backOff(now time.Time) time.Duration {
-	pause := doubled(g.failures, lastPause)
-	g.failures++
-	g.notBefore = now.Add(pause)
-	return pause
-}

@@ -135,9 +135,9 @@ func (gs *Groups) join(pod *corev1.Pod) *group {
 	g.members[pod.UID] = m
 	gs.of[pod.UID] = g
 	g.sum(m)
-	g.waits = ""
 	g.changes++
 	g.read()
+	gs.on(g, gangs.News{})
 	return g
 }
 
@@ -199,7 +199,7 @@ func (gs *Groups) PodSeen(pod *corev1.Pod) {
 	}
 	// The queue may have asked before the groups knew: a member that comes after its gang is not
 	// let through by its leader.
-	free := was != nil || g != nil && !known && g.open
+	free := was != nil || g != nil && !known && g.Open
 	gs.mu.Unlock()
 	if free && pod.Spec.NodeName == "" {
 		gs.Activate(map[string]*corev1.Pod{pod.Namespace + "/" + pod.Name: pod})
@@ -233,11 +233,8 @@ func (gs *Groups) take(g *group, pod *corev1.Pod) {
 	if pod.Spec.NodeName != "" && m.bound.IsZero() {
 		m.bound = gs.Clock.Now()
 		m.sworn = m.sworn || swears(pod, g.key)
-		g.whole = g.whole || wire.GangWasWhole(pod)
-		if g.plan != nil && g.plan.by[pod.UID] != nil {
-			g.plan.remove(g.plan.by[pod.UID])
-			gs.endIfDone(g)
-		}
+		g.Whole = g.Whole || wire.GangWasWhole(pod)
+		gs.place(g, pod.UID)
 		gs.placed(g)
 	}
 	if !m.active() {
@@ -341,11 +338,8 @@ func (gs *Groups) sweep(uid func(namespace, name string) types.UID) {
 
 // left tells the plan that a member is gone. The caller holds the lock.
 func (gs *Groups) left(g *group, uid types.UID) {
-	g.waits = ""
-	if g.plan == nil {
-		return
-	}
-	if at := g.plan.by[uid]; at != nil {
+	gs.on(g, gangs.News{})
+	if at := g.placeOf(uid); at != nil {
 		gs.lose(g, at, "a member was deleted")
 	}
 }
@@ -355,17 +349,54 @@ func (gs *Groups) placed(g *group) {
 	if !gs.synced {
 		return
 	}
+	was := g.Whole
+	gs.on(g, gangs.Placed{Since: gs.boundSince(g), Timeout: gs.timeout(g)})
 	if g.settled() {
-		if !g.whole {
-			g.whole = true
-			gs.Logger.V(2).Info("Gang is whole", "gang", g.key)
-		}
-		g.failures, g.waits, g.deadline, g.told = 0, "", time.Time{}, ""
+		g.told = ""
+	}
+	if g.Whole && !was {
+		gs.Logger.V(2).Info("Gang is whole", "gang", g.key)
+	}
+}
+
+// on lets a group's progress follow an event, and does what comes of it with the lock held. The
+// caller holds the lock, and does the rest.
+func (gs *Groups) on(g *group, e gangs.Event) (do gangs.Actions) {
+	g.Progress, do = gangs.Next(g.Progress, g.conditions(), e, gs.Clock.Now())
+	if do.Drop != "" {
+		gs.drop(g, do.Drop)
+	}
+	if first := g.leader(); do.SayWhy && first != nil {
+		gs.tell(g, first.pod, g.blocked())
+	}
+	if do.TellMates {
+		go gs.tellMates(g)
+	}
+	if do.Delete {
+		go gs.end(g)
+	}
+	gs.lookAt(g, do.Again)
+	return do
+}
+
+// lookAt looks at a group at that moment, and at no other one; zero for at none. The caller holds
+// the lock.
+func (gs *Groups) lookAt(g *group, at time.Time) {
+	if at.Equal(g.again) {
 		return
 	}
-	if !g.whole && g.spec.Minimum > 0 {
-		gs.setDeadline(g)
+	if g.timer != nil {
+		g.timer.Stop()
 	}
+	g.timer, g.again = nil, at
+	if at.IsZero() {
+		return
+	}
+	g.timer = later.Call(gs.Clock, max(0, at.Sub(gs.Clock.Now())), func() {
+		gs.mu.Lock()
+		g.again = time.Time{}
+		gs.unlockAndLook(g)
+	})
 }
 
 // callAt calls do at that moment, or at once where it has passed.
@@ -395,12 +426,13 @@ func (gs *Groups) understand(g *group, spec wire.Gang, wrong error) {
 		g.changes++
 	}
 	before := g.spec.Ignored
-	g.spec, g.wrong, g.object, g.waits = spec, wrong, spec.Version, ""
+	g.spec, g.wrong, g.object = spec, wrong, spec.Version
 	if spec.Ignored != "" && spec.Ignored != before {
 		gs.Events.Eventf(g.reference(nil), nil, corev1.EventTypeWarning, "PassedOver", "Scheduling", "Berth ignores %s", spec.Ignored)
 	}
-	g.whole = g.whole || spec.Ran && g.hasPlaced()
+	g.Whole = g.Whole || spec.Ran && g.hasPlaced()
 	g.roomy = g.roomy || spec.Phase == string(volcano.PodGroupInqueue) // it does not go back
+	gs.on(g, gangs.News{})
 	if wrong == nil {
 		gs.placedAll(g)
 	}
@@ -443,9 +475,7 @@ func (gs *Groups) ObjectGone(key wire.GangKey) {
 	}
 	g.object, g.wrong = "", g.unknown()
 	g.changes++
-	if g.plan != nil && !g.plan.released {
-		gs.drop(g, "its object was deleted")
-	}
+	gs.on(g, gangs.Withdrawn{Why: "its object was deleted"})
 	gs.unlockAndLook(g)
 }
 
@@ -459,34 +489,30 @@ func (gs *Groups) Stir() {
 	gs.stirWaves()
 	var woken []*group
 	for _, g := range gs.groups {
-		if g.waits != "" && g.stirs < gs.stirs {
-			g.waits = ""
+		if g.Why == "" {
+			continue
+		}
+		if gs.on(g, gangs.Stirred{Stirs: gs.stirs}); g.Why == "" {
 			woken = append(woken, g)
 		}
 	}
 	alone := slices.Collect(maps.Keys(gs.lone))
 	for _, uid := range alone {
-		if m := gs.lone[uid].members[uid]; m != nil && m.stirs < gs.stirs {
-			m.waits = ""
+		if m := gs.lone[uid].members[uid]; m != nil {
+			m.Stir(gs.stirs)
 		}
 	}
 	// The one that has waited longest comes first: others of its priority may come again and again.
 	slices.SortFunc(woken, func(a, b *group) int {
-		return cmp.Or(a.complete.Compare(b.complete), strings.Compare(a.key.String(), b.key.String()))
+		return cmp.Or(a.Complete.Compare(b.Complete), strings.Compare(a.key.String(), b.key.String()))
 	})
 	gs.mu.Unlock()
 	for _, g := range woken {
 		gs.look(g)
 	}
 	for _, uid := range alone {
-		gs.lookAlone(uid, false)
+		gs.lookAlone(uid)
 	}
-}
-
-// pause has the group not be tried for a while. The caller holds the lock.
-func (gs *Groups) pause(g *group) {
-	pause := g.backOff(gs.Clock.Now())
-	gs.callAt(gs.Clock.Now().Add(pause), func() { gs.look(g) })
 }
 
 // unlockAndLook ends a change of the group.
@@ -504,8 +530,7 @@ func (gs *Groups) look(g *group) {
 		gs.mu.Unlock()
 		return
 	}
-	wake := gs.candidates(g)
-	gs.notice(g)
+	wake := g.candidates(gs.on(g, gangs.Looked{}).Try)
 	idle := gs.forgone(g)
 	ask := gs.Lead.Leads() && (g.wrong == nil || g.object == "") && g.fresh < g.changes && !g.confirming && gs.wantsObject(g)
 	if ask {
@@ -522,59 +547,20 @@ func (gs *Groups) look(g *group) {
 	gs.tellStatus(g)
 }
 
-// silence is how long a group may be held before an event says why: its pods come one after
-// another, and its object may come after them.
-const silence = 10 * time.Second
-
-// notice notes whether the group could be tried. An event says why not, once that has lasted. The
-// caller holds the lock.
-func (gs *Groups) notice(g *group) {
-	switch blocked := g.blocked() != ""; {
-	case !blocked && g.complete.IsZero():
-		g.complete = gs.Clock.Now()
-	case blocked:
-		g.complete, g.lacking = time.Time{}, false
-		if !g.held && g.waiting.All > 0 {
-			g.held = true
-			gs.callAt(gs.Clock.Now().Add(silence), func() { gs.tellHeld(g) })
-		}
+// candidates returns the members that may be tried.
+func (g *group) candidates(who gangs.Who) map[string]*corev1.Pod {
+	var list []*member
+	switch first := g.leader(); {
+	case who == gangs.First && first != nil:
+		list = append(list, first)
+	case who == gangs.Everybody:
+		list = g.pending()
 	}
-}
-
-// tellHeld writes the event that notice has promised.
-func (gs *Groups) tellHeld(g *group) {
-	gs.mu.Lock()
-	defer gs.mu.Unlock()
-	g.held = false
-	if why, first := g.blocked(), g.leader(); why != "" && first != nil && gs.groups[g.key] == g {
-		gs.tell(g, first.pod, why)
+	out := make(map[string]*corev1.Pod, len(list))
+	for _, m := range list {
+		out[m.pod.Namespace+"/"+m.pod.Name] = m.pod
 	}
-}
-
-// candidates returns the pods that may be tried: the leader, or, where the group has become
-// settled, all that are left; the ones that come later are not held. The caller holds the lock.
-func (gs *Groups) candidates(g *group) map[string]*corev1.Pod {
-	if g.plan != nil || g.hold(gs.Clock.Now()) != "" {
-		g.open = false
-		return nil
-	}
-	was := g.open
-	if g.open = g.settled(); g.open {
-		if was {
-			return nil
-		}
-		out := map[string]*corev1.Pod{}
-		for _, m := range g.members {
-			if m.pending() {
-				out[m.pod.Namespace+"/"+m.pod.Name] = m.pod
-			}
-		}
-		return out
-	}
-	if first := g.leader(); first != nil {
-		return map[string]*corev1.Pod{first.pod.Namespace + "/" + first.pod.Name: first.pod}
-	}
-	return nil
+	return out
 }
 
 // wantsObject says whether the group could be tried if its object were as new as its members.
@@ -645,22 +631,30 @@ func (gs *Groups) gate(g *group, uid types.UID) string {
 	if !gs.synced {
 		return "the groups of pods have not been read yet"
 	}
-	if g.plan != nil {
-		if g.plan.by[uid] != nil {
+	name := g.key.String()
+	switch c := g.conditions(); g.Phase(c, gs.Clock.Now()) {
+	case gangs.Reserved, gangs.Binding:
+		if g.placeOf(uid) != nil {
 			return ""
 		}
-		return g.key.String() + " is being placed without this pod"
-	}
-	if why := g.hold(gs.Clock.Now()); why != "" {
-		return why
-	}
-	if g.settled() {
-		return g.members[uid].waits
+		return name + " is being placed without this pod"
+	case gangs.Incomplete:
+		return c.Blocked
+	case gangs.Ending:
+		return name + " was not whole in time, and its bound pods are being deleted"
+	case gangs.Unconfirmed:
+		return name + " is being asked for again"
+	case gangs.BackedOff:
+		return name + " was tried in vain, and backs off"
+	case gangs.Parked:
+		return g.Why
+	case gangs.Settled:
+		return g.members[uid].Why
 	}
 	if g.members[uid] == g.leader() {
 		return ""
 	}
-	return "the first member of " + g.key.String() + " plans for all"
+	return "the first member of " + name + " plans for all"
 }
 
 // reference refers to the group in events: its object, or the given member.

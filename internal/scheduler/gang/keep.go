@@ -35,7 +35,7 @@ func (g *group) keep(j *job, e *eviction, leader types.UID) {
 // is not tried any more. Nobody but the next attempt would give it back. What has still to show in
 // a status stays until it does. The caller holds the lock, and hands the result to forgo.
 func (gs *Groups) forgone(g *group) (list []kept) {
-	if len(g.kept) == 0 || g.plan != nil {
+	if len(g.kept) == 0 || g.Planned() {
 		return nil
 	}
 	blocked := g.blocked() != ""

@@ -150,7 +150,7 @@ func TestAPodThatComesLaterEvicts(t *testing.T) {
 					late.Spec.PreemptionPolicy = &never
 				}
 				create(late, 9)
-				w.run(2 * reportLimit)
+				w.run(2 * gangs.ReportLimit)
 				if !c.bound {
 					w.wantDeleted()
 					w.wantBound("a", 2)

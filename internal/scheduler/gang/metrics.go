@@ -85,6 +85,6 @@ func (g *group) state() gangs.Stage {
 	}
 	return gangs.Facts{
 		Pods: len(g.members), Ended: ended, Done: g.done.All, Wrong: g.wrong != nil || g.mates() != nil, Complete: g.lacks(&g.waiting, &g.done) == "",
-		Settled: g.settled(), Was: g.whole, Planned: g.plan != nil,
+		Settled: g.settled(), Was: g.Whole, Planned: g.Planned(),
 	}.Stage()
 }

@@ -18,9 +18,7 @@ type planned struct {
 	by     map[types.UID]*place
 	// deadline is when the ones that wait in Permit are rejected.
 	deadline time.Time
-	// released: all have passed Permit.
-	released bool
-	// lost: a member of it has failed since.
+	// lost: a member of it has failed since all have passed Permit.
 	lost bool
 	// next is the first place whose member has not been sent for.
 	next int
@@ -132,6 +130,14 @@ func (p *planned) remove(at *place) {
 // complete says whether every member of the plan has arrived.
 func (p *planned) complete() bool {
 	return !slices.ContainsFunc(p.places, func(at *place) bool { return !at.arrived })
+}
+
+// placeOf is a member's place in the plan; nil where it has none.
+func (g *group) placeOf(uid types.UID) *place {
+	if g == nil || g.plan == nil {
+		return nil
+	}
+	return g.plan.by[uid]
 }
 
 // enough says whether the plan reaches what the group still needs.

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/berth-dev/berth/internal/gangs"
 )
 
 // randomGang is what a random run knows of a gang.
@@ -164,7 +166,7 @@ func (w *randomWorld) look() {
 func (w *randomWorld) drain() {
 	w.did("drain")
 	for len(w.gangs) > 0 {
-		w.run(maxFailing * lastPause)
+		w.run(maxFailing * gangs.LongestPause)
 		w.look()
 		ran := slices.DeleteFunc(slices.Clone(w.gangs), func(g *randomGang) bool { return w.bound(g.name) == 0 })
 		for _, g := range ran {

@@ -36,7 +36,7 @@ func (gs *Groups) tellStatus(g *group) {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
 	if g.telling {
-		g.again = true
+		g.outdated = true
 		return
 	}
 	if gs.Client == nil || !gs.synced || !gs.Lead.Leads() {
@@ -54,7 +54,7 @@ func (gs *Groups) tellSoon(g *group) {
 // writeStatus writes what has changed, one write at a time for a group.
 func (gs *Groups) writeStatus(g *group) {
 	gs.mu.Lock()
-	g.again = false
+	g.outdated = false
 	s, marks := gs.standing(g), g.marks()
 	known, key := g.object != "" && gs.groups[g.key] == g && !g.says(s), g.key
 	gs.mu.Unlock()
@@ -81,7 +81,7 @@ func (gs *Groups) writeStatus(g *group) {
 		g.telling = true // what changes until then is told with it
 		gs.callAt(gs.Clock.Now().Add(g.writes.pause()), func() { gs.writeStatus(g) })
 		return
-	case g.again:
+	case g.outdated:
 		gs.tellSoon(g)
 	}
 	g.writes = retry{}
@@ -107,18 +107,18 @@ func (gs *Groups) standing(g *group) (s standing) {
 	}
 	ended := int(s.succeeded + s.failed)
 	switch settled := g.settled(); {
-	case g.whole && ended > 0 && ended == len(g.members):
+	case g.Whole && ended > 0 && ended == len(g.members):
 		s.phase = volcano.PodGroupCompleted
 	case settled:
 		s.phase = volcano.PodGroupRunning
-	case g.whole && g.done.All > 0:
+	case g.Whole && g.done.All > 0:
 		s.phase = volcano.PodGroupUnknown
 	case g.roomy || len(g.spec.Resources) == 0:
 		s.phase = volcano.PodGroupInqueue
 	default:
 		s.phase = volcano.PodGroupPending
 	}
-	if g.lacking && !g.settled() {
+	if g.Lacking && !g.settled() {
 		s.lacking = strings.TrimPrefix(g.told, "does not fit: ")
 	}
 	return s
@@ -130,7 +130,7 @@ const maxMarks = 2
 
 // marks returns the members to mark. The caller holds the lock.
 func (g *group) marks() (out []*member) {
-	if !g.whole || g.key.Source.HasObject() {
+	if !g.Whole || g.key.Source.HasObject() {
 		return nil
 	}
 	have := 0
@@ -178,10 +178,9 @@ func (gs *Groups) mark(ctx context.Context, members []*member) error {
 // gives its leader alone: autoscalers count the pods that have it.
 func (gs *Groups) tellMates(g *group) {
 	gs.mu.Lock()
-	g.spreading = false
 	leader := g.leader()
 	var untold []*corev1.Pod
-	if leader != nil && g.lacksRoom() {
+	if leader != nil && g.LacksRoom(g.conditions()) {
 		for _, m := range g.members {
 			if m.pending() && m != leader && !isTold(m.pod) {
 				untold = append(untold, m.pod)
@@ -192,7 +191,7 @@ func (gs *Groups) tellMates(g *group) {
 	slices.SortFunc(untold, func(a, b *corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
 	for _, pod := range untold {
 		gs.mu.Lock()
-		still := g.lacksRoom()
+		still := g.LacksRoom(g.conditions())
 		gs.mu.Unlock()
 		if !still {
 			return
@@ -203,9 +202,6 @@ func (gs *Groups) tellMates(g *group) {
 		}
 	}
 }
-
-// lacksRoom says whether nothing but room keeps the group from its nodes.
-func (g *group) lacksRoom() bool { return g.lacking && g.plan == nil && !g.settled() }
 
 func isTold(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {

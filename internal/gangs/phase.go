@@ -1,0 +1,144 @@
+package gangs
+
+import "time"
+
+// Phase is what a scheduler does about a gang. A Stage is what people see of it.
+type Phase string
+
+// The phases.
+const (
+	// Incomplete: something else than room keeps it from being tried. Pods are missing, say, or its
+	// object is missing or wrong.
+	Incomplete Phase = "incomplete"
+	// Unconfirmed: its object may be older than its members, and is asked for again.
+	Unconfirmed Phase = "unconfirmed"
+	// BackedOff: a plan was not possible, or was dropped. It is not tried before a moment.
+	BackedOff Phase = "backed off"
+	// Parked: it did not fit. It is not tried before something has changed that could help.
+	Parked Phase = "parked"
+	// Ready: its first member is tried, and plans for all.
+	Ready Phase = "ready"
+	// Reserved: a plan is reserved whole. Its members are in their cycles, or in Permit.
+	Reserved Phase = "reserved"
+	// Binding: all members of the plan have passed Permit.
+	Binding Phase = "binding"
+	// Settled: the minimum has nodes, or need not have them any more. Other members go their own
+	// ways.
+	Settled Phase = "settled"
+	// Ending: it was not whole in time, and its bound members are being deleted.
+	Ending Phase = "ending"
+)
+
+// Progress is what is remembered of a gang from one event to the next. The zero value is a gang
+// that nobody has tried.
+type Progress struct {
+	Wait
+	// Doing is Reserved, Binding or Ending; "" for none of them. Then Phase tells.
+	Doing Phase
+	// Whole: the minimum had nodes once.
+	Whole bool
+	// Open: the members beyond the minimum have been told to go their own ways.
+	Open bool
+	// Lacking: at the last attempt nothing but capacity was missing, and nobody was evicted.
+	Lacking bool
+	// Complete is since when nothing but room keeps it from its nodes; zero: something else does.
+	Complete time.Time
+	// Together is when the plan is dropped, unless all its members have come to Permit.
+	Together time.Time
+	// Deadline is when the members that are bound are deleted, unless the gang is whole; zero: none
+	// is bound.
+	Deadline time.Time
+
+	failures int // in a row
+	// say is when people are told why it is not tried, tellMates when its members are told that it
+	// does not fit, if that stays so; zero for never.
+	say, tellMates time.Time
+}
+
+// Conditions are how things stand with a gang's members and its object.
+type Conditions struct {
+	// Members are all, Waiting the ones that want a node.
+	Members, Waiting int
+	// Blocked says what keeps it from being tried, whatever room there is; "" for nothing.
+	Blocked string
+	// Settled: the minimum has nodes, or need not have them.
+	Settled bool
+	// Stale: its object may be older than its members.
+	Stale bool
+	// Disagree: its members contradict each other.
+	Disagree bool
+}
+
+// Phase is what is done about a gang under these conditions.
+func (p *Progress) Phase(c *Conditions, now time.Time) Phase {
+	switch {
+	case p.Planned():
+		return p.Doing
+	case c.Blocked != "":
+		return Incomplete
+	case p.Doing == Ending:
+		return Ending
+	case c.Stale:
+		return Unconfirmed
+	case now.Before(p.NotBefore):
+		return BackedOff
+	case p.Why != "":
+		return Parked
+	case c.Settled:
+		return Settled
+	default:
+		return Ready
+	}
+}
+
+// Planned says whether a plan is reserved.
+func (p *Progress) Planned() bool { return p.Doing == Reserved || p.Doing == Binding }
+
+// LacksRoom says whether nothing but room keeps a gang from its nodes.
+func (p *Progress) LacksRoom(c *Conditions) bool {
+	return p.Lacking && !p.Planned() && !c.Settled
+}
+
+// again is the next moment at which something may have to be done; zero for none.
+func (p *Progress) again(c *Conditions, now time.Time) (at time.Time) {
+	if c.Members == 0 {
+		return at
+	}
+	earliest := func(t time.Time) {
+		if !t.IsZero() && (at.IsZero() || t.Before(at)) {
+			at = t
+		}
+	}
+	earliest(p.say)
+	earliest(p.tellMates)
+	if now.Before(p.NotBefore) {
+		earliest(p.NotBefore)
+	}
+	if p.Why != "" {
+		earliest(p.until)
+	}
+	if p.Doing == Reserved {
+		earliest(p.Together)
+	}
+	if !p.Whole && p.Doing != Binding && p.Doing != Ending {
+		earliest(p.Deadline)
+	}
+	return at
+}
+
+// backOff notes a failure, after which nothing is tried for a while.
+func (p *Progress) backOff(now time.Time) {
+	p.NotBefore = now.Add(Doubled(p.failures, LongestPause))
+	p.failures++
+}
+
+// The first and the longest pause after a gang was tried in vain.
+const (
+	FirstPause   = time.Second
+	LongestPause = 10 * time.Second
+)
+
+// Doubled is FirstPause, doubled as often as that, and at most most.
+func Doubled(times int, most time.Duration) time.Duration {
+	return min(most, FirstPause<<min(times, 6))
+}
