@@ -67,7 +67,7 @@ internal/gangs            : internal/wire
 internal/suggest          :
 internal/stranded         : topology placement
 internal/convert          : internal/suggest
-internal/amounts          : placement placement/memory
+internal/amounts          : topology placement placement/memory
 internal/featuregates     : internal/suggest
 internal/strict           : internal/suggest internal/wire
 internal/kubeletconfig    : internal/strict internal/wire placement

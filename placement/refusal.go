@@ -561,7 +561,7 @@ func (n *Need) amount(v uint64) string {
 		return "endless"
 	}
 	if n.isMemory() {
-		return bytesText(v)
+		return topology.RoughBytes(v)
 	}
 	return strconv.FormatUint(v, 10)
 }
@@ -569,25 +569,6 @@ func (n *Need) amount(v uint64) string {
 // endless is the number of bytes that shows that a kubelet has subtracted more than there is (see
 // DefectMemoryUnderflow): no machine has so many.
 const endless = 1 << 60
-
-// bytesText prints bytes in the largest unit that leaves a number of at least 1, with a decimal
-// unless it is 0.
-func bytesText(v uint64) string {
-	const units = "KMGTPE"
-	if v < 1024 {
-		return strconv.FormatUint(v, 10)
-	}
-	unit, scale := -1, uint64(1)
-	for v/scale >= 1024 && unit+1 < len(units) {
-		scale *= 1024
-		unit++
-	}
-	text := strconv.FormatUint(v/scale, 10)
-	if tenth := v % scale * 10 / scale; tenth > 0 && v < 1<<60 {
-		text += "." + strconv.FormatUint(tenth, 10)
-	}
-	return text + units[unit:unit+1] + "i"
-}
 
 // Table is the refusal in full: the rule, then a line for each resource and NUMA node, in columns.
 func (r Refusal) Table() string {

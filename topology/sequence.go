@@ -153,6 +153,25 @@ func FormatBytes(n uint64) string {
 	return strconv.FormatUint(n, 10)
 }
 
+// RoughBytes prints an amount in the largest binary unit that leaves a number of at least 1, with a
+// decimal, rounded down, unless it is 0: "1.5Gi", "64Gi", "1023".
+func RoughBytes(n uint64) string {
+	const units = "KMGTPE"
+	unit := 0
+	for unit < len(units) && n>>(10*(unit+1)) > 0 {
+		unit++
+	}
+	if unit == 0 {
+		return strconv.FormatUint(n, 10)
+	}
+	shift := 10 * unit
+	text := strconv.FormatUint(n>>shift, 10)
+	if tenth := n & (1<<shift - 1) * 10 >> shift; tenth > 0 {
+		text += "." + strconv.FormatUint(tenth, 10)
+	}
+	return text + units[unit-1:unit] + "i"
+}
+
 // ParseBytes reads an amount of bytes with an optional binary suffix Ki, Mi, Gi or Ti.
 func ParseBytes(text string) (uint64, error) {
 	digits, shift := text, uint(0)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/placement/memory"
+	"github.com/berth-dev/berth/topology"
 )
 
 // The resources that are not extended ones, spelled as in a Pod.
@@ -198,25 +199,10 @@ func Text(resource string, amount int64) string {
 	switch {
 	case resource == CPU:
 		return strconv.FormatFloat(float64(amount)/1000, 'f', -1, 64)
-	case resource == Memory || resource == EphemeralStorage || strings.HasPrefix(resource, "hugepages-"):
-		return bytes(amount)
+	case amount >= 0 && (resource == Memory || resource == EphemeralStorage || strings.HasPrefix(resource, "hugepages-")):
+		return topology.RoughBytes(uint64(amount))
 	}
 	return fmt.Sprint(amount)
-}
-
-// bytes prints an amount in the largest binary unit that leaves a number of at least 1, with a
-// decimal unless it is 0.
-func bytes(n int64) string {
-	for unit, shift := range []int{60, 50, 40, 30, 20, 10} {
-		if n >= 1<<shift {
-			whole, tenth := n>>shift, min(9, (n%(1<<shift))/(1<<shift/10))
-			if tenth == 0 {
-				return fmt.Sprintf("%d%ci", whole, "EPTGMK"[unit])
-			}
-			return fmt.Sprintf("%d.%d%ci", whole, tenth, "EPTGMK"[unit])
-		}
-	}
-	return fmt.Sprint(n)
 }
 
 // Unresolvable says that the pod does not fit an empty node either.

@@ -16,7 +16,6 @@ import (
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/internal/golden"
-	"github.com/berth-dev/berth/internal/survey"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
 )
@@ -184,14 +183,6 @@ func TestCompletePods(t *testing.T) {
 	code, stdout, stderr := run(t, "__complete", "explain", "--kubeconfig", busyWorld(t).kubeconfig(), "")
 	if code != ExitOK || !strings.Contains(stdout, "train\n") || !strings.Contains(stdout, "big\n") {
 		t.Errorf("exit code %d, stdout %q, stderr %q", code, stdout, stderr)
-	}
-}
-
-func TestRoughBytes(t *testing.T) {
-	for n, want := range map[uint64]string{0: "0", 1023: "1023", 1024: "1Ki", 1536: "1.5Ki", 1 << 30: "1Gi", 1<<34 - 1<<20: "15.9Gi", 1<<64 - 1: "16Ei"} {
-		if got := survey.RoughBytes(n); got != want {
-			t.Errorf("%d: got %s, want %s", n, got, want)
-		}
 	}
 }
 

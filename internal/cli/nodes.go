@@ -249,7 +249,7 @@ func heldCells(h *survey.Held) []string {
 	}
 	var memory, devices []string
 	for _, r := range slices.Sorted(maps.Keys(h.Memory)) {
-		text := survey.RoughBytes(h.Memory[r])
+		text := topology.RoughBytes(h.Memory[r])
 		if r != "memory" {
 			text = r + " " + text
 		}
@@ -366,7 +366,7 @@ func lineCells(numa []survey.NUMANode) []string {
 	}
 	inMemory := memory.String()
 	if len(memory) > maxStretches {
-		inMemory = fmt.Sprintf("%s, most %d:%s", memoryText(sum.Free, sum.Total), at, survey.RoughBytes(most.Free))
+		inMemory = fmt.Sprintf("%s, most %d:%s", memoryText(sum.Free, sum.Total), at, topology.RoughBytes(most.Free))
 	}
 	return []string{dash(cpus.String()), dash(inMemory), dash(strings.Join(all, ", "))}
 }
@@ -378,7 +378,7 @@ const maxStretches = 4
 // memoryText is how much is free, and the total, with the unit once where it is the same:
 // "4.7/36.7Gi".
 func memoryText(free, total uint64) string {
-	a, b := survey.RoughBytes(free), survey.RoughBytes(total)
+	a, b := topology.RoughBytes(free), topology.RoughBytes(total)
 	if number, ok := strings.CutSuffix(a, b[max(0, len(b)-2):]); ok {
 		a = number
 	}
@@ -444,7 +444,7 @@ func numaCells(m *survey.NUMANode) []string {
 	}
 	var memory, devices []string
 	for _, a := range m.Memory {
-		text := survey.RoughBytes(a.Free) + "/" + survey.RoughBytes(a.Total)
+		text := topology.RoughBytes(a.Free) + "/" + topology.RoughBytes(a.Total)
 		if a.Resource != "memory" {
 			text = a.Resource + " " + text
 		}

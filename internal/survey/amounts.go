@@ -11,6 +11,7 @@ import (
 
 	"github.com/berth-dev/berth/internal/amounts"
 	"github.com/berth-dev/berth/internal/nodestate"
+	"github.com/berth-dev/berth/topology"
 )
 
 // lacking says what the node will never have enough of; "" where there is nothing like that, or
@@ -76,7 +77,7 @@ func short(asked amounts.List, ports []amounts.Port, room *amounts.Node) string 
 func amountTexts(r string, has, wants int64) (string, string) {
 	a, b := amounts.Text(r, has), amounts.Text(r, wants)
 	if a == b && has != wants {
-		return ExactBytes(uint64(has)), ExactBytes(uint64(wants))
+		return topology.FormatBytes(uint64(has)), topology.FormatBytes(uint64(wants))
 	}
 	return a, b
 }

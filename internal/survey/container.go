@@ -87,7 +87,7 @@ func (c *Container) CPUsText() string {
 func (c *Container) MemoryText() string {
 	var parts []string
 	for _, m := range c.Memory {
-		text := ExactBytes(m.Bytes)
+		text := topology.FormatBytes(m.Bytes)
 		if m.Resource != "memory" {
 			text += " " + m.Resource
 		}

@@ -205,7 +205,7 @@ func asksText(r *placement.Request) []string {
 		c := &r.Containers[i]
 		text := strconv.FormatFloat(float64(c.MilliCPU)/1000, 'f', -1, 64) + " CPU"
 		for _, m := range c.Memory {
-			text += ", " + RoughBytes(m.Bytes)
+			text += ", " + topology.RoughBytes(m.Bytes)
 			if m.Resource != string(corev1.ResourceMemory) {
 				text += " of " + m.Resource
 			}

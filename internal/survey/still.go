@@ -21,6 +21,7 @@ import (
 	nrt "github.com/berth-dev/berth/api/nrt/v1alpha2"
 	koordinator "github.com/berth-dev/berth/api/scheduling/koordinator/v1alpha1"
 	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/topology"
 )
 
 // stillKind and stillVersion mark a file with a cluster in it. The version changes with whatever a
@@ -178,7 +179,7 @@ func Open(r io.Reader, name string) (*Cluster, error) {
 	var s still
 	if err := json.NewDecoder(limited).Decode(&s); err != nil {
 		if limited.N == 0 {
-			return nil, fmt.Errorf("%s: is larger than %s: want a snapshot of one cluster", name, ExactBytes(maxStill))
+			return nil, fmt.Errorf("%s: is larger than %s: want a snapshot of one cluster", name, topology.FormatBytes(maxStill))
 		}
 		return nil, fmt.Errorf("%s: want a file that berth snapshot wrote, whole: %w", name, err)
 	}

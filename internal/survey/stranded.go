@@ -127,7 +127,7 @@ func besideText(p *stranded.Part) string {
 // AmountText writes an amount of a resource: bytes with a unit, everything else as a number.
 func AmountText(resource string, n uint64) string {
 	if stranded.IsBytes(resource) {
-		return RoughBytes(n)
+		return topology.RoughBytes(n)
 	}
 	return fmt.Sprint(n)
 }
