@@ -57,7 +57,7 @@ internal/simulate/trace   :
 internal/simulate         : topology placement internal/ledger internal/rank internal/sim internal/simulate/trace internal/suggest
 internal/simulate/page    : internal/simulate
 internal/rank             : topology placement internal/ledger
-internal/plan             : topology placement internal/ledger
+internal/plan             : topology placement internal/ledger internal/suppose
 internal/suppose          : placement internal/amounts internal/ledger
 internal/defrag           : placement internal/amounts internal/suppose
 internal/moving           : internal/wire
@@ -83,10 +83,10 @@ internal/scheduler/later  :
 internal/scheduler/spread :
 internal/scheduler/handover: internal/scheduler/later
 internal/scheduler/lead   :
-internal/scheduler/gang   : internal/gangs internal/clip placement internal/ledger internal/plan internal/wire internal/scheduler/later internal/scheduler/lead api/scheduling/...
+internal/scheduler/gang   : internal/amounts internal/suppose internal/gangs internal/clip placement internal/ledger internal/plan internal/wire internal/scheduler/later internal/scheduler/lead api/scheduling/...
 internal/scheduler/reservation : internal/clip placement internal/apiclient internal/ledger internal/wire internal/scheduler/later internal/scheduler/lead api/scheduling/koordinator/v1alpha1
 internal/scheduler/nodes  : topology placement internal/apiclient internal/ledger internal/rank internal/wire internal/scheduler/wake internal/scheduler/later api/... internal/nodestate
-internal/scheduler        : internal/gangs placement internal/amounts internal/ledger internal/rank internal/wire internal/version internal/scheduler/wake internal/scheduler/nodes internal/scheduler/later internal/scheduler/handover internal/scheduler/gang internal/scheduler/lead internal/scheduler/reservation internal/scheduler/spread api/... internal/nodestate
+internal/scheduler        : internal/gangs internal/suppose placement internal/amounts internal/ledger internal/rank internal/wire internal/version internal/scheduler/wake internal/scheduler/nodes internal/scheduler/later internal/scheduler/handover internal/scheduler/gang internal/scheduler/lead internal/scheduler/reservation internal/scheduler/spread api/... internal/nodestate
 internal/scheduler/command: internal/scheduler internal/scheduler/spread internal/scheduler/reservation internal/scheduler/gang internal/version
 internal/offer            : internal/clip topology internal/strict internal/suggest internal/wire
 scheduler                 : placement internal/scheduler internal/scheduler/command

@@ -275,8 +275,7 @@ scheduler/spread.Memory.counts = spread.Memory.counts
 scheduler/spread.Memory.values = spread.Memory.values
 scheduler/spread.Memory.places = spread.Memory.places
 scheduler/spread.Values.numbers = Values.numbers
-scheduler.groupTrial.forks a cycle of a group
-scheduler.groupTrial.with a cycle of a group
+scheduler.groupTrial.nodes a cycle of a group
 scheduler.groupTrial.placed a cycle of a group
 scheduler.groupPauses.by = groupPauses
 scheduler.groupPause.held = groupPauses
@@ -350,7 +349,7 @@ survey.Survey.nodes = survey.Live
 survey.changes.nodes names since the last look, which takes them
 survey.changes.pods names since the last look, which takes them
 survey.facts.beats a reading
-survey.gangTrial.on a question
+survey.gangTrial.classes a question
 survey.groupObjects.hidden a reading
 survey.maker.allowed a question
 survey.maker.questions a question

@@ -116,6 +116,17 @@ func (n *Node) Free(resource string) int64 {
 	return all - n.used[resource]
 }
 
+// Has says whether so much is free in all, be it for one pod or for many. Of what nobody offers
+// nothing is.
+func (n *Node) Has(ask List) bool {
+	for resource, amount := range ask {
+		if n.Free(resource) < amount {
+			return false
+		}
+	}
+	return true
+}
+
 // Add counts a pod that asks for so much, and for these ports.
 func (n *Node) Add(ask List, ports ...Port) {
 	n.pods++

@@ -371,7 +371,7 @@ func (s *search) ask(p *Pod, n *suppose.Node) bool {
 	if !n.Enough(&p.Pod) {
 		return false
 	}
-	if p.Request == nil {
+	if p.Candidate == nil {
 		return true
 	}
 	s.asked++

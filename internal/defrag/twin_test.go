@@ -37,6 +37,10 @@ func model(t testing.TB, machine, policy string) *placement.Model {
 	return out
 }
 
+func candidate(r *placement.Request, created int64) *ledger.Candidate {
+	return &ledger.Candidate{Request: r, Created: created}
+}
+
 func request(uid string, cpus int64) *placement.Request {
 	return &placement.Request{UID: uid, Guaranteed: true, Containers: []placement.ContainerRequest{{Name: "c", MilliCPU: cpus * 1000,
 		Memory: []placement.MemoryRequest{{Resource: "memory", Bytes: 1 << 20}}}}}
@@ -66,7 +70,7 @@ func build(t testing.TB, random *rand.Rand, models []*placement.Model, nodes int
 			if random.IntN(3) == 0 {
 				continue
 			}
-			p := Pod{Node: n, Pod: suppose.Pod{UID: uid, Request: request(uid+"/again", cpus), Created: 100, Asks: amounts.List{amounts.CPU: cpus * 1000}}}
+			p := Pod{Node: n, Pod: suppose.Pod{UID: uid, Candidate: candidate(request(uid+"/again", cpus), 100), Asks: amounts.List{amounts.CPU: cpus * 1000}}}
 			if b := random.IntN(6); b < 3 {
 				p.Budgets = []int{b}
 			}
@@ -101,7 +105,7 @@ func build(t testing.TB, random *rand.Rand, models []*placement.Model, nodes int
 
 func (h *harbour) want(cpus ...int64) {
 	for i, n := range cpus {
-		h.problem.Wanted = append(h.problem.Wanted, Pod{Pod: suppose.Pod{Request: request(fmt.Sprint("wanted-", i), n), Created: 101, Asks: amounts.List{amounts.CPU: n * 1000}}})
+		h.problem.Wanted = append(h.problem.Wanted, Pod{Pod: suppose.Pod{Candidate: candidate(request(fmt.Sprint("wanted-", i), n), 101), Asks: amounts.List{amounts.CPU: n * 1000}}})
 	}
 }
 
@@ -134,7 +138,7 @@ func (p *play) admit(pod *Pod, node int) bool {
 		return false
 	}
 	k := p.kubelets[node].Clone()
-	if !k.Admit(pod.Request).Verdict.OK() {
+	if !k.Admit(pod.Candidate.Request).Verdict.OK() {
 		return false
 	}
 	room := p.rooms[node].Clone()
@@ -315,8 +319,8 @@ func TestFindOutcomes(t *testing.T) {
 		moves   bool
 	}{
 		{"as it is", func(*Problem) {}, Found, true},
-		{"one CPU", func(p *Problem) { p.Wanted[0].Request, p.Wanted[0].Asks = request("w", 1), nil }, Found, false},
-		{"more than a NUMA node has", func(p *Problem) { p.Wanted[0].Request = request("w", 9) }, NoRoom, false},
+		{"one CPU", func(p *Problem) { p.Wanted[0].Candidate, p.Wanted[0].Asks = candidate(request("w", 1), 101), nil }, Found, false},
+		{"more than a NUMA node has", func(p *Problem) { p.Wanted[0].Candidate = candidate(request("w", 9), 101) }, NoRoom, false},
 		{"no budget", func(p *Problem) {
 			p.Budgets = []int{0}
 			for i := range p.Pods {
@@ -325,12 +329,12 @@ func TestFindOutcomes(t *testing.T) {
 		}, NoRoom, false},
 		{"nowhere to go", func(p *Problem) { p.May = func(q *Pod, _ int) bool { return q.UID == "" } }, NoRoom, false},
 		{"a port that a pod to move has", func(p *Problem) {
-			p.Wanted[0].Request, p.Wanted[0].Asks, p.Wanted[0].Ports = nil, nil, port
+			p.Wanted[0].Candidate, p.Wanted[0].Asks, p.Wanted[0].Ports = nil, nil, port
 			for i := range p.Nodes {
 				p.Nodes[i] = suppose.On(nil, amounts.Unknown())
 			}
 			for i := range p.Pods {
-				p.Pods[i].Request, p.Pods[i].Asks, p.Pods[i].Ports = nil, nil, nil
+				p.Pods[i].Candidate, p.Pods[i].Asks, p.Pods[i].Ports = nil, nil, nil
 			}
 			p.Pods[0].Ports = port
 			room := amounts.Unknown()

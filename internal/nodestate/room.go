@@ -17,14 +17,22 @@ func Allocatable(node *corev1.Node) (has amounts.List, told bool) {
 }
 
 // RoomOf is what the node has beside the pods that are bound to it and have not ended. node is nil
-// where it is not known.
-func RoomOf(node *corev1.Node, bound []*corev1.Pod) *amounts.Node {
+// where it is not known. What device classes stand for is not looked at where the node has nothing
+// of it: Dynamic Resource Allocation provides it in the node's stead (NodeResourcesFit,
+// shouldDelegateResourceToDRA).
+func RoomOf(node *corev1.Node, bound []*corev1.Pod, classes map[corev1.ResourceName]bool) *amounts.Node {
 	room := amounts.Unknown()
 	if all, told := Allocatable(node); told {
-		room = amounts.NewNode(all)
+		var untold []string
 		if _, told := all[amounts.Pods]; !told {
-			room = amounts.NewNode(all, amounts.Pods)
+			untold = append(untold, amounts.Pods)
 		}
+		for r := range classes {
+			if all[string(r)] == 0 {
+				untold = append(untold, string(r))
+			}
+		}
+		room = amounts.NewNode(all, untold...)
 	}
 	for _, pod := range bound {
 		if !wire.Ended(pod) {

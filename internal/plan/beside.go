@@ -121,7 +121,7 @@ const maxTogether = 4
 // one outcome where the node's prediction is exact, else one for each order. None says that nobody
 // can tell.
 func (t *trial) outcomes(node int, members []int, got *Decided) (out [][]topology.NUMASet) {
-	if !t.loose[node] {
+	if !t.on(node).Loose() {
 		numa := make([]topology.NUMASet, len(members))
 		for i, m := range members {
 			d := &t.placed[m]
@@ -171,11 +171,10 @@ func (t *trial) outcomes(node int, members []int, got *Decided) (out [][]topolog
 
 // play lets a copy of the node admit members in an order.
 func (t *trial) play(node int, members, order []int) ([]topology.NUMASet, bool) {
-	account := t.field.Account(node)
-	if account == nil {
+	on, numa := t.field.Node(node), make([]topology.NUMASet, len(members))
+	if on.Account() == nil {
 		return nil, false
 	}
-	fork, numa := account.Fork(), make([]topology.NUMASet, len(members))
 	latest := int64(0)
 	for _, m := range members {
 		if c := t.gang.Members[m].Candidate; c != nil {
@@ -183,20 +182,19 @@ func (t *trial) play(node int, members, order []int) ([]topology.NUMASet, bool) 
 		}
 	}
 	for i, at := range order {
-		c := t.gang.Members[members[at]].Candidate
-		if c == nil {
+		next, d := t.gang.Members[members[at]].Pod, placement.Decision{}
+		if next.Candidate == nil {
 			continue
 		}
-		next, d := *c, placement.Decision{}
-		next.Loose = false
-		if i > 0 { // they come one after the other
-			next.Created = latest + int64(i)
+		c := *next.Candidate
+		if next.Candidate = &c; i > 0 { // they come one after the other
+			c.Created = latest + int64(i)
 		}
-		a := fork.Reserve(&next, &d)
+		a := on.Promise(&next, &d)
 		if !a.OK() || !a.Exact {
 			return nil, false
 		}
-		numa[at] = fork.View().Report().Model.Reach(next.Request, &a.Verdict)
+		numa[at] = on.Account().View().Report().Model.Reach(c.Request, &a.Verdict)
 	}
 	return numa, true
 }

@@ -3,7 +3,7 @@
 //
 // Make goes through the members once, the largest first and equal ones together. Each gets the
 // first of its nodes that takes it, as things then stand. What the nodes' ledgers would say is
-// tried on forks of them (ledger.Node.Fork), so the members are reserved later exactly as they
+// tried on forks of them (suppose.Node.Promise), so the members are reserved later exactly as they
 // were planned, within the bounds that a ledger has for one node: where those are reached, the
 // plan goes on elsewhere. What else has a say in a pod's node, as the other plugins of a scheduler
 // have, is a Field.

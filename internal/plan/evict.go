@@ -4,13 +4,13 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/internal/suppose"
 )
 
 // Occupant is a pod that could be evicted.
 type Occupant struct {
+	suppose.Pod
 	Node int
-	UID  string
 	// Budgets are the disruption budgets that count it, by their place in Removal.Allowed.
 	Budgets []int
 }
@@ -32,7 +32,8 @@ type Removal struct {
 	Allowed []int
 }
 
-// Crowd is a Field whose nodes can be cleared of victims. The ledgers are not its concern.
+// Crowd is a Field whose nodes can be cleared of victims. What is free on them then is not its
+// concern.
 type Crowd interface {
 	Field
 	// Evict removes a victim's pods, Restore puts them back.
@@ -147,16 +148,15 @@ type clearing struct {
 	removal *Removal
 	alone   []Cost // of each victim alone
 	out     []bool
-	// gone are the pods that are away, by node.
-	gone     map[int][]string
-	accounts map[int]*ledger.Node
-	work     work
+	// nodes are those of the Crowd that pods were taken from.
+	nodes map[int]*suppose.Node
+	work  work
 	// only are the nodes that are looked at, by kind; nil for all.
 	only map[int][]int
 }
 
 func newClearing(f Crowd, r *Removal) *clearing {
-	c := &clearing{Crowd: f, removal: r, alone: make([]Cost, len(r.Victims)), out: make([]bool, len(r.Victims)), gone: map[int][]string{}, accounts: map[int]*ledger.Node{}}
+	c := &clearing{Crowd: f, removal: r, alone: make([]Cost, len(r.Victims)), out: make([]bool, len(r.Victims)), nodes: map[int]*suppose.Node{}}
 	for i := range r.Victims {
 		c.alone[i] = r.Cost([]int{i})
 	}
@@ -173,19 +173,28 @@ func (c *clearing) cheaper(a, b int) int {
 func (c *clearing) evict(i int) {
 	c.out[i] = true
 	c.Evict(i)
-	for _, pod := range c.removal.Victims[i].Pods {
-		c.gone[pod.Node] = append(c.gone[pod.Node], pod.UID)
-		delete(c.accounts, pod.Node)
+	pods := c.removal.Victims[i].Pods
+	for at := range pods {
+		c.from(pods[at].Node).Take(&pods[at].Pod)
 	}
 }
 
 func (c *clearing) restore(i int) {
 	c.out[i] = false
 	c.Restore(i)
-	for _, pod := range c.removal.Victims[i].Pods {
-		c.gone[pod.Node] = slices.DeleteFunc(c.gone[pod.Node], func(uid string) bool { return uid == pod.UID })
-		delete(c.accounts, pod.Node)
+	pods := c.removal.Victims[i].Pods
+	for at := range pods {
+		c.from(pods[at].Node).Put(&pods[at].Pod)
 	}
+}
+
+// from is the node that pods are taken from.
+func (c *clearing) from(node int) *suppose.Node {
+	if c.nodes[node] == nil {
+		all := c.Crowd.Node(node)
+		c.nodes[node] = &all
+	}
+	return c.nodes[node]
 }
 
 func (c *clearing) restoreAll() {
@@ -196,20 +205,15 @@ func (c *clearing) restoreAll() {
 	}
 }
 
-// Account implements Field: the ledger without the ones that are gone. Where too much is open to
-// tell what would be free without them, nothing is.
-func (c *clearing) Account(node int) *ledger.Node {
-	account := c.Crowd.Account(node)
-	if account == nil || len(c.gone[node]) == 0 {
-		return account
-	}
-	if c.accounts[node] == nil {
-		c.accounts[node] = account
-		if without, ok := account.ForkWithout(c.gone[node]...); ok {
-			c.accounts[node] = without
+// Node implements Field: the node without the ones that are gone. Where too much is open to tell
+// what would be free without them, nothing is.
+func (c *clearing) Node(node int) suppose.Node {
+	if without := c.nodes[node]; without != nil && without.Changed() {
+		if cleared, ok := without.Cleared(); ok {
+			return cleared
 		}
 	}
-	return c.accounts[node]
+	return c.Crowd.Node(node)
 }
 
 // Nodes implements Field.

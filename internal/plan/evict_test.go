@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/berth-dev/berth/internal/suppose"
 	"github.com/berth-dev/berth/placement"
 )
 
@@ -38,7 +39,7 @@ func occupied(t testing.TB, m *placement.Model, nodes int, sizes []int64, gangs 
 				of[gangs[i]] = at
 				r.Victims = append(r.Victims, Victim{Priority: priorities[i], Started: int64(i)})
 			}
-			r.Victims[at].Pods = append(r.Victims[at].Pods, Occupant{Node: node, UID: pod.Candidate.Request.UID})
+			r.Victims[at].Pods = append(r.Victims[at].Pods, Occupant{Node: node, Pod: suppose.Pod{UID: pod.Candidate.Request.UID}})
 			break
 		}
 	}

@@ -5,15 +5,15 @@ import (
 	"slices"
 
 	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/internal/suppose"
 	"github.com/berth-dev/berth/placement"
 )
 
 // Member is a pod that should get a node.
 type Member struct {
+	suppose.Pod
 	// Kind is the same for members that are equal to everybody who has a say in their nodes.
 	Kind int
-	// Candidate is what the ledgers are asked; nil where no kubelet pins anything.
-	Candidate *ledger.Candidate
 	// Task is the part of the gang that the member counts for.
 	Task string
 	// Size orders members: the largest is the hardest to place.
@@ -22,19 +22,19 @@ type Member struct {
 	Beside []Wish
 }
 
-// Field is all that has a say in where members go beside the ledgers, and the order in which nodes
-// are tried. Nodes are numbers of its own.
+// Field is all that has a say in where members go, and the order in which nodes are tried. Nodes
+// are numbers of its own.
 type Field interface {
 	// Nodes returns the nodes that members of the kind may go to as things stand, best first.
 	Nodes(kind int) []int
 	// Coupled says whether a member's place changes where others of the kind may go, beyond the
 	// room that it takes on its node. Nodes is asked again for each member then.
 	Coupled(kind int) bool
-	// Account is the node's ledger; nil where nothing can be pinned.
-	Account(node int) *ledger.Node
-	// Admits says whether the node takes the member as things stand, whatever its ledger says.
+	// Node is the node without members.
+	Node(node int) suppose.Node
+	// Admits says whether the node takes the member as things stand, whatever is free on it.
 	Admits(member, node int) bool
-	// Put puts the member on the node, Take takes it off.
+	// Put tells that the member is on the node, Take that it is not.
 	Put(member, node int)
 	Take(member, node int)
 }
@@ -94,8 +94,8 @@ type Plan struct {
 	// Crowded says that a node did not take some member because its kubelet may admit it before, or
 	// after, other members.
 	Crowded bool
-	// Forks are the ledgers as they would be, of nodes that members were tried on.
-	Forks map[int]*ledger.Node
+	// Nodes are those that members were tried on, as they would be.
+	Nodes map[int]*suppose.Node
 }
 
 // Make plans the gang. Members that are created in one second come to a node in any order, and are
@@ -137,26 +137,23 @@ func makePlan(g *Gang, f Field, w *work) Plan {
 	return third
 }
 
-// Account is the ledger of a node as it would be with the members that the plan puts there, who are
-// promised no CPUs: what it refuses then, it refuses in every order of theirs. It returns nil where
-// no member was tried.
-func (p *Plan) Account(g *Gang, node int) *ledger.Node {
-	fork := p.Forks[node]
-	if fork == nil {
+// Node is a node as it would be with the members that the plan puts there, who are promised no
+// CPUs: what it refuses then, it refuses in every order of theirs. It returns nil where no member
+// was tried.
+func (p *Plan) Node(node int) *suppose.Node {
+	n := p.Nodes[node]
+	if n == nil {
 		return nil
 	}
-	if slices.ContainsFunc(p.Places, func(at Place) bool { return at.Node == node && at.Wave > 0 }) {
-		if later, ok := fork.ForkWithout(); ok {
-			return later // as it will be when all have been admitted
-		}
+	out, later := suppose.Node{}, false
+	if n.Wave > 0 {
+		out, later = n.Cleared() // as it will be when all have been admitted
 	}
-	out := fork.Fork()
-	for _, at := range p.Places {
-		if c := g.Members[at.Member].Candidate; at.Node == node && c != nil {
-			out.Loosen(c.Request.UID)
-		}
+	if !later {
+		out = n.Clone()
 	}
-	return out
+	out.Loosen()
+	return &out
 }
 
 func (p *Plan) undo(f Field) {
@@ -169,8 +166,8 @@ func (p *Plan) undo(f Field) {
 // keep where it does not take them in every order.
 func pass(g *Gang, f Field, w *work, order func(a, b unit) int, inWaves bool) Plan {
 	all := len(g.Members) + len(g.Seated)
-	t := &trial{gang: g, field: f, work: w, inWaves: inWaves, wave: map[int]int{}, pinned: map[int]int{}, loose: map[int]bool{}, at: make([]int, all), placed: make([]Decided, all)}
-	t.plan = Plan{Lacking: -1, Forks: map[int]*ledger.Node{}}
+	t := &trial{gang: g, field: f, work: w, inWaves: inWaves, at: make([]int, all), placed: make([]Decided, all)}
+	t.plan = Plan{Lacking: -1, Nodes: map[int]*suppose.Node{}}
 	for i := range t.at {
 		t.at[i] = nowhere
 	}
@@ -191,7 +188,7 @@ func pass(g *Gang, f Field, w *work, order func(a, b unit) int, inWaves bool) Pl
 	t.plan.Whole = t.whole()
 	for i := range t.plan.Places {
 		p := &t.plan.Places[i]
-		p.Loose = t.loose[p.Node]
+		p.Loose = t.plan.Nodes[p.Node].Loose()
 		p.Got.Exact = p.Got.Exact && !p.Loose
 	}
 	return t.plan
@@ -206,14 +203,9 @@ type trial struct {
 	work  *work
 	plan  Plan
 	at    []int // the node of each member, or nowhere, and of the seated
-	// loose are nodes whose members are promised no CPUs.
-	loose map[int]bool
-	// inWaves: nodes may be given members in waves; wave is the last one of each.
+	// inWaves: nodes may be given members in waves.
 	inWaves bool
-	wave    map[int]int
-	// pinned counts the members of each node that its kubelet may pin.
-	pinned map[int]int
-	placed []Decided // what each got there
+	placed  []Decided // what each got there
 	// wishing: some member has wishes about others.
 	wishing bool
 	// strict: wishes that are preferred count as required.
@@ -269,61 +261,60 @@ func (t *trial) put(m, node int) bool {
 	if !t.field.Admits(m, node) {
 		return false
 	}
-	var got Decided
-	account := t.field.Account(node)
-	if member.Candidate != nil && account != nil {
-		var ok bool
-		if got, ok = t.reserve(member.Candidate, node, account); !ok {
-			return false
-		}
+	on := t.on(node)
+	if !on.Enough(&member.Pod) {
+		return false
+	}
+	got, ok := t.promise(&member.Pod, node, on)
+	if !ok {
+		return false
 	}
 	if !t.grants(m, node, &got) {
-		if member.Candidate != nil && account != nil {
-			t.plan.Forks[node].Forget(member.Candidate.Request.UID)
-		}
+		on.Withdraw(&member.Pod)
 		return false
 	}
 	t.field.Put(m, node)
-	if member.Candidate != nil {
-		t.pinned[node]++
-	}
 	t.at[m], t.placed[m] = node, got
-	t.plan.Places = append(t.plan.Places, Place{Member: m, Node: node, Wave: t.wave[node], Got: got})
+	t.plan.Places = append(t.plan.Places, Place{Member: m, Node: node, Wave: on.Wave, Got: got})
 	return true
 }
 
-// reserve reserves on the node's fork.
-func (t *trial) reserve(c *ledger.Candidate, node int, account *ledger.Node) (Decided, bool) {
-	fork := t.plan.Forks[node]
-	if fork == nil {
-		fork = account.Fork()
-		t.plan.Forks[node] = fork
+// on is the node with the members that are on it.
+func (t *trial) on(node int) *suppose.Node {
+	on := t.plan.Nodes[node]
+	if on == nil {
+		bare := t.field.Node(node)
+		on = &bare
+		t.plan.Nodes[node] = on
 	}
+	return on
+}
+
+// promise promises a pod its place.
+func (t *trial) promise(p *suppose.Pod, node int, on *suppose.Node) (Decided, bool) {
 	var d placement.Decision
-	tried := *c
-	tried.Loose, tried.Wave = t.loose[node], t.wave[node]
-	a := fork.Reserve(&tried, &d)
-	if a.Outcome == ledger.Waiting && a.Wait == ledger.PromiseAtRisk && !t.loose[node] {
-		fork, a = t.loosen(&tried, node)
+	a := on.Promise(p, &d)
+	if a.Outcome == ledger.Waiting && a.Wait == ledger.PromiseAtRisk && !on.Loose() {
+		a = loosen(p, on)
 	}
-	if a.Outcome == ledger.Waiting && t.pinned[node] > 0 {
+	if a.Outcome == ledger.Waiting && on.Promised() > 0 {
 		t.plan.Crowded = true
-		if t.inWaves && t.wave[node] < maxWaves {
-			fork, a = t.nextWave(&tried, node)
+		if t.inWaves && on.Wave < maxWaves {
+			a = nextWave(p, on)
 		}
 	}
 	if a.Outcome == ledger.Waiting {
-		t.waits(node, a.Wait)
+		t.waits(node, on, a.Wait)
 	}
-	if !a.OK() {
-		return Decided{}, false
+	if !a.OK() || !on.Pins(p) {
+		return Decided{}, a.OK()
 	}
-	return Decided{Exact: a.Exact, NUMA: fork.View().Report().Model.Reach(c.Request, &a.Verdict)}, true
+	return Decided{Exact: a.Exact, NUMA: on.Account().View().Report().Model.Reach(p.Candidate.Request, &a.Verdict)}, true
 }
 
 // waits notes that a node does not take a member which it may take later.
-func (t *trial) waits(node int, why ledger.Wait) {
-	if t.inWaves && t.pinned[node] > 0 && t.wave[node] == maxWaves {
+func (t *trial) waits(node int, on *suppose.Node, why ledger.Wait) {
+	if t.inWaves && on.Promised() > 0 && on.Wave == maxWaves {
 		if t.plan.Tangled == nil {
 			t.plan.Tangled = map[int]bool{}
 		}
@@ -336,49 +327,38 @@ func (t *trial) waits(node int, why ledger.Wait) {
 	t.plan.Waits[node] = why
 }
 
-// loosen tries the candidate where the members on the node are promised no CPUs. Their kubelet may
-// admit it before them, and give them others.
-func (t *trial) loosen(c *ledger.Candidate, node int) (*ledger.Node, ledger.Answer) {
-	fork := t.plan.Forks[node].Fork()
-	for _, at := range t.plan.Places {
-		if other := t.gang.Members[at.Member].Candidate; at.Node == node && other != nil {
-			fork.Loosen(other.Request.UID)
-		}
-	}
-	c.Loose = true
+// loosen tries the pod where the members on the node are promised no CPUs. Their kubelet may admit
+// it before them, and give them others.
+func loosen(p *suppose.Pod, on *suppose.Node) ledger.Answer {
+	loose := on.Clone()
+	loose.Loosen()
 	var d placement.Decision
-	a := fork.Reserve(c, &d)
+	a := loose.Promise(p, &d)
 	if a.OK() {
-		t.plan.Forks[node], t.loose[node] = fork, true
+		*on = loose
 	}
-	return fork, a
+	return a
 }
 
 // maxWaves bounds the waves of a node after the first. Each takes a second or so, and all of them
 // must have come before the gang's deadline.
 const maxWaves = 8
 
-// nextWave tries the candidate where the members on the node are admitted before it.
-func (t *trial) nextWave(c *ledger.Candidate, node int) (*ledger.Node, ledger.Answer) {
-	fork := t.plan.Forks[node]
-	c.Loose, c.Wave = t.loose[node], t.wave[node]+1
+// nextWave tries the pod where the members on the node are admitted before it.
+func nextWave(p *suppose.Pod, on *suppose.Node) ledger.Answer {
 	var d placement.Decision
-	a := fork.Reserve(c, &d)
-	if a.OK() {
-		t.wave[node]++
+	on.Wave++
+	a := on.Promise(p, &d)
+	if !a.OK() {
+		on.Wave--
 	}
-	return fork, a
+	return a
 }
 
 // take undoes the last put.
 func (t *trial) take(m int) {
 	node := t.at[m]
-	if c := t.gang.Members[m].Candidate; c != nil {
-		t.pinned[node]--
-		if fork := t.plan.Forks[node]; fork != nil {
-			fork.Forget(c.Request.UID)
-		}
-	}
+	t.plan.Nodes[node].Withdraw(&t.gang.Members[m].Pod)
 	t.field.Take(m, node)
 	t.at[m] = nowhere
 	t.plan.Places = t.plan.Places[:len(t.plan.Places)-1]

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/internal/suppose"
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/topology"
 )
@@ -67,7 +68,7 @@ func (f *field) Nodes(int) []int {
 	return out
 }
 func (f *field) Coupled(int) bool               { return false }
-func (f *field) Account(node int) *ledger.Node  { return f.accounts[node] }
+func (f *field) Node(node int) suppose.Node     { return suppose.On(f.accounts[node], nil) }
 func (f *field) Admits(_, node int) bool        { f.asked++; return f.limit == 0 || f.on[node] < f.limit }
 func (f *field) Put(_, node int)                { f.on[node]++ }
 func (f *field) Take(_, node int)               { f.on[node]-- }
@@ -91,10 +92,10 @@ func reserveAll(f *field, places []Place, g *Gang) error {
 }
 
 func member(name string, kind int, cpus int64, second int64) Member {
-	return Member{Kind: kind, Size: cpus, Candidate: &ledger.Candidate{Created: second, Request: &placement.Request{
+	return Member{Kind: kind, Size: cpus, Pod: suppose.Pod{Candidate: &ledger.Candidate{Created: second, Request: &placement.Request{
 		UID: name, Guaranteed: true, Containers: []placement.ContainerRequest{{Name: "c", MilliCPU: cpus * 1000,
 			Memory: []placement.MemoryRequest{{Resource: "memory", Bytes: 1 << 20}}}},
-	}}}
+	}}}}
 }
 
 func members(sizes ...int64) (out []Member) {

@@ -87,7 +87,7 @@ func (o *onNodes) tooLate(pod *corev1.Pod, node string, written []*corev1.Pod) s
 		}
 	}
 	bound = slices.DeleteFunc(bound, func(b *corev1.Pod) bool { return b.UID == pod.UID })
-	room := nodestate.RoomOf(o.node(node), bound)
+	room := nodestate.RoomOf(o.node(node), bound, nil)
 	if s := room.Short(wire.ReadAmounts(pod)); s != nil {
 		return "others have come to the node: " + s.Text()
 	}

@@ -110,7 +110,7 @@ func (p *Plugin) AddPod(_ context.Context, state fwk.CycleState, _ *corev1.Pod, 
 	pod := add.GetPod()
 	c := cycleOf(state)
 	if c == nil || !p.counts(pod, n) || gang.MateInTrial(state, pod.UID) ||
-		c.member.group != nil && c.member.group.placed.Has(pod.UID) {
+		c.member.group != nil && c.member.group.placed[pod.UID] != nil {
 		return nil // a mate that is tried has its place already
 	}
 	name := n.Node().Name

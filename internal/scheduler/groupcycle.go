@@ -15,6 +15,7 @@ import (
 	"github.com/berth-dev/berth/internal/rank"
 	"github.com/berth-dev/berth/internal/scheduler/nodes"
 	"github.com/berth-dev/berth/internal/scheduler/wake"
+	"github.com/berth-dev/berth/internal/suppose"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
 )
@@ -38,12 +39,11 @@ type groupTrial struct {
 	// byName is before by the nodes' names, once somebody has asked.
 	byName func() map[string]fwk.NodeInfo
 
-	// forks are accounts with the members that are tried, by node.
-	forks map[string]*ledger.Node
-	// with are the members that are tried while pods are taken away, by node.
-	with map[string][]*placement.Request
+	// nodes are those that members are tried on: by promises, or merely put while pods are taken
+	// away.
+	nodes map[string]*suppose.Node
 	// placed are the members that are tried, by UID.
-	placed sets.Set[types.UID]
+	placed map[types.UID]*suppose.Pod
 	// waitsFrom is the time from which every attempt has found some node that waits for a report;
 	// zero: this one has found none.
 	waitsFrom time.Time
@@ -83,7 +83,7 @@ func (p *Plugin) newGroupTrial(pod *corev1.Pod) (*groupTrial, error) {
 	}
 	g := &groupTrial{
 		namespace: pod.Namespace, name: *pod.Spec.SchedulingGroup.PodGroupName, before: before,
-		forks: map[string]*ledger.Node{}, with: map[string][]*placement.Request{}, placed: sets.New[types.UID](),
+		nodes: map[string]*suppose.Node{}, placed: map[types.UID]*suppose.Pod{},
 	}
 	g.byName = sync.OnceValue(func() map[string]fwk.NodeInfo {
 		m := make(map[string]fwk.NodeInfo, len(before))
@@ -136,24 +136,18 @@ func (g *groupTrial) missing(info fwk.NodeInfo) []string {
 
 // askGroup asks a node as the trial has it; false where the trial has left the node alone.
 func (c *cycle) askGroup(n *nodes.Node, info fwk.NodeInfo) (ledger.Answer, bool) {
-	t := c.trials[n.Name()]
-	g := c.member.group
+	t, on := c.trials[n.Name()], c.member.group.nodes[n.Name()]
 	if c.member.evicting {
-		away, with := g.missing(info), g.with[n.Name()]
-		t = ledger.Trial{Without: slices.Concat(away, t.Without), With: slices.Concat(with, t.With)}
-		if t.IsZero() {
-			return ledger.Answer{}, false
-		}
-		return c.askUnder(n, &t), true
+		t.Without = slices.Concat(c.member.group.missing(info), t.Without)
 	}
-	fork := g.forks[n.Name()]
-	if fork == nil && t.IsZero() {
+	if on == nil {
+		bare := suppose.On(n.Account(), nil)
+		on = &bare
+	}
+	if on.Promised() == 0 && !on.Came() && t.IsZero() {
 		return ledger.Answer{}, false
 	}
-	if fork == nil {
-		fork = n.Account()
-	}
-	return fork.View().Ask(ledger.Question{Candidate: &c.query.Candidate, Trial: &t}), true
+	return on.AskUnder(&c.query.Candidate, &t), true
 }
 
 // filterGroup is Filter in a group's trial: what is tried is asked, and nobody is told.
@@ -169,27 +163,28 @@ func (p *Plugin) filterGroup(c *cycle, n *nodes.Node, info fwk.NodeInfo) *fwk.St
 
 // rankInGroup is the rank of a node in a group's trial.
 func (c *cycle) rankInGroup(n *nodes.Node) rank.Rank {
-	if fork := c.member.group.forks[n.Name()]; fork != nil && !c.member.evicting {
-		return c.query.RankOn(n, fork)
+	if on := c.member.group.nodes[n.Name()]; on != nil && on.Promised() > 0 && !c.member.evicting {
+		return c.query.RankOn(n, on.Account())
 	}
 	return c.query.Rank(n)
 }
 
 // reserveInGroup tries the node for a member.
 func (p *Plugin) reserveInGroup(c *cycle, pod *corev1.Pod, n *nodes.Node) *fwk.Status {
-	g := c.member.group
-	g.placed.Insert(pod.UID)
+	g, tried := c.member.group, &suppose.Pod{Candidate: &c.query.Candidate}
+	g.placed[pod.UID] = tried
+	on := g.nodes[n.Name()]
+	if on == nil {
+		bare := suppose.On(n.Account(), nil)
+		on = &bare
+		g.nodes[n.Name()] = on
+	}
 	if c.member.evicting {
-		g.with[n.Name()] = append(g.with[n.Name()], c.query.Candidate.Request)
+		on.Put(tried)
 		return nil // Filter has just asked for it
 	}
-	fork := g.forks[n.Name()]
-	if fork == nil {
-		fork = n.Account().Fork()
-		g.forks[n.Name()] = fork
-	}
 	var d placement.Decision
-	a := fork.Reserve(&c.query.Candidate, &d)
+	a := on.Promise(tried, &d)
 	if status := c.status(nodes.Pack(0, &a), false); status != nil {
 		return status
 	}
@@ -199,10 +194,14 @@ func (p *Plugin) reserveInGroup(c *cycle, pod *corev1.Pod, n *nodes.Node) *fwk.S
 // unreserveInGroup takes back what reserveInGroup did.
 func (c *cycle) unreserveInGroup(pod *corev1.Pod, n *nodes.Node) {
 	g := c.member.group
-	g.placed.Delete(pod.UID)
-	g.with[n.Name()] = slices.DeleteFunc(g.with[n.Name()], func(r *placement.Request) bool { return r.UID == uidOf(pod) })
-	if fork := g.forks[n.Name()]; fork != nil {
-		fork.Forget(uidOf(pod))
+	tried, on := g.placed[pod.UID], g.nodes[n.Name()]
+	delete(g.placed, pod.UID)
+	switch {
+	case tried == nil:
+	case c.member.evicting:
+		on.Take(tried)
+	default:
+		on.Withdraw(tried)
 	}
 }
 

@@ -85,12 +85,7 @@ func roomOn(core corev1informers.Interface) gang.Room {
 				together.Add(wire.ReadAmounts(p))
 			}
 		}
-		for name, amount := range wire.ReadResources(asked) {
-			if together.Free(name) < amount {
-				return false
-			}
-		}
-		return true
+		return together.Has(wire.ReadResources(asked))
 	}
 }
 

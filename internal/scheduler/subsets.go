@@ -1,16 +1,14 @@
 package scheduler
 
 import (
-	"maps"
-	"slices"
-
-	corev1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/scheduler/gang"
 	"github.com/berth-dev/berth/internal/scheduler/nodes"
+	"github.com/berth-dev/berth/internal/suppose"
 	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/placement"
 )
 
 // Bounds of the search for victims whose removal helps where the removal of all does not.
@@ -42,9 +40,9 @@ func (c *cycle) askWithoutSome(n *nodes.Node, info fwk.NodeInfo) ledger.Answer {
 	if r := n.Account().View().Report(); r == nil || r.Model.Monotone(c.query.Candidate.Request) {
 		return a
 	}
-	search := victims{cycle: c, node: n, info: info, all: t.Without}
+	search := c.victims(n, info, &t)
 	for size := 1; size <= min(maxChosen, len(t.Without)-1); size++ {
-		if found, ok := search.without(&ledger.Trial{With: t.With}, 0, size); ok {
+		if found, ok := search.without(0, size); ok {
 			return found
 		}
 	}
@@ -53,45 +51,46 @@ func (c *cycle) askWithoutSome(n *nodes.Node, info fwk.NodeInfo) ledger.Answer {
 
 // victims is a search for pods whose eviction makes room.
 type victims struct {
-	*cycle
-	node *nodes.Node
-	info fwk.NodeInfo
-	// all are the ones that may go, by UID; info is of the node without all of them.
-	all []string
+	// on is the node with all of them, all are the ones that may go.
+	on  suppose.Node
+	all []*suppose.Pod
+	// asking is the pod that needs room, with are pods that come before it.
+	asking suppose.Pod
+	with   ledger.Trial
+}
+
+// victims makes a search of what a dry run assumes: info is of the node without those who may go.
+func (c *cycle) victims(n *nodes.Node, info fwk.NodeInfo, t *ledger.Trial) *victims {
+	room := gang.RoomIn(info)
+	v := &victims{asking: suppose.Pod{Candidate: &c.query.Candidate, Asks: c.amounts}, with: ledger.Trial{With: t.With}}
+	for _, uid := range t.Without {
+		p := &suppose.Pod{UID: uid, Candidate: &ledger.Candidate{Request: &placement.Request{UID: uid}}}
+		if pod := c.removed[uid]; pod != nil {
+			p.Asks = wire.ReadAmounts(pod)
+			room.Add(p.Asks)
+		}
+		v.all = append(v.all, p)
+	}
+	v.on = suppose.On(n.Account(), room)
+	return v
 }
 
 // without asks for every set of that many more pods, from the given one on, until the node admits.
-func (v *victims) without(t *ledger.Trial, from, size int) (ledger.Answer, bool) {
+func (v *victims) without(from, size int) (a ledger.Answer, ok bool) {
 	if size == 0 {
-		if !v.enough(t.Without) {
+		if !v.on.Enough(&v.asking) {
 			return ledger.Answer{}, false
 		}
-		a := v.askUnder(v.node, t)
+		a = v.on.AskUnder(v.asking.Candidate, &v.with)
 		return a, a.OK()
 	}
-	for i, uid := range v.all[from:] {
-		with := ledger.Trial{With: t.With, Without: append(slices.Clip(t.Without), uid)}
-		if a, ok := v.without(&with, from+i+1, size-1); ok {
+	for i, p := range v.all[from:] {
+		v.on.Take(p)
+		a, ok = v.without(from+i+1, size-1)
+		v.on.Put(p)
+		if ok {
 			return a, true
 		}
 	}
 	return ledger.Answer{}, false
-}
-
-// enough says whether the node has what the pod asks for in all, once only these are gone.
-func (v *victims) enough(gone []string) bool {
-	asked := maps.Clone(v.amounts)
-	for _, uid := range v.all {
-		if pod := v.removed[uid]; pod != nil && !slices.Contains(gone, uid) {
-			for name, amount := range wire.ReadAmounts(pod) {
-				asked[name] += amount
-			}
-		}
-	}
-	for name, amount := range asked {
-		if amount > gang.FreeOf(v.info, corev1.ResourceName(name)) {
-			return false
-		}
-	}
-	return true
 }

@@ -5,8 +5,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
 
+	"github.com/berth-dev/berth/internal/scheduler/gang"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/topology"
@@ -42,41 +45,16 @@ func (f *fixture) unequal() []*corev1.Pod {
 	return pods
 }
 
-// room is a node with amounts.
-type room struct {
-	infoOf
-	has, used sums
-}
-
-func (r room) GetAllocatable() fwk.Resource { return r.has }
-func (r room) GetRequested() fwk.Resource   { return r.used }
-
-// sums are amounts of a node, or of its pods.
-type sums struct {
-	fwk.Resource
-	cpus, memory int64
-}
-
-func (a sums) GetMilliCPU() int64                                { return 1000 * a.cpus }
-func (a sums) GetMemory() int64                                  { return a.memory }
-func (a sums) GetScalarResources() map[corev1.ResourceName]int64 { return nil }
-
-// add adds, or takes away, what a pod asks for.
-func (a *sums) add(pod *corev1.Pod, times int64) {
-	asked := wire.ReadAmounts(pod)
-	a.cpus += times * asked["cpu"] / 1000
-	a.memory += times * asked["memory"]
-}
-
 // dryRun is that of kube-scheduler's DefaultPreemption on node n with 14 CPUs and 16 GiB for pods:
 // all victims go, and come back one by one where the pod fits all the same. Beside the plugin it
 // asks for amounts, as NodeResourcesFit does.
 func (f *fixture) dryRun(pod *corev1.Pod, victims []*corev1.Pod) (evicted []string, fits bool) {
-	state, info := f.try(pod), room{infoOf: nodeObject("n"), has: sums{cpus: 14, memory: 16 << 30}}
+	object := nodeObject("n").object
+	object.Status.Allocatable = corev1.ResourceList{"cpu": resource.MustParse("14"), "memory": resource.MustParse("16Gi"), "pods": resource.MustParse("110")}
+	state, info := f.try(pod), framework.NewNodeInfo()
+	info.SetNode(object)
 	passes := func() bool {
-		with := info.used
-		with.add(pod, 1)
-		return with.cpus <= info.has.cpus && with.memory <= info.has.memory && f.Filter(f.Context(), state, pod, info).IsSuccess()
+		return gang.RoomIn(info).Short(wire.ReadAmounts(pod)) == nil && f.Filter(f.Context(), state, pod, info).IsSuccess()
 	}
 	for _, v := range victims {
 		f.RemovePod(f.Context(), state, pod, podInfo{pod: v}, info)
@@ -86,9 +64,11 @@ func (f *fixture) dryRun(pod *corev1.Pod, victims []*corev1.Pod) (evicted []stri
 	}
 	for _, v := range victims {
 		f.AddPod(f.Context(), state, pod, podInfo{pod: v}, info)
-		if info.used.add(v, 1); !passes() {
+		if info.AddPod(v); !passes() {
 			f.RemovePod(f.Context(), state, pod, podInfo{pod: v}, info)
-			info.used.add(v, -1)
+			if err := info.RemovePod(klog.Background(), v); err != nil {
+				f.Fatal(err)
+			}
 			evicted = append(evicted, v.Name)
 		}
 	}

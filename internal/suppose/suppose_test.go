@@ -35,14 +35,14 @@ func node(t *testing.T, uids ...string) (Node, []*Pod) {
 			p.Ports = []amounts.Port{{IP: amounts.AnyIP, Protocol: "TCP", Number: 80}}
 		}
 		var d placement.Decision
-		if v := placement.Decide(state, p.Request, &d); !v.OK() {
+		if v := placement.Decide(state, p.Candidate.Request, &d); !v.OK() {
 			t.Fatalf("%s: %v", uid, v)
 		}
-		state.Commit(p.Request, &d)
+		state.Commit(p.Candidate.Request, &d)
 		room.Add(p.Asks, p.Ports...)
-		again := *p.Request
+		again := *p.Candidate.Request
 		again.UID += "/again"
-		p.Request = &again
+		p.Candidate.Request = &again
 		pods = append(pods, p)
 	}
 	snap := state.Snapshot()
@@ -56,8 +56,8 @@ func node(t *testing.T, uids ...string) (Node, []*Pod) {
 }
 
 func asking(uid string, cpus int64) *Pod {
-	return &Pod{Created: 100, Asks: amounts.List{amounts.CPU: cpus * 1000}, Request: &placement.Request{UID: uid, Guaranteed: true,
-		Containers: []placement.ContainerRequest{{Name: "c", MilliCPU: cpus * 1000, Memory: []placement.MemoryRequest{{Resource: "memory", Bytes: 1 << 20}}}}}}
+	return &Pod{Asks: amounts.List{amounts.CPU: cpus * 1000}, Candidate: &ledger.Candidate{Created: 100, Request: &placement.Request{UID: uid, Guaranteed: true,
+		Containers: []placement.ContainerRequest{{Name: "c", MilliCPU: cpus * 1000, Memory: []placement.MemoryRequest{{Resource: "memory", Bytes: 1 << 20}}}}}}}
 }
 
 func takes(n *Node, p *Pod) bool {
@@ -139,5 +139,95 @@ func TestPutAndTakeUndoEachOther(t *testing.T) {
 	}
 	if base.Changed() || base.Room().Free(amounts.CPU) != free {
 		t.Error("the node itself changed")
+	}
+}
+
+// TestPromise: a promise is what the ledger itself would give, and one that is withdrawn leaves
+// nothing behind.
+func TestPromise(t *testing.T) {
+	for seed := range uint64(200) {
+		random := rand.New(rand.NewPCG(seed, 2))
+		n, pods := node(t, "a")
+		twin, _ := node(t, "a")
+		free := n.Room().Free(amounts.CPU)
+		var there []*Pod
+		for i := range 8 {
+			if len(there) > 0 && random.IntN(3) == 0 {
+				last := len(there) - 1
+				n.Withdraw(there[last])
+				twin.account.Forget(there[last].Candidate.Request.UID)
+				free += there[last].Asks[amounts.CPU]
+				there = there[:last]
+				continue
+			}
+			p := asking(string(rune('p'+i)), 1+random.Int64N(4))
+			before := n.Clone()
+			var got, want placement.Decision
+			a, b := n.Promise(p, &got), twin.account.Reserve(p.Candidate, &want)
+			if a.Outcome != b.Outcome || a.OK() && (a.Verdict.NUMA != b.Verdict.NUMA || a.Exact != b.Exact) {
+				t.Fatalf("seed %d: promised %v, the ledger says %v", seed, a, b)
+			}
+			if a.OK() {
+				there, free = append(there, p), free-p.Asks[amounts.CPU]
+			}
+			if before.Promised() != n.Promised() && before.Room().Free(amounts.CPU) == n.Room().Free(amounts.CPU) {
+				t.Fatalf("seed %d: what is promised to one is promised to its copy", seed)
+			}
+		}
+		if n.Promised() != len(there) || n.Room().Free(amounts.CPU) != free {
+			t.Fatalf("seed %d: %d promises and %d free, want %d and %d", seed, n.Promised(), n.Room().Free(amounts.CPU), len(there), free)
+		}
+		if n.Enough(&Pod{Ports: pods[0].Ports}) {
+			t.Fatal("the port is taken")
+		}
+	}
+}
+
+// TestCleared: with the ones that were taken gone, their places are promised to others.
+func TestCleared(t *testing.T) {
+	n, pods := node(t, "a", "b")
+	large := asking("large", 4)
+	var d placement.Decision
+	if a := n.Promise(large, &d); a.OK() {
+		t.Fatal("4 CPUs of one NUMA node are free: the test needs a fuller node")
+	}
+	for _, p := range pods {
+		n.Take(p)
+	}
+	cleared, ok := n.Cleared()
+	if !ok {
+		t.Fatal("nothing is open, and nobody can tell what would be free")
+	}
+	if a := cleared.Promise(large, &d); !a.OK() || cleared.Room().Free(amounts.CPU) != 3000 || n.Room().Free(amounts.CPU) != 7000 {
+		t.Errorf("%v, %d free", a, cleared.Room().Free(amounts.CPU))
+	}
+	n.Put(pods[0])
+	n.Put(pods[1])
+	if again, ok := n.Cleared(); !ok {
+		t.Error("nothing is open, and nobody can tell what is free")
+	} else if a := again.Promise(large, &d); a.OK() {
+		t.Error("all are back, and their places are promised")
+	}
+}
+
+// TestLoose: pods that are promised no CPUs leave room for one that may come before them.
+func TestLoose(t *testing.T) {
+	n, _ := node(t)
+	first := asking("first", 2)
+	var d placement.Decision
+	if a := n.Promise(first, &d); !a.OK() || !a.Exact {
+		t.Fatalf("the first: %v", a)
+	}
+	second := asking("second", 3) // it may come first, and take what the first was promised
+	a := n.Promise(second, &d)
+	loose := n.Clone()
+	loose.Loosen()
+	b := loose.Promise(second, &d)
+	if a.OK() || a.Wait != ledger.PromiseAtRisk || !b.OK() || n.Loose() {
+		t.Errorf("%v, and %v where nobody is promised CPUs", a, b)
+	}
+	none := On(nil, nil)
+	if a := none.Promise(second, &d); !a.OK() || none.Promised() != 0 || !none.Enough(second) {
+		t.Errorf("where nobody decides: %v", a)
 	}
 }

@@ -15,32 +15,19 @@ import (
 )
 
 // lacking says what the node will never have enough of; "" where there is nothing like that, or
-// where the node does not say.
-func lacking(asked amounts.List, node *corev1.Node) string {
+// where the node does not say. What device classes stand for is left out as nodestate.RoomOf does.
+func lacking(asked amounts.List, classes map[corev1.ResourceName]bool, node *corev1.Node) string {
 	all, told := nodestate.Allocatable(node)
 	if !told {
 		return ""
 	}
 	for _, r := range slices.Sorted(maps.Keys(asked)) {
-		if all[r] < asked[r] {
+		if all[r] < asked[r] && (all[r] > 0 || !classes[corev1.ResourceName(r)]) {
 			has, wants := amountTexts(r, all[r], asked[r])
 			return fmt.Sprintf("the node has %s %s in all, %s asked", has, amounts.Name(r, all[r]), wants)
 		}
 	}
 	return ""
-}
-
-// beside leaves out what Dynamic Resource Allocation provides in the node's stead: an extended
-// resource that a device class stands for and no device plugin of the node offers
-// (NodeResourcesFit, shouldDelegateResourceToDRA).
-func beside(asked amounts.List, classes map[corev1.ResourceName]bool, node *corev1.Node) amounts.List {
-	if len(classes) == 0 || node == nil {
-		return asked
-	}
-	all, _ := nodestate.Allocatable(node)
-	out := maps.Clone(asked)
-	maps.DeleteFunc(out, func(r string, _ int64) bool { return all[r] == 0 && classes[corev1.ResourceName(r)] })
-	return out
 }
 
 // foreign says whether there is a resource among the amounts that a device plugin brings, or that a

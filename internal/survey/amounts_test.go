@@ -45,10 +45,10 @@ func TestRoom(t *testing.T) {
 			bound: []*corev1.Pod{pod("q", 1)}, short: "it has 1 pods, and takes no more than 1"},
 	} {
 		asked := wire.ReadAmounts(asking)
-		if got := lacking(asked, c.node); got != c.lacking {
+		if got := lacking(asked, nil, c.node); got != c.lacking {
 			t.Errorf("%s: lacking %q, want %q", what, got, c.lacking)
 		}
-		if got := short(asked, nil, nodestate.RoomOf(c.node, c.bound)); got != c.short {
+		if got := short(asked, nil, nodestate.RoomOf(c.node, c.bound, nil)); got != c.short {
 			t.Errorf("%s: short %q, want %q", what, got, c.short)
 		}
 	}
@@ -82,14 +82,22 @@ func TestBeside(t *testing.T) {
 		t.Error("a device is foreign, CPUs are not")
 	}
 	classes := map[corev1.ResourceName]bool{"example.com/gpu": true}
-	bare, plugged := nodeWith(map[corev1.ResourceName]string{"cpu": "1"}), nodeWith(map[corev1.ResourceName]string{"example.com/gpu": "1"})
-	if got := beside(asked, classes, bare); got["example.com/gpu"] != 0 || got["cpu"] != 1000 {
-		t.Errorf("of a bare node: %v", got)
-	}
-	if got := beside(asked, classes, plugged); got["example.com/gpu"] != 1 {
-		t.Errorf("of a node with a plugin: %v", got)
-	}
-	if got := beside(asked, nil, bare); got["example.com/gpu"] != 1 {
-		t.Errorf("without classes: %v", got)
+	bare, plugged := nodeWith(map[corev1.ResourceName]string{"cpu": "4", "memory": "64Gi"}), nodeWith(map[corev1.ResourceName]string{"cpu": "4", "memory": "64Gi", "example.com/gpu": "1"})
+	for _, c := range []struct {
+		name    string
+		node    *corev1.Node
+		classes map[corev1.ResourceName]bool
+		copies  int // that the node has room for
+	}{
+		{"a bare node", bare, classes, 4}, {"a node with a plugin", plugged, classes, 1}, {"without classes", bare, nil, 0},
+	} {
+		copies := nodestate.RoomOf(c.node, nil, c.classes).Copies(asked, 9)
+		never := lacking(asked, c.classes, c.node)
+		if never != "" {
+			copies = 0 // an extended resource that the node does not offer is no kubelet's concern
+		}
+		if copies != c.copies || (never != "") != (c.copies == 0) {
+			t.Errorf("%s: room for %d, and it lacks %q", c.name, copies, never)
+		}
 	}
 }

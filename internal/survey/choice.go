@@ -2,6 +2,7 @@ package survey
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"sort"
 
@@ -123,18 +124,14 @@ func (q *question) most(s *Survey, n *node, at int, all int64) (cpus int64, numa
 	if err != nil {
 		return 0, 0
 	}
-	room := nodestate.RoomOf(n.object, s.bound[n.name])
+	room := nodestate.RoomOf(n.object, s.bound[n.name], q.classes)
 	try := func(cpus int64) (placement.Verdict, bool) {
 		r := *q.request
 		r.Containers = slices.Clone(r.Containers)
 		r.Containers[at].MilliCPU = 1000 * cpus
-		asked := beside(q.amounts, q.classes, n.object)
-		less := amounts.List{}
-		for name, amount := range asked {
-			less[name] = amount
-		}
+		less := maps.Clone(q.amounts)
 		less[amounts.CPU] -= 1000 * (all - cpus)
-		if lacking(less, n.object) != "" || room.Short(less) != nil {
+		if lacking(less, q.classes, n.object) != "" || room.Short(less) != nil {
 			return placement.Verdict{}, false
 		}
 		v := placement.Admit(state, &r)

@@ -12,6 +12,7 @@ import (
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
 	"github.com/berth-dev/berth/internal/defrag"
+	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/machineview"
 	"github.com/berth-dev/berth/internal/nodestate"
 	"github.com/berth-dev/berth/internal/sim"
@@ -199,11 +200,11 @@ func (m *maker) fill(p *defrag.Pod, pod *corev1.Pod, uid string, after int64) er
 	if err = cmp.Or(err, ask.RulesErr); err != nil {
 		return err
 	}
-	p.Asks, p.Ports, p.Created = wire.ReadAmounts(pod), wire.PortsOf(pod), m.survey.Now.Unix()+after
+	p.Asks, p.Ports = wire.ReadAmounts(pod), wire.PortsOf(pod)
 	if ask.Request.Pinnable() {
 		again := ask.Request
 		again.UID = uid
-		p.Request = &again
+		p.Candidate = &ledger.Candidate{Request: &again, Created: m.survey.Now.Unix() + after}
 	}
 	return nil
 }
@@ -212,8 +213,8 @@ func (m *maker) fill(p *defrag.Pod, pod *corev1.Pod, uid string, after int64) er
 func (m *maker) index(list []defrag.Pod, pods []*corev1.Pod) {
 	for i := range list {
 		q := &question{pod: pods[i], amounts: list[i].Asks, request: new(placement.Request)}
-		if list[i].Request != nil {
-			q.request = list[i].Request
+		if c := list[i].Candidate; c != nil {
+			q.request = c.Request
 		}
 		m.questions[&list[i]] = q
 	}
@@ -228,7 +229,7 @@ func (m *maker) gather() {
 		if n.trouble != nil {
 			account = nil
 		}
-		m.problem.Nodes = append(m.problem.Nodes, suppose.On(account, nodestate.RoomOf(n.object, bound)))
+		m.problem.Nodes = append(m.problem.Nodes, suppose.On(account, nodestate.RoomOf(n.object, bound, nil)))
 		for _, pod := range bound {
 			if wire.Ended(pod) {
 				continue
@@ -273,7 +274,7 @@ func (m *maker) may(p *defrag.Pod, node int) bool {
 
 func (m *maker) admits(q *question, n *node) bool {
 	return n.object != nil && excluded(q.pod, n.object, nodeaffinity.GetRequiredNodeAffinity(q.pod)) == "" && q.unmet(n) == "" &&
-		lacking(q.amounts, n.object) == ""
+		lacking(q.amounts, nil, n.object) == ""
 }
 
 // tell says what the plan is.
@@ -341,24 +342,24 @@ func newHarbour(n *node) *harbour {
 
 // comes makes a pod come, and returns the NUMA nodes that it gets; "" where nothing is pinned.
 func (h *harbour) comes(p *defrag.Pod, name, note string) string {
-	if p.Request == nil || h.kubelet == nil {
+	if p.Candidate == nil || h.kubelet == nil {
 		return ""
 	}
-	got := h.kubelet.Admit(p.Request)
-	h.coming = append(h.coming, machineview.Tenant{UID: p.Request.UID, Name: name, Note: note})
+	got := h.kubelet.Admit(p.Candidate.Request)
+	h.coming = append(h.coming, machineview.Tenant{UID: p.Candidate.Request.UID, Name: name, Note: note})
 	return got.Verdict.NUMA.String()
 }
 
 // besideHolder is comes for a pod whose place another one like it still holds (internal/moving);
 // "" where the pod then waits until that has gone.
 func (h *harbour) besideHolder(p *defrag.Pod) string {
-	if p.Request == nil || h.kubelet == nil {
+	if p.Candidate == nil || h.kubelet == nil {
 		return ""
 	}
-	with, holder := &sim.Kubelet{State: h.kubelet.State.Clone()}, *p.Request
+	with, holder := &sim.Kubelet{State: h.kubelet.State.Clone()}, *p.Candidate.Request
 	holder.UID = "holder/" + holder.UID
 	with.Admit(&holder)
-	got := with.Admit(p.Request)
+	got := with.Admit(p.Candidate.Request)
 	return got.Verdict.NUMA.String()
 }
 

@@ -355,23 +355,35 @@ func (q *question) ask(s *Survey, names []string) []Answer {
 	affinity := nodeaffinity.GetRequiredNodeAffinity(q.pod)
 	names = slices.DeleteFunc(names, func(n string) bool { return s.nodes[n] == nil || q.only != "" && n != q.only })
 	answers := make([]Answer, len(names))
-	inParallel(len(names), func(i int) { answers[i] = q.askNode(s, s.nodes[names[i]], affinity, s.bound[names[i]]) })
+	inParallel(len(names), func(i int) {
+		n := s.nodes[names[i]]
+		answers[i] = q.askNode(s, n, affinity, func() *amounts.Node { return q.room(s, n) })
+	})
 	slices.SortStableFunc(answers, better)
 	return answers
 }
 
-// askNode asks one node, beside the pods that are bound to it. The answer names the keys that the
+// room is what the node has beside the pods that are bound to it, except for what a Reservation
+// holds for the pod.
+func (q *question) room(s *Survey, n *node) *amounts.Node {
+	bound := s.bound[n.name]
+	if from := q.from(n.name); from != nil {
+		bound = without(from.uid, bound)
+	}
+	return nodestate.RoomOf(n.object, bound, q.classes)
+}
+
+// askNode asks one node. room is what it has beside its pods. The answer names the keys that the
 // pod has.
-func (q *question) askNode(s *Survey, n *node, affinity nodeaffinity.RequiredNodeAffinity, bound []*corev1.Pod) (a Answer) {
+func (q *question) askNode(s *Survey, n *node, affinity nodeaffinity.RequiredNodeAffinity, room func() *amounts.Node) (a Answer) {
 	defer func() { a.say(q.said) }()
 	a = Answer{Node: n.name, Report: n.sequence(), InFlight: n.inFlight}
-	asked := beside(q.amounts, q.classes, n.object)
 	if n.trouble != nil && n.trouble.Reason == nodestate.Silent && !n.heard.IsZero() {
 		a.SilentSeconds = Seconds(s.Now.Sub(n.heard))
 	}
 	why := ""
 	if n.name != q.pod.Spec.NodeName { // a pod that was bound by hand has passed by the scheduler
-		never := lacking(asked, n.object)
+		never := lacking(q.amounts, q.classes, n.object)
 		why = cmp.Or(excluded(q.pod, n.object, affinity), q.unmet(n), never)
 		a.tooLarge = why == never && n.trouble == nil
 	}
@@ -386,7 +398,6 @@ func (q *question) askNode(s *Survey, n *node, affinity nodeaffinity.RequiredNod
 	}
 	if from != nil {
 		a.Answer, a.Message = Admits, "would take the pod, of what Reservation "+from.Name+" holds"
-		bound = without(from.uid, bound)
 	} else if q.request.Pinnable() {
 		n.answer(&ledger.Candidate{Request: q.request, Created: q.created}, &a)
 	} else {
@@ -396,7 +407,7 @@ func (q *question) askNode(s *Survey, n *node, affinity nodeaffinity.RequiredNod
 	if a.Answer != Admits {
 		return a
 	}
-	if why := short(asked, wire.PortsOf(q.pod), nodestate.RoomOf(n.object, bound)); why != "" {
+	if why := short(q.amounts, wire.PortsOf(q.pod), room()); why != "" {
 		a.Answer, a.Message = Refuses, why
 	}
 	return a

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
@@ -17,6 +18,7 @@ import (
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/nodestate"
 	"github.com/berth-dev/berth/internal/plan"
+	"github.com/berth-dev/berth/internal/suppose"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
 )
@@ -122,7 +124,7 @@ func (c *Cluster) GangNames(ctx context.Context, source string) ([]string, error
 func (c *Cluster) explainGang(ctx context.Context, s *Survey, g *Gang, notes []string) (*ExplainedGang, error) {
 	e := &ExplainedGang{Gang: *g, Fit: g.Bound + g.Succeeded, Whole: g.State == gangs.Whole}
 	left := gangs.Needed(&g.spec, &g.done)
-	waits := &gangTrial{survey: s, spec: g.spec, pods: gangs.Together(g.waiting, taskOf, wire.MaxGang, left.Tasks)}
+	waits := newGangTrial(s, g.spec, gangs.Together(g.waiting, taskOf, wire.MaxGang, left.Tasks))
 	waits.gang.Minimum, waits.gang.Tasks = left.All, left.Tasks
 	var placed []*corev1.Pod
 	for _, pod := range g.pods {
@@ -158,8 +160,10 @@ type gangTrial struct {
 	gang   plan.Gang
 	kinds  []*gangKind
 	nodes  []*node
-	// on are the members on each node.
-	on map[int][]int
+	// rooms are what the nodes have beside the pods that are bound to them.
+	rooms []func() *amounts.Node
+	// classes are the resources that device classes stand for, once a member asks for such.
+	classes map[corev1.ResourceName]bool
 }
 
 // gangKind is members that every node answers alike.
@@ -171,12 +175,18 @@ type gangKind struct {
 
 var _ plan.Field = (*gangTrial)(nil)
 
+func newGangTrial(s *Survey, spec wire.Gang, pods []*corev1.Pod) *gangTrial {
+	t := &gangTrial{survey: s, spec: spec, pods: pods}
+	for _, name := range s.Names() {
+		n := s.nodes[name]
+		t.nodes = append(t.nodes, n)
+		t.rooms = append(t.rooms, sync.OnceValue(func() *amounts.Node { return nodestate.RoomOf(n.object, s.bound[name], t.classes) }))
+	}
+	return t
+}
+
 // prepare makes members of the pods.
 func (t *gangTrial) prepare(ctx context.Context, c *Cluster) error {
-	t.on = map[int][]int{}
-	for _, name := range t.survey.Names() {
-		t.nodes = append(t.nodes, t.survey.nodes[name])
-	}
 	known := map[string]int{}
 	for _, pod := range t.pods {
 		if err := t.add(ctx, c, pod, known); err != nil {
@@ -211,7 +221,8 @@ func (t *gangTrial) add(ctx context.Context, c *Cluster, pod *corev1.Pod, known 
 	if err != nil {
 		return err
 	}
-	m := plan.Member{Task: says.Task, Size: wire.ReadAmounts(pod).Size()}
+	m := plan.Member{Task: says.Task, Pod: suppose.Pod{Asks: wire.ReadAmounts(pod), Ports: wire.PortsOf(pod)}}
+	m.Size = m.Asks.Size()
 	if ask.Request.Pinnable() {
 		m.Candidate = &ledger.Candidate{Request: &ask.Request, Created: pod.CreationTimestamp.Unix()}
 	}
@@ -226,10 +237,13 @@ func (t *gangTrial) add(ctx context.Context, c *Cluster, pod *corev1.Pod, known 
 	key := string(like) + string(rules)
 	k, ok := known[key]
 	if !ok {
-		q := question{pod: pod, request: &ask.Request, said: ask.Said, rulesErr: ask.RulesErr, created: pod.CreationTimestamp.Unix(), amounts: wire.ReadAmounts(pod)}
-		if q.classes, err = t.survey.classes(ctx, c, q.amounts); err != nil {
-			return err
+		q := question{pod: pod, request: &ask.Request, said: ask.Said, rulesErr: ask.RulesErr, created: pod.CreationTimestamp.Unix(), amounts: m.Asks}
+		if t.classes == nil {
+			if t.classes, err = t.survey.classes(ctx, c, q.amounts); err != nil {
+				return err
+			}
 		}
+		q.classes = t.classes
 		k, known[key] = len(t.kinds), len(t.kinds)
 		t.kinds = append(t.kinds, &gangKind{question: q})
 	}
@@ -317,8 +331,8 @@ func (t *gangTrial) short() string {
 	for _, name := range slices.Sorted(maps.Keys(t.spec.Resources)) {
 		want := wire.ReadResources(corev1.ResourceList{name: t.spec.Resources[name]})[string(name)]
 		free := int64(0)
-		for _, n := range t.nodes {
-			free += nodestate.RoomOf(n.object, t.survey.bound[n.name]).Free(string(name))
+		for i := range t.rooms {
+			free += t.rooms[i]().Free(string(name))
 		}
 		if free < want {
 			has, wants := amountTexts(string(name), max(0, free), want)
@@ -336,7 +350,7 @@ func (t *gangTrial) Nodes(kind int) []int {
 	affinity := nodeaffinity.GetRequiredNodeAffinity(k.pod)
 	inParallel(len(t.nodes), func(i int) {
 		n := t.nodes[i]
-		k.said[i] = k.askNode(t.survey, n, affinity, t.survey.bound[n.name])
+		k.said[i] = k.askNode(t.survey, n, affinity, t.rooms[i])
 	})
 	var out []int
 	for i := range k.said {
@@ -351,43 +365,25 @@ func (t *gangTrial) Nodes(kind int) []int {
 // Coupled implements plan.Field. Affinity between pods is not looked at.
 func (t *gangTrial) Coupled(int) bool { return false }
 
-// Account implements plan.Field.
-func (t *gangTrial) Account(node int) *ledger.Node { return t.nodes[node].account }
-
-// Admits implements plan.Field.
-func (t *gangTrial) Admits(member, node int) bool { return t.full(member, node) == "" }
-
-// full says what a node has not enough of beside its pods and the members on it; "" as in short.
-func (t *gangTrial) full(member, node int) string {
-	if len(t.on[node]) == 0 {
-		return ""
-	}
-	n, k := t.nodes[node], t.kinds[t.gang.Members[member].Kind]
-	return short(beside(k.amounts, k.classes, n.object), wire.PortsOf(k.pod), nodestate.RoomOf(n.object, t.beside(node)))
+// Node implements plan.Field.
+func (t *gangTrial) Node(node int) suppose.Node {
+	return suppose.On(t.nodes[node].account, t.rooms[node]())
 }
 
-// beside are the pods that are bound to a node, and the members on it.
-func (t *gangTrial) beside(node int) []*corev1.Pod {
-	out := slices.Clone(t.survey.bound[t.nodes[node].name])
-	for _, m := range t.on[node] {
-		out = append(out, t.pods[m])
-	}
-	return out
-}
+// Admits implements plan.Field: Nodes has asked about everything that no member changes.
+func (t *gangTrial) Admits(int, int) bool { return true }
 
 // Put implements plan.Field.
-func (t *gangTrial) Put(member, node int) { t.on[node] = append(t.on[node], member) }
+func (t *gangTrial) Put(int, int) {}
 
 // Take implements plan.Field.
-func (t *gangTrial) Take(member, node int) {
-	t.on[node] = slices.DeleteFunc(t.on[node], func(m int) bool { return m == member })
-}
+func (t *gangTrial) Take(int, int) {}
 
 // lacking asks every node again about the member that got none, with its mates in their places.
 func (t *gangTrial) lacking(p *plan.Plan) *Lacking {
-	clear(t.on)
+	mates := map[int]int{}
 	for _, at := range p.Places {
-		t.Put(at.Member, at.Node)
+		mates[at.Node]++
 	}
 	k := t.kinds[t.gang.Members[p.Lacking].Kind]
 	if k.said == nil {
@@ -395,8 +391,9 @@ func (t *gangTrial) lacking(p *plan.Plan) *Lacking {
 	}
 	out := &Lacking{Pod: t.pods[p.Lacking].Name, Nodes: make([]Answer, len(t.nodes))}
 	inParallel(len(t.nodes), func(i int) {
-		if out.Nodes[i] = k.said[i]; len(t.on[i]) > 0 {
+		if out.Nodes[i] = k.said[i]; mates[i] > 0 {
 			out.Nodes[i] = t.again(p, i)
+			out.Nodes[i].Mates = mates[i]
 		}
 	})
 	slices.SortStableFunc(out.Nodes, better)
@@ -407,22 +404,18 @@ func (t *gangTrial) lacking(p *plan.Plan) *Lacking {
 // again asks a node about the member that got none, with its mates where they would be.
 func (t *gangTrial) again(p *plan.Plan, node int) (a Answer) {
 	member := &t.gang.Members[p.Lacking]
-	q, with := t.kinds[member.Kind].question, *t.nodes[node]
-	affinity := nodeaffinity.GetRequiredNodeAffinity(q.pod)
-	account := p.Account(&t.gang, node)
-	if account != nil && member.Candidate != nil {
-		with.account, q.request = account, member.Candidate.Request
+	q, with, on := t.kinds[member.Kind].question, *t.nodes[node], p.Node(node)
+	if with.account = on.Account(); on.Pins(&member.Pod) {
+		q.request = member.Candidate.Request
 	}
-	a = q.askNode(t.survey, &with, affinity, t.beside(node))
-	a.Mates = len(t.on[node])
-	if a.Answer != Waits || with.account != account {
+	a = q.askNode(t.survey, &with, nodeaffinity.GetRequiredNodeAffinity(q.pod), on.Room)
+	if a.Answer != Waits || !on.Pins(&member.Pod) {
 		return a
 	}
 	// Perhaps its mates' promises are all that is at risk.
-	loose, d := *member.Candidate, placement.Decision{}
-	loose.Loose = true
-	if said := account.Reserve(&loose, &d); said.Outcome == ledger.Refused {
-		if refusal, ok := account.View().Explain(loose.Request); ok {
+	var d placement.Decision
+	if said := on.Promise(&member.Pod, &d); said.Outcome == ledger.Refused {
+		if refusal, ok := on.Account().View().Explain(member.Candidate.Request); ok {
 			a.Answer, a.Message, a.Advice, a.Refusal = Refuses, refusal.String(), refusal.Advice(), &refusal
 			a.say(q.said)
 		}

@@ -9,10 +9,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
-	"github.com/berth-dev/berth/internal/amounts"
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/machineview"
-	"github.com/berth-dev/berth/internal/nodestate"
+	"github.com/berth-dev/berth/internal/suppose"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/topology"
@@ -168,7 +167,7 @@ func (c *Cluster) fitOne(ctx context.Context, s *Survey, w *Wanted, names []stri
 	inParallel(len(names), func(i int) {
 		seats[i] = f.seat(names[i])
 		seats[i].answer = f.ask(seats[i])
-		out.Nodes[i] = f.count(seats[i].answer, o.Limit)
+		out.Nodes[i] = f.count(*seats[i], o.Limit)
 	})
 	out.Untried = max(0, w.Replicas-MaxBerths)
 	for range w.Replicas - out.Untried {
@@ -203,7 +202,7 @@ func (f *fitter) pictures(berths []Berthed, seats []*seat) (out []Picture) {
 		}
 		s := seats[slices.IndexFunc(seats, func(s *seat) bool { return s.node.name == name })]
 		with := *f.survey
-		with.nodes = map[string]*node{name: s.node}
+		with.nodes = map[string]*node{name: s.with()}
 		b, err := with.Berths(name)
 		if err != nil {
 			continue // nothing is known about it; the table says where the copy is
@@ -229,16 +228,22 @@ type fitter struct {
 
 // seat is a node with the copies that were put there.
 type seat struct {
+	suppose.Node
 	node   *node
-	room   *amounts.Node
 	copies int
-	forked bool
 	answer Answer
 }
 
 func (f *fitter) seat(name string) *seat {
-	n := *f.survey.nodes[name]
-	return &seat{node: &n, room: nodestate.RoomOf(n.object, f.survey.bound[name])}
+	n := f.survey.nodes[name]
+	return &seat{Node: suppose.On(n.account, f.room(f.survey, n)), node: n}
+}
+
+// with is the node with the copies.
+func (s *seat) with() *node {
+	n := *s.node
+	n.account = s.Account()
+	return &n
 }
 
 // ask asks the node as it is with the copies.
@@ -246,14 +251,15 @@ func (f *fitter) ask(s *seat) Answer {
 	if !f.request.Pinnable() {
 		return f.askUnpinned(s)
 	}
-	q := *f.question
-	q.request, q.created = f.copyOf(s), f.created+int64(s.copies)
+	c := f.copyOf(s).Candidate
 	if s.copies == 0 {
-		return q.askNode(f.survey, s.node, f.affinity, f.survey.bound[s.node.name])
+		q := *f.question
+		q.request, q.created = c.Request, c.Created
+		return q.askNode(f.survey, s.node, f.affinity, s.Room)
 	}
 	a := Answer{Node: s.node.name, Report: s.node.sequence(), InFlight: s.node.inFlight}
-	s.node.answer(&ledger.Candidate{Request: q.request, Created: q.created}, &a)
-	a.say(q.said)
+	s.with().answer(c, &a)
+	a.say(f.said)
 	if a.Answer == Admits {
 		f.short(s, &a)
 	}
@@ -262,7 +268,7 @@ func (f *fitter) ask(s *seat) Answer {
 
 // short looks at amounts and ports.
 func (f *fitter) short(s *seat, a *Answer) {
-	if why := short(beside(f.amounts, f.classes, s.node.object), wire.PortsOf(f.pod), s.room); why != "" {
+	if why := short(f.amounts, wire.PortsOf(f.pod), s.Room()); why != "" {
 		a.Answer, a.Message, a.Choice = Refuses, why, nil
 	}
 }
@@ -274,7 +280,7 @@ func (f *fitter) askUnpinned(s *seat) Answer {
 	a := Answer{Node: n.name, Report: n.sequence(), InFlight: n.inFlight, Answer: Admits, Message: "would take the pod"}
 	why := excluded(f.pod, n.object, f.affinity)
 	if why == "" {
-		why = lacking(beside(f.amounts, f.classes, n.object), n.object)
+		why = lacking(f.amounts, f.classes, n.object)
 	}
 	switch {
 	case f.survey.facts.nodesKnown && n.object == nil:
@@ -287,10 +293,15 @@ func (f *fitter) askUnpinned(s *seat) Answer {
 	return a
 }
 
-func (f *fitter) copyOf(s *seat) *placement.Request {
-	r := *f.request
-	r.UID = f.uid(s.copies)
-	return &r
+// copyOf is the next copy on the node.
+func (f *fitter) copyOf(s *seat) *suppose.Pod {
+	p := &suppose.Pod{Asks: f.amounts, Ports: wire.PortsOf(f.pod)}
+	if f.request.Pinnable() {
+		r := *f.request
+		r.UID = f.uid(s.copies)
+		p.Candidate = &ledger.Candidate{Request: &r, Created: f.created + int64(s.copies)}
+	}
+	return p
 }
 
 // uid is that of the i-th copy on a node.
@@ -299,31 +310,25 @@ func (f *fitter) uid(i int) string { return fmt.Sprintf("%s/copy-%d", f.request.
 // take puts a copy on the node, which has said that it admits one.
 func (f *fitter) take(s *seat) (Berthed, bool) {
 	b := Berthed{Node: s.node.name, Exact: true}
-	if f.request.Pinnable() {
-		if !s.forked {
-			s.node.account, s.forked = s.node.account.Fork(), true
-		}
-		var d placement.Decision
-		a := s.node.account.Reserve(&ledger.Candidate{Request: f.copyOf(s), Created: f.created + int64(s.copies)}, &d)
-		if !a.OK() {
-			return b, false
-		}
-		b.NUMANodes, b.Exact = a.Verdict.NUMA.String(), a.Exact
-		for i := range d.Containers {
-			b.Containers = append(b.Containers, ContainerOf(s.node.machine(), &d.Containers[i]))
-		}
+	p, d := f.copyOf(s), placement.Decision{}
+	a := s.Promise(p, &d)
+	if !a.OK() {
+		return b, false
 	}
-	s.room.Add(beside(f.amounts, f.classes, s.node.object), wire.PortsOf(f.pod)...)
+	if s.Pins(p) {
+		b.NUMANodes, b.Exact = a.Verdict.NUMA.String(), a.Exact
+	}
+	for i := range d.Containers {
+		b.Containers = append(b.Containers, ContainerOf(s.node.machine(), &d.Containers[i]))
+	}
 	s.copies++
 	return b, true
 }
 
-// count puts copies on a node of its own until it takes no more, or there are limit. first is what
-// the node says to the first.
-func (f *fitter) count(first Answer, limit int) NodeFit {
-	out := NodeFit{Answer: first}
-	s := f.seat(first.Node)
-	for a := first; ; a = f.ask(s) {
+// count puts copies on a node on which there are none until it takes no more, or there are limit.
+func (f *fitter) count(s seat, limit int) NodeFit {
+	out := NodeFit{Answer: s.answer}
+	for a := s.answer; ; a = f.ask(&s) {
 		if a.Answer != Admits {
 			out.Next = a.Message
 			return out
@@ -331,7 +336,7 @@ func (f *fitter) count(first Answer, limit int) NodeFit {
 		if out.Copies >= limit {
 			return out
 		}
-		b, ok := f.take(s)
+		b, ok := f.take(&s)
 		if !ok {
 			out.Next = wire.WaitsForReport
 			return out

@@ -111,7 +111,7 @@ func twinCopies(t *testing.T, s *Survey, name string, p *corev1.Pod, o *Setting,
 	}
 	for i := range limit {
 		amounts := wire.ReadAmounts(p)
-		if lacking(amounts, n.object) != "" || short(amounts, nil, nodestate.RoomOf(n.object, bound)) != "" {
+		if lacking(amounts, nil, n.object) != "" || short(amounts, nil, nodestate.RoomOf(n.object, bound, nil)) != "" {
 			return i
 		}
 		r := ask.Request

@@ -20,6 +20,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berth-dev/berth/internal/plan"
+	"github.com/berth-dev/berth/internal/suppose"
 	"github.com/berth-dev/berth/internal/wire"
 )
 
@@ -98,7 +99,7 @@ func (gs *Groups) evict(j *job, t *trial) (e *eviction, cut bool) {
 			pod := s.body.GetPod()
 			v.Priority = max(v.Priority, corev1helpers.PodPriority(pod))
 			v.Started = min(v.Started, startOf(pod))
-			v.Pods = append(v.Pods, plan.Occupant{Node: s.node, UID: string(pod.UID), Budgets: budgets.of(pod)})
+			v.Pods = append(v.Pods, plan.Occupant{Node: s.node, Pod: suppose.Pod{UID: string(pod.UID)}, Budgets: budgets.of(pod)})
 			cleared[s.node] = true
 		}
 		r.Victims, c.pods = append(r.Victims, v), append(c.pods, u.pods)

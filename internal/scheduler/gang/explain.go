@@ -42,12 +42,12 @@ func (t *trial) why(r *result) string {
 	wishes := t.job.gang.Wishes()
 	count, asked := map[string]int{}, 0
 	for i := range t.infos {
-		switch fork := r.Forks[i]; {
+		switch on := r.Nodes[i]; {
 		case r.Tangled[i]:
 			count[tangled]++
-		case fork != nil && member.Candidate != nil && asked < maxAsked:
+		case on != nil && on.Pins(&member.Pod) && asked < maxAsked:
 			asked++
-			switch refusal, ok := fork.View().Explain(member.Candidate.Request); {
+			switch refusal, ok := on.Account().View().Explain(member.Candidate.Request); {
 			case ok && refusal.Reason == placement.Admitted && wishes:
 				count["has room, and none that is certain to keep what the pods ask about each other's NUMA nodes"]++
 			case ok && refusal.Reason != placement.Admitted:

@@ -4,11 +4,11 @@ import (
 	"maps"
 	"slices"
 
-	corev1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/internal/amounts"
 	"github.com/berth-dev/berth/internal/plan"
+	"github.com/berth-dev/berth/internal/suppose"
 )
 
 // hope is a trial on which nodes that wait for a report take what they have amounts for: no report
@@ -60,32 +60,19 @@ func (h *hope) Nodes(which int) []int {
 	return fit
 }
 
-// Account implements plan.Field: what a ledger says that waits is not known.
-func (h *hope) Account(node int) *ledger.Node {
+// Node implements plan.Field: what a ledger says that waits is not known.
+func (h *hope) Node(node int) suppose.Node {
 	if h.waits[node] {
-		return nil
+		return suppose.Node{}
 	}
-	return h.trial.Account(node)
+	return h.trial.Node(node)
 }
 
 // Admits implements plan.Field.
 func (h *hope) Admits(member, node int) bool {
 	if h.waits[node] {
-		return !h.disturbs(member, node) && hasAmounts(h.info(node), h.bodies[member])
+		room := RoomIn(h.info(node))
+		return !h.disturbs(member, node) && room.Free(amounts.Pods) > 0 && room.Has(h.job.gang.Members[member].Asks)
 	}
 	return h.trial.Admits(member, node)
-}
-
-// hasAmounts says whether a node has as much left as a pod asks for, NUMA nodes aside.
-func hasAmounts(info fwk.NodeInfo, body fwk.PodInfo) bool {
-	asks := body.CalculateResource().Resource
-	if FreeOf(info, corev1.ResourcePods) < 1 || FreeOf(info, corev1.ResourceCPU) < asks.GetMilliCPU() || FreeOf(info, corev1.ResourceMemory) < asks.GetMemory() {
-		return false
-	}
-	for name, amount := range asks.GetScalarResources() {
-		if FreeOf(info, name) < amount {
-			return false
-		}
-	}
-	return true
 }

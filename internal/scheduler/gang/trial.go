@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
@@ -16,8 +15,10 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
+	"github.com/berth-dev/berth/internal/amounts"
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/plan"
+	"github.com/berth-dev/berth/internal/suppose"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
 )
@@ -109,41 +110,41 @@ func (j *job) try(ctx context.Context, profile Profile) *result {
 
 // short says which of the resources that the group names is not free on all nodes together.
 func (t *trial) short() string {
-	for _, name := range slices.Sorted(maps.Keys(t.job.resources)) {
-		asked, free := t.job.resources[name], int64(0)
-		for _, info := range t.infos {
-			free += FreeOf(info, name)
+	if len(t.job.resources) == 0 {
+		return ""
+	}
+	asked, free := wire.ReadResources(t.job.resources), amounts.List{}
+	for _, info := range t.infos {
+		room := RoomIn(info)
+		for name := range asked {
+			free[name] += room.Free(name)
 		}
-		if want := amountOf(name, asked); free < want {
-			return fmt.Sprintf("minResources asks for %s of %s, and less is free", asked.String(), name)
+	}
+	for _, name := range slices.Sorted(maps.Keys(asked)) {
+		if free[name] < asked[name] {
+			q := t.job.resources[corev1.ResourceName(name)]
+			return fmt.Sprintf("minResources asks for %s of %s, and less is free", q.String(), name)
 		}
 	}
 	return ""
 }
 
-// amountOf is a quantity as the framework counts it: CPUs in thousandths.
-func amountOf(name corev1.ResourceName, q resource.Quantity) int64 {
-	if name == corev1.ResourceCPU {
-		return q.MilliValue()
-	}
-	return q.Value()
+// RoomIn is what a node has beside its pods, as the framework counts.
+func RoomIn(info fwk.NodeInfo) *amounts.Node {
+	all := countOf(info.GetAllocatable())
+	all[amounts.Pods] = int64(info.GetAllocatable().GetAllowedPodNumber())
+	room := amounts.NewNode(all)
+	room.Hold(countOf(info.GetRequested()))
+	room.AddTimes(nil, len(info.GetPods()))
+	return room
 }
 
-// FreeOf is what a node has left. Of resources that no node counts there is none.
-func FreeOf(info fwk.NodeInfo, name corev1.ResourceName) int64 {
-	all, used := info.GetAllocatable(), info.GetRequested()
-	switch name {
-	case corev1.ResourceCPU:
-		return all.GetMilliCPU() - used.GetMilliCPU()
-	case corev1.ResourceMemory:
-		return all.GetMemory() - used.GetMemory()
-	case corev1.ResourceEphemeralStorage:
-		return all.GetEphemeralStorage() - used.GetEphemeralStorage()
-	case corev1.ResourcePods:
-		return int64(all.GetAllowedPodNumber() - len(info.GetPods()))
-	default:
-		return all.GetScalarResources()[name] - used.GetScalarResources()[name]
+func countOf(r fwk.Resource) amounts.List {
+	out := amounts.List{amounts.CPU: r.GetMilliCPU(), amounts.Memory: r.GetMemory(), amounts.EphemeralStorage: r.GetEphemeralStorage()}
+	for name, amount := range r.GetScalarResources() {
+		out[string(name)] = amount
 	}
+	return out
 }
 
 // prepare makes members of the pods, and finds out which are of one kind.
@@ -165,7 +166,8 @@ func (t *trial) prepare() *fwk.Status {
 		if err != nil {
 			return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, err.Error())
 		}
-		member := plan.Member{Candidate: c, Task: t.job.tasks[i], Size: wire.ReadAmounts(pod).Size()}
+		member := plan.Member{Task: t.job.tasks[i], Pod: suppose.Pod{Candidate: c, Asks: wire.ReadAmounts(pod)}}
+		member.Size = member.Asks.Size()
 		key := likeness(pod, c)
 		k, ok := known[key]
 		if !ok {
@@ -333,7 +335,10 @@ func (t *trial) filter(k *kind, info fwk.NodeInfo) *fwk.Status {
 // Coupled implements plan.Field.
 func (t *trial) Coupled(kind int) bool { return t.kinds[kind].coupled }
 
-// Account implements plan.Field.
+// Node implements plan.Field. The framework's nodes know what is free beside the ledgers.
+func (t *trial) Node(node int) suppose.Node { return suppose.On(t.Account(node), nil) }
+
+// Account is the ledger of a node.
 func (t *trial) Account(node int) *ledger.Node { return t.profile.Account(t.name(node)) }
 
 func (t *trial) name(node int) string { return t.infos[node].Node().Name }

@@ -100,8 +100,9 @@ func TestFreeOfEachResource(t *testing.T) {
 	}
 	info := framework.NewNodeInfo()
 	info.SetNode(&corev1.Node{Status: corev1.NodeStatus{Allocatable: asked}})
-	for name, q := range asked {
-		if got, want := FreeOf(info, name), amountOf(name, q); got != want {
+	room := RoomIn(info)
+	for name, want := range wire.ReadResources(asked) {
+		if got := room.Free(name); got != want {
 			t.Errorf("%d of %s are free, want %d", got, name, want)
 		}
 	}
