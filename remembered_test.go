@@ -264,8 +264,7 @@ offer.Offers.listeners = offer
 scheduler.binding.words a Binding
 scheduler.core.profiles one for each profile of the configuration
 scheduler.cores.byInformers one for each scheduler of the process
-scheduler.cycle.trials an attempt
-scheduler.cycle.removed an attempt
+scheduler.dryRun.removed an attempt
 scheduler.counts.nodes sums, made when metrics are read
 scheduler.counts.flooded sums, made when metrics are read
 scheduler.Delays.of = Delays.of
@@ -275,7 +274,6 @@ scheduler/spread.Memory.counts = spread.Memory.counts
 scheduler/spread.Memory.values = spread.Memory.values
 scheduler/spread.Memory.places = spread.Memory.places
 scheduler/spread.Values.numbers = Values.numbers
-scheduler.groupTrial.nodes a cycle of a group
 scheduler.groupTrial.placed a cycle of a group
 scheduler.groupPauses.by = groupPauses
 scheduler.groupPause.held = groupPauses

@@ -136,12 +136,10 @@ func (s *story) reconsider(a *args) string { return a.name + ": " + told(s.n.Rec
 func (s *story) ask(a *args) string {
 	var trial Trial
 	if away := a.said["without"]; away != "" {
-		for uid := range strings.SplitSeq(away, ",") {
-			trial.Remove(uid)
-		}
+		trial.Without = strings.Split(away, ",")
 	}
 	if first := a.said["after"]; first != "" {
-		trial.Add(s.pods[first])
+		trial.With = append(trial.With, s.pods[first])
 	}
 	return a.name + ": " + told(s.n.View().Ask(Question{Candidate: s.candidate(a), Trial: &trial}), nil)
 }

@@ -7,7 +7,7 @@ import (
 )
 
 // Trial is a question of the form "what if": without some pods of the node, with some others. The
-// zero value changes nothing. A Trial changes no Node. Add and Remove undo each other.
+// zero value changes nothing. A Trial changes no Node.
 type Trial struct {
 	// Without lists pods to be taken away. With any, those are away too that the API no longer has:
 	// the question is who else would have to go, and their kubelet lets go of them by itself.
@@ -18,36 +18,6 @@ type Trial struct {
 
 // IsZero says whether the trial changes nothing.
 func (t *Trial) IsZero() bool { return t == nil || len(t.Without) == 0 && len(t.With) == 0 }
-
-// Add assumes that a pod comes, after those added before. One that was removed is on the node after
-// all.
-func (t *Trial) Add(r *placement.Request) {
-	if !t.Restore(r.UID) {
-		t.With = append(t.With, r)
-	}
-}
-
-// Restore assumes that a pod which was removed is on the node after all, and says whether it had
-// been removed.
-func (t *Trial) Restore(uid string) bool {
-	before := len(t.Without)
-	t.Without = slices.DeleteFunc(t.Without, func(away string) bool { return away == uid })
-	return len(t.Without) < before
-}
-
-// Remove assumes that a pod is not on the node: it goes, or does not come.
-func (t *Trial) Remove(uid string) {
-	before := len(t.With)
-	t.With = slices.DeleteFunc(t.With, func(r *placement.Request) bool { return r.UID == uid })
-	if len(t.With) == before {
-		t.Without = append(t.Without, uid)
-	}
-}
-
-// Clone returns a trial whose changes do not reach t.
-func (t *Trial) Clone() Trial {
-	return Trial{Without: slices.Clone(t.Without), With: slices.Clone(t.With)}
-}
 
 // suppose answers under the trial's assumptions. The requests of With come first: what becomes free
 // is theirs, and the states in which they have their place are the ones that count. Where such a

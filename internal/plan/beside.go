@@ -121,7 +121,7 @@ const maxTogether = 4
 // one outcome where the node's prediction is exact, else one for each order. None says that nobody
 // can tell.
 func (t *trial) outcomes(node int, members []int, got *Decided) (out [][]topology.NUMASet) {
-	if !t.on(node).Loose() {
+	if !t.plan.Nodes.At(node).Loose() {
 		numa := make([]topology.NUMASet, len(members))
 		for i, m := range members {
 			d := &t.placed[m]

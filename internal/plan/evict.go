@@ -149,14 +149,14 @@ type clearing struct {
 	alone   []Cost // of each victim alone
 	out     []bool
 	// nodes are those of the Crowd that pods were taken from.
-	nodes map[int]*suppose.Node
+	nodes suppose.Field[int]
 	work  work
 	// only are the nodes that are looked at, by kind; nil for all.
 	only map[int][]int
 }
 
 func newClearing(f Crowd, r *Removal) *clearing {
-	c := &clearing{Crowd: f, removal: r, alone: make([]Cost, len(r.Victims)), out: make([]bool, len(r.Victims)), nodes: map[int]*suppose.Node{}}
+	c := &clearing{Crowd: f, removal: r, alone: make([]Cost, len(r.Victims)), out: make([]bool, len(r.Victims)), nodes: suppose.Field[int]{Bare: f.Node}}
 	for i := range r.Victims {
 		c.alone[i] = r.Cost([]int{i})
 	}
@@ -175,7 +175,7 @@ func (c *clearing) evict(i int) {
 	c.Evict(i)
 	pods := c.removal.Victims[i].Pods
 	for at := range pods {
-		c.from(pods[at].Node).Take(&pods[at].Pod)
+		c.nodes.At(pods[at].Node).Take(&pods[at].Pod)
 	}
 }
 
@@ -184,17 +184,8 @@ func (c *clearing) restore(i int) {
 	c.Restore(i)
 	pods := c.removal.Victims[i].Pods
 	for at := range pods {
-		c.from(pods[at].Node).Put(&pods[at].Pod)
+		c.nodes.At(pods[at].Node).Put(&pods[at].Pod)
 	}
-}
-
-// from is the node that pods are taken from.
-func (c *clearing) from(node int) *suppose.Node {
-	if c.nodes[node] == nil {
-		all := c.Crowd.Node(node)
-		c.nodes[node] = &all
-	}
-	return c.nodes[node]
 }
 
 func (c *clearing) restoreAll() {
@@ -208,7 +199,7 @@ func (c *clearing) restoreAll() {
 // Node implements Field: the node without the ones that are gone. Where too much is open to tell
 // what would be free without them, nothing is.
 func (c *clearing) Node(node int) suppose.Node {
-	if without := c.nodes[node]; without != nil && without.Changed() {
+	if without := c.nodes.Known(node); without != nil && without.Changed() {
 		if cleared, ok := without.Cleared(); ok {
 			return cleared
 		}

@@ -95,7 +95,7 @@ type Plan struct {
 	// after, other members.
 	Crowded bool
 	// Nodes are those that members were tried on, as they would be.
-	Nodes map[int]*suppose.Node
+	Nodes suppose.Field[int]
 }
 
 // Make plans the gang. Members that are created in one second come to a node in any order, and are
@@ -141,7 +141,7 @@ func makePlan(g *Gang, f Field, w *work) Plan {
 // CPUs: what it refuses then, it refuses in every order of theirs. It returns nil where no member
 // was tried.
 func (p *Plan) Node(node int) *suppose.Node {
-	n := p.Nodes[node]
+	n := p.Nodes.Known(node)
 	if n == nil {
 		return nil
 	}
@@ -167,7 +167,7 @@ func (p *Plan) undo(f Field) {
 func pass(g *Gang, f Field, w *work, order func(a, b unit) int, inWaves bool) Plan {
 	all := len(g.Members) + len(g.Seated)
 	t := &trial{gang: g, field: f, work: w, inWaves: inWaves, at: make([]int, all), placed: make([]Decided, all)}
-	t.plan = Plan{Lacking: -1, Nodes: map[int]*suppose.Node{}}
+	t.plan = Plan{Lacking: -1, Nodes: suppose.Field[int]{Bare: f.Node}}
 	for i := range t.at {
 		t.at[i] = nowhere
 	}
@@ -188,7 +188,7 @@ func pass(g *Gang, f Field, w *work, order func(a, b unit) int, inWaves bool) Pl
 	t.plan.Whole = t.whole()
 	for i := range t.plan.Places {
 		p := &t.plan.Places[i]
-		p.Loose = t.plan.Nodes[p.Node].Loose()
+		p.Loose = t.plan.Nodes.At(p.Node).Loose()
 		p.Got.Exact = p.Got.Exact && !p.Loose
 	}
 	return t.plan
@@ -261,7 +261,7 @@ func (t *trial) put(m, node int) bool {
 	if !t.field.Admits(m, node) {
 		return false
 	}
-	on := t.on(node)
+	on := t.plan.Nodes.At(node)
 	if !on.Enough(&member.Pod) {
 		return false
 	}
@@ -277,17 +277,6 @@ func (t *trial) put(m, node int) bool {
 	t.at[m], t.placed[m] = node, got
 	t.plan.Places = append(t.plan.Places, Place{Member: m, Node: node, Wave: on.Wave, Got: got})
 	return true
-}
-
-// on is the node with the members that are on it.
-func (t *trial) on(node int) *suppose.Node {
-	on := t.plan.Nodes[node]
-	if on == nil {
-		bare := t.field.Node(node)
-		on = &bare
-		t.plan.Nodes[node] = on
-	}
-	return on
 }
 
 // promise promises a pod its place.
@@ -358,7 +347,7 @@ func nextWave(p *suppose.Pod, on *suppose.Node) ledger.Answer {
 // take undoes the last put.
 func (t *trial) take(m int) {
 	node := t.at[m]
-	t.plan.Nodes[node].Withdraw(&t.gang.Members[m].Pod)
+	t.plan.Nodes.At(node).Withdraw(&t.gang.Members[m].Pod)
 	t.field.Take(m, node)
 	t.at[m] = nowhere
 	t.plan.Places = t.plan.Places[:len(t.plan.Places)-1]

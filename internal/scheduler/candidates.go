@@ -72,7 +72,7 @@ type podNeeds struct {
 // cycle, trials), in small clusters, and where preferences divide the nodes too much.
 func CandidatesOf(state fwk.CycleState, pod *corev1.Pod, infos []fwk.NodeInfo, ahead Foresight, by Spread) *Candidates {
 	c := cycleOf(state)
-	if c == nil || len(infos) <= fewNodes || c.unpinned || c.from != "" || c.planned != "" || c.member.group != nil || c.dry() {
+	if c == nil || len(infos) <= fewNodes || c.unpinned || c.from != "" || c.planned != "" || c.member.group != nil || c.dry != nil {
 		return nil
 	}
 	if state.IsPodGroupSchedulingCycle() || gang.InTrial(state) {

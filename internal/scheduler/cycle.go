@@ -12,6 +12,7 @@ import (
 	"github.com/berth-dev/berth/internal/amounts"
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/scheduler/nodes"
+	"github.com/berth-dev/berth/internal/suppose"
 	"github.com/berth-dev/berth/internal/wire"
 )
 
@@ -27,12 +28,8 @@ type cycle struct {
 	// began is when the attempt began.
 	began  time.Time
 	member member
-	// trials are the assumptions of a dry run, by node.
-	trials map[string]ledger.Trial
-	// removed are the pods that a dry run has taken away, by UID. Some of them may be back.
-	removed map[string]*corev1.Pod
-	// amounts are what the pod asks for in all; nil before a dry run.
-	amounts amounts.List
+	// dry is what a dry run assumes; nil in none.
+	dry *dryRun
 	// patient says that the pod still waits for certainty, until patientUntil.
 	patient      bool
 	patientUntil time.Time
@@ -60,6 +57,15 @@ type cycle struct {
 	number uint64
 }
 
+// dryRun is nodes as a cycle assumes them.
+type dryRun struct {
+	suppose.Field[*nodes.Node]
+	// removed are the pods that were taken away, by UID. Some of them may be back.
+	removed map[string]*corev1.Pod
+	// amounts are what the pod asks for in all, once others were taken away for it.
+	amounts amounts.List
+}
+
 // waitingNodes are nodes that make a pod wait. Filter finds them, for several nodes at a time.
 type waitingNodes struct {
 	mu   sync.Mutex
@@ -84,9 +90,8 @@ func (w *waitingNodes) add(n *nodes.Node) {
 // Clone implements fwk.StateData: what AddPod and RemovePod change is copied.
 func (c *cycle) Clone() fwk.StateData {
 	copied := *c
-	copied.trials, copied.removed = maps.Clone(c.trials), maps.Clone(c.removed)
-	for name, t := range copied.trials {
-		copied.trials[name] = t.Clone()
+	if c.dry != nil {
+		copied.dry = &dryRun{Field: c.dry.Clone(), removed: maps.Clone(c.dry.removed), amounts: c.dry.amounts}
 	}
 	return &copied
 }
@@ -101,29 +106,38 @@ func cycleOf(state fwk.CycleState) *cycle {
 	return c
 }
 
-// change edits the trial of a node.
-func (c *cycle) change(nodeName string, edit func(*ledger.Trial)) {
-	if c.trials == nil {
-		c.trials = map[string]ledger.Trial{}
+// bare is a node of which nothing is assumed. The framework looks at its amounts.
+func bare(n *nodes.Node) suppose.Node { return suppose.On(n.Account(), nil) }
+
+// assume begins a dry run, or goes on with it.
+func (c *cycle) assume() *dryRun {
+	if c.dry == nil {
+		c.dry = &dryRun{Field: suppose.Field[*nodes.Node]{Bare: bare}, removed: map[string]*corev1.Pod{}}
 	}
-	t := c.trials[nodeName]
-	edit(&t)
-	c.trials[nodeName] = t
+	return c.dry
 }
 
 // take takes a pod from a node, to make room for the one to place.
-func (c *cycle) take(pod, from *corev1.Pod, nodeName string) {
-	if c.removed == nil {
-		c.removed, c.amounts = map[string]*corev1.Pod{}, wire.ReadAmounts(pod)
+func (c *cycle) take(pod, from *corev1.Pod, n *nodes.Node) {
+	run := c.assume()
+	if run.amounts == nil {
+		run.amounts = wire.ReadAmounts(pod)
 	}
-	c.removed[uidOf(from)] = from
-	c.change(nodeName, func(t *ledger.Trial) { t.Remove(uidOf(from)) })
+	run.removed[uidOf(from)] = from
+	run.At(n).Take(&suppose.Pod{UID: uidOf(from), Candidate: &ledger.Candidate{}})
 }
 
-// dry says whether the cycle makes assumptions.
-func (c *cycle) dry() bool { return len(c.trials) > 0 }
+// assumed is a node as the cycle assumes it.
+func (c *cycle) assumed(n *nodes.Node) suppose.Node {
+	if c.dry != nil {
+		if on := c.dry.Known(n); on != nil {
+			return *on
+		}
+	}
+	return bare(n)
+}
 
-// askUnder asks a node under assumptions.
-func (c *cycle) askUnder(n *nodes.Node, t *ledger.Trial) ledger.Answer {
-	return n.Account().View().Ask(ledger.Question{Candidate: &c.query.Candidate, Trial: t})
+// askNow asks a node as it is, whatever is assumed of it.
+func (c *cycle) askNow(n *nodes.Node) ledger.Answer {
+	return n.Account().View().Ask(ledger.Question{Candidate: &c.query.Candidate})
 }

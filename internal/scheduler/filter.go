@@ -3,7 +3,6 @@ package scheduler
 import (
 	"cmp"
 	"context"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -12,6 +11,7 @@ import (
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/scheduler/gang"
 	"github.com/berth-dev/berth/internal/scheduler/nodes"
+	"github.com/berth-dev/berth/internal/suppose"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
 )
@@ -113,17 +113,15 @@ func (p *Plugin) AddPod(_ context.Context, state fwk.CycleState, _ *corev1.Pod, 
 		c.member.group != nil && c.member.group.placed[pod.UID] != nil {
 		return nil // a mate that is tried has its place already
 	}
-	name := n.Node().Name
-	// It was taken away by its UID, whether it can be read or not.
-	if slices.Contains(c.trials[name].Without, uidOf(pod)) {
-		c.change(name, func(t *ledger.Trial) { t.Restore(uidOf(pod)) })
-		return nil
+	on, added := p.core.table.Of(n.Node()), &suppose.Pod{UID: uidOf(pod)}
+	if assumed := c.assumed(on); !assumed.Without(added.UID) { // else it need not be read
+		ask, err := p.read(pod)
+		if err != nil || !ask.Request.Pinnable() && !on.Obeys() {
+			return nil
+		}
+		added.Candidate = &ledger.Candidate{Request: &ask.Request}
 	}
-	ask, err := p.read(pod)
-	if err != nil || !ask.Request.Pinnable() && !p.core.table.Of(n.Node()).Obeys() {
-		return nil
-	}
-	c.change(name, func(t *ledger.Trial) { t.Add(&ask.Request) })
+	c.assume().At(on).Put(added)
 	return nil
 }
 
@@ -134,7 +132,7 @@ func (p *Plugin) RemovePod(_ context.Context, state fwk.CycleState, toPlace *cor
 	if c == nil || !p.counts(pod, n) || gang.MateInTrial(state, pod.UID) {
 		return nil
 	}
-	c.take(toPlace, pod, n.Node().Name)
+	c.take(toPlace, pod, p.core.table.Of(n.Node()))
 	return nil
 }
 
@@ -156,7 +154,7 @@ func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, _ *corev1.Pod
 	case c.unpinned && p.passes(c, n):
 		return nil
 	}
-	if c.member.group == nil && !c.dry() {
+	if c.member.group == nil && c.dry == nil {
 		if a, ok := c.query.Recall(n); ok {
 			return c.say(n, a)
 		}
@@ -173,7 +171,7 @@ func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, _ *corev1.Pod
 	switch {
 	case c.member.group != nil:
 		return p.filterGroup(c, n, info)
-	case c.dry():
+	case c.dry != nil:
 		return p.suppose(c, n, info)
 	}
 	return c.say(n, c.query.Ask(n))

@@ -41,7 +41,7 @@ type groupTrial struct {
 
 	// nodes are those that members are tried on: by promises, or merely put while pods are taken
 	// away.
-	nodes map[string]*suppose.Node
+	nodes suppose.Field[*nodes.Node]
 	// placed are the members that are tried, by UID.
 	placed map[types.UID]*suppose.Pod
 	// waitsFrom is the time from which every attempt has found some node that waits for a report;
@@ -83,7 +83,7 @@ func (p *Plugin) newGroupTrial(pod *corev1.Pod) (*groupTrial, error) {
 	}
 	g := &groupTrial{
 		namespace: pod.Namespace, name: *pod.Spec.SchedulingGroup.PodGroupName, before: before,
-		nodes: map[string]*suppose.Node{}, placed: map[types.UID]*suppose.Pod{},
+		nodes: suppose.Field[*nodes.Node]{Bare: bare}, placed: map[types.UID]*suppose.Pod{},
 	}
 	g.byName = sync.OnceValue(func() map[string]fwk.NodeInfo {
 		m := make(map[string]fwk.NodeInfo, len(before))
@@ -136,13 +136,14 @@ func (g *groupTrial) missing(info fwk.NodeInfo) []string {
 
 // askGroup asks a node as the trial has it; false where the trial has left the node alone.
 func (c *cycle) askGroup(n *nodes.Node, info fwk.NodeInfo) (ledger.Answer, bool) {
-	t, on := c.trials[n.Name()], c.member.group.nodes[n.Name()]
+	assumed, on := c.assumed(n), c.member.group.nodes.Known(n)
+	t := assumed.Trial()
 	if c.member.evicting {
 		t.Without = slices.Concat(c.member.group.missing(info), t.Without)
 	}
 	if on == nil {
-		bare := suppose.On(n.Account(), nil)
-		on = &bare
+		alone := bare(n)
+		on = &alone
 	}
 	if on.Promised() == 0 && !on.Came() && t.IsZero() {
 		return ledger.Answer{}, false
@@ -163,7 +164,7 @@ func (p *Plugin) filterGroup(c *cycle, n *nodes.Node, info fwk.NodeInfo) *fwk.St
 
 // rankInGroup is the rank of a node in a group's trial.
 func (c *cycle) rankInGroup(n *nodes.Node) rank.Rank {
-	if on := c.member.group.nodes[n.Name()]; on != nil && on.Promised() > 0 && !c.member.evicting {
+	if on := c.member.group.nodes.Known(n); on != nil && on.Promised() > 0 && !c.member.evicting {
 		return c.query.RankOn(n, on.Account())
 	}
 	return c.query.Rank(n)
@@ -173,12 +174,7 @@ func (c *cycle) rankInGroup(n *nodes.Node) rank.Rank {
 func (p *Plugin) reserveInGroup(c *cycle, pod *corev1.Pod, n *nodes.Node) *fwk.Status {
 	g, tried := c.member.group, &suppose.Pod{Candidate: &c.query.Candidate}
 	g.placed[pod.UID] = tried
-	on := g.nodes[n.Name()]
-	if on == nil {
-		bare := suppose.On(n.Account(), nil)
-		on = &bare
-		g.nodes[n.Name()] = on
-	}
+	on := g.nodes.At(n)
 	if c.member.evicting {
 		on.Put(tried)
 		return nil // Filter has just asked for it
@@ -194,7 +190,7 @@ func (p *Plugin) reserveInGroup(c *cycle, pod *corev1.Pod, n *nodes.Node) *fwk.S
 // unreserveInGroup takes back what reserveInGroup did.
 func (c *cycle) unreserveInGroup(pod *corev1.Pod, n *nodes.Node) {
 	g := c.member.group
-	tried, on := g.placed[pod.UID], g.nodes[n.Name()]
+	tried, on := g.placed[pod.UID], g.nodes.At(n)
 	delete(g.placed, pod.UID)
 	switch {
 	case tried == nil:

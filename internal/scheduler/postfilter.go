@@ -145,7 +145,7 @@ func (p *Plugin) hopeless(c *cycle, statuses fwk.NodeToStatusReader) ([]*nodes.N
 		if p.core.table.Unusable(n) != nil || n.Unmet(c.query.Candidate.Request) != "" {
 			continue
 		}
-		if a := c.askUnder(n, nil); a.Outcome == ledger.Refused && a.Verdict.Scarcity == placement.Unresolvable {
+		if a := c.askNow(n); a.Outcome == ledger.Refused && a.Verdict.Scarcity == placement.Unresolvable {
 			out = append(out, n)
 		}
 	}
@@ -240,7 +240,7 @@ func (p *Plugin) explain(c *cycle, refusing []*nodes.Node) string {
 		switch refusal, ok := n.Account().View().Explain(c.query.Candidate.Request); {
 		case ok && refusal.Reason != placement.Admitted:
 			count[c.said.In(refusal.String())]++
-		case ok && c.askUnder(n, nil).Held:
+		case ok && c.askNow(n).Held:
 			count[keptByReservation]++
 		case ok && len(p.handle.NominatedPodsForNode(n.Name())) > 0:
 			count[ledger.AfterOthers.Text()]++

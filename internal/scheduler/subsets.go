@@ -8,7 +8,6 @@ import (
 	"github.com/berth-dev/berth/internal/scheduler/nodes"
 	"github.com/berth-dev/berth/internal/suppose"
 	"github.com/berth-dev/berth/internal/wire"
-	"github.com/berth-dev/berth/placement"
 )
 
 // Bounds of the search for victims whose removal helps where the removal of all does not.
@@ -32,8 +31,8 @@ const (
 // back: else NodeResourcesFit has more pods evicted than the set, without all of which the node may
 // refuse. What other plugins want to be gone (ports, affinity to pods) is not foreseen.
 func (c *cycle) askWithoutSome(n *nodes.Node, info fwk.NodeInfo) ledger.Answer {
-	t := c.trials[n.Name()]
-	a := c.askUnder(n, &t)
+	on := c.assumed(n)
+	a, t := on.AskUnder(&c.query.Candidate, &ledger.Trial{}), on.Trial()
 	if a.Outcome != ledger.Refused || len(t.Without) < 2 || len(t.Without) > maxVictims {
 		return a
 	}
@@ -62,10 +61,10 @@ type victims struct {
 // victims makes a search of what a dry run assumes: info is of the node without those who may go.
 func (c *cycle) victims(n *nodes.Node, info fwk.NodeInfo, t *ledger.Trial) *victims {
 	room := gang.RoomIn(info)
-	v := &victims{asking: suppose.Pod{Candidate: &c.query.Candidate, Asks: c.amounts}, with: ledger.Trial{With: t.With}}
+	v := &victims{asking: suppose.Pod{Candidate: &c.query.Candidate, Asks: c.dry.amounts}, with: ledger.Trial{With: t.With}}
 	for _, uid := range t.Without {
-		p := &suppose.Pod{UID: uid, Candidate: &ledger.Candidate{Request: &placement.Request{UID: uid}}}
-		if pod := c.removed[uid]; pod != nil {
+		p := &suppose.Pod{UID: uid, Candidate: &ledger.Candidate{}}
+		if pod := c.dry.removed[uid]; pod != nil {
 			p.Asks = wire.ReadAmounts(pod)
 			room.Add(p.Asks)
 		}

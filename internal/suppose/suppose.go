@@ -14,8 +14,8 @@ import (
 type Pod struct {
 	// UID is that of a pod which is there; "" of one that is not.
 	UID string
-	// Candidate is what a ledger is asked when it comes, with a UID of its own; nil where no
-	// kubelet pins anything for it.
+	// Candidate is what a ledger is asked when it comes; nil where no kubelet pins anything for it.
+	// Of one that leaves nothing in it is read.
 	Candidate *ledger.Candidate
 	// Asks is what it asks for in all, Ports are those of the node that it wants.
 	Asks  amounts.List
@@ -85,8 +85,9 @@ func (n *Node) Take(p *Pod) {
 	n.discount(p)
 }
 
+// drop takes a pod out of a list, and says whether it was there.
 func drop(list *[]*Pod, p *Pod) bool {
-	i := slices.Index(*list, p)
+	i := slices.IndexFunc(*list, func(q *Pod) bool { return q == p || q.UID != "" && q.UID == p.UID })
 	if i >= 0 {
 		*list = slices.Delete(*list, i, i+1)
 	}
@@ -181,6 +182,11 @@ func (n *Node) Cleared() (Node, bool) {
 	return On(n.cleared, n.room), true
 }
 
+// Without says whether the pod was taken.
+func (n *Node) Without(uid string) bool {
+	return slices.ContainsFunc(n.away, func(p *Pod) bool { return p.UID == uid })
+}
+
 // Changed says whether any pod was put or taken.
 func (n *Node) Changed() bool { return len(n.come)+len(n.away) > 0 }
 
@@ -215,17 +221,22 @@ func (n *Node) AskUnder(c *ledger.Candidate, more *ledger.Trial) ledger.Answer {
 	if n.account == nil {
 		return ledger.Answer{}
 	}
-	var t ledger.Trial
-	for _, q := range n.away {
-		if q.Candidate != nil {
-			t.Without = append(t.Without, q.UID)
-		}
-	}
-	for _, q := range n.come {
-		if q.Candidate != nil {
-			t.With = append(t.With, q.Candidate.Request)
-		}
-	}
+	t := n.Trial()
 	t.Without, t.With = append(t.Without, more.Without...), append(t.With, more.With...)
 	return n.Account().View().Ask(ledger.Question{Candidate: c, Trial: &t})
+}
+
+// Trial is the pods that were taken and put, as far as the ledger has to know of them.
+func (n *Node) Trial() (t ledger.Trial) {
+	for _, p := range n.away {
+		if p.Candidate != nil {
+			t.Without = append(t.Without, p.UID)
+		}
+	}
+	for _, p := range n.come {
+		if p.Candidate != nil {
+			t.With = append(t.With, p.Candidate.Request)
+		}
+	}
+	return t
 }

@@ -42,7 +42,7 @@ func (t *trial) why(r *result) string {
 	wishes := t.job.gang.Wishes()
 	count, asked := map[string]int{}, 0
 	for i := range t.infos {
-		switch on := r.Nodes[i]; {
+		switch on := r.Nodes.Known(i); {
 		case r.Tangled[i]:
 			count[tangled]++
 		case on != nil && on.Pins(&member.Pod) && asked < maxAsked:
