@@ -116,8 +116,8 @@ func (n *Node) Free(resource string) int64 {
 	return all - n.used[resource]
 }
 
-// Has says whether so much is free in all, be it for one pod or for many. Of what nobody offers
-// nothing is.
+// Has says whether so much is free in all, for one pod or for many together. A resource that the
+// node does not offer is not free.
 func (n *Node) Has(ask List) bool {
 	for resource, amount := range ask {
 		if n.Free(resource) < amount {

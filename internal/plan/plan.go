@@ -94,7 +94,7 @@ type Plan struct {
 	// Crowded says that a node did not take some member because its kubelet may admit it before, or
 	// after, other members.
 	Crowded bool
-	// Nodes are those that members were tried on, as they would be.
+	// Nodes are the nodes that members were tried on, as they would be.
 	Nodes suppose.Field[int]
 }
 

@@ -106,7 +106,7 @@ func cycleOf(state fwk.CycleState) *cycle {
 	return c
 }
 
-// bare is a node of which nothing is assumed. The framework looks at its amounts.
+// bare is a node about which nothing is assumed. The framework looks at its amounts.
 func bare(n *nodes.Node) suppose.Node { return suppose.On(n.Account(), nil) }
 
 // assume begins a dry run, or goes on with it.

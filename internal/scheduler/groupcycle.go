@@ -39,8 +39,8 @@ type groupTrial struct {
 	// byName is before by the nodes' names, once somebody has asked.
 	byName func() map[string]fwk.NodeInfo
 
-	// nodes are those that members are tried on: by promises, or merely put while pods are taken
-	// away.
+	// nodes are the nodes that members are tried on. A node promises them their places, except
+	// while pods are taken away: then they are merely put there.
 	nodes suppose.Field[*nodes.Node]
 	// placed are the members that are tried, by UID.
 	placed map[types.UID]*suppose.Pod

@@ -2,7 +2,7 @@ package suppose
 
 import "maps"
 
-// Field is many nodes, by whatever tells them apart. A node joins it when something is first to be
+// Field is many nodes, by whatever tells them apart. A node joins it when something is first
 // supposed about it.
 type Field[K comparable] struct {
 	// Bare returns a node on which nothing is supposed.

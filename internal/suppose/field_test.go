@@ -2,7 +2,7 @@ package suppose
 
 import "testing"
 
-// TestField: a node joins when something is to be supposed about it, and a copy goes its own way.
+// TestField: a node joins when something is first supposed about it, and a copy changes alone.
 func TestField(t *testing.T) {
 	n, pods := node(t, "a", "b")
 	f := Field[string]{Bare: func(string) Node { return n }}

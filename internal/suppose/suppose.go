@@ -23,9 +23,9 @@ type Pod struct {
 }
 
 // Node is a node with pods that are supposed to have come, and without the ones that are supposed
-// to have left. There are two ways to come: Put asks nobody, and the node is asked about one more
-// pod as if those had been admitted; Promise has the ledger give the pod its place at once, as the
-// scheduler does. Put and Take undo each other, and so do Promise and Withdraw. A Node may be
+// to have left. A pod comes in one of two ways. Put asks nobody: the node answers about one more
+// pod as if it had admitted this one. Promise makes the ledger give the pod its place at once, as
+// the scheduler does. Put and Take undo each other, and so do Promise and Withdraw. A Node may be
 // copied while nothing is supposed about it yet; later, Clone does that.
 type Node struct {
 	// account is the node's ledger; nil where nothing can be promised, so that only pods go there
@@ -49,7 +49,7 @@ type Node struct {
 }
 
 // On returns a node on which nothing is supposed. account is nil where nothing can be promised, and
-// room where nobody is to look at amounts and ports. What is given is not changed.
+// room where somebody else looks at amounts and ports. What is given is not changed.
 func On(account *ledger.Node, room *amounts.Node) Node { return Node{account: account, room: room} }
 
 // Clone returns a node on which the same is supposed.
@@ -114,7 +114,7 @@ func (n *Node) change() bool {
 	return n.room != nil
 }
 
-// Promise supposes that a pod comes, and has the ledger promise it a place after everything in
+// Promise supposes that a pod comes, and makes the ledger promise it a place after everything in
 // flight: d is what it gets. Where the answer is not OK, nothing is supposed. A pod for which
 // nothing is pinned, or on a node where nothing can be, is admitted, and d is left alone. The
 // ledger does not count pods that were put, and counts the ones that were taken.

@@ -295,9 +295,8 @@ func (t *gangTrial) run(e *ExplainedGang) {
 	}
 }
 
-// never says of which resource the nodes have too little even when they are empty, for as many of
-// the members as have to start together; "" for none. Of each resource the ones that ask for least
-// count.
+// never names the resource that even empty nodes have too little of for the members that have to
+// start together; "" for none. Of each resource the members that ask for least count.
 func (t *gangTrial) never() string {
 	asked := map[string][]int64{}
 	for _, pod := range t.pods {
