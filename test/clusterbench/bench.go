@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -28,17 +30,24 @@ type bench struct {
 	plane   *plane
 	fleet   *fleet
 	leave   context.CancelFunc // ends the fleet
+	stage   stage              // what the control plane is for
 	runs    int
 	result  result
 }
 
 // result is what is printed and kept as JSON.
 type result struct {
-	Machine string    `json:"machine"`
-	Options string    `json:"options"`
-	Begun   time.Time `json:"begun"`
+	Machine string `json:"machine"`
+	Options string `json:"options"`
+	// Programs are a digest of this program and of the scheduler.
+	Programs string    `json:"programs,omitempty"`
+	Begun    time.Time `json:"begun"`
 	// LoadAverage is the machine's at the beginning and at the end.
 	LoadAverage [2]string `json:"loadAverage"`
+	// Seconds are where the time went, by what was done, and Calls how many calls of the program it
+	// took.
+	Seconds map[string]float64 `json:"seconds,omitempty"`
+	Calls   int                `json:"calls,omitempty"`
 
 	Runs   []runResult    `json:"runs,omitempty"`
 	Ratios []ratioResult  `json:"ratios,omitempty"`
@@ -58,7 +67,7 @@ func newBench(ctx context.Context, verb string, o options, stderr io.Writer) (_ 
 	}()
 	b.result = result{Machine: fmt.Sprintf("%d CPUs, %s", runtime.NumCPU(), runtime.GOARCH), Options: fmt.Sprint(os.Args[1:]), Begun: time.Now(), LoadAverage: [2]string{loadAverage()}}
 	if o.out != "" {
-		if err := os.MkdirAll(o.out, 0o755); err != nil {
+		if err := b.resume(); err != nil {
 			return nil, err
 		}
 	}
@@ -82,6 +91,7 @@ func newBench(ctx context.Context, verb string, o options, stderr io.Writer) (_ 
 
 // start starts a control plane.
 func (b *bench) start() error {
+	defer b.took("control plane", time.Now())
 	dir, err := os.MkdirTemp(b.dir, "")
 	if err != nil {
 		return err
@@ -115,8 +125,8 @@ func (b *bench) simulate(kinds []*nodeKind) error {
 	return nil
 }
 
-// renew starts over on another control plane, with so many nodes.
-func (b *bench) renew(kinds []*nodeKind, nodes int) error {
+// renew starts over on another control plane.
+func (b *bench) renew(kinds []*nodeKind) error {
 	b.leave()
 	if err := b.plane.Stop(); err != nil {
 		return err
@@ -124,14 +134,12 @@ func (b *bench) renew(kinds []*nodeKind, nodes int) error {
 	if err := b.start(); err != nil {
 		return err
 	}
-	if err := b.simulate(kinds); err != nil {
-		return err
-	}
-	return b.populate(nodes, true)
+	return b.simulate(kinds)
 }
 
 func (b *bench) grow(nodes int) error {
 	begun := time.Now()
+	defer b.took("nodes", begun)
 	if err := b.fleet.grow(b.ctx, nodes); err != nil {
 		return fmt.Errorf("make %d nodes: %w", nodes, err)
 	}
@@ -169,7 +177,48 @@ func (b *bench) finish(stdout io.Writer) error {
 	return err
 }
 
-func (b *bench) file() string { return filepath.Join(b.options.out, b.verb+".json") }
+// resume takes over what earlier calls with the same flags and programs have measured. Of a pair of
+// runs of which one is missing it takes none.
+func (b *bench) resume() error {
+	if err := os.MkdirAll(b.options.out, 0o755); err != nil {
+		return err
+	}
+	if b.verb != verbCluster {
+		return nil
+	}
+	programs, err := digest(b.options.scheduler)
+	if err != nil {
+		return err
+	}
+	b.result.Programs = programs
+	data, err := os.ReadFile(b.file())
+	if errors.Is(err, fs.ErrNotExist) {
+		b.result.Calls = 1
+		return nil
+	}
+	var before result
+	if err == nil {
+		err = json.Unmarshal(data, &before)
+	}
+	if err != nil {
+		return fmt.Errorf("what was measured before: %s: %w", b.file(), err)
+	}
+	before.Runs = slices.DeleteFunc(before.Runs, func(r runResult) bool { return !before.has(r.runKey, r.Pods) })
+	b.result = before
+	b.result.Calls++
+	b.say("going on with %s, which has %d pairs; remove it to begin again", b.file(), len(before.Runs)/2)
+	return nil
+}
+
+// file is the result as JSON. A comparison of schedulers has one for each set of flags and
+// programs, so that calls with others leave it alone.
+func (b *bench) file() string {
+	if b.result.Programs == "" {
+		return filepath.Join(b.options.out, b.verb+".json")
+	}
+	key := sha256.Sum256([]byte(b.result.Programs + b.result.Options))
+	return filepath.Join(b.options.out, fmt.Sprintf("%s-%x.json", b.verb, key[:4]))
+}
 
 // keep writes what has been measured so far.
 func (b *bench) keep() error {
@@ -179,7 +228,26 @@ func (b *bench) keep() error {
 	if err != nil || b.options.out == "" {
 		return err
 	}
-	return os.WriteFile(b.file(), append(data, '\n'), 0o644)
+	if err := os.WriteFile(b.file()+".new", append(data, '\n'), 0o644); err != nil {
+		return err
+	}
+	return os.Rename(b.file()+".new", b.file())
+}
+
+// has says whether the runs of both schedulers that make a pair are there.
+func (r *result) has(pair runKey, pods int) bool {
+	return !slices.ContainsFunc(inTurn(0), func(who contestant) bool {
+		pair.Scheduler = who
+		return !slices.ContainsFunc(r.Runs, func(o runResult) bool { return o.runKey == pair && o.Pods == pods })
+	})
+}
+
+// took notes what time was spent on.
+func (b *bench) took(what string, since time.Time) {
+	if b.result.Seconds == nil {
+		b.result.Seconds = map[string]float64{}
+	}
+	b.result.Seconds[what] += time.Since(since).Seconds()
 }
 
 // cluster measures both schedulers on clusters of growing size.
@@ -191,43 +259,71 @@ func (b *bench) cluster() error {
 	if err := b.simulate(kinds); err != nil {
 		return err
 	}
-	for i, nodes := range b.options.nodes {
-		if err := b.populate(nodes, i == 0); err != nil {
-			return err
-		}
-		pods := of(b.options.pods, i)
+	for i := range b.options.nodes {
 		for pair := range of(b.options.pairs, i) {
-			if pair > 0 && b.options.fresh {
-				if err := b.renew(kinds, nodes); err != nil {
-					return err
-				}
-			}
-			for _, profile := range b.options.profiles {
-				for _, load := range b.options.loads {
-					if err := b.pair(runKey{Nodes: nodes, Load: load, Profile: profile, Pair: pair}, pods); err != nil {
-						return err
-					}
-				}
+			if err := b.pairs(kinds, i, pair); err != nil {
+				return err
 			}
 		}
-		if err := b.filter(nodes, pods, of(b.options.filterRuns, i)); err != nil {
+		if err := b.filter(kinds, i); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// populate makes the nodes, and warms up where the control plane is new.
-func (b *bench) populate(nodes int, fresh bool) error {
+// stage is what a control plane is for: an entry of options.nodes, and, with options.fresh, one of
+// the pairs, from 1 on; none at first.
+type stage struct{ size, pair int }
+
+// enter makes the nodes of a stage. A control plane that is new is warmed up.
+func (b *bench) enter(kinds []*nodeKind, at stage) error {
+	fresh := b.stage == stage{}
+	switch {
+	case b.stage == at:
+		return nil
+	case b.options.fresh && !fresh:
+		if err := b.renew(kinds); err != nil {
+			return err
+		}
+		fresh = true
+	}
+	b.stage = at
+	nodes := b.options.nodes[at.size]
 	if err := b.grow(nodes); err != nil || !fresh || b.options.warmUp == 0 {
 		return err
 	}
 	return b.warmUp(nodes)
 }
 
+// pairs measures a pair of each profile and load, except for what has been measured before.
+func (b *bench) pairs(kinds []*nodeKind, size, pair int) error {
+	for _, profile := range b.options.profiles {
+		for _, load := range b.options.loads {
+			key := runKey{Nodes: b.options.nodes[size], Load: load, Profile: profile, Pair: pair}
+			pods := of(b.options.pods, size)
+			if b.result.has(key, pods) {
+				continue
+			}
+			at := stage{size, 1}
+			if b.options.fresh {
+				at.pair += pair
+			}
+			if err := b.enter(kinds, at); err != nil {
+				return err
+			}
+			if err := b.pair(key, pods); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // warmUp makes both schedulers run once without counting: the database, the API server's caches and
 // the simulator have grown to their size afterwards.
 func (b *bench) warmUp(nodes int) error {
+	defer b.took("warm-up", time.Now())
 	for _, who := range inTurn(0) {
 		r, err := b.run(runKey{Nodes: nodes, Load: b.options.loads[0], Profile: b.options.profiles[0], Scheduler: who}, b.options.warmUp)
 		if err != nil {
@@ -249,6 +345,7 @@ func inTurn(i int) []contestant {
 
 // pair measures both schedulers in turn.
 func (b *bench) pair(key runKey, pods int) error {
+	defer b.took(fmt.Sprintf("pairs of %d pods on %d nodes", pods, key.Nodes), time.Now())
 	for _, who := range inTurn(key.Pair) {
 		key.Scheduler = who
 		r, err := b.run(key, pods)

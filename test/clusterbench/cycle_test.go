@@ -6,6 +6,7 @@ import (
 	"maps"
 	"runtime"
 	"runtime/debug"
+	"runtime/pprof"
 	"testing"
 	"time"
 
@@ -239,10 +240,12 @@ func (c *cycles) slice(load string) (micros, bytes float64) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	var spent time.Duration
-	for range pods {
-		c.sched.ScheduleOne(c.Context())
-		spent += processorTime() - c.begun
-	}
+	pprof.Do(c.Context(), pprof.Labels("scheduler", string(c.who)), func(ctx context.Context) {
+		for range pods {
+			c.sched.ScheduleOne(ctx)
+			spent += processorTime() - c.begun
+		}
+	})
 	runtime.ReadMemStats(&after)
 	c.finish(pods)
 	return float64(spent.Microseconds()) / slice, float64(after.TotalAlloc-before.TotalAlloc) / slice

@@ -19,6 +19,9 @@ type filterResult struct {
 	// Pods is podsNew when no pod like it has been there before, so that nothing is remembered;
 	// else "repeated".
 	Pods string `json:"pods"`
+	// There is how many pinned pods ran on the nodes before, Runs how many runs the samples are of.
+	There int `json:"there"`
+	Runs  int `json:"runs"`
 	// Milliseconds are the samples.
 	Milliseconds []float64 `json:"milliseconds"`
 	// Retried is how many pods took more than one cycle; they are left out.
@@ -32,23 +35,31 @@ const podsNew = "new"
 // filterWarmUp is how many pods of each sort of a run are not counted: they warm the scheduler up.
 const filterWarmUp = 5
 
-// filter measures cycles one by one, on a cluster that runs pinned pods already.
-func (b *bench) filter(nodes, pods, runs int) error {
-	if runs == 0 {
-		return nil
-	}
-	if err := b.fill(pods); err != nil {
-		return fmt.Errorf("fill the nodes: %w", err)
-	}
-	for i := range runs {
+// filter measures cycles one by one, on a cluster that runs pinned pods already, except for runs
+// that have been measured before.
+func (b *bench) filter(kinds []*nodeKind, size int) error {
+	nodes, pods, ready := b.options.nodes[size], of(b.options.pods, size), false
+	for i := range of(b.options.filterRuns, size) {
 		for _, who := range inTurn(i) {
-			if err := b.filterRun(nodes, who); err != nil {
+			if at := b.result.filterOf(nodes, pods, who, podsNew); at >= 0 && b.result.Filter[at].Runs > i {
+				continue
+			}
+			if !ready {
+				if err := b.fill(kinds, size); err != nil {
+					return fmt.Errorf("fill the nodes: %w", err)
+				}
+				ready = true
+			}
+			if err := b.filterRun(nodes, pods, who); err != nil {
 				return err
 			}
 			if err := b.keep(); err != nil {
 				return err
 			}
 		}
+	}
+	if !ready {
+		return nil
 	}
 	if err := b.hold(true); err != nil {
 		return err
@@ -57,7 +68,14 @@ func (b *bench) filter(nodes, pods, runs int) error {
 }
 
 // fill has Berth bind the load of pinned pods.
-func (b *bench) fill(pods int) error {
+func (b *bench) fill(kinds []*nodeKind, size int) error {
+	if b.stage.size != size || b.stage.pair == 0 { // else what the last pair ran on will do
+		if err := b.enter(kinds, stage{size, 1}); err != nil {
+			return err
+		}
+	}
+	defer b.took("single cycles: pods that are there", time.Now())
+	pods := of(b.options.pods, size)
 	if err := b.createPods(loadPinned, b.options.profiles[0], pods); err != nil {
 		return err
 	}
@@ -93,8 +111,9 @@ func (b *bench) lead(who contestant) (*sched, error) {
 	return s, nil
 }
 
-// filterRun places pods one by one.
-func (b *bench) filterRun(nodes int, who contestant) error {
+// filterRun places pods one by one. A run that breaks off leaves nothing.
+func (b *bench) filterRun(nodes, there int, who contestant) error {
+	defer b.took("single cycles", time.Now())
 	if err := b.hold(true); err != nil {
 		return err
 	}
@@ -103,39 +122,41 @@ func (b *bench) filterRun(nodes int, who contestant) error {
 		return err
 	}
 	defer s.Stop()
-	fresh, again := b.filterOf(nodes, who, podsNew), b.filterOf(nodes, who, "repeated")
+	found := [2]filterResult{}
 	for i := range b.options.filterPods {
 		b.runs++ // makes names and amounts that have not been before
-		if err := b.timeFilter(s, b.result.Filter, fresh, 512<<20+int64(b.runs)<<12, i); err != nil {
+		if err := b.timeFilter(s, &found[0], 512<<20+int64(b.runs)<<12, i); err != nil {
 			return err
 		}
 		b.runs++
-		if err := b.timeFilter(s, b.result.Filter, again, 384<<20, i); err != nil {
+		if err := b.timeFilter(s, &found[1], 384<<20, i); err != nil {
 			return err
 		}
 	}
-	for _, at := range []int{fresh, again} {
+	for i, pods := range []string{podsNew, "repeated"} {
+		at := b.result.filterOf(nodes, there, who, pods)
+		if at < 0 {
+			at = len(b.result.Filter)
+			b.result.Filter = append(b.result.Filter, filterResult{Nodes: nodes, There: there, Scheduler: who, Pods: pods})
+		}
 		r := &b.result.Filter[at]
-		r.LoadAverage = loadAverage()
+		r.Milliseconds = append(r.Milliseconds, found[i].Milliseconds...)
+		r.Retried, r.Runs, r.LoadAverage = r.Retried+found[i].Retried, r.Runs+1, loadAverage()
 		b.say("%d nodes, %s, %s pods: cycle p50 %.2f ms, p99 %.2f ms of %d, load %s", nodes, who, r.Pods, median(r.Milliseconds), quantile(r.Milliseconds, 0.99), len(r.Milliseconds), r.LoadAverage)
 	}
 	return nil
 }
 
-// filterOf returns the place of the result, which it makes when there is none.
-func (b *bench) filterOf(nodes int, who contestant, pods string) int {
-	at := slices.IndexFunc(b.result.Filter, func(r filterResult) bool { return r.Nodes == nodes && r.Scheduler == who && r.Pods == pods })
-	if at < 0 {
-		at = len(b.result.Filter)
-		b.result.Filter = append(b.result.Filter, filterResult{Nodes: nodes, Scheduler: who, Pods: pods})
-	}
-	return at
+// filterOf returns the place of a result; below 0 where there is none.
+func (r *result) filterOf(nodes, there int, who contestant, pods string) int {
+	return slices.IndexFunc(r.Filter, func(f filterResult) bool {
+		return f.Nodes == nodes && f.There == there && f.Scheduler == who && f.Pods == pods
+	})
 }
 
 // timeFilter places one pod and takes from the scheduler's metrics how long the search took. The
 // first pods of a scheduler are not counted: they warm it up.
-func (b *bench) timeFilter(s *sched, results []filterResult, at int, memory int64, i int) error {
-	r := &results[at]
+func (b *bench) timeFilter(s *sched, r *filterResult, memory int64, i int) error {
 	before, err := s.filterTime(b.ctx)
 	if err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 )
 
 // summary is the last line of a comparison: Berth by stock, in the middle of the pairs. What was
@@ -68,7 +69,7 @@ func summarize(r *result) (s summary) {
 	}
 	for i := range r.Filter {
 		f := &r.Filter[i]
-		beside := slices.IndexFunc(r.Filter, func(o filterResult) bool { return o.Nodes == f.Nodes && o.Pods == f.Pods && o.Scheduler == stock })
+		beside := r.filterOf(f.Nodes, f.There, stock, f.Pods)
 		if f.Scheduler == berth && f.Pods == podsNew && beside >= 0 {
 			worse(&s.P99New, quantile(f.Milliseconds, 0.99)/quantile(r.Filter[beside].Milliseconds, 0.99), more)
 		}
@@ -81,20 +82,27 @@ func summarize(r *result) (s summary) {
 	return s
 }
 
-// check says which floors are missed. What was not measured misses none.
-func (s *summary) check() error {
-	var missed []error
-	for _, f := range []struct {
-		name  string
-		value *float64
-		floor float64
-		least bool // else the floor is the most
-	}{
+// floor is what a figure of the summary has to reach.
+type floor struct {
+	name  string
+	value *float64 // nil where it was not measured
+	floor float64
+	least bool // else the floor is the most
+}
+
+func (s *summary) floors() []floor {
+	return []floor{
 		{"cpu500", s.CPU500, floorCPU, false}, {"cpu5000", s.CPU5000, floorCPU, false}, {"cpu15000", s.CPU15000, floorCPU, false},
 		{"settled", s.Settled, floorSettled, true}, {"ordinaryCPU", s.OrdinaryCPU, floorOrdinaryCPU, false},
 		{"secondRound", s.SecondRound, floorSecondRound, false}, {"p99New", s.P99New, floorP99New, false},
 		{"gangs", s.Gangs, floorGangs, true},
-	} {
+	}
+}
+
+// check says which floors are missed. What was not measured misses none.
+func (s *summary) check() error {
+	var missed []error
+	for _, f := range s.floors() {
 		switch {
 		case f.value == nil:
 		case f.least && *f.value < f.floor:
@@ -106,12 +114,32 @@ func (s *summary) check() error {
 	return errors.Join(missed...)
 }
 
-// conclude prints the summary as one line, and returns which floors are missed.
+// missing returns what a comparison of schedulers has not measured: figures that are null, and
+// profiles.
+func (r *result) missing(s *summary) (out []string) {
+	for _, f := range s.floors() {
+		if f.value == nil && f.name != "gangs" {
+			out = append(out, f.name)
+		}
+	}
+	for _, profile := range []string{profileChart, profileStock} {
+		if !slices.ContainsFunc(r.Runs, func(run runResult) bool { return run.Profile == profile }) {
+			out = append(out, "the profile "+profile)
+		}
+	}
+	return out
+}
+
+// conclude prints what was not measured and the summary, a line each, and returns which floors are
+// missed.
 func (r *result) conclude(w io.Writer) error {
 	s := summarize(r)
 	line, err := json.Marshal(&s)
 	if err != nil {
 		return err
+	}
+	if missing := r.missing(&s); len(missing) > 0 && s.Gangs == nil {
+		fmt.Fprintf(w, "\nnot measured, and so not judged: %s\n", strings.Join(missing, ", "))
 	}
 	fmt.Fprintf(w, "\n%s\n", line)
 	return s.check()

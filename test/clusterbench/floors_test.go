@@ -12,7 +12,7 @@ func TestFloors(t *testing.T) {
 	}
 	good := result{
 		Ratios: []ratioResult{ratio(500, loadPinned, 1.1, 0.9), ratio(5000, loadPinned, 1.3, 0.7), ratio(5000, loadOrdinary, 0.9, 1.01)},
-		Runs:   []runResult{{Searches: 200, SecondRounds: 1}, {}},
+		Runs:   []runResult{{Searches: 200, SecondRounds: 1, runKey: runKey{Profile: profileChart}}, {}},
 		Filter: []filterResult{
 			{Nodes: 5000, Scheduler: stock, Pods: podsNew, Milliseconds: []float64{4}}, {Nodes: 5000, Scheduler: stock, Pods: "repeated", Milliseconds: []float64{1}},
 			{Nodes: 5000, Scheduler: berth, Pods: podsNew, Milliseconds: []float64{3}}, {Nodes: 5000, Scheduler: berth, Pods: "repeated", Milliseconds: []float64{5}},
@@ -25,19 +25,23 @@ func TestFloors(t *testing.T) {
 		Filter: []filterResult{{Scheduler: stock, Pods: podsNew, Milliseconds: []float64{2}}, {Scheduler: berth, Pods: podsNew, Milliseconds: []float64{3}}},
 	}
 	for _, tc := range []struct {
-		name, line string
-		r          *result
-		missed     []string
+		name, missing, line string
+		r                   *result
+		missed              []string
 	}{
-		{"good", `{"pairs":4,"cpu500":0.9,"cpu5000":0.7,"cpu15000":null,"settled":1.1,"ordinaryCPU":1.01,"secondRound":0.005,"p99New":0.75}`, &good, nil},
-		{"bad", `{"pairs":4,"cpu500":0.9,"cpu5000":1.01,"cpu15000":null,"settled":0.99,"ordinaryCPU":1.03,"secondRound":0.02,"p99New":1.5,"gangs":0.89}`, &bad,
+		{"good", "cpu15000, the profile stock", `{"pairs":4,"cpu500":0.9,"cpu5000":0.7,"cpu15000":null,"settled":1.1,"ordinaryCPU":1.01,"secondRound":0.005,"p99New":0.75}`, &good, nil},
+		{"bad", "", `{"pairs":4,"cpu500":0.9,"cpu5000":1.01,"cpu15000":null,"settled":0.99,"ordinaryCPU":1.03,"secondRound":0.02,"p99New":1.5,"gangs":0.89}`, &bad,
 			[]string{"cpu5000: 1.010: want at most 1", "settled: 0.990: want at least 1", "ordinaryCPU: 1.030: want at most 1.02", "secondRound: 0.020: want at most 0.01", "p99New: 1.500: want at most 1", "gangs: 0.890: want at least 0.9"}},
-		{"nothing", `{"pairs":0,"cpu500":null,"cpu5000":null,"cpu15000":null,"settled":null,"ordinaryCPU":null,"secondRound":null,"p99New":null}`, &result{}, nil},
+		{"nothing", "cpu500, cpu5000, cpu15000, settled, ordinaryCPU, secondRound, p99New, the profile chart, the profile stock", `{"pairs":0,"cpu500":null,"cpu5000":null,"cpu15000":null,"settled":null,"ordinaryCPU":null,"secondRound":null,"p99New":null}`, &result{}, nil},
 	} {
 		var out strings.Builder
 		err := tc.r.conclude(&out)
-		if got := strings.TrimSpace(out.String()); got != tc.line {
-			t.Errorf("%s: %s, want %s", tc.name, got, tc.line)
+		want := tc.line
+		if tc.missing != "" {
+			want = "not measured, and so not judged: " + tc.missing + "\n\n" + want
+		}
+		if got := strings.TrimSpace(out.String()); got != want {
+			t.Errorf("%s: %s, want %s", tc.name, got, want)
 		}
 		if got := ""; err != nil || tc.missed != nil {
 			if err != nil {

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"text/tabwriter"
 )
@@ -89,6 +90,7 @@ func (r *result) print(w io.Writer) {
 	r.printRatios(w)
 	r.printGangs(w)
 	r.printFilter(w)
+	r.printSeconds(w)
 	if r.Writes != nil {
 		r.Writes.print(w)
 	}
@@ -158,6 +160,17 @@ func (r *result) printFilter(w io.Writer) {
 		for _, r := range r.Filter {
 			q := func(q float64) float64 { return quantile(r.Milliseconds, q) }
 			line(r.Nodes, r.Scheduler, r.Pods, len(r.Milliseconds), q(0.5), q(0.9), q(0.99), q(1), r.Retried, r.LoadAverage)
+		}
+	})
+}
+
+func (r *result) printSeconds(w io.Writer) {
+	if len(r.Seconds) == 0 {
+		return
+	}
+	table(w, "time went to\tseconds", func(line func(...any)) {
+		for _, what := range slices.Sorted(maps.Keys(r.Seconds)) {
+			line(what, fmt.Sprintf("%.0f", r.Seconds[what]))
 		}
 	})
 }

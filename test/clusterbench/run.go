@@ -86,12 +86,15 @@ const runLimit = 15 * time.Minute
 func (b *bench) run(key runKey, pods int) (runResult, error) {
 	r := runResult{runKey: key, Pods: pods}
 	b.fleet.silent.Store(b.options.agents == agentsBerth && key.Scheduler == stock)
+	begun := time.Now()
 	if err := b.createPods(key.Load, key.Profile, r.Pods); err != nil {
 		return r, fmt.Errorf("create pods: %w", err)
 	}
 	if err := b.forgetLeader(); err != nil {
 		return r, err
 	}
+	b.took("runs: creating pods", begun)
+	begun = time.Now()
 	s, err := b.startScheduler(key.Scheduler, key.Profile)
 	if err != nil {
 		return r, err
@@ -104,9 +107,13 @@ func (b *bench) run(key runKey, pods int) (runResult, error) {
 	if err := b.plane.calm(b.ctx); err != nil {
 		return r, err
 	}
+	b.took("runs: the scheduler reads", begun)
+	begun = time.Now()
 	if err := b.measure(s, &r); err != nil {
 		return r, err
 	}
+	b.took("runs: measuring", begun)
+	defer b.took("runs: taking pods away", time.Now())
 	s.Stop()
 	if err := b.hold(true); err != nil {
 		return r, err

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestResume: a call goes on with what was measured with the same flags and programs, except for
+// half a pair, and leaves alone what was measured with others.
+func TestResume(t *testing.T) {
+	dir := t.TempDir()
+	scheduler := filepath.Join(dir, "berth-scheduler")
+	call := func(program string, flags string) *bench {
+		if err := os.WriteFile(scheduler, []byte(program), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		b := &bench{verb: verbCluster, options: options{out: dir, scheduler: scheduler}, stderr: io.Discard, result: result{Options: flags}}
+		if err := b.resume(); err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	key := runKey{Nodes: 5, Load: loadPinned, Profile: profileChart}
+	first := call("one", "-x")
+	if first.result.has(key, 10) {
+		t.Error("the first call has a pair")
+	}
+	for i, who := range []contestant{stock, berth, stock} {
+		key.Scheduler, key.Pair = who, i/2
+		first.result.Runs = append(first.result.Runs, runResult{runKey: key, Pods: 10, Settled: 1, PerSecond: 1, SchedulerCPU: 1, PeakMemory: 1})
+	}
+	first.result.Filter = []filterResult{{Nodes: 5, There: 10, Scheduler: stock, Pods: podsNew, Runs: 2}}
+	if err := first.keep(); err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		program, flags string
+		pairs          int
+	}{{"one", "-x", 1}, {"two", "-x", 0}, {"one", "-y", 0}} {
+		b := call(tc.program, tc.flags)
+		key.Pair = 0
+		if got := b.result.has(key, 10); got != (tc.pairs > 0) || len(b.result.Runs) != 2*tc.pairs || b.result.has(key, 11) {
+			t.Errorf("%v: the pair is there: %t, and %d runs are", tc, got, len(b.result.Runs))
+		}
+		if got := b.result.filterOf(5, 10, stock, podsNew) >= 0; got != (tc.pairs > 0) {
+			t.Errorf("%v: single cycles are there: %t", tc, got)
+		}
+		if b.result.Options != tc.flags || b.result.Calls != 1+tc.pairs {
+			t.Errorf("%v: flags %s, call %d", tc, b.result.Options, b.result.Calls)
+		}
+	}
+	if err := os.WriteFile(first.file(), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	err := (&bench{verb: verbCluster, options: first.options, stderr: io.Discard, result: result{Options: "-x"}}).resume()
+	if err == nil || !strings.Contains(fmt.Sprint(err), first.file()) {
+		t.Errorf("a file that is cut off: %v, want its name", err)
+	}
+}
