@@ -15,8 +15,8 @@ import (
 	"github.com/berth-dev/berth/internal/scheduler/spread"
 )
 
-// lookingFurther returns next with a search of its own for each pod, and with scores of
-// PodTopologySpread from what is remembered.
+// lookingFurther returns next with a search of its own for each pod, with scores of
+// PodTopologySpread from what is remembered, and without what plugins need not be asked.
 func lookingFurther(next schedulePod, look scheduler.Look, global *int32, profiles map[string]*known) schedulePod {
 	return func(ctx context.Context, profile framework.Framework, state fwk.CycleState, pod *framework.QueuedPodInfo) (kubescheduler.ScheduleResult, error) {
 		set := cmp.Or(profile.PercentageOfNodesToScore(), global)
@@ -33,6 +33,7 @@ func lookingFurther(next schedulePod, look scheduler.Look, global *int32, profil
 		if spread != nil {
 			profile = spread
 		}
+		profile = sparing{profile}
 		percentage := look(pod.Pod, len(nodes), was)
 		if percentage == was {
 			return next(ctx, profile, state, pod)
