@@ -54,7 +54,7 @@ internal/version          :
 internal/ledger           : topology placement
 internal/sim              : placement
 internal/simulate/trace   :
-internal/simulate         : topology placement internal/ledger internal/rank internal/sim internal/simulate/trace internal/suggest
+internal/simulate         : topology placement internal/amounts internal/defrag internal/ledger internal/rank internal/sim internal/simulate/trace internal/suggest internal/suppose
 internal/simulate/page    : internal/simulate
 internal/rank             : topology placement internal/ledger
 internal/plan             : topology placement internal/ledger internal/suppose

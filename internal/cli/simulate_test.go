@@ -95,6 +95,18 @@ func TestSimulateTimed(t *testing.T) {
 	}
 }
 
+// TestSimulateDefrag: with moves each strategy has two rows, and the same seed gives the same.
+func TestSimulateDefrag(t *testing.T) {
+	for _, from := range [][]string{{"--snapshot", aCluster, "--timed"}, {"--snapshot", aCluster, "--trace", "synthetic:inference", "--load", "0.5"}} {
+		ask := append([]string{"simulate", "--defrag", "1h", "--hours", "6", "--strategy", "KAI,Berth"}, from...)
+		code, stdout, stderr := run(t, ask...)
+		_, again, _ := run(t, ask...)
+		if code != ExitOK || stdout != again || !strings.Contains(stdout, "ROOM MADE FOR") || !strings.Contains(stdout, "\nBerth, defrag 1h") || !strings.Contains(stdout, "\nKAI ") {
+			t.Errorf("%v: exit code %d, twice the same: %t\n%s%s", from, code, stdout == again, stdout, stderr)
+		}
+	}
+}
+
 // TestSimulateManifests: pods of manifests are played, gangs whole, and what is not simulated is
 // refused by name.
 func TestSimulateManifests(t *testing.T) {
@@ -152,7 +164,7 @@ func TestSimulateBadInput(t *testing.T) {
 		{append(flags, "--arrive", "NaN"), ExitUsage, "--arrive NaN: want 0 to 10"},
 		{append(flags, "--seeds", "0"), ExitUsage, "--seeds 0: want 1 to 1000"},
 		{append(flags, "--strategy", "BestFi"), ExitUsage, "did you mean"},
-		{append(flags, "--strategy", "Berth"), ExitUsage, "--strategy Berth: it goes by NUMA nodes: want --overlay too"},
+		{append(flags, "--strategy", "Berth"), ExitUsage, "--strategy Berth: it goes by NUMA nodes: want --overlay or --snapshot too"},
 		{append(flags, "--overlay", "sockets"), ExitUsage, "want sockets/restricted"},
 		{append(flags, "--trace", "synthetic:telko"), ExitUsage, "did you mean \"telco\""},
 		{append(flags, "--load", "0.9", "--arrive", "1.3"), ExitUsage, "--arrive: want it without --load"},
@@ -163,6 +175,10 @@ func TestSimulateBadInput(t *testing.T) {
 		{append(flags, "--load", "0.9", "--hours", "0"), ExitUsage, "--hours 0: want 0.1 to 8760"},
 		{append(flags, "--failures", "5h"), ExitUsage, "--failures: want --load or --timed too"},
 		{append(flags, "--load", "0.9", "--failures", "-5h"), ExitUsage, "--failures -5h0m0s: want at least 1m"},
+		{append(flags, "--defrag", "1h"), ExitUsage, "--defrag: want --load or --timed too"},
+		{append(flags, "--load", "0.9", "--defrag", "1s"), ExitUsage, "--defrag 1s: want at least 1m"},
+		{append(flags, "--load", "0.9", "--defrag", "1h"), ExitUsage, "--defrag: want --overlay or --snapshot too"},
+		{append(flags, "--load", "0.9", "--defrag", "1h", "--overlay", "sockets/restricted"), ExitUsage, "--defrag: strategy BestFit knows no NUMA nodes"},
 		{append(flags, "--timed"), ExitFailure, "pod \"p\": it has no times: want them for all pods, or a load"},
 		{append(flags, "--trace", gangs), ExitUsage, "pod \"g\" is a gang of 3: want --load or --timed"},
 		{append(flags, "--trace", bad), ExitFailure, "bad, line 2, cpu_milli: \"-1\": want"},

@@ -2,8 +2,11 @@ package simulate
 
 import (
 	"encoding/binary"
+	"strconv"
 
+	count "github.com/berth-dev/berth/internal/amounts"
 	"github.com/berth-dev/berth/internal/simulate/trace"
+	"github.com/berth-dev/berth/internal/suppose"
 )
 
 // amounts is a cluster on which a pod fits where amounts do.
@@ -142,3 +145,15 @@ func (c *amounts) Forget(node int, pod int32, s *Shape) {
 	}
 	delete(c.had, pod)
 }
+
+// Suppose promises nothing: a pod for which something is pinned goes nowhere.
+func (c *amounts) Suppose(node int) suppose.Node { return suppose.On(nil, c.room(node)) }
+
+// room is what the node has left, as if nothing were on it.
+func (c *amounts) room(node int) *count.Node {
+	n := &c.nodes[node]
+	has := count.List{count.CPU: n.cpu, count.Memory: n.mib << 20, gpuResource: int64(room(n.gpus, trace.Thousandths))}
+	return count.NewNode(has, count.Pods)
+}
+
+func (c *amounts) Name(pod int32) string { return strconv.Itoa(int(pod)) }

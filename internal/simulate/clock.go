@@ -40,9 +40,15 @@ type clock struct {
 	jobs     []job
 	members  []member // by pod
 	place    []int32  // by node: its place in the order of the draw
-	changed  []int32  // nodes on which something was freed
-	is       []bool   // by node: it is in changed
+	freed    freed
 	meter    meter
+	harbour  *harbour // nil where no pod is moved
+}
+
+// freed are nodes on which something was freed since waiting pods were tried.
+type freed struct {
+	nodes []int32
+	is    []bool // by node: it is among them
 }
 
 // job is an arrival: a pod, or the members of a gang.
@@ -51,10 +57,11 @@ type job struct {
 	first          int32 // its first pod
 	at             int64
 	left           int64 // seconds that it has yet to run
-	began          int64 // since when all members run; negative: not all do
+	began          int64 // the second from which all members run; negative: not all do
 	placed         int32 // members that run
 	life           int32 // counts its lives
 	started        bool  // all members have run once
+	stays          bool  // it is not moved
 }
 
 // member is where a pod lies.
@@ -66,12 +73,31 @@ type member struct {
 
 func newClock(p *player, d *trace.TimedDraw, e *Experiment, of []int32, seed int64) *clock {
 	c := &clock{player: p, load: d, pods: e.Pods, of: of, all: capacityOf(e.Nodes, e.Pods), failures: e.Failures.Seconds(),
-		chance: rand.New(rand.NewSource(seed)), place: make([]int32, len(e.Nodes)), is: make([]bool, len(e.Nodes))}
+		chance: rand.New(rand.NewSource(seed)), place: make([]int32, len(e.Nodes)), freed: freed{is: make([]bool, len(e.Nodes))},
+		harbour: newHarbour(p.strategy.Defrag, e.Nodes)}
 	for i, node := range d.Order {
 		c.place[node] = int32(i)
 	}
 	c.meter = meter{all: c.all, timed: Timed{From: d.From, To: d.To}}
+	if c.harbour != nil {
+		c.meter.timed.Plans = &Plans{}
+		c.plan(event{at: c.harbour.every, kind: defragBegins})
+	}
 	return c
+}
+
+// stand lets the pods of the start run since before anything counts.
+func (c *clock) stand(s *Start, of []int32) {
+	for i, shape := range of {
+		p := &s.pods[i]
+		j := job{shape: shape, members: 1, first: int32(i), at: -1, left: math.MaxInt32, placed: 1, started: true, stays: p.Stays}
+		if p.Left > 0 {
+			j.left = p.Left
+		}
+		c.jobs, c.members = append(c.jobs, j), append(c.members, member{node: p.node, outcome: p.outcome})
+		c.meter.stands(&c.scores.shapes[shape], p.outcome)
+		c.plan(event{at: j.left, kind: jobEnds, entry: entry{job: int32(i)}})
+	}
 }
 
 // run lets the time pass. part is told how much of it has passed, and ends the run early.
@@ -83,7 +109,7 @@ func (c *clock) run(ctx context.Context, part func(float64)) {
 	}
 	for ctx.Err() == nil {
 		at, arrives := c.upcoming()
-		if len(c.changed) > 0 && (at > c.now || arrives || c.events[0].kind == podCreated) {
+		if len(c.freed.nodes) > 0 && (at > c.now || arrives || c.events[0].kind >= defragBegins) {
 			c.wake()
 			continue // who was woken may be the next that ends
 		}
@@ -124,6 +150,10 @@ func (c *clock) happens(e event) {
 		if j := &c.jobs[e.job]; j.life == e.life {
 			c.stop(j)
 		}
+	case moveEnds:
+		c.moved(e.entry)
+	case defragBegins:
+		c.defragment()
 	case nodeRepaired:
 		c.scores.returned(int(e.node))
 		c.frees(e.node)
@@ -164,7 +194,7 @@ func (c *clock) arrive() {
 	c.created(c.whole(int32(len(c.jobs) - 1)))
 }
 
-// whole is the entry of a job of which nothing runs.
+// whole is the entry of a job that has no pod on a node.
 func (c *clock) whole(id int32) entry {
 	if j := &c.jobs[id]; j.members > 1 {
 		return entry{job: id, pod: -1, life: j.life}
@@ -228,12 +258,12 @@ func (c *clock) tryBlind(id int32) bool {
 			break
 		}
 		c.cluster.Assume(node, j.first+int32(len(nodes)), s, c.gpu(node, s))
-		c.scores.changed(node)
+		c.changed(node)
 		nodes = append(nodes, node)
 	}
 	for i, node := range nodes {
 		c.cluster.Forget(node, j.first+int32(i), s)
-		c.scores.changed(node)
+		c.changed(node)
 	}
 	if len(nodes) < int(j.members) {
 		return false
@@ -259,7 +289,7 @@ func (c *clock) put(id, pod int32, node int) {
 		c.create(entry{job: id, pod: pod, life: j.life}, back)
 		return
 	}
-	c.scores.changed(node)
+	c.changed(node)
 	m.node = int32(node)
 	c.meter.hold(s, m.outcome, 1)
 	if j.placed++; j.placed < j.members {
@@ -267,7 +297,7 @@ func (c *clock) put(id, pod int32, node int) {
 	}
 	j.began = c.now
 	c.meter.began(c, j)
-	c.plan(event{at: c.now + j.left, kind: jobEnds, entry: entry{job: id, life: j.life}})
+	c.goOn(id)
 }
 
 // take takes a pod from its node.
@@ -277,7 +307,7 @@ func (c *clock) take(j *job, pod int32) {
 		return
 	}
 	c.cluster.Take(int(m.node), pod, s)
-	c.scores.changed(int(m.node))
+	c.changed(int(m.node))
 	c.meter.hold(s, m.outcome, -1)
 	m.node = -1
 	j.placed--
@@ -304,13 +334,13 @@ func (c *clock) stop(j *job) {
 
 // frees notes that something was freed on a node.
 func (c *clock) frees(node int32) {
-	if !c.is[node] {
-		c.is[node] = true
-		c.changed = append(c.changed, node)
+	if !c.freed.is[node] {
+		c.freed.is[node] = true
+		c.freed.nodes = append(c.freed.nodes, node)
 	}
 }
 
-// fails has the node fail some time.
+// fails lets the node fail some time.
 func (c *clock) fails(node int32) {
 	c.plan(event{at: c.now + 1 + int64(c.failures*c.chance.ExpFloat64()), kind: nodeFails, node: node})
 }
@@ -318,6 +348,9 @@ func (c *clock) fails(node int32) {
 // fail ends what runs on the node. Controllers create it again, gangs as a whole, and it has yet to
 // run for what is left of its time.
 func (c *clock) fail(node int32) {
+	if c.harbour != nil && c.harbour.plan != nil {
+		c.endPlan(false)
+	}
 	c.meter.timed.Failures++
 	for id := range c.jobs {
 		j := &c.jobs[id]
@@ -335,10 +368,10 @@ func (c *clock) fail(node int32) {
 
 // wake tries again who waits, the oldest first, where a node that has changed takes the class.
 func (c *clock) wake() {
-	slices.SortFunc(c.changed, func(a, b int32) int { return int(c.place[a] - c.place[b]) })
+	slices.SortFunc(c.freed.nodes, func(a, b int32) int { return int(c.place[a] - c.place[b]) })
 	var turn []waitClass
 	for _, class := range c.queue.classes {
-		if slices.ContainsFunc(c.changed, func(node int32) bool { return c.scores.score(int(node), class.shape) > refusing }) {
+		if slices.ContainsFunc(c.freed.nodes, func(node int32) bool { return c.scores.score(int(node), class.shape) > refusing }) {
 			turn = append(turn, class)
 		}
 	}
@@ -350,7 +383,7 @@ func (c *clock) wake() {
 			}
 		}
 		class := turn[first]
-		if c.try(c.queue.byClass[class][0], c.changed) {
+		if c.try(c.queue.byClass[class][0], c.freed.nodes) {
 			c.queue.pop(class)
 		} else {
 			turn = slices.Delete(turn, first, first+1)
@@ -360,8 +393,8 @@ func (c *clock) wake() {
 			turn = slices.Delete(turn, first, first+1)
 		}
 	}
-	for _, node := range c.changed {
-		c.is[node] = false
+	for _, node := range c.freed.nodes {
+		c.freed.is[node] = false
 	}
-	c.changed = c.changed[:0]
+	c.freed.nodes = c.freed.nodes[:0]
 }

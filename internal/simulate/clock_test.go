@@ -26,6 +26,7 @@ type audited struct {
 	gpu, cpu       int64
 	gpuNow, cpuNow int64
 	since          int64
+	leaves         func(pod int32) // is told before a pod is taken
 	from           int64
 }
 
@@ -63,6 +64,9 @@ func (a *audited) Put(node int, pod int32, s *Shape, gpu int) Outcome {
 
 func (a *audited) Take(node int, pod int32, s *Shape) {
 	a.pass()
+	if a.leaves != nil {
+		a.leaves(pod)
+	}
 	if was := a.on[pod]; was != (auditedPod{node, s}) {
 		a.t.Fatalf("pod %d is taken from node %d: it is on %+v", pod, node, was)
 	}
@@ -105,13 +109,19 @@ func (k *timedCase) draw(t *testing.T) *trace.TimedDraw {
 	return d
 }
 
-// play runs the clock on an audited cluster.
-func (k *timedCase) play(t *testing.T) (*clock, *audited) {
+// prepare makes a clock on an audited cluster.
+func (k *timedCase) prepare(t *testing.T) (*clock, *audited) {
 	d, a := k.draw(t), audit(t, k.ground(k.strategy.Blind), k.nodes)
 	e := &Experiment{Nodes: k.nodes, Pods: k.pods, Failures: k.failures}
 	p := newPlayer(a, k.shapes, &k.strategy, k.load, &trace.Draw{Order: d.Order, Rand: d.Rand})
 	c := newClock(p, d, e, k.of, k.seed)
 	a.now, a.from = func() int64 { return c.now }, d.From
+	return c, a
+}
+
+// play runs the clock on an audited cluster.
+func (k *timedCase) play(t *testing.T) (*clock, *audited) {
+	c, a := k.prepare(t)
 	c.run(t.Context(), func(float64) {})
 	a.pass()
 	return c, a

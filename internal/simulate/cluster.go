@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"github.com/berth-dev/berth/internal/suppose"
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/topology"
 )
@@ -28,6 +29,9 @@ type Cluster interface {
 	// Forget takes that back.
 	Assume(node int, pod int32, s *Shape, gpu int)
 	Forget(node int, pod int32, s *Shape)
+	// Suppose is the node as its ledger has it, to try moves on. Name is what it calls a pod.
+	Suppose(node int) suppose.Node
+	Name(pod int32) string
 }
 
 // Lack is what a node has too little of for a pod, the first of these.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
 	"sync"
 	"time"
@@ -16,7 +17,7 @@ type Experiment struct {
 	Nodes      []trace.Node
 	Pods       []trace.Pod
 	Strategies []Strategy
-	// Seeds are those of the draws; each strategy serves each.
+	// Seeds are of the draws; each strategy serves each.
 	Seeds []int64
 	// Arrive is how many times the GPUs of all nodes the pods ask for, or the CPUs where none asks
 	// for GPUs; 0 is the list as it is.
@@ -28,7 +29,9 @@ type Experiment struct {
 	// Ground makes the empty cluster of one run; a blind scheduler sees amounts alone. Nil is
 	// NewAmounts.
 	Ground func(nodes []trace.Node, blind bool) Cluster
-	// Record has each run make a Recording.
+	// Start is what runs on the nodes already, on the Ground that it makes; nil: nothing.
+	Start *Start
+	// Record makes each run leave a Recording.
 	Record bool
 	// Progress is told how many runs are done, those that go on as parts, from any goroutine.
 	Progress func(done float64, all int)
@@ -40,19 +43,25 @@ func (e *Experiment) Run(ctx context.Context) ([]Run, error) {
 	if trace.AskGPUs(e.Pods) && trace.CapacityOf(e.Nodes, true) == 0 {
 		return nil, errors.New("the pods ask for GPUs and no node has one: want nodes with GPUs, or pods without")
 	}
+	for i := range e.Strategies {
+		if s := &e.Strategies[i]; s.Defrag > 0 && (s.Blind || e.Times == nil || e.Ground == nil) {
+			return nil, fmt.Errorf("strategy %s: want one that knows NUMA nodes, on nodes that have some, and pods that come and go", s.Name)
+		}
+	}
 	shapes, of := shapes(e.Pods)
 	count := make([]int, len(shapes))
 	for i, s := range of {
 		count[s] += e.Pods[i].Count()
 	}
 	load := typical(shapes, count)
+	shapes, stand := e.Start.shapes(shapes)
 	runs, errs := make([]Run, len(e.Strategies)*len(e.Seeds)), make([]error, len(e.Strategies)*len(e.Seeds))
 	next, parts := make(chan int), parts{of: make([]float64, len(runs)), tell: e.Progress}
 	var all sync.WaitGroup
 	for range min(runtime.GOMAXPROCS(0), len(runs)) {
 		all.Go(func() {
 			for i := range next {
-				r := play{e, shapes, of, load, &e.Strategies[i/len(e.Seeds)], e.Seeds[i%len(e.Seeds)]}
+				r := play{e, shapes, of, stand, load, &e.Strategies[i/len(e.Seeds)], e.Seeds[i%len(e.Seeds)]}
 				runs[i], errs[i] = r.play(ctx, func(part float64) { parts.note(i, part) })
 				parts.note(i, 1)
 			}
@@ -95,6 +104,7 @@ type play struct {
 	*Experiment
 	shapes   []Shape
 	of       []int32
+	stand    []int32 // shapes of the pods of the Start
 	load     []Typical
 	strategy *Strategy
 	seed     int64
@@ -112,6 +122,7 @@ func (r *play) play(ctx context.Context, part func(float64)) (Run, error) {
 		}
 		p := newPlayer(ground, r.shapes, r.strategy, r.load, &trace.Draw{Order: d.Order, Rand: d.Rand})
 		c := newClock(p, d, r.Experiment, r.of, r.seed)
+		c.stand(r.Start, r.stand)
 		c.run(ctx, part)
 		c.meter.result(&out)
 		return out, nil
@@ -122,9 +133,10 @@ func (r *play) play(ctx context.Context, part func(float64)) (Run, error) {
 		p.recorder = newRecorder(ground, capacity, r.seed == r.Seeds[0])
 	}
 	var seen curves
+	p.stood, p.first = r.Start.served(), int32(r.Start.count())
 	out.Figures, seen = p.arrivals(r.of, capacity)
 	out.Curve, out.AlignedCurve = seen.served.curve(), seen.aligned.curve()
-	out.Aligned = capacity.aligned(&out.Figures)
+	out.Aligned = capacity.aligned(&out.Figures) + capacity.aligned(&p.stood)
 	out.Recording = p.recorder.end(r.load)
 	return out, nil
 }

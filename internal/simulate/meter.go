@@ -29,6 +29,8 @@ type Timed struct {
 	// Failures is how often a node failed, Lost how many pods were on it.
 	Failures int64 `json:"failures"`
 	Lost     int64 `json:"lost"`
+	// Plans is nil where no pod is moved to make room.
+	Plans *Plans `json:"plans,omitempty"`
 	// Course is how the whole run went, at even distances.
 	Course []Moment `json:"course"`
 }
@@ -107,6 +109,12 @@ func (m *meter) arrived(j *job, s *Shape) {
 	if n > 1 {
 		m.timed.Gangs++
 	}
+}
+
+// stands counts a pod that was there at the start.
+func (m *meter) stands(s *Shape, o Outcome) {
+	m.waiting++
+	m.hold(s, o, 1)
 }
 
 // hold counts a pod that has got a place, or with -1 one that leaves it.

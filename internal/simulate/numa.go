@@ -1,10 +1,13 @@
 package simulate
 
 import (
-	"fmt"
+	"encoding/binary"
+	"iter"
 	"strconv"
 
+	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/simulate/trace"
+	"github.com/berth-dev/berth/internal/suppose"
 	"github.com/berth-dev/berth/placement"
 )
 
@@ -13,8 +16,10 @@ import (
 type numa struct {
 	*amounts
 	blind    bool
-	kinds    []*numaKind // by node
+	kinds    []*numaKind      // by node
+	ids      []map[string]int // by node: which of its GPUs an id is
 	states   []*placement.State
+	stood    []string // UIDs of the pods that were there at the start: those with the first numbers
 	decision placement.Decision
 	zones    []Zone
 }
@@ -26,7 +31,7 @@ func NewNUMA(nodes []trace.Node, o Overlay) (func([]trace.Node, bool) Cluster, e
 		cpu, mib int64
 		gpus     int
 	}
-	known, of := map[amount]*numaKind{}, make([]*numaKind, len(nodes))
+	known, of, ids, all := map[amount]*numaKind{}, make([]*numaKind, len(nodes)), make([]map[string]int, len(nodes)), gpuIDs()
 	for i := range nodes {
 		n := &nodes[i]
 		a := amount{n.MilliCPU, n.MiB, n.GPUs}
@@ -35,15 +40,13 @@ func NewNUMA(nodes []trace.Node, o Overlay) (func([]trace.Node, bool) Cluster, e
 			if err != nil {
 				return nil, err
 			}
-			k.id = byte(len(known))
+			k.id = len(known)
 			known[a] = k
 		}
-		if of[i] = known[a]; len(known) > 255 {
-			return nil, fmt.Errorf("node %s: %d kinds of machines: want at most 255", n.Name, len(known))
-		}
+		of[i], ids[i] = known[a], all
 	}
 	return func(nodes []trace.Node, blind bool) Cluster {
-		c := &numa{amounts: newAmounts(nodes), blind: blind, kinds: of}
+		c := &numa{amounts: newAmounts(nodes), blind: blind, kinds: of, ids: ids}
 		for i, k := range of {
 			c.nodes[i].cpu -= threads * trace.Thousandths
 			c.nodes[i].mib -= reservedMiB
@@ -58,7 +61,7 @@ func (c *numa) AppendKey(b []byte, node int) []byte {
 	if c.blind {
 		return b
 	}
-	return c.states[node].AppendStateKey(append(b, c.kinds[node].id))
+	return c.states[node].AppendStateKey(binary.AppendUvarint(b, uint64(c.kinds[node].id)))
 }
 
 func (c *numa) Look(node int, s *Shape, l *Look) bool {
@@ -80,6 +83,9 @@ func (c *numa) Look(node int, s *Shape, l *Look) bool {
 		c.zones = append(c.zones, Zone{FreeCPU: state.FreeCPUsOn(n), AllCPU: n.CPUs.Len(), Mine: v.NUMA.Has(n.ID)})
 	}
 	for gpu, at := range k.gpuAt {
+		if at < 0 {
+			continue
+		}
 		if c.zones[at].AllGPU++; l.FreeGPU[gpu] > 0 {
 			c.zones[at].FreeGPU++
 		}
@@ -103,17 +109,21 @@ func (c *numa) Lacks(node int, s *Shape) Lack {
 // Put lets the node's kubelet decide.
 func (c *numa) Put(node int, pod int32, s *Shape, _ int) Outcome {
 	r := *s.ask
-	r.UID = uid(pod)
+	r.UID = c.uid(pod)
 	v := placement.Decide(c.states[node], &r, &c.decision)
 	if !v.OK() {
 		return Outcome{Refused: true}
 	}
 	c.states[node].Commit(&r, &c.decision)
-	bits := uint64(0)
-	for i := range c.decision.Containers[0].Devices {
-		for _, id := range c.decision.Containers[0].Devices[i].IDs {
-			gpu, _ := strconv.Atoi(id)
-			bits |= 1 << gpu
+	bits, ids := uint64(0), c.ids[node]
+	for i := range c.decision.Containers {
+		for k := range c.decision.Containers[i].Devices {
+			d := &c.decision.Containers[i].Devices[k]
+			for _, id := range d.IDs {
+				if gpu, ok := ids[id]; ok && d.Resource == gpuResource {
+					bits |= 1 << gpu
+				}
+			}
 		}
 	}
 	c.hold(node, pod, s, bits)
@@ -121,11 +131,47 @@ func (c *numa) Put(node int, pod int32, s *Shape, _ int) Outcome {
 }
 
 func (c *numa) Take(node int, pod int32, s *Shape) {
-	c.states[node].Release(uid(pod))
+	c.states[node].Release(c.uid(pod))
 	c.amounts.Take(node, pod, s)
 }
 
-func uid(pod int32) string { return strconv.Itoa(int(pod)) }
+// Suppose makes a ledger of the kubelet's books.
+func (c *numa) Suppose(node int) suppose.Node {
+	snap := c.states[node].Snapshot()
+	report, err := ledger.NewReport(1, c.kinds[node].model, &snap, nil)
+	if err != nil {
+		panic("the books of a kubelet that the engine has kept contradict themselves: " + err.Error())
+	}
+	account := new(ledger.Ledger).Open(nil)
+	account.Accept(report)
+	return suppose.On(account, c.room(node))
+}
+
+// Name is the pod's UID.
+func (c *numa) Name(pod int32) string { return c.uid(pod) }
+
+// uid is a pod's name in the books of kubelets. No UID of a cluster has a slash.
+func (c *numa) uid(pod int32) string {
+	if int(pod) < len(c.stood) {
+		return c.stood[pod]
+	}
+	return "/" + strconv.Itoa(int(pod))
+}
+
+// gpusOf are the GPUs of the node that containers hold.
+func (c *numa) gpusOf(node int, containers []placement.ContainerAllocation) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for i := range containers {
+			for k := range containers[i].Devices {
+				for _, id := range containers[i].Devices[k].IDs {
+					if gpu, ok := c.ids[node][id]; ok && containers[i].Devices[k].Resource == gpuResource && !yield(gpu) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
 
 // fewest is how many NUMA nodes of the empty machine the pod would lie on, with a kubelet that does
 // its best.

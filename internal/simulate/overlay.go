@@ -80,8 +80,8 @@ type numaKind struct {
 	machine *topology.Machine
 	model   *placement.Model
 	empty   *placement.State
-	gpuAt   []int // by GPU: the position of its NUMA node
-	id      byte
+	gpuAt   []int // by GPU: the position of its NUMA node; -1: it has none
+	id      int
 }
 
 // kindOf makes the machine and the kubelet of a node.
@@ -131,8 +131,20 @@ func (o *Overlay) kindOf(n *trace.Node) (*numaKind, error) {
 	for gpu := range n.GPUs {
 		at := gpu * count / n.GPUs
 		k.gpuAt = append(k.gpuAt, at)
-		pool.Devices = append(pool.Devices, placement.Device{ID: fmt.Sprintf("%02d", gpu), HasTopology: true, NUMA: topology.NewNUMASet(k.machine.NUMANodes[at].ID)})
+		pool.Devices = append(pool.Devices, placement.Device{ID: gpuID(gpu), HasTopology: true, NUMA: topology.NewNUMASet(k.machine.NUMANodes[at].ID)})
 	}
 	k.empty.SetPool(pool)
 	return k, nil
+}
+
+// gpuID is the name of a GPU of a machine of an overlay: the order of names is that of the GPUs.
+func gpuID(gpu int) string { return fmt.Sprintf("%02d", gpu) }
+
+// gpuIDs says which GPU each name is of.
+func gpuIDs() map[string]int {
+	out := map[string]int{}
+	for gpu := range trace.MaxGPUs {
+		out[gpuID(gpu)] = gpu
+	}
+	return out
 }

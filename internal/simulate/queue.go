@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// entry is a pod that wants a node, or a gang of which no member has one.
+// entry is a pod that wants a node, or a gang whose members all want one.
 type entry struct {
 	// seq is the order in which pods were created: the order of the scheduler's queue.
 	seq int64
@@ -88,10 +88,15 @@ type eventKind uint8
 const (
 	// jobEnds: its time is over.
 	jobEnds eventKind = iota
+	// moveEnds: a pod has left its place for another one.
+	moveEnds
 	// nodeRepaired: a node that failed is back, empty.
 	nodeRepaired
 	// nodeFails: its pods are gone; controllers create them again.
 	nodeFails
+	// defragBegins: it is time to move pods for others that wait. From here on who waits is tried
+	// first.
+	defragBegins
 	// podCreated: a controller has created pods again.
 	podCreated
 )

@@ -13,6 +13,7 @@ type scores struct {
 	width int
 	rows  map[string]*scoreRow
 	of    []*scoreRow // by node; nil where it has failed
+	kept  []bool      // by node: nobody may come
 	key   []byte
 	look  Look
 }
@@ -35,7 +36,7 @@ const refusing = math.MinInt32
 const maxScores = 1 << 24
 
 func newScores(c Cluster, all []Shape, by scorer) *scores {
-	m := &scores{cluster: c, shapes: all, by: by, rows: map[string]*scoreRow{}, of: make([]*scoreRow, c.Size())}
+	m := &scores{cluster: c, shapes: all, by: by, rows: map[string]*scoreRow{}, of: make([]*scoreRow, c.Size()), kept: make([]bool, c.Size())}
 	m.width = min(len(all), max(1, maxScores/max(1, c.Size())))
 	for node := range m.of {
 		m.join(node)
@@ -78,6 +79,12 @@ func (m *scores) failed(node int) {
 
 func (m *scores) returned(node int) { m.join(node) }
 
+// keep keeps everybody off the node, or ends that.
+func (m *scores) keep(node int, yes bool) { m.kept[node] = yes }
+
+// open says whether pods may come to the node at all.
+func (m *scores) open(node int) bool { return m.of[node] != nil && !m.kept[node] }
+
 // forget forgets all scores.
 func (m *scores) forget() {
 	for _, row := range m.rows {
@@ -88,7 +95,7 @@ func (m *scores) forget() {
 // score is what the node is worth for a pod of the shape; refusing where it does not take it.
 func (m *scores) score(node int, shape int32) int32 {
 	row := m.of[node]
-	if row == nil {
+	if row == nil || m.kept[node] {
 		return refusing
 	}
 	k := &row.known[int(shape)%m.width]

@@ -115,6 +115,9 @@ type player struct {
 	scores   *scores
 	draw     *trace.Draw
 	refusals int64
+	// stood is what runs on the cluster already; first is the number of the first pod that comes.
+	stood Figures
+	first int32
 	// recorder is nil where nobody asks for it.
 	recorder *recorder
 }
@@ -179,12 +182,13 @@ func (p *player) arrivals(of []int32, all Capacity) (f Figures, c curves) {
 	for i, pod := range p.draw.Arrivals {
 		shape := of[pod]
 		p.learn(shape)
-		node, o := p.place(int32(i), shape)
+		node, o := p.place(p.first+int32(i), shape)
 		f.arrived(&p.scores.shapes[shape], node >= 0, o)
 		got, have := all.of(&f)
-		asked := percent(got.Asked, have)
-		c.served.add(asked, percent(got.Served, have))
-		c.aligned.add(asked, percent(got.Aligned, have))
+		stood, _ := all.of(&p.stood)
+		asked := percent(got.Asked+stood.Asked, have)
+		c.served.add(asked, percent(got.Served+stood.Served, have))
+		c.aligned.add(asked, percent(got.Aligned+stood.Aligned, have))
 		p.recorder.arrived(asked)
 	}
 	f.Refusals = p.refusals

@@ -1,6 +1,10 @@
 package simulate
 
-import "math/rand"
+import (
+	"fmt"
+	"math/rand"
+	"time"
+)
 
 // Strategy says which of the nodes that take a pod it goes to.
 type Strategy struct {
@@ -13,10 +17,20 @@ type Strategy struct {
 	NUMA bool
 	// Knows says that it knows the distribution of the load beforehand.
 	Knows bool
+	// Defrag is how often pods are moved to make room for those that wait, where pods come and go;
+	// 0: never.
+	Defrag time.Duration
 	// Ties says which of equal nodes is chosen: by the order of the draw, or by chance.
 	Ties Ties
 	// new makes the scorer of one run.
 	new func(load []Typical) scorer
+}
+
+// Defragmented is the strategy that also moves pods, so often.
+func (s Strategy) Defragmented(every time.Duration) Strategy {
+	s.Defrag = every
+	s.Name = fmt.Sprintf("%s, defrag %gh", s.Name, every.Hours())
+	return s
 }
 
 // Ties says which of equally good nodes is chosen.

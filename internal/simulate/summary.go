@@ -80,6 +80,10 @@ type TimedSummary struct {
 	// Failures is how often nodes failed, Lost how many pods were on them.
 	Failures Mean `json:"nodeFailures"`
 	Lost     Mean `json:"podsLost"`
+	// Moves is how many pods were moved, MadeRoom for how many room was made by that; nil where
+	// nobody moves pods.
+	Moves    *Mean `json:"moves,omitempty"`
+	MadeRoom *Mean `json:"madeRoomFor,omitempty"`
 	// Course is the mean of the runs' courses.
 	Course []CoursePoint `json:"course"`
 }
@@ -156,6 +160,10 @@ func summarizeTimed(runs []Run) *TimedSummary {
 		Failures:        of(func(t *Timed) float64 { return float64(t.Failures) }),
 		Lost:            of(func(t *Timed) float64 { return float64(t.Lost) }),
 		Refused:         meanOver(runs, func(r *Run) float64 { return 100 * ratio(r.Timed.Refused, r.Pods.Asked) }),
+	}
+	if runs[0].Timed.Plans != nil {
+		moves, rooms := of(func(t *Timed) float64 { return float64(t.Plans.Moves) }), of(func(t *Timed) float64 { return float64(t.Plans.Pods) })
+		s.Moves, s.MadeRoom = &moves, &rooms
 	}
 	n := float64(len(runs))
 	for i, m := range runs[0].Timed.Course {

@@ -1,0 +1,92 @@
+package cli
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/berth-dev/berth/internal/simulate"
+)
+
+// aCluster is a snapshot with pods that run and pods that wait.
+const aCluster = "../../test/web/testdata/cluster.berth"
+
+// changedCluster is aCluster with other text in it.
+func changedCluster(t *testing.T, name string, change func(string) string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	if _, err := w.Write([]byte(change(unpackedSnapshot(t, aCluster)))); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, b.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestSimulateSnapshot: a cluster is the start of a simulation; what runs there is in use, pods
+// that wait arrive, or others do, and the same seed gives the same.
+func TestSimulateSnapshot(t *testing.T) {
+	for name, args := range map[string][]string{
+		"who waits":           nil,
+		"who waits, timed":    {"--timed", "--hours", "10", "--failures", "20h"},
+		"others":              {"--trace", "synthetic:inference", "--arrive", "0.3"},
+		"others come and go":  {"--trace", "synthetic:training", "--load", "0.3", "--hours", "8"},
+		"none beside one pod": {"--trace", "synthetic:telco", "--arrive", "0.001"},
+	} {
+		ask := append([]string{"simulate", "--snapshot", aCluster, "--strategy", "StockLeast,Berth", "--seeds", "2", "-o", "json"}, args...)
+		code, stdout, stderr := run(t, ask...)
+		if code != ExitOK || !strings.Contains(stderr, "node pmem-1 is left out: it is cordoned") {
+			t.Errorf("%s: exit code %d: %s", name, code, stderr)
+		}
+		var got struct {
+			Nodes, Pods int
+			Snapshot    string
+			Strategies  []simulate.Summary
+		}
+		_, again, _ := run(t, ask...)
+		if err := json.Unmarshal([]byte(stdout), &got); err != nil || stdout != again {
+			t.Fatalf("%s: %v; twice the same: %t", name, err, stdout == again)
+		}
+		if got.Nodes != 5 || got.Snapshot != "cluster.berth" || len(got.Strategies) != 2 || name != "none beside one pod" && got.Strategies[1].Aligned.Mean < 70 {
+			t.Errorf("%s: %d nodes, %d pods, %+v", name, got.Nodes, got.Pods, got.Strategies)
+		}
+	}
+}
+
+// TestSimulateBadSnapshot: the error names the file and the object.
+func TestSimulateBadSnapshot(t *testing.T) {
+	all := func(old, new string) func(string) string {
+		return func(text string) string { return strings.ReplaceAll(text, old, new) }
+	}
+	for _, c := range []struct {
+		file string
+		args []string
+		code int
+		want string
+	}{
+		{aCluster, []string{"--nodes", "n"}, ExitUsage, "want it without --nodes and --overlay"},
+		{aCluster, []string{"--overlay", "sockets/restricted"}, ExitUsage, "want it without --nodes and --overlay"},
+		{aCluster, []string{"--hours", "4"}, ExitUsage, "--hours: want --load too"},
+		{aCluster, []string{"--trace", "synthetic:telko"}, ExitUsage, "did you mean"},
+		{filepath.Join(t.TempDir(), "none"), nil, ExitFailure, "none: no such file"},
+		{changedCluster(t, "few", all(`"nvidia.com/gpu":"8"`, `"nvidia.com/gpu":"800"`)), nil, ExitFailure, "few: node gpu-1: status.allocatable"},
+		{changedCluster(t, "odd", all(`"spec":{"containers":[{"name":"main","resources":{`, `"spec":{"containers":[{"name":"main","resources":{"requests":{"example.com/fpga":"1"}},"is":{`)), nil, ExitFailure,
+			"odd: pod "},
+		{changedCluster(t, "closed", all(`"taken":"2026`, `"taken":"2027`)), nil, ExitFailure, "closed: no node may be given pods"},
+	} {
+		code, _, stderr := run(t, append([]string{"simulate", "--snapshot", c.file, "--strategy", "Berth"}, c.args...)...)
+		if code != c.code || !strings.Contains(stderr, c.want) {
+			t.Errorf("%s %v: exit code %d, %q: want %d, %q", filepath.Base(c.file), c.args, code, stderr, c.code, c.want)
+		}
+	}
+}

@@ -1,0 +1,298 @@
+package simulate
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	count "github.com/berth-dev/berth/internal/amounts"
+	"github.com/berth-dev/berth/internal/defrag"
+	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/internal/simulate/trace"
+	"github.com/berth-dev/berth/internal/suppose"
+)
+
+// What a strategy with Defrag does each time, as `berth defrag POD --execute` would for each pod
+// that waits, one after another.
+const (
+	// mostRooms is how many pods room is made for.
+	mostRooms = 32
+	// planEffort is how many questions to ledgers a plan may cost: a tenth of what `berth defrag`
+	// allows, because a run asks every hour.
+	planEffort = defrag.DefaultEffort / 10
+	// MoveTakes is how long one move takes: the grace period of the pod that is evicted. Meanwhile
+	// both its places are taken.
+	MoveTakes = 30 * time.Second
+)
+
+// movingPlan is a plan that is being carried out: nodes are kept for it, one pod moves at a time.
+type movingPlan struct {
+	entry entry
+	class waitClass
+	nodes []int // of the pods that room is made for
+	moves []plannedMove
+	kept  []int32 // nodes that nobody else may come to
+	// holder is the pod that holds the new place of the first of the moves; -1: none has begun.
+	holder int32
+}
+
+// plannedMove is one pod, in the life that was planned with.
+type plannedMove struct {
+	job, life int32
+	from, to  int32
+}
+
+// harbour makes room for pods that wait: nil where the strategy does not.
+type harbour struct {
+	every int64 // seconds
+	nodes []trace.Node
+	plan  *movingPlan
+	// left is how many pods may yet get room this time; tried are the classes for which
+	// there is no plan.
+	left  int
+	tried map[waitClass]bool
+	// known are nodes as they are supposed, by node, until they change.
+	known []*suppose.Node
+}
+
+func newHarbour(every time.Duration, nodes []trace.Node) *harbour {
+	if every == 0 {
+		return nil
+	}
+	return &harbour{every: int64(every / time.Second), nodes: nodes, known: make([]*suppose.Node, len(nodes))}
+}
+
+// changed says that a node has something else left.
+func (c *clock) changed(node int) {
+	c.scores.changed(node)
+	if c.harbour != nil {
+		c.harbour.known[node] = nil
+	}
+}
+
+// defragment begins to make room, and comes again later. Where the last plans are still carried
+// out, they go on.
+func (c *clock) defragment() {
+	h := c.harbour
+	c.plan(event{at: c.now + h.every, kind: defragBegins})
+	if h.plan != nil {
+		return
+	}
+	h.left, h.tried = mostRooms, map[waitClass]bool{}
+	c.makeRoom()
+}
+
+// makeRoom begins the next plan: for whoever waits longest, and has one.
+func (c *clock) makeRoom() {
+	for h := c.harbour; h.plan == nil; {
+		oldest := entry{job: -1}
+		for _, class := range c.queue.classes {
+			if e := c.queue.byClass[class][0]; !h.tried[class] && int(class.members) <= h.left && (oldest.job < 0 || e.seq < oldest.seq) {
+				oldest = e
+			}
+		}
+		if oldest.job < 0 {
+			return
+		}
+		class := c.class(oldest)
+		if h.plan = c.planFor(oldest, class); h.plan == nil {
+			h.tried[class] = true
+			continue
+		}
+		h.left -= int(class.members)
+		c.queue.pop(class)
+		for _, node := range h.plan.kept {
+			c.scores.keep(int(node), true)
+		}
+		c.move()
+	}
+}
+
+// planFor finds the fewest moves that make room for the pods of an entry; nil where there are none.
+func (c *clock) planFor(e entry, class waitClass) *movingPlan {
+	p := defrag.Problem{Effort: planEffort}
+	for node := range c.place {
+		p.Nodes = append(p.Nodes, *c.supposed(node))
+	}
+	var moves []plannedMove
+	for id := range c.jobs {
+		j := &c.jobs[id]
+		if j.members != 1 || j.began < 0 || j.stays || j.left <= c.now-j.began {
+			continue
+		}
+		node := c.members[j.first].node
+		p.Pods = append(p.Pods, defrag.Pod{Pod: c.asked(j.shape, c.cluster.Name(j.first), len(p.Pods)), Node: int(node)})
+		moves = append(moves, plannedMove{job: int32(id), life: j.life, from: node})
+	}
+	for i := range class.members {
+		p.Wanted = append(p.Wanted, defrag.Pod{Pod: c.asked(class.shape, "", int(i))})
+	}
+	shapes := map[*defrag.Pod]*Shape{}
+	for i := range p.Pods {
+		shapes[&p.Pods[i]] = &c.scores.shapes[c.jobs[moves[i].job].shape]
+	}
+	for i := range p.Wanted {
+		shapes[&p.Wanted[i]] = &c.scores.shapes[class.shape]
+	}
+	p.May = func(pod *defrag.Pod, node int) bool {
+		return c.scores.open(node) && shapes[pod].takes(c.harbour.nodes[node].GPUModel)
+	}
+	found := defrag.Find(&p)
+	c.meter.timed.Plans.Asked += int64(found.Asked)
+	if found.Outcome != defrag.Found {
+		c.meter.timed.Plans.None++
+		return nil
+	}
+	out := &movingPlan{entry: e, class: class, nodes: found.Nodes, holder: -1}
+	for _, m := range found.Moves {
+		one := moves[m.Pod]
+		one.to = int32(m.To)
+		out.moves, out.kept = append(out.moves, one), append(out.kept, one.to)
+	}
+	for _, node := range found.Nodes {
+		out.kept = append(out.kept, int32(node))
+	}
+	slices.Sort(out.kept)
+	out.kept = slices.Compact(out.kept)
+	return out
+}
+
+// supposed is a node on which nothing is supposed yet.
+func (c *clock) supposed(node int) *suppose.Node {
+	known := &c.harbour.known[node]
+	if *known == nil {
+		n := c.cluster.Suppose(node)
+		*known = &n
+	}
+	return *known
+}
+
+// asked is a pod of a shape that would come: in the place of the one with the UID, or for the first
+// time. They come in the order of i.
+func (c *clock) asked(shape int32, uid string, i int) suppose.Pod {
+	s := &c.scores.shapes[shape]
+	ask := *s.ask
+	ask.UID = fmt.Sprintf("%s/again/%d", cmp.Or(uid, "wanted"), i)
+	created := int64(1)
+	if uid == "" {
+		created = 2
+	}
+	return suppose.Pod{UID: uid, Candidate: &ledger.Candidate{Request: &ask, Created: created},
+		Asks: count.List{count.CPU: s.MilliCPU, count.Memory: s.MiB << 20, gpuResource: int64(s.GPUs)}}
+}
+
+// move begins the next move, or the pods get the room that was made. The new place of a pod is held
+// before the pod is evicted; where it cannot be had any more, the plan ends.
+func (c *clock) move() {
+	h := c.harbour
+	if len(h.plan.moves) == 0 {
+		c.arriveInRoom()
+		return
+	}
+	m := &h.plan.moves[0]
+	j := &c.jobs[m.job]
+	if j.life != m.life || j.began < 0 {
+		c.endPlan(false)
+		return
+	}
+	holder, s := int32(len(c.members)), &c.scores.shapes[j.shape]
+	o := c.cluster.Put(int(m.to), holder, s, -1)
+	if o.Refused {
+		c.endPlan(false)
+		return
+	}
+	c.changed(int(m.to))
+	c.members = append(c.members, member{node: -1, outcome: o})
+	h.plan.holder = holder
+	c.meter.ended(c, j)
+	j.left, j.began = j.left-(c.now-j.began), -1
+	j.life++
+	m.life = j.life
+	c.plan(event{at: c.now + int64(MoveTakes/time.Second), kind: moveEnds, entry: entry{job: m.job, life: j.life}})
+}
+
+// moved ends a move: the pod has left its old place, and goes on in the new one.
+func (c *clock) moved(e entry) {
+	h := c.harbour
+	if h.plan == nil || h.plan.holder < 0 || h.plan.moves[0].job != e.job || h.plan.moves[0].life != e.life {
+		return // the plan has ended
+	}
+	m := h.plan.moves[0]
+	j, holder := &c.jobs[m.job], h.plan.holder
+	c.take(j, j.first)
+	c.frees(m.from)
+	j.first, j.placed, c.members[holder].node = holder, 1, m.to
+	c.meter.hold(&c.scores.shapes[j.shape], c.members[holder].outcome, 1)
+	c.meter.timed.Plans.Moves++
+	c.goOn(m.job)
+	h.plan.moves, h.plan.holder = h.plan.moves[1:], -1
+	c.move()
+}
+
+// goOn lets a job run on for what is left of its time.
+func (c *clock) goOn(id int32) {
+	j := &c.jobs[id]
+	j.began = c.now
+	c.plan(event{at: c.now + j.left, kind: jobEnds, entry: entry{job: id, life: j.life}})
+}
+
+// arriveInRoom gives the pods the room that was made for them, all or none.
+func (c *clock) arriveInRoom() {
+	p := c.harbour.plan
+	j := &c.jobs[p.entry.job]
+	first := p.entry.pod
+	if first < 0 {
+		first = j.first
+	}
+	for i, node := range p.nodes {
+		if !c.cluster.Look(node, &c.scores.shapes[j.shape], &c.scores.look) {
+			for pod := first; pod < first+int32(i); pod++ {
+				c.take(j, pod)
+			}
+			c.endPlan(false)
+			return
+		}
+		c.put(p.entry.job, first+int32(i), node)
+	}
+	c.endPlan(true)
+}
+
+// endPlan opens the nodes that were kept. Where the plan did not come to its end, what was moved
+// stays, and the pods want a node again.
+func (c *clock) endPlan(made bool) {
+	h := c.harbour
+	p := h.plan
+	h.plan = nil
+	if p.holder >= 0 {
+		m := &p.moves[0]
+		c.cluster.Take(int(m.to), p.holder, &c.scores.shapes[c.jobs[m.job].shape])
+		c.changed(int(m.to))
+		c.goOn(m.job)
+	}
+	for _, node := range p.kept {
+		c.scores.keep(int(node), false)
+		c.frees(node)
+	}
+	if made {
+		c.meter.timed.Plans.Pods += int64(p.class.members)
+		c.makeRoom()
+		return
+	}
+	c.meter.timed.Plans.Ended++
+	if c.jobs[p.entry.job].life == p.entry.life {
+		c.created(p.entry)
+	}
+}
+
+// Plans is what making room by moving pods came to.
+type Plans struct {
+	// Moves is how many pods were moved, Pods for how many room was made by that.
+	Moves int64 `json:"moves"`
+	Pods  int64 `json:"madeRoomFor"`
+	// None is how often there was no plan, Ended how often one could not be carried out to its end.
+	None  int64 `json:"noPlan"`
+	Ended int64 `json:"endedEarly"`
+	// Asked is how many questions ledgers were asked.
+	Asked int64 `json:"questions"`
+}

@@ -1,0 +1,130 @@
+package simulate
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/berth-dev/berth/internal/simulate/trace"
+)
+
+// jobOf is the job whose pod it is; nil where it is only the holder of a place.
+func jobOf(c *clock, pod int32) *job {
+	for id := range c.jobs {
+		if j := &c.jobs[id]; pod >= j.first && pod < j.first+j.members {
+			return j
+		}
+	}
+	return nil
+}
+
+// TestMoves: no pod leaves before its new place is held, on another node; nobody holds what another
+// one holds, the books of all kubelets stay right, and no more hours are served than held.
+func TestMoves(t *testing.T) {
+	moved, rooms, gangs, ended := int64(0), int64(0), int64(0), int64(0)
+	for _, failures := range []time.Duration{0, time.Hour} {
+		timedCases(t, func(*Strategy) bool { return true }, func(name string, k *timedCase) {
+			if s := k.strategy.Name; s != "Berth" && s != "KatalystSpread" && s != "FirstFit" {
+				return
+			}
+			k.strategy, k.failures = k.strategy.Defragmented(5*time.Minute), failures
+			c, a := k.prepare(t)
+			a.leaves = func(pod int32) {
+				j, p := jobOf(c, pod), c.harbour.plan
+				if j == nil || j.members > 1 || j.left == 0 || failures > 0 {
+					return
+				}
+				if p == nil || p.holder < 0 || &c.jobs[p.moves[0].job] != j {
+					t.Fatalf("%s: pod %d leaves before its time, and no move does it", name, pod)
+				}
+				was, is := a.on[pod], a.on[p.holder]
+				if is.shape != was.shape || is.node == was.node || is.node != int(p.moves[0].to) {
+					t.Fatalf("%s: pod %d leaves %+v, and %+v is held for it", name, pod, was, is)
+				}
+			}
+			c.run(t.Context(), func(float64) {})
+			a.pass()
+			for node, state := range a.Cluster.(*numa).states {
+				if err := state.Check(); err != nil {
+					t.Errorf("%s: node %d: %v", name, node, err)
+				}
+			}
+			m := &c.meter
+			plans := m.timed.Plans
+			moved, rooms, ended = moved+plans.Moves, rooms+plans.Pods, ended+plans.Ended
+			if plans.Pods > 0 {
+				gangs += m.timed.Whole
+			}
+			if g := m.gpus.Served; g > a.gpu || plans.Moves+plans.Ended == 0 && g != a.gpu {
+				t.Errorf("%s: %d GPU seconds served, %d held; %+v", name, g, a.gpu, plans)
+			}
+		})
+	}
+	if moved < 20 || rooms < 10 || ended == 0 {
+		t.Errorf("%d moves made room for %d pods, %d plans ended early: the test has seen little", moved, rooms, ended)
+	}
+}
+
+// TestMakesRoom: four pods lie apart, on NUMA nodes of their own. One that wants a whole NUMA node
+// gets it when one of them has moved: after an hour, and the half minute that the move takes.
+func TestMakesRoom(t *testing.T) {
+	var nodes []trace.Node
+	for i := range 2 {
+		nodes = append(nodes, trace.Node{Name: fmt.Sprint("n", i), MilliCPU: 64000, MiB: 1 << 18})
+	}
+	var pods []trace.Pod
+	for i := range 5 {
+		p := trace.Pod{Name: fmt.Sprint("p", i), MilliCPU: 16000, MiB: 1024, Timed: true, Created: int64(i), Deleted: 20000}
+		if i == 4 {
+			p.MilliCPU = 32000
+		}
+		pods = append(pods, p)
+	}
+	o, err := ParseOverlay("sockets/single-numa-node")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ground, err := NewNUMA(nodes, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := StrategiesOf("KatalystSpread")
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := Experiment{Nodes: nodes, Pods: pods, Strategies: append(s, s[0].Defragmented(time.Hour)), Seeds: []int64{1, 2, 3}, Ground: ground, Times: &trace.Times{For: 3 * time.Hour}}
+	runs, err := e.Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range runs {
+		r := runs[i].Timed
+		switch {
+		case i < 3 && (r.Left != 1 || r.Plans != nil):
+			t.Errorf("%s: %+v", runs[i].Strategy, r)
+		case i >= 3 && (r.Left != 0 || r.Plans.Moves != 1 || r.Plans.Pods != 1 || r.Waiting.Most != 3600+30-4):
+			t.Errorf("%s: %+v, %+v, want a move that makes room after an hour", runs[i].Strategy, r, r.Plans)
+		}
+	}
+	if again, err := e.Run(t.Context()); err != nil || !reflect.DeepEqual(runs, again) {
+		t.Errorf("%v: another time it is not the same", err)
+	}
+	if name := runs[3].Strategy; name != "KatalystSpread, defrag 1h" {
+		t.Errorf("%q", name)
+	}
+	sums := Summarize(runs)
+	if len(sums) != 2 || sums[0].Timed.Moves != nil || sums[1].Timed.Moves.Mean != 1 || sums[1].Timed.CPUHours.Mean <= sums[0].Timed.CPUHours.Mean {
+		t.Errorf("%+v", sums)
+	}
+	for _, bad := range []Experiment{
+		{Nodes: nodes, Pods: pods, Strategies: e.Strategies, Seeds: e.Seeds, Ground: ground},
+		{Nodes: nodes, Pods: pods, Strategies: e.Strategies, Seeds: e.Seeds, Times: e.Times},
+		{Nodes: nodes, Pods: pods, Strategies: []Strategy{stock()[0].Defragmented(time.Hour)}, Seeds: e.Seeds, Ground: ground, Times: e.Times},
+	} {
+		if _, err := bad.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "defrag 1h: want one that knows NUMA nodes") {
+			t.Errorf("%v", err)
+		}
+	}
+}

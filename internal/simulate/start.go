@@ -1,0 +1,191 @@
+package simulate
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/berth-dev/berth/internal/simulate/trace"
+	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/topology"
+)
+
+// StartNode is a node with what runs on it.
+type StartNode struct {
+	// Node is its name, and what pods can have on it when it is empty.
+	trace.Node
+	Machine *topology.Machine
+	Model   *placement.Model
+	// State is what its kubelet has handed out, to Pods and to others.
+	State *placement.State
+	// KeptCPU (thousandths) and KeptMiB are what pods ask for that stay for good, whatever happens.
+	KeptCPU, KeptMiB int64
+	Pods             []StartPod
+}
+
+// StartPod is a pod that is on a node.
+type StartPod struct {
+	// UID is its name in the node's State.
+	UID     string
+	Request placement.Request
+	// What it asks for in all: thousandths of a CPU, MiB and whole GPUs.
+	MilliCPU, MiB int64
+	GPUs          int
+	// Left is how many seconds it has yet to run; 0: longer than anybody looks.
+	Left int64
+	// Stays says that nothing may be gained by moving it.
+	Stays bool
+}
+
+// Start is a cluster with what runs on it, as a simulation begins. It never changes.
+type Start struct {
+	nodes []StartNode
+	list  []trace.Node
+	kinds []*numaKind
+	ids   []map[string]int
+	pods  []standing
+}
+
+// standing is a pod of a Start.
+type standing struct {
+	*StartPod
+	node    int32
+	outcome Outcome
+}
+
+// NewStart checks nodes, and makes a Start of them. The error says which node cannot be simulated.
+func NewStart(nodes []StartNode) (*Start, error) {
+	s := &Start{nodes: nodes}
+	known := map[string]*numaKind{}
+	for i := range nodes {
+		n := &nodes[i]
+		gpus, ids, err := n.gpus()
+		if err != nil {
+			return nil, err
+		}
+		key := fmt.Sprintf("%p %v", n.Model, gpus)
+		k := known[key]
+		if k == nil {
+			k = &numaKind{machine: n.Machine, model: n.Model, empty: n.Model.NewState(), gpuAt: gpus, id: len(known)}
+			for _, pool := range n.State.Snapshot().Devices {
+				k.empty.SetPool(pool)
+			}
+			known[key] = k
+		}
+		s.list, s.kinds, s.ids = append(s.list, n.Node), append(s.kinds, k), append(s.ids, ids)
+		for j := range n.Pods {
+			p := standing{StartPod: &n.Pods[j], node: int32(i)}
+			on := n.State.Holding(p.UID)
+			v := placement.Admit(k.empty, &p.Request)
+			p.outcome = Outcome{NUMANodes: on.Len(), Aligned: on.Len() <= v.NUMA.Len()}
+			s.pods = append(s.pods, p)
+		}
+	}
+	return s, nil
+}
+
+// gpus are the positions of the NUMA nodes of its healthy GPUs, -1 where they have none, and which
+// of them an id is.
+func (n *StartNode) gpus() (at []int, ids map[string]int, err error) {
+	ids = map[string]int{}
+	for _, pool := range n.State.Snapshot().Devices {
+		if pool.Resource != gpuResource {
+			continue
+		}
+		for i := range pool.Devices {
+			d := &pool.Devices[i]
+			if d.Unhealthy {
+				continue
+			}
+			ids[d.ID] = len(at)
+			at = append(at, slices.IndexFunc(n.Machine.NUMANodes, func(o topology.NUMANode) bool { return d.HasTopology && d.NUMA.Has(o.ID) }))
+		}
+	}
+	if len(at) > trace.MaxGPUs {
+		return nil, nil, fmt.Errorf("node %s: %d of %s: want at most %d", n.Name, len(at), gpuResource, trace.MaxGPUs)
+	}
+	return at, ids, nil
+}
+
+// Nodes are its nodes, as a list has them.
+func (s *Start) Nodes() []trace.Node { return slices.Clone(s.list) }
+
+// Ground makes the cluster, with its pods, for one run.
+func (s *Start) Ground(nodes []trace.Node, blind bool) Cluster {
+	c := &numa{amounts: newAmounts(nodes), blind: blind, kinds: s.kinds, ids: s.ids}
+	for i := range s.nodes {
+		n, here := &s.nodes[i], &c.nodes[i]
+		here.cpu, here.mib = here.cpu-n.KeptCPU, here.mib-n.KeptMiB
+		here.gpus = here.gpus[:0]
+		for range s.kinds[i].gpuAt {
+			here.gpus = append(here.gpus, trace.Thousandths)
+		}
+		state := n.State.Clone()
+		c.states = append(c.states, state)
+		snap := state.Snapshot()
+		for k := range snap.Pods {
+			for gpu := range c.gpusOf(i, snap.Pods[k].Containers) {
+				here.gpus[gpu] = 0
+			}
+		}
+	}
+	for i := range s.pods {
+		p := &s.pods[i]
+		c.stood = append(c.stood, p.UID)
+		held, _ := c.states[p.node].Pod(p.UID)
+		bits := uint64(0)
+		for gpu := range c.gpusOf(int(p.node), held.Containers) {
+			bits |= 1 << gpu
+			c.nodes[p.node].gpus[gpu] = trace.Thousandths // until it is held
+		}
+		c.hold(int(p.node), int32(i), p.shape(), bits)
+	}
+	return c
+}
+
+// shape is what the pod asks for, when it asks again.
+func (p *StartPod) shape() *Shape {
+	s := &Shape{MilliCPU: p.MilliCPU, MiB: p.MiB, GPUs: p.GPUs, ask: &p.Request}
+	if p.GPUs > 0 {
+		s.MilliGPU = trace.Thousandths
+	}
+	return s
+}
+
+// shapes adds the shapes of its pods to those of a list, and says which each has.
+func (s *Start) shapes(all []Shape) (out []Shape, of []int32) {
+	out = slices.Clip(all)
+	if s == nil {
+		return out, nil
+	}
+	known := map[string]int32{}
+	for i := range s.pods {
+		p := s.pods[i].StartPod
+		ask := p.Request
+		ask.UID = ""
+		key := fmt.Sprintf("%d %d %d %+v", p.MilliCPU, p.MiB, p.GPUs, ask)
+		id, ok := known[key]
+		if !ok {
+			id = int32(len(out))
+			known[key] = id
+			out = append(out, *p.shape())
+		}
+		of = append(of, id)
+	}
+	return out, of
+}
+
+// count is how many pods it has.
+func (s *Start) count() int {
+	if s == nil {
+		return 0
+	}
+	return len(s.pods)
+}
+
+// served is what its pods are served.
+func (s *Start) served() (f Figures) {
+	for i := range s.count() {
+		f.arrived(s.pods[i].shape(), true, s.pods[i].outcome)
+	}
+	return f
+}

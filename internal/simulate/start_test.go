@@ -1,0 +1,147 @@
+package simulate
+
+import (
+	"fmt"
+	"math/rand"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/berth-dev/berth/internal/simulate/trace"
+	"github.com/berth-dev/berth/placement"
+)
+
+// startOf is a cluster as it stands, with the pods that it was given.
+func startOf(t *testing.T, c *numa, nodes []trace.Node, on map[int32]auditedPod) *Start {
+	t.Helper()
+	var out []StartNode
+	for i := range nodes {
+		k := c.kinds[i]
+		n := StartNode{Node: nodes[i], Machine: k.machine, Model: k.model, State: c.states[i].Clone(), KeptCPU: threads * trace.Thousandths, KeptMiB: reservedMiB}
+		for pod := range int32(1000) {
+			p, ok := on[pod]
+			if !ok || p.node != i {
+				continue
+			}
+			n.Pods = append(n.Pods, StartPod{UID: c.uid(pod), Request: *p.shape.ask, MilliCPU: p.shape.MilliCPU, MiB: p.shape.MiB, GPUs: p.shape.GPUs, Left: int64(pod % 3 * 700)})
+		}
+		out = append(out, n)
+	}
+	s, err := NewStart(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// someStart has nodes on which pods are, and the cluster that they were put on.
+func someStart(t *testing.T, rng *rand.Rand, overlay string) (*Start, *numa, []trace.Pod) {
+	t.Helper()
+	nodes, pods, ground := someNUMA(t, rng, overlay)
+	all, of := shapes(pods)
+	c, on := ground(nodes, false).(*numa), map[int32]auditedPod{}
+	for i := range pods {
+		var l Look
+		node, s := rng.Intn(len(nodes)), &all[of[i]]
+		if c.Look(node, s, &l) && !c.Put(node, int32(i), s, -1).Refused {
+			on[int32(i)] = auditedPod{node, s}
+		}
+	}
+	return startOf(t, c, nodes, on), c, pods
+}
+
+// TestStart: a start answers each pod as the cluster does that it was taken from, and is an empty
+// one when its pods have gone.
+func TestStart(t *testing.T) {
+	rng, stood := rand.New(rand.NewSource(9)), 0
+	for _, overlay := range append(OverlayNames(), OverlayNames()...) {
+		s, before, pods := someStart(t, rng, overlay)
+		all, _ := shapes(pods)
+		c := s.Ground(s.Nodes(), false).(*numa)
+		empty := s.Ground(s.Nodes(), false).(*numa)
+		for i := range s.pods {
+			empty.Take(int(s.pods[i].node), int32(i), s.pods[i].shape())
+		}
+		stood += len(s.pods)
+		for node := range s.nodes {
+			for i := range all {
+				if got, want := c.Lacks(node, &all[i]), before.Lacks(node, &all[i]); got != want {
+					t.Fatalf("%s: node %d lacks %d for %+v, before %d", overlay, node, got, all[i], want)
+				}
+				if got, want := c.Free(node, true), before.Free(node, true); got != want {
+					t.Fatalf("%s: node %d has %d of GPUs, before %d", overlay, node, got, want)
+				}
+			}
+			if got, want := string(empty.states[node].AppendStateKey(nil)), string(before.kinds[node].empty.AppendStateKey(nil)); got != want {
+				t.Fatalf("%s: node %d is not empty when all have gone", overlay, node)
+			}
+			if n := &s.nodes[node]; empty.nodes[node].cpu != n.MilliCPU-n.KeptCPU || empty.Free(node, true) != int64(1000*n.GPUs) {
+				t.Fatalf("%s: node %d has %+v when all have gone", overlay, node, empty.nodes[node])
+			}
+		}
+	}
+	if stood < 100 {
+		t.Errorf("%d pods stood there: the test has seen little", stood)
+	}
+}
+
+// TestFromStart: what runs goes on, ends when its time is over, is created again when its node
+// fails, and the same seed gives the same.
+func TestFromStart(t *testing.T) {
+	s, _, pods := someStart(t, rand.New(rand.NewSource(10)), "sockets/restricted")
+	strategies, err := StrategiesOf("StockMost", "Berth")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range pods {
+		pods[i].Timed, pods[i].Deleted = true, 300
+	}
+	for _, times := range []*trace.Times{nil, {}, {Load: 0.5, For: 2 * time.Hour}} {
+		e := Experiment{Nodes: s.Nodes(), Pods: pods, Strategies: strategies, Seeds: []int64{1, 2}, Ground: s.Ground, Start: s, Times: times, Record: true}
+		if times != nil {
+			e.Failures = time.Hour
+		}
+		first, err := e.Run(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again, err := e.Run(t.Context()); err != nil || !reflect.DeepEqual(first, again) {
+			t.Errorf("%+v: %v: another time it is not the same", times, err)
+		}
+		stood := s.served()
+		for i := range first {
+			r := &first[i]
+			if times == nil && r.Aligned < percent(stood.GPUs.Aligned, trace.CapacityOf(e.Nodes, true)) {
+				t.Errorf("%s: %v percent aligned, and %d were at the start", r.Strategy, r.Aligned, stood.GPUs.Aligned)
+			}
+			if times == nil {
+				continue
+			}
+			if r.Timed.Course[0].InUse != round(percent(stood.GPUs.Served, trace.CapacityOf(e.Nodes, true))) || r.Timed.GPUs.Served > r.Timed.GPUs.Asked {
+				t.Errorf("%s: %+v, %+v at the start", r.Strategy, r.Timed, stood)
+			}
+		}
+	}
+}
+
+// TestBadStart: the error names the node.
+func TestBadStart(t *testing.T) {
+	o, err := ParseOverlay("sockets/restricted")
+	if err != nil {
+		t.Fatal(err)
+	}
+	k, err := o.kindOf(&trace.Node{Name: "n", MilliCPU: 64000, MiB: 65536})
+	if err != nil {
+		t.Fatal(err)
+	}
+	state := k.model.NewState()
+	pool := placement.DevicePool{Resource: gpuResource}
+	for i := range trace.MaxGPUs + 1 {
+		pool.Devices = append(pool.Devices, placement.Device{ID: fmt.Sprintf("%03d", i)})
+	}
+	state.SetPool(pool)
+	if _, err := NewStart([]StartNode{{Node: trace.Node{Name: "big"}, Machine: k.machine, Model: k.model, State: state}}); err == nil || !strings.Contains(err.Error(), "node big: 65 of") {
+		t.Error(err)
+	}
+}

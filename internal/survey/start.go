@@ -1,0 +1,135 @@
+package survey
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-dev/berth/internal/amounts"
+	"github.com/berth-dev/berth/internal/nodestate"
+	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/topology"
+)
+
+// StartNode is a node whose word can be taken, as it is: what a simulation begins with.
+type StartNode struct {
+	Name    string
+	Object  *corev1.Node
+	Machine *topology.Machine
+	Model   *placement.Model
+	// State is what its kubelet has handed out once everything that is on its way has come, and
+	// whoever is being deleted has gone. It is the caller's own.
+	State *placement.State
+	// Has is what pods can have on the empty node.
+	Has amounts.List
+	// Pods are all but those of DaemonSets, static pods, places of Reservations, and what cannot be
+	// read: Kept is what these ask for.
+	Pods []StartPod
+	Kept amounts.List
+}
+
+// StartPod is a pod that is on a node.
+type StartPod struct {
+	Pod  *corev1.Pod
+	Asks amounts.List
+	// Request is what the kubelet hears of it.
+	Request placement.Request
+	// Stays says why `berth defrag` would not move it; "" where it would.
+	Stays string
+}
+
+// Start returns the nodes that new pods may go to, by name, and a sentence for each of the others.
+func (s *Survey) Start(ctx context.Context, c *Cluster) (all []StartNode, notes []string) {
+	budgets, err := c.budgets(ctx)
+	if err != nil {
+		notes = append(notes, fmt.Sprintf("PodDisruptionBudgets are not known, and keep nobody: %v", err))
+	}
+	may := mover{priority: systemCritical, budgets: readBudgets(budgets)}
+	for _, name := range s.Names() {
+		n := s.nodes[name]
+		why := n.closed()
+		if why == "" {
+			one, err := n.start(s.bound[name], may)
+			if err == nil {
+				all = append(all, one)
+				continue
+			}
+			why = err.Error()
+		}
+		notes = append(notes, fmt.Sprintf("node %s is left out: %s", name, why))
+	}
+	return all, notes
+}
+
+// closed says why no pod should be promised a place on the node; "" where one may be.
+func (n *node) closed() string {
+	switch {
+	case n.trouble != nil:
+		return n.trouble.Message
+	case n.object == nil || len(n.object.Status.Allocatable) == 0:
+		return "its amounts are not known"
+	case n.object.Spec.Unschedulable:
+		return "it is cordoned"
+	}
+	for _, t := range n.object.Spec.Taints {
+		domain, _, _ := strings.Cut(t.Key, "/")
+		if t.Effect != corev1.TaintEffectPreferNoSchedule && (domain == "node.kubernetes.io" || domain == "node-role.kubernetes.io") {
+			return "it has the taint " + t.Key
+		}
+	}
+	return ""
+}
+
+// start is a node that is not closed.
+func (n *node) start(bound []*corev1.Pod, may mover) (out StartNode, err error) {
+	snap := n.snapshot()
+	out = StartNode{Name: n.name, Object: n.object, Machine: n.machine(), Model: n.reading.Kind.Model, Kept: amounts.List{}}
+	if out.State, err = out.Model.StateOf(&snap); err != nil {
+		return out, err
+	}
+	out.Has, _ = nodestate.Allocatable(n.object)
+	for _, pod := range bound {
+		if wire.Ended(pod) || pod.DeletionTimestamp != nil {
+			out.State.Release(string(pod.UID))
+			continue
+		}
+		ask, err := wire.ReadPod(pod)
+		owner := metav1.GetControllerOf(pod)
+		if err != nil || owner != nil && (owner.Kind == "DaemonSet" || owner.Kind == "Node") || wire.OfReservation(pod) {
+			for resource, amount := range wire.ReadAmounts(pod) {
+				out.Kept[resource] += amount
+			}
+			continue
+		}
+		may.scheduler = pod.Spec.SchedulerName
+		one := StartPod{Pod: pod, Asks: wire.ReadAmounts(pod), Request: ask.Request, Stays: may.stays(pod, n)}
+		if one.Stays == "" && len(ofPod(may.budgets, pod)) > 0 {
+			one.Stays = "a PodDisruptionBudget covers it"
+		}
+		out.Pods = append(out.Pods, one)
+	}
+	return out, nil
+}
+
+// Waiting are the pods of all namespaces that want a node, the one created first at the beginning.
+func (s *Survey) Waiting(ctx context.Context, c *Cluster) ([]corev1.Pod, error) {
+	all := *c
+	all.Namespace = metav1.NamespaceAll
+	pods, err := all.allPodsIn(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	pods = slices.DeleteFunc(pods, func(p corev1.Pod) bool {
+		return p.Spec.NodeName != "" || wire.Ended(&p) || p.DeletionTimestamp != nil || len(p.Spec.SchedulingGates) > 0
+	})
+	slices.SortStableFunc(pods, func(a, b corev1.Pod) int {
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	return pods, nil
+}
