@@ -383,7 +383,7 @@ func choicesText(w io.Writer, e *survey.Explained) {
 	if len(rows) < 2 {
 		return
 	}
-	fmt.Fprintln(w, "\nAs the scheduler compares them, by its default scoring; among equals other plugins count too:")
+	fmt.Fprintf(w, "\nAs the scheduler compares them by default (%s); among equals other plugins count too:\n", survey.DefaultScoring())
 	_ = columns(w, "NODE | NUMA | DEVICES LEFT | STRANDED | POLICY | SCORE", rows)
 }
 

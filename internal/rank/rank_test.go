@@ -212,3 +212,19 @@ func TestOrder(t *testing.T) {
 		}
 	}
 }
+
+// TestScoringInWords: what counts is said in the order in which it counts.
+func TestScoringInWords(t *testing.T) {
+	var filled Scoring
+	filled.FillIn()
+	for want, s := range map[string]Scoring{
+		"numaNodes, groups, stranded, devices, policy, then MostAllocated": filled,
+		"policy, then LeastAllocated":                                      {First: []Criterion{Policy}, Strategy: LeastAllocated},
+		"then MostAllocated":                                               {First: []Criterion{}, Strategy: MostAllocated},
+		"formula volcano":                                                  {Formula: Volcano},
+	} {
+		if got := s.String(); got != want {
+			t.Errorf("%+v: %q, want %q", s, got, want)
+		}
+	}
+}

@@ -79,6 +79,18 @@ func (s *Scoring) FillIn() {
 	}
 }
 
+// String says in words what counts, the most important first.
+func (s *Scoring) String() string {
+	if s.Formula != "" {
+		return "formula " + string(s.Formula)
+	}
+	var words []string
+	for _, c := range s.First {
+		words = append(words, string(c))
+	}
+	return strings.Join(append(words, "then "+string(s.Strategy)), ", ")
+}
+
 // Validate says which field cannot be right, with its value and what would be right.
 func (s *Scoring) Validate() error {
 	if s.Formula != "" && s.Formula != Volcano {

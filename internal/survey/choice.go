@@ -36,6 +36,13 @@ func (n *node) choice(c *ledger.Candidate, a *ledger.Answer) *Choice {
 	return &Choice{Devices: offer.Devices, Stranded: offer.Stranded, Policy: n.policy(), Score: int(r.Score), rank: r}
 }
 
+// DefaultScoring says what counts by default, the most important first.
+func DefaultScoring() string {
+	var scoring rank.Scoring
+	scoring.FillIn()
+	return scoring.String()
+}
+
 // policy is the node's topologyManagerPolicy.
 func (n *node) policy() string {
 	return cmp.Or(n.reading.Kind.Spec.Config.TopologyManagerPolicy, "none")

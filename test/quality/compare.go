@@ -64,7 +64,7 @@ const (
 
 // combination plays all strategies on a load and an overlay, or reads what came of it before.
 func (q *quality) combination(ctx context.Context, l *load, overlay string) ([]simulate.Summary, error) {
-	return q.resumed(fmt.Sprintf("%s-%s-%d", l.name, overlay, len(q.seeds)), func() ([]simulate.Summary, error) {
+	return q.resumed(fmt.Sprintf("%s-%s-%d", l.name, overlay, len(q.seeds)), simulate.Strategies(), func() ([]simulate.Summary, error) {
 		return play(ctx, simulate.Experiment{Nodes: q.nodes, Pods: l.pods, Seeds: q.seeds, Arrive: arrive}, overlay)
 	})
 }
@@ -83,10 +83,10 @@ func play(ctx context.Context, e simulate.Experiment, overlay string) ([]simulat
 	return simulate.Summarize(runs), err
 }
 
-// resumed plays, and keeps what came of it, or reads what came of it before.
-func (q *quality) resumed(name string, play func() ([]simulate.Summary, error)) ([]simulate.Summary, error) {
+// resumed plays strategies, and keeps what came of it, or reads what came of it before.
+func (q *quality) resumed(name string, all []simulate.Strategy, play func() ([]simulate.Summary, error)) ([]simulate.Summary, error) {
 	file := filepath.Join(q.results, strings.NewReplacer("/", "-", ":", "-").Replace(name)+".json")
-	if sums, err := q.before(file); err != nil || sums != nil {
+	if sums, err := q.before(file, all); err != nil || sums != nil {
 		return sums, err
 	}
 	sums, err := play()
@@ -108,7 +108,7 @@ func (q *quality) resumed(name string, play func() ([]simulate.Summary, error)) 
 
 // before reads what an earlier call has found, where this one goes on with it; nil where it is of
 // other strategies.
-func (q *quality) before(file string) (sums []simulate.Summary, err error) {
+func (q *quality) before(file string, all []simulate.Strategy) (sums []simulate.Summary, err error) {
 	data, err := os.ReadFile(file)
 	if !q.full || errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -116,7 +116,6 @@ func (q *quality) before(file string) (sums []simulate.Summary, err error) {
 	if err == nil {
 		err = json.Unmarshal(data, &sums)
 	}
-	all := simulate.Strategies()
 	if err != nil || len(sums) != len(all) {
 		return nil, err
 	}

@@ -70,11 +70,14 @@ func (q *quality) repeat(ctx context.Context, list, strategy string) ([]simulate
 		return nil, err
 	}
 	e := simulate.Experiment{Nodes: q.nodes, Pods: pods, Strategies: s, Seeds: q.seeds, Arrive: arrive}
-	runs, err := e.Run(ctx)
+	sums, err := q.resumed(fmt.Sprintf("published-%s-%s-%d", list, strategy, len(q.seeds)), s, func() ([]simulate.Summary, error) {
+		runs, err := e.Run(ctx)
+		return simulate.Summarize(runs), err
+	})
 	if err != nil {
 		return nil, err
 	}
-	return simulate.Summarize(runs)[0].Curve, nil
+	return sums[0].Curve, nil
 }
 
 func number(text string) float64 {

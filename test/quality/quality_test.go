@@ -91,3 +91,38 @@ func TestShort(t *testing.T) {
 		}
 	}
 }
+
+// TestResumed: a full measurement reads what an earlier one has found, unless that was of other
+// strategies; any other one measures again.
+func TestResumed(t *testing.T) {
+	all, err := simulate.StrategiesOf("Berth", "FirstFit")
+	if err != nil {
+		t.Fatal(err)
+	}
+	q, played := &quality{full: true, results: t.TempDir()}, 0
+	ask := func(name string, want int, of []simulate.Strategy) {
+		t.Helper()
+		sums, err := q.resumed(name, of, func() (sums []simulate.Summary, err error) {
+			played++
+			for i := range of {
+				sums = append(sums, simulate.Summary{Strategy: of[i].Name, Runs: 7})
+			}
+			return sums, nil
+		})
+		if err != nil || played != want || len(sums) != len(of) || sums[0].Strategy != of[0].Name || sums[0].Runs != 7 {
+			t.Errorf("%s: %+v, %v; played %d times, want %d", name, sums, err, played, want)
+		}
+	}
+	ask("synthetic:a-x/y-1", 1, all)
+	ask("synthetic:a-x/y-1", 1, all)
+	ask("synthetic:a-x/y-2", 2, all)
+	ask("synthetic:a-x/y-1", 3, all[:1])
+	ask("synthetic:a-x/y-1", 3, all[:1])
+	q.full = false
+	ask("synthetic:a-x/y-1", 4, all[:1])
+	if _, err := q.resumed("failed", all, func() ([]simulate.Summary, error) { return nil, errors.New("cut off") }); err == nil {
+		t.Error("a measurement that was cut off counts")
+	}
+	q.full = true
+	ask("failed", 5, all)
+}

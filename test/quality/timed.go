@@ -65,7 +65,7 @@ func (q *quality) timedTable(ctx context.Context, l *load, overlay string, nodes
 		if q.full {
 			e.Seeds = q.seeds[:min(timedSeeds, len(q.seeds))]
 		}
-		s, err := q.resumed(fmt.Sprintf("timed-%.2f-%s-%s-%d", part, l.name, overlay, len(e.Seeds)), func() ([]simulate.Summary, error) {
+		s, err := q.resumed(fmt.Sprintf("timed-%.2f-%s-%s-%d", part, l.name, overlay, len(e.Seeds)), simulate.Strategies(), func() ([]simulate.Summary, error) {
 			return play(ctx, e, overlay)
 		})
 		if err != nil {
