@@ -121,7 +121,7 @@ func TestOverlays(t *testing.T) {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
-	if _, err := NewNUMA([]trace.Node{{Name: "tiny", MilliCPU: 1000, MiB: 10}}, Overlay{2, 1, "restricted"}); err == nil || !strings.Contains(err.Error(), "node tiny") {
+	if _, err := NewNUMA([]trace.Node{{Name: "tiny", MilliCPU: 1000, MiB: 10}}, Overlay{2, 1, "restricted", false}); err == nil || !strings.Contains(err.Error(), "node tiny") {
 		t.Errorf("a machine of one CPU: %v", err)
 	}
 }

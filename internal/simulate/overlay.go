@@ -19,6 +19,8 @@ type Overlay struct {
 	Packages, PerPackage int
 	// Policy of the Topology Manager.
 	Policy string
+	// Obey says that Berth decides on the node, by that policy, and that the node obeys.
+	Obey bool
 }
 
 // smallestNUMA is how many CPUs a NUMA node has at the least.
@@ -35,22 +37,30 @@ var overlays = []struct {
 
 var overlayPolicies = []string{"restricted", "single-numa-node", "best-effort"}
 
-// OverlayNames are the words that ParseOverlay knows.
+// obeys is the ending of an overlay with nodes that obey.
+const obeys = "/obey"
+
+// OverlayNames are the words that ParseOverlay knows: first those with kubelets that decide.
 func OverlayNames() (names []string) {
-	for _, o := range overlays {
-		for _, policy := range overlayPolicies {
-			names = append(names, o.name+"/"+policy)
+	for _, ending := range []string{"", obeys} {
+		for _, o := range overlays {
+			for _, policy := range overlayPolicies {
+				names = append(names, o.name+"/"+policy+ending)
+			}
 		}
 	}
 	return names
 }
 
-// ParseOverlay reads an overlay: SHAPE/POLICY.
+// Decides says whether kubelets decide on the nodes of an overlay, by its name.
+func Decides(overlay string) bool { return !strings.HasSuffix(overlay, obeys) }
+
+// ParseOverlay reads an overlay: SHAPE/POLICY, or SHAPE/POLICY/obey.
 func ParseOverlay(text string) (Overlay, error) {
-	shape, policy, _ := strings.Cut(text, "/")
+	shape, policy, _ := strings.Cut(strings.TrimSuffix(text, obeys), "/")
 	for _, o := range overlays {
 		if o.name == shape && slices.Contains(overlayPolicies, policy) {
-			return Overlay{o.packages, o.perPackage, policy}, nil
+			return Overlay{o.packages, o.perPackage, policy, !Decides(text)}, nil
 		}
 	}
 	return Overlay{}, fmt.Errorf("%.40q: want %s%s", text, strings.Join(OverlayNames(), ", "), suggest.DidYouMean(text, OverlayNames()))
@@ -117,24 +127,32 @@ func (o *Overlay) kindOf(n *trace.Node) (*numaKind, error) {
 	if err != nil {
 		return nil, fmt.Errorf("node %s: %w", n.Name, err)
 	}
-	first := k.machine.Cores[0].CPUs
-	k.model, err = placement.NewModel(view, placement.Config{
-		CPUManagerPolicy: "static", ReservedSystemCPUs: first.String(), MemoryManagerPolicy: "Static", TopologyManagerPolicy: o.Policy,
-		ReservedMemory: []placement.ReservedMemory{{NUMA: k.machine.NUMANodes[0].ID, Limits: map[string]uint64{"memory": reservedMiB << 20}}},
-		GuardDefects:   true,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("node %s: %w", n.Name, err)
-	}
-	k.empty = k.model.NewState()
-	pool := placement.DevicePool{Resource: gpuResource, Preference: placement.SortedPreference}
+	pool := placement.DevicePool{Resource: gpuResource, Preference: placement.SortedPreference, Decided: o.Obey}
 	for gpu := range n.GPUs {
 		at := gpu * count / n.GPUs
 		k.gpuAt = append(k.gpuAt, at)
 		pool.Devices = append(pool.Devices, placement.Device{ID: gpuID(gpu), HasTopology: true, NUMA: topology.NewNUMASet(k.machine.NUMANodes[at].ID)})
 	}
+	cfg := o.config(k.machine, pool)
+	if k.model, err = placement.NewModel(view, cfg); err != nil {
+		return nil, fmt.Errorf("node %s: %w", n.Name, err)
+	}
+	k.empty = k.model.NewState()
 	k.empty.SetPool(pool)
 	return k, nil
+}
+
+// config is that of the node's kubelet, or what Berth goes by where it decides.
+func (o *Overlay) config(m *topology.Machine, pool placement.DevicePool) placement.Config {
+	first := m.Cores[0].CPUs
+	cfg := placement.Config{ReservedSystemCPUs: first.String(), TopologyManagerPolicy: o.Policy, GuardDefects: true}
+	if o.Obey {
+		cfg.Authority, cfg.Devices = placement.AuthorityBerth, placement.DevicesOf(m, []placement.DevicePool{pool})
+		return cfg
+	}
+	cfg.CPUManagerPolicy, cfg.MemoryManagerPolicy = "static", "Static"
+	cfg.ReservedMemory = []placement.ReservedMemory{{NUMA: m.NUMANodes[0].ID, Limits: map[string]uint64{"memory": reservedMiB << 20}}}
+	return cfg
 }
 
 // gpuID is the name of a GPU of a machine of an overlay: the order of names is that of the GPUs.

@@ -18,7 +18,7 @@ func heldOut(index int) bool { return index%3 == 2 }
 
 // overlays are those of the comparison: kubelets that insist.
 func overlays() []string {
-	return slices.DeleteFunc(simulate.OverlayNames(), func(name string) bool { return strings.HasSuffix(name, "/best-effort") })
+	return slices.DeleteFunc(simulate.OverlayNames(), func(name string) bool { return strings.HasSuffix(name, "/best-effort") || !simulate.Decides(name) })
 }
 
 // firstSeed is the first of the published experiment, which has ten.

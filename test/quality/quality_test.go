@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand"
+	"slices"
 	"testing"
 
 	"github.com/berth-dev/berth/internal/simulate"
@@ -125,4 +126,13 @@ func TestResumed(t *testing.T) {
 	}
 	q.full = true
 	ask("failed", 5, all)
+}
+
+// TestOverlaysStay: what is kept for the judgement follows from the order of overlays, so that
+// others must not come between.
+func TestOverlaysStay(t *testing.T) {
+	want := []string{"sockets/restricted", "sockets/single-numa-node", "quarters/restricted", "quarters/single-numa-node"}
+	if got := overlays(); !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
 }
