@@ -2,9 +2,11 @@ package deploy
 
 import (
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"text/template"
+	"time"
 
 	"sigs.k8s.io/yaml"
 )
@@ -56,5 +58,49 @@ func TestAlertsNameTheNode(t *testing.T) {
 	}
 	if about == 0 {
 		t.Error("no alert is about a node")
+	}
+}
+
+// happened is an expression that is true for a window after something happened once.
+var happened = regexp.MustCompile(`increase\(.*\[(\w+)\]\).* > 0$`)
+
+// TestAlertsTellOfWhatHappenedOnce: what is true only for a window after an event has to fire well
+// within that.
+func TestAlertsTellOfWhatHappenedOnce(t *testing.T) {
+	data, err := os.ReadFile("alerts/berth.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rules struct {
+		Groups []struct {
+			Rules []struct{ Alert, Expr, For string }
+		}
+	}
+	if err := yaml.Unmarshal(data, &rules); err != nil {
+		t.Fatal(err)
+	}
+	seen := 0
+	for _, g := range rules.Groups {
+		for _, r := range g.Rules {
+			m := happened.FindStringSubmatch(r.Expr)
+			if m == nil {
+				continue
+			}
+			seen++
+			window, err := time.ParseDuration(m[1])
+			if err != nil {
+				t.Fatalf("%s: %v", r.Alert, err)
+			}
+			pending, err := time.ParseDuration(r.For)
+			if r.For != "" && err != nil {
+				t.Fatalf("%s: %v", r.Alert, err)
+			}
+			if pending > window/2 {
+				t.Errorf("%s: fires after %v of the %v in which its expression is true", r.Alert, pending, window)
+			}
+		}
+	}
+	if seen < 3 {
+		t.Errorf("%d alerts look back at what happened, want 3 or more", seen)
 	}
 }

@@ -215,3 +215,24 @@ func TestAgentsAreToldWhatTheyLack(t *testing.T) {
 		}
 	}
 }
+
+// TestStrangersAreToldWhoWrites: a scheduler that runs as somebody else reads whose user it has, and
+// whose it would need.
+func TestStrangersAreToldWhoWrites(t *testing.T) {
+	for _, name := range []string{"berth.dev/placement", "berth.dev/bound-for"} {
+		binding := &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "v1", "kind": "Binding", "metadata": map[string]any{"name": "p", "annotations": map[string]any{name: "{}"}},
+		}}
+		for who, want := range map[string]string{
+			"admin": "user admin may not write " + name + ", which is the scheduler's to write: want a scheduler that runs as " +
+				"system:kube-scheduler or system:serviceaccount:berth-system:berth-scheduler",
+			"system:kube-scheduler": "",
+		} {
+			a := admission.NewAttributesRecord(binding, nil, binding.GroupVersionKind(), "default", "p",
+				schema.GroupVersionResource{Version: "v1", Resource: "pods"}, "binding", admission.Create, &metav1.CreateOptions{}, false, &user.DefaultInfo{Name: who})
+			if got := strings.Join(denied(t, "placement-by-binding.yaml", a), "; "); got != want {
+				t.Errorf("%s by %s: told %q, want %q", name, who, got, want)
+			}
+		}
+	}
+}

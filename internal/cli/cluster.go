@@ -39,6 +39,10 @@ var rareFlags = []string{
 }
 
 func (f *clusterFlags) register(cmd *cobra.Command) {
+	under(clusterHeading, cmd, func() { f.add(cmd) })
+}
+
+func (f *clusterFlags) add(cmd *cobra.Command) {
 	fs := cmd.Flags()
 	f.config = genericclioptions.NewConfigFlags(true)
 	f.config.AddFlags(fs)

@@ -76,7 +76,9 @@ empty node. Exit code 1 says that a pod was refused.`,
 	l.cluster.register(cmd)
 	_ = cmd.RegisterFlagCompletionFunc("node", l.completeNode)
 	cmd.Flags().IntVar(&l.limit, "nodes", defaultExplained, "with POD: how many nodes that refuse are explained in full")
-	cmd.Flags().Lookup("node").Usage = "with POD: the one node to ask; with -f: " + cmd.Flags().Lookup("node").Usage
+	node := cmd.Flags().Lookup(nodeFlag)
+	node.Usage = "with POD: the one node to ask; with -f: " + node.Usage
+	delete(node.Annotations, headingKey)
 	return cmd
 }
 

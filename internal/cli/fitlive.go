@@ -38,6 +38,15 @@ func (q *fitQuestion) register(cmd *cobra.Command) {
 	fs.BoolVar(&q.empty, "empty", false, "of a cluster: ask as if no pods were on the nodes")
 	q.cluster.register(cmd)
 	_ = cmd.RegisterFlagCompletionFunc("on", q.cluster.completeNodes)
+	_ = cmd.RegisterFlagCompletionFunc("set", completeSettings)
+}
+
+// completeSettings offers the keys of --set, whose values follow without a space.
+func completeSettings(*cobra.Command, []string, string) (out []string, _ cobra.ShellCompDirective) {
+	for _, key := range survey.SettingKeys() {
+		out = append(out, key+"=")
+	}
+	return out, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 }
 
 // run asks the cluster.

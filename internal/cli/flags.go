@@ -129,7 +129,7 @@ func (q *question) register(cmd *cobra.Command, formats ...string) {
 	cmd.Flags().StringSliceVarP(&q.files, "filename", "f", nil, "files or folders with pods or workloads, YAML or JSON; - is stdin; may be repeated")
 	cmd.Flags().BoolVarP(&q.recursive, "recursive", "R", false, "look into the folders of folders given with -f too")
 	_ = cmd.MarkFlagRequired("filename")
-	q.node.register(cmd)
+	under(nodeHeading, cmd, func() { q.node.register(cmd) })
 	q.output.register(cmd, formats...)
 }
 

@@ -56,6 +56,7 @@ Exit code 1 says that some pod fits no such node.`,
 	}
 	q.register(cmd)
 	cmd.Flags().StringArrayVar(&sets, "set", nil, "ask also as if the nodes were set so, KEY=VALUE[,KEY=VALUE...] with "+strings.Join(survey.SettingKeys(), ", ")+"; repeat for another row")
+	_ = cmd.RegisterFlagCompletionFunc("set", completeSettings)
 	return cmd
 }
 

@@ -75,6 +75,7 @@ CPUs, memory and devices the kubelet would put them, or why it would refuse them
 		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl berth"}
 	}
 	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
+	root.SetUsageTemplate(usageTemplate(root))
 	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(verbs()...)
 	return root

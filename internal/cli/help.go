@@ -1,0 +1,58 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// headingKey is the annotation of a flag that says under which heading help lists it. Flags without
+// one come first.
+const headingKey = "berth.dev/heading"
+
+// The headings of help, in their order.
+const (
+	nodeHeading    = "Flags of a node that is described"
+	clusterHeading = "Flags of a cluster"
+)
+
+// under lists the flags that register adds to the verb under a heading of their own.
+func under(heading string, cmd *cobra.Command, register func()) {
+	before := map[string]bool{}
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { before[f.Name] = true })
+	register()
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if !before[f.Name] {
+			_ = cmd.Flags().SetAnnotation(f.Name, headingKey, []string{heading})
+		}
+	})
+}
+
+// headings lists a verb's flags as help prints them, under their headings.
+func headings(flags *pflag.FlagSet) string {
+	var b strings.Builder
+	for _, heading := range []string{"", nodeHeading, clusterHeading} {
+		some := pflag.NewFlagSet("", pflag.ContinueOnError)
+		flags.VisitAll(func(f *pflag.Flag) {
+			if strings.Join(f.Annotations[headingKey], "") == heading {
+				some.AddFlag(f)
+			}
+		})
+		if !some.HasAvailableFlags() {
+			continue
+		}
+		if heading != "" {
+			fmt.Fprintf(&b, "\n%s:\n", heading)
+		}
+		b.WriteString(some.FlagUsages())
+	}
+	return b.String()
+}
+
+// usageTemplate is cobra's, but for the headings.
+func usageTemplate(root *cobra.Command) string {
+	cobra.AddTemplateFunc("headings", headings)
+	return strings.ReplaceAll(root.UsageTemplate(), "{{.LocalFlags.FlagUsages ", "{{headings .LocalFlags ")
+}
