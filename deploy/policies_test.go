@@ -216,8 +216,8 @@ func TestAgentsAreToldWhatTheyLack(t *testing.T) {
 	}
 }
 
-// TestStrangersAreToldWhoWrites: a scheduler that runs as somebody else reads whose user it has, and
-// whose it would need.
+// TestStrangersAreToldWhoWrites: a scheduler that runs as somebody else reads whose user it has,
+// and whose it would need.
 func TestStrangersAreToldWhoWrites(t *testing.T) {
 	for _, name := range []string{"berth.dev/placement", "berth.dev/bound-for"} {
 		binding := &unstructured.Unstructured{Object: map[string]any{

@@ -59,7 +59,7 @@ have nodes now), completed. explain gang NAME says more about one.`,
 
 const gangColumns = "NAMESPACE | GANG | SOURCE | GANG STATE | BOUND | WAITING | WHY"
 
-// maxWhy bounds how much of a reason is in a row; -o wide shows all of it. In runes.
+// maxWhy bounds how much of a reason is in a row on a terminal; -o wide shows all of it. In runes.
 const maxWhy = 100
 
 func gangsText(w io.Writer, o output, all []survey.Gang) error {
@@ -70,11 +70,12 @@ func gangsText(w io.Writer, o output, all []survey.Gang) error {
 		_, err := fmt.Fprintln(w, "No gangs.")
 		return err
 	}
+	_, _, terminal := table.Size(w)
 	var rows [][]string
 	for i := range all {
 		g := &all[i]
 		row := []string{g.Namespace, g.Name, sourceText(g.Source), string(g.State), boundOf(g), dash(waitingText(g)), dash(g.Why)}
-		if why := []rune(g.Why); len(why) > maxWhy && !o.is(formatWide) {
+		if why := []rune(g.Why); len(why) > maxWhy && terminal && !o.is(formatWide) {
 			row[len(row)-1] = string(why[:maxWhy]) + "..."
 		}
 		rows = append(rows, row)

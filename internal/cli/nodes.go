@@ -269,7 +269,7 @@ func wholeFree(all []survey.Node) string {
 	for i := range all {
 		for j := range all[i].NUMANodes {
 			c := all[i].NUMANodes[j].CPUs
-			if c != nil && c.Total > 0 && all[i].Trouble == nil {
+			if c != nil && c.Total > 0 && all[i].Open() {
 				bySize[c.Total] += int(c.Free / c.Total)
 			}
 		}

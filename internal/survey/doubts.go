@@ -82,10 +82,13 @@ func (n *node) conditions() (out []string) {
 		}
 	}
 	if n.object.Spec.Unschedulable {
-		out = append(out, "Unschedulable")
+		out = append(out, cordoned)
 	}
 	return out
 }
+
+// cordoned is the condition of a node that takes no new pods.
+const cordoned = "Unschedulable"
 
 // Condition is one that a node's report carries, or the Node's own that its kubelet is ready.
 type Condition struct {

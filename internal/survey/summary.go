@@ -2,6 +2,7 @@ package survey
 
 import (
 	"cmp"
+	"slices"
 	"time"
 
 	"github.com/berth-dev/berth/internal/stranded"
@@ -45,6 +46,10 @@ type Node struct {
 	// Holders are who has its CPUs; only of nodes that were asked for by name.
 	Holders []Holder `json:"holders,omitempty"`
 }
+
+// Open says whether new pods that are pinned may go to the node: it can be relied on, and is not
+// cordoned.
+func (n *Node) Open() bool { return n.Trouble == nil && !slices.Contains(n.Conditions, cordoned) }
 
 // NUMANode is what one NUMA node has, after everything that is on its way, and Amount how much of
 // one resource it has.

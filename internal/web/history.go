@@ -23,7 +23,7 @@ type point struct {
 	// Free and Total are by resource: CPUs, bytes and devices that pods can have to themselves.
 	Free  map[string]uint64 `json:"free"`
 	Total map[string]uint64 `json:"total"`
-	// Whole is how many NUMA nodes have every CPU free.
+	// Whole is how many NUMA nodes have every CPU free, on nodes that new pods may go to.
 	Whole    int `json:"whole"`
 	Nodes    int `json:"nodes"`
 	Troubled int `json:"troubled"`
@@ -70,7 +70,7 @@ func pointOf(at time.Time, all []*survey.Row, pending int) point {
 			n := &row.NUMANodes[i]
 			if c := n.CPUs; c != nil {
 				p.count("cpu", survey.Amount{Free: c.Free, Total: c.Total}, row.Trouble == nil)
-				if c.Total > 0 && c.Free == c.Total && row.Trouble == nil {
+				if c.Total > 0 && c.Free == c.Total && row.Open() {
 					p.Whole++
 				}
 			}

@@ -626,3 +626,26 @@ func TestReservationsHidden(t *testing.T) {
 		}
 	}
 }
+
+// TestWholeNUMANodesTakePods: a NUMA node counts as whole where all its CPUs are free, and new pods
+// may go to its node.
+func TestWholeNUMANodesTakePods(t *testing.T) {
+	row := func(change func(*survey.Row)) *survey.Row {
+		r := &survey.Row{}
+		r.NUMANodes = []survey.NUMANode{{CPUs: &survey.Amount{Free: 8, Total: 8}}, {CPUs: &survey.Amount{Free: 7, Total: 8}}}
+		change(r)
+		return r
+	}
+	for name, c := range map[string]struct {
+		change func(*survey.Row)
+		want   int
+	}{
+		"ready":      {func(*survey.Row) {}, 1},
+		"in trouble": {func(r *survey.Row) { r.Trouble = &survey.Trouble{Reason: "Silent"} }, 0},
+		"cordoned":   {func(r *survey.Row) { r.Conditions = []string{"Unschedulable"} }, 0},
+	} {
+		if got := pointOf(time.Now(), []*survey.Row{row(c.change)}, 0).Whole; got != c.want {
+			t.Errorf("%s: %d whole NUMA nodes, want %d", name, got, c.want)
+		}
+	}
+}

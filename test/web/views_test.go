@@ -222,7 +222,14 @@ const beyond = `[...document.querySelectorAll('body *')].filter(e => {
   return r.right > innerWidth + 0.5 && r.width > 1 && !e.closest('svg, .needs') && e.checkVisibility()
 }).map(e => e.outerHTML.slice(0, 120)).slice(0, 5)`
 
-// fits demands that nobody has to scroll sideways.
+// squeezed are the values of a card, which stand below each other on a phone, that do not have the
+// card's whole width.
+const squeezed = `[...document.querySelectorAll('.stack td')].filter(e => {
+  const row = getComputedStyle(e.parentElement), wide = e.parentElement.clientWidth - parseFloat(row.paddingLeft) - parseFloat(row.paddingRight)
+  return e.checkVisibility() && getComputedStyle(e).display === 'block' && e.offsetWidth < wide - 1
+}).map(e => e.dataset.label + ': ' + e.textContent).slice(0, 5)`
+
+// fits demands that nobody has to scroll sideways, and that no value is squeezed.
 func (b *tab) fits(what string, width int64) {
 	b.Helper()
 	var wide int64
@@ -233,5 +240,9 @@ func (b *tab) fits(what string, width int64) {
 	var over []string
 	if b.eval(beyond, &over); len(over) > 0 {
 		b.Errorf("%s at %d: wider than the screen:\n  %s", what, width, strings.Join(over, "\n  "))
+	}
+	var narrow []string
+	if b.eval(squeezed, &narrow); len(narrow) > 0 {
+		b.Errorf("%s at %d: not as wide as the card: %q", what, width, narrow)
 	}
 }

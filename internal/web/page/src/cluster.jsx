@@ -56,7 +56,7 @@ export function Cluster() {
   const resource = resources.includes(query.get('r')) ? query.get('r') : resources[0] || 'cpu'
   const dense = (query.get('view') || (all.length >= denseFrom ? 'dense' : 'lines')) === 'dense'
   const order = orders[query.get('sort')] ? query.get('sort') : dense ? 'used' : 'name'
-  useEffect(() => {
+  useLayoutEffect(() => {
     const key = (e) => {
       if (e.key === 'd' && e.target === document.body && !e.ctrlKey && !e.metaKey && !e.altKey) setQuery({ view: dense ? 'lines' : 'dense' })
     }
