@@ -27,7 +27,7 @@ func (k *Kinds) ReadDocument(doc []byte) (all []*Reading, err error) {
 			return nil, err
 		}
 	case !strings.HasSuffix(list.Kind, "List"):
-		return nil, fmt.Errorf("kind %q: want NodeTopology", list.Kind)
+		return nil, fmt.Errorf("kind %q: want NodeTopology%s", list.Kind, amountsAlone(list.Kind))
 	case len(list.Items) == 0:
 		return nil, fmt.Errorf("kind %q: no items: want NodeTopology objects", list.Kind)
 	}
@@ -39,4 +39,12 @@ func (k *Kinds) ReadDocument(doc []byte) (all []*Reading, err error) {
 		all = append(all, k.Read(nt, nil))
 	}
 	return all, nil
+}
+
+// amountsAlone says why the reports of other exporters are no NodeTopology; "" of other kinds.
+func amountsAlone(kind string) string {
+	if kind != "NodeResourceTopology" && kind != "Numatopology" {
+		return ""
+	}
+	return ", which berth-agent writes: this kind has amounts alone"
 }

@@ -193,16 +193,19 @@ func readFunctionsWish(text string, r *placement.Rules) (want string) {
 	return ""
 }
 
-// missing says what a kubelet's configuration lacks for a wish.
-var missing = map[placement.Wish]struct{ key, lack string }{
-	placement.WishFullCores:     {CPUsAnnotation, "the option full-pcpus-only of a static CPU manager"},
-	placement.WishSpread:        {CPUsAnnotation, "the option distribute-cpus-across-cores of a static CPU manager"},
-	placement.WishShares:        {CPUsAnnotation, "a CPU manager that is none"},
-	placement.WishExclusiveCore: {ExclusiveAnnotation, "the option full-pcpus-only of a static CPU manager"},
-	placement.WishExclusiveNUMA: {ExclusiveAnnotation, "a way to keep a NUMA node for one pod: it needs a node with authority berth"},
-	placement.WishL3:            {L3Annotation, "a way to insist on level-3 caches: it needs a node with authority berth"},
-	placement.WishPinnedMemory:  {MemoryAnnotation, "the memory manager Static"},
-	placement.WishDevices:       {DevicesAnnotation, "a way to choose devices by switch, root complex or function: it needs a node with authority berth"},
+// missing says what a kubelet's configuration lacks for a wish, or that no kubelet can keep it.
+var missing = map[placement.Wish]struct {
+	key, lack string
+	never     bool
+}{
+	placement.WishFullCores:     {CPUsAnnotation, "the option full-pcpus-only of a static CPU manager", false},
+	placement.WishSpread:        {CPUsAnnotation, "the option distribute-cpus-across-cores of a static CPU manager", false},
+	placement.WishShares:        {CPUsAnnotation, "a CPU manager that is none", false},
+	placement.WishExclusiveCore: {ExclusiveAnnotation, "the option full-pcpus-only of a static CPU manager", false},
+	placement.WishExclusiveNUMA: {ExclusiveAnnotation, "a way to keep a NUMA node for one pod", true},
+	placement.WishL3:            {L3Annotation, "a way to insist on level-3 caches", true},
+	placement.WishPinnedMemory:  {MemoryAnnotation, "the memory manager Static", false},
+	placement.WishDevices:       {DevicesAnnotation, "a way to choose devices by switch, root complex or function", true},
 }
 
 // unmetWish says why a node whose kubelet decides is not for the pod.
@@ -211,7 +214,11 @@ func unmetWish(w placement.Wish, r *placement.Rules) string {
 	if w == placement.WishDevices && r.Devices.SameHow != joint.Required {
 		m.key = FunctionsAnnotation
 	}
-	return "the kubelet lacks " + m.lack + ", which the pod's " + m.key + " insists on"
+	text := "the kubelet lacks " + m.lack + ", which the pod's " + m.key + " insists on"
+	if m.never {
+		text += ": it needs a node with authority berth"
+	}
+	return text
 }
 
 // unforetold says why a node whose kubelet decides is not sure to put the pod on as many NUMA nodes
