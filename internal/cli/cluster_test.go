@@ -339,13 +339,16 @@ func TestExcluded(t *testing.T) {
 		want  string
 	}{
 		"nothing":  {func(*corev1.Node, *corev1.Pod) {}, "1 node admits"},
-		"selector": {func(_ *corev1.Node, p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"disk": "fast"} }, "node selector or affinity does not match"},
+		"selector": {func(_ *corev1.Node, p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"disk": "fast"} }, "node selector or affinity does not match\n    (n1)\n    do: if the pod may go there, change its nodeSelector"},
 		"matching": {func(_ *corev1.Node, p *corev1.Pod) {
 			p.Spec.NodeSelector = map[string]string{"kubernetes.io/hostname": "n1"}
 		}, "1 node admits"},
 		"taint": {func(n *corev1.Node, _ *corev1.Pod) {
 			n.Spec.Taints = []corev1.Taint{{Key: "gpu", Effect: corev1.TaintEffectNoSchedule}}
-		}, "does not tolerate taint gpu:NoSchedule"},
+		}, "does not tolerate taint gpu:NoSchedule\n    (n1)\n    do: if the pod may go there, give it a toleration"},
+		"not ready": {func(n *corev1.Node, _ *corev1.Pod) {
+			n.Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoSchedule}}
+		}, "not-ready:NoSchedule\n    (n1)\n    do: mend the node, and the taint goes: kubectl describe node n1"},
 		"preferred": {func(n *corev1.Node, _ *corev1.Pod) {
 			n.Spec.Taints = []corev1.Taint{{Key: "gpu", Effect: corev1.TaintEffectPreferNoSchedule}}
 		}, "1 node admits"},
@@ -353,7 +356,7 @@ func TestExcluded(t *testing.T) {
 			n.Spec.Unschedulable = true
 			p.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
 		}, "1 node admits"},
-		"cordoned": {func(n *corev1.Node, _ *corev1.Pod) { n.Spec.Unschedulable = true }, "the node is cordoned"},
+		"cordoned": {func(n *corev1.Node, _ *corev1.Pod) { n.Spec.Unschedulable = true }, "the node is cordoned\n    (n1)\n    do: if it may take pods again: kubectl uncordon n1"},
 		"enough":   {func(n *corev1.Node, _ *corev1.Pod) { n.Status.Allocatable = amountsText("cpu", "2", "memory", "1Gi") }, "1 node admits"},
 		"too small": {func(n *corev1.Node, _ *corev1.Pod) {
 			n.Status.Allocatable = amountsText("cpu", "1500m", "memory", "1Gi")

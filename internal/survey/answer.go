@@ -82,25 +82,38 @@ func (n *node) openText(why ledger.Wait) string {
 	return ": " + text + why.Text()
 }
 
-// excluded says why node and pod do not go together whatever is free; "" where they do. The
-// scheduler's other plugins have more reasons; its event names them.
-func excluded(pod *corev1.Pod, node *corev1.Node, affinity nodeaffinity.RequiredNodeAffinity) string {
+// exclusion is why node and pod do not go together whatever is free, and what to do about it.
+type exclusion struct{ why, advice string }
+
+// excluded is the zero value where node and pod go together. The scheduler's other plugins have
+// more reasons; its event names them.
+func excluded(pod *corev1.Pod, node *corev1.Node, affinity nodeaffinity.RequiredNodeAffinity) exclusion {
 	if node == nil {
-		return ""
+		return exclusion{}
 	}
 	if ok, err := affinity.Match(node); !ok || err != nil {
-		return "the pod's node selector or affinity does not match"
+		return exclusion{"the pod's node selector or affinity does not match",
+			"if the pod may go there, change its nodeSelector or affinity, or the node's labels: kubectl get node " + node.Name + " --show-labels"}
 	}
 	if node.Spec.Unschedulable && !tolerates(pod, &corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}) {
-		return "the node is cordoned"
+		return exclusion{"the node is cordoned", "if it may take pods again: kubectl uncordon " + node.Name}
 	}
 	for i := range node.Spec.Taints {
 		t := &node.Spec.Taints[i]
 		if t.Effect != corev1.TaintEffectPreferNoSchedule && !tolerates(pod, t) {
-			return "the pod does not tolerate taint " + t.ToString()
+			return exclusion{"the pod does not tolerate taint " + t.ToString(), taintAdvice(node.Name, t)}
 		}
 	}
-	return ""
+	return exclusion{}
+}
+
+// taintAdvice says what to do about a taint. Kubernetes sets and removes those of its own by what it
+// sees of a node (https://kubernetes.io/docs/reference/labels-annotations-taints/).
+func taintAdvice(node string, t *corev1.Taint) string {
+	if strings.HasPrefix(t.Key, "node.kubernetes.io/") {
+		return "mend the node, and the taint goes: kubectl describe node " + node
+	}
+	return "if the pod may go there, give it a toleration, or take the taint away: kubectl taint nodes " + node + " " + t.ToString() + "-"
 }
 
 func tolerates(pod *corev1.Pod, t *corev1.Taint) bool {

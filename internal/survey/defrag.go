@@ -273,7 +273,7 @@ func (m *maker) may(p *defrag.Pod, node int) bool {
 }
 
 func (m *maker) admits(q *question, n *node) bool {
-	return n.object != nil && excluded(q.pod, n.object, nodeaffinity.GetRequiredNodeAffinity(q.pod)) == "" && q.unmet(n) == "" &&
+	return n.object != nil && excluded(q.pod, n.object, nodeaffinity.GetRequiredNodeAffinity(q.pod)).why == "" && q.unmet(n) == "" &&
 		lacking(q.amounts, nil, n.object) == ""
 }
 

@@ -381,15 +381,14 @@ func (q *question) askNode(s *Survey, n *node, affinity nodeaffinity.RequiredNod
 	if n.trouble != nil && n.trouble.Reason == nodestate.Silent && !n.heard.IsZero() {
 		a.SilentSeconds = Seconds(s.Now.Sub(n.heard))
 	}
-	why := ""
 	if n.name != q.pod.Spec.NodeName { // a pod that was bound by hand has passed by the scheduler
-		never := lacking(q.amounts, q.classes, n.object)
-		why = cmp.Or(excluded(q.pod, n.object, affinity), q.unmet(n), never)
+		x, never := excluded(q.pod, n.object, affinity), lacking(q.amounts, q.classes, n.object)
+		why := cmp.Or(x.why, q.unmet(n), never)
 		a.tooLarge = why == never && n.trouble == nil
-	}
-	if why != "" {
-		a.Answer, a.Message = Excluded, why
-		return a
+		if why != "" {
+			a.Answer, a.Message, a.Advice = Excluded, why, x.advice
+			return a
+		}
 	}
 	from := q.from(n.name)
 	if q.heldOnly && from == nil && n.name != q.pod.Spec.NodeName {

@@ -278,7 +278,8 @@ func (f *fitter) short(s *seat, a *Answer) {
 func (f *fitter) askUnpinned(s *seat) Answer {
 	n := s.node
 	a := Answer{Node: n.name, Report: n.sequence(), InFlight: n.inFlight, Answer: Admits, Message: "would take the pod"}
-	why := excluded(f.pod, n.object, f.affinity)
+	x := excluded(f.pod, n.object, f.affinity)
+	why := x.why
 	if why == "" {
 		why = lacking(f.amounts, f.classes, n.object)
 	}
@@ -286,7 +287,7 @@ func (f *fitter) askUnpinned(s *seat) Answer {
 	case f.survey.facts.nodesKnown && n.object == nil:
 		a.Answer, a.Message = Unreliable, n.trouble.Message
 	case why != "":
-		a.Answer, a.Message = Excluded, why
+		a.Answer, a.Message, a.Advice = Excluded, why, x.advice
 	default:
 		f.short(s, &a)
 	}
