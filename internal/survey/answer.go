@@ -107,8 +107,8 @@ func excluded(pod *corev1.Pod, node *corev1.Node, affinity nodeaffinity.Required
 	return exclusion{}
 }
 
-// taintAdvice says what to do about a taint. Kubernetes sets and removes those of its own by what it
-// sees of a node (https://kubernetes.io/docs/reference/labels-annotations-taints/).
+// taintAdvice says what to do about a taint. Kubernetes sets and removes its own by what it sees of
+// a node (https://kubernetes.io/docs/reference/labels-annotations-taints/).
 func taintAdvice(node string, t *corev1.Taint) string {
 	if strings.HasPrefix(t.Key, "node.kubernetes.io/") {
 		return "mend the node, and the taint goes: kubectl describe node " + node
