@@ -89,11 +89,14 @@ func TestWishesAreKnownWords(t *testing.T) {
 	if refused < 200 {
 		t.Errorf("%d words refused: want more", refused)
 	}
+	err := unreadable(map[string]string{wire.GangAnnotation: "z"})
+	if got := strings.Join(denied(t, file, podRequest(map[string]any{wire.GangAnnotation: "z"}, nil)), "; "); err == nil || !strings.Contains(err.Error(), got) || !strings.Contains(got, "want it beside berth.dev/gang: how many") {
+		t.Errorf("a gang without a minimum: the API server says %q, the scheduler %v", got, err)
+	}
 	for name, said := range map[string]map[string]any{
-		"a gang without a minimum": {wire.GangAnnotation: "z"},
-		"beside nobody":            {wire.SameNUMAAnnotation: "a"},
-		"apart from nobody":        {wire.OtherNUMAAnnotation: "prefered: *"},
-		"one NUMA node and two":    {wire.PolicyAnnotation: "single-numa-node,scope=pod", wire.NUMANodesAnnotation: "2"},
+		"beside nobody":         {wire.SameNUMAAnnotation: "a"},
+		"apart from nobody":     {wire.OtherNUMAAnnotation: "prefered: *"},
+		"one NUMA node and two": {wire.PolicyAnnotation: "single-numa-node,scope=pod", wire.NUMANodesAnnotation: "2"},
 	} {
 		if got := denied(t, file, podRequest(said, nil)); len(got) == 0 {
 			t.Errorf("%s: want a refusal", name)

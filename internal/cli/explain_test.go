@@ -109,7 +109,7 @@ func TestMembersSayWhatTheirGangSays(t *testing.T) {
 		"no minimum": {func(_ *world, p *corev1.Pod) {
 			ofGang(p, "k", "")
 			delete(p.Annotations, wire.GangMinimumAnnotation)
-		}, ExitFailure, []string{"wrong", "want how many pods of the gang start together"}, []string{unserved}, "want how many"},
+		}, ExitFailure, []string{"wrong", "want it beside berth.dev/gang: how many pods of the gang start together"}, []string{unserved}, "want it beside"},
 		"two minima": {func(w *world, p *corev1.Pod) {
 			ofGang(p, "k", "2")
 			ofGang(w.addPod("mate", "", 2, 0), "k", "3")

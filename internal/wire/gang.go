@@ -175,9 +175,12 @@ func ReadMembership(pod *corev1.Pod) (Membership, error) {
 	default:
 		return m, nil
 	}
-	text := pod.Annotations[GangMinimumAnnotation]
+	text, said := pod.Annotations[GangMinimumAnnotation]
 	minimum, err := strconv.Atoi(text)
-	if err != nil || minimum < 1 || minimum > MaxGang {
+	switch {
+	case !said:
+		return m, wrong.at(annotation(GangMinimumAnnotation), text, "it beside "+GangAnnotation+": "+wantMinimum)
+	case err != nil || minimum < 1 || minimum > MaxGang:
 		return m, wrong.at(annotation(GangMinimumAnnotation), text, wantMinimum)
 	}
 	m.Minimum = minimum

@@ -33,7 +33,7 @@ func TestReadMembership(t *testing.T) {
 		"sigs'":        {nil, set{sigs.PodGroupLabel: "a"}, Membership{Gang: GangKey{GangOfSigs, "ns", "a"}}, ""},
 		"two gangs":    {set{"scheduling.k8s.io/group-name": "a"}, set{sigs.PodGroupLabel: "a"}, Membership{}, "one gang for a pod"},
 		"two names":    {set{"scheduling.k8s.io/group-name": "a", "scheduling.volcano.sh/group-name": "b"}, nil, Membership{}, "one gang for a pod"},
-		"no minimum":   {set{GangAnnotation: "a"}, nil, Membership{}, "a whole number from 1 to 4096"},
+		"no minimum":   {set{GangAnnotation: "a"}, nil, Membership{}, "it beside berth.dev/gang: how many pods of the gang start together: a whole number from 1 to 4096"},
 		"a million":    {set{GangAnnotation: "a", GangMinimumAnnotation: "1000000"}, nil, Membership{}, "a whole number from 1 to 4096"},
 		"nobody":       {set{GangAnnotation: "a", GangMinimumAnnotation: "0"}, nil, Membership{}, "a whole number from 1 to 4096"},
 		"an odd name":  {set{GangAnnotation: "A b", GangMinimumAnnotation: "1"}, nil, Membership{}, "the name of a gang"},
