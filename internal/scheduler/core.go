@@ -20,6 +20,7 @@ import (
 	"github.com/berth-dev/berth/internal/scheduler/handover"
 	"github.com/berth-dev/berth/internal/scheduler/lead"
 	"github.com/berth-dev/berth/internal/scheduler/nodes"
+	"github.com/berth-dev/berth/internal/scheduler/outcome"
 	"github.com/berth-dev/berth/internal/scheduler/reservation"
 	"github.com/berth-dev/berth/internal/scheduler/wake"
 	"github.com/berth-dev/berth/internal/wire"
@@ -32,12 +33,12 @@ type core struct {
 	table   *nodes.Table
 	waiters *wake.Waiters
 	feed    *nodes.Feed
-	// groupWaits holds when groups of Kubernetes' own group cycle began to wait for reports.
-	groupWaits groupWaits
 	// delays are where the time of pods goes.
 	delays Delays
-	pauses *groupPauses
-	gangs  *gang.Groups
+	// outcomes tells pods what came of the attempts to place them.
+	outcomes *outcome.Writer
+	pauses   *groupPauses
+	gangs    *gang.Groups
 	// onNodes are Node objects and the pods that are bound to them.
 	onNodes *onNodes
 	// lead opens when this process takes its first pod from the scheduling queue.
@@ -87,6 +88,17 @@ func DelaysOf(shared informers.SharedInformerFactory) *Delays {
 	return nil
 }
 
+// OutcomesOf returns what writes down what came of attempts, for the scheduler that has the
+// informers; nil where no profile has the plugin.
+func OutcomesOf(shared informers.SharedInformerFactory) *outcome.Writer {
+	cores.Lock()
+	defer cores.Unlock()
+	if c := cores.byInformers[shared]; c != nil {
+		return c.outcomes
+	}
+	return nil
+}
+
 // sharedCore returns the core of the scheduler that the handle belongs to. The first profile makes
 // it.
 func sharedCore(ctx context.Context, args Args, handle fwk.Handle, o Options) (*core, error) {
@@ -127,6 +139,7 @@ func newCore(ctx context.Context, args Args, handle fwk.Handle, o Options) *core
 	w := wake.New(&wakeEdge{clock: c, activator: handle, logger: logger})
 	table := nodes.NewTable(c, args.StaleAfter.Duration, o.Providers...)
 	made := &core{clock: c, delays: Delays{clock: c, waits: waitsBy(handle.SharedInformerFactory().Core().V1().Pods().Lister())}, table: table, waiters: w, lead: new(lead.Gate), events: handle.EventRecorder(), common: commonOf(&args)}
+	made.outcomes = outcome.NewWriter(outcome.Options{Client: handle.ClientSet(), Pods: handle.SharedInformerFactory().Core().V1().Pods().Lister(), Clock: c, Logger: logger})
 	made.onNodes = newOnNodes(handle, logger)
 	made.gangs = newGangs(&args, handle, made, logger)
 	made.reservations = newReservations(&args, handle, made, logger)
@@ -289,6 +302,7 @@ func (c *core) OnDelete(obj any) {
 	}
 	if pod, ok := obj.(*corev1.Pod); ok {
 		c.delays.forget(pod.UID)
+		c.outcomes.Forget(pod.UID)
 		c.feed.PodGone(pod)
 		c.gangs.PodGone(pod)
 		c.reservations.PodGone(pod)

@@ -26,6 +26,7 @@ import (
 	"github.com/berth-dev/berth/internal/scheduler/handover"
 	"github.com/berth-dev/berth/internal/scheduler/lead"
 	"github.com/berth-dev/berth/internal/scheduler/nodes"
+	"github.com/berth-dev/berth/internal/scheduler/outcome"
 	"github.com/berth-dev/berth/internal/scheduler/reservation"
 	"github.com/berth-dev/berth/internal/scheduler/wake"
 	"github.com/berth-dev/berth/internal/wire"
@@ -82,7 +83,7 @@ func newFixture(t testing.TB) *fixture {
 	f := &fixture{TB: t, clock: testingclock.NewFakeClock(time.Unix(1000, 0)), woken: activations{}, events: events.NewFakeRecorder(100)}
 	f.wakeEdge = &wakeEdge{clock: f.clock, activator: f.woken, logger: klog.Background()}
 	table, w := nodes.NewTable(f.clock, args.StaleAfter.Duration), wake.New(f.wakeEdge)
-	f.core = &core{clock: f.clock, lead: new(lead.Gate), events: f.events, table: table, waiters: w, feed: nodes.NewFeed(nodes.FeedOptions{
+	f.core = &core{clock: f.clock, lead: new(lead.Gate), outcomes: outcome.NewWriter(outcome.Options{}), events: f.events, table: table, waiters: w, feed: nodes.NewFeed(nodes.FeedOptions{
 		Table: table, Waiters: w, Changed: func() { f.gangs.Stir() }, SettleAfter: args.SettleAfter.Duration, Exists: func(string) bool { return true },
 		Logger: klog.Background(), Events: f.events, Metrics: feedMetrics{}})}
 	f.core.pauses = &groupPauses{clock: f.clock, activate: func(pods map[string]*corev1.Pod) { f.woken.Activate(klog.Background(), pods) }}

@@ -209,7 +209,7 @@ func (p *Plugin) postFilterGroup(c *cycle, statuses fwk.NodeToStatusReader) (*fw
 		return nil, fwk.AsStatus(err)
 	}
 	if len(waiting) > 0 {
-		c.member.group.waitsFrom = p.core.groupWaits.begin(c.member.group, p.core.clock.Now())
+		c.member.group.waitsFrom = p.core.pauses.waits.begin(c.member.group.key(), p.core.clock.Now())
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "Berth: "+whatWaits(len(waiting), false))
 	}
 	refusing, err := p.withStatus(statuses, fwk.Unschedulable)
@@ -231,40 +231,8 @@ func (p *Plugin) spares(m *member) string {
 	if from := m.group.waitsFrom; !from.IsZero() && p.core.clock.Now().Sub(from) < wake.ReportLimit {
 		return "a node waits for a report; nobody is preempted before"
 	}
-	p.core.groupWaits.end(m.group) // it may preempt, this once
+	p.core.pauses.waits.end(m.group.key()) // it may preempt, this once
 	return ""
-}
-
-// groupWaits is the time from which groups have found nodes that wait for reports, by namespace and
-// name.
-type groupWaits struct {
-	mu    sync.Mutex
-	since map[string]time.Time
-}
-
-// maxGroupWaits bounds how many groups are remembered. With more, all begin again.
-const maxGroupWaits = 1024
-
-// begin returns when the group began to wait.
-func (w *groupWaits) begin(g *groupTrial, now time.Time) time.Time {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	key := g.key()
-	if since, ok := w.since[key]; ok {
-		return since
-	}
-	if w.since == nil || len(w.since) >= maxGroupWaits {
-		w.since = map[string]time.Time{}
-	}
-	w.since[key] = now
-	return now
-}
-
-// end forgets that the group has waited.
-func (w *groupWaits) end(g *groupTrial) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	delete(w.since, g.key())
 }
 
 // loseMate notes that the commit could not place a member. The ones that wait for it in Permit, up

@@ -19,6 +19,8 @@ type groupPauses struct {
 	clock clock.WithDelayedExecution
 	// activate sends pods to be tried at once.
 	activate func(pods map[string]*corev1.Pod)
+	// waits holds when groups began to wait for reports.
+	waits groupWaits
 
 	mu sync.Mutex
 	by map[string]*groupPause
@@ -124,4 +126,35 @@ func (g *groupPauses) placed(pod *corev1.Pod) {
 	if p := g.by[key]; p != nil {
 		p.failures, p.tried = 0, time.Time{}
 	}
+}
+
+// groupWaits is the time from which groups have found nodes that wait for reports, by namespace and
+// name.
+type groupWaits struct {
+	mu    sync.Mutex
+	since map[string]time.Time
+}
+
+// maxGroupWaits bounds how many groups are remembered. With more, all begin again.
+const maxGroupWaits = 1024
+
+// begin returns when the group of the key began to wait.
+func (w *groupWaits) begin(key string, now time.Time) time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if since, ok := w.since[key]; ok {
+		return since
+	}
+	if w.since == nil || len(w.since) >= maxGroupWaits {
+		w.since = map[string]time.Time{}
+	}
+	w.since[key] = now
+	return now
+}
+
+// end forgets that the group has waited.
+func (w *groupWaits) end(key string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.since, key)
 }

@@ -79,7 +79,7 @@ func TestManyGroupsArePausedInBoundedMemory(t *testing.T) {
 func TestGroupWaitsAreBounded(t *testing.T) {
 	var w groupWaits
 	for i := range 3 * maxGroupWaits {
-		w.begin(&groupTrial{namespace: "ns", name: fmt.Sprint(i)}, time.Unix(int64(i), 0))
+		w.begin(fmt.Sprint("ns/", i), time.Unix(int64(i), 0))
 	}
 	if len(w.since) > maxGroupWaits {
 		t.Errorf("%d groups are remembered, want at most %d", len(w.since), maxGroupWaits)

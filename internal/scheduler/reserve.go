@@ -62,7 +62,7 @@ func (p *Plugin) Reserve(_ context.Context, state fwk.CycleState, pod *corev1.Po
 	p.core.delays.is(pod.UID, inBinding)
 	if c.member.group != nil {
 		p.core.delays.is(pod.UID, forMates)
-		p.core.groupWaits.end(c.member.group)
+		p.core.pauses.waits.end(c.member.group.key())
 		p.core.pauses.placed(pod)
 	}
 	p.core.waiters.Done(uidOf(pod))

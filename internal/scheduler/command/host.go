@@ -17,6 +17,7 @@ import (
 
 	"github.com/berth-dev/berth/internal/scheduler"
 	"github.com/berth-dev/berth/internal/scheduler/gang"
+	"github.com/berth-dev/berth/internal/scheduler/outcome"
 	"github.com/berth-dev/berth/internal/scheduler/reservation"
 )
 
@@ -82,6 +83,9 @@ func Equip(ctx context.Context, sched *kubescheduler.Scheduler, global *int32, p
 	freed := func(_ string, held *corev1.Pod) {
 		sched.SchedulingQueue.MoveAllToActiveOrBackoffQueue(logger, framework.EventAssignedPodDelete, held, nil, nil)
 	}
+	if outcomes := scheduler.OutcomesOf(shared); outcomes != nil {
+		writeAside(sched, outcomes)
+	}
 	if held := scheduler.HoldReservations(shared, sched.Cache, sched.SchedulingQueue, freed); held != nil {
 		tellReservations(sched, held)
 	}
@@ -99,6 +103,41 @@ func informersOf(sched *kubescheduler.Scheduler) informers.SharedInformerFactory
 		return profile.SharedInformerFactory()
 	}
 	return nil
+}
+
+// writeAside lets what came of attempts be written beside the scheduling loop.
+func writeAside(sched *kubescheduler.Scheduler, outcomes *outcome.Writer) {
+	failed := sched.FailureHandler
+	sched.FailureHandler = func(ctx context.Context, profile framework.Framework, info *framework.QueuedPodInfo, status *fwk.Status, nominating *fwk.NominatingInfo, start time.Time) {
+		failed(ctx, aside{profile, outcomes}, info, status, nominating, start)
+	}
+}
+
+// aside is a profile in kube-scheduler's FailureHandler, which writes into the pod by itself unless
+// the profile has somebody who does so later.
+type aside struct {
+	framework.Framework
+	outcomes *outcome.Writer
+}
+
+// APICacher implements framework.Framework.
+func (a aside) APICacher() fwk.APICacher {
+	if own := a.Framework.APICacher(); own != nil {
+		return own // the feature gate SchedulerAsyncAPICalls
+	}
+	return patching{outcomes: a.outcomes}
+}
+
+// patching is the part of a fwk.APICacher that FailureHandler uses.
+type patching struct {
+	fwk.APICacher
+	outcomes *outcome.Writer
+}
+
+// PatchPodStatus implements fwk.APICacher. There is nobody to tell when it is written.
+func (p patching) PatchPodStatus(pod *corev1.Pod, condition *corev1.PodCondition, nominating *fwk.NominatingInfo) (<-chan error, error) {
+	p.outcomes.Write(pod, condition, nominating)
+	return nil, nil
 }
 
 // tellReservations tells what is held of the scheduler's cycles.

@@ -42,7 +42,7 @@ func TestSeams(t *testing.T) {
 	want := []string{
 		"Scheduler.NextPod", "Scheduler.SchedulePod", "Scheduler.FailureHandler", "Scheduler.Profiles",
 		"Framework.PercentageOfNodesToScore", "Framework.RunPreFilterPlugins", "Framework.RunFilterPluginsWithNominatedPods",
-		"Framework.RunPreScorePlugins", "Framework.RunScorePlugins", "Framework.WillWaitOnPermit",
+		"Framework.RunPreScorePlugins", "Framework.RunScorePlugins", "Framework.WillWaitOnPermit", "Framework.APICacher",
 	}
 	for _, seam := range want {
 		if !s.passed.Has(seam) {
@@ -205,7 +205,7 @@ func newSeams(t *testing.T) *seams {
 	}
 	sched.FailureHandler = func(ctx context.Context, profile framework.Framework, info *framework.QueuedPodInfo, status *fwk.Status, nominating *fwk.NominatingInfo, start time.Time) {
 		s.passed.Insert("Scheduler.FailureHandler")
-		failed(ctx, profile, info, status, nominating, start)
+		failed(ctx, passing{profile, s.passed}, info, status, nominating, start)
 	}
 	shared.Start(t.Context().Done())
 	shared.WaitForCacheSync(t.Context().Done())
@@ -296,6 +296,11 @@ type passing struct {
 func (p passing) PercentageOfNodesToScore() *int32 {
 	p.passed.Insert("Framework.PercentageOfNodesToScore")
 	return p.Framework.PercentageOfNodesToScore()
+}
+
+func (p passing) APICacher() fwk.APICacher {
+	p.passed.Insert("Framework.APICacher")
+	return p.Framework.APICacher()
 }
 
 func (p passing) RunPreFilterPlugins(ctx context.Context, state fwk.CycleState, pod *corev1.Pod) (*fwk.PreFilterResult, *fwk.Status, sets.Set[string]) {

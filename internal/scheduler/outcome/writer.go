@@ -1,0 +1,175 @@
+package outcome
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/utils/clock"
+
+	"github.com/berth-dev/berth/internal/scheduler/later"
+)
+
+const (
+	// maxWriting bounds how many writes there are at a time.
+	maxWriting = 4
+	// long is what a write may take without a rest after it.
+	long = 100 * time.Millisecond
+	// retryPause is how long a namespace rests after the first write that has failed; twice as long
+	// after each further one of the pod.
+	retryPause = 50 * time.Millisecond
+	// maxTries is how often the outcome of an attempt is written in vain.
+	maxTries = 6
+	// requestTimeout bounds one request to the API server.
+	requestTimeout = 30 * time.Second
+)
+
+// Options are what a Writer lives on.
+type Options struct {
+	Client kubernetes.Interface
+	// Pods are the pods as the watch has shown them.
+	Pods   corelisters.PodLister
+	Clock  clock.WithDelayedExecution
+	Logger klog.Logger
+}
+
+// Writer writes what came of attempts to place pods. Its methods may be called from several
+// goroutines, and wait for nobody.
+type Writer struct {
+	Options
+
+	mu sync.Mutex
+	// due are the outcomes to write, by pod.
+	due map[types.UID]*outcome
+	// spaces are the namespaces with something to write, or that rest after it.
+	spaces map[string]*space
+	// turns are those among them that may write, in their order.
+	turns []*space
+	// writing is how many writes there are.
+	writing int
+}
+
+// space is a namespace.
+type space struct {
+	name string
+	// waiting are the pods with an outcome that is due, in the order in which they came.
+	waiting []types.UID
+}
+
+// NewWriter returns a Writer with nothing to write.
+func NewWriter(o Options) *Writer {
+	return &Writer{Options: o, due: map[types.UID]*outcome{}, spaces: map[string]*space{}}
+}
+
+// Write arranges for what came of an attempt to be written. condition and nominating may be nil. It
+// keeps nothing of the pod but its name.
+func (w *Writer) Write(pod *corev1.Pod, condition *corev1.PodCondition, nominating *fwk.NominatingInfo) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.add(&outcome{ref: klog.KObj(pod), uid: pod.UID, condition: condition, nominating: nominating})
+	w.start()
+}
+
+// Forget ends what is remembered of a pod that is gone.
+func (w *Writer) Forget(uid types.UID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.due, uid)
+}
+
+// add puts an outcome in the place of what is due for the pod, or behind its namespace's others.
+// The caller holds the lock.
+func (w *Writer) add(o *outcome) {
+	if was := w.due[o.uid]; was != nil {
+		o.follow(was)
+		w.due[o.uid] = o
+		return
+	}
+	w.due[o.uid] = o
+	s := w.spaces[o.ref.Namespace]
+	if s == nil {
+		s = &space{name: o.ref.Namespace}
+		w.spaces[s.name] = s
+		w.turns = append(w.turns, s)
+	}
+	s.waiting = append(s.waiting, o.uid)
+}
+
+// start begins the writes whose turn it is. The caller holds the lock.
+func (w *Writer) start() {
+	for w.writing < maxWriting && len(w.turns) > 0 {
+		s := w.turns[0]
+		w.turns = w.turns[1:]
+		o := w.next(s)
+		if o == nil {
+			delete(w.spaces, s.name)
+			continue
+		}
+		w.writing++
+		go w.do(s, o)
+	}
+}
+
+// next takes the next outcome of a namespace; nil where there is none. The caller holds the lock.
+func (w *Writer) next(s *space) *outcome {
+	for len(s.waiting) > 0 {
+		uid := s.waiting[0]
+		s.waiting = s.waiting[1:]
+		if o := w.due[uid]; o != nil {
+			delete(w.due, uid)
+			return o
+		}
+	}
+	return nil
+}
+
+// do writes one outcome of a namespace, whose next turn comes once it has rested.
+func (w *Writer) do(s *space, o *outcome) {
+	ctx, cancel := context.WithTimeout(klog.NewContext(context.Background(), w.Logger), requestTimeout)
+	defer cancel()
+	begun := w.Clock.Now()
+	err := w.write(ctx, o)
+	rest := min(w.Clock.Since(begun), requestTimeout) // a clock may be set
+	if rest <= long {
+		rest = 0
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.writing--
+	if err != nil {
+		rest = max(rest, w.retry(o, err))
+	}
+	if rest == 0 {
+		w.turns = append(w.turns, s)
+	} else {
+		later.Call(w.Clock, rest, func() { w.rested(s) })
+	}
+	w.start()
+}
+
+// retry says how long to wait after a write that has failed. The caller holds the lock.
+func (w *Writer) retry(o *outcome, err error) time.Duration {
+	o.tries++
+	if o.tries == maxTries {
+		w.Logger.Info("What came of an attempt to place a pod cannot be written", "pod", o.ref, "err", err)
+		return 0
+	}
+	if w.due[o.uid] == nil { // what has come meanwhile is newer
+		w.add(o)
+	}
+	return retryPause << (o.tries - 1)
+}
+
+// rested gives a namespace its next turn.
+func (w *Writer) rested(s *space) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.turns = append(w.turns, s)
+	w.start()
+}
