@@ -101,18 +101,16 @@ func (d *driver) later(after time.Duration, name string, do func() error) {
 }
 
 // revive starts what has ended by itself, as a deployment would: a scheduler that has lost its
-// lease ends.
+// lease ends. What ends without such a reason is noted, also what is others': the rival ends by
+// itself when it finds its cache corrupted (kubernetes#141078).
 func (d *driver) revive() error {
 	for _, name := range d.order {
 		p := d.procs[name]
 		if p.child == nil || p.child.Ended() == nil {
 			continue
 		}
-		if name == storageName || name == rivalName {
-			return p.child.Ended() // nothing that is done to them makes them end
-		}
 		d.exits[name]++
-		if name == apiServerName || strings.HasPrefix(name, "node-") || strings.HasPrefix(name, "agent-") {
+		if !strings.HasPrefix(name, "scheduler-") {
 			d.book.note(p.child.Ended().Error())
 		}
 		p.child = nil
