@@ -27,10 +27,11 @@ type (
 	// Arrived: a member of the plan has come to Permit. All: it was the last one.
 	Arrived struct{ All bool }
 	// Lost: a member of the plan has failed or left. Enough: those that are left in the plan reach
-	// the minimum. All: they have all come to Permit.
+	// the minimum. All: they have all come to Permit. Before: one has been lost since it was
+	// released. A plan fails once: often a node refuses all members that it was to have.
 	Lost struct {
-		Why         string
-		Enough, All bool
+		Why                 string
+		Enough, All, Before bool
 	}
 	// Withdrawn: the plan cannot be what is asked for, unless it is being bound.
 	Withdrawn struct{ Why string }
@@ -195,6 +196,7 @@ func (e Arrived) happen(s *step) {
 
 func (e Lost) happen(s *step) {
 	switch {
+	case s.Doing == Binding && e.Before:
 	case s.Doing == Binding:
 		s.backOff(s.now)
 	case !e.Enough:

@@ -44,7 +44,7 @@ func (s *stage) strike(random *rand.Rand) {
 	may := map[Phase][]Event{
 		Ready:    {Misfit{Why: "no room", Tried: s.stirs, Stirs: s.stirs + random.Uint64N(2), Lacking: random.IntN(2) > 0}, Failed{}, PlanMade{Timeout: s.timeout}},
 		Reserved: {Arrived{}, Arrived{All: true}, Lost{Why: "gone"}, Lost{Enough: true}, Lost{Enough: true, All: true}, Withdrawn{Why: "gone"}},
-		Binding:  {Lost{}, PlanDone{Lost: true}, Placed{Since: s.now, Timeout: s.timeout}},
+		Binding:  {Lost{}, Lost{Before: true}, PlanDone{Lost: true}, Placed{Since: s.now, Timeout: s.timeout}},
 		Ending:   {Ended{}, Ended{Whole: random.IntN(9) == 0}},
 		Parked:   {Stirred{Stirs: s.stirs + 1}, News{}},
 	}

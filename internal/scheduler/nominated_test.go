@@ -15,6 +15,8 @@ import (
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/scheduler/nodes"
 	"github.com/berth-dev/berth/internal/scheduler/wake"
+	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/placement"
 )
 
 // statuses are what Filter said, by node.
@@ -298,5 +300,35 @@ func TestADryRunThatWaitsWakes(t *testing.T) {
 	f.feed.ReportSeen(f.topology())
 	if f.woken["x"] != 1 {
 		t.Errorf("woken %v, want that it thinks of preemption again", f.woken)
+	}
+}
+
+// TestOnlyItsOwnUpdateHelpsWhatCannotBeRead: a deletion or a new node wakes no pod that cannot be
+// read, and what makes the pod one that can be read does.
+func TestOnlyItsOwnUpdateHelpsWhatCannotBeRead(t *testing.T) {
+	f := newFixture(t)
+	f.feed.ReportSeen(f.topology())
+	gone := on(pinned("gone", 2), "n")
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}
+	right := pinned("x", 4)
+	for what, spoil := range map[string]func(*corev1.Pod){
+		"policy":     func(p *corev1.Pod) { p.Annotations = map[string]string{wire.PolicyAnnotation: "strictest"} },
+		"affinity":   func(p *corev1.Pod) { p.Annotations = map[string]string{wire.ReservationAffinityAnnotation: "[["} },
+		"containers": func(p *corev1.Pod) { p.Spec.Containers = make([]corev1.Container, placement.MaxContainers+1) },
+	} {
+		wrong := right.DeepCopy()
+		spoil(wrong)
+		if got, err := f.afterPodDelete(klog.Background(), wrong, gone, nil); err != nil || got != fwk.QueueSkip {
+			t.Errorf("%s: a deletion: %v, %v, want it to wait", what, got, err)
+		}
+		if got, err := f.afterNodeAdd(klog.Background(), wrong, nil, node); err != nil || got != fwk.QueueSkip {
+			t.Errorf("%s: a new node: %v, %v, want it to wait", what, got, err)
+		}
+		if got, err := f.afterPodUpdate(klog.Background(), wrong, wrong, right); err != nil || got != fwk.Queue {
+			t.Errorf("%s: it can be read now: %v, %v, want it to be tried", what, got, err)
+		}
+	}
+	if got, err := f.afterPodDelete(klog.Background(), right, gone, nil); err != nil || got != fwk.Queue {
+		t.Errorf("%v, %v: want a pod that can be read to be tried", got, err)
 	}
 }

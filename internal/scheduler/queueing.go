@@ -58,7 +58,8 @@ func (p *Plugin) afterPodUpdate(_ klog.Logger, pod *corev1.Pod, oldObj, newObj a
 	if !ok || !also || now.UID != pod.UID {
 		return fwk.QueueSkip, nil
 	}
-	if !asksTheSame(then, now) {
+	const affinity = wire.ReservationAffinityAnnotation
+	if !asksTheSame(then, now) || then.Annotations[affinity] != now.Annotations[affinity] {
 		return fwk.Queue, nil
 	}
 	return fwk.QueueSkip, nil
@@ -73,10 +74,12 @@ func (p *Plugin) afterNodeAdd(_ klog.Logger, pod *corev1.Pod, _, newObj any) (fw
 	return p.hint(pod, node.Name, func(a *ledger.Answer) bool { return admitsOrEvicts(a) || a.Outcome == ledger.Waiting })
 }
 
-// hint queues the pod when the node's answer makes that worth while.
+// hint queues the pod when the node's answer makes that worth while. A pod that cannot be read is
+// helped by nothing but an update of its own.
 func (p *Plugin) hint(pod *corev1.Pod, nodeName string, worth func(*ledger.Answer) bool) (fwk.QueueingHint, error) {
 	ask, err := p.read(pod)
-	if err != nil {
+	_, wrong := wire.ReadReservationAffinity(pod)
+	if err != nil || ask.RulesErr != nil || wrong != nil { // no node is asked about it
 		return fwk.QueueSkip, nil
 	}
 	n := p.core.table.Known(nodeName)

@@ -658,12 +658,13 @@ func (gs *Groups) lose(g *group, at *place, why string) {
 	if at.account != nil {
 		at.account.Forget(string(at.uid))
 	}
+	before := p.lost
 	if g.Doing == gangs.Binding {
 		p.lost = true
 		p.endLater(at)
 		gs.stirWaves()
 	}
-	if gs.on(g, gangs.Lost{Why: why, Enough: p.enough() && len(p.places) > 0, All: p.complete()}).Release {
+	if gs.on(g, gangs.Lost{Why: why, Enough: p.enough() && len(p.places) > 0, All: p.complete(), Before: before}).Release {
 		go gs.allow(p.members())
 	}
 	gs.endIfDone(g)

@@ -104,6 +104,19 @@ func TestABindingThatFailsIsMadeGood(t *testing.T) {
 	})
 }
 
+// TestMembersThatFailTogetherFailOnce: what a plan loses at a time is one failure with one
+// back-off, not one for each member.
+func TestMembersThatFailTogetherFailOnce(t *testing.T) {
+	inWorld(t, 2, func(w *world) {
+		w.breakBind["a-0"], w.breakBind["a-1"], w.breakBind["a-2"] = 1, 1, 1
+		w.add("a", 4, 4, 3)
+		w.run(100 * time.Millisecond)
+		w.want("a", 1, 1)
+		w.run(gangs.FirstPause)
+		w.want("a", 4, 4)
+	})
+}
+
 // TestAGangThatIsNotWholeInTimeIsDeleted (volcano#5805 stranded such a gang for ever).
 func TestAGangThatIsNotWholeInTimeIsDeleted(t *testing.T) {
 	inWorld(t, 2, func(w *world) {
