@@ -661,7 +661,7 @@ func testChartMounts(t *testing.T, helm string) {
 		}
 		return out
 	}
-	want := map[string]string{"/host/sys": "/sys", "/var/lib/kubelet": "/var/lib/kubelet", "/var/lib/kubelet/pki": "", "/var/lib/kubelet/pods": "", "/var/lib/kubelet/plugins": ""}
+	want := map[string]string{"/host/sys": "/sys", "/var/lib/kubelet": "/var/lib/kubelet", "/var/lib/kubelet/pki": "", "/var/lib/kubelet/pods": "", "/var/lib/kubelet/plugins": "", "/var/lib/kubelet/checkpoints": ""}
 	if got := mounts(); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
