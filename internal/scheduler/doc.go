@@ -15,8 +15,9 @@
 //
 // # What each extension point answers, and what wakes the pod then
 //
-// An attempt that fails ends in the queue of unschedulable pods. kube-scheduler preempts only if
-// some node answered Unschedulable, and PostFilter let it.
+// An attempt that fails ends in the queue of unschedulable pods. What came of it is written into
+// the pod beside the scheduling loop (package outcome). kube-scheduler preempts only if some node
+// answered Unschedulable, and PostFilter let it.
 //
 //	PreFilter   Skip                            nothing is pinned for the pod: it passes untouched
 //	            UnschedulableAndUnresolvable    it cannot be read: an update of what it asks for
