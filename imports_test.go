@@ -75,7 +75,7 @@ internal/nodestate        : topology placement api/... internal/amounts internal
 internal/survey           : internal/gangs topology placement api/... internal/stranded internal/amounts internal/apiclient internal/suppose internal/defrag internal/moving internal/machineview internal/sim internal/ledger internal/rank internal/plan internal/wire internal/nodestate
 internal/web              : internal/clip topology internal/machineview internal/manifest internal/survey internal/version internal/wire
 internal/manifest         : internal/amounts internal/strict internal/suggest internal/wire
-internal/whatif           : topology placement sysfs internal/lscpu internal/machineview internal/amounts internal/capture internal/featuregates internal/kubeletconfig internal/kubeletstate internal/sim internal/suggest internal/survey internal/wire
+internal/whatif           : topology placement sysfs internal/lscpu internal/machineview internal/amounts internal/capture internal/featuregates internal/kubeletconfig internal/kubeletstate internal/sim internal/suggest internal/suppose internal/survey internal/wire
 internal/replay           : topology placement/... internal/cases internal/sim internal/wire
 
 internal/scheduler/wake   : placement internal/ledger

@@ -17,7 +17,7 @@ import (
 const defaultCopies = 1000
 
 // onlyLive are the flags of fit that are about a cluster.
-var onlyLive = []string{"on", "set", "empty", "nodes", "snapshot"}
+var onlyLive = []string{"on", "set", "empty", "compare", "nodes", "snapshot"}
 
 // fitQuestion is fit about a cluster.
 type fitQuestion struct {
@@ -27,6 +27,8 @@ type fitQuestion struct {
 	limit, nodes int
 	on, set      []string
 	empty        bool
+	// compare asks for the table of before and after.
+	compare bool
 }
 
 func (q *fitQuestion) register(cmd *cobra.Command) {
@@ -36,6 +38,7 @@ func (q *fitQuestion) register(cmd *cobra.Command) {
 	fs.StringSliceVar(&q.on, "on", nil, "of a cluster: ask these nodes alone; may be repeated")
 	fs.StringArrayVar(&q.set, "set", nil, "of a cluster: ask as if nodes were set so, KEY=VALUE with "+strings.Join(survey.SettingKeys(), ", ")+"; may be repeated")
 	fs.BoolVar(&q.empty, "empty", false, "of a cluster: ask as if no pods were on the nodes")
+	fs.BoolVar(&q.compare, "compare", false, "of a cluster: compare the nodes as they are with --set and --empty, also if pods were moved, and say how many nodes of each kind would be needed")
 	q.cluster.register(cmd)
 	_ = cmd.RegisterFlagCompletionFunc("on", q.cluster.completeNodes)
 	_ = cmd.RegisterFlagCompletionFunc("set", completeSettings)
@@ -70,7 +73,11 @@ func (q *fitQuestion) run(cmd *cobra.Command, from *question) error {
 	if err != nil {
 		return err
 	}
-	all, more, err := c.Fit(cmd.Context(), wantedOf(templates), survey.FitOptions{Nodes: q.on, Limit: q.limit, Setting: setting})
+	options := survey.FitOptions{Nodes: q.on, Limit: q.limit, Setting: setting}
+	if q.compare {
+		return compared(cmd, &from.output, c, wantedOf(templates), options, notes)
+	}
+	all, more, err := c.Fit(cmd.Context(), wantedOf(templates), options)
 	if err != nil {
 		return err
 	}

@@ -34,6 +34,15 @@ func TestFitCluster(t *testing.T) {
 		return append([]string{"fit", "-f", train, "--snapshot", playgroundSnapshot}, args...)
 	}
 	expect(t, ExitOK, "8: 4, 1: 4", ask("--set", "numaNodesPerPackage=1", "--on", "gpu-1", "-o", "jsonpath={.pods[0].copies}: {.pods[0].nodes[0].byNUMANodes['0']}, 1: 4")...)
+	expect(t, ExitUsage, "is about a cluster: want no machine beside it", ask("--compare", oneByTwo)...)
+	compared := ask("--compare", "--set", "topologyManagerPolicy=none")
+	code, stdout, stderr = run(t, compared...)
+	if code != ExitOK {
+		t.Fatalf("exit code %d: %s", code, stderr)
+	}
+	golden.File(t, "testdata/fit-compare.txt", stdout)
+	expect(t, ExitOK, "gpu-1: 1", append(compared, "-o", "jsonpath={.groups[0].like}: {.groups[0].after.nodes}")...)
+	expect(t, ExitOK, "EMPTY", ask("--compare", "--set", "reservedSystemCPUs=0-3")...)
 	expect(t, ExitOK, "note: nodes are drained for such a setting", ask("--set", "numaNodesPerPackage=1")...)
 	expect(t, ExitFailure, "the cores of package 0 cannot be divided evenly", ask("--set", "numaNodesPerPackage=3")...)
 	expect(t, ExitUsage, `--set "nps=4": want KEY=VALUE with one of topologyManagerPolicy`, ask("--set", "nps=4")...)

@@ -120,14 +120,9 @@ func (l *Live) Fit(ctx context.Context, wanted []Wanted, o FitOptions) ([]Fittin
 }
 
 func (c *Cluster) fit(ctx context.Context, s *Survey, wanted []Wanted, o FitOptions) ([]Fitting, []string, error) {
-	for _, name := range o.Nodes {
-		if s.nodes[name] == nil {
-			return nil, nil, c.noNode(s, name)
-		}
-	}
-	names := s.Names()
-	if len(o.Nodes) > 0 {
-		names = slices.Clone(o.Nodes)
+	names, err := o.names(c, s)
+	if err != nil {
+		return nil, nil, err
 	}
 	s = o.Setting.on(s, names)
 	out := []Fitting{}
@@ -144,7 +139,21 @@ func (c *Cluster) fit(ctx context.Context, s *Survey, wanted []Wanted, o FitOpti
 	return out, s.Notes, nil
 }
 
-func (c *Cluster) fitOne(ctx context.Context, s *Survey, w *Wanted, names []string, o *FitOptions) (*Fitting, error) {
+// names are those of the nodes that are asked.
+func (o *FitOptions) names(c *Cluster, s *Survey) ([]string, error) {
+	for _, name := range o.Nodes {
+		if s.nodes[name] == nil {
+			return nil, c.noNode(s, name)
+		}
+	}
+	if len(o.Nodes) > 0 {
+		return slices.Clone(o.Nodes), nil
+	}
+	return s.Names(), nil
+}
+
+// newFitter reads a pod that does not exist.
+func newFitter(ctx context.Context, c *Cluster, s *Survey, w *Wanted) (*fitter, error) {
 	pod := w.Pod.DeepCopy()
 	pod.Spec.NodeName, pod.Status = "", corev1.PodStatus{} // a pod of the cluster may have been pasted
 	ask, err := c.Exclusive.ReadPod(pod)
@@ -158,9 +167,16 @@ func (c *Cluster) fitOne(ctx context.Context, s *Survey, w *Wanted, names []stri
 	if q.classes, err = s.classes(ctx, c, q.amounts); err != nil {
 		return nil, err
 	}
-	f := &fitter{question: q, survey: s, affinity: nodeaffinity.GetRequiredNodeAffinity(pod)}
+	return &fitter{question: q, survey: s, affinity: nodeaffinity.GetRequiredNodeAffinity(pod)}, nil
+}
+
+func (c *Cluster) fitOne(ctx context.Context, s *Survey, w *Wanted, names []string, o *FitOptions) (*Fitting, error) {
+	f, err := newFitter(ctx, c, s, w)
+	if err != nil {
+		return nil, err
+	}
 	out := &Fitting{
-		Name: w.Pod.Name, Namespace: w.Pod.Namespace, Replicas: w.Replicas, Asks: asksText(q.request), Pinnable: q.request.Pinnable(),
+		Name: w.Pod.Name, Namespace: w.Pod.Namespace, Replicas: w.Replicas, Asks: asksText(f.request), Pinnable: f.request.Pinnable(),
 		Nodes: make([]NodeFit, len(names)), NotAsked: notAsked(w.Pod), Berths: []Berthed{},
 	}
 	seats := make([]*seat, len(names))

@@ -221,14 +221,19 @@ var poolLabels = []string{
 	"karpenter.sh/nodepool", "node.kubernetes.io/instance-type",
 }
 
-// row adds a node up for a list.
-func (n *node) row(now time.Time) *Row {
-	out := &Row{Node: n.summary(now)}
+// pool is what the cluster's owner calls the node's group; "" where no label tells.
+func (n *node) pool() string {
 	for _, label := range poolLabels {
-		if n.object != nil && out.Pool == "" {
-			out.Pool = n.object.Labels[label]
+		if n.object != nil && n.object.Labels[label] != "" {
+			return n.object.Labels[label]
 		}
 	}
+	return ""
+}
+
+// row adds a node up for a list.
+func (n *node) row(now time.Time) *Row {
+	out := &Row{Node: n.summary(now), Pool: n.pool()}
 	seen := map[string]bool{}
 	for _, pod := range n.bound {
 		if seen[pod.Namespace] || wire.OfReservation(pod) {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/wire"
@@ -82,13 +83,15 @@ func ParseSetting(texts []string) (Setting, error) {
 	return s, nil
 }
 
+// drains says whether a node has to be drained for the setting.
+func (o *Setting) drains() bool {
+	return o.NUMAPerPackage > 0 || o.CPUManager != "" || o.Reserved != ""
+}
+
 // Notes say what an answer with the setting rests on.
 func (o *Setting) Notes() (out []string) {
-	if o.NUMAPerPackage > 0 || o.CPUManager != "" || o.Reserved != "" {
+	if o.drains() {
 		out = append(out, "nodes are drained for such a setting, so they are asked as if they were empty")
-	}
-	if o.Reserved != "" {
-		out = append(out, "what the nodes can allocate in all is what they say now, with the CPUs that are reserved now")
 	}
 	if o.NUMAPerPackage > 0 {
 		out = append(out, "nobody can tell beforehand on which NUMA nodes devices would be: those of a package are spread over its NUMA nodes")
@@ -155,6 +158,7 @@ func (o *Setting) onNode(n *node, bound []*corev1.Pod) *node {
 		out.trouble, out.account = &Trouble{Reason: "NotPossible", Message: "its kubelet cannot be set like that: " + err.Error()}, nil
 		return &out
 	}
+	out.object = o.allocatableOf(n.object)
 	out.reading, out.account, out.inFlight, out.lingering = reading, new(ledger.Ledger).Open(nil), 0, 0
 	out.account.Accept(reading.State)
 	if !empty {
@@ -163,6 +167,22 @@ func (o *Setting) onNode(n *node, bound []*corev1.Pod) *node {
 		}
 	}
 	return &out
+}
+
+// allocatableOf is the Node with the CPUs that pods could have. What a kubelet reserves besides
+// does not count where there are reservedSystemCPUs (cmd/kubelet/app/server.go).
+func (o *Setting) allocatableOf(object *corev1.Node) *corev1.Node {
+	if o.Reserved == "" || object == nil {
+		return object
+	}
+	all, told := object.Status.Capacity[corev1.ResourceCPU]
+	reserved, err := topology.ParseCPUList(o.Reserved)
+	if !told || err != nil {
+		return object
+	}
+	out := object.DeepCopy()
+	out.Status.Allocatable[corev1.ResourceCPU] = *resource.NewMilliQuantity(max(0, all.MilliValue()-1000*int64(reserved.Len())), resource.DecimalSI)
+	return out
 }
 
 // divide gives the machine another number of NUMA nodes, and returns the devices where they would

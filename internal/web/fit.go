@@ -2,6 +2,8 @@ package web
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"mime"
@@ -26,6 +28,8 @@ const (
 	maxFits = 2
 	// bodyPatience is how long the manifest may take to come.
 	bodyPatience = 10 * time.Second
+	// comparePatience is how long nodes may be compared before and after a change.
+	comparePatience = 20 * time.Second
 	// maxFitNodes is how many nodes that take a copy are shown.
 	maxFitNodes = 50
 )
@@ -82,27 +86,65 @@ func (s *Server) readWhole(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
+// asked reads the pods that somebody asks about, and the nodes that are to answer.
+func (s *Server) asked(r *http.Request) (q asked, done func(), err error) {
+	if q.wanted, q.notes, done, err = s.question(r); err != nil {
+		return q, nil, err
+	}
+	query := r.URL.Query()
+	setting, err := survey.ParseSetting(query["set"])
+	if err != nil {
+		done()
+		return q, nil, &failure{http.StatusBadRequest, "set=" + err.Error()}
+	}
+	setting.Empty = query.Get("empty") != ""
+	q.options = survey.FitOptions{Nodes: query["on"], Limit: maxCopies, Setting: setting}
+	return q, done, nil
+}
+
+// asked is a question about pods that do not exist.
+type asked struct {
+	wanted  []survey.Wanted
+	notes   []string
+	options survey.FitOptions
+}
+
 // fit says where the pods of a manifest would go.
 func (s *Server) fit(r *http.Request, v Viewer) (any, error) {
-	wanted, notes, done, err := s.question(r)
+	q, done, err := s.asked(r)
 	if err != nil {
 		return nil, err
 	}
 	defer done()
-	query := r.URL.Query()
-	setting, err := survey.ParseSetting(query["set"])
-	if err != nil {
-		return nil, &failure{http.StatusBadRequest, "set=" + err.Error()}
-	}
-	setting.Empty = query.Get("empty") != ""
-	all, more, err := s.Live.Fit(r.Context(), wanted, survey.FitOptions{Nodes: query["on"], Limit: maxCopies, Setting: setting, Draw: true})
+	q.options.Draw = true
+	all, more, err := s.Live.Fit(r.Context(), q.wanted, q.options)
 	if err != nil {
 		return nil, &failure{http.StatusBadRequest, err.Error()}
 	}
-	out := fitPage{Notes: slices.Concat(notes, more, setting.Notes())}
+	out := fitPage{Notes: slices.Concat(q.notes, more, q.options.Setting.Notes())}
 	for i := range all {
 		out.Pods = append(out.Pods, shownFit(&all[i], v))
 	}
+	return out, nil
+}
+
+// compare says what the pods of a manifest find on the nodes as they are, and as they would be.
+func (s *Server) compare(r *http.Request, _ Viewer) (any, error) {
+	q, done, err := s.asked(r)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	ctx, cancel := context.WithTimeout(r.Context(), comparePatience)
+	defer cancel()
+	out, err := s.Live.Compare(ctx, q.wanted, q.options)
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return nil, &failure{http.StatusServiceUnavailable, fmt.Sprintf("no answer within %v: ask about fewer pods, or one node", comparePatience)}
+	case err != nil:
+		return nil, &failure{http.StatusBadRequest, err.Error()}
+	}
+	out.Notes = slices.Concat(q.notes, out.Notes)
 	return out, nil
 }
 

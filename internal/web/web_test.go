@@ -512,9 +512,14 @@ func TestHistoryIsBounded(t *testing.T) {
 	}
 }
 
-// ask posts a manifest.
+// ask posts a manifest, to where new pods are asked about.
 func ask(s http.Handler, query, kind, yaml string) (int, string) {
-	r := httptest.NewRequest(http.MethodPost, "/api/fit"+query, strings.NewReader(yaml))
+	return post(s, "/api/fit"+query, kind, yaml)
+}
+
+// post posts a manifest.
+func post(s http.Handler, path, kind, yaml string) (int, string) {
+	r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(yaml))
 	r.Header.Set("Content-Type", kind)
 	w := httptest.NewRecorder()
 	s.ServeHTTP(w, r)
@@ -557,6 +562,38 @@ func TestFit(t *testing.T) {
 	}
 	if status, _, _ := get(s, "/api/fit"); status != http.StatusMethodNotAllowed {
 		t.Errorf("GET: status %d", status)
+	}
+}
+
+// TestCompare says what a pod finds before and after a change of the nodes, and is bounded as fit
+// is.
+func TestCompare(t *testing.T) {
+	s := served(t, Options{Live: change(t)})
+	for _, c := range []struct {
+		what, query, kind, body string
+		status                  int
+		want                    string
+	}{
+		{"nothing changes", "", "application/yaml", gpuPod, 200, `"empty":false,"groups":[{"like":"gpu-1"`},
+		{"a setting", "?set=numaNodesPerPackage%3D2&set=reservedSystemCPUs%3D0-3", "application/yaml", gpuPod, 200, `"empty":true`},
+		{"a list that is none", "?set=reservedSystemCPUs%3Dall", "application/yaml", gpuPod, 400, "want a list of CPUs"},
+		{"a node that is not there", "?on=nobody", "application/yaml", gpuPod, 400, "there is no Node nobody"},
+		{"a form of another site", "", "text/plain", gpuPod, 415, "want application/yaml"},
+		{"too many", "", "application/yaml", "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: many}\nspec: {replicas: 2001, selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: main}]}}}\n", 400, "want at most 2000 in all"},
+	} {
+		status, body := post(s, "/api/compare"+c.query, c.kind, c.body)
+		if status != c.status || !strings.Contains(body, c.want) {
+			t.Errorf("%s: status %d, want %d with %s: %.600s", c.what, status, c.status, c.want, body)
+		}
+	}
+	if len(s.fits) != 0 {
+		t.Errorf("%d questions are still being answered", len(s.fits))
+	}
+	for range maxFits {
+		s.fits <- struct{}{}
+	}
+	if status, body := post(s, "/api/compare", "application/yaml", gpuPod); status != http.StatusServiceUnavailable {
+		t.Errorf("beside %d others: status %d: %s", maxFits, status, body)
 	}
 }
 

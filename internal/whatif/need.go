@@ -1,14 +1,13 @@
 package whatif
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/berth-dev/berth/internal/amounts"
+	"github.com/berth-dev/berth/internal/suppose"
 	"github.com/berth-dev/berth/internal/wire"
 )
 
@@ -54,33 +53,28 @@ func (n *Node) Need(load []Load) (out Need, err error) {
 		}
 		n.doubts(&asks[i])
 	}
-	order := make([]int, len(load))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(asks[b].amounts.Size(), asks[a].amounts.Size()) })
-	exact, rough := []*Node{}, []*amounts.Node{}
-	for _, i := range order {
+	all := make([]suppose.Alike, len(load))
+	for i := range load {
+		all[i] = suppose.Alike{Asks: asks[i].amounts, Pods: load[i].Pods}
 		if refusal := n.bare().admit(&asks[i]).Refusal; refusal != nil {
 			out.Never = append(out.Never, NeverFits{load[i].Pod.Name, load[i].Pods, refusal})
-			continue
+			all[i].Pods = 0
 		}
-		out.Pods += load[i].Pods
-		exact = pack(exact, load[i].Pods, n.bare, func(node *Node, copy int) bool {
-			one := asks[i]
-			one.request.UID = fmt.Sprintf("%s/copy-%d", one.request.UID, copy)
-			return node.admit(&one).Admitted
-		})
-		ports := wire.PortsOf(load[i].Pod)
-		rough = pack(rough, load[i].Pods, n.counted, func(node *amounts.Node, _ int) bool {
-			if node.Short(asks[i].amounts) != nil || node.Taken(ports) != "" {
-				return false
-			}
-			node.Add(asks[i].amounts, ports...)
-			return true
-		})
+		out.Pods += all[i].Pods
 	}
-	out.Nodes, out.ByAmounts = len(exact), len(rough)
+	out.Nodes = suppose.Pack(all, n.bare, func(on *Node, kind, i int) bool {
+		one := asks[kind]
+		one.request.UID = fmt.Sprintf("%s/copy-%d", one.request.UID, i)
+		return on.admit(&one).Admitted
+	})
+	out.ByAmounts = suppose.Pack(all, n.counted, func(on *amounts.Node, kind, _ int) bool {
+		ports := wire.PortsOf(load[kind].Pod)
+		if on.Short(asks[kind].amounts) != nil || on.Taken(ports) != "" {
+			return false
+		}
+		on.Add(asks[kind].amounts, ports...)
+		return true
+	})
 	return out, nil
 }
 
@@ -98,20 +92,4 @@ func (n *Node) counted() *amounts.Node {
 		all[pool.Resource] = int64(len(pool.Devices))
 	}
 	return amounts.NewNode(all, n.untold...)
-}
-
-// pack puts copies of a pod that fits an empty node on the first node that takes them. No pod
-// leaves, so a node that has refused a copy is not asked again.
-func pack[N any](nodes []N, copies int, another func() N, take func(node N, copy int) bool) []N {
-	for at, copy := 0, 0; copy < copies; {
-		if at == len(nodes) {
-			nodes = append(nodes, another())
-		}
-		if take(nodes[at], copy) {
-			copy++
-		} else {
-			at++
-		}
-	}
-	return nodes
 }

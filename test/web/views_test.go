@@ -24,6 +24,9 @@ type view struct {
 // submit asks what the page of new pods begins with.
 const submit = `document.querySelector('.fit-form').requestSubmit()`
 
+// compare asks for the table of before and after.
+const compare = `document.querySelector('.fit-form button[value=compare]').click()`
+
 var views = []view{
 	{"cluster", "#/", []string{".total .value", ".line [role=rowheader]"}, ""},
 	{"glance", "#/?view=dense", []string{".total .value", ".figures svg path"}, ""},
@@ -41,6 +44,8 @@ var views = []view{
 	{"stranded", "#/stranded", []string{".card td"}, ""},
 	{"gone", "#/nodes/nobody", []string{".notice"}, ""},
 	{"fit", "#/fit", []string{".fitted .stage svg .lit", ".fitted .groups li"}, submit},
+	{"compare", "#/fit?nps=2&reserved=0-3", []string{".compared td", ".compared .asks li"}, compare},
+	{"compare-moving", "#/fit?policy=none", []string{".compared td"}, compare},
 	{"fit-nps", "#/fit?nps=2&on=gpu-1", []string{".fitted .stage svg .lit", ".notice.note"}, submit},
 }
 
@@ -48,7 +53,7 @@ var views = []view{
 var screens = []struct {
 	width  int64
 	scheme string
-}{{390, "light"}, {390, "dark"}, {800, "light"}, {800, "dark"}, {1280, "light"}, {1280, "dark"}, {1920, "light"}}
+}{{390, "light"}, {390, "dark"}, {800, "light"}, {800, "dark"}, {1280, "light"}, {1280, "dark"}, {1920, "light"}, {1920, "dark"}}
 
 // TestViews opens every view on every screen, keeps a picture, and lets axe look for what keeps
 // people out.

@@ -28,12 +28,16 @@ const settings = [
   ['policy', 'Policy', 'topologyManagerPolicy', ['none', 'best-effort', 'restricted', 'single-numa-node']],
   ['scope', 'Scope', 'topologyManagerScope', ['container', 'pod']],
   ['nps', 'NUMA nodes in a package', 'numaNodesPerPackage', ['1', '2', '4']],
+  ['reserved', 'CPUs reserved for the system', 'reservedSystemCPUs'],
 ]
+
+// What an answer replaces: where pods would go, a plan that moves pods, before and after, an error.
+const nothing = { data: null, room: null, compared: null, error: '' }
 
 export function Fit() {
   const { query } = useRoute()
   const { rows } = useStore()
-  const [state, set] = useState({ data: null, room: null, error: '', asking: false })
+  const [state, set] = useState({ ...nothing, asking: false })
   const text = useRef(null)
   const post = async (path, key) => {
     const yaml = text.current.value
@@ -41,18 +45,19 @@ export function Fit() {
     set((s) => ({ ...s, asking: true }))
     try {
       const answer = await ask(path, { method: 'POST', body: yaml, headers: { 'Content-Type': 'application/yaml' } })
-      set((s) => ({ data: s.data, room: null, error: '', asking: false, [key]: answer }))
+      set((s) => ({ ...nothing, data: key === 'room' ? s.data : null, asking: false, [key]: answer }))
     } catch (e) {
-      set({ data: null, room: null, error: e.message, asking: false })
+      set({ ...nothing, error: e.message, asking: false })
     }
   }
   const submit = (e) => {
     e.preventDefault()
+    const [path, key] = e.submitter?.value === 'compare' ? ['api/compare', 'compared'] : ['api/fit', 'data']
     const q = new URLSearchParams()
     for (const [key, , name] of settings) if (query.get(key)) q.append('set', `${name}=${query.get(key)}`)
     if (query.get('on')) q.append('on', query.get('on'))
     if (query.get('empty')) q.append('empty', '1')
-    post('api/fit?' + q, 'data')
+    post(`${path}?${q}`, key)
   }
   const pod = query.get('pod')
   useEffect(() => { // NAMESPACE/NAME: the question is about another pod like that one
@@ -60,10 +65,10 @@ export function Fit() {
     ask(`api/pods/${pod.split('/').map(encodeURIComponent).join('/')}/yaml`).then((answer) => {
       text.current.value = answer.yaml
       text.current.form.requestSubmit()
-    }, (e) => set({ data: null, room: null, error: e.message, asking: false }))
+    }, (e) => set({ ...nothing, error: e.message, asking: false }))
   }, [pod])
   const pick = (key) => (value) => setQuery({ [key]: value })
-  const { data, room, error, asking } = state
+  const { data, room, compared, error, asking } = state
   const asThey = !settings.some(([key]) => query.get(key)) && !query.get('empty')
   const short = data?.pods.some((p) => p.pinnable && p.placed + (p.untried || 0) < p.replicas)
   return (
@@ -76,18 +81,25 @@ export function Fit() {
         </label>
         <fieldset>
           <legend>As if nodes were set so</legend>
-          {settings.map(([key, label, , values]) => (
+          {settings.map(([key, label, , values]) => values ? (
             <Choice key={key} label={label} value={query.get(key) || ''} options={[['', 'as they are'], ...values.map((v) => [v, v])]} onChange={pick(key)} />
+          ) : (
+            <label class="choice" key={key}>
+              <span>{label}</span>
+              <input value={query.get(key) || ''} placeholder="as they are; 0-3,64-67" autocomplete="off" onInput={(e) => pick(key)(e.currentTarget.value.trim())} />
+            </label>
           ))}
           <Choice label="Nodes" value={query.get('on') || ''} options={[['', 'all'], ...[...rows.keys()].sort().slice(0, 500).map((n) => [n, n])]} onChange={pick('on')} />
           <label class="check"><input type="checkbox" checked={!!query.get('empty')} onChange={(e) => pick('empty')(e.currentTarget.checked ? '1' : '')} /> as if no pods were there</label>
           <button class="main" disabled={asking}>{asking ? 'Asking…' : 'Ask the nodes'}</button>
+          <button value="compare" disabled={asking}>Before and after</button>
         </fieldset>
       </form>
       <div aria-live="polite" class="answer">
-        {!data && !room && !error && !asking && <p class="waiting">The answer: where each copy would go, drawn in its place, how many fit, and why not elsewhere.</p>}
+        {!data && !room && !compared && !error && !asking && <p class="waiting">The answer: where each copy would go, drawn in its place, how many fit, and why not elsewhere. Or a table of before and after, with how many nodes of each kind the pods need.</p>}
         {error && <Notice title="Not asked. ">{error}</Notice>}
         {room && <Room r={room} />}
+        {compared && <Compared c={compared} />}
         {data && !room && short && asThey && (
           <p><button type="button" disabled={asking} onClick={() => post('api/room', 'room')}>Which pods would have to move for it?</button></p>
         )}
@@ -95,6 +107,25 @@ export function Fit() {
         {data?.pods.map((p, i) => <Fitted key={i} f={p} />)}
       </div>
     </main>
+  )
+}
+
+// Compared is a table of before and after.
+function Compared({ c }) {
+  return (
+    <section class="fitted compared" aria-label="Before and after">
+      <header class="title"><h2>Before and after</h2></header>
+      {c.notes?.length > 0 && <Notice kind="note" title="">{c.notes.map((n) => <div key={n}>{n}</div>)}</Notice>}
+      <Table label="What fits, before and after" columns={[['Of'], ['What'], [c.empty ? 'Empty' : 'As they are'], ['As set'], ['Change', 'num']]} rows={c.rows.map((r) => [
+        <bdi>{r.about}</bdi>, r.what, r.before, <strong>{r.after}</strong>, r.change === '-' ? '–' : r.change,
+      ])} />
+      {c.never?.length > 0 && (
+        <section>
+          <h3>Who never fits where</h3>
+          <ul class="asks">{c.never.map((n) => <li key={n}>{n}</li>)}</ul>
+        </section>
+      )}
+    </section>
   )
 }
 

@@ -1,0 +1,46 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-dev/berth/internal/survey"
+)
+
+// compared prints what the pods find before and after. It fails where some pod then finds no place.
+func compared(cmd *cobra.Command, out *output, c *survey.Cluster, wanted []survey.Wanted, o survey.FitOptions, notes []string) error {
+	got, err := survey.Compare(cmd.Context(), c, wanted, o)
+	if err != nil {
+		return err
+	}
+	got.Notes = slices.Concat(notes, got.Notes)
+	writeNotes(cmd, got.Notes)
+	if err := printCleaned(cmd, *out, got, func(w io.Writer) error { return comparedTable(w, got) }); err != nil {
+		return err
+	}
+	if slices.ContainsFunc(got.Pods, func(p survey.ComparedPods) bool { return p.After.Placed == 0 && p.Replicas > 0 }) {
+		return errNoCopy
+	}
+	return nil
+}
+
+func comparedTable(w io.Writer, c *survey.Comparison) error {
+	var rows [][]string
+	for _, r := range c.Rows {
+		rows = append(rows, []string{r.About, r.What, r.Before, r.After, r.Change})
+	}
+	before := "AS THEY ARE"
+	if c.Empty {
+		before = "EMPTY"
+	}
+	if err := columns(w, "OF | WHAT | "+before+" | AS SET | CHANGE", rows); err != nil {
+		return err
+	}
+	for _, why := range c.Never {
+		fmt.Fprintf(w, "\n%s\n", why)
+	}
+	return nil
+}

@@ -1,0 +1,46 @@
+package suppose
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/berth-dev/berth/internal/amounts"
+)
+
+// Alike are pods that ask for the same.
+type Alike struct {
+	Asks amounts.List
+	Pods int
+}
+
+// Pack says how many nodes a load needs that are all alike and empty: pods come the largest first,
+// and each goes to the first node that takes it. It is no bound: a cleverer order may need fewer.
+//
+// another makes a node; take puts the i-th pod that is like load[kind] on it, or says that it does
+// not take the pod. An empty node takes every pod, and no pod leaves: a node that has refused one
+// is not asked again about others like it.
+func Pack[N any](load []Alike, another func() N, take func(on N, kind, i int) bool) int {
+	var nodes []N
+	order := make([]int, len(load))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(load[b].Asks.Size(), load[a].Asks.Size()) })
+	for _, kind := range order {
+		for at, i := 0, 0; i < load[kind].Pods; {
+			fresh := at == len(nodes)
+			if fresh {
+				nodes = append(nodes, another())
+			}
+			if take(nodes[at], kind, i) {
+				i++
+				continue
+			}
+			if fresh { // no node would ever take it
+				break
+			}
+			at++
+		}
+	}
+	return len(nodes)
+}

@@ -1,0 +1,298 @@
+package survey
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/berth-dev/berth/internal/defrag"
+	"github.com/berth-dev/berth/topology"
+)
+
+// Comparison is what a load finds on a cluster, before and after a change of its nodes.
+type Comparison struct {
+	// Pods are about each workload by itself, as Fit is.
+	Pods []ComparedPods `json:"pods"`
+	// Empty says that the nodes were asked as if no pods were there, before and after.
+	Empty bool `json:"empty"`
+	// Moving is about all pods together, if pods that run are moved for them; nil where they are
+	// more than MaxRoomFor, or all find a place without that, or the nodes are asked as if they
+	// were empty.
+	Moving *BeforeAfter[Moving] `json:"moving,omitempty"`
+	// Groups are the kinds of nodes that there are, those with most nodes first.
+	Groups []ComparedGroup `json:"groups"`
+	// Rows say all of that in words, but for nodes that no pod ever fits; Never says why not.
+	Rows  []ComparedRow `json:"rows"`
+	Never []string      `json:"never,omitempty"`
+	Notes []string      `json:"notes,omitempty"`
+}
+
+// BeforeAfter is something as it is, and as it would be.
+type BeforeAfter[T any] struct {
+	Before T `json:"before"`
+	After  T `json:"after"`
+}
+
+// ComparedPods is one workload.
+type ComparedPods struct {
+	Name      string `json:"name"`
+	Namespace string `json:"namespace,omitempty"`
+	Replicas  int    `json:"replicas"`
+	BeforeAfter[Fits]
+}
+
+// Fits is how much of a workload fits.
+type Fits struct {
+	// Placed is how many of the replicas find a place, of all that were tried; Untried are those
+	// beyond MaxBerths.
+	Placed  int `json:"placed"`
+	Untried int `json:"untried,omitempty"`
+	// Copies is how many fit in all, on how many Nodes.
+	Copies int `json:"copies"`
+	Nodes  int `json:"nodes"`
+	// NUMANodes is on how many of them a replica lies at the most; 0 where nothing is pinned.
+	NUMANodes int `json:"numaNodes"`
+}
+
+// ComparedGroup is nodes that are alike: of one pool, with the same machine, devices, configuration
+// and allocatable amounts.
+type ComparedGroup struct {
+	// Like is the first of them, Pool what the owner calls them, "" where no label tells.
+	Like    string `json:"like"`
+	Pool    string `json:"pool,omitempty"`
+	Count   int    `json:"count"`
+	Machine string `json:"machine"`
+	Policy  string `json:"policy"`
+	BeforeAfter[Needed]
+}
+
+// Moving is what a plan makes room for that moves pods.
+type Moving struct {
+	// Outcome is that of Room; "" where it was not asked, since all replicas find a place.
+	Outcome string `json:"outcome,omitempty"`
+	Moves   int    `json:"moves"`
+}
+
+// ComparedRow is a line of the table.
+type ComparedRow struct {
+	About  string `json:"about"`
+	What   string `json:"what"`
+	Before string `json:"before"`
+	After  string `json:"after"`
+	Change string `json:"change"`
+}
+
+// Compare asks about the load on the nodes as they are, and as the setting has them.
+func Compare(ctx context.Context, c *Cluster, wanted []Wanted, o FitOptions) (*Comparison, error) {
+	s, err := c.Survey(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	return compare(ctx, c, s, wanted, o)
+}
+
+// Compare asks about the load on the nodes as they are, and as the setting has them.
+func (l *Live) Compare(ctx context.Context, wanted []Wanted, o FitOptions) (*Comparison, error) {
+	s := l.survey()
+	s.Now, s.Notes = l.Now(), nil
+	return compare(ctx, l.c, s, wanted, o)
+}
+
+// comparing is a comparison that is being made.
+type comparing struct {
+	cluster *Cluster
+	survey  *Survey
+	wanted  []Wanted
+	names   []string
+	// before and after are what is asked. Like is compared with like: where the setting needs
+	// drained nodes, they are empty before, too.
+	before, after FitOptions
+	out           *Comparison
+}
+
+func compare(ctx context.Context, c *Cluster, s *Survey, wanted []Wanted, o FitOptions) (*Comparison, error) {
+	names, err := o.names(c, s)
+	if err != nil {
+		return nil, err
+	}
+	o.Draw, o.Setting.Empty = false, o.Setting.Empty || o.Setting.drains()
+	as := o
+	as.Setting = Setting{Empty: o.Setting.Empty}
+	m := &comparing{c, s, wanted, names, as, o, &Comparison{Pods: []ComparedPods{}, Groups: []ComparedGroup{}, Empty: o.Setting.Empty}}
+	for _, part := range []func(context.Context) error{m.fit, m.move, m.need} {
+		if err := part(ctx); err != nil {
+			return nil, err
+		}
+	}
+	m.out.tell()
+	return m.out, nil
+}
+
+// fit asks about each workload by itself.
+func (m *comparing) fit(ctx context.Context) error {
+	before, notes, err := m.cluster.fit(ctx, m.survey, m.wanted, m.before)
+	if err != nil {
+		return err
+	}
+	after, _, err := m.cluster.fit(ctx, m.survey, m.wanted, m.after)
+	if err != nil {
+		return err
+	}
+	for i := range before {
+		b := &before[i]
+		m.out.Pods = append(m.out.Pods, ComparedPods{Name: b.Name, Namespace: b.Namespace, Replicas: b.Replicas, BeforeAfter: BeforeAfter[Fits]{fits(b), fits(&after[i])}})
+	}
+	m.out.Notes = slices.Concat(notes, m.after.Setting.Notes(), []string{"nodes needed are counted as if they were new and empty: what DaemonSets put on each of them comes beside"})
+	return nil
+}
+
+// fits adds an answer up.
+func fits(f *Fitting) Fits {
+	out := Fits{Placed: f.Placed, Untried: f.Untried, Copies: f.Copies}
+	for i := range f.Nodes {
+		if f.Nodes[i].Copies > 0 {
+			out.Nodes++
+		}
+	}
+	for i := range f.Berths {
+		if on, err := topology.ParseNUMAList(f.Berths[i].NUMANodes); err == nil {
+			out.NUMANodes = max(out.NUMANodes, on.Len())
+		}
+	}
+	return out
+}
+
+// short says whether replicas find no place.
+func (p *ComparedPods) short(f *Fits) bool { return f.Placed+f.Untried < p.Replicas }
+
+// move asks which pods would have to move for all of the load, where it does not fit otherwise.
+func (m *comparing) move(ctx context.Context) error {
+	replicas, before, after := 0, false, false
+	for i := range m.out.Pods {
+		p := &m.out.Pods[i]
+		replicas, before, after = replicas+p.Replicas, before || p.short(&p.Before), after || p.short(&p.After)
+	}
+	if replicas > MaxRoomFor || len(m.after.Nodes) > 0 || m.out.Empty || !before && !after {
+		return nil
+	}
+	m.out.Moving = &BeforeAfter[Moving]{}
+	if before {
+		if err := m.room(ctx, m.survey, &m.out.Moving.Before); err != nil {
+			return err
+		}
+	}
+	if m.after.Setting == (Setting{}) {
+		m.out.Moving.After = m.out.Moving.Before
+		return nil
+	}
+	if after {
+		return m.room(ctx, m.after.Setting.on(m.survey, m.names), &m.out.Moving.After)
+	}
+	return nil
+}
+
+// room makes a plan for all of the load.
+func (m *comparing) room(ctx context.Context, s *Survey, into *Moving) error {
+	with := *s
+	room, err := m.cluster.makeRoom(ctx, &with, m.wanted, RoomOptions{})
+	if err == nil {
+		into.Outcome, into.Moves = room.Outcome, len(room.Moves)
+	}
+	return err
+}
+
+// need says for each kind of nodes how many of them the load needs.
+func (m *comparing) need(ctx context.Context) error {
+	pods := 0
+	for i := range m.wanted {
+		if pods += m.wanted[i].Replicas; pods > MaxNeeded || m.wanted[i].Replicas > MaxNeeded {
+			return fmt.Errorf("%s: %d pods: want at most %d in all", m.wanted[i].Pod.Name, pods, MaxNeeded)
+		}
+	}
+	after := m.after.Setting
+	after.Empty = true
+	for _, group := range groupNodes(m.survey, m.names) {
+		n := m.survey.nodes[group[0]]
+		g := ComparedGroup{Like: n.name, Pool: n.pool(), Count: len(group), Machine: n.machine().String(), Policy: n.policy()}
+		var err error
+		if g.Before, err = needOn(ctx, m.cluster, m.survey, m.wanted, &Setting{Empty: true}, n.name); err != nil {
+			return err
+		}
+		if g.After, err = needOn(ctx, m.cluster, m.survey, m.wanted, &after, n.name); err != nil {
+			return err
+		}
+		m.out.Groups = append(m.out.Groups, g)
+	}
+	return nil
+}
+
+// text names the group.
+func (g *ComparedGroup) text() string {
+	out := g.Like
+	if g.Count > 1 {
+		out += fmt.Sprintf(" and %d like it", g.Count-1)
+	}
+	if g.Pool != "" {
+		out += " (" + g.Pool + ")"
+	}
+	return out
+}
+
+// tell makes rows of the data.
+func (c *Comparison) tell() {
+	for i := range c.Pods {
+		p := &c.Pods[i]
+		row := func(what string, of func(*Fits) int, text func(*Fits) string) {
+			c.Rows = append(c.Rows, ComparedRow{p.Name, what, text(&p.Before), text(&p.After), changeText(of(&p.Before), of(&p.After))})
+		}
+		plain := func(what string, of func(*Fits) int) {
+			row(what, of, func(f *Fits) string { return strconv.Itoa(of(f)) })
+		}
+		row("replicas that find a place", func(f *Fits) int { return f.Placed }, func(f *Fits) string { return fmt.Sprintf("%d of %d", f.Placed, p.Replicas-f.Untried) })
+		plain("copies that fit in all", func(f *Fits) int { return f.Copies })
+		plain("nodes that take one", func(f *Fits) int { return f.Nodes })
+		row("NUMA nodes of a replica, at the most", func(f *Fits) int { return f.NUMANodes }, func(f *Fits) string { return dashed(f.NUMANodes) })
+	}
+	if m := c.Moving; m != nil {
+		c.Rows = append(c.Rows, ComparedRow{"all of them", "with pods moved for them", m.Before.text(), m.After.text(), "-"})
+	}
+	for i := range c.Groups {
+		g := &c.Groups[i]
+		for _, never := range g.After.Never {
+			c.Never = append(c.Never, fmt.Sprintf("%s fits no node like %s, as set: %s", never.Name, g.Like, never.Why))
+		}
+		if g.Before.Pods == 0 && g.After.Pods == 0 {
+			continue
+		}
+		change := "-"
+		if neverFit(g.Before.Never) == neverFit(g.After.Never) {
+			change = changeText(g.Before.Nodes, g.After.Nodes)
+		}
+		c.Rows = append(c.Rows, ComparedRow{g.text(), "empty nodes that the load needs", g.Before.text(), g.After.text(), change})
+	}
+}
+
+func dashed(n int) string {
+	if n == 0 {
+		return "-"
+	}
+	return strconv.Itoa(n)
+}
+
+func changeText(before, after int) string {
+	if before == after {
+		return "-"
+	}
+	return fmt.Sprintf("%+d", after-before)
+}
+
+func (m *Moving) text() string {
+	switch {
+	case m.Outcome == "":
+		return "nothing has to move"
+	case m.Outcome == defrag.Found.String():
+		return "all find a place, " + Counted(m.Moves, "move")
+	}
+	return "no: " + m.Outcome
+}

@@ -1,0 +1,115 @@
+package survey
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+)
+
+// TestNeedAgainstFit: of a group's nodes a load of one shape needs as many as are filled with as
+// many copies as fit on an empty one.
+func TestNeedAgainstFit(t *testing.T) {
+	c := playground(t)
+	s := c.surveyOf(c.still.facts(""))
+	for _, n := range s.nodes {
+		n.object = fresh(n.object)
+	}
+	random := rand.New(rand.NewPCG(31, 6))
+	placed, never := 0, 0
+	for i := range 60 {
+		p := wants(fmt.Sprint("p", i), fmt.Sprint(1+random.IntN(40)), fmt.Sprint(1+random.IntN(64), "Gi"), fmt.Sprint(random.IntN(3)))
+		replicas := 1 + random.IntN(40)
+		o := []Setting{{}, {Policy: "single-numa-node"}, {Reserved: "0-3"}}[i%3]
+		compared, err := compare(t.Context(), c, s, []Wanted{{p, replicas}}, FitOptions{Limit: 1, Setting: o})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := compared.Groups
+		empty := o
+		empty.Empty = true
+		fitted, _, err := c.fit(t.Context(), s, []Wanted{{p, 1}}, FitOptions{Limit: 200, Setting: empty})
+		if err != nil {
+			t.Fatal(err)
+		}
+		copies := map[string]int{}
+		for _, n := range fitted[0].Nodes {
+			copies[n.Node] = n.Copies
+		}
+		for _, group := range groupNodes(s, s.Names()) {
+			g, n := &got[0], copies[group[0]]
+			got = got[1:]
+			switch {
+			case n == 0 && g.After.Nodes == 0 && neverFit(g.After.Never) == replicas:
+				never++
+			case n == 0 || g.After.Nodes != (replicas+n-1)/n || g.After.Pods != replicas:
+				t.Errorf("pod %d %v, %d replicas, on nodes like %s, %+v: %+v, %d fit on one", i, p.Spec.Containers[0].Resources.Limits, replicas, group[0], o, g.After, n)
+			case g.After.ByAmounts > g.After.Nodes || g.After.ByAmounts == 0:
+				t.Errorf("pod %d: %+v", i, g.After)
+			default:
+				placed++
+			}
+		}
+	}
+	if placed < 50 || never < 20 {
+		t.Errorf("%d placed, %d never: the test asks too little", placed, never)
+	}
+}
+
+// TestCompare: before is what fit says about the nodes as they are, after what it says about them
+// as set.
+func TestCompare(t *testing.T) {
+	c := playground(t)
+	wanted := []Wanted{{wants("train", "12", "8Gi", "1"), 5}, {wants("wide", "70", "8Gi", "0"), 1}}
+	o := FitOptions{Limit: 100, Setting: Setting{NUMAPerPackage: 2}}
+	got, err := Compare(t.Context(), c, wanted, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, set := range []Setting{{Empty: true}, {Empty: true, NUMAPerPackage: 2}} { // nodes are drained for it
+		fitted, _, err := c.Fit(t.Context(), wanted, FitOptions{Limit: 100, Setting: set})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for j := range fitted {
+			if f := []Fits{got.Pods[j].Before, got.Pods[j].After}[i]; f != fits(&fitted[j]) || f.Copies != fitted[j].Copies || f.Placed != fitted[j].Placed {
+				t.Errorf("%s, %+v: %+v, want %+v", fitted[j].Name, set, f, fits(&fitted[j]))
+			}
+		}
+	}
+	if len(got.Rows) < 10 || len(got.Never) == 0 || len(got.Groups) < 2 || got.Groups[0].Count < got.Groups[1].Count {
+		t.Errorf("%+v", got)
+	}
+	short := []Wanted{{wants("train", "12", "8Gi", "1"), 30}}
+	if moving, err := Compare(t.Context(), c, short, FitOptions{Limit: 1, Setting: Setting{Policy: "none"}}); err != nil || moving.Moving == nil || moving.Moving.Before.Outcome == "" {
+		t.Errorf("%+v, %v: want to hear what would move", moving, err)
+	}
+	if again, err := Compare(t.Context(), c, wanted, FitOptions{Limit: 100}); err != nil || again.Pods[0].Before != again.Pods[0].After {
+		t.Errorf("nothing is set: %+v, %v", again, err)
+	}
+	for _, bad := range []struct {
+		wanted []Wanted
+		o      FitOptions
+		want   string
+	}{
+		{[]Wanted{{wants("many", "1", "1Gi", "0"), MaxNeeded + 1}}, FitOptions{Limit: 1}, "want at most 2000 in all"},
+		{wanted, FitOptions{Limit: 1, Nodes: []string{"nobody"}}, "there is no Node nobody"},
+	} {
+		if _, err := Compare(t.Context(), c, bad.wanted, bad.o); err == nil || !strings.Contains(err.Error(), bad.want) {
+			t.Errorf("%v, want %s", err, bad.want)
+		}
+	}
+}
+
+// TestReservedLeavesLess: a node can allocate what is not reserved.
+func TestReservedLeavesLess(t *testing.T) {
+	c := playground(t)
+	s := c.surveyOf(c.still.facts(""))
+	name := s.Names()[0]
+	before := s.nodes[name].object.Status
+	set := Setting{Reserved: "0-3"}
+	after := set.on(s, []string{name}).nodes[name].object.Status
+	if got, all := after.Allocatable.Cpu().Value(), before.Capacity.Cpu().Value(); got != all-4 || s.nodes[name].object.Status.Allocatable.Cpu().Value() != before.Allocatable.Cpu().Value() {
+		t.Errorf("allocatable are %d CPUs of %d with 4 reserved", got, all)
+	}
+}

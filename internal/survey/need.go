@@ -1,0 +1,150 @@
+package survey
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/internal/amounts"
+	"github.com/berth-dev/berth/internal/nodestate"
+	"github.com/berth-dev/berth/internal/suppose"
+	"github.com/berth-dev/berth/internal/wire"
+)
+
+// Needed is how many empty nodes of a group a load needs, where pods come the largest first, and
+// each goes to the first node that takes it.
+type Needed struct {
+	Nodes int `json:"nodes"`
+	// ByAmounts is the same if amounts were all that counts, as autoscalers reckon.
+	ByAmounts int `json:"byAmounts"`
+	// Pods is how many have a place on these nodes.
+	Pods int `json:"pods"`
+	// Never are the pods that an empty node refuses.
+	Never []NeverFits `json:"neverFits,omitempty"`
+}
+
+// NeverFits is pods that no node of a group takes, and why.
+type NeverFits struct {
+	Name string `json:"name"`
+	Pods int    `json:"pods"`
+	Why  string `json:"why"`
+}
+
+// The bounds of what is counted.
+const (
+	// MaxNeeded bounds the pods of a load.
+	MaxNeeded = 2000
+	maxGroups = 16
+)
+
+// groupNodes groups the nodes that can be relied on, the largest groups first, at most maxGroups.
+func groupNodes(s *Survey, names []string) [][]string {
+	groups := map[string][]string{}
+	for _, name := range names {
+		if n := s.nodes[name]; n.account != nil && n.trouble == nil {
+			groups[n.alike()] = append(groups[n.alike()], name)
+		}
+	}
+	out := slices.SortedFunc(maps.Values(groups), func(a, b []string) int { return cmp.Or(len(b)-len(a), cmp.Compare(a[0], b[0])) })
+	return out[:min(len(out), maxGroups)]
+}
+
+// alike is the same of nodes of one group.
+func (n *node) alike() string {
+	spec, devices := n.spec(), ""
+	for _, pool := range n.report().Snapshot.Devices {
+		devices += pool.Resource
+		for _, d := range pool.Devices {
+			devices += "/" + d.NUMA.String()
+		}
+	}
+	has, _ := nodestate.Allocatable(n.object)
+	return fmt.Sprint(n.pool(), "|", spec.Machine, "|", spec.Authority, spec.KubeletVersion, "|", spec.Config, "|", devices, "|", has)
+}
+
+// fresh is a Node as it would be when it is new: not cordoned, and in no trouble of its own.
+func fresh(object *corev1.Node) *corev1.Node {
+	if object == nil {
+		return nil
+	}
+	out := object.DeepCopy()
+	out.Spec.Unschedulable = false
+	out.Spec.Taints = slices.DeleteFunc(out.Spec.Taints, func(t corev1.Taint) bool { return strings.HasPrefix(t.Key, "node.kubernetes.io/") })
+	return out
+}
+
+// needOn packs the load on nodes like the one, empty and set so.
+func needOn(ctx context.Context, c *Cluster, s *Survey, wanted []Wanted, o *Setting, name string) (out Needed, err error) {
+	s = o.on(s, []string{name})
+	s.nodes[name].object = fresh(s.nodes[name].object)
+	fitters, load := make([]*fitter, len(wanted)), make([]suppose.Alike, len(wanted))
+	for i := range wanted {
+		if fitters[i], err = newFitter(ctx, c, s, &wanted[i]); err != nil {
+			return out, err
+		}
+		f := fitters[i]
+		f.request.UID = fmt.Sprintf("%s/%d", f.request.UID, i)
+		load[i] = suppose.Alike{Asks: f.amounts, Pods: wanted[i].Replicas}
+		if a := f.ask(f.seat(name)); a.Answer != Admits {
+			out.Never = append(out.Never, NeverFits{wanted[i].Pod.Name, load[i].Pods, a.Message})
+			load[i].Pods = 0
+		}
+		out.Pods += load[i].Pods
+	}
+	out.Nodes = suppose.Pack(load, func() *seat { return fitters[0].seat(name) }, func(on *seat, kind, _ int) bool {
+		if ctx.Err() != nil { // the answer is thrown away
+			return true
+		}
+		f := fitters[kind]
+		if f.ask(on).Answer != Admits {
+			return false
+		}
+		_, ok := f.take(on)
+		return ok
+	})
+	object := s.nodes[name].object
+	out.ByAmounts = suppose.Pack(load, func() *amounts.Node { return nodestate.RoomOf(object, nil) }, func(on *amounts.Node, kind, _ int) bool {
+		asks, ports := beside(fitters[kind].amounts, fitters[kind].classes, object), wire.PortsOf(fitters[kind].pod)
+		if on.Short(asks) != nil || on.Taken(ports) != "" {
+			return false
+		}
+		on.Add(asks, ports...)
+		return true
+	})
+	return out, ctx.Err()
+}
+
+// neverFit is how many pods no node of the group takes.
+func neverFit(all []NeverFits) (pods int) {
+	for i := range all {
+		pods += all[i].Pods
+	}
+	return pods
+}
+
+// text is the number of nodes in words.
+func (n *Needed) text() string {
+	out := fmt.Sprint(n.Nodes)
+	if n.ByAmounts != n.Nodes {
+		out += fmt.Sprintf(" (%d by amounts)", n.ByAmounts)
+	}
+	switch never := neverFit(n.Never); {
+	case never > 0 && n.Pods == 0:
+		return "none of the pods ever fits"
+	case never > 0:
+		out += fmt.Sprintf(", %s never", fitText(never))
+	}
+	return out
+}
+
+func fitText(pods int) string {
+	if pods == 1 {
+		return "1 pod fits"
+	}
+	return fmt.Sprintf("%d pods fit", pods)
+}
