@@ -18,9 +18,11 @@ type amounts struct {
 
 type amountsNode struct {
 	cpu, mib int64 // free
-	gpus     []int64
-	kinds    [maxKinds]int32
-	of       *trace.Node
+	// allCPU and allMiB are what pods can have in all.
+	allCPU, allMiB int64
+	gpus           []int64
+	kinds          [maxKinds]int32
+	of             *trace.Node
 }
 
 // NewAmounts returns empty nodes without NUMA nodes, on which pods may have thousandths of a GPU.
@@ -29,7 +31,7 @@ func NewAmounts(nodes []trace.Node) Cluster { return newAmounts(nodes) }
 func newAmounts(nodes []trace.Node) *amounts {
 	c := &amounts{had: map[int32]uint64{}}
 	for i := range nodes {
-		n := amountsNode{cpu: nodes[i].MilliCPU, mib: nodes[i].MiB, of: &nodes[i]}
+		n := amountsNode{cpu: nodes[i].MilliCPU, mib: nodes[i].MiB, allCPU: nodes[i].MilliCPU, allMiB: nodes[i].MiB, of: &nodes[i]}
 		for range nodes[i].GPUs {
 			n.gpus = append(n.gpus, trace.Thousandths)
 		}
@@ -61,7 +63,7 @@ func (c *amounts) Look(node int, s *Shape, l *Look) bool {
 	if c.Lacks(node, s) != LacksNothing {
 		return false
 	}
-	*l = Look{Shape: s, FreeCPU: n.cpu, AllCPU: n.of.MilliCPU, FreeMiB: n.mib, AllMiB: n.of.MiB, FreeGPU: n.gpus, GPUModel: n.of.GPUModel, Kinds: &n.kinds}
+	*l = Look{Shape: s, FreeCPU: n.cpu, AllCPU: n.allCPU, FreeMiB: n.mib, AllMiB: n.allMiB, FreeGPU: n.gpus, GPUModel: n.of.GPUModel, Kinds: &n.kinds}
 	return true
 }
 

@@ -346,6 +346,9 @@ func slowClock(k *timedCase, c *audited, d *trace.TimedDraw) {
 func TestWaking(t *testing.T) {
 	seen := 0
 	timedCases(t, func(s *Strategy) bool { return s.Ties == FirstOfOrder }, func(name string, k *timedCase) {
+		if comparesAgain(&k.strategy) {
+			return
+		}
 		_, got := k.play(t)
 		want := audit(t, k.ground(k.strategy.Blind), k.nodes)
 		slowClock(k, want, k.draw(t))

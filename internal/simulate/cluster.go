@@ -53,7 +53,7 @@ const (
 // Look is what a node offers to a pod, before the pod is put there.
 type Look struct {
 	Shape *Shape
-	// Free and All are what the node has left, and what it has in all.
+	// Free and All are what the node has left, and what pods can have of it in all.
 	FreeCPU, AllCPU int64 // thousandths
 	FreeMiB, AllMiB int64
 	FreeGPU         []int64 // thousandths, of each GPU

@@ -48,8 +48,9 @@ func NewNUMA(nodes []trace.Node, o Overlay) (func([]trace.Node, bool) Cluster, e
 	return func(nodes []trace.Node, blind bool) Cluster {
 		c := &numa{amounts: newAmounts(nodes), blind: blind, kinds: of, ids: ids}
 		for i, k := range of {
-			c.nodes[i].cpu -= threads * trace.Thousandths
-			c.nodes[i].mib -= reservedMiB
+			n := &c.nodes[i]
+			n.cpu, n.allCPU = n.cpu-threads*trace.Thousandths, n.allCPU-threads*trace.Thousandths
+			n.mib, n.allMiB = n.mib-reservedMiB, n.allMiB-reservedMiB
 			c.states = append(c.states, k.empty.Clone())
 		}
 		return c

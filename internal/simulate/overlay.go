@@ -94,12 +94,13 @@ type numaKind struct {
 	id      int
 }
 
-// kindOf makes the machine and the kubelet of a node.
-func (o *Overlay) kindOf(n *trace.Node) (*numaKind, error) {
+// Machine writes the machine below a node as a string that topology.Parse reads, and says how many
+// NUMA nodes it has.
+func (o *Overlay) Machine(n *trace.Node) (text string, count int, err error) {
 	packages, per := o.Packages, o.PerPackage
 	cpus := int(n.MilliCPU / trace.Thousandths)
 	if cpus < 2*threads || n.MilliCPU%(threads*trace.Thousandths) != 0 || n.MiB < 2*reservedMiB {
-		return nil, fmt.Errorf("node %s: %d thousandths of a CPU, %d MiB: want an even number of CPUs from %d on, and at least %d MiB",
+		return "", 0, fmt.Errorf("node %s: %d thousandths of a CPU, %d MiB: want an even number of CPUs from %d on, and at least %d MiB",
 			n.Name, n.MilliCPU, n.MiB, 2*threads, 2*reservedMiB)
 	}
 	for packages*per > 1 && (cpus/(packages*per) < smallestNUMA || cpus%(packages*per*threads) != 0) {
@@ -109,17 +110,25 @@ func (o *Overlay) kindOf(n *trace.Node) (*numaKind, error) {
 			packages /= 2
 		}
 	}
-	count := packages * per
+	count = packages * per
 	cores := cpus / threads / count
-	text := fmt.Sprintf("package:%d numa:%d core:%d pu:%d mem:%dMi dist:10,21", packages, per, cores, threads, n.MiB/int64(count))
+	text = fmt.Sprintf("package:%d numa:%d core:%d pu:%d mem:%dMi dist:10,21", packages, per, cores, threads, n.MiB/int64(count))
 	if per > 1 {
 		text = strings.Replace(text, "dist:10,21", "dist:10,12,21", 1)
 	}
 	if count == 1 {
 		text = strings.Replace(text, "dist:10,21", "dist:10", 1)
 	}
+	return text, count, nil
+}
+
+// kindOf makes the machine and the kubelet of a node.
+func (o *Overlay) kindOf(n *trace.Node) (*numaKind, error) {
+	text, count, err := o.Machine(n)
+	if err != nil {
+		return nil, err
+	}
 	k := &numaKind{}
-	var err error
 	if k.machine, err = topology.Parse(text); err != nil {
 		return nil, fmt.Errorf("node %s: %w", n.Name, err)
 	}

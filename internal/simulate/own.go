@@ -14,6 +14,7 @@ func own() []Strategy {
 			b.scoring.FillIn()
 			return scoring(b.score)
 		}},
+		{Name: "BerthProfile", About: "the scheduler with the chart's profile: of its candidates the best by kube-scheduler's scores, too", NUMA: true, Ties: ByChance, new: func([]Typical) scorer { return newProfile() }},
 		{Name: "Berths", About: "fewest berths lost that are expected to be wanted, learnt while pods arrive", NUMA: true, Ties: FirstOfOrder, new: func([]Typical) scorer {
 			b := &berths{asked: map[*Shape]int{}}
 			return learning{scoring(b.score), b}

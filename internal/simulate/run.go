@@ -129,6 +129,12 @@ func newPlayer(c Cluster, all []Shape, s *Strategy, load []Typical, d *trace.Dra
 
 // choose returns the best of the nodes; -1 where none takes a pod of the shape.
 func (p *player) choose(nodes []int32, shape int32) int {
+	if _, compares := p.by.(comparer); compares {
+		if equal := p.equals(nodes, shape); len(equal) > 0 {
+			return int(equal[p.draw.Rand.Intn(len(equal))])
+		}
+		return -1
+	}
 	best, score, equal := -1, int32(refusing), 0
 	for _, node := range nodes {
 		switch s := p.scores.score(int(node), shape); {
@@ -141,6 +147,25 @@ func (p *player) choose(nodes []int32, shape int32) int {
 		}
 	}
 	return best
+}
+
+// equals are the best of the nodes, among which chance chooses, until it is called again; none
+// where no node takes a pod of the shape.
+func (p *player) equals(nodes []int32, shape int32) (equal []int32) {
+	if c, compares := p.by.(comparer); compares {
+		return c.equals(p, nodes, shape)
+	}
+	best := int32(refusing)
+	for _, node := range nodes {
+		s := p.scores.score(int(node), shape)
+		if s > best {
+			best, equal = s, equal[:0]
+		}
+		if s == best && s != refusing {
+			equal = append(equal, node)
+		}
+	}
+	return equal
 }
 
 // place puts the pod on the best node. Where its kubelet refuses, a controller creates the pod

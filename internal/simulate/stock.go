@@ -11,7 +11,7 @@ func stock() []Strategy {
 	}
 	return []Strategy{
 		fixed("StockLeast", "kube-scheduler's default: least of CPU and memory allocated, in balance", func(l *Look) int64 {
-			return (left(l.FreeCPU-l.Shape.MilliCPU, l.AllCPU)+left(l.FreeMiB-l.Shape.MiB, l.AllMiB))/2 + balance(l)
+			return leastAllocated(l) + balance(l)
 		}),
 		fixed("StockMost", "kube-scheduler with MostAllocated: most of CPU, memory and the GPUs asked for", func(l *Look) int64 {
 			sum, n := 200-left(l.FreeCPU-l.Shape.MilliCPU, l.AllCPU)-left(l.FreeMiB-l.Shape.MiB, l.AllMiB), int64(2)
@@ -23,12 +23,25 @@ func stock() []Strategy {
 	}
 }
 
+// leastAllocated is NodeResourcesFit's score, of CPU and memory.
+func leastAllocated(l *Look) int64 {
+	return (left(l.FreeCPU-l.Shape.MilliCPU, l.AllCPU) + left(l.FreeMiB-l.Shape.MiB, l.AllMiB)) / 2
+}
+
 // left is what is left, in percent.
 func left(free, all int64) int64 { return free * 100 / max(1, all) }
 
-// balance is how near to each other the parts of CPU and memory in use are.
+// balance is how much nearer to each other the parts of CPU and memory in use come by the pod: 75
+// where nothing changes (balancedResourceScorer of kube-scheduler 1.36).
 func balance(l *Look) int64 {
-	cpu := float64(l.AllCPU-l.FreeCPU+l.Shape.MilliCPU) / float64(l.AllCPU)
-	mib := float64(l.AllMiB-l.FreeMiB+l.Shape.MiB) / float64(l.AllMiB)
-	return int64((1 - math.Abs(min(1, cpu)-min(1, mib))/2) * 100)
+	before := apart(l.AllCPU-l.FreeCPU, l.AllCPU, l.AllMiB-l.FreeMiB, l.AllMiB)
+	with := apart(l.AllCPU-l.FreeCPU+l.Shape.MilliCPU, l.AllCPU, l.AllMiB-l.FreeMiB+l.Shape.MiB, l.AllMiB)
+	return 50 + (50+with-before)/2
+}
+
+// apart is 100 where the same part of both is in use, and 50 where all of one is and none of the
+// other.
+func apart(cpu, allCPU, mib, allMiB int64) int64 {
+	a, b := float64(cpu)/float64(allCPU), float64(mib)/float64(allMiB)
+	return int64((1 - math.Abs(min(1, a)-min(1, b))/2) * 100)
 }

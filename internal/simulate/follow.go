@@ -1,0 +1,42 @@
+package simulate
+
+import (
+	"github.com/berth-dev/berth/internal/simulate/trace"
+	"github.com/berth-dev/berth/placement"
+)
+
+// Follower plays a cluster pod by pod after somebody else's choices, and says before each which
+// choices a strategy could have made. It is not safe for concurrent use.
+type Follower struct {
+	p     *player
+	of    []int32
+	order []int32
+}
+
+// Follow begins with empty nodes. The strategy is one that knows NUMA nodes, and does not know the
+// load.
+func (e *Experiment) Follow(s *Strategy) *Follower {
+	all, of := shapes(e.Pods)
+	d := trace.NewDraw(e.Nodes, e.Pods, 0, 0)
+	return &Follower{newPlayer(e.Ground(e.Nodes, s.Blind), all, s, nil, d), of, d.Order}
+}
+
+// Choices are the nodes, by their place in the list, among which the strategy would choose by
+// chance for a pod of the list; none where no node takes it.
+func (f *Follower) Choices(pod int) (nodes []int) {
+	for _, node := range f.p.equals(f.order, f.of[pod]) {
+		nodes = append(nodes, int(node))
+	}
+	return nodes
+}
+
+// Put puts the pod on the node, and says what the node's kubelet gives it, until Put is called
+// again.
+func (f *Follower) Put(node, pod int) (Outcome, *placement.Decision) {
+	o := f.p.cluster.Put(node, int32(pod), &f.p.scores.shapes[f.of[pod]], -1)
+	f.p.scores.changed(node)
+	if c, pins := f.p.cluster.(*numa); pins {
+		return o, &c.decision
+	}
+	return o, nil
+}

@@ -1,0 +1,120 @@
+package simulate
+
+import (
+	"math/rand"
+
+	"github.com/berth-dev/berth/internal/rank"
+)
+
+// The scheduler's numbers: up to how many nodes it compares all of them, how many candidates it
+// names else, and how much Berth's score counts beside kube-scheduler's (fewNodes,
+// Args.Candidates and Weight of internal/scheduler).
+const (
+	fewNodes       = 100
+	candidates     = 32
+	weightOfBerth  = 2
+	schedulerOrder = 8 // bits of an Order below its tier
+)
+
+// profile is the whole choice of the scheduler with the chart's profile. Its candidates are the
+// best nodes by the order of berth, equal ones from a random place on. Of the candidates in the
+// best tier, the one is chosen that Berth's score and those of NodeResourcesFit and
+// NodeResourcesBalancedAllocation prefer.
+type profile struct {
+	scoring
+	named []int32
+}
+
+// comparer is a scorer that compares the best nodes once more. equals returns the ones among which
+// it chooses by chance, until it is called again.
+type comparer interface {
+	equals(p *player, nodes []int32, shape int32) []int32
+}
+
+func newProfile() *profile {
+	b := &berth{}
+	b.scoring.FillIn()
+	return &profile{scoring: b.score}
+}
+
+func (f *profile) equals(p *player, nodes []int32, shape int32) []int32 {
+	f.name(p.scores, nodes, shape, p.draw.Rand)
+	best, equal := int64(-1), f.named[:0]
+	for _, node := range f.named {
+		total := weightOfBerth*int64(rank.MaxScore-worse(p.scores.score(int(node), shape))) + p.beside(node, shape)
+		if total > best {
+			best, equal = total, equal[:0]
+		}
+		if total == best {
+			equal = append(equal, node)
+		}
+	}
+	return equal
+}
+
+// beside is what kube-scheduler's own plugins think of a node that takes the pod.
+func (p *player) beside(node, shape int32) int64 {
+	s := p.scores
+	s.cluster.Look(int(node), &s.shapes[shape], &s.look)
+	return leastAllocated(&s.look) + balance(&s.look)
+}
+
+// orderOf is the rank.Scoring.Order that berth made the score of.
+func orderOf(score int32) uint32 { return rank.LastOrder - uint32(score) }
+
+// worse is by how much the score is below the best of its tier.
+func worse(score int32) uint32 { return orderOf(score) & (1<<schedulerOrder - 1) }
+
+// name names the candidates of the best tier.
+func (f *profile) name(s *scores, nodes []int32, shape int32, r *rand.Rand) {
+	tier, counts := ^uint32(0), [1 << schedulerOrder]int{}
+	for _, node := range nodes {
+		score := s.score(int(node), shape)
+		if score == refusing {
+			continue
+		}
+		if of := orderOf(score) >> schedulerOrder; of != tier {
+			if of > tier {
+				continue
+			}
+			tier, counts = of, [1 << schedulerOrder]int{}
+		}
+		counts[worse(score)]++
+	}
+	last, left := lastNamed(&counts, len(nodes))
+	f.named = f.named[:0]
+	from := 0
+	if len(nodes) > fewNodes {
+		from = r.Intn(len(nodes))
+	}
+	for i := range nodes {
+		node := nodes[(from+i)%len(nodes)]
+		score := s.score(int(node), shape)
+		if score == refusing || orderOf(score)>>schedulerOrder != tier || worse(score) > last {
+			continue
+		}
+		if worse(score) == last {
+			if left == 0 {
+				continue
+			}
+			left--
+		}
+		f.named = append(f.named, node)
+	}
+}
+
+// lastNamed is the worst score of which nodes are named, and how many of these are. counts are the
+// nodes by their score.
+func lastNamed(counts *[1 << schedulerOrder]int, nodes int) (last uint32, left int) {
+	few := candidates
+	if nodes <= fewNodes {
+		few = nodes
+	}
+	for score, count := range counts {
+		if last, left = uint32(score), min(few, count); few <= count {
+			break
+		}
+		few -= count
+	}
+	return last, left
+}
