@@ -1,0 +1,386 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"math/rand"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-dev/berth/internal/controlplane"
+	"github.com/berth-dev/berth/internal/hollow"
+	"github.com/berth-dev/berth/internal/simulate"
+	"github.com/berth-dev/berth/internal/simulate/trace"
+	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/topology"
+)
+
+// simulated is one load on a cluster, and the same load on the same nodes in the simulator.
+//
+// Pods that come one by one are judged pod by pod. Each waits until the one before it runs and is
+// in its node's report, or is refused; so timing decides nothing. Before each, the simulator says
+// among which nodes the scheduler may choose by chance. A pod is refused exactly where there are
+// none of them; else it goes to one of them, and gets the NUMA nodes, CPUs and GPUs that the
+// simulator's kubelet gives it there. The simulator then goes on from where the pod is. So a chance
+// that fell otherwise is no difference, and every other difference is one.
+//
+// Pods that come at once are judged by what has come of them: no kubelet refuses one, and what is
+// served, what of it lies together, and the NUMA nodes per pod are within the bounds below of what
+// the simulator makes of some seeds, each with an order of arrivals of its own.
+type simulated struct {
+	*hollowCluster
+	nodes []trace.Node
+	pods  []trace.Pod
+	// experiment has nodes and pods under the overlay, and the strategy of the scheduler.
+	experiment simulate.Experiment
+}
+
+// The bounds of pods that come at once: in percent of all CPUs that are asked for, and in NUMA
+// nodes per pod.
+const (
+	boundServed = 4.0
+	boundNUMA   = 0.06
+	burstSeeds  = 5
+)
+
+// gpuName is what the nodes' GPUs are called, here and in the simulator.
+const gpuName = "nvidia.com/gpu"
+
+// TestSimulatedLikePlayed plays 60 pods on three nodes one by one.
+func TestSimulatedLikePlayed(t *testing.T) {
+	t.Parallel()
+	s := newSimulated(t, 3, 60, 1, "quarters/restricted")
+	s.oneByOne()
+	s.demandKept()
+}
+
+// TestSimulatedBurst plays 500 pods on twelve nodes, one by one and then at once.
+func TestSimulatedBurst(t *testing.T) {
+	slowScene(t)
+	s := newSimulated(t, 12, 500, 2, "sockets/restricted")
+	s.oneByOne()
+	s.clean()
+	s.atOnce()
+	s.demandKept()
+}
+
+func newSimulated(t *testing.T, nodes, pods int, seed int64, overlay string) *simulated {
+	t.Helper()
+	s := &simulated{}
+	s.draw(nodes, pods, rand.New(rand.NewSource(seed)))
+	o, err := simulate.ParseOverlay(overlay)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ground, err := simulate.NewNUMA(s.nodes, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	strategies, err := simulate.StrategiesOf("BerthProfile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.experiment = simulate.Experiment{Nodes: s.nodes, Pods: s.pods, Ground: ground, Strategies: strategies}
+	next := 0
+	s.hollowCluster = newHollowClusterOn(t, nodes, controlplane.Options{Dir: shortDir(t)}, func(spec *hollow.Spec) {
+		below(t, &o, &s.nodes[next], spec)
+		next++
+	})
+	s.warmUp()
+	return s
+}
+
+// draw makes nodes, and pods that ask for more than these have.
+func (s *simulated) draw(nodes, pods int, rng *rand.Rand) {
+	cpus := int64(0)
+	for i := range nodes {
+		size := int64(2 + i%3)
+		s.nodes = append(s.nodes, trace.Node{Name: fmt.Sprint("h", i), MilliCPU: 32_000 * size, MiB: 131_072 * size, GPUs: 4 * (i % 3)})
+		cpus += 32 * size
+	}
+	mean := max(1, cpus*5/4/int64(pods))
+	for i := range pods {
+		p := trace.Pod{Name: fmt.Sprintf("p%03d", i), MilliCPU: 1000 * (1 + rng.Int63n(2*mean)), MiB: 512 * (1 + rng.Int63n(12))}
+		if rng.Intn(5) == 0 {
+			p.GPUs, p.MilliGPU = 1+rng.Intn(2), trace.Thousandths
+		}
+		s.pods = append(s.pods, p)
+	}
+}
+
+// below makes a hollow node of the machine and the kubelet that the overlay lays below a node.
+func below(t *testing.T, o *simulate.Overlay, n *trace.Node, spec *hollow.Spec) {
+	t.Helper()
+	text, count, err := o.Machine(n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := topology.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec.Machine, spec.MaxPods = text, 250
+	spec.KubeletConfig = fmt.Sprintf(`apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+cpuManagerPolicy: static
+memoryManagerPolicy: Static
+topologyManagerPolicy: %s
+reservedSystemCPUs: %q
+systemReserved: {memory: 924Mi}
+reservedMemory: [{numaNode: %d, limits: {memory: 1024Mi}}]
+`, o.Policy, m.Cores[0].CPUs.String(), m.NUMANodes[0].ID)
+	if n.GPUs == 0 {
+		return
+	}
+	plugin := hollow.Plugin{Resource: gpuName, Prefer: true}
+	for gpu := range n.GPUs {
+		at := m.NUMANodes[gpu*count/n.GPUs].ID
+		plugin.Devices = append(plugin.Devices, hollow.Device{ID: fmt.Sprintf("%02d", gpu), NUMA: []topology.NUMAID{at}})
+	}
+	spec.Plugins = []hollow.Plugin{plugin}
+}
+
+// asked is a pod of the list as the API has it.
+func asked(p *trace.Pod) *corev1.Pod {
+	limits := corev1.ResourceList{
+		corev1.ResourceCPU:    *resource.NewMilliQuantity(p.MilliCPU, resource.DecimalSI),
+		corev1.ResourceMemory: *resource.NewQuantity(p.MiB<<20, resource.BinarySI),
+	}
+	if p.GPUs > 0 {
+		limits[gpuName] = *resource.NewQuantity(int64(p.GPUs), resource.DecimalSI)
+	}
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: p.Name, Namespace: "default"}, Spec: corev1.PodSpec{
+		Containers: []corev1.Container{{Name: "main", Image: "berth.dev/demo:1", Resources: corev1.ResourceRequirements{Requests: limits, Limits: limits}}},
+	}}
+}
+
+// oneByOne creates pod after pod.
+func (s *simulated) oneByOne() {
+	follower, names := s.experiment.Follow(&s.experiment.Strategies[0]), map[string]int{}
+	for i := range s.nodes {
+		names[s.nodes[i].Name] = i
+	}
+	refused, one, differ := 0, 0, 0
+	for i := range s.pods {
+		s.create(asked(&s.pods[i]))
+		pod, choices := s.settled(s.pods[i].Name), follower.Choices(i)
+		if pod.Spec.NodeName == "" {
+			refused++
+			if len(choices) > 0 {
+				differ++
+				s.Errorf("%s waits, and the simulator puts it on one of %v: %s", pod.Name, s.named(choices), unschedulable([]corev1.Pod{*pod}, pod.Name))
+			}
+			s.delete(pod.Name, new(int64))
+			continue
+		}
+		if len(choices) == 1 {
+			one++
+		}
+		at := names[pod.Spec.NodeName]
+		if !slices.Contains(choices, at) {
+			differ++
+			s.Errorf("%s is on %s, and the simulator puts it on one of %v", pod.Name, pod.Spec.NodeName, s.named(choices))
+		}
+		got, want := follower.Put(at, i)
+		if why := s.otherwise(pod, got, want); why != "" {
+			differ++
+			s.Errorf("%s on %s: %s", pod.Name, pod.Spec.NodeName, why)
+		}
+		if differ > 10 {
+			s.Fatal("and more")
+		}
+	}
+	s.Logf("%d pods: %d refused, %d with one node to choose, %d with several equal ones", len(s.pods), refused, one, len(s.pods)-refused-one)
+	if refused == 0 || one == 0 {
+		s.Error("want pods that are refused, and pods with one node to choose: the load says too little")
+	}
+}
+
+func (s *simulated) named(nodes []int) (names []string) {
+	for _, i := range nodes {
+		names = append(names, s.nodes[i].Name)
+	}
+	return names
+}
+
+// otherwise says what the pod has that the simulator's kubelet did not give it.
+func (s *simulated) otherwise(pod *corev1.Pod, got simulate.Outcome, want *placement.Decision) string {
+	if got.Refused {
+		return "the simulator's kubelet refuses it"
+	}
+	p, found, err := wire.ReadPlacement(pod)
+	if err != nil || !found {
+		return fmt.Sprintf("it has no placement: %v", err)
+	}
+	has, wants := &p.Decision.Containers[0], &want.Containers[0]
+	if has.Hint.NUMA != wants.Hint.NUMA {
+		return fmt.Sprintf("NUMA nodes %s, in the simulator %s", has.Hint.NUMA, wants.Hint.NUMA)
+	}
+	if p.Certainty != wire.Exact { // its NUMA nodes are certain, and no more
+		return ""
+	}
+	if has.CPUs != wants.CPUs {
+		return fmt.Sprintf("CPUs %s, in the simulator %s", has.CPUs, wants.CPUs)
+	}
+	if a, b := fmt.Sprint(has.Devices, has.Memory), fmt.Sprint(wants.Devices, wants.Memory); a != b {
+		return fmt.Sprintf("devices and memory %s, in the simulator %s", a, b)
+	}
+	return ""
+}
+
+// settled waits until the pod runs and every node has reported its pods, or until the pod is
+// refused, and returns it.
+func (s *simulated) settled(name string) (pod *corev1.Pod) {
+	s.until(name+" to run, or to be refused", func(ctx context.Context) bool {
+		var err error
+		if pod, err = s.client.CoreV1().Pods("default").Get(ctx, name, metav1.GetOptions{}); err != nil {
+			return false
+		}
+		return s.isRefused(pod) || pod.Status.Phase == corev1.PodRunning && s.inFlight() == 0
+	})
+	return pod
+}
+
+// isRefused says whether no node takes the pod, and none may in a moment.
+func (s *simulated) isRefused(pod *corev1.Pod) bool {
+	why := unschedulable([]corev1.Pod{*pod}, pod.Name)
+	return pod.Spec.NodeName == "" && why != "" && !strings.Contains(why, "waiting ")
+}
+
+// warmUp waits until the scheduler places pods.
+func (s *simulated) warmUp() {
+	s.create(asked(&trace.Pod{Name: "first", MilliCPU: 1000, MiB: 512}))
+	s.awaitRunning("first")
+	s.delete("first", nil)
+	s.await("the first pod to be gone", func(pods []corev1.Pod) bool { return len(pods) == 0 })
+	s.awaitGauges()
+}
+
+// inFlight is how many pods are in no report yet; -1 where the scheduler does not say it.
+func (s *simulated) inFlight() int {
+	metrics, err := s.sched.metrics()
+	if err != nil {
+		return -1
+	}
+	sum := 0.0
+	for name, n := range metrics {
+		if strings.HasPrefix(name, "berth_scheduler_in_flight_pods") {
+			sum += n
+		}
+	}
+	return int(sum)
+}
+
+// until polls until done says so.
+func (s *simulated) until(what string, done func(context.Context) bool) {
+	s.Helper()
+	ctx, cancel := context.WithTimeout(s.Context(), patience)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for !done(ctx) {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			s.demandKept()
+			s.Fatalf("waited %v for %s", patience, what)
+		}
+	}
+}
+
+// atOnce creates all pods at once, and judges what has come of them.
+func (s *simulated) atOnce() {
+	var all sync.WaitGroup
+	for i := range s.pods {
+		all.Go(func() {
+			if _, err := s.client.CoreV1().Pods("default").Create(s.Context(), asked(&s.pods[i]), metav1.CreateOptions{}); err != nil {
+				s.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	var pods []corev1.Pod
+	s.await("all pods to run, or to be refused", func(list []corev1.Pod) bool {
+		pods = list
+		return len(list) == len(s.pods) && s.inFlight() == 0 && !slices.ContainsFunc(list, func(p corev1.Pod) bool {
+			return p.Status.Phase != corev1.PodRunning && !s.isRefused(&p)
+		})
+	})
+	s.judgeBurst(s.served(pods), s.expected())
+}
+
+// result is what has come of a load: percent of the CPUs that it asks for, and NUMA nodes per pod.
+type result struct{ served, aligned, numa float64 }
+
+// served adds up what the pods of the cluster have.
+func (s *simulated) served(pods []corev1.Pod) (out result) {
+	all, running, numa, machines := int64(0), 0, 0, map[string]*topology.Machine{}
+	for _, n := range s.hollowCluster.nodes {
+		machines[n.spec.Name] = s.machineOf(n)
+	}
+	for i := range pods {
+		cpus := pods[i].Spec.Containers[0].Resources.Requests.Cpu().MilliValue()
+		if all += cpus; pods[i].Spec.NodeName == "" {
+			continue
+		}
+		p, _, err := wire.ReadPlacement(&pods[i])
+		s.must(err)
+		m, on := machines[pods[i].Spec.NodeName], 0
+		for j := range m.NUMANodes {
+			if m.NUMANodes[j].CPUs.Intersects(&p.Decision.Containers[0].CPUs) {
+				on++
+			}
+		}
+		running, numa, out.served = running+1, numa+on, out.served+float64(cpus)
+		if on == 1 { // no pod of the load asks for more than a NUMA node has
+			out.aligned += float64(cpus)
+		}
+	}
+	return result{100 * out.served / float64(all), 100 * out.aligned / float64(all), float64(numa) / float64(max(1, running))}
+}
+
+// expected is what the simulator makes of the pods, in orders of its own.
+func (s *simulated) expected() (out []result) {
+	s.experiment.Seeds = nil
+	for seed := range int64(burstSeeds) {
+		s.experiment.Seeds = append(s.experiment.Seeds, seed)
+	}
+	runs, err := s.experiment.Run(s.Context())
+	s.must(err)
+	for i := range runs {
+		f := &runs[i].Figures
+		all := float64(f.CPUs.Asked) / 100
+		out = append(out, result{float64(f.CPUs.Served) / all, float64(f.CPUs.Aligned) / all, float64(f.NUMANodes) / float64(max(1, f.Pinned))})
+	}
+	return out
+}
+
+// judgeBurst compares with the least and the most of the seeds.
+func (s *simulated) judgeBurst(got result, want []result) {
+	s.Logf("at once: %+v; in the simulator: %+v", got, want)
+	for _, c := range []struct {
+		name  string
+		of    func(*result) float64
+		bound float64
+	}{
+		{"percent of the CPUs served", func(r *result) float64 { return r.served }, boundServed},
+		{"percent of the CPUs served together", func(r *result) float64 { return r.aligned }, boundServed},
+		{"NUMA nodes per pod", func(r *result) float64 { return r.numa }, boundNUMA},
+	} {
+		least, most := c.of(&want[0]), c.of(&want[0])
+		for i := range want {
+			least, most = min(least, c.of(&want[i])), max(most, c.of(&want[i]))
+		}
+		if v := c.of(&got); v < least-c.bound || v > most+c.bound {
+			s.Errorf("%s: %.2f, and from %.2f to %.2f in the simulator: want no more than %.2f beyond", c.name, v, least, most, c.bound)
+		}
+	}
+}
