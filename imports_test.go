@@ -46,10 +46,11 @@ internal/clip             :
 internal/lscpu            : topology
 internal/machineview      : topology placement
 internal/kubeletstate     : internal/clip topology placement
-internal/protocol         :
-internal/protocol/obey    :
-internal/protocol/page    :
-internal/protocol/gangs   :
+internal/protocol         : internal/protocol/explore
+internal/protocol/explore :
+internal/protocol/obey    : internal/protocol/explore
+internal/protocol/page    : internal/golden
+internal/protocol/gangs   : internal/protocol/explore
 internal/version          :
 internal/ledger           : topology placement
 internal/sim              : placement

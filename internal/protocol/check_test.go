@@ -68,7 +68,7 @@ func TestAllRulesKeepEveryPromise(t *testing.T) {
 	for _, c := range searches() {
 		t.Run(c.name, func(t *testing.T) {
 			c.Rules = AllRules
-			r := explore(c.Config)
+			r := mustCheck(c.Config)
 			if r.Breach != Kept || !r.Complete {
 				t.Fatalf("complete: %v, after %d states:\n%v", r.Complete, r.States, r)
 			}
@@ -151,9 +151,9 @@ var rulesOff = []off{
 	{"watch-barrier", WatchBarrier, Refusal, Budget{Departures: 1}},
 }
 
-// explore is Check of a Config that is known to be valid.
-func explore(c Config) Result {
-	r, err := Check(c, 0)
+// mustCheck is Check of a Config that is known to be valid.
+func mustCheck(c Config) Result {
+	r, err := Check(c)
 	if err != nil {
 		panic(err)
 	}
@@ -161,7 +161,7 @@ func explore(c Config) Result {
 }
 
 func (o off) check() Result {
-	return explore(Config{Pods: trio, Nodes: mixed, Rules: AllRules.Without(o.rules), Budget: o.budget,
+	return mustCheck(Config{Pods: trio, Nodes: mixed, Rules: AllRules.Without(o.rules), Budget: o.budget,
 		Look: []Breach{o.breach}, Preemption: o.breach == NeedlessPreemption})
 }
 
@@ -177,7 +177,7 @@ func TestEachLawAndEachRuleIsNeeded(t *testing.T) {
 
 // TestLawsAsFirstWorded says why the amendments exist: the laws without them break a promise.
 func TestLawsAsFirstWorded(t *testing.T) {
-	r := explore(Config{Pods: trio, Nodes: mixed, Rules: AllRules.Without(Amendments), Budget: Budget{Departures: 1, Relists: 1, Unknowns: 1},
+	r := mustCheck(Config{Pods: trio, Nodes: mixed, Rules: AllRules.Without(Amendments), Budget: Budget{Departures: 1, Relists: 1, Unknowns: 1},
 		Look: []Breach{Refusal}})
 	if r.Breach != Refusal {
 		t.Errorf("the laws without %v: %v after %d states, want a refusal", Amendments, r.Breach, r.States)
@@ -201,8 +201,8 @@ func TestEveryRuleIsTested(t *testing.T) {
 	if alone != AllRules || laws != AllRules || listed != AllRules {
 		t.Errorf("switched off alone: %v, in a law: %v, in a law that is tested: %v; want %v", alone, laws, listed, AllRules)
 	}
-	if len(ruleNames) != len(fmt.Sprintf("%b", AllRules)) {
-		t.Errorf("%d names for %b", len(ruleNames), AllRules)
+	if len(ruleNames{}.Names()) != len(fmt.Sprintf("%b", AllRules)) {
+		t.Errorf("%d names for %b", len(ruleNames{}.Names()), AllRules)
 	}
 }
 
@@ -212,11 +212,11 @@ func TestTraceIsARun(t *testing.T) {
 	for _, o := range lawsOff {
 		r := o.check()
 		for i := 1; i < len(r.Trace); i++ {
-			if r.Trace[i].before != r.Trace[i-1].after || r.Trace[i].before == r.Trace[i].after {
+			if r.Trace[i].Before != r.Trace[i-1].After || r.Trace[i].Before == r.Trace[i].After {
 				t.Errorf("%s: step %d does not follow from the one before", o.id, i+1)
 			}
 		}
-		if last := len(r.Trace) - 1; last < 0 || o.breach != LeftWaiting && r.Trace[last].after.broken != o.breach {
+		if last := len(r.Trace) - 1; last < 0 || o.breach != LeftWaiting && r.Trace[last].After.broken != o.breach {
 			t.Errorf("%s: the trace does not end in the breach", o.id)
 		}
 	}
@@ -237,7 +237,7 @@ func TestValidate(t *testing.T) {
 	} {
 		config := valid
 		c.change(&config)
-		_, err := Check(config, 1)
+		_, err := Check(config)
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("Check: %v, want %q", err, c.want)
 		}

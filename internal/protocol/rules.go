@@ -1,6 +1,6 @@
 package protocol
 
-import "strings"
+import "github.com/berth-dev/berth/internal/protocol/explore"
 
 // Law numbers the laws of the cluster that the model holds (docs/protocol.md).
 type Law uint8
@@ -15,7 +15,7 @@ const (
 )
 
 // Rule is one part of a law that can be switched off alone.
-type Rule uint32
+type Rule = explore.Rules[ruleNames]
 
 // The rules, each under the law it belongs to.
 const (
@@ -74,12 +74,6 @@ const AllRules Rule = endOfRules - 1
 // wording.
 const Amendments = PredecessorsToo | EnumerateUnknown | Fence | WatchBarrier
 
-// Has reports whether every rule of q is in r.
-func (r Rule) Has(q Rule) bool { return r&q == q }
-
-// Without returns r less the rules of q.
-func (r Rule) Without(q Rule) Rule { return r &^ q }
-
 // Rules returns the rules that make up the law, 0 for an unknown law.
 func (l Law) Rules() Rule {
 	switch l {
@@ -97,19 +91,12 @@ func (l Law) Rules() Rule {
 	return 0
 }
 
-var ruleNames = []string{
-	"state-from-reports", "report-sequence", "reserve-visible", "stored-with-binding", "one-binding",
-	"bind-decides-again", "read-back", "enumerate-known", "predecessors-too", "enumerate-unknown", "fence",
-	"wait-is-pending", "release-by-evidence", "leader-waits", "watch-barrier",
-}
+type ruleNames struct{}
 
-// String names the rules in r, joined by "+".
-func (r Rule) String() string {
-	var names []string
-	for i, name := range ruleNames {
-		if r&(1<<i) != 0 {
-			names = append(names, name)
-		}
+func (ruleNames) Names() []string {
+	return []string{
+		"state-from-reports", "report-sequence", "reserve-visible", "stored-with-binding", "one-binding",
+		"bind-decides-again", "read-back", "enumerate-known", "predecessors-too", "enumerate-unknown", "fence",
+		"wait-is-pending", "release-by-evidence", "leader-waits", "watch-barrier",
 	}
-	return strings.Join(names, "+")
 }

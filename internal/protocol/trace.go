@@ -3,6 +3,8 @@ package protocol
 import (
 	"fmt"
 	"strings"
+
+	"github.com/berth-dev/berth/internal/protocol/explore"
 )
 
 func (p PodID) String() string  { return string('a' + rune(p)) }
@@ -45,36 +47,16 @@ func (p Pod) String() string {
 	return fmt.Sprintf("%s, created in second %d", s, p.Second)
 }
 
-// String tells the run to the breach, one step a line.
-func (r Result) String() string {
-	var b strings.Builder
-	for i, m := range r.Trace {
-		fmt.Fprintf(&b, "%3d. %s\n", i+1, m)
-	}
-	if r.Breach == LeftWaiting && len(r.Trace) > 0 {
-		fmt.Fprintf(&b, "     nothing is left to happen, and %s\n", r.Trace[len(r.Trace)-1].after.stranded())
-	}
-	fmt.Fprintf(&b, "     => %v\n", r.Breach)
-	return b.String()
-}
-
-func (s *State) stranded() string {
-	var names []string
-	for p := PodID(0); p < Pods; p++ {
-		if s.api[p] == pending {
-			names = append(names, p.String())
-		}
-	}
-	return "still pending: " + strings.Join(names, ", ")
-}
+// moment is one step of a trace and the states around it.
+type moment explore.Moment[State, Step]
 
 // String says who did what.
-func (m Moment) String() string {
+func (m moment) String() string {
 	who, what := m.actor(), m.deed()
 	return fmt.Sprintf("%-10s %s", who, what)
 }
 
-func (m Moment) actor() string {
+func (m moment) actor() string {
 	switch m.Step.Action {
 	case Filter, Reserve, Bind, ReadBackBinding, StorePlacement, SeePod, SeeReport, TakeOver, Preempt:
 		return "scheduler"
@@ -88,7 +70,7 @@ func (m Moment) actor() string {
 	return "world"
 }
 
-func (m Moment) deed() string {
+func (m moment) deed() string {
 	switch a := m.Step.Action; {
 	case a <= Preempt:
 		return m.schedulerDeed()
@@ -100,9 +82,9 @@ func (m Moment) deed() string {
 	return m.worldDeed()
 }
 
-func (m Moment) schedulerDeed() string {
+func (m moment) schedulerDeed() string {
 	p, n := m.Step.Pod, m.Step.Node
-	plan := m.after.plan[p]
+	plan := m.After.plan[p]
 	switch m.Step.Action {
 	case Filter:
 		if m.Step.Variant == 1 {
@@ -110,12 +92,12 @@ func (m Moment) schedulerDeed() string {
 		}
 		return fmt.Sprintf("filters %v: fits on %v", p, n)
 	case Reserve:
-		if m.after.stage[p] != reserved {
+		if m.After.stage[p] != reserved {
 			return fmt.Sprintf("reserves %v on %v: refused, %s", p, n, m.parked())
 		}
 		return fmt.Sprintf("reserves %v on %v: promises %v", p, n, plan)
 	case Bind:
-		if m.after.stage[p] != binding {
+		if m.After.stage[p] != binding {
 			return fmt.Sprintf("decides %v on %v again: refused, back to the queue", p, n)
 		}
 		return fmt.Sprintf("sends the Binding of %v to %v, %v", p, n, plan)
@@ -124,9 +106,9 @@ func (m Moment) schedulerDeed() string {
 	case StorePlacement:
 		return fmt.Sprintf("stores the placement of %v in a second write", p)
 	case SeePod:
-		return fmt.Sprintf("sees that %v is %s", p, phaseNames[m.after.view[p]])
+		return fmt.Sprintf("sees that %v is %s", p, phaseNames[m.After.view[p]])
 	case SeeReport:
-		return fmt.Sprintf("sees the report of %v: %s", n, m.after.tell(m.after.seen[n]))
+		return fmt.Sprintf("sees the report of %v: %s", n, m.After.tell(m.After.seen[n]))
 	case TakeOver:
 		return "the new leader has waited, and begins"
 	}
@@ -135,16 +117,16 @@ func (m Moment) schedulerDeed() string {
 
 var phaseNames = [...]string{"pending", "bound", "terminal", "gone"}
 
-func (m Moment) parked() string {
-	if m.after.stage[m.Step.Pod] == waiting {
+func (m moment) parked() string {
+	if m.After.stage[m.Step.Pod] == waiting {
 		return "it must wait for a report"
 	}
 	return "no node"
 }
 
-func (m Moment) readBack() string {
+func (m moment) readBack() string {
 	p := m.Step.Pod
-	switch m.after.stage[p] {
+	switch m.After.stage[p] {
 	case assumed:
 		return fmt.Sprintf("reads %v back: bound", p)
 	case queued:
@@ -153,7 +135,7 @@ func (m Moment) readBack() string {
 	return fmt.Sprintf("reads %v back: gone", p)
 }
 
-func (m Moment) bindingDeed() string {
+func (m moment) bindingDeed() string {
 	p, n := m.Step.Pod, m.Step.Node
 	switch {
 	case m.Step.Action == ExpireLate:
@@ -161,14 +143,14 @@ func (m Moment) bindingDeed() string {
 	case m.Step.Action == FailBinding, m.Step.Variant == 1:
 		return fmt.Sprintf("refuses the Binding of %v", p)
 	case m.Step.Action == ApplyLate:
-		return fmt.Sprintf("binds %v to %v after all, as the late Binding asks: %v", p, n, m.after.rec[p])
+		return fmt.Sprintf("binds %v to %v after all, as the late Binding asks: %v", p, n, m.After.rec[p])
 	case m.Step.Action == ApplyUnheard:
 		return fmt.Sprintf("binds %v to %v, the reply is lost", p, n)
 	}
 	return fmt.Sprintf("binds %v to %v", p, n)
 }
 
-func (m Moment) nodeDeed() string {
+func (m moment) nodeDeed() string {
 	p, n := m.Step.Pod, m.Step.Node
 	switch m.Step.Action {
 	case KubeletFrees:
@@ -176,20 +158,20 @@ func (m Moment) nodeDeed() string {
 	case KubeletPosts:
 		return fmt.Sprintf("posts that %v is terminal", p)
 	case AgentReports:
-		return "reports " + m.after.tell(m.after.posted[n])
+		return "reports " + m.After.tell(m.After.posted[n])
 	}
 	switch e := event(m.Step.Variant); {
 	case e == barrier:
 		return "its watch passes the barrier"
 	case e >= goneEvent:
 		return fmt.Sprintf("sees that %v is gone, and begins to stop it", p)
-	case m.after.life[p] != running:
+	case m.After.life[p] != running:
 		return fmt.Sprintf("refuses %v: TopologyAffinityError", p)
 	}
-	return fmt.Sprintf("admits %v on %v", p, m.after.alloc[p])
+	return fmt.Sprintf("admits %v on %v", p, m.After.alloc[p])
 }
 
-func (m Moment) worldDeed() string {
+func (m moment) worldDeed() string {
 	p, n := m.Step.Pod, m.Step.Node
 	switch m.Step.Action {
 	case TimeOut:
@@ -201,9 +183,9 @@ func (m Moment) worldDeed() string {
 	case CollectTerminal:
 		return fmt.Sprintf("%v, terminal, is deleted", p)
 	case WatchBreaks:
-		return fmt.Sprintf("the watch of kubelet %v breaks, it lists: %s", n, m.after.pendingOn(n))
+		return fmt.Sprintf("the watch of kubelet %v breaks, it lists: %s", n, m.After.pendingOn(n))
 	case KubeletRestarts:
-		return fmt.Sprintf("kubelet %v restarts, it lists: %s", n, m.after.pendingOn(n))
+		return fmt.Sprintf("kubelet %v restarts, it lists: %s", n, m.After.pendingOn(n))
 	case SchedulerCrashes:
 		return "the scheduler crashes, a new leader lists pods and reports"
 	}

@@ -1,9 +1,9 @@
 package gangs
 
-import "strings"
+import "github.com/berth-dev/berth/internal/protocol/explore"
 
 // Rule is one part of law 8 that can be switched off.
-type Rule uint16
+type Rule = explore.Rules[ruleNames]
 
 // The rules.
 const (
@@ -50,26 +50,13 @@ const (
 // AllRules is what the scheduler must do.
 const AllRules Rule = endOfRules - 1
 
-// Has reports whether every rule of q is in r.
-func (r Rule) Has(q Rule) bool { return r&q == q }
+type ruleNames struct{}
 
-// Without returns r less the rules of q.
-func (r Rule) Without(q Rule) Rule { return r &^ q }
-
-var ruleNames = []string{
-	"complete-first", "fresh-object", "plan-whole", "barrier", "drop-on-failure", "deadline", "whole-stays", "whole-stored",
-	"closing-mark", "evict-for-whole", "count-leaving", "in-order", "keep-room", "wait-ends",
-}
-
-// String names the rules in r, joined by "+".
-func (r Rule) String() string {
-	var names []string
-	for i, name := range ruleNames {
-		if r&(1<<i) != 0 {
-			names = append(names, name)
-		}
+func (ruleNames) Names() []string {
+	return []string{
+		"complete-first", "fresh-object", "plan-whole", "barrier", "drop-on-failure", "deadline", "whole-stays", "whole-stored",
+		"closing-mark", "evict-for-whole", "count-leaving", "in-order", "keep-room", "wait-ends",
 	}
-	return strings.Join(names, "+")
 }
 
 // Breach is a broken promise.

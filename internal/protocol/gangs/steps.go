@@ -16,7 +16,7 @@ type step struct {
 type walk struct {
 	c    *Config
 	from State
-	out  func(step, State)
+	out  func(step, *State)
 }
 
 func (w *walk) all() {
@@ -48,7 +48,7 @@ func (w *walk) emit(who, what string, chance bool, change func(*State)) {
 	if w.c.looksFor(Part) {
 		next.judge()
 	}
-	w.out(step{who, what, chance}, next)
+	w.out(step{who, what, chance}, &next)
 }
 
 // create makes a controller make a member. The second of a gang whose minimum is raised comes after

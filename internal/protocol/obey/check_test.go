@@ -32,7 +32,7 @@ var searches = []struct {
 	{"by-hand", Config{Pods: rivals, Budget: Budget{Restarts: 1, Deletions: 1, Hands: 1}}},
 }
 
-func explore(t *testing.T, c Config) Result {
+func mustCheck(t *testing.T, c Config) Result {
 	t.Helper()
 	r, err := Check(c)
 	if err != nil {
@@ -46,7 +46,7 @@ func TestAllRulesKeepEveryPromise(t *testing.T) {
 	var steps [actions]uint64
 	for _, c := range searches {
 		c.Rules = AllRules
-		r := explore(t, c.Config)
+		r := mustCheck(t, c.Config)
 		if r.Breach != Kept || !r.Complete {
 			t.Errorf("%s: after %d states:\n%v", c.name, r.States, r)
 		}
@@ -100,7 +100,7 @@ var rulesOff = []off{
 
 func (o off) check(t *testing.T) Result {
 	t.Helper()
-	return explore(t, Config{Pods: o.pods, Held: o.held, Rules: AllRules.Without(o.rule), Budget: o.budget})
+	return mustCheck(t, Config{Pods: o.pods, Held: o.held, Rules: AllRules.Without(o.rule), Budget: o.budget})
 }
 
 func TestEachRuleIsNeeded(t *testing.T) {
@@ -114,8 +114,8 @@ func TestEachRuleIsNeeded(t *testing.T) {
 	if tested != AllRules {
 		t.Errorf("switched off alone: %v; want %v", tested, AllRules)
 	}
-	if len(strings.Split(AllRules.String(), "+")) != len(ruleNames) {
-		t.Errorf("%d names for %b", len(ruleNames), AllRules)
+	if len(strings.Split(AllRules.String(), "+")) != len(ruleNames{}.Names()) {
+		t.Errorf("%d names for %b", len(ruleNames{}.Names()), AllRules)
 	}
 }
 
@@ -123,7 +123,7 @@ func TestTraceIsARun(t *testing.T) {
 	for _, o := range rulesOff {
 		r := o.check(t)
 		for i := 1; i < len(r.Trace); i++ {
-			if r.Trace[i].before != r.Trace[i-1].after || r.Trace[i].before == r.Trace[i].after {
+			if r.Trace[i].Before != r.Trace[i-1].After || r.Trace[i].Before == r.Trace[i].After {
 				t.Errorf("%s: step %d does not follow from the one before", o.id, i+1)
 			}
 		}

@@ -1,9 +1,9 @@
 package obey
 
-import "strings"
+import "github.com/berth-dev/berth/internal/protocol/explore"
 
 // Rule is one thing that scheduler, agent or cluster does, and that can be switched off alone.
-type Rule uint32
+type Rule = explore.Rules[ruleNames]
 
 // The rules.
 const (
@@ -72,25 +72,12 @@ const (
 // AllRules is what nodes that obey, and their scheduler, must do.
 const AllRules Rule = endOfRules - 1
 
-// Has reports whether every rule of q is in r.
-func (r Rule) Has(q Rule) bool { return r&q == q }
+type ruleNames struct{}
 
-// Without returns r less the rules of q.
-func (r Rule) Without(q Rule) Rule { return r &^ q }
-
-var ruleNames = []string{
-	"decision-binds", "promise-holds", "release-by-evidence", "shrink-first", "settled-move", "grow-after-stop", "synchronize",
-	"pinned-need-agent", "silence-is-no", "others-need-agent", "collisions-wait", "empty-pool-waits", "read-back",
-	"synchronize-first", "silent-keep", "processes-keep", "removal-frees", "holding-holds", "reuse-in-place", "owners-count",
-}
-
-// String names the rules in r, joined by "+".
-func (r Rule) String() string {
-	var names []string
-	for i, name := range ruleNames {
-		if r&(1<<i) != 0 {
-			names = append(names, name)
-		}
+func (ruleNames) Names() []string {
+	return []string{
+		"decision-binds", "promise-holds", "release-by-evidence", "shrink-first", "settled-move", "grow-after-stop", "synchronize",
+		"pinned-need-agent", "silence-is-no", "others-need-agent", "collisions-wait", "empty-pool-waits", "read-back",
+		"synchronize-first", "silent-keep", "processes-keep", "removal-frees", "holding-holds", "reuse-in-place", "owners-count",
 	}
-	return strings.Join(names, "+")
 }

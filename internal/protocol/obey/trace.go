@@ -3,6 +3,8 @@ package obey
 import (
 	"fmt"
 	"strings"
+
+	"github.com/berth-dev/berth/internal/protocol/explore"
 )
 
 func (p PodID) String() string { return string('a' + rune(p)) }
@@ -18,15 +20,8 @@ func (c CPUs) String() string {
 	return "{" + strings.Join(ids, ",") + "}"
 }
 
-// String tells the run to the breach, one step a line.
-func (r Result) String() string {
-	var b strings.Builder
-	for i, m := range r.Trace {
-		fmt.Fprintf(&b, "%3d. %-9s %s\n", i+1, m.actor(), m.deed())
-	}
-	fmt.Fprintf(&b, "     => %v\n", r.Breach)
-	return b.String()
-}
+// moment is one step of a trace and the states around it.
+type moment explore.Moment[State, Step]
 
 var actors = [actions]string{
 	Place: "scheduler", SeeReport: "scheduler", SeeGone: "scheduler", KubeletSees: "kubelet", KubeletDrops: "kubelet",
@@ -36,15 +31,15 @@ var actors = [actions]string{
 	SilentSandbox: "world", SilentContainer: "world",
 }
 
-func (m Moment) actor() string { return actors[m.Step.Action] }
+func (m moment) String() string { return fmt.Sprintf("%-9s %s", actors[m.Step.Action], m.deed()) }
 
-func (m Moment) deed() string {
+func (m moment) deed() string {
 	p := m.Step.Pod
 	switch m.Step.Action {
 	case Place:
-		return fmt.Sprintf("binds %v, decided: %v", p, m.after.rec[p])
+		return fmt.Sprintf("binds %v, decided: %v", p, m.After.rec[p])
 	case SeeReport:
-		return "sees the report: " + m.after.seen.String()
+		return "sees the report: " + m.After.seen.String()
 	case SeeGone:
 		return fmt.Sprintf("sees that %v is gone", p)
 	case KubeletSees:
@@ -54,9 +49,9 @@ func (m Moment) deed() string {
 	case Create:
 		return m.create()
 	case Hold:
-		return fmt.Sprintf("does not let %v begin: %v is not free", p, m.after.rec[p])
+		return fmt.Sprintf("does not let %v begin: %v is not free", p, m.After.rec[p])
 	case Start:
-		return fmt.Sprintf("starts %v on %v", p, m.after.runs[p])
+		return fmt.Sprintf("starts %v on %v", p, m.After.runs[p])
 	case Stop:
 		return fmt.Sprintf("has stopped %v", p)
 	case Remove:
@@ -65,18 +60,18 @@ func (m Moment) deed() string {
 	return m.more()
 }
 
-func (m Moment) create() string {
+func (m moment) create() string {
 	p := m.Step.Pod
-	if m.before.down {
-		return fmt.Sprintf("begins %v on %v: the agent is not there to adjust it", p, m.after.runs[p])
+	if m.Before.down {
+		return fmt.Sprintf("begins %v on %v: the agent is not there to adjust it", p, m.After.runs[p])
 	}
-	if m.after.begins.has(p) {
-		return fmt.Sprintf("makes %v, to run on %v", p, m.after.runs[p])
+	if m.After.begins.has(p) {
+		return fmt.Sprintf("makes %v, to run on %v", p, m.After.runs[p])
 	}
-	return fmt.Sprintf("begins %v on %v", p, m.after.runs[p])
+	return fmt.Sprintf("begins %v on %v", p, m.After.runs[p])
 }
 
-func (m Moment) more() string {
+func (m moment) more() string {
 	p := m.Step.Pod
 	switch m.Step.Action {
 	case UpdateShared:
@@ -88,14 +83,14 @@ func (m Moment) more() string {
 	case ProcessesEnd:
 		return fmt.Sprintf("the processes of %v that nobody reported have ended", p)
 	case AgentStarts:
-		if m.before.old != 0 {
+		if m.Before.old != 0 {
 			return "is connected again"
 		}
 		return "starts again"
 	case AgentLearns:
 		return "learns what runs"
 	case AgentReports:
-		return "reports " + m.after.posted.String()
+		return "reports " + m.After.posted.String()
 	case PodGone:
 		return fmt.Sprintf("%v is deleted by force", p)
 	case AgentStops:
@@ -109,11 +104,11 @@ func (m Moment) more() string {
 	case SilentContainer:
 		return fmt.Sprintf("the runtime is restarted, and tells nothing of the container of %v", p)
 	case Unanswered:
-		return fmt.Sprintf("has no answer in time, drops the agent, and begins %v on %v", p, m.after.runs[p])
+		return fmt.Sprintf("has no answer in time, drops the agent, and begins %v on %v", p, m.After.runs[p])
 	case ContainerEnds:
 		return fmt.Sprintf("%v ends on its own, to be begun again", p)
 	}
-	return fmt.Sprintf("somebody writes the cgroup of %v: %v", p, m.after.runs[p])
+	return fmt.Sprintf("somebody writes the cgroup of %v: %v", p, m.After.runs[p])
 }
 
 // String says what the report shows.

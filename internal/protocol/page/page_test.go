@@ -8,9 +8,9 @@ func TestSplice(t *testing.T) {
 		{"x\n", "x\n", `the page has no line "<!-- trace id -->"`},
 		{"<!-- trace id -->\n", "<!-- trace id -->\n", `the block "id" has no end`},
 	} {
-		got, err := Splice(c.page, "id", "new\n")
+		got, err := splice(c.page, "id", "new\n")
 		if got != c.want || c.err != "" && (err == nil || err.Error() != c.err) {
-			t.Errorf("Splice(%q) = %q, %v; want %q, %q", c.page, got, err, c.want, c.err)
+			t.Errorf("splice(%q) = %q, %v; want %q, %q", c.page, got, err, c.want, c.err)
 		}
 	}
 }

@@ -1,0 +1,27 @@
+package explore
+
+import "strings"
+
+// Rules is a set of rules of a model, each of which can be switched off alone. N names them.
+type Rules[N Names] uint32
+
+// Names are the names of a model's rules, the lowest bit's first.
+type Names interface{ Names() []string }
+
+// Has reports whether every rule of q is in r.
+func (r Rules[N]) Has(q Rules[N]) bool { return r&q == q }
+
+// Without returns r less the rules of q.
+func (r Rules[N]) Without(q Rules[N]) Rules[N] { return r &^ q }
+
+// String names the rules in r, joined by "+".
+func (r Rules[N]) String() string {
+	var n N
+	var names []string
+	for i, name := range n.Names() {
+		if r&(1<<i) != 0 {
+			names = append(names, name)
+		}
+	}
+	return strings.Join(names, "+")
+}
