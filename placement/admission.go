@@ -10,8 +10,31 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
+// decider decides what a pod gets on a node of a Model: the kubelet, as it is predicted
+// (admission), or Berth (jointAdmission).
+type decider interface {
+	// decide is Decide for a request that is sane.
+	decide(s *State, r *Request, d *Decision) Verdict
+	// explain fills in what a refusal says beside the verdict, which it is of.
+	explain(s *State, r *Request, out Refusal, v *Verdict) Refusal
+}
+
+// room is a decider with room for its decision. Rooms are pooled, so that admitting allocates
+// nothing.
+type room struct {
+	decider
+	own Decision // for Admit, which is not asked for one
+}
+
+func newDecider(m *Model) decider {
+	if m.joint != nil {
+		return newJointAdmission(m)
+	}
+	return newAdmission(m)
+}
+
 // admission is one run through a kubelet's admission: copies of the books that it writes to, and
-// room for hints and decisions. Admissions are pooled, so that admitting allocates nothing.
+// room for hints and decisions.
 type admission struct {
 	m *Model
 	s *State
@@ -40,11 +63,7 @@ type admission struct {
 	step      int
 	// rules are the ones that the node goes by for the request; set before begin.
 	rules Rules
-	joint jointAdmission
-	// provision is empty where no provider has anything.
-	provision provision
-	own       Decision // for Admit, which is not asked for one
-	empty     Decision // for the admission to an empty node
+	empty Decision // for the admission to an empty node
 }
 
 type cpuAdmission struct {
@@ -74,7 +93,7 @@ type slot struct {
 }
 
 func newAdmission(m *Model) *admission {
-	ad := &admission{m: m, joint: m.newJointAdmission(), provision: m.newProvision()}
+	ad := &admission{m: m}
 	if m.mem != nil {
 		ad.memory.book = m.mem.NewBook()
 	}
@@ -107,7 +126,7 @@ func (ad *admission) begin(s *State, r *Request, d *Decision, empty bool) {
 	if ad.held != nil {
 		ad.dropLost()
 	}
-	ad.resetDecision()
+	d.begin(r)
 }
 
 // end drops the references to the caller's values.
@@ -118,13 +137,13 @@ func (ad *admission) end() {
 	}
 }
 
-// resetDecision makes the decision fit the request, keeping the memory of its slices.
-func (ad *admission) resetDecision() {
-	d, n := ad.d, len(ad.r.Containers)
-	d.UID = ad.r.UID
+// begin makes the decision one that gives the request nothing, keeping the memory of its slices.
+func (d *Decision) begin(r *Request) {
+	n := len(r.Containers)
+	d.UID = r.UID
 	d.Containers = slices.Grow(d.Containers[:0], n)[:n]
 	for i := range d.Containers {
-		d.Containers[i].empty(&ad.r.Containers[i])
+		d.Containers[i].empty(&r.Containers[i])
 	}
 }
 

@@ -10,30 +10,31 @@ import (
 // Admit says whether the kubelet would admit the request on a node in this state. It is pure and,
 // once warm, allocates nothing.
 func Admit(s *State, r *Request) Verdict {
-	ad := s.m.admissions.Get().(*admission)
-	v := ad.decide(s, r, &ad.own)
-	s.m.admissions.Put(ad)
+	in := s.m.admissions.Get().(*room)
+	v := in.decide(s, r, &in.own)
+	s.m.admissions.Put(in)
 	return v
 }
 
 // Decide is Admit, and fills d with what the kubelet will hand out. On refusal d holds what it
 // handed out before it refused: the kubelet keeps that until it next looks for pods that are gone.
 func Decide(s *State, r *Request, d *Decision) Verdict {
-	ad := s.m.admissions.Get().(*admission)
-	v := ad.decide(s, r, d)
-	s.m.admissions.Put(ad)
+	in := s.m.admissions.Get().(*room)
+	v := in.decide(s, r, d)
+	s.m.admissions.Put(in)
 	return v
 }
 
-func (ad *admission) decide(s *State, r *Request, d *Decision) Verdict {
+func (in *room) decide(s *State, r *Request, d *Decision) Verdict {
 	if !r.sane() {
 		d.UID, d.Containers = r.UID, d.Containers[:0]
 		return Verdict{Reason: InvalidRequest, Detail: BadRequest, Scarcity: Unresolvable}
 	}
+	return in.decider.decide(s, r, d)
+}
+
+func (ad *admission) decide(s *State, r *Request, d *Decision) Verdict {
 	ad.rules = ad.m.rulesFor(r.Rules)
-	if ad.m.joint != nil {
-		return ad.decideJointly(s, r, d)
-	}
 	if len(ad.m.supplies) > 0 {
 		if c, found := ad.m.foreign(r); found {
 			d.UID, d.Containers = r.UID, d.Containers[:0]

@@ -37,11 +37,16 @@ func (m *Model) Steps(r *Request) int {
 // DecideAmid is Decide on a node where things happen while the pod is admitted. No pod may be named
 // twice. Where anything happens, the verdict's Scarcity is always Resolvable.
 func DecideAmid(s *State, r *Request, meanwhile []Meanwhile, d *Decision) Verdict {
-	ad := s.m.admissions.Get().(*admission)
-	ad.meanwhile, ad.step = meanwhile, 0
-	v := ad.decide(s, r, d)
-	ad.meanwhile = nil
-	s.m.admissions.Put(ad)
+	in := s.m.admissions.Get().(*room)
+	kubelet, predicted := in.decider.(*admission)
+	if predicted {
+		kubelet.meanwhile, kubelet.step = meanwhile, 0
+	}
+	v := in.decide(s, r, d)
+	if predicted {
+		kubelet.meanwhile = nil
+	}
+	s.m.admissions.Put(in)
 	return v
 }
 

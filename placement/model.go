@@ -89,7 +89,7 @@ func NewModel(view *KubeletView, cfg Config) (*Model, error) {
 			return nil, err
 		}
 	}
-	m.admissions.New = func() any { return newAdmission(m) }
+	m.admissions.New = func() any { return &room{decider: newDecider(m)} }
 	m.empty = m.newEmpty()
 	return m, nil
 }

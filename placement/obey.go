@@ -9,8 +9,13 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// jointAdmission is an admission where Berth decides: room for it, in the admission that is pooled.
+// jointAdmission is the decider where Berth decides.
 type jointAdmission struct {
+	m     *Model
+	s     *State
+	r     *Request
+	d     *Decision
+	rules Rules
 	// try is the node, with the pod's containers placed one after another. pool is what the pod has
 	// already, from which its containers take turns.
 	try, pool *joint.Try
@@ -23,35 +28,41 @@ type jointAdmission struct {
 	// budget is what the whole question may still take of steps: of every container, in every
 	// order.
 	budget *joint.Budget
+	// provision is empty where no provider has anything.
+	provision provision
+	empty     Decision // for the admission to an empty node
 }
 
-func (m *Model) newJointAdmission() jointAdmission {
-	if m.joint == nil {
-		return jointAdmission{}
-	}
-	j := jointAdmission{try: m.joint.NewTry(), pool: m.joint.NewTry(), budget: new(joint.Budget)}
-	j.try.Budget, j.pool.Budget = j.budget, j.budget
-	return j
+func newJointAdmission(m *Model) *jointAdmission {
+	ad := &jointAdmission{m: m, try: m.joint.NewTry(), pool: m.joint.NewTry(), budget: new(joint.Budget), provision: m.newProvision()}
+	ad.try.Budget, ad.pool.Budget = ad.budget, ad.budget
+	ad.search.jointAdmission = ad
+	return ad
 }
 
-// decideJointly is an admission on a node where Berth decides. A pod that is there keeps what it
-// has: a decision binds.
-func (ad *admission) decideJointly(s *State, r *Request, d *Decision) Verdict {
-	ad.s, ad.r, ad.d = s, r, d
-	ad.resetDecision()
+// begin prepares the admission.
+func (ad *jointAdmission) begin(s *State, r *Request, d *Decision) {
+	ad.s, ad.r, ad.d, ad.rules = s, r, d, ad.m.rulesFor(r.Rules)
+	d.begin(r)
+}
+
+// decide decides beside what the node's pods have. A pod that is there keeps what it has: a
+// decision binds.
+func (ad *jointAdmission) decide(s *State, r *Request, d *Decision) Verdict {
+	ad.begin(s, r, d)
 	if p := s.pod(r.UID); p != nil {
 		ad.keepHeld(p)
-		v := Verdict{NUMA: ad.jointNodes()}
+		v := Verdict{NUMA: ad.nodes()}
 		ad.end()
 		return v
 	}
 	if len(s.given) > 0 {
 		copy(ad.provision.given, s.given)
 	}
-	detail, c := ad.runJointly(s.account)
-	v := Verdict{Reason: detail.Reason(), Detail: detail, Cut: ad.joint.budget.Cut()}
+	detail, c := ad.run(s.account)
+	v := Verdict{Reason: detail.Reason(), Detail: detail, Cut: ad.budget.Cut()}
 	if detail == NoDetail {
-		v.NUMA = ad.jointNodes()
+		v.NUMA = ad.nodes()
 		for i := range d.Containers {
 			ad.bind(i)
 		}
@@ -61,15 +72,18 @@ func (ad *admission) decideJointly(s *State, r *Request, d *Decision) Verdict {
 	v.Container, v.Scarcity = int16(c), Resolvable
 	clear(ad.provision.given)
 	ad.d = &ad.empty
-	ad.resetDecision()
-	if again, _ := ad.runJointly(ad.m.empty.account); again == Withholds || again != NoDetail && !ad.joint.budget.Cut() && ad.m.Monotone(r) {
+	ad.d.begin(r)
+	if again, _ := ad.run(ad.m.empty.account); again == Withholds || again != NoDetail && !ad.budget.Cut() && ad.m.Monotone(r) {
 		v.Scarcity = Unresolvable
 	}
 	ad.end()
 	return v
 }
 
-func (ad *admission) keepHeld(p *PodAllocation) {
+// end drops the references to the caller's values.
+func (ad *jointAdmission) end() { ad.s, ad.r, ad.d = nil, nil, nil }
+
+func (ad *jointAdmission) keepHeld(p *PodAllocation) {
 	for i := range ad.d.Containers {
 		c := &ad.d.Containers[i]
 		h := p.container(c.Name)
@@ -103,18 +117,18 @@ func (m *Model) nodesHeld(c *ContainerDecision) topology.NUMASet {
 	return nodes | m.nodesOfDevices(c.Devices)
 }
 
-func (ad *admission) jointNodes() (nodes topology.NUMASet) {
+func (ad *jointAdmission) nodes() (nodes topology.NUMASet) {
 	for i := range ad.d.Containers {
 		nodes |= ad.m.nodesHeld(&ad.d.Containers[i])
 	}
 	return nodes
 }
 
-// runJointly places the pod beside what a book says, and says which container it stopped at. All
+// run places the pod beside what a book says, and says which container it stopped at. All
 // its searches together take no more steps than one question may.
-func (ad *admission) runJointly(on *joint.Book) (Detail, int) {
-	ad.joint.budget.Refill()
-	ad.joint.try.Begin(on)
+func (ad *jointAdmission) run(on *joint.Book) (Detail, int) {
+	ad.budget.Refill()
+	ad.try.Begin(on)
 	if ad.r.PodLevel {
 		return PodLevelUndecided, 0
 	}
@@ -137,14 +151,14 @@ func (ad *admission) runJointly(on *joint.Book) (Detail, int) {
 		return ad.runPod()
 	}
 	detail, c := ad.runEach()
-	if detail != NoDetail && ad.runAgain(on) {
+	if detail != NoDetail && ad.search.again(on) {
 		return NoDetail, 0
 	}
 	return detail, c
 }
 
 // knowsMemory says what is wrong with a container's memory, whatever is free.
-func (ad *admission) knowsMemory(c int) Detail {
+func (ad *jointAdmission) knowsMemory(c int) Detail {
 	for _, q := range ad.r.Containers[c].Memory {
 		if _, known := ad.m.joint.Kind(q.Resource); !known && q.Bytes > 0 {
 			return NoDefaultMemory
@@ -157,23 +171,22 @@ func (ad *admission) knowsMemory(c int) Detail {
 }
 
 // runPod places the pod's peak as one, then deals it out to the containers.
-func (ad *admission) runPod() (Detail, int) {
-	j := &ad.joint
+func (ad *jointAdmission) runPod() (Detail, int) {
 	ad.wantPod()
 	if ad.rules.Devices.PerNode > 0 && ad.uneven() {
 		return DevicesUneven, 0
 	}
 	ad.narrow(wholePod)
-	if ad.wantsNothing() && j.want.Nodes == 0 {
+	if ad.wantsNothing() && ad.want.Nodes == 0 {
 		return NoDetail, 0
 	}
-	if o := j.try.Place(&j.want, &j.grant); o != joint.Placed {
+	if o := ad.try.Place(&ad.want, &ad.grant); o != joint.Placed {
 		return detailOf(o), 0
 	}
-	mask, exclusive := j.grant.Nodes, j.grant.Exclusive
+	mask, exclusive := ad.grant.Nodes, ad.grant.Exclusive
 	nodes := ad.m.expand(mask)
-	j.held = joint.Held{CPUs: j.grant.CPUs, Amounts: append(j.held.Amounts[:0], j.grant.Amounts...),
-		Devices: append(j.held.Devices[:0], j.grant.Devices...)}
+	ad.held = joint.Held{CPUs: ad.grant.CPUs, Amounts: append(ad.held.Amounts[:0], ad.grant.Amounts...),
+		Devices: append(ad.held.Devices[:0], ad.grant.Devices...)}
 	if d, c := ad.deal(); d != NoDetail {
 		return d, c
 	}
@@ -195,7 +208,7 @@ func (ad *admission) runPod() (Detail, int) {
 // deal gives each container of what the pod holds (held) what no other container that runs beside
 // it has. Containers with CPUs of their own come before those with shares, which could crowd them
 // out; init containers come last, and take turns with the containers after them.
-func (ad *admission) deal() (Detail, int) {
+func (ad *jointAdmission) deal() (Detail, int) {
 	for pass := range 3 {
 		for c := range ad.r.Containers {
 			turn := 1
@@ -217,28 +230,27 @@ func (ad *admission) deal() (Detail, int) {
 }
 
 // turn places container c on what the pod holds, less what runs beside it.
-func (ad *admission) turn(c int) Detail {
-	j := &ad.joint
+func (ad *jointAdmission) turn(c int) Detail {
 	ad.wantContainer(c)
 	if ad.wantsNothing() {
 		return NoDetail
 	}
-	j.want.Width, j.want.Nodes, j.want.PerNode, j.want.Rules = joint.AnyWidth, 0, 0, joint.Rules{}
-	if j.want.Same != joint.Anywhere {
-		j.want.SameHow = joint.Preferred // it is the pod whose devices lie together
+	ad.want.Width, ad.want.Nodes, ad.want.PerNode, ad.want.Rules = joint.AnyWidth, 0, 0, joint.Rules{}
+	if ad.want.Same != joint.Anywhere {
+		ad.want.SameHow = joint.Preferred // it is the pod whose devices lie together
 	}
-	for i := range j.want.Devices {
-		j.want.Devices[i].All = false
+	for i := range ad.want.Devices {
+		ad.want.Devices[i].All = false
 	}
 	ad.takeOver()
-	j.pool.BeginFull()
-	ad.m.joint.Give(&j.pool.Book, &j.part)
+	ad.pool.BeginFull()
+	ad.m.joint.Give(&ad.pool.Book, &ad.part)
 	for o := range ad.r.Containers {
 		if ad.beside(c, o) {
-			ad.m.takeContainer(&j.pool.Book, &ad.d.Containers[o], j.want.CPUs > 0)
+			ad.m.takeContainer(&ad.pool.Book, &ad.d.Containers[o], ad.want.CPUs > 0)
 		}
 	}
-	if o := j.pool.Place(&j.want, &j.grant); o != joint.Placed {
+	if o := ad.pool.Place(&ad.want, &ad.grant); o != joint.Placed {
 		return detailOf(o)
 	}
 	ad.record(c)
@@ -247,7 +259,7 @@ func (ad *admission) turn(c int) Detail {
 
 // beside says whether container o runs while container c does, or holds what it has while c begins:
 // app containers and sidecars run together, an init container beside the sidecars before it.
-func (ad *admission) beside(c, o int) bool {
+func (ad *jointAdmission) beside(c, o int) bool {
 	if c == o {
 		return false
 	}
@@ -260,8 +272,7 @@ func (ad *admission) beside(c, o int) bool {
 
 // runEach places container after container: first the ones that run together, then each init
 // container where the pod has something already, and elsewhere only if it does not fit there.
-func (ad *admission) runEach() (Detail, int) {
-	j := &ad.joint
+func (ad *jointAdmission) runEach() (Detail, int) {
 	for c := range ad.r.Containers {
 		if ad.r.Containers[c].Kind == Init {
 			continue
@@ -271,11 +282,11 @@ func (ad *admission) runEach() (Detail, int) {
 		if ad.wantsNothing() {
 			continue
 		}
-		if o := j.try.Place(&j.want, &j.grant); o != joint.Placed {
+		if o := ad.try.Place(&ad.want, &ad.grant); o != joint.Placed {
 			return detailOf(o), c
 		}
 		ad.record(c)
-		if d := ad.provide(c, j.grant.Nodes); d != NoDetail {
+		if d := ad.provide(c, ad.grant.Nodes); d != NoDetail {
 			return d, c
 		}
 	}
@@ -290,7 +301,7 @@ func (ad *admission) runEach() (Detail, int) {
 	return NoDetail, 0
 }
 
-func (ad *admission) runInit(c int) Detail {
+func (ad *jointAdmission) runInit(c int) Detail {
 	ad.wantContainer(c)
 	ad.narrow(c)
 	if ad.wantsNothing() {
@@ -300,68 +311,66 @@ func (ad *admission) runInit(c int) Detail {
 }
 
 // placeInit places an init container as want says, when the others that run together are placed.
-func (ad *admission) placeInit(c int) Detail {
-	j := &ad.joint
+func (ad *jointAdmission) placeInit(c int) Detail {
 	ad.heldSoFar()
 	ad.takeOver()
-	j.pool.BeginFull()
-	ad.m.joint.Give(&j.pool.Book, &j.part)
+	ad.pool.BeginFull()
+	ad.m.joint.Give(&ad.pool.Book, &ad.part)
 	ad.takeSidecars(c)
-	pays := j.want.Pays
-	j.want.Pays = false // the pod has all of this already
-	placed := j.pool.Place(&j.want, &j.grant) == joint.Placed
-	if j.want.Pays = pays; !placed {
-		j.pool.Begin(&j.try.Book)
-		ad.m.joint.Give(&j.pool.Book, &j.part)
-		if j.want.CPUs > 0 {
-			ad.m.joint.Trim(&j.pool.Book, &j.try.Book, &j.part)
+	pays := ad.want.Pays
+	ad.want.Pays = false // the pod has all of this already
+	placed := ad.pool.Place(&ad.want, &ad.grant) == joint.Placed
+	if ad.want.Pays = pays; !placed {
+		ad.pool.Begin(&ad.try.Book)
+		ad.m.joint.Give(&ad.pool.Book, &ad.part)
+		if ad.want.CPUs > 0 {
+			ad.m.joint.Trim(&ad.pool.Book, &ad.try.Book, &ad.part)
 		}
 		ad.takeSidecars(c)
-		if o := j.pool.Place(&j.want, &j.grant); o != joint.Placed {
+		if o := ad.pool.Place(&ad.want, &ad.grant); o != joint.Placed {
 			return detailOf(o)
 		}
 	}
-	ad.m.joint.Give(&j.try.Book, &j.held)
+	ad.m.joint.Give(&ad.try.Book, &ad.held)
 	ad.record(c)
 	ad.heldSoFar()
-	ad.m.joint.Take(&j.try.Book, &j.held)
-	return ad.provide(c, j.grant.Nodes)
+	ad.m.joint.Take(&ad.try.Book, &ad.held)
+	return ad.provide(c, ad.grant.Nodes)
 }
 
 // takeOver fills part with the share of what the pod already holds that a container may have, when
 // the others do not run: CPUs if it has CPUs of its own, CPU time if it shares, memory in any case.
 // CPUs of a container's own stay the pod's while it does not run, so that nobody's time can be
 // taken from them.
-func (ad *admission) takeOver() {
-	j := &ad.joint
-	own := j.want.CPUs > 0
-	j.part = joint.Held{Amounts: j.part.Amounts[:0], Devices: append(j.part.Devices[:0], j.held.Devices...)}
+func (ad *jointAdmission) takeOver() {
+	own := ad.want.CPUs > 0
+	ad.part = joint.Held{Amounts: ad.part.Amounts[:0], Devices: append(ad.part.Devices[:0], ad.held.Devices...)}
 	if own {
-		j.part.CPUs, j.part.Alone, j.part.Exclusive = j.held.CPUs, j.held.Alone, j.held.Exclusive
+		ad.part.CPUs, ad.part.Alone, ad.part.Exclusive = ad.held.CPUs, ad.held.Alone, ad.held.Exclusive
 	}
-	for _, a := range j.held.Amounts {
+	for _, a := range ad.held.Amounts {
 		if a.Kind != joint.CPU || !own {
-			j.part.Amounts = append(j.part.Amounts, a)
+			ad.part.Amounts = append(ad.part.Amounts, a)
 		}
 	}
 }
 
-func (ad *admission) takeSidecars(c int) {
+func (ad *jointAdmission) takeSidecars(c int) {
 	for o := range c {
 		if ad.r.Containers[o].Kind == Sidecar {
-			ad.m.takeContainer(&ad.joint.pool.Book, &ad.d.Containers[o], ad.joint.want.CPUs > 0)
+			ad.m.takeContainer(&ad.pool.Book, &ad.d.Containers[o], ad.want.CPUs > 0)
 		}
 	}
 }
 
 // pinsWhole says whether container c gets CPUs of its own: whole CPUs of a Guaranteed pod, as with
 // the kubelet, and of any pod that says how its CPUs are to lie.
-func (ad *admission) pinsWhole(c int) bool {
+func (ad *jointAdmission) pinsWhole(c int) bool {
 	milli := ad.r.Containers[c].MilliCPU
 	return !ad.rules.SharesOnly && milli > 0 && milli%1000 == 0 && (ad.m.guaranteed(ad.r) || ad.rules.CPUs != joint.Rules{})
 }
 
-func (ad *admission) width() joint.Width {
+func (ad *jointAdmission) width() joint.Width {
 	switch ad.rules.Policy {
 	case PolicyRestricted:
 		return joint.Fewest
@@ -372,8 +381,8 @@ func (ad *admission) width() joint.Width {
 }
 
 // wantContainer fills want with what container c asks for.
-func (ad *admission) wantContainer(c int) {
-	w, r := &ad.joint.want, &ad.r.Containers[c]
+func (ad *jointAdmission) wantContainer(c int) {
+	w, r := &ad.want, &ad.r.Containers[c]
 	w.CPUs, w.Amounts, w.Devices, w.Width, w.Rules = 0, w.Amounts[:0], w.Devices[:0], ad.width(), ad.rules.CPUs
 	w.Within, w.WithinEmpty, w.Pays = nil, nil, !ad.rules.MayWithhold
 	switch {
@@ -391,8 +400,8 @@ func (ad *admission) wantContainer(c int) {
 }
 
 // wantPod fills want with the most that the pod's containers hold at one time, of each resource.
-func (ad *admission) wantPod() {
-	w := &ad.joint.want
+func (ad *jointAdmission) wantPod() {
+	w := &ad.want
 	w.CPUs, w.Amounts, w.Devices, w.Width, w.Rules = 0, w.Amounts[:0], w.Devices[:0], ad.width(), ad.rules.CPUs
 	w.Within, w.WithinEmpty, w.Pays = nil, nil, !ad.rules.MayWithhold
 	var cpus podSum[int]
@@ -423,10 +432,10 @@ func (ad *admission) wantPod() {
 }
 
 // record writes the grant down as container c's.
-func (ad *admission) record(c int) {
-	g, got := &ad.joint.grant, &ad.d.Containers[c]
+func (ad *jointAdmission) record(c int) {
+	g, got := &ad.grant, &ad.d.Containers[c]
 	got.CPUs, got.Exclusive = g.CPUs, joint.Shareable
-	if ad.joint.want.CPUs > 0 {
+	if ad.want.CPUs > 0 {
 		got.Exclusive = g.Exclusive
 	}
 	got.Hint = Hint{NUMA: ad.m.expand(g.Nodes), Preferred: true}
@@ -443,7 +452,7 @@ func (ad *admission) record(c int) {
 }
 
 // bind says what the node keeps container c to.
-func (ad *admission) bind(c int) {
+func (ad *jointAdmission) bind(c int) {
 	got := &ad.d.Containers[c]
 	got.Bounds = 0
 	if len(got.Shares) > 0 && ad.width() != joint.AnyWidth {
@@ -455,15 +464,14 @@ func (ad *admission) bind(c int) {
 }
 
 // heldSoFar fills held with what the containers hold that are recorded.
-func (ad *admission) heldSoFar() {
-	j := &ad.joint
-	p := peakOf{m: ad.m, held: &j.held, peak: j.peak}
+func (ad *jointAdmission) heldSoFar() {
+	p := peakOf{m: ad.m, held: &ad.held, peak: ad.peak}
 	p.begin()
 	for c := range ad.d.Containers {
 		p.add(&ad.d.Containers[c])
 	}
 	p.end()
-	j.peak = p.peak
+	ad.peak = p.peak
 }
 
 // takeContainer writes down the memory of one container, and either its own CPUs, without what

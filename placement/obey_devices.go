@@ -260,7 +260,7 @@ func (s *State) markSick() {
 
 // wantsDevices fills want with the devices that container c asks for, of the ones that Berth hands
 // out.
-func (ad *admission) wantsDevices(c int) {
+func (ad *jointAdmission) wantsDevices(c int) {
 	for i := range ad.r.Containers[c].Devices {
 		r := &ad.r.Containers[c].Devices[i]
 		if kind, ours := ad.m.kindOfDevice(r.Resource); ours && r.Count > 0 && !r.Claimed {
@@ -271,7 +271,7 @@ func (ad *admission) wantsDevices(c int) {
 }
 
 // wantsPodDevices fills want with the most that the pod's containers hold at one time.
-func (ad *admission) wantsPodDevices() {
+func (ad *jointAdmission) wantsPodDevices() {
 	for kind := range uint8(ad.m.joint.DeviceKinds()) {
 		var sum podSum[int64]
 		for c := range ad.r.Containers {
@@ -285,8 +285,8 @@ func (ad *admission) wantsPodDevices() {
 }
 
 // wantTogether fills want with where its devices lie, and with the number of NUMA nodes.
-func (ad *admission) wantTogether() {
-	w, rules := &ad.joint.want, &ad.rules.Devices
+func (ad *jointAdmission) wantTogether() {
+	w, rules := &ad.want, &ad.rules.Devices
 	w.Same, w.SameHow = rules.Same, rules.SameHow
 	w.Nodes, w.PerNode = int(ad.rules.NUMANodes), 0
 	if rules.PerNode > 0 && len(w.Devices) > 0 {
@@ -297,8 +297,8 @@ func (ad *admission) wantTogether() {
 
 // uneven says whether the devices that are wanted cannot make up so many on each NUMA node, or not
 // on as many NUMA nodes as the pod says otherwise.
-func (ad *admission) uneven() bool {
-	w := &ad.joint.want
+func (ad *jointAdmission) uneven() bool {
+	w := &ad.want
 	for i := range w.Devices {
 		if w.Devices[i].N != w.Nodes*w.PerNode {
 			return true
@@ -308,16 +308,16 @@ func (ad *admission) uneven() bool {
 	return len(w.Devices) > 0 && (n > 0 && w.Nodes != n || ad.rules.Policy == PolicySingleNUMANode && w.Nodes != 1)
 }
 
-func (ad *admission) wantDevices(kind uint8, n int64) {
+func (ad *jointAdmission) wantDevices(kind uint8, n int64) {
 	rules, is := &ad.rules.Devices, setOf(ad.m.deviceKinds[kind].Type)
-	ad.joint.want.Devices = append(ad.joint.want.Devices, joint.DeviceWant{
+	ad.want.Devices = append(ad.want.Devices, joint.DeviceWant{
 		Kind: kind, N: int(n), All: rules.All&is != 0, OnePerFunction: rules.OnePerFunction&is != 0,
 	})
 }
 
 // knowsDevices says what is wrong with a container's devices, whatever is free: that others would
 // choose them though the pod cares, or that the wishes do not fit what the node has.
-func (ad *admission) knowsDevices(c int, aligned bool) Detail {
+func (ad *jointAdmission) knowsDevices(c int, aligned bool) Detail {
 	rules := &ad.rules.Devices
 	for i := range ad.r.Containers[c].Devices {
 		r := &ad.r.Containers[c].Devices[i]
@@ -338,8 +338,8 @@ func (ad *admission) knowsDevices(c int, aligned bool) Detail {
 }
 
 // giveGranted writes the devices of the grant down as container c's.
-func (ad *admission) giveGranted(c int) {
-	g, got := &ad.joint.grant, &ad.d.Containers[c]
+func (ad *jointAdmission) giveGranted(c int) {
+	g, got := &ad.grant, &ad.d.Containers[c]
 	got.Devices = got.Devices[:0]
 	for i, d := range g.Devices {
 		if i == 0 || g.Devices[i-1].Kind != d.Kind {

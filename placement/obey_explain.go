@@ -10,25 +10,22 @@ import (
 // The resources of a Refusal where Berth decides: CPUs of one's own, and CPU time in thousandths.
 const shareResource = "cpu shares (m)"
 
-// explainJointly is Explain where Berth decides: what the pod, or the container at which it
-// stopped, asks for, and how much of it each NUMA node has.
-func explainJointly(s *State, r *Request, out Refusal, v *Verdict) Refusal {
-	ad := newAdmission(s.m)
-	ad.rules = s.m.rulesFor(r.Rules)
-	ad.s, ad.r, ad.d = s, r, new(Decision)
-	ad.resetDecision()
+// explain says what the pod, or the container at which it stopped, asks for, and how much of it
+// each NUMA node has.
+func (ad *jointAdmission) explain(s *State, r *Request, out Refusal, v *Verdict) Refusal {
+	ad.begin(s, r, new(Decision))
 	copy(ad.provision.given, s.given)
 	at := wholePod
 	if ad.rules.Scope == PodScope && ad.rules.Policy != PolicyNone {
-		ad.joint.try.Begin(s.account)
+		ad.try.Begin(s.account)
 		ad.wantPod()
 	} else {
 		out.Container = r.Containers[v.Container].Name
-		ad.runJointly(s.account)
+		ad.run(s.account)
 		at = int(v.Container)
 		ad.wantContainer(at)
 	}
-	w, book := &ad.joint.want, &ad.joint.try.Book
+	w, book := &ad.want, &ad.try.Book
 	if v.Detail == NotExactly {
 		out.NUMANodes = w.Nodes
 	}
@@ -70,8 +67,8 @@ func explainJointly(s *State, r *Request, out Refusal, v *Verdict) Refusal {
 }
 
 // explainDevices says why each device of a kind that is wanted could not be given.
-func (ad *admission) explainDevices(out []DeviceAnswer, kind uint8, needs []Need) []DeviceAnswer {
-	m, book := ad.m, &ad.joint.try.Book
+func (ad *jointAdmission) explainDevices(out []DeviceAnswer, kind uint8, needs []Need) []DeviceAnswer {
+	m, book := ad.m, &ad.try.Book
 	k := &m.deviceKinds[kind]
 	for i := range k.Devices {
 		d := &k.Devices[i]
@@ -99,8 +96,8 @@ func (ad *admission) explainDevices(out []DeviceAnswer, kind uint8, needs []Need
 }
 
 // lacks says what the place of a free device lacks of what is wanted together.
-func (ad *admission) lacks(kind uint8, d *PlacedDevice, needs []Need) string {
-	w := &ad.joint.want
+func (ad *jointAdmission) lacks(kind uint8, d *PlacedDevice, needs []Need) string {
+	w := &ad.want
 	at, place := d.Root, "root complex"
 	if w.Same == joint.SameSwitch || w.Same == joint.OneSwitch {
 		at, place = d.Switch, "switch"
@@ -136,14 +133,14 @@ func (ad *admission) lacks(kind uint8, d *PlacedDevice, needs []Need) string {
 }
 
 // freeAt is how many devices of a kind are free at a switch or root complex.
-func (ad *admission) freeAt(kind uint8, at string, same joint.Same) (n int) {
+func (ad *jointAdmission) freeAt(kind uint8, at string, same joint.Same) (n int) {
 	for i := range ad.m.deviceKinds[kind].Devices {
 		d := &ad.m.deviceKinds[kind].Devices[i]
 		where := d.Root
 		if same == joint.SameSwitch || same == joint.OneSwitch {
 			where = d.Switch
 		}
-		if where == at && ad.m.joint.IsFree(&ad.joint.try.Book, joint.DeviceRef{Kind: kind, Index: uint16(i)}) {
+		if where == at && ad.m.joint.IsFree(&ad.try.Book, joint.DeviceRef{Kind: kind, Index: uint16(i)}) {
 			n++
 		}
 	}

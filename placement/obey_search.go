@@ -12,6 +12,7 @@ const maxSearched = 8
 // search is room for looking for the places of a pod's containers where the ones that come first
 // leave nothing to the others.
 type search struct {
+	*jointAdmission
 	books []joint.Book // by how many containers are placed
 	order []int        // containers that run together, the ones that are placed first
 	hard  []int        // the same, the ones that are hard to place first, then init containers
@@ -19,16 +20,15 @@ type search struct {
 	spare int // the steps that the search at hand leaves to others
 }
 
-// runAgain looks for places for containers that found none one after the other: in another order,
+// again looks for places for containers that found none one after the other: in another order,
 // then NUMA node by NUMA node. It begins where the pod has nothing, and says whether it found any.
 // If it did not, everything is as it was.
-func (ad *admission) runAgain(on *joint.Book) bool {
-	s := &ad.joint.search
+func (s *search) again(on *joint.Book) bool {
 	s.order, s.hard = s.order[:0], s.hard[:0]
 	for _, init := range [...]bool{false, true} {
-		for c := range ad.r.Containers {
-			ad.wantContainer(c)
-			if ad.narrow(c); ad.wantsNothing() || (ad.r.Containers[c].Kind == Init) != init {
+		for c := range s.r.Containers {
+			s.wantContainer(c)
+			if s.narrow(c); s.wantsNothing() || (s.r.Containers[c].Kind == Init) != init {
 				continue
 			}
 			if s.hard = append(s.hard, c); !init {
@@ -36,56 +36,54 @@ func (ad *admission) runAgain(on *joint.Book) bool {
 			}
 		}
 	}
-	if len(s.hard) < 2 || len(s.hard) > maxSearched || !ad.fitsTogether(on) || !ad.fitsAlone(on) {
+	if len(s.hard) < 2 || len(s.hard) > maxSearched || !s.fitsTogether(on) || !s.fitsAlone(on) {
 		return false
 	}
 	if s.one == nil {
-		s.one, s.books = ad.m.joint.Space().NewSet(), make([]joint.Book, maxSearched)
+		s.one, s.books = s.m.joint.Space().NewSet(), make([]joint.Book, maxSearched)
 	}
 	for i := 1; i < len(s.order); i++ { // sorted in place, without allocating
-		for k := i; k > 0 && ad.harder(s.hard[k], s.hard[k-1]); k-- {
+		for k := i; k > 0 && s.harder(s.hard[k], s.hard[k-1]); k-- {
 			s.hard[k], s.hard[k-1] = s.hard[k-1], s.hard[k]
 		}
 	}
-	ad.startAgain(on)
-	if s.spare = ad.joint.budget.Left() / 2; ad.permute(0) {
+	s.startAgain(on)
+	if s.spare = s.budget.Left() / 2; s.permute(0) {
 		return true
 	}
-	ad.startAgain(on)
-	if s.spare = 0; ad.spread(0) {
+	s.startAgain(on)
+	if s.spare = 0; s.spread(0) {
 		return true
 	}
-	ad.startAgain(on)
-	ad.runEach()
+	s.startAgain(on)
+	s.runEach()
 	return false
 }
 
-func (ad *admission) startAgain(on *joint.Book) {
-	ad.joint.try.Begin(on)
-	ad.resetDecision()
+func (s *search) startAgain(on *joint.Book) {
+	s.try.Begin(on)
+	s.d.begin(s.r)
 }
 
 // fitsTogether says whether there is room for the pod's peak, wherever it lies.
-func (ad *admission) fitsTogether(on *joint.Book) bool {
-	j := &ad.joint
-	ad.wantPod()
-	j.want.Width, j.want.Rules, j.want.Same, j.want.SameHow = joint.AnyWidth, joint.Rules{}, joint.Anywhere, joint.Unset
-	j.want.Nodes, j.want.PerNode = 0, 0
-	for i := range j.want.Devices {
-		j.want.Devices[i].OnePerFunction = false
+func (s *search) fitsTogether(on *joint.Book) bool {
+	s.wantPod()
+	s.want.Width, s.want.Rules, s.want.Same, s.want.SameHow = joint.AnyWidth, joint.Rules{}, joint.Anywhere, joint.Unset
+	s.want.Nodes, s.want.PerNode = 0, 0
+	for i := range s.want.Devices {
+		s.want.Devices[i].OnePerFunction = false
 	}
-	j.pool.Begin(on)
-	return ad.wantsNothing() || j.pool.Place(&j.want, &j.grant) == joint.Placed
+	s.pool.Begin(on)
+	return s.wantsNothing() || s.pool.Place(&s.want, &s.grant) == joint.Placed
 }
 
 // fitsAlone says whether there is room for each container if it is the only one.
-func (ad *admission) fitsAlone(on *joint.Book) bool {
-	j := &ad.joint
-	for c := range ad.r.Containers {
-		ad.wantContainer(c)
-		ad.narrow(c)
-		j.pool.Begin(on)
-		if !ad.wantsNothing() && j.pool.Place(&j.want, &j.grant) != joint.Placed {
+func (s *search) fitsAlone(on *joint.Book) bool {
+	for c := range s.r.Containers {
+		s.wantContainer(c)
+		s.narrow(c)
+		s.pool.Begin(on)
+		if !s.wantsNothing() && s.pool.Place(&s.want, &s.grant) != joint.Placed {
 			return false
 		}
 	}
@@ -94,12 +92,12 @@ func (ad *admission) fitsAlone(on *joint.Book) bool {
 
 // harder says whether container a is harder to place than b: it has more devices, or CPUs of its
 // own, or more CPU.
-func (ad *admission) harder(a, b int) bool {
-	x, y := &ad.r.Containers[a], &ad.r.Containers[b]
+func (s *search) harder(a, b int) bool {
+	x, y := &s.r.Containers[a], &s.r.Containers[b]
 	if n, m := x.anyDevices(), y.anyDevices(); n != m {
 		return n > m
 	}
-	if own := ad.pinsWhole(a); own != ad.pinsWhole(b) {
+	if own := s.pinsWhole(a); own != s.pinsWhole(b) {
 		return own
 	}
 	return x.MilliCPU > y.MilliCPU
@@ -115,14 +113,13 @@ func (c *ContainerRequest) anyDevices() (n int64) {
 
 // permute places the containers from the n-th of the order on, in every order, then the init
 // containers.
-func (ad *admission) permute(n int) bool {
-	s := &ad.joint.search
+func (s *search) permute(n int) bool {
 	if n >= len(s.order) {
-		return n == len(s.hard) || ad.next(s.hard[n], n, 0) && (ad.permute(n+1) || ad.takeBack(s.hard[n], n))
+		return n == len(s.hard) || s.next(s.hard[n], n, 0) && (s.permute(n+1) || s.takeBack(s.hard[n], n))
 	}
 	for i := n; i < len(s.order); i++ {
 		s.order[n], s.order[i] = s.order[i], s.order[n]
-		if c := s.order[n]; ad.next(c, n, 0) && (ad.permute(n+1) || ad.takeBack(c, n)) {
+		if c := s.order[n]; s.next(c, n, 0) && (s.permute(n+1) || s.takeBack(c, n)) {
 			return true
 		}
 		s.order[n], s.order[i] = s.order[i], s.order[n]
@@ -131,16 +128,15 @@ func (ad *admission) permute(n int) bool {
 }
 
 // spread places the containers from the n-th hardest on, on every set of NUMA nodes.
-func (ad *admission) spread(n int) bool {
-	s := &ad.joint.search
+func (s *search) spread(n int) bool {
 	if n == len(s.hard) {
 		return true
 	}
-	for _, mask := range ad.m.joint.Space().BySize() {
-		if ad.width() == joint.One && mask.Len() > 1 {
+	for _, mask := range s.m.joint.Space().BySize() {
+		if s.width() == joint.One && mask.Len() > 1 {
 			break
 		}
-		if c := s.hard[n]; ad.next(c, n, mask) && (ad.spread(n+1) || ad.takeBack(c, n)) {
+		if c := s.hard[n]; s.next(c, n, mask) && (s.spread(n+1) || s.takeBack(c, n)) {
 			return true
 		}
 	}
@@ -148,37 +144,36 @@ func (ad *admission) spread(n int) bool {
 }
 
 // next places a container after n others, on the NUMA nodes of the mask unless that is 0.
-func (ad *admission) next(c, n int, mask hint.Mask) bool {
-	j, s := &ad.joint, &ad.joint.search
-	if j.budget.Left() <= s.spare {
-		j.budget.CutOff()
+func (s *search) next(c, n int, mask hint.Mask) bool {
+	if s.budget.Left() <= s.spare {
+		s.budget.CutOff()
 		return false
 	}
-	j.budget.Charge(1)
-	ad.wantContainer(c)
-	ad.narrow(c)
+	s.budget.Charge(1)
+	s.wantContainer(c)
+	s.narrow(c)
 	if mask != 0 {
-		if j.want.Within != nil && !j.want.Within.Has(mask) || j.want.Nodes > 0 && mask.Len() != j.want.Nodes {
+		if s.want.Within != nil && !s.want.Within.Has(mask) || s.want.Nodes > 0 && mask.Len() != s.want.Nodes {
 			return false
 		}
 		clear(s.one)
 		s.one.Add(mask)
-		j.want.Within = s.one
+		s.want.Within = s.one
 	}
-	s.books[n].CopyFrom(&j.try.Book)
-	if ad.r.Containers[c].Kind == Init {
-		return ad.placeInit(c) == NoDetail || ad.takeBack(c, n)
+	s.books[n].CopyFrom(&s.try.Book)
+	if s.r.Containers[c].Kind == Init {
+		return s.placeInit(c) == NoDetail || s.takeBack(c, n)
 	}
-	if j.try.Place(&j.want, &j.grant) != joint.Placed {
+	if s.try.Place(&s.want, &s.grant) != joint.Placed {
 		return false
 	}
-	ad.record(c)
-	return ad.provide(c, j.grant.Nodes) == NoDetail || ad.takeBack(c, n)
+	s.record(c)
+	return s.provide(c, s.grant.Nodes) == NoDetail || s.takeBack(c, n)
 }
 
 // takeBack takes back the container that was placed after n others. It says false.
-func (ad *admission) takeBack(c, n int) bool {
-	ad.joint.try.Book.CopyFrom(&ad.joint.search.books[n])
-	ad.d.Containers[c].empty(&ad.r.Containers[c])
+func (s *search) takeBack(c, n int) bool {
+	s.try.Book.CopyFrom(&s.books[n])
+	s.d.Containers[c].empty(&s.r.Containers[c])
 	return false
 }

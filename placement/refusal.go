@@ -115,13 +115,14 @@ func Explain(s *State, r *Request) Refusal {
 		return out
 	}
 	out.Scarcity, out.Cut = v.Scarcity.String(), v.Cut
-	if m.joint != nil {
-		return explainJointly(s, r, out, &v)
-	}
+	return newDecider(m).explain(s, r, out, &v)
+}
+
+func (ad *admission) explain(s *State, r *Request, out Refusal, v *Verdict) Refusal {
 	if v.Detail == PodLevelOff {
 		return out
 	}
-	ad := newAdmission(m)
+	rules := ad.m.rulesFor(r.Rules)
 	ad.rules = rules
 	ad.begin(s, r, new(Decision), false)
 	c := int(v.Container)
@@ -131,7 +132,7 @@ func Explain(s *State, r *Request) Refusal {
 		out.Container = r.Containers[c].Name
 		ad.run(c)
 	}
-	out.Needs = ad.needs(c)
+	out.Needs = needing{ad}.needs(c)
 	if slices.ContainsFunc(out.Needs, func(n Need) bool { return n.isMemory() && n.lacksEver() }) {
 		out.Scarcity = Unresolvable.String() // the kubelet looks at what is free, and would be asked again
 	}
@@ -151,8 +152,11 @@ func (s Scarcity) String() string {
 	return [...]string{"", "resolvable", "unresolvable"}[min(s, Unresolvable)]
 }
 
+// needing reports on an admission that has stopped.
+type needing struct{ *admission }
+
 // needs reports what container c, or the pod, asks for, on the books as the admission left them.
-func (ad *admission) needs(c int) []Need {
+func (ad needing) needs(c int) []Need {
 	var needs []Need
 	needs = ad.addCPUNeed(needs, c)
 	needs = ad.addMemoryNeeds(needs, c)
@@ -166,7 +170,7 @@ func (ad *admission) needs(c int) []Need {
 }
 
 // prefer fills in the sets that the resource prefers. Ordinary memory and huge pages share a list.
-func (ad *admission) prefer(n *Need) {
+func (ad needing) prefer(n *Need) {
 	name := n.Resource
 	if strings.HasPrefix(name, "hugepages-") && !slices.Contains(ad.of[:ad.used], name) {
 		name = memory.Regular
@@ -187,7 +191,7 @@ func (ad *admission) prefer(n *Need) {
 	}
 }
 
-func (ad *admission) addCPUNeed(needs []Need, c int) []Need {
+func (ad needing) addCPUNeed(needs []Need, c int) []Need {
 	var sum podSum[int]
 	for i := range ad.r.Containers {
 		if c == wholePod || c == i {
@@ -226,7 +230,7 @@ func (m *Model) fewestForCPUs(n int) int {
 	return len(sizes)
 }
 
-func (ad *admission) addMemoryNeeds(needs []Need, c int) []Need {
+func (ad needing) addMemoryNeeds(needs []Need, c int) []Need {
 	if ad.m.mem == nil || !ad.pins() || ad.needsOf(c) != NoDetail {
 		return needs
 	}
@@ -249,7 +253,7 @@ func (ad *admission) addMemoryNeeds(needs []Need, c int) []Need {
 	return needs
 }
 
-func (ad *admission) addDeviceNeeds(needs []Need, c int) []Need {
+func (ad needing) addDeviceNeeds(needs []Need, c int) []Need {
 	for i := range ad.devices.slots[:ad.devices.used] {
 		s := &ad.devices.slots[i]
 		var sum podSum[int64]

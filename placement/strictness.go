@@ -163,19 +163,19 @@ func (s *State) BreaksGroups(r *Request) int {
 	if s.m.joint == nil || !s.m.joint.HasGroups() || !r.AsksDevices() {
 		return 0
 	}
-	ad := s.m.admissions.Get().(*admission)
-	defer s.m.admissions.Put(ad)
-	if v := ad.decide(s, r, &ad.own); !v.OK() {
+	in := s.m.admissions.Get().(*room)
+	defer s.m.admissions.Put(in)
+	if v := in.decide(s, r, &in.own); !v.OK() {
 		return 0
 	}
-	j := &ad.joint
-	j.held.Devices = j.held.Devices[:0]
-	for i := range ad.own.Containers {
-		for k := range ad.own.Containers[i].Devices {
-			j.held.Devices = s.m.addDevices(j.held.Devices, &ad.own.Containers[i].Devices[k])
+	ad := in.decider.(*jointAdmission)
+	ad.held.Devices = ad.held.Devices[:0]
+	for i := range in.own.Containers {
+		for k := range in.own.Containers[i].Devices {
+			ad.held.Devices = s.m.addDevices(ad.held.Devices, &in.own.Containers[i].Devices[k])
 		}
 	}
-	return s.m.joint.Breaks(s.account, j.held.Devices)
+	return s.m.joint.Breaks(s.account, ad.held.Devices)
 }
 
 // AsksDevices says whether some container asks for devices.

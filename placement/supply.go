@@ -140,11 +140,11 @@ func (m *Model) newProvision() provision {
 
 // narrow has the search keep to the sets of NUMA nodes that every provider offers to container c,
 // or to the pod's peak with wholePod.
-func (ad *admission) narrow(c int) {
+func (ad *jointAdmission) narrow(c int) {
 	if len(ad.m.supplies) == 0 {
 		return
 	}
-	p, w := &ad.provision, &ad.joint.want
+	p, w := &ad.provision, &ad.want
 	for i := range ad.m.supplies {
 		s := &ad.m.supplies[i]
 		n := ad.asksOf(s, c)
@@ -182,7 +182,7 @@ func (p *provision) intersect(s *supply, set hint.Set, free []uint64, n uint64) 
 }
 
 // asksOf is what container c asks for of a supply, or what the pod asks for at its peak.
-func (ad *admission) asksOf(s *supply, c int) uint64 {
+func (ad *jointAdmission) asksOf(s *supply, c int) uint64 {
 	if c != wholePod {
 		return ad.r.Containers[c].asked(s.resource)
 	}
@@ -195,7 +195,7 @@ func (ad *admission) asksOf(s *supply, c int) uint64 {
 
 // freeFor fills free with what container c may still get: what nobody has, and no container that
 // runs beside it.
-func (ad *admission) freeFor(c int) {
+func (ad *jointAdmission) freeFor(c int) {
 	p := &ad.provision
 	copy(p.free, p.given)
 	if c != wholePod {
@@ -214,7 +214,7 @@ func (ad *admission) freeFor(c int) {
 }
 
 // provide gives container c what it asks for of providers, on the NUMA nodes chosen.
-func (ad *admission) provide(c int, nodes hint.Mask) Detail {
+func (ad *jointAdmission) provide(c int, nodes hint.Mask) Detail {
 	for i := range ad.m.supplies {
 		s := &ad.m.supplies[i]
 		n := ad.r.Containers[c].asked(s.resource)
@@ -244,7 +244,7 @@ func (ad *admission) provide(c int, nodes hint.Mask) Detail {
 }
 
 // provideAll gives every container of a pod that is placed as one what it asks for of providers.
-func (ad *admission) provideAll(nodes hint.Mask) (Detail, int) {
+func (ad *jointAdmission) provideAll(nodes hint.Mask) (Detail, int) {
 	if len(ad.m.supplies) == 0 {
 		return NoDetail, 0
 	}
@@ -303,13 +303,13 @@ func (m *Model) hasProvided(p Provided) bool {
 }
 
 // wantsNothing says whether there is nothing to place.
-func (ad *admission) wantsNothing() bool {
-	w := &ad.joint.want
+func (ad *jointAdmission) wantsNothing() bool {
+	w := &ad.want
 	return w.CPUs == 0 && len(w.Amounts) == 0 && len(w.Devices) == 0 && w.Within == nil
 }
 
 // explainProvided adds what container c, or the pod, asks for of providers.
-func (ad *admission) explainProvided(needs []Need, c int) []Need {
+func (ad *jointAdmission) explainProvided(needs []Need, c int) []Need {
 	ad.freeFor(c)
 	for i := range ad.m.supplies {
 		s := &ad.m.supplies[i]
