@@ -54,14 +54,18 @@ type Step struct {
 // world reports whether the step is one that need never happen: a failure, or somebody's wish.
 func (a Action) world() bool { return a >= ApplyUnheard }
 
-// Model is a Config with the memo of its decisions. It is not safe for concurrent use.
+// Model is a Config that can be walked. It is not safe for concurrent use.
 type Model struct {
 	Config
-	memo map[question]answer
+	evaluator
 }
 
 // NewModel returns the model of the configuration.
-func NewModel(c Config) *Model { return &Model{Config: c, memo: map[question]answer{}} }
+func NewModel(c Config) *Model {
+	m := &Model{Config: c}
+	m.evaluator = evaluator{&m.Config, map[question]answer{}}
+	return m
+}
 
 // successors calls emit with every step that is possible in s and the state after it.
 func (m *Model) successors(s *State, emit func(Step, *State)) {

@@ -11,20 +11,20 @@ import "math/bits"
 // because a lone admission never fails for having more room. The cost is the number of NUMA nodes
 // to the power of the pods ahead, whatever the number of pods reported: this is what a scheduler
 // can afford on a node with sixty pods, where the subsets that may leave cannot be tried.
-func (m *Model) cautious(q question) (all, exact bool) {
+func (e *evaluator) cautious(q question) (all, exact bool) {
 	for _, v := range q.todo[:q.n] {
-		if q.ghosts.has(v) || v != q.pod && m.Pods[v].Second < m.Pods[q.pod].Second {
+		if q.ghosts.has(v) || v != q.pod && e.Pods[v].Second < e.Pods[q.pod].Second {
 			continue // nobody misses it, or the pod can never be admitted before it
 		}
-		if v != q.pod && q.exact.has(v) || !m.fitsAnyhow(&q, v, 0, m.usedPerNode(&q)) {
+		if v != q.pod && q.exact.has(v) || !e.fitsAnyhow(&q, v, 0, e.usedPerNode(&q)) {
 			return false, false
 		}
 	}
 	held := q.held[0] | q.held[1] | q.held[2]
-	return true, q.n == 1 && fit(m.Pods[q.pod], held) == fit(m.Pods[q.pod], 0)
+	return true, q.n == 1 && fit(e.Pods[q.pod], held) == fit(e.Pods[q.pod], 0)
 }
 
-func (m *Model) usedPerNode(q *question) (used [len(numaNodes)]int) {
+func (e *evaluator) usedPerNode(q *question) (used [len(numaNodes)]int) {
 	for n, all := range numaNodes {
 		used[n] = bits.OnesCount8(uint8((q.held[0] | q.held[1] | q.held[2]) & all))
 	}
@@ -33,21 +33,21 @@ func (m *Model) usedPerNode(q *question) (used [len(numaNodes)]int) {
 
 // fitsAnyhow places the other pods of todo, from the i-th on, on every NUMA node that they may get,
 // and asks whether v fits each time.
-func (m *Model) fitsAnyhow(q *question, v PodID, i int, used [len(numaNodes)]int) bool {
+func (e *evaluator) fitsAnyhow(q *question, v PodID, i int, used [len(numaNodes)]int) bool {
 	if i < q.n && q.todo[i] == v {
 		i++
 	}
 	if i >= q.n {
-		return fitsCount(m.Pods[v], used)
+		return fitsCount(e.Pods[v], used)
 	}
-	o := m.Pods[q.todo[i]]
+	o := e.Pods[q.todo[i]]
 	for n := range numaNodes {
 		if o.Device && n != 0 {
 			continue
 		}
 		then := used
 		then[n] += o.CPUs
-		if !m.fitsAnyhow(q, v, i+1, then) {
+		if !e.fitsAnyhow(q, v, i+1, then) {
 			return false
 		}
 	}

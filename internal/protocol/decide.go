@@ -125,27 +125,33 @@ func (m *Model) decide(s *State, n NodeID, p PodID, committed bool) answer {
 	return m.answer(m.ask(s, n, p, committed))
 }
 
-func (m *Model) answer(q question) answer {
-	if a, ok := m.memo[q]; ok {
+// evaluator answers questions. Beside the Config it needs nothing, and remembers what it answered.
+type evaluator struct {
+	*Config
+	memo map[question]answer
+}
+
+func (e *evaluator) answer(q question) answer {
+	if a, ok := e.memo[q]; ok {
 		return a
 	}
-	a := m.evaluate(q)
-	m.memo[q] = a
+	a := e.evaluate(q)
+	e.memo[q] = a
 	return a
 }
 
-func (m *Model) evaluate(q question) answer {
-	if m.Nodes[q.node] == Berth || !m.Rules.Has(StateFromReports) {
-		return m.evaluatePlanned(q)
+func (e *evaluator) evaluate(q question) answer {
+	if e.Nodes[q.node] == Berth || !e.Rules.Has(StateFromReports) {
+		return e.evaluatePlanned(q)
 	}
-	o := m.enumerate(q, m.Rules.Has(EnumerateUnknown))
-	if m.Cautious {
-		o.all, o.same = m.cautious(q)
+	o := e.enumerate(q, e.Rules.Has(EnumerateUnknown))
+	if e.Cautious {
+		o.all, o.same = e.cautious(q)
 	}
 	if o.all {
 		return answer{verdict: yes, cpus: o.first, exact: o.same}
 	}
-	if m.enumerate(q, false).some {
+	if e.enumerate(q, false).some {
 		return answer{verdict: wait}
 	}
 	return answer{}
@@ -153,7 +159,7 @@ func (m *Model) evaluate(q question) answer {
 
 // evaluatePlanned adds up promises: the state of a node whose CPUs the scheduler hands out,
 // whatever the order.
-func (m *Model) evaluatePlanned(q question) answer {
+func (e *evaluator) evaluatePlanned(q question) answer {
 	var used, uncertain CPUs
 	for o := PodID(0); o < Pods; o++ {
 		used |= q.held[o] | q.planned[o]
@@ -161,10 +167,10 @@ func (m *Model) evaluatePlanned(q question) answer {
 			uncertain |= q.held[o] | q.planned[o]
 		}
 	}
-	if c := fit(m.Pods[q.pod], used); c != 0 {
+	if c := fit(e.Pods[q.pod], used); c != 0 {
 		return answer{verdict: yes, cpus: c, exact: true}
 	}
-	if fit(m.Pods[q.pod], used&^uncertain) != 0 {
+	if fit(e.Pods[q.pod], used&^uncertain) != 0 {
 		return answer{verdict: wait}
 	}
 	return answer{}
@@ -180,12 +186,12 @@ type outcomes struct {
 
 // enumerate tries every order and every moment of release. With anyone set, every pod may leave,
 // else only those known to.
-func (m *Model) enumerate(q question, anyone bool) outcomes {
+func (e *evaluator) enumerate(q question, anyone bool) outcomes {
 	o := outcomes{all: true, same: true}
-	for _, order := range m.orders(q.todo[:q.n]) {
+	for _, order := range e.orders(q.todo[:q.n]) {
 		for skip := PodSet(0); skip < 1<<Pods; skip++ {
 			if skip&^q.ghosts == 0 {
-				w := walk{m: m, q: &q, order: order, skip: skip, anyone: anyone, out: &o}
+				w := walk{e: e, q: &q, order: order, skip: skip, anyone: anyone, out: &o}
 				w.step(0, q.held, 0)
 			}
 		}
@@ -196,17 +202,17 @@ func (m *Model) enumerate(q question, anyone bool) outcomes {
 // orders returns the orders in which the kubelet may admit the pods: that of the Bindings first,
 // then those of a relist, which sorts a batch by creation time in whole seconds and leaves ties in
 // any order.
-func (m *Model) orders(todo []PodID) [][]PodID {
+func (e *evaluator) orders(todo []PodID) [][]PodID {
 	if len(todo) == 0 {
 		return [][]PodID{nil}
 	}
 	var all [][]PodID
-	for _, rest := range m.orders(todo[1:]) {
+	for _, rest := range e.orders(todo[1:]) {
 		all = append(all, append([]PodID{todo[0]}, rest...))
 	}
-	for n := 2; n <= len(todo) && m.Rules.Has(EnumerateKnown); n++ {
-		for _, batch := range m.batches(todo[:n]) {
-			for _, rest := range m.orders(todo[n:]) {
+	for n := 2; n <= len(todo) && e.Rules.Has(EnumerateKnown); n++ {
+		for _, batch := range e.batches(todo[:n]) {
+			for _, rest := range e.orders(todo[n:]) {
 				all = append(all, append(slices.Clone(batch), rest...))
 			}
 		}
@@ -215,17 +221,17 @@ func (m *Model) orders(todo []PodID) [][]PodID {
 }
 
 // batches returns the permutations of pods that are sorted by creation time.
-func (m *Model) batches(pods []PodID) [][]PodID {
+func (e *evaluator) batches(pods []PodID) [][]PodID {
 	if len(pods) == 0 {
 		return [][]PodID{nil}
 	}
-	oldest := m.Pods[slices.MinFunc(pods, func(a, b PodID) int { return m.Pods[a].Second - m.Pods[b].Second })].Second
+	oldest := e.Pods[slices.MinFunc(pods, func(a, b PodID) int { return e.Pods[a].Second - e.Pods[b].Second })].Second
 	var all [][]PodID
 	for i, p := range pods {
-		if m.Pods[p].Second != oldest {
+		if e.Pods[p].Second != oldest {
 			continue
 		}
-		for _, rest := range m.batches(slices.Delete(slices.Clone(pods), i, i+1)) {
+		for _, rest := range e.batches(slices.Delete(slices.Clone(pods), i, i+1)) {
 			all = append(all, append([]PodID{p}, rest...))
 		}
 	}
@@ -234,7 +240,7 @@ func (m *Model) batches(pods []PodID) [][]PodID {
 
 // walk is one order of admissions, with releases in between.
 type walk struct {
-	m      *Model
+	e      *evaluator
 	q      *question
 	order  []PodID
 	skip   PodSet // ghosts that never arrive
@@ -250,7 +256,7 @@ func (w *walk) step(i int, held [Pods]CPUs, cpus CPUs) {
 	}
 	var may PodSet
 	for p := PodID(0); p < Pods; p++ {
-		if held[p] != 0 && p != w.q.pod && (w.anyone || w.q.leaving.has(p) && w.m.Rules.Has(EnumerateKnown)) {
+		if held[p] != 0 && p != w.q.pod && (w.anyone || w.q.leaving.has(p) && w.e.Rules.Has(EnumerateKnown)) {
 			may.add(p)
 		}
 	}
@@ -276,7 +282,7 @@ func (w *walk) admit(i int, held [Pods]CPUs, cpus CPUs) {
 		w.step(i+1, held, cpus)
 		return
 	}
-	got := fit(w.m.Pods[p], held[0]|held[1]|held[2])
+	got := fit(w.e.Pods[p], held[0]|held[1]|held[2])
 	held[p] = got
 	switch {
 	case p == w.q.pod && got == 0:
@@ -285,7 +291,7 @@ func (w *walk) admit(i int, held [Pods]CPUs, cpus CPUs) {
 	case p == w.q.pod:
 		cpus = got
 		w.out.some = true
-	case w.m.Rules.Has(PredecessorsToo) && !w.q.kept(p, got):
+	case w.e.Rules.Has(PredecessorsToo) && !w.q.kept(p, got):
 		w.out.all = false
 	}
 	w.step(i+1, held, cpus)
