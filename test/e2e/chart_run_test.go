@@ -124,7 +124,7 @@ func (c *chartTest) startScheduler(t *testing.T, values ...string) *schedulerPro
 	// What a cluster gives a pod by itself: an address of its own, and the API server's for the
 	// checks of tokens.
 	args = append(args, "--bind-address=127.0.0.1", "--authentication-kubeconfig="+kubeconfig, "--authorization-kubeconfig="+kubeconfig)
-	return runScheduler(t, port, args...)
+	return runScheduler(t, schedulerVerb, port, args...)
 }
 
 // kubeconfig has a token of a service account of the chart.

@@ -31,6 +31,7 @@ func runToEnd(t *testing.T, args ...string) (string, error) {
 // TestIncompleteProfileDoesNotStart: berth-scheduler says what is missing, and what to write. What
 // it says to write starts.
 func TestIncompleteProfileDoesNotStart(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	kubeconfig := filepath.Join(dir, "kubeconfig")
 	// Nobody listens there. A scheduler that starts goes on trying; one that does not ends by
@@ -71,6 +72,7 @@ func TestIncompleteProfileDoesNotStart(t *testing.T) {
 }
 
 func TestSchedulerSaysWhoItIs(t *testing.T) {
+	t.Parallel()
 	for flag, want := range map[string]string{
 		"--version": "berth-scheduler unknown (Kubernetes v", // go test sets no version
 		"--help":    "Usage:\n  berth-scheduler [flags]",

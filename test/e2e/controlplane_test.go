@@ -275,15 +275,15 @@ func eventually(t *testing.T, what string, f func() error) {
 const aloneVariable = "BERTH_TEST_ALONE"
 
 // alone runs a test that looks at the whole process in another one, beside the other tests; it
-// returns true in there.
-func alone(t *testing.T) bool {
+// returns true in there. env is what its environment has beside the caller's.
+func alone(t *testing.T, env ...string) bool {
 	t.Helper()
 	if os.Getenv(aloneVariable) != "" {
 		return true
 	}
 	t.Parallel()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
-	cmd.Env = append(os.Environ(), aloneVariable+"=1")
+	cmd.Env = append(append(os.Environ(), aloneVariable+"=1"), env...)
 	out, err := cmd.CombinedOutput()
 	t.Logf("%s", out)
 	if err != nil || !strings.Contains(string(out), "--- PASS: "+t.Name()) {

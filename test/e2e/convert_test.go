@@ -60,7 +60,7 @@ func TestConvertedConfigurations(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			p := runScheduler(t, port, "--config="+file, "--bind-address=127.0.0.1", "--secure-port="+strconv.Itoa(port), "--cert-dir="+dir, "-v=2")
+			p := runScheduler(t, schedulerVerb, port, "--config="+file, "--bind-address=127.0.0.1", "--secure-port="+strconv.Itoa(port), "--cert-dir="+dir, "-v=2")
 			eventually(t, "it leads", func() error {
 				if err := p.Ended(); err != nil {
 					t.Fatal(err)

@@ -61,6 +61,7 @@ func exampleNodes() []hollow.Spec {
 // TestExamplesRun applies every example as kubectl does, to an API server with Berth's policies,
 // which warn of nothing, and its pods run; except for the pod that is there to be refused.
 func TestExamplesRun(t *testing.T) {
+	t.Parallel()
 	opts := demoOptions(t, 1)
 	opts.Own = exampleNodes()
 	ctx, cancel := context.WithTimeout(t.Context(), startLimit)

@@ -19,6 +19,7 @@ import (
 // decided is in resource-status and demands no plugin; no CPU is given twice, also after a
 // failover, and those of a pod that has left are given to the next.
 func TestKoordletCarriesOut(t *testing.T) {
+	t.Parallel()
 	c := newHollowClusterOn(t, 1, controlplane.Options{Dir: shortDir(t)}, func(s *hollow.Spec) {
 		s.KubeletConfig, s.StopTime = obeyingConfig, 100*time.Millisecond
 	})

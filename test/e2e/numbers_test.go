@@ -54,6 +54,7 @@ var numberNodes = map[string]func(*hollow.Spec){
 // whole ones, on each kind of node: where Berth decides, and where a genuine kubelet's
 // configuration settles it, they get just that, and every other node says by name why not.
 func TestNumbersOfNUMANodes(t *testing.T) {
+	t.Parallel()
 	c := newHollowClusterOn(t, len(numberNodes), controlplane.Options{Dir: shortDir(t)}, func(s *hollow.Spec) {
 		s.StopTime = 100 * time.Millisecond
 		numberNodes[s.Name](s)

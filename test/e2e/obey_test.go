@@ -180,6 +180,7 @@ func (c *hollowCluster) awaitObeyed(when string) {
 // genuine adaptation, the agent's plugin. Sets and shares of every policy run where their Bindings
 // say, whatever is restarted; nothing begins while the agent is away.
 func TestObeyingNodes(t *testing.T) {
+	t.Parallel()
 	c := newHollowClusterOn(t, 2, controlplane.Options{Dir: shortDir(t)}, obeyingNode)
 	var names []string
 	start := func(pods ...*corev1.Pod) {

@@ -152,6 +152,7 @@ func poolsOf(nt *v1alpha1.NodeTopology) string {
 // kubelet's device manager: containers get the devices of their Bindings and no others, or do not
 // begin; all of that survives restarts of agent and kubelet, and a plugin beside it is named.
 func TestOfferedDevices(t *testing.T) {
+	t.Parallel()
 	c := newHollowClusterOn(t, 1, controlplane.Options{Dir: shortDir(t)}, func(s *hollow.Spec) {
 		obeyingNode(s)
 		s.Machine, s.Devices = withDevices, offeredDevices
@@ -316,6 +317,7 @@ func (c *hollowCluster) decisions() obeyed.Decisions {
 // TestDevicesInKoordinatorsUnits: where the agent offers Koordinator's resources, 100 of each are a
 // device, to a genuine kubelet and to the scheduler. Part of a device is refused by name.
 func TestDevicesInKoordinatorsUnits(t *testing.T) {
+	t.Parallel()
 	const gpu, rdma = "koordinator.sh/gpu", "koordinator.sh/rdma"
 	c := newHollowClusterOn(t, 1, controlplane.Options{Dir: shortDir(t)}, func(s *hollow.Spec) {
 		obeyingNode(s)

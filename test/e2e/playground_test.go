@@ -60,6 +60,7 @@ func startPlayground(t *testing.T, s demo.Scheduler, nodes ...string) *demo.Clus
 // examples come to run, whichever of its names the scheduler is asked by, and what a Deployment
 // made goes with it.
 func TestPlayground(t *testing.T) {
+	t.Parallel()
 	config := filepath.Join(t.TempDir(), "kubelet.yaml")
 	if err := os.WriteFile(config, []byte(ownConfig), 0o600); err != nil {
 		t.Fatal(err)
@@ -250,6 +251,9 @@ func FuzzParseNode(f *testing.F) {
 
 // TestPlaygroundOfNothing holds that a cluster that cannot be started leaves nothing behind.
 func TestPlaygroundOfNothing(t *testing.T) {
+	if !alone(t, "TMPDIR="+shortDir(t)) {
+		return
+	}
 	opts := demoOptions(t, 1)
 	right := hollow.Spec{Name: "right", Machine: "package:1 numa:1 core:2 pu:1 mem:4Gi", KubeletConfig: "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"}
 	wrong := right

@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -13,38 +12,29 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/berth-dev/berth/examples/licences"
 	"github.com/berth-dev/berth/internal/controlplane"
 	"github.com/berth-dev/berth/internal/hollow"
 	"github.com/berth-dev/berth/internal/wire"
-	"github.com/berth-dev/berth/placement"
 )
 
 const (
 	licence          = "example.com/licence"
-	licencesVariable = "BERTH_TEST_LICENCES"
 	licencesOfSocket = 3
 )
-
-// testProviders are those of the schedulers that this binary runs as children of a test.
-func testProviders() []placement.Provider {
-	if os.Getenv(licencesVariable) == "" {
-		return nil
-	}
-	return []placement.Provider{licences.PerSocket{Name: licence, Count: licencesOfSocket}}
-}
 
 // TestLicences runs the example's scheduler on one node where Berth decides and one where the
 // kubelet does. Licences and CPUs lie on one socket, no socket gives more than it has, also after a
 // failover, and what a pod had is given to the next when it has left.
 func TestLicences(t *testing.T) {
-	t.Setenv(licencesVariable, "yes")
+	t.Parallel()
 	c := newHollowClusterOn(t, 2, controlplane.Options{Dir: shortDir(t)}, func(s *hollow.Spec) {
 		if s.Name == "h0" {
 			obeyingNode(s)
 		}
 		s.StopTime = 100 * time.Millisecond
 	})
+	c.verb = licencesVerb
+	c.restartScheduler(nil)
 	for _, n := range c.nodes {
 		_, err := c.client.CoreV1().Nodes().Patch(t.Context(), n.spec.Name, types.MergePatchType,
 			[]byte(`{"status":{"capacity":{"`+licence+`":"100"},"allocatable":{"`+licence+`":"100"}}}`), metav1.PatchOptions{}, "status")

@@ -143,6 +143,7 @@ func (c *hollowCluster) awaitUnschedulable(name, text string) {
 // strangers respect them, owners get them in place, also from a scheduler that was killed while one
 // was half used; what cannot be held, or has ended, says so and holds nothing.
 func TestReservations(t *testing.T) {
+	t.Parallel()
 	h := newHollowClusterOn(t, 3, controlplane.Options{Dir: shortDir(t)}, func(s *hollow.Spec) {
 		if s.Name != "h2" {
 			obeyingNode(s)

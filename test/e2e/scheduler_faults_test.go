@@ -213,7 +213,7 @@ func newFaultyTest(t *testing.T, p *schedulerPlane, nodes map[string]nodeSpec, f
 	t.Helper()
 	s := newFleetTest(t, p, nodes)
 	s.wire = newFaultyWire(t, p.ControlPlane, f)
-	s.sched = startSchedulerWith(t, s.wire.kubeconfig(t), nil)
+	s.sched = startSchedulerWith(t, schedulerVerb, s.wire.kubeconfig(t), nil)
 	return s
 }
 

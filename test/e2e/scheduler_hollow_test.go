@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -52,6 +53,7 @@ type hollowCluster struct {
 	nodes  []*hollowNode
 	wire   *faultyWire // the scheduler's
 	sched  *schedulerProcess
+	verb   string // that of the next scheduler; "" for schedulerVerb
 
 	mu   sync.Mutex
 	pods map[types.UID]*noted
@@ -124,7 +126,7 @@ func newHollowClusterOn(t *testing.T, nodes int, opts controlplane.Options, chan
 	}
 	c.watch()
 	c.wire = c.newWire("system:kube-scheduler")
-	c.sched = startSchedulerWith(t, c.wire.kubeconfig(t), nil)
+	c.startScheduler(nil)
 	t.Logf("%d hollow nodes ready after %v", nodes, time.Since(begun).Round(10*time.Millisecond))
 	return c
 }
@@ -445,5 +447,10 @@ func (p *schedulerProcess) metrics() (map[string]float64, error) {
 func (c *hollowCluster) restartScheduler(args *scheduler.Args) {
 	c.Helper()
 	c.sched.Kill()
-	c.sched = startSchedulerWith(c.root, c.wire.kubeconfig(c.T), args)
+	c.startScheduler(args)
+}
+
+func (c *hollowCluster) startScheduler(args *scheduler.Args) {
+	c.Helper()
+	c.sched = startSchedulerWith(c.root, cmp.Or(c.verb, schedulerVerb), c.wire.kubeconfig(c.T), args)
 }

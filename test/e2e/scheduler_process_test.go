@@ -9,9 +9,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/cobra"
 	"k8s.io/component-base/cli"
 
 	"github.com/berth-dev/berth/deploy"
+	"github.com/berth-dev/berth/examples/licences"
 	"github.com/berth-dev/berth/internal/child"
 	"github.com/berth-dev/berth/internal/controlplane"
 	"github.com/berth-dev/berth/internal/scheduler"
@@ -22,12 +24,25 @@ import (
 // of the demo. In a process of its own it can be killed, and its feature gates are its own.
 const schedulerVerb = "bare-berth-scheduler"
 
-// The verb is looked for before TestMain, which belongs to the hollow nodes.
+// licencesVerb is the same with the example's provider of licences.
+const licencesVerb = "licences-berth-scheduler"
+
+// The verbs are looked for before TestMain, which belongs to the hollow nodes.
 func init() {
-	if len(os.Args) > 1 && os.Args[1] == schedulerVerb {
-		os.Args = append(os.Args[:1], os.Args[2:]...)
-		os.Exit(cli.Run(ownscheduler.Command(testProviders()...)))
+	if len(os.Args) < 2 {
+		return
 	}
+	var command *cobra.Command
+	switch os.Args[1] {
+	case schedulerVerb:
+		command = ownscheduler.Command()
+	case licencesVerb:
+		command = ownscheduler.Command(licences.PerSocket{Name: licence, Count: licencesOfSocket})
+	default:
+		return
+	}
+	os.Args = append(os.Args[:1], os.Args[2:]...)
+	os.Exit(cli.Run(command))
 }
 
 // schedulerProcess is a berth-scheduler that runs.
@@ -43,10 +58,11 @@ func startScheduler(t *testing.T, cp *controlplane.ControlPlane, args *scheduler
 	if err != nil {
 		t.Fatal(err)
 	}
-	return startSchedulerWith(t, kubeconfig, args)
+	return startSchedulerWith(t, schedulerVerb, kubeconfig, args)
 }
 
-func startSchedulerWith(t *testing.T, kubeconfig []byte, args *scheduler.Args) *schedulerProcess {
+// startSchedulerWith starts the scheduler that the verb stands for.
+func startSchedulerWith(t *testing.T, verb string, kubeconfig []byte, args *scheduler.Args) *schedulerProcess {
 	t.Helper()
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "kubeconfig"), kubeconfig)
@@ -59,15 +75,15 @@ func startSchedulerWith(t *testing.T, kubeconfig []byte, args *scheduler.Args) *
 	if err != nil {
 		t.Fatal(err)
 	}
-	return runScheduler(t, port, "--config="+filepath.Join(dir, "config.yaml"),
+	return runScheduler(t, verb, port, "--config="+filepath.Join(dir, "config.yaml"),
 		"--bind-address=127.0.0.1", "--secure-port="+strconv.Itoa(port), "--cert-dir="+dir,
 		"--authorization-always-allow-paths=/metrics,/healthz,/readyz", "-v=2")
 }
 
 // runScheduler runs a berth-scheduler that listens on the port until the test's end.
-func runScheduler(t *testing.T, port int, args ...string) *schedulerProcess {
+func runScheduler(t *testing.T, verb string, port int, args ...string) *schedulerProcess {
 	t.Helper()
-	argv := append([]string{os.Args[0], schedulerVerb}, args...)
+	argv := append([]string{os.Args[0], verb}, args...)
 	p, err := child.Start(child.Spec{Name: "berth-scheduler", Argv: argv, Log: filepath.Join(t.TempDir(), "log"), Foreign: true})
 	if err != nil {
 		t.Fatal(err)

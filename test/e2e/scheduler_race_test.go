@@ -78,7 +78,7 @@ func (c *hollowCluster) dieBinding() {
 func lateBindingOfADeadLeader(c *hollowCluster) {
 	c.dieBinding()
 	c.createUrgent(pinnedPod("second", "", "8")) // comes before the first in the next scheduler's queue
-	c.sched = startSchedulerWith(c.root, c.wire.kubeconfig(c.T), nil)
+	c.startScheduler(nil)
 	c.awaitBound("second")
 	for _, code := range c.wire.letGo() {
 		if code != http.StatusConflict {
@@ -112,7 +112,7 @@ func (c *hollowCluster) createUrgent(p *corev1.Pod) {
 func earlyBindingOfADeadLeader(c *hollowCluster) {
 	c.dieBinding()
 	c.create(pinnedPod("second", "", "8"))
-	c.sched = startSchedulerWith(c.root, c.wire.kubeconfig(c.T), nil)
+	c.startScheduler(nil)
 	if codes := c.wire.letGo(); fmt.Sprint(codes) != "[201]" {
 		c.Errorf("the Binding: the API server says %d", codes)
 	}

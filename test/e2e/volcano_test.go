@@ -38,6 +38,7 @@ func policyNode(t *testing.T, policy string) string {
 // TestVolcanoDocuments applies every example of Volcano's documents to the playground as it is
 // written. Each does what its document says, on a node of the policy that it asks for.
 func TestVolcanoDocuments(t *testing.T) {
+	t.Parallel()
 	c := startPlayground(t, demo.Berth{Names: demo.SchedulerNames, Jobs: true}, policyNode(t, "best-effort"), policyNode(t, "single-numa-node"), policyNode(t, "none"))
 	for _, name := range []string{"deployment.yaml", "job-best-effort.yaml", "job-reference.yaml"} {
 		data, err := os.ReadFile(filepath.Join(volcanoDocuments, name))

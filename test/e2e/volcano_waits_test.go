@@ -103,6 +103,7 @@ func (w *waitingController) makePods(name string, pods, cpus int64) {
 // phase Pending. The scheduler lets a group in whose resources are free, not one that they are not
 // free for, and that one when they have become free. The pods then run.
 func TestAControllerThatWaits(t *testing.T) {
+	t.Parallel()
 	c := startPlayground(t, besideVolcano{demo.Berth{Names: demo.SchedulerNames}}, policyNode(t, "single-numa-node"))
 	objects, err := dynamic.NewForConfig(c.ControlPlane.RESTConfig())
 	if err != nil {
