@@ -1,4 +1,4 @@
-package main
+package devices
 
 import (
 	"fmt"
@@ -47,8 +47,8 @@ memoryManagerPolicy: None
 topologyManagerPolicy: single-numa-node
 `
 
-// specs are the nodes: the ones that obey, then one whose kubelet decides.
-func specs() (all []hollow.Spec) {
+// nodes are the nodes: the ones that obey, then one whose kubelet decides.
+func nodes() (all []hollow.Spec) {
 	for i, m := range machines {
 		all = append(all, hollow.Spec{Name: fmt.Sprint("d", i), Machine: m, KubeletConfig: obeyingConfig, NRI: true, Devices: offers[i], StopTime: 200 * time.Millisecond})
 	}

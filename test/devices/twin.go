@@ -1,4 +1,4 @@
-package main
+package devices
 
 import (
 	"fmt"
@@ -31,7 +31,7 @@ func offered(m *topology.Machine, i int) map[string][]*topology.Device {
 
 // roomFor returns the nodes that could take the pod, or its whole gang, beside what is bound there,
 // by the exhaustive twin; "" for none. What has a lower priority makes room.
-func (d *driver) roomFor(pod *corev1.Pod) string {
+func (d *load) roomFor(pod *corev1.Pod) string {
 	pods := []*corev1.Pod{pod}
 	if gang := pod.Annotations[wire.GangAnnotation]; gang != "" {
 		pods = d.gang(gang)
@@ -46,14 +46,14 @@ func (d *driver) roomFor(pod *corev1.Pod) string {
 	}
 	for first := range len(pods) + 1 {
 		if d.fits(0, pods[:first]) && d.fits(1, pods[first:]) {
-			return fmt.Sprintf("%s for %d, on %s for %d", specs()[0].Name, first, specs()[1].Name, len(pods)-first)
+			return fmt.Sprintf("%s for %d, on %s for %d", nodes()[0].Name, first, nodes()[1].Name, len(pods)-first)
 		}
 	}
 	return ""
 }
 
 // gang returns the members of a gang that have not ended.
-func (d *driver) gang(name string) (all []*corev1.Pod) {
+func (d *load) gang(name string) (all []*corev1.Pod) {
 	for _, pod := range d.Pods {
 		if pod.Annotations[wire.GangAnnotation] == name && pod.DeletionTimestamp == nil && !wire.Ended(pod) {
 			all = append(all, pod)
@@ -64,11 +64,11 @@ func (d *driver) gang(name string) (all []*corev1.Pod) {
 
 // fits says whether the i-th node that obeys could take the pods beside the ones that are bound
 // there.
-func (d *driver) fits(i int, pods []*corev1.Pod) bool {
+func (d *load) fits(i int, pods []*corev1.Pod) bool {
 	if len(pods) == 0 {
 		return true
 	}
-	name := specs()[i].Name
+	name := nodes()[i].Name
 	m := d.Machines[name]
 	twin := obeyed.Twin{Machine: m, Reserved: d.reserved, Devices: offered(m, i)}
 	var asks []*placement.Request

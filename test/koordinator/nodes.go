@@ -1,4 +1,4 @@
-package main
+package koordinator
 
 import (
 	"fmt"
@@ -19,7 +19,7 @@ kind: KubeletConfiguration
 reservedSystemCPUs: "0"
 `
 
-func specs() (all []hollow.Spec) {
+func nodes() (all []hollow.Spec) {
 	for i, m := range machines {
 		all = append(all, hollow.Spec{Name: fmt.Sprint("k", i), Machine: m, KubeletConfig: kubeletConfig, NRI: true, StopTime: 200 * time.Millisecond})
 	}

@@ -1,4 +1,4 @@
-package main
+package koordinator
 
 import (
 	"context"
@@ -104,7 +104,7 @@ type held struct {
 }
 
 // heldNow is what the Reservations that are available hold now.
-func (d *driver) heldNow(all []*wire.Reservation) (out []held) {
+func (d *load) heldNow(all []*wire.Reservation) (out []held) {
 	for _, r := range all {
 		if r.Phase != koordinator.ReservationAvailable || r.Decision == nil {
 			continue
@@ -138,7 +138,7 @@ func asDecision(p *placement.PodAllocation) *placement.Decision {
 }
 
 // strangers says which pod has CPUs that a Reservation holds for others; "" for none.
-func (d *driver) strangers(all []held) string {
+func (d *load) strangers(all []held) string {
 	for _, h := range all {
 		for _, pod := range d.Pods {
 			got := d.Decisions[string(pod.UID)]

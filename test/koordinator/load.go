@@ -1,12 +1,10 @@
-package main
+package koordinator
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
-	"math/rand/v2"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -19,115 +17,92 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// driver plays a seed.
-type driver struct {
-	*obeying.Observer
-	rng      *rand.Rand
+// Trial is the kind of trial.
+func Trial() obeying.Kind {
+	return obeying.Kind{Name: "koordinator", Nodes: nodes(), Obey: len(machines), Manifests: [][]byte{podgroup.Reservations()}, Stream: 16, New: newLoad}
+}
+
+// load plays a seed.
+type load struct {
+	*obeying.Trial
 	reserved topology.CPUSet
-	live     []string
 	holds    *reservations
 	// strange are pods that have what is held for others; stuck the ones that find no room in the
 	// end.
 	strange, stuck map[string]bool
 }
 
-// play starts the cluster, plays the seed and says what was wrong.
-func play(ctx context.Context, o *options, out io.Writer) (r result, err error) {
-	r.Seed = o.seed
-	c, err := obeying.Start(ctx, obeying.Options{Dir: o.dir, Keep: o.keep, Nodes: specs(), Manifests: [][]byte{podgroup.Reservations()}})
-	defer func() { err = errors.Join(err, c.End()) }()
+func newLoad(t *obeying.Trial) (obeying.Load, error) {
+	holds, err := newReservations(t.Cluster)
 	if err != nil {
-		return r, err
+		return nil, err
 	}
-	d := &driver{rng: rand.New(rand.NewPCG(o.seed, 16)), strange: map[string]bool{}, stuck: map[string]bool{}}
-	if d.holds, err = newReservations(c); err != nil {
-		return r, err
-	}
-	if d.Observer, err = obeying.NewObserver(c, specs()); err != nil {
-		return r, err
-	}
-	d.Noticed = func(pod *corev1.Pod) {
+	t.Noticed = func(pod *corev1.Pod) {
 		if pod.Spec.NodeName != "" && wire.ReadAllocated(pod) != "" {
-			d.holds.reused[string(pod.UID)] = true
+			holds.reused[string(pod.UID)] = true
 		}
 	}
-	d.reserved.Add(0)
-	wrong := d.Observe(ctx, func() error { return d.drive(ctx, o.pods, out) })
-	d.Lock()
-	defer d.Unlock()
-	r.Pods, r.Running, r.Refused = o.pods, len(d.Ran), len(d.Refused)
-	r.HeldTwice, r.OutsideItsNUMA, r.Unconfined = len(d.Faults.HeldTwice), len(d.Faults.Outside), len(d.Faults.Unconfined)
-	r.Reservations, r.Reused, r.Strangers = d.holds.made, len(d.holds.reused), len(d.strange)
-	r.Leftover = len(d.stuck) + d.Leftover()
-	if wrong == nil && (r.HeldTwice+r.OutsideItsNUMA+r.Unconfined+r.Refused+r.Strangers+r.Leftover > 0) {
-		fmt.Fprintf(out, "held twice %v\noutside %v\nunconfined %v\nrefused %v\nstrangers %v\nwithout room %v\n",
+	return &load{t, topology.NewCPUSet(0), holds, map[string]bool{}, map[string]bool{}}, nil
+}
+
+// result is the last line.
+type result struct {
+	Seed    uint64 `json:"seed"`
+	Pods    int    `json:"pods"`
+	Running int    `json:"running"`
+	// HeldTwice counts CPUs of containers of two pods that both have them to themselves.
+	HeldTwice int `json:"heldTwice"`
+	// OutsideItsNUMA counts containers that run beside their decision.
+	OutsideItsNUMA int `json:"outsideItsNUMA"`
+	// Unconfined counts shared containers on CPUs that another container has to itself.
+	Unconfined int `json:"unconfined"`
+	// Refused counts pods that a kubelet refused.
+	Refused int `json:"refused"`
+	// Reservations counts the ones that were made, Reused the pods that were given a place of one.
+	Reservations int `json:"reservations"`
+	Reused       int `json:"reused"`
+	// Strangers counts pods with CPUs that a Reservation holds for others.
+	Strangers int `json:"strangers"`
+	// Leftover counts what is there when all pods and Reservations have gone, and pods that find no
+	// room on an empty node then.
+	Leftover int `json:"leftover"`
+}
+
+func (d *load) Result(seed uint64) (line any, wrong string) {
+	r := result{Seed: seed, Pods: d.Made, Running: len(d.Ran), Refused: len(d.Refused),
+		HeldTwice: len(d.Faults.HeldTwice), OutsideItsNUMA: len(d.Faults.Outside), Unconfined: len(d.Faults.Unconfined),
+		Reservations: d.holds.made, Reused: len(d.holds.reused), Strangers: len(d.strange), Leftover: len(d.stuck) + d.Leftover()}
+	if r.HeldTwice+r.OutsideItsNUMA+r.Unconfined+r.Refused+r.Strangers+r.Leftover > 0 {
+		wrong = fmt.Sprintf("held twice %v\noutside %v\nunconfined %v\nrefused %v\nstrangers %v\nwithout room %v",
 			d.Faults.HeldTwice, d.Faults.Outside, d.Faults.Unconfined, d.Refused, d.strange, d.stuck)
-		wrong = errWrong
 	}
 	return r, wrong
 }
 
-// drive makes the pods and breaks things, then lets everything settle, and takes the pods away.
-func (d *driver) drive(ctx context.Context, pods int, out io.Writer) error {
-	for i := range pods {
-		if err := d.step(ctx, i); err != nil {
-			return err
-		}
-		obeying.Pause(ctx, time.Duration(d.rng.IntN(400))*time.Millisecond) // the pace of the load
-	}
-	fmt.Fprintf(out, "%d pods made; waiting for all that fit to run\n", pods)
-	if err := d.Settle(ctx, out, d.waiting); err != nil {
-		return err
-	}
-	return d.clean(ctx)
-}
-
-func (d *driver) step(ctx context.Context, i int) error {
-	if err := d.Ended(); err != nil {
-		return err
-	}
-	made := newPod(d.rng, i)
-	if err := d.hold(ctx, made); err != nil {
-		return err
-	}
-	pod, err := d.Client.CoreV1().Pods(obeying.Namespace).Create(ctx, made, metav1.CreateOptions{})
-	if err != nil {
-		return err
-	}
-	d.live = append(d.live, pod.Name)
-	if len(d.live) > 12 && d.rng.IntN(3) > 0 {
-		at := d.rng.IntN(len(d.live))
-		_ = d.Client.CoreV1().Pods(obeying.Namespace).Delete(ctx, d.live[at], metav1.DeleteOptions{}) // it may have been evicted
-		d.live = append(d.live[:at], d.live[at+1:]...)
-	}
-	switch d.rng.IntN(25) {
-	case 0:
-		return d.RestartScheduler()
-	case 1:
-		return d.RestartAgent(ctx, specs()[d.rng.IntN(len(machines))].Name)
-	}
-	return nil
+func (d *load) Make(ctx context.Context, i int) ([]*corev1.Pod, error) {
+	pod := newPod(d.Rand, i)
+	return []*corev1.Pod{pod}, d.hold(ctx, pod)
 }
 
 // hold makes a Reservation of the place of a pod like this now and then, takes one away, or has the
 // pod own one.
-func (d *driver) hold(ctx context.Context, pod *corev1.Pod) error {
-	if d.rng.IntN(6) == 0 {
+func (d *load) hold(ctx context.Context, pod *corev1.Pod) error {
+	if d.Rand.IntN(6) == 0 {
 		policies := []koordinator.ReservationAllocatePolicy{"", koordinator.AllocateAligned, koordinator.AllocateRestricted}
-		return d.holds.make(ctx, pod.DeepCopy(), d.rng.IntN(2) == 0, policies[d.rng.IntN(len(policies))])
+		return d.holds.make(ctx, pod.DeepCopy(), d.Rand.IntN(2) == 0, policies[d.Rand.IntN(len(policies))])
 	}
 	if n := len(d.holds.live); n > 0 {
-		at := d.rng.IntN(n)
-		if n > 4 && d.rng.IntN(3) == 0 {
+		at := d.Rand.IntN(n)
+		if n > 4 && d.Rand.IntN(3) == 0 {
 			return d.holds.drop(ctx, at)
 		}
-		if d.rng.IntN(2) == 0 { // half of them ask for the same as was held
-			if like := d.holds.places[d.holds.live[at]]; d.rng.IntN(2) == 0 {
+		if d.Rand.IntN(2) == 0 { // half of them ask for the same as was held
+			if like := d.holds.places[d.holds.live[at]]; d.Rand.IntN(2) == 0 {
 				pod.Labels, pod.Annotations = maps.Clone(like.Labels), maps.Clone(like.Annotations)
 				pod.Spec.Containers, pod.Spec.InitContainers = like.DeepCopy().Spec.Containers, nil
 			}
 			pod.Labels[ownerLabel] = d.holds.live[at]
-			if d.rng.IntN(3) == 0 { // it wants nothing else
+			if d.Rand.IntN(3) == 0 { // it wants nothing else
 				pod.Annotations[wire.ReservationAffinityAnnotation] = fmt.Sprintf(`{"name":%q}`, d.holds.live[at])
 			}
 		}
@@ -135,8 +110,8 @@ func (d *driver) hold(ctx context.Context, pod *corev1.Pod) error {
 	return nil
 }
 
-// waiting says which pod or Reservation is waited for; "" for none.
-func (d *driver) waiting(ctx context.Context) (string, error) {
+// Awaits says which pod or Reservation is waited for; "" for none.
+func (d *load) Awaits(ctx context.Context) (string, error) {
 	all, err := d.holds.read(ctx)
 	if err != nil {
 		return "", err
@@ -162,7 +137,7 @@ func (d *driver) waiting(ctx context.Context) (string, error) {
 
 // roomFor returns a node that could take the pod, of what a Reservation holds for it, or beside
 // what is bound and held there, by the exhaustive twin; "" for none.
-func (d *driver) roomFor(pod *corev1.Pod, all []held) string {
+func (d *load) roomFor(pod *corev1.Pod, all []held) string {
 	for _, h := range all {
 		if pod.Labels[ownerLabel] != h.Name {
 			continue
@@ -175,7 +150,7 @@ func (d *driver) roomFor(pod *corev1.Pod, all []held) string {
 	if _, picky := pod.Annotations[wire.ReservationAffinityAnnotation]; picky {
 		return ""
 	}
-	for _, s := range specs() {
+	for _, s := range nodes() {
 		there := d.On(s.Name)
 		beside := maps.Clone(d.Decisions)
 		for _, h := range all {
@@ -191,7 +166,7 @@ func (d *driver) roomFor(pod *corev1.Pod, all []held) string {
 }
 
 // freeOn is what a node's NUMA nodes have beside what is bound and held there.
-func (d *driver) freeOn(t twin, node string, all []held) []room {
+func (d *load) freeOn(t twin, node string, all []held) []room {
 	empty, now := t.rooms(nil), t.rooms(nil)
 	for _, pod := range d.On(node) {
 		if got := d.Decisions[string(pod.UID)]; got != nil && !wire.Ended(pod) {
@@ -206,9 +181,9 @@ func (d *driver) freeOn(t twin, node string, all []held) []room {
 	return now
 }
 
-// clean deletes all pods and Reservations and waits until they have gone, from the API and from the
+// Clean deletes all pods and Reservations and waits until they have gone, from the API and from the
 // nodes. Then each node takes a pod that needs all of it.
-func (d *driver) clean(ctx context.Context) error {
+func (d *load) Clean(ctx context.Context) error {
 	for len(d.holds.live) > 0 {
 		if err := d.holds.drop(ctx, 0); err != nil {
 			return err
@@ -221,8 +196,8 @@ func (d *driver) clean(ctx context.Context) error {
 }
 
 // fill makes each node take a pod that needs every CPU, and notes which does not.
-func (d *driver) fill(ctx context.Context) error {
-	for _, s := range specs() {
+func (d *load) fill(ctx context.Context) error {
+	for _, s := range nodes() {
 		cpus := 0
 		for i := range d.Machines[s.Name].NUMANodes {
 			cpus += d.Machines[s.Name].NUMANodes[i].CPUs.Len()

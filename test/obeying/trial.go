@@ -1,0 +1,166 @@
+package obeying
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-dev/berth/internal/hollow"
+	"github.com/berth-dev/berth/test/trial"
+)
+
+// Kind is a kind of trial.
+type Kind struct {
+	Name string
+	// Nodes are the hollow nodes, of which the first Obey obey.
+	Nodes []hollow.Spec
+	Obey  int
+	// Manifests is what is there beside Berth's own objects.
+	Manifests [][]byte
+	// Stream tells the numbers of this kind from those of others with the same seed.
+	Stream uint64
+	// New makes the load.
+	New func(*Trial) (Load, error)
+}
+
+// Load is what a trial plays, and what must come of it. A driver alone calls it.
+type Load interface {
+	// Make returns the pods that are made next; i counts the calls from 0.
+	Make(ctx context.Context, i int) ([]*corev1.Pod, error)
+	// Awaits says what is waited for once all pods have been made; "" for nothing.
+	Awaits(context.Context) (string, error)
+	// Clean takes everything away.
+	Clean(context.Context) error
+	// Result returns the last line, and what was wrong; "" for nothing. The caller holds the lock.
+	Result(seed uint64) (line any, wrong string)
+}
+
+// Trial is a kind of trial that is played.
+type Trial struct {
+	*Observer
+	Rand *rand.Rand
+	// Made counts the pods.
+	Made int
+	kind *Kind
+	load Load
+	live []string
+}
+
+// options are the flags.
+type options struct {
+	seed uint64
+	pods int
+	keep bool
+	dir  string
+	load string
+}
+
+// Main runs a program that plays these kinds of trials.
+func Main(kinds ...Kind) {
+	o := &options{}
+	find := func() *Kind {
+		for i := range kinds {
+			if kinds[i].Name == o.load {
+				return &kinds[i]
+			}
+		}
+		return nil
+	}
+	(&trial.Program{
+		Name: "obeying", Seed: &o.seed, Keep: &o.keep, Dir: &o.dir,
+		Flags: func(f *flag.FlagSet) {
+			f.IntVar(&o.pods, "pods", 100, "how many times pods are made")
+			f.StringVar(&o.load, "load", "", "what is played")
+		},
+		Check: func() error {
+			switch {
+			case find() == nil:
+				return fmt.Errorf("-load %q: there is no such load", o.load)
+			case o.pods < 1 || o.pods > 10000:
+				return fmt.Errorf("-pods %d: want 1 to 10000", o.pods)
+			}
+			return nil
+		},
+		Play: func(ctx context.Context, out io.Writer) error { return play(ctx, find(), o, out) },
+	}).Main()
+}
+
+// play starts the cluster, plays the seed and says what was wrong.
+func play(ctx context.Context, k *Kind, o *options, out io.Writer) (err error) {
+	c, err := Start(ctx, Options{Dir: o.dir, Keep: o.keep, Nodes: k.Nodes, Manifests: k.Manifests})
+	defer func() { err = errors.Join(err, c.End()) }()
+	if err != nil {
+		return err
+	}
+	t := &Trial{Rand: rand.New(rand.NewPCG(o.seed, k.Stream)), kind: k}
+	if t.Observer, err = NewObserver(c, k.Nodes[:k.Obey]); err != nil {
+		return err
+	}
+	if t.load, err = k.New(t); err != nil {
+		return err
+	}
+	err = t.Observe(ctx, func() error { return t.drive(ctx, o.pods, out) })
+	t.Lock()
+	defer t.Unlock()
+	line, wrong := t.load.Result(o.seed)
+	if err == nil && wrong != "" {
+		fmt.Fprintln(out, wrong)
+		err = errors.New("nodes did not do what was decided")
+	}
+	text, _ := json.Marshal(line) // numbers alone
+	fmt.Fprintln(out, string(text))
+	return err
+}
+
+// drive makes the pods and breaks things, then lets everything settle, and takes the pods away.
+func (t *Trial) drive(ctx context.Context, pods int, out io.Writer) error {
+	for i := range pods {
+		if err := t.step(ctx, i); err != nil {
+			return err
+		}
+		Pause(ctx, time.Duration(t.Rand.IntN(400))*time.Millisecond) // the pace of the load
+	}
+	fmt.Fprintf(out, "%d pods made; waiting for all that fit to run\n", t.Made)
+	if err := t.Settle(ctx, out, t.load.Awaits); err != nil {
+		return err
+	}
+	return t.load.Clean(ctx)
+}
+
+func (t *Trial) step(ctx context.Context, i int) error {
+	if err := t.Ended(); err != nil {
+		return err
+	}
+	pods, err := t.load.Make(ctx, i)
+	if err != nil {
+		return err
+	}
+	api := t.Client.CoreV1().Pods(Namespace)
+	for _, pod := range pods {
+		if _, err := api.Create(ctx, pod, metav1.CreateOptions{}); err != nil {
+			return err
+		}
+		t.live = append(t.live, pod.Name)
+		t.Made++
+	}
+	if len(t.live) > 12 && t.Rand.IntN(3) > 0 {
+		at := t.Rand.IntN(len(t.live))
+		_ = api.Delete(ctx, t.live[at], metav1.DeleteOptions{}) // it may have been evicted
+		t.live = append(t.live[:at], t.live[at+1:]...)
+	}
+	switch t.Rand.IntN(25) {
+	case 0:
+		return t.RestartScheduler()
+	case 1:
+		return t.RestartAgent(ctx, t.kind.Nodes[t.Rand.IntN(len(t.kind.Nodes))].Name)
+	}
+	return nil
+}
