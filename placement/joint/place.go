@@ -168,14 +168,19 @@ func (t *Try) answer(q *query, w *Want, g *Grant) Outcome {
 	return Placed
 }
 
+// asking is what is asked, and of what.
+type asking struct {
+	m     *Model
+	b     *Book
+	w     *Want
+	steps *Budget
+}
+
 // query is a Want asked of a book.
 type query struct {
-	m *Model
+	asking
 	t *Try
-	b *Book
-	w *Want
 
-	steps  *Budget
 	levels int // of terms that some set of nodes could meet, in front of terms
 	terms  [2 * maxLevels]asked
 
@@ -200,13 +205,14 @@ type asked struct {
 // on whatever NUMA nodes.
 func (q *query) compile(t *Try, w *Want, b *Book) Outcome {
 	q.m, q.t, q.b, q.w, q.levels, q.within, q.pays = t.m, t, b, w, 0, w.Within, w.Pays
+	q.dev.asking = q.asking
 	if b == t.m.empty {
 		q.within = w.WithinEmpty
 	}
 	if q.within != nil && q.within.IsEmpty() {
 		return NotOffered
 	}
-	if len(w.Devices) > 0 && !q.compileDevices() {
+	if len(w.Devices) > 0 && !q.dev.compileDevices() {
 		return NoDevices
 	}
 	why := NoCPUs
@@ -274,13 +280,13 @@ func (q *query) admit(a *asked) Outcome {
 	for v := range m.nodes {
 		a.units[v] = int32(min(q.of(a, &q.b.nodes[v]), q.cap(a, v)))
 	}
-	if len(q.w.Devices) > 0 && !q.enough(m.space.All(), false) {
+	if len(q.w.Devices) > 0 && !q.dev.enough(m.space.All(), false) {
 		return NoDevices
 	}
 	switch {
 	case !q.fits(a, a.eligible):
 		return q.reason(a)
-	case len(q.w.Devices) > 0 && q.w.PerNode == 0 && !q.holds(a.eligible, a.same):
+	case len(q.w.Devices) > 0 && q.w.PerNode == 0 && !q.dev.holds(a.eligible, a.same):
 		return NotTogether
 	}
 	return Placed
@@ -353,7 +359,7 @@ func (q *query) findExactly(k int) bool {
 // false where they may not be chosen.
 func (q *query) shrink(a *asked) bool {
 	serves := func(mask hint.Mask) bool {
-		return mask != 0 && q.serves(a, mask) && (len(q.w.Devices) == 0 || q.holds(mask, a.same))
+		return mask != 0 && q.serves(a, mask) && (len(q.w.Devices) == 0 || q.dev.holds(mask, a.same))
 	}
 	mask := a.eligible
 	if !serves(mask) {
@@ -366,7 +372,7 @@ func (q *query) shrink(a *asked) bool {
 	}
 	q.best, q.by = mask, a
 	q.dev.rival.ok = false
-	return len(q.w.Devices) == 0 || q.choose(mask, a.same)
+	return len(q.w.Devices) == 0 || q.dev.choose(mask, a.same)
 }
 
 // narrowest returns the least number of NUMA nodes that an empty machine needs, 0 if it has no
@@ -430,7 +436,7 @@ func (q *query) serveAny(a *asked, k int) bool {
 		return false
 	}
 	for _, mask := range q.m.space.OfSize(k) {
-		if q.serves(a, mask) && (len(q.w.Devices) == 0 || q.holds(mask, a.same)) {
+		if q.serves(a, mask) && (len(q.w.Devices) == 0 || q.dev.holds(mask, a.same)) {
 			return true
 		}
 	}
@@ -473,12 +479,12 @@ func (q *query) scanDevices(a *asked, masks []hint.Mask) (found bool) {
 			q.steps.CutOff()
 			break
 		}
-		if !q.serves(a, mask) || !q.enough(mask, a.same) || q.w.PerNode > 0 && !q.enoughEach(mask) {
+		if !q.serves(a, mask) || !q.dev.enough(mask, a.same) || q.w.PerNode > 0 && !q.dev.enoughEach(mask) {
 			continue
 		}
-		rank, room := q.rank(mask), q.deviceRoom(mask)
+		rank, room := q.rank(mask), q.dev.deviceRoom(mask)
 		q.dev.rival = rival{pick, cmp.Compare(rank[0], best[0]), cmp.Or(cmp.Compare(room, bestRoom), cmp.Compare(rank[1], best[1]))}
-		if q.choose(mask, a.same) {
+		if q.dev.choose(mask, a.same) {
 			q.best, best, bestRoom, pick, found = mask, rank, room, q.dev.best, true
 		}
 	}
@@ -556,7 +562,7 @@ func (q *query) floor(a *asked) int {
 		f.add(q.m.Whole(want), func(v int) uint64 { return q.m.room(q.b, want.Kind, v) })
 	}
 	for i := range q.w.Devices {
-		s, need := q.supplyOf(a.same), q.dev.need[i]
+		s, need := q.dev.supplyOf(a.same), q.dev.need[i]
 		if q.w.Width == AnyWidth {
 			need = max(need-int(s.adrift[i]), 0)
 		}

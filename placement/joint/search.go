@@ -70,6 +70,7 @@ func (s Same) one() bool { return s == OneRoot || s == OneSwitch }
 // deviceQuery is the part of a query that is about devices. Places are those of the model, or its
 // root complexes; sets of places are bits.
 type deviceQuery struct {
+	asking
 	n int // places
 	// caps holds how much of each wanted kind can be taken, by its position in the Want, then by
 	// place; total is the sum over the kinds.
@@ -93,7 +94,11 @@ type deviceQuery struct {
 	order  [][MaxPlaces]uint8
 	class  [MaxPlaces]uint8
 
-	// of one search
+	choosing
+}
+
+// choosing is room for one search for devices.
+type choosing struct {
 	cands [MaxPlaces]uint8
 	peak  [][MaxPlaces]uint16 // by kind and position in cands: the most of that place and later ones
 	least [MaxPlaces]int32    // by position in cands: the least total of that place and later ones
@@ -148,38 +153,38 @@ func (m *Model) newDeviceQuery() deviceQuery {
 	newSupply := func() supply {
 		return supply{node: make([][hint.MaxNodes]int32, n), adrift: make([]int32, n)}
 	}
-	return deviceQuery{caps: make([][MaxPlaces]uint16, n), need: make([]int, n), have: make([]int, n), order: make([][MaxPlaces]uint8, n),
-		peak: make([][MaxPlaces]uint16, n), loose: newSupply(), shared: newSupply()}
+	return deviceQuery{caps: make([][MaxPlaces]uint16, n), need: make([]int, n), order: make([][MaxPlaces]uint8, n),
+		choosing: choosing{have: make([]int, n), peak: make([][MaxPlaces]uint16, n)}, loose: newSupply(), shared: newSupply()}
 }
 
 // compileDevices prepares what is asked. It is false where a kind is asked that does not exist.
-func (q *query) compileDevices() bool {
-	d, m, w := &q.dev, q.m, q.w
-	d.linked, d.n, d.ranked, d.needs = -1, len(m.places), false, 0
+func (q *deviceQuery) compileDevices() bool {
+	m, w := q.m, q.w
+	q.linked, q.n, q.ranked, q.needs = -1, len(m.places), false, 0
 	if w.Same.byRoot() {
-		d.n = m.roots
+		q.n = m.roots
 	}
 	for i := range w.Devices {
 		want := &w.Devices[i]
 		if int(want.Kind) >= len(m.devices) || i >= len(m.devices) {
 			return false
 		}
-		d.need[i] = m.count(want)
-		d.needs += d.need[i]
-		if m.devices[want.Kind].links != nil && d.linked < 0 {
-			d.linked = i
+		q.need[i] = m.count(want)
+		q.needs += q.need[i]
+		if m.devices[want.Kind].links != nil && q.linked < 0 {
+			q.linked = i
 		}
 	}
 	apart := q.compilePlaces()
-	d.loose.places, d.shared.places, d.whole = 0, 0, 0
-	for at := range d.n {
+	q.loose.places, q.shared.places, q.whole = 0, 0, 0
+	for at := range q.n {
 		some, each, whole := q.has(at)
-		d.loose.places |= bit(at, some)
-		d.shared.places |= bit(at, each) &^ apart
-		d.whole |= bit(at, whole)
+		q.loose.places |= bit(at, some)
+		q.shared.places |= bit(at, each) &^ apart
+		q.whole |= bit(at, whole)
 	}
 	if w.Same != Anywhere && !w.Same.one() {
-		q.sumUp(&d.shared)
+		q.sumUp(&q.shared)
 	}
 	return true
 }
@@ -193,16 +198,16 @@ func bit(at int, is bool) uint64 {
 
 // compilePlaces finds what can be taken where. It returns the places at which nothing lies
 // together: no switch, or a root complex that nobody knows.
-func (q *query) compilePlaces() (apart uint64) {
-	d, m, w := &q.dev, q.m, q.w
+func (q *deviceQuery) compilePlaces() (apart uint64) {
+	m, w := q.m, q.w
 	for i := range w.Devices {
-		clear(d.caps[i][:d.n])
-		clear(d.loose.node[i][:len(m.nodes)])
-		d.loose.adrift[i] = 0
+		clear(q.caps[i][:q.n])
+		clear(q.loose.node[i][:len(m.nodes)])
+		q.loose.adrift[i] = 0
 	}
-	clear(d.on[:])
-	clear(d.total[:d.n])
-	d.adrift = 0
+	clear(q.on[:])
+	clear(q.total[:q.n])
+	q.adrift = 0
 	for at := range m.places {
 		p := &m.places[at]
 		to, together := at, p.isSwitch
@@ -211,18 +216,18 @@ func (q *query) compilePlaces() (apart uint64) {
 		}
 		apart |= bit(to, !together)
 		if p.node == NoNode {
-			d.adrift |= 1 << to
+			q.adrift |= 1 << to
 		} else {
-			d.on[p.node] |= 1 << to
+			q.on[p.node] |= 1 << to
 		}
 		for i := range w.Devices {
 			n := m.devices[w.Devices[i].Kind].room(q.b, at, &w.Devices[i])
-			d.caps[i][to] += uint16(n)
-			d.total[to] += int32(n)
+			q.caps[i][to] += uint16(n)
+			q.total[to] += int32(n)
 			if p.node == NoNode {
-				d.loose.adrift[i] += int32(n)
+				q.loose.adrift[i] += int32(n)
 			} else {
-				d.loose.node[i][p.node] += int32(n)
+				q.loose.node[i][p.node] += int32(n)
 			}
 		}
 	}
@@ -230,52 +235,50 @@ func (q *query) compilePlaces() (apart uint64) {
 }
 
 // has says whether a place has something that is wanted, something of each kind, and all of it.
-func (q *query) has(at int) (some, each, whole bool) {
+func (q *deviceQuery) has(at int) (some, each, whole bool) {
 	each, whole = true, true
 	for i := range q.w.Devices {
-		n := int(q.dev.caps[i][at])
-		some, each, whole = some || n > 0, each && n > 0, whole && n >= q.dev.need[i]
+		n := int(q.caps[i][at])
+		some, each, whole = some || n > 0, each && n > 0, whole && n >= q.need[i]
 	}
 	return some, each, whole && each
 }
 
 // sumUp fills what each NUMA node has at the places of a supply.
-func (q *query) sumUp(s *supply) {
-	d := &q.dev
+func (q *deviceQuery) sumUp(s *supply) {
 	for i := range q.w.Devices {
 		sum := func(places uint64) (n int32) {
 			for w := places & s.places; w != 0; w &= w - 1 {
-				n += int32(d.caps[i][bits.TrailingZeros64(w)])
+				n += int32(q.caps[i][bits.TrailingZeros64(w)])
 			}
 			return n
 		}
 		for v := range q.m.nodes {
-			s.node[i][v] = sum(d.on[v])
+			s.node[i][v] = sum(q.on[v])
 		}
-		s.adrift[i] = sum(d.adrift)
+		s.adrift[i] = sum(q.adrift)
 	}
 }
 
 // rankPlaces fills order and class.
-func (q *query) rankPlaces() {
-	d := &q.dev
-	if d.ranked {
+func (q *deviceQuery) rankPlaces() {
+	if q.ranked {
 		return
 	}
-	d.ranked = true
+	q.ranked = true
 	var keys [MaxPlaces]uint32
 	for i := range q.w.Devices {
-		for at := range d.n {
-			keys[at] = uint32(^d.caps[i][at])<<8 | uint32(at)
+		for at := range q.n {
+			keys[at] = uint32(^q.caps[i][at])<<8 | uint32(at)
 		}
-		slices.Sort(keys[:d.n])
-		for j, key := range keys[:d.n] {
-			d.order[i][j] = uint8(key)
+		slices.Sort(keys[:q.n])
+		for j, key := range keys[:q.n] {
+			q.order[i][j] = uint8(key)
 		}
 	}
 	var firsts [MaxPlaces]uint8
 	classes := 0
-	for at := range d.n {
+	for at := range q.n {
 		c := 0
 		for c < classes && !q.alike(at, int(firsts[c])) {
 			c++
@@ -283,14 +286,14 @@ func (q *query) rankPlaces() {
 		if c == classes {
 			firsts[c], classes = uint8(at), classes+1
 		}
-		d.class[at] = uint8(c)
+		q.class[at] = uint8(c)
 	}
 }
 
 // alike says whether two places have as many of each kind.
-func (q *query) alike(a, b int) bool {
+func (q *deviceQuery) alike(a, b int) bool {
 	for i := range q.w.Devices {
-		if q.dev.caps[i][a] != q.dev.caps[i][b] {
+		if q.caps[i][a] != q.caps[i][b] {
 			return false
 		}
 	}
@@ -298,27 +301,27 @@ func (q *query) alike(a, b int) bool {
 }
 
 // supplyOf is what NUMA nodes must have enough of. What lies at one place is found by its place.
-func (q *query) supplyOf(together bool) *supply {
+func (q *deviceQuery) supplyOf(together bool) *supply {
 	if together && !q.w.Same.one() {
-		return &q.dev.shared
+		return &q.shared
 	}
-	return &q.dev.loose
+	return &q.loose
 }
 
 // reach are the places that count for a set of NUMA nodes. One whose node nobody knows counts where
 // the width does not matter.
-func (q *query) reach(mask hint.Mask) (places uint64) {
+func (q *deviceQuery) reach(mask hint.Mask) (places uint64) {
 	for w := mask; w != 0; w &= w - 1 {
-		places |= q.dev.on[w.Lowest()]
+		places |= q.on[w.Lowest()]
 	}
 	if q.w.Width == AnyWidth {
-		places |= q.dev.adrift
+		places |= q.adrift
 	}
 	return places
 }
 
 // enough says whether the nodes of the mask have enough devices of each kind, each on its own.
-func (q *query) enough(mask hint.Mask, together bool) bool {
+func (q *deviceQuery) enough(mask hint.Mask, together bool) bool {
 	s := q.supplyOf(together)
 	for i := range q.w.Devices {
 		n := int32(0)
@@ -328,7 +331,7 @@ func (q *query) enough(mask hint.Mask, together bool) bool {
 		for w := mask; w != 0; w &= w - 1 {
 			n += s.node[i][w.Lowest()]
 		}
-		if int(n) < q.dev.need[i] {
+		if int(n) < q.need[i] {
 			return false
 		}
 	}
@@ -337,10 +340,10 @@ func (q *query) enough(mask hint.Mask, together bool) bool {
 
 // deviceRoom is how many devices of the wanted kinds can be taken on the nodes of the mask, less
 // being better: MostAllocated keeps other NUMA nodes whole.
-func (q *query) deviceRoom(mask hint.Mask) (n int) {
+func (q *deviceQuery) deviceRoom(mask hint.Mask) (n int) {
 	for i := range q.w.Devices {
 		for w := mask; w != 0; w &= w - 1 {
-			n += int(q.dev.loose.node[i][w.Lowest()])
+			n += int(q.loose.node[i][w.Lowest()])
 		}
 	}
 	if q.m.strategy == LeastAllocated {
@@ -354,32 +357,32 @@ func (q *query) deviceRoom(mask hint.Mask) (n int) {
 // one of each kind, so that as many places as are wanted of the rarer kind have enough of that:
 // with two kinds, it remains to look at the places with the most of the other. With three, it takes
 // a search.
-func (q *query) holds(mask hint.Mask, together bool) bool {
+func (q *deviceQuery) holds(mask hint.Mask, together bool) bool {
 	switch {
 	case !q.enough(mask, together):
 		return false
 	case !together:
 		return true
 	case q.w.Same.one():
-		return q.reach(mask)&q.dev.shared.places&q.dev.whole != 0
+		return q.reach(mask)&q.shared.places&q.whole != 0
 	case len(q.w.Devices) > 2:
-		q.dev.rival.ok = false
+		q.rival.ok = false
 		return q.choose(mask, true)
 	}
-	clear(q.dev.have)
+	clear(q.have)
 	most := q.mostPlaces(true)
-	return q.fewest(q.reach(mask)&q.dev.shared.places, most) <= most
+	return q.fewest(q.reach(mask)&q.shared.places, most) <= most
 }
 
 // mostPlaces is how many places may be used.
-func (q *query) mostPlaces(together bool) int {
+func (q *deviceQuery) mostPlaces(together bool) int {
 	most := MaxPlaces
 	switch {
 	case together && q.w.Same.one():
 		return 1
 	case together:
 		for i := range q.w.Devices {
-			most = min(most, q.dev.need[i])
+			most = min(most, q.need[i])
 		}
 	}
 	return most
@@ -387,24 +390,23 @@ func (q *query) mostPlaces(together bool) int {
 
 // fewest is how many more of the places some kind needs at least, beside what the search has
 // already. It is more than most if they are not enough.
-func (q *query) fewest(places uint64, most int) (n int) {
-	d := &q.dev
+func (q *deviceQuery) fewest(places uint64, most int) (n int) {
 	switch {
 	case !q.lacks():
 		return 0
-	case places&d.whole != 0:
+	case places&q.whole != 0:
 		return 1
 	}
 	q.rankPlaces()
 	for i := range q.w.Devices {
 		k := 0
-		left := d.need[i] - d.have[i]
-		for _, at := range d.order[i][:d.n] {
+		left := q.need[i] - q.have[i]
+		for _, at := range q.order[i][:q.n] {
 			if left <= 0 {
 				break
 			}
 			if places>>at&1 == 1 {
-				left -= int(d.caps[i][at])
+				left -= int(q.caps[i][at])
 				k++
 			}
 		}
@@ -417,9 +419,9 @@ func (q *query) fewest(places uint64, most int) (n int) {
 }
 
 // lacks says whether the search has too few of some kind as yet.
-func (q *query) lacks() bool {
+func (q *deviceQuery) lacks() bool {
 	for i := range q.w.Devices {
-		if q.dev.have[i] < q.dev.need[i] {
+		if q.have[i] < q.need[i] {
 			return true
 		}
 	}
@@ -428,8 +430,8 @@ func (q *query) lacks() bool {
 
 // worth says whether a pick with the links of p, at so many places with at least so many devices,
 // would be better than what is known.
-func (q *query) worth(p *devicePick, places, left int) bool {
-	r, b := &q.dev.rival, &q.dev.best
+func (q *deviceQuery) worth(p *devicePick, places, left int) bool {
+	r, b := &q.rival, &q.best
 	if r.ok && cmp.Or(p.compareLinks(&r.devicePick), places-bits.OnesCount64(r.places), r.far, left-r.left, r.tie) >= 0 {
 		return false
 	}
@@ -441,53 +443,51 @@ func (q *query) worth(p *devicePick, places, left int) bool {
 }
 
 // choose finds the best devices on the nodes of the mask, together or not, if they are better than
-// the rival. The pick is kept in dev.best. When steps run out before anything is found, it takes
+// the rival. The pick is kept in best. When steps run out before anything is found, it takes
 // places without a search.
-func (q *query) choose(mask hint.Mask, together bool) bool {
-	d := &q.dev
+func (q *deviceQuery) choose(mask hint.Mask, together bool) bool {
 	q.steps.Charge(chooseSteps)
-	d.best = devicePick{}
+	q.best = devicePick{}
 	if q.w.PerNode > 0 {
 		return q.chooseEach(mask)
 	}
-	clear(d.have)
-	places, most := q.reach(mask)&d.loose.places, q.mostPlaces(together)
+	clear(q.have)
+	places, most := q.reach(mask)&q.loose.places, q.mostPlaces(together)
 	if together {
-		places &= d.shared.places
+		places &= q.shared.places
 	}
 	if together && q.w.Same.one() {
-		places &= d.whole
+		places &= q.whole
 	}
 	if q.fewest(places, most) > most {
 		return false
 	}
-	if d.linked >= 0 {
+	if q.linked >= 0 {
 		q.chooseLinked(places, together, mask)
 	} else {
 		q.extend(places, most, &devicePick{ok: true})
 	}
-	if !d.best.ok && q.steps.Cut() {
+	if !q.best.ok && q.steps.Cut() {
 		q.grab(places, most)
 	}
-	return d.best.ok
+	return q.best.ok
 }
 
 // chooseLinked tries sets of devices of the kind whose links count, those with the most links
 // first, and finds the others a place for each set that could be the best.
-func (q *query) chooseLinked(places uint64, together bool, mask hint.Mask) {
-	d := &q.dev
-	want := &q.w.Devices[d.linked]
+func (q *deviceQuery) chooseLinked(places uint64, together bool, mask hint.Mask) {
+	want := &q.w.Devices[q.linked]
 	k := &q.m.devices[want.Kind]
-	if d.need[d.linked] > len(k.ids) {
+	if q.need[q.linked] > len(k.ids) {
 		return
 	}
 	all, here := uint16(q.b.devices[k.word]), uint16(0)
 	for i := range k.ids {
 		here |= uint16(all>>i&1&uint16(places>>q.placeOf(k, i))) << i
 	}
-	for _, set := range k.links.sets[d.need[d.linked]] {
+	for _, set := range k.links.sets[q.need[q.linked]] {
 		p := devicePick{ok: true, set: set, links: k.links.inside[set]}
-		if d.best.ok && p.links < d.best.links || d.rival.ok && p.links < d.rival.links || !q.steps.spend() {
+		if q.best.ok && p.links < q.best.links || q.rival.ok && p.links < q.rival.links || !q.steps.spend() {
 			return
 		}
 		if set&^here != 0 || !k.keepsFunctions(set, want) || q.w.PerNode > 0 && !q.onEach(k, set, mask) {
@@ -506,7 +506,7 @@ func (q *query) chooseLinked(places uint64, together bool, mask hint.Mask) {
 }
 
 // placeOf is where a device lies, as places count for the query.
-func (q *query) placeOf(k *deviceKind, i int) int {
+func (q *deviceQuery) placeOf(k *deviceKind, i int) int {
 	at := int(k.at[i])
 	if q.w.Same.byRoot() {
 		return int(q.m.places[at].root)
@@ -532,20 +532,19 @@ func (k *deviceKind) keepsFunctions(set uint16, w *DeviceWant) bool {
 
 // complement finds the other kinds a place beside the devices of a pick: on its places alone, where
 // devices lie together, else on as few more as can be.
-func (q *query) complement(places uint64, together bool, p *devicePick) {
-	d := &q.dev
+func (q *deviceQuery) complement(places uint64, together bool, p *devicePick) {
 	used := bits.OnesCount64(p.places)
 	if most := q.mostPlaces(together); used > most || !q.worth(p, used, 0) {
 		return
 	}
-	clear(d.have)
+	clear(q.have)
 	p.left = 0
 	for w := p.places; w != 0; w &= w - 1 {
 		at := bits.TrailingZeros64(w)
 		q.count(at, 1)
-		p.left += int(d.total[at])
+		p.left += int(q.total[at])
 	}
-	d.have[d.linked] = d.need[d.linked] // chosen already
+	q.have[q.linked] = q.need[q.linked] // chosen already
 	if together {
 		q.complete(p.places, p.left, p)
 		return
@@ -554,23 +553,23 @@ func (q *query) complement(places uint64, together bool, p *devicePick) {
 }
 
 // count adds or takes away what a place has.
-func (q *query) count(at, sign int) {
+func (q *deviceQuery) count(at, sign int) {
 	for i := range q.w.Devices {
-		q.dev.have[i] += sign * int(q.dev.caps[i][at])
+		q.have[i] += sign * int(q.caps[i][at])
 	}
 }
 
 // extend adds the fewest of the places, at most so many, that have everything.
-func (q *query) extend(places uint64, most int, p *devicePick) {
+func (q *deviceQuery) extend(places uint64, most int, p *devicePick) {
 	low, used := q.fewest(places, most), bits.OnesCount64(p.places)
-	if low > most || !q.worth(p, used+low, max(p.left, q.dev.needs)) {
+	if low > most || !q.worth(p, used+low, max(p.left, q.needs)) {
 		return
 	}
 	q.fillCandidates(places)
 	if low > 1 {
 		q.rankPlaces()
 	}
-	for size := low; size <= min(most, q.dev.found) && q.worth(p, used+size, 0); size++ {
+	for size := low; size <= min(most, q.found) && q.worth(p, used+size, 0); size++ {
 		if q.add(branch{chosen: p.places, size: size, left: p.left}, p) || !q.steps.spend() {
 			return
 		}
@@ -578,21 +577,20 @@ func (q *query) extend(places uint64, most int, p *devicePick) {
 }
 
 // fillCandidates lists the places, and what the search may hope for from each on.
-func (q *query) fillCandidates(places uint64) {
-	d := &q.dev
-	d.found = 0
+func (q *deviceQuery) fillCandidates(places uint64) {
+	q.found = 0
 	for w := places; w != 0; w &= w - 1 {
-		d.cands[d.found] = uint8(bits.TrailingZeros64(w))
-		d.found++
+		q.cands[q.found] = uint8(bits.TrailingZeros64(w))
+		q.found++
 	}
 	least := int32(1<<31 - 1)
-	for c := d.found - 1; c >= 0; c-- {
-		least = min(least, d.total[d.cands[c]])
-		d.least[c] = least
+	for c := q.found - 1; c >= 0; c-- {
+		least = min(least, q.total[q.cands[c]])
+		q.least[c] = least
 		for i := range q.w.Devices {
-			d.peak[i][c] = d.caps[i][d.cands[c]]
-			if c+1 < d.found {
-				d.peak[i][c] = max(d.peak[i][c], d.peak[i][c+1])
+			q.peak[i][c] = q.caps[i][q.cands[c]]
+			if c+1 < q.found {
+				q.peak[i][c] = max(q.peak[i][c], q.peak[i][c+1])
 			}
 		}
 	}
@@ -609,23 +607,22 @@ type branch struct {
 }
 
 // add tries the places of a branch, in their order. It says whether any will do.
-func (q *query) add(b branch, p *devicePick) (found bool) {
-	d := &q.dev
+func (q *deviceQuery) add(b branch, p *devicePick) (found bool) {
 	if b.size == 0 {
 		return q.complete(b.chosen, b.left, p)
 	}
 	used := bits.OnesCount64(b.chosen) + b.size
-	for c := b.from; c+b.size <= d.found; c++ {
-		if !q.promising(c, b.size) || !q.worth(p, used, b.left+b.size*int(d.least[c])) || !q.steps.spend() {
+	for c := b.from; c+b.size <= q.found; c++ {
+		if !q.promising(c, b.size) || !q.worth(p, used, b.left+b.size*int(q.least[c])) || !q.steps.spend() {
 			break
 		}
-		at := int(d.cands[c])
-		class := bit(int(d.class[at]), d.ranked)
+		at := int(q.cands[c])
+		class := bit(int(q.class[at]), q.ranked)
 		if b.passed&class != 0 {
 			continue
 		}
 		q.count(at, 1)
-		found = q.add(branch{b.chosen | 1<<at, c + 1, b.size - 1, b.left + int(d.total[at]), b.passed}, p) || found
+		found = q.add(branch{b.chosen | 1<<at, c + 1, b.size - 1, b.left + int(q.total[at]), b.passed}, p) || found
 		q.count(at, -1)
 		b.passed |= class
 	}
@@ -633,10 +630,9 @@ func (q *query) add(b branch, p *devicePick) (found bool) {
 }
 
 // promising says whether size places more, from a candidate on, could be enough.
-func (q *query) promising(c, size int) bool {
-	d := &q.dev
+func (q *deviceQuery) promising(c, size int) bool {
 	for i := range q.w.Devices {
-		if d.have[i]+size*int(d.peak[i][c]) < d.need[i] {
+		if q.have[i]+size*int(q.peak[i][c]) < q.need[i] {
 			return false
 		}
 	}
@@ -644,13 +640,13 @@ func (q *query) promising(c, size int) bool {
 }
 
 // complete keeps a choice of places that has everything, if it is better than the best one.
-func (q *query) complete(chosen uint64, left int, p *devicePick) bool {
+func (q *deviceQuery) complete(chosen uint64, left int, p *devicePick) bool {
 	if q.lacks() {
 		return false
 	}
 	if q.worth(p, bits.OnesCount64(chosen), left) {
-		q.dev.best = *p
-		q.dev.best.places, q.dev.best.left = chosen, left
+		q.best = *p
+		q.best.places, q.best.left = chosen, left
 	}
 	return true
 }
@@ -658,20 +654,19 @@ func (q *query) complete(chosen uint64, left int, p *devicePick) bool {
 // grab takes places without a search: those with the most of one kind until there is enough of it,
 // then of the next. Each kind is the first once; the fewest places count. It finds places where
 // holds says that there are any, with three kinds that lie together perhaps not.
-func (q *query) grab(places uint64, most int) {
-	d := &q.dev
+func (q *deviceQuery) grab(places uint64, most int) {
 	q.rankPlaces()
 	for first := range q.w.Devices {
-		clear(d.have)
+		clear(q.have)
 		chosen, left := uint64(0), 0
 		for n := range q.w.Devices {
 			i := (first + n) % len(q.w.Devices)
-			for _, at := range d.order[i][:d.n] {
-				if d.have[i] >= d.need[i] {
+			for _, at := range q.order[i][:q.n] {
+				if q.have[i] >= q.need[i] {
 					break
 				}
 				if fresh := places &^ chosen; fresh>>at&1 == 1 {
-					chosen, left = chosen|1<<at, left+int(d.total[at])
+					chosen, left = chosen|1<<at, left+int(q.total[at])
 					q.count(int(at), 1)
 				}
 			}
@@ -685,16 +680,15 @@ func (q *query) grab(places uint64, most int) {
 
 // link chooses devices of the linked kind at the places that a pick was grabbed at: one at each
 // first, then the lowest.
-func (q *query) link(places uint64, p *devicePick) bool {
-	d := &q.dev
-	if d.linked < 0 {
+func (q *deviceQuery) link(places uint64, p *devicePick) bool {
+	if q.linked < 0 {
 		return true
 	}
-	want := &q.w.Devices[d.linked]
+	want := &q.w.Devices[q.linked]
 	k := &q.m.devices[want.Kind]
 	all := uint16(q.b.devices[k.word])
 	for _, spread := range [...]bool{true, false} {
-		for i, met := 0, uint64(0); i < len(k.ids) && bits.OnesCount16(p.set) < d.need[d.linked]; i++ {
+		for i, met := 0, uint64(0); i < len(k.ids) && bits.OnesCount16(p.set) < q.need[q.linked]; i++ {
 			at, with := q.placeOf(k, i), p.set|1<<i
 			if all>>i&1 == 0 || with == p.set || places>>at&1 == 0 || spread && met>>at&1 == 1 || !k.keepsFunctions(with, want) {
 				continue
@@ -703,5 +697,5 @@ func (q *query) link(places uint64, p *devicePick) bool {
 		}
 	}
 	p.links, p.fours, p.pairs = k.links.inside[p.set], k.links.fours[all&^p.set], k.links.pairs[all&^p.set]
-	return bits.OnesCount16(p.set) == d.need[d.linked]
+	return bits.OnesCount16(p.set) == q.need[q.linked]
 }
