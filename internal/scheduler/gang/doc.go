@@ -11,7 +11,9 @@
 // # What becomes of a group
 //
 // Package gangs says what is done about a group, by its phase, and how each event changes it
-// (gangs.Next). This package is the clock, the scheduling framework and the API around that.
+// (gangs.Next). This package is the clock, the scheduling framework and the API around that: the
+// book knows groups and members, an attempt plans, the barrier makes members wait for each other,
+// the teller writes to the API, and Groups take events in and have the four do what follows.
 //
 //	incomplete   fewer pods than the minimum, or its object is missing or wrong
 //	unconfirmed  its object may be older than its members, and is asked for again
@@ -40,6 +42,6 @@
 // a group was whole once is told by the status of its object, or by the condition
 // wire.GangWholeCondition of a bound member.
 //
-// The lock of Groups is never held while the framework is called: PreEnqueue comes with the lock
+// The lock of the book is never held while the framework is called: PreEnqueue comes with the lock
 // of the scheduling queue.
 package gang

@@ -2,6 +2,7 @@ package gang
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -9,11 +10,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
+	volcano "github.com/berth-dev/berth/api/scheduling/volcano/v1beta1"
 	"github.com/berth-dev/berth/internal/gangs"
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// group is a gang and its pods. Groups' lock protects it.
+// group is a gang and its pods. The book's lock protects it.
 type group struct {
 	key     wire.GangKey
 	members map[types.UID]*member
@@ -38,18 +40,13 @@ type group struct {
 	timer clock.Timer
 	again time.Time
 	// The requests to the API server that fail are repeated, less and less often.
-	deletions, reads, writes retry
+	deletions, reads retry
 	// roomy: the resources that it names were free once.
 	roomy bool
 	// kept are the nodes that are kept for members while others leave them, by UID.
 	kept map[types.UID]kept
-	// telling: its status will be written, or is being written; outdated: it has changed since.
-	// said is what was written last, saidAs the version of the object that says it; "" for none.
-	telling, outdated bool
-	said              standing
-	saidAs            string
-	// told is the last trouble that an event was written of.
-	told string
+	// told is what was told about it.
+	told told
 }
 
 // member is a pod of a group.
@@ -118,7 +115,7 @@ func (g *group) blocked() string {
 func (g *group) conditions() *gangs.Conditions {
 	return &gangs.Conditions{
 		Members: len(g.members), Waiting: g.waiting.All, Blocked: g.blocked(), Settled: g.settled(),
-		Stale: g.fresh < g.changes, Disagree: g.mates() != nil,
+		Stale: g.fresh < g.changes, Disagree: !g.agree(),
 	}
 }
 
@@ -192,3 +189,75 @@ func (g *group) seated() (pods []*corev1.Pod) {
 
 // needed is how many members must still get nodes together.
 func (g *group) needed() gangs.Count { return gangs.Needed(&g.spec, &g.done) }
+
+// standing is what a group's status tells.
+type standing struct {
+	phase                      volcano.PodGroupPhase
+	running, succeeded, failed int32
+	// lacking says why capacity is missing; "" when it is not, or nobody knows.
+	lacking string
+}
+
+// told is what was told about a group.
+type told struct {
+	// writing: its status will be written, or is being written; outdated: it has changed since.
+	writing, outdated bool
+	// status is what was written last, version that of the object that says it; "" for none.
+	status  standing
+	version string
+	// writes are the ones that fail.
+	writes retry
+	// trouble is the last trouble that an event was written of.
+	trouble string
+}
+
+// retry counts attempts in a row that have failed.
+type retry struct{ failures int }
+
+// pause notes a failure, and returns how long to wait: each time twice as long.
+func (r *retry) pause() time.Duration {
+	r.failures++
+	return gangs.Doubled(r.failures-1, lastRetry)
+}
+
+// lastRetry is the longest pause between two attempts to ask the API server for the same.
+const lastRetry = 30 * time.Second
+
+// newer says whether a resource version is later than another. What cannot be compared is.
+func newer(a, b string) bool {
+	x, err := strconv.ParseUint(a, 10, 64)
+	y, wrong := strconv.ParseUint(b, 10, 64)
+	return err != nil || wrong != nil || x > y
+}
+
+// kept is a node that is kept for a member while others leave it: the scheduling queue has the
+// member nominated there, and nobody of its priority or below gets the place.
+type kept struct {
+	pod  *corev1.Pod
+	node string
+	// shows: the pod's status has the nomination. That of the leader does, which PostFilter has
+	// nominated; the scheduling queue alone knows of the others.
+	shows bool
+}
+
+// state is how far the group is. The caller holds the lock.
+func (g *group) state() gangs.Stage {
+	ended := 0
+	for _, m := range g.members {
+		if wire.Ended(m.pod) {
+			ended++
+		}
+	}
+	return gangs.Facts{
+		Pods: len(g.members), Ended: ended, Done: g.done.All, Wrong: g.wrong != nil || g.mates() != nil, Complete: g.lacks(&g.waiting, &g.done) == "",
+		Settled: g.settled(), Was: g.Whole, Planned: g.Planned(),
+	}.Stage()
+}
+
+// placeOf is a member's place in the plan; nil where it has none.
+func (g *group) placeOf(uid types.UID) *place {
+	if g == nil || g.plan == nil {
+		return nil
+	}
+	return g.plan.by[uid]
+}

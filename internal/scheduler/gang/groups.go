@@ -3,24 +3,14 @@ package gang
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/events"
-	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
-	"k8s.io/utils/clock"
 
 	volcano "github.com/berth-dev/berth/api/scheduling/volcano/v1beta1"
 	"github.com/berth-dev/berth/internal/gangs"
@@ -29,78 +19,16 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// Options are what Groups live on.
-type Options struct {
-	Clock  clock.WithDelayedExecution
-	Logger klog.Logger
-	// Timeout is how long members wait for each other where their group names no time.
-	Timeout time.Duration
-	// Client deletes members of gangs that failed, and writes the conditions of pods.
-	Client kubernetes.Interface
-	Events events.EventRecorder
-	// Objects are the groups that have objects; nil where there are none.
-	Objects Objects
-	// Activate sends pods to be tried at once. It is called without a lock.
-	Activate func(pods map[string]*corev1.Pod)
-	// Waiting returns a pod that waits in Permit; nil where it does not.
-	Waiting func(uid types.UID) fwk.WaitingPod
-	// Budgets lists the PodDisruptionBudgets.
-	Budgets func() ([]*policyv1.PodDisruptionBudget, error)
-	// Ours says whether pods that name that scheduler are this one's.
-	Ours func(schedulerName string) bool
-	// Forgo stops keeping a node for a pod, and tries the pods that it was kept from. It is called
-	// without a lock. nil where nobody keeps any.
-	Forgo func(pod *corev1.Pod, node string)
-	// Room is asked for groups without pods; nil where nobody knows.
-	Room Room
-	// Lead says whether anything may be written or deleted. nil is a gate that Follow opens.
-	Lead *lead.Gate
-}
-
-// Objects are the API objects of groups.
-type Objects interface {
-	// Want starts to watch the objects of a source.
-	Want(source wire.GangSource)
-	// Read asks the API server for an object as it is now. The error is for people.
-	Read(ctx context.Context, key wire.GangKey) (wire.Gang, error)
-	// SchedulerOf returns the scheduler that a Job of batch.volcano.sh names.
-	SchedulerOf(ctx context.Context, namespace, job string) (string, error)
-	// QueueState returns the state of a queue of Volcano's; "" where there is none of the name.
-	QueueState(ctx context.Context, queue string) (string, error)
-	// Write writes how things stand into the object's status, unless it says so. It returns the
-	// version of the object that does.
-	Write(ctx context.Context, key wire.GangKey, s standing) (version string, err error)
-}
-
-// Groups are all gangs of a scheduler. They are safe for concurrent use.
+// Groups are all gangs of a scheduler: they take events in, and do what gangs.Next says. They are
+// safe for concurrent use.
 type Groups struct {
-	Options
-	// any says that there is, or was, a group at all.
-	any atomic.Bool
-
-	mu     sync.Mutex
-	groups map[wire.GangKey]*group
-	of     map[types.UID]*group
-	// following are plans whose members have not all been sent for.
-	following []*planned
-	// follows: members are sent for one after another (Follow).
-	follows bool
-	// stirs counts changes of the cluster that could help a group which does not fit.
-	stirs uint64
-	// waves is closed at the next change of the cluster; nil while nobody waits for a wave.
-	waves chan struct{}
-	// vacant are objects of groups without pods that wait for admission.
-	vacant          map[wire.GangKey]wire.Gang
-	lookingAtVacant bool
+	*book
+	*teller
+	*barrier
 	// evicted are pods that were evicted for groups, and when.
 	evicted map[types.UID]time.Time
 	// lone are pods that come after their gangs and wait for a change.
 	lone map[types.UID]*group
-	// synced: all pods that were there at the start have been seen. Before, a gang that is whole
-	// could be taken for one that is not.
-	synced bool
-	// ledFrom is when this process began to lead with all pods seen.
-	ledFrom time.Time
 }
 
 // New returns Groups without any.
@@ -111,75 +39,10 @@ func New(o Options) *Groups {
 	if o.Forgo == nil {
 		o.Forgo = func(*corev1.Pod, string) {}
 	}
-	gs := &Groups{Options: o, groups: map[wire.GangKey]*group{}, of: map[types.UID]*group{}, vacant: map[wire.GangKey]wire.Gang{}, lone: map[types.UID]*group{}}
+	b := &book{Options: o, groups: map[wire.GangKey]*group{}, of: map[types.UID]*group{}}
+	gs := &Groups{book: b, teller: &teller{book: b, vacant: map[wire.GangKey]wire.Gang{}}, barrier: &barrier{book: b}, lone: map[types.UID]*group{}}
 	gs.Lead.Then(gs.begin)
 	return gs
-}
-
-// join returns the pod's group with the pod in it, and makes what is missing; nil for pods of no
-// gang. Pods of other schedulers make no group, but are noted where they claim to be of one. Only
-// what the watch has shown is a member: everybody else may ask for a pod that is gone. The caller
-// holds the lock.
-func (gs *Groups) join(pod *corev1.Pod) *group {
-	if g := gs.of[pod.UID]; g != nil {
-		return g
-	}
-	m := gs.memberOf(pod)
-	if m == nil || !gs.Ours(pod.Spec.SchedulerName) && gs.groups[m.says.Gang] == nil {
-		return nil
-	}
-	if m.says.Gang.IsZero() { // a name that nothing can have: the pod is alone with its error
-		m.says.Gang = wire.GangKey{Source: wire.GangOfPods, Namespace: pod.Namespace, Name: "?" + string(pod.UID)}
-	}
-	g := gs.named(m.says.Gang)
-	g.members[pod.UID] = m
-	gs.of[pod.UID] = g
-	g.sum(m)
-	g.changes++
-	g.read()
-	gs.on(g, gangs.News{})
-	return g
-}
-
-// memberOf returns the member that the pod is; nil where it is of no gang. The caller holds the
-// lock.
-func (gs *Groups) memberOf(pod *corev1.Pod) *member {
-	m, ok := gangs.PartOf(pod, !gs.synced)
-	if !ok {
-		return nil
-	}
-	return &member{pod: pod, claims: m.Claims, says: m.Says, wrong: m.Wrong}
-}
-
-// belongs says whether the pod may be a member. It is cheap.
-func belongs(pod *corev1.Pod) bool {
-	_, said := pod.Annotations[wire.BoundForAnnotation]
-	return said || wire.InGang(pod)
-}
-
-// named returns the group of that name, and makes it where there is none. The caller holds the
-// lock.
-func (gs *Groups) named(key wire.GangKey) *group {
-	if g := gs.groups[key]; g != nil {
-		return g
-	}
-	g := &group{key: key, members: map[types.UID]*member{}}
-	g.wrong = g.unknown()
-	gs.groups[key] = g
-	delete(gs.vacant, key)
-	gs.any.Store(true)
-	if gs.Objects != nil && key.Source.HasObject() {
-		gs.Objects.Want(key.Source)
-	}
-	return g
-}
-
-// unknown is what is wrong with a group whose object has not been seen.
-func (g *group) unknown() error {
-	if !g.key.Source.HasObject() {
-		return nil
-	}
-	return fmt.Errorf("%s is not there, as far as this scheduler knows", g.key)
 }
 
 // PodSeen takes a pod in, as the scheduler's watch shows it.
@@ -195,6 +58,10 @@ func (gs *Groups) PodSeen(pod *corev1.Pod) {
 	known := gs.of[pod.UID] != nil
 	g := gs.join(pod)
 	if g != nil {
+		if !known {
+			delete(gs.vacant, g.key)
+			gs.on(g, gangs.News{})
+		}
 		gs.take(g, pod)
 	}
 	// The queue may have asked before the groups knew: a member that comes after its gang is not
@@ -298,12 +165,6 @@ func (gs *Groups) forget(g *group, uid types.UID) {
 	g.read()
 }
 
-// swears says whether the pod's Binding says that it is of that gang.
-func swears(pod *corev1.Pod, key wire.GangKey) bool {
-	bound, said := wire.ReadBoundFor(pod)
-	return said && bound.Gang == key
-}
-
 // sweepEvery is how often what is remembered of pods is compared with the pods that exist.
 const sweepEvery = time.Minute
 
@@ -352,7 +213,7 @@ func (gs *Groups) placed(g *group) {
 	was := g.Whole
 	gs.on(g, gangs.Placed{Since: gs.boundSince(g), Timeout: gs.timeout(g)})
 	if g.settled() {
-		g.told = ""
+		g.told.trouble = ""
 	}
 	if g.Whole && !was {
 		gs.Logger.V(2).Info("Gang is whole", "gang", g.key)
@@ -399,11 +260,6 @@ func (gs *Groups) lookAt(g *group, at time.Time) {
 	})
 }
 
-// callAt calls do at that moment, or at once where it has passed.
-func (gs *Groups) callAt(at time.Time, do func()) {
-	later.Call(gs.Clock, max(0, at.Sub(gs.Clock.Now())), do)
-}
-
 // ObjectSeen takes the object of a group in; wrong says what is not served of it.
 func (gs *Groups) ObjectSeen(spec wire.Gang, wrong error) {
 	gs.mu.Lock()
@@ -436,13 +292,6 @@ func (gs *Groups) understand(g *group, spec wire.Gang, wrong error) {
 	if wrong == nil {
 		gs.placedAll(g)
 	}
-}
-
-// newer says whether a resource version is later than another. What cannot be compared is.
-func newer(a, b string) bool {
-	x, err := strconv.ParseUint(a, 10, 64)
-	y, wrong := strconv.ParseUint(b, 10, 64)
-	return err != nil || wrong != nil || x > y
 }
 
 func (g *group) hasPlaced() bool {
@@ -531,7 +380,7 @@ func (gs *Groups) look(g *group) {
 		return
 	}
 	wake := g.candidates(gs.on(g, gangs.Looked{}).Try)
-	idle := gs.forgone(g)
+	idle := g.forgone()
 	ask := gs.Lead.Leads() && (g.wrong == nil || g.object == "") && g.fresh < g.changes && !g.confirming && gs.wantsObject(g)
 	if ask {
 		g.confirming = true
@@ -561,14 +410,6 @@ func (g *group) candidates(who gangs.Who) map[string]*corev1.Pod {
 		out[m.pod.Namespace+"/"+m.pod.Name] = m.pod
 	}
 	return out
-}
-
-// wantsObject says whether the group could be tried if its object were as new as its members.
-func (gs *Groups) wantsObject(g *group) bool {
-	if !g.key.Source.HasObject() || gs.Objects == nil {
-		return false
-	}
-	return g.lacks(&g.waiting, &g.done) == "" && g.waiting.All > 0
 }
 
 // confirm asks the API server for the group's object: what a watch has shown may be older than the
@@ -601,67 +442,171 @@ func (gs *Groups) confirm(g *group) {
 	gs.unlockAndLook(g)
 }
 
-// unseen is the text for a pod that the watch has not shown yet, or no longer shows.
-const unseen = "the pod has not been seen yet, or is gone"
-
-// PreEnqueue says whether a pod may be tried; nil when it may.
-func (gs *Groups) PreEnqueue(pod *corev1.Pod) *fwk.Status {
+// Permit makes a member wait for its mates. The last one lets all pass.
+func (gs *Groups) Permit(pod *corev1.Pod) (*fwk.Status, time.Duration) {
 	if !wire.InGang(pod) {
-		return nil
+		return nil, 0
 	}
 	gs.mu.Lock()
-	defer gs.mu.Unlock()
 	g := gs.of[pod.UID]
 	if g == nil {
-		return notNow(unseen)
+		gs.mu.Unlock()
+		return nil, 0
 	}
-	if m := g.members[pod.UID]; m.pod.ResourceVersion != pod.ResourceVersion && pod.Spec.NodeName == "" {
-		m.pod = pod
+	at := g.placeOf(pod.UID)
+	switch {
+	case at == nil && g.settled():
+		gs.mu.Unlock()
+		return nil, 0
+	case at == nil:
+		gs.mu.Unlock()
+		return fwk.NewStatus(fwk.Unschedulable, "Berth: the plan of its gang was dropped"), 0
+	}
+	at.arrived = true
+	if !gs.on(g, gangs.Arrived{All: g.plan.complete()}).Release {
+		left := max(time.Millisecond, g.plan.deadline.Sub(gs.Clock.Now()))
+		gs.mu.Unlock()
+		return fwk.NewStatus(fwk.Wait, "Berth: waits for its gang"), left
+	}
+	pass := g.plan.members()
+	gs.mu.Unlock()
+	gs.allow(pass)
+	return nil, 0
+}
+
+// Bound notes that a member's Binding to the node was written.
+func (gs *Groups) Bound(uid types.UID, node string) {
+	if !gs.any.Load() {
+		return
+	}
+	gs.mu.Lock()
+	g := gs.of[uid]
+	if g == nil {
+		gs.mu.Unlock()
+		return
+	}
+	if m := g.members[uid]; m != nil && !m.posted {
+		m.posted, m.node, m.sworn = true, node, true
 		g.sum(m)
-	}
-	if why := gs.gate(g, pod.UID); why != "" {
-		return notNow(why)
-	}
-	return nil
-}
-
-// gate says why a member is not tried; "" when it is. PodSeen wakes the leader of a group that
-// became ready by this pod. The caller holds the lock.
-func (gs *Groups) gate(g *group, uid types.UID) string {
-	if !gs.synced {
-		return "the groups of pods have not been read yet"
-	}
-	name := g.key.String()
-	switch c := g.conditions(); g.Phase(c, gs.Clock.Now()) {
-	case gangs.Reserved, gangs.Binding:
-		if g.placeOf(uid) != nil {
-			return ""
+		if m.bound.IsZero() {
+			m.bound = gs.Clock.Now()
 		}
-		return name + " is being placed without this pod"
-	case gangs.Incomplete:
-		return c.Blocked
-	case gangs.Ending:
-		return name + " was not whole in time, and its bound pods are being deleted"
-	case gangs.Unconfirmed:
-		return name + " is being asked for again"
-	case gangs.BackedOff:
-		return name + " was tried in vain, and backs off"
-	case gangs.Parked:
-		return g.Why
-	case gangs.Settled:
-		return g.members[uid].Why
 	}
-	if g.members[uid] == g.leader() {
-		return ""
-	}
-	return "the first member of " + name + " plans for all"
+	gs.place(g, uid)
+	gs.placed(g)
+	gs.unlockAndLook(g)
 }
 
-// reference refers to the group in events: its object, or the given member.
-func (g *group) reference(member *corev1.Pod) runtime.Object {
-	kind, ok := sources[g.key.Source]
-	if !ok {
-		return member
+// place takes a member that has its node out of the plan. The caller holds the lock.
+func (gs *Groups) place(g *group, uid types.UID) {
+	if at := g.placeOf(uid); at != nil {
+		g.plan.remove(at)
+		gs.endIfDone(g)
 	}
-	return &corev1.ObjectReference{APIVersion: kind.version.String(), Kind: "PodGroup", Namespace: g.key.Namespace, Name: g.key.Name, UID: g.spec.UID}
+}
+
+// endIfDone ends a plan with nothing left in it. Where all its members were bound the gang was
+// whole, by the minimum that it was planned for. The caller holds the lock.
+func (gs *Groups) endIfDone(g *group) {
+	if p := g.plan; p != nil && len(p.places) == 0 {
+		g.plan = nil
+		gs.on(g, gangs.PlanDone{Lost: p.lost})
+	}
+}
+
+// Failed notes that a member's attempt has failed, wherever.
+func (gs *Groups) Failed(uid types.UID, why string) {
+	if !gs.any.Load() {
+		return
+	}
+	gs.mu.Lock()
+	g := gs.of[uid]
+	at := g.placeOf(uid)
+	if at == nil {
+		gs.mu.Unlock()
+		return
+	}
+	gs.lose(g, at, why)
+	gs.unlockAndLook(g)
+}
+
+// lose takes a member out of its plan: the others go on where they are enough, or have passed
+// Permit. The caller holds the lock.
+func (gs *Groups) lose(g *group, at *place, why string) {
+	p := g.plan
+	p.remove(at)
+	if at.account != nil {
+		at.account.Forget(string(at.uid))
+	}
+	before := p.lost
+	if g.Doing == gangs.Binding {
+		p.lost = true
+		p.endLater(at)
+		gs.stirWaves()
+	}
+	if gs.on(g, gangs.Lost{Why: why, Enough: p.enough() && len(p.places) > 0, All: p.complete(), Before: before}).Release {
+		go gs.allow(p.members())
+	}
+	gs.endIfDone(g)
+}
+
+// Follow makes the members of a plan come one after another, with nobody in between: next is what
+// takes a pod from the scheduling queue, take what takes a certain one. P is what the queue holds.
+func Follow[L, P any](gs *Groups, next func(L) (*P, error), take func(L, *corev1.Pod) *P) func(L) (*P, error) {
+	gs.mu.Lock()
+	gs.follows = true
+	gs.mu.Unlock()
+	return func(logger L) (*P, error) {
+		gs.Lead.Open()
+		for pod := gs.nextMate(); pod != nil; pod = gs.nextMate() {
+			if found := take(logger, pod); found != nil {
+				return found, nil
+			}
+			// It is on its way back into the queue: it comes when it is there.
+			gs.Activate(map[string]*corev1.Pod{pod.Namespace + "/" + pod.Name: pod})
+		}
+		return next(logger)
+	}
+}
+
+// lookAlone sends a pod that comes after its gang to be tried, where it has waited for long enough.
+func (gs *Groups) lookAlone(uid types.UID) {
+	gs.mu.Lock()
+	g := gs.lone[uid]
+	var m *member
+	if g != nil {
+		m = g.members[uid]
+	}
+	if m == nil || !m.Over(gs.Clock.Now()) {
+		gs.mu.Unlock()
+		return
+	}
+	delete(gs.lone, uid)
+	pod := m.pod
+	gs.mu.Unlock()
+	gs.Activate(map[string]*corev1.Pod{pod.Namespace + "/" + pod.Name: pod})
+}
+
+// end deletes the bound members, if the API server says as well that the gang is not whole. It is
+// tried until it is done.
+func (gs *Groups) end(g *group) {
+	gs.mu.Lock()
+	fresh, overdue := g.copy(), !g.Whole && !g.Deadline.IsZero() && gs.groups[g.key] == g
+	gs.mu.Unlock()
+	var err error
+	if overdue {
+		if err = gs.recount(fresh); err == nil && fresh.wrong == nil && !fresh.Whole {
+			err = gs.deleteAll(fresh)
+		}
+	}
+	gs.mu.Lock()
+	if err != nil {
+		gs.Logger.Info("Members of a gang that was not whole in time cannot be deleted, will try again", "gang", g.key, "err", err)
+		gs.callAt(gs.Clock.Now().Add(g.deletions.pause()), func() { gs.end(g) })
+		gs.mu.Unlock()
+		return
+	}
+	g.deletions = retry{}
+	gs.on(g, gangs.Ended{Whole: fresh.Whole})
+	gs.unlockAndLook(g)
 }

@@ -11,16 +11,6 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// kept is a node that is kept for a member while others leave it: the scheduling queue has the
-// member nominated there, and nobody of its priority or below gets the place.
-type kept struct {
-	pod  *corev1.Pod
-	node string
-	// shows: the pod's status has the nomination. That of the leader does, which PostFilter has
-	// nominated; the scheduling queue alone knows of the others.
-	shows bool
-}
-
 // keep notes what is kept for members. The caller holds the lock.
 func (g *group) keep(j *job, e *eviction, leader types.UID) {
 	g.kept = map[types.UID]kept{}
@@ -34,7 +24,7 @@ func (g *group) keep(j *job, e *eviction, leader types.UID) {
 // forgone takes out what is kept in vain: for pods that have left the group, and for all where it
 // is not tried any more. Nobody but the next attempt would give it back. What has still to show in
 // a status stays until it does. The caller holds the lock, and hands the result to forgo.
-func (gs *Groups) forgone(g *group) (list []kept) {
+func (g *group) forgone() (list []kept) {
 	if len(g.kept) == 0 || g.Planned() {
 		return nil
 	}
@@ -57,28 +47,28 @@ func (gs *Groups) forgone(g *group) (list []kept) {
 
 // forgo lets others have what was kept. It is called without the lock: the scheduling queue, which
 // keeps nominations, asks PreEnqueue with its own lock held.
-func (gs *Groups) forgo(list []kept) {
+func (t *teller) forgo(list []kept) {
 	for i := range list {
 		k := &list[i]
-		gs.Forgo(k.pod, k.node)
-		if k.pod.Status.NominatedNodeName == k.node && gs.Lead.Leads() {
-			go gs.hideNomination(k.pod)
+		t.Forgo(k.pod, k.node)
+		if k.pod.Status.NominatedNodeName == k.node && t.Lead.Leads() {
+			go t.hideNomination(k.pod)
 		}
 	}
 }
 
 // hideNomination takes the nomination out of a pod's status.
-func (gs *Groups) hideNomination(pod *corev1.Pod) {
-	ctx, cancel := context.WithTimeout(klog.NewContext(context.Background(), gs.Logger), requestTimeout)
+func (t *teller) hideNomination(pod *corev1.Pod) {
+	ctx, cancel := context.WithTimeout(klog.NewContext(context.Background(), t.Logger), requestTimeout)
 	defer cancel()
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"uid": pod.UID},
 		"status":   map[string]any{"nominatedNodeName": nil},
 	})
 	if err == nil {
-		_, err = gs.Client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+		_, err = t.Client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
 	}
 	if err != nil && !isGone(err) {
-		gs.Logger.Error(err, "A node is still kept for a pod whose gang is not tried", "pod", klog.KObj(pod), "node", pod.Status.NominatedNodeName)
+		t.Logger.Error(err, "A node is still kept for a pod whose gang is not tried", "pod", klog.KObj(pod), "node", pod.Status.NominatedNodeName)
 	}
 }

@@ -2,9 +2,6 @@ package gang
 
 import (
 	"k8s.io/component-base/metrics"
-
-	"github.com/berth-dev/berth/internal/gangs"
-	"github.com/berth-dev/berth/internal/wire"
 )
 
 // Why a plan was not made, or was dropped: the values of the label reason.
@@ -59,32 +56,4 @@ func Metrics() []metrics.Registerable {
 		plansDropped.WithLabelValues(reason)
 	}
 	return []metrics.Registerable{planDuration, plansMade, plansDropped, groupsFailed, victimsEvicted, victimQuestions, searchesCut}
-}
-
-// Count counts groups by state.
-func (gs *Groups) Count() map[gangs.Stage]int {
-	out := map[gangs.Stage]int{}
-	if !gs.any.Load() {
-		return out
-	}
-	gs.mu.Lock()
-	defer gs.mu.Unlock()
-	for _, g := range gs.groups {
-		out[g.state()]++
-	}
-	return out
-}
-
-// state is how far the group is. The caller holds the lock.
-func (g *group) state() gangs.Stage {
-	ended := 0
-	for _, m := range g.members {
-		if wire.Ended(m.pod) {
-			ended++
-		}
-	}
-	return gangs.Facts{
-		Pods: len(g.members), Ended: ended, Done: g.done.All, Wrong: g.wrong != nil || g.mates() != nil, Complete: g.lacks(&g.waiting, &g.done) == "",
-		Settled: g.settled(), Was: g.Whole, Planned: g.Planned(),
-	}.Stage()
 }

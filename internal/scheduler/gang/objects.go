@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -192,5 +192,11 @@ func (o *APIObjects) client(s wire.GangSource) (*rest.RESTClient, error) {
 	return c, nil
 }
 
-// isGone says whether an object, or its kind, is not there.
-func isGone(err error) bool { return apierrors.IsNotFound(err) || apierrors.IsConflict(err) }
+// reference refers to the group in events: its object, or the given member.
+func (g *group) reference(member *corev1.Pod) runtime.Object {
+	kind, ok := sources[g.key.Source]
+	if !ok {
+		return member
+	}
+	return &corev1.ObjectReference{APIVersion: kind.version.String(), Kind: "PodGroup", Namespace: g.key.Namespace, Name: g.key.Name, UID: g.spec.UID}
+}

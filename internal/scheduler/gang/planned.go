@@ -10,7 +10,7 @@ import (
 	"github.com/berth-dev/berth/internal/ledger"
 )
 
-// planned is a plan that was reserved. Groups' lock protects it.
+// planned is a plan that was reserved. The book's lock protects it.
 type planned struct {
 	group *group
 	// places are by member, in the order of the plan.
@@ -132,14 +132,6 @@ func (p *planned) complete() bool {
 	return !slices.ContainsFunc(p.places, func(at *place) bool { return !at.arrived })
 }
 
-// placeOf is a member's place in the plan; nil where it has none.
-func (g *group) placeOf(uid types.UID) *place {
-	if g == nil || g.plan == nil {
-		return nil
-	}
-	return g.plan.by[uid]
-}
-
 // enough says whether the plan reaches what the group still needs.
 func (p *planned) enough() bool {
 	var there gangs.Count
@@ -147,4 +139,22 @@ func (p *planned) enough() bool {
 		there.Add(at.task, 1)
 	}
 	return p.group.lacks(&p.group.done, &there) == ""
+}
+
+// members are the members that are left in a plan.
+func (p *planned) members() (pass []types.UID) {
+	for _, at := range p.places {
+		pass = append(pass, at.uid)
+	}
+	return pass
+}
+
+// forget gives back what is reserved for members that have not come to Permit. The others are
+// given back by Unreserve.
+func (p *planned) forget() {
+	for _, at := range p.places {
+		if at.account != nil && !at.arrived {
+			at.account.Forget(string(at.uid))
+		}
+	}
 }

@@ -16,85 +16,86 @@ import (
 
 	sigs "github.com/berth-dev/berth/api/scheduling/sigs/v1alpha1"
 	volcano "github.com/berth-dev/berth/api/scheduling/volcano/v1beta1"
+	"github.com/berth-dev/berth/internal/clip"
 	"github.com/berth-dev/berth/internal/wire"
 )
+
+// teller writes: events, the status of groups and pods, and the deletion of members.
+type teller struct {
+	*book
+	// vacant are objects of groups without pods that wait for admission.
+	vacant          map[wire.GangKey]wire.Gang
+	lookingAtVacant bool
+}
 
 // statusPause is how long changes of a group are collected before its status is written.
 const statusPause = 200 * time.Millisecond
 
-// standing is what a group's status tells.
-type standing struct {
-	phase                      volcano.PodGroupPhase
-	running, succeeded, failed int32
-	// lacking says why capacity is missing; "" when it is not, or nobody knows.
-	lacking string
-}
-
 // tellStatus arranges for the status of a group to be written soon. Gangs without an object have
 // marks instead.
-func (gs *Groups) tellStatus(g *group) {
-	gs.mu.Lock()
-	defer gs.mu.Unlock()
-	if g.telling {
-		g.outdated = true
+func (t *teller) tellStatus(g *group) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if g.told.writing {
+		g.told.outdated = true
 		return
 	}
-	if gs.Client == nil || !gs.synced || !gs.Lead.Leads() {
+	if t.Client == nil || !t.synced || !t.Lead.Leads() {
 		return
 	}
-	gs.tellSoon(g)
+	t.tellSoon(g)
 }
 
 // tellSoon collects changes for a moment. The caller holds the lock.
-func (gs *Groups) tellSoon(g *group) {
-	g.telling = true
-	gs.callAt(gs.Clock.Now().Add(statusPause), func() { gs.writeStatus(g) })
+func (t *teller) tellSoon(g *group) {
+	g.told.writing = true
+	t.callAt(t.Clock.Now().Add(statusPause), func() { t.writeStatus(g) })
 }
 
 // writeStatus writes what has changed, one write at a time for a group.
-func (gs *Groups) writeStatus(g *group) {
-	gs.mu.Lock()
-	g.outdated = false
-	s, marks := gs.standing(g), g.marks()
-	known, key := g.object != "" && gs.groups[g.key] == g && !g.says(s), g.key
-	gs.mu.Unlock()
-	ctx, cancel := context.WithTimeout(klog.NewContext(context.Background(), gs.Logger), requestTimeout)
+func (t *teller) writeStatus(g *group) {
+	t.mu.Lock()
+	g.told.outdated = false
+	s, marks := g.standing(), g.marks()
+	known, key := g.object != "" && t.groups[g.key] == g && !g.says(s), g.key
+	t.mu.Unlock()
+	ctx, cancel := context.WithTimeout(klog.NewContext(context.Background(), t.Logger), requestTimeout)
 	defer cancel()
 	var err error
 	switch {
 	case !key.Source.HasObject():
-		err = gs.mark(ctx, marks)
-	case known && gs.Objects != nil:
+		err = t.mark(ctx, marks)
+	case known && t.Objects != nil:
 		var as string
-		if as, err = gs.Objects.Write(ctx, key, s); err == nil {
-			gs.mu.Lock()
-			g.said, g.saidAs = s, as
-			gs.mu.Unlock()
+		if as, err = t.Objects.Write(ctx, key, s); err == nil {
+			t.mu.Lock()
+			g.told.status, g.told.version = s, as
+			t.mu.Unlock()
 		}
 	}
-	gs.mu.Lock()
-	defer gs.mu.Unlock()
-	g.telling = false
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	g.told.writing = false
 	switch {
 	case err != nil && !isGone(err):
-		gs.Logger.Info("Status of a gang cannot be written, will try again", "gang", key, "err", err)
-		g.telling = true // what changes until then is told with it
-		gs.callAt(gs.Clock.Now().Add(g.writes.pause()), func() { gs.writeStatus(g) })
+		t.Logger.Info("Status of a gang cannot be written, will try again", "gang", key, "err", err)
+		g.told.writing = true // what changes until then is told with it
+		t.callAt(t.Clock.Now().Add(g.told.writes.pause()), func() { t.writeStatus(g) })
 		return
-	case g.outdated:
-		gs.tellSoon(g)
+	case g.told.outdated:
+		t.tellSoon(g)
 	}
-	g.writes = retry{}
+	g.told.writes = retry{}
 }
 
 // says says whether the group's object is known to say how things stand: it was written, and nobody
 // has changed the object since, as far as the watch has shown.
 func (g *group) says(s standing) bool {
-	return g.saidAs != "" && g.said == s && (g.object == g.saidAs || !newer(g.object, g.saidAs))
+	return g.told.version != "" && g.told.status == s && (g.object == g.told.version || !newer(g.object, g.told.version))
 }
 
 // standing says how things stand. The caller holds the lock.
-func (gs *Groups) standing(g *group) (s standing) {
+func (g *group) standing() (s standing) {
 	for _, m := range g.members {
 		switch m.pod.Status.Phase {
 		case corev1.PodRunning:
@@ -119,7 +120,7 @@ func (gs *Groups) standing(g *group) (s standing) {
 		s.phase = volcano.PodGroupPending
 	}
 	if g.Lacking && !g.settled() {
-		s.lacking = strings.TrimPrefix(g.told, "does not fit: ")
+		s.lacking = strings.TrimPrefix(g.told.trouble, "does not fit: ")
 	}
 	return s
 }
@@ -148,36 +149,36 @@ func (g *group) marks() (out []*member) {
 }
 
 // mark gives members the wire.GangWholeCondition.
-func (gs *Groups) mark(ctx context.Context, members []*member) error {
+func (t *teller) mark(ctx context.Context, members []*member) error {
 	for _, m := range members {
-		gs.mu.Lock()
+		t.mu.Lock()
 		pod := m.pod
-		gs.mu.Unlock()
+		t.mu.Unlock()
 		patch, err := json.Marshal(map[string]any{
 			"metadata": map[string]any{"uid": pod.UID},
 			"status": map[string]any{"conditions": []corev1.PodCondition{{
-				Type: wire.GangWholeCondition, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(gs.Clock.Now()),
+				Type: wire.GangWholeCondition, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(t.Clock.Now()),
 				Reason: "GangWhole", Message: "the pod's gang had nodes for its minimum",
 			}}},
 		})
 		if err != nil {
 			return err
 		}
-		_, err = gs.Client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+		_, err = t.Client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
 		if err != nil && !isGone(err) {
 			return err
 		}
-		gs.mu.Lock()
+		t.mu.Lock()
 		m.marked = true
-		gs.mu.Unlock()
+		t.mu.Unlock()
 	}
 	return nil
 }
 
 // tellMates gives every member of a group that does not fit the condition which kube-scheduler
 // gives its leader alone: autoscalers count the pods that have it.
-func (gs *Groups) tellMates(g *group) {
-	gs.mu.Lock()
+func (t *teller) tellMates(g *group) {
+	t.mu.Lock()
 	leader := g.leader()
 	var untold []*corev1.Pod
 	if leader != nil && g.LacksRoom(g.conditions()) {
@@ -187,17 +188,17 @@ func (gs *Groups) tellMates(g *group) {
 			}
 		}
 	}
-	gs.mu.Unlock()
+	t.mu.Unlock()
 	slices.SortFunc(untold, func(a, b *corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
 	for _, pod := range untold {
-		gs.mu.Lock()
+		t.mu.Lock()
 		still := g.LacksRoom(g.conditions())
-		gs.mu.Unlock()
+		t.mu.Unlock()
 		if !still {
 			return
 		}
-		if err := gs.tellMate(pod, g.key.String()+" does not fit; the condition of pod "+leader.pod.Name+" says why"); err != nil && !isGone(err) {
-			gs.Logger.V(2).Info("A pod cannot be told that its gang does not fit", "pod", klog.KObj(pod), "err", err)
+		if err := t.tellMate(pod, g.key.String()+" does not fit; the condition of pod "+leader.pod.Name+" says why"); err != nil && !isGone(err) {
+			t.Logger.V(2).Info("A pod cannot be told that its gang does not fit", "pod", klog.KObj(pod), "err", err)
 			return // the next attempt comes
 		}
 	}
@@ -209,20 +210,20 @@ func isTold(pod *corev1.Pod) bool {
 	})
 }
 
-func (gs *Groups) tellMate(pod *corev1.Pod, why string) error {
+func (t *teller) tellMate(pod *corev1.Pod, why string) error {
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"uid": pod.UID},
 		"status": map[string]any{"conditions": []corev1.PodCondition{{
-			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, LastTransitionTime: metav1.NewTime(gs.Clock.Now()),
+			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, LastTransitionTime: metav1.NewTime(t.Clock.Now()),
 			Reason: corev1.PodReasonUnschedulable, Message: "Berth: " + why,
 		}}},
 	})
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(klog.NewContext(context.Background(), gs.Logger), requestTimeout)
+	ctx, cancel := context.WithTimeout(klog.NewContext(context.Background(), t.Logger), requestTimeout)
 	defer cancel()
-	_, err = gs.Client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	_, err = t.Client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
 	return err
 }
 
@@ -300,3 +301,13 @@ func (s *standing) ofSigs(g *sigs.PodGroup) *groupStatus {
 
 // String is for logs.
 func (s standing) String() string { return fmt.Sprintf("%s, %d running", s.phase, s.running) }
+
+// tell writes an event about the group, unless it says what the last one said. The caller holds the
+// lock.
+func (t *teller) tell(g *group, pod *corev1.Pod, why string) {
+	if why == g.told.trouble || !t.Lead.Leads() {
+		return
+	}
+	g.told.trouble = why
+	t.Events.Eventf(g.reference(pod), nil, corev1.EventTypeWarning, "GangNotPlaced", "Scheduling", "%s", clip.Text(why, clip.Event))
+}

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	volcano "github.com/berth-dev/berth/api/scheduling/volcano/v1beta1"
@@ -24,37 +23,37 @@ import (
 const vacantEvery = 2 * time.Second
 
 // vacantSeen notes, or forgets, the object of a group without pods. The caller holds the lock.
-func (gs *Groups) vacantSeen(spec wire.Gang, wrong error) {
+func (t *teller) vacantSeen(spec wire.Gang, wrong error) {
 	waits := spec.Phase == "" || spec.Phase == string(volcano.PodGroupPending)
-	if wrong != nil || spec.Job == "" || !waits || gs.Room == nil {
-		delete(gs.vacant, spec.Key)
+	if wrong != nil || spec.Job == "" || !waits || t.Room == nil {
+		delete(t.vacant, spec.Key)
 		return
 	}
-	gs.vacant[spec.Key] = spec
-	gs.lookAtVacantIn(statusPause)
+	t.vacant[spec.Key] = spec
+	t.lookAtVacantIn(statusPause)
 }
 
 // lookAtVacantIn arranges a look at groups without pods then. The caller holds the lock.
-func (gs *Groups) lookAtVacantIn(pause time.Duration) {
-	if gs.lookingAtVacant || len(gs.vacant) == 0 || !gs.Lead.Leads() {
+func (t *teller) lookAtVacantIn(pause time.Duration) {
+	if t.lookingAtVacant || len(t.vacant) == 0 || !t.Lead.Leads() {
 		return
 	}
-	gs.lookingAtVacant = true
-	gs.callAt(gs.Clock.Now().Add(pause), gs.lookAtVacant)
+	t.lookingAtVacant = true
+	t.callAt(t.Clock.Now().Add(pause), t.lookAtVacant)
 }
 
 // lookAtVacant lets the groups in that fit, one after the other by name.
-func (gs *Groups) lookAtVacant() {
-	gs.mu.Lock()
-	waiting := maps.Clone(gs.vacant)
-	gs.mu.Unlock()
+func (t *teller) lookAtVacant() {
+	t.mu.Lock()
+	waiting := maps.Clone(t.vacant)
+	t.mu.Unlock()
 	for _, key := range slices.SortedFunc(maps.Keys(waiting), compareKeys) {
-		gs.letIn(waiting[key])
+		t.letIn(waiting[key])
 	}
-	gs.mu.Lock()
-	defer gs.mu.Unlock()
-	gs.lookingAtVacant = false
-	gs.lookAtVacantIn(vacantEvery)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.lookingAtVacant = false
+	t.lookAtVacantIn(vacantEvery)
 }
 
 func compareKeys(a, b wire.GangKey) int {
@@ -62,35 +61,35 @@ func compareKeys(a, b wire.GangKey) int {
 }
 
 // letIn writes the phase of one group without pods.
-func (gs *Groups) letIn(spec wire.Gang) {
-	if !gs.Room(spec.Resources) {
+func (t *teller) letIn(spec wire.Gang) {
+	if !t.Room(spec.Resources) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
 	defer cancel()
-	closed, err := gs.writeVacant(ctx, &spec)
+	closed, err := t.writeVacant(ctx, &spec)
 	if err != nil && !isGone(err) {
-		gs.Logger.Info("Group without pods cannot be admitted, will try again", "gang", spec.Key, "err", err)
+		t.Logger.Info("Group without pods cannot be admitted, will try again", "gang", spec.Key, "err", err)
 		return
 	}
 	if closed {
 		return // it may be opened
 	}
-	gs.mu.Lock()
-	defer gs.mu.Unlock()
-	if gs.vacant[spec.Key].Version == spec.Version {
-		delete(gs.vacant, spec.Key)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.vacant[spec.Key].Version == spec.Version {
+		delete(t.vacant, spec.Key)
 	}
 }
 
 // writeVacant lets a group in whose Job is this scheduler's. Where its queue is closed it says so
 // instead: Volcano's scheduler leaves such Jobs out (pkg/scheduler/actions/allocate).
-func (gs *Groups) writeVacant(ctx context.Context, spec *wire.Gang) (closed bool, err error) {
-	name, err := gs.Objects.SchedulerOf(ctx, spec.Key.Namespace, spec.Job)
-	if err != nil || !gs.Ours(name) {
+func (t *teller) writeVacant(ctx context.Context, spec *wire.Gang) (closed bool, err error) {
+	name, err := t.Objects.SchedulerOf(ctx, spec.Key.Namespace, spec.Job)
+	if err != nil || !t.Ours(name) {
 		return false, err
 	}
-	state, err := gs.Objects.QueueState(ctx, spec.Queue)
+	state, err := t.Objects.QueueState(ctx, spec.Queue)
 	if err != nil {
 		return false, err
 	}
@@ -98,7 +97,7 @@ func (gs *Groups) writeVacant(ctx context.Context, spec *wire.Gang) (closed bool
 	if closed = state == queueClosed || state == queueClosing; closed {
 		now = standing{phase: volcano.PodGroupPending, lacking: fmt.Sprintf("queue %q is %s: open it, or name another", spec.Queue, state)}
 	}
-	_, err = gs.Objects.Write(ctx, spec.Key, now)
+	_, err = t.Objects.Write(ctx, spec.Key, now)
 	return closed, err
 }
 
@@ -132,9 +131,6 @@ func (o *APIObjects) QueueState(ctx context.Context, queue string) (string, erro
 	err = json.Unmarshal(data, &read)
 	return read.Status.State, err
 }
-
-// Room says whether that much is free in all on the nodes that pods may go to.
-type Room func(asked corev1.ResourceList) bool
 
 // SchedulerOf implements Objects.
 func (o *APIObjects) SchedulerOf(ctx context.Context, namespace, job string) (string, error) {

@@ -663,7 +663,7 @@ func (w *world) bind(uid types.UID, node string) {
 		w.turn(uid, node, w.groups.AwaitTurn)
 		return
 	}
-	if p, at := w.groups.placeOf(uid); at != nil && p.last == at && len(p.places) > 1 {
+	if p, at := w.groups.find(uid); at != nil && p.last == at && len(p.places) > 1 {
 		w.turn(uid, node, w.groups.AwaitMates)
 		return
 	}
@@ -755,7 +755,7 @@ func (w *world) said() string {
 func (w *world) stands(name string) standing {
 	w.groups.mu.Lock()
 	defer w.groups.mu.Unlock()
-	return w.groups.standing(w.groups.groups[sigsKey(name)])
+	return w.groups.groups[sigsKey(name)].standing()
 }
 
 // taskOf makes a pod of a PodGroup of Volcano.

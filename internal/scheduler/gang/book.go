@@ -1,0 +1,378 @@
+package gang
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/utils/clock"
+
+	"github.com/berth-dev/berth/internal/gangs"
+	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/internal/scheduler/later"
+	"github.com/berth-dev/berth/internal/scheduler/lead"
+	"github.com/berth-dev/berth/internal/wire"
+)
+
+// Options are what Groups live on.
+type Options struct {
+	Clock  clock.WithDelayedExecution
+	Logger klog.Logger
+	// Timeout is how long members wait for each other where their group names no time.
+	Timeout time.Duration
+	// Client deletes members of gangs that failed, and writes the conditions of pods.
+	Client kubernetes.Interface
+	Events events.EventRecorder
+	// Objects are the groups that have objects; nil where there are none.
+	Objects Objects
+	// Activate sends pods to be tried at once. It is called without a lock.
+	Activate func(pods map[string]*corev1.Pod)
+	// Waiting returns a pod that waits in Permit; nil where it does not.
+	Waiting func(uid types.UID) fwk.WaitingPod
+	// Budgets lists the PodDisruptionBudgets.
+	Budgets func() ([]*policyv1.PodDisruptionBudget, error)
+	// Ours says whether pods that name that scheduler are this one's.
+	Ours func(schedulerName string) bool
+	// Forgo stops keeping a node for a pod, and tries the pods that it was kept from. It is called
+	// without a lock. nil where nobody keeps any.
+	Forgo func(pod *corev1.Pod, node string)
+	// Room is asked for groups without pods; nil where nobody knows.
+	Room Room
+	// Lead says whether anything may be written or deleted. nil is a gate that Follow opens.
+	Lead *lead.Gate
+}
+
+// Objects are the API objects of groups.
+type Objects interface {
+	// Want starts to watch the objects of a source.
+	Want(source wire.GangSource)
+	// Read asks the API server for an object as it is now. The error is for people.
+	Read(ctx context.Context, key wire.GangKey) (wire.Gang, error)
+	// SchedulerOf returns the scheduler that a Job of batch.volcano.sh names.
+	SchedulerOf(ctx context.Context, namespace, job string) (string, error)
+	// QueueState returns the state of a queue of Volcano's; "" where there is none of the name.
+	QueueState(ctx context.Context, queue string) (string, error)
+	// Write writes how things stand into the object's status, unless it says so. It returns the
+	// version of the object that does.
+	Write(ctx context.Context, key wire.GangKey, s standing) (version string, err error)
+}
+
+// book knows the groups and their members, and says how things stand with them. Its lock is that of
+// all of this package.
+type book struct {
+	Options
+	// any says that there is, or was, a group at all.
+	any atomic.Bool
+
+	mu     sync.Mutex
+	groups map[wire.GangKey]*group
+	of     map[types.UID]*group
+	// stirs counts changes of the cluster that could help a group which does not fit.
+	stirs uint64
+	// synced: all pods that were there at the start have been seen. Before, a gang that is whole
+	// could be taken for one that is not.
+	synced bool
+	// ledFrom is when this process began to lead with all pods seen.
+	ledFrom time.Time
+}
+
+// join returns the pod's group with the pod in it, and makes what is missing; nil for pods of no
+// gang. Pods of other schedulers make no group, but are noted where they claim to be of one. Only
+// what the watch has shown is a member: everybody else may ask for a pod that is gone. The caller
+// holds the lock.
+func (b *book) join(pod *corev1.Pod) *group {
+	if g := b.of[pod.UID]; g != nil {
+		return g
+	}
+	m := b.memberOf(pod)
+	if m == nil || !b.Ours(pod.Spec.SchedulerName) && b.groups[m.says.Gang] == nil {
+		return nil
+	}
+	if m.says.Gang.IsZero() { // a name that nothing can have: the pod is alone with its error
+		m.says.Gang = wire.GangKey{Source: wire.GangOfPods, Namespace: pod.Namespace, Name: "?" + string(pod.UID)}
+	}
+	g := b.named(m.says.Gang)
+	g.members[pod.UID] = m
+	b.of[pod.UID] = g
+	g.sum(m)
+	g.changes++
+	g.read()
+	return g
+}
+
+// memberOf returns the member that the pod is; nil where it is of no gang. The caller holds the
+// lock.
+func (b *book) memberOf(pod *corev1.Pod) *member {
+	m, ok := gangs.PartOf(pod, !b.synced)
+	if !ok {
+		return nil
+	}
+	return &member{pod: pod, claims: m.Claims, says: m.Says, wrong: m.Wrong}
+}
+
+// belongs says whether the pod may be a member. It is cheap.
+func belongs(pod *corev1.Pod) bool {
+	_, said := pod.Annotations[wire.BoundForAnnotation]
+	return said || wire.InGang(pod)
+}
+
+// named returns the group of that name, and makes it where there is none. The caller holds the
+// lock.
+func (b *book) named(key wire.GangKey) *group {
+	if g := b.groups[key]; g != nil {
+		return g
+	}
+	g := &group{key: key, members: map[types.UID]*member{}}
+	g.wrong = g.unknown()
+	b.groups[key] = g
+	b.any.Store(true)
+	if b.Objects != nil && key.Source.HasObject() {
+		b.Objects.Want(key.Source)
+	}
+	return g
+}
+
+// unknown is what is wrong with a group whose object has not been seen.
+func (g *group) unknown() error {
+	if !g.key.Source.HasObject() {
+		return nil
+	}
+	return fmt.Errorf("%s is not there, as far as this scheduler knows", g.key)
+}
+
+// swears says whether the pod's Binding says that it is of that gang.
+func swears(pod *corev1.Pod, key wire.GangKey) bool {
+	bound, said := wire.ReadBoundFor(pod)
+	return said && bound.Gang == key
+}
+
+// callAt calls do at that moment, or at once where it has passed.
+func (b *book) callAt(at time.Time, do func()) {
+	later.Call(b.Clock, max(0, at.Sub(b.Clock.Now())), do)
+}
+
+// wantsObject says whether the group could be tried if its object were as new as its members.
+func (b *book) wantsObject(g *group) bool {
+	if !g.key.Source.HasObject() || b.Objects == nil {
+		return false
+	}
+	return g.lacks(&g.waiting, &g.done) == "" && g.waiting.All > 0
+}
+
+// unseen is the text for a pod that the watch has not shown yet, or no longer shows.
+const unseen = "the pod has not been seen yet, or is gone"
+
+// PreEnqueue says whether a pod may be tried; nil when it may.
+func (b *book) PreEnqueue(pod *corev1.Pod) *fwk.Status {
+	if !wire.InGang(pod) {
+		return nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	g := b.of[pod.UID]
+	if g == nil {
+		return notNow(unseen)
+	}
+	if m := g.members[pod.UID]; m.pod.ResourceVersion != pod.ResourceVersion && pod.Spec.NodeName == "" {
+		m.pod = pod
+		g.sum(m)
+	}
+	if why := b.gate(g, pod.UID); why != "" {
+		return notNow(why)
+	}
+	return nil
+}
+
+// gate says why a member is not tried; "" when it is. PodSeen wakes the leader of a group that
+// became ready by this pod. The caller holds the lock.
+func (b *book) gate(g *group, uid types.UID) string {
+	if !b.synced {
+		return "the groups of pods have not been read yet"
+	}
+	name := g.key.String()
+	switch c := g.conditions(); g.Phase(c, b.Clock.Now()) {
+	case gangs.Reserved, gangs.Binding:
+		if g.placeOf(uid) != nil {
+			return ""
+		}
+		return name + " is being placed without this pod"
+	case gangs.Incomplete:
+		return c.Blocked
+	case gangs.Ending:
+		return name + " was not whole in time, and its bound pods are being deleted"
+	case gangs.Unconfirmed:
+		return name + " is being asked for again"
+	case gangs.BackedOff:
+		return name + " was tried in vain, and backs off"
+	case gangs.Parked:
+		return g.Why
+	case gangs.Settled:
+		return g.members[uid].Why
+	}
+	if g.members[uid] == g.leader() {
+		return ""
+	}
+	return "the first member of " + name + " plans for all"
+}
+
+// stillThere says whether all members of a plan still want a node. The caller holds the lock.
+func (b *book) stillThere(g *group, p *planned) bool {
+	for _, at := range p.places {
+		if m := g.members[at.uid]; m == nil || !m.pending() {
+			return false
+		}
+	}
+	return g.wrong == nil && b.groups[g.key] == g && g.Doing != gangs.Ending
+}
+
+// Mate says whether a pod is a member whose plan stands, and where it goes.
+func (b *book) Mate(uid types.UID) (node string, ok bool) {
+	if !b.any.Load() {
+		return "", false
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if at := b.of[uid].placeOf(uid); at != nil {
+		return at.node, true
+	}
+	return "", false
+}
+
+// Reserve says why a planned member may not have its node; nil where it may. The ledger has held
+// its place since the plan was made.
+func (b *book) Reserve(pod *corev1.Pod, node string, account *ledger.Node) *fwk.Status {
+	at, ok := b.Mate(pod.UID)
+	switch {
+	case !ok || at != node:
+		return fwk.NewStatus(fwk.Unschedulable, "Berth: the plan of its gang was dropped")
+	case account != nil && !account.Holds(string(pod.UID)):
+		return fwk.NewStatus(fwk.Unschedulable, "Berth: what was reserved for its gang on "+node+" does not hold any more")
+	}
+	return nil
+}
+
+// Alone says whether the pod goes its own way: it is of no gang, or of one that has its minimum.
+func (b *book) Alone(pod *corev1.Pod) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	g := b.of[pod.UID]
+	return g == nil || !g.Planned() && g.settled()
+}
+
+// find returns a member's plan and place; nil where it has none.
+func (b *book) find(uid types.UID) (*planned, *place) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if at := b.of[uid].placeOf(uid); at != nil {
+		return b.of[uid].plan, at
+	}
+	return nil, nil
+}
+
+// BoundFor is what the Binding of a pod should say about its gang; the zero value for a pod of
+// none.
+func (b *book) BoundFor(uid types.UID) wire.BoundFor {
+	if !b.any.Load() {
+		return wire.BoundFor{}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	g := b.of[uid]
+	if g == nil {
+		return wire.BoundFor{}
+	}
+	m, with := g.members[uid], gangs.Count{}
+	if !m.summed.done {
+		with.Add(m.says.Task, 1)
+	}
+	whole := g.wrong == nil && g.spec.Minimum > 0 && g.lacks(&g.done, &with) == ""
+	return wire.BoundFor{Gang: g.key, Whole: whole}
+}
+
+func (b *book) timeout(g *group) time.Duration {
+	if g.spec.Timeout > 0 {
+		return g.spec.Timeout
+	}
+	return b.Timeout
+}
+
+// boundSince is when the first member of a gang was seen bound that has no deadline yet, by this
+// process's clock and since it leads: another clock may be anywhere, and another leader's Bindings
+// may still be on their way here. It is zero where none was, or where no deadline is needed. The
+// caller holds the lock.
+func (b *book) boundSince(g *group) (first time.Time) {
+	if !b.Lead.Leads() || g.Whole || !g.Deadline.IsZero() || g.spec.Minimum == 0 {
+		return first
+	}
+	for _, m := range g.members {
+		if m.placed() && m.active() && m.sworn && !m.bound.IsZero() && (first.IsZero() || m.bound.Before(first)) {
+			first = m.bound
+		}
+	}
+	if !first.IsZero() && first.Before(b.ledFrom) {
+		return b.ledFrom
+	}
+	return first
+}
+
+// Count counts groups by state.
+func (b *book) Count() map[gangs.Stage]int {
+	out := map[gangs.Stage]int{}
+	if !b.any.Load() {
+		return out
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, g := range b.groups {
+		out[g.state()]++
+	}
+	return out
+}
+
+// Room says whether that much is free in all on the nodes that pods may go to.
+type Room func(asked corev1.ResourceList) bool
+
+// notNow is the status of a member that is not tried for another reason than that capacity is
+// missing.
+func notNow(why string) *fwk.Status {
+	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "Berth: "+why)
+}
+
+// requestTimeout bounds one request to the API server.
+const requestTimeout = 10 * time.Second
+
+// isGone says whether an object, or its kind, is not there.
+func isGone(err error) bool { return apierrors.IsNotFound(err) || apierrors.IsConflict(err) }
+
+// job takes down what to plan: for all members, or, in a gang that has its minimum, for the one
+// alone. The caller holds the lock.
+func (b *book) job(g *group, one types.UID) *job {
+	j := &job{stirs: b.stirs, bound: g.done.All, single: g.settled()}
+	planned := g.atOnce()
+	left := g.needed()
+	j.gang.Minimum, j.gang.Tasks = left.All, left.Tasks
+	if j.single {
+		planned, j.gang.Minimum = []*member{g.members[one]}, 1
+	}
+	for _, m := range planned {
+		j.pods = append(j.pods, m.pod)
+		j.tasks = append(j.tasks, m.says.Task)
+	}
+	if g.asking > 0 {
+		j.seated = g.seated()
+	}
+	if !g.roomy && !g.Whole {
+		j.resources = g.spec.Resources
+	}
+	return j
+}
