@@ -281,10 +281,10 @@ scheduler/command.search.named a search
 scheduler/gang.APIObjects.clients one for each kind of group
 scheduler/gang.APIObjects.watched one for each kind of group
 scheduler/gang.APIObjects.apart one for each kind of group
-scheduler/gang.Groups.groups = gang.Groups
-scheduler/gang.Groups.of = gang.Groups
+scheduler/gang.book.groups = gang.Groups
+scheduler/gang.book.of = gang.Groups
 scheduler/gang.Groups.lone = gang.Groups
-scheduler/gang.Groups.vacant = Groups.vacant
+scheduler/gang.teller.vacant = Groups.vacant
 scheduler/gang.Groups.evicted = Groups.evicted
 scheduler/gang.aspects.Labels a trial
 scheduler/gang.aspects.Selector a trial

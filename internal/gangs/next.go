@@ -26,8 +26,8 @@ type (
 	PlanMade struct{ Timeout time.Duration }
 	// Arrived: a member of the plan has come to Permit. All: it was the last one.
 	Arrived struct{ All bool }
-	// Lost: a member of the plan has failed or left. Enough: those that are left in the plan reach
-	// the minimum. All: they have all come to Permit. Before: one has been lost since it was
+	// Lost: a member of the plan has failed or left. Enough: the members left in the plan reach
+	// the minimum. All: each of these has come to Permit. Before: one has been lost since it was
 	// released. A plan fails once: often a node refuses all members that it was to have.
 	Lost struct {
 		Why                 string

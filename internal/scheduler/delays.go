@@ -37,8 +37,7 @@ const (
 // causeTexts are the values of the label cause.
 var causeTexts = [causes]string{"queue", "attempt", "report", "mates", "room", "backoff", "binding"}
 
-// maxDelays bounds of how many pods is remembered what they spent their time on. With more, all
-// begin anew.
+// maxDelays is how many pods' delays are remembered at most. With more, all are forgotten.
 const maxDelays = 16384
 
 // Delays are where the time of pods without a node goes. Only pods that could be pinned count.
@@ -67,7 +66,7 @@ func (d *Delays) Tried(pod *corev1.Pod, queued time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.of[pod.UID] == nil {
-		defer func() { // nobody tells of a pod that has gone already
+		defer func() { // nobody reports a pod that has gone already
 			if !d.waits(pod) {
 				delete(d.of, pod.UID)
 			}
@@ -118,7 +117,7 @@ func (d *Delays) forget(uid types.UID) {
 	delete(d.of, uid)
 }
 
-// bound tells of a pod whose Binding is written: for each cause how long it took, mostly 0.
+// bound reports a pod whose Binding is written: for each cause how long it took, mostly 0.
 func (d *Delays) bound(uid types.UID) {
 	d.mu.Lock()
 	d.become(uid, inBinding)

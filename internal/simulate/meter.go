@@ -17,7 +17,7 @@ type Timed struct {
 	GPUs Served `json:"gpuSeconds"`
 	CPUs Served `json:"cpuSeconds"`
 	// Waiting is of the pods that arrived between the two seconds, until they ran for the first
-	// time; of those that never did, until the end.
+	// time; a pod that never did waits until the end.
 	Waiting Waiting `json:"waitingSeconds"`
 	// Refused is how many of these pods a kubelet has refused, once or several times.
 	Refused int64 `json:"refused"`

@@ -62,7 +62,7 @@ func (p *player) beside(node, shape int32) int64 {
 // orderOf is the rank.Scoring.Order that berth made the score of.
 func orderOf(score int32) uint32 { return rank.LastOrder - uint32(score) }
 
-// worse is by how much the score is below the best of its tier.
+// worse is the distance of the score from the best of its tier.
 func worse(score int32) uint32 { return orderOf(score) & (1<<schedulerOrder - 1) }
 
 // name names the candidates of the best tier.
@@ -103,7 +103,7 @@ func (f *profile) name(s *scores, nodes []int32, shape int32, r *rand.Rand) {
 	}
 }
 
-// lastNamed is the worst score of which nodes are named, and how many of these are. counts are the
+// lastNamed is the worst score whose nodes are named, and how many of these are. counts are the
 // nodes by their score.
 func lastNamed(counts *[1 << schedulerOrder]int, nodes int) (last uint32, left int) {
 	few := candidates

@@ -17,7 +17,7 @@ type Strategy struct {
 	NUMA bool
 	// Knows says that it knows the distribution of the load beforehand.
 	Knows bool
-	// Defrag is how often pods are moved to make room for those that wait, where pods come and go;
+	// Defrag is how often pods are moved to make room for waiting pods, where pods come and go;
 	// 0: never.
 	Defrag time.Duration
 	// Ties says which of equal nodes is chosen: by the order of the draw, or by chance.

@@ -26,7 +26,7 @@ func meanOf(values []float64) (m Mean) {
 func round(v float64) float64 { return math.Round(v*1000) / 1000 }
 
 // Point is a point of a curve: the GPUs served, in percent of those of all nodes, when pods that
-// ask for so many percent have arrived. Aligned is those that serve pods which lie together.
+// ask for so many percent have arrived. Aligned is the GPUs that serve pods which lie together.
 type Point struct {
 	Arrived int  `json:"arrived"`
 	Served  Mean `json:"served"`

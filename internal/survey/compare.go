@@ -22,7 +22,7 @@ type Comparison struct {
 	Moving *BeforeAfter[Moving] `json:"moving,omitempty"`
 	// Groups are the kinds of nodes that there are, those with most nodes first.
 	Groups []ComparedGroup `json:"groups"`
-	// Rows say all of that in words, but for nodes that no pod ever fits; Never says why not.
+	// Rows say all of that in words, except nodes that no pod ever fits; Never says why not.
 	Rows  []ComparedRow `json:"rows"`
 	Never []string      `json:"never,omitempty"`
 	Notes []string      `json:"notes,omitempty"`
@@ -51,7 +51,7 @@ type Fits struct {
 	// Copies is how many fit in all, on how many Nodes.
 	Copies int `json:"copies"`
 	Nodes  int `json:"nodes"`
-	// NUMANodes is on how many of them a replica lies at the most; 0 where nothing is pinned.
+	// NUMANodes is how many NUMA nodes a replica has at most; 0 where nothing is pinned.
 	NUMANodes int `json:"numaNodes"`
 }
 

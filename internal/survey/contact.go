@@ -20,11 +20,11 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// lostPatience is for how long a watch may be away before somebody is told: API servers end watches
+// lostPatience is how long a watch may be away before somebody is told: API servers end watches
 // every few minutes, and informers begin them again at once.
 const lostPatience = 2 * time.Second
 
-// Lost is a resource that cannot be followed now: what is known of it is as old as Since.
+// Lost is a resource that cannot be followed now: what is known about it is as old as Since.
 type Lost struct {
 	// Resource is its name in the API, like "pods".
 	Resource string    `json:"resource"`
@@ -42,7 +42,7 @@ type contact struct {
 
 	mu   sync.Mutex
 	lost map[string]Lost // by resource
-	// said are those of which the reader was told, by resource.
+	// said are the lost resources that the reader knows about, by resource.
 	said []Lost
 }
 
@@ -56,7 +56,7 @@ func (c *contact) listening(resource string, to *cache.ListWatch) *cache.ListWat
 		DisableChunking: to.DisableChunking,
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			out, err := to.ListWithContext(ctx, o)
-			if err != nil { // a list that works says nothing of what comes after it
+			if err != nil { // a list that works does not mean that the watch does
 				c.heard(ctx, resource, err)
 			}
 			return out, err

@@ -107,9 +107,12 @@ func needOn(ctx context.Context, c *Cluster, s *Survey, wanted []Wanted, o *Sett
 		_, ok := f.take(on)
 		return ok
 	})
-	object := s.nodes[name].object
-	out.ByAmounts = suppose.Pack(load, func() *amounts.Node { return nodestate.RoomOf(object, nil) }, func(on *amounts.Node, kind, _ int) bool {
-		asks, ports := beside(fitters[kind].amounts, fitters[kind].classes, object), wire.PortsOf(fitters[kind].pod)
+	object, classes := s.nodes[name].object, map[corev1.ResourceName]bool{}
+	for _, f := range fitters {
+		maps.Copy(classes, f.classes)
+	}
+	out.ByAmounts = suppose.Pack(load, func() *amounts.Node { return nodestate.RoomOf(object, nil, classes) }, func(on *amounts.Node, kind, _ int) bool {
+		asks, ports := fitters[kind].amounts, wire.PortsOf(fitters[kind].pod)
 		if on.Short(asks) != nil || on.Taken(ports) != "" {
 			return false
 		}

@@ -26,7 +26,7 @@ type Constraint struct {
 	HonorAffinity, HonorTaints bool
 }
 
-// Gates are the feature gates that the plugin goes by, beside those that are locked.
+// Gates are the feature gates that the plugin goes by, beside the locked ones.
 type Gates struct {
 	// MatchLabelKeys is MatchLabelKeysInPodTopologySpread.
 	MatchLabelKeys bool
@@ -97,16 +97,16 @@ func sameIn(keys []string, has map[string]string, selector labels.Selector) labe
 type Question struct {
 	Pod         *corev1.Pod
 	Constraints []Constraint
-	// Complete leaves out nodes that lack one of the keys. That is so but for pods that
+	// Complete leaves out nodes that lack one of the keys. That is so except for pods that
 	// kube-scheduler's own defaults spread.
 	Complete bool
 	Gates    Gates
-	// All are the nodes of the snapshot. Taking are those that take the pod: by how many they are,
-	// and in how many domains, the constraints are weighed.
+	// All are the nodes of the snapshot. Taking are the nodes that take the pod: their number,
+	// and the number of their domains, give the constraints their weights.
 	All, Taking []fwk.NodeInfo
 }
 
-// Scores is what the plugin says of nodes for a pod.
+// Scores is the plugin's scores of nodes for a pod.
 type Scores struct {
 	memory      *Memory
 	namespace   string
