@@ -33,7 +33,7 @@ type Experiment struct {
 	Start *Start
 	// Record makes each run leave a Recording.
 	Record bool
-	// Progress is told how many runs are done, from any goroutine. A run that goes on counts as a part.
+	// Progress is told how many runs are done; one that goes on counts in part. Any goroutine calls it.
 	Progress func(done float64, all int)
 }
 
