@@ -33,7 +33,7 @@ type Experiment struct {
 	Start *Start
 	// Record makes each run leave a Recording.
 	Record bool
-	// Progress is told how many runs are done; one that goes on counts in part. Any goroutine calls it.
+	// Progress gets how many runs are done, parts of a run included. Any goroutine calls it.
 	Progress func(done float64, all int)
 }
 
