@@ -51,7 +51,7 @@ func NewSimulateCommand() *cobra.Command {
 Without --load and --timed none leaves. With --load pods are drawn from the list, run as long as it says, and ask for so
 much of the nodes on average; with --timed each comes and goes at its own times. Then a pod that finds no place waits, and
 what a kubelet refuses is created again. Without --overlay a pod fits where amounts do, and GPUs come in thousandths. An
-overlay lays a machine with NUMA nodes and a kubelet below each node; then all pods ask for whole CPUs and GPUs and are
+overlay lays a machine with NUMA nodes and a kubelet below each node, by name, or by the node's model as a file says; then all pods ask for whole CPUs and GPUs and are
 Guaranteed, and a kubelet may refuse what a strategy chose that knows no NUMA nodes. With --snapshot a cluster as berth
 snapshot has written it is the start: its nodes with their machines and kubelets, and what runs there, which stays until its
 activeDeadlineSeconds are over. The pods of --trace come in addition; without it, the pods that wait there. Both lists are
@@ -68,6 +68,7 @@ Strategies: ` + strings.Join(strategyNames(), ", ") + `. docs/quality.md says wh
   berth simulate --nodes nodes.csv --trace synthetic:training --load 0.85 --overlay sockets/restricted --strategy StockLeast,Berth
   berth simulate --nodes nodes.csv --trace pods.csv --strategy BestFit,FGD --seeds 10 -o json
   berth simulate --nodes nodes.csv --trace pods.csv --arrive 1.3 --overlay quarters/restricted --strategy StockLeast,Berth -o html > page.html
+  berth simulate --nodes nodes.csv --trace pods.csv --arrive 1.3 --overlay machines.yaml --strategy StockLeast,Berth
   berth simulate --snapshot cluster.berth --strategy StockLeast,Berth
   berth simulate --snapshot cluster.berth --trace synthetic:inference --load 0.3 --strategy Berth`,
 		Args: usageArgs(cobra.NoArgs),
@@ -75,7 +76,7 @@ Strategies: ` + strings.Join(strategyNames(), ", ") + `. docs/quality.md says wh
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&q.trace, "trace", "", "list of pods, manifests, or synthetic:NAME")
-	fs.StringVar(&q.overlay, "overlay", "", "machines and kubelets below the nodes, SHAPE/POLICY: "+strings.Join(simulate.OverlayNames(), ", "))
+	fs.StringVar(&q.overlay, "overlay", "", "machines and kubelets below the nodes: a file with machines by model (docs/quality.md), or SHAPE/POLICY: "+strings.Join(simulate.OverlayNames(), ", "))
 	fs.StringVar(&q.nodes, "nodes", "", "list of nodes")
 	fs.StringVar(&q.snapshot, "snapshot", "", "in place of --nodes: begin with the cluster in a file that berth snapshot wrote")
 	fs.StringSliceVar(&q.strategies, "strategy", q.strategies, "strategies that are compared")
@@ -88,7 +89,7 @@ Strategies: ` + strings.Join(strategyNames(), ", ") + `. docs/quality.md says wh
 	fs.Int64Var(&q.seed, "seed", q.seed, "the first seed")
 	fs.IntVar(&q.seeds, "seeds", q.seeds, "how many seeds, one after another")
 	q.output.register(cmd, formatHTML)
-	_ = cmd.RegisterFlagCompletionFunc("overlay", cobra.FixedCompletions(simulate.OverlayNames(), cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("overlay", cobra.FixedCompletions(simulate.OverlayNames(), cobra.ShellCompDirectiveDefault))
 	_ = cmd.RegisterFlagCompletionFunc("strategy", cobra.FixedCompletions(strategyNames(), cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
@@ -114,7 +115,7 @@ func (q *simulateQuestion) run(cmd *cobra.Command) error {
 		return q.page(cmd, &e, runs).Write(cmd.OutOrStdout())
 	}
 	all := simulate.Summarize(runs)
-	value := map[string]any{"nodes": len(e.Nodes), "pods": len(e.Pods), "overlay": q.overlay, "snapshot": filepath.Base(q.snapshot), "arrive": q.arrive, "seeds": e.Seeds, "strategies": all}
+	value := map[string]any{"nodes": len(e.Nodes), "pods": len(e.Pods), "overlay": q.overlayName(), "snapshot": filepath.Base(q.snapshot), "arrive": q.arrive, "seeds": e.Seeds, "strategies": all}
 	print := simulateTable
 	if e.Times != nil {
 		value["load"], value["timed"], value["hours"], value["failures"] = q.load, q.timed, e.Times.For.Hours(), q.failures.String()
@@ -127,7 +128,7 @@ func (q *simulateQuestion) run(cmd *cobra.Command) error {
 // shown to others.
 func (q *simulateQuestion) page(cmd *cobra.Command, e *simulate.Experiment, runs []simulate.Run) *page.Comparison {
 	c := &page.Comparison{GPUs: trace.AskGPUs(e.Pods), NUMA: e.Ground != nil, Strategies: e.Strategies, Runs: runs, Command: "berth simulate"}
-	names := map[string]string{"nodes": filepath.Base(cmp.Or(q.nodes, q.snapshot)), "snapshot": filepath.Base(q.snapshot), "trace": q.trace}
+	names := map[string]string{"nodes": filepath.Base(cmp.Or(q.nodes, q.snapshot)), "snapshot": filepath.Base(q.snapshot), "trace": q.trace, "overlay": q.overlayName()}
 	if q.trace == "" {
 		names["trace"] = "the pods that wait there"
 	} else if !strings.HasPrefix(q.trace, syntheticLoad) {
@@ -151,10 +152,18 @@ func (q *simulateQuestion) page(cmd *cobra.Command, e *simulate.Experiment, runs
 		fact("asked for", fmt.Sprintf("%.0f %% of what the nodes have", 100*asked))
 	}
 	if q.overlay != "" {
-		fact("machines/kubelets", q.overlay)
+		fact("machines/kubelets", q.overlayName())
 	}
 	fact("seeds", strconv.Itoa(q.seeds))
 	return c
+}
+
+// overlayName is the overlay without its folder.
+func (q *simulateQuestion) overlayName() string {
+	if isOverlayFile(q.overlay) {
+		return filepath.Base(q.overlay)
+	}
+	return q.overlay
 }
 
 // experiment checks the flags and reads the lists.
@@ -288,12 +297,19 @@ func (q *simulateQuestion) lay(e *simulate.Experiment) error {
 		}
 		return nil
 	}
+	e.Pods = simulate.Whole(e.Pods)
+	if isOverlayFile(q.overlay) {
+		o, err := openOverlays(q.overlay, e.Nodes)
+		if err == nil {
+			e.Ground, err = o.ground(e.Nodes)
+		}
+		return err
+	}
 	o, err := simulate.ParseOverlay(q.overlay)
 	if err != nil {
-		return Usagef("--overlay: %w", err)
+		return Usagef("--overlay: %w; or a file with machines by model", err)
 	}
-	e.Pods = simulate.Whole(e.Pods)
-	e.Ground, err = simulate.NewNUMA(e.Nodes, o)
+	e.Ground, err = simulate.NewNUMA(e.Nodes, simulate.Overlays{Rest: &o})
 	return err
 }
 

@@ -22,7 +22,7 @@ func BenchmarkTimed(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	ground, err := NewNUMA(nodes, o)
+	ground, err := NewNUMA(nodes, Overlays{Rest: &o})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -86,7 +86,7 @@ func TestMakesRoom(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ground, err := NewNUMA(nodes, o)
+	ground, err := NewNUMA(nodes, Overlays{Rest: &o})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,19 +24,24 @@ type numa struct {
 	zones    []Zone
 }
 
-// NewNUMA returns a maker of empty nodes with the overlay. The error says which node no machine can
-// be made of. The pods that are put there must be Whole.
-func NewNUMA(nodes []trace.Node, o Overlay) (func([]trace.Node, bool) Cluster, error) {
-	type amount struct {
+// NewNUMA returns a maker of empty nodes with overlays. The error says which node no machine can be
+// made of; an *OverlayError says by which field. The pods that are put there must be Whole.
+func NewNUMA(nodes []trace.Node, o Overlays) (func([]trace.Node, bool) Cluster, error) {
+	type key struct {
 		cpu, mib int64
 		gpus     int
+		below    *Overlay
 	}
-	known, of, ids, all := map[amount]*numaKind{}, make([]*numaKind, len(nodes)), make([]map[string]int, len(nodes)), gpuIDs()
+	known, of, ids, all := map[key]*numaKind{}, make([]*numaKind, len(nodes)), make([]map[string]int, len(nodes)), gpuIDs()
 	for i := range nodes {
 		n := &nodes[i]
-		a := amount{n.MilliCPU, n.MiB, n.GPUs}
+		below, err := o.of(n)
+		if err != nil {
+			return nil, err
+		}
+		a := key{n.MilliCPU, n.MiB, n.GPUs, below}
 		if known[a] == nil {
-			k, err := o.kindOf(n)
+			k, err := below.kindOf(n)
 			if err != nil {
 				return nil, err
 			}
@@ -49,7 +54,7 @@ func NewNUMA(nodes []trace.Node, o Overlay) (func([]trace.Node, bool) Cluster, e
 		c := &numa{amounts: newAmounts(nodes), blind: blind, kinds: of, ids: ids}
 		for i, k := range of {
 			n := &c.nodes[i]
-			n.cpu, n.allCPU = n.cpu-threads*trace.Thousandths, n.allCPU-threads*trace.Thousandths
+			n.cpu, n.allCPU = n.cpu-k.reserved, n.allCPU-k.reserved
 			n.mib, n.allMiB = n.mib-reservedMiB, n.allMiB-reservedMiB
 			c.states = append(c.states, k.empty.Clone())
 		}

@@ -22,7 +22,7 @@ func someNUMA(t *testing.T, rng *rand.Rand, overlay string) ([]trace.Node, []tra
 	if err != nil {
 		t.Fatal(err)
 	}
-	ground, err := NewNUMA(nodes, o)
+	ground, err := NewNUMA(nodes, Overlays{Rest: &o})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +124,7 @@ func TestOverlays(t *testing.T) {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
-	if _, err := NewNUMA([]trace.Node{{Name: "tiny", MilliCPU: 1000, MiB: 10}}, Overlay{2, 1, "restricted", false}); err == nil || !strings.Contains(err.Error(), "node tiny") {
+	if _, err := NewNUMA([]trace.Node{{Name: "tiny", MilliCPU: 1000, MiB: 10}}, Overlays{Rest: &Overlay{Packages: 2, PerPackage: 1, Policy: "restricted"}}); err == nil || !strings.Contains(err.Error(), "node tiny") {
 		t.Errorf("a machine of one CPU: %v", err)
 	}
 }

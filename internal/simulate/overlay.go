@@ -1,8 +1,10 @@
 package simulate
 
 import (
+	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/berth-dev/berth/internal/simulate/trace"
@@ -17,10 +19,59 @@ type Overlay struct {
 	// Packages and PerPackage are the NUMA nodes of a machine that is large enough. A machine is
 	// large enough for as many as have smallestNUMA CPUs each; others have half as many, or one.
 	Packages, PerPackage int
-	// Policy of the Topology Manager.
-	Policy string
+	// Given is the machine of each node where somebody says it; nil: one is made by the node's
+	// amounts. A node gets no more of it than its line in the list says.
+	Given *topology.Machine
+	// GPUs are how many GPUs each NUMA node of a Given machine has, in its order; nil: those of the
+	// node's line are divided evenly over NUMA nodes with CPUs.
+	GPUs []int
+	// Policy of the Topology Manager, its Scope, and the options of both managers, as in a
+	// KubeletConfiguration.
+	Policy, Scope             string
+	PolicyOptions, CPUOptions map[string]string
+	// Reserved is the list of CPUs that are kept for the system; "": the first core.
+	Reserved string
 	// Obey says that Berth decides on the node, by that policy, and that the node obeys.
 	Obey bool
+}
+
+// Overlays say which overlay lies below each node of a list.
+type Overlays struct {
+	// Models has overlays by the model of the node.
+	Models map[string]*Overlay
+	// Rest lies below nodes of other models; nil: there may be none.
+	Rest *Overlay
+}
+
+// OverlayError says which field of an overlay does not go with a node of a list.
+type OverlayError struct {
+	// Node is the node's name, Model its model.
+	Node, Model string
+	// Field is one of machine, shape, gpus, or a field of a KubeletConfiguration; "": none.
+	Field, Value, Want string
+}
+
+func (e *OverlayError) Error() string {
+	field := ""
+	if e.Field != "" {
+		field = e.Field + ": "
+	}
+	return fmt.Sprintf("node %s: %s%.80s: want %s", e.Node, field, e.Value, e.Want)
+}
+
+// of is the overlay below the node.
+func (o *Overlays) of(n *trace.Node) (*Overlay, error) {
+	if found := o.Models[n.GPUModel]; found != nil {
+		return found, nil
+	}
+	if o.Rest == nil {
+		return nil, overlayError(n, "", fmt.Sprintf("model %q", n.GPUModel), "a default, or a machine for this model")
+	}
+	return o.Rest, nil
+}
+
+func overlayError(n *trace.Node, field, value, want string) error {
+	return &OverlayError{n.Name, n.GPUModel, field, value, want}
 }
 
 // smallestNUMA is how many CPUs a NUMA node has at the least.
@@ -36,6 +87,27 @@ var overlays = []struct {
 }
 
 var overlayPolicies = []string{"restricted", "single-numa-node", "best-effort"}
+
+// OverlayPolicies are the policies of the Topology Manager that an overlay may have.
+func OverlayPolicies() []string { return slices.Clone(overlayPolicies) }
+
+// OverlayShapes are the names of the shapes of machines.
+func OverlayShapes() (names []string) {
+	for _, o := range overlays {
+		names = append(names, o.name)
+	}
+	return names
+}
+
+// OverlayShape is how many packages a machine of the shape has, and how many NUMA nodes each.
+func OverlayShape(name string) (packages, perPackage int, ok bool) {
+	for _, o := range overlays {
+		if o.name == name {
+			return o.packages, o.perPackage, true
+		}
+	}
+	return 0, 0, false
+}
 
 // obeys is the ending of an overlay with nodes that obey.
 const obeys = "/obey"
@@ -58,10 +130,8 @@ func Decides(overlay string) bool { return !strings.HasSuffix(overlay, obeys) }
 // ParseOverlay reads an overlay: SHAPE/POLICY, or SHAPE/POLICY/obey.
 func ParseOverlay(text string) (Overlay, error) {
 	shape, policy, _ := strings.Cut(strings.TrimSuffix(text, obeys), "/")
-	for _, o := range overlays {
-		if o.name == shape && slices.Contains(overlayPolicies, policy) {
-			return Overlay{o.packages, o.perPackage, policy, !Decides(text)}, nil
-		}
+	if packages, per, ok := OverlayShape(shape); ok && slices.Contains(overlayPolicies, policy) {
+		return Overlay{Packages: packages, PerPackage: per, Policy: policy, Obey: !Decides(text)}, nil
 	}
 	return Overlay{}, fmt.Errorf("%.40q: want %s%s", text, strings.Join(OverlayNames(), ", "), suggest.DidYouMean(text, OverlayNames()))
 }
@@ -91,7 +161,9 @@ type numaKind struct {
 	model   *placement.Model
 	empty   *placement.State
 	gpuAt   []int // by GPU: the position of its NUMA node; -1: it has none
-	id      int
+	// reserved is how many thousandths of CPUs are kept for the system below a list.
+	reserved int64
+	id       int
 }
 
 // Machine writes the machine below a node as a string that topology.Parse reads, and says how many
@@ -100,8 +172,7 @@ func (o *Overlay) Machine(n *trace.Node) (text string, count int, err error) {
 	packages, per := o.Packages, o.PerPackage
 	cpus := int(n.MilliCPU / trace.Thousandths)
 	if cpus < 2*threads || n.MilliCPU%(threads*trace.Thousandths) != 0 || n.MiB < 2*reservedMiB {
-		return "", 0, fmt.Errorf("node %s: %d thousandths of a CPU, %d MiB: want an even number of CPUs from %d on, and at least %d MiB",
-			n.Name, n.MilliCPU, n.MiB, 2*threads, 2*reservedMiB)
+		return "", 0, overlayError(n, "", amountsText(n), fmt.Sprintf("an even number of CPUs from %d on, and at least %d MiB", 2*threads, 2*reservedMiB))
 	}
 	for packages*per > 1 && (cpus/(packages*per) < smallestNUMA || cpus%(packages*per*threads) != 0) {
 		if per > 1 {
@@ -122,39 +193,119 @@ func (o *Overlay) Machine(n *trace.Node) (text string, count int, err error) {
 	return text, count, nil
 }
 
-// kindOf makes the machine and the kubelet of a node.
-func (o *Overlay) kindOf(n *trace.Node) (*numaKind, error) {
-	text, count, err := o.Machine(n)
+func amountsText(n *trace.Node) string {
+	return fmt.Sprintf("%d thousandths of a CPU, %d MiB", n.MilliCPU, n.MiB)
+}
+
+// machine is the one below the node.
+func (o *Overlay) machine(n *trace.Node) (*topology.Machine, error) {
+	if o.Given != nil {
+		return o.Given, o.holds(n)
+	}
+	text, _, err := o.Machine(n)
 	if err != nil {
 		return nil, err
 	}
-	k := &numaKind{}
-	if k.machine, err = topology.Parse(text); err != nil {
-		return nil, fmt.Errorf("node %s: %w", n.Name, err)
+	m, err := topology.Parse(text)
+	if err != nil {
+		return nil, overlayError(n, "shape", text, err.Error())
+	}
+	return m, nil
+}
+
+// holds says whether the Given machine has all that the node's line says.
+func (o *Overlay) holds(n *trace.Node) error {
+	cpus, bytes := int64(0), uint64(0)
+	for i := range o.Given.NUMANodes {
+		cpus, bytes = cpus+int64(o.Given.NUMANodes[i].CPUs.Len()), bytes+o.Given.NUMANodes[i].MemoryBytes
+	}
+	switch {
+	case cpus*trace.Thousandths < n.MilliCPU:
+		return overlayError(n, "machine", fmt.Sprintf("%d CPUs", cpus), fmt.Sprintf("at least the %d thousandths of a CPU that its line in the list says", n.MilliCPU))
+	case bytes>>20 < uint64(n.MiB):
+		return overlayError(n, "machine", fmt.Sprintf("%d MiB", bytes>>20), fmt.Sprintf("at least the %d MiB that its line in the list says", n.MiB))
+	case n.MiB < 2*reservedMiB:
+		return overlayError(n, "machine", amountsText(n), fmt.Sprintf("at least %d MiB in its line in the list", 2*reservedMiB))
+	}
+	return nil
+}
+
+// gpusAt says on which NUMA node, by position, each GPU of the node lies.
+func (o *Overlay) gpusAt(m *topology.Machine, n *trace.Node) (at []int, err error) {
+	if o.GPUs == nil {
+		var with []int
+		for i := range m.NUMANodes {
+			if !m.NUMANodes[i].CPUs.IsEmpty() {
+				with = append(with, i)
+			}
+		}
+		for gpu := range n.GPUs {
+			at = append(at, with[gpu*len(with)/n.GPUs])
+		}
+		return at, nil
+	}
+	if len(o.GPUs) != len(m.NUMANodes) {
+		return nil, overlayError(n, "gpus", fmt.Sprint(o.GPUs), fmt.Sprintf("a number for each of %d NUMA nodes", len(m.NUMANodes)))
+	}
+	for i, count := range o.GPUs {
+		at = append(at, slices.Repeat([]int{i}, count)...)
+	}
+	if len(at) != n.GPUs {
+		return nil, overlayError(n, "gpus", fmt.Sprintf("%v, %d in all", o.GPUs, len(at)), fmt.Sprintf("the %d that its line in the list says", n.GPUs))
+	}
+	return at, nil
+}
+
+// kindOf makes the machine and the kubelet of a node.
+func (o *Overlay) kindOf(n *trace.Node) (k *numaKind, err error) {
+	k = &numaKind{}
+	if k.machine, err = o.machine(n); err != nil {
+		return nil, err
+	}
+	if k.gpuAt, err = o.gpusAt(k.machine, n); err != nil {
+		return nil, err
+	}
+	pool := placement.DevicePool{Resource: gpuResource, Preference: placement.SortedPreference, Decided: o.Obey}
+	for gpu, at := range k.gpuAt {
+		pool.Devices = append(pool.Devices, placement.Device{ID: gpuID(gpu), HasTopology: true, NUMA: topology.NewNUMASet(k.machine.NUMANodes[at].ID)})
 	}
 	view, err := placement.ViewOf(k.machine)
 	if err != nil {
-		return nil, fmt.Errorf("node %s: %w", n.Name, err)
+		return nil, overlayError(n, "machine", k.machine.String(), err.Error())
 	}
-	pool := placement.DevicePool{Resource: gpuResource, Preference: placement.SortedPreference, Decided: o.Obey}
-	for gpu := range n.GPUs {
-		at := gpu * count / n.GPUs
-		k.gpuAt = append(k.gpuAt, at)
-		pool.Devices = append(pool.Devices, placement.Device{ID: gpuID(gpu), HasTopology: true, NUMA: topology.NewNUMASet(k.machine.NUMANodes[at].ID)})
-	}
-	cfg := o.config(k.machine, pool)
-	if k.model, err = placement.NewModel(view, cfg); err != nil {
+	if k.model, err = placement.NewModel(view, o.config(k.machine, pool)); err != nil {
+		var config *placement.ConfigError
+		if errors.As(err, &config) {
+			return nil, overlayError(n, config.Field, strconv.Quote(config.Value), config.Want)
+		}
 		return nil, fmt.Errorf("node %s: %w", n.Name, err)
 	}
 	k.empty = k.model.NewState()
 	k.empty.SetPool(pool)
-	return k, nil
+	return k, o.reserve(k, n)
+}
+
+// reserve says how many CPUs of the node are kept for the system: at most all but one.
+func (o *Overlay) reserve(k *numaKind, n *trace.Node) error {
+	kept, err := topology.ParseCPUList(o.reserved(k.machine))
+	k.reserved = int64(kept.Len()) * trace.Thousandths
+	if err != nil || k.reserved == 0 || n.MilliCPU-k.reserved < trace.Thousandths {
+		return overlayError(n, "reservedSystemCPUs", strconv.Quote(o.Reserved), fmt.Sprintf("fewer CPUs than the %d thousandths that its line in the list says, and at least one", n.MilliCPU))
+	}
+	return nil
+}
+
+func (o *Overlay) reserved(m *topology.Machine) string {
+	if o.Reserved != "" {
+		return o.Reserved
+	}
+	return m.Cores[0].CPUs.String()
 }
 
 // config is that of the node's kubelet, or what Berth goes by where it decides.
 func (o *Overlay) config(m *topology.Machine, pool placement.DevicePool) placement.Config {
-	first := m.Cores[0].CPUs
-	cfg := placement.Config{ReservedSystemCPUs: first.String(), TopologyManagerPolicy: o.Policy, GuardDefects: true}
+	cfg := placement.Config{ReservedSystemCPUs: o.reserved(m), TopologyManagerPolicy: o.Policy, TopologyManagerScope: o.Scope,
+		TopologyManagerPolicyOptions: o.PolicyOptions, CPUManagerPolicyOptions: o.CPUOptions, GuardDefects: true}
 	if o.Obey {
 		cfg.Authority, cfg.Devices = placement.AuthorityBerth, placement.DevicesOf(m, []placement.DevicePool{pool})
 		return cfg

@@ -26,7 +26,7 @@ func TestProfile(t *testing.T) {
 		rng := rand.New(rand.NewSource(seed))
 		size := []int{20, fewNodes + 60}[seed%2]
 		nodes, pods := randomNodes(rng, size), randomPods(rng, 8*size)
-		ground, err := NewNUMA(nodes, o)
+		ground, err := NewNUMA(nodes, Overlays{Rest: &o})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -80,7 +80,7 @@ func newSimulated(t *testing.T, nodes, pods int, seed int64, overlay string) *si
 	if err != nil {
 		t.Fatal(err)
 	}
-	ground, err := simulate.NewNUMA(s.nodes, o)
+	ground, err := simulate.NewNUMA(s.nodes, simulate.Overlays{Rest: &o})
 	if err != nil {
 		t.Fatal(err)
 	}

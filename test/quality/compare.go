@@ -76,7 +76,7 @@ func play(ctx context.Context, e simulate.Experiment, overlay string) ([]simulat
 		return nil, err
 	}
 	e.Strategies = simulate.Strategies()
-	if e.Ground, err = simulate.NewNUMA(e.Nodes, o); err != nil {
+	if e.Ground, err = simulate.NewNUMA(e.Nodes, simulate.Overlays{Rest: &o}); err != nil {
 		return nil, err
 	}
 	runs, err := e.Run(ctx)

@@ -70,7 +70,7 @@ func (in *instance) served(ctx context.Context, s simulate.Strategy) (int64, err
 		return 0, err
 	}
 	e := simulate.Experiment{Nodes: in.nodes, Pods: in.pods, Strategies: []simulate.Strategy{s}, Seeds: []int64{in.seed}}
-	if e.Ground, err = simulate.NewNUMA(in.nodes, o); err != nil {
+	if e.Ground, err = simulate.NewNUMA(in.nodes, simulate.Overlays{Rest: &o}); err != nil {
 		return 0, err
 	}
 	runs, err := e.Run(ctx)

@@ -29,7 +29,7 @@ func small(t *testing.T, overlay string, names ...string) *Comparison {
 	if overlay != "" {
 		o, err := simulate.ParseOverlay(overlay)
 		if err == nil {
-			e.Ground, err = simulate.NewNUMA(e.Nodes, o)
+			e.Ground, err = simulate.NewNUMA(e.Nodes, simulate.Overlays{Rest: &o})
 		}
 		if err != nil {
 			t.Fatal(err)
