@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -51,8 +52,11 @@ func headings(flags *pflag.FlagSet) string {
 	return b.String()
 }
 
-// usageTemplate is cobra's, but for the headings.
+// addHeadings tells cobra about headings, once: the functions of its templates are global.
+var addHeadings = sync.OnceFunc(func() { cobra.AddTemplateFunc("headings", headings) })
+
+// usageTemplate is cobra's, with the headings.
 func usageTemplate(root *cobra.Command) string {
-	cobra.AddTemplateFunc("headings", headings)
+	addHeadings()
 	return strings.ReplaceAll(root.UsageTemplate(), "{{.LocalFlags.FlagUsages ", "{{headings .LocalFlags ")
 }
