@@ -94,7 +94,7 @@ func TestSimulateOverlayFileRefuses(t *testing.T) {
 		a10(big + "\n    shape: sockets"):  `line 5, models[A10].machine:`,
 		a10("machine: 'package:2 nuna:1'"): `machines.yaml, line 5, models[A10].machine: "package:2 nuna:1": want a machine string: `,
 		a10("machine: 'package:1 numa:1 core:1 pu:2 mem:4Gi'"):                                      `machines.yaml, line 5, models[A10].machine: "2 CPUs": want at least the 96000 thousandths of a CPU that its line in the list says (node b)`,
-		a10("machine: 'package:1 numa:1 core:96 pu:1 mem:4Gi'"):                                          `models[A10].machine: "4096 MiB": want at least the 262144 MiB`,
+		a10("machine: 'package:1 numa:1 core:96 pu:1 mem:4Gi'"):                                     `models[A10].machine: "4096 MiB": want at least the 262144 MiB`,
 		a10(big + "\n    gpus: [4, 3]"):                                                             `machines.yaml, line 6, models[A10].gpus: "[4 3], 7 in all": want the 8 that its line in the list says (node b)`,
 		a10(big + "\n    gpus: [8]"):                                                                `models[A10].gpus: "[8]": want a number for each of 2 NUMA nodes`,
 		a10(big + "\n    gpus: [4, -4]"):                                                            `models[A10].gpus: "[4 -4]": want 0 to 64 for each NUMA node`,
