@@ -83,9 +83,9 @@ func wantProfile(t *testing.T, f, order *Follower, pod int, got []int) {
 	t.Helper()
 	shape := f.of[pod]
 	type taking struct {
-		node         int
-		score        int32
-		total, place int64
+		node  int
+		score int32
+		total int64
 	}
 	var all []taking
 	for node := range f.p.cluster.Size() {
