@@ -99,7 +99,7 @@ func (p *Progress) LacksRoom(c *Conditions) bool {
 	return p.Lacking && !p.Planned() && !c.Settled
 }
 
-// again is the next moment at which something may have to be done; zero for none.
+// again returns when the group must be looked at next, if no event comes before; zero for never.
 func (p *Progress) again(c *Conditions, now time.Time) (at time.Time) {
 	if c.Members == 0 {
 		return at

@@ -108,7 +108,8 @@ func wantProfile(t *testing.T, f, order *Follower, pod int, got []int) {
 		last = all[candidates-1].score
 		surely = all[:slices.IndexFunc(all, func(c taking) bool { return c.score == last })]
 	}
-	least, most := int64(-1), int64(-1) // the best total of those that are surely named, and of all that may be
+	// least is the best total among the nodes that are named for certain, most the best of all.
+	least, most := int64(-1), int64(-1)
 	for i := range all {
 		if i < len(surely) {
 			least = max(least, all[i].total)

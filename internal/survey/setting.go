@@ -83,7 +83,7 @@ func ParseSetting(texts []string) (Setting, error) {
 	return s, nil
 }
 
-// drains says whether a node has to be drained for the setting.
+// drains says whether the administrator must drain a node before changing it so.
 func (o *Setting) drains() bool {
 	return o.NUMAPerPackage > 0 || o.CPUManager != "" || o.Reserved != ""
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/berth-dev/berth/internal/child"
 )
 
-// TestWhatEndsIsStartedAgain: whatever ends by itself, also what is others', does not end the run:
-// it comes up again, and the last lines tell of it.
+// TestWhatEndsIsStartedAgain: when a process ends by itself, others' programs included, chaos
+// starts it again, goes on, and names it in its last lines.
 func TestWhatEndsIsStartedAgain(t *testing.T) {
 	var out bytes.Buffer
 	c := &cluster{dir: t.TempDir(), procs: map[string]*process{}}

@@ -177,8 +177,8 @@ func (b *bench) finish(stdout io.Writer) error {
 	return err
 }
 
-// resume takes over what earlier calls with the same flags and programs have measured. Of a pair of
-// runs of which one is missing it takes none.
+// resume takes over what earlier calls with the same flags and programs have measured. It drops
+// half a pair.
 func (b *bench) resume() error {
 	if err := os.MkdirAll(b.options.out, 0o755); err != nil {
 		return err

@@ -67,8 +67,8 @@ func (o *outcome) patch(pod *corev1.Pod, now metav1.Time) ([]byte, error) {
 	return json.Marshal(map[string]any{"metadata": map[string]any{"uid": pod.UID, "resourceVersion": pod.ResourceVersion}, "status": status})
 }
 
-// changed returns the condition as it has to be written; nil where the pod has it. The time of a
-// transition stays while the status does. As with kube-scheduler (podutil.UpdatePodCondition), an
+// changed returns the condition to write; nil if the pod already has it. LastTransitionTime
+// changes only when the status does. As with kube-scheduler (podutil.UpdatePodCondition), an
 // ObservedGeneration alone is no change.
 func (o *outcome) changed(pod *corev1.Pod, now metav1.Time) *corev1.PodCondition {
 	if o.condition == nil {

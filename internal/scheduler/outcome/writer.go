@@ -160,7 +160,9 @@ func (w *Writer) retry(o *outcome, err error) time.Duration {
 		w.Logger.Info("What came of an attempt to place a pod cannot be written", "pod", o.ref, "err", err)
 		return 0
 	}
-	if w.due[o.uid] == nil { // what has come meanwhile is newer
+	if newer := w.due[o.uid]; newer != nil {
+		newer.follow(o)
+	} else {
 		w.add(o)
 	}
 	return retryPause << (o.tries - 1)

@@ -215,6 +215,24 @@ func TestTheLastAttemptIsTold(t *testing.T) {
 	w.empty(t)
 }
 
+// TestAFailedWriteLosesNothing: a newer outcome takes over what a write that fails has not told.
+func TestAFailedWriteLosesNothing(t *testing.T) {
+	w := newWorld()
+	pod := w.show("ours", "p", nil)
+	w.Write(pod, unschedulable("first"), &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: "n"})
+	r := w.comes(t, "ours/p")
+	w.Write(pod, unschedulable("second"), nil)
+	r.answer <- apierrors.NewInternalError(fmt.Errorf("etcd"))
+	w.idle(t)
+	w.clock.Step(retryPause)
+	r = w.comes(t, "ours/p")
+	if status := fmt.Sprint(r.patch["status"]); !says(status, "second", "nominatedNodeName:n") {
+		t.Errorf("wrote %s, want the second attempt and the node of the first", status)
+	}
+	r.answer <- nil
+	w.empty(t)
+}
+
 // TestNothingIsToldOfOtherVersions: a write names the version that it is for. Where the API server
 // refuses it, it is written for the next, and not at all if that is bound.
 func TestNothingIsToldOfOtherVersions(t *testing.T) {
