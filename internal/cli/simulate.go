@@ -115,7 +115,7 @@ func (q *simulateQuestion) run(cmd *cobra.Command) error {
 		return q.page(cmd, &e, runs).Write(cmd.OutOrStdout())
 	}
 	all := simulate.Summarize(runs)
-	value := map[string]any{"nodes": len(e.Nodes), "pods": len(e.Pods), "overlay": q.overlayName(), "snapshot": filepath.Base(q.snapshot), "arrive": q.arrive, "seeds": e.Seeds, "strategies": all}
+	value := map[string]any{"nodes": len(e.Nodes), "pods": len(e.Pods), "overlay": q.overlayName(), "snapshot": baseName(q.snapshot), "arrive": q.arrive, "seeds": e.Seeds, "strategies": all}
 	print := simulateTable
 	if e.Times != nil {
 		value["load"], value["timed"], value["hours"], value["failures"] = q.load, q.timed, e.Times.For.Hours(), q.failures.String()
@@ -386,4 +386,12 @@ func meanText(m simulate.Mean) string {
 		return fmt.Sprintf("%.2f", m.Mean)
 	}
 	return fmt.Sprintf("%.2f ± %.2f", m.Mean, m.Deviation)
+}
+
+// baseName is the last element of a path; "" of "".
+func baseName(path string) string {
+	if path == "" {
+		return ""
+	}
+	return filepath.Base(path)
 }

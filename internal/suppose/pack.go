@@ -9,16 +9,45 @@ import (
 
 // Alike are pods that ask for the same.
 type Alike struct {
-	Asks amounts.List
-	Pods int
+	Asks  amounts.List
+	Ports []amounts.Port
+	Pods  int
+}
+
+// Needs is how many nodes a load needs that are all alike and empty.
+type Needs struct {
+	// Nodes is how many it takes where pods come the largest first, and each goes to the first node
+	// that takes it. It is no bound: a cleverer order may need fewer.
+	Nodes int `json:"nodes"`
+	// ByAmounts is the same if amounts were all that counts, as autoscalers reckon.
+	ByAmounts int `json:"byAmounts"`
+	// Pods is how many have a place on these nodes.
+	Pods int `json:"pods"`
+}
+
+// NeedsOf counts the nodes that a load needs. another and take are those of Pack; counted makes a
+// node that knows amounts alone.
+func NeedsOf[N any](load []Alike, another func() N, take func(on N, kind, i int) bool, counted func() *amounts.Node) (out Needs) {
+	for i := range load {
+		out.Pods += load[i].Pods
+	}
+	out.Nodes = Pack(load, another, take)
+	out.ByAmounts = Pack(load, counted, func(on *amounts.Node, kind, _ int) bool {
+		if on.Short(load[kind].Asks) != nil || on.Taken(load[kind].Ports) != "" {
+			return false
+		}
+		on.Add(load[kind].Asks, load[kind].Ports...)
+		return true
+	})
+	return out
 }
 
 // Pack says how many nodes a load needs that are all alike and empty: pods come the largest first,
 // and each goes to the first node that takes it. It is no bound: a cleverer order may need fewer.
 //
 // another makes a node; take puts the i-th pod that is like load[kind] on it, or says that it does
-// not take the pod. An empty node takes every pod, and no pod leaves: a node that has refused one
-// is not asked again about others like it.
+// not take the pod. Callers leave out pods that an empty node refuses. No pod leaves, so a
+// node that has refused one is not asked again about others like it.
 func Pack[N any](load []Alike, another func() N, take func(on N, kind, i int) bool) int {
 	var nodes []N
 	order := make([]int, len(load))

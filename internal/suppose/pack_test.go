@@ -17,7 +17,7 @@ func TestPack(t *testing.T) {
 		all, cpus := 0, int64(0)
 		for range 1 + rng.IntN(4) {
 			size := 1 + rng.Int64N(room)
-			load = append(load, Alike{amounts.List{amounts.CPU: size}, rng.IntN(6)})
+			load = append(load, Alike{Asks: amounts.List{amounts.CPU: size}, Pods: rng.IntN(6)})
 			all, cpus = all+load[len(load)-1].Pods, cpus+size*int64(load[len(load)-1].Pods)
 		}
 		type bin struct{ used int64 }
@@ -51,7 +51,7 @@ func TestPack(t *testing.T) {
 
 // TestPackEndsWhereNothingFits: a pod that an empty node refuses is given up.
 func TestPackEndsWhereNothingFits(t *testing.T) {
-	if got := Pack([]Alike{{nil, 3}}, func() int { return 0 }, func(int, int, int) bool { return false }); got != 1 {
+	if got := Pack([]Alike{{Pods: 3}}, func() int { return 0 }, func(int, int, int) bool { return false }); got != 1 {
 		t.Errorf("%d nodes, want the one that refused", got)
 	}
 }

@@ -15,7 +15,7 @@ type Pod struct {
 	// UID is that of a pod which is there; "" of one that is not.
 	UID string
 	// Candidate is what a ledger is asked when it comes; nil where no kubelet pins anything for it.
-	// Of one that leaves nothing in it is read.
+	// When a pod leaves, only whether it is nil matters.
 	Candidate *ledger.Candidate
 	// Asks is what it asks for in all, Ports are those of the node that it wants.
 	Asks  amounts.List
@@ -129,7 +129,7 @@ func (n *Node) Promise(p *Pod, d *placement.Decision) ledger.Answer {
 		if a = n.fork.Reserve(&c, d); !a.OK() {
 			return a
 		}
-		n.promised = append(n.promised, p)
+		n.promised, n.cleared = append(n.promised, p), nil
 	}
 	n.count(p)
 	return a
@@ -137,8 +137,12 @@ func (n *Node) Promise(p *Pod, d *placement.Decision) ledger.Answer {
 
 // Withdraw supposes that a pod that was promised a place does not come.
 func (n *Node) Withdraw(p *Pod) {
-	if n.Pins(p) && drop(&n.promised, p) {
+	if n.Pins(p) {
+		if !drop(&n.promised, p) {
+			return // it was refused
+		}
 		n.fork.Forget(p.Candidate.Request.UID)
+		n.cleared = nil
 	}
 	n.discount(p)
 }
@@ -152,13 +156,13 @@ func (n *Node) Promised() int { return len(n.promised) }
 // Loosen promises pods that they are admitted, but no CPUs (ledger.Candidate): the ones that have a
 // promise, and the ones that get one from now on.
 func (n *Node) Loosen() {
-	n.loose = true
+	n.loose, n.cleared = true, nil
 	for _, p := range n.promised {
 		n.fork.Loosen(p.Candidate.Request.UID)
 	}
 }
 
-// Loose says whether promises are such.
+// Loose says whether pods are promised admission, but no CPUs.
 func (n *Node) Loose() bool { return n.loose }
 
 // Cleared is the node once everything in flight has been admitted and the ones that were taken have
@@ -166,7 +170,7 @@ func (n *Node) Loose() bool { return n.loose }
 // to tell what will be free then.
 func (n *Node) Cleared() (Node, bool) {
 	if n.account == nil {
-		return On(nil, n.room), true
+		return On(nil, n.lend()), true
 	}
 	if n.cleared == nil {
 		uids := make([]string, len(n.away))
@@ -179,7 +183,13 @@ func (n *Node) Cleared() (Node, bool) {
 		}
 		n.cleared = account
 	}
-	return On(n.cleared, n.room), true
+	return On(n.cleared, n.lend()), true
+}
+
+// lend returns the room for somebody else to keep: the Node copies it before its next change.
+func (n *Node) lend() *amounts.Node {
+	n.own = false
+	return n.room
 }
 
 // Without says whether the pod was taken.

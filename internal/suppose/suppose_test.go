@@ -210,6 +210,40 @@ func TestCleared(t *testing.T) {
 	}
 }
 
+// TestClearedStaysAsItWas: what is supposed about a node later shows when it is cleared again, and
+// not in what was cleared before.
+func TestClearedStaysAsItWas(t *testing.T) {
+	n, pods := node(t, "a", "b")
+	n.Take(pods[0])
+	cleared, _ := n.Cleared()
+	had := cleared.Room().Free(amounts.CPU)
+	n.Put(pods[0])
+	if free := cleared.Room().Free(amounts.CPU); free != had {
+		t.Errorf("%d free on the cleared node since a pod is back, want %d", free, had)
+	}
+	n.Take(pods[0])
+	n.Take(pods[1])
+	both, small := asking("both", 4), asking("small", 2)
+	var d placement.Decision
+	if before, _ := n.Cleared(); !promises(&before, both) {
+		t.Fatal("4 CPUs are not free on the empty node")
+	}
+	n.Promise(small, &d)
+	if after, _ := n.Cleared(); promises(&after, both) {
+		t.Error("4 CPUs are free beside the pod that was promised a place")
+	}
+	n.Withdraw(small)
+	if after, _ := n.Cleared(); !promises(&after, both) {
+		t.Error("the pod is not coming, and its place is kept")
+	}
+}
+
+func promises(n *Node, p *Pod) bool {
+	var d placement.Decision
+	a := n.Promise(p, &d)
+	return a.OK()
+}
+
 // TestLoose: pods that are promised no CPUs leave room for one that may come before them.
 func TestLoose(t *testing.T) {
 	n, _ := node(t)

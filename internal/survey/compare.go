@@ -112,6 +112,9 @@ type comparing struct {
 }
 
 func compare(ctx context.Context, c *Cluster, s *Survey, wanted []Wanted, o FitOptions) (*Comparison, error) {
+	if err := tooMany(wanted); err != nil {
+		return nil, err
+	}
 	names, err := o.names(c, s)
 	if err != nil {
 		return nil, err
@@ -202,14 +205,19 @@ func (m *comparing) room(ctx context.Context, s *Survey, into *Moving) error {
 	return err
 }
 
-// need says for each kind of nodes how many of them the load needs.
-func (m *comparing) need(ctx context.Context) error {
+// tooMany refuses loads of more than MaxNeeded pods.
+func tooMany(wanted []Wanted) error {
 	pods := 0
-	for i := range m.wanted {
-		if pods += m.wanted[i].Replicas; pods > MaxNeeded || m.wanted[i].Replicas > MaxNeeded {
-			return fmt.Errorf("%s: %d pods: want at most %d in all", m.wanted[i].Pod.Name, pods, MaxNeeded)
+	for i := range wanted {
+		if pods += wanted[i].Replicas; pods > MaxNeeded || wanted[i].Replicas > MaxNeeded {
+			return fmt.Errorf("%s: %d pods: want at most %d in all", wanted[i].Pod.Name, pods, MaxNeeded)
 		}
 	}
+	return nil
+}
+
+// need says for each kind of nodes how many of them the load needs.
+func (m *comparing) need(ctx context.Context) error {
 	after := m.after.Setting
 	after.Empty = true
 	for _, group := range groupNodes(m.survey, m.names) {

@@ -16,14 +16,9 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// Needed is how many empty nodes of a group a load needs, where pods come the largest first, and
-// each goes to the first node that takes it.
+// Needed is how many empty nodes of a group a load needs.
 type Needed struct {
-	Nodes int `json:"nodes"`
-	// ByAmounts is the same if amounts were all that counts, as autoscalers reckon.
-	ByAmounts int `json:"byAmounts"`
-	// Pods is how many have a place on these nodes.
-	Pods int `json:"pods"`
+	suppose.Needs
 	// Never are the pods that an empty node refuses.
 	Never []NeverFits `json:"neverFits,omitempty"`
 }
@@ -89,14 +84,18 @@ func needOn(ctx context.Context, c *Cluster, s *Survey, wanted []Wanted, o *Sett
 		}
 		f := fitters[i]
 		f.request.UID = fmt.Sprintf("%s/%d", f.request.UID, i)
-		load[i] = suppose.Alike{Asks: f.amounts, Pods: wanted[i].Replicas}
+		load[i] = suppose.Alike{Asks: f.amounts, Ports: wire.PortsOf(f.pod), Pods: wanted[i].Replicas}
 		if a := f.ask(f.seat(name)); a.Answer != Admits {
 			out.Never = append(out.Never, NeverFits{wanted[i].Pod.Name, load[i].Pods, a.Message})
 			load[i].Pods = 0
 		}
-		out.Pods += load[i].Pods
 	}
-	out.Nodes = suppose.Pack(load, func() *seat { return fitters[0].seat(name) }, func(on *seat, kind, _ int) bool {
+	object, classes := s.nodes[name].object, map[corev1.ResourceName]bool{}
+	for _, f := range fitters {
+		maps.Copy(classes, f.classes)
+	}
+	counted := func() *amounts.Node { return nodestate.RoomOf(object, nil, classes) }
+	out.Needs = suppose.NeedsOf(load, func() *seat { return fitters[0].seat(name) }, func(on *seat, kind, _ int) bool {
 		if ctx.Err() != nil { // the answer is thrown away
 			return true
 		}
@@ -106,19 +105,7 @@ func needOn(ctx context.Context, c *Cluster, s *Survey, wanted []Wanted, o *Sett
 		}
 		_, ok := f.take(on)
 		return ok
-	})
-	object, classes := s.nodes[name].object, map[corev1.ResourceName]bool{}
-	for _, f := range fitters {
-		maps.Copy(classes, f.classes)
-	}
-	out.ByAmounts = suppose.Pack(load, func() *amounts.Node { return nodestate.RoomOf(object, nil, classes) }, func(on *amounts.Node, kind, _ int) bool {
-		asks, ports := fitters[kind].amounts, wire.PortsOf(fitters[kind].pod)
-		if on.Short(asks) != nil || on.Taken(ports) != "" {
-			return false
-		}
-		on.Add(asks, ports...)
-		return true
-	})
+	}, counted)
 	return out, ctx.Err()
 }
 

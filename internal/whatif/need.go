@@ -13,13 +13,7 @@ import (
 
 // Need is how many nodes a load needs that are all like one node.
 type Need struct {
-	// Nodes is how many it takes where pods come the largest first, and each goes to the first node
-	// that takes it. It is no bound: a cleverer order may need fewer.
-	Nodes int `json:"nodes"`
-	// ByAmounts is the same if amounts were all that counts, as autoscalers reckon.
-	ByAmounts int `json:"byAmounts"`
-	// Pods is how many have a place on these nodes.
-	Pods int `json:"pods"`
+	suppose.Needs
 	// Never are the pods that an empty node refuses.
 	Never []NeverFits `json:"neverFits,omitempty"`
 }
@@ -55,26 +49,17 @@ func (n *Node) Need(load []Load) (out Need, err error) {
 	}
 	all := make([]suppose.Alike, len(load))
 	for i := range load {
-		all[i] = suppose.Alike{Asks: asks[i].amounts, Pods: load[i].Pods}
+		all[i] = suppose.Alike{Asks: asks[i].amounts, Ports: wire.PortsOf(load[i].Pod), Pods: load[i].Pods}
 		if refusal := n.bare().admit(&asks[i]).Refusal; refusal != nil {
 			out.Never = append(out.Never, NeverFits{load[i].Pod.Name, load[i].Pods, refusal})
 			all[i].Pods = 0
 		}
-		out.Pods += all[i].Pods
 	}
-	out.Nodes = suppose.Pack(all, n.bare, func(on *Node, kind, i int) bool {
+	out.Needs = suppose.NeedsOf(all, n.bare, func(on *Node, kind, i int) bool {
 		one := asks[kind]
 		one.request.UID = fmt.Sprintf("%s/copy-%d", one.request.UID, i)
 		return on.admit(&one).Admitted
-	})
-	out.ByAmounts = suppose.Pack(all, n.counted, func(on *amounts.Node, kind, _ int) bool {
-		ports := wire.PortsOf(load[kind].Pod)
-		if on.Short(asks[kind].amounts) != nil || on.Taken(ports) != "" {
-			return false
-		}
-		on.Add(asks[kind].amounts, ports...)
-		return true
-	})
+	}, n.counted)
 	return out, nil
 }
 
@@ -85,7 +70,7 @@ func (n *Node) bare() *Node {
 	return &other
 }
 
-// counted is such a node as those see it who know amounts alone: devices are a number.
+// counted is such a node with amounts alone: devices are a number.
 func (n *Node) counted() *amounts.Node {
 	all := maps.Clone(n.allocatable)
 	for _, pool := range n.spec.Pools {

@@ -100,14 +100,17 @@ func (d *driver) later(after time.Duration, name string, do func() error) {
 	d.due = slices.Insert(d.due, i, deed{at, name, do})
 }
 
-// revive starts what has ended by itself, as a deployment would: a scheduler that has lost its
-// lease ends. What ends without such a reason is noted, also what is others': the rival ends by
-// itself when it finds its cache corrupted (kubernetes#141078).
+// revive restarts every process that has ended by itself, as a deployment would. A scheduler ends
+// when it loses its lease; any other end is noted. The rival ends when it finds its cache corrupted
+// (kubernetes#141078). etcd has no reason to end: that is an error.
 func (d *driver) revive() error {
 	for _, name := range d.order {
 		p := d.procs[name]
 		if p.child == nil || p.child.Ended() == nil {
 			continue
+		}
+		if name == storageName {
+			return p.child.Ended() // nothing that is done to it makes it end
 		}
 		d.exits[name]++
 		if !strings.HasPrefix(name, "scheduler-") {

@@ -19,7 +19,7 @@ func TestWhatEndsIsStartedAgain(t *testing.T) {
 	c := &cluster{dir: t.TempDir(), procs: map[string]*process{}}
 	d := &driver{cluster: c, observer: &observer{tally: tally{}}, book: &book{out: &out}, out: &out, exits: map[string]int{}}
 	starts := map[string]int{}
-	for _, name := range []string{storageName, apiServerName, rivalName, "agent-n0", "scheduler-0"} {
+	for _, name := range []string{apiServerName, rivalName, "agent-n0", "scheduler-0"} {
 		p := &process{name: name}
 		p.start = func() (*child.Process, error) {
 			script := "echo corrupted; exit 1"
@@ -48,7 +48,7 @@ func TestWhatEndsIsStartedAgain(t *testing.T) {
 			}
 		}
 	}()
-	twice := map[string]int{storageName: 2, apiServerName: 2, rivalName: 2, "agent-n0": 2, "scheduler-0": 2}
+	twice := map[string]int{apiServerName: 2, rivalName: 2, "agent-n0": 2, "scheduler-0": 2}
 	if !maps.Equal(starts, twice) {
 		t.Errorf("started %v, want each twice", starts)
 	}

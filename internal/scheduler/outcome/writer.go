@@ -156,13 +156,14 @@ func (w *Writer) do(s *space, o *outcome) {
 // retry says how long to wait after a write that has failed. The caller holds the lock.
 func (w *Writer) retry(o *outcome, err error) time.Duration {
 	o.tries++
-	if o.tries == maxTries {
+	newer := w.due[o.uid]
+	switch {
+	case newer != nil:
+		newer.follow(o)
+	case o.tries == maxTries:
 		w.Logger.Info("What came of an attempt to place a pod cannot be written", "pod", o.ref, "err", err)
 		return 0
-	}
-	if newer := w.due[o.uid]; newer != nil {
-		newer.follow(o)
-	} else {
+	default:
 		w.add(o)
 	}
 	return retryPause << (o.tries - 1)
