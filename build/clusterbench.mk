@@ -1,9 +1,9 @@
 # Both schedulers in a large cluster. The API server and the schedulers are real, the nodes are simulated; nothing else
 # should run on the machine meanwhile. NODES are numbers of nodes, one after the other; PODS, PAIRS and CYCLES are for
 # each of them, the last also for the rest. AGENTS=berth lets agents report under Berth alone; the default compares the
-# schedulers alone. Results go to _artifacts/clusterbench, a file for each set of flags and programs. Called again with
-# the same, the comparison goes on where it ended, and what has been measured is not measured again. The first run of 10,000 pods on a control plane is slower than
-# the next: CLUSTERBENCH_FLAGS=-warm-up=10000 leaves it out. The last line is JSON, and the target fails where Berth falls
+# schedulers alone. Results go to _artifacts/clusterbench, one file for each set of flags and programs: a second call with
+# the same goes on where the first ended. The first run of 10,000 pods on a control plane is slower than the next:
+# CLUSTERBENCH_FLAGS=-warm-up=10000 leaves it out. The last line is JSON, and the target fails where Berth falls
 # short beside the stock scheduler (test/clusterbench/floors.go). What was not measured is null there, named in the line
 # before, and misses no floor.
 NODES     ?= 5000

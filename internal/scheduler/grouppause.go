@@ -8,6 +8,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/clock"
 
+	"github.com/berth-dev/berth/internal/gangs"
 	"github.com/berth-dev/berth/internal/scheduler/later"
 )
 
@@ -38,13 +39,8 @@ type groupPause struct {
 	held map[string]*corev1.Pod
 }
 
-// The first and the longest pause, as kube-scheduler's own back-off has them, and how many groups
-// are remembered.
-const (
-	firstGroupPause = time.Second
-	lastGroupPause  = 10 * time.Second
-	maxGroupPauses  = 1024
-)
+// maxGroupPauses is how many groups are remembered.
+const maxGroupPauses = 1024
 
 // ownGroup names the group of Kubernetes' own that a pod belongs to; "" for none.
 func ownGroup(pod *corev1.Pod) string {
@@ -88,7 +84,7 @@ func (g *groupPauses) hold(pod *corev1.Pod) *fwk.Status {
 	}
 	now := g.clock.Now()
 	if !p.tried.IsZero() {
-		pause := min(lastGroupPause, firstGroupPause<<min(p.failures, 4))
+		pause := gangs.Doubled(p.failures, gangs.LongestPause)
 		p.failures++
 		p.until, p.tried = p.tried.Add(pause), time.Time{}
 		later.Call(g.clock, max(0, p.until.Sub(now)), func() { g.wake(p) })

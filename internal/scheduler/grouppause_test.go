@@ -7,6 +7,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	testingclock "k8s.io/utils/clock/testing"
+
+	"github.com/berth-dev/berth/internal/gangs"
 )
 
 // TestAGroupThatWasTriedInVainPauses: its members are held, longer each time, and come back
@@ -56,7 +58,7 @@ func TestAGroupThatWasTriedInVainPauses(t *testing.T) {
 	if g.hold(a) == nil {
 		t.Error("a member of a group that was tried in vain is not held")
 	}
-	c.Step(firstGroupPause)
+	c.Step(gangs.FirstPause)
 	<-woken
 	free("after the first pause", a)
 }

@@ -8,7 +8,7 @@ import (
 	"os"
 )
 
-// digest is of this program and of the scheduler.
+// digest returns a hash of this program and of the scheduler's binary.
 func digest(scheduler string) (string, error) {
 	self, err := os.Executable()
 	if err != nil {

@@ -67,7 +67,7 @@ func (b *bench) filter(kinds []*nodeKind, size int) error {
 	return b.deletePods()
 }
 
-// fill has Berth bind the load of pinned pods.
+// fill makes Berth bind the load of pinned pods.
 func (b *bench) fill(kinds []*nodeKind, size int) error {
 	if b.stage.size != size || b.stage.pair == 0 { // else what the last pair ran on will do
 		if err := b.enter(kinds, stage{size, 1}); err != nil {

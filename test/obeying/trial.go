@@ -20,7 +20,7 @@ import (
 // Kind is a kind of trial.
 type Kind struct {
 	Name string
-	// Nodes are the hollow nodes, of which the first Obey obey.
+	// Nodes are the hollow nodes. The first Obey of them obey.
 	Nodes []hollow.Spec
 	Obey  int
 	// Manifests is what is there beside Berth's own objects.
@@ -83,7 +83,7 @@ func Main(kinds ...Kind) {
 		Check: func() error {
 			switch {
 			case find() == nil:
-				return fmt.Errorf("-load %q: there is no such load", o.load)
+				return fmt.Errorf("-load %q: want koordinator or devices", o.load)
 			case o.pods < 1 || o.pods > 10000:
 				return fmt.Errorf("-pods %d: want 1 to 10000", o.pods)
 			}

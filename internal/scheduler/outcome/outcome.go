@@ -33,8 +33,8 @@ func (o *outcome) follow(was *outcome) {
 	}
 }
 
-// write writes an outcome into the pod as the watch shows it, unless it says so already, is bound
-// or gone. The error is worth another try.
+// write makes the pod say the outcome, unless the watch shows that it does, that it is bound, or
+// that it is gone. It returns an error where another try may help.
 func (w *Writer) write(ctx context.Context, o *outcome) error {
 	pod, err := w.Pods.Pods(o.ref.Namespace).Get(o.ref.Name)
 	if err != nil || pod.UID != o.uid || pod.Spec.NodeName != "" {

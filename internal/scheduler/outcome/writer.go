@@ -30,7 +30,7 @@ const (
 	requestTimeout = 30 * time.Second
 )
 
-// Options are what a Writer lives on.
+// Options are what a Writer needs.
 type Options struct {
 	Client kubernetes.Interface
 	// Pods are the pods as the watch has shown them.
