@@ -263,7 +263,7 @@ func (a *agreeing) keepBooks() {
 			if p.Spec.NodeName != nt.Name {
 				continue
 			}
-			if s, err := nodestate.SightingOf(p); err == nil && (!s.Over || r.State.Has(s.UID)) {
+			if s, err := nodestate.SightingOf(p); err == nil && (s.Phase != ledger.Ended || r.State.Has(s.UID)) {
 				book.See(s.Sighting)
 			}
 		}

@@ -65,7 +65,7 @@ func (l *leaving) dismiss() {
 	uid := l.alive[0]
 	l.alive = l.alive[1:]
 	l.left[uid] = l.rng.IntN(4)
-	l.n.See(Sighting{UID: uid, Request: l.requests[uid], Ending: true})
+	l.n.See(Sighting{UID: uid, Request: l.requests[uid], Phase: Ending})
 }
 
 func (l *leaving) place() {
@@ -148,7 +148,7 @@ func BenchmarkLeavingAmid(b *testing.B) {
 		n.Accept(report)
 		for i := range 2 {
 			uid := fmt.Sprint("old", i)
-			n.See(Sighting{UID: uid, Request: cpus(uid, 4), Ending: true})
+			n.See(Sighting{UID: uid, Request: cpus(uid, 4), Phase: Ending})
 		}
 		var d placement.Decision
 		for i := range 2 {

@@ -21,7 +21,7 @@ func TestAmountsAreNeverExact(t *testing.T) {
 	n := new(Ledger).Open(nil)
 	n.Accept(amountsOf(k))
 	for i := range 9 { // strangers, more than there may be events
-		n.See(Sighting{UID: fmt.Sprint("s", i), Request: cpus(fmt.Sprint("s", i), 1), Created: int64(9 - i), Inherited: true, Ending: i == 0})
+		n.See(Sighting{UID: fmt.Sprint("s", i), Request: cpus(fmt.Sprint("s", i), 1), Created: int64(9 - i), Inherited: true, Phase: endingIf(i == 0)})
 	}
 	c := &Candidate{Request: cpus("x", 4), Created: 1, Shape: 1}
 	for name, a := range map[string]Answer{

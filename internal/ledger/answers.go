@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"math"
 	"slices"
 
 	"github.com/berth-dev/berth/placement"
@@ -89,11 +88,11 @@ func (v View) Sample(q Question) Sample {
 func (n *Node) Shift(c *Candidate) (before, now Answer) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if a := n.previous.find(c.key(n.previous.newest)); a != nil {
+	if a := n.answers.past.find(c.key(n.answers.past.newest)); a != nil {
 		before = *a
 	}
 	now = n.admit(c)
-	n.answers.tell(n.keyOf(c))
+	n.answers.present.tell(n.keyOf(c))
 	return before, now
 }
 
@@ -104,12 +103,6 @@ type answerKey struct {
 	// flight.
 	created int64
 }
-
-// beforeAll and afterAll stand for any second before and after those of the pods in flight.
-const (
-	beforeAll = math.MinInt64
-	afterAll  = math.MaxInt64
-)
 
 // keyOf returns under what the answer to a candidate is remembered. A pod that the node has
 // already, as one whose Binding is in doubt, is answered for itself alone: no other has its place.
@@ -129,21 +122,21 @@ func (c *Candidate) key(newest int64) answerKey {
 }
 
 func (n *Node) admit(c *Candidate) Answer {
-	if a := n.answers.find(n.keyOf(c)); a != nil {
+	if a := n.answers.present.find(n.keyOf(c)); a != nil {
 		return *a
 	}
 	if n.report == nil {
 		return Answer{}
 	}
 	a := n.consultBeside(c, nil)
-	n.remember(n.keyOf(c), a)
+	n.answers.remember(n.keyOf(c), a, n.newest)
 	return a
 }
 
 // firstOrder answers for the order of Reserve, where there are others and nobody has gone through
 // them.
 func (n *Node) firstOrder(c *Candidate) (a Answer, ok bool) {
-	if n.report == nil || len(n.holdings) > 0 || n.answers.find(n.keyOf(c)) != nil {
+	if n.report == nil || len(n.holdings) > 0 || n.answers.present.find(n.keyOf(c)) != nil {
 		return Answer{}, false
 	}
 	n.compute()
@@ -151,33 +144,41 @@ func (n *Node) firstOrder(c *Candidate) (a Answer, ok bool) {
 		return Answer{}, false
 	}
 	k := answerKey{shape: n.keyOf(c).shape}
-	if known := n.estimates.find(k); known != nil {
+	if known := n.answers.estimates.find(k); known != nil {
 		return *known, known.OK()
 	}
 	a = n.full.ask(c.Request)
 	a.Certain, a.Exact, a.Amounts = false, false, n.report.Amounts
 	if k.shape != 0 {
-		n.estimates.put(k, a)
+		n.answers.estimates.put(k, a)
 	}
 	return a, a.OK()
 }
 
-func (n *Node) remember(k answerKey, a Answer) {
+// answerCache remembers what a node has answered.
+type answerCache struct {
+	// present holds answers of the present, past those before the last change, if there were any.
+	present, past memory
+	// estimates holds answers of the present for the order of Reserve alone.
+	estimates memory
+}
+
+// remember notes an answer that was given while the newest pod in flight was of that second.
+func (m *answerCache) remember(k answerKey, a Answer, newest int64) {
 	if k.shape != 0 {
-		n.answers.put(k, a)
-		n.answers.newest = n.newest // the same until they are forgotten
+		m.present.put(k, a)
+		m.present.newest = newest // the same until they are forgotten
 	}
 }
 
 // stale keeps the answers as those of the past. If nobody has asked since the change before, as
 // when another node with the same StateID answered, nothing is known about the past: what was true
 // before that change need not be true since.
-func (n *Node) stale() {
-	n.changes.Bump()
-	n.estimates.clear()
-	n.answers.dropUntold()
-	n.answers, n.previous = n.previous, n.answers
-	n.answers.clear()
+func (m *answerCache) stale() {
+	m.estimates.clear()
+	m.present.dropUntold()
+	m.present, m.past = m.past, m.present
+	m.present.clear()
 }
 
 // memory holds the last answers of a node, in no order. A handful: looking through them costs less

@@ -1,6 +1,9 @@
 package ledger
 
-import "sync/atomic"
+import (
+	"math"
+	"sync/atomic"
+)
 
 // ChangeCounter tells without a lock whether an answer of a Node still holds. It does while the
 // count is the same and the candidate follows every pod in flight. It is a hint: a caller that acts
@@ -12,6 +15,26 @@ type ChangeCounter struct {
 	newest atomic.Int64
 	// flight is how many pods that could be pinned are in flight.
 	flight atomic.Int32
+}
+
+// beforeAll and afterAll stand for any second before and after those of the pods in flight.
+const (
+	beforeAll = math.MinInt64
+	afterAll  = math.MaxInt64
+)
+
+// horizon is the latest second of creation among the pods in flight. changes shows it, and that
+// something has changed, to those who do not want to wait for the node.
+type horizon struct {
+	newest  int64
+	changes *ChangeCounter
+}
+
+// set notes the latest second of creation among the pods in flight, and how many they are.
+func (h *horizon) set(newest int64, flight int) {
+	h.newest = newest
+	h.changes.newest.Store(newest)
+	h.changes.flight.Store(int32(flight))
 }
 
 // Count returns how many changes there were.
@@ -47,3 +70,9 @@ func (c *ChangeCounter) Follows(created int64) bool { return created > c.newest.
 // InFlight says how many pods that could be pinned are in flight, as of the last answer. Nobody
 // waits for them where Berth decides: there it says 0.
 func (c *ChangeCounter) InFlight() int { return int(c.flight.Load()) }
+
+// StateID is a number for everything that decides what a node answers to candidates that follow its
+// pods in flight. Nodes with one StateID give the same Answer, and have the same Spare. Most
+// nodes of a large cluster share theirs with many others, so the answer of one is the answer of
+// all. Zero is none: ask the node.
+type StateID uint32

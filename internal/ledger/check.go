@@ -21,45 +21,46 @@ func (v View) Check() error {
 	return n.checkWorlds()
 }
 
-func (n *Node) checkStages() error {
-	for uid, p := range n.pods {
+func (f *facts) checkStages() error {
+	for uid, p := range f.pods {
 		if p.uid != uid {
 			return fmt.Errorf("pod %s is filed under %s", p.uid, uid)
 		}
 		if p.stage == nowhere {
 			return fmt.Errorf("pod %s is counted with, its stage says nowhere", uid)
 		}
-		if got, want := slices.Contains(n.posted, p), p.stage == posted; got != want {
+		if got, want := slices.Contains(f.posted, p), p.stage == posted; got != want {
 			return fmt.Errorf("pod %s: among the posted %t, its stage says %t", uid, got, want)
 		}
-		if got, want := slices.Contains(n.reserved, p), p.stage == reserved; got != want {
+		if got, want := slices.Contains(f.reserved, p), p.stage == reserved; got != want {
 			return fmt.Errorf("pod %s: among the reserved %t, its stage says %t", uid, got, want)
 		}
-		if got, want := n.report.Has(uid), p.stage == reported; n.report != nil && got != want {
+		if got, want := f.report.Has(uid), p.stage == reported; f.report != nil && got != want {
 			return fmt.Errorf("pod %s: reported %t, its stage says %t", uid, got, want)
 		}
-		if p.turn > n.turn {
-			return fmt.Errorf("pod %s: turn %d, and the last that was given is %d", uid, p.turn, n.turn)
+		if p.turn > f.turn {
+			return fmt.Errorf("pod %s: turn %d, and the last that was given is %d", uid, p.turn, f.turn)
 		}
 	}
-	for _, list := range [][]*pod{n.posted, n.reserved} {
-		if i := slices.IndexFunc(list, func(p *pod) bool { return n.pods[p.uid] != p }); i >= 0 {
+	for _, list := range [][]*pod{f.posted, f.reserved} {
+		if i := slices.IndexFunc(list, func(p *pod) bool { return f.pods[p.uid] != p }); i >= 0 {
 			return fmt.Errorf("pod %s is in flight, and not counted with", list[i].uid)
 		}
 	}
-	if !slices.IsSortedFunc(n.posted, func(a, b *pod) int { return int(a.turn - b.turn) }) {
+	if !slices.IsSortedFunc(f.posted, func(a, b *pod) int { return int(a.turn - b.turn) }) {
 		return fmt.Errorf("posted pods are not in the order of their turns")
 	}
 	return nil
 }
 
-func (n *Node) checkWorlds() error {
-	fresh := Node{report: n.report, lingerers: n.lingerers, lives: n.lives, holdings: forkHoldings(n.holdings), changes: new(ChangeCounter)}
+func (o *outlook) checkWorlds() error {
+	fresh := outlook{facts: o.facts, reach: &horizon{changes: new(ChangeCounter)}}
+	fresh.holdings = o.holdings.fork()
 	fresh.compute()
 	for _, pair := range []struct {
 		what      string
 		got, want *worlds
-	}{{"after the posted pods", &n.base, &fresh.base}, {"after all pods", &n.full, &fresh.full}} {
+	}{{"after the posted pods", &o.base, &fresh.base}, {"after all pods", &o.full, &fresh.full}} {
 		if err := sameWorlds(pair.got, pair.want); err != nil {
 			return fmt.Errorf("states %s: %w", pair.what, err)
 		}

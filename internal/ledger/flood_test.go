@@ -18,7 +18,7 @@ func TestAReservedPodDoesNotFloodThePosted(t *testing.T) {
 	for i := range maxEvents {
 		r := cpus(fmt.Sprint("ending", i), 1)
 		k.must(r)
-		n.See(Sighting{UID: r.UID, Request: r, Ending: true})
+		n.See(Sighting{UID: r.UID, Request: r, Phase: Ending})
 	}
 	n.Accept(k.report())
 	check(t, n)

@@ -17,11 +17,9 @@ func (n *Node) Fork() *Node {
 		n.compute()
 	}
 	n.first.shared, n.base.shared, n.full.shared = true, true, true
-	f := &Node{
-		newest: n.newest, changes: new(ChangeCounter), report: n.report, lingerers: n.lingerers, begun: n.begun, stateIDs: n.stateIDs,
-		lives: n.fork(), holdings: forkHoldings(n.holdings), first: n.first.clone(), base: n.base.clone(), full: n.full.clone(), valid: n.valid,
-	}
-	f.setNewest(n.newest, n.changes.InFlight())
+	f := newNode(new(ChangeCounter), n.stateIDs, n.facts.fork())
+	f.first, f.base, f.full, f.valid = n.first.clone(), n.base.clone(), n.full.clone(), n.valid
+	f.horizon.set(n.newest, n.changes.InFlight())
 	return f
 }
 
@@ -41,15 +39,14 @@ func (n *Node) ForkWithout(uids ...string) (*Node, bool) {
 	if w.uncertain() || len(w.all) == 0 || len(n.afloat()) > 0 {
 		return nil, false
 	}
-	f := &Node{newest: beforeAll, changes: new(ChangeCounter), begun: true, stateIDs: n.stateIDs, lives: lives{pods: map[string]*pod{}}}
-	f.report = n.report.as(w.all[0].state.Clone())
+	f := newNode(new(ChangeCounter), n.stateIDs, facts{begun: true, report: n.report.as(w.all[0].state.Clone())})
 	for _, uid := range f.report.order { // whom nobody knows might end at any moment
-		f.become(&pod{uid: uid, listed: true}, reported)
+		f.become(&pod{uid: uid}, reported)
 	}
 	if !n.decides() { // else they are in the state
-		f.holdings = forkHoldings(n.holdings)
+		f.holdings = n.holdings.fork()
 	}
-	f.changes.newest.Store(f.newest)
+	f.horizon.set(beforeAll, 0)
 	return f, true
 }
 
@@ -64,14 +61,11 @@ func (r *Report) as(state *placement.State) *Report {
 	return out
 }
 
-// forkHoldings copies what is held for pods to come.
-func forkHoldings(all []*holding) []*holding {
-	out := make([]*holding, len(all))
-	for i, h := range all {
-		copied := *h
-		out[i] = &copied
-	}
-	return out
+// fork copies the facts. What is of a report never changes.
+func (f *facts) fork() facts {
+	c := *f
+	c.lives, c.holdings = f.lives.fork(), f.holdings.fork()
+	return c
 }
 
 // fork copies the pods.

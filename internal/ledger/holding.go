@@ -39,6 +39,50 @@ type holding struct {
 	displaced string
 }
 
+// holdings are the places that are held on a node for pods to come, by UID.
+type holdings []*holding
+
+func (all holdings) find(uid string) (int, bool) {
+	return slices.BinarySearchFunc(all, uid, func(h *holding, uid string) int { return strings.Compare(h.UID, uid) })
+}
+
+// of returns the Holding of that UID, nil for none.
+func (all holdings) of(uid string) *holding {
+	if at, ok := all.find(uid); ok {
+		return all[at]
+	}
+	return nil
+}
+
+// put takes a Holding in, in the place of an earlier one with its UID.
+func (all *holdings) put(h *holding) {
+	at, there := all.find(h.UID)
+	if there {
+		(*all)[at] = h
+	} else {
+		*all = slices.Insert(*all, at, h)
+	}
+}
+
+// drop takes a Holding out, and says whether it was there.
+func (all *holdings) drop(uid string) bool {
+	at, there := all.find(uid)
+	if there {
+		*all = slices.Delete(*all, at, at+1)
+	}
+	return there
+}
+
+// fork copies the holdings.
+func (all holdings) fork() holdings {
+	out := make(holdings, len(all))
+	for i, h := range all {
+		copied := *h
+		out[i] = &copied
+	}
+	return out
+}
+
 // Hold takes a place in, or what is known about it now. A pod with its UID that was reserved, to
 // find the place, is gone.
 func (n *Node) Hold(h Holding) {
@@ -51,12 +95,7 @@ func (n *Node) Hold(h Holding) {
 	if h.Held != nil {
 		h.Held = &placement.PodAllocation{UID: h.UID, Containers: h.Held.Containers}
 	}
-	at, there := n.findHolding(h.UID)
-	if there {
-		n.holdings[at] = &holding{Holding: h}
-	} else {
-		n.holdings = slices.Insert(n.holdings, at, &holding{Holding: h})
-	}
+	n.holdings.put(&holding{Holding: h})
 	n.changed()
 }
 
@@ -65,10 +104,7 @@ func (n *Node) Hold(h Holding) {
 func (n *Node) Release(uid string) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	at, there := n.findHolding(uid)
-	if there {
-		n.holdings = slices.Delete(n.holdings, at, at+1)
-	}
+	there := n.holdings.drop(uid)
 	p := n.pods[uid]
 	if p != nil {
 		n.leave(p)
@@ -77,17 +113,6 @@ func (n *Node) Release(uid string) bool {
 		n.changed()
 	}
 	return there || p != nil
-}
-
-func (n *Node) findHolding(uid string) (int, bool) {
-	return slices.BinarySearchFunc(n.holdings, uid, func(h *holding, uid string) int { return strings.Compare(h.UID, uid) })
-}
-
-func (n *Node) holding(uid string) *holding {
-	if at, ok := n.findHolding(uid); ok {
-		return n.holdings[at]
-	}
-	return nil
 }
 
 // Promised returns what a reserved pod was promised; false where there is none.
@@ -106,16 +131,11 @@ func (n *Node) Promised(uid string) (placement.Decision, bool) {
 func (n *Node) ReserveOwner(c *Candidate, held string, d *placement.Decision) Answer {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	h := n.holding(held)
+	h := n.holdings.of(held)
 	if n.report == nil || h == nil {
 		return Answer{}
 	}
-	p := &pod{uid: c.Request.UID, req: c.Request, created: c.Created, mortal: c.Mortal, loose: c.Loose}
-	if before := n.pods[p.uid]; before != nil {
-		p.doubt = before.doubt
-		n.leave(before)
-		n.changed()
-	}
+	p, _ := n.replace(c)
 	a := n.consultOwner(c, h, d)
 	if !a.OK() {
 		if p.doubted() {
@@ -124,10 +144,7 @@ func (n *Node) ReserveOwner(c *Candidate, held string, d *placement.Decision) An
 		}
 		return a
 	}
-	p.promise = &Promise{Decision: copyDecision(d), Exact: a.Exact}
-	if n.decides() {
-		p.held = p.promise.Decision.Held()
-	}
+	p.decided(d, a.Exact, n.decides())
 	if !slices.Contains(h.Owners, p.uid) {
 		h.Owners = append(h.Owners, p.uid)
 	}
@@ -136,36 +153,12 @@ func (n *Node) ReserveOwner(c *Candidate, held string, d *placement.Decision) An
 	return a
 }
 
-// consultOwner answers for an owner.
-func (n *Node) consultOwner(c *Candidate, h *holding, d *placement.Decision) Answer {
-	if d == nil {
-		d = decisions.Get().(*placement.Decision)
-		defer decisions.Put(d)
-	}
-	if !n.decides() {
-		return n.besideHoldings(n.consult(c, true, d), c.Request, h.UID, &n.full)
-	}
-	if h.Held == nil {
-		return Answer{Outcome: Refused, Verdict: placement.Verdict{Reason: placement.NoBerth, Detail: placement.NoRoom, Scarcity: placement.Resolvable}}
-	}
-	n.compute()
-	var v placement.Verdict
-	if state := n.full.all[0].state; h.More {
-		v = placement.DecideBeyond(state, h.Held, h.Once, c.Request, d)
-	} else {
-		v = placement.DecideWithin(state, h.Held, c.Request, d)
-	}
-	t := tally{decided: true}
-	t.count(&v)
-	return t.result()
-}
-
 // AskOwner answers for an owner: may it have its place of what is held?
 func (v View) AskOwner(c *Candidate, held string) Answer {
 	n := v.n
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	h := n.holding(held)
+	h := n.holdings.of(held)
 	if n.report == nil || h == nil {
 		return Answer{}
 	}
@@ -178,7 +171,7 @@ func (v View) Displaced(uid string) (why string, known bool) {
 	n := v.n
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	h := n.holding(uid)
+	h := n.holdings.of(uid)
 	if n.report == nil || h == nil {
 		return "", false
 	}
@@ -213,28 +206,28 @@ func (v View) Holdings() []Holding {
 
 // holdRests writes down what is left of each place. Everybody who has something of it was written
 // down before.
-func (n *Node) holdRests(s *placement.State) {
-	for _, h := range n.holdings {
+func (f *facts) holdRests(s *placement.State) {
+	for _, h := range f.holdings {
 		h.displaced = ""
 		if h.Held != nil {
-			h.displaced = s.Hold(n.rest(h))
+			h.displaced = s.Hold(f.rest(h))
 		}
 	}
 }
 
 // rest is what is left of a place. A pod that had something of it has it until it has left. A pod
 // that the report lists, and that the API does not have or has not shown yet, may be one of them.
-func (n *Node) rest(h *holding) *placement.PodAllocation {
+func (f *facts) rest(h *holding) *placement.PodAllocation {
 	var taken []*placement.PodAllocation
-	for _, uid := range n.report.order {
-		if p := n.pods[uid]; (p == nil || p.gone) && !slices.Contains(h.Owners, uid) {
-			listed := n.report.pods[uid]
+	for _, uid := range f.report.order {
+		if p := f.pods[uid]; (p == nil || p.gone) && !slices.Contains(h.Owners, uid) {
+			listed := f.report.pods[uid]
 			taken = append(taken, &listed.alloc)
 		}
 	}
 	for _, uid := range h.Owners {
-		listed, shown := n.report.pods[uid], n.report.Has(uid)
-		switch p := n.pods[uid]; {
+		listed, shown := f.report.pods[uid], f.report.Has(uid)
+		switch p := f.pods[uid]; {
 		case p != nil && p.held != nil && shown:
 			taken = append(taken, withShown(p.held, &listed.alloc))
 		case p != nil && p.held != nil:
@@ -244,33 +237,4 @@ func (n *Node) rest(h *holding) *placement.PodAllocation {
 		}
 	}
 	return placement.Rest(h.Held, taken)
-}
-
-// besideHoldings turns an admission down where, after the pod, what is held for others would not be
-// admitted any more, and without it would. The pod comes after the states of w. Where Berth decides
-// there is nothing to ask: what is held is not free.
-func (n *Node) besideHoldings(a Answer, r *placement.Request, but string, w *worlds) Answer {
-	if len(n.holdings) == 0 || !a.OK() || n.decides() {
-		return a
-	}
-	after := w.clone()
-	if after.uncertain() || !after.with(r) {
-		return a // in another order than that of the worlds: nobody knows who is in whose way
-	}
-	before := w.clone()
-	for _, h := range n.holdings {
-		if h.UID == but || h.UID == r.UID || h.Request == nil {
-			continue
-		}
-		left, had := after.clone(), before.clone()
-		keeps := left.with(h.Request)
-		if !had.with(h.Request) {
-			continue // somebody else is in its way
-		}
-		if !keeps {
-			return Answer{Outcome: Refused, Verdict: placement.Verdict{Scarcity: placement.Resolvable}, Held: true, Certain: a.Certain, Amounts: a.Amounts}
-		}
-		before, after = had, left
-	}
-	return a
 }

@@ -30,7 +30,7 @@ func copyOf(n *Node, apart bool) *Node {
 	for _, p := range n.reserved {
 		o.reserved = append(o.reserved, copied[p])
 	}
-	o.setNewest(afterAll, 0)
+	o.horizon.set(afterAll, 0)
 	return o
 }
 
@@ -39,7 +39,7 @@ func copyOf(n *Node, apart bool) *Node {
 func sameAnswers(n *Node, c *Candidate, t *Trial) (got, want Answer, same bool) {
 	n, o := copyOf(n, false), apart(n)
 	got, want = n.View().Ask(Question{Candidate: c, Trial: t}), o.View().Ask(Question{Candidate: c, Trial: t})
-	flight := append(o.flight(true), &pod{req: c.Request, created: c.Created})
+	flight := append(o.flight(true), &pod{asked: asked{req: c.Request}, created: c.Created})
 	tooMuch := o.full.uncertain() || arrivalOrders(flight, interchangeable) == nil
 	return got, want, got.Outcome == want.Outcome && got.Verdict == want.Verdict && (got.Exact || !want.Exact) || want.Outcome == Waiting && tooMuch
 }
@@ -78,17 +78,17 @@ func TestStrangersThatAreAlike(t *testing.T) {
 
 func TestPodsThatAreNotAlike(t *testing.T) {
 	exact := &Promise{Exact: true}
-	base := func() *pod { return &pod{req: cpus("a", 2)} }
+	base := func() *pod { return &pod{asked: asked{req: cpus("a", 2)}} }
 	for name, c := range map[string]struct {
 		other          *pod
 		alike, indebts bool
 	}{
-		"the same request":  {&pod{req: cpus("b", 2)}, true, true},
-		"another request":   {&pod{req: cpus("b", 3)}, false, false},
-		"one is ending":     {&pod{req: cpus("b", 2), ending: true}, false, false},
-		"one has a promise": {&pod{req: cpus("b", 2), promise: exact}, true, false},
-		"promised no CPUs":  {&pod{req: cpus("b", 2), promise: new(Promise)}, true, true},
-		"another second":    {&pod{req: cpus("b", 2), created: 5}, true, true},
+		"the same request":  {&pod{asked: asked{req: cpus("b", 2)}}, true, true},
+		"another request":   {&pod{asked: asked{req: cpus("b", 3)}}, false, false},
+		"one is ending":     {&pod{asked: asked{req: cpus("b", 2)}, sight: sight{phase: Ending}}, false, false},
+		"one has a promise": {&pod{asked: asked{req: cpus("b", 2)}, debt: debt{promise: exact}}, true, false},
+		"promised no CPUs":  {&pod{asked: asked{req: cpus("b", 2)}, debt: debt{promise: new(Promise)}}, true, true},
+		"another second":    {&pod{asked: asked{req: cpus("b", 2)}, created: 5}, true, true},
 	} {
 		p := base()
 		got, back, indebts := interchangeable(p, c.other), interchangeable(c.other, p), interchangeableInDebt(p, c.other)

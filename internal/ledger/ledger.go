@@ -12,7 +12,7 @@ func (l *Ledger) Open(c *ChangeCounter) *Node {
 	if c == nil {
 		c = new(ChangeCounter)
 	}
-	return &Node{lives: lives{pods: map[string]*pod{}}, changes: c, stateIDs: &l.stateIDs}
+	return newNode(c, &l.stateIDs, facts{})
 }
 
 // Shape returns what the request has in common with others that get the same verdicts.

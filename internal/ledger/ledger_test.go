@@ -18,6 +18,14 @@ var pinning = placement.Config{
 	CPUManagerPolicy: "static", ReservedSystemCPUs: "0", TopologyManagerPolicy: "single-numa-node",
 }
 
+// endingIf is the phase of a bound pod.
+func endingIf(ending bool) Phase {
+	if ending {
+		return Ending
+	}
+	return Bound
+}
+
 func model(t testing.TB, machine string, cfg placement.Config) *placement.Model {
 	t.Helper()
 	mach, err := topology.Parse(machine)
@@ -281,7 +289,7 @@ func TestAPodThatEndsMakesOthersWait(t *testing.T) {
 	n.See(Sighting{UID: "other", Request: cpus("other", 8)})
 	n.Accept(k.report())
 	wantOutcome(t, "full", n.View().Ask(Question{Candidate: cand(cpus("x", 6))}), Refused)
-	n.See(Sighting{UID: "big", Request: big, Ending: true})
+	n.See(Sighting{UID: "big", Request: big, Phase: Ending})
 	wantOutcome(t, "while big ends", n.View().Ask(Question{Candidate: cand(cpus("x", 6))}), Waiting)
 	n.Gone("big", time.Time{})
 	wantOutcome(t, "big is gone from the API", n.View().Ask(Question{Candidate: cand(cpus("x", 6))}), Waiting)
@@ -295,7 +303,7 @@ func TestAnEndingPodTakesExactnessOnly(t *testing.T) {
 	k := newKubelet(t, model(t, twoSockets, pinning))
 	k.must(cpus("a", 2))
 	n := open(t, k)
-	n.See(Sighting{UID: "a", Request: cpus("a", 2), Ending: true})
+	n.See(Sighting{UID: "a", Request: cpus("a", 2), Phase: Ending})
 	var d placement.Decision
 	a := n.Reserve(cand(cpus("x", 2)), &d)
 	if !a.OK() || a.Exact {
@@ -385,7 +393,7 @@ func TestWhatHoldsNothingIsJudgedLater(t *testing.T) {
 				t.Errorf("deleted %v, report %d: %+v", deleted, i, l)
 			}
 			if deleted {
-				n.See(Sighting{UID: "a", Request: cpus("a", 2), Ending: true})
+				n.See(Sighting{UID: "a", Request: cpus("a", 2), Phase: Ending})
 			}
 			check(t, n)
 		}
@@ -458,7 +466,7 @@ func TestTooManyPossibilitiesWait(t *testing.T) {
 	for i := range maxEvents + 1 {
 		r := cpus(fmt.Sprint("p", i), 1)
 		k.must(r)
-		n.See(Sighting{UID: r.UID, Request: r, Ending: true})
+		n.See(Sighting{UID: r.UID, Request: r, Phase: Ending})
 	}
 	n.Accept(k.report())
 	wantOutcome(t, "Admit", n.View().Ask(Question{Candidate: cand(cpus("x", 1))}), Waiting)

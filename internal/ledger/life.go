@@ -4,122 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"time"
-
-	"github.com/berth-dev/berth/placement"
 )
-
-// stage says how far a pod has come on its way to a node. Only lives.become and lives.leave change
-// it.
-//
-//	from                to        when                                         the promise
-//	-                   reserved  Reserve admits it                            noted for later pods
-//	reserved            posted    Post, before its Binding is written          that of the Binding
-//	-, reserved, afloat posted    See shows its Binding, with a turn           that of the Binding
-//	-, reserved         afloat    See shows its Binding, without a turn        excuses all others
-//	posted              afloat    Doubt: was its Binding written?              stays
-//	reported            afloat    a report lists it no more, the API has it    was settled before
-//	any                 reported  a report lists it                            is settled
-//	reserved, posted    -         Forget: its Binding was not written          is dropped
-//	afloat              -         See shows it on another node                 is dropped
-//	all but reported    -         ForgetGone                                   is dropped
-//	all                 -         a report says that the kubelet refused it    is broken
-//	posted, reported    -         gone from the API, and from the report       is dropped
-type stage uint8
-
-const (
-	// nowhere: the node does not count with the pod.
-	nowhere stage = iota
-	// reserved: Reserve has taken it in, its Binding is not written.
-	reserved
-	// posted: its Binding is written, or about to be, and has a turn in the order.
-	posted
-	// afloat: it is bound, or may be, at a place in the order that is not known.
-	afloat
-	// reported: a report lists it.
-	reported
-)
-
-// pod is what the ledger knows of a pod beside the report.
-type pod struct {
-	uid   string
-	req   *placement.Request
-	stage stage
-	// created is the second of its creation.
-	created int64
-	// wave: as in Candidate.
-	wave int
-	// key is requestKey of req, once somebody asked.
-	key string
-	// inertOn is the model on which inert was found out: nothing is ever pinned for an inert pod.
-	inertOn *placement.Model
-	inert   bool
-	// turn orders posted pods.
-	turn int64
-	// underway: it was bound when the node's report came, so that its admission may have begun
-	// before.
-	underway bool
-
-	// What the API has told. shown: it is bound to this node, so that nothing can take it back.
-	shown bool
-	// ending: it is being deleted, has ended or is gone.
-	ending bool
-	// over: it has ended for good.
-	over bool
-	// mortal: it can end by itself.
-	mortal bool
-	// loose: as in Candidate.
-	loose bool
-	// gone: the API does not have it any more, since goneAt.
-	gone   bool
-	goneAt time.Time
-	// inherited: as in Sighting.
-	inherited bool
-	// doubt is how long an earlier Binding to this node may still be written; zero: there is none.
-	doubt time.Time
-
-	// listed: some report has listed it, so that its promise is settled.
-	listed bool
-	// promise is the decision of the Binding; nil when we made none.
-	promise *Promise
-	// held is what the pod was given where Berth decides: it keeps that until it has left, whatever
-	// reports show. Nil where nobody has told, and where a kubelet decides.
-	held *placement.PodAllocation
-	// displaced says why it does not have all of it.
-	displaced string
-	// unconfirmed is a promise when a report has listed nothing of it, or a part: the next one
-	// decides.
-	unconfirmed *Promise
-	// contended: what was promised may be broken by nobody's mistake.
-	contended bool
-	// suspect is a broken promise, until the API has shown the Binding: older news may be on their
-	// way.
-	suspect *PromiseOutcome
-}
-
-// doubted says whether another Binding of the pod to this node may be written.
-func (p *pod) doubted() bool { return !p.doubt.IsZero() && !p.shown }
-
-// isOther says whether a Binding with that turn is other than the one that was sent last.
-func (p *pod) isOther(turn int64) bool { return p.stage == posted && p.doubted() && p.turn != turn }
-
-// show takes in what the API shows of a pod that is known, and says whether anything follows from
-// it.
-func (p *pod) show(s *Sighting) bool {
-	news := p.ending != s.Ending || p.gone
-	p.shown, p.ending, p.over, p.mortal, p.gone = true, s.Ending, s.Over, s.Mortal, false
-	return news
-}
-
-// vanish notes that the API no longer has the pod.
-func (p *pod) vanish(now time.Time) { p.gone, p.goneAt, p.ending = true, now, true }
-
-// excuse notes that what was promised the pod may be broken by nobody's mistake.
-func (p *pod) excuse() {
-	p.contended = p.contended || p.promise != nil
-	if p.suspect != nil {
-		p.suspect.Contended = true
-	}
-}
 
 // lives holds the pods that a node counts with beside its report. Each is in pods under its UID. It
 // is in posted or reserved exactly while its stage says so, posted pods by turn, reserved ones as
@@ -192,7 +77,8 @@ func (l *lives) takeBack(p *pod) {
 // appear begins the life of a pod that the API shows bound, or that is shown otherwise than was
 // known.
 func (l *lives) appear(s *Sighting, listed bool) {
-	p := &pod{uid: s.UID, req: s.Request, created: s.Created, inherited: s.Inherited, turn: s.Turn, promise: s.Promise, underway: true}
+	p := &pod{uid: s.UID, asked: asked{req: s.Request}, created: s.Created, turn: s.Turn, underway: true, debt: debt{promise: s.Promise}}
+	p.inherited = s.Inherited
 	if s.Promise != nil {
 		p.held = s.Promise.Decision.Held()
 	}
@@ -216,7 +102,7 @@ func (l *lives) appear(s *Sighting, listed bool) {
 // (excuseUnseen).
 func (l *lives) hasEnding(but *pod) bool {
 	for _, p := range l.pods {
-		if p != but && p.ending {
+		if p != but && p.ending() {
 			return true
 		}
 	}
@@ -287,4 +173,44 @@ func newestOf(flight []*pod) int64 {
 		newest = max(newest, p.created)
 	}
 	return newest
+}
+
+// forgetHeld is for a node on which a kubelet decides.
+func (l *lives) forgetHeld() {
+	for _, p := range l.pods {
+		p.held, p.displaced = nil, ""
+	}
+}
+
+// exchangeable returns those of the pods that can change places with another one.
+func (l *lives) exchangeable(uids []string) []*pod {
+	var list []*pod
+	for _, uid := range uids {
+		if p := l.pods[uid]; p != nil && l.hasTwin(p) {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+func (l *lives) hasTwin(p *pod) bool {
+	if p.stage == reported {
+		return false
+	}
+	for _, q := range l.pods {
+		if q != p && q.stage != reported && interchangeable(q, p) {
+			return true
+		}
+	}
+	return false
+}
+
+// quiet says that no pod is on its way or ending.
+func (l *lives) quiet() bool {
+	for _, p := range l.pods {
+		if p.stage != reported || p.ending() {
+			return false
+		}
+	}
+	return true
 }

@@ -22,13 +22,13 @@ type lingerers struct {
 // findLingerers finds out whom the first of the posted pods may have seen that the report does not
 // list as alive. It comes before the report takes the place of the one before. One that has been
 // listed since has begun and ended in between, and its successor may have begun.
-func (n *Node) findLingerers(r *Report, admitted bool) {
-	was := n.lingerers
-	if n.lingerers = (lingerers{}); r.Amounts || r.Model.Decides() || len(n.posted) == 0 {
+func (f *facts) findLingerers(r *Report, admitted bool) {
+	was := f.lingerers
+	if f.lingerers = (lingerers{}); r.Amounts || r.Model.Decides() || len(f.posted) == 0 {
 		return
 	}
 	l := lingerers{held: r.held, uids: slices.Clone(r.lingering)}
-	left := n.report.leftBefore(r)
+	left := f.report.leftBefore(r)
 	if !admitted {
 		left = append(left, was.allocs...)
 	}
@@ -47,7 +47,7 @@ func (n *Node) findLingerers(r *Report, admitted bool) {
 			l.allocs = append(l.allocs, left[i])
 		}
 	}
-	n.lingerers = l
+	f.lingerers = l
 }
 
 // mayBeginAdmission says whether the admission of one of the pods may have begun, or may begin,

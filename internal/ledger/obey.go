@@ -12,45 +12,12 @@ import (
 // reports show beside it. No order matters, and nothing is predicted. A pod keeps what it has until
 // it has left: gone from the API, and from a report.
 
-// decides says whether Berth decides on the node. There is a report.
-func (n *Node) decides() bool { return n.report != nil && n.report.Model.Decides() }
-
 func cloneDevices(list []placement.DeviceAllocation) []placement.DeviceAllocation {
 	out := slices.Clone(list)
 	for i := range out {
 		out[i].IDs = slices.Clone(out[i].IDs)
 	}
 	return out
-}
-
-// computeHeld brings the one state up to date.
-func (n *Node) computeHeld() {
-	s := n.report.bare.Clone()
-	for _, uid := range n.report.order {
-		p, shown := n.pods[uid], n.report.pods[uid].alloc
-		if p == nil || p.held == nil {
-			s.Hold(&shown)
-			continue
-		}
-		both := withShown(p.held, &shown)
-		p.displaced = s.Hold(both)
-	}
-	for _, list := range [][]*pod{n.posted, n.afloat(), n.reserved} {
-		for _, p := range list {
-			n.holdIn(s, p)
-		}
-	}
-	n.holdRests(s)
-	n.first = worlds{model: n.report.Model, all: []world{{state: s}}, shared: true}
-	n.base, n.full = n.first.clone(), n.first.clone()
-	n.setNewest(beforeAll, 0)
-	n.valid = true
-}
-
-func (n *Node) holdIn(s *placement.State, p *pod) {
-	if p.held != nil {
-		p.displaced = s.Hold(p.held)
-	}
 }
 
 // withShown returns what a pod holds with the CPUs and the devices with which it was found, where
@@ -112,29 +79,7 @@ func (n *Node) hold(p *pod) {
 		return
 	}
 	n.full.own()
-	n.holdIn(n.full.all[0].state, p)
+	p.holdIn(n.full.all[0].state)
 	n.base = n.full.clone()
 	n.stale()
-}
-
-// keepsHeld answers for a pod that has been decided for: it has what it was given, unless that
-// turned out to be somebody else's. d receives the decision.
-func (n *Node) keepsHeld(p *pod, d *placement.Decision) Answer {
-	n.compute()
-	if p.held == nil || p.displaced != "" {
-		return waiting(Undecided)
-	}
-	return n.full.decideAll(p.req, d)
-}
-
-// Obeyed says whether a report shows each container that it lists where it was promised to be, with
-// the devices that it was promised where the report lists any. One that does not run is not listed.
-func Obeyed(d *placement.Decision, shown *placement.PodAllocation) bool {
-	return !slices.ContainsFunc(shown.Containers, func(c placement.ContainerAllocation) bool {
-		promised := decisionOf(d, c.Name)
-		return promised.CPUs != c.CPUs || slices.ContainsFunc(c.Devices, func(a placement.DeviceAllocation) bool {
-			at := slices.IndexFunc(promised.Devices, func(b placement.DeviceAllocation) bool { return b.Resource == a.Resource })
-			return at >= 0 && !slices.Equal(promised.Devices[at].IDs, a.IDs)
-		})
-	})
 }

@@ -369,7 +369,7 @@ func TestObeyingNodesLetGoOfJobs(t *testing.T) {
 	s := Sighting{UID: "job", Request: cpus("job", 2), Turn: 1, Promise: &Promise{Decision: copyDecision(&d), Exact: true}, Mortal: true}
 	n.See(s)
 	report(2, *d.Held())
-	s.Ending, s.Over = true, true
+	s.Phase = Ended
 	n.See(s)
 	next := Question{Candidate: cand(cpus("next", 2))}
 	if a := n.View().Ask(next); a.Outcome != Refused {

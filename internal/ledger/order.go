@@ -18,7 +18,7 @@ type sameness func(a, b *pod) bool
 
 // interchangeable is the sameness of pods that ask for the same.
 func interchangeable(a, b *pod) bool {
-	return a == b || a.ending == b.ending && a.requestKey() == b.requestKey()
+	return a == b || a.ending() == b.ending() && a.requestKey() == b.requestKey()
 }
 
 // interchangeableInDebt is interchangeable where each pod is to get what it was promised.
@@ -31,16 +31,6 @@ func (same sameness) except(apart ...*pod) sameness {
 	return func(a, b *pod) bool {
 		return a == b || !slices.Contains(apart, a) && !slices.Contains(apart, b) && same(a, b)
 	}
-}
-
-func (p *pod) promisedExact() bool { return p.promise != nil && p.promise.Exact }
-
-// requestKey is equal for requests that get the same decisions on the same state.
-func (p *pod) requestKey() string {
-	if p.key == "" {
-		p.key = string(requestKey(nil, p.req))
-	}
-	return p.key
 }
 
 // arrivalOrders returns every order in which the kubelet may admit the pods, which are in the order

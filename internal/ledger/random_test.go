@@ -405,7 +405,7 @@ func (h *history) schedulerReads() {
 	case "bind":
 		h.see(s)
 	case "delete":
-		s.Ending = true
+		s.Phase = Ending
 		h.see(s)
 		h.deletionHeard[w.uid] = len(h.log)
 	case "gone":
@@ -460,7 +460,7 @@ func (h *history) restart() {
 	}
 	for _, w := range h.log {
 		if w.verb == "bind" && !gone[w.uid] {
-			s := Sighting{UID: w.uid, Request: h.requests[w.uid], Created: h.created[w.uid], Turn: h.bound[w.uid], Ending: h.deletionHeard[w.uid] > 0, Inherited: true}
+			s := Sighting{UID: w.uid, Request: h.requests[w.uid], Created: h.created[w.uid], Turn: h.bound[w.uid], Phase: endingIf(h.deletionHeard[w.uid] > 0), Inherited: true}
 			h.old[w.uid] = true
 			if promise, ok := h.promised[w.uid]; ok {
 				s.Promise = &promise

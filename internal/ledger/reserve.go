@@ -3,7 +3,6 @@ package ledger
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/berth-dev/berth/placement"
@@ -21,29 +20,32 @@ func (n *Node) Reserve(c *Candidate, d *placement.Decision) Answer {
 	if n.report == nil {
 		return Answer{}
 	}
-	p := &pod{uid: c.Request.UID, req: c.Request, created: c.Created, wave: c.Wave, mortal: c.Mortal, loose: c.Loose}
-	before := n.pods[p.uid]
-	if before != nil {
-		p.doubt = before.doubt
-		n.leave(before)
-		n.changed()
-	}
+	p, before := n.replace(c)
+	p.wave = c.Wave
 	a := n.consultBeside(c, d)
 	a.Exact = a.Exact && (!c.Loose || n.decides())
 	switch {
 	case a.OK():
-		p.promise = &Promise{Decision: copyDecision(d), Exact: a.Exact}
-		if n.decides() {
-			p.held = p.promise.Decision.Held()
-		}
+		p.decided(d, a.Exact, n.decides())
 		n.reserve(p)
 	case before != nil && before.doubted():
 		n.takeBack(before)
 		n.changed()
 	case c.Wave == 0:
-		n.remember(n.keyOf(c), a)
+		n.answers.remember(n.keyOf(c), a, n.newest)
 	}
 	return a
+}
+
+// replace makes a pod of the candidate, and takes the one out that the node counts with, if any.
+func (n *Node) replace(c *Candidate) (p, before *pod) {
+	p, before = newPod(c), n.pods[c.Request.UID]
+	if before != nil {
+		p.doubt = before.doubt
+		n.leave(before)
+		n.changed()
+	}
+	return p, before
 }
 
 // Loosen promises no CPUs to a reserved pod, as if it had been reserved as Loose.
@@ -67,18 +69,11 @@ func (n *Node) reserve(p *pod) {
 		n.hold(p)
 	case n.isInert(p):
 	case p.created > n.newest || last:
-		n.full.admitNext(p)
-		n.setNewest(max(n.newest, p.created), n.changes.InFlight()+1)
+		n.admitLast(p)
 		n.stale()
 	default:
 		n.changed()
 	}
-}
-
-// comesLast says whether it makes no difference when the kubelet admits the pod among those in
-// flight.
-func (n *Node) comesLast(p *pod) bool {
-	return len(arrivalOrders(append(n.flight(true), p), interchangeable)) == 1
 }
 
 // Posting is what a Binding is to carry.
@@ -112,19 +107,6 @@ func (n *Node) Post(uid string, d *placement.Decision) (Posting, error) {
 	}
 	n.postNext(p, &Promise{Decision: copyDecision(d), Exact: a.Exact})
 	return Posting{Answer: a, Turn: p.turn, Report: n.report.Sequence}, nil
-}
-
-// decideAgain decides for a reserved pod after the posted ones, and says whether it is exact. Where
-// Berth decides, the decision stands.
-func (n *Node) decideAgain(p *pod, d *placement.Decision) Answer {
-	if n.decides() {
-		return n.keepsHeld(p, d)
-	}
-	a := n.consult(&Candidate{Request: p.req, Created: p.created, Wave: p.wave}, false, d)
-	if a.OK() {
-		a.Exact = a.Exact && !p.loose && n.steady(p.req, d)
-	}
-	return a
 }
 
 // postNext posts a reserved pod. Where the order stays the same, so does full.
@@ -190,68 +172,4 @@ func (n *Node) Doubt(uid string, until time.Time) {
 		n.doubtful(p, until)
 		n.changed()
 	}
-}
-
-// maxMortals is how many pods that can end by themselves are taken into account.
-const maxMortals = 3
-
-// steady says whether the decision stays the same whichever of the pods that can end by themselves
-// have ended by the time that the kubelet admits the pod.
-func (n *Node) steady(r *placement.Request, d *placement.Decision) bool {
-	mortals := n.mortals()
-	if len(mortals) == 0 {
-		return true
-	}
-	if len(mortals) > maxMortals {
-		return false
-	}
-	other := decisions.Get().(*placement.Decision)
-	defer decisions.Put(other)
-	base := n.supposing(mortals, false)
-	for set := 1; set < 1<<len(mortals); set++ {
-		w := base.clone()
-		w.without(subset(mortals, set))
-		if a := w.decideAll(r, other); !a.Exact || !Same(d, other) {
-			return false
-		}
-	}
-	return true
-}
-
-// subset returns the elements whose bits are set.
-func subset(list []string, set int) []string {
-	var out []string
-	for i := range list {
-		if set>>i&1 == 1 {
-			out = append(out, list[i])
-		}
-	}
-	return out
-}
-
-// mortals returns the pods that hold something, can end by themselves and are not known to be
-// ending.
-func (n *Node) mortals() []string {
-	var list []string
-	for uid, p := range n.pods {
-		if p.mortal && !p.ending && (p.stage == posted || n.report.pods[uid].holds) {
-			list = append(list, uid)
-		}
-	}
-	return list
-}
-
-// copyDecision returns a copy that shares nothing which the next Decide reuses.
-func copyDecision(d *placement.Decision) placement.Decision {
-	c := placement.Decision{UID: d.UID, Containers: slices.Clone(d.Containers)}
-	for i := range c.Containers {
-		c.Containers[i].Memory = slices.Clone(c.Containers[i].Memory)
-		c.Containers[i].Shares = slices.Clone(c.Containers[i].Shares)
-		c.Containers[i].Provided = slices.Clone(c.Containers[i].Provided)
-		c.Containers[i].Devices = slices.Clone(c.Containers[i].Devices)
-		for j := range c.Containers[i].Devices {
-			c.Containers[i].Devices[j].IDs = slices.Clone(c.Containers[i].Devices[j].IDs)
-		}
-	}
-	return c
 }

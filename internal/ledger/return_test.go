@@ -88,7 +88,7 @@ func TestWhatIsHalfReleasedIsJudgedLater(t *testing.T) {
 				told = i + 1
 			}
 			if tc.ending {
-				n.See(Sighting{UID: "a", Request: a, Turn: 1, Ending: true})
+				n.See(Sighting{UID: "a", Request: a, Turn: 1, Phase: Ending})
 			}
 			check(t, n)
 		}

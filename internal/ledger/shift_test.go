@@ -56,7 +56,7 @@ func TestAnswersOfANodeAreBounded(t *testing.T) {
 		for i := range 3 * MaxAnswers {
 			n.Shift(&Candidate{Request: cpus("x", 1), Created: 1 << 40, Shape: Shape(i + 1)})
 		}
-		if held, before := len(n.answers.held), len(n.previous.held); held > MaxAnswers || before > MaxAnswers {
+		if held, before := len(n.answers.present.held), len(n.answers.past.held); held > MaxAnswers || before > MaxAnswers {
 			t.Errorf("%d answers are remembered, and %d before the change", held, before)
 		}
 		if a := reserve(t, n, cpus(string(rune('a'+round)), 1)); !a.OK() {

@@ -6,12 +6,6 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// StateID is a number for everything that decides what a node answers to candidates that follow its
-// pods in flight. Nodes with one StateID give the same Answer, and have the same Spare. Most
-// nodes of a large cluster share theirs with many others, so the answer of one is the answer of
-// all. Zero is none: ask the node.
-type StateID uint32
-
 // maxStateIDs bounds how many states are known at one time.
 const maxStateIDs = 1 << 13
 
@@ -46,15 +40,4 @@ func (v View) Stamp() Stamp {
 	s.State = StateID(id)
 	n.changes.identify(s.Count, s.State)
 	return s
-}
-
-// certain returns the state that decides what the node answers; nil where there are several, and
-// where more than a state decides: neither what is held for others is part of it where a kubelet
-// decides, nor an order.
-func (n *Node) certain() *placement.State {
-	n.compute()
-	if n.full.uncertain() || len(n.full.all) != 1 || len(n.holdings) > 0 || n.wave() > 0 {
-		return nil
-	}
-	return n.full.all[0].state
 }

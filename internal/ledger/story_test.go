@@ -94,7 +94,7 @@ func (s *story) commands() map[string]func(*args) string {
 		"kubelet-admits": s.kubeletAdmits, "kubelet-ends": s.kubeletEnds,
 		"forget": func(a *args) string { s.n.Forget(a.name); return a.name + ": forgotten" },
 		"elsewhere": func(a *args) string {
-			s.n.See(Sighting{UID: a.name, Elsewhere: true})
+			s.n.See(Sighting{UID: a.name, Phase: Elsewhere})
 			return a.name + ": on another node"
 		},
 		"doubt": func(a *args) string {
@@ -147,7 +147,7 @@ func (s *story) ask(a *args) string {
 func (s *story) see(a *args) string {
 	changed, outcome := s.n.See(Sighting{
 		UID: a.name, Request: a.request, Created: s.created[a.name], Turn: a.number("turn"), Promise: s.sent[a.number("turn")],
-		Ending: a.is("ending"), Mortal: a.is("mortal"), Inherited: a.is("inherited"),
+		Phase: endingIf(a.is("ending")), Mortal: a.is("mortal"), Inherited: a.is("inherited"),
 	})
 	text := a.name + ": nothing new"
 	if changed {

@@ -76,7 +76,7 @@ func TestNominatedPodsComeFirst(t *testing.T) {
 		n := open(t, k)
 		for _, r := range []*placement.Request{cpus("one", 7), cpus("two", 4), cpus("three", 4)} {
 			k.must(r)
-			n.See(Sighting{UID: r.UID, Request: r, Ending: slices.Contains(tc.ending, r.UID)})
+			n.See(Sighting{UID: r.UID, Request: r, Phase: endingIf(slices.Contains(tc.ending, r.UID))})
 		}
 		n.Accept(k.report())
 		trial := &Trial{}

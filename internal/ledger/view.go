@@ -87,16 +87,6 @@ func (v View) Flooded() Wait {
 	return v.n.full.why
 }
 
-// quiet says that no pod is on its way or ending.
-func (l *lives) quiet() bool {
-	for _, p := range l.pods {
-		if p.stage != reported || p.ending {
-			return false
-		}
-	}
-	return true
-}
-
 // Census counts the pods of a node that are on their way, or are ending.
 type Census struct{ Reserved, Posted, Afloat, Ending int }
 
@@ -109,7 +99,7 @@ func (v View) Census() Census {
 		if p.stage == afloat {
 			c.Afloat++
 		}
-		if p.ending {
+		if p.ending() {
 			c.Ending++
 		}
 	}

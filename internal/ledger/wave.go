@@ -7,14 +7,6 @@ package ledger
 // makes all others wait. What may change meanwhile is what may change anyway: pods leave. Post
 // decides again.
 
-// wave is the last one of which a pod is in flight; 0 where there are none.
-func (n *Node) wave() int {
-	if n.decides() {
-		return 0
-	}
-	return max(waveOf(n.posted), waveOf(n.reserved))
-}
-
 // waveOf is the last wave in a flight; 0 where there are none.
 func waveOf(flight []*pod) int {
 	last := 0
@@ -45,14 +37,22 @@ func (n *Node) Due(uid string) bool {
 	return p == nil || p.stage != reserved || n.report == nil || n.due(p)
 }
 
+// wave is the last one of which a pod is in flight; 0 where there are none.
+func (f *facts) wave() int {
+	if f.decides() {
+		return 0
+	}
+	return max(waveOf(f.posted), waveOf(f.reserved))
+}
+
 // due is Due of a reserved pod. One afloat may come before it, or after.
-func (n *Node) due(p *pod) bool {
-	if p.wave == 0 || n.decides() {
+func (f *facts) due(p *pod) bool {
+	if p.wave == 0 || f.decides() {
 		return true
 	}
-	for _, q := range n.pods {
+	for _, q := range f.pods {
 		before := q.stage == afloat || (q.stage == posted || q.stage == reserved) && q.wave < p.wave
-		if before && q != p && !n.isInert(q) {
+		if before && q != p && !f.isInert(q) {
 			return false
 		}
 	}

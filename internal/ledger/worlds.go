@@ -143,7 +143,7 @@ func (w *worlds) eventsAfter(p *pod) uint32 {
 	if w.pinsMemory {
 		set = w.addStarts(p.uid, requestedStarts(p.req))
 	}
-	if p.ending {
+	if p.ending() {
 		set |= w.addEvent(event{kind: release, uid: p.uid})
 	}
 	return set
@@ -303,7 +303,7 @@ func (w *worlds) admitNext(p *pod) {
 	}
 	events := w.expect(p)
 	late := w.amidLingering(p.req, events)
-	w.admit(p.req, p.ending, events)
+	w.admit(p.req, p.ending(), events)
 	w.addAll(late)
 	w.saturate()
 }

@@ -279,12 +279,12 @@ func TestSightingOf(t *testing.T) {
 	pod.Spec.Containers = []corev1.Container{{Name: "c", Resources: wholeCPUs("2")}}
 	pod.Status.QOSClass = corev1.PodQOSGuaranteed
 	s, err := SightingOf(pod)
-	if err != nil || s.UID != "uid-p" || s.Created != 500 || s.Promise != nil || s.Ignored != nil || s.Ending {
+	if err != nil || s.UID != "uid-p" || s.Created != 500 || s.Promise != nil || s.Ignored != nil || s.Ending() {
 		t.Errorf("read %+v, %v", s, err)
 	}
 	pod.Annotations = map[string]string{wire.PlacementAnnotation: "{"}
 	pod.Status.Phase = corev1.PodFailed
-	if s, err := SightingOf(pod); err != nil || s.Ignored == nil || s.Promise != nil || !s.Ending {
+	if s, err := SightingOf(pod); err != nil || s.Ignored == nil || s.Promise != nil || !s.Ending() {
 		t.Errorf("with a placement that is none: %+v, %v", s, err)
 	}
 	delete(pod.Annotations, wire.PlacementAnnotation)

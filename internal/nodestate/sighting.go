@@ -40,7 +40,7 @@ func SightingOf(pod *corev1.Pod) (Sighting, error) {
 	}
 	s := Sighting{Sighting: ledger.Sighting{
 		UID: ask.Request.UID, Request: &ask.Request, Created: pod.CreationTimestamp.Unix(),
-		Ending: wire.Ending(pod), Over: wire.Ended(pod), Mortal: wire.Mortal(pod),
+		Phase: phaseOf(pod), Mortal: wire.Mortal(pod),
 	}}
 	p, found, err := wire.ReadPlacement(pod)
 	switch {
@@ -54,6 +54,16 @@ func SightingOf(pod *corev1.Pod) (Sighting, error) {
 		s.Request.Rules.Devices.PerNode = 0
 	}
 	return s, nil
+}
+
+func phaseOf(pod *corev1.Pod) ledger.Phase {
+	switch {
+	case wire.Ended(pod):
+		return ledger.Ended
+	case wire.Ending(pod):
+		return ledger.Ending
+	}
+	return ledger.Bound
 }
 
 // Heartbeat is a sign of life of a node's agent.

@@ -159,7 +159,7 @@ func (n *node) see(pod *corev1.Pod) error {
 	n.account.See(s.Sighting)
 	switch listed := n.account.View().Report().Has(s.UID); {
 	case listed:
-	case s.Ending:
+	case s.Ending():
 		n.lingering++
 	default:
 		n.inFlight++

@@ -207,7 +207,7 @@ func (f *Feed) resolve(pod *corev1.Pod, nodeName string) {
 		return
 	}
 	if n := v.(post).node; n.name != nodeName {
-		n.account.See(ledger.Sighting{UID: string(pod.UID), Elsewhere: true})
+		n.account.See(ledger.Sighting{UID: string(pod.UID), Phase: ledger.Elsewhere})
 		f.Waiters.NodeChanged(n.account)
 		f.Changed()
 	}

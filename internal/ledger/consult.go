@@ -1,0 +1,230 @@
+package ledger
+
+import (
+	"slices"
+
+	"github.com/berth-dev/berth/placement"
+)
+
+// consult asks for the candidate after the posted pods and, if asked for, the reserved ones. With d
+// it also finds out whether the decision is exact; d receives that of the likeliest state. The
+// caller holds the lock, and there is a report.
+func (o *outlook) consult(c *Candidate, withReserved bool, d *placement.Decision) Answer {
+	return o.asFarAsKnown(o.consultStates(c, withReserved, d))
+}
+
+// consultBeside is consult for a pod that is no owner of what is held on the node.
+func (o *outlook) consultBeside(c *Candidate, d *placement.Decision) Answer {
+	return o.besideHoldings(o.consult(c, true, d), c.Request, "", &o.full)
+}
+
+// consultStates is consult as if every report told what is free.
+func (o *outlook) consultStates(c *Candidate, withReserved bool, d *placement.Decision) Answer {
+	o.compute()
+	flight := o.flight(withReserved)
+	if waveOf(flight) > c.Wave && !inert(o.report.Model, c.Request) {
+		return waiting(InWaves)
+	}
+	if !o.report.Amounts && !c.follows(flight) && !inert(o.report.Model, c.Request) {
+		return o.consultInAnyOrder(c, flight, d)
+	}
+	w := &o.base
+	if withReserved {
+		w = &o.full
+	}
+	switch {
+	case w.uncertain():
+		return waiting(w.why)
+	case d != nil:
+		return w.decideAll(c.Request, d)
+	case len(w.all) == 1:
+		return w.ask(c.Request)
+	default:
+		d = decisions.Get().(*placement.Decision)
+		defer decisions.Put(d)
+		return w.decideAll(c.Request, d)
+	}
+}
+
+// consultInAnyOrder is for a candidate that the kubelet may admit before pods that are in flight.
+// It is admitted only if none of these loses what it was promised.
+func (o *outlook) consultInAnyOrder(c *Candidate, flight []*pod, d *placement.Decision) Answer {
+	x := newPod(c)
+	x.wave = c.Wave
+	same := sameness(interchangeableInDebt)
+	if !c.Loose { // its own decision is compared from order to order
+		same = same.except(x)
+	}
+	orders := arrivalOrders(append(slices.Clip(flight), x), same)
+	if orders == nil {
+		return waiting(ManyOrders)
+	}
+	if d == nil {
+		d = decisions.Get().(*placement.Decision)
+		defer decisions.Put(d)
+	}
+	t := tally{}
+	for _, order := range orders {
+		as := agreement(order, flight)
+		w := o.after(flight, as).clone()
+		if why := w.play(order[as:], x, &t, d); why != WaitsForNothing {
+			return Answer{Outcome: Waiting, Wait: why, Verdict: t.answer.Verdict}
+		}
+	}
+	return t.result()
+}
+
+// decideAgain decides for a reserved pod after the posted ones, and says whether it is exact. Where
+// Berth decides, the decision stands.
+func (o *outlook) decideAgain(p *pod, d *placement.Decision) Answer {
+	if o.decides() {
+		return o.keepsHeld(p, d)
+	}
+	a := o.consult(&Candidate{Request: p.req, Created: p.created, Wave: p.wave}, false, d)
+	if a.OK() {
+		a.Exact = a.Exact && !p.loose && o.steady(p.req, d)
+	}
+	return a
+}
+
+// keepsHeld answers for a pod that has been decided for: it has what it was given, unless that
+// turned out to be somebody else's. d receives the decision.
+func (o *outlook) keepsHeld(p *pod, d *placement.Decision) Answer {
+	o.compute()
+	if p.held == nil || p.displaced != "" {
+		return waiting(Undecided)
+	}
+	return o.full.decideAll(p.req, d)
+}
+
+// maxMortals is how many pods that can end by themselves are taken into account.
+const maxMortals = 3
+
+// steady says whether the decision stays the same whichever of the pods that can end by themselves
+// have ended by the time that the kubelet admits the pod.
+func (o *outlook) steady(r *placement.Request, d *placement.Decision) bool {
+	mortals := o.mortals()
+	if len(mortals) == 0 {
+		return true
+	}
+	if len(mortals) > maxMortals {
+		return false
+	}
+	other := decisions.Get().(*placement.Decision)
+	defer decisions.Put(other)
+	base := o.supposing(mortals, false)
+	for set := 1; set < 1<<len(mortals); set++ {
+		w := base.clone()
+		w.without(subset(mortals, set))
+		if a := w.decideAll(r, other); !a.Exact || !Same(d, other) {
+			return false
+		}
+	}
+	return true
+}
+
+// subset returns the elements whose bits are set.
+func subset(list []string, set int) []string {
+	var out []string
+	for i := range list {
+		if set>>i&1 == 1 {
+			out = append(out, list[i])
+		}
+	}
+	return out
+}
+
+// besideHoldings turns an admission down where, after the pod, what is held for others would not be
+// admitted any more, and without it would. The pod comes after the states of w. Where Berth decides
+// there is nothing to ask: what is held is not free.
+func (o *outlook) besideHoldings(a Answer, r *placement.Request, but string, w *worlds) Answer {
+	if len(o.holdings) == 0 || !a.OK() || o.decides() {
+		return a
+	}
+	after := w.clone()
+	if after.uncertain() || !after.with(r) {
+		return a // in another order than that of the worlds: nobody knows who is in whose way
+	}
+	before := w.clone()
+	for _, h := range o.holdings {
+		if h.UID == but || h.UID == r.UID || h.Request == nil {
+			continue
+		}
+		left, had := after.clone(), before.clone()
+		keeps := left.with(h.Request)
+		if !had.with(h.Request) {
+			continue // somebody else is in its way
+		}
+		if !keeps {
+			return Answer{Outcome: Refused, Verdict: placement.Verdict{Scarcity: placement.Resolvable}, Held: true, Certain: a.Certain, Amounts: a.Amounts}
+		}
+		before, after = had, left
+	}
+	return a
+}
+
+// consultOwner answers for an owner.
+func (o *outlook) consultOwner(c *Candidate, h *holding, d *placement.Decision) Answer {
+	if d == nil {
+		d = decisions.Get().(*placement.Decision)
+		defer decisions.Put(d)
+	}
+	if !o.decides() {
+		return o.besideHoldings(o.consult(c, true, d), c.Request, h.UID, &o.full)
+	}
+	if h.Held == nil {
+		return Answer{Outcome: Refused, Verdict: placement.Verdict{Reason: placement.NoBerth, Detail: placement.NoRoom, Scarcity: placement.Resolvable}}
+	}
+	o.compute()
+	var v placement.Verdict
+	if state := o.full.all[0].state; h.More {
+		v = placement.DecideBeyond(state, h.Held, h.Once, c.Request, d)
+	} else {
+		v = placement.DecideWithin(state, h.Held, c.Request, d)
+	}
+	t := tally{decided: true}
+	t.count(&v)
+	return t.result()
+}
+
+// Trial is a question of the form "what if": without some pods of the node, with some others. The
+// zero value changes nothing. A Trial changes no Node.
+type Trial struct {
+	// Without lists pods to be taken away. With any, those are away too that the API no longer has:
+	// the question is who else would have to go, and their kubelet lets go of them by itself.
+	Without []string
+	// With lists requests to be admitted before the one that is asked about, in order.
+	With []*placement.Request
+}
+
+// IsZero says whether the trial changes nothing.
+func (t *Trial) IsZero() bool { return t == nil || len(t.Without) == 0 && len(t.With) == 0 }
+
+// suppose answers under the trial's assumptions. The requests of With come first: what becomes free
+// is theirs, and the states in which they have their place are the ones that count. Where such a
+// state may yet come and would admit the candidate, or where the candidate alone keeps off for
+// them, the answer is Waiting.
+func (o *outlook) suppose(t *Trial, c *Candidate) Answer {
+	if o.report == nil {
+		return Answer{}
+	}
+	if o.wave() > 0 && !inert(o.report.Model, c.Request) {
+		return waiting(InWaves)
+	}
+	away := t.Without
+	if len(away) > 0 {
+		away = append(slices.Clip(away), o.departed()...)
+	}
+	w := o.supposing(away, true)
+	w.without(away)
+	after := w.clone()
+	after.keepWith(t.With)
+	if len(after.all) == 0 && !after.uncertain() {
+		return w.behind(c.Request)
+	}
+	a := o.asFarAsKnown(after.ask(c.Request))
+	if len(after.all) < len(w.all) && a.Outcome == Admitted {
+		return waiting(AfterOthers)
+	}
+	return o.besideHoldings(a, c.Request, "", &after)
+}

@@ -1,0 +1,151 @@
+package ledger
+
+import "slices"
+
+// facts is what was told of a node: everything from which its states follow.
+type facts struct {
+	report    *Report
+	lingerers lingerers
+	lives
+	holdings holdings
+	// begun: a report has been accepted, ever.
+	begun bool
+}
+
+// decides says whether Berth decides on the node. There is a report.
+func (f *facts) decides() bool { return f.report != nil && f.report.Model.Decides() }
+
+// asFarAsKnown takes from an answer what the report cannot tell.
+func (f *facts) asFarAsKnown(a Answer) Answer {
+	if f.report.Amounts {
+		a.Exact, a.Amounts = false, true
+	}
+	return a
+}
+
+// initial returns the states that follow from the report, before anything in flight.
+func (f *facts) initial(mayChange sameness) worlds {
+	w := worlds{model: f.report.Model, pinsMemory: f.report.pinsMemory, shared: true}
+	w.all = []world{{state: f.report.state}}
+	if f.report.Amounts { // nobody tells when what ends is given back, but the next report
+		w.pinsMemory = false
+		return w
+	}
+	var set uint32
+	for _, uid := range f.report.order {
+		set |= f.eventsOfReported(&w, uid)
+	}
+	f.lingerIn(&w, set)
+	w.enable(set | w.addArrivals(f.afloat(), mayChange))
+	return w
+}
+
+// lingerIn tells the worlds of the pods that an admission which has begun may have seen; events are
+// those of the report.
+func (f *facts) lingerIn(w *worlds, events uint32) {
+	l := &f.lingerers
+	if l.held == nil && !l.lost || !slices.ContainsFunc(f.posted, func(p *pod) bool { return p.underway }) {
+		return
+	}
+	if len(f.afloat()) > 0 || l.lost {
+		w.giveUp(ManyStates)
+		return
+	}
+	w.lingering = &lingering{from: world{state: l.held, open: events}, uids: l.uids}
+}
+
+// eventsOfReported adds the events of a pod in the report.
+func (f *facts) eventsOfReported(w *worlds, uid string) uint32 {
+	r := f.report.pods[uid]
+	if !r.holds {
+		return 0
+	}
+	set := w.addStarts(uid, starts(&r.alloc))
+	if p := f.pods[uid]; p == nil || p.ending() {
+		set |= w.addEvent(event{kind: release, uid: uid})
+	}
+	return set
+}
+
+// afterAll returns the states after the pods in flight. Of a report that tells amounts alone there
+// is one: each pod is charged, in the order in which the pods are known.
+func (f *facts) afterAll(first *worlds, flight []*pod, same sameness) worlds {
+	if f.report.Amounts {
+		return first.charge(flight)
+	}
+	return first.admitAll(flight, same)
+}
+
+// flight returns the pods in flight that matter: the posted ones, and where asked for the reserved
+// ones after them. Where the report tells amounts alone the ones that are afloat come first.
+func (f *facts) flight(withReserved bool) []*pod {
+	var out []*pod
+	if f.decides() {
+		return nil // they hold what they were promised
+	}
+	if f.report.Amounts {
+		out = slices.DeleteFunc(f.afloat(), f.isInert)
+	}
+	for _, p := range f.posted {
+		if !f.isInert(p) {
+			out = append(out, p)
+		}
+	}
+	if withReserved {
+		for _, p := range f.reserved {
+			if !f.isInert(p) {
+				out = append(out, p)
+			}
+		}
+	}
+	return out
+}
+
+// isInert says whether the node's kubelet never pins anything for the pod.
+func (f *facts) isInert(p *pod) bool { return p.isInert(f.report.Model) }
+
+// comesLast says whether it makes no difference when the kubelet admits the pod among those in
+// flight.
+func (f *facts) comesLast(p *pod) bool {
+	return len(arrivalOrders(append(f.flight(true), p), interchangeable)) == 1
+}
+
+// mortals returns the pods that hold something, can end by themselves and are not known to be
+// ending.
+func (f *facts) mortals() []string {
+	var list []string
+	for uid, p := range f.pods {
+		if p.mortal && !p.ending() && (p.stage == posted || f.report.pods[uid].holds) {
+			list = append(list, uid)
+		}
+	}
+	return list
+}
+
+// see says whether anything follows from the sighting.
+func (f *facts) see(s *Sighting) bool {
+	p := f.pods[s.UID]
+	if s.Phase == Elsewhere {
+		if p == nil || p.stage != afloat {
+			return false
+		}
+		f.leave(p)
+		return true
+	}
+	if s.Ending() && (p == nil || !p.ending()) {
+		f.excuseUnseen(s.UID)
+	}
+	switch {
+	case p == nil && s.Phase == Ended && f.decides() && !f.report.Has(s.UID):
+		return false // it has left the node
+	case p == nil:
+		f.appear(s, f.report.Has(s.UID))
+	case p.stage == reserved || s.Turn > 0 && (p.stage == afloat && !p.listed || p.isOther(s.Turn)):
+		// The Binding was written after all, in the order that it says.
+		f.leave(p)
+		f.appear(s, f.report.Has(s.UID))
+	default:
+		return p.show(s)
+	}
+	return true
+}

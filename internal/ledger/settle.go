@@ -1,0 +1,198 @@
+package ledger
+
+import (
+	"slices"
+
+	"github.com/berth-dev/berth/placement"
+)
+
+// hasStrangers says whether a pod holds something that the report before did not list. Nobody has
+// reported it, as the watch of pods can be later than that of reports. Or it held nothing: its
+// kubelet had let go of it, forgot why when it was killed, and has admitted it again
+// (docs/kubelet-defects.md).
+func (f *facts) hasStrangers(r *Report) bool {
+	for uid := range r.pods {
+		if !r.pods[uid].holds {
+			continue
+		}
+		if f.pods[uid] == nil && !f.report.Has(uid) || f.report.Has(uid) && !f.report.pods[uid].holds {
+			return true
+		}
+	}
+	return false
+}
+
+// hasNewcomers says whether the report is the first to list a pod that has no turn, or that the API
+// has not shown.
+func (f *facts) hasNewcomers(r *Report) bool {
+	for uid := range r.pods {
+		if p := f.pods[uid]; !f.report.Has(uid) && r.pods[uid].holds && (p == nil || p.turn == 0) {
+			return true
+		}
+	}
+	return false
+}
+
+// settleListed settles the promises of the pods that the report lists.
+func (f *facts) settleListed(r *Report) []PromiseOutcome {
+	var outcomes []PromiseOutcome
+	for _, p := range f.pods {
+		if !r.Has(p.uid) {
+			continue
+		}
+		f.become(p, reported)
+		o, settled := p.settlePromise(r)
+		if !f.begun {
+			p.unconfirmed = nil
+		}
+		switch {
+		case !settled || !f.begun:
+		case o.Exact && !o.Kept && !o.Contended && !p.shown:
+			p.suspect = &o // See tells
+		default:
+			outcomes = append(outcomes, o)
+		}
+	}
+	return outcomes
+}
+
+// settleRejected settles the promises of the pods that the kubelet has refused, and forgets the
+// pods.
+func (f *facts) settleRejected(r *Report) []PromiseOutcome {
+	var outcomes []PromiseOutcome
+	for _, uid := range r.rejected {
+		p := f.pods[uid]
+		if p == nil {
+			continue
+		}
+		if p.promise != nil {
+			outcomes = append(outcomes, PromiseOutcome{
+				UID: uid, Exact: p.promise.Exact, Refused: true, Contended: p.contended, Promised: p.promise.Decision,
+			})
+		}
+		f.leave(p)
+	}
+	return outcomes
+}
+
+// concludeUnlisted draws conclusions about the pods that the report does not list. Pods that were
+// listed once have left, or the kubelet has forgotten them for the moment: gone ones are forgotten,
+// others are afloat. A pod that is gone, and whose Binding was written before that of a listed one,
+// is never going to be listed.
+func (f *facts) concludeUnlisted() {
+	var newest int64
+	for _, p := range f.pods {
+		if p.stage == reported && f.report.Has(p.uid) {
+			newest = max(newest, p.turn)
+		}
+	}
+	for _, p := range f.pods {
+		switch {
+		case f.report.Has(p.uid):
+		case p.phase == Ended && f.decides():
+			f.leave(p)
+		case p.gone && (p.stage == reported || p.stage == posted && p.turn < newest && !f.decides()):
+			f.leave(p)
+		case p.stage == reported:
+			f.become(p, afloat)
+		}
+	}
+}
+
+// settlePromise says how the promise of a listed pod turned out, if that is known by this report. A
+// pod that is listed with nothing, or with part of what was promised, may have been released
+// already, or be under way to that: the kubelet's managers let go one after the other. We are about
+// to hear of its deletion then, except for one that ends by itself while its kubelet cannot reach
+// the API: nobody may ever hear of its end, and it is judged by what it has, or not at all.
+func (p *pod) settlePromise(r *Report) (o PromiseOutcome, settled bool) {
+	shown, promise := r.pods[p.uid].alloc, p.promise
+	again := promise == nil
+	if again {
+		promise = p.unconfirmed
+	}
+	p.promise, p.unconfirmed = nil, nil
+	if promise == nil {
+		return o, false
+	}
+	o = PromiseOutcome{
+		UID: p.uid, Exact: promise.Exact, Contended: p.contended,
+		Promised: promise.Decision, Found: shown,
+	}
+	if r.Model.Decides() {
+		o.Kept = Obeyed(&promise.Decision, &shown)
+		return o, true
+	}
+	o.Kept = Kept(&promise.Decision, &shown)
+	if o.Kept || !part(&promise.Decision, &shown) {
+		return o, true
+	}
+	judged := again && !p.ending() && !p.mortal
+	if !judged && !p.ending() {
+		p.unconfirmed = promise
+	}
+	return o, judged
+}
+
+// Obeyed says whether a report shows each container that it lists where it was promised to be, with
+// the devices that it was promised where the report lists any. One that does not run is not listed.
+func Obeyed(d *placement.Decision, shown *placement.PodAllocation) bool {
+	return !slices.ContainsFunc(shown.Containers, func(c placement.ContainerAllocation) bool {
+		promised := decisionOf(d, c.Name)
+		return promised.CPUs != c.CPUs || slices.ContainsFunc(c.Devices, func(a placement.DeviceAllocation) bool {
+			at := slices.IndexFunc(promised.Devices, func(b placement.DeviceAllocation) bool { return b.Resource == a.Resource })
+			return at >= 0 && !slices.Equal(promised.Devices[at].IDs, a.IDs)
+		})
+	})
+}
+
+// Kept says whether the node handed out what was promised. Containers that hold nothing need not be
+// listed. Memory of init containers that have finished is freed before anyone looks, so it is not
+// compared.
+func Kept(d *placement.Decision, found *placement.PodAllocation) bool {
+	for i := range d.Containers {
+		c := &d.Containers[i]
+		if !keptContainer(c, containerOf(found, c.Name)) {
+			return false
+		}
+	}
+	return true
+}
+
+// part says whether nothing was found but what was promised, all of a kind or none of it.
+func part(d *placement.Decision, found *placement.PodAllocation) bool {
+	for i := range found.Containers {
+		f := &found.Containers[i]
+		c := decisionOf(d, f.Name)
+		if !(f.CPUs.IsEmpty() || f.CPUs == c.CPUs) ||
+			!(len(f.Memory) == 0 || slices.Equal(f.Memory, c.Memory)) ||
+			!(len(f.Devices) == 0 || slices.EqualFunc(f.Devices, c.Devices, sameDevices)) {
+			return false
+		}
+	}
+	return true
+}
+
+func decisionOf(d *placement.Decision, container string) placement.ContainerDecision {
+	for i := range d.Containers {
+		if d.Containers[i].Name == container {
+			return d.Containers[i]
+		}
+	}
+	return placement.ContainerDecision{}
+}
+
+func keptContainer(c *placement.ContainerDecision, f placement.ContainerAllocation) bool {
+	if c.CPUs != f.CPUs || !slices.EqualFunc(c.Devices, f.Devices, sameDevices) {
+		return false
+	}
+	return c.Kind == placement.Init || slices.Equal(c.Memory, f.Memory)
+}
+
+func containerOf(p *placement.PodAllocation, name string) placement.ContainerAllocation {
+	for i := range p.Containers {
+		if p.Containers[i].Name == name {
+			return p.Containers[i]
+		}
+	}
+	return placement.ContainerAllocation{}
+}
