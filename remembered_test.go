@@ -356,7 +356,7 @@ survey.maker.questions a question
 survey.node.held = survey.Live
 survey.places.left a question
 survey.question.classes a question
-survey.source.held a look at a node
+survey.nodeFacts.held a look at a node
 survey.watcher.silent nodes, made anew at each look
 survey.contact.lost resources of a watcher, seven at most
 web.nodePage.Labels an answer

@@ -11,7 +11,7 @@ import (
 // many copies as fit on an empty one.
 func TestNeedAgainstFit(t *testing.T) {
 	c := playground(t)
-	s := c.surveyOf(c.still.facts(""))
+	s := surveyed(t, c)
 	for _, n := range s.nodes {
 		n.object = fresh(n.object)
 	}
@@ -104,7 +104,7 @@ func TestCompare(t *testing.T) {
 // TestReservedLeavesLess: a node can allocate what is not reserved.
 func TestReservedLeavesLess(t *testing.T) {
 	c := playground(t)
-	s := c.surveyOf(c.still.facts(""))
+	s := surveyed(t, c)
 	name := s.Names()[0]
 	before := s.nodes[name].object.Status
 	set := Setting{Reserved: "0-3"}

@@ -26,10 +26,10 @@ func owned(p *corev1.Pod, kind, name string) *corev1.Pod {
 // owning is the playground with a controller for every pod, and no budget that keeps any.
 func owning(t testing.TB) *Cluster {
 	c := playground(t)
-	for _, p := range c.still.Pods {
+	for _, p := range c.from.(*still).Pods {
 		owned(p, "ReplicaSet", p.Name)
 	}
-	c.still.Budgets = []*policyv1.PodDisruptionBudget{}
+	c.from.(*still).Budgets = []*policyv1.PodDisruptionBudget{}
 	return c
 }
 
@@ -70,7 +70,7 @@ func TestMakeRoom(t *testing.T) {
 // carryOut plays a plan.
 func carryOut(t *testing.T, c *Cluster, r *Room, wanted *corev1.Pod) {
 	t.Helper()
-	s := c.surveyOf(c.still.facts(""))
+	s := surveyed(t, c)
 	kubelets := map[string]*sim.Kubelet{}
 	for _, name := range s.Names() {
 		snap := s.nodes[name].report().Snapshot
@@ -91,15 +91,15 @@ func carryOut(t *testing.T, c *Cluster, r *Room, wanted *corev1.Pod) {
 		}
 	}
 	for _, m := range r.Moves {
-		i := slices.IndexFunc(c.still.Pods, func(p *corev1.Pod) bool { return string(p.UID) == m.UID })
-		if c.still.Pods[i].Spec.NodeName != m.From || m.From == m.To {
-			t.Errorf("%s moves from %s to %s, and is on %s", m.Name, m.From, m.To, c.still.Pods[i].Spec.NodeName)
+		i := slices.IndexFunc(c.from.(*still).Pods, func(p *corev1.Pod) bool { return string(p.UID) == m.UID })
+		if c.from.(*still).Pods[i].Spec.NodeName != m.From || m.From == m.To {
+			t.Errorf("%s moves from %s to %s, and is on %s", m.Name, m.From, m.To, c.from.(*still).Pods[i].Spec.NodeName)
 		}
 		// While its holder is there the pod waits, or gets what the plan says. Else it says none.
 		held := &sim.Kubelet{State: kubelets[m.To].State.Clone()}
 		var got [2]placement.Verdict
 		for n, uid := range []string{"holder", "pod"} {
-			ask, err := wire.ReadPod(c.still.Pods[i])
+			ask, err := wire.ReadPod(c.from.(*still).Pods[i])
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -109,12 +109,12 @@ func carryOut(t *testing.T, c *Cluster, r *Room, wanted *corev1.Pod) {
 		if other := got[1].OK() && got[1].NUMA != got[0].NUMA; other != (m.ToNUMA == "") {
 			t.Errorf("%s moves to %s NUMA node %q: with its holder there %v, then %v", m.Name, m.To, m.ToNUMA, got[0].NUMA, got[1].NUMA)
 		}
-		come(c.still.Pods[i], m.UID+"/again", m.To, m.ToNUMA)
+		come(c.from.(*still).Pods[i], m.UID+"/again", m.To, m.ToNUMA)
 		kubelets[m.From].Remove(m.UID)
 	}
 	for i, w := range r.Wanted {
-		if at := slices.IndexFunc(c.still.Pods, func(p *corev1.Pod) bool { return string(p.UID) == w.UID }); at >= 0 {
-			wanted = c.still.Pods[at]
+		if at := slices.IndexFunc(c.from.(*still).Pods, func(p *corev1.Pod) bool { return string(p.UID) == w.UID }); at >= 0 {
+			wanted = c.from.(*still).Pods[at]
 		}
 		if w.Node != "" {
 			come(wanted, fmt.Sprint("wanted-", i), w.Node, w.NUMANodes)
@@ -142,7 +142,7 @@ func TestUncertainPlacesHaveNoNUMANode(t *testing.T) {
 func TestEndingPodsAreNotCalledStaying(t *testing.T) {
 	c := owning(t)
 	now := metav1.Now()
-	for _, p := range c.still.Pods {
+	for _, p := range c.from.(*still).Pods {
 		p.DeletionTimestamp = &now
 	}
 	r := makeRoomFor(t, c, gpus("3"), RoomOptions{})
@@ -154,7 +154,7 @@ func TestEndingPodsAreNotCalledStaying(t *testing.T) {
 // TestStays: who is not moved, and why.
 func TestStays(t *testing.T) {
 	c := owning(t)
-	s := c.surveyOf(c.still.facts(""))
+	s := surveyed(t, c)
 	n := s.nodes["gpu-1"]
 	if len(s.bound["gpu-1"]) == 0 {
 		t.Fatal("no pod on gpu-1")

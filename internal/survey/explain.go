@@ -7,8 +7,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
 	"github.com/berth-dev/berth/internal/amounts"
@@ -140,24 +138,6 @@ type lookup struct {
 	survey func(one string) (*Survey, error)
 	// gangs are those of the pod's namespace, and perhaps others.
 	gangs func(context.Context) (*Gangs, error)
-}
-
-// podNamed reads one pod of the namespace.
-func (c *Cluster) podNamed(ctx context.Context, name string) (*corev1.Pod, error) {
-	if c.still != nil {
-		if pods := c.still.podsIn(c.Namespace, name); len(pods) > 0 {
-			return &pods[0], nil
-		}
-		return nil, c.noPod(name)
-	}
-	pod, err := c.core.Pods(c.Namespace).Get(ctx, name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil, c.noPod(name)
-	}
-	if err != nil {
-		return nil, c.failed("pod "+c.Namespace+"/"+name, err)
-	}
-	return pod, nil
 }
 
 // explain explains a pod by what is looked up.

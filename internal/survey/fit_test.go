@@ -48,7 +48,7 @@ func wants(name, cpu, memory, gpus string) *corev1.Pod {
 // for nodes that are set differently.
 func TestFitAgainstTwin(t *testing.T) {
 	c := playground(t)
-	s := c.surveyOf(c.still.facts(""))
+	s := surveyed(t, c)
 	random := rand.New(rand.NewPCG(18, 1))
 	copies, none := 0, 0
 	for i := range 120 {
@@ -197,7 +197,7 @@ func TestFitOfDevices(t *testing.T) {
 	c := playground(t)
 	big := wants("waits-for-gpu", "60", "8Gi", "1")
 	big.Namespace = c.Namespace
-	c.still.Pods = append(c.still.Pods, big)
+	c.from.(*still).Pods = append(c.from.(*still).Pods, big)
 	e, err := c.Explain(t.Context(), big.Name, "")
 	if err != nil {
 		t.Fatal(err)

@@ -2,7 +2,6 @@ package survey
 
 import (
 	"context"
-	"errors"
 	"maps"
 	"slices"
 
@@ -11,9 +10,6 @@ import (
 
 	"github.com/berth-dev/berth/internal/wire"
 )
-
-// errStill says that there is nothing to watch.
-var errStill = errors.New("a snapshot never changes: want no --watch")
 
 // Follower is told what a watch finds.
 type Follower[T any] struct {
@@ -27,9 +23,6 @@ type Follower[T any] struct {
 // WatchNodes follows the nodes of a survey until ctx ends; keys are their names. With only, it
 // follows one.
 func (c *Cluster) WatchNodes(ctx context.Context, s *Survey, only string, to Follower[Node]) error {
-	if c.still != nil {
-		return errStill
-	}
 	w, err := c.watch(s.facts, only, false)
 	if err != nil {
 		return err
@@ -51,9 +44,6 @@ func (c *Cluster) WatchNodes(ctx context.Context, s *Survey, only string, to Fol
 // follows those of one name.
 func (c *Cluster) WatchPods(ctx context.Context, p *Pods, only string, to Follower[Pod]) error {
 	s := p.survey
-	if c.still != nil {
-		return errStill
-	}
 	w, err := c.watch(s.facts, "", true)
 	if err != nil {
 		return err

@@ -3,20 +3,13 @@ package survey
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	sigs "github.com/berth-dev/berth/api/scheduling/sigs/v1alpha1"
-	volcano "github.com/berth-dev/berth/api/scheduling/volcano/v1beta1"
 	"github.com/berth-dev/berth/internal/gangs"
 	"github.com/berth-dev/berth/internal/wire"
 )
@@ -86,7 +79,7 @@ func (g *Gang) HoldsBack() bool {
 
 // Gangs adds up the gangs of the namespace.
 func (c *Cluster) Gangs(ctx context.Context) (*Gangs, error) {
-	pods, err := c.allPodsIn(ctx, "")
+	pods, err := c.from.podsIn(ctx, c.Namespace, "")
 	if err != nil {
 		return nil, err
 	}
@@ -94,131 +87,11 @@ func (c *Cluster) Gangs(ctx context.Context) (*Gangs, error) {
 	for i := range pods {
 		all[i] = &pods[i]
 	}
-	objects, err := c.groupObjects(ctx)
+	objects, err := c.from.groupsIn(ctx, c.Namespace)
 	if err != nil {
 		return nil, err
 	}
-	return gangsOf(all, objects, c.clock.now()), nil
-}
-
-// groupKinds are the kinds of objects that declare gangs.
-var groupKinds = map[wire.GangSource]schema.GroupVersion{
-	wire.GangOfVolcano: volcano.GroupVersion, wire.GangOfSigs: sigs.GroupVersion, wire.GangOfKoordinatorGroup: sigs.OldGroupVersion,
-}
-
-// groupObjects are objects that declare gangs, as they come.
-type groupObjects struct {
-	list []json.RawMessage
-	// hidden are kinds that may not be read; notes say so.
-	hidden map[wire.GangSource]bool
-	notes  []string
-}
-
-// groupObjects reads the objects of the namespace that declare gangs. A kind that is not served has
-// none. One that may not be read is noted.
-func (c *Cluster) groupObjects(ctx context.Context) (*groupObjects, error) {
-	if c.still != nil {
-		return c.still.groupsIn(c.Namespace), nil
-	}
-	out := &groupObjects{hidden: map[wire.GangSource]bool{}}
-	for _, source := range slices.Sorted(maps.Keys(groupKinds)) {
-		kind := groupKinds[source]
-		path := []string{"/apis", kind.String()}
-		if c.Namespace != metav1.NamespaceAll {
-			path = append(path, "namespaces", c.Namespace)
-		}
-		list, err := pages(func(o metav1.ListOptions) ([]json.RawMessage, string, error) {
-			return c.rawPage(ctx, append(path, "podgroups"), o)
-		}, metav1.ListOptions{})
-		if apierrors.IsNotFound(err) {
-			continue
-		}
-		f := facts{}
-		if err := f.tolerate("podgroups."+kind.Group, "gangs are known by their pods alone", c, err); err != nil {
-			return nil, err
-		}
-		out.hidden[source] = err != nil
-		out.notes = append(out.notes, f.notes...)
-		for _, raw := range list {
-			out.list = append(out.list, slimGroup(raw, kind))
-		}
-	}
-	return out, nil
-}
-
-// rawPage reads one page of a list, its items as they come.
-func (c *Cluster) rawPage(ctx context.Context, path []string, o metav1.ListOptions) ([]json.RawMessage, string, error) {
-	answer := c.reports.Get().AbsPath(path...).VersionedParams(&o, metav1.ParameterCodec).Do(ctx)
-	if err := answer.Error(); err != nil { // that of Raw says less
-		return nil, "", err
-	}
-	data, err := answer.Raw()
-	if err != nil {
-		return nil, "", err
-	}
-	var page struct {
-		Metadata metav1.ListMeta   `json:"metadata"`
-		Items    []json.RawMessage `json:"items"`
-	}
-	err = json.Unmarshal(data, &page)
-	return page.Items, page.Metadata.Continue, err
-}
-
-// slimGroup leaves of an object who it is, what it asks for, and what became of it. Items of a list
-// may leave out of what version they are: that is filled in.
-func slimGroup(raw json.RawMessage, v schema.GroupVersion) json.RawMessage {
-	var whole struct {
-		Metadata metav1.ObjectMeta `json:"metadata"`
-		Spec     json.RawMessage   `json:"spec,omitempty"`
-		Status   json.RawMessage   `json:"status,omitempty"`
-	}
-	if json.Unmarshal(raw, &whole) != nil {
-		return raw
-	}
-	m := &whole.Metadata
-	data, err := json.Marshal(map[string]any{
-		"apiVersion": v.String(), "kind": "PodGroup", "spec": whole.Spec, "status": whole.Status,
-		"metadata": metav1.ObjectMeta{Name: m.Name, Namespace: m.Namespace, UID: m.UID, ResourceVersion: m.ResourceVersion, CreationTimestamp: m.CreationTimestamp},
-	})
-	if err != nil {
-		return raw
-	}
-	return data
-}
-
-// readGroup reads an object that declares a gang. wrong says what of it is not served; err that it
-// cannot be read at all.
-func readGroup(raw json.RawMessage) (spec wire.Gang, wrong, err error) {
-	var head struct {
-		metav1.TypeMeta   `json:",inline"`
-		metav1.ObjectMeta `json:"metadata"`
-	}
-	if err := json.Unmarshal(raw, &head); err != nil {
-		return spec, nil, fmt.Errorf("a PodGroup: %w", err)
-	}
-	switch head.APIVersion {
-	case volcano.GroupVersion.String():
-		var g volcano.PodGroup
-		if err = json.Unmarshal(raw, &g); err == nil {
-			spec, wrong = wire.ReadVolcanoGroup(&g)
-		}
-	case sigs.GroupVersion.String():
-		var g sigs.PodGroup
-		if err = json.Unmarshal(raw, &g); err == nil {
-			spec, wrong = wire.ReadSigsGroup(&g)
-		}
-	case sigs.OldGroupVersion.String():
-		var g sigs.PodGroup
-		if err = json.Unmarshal(raw, &g); err == nil {
-			spec, wrong = wire.ReadKoordinatorGroup(&g)
-		}
-	default:
-		err = fmt.Errorf("apiVersion %q: want %s, %s or %s", head.APIVersion, volcano.GroupVersion, sigs.GroupVersion, sigs.OldGroupVersion)
-	}
-	if err != nil {
-		err = fmt.Errorf("PodGroup %s/%s: %w", head.Namespace, head.Name, err)
-	}
-	return spec, wrong, err
+	return gangsOf(all, objects, c.from.now()), nil
 }
 
 // gangsOf joins pods and objects to gangs.

@@ -25,15 +25,17 @@ const StateHeld = "held"
 
 // readReservations reads Koordinator's Reservations. Where they are not served, or may not be read,
 // there are none.
-func (f *facts) readReservations(ctx context.Context, c *Cluster) error {
+func (f *facts) readReservations(ctx context.Context, a *api) error {
 	raw, err := pages(func(o metav1.ListOptions) ([]json.RawMessage, string, error) {
-		return c.rawPage(ctx, []string{"/apis", koordinator.GroupVersion.String(), koordinator.Reservations.Resource}, o)
+		return a.rawPage(ctx, []string{"/apis", koordinator.GroupVersion.String(), koordinator.Reservations.Resource}, o)
 	}, metav1.ListOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil
 	case err != nil:
-		return f.tolerate("reservations.scheduling.koordinator.sh", "what they hold is not counted", c, err)
+		note, rest := a.tolerate("reservations.scheduling.koordinator.sh", "what they hold is not counted", err)
+		f.notes = append(f.notes, note...)
+		return rest
 	}
 	f.reservationsServed = true
 	for i := range raw {

@@ -43,8 +43,8 @@ type Live struct {
 
 // NewLive makes a Live of a cluster, which belongs to it from then on. Nothing is read before Run.
 func (c *Cluster) NewLive() *Live {
-	if c.still != nil {
-		return c.still.liveOf(c)
+	if s, ok := c.from.(*still); ok {
+		return s.liveOf(c)
 	}
 	return &Live{c: c, s: &Survey{nodes: map[string]*node{}, facts: &facts{}, Now: time.Now()}, rows: map[string]*Row{}, ready: make(chan struct{})}
 }
@@ -65,7 +65,11 @@ func (l *Live) Run(ctx context.Context, told func(nodes, pods []string)) error {
 		<-ctx.Done()
 		return nil
 	}
-	f, err := l.c.readable(ctx)
+	a, err := l.c.live()
+	if err != nil {
+		return err
+	}
+	f, err := a.readable(ctx)
 	if err != nil {
 		return err
 	}
@@ -86,26 +90,6 @@ func (l *Live) Run(ctx context.Context, told func(nodes, pods []string)) error {
 	l.s.facts, l.s.Notes, l.s.bound = f, f.notes, map[string][]*corev1.Pod{}
 	l.mu.Unlock()
 	return w.run(ctx, l.changed, l.wrong)
-}
-
-// readable asks what may be read, and reads next to nothing.
-func (c *Cluster) readable(ctx context.Context) (*facts, error) {
-	one := metav1.ListOptions{Limit: 1}
-	var f facts
-	if err := c.reports.Get().Resource("nodetopologies").Param("limit", "1").Do(ctx).Error(); err != nil {
-		return nil, c.reportsFailed(err)
-	}
-	if err := f.readCoarse(ctx, c, ""); err != nil {
-		return nil, err
-	}
-	if err := f.readReservations(ctx, c); err != nil {
-		return nil, err
-	}
-	f.coarse, f.reservations = nil, nil
-	_, nodesErr := c.core.Nodes().List(ctx, one)
-	_, beatsErr := c.leases.Leases(c.Heartbeats).List(ctx, one)
-	_, podsErr := c.core.Pods(metav1.NamespaceAll).List(ctx, one)
-	return &f, f.judge(c, nodesErr, beatsErr, podsErr)
 }
 
 // changed takes in what a watch found.

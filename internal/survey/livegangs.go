@@ -25,17 +25,13 @@ type heldGroups struct {
 }
 
 // read returns the objects, read again where they are old.
-func (h *heldGroups) read(ctx context.Context, c *Cluster) (*groupObjects, error) {
+func (h *heldGroups) read(ctx context.Context, c *Cluster, namespace string) (*groupObjects, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.last != nil && time.Since(h.at) < groupsLast {
 		return h.last, nil
 	}
-	all := *c
-	if all.still != nil {
-		all.Namespace = metav1.NamespaceAll
-	}
-	read, err := all.groupObjects(ctx)
+	read, err := c.from.groupsIn(ctx, namespace)
 	if err != nil && h.last != nil {
 		return h.last, nil // as old as the pods then are
 	}
@@ -48,7 +44,11 @@ func (h *heldGroups) read(ctx context.Context, c *Cluster) (*groupObjects, error
 
 // Gangs are those of the pods that are known.
 func (l *Live) Gangs(ctx context.Context) (*Gangs, error) {
-	objects, err := l.groups.read(ctx, l.c)
+	namespace := l.c.Namespace
+	if !l.Moves() {
+		namespace = metav1.NamespaceAll
+	}
+	objects, err := l.groups.read(ctx, l.c, namespace)
 	if err != nil {
 		return nil, err
 	}

@@ -43,8 +43,8 @@ type node struct {
 	given []Given
 }
 
-// source is what the API says about one node.
-type source struct {
+// nodeFacts are what the API says about one node.
+type nodeFacts struct {
 	object *corev1.Node           // nil where there is none, or it may not be read
 	report *v1alpha1.NodeTopology // nil where there is none
 	coarse []metav1.Object        // reports of others, the one to go by first
@@ -68,7 +68,7 @@ type silence struct {
 }
 
 // at looks at a node.
-func (g *glance) at(name string, s *source) *node {
+func (g *glance) at(name string, s *nodeFacts) *node {
 	n := &node{name: name, object: s.object, bound: s.pods, held: s.held, given: givenOf(s.pods)}
 	if s.report != nil {
 		n.reading = g.kinds.Read(s.report, nil)
@@ -95,7 +95,7 @@ func (g *glance) at(name string, s *source) *node {
 }
 
 // goByAmounts reads the reports of others, which tell amounts alone, where no agent reports.
-func (n *node) goByAmounts(g *glance, s *source) {
+func (n *node) goByAmounts(g *glance, s *nodeFacts) {
 	beside := nodestate.BesideOf(s.object, s.pods)
 	var readings []*nodestate.Reading
 	for _, o := range s.coarse {

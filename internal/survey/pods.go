@@ -62,7 +62,7 @@ func (c *Cluster) Pods(ctx context.Context, only string) (*Pods, error) {
 	if err != nil {
 		return nil, err
 	}
-	read, err := c.allPodsIn(ctx, only)
+	read, err := c.from.podsIn(ctx, c.Namespace, only)
 	if err != nil {
 		return nil, err
 	}
@@ -93,24 +93,6 @@ func (s *Survey) podsOf(pods []corev1.Pod, only string) []Pod {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
 	return all
-}
-
-// allPodsIn reads the pods of the namespace, bound or not.
-func (c *Cluster) allPodsIn(ctx context.Context, only string) ([]corev1.Pod, error) {
-	if c.still != nil {
-		return c.still.podsIn(c.Namespace, only), nil
-	}
-	pods, err := pages(func(o metav1.ListOptions) ([]corev1.Pod, string, error) {
-		l, err := c.core.Pods(c.Namespace).List(ctx, o)
-		if err != nil {
-			return nil, "", err
-		}
-		return l.Items, l.Continue, nil
-	}, named("metadata.name", only))
-	if err != nil {
-		return nil, c.failed("pods", err)
-	}
-	return pods, nil
 }
 
 // pod adds a pod up, and says whether it could be pinned.

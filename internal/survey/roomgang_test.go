@@ -18,7 +18,7 @@ func waitingGang(c *Cluster, minimum int, counts ...string) {
 		p.Name, p.UID = fmt.Sprint("train-gang-", i), types.UID(fmt.Sprint("uid-train-gang-", i))
 		p.Namespace = c.Namespace
 		p.Annotations = map[string]string{wire.GangAnnotation: "train", wire.GangMinimumAnnotation: fmt.Sprint(minimum)}
-		c.still.Pods = append(c.still.Pods, p)
+		c.from.(*still).Pods = append(c.from.(*still).Pods, p)
 	}
 }
 
@@ -55,7 +55,7 @@ func TestMakeRoomForGang(t *testing.T) {
 	}
 	c = owning(t)
 	waitingGang(c, 1, "1")
-	c.still.Pods[len(c.still.Pods)-1].Spec.NodeName = "gpu-1"
+	c.from.(*still).Pods[len(c.from.(*still).Pods)-1].Spec.NodeName = "gpu-1"
 	if _, err := c.MakeRoomForGang(t.Context(), "", "train", RoomOptions{}); err == nil || !strings.Contains(err.Error(), "it is whole: want one with pods that wait") {
 		t.Error(err)
 	}

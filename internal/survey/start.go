@@ -46,7 +46,7 @@ type StartPod struct {
 
 // Start returns the nodes that new pods may go to, by name, and a sentence for each of the others.
 func (s *Survey) Start(ctx context.Context, c *Cluster) (all []StartNode, notes []string) {
-	budgets, err := c.budgets(ctx)
+	budgets, err := c.from.budgets(ctx)
 	if err != nil {
 		notes = append(notes, fmt.Sprintf("PodDisruptionBudgets are not known, and keep nobody: %v", err))
 	}
@@ -119,9 +119,7 @@ func (n *node) start(bound []*corev1.Pod, may mover) (out StartNode, err error) 
 
 // Waiting are the pods of all namespaces that want a node, the one created first at the beginning.
 func (s *Survey) Waiting(ctx context.Context, c *Cluster) ([]corev1.Pod, error) {
-	all := *c
-	all.Namespace = metav1.NamespaceAll
-	pods, err := all.allPodsIn(ctx, "")
+	pods, err := c.from.podsIn(ctx, metav1.NamespaceAll, "")
 	if err != nil {
 		return nil, err
 	}

@@ -2,7 +2,6 @@ package survey
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -30,41 +29,6 @@ const (
 // systemCritical is the lowest priority of what the cluster cannot do without
 // (scheduling.SystemCriticalPriority).
 const systemCritical = 2_000_000_000
-
-// errNoBudgets says that a snapshot has no PodDisruptionBudgets.
-var errNoBudgets = errors.New("the snapshot has no PodDisruptionBudgets: a release before this one took it, or they could not be read")
-
-// budgets reads the PodDisruptionBudgets of all namespaces.
-func (c *Cluster) budgets(ctx context.Context) ([]policyv1.PodDisruptionBudget, error) {
-	if c.still != nil {
-		if c.still.Budgets == nil {
-			return nil, errNoBudgets
-		}
-		var out []policyv1.PodDisruptionBudget
-		for _, b := range c.still.Budgets {
-			out = append(out, *b)
-		}
-		return out, nil
-	}
-	return pages(func(o metav1.ListOptions) ([]policyv1.PodDisruptionBudget, string, error) {
-		var l policyv1.PodDisruptionBudgetList
-		err := c.read(ctx, &o, &l, "/apis", policyv1.SchemeGroupVersion.String(), "poddisruptionbudgets")
-		return l.Items, l.Continue, err
-	}, metav1.ListOptions{})
-}
-
-// read reads a list of a kind that no client here knows.
-func (c *Cluster) read(ctx context.Context, o *metav1.ListOptions, into any, path ...string) error {
-	answer := c.reports.Get().AbsPath(path...).VersionedParams(o, metav1.ParameterCodec).Do(ctx)
-	if err := answer.Error(); err != nil {
-		return err
-	}
-	data, err := answer.Raw()
-	if err != nil {
-		return err
-	}
-	return json.Unmarshal(data, into)
-}
 
 // budget is a PodDisruptionBudget, understood.
 type budget struct {
@@ -184,34 +148,21 @@ func unpinned(pod *corev1.Pod) bool {
 	return err == nil && !ask.Request.Pinnable()
 }
 
-// priorityClass is a PriorityClass, as far as it counts here.
-type priorityClass struct {
-	Metadata      metav1.ObjectMeta `json:"metadata"`
-	Value         int32             `json:"value"`
-	GlobalDefault bool              `json:"globalDefault"`
-}
-
 // priority is what the API server would give a pod that does not exist; the note says what it rests
 // on where that could not be read.
 func (c *Cluster) priority(ctx context.Context, pod *corev1.Pod) (priority int32, note string) {
 	if pod.Spec.Priority != nil {
 		return *pod.Spec.Priority, ""
 	}
-	var l struct {
-		Items []priorityClass `json:"items"`
-	}
-	err := errors.New("a snapshot has none")
-	if c.still == nil {
-		err = c.read(ctx, &metav1.ListOptions{}, &l, "/apis/scheduling.k8s.io/v1/priorityclasses")
-	}
-	for i := range l.Items {
-		one := &l.Items[i]
+	classes, err := c.from.priorityClasses(ctx)
+	for i := range classes {
+		one := &classes[i]
 		if one.Metadata.Name == pod.Spec.PriorityClassName || pod.Spec.PriorityClassName == "" && one.GlobalDefault {
 			return one.Value, ""
 		}
 	}
 	switch {
-	case pod.Spec.PriorityClassName == "" && (err == nil || c.still != nil):
+	case pod.Spec.PriorityClassName == "" && (err == nil || errors.Is(err, errNoClasses)):
 		return 0, ""
 	case err != nil && !apierrors.IsNotFound(err):
 		return 0, fmt.Sprintf("priority classes could not be read, so pod %s counts as one of priority 0: %v", pod.Name, err)

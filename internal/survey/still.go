@@ -66,16 +66,15 @@ type still struct {
 // pods without commands, environments, volumes and other people's annotations. It is JSON, packed
 // with gzip.
 func (c *Cluster) Snapshot(ctx context.Context, w io.Writer) error {
-	if c.still != nil {
+	a, err := c.live()
+	if err != nil {
 		return fmt.Errorf("%s: is a snapshot already", c.Where)
 	}
-	reader := *c
-	reader.keepRaw = true
-	f, err := reader.facts(ctx, "")
+	f, raw, err := a.readFacts(ctx, "")
 	if err != nil {
 		return err
 	}
-	out := still{Kind: stillKind, Version: stillVersion, Taken: c.clock.now().UTC(), Where: c.Where, StaleAfter: c.StaleAfter.String(), Exclusive: c.Exclusive, Notes: f.notes}
+	out := still{Kind: stillKind, Version: stillVersion, Taken: a.now().UTC(), Where: c.Where, StaleAfter: c.StaleAfter.String(), Exclusive: c.Exclusive, Notes: f.notes}
 	for _, u := range []struct {
 		known bool
 		what  string
@@ -87,7 +86,7 @@ func (c *Cluster) Snapshot(ctx context.Context, w io.Writer) error {
 	for i := range f.nodes {
 		out.Nodes = append(out.Nodes, slimNode(&f.nodes[i]))
 	}
-	out.Reports = f.raw
+	out.Reports = raw
 	for _, o := range f.coarse {
 		switch o := o.(type) {
 		case *nodeinfo.Numatopology:
@@ -99,28 +98,28 @@ func (c *Cluster) Snapshot(ctx context.Context, w io.Writer) error {
 	for _, o := range f.reservations {
 		out.Reservations = append(out.Reservations, slimReservation(o))
 	}
-	if out.Leases, err = c.heartbeatLeases(ctx, f); err != nil {
+	if out.Leases, err = a.heartbeatLeases(ctx, f); err != nil {
 		return err
 	}
-	groups := *c
+	namespace := c.Namespace
 	if f.podsKnown {
-		groups.Namespace = metav1.NamespaceAll
+		namespace = metav1.NamespaceAll
 	}
-	objects, err := groups.groupObjects(ctx)
+	objects, err := a.groupsIn(ctx, namespace)
 	if err != nil {
 		return err
 	}
 	out.Groups, out.Notes = objects.list, append(out.Notes, objects.notes...)
-	waiting, err := c.waitingPods(ctx, f)
+	waiting, err := a.listPods(ctx, namespace, metav1.ListOptions{FieldSelector: "spec.nodeName="})
 	if err != nil {
-		return err
+		return a.failed("pods", err)
 	}
 	for _, list := range [][]corev1.Pod{f.pods, waiting} {
 		for i := range list {
 			out.Pods = append(out.Pods, slimPod(&list[i]))
 		}
 	}
-	if budgets, err := c.budgets(ctx); err == nil {
+	if budgets, err := a.budgets(ctx); err == nil {
 		out.Budgets = []*policyv1.PodDisruptionBudget{}
 		for i := range budgets {
 			b := &budgets[i]
@@ -134,13 +133,13 @@ func (c *Cluster) Snapshot(ctx context.Context, w io.Writer) error {
 }
 
 // heartbeatLeases writes heartbeats down again, as readable facts.
-func (c *Cluster) heartbeatLeases(ctx context.Context, f *facts) (out []*coordinationv1.Lease, err error) {
+func (a *api) heartbeatLeases(ctx context.Context, f *facts) (out []*coordinationv1.Lease, err error) {
 	if !f.beatsKnown {
 		return nil, nil
 	}
-	l, err := c.leases.Leases(c.Heartbeats).List(ctx, metav1.ListOptions{})
+	l, err := a.leases.Leases(a.Heartbeats).List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return nil, c.failed("leases in "+c.Heartbeats, err)
+		return nil, a.failed("leases in "+a.Heartbeats, err)
 	}
 	for i := range l.Items {
 		if one := &l.Items[i]; beatOf(one).Node != "" {
@@ -148,25 +147,6 @@ func (c *Cluster) heartbeatLeases(ctx context.Context, f *facts) (out []*coordin
 		}
 	}
 	return out, nil
-}
-
-// waitingPods reads the pods that have no node, of all namespaces where that is allowed.
-func (c *Cluster) waitingPods(ctx context.Context, f *facts) ([]corev1.Pod, error) {
-	namespace := metav1.NamespaceAll
-	if !f.podsKnown {
-		namespace = c.Namespace
-	}
-	pods, err := pages(func(o metav1.ListOptions) ([]corev1.Pod, string, error) {
-		l, err := c.core.Pods(namespace).List(ctx, o)
-		if err != nil {
-			return nil, "", err
-		}
-		return l.Items, l.Continue, nil
-	}, metav1.ListOptions{FieldSelector: "spec.nodeName="})
-	if err != nil {
-		return nil, c.failed("pods", err)
-	}
-	return pods, nil
 }
 
 // Open reads a snapshot, and makes a Cluster of it that never changes. name is what errors call it.
@@ -203,8 +183,7 @@ func Open(r io.Reader, name string) (*Cluster, error) {
 		return nil, fmt.Errorf("%s: nodeTopologies: %w", name, err)
 	}
 	s.Reports = nil
-	c := &Cluster{Options: Options{StaleAfter: after, Exclusive: s.Exclusive, Where: s.Where + ", snapshot " + name}, clock: new(serverClock), still: &s}
-	c.clock.seconds.Store(s.Taken.Unix())
+	c := &Cluster{Options: Options{StaleAfter: after, Exclusive: s.Exclusive, Where: s.Where + ", snapshot " + name}, from: &s}
 	return c, nil
 }
 
@@ -222,8 +201,11 @@ func (s *still) check(name string) error {
 	return nil
 }
 
-// facts are what the API server would have answered.
-func (s *still) facts(only string) *facts {
+// now implements source.
+func (s *still) now() time.Time { return time.Unix(s.Taken.Unix(), 0) }
+
+// facts implements source: what the API server would have answered.
+func (s *still) facts(_ context.Context, only string) (*facts, error) {
 	f := &facts{
 		beats: map[string]beat{}, notes: slices.Clone(s.Notes), nodesKnown: !slices.Contains(s.Unknown, "nodes"),
 		beatsKnown: !slices.Contains(s.Unknown, "leases"), podsKnown: !slices.Contains(s.Unknown, "pods"),
@@ -260,21 +242,58 @@ func (s *still) facts(only string) *facts {
 			f.pods = append(f.pods, *p)
 		}
 	}
-	return f
+	return f, nil
 }
 
-// podsIn are the pods of a namespace, or with a name only that one.
-func (s *still) podsIn(namespace, only string) (out []corev1.Pod) {
+// podsIn implements source.
+func (s *still) podsIn(_ context.Context, namespace, only string) (out []corev1.Pod, err error) {
 	for _, p := range s.Pods {
 		if (namespace == metav1.NamespaceAll || p.Namespace == namespace) && (only == "" || p.Name == only) {
 			out = append(out, *p)
 		}
 	}
-	return out
+	return out, nil
 }
 
-// groupsIn are the objects of a namespace that declare gangs.
-func (s *still) groupsIn(namespace string) *groupObjects {
+// pod implements source.
+func (s *still) pod(ctx context.Context, namespace, name string) (*corev1.Pod, error) {
+	pods, err := s.podsIn(ctx, namespace, name)
+	if len(pods) == 0 {
+		return nil, err
+	}
+	return &pods[0], err
+}
+
+// nodeNames implements source: those of reports whose node is gone are among them.
+func (s *still) nodeNames(ctx context.Context) ([]string, error) {
+	f, err := s.facts(ctx, "")
+	return slices.Sorted(maps.Keys((&Survey{facts: f}).perNode())), err
+}
+
+// errNoBudgets says that a snapshot has no PodDisruptionBudgets.
+var errNoBudgets = errors.New("the snapshot has no PodDisruptionBudgets: a release before this one took it, or they could not be read")
+
+// budgets implements source.
+func (s *still) budgets(context.Context) (out []policyv1.PodDisruptionBudget, err error) {
+	if s.Budgets == nil {
+		return nil, errNoBudgets
+	}
+	for _, b := range s.Budgets {
+		out = append(out, *b)
+	}
+	return out, nil
+}
+
+// priorityClasses implements source.
+func (s *still) priorityClasses(context.Context) ([]priorityClass, error) { return nil, errNoClasses }
+
+// deviceClasses implements source.
+func (s *still) deviceClasses(context.Context) (map[corev1.ResourceName]bool, []string, error) {
+	return nil, nil, nil
+}
+
+// groupsIn implements source.
+func (s *still) groupsIn(_ context.Context, namespace string) (*groupObjects, error) {
 	out := new(groupObjects)
 	for _, raw := range s.Groups {
 		var head struct {
@@ -284,12 +303,13 @@ func (s *still) groupsIn(namespace string) *groupObjects {
 			out.list = append(out.list, raw)
 		}
 	}
-	return out
+	return out, nil
 }
 
 // liveOf makes a Live that never changes.
 func (s *still) liveOf(c *Cluster) *Live {
-	l := &Live{c: c, s: c.surveyOf(s.facts("")), rows: map[string]*Row{}, ready: make(chan struct{}), still: map[string]*corev1.Pod{}}
+	f, _ := s.facts(context.Background(), "") // a file always answers
+	l := &Live{c: c, s: c.surveyOf(f), rows: map[string]*Row{}, ready: make(chan struct{}), still: map[string]*corev1.Pod{}}
 	for _, p := range s.Pods {
 		l.still[keyOf(p.Namespace, p.Name)] = p
 	}
@@ -300,11 +320,11 @@ func (s *still) liveOf(c *Cluster) *Live {
 	return l
 }
 
-// names are those of the pods' namespaces.
-func (s *still) namespaces() []string {
+// namespaces implements source: those of the pods.
+func (s *still) namespaces(context.Context) ([]string, error) {
 	seen := map[string]bool{}
 	for _, p := range s.Pods {
 		seen[p.Namespace] = true
 	}
-	return slices.Sorted(maps.Keys(seen))
+	return slices.Sorted(maps.Keys(seen)), nil
 }

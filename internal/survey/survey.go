@@ -71,7 +71,7 @@ func (c *Cluster) Narrow(s *Survey, names []string, selector labels.Selector) er
 
 // Survey surveys one node, or all of them where only is "".
 func (c *Cluster) Survey(ctx context.Context, only string) (*Survey, error) {
-	f, err := c.facts(ctx, only)
+	f, err := c.from.facts(ctx, only)
 	if err != nil {
 		return nil, err
 	}
@@ -80,13 +80,13 @@ func (c *Cluster) Survey(ctx context.Context, only string) (*Survey, error) {
 
 // surveyOf looks at every node that there is anything about.
 func (c *Cluster) surveyOf(f *facts) *Survey {
-	s := &Survey{facts: f, nodes: map[string]*node{}, bound: byNode(f.pods), held: map[string]ledger.Holding{}, Notes: f.notes, Now: c.clock.now()}
+	s := &Survey{facts: f, nodes: map[string]*node{}, bound: byNode(f.pods), held: map[string]ledger.Holding{}, Notes: f.notes, Now: c.from.now()}
 	s.hold()
-	sources := s.sources()
+	found := s.perNode()
 	look := c.glance(f, s.Now)
-	names := slices.Sorted(maps.Keys(sources))
+	names := slices.Sorted(maps.Keys(found))
 	nodes := make([]*node, len(names))
-	inParallel(len(names), func(i int) { nodes[i] = look.at(names[i], sources[names[i]]) })
+	inParallel(len(names), func(i int) { nodes[i] = look.at(names[i], found[names[i]]) })
 	for i, name := range names {
 		s.nodes[name] = nodes[i]
 		s.Notes = append(s.Notes, nodes[i].notes...)
@@ -94,12 +94,12 @@ func (c *Cluster) surveyOf(f *facts) *Survey {
 	return s
 }
 
-// sources sorts the facts by node.
-func (s *Survey) sources() map[string]*source {
-	out := map[string]*source{}
-	of := func(name string) *source {
+// perNode sorts the facts by node.
+func (s *Survey) perNode() map[string]*nodeFacts {
+	out := map[string]*nodeFacts{}
+	of := func(name string) *nodeFacts {
 		if out[name] == nil {
-			out[name] = &source{beat: s.facts.beats[name], pods: s.bound[name], held: s.held}
+			out[name] = &nodeFacts{beat: s.facts.beats[name], pods: s.bound[name], held: s.held}
 		}
 		return out[name]
 	}
@@ -131,10 +131,8 @@ func (s *Survey) classes(ctx context.Context, c *Cluster, asked amounts.List) (m
 	if !foreign(asked) {
 		return nil, nil
 	}
-	classes, err := c.deviceClasses(ctx)
-	f := facts{notes: s.Notes}
-	err = f.tolerate("device classes", "what only Dynamic Resource Allocation provides counts as missing", c, err)
-	s.Notes = f.notes
+	classes, notes, err := c.from.deviceClasses(ctx)
+	s.Notes = append(s.Notes, notes...)
 	return classes, err
 }
 

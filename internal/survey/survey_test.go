@@ -142,6 +142,16 @@ func (w *world) cluster() *Cluster {
 	return c
 }
 
+// surveyed surveys all nodes.
+func surveyed(t *testing.T, c *Cluster) *Survey {
+	t.Helper()
+	s, err := c.Survey(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
 // TestNodes: whatever a scheduler would not rely on is in trouble, with its reason and what to do.
 func TestNodes(t *testing.T) {
 	w := newWorld(t)

@@ -26,7 +26,8 @@ const usualLease = 15 * time.Second
 // writes none to the members of a gang that is forming or wrong, and to others only once their gang
 // has waited for a while.
 func (c *Cluster) askWhoServes(ctx context.Context, s *Survey, pod *corev1.Pod, e *Explained) {
-	if c.still != nil || e.MemberOf.HoldsBack() || len(pod.Spec.SchedulingGates) > 0 || pod.Status.NominatedNodeName != "" {
+	a, err := c.live()
+	if err != nil || e.MemberOf.HoldsBack() || len(pod.Spec.SchedulingGates) > 0 || pod.Status.NominatedNodeName != "" {
 		return // nobody keeps the Leases of schedulers in a file
 	}
 	together := []*corev1.Pod{pod}
@@ -43,11 +44,11 @@ func (c *Cluster) askWhoServes(ctx context.Context, s *Survey, pod *corev1.Pod, 
 	if age < unservedAfter {
 		return
 	}
-	if said := c.eventOfScheduler(ctx, pod); said != "" {
+	if said := a.eventOfScheduler(ctx, pod); said != "" {
 		e.Message = said
 		return
 	}
-	e.Unserved = c.unserved(ctx, s, pod, age)
+	e.Unserved = a.unserved(ctx, s, pod, age)
 }
 
 // isLookedAt says whether a scheduler has looked at the pod, and has written so.
@@ -55,28 +56,12 @@ func isLookedAt(pod *corev1.Pod) bool {
 	return pod.Spec.NodeName != "" || slices.ContainsFunc(pod.Status.Conditions, func(cond corev1.PodCondition) bool { return cond.Type == corev1.PodScheduled })
 }
 
-// eventOfScheduler is what the pod's scheduler said last in an event about it; "" where it said
-// nothing, or events may not be read. A scheduler reports by the name of the pod's profile.
-func (c *Cluster) eventOfScheduler(ctx context.Context, pod *corev1.Pod) string {
-	list, err := c.core.Events(pod.Namespace).List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.uid=" + string(pod.UID)})
-	if err != nil {
-		return ""
-	}
-	name, said := nameOfScheduler(pod), ""
-	for i := range list.Items {
-		if one := &list.Items[i]; one.InvolvedObject.UID == pod.UID && (one.ReportingController == name || one.Source.Component == name) {
-			said = cmp.Or(one.Message, one.Reason)
-		}
-	}
-	return said
-}
-
 // unserved says that no scheduler has looked at a pod for so long, and whether one of its name is
 // seen.
-func (c *Cluster) unserved(ctx context.Context, s *Survey, pod *corev1.Pod, age time.Duration) *Trouble {
+func (a *api) unserved(ctx context.Context, s *Survey, pod *corev1.Pod, age time.Duration) *Trouble {
 	name := nameOfScheduler(pod)
 	served := servedBy(s)
-	lease, led := c.schedulerLease(ctx, s, name)
+	lease, led := a.schedulerLease(ctx, s, name)
 	out := &Trouble{Reason: NoScheduler, Message: "no scheduler has looked at this pod in " + AgeText(Seconds(age)) + ": "}
 	switch {
 	case lease != "" && !led:
@@ -116,17 +101,33 @@ func servedBy(s *Survey) map[string]int {
 	return out
 }
 
+// eventOfScheduler is what the pod's scheduler said last in an event about it; "" where it said
+// nothing, or events may not be read. A scheduler reports by the name of the pod's profile.
+func (a *api) eventOfScheduler(ctx context.Context, pod *corev1.Pod) string {
+	list, err := a.core.Events(pod.Namespace).List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.uid=" + string(pod.UID)})
+	if err != nil {
+		return ""
+	}
+	name, said := nameOfScheduler(pod), ""
+	for i := range list.Items {
+		if one := &list.Items[i]; one.InvolvedObject.UID == pod.UID && (one.ReportingController == name || one.Source.Component == name) {
+			said = cmp.Or(one.Message, one.Reason)
+		}
+	}
+	return said
+}
+
 // schedulerLease says about a Lease by which a scheduler of that name leads; "" where none is seen
 // or may be read. leads says that the Lease has not run out. The names are those of kube-scheduler
 // and of Berth's chart, and the profile's own.
-func (c *Cluster) schedulerLease(ctx context.Context, s *Survey, name string) (said string, leads bool) {
+func (a *api) schedulerLease(ctx context.Context, s *Survey, name string) (said string, leads bool) {
 	names := []string{name, name + "-scheduler"}
 	if name == corev1.DefaultSchedulerName {
 		names = append(names, "kube-scheduler")
 	}
-	for _, namespace := range []string{metav1.NamespaceSystem, c.Heartbeats} {
+	for _, namespace := range []string{metav1.NamespaceSystem, a.Heartbeats} {
 		for _, n := range names {
-			l, err := c.leases.Leases(namespace).Get(ctx, n, metav1.GetOptions{})
+			l, err := a.leases.Leases(namespace).Get(ctx, n, metav1.GetOptions{})
 			if err != nil || l.Spec.RenewTime == nil || l.Spec.HolderIdentity == nil || *l.Spec.HolderIdentity == "" {
 				continue
 			}

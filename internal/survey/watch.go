@@ -75,9 +75,13 @@ func (c *changes) clear() { c.nodes, c.pods = map[string]bool{}, map[string]bool
 // watch prepares to follow what the facts are of; it speaks to nobody yet. With allPods it also
 // follows pods that have no node.
 func (c *Cluster) watch(f *facts, only string, allPods bool) (*watcher, error) {
+	a, err := c.live()
+	if err != nil {
+		return nil, err
+	}
 	w := &watcher{c: c, begun: time.Now(), ping: make(chan struct{}, 1), notes: make(chan string, 16), fatal: make(chan error, 1)}
 	w.changed.clear()
-	w.look, w.contact = c.glance(f, c.clock.now()), newContact(w.now)
+	w.look, w.contact = c.glance(f, a.clock.now()), newContact(w.now)
 	namespace, bound := metav1.NamespaceAll, fields.Everything()
 	if !f.podsKnown {
 		namespace = c.Namespace
@@ -103,13 +107,13 @@ func (c *Cluster) watch(f *facts, only string, allPods bool) (*watcher, error) {
 		object    runtime.Object
 		told      func(any)
 	}{
-		{&w.reports, true, c.reports, v1alpha1.NodeTopologies.Resource, "", name, &v1alpha1.NodeTopology{}, w.nodeTold},
-		{&w.nodes, f.nodesKnown, rester(c.core), "nodes", "", name, &corev1.Node{}, w.nodeTold},
-		{&w.leases, f.beatsKnown, rester(c.leases), leasesResource, c.Heartbeats, fields.Everything(), &coordinationv1.Lease{}, w.leaseTold},
-		{&w.pods, f.podsKnown || allPods, rester(c.core), "pods", namespace, bound, &corev1.Pod{}, w.podTold},
-		{&w.coarse[0], f.served[0], c.coarse[0], kinds[0].Resource.Resource, "", name, kinds[0].New(), w.nodeTold},
-		{&w.coarse[1], f.served[1], c.coarse[1], kinds[1].Resource.Resource, "", name, kinds[1].New(), w.nodeTold},
-		{&w.places, f.reservationsServed, c.reservations, koordinator.Reservations.Resource, "", fields.Everything(), &koordinator.Reservation{}, w.placeTold},
+		{&w.reports, true, a.reports, v1alpha1.NodeTopologies.Resource, "", name, &v1alpha1.NodeTopology{}, w.nodeTold},
+		{&w.nodes, f.nodesKnown, rester(a.core), "nodes", "", name, &corev1.Node{}, w.nodeTold},
+		{&w.leases, f.beatsKnown, rester(a.leases), leasesResource, c.Heartbeats, fields.Everything(), &coordinationv1.Lease{}, w.leaseTold},
+		{&w.pods, f.podsKnown || allPods, rester(a.core), "pods", namespace, bound, &corev1.Pod{}, w.podTold},
+		{&w.coarse[0], f.served[0], a.coarse[0], kinds[0].Resource.Resource, "", name, kinds[0].New(), w.nodeTold},
+		{&w.coarse[1], f.served[1], a.coarse[1], kinds[1].Resource.Resource, "", name, kinds[1].New(), w.nodeTold},
+		{&w.places, f.reservationsServed, a.reservations, koordinator.Reservations.Resource, "", fields.Everything(), &koordinator.Reservation{}, w.placeTold},
 	} {
 		if !s.wanted {
 			continue
@@ -342,7 +346,7 @@ func (w *watcher) beat(node string) beat {
 
 // at looks at a node as it is now; nil where there is none any more.
 func (w *watcher) at(name string) *node {
-	var s source
+	var s nodeFacts
 	if obj, ok, err := w.reports.GetStore().GetByKey(name); err == nil && ok {
 		s.report = obj.(*v1alpha1.NodeTopology)
 	}

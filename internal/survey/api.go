@@ -1,0 +1,318 @@
+package survey
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/berth-dev/berth/internal/apiclient"
+)
+
+// api is an API server as a source.
+type api struct {
+	Options
+	core   coreclient.CoreV1Interface
+	leases coordinationclient.CoordinationV1Interface
+	// reports knows the group berth.dev.
+	reports rest.Interface
+	// coarse knows the kinds of reports that tell amounts alone, as apiclient.CoarseKinds has them.
+	coarse []rest.Interface
+	// reservations knows Koordinator's group.
+	reservations rest.Interface
+	clock        serverClock
+}
+
+// The client's own limits; the API server has its own.
+const (
+	clientQPS   = 50
+	clientBurst = 100
+)
+
+// connect prepares to read an API server. It speaks to nobody yet.
+func connect(o Options) (*api, error) {
+	a := &api{Options: o}
+	config := rest.CopyConfig(o.Config)
+	config.QPS, config.Burst = clientQPS, clientBurst
+	config.Wrap(a.clock.listen)
+	var err error
+	if a.reports, err = apiclient.New(config); err != nil {
+		return nil, err
+	}
+	if a.reservations, err = apiclient.Koordinator(config); err != nil {
+		return nil, err
+	}
+	for i := range apiclient.CoarseKinds {
+		client, err := apiclient.CoarseKinds[i].Client(config)
+		if err != nil {
+			return nil, err
+		}
+		a.coarse = append(a.coarse, client)
+	}
+	// A list of pods is read in a fraction of the time.
+	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+	if a.core, err = coreclient.NewForConfig(config); err != nil {
+		return nil, err
+	}
+	if a.leases, err = coordinationclient.NewForConfig(config); err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
+// podsIn implements source.
+func (a *api) podsIn(ctx context.Context, namespace, only string) ([]corev1.Pod, error) {
+	pods, err := a.listPods(ctx, namespace, named("metadata.name", only))
+	if err != nil {
+		return nil, a.failed("pods", err)
+	}
+	return pods, nil
+}
+
+func (a *api) listPods(ctx context.Context, namespace string, o metav1.ListOptions) ([]corev1.Pod, error) {
+	return pages(func(o metav1.ListOptions) ([]corev1.Pod, string, error) {
+		l, err := a.core.Pods(namespace).List(ctx, o)
+		if err != nil {
+			return nil, "", err
+		}
+		return l.Items, l.Continue, nil
+	}, o)
+}
+
+// pod implements source.
+func (a *api) pod(ctx context.Context, namespace, name string) (*corev1.Pod, error) {
+	pod, err := a.core.Pods(namespace).Get(ctx, name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, a.failed("pod "+namespace+"/"+name, err)
+	}
+	return pod, nil
+}
+
+// nodeNames implements source.
+func (a *api) nodeNames(ctx context.Context) ([]string, error) {
+	nodes, err := a.nodeObjects(ctx, "")
+	names := make([]string, len(nodes))
+	for i := range nodes {
+		names[i] = nodes[i].Name
+	}
+	return names, err
+}
+
+func (a *api) nodeObjects(ctx context.Context, only string) ([]corev1.Node, error) {
+	return pages(func(o metav1.ListOptions) ([]corev1.Node, string, error) {
+		l, err := a.core.Nodes().List(ctx, o)
+		if err != nil {
+			return nil, "", err
+		}
+		return l.Items, l.Continue, nil
+	}, named("metadata.name", only))
+}
+
+// namespaces implements source.
+func (a *api) namespaces(ctx context.Context) ([]string, error) {
+	l, err := a.core.Namespaces().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	names := make([]string, len(l.Items))
+	for i := range l.Items {
+		names[i] = l.Items[i].Name
+	}
+	return names, nil
+}
+
+// budgets implements source.
+func (a *api) budgets(ctx context.Context) ([]policyv1.PodDisruptionBudget, error) {
+	return pages(func(o metav1.ListOptions) ([]policyv1.PodDisruptionBudget, string, error) {
+		var l policyv1.PodDisruptionBudgetList
+		err := a.read(ctx, &o, &l, "/apis", policyv1.SchemeGroupVersion.String(), "poddisruptionbudgets")
+		return l.Items, l.Continue, err
+	}, metav1.ListOptions{})
+}
+
+// priorityClasses implements source.
+func (a *api) priorityClasses(ctx context.Context) ([]priorityClass, error) {
+	var l struct {
+		Items []priorityClass `json:"items"`
+	}
+	err := a.read(ctx, &metav1.ListOptions{}, &l, "/apis/scheduling.k8s.io/v1/priorityclasses")
+	return l.Items, err
+}
+
+// deviceClasses implements source.
+func (a *api) deviceClasses(ctx context.Context) (map[corev1.ResourceName]bool, []string, error) {
+	classes, err := pages(func(o metav1.ListOptions) ([]resourcev1.DeviceClass, string, error) {
+		var l resourcev1.DeviceClassList
+		err := a.read(ctx, &o, &l, "/apis", resourcev1.SchemeGroupVersion.String(), "deviceclasses")
+		return l.Items, l.Continue, err
+	}, metav1.ListOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil, nil
+	}
+	out := map[corev1.ResourceName]bool{}
+	for i := range classes {
+		out[corev1.ResourceName(resourcev1.ResourceDeviceClassPrefix+classes[i].Name)] = true
+		if name := classes[i].Spec.ExtendedResourceName; name != nil {
+			out[corev1.ResourceName(*name)] = true
+		}
+	}
+	note, err := a.tolerate("device classes", "what only Dynamic Resource Allocation provides counts as missing", err)
+	return out, note, err
+}
+
+// tolerate makes a note of a list that the user may not read, and of what is missing therefore;
+// other errors stay.
+func (a *api) tolerate(what, then string, err error) (note []string, rest error) {
+	switch {
+	case err == nil:
+		return nil, nil
+	case apierrors.IsForbidden(err):
+		return []string{fmt.Sprintf("%s may not be read, so %s: %v", what, then, err)}, nil
+	}
+	return nil, a.failed(what, err)
+}
+
+// now implements source.
+func (a *api) now() time.Time { return a.clock.now() }
+
+// failed says what could not be read, and what to do where that is known.
+func (a *api) failed(what string, err error) error {
+	var unreachable *url.Error
+	switch {
+	case errors.As(err, &unreachable):
+		return fmt.Errorf("cannot reach the cluster at %s: %w", a.Where, unreachable.Err)
+	case apierrors.IsUnauthorized(err):
+		return fmt.Errorf("the cluster at %s does not know who asks: %w", a.Where, err)
+	}
+	return fmt.Errorf("reading %s: %w", what, err)
+}
+
+// pageSize is how many objects a list asks for at a time.
+const pageSize = 500
+
+// pages reads a list page by page. Where the next page is no longer available, it reads all at
+// once.
+func pages[T any](list func(metav1.ListOptions) ([]T, string, error), opts metav1.ListOptions) ([]T, error) {
+	var read [][]T // joined at the end: pods are large
+	opts.Limit = pageSize
+	for {
+		items, next, err := list(opts)
+		if apierrors.IsResourceExpired(err) && opts.Continue != "" {
+			opts.Limit, opts.Continue = 0, ""
+			all, _, err := list(opts)
+			return all, err
+		}
+		if err != nil {
+			return nil, err
+		}
+		read = append(read, items)
+		if next == "" {
+			return slices.Concat(read...), nil
+		}
+		opts.Continue = next
+	}
+}
+
+// serverClock tells the API server's time, which is what the times in managedFields are measured
+// by.
+type serverClock struct{ seconds atomic.Int64 }
+
+// now is the time of the last answer; that of this machine before the first.
+func (c *serverClock) now() time.Time {
+	if s := c.seconds.Load(); s != 0 {
+		return time.Unix(s, 0)
+	}
+	return time.Now()
+}
+
+func (c *serverClock) listen(next http.RoundTripper) http.RoundTripper {
+	return roundTripper(func(r *http.Request) (*http.Response, error) {
+		answer, err := next.RoundTrip(r)
+		if err == nil {
+			if date, dateErr := http.ParseTime(answer.Header.Get("Date")); dateErr == nil {
+				c.seconds.Store(date.Unix())
+			}
+		}
+		return answer, err
+	})
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// read reads a list of a kind that no client here knows.
+func (a *api) read(ctx context.Context, o *metav1.ListOptions, into any, path ...string) error {
+	answer := a.reports.Get().AbsPath(path...).VersionedParams(o, metav1.ParameterCodec).Do(ctx)
+	if err := answer.Error(); err != nil {
+		return err
+	}
+	data, err := answer.Raw()
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(data, into)
+}
+
+// rawPage reads one page of a list, its items as they come.
+func (a *api) rawPage(ctx context.Context, path []string, o metav1.ListOptions) ([]json.RawMessage, string, error) {
+	answer := a.reports.Get().AbsPath(path...).VersionedParams(&o, metav1.ParameterCodec).Do(ctx)
+	if err := answer.Error(); err != nil { // that of Raw says less
+		return nil, "", err
+	}
+	data, err := answer.Raw()
+	if err != nil {
+		return nil, "", err
+	}
+	var page struct {
+		Metadata metav1.ListMeta   `json:"metadata"`
+		Items    []json.RawMessage `json:"items"`
+	}
+	err = json.Unmarshal(data, &page)
+	return page.Items, page.Metadata.Continue, err
+}
+
+// named selects by a field, unless the value is empty.
+func named(field, value string) metav1.ListOptions {
+	if value == "" {
+		return metav1.ListOptions{}
+	}
+	return metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector(field, value).String()}
+}
+
+// written is when the API server last took in a change of the object: the newest time of its
+// managed fields, or else.
+func written(o metav1.Object, or time.Time) time.Time {
+	var newest time.Time
+	for _, f := range o.GetManagedFields() {
+		if f.Time != nil && f.Time.After(newest) {
+			newest = f.Time.Time
+		}
+	}
+	if newest.IsZero() {
+		return or
+	}
+	return newest
+}
+
+// writtenOf is written of an object that says nothing else of the time.
+func writtenOf(o metav1.Object) time.Time { return written(o, o.GetCreationTimestamp().Time) }

@@ -1,0 +1,115 @@
+package survey
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	sigs "github.com/berth-dev/berth/api/scheduling/sigs/v1alpha1"
+	volcano "github.com/berth-dev/berth/api/scheduling/volcano/v1beta1"
+	"github.com/berth-dev/berth/internal/wire"
+)
+
+// groupKinds are the kinds of objects that declare gangs.
+var groupKinds = map[wire.GangSource]schema.GroupVersion{
+	wire.GangOfVolcano: volcano.GroupVersion, wire.GangOfSigs: sigs.GroupVersion, wire.GangOfKoordinatorGroup: sigs.OldGroupVersion,
+}
+
+// groupObjects are objects that declare gangs, as they come.
+type groupObjects struct {
+	list []json.RawMessage
+	// hidden are kinds that may not be read; notes say so.
+	hidden map[wire.GangSource]bool
+	notes  []string
+}
+
+// groupsIn implements source.
+func (a *api) groupsIn(ctx context.Context, namespace string) (*groupObjects, error) {
+	out := &groupObjects{hidden: map[wire.GangSource]bool{}}
+	for _, source := range slices.Sorted(maps.Keys(groupKinds)) {
+		kind := groupKinds[source]
+		path := []string{"/apis", kind.String()}
+		if namespace != metav1.NamespaceAll {
+			path = append(path, "namespaces", namespace)
+		}
+		list, err := pages(func(o metav1.ListOptions) ([]json.RawMessage, string, error) {
+			return a.rawPage(ctx, append(path, "podgroups"), o)
+		}, metav1.ListOptions{})
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		note, rest := a.tolerate("podgroups."+kind.Group, "gangs are known by their pods alone", err)
+		if rest != nil {
+			return nil, rest
+		}
+		out.hidden[source] = err != nil
+		out.notes = append(out.notes, note...)
+		for _, raw := range list {
+			out.list = append(out.list, slimGroup(raw, kind))
+		}
+	}
+	return out, nil
+}
+
+// slimGroup leaves of an object who it is, what it asks for, and what became of it. Items of a list
+// may leave out of what version they are: that is filled in.
+func slimGroup(raw json.RawMessage, v schema.GroupVersion) json.RawMessage {
+	var whole struct {
+		Metadata metav1.ObjectMeta `json:"metadata"`
+		Spec     json.RawMessage   `json:"spec,omitempty"`
+		Status   json.RawMessage   `json:"status,omitempty"`
+	}
+	if json.Unmarshal(raw, &whole) != nil {
+		return raw
+	}
+	m := &whole.Metadata
+	data, err := json.Marshal(map[string]any{
+		"apiVersion": v.String(), "kind": "PodGroup", "spec": whole.Spec, "status": whole.Status,
+		"metadata": metav1.ObjectMeta{Name: m.Name, Namespace: m.Namespace, UID: m.UID, ResourceVersion: m.ResourceVersion, CreationTimestamp: m.CreationTimestamp},
+	})
+	if err != nil {
+		return raw
+	}
+	return data
+}
+
+// readGroup reads an object that declares a gang. wrong says what of it is not served; err that it
+// cannot be read at all.
+func readGroup(raw json.RawMessage) (spec wire.Gang, wrong, err error) {
+	var head struct {
+		metav1.TypeMeta   `json:",inline"`
+		metav1.ObjectMeta `json:"metadata"`
+	}
+	if err := json.Unmarshal(raw, &head); err != nil {
+		return spec, nil, fmt.Errorf("a PodGroup: %w", err)
+	}
+	switch head.APIVersion {
+	case volcano.GroupVersion.String():
+		var g volcano.PodGroup
+		if err = json.Unmarshal(raw, &g); err == nil {
+			spec, wrong = wire.ReadVolcanoGroup(&g)
+		}
+	case sigs.GroupVersion.String():
+		var g sigs.PodGroup
+		if err = json.Unmarshal(raw, &g); err == nil {
+			spec, wrong = wire.ReadSigsGroup(&g)
+		}
+	case sigs.OldGroupVersion.String():
+		var g sigs.PodGroup
+		if err = json.Unmarshal(raw, &g); err == nil {
+			spec, wrong = wire.ReadKoordinatorGroup(&g)
+		}
+	default:
+		err = fmt.Errorf("apiVersion %q: want %s, %s or %s", head.APIVersion, volcano.GroupVersion, sigs.GroupVersion, sigs.OldGroupVersion)
+	}
+	if err != nil {
+		err = fmt.Errorf("PodGroup %s/%s: %w", head.Namespace, head.Name, err)
+	}
+	return spec, wrong, err
+}
