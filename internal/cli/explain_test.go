@@ -248,10 +248,10 @@ func TestResize(t *testing.T) {
 // TestGivenIsShown: how much of a provider's resource pods have is printed below what nodes say.
 func TestGivenIsShown(t *testing.T) {
 	var b strings.Builder
-	e := &survey.Explained{Name: "p", Namespace: "default", Pinnable: true, Nodes: []survey.Answer{
+	e := &survey.Explained{Name: "p", Namespace: "default", Pinnable: true, Answers: survey.Answers{Nodes: []survey.Answer{
 		{Node: "n1", Answer: survey.Admits, Given: []survey.Given{{Resource: "example.com/licence", Place: "socket 0", Amount: 3}}},
 		{Node: "n2", Answer: survey.Admits},
-	}}
+	}}}
 	if err := explainedText(&b, e, 0); err != nil {
 		t.Fatal(err)
 	}

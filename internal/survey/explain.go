@@ -32,13 +32,7 @@ type Explained struct {
 	// Fractions says why containers of a Guaranteed pod get no CPUs of their own.
 	Fractions []string `json:"fractions,omitempty"`
 
-	// Gang is the gang that the pod belongs to, with what declares it, and GangName its name; ""
-	// for none.
-	Gang     string `json:"gang,omitempty"`
-	GangName string `json:"gangName,omitempty"`
-	// MemberOf is that gang and how far it is; nil where its pods may not be read. A pod that names
-	// its gang wrongly belongs to one that is wrong, perhaps without a name.
-	MemberOf *Gang `json:"memberOf,omitempty"`
+	Membership
 	// Reservations are the ones that the pod owns; of a pod that has its place of one, that one.
 	Reservations []Owned `json:"reservations,omitempty"`
 	// Resize says what became of a resize that the kubelet has not carried out.
@@ -46,7 +40,25 @@ type Explained struct {
 	// Unserved says that no scheduler has looked at the pod, and whether one of its name is seen.
 	Unserved *Trouble `json:"unserved,omitempty"`
 
-	// Of a pod that is bound.
+	Bound
+	Answers
+
+	Notes []string `json:"notes,omitempty"`
+}
+
+// Membership is the gang of a pod; empty where it has none.
+type Membership struct {
+	// Gang is the gang that the pod belongs to, with what declares it, and GangName its name; ""
+	// for none.
+	Gang     string `json:"gang,omitempty"`
+	GangName string `json:"gangName,omitempty"`
+	// MemberOf is that gang and how far it is; nil where its pods may not be read. A pod that names
+	// its gang wrongly belongs to one that is wrong, perhaps without a name.
+	MemberOf *Gang `json:"memberOf,omitempty"`
+}
+
+// Bound is what a pod that has a node was promised, and has; empty of one that has none.
+type Bound struct {
 	Promise *Promise `json:"promise,omitempty"`
 	// PromiseError says what is wrong with the annotation that should hold the promise.
 	PromiseError string   `json:"promiseError,omitempty"`
@@ -58,15 +70,15 @@ type Explained struct {
 	Refused bool `json:"refused,omitempty"`
 	// Fewer are nodes that would take the pod on fewer NUMA nodes than it has.
 	Fewer []string `json:"fewer,omitempty"`
+}
 
+// Answers are what nodes say now: to a pending pod all, to one that is bound the others.
+type Answers struct {
 	// Fits is what would fit in place of a pod that no node takes.
 	Fits *Fit `json:"fits,omitempty"`
-
-	// What nodes say now: to a pending pod all, to one that is bound the others.
+	// Nodes are the answers, Groups the nodes that say the same.
 	Groups []Group  `json:"groups,omitempty"`
 	Nodes  []Answer `json:"nodes,omitempty"`
-
-	Notes []string `json:"notes,omitempty"`
 }
 
 // What a node says to a pod.
@@ -206,7 +218,7 @@ func about(pod *corev1.Pod, r *placement.Request) *Explained {
 	e := &Explained{
 		Name: pod.Name, Namespace: pod.Namespace, UID: string(pod.UID), Phase: cmp.Or(string(pod.Status.Phase), "Pending"),
 		Scheduler: cmp.Or(pod.Spec.SchedulerName, corev1.DefaultSchedulerName), Node: pod.Spec.NodeName,
-		Asks: asksText(r), Pinnable: r.Pinnable(), Fractions: fractions(r), Resize: resizeText(pod), Refused: wire.Refused(pod),
+		Asks: asksText(r), Pinnable: r.Pinnable(), Fractions: fractions(r), Resize: resizeText(pod), Bound: Bound{Refused: wire.Refused(pod)},
 	}
 	if says, _ := wire.ReadMembership(pod); !says.Gang.IsZero() { // what is wrong with it is MemberOf.Why
 		e.Gang, e.GangName = says.Gang.String(), says.Gang.Name

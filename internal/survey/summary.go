@@ -11,13 +11,9 @@ import (
 
 // Node is what a node has, and what there is to know about it.
 type Node struct {
-	Name           string `json:"name"`
-	Authority      string `json:"authority,omitempty"`
-	KubeletVersion string `json:"kubeletVersion,omitempty"`
-	CPUManager     string `json:"cpuManager,omitempty"`
-	MemoryManager  string `json:"memoryManager,omitempty"`
-	Policy         string `json:"policy,omitempty"`
-	Scope          string `json:"scope,omitempty"`
+	Name      string `json:"name"`
+	Authority string `json:"authority,omitempty"`
+	Managers
 	// Guarantee is what the scheduler can promise there: full, amounts or none.
 	Guarantee string `json:"guarantee"`
 	// Source is the kind of the report, where it is not an agent's: Numatopology or
@@ -45,6 +41,15 @@ type Node struct {
 	Given []Given `json:"given,omitempty"`
 	// Holders are who has its CPUs; only of nodes that were asked for by name.
 	Holders []Holder `json:"holders,omitempty"`
+}
+
+// Managers are the kubelet's release, and the policies of its managers; empty where nothing tells.
+type Managers struct {
+	KubeletVersion string `json:"kubeletVersion,omitempty"`
+	CPUManager     string `json:"cpuManager,omitempty"`
+	MemoryManager  string `json:"memoryManager,omitempty"`
+	Policy         string `json:"policy,omitempty"`
+	Scope          string `json:"scope,omitempty"`
 }
 
 // Open says whether new pods that are pinned may go to the node: it can be relied on, and is not
