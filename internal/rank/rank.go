@@ -54,8 +54,11 @@ func (r Rank) Before(o Rank) bool {
 	return r.Score > o.Score
 }
 
+// ScoreBits is how many bits of an Order are below its tier.
+const ScoreBits = 8
+
 // LastOrder is the least Order of the LastTier.
-const LastOrder = uint32(LastTier) << 8
+const LastOrder = uint32(LastTier) << ScoreBits
 
 // Order is less for a better rank, in 28 bits. Of the formula Volcano, fewer NUMA nodes are better,
 // and none is the worst.
@@ -64,7 +67,7 @@ func (s *Scoring) Order(r Rank) uint32 {
 	if s.Formula == Volcano {
 		worse = r.Score - 1
 	}
-	return uint32(r.Tier)<<8 | uint32(worse)
+	return uint32(r.Tier)<<ScoreBits | uint32(worse)
 }
 
 // Rank returns how good the offer is. s must have been filled in and checked. Under the formula

@@ -10,10 +10,9 @@ import (
 // names else, and how much Berth's score counts beside kube-scheduler's (fewNodes,
 // Args.Candidates and Weight of internal/scheduler).
 const (
-	fewNodes       = 100
-	candidates     = 32
-	weightOfBerth  = 2
-	schedulerOrder = 8 // bits of an Order below its tier
+	fewNodes      = 100
+	candidates    = 32
+	weightOfBerth = 2
 )
 
 // profile is the whole choice of the scheduler with the chart's profile. Its candidates are the
@@ -63,21 +62,21 @@ func (p *player) beside(node, shape int32) int64 {
 func orderOf(score int32) uint32 { return rank.LastOrder - uint32(score) }
 
 // worse is the distance of the score from the best of its tier.
-func worse(score int32) uint32 { return orderOf(score) & (1<<schedulerOrder - 1) }
+func worse(score int32) uint32 { return orderOf(score) & (1<<rank.ScoreBits - 1) }
 
 // name names the candidates of the best tier.
 func (f *profile) name(s *scores, nodes []int32, shape int32, r *rand.Rand) {
-	tier, counts := ^uint32(0), [1 << schedulerOrder]int{}
+	tier, counts := ^uint32(0), [1 << rank.ScoreBits]int{}
 	for _, node := range nodes {
 		score := s.score(int(node), shape)
 		if score == refusing {
 			continue
 		}
-		if of := orderOf(score) >> schedulerOrder; of != tier {
+		if of := orderOf(score) >> rank.ScoreBits; of != tier {
 			if of > tier {
 				continue
 			}
-			tier, counts = of, [1 << schedulerOrder]int{}
+			tier, counts = of, [1 << rank.ScoreBits]int{}
 		}
 		counts[worse(score)]++
 	}
@@ -90,7 +89,7 @@ func (f *profile) name(s *scores, nodes []int32, shape int32, r *rand.Rand) {
 	for i := range nodes {
 		node := nodes[(from+i)%len(nodes)]
 		score := s.score(int(node), shape)
-		if score == refusing || orderOf(score)>>schedulerOrder != tier || worse(score) > last {
+		if score == refusing || orderOf(score)>>rank.ScoreBits != tier || worse(score) > last {
 			continue
 		}
 		if worse(score) == last {
@@ -105,7 +104,7 @@ func (f *profile) name(s *scores, nodes []int32, shape int32, r *rand.Rand) {
 
 // lastNamed is the worst score whose nodes are named, and how many of these are. counts are the
 // nodes by their score.
-func lastNamed(counts *[1 << schedulerOrder]int, nodes int) (last uint32, left int) {
+func lastNamed(counts *[1 << rank.ScoreBits]int, nodes int) (last uint32, left int) {
 	few := candidates
 	if nodes <= fewNodes {
 		few = nodes

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/berth-dev/berth/internal/rank"
 	"github.com/berth-dev/berth/internal/simulate/trace"
 )
 
@@ -101,8 +102,8 @@ func wantProfile(t *testing.T, f, order *Follower, pod int, got []int) {
 		return
 	}
 	slices.SortStableFunc(all, func(a, b taking) int { return cmp.Compare(b.score, a.score) })
-	tier := orderOf(all[0].score) >> schedulerOrder
-	all = slices.DeleteFunc(all, func(c taking) bool { return orderOf(c.score)>>schedulerOrder != tier })
+	tier := orderOf(all[0].score) >> rank.ScoreBits
+	all = slices.DeleteFunc(all, func(c taking) bool { return orderOf(c.score)>>rank.ScoreBits != tier })
 	surely, last := all, all[len(all)-1].score
 	if f.p.cluster.Size() > fewNodes && len(all) > candidates {
 		last = all[candidates-1].score
