@@ -42,7 +42,7 @@ type clock struct {
 	place    []int32  // by node: its place in the order of the draw
 	freed    freed
 	meter    meter
-	harbour  *harbour // nil where no pod is moved
+	defrag   *defragmenter // nil where no pod is moved
 }
 
 // freed are nodes on which something was freed since waiting pods were tried.
@@ -74,14 +74,14 @@ type member struct {
 func newClock(p *player, d *trace.TimedDraw, e *Experiment, of []int32, seed int64) *clock {
 	c := &clock{player: p, load: d, pods: e.Pods, of: of, all: capacityOf(e.Nodes, e.Pods), failures: e.Failures.Seconds(),
 		chance: rand.New(rand.NewSource(seed)), place: make([]int32, len(e.Nodes)), freed: freed{is: make([]bool, len(e.Nodes))},
-		harbour: newHarbour(p.strategy.Defrag, e.Nodes)}
+		defrag: newDefragmenter(p.strategy.Defrag, e.Nodes)}
 	for i, node := range d.Order {
 		c.place[node] = int32(i)
 	}
 	c.meter = meter{all: c.all, timed: Timed{From: d.From, To: d.To}}
-	if c.harbour != nil {
+	if c.defrag != nil {
 		c.meter.timed.Plans = &Plans{}
-		c.plan(event{at: c.harbour.every, kind: defragBegins})
+		c.plan(event{at: c.defrag.every, kind: defragBegins})
 	}
 	return c
 }
@@ -348,7 +348,7 @@ func (c *clock) fails(node int32) {
 // fail ends what runs on the node. Controllers create it again, gangs as a whole, and it has yet to
 // run for what is left of its time.
 func (c *clock) fail(node int32) {
-	if c.harbour != nil && c.harbour.plan != nil {
+	if c.defrag != nil && c.defrag.plan != nil {
 		c.endPlan(false)
 	}
 	c.meter.timed.Failures++

@@ -43,8 +43,8 @@ type plannedMove struct {
 	from, to  int32
 }
 
-// harbour makes room for pods that wait: nil where the strategy does not.
-type harbour struct {
+// defragmenter makes room for pods that wait: nil where the strategy does not.
+type defragmenter struct {
 	every int64 // seconds
 	nodes []trace.Node
 	plan  *movingPlan
@@ -56,39 +56,39 @@ type harbour struct {
 	known []*suppose.Node
 }
 
-func newHarbour(every time.Duration, nodes []trace.Node) *harbour {
+func newDefragmenter(every time.Duration, nodes []trace.Node) *defragmenter {
 	if every == 0 {
 		return nil
 	}
-	return &harbour{every: int64(every / time.Second), nodes: nodes, known: make([]*suppose.Node, len(nodes))}
+	return &defragmenter{every: int64(every / time.Second), nodes: nodes, known: make([]*suppose.Node, len(nodes))}
 }
 
 // changed says that a node has something else left.
 func (c *clock) changed(node int) {
 	c.scores.changed(node)
-	if c.harbour != nil {
-		c.harbour.known[node] = nil
+	if c.defrag != nil {
+		c.defrag.known[node] = nil
 	}
 }
 
 // defragment begins to make room, and comes again later. Where the last plans are still carried
 // out, they go on.
 func (c *clock) defragment() {
-	h := c.harbour
-	c.plan(event{at: c.now + h.every, kind: defragBegins})
-	if h.plan != nil {
+	d := c.defrag
+	c.plan(event{at: c.now + d.every, kind: defragBegins})
+	if d.plan != nil {
 		return
 	}
-	h.left, h.tried = mostRooms, map[waitClass]bool{}
+	d.left, d.tried = mostRooms, map[waitClass]bool{}
 	c.makeRoom()
 }
 
 // makeRoom begins the next plan: for whoever waits longest, and has one.
 func (c *clock) makeRoom() {
-	for h := c.harbour; h.plan == nil; {
+	for d := c.defrag; d.plan == nil; {
 		oldest := entry{job: -1}
 		for _, class := range c.queue.classes {
-			if e := c.queue.byClass[class][0]; !h.tried[class] && int(class.members) <= h.left && (oldest.job < 0 || e.seq < oldest.seq) {
+			if e := c.queue.byClass[class][0]; !d.tried[class] && int(class.members) <= d.left && (oldest.job < 0 || e.seq < oldest.seq) {
 				oldest = e
 			}
 		}
@@ -96,13 +96,13 @@ func (c *clock) makeRoom() {
 			return
 		}
 		class := c.class(oldest)
-		if h.plan = c.planFor(oldest, class); h.plan == nil {
-			h.tried[class] = true
+		if d.plan = c.planFor(oldest, class); d.plan == nil {
+			d.tried[class] = true
 			continue
 		}
-		h.left -= int(class.members)
+		d.left -= int(class.members)
 		c.queue.pop(class)
-		for _, node := range h.plan.kept {
+		for _, node := range d.plan.kept {
 			c.scores.keep(int(node), true)
 		}
 		c.move()
@@ -136,7 +136,7 @@ func (c *clock) planFor(e entry, class waitClass) *movingPlan {
 		shapes[&p.Wanted[i]] = &c.scores.shapes[class.shape]
 	}
 	p.May = func(pod *defrag.Pod, node int) bool {
-		return c.scores.open(node) && shapes[pod].takes(c.harbour.nodes[node].GPUModel)
+		return c.scores.open(node) && shapes[pod].takes(c.defrag.nodes[node].GPUModel)
 	}
 	found := defrag.Find(&p)
 	c.meter.timed.Plans.Asked += int64(found.Asked)
@@ -160,7 +160,7 @@ func (c *clock) planFor(e entry, class waitClass) *movingPlan {
 
 // supposed is a node on which nothing is supposed yet.
 func (c *clock) supposed(node int) *suppose.Node {
-	known := &c.harbour.known[node]
+	known := &c.defrag.known[node]
 	if *known == nil {
 		n := c.cluster.Suppose(node)
 		*known = &n
@@ -185,12 +185,12 @@ func (c *clock) asked(shape int32, uid string, i int) suppose.Pod {
 // move begins the next move, or the pods get the room that was made. The new place of a pod is held
 // before the pod is evicted; where it cannot be had any more, the plan ends.
 func (c *clock) move() {
-	h := c.harbour
-	if len(h.plan.moves) == 0 {
+	d := c.defrag
+	if len(d.plan.moves) == 0 {
 		c.arriveInRoom()
 		return
 	}
-	m := &h.plan.moves[0]
+	m := &d.plan.moves[0]
 	j := &c.jobs[m.job]
 	if j.life != m.life || j.began < 0 {
 		c.endPlan(false)
@@ -204,7 +204,7 @@ func (c *clock) move() {
 	}
 	c.changed(int(m.to))
 	c.members = append(c.members, member{node: -1, outcome: o})
-	h.plan.holder = holder
+	d.plan.holder = holder
 	c.meter.ended(c, j)
 	j.left, j.began = j.left-(c.now-j.began), -1
 	j.life++
@@ -214,19 +214,19 @@ func (c *clock) move() {
 
 // moved ends a move: the pod has left its old place, and goes on in the new one.
 func (c *clock) moved(e entry) {
-	h := c.harbour
-	if h.plan == nil || h.plan.holder < 0 || h.plan.moves[0].job != e.job || h.plan.moves[0].life != e.life {
+	d := c.defrag
+	if d.plan == nil || d.plan.holder < 0 || d.plan.moves[0].job != e.job || d.plan.moves[0].life != e.life {
 		return // the plan has ended
 	}
-	m := h.plan.moves[0]
-	j, holder := &c.jobs[m.job], h.plan.holder
+	m := d.plan.moves[0]
+	j, holder := &c.jobs[m.job], d.plan.holder
 	c.take(j, j.first)
 	c.frees(m.from)
 	j.first, j.placed, c.members[holder].node = holder, 1, m.to
 	c.meter.hold(&c.scores.shapes[j.shape], c.members[holder].outcome, 1)
 	c.meter.timed.Plans.Moves++
 	c.goOn(m.job)
-	h.plan.moves, h.plan.holder = h.plan.moves[1:], -1
+	d.plan.moves, d.plan.holder = d.plan.moves[1:], -1
 	c.move()
 }
 
@@ -239,7 +239,7 @@ func (c *clock) goOn(id int32) {
 
 // arriveInRoom gives the pods the room that was made for them, all or none.
 func (c *clock) arriveInRoom() {
-	p := c.harbour.plan
+	p := c.defrag.plan
 	j := &c.jobs[p.entry.job]
 	first := p.entry.pod
 	if first < 0 {
@@ -261,9 +261,9 @@ func (c *clock) arriveInRoom() {
 // endPlan opens the nodes that were kept. Where the plan did not come to its end, what was moved
 // stays, and the pods want a node again.
 func (c *clock) endPlan(made bool) {
-	h := c.harbour
-	p := h.plan
-	h.plan = nil
+	d := c.defrag
+	p := d.plan
+	d.plan = nil
 	if p.holder >= 0 {
 		m := &p.moves[0]
 		c.cluster.Take(int(m.to), p.holder, &c.scores.shapes[c.jobs[m.job].shape])

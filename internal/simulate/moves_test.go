@@ -32,7 +32,7 @@ func TestMoves(t *testing.T) {
 			k.strategy, k.failures = k.strategy.Defragmented(5*time.Minute), failures
 			c, a := k.prepare(t)
 			a.leaves = func(pod int32) {
-				j, p := jobOf(c, pod), c.harbour.plan
+				j, p := jobOf(c, pod), c.defrag.plan
 				if j == nil || j.members > 1 || j.left == 0 || failures > 0 {
 					return
 				}
