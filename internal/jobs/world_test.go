@@ -14,7 +14,10 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/types"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -47,21 +50,26 @@ type world struct {
 
 var errKilled = errors.New("the controller was killed")
 
+var worldScheme = sync.OnceValue(func() *runtime.Scheme {
+	known := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, networkingv1.AddToScheme, batch.AddToScheme, group.AddToScheme} {
+		utilruntime.Must(add(known))
+	}
+	return known
+})
+
 func newWorld(t *testing.T, spec string, fate func(*world, *corev1.Pod)) *world {
 	t.Helper()
 	w := &world{t: t, kill: -1, lives: map[string]int{}, now: time.Unix(1_760_000_000, 0), fate: fate}
-	known := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, networkingv1.AddToScheme, batch.AddToScheme, group.AddToScheme} {
-		if err := add(known); err != nil {
-			t.Fatal(err)
-		}
-	}
+	known := worldScheme()
 	job := &batch.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: "j", UID: "job-uid"}}
 	if err := yaml.UnmarshalStrict([]byte(spec), &job.Spec); err != nil {
 		t.Fatal(err)
 	}
 	w.job = client.ObjectKeyFromObject(job)
-	w.client = fake.NewClientBuilder().WithScheme(known).WithObjects(job).WithStatusSubresource(&batch.Job{}, &corev1.Pod{}).
+	// This tracker keeps no managed fields: that would be most of the work of these tests.
+	tracker := clienttesting.NewObjectTracker(known, serializer.NewCodecFactory(known).UniversalDecoder())
+	w.client = fake.NewClientBuilder().WithScheme(known).WithObjectTracker(tracker).WithObjects(job).WithStatusSubresource(&batch.Job{}, &corev1.Pod{}).
 		WithInterceptorFuncs(interceptor.Funcs{Create: w.create, Delete: w.remove, Update: w.update, SubResourceUpdate: w.updateStatus}).Build()
 	return w
 }
