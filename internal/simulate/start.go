@@ -58,15 +58,16 @@ func NewStart(nodes []StartNode) (*Start, error) {
 	known := map[string]*numaKind{}
 	for i := range nodes {
 		n := &nodes[i]
-		gpus, ids, err := n.gpus()
+		pools := n.State.Snapshot().Devices
+		gpus, ids, err := n.gpus(pools)
 		if err != nil {
 			return nil, err
 		}
-		key := fmt.Sprintf("%p %v", n.Model, gpus)
+		key := fmt.Sprintf("%p %s", n.Model, poolsKey(pools))
 		k := known[key]
 		if k == nil {
 			k = &numaKind{machine: n.Machine, model: n.Model, empty: n.Model.NewState(), gpuAt: gpus, id: len(known)}
-			for _, pool := range n.State.Snapshot().Devices {
+			for _, pool := range pools {
 				k.empty.SetPool(pool)
 			}
 			known[key] = k
@@ -83,11 +84,23 @@ func NewStart(nodes []StartNode) (*Start, error) {
 	return s, nil
 }
 
+// poolsKey is the same of pools whose devices differ in nothing but their ids.
+func poolsKey(pools []placement.DevicePool) string {
+	pools = slices.Clone(pools)
+	for i := range pools {
+		pools[i].Devices = slices.Clone(pools[i].Devices)
+		for k := range pools[i].Devices {
+			pools[i].Devices[k].ID, pools[i].Devices[k].Address = "", ""
+		}
+	}
+	return fmt.Sprintf("%+v", pools)
+}
+
 // gpus are the positions of the NUMA nodes of its healthy GPUs, -1 where they have none, and which
 // of them an id is.
-func (n *StartNode) gpus() (at []int, ids map[string]int, err error) {
+func (n *StartNode) gpus(pools []placement.DevicePool) (at []int, ids map[string]int, err error) {
 	ids = map[string]int{}
-	for _, pool := range n.State.Snapshot().Devices {
+	for _, pool := range pools {
 		if pool.Resource != gpuResource {
 			continue
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/berth-dev/berth/internal/simulate/trace"
 	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/topology"
 )
 
 // startOf is a cluster as it stands, with the pods that it was given.
@@ -143,5 +144,31 @@ func TestBadStart(t *testing.T) {
 	state.SetPool(pool)
 	if _, err := NewStart([]StartNode{{Node: trace.Node{Name: "big"}, Machine: k.machine, Model: k.model, State: state}}); err == nil || !strings.Contains(err.Error(), "node big: 65 of") {
 		t.Error(err)
+	}
+}
+
+// TestStartKinds: nodes whose devices differ in their ids are of one kind, nodes whose devices of
+// any pool lie elsewhere are not.
+func TestStartKinds(t *testing.T) {
+	o, err := ParseOverlay("sockets/restricted")
+	if err != nil {
+		t.Fatal(err)
+	}
+	k, err := o.kindOf(&trace.Node{Name: "n", MilliCPU: 64000, MiB: 65536})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var nodes []StartNode
+	for i, numa := range []topology.NUMASet{topology.NewNUMASet(0), topology.NewNUMASet(0), topology.NewNUMASet(1)} {
+		state := k.model.NewState()
+		state.SetPool(placement.DevicePool{Resource: "example.com/nic", Devices: []placement.Device{{ID: fmt.Sprint("nic-", i), NUMA: numa, HasTopology: true}}})
+		nodes = append(nodes, StartNode{Node: trace.Node{Name: fmt.Sprint("n", i)}, Machine: k.machine, Model: k.model, State: state})
+	}
+	s, err := NewStart(nodes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.kinds[0] != s.kinds[1] || s.kinds[0] == s.kinds[2] {
+		t.Errorf("kinds %d, %d and %d: want the third alone to be another one", s.kinds[0].id, s.kinds[1].id, s.kinds[2].id)
 	}
 }
