@@ -18,7 +18,7 @@ type Comparison struct {
 	Empty bool `json:"empty"`
 	// Moving is about all pods together, if pods that run are moved for them; nil where they are
 	// more than MaxRoomFor, or all find a place without that, or the nodes are asked as if they
-	// were empty.
+	// were empty, or only some nodes are asked.
 	Moving *BeforeAfter[Moving] `json:"moving,omitempty"`
 	// Groups are the kinds of nodes that there are, those with most nodes first.
 	Groups []ComparedGroup `json:"groups"`
@@ -69,7 +69,8 @@ type ComparedGroup struct {
 
 // Moving is what a plan makes room for that moves pods.
 type Moving struct {
-	// Outcome is that of Room; "" where it was not asked, since all replicas find a place.
+	// Outcome is that of Room; "" where all replicas find a place beside each other and nothing has
+	// to move.
 	Outcome string `json:"outcome,omitempty"`
 	Moves   int    `json:"moves"`
 }
@@ -166,31 +167,26 @@ func fits(f *Fitting) Fits {
 	return out
 }
 
-// short says whether replicas find no place.
-func (p *ComparedPods) short(f *Fits) bool { return f.Placed+f.Untried < p.Replicas }
-
-// move asks which pods would have to move for all of the load, where it does not fit otherwise.
+// move asks which pods would have to move for all of the load together.
 func (m *comparing) move(ctx context.Context) error {
-	replicas, before, after := 0, false, false
-	for i := range m.out.Pods {
-		p := &m.out.Pods[i]
-		replicas, before, after = replicas+p.Replicas, before || p.short(&p.Before), after || p.short(&p.After)
+	replicas := 0
+	for i := range m.wanted {
+		replicas += m.wanted[i].Replicas
 	}
-	if replicas > MaxRoomFor || len(m.after.Nodes) > 0 || m.out.Empty || !before && !after {
+	if replicas > MaxRoomFor || len(m.after.Nodes) > 0 || m.out.Empty {
 		return nil
 	}
-	m.out.Moving = &BeforeAfter[Moving]{}
-	if before {
-		if err := m.room(ctx, m.survey, &m.out.Moving.Before); err != nil {
-			return err
-		}
+	var moving BeforeAfter[Moving]
+	if err := m.room(ctx, m.survey, &moving.Before); err != nil {
+		return err
 	}
 	if m.after.Setting == (Setting{}) {
-		m.out.Moving.After = m.out.Moving.Before
-		return nil
+		moving.After = moving.Before
+	} else if err := m.room(ctx, m.after.Setting.on(m.survey, m.names), &moving.After); err != nil {
+		return err
 	}
-	if after {
-		return m.room(ctx, m.after.Setting.on(m.survey, m.names), &m.out.Moving.After)
+	if moving != (BeforeAfter[Moving]{}) {
+		m.out.Moving = &moving
 	}
 	return nil
 }
@@ -199,10 +195,13 @@ func (m *comparing) move(ctx context.Context) error {
 func (m *comparing) room(ctx context.Context, s *Survey, into *Moving) error {
 	with := *s
 	room, err := m.cluster.makeRoom(ctx, &with, m.wanted, RoomOptions{})
-	if err == nil {
+	if err != nil {
+		return err
+	}
+	if room.Outcome != defrag.Found.String() || len(room.Moves) > 0 {
 		into.Outcome, into.Moves = room.Outcome, len(room.Moves)
 	}
-	return err
+	return nil
 }
 
 // tooMany refuses loads of more than MaxNeeded pods.

@@ -84,6 +84,18 @@ func TestCompare(t *testing.T) {
 	if moving, err := Compare(t.Context(), c, short, FitOptions{Limit: 1, Setting: Setting{Policy: "none"}}); err != nil || moving.Moving == nil || moving.Moving.Before.Outcome == "" {
 		t.Errorf("%+v, %v: want to hear what would move", moving, err)
 	}
+	if fitted, _, err := c.Fit(t.Context(), short, FitOptions{Limit: 100}); err != nil || fitted[0].Copies < 2 {
+		t.Errorf("%+v, %v: want two copies", fitted, err)
+	} else { // each workload finds its places alone, and both together do not
+		both := []Wanted{{wants("train", "12", "8Gi", "1"), fitted[0].Copies}, {wants("late", "12", "8Gi", "1"), 1}}
+		got, err := Compare(t.Context(), c, both, FitOptions{Limit: 100})
+		if err != nil || got.Pods[0].Before.Placed != fitted[0].Copies || got.Pods[1].Before.Placed != 1 || got.Moving == nil || got.Moving.Before.Outcome == "" {
+			t.Errorf("%+v, %v: want to hear that both find no place together", got, err)
+		}
+	}
+	if fits, err := Compare(t.Context(), c, []Wanted{{wants("one", "1", "1Gi", "0"), 2}}, FitOptions{Limit: 100}); err != nil || fits.Moving != nil {
+		t.Errorf("%+v, %v: want nothing about moves where there is room", fits, err)
+	}
 	if again, err := Compare(t.Context(), c, wanted, FitOptions{Limit: 100}); err != nil || again.Pods[0].Before != again.Pods[0].After {
 		t.Errorf("nothing is set: %+v, %v", again, err)
 	}
