@@ -56,6 +56,19 @@ type picture struct {
 	New []string `json:"new"`
 }
 
+// pictured draws a node as the viewer sees it.
+func pictured(p *survey.Picture, v Viewer) picture {
+	hideTenants(p.Berths, v)
+	one := picture{Node: p.Node, New: []string{}}
+	one.SVG, one.Legend = machineview.BerthsInline(p.Machine, p.Berths)
+	for _, l := range one.Legend {
+		if slices.ContainsFunc(p.Berths.Tenants, func(t machineview.Tenant) bool { return t.UID == l.UID && survey.IsNew(t.Note) }) {
+			one.New = append(one.New, l.Tag)
+		}
+	}
+	return one
+}
+
 // question reads the pods that somebody asks about. They are sent as a body because that may be
 // long; nothing is kept of it. What is not said to be YAML is refused, so that no page of another
 // site can ask. done has to be called once the question is answered.

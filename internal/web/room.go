@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/berth-dev/berth/internal/machineview"
 	"github.com/berth-dev/berth/internal/survey"
 )
 
@@ -48,17 +47,4 @@ func hideMoves(room *survey.Room, v Viewer) {
 			m.Namespace, m.Name, m.UID, m.Controller = "", hidden, "", ""
 		}
 	}
-}
-
-// pictured draws a node as the viewer sees it.
-func pictured(p *survey.Picture, v Viewer) picture {
-	hideTenants(p.Berths, v)
-	one := picture{Node: p.Node, New: []string{}}
-	one.SVG, one.Legend = machineview.BerthsInline(p.Machine, p.Berths)
-	for _, l := range one.Legend {
-		if slices.ContainsFunc(p.Berths.Tenants, func(t machineview.Tenant) bool { return t.UID == l.UID && survey.IsNew(t.Note) }) {
-			one.New = append(one.New, l.Tag)
-		}
-	}
-	return one
 }

@@ -1,23 +1,13 @@
 package web
 
 import (
-	"embed"
 	"encoding/json"
-	"errors"
-	"io/fs"
-	"net"
 	"net/http"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/berth-dev/berth/internal/clip"
-	"github.com/berth-dev/berth/internal/machineview"
 	"github.com/berth-dev/berth/internal/survey"
 )
-
-//go:embed static
-var static embed.FS
 
 // Options say what is served, and to whom.
 type Options struct {
@@ -58,80 +48,6 @@ func (s slots) take() (done func(), err error) {
 	}
 }
 
-// New makes a Server. It shows nothing new before Changed is called.
-func New(o Options) *Server {
-	s := &Server{
-		Options: o, rows: newRows(), streams: newStreams(), history: new(history), mux: http.NewServeMux(),
-		fits: make(slots, maxFits), explains: make(slots, maxExplains), patience: bodyPatience,
-	}
-	if s.Gate == nil {
-		s.Gate = open{}
-	}
-	s.Hosts = slices.Clone(o.Hosts)
-	for i := range s.Hosts {
-		s.Hosts[i] = strings.ToLower(s.Hosts[i])
-	}
-	files, err := fs.Sub(static, "static")
-	if err != nil {
-		panic(err) // the folder is embedded above
-	}
-	assets := http.FileServerFS(files)
-	s.mux.Handle("GET /{$}", assets)
-	s.mux.Handle("GET /app.js", assets)
-	s.mux.Handle("GET /app.css", assets)
-	s.mux.Handle("GET /icon.svg", assets)
-	s.mux.HandleFunc("GET /machine.css", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/css; charset=utf-8")
-		_, _ = w.Write([]byte(machineview.Style))
-	})
-	s.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
-	for pattern, answer := range map[string]func(*http.Request, Viewer) (any, error){
-		"GET /api/cluster": s.cluster, "GET /api/rows": s.changedRows, "GET /api/nodes/{name}": s.node,
-		"GET /api/pods/{namespace}/{name}": s.pod, "GET /api/pods/{namespace}/{name}/yaml": s.podYAML, "GET /api/pods": s.pods, "GET /api/pending": s.pending, "GET /api/stranded": s.stranded, "GET /api/gangs": s.gangs, "GET /api/gangs/{namespace}/{source}/{name}": s.gang, "GET /api/history": s.past,
-		"POST /api/fit": s.fit, "POST /api/compare": s.compare, "POST /api/room": s.room,
-	} {
-		s.mux.Handle(pattern, s.answer(answer))
-	}
-	s.mux.HandleFunc("GET /api/events", s.events)
-	return s
-}
-
-// policy is what a browser may do with the page: run its own scripts and styles, ask this server,
-// and nothing else.
-const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
-	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-
-// ServeHTTP answers browsers.
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	h := w.Header()
-	h.Set("Content-Security-Policy", policy)
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Referrer-Policy", "no-referrer")
-	h.Set("Cross-Origin-Resource-Policy", "same-origin")
-	h.Set("Cross-Origin-Opener-Policy", "same-origin")
-	h.Set("Cache-Control", "no-store")
-	if !s.called(r.Host) {
-		http.Error(w, "this server is not called "+quoted(r.Host)+": use an address that berth serve printed, or name it with --host", http.StatusMisdirectedRequest)
-		return
-	}
-	if site := r.Header.Get("Sec-Fetch-Site"); strings.HasPrefix(r.URL.Path, "/api/") && (site == "cross-site" || site == "same-site") {
-		http.Error(w, "this server answers its own page alone, and not one of another site", http.StatusForbidden)
-		return
-	}
-	s.mux.ServeHTTP(w, r)
-}
-
-// called says whether the server goes by that name.
-func (s *Server) called(host string) bool {
-	if len(s.Hosts) == 0 {
-		return true
-	}
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		host = name
-	}
-	return slices.Contains(s.Hosts, strings.ToLower(strings.Trim(host, "[]")))
-}
-
 // quoted is a text of a stranger, short and on one line.
 func quoted(text string) string {
 	data, err := json.Marshal(clip.Text(text, 100))
@@ -153,32 +69,3 @@ func missing(text string) error { return &failure{http.StatusNotFound, text} }
 
 // text is an answer that is JSON already.
 type text []byte
-
-// answer answers with JSON, to those whom the gate lets in.
-func (s *Server) answer(make func(*http.Request, Viewer) (any, error)) http.Handler {
-	return packed(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		viewer, err := s.Gate.Admit(r)
-		if err == nil && r.Method == http.MethodPost {
-			err = s.readWhole(w, r)
-		}
-		var out any
-		if err == nil {
-			out, err = make(r, viewer)
-		}
-		status := http.StatusOK
-		if err != nil {
-			status = http.StatusInternalServerError
-			if f := new(failure); errors.As(err, &f) {
-				status = f.status
-			}
-			out = map[string]string{"error": err.Error()}
-		}
-		w.Header().Set("Content-Type", "application/json")
-		w.WriteHeader(status)
-		if data, ready := out.(text); ready {
-			_, _ = w.Write(data)
-			return
-		}
-		_ = json.NewEncoder(w).Encode(out)
-	}))
-}
