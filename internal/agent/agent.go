@@ -2,15 +2,27 @@ package agent
 
 import (
 	"context"
-	"errors"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/tools/cache"
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/internal/wire"
 )
+
+// agent wires a mirror to a node and an API server.
+type agent struct {
+	opts     Options
+	api      API
+	enforcer *enforcer
+	mirror   *mirror
+	socket   *PodResources // nil: cannot be asked
+	pods     cache.SharedIndexInformer
+	nodes    cache.SharedIndexInformer
+	changed  chan struct{} // something in the API changed
+	// withdrawn is closed when the API has a report by which no pod is promised a device any more.
+	withdrawn chan struct{}
+}
 
 // mirror reads a node's books, judges what they say, and publishes that. One goroutine drives it.
 type mirror struct {
@@ -33,31 +45,6 @@ type mirror struct {
 	say      *complaints
 	metrics  *Metrics
 }
-
-// next says when to step again.
-type next struct{ after time.Duration }
-
-// settled: with the next sign of a change, or the next rescan.
-var settled = next{}
-
-// again: after this time, if nothing happens before.
-func again(after time.Duration) next { return next{after} }
-
-// backoff spreads attempts that fail.
-type backoff = wait.Backoff
-
-func newBackoff() backoff {
-	return backoff{Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: 10, Cap: 30 * time.Second}
-}
-
-// newLook spreads attempts to ask what is on this very node. A kubelet that starts answers late,
-// and is asked often.
-func newLook() backoff {
-	return backoff{Duration: 100 * time.Millisecond, Factor: 1.5, Jitter: 0.2, Steps: 10, Cap: 500 * time.Millisecond}
-}
-
-// errNoNode is what keeps an agent from reporting whose node has not been registered yet.
-var errNoNode = errors.New("the Node object is not there yet")
 
 // notice remembers the first sign of a change.
 func (m *mirror) notice() { m.out.notice() }

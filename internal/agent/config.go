@@ -106,3 +106,6 @@ func gatesOf(all map[string]bool) map[string]bool {
 	}
 	return out
 }
+
+// configPaths are where a configuration is read from; "" means that there is none.
+type configPaths struct{ file, dropIns string }

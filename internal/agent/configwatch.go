@@ -14,9 +14,6 @@ import (
 // maxLinks bounds the symbolic links on the way to a file, as Linux does.
 const maxLinks = 40
 
-// configPaths are where a configuration is read from; "" means that there is none.
-type configPaths struct{ file, dropIns string }
-
 // configWatch tells when the kubelet's configuration file or a drop-in may have become another:
 // written, renamed over, or reached through a symbolic link that now points elsewhere.
 type configWatch struct {

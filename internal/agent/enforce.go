@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,21 +24,6 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// AuthorityLabel on a Node says who decides there, where the agent is told to go by it.
-const AuthorityLabel = "berth.dev/authority"
-
-// ByLabel as Options.Authority goes by the node's label AuthorityLabel; a node without it is the
-// kubelet's.
-const ByLabel v1alpha1.Authority = "label"
-
-// EnforcerLabel on a Node says who carries decisions out there, where the agent is told to go by
-// it.
-const EnforcerLabel = "berth.dev/enforcer"
-
-// EnforcerByLabel as Options.Enforcer goes by the node's label EnforcerLabel; on a node without it
-// the agent carries decisions out.
-const EnforcerByLabel v1alpha1.Enforcer = "label"
-
 // EnforceOptions say how decisions are carried out where Berth decides.
 type EnforceOptions struct {
 	// NRISocket is that of the container runtime's NRI; "" means NRI's default.
@@ -57,46 +41,6 @@ type EnforceOptions struct {
 
 // DefaultCgroups is where cgroup v2 usually is.
 const DefaultCgroups = "/sys/fs/cgroup"
-
-// authorityOf says who decides on a node, by the flag or by the node's label.
-func authorityOf(flag v1alpha1.Authority, node *corev1.Node) (v1alpha1.Authority, error) {
-	if flag != ByLabel {
-		return cmp.Or(flag, v1alpha1.AuthorityKubelet), nil
-	}
-	if node == nil {
-		return v1alpha1.AuthorityKubelet, errNoNode
-	}
-	switch a := v1alpha1.Authority(node.Labels[AuthorityLabel]); a {
-	case "":
-		return v1alpha1.AuthorityKubelet, nil
-	case v1alpha1.AuthorityKubelet, v1alpha1.AuthorityBerth:
-		return a, nil
-	default:
-		return v1alpha1.AuthorityKubelet, &placement.ConfigError{
-			Field: "Node " + node.Name + ": metadata.labels[" + AuthorityLabel + "]", Value: string(a), Want: "kubelet or berth",
-		}
-	}
-}
-
-// enforcerOf says who carries decisions out on a node, by the flag or by the node's label.
-func enforcerOf(flag v1alpha1.Enforcer, node *corev1.Node) (v1alpha1.Enforcer, error) {
-	if flag != EnforcerByLabel {
-		return cmp.Or(flag, v1alpha1.EnforcerAgent), nil
-	}
-	if node == nil {
-		return v1alpha1.EnforcerAgent, errNoNode
-	}
-	switch e := v1alpha1.Enforcer(node.Labels[EnforcerLabel]); e {
-	case "":
-		return v1alpha1.EnforcerAgent, nil
-	case v1alpha1.EnforcerAgent, v1alpha1.EnforcerKoordlet:
-		return e, nil
-	default:
-		return v1alpha1.EnforcerAgent, &placement.ConfigError{
-			Field: "Node " + node.Name + ": metadata.labels[" + EnforcerLabel + "]", Value: string(e), Want: "agent or koordlet",
-		}
-	}
-}
 
 // enforces says whether the agent itself is to carry decisions out on a node.
 func (o *Options) enforces(node *corev1.Node) (bool, error) {

@@ -227,3 +227,17 @@ func (p *patience) with(v *verdict, now time.Time) (hold, next) {
 	}
 	return noHold, settled
 }
+
+// suspected says which pod looks like a rival's and is not known as one; nil for none.
+func (s *sighting) suspected() error {
+	if s.obeyed == nil {
+		return nil
+	}
+	for _, f := range sortedFacts(s.pods) {
+		if f.looksLike != "" && f.owner == "" && f.ended.IsZero() {
+			return fmt.Errorf("the image of pod %s is named like %s, which sets the CPUs of containers, and the pod is not of the namespace, "+
+				"DaemonSet and ServiceAccount by which that is known (--rivals): if it is one all the same, take it off the node", f.key(), f.looksLike)
+		}
+	}
+	return nil
+}

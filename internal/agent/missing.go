@@ -2,11 +2,8 @@ package agent
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"slices"
-
-	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
 
 	"github.com/berth-dev/berth/internal/kubeletstate"
 	"github.com/berth-dev/berth/placement"
@@ -108,29 +105,4 @@ func except(entries, others []kubeletstate.DeviceEntry) []kubeletstate.DeviceEnt
 	return slices.DeleteFunc(slices.Clone(entries), func(e kubeletstate.DeviceEntry) bool {
 		return slices.ContainsFunc(others, func(o kubeletstate.DeviceEntry) bool { return same(o, e) })
 	})
-}
-
-// heldOf reads the kubelet's answer. Of pods that share a name nobody can tell which is meant, and
-// none is reported.
-func heldOf(pods []*podresources.PodResources) map[string][]kubeletstate.DeviceEntry {
-	out := map[string][]kubeletstate.DeviceEntry{}
-	for _, pod := range pods {
-		key := pod.Namespace + "/" + pod.Name
-		if _, twice := out[key]; twice {
-			out[key] = nil
-			continue
-		}
-		out[key] = []kubeletstate.DeviceEntry{}
-		for _, c := range pod.Containers {
-			for resource, devices := range devicesOf(c.Devices) {
-				e := kubeletstate.DeviceEntry{Container: c.Name, Resource: resource}
-				for _, d := range devices {
-					e.Devices = append(e.Devices, kubeletstate.HeldDevice{ID: d.ID, NUMA: d.NUMA})
-				}
-				slices.SortFunc(e.Devices, func(a, b kubeletstate.HeldDevice) int { return cmp.Compare(a.ID, b.ID) })
-				out[key] = append(out[key], e)
-			}
-		}
-	}
-	return out
 }

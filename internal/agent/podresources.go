@@ -1,8 +1,10 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"google.golang.org/grpc"
@@ -154,6 +156,31 @@ func devicesOf(entries []*podresources.ContainerDevices) map[string][]placement.
 				default:
 					pool[i].NUMA = pool[i].NUMA.With(noSuchNode)
 				}
+			}
+		}
+	}
+	return out
+}
+
+// heldOf reads the kubelet's answer. Of pods that share a name nobody can tell which is meant, and
+// none is reported.
+func heldOf(pods []*podresources.PodResources) map[string][]kubeletstate.DeviceEntry {
+	out := map[string][]kubeletstate.DeviceEntry{}
+	for _, pod := range pods {
+		key := pod.Namespace + "/" + pod.Name
+		if _, twice := out[key]; twice {
+			out[key] = nil
+			continue
+		}
+		out[key] = []kubeletstate.DeviceEntry{}
+		for _, c := range pod.Containers {
+			for resource, devices := range devicesOf(c.Devices) {
+				e := kubeletstate.DeviceEntry{Container: c.Name, Resource: resource}
+				for _, d := range devices {
+					e.Devices = append(e.Devices, kubeletstate.HeldDevice{ID: d.ID, NUMA: d.NUMA})
+				}
+				slices.SortFunc(e.Devices, func(a, b kubeletstate.HeldDevice) int { return cmp.Compare(a.ID, b.ID) })
+				out[key] = append(out[key], e)
 			}
 		}
 	}

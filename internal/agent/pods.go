@@ -209,3 +209,36 @@ func order(uids []string, last map[string]int, facts map[string]podFacts) {
 		return byCreation(fa, fb)
 	})
 }
+
+// notePlacement notes under which authority the pod was placed, and what koordlet was given to
+// carry out. It goes by the placement, which comes with the Binding and by no other way.
+func (f *podFacts) notePlacement(pod *corev1.Pod) {
+	p, found, err := wire.ReadPlacement(pod)
+	if !found || err != nil {
+		return
+	}
+	f.entrusted = p.Koordlet
+	f.obeys = !p.Koordlet && (p.Authority == placement.AuthorityBerth || hasOwnWords(&p.Decision))
+	// A placement from before placements named koordlet: what the pod holds is in it all the same.
+	unnamed := p.Authority == placement.AuthorityKubelet && pod.Annotations[wire.KoordinatorStatusAnnotation] != ""
+	if f.entrusted || unnamed {
+		f.decided = decidedBy(&p)
+	}
+}
+
+// hasOwnWords says whether a decision has what only Berth's own decisions have.
+func hasOwnWords(d *placement.Decision) bool {
+	return slices.ContainsFunc(d.Containers, func(c placement.ContainerDecision) bool {
+		return len(c.Shares) > 0 || c.Exclusive != 0 || c.Bounds != 0
+	})
+}
+
+// decidedBy returns what a placement gives the containers of its pod.
+func decidedBy(p *wire.Placement) []placement.ContainerAllocation {
+	out := make([]placement.ContainerAllocation, 0, len(p.Decision.Containers))
+	for i := range p.Decision.Containers {
+		c := &p.Decision.Containers[i]
+		out = append(out, placement.ContainerAllocation{Name: c.Name, Kind: c.Kind, CPUs: c.CPUs, Exclusive: c.Exclusive, Shares: c.Shares, Memory: c.Memory})
+	}
+	return out
+}

@@ -68,20 +68,6 @@ func Run(ctx context.Context, opts Options) error {
 	return nil
 }
 
-// agent wires a mirror to a node and an API server.
-type agent struct {
-	opts     Options
-	api      API
-	enforcer *enforcer
-	mirror   *mirror
-	socket   *PodResources // nil: cannot be asked
-	pods     cache.SharedIndexInformer
-	nodes    cache.SharedIndexInformer
-	changed  chan struct{} // something in the API changed
-	// withdrawn is closed when the API has a report by which no pod is promised a device any more.
-	withdrawn chan struct{}
-}
-
 func newAgent(opts Options) (*agent, error) {
 	opts, err := opts.withDefaults()
 	if err != nil {
