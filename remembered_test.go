@@ -262,12 +262,13 @@ nodestate.Kinds.bySpec = nodestate.Kinds
 offer.Offers.findings = offer
 offer.Offers.listeners = offer
 scheduler.binding.words a Binding
-scheduler.core.profiles one for each profile of the configuration
+scheduler.profiles.maxNodes one for each profile of the configuration
 scheduler.cores.byInformers one for each scheduler of the process
 scheduler.dryRun.removed an attempt
 scheduler.counts.nodes sums, made when metrics are read
 scheduler.counts.flooded sums, made when metrics are read
 scheduler.Delays.of = Delays.of
+scheduler.pods.of = pods.of
 scheduler.groupWaits.since = groupWaits
 scheduler.preferences.classes an attempt
 scheduler/spread.Memory.counts = spread.Memory.counts

@@ -87,7 +87,7 @@ func TestWhoMayWithholdAgrees(t *testing.T) {
 			}
 			says, event := f.Filter(t.Context(), state, pod, nodeObject("n")), ""
 			if !says.IsSuccess() {
-				event = f.explain(cycleOf(state), []*nodes.Node{f.table.Named("n")})
+				event = (&diagnosis{cycle: cycleOf(state)}).explain([]*nodes.Node{f.table.Named("n")})
 			}
 			w := answers{now: f.clock.Now(), report: f.written(nil), lease: f.beat(func(l *coordinationv1.Lease) {
 				l.Annotations[v1alpha1.SequenceAnnotation] = fmt.Sprint(f.seq)

@@ -33,7 +33,7 @@ func (k *knownPod) List(labels.Selector) ([]*corev1.Pod, error) { return []*core
 
 // tryKnown begins an attempt to place a pod that the lister knows, as nearly all are.
 func (f *fixture) tryKnown(pod *corev1.Pod, r *placement.Request) *cycle {
-	f.pods.(*knownPod).pod = pod
+	f.pods.PodLister.(*knownPod).pod = pod
 	return f.attempt(pod, r)
 }
 
@@ -41,7 +41,7 @@ func (f *fixture) tryKnown(pod *corev1.Pod, r *placement.Request) *cycle {
 func fleet(b *testing.B, count int) (*fixture, []infoOf) {
 	b.Helper()
 	f := newFixture(b)
-	f.pods = &knownPod{}
+	f.pods.PodLister = &knownPod{}
 	base := f.topology()
 	var list []infoOf
 	for i := range count {
@@ -168,7 +168,7 @@ type landed struct {
 func (f *fixture) place(b *testing.B, pod *corev1.Pod, infos []infoOf) *nodes.Node {
 	state := newCycleData()
 	c := f.tryKnown(pod, requestOf(b, pod))
-	c.patient = false
+	c.way.(*alone).patient = false
 	state.Write(cycleKey, c)
 	best, most := -1, int64(-1)
 	for i := range infos {

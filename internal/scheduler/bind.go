@@ -20,99 +20,68 @@ import (
 // watch delivers pods in the order in which they were decided.
 func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodeName string) *fwk.Status {
 	c := cycleOf(state)
-	p.tellShared(pod, nodeName)
-	switch {
+	p.core.tellShared(pod, nodeName)
+	switch decided := c != nil && c.number > 0; {
 	case wire.OfReservation(pod):
-		return p.bindReservation(ctx, c, pod, nodeName)
-	case c == nil || c.untouched:
-		return p.bindUnpinned(ctx, c, pod, nodeName)
+		return p.core.bindReservation(ctx, pod, nodeName, decided)
+	case !decided:
+		return p.bindUndecided(ctx, c, pod, nodeName)
 	}
-	n := p.core.table.Named(nodeName)
-	if err := p.core.gangs.AwaitTurn(ctx, pod.UID); err != nil {
-		return fwk.AsStatus(err)
-	}
-	p.core.delays.is(pod.UID, inBinding)
-	if err := n.Enter(ctx, c.number); err != nil {
-		return fwk.AsStatus(err)
-	}
-	defer n.Leave()
-	if why := p.core.table.Unusable(n); why != nil {
-		return c.refuse(fwk.NewStatus(fwk.Unschedulable, why.Text))
-	}
-	// Before the decision: nothing may come between that and the Binding which takes time.
-	if err := p.core.handover.Enter(ctx); err != nil {
-		return fwk.AsStatus(err)
-	}
-	status, err := p.decideAndWrite(ctx, c, pod, n)
-	p.core.handover.Leave(err)
-	if status.IsSuccess() {
-		p.core.gangs.Bound(pod.UID, nodeName)
-		p.core.delays.bound(pod.UID)
-	}
-	if status.IsRejected() {
-		return c.refuse(status)
-	}
-	return status
+	b := &binding{cycle: c, pod: pod, node: p.core.table.Named(nodeName)}
+	return b.write(ctx)
 }
 
-// decideAndWrite returns, beside the status, how the write went.
-func (p *Plugin) decideAndWrite(ctx context.Context, c *cycle, pod *corev1.Pod, n *nodes.Node) (*fwk.Status, error) {
-	if n.TookSince(c.began.Add(-othersLate)) {
-		if why := p.core.onNodes.tooLate(pod, n.Name(), p.core.feed.PostedOn(n.Name())); why != "" {
-			return fwk.NewStatus(fwk.Unschedulable, why), nil
-		}
+// bindReservation writes the place of the Reservation that the pod stands for. decided says that
+// the account of the node holds it.
+func (c *core) bindReservation(ctx context.Context, pod *corev1.Pod, nodeName string, decided bool) *fwk.Status {
+	if err := c.handover.Enter(ctx); err != nil {
+		return fwk.AsStatus(err)
 	}
-	var d placement.Decision
-	posting, err := n.Account().Post(uidOf(pod), &d)
+	err := c.placeReservation(ctx, pod, nodeName, decided)
+	c.handover.Leave(nil) // no pod is bound by it
+	return fwk.AsStatus(err)
+}
+
+func (c *core) placeReservation(ctx context.Context, pod *corev1.Pod, nodeName string, decided bool) error {
+	n := c.table.Named(nodeName)
+	if !decided || !n.Obeys() {
+		return c.reservations.Place(ctx, pod.UID, nodeName, nil, nil)
+	}
+	d, ok := n.Account().Promised(uidOf(pod))
+	if !ok {
+		return errChanged
+	}
+	text, err := wire.WritePlacement(&wire.Placement{
+		Sequence: 1, Certainty: wire.Exact, Guarantee: wire.GuaranteeFull, Decision: d,
+	})
 	if err != nil {
-		return fwk.AsStatus(err), nil
+		return err
 	}
-	verdicts.WithLabelValues("Bind", posting.Answer.Outcome.String(), reasonOf(&posting.Answer)).Inc()
-	if status := c.status(nodes.Pack(0, &posting.Answer), false); status != nil {
-		return status, nil
+	words, err := wire.WriteKoordinatorWords(&d, n.Machine())
+	if err != nil {
+		return err
 	}
-	p.core.feed.Posted(pod, n)
-	b := &binding{
-		plugin: p, node: n, pod: pod, decision: &d, turn: posting.Turn, report: posting.Report,
-		exact: posting.Answer.Exact, amounts: posting.Answer.Amounts,
+	annotations := map[string]any{wire.PlacementAnnotation: text}
+	for key, said := range words {
+		annotations[key] = said
 	}
-	b.words = p.wordsOf(c, pod)
-	err = handover.Write(ctx, b, p.newest(pod), n.Name())
-	if near, known := n.Nearness(&d); known && err == nil && !b.amounts {
-		devicePods.WithLabelValues(string(near)).Inc()
-	}
-	return p.conclude(pod, n, err), err
+	return c.reservations.Place(ctx, pod.UID, nodeName, &d, annotations)
 }
 
-// wordsOf returns the annotations that a Binding brings beside the decision: how much of a
-// Reservation the pod has, and the Reservation and the gang that it is bound for.
-func (p *Plugin) wordsOf(c *cycle, pod *corev1.Pod) map[string]string {
-	words, bound := map[string]string{}, p.core.gangs.BoundFor(pod.UID)
-	if c != nil && c.from != "" {
-		if text := p.core.reservations.Allocated(c.from); text != "" {
-			words[wire.AllocatedAnnotation], bound.Reservation = text, types.UID(c.from)
-		}
-	}
-	if text := wire.WriteBoundFor(pod, bound); text != "" {
-		words[wire.BoundForAnnotation] = text
-	}
-	return words
-}
-
-// bindUnpinned binds a member of a gang or an owner of a Reservation for which nothing is decided.
+// bindUndecided binds a member of a gang or an owner of a Reservation for which nothing is decided.
 // Any other pod is left to the next plugin.
-func (p *Plugin) bindUnpinned(ctx context.Context, c *cycle, pod *corev1.Pod, nodeName string) *fwk.Status {
+func (p *Plugin) bindUndecided(ctx context.Context, c *cycle, pod *corev1.Pod, nodeName string) *fwk.Status {
 	if err := p.core.gangs.AwaitMates(ctx, pod.UID); err != nil {
 		return fwk.AsStatus(err)
 	}
-	words := p.wordsOf(c, pod)
+	words := p.core.wordsOf(c.from(), pod)
 	if len(words) == 0 {
 		return fwk.NewStatus(fwk.Skip)
 	}
 	if why := p.core.onNodes.tooLate(pod, nodeName, p.core.feed.PostedOn(nodeName)); why != "" {
 		return fwk.NewStatus(fwk.Unschedulable, why)
 	}
-	err := p.post(ctx, &corev1.Binding{
+	err := post(ctx, p.handle, &corev1.Binding{
 		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, Annotations: words},
 		Target:     corev1.ObjectReference{Kind: "Node", Name: nodeName},
 	})
@@ -122,58 +91,28 @@ func (p *Plugin) bindUnpinned(ctx context.Context, c *cycle, pod *corev1.Pod, no
 	return fwk.AsStatus(err)
 }
 
-// newest returns the version of the pod that its Binding should be for. The pod may have been
-// written since its cycle began, mostly by this scheduler itself.
-func (p *Plugin) newest(pod *corev1.Pod) *corev1.Pod {
-	newest, err := p.pods.Pods(pod.Namespace).Get(pod.Name)
-	if err != nil || newest.UID != pod.UID || p.cannotBind(pod, newest) != "" {
-		return pod
+// wordsOf returns the annotations that a Binding brings beside the decision: how much of a
+// Reservation the pod has, and the Reservation and the gang that it is bound for. from is the
+// Reservation, by UID; "" for none.
+func (c *core) wordsOf(from string, pod *corev1.Pod) map[string]string {
+	words, bound := map[string]string{}, c.gangs.BoundFor(pod.UID)
+	if from != "" {
+		if text := c.reservations.Allocated(from); text != "" {
+			words[wire.AllocatedAnnotation], bound.Reservation = text, types.UID(from)
+		}
 	}
-	return newest
-}
-
-// cannotBind says why a pod that was decided for as it was then may not be bound as it is now. It
-// returns "" if nobody else has taken over in between and the pod asks for the same.
-func (p *Plugin) cannotBind(then, now *corev1.Pod) string {
-	switch {
-	case p.core.handover.FencedSince(then, now):
-		return "fenced by another scheduler"
-	case then.ResourceVersion == now.ResourceVersion:
-		return ""
+	if text := wire.WriteBoundFor(pod, bound); text != "" {
+		words[wire.BoundForAnnotation] = text
 	}
-	// Which of its devices are claimed is written on the way to Bind, for nodes without a device
-	// plugin for them.
-	like := *now
-	like.Status.ExtendedResourceClaimStatus = then.Status.ExtendedResourceClaimStatus
-	if !asksTheSame(then, &like) {
-		return "resized"
-	}
-	return ""
-}
-
-// conclude draws the ledger's conclusion from how the write went.
-func (p *Plugin) conclude(pod *corev1.Pod, n *nodes.Node, err error) *fwk.Status {
-	if errors.Is(err, handover.ErrInDoubt) {
-		n.Account().Doubt(uidOf(pod), p.core.clock.Now().Add(handover.BindTimeout))
-		bindings.WithLabelValues(bindingDoubt).Inc()
-		return fwk.AsStatus(err)
-	}
-	if err != nil {
-		p.core.feed.TakenBack(pod.UID)
-		n.Account().Forget(uidOf(pod))
-		bindings.WithLabelValues(bindingFailed).Inc()
-		return fwk.AsStatus(err)
-	}
-	bindings.WithLabelValues(bindingWritten).Inc()
-	return nil
+	return words
 }
 
 // binding is the decision for one pod, for handover.Write.
 type binding struct {
-	plugin   *Plugin
+	*cycle
 	node     *nodes.Node
 	pod      *corev1.Pod
-	decision *placement.Decision
+	decision placement.Decision
 	turn     int64
 	// report is what was decided on, whatever has come since.
 	report int64
@@ -187,16 +126,119 @@ type binding struct {
 
 var _ handover.Binding = (*binding)(nil)
 
+// write waits for the turn of the pod, decides again and writes.
+func (b *binding) write(ctx context.Context) *fwk.Status {
+	core, n := b.plugin.core, b.node
+	if err := core.gangs.AwaitTurn(ctx, b.pod.UID); err != nil {
+		return fwk.AsStatus(err)
+	}
+	core.delays.is(b.pod.UID, inBinding)
+	if err := n.Enter(ctx, b.number); err != nil {
+		return fwk.AsStatus(err)
+	}
+	defer n.Leave()
+	if why := core.table.Unusable(n); why != nil {
+		return b.refuse(fwk.NewStatus(fwk.Unschedulable, why.Text))
+	}
+	// Before the decision: nothing may come between that and the Binding which takes time.
+	if err := core.handover.Enter(ctx); err != nil {
+		return fwk.AsStatus(err)
+	}
+	status, err := b.decideAndWrite(ctx)
+	core.handover.Leave(err)
+	if status.IsSuccess() {
+		core.gangs.Bound(b.pod.UID, n.Name())
+		core.delays.bound(b.pod.UID)
+	}
+	if status.IsRejected() {
+		return b.refuse(status)
+	}
+	return status
+}
+
+// decideAndWrite returns, beside the status, how the write went.
+func (b *binding) decideAndWrite(ctx context.Context) (*fwk.Status, error) {
+	core, n := b.plugin.core, b.node
+	if n.TookSince(b.began.Add(-othersLate)) {
+		if why := core.onNodes.tooLate(b.pod, n.Name(), core.feed.PostedOn(n.Name())); why != "" {
+			return fwk.NewStatus(fwk.Unschedulable, why), nil
+		}
+	}
+	posting, err := n.Account().Post(uidOf(b.pod), &b.decision)
+	if err != nil {
+		return fwk.AsStatus(err), nil
+	}
+	verdicts.WithLabelValues("Bind", posting.Answer.Outcome.String(), reasonOf(&posting.Answer)).Inc()
+	if status := b.status(nodes.Pack(0, &posting.Answer), false); status != nil {
+		return status, nil
+	}
+	core.feed.Posted(b.pod, n)
+	b.turn, b.report, b.exact, b.amounts = posting.Turn, posting.Report, posting.Answer.Exact, posting.Answer.Amounts
+	b.words = core.wordsOf(b.from(), b.pod)
+	err = handover.Write(ctx, b, b.newest(), n.Name())
+	if near, known := n.Nearness(&b.decision); known && err == nil && !b.amounts {
+		devicePods.WithLabelValues(string(near)).Inc()
+	}
+	return b.conclude(err), err
+}
+
+// newest returns the version of the pod that its Binding should be for. The pod may have been
+// written since its cycle began, mostly by this scheduler itself.
+func (b *binding) newest() *corev1.Pod {
+	newest, err := b.plugin.core.pods.Pods(b.pod.Namespace).Get(b.pod.Name)
+	if err != nil || newest.UID != b.pod.UID || b.Forbidden(newest) != "" {
+		return b.pod
+	}
+	return newest
+}
+
+// Forbidden implements handover.Binding: the pod may be bound if it asks for the same as when it
+// was decided for, and nobody else has taken over since.
+func (b *binding) Forbidden(now *corev1.Pod) string {
+	switch {
+	case b.plugin.core.handover.FencedSince(b.pod, now):
+		return "fenced by another scheduler"
+	case b.pod.ResourceVersion == now.ResourceVersion:
+		return ""
+	}
+	// Which of its devices are claimed is written on the way to Bind, for nodes without a device
+	// plugin for them.
+	like := *now
+	like.Status.ExtendedResourceClaimStatus = b.pod.Status.ExtendedResourceClaimStatus
+	if ask, err := b.plugin.read(&like); err != nil || !ask.Equal(b.ask) {
+		return "resized"
+	}
+	return ""
+}
+
+// conclude draws the ledger's conclusion from how the write went.
+func (b *binding) conclude(err error) *fwk.Status {
+	uid, core := uidOf(b.pod), b.plugin.core
+	if errors.Is(err, handover.ErrInDoubt) {
+		b.node.Account().Doubt(uid, core.clock.Now().Add(handover.BindTimeout))
+		bindings.WithLabelValues(bindingDoubt).Inc()
+		return fwk.AsStatus(err)
+	}
+	if err != nil {
+		core.feed.TakenBack(b.pod.UID)
+		b.node.Account().Forget(uid)
+		bindings.WithLabelValues(bindingFailed).Inc()
+		return fwk.AsStatus(err)
+	}
+	bindings.WithLabelValues(bindingWritten).Inc()
+	return nil
+}
+
 // Make implements handover.Binding.
 func (b *binding) Make(now *corev1.Pod) (*corev1.Binding, error) {
 	placed := wire.Placement{
-		Sequence: uint64(b.turn), Report: b.report, Certainty: certainty(b.exact), Guarantee: wire.GuaranteeFull, Decision: *b.decision,
+		Sequence: uint64(b.turn), Report: b.report, Certainty: certainty(b.exact), Guarantee: wire.GuaranteeFull, Decision: b.decision,
 	}
 	if b.node.Obeys() {
 		placed.Authority, placed.Koordlet = placement.AuthorityBerth, b.node.Koordlet()
 	}
 	if b.amounts {
-		placed.Guarantee, placed.Decision = wire.GuaranteeAmounts, wire.AmountsAlone(b.decision)
+		placed.Guarantee, placed.Decision = wire.GuaranteeAmounts, wire.AmountsAlone(&b.decision)
 	}
 	if b.node.Koordlet() { // it gives all containers of a pod the same CPUs
 		placed.Certainty, placed.Guarantee = wire.VerdictOnly, wire.GuaranteeAmounts
@@ -213,10 +255,10 @@ func (b *binding) Make(now *corev1.Pod) (*corev1.Binding, error) {
 	}
 	if b.node.Obeys() {
 		if !b.node.Koordlet() {
-			bytes += wire.DemandPlugin(annotations, b.decision)
+			bytes += wire.DemandPlugin(annotations, &b.decision)
 		}
 		if b.node.Koordlet() || wire.SpeaksKoordinator(b.pod) {
-			words, err := wire.WriteKoordinatorWords(b.decision, b.node.Machine())
+			words, err := wire.WriteKoordinatorWords(&b.decision, b.node.Machine())
 			if err != nil {
 				return nil, err
 			}
@@ -241,12 +283,11 @@ func (b *binding) Make(now *corev1.Pod) (*corev1.Binding, error) {
 // Post implements handover.Binding, through the framework's cache of calls where there is one.
 func (b *binding) Post(ctx context.Context, object *corev1.Binding) error {
 	klog.FromContext(ctx).V(3).Info("Binding pod", "pod", klog.KRef(object.Namespace, object.Name), "node", object.Target.Name)
-	return b.plugin.post(ctx, object)
+	return post(ctx, b.plugin.handle, object)
 }
 
 // post writes a Binding.
-func (p *Plugin) post(ctx context.Context, object *corev1.Binding) error {
-	handle := p.handle
+func post(ctx context.Context, handle fwk.Handle, object *corev1.Binding) error {
 	if cacher := handle.APICacher(); cacher != nil {
 		done, err := cacher.BindPod(object)
 		if err != nil {
@@ -274,9 +315,6 @@ func (b *binding) Reconsider() error {
 	b.exact = a.Exact
 	return nil
 }
-
-// Forbidden implements handover.Binding.
-func (b *binding) Forbidden(now *corev1.Pod) string { return b.plugin.cannotBind(b.pod, now) }
 
 func certainty(exact bool) wire.Certainty {
 	if exact {

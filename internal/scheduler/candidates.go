@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 
 	corev1 "k8s.io/api/core/v1"
+	corev1informers "k8s.io/client-go/informers/core/v1"
 	resourcehelper "k8s.io/component-helpers/resource"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
@@ -29,6 +30,7 @@ const stretch = 64
 // own.
 type Candidates struct {
 	cycle *cycle
+	way   *alone
 	infos []fwk.NodeInfo
 	from  int
 	pod   podNeeds
@@ -72,17 +74,18 @@ type podNeeds struct {
 // cycle, trials), in small clusters, and where preferences divide the nodes too much.
 func CandidatesOf(state fwk.CycleState, pod *corev1.Pod, infos []fwk.NodeInfo, ahead Foresight, by Spread) *Candidates {
 	c := cycleOf(state)
-	if c == nil || len(infos) <= fewNodes || c.unpinned || c.from != "" || c.planned != "" || c.member.group != nil || c.dry != nil {
+	if c == nil || len(infos) <= fewNodes || c.unpinned || c.dry != nil {
 		return nil
 	}
-	if state.IsPodGroupSchedulingCycle() || gang.InTrial(state) {
+	way, ok := c.way.(*alone)
+	if !ok || state.IsPodGroupSchedulingCycle() || gang.InTrial(state) {
 		return nil
 	}
 	prefers, ok := preferencesOf(pod, infos, by)
 	if !ok {
 		return nil
 	}
-	found := &Candidates{cycle: c, infos: infos, from: rand.IntN(len(infos)), pod: c.plugin.needsOf(pod, ahead), prefers: prefers, few: c.plugin.args.Candidates}
+	found := &Candidates{cycle: c, way: way, infos: infos, from: rand.IntN(len(infos)), pod: needsOf(pod, ahead, c.plugin.handle), prefers: prefers, few: c.plugin.args.Candidates}
 	if shunned := found.foresee(); shunned && prefers == nil { // the taints make classes, too
 		found.prefers = &preferences{classes: map[string]int{}}
 		found.foresee()
@@ -174,12 +177,12 @@ func (s *Candidates) orderOf(n *nodes.Node, a nodes.PackedAnswer, i int) (order 
 	case nodes.AtBest:
 		order |= 1
 	case nodes.TakesRoughly:
-		if c.patient {
-			c.waiting.add(n)
+		if s.way.patient {
+			s.way.waiting.add(n)
 			return 0, false
 		}
 	case nodes.Waits:
-		c.waiting.add(n)
+		s.way.waiting.add(n)
 		return 0, false
 	default:
 		return 0, false
@@ -272,7 +275,7 @@ func (s *Candidates) ask(heap *ranked, n *nodes.Node, i int) {
 	heap.sink(0)
 }
 
-func (p *Plugin) needsOf(pod *corev1.Pod, ahead Foresight) podNeeds {
+func needsOf(pod *corev1.Pod, ahead Foresight, handle fwk.Handle) podNeeds {
 	cordoned := corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}
 	asks := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
 	needs := podNeeds{
@@ -284,15 +287,14 @@ func (p *Plugin) needsOf(pod *corev1.Pod, ahead Foresight) podNeeds {
 		needs.affinity = nodeaffinity.GetRequiredNodeAffinity(pod)
 	}
 	if needs.Affinity = ahead.Affinity; ahead.Volumes {
-		needs.volumes = p.reachOf(pod)
+		needs.volumes = reachOf(pod, handle.SharedInformerFactory().Core().V1())
 	}
 	return needs
 }
 
 // reachOf returns from where the pod's volumes can be reached that exist: PersistentVolumes that
 // name their nodes. About claims that have none yet it says nothing.
-func (p *Plugin) reachOf(pod *corev1.Pod) (out []*nodeaffinity.NodeSelector) {
-	core := p.handle.SharedInformerFactory().Core().V1()
+func reachOf(pod *corev1.Pod, core corev1informers.Interface) (out []*nodeaffinity.NodeSelector) {
 	for i := range pod.Spec.Volumes {
 		source := pod.Spec.Volumes[i].PersistentVolumeClaim
 		if source == nil {

@@ -109,7 +109,7 @@ func (c *cluster) compare(pod *corev1.Pod) (asked int) {
 	c.Helper()
 	request := requestOf(c.TB, pod)
 	cyc := c.attempt(pod, request)
-	cyc.patient = false
+	cyc.way.(*alone).patient = false
 	state := newCycleData()
 	state.Write(cycleKey, cyc)
 	infos := make([]fwk.NodeInfo, len(c.nodes))

@@ -174,7 +174,7 @@ func (c *cluster) place(pod *corev1.Pod) *clusterNode {
 	c.Helper()
 	request := requestOf(c.TB, pod)
 	cyc := c.attempt(pod, request)
-	cyc.patient = false
+	cyc.way.(*alone).patient = false
 	state := newCycleData()
 	state.Write(cycleKey, cyc)
 	found := c.feasible(state, pod)

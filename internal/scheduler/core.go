@@ -30,6 +30,7 @@ import (
 // pods on it.
 type core struct {
 	clock   clock.WithDelayedExecution
+	pods    pods
 	table   *nodes.Table
 	waiters *wake.Waiters
 	feed    *nodes.Feed
@@ -50,15 +51,26 @@ type core struct {
 	reserved atomic.Uint64
 	// ready: everything that was there at the start has been taken in.
 	ready atomic.Bool
-	// common are the arguments in which profiles may not differ.
-	common commonArgs
 	// handover ends what the leader before has under way, before the first pod is placed.
 	handover *handover.Handover
 	// freed tells the scheduling queue that something has left a node without an event of the API;
 	// nil where nobody has said how. It is set before the scheduler runs.
-	freed Freed
-	// profiles are the names by which pods ask for this scheduler, with Args.MaxNodes of each.
-	profiles sync.Map
+	freed    Freed
+	profiles profiles
+}
+
+// profiles are those of a scheduler.
+type profiles struct {
+	// maxNodes is Args.MaxNodes of each, by the name by which pods ask for it.
+	maxNodes sync.Map
+	// common are the arguments in which they may not differ.
+	common commonArgs
+}
+
+// ours says whether pods ask for one of them by that name.
+func (p *profiles) ours(name string) bool {
+	_, ours := p.maxNodes.Load(name)
+	return ours
 }
 
 type commonArgs struct {
@@ -106,15 +118,15 @@ func sharedCore(ctx context.Context, args Args, handle fwk.Handle, o Options) (*
 	defer cores.Unlock()
 	key := handle.SharedInformerFactory()
 	if c, ok := cores.byInformers[key]; ok {
-		c.profiles.Store(handle.ProfileName(), args.MaxNodes)
-		if c.common != commonOf(&args) {
+		c.profiles.maxNodes.Store(handle.ProfileName(), args.MaxNodes)
+		if c.profiles.common != commonOf(&args) {
 			return nil, fmt.Errorf("arguments of plugin %s: heartbeatNamespace, settleAfter, staleAfter and reservationOwnersNeedNamespace: %v and %v: want the same in every profile",
-				Name, c.common, commonOf(&args))
+				Name, c.profiles.common, commonOf(&args))
 		}
 		return c, nil
 	}
 	c := newCore(ctx, args, handle, o)
-	c.profiles.Store(handle.ProfileName(), args.MaxNodes)
+	c.profiles.maxNodes.Store(handle.ProfileName(), args.MaxNodes)
 	if err := c.start(ctx, args, handle); err != nil {
 		return nil, err
 	}
@@ -138,8 +150,10 @@ func newCore(ctx context.Context, args Args, handle fwk.Handle, o Options) *core
 	logger := klog.LoggerWithName(klog.FromContext(ctx), Name)
 	w := wake.New(&wakeEdge{clock: c, activator: handle, logger: logger})
 	table := nodes.NewTable(c, args.StaleAfter.Duration, o.Providers...)
-	made := &core{clock: c, delays: Delays{clock: c, waits: waitsBy(handle.SharedInformerFactory().Core().V1().Pods().Lister())}, table: table, waiters: w, lead: new(lead.Gate), events: handle.EventRecorder(), common: commonOf(&args)}
-	made.outcomes = outcome.NewWriter(outcome.Options{Client: handle.ClientSet(), Pods: handle.SharedInformerFactory().Core().V1().Pods().Lister(), Clock: c, Logger: logger})
+	lister := handle.SharedInformerFactory().Core().V1().Pods().Lister()
+	made := &core{clock: c, pods: pods{PodLister: lister}, delays: Delays{clock: c, waits: waitsBy(lister)}, table: table, waiters: w, lead: new(lead.Gate), events: handle.EventRecorder()}
+	made.profiles.common = commonOf(&args)
+	made.outcomes = outcome.NewWriter(outcome.Options{Client: handle.ClientSet(), Pods: lister, Clock: c, Logger: logger})
 	made.onNodes = newOnNodes(handle, logger)
 	made.gangs = newGangs(&args, handle, made, logger)
 	made.reservations = newReservations(&args, handle, made, logger)
@@ -172,8 +186,7 @@ func WhoLeads(shared informers.SharedInformerFactory, leads func(context.Context
 
 // couldBind says whether a scheduler like this one could be binding a pod that has no node.
 func (c *core) couldBind(pod *corev1.Pod) bool {
-	_, ours := c.profiles.Load(pod.Spec.SchedulerName)
-	return ours && (wire.MightPin(pod) || c.table.Obeying())
+	return c.profiles.ours(pod.Spec.SchedulerName) && (wire.MightPin(pod) || c.table.Obeying())
 }
 
 const (
@@ -212,7 +225,7 @@ func (c *core) start(ctx context.Context, args Args, handle fwk.Handle) error {
 	}
 	reports := c.feed.Watch(ctx, sources)
 	go c.begin(func() bool { return cache.WaitForCacheSync(ctx.Done(), pods.HasSynced, reports) })
-	uids := uidsOf(handle.SharedInformerFactory().Core().V1().Pods().Lister())
+	uids := uidsOf(c.pods.PodLister)
 	go c.gangs.Sweep(ctx, uids)
 	go c.reservations.Sweep(ctx, uids)
 	go c.feed.Sweep(ctx)
@@ -275,6 +288,7 @@ func (c *core) OnAdd(obj any, initial bool) {
 func (c *core) seen(pod *corev1.Pod, initial bool) {
 	if pod.Spec.NodeName != "" {
 		c.delays.bound(pod.UID)
+		c.pods.forget(pod.UID)
 	}
 	c.feed.PodSeen(pod, initial)
 	c.gangs.PodSeen(pod)
@@ -302,6 +316,7 @@ func (c *core) OnDelete(obj any) {
 	}
 	if pod, ok := obj.(*corev1.Pod); ok {
 		c.delays.forget(pod.UID)
+		c.pods.forget(pod.UID)
 		c.outcomes.Forget(pod.UID)
 		c.feed.PodGone(pod)
 		c.gangs.PodGone(pod)

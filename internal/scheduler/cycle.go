@@ -1,9 +1,8 @@
 package scheduler
 
 import (
+	"context"
 	"maps"
-	"slices"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,46 +13,49 @@ import (
 	"github.com/berth-dev/berth/internal/scheduler/nodes"
 	"github.com/berth-dev/berth/internal/suppose"
 	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/placement"
 )
 
 const cycleKey fwk.StateKey = Name
 
+// way is how a pod goes through the extension points after PreFilter, which chooses it:
+//
+//	alone      looks for a node by itself
+//	owner      is sent to the place that a Reservation holds, and then looks by itself
+//	planned    is a member of a gang, whose node the gang's plan names
+//	inGroup    is a member in Kubernetes' own group cycle, which tries all members before it commits
+//	untouched  is left to the kubelet of its node
+type way interface {
+	// filter says whether the node takes the pod. It is called for several nodes at a time.
+	filter(ctx context.Context, c *cycle, info fwk.NodeInfo) *fwk.Status
+	// postFilter ends an attempt for which there is no node.
+	postFilter(ctx context.Context, c *cycle, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status)
+	// reserve decides on the node as it is now, and takes the pod in.
+	reserve(state fwk.CycleState, c *cycle, pod *corev1.Pod, n *nodes.Node) *fwk.Status
+	// unreserve takes back what reserve did, also where reserve has refused.
+	unreserve(state fwk.CycleState, c *cycle, pod *corev1.Pod, n *nodes.Node)
+}
+
 // cycle is what the plugin keeps for one attempt to place one pod.
 type cycle struct {
+	// way is how the pod goes through the extension points.
+	way way
+	// ask is what the pod asks for, as PreFilter has read it.
+	ask   *wire.Ask
 	query nodes.Query
-	// said names the keys with which the pod asks for its placement.
-	said wire.Said
 	// plugin is that of the pod's profile.
 	plugin *Plugin
 	// began is when the attempt began.
-	began  time.Time
-	member member
+	began time.Time
 	// dry is what a dry run assumes; nil in none.
 	dry *dryRun
-	// patient says that the pod still waits for certainty, until patientUntil.
-	patient      bool
-	patientUntil time.Time
-	// waiting are nodes that told the pod to wait in Filter; nil where it does not wait for better
-	// ones.
-	waiting *waitingNodes
 	// refused: it is the node that refused in Reserve or Bind, and not something that may do so for
 	// ever.
 	refused bool
-	// again: Reserve refused what Filter had merely estimated; another node may do at once.
-	again bool
 	// unpinned: no kubelet would pin anything for the pod. It is decided for on nodes that obey,
 	// and passes all others untouched.
 	unpinned bool
-	// untouched: its node is one of those others.
-	untouched bool
-	// betterFor is how long the pod still waits for a better node; 0 where it does not.
-	betterFor time.Duration
-	// planned is the node that a member of a gang gets; "" for pods that look for one.
-	planned string
-	// from is the Reservation that the pod is sent to, by UID, and heldOn its node; "" for a pod
-	// that looks for a node.
-	from, heldOn string
-	// number is the pod's place in the order of Reserve; 0 before.
+	// number is the pod's place in the order of Reserve; 0 where nothing is decided for it.
 	number uint64
 }
 
@@ -66,27 +68,6 @@ type dryRun struct {
 	amounts amounts.List
 }
 
-// waitingNodes are nodes that make a pod wait. Filter finds them, for several nodes at a time.
-type waitingNodes struct {
-	mu   sync.Mutex
-	list []*nodes.Node
-}
-
-// maxHopes bounds how many nodes that wait are looked at for one attempt.
-const maxHopes = 32
-
-// add notes a node once, if there are not enough. It may be called on nil.
-func (w *waitingNodes) add(n *nodes.Node) {
-	if w == nil {
-		return
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if len(w.list) < maxHopes && !slices.Contains(w.list, n) {
-		w.list = append(w.list, n)
-	}
-}
-
 // Clone implements fwk.StateData: what AddPod and RemovePod change is copied.
 func (c *cycle) Clone() fwk.StateData {
 	copied := *c
@@ -96,7 +77,8 @@ func (c *cycle) Clone() fwk.StateData {
 	return &copied
 }
 
-// cycleOf returns the plugin's state; nil for a pod that passes untouched.
+// cycleOf returns the plugin's state; nil for a pod that passes untouched, or has not passed
+// PreFilter.
 func cycleOf(state fwk.CycleState) *cycle {
 	data, err := state.Read(cycleKey)
 	if err != nil {
@@ -140,4 +122,103 @@ func (c *cycle) assumed(n *nodes.Node) suppose.Node {
 // askNow asks a node as it is, whatever is assumed of it.
 func (c *cycle) askNow(n *nodes.Node) ledger.Answer {
 	return n.Account().View().Ask(ledger.Question{Candidate: &c.query.Candidate})
+}
+
+// suppose asks the node under the cycle's assumptions. In a dry run nobody is patient.
+func (c *cycle) suppose(n *nodes.Node, info fwk.NodeInfo) *fwk.Status {
+	a := c.askWithoutSome(n, info)
+	if a.Outcome == ledger.Waiting {
+		c.plugin.core.waiters.BlameToo(c.query.Candidate.Request.UID, n.Account())
+	}
+	return c.status(nodes.Pack(0, &a), false)
+}
+
+// passes says whether a pod for which no kubelet pins anything is nothing to Berth on the node: a
+// kubelet decides there; or the node cannot be relied on, and the pod wants nothing in particular.
+// Such a pod runs on what is shared there. One of them is the agent that the node waits for. A pod
+// that wants so many NUMA nodes, or whole ones, is told that the kubelet does not see to that.
+func (c *cycle) passes(n *nodes.Node) bool {
+	if !c.unpinned {
+		return false
+	}
+	rules := &c.query.Candidate.Request.Rules
+	return !n.Obeys() && !rules.CountsNUMANodes() || *rules == (placement.Rules{}) && c.plugin.core.table.Unusable(n) != nil
+}
+
+// unasked is the answer of a node that need not be asked: its report cannot be relied on, or it
+// lacks what the pod demands. It is nil for the others.
+func (c *cycle) unasked(n *nodes.Node) *fwk.Status {
+	if why := c.plugin.core.table.Unusable(n); why != nil {
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why.Text)
+	}
+	if why := n.Unmet(c.query.Candidate.Request); why != "" {
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, c.ask.Said.In(wire.OfNodes(why)))
+	}
+	return nil
+}
+
+// decide takes the pod into the node's account, from what a Reservation holds there unless from is
+// empty, and numbers it.
+func (c *cycle) decide(pod *corev1.Pod, n *nodes.Node, from string) *fwk.Status {
+	var d placement.Decision
+	var a ledger.Answer
+	if from == "" {
+		a = n.Account().Reserve(&c.query.Candidate, &d)
+	} else {
+		a = n.Account().ReserveOwner(&c.query.Candidate, from, &d)
+	}
+	verdicts.WithLabelValues("Reserve", a.Outcome.String(), reasonOf(&a)).Inc()
+	if status := c.status(nodes.Pack(0, &a), false); status != nil {
+		return c.refuse(status)
+	}
+	if status := writable(pod, n, &d); status != nil {
+		return status
+	}
+	c.number = c.plugin.core.reserved.Add(1)
+	return nil
+}
+
+// writable says whether the decision can be written. Bind would be too late to find out: plugins
+// before it may tie the pod to the node, as its volumes do.
+func writable(pod *corev1.Pod, n *nodes.Node, d *placement.Decision) *fwk.Status {
+	check := wire.CheckPlacement
+	if n.Obeys() {
+		check = wire.CheckOwnPlacement
+	}
+	if err := check(pod, d); err != nil {
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "Berth cannot write the placement: "+err.Error())
+	}
+	return nil
+}
+
+// refuse notes that it is the node which refuses the pod.
+func (c *cycle) refuse(status *fwk.Status) *fwk.Status {
+	c.refused = true
+	return status
+}
+
+// placed notes that the pod has its node.
+func (c *cycle) placed(pod *corev1.Pod, nodeName string) {
+	core := c.plugin.core
+	core.delays.is(pod.UID, inBinding)
+	core.waiters.Done(uidOf(pod))
+	if left := pod.Status.NominatedNodeName; left != "" && left != nodeName {
+		// What was kept for it there is free, and no event says so.
+		if n := core.table.Known(left); n != nil {
+			core.waiters.NodeReturned(n.Account())
+		}
+		core.gangs.Stir()
+	}
+}
+
+// giveBack gives the pod's place on the node to others. Nodes wake the pod itself only where one
+// of them refused it, and not for its own place: it does not wait yet.
+func (c *cycle) giveBack(pod *corev1.Pod, n *nodes.Node) {
+	core := c.plugin.core
+	n.Account().Forget(uidOf(pod))
+	if !c.refused {
+		core.waiters.Done(uidOf(pod))
+	}
+	core.waiters.NodeChanged(n.Account())
+	core.gangs.Stir()
 }

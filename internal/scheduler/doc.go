@@ -3,10 +3,10 @@
 // states a node may be in, package nodes what each of them answered, package wake who is woken by
 // what, package handover how leaders follow one another.
 //
-// The way of a pod: PreFilter translates it once. Filter asks every node's ledger for a verdict.
-// Reserve decides and takes the pod in. Bind decides again when its turn has come, and writes
-// Binding and decision in one request, one request at a time per node. The node's next report
-// acknowledges it.
+// The way of a pod: PreFilter translates it once, and chooses one of five ways (type way). Filter
+// asks every node's ledger for a verdict. Reserve decides and takes the pod in. Bind decides again
+// when its turn has come, and writes Binding and decision in one request, one request at a time per
+// node. The node's next report acknowledges it.
 //
 // Nodes whose reports are missing, stale, contradictory or not understood are refused for pods that
 // could be pinned, with a reason. Pods that could not be pinned anywhere pass untouched. On nodes

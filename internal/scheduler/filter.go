@@ -10,31 +10,30 @@ import (
 
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/scheduler/gang"
-	"github.com/berth-dev/berth/internal/scheduler/nodes"
 	"github.com/berth-dev/berth/internal/suppose"
 	"github.com/berth-dev/berth/internal/wire"
-	"github.com/berth-dev/berth/placement"
 )
 
-// PreFilter translates the pod. Pods for which no kubelet pins anything are skipped.
+// PreFilter translates the pod and chooses its way. Pods for which no kubelet pins anything are
+// skipped.
 func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
-	if wire.InGang(pod) {
-		return p.preFilterMember(ctx, state, pod)
-	}
-	if gang.InTrial(state) { // a pod of no gang, for which others may be evicted
+	switch {
+	case gang.InTrial(state):
 		return nil, p.preFilterInTrial(state, pod)
+	case wire.InGang(pod):
+		return p.preFilterMember(ctx, state, pod)
 	}
 	if state.IsPodGroupSchedulingCycle() {
 		p.core.pauses.tried(pod)
 	}
-	p.tellIgnored(pod)
+	p.core.tellIgnored(pod)
 	return p.preFilterAlone(ctx, state, pod)
 }
 
 // preFilterAlone is PreFilter for pods that wait for no others.
 func (p *Plugin) preFilterAlone(ctx context.Context, state fwk.CycleState, pod *corev1.Pod) (*fwk.PreFilterResult, *fwk.Status) {
 	from, heldOn := p.core.reservations.Open(pod)
-	if status := p.onlyHeld(ctx, pod, from); status != nil {
+	if status := p.core.onlyHeld(ctx, pod, from); status != nil {
 		return nil, status
 	}
 	if from == "" && !wire.MightPin(pod) && !wire.MayCountNUMANodes(pod) && !p.core.table.Obeying() {
@@ -45,8 +44,7 @@ func (p *Plugin) preFilterAlone(ctx context.Context, state fwk.CycleState, pod *
 		podsRefused.WithLabelValues("request").Inc()
 		return nil, unreadable(err)
 	}
-	unpinned := !ask.Request.Pinnable()
-	if from == "" && unpinned && (!p.core.table.Obeying() && !ask.Request.Rules.CountsNUMANodes() || state.IsPodGroupSchedulingCycle()) {
+	if from == "" && !ask.Request.Pinnable() && (!p.core.table.Obeying() && !ask.Request.Rules.CountsNUMANodes() || state.IsPodGroupSchedulingCycle()) {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
 	if ask.RulesErr != nil {
@@ -54,51 +52,104 @@ func (p *Plugin) preFilterAlone(ctx context.Context, state fwk.CycleState, pod *
 		return nil, unreadable(ask.RulesErr)
 	}
 	c := p.cycleFor(pod, &ask)
-	c.unpinned, c.from, c.heldOn = unpinned, from, heldOn
-	if state.IsPodGroupSchedulingCycle() {
-		err = p.joinTrial(c, state, pod)
-	} else {
-		p.waitForNodes(c, pod)
-	}
-	if err != nil {
+	if err := c.choose(state, pod, from, heldOn); err != nil {
 		return nil, fwk.AsStatus(err)
 	}
 	state.Write(cycleKey, c)
-	if why := cmp.Or(p.core.notYet(ctx), p.spares(&c.member)); why != "" {
-		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why)
+	why := p.core.notYet(ctx)
+	if g, ok := c.way.(*inGroup); ok {
+		why = cmp.Or(why, g.spares(p.core))
 	}
-	if from != "" {
+	switch {
+	case why != "":
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why)
+	case from != "":
 		return &fwk.PreFilterResult{NodeNames: sets.New(heldOn)}, nil
 	}
 	return nil, nil
 }
 
+// choose chooses the way of a pod that has no planned node. from is the Reservation that it is sent
+// to, by UID, and heldOn the node of that; "" for none.
+func (c *cycle) choose(state fwk.CycleState, pod *corev1.Pod, from, heldOn string) (err error) {
+	switch {
+	case state.IsPodGroupSchedulingCycle():
+		c.way, err = c.plugin.joinTrial(state, pod)
+	case from != "":
+		o := &owner{from: from, heldOn: heldOn}
+		o.wait(c, pod)
+		c.way = o
+	default:
+		a := &alone{}
+		a.wait(c, pod)
+		c.way = a
+	}
+	return err
+}
+
+// preFilterMember plans the gang of the pod, or tells the pod its planned node.
+func (p *Plugin) preFilterMember(ctx context.Context, state fwk.CycleState, pod *corev1.Pod) (*fwk.PreFilterResult, *fwk.Status) {
+	p.core.tellIgnored(pod)
+	if status := p.core.onlyHeld(ctx, pod, ""); status != nil {
+		return nil, status
+	}
+	state.Write(cycleKey, &cycle{plugin: p, way: &planned{}})
+	if why := p.core.notYet(ctx); why != "" {
+		if ask, err := p.read(pod); err == nil {
+			new(alone).wait(p.cycleFor(pod, &ask), pod) // nothing else would wake it
+		}
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why)
+	}
+	p.core.waiters.Done(uidOf(pod))
+	turn := p.core.gangs.PreFilter(ctx, p.gangProfile(), pod)
+	switch {
+	case turn.Held != nil:
+		return nil, turn.Held
+	case turn.Node == "":
+		state.Delete(cycleKey)
+		return p.preFilterAlone(ctx, state, pod)
+	}
+	ask, err := p.read(pod)
+	if err != nil {
+		return nil, unreadable(err)
+	}
+	c := p.cycleFor(pod, &ask)
+	c.way = &planned{node: turn.Node}
+	state.Write(cycleKey, c)
+	return &fwk.PreFilterResult{NodeNames: sets.New(turn.Node)}, nil
+}
+
+// preFilterInTrial is PreFilter without consequences.
+func (p *Plugin) preFilterInTrial(state fwk.CycleState, pod *corev1.Pod) *fwk.Status {
+	ask, err := p.read(pod)
+	switch {
+	case err != nil:
+		return unreadable(err)
+	case !ask.Request.Pinnable():
+		return nil
+	case ask.RulesErr != nil:
+		return unreadable(ask.RulesErr)
+	}
+	state.Write(cycleKey, p.cycleFor(pod, &ask))
+	return nil
+}
+
 // read translates a pod to place, as the profile's arguments have it.
 func (p *Plugin) read(pod *corev1.Pod) (wire.Ask, error) {
-	ask, err := p.args.ExclusiveNamespaces.ReadPod(pod)
+	ask, err := p.core.pods.read(pod)
+	ask.Request.Rules.MayWithhold = p.args.ExclusiveNamespaces.Allow(pod.Namespace)
 	if err == nil && p.args.BestEffortAnywhere {
 		ask.Request.Rules = wire.BestEffortAnywhere(ask.Request.Rules)
 	}
 	return ask, err
 }
 
-func unreadable(err error) *fwk.Status {
-	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "Berth cannot read the pod: "+err.Error())
-}
-
-// cycleFor returns what the plugin keeps of an attempt to place a pod.
+// cycleFor returns what the plugin keeps of an attempt to place a pod that looks for a node by
+// itself.
 func (p *Plugin) cycleFor(pod *corev1.Pod, ask *wire.Ask) *cycle {
-	return &cycle{plugin: p, began: p.core.clock.Now(), said: ask.Said, query: p.profile.Begin(p.core.table.Candidate(pod, &ask.Request), pod.Status.NominatedNodeName)}
-}
-
-// waitForNodes makes the pod wait for nodes from the begin of its attempt on. Members of a group do
-// not: kube-scheduler tries them again when their back-off ends.
-func (p *Plugin) waitForNodes(c *cycle, pod *corev1.Pod) {
-	c.patientUntil = p.core.waiters.Add(waiterOf(pod), &c.query.Candidate).Add(p.args.Patience.Duration)
-	p.forgetIfGone(pod)
-	c.patient = p.core.clock.Now().Before(c.patientUntil)
-	if p.args.Patience.Duration > 0 && pod.Status.NominatedNodeName == "" {
-		c.waiting = &waitingNodes{}
+	return &cycle{
+		way: &alone{}, ask: ask, plugin: p, began: p.core.clock.Now(), unpinned: !ask.Request.Pinnable(),
+		query: p.profile.Begin(p.core.table.Candidate(pod, &ask.Request), pod.Status.NominatedNodeName),
 	}
 }
 
@@ -109,8 +160,10 @@ func (p *Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return p }
 func (p *Plugin) AddPod(_ context.Context, state fwk.CycleState, _ *corev1.Pod, add fwk.PodInfo, n fwk.NodeInfo) *fwk.Status {
 	pod := add.GetPod()
 	c := cycleOf(state)
-	if c == nil || !p.counts(pod, n) || gang.MateInTrial(state, pod.UID) ||
-		c.member.group != nil && c.member.group.placed[pod.UID] != nil {
+	if c == nil || !p.counts(pod, n) || gang.MateInTrial(state, pod.UID) {
+		return nil
+	}
+	if g, ok := c.way.(*inGroup); ok && g.placed[pod.UID] != nil {
 		return nil // a mate that is tried has its place already
 	}
 	on, added := p.core.table.Of(n.Node()), &suppose.Pod{UID: uidOf(pod)}
@@ -136,80 +189,7 @@ func (p *Plugin) RemovePod(_ context.Context, state fwk.CycleState, toPlace *cor
 	return nil
 }
 
-// Filter asks the node for its verdict. It changes nothing. Once the attempt has ended, as when
-// enough other nodes take the pod, it asks nothing any more. It says that without an error: that
-// would end the attempt of others, and nobody looks at what the node said.
-func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, _ *corev1.Pod, info fwk.NodeInfo) *fwk.Status {
-	c := cycleOf(state)
-	if c == nil {
-		return filterUnpinned(state, info)
-	}
-	if c.planned != "" {
-		return p.filterPlanned(c.planned, info)
-	}
-	n := p.core.table.Of(info.Node())
-	switch {
-	case c.from != "":
-		return p.filterOwner(c, n)
-	case c.unpinned && p.passes(c, n):
-		return nil
-	}
-	if c.member.group == nil && c.dry == nil {
-		if a, ok := c.query.Recall(n); ok {
-			return c.say(n, a)
-		}
-	}
-	if ctx.Err() != nil {
-		return fwk.NewStatus(fwk.Unschedulable, attemptEnded)
-	}
-	if why := p.core.table.Unusable(n); why != nil {
-		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why.Text)
-	}
-	if why := n.Unmet(c.query.Candidate.Request); why != "" {
-		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, c.said.In(wire.OfNodes(why)))
-	}
-	switch {
-	case c.member.group != nil:
-		return p.filterGroup(c, n, info)
-	case c.dry != nil:
-		return p.suppose(c, n, info)
-	}
-	return c.say(n, c.query.Ask(n))
-}
-
-// attemptEnded is the answer for nodes that were not asked.
-const attemptEnded = "the attempt to place the pod has ended"
-
-// say says a node's answer in the framework's words, and notes that the node waits.
-func (c *cycle) say(n *nodes.Node, a nodes.PackedAnswer) *fwk.Status {
-	if a.Kind() == nodes.Takes {
-		return nil // which is what is said most
-	}
-	status := c.status(a, c.patient)
-	if status.Code() == fwk.Pending {
-		c.waiting.add(n)
-	}
-	return status
-}
-
-// passes says whether a pod for which no kubelet pins anything is nothing to Berth on the node: a
-// kubelet decides there; or the node cannot be relied on, and the pod wants nothing in particular.
-// Such a pod runs on what is shared there. One of them is the agent that the node waits for. A pod
-// that wants so many NUMA nodes, or whole ones, is told that the kubelet does not see to that.
-func (p *Plugin) passes(c *cycle, n *nodes.Node) bool {
-	return !n.Obeys() && !c.query.Candidate.Request.Rules.CountsNUMANodes() || c.query.Candidate.Request.Rules == (placement.Rules{}) && p.core.table.Unusable(n) != nil
-}
-
 // counts says whether a pod might hold anything on the node.
 func (p *Plugin) counts(pod *corev1.Pod, info fwk.NodeInfo) bool {
 	return wire.MightPin(pod) || wire.HasPlacement(pod) || p.core.table.Of(info.Node()).Obeys()
-}
-
-// suppose asks the node under the cycle's assumptions. In a dry run nobody is patient.
-func (p *Plugin) suppose(c *cycle, n *nodes.Node, info fwk.NodeInfo) *fwk.Status {
-	a := c.askWithoutSome(n, info)
-	if a.Outcome == ledger.Waiting {
-		p.core.waiters.BlameToo(c.query.Candidate.Request.UID, n.Account())
-	}
-	return c.status(nodes.Pack(0, &a), false)
 }

@@ -45,10 +45,10 @@ var (
 // nodeGauges show the scheduler of this process.
 var nodeGauges gauges
 
-// gauges count, when asked, what the plugin made last knows. Every profile's plugin knows the same.
+// gauges count, when asked, what the scheduler made last knows.
 type gauges struct {
 	metrics.BaseStableCollector
-	plugin atomic.Pointer[Plugin]
+	core atomic.Pointer[core]
 }
 
 var _ metrics.StableCollector = (*gauges)(nil)
@@ -62,19 +62,19 @@ func (g *gauges) DescribeWithStability(out chan<- *metrics.Desc) {
 
 // CollectWithStability implements metrics.StableCollector.
 func (g *gauges) CollectWithStability(out chan<- metrics.Metric) {
-	p := g.plugin.Load()
-	if p == nil {
+	of := g.core.Load()
+	if of == nil {
 		return
 	}
 	gauge := func(d *metrics.Desc, v float64, labels ...string) {
 		out <- metrics.NewLazyConstMetric(d, metrics.GaugeValue, v, labels...)
 	}
-	c := p.count()
+	c := of.count()
 	gauge(inFlightDesc, float64(c.pods.Reserved), "reserved")
 	gauge(inFlightDesc, float64(c.pods.Posted), "posted")
 	gauge(inFlightDesc, float64(c.pods.Afloat), "afloat")
 	gauge(endingDesc, float64(c.pods.Ending))
-	p.waitGauges(gauge)
+	of.waitGauges(gauge)
 	for _, state := range []string{nodeTrusted, nodeSilent, nodeUntrusted, nodeUnreported} {
 		gauge(nodesDesc, float64(c.nodes[state]), state)
 	}
@@ -84,11 +84,11 @@ func (g *gauges) CollectWithStability(out chan<- metrics.Metric) {
 		}
 	}
 	gauge(silenceDesc, c.silence.Seconds())
-	groups := p.core.gangs.Count()
+	groups := of.gangs.Count()
 	for _, state := range gangs.Stages {
 		gauge(gangsDesc, float64(groups[state]), string(state))
 	}
-	census := p.core.reservations.Count()
+	census := of.reservations.Count()
 	heldGauges(&census, gauge)
 }
 
@@ -100,17 +100,17 @@ const (
 )
 
 // waitGauges tell who waits for a node, as the watch has it: also where this replica stands by.
-func (p *Plugin) waitGauges(gauge func(d *metrics.Desc, v float64, labels ...string)) {
+func (c *core) waitGauges(gauge func(d *metrics.Desc, v float64, labels ...string)) {
 	leads := 0.0
-	if p.core.lead.Leads() {
+	if c.lead.Leads() {
 		leads = 1
 	}
 	gauge(leadsDesc, leads)
-	pods, err := p.pods.List(labels.Everything())
+	pods, err := c.pods.List(labels.Everything())
 	if err != nil {
 		return // a lister reads memory: it does not fail
 	}
-	count, longest := p.core.waiting(pods)
+	count, longest := c.waiting(pods)
 	for _, kind := range []string{waitsGated, waitsInGang, waitsAlone} {
 		gauge(waitingDesc, float64(count[kind]), kind)
 		if kind != waitsGated {
@@ -125,10 +125,7 @@ func (c *core) waiting(pods []*corev1.Pod) (count map[string]int, longest map[st
 	count, longest = map[string]int{}, map[string]time.Duration{}
 	now := c.clock.Now()
 	for _, pod := range pods {
-		if pod.Spec.NodeName != "" || wire.Ended(pod) {
-			continue
-		}
-		if _, ours := c.profiles.Load(pod.Spec.SchedulerName); !ours {
+		if pod.Spec.NodeName != "" || wire.Ended(pod) || !c.profiles.ours(pod.Spec.SchedulerName) {
 			continue
 		}
 		kind := waitsAlone
@@ -169,24 +166,24 @@ type counts struct {
 	silence time.Duration
 }
 
-func (p *Plugin) count() counts {
-	c := counts{nodes: map[string]int{}, flooded: map[ledger.Wait]int{}}
-	for n := range p.core.table.All {
+func (c *core) count() counts {
+	out := counts{nodes: map[string]int{}, flooded: map[ledger.Wait]int{}}
+	for n := range c.table.All {
 		census := n.Account().View().Census()
-		c.pods.Reserved += census.Reserved
-		c.pods.Posted += census.Posted
-		c.pods.Afloat += census.Afloat
-		c.pods.Ending += census.Ending
-		state := stateOf(p.core.table.Unusable(n))
-		c.nodes[state]++
+		out.pods.Reserved += census.Reserved
+		out.pods.Posted += census.Posted
+		out.pods.Afloat += census.Afloat
+		out.pods.Ending += census.Ending
+		state := stateOf(c.table.Unusable(n))
+		out.nodes[state]++
 		if state == nodeTrusted {
-			c.flooded[n.Account().View().Flooded()]++
+			out.flooded[n.Account().View().Flooded()]++
 		}
 		if state != nodeUnreported {
-			c.silence = max(c.silence, p.core.table.Silence(n))
+			out.silence = max(out.silence, c.table.Silence(n))
 		}
 	}
-	return c
+	return out
 }
 
 func stateOf(why *nodestate.Unusable) string {

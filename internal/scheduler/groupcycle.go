@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"context"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -31,6 +32,7 @@ import (
 // and tries all members again, for each pod that it spares. These pods are told apart from those of
 // the snapshot before, and places are asked for as in any dry run.
 type groupTrial struct {
+	handle          fwk.Handle
 	namespace, name string
 	// least is how many members the group needs.
 	least int
@@ -59,30 +61,27 @@ const groupKey fwk.StateKey = Name + "Group"
 // Clone implements fwk.StateData: a group cycle has one trial.
 func (g *groupTrial) Clone() fwk.StateData { return g }
 
-// joinTrial makes the cycle a part of its group's trial. The first member begins it.
-func (p *Plugin) joinTrial(c *cycle, state fwk.CycleState, pod *corev1.Pod) error {
-	c.member.evicting = state.ShouldSkipAllPostFilterPlugins()
-	shared := state.GetPodGroupSchedulingCycle()
+// joinTrial makes the pod a part of its group's trial. The first member begins it.
+func (p *Plugin) joinTrial(state fwk.CycleState, pod *corev1.Pod) (way, error) {
+	shared, evicting := state.GetPodGroupSchedulingCycle(), state.ShouldSkipAllPostFilterPlugins()
 	if data, err := shared.Read(groupKey); err == nil {
-		c.member.group = data.(*groupTrial)
-		return nil
+		return &inGroup{data.(*groupTrial), evicting}, nil
 	}
-	g, err := p.newGroupTrial(pod)
+	g, err := newGroupTrial(p.handle, pod)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	shared.Write(groupKey, g)
-	c.member.group = g
-	return nil
+	return &inGroup{g, evicting}, nil
 }
 
-func (p *Plugin) newGroupTrial(pod *corev1.Pod) (*groupTrial, error) {
-	before, err := p.handle.SnapshotSharedLister().NodeInfos().List()
+func newGroupTrial(handle fwk.Handle, pod *corev1.Pod) (*groupTrial, error) {
+	before, err := handle.SnapshotSharedLister().NodeInfos().List()
 	if err != nil {
 		return nil, err
 	}
 	g := &groupTrial{
-		namespace: pod.Namespace, name: *pod.Spec.SchedulingGroup.PodGroupName, before: before,
+		handle: handle, namespace: pod.Namespace, name: *pod.Spec.SchedulingGroup.PodGroupName, before: before,
 		nodes: suppose.Field[*nodes.Node]{Bare: bare}, placed: map[types.UID]*suppose.Pod{},
 	}
 	g.byName = sync.OnceValue(func() map[string]fwk.NodeInfo {
@@ -93,7 +92,7 @@ func (p *Plugin) newGroupTrial(pod *corev1.Pod) (*groupTrial, error) {
 		return m
 	})
 	// Where there is a group cycle, the scheduler watches PodGroups.
-	group, err := p.handle.SharedInformerFactory().Scheduling().V1alpha2().PodGroups().Lister().PodGroups(g.namespace).Get(g.name)
+	group, err := handle.SharedInformerFactory().Scheduling().V1alpha2().PodGroups().Lister().PodGroups(g.namespace).Get(g.name)
 	if err != nil {
 		return nil, err
 	}
@@ -103,17 +102,15 @@ func (p *Plugin) newGroupTrial(pod *corev1.Pod) (*groupTrial, error) {
 	return g, nil
 }
 
-// member is a cycle's part in a trial; the zero value is that of a pod without a group.
-type member struct {
-	group *groupTrial
+// inGroup is the way of a member of such a group. While the group's cycle tries (the state says
+// so), it is tried as the trial has the nodes, and nobody is told. In the commit it is reserved.
+type inGroup struct {
+	*groupTrial
 	// evicting: pods are taken from the snapshot, to find out whether that helps.
 	evicting bool
 }
 
-// try says whether the cycle only tries: its group's trial, and not the commit after it.
-func (m *member) try(state fwk.CycleState) bool {
-	return m.group != nil && state.IsPodGroupSchedulingCycle()
-}
+var _ way = (*inGroup)(nil)
 
 // missing returns the pods that have been taken from the node.
 func (g *groupTrial) missing(info fwk.NodeInfo) []string {
@@ -134,12 +131,30 @@ func (g *groupTrial) missing(info fwk.NodeInfo) []string {
 	return out
 }
 
-// askGroup asks a node as the trial has it; false where the trial has left the node alone.
-func (c *cycle) askGroup(n *nodes.Node, info fwk.NodeInfo) (ledger.Answer, bool) {
-	assumed, on := c.assumed(n), c.member.group.nodes.Known(n)
+// filter asks what the trial has tried already, and else the node itself.
+func (g *inGroup) filter(ctx context.Context, c *cycle, info fwk.NodeInfo) *fwk.Status {
+	n := c.plugin.core.table.Of(info.Node())
+	if ctx.Err() != nil {
+		return fwk.NewStatus(fwk.Unschedulable, attemptEnded)
+	}
+	if status := c.unasked(n); status != nil {
+		return status
+	}
+	if a, ok := g.ask(c, n, info); ok {
+		return c.status(nodes.Pack(0, &a), false)
+	}
+	if a, ok := c.query.Recall(n); ok {
+		return c.status(a, false)
+	}
+	return c.status(c.query.Ask(n), false)
+}
+
+// ask asks a node as the trial has it; false where the trial has left the node alone.
+func (g *inGroup) ask(c *cycle, n *nodes.Node, info fwk.NodeInfo) (ledger.Answer, bool) {
+	assumed, on := c.assumed(n), g.nodes.Known(n)
 	t := assumed.Trial()
-	if c.member.evicting {
-		t.Without = slices.Concat(c.member.group.missing(info), t.Without)
+	if g.evicting {
+		t.Without = slices.Concat(g.missing(info), t.Without)
 	}
 	if on == nil {
 		alone := bare(n)
@@ -151,31 +166,41 @@ func (c *cycle) askGroup(n *nodes.Node, info fwk.NodeInfo) (ledger.Answer, bool)
 	return on.AskUnder(&c.query.Candidate, &t), true
 }
 
-// filterGroup is Filter in a group's trial: what is tried is asked, and nobody is told.
-func (p *Plugin) filterGroup(c *cycle, n *nodes.Node, info fwk.NodeInfo) *fwk.Status {
-	if a, ok := c.askGroup(n, info); ok {
-		return c.status(nodes.Pack(0, &a), false)
-	}
-	if a, ok := c.query.Recall(n); ok {
-		return c.status(a, false)
-	}
-	return c.status(c.query.Ask(n), false)
-}
-
-// rankInGroup is the rank of a node in a group's trial.
-func (c *cycle) rankInGroup(n *nodes.Node) rank.Rank {
-	if on := c.member.group.nodes.Known(n); on != nil && on.Promised() > 0 && !c.member.evicting {
+// rank is the rank of a node in the trial.
+func (g *inGroup) rank(c *cycle, n *nodes.Node) rank.Rank {
+	if on := g.nodes.Known(n); on != nil && on.Promised() > 0 && !g.evicting {
 		return c.query.RankOn(n, on.Account())
 	}
 	return c.query.Rank(n)
 }
 
-// reserveInGroup tries the node for a member.
-func (p *Plugin) reserveInGroup(c *cycle, pod *corev1.Pod, n *nodes.Node) *fwk.Status {
-	g, tried := c.member.group, &suppose.Pod{Candidate: &c.query.Candidate}
+func (g *inGroup) reserve(state fwk.CycleState, c *cycle, pod *corev1.Pod, n *nodes.Node) *fwk.Status {
+	core := c.plugin.core
+	if why := core.table.Unusable(n); why != nil {
+		return c.refuse(fwk.NewStatus(fwk.Unschedulable, why.Text))
+	}
+	if state.IsPodGroupSchedulingCycle() {
+		return g.try(c, pod, n)
+	}
+	if g.broken() {
+		return fwk.NewStatus(fwk.Unschedulable, lostMate)
+	}
+	if status := c.decide(pod, n, ""); status != nil {
+		return status
+	}
+	c.placed(pod, n.Name())
+	core.delays.is(pod.UID, forMates)
+	core.pauses.waits.end(g.key())
+	core.pauses.placed(pod)
+	return nil
+}
+
+// try puts the member on the node for the time of the trial.
+func (g *inGroup) try(c *cycle, pod *corev1.Pod, n *nodes.Node) *fwk.Status {
+	tried := &suppose.Pod{Candidate: &c.query.Candidate}
 	g.placed[pod.UID] = tried
 	on := g.nodes.At(n)
-	if c.member.evicting {
+	if g.evicting {
 		on.Put(tried)
 		return nil // Filter has just asked for it
 	}
@@ -184,39 +209,48 @@ func (p *Plugin) reserveInGroup(c *cycle, pod *corev1.Pod, n *nodes.Node) *fwk.S
 	if status := c.status(nodes.Pack(0, &a), false); status != nil {
 		return status
 	}
-	return p.writable(pod, n, &d)
+	return writable(pod, n, &d)
 }
 
-// unreserveInGroup takes back what reserveInGroup did.
-func (c *cycle) unreserveInGroup(pod *corev1.Pod, n *nodes.Node) {
-	g := c.member.group
+func (g *inGroup) unreserve(state fwk.CycleState, c *cycle, pod *corev1.Pod, n *nodes.Node) {
+	if state.IsPodGroupSchedulingCycle() {
+		g.takeBack(pod, n)
+		return
+	}
+	c.giveBack(pod, n) // and its back-off counts
+	g.lose()
+}
+
+// takeBack takes back what try did.
+func (g *inGroup) takeBack(pod *corev1.Pod, n *nodes.Node) {
 	tried, on := g.placed[pod.UID], g.nodes.At(n)
 	delete(g.placed, pod.UID)
 	switch {
 	case tried == nil:
-	case c.member.evicting:
+	case g.evicting:
 		on.Take(tried)
 	default:
 		on.Withdraw(tried)
 	}
 }
 
-// postFilterGroup ends the attempt of a member: nobody is evicted for a part of a group. Evictions
-// for the whole of it are Kubernetes' own (feature gate WorkloadAwarePreemption).
-func (p *Plugin) postFilterGroup(c *cycle, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
-	waiting, err := p.withStatus(statuses, fwk.Pending)
+// postFilter ends the attempt: nobody is evicted for a part of a group. Evictions for the whole of
+// it are Kubernetes' own (feature gate WorkloadAwarePreemption).
+func (g *inGroup) postFilter(_ context.Context, c *cycle, _ *corev1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
+	d, core := &diagnosis{c, statuses}, c.plugin.core
+	waiting, err := d.with(fwk.Pending)
 	if err != nil {
 		return nil, fwk.AsStatus(err)
 	}
 	if len(waiting) > 0 {
-		c.member.group.waitsFrom = p.core.pauses.waits.begin(c.member.group.key(), p.core.clock.Now())
+		g.waitsFrom = core.pauses.waits.begin(g.key(), core.clock.Now())
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "Berth: "+whatWaits(len(waiting), false))
 	}
-	refusing, err := p.withStatus(statuses, fwk.Unschedulable)
+	refusing, err := d.with(fwk.Unschedulable)
 	if err != nil {
 		return nil, fwk.AsStatus(err)
 	}
-	if text := p.explain(c, refusing); text != "" {
+	if text := d.explain(refusing); text != "" {
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "Berth: "+text)
 	}
 	return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable)
@@ -224,25 +258,25 @@ func (p *Plugin) postFilterGroup(c *cycle, statuses fwk.NodeToStatusReader) (*fw
 
 // spares says why nobody is evicted for the group yet; "" when somebody may be. A report that some
 // node waits for may show that there is room.
-func (p *Plugin) spares(m *member) string {
-	if !m.evicting {
+func (g *inGroup) spares(core *core) string {
+	if !g.evicting {
 		return ""
 	}
-	if from := m.group.waitsFrom; !from.IsZero() && p.core.clock.Now().Sub(from) < wake.ReportLimit {
+	if from := g.waitsFrom; !from.IsZero() && core.clock.Now().Sub(from) < wake.ReportLimit {
 		return "a node waits for a report; nobody is preempted before"
 	}
-	p.core.pauses.waits.end(m.group.key()) // it may preempt, this once
+	core.pauses.waits.end(g.key()) // it may preempt, this once
 	return ""
 }
 
-// loseMate notes that the commit could not place a member. The ones that wait for it in Permit, up
-// to five minutes, give their places back if the group cannot be whole without it.
-func (p *Plugin) loseMate(g *groupTrial) {
+// lose notes that the commit could not place a member. The ones that wait for it in Permit, up to
+// five minutes, give their places back if the group cannot be whole without it.
+func (g *groupTrial) lose() {
 	g.lost.Add(1)
-	if !p.broken(g) {
+	if !g.broken() {
 		return
 	}
-	p.handle.IterateOverWaitingPods(func(w fwk.WaitingPod) {
+	g.handle.IterateOverWaitingPods(func(w fwk.WaitingPod) {
 		if ownGroup(w.GetPod()) == g.key() {
 			w.Reject(Name, lostMate)
 		}
@@ -252,11 +286,11 @@ func (p *Plugin) loseMate(g *groupTrial) {
 const lostMate = "another member of its group did not get its place"
 
 // broken says whether the group cannot be whole any more in this attempt.
-func (p *Plugin) broken(g *groupTrial) bool {
+func (g *groupTrial) broken() bool {
 	lost := int(g.lost.Load())
 	if lost == 0 {
 		return false
 	}
-	group, err := p.handle.PodGroupManager().PodGroupStates().Get(g.namespace, g.name)
+	group, err := g.handle.PodGroupManager().PodGroupStates().Get(g.namespace, g.name)
 	return err == nil && group.AllPodsCount()-lost < g.least
 }

@@ -11,27 +11,27 @@ import (
 // tellIgnored reports annotations and labels that nobody reads, and of CPUs of its own that a pod
 // asks for in words which no kubelet reads, in events of the pod. It does so on the first attempt
 // alone: every attempt that fails leaves a condition behind.
-func (p *Plugin) tellIgnored(pod *corev1.Pod) {
+func (c *core) tellIgnored(pod *corev1.Pod) {
 	warnings := wire.IgnoredKeys(pod, pod.Spec.SchedulerName)
-	if w, shares := wire.CPUsShared(pod); shares && !p.core.table.Obeying() {
+	if w, shares := wire.CPUsShared(pod); shares && !c.table.Obeying() {
 		warnings = append(warnings, w)
 	}
 	if len(warnings) == 0 || attempted(pod) || wire.OfReservation(pod) {
 		return
 	}
 	for _, w := range warnings {
-		p.core.events.Eventf(pod, nil, corev1.EventTypeWarning, w.Reason, "Scheduling", "%s", w.Text)
+		c.events.Eventf(pod, nil, corev1.EventTypeWarning, w.Reason, "Scheduling", "%s", w.Text)
 	}
 }
 
 // tellShared tells in an event that a pod which insists on CPUs of its own shares them on the node
 // that was chosen, where other nodes obey: its kubelet decides there.
-func (p *Plugin) tellShared(pod *corev1.Pod, nodeName string) {
-	if !p.core.table.Obeying() || wire.OfReservation(pod) || p.core.table.Named(nodeName).Obeys() {
+func (c *core) tellShared(pod *corev1.Pod, nodeName string) {
+	if !c.table.Obeying() || wire.OfReservation(pod) || c.table.Named(nodeName).Obeys() {
 		return
 	}
 	if w, shares := wire.CPUsShared(pod); shares {
-		p.core.events.Eventf(pod, nil, corev1.EventTypeWarning, w.Reason, "Binding", "%s decides itself: %s", nodeName, w.Text)
+		c.events.Eventf(pod, nil, corev1.EventTypeWarning, w.Reason, "Binding", "%s decides itself: %s", nodeName, w.Text)
 	}
 }
 

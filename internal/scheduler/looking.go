@@ -27,7 +27,7 @@ func LookFurther(shared informers.SharedInformerFactory) Look {
 }
 
 func (c *core) look(pod *corev1.Pod, all int, set int32) int32 {
-	maxNodes, ours := c.profiles.Load(pod.Spec.SchedulerName)
+	maxNodes, ours := c.profiles.maxNodes.Load(pod.Spec.SchedulerName)
 	if !ours || all == 0 || !wire.MightPin(pod) {
 		return set
 	}

@@ -14,7 +14,7 @@ import (
 // Berth.
 func TestPinnedPodsAreLookedForFurther(t *testing.T) {
 	c := &core{}
-	c.profiles.Store("berth", 1000)
+	c.profiles.maxNodes.Store("berth", 1000)
 	pod := func(scheduler string) *corev1.Pod {
 		p := pinned("x", 4)
 		p.Spec.SchedulerName = scheduler

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -8,7 +9,6 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/informers"
 	corev1informers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/tools/cache"
@@ -35,11 +35,8 @@ func newGangs(args *Args, handle fwk.Handle, c *core, logger klog.Logger) *gang.
 		Waiting:  handle.GetWaitingPod,
 		Budgets:  budgetsOf(handle),
 		Forgo:    c.forgoFor(handle),
-		Ours: func(name string) bool {
-			_, ours := c.profiles.Load(name)
-			return ours
-		},
-		Room: roomOn(handle.SharedInformerFactory().Core().V1()), Lead: c.lead,
+		Ours:     c.profiles.ours,
+		Room:     roomOn(handle.SharedInformerFactory().Core().V1()), Lead: c.lead,
 	})
 }
 
@@ -142,57 +139,32 @@ func (p *Plugin) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status {
 	return p.core.gangs.PreEnqueue(pod)
 }
 
-// preFilterMember plans the gang of the pod, or tells the pod its planned node.
-func (p *Plugin) preFilterMember(ctx context.Context, state fwk.CycleState, pod *corev1.Pod) (*fwk.PreFilterResult, *fwk.Status) {
-	if gang.InTrial(state) {
-		return nil, p.preFilterInTrial(state, pod)
-	}
-	p.tellIgnored(pod)
-	if status := p.onlyHeld(ctx, pod, ""); status != nil {
-		return nil, status
-	}
-	gang.Mark(state, "")
-	if why := p.core.notYet(ctx); why != "" {
-		if ask, err := p.read(pod); err == nil {
-			p.waitForNodes(p.cycleFor(pod, &ask), pod) // nothing else would wake it
-		}
-		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why)
-	}
-	p.core.waiters.Done(uidOf(pod))
-	turn := p.core.gangs.PreFilter(ctx, p.gangProfile(), pod)
-	switch {
-	case turn.Held != nil:
-		return nil, turn.Held
-	case turn.Node == "":
-		gang.Unmark(state)
-		return p.preFilterAlone(ctx, state, pod)
-	}
-	gang.Mark(state, turn.Node)
-	ask, err := p.read(pod)
-	if err != nil {
-		return nil, unreadable(err)
-	}
-	if ask.Request.Pinnable() {
-		c := p.cycleFor(pod, &ask)
-		c.planned = turn.Node
-		state.Write(cycleKey, c)
-	}
-	return &fwk.PreFilterResult{NodeNames: sets.New(turn.Node)}, nil
+// Permit makes members of a gang wait for each other.
+func (p *Plugin) Permit(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ string) (*fwk.Status, time.Duration) {
+	return p.core.gangs.Permit(pod)
 }
 
-// preFilterInTrial is PreFilter without consequences.
-func (p *Plugin) preFilterInTrial(state fwk.CycleState, pod *corev1.Pod) *fwk.Status {
-	ask, err := p.read(pod)
-	switch {
-	case err != nil:
-		return unreadable(err)
-	case !ask.Request.Pinnable():
-		return nil
-	case ask.RulesErr != nil:
-		return unreadable(ask.RulesErr)
+const evictsNobody = "Berth: a Reservation evicts nobody"
+
+// makeRoom evicts for a pod of no gang where a gang could be among the victims. The status is nil
+// where none could: then kube-scheduler's own preemption comes, and else it does not. text says why
+// the nodes refuse the pod.
+func (p *Plugin) makeRoom(ctx context.Context, pod *corev1.Pod, text string) (*fwk.PostFilterResult, *fwk.Status) {
+	if p.args.EvictsNobody {
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, text)
 	}
-	state.Write(cycleKey, p.cycleFor(pod, &ask))
-	return nil
+	if wire.OfReservation(pod) {
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, cmp.Or(text, evictsNobody))
+	}
+	node, asked := p.core.gangs.MakeRoom(ctx, p.gangProfile(), pod)
+	switch {
+	case !asked:
+		return nil, nil
+	case node != "":
+		return framework.NewPostFilterResultWithNominatedNode(node), fwk.NewStatus(fwk.Success, text)
+	}
+	text = join(text, "Berth: evicting pods of lower priority, gangs whole or not at all, does not help")
+	return framework.NewPostFilterResultWithNominatedNode(""), fwk.NewStatus(fwk.UnschedulableAndUnresolvable, text)
 }
 
 // gangProfile is what a trial asks of this profile.
@@ -214,78 +186,4 @@ func (p *Plugin) gangProfile() gang.Profile {
 		Check:        wire.CheckPlacement,
 		EvictsNobody: p.args.EvictsNobody,
 	}
-}
-
-// filterPlanned lets a member have its planned node alone. A node that the pod was nominated to
-// before comes before what PreFilter says. The ledger has held the place since the plan was made.
-func (p *Plugin) filterPlanned(planned string, info fwk.NodeInfo) *fwk.Status {
-	name := info.Node().Name
-	if name != planned {
-		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "another node is planned for the pod")
-	}
-	if why := p.core.table.Unusable(p.core.table.Of(info.Node())); why != nil {
-		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why.Text)
-	}
-	return nil
-}
-
-// filterUnpinned is Filter for pods for which nothing is pinned: only members of gangs, which have
-// a planned node, come there.
-func filterUnpinned(state fwk.CycleState, info fwk.NodeInfo) *fwk.Status {
-	if planned, _ := gang.Planned(state); planned != "" && planned != info.Node().Name {
-		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "another node is planned for the pod")
-	}
-	return nil
-}
-
-// reserveUnpinned is Reserve for pods for which nothing is pinned.
-func (p *Plugin) reserveUnpinned(state fwk.CycleState, pod *corev1.Pod, nodeName string) *fwk.Status {
-	if !wire.InGang(pod) {
-		return nil
-	}
-	if planned, _ := gang.Planned(state); planned == "" {
-		return nil
-	}
-	return p.core.gangs.Reserve(pod, nodeName, nil)
-}
-
-// reservePlanned is Reserve for a member whose place the ledger holds.
-func (p *Plugin) reservePlanned(c *cycle, pod *corev1.Pod, nodeName string) *fwk.Status {
-	n := p.core.table.Named(nodeName)
-	if why := p.core.table.Unusable(n); why != nil {
-		return fwk.NewStatus(fwk.Unschedulable, why.Text)
-	}
-	if status := p.core.gangs.Reserve(pod, nodeName, n.Account()); status != nil {
-		return status
-	}
-	c.number = p.core.reserved.Add(1)
-	return nil
-}
-
-// unreserveMember tells the gang that a member's attempt has failed.
-func (p *Plugin) unreserveMember(pod *corev1.Pod) {
-	if wire.InGang(pod) {
-		p.core.gangs.Failed(pod.UID, "pod "+pod.Name+" did not get its place")
-	}
-}
-
-// postFilterMember ends the attempt of a member: nobody is evicted for a part of a gang. Whom the
-// whole gang needs gone was found when it was planned; the leader keeps its place there.
-func (p *Plugin) postFilterMember(state fwk.CycleState, pod *corev1.Pod) (result *fwk.PostFilterResult, status *fwk.Status, member bool) {
-	if !wire.InGang(pod) {
-		return nil, nil, false
-	}
-	if _, member := gang.Planned(state); !member && p.core.gangs.Alone(pod) {
-		return nil, nil, false
-	}
-	p.core.gangs.Failed(pod.UID, "pod "+pod.Name+" does not get its planned node")
-	if node := p.core.gangs.Nominated(pod.UID); node != "" || pod.Status.NominatedNodeName != "" {
-		result = framework.NewPostFilterResultWithNominatedNode(node)
-	}
-	return result, fwk.NewStatus(fwk.UnschedulableAndUnresolvable), true
-}
-
-// Permit makes members of a gang wait for each other.
-func (p *Plugin) Permit(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ string) (*fwk.Status, time.Duration) {
-	return p.core.gangs.Permit(pod)
 }

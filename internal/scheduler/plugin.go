@@ -5,7 +5,6 @@ import (
 	"errors"
 
 	"k8s.io/apimachinery/pkg/runtime"
-	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/clock"
@@ -24,8 +23,6 @@ type Plugin struct {
 	args    Args
 	profile *nodes.Profile
 	handle  fwk.Handle
-	// pods are the pods as the scheduler's own watch has shown them.
-	pods corelisters.PodLister
 }
 
 var (
@@ -81,8 +78,8 @@ func newPlugin(ctx context.Context, obj runtime.Object, handle fwk.Handle, o Opt
 	if err != nil {
 		return nil, err
 	}
-	p := &Plugin{core: c, args: args, profile: &nodes.Profile{Table: c.table, Scoring: args.Scoring}, handle: handle, pods: handle.SharedInformerFactory().Core().V1().Pods().Lister()}
-	nodeGauges.plugin.Store(p)
+	p := &Plugin{core: c, args: args, profile: &nodes.Profile{Table: c.table, Scoring: args.Scoring}, handle: handle}
+	nodeGauges.core.Store(c)
 	return p, nil
 }
 

@@ -59,7 +59,7 @@ func (p *Plugin) afterPodUpdate(_ klog.Logger, pod *corev1.Pod, oldObj, newObj a
 		return fwk.QueueSkip, nil
 	}
 	const affinity = wire.ReservationAffinityAnnotation
-	if !asksTheSame(then, now) || then.Annotations[affinity] != now.Annotations[affinity] {
+	if !p.core.pods.same(then, now) || then.Annotations[affinity] != now.Annotations[affinity] {
 		return fwk.Queue, nil
 	}
 	return fwk.QueueSkip, nil
@@ -99,7 +99,7 @@ func (p *Plugin) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFragment
 	if !wire.MightPin(pod) && !p.core.table.Obeying() {
 		return nil, nil
 	}
-	if ask, err := wire.ReadPod(pod); err == nil && !ask.Request.Pinnable() && !p.core.table.Obeying() {
+	if ask, err := p.core.pods.read(pod); err == nil && !ask.Request.Pinnable() && !p.core.table.Obeying() {
 		return nil, nil
 	}
 	return nil, fwk.NewStatus(fwk.Unschedulable, "what a kubelet pins depends on what it has pinned before")

@@ -40,7 +40,7 @@ func attached(t *testing.T, pods ...runtime.Object) (*fixture, apiHandle) {
 	f.feed.ReportSeen(f.topology())
 	h := apiHandle{client: fake.NewClientset(pods...), nominated: map[string][]fwk.PodInfo{}}
 	h.informers = informers.NewSharedInformerFactory(h.client, 0)
-	f.handle, f.pods = h, h.informers.Core().V1().Pods().Lister()
+	f.handle, f.pods.PodLister = h, h.informers.Core().V1().Pods().Lister()
 	f.core.onNodes = newOnNodes(h, klog.Background())
 	for _, pod := range pods {
 		h.tell(t, pod)

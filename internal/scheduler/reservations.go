@@ -14,7 +14,6 @@ import (
 	"github.com/berth-dev/berth/internal/scheduler/nodes"
 	"github.com/berth-dev/berth/internal/scheduler/reservation"
 	"github.com/berth-dev/berth/internal/wire"
-	"github.com/berth-dev/berth/placement"
 )
 
 // newReservations makes the Reservations of a scheduler.
@@ -22,10 +21,7 @@ func newReservations(args *Args, handle fwk.Handle, c *core, logger klog.Logger)
 	return reservation.New(reservation.Options{
 		Clock: c.clock, Logger: logger, Lead: c.lead, OwnersNeedNamespace: args.ReservationOwnersNeedNamespace, Events: handle.EventRecorder(), Account: func(node string) *ledger.Node { return c.table.Named(node).Account() },
 		HasNode: existsOf(handle), Done: c.waiters.Done,
-		Ours: func(name string) bool {
-			_, ours := c.profiles.Load(name)
-			return ours
-		},
+		Ours: c.profiles.ours,
 	})
 }
 
@@ -83,15 +79,14 @@ func HoldReservations(shared informers.SharedInformerFactory, in reservation.Cac
 }
 
 const (
-	elsewhere    = "another node holds a Reservation for the pod"
-	noPlace      = "Berth: no Reservation that the pod owns, and that its " + wire.ReservationAffinityAnnotation + " allows, has a place for it now"
-	notInPlace   = "Berth: what its Reservation holds does not take the pod; it is tried as any other"
-	evictsNobody = "Berth: a Reservation evicts nobody"
+	elsewhere  = "another node holds a Reservation for the pod"
+	noPlace    = "Berth: no Reservation that the pod owns, and that its " + wire.ReservationAffinityAnnotation + " allows, has a place for it now"
+	notInPlace = "Berth: what its Reservation holds does not take the pod; it is tried as any other"
 )
 
 // onlyHeld ends the attempt of a pod that wants what a Reservation holds, or nothing, and is not
 // sent to one.
-func (p *Plugin) onlyHeld(ctx context.Context, pod *corev1.Pod, from string) *fwk.Status {
+func (c *core) onlyHeld(ctx context.Context, pod *corev1.Pod, from string) *fwk.Status {
 	affinity, err := wire.ReadReservationAffinity(pod)
 	switch {
 	case err != nil:
@@ -100,87 +95,76 @@ func (p *Plugin) onlyHeld(ctx context.Context, pod *corev1.Pod, from string) *fw
 	case affinity == nil || from != "":
 		return nil
 	}
-	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, cmp.Or(p.core.notYet(ctx), noPlace))
+	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, cmp.Or(c.notYet(ctx), noPlace))
 }
 
-// filterOwner is Filter for a pod that is sent to what a Reservation holds.
-func (p *Plugin) filterOwner(c *cycle, n *nodes.Node) *fwk.Status {
+// owner is the way of a pod that is sent to what a Reservation holds. Where the place does not take
+// it after all, it looks for a node as any other pod.
+type owner struct {
+	alone
+	// from is the Reservation, by UID, and heldOn its node.
+	from, heldOn string
+	// passed: nothing is decided for it there.
+	passed bool
+}
+
+var _ way = (*owner)(nil)
+
+// from returns the Reservation that the cycle's pod is sent to, by UID; "" for none.
+func (c *cycle) from() string {
+	if c != nil {
+		if o, ok := c.way.(*owner); ok {
+			return o.from
+		}
+	}
+	return ""
+}
+
+func (o *owner) filter(_ context.Context, c *cycle, info fwk.NodeInfo) *fwk.Status {
+	n := c.plugin.core.table.Of(info.Node())
 	switch {
-	case n.Name() != c.heldOn: // it may be nominated to another one
+	case n.Name() != o.heldOn: // it may be nominated to another one
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, elsewhere)
-	case c.unpinned && p.passes(c, n):
+	case c.passes(n):
 		return nil
 	}
-	if why := p.core.table.Unusable(n); why != nil {
-		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why.Text)
+	if status := c.unasked(n); status != nil {
+		return status
 	}
-	if why := n.Unmet(c.query.Candidate.Request); why != "" {
-		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, c.said.In(wire.OfNodes(why)))
-	}
-	a := n.Account().View().AskOwner(&c.query.Candidate, c.from)
+	a := n.Account().View().AskOwner(&c.query.Candidate, o.from)
 	return c.status(nodes.Pack(0, &a), false)
 }
 
-// reserveOwner takes an owner in, in place.
-func (p *Plugin) reserveOwner(c *cycle, pod *corev1.Pod, n *nodes.Node) *fwk.Status {
-	var d placement.Decision
-	a := n.Account().ReserveOwner(&c.query.Candidate, c.from, &d)
-	verdicts.WithLabelValues("Reserve", a.Outcome.String(), reasonOf(&a)).Inc()
-	if status := c.status(nodes.Pack(0, &a), false); status != nil {
-		c.again = true
-		p.core.reservations.InVain(pod, c.from)
-		return c.refuse(status)
+// postFilter has the pod tried at once without the place. Nobody is evicted before.
+func (o *owner) postFilter(_ context.Context, c *cycle, pod *corev1.Pod, _ fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
+	core := c.plugin.core
+	core.reservations.InVain(pod, o.from)
+	core.waiters.Tried(uidOf(pod))
+	core.waiters.WakeOne(uidOf(pod))
+	return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, notInPlace)
+}
+
+func (o *owner) reserve(_ fwk.CycleState, c *cycle, pod *corev1.Pod, n *nodes.Node) *fwk.Status {
+	core := c.plugin.core
+	if o.passed = c.passes(n); !o.passed {
+		if why := core.table.Unusable(n); why != nil {
+			return c.refuse(fwk.NewStatus(fwk.Unschedulable, why.Text))
+		}
+		if status := c.decide(pod, n, o.from); status != nil {
+			if o.again = c.refused; o.again {
+				core.reservations.InVain(pod, o.from)
+			}
+			return status
+		}
 	}
-	if status := p.writable(pod, n, &d); status != nil {
-		return status
-	}
-	c.number = p.core.reserved.Add(1)
-	p.core.reservations.Took(pod)
-	p.core.waiters.Done(uidOf(pod))
+	core.reservations.Took(pod)
+	core.waiters.Done(uidOf(pod))
 	return nil
 }
 
-// postFilterOwner ends the attempt of an owner that cannot have its place: it is tried at once
-// without. Nobody is evicted before.
-func (p *Plugin) postFilterOwner(c *cycle, pod *corev1.Pod) *fwk.Status {
-	p.core.reservations.InVain(pod, c.from)
-	p.core.waiters.Tried(uidOf(pod))
-	p.core.waiters.WakeOne(uidOf(pod))
-	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, notInPlace)
-}
-
-// bindReservation writes the place of the Reservation that the pod stands for.
-func (p *Plugin) bindReservation(ctx context.Context, c *cycle, pod *corev1.Pod, nodeName string) *fwk.Status {
-	if err := p.core.handover.Enter(ctx); err != nil {
-		return fwk.AsStatus(err)
+func (o *owner) unreserve(state fwk.CycleState, c *cycle, pod *corev1.Pod, n *nodes.Node) {
+	if !o.passed {
+		o.alone.unreserve(state, c, pod, n)
 	}
-	err := p.placeReservation(ctx, c, pod, nodeName)
-	p.core.handover.Leave(nil) // no pod is bound by it
-	return fwk.AsStatus(err)
-}
-
-func (p *Plugin) placeReservation(ctx context.Context, c *cycle, pod *corev1.Pod, nodeName string) error {
-	n := p.core.table.Named(nodeName)
-	if c == nil || c.untouched || !n.Obeys() {
-		return p.core.reservations.Place(ctx, pod.UID, nodeName, nil, nil)
-	}
-	d, ok := n.Account().Promised(uidOf(pod))
-	if !ok {
-		return errChanged
-	}
-	text, err := wire.WritePlacement(&wire.Placement{
-		Sequence: 1, Certainty: wire.Exact, Guarantee: wire.GuaranteeFull, Decision: d,
-	})
-	if err != nil {
-		return err
-	}
-	words, err := wire.WriteKoordinatorWords(&d, n.Machine())
-	if err != nil {
-		return err
-	}
-	annotations := map[string]any{wire.PlacementAnnotation: text}
-	for key, said := range words {
-		annotations[key] = said
-	}
-	return p.core.reservations.Place(ctx, pod.UID, nodeName, &d, annotations)
+	c.plugin.core.reservations.GaveBack(pod, o.from)
 }

@@ -79,8 +79,7 @@ func TestAPodThatBindRefusesWaits(t *testing.T) {
 	woken := f.wakes()
 	p := pinned("x", 4)
 	state := newCycleData()
-	c := f.wait(p)
-	state.Write(cycleKey, &cycle{query: f.profile.Begin(*c, "")})
+	state.Write(cycleKey, f.attempt(p, requestOf(t, p)))
 	if s := f.Plugin.Reserve(t.Context(), state, p, "n"); !s.IsSuccess() {
 		t.Fatal(s)
 	}
@@ -116,7 +115,7 @@ func TestAPodThatReserveRefusesIsTriedAgain(t *testing.T) {
 	}
 	p := pinned("x", 4)
 	state := newCycleData()
-	state.Write(cycleKey, &cycle{query: f.profile.Begin(*f.wait(p), "")})
+	state.Write(cycleKey, f.attempt(p, requestOf(t, p)))
 	if s := f.Plugin.Reserve(t.Context(), state, p, "n"); s.IsSuccess() {
 		t.Fatal("a full node takes it")
 	}

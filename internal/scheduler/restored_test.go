@@ -218,7 +218,7 @@ func TestHeartbeatForARefusedReport(t *testing.T) {
 	f.feed.ReportSeen(refused)
 	f.clock.Step(time.Hour)
 	f.feed.HeartbeatSeen(vouched("2"))
-	if c := f.Plugin.count(); c.silence != 0 || c.nodes[nodeUntrusted] != 1 {
+	if c := f.count(); c.silence != 0 || c.nodes[nodeUntrusted] != 1 {
 		t.Errorf("%v of silence, nodes %v", c.silence, c.nodes)
 	}
 }

@@ -32,7 +32,7 @@ func (p *Plugin) Score(_ context.Context, state fwk.CycleState, _ *corev1.Pod, i
 	if p.args.Scoring.Formula == rank.Volcano && c.query.Candidate.Request.Rules.Policy == placement.NodePolicy {
 		return 0, nil // Volcano filters pods without a policy by the node's, and does not score them
 	}
-	return int64(p.rankOf(c, info).Score), nil
+	return int64(c.rankOf(info).Score), nil
 }
 
 // ScoreExtensions implements fwk.ScorePlugin: scores are final, except for those of a formula that
@@ -60,10 +60,10 @@ func (volcanoScores) NormalizeScore(_ context.Context, _ fwk.CycleState, _ *core
 }
 
 // rankOf returns the rank of a node that took the pod in Filter.
-func (p *Plugin) rankOf(c *cycle, info fwk.NodeInfo) rank.Rank {
-	n := p.core.table.Of(info.Node())
-	if c.member.group != nil {
-		return c.rankInGroup(n)
+func (c *cycle) rankOf(info fwk.NodeInfo) rank.Rank {
+	n := c.plugin.core.table.Of(info.Node())
+	if g, ok := c.way.(*inGroup); ok {
+		return g.rank(c, n)
 	}
 	return c.query.Rank(n)
 }

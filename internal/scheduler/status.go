@@ -35,10 +35,10 @@ var waitTexts = func() (out [256]string) {
 // status says a node's answer in the framework's words, and with the keys that the pod has.
 func (c *cycle) status(a nodes.PackedAnswer, patient bool) *fwk.Status {
 	s := statusOf(a, patient)
-	if s == nil || c.said == (wire.Said{}) {
+	if s == nil || c.ask.Said == (wire.Said{}) {
 		return s
 	}
-	return fwk.NewStatus(s.Code(), c.said.In(s.Message()))
+	return fwk.NewStatus(s.Code(), c.ask.Said.In(s.Message()))
 }
 
 // statusOf says an answer in the framework's words; nil for an admission. A patient pod waits for
@@ -63,6 +63,10 @@ func statusOf(a nodes.PackedAnswer, patient bool) *fwk.Status {
 	default:
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, wire.NoReport)
 	}
+}
+
+func unreadable(err error) *fwk.Status {
+	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "Berth cannot read the pod: "+err.Error())
 }
 
 // refusal says who refuses the pod: its kubelet would, or Berth does.

@@ -55,7 +55,7 @@ func (Tiers) PreScore(_ context.Context, state fwk.CycleState, _ *corev1.Pod, no
 	c := cycleOf(state)
 	first := rank.LastTier
 	for i, info := range nodes {
-		switch tier := c.plugin.rankOf(c, info).Tier; {
+		switch tier := c.rankOf(info).Tier; {
 		case i == 0:
 			first = tier
 		case tier != first:
@@ -71,7 +71,7 @@ func (Tiers) Score(_ context.Context, state fwk.CycleState, _ *corev1.Pod, info 
 	if c == nil {
 		return int64(rank.LastTier), nil
 	}
-	return int64(c.plugin.rankOf(c, info).Tier), nil
+	return int64(c.rankOf(info).Tier), nil
 }
 
 // ScoreExtensions implements fwk.ScorePlugin.

@@ -1,0 +1,208 @@
+package scheduler
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/internal/scheduler/nodes"
+	"github.com/berth-dev/berth/internal/scheduler/wake"
+)
+
+// alone is the way of a pod that looks for a node by itself.
+type alone struct {
+	// patient says that the pod still waits for certainty, until patientUntil.
+	patient      bool
+	patientUntil time.Time
+	// waiting are nodes that told the pod to wait in Filter; nil where it does not wait for better
+	// ones.
+	waiting *waitingNodes
+	// again: Reserve refused what Filter had merely estimated; another node may do at once.
+	again bool
+	// betterFor is how long the pod still waits for a better node; 0 where it does not.
+	betterFor time.Duration
+}
+
+var _ way = (*alone)(nil)
+
+// waitingNodes are nodes that make a pod wait. Filter finds them, for several nodes at a time.
+type waitingNodes struct {
+	mu   sync.Mutex
+	list []*nodes.Node
+}
+
+// maxHopes bounds how many nodes that wait are looked at for one attempt.
+const maxHopes = 32
+
+// add notes a node once, if there are not enough. It may be called on nil.
+func (w *waitingNodes) add(n *nodes.Node) {
+	if w == nil {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.list) < maxHopes && !slices.Contains(w.list, n) {
+		w.list = append(w.list, n)
+	}
+}
+
+// wait makes the pod wait for nodes from the begin of its attempt on. Members of a group do not:
+// kube-scheduler tries them again when their back-off ends.
+func (a *alone) wait(c *cycle, pod *corev1.Pod) {
+	core, patience := c.plugin.core, c.plugin.args.Patience.Duration
+	a.patientUntil = core.waiters.Add(waiterOf(pod), &c.query.Candidate).Add(patience)
+	core.forgetIfGone(pod)
+	a.patient = core.clock.Now().Before(a.patientUntil)
+	if patience > 0 && pod.Status.NominatedNodeName == "" {
+		a.waiting = &waitingNodes{}
+	}
+}
+
+// filter asks the node for its verdict. It changes nothing. Once the attempt has ended, as when
+// enough other nodes take the pod, it asks nothing any more. It says that without an error: that
+// would end the attempt of others, and nobody looks at what the node said.
+func (a *alone) filter(ctx context.Context, c *cycle, info fwk.NodeInfo) *fwk.Status {
+	n := c.plugin.core.table.Of(info.Node())
+	if c.passes(n) {
+		return nil
+	}
+	if c.dry == nil {
+		if answer, ok := c.query.Recall(n); ok {
+			return a.say(c, n, answer)
+		}
+	}
+	if ctx.Err() != nil {
+		return fwk.NewStatus(fwk.Unschedulable, attemptEnded)
+	}
+	if status := c.unasked(n); status != nil {
+		return status
+	}
+	if c.dry != nil {
+		return c.suppose(n, info)
+	}
+	return a.say(c, n, c.query.Ask(n))
+}
+
+// attemptEnded is the answer for nodes that were not asked.
+const attemptEnded = "the attempt to place the pod has ended"
+
+// say says a node's answer in the framework's words, and notes that the node waits.
+func (a *alone) say(c *cycle, n *nodes.Node, answer nodes.PackedAnswer) *fwk.Status {
+	if answer.Kind() == nodes.Takes {
+		return nil // which is what is said most
+	}
+	status := c.status(answer, a.patient)
+	if status.Code() == fwk.Pending {
+		a.waiting.add(n)
+	}
+	return status
+}
+
+// postFilter ends the attempt while any node merely waits for a report. The report will tell
+// whether somebody has to be evicted, and wakes the pod at once. Otherwise it says why the nodes
+// refuse, per NUMA node, and leaves the rest to preemption.
+func (a *alone) postFilter(ctx context.Context, c *cycle, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
+	d := &diagnosis{c, statuses}
+	var by [3][]*nodes.Node
+	for i, code := range []fwk.Code{fwk.Pending, fwk.Unschedulable, fwk.UnschedulableAndUnresolvable} {
+		var err error
+		if by[i], err = d.with(code); err != nil {
+			return nil, fwk.AsStatus(err)
+		}
+	}
+	core := c.plugin.core
+	waitsFrom := core.waiters.Blame(uidOf(pod), wakeNodes(by[0]), wakeNodes(by[1], by[2]))
+	core.forgetIfGone(pod)
+	if waiting := by[0]; len(waiting) > 0 && (core.clock.Now().Sub(waitsFrom) < wake.ReportLimit || a.patient && d.fits(waiting)) {
+		a.runOutOfPatience(c, pod, waitsFrom)
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "Berth: "+whatWaits(len(waiting), d.fits(waiting)))
+	}
+	text, err := d.text(by[1], by[2])
+	if err != nil {
+		return nil, fwk.AsStatus(err)
+	}
+	if result, status := c.plugin.makeRoom(ctx, pod, text); status != nil {
+		return result, status
+	}
+	if text != "" {
+		return nil, fwk.NewStatus(fwk.Unschedulable, text)
+	}
+	return nil, fwk.NewStatus(fwk.Unschedulable)
+}
+
+// runOutOfPatience wakes the pod when it should no longer wait for certainty, or for reports.
+func (a *alone) runOutOfPatience(c *cycle, pod *corev1.Pod, waitsFrom time.Time) {
+	now := c.plugin.core.clock.Now()
+	left := waitsFrom.Add(wake.ReportLimit).Sub(now)
+	if patient := a.patientUntil.Sub(now); patient > 0 && (patient < left || left <= 0) {
+		left = patient
+	}
+	c.plugin.core.waiters.WakeOneAfter(left, uidOf(pod))
+}
+
+func (a *alone) reserve(_ fwk.CycleState, c *cycle, pod *corev1.Pod, n *nodes.Node) *fwk.Status {
+	core := c.plugin.core
+	if c.passes(n) {
+		c.way = untouched{}
+		core.waiters.Done(uidOf(pod))
+		return nil
+	}
+	if why := core.table.Unusable(n); why != nil {
+		return c.refuse(fwk.NewStatus(fwk.Unschedulable, why.Text))
+	}
+	if a.betterFor = a.better(c, pod, n); a.betterFor > 0 {
+		verdicts.WithLabelValues("Reserve", ledger.Waiting.String(), "BetterNode").Inc()
+		return c.refuse(fwk.NewStatus(fwk.Pending, waitBetter))
+	}
+	if status := c.decide(pod, n, ""); status != nil {
+		a.again = c.refused && core.table.Large()
+		return status
+	}
+	c.placed(pod, n.Name())
+	return nil
+}
+
+// betterPatience is how often its patience a pod waits for better nodes in all. Pods of one second
+// often come to a node one for each report, so that the last of a burst waits for several.
+const betterPatience = 5
+
+// better returns for how long the pod still leaves the node for another that merely waits, and that
+// would likely take it on fewer NUMA nodes or leave more devices their CPUs; 0 where it takes what
+// it can have.
+func (a *alone) better(c *cycle, pod *corev1.Pod, n *nodes.Node) time.Duration {
+	if a.waiting == nil || c.query.Better(n, a.waiting.list) == nil {
+		return 0
+	}
+	core := c.plugin.core
+	since := core.waiters.Tempted(uidOf(pod))
+	return max(0, betterPatience*c.plugin.args.Patience.Duration-core.clock.Now().Sub(since))
+}
+
+// unreserve gives the place to others. If the node refused, the pod waits for nodes: what kept it
+// off may end before its back-off does. If something else refused, its back-off counts, and no node
+// cuts it short.
+func (a *alone) unreserve(_ fwk.CycleState, c *cycle, pod *corev1.Pod, n *nodes.Node) {
+	if a.betterFor == 0 { // else the node was not even asked
+		c.giveBack(pod, n)
+	}
+	if !c.refused {
+		return
+	}
+	core := c.plugin.core
+	core.waiters.Add(waiterOf(pod), &c.query.Candidate)
+	core.waiters.Tried(uidOf(pod))
+	core.forgetIfGone(pod)
+	switch { // Filter found nodes that take it, and nothing need change about those for it to have one
+	case a.again:
+		core.waiters.WakeOne(uidOf(pod))
+	case a.betterFor > 0: // a report of the better node wakes it before
+		core.waiters.WakeOneAfter(a.betterFor, uidOf(pod))
+	default:
+		core.waiters.WakeOneAfter(wake.RoundPause, uidOf(pod))
+	}
+}

@@ -1,0 +1,188 @@
+package scheduler
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/duration"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/internal/nodestate"
+	"github.com/berth-dev/berth/internal/scheduler/nodes"
+	"github.com/berth-dev/berth/placement"
+)
+
+// maxExplained bounds how many nodes a refusal is worked out for; the others are counted.
+const maxExplained = 64
+
+// maxExplanations bounds how many different explanations an event names.
+const maxExplanations = 4
+
+// diagnosis is what the nodes have said in an attempt for which there is no node.
+type diagnosis struct {
+	*cycle
+	statuses fwk.NodeToStatusReader
+}
+
+// text says in one line why nodes refuse, where no eviction helps and where one may.
+func (d *diagnosis) text(refusing, never []*nodes.Node) (string, error) {
+	hopeless, err := d.hopeless()
+	if err != nil {
+		return "", err
+	}
+	told, silent := d.sortOut(never)
+	text := join(join(d.explain(append(told, hopeless...)), d.explain(refusing)), d.silence(silent))
+	if text != "" {
+		text = "Berth: " + text
+	}
+	return text, nil
+}
+
+// with returns the nodes that this plugin gave a status of the code.
+func (d *diagnosis) with(code fwk.Code) ([]*nodes.Node, error) {
+	infos, err := d.statuses.NodesForStatusCode(d.plugin.handle.SnapshotSharedLister().NodeInfos(), code)
+	if err != nil {
+		return nil, err
+	}
+	var out []*nodes.Node
+	for _, info := range infos {
+		name := info.Node().Name
+		if d.statuses.Get(name).Plugin() == Name {
+			out = append(out, d.plugin.core.table.Named(name))
+		}
+	}
+	return out, nil
+}
+
+// fits says whether one of the nodes that wait would take the pod, were it not patient.
+func (d *diagnosis) fits(waiting []*nodes.Node) bool {
+	return slices.ContainsFunc(waiting, func(n *nodes.Node) bool { return d.statuses.Get(n.Name()).Message() == waitCertainty })
+}
+
+// sortOut finds, among nodes that no eviction helps, those whose kubelet would refuse the pod, and
+// those whose agent is silent.
+func (d *diagnosis) sortOut(list []*nodes.Node) (refusing, silent []*nodes.Node) {
+	for _, n := range list {
+		switch why := d.plugin.core.table.Unusable(n); {
+		case why == nil && n.Unmet(d.query.Candidate.Request) == "":
+			refusing = append(refusing, n)
+		case why != nil && why.Reason == nodestate.Silent:
+			silent = append(silent, n)
+		}
+	}
+	return refusing, silent
+}
+
+// hopeless finds, among nodes that another plugin refused, as when they are full, those whose
+// kubelet would refuse the pod whatever leaves them: that is what a person has to know first.
+func (d *diagnosis) hopeless() ([]*nodes.Node, error) {
+	infos, err := d.statuses.NodesForStatusCode(d.plugin.handle.SnapshotSharedLister().NodeInfos(), fwk.Unschedulable)
+	if err != nil {
+		return nil, err
+	}
+	var out []*nodes.Node
+	asked := 0
+	for _, info := range infos {
+		name := info.Node().Name
+		if asked == maxExplained {
+			break
+		}
+		if d.statuses.Get(name).Plugin() == Name {
+			continue
+		}
+		asked++
+		n := d.plugin.core.table.Named(name)
+		if d.plugin.core.table.Unusable(n) != nil || n.Unmet(d.query.Candidate.Request) != "" {
+			continue
+		}
+		if a := d.askNow(n); a.Outcome == ledger.Refused && a.Verdict.Scarcity == placement.Unresolvable {
+			out = append(out, n)
+		}
+	}
+	return out, nil
+}
+
+// silence says how long ago silent agents were last heard: the shortest and the longest time.
+func (d *diagnosis) silence(list []*nodes.Node) string {
+	if len(list) == 0 {
+		return ""
+	}
+	shortest, longest := d.plugin.core.table.Silence(list[0]), time.Duration(0)
+	for _, n := range list {
+		silence := d.plugin.core.table.Silence(n)
+		shortest, longest = min(shortest, silence), max(longest, silence)
+	}
+	text := duration.HumanDuration(shortest)
+	if long := duration.HumanDuration(longest); long != text {
+		text += " to " + long
+	}
+	return fmt.Sprintf("%s: last sign of life %s ago", nodeCount(len(list)), text)
+}
+
+// explain says in one line why nodes refuse, the most frequent reason first.
+func (d *diagnosis) explain(refusing []*nodes.Node) string {
+	count := map[string]int{}
+	for _, n := range refusing[:min(len(refusing), maxExplained)] {
+		switch refusal, ok := n.Account().View().Explain(d.query.Candidate.Request); {
+		case ok && refusal.Reason != placement.Admitted:
+			count[d.ask.Said.In(refusal.String())]++
+		case ok && d.askNow(n).Held:
+			count[keptByReservation]++
+		case ok && len(d.plugin.handle.NominatedPodsForNode(n.Name())) > 0:
+			count[ledger.AfterOthers.Text()]++
+		}
+	}
+	if len(count) == 0 {
+		return ""
+	}
+	texts := slices.SortedFunc(maps.Keys(count), func(a, b string) int {
+		return cmp.Or(cmp.Compare(count[b], count[a]), cmp.Compare(a, b))
+	})
+	var b strings.Builder
+	told := 0
+	for i, text := range texts[:min(len(texts), maxExplanations)] {
+		if i > 0 {
+			b.WriteString("; ")
+		}
+		fmt.Fprintf(&b, "%s: %s", nodeCount(count[text]), text)
+		told += count[text]
+	}
+	if more := len(refusing) - told; more > 0 {
+		fmt.Fprintf(&b, "; %s more", nodeCount(more))
+	}
+	return b.String()
+}
+
+func nodeCount(n int) string {
+	if n == 1 {
+		return "1 node"
+	}
+	return fmt.Sprintf("%d nodes", n)
+}
+
+// whatWaits says what the pod waits for. Where a node would take it, it waits for certainty alone.
+func whatWaits(nodes int, fits bool) string {
+	if fits {
+		return "the pod fits, and waits to be certain of the CPUs; nobody is preempted"
+	}
+	return nodesWait(nodes) + " for a report that will tell whether the pod fits; nobody is preempted before"
+}
+
+func nodesWait(n int) string {
+	if n == 1 {
+		return "1 node waits"
+	}
+	return fmt.Sprintf("%d nodes wait", n)
+}
+
+func join(a, b string) string {
+	if a != "" && b != "" {
+		return a + "; " + b
+	}
+	return a + b
+}

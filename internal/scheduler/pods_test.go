@@ -1,0 +1,53 @@
+package scheduler
+
+import (
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// TestAVersionIsReadOnce: and another one is not taken for it, though it has the same
+// resourceVersion, as what is left of a Reservation has.
+func TestAVersionIsReadOnce(t *testing.T) {
+	f := newFixture(t)
+	one, two := pinned("x", 4), pinned("x", 2)
+	first, err := f.read(one)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, _ := f.read(one); &again.Request.Containers[0] != &first.Request.Containers[0] {
+		t.Error("read again")
+	}
+	if other, _ := f.read(two); other.Request.CPUs() != 2 {
+		t.Errorf("%d CPUs, want 2: that is the other version", other.Request.CPUs())
+	}
+	if back, _ := f.read(one); back.Request.CPUs() != 4 {
+		t.Errorf("%d CPUs, want 4", back.Request.CPUs())
+	}
+}
+
+// TestAsksHaveABound: what is remembered goes with the pod, or when it has its node, and there is
+// never more than maxAsks.
+func TestAsksHaveABound(t *testing.T) {
+	f := newFixture(t)
+	gone, bound := pinned("gone", 1), pinned("bound", 1)
+	for i, pod := range []*corev1.Pod{gone, bound} {
+		if _, err := f.read(pod); err != nil || len(f.pods.of) != i+1 {
+			t.Fatalf("%v, %d remembered", err, len(f.pods.of))
+		}
+	}
+	f.core.OnDelete(gone)
+	f.core.OnUpdate(bound, on(bound.DeepCopy(), "n"))
+	if len(f.pods.of) > 0 {
+		t.Errorf("%d remembered, want none", len(f.pods.of))
+	}
+	for i := range maxAsks + 10 {
+		if _, err := f.read(pinned(fmt.Sprint("x", i), 1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(f.pods.of) > maxAsks {
+		t.Errorf("%d remembered, want at most %d", len(f.pods.of), maxAsks)
+	}
+}

@@ -1,0 +1,74 @@
+package scheduler
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berth-dev/berth/internal/scheduler/nodes"
+	"github.com/berth-dev/berth/internal/wire"
+)
+
+// Filter says whether the node takes the pod.
+func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, _ *corev1.Pod, info fwk.NodeInfo) *fwk.Status {
+	if c := cycleOf(state); c != nil {
+		return c.way.filter(ctx, c, info)
+	}
+	return nil
+}
+
+// PostFilter comes before preemption. While it says that nobody is to be evicted, nobody is.
+func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
+	c := cycleOf(state)
+	if c == nil {
+		c = &cycle{plugin: p, way: untouched{}}
+	}
+	_, member := c.way.(*planned)
+	switch {
+	case member:
+	case wire.InGang(pod) && !p.core.gangs.Alone(pod):
+		c.way = &planned{}
+	case c.way != untouched{} && p.core.notYet(ctx) != "":
+		// Preemption would find no node that helps, and take the pod's nomination from it.
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable)
+	}
+	return c.way.postFilter(ctx, c, pod, statuses)
+}
+
+// Reserve decides on the current state of the node and takes the pod in.
+func (p *Plugin) Reserve(_ context.Context, state fwk.CycleState, pod *corev1.Pod, nodeName string) *fwk.Status {
+	if c := cycleOf(state); c != nil {
+		return c.way.reserve(state, c, pod, p.core.table.Named(nodeName))
+	}
+	return nil
+}
+
+// Unreserve takes a pod back whose Binding was not written. A pod whose Binding may have been
+// written stays.
+func (p *Plugin) Unreserve(_ context.Context, state fwk.CycleState, pod *corev1.Pod, nodeName string) {
+	if wire.InGang(pod) {
+		defer p.core.gangs.Failed(pod.UID, "pod "+pod.Name+" did not get its place")
+	}
+	if c := cycleOf(state); c != nil {
+		c.way.unreserve(state, c, pod, p.core.table.Named(nodeName))
+	}
+}
+
+// untouched is the way of a pod about which Berth decides nothing.
+type untouched struct{}
+
+var _ way = untouched{}
+
+func (untouched) filter(context.Context, *cycle, fwk.NodeInfo) *fwk.Status { return nil }
+
+func (untouched) postFilter(ctx context.Context, c *cycle, pod *corev1.Pod, _ fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
+	if result, status := c.plugin.makeRoom(ctx, pod, ""); status != nil {
+		return result, status
+	}
+	return nil, fwk.NewStatus(fwk.Unschedulable)
+}
+
+func (untouched) reserve(fwk.CycleState, *cycle, *corev1.Pod, *nodes.Node) *fwk.Status { return nil }
+
+func (untouched) unreserve(fwk.CycleState, *cycle, *corev1.Pod, *nodes.Node) {}
