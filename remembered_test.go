@@ -316,8 +316,8 @@ scheduler/reservation.Census.Held sums, made when metrics are read
 scheduler/reservation.Census.Phases sums, made when metrics are read
 scheduler/reservation.Held.Devices sums, made when metrics are read
 scheduler/reservation.Reservations.all = reservation.all
-scheduler/reservation.Reservations.bookOf = bookOf
-scheduler/reservation.Reservations.users = users
+scheduler/reservation.users.bookOf = bookOf
+scheduler/reservation.users.of = users
 scheduler/reservation.Reservations.vain = vain
 scheduler/reservation.Reservations.wanting = wanting
 scheduler/reservation.item.taking = taking

@@ -152,7 +152,7 @@ func tellReservations(sched *kubescheduler.Scheduler, held *reservation.Reservat
 	sched.SchedulePod = func(ctx context.Context, profile framework.Framework, state fwk.CycleState, info *framework.QueuedPodInfo) (kubescheduler.ScheduleResult, error) {
 		result, err := place(ctx, profile, state, info)
 		if err == nil {
-			held.Raise(info)
+			reservation.Raise(info)
 		}
 		return result, err
 	}

@@ -39,8 +39,8 @@ func TestWhatAPodSaysOfReservationsIsNotKept(t *testing.T) {
 		}
 		w.rs.PodSeen(pod)
 	}
-	if len(w.rs.users)+len(w.rs.bookOf) > 0 {
-		t.Errorf("%d Reservations and %d pods are remembered: want none", len(w.rs.users), len(w.rs.bookOf))
+	if len(w.rs.users.of)+len(w.rs.users.bookOf) > 0 {
+		t.Errorf("%d Reservations and %d pods are remembered: want none", len(w.rs.users.of), len(w.rs.users.bookOf))
 	}
 	bound := bindFor(onNode("q", "first"), "first")
 	for i := range 1000 {
@@ -48,12 +48,12 @@ func TestWhatAPodSaysOfReservationsIsNotKept(t *testing.T) {
 		bound.Annotations[wire.AllocatedAnnotation] = fmt.Sprintf(`{"uid":"made-up-%d"}`, i)
 		w.rs.PodSeen(bound)
 	}
-	if len(w.rs.users) != 1 || len(w.rs.bookOf) != 1 || w.rs.users["first"][bound.UID] != bound {
-		t.Errorf("remembered: %v and %v, want the pod as it is now, for the Reservation that it was bound for", w.rs.users, w.rs.bookOf)
+	if len(w.rs.users.of) != 1 || len(w.rs.users.bookOf) != 1 || w.rs.users.of["first"][bound.UID] != bound {
+		t.Errorf("remembered: %v and %v, want the pod as it is now, for the Reservation that it was bound for", w.rs.users.of, w.rs.users.bookOf)
 	}
 	w.rs.PodGone(bound)
-	if len(w.rs.users)+len(w.rs.bookOf) > 0 {
-		t.Errorf("the pod is gone, and remembered: %v and %v", w.rs.users, w.rs.bookOf)
+	if len(w.rs.users.of)+len(w.rs.users.bookOf) > 0 {
+		t.Errorf("the pod is gone, and remembered: %v and %v", w.rs.users.of, w.rs.users.bookOf)
 	}
 }
 
@@ -83,8 +83,8 @@ func TestOwnersOfTheLastReleaseCount(t *testing.T) {
 	w.rs.PodSeen(old)
 	w.rs.PodSeen(plain)
 	w.rs.Synced()
-	if len(w.rs.bookOf) != 1 || w.rs.bookOf[old.UID] != "r-uid" {
-		t.Errorf("remembered: %v, want the one that Berth placed", w.rs.bookOf)
+	if len(w.rs.users.bookOf) != 1 || w.rs.users.bookOf[old.UID] != "r-uid" {
+		t.Errorf("remembered: %v, want the one that Berth placed", w.rs.users.bookOf)
 	}
 }
 
@@ -106,17 +106,17 @@ func TestWhatIsRememberedIsSwept(t *testing.T) {
 	w.rs.Begins(ownerOf("taking", "r", 1))
 	w.rs.sweep(func(_, _ string) types.UID { return "" })
 	it := w.rs.all[uid]
-	if len(w.rs.users)+len(w.rs.bookOf)+len(w.rs.wanting)+len(w.rs.vain)+len(it.taking) > 0 {
-		t.Errorf("users %v, books %v, wanting %v, in vain %v, taking %v: want none", w.rs.users, w.rs.bookOf, w.rs.wanting, w.rs.vain, it.taking)
+	if len(w.rs.users.of)+len(w.rs.users.bookOf)+len(w.rs.wanting)+len(w.rs.vain)+len(it.taking) > 0 {
+		t.Errorf("users %v, books %v, wanting %v, in vain %v, taking %v: want none", w.rs.users.of, w.rs.users.bookOf, w.rs.wanting, w.rs.vain, it.taking)
 	}
 	w.rs.PodSeen(bindFor(onNode("owner", uid), uid))
 	w.rs.sweep(func(_, name string) types.UID { return onNode(name, uid).UID })
-	if len(w.rs.bookOf) != 1 {
-		t.Errorf("a pod that is there is forgotten: %v", w.rs.bookOf)
+	if len(w.rs.users.bookOf) != 1 {
+		t.Errorf("a pod that is there is forgotten: %v", w.rs.users.bookOf)
 	}
 	w.rs.ObjectGone(uid)
-	if len(w.rs.users)+len(w.rs.bookOf) > 0 {
-		t.Errorf("the Reservation is gone, and remembered: %v and %v", w.rs.users, w.rs.bookOf)
+	if len(w.rs.users.of)+len(w.rs.users.bookOf) > 0 {
+		t.Errorf("the Reservation is gone, and remembered: %v and %v", w.rs.users.of, w.rs.users.bookOf)
 	}
 }
 

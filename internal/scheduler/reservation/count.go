@@ -41,7 +41,7 @@ func (rs *Reservations) Count() Census {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	for _, it := range rs.all {
-		out.Phases[it.phase]++
+		out.Phases[it.says.Phase]++
 		if it.stage != placed {
 			continue
 		}

@@ -591,8 +591,8 @@ func TestNothingLeaks(t *testing.T) {
 			w.account.Gone(name, w.clock.Now())
 		}
 		w.account.ForgetGone(w.clock.Now().Add(time.Hour), time.Minute)
-		if w.free() != 8 || len(w.cached)+len(w.queued)+len(w.rs.all)+len(w.rs.users)+len(w.rs.bookOf) > 0 {
-			t.Fatalf("seed %d: %d of 8 CPUs are free; cached %v, queued %v, users %v", seed, w.free(), w.cached, w.queued, w.rs.users)
+		if w.free() != 8 || len(w.cached)+len(w.queued)+len(w.rs.all)+len(w.rs.users.of)+len(w.rs.users.bookOf) > 0 {
+			t.Fatalf("seed %d: %d of 8 CPUs are free; cached %v, queued %v, users %v", seed, w.free(), w.cached, w.queued, w.rs.users.of)
 		}
 	}
 }

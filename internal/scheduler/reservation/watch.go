@@ -31,71 +31,73 @@ func (rs *Reservations) Watch(ctx context.Context, config *rest.Config) error {
 	rs.mu.Lock()
 	rs.writer = restWriter{client}
 	rs.mu.Unlock()
-	go rs.discover(ctx, client)
+	go (&reader{rs, client}).discover(ctx)
 	go rs.Write(ctx)
 	return nil
 }
 
+// reader reads the objects for the Reservations.
+type reader struct {
+	*Reservations
+	client rest.Interface
+}
+
 // discover begins to watch when the kind is served.
-func (rs *Reservations) discover(ctx context.Context, client rest.Interface) {
-	begun := rs.Clock.Now()
+func (r *reader) discover(ctx context.Context) {
+	begun := r.Clock.Now()
 	for ctx.Err() == nil {
-		err := client.Get().Resource("reservations").Param("limit", "1").Do(ctx).Error()
+		err := r.client.Get().Resource("reservations").Param("limit", "1").Do(ctx).Error()
 		pause := retryEvery
 		switch {
 		case err == nil:
-			rs.watch(ctx, client)
+			r.watch(ctx)
 			return
 		case apierrors.IsNotFound(err), apierrors.IsForbidden(err):
 			if apierrors.IsForbidden(err) {
-				rs.Logger.Error(err, "Reservations are not read")
+				r.Logger.Error(err, "Reservations are not read")
 			}
-			rs.allRead()
+			r.allRead()
 			pause = discoverEvery
-		case rs.Clock.Now().Sub(begun) > readLimit:
+		case r.Clock.Now().Sub(begun) > readLimit:
 			pause = discoverEvery
 		}
 		select {
 		case <-ctx.Done():
-		case <-rs.Clock.After(pause):
+		case <-r.Clock.After(pause):
 		}
 	}
 }
 
-func (rs *Reservations) allRead() { rs.once.Do(func() { close(rs.read) }) }
-
-func (rs *Reservations) watch(ctx context.Context, client rest.Interface) {
+func (r *reader) watch(ctx context.Context) {
+	seen := func(obj any) {
+		if o, ok := obj.(*koordinator.Reservation); ok {
+			r.ObjectSeen(o)
+		}
+	}
+	gone := func(obj any) {
+		if last, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+			obj = last.Obj
+		}
+		if o, ok := obj.(*koordinator.Reservation); ok {
+			r.ObjectGone(o.UID)
+		}
+	}
 	_, informer := cache.NewInformerWithOptions(cache.InformerOptions{
-		ListerWatcher: cache.NewListWatchFromClient(client, "reservations", metav1.NamespaceAll, fields.Everything()),
+		ListerWatcher: cache.NewListWatchFromClient(r.client, "reservations", metav1.NamespaceAll, fields.Everything()),
 		ObjectType:    &koordinator.Reservation{},
 		Handler: cache.ResourceEventHandlerFuncs{
-			AddFunc: rs.seen,
+			AddFunc: seen,
 			UpdateFunc: func(old, now any) {
 				if was, is := old.(*koordinator.Reservation), now.(*koordinator.Reservation); was.UID != is.UID {
-					rs.gone(was)
+					gone(was)
 				}
-				rs.seen(now)
+				seen(now)
 			},
-			DeleteFunc: rs.gone,
+			DeleteFunc: gone,
 		},
 	})
-	go informer.RunWithContext(klog.NewContext(ctx, rs.Logger))
+	go informer.RunWithContext(klog.NewContext(ctx, r.Logger))
 	if cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
-		rs.allRead()
-	}
-}
-
-func (rs *Reservations) seen(obj any) {
-	if o, ok := obj.(*koordinator.Reservation); ok {
-		rs.ObjectSeen(o)
-	}
-}
-
-func (rs *Reservations) gone(obj any) {
-	if last, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-		obj = last.Obj
-	}
-	if o, ok := obj.(*koordinator.Reservation); ok {
-		rs.ObjectGone(o.UID)
+		r.allRead()
 	}
 }

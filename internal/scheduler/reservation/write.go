@@ -77,7 +77,7 @@ func (rs *Reservations) settle(uid types.UID, node string, decision *placement.D
 		return errElsewhere
 	}
 	it.stage, it.node, it.decision, it.unchecked, it.queued = placed, node, decision, false, nil
-	it.phase, it.reason, it.message = koordinator.ReservationAvailable, koordinator.ReasonReservationAvailable, ""
+	it.say(koordinator.ReservationAvailable, koordinator.ReasonReservationAvailable, "")
 	rs.sync(it)
 	rs.wake(it)
 	return nil
@@ -118,7 +118,7 @@ func (rs *Reservations) write(ctx context.Context, uid types.UID) error {
 	if it.read == nil && it.wrong != nil {
 		rs.tell(it, it.wrong.Error())
 	}
-	status, news := rs.news(it)
+	status, news := it.news(rs.users.bound(it), rs.Clock.Now())
 	object, version, writer := it.object, it.version, rs.writer
 	rs.mu.Unlock()
 	if !news {
@@ -136,29 +136,12 @@ func (rs *Reservations) write(ctx context.Context, uid types.UID) error {
 	return err
 }
 
-// news returns the status as it should be, and whether it is not.
-func (rs *Reservations) news(it *item) (*koordinator.ReservationStatus, bool) {
-	now := rs.Clock.Now()
-	switch {
-	case it.read == nil && it.stage == over:
-		return nil, false
-	case it.read == nil:
-		return wire.WrongStatus(it.object, it.wrong, now)
-	case it.stage == waiting && it.message == "" && it.object.Status.NodeName == "":
-		if it.object.Status.Phase != "" {
-			return nil, false // nothing is known yet
-		}
-	case it.read.Over():
-		return nil, false // it says so already
-	}
-	news := wire.ReservationNews{Phase: it.phase, Node: it.node, Reason: it.reason, Message: it.message}
-	if it.node != "" {
-		news.Owners = rs.bound(it)
-	}
-	if news.Reason == "" {
-		news.Reason = koordinator.ReasonReservationUnschedulable
-	}
-	return it.read.Status(it.object, &news, now)
+// Writer writes what is known about a Reservation into its object, as of the version given.
+type Writer interface {
+	// Annotate writes annotations, and returns the object's new version.
+	Annotate(ctx context.Context, name, version string, annotations map[string]any) (string, error)
+	// Status replaces the status, and returns the object's new version.
+	Status(ctx context.Context, name, version string, status *koordinator.ReservationStatus) (string, error)
 }
 
 // restWriter writes to the API server.

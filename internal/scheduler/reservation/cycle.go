@@ -1,0 +1,178 @@
+package reservation
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/berth-dev/berth/internal/wire"
+)
+
+// Open says which Reservation the pod in its cycle is sent to: its UID and node; "" for none.
+func (rs *Reservations) Open(pod *corev1.Pod) (uid, node string) {
+	if !rs.any.Load() {
+		return "", ""
+	}
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	if rs.open == nil || rs.now.UID != pod.UID {
+		return "", ""
+	}
+	return string(rs.open.object.UID), rs.open.node
+}
+
+// readLimit is how long the first pod waits for the Reservations to be read. A kind that the API
+// server cannot serve must not stop everything else.
+const readLimit = 30 * time.Second
+
+// Between is called before the scheduler takes the next pod: the cycle before has ended, except for
+// what is bound.
+func (rs *Reservations) Between() {
+	if !rs.Lead.Leads() {
+		rs.awaitRead()
+		rs.Lead.Open()
+	}
+	if !rs.any.Load() {
+		return
+	}
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	if it := rs.open; it != nil { // its owner has not taken it
+		delete(it.taking, rs.now.UID)
+		rs.open = nil
+		rs.sync(it)
+	} else if rs.now != nil {
+		delete(rs.vain, rs.now.UID) // it was tried without
+	}
+	if missed := rs.now; rs.missed && rs.queue != nil {
+		go rs.queue.Activate(rs.Logger, map[string]*corev1.Pod{missed.Namespace + "/" + missed.Name: missed})
+	}
+	rs.now, rs.missed = nil, false
+	rs.unbelieved()
+}
+
+// awaitRead waits for the ones that were there at the start.
+func (rs *Reservations) awaitRead() {
+	select {
+	case <-rs.read:
+	case <-rs.Clock.After(readLimit):
+		rs.Logger.Info("Reservations cannot be read; pods are placed as if there were none", "waited", readLimit)
+	}
+}
+
+// Begins is called with the pod that the scheduler has taken. An owner is sent to its place.
+func (rs *Reservations) Begins(pod *corev1.Pod) {
+	affinity, err := wire.ReadReservationAffinity(pod)
+	if err != nil || !rs.any.Load() && affinity == nil || wire.OfReservation(pod) || !rs.Ours(pod.Spec.SchedulerName) || pod.Spec.SchedulingGroup != nil || wire.InGang(pod) {
+		return
+	}
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	rs.unbelieved()
+	rs.now = pod
+	wants := affinity != nil // and nothing else will do
+	var best *item
+	for uid, it := range rs.all {
+		if it.read == nil || it.stage == over || !it.read.Owns(pod) || !affinity.Allows(it.read) {
+			continue
+		}
+		wants = true
+		if it.takes(pod, affinity, rs.users.owners(it)) && !rs.vain[pod.UID].has(uid) && (best == nil || before(it, best)) {
+			best = it
+		}
+	}
+	delete(rs.wanting, pod.UID)
+	switch {
+	case best != nil:
+		rs.open = best
+		best.taking[pod.UID] = pod
+		rs.sync(best)
+	case wants:
+		rs.wanting[pod.UID] = pod
+	}
+}
+
+// Took says that the pod in its cycle has its place.
+func (rs *Reservations) Took(pod *corev1.Pod) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	if rs.open != nil && rs.now.UID == pod.UID {
+		rs.open = nil
+	}
+}
+
+// GaveBack says that a pod does not get the place that it took. The account has forgotten it.
+func (rs *Reservations) GaveBack(pod *corev1.Pod, uid string) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	it := rs.all[types.UID(uid)]
+	if it == nil || it.taking[pod.UID] == nil {
+		return
+	}
+	delete(it.taking, pod.UID)
+	rs.sync(it)
+}
+
+// InVain says that a pod cannot have its place: it has to be tried as any other.
+func (rs *Reservations) InVain(pod *corev1.Pod, uid string) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	if v := rs.vain[pod.UID]; v == nil {
+		rs.vain[pod.UID] = &inVain{pod, []types.UID{types.UID(uid)}}
+	} else if !v.has(types.UID(uid)) {
+		v.of = append(v.of, types.UID(uid))
+	}
+	if it := rs.all[types.UID(uid)]; it != nil && it.stage == placed {
+		it.hungry, it.vainAt = true, rs.Account(it.node).View().Stamp().Count
+	}
+}
+
+// Allocated is what the Binding of an owner is to say; "" for a Reservation that is gone.
+func (rs *Reservations) Allocated(uid string) string {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	if it := rs.all[types.UID(uid)]; it != nil && it.read != nil {
+		return it.read.WriteAllocated()
+	}
+	return ""
+}
+
+// Wants says whether a pod still stands for a Reservation without a place.
+func (rs *Reservations) Wants(uid types.UID) bool {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	it := rs.all[uid]
+	return it != nil && it.queued != nil
+}
+
+// Raise has a pod that stands for a Reservation, and for which a node was found, be assumed there
+// as one that nobody evicts.
+func Raise(info *framework.QueuedPodInfo) {
+	if !wire.OfReservation(info.Pod) {
+		return
+	}
+	if raised, err := framework.NewPodInfo(wire.Held(info.Pod, "")); err == nil {
+		info.PodInfo = raised
+	}
+}
+
+// Failed takes the place of the scheduler's own handling of a failure for pods that stand for
+// Reservations: it knows of none that is not in the API. It says whether the pod is one.
+func (rs *Reservations) Failed(info *framework.QueuedPodInfo, status *fwk.Status) bool {
+	if !wire.OfReservation(info.Pod) {
+		return false
+	}
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	it := rs.all[info.Pod.UID]
+	if it == nil || it.queued == nil {
+		rs.queue.Done(info.Pod.UID)
+		return true
+	}
+	rs.tell(it, status.Message())
+	rs.requeue(it, info, status)
+	return true
+}

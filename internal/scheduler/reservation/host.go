@@ -1,0 +1,186 @@
+package reservation
+
+import (
+	"context"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/utils/clock"
+
+	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/internal/scheduler/lead"
+	"github.com/berth-dev/berth/internal/wire"
+)
+
+// Cache is what this package needs from the scheduler's cache of pods on nodes.
+type Cache interface {
+	AddPod(logger klog.Logger, pod *corev1.Pod) error
+	UpdatePod(logger klog.Logger, oldPod, newPod *corev1.Pod) error
+	RemovePod(logger klog.Logger, pod *corev1.Pod) error
+}
+
+// Queue is what this package needs from the scheduling queue.
+type Queue interface {
+	Add(ctx context.Context, pod *corev1.Pod)
+	Update(ctx context.Context, oldPod, newPod *corev1.Pod)
+	Delete(pod *corev1.Pod)
+	Done(uid types.UID)
+	Activate(logger klog.Logger, pods map[string]*corev1.Pod)
+	AddUnschedulableIfNotPresent(logger klog.Logger, pod *framework.QueuedPodInfo, podSchedulingCycle int64) error
+	SchedulingCycle() int64
+}
+
+// Options are what Reservations work on and tell.
+type Options struct {
+	Clock  clock.WithDelayedExecution
+	Logger klog.Logger
+	Events events.EventRecorder
+	// Account is the ledger of a node.
+	Account func(node string) *ledger.Node
+	// HasNode says whether there is a node of that name.
+	HasNode func(name string) bool
+	// Changed is told that a node may take pods that it has refused.
+	Changed func(node string, held *corev1.Pod)
+	// Done is told that a pod which stands for a Reservation wants no node any more.
+	Done func(uid string)
+	// Ours says whether a scheduler of that name is one of this process.
+	Ours func(scheduler string) bool
+	// OwnersNeedNamespace refuses Reservations with an owner that names no namespace.
+	OwnersNeedNamespace bool
+	// Lead says whether anything may be written. nil is a gate that Between opens.
+	Lead *lead.Gate
+}
+
+// host is where places are held: the scheduler's cache and queue, and the accounts of nodes.
+type host struct {
+	Options
+	// cache and queue are nil until Attach.
+	cache Cache
+	queue Queue
+}
+
+func (h *host) enqueue(it *item) {
+	pod := it.read.Pod
+	switch {
+	case it.queued == nil:
+		h.queue.Add(context.Background(), pod)
+	case !same(it.queued, pod):
+		h.queue.Update(context.Background(), it.queued, pod)
+	default:
+		return
+	}
+	it.queued = pod
+}
+
+func (h *host) unqueue(it *item) {
+	if it.queued != nil {
+		h.queue.Delete(it.queued)
+		h.Done(string(it.queued.UID))
+		it.queued = nil
+	}
+}
+
+// hold has account and cache hold what is left of the place. Who has left the node has nothing of
+// it any more.
+func (h *host) hold(it *item, owners []*corev1.Pod) {
+	account := h.Account(it.node)
+	it.had = slices.DeleteFunc(it.had, func(uid string) bool { return !account.View().Knows(uid) })
+	for _, pod := range owners {
+		if !slices.Contains(it.had, string(pod.UID)) {
+			it.had = append(it.had, string(pod.UID))
+		}
+	}
+	rest := it.read.Rest(owners)
+	place := ledger.Holding{UID: string(it.read.UID), Owners: it.had, More: it.read.More, Once: it.read.Once}
+	if it.decision != nil {
+		place.Held = it.decision.Held()
+	}
+	if rest != nil {
+		if ask, err := wire.ReadPod(rest); err == nil {
+			ask.Request.Rules.MayWithhold = true // it has what it holds
+			place.Request = &ask.Request
+		}
+	}
+	account.Hold(place)
+	var held *corev1.Pod
+	if rest != nil {
+		held = wire.Held(rest, it.node)
+	}
+	h.keep(it, held)
+}
+
+// keep brings the pod in the cache up to date.
+func (h *host) keep(it *item, held *corev1.Pod) {
+	var err error
+	switch was := it.cached; {
+	case was == nil && held == nil:
+	case was == nil:
+		err = h.cache.AddPod(h.Logger, held)
+	case held == nil:
+		err = h.cache.RemovePod(h.Logger, was)
+	case !same(was, held):
+		err = h.cache.UpdatePod(h.Logger, was, held)
+	}
+	if err != nil {
+		h.Logger.Error(err, "What a Reservation holds is not what the scheduler's cache has", "reservation", it.object.Name, "node", it.node)
+	}
+	it.cached = held
+}
+
+// release has account and cache hold nothing.
+func (h *host) release(it *item) {
+	if it.node == "" {
+		return
+	}
+	freed := it.cached
+	released := h.Account(it.node).Release(string(it.object.UID))
+	h.keep(it, nil)
+	if released {
+		node := it.node
+		go h.Changed(node, freed)
+	}
+	if it.stage == waiting {
+		it.node, it.decision, it.had, it.unchecked = "", nil, nil, false
+	}
+}
+
+// same says whether two pods that stand for one place ask for the same.
+func same(a, b *corev1.Pod) bool {
+	return slices.EqualFunc(a.Spec.Containers, b.Spec.Containers, func(x, y corev1.Container) bool {
+		return x.Name == y.Name && sameList(x.Resources.Requests, y.Resources.Requests) && sameList(x.Resources.Limits, y.Resources.Limits)
+	}) && a.Spec.NodeName == b.Spec.NodeName && a.ResourceVersion == b.ResourceVersion
+}
+
+func sameList(a, b corev1.ResourceList) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for name, q := range a {
+		if o, ok := b[name]; !ok || q.Cmp(o) != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// requeue puts the pod back, with what is known about why it failed.
+func (h *host) requeue(it *item, info *framework.QueuedPodInfo, status *fwk.Status) {
+	info.ClearRejectorPlugins()
+	if fit, ok := status.AsError().(*framework.FitError); ok { //nolint:errorlint // as the scheduler itself
+		info.UnschedulablePlugins, info.PendingPlugins = fit.Diagnosis.UnschedulablePlugins, fit.Diagnosis.PendingPlugins
+	}
+	fresh, err := framework.NewPodInfo(it.queued.DeepCopy())
+	if err == nil {
+		info.PodInfo = fresh
+		err = h.queue.AddUnschedulableIfNotPresent(h.Logger, info, h.queue.SchedulingCycle())
+	}
+	if err != nil {
+		h.Logger.Error(err, "A Reservation cannot be tried again", "reservation", it.object.Name)
+		h.queue.Done(it.object.UID)
+	}
+}

@@ -1,0 +1,139 @@
+package reservation
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+
+	koordinator "github.com/berth-dev/berth/api/scheduling/koordinator/v1alpha1"
+	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/placement"
+)
+
+type stage uint8
+
+const (
+	waiting stage = iota
+	placed
+	over
+)
+
+// item is one Reservation.
+type item struct {
+	object *koordinator.Reservation
+	// version is the newest of the object that is known: that of the last write may not have been
+	// told yet.
+	version string
+	// read is the object as it is understood; nil where it cannot be, and wrong says why.
+	read  *wire.Reservation
+	wrong error
+
+	stage stage
+	node  string
+	// decision is where Berth decides; nil elsewhere.
+	decision *placement.Decision
+	// unchecked: the place was believed from the object, and no report has been asked yet.
+	unchecked bool
+	// taking are the pods that are reserved there and that the API has not shown bound.
+	taking map[types.UID]*corev1.Pod
+	// had are the UIDs of the pods that have something of it, and of the ones that had and that the
+	// node still knows.
+	had []string
+	// disbelieved is the version of the object whose status does not hold.
+	disbelieved string
+	// queued is the pod in the scheduling queue, cached the one in the cache; nil for none.
+	queued, cached *corev1.Pod
+	// says is what the status should say, beside the node and the owners.
+	says wire.ReservationNews
+	// expiry calls when it expires; nil for never.
+	expiry clock.Timer
+	// lostAt is when its node was first missing; zero: it is.
+	lostAt time.Time
+	// hungry: an owner was tried there in vain when the account had changed vainAt times.
+	hungry bool
+	vainAt uint32
+}
+
+// adopt believes the place that the object says, until a report can be asked.
+func (it *item) adopt() {
+	r := it.read
+	if r.DecisionErr != nil {
+		it.says.Message = "its status is not believed: " + r.DecisionErr.Error()
+		return
+	}
+	if r.Decision != nil {
+		if err := wire.CheckDecision(r.Pod, r.Decision); err != nil {
+			it.says.Message = "its status is not believed: " + err.Error()
+			return
+		}
+	}
+	it.stage, it.node, it.decision, it.unchecked = placed, r.Node, r.Decision, true
+	it.say(koordinator.ReservationAvailable, koordinator.ReasonReservationAvailable, "")
+}
+
+// end ends a Reservation: nothing is held, and never will be.
+func (it *item) end(phase koordinator.ReservationPhase, reason, message string) {
+	it.stage = over
+	it.say(phase, reason, message)
+	it.unwind()
+}
+
+// say notes what the status should say.
+func (it *item) say(phase koordinator.ReservationPhase, reason, message string) {
+	it.says = wire.ReservationNews{Phase: phase, Reason: reason, Message: message}
+}
+
+// unwind stops the timer of the expiry.
+func (it *item) unwind() {
+	if it.expiry != nil {
+		it.expiry.Stop()
+		it.expiry = nil
+	}
+}
+
+// takes says whether an owner may be sent to the place. owners are the pods that have some of it.
+func (it *item) takes(pod *corev1.Pod, affinity *wire.ReservationAffinity, owners []*corev1.Pod) bool {
+	if it.stage != placed || it.unchecked || it.read.Closed || !affinity.Tolerates(it.read, pod) {
+		return false
+	}
+	return !(it.read.Once && len(owners) > 0) && it.read.Fits(pod, owners)
+}
+
+// before says which of two Reservations an owner of both is sent to: the older one.
+func before(a, b *item) bool {
+	x, y := a.object.CreationTimestamp, b.object.CreationTimestamp
+	if !x.Equal(&y) {
+		return x.Before(&y)
+	}
+	return a.object.Name < b.object.Name
+}
+
+// news returns the status as it should be, and whether it is not. owners are bound there.
+func (it *item) news(owners []*corev1.Pod, now time.Time) (*koordinator.ReservationStatus, bool) {
+	switch {
+	case it.read == nil && it.stage == over:
+		return nil, false
+	case it.read == nil:
+		return wire.WrongStatus(it.object, it.wrong, now)
+	case it.stage == waiting && it.says.Message == "" && it.object.Status.NodeName == "":
+		if it.object.Status.Phase != "" {
+			return nil, false // nothing is known yet
+		}
+	case it.read.Over():
+		return nil, false // it says so already
+	}
+	news := it.says
+	if news.Node = it.node; it.node != "" {
+		news.Owners = owners
+	}
+	if news.Reason == "" {
+		news.Reason = koordinator.ReasonReservationUnschedulable
+	}
+	return it.read.Status(it.object, &news, now)
+}
+
+func (it *item) reference() *corev1.ObjectReference {
+	return &corev1.ObjectReference{APIVersion: koordinator.GroupVersion.String(), Kind: "Reservation", Name: it.object.Name, UID: it.object.UID}
+}

@@ -1,0 +1,119 @@
+package reservation
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/berth-dev/berth/internal/wire"
+)
+
+// Synced says that all pods that were there at the start have been seen.
+func (rs *Reservations) Synced() {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	rs.users.synced = true
+}
+
+// PodSeen takes a pod in.
+func (rs *Reservations) PodSeen(pod *corev1.Pod) {
+	if !rs.any.Load() && wire.ReadAllocated(pod) == "" {
+		return
+	}
+	if wire.Ended(pod) {
+		rs.PodGone(pod)
+		return
+	}
+	if pod.Spec.NodeName == "" {
+		return
+	}
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	delete(rs.wanting, pod.UID)
+	delete(rs.vain, pod.UID)
+	if of := rs.users.put(pod); of != "" {
+		rs.usersChanged(of, pod)
+	}
+}
+
+// PodGone says that a pod is gone, or has ended.
+func (rs *Reservations) PodGone(pod *corev1.Pod) {
+	if !rs.any.Load() && wire.ReadAllocated(pod) == "" {
+		return
+	}
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	rs.forget(pod)
+}
+
+// forget forgets a pod. The caller holds the lock.
+func (rs *Reservations) forget(pod *corev1.Pod) {
+	delete(rs.wanting, pod.UID)
+	delete(rs.vain, pod.UID)
+	if of := rs.users.remove(pod); of != "" {
+		rs.usersChanged(of, pod)
+	}
+}
+
+// sweepEvery is how often what is remembered of pods is compared with the pods that exist.
+const sweepEvery = time.Minute
+
+// Until ctx ends, Sweep forgets pods that are gone. uid returns the UID of the pod of that name; ""
+// where there is none.
+func (rs *Reservations) Sweep(ctx context.Context, uid func(namespace, name string) types.UID) {
+	for ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case <-rs.Clock.After(sweepEvery):
+			rs.sweep(uid)
+		}
+	}
+}
+
+func (rs *Reservations) sweep(uid func(namespace, name string) types.UID) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	var dead []*corev1.Pod
+	look := func(pod *corev1.Pod) {
+		if uid(pod.Namespace, pod.Name) != pod.UID {
+			dead = append(dead, pod)
+		}
+	}
+	for _, pods := range rs.users.of {
+		for _, pod := range pods {
+			look(pod)
+		}
+	}
+	for _, pod := range rs.wanting {
+		look(pod)
+	}
+	for _, v := range rs.vain {
+		look(v.pod)
+	}
+	for _, it := range rs.all {
+		for _, pod := range it.taking {
+			look(pod)
+		}
+	}
+	for _, pod := range dead {
+		rs.forget(pod)
+		for of, it := range rs.all {
+			if it.taking[pod.UID] != nil {
+				rs.usersChanged(of, pod)
+			}
+		}
+	}
+}
+
+func (rs *Reservations) usersChanged(of types.UID, pod *corev1.Pod) {
+	it := rs.all[of]
+	if it == nil {
+		return
+	}
+	delete(it.taking, pod.UID)
+	rs.sync(it)
+	rs.dirty.Add(of)
+	rs.wake(it)
+}

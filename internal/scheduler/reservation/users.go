@@ -1,0 +1,105 @@
+package reservation
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/berth-dev/berth/internal/wire"
+)
+
+// users are the pods that were bound as owners of Reservations. There is at most one entry for each
+// pod that is there, and it goes with the pod or the Reservation.
+type users struct {
+	// of are the pods by the Reservation's UID and their own; bookOf is the Reservation of each.
+	of     map[types.UID]map[types.UID]*corev1.Pod
+	bookOf map[types.UID]types.UID
+	// synced: all pods that were there at the start have been seen.
+	synced bool
+}
+
+// boundFor returns the Reservation that a pod was bound for; "" for none. What a pod itself says
+// may be written at any time, by anybody who may write the pod. Releases that wrote no such word
+// have bound the pods that were there at the start: of those with a placement their own word is
+// taken.
+func (u *users) boundFor(pod *corev1.Pod) types.UID {
+	if bound, said := wire.ReadBoundFor(pod); said {
+		return bound.Reservation
+	}
+	if u.synced || pod.Spec.NodeName == "" || !wire.HasPlacement(pod) {
+		return ""
+	}
+	return wire.ReadAllocated(pod)
+}
+
+// put takes in a pod that has its node, and returns the Reservation to which it is new; "" for
+// none.
+func (u *users) put(pod *corev1.Pod) types.UID {
+	if of, known := u.bookOf[pod.UID]; known {
+		u.of[of][pod.UID] = pod // the watch has it as well: nothing older is kept
+		return ""
+	}
+	of := u.boundFor(pod)
+	if of == "" {
+		return ""
+	}
+	u.bookOf[pod.UID] = of
+	if u.of[of] == nil {
+		u.of[of] = map[types.UID]*corev1.Pod{}
+	}
+	u.of[of][pod.UID] = pod
+	return of
+}
+
+// remove forgets a pod, and returns the Reservation that it had something of; "" for none.
+func (u *users) remove(pod *corev1.Pod) types.UID {
+	of, ok := u.bookOf[pod.UID]
+	if !ok {
+		return u.boundFor(pod) // it may have been shown neither bound nor ended
+	}
+	delete(u.bookOf, pod.UID)
+	if delete(u.of[of], pod.UID); len(u.of[of]) == 0 {
+		delete(u.of, of)
+	}
+	return of
+}
+
+// drop forgets the pods of a Reservation.
+func (u *users) drop(of types.UID) {
+	for uid := range u.of[of] {
+		delete(u.bookOf, uid)
+	}
+	delete(u.of, of)
+}
+
+// owners are the pods that have something of the place, by UID: the ones that are bound there, and
+// the ones that will be. What a pod says about itself counts only if it owns the place.
+func (u *users) owners(it *item) []*corev1.Pod {
+	out := u.bound(it)
+	for _, pod := range it.taking {
+		out = append(out, pod)
+	}
+	slices.SortFunc(out, func(a, b *corev1.Pod) int { return strings.Compare(string(a.UID), string(b.UID)) })
+	return out
+}
+
+func (u *users) bound(it *item) []*corev1.Pod {
+	var out []*corev1.Pod
+	for _, pod := range u.of[it.object.UID] {
+		if pod.Spec.NodeName == it.node && it.read.Owns(pod) {
+			out = append(out, pod)
+		}
+	}
+	slices.SortFunc(out, func(a, b *corev1.Pod) int { return strings.Compare(string(a.UID), string(b.UID)) })
+	return out
+}
+
+// inVain are the Reservations with which a pod was tried in vain.
+type inVain struct {
+	pod *corev1.Pod
+	of  []types.UID
+}
+
+func (v *inVain) has(of types.UID) bool { return v != nil && slices.Contains(v.of, of) }
