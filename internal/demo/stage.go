@@ -74,11 +74,11 @@ func (s *stage) waits(ctx context.Context, pod *corev1.Pod, reason string) error
 
 // waiting waits until the pod is told the reason why it waits.
 func (s *stage) waiting(ctx context.Context, name, reason string) error {
-	pod, err := s.until(ctx, name, func(p *corev1.Pod) bool { return strings.Contains(unscheduled(p), reason) })
+	pod, err := s.until(ctx, name, func(p *corev1.Pod) bool { return strings.Contains(wire.Unscheduled(p).Message, reason) })
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(s.out, "   pod %s waits: %s\n", name, unscheduled(pod))
+	fmt.Fprintf(s.out, "   pod %s waits: %s\n", name, wire.Unscheduled(pod).Message)
 	return nil
 }
 
@@ -142,7 +142,7 @@ func (s *stage) gangWaits(ctx context.Context, name string, members int) error {
 				return false // asked again until the limit
 			case pod.Spec.NodeName != "":
 				placed++
-			case strings.Contains(unscheduled(pod), "does not fit"):
+			case strings.Contains(wire.Unscheduled(pod).Message, "does not fit"):
 				told = pod
 			}
 		}
@@ -154,7 +154,7 @@ func (s *stage) gangWaits(ctx context.Context, name string, members int) error {
 	case placed > 0:
 		return fmt.Errorf("%d pods of gang %s have nodes: want none", placed, name)
 	}
-	fmt.Fprintf(s.out, "   pod %s waits: %s\n", told.Name, unscheduled(told))
+	fmt.Fprintf(s.out, "   pod %s waits: %s\n", told.Name, wire.Unscheduled(told).Message)
 	return nil
 }
 
@@ -323,18 +323,8 @@ func (s *stage) until(ctx context.Context, name string, done func(*corev1.Pod) b
 	case last == nil:
 		return nil, fmt.Errorf("pod %s: %w", name, err)
 	default:
-		return nil, fmt.Errorf("pod %s is %s %s: %w", name, last.Status.Phase, unscheduled(last), err)
+		return nil, fmt.Errorf("pod %s is %s %s: %w", name, last.Status.Phase, wire.Unscheduled(last).Message, err)
 	}
-}
-
-// unscheduled is why the pod has no node, as its condition says.
-func unscheduled(pod *corev1.Pod) string {
-	for i := range pod.Status.Conditions {
-		if c := &pod.Status.Conditions[i]; c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
-			return c.Message
-		}
-	}
-	return ""
 }
 
 // cpusInWords says which CPUs the pod was promised.

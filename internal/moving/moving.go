@@ -508,12 +508,7 @@ func saidOf(pod *corev1.Pod) string {
 	if pod == nil {
 		return ""
 	}
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
-			return c.Message
-		}
-	}
-	return ""
+	return wire.Unscheduled(pod).Message
 }
 
 // names are those of the wanted pods.

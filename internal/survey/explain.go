@@ -227,11 +227,7 @@ func about(pod *corev1.Pod, r *placement.Request) *Explained {
 	case corev1.PodFailed:
 		e.Message = strings.TrimPrefix(pod.Status.Reason+": "+pod.Status.Message, ": ")
 	case corev1.PodPending, "":
-		for _, cond := range pod.Status.Conditions {
-			if cond.Type == corev1.PodScheduled && cond.Status == corev1.ConditionFalse {
-				e.Message = cond.Message
-			}
-		}
+		e.Message = wire.Unscheduled(pod).Message
 	}
 	return e
 }

@@ -260,17 +260,11 @@ func whySaid(pods []*corev1.Pod, first *corev1.Pod) string {
 // saidOf is what a scheduler says about a pending pod, without what kube-scheduler adds to every
 // refusal: the number of nodes, and what became of preemption.
 func saidOf(pod *corev1.Pod) string {
-	for _, cond := range pod.Status.Conditions {
-		if cond.Type != corev1.PodScheduled || cond.Status != corev1.ConditionFalse {
-			continue
-		}
-		text := cond.Message
-		if _, own, found := strings.Cut(text, "Berth: "); found {
-			text = own
-		}
-		return WithoutPreemption(text)
+	text := wire.Unscheduled(pod).Message
+	if _, own, found := strings.Cut(text, "Berth: "); found {
+		text = own
 	}
-	return ""
+	return WithoutPreemption(text)
 }
 
 // WithoutPreemption leaves out what kube-scheduler adds to every refusal: that it deallocates no

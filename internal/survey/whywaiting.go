@@ -26,10 +26,8 @@ func WhyWaiting(p *corev1.Pod, gang *Gang) (reason, message string) {
 	if reason, message = gang.whyWaiting(); reason != "" {
 		return reason, message
 	}
-	for _, c := range p.Status.Conditions {
-		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
-			return c.Reason, WithoutPreemption(c.Message)
-		}
+	if c := wire.Unscheduled(p); c.Type != "" {
+		return c.Reason, WithoutPreemption(c.Message)
 	}
 	return NothingWritten, "its scheduler " + nameOfScheduler(p) + " has written nothing on it yet"
 }

@@ -264,6 +264,16 @@ func Refused(pod *corev1.Pod) bool {
 // moment.
 func Ending(pod *corev1.Pod) bool { return pod.DeletionTimestamp != nil || Ended(pod) }
 
+// Unscheduled is what a scheduler wrote on the pod that found no node for it; zero where none has.
+func Unscheduled(pod *corev1.Pod) corev1.PodCondition {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+			return c
+		}
+	}
+	return corev1.PodCondition{}
+}
+
 // Mortal says whether the pod can end by itself: its containers are not all started again whatever
 // they end with, or a deadline ends it (spec.activeDeadlineSeconds). A container's own restart
 // policy comes before the pod's.

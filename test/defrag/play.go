@@ -344,12 +344,7 @@ func (p *player) settle(ctx context.Context) (taken int, err error) {
 
 // waits says whether a scheduler has found no node for the pod.
 func waits(pod corev1.Pod) bool {
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
-			return pod.Spec.NodeName == ""
-		}
-	}
-	return false
+	return pod.Spec.NodeName == "" && wire.Unscheduled(&pod).Type != ""
 }
 
 // until reads the pods until they are so.

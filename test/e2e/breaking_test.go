@@ -165,19 +165,10 @@ func (p *keptPlayground) running(t *testing.T, name string) {
 	eventually(t, name+" runs", func() error {
 		pod, err := p.Client.CoreV1().Pods(metav1.NamespaceDefault).Get(t.Context(), name, metav1.GetOptions{})
 		if err == nil && pod.Status.Phase != corev1.PodRunning {
-			err = fmt.Errorf("%s on %q: %s; %s", pod.Status.Phase, pod.Spec.NodeName, whyUnscheduled(pod), p.told)
+			err = fmt.Errorf("%s on %q: %s; %s", pod.Status.Phase, pod.Spec.NodeName, wire.Unscheduled(pod).Message, p.told)
 		}
 		return err
 	})
-}
-
-func whyUnscheduled(pod *corev1.Pod) string {
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
-			return c.Message
-		}
-	}
-	return ""
 }
 
 // ready waits until the Node's condition Ready has the status.
@@ -234,11 +225,11 @@ func TestPlaygroundIsBroken(t *testing.T) {
 		eventually(t, "pods for a wait for its agent", func() error {
 			pods := p.Client.CoreV1().Pods(metav1.NamespaceDefault)
 			pod, err := pods.Get(t.Context(), "waits", metav1.GetOptions{})
-			if err == nil && strings.Contains(whyUnscheduled(pod), wire.NoSignOfLife) {
+			if err == nil && strings.Contains(wire.Unscheduled(pod).Message, wire.NoSignOfLife) {
 				return nil
 			}
 			if err == nil && pod.Spec.NodeName == "" {
-				return errors.New(whyUnscheduled(pod))
+				return errors.New(wire.Unscheduled(pod).Message)
 			}
 			// It came before the silence was long enough.
 			_ = pods.Delete(t.Context(), "waits", metav1.DeleteOptions{GracePeriodSeconds: new(int64)})

@@ -25,6 +25,7 @@ import (
 	"github.com/berth-dev/berth/examples"
 	"github.com/berth-dev/berth/internal/demo"
 	"github.com/berth-dev/berth/internal/hollow"
+	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/test/podgroup"
 	"github.com/berth-dev/berth/topology"
 )
@@ -182,10 +183,7 @@ func (r *exampleRun) check(ctx context.Context, name string) error {
 
 // problemOf says why a pod is not as it should be: running, or told that no node takes it.
 func problemOf(pod *corev1.Pod, refused bool) string {
-	for _, c := range pod.Status.Conditions {
-		if c.Type != corev1.PodScheduled || c.Status != corev1.ConditionFalse {
-			continue
-		}
+	if c := wire.Unscheduled(pod); c.Type != "" {
 		if refused && strings.Contains(c.Message, "70 CPUs") {
 			return ""
 		}

@@ -22,6 +22,7 @@ import (
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/internal/controlplane"
 	"github.com/berth-dev/berth/internal/scheduler"
+	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
 )
 
@@ -320,14 +321,11 @@ func testSchedulerRefusesWhatItCannotPredict(t *testing.T, p *schedulerPlane) {
 }
 
 func unschedulable(pods []corev1.Pod, name string) string {
-	for _, p := range pods {
-		for _, c := range p.Status.Conditions {
-			if p.Name == name && c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
-				return c.Message
-			}
-		}
+	i := slices.IndexFunc(pods, func(p corev1.Pod) bool { return p.Name == name })
+	if i < 0 {
+		return ""
 	}
-	return ""
+	return wire.Unscheduled(&pods[i]).Message
 }
 
 func (s *schedulerTest) hasEvent(kind, text string) bool {

@@ -335,10 +335,8 @@ func (u *unit) settle(ctx context.Context, kind string, begun time.Time, pods in
 func (u *unit) why(ctx context.Context) string {
 	pods, err := u.Client.CoreV1().Pods(friends).List(ctx, metav1.ListOptions{LabelSelector: tenant.UnitLabel + "=" + u.name})
 	for i := 0; err == nil && i < len(pods.Items); i++ {
-		for _, c := range pods.Items[i].Status.Conditions {
-			if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
-				return pods.Items[i].Name + ": " + c.Message
-			}
+		if c := wire.Unscheduled(&pods.Items[i]); c.Type != "" {
+			return pods.Items[i].Name + ": " + c.Message
 		}
 	}
 	return "nothing is said"

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	volcano "github.com/berth-dev/berth/api/scheduling/volcano/v1beta1"
+	"github.com/berth-dev/berth/internal/wire"
 )
 
 // checks are what EXPECT.tsv says beside phases, by case. Each says what is missing.
@@ -109,10 +110,8 @@ func (r *running) describe(ctx context.Context) string {
 
 func podInWords(p *corev1.Pod) string {
 	text := "pod " + p.Name + " " + string(p.Status.Phase)
-	for _, c := range p.Status.Conditions {
-		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
-			text += ": " + c.Message
-		}
+	if c := wire.Unscheduled(p); c.Type != "" {
+		text += ": " + c.Message
 	}
 	for i := range p.Status.ContainerStatuses {
 		if w := p.Status.ContainerStatuses[i].State.Waiting; w != nil {

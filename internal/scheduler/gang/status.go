@@ -205,9 +205,7 @@ func (t *teller) tellMates(g *group) {
 }
 
 func isTold(pod *corev1.Pod) bool {
-	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable
-	})
+	return wire.Unscheduled(pod).Reason == corev1.PodReasonUnschedulable
 }
 
 func (t *teller) tellMate(pod *corev1.Pod, why string) error {
