@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/berth-dev/berth/placement"
@@ -147,12 +146,6 @@ func (s *MemoryState) View(view *placement.KubeletView) error {
 // its unit (k8s.io/component-helpers, corev1 HugePageResourceName).
 func hugePageBytes(resource string) (uint64, bool) {
 	text, ok := strings.CutPrefix(resource, "hugepages-")
-	shift := 0
-	for i, unit := range []string{"Ki", "Mi", "Gi", "Ti"} {
-		if number, found := strings.CutSuffix(text, unit); found {
-			text, shift = number, 10*(i+1)
-		}
-	}
-	n, err := strconv.ParseUint(text, 10, 20)
-	return n << shift, ok && err == nil && n > 0
+	n, err := topology.ParseBytes(text)
+	return n, ok && err == nil && n > 0
 }
