@@ -140,17 +140,8 @@ func (q *defragQuestion) plan(cmd *cobra.Command, c *survey.Cluster, args []stri
 	if err != nil {
 		return nil, nil, err
 	}
-	room, err := c.MakeRoom(cmd.Context(), wantedOf(templates), o)
+	room, err := c.MakeRoom(cmd.Context(), templates, o)
 	return room, notes, err
-}
-
-// wantedOf are the pods of a file, as a survey asks about them.
-func wantedOf(templates []manifest.Template) []survey.Wanted {
-	out := make([]survey.Wanted, len(templates))
-	for i := range templates {
-		out[i] = survey.Wanted{Pod: templates[i].Pod, Replicas: templates[i].Replicas}
-	}
-	return out
 }
 
 // roomText prints a plan for people.

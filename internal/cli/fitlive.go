@@ -75,9 +75,9 @@ func (q *fitQuestion) run(cmd *cobra.Command, from *question) error {
 	}
 	options := survey.FitOptions{Nodes: q.on, Limit: q.limit, Setting: setting}
 	if q.compare {
-		return compared(cmd, &from.output, c, wantedOf(templates), options, notes)
+		return compared(cmd, &from.output, c, templates, options, notes)
 	}
-	all, more, err := c.Fit(cmd.Context(), wantedOf(templates), options)
+	all, more, err := c.Fit(cmd.Context(), templates, options)
 	if err != nil {
 		return err
 	}

@@ -71,14 +71,10 @@ func (q *question) need(cmd *cobra.Command, machines, sets []string) error {
 	if err != nil {
 		return err
 	}
-	var load []whatif.Load
-	for i := range templates {
-		load = append(load, whatif.Load{Pod: templates[i].Pod, Pods: templates[i].Replicas})
-	}
 	rows, never := []needed{}, false
 	for _, machine := range machines {
 		for _, set := range append([]string{""}, sets...) {
-			row, more, err := q.needOne(machine, set, load)
+			row, more, err := q.needOne(machine, set, templates)
 			if err != nil {
 				return err
 			}
@@ -99,7 +95,7 @@ func (q *question) need(cmd *cobra.Command, machines, sets []string) error {
 }
 
 // needOne answers for a machine, as set.
-func (q *question) needOne(machine, set string, load []whatif.Load) (row needed, notes []string, err error) {
+func (q *question) needOne(machine, set string, load []manifest.Template) (row needed, notes []string, err error) {
 	spec, err := q.node.spec()
 	if err != nil {
 		return row, nil, err

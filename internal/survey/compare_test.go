@@ -21,14 +21,14 @@ func TestNeedAgainstFit(t *testing.T) {
 		p := wants(fmt.Sprint("p", i), fmt.Sprint(1+random.IntN(40)), fmt.Sprint(1+random.IntN(64), "Gi"), fmt.Sprint(random.IntN(3)))
 		replicas := 1 + random.IntN(40)
 		o := []Setting{{}, {Policy: "single-numa-node"}, {Reserved: "0-3"}}[i%3]
-		compared, err := compare(t.Context(), c, s, []Wanted{{p, replicas}}, FitOptions{Limit: 1, Setting: o})
+		compared, err := compare(t.Context(), c, s, []Wanted{{Pod: p, Replicas: replicas}}, FitOptions{Limit: 1, Setting: o})
 		if err != nil {
 			t.Fatal(err)
 		}
 		got := compared.Groups
 		empty := o
 		empty.Empty = true
-		fitted, _, err := c.fit(t.Context(), s, []Wanted{{p, 1}}, FitOptions{Limit: 200, Setting: empty})
+		fitted, _, err := c.fit(t.Context(), s, []Wanted{{Pod: p, Replicas: 1}}, FitOptions{Limit: 200, Setting: empty})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -60,7 +60,7 @@ func TestNeedAgainstFit(t *testing.T) {
 // as set.
 func TestCompare(t *testing.T) {
 	c := playground(t)
-	wanted := []Wanted{{wants("train", "12", "8Gi", "1"), 5}, {wants("wide", "70", "8Gi", "0"), 1}}
+	wanted := []Wanted{{Pod: wants("train", "12", "8Gi", "1"), Replicas: 5}, {Pod: wants("wide", "70", "8Gi", "0"), Replicas: 1}}
 	o := FitOptions{Limit: 100, Setting: Setting{NUMAPerPackage: 2}}
 	got, err := Compare(t.Context(), c, wanted, o)
 	if err != nil {
@@ -80,20 +80,20 @@ func TestCompare(t *testing.T) {
 	if len(got.Rows) < 10 || len(got.Never) == 0 || len(got.Groups) < 2 || got.Groups[0].Count < got.Groups[1].Count {
 		t.Errorf("%+v", got)
 	}
-	short := []Wanted{{wants("train", "12", "8Gi", "1"), 30}}
+	short := []Wanted{{Pod: wants("train", "12", "8Gi", "1"), Replicas: 30}}
 	if moving, err := Compare(t.Context(), c, short, FitOptions{Limit: 1, Setting: Setting{Policy: "none"}}); err != nil || moving.Moving == nil || moving.Moving.Before.Outcome == "" {
 		t.Errorf("%+v, %v: want to hear what would move", moving, err)
 	}
 	if fitted, _, err := c.Fit(t.Context(), short, FitOptions{Limit: 100}); err != nil || fitted[0].Copies < 2 {
 		t.Errorf("%+v, %v: want two copies", fitted, err)
 	} else { // each workload finds its places alone, and both together do not
-		both := []Wanted{{wants("train", "12", "8Gi", "1"), fitted[0].Copies}, {wants("late", "12", "8Gi", "1"), 1}}
+		both := []Wanted{{Pod: wants("train", "12", "8Gi", "1"), Replicas: fitted[0].Copies}, {Pod: wants("late", "12", "8Gi", "1"), Replicas: 1}}
 		got, err := Compare(t.Context(), c, both, FitOptions{Limit: 100})
 		if err != nil || got.Pods[0].Before.Placed != fitted[0].Copies || got.Pods[1].Before.Placed != 1 || got.Moving == nil || got.Moving.Before.Outcome == "" {
 			t.Errorf("%+v, %v: want to hear that both find no place together", got, err)
 		}
 	}
-	if fits, err := Compare(t.Context(), c, []Wanted{{wants("one", "1", "1Gi", "0"), 2}}, FitOptions{Limit: 100}); err != nil || fits.Moving != nil {
+	if fits, err := Compare(t.Context(), c, []Wanted{{Pod: wants("one", "1", "1Gi", "0"), Replicas: 2}}, FitOptions{Limit: 100}); err != nil || fits.Moving != nil {
 		t.Errorf("%+v, %v: want nothing about moves where there is room", fits, err)
 	}
 	if again, err := Compare(t.Context(), c, wanted, FitOptions{Limit: 100}); err != nil || again.Pods[0].Before != again.Pods[0].After {
@@ -104,7 +104,7 @@ func TestCompare(t *testing.T) {
 		o      FitOptions
 		want   string
 	}{
-		{[]Wanted{{wants("many", "1", "1Gi", "0"), MaxNeeded + 1}}, FitOptions{Limit: 1}, "want at most 2000 in all"},
+		{[]Wanted{{Pod: wants("many", "1", "1Gi", "0"), Replicas: MaxNeeded + 1}}, FitOptions{Limit: 1}, "want at most 2000 in all"},
 		{wanted, FitOptions{Limit: 1, Nodes: []string{"nobody"}}, "there is no Node nobody"},
 	} {
 		if _, err := Compare(t.Context(), c, bad.wanted, bad.o); err == nil || !strings.Contains(err.Error(), bad.want) {

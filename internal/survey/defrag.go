@@ -101,7 +101,7 @@ func (c *Cluster) MakeRoomFor(ctx context.Context, name string, o RoomOptions) (
 	if wire.InGang(pod) {
 		return c.makeRoomForMember(ctx, pod, o)
 	}
-	return c.MakeRoom(ctx, []Wanted{{pod, 1}}, o)
+	return c.MakeRoom(ctx, []Wanted{{Pod: pod, Replicas: 1}}, o)
 }
 
 // MakeRoom plans room for pods that do not exist.

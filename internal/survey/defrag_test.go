@@ -35,7 +35,7 @@ func owning(t testing.TB) *Cluster {
 
 func makeRoomFor(t testing.TB, c *Cluster, p *corev1.Pod, o RoomOptions) *Room {
 	t.Helper()
-	r, err := c.MakeRoom(t.Context(), []Wanted{{p, 1}}, o)
+	r, err := c.MakeRoom(t.Context(), []Wanted{{Pod: p, Replicas: 1}}, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -214,7 +214,7 @@ func TestStays(t *testing.T) {
 // TestMakeRoomRefuses says what it cannot be asked.
 func TestMakeRoomRefuses(t *testing.T) {
 	c := owning(t)
-	if _, err := c.MakeRoom(t.Context(), []Wanted{{gpus("1"), MaxRoomFor + 1}}, RoomOptions{}); err == nil || !strings.Contains(err.Error(), "want at most 32") {
+	if _, err := c.MakeRoom(t.Context(), []Wanted{{Pod: gpus("1"), Replicas: MaxRoomFor + 1}}, RoomOptions{}); err == nil || !strings.Contains(err.Error(), "want at most 32") {
 		t.Errorf("33 pods: %v", err)
 	}
 	c.Namespace = "research"

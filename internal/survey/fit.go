@@ -11,6 +11,7 @@ import (
 
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/machineview"
+	"github.com/berth-dev/berth/internal/manifest"
 	"github.com/berth-dev/berth/internal/suppose"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
@@ -18,10 +19,7 @@ import (
 )
 
 // Wanted is a pod that does not exist, as often as it is wanted.
-type Wanted struct {
-	Pod      *corev1.Pod
-	Replicas int
-}
+type Wanted = manifest.Template
 
 // FitOptions say what is asked about pods that do not exist.
 type FitOptions struct {
@@ -389,17 +387,21 @@ func (f *fitter) next(seats []*seat) (Berthed, bool) {
 	}
 }
 
+// TyingVolumes names the volumes of a pod that may tie it to certain nodes.
+func TyingVolumes(pod *corev1.Pod) (names []string) {
+	for i := range pod.Spec.Volumes {
+		if v := &pod.Spec.Volumes[i]; v.PersistentVolumeClaim != nil || v.Ephemeral != nil || v.CSI != nil {
+			names = append(names, v.Name)
+		}
+	}
+	return names
+}
+
 // notAsked says what of a pod is not asked about, and may keep it from a node, or from starting
 // there.
 func notAsked(pod *corev1.Pod) (out []string) {
 	spec := &pod.Spec
-	var volumes []string
-	for i := range spec.Volumes {
-		if v := &spec.Volumes[i]; v.PersistentVolumeClaim != nil || v.Ephemeral != nil || v.CSI != nil {
-			volumes = append(volumes, v.Name)
-		}
-	}
-	if len(volumes) > 0 {
+	if volumes := TyingVolumes(pod); len(volumes) > 0 {
 		out = append(out, "volumes, which may tie it to certain nodes: "+strings.Join(volumes, ", "))
 	}
 	if a := spec.Affinity; a != nil && (a.PodAffinity != nil || a.PodAntiAffinity != nil) {

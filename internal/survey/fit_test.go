@@ -60,7 +60,7 @@ func TestFitAgainstTwin(t *testing.T) {
 		if i%3 == 2 {
 			o.Empty = true
 		}
-		fitted, _, err := c.fit(t.Context(), s, []Wanted{{p, 1}}, FitOptions{Limit: 50, Setting: o})
+		fitted, _, err := c.fit(t.Context(), s, []Wanted{{Pod: p, Replicas: 1}}, FitOptions{Limit: 50, Setting: o})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -132,7 +132,7 @@ func TestFit(t *testing.T) {
 		if o.Limit == 0 {
 			o.Limit = 100
 		}
-		all, _, err := c.Fit(t.Context(), []Wanted{{p, replicas}}, o)
+		all, _, err := c.Fit(t.Context(), []Wanted{{Pod: p, Replicas: replicas}}, o)
 		if err != nil {
 			t.Fatal(err)
 		}

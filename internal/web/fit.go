@@ -193,11 +193,7 @@ func readWanted(body io.Reader) ([]survey.Wanted, []string, error) {
 	case len(templates) > maxTemplates:
 		return nil, nil, &failure{http.StatusBadRequest, fmt.Sprintf("%d pods and workloads: want at most %d at a time", len(templates), maxTemplates)}
 	}
-	out := make([]survey.Wanted, len(templates))
-	for i := range templates {
-		out[i] = survey.Wanted{Pod: templates[i].Pod, Replicas: templates[i].Replicas}
-	}
-	return out, notes, nil
+	return templates, notes, nil
 }
 
 // shownFit is an answer as a page shows it.

@@ -171,13 +171,7 @@ func (n *Node) doubts(a *ask) {
 // unseen says what else of a pod may keep it from a node, or from starting there, and is not looked
 // at here.
 func unseen(pod *corev1.Pod) (notes []string) {
-	var volumes []string
-	for i := range pod.Spec.Volumes {
-		if v := &pod.Spec.Volumes[i]; v.PersistentVolumeClaim != nil || v.Ephemeral != nil || v.CSI != nil {
-			volumes = append(volumes, v.Name)
-		}
-	}
-	if len(volumes) > 0 {
+	if volumes := survey.TyingVolumes(pod); len(volumes) > 0 {
 		notes = append(notes, "volumes are not looked at, and may tie it to certain nodes: "+strings.Join(volumes, ", "))
 	}
 	if affinity := pod.Spec.Affinity; affinity != nil && (affinity.PodAffinity != nil || affinity.PodAntiAffinity != nil) || len(pod.Spec.TopologySpreadConstraints) > 0 {

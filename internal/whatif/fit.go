@@ -29,8 +29,7 @@ func (n *Node) Fit(pod *corev1.Pod, limit int) (Fitted, error) {
 		return out, err
 	}
 	n.doubts(&a)
-	trial := *n
-	trial.kubelet, trial.totals = n.kubelet.Clone(), n.totals.Clone()
+	trial := n.bare()
 	out.Unlimited = len(a.amounts) == 0 && len(wire.PortsOf(pod)) == 0
 	for uid := a.request.UID; out.Copies < limit; {
 		a.request.UID = fmt.Sprintf("%s/copy-%d", uid, out.Copies+1)

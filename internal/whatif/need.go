@@ -4,10 +4,9 @@ import (
 	"fmt"
 	"maps"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/berth-dev/berth/internal/amounts"
 	"github.com/berth-dev/berth/internal/suppose"
+	"github.com/berth-dev/berth/internal/survey"
 	"github.com/berth-dev/berth/internal/wire"
 )
 
@@ -25,33 +24,27 @@ type NeverFits struct {
 	Refusal *Refused `json:"refusal"`
 }
 
-// Load is pods that are alike.
-type Load struct {
-	Pod  *corev1.Pod
-	Pods int
-}
-
 // maxNeeded bounds the pods of a load.
 const maxNeeded = 100_000
 
 // Need says how many nodes like this one the load needs. The error says that a pod cannot be read,
 // or that there are too many.
-func (n *Node) Need(load []Load) (out Need, err error) {
+func (n *Node) Need(load []survey.Wanted) (out Need, err error) {
 	asks, pods := make([]ask, len(load)), 0
 	for i := range load {
 		if asks[i], err = read(load[i].Pod); err != nil {
 			return out, err
 		}
-		if pods += load[i].Pods; load[i].Pods > maxNeeded || pods > maxNeeded {
+		if pods += load[i].Replicas; load[i].Replicas > maxNeeded || pods > maxNeeded {
 			return out, fmt.Errorf("%s: %d pods: want at most %d in all", load[i].Pod.Name, pods, maxNeeded)
 		}
 		n.doubts(&asks[i])
 	}
 	all := make([]suppose.Alike, len(load))
 	for i := range load {
-		all[i] = suppose.Alike{Asks: asks[i].amounts, Ports: wire.PortsOf(load[i].Pod), Pods: load[i].Pods}
+		all[i] = suppose.Alike{Asks: asks[i].amounts, Ports: wire.PortsOf(load[i].Pod), Pods: load[i].Replicas}
 		if refusal := n.bare().admit(&asks[i]).Refusal; refusal != nil {
-			out.Never = append(out.Never, NeverFits{load[i].Pod.Name, load[i].Pods, refusal})
+			out.Never = append(out.Never, NeverFits{load[i].Pod.Name, load[i].Replicas, refusal})
 			all[i].Pods = 0
 		}
 	}

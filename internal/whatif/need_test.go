@@ -47,19 +47,19 @@ func TestNeedAgreesWithAdmit(t *testing.T) {
 	rng, apart, never := rand.New(rand.NewSource(1)), false, false
 	for range 60 {
 		n := server(t, survey.Setting{Policy: []string{"none", "restricted", "single-numa-node"}[rng.Intn(3)]})
-		var load []Load
+		var load []survey.Wanted
 		for i := range 1 + rng.Intn(4) {
-			load = append(load, Load{guaranteed(fmt.Sprint("p", i), 1+rng.Intn(10), rng.Intn(3)), 1 + rng.Intn(9)})
+			load = append(load, survey.Wanted{Pod: guaranteed(fmt.Sprint("p", i), 1+rng.Intn(10), rng.Intn(3)), Replicas: 1 + rng.Intn(9)})
 		}
 		got, err := n.Need(load)
 		if err != nil {
 			t.Fatal(err)
 		}
-		slices.SortStableFunc(load, func(a, b Load) int { return sizeOf(t, b.Pod) - sizeOf(t, a.Pod) })
+		slices.SortStableFunc(load, func(a, b survey.Wanted) int { return sizeOf(t, b.Pod) - sizeOf(t, a.Pod) })
 		var nodes []*Node
 		placed := 0
 		for i := range load {
-			for copy := range load[i].Pods {
+			for copy := range load[i].Replicas {
 				pod := load[i].Pod.DeepCopy()
 				pod.UID = types.UID(fmt.Sprint(pod.Name, "-", copy))
 				at := slices.IndexFunc(append(nodes, n.bare()), func(node *Node) bool { return admits(t, node, pod) })
@@ -102,7 +102,7 @@ func admits(t *testing.T, n *Node, pod *corev1.Pod) bool {
 
 // TestNeedAsSet: settings change what a node takes.
 func TestNeedAsSet(t *testing.T) {
-	load := []Load{{guaranteed("p", 6, 0), 8}} // one to a NUMA node
+	load := []survey.Wanted{{Pod: guaranteed("p", 6, 0), Replicas: 8}} // one to a NUMA node
 	for _, c := range []struct {
 		set   survey.Setting
 		nodes int
@@ -122,7 +122,7 @@ func TestNeedAsSet(t *testing.T) {
 			t.Errorf("%+v: %s: want %s", c.set, got.Never[0].Refusal, c.never)
 		}
 	}
-	if _, err := server(t, survey.Setting{}).Need([]Load{{guaranteed("p", 1, 0), maxNeeded + 1}}); err == nil || !strings.Contains(err.Error(), "want at most") {
+	if _, err := server(t, survey.Setting{}).Need([]survey.Wanted{{Pod: guaranteed("p", 1, 0), Replicas: maxNeeded + 1}}); err == nil || !strings.Contains(err.Error(), "want at most") {
 		t.Errorf("too many pods: %v", err)
 	}
 }
