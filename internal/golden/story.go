@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 )
 
 // Stage is where a story is played.
@@ -20,23 +21,37 @@ type Stage interface {
 // line of four dashes, and what came of them until the next blank line. Lines that begin with # are
 // for readers.
 func Stories(t *testing.T, stage func(*testing.T) Stage) {
+	each(t, func(t *testing.T, path string) { tell(t, path, stage(t)) })
+}
+
+// BubbleStories is Stories, each in a bubble of testing/synctest: the stage may begin goroutines,
+// and wait for them.
+func BubbleStories(t *testing.T, stage func(*testing.T) Stage) {
+	each(t, func(t *testing.T, path string) {
+		synctest.Test(t, func(t *testing.T) { tell(t, path, stage(t)) })
+	})
+}
+
+func each(t *testing.T, do func(t *testing.T, path string)) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("%d stories, error %v", len(files), err)
 	}
 	for _, path := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(path), ".txt"), func(t *testing.T) {
-			text, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			now, err := play(stage(t), string(text))
-			if err != nil {
-				t.Fatal(err)
-			}
-			File(t, path, now)
-		})
+		t.Run(strings.TrimSuffix(filepath.Base(path), ".txt"), func(t *testing.T) { do(t, path) })
 	}
+}
+
+func tell(t *testing.T, path string, s Stage) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now, err := play(s, string(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	File(t, path, now)
 }
 
 // play returns the story with what comes of its lines now.

@@ -478,65 +478,6 @@ func (w *world) settleExpiry() {
 	}
 }
 
-// TestWriteFails: a place that cannot be written is not held.
-func TestWriteFails(t *testing.T) {
-	w := newWorld(t)
-	uid := w.reservation("r", 4)
-	w.refuse = errors.New("no")
-	if err := w.cycle(uid); err == nil || w.free() != 8 || len(w.cached) > 0 || w.queued[uid] == nil {
-		t.Errorf("%v; %d CPUs are free, cached %v, queued %v", err, w.free(), w.cached, w.queued)
-	}
-	w.refuse = nil
-	if err := w.cycle(uid); err != nil {
-		t.Error(err)
-	}
-}
-
-// TestOwnersWait: an owner that came too early, or found its place in use, is tried when there is
-// one.
-func TestOwnersWait(t *testing.T) {
-	w := newWorld(t)
-	uid := w.reservation("r", 4, many)
-	early := ownerOf("early", "r", 4)
-	if _, sent := w.take(early); sent {
-		t.Fatal("there is no place yet")
-	}
-	if err := w.cycle(uid); err != nil {
-		t.Fatal(err)
-	}
-	if name := <-w.activated; name != "ns/early" {
-		t.Errorf("%s is tried", name)
-	}
-	if cpus, _ := w.take(early); cpus.Len() != 4 {
-		t.Fatalf("it has %s", cpus)
-	}
-	next := ownerOf("next", "r", 4)
-	if _, sent := w.take(next); sent {
-		t.Fatal("the place is in use")
-	}
-	gone := early.DeepCopy()
-	w.account.Gone("early", w.clock.Now())
-	w.rs.PodGone(gone)
-	if name := <-w.activated; name != "ns/next" {
-		t.Errorf("%s is tried", name)
-	}
-	if cpus, sent := w.take(next); !sent || !cpus.IsEmpty() {
-		t.Errorf("the node may still have the one before, and the next has %s, %t", cpus, sent)
-	}
-	if _, sent := w.take(next); sent {
-		t.Error("after an attempt in vain it is tried as any other")
-	}
-	w.account.ForgetGone(w.clock.Now().Add(time.Hour), time.Minute)
-	w.rs.Between()
-	w.rs.Stir()
-	if name := <-w.activated; name != "ns/next" {
-		t.Errorf("%s is tried", name)
-	}
-	if cpus, _ := w.take(next); cpus.Len() != 4 {
-		t.Errorf("it has %s", cpus)
-	}
-}
-
 // TestNothingLeaks: in whatever order things come and go, in the end nothing is held.
 func TestNothingLeaks(t *testing.T) {
 	for seed := range uint64(30) {
