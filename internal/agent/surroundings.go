@@ -76,12 +76,17 @@ type surroundings struct {
 	mislabelled     bool
 	platform        *platform // what the kubelet found; nil until it is known
 	present         present
-	lastFingerprint string    // of the machine that platform or present has
-	configSeen      time.Time // when the configuration was last looked at
-	configDue       time.Time // when to look at it because a file has changed; zero: no file has
-	// configDoubted: it could not be read the last time, and nobody has been told yet.
-	configDoubted bool
-	attempts      backoff // between attempts to find out machine and configuration
+	lastFingerprint string // of the machine that platform or present has
+	looked          configLook
+	attempts        backoff // between attempts to find out machine and configuration
+}
+
+// configLook is how the configuration is looked at.
+type configLook struct {
+	last time.Time // when that was
+	due  time.Time // when it is next because a file has changed; zero: no file has
+	// doubted: it could not be read the last time, and nobody has been told yet.
+	doubted bool
 }
 
 // present is what a kubelet would see if it started now; nil where nothing says that it differs.
@@ -118,7 +123,7 @@ func (a *surroundings) find(ctx context.Context, node *corev1.Node) (next, error
 		p.problem = wrong
 	}
 	a.platform, a.present = &p, present{view: p.spec.View, config: p.config}
-	a.configSeen, a.configDue, a.attempts = a.now(), time.Time{}, newLook()
+	a.looked.last, a.looked.due, a.attempts = a.now(), time.Time{}, newLook()
 	return settled, nil
 }
 
@@ -141,8 +146,8 @@ func (a *surroundings) look(ctx context.Context) bool {
 	before := a.present
 	a.lookAtMachine()
 	now := a.now()
-	if now.Sub(a.configSeen) >= a.every || !a.configDue.IsZero() && !now.Before(a.configDue) {
-		a.configSeen, a.configDue = now, time.Time{}
+	if now.Sub(a.looked.last) >= a.every || !a.looked.due.IsZero() && !now.Before(a.looked.due) {
+		a.looked.last, a.looked.due = now, time.Time{}
 		a.lookAtConfig(ctx)
 	}
 	is := &a.present
@@ -177,19 +182,19 @@ func (a *surroundings) lookAtConfig(ctx context.Context) {
 	config, err := a.presentConfig(ctx)
 	switch {
 	case err == nil:
-		a.present.config, a.present.unread, a.configDoubted = config, "", false
+		a.present.config, a.present.unread, a.looked.doubted = config, "", false
 	case a.config.paths == configPaths{}: // the kubelet that would tell is away
-	case a.configDoubted || a.present.unread != "":
+	case a.looked.doubted || a.present.unread != "":
 		a.present.unread = err.Error()
 	default:
-		a.configDoubted, a.configDue = true, a.now().Add(configDoubt)
+		a.looked.doubted, a.looked.due = true, a.now().Add(configDoubt)
 	}
 }
 
 // configTouched notes that a file of the configuration has changed. It returns after how long to
 // look around.
 func (a *surroundings) configTouched() time.Duration {
-	a.configDue = a.now().Add(configSettle)
+	a.looked.due = a.now().Add(configSettle)
 	return configSettle
 }
 

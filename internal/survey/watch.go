@@ -42,14 +42,9 @@ const leasesResource = "leases"
 // again by themselves when a watch breaks.
 type watcher struct {
 	c *Cluster
-	// What may not be read is nil; reports are always there.
-	reports, nodes, leases, pods cache.SharedIndexInformer
-	// coarse are of reports that tell amounts alone, as apiclient.CoarseKinds has their kinds.
-	coarse [2]cache.SharedIndexInformer
-	// places are of Reservations.
-	places cache.SharedIndexInformer
-	look   glance
-	begun  time.Time
+	informers
+	look  glance
+	begun time.Time
 	// contact says what cannot be followed. swung is told when that changes; nil has Follower.Tell
 	// told in words.
 	contact *contact
@@ -65,6 +60,15 @@ type watcher struct {
 	silent  map[string]bool
 	deaf    bool
 	listens time.Time
+}
+
+// informers follow one resource each. What may not be read is nil; reports are always there.
+type informers struct {
+	reports, nodes, leases, pods cache.SharedIndexInformer
+	// coarse are of reports that tell amounts alone, as apiclient.CoarseKinds has their kinds.
+	coarse [2]cache.SharedIndexInformer
+	// places are of Reservations.
+	places cache.SharedIndexInformer
 }
 
 // changes are names of nodes, and keys of pods, about which something may be different.

@@ -18,7 +18,7 @@ func TestSilenceIsSeenOnce(t *testing.T) {
 	leases := cache.NewSharedIndexInformer(&cache.ListWatch{}, &coordinationv1.Lease{}, 0, nil)
 	c := &Cluster{}
 	c.StaleAfter, c.Heartbeats = time.Minute, "berth-system"
-	w := &watcher{c: c, reports: reports, leases: leases, begun: time.Now(), ping: make(chan struct{}, 1)}
+	w := &watcher{c: c, informers: informers{reports: reports, leases: leases}, begun: time.Now(), ping: make(chan struct{}, 1)}
 	w.look.silence.now = time.Now()
 	w.changed.clear()
 	beats := func(ago time.Duration) {
