@@ -400,7 +400,7 @@ func (s *sighting) contested() error {
 		if s.obeyed.koordlet && f.owner == koordlet {
 			continue
 		}
-		if s.obeyed.koordlet && f.obeys && f.ended.IsZero() && s.admitted(f.uid) {
+		if s.obeyed.koordlet && f.by == v1alpha1.EnforcerAgent && f.ended.IsZero() && s.admitted(f.uid) {
 			return fmt.Errorf("koordlet carries decisions out here, and pod %s was placed when the agent did: drain the node, or have the agent do it again", f.key())
 		}
 		if f.owner != "" && f.ended.IsZero() {
@@ -414,7 +414,7 @@ func (s *sighting) contested() error {
 // abandoned says which pod was pinned by Berth on a node where the kubelet decides now.
 func (s *sighting) abandoned() error {
 	for _, f := range sortedFacts(s.pods) {
-		if (f.obeys || f.entrusted) && f.ended.IsZero() && s.admitted(f.uid) {
+		if f.by != "" && f.ended.IsZero() && s.admitted(f.uid) {
 			return fmt.Errorf("the kubelet decides here, and pod %s was placed when Berth did: drain the node, or have Berth decide again", f.key())
 		}
 	}

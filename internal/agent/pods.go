@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
 )
@@ -35,10 +36,9 @@ type podFacts struct {
 	// owner is the rival whose pod it is, and looksLike the one whose name its image has; "" for
 	// none.
 	owner, looksLike string
-	// obeys: it was placed where Berth decides, for the agent to carry out.
-	obeys bool
-	// entrusted: its decision was written for koordlet. decided is what it was given then.
-	entrusted  bool
+	// by is who should carry its decision out, "" where the kubelet decides; decided is what it was
+	// given for koordlet to carry out.
+	by         v1alpha1.Enforcer
 	decided    []placement.ContainerAllocation
 	containers []containerFacts // as the kubelet allocates: init containers as declared, then the others
 }
@@ -217,11 +217,15 @@ func (f *podFacts) notePlacement(pod *corev1.Pod) {
 	if !found || err != nil {
 		return
 	}
-	f.entrusted = p.Koordlet
-	f.obeys = !p.Koordlet && (p.Authority == placement.AuthorityBerth || hasOwnWords(&p.Decision))
+	switch {
+	case p.Koordlet:
+		f.by = v1alpha1.EnforcerKoordlet
+	case p.Authority == placement.AuthorityBerth || hasOwnWords(&p.Decision):
+		f.by = v1alpha1.EnforcerAgent
+	}
 	// A placement from before placements named koordlet: what the pod holds is in it all the same.
 	unnamed := p.Authority == placement.AuthorityKubelet && pod.Annotations[wire.KoordinatorStatusAnnotation] != ""
-	if f.entrusted || unnamed {
+	if p.Koordlet || unnamed {
 		f.decided = decidedBy(&p)
 	}
 }
