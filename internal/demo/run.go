@@ -17,9 +17,6 @@ import (
 	"github.com/berth-dev/berth/internal/demo/places"
 )
 
-// Namespace is where the demo's pods are.
-const Namespace = "demo"
-
 const (
 	// maxAgain is how often a refused pod is created again, as a controller would.
 	maxAgain = 2

@@ -5,12 +5,9 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-dev/berth/internal/hollow"
@@ -225,38 +222,3 @@ var gpusApart = Scene{
 		}
 	},
 }
-
-// scenePod returns a pod of so many CPUs, its own or shared; node is where it has to go, ""
-// anywhere.
-func scenePod(name, node string, cpus int64, pinned bool) *corev1.Pod {
-	amounts := corev1.ResourceList{corev1.ResourceCPU: *resource.NewQuantity(cpus, resource.DecimalSI), corev1.ResourceMemory: resource.MustParse("1Gi")}
-	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: metav1.NamespaceDefault},
-		Spec: corev1.PodSpec{Containers: []corev1.Container{{
-			Name: "main", Image: "example/app", Resources: corev1.ResourceRequirements{Requests: amounts},
-		}}},
-	}
-	if pinned {
-		pod.Spec.Containers[0].Resources.Limits = amounts
-	}
-	if node != "" {
-		pod.Spec.NodeSelector = map[string]string{corev1.LabelHostname: node}
-	}
-	return pod
-}
-
-// gpuPod returns a pod with so many GPUs, and 2 CPUs of its own.
-func gpuPod(name string, gpus int64) *corev1.Pod {
-	pod := scenePod(name, "", 2, true)
-	pod.Spec.Containers[0].Resources.Limits[gpuResource] = *resource.NewQuantity(gpus, resource.DecimalSI)
-	return pod
-}
-
-// gangPod returns a member of a gang, with 30 CPUs of its own.
-func gangPod(gang string, i, minimum int) *corev1.Pod {
-	pod := scenePod(memberName(gang, i), "", 30, true)
-	pod.Annotations = map[string]string{wire.GangAnnotation: gang, wire.GangMinimumAnnotation: strconv.Itoa(minimum)}
-	return pod
-}
-
-func memberName(gang string, i int) string { return fmt.Sprintf("%s-%d", gang, i) }

@@ -13,6 +13,9 @@ import (
 	"github.com/berth-dev/berth/internal/hollow"
 )
 
+// Namespace is where the demo's pods are.
+const Namespace = "demo"
+
 // Pod is a pod of the workload: what a user wants, at a time.
 type Pod struct {
 	Name string

@@ -27,12 +27,6 @@ type step struct {
 	again time.Time
 }
 
-// member is a pod that a Job has to have.
-type member struct {
-	task  *task
-	index int
-}
-
 // next says what to do with a Job that has these pods, whose status is as it says. It is pure: now
 // is only noted.
 func next(job *batch.Job, pods []*corev1.Pod, now time.Time) step {

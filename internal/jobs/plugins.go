@@ -140,3 +140,7 @@ func checkTask(job *batch.Job, flagName, task string) error {
 	}
 	return nil
 }
+
+func notServed(at *field.Path, instead string) *field.Error {
+	return field.Forbidden(at, "Berth does not serve it: "+instead)
+}

@@ -7,24 +7,13 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	batch "github.com/berth-dev/berth/api/batch/v1alpha1"
 	group "github.com/berth-dev/berth/api/scheduling/volcano/v1beta1"
 )
 
-// podName is the name of a pod of a Job, as Volcano forms it.
-func podName(job, task string, index int) string {
-	return job + "-" + task + "-" + strconv.Itoa(index)
-}
-
 // groupName is the name of the Job's PodGroup, as Volcano forms it: a Job made again has another.
 func groupName(job *batch.Job) string { return job.Name + "-" + string(job.UID) }
-
-// ownerOf makes the Job the owner of what is made for it.
-func ownerOf(job *batch.Job) []metav1.OwnerReference {
-	return []metav1.OwnerReference{*metav1.NewControllerRef(job, batch.GroupVersion.WithKind("Job"))}
-}
 
 // podOf makes a pod of a task. scheduler is the name for Jobs that name none.
 func podOf(job *batch.Job, s *spec, m member, scheduler string) *corev1.Pod {
@@ -117,9 +106,6 @@ func hasEnv(c *corev1.Container, name string) bool {
 	return false
 }
 
-// hostsPath is where the svc plugin shows the hosts of each task, a file each.
-const hostsPath = "/etc/volcano"
-
 func hostsName(job *batch.Job) string { return job.Name + "-svc" }
 
 // mountHosts shows the hosts of all tasks to every container, as files and, unless the Job does not
@@ -161,24 +147,6 @@ func hosts(job *batch.Job, s *spec) map[string]string {
 		data[countKey(t.name)] = strconv.Itoa(len(names))
 	}
 	return data
-}
-
-// hostOf is the name by which a pod is found.
-func hostOf(job *batch.Job, t *task, index int) string {
-	return cmp.Or(t.spec.Template.Spec.Hostname, podName(job.Name, t.name, index)) + "." + cmp.Or(t.spec.Template.Spec.Subdomain, job.Name)
-}
-
-// hostsOf are the names of a task's pods: one where its template names the host.
-func hostsOf(job *batch.Job, t *task) []string {
-	count := int(t.replicas)
-	if t.spec.Template.Spec.Hostname != "" {
-		count = min(1, count)
-	}
-	names := make([]string, count)
-	for index := range names {
-		names[index] = hostOf(job, t, index)
-	}
-	return names
 }
 
 // volumeName is the name of a Job's volume in its pods, and claimName the claim of it: the one that

@@ -1,11 +1,14 @@
 package jobs
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	batch "github.com/berth-dev/berth/api/batch/v1alpha1"
 )
@@ -113,4 +116,41 @@ var endOf = map[batch.JobPhase]batch.JobPhase{
 // ended says whether a pod's containers have all ended.
 func ended(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}
+
+// member is a pod that a Job has to have.
+type member struct {
+	task  *task
+	index int
+}
+
+// ownerOf makes the Job the owner of what is made for it.
+func ownerOf(job *batch.Job) []metav1.OwnerReference {
+	return []metav1.OwnerReference{*metav1.NewControllerRef(job, batch.GroupVersion.WithKind("Job"))}
+}
+
+// hostsPath is where the svc plugin shows the hosts of each task, a file each.
+const hostsPath = "/etc/volcano"
+
+// hostsOf are the names of a task's pods: one where its template names the host.
+func hostsOf(job *batch.Job, t *task) []string {
+	count := int(t.replicas)
+	if t.spec.Template.Spec.Hostname != "" {
+		count = min(1, count)
+	}
+	names := make([]string, count)
+	for index := range names {
+		names[index] = hostOf(job, t, index)
+	}
+	return names
+}
+
+// hostOf is the name by which a pod is found.
+func hostOf(job *batch.Job, t *task, index int) string {
+	return cmp.Or(t.spec.Template.Spec.Hostname, podName(job.Name, t.name, index)) + "." + cmp.Or(t.spec.Template.Spec.Subdomain, job.Name)
+}
+
+// podName is the name of a pod of a Job, as Volcano forms it.
+func podName(job, task string, index int) string {
+	return job + "-" + task + "-" + strconv.Itoa(index)
 }

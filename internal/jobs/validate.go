@@ -88,10 +88,6 @@ func refusedOrder(s *spec) (wrong field.ErrorList) {
 	return wrong
 }
 
-func notServed(at *field.Path, instead string) *field.Error {
-	return field.Forbidden(at, "Berth does not serve it: "+instead)
-}
-
 // How long the hosts may be that the svc plugin writes down: a ConfigMap's data in all
 // (corev1.MaxSecretSize), and one variable, which Linux passes with its name and a zero byte
 // (MAX_ARG_STRLEN, include/uapi/linux/binfmts.h). With a longer one no container would start.

@@ -180,9 +180,6 @@ func (f file) cpus(field, list string) (topology.CPUSet, error) {
 	return set, nil
 }
 
-// errEmpty is the error for a checkpoint without a byte, as a full disk or a crash leaves it.
-var errEmpty = errors.New("the file is empty")
-
 // decode is strict: a field that nobody knows might hold an allocation.
 func decode(data []byte, into any) error {
 	if len(bytes.TrimSpace(data)) == 0 {
@@ -198,4 +195,46 @@ func decode(data []byte, into any) error {
 		return fmt.Errorf("something follows the JSON value at offset %d", end)
 	}
 	return nil
+}
+
+// sumCPUv1 is the checksum of a checkpoint whose entries go by container id (before Kubernetes
+// 1.17).
+func sumCPUv1(c *cpuFileV1) uint32 {
+	d := dumpCPUHead(c.PolicyName, c.DefaultCPUSet)
+	d.field("Entries", "map[string]string")
+	dumpMap(&d, c.Entries, d.text, d.text)
+	d.end()
+	return d.sum()
+}
+
+// sumCPU is the checksum with (v3) or without (v2) the field for pod-level assignments.
+func sumCPU(c *cpuFile, podEntries bool) uint32 {
+	d := dumpCPUHead(c.PolicyName, c.DefaultCPUSet)
+	d.field("Entries", "map[string]map[string]string")
+	dumpMap(&d, c.Entries, d.text, func(m map[string]string) { dumpMap(&d, m, d.text, d.text) })
+	if podEntries {
+		d.field("PodEntries", "state.PodCPUAssignments")
+		dumpMap(&d, c.PodEntries, d.text, d.podCPUs)
+	}
+	d.end()
+	return d.sum()
+}
+
+func dumpCPUHead(policy, cpus string) dump {
+	d := dump("(*state.CPUManagerCheckpoint){")
+	d.str("PolicyName", policy)
+	d.str("DefaultCPUSet", cpus)
+	return d
+}
+
+// podCPUs writes a state.PodEntry, whose set is a k8s.io/utils/cpuset.CPUSet. A list that cannot be
+// read is left for the parser to refuse.
+func (d *dump) podCPUs(e podCPUEntry) {
+	set, _ := topology.ParseCPUList(e.CPUSet)
+	d.text("{CPUSet:(cpuset.CPUSet){elems:(map[int]struct {})map")
+	list(d, slices.AppendSeq([]topology.CPUID{}, set.All()), func(id topology.CPUID) {
+		d.number(int(id))
+		d.text(":{}")
+	})
+	d.text("}}")
 }

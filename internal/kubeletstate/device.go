@@ -137,3 +137,26 @@ func (s *DeviceState) Check(name string) error {
 	}
 	return nil
 }
+
+// sumDevices is the checksum of the Data of a device checkpoint.
+func sumDevices(c *deviceData) uint32 {
+	d := dump("(checkpoint.checkpointData){")
+	d.field("PodDeviceEntries", "[]checkpoint.PodDevicesEntry")
+	list(&d, c.PodDeviceEntries, d.deviceEntry)
+	d.field("RegisteredDevices", "map[string][]string")
+	dumpMap(&d, c.RegisteredDevices, d.text, d.strs)
+	d.text("}")
+	return d.sum()
+}
+
+func (d *dump) deviceEntry(e deviceEntry) {
+	d.text("{")
+	d.str("PodUID", e.PodUID)
+	d.str("ContainerName", e.ContainerName)
+	d.str("ResourceName", e.ResourceName)
+	d.field("DeviceIDs", "checkpoint.DevicesPerNUMA")
+	dumpMap(d, e.DeviceIDs, func(numa int64) { d.number(int(numa)) }, d.strs)
+	d.field("AllocResp", "[]uint8")
+	list(d, e.AllocResp, func(b byte) { d.number(int(b)) })
+	d.text("}")
+}

@@ -59,3 +59,6 @@ func (f file) checksum(field string, got uint64, content uint32) *Error {
 	return &Error{File: string(f), Field: field, Value: strconv.FormatUint(got, 10), Err: ErrChecksum,
 		Want: strconv.FormatUint(uint64(content), 10) + " for this content"}
 }
+
+// errEmpty is the error for a checkpoint without a byte, as a full disk or a crash leaves it.
+var errEmpty = errors.New("the file is empty")

@@ -232,3 +232,58 @@ func (f file) nodes(at string, ids []int) (topology.NUMASet, error) {
 	}
 	return set, nil
 }
+
+// sumMemory is the checksum with (v2) or without (v1) the field for pod-level assignments. No node
+// or table may be nil.
+func sumMemory(c *memoryFile, podEntries bool) uint32 {
+	d := dump("(*state.MemoryManagerCheckpoint){")
+	d.str("PolicyName", c.PolicyName)
+	d.field("MachineState", "state.NUMANodeMap")
+	dumpMap(&d, c.MachineState, d.number, d.node)
+	d.field("Entries", "state.ContainerMemoryAssignments")
+	dumpMap(&d, c.Entries, d.text, func(m map[string][]memoryBlock) { dumpMap(&d, m, d.text, d.blocks) })
+	if podEntries {
+		d.field("PodEntries", "state.PodMemoryAssignments")
+		dumpMap(&d, c.PodEntries, d.text, func(e podMemoryEntry) {
+			d.text("{")
+			d.field("MemoryBlocks", "[]state.Block")
+			d.blocks(e.MemoryBlocks)
+			d.text("}")
+		})
+	}
+	d.end()
+	return d.sum()
+}
+
+func (d *dump) node(n *memoryNode) {
+	d.text("<*>{")
+	d.field("NumberOfAssignments", "int")
+	d.number(n.NumberOfAssignments)
+	d.field("MemoryMap", "map[v1.ResourceName]*state.MemoryTable")
+	dumpMap(d, n.MemoryMap, d.text, d.table)
+	d.field("Cells", "[]int")
+	d.ints(n.Cells)
+	d.text("}")
+}
+
+func (d *dump) table(t *memoryTable) {
+	d.text("<*>{")
+	d.uint("TotalMemSize", t.Total)
+	d.uint("SystemReserved", t.SystemReserved)
+	d.uint("Allocatable", t.Allocatable)
+	d.uint("Reserved", t.Reserved)
+	d.uint("Free", t.Free)
+	d.text("}")
+}
+
+func (d *dump) blocks(blocks []memoryBlock) {
+	list(d, blocks, func(b memoryBlock) {
+		d.text("{")
+		d.field("NUMAAffinity", "[]int")
+		d.ints(b.NUMAAffinity)
+		d.field("Type", "v1.ResourceName")
+		d.text(b.Type)
+		d.uint("Size", b.Size)
+		d.text("}")
+	})
+}

@@ -20,6 +20,12 @@ const (
 	boxL3
 )
 
+// line is one entry below a box.
+type line struct {
+	text string
+	box  *box // nil for a leaf
+}
+
 // box is an object that holds CPUs, with what lies inside it.
 type box struct {
 	kind     kind
@@ -150,12 +156,4 @@ func findNode(m *topology.Machine, boxes []*box, d *topology.Device) *box {
 // deviceLabel names a device: what people call it, else what it is.
 func deviceLabel(d *topology.Device) string {
 	return printable(strings.Join(strings.Fields(className(d.Class)+" "+names(d)), " "))
-}
-
-// names is what the system calls a device: "ib0, mlx5_0".
-func names(d *topology.Device) string {
-	if d.RDMA == "" || d.RDMA == d.Name {
-		return d.Name
-	}
-	return strings.TrimPrefix(d.Name+", "+d.RDMA, ", ")
 }

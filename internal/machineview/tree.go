@@ -22,12 +22,6 @@ func Tree(w io.Writer, m *topology.Machine) error {
 	return err
 }
 
-// line is one entry below a box.
-type line struct {
-	text string
-	box  *box // nil for a leaf
-}
-
 func (b *box) lines(m *topology.Machine) []line {
 	var out []line
 	for _, child := range b.children {

@@ -136,3 +136,11 @@ func notables(m *topology.Machine) (devices []*topology.Device, others int) {
 	}
 	return devices, others
 }
+
+// names is what the system calls a device: "ib0, mlx5_0".
+func names(d *topology.Device) string {
+	if d.RDMA == "" || d.RDMA == d.Name {
+		return d.Name
+	}
+	return strings.TrimPrefix(d.Name+", "+d.RDMA, ", ")
+}

@@ -4,32 +4,12 @@
 package page
 
 import (
-	"cmp"
 	_ "embed"
 	"fmt"
 	"html/template"
 	"io"
 	"slices"
-
-	"github.com/berth-dev/berth/internal/simulate"
 )
-
-// Comparison is what strategies have made of the same loads on the same nodes.
-type Comparison struct {
-	// Facts are shown below the title, in their order; Command makes the page again.
-	Facts   []Fact
-	Command string
-	// GPUs says that parts are of the GPUs of all nodes; otherwise they are of the CPUs.
-	GPUs bool
-	// NUMA says that the nodes have NUMA nodes.
-	NUMA bool
-	// Strategies are what was compared; Runs what came of them, one strategy after another.
-	Strategies []simulate.Strategy
-	Runs       []simulate.Run
-}
-
-// Fact is a name and a value.
-type Fact struct{ Name, Value string }
 
 //go:embed page.html
 var text string
@@ -58,43 +38,6 @@ type sheet struct {
 	NUMA, Timed       bool
 }
 
-// key is how a strategy is drawn.
-type key struct {
-	Name string
-	// At is its number, Colour and Dash what follows from it.
-	At, Colour, Dash int
-	// Ours is drawn thicker.
-	Ours bool
-}
-
-// colours is how many the style has; beyond that lines are dashed.
-const colours = 8
-
-// ours is the strategy that the scheduler has.
-const ours = "Berth"
-
-// strategyRuns are the runs of a strategy.
-type strategyRuns struct {
-	key  key
-	of   *simulate.Strategy
-	sum  *simulate.Summary
-	runs []simulate.Run
-}
-
-// split returns the strategies, the best first.
-func (c *Comparison) split() (out []strategyRuns) {
-	sums := simulate.Summarize(c.Runs)
-	for i, from := 0, 0; i < len(sums); i++ {
-		s := strategyRuns{key: key{sums[i].Strategy, i, i % colours, i / colours, sums[i].Strategy == ours}, sum: &sums[i], runs: c.Runs[from : from+sums[i].Runs]}
-		if at := slices.IndexFunc(c.Strategies, func(t simulate.Strategy) bool { return t.Name == s.sum.Strategy }); at >= 0 {
-			s.of = &c.Strategies[at]
-		}
-		out, from = append(out, s), from+s.sum.Runs
-	}
-	slices.SortStableFunc(out, func(a, b strategyRuns) int { return cmp.Compare(mean(b.runs, c.end), mean(a.runs, c.end)) })
-	return out
-}
-
 func (c *Comparison) sheet() *sheet {
 	all := c.split()
 	s := &sheet{Unit: "CPUs", Facts: c.Facts, Command: c.Command, Style: template.CSS(style), NUMA: c.NUMA, Timed: c.timed()}
@@ -114,37 +57,6 @@ func (c *Comparison) sheet() *sheet {
 	s.Bars = c.bars(all, s.Unit)
 	s.Heat = heatOf(all)
 	return s
-}
-
-// end is what a run is judged by: what lies together, or what is in use where nothing is known of
-// NUMA nodes.
-func (c *Comparison) end(r *simulate.Run) float64 {
-	if c.NUMA {
-		return r.Aligned
-	}
-	return used(r)
-}
-
-// used is how much is in use in the end, or on average where pods come and go.
-func used(r *simulate.Run) float64 {
-	if r.Timed == nil {
-		return last(r.Curve)
-	}
-	return onAverage(r.Timed, inUse)
-}
-
-func last(c simulate.Curve) float64 {
-	if len(c) == 0 {
-		return 0
-	}
-	return c[len(c)-1]
-}
-
-func mean(runs []simulate.Run, value func(*simulate.Run) float64) (sum float64) {
-	for i := range runs {
-		sum += value(&runs[i]) / float64(len(runs))
-	}
-	return sum
 }
 
 // words say what came of it.
@@ -175,12 +87,6 @@ type row struct {
 	key
 	About string
 	Cells []string
-}
-
-// column is one of the table.
-type column struct {
-	name string
-	cell func(*strategyRuns) string
 }
 
 // columns are what the table says of each strategy.
@@ -217,13 +123,4 @@ func rowOf(s *strategyRuns, columns []column) row {
 		r.About = s.of.About
 	}
 	return r
-}
-
-func percentText(v float64) string { return fmt.Sprintf("%.1f", v) }
-
-func meanText(m simulate.Mean) string {
-	if m.Deviation == 0 {
-		return percentText(m.Mean)
-	}
-	return fmt.Sprintf("%.1f ± %.1f", m.Mean, m.Deviation)
 }

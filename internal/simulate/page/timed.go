@@ -9,9 +9,6 @@ import (
 	"github.com/berth-dev/berth/internal/simulate"
 )
 
-// timed says whether pods come and go.
-func (c *Comparison) timed() bool { return len(c.Runs) > 0 && c.Runs[0].Timed != nil }
-
 // course is what was at even distances of time.
 func course(value func(*simulate.Moment) float64) func(*simulate.Run) simulate.Curve {
 	return func(r *simulate.Run) (out simulate.Curve) {
@@ -22,18 +19,6 @@ func course(value func(*simulate.Moment) float64) func(*simulate.Run) simulate.C
 	}
 }
 
-// onAverage is the mean of the moments that count.
-func onAverage(t *simulate.Timed, value func(*simulate.Moment) float64) (sum float64) {
-	count := 0.0
-	for i := range t.Course {
-		if m := &t.Course[i]; m.Second >= t.From && m.Second <= t.To {
-			sum, count = sum+value(m), count+1
-		}
-	}
-	return sum / max(1, count)
-}
-
-func inUse(m *simulate.Moment) float64   { return m.InUse }
 func aligned(m *simulate.Moment) float64 { return m.Aligned }
 func waiting(m *simulate.Moment) float64 { return float64(m.Waiting) }
 
