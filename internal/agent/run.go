@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/berth-dev/berth/internal/apiclient"
 	"github.com/berth-dev/berth/internal/kubeletstate"
 )
 
@@ -173,10 +174,7 @@ func (a *agent) follow(book *podBook) error {
 		poke(a.changed)
 	}
 	lose := func(object any) {
-		if gone, ok := object.(cache.DeletedFinalStateUnknown); ok {
-			object = gone.Obj
-		}
-		if pod, ok := object.(*corev1.Pod); ok {
+		if pod, ok := apiclient.Last(object).(*corev1.Pod); ok {
 			book.lose(pod, a.opts.Now())
 			poke(a.changed)
 		}

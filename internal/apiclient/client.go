@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	nodeinfo "github.com/berth-dev/berth/api/nodeinfo/v1alpha1"
@@ -19,6 +20,14 @@ import (
 // served in nothing else, whatever the configuration says.
 func New(config *rest.Config) (*rest.RESTClient, error) {
 	return newClient(config, v1alpha1.GroupVersion, v1alpha1.AddToScheme)
+}
+
+// Last is the object that an informer tells of, also where its deletion was not seen.
+func Last(obj any) any {
+	if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		return gone.Obj
+	}
+	return obj
 }
 
 // Coarse is a kind of report that tells amounts alone. Others write it, and a cluster need not

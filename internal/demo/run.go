@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/berth-dev/berth/internal/apiclient"
 	"github.com/berth-dev/berth/internal/demo/places"
 )
 
@@ -186,10 +187,7 @@ func (r *Runner) readNodes() (err error) {
 func (r *Runner) watch(ctx context.Context) error {
 	factory := informers.NewSharedInformerFactoryWithOptions(r.Cluster.Client, 0, informers.WithNamespace(Namespace))
 	send := func(obj any, deleted bool) {
-		if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-			obj = gone.Obj
-		}
-		if pod, ok := obj.(*corev1.Pod); ok {
+		if pod, ok := apiclient.Last(obj).(*corev1.Pod); ok {
 			select {
 			case r.events <- podEvent{pod, deleted}:
 			case <-ctx.Done():

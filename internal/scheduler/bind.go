@@ -3,6 +3,7 @@ package scheduler
 import (
 	"context"
 	"errors"
+	"maps"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -248,25 +249,22 @@ func (b *binding) Make(now *corev1.Pod) (*corev1.Binding, error) {
 		return nil, err
 	}
 	annotations := map[string]string{wire.PlacementAnnotation: text}
-	bytes := len(text)
-	for key, text := range b.words {
-		annotations[key] = text
-		bytes += len(key) + len(text)
-	}
+	maps.Copy(annotations, b.words)
 	if b.node.Obeys() {
 		if !b.node.Koordlet() {
-			bytes += wire.DemandPlugin(annotations, &b.decision)
+			wire.DemandPlugin(annotations, &b.decision)
 		}
 		if b.node.Koordlet() || wire.SpeaksKoordinator(b.pod) {
 			words, err := wire.WriteKoordinatorWords(&b.decision, b.node.Machine())
 			if err != nil {
 				return nil, err
 			}
-			for key, text := range words {
-				annotations[key] = text
-				bytes += len(key) + len(text)
-			}
+			maps.Copy(annotations, words)
 		}
+	}
+	bytes := -len(wire.PlacementAnnotation)
+	for key, text := range annotations {
+		bytes += len(key) + len(text)
 	}
 	if err := wire.CheckAnnotations(now, bytes); err != nil {
 		return nil, err

@@ -16,6 +16,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/clock"
 
+	"github.com/berth-dev/berth/internal/apiclient"
 	"github.com/berth-dev/berth/internal/scheduler/gang"
 	"github.com/berth-dev/berth/internal/scheduler/handover"
 	"github.com/berth-dev/berth/internal/scheduler/lead"
@@ -89,12 +90,18 @@ var cores struct {
 	byInformers map[informers.SharedInformerFactory]*core
 }
 
+// coreOf returns the core of the scheduler that has the informers; nil where no profile has the
+// plugin.
+func coreOf(shared informers.SharedInformerFactory) *core {
+	cores.Lock()
+	defer cores.Unlock()
+	return cores.byInformers[shared]
+}
+
 // DelaysOf returns those of the scheduler that has the informers; nil where no profile has the
 // plugin.
 func DelaysOf(shared informers.SharedInformerFactory) *Delays {
-	cores.Lock()
-	defer cores.Unlock()
-	if c := cores.byInformers[shared]; c != nil {
+	if c := coreOf(shared); c != nil {
 		return &c.delays
 	}
 	return nil
@@ -103,9 +110,7 @@ func DelaysOf(shared informers.SharedInformerFactory) *Delays {
 // OutcomesOf returns what writes down what came of attempts, for the scheduler that has the
 // informers; nil where no profile has the plugin.
 func OutcomesOf(shared informers.SharedInformerFactory) *outcome.Writer {
-	cores.Lock()
-	defer cores.Unlock()
-	if c := cores.byInformers[shared]; c != nil {
+	if c := coreOf(shared); c != nil {
 		return c.outcomes
 	}
 	return nil
@@ -177,9 +182,7 @@ func (c *core) takeOverBy(o handover.Options) {
 // WhoLeads tells the plugin's scheduler with these informers how to ask the API server whether this
 // process leads. It is called before the scheduler runs. Without the plugin it does nothing.
 func WhoLeads(shared informers.SharedInformerFactory, leads func(context.Context) (bool, error)) {
-	cores.Lock()
-	defer cores.Unlock()
-	if c := cores.byInformers[shared]; c != nil {
+	if c := coreOf(shared); c != nil {
 		c.handover.Leads = leads
 	}
 }
@@ -311,10 +314,7 @@ func (c *core) OnUpdate(old, obj any) {
 
 // OnDelete takes a deletion in.
 func (c *core) OnDelete(obj any) {
-	if last, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-		obj = last.Obj
-	}
-	if pod, ok := obj.(*corev1.Pod); ok {
+	if pod, ok := apiclient.Last(obj).(*corev1.Pod); ok {
 		c.delays.forget(pod.UID)
 		c.pods.forget(pod.UID)
 		c.outcomes.Forget(pod.UID)

@@ -17,9 +17,7 @@ type Look func(pod *corev1.Pod, all int, set int32) int32
 // 10 percent of 5,000, would not look at. The informers are those of the scheduler. It returns nil
 // where no profile has the plugin.
 func LookFurther(shared informers.SharedInformerFactory) Look {
-	cores.Lock()
-	defer cores.Unlock()
-	c := cores.byInformers[shared]
+	c := coreOf(shared)
 	if c == nil {
 		return nil
 	}

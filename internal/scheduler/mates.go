@@ -122,9 +122,7 @@ func mayHelp(old, now *corev1.Node) bool {
 // scheduler's NextPod, take its queue's PopSpecificPod, and the result the new NextPod. The
 // informers are those of the scheduler.
 func FollowMates[L, P any](shared informers.SharedInformerFactory, next func(L) (*P, error), take func(L, *corev1.Pod) *P) func(L) (*P, error) {
-	cores.Lock()
-	defer cores.Unlock()
-	c := cores.byInformers[shared]
+	c := coreOf(shared)
 	if c == nil { // no profile has the plugin
 		return next
 	}

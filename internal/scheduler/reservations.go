@@ -10,6 +10,7 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/berth-dev/berth/internal/apiclient"
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/scheduler/nodes"
 	"github.com/berth-dev/berth/internal/scheduler/reservation"
@@ -31,10 +32,7 @@ func (c *core) watchForReservations(ctx context.Context, handle fwk.Handle) erro
 	_, err := handle.SharedInformerFactory().Core().V1().Nodes().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) { c.reservations.NodeBack(obj.(*corev1.Node).Name) },
 		DeleteFunc: func(obj any) {
-			if last, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-				obj = last.Obj
-			}
-			if node, ok := obj.(*corev1.Node); ok {
+			if node, ok := apiclient.Last(obj).(*corev1.Node); ok {
 				c.reservations.NodeGone(node.Name)
 				c.feed.NodeGone(node.Name)
 			}
@@ -60,9 +58,7 @@ type Freed func(node string, held *corev1.Pod)
 // is returned between its cycles, at the begin of each, and when one fails. The informers are those
 // of the scheduler. nil: no profile has the plugin.
 func HoldReservations(shared informers.SharedInformerFactory, in reservation.Cache, queue reservation.Queue, freed Freed) *reservation.Reservations {
-	cores.Lock()
-	defer cores.Unlock()
-	c := cores.byInformers[shared]
+	c := coreOf(shared)
 	if c == nil {
 		return nil
 	}

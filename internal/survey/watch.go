@@ -172,38 +172,30 @@ func (w *watcher) note(nodes, pods string) {
 }
 
 func (w *watcher) nodeTold(obj any) {
-	if o, err := meta.Accessor(last(obj)); err == nil {
+	if o, err := meta.Accessor(apiclient.Last(obj)); err == nil {
 		w.note(o.GetName(), "")
 	}
 }
 
 func (w *watcher) podTold(obj any) {
-	if pod, ok := last(obj).(*corev1.Pod); ok {
+	if pod, ok := apiclient.Last(obj).(*corev1.Pod); ok {
 		w.note(pod.Spec.NodeName, keyOf(pod.Namespace, pod.Name))
 	}
 }
 
 func (w *watcher) placeTold(obj any) {
-	if o, ok := last(obj).(*koordinator.Reservation); ok {
+	if o, ok := apiclient.Last(obj).(*koordinator.Reservation); ok {
 		w.note(placeOf(o), keyOfReservation(o.Name))
 	}
 }
 
 // leaseTold: a heartbeat changes nothing that is shown, but that an agent is silent no longer.
 func (w *watcher) leaseTold(obj any) {
-	if l, ok := last(obj).(*coordinationv1.Lease); ok {
+	if l, ok := apiclient.Last(obj).(*coordinationv1.Lease); ok {
 		if b, err := nodestate.HeartbeatOf(l); err == nil {
 			w.note(b.Node, "")
 		}
 	}
-}
-
-// last is the object itself, also where its deletion was not seen.
-func last(obj any) any {
-	if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-		return gone.Obj
-	}
-	return obj
 }
 
 // failed ends the watch where it is not allowed, and says what else is wrong; informers try again

@@ -18,6 +18,7 @@ import (
 
 	sigs "github.com/berth-dev/berth/api/scheduling/sigs/v1alpha1"
 	volcano "github.com/berth-dev/berth/api/scheduling/volcano/v1beta1"
+	"github.com/berth-dev/berth/internal/apiclient"
 	"github.com/berth-dev/berth/internal/wire"
 )
 
@@ -143,10 +144,7 @@ func (o *APIObjects) seen(s wire.GangSource, obj any) {
 }
 
 func (o *APIObjects) gone(s wire.GangSource, obj any) {
-	if last, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-		obj = last.Obj
-	}
-	if object, ok := obj.(metav1.Object); ok {
+	if object, ok := apiclient.Last(obj).(metav1.Object); ok {
 		o.groups.ObjectGone(wire.GangKey{Source: s, Namespace: object.GetNamespace(), Name: object.GetName()})
 	}
 }

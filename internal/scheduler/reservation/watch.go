@@ -75,10 +75,7 @@ func (r *reader) watch(ctx context.Context) {
 		}
 	}
 	gone := func(obj any) {
-		if last, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-			obj = last.Obj
-		}
-		if o, ok := obj.(*koordinator.Reservation); ok {
+		if o, ok := apiclient.Last(obj).(*koordinator.Reservation); ok {
 			r.ObjectGone(o.UID)
 		}
 	}
