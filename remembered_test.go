@@ -311,6 +311,7 @@ scheduler/nodes.reflectorStore.aside = aside
 scheduler/nodes.reflectorStore.limits = limits
 scheduler/nodes.reflectorStore.versions = reflectorStore
 scheduler/outcome.Writer.due = outcome.Writer
+scheduler/outcome.Writer.held = outcome.Writer
 scheduler/outcome.Writer.spaces = outcome.Writer
 scheduler/reservation.Census.Held sums, made when metrics are read
 scheduler/reservation.Census.Phases sums, made when metrics are read

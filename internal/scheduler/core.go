@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/utils/clock"
 
 	"github.com/berth-dev/berth/internal/apiclient"
@@ -208,6 +210,17 @@ func (c *core) notYet(ctx context.Context) string {
 	default:
 		return ""
 	}
+}
+
+// MerelyWaits says whether an attempt has failed because Berth waits: for a node's report, or until
+// it may begin.
+func MerelyWaits(status *fwk.Status) bool {
+	var none *framework.FitError
+	if !errors.As(status.AsError(), &none) {
+		return status.Code() == fwk.Pending
+	}
+	d := &none.Diagnosis
+	return d.PendingPlugins.Has(Name) || d.PreFilterMsg == waitReports || d.PreFilterMsg == waitTakeover
 }
 
 // start begins to watch, until ctx ends.

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -8,11 +9,17 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/fake"
+	corelisters "k8s.io/client-go/listers/core/v1"
 	k8stesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/utils/clock"
+	testingclock "k8s.io/utils/clock/testing"
 
 	"github.com/berth-dev/berth/internal/scheduler/outcome"
 )
@@ -87,13 +94,51 @@ func TestOutcomesAreKubeSchedulers(t *testing.T) {
 	}
 }
 
+// TestWhoWaitsIsToldLater: an event about a pod that merely waits comes with its condition, and no
+// pod is kept for it. A nomination is written at once.
+func TestWhoWaitsIsToldLater(t *testing.T) {
+	recorder := events.NewFakeRecorder(4)
+	clock := testingclock.NewFakeClock(time.Now())
+	pods := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
+	client := fake.NewClientset()
+	for _, tc := range []struct {
+		name       string
+		waits      bool
+		nominating *fwk.NominatingInfo
+		atOnce     bool
+	}{
+		{"refused", false, nil, true},
+		{"waits", true, nil, false},
+		{"waits, and loses its node", true, &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride}, true},
+	} {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p", UID: types.UID(tc.name)}}
+		if err := pods.Add(pod); err != nil {
+			t.Fatal(err)
+		}
+		o := outcome.NewWriter(outcome.Options{Client: client, Pods: corelisters.NewPodLister(pods), Clock: clock, Logger: klog.Background()})
+		a := &aside{Framework: cachers{recorder: recorder}, outcomes: o, waits: tc.waits}
+		a.EventRecorder().WithLogger(klog.Background()).Eventf(pod, nil, corev1.EventTypeWarning, "FailedScheduling", "Scheduling", "%s", tc.name)
+		condition := &corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: tc.name}
+		if _, err := a.APICacher().PatchPodStatus(pod, condition, tc.nominating); err != nil {
+			t.Fatal(err)
+		}
+		if got := len(recorder.Events) == 1; got != tc.atOnce {
+			t.Errorf("%s: told at once: %t, want %t", tc.name, got, tc.atOnce)
+		}
+		clock.Step(time.Minute)
+		if got := <-recorder.Events; !strings.Contains(got, tc.name) {
+			t.Errorf("%s: told %q", tc.name, got)
+		}
+	}
+}
+
 // TestAsyncCallsStayKubeSchedulers: a profile that writes beside the loop by itself goes on to.
 func TestAsyncCallsStayKubeSchedulers(t *testing.T) {
 	own := struct{ fwk.APICacher }{}
-	if got := (aside{Framework: cachers{own: &own}}).APICacher(); got != fwk.APICacher(&own) {
+	if got := (&aside{Framework: cachers{own: &own}}).APICacher(); got != fwk.APICacher(&own) {
 		t.Errorf("got %T, want the profile's own", got)
 	}
-	if _, ok := (aside{Framework: cachers{}}).APICacher().(patching); !ok {
+	if _, ok := (&aside{Framework: cachers{}}).APICacher().(patching); !ok {
 		t.Error("nobody writes for a profile that does not do so itself")
 	}
 }
@@ -101,7 +146,10 @@ func TestAsyncCallsStayKubeSchedulers(t *testing.T) {
 // cachers is a profile with calls of its own, or none.
 type cachers struct {
 	framework.Framework
-	own fwk.APICacher
+	own      fwk.APICacher
+	recorder events.EventRecorderLogger
 }
 
 func (c cachers) APICacher() fwk.APICacher { return c.own }
+
+func (c cachers) EventRecorder() events.EventRecorderLogger { return c.recorder }

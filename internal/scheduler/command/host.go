@@ -2,13 +2,14 @@ package command
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/informers"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	kubescheduler "k8s.io/kubernetes/pkg/scheduler"
@@ -109,34 +110,75 @@ func informersOf(sched *kubescheduler.Scheduler) informers.SharedInformerFactory
 func writeAside(sched *kubescheduler.Scheduler, outcomes *outcome.Writer) {
 	failed := sched.FailureHandler
 	sched.FailureHandler = func(ctx context.Context, profile framework.Framework, info *framework.QueuedPodInfo, status *fwk.Status, nominating *fwk.NominatingInfo, start time.Time) {
-		failed(ctx, aside{profile, outcomes}, info, status, nominating, start)
+		failed(ctx, &aside{Framework: profile, outcomes: outcomes, waits: scheduler.MerelyWaits(status)}, info, status, nominating, start)
 	}
 }
 
-// aside is a profile in kube-scheduler's FailureHandler, which writes into the pod by itself unless
-// the profile has somebody who does so later.
+// aside is a profile in kube-scheduler's FailureHandler, for one call. The handler writes into the
+// pod by itself unless the profile has somebody who does so later.
 type aside struct {
 	framework.Framework
 	outcomes *outcome.Writer
+	// waits: the pod merely waits, and event is what is to be written about it in a while.
+	waits bool
+	event func()
 }
 
 // APICacher implements framework.Framework.
-func (a aside) APICacher() fwk.APICacher {
+func (a *aside) APICacher() fwk.APICacher {
 	if own := a.Framework.APICacher(); own != nil {
 		return own // the feature gate SchedulerAsyncAPICalls
 	}
-	return patching{outcomes: a.outcomes}
+	return patching{of: a}
+}
+
+// EventRecorder implements framework.Framework.
+func (a *aside) EventRecorder() events.EventRecorderLogger {
+	own := a.Framework.EventRecorder()
+	if a.waits && a.Framework.APICacher() == nil {
+		return keeping{own, a}
+	}
+	return own
+}
+
+// keeping keeps an event, to be written with the pod's condition.
+type keeping struct {
+	events.EventRecorderLogger
+	of *aside
+}
+
+// WithLogger implements events.EventRecorderLogger.
+func (k keeping) WithLogger(logger klog.Logger) events.EventRecorderLogger {
+	return keeping{k.EventRecorderLogger.WithLogger(logger), k.of}
+}
+
+// Eventf implements events.EventRecorder. It keeps nothing of the pod but its name.
+func (k keeping) Eventf(about, related runtime.Object, kind, reason, action, note string, args ...any) {
+	pod, ok := about.(*corev1.Pod)
+	if !ok {
+		k.EventRecorderLogger.Eventf(about, related, kind, reason, action, note, args...)
+		return
+	}
+	name := &corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion}
+	k.of.event = func() { k.EventRecorderLogger.Eventf(name, related, kind, reason, action, note, args...) }
 }
 
 // patching is the part of a fwk.APICacher that FailureHandler uses.
 type patching struct {
 	fwk.APICacher
-	outcomes *outcome.Writer
+	of *aside
 }
 
 // PatchPodStatus implements fwk.APICacher. There is nobody to tell when it is written.
 func (p patching) PatchPodStatus(pod *corev1.Pod, condition *corev1.PodCondition, nominating *fwk.NominatingInfo) (<-chan error, error) {
-	p.outcomes.Write(pod, condition, nominating)
+	if p.of.event != nil && nominating.Mode() == fwk.ModeNoop {
+		p.of.outcomes.WriteLater(pod, condition, p.of.event)
+		return nil, nil
+	}
+	if p.of.event != nil {
+		p.of.event()
+	}
+	p.of.outcomes.Write(pod, condition, nominating)
 	return nil, nil
 }
 
@@ -163,9 +205,7 @@ func tellDelays(sched *kubescheduler.Scheduler, delays *scheduler.Delays) {
 	sched.NextPod = telling(sched.NextPod, func() {}, func(info *framework.QueuedPodInfo) { delays.Tried(info.Pod, info.Timestamp) })
 	failed := sched.FailureHandler
 	sched.FailureHandler = func(ctx context.Context, profile framework.Framework, info *framework.QueuedPodInfo, status *fwk.Status, nominating *fwk.NominatingInfo, start time.Time) {
-		none := (*framework.FitError)(nil)
-		waits := status.Code() == fwk.Pending || errors.As(status.AsError(), &none) && none.Diagnosis.PendingPlugins.Len() > 0
-		delays.Failed(info.Pod, status, waits)
+		delays.Failed(info.Pod, status, scheduler.MerelyWaits(status))
 		failed(ctx, profile, info, status, nominating, start)
 	}
 }

@@ -9,6 +9,9 @@
 //     so that Bindings, which have the same client, do not queue up behind them.
 //   - A namespace whose write took long rests for as long again: the API server serves others, too.
 //   - A pod has at most one write due: the last attempt's.
+//   - A pod that merely waits, as for a node's report, is told so when it has waited for a while,
+//     with condition and event. In a burst most pods wait, and for a moment: to tell each of them
+//     would cost the API server as much as their Bindings.
 //   - A write is for the version of the pod that the watch has shown. The API server refuses it
 //     where the pod has been bound or has changed meanwhile. Only the replica that leads has
 //     attempts, and so outcomes; a process that loses its Lease ends.

@@ -19,6 +19,8 @@ type outcome struct {
 	uid        types.UID
 	condition  *corev1.PodCondition
 	nominating *fwk.NominatingInfo
+	// event writes an event about it, once; nil where there is none to write.
+	event func()
 	// tries is how often it was written in vain.
 	tries int
 }
@@ -39,6 +41,10 @@ func (w *Writer) write(ctx context.Context, o *outcome) error {
 	pod, err := w.Pods.Pods(o.ref.Namespace).Get(o.ref.Name)
 	if err != nil || pod.UID != o.uid || pod.Spec.NodeName != "" {
 		return nil
+	}
+	if o.event != nil {
+		o.event()
+		o.event = nil
 	}
 	patch, err := o.patch(pod, metav1.NewTime(w.Clock.Now()))
 	if err != nil || patch == nil {

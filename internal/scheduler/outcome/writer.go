@@ -26,6 +26,8 @@ const (
 	retryPause = 50 * time.Millisecond
 	// maxTries is how often the outcome of an attempt is written in vain.
 	maxTries = 6
+	// quiet is how long at most a pod that waits is not told so: most have a node by then.
+	quiet = 5 * time.Second
 	// requestTimeout bounds one request to the API server.
 	requestTimeout = 30 * time.Second
 )
@@ -45,8 +47,8 @@ type Writer struct {
 	Options
 
 	mu sync.Mutex
-	// due are the outcomes to write, by pod.
-	due map[types.UID]*outcome
+	// due are the outcomes to write, by pod, and held those of pods that wait.
+	due, held map[types.UID]*outcome
 	// spaces are the namespaces with something to write, or that rest after it.
 	spaces map[string]*space
 	// turns are those among them that may write, in their order.
@@ -64,7 +66,7 @@ type space struct {
 
 // NewWriter returns a Writer with nothing to write.
 func NewWriter(o Options) *Writer {
-	return &Writer{Options: o, due: map[types.UID]*outcome{}, spaces: map[string]*space{}}
+	return &Writer{Options: o, due: map[types.UID]*outcome{}, held: map[types.UID]*outcome{}, spaces: map[string]*space{}}
 }
 
 // Write arranges for what came of an attempt to be written. condition and nominating may be nil. It
@@ -72,8 +74,32 @@ func NewWriter(o Options) *Writer {
 func (w *Writer) Write(pod *corev1.Pod, condition *corev1.PodCondition, nominating *fwk.NominatingInfo) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	delete(w.held, pod.UID)
 	w.add(&outcome{ref: klog.KObj(pod), uid: pod.UID, condition: condition, nominating: nominating})
 	w.start()
+}
+
+// WriteLater is Write for a pod that merely waits, as for a report. Where it still does after a
+// while, event is called and the condition written; both are those of the last attempt.
+func (w *Writer) WriteLater(pod *corev1.Pod, condition *corev1.PodCondition, event func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	was := w.held[pod.UID]
+	w.held[pod.UID] = &outcome{ref: klog.KObj(pod), uid: pod.UID, condition: condition, event: event}
+	if was == nil {
+		later.Call(w.Clock, quiet, func() { w.speak(pod.UID) })
+	}
+}
+
+// speak ends the quiet of a pod that waits.
+func (w *Writer) speak(uid types.UID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if o := w.held[uid]; o != nil {
+		delete(w.held, uid)
+		w.add(o)
+		w.start()
+	}
 }
 
 // Forget ends what is remembered of a pod that is gone.
@@ -81,6 +107,7 @@ func (w *Writer) Forget(uid types.UID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.due, uid)
+	delete(w.held, uid)
 }
 
 // add puts an outcome in the place of what is due for the pod, or behind its namespace's others.

@@ -120,7 +120,7 @@ func (w *world) idle(t *testing.T) {
 // empty waits until nothing is remembered.
 func (w *world) empty(t *testing.T) {
 	t.Helper()
-	w.until(t, "nothing remembered", func() bool { return w.writing+len(w.due)+len(w.spaces)+len(w.turns) == 0 })
+	w.until(t, "nothing remembered", func() bool { return w.writing+len(w.due)+len(w.held)+len(w.spaces)+len(w.turns) == 0 })
 }
 
 func unschedulable(message string) *corev1.PodCondition {
@@ -292,6 +292,41 @@ func TestWhatIsDueGoesWithThePod(t *testing.T) {
 	w.mu.Unlock()
 	first.answer <- nil
 	w.empty(t)
+}
+
+// TestWhoWaitsIsToldLater: the last attempt counts, and whoever has a node by then is told nothing.
+// What an attempt says at once takes the place of what was to be told later.
+func TestWhoWaitsIsToldLater(t *testing.T) {
+	w := newWorld()
+	told := map[string]int{}
+	wait := func(name string, attempts ...string) *corev1.Pod {
+		pod := w.show("a", name, nil)
+		for _, text := range attempts {
+			w.WriteLater(pod, unschedulable(text), func() { told[name+" "+text]++ })
+		}
+		return pod
+	}
+	wait("bound", "first")
+	wait("waits", "first", "second")
+	w.Write(wait("refused", "first"), unschedulable("refused"), nil)
+	w.comes(t, "a/refused").answer <- nil
+	w.Forget(wait("gone", "first").UID)
+	w.idle(t)
+	w.show("a", "bound", func(pod *corev1.Pod) { pod.Spec.NodeName = "n" })
+	w.clock.Step(quiet - time.Second)
+	w.idle(t)
+	if w.clock.Step(time.Second); len(told) > 0 {
+		t.Errorf("told before its time: %v", told)
+	}
+	r := w.comes(t, "a/waits")
+	if text := fmt.Sprint(r.patch); !says(text, "second") {
+		t.Errorf("wrote %s, want the second attempt", text)
+	}
+	r.answer <- nil
+	w.empty(t)
+	if len(told) != 1 || told["waits second"] != 1 {
+		t.Errorf("told %v, want the second attempt of who waits", told)
+	}
 }
 
 // TestPatch: what is written into a pod.
