@@ -188,22 +188,6 @@ func (v View) Knows(uid string) bool {
 	return n.pods[uid] != nil || n.report != nil && n.report.Has(uid)
 }
 
-// Holdings returns what is left for owners to come, in the order of the UIDs.
-func (v View) Holdings() []Holding {
-	n := v.n
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	out := make([]Holding, 0, len(n.holdings))
-	for _, h := range n.holdings {
-		left := h.Holding
-		if n.decides() && h.Held != nil {
-			left.Held = n.rest(h)
-		}
-		out = append(out, left)
-	}
-	return out
-}
-
 // holdRests writes down what is left of each place. Everybody who has something of it was written
 // down before.
 func (f *facts) holdRests(s *placement.State) {

@@ -380,7 +380,7 @@ func TestOwnersThatAskForMore(t *testing.T) {
 		}
 		check(t, n)
 		n.Forget("a")
-		if left := n.View().Holdings(); len(left) != 1 || allOf(left[0].Held) != place {
+		if left := n.View().holdings(); len(left) != 1 || allOf(left[0].Held) != place {
 			t.Errorf("%s: when it has gone %+v is held, want CPUs %s", name, left, place)
 		}
 		check(t, n)
@@ -393,4 +393,20 @@ func allOf(p *placement.PodAllocation) (cpus topology.CPUSet) {
 		cpus = cpus.Or(&p.Containers[i].CPUs)
 	}
 	return cpus
+}
+
+// holdings returns what is left for owners to come, in the order of the UIDs.
+func (v View) holdings() []Holding {
+	n := v.n
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	out := make([]Holding, 0, len(n.holdings))
+	for _, h := range n.holdings {
+		left := h.Holding
+		if n.decides() && h.Held != nil {
+			left.Held = n.rest(h)
+		}
+		out = append(out, left)
+	}
+	return out
 }

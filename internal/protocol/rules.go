@@ -70,10 +70,6 @@ const (
 // AllRules is what the scheduler must do.
 const AllRules Rule = endOfRules - 1
 
-// Amendments are the rules that the exhaustive search showed to be needed beyond the laws' first
-// wording.
-const Amendments = PredecessorsToo | EnumerateUnknown | Fence | WatchBarrier
-
 // Rules returns the rules that make up the law, 0 for an unknown law.
 func (l Law) Rules() Rule {
 	switch l {

@@ -95,9 +95,7 @@ func Compare(ctx context.Context, c *Cluster, wanted []Wanted, o FitOptions) (*C
 
 // Compare asks about the load on the nodes as they are, and as the setting has them.
 func (l *Live) Compare(ctx context.Context, wanted []Wanted, o FitOptions) (*Comparison, error) {
-	s := l.survey()
-	s.Now, s.Notes = l.Now(), nil
-	return compare(ctx, l.c, s, wanted, o)
+	return compare(ctx, l.c, l.survey(), wanted, o)
 }
 
 // comparing is a comparison that is being made.

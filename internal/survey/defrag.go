@@ -106,9 +106,7 @@ func (c *Cluster) MakeRoomFor(ctx context.Context, name string, o RoomOptions) (
 
 // MakeRoom plans room for pods that do not exist.
 func (l *Live) MakeRoom(ctx context.Context, wanted []Wanted, o RoomOptions) (*Room, error) {
-	s := l.survey()
-	s.Now, s.Notes = l.Now(), nil
-	return l.c.makeRoom(ctx, s, wanted, o)
+	return l.c.makeRoom(ctx, l.survey(), wanted, o)
 }
 
 // maker makes a problem of a survey.

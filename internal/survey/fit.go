@@ -112,9 +112,7 @@ func (c *Cluster) Fit(ctx context.Context, wanted []Wanted, o FitOptions) ([]Fit
 
 // Fit says where pods that do not exist would go now. Each is asked about by itself.
 func (l *Live) Fit(ctx context.Context, wanted []Wanted, o FitOptions) ([]Fitting, []string, error) {
-	s := l.survey()
-	s.Now, s.Notes = l.Now(), nil
-	return l.c.fit(ctx, s, wanted, o)
+	return l.c.fit(ctx, l.survey(), wanted, o)
 }
 
 func (c *Cluster) fit(ctx context.Context, s *Survey, wanted []Wanted, o FitOptions) ([]Fitting, []string, error) {

@@ -285,12 +285,16 @@ func (l *Live) Standing(name string) (Standing, bool) {
 	return out, true
 }
 
-// survey is a copy that may be read without the lock: its nodes and pods never change, they are
-// replaced.
+// survey is a copy as of now, without notes, that may be read without the lock: its nodes and pods
+// never change, they are replaced.
 func (l *Live) survey() *Survey {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	s := *l.s
+	s.Notes = nil
+	if l.w != nil {
+		s.Now = l.w.now()
+	}
 	s.nodes, s.bound = maps.Clone(l.s.nodes), maps.Clone(l.s.bound)
 	if l.w != nil && l.w.places != nil {
 		f := *l.s.facts
@@ -347,12 +351,7 @@ func (l *Live) Explain(ctx context.Context, namespace, name string) (*Explained,
 	if pod == nil {
 		return nil, fmt.Errorf("no pod %s in namespace %s at %s", name, namespace, l.c.Where)
 	}
-	s := l.survey()
-	if l.w != nil {
-		s.Now = l.w.now()
-	}
-	s.Notes = nil
-	return l.c.explain(ctx, pod, lookup{survey: func(string) (*Survey, error) { return s, nil }, gangs: l.Gangs}, "")
+	return l.c.explain(ctx, pod, lookup{survey: func(string) (*Survey, error) { return l.survey(), nil }, gangs: l.Gangs}, "")
 }
 
 func (l *Live) pod(key string) *corev1.Pod {

@@ -73,7 +73,5 @@ func (l *Live) ExplainGang(ctx context.Context, namespace, source, name string) 
 	if at < 0 {
 		return nil, fmt.Errorf("no %s %s in namespace %s at %s", source, name, namespace, l.c.Where)
 	}
-	s := l.survey()
-	s.Now, s.Notes = l.Now(), nil
-	return l.c.explainGang(ctx, s, &all.Gangs[at], nil)
+	return l.c.explainGang(ctx, l.survey(), &all.Gangs[at], nil)
 }

@@ -118,9 +118,6 @@ func (m *Model) NewTry() *Try {
 // Begin copies a book.
 func (t *Try) Begin(b *Book) { t.Book.CopyFrom(b) }
 
-// BeginEmpty begins with a machine on which nothing is handed out.
-func (t *Try) BeginEmpty() { t.Book.CopyFrom(t.m.empty) }
-
 // Place finds the best place for w, takes it, and fills g. If there is none it says why, and takes
 // nothing.
 func (t *Try) Place(w *Want, g *Grant) Outcome {
