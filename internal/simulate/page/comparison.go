@@ -122,4 +122,4 @@ func onAverage(t *simulate.Timed, value func(*simulate.Moment) float64) (sum flo
 	return sum / max(1, count)
 }
 
-func inUse(m *simulate.Moment) float64   { return m.InUse }
+func inUse(m *simulate.Moment) float64 { return m.InUse }
