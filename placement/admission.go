@@ -184,7 +184,7 @@ func (ad *admission) beginDevices(empty bool) {
 	}
 	for i := range ad.r.Containers {
 		for j := range ad.r.Containers[i].Devices {
-			p := ad.s.poolIndex(ad.r.Containers[i].Devices[j].Resource)
+			p := ad.s.pools.index(ad.r.Containers[i].Devices[j].Resource)
 			if p >= 0 && ad.slot(ad.s.pools[p].resource) == nil {
 				ad.openSlot(&ad.s.pools[p], empty)
 			}

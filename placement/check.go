@@ -2,7 +2,6 @@ package placement
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/berth-dev/berth/placement/memory"
@@ -13,18 +12,20 @@ import (
 // pod, every byte is free or reserved and every reserved one in a block, every device is held by
 // one pod at most.
 func (s *State) Check() error {
-	for _, check := range [...]func() error{s.checkCPUs, s.checkMemory, s.checkDevices} {
-		if err := check(); err != nil {
-			return err
-		}
+	if err := s.books().check(); err != nil {
+		return err
 	}
-	return nil
+	return s.checkDevices()
 }
 
-func (s *State) checkCPUs() error {
-	if s.m.joint != nil {
-		return s.checkAccount()
+func (s kubeletBooks) check() error {
+	if err := s.checkCPUs(); err != nil {
+		return err
 	}
+	return s.checkMemory()
+}
+
+func (s kubeletBooks) checkCPUs() error {
 	if s.m.cpus.topology == nil {
 		return nil
 	}
@@ -80,7 +81,7 @@ func checkPodCPUs(pod *PodAllocation, taken *topology.CPUSet) (own topology.CPUS
 	return own, nil
 }
 
-func (s *State) checkMemory() error {
+func (s kubeletBooks) checkMemory() error {
 	m := s.m
 	if m.mem == nil {
 		return nil
@@ -138,29 +139,6 @@ func (t *tally) add(m *Model, pod *PodAllocation, c *ContainerAllocation) error 
 		t.held[k] += b.Bytes
 		for pos := range m.compact(b.NUMA).All() {
 			t.assignments[pos]++
-		}
-	}
-	return nil
-}
-
-func (s *State) checkDevices() error {
-	type device struct{ resource, id string }
-	holder := map[device]string{}
-	for i := range s.pods {
-		pod := s.pods[i].pod
-		for j := range pod.Containers {
-			c := &pod.Containers[j]
-			for _, a := range c.Devices {
-				if !slices.IsSorted(a.IDs) {
-					return contradiction(containerField(pod, c, "devices"), a.Resource, "ids in ascending order")
-				}
-				for _, id := range a.IDs {
-					if uid, held := holder[device{a.Resource, id}]; held && uid != pod.UID {
-						return contradiction(containerField(pod, c, "devices"), a.Resource+" "+id, "a device that pod "+uid+" does not hold")
-					}
-					holder[device{a.Resource, id}] = pod.UID
-				}
-			}
 		}
 	}
 	return nil

@@ -11,14 +11,10 @@ import (
 
 // Commit writes down an admission as the kubelet does. r and d must be what Decide was asked and
 // answered for this state; containers that the state knows already keep what they hold.
-func (s *State) Commit(r *Request, d *Decision) { s.commit(r, d, nil) }
+func (s *State) Commit(r *Request, d *Decision) { s.books().commit(r, d, nil) }
 
 // commit is Commit while pods leave; nil for none.
-func (s *State) commit(r *Request, d *Decision, l *leaving) {
-	if s.m.joint != nil {
-		s.commitJointly(d)
-		return
-	}
+func (s kubeletBooks) commit(r *Request, d *Decision, l *leaving) {
 	old := s.pod(d.UID)
 	pod := &PodAllocation{UID: d.UID}
 	mem := memoryCommit{s: s, r: r}
@@ -46,7 +42,7 @@ func (s *State) commit(r *Request, d *Decision, l *leaving) {
 	s.remember(d, &mem)
 }
 
-func (s *State) commitCPUs(c *ContainerDecision, held *ContainerAllocation) topology.CPUSet {
+func (s kubeletBooks) commitCPUs(c *ContainerDecision, held *ContainerAllocation) topology.CPUSet {
 	if held != nil && !held.CPUs.IsEmpty() {
 		return held.CPUs
 	}
@@ -56,7 +52,7 @@ func (s *State) commitCPUs(c *ContainerDecision, held *ContainerAllocation) topo
 
 // memoryCommit writes down the memory of a pod, container by container.
 type memoryCommit struct {
-	s     *State
+	s     kubeletBooks
 	r     *Request
 	reuse memory.Reuse
 }
@@ -102,7 +98,7 @@ func (r *Request) bytesOf(container string, b *MemoryBlock) uint64 {
 	return b.Bytes
 }
 
-func (s *State) commitDevices(c *ContainerDecision, held *ContainerAllocation) []DeviceAllocation {
+func (s kubeletBooks) commitDevices(c *ContainerDecision, held *ContainerAllocation) []DeviceAllocation {
 	if len(c.Devices) == 0 {
 		if held != nil {
 			return held.Devices
@@ -112,7 +108,7 @@ func (s *State) commitDevices(c *ContainerDecision, held *ContainerAllocation) [
 	got := make([]DeviceAllocation, len(c.Devices))
 	for i := range c.Devices {
 		got[i] = DeviceAllocation{Resource: c.Devices[i].Resource, IDs: slices.Clone(c.Devices[i].IDs)}
-		s.useDevices(&got[i])
+		s.pools.use(&got[i])
 	}
 	if held != nil {
 		got = withHeld(got, held.Devices)
@@ -132,19 +128,6 @@ func withHeld(got, held []DeviceAllocation) []DeviceAllocation {
 	return got
 }
 
-// useDevices marks devices as held.
-func (s *State) useDevices(a *DeviceAllocation) {
-	p := s.poolIndex(a.Resource)
-	if p < 0 {
-		return
-	}
-	for _, id := range a.IDs {
-		if i, ok := s.pools[p].pool.Find(id); ok {
-			s.pools[p].inUse.Add(i)
-		}
-	}
-}
-
 // Release gives back what a pod holds, as the kubelet does when the pod is gone. An unknown pod is
 // no error.
 func (s *State) Release(uid string) {
@@ -154,17 +137,16 @@ func (s *State) Release(uid string) {
 	}
 	pod := s.pods[i].pod
 	s.drop(i)
-	if s.m.joint != nil {
-		s.enterJointly(s.m.joint.Give, pod)
-		s.enterProvided(pod, false)
-		return
-	}
+	s.books().release(pod)
+}
+
+func (s kubeletBooks) release(pod *PodAllocation) {
 	for j := range pod.Containers {
 		c := &pod.Containers[j]
 		s.shared = s.shared.Or(&c.CPUs)
 		s.releaseMemory(c.Memory)
 		for k := range c.Devices {
-			s.releaseDevices(&c.Devices[k])
+			s.pools.release(&c.Devices[k])
 		}
 	}
 }
@@ -186,10 +168,10 @@ func (s *State) Linger(p *PodAllocation) (before *State, free bool) {
 	for i := range p.Containers {
 		c := &p.Containers[i]
 		for j := range c.Devices {
-			if s.anyInUse(&c.Devices[j]) {
+			if s.pools.anyInUse(&c.Devices[j]) {
 				return nil, false
 			}
-			to.useDevices(&c.Devices[j])
+			to.pools.use(&c.Devices[j])
 		}
 		for j := range c.Memory {
 			b := &c.Memory[j]
@@ -205,15 +187,6 @@ func (s *State) Linger(p *PodAllocation) (before *State, free bool) {
 	return to, true
 }
 
-// anyInUse says whether a pod holds any of the devices.
-func (s *State) anyInUse(a *DeviceAllocation) bool {
-	p := s.poolIndex(a.Resource)
-	return p >= 0 && slices.ContainsFunc(a.IDs, func(id string) bool {
-		i, ok := s.pools[p].pool.Find(id)
-		return ok && s.pools[p].inUse.Has(i)
-	})
-}
-
 // memoryKind is the place of a resource in the memory manager's books; false where it keeps none of
 // it.
 func (m *Model) memoryKind(resource string) (memory.Kind, bool) {
@@ -223,7 +196,7 @@ func (m *Model) memoryKind(resource string) (memory.Kind, bool) {
 	return m.mem.Kind(resource)
 }
 
-func (s *State) releaseMemory(blocks []MemoryBlock) {
+func (s kubeletBooks) releaseMemory(blocks []MemoryBlock) {
 	if s.m.mem != nil {
 		s.m.releaseBlocks(s.book, blocks)
 	}
@@ -237,18 +210,6 @@ func (m *Model) releaseBlocks(b *memory.Book, blocks []MemoryBlock) {
 	}
 }
 
-func (s *State) releaseDevices(a *DeviceAllocation) {
-	p := s.poolIndex(a.Resource)
-	if p < 0 {
-		return
-	}
-	for _, id := range a.IDs {
-		if i, ok := s.pools[p].pool.Find(id); ok {
-			s.pools[p].inUse.Remove(i)
-		}
-	}
-}
-
 // Start says that containers of a pod have started, in that order; none named means all of them.
 // The memory of the regular init containers before each of them is freed
 // (memorymanager.AddContainer); their CPUs and devices are not.
@@ -257,11 +218,11 @@ func (s *State) Start(uid string, containers []string) {
 	if !ok || s.m.mem == nil {
 		return
 	}
-	pod := &PodAllocation{UID: uid, Containers: slices.Clone(s.pods[i].pod.Containers)}
+	pod, books := &PodAllocation{UID: uid, Containers: slices.Clone(s.pods[i].pod.Containers)}, kubeletBooks{s}
 	freed := false
 	for j := range pod.Containers {
 		if containers == nil || slices.Contains(containers, pod.Containers[j].Name) {
-			freed = s.finishInit(pod.Containers[:j]) || freed
+			freed = books.finishInit(pod.Containers[:j]) || freed
 		}
 	}
 	if freed {
@@ -270,7 +231,7 @@ func (s *State) Start(uid string, containers []string) {
 }
 
 // finishInit frees the memory of regular init containers.
-func (s *State) finishInit(cs []ContainerAllocation) (freed bool) {
+func (s kubeletBooks) finishInit(cs []ContainerAllocation) (freed bool) {
 	for i := range cs {
 		if cs[i].Kind == Init && cs[i].Memory != nil {
 			s.releaseMemory(cs[i].Memory)
@@ -297,7 +258,7 @@ func (s *State) setPool(p DevicePool, registered bool) {
 		AllNodes: s.m.set.version < V136, NVIDIA: p.Preference == NVIDIAPreference, Points: p.Points,
 	})
 	pool := devicePool{resource: p.Resource, registered: registered, source: p, pool: compiled, inUse: make(device.Set, compiled.Words())}
-	at := s.poolIndex(p.Resource)
+	at := s.pools.index(p.Resource)
 	if at < 0 {
 		at, _ = slices.BinarySearchFunc(s.pools, p.Resource, func(q devicePool, r string) int { return strings.Compare(q.resource, r) })
 		s.pools = slices.Insert(s.pools, at, pool)
@@ -308,12 +269,12 @@ func (s *State) setPool(p DevicePool, registered bool) {
 		for j := range s.pods[i].pod.Containers {
 			for k := range s.pods[i].pod.Containers[j].Devices {
 				if a := &s.pods[i].pod.Containers[j].Devices[k]; a.Resource == p.Resource {
-					s.useDevices(a)
+					s.pools.use(a)
 				}
 			}
 		}
 	}
 	if _, ours := s.m.kindOfDevice(p.Resource); ours {
-		s.recount()
+		jointBooks{s}.recount()
 	}
 }

@@ -239,7 +239,7 @@ func (s *State) uncounted(r *Request) (c int, resource string, d Detail) {
 // made for all that there are (minAffinitySize), and who gets all that a NUMA node has gets them
 // when they are free and healthy.
 func (s *State) counts(resource string, asked, n int64) Detail {
-	p := s.poolIndex(resource)
+	p := s.pools.index(resource)
 	if p < 0 {
 		return DevicesNowhere
 	}

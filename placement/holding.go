@@ -15,7 +15,7 @@ func (s *State) Holding(uid string) topology.NUMASet {
 		return 0
 	}
 	return pod.numaNodes(s.m.nodesOf, func(resource, id string) topology.NUMASet {
-		if at := s.poolIndex(resource); at >= 0 {
+		if at := s.pools.index(resource); at >= 0 {
 			return s.pools[at].source.deviceAt(id)
 		}
 		return 0

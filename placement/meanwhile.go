@@ -3,8 +3,6 @@ package placement
 import (
 	"math"
 	"slices"
-
-	"github.com/berth-dev/berth/topology"
 )
 
 // Meanwhile is what happens on a node while a pod is being admitted. Each manager of a kubelet
@@ -70,15 +68,15 @@ func (s *State) Notices(e *Meanwhile) bool {
 // depends on what they have at that moment; and CPUs that the CPU manager gave to this pod by
 // mistake, while the other still had them, are put back all the same (DefectForeignCPUs).
 func (s *State) CommitAmid(r *Request, meanwhile []Meanwhile, d *Decision) {
-	l := leaving{s: s, r: r, events: meanwhile}
+	l := leaving{s: kubeletBooks{s}, r: r, events: meanwhile}
 	l.devices, l.cpus, l.memory = make([]bool, len(meanwhile)), make([]bool, len(meanwhile)), make([]bool, len(meanwhile))
-	s.commit(r, d, &l)
+	s.books().commit(r, d, &l)
 	l.finish()
 }
 
 // leaving is what happens while an admission is written down. A nil one is nothing.
 type leaving struct {
-	s      *State
+	s      kubeletBooks
 	r      *Request
 	events []Meanwhile
 	// devices, cpus and memory say which events that manager has noticed.
@@ -115,7 +113,7 @@ func (l *leaving) devicesUntil(step int) {
 		l.devices[i] = true
 		for _, c := range l.s.containersOf(e.UID) {
 			for j := range c.Devices {
-				l.s.releaseDevices(&c.Devices[j])
+				l.s.pools.release(&c.Devices[j])
 			}
 		}
 	}
@@ -157,25 +155,6 @@ func (l *leaving) finish() {
 			l.s.drop(at)
 		}
 	}
-}
-
-// containersOf returns what the containers of a pod hold; nothing where it is not known.
-func (s *State) containersOf(uid string) []ContainerAllocation {
-	if p := s.pod(uid); p != nil {
-		return p.Containers
-	}
-	return nil
-}
-
-// cpusOf is the union of what the containers of a pod hold.
-func (s *State) cpusOf(uid string) *topology.CPUSet {
-	var all topology.CPUSet
-	if p := s.pod(uid); p != nil {
-		for i := range p.Containers {
-			all = all.Or(&p.Containers[i].CPUs)
-		}
-	}
-	return &all
 }
 
 // Happen writes down what happened while a pod was refused.

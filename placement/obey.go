@@ -1,9 +1,7 @@
 package placement
 
 import (
-	"cmp"
 	"slices"
-	"strconv"
 
 	"github.com/berth-dev/berth/placement/joint"
 	"github.com/berth-dev/berth/topology"
@@ -569,108 +567,12 @@ func (m *Model) heldBy(pod *PodAllocation) *joint.Held {
 	return h
 }
 
-// commitJointly writes down an admission. A pod that is there keeps what it has.
-func (s *State) commitJointly(d *Decision) {
-	if s.pod(d.UID) != nil {
-		return
-	}
-	pod := d.Held()
-	s.put(pod)
-	s.enterJointly(s.m.joint.Take, pod)
-	s.enterProvided(pod, true)
-}
-
-// Hold writes down what a pod was promised, or was found to have, on a node where Berth decides. A
-// pod that is there keeps what it has. CPUs and devices that another one has, or that nobody can
-// have, stay as they are: the text says what is wrong with them, "" for nothing.
-func (s *State) Hold(p *PodAllocation) (problem string) {
-	if s.m.joint == nil || s.pod(p.UID) != nil {
-		return ""
-	}
-	pod := &PodAllocation{UID: p.UID, Containers: slices.Clone(p.Containers)}
-	for i := range pod.Containers {
-		c := &pod.Containers[i]
-		c.Shares = slices.DeleteFunc(slices.Clone(c.Shares), func(a CPUShare) bool { return !s.m.hasShare(a) })
-		c.Memory = slices.DeleteFunc(slices.Clone(c.Memory), func(b MemoryBlock) bool { return !s.m.hasBlock(&b) })
-		c.Provided = slices.DeleteFunc(slices.Clone(c.Provided), func(p Provided) bool { return !s.m.hasProvided(p) })
-	}
-	problem = s.m.joint.Problem(s.account, s.m.heldBy(pod))
-	for i := range pod.Containers {
-		problem = cmp.Or(problem, s.m.strangers(&pod.Containers[i]))
-	}
-	if problem != "" {
-		free := s.m.joint.FreeCPUs(s.account)
-		for i := range pod.Containers {
-			c := &pod.Containers[i]
-			c.CPUs, c.Exclusive = c.CPUs.And(&free), joint.Shareable
-			c.Devices = s.m.onlyFree(s.account, c.Devices)
-		}
-	}
-	s.put(pod)
-	s.enterJointly(s.m.joint.Take, pod)
-	s.enterProvided(pod, true)
-	return problem
-}
-
 func cloneDevices(ds []DeviceAllocation) []DeviceAllocation {
 	ds = slices.Clone(ds)
 	for i := range ds {
 		ds[i].IDs = slices.Clone(ds[i].IDs)
 	}
 	return ds
-}
-
-func (s *State) enterJointly(enter func(*joint.Book, *joint.Held), pod *PodAllocation) {
-	held := s.m.heldBy(pod)
-	enter(s.account, held)
-	s.inUse(held)
-	s.shared = s.m.joint.SharedCPUs(s.account)
-}
-
-// restoreJointly rebuilds the account from the pods. It refuses CPUs that two pods hold, that are
-// reserved, or that the machine does not have, and amounts on NUMA nodes that it does not have.
-func (s *State) restoreJointly() error {
-	s.account.CopyFrom(s.m.empty.account)
-	clear(s.given)
-	for _, p := range s.byOrder() {
-		h := s.m.heldBy(p)
-		if problem := s.m.joint.Problem(s.account, h); problem != "" {
-			return contradiction("pods["+p.UID+"].containers[*].cpus", h.CPUs.String(), "CPUs that the pod can have: "+problem)
-		}
-		for i := range p.Containers {
-			if err := s.m.checkAmounts(p, &p.Containers[i]); err != nil {
-				return err
-			}
-		}
-		s.m.joint.Take(s.account, h)
-		s.enterProvided(p, true)
-	}
-	s.markSick()
-	s.shared = s.m.joint.SharedCPUs(s.account)
-	return nil
-}
-
-// checkAmounts says which amount of a container lies nowhere.
-func (m *Model) checkAmounts(p *PodAllocation, c *ContainerAllocation) error {
-	for _, a := range c.Shares {
-		if !m.hasShare(a) {
-			return contradiction(containerField(p, c, "shares"), strconv.FormatInt(a.MilliCPU, 10)+"m on NUMA node "+strconv.Itoa(int(a.NUMA)),
-				"0 or more on NUMA nodes "+m.nodes.String())
-		}
-	}
-	for _, h := range c.Provided {
-		if !m.hasProvided(h) {
-			return contradiction(containerField(p, c, "provided"), h.Resource+" at "+h.Place, "a place that a provider has on the machine")
-		}
-	}
-	for i := range c.Memory {
-		b := &c.Memory[i]
-		if !m.hasBlock(b) {
-			return contradiction(containerField(p, c, "memory"), b.Resource+" on NUMA nodes {"+b.NUMA.String()+"}",
-				"a kind of memory that the machine has, on one of the NUMA nodes "+m.nodes.String())
-		}
-	}
-	return nil
 }
 
 // hasShare says whether a share lies on a NUMA node of the machine.
@@ -714,16 +616,4 @@ func detailOf(o joint.Outcome) Detail {
 		return NotExactly
 	}
 	return TooWide
-}
-
-// checkAccount says whether the account is what the pods hold.
-func (s *State) checkAccount() error {
-	again := s.Clone()
-	if err := again.restoreJointly(); err != nil {
-		return err
-	}
-	if !again.account.Equal(s.account) || again.shared != s.shared || !slices.Equal(again.given, s.given) {
-		return contradiction("sharedCPUs", s.shared.String(), again.shared.String()+", by what the pods hold")
-	}
-	return nil
 }

@@ -214,50 +214,6 @@ func (m *Model) takeDevices(b *joint.Book, devices []DeviceAllocation) {
 	}
 }
 
-// inUse brings the pools up to date with the account, as far as held goes.
-func (s *State) inUse(held *joint.Held) {
-	for _, d := range held.Devices {
-		p := s.poolIndex(s.m.joint.DeviceKindName(d.Kind))
-		if p < 0 {
-			continue
-		}
-		i, ok := s.pools[p].pool.Find(s.m.joint.DeviceID(d))
-		switch {
-		case !ok:
-		case s.m.joint.IsTaken(s.account, d):
-			s.pools[p].inUse.Add(i)
-		default:
-			s.pools[p].inUse.Remove(i)
-		}
-	}
-}
-
-// recount makes the account again of what the pods hold and the plugins said.
-func (s *State) recount() {
-	s.account.CopyFrom(s.m.empty.account)
-	for i := range s.pods {
-		s.m.joint.Take(s.account, s.m.heldBy(s.pods[i].pod))
-	}
-	s.markSick()
-}
-
-// markSick enters what plugins said about the health of devices that Berth hands out.
-func (s *State) markSick() {
-	for i := range s.pools {
-		kind, ours := s.m.kindOfDevice(s.pools[i].resource)
-		if !ours {
-			continue
-		}
-		for j := range s.pools[i].source.Devices {
-			if d := &s.pools[i].source.Devices[j]; d.Unhealthy {
-				if ref, ok := s.m.joint.FindDevice(kind, d.ID); ok {
-					s.m.joint.MarkSick(s.account, ref)
-				}
-			}
-		}
-	}
-}
-
 // wantsDevices fills want with the devices that container c asks for, of the ones that Berth hands
 // out.
 func (ad *jointAdmission) wantsDevices(c int) {

@@ -147,20 +147,6 @@ func (ad *jointAdmission) freeAt(kind uint8, at string, same joint.Same) (n int)
 	return n
 }
 
-// holderOf returns the UID of the pod that has a device, "" for none.
-func (s *State) holderOf(resource, id string) string {
-	for i := range s.pods {
-		for _, c := range s.pods[i].pod.Containers {
-			for _, a := range c.Devices {
-				if a.Resource == resource && slices.Contains(a.IDs, id) {
-					return s.pods[i].uid
-				}
-			}
-		}
-	}
-	return ""
-}
-
 // add adds a NUMA node that has any of the resource.
 func (n *Need) add(m *Model, pos int, free, total uint64) {
 	n.Free += free

@@ -20,7 +20,7 @@ func DecideWithin(s *State, place *PodAllocation, r *Request, d *Decision) Verdi
 	}
 	in := s.Clone()
 	s.m.joint.Confine(in.account, s.m.heldBy(place), s.m.heldBy(p))
-	in.enterProvided(p, false)
+	jointBooks{in}.enterProvided(p, false)
 	v := Decide(in, r, d)
 	switch {
 	case !v.OK():
@@ -49,8 +49,8 @@ func DecideBeyond(s *State, place *PodAllocation, last bool, r *Request, d *Deci
 		if try < 2 {
 			s.m.joint.Near(in.account, left, func(k joint.Kind) uint64 { return s.m.askedOf(r, k) }, try == 1)
 		}
-		in.enterProvided(p, false)
-		if v = Decide(in, r, d); v.OK() && (last && v.NUMA&s.Holding(place.UID) != 0 || s.leaves(p, r, d)) {
+		jointBooks{in}.enterProvided(p, false)
+		if v = Decide(in, r, d); v.OK() && (last && v.NUMA&s.Holding(place.UID) != 0 || (jointBooks{s}).leaves(p, r, d)) {
 			return v
 		}
 	}
@@ -77,7 +77,7 @@ func (m *Model) askedOf(r *Request, k joint.Kind) uint64 {
 
 // leaves says whether a decision takes some of each resource that it asks for of what is left of a
 // place, and whether there is room for what is left then.
-func (s *State) leaves(p *PodAllocation, r *Request, d *Decision) bool {
+func (s jointBooks) leaves(p *PodAllocation, r *Request, d *Decision) bool {
 	owner := d.Held()
 	rest := Rest(p, []*PodAllocation{owner})
 	before, after, some := s.m.heldBy(p), s.m.heldBy(rest), false

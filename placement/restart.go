@@ -25,7 +25,7 @@ func (e *RestartError) Error() string { return e.Manager + " manager: " + e.Prob
 func (s *State) Restart() error {
 	m := s.m
 	s.reuse.forget()
-	if err := s.restartCPUs(); err != nil {
+	if err := (kubeletBooks{s}).restartCPUs(); err != nil {
 		return err
 	}
 	if m.mem == nil {
@@ -75,7 +75,7 @@ func (s *State) Mixed(uid string) bool {
 }
 
 // restartCPUs is cpumanager's validateState.
-func (s *State) restartCPUs() error {
+func (s kubeletBooks) restartCPUs() error {
 	m := s.m
 	if m.cpus.topology == nil {
 		return nil
@@ -107,7 +107,7 @@ func (s *State) restartCPUs() error {
 }
 
 // heldCPUs is the union of all exclusive CPUs, with a container, if any, that holds shared ones.
-func (s *State) heldCPUs() (held topology.CPUSet, clash string) {
+func (s kubeletBooks) heldCPUs() (held topology.CPUSet, clash string) {
 	for i := range s.pods {
 		p := s.pods[i].pod
 		for j := range p.Containers {

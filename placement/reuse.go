@@ -151,7 +151,7 @@ func (r *Request) hasContainer(name string) bool {
 
 // dropLost does the same on the state's own books. The devices of a lost container stay with the
 // pod: the device manager looks at pods only. It returns the containers that are left for them.
-func (s *State) dropLost(pod *PodAllocation, r *Request) (rest []ContainerAllocation) {
+func (s kubeletBooks) dropLost(pod *PodAllocation, r *Request) (rest []ContainerAllocation) {
 	lost, kept := lostCPUs(pod, r.hasContainer)
 	lost = lost.AndNot(&kept)
 	s.shared = s.shared.Or(&lost)

@@ -1,10 +1,6 @@
 package placement
 
 import (
-	"slices"
-	"strings"
-
-	"github.com/berth-dev/berth/placement/device"
 	"github.com/berth-dev/berth/placement/joint"
 	"github.com/berth-dev/berth/placement/memory"
 	"github.com/berth-dev/berth/topology"
@@ -24,29 +20,9 @@ type State struct {
 	account *joint.Book
 	// given is what is handed out of providers' supplies, by place; it follows from pods.
 	given []uint64
-	pools []devicePool // ascending by resource
-	pods  []podRef     // ascending by uid
-	uids  uids         // of pods
-	last  uint64       // the highest podRef.order so far
+	pools devicePools
+	podTable
 	reuse reuseMemo
-}
-
-// devicePool is what a plugin said last, and which of its devices containers hold.
-type devicePool struct {
-	resource string
-	// registered is false for a resource that only pods know: its plugin has not come back.
-	registered bool
-	source     DevicePool
-	pool       *device.Pool
-	inUse      device.Set
-}
-
-// podRef is a pod with its place in the order of admission. What it points to is never changed: a
-// change replaces it.
-type podRef struct {
-	uid   string
-	order uint64
-	pod   *PodAllocation
 }
 
 // NewState returns the state of a kubelet with empty checkpoints and no device plugins.
@@ -93,54 +69,8 @@ func (s *State) CopyFrom(o *State) {
 		s.account.CopyFrom(o.account)
 	}
 	s.given = append(s.given[:0], o.given...)
-	s.copyPools(o.pools)
+	s.pools.copyFrom(o.pools)
 	s.reuse.copyFrom(&o.reuse)
-}
-
-func (s *State) copyPools(from []devicePool) {
-	pools := slices.Grow(s.pools[:0], len(from))[:len(from)]
-	for i := range from {
-		inUse := append(pools[i].inUse[:0], from[i].inUse...)
-		pools[i] = from[i]
-		pools[i].inUse = inUse
-	}
-	s.pools = pools
-}
-
-// pod returns what a pod holds, nil if it is not there.
-func (s *State) pod(uid string) *PodAllocation {
-	if !s.uids.mayHave(uid) {
-		return nil
-	}
-	if i, ok := s.find(uid); ok {
-		return s.pods[i].pod
-	}
-	return nil
-}
-
-func (s *State) find(uid string) (int, bool) {
-	return slices.BinarySearchFunc(s.pods, uid, func(p podRef, uid string) int { return strings.Compare(p.uid, uid) })
-}
-
-// put stores a pod; one that is already there keeps its place in the order.
-func (s *State) put(p *PodAllocation) {
-	i, ok := s.find(p.UID)
-	if ok {
-		s.pods[i].pod = p
-		return
-	}
-	s.last++
-	s.uids.add(p.UID)
-	s.pods = slices.Insert(s.pods, i, podRef{uid: p.UID, order: s.last, pod: p})
-}
-
-// drop takes out the pod at a position.
-func (s *State) drop(i int) {
-	s.pods = slices.Delete(s.pods, i, i+1)
-	s.uids = uids{}
-	for j := range s.pods {
-		s.uids.add(s.pods[j].uid)
-	}
 }
 
 // Pods returns the number of admitted pods.
@@ -167,51 +97,5 @@ func (s *State) FreeCPUs() topology.CPUSet { return s.shared.AndNot(&s.m.cpus.re
 // FreeCPUsOn returns how many CPUs of a NUMA node pods can still have to themselves. Where Berth
 // decides, CPU time that is handed out takes CPUs away, too, and so do CPUs that a pod keeps idle.
 func (s *State) FreeCPUsOn(node *topology.NUMANode) int {
-	if s.m.joint == nil {
-		free := s.FreeCPUs()
-		return node.CPUs.AndLen(&free)
-	}
-	for pos := range s.m.space.Len() {
-		if s.m.space.ID(pos) == node.ID {
-			return s.m.joint.FreeOn(s.account, pos)
-		}
-	}
-	return 0
-}
-
-// poolIndex returns the position of a resource that the device manager knows, -1 for others.
-func (s *State) poolIndex(resource string) int {
-	for i := range s.pools {
-		if s.pools[i].resource == resource {
-			return i
-		}
-	}
-	return -1
-}
-
-// container returns what a container holds, nil if nothing is known about it.
-func (p *PodAllocation) container(name string) *ContainerAllocation {
-	if p == nil {
-		return nil
-	}
-	for i := range p.Containers {
-		if p.Containers[i].Name == name {
-			return &p.Containers[i]
-		}
-	}
-	return nil
-}
-
-// devices returns the devices of a resource that the container holds, and whether there is an entry
-// for it.
-func (c *ContainerAllocation) devices(resource string) ([]string, bool) {
-	if c == nil {
-		return nil, false
-	}
-	for i := range c.Devices {
-		if c.Devices[i].Resource == resource {
-			return c.Devices[i].IDs, true
-		}
-	}
-	return nil, false
+	return s.books().freeOn(node)
 }

@@ -1,7 +1,6 @@
 package placement
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -39,14 +38,14 @@ func (s *State) Snapshot() Snapshot {
 	}
 	if s.book != nil {
 		for pos := range s.m.space.Len() {
-			snap.Memory = append(snap.Memory, s.table(pos))
+			snap.Memory = append(snap.Memory, kubeletBooks{s}.table(pos))
 		}
 	}
 	return snap
 }
 
 // table is the memory book of the node at a position.
-func (s *State) table(pos int) MemoryTable {
+func (s kubeletBooks) table(pos int) MemoryTable {
 	m := s.m.mem
 	n, cells := s.book.Group(pos)
 	t := MemoryTable{NUMA: s.m.space.ID(pos), Assignments: n, Cells: s.m.expand(cells)}
@@ -57,17 +56,6 @@ func (s *State) table(pos int) MemoryTable {
 		}
 	}
 	return t
-}
-
-// byOrder lists the pods in the order of their admission.
-func (s *State) byOrder() []*PodAllocation {
-	refs := slices.Clone(s.pods)
-	slices.SortFunc(refs, func(a, b podRef) int { return cmp.Compare(a.order, b.order) })
-	pods := make([]*PodAllocation, len(refs))
-	for i := range refs {
-		pods[i] = refs[i].pod
-	}
-	return pods
 }
 
 // StateOf makes a State of a Snapshot. It refuses contradictions with a *StateError: a CPU or
@@ -81,7 +69,7 @@ func (m *Model) StateOf(snap *Snapshot) (*State, error) {
 			return nil, err
 		}
 	}
-	for _, restore := range [...]func(*Snapshot) error{s.restoreCPUs, s.restoreMemory, s.restoreDevices} {
+	for _, restore := range [...]func(*Snapshot) error{s.books().restore, s.restoreDevices} {
 		if err := restore(snap); err != nil {
 			return nil, err
 		}
@@ -122,10 +110,14 @@ func containerField(p *PodAllocation, c *ContainerAllocation, field string) stri
 	return "pods[" + p.UID + "].containers[" + c.Name + "]." + field
 }
 
-func (s *State) restoreCPUs(snap *Snapshot) error {
-	if s.m.joint != nil {
-		return s.restoreJointly()
+func (s kubeletBooks) restore(snap *Snapshot) error {
+	if err := s.restoreCPUs(snap); err != nil {
+		return err
 	}
+	return s.restoreMemory(snap)
+}
+
+func (s kubeletBooks) restoreCPUs(snap *Snapshot) error {
 	held, _ := s.heldCPUs()
 	if s.m.cpus.topology == nil {
 		if !held.IsEmpty() {
@@ -139,11 +131,8 @@ func (s *State) restoreCPUs(snap *Snapshot) error {
 	return nil
 }
 
-func (s *State) restoreMemory(snap *Snapshot) error {
+func (s kubeletBooks) restoreMemory(snap *Snapshot) error {
 	m := s.m
-	if m.joint != nil {
-		return nil
-	}
 	if m.mem == nil {
 		for i := range s.pods {
 			for _, c := range s.pods[i].pod.Containers {
@@ -170,7 +159,7 @@ func (s *State) restoreMemory(snap *Snapshot) error {
 	return nil
 }
 
-func (s *State) restoreTable(t *MemoryTable) error {
+func (s kubeletBooks) restoreTable(t *MemoryTable) error {
 	m := s.m
 	field := "memory[" + strconv.Itoa(int(t.NUMA)) + "]"
 	pos, ok := m.space.Position(t.NUMA)
@@ -209,7 +198,7 @@ func (s *State) restoreTable(t *MemoryTable) error {
 func (s *State) restoreDevices(snap *Snapshot) error {
 	for i := range snap.Devices {
 		p := &snap.Devices[i]
-		if s.poolIndex(p.Resource) >= 0 {
+		if s.pools.index(p.Resource) >= 0 {
 			return contradiction("devices["+p.Resource+"]", p.Resource, "each resource once")
 		}
 		if p.Preference >= preferences {
@@ -227,7 +216,7 @@ func (s *State) restoreDevices(snap *Snapshot) error {
 	for i := range s.pods {
 		for _, c := range s.pods[i].pod.Containers {
 			for _, a := range c.Devices {
-				if s.poolIndex(a.Resource) < 0 {
+				if s.pools.index(a.Resource) < 0 {
 					s.setPool(DevicePool{Resource: a.Resource}, false)
 				}
 			}

@@ -275,27 +275,6 @@ func (m *Model) addProvided(v []uint64, held []Provided) {
 	}
 }
 
-// enterProvided writes down, or takes back, what a pod holds of providers at its peak.
-func (s *State) enterProvided(pod *PodAllocation, take bool) {
-	for i := range s.given {
-		var sum podSum[uint64]
-		for c := range pod.Containers {
-			n := uint64(0)
-			for k := range pod.Containers[c].Provided {
-				if at, ok := s.m.placeOf(&pod.Containers[c].Provided[k]); ok && at == i {
-					n += pod.Containers[c].Provided[k].Amount
-				}
-			}
-			sum.add(pod.Containers[c].Kind, n)
-		}
-		if n := sum.peak(); take {
-			s.given[i] += n
-		} else {
-			s.given[i] -= min(n, s.given[i])
-		}
-	}
-}
-
 // hasProvided says whether some provider of the model has the place.
 func (m *Model) hasProvided(p Provided) bool {
 	_, ok := m.placeOf(&p)

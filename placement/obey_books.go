@@ -1,0 +1,197 @@
+package placement
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+
+	"github.com/berth-dev/berth/placement/joint"
+	"github.com/berth-dev/berth/topology"
+)
+
+// commitJointly writes down an admission. A pod that is there keeps what it has.
+func (s jointBooks) commit(_ *Request, d *Decision, _ *leaving) {
+	if s.pod(d.UID) != nil {
+		return
+	}
+	s.take(d.Held())
+}
+
+// take writes down a pod that is not there.
+func (s jointBooks) take(pod *PodAllocation) {
+	s.put(pod)
+	s.enter(s.m.joint.Take, pod)
+	s.enterProvided(pod, true)
+}
+
+func (s jointBooks) release(pod *PodAllocation) {
+	s.enter(s.m.joint.Give, pod)
+	s.enterProvided(pod, false)
+}
+
+func (s jointBooks) freeOn(node *topology.NUMANode) int {
+	if pos, ok := s.m.space.Position(node.ID); ok {
+		return s.m.joint.FreeOn(s.account, pos)
+	}
+	return 0
+}
+
+// Hold writes down what a pod was promised, or was found to have, on a node where Berth decides. A
+// pod that is there keeps what it has. CPUs and devices that another one has, or that nobody can
+// have, stay as they are: the text says what is wrong with them, "" for nothing.
+func (s *State) Hold(p *PodAllocation) (problem string) {
+	if s.m.joint == nil || s.pod(p.UID) != nil {
+		return ""
+	}
+	pod := &PodAllocation{UID: p.UID, Containers: slices.Clone(p.Containers)}
+	for i := range pod.Containers {
+		c := &pod.Containers[i]
+		c.Shares = slices.DeleteFunc(slices.Clone(c.Shares), func(a CPUShare) bool { return !s.m.hasShare(a) })
+		c.Memory = slices.DeleteFunc(slices.Clone(c.Memory), func(b MemoryBlock) bool { return !s.m.hasBlock(&b) })
+		c.Provided = slices.DeleteFunc(slices.Clone(c.Provided), func(p Provided) bool { return !s.m.hasProvided(p) })
+	}
+	problem = s.m.joint.Problem(s.account, s.m.heldBy(pod))
+	for i := range pod.Containers {
+		problem = cmp.Or(problem, s.m.strangers(&pod.Containers[i]))
+	}
+	if problem != "" {
+		free := s.m.joint.FreeCPUs(s.account)
+		for i := range pod.Containers {
+			c := &pod.Containers[i]
+			c.CPUs, c.Exclusive = c.CPUs.And(&free), joint.Shareable
+			c.Devices = s.m.onlyFree(s.account, c.Devices)
+		}
+	}
+	jointBooks{s}.take(pod)
+	return problem
+}
+
+func (s jointBooks) enter(enter func(*joint.Book, *joint.Held), pod *PodAllocation) {
+	held := s.m.heldBy(pod)
+	enter(s.account, held)
+	s.inUse(held)
+	s.shared = s.m.joint.SharedCPUs(s.account)
+}
+
+// inUse brings the pools up to date with the account, as far as held goes.
+func (s jointBooks) inUse(held *joint.Held) {
+	for _, d := range held.Devices {
+		p := s.pools.index(s.m.joint.DeviceKindName(d.Kind))
+		if p < 0 {
+			continue
+		}
+		i, ok := s.pools[p].pool.Find(s.m.joint.DeviceID(d))
+		switch {
+		case !ok:
+		case s.m.joint.IsTaken(s.account, d):
+			s.pools[p].inUse.Add(i)
+		default:
+			s.pools[p].inUse.Remove(i)
+		}
+	}
+}
+
+// enterProvided writes down, or takes back, what a pod holds of providers at its peak.
+func (s jointBooks) enterProvided(pod *PodAllocation, take bool) {
+	for i := range s.given {
+		var sum podSum[uint64]
+		for c := range pod.Containers {
+			n := uint64(0)
+			for k := range pod.Containers[c].Provided {
+				if at, ok := s.m.placeOf(&pod.Containers[c].Provided[k]); ok && at == i {
+					n += pod.Containers[c].Provided[k].Amount
+				}
+			}
+			sum.add(pod.Containers[c].Kind, n)
+		}
+		if n := sum.peak(); take {
+			s.given[i] += n
+		} else {
+			s.given[i] -= min(n, s.given[i])
+		}
+	}
+}
+
+// restore rebuilds the account from the pods. It refuses CPUs that two pods hold, that are
+// reserved, or that the machine does not have, and amounts on NUMA nodes that it does not have.
+func (s jointBooks) restore(*Snapshot) error {
+	s.account.CopyFrom(s.m.empty.account)
+	clear(s.given)
+	for _, p := range s.byOrder() {
+		h := s.m.heldBy(p)
+		if problem := s.m.joint.Problem(s.account, h); problem != "" {
+			return contradiction("pods["+p.UID+"].containers[*].cpus", h.CPUs.String(), "CPUs that the pod can have: "+problem)
+		}
+		for i := range p.Containers {
+			if err := s.m.checkAmounts(p, &p.Containers[i]); err != nil {
+				return err
+			}
+		}
+		s.m.joint.Take(s.account, h)
+		s.enterProvided(p, true)
+	}
+	s.markSick()
+	s.shared = s.m.joint.SharedCPUs(s.account)
+	return nil
+}
+
+// checkAmounts says which amount of a container lies nowhere.
+func (m *Model) checkAmounts(p *PodAllocation, c *ContainerAllocation) error {
+	for _, a := range c.Shares {
+		if !m.hasShare(a) {
+			return contradiction(containerField(p, c, "shares"), strconv.FormatInt(a.MilliCPU, 10)+"m on NUMA node "+strconv.Itoa(int(a.NUMA)),
+				"0 or more on NUMA nodes "+m.nodes.String())
+		}
+	}
+	for _, h := range c.Provided {
+		if !m.hasProvided(h) {
+			return contradiction(containerField(p, c, "provided"), h.Resource+" at "+h.Place, "a place that a provider has on the machine")
+		}
+	}
+	for i := range c.Memory {
+		b := &c.Memory[i]
+		if !m.hasBlock(b) {
+			return contradiction(containerField(p, c, "memory"), b.Resource+" on NUMA nodes {"+b.NUMA.String()+"}",
+				"a kind of memory that the machine has, on one of the NUMA nodes "+m.nodes.String())
+		}
+	}
+	return nil
+}
+
+// recount makes the account again of what the pods hold and the plugins said.
+func (s jointBooks) recount() {
+	s.account.CopyFrom(s.m.empty.account)
+	for i := range s.pods {
+		s.m.joint.Take(s.account, s.m.heldBy(s.pods[i].pod))
+	}
+	s.markSick()
+}
+
+// markSick enters what plugins said about the health of devices that Berth hands out.
+func (s jointBooks) markSick() {
+	for i := range s.pools {
+		kind, ours := s.m.kindOfDevice(s.pools[i].resource)
+		if !ours {
+			continue
+		}
+		for j := range s.pools[i].source.Devices {
+			if d := &s.pools[i].source.Devices[j]; d.Unhealthy {
+				if ref, ok := s.m.joint.FindDevice(kind, d.ID); ok {
+					s.m.joint.MarkSick(s.account, ref)
+				}
+			}
+		}
+	}
+}
+
+// check says whether the account is what the pods hold.
+func (s jointBooks) check() error {
+	again := s.Clone()
+	if err := (jointBooks{again}).restore(nil); err != nil {
+		return err
+	}
+	if !again.account.Equal(s.account) || again.shared != s.shared || !slices.Equal(again.given, s.given) {
+		return contradiction("sharedCPUs", s.shared.String(), again.shared.String()+", by what the pods hold")
+	}
+	return nil
+}

@@ -1,0 +1,194 @@
+package placement
+
+import (
+	"cmp"
+	"hash/maphash"
+	"slices"
+	"strings"
+
+	"github.com/berth-dev/berth/topology"
+)
+
+// podTable is the pods on a node, with what each of them holds.
+type podTable struct {
+	pods []podRef // ascending by uid
+	uids uids     // of pods
+	last uint64   // the highest podRef.order so far
+}
+
+// podRef is a pod with its place in the order of admission. What it points to is never changed: a
+// change replaces it.
+type podRef struct {
+	uid   string
+	order uint64
+	pod   *PodAllocation
+}
+
+// pod returns what a pod holds, nil if it is not there.
+func (t *podTable) pod(uid string) *PodAllocation {
+	if !t.uids.mayHave(uid) {
+		return nil
+	}
+	if i, ok := t.find(uid); ok {
+		return t.pods[i].pod
+	}
+	return nil
+}
+
+func (t *podTable) find(uid string) (int, bool) {
+	return slices.BinarySearchFunc(t.pods, uid, func(p podRef, uid string) int { return strings.Compare(p.uid, uid) })
+}
+
+// put stores a pod; one that is already there keeps its place in the order.
+func (t *podTable) put(p *PodAllocation) {
+	i, ok := t.find(p.UID)
+	if ok {
+		t.pods[i].pod = p
+		return
+	}
+	t.last++
+	t.uids.add(p.UID)
+	t.pods = slices.Insert(t.pods, i, podRef{uid: p.UID, order: t.last, pod: p})
+}
+
+// drop takes out the pod at a position.
+func (t *podTable) drop(i int) {
+	t.pods = slices.Delete(t.pods, i, i+1)
+	t.uids = uids{}
+	for j := range t.pods {
+		t.uids.add(t.pods[j].uid)
+	}
+}
+
+// byOrder lists the pods in the order of their admission.
+func (t *podTable) byOrder() []*PodAllocation {
+	refs := slices.Clone(t.pods)
+	slices.SortFunc(refs, func(a, b podRef) int { return cmp.Compare(a.order, b.order) })
+	pods := make([]*PodAllocation, len(refs))
+	for i := range refs {
+		pods[i] = refs[i].pod
+	}
+	return pods
+}
+
+// containersOf returns what the containers of a pod hold; nothing where it is not known.
+func (t *podTable) containersOf(uid string) []ContainerAllocation {
+	if p := t.pod(uid); p != nil {
+		return p.Containers
+	}
+	return nil
+}
+
+// cpusOf is the union of what the containers of a pod hold.
+func (t *podTable) cpusOf(uid string) *topology.CPUSet {
+	var all topology.CPUSet
+	if p := t.pod(uid); p != nil {
+		for i := range p.Containers {
+			all = all.Or(&p.Containers[i].CPUs)
+		}
+	}
+	return &all
+}
+
+// holderOf returns the UID of the pod that has a device, "" for none.
+func (t *podTable) holderOf(resource, id string) string {
+	for i := range t.pods {
+		for _, c := range t.pods[i].pod.Containers {
+			for _, a := range c.Devices {
+				if a.Resource == resource && slices.Contains(a.IDs, id) {
+					return t.pods[i].uid
+				}
+			}
+		}
+	}
+	return ""
+}
+
+// sameOrder says whether the same pods were admitted in the same order, whatever their numbers.
+func (t *podTable) sameOrder(o *podTable) bool {
+	for i := range t.pods {
+		if t.pods[i].order != o.pods[i].order {
+			return t.sameRanks(o)
+		}
+	}
+	return true
+}
+
+func (t *podTable) sameRanks(o *podTable) bool {
+	for i := range t.pods {
+		for j := range i {
+			if (t.pods[i].order < t.pods[j].order) != (o.pods[i].order < o.pods[j].order) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func (t *podTable) checkDevices() error {
+	type device struct{ resource, id string }
+	holder := map[device]string{}
+	for i := range t.pods {
+		pod := t.pods[i].pod
+		for j := range pod.Containers {
+			c := &pod.Containers[j]
+			for _, a := range c.Devices {
+				if !slices.IsSorted(a.IDs) {
+					return contradiction(containerField(pod, c, "devices"), a.Resource, "ids in ascending order")
+				}
+				for _, id := range a.IDs {
+					if uid, held := holder[device{a.Resource, id}]; held && uid != pod.UID {
+						return contradiction(containerField(pod, c, "devices"), a.Resource+" "+id, "a device that pod "+uid+" does not hold")
+					}
+					holder[device{a.Resource, id}] = pod.UID
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// container returns what a container holds, nil if nothing is known about it.
+func (p *PodAllocation) container(name string) *ContainerAllocation {
+	if p == nil {
+		return nil
+	}
+	for i := range p.Containers {
+		if p.Containers[i].Name == name {
+			return &p.Containers[i]
+		}
+	}
+	return nil
+}
+
+// devices returns the devices of a resource that the container holds, and whether there is an entry
+// for it.
+func (c *ContainerAllocation) devices(resource string) ([]string, bool) {
+	if c == nil {
+		return nil, false
+	}
+	for i := range c.Devices {
+		if c.Devices[i].Resource == resource {
+			return c.Devices[i].IDs, true
+		}
+	}
+	return nil, false
+}
+
+// uids is a filter over UIDs. A new pod is on no node. To find that out by comparison costs a visit
+// to the UID of each pod, wherever in memory: on a large cluster that is longer than the rest of an
+// admission.
+type uids [8]uint64
+
+var uidSeed = maphash.MakeSeed()
+
+func (u *uids) add(uid string) {
+	h := maphash.String(uidSeed, uid)
+	u[h>>6%8] |= 1 << (h % 64)
+}
+
+// mayHave says no only if the UID was never added.
+func (u *uids) mayHave(uid string) bool {
+	h := maphash.String(uidSeed, uid)
+	return u[h>>6%8]>>(h%64)&1 == 1
+}

@@ -1,0 +1,141 @@
+package placement
+
+import (
+	"encoding/binary"
+	"slices"
+
+	"github.com/berth-dev/berth/placement/device"
+)
+
+// devicePools are what device plugins said last, ascending by resource.
+type devicePools []devicePool
+
+// devicePool is what a plugin said last, and which of its devices containers hold.
+type devicePool struct {
+	resource string
+	// registered is false for a resource that only pods know: its plugin has not come back.
+	registered bool
+	source     DevicePool
+	pool       *device.Pool
+	inUse      device.Set
+}
+
+// copyFrom makes the pools equal to others, reusing memory.
+func (ps *devicePools) copyFrom(from devicePools) {
+	pools := slices.Grow((*ps)[:0], len(from))[:len(from)]
+	for i := range from {
+		inUse := append(pools[i].inUse[:0], from[i].inUse...)
+		pools[i] = from[i]
+		pools[i].inUse = inUse
+	}
+	*ps = pools
+}
+
+// index returns the position of a resource that the device manager knows, -1 for others.
+func (ps devicePools) index(resource string) int {
+	for i := range ps {
+		if ps[i].resource == resource {
+			return i
+		}
+	}
+	return -1
+}
+
+// use marks devices as held.
+func (ps devicePools) use(a *DeviceAllocation) {
+	p := ps.index(a.Resource)
+	if p < 0 {
+		return
+	}
+	for _, id := range a.IDs {
+		if i, ok := ps[p].pool.Find(id); ok {
+			ps[p].inUse.Add(i)
+		}
+	}
+}
+
+// anyInUse says whether a pod holds any of the devices.
+func (ps devicePools) anyInUse(a *DeviceAllocation) bool {
+	p := ps.index(a.Resource)
+	return p >= 0 && slices.ContainsFunc(a.IDs, func(id string) bool {
+		i, ok := ps[p].pool.Find(id)
+		return ok && ps[p].inUse.Has(i)
+	})
+}
+
+// release marks devices as free.
+func (ps devicePools) release(a *DeviceAllocation) {
+	p := ps.index(a.Resource)
+	if p < 0 {
+		return
+	}
+	for _, id := range a.IDs {
+		if i, ok := ps[p].pool.Find(id); ok {
+			ps[p].inUse.Remove(i)
+		}
+	}
+}
+
+// equal compares the pools of plugins that are there; which devices are in use follows from the
+// pods.
+func (ps devicePools) equal(o devicePools) bool {
+	i, j := 0, 0
+	for {
+		for i < len(ps) && !ps[i].registered {
+			i++
+		}
+		for j < len(o) && !o[j].registered {
+			j++
+		}
+		if i == len(ps) || j == len(o) {
+			return i == len(ps) && j == len(o)
+		}
+		a, b := &ps[i].source, &o[j].source
+		if a.Resource != b.Resource || a.Preference != b.Preference || !slices.Equal(a.Devices, b.Devices) || !slices.Equal(a.Points, b.Points) {
+			return false
+		}
+		i++
+		j++
+	}
+}
+
+// append adds what a verdict depends on.
+func (p *devicePool) append(b []byte) []byte {
+	b = binary.AppendUvarint(b, uint64(len(p.resource)))
+	b = append(b, p.resource...)
+	b = append(b, flag(p.registered), byte(p.source.Preference))
+	ordered := p.ordered()
+	b = append(b, flag(ordered))
+	b = binary.AppendUvarint(b, uint64(len(p.source.Devices)))
+	for i := range p.source.Devices {
+		d := &p.source.Devices[i]
+		b = append(b, flag(d.HasTopology)|flag(d.Unhealthy)<<1)
+		b = binary.LittleEndian.AppendUint64(b, uint64(d.NUMA))
+		if !ordered {
+			b = binary.AppendUvarint(b, uint64(len(d.ID)))
+			b = append(b, d.ID...)
+		}
+	}
+	b = p.pool.AppendChips(b)
+	for _, w := range p.inUse {
+		b = binary.LittleEndian.AppendUint64(b, w)
+	}
+	return b
+}
+
+// ordered says whether the devices are listed in the order of their ids, each once.
+func (p *devicePool) ordered() bool {
+	for i := 1; i < len(p.source.Devices); i++ {
+		if p.source.Devices[i].ID <= p.source.Devices[i-1].ID {
+			return false
+		}
+	}
+	return true
+}
+
+func flag(v bool) byte {
+	if v {
+		return 1
+	}
+	return 0
+}
