@@ -36,7 +36,7 @@ func (in *room) decide(s *State, r *Request, d *Decision) Verdict {
 func (ad *admission) decide(s *State, r *Request, d *Decision) Verdict {
 	ad.rules = ad.m.rulesFor(r.Rules)
 	if len(ad.m.supplies) > 0 {
-		if c, found := ad.m.foreign(r); found {
+		if c, found := ad.m.supplies.foreign(r); found {
 			d.UID, d.Containers = r.UID, d.Containers[:0]
 			return Verdict{Reason: ProviderElsewhere.Reason(), Detail: ProviderElsewhere, Container: int16(c), Scarcity: Unresolvable}
 		}
@@ -51,7 +51,7 @@ func (ad *admission) decide(s *State, r *Request, d *Decision) Verdict {
 	}
 	ad.begin(s, r, d, false)
 	detail, c := ad.run(len(r.Containers))
-	if detail == NoDetail && r.PodLevel && ad.m.guard && ad.m.set.refusesPodLevel {
+	if detail == NoDetail && r.PodLevel && ad.m.guard && ad.m.set.podLevel.refused {
 		ad.end()
 		return Verdict{Reason: PodLevelOff.Reason(), Detail: PodLevelOff, Scarcity: Unresolvable}
 	}

@@ -68,7 +68,7 @@ func (mc *memoryCommit) commit(c *ContainerDecision, held *ContainerAllocation) 
 		if len(c.Memory) == 0 {
 			return held.Memory // the decision did not come to it
 		}
-		m.reuseMemory(&mc.reuse, c.Kind, held.Memory)
+		m.mem.reuse(&mc.reuse, c.Kind, held.Memory)
 		return slices.Clone(c.Memory)
 	}
 	asked := slices.Clone(c.Memory)
@@ -78,7 +78,7 @@ func (mc *memoryCommit) commit(c *ContainerDecision, held *ContainerAllocation) 
 			m.mem.Assign(mc.s.book, m.compact(asked[i].NUMA), memory.Need{Kind: k, Bytes: asked[i].Bytes}, &mc.reuse)
 		}
 	}
-	m.reuseMemory(&mc.reuse, c.Kind, asked)
+	m.mem.reuse(&mc.reuse, c.Kind, asked)
 	if len(c.Memory) == 0 && m.pins(mc.r) && m.set.version < V137 {
 		return []MemoryBlock{} // an entry without blocks, by which the kubelet knows the container again
 	}
@@ -175,7 +175,7 @@ func (s *State) Linger(p *PodAllocation) (before *State, free bool) {
 		}
 		for j := range c.Memory {
 			b := &c.Memory[j]
-			if kind, ok := s.m.memoryKind(b.Resource); ok {
+			if kind, ok := s.m.mem.kindOf(b.Resource); ok {
 				s.m.mem.Take(to.book, s.m.compact(b.NUMA), memory.Need{Kind: kind, Bytes: b.Bytes})
 			}
 		}
@@ -187,26 +187,9 @@ func (s *State) Linger(p *PodAllocation) (before *State, free bool) {
 	return to, true
 }
 
-// memoryKind is the place of a resource in the memory manager's books; false where it keeps none of
-// it.
-func (m *Model) memoryKind(resource string) (memory.Kind, bool) {
-	if m.mem == nil {
-		return 0, false
-	}
-	return m.mem.Kind(resource)
-}
-
 func (s kubeletBooks) releaseMemory(blocks []MemoryBlock) {
 	if s.m.mem != nil {
-		s.m.releaseBlocks(s.book, blocks)
-	}
-}
-
-func (m *Model) releaseBlocks(b *memory.Book, blocks []MemoryBlock) {
-	for i := range blocks {
-		if k, ok := m.mem.Kind(blocks[i].Resource); ok {
-			m.mem.Release(b, m.compact(blocks[i].NUMA), memory.Need{Kind: k, Bytes: blocks[i].Bytes})
-		}
+		s.m.mem.release(s.book, blocks)
 	}
 }
 
@@ -274,7 +257,7 @@ func (s *State) setPool(p DevicePool, registered bool) {
 			}
 		}
 	}
-	if _, ours := s.m.kindOfDevice(p.Resource); ours {
+	if _, ours := s.m.joint.kindOfDevice(p.Resource); ours {
 		jointBooks{s}.recount()
 	}
 }

@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"cmp"
 	"errors"
 	"math/bits"
 	"slices"
@@ -106,21 +107,6 @@ func (m *Model) compileDistances(view *KubeletView, _ *Config) error {
 	return nil
 }
 
-// sumDistances fills the table of distances. The kubelet indexes each row by node id, although
-// sysfs lists online nodes only. Sets with nodes that no hint names are not compared.
-func (m *Model) sumDistances(rows [][]uint64) {
-	m.distance = make([]uint64, len(m.space.BySize())+1)
-	for _, mask := range m.space.BySize() {
-		for i := range mask.All() {
-			for j := range mask.All() {
-				if rows[i] != nil {
-					m.distance[mask] += rows[i][m.space.ID(j)]
-				}
-			}
-		}
-	}
-}
-
 // compileCPUs is cpumanager.NewManager.
 func (m *Model) compileCPUs(view *KubeletView, cfg *Config) error {
 	node, err := discover(view)
@@ -142,14 +128,6 @@ func (m *Model) compileCPUs(view *KubeletView, cfg *Config) error {
 		return nil
 	}
 	return m.compileStatic(node, cfg)
-}
-
-func (m *Model) nodesAscending() []topology.NUMAID {
-	var ids []topology.NUMAID
-	for id := range m.nodes.All() {
-		ids = append(ids, id)
-	}
-	return ids
 }
 
 // compileStatic is cpumanager.NewStaticPolicy.
@@ -290,7 +268,7 @@ func (m *Model) compileMemory(view *KubeletView, cfg *Config) error {
 			return badReserved(err)
 		}
 	}
-	m.mem = memory.NewModel(m.space, nodes)
+	m.mem = &memoryModel{memory.NewModel(m.space, nodes), &m.layout}
 	return nil
 }
 
@@ -301,4 +279,44 @@ func badReserved(err error) error {
 	}
 	return bad("reservedMemory[*].limits["+wrong.Resource+"]", strconv.FormatUint(wrong.Sum, 10)+" bytes in all",
 		strconv.FormatUint(wrong.Want, 10)+" bytes in all: kubeReserved + systemReserved + the hard eviction threshold")
+}
+
+// NewModel compiles what a kubelet sees of its machine, and its configuration. It fails with a
+// *ConfigError where the kubelet would refuse to start, and where its decisions cannot be predicted
+// (ConfigError.Unsupported).
+func NewModel(view *KubeletView, cfg Config) (*Model, error) {
+	set, err := readConfig(&cfg)
+	if err != nil {
+		return nil, err
+	}
+	m := &Model{set: set, own: set.own, authority: cfg.Authority, guard: cfg.GuardDefects}
+	if m.authority == AuthorityBerth && m.own.Policy == PolicyNone && cfg.Default.Policy != NodePolicy {
+		m.own = Rules{Policy: cfg.Default.Policy, Scope: cmp.Or(cfg.Default.Scope, ContainerScope)}
+	}
+	if m.authority == AuthorityBerth {
+		m.own.CPUs.Bind, m.own.CPUs.BindHow = cfg.Default.CPUs.Bind, cfg.Default.CPUs.BindHow
+	}
+	m.own.OwnCPUs, m.memoryStays = set.static, m.authority == AuthorityBerth && cfg.MemoryStays
+	m.guardRestarts = cfg.GuardRestarts && set.static && set.cpu.FullPhysicalCPUsOnly && set.version < V137
+	for _, compile := range [...]func(*KubeletView, *Config) error{m.compileNodes, m.compileDistances, m.compileCPUs, m.compileMemory, m.compileJoint, m.compileSupplies} {
+		if err := compile(view, &cfg); err != nil {
+			return nil, err
+		}
+	}
+	m.admissions.New = func() any { return &room{decider: newDecider(m)} }
+	m.empty = m.newEmpty()
+	return m, nil
+}
+
+func (m *Model) newEmpty() *State {
+	s := &State{m: m, shared: m.cpus.initial}
+	if m.mem != nil {
+		s.book = m.mem.NewBook()
+	}
+	if m.joint != nil {
+		s.account = m.joint.NewBook()
+		s.shared = m.joint.SharedCPUs(s.account)
+		s.given = make([]uint64, m.supplies.places())
+	}
+	return s
 }

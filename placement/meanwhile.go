@@ -201,7 +201,7 @@ func (ad *admission) happen(e *Meanwhile) {
 		at := slices.IndexFunc(pod.Containers, func(c ContainerAllocation) bool { return c.Name == e.Container })
 		for i := range pod.Containers[:max(at, 0)] {
 			if c := &pod.Containers[i]; c.Kind == Init && ad.m.mem != nil {
-				ad.m.releaseBlocks(ad.memory.book, c.Memory)
+				ad.m.mem.release(ad.memory.book, c.Memory)
 			}
 		}
 		return
@@ -214,7 +214,7 @@ func (ad *admission) happen(e *Meanwhile) {
 func (ad *admission) giveBack(c *ContainerAllocation) {
 	ad.cpus.shared = ad.cpus.shared.Or(&c.CPUs)
 	if ad.m.mem != nil {
-		ad.m.releaseBlocks(ad.memory.book, c.Memory)
+		ad.m.mem.release(ad.memory.book, c.Memory)
 	}
 	for i := range c.Devices {
 		s := ad.slot(c.Devices[i].Resource)

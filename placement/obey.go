@@ -1,8 +1,6 @@
 package placement
 
 import (
-	"slices"
-
 	"github.com/berth-dev/berth/placement/joint"
 	"github.com/berth-dev/berth/topology"
 )
@@ -32,7 +30,7 @@ type jointAdmission struct {
 }
 
 func newJointAdmission(m *Model) *jointAdmission {
-	ad := &jointAdmission{m: m, try: m.joint.NewTry(), pool: m.joint.NewTry(), budget: new(joint.Budget), provision: m.newProvision()}
+	ad := &jointAdmission{m: m, try: m.joint.NewTry(), pool: m.joint.NewTry(), budget: new(joint.Budget), provision: m.joint.newProvision()}
 	ad.try.Budget, ad.pool.Budget = ad.budget, ad.budget
 	ad.search.jointAdmission = ad
 	return ad
@@ -97,27 +95,15 @@ func (ad *jointAdmission) keepHeld(p *PodAllocation) {
 		}
 		c.Provided = append(c.Provided, h.Provided...)
 		ad.bind(i)
-		if nodes := ad.m.nodesHeld(c); nodes != 0 {
+		if nodes := ad.m.joint.nodesHeld(c); nodes != 0 {
 			c.Hint = Hint{NUMA: nodes, Preferred: true}
 		}
 	}
 }
 
-// nodesHeld is every NUMA node on which the container has something.
-func (m *Model) nodesHeld(c *ContainerDecision) topology.NUMASet {
-	nodes := m.nodesOf(&c.CPUs)
-	for i := range c.Memory {
-		nodes |= c.Memory[i].NUMA
-	}
-	for i := range c.Shares {
-		nodes = nodes.With(c.Shares[i].NUMA)
-	}
-	return nodes | m.nodesOfDevices(c.Devices)
-}
-
 func (ad *jointAdmission) nodes() (nodes topology.NUMASet) {
 	for i := range ad.d.Containers {
-		nodes |= ad.m.nodesHeld(&ad.d.Containers[i])
+		nodes |= ad.m.joint.nodesHeld(&ad.d.Containers[i])
 	}
 	return nodes
 }
@@ -245,7 +231,7 @@ func (ad *jointAdmission) turn(c int) Detail {
 	ad.m.joint.Give(&ad.pool.Book, &ad.part)
 	for o := range ad.r.Containers {
 		if ad.beside(c, o) {
-			ad.m.takeContainer(&ad.pool.Book, &ad.d.Containers[o], ad.want.CPUs > 0)
+			ad.m.joint.takeContainer(&ad.pool.Book, &ad.d.Containers[o], ad.want.CPUs > 0)
 		}
 	}
 	if o := ad.pool.Place(&ad.want, &ad.grant); o != joint.Placed {
@@ -356,7 +342,7 @@ func (ad *jointAdmission) takeOver() {
 func (ad *jointAdmission) takeSidecars(c int) {
 	for o := range c {
 		if ad.r.Containers[o].Kind == Sidecar {
-			ad.m.takeContainer(&ad.pool.Book, &ad.d.Containers[o], ad.want.CPUs > 0)
+			ad.m.joint.takeContainer(&ad.pool.Book, &ad.d.Containers[o], ad.want.CPUs > 0)
 		}
 	}
 }
@@ -463,128 +449,13 @@ func (ad *jointAdmission) bind(c int) {
 
 // heldSoFar fills held with what the containers hold that are recorded.
 func (ad *jointAdmission) heldSoFar() {
-	p := peakOf{m: ad.m, held: &ad.held, peak: ad.peak}
+	p := peakOf{m: ad.m.joint, held: &ad.held, peak: ad.peak}
 	p.begin()
 	for c := range ad.d.Containers {
 		p.add(&ad.d.Containers[c])
 	}
 	p.end()
 	ad.peak = p.peak
-}
-
-// takeContainer writes down the memory of one container, and either its own CPUs, without what
-// stays idle for it, or its CPU time.
-func (m *Model) takeContainer(b *joint.Book, c *ContainerDecision, own bool) {
-	if own {
-		m.joint.TakeCPUs(b, c.CPUs)
-	}
-	for _, a := range c.Shares {
-		if pos, ok := m.space.Position(a.NUMA); ok && !own {
-			m.joint.TakeAmount(b, joint.NodeAmount{Kind: joint.CPU, Node: uint8(pos), N: uint64(a.MilliCPU)})
-		}
-	}
-	for i := range c.Memory {
-		k, known := m.joint.Kind(c.Memory[i].Resource)
-		if mask := m.compact(c.Memory[i].NUMA); known && mask != 0 {
-			m.joint.TakeAmount(b, joint.NodeAmount{Kind: k, Node: uint8(mask.Lowest()), N: c.Memory[i].Bytes})
-		}
-	}
-	m.takeDevices(b, c.Devices)
-}
-
-// peakOf adds up what a pod holds at its peak, container by container: CPUs are those of all, and
-// of each amount on each NUMA node the most that is held at one time.
-type peakOf struct {
-	m    *Model
-	held *joint.Held
-	// peak holds three rows by kind and node: sidecars, the most of init containers, apps.
-	peak []uint64
-	n    int
-}
-
-func (p *peakOf) begin() {
-	p.n = int(p.m.joint.Kinds()) * p.m.space.Len()
-	if cap(p.peak) < 3*p.n {
-		p.peak = make([]uint64, 3*p.n)
-	}
-	p.peak = p.peak[:3*p.n]
-	clear(p.peak)
-	*p.held = joint.Held{Amounts: p.held.Amounts[:0], Devices: p.held.Devices[:0]}
-}
-
-func (p *peakOf) add(c *ContainerDecision) {
-	p.held.CPUs = p.held.CPUs.Or(&c.CPUs)
-	if c.Exclusive != joint.Shareable {
-		p.held.Exclusive = c.Exclusive
-		p.held.Alone = p.held.Alone.Or(&c.CPUs)
-	}
-	for i := range c.Devices {
-		p.held.Devices = p.m.addDevices(p.held.Devices, &c.Devices[i])
-	}
-	for _, a := range c.Shares {
-		if pos, ok := p.m.space.Position(a.NUMA); ok {
-			p.amount(c.Kind, pos, uint64(max(a.MilliCPU, 0)))
-		}
-	}
-	for i := range c.Memory {
-		k, known := p.m.joint.Kind(c.Memory[i].Resource)
-		if mask := p.m.compact(c.Memory[i].NUMA); known && mask != 0 {
-			p.amount(c.Kind, int(k)*p.m.space.Len()+mask.Lowest(), c.Memory[i].Bytes)
-		}
-	}
-}
-
-func (p *peakOf) amount(kind ContainerKind, i int, n uint64) {
-	switch kind {
-	case Sidecar:
-		p.peak[i] += n
-	case Init:
-		p.peak[p.n+i] = max(p.peak[p.n+i], p.peak[i]+n)
-	default:
-		p.peak[2*p.n+i] += n
-	}
-}
-
-func (p *peakOf) end() {
-	nodes := p.m.space.Len()
-	for i := range p.n {
-		if n := max(p.peak[p.n+i], p.peak[i]+p.peak[2*p.n+i]); n > 0 {
-			p.held.Amounts = append(p.held.Amounts, joint.NodeAmount{Kind: joint.Kind(i / nodes), Node: uint8(i % nodes), N: n})
-		}
-	}
-}
-
-// heldBy returns what a pod holds.
-func (m *Model) heldBy(pod *PodAllocation) *joint.Held {
-	h := new(joint.Held)
-	p := peakOf{m: m, held: h}
-	p.begin()
-	for i := range pod.Containers {
-		c := &pod.Containers[i]
-		p.add(&ContainerDecision{Kind: c.Kind, CPUs: c.CPUs, Memory: c.Memory, Shares: c.Shares, Exclusive: c.Exclusive, Devices: c.Devices})
-	}
-	p.end()
-	return h
-}
-
-func cloneDevices(ds []DeviceAllocation) []DeviceAllocation {
-	ds = slices.Clone(ds)
-	for i := range ds {
-		ds[i].IDs = slices.Clone(ds[i].IDs)
-	}
-	return ds
-}
-
-// hasShare says whether a share lies on a NUMA node of the machine.
-func (m *Model) hasShare(a CPUShare) bool {
-	_, ok := m.space.Position(a.NUMA)
-	return ok && a.MilliCPU >= 0
-}
-
-// hasBlock says whether memory is of a kind that the machine has, on one of its NUMA nodes.
-func (m *Model) hasBlock(b *MemoryBlock) bool {
-	_, known := m.joint.Kind(b.Resource)
-	return known && b.NUMA.Len() == 1 && b.NUMA&^m.nodes == 0
 }
 
 // detailOf translates an outcome.
@@ -616,4 +487,10 @@ func detailOf(o joint.Outcome) Detail {
 		return NotExactly
 	}
 	return TooWide
+}
+
+// wantsNothing says whether there is nothing to place.
+func (ad *jointAdmission) wantsNothing() bool {
+	w := &ad.want
+	return w.CPUs == 0 && len(w.Amounts) == 0 && len(w.Devices) == 0 && w.Within == nil
 }

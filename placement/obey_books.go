@@ -3,7 +3,6 @@ package placement
 import (
 	"cmp"
 	"slices"
-	"strconv"
 
 	"github.com/berth-dev/berth/placement/joint"
 	"github.com/berth-dev/berth/topology"
@@ -46,20 +45,20 @@ func (s *State) Hold(p *PodAllocation) (problem string) {
 	pod := &PodAllocation{UID: p.UID, Containers: slices.Clone(p.Containers)}
 	for i := range pod.Containers {
 		c := &pod.Containers[i]
-		c.Shares = slices.DeleteFunc(slices.Clone(c.Shares), func(a CPUShare) bool { return !s.m.hasShare(a) })
-		c.Memory = slices.DeleteFunc(slices.Clone(c.Memory), func(b MemoryBlock) bool { return !s.m.hasBlock(&b) })
-		c.Provided = slices.DeleteFunc(slices.Clone(c.Provided), func(p Provided) bool { return !s.m.hasProvided(p) })
+		c.Shares = slices.DeleteFunc(slices.Clone(c.Shares), func(a CPUShare) bool { return !s.m.joint.hasShare(a) })
+		c.Memory = slices.DeleteFunc(slices.Clone(c.Memory), func(b MemoryBlock) bool { return !s.m.joint.hasBlock(&b) })
+		c.Provided = slices.DeleteFunc(slices.Clone(c.Provided), func(p Provided) bool { return !s.m.supplies.has(p) })
 	}
-	problem = s.m.joint.Problem(s.account, s.m.heldBy(pod))
+	problem = s.m.joint.Problem(s.account, s.m.joint.heldBy(pod))
 	for i := range pod.Containers {
-		problem = cmp.Or(problem, s.m.strangers(&pod.Containers[i]))
+		problem = cmp.Or(problem, s.m.joint.strangers(&pod.Containers[i]))
 	}
 	if problem != "" {
 		free := s.m.joint.FreeCPUs(s.account)
 		for i := range pod.Containers {
 			c := &pod.Containers[i]
 			c.CPUs, c.Exclusive = c.CPUs.And(&free), joint.Shareable
-			c.Devices = s.m.onlyFree(s.account, c.Devices)
+			c.Devices = s.m.joint.onlyFree(s.account, c.Devices)
 		}
 	}
 	jointBooks{s}.take(pod)
@@ -67,7 +66,7 @@ func (s *State) Hold(p *PodAllocation) (problem string) {
 }
 
 func (s jointBooks) enter(enter func(*joint.Book, *joint.Held), pod *PodAllocation) {
-	held := s.m.heldBy(pod)
+	held := s.m.joint.heldBy(pod)
 	enter(s.account, held)
 	s.inUse(held)
 	s.shared = s.m.joint.SharedCPUs(s.account)
@@ -98,7 +97,7 @@ func (s jointBooks) enterProvided(pod *PodAllocation, take bool) {
 		for c := range pod.Containers {
 			n := uint64(0)
 			for k := range pod.Containers[c].Provided {
-				if at, ok := s.m.placeOf(&pod.Containers[c].Provided[k]); ok && at == i {
+				if at, ok := s.m.supplies.placeOf(&pod.Containers[c].Provided[k]); ok && at == i {
 					n += pod.Containers[c].Provided[k].Amount
 				}
 			}
@@ -118,12 +117,12 @@ func (s jointBooks) restore(*Snapshot) error {
 	s.account.CopyFrom(s.m.empty.account)
 	clear(s.given)
 	for _, p := range s.byOrder() {
-		h := s.m.heldBy(p)
+		h := s.m.joint.heldBy(p)
 		if problem := s.m.joint.Problem(s.account, h); problem != "" {
 			return contradiction("pods["+p.UID+"].containers[*].cpus", h.CPUs.String(), "CPUs that the pod can have: "+problem)
 		}
 		for i := range p.Containers {
-			if err := s.m.checkAmounts(p, &p.Containers[i]); err != nil {
+			if err := s.m.joint.checkAmounts(p, &p.Containers[i]); err != nil {
 				return err
 			}
 		}
@@ -135,34 +134,11 @@ func (s jointBooks) restore(*Snapshot) error {
 	return nil
 }
 
-// checkAmounts says which amount of a container lies nowhere.
-func (m *Model) checkAmounts(p *PodAllocation, c *ContainerAllocation) error {
-	for _, a := range c.Shares {
-		if !m.hasShare(a) {
-			return contradiction(containerField(p, c, "shares"), strconv.FormatInt(a.MilliCPU, 10)+"m on NUMA node "+strconv.Itoa(int(a.NUMA)),
-				"0 or more on NUMA nodes "+m.nodes.String())
-		}
-	}
-	for _, h := range c.Provided {
-		if !m.hasProvided(h) {
-			return contradiction(containerField(p, c, "provided"), h.Resource+" at "+h.Place, "a place that a provider has on the machine")
-		}
-	}
-	for i := range c.Memory {
-		b := &c.Memory[i]
-		if !m.hasBlock(b) {
-			return contradiction(containerField(p, c, "memory"), b.Resource+" on NUMA nodes {"+b.NUMA.String()+"}",
-				"a kind of memory that the machine has, on one of the NUMA nodes "+m.nodes.String())
-		}
-	}
-	return nil
-}
-
 // recount makes the account again of what the pods hold and the plugins said.
 func (s jointBooks) recount() {
 	s.account.CopyFrom(s.m.empty.account)
 	for i := range s.pods {
-		s.m.joint.Take(s.account, s.m.heldBy(s.pods[i].pod))
+		s.m.joint.Take(s.account, s.m.joint.heldBy(s.pods[i].pod))
 	}
 	s.markSick()
 }
@@ -170,7 +146,7 @@ func (s jointBooks) recount() {
 // markSick enters what plugins said about the health of devices that Berth hands out.
 func (s jointBooks) markSick() {
 	for i := range s.pools {
-		kind, ours := s.m.kindOfDevice(s.pools[i].resource)
+		kind, ours := s.m.joint.kindOfDevice(s.pools[i].resource)
 		if !ours {
 			continue
 		}

@@ -43,11 +43,12 @@ func (m *Model) compileJoint(view *KubeletView, cfg *Config) error {
 	if c.Devices, err = m.devicesOf(cfg.Devices); err != nil {
 		return err
 	}
-	if m.joint, err = joint.New(c); err != nil {
+	compiled, err := joint.New(c)
+	if err != nil {
 		return unsupported("machine", err.Error(), "a machine that Berth can hand out itself")
 	}
+	m.joint = &obeyModel{Model: compiled, layout: &m.layout, kinds: cfg.Devices, supplies: &m.supplies}
 	m.cpus.reserved = reserved
-	m.deviceKinds = cfg.Devices
 	return nil
 }
 

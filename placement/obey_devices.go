@@ -1,74 +1,11 @@
 package placement
 
 import (
-	"cmp"
 	"slices"
 	"strconv"
 
 	"github.com/berth-dev/berth/placement/joint"
-	"github.com/berth-dev/berth/topology"
 )
-
-// DeviceKind is a resource that Berth hands out in whole devices.
-type DeviceKind struct {
-	Resource string // "nvidia.com/gpu"
-	// Type is what its devices are for, as far as all agree.
-	Type    topology.DeviceKind
-	Devices []PlacedDevice // ascending by ID
-	// Links are direct connections, by positions in Devices.
-	Links []joint.DeviceLink
-}
-
-// PlacedDevice is a device with its place.
-type PlacedDevice struct {
-	ID      string
-	NUMA    topology.NUMAID
-	HasNUMA bool
-	// Root is the PCI root complex, Switch the outermost PCI switch, Function the physical
-	// function, each by its name on the machine; "" is none.
-	Root, Switch, Function string
-}
-
-// DevicesOf returns the kinds of devices that Berth hands out, those of the pools that say so, with
-// the places that the machine knows. Of a device that the machine does not know only the NUMA node
-// of its pool is known, where that is one.
-func DevicesOf(m *topology.Machine, pools []DevicePool) []DeviceKind {
-	var out []DeviceKind
-	for i := range pools {
-		if !pools[i].Decided {
-			continue
-		}
-		kind := DeviceKind{Resource: pools[i].Resource}
-		at := map[string]int{}
-		for j := range pools[i].Devices {
-			d := &pools[i].Devices[j]
-			known := m.Device(d.ID)
-			if t := typeOf(known); j == 0 {
-				kind.Type = t
-			} else if t != kind.Type {
-				kind.Type = topology.OtherDevice
-			}
-			at[d.ID] = j
-			kind.Devices = append(kind.Devices, placeOfDevice(m, known, d))
-		}
-		for _, l := range m.Links {
-			a, hasA := at[l.A]
-			b, hasB := at[l.B]
-			if hasA && hasB {
-				kind.Links = append(kind.Links, joint.DeviceLink{A: a, B: b, Count: int(l.Count)})
-			}
-		}
-		out = append(out, kind)
-	}
-	return out
-}
-
-func typeOf(d *topology.Device) topology.DeviceKind {
-	if d == nil {
-		return topology.OtherDevice
-	}
-	return d.Kind()
-}
 
 // numbering gives numbers to names, the empty one having 0.
 type numbering map[string]int
@@ -80,23 +17,6 @@ func (n numbering) of(name string) int {
 		n[name] = i
 	}
 	return i
-}
-
-func placeOfDevice(m *topology.Machine, known *topology.Device, d *Device) PlacedDevice {
-	out := PlacedDevice{ID: d.ID}
-	if known == nil {
-		if d.HasTopology && d.NUMA.Len() == 1 {
-			out.NUMA, out.HasNUMA = d.NUMA.Lowest(), true
-		}
-		return out
-	}
-	out.NUMA, out.HasNUMA = known.NUMA, known.HasNUMA
-	out.Root = known.Root
-	if above := m.Switches(known); len(above) > 0 {
-		out.Switch = above[len(above)-1]
-	}
-	out.Function = cmp.Or(known.Physical, known.Address)
-	return out
 }
 
 // devicesOf translates NUMA nodes to positions. Two resources must not offer one device.
@@ -125,101 +45,12 @@ func (m *Model) devicesOf(kinds []DeviceKind) ([]joint.DeviceKind, error) {
 	return out, nil
 }
 
-// kindOfDevice returns the kind of devices of a resource, and whether Berth hands them out.
-func (m *Model) kindOfDevice(resource string) (uint8, bool) {
-	if m.joint == nil {
-		return 0, false
-	}
-	return m.joint.DeviceKind(resource)
-}
-
-// addDevices adds the devices of an allocation that exist, each once.
-func (m *Model) addDevices(to []joint.DeviceRef, a *DeviceAllocation) []joint.DeviceRef {
-	kind, ours := m.kindOfDevice(a.Resource)
-	if !ours {
-		return to
-	}
-	for _, id := range a.IDs {
-		if d, ok := m.joint.FindDevice(kind, id); ok && !slices.Contains(to, d) {
-			to = append(to, d)
-		}
-	}
-	return to
-}
-
-// nodesOfDevices returns the NUMA nodes of devices that Berth hands out.
-func (m *Model) nodesOfDevices(devices []DeviceAllocation) (nodes topology.NUMASet) {
-	for i := range devices {
-		kind, ours := m.kindOfDevice(devices[i].Resource)
-		if !ours {
-			continue
-		}
-		for _, id := range devices[i].IDs {
-			d, ok := m.joint.FindDevice(kind, id)
-			if !ok {
-				continue
-			}
-			if node, _, _ := m.joint.PlaceOf(d); node != joint.NoNode {
-				nodes = nodes.With(m.space.ID(node))
-			}
-		}
-	}
-	return nodes
-}
-
-// strangers says which devices of a container nobody offers, "" for none.
-func (m *Model) strangers(c *ContainerAllocation) string {
-	for i := range c.Devices {
-		kind, ours := m.kindOfDevice(c.Devices[i].Resource)
-		if !ours {
-			continue
-		}
-		for _, id := range c.Devices[i].IDs {
-			if _, ok := m.joint.FindDevice(kind, id); !ok {
-				return "nobody offers " + c.Devices[i].Resource + " " + strconv.Quote(id)
-			}
-		}
-	}
-	return ""
-}
-
-// onlyFree returns the allocations without those devices that somebody has in the book, or that
-// nobody offers.
-func (m *Model) onlyFree(b *joint.Book, devices []DeviceAllocation) []DeviceAllocation {
-	out := cloneDevices(devices)
-	for i := range out {
-		kind, ours := m.kindOfDevice(out[i].Resource)
-		if ours {
-			out[i].IDs = slices.DeleteFunc(out[i].IDs, func(id string) bool {
-				d, ok := m.joint.FindDevice(kind, id)
-				return !ok || m.joint.IsTaken(b, d)
-			})
-		}
-	}
-	return slices.DeleteFunc(out, func(a DeviceAllocation) bool { return len(a.IDs) == 0 })
-}
-
-// takeDevices writes down devices in a book.
-func (m *Model) takeDevices(b *joint.Book, devices []DeviceAllocation) {
-	for i := range devices {
-		kind, ours := m.kindOfDevice(devices[i].Resource)
-		if !ours {
-			continue
-		}
-		for _, id := range devices[i].IDs {
-			if d, ok := m.joint.FindDevice(kind, id); ok {
-				m.joint.TakeDevice(b, d)
-			}
-		}
-	}
-}
-
 // wantsDevices fills want with the devices that container c asks for, of the ones that Berth hands
 // out.
 func (ad *jointAdmission) wantsDevices(c int) {
 	for i := range ad.r.Containers[c].Devices {
 		r := &ad.r.Containers[c].Devices[i]
-		if kind, ours := ad.m.kindOfDevice(r.Resource); ours && r.Count > 0 && !r.Claimed {
+		if kind, ours := ad.m.joint.kindOfDevice(r.Resource); ours && r.Count > 0 && !r.Claimed {
 			ad.wantDevices(kind, r.Count)
 		}
 	}
@@ -265,7 +96,7 @@ func (ad *jointAdmission) uneven() bool {
 }
 
 func (ad *jointAdmission) wantDevices(kind uint8, n int64) {
-	rules, is := &ad.rules.Devices, setOf(ad.m.deviceKinds[kind].Type)
+	rules, is := &ad.rules.Devices, setOf(ad.m.joint.kinds[kind].Type)
 	ad.want.Devices = append(ad.want.Devices, joint.DeviceWant{
 		Kind: kind, N: int(n), All: rules.All&is != 0, OnePerFunction: rules.OnePerFunction&is != 0,
 	})
@@ -277,16 +108,16 @@ func (ad *jointAdmission) knowsDevices(c int, aligned bool) Detail {
 	rules := &ad.rules.Devices
 	for i := range ad.r.Containers[c].Devices {
 		r := &ad.r.Containers[c].Devices[i]
-		kind, ours := ad.m.kindOfDevice(r.Resource)
+		kind, ours := ad.m.joint.kindOfDevice(r.Resource)
 		switch {
-		case r.Count == 0 || ad.m.isProvided(r.Resource):
+		case r.Count == 0 || ad.m.supplies.provides(r.Resource):
 		case !ours || r.Claimed:
 			if aligned || rules.insist() {
 				return DevicesUndecided
 			}
-		case rules.Joint != 0 && rules.Joint&setOf(ad.m.deviceKinds[kind].Type) == 0 && rules.SameHow != joint.Unset:
+		case rules.Joint != 0 && rules.Joint&setOf(ad.m.joint.kinds[kind].Type) == 0 && rules.SameHow != joint.Unset:
 			return DevicesApart
-		case rules.All&setOf(ad.m.deviceKinds[kind].Type) != 0 && int(r.Count) != ad.m.joint.Functions(kind):
+		case rules.All&setOf(ad.m.joint.kinds[kind].Type) != 0 && int(r.Count) != ad.m.joint.Functions(kind):
 			return DevicesNotAll
 		}
 	}

@@ -7,9 +7,6 @@ import (
 	"github.com/berth-dev/berth/placement/joint"
 )
 
-// The resources of a Refusal where Berth decides: CPUs of one's own, and CPU time in thousandths.
-const shareResource = "cpu shares (m)"
-
 // explain says what the pod, or the container at which it stopped, asks for, and how much of it
 // each NUMA node has.
 func (ad *jointAdmission) explain(s *State, r *Request, out Refusal, v *Verdict) Refusal {
@@ -69,7 +66,7 @@ func (ad *jointAdmission) explain(s *State, r *Request, out Refusal, v *Verdict)
 // explainDevices says why each device of a kind that is wanted could not be given.
 func (ad *jointAdmission) explainDevices(out []DeviceAnswer, kind uint8, needs []Need) []DeviceAnswer {
 	m, book := ad.m, &ad.try.Book
-	k := &m.deviceKinds[kind]
+	k := &m.joint.kinds[kind]
 	for i := range k.Devices {
 		d := &k.Devices[i]
 		ref := joint.DeviceRef{Kind: kind, Index: uint16(i)}
@@ -113,9 +110,9 @@ func (ad *jointAdmission) lacks(kind uint8, d *PlacedDevice, needs []Need) strin
 				least = want.N
 			}
 			if n := ad.freeAt(want.Kind, at, w.Same); n == 0 {
-				return "its " + place + " has no free " + ad.m.deviceKinds[want.Kind].Resource
+				return "its " + place + " has no free " + ad.m.joint.kinds[want.Kind].Resource
 			} else if n < least {
-				return "its " + place + " has only " + strconv.Itoa(n) + " free " + ad.m.deviceKinds[want.Kind].Resource
+				return "its " + place + " has only " + strconv.Itoa(n) + " free " + ad.m.joint.kinds[want.Kind].Resource
 			}
 		}
 	}
@@ -134,8 +131,8 @@ func (ad *jointAdmission) lacks(kind uint8, d *PlacedDevice, needs []Need) strin
 
 // freeAt is how many devices of a kind are free at a switch or root complex.
 func (ad *jointAdmission) freeAt(kind uint8, at string, same joint.Same) (n int) {
-	for i := range ad.m.deviceKinds[kind].Devices {
-		d := &ad.m.deviceKinds[kind].Devices[i]
+	for i := range ad.m.joint.kinds[kind].Devices {
+		d := &ad.m.joint.kinds[kind].Devices[i]
 		where := d.Root
 		if same == joint.SameSwitch || same == joint.OneSwitch {
 			where = d.Switch

@@ -19,7 +19,7 @@ func DecideWithin(s *State, place *PodAllocation, r *Request, d *Decision) Verdi
 		return none
 	}
 	in := s.Clone()
-	s.m.joint.Confine(in.account, s.m.heldBy(place), s.m.heldBy(p))
+	s.m.joint.Confine(in.account, s.m.joint.heldBy(place), s.m.joint.heldBy(p))
 	jointBooks{in}.enterProvided(p, false)
 	v := Decide(in, r, d)
 	switch {
@@ -42,12 +42,12 @@ func DecideBeyond(s *State, place *PodAllocation, last bool, r *Request, d *Deci
 	if v.OK() || p == nil {
 		return v
 	}
-	left := s.m.heldBy(p)
+	left := s.m.joint.heldBy(p)
 	for try := range 3 { // beside the place, in whole cores, anywhere
 		in := s.Clone()
 		s.m.joint.Give(in.account, left)
 		if try < 2 {
-			s.m.joint.Near(in.account, left, func(k joint.Kind) uint64 { return s.m.askedOf(r, k) }, try == 1)
+			s.m.joint.Near(in.account, left, func(k joint.Kind) uint64 { return s.m.joint.askedOf(r, k) }, try == 1)
 		}
 		jointBooks{in}.enterProvided(p, false)
 		if v = Decide(in, r, d); v.OK() && (last && v.NUMA&s.Holding(place.UID) != 0 || (jointBooks{s}).leaves(p, r, d)) {
@@ -61,35 +61,21 @@ func DecideBeyond(s *State, place *PodAllocation, last bool, r *Request, d *Deci
 	return v
 }
 
-// askedOf is the most of a kind that a pod's containers have at one time.
-func (m *Model) askedOf(r *Request, k joint.Kind) uint64 {
-	var sum podSum[uint64]
-	for i := range r.Containers {
-		c := &r.Containers[i]
-		n := uint64(max(c.MilliCPU, 0))
-		if k != joint.CPU {
-			n, _ = c.memory(m.joint.KindName(k))
-		}
-		sum.add(c.Kind, n)
-	}
-	return sum.peak()
-}
-
 // leaves says whether a decision takes some of each resource that it asks for of what is left of a
 // place, and whether there is room for what is left then.
 func (s jointBooks) leaves(p *PodAllocation, r *Request, d *Decision) bool {
 	owner := d.Held()
 	rest := Rest(p, []*PodAllocation{owner})
-	before, after, some := s.m.heldBy(p), s.m.heldBy(rest), false
+	before, after, some := s.m.joint.heldBy(p), s.m.joint.heldBy(rest), false
 	for k := range s.m.joint.Kinds() {
 		had, has := before.Amount(k), after.Amount(k)
-		if some = some || has < had; had > 0 && s.m.askedOf(r, k) > 0 && has == had {
+		if some = some || has < had; had > 0 && s.m.joint.askedOf(r, k) > 0 && has == had {
 			return false
 		}
 	}
-	for i := range s.m.deviceKinds {
+	for i := range s.m.joint.kinds {
 		had, has := before.Count(uint8(i)), after.Count(uint8(i))
-		if some = some || has < had; had > 0 && r.devicesOf(s.m.deviceKinds[i].Resource) > 0 && has == had {
+		if some = some || has < had; had > 0 && r.devicesOf(s.m.joint.kinds[i].Resource) > 0 && has == had {
 			return false
 		}
 	}
@@ -99,7 +85,7 @@ func (s jointBooks) leaves(p *PodAllocation, r *Request, d *Decision) bool {
 	b := s.m.joint.NewBook()
 	b.CopyFrom(s.account)
 	s.m.joint.Give(b, before)
-	s.m.joint.Take(b, s.m.heldBy(owner))
+	s.m.joint.Take(b, s.m.joint.heldBy(owner))
 	if s.m.joint.Problem(b, after) != "" {
 		return false
 	}

@@ -22,16 +22,21 @@ type settings struct {
 	cpu      cpu.Options
 	static   bool // CPU manager
 	memory   bool // memory manager is Static
-	// podLevel: the CPU and memory managers leave pods with spec.resources alone.
-	podLevel bool
-	// refusesPodLevel: after all managers the kubelet refuses pods with spec.resources
-	// (lifecycle.isPodLevelResourcesSupported).
-	refusesPodLevel bool
-	// emptyLevel: spec.resources decides the QoS class even if it names nothing that counts
-	// (pkg/apis/core/v1/helper/qos.ComputePodQOS).
-	emptyLevel bool
+	podLevel podLevel
 	// claims: the device manager leaves devices to Dynamic Resource Allocation that it provides.
 	claims bool
+}
+
+// podLevel is what the kubelet makes of spec.resources.
+type podLevel struct {
+	// unmanaged: the CPU and memory managers leave pods that have it alone.
+	unmanaged bool
+	// refused: after all managers the kubelet refuses pods that have it
+	// (lifecycle.isPodLevelResourcesSupported).
+	refused bool
+	// decidesEmpty: it decides the QoS class even if it names nothing that counts
+	// (pkg/apis/core/v1/helper/qos.ComputePodQOS).
+	decidesEmpty bool
 }
 
 // featureGate is a gate of the kubelet with the releases in which it came, became beta, and is on
@@ -93,9 +98,9 @@ func readConfig(c *Config) (s settings, err error) {
 	}
 	// Since 1.36 the managers leave them alone even if the gate is off; the kubelet then refuses
 	// such pods after all managers.
-	s.podLevel = s.version >= V136 || s.version >= V134 && s.gate(c, podLevelResources)
-	s.refusesPodLevel = s.version >= V134 && !s.gate(c, podLevelResources)
-	s.emptyLevel = s.gate(c, podLevelResources) && !s.gate(c, containersDecideQOS)
+	s.podLevel.unmanaged = s.version >= V136 || s.version >= V134 && s.gate(c, podLevelResources)
+	s.podLevel.refused = s.version >= V134 && !s.gate(c, podLevelResources)
+	s.podLevel.decidesEmpty = s.gate(c, podLevelResources) && !s.gate(c, containersDecideQOS)
 	s.claims = s.version >= V136 && s.gate(c, extendedClaims)
 	for _, read := range [...]func(*Config) error{s.readTopologyManager, s.readTopologyOptions, s.readManagers, s.readCPUOptions} {
 		if err := read(c); err != nil {

@@ -15,11 +15,13 @@ const cpuResource = "cpu"
 type cpuProvider struct{}
 
 // pins says whether the CPU and memory managers give a pod's containers anything of their own.
-func (m *Model) pins(r *Request) bool { return m.guaranteed(r) && !(r.PodLevel && m.set.podLevel) }
+func (m *Model) pins(r *Request) bool {
+	return m.guaranteed(r) && !(r.PodLevel && m.set.podLevel.unmanaged)
+}
 
 // guaranteed says whether the node's kubelet takes the pod for a Guaranteed one.
 func (m *Model) guaranteed(r *Request) bool {
-	return r.Guaranteed && !(r.EmptyLevel && m.set.emptyLevel)
+	return r.Guaranteed && !(r.EmptyLevel && m.set.podLevel.decidesEmpty)
 }
 
 func (ad *admission) pins() bool { return ad.m.pins(ad.r) }

@@ -224,22 +224,7 @@ func (ad *admission) guardMemory(mask hint.Mask) Detail {
 
 // reuseMemory is updatePodReusableMemory.
 func (ad *admission) reuseMemory(c int, blocks []MemoryBlock) {
-	ad.m.reuseMemory(&ad.memory.reuse, ad.r.Containers[c].Kind, blocks)
-}
-
-func (m *Model) reuseMemory(r *memory.Reuse, kind ContainerKind, blocks []MemoryBlock) {
-	for i := range blocks {
-		k, ok := m.mem.Kind(blocks[i].Resource)
-		if !ok {
-			continue
-		}
-		n, mask := memory.Need{Kind: k, Bytes: blocks[i].Bytes}, m.compact(blocks[i].NUMA)
-		if kind == Init {
-			r.Offer(mask, n)
-		} else {
-			r.Spend(mask, n)
-		}
-	}
+	ad.m.mem.reuse(&ad.memory.reuse, ad.r.Containers[c].Kind, blocks)
 }
 
 // shrinkInit is updateInitContainersMemoryBlocks: what container c reuses is taken off the blocks

@@ -6,8 +6,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/berth-dev/berth/placement/device"
-	"github.com/berth-dev/berth/placement/hint"
 	"github.com/berth-dev/berth/placement/memory"
 	"github.com/berth-dev/berth/topology"
 )
@@ -92,53 +90,6 @@ type NodeAmount struct {
 	Group string `json:"group,omitempty"`
 }
 
-// Explain says why the node refuses the request; Reason is Admitted if it does not. It agrees with
-// Admit. It allocates.
-func Explain(s *State, r *Request) Refusal {
-	m := s.m
-	rules := m.rulesFor(r.Rules)
-	out := Refusal{UID: r.UID, Policy: rules.Policy.String(), asked: r.Rules, alone: len(r.Containers) == 1}
-	if rules.Policy != PolicyNone {
-		out.Scope = rules.Scope.String()
-	}
-	v := Admit(s, r)
-	out.Reason, out.Detail, out.Rule = v.Reason, v.Detail, v.Detail.Text()
-	if v.Detail == ProviderElsewhere {
-		return m.explainForeign(r, out, &v)
-	}
-	if v.Detail == DevicesNowhere || v.Detail == DevicesOpen {
-		c, resource, _ := s.uncounted(r)
-		out.Container, out.Rule = r.Containers[c].Name, resource+": "+out.Rule
-		return out
-	}
-	if v.OK() || v.Reason == InvalidRequest {
-		return out
-	}
-	out.Scarcity, out.Cut = v.Scarcity.String(), v.Cut
-	return newDecider(m).explain(s, r, out, &v)
-}
-
-func (ad *admission) explain(s *State, r *Request, out Refusal, v *Verdict) Refusal {
-	if v.Detail == PodLevelOff {
-		return out
-	}
-	rules := ad.m.rulesFor(r.Rules)
-	ad.rules = rules
-	ad.begin(s, r, new(Decision), false)
-	c := int(v.Container)
-	if rules.Policy != PolicyNone && rules.Scope == PodScope && v.Detail == NotPreferred {
-		c = wholePod
-	} else {
-		out.Container = r.Containers[c].Name
-		ad.run(c)
-	}
-	out.Needs = needing{ad}.needs(c)
-	if slices.ContainsFunc(out.Needs, func(n Need) bool { return n.isMemory() && n.lacksEver() }) {
-		out.Scarcity = Unresolvable.String() // the kubelet looks at what is free, and would be asked again
-	}
-	return out
-}
-
 // RemovingPods says what a scarcity by its name means for whoever would evict.
 func RemovingPods(scarcity string) string {
 	if scarcity == Unresolvable.String() {
@@ -150,146 +101,6 @@ func RemovingPods(scarcity string) string {
 // String returns the scarcity's name, "" for NotScarce.
 func (s Scarcity) String() string {
 	return [...]string{"", "resolvable", "unresolvable"}[min(s, Unresolvable)]
-}
-
-// needing reports on an admission that has stopped.
-type needing struct{ *admission }
-
-// needs reports what container c, or the pod, asks for, on the books as the admission left them.
-func (ad needing) needs(c int) []Need {
-	var needs []Need
-	needs = ad.addCPUNeed(needs, c)
-	needs = ad.addMemoryNeeds(needs, c)
-	needs = ad.addDeviceNeeds(needs, c)
-	if ad.rules.Policy != PolicyNone && ad.collect(c, hint.Preferred) == NoDetail {
-		for i := range needs {
-			ad.prefer(&needs[i])
-		}
-	}
-	return needs
-}
-
-// prefer fills in the sets that the resource prefers. Ordinary memory and huge pages share a list.
-func (ad needing) prefer(n *Need) {
-	name := n.Resource
-	if strings.HasPrefix(name, "hugepages-") && !slices.Contains(ad.of[:ad.used], name) {
-		name = memory.Regular
-	}
-	i := slices.Index(ad.of[:ad.used], name)
-	if i < 0 || ad.lists[i].Kind == hint.NoPreference {
-		n.Anywhere = true
-		n.Fewest = 0
-		return
-	}
-	for _, mask := range ad.m.space.BySize() {
-		if ad.rules.Policy == PolicySingleNUMANode && mask.Len() > 1 {
-			break
-		}
-		if ad.lists[i].Kind == hint.Masks && ad.lists[i].Preferred.Has(mask) {
-			n.Preferred = append(n.Preferred, ad.m.expand(mask).String())
-		}
-	}
-}
-
-func (ad needing) addCPUNeed(needs []Need, c int) []Need {
-	var sum podSum[int]
-	for i := range ad.r.Containers {
-		if c == wholePod || c == i {
-			sum.add(ad.r.Containers[i].Kind, ad.exclusiveCPUs(i))
-		}
-	}
-	if sum.peak() == 0 {
-		return needs
-	}
-	free := ad.cpus.shared.AndNot(&ad.m.cpus.reserved)
-	free = free.Or(&ad.cpus.reusable)
-	ever := ad.m.cpus.topology.CPUs()
-	ever = ever.AndNot(&ad.m.cpus.reserved)
-	n := Need{Resource: cpuResource, Asked: uint64(sum.peak()), Free: uint64(free.Len()), Fewest: ad.m.fewestForCPUs(sum.peak()), Whole: ad.m.cpus.topology.WholeCore()}
-	for i := range ad.m.nodeCPUs {
-		node := &ad.m.nodeCPUs[i]
-		n.Nodes = append(n.Nodes, NodeAmount{NUMA: node.id, Free: uint64(node.cpus.AndLen(&free)), Total: uint64(node.cpus.AndLen(&ever)),
-			Reused: uint64(node.cpus.AndLen(&ad.cpus.reusable))})
-	}
-	return append(needs, n)
-}
-
-// fewestForCPUs is the kubelet's minAffinitySize, which counts all CPUs of the NUMA nodes, reserved
-// or not.
-func (m *Model) fewestForCPUs(n int) int {
-	sizes := make([]int, len(m.nodeCPUs))
-	for i := range m.nodeCPUs {
-		sizes[i] = m.nodeCPUs[i].cpus.Len()
-	}
-	slices.Sort(sizes)
-	for k := 1; k < len(sizes); k++ {
-		if n -= sizes[len(sizes)-k]; n <= 0 {
-			return k
-		}
-	}
-	return len(sizes)
-}
-
-func (ad needing) addMemoryNeeds(needs []Need, c int) []Need {
-	if ad.m.mem == nil || !ad.pins() || ad.needsOf(c) != NoDetail {
-		return needs
-	}
-	for _, need := range ad.memory.needs {
-		n := Need{Resource: ad.m.mem.Names()[need.Kind], Asked: need.Bytes, Fewest: ad.m.mem.MinSize(ad.memory.needs)}
-		for pos := range ad.m.space.Len() {
-			a := NodeAmount{
-				NUMA:  ad.m.space.ID(pos),
-				Free:  ad.m.mem.Free(ad.memory.book, need.Kind, pos) + ad.memory.reuse.Bytes(1<<pos, need.Kind),
-				Total: ad.m.mem.Allocatable(need.Kind, pos),
-			}
-			if _, cells := ad.memory.book.Group(pos); cells != 1<<pos {
-				a.Group = ad.m.expand(cells).String()
-			}
-			n.Free += a.Free
-			n.Nodes = append(n.Nodes, a)
-		}
-		needs = append(needs, n)
-	}
-	return needs
-}
-
-func (ad needing) addDeviceNeeds(needs []Need, c int) []Need {
-	for i := range ad.devices.slots[:ad.devices.used] {
-		s := &ad.devices.slots[i]
-		var sum podSum[int64]
-		for j := range ad.r.Containers {
-			if c == wholePod || c == j {
-				sum.add(ad.r.Containers[j].Kind, ad.r.Containers[j].devices(s.pool.resource))
-			}
-		}
-		if sum.peak() == 0 {
-			continue
-		}
-		needs = append(needs, s.need(ad.m, uint64(sum.peak())))
-	}
-	return needs
-}
-
-func (s *slot) need(m *Model, asked uint64) Need {
-	p := s.pool.pool
-	free := slices.Clone(p.Healthy())
-	free.AndNot(s.inUse)
-	free.Or(s.reusable)
-	n := Need{Resource: s.pool.resource, Asked: asked, Free: uint64(free.Len())}
-	if p.Aligned() && m.space != nil {
-		n.Fewest = p.MinSize(int(asked))
-	}
-	all := make(device.Set, p.Words())
-	for i := range p.Len() {
-		all.Add(i)
-	}
-	for pos := 0; m.space != nil && pos < m.space.Len(); pos++ {
-		if total := p.Touching(all, pos); total > 0 {
-			n.Nodes = append(n.Nodes, NodeAmount{NUMA: m.space.ID(pos), Free: uint64(p.Touching(free, pos)), Total: uint64(total),
-				Reused: uint64(p.Touching(s.reusable, pos))})
-		}
-	}
-	return n
 }
 
 // String is the refusal in one line, for an event: "container main: NUMA 0 has 5 free CPUs of 8
@@ -657,3 +468,6 @@ func writeColumns(b *strings.Builder, rows [][]string) {
 		b.WriteString(strings.TrimRight(line, " ") + "\n")
 	}
 }
+
+// The resources of a Refusal where Berth decides: CPUs of one's own, and CPU time in thousandths.
+const shareResource = "cpu shares (m)"

@@ -123,7 +123,7 @@ func (ad *admission) dropLost() {
 	ad.cpus.shared = ad.cpus.shared.Or(&lost)
 	for i := range ad.held.Containers {
 		if c := &ad.held.Containers[i]; ad.m.mem != nil && !ad.r.hasContainer(c.Name) {
-			ad.m.releaseBlocks(ad.memory.book, c.Memory)
+			ad.m.mem.release(ad.memory.book, c.Memory)
 		}
 	}
 }

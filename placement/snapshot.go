@@ -1,6 +1,8 @@
 package placement
 
 import (
+	"slices"
+
 	"github.com/berth-dev/berth/placement/joint"
 	"github.com/berth-dev/berth/topology"
 )
@@ -82,4 +84,29 @@ type Device struct {
 	Unhealthy   bool
 	// Address is the PCI address ("0000:3b:00.0"), "" where it is not known.
 	Address string
+}
+
+func cloneDevices(ds []DeviceAllocation) []DeviceAllocation {
+	ds = slices.Clone(ds)
+	for i := range ds {
+		ds[i].IDs = slices.Clone(ds[i].IDs)
+	}
+	return ds
+}
+
+// StateError says which part of a Snapshot contradicts the rest of it, or the machine.
+type StateError struct {
+	Field string // "pods[uid].containers[name].cpus", "memory[1].memory"
+	Value string
+	Want  string // what would be right
+}
+
+func (e *StateError) Error() string { return e.Field + ": " + quoteShort(e.Value) + ": want " + e.Want }
+
+func contradiction(field, value, want string) error {
+	return &StateError{Field: field, Value: value, Want: want}
+}
+
+func containerField(p *PodAllocation, c *ContainerAllocation, field string) string {
+	return "pods[" + p.UID + "].containers[" + c.Name + "]." + field
 }

@@ -28,19 +28,6 @@ type State struct {
 // NewState returns the state of a kubelet with empty checkpoints and no device plugins.
 func (m *Model) NewState() *State { return m.empty.Clone() }
 
-func (m *Model) newEmpty() *State {
-	s := &State{m: m, shared: m.cpus.initial}
-	if m.mem != nil {
-		s.book = m.mem.NewBook()
-	}
-	if m.joint != nil {
-		s.account = m.joint.NewBook()
-		s.shared = m.joint.SharedCPUs(s.account)
-		s.given = make([]uint64, m.places)
-	}
-	return s
-}
-
 // Clone returns an independent copy.
 func (s *State) Clone() *State {
 	c := new(State)

@@ -9,19 +9,6 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// StateError says which part of a Snapshot contradicts the rest of it, or the machine.
-type StateError struct {
-	Field string // "pods[uid].containers[name].cpus", "memory[1].memory"
-	Value string
-	Want  string // what would be right
-}
-
-func (e *StateError) Error() string { return e.Field + ": " + quoteShort(e.Value) + ": want " + e.Want }
-
-func contradiction(field, value, want string) error {
-	return &StateError{Field: field, Value: value, Want: want}
-}
-
 // Snapshot returns the state as plain data that shares nothing with it but the contents of pods,
 // which do not change.
 func (s *State) Snapshot() Snapshot {
@@ -104,10 +91,6 @@ func (s *State) restorePod(p *PodAllocation) error {
 	}
 	s.put(pod)
 	return nil
-}
-
-func containerField(p *PodAllocation, c *ContainerAllocation, field string) string {
-	return "pods[" + p.UID + "].containers[" + c.Name + "]." + field
 }
 
 func (s kubeletBooks) restore(snap *Snapshot) error {

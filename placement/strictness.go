@@ -172,7 +172,7 @@ func (s *State) BreaksGroups(r *Request) int {
 	ad.held.Devices = ad.held.Devices[:0]
 	for i := range in.own.Containers {
 		for k := range in.own.Containers[i].Devices {
-			ad.held.Devices = s.m.addDevices(ad.held.Devices, &in.own.Containers[i].Devices[k])
+			ad.held.Devices = s.m.joint.addDevices(ad.held.Devices, &in.own.Containers[i].Devices[k])
 		}
 	}
 	return s.m.joint.Breaks(s.account, ad.held.Devices)

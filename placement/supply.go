@@ -7,50 +7,6 @@ import (
 	"github.com/berth-dev/berth/placement/hint"
 )
 
-// Provider hands out a resource that Berth does not know, beside CPUs and memory, on nodes where
-// Berth decides. Containers ask for it as for an extended resource. It joins a scheduler by
-// Config.Providers; docs/extending.md builds one.
-type Provider interface {
-	// Resource is the extended resource that containers ask for: "example.com/licence".
-	Resource() string
-	// Supply says how much of it a machine has. space numbers its NUMA nodes, ascending by id. It
-	// is asked once for each kind of machine. An error makes the nodes of that kind unusable.
-	Supply(view *KubeletView, space *hint.Space) (Supply, error)
-}
-
-// Supply is what one machine has of a provider's resource: amounts at places. Berth keeps the
-// books: which pod holds how much of which place, from the decision until the pod has left. The
-// methods must be pure, may be called from many goroutines at once, and should not allocate.
-type Supply interface {
-	// Places are where the resource is; none means that the machine has nothing of it. It is asked
-	// once.
-	Places() []Place
-	// Hints adds to out every set of NUMA nodes on which n could be given to one container where
-	// free is left, by place. Where more is left it must not add fewer sets.
-	Hints(out hint.Set, free []uint64, n uint64)
-	// Allocate writes to take, by place, what is given of n to a container on the chosen NUMA
-	// nodes. take is all zeros before. False refuses the node.
-	Allocate(take, free []uint64, n uint64, nodes hint.Mask) bool
-}
-
-// Place is where some of a provider's resource is: a socket, a link, a licence server.
-type Place struct {
-	Name     string // 1 to MaxPlaceName bytes, each once on a machine
-	Capacity uint64 // at most 2^30
-}
-
-// Provided is an amount of a provider's resource that a container holds at a place.
-type Provided struct {
-	Resource, Place string
-	Amount          uint64
-}
-
-// The bounds of what providers say.
-const (
-	MaxPlaceName = 63
-	MaxPlaces    = 64
-)
-
 // supply is a Supply, compiled. Its places are a span of all places of the model.
 type supply struct {
 	resource string
@@ -61,11 +17,22 @@ type supply struct {
 
 func (s *supply) of(v []uint64) []uint64 { return v[s.from : s.from+len(s.places)] }
 
+// supplies are all of a model.
+type supplies []supply
+
+// places is how many places they have in all.
+func (all supplies) places() (n int) {
+	for i := range all {
+		n += len(all[i].places)
+	}
+	return n
+}
+
 // compileSupplies asks the providers what the machine has. Where the kubelet decides only their
 // names count: nobody there would carry out what they say.
 func (m *Model) compileSupplies(view *KubeletView, cfg *Config) error {
 	for _, p := range cfg.Providers {
-		s := supply{resource: p.Resource(), from: m.places}
+		s := supply{resource: p.Resource(), from: m.supplies.places()}
 		field := "providers[" + s.resource + "]"
 		if s.resource == "" || slices.ContainsFunc(m.supplies, func(o supply) bool { return o.resource == s.resource }) {
 			return unsupported(field, s.resource, "the name of a resource, each once")
@@ -80,7 +47,6 @@ func (m *Model) compileSupplies(view *KubeletView, cfg *Config) error {
 				return err
 			}
 		}
-		m.places += len(s.places)
 		m.supplies = append(m.supplies, s)
 	}
 	return nil
@@ -112,10 +78,10 @@ func (c *ContainerRequest) asked(resource string) uint64 {
 }
 
 // foreign returns the first container that asks for a resource that some provider hands out.
-func (m *Model) foreign(r *Request) (c int, found bool) {
+func (all supplies) foreign(r *Request) (c int, found bool) {
 	for c := range r.Containers {
-		for i := range m.supplies {
-			if r.Containers[c].asked(m.supplies[i].resource) > 0 {
+		for i := range all {
+			if r.Containers[c].asked(all[i].resource) > 0 {
 				return c, true
 			}
 		}
@@ -130,11 +96,12 @@ type provision struct {
 	one, now, always hint.Set
 }
 
-func (m *Model) newProvision() provision {
-	if len(m.supplies) == 0 || m.joint == nil {
+func (m *obeyModel) newProvision() provision {
+	places, space := m.supplies.places(), m.Space()
+	if len(*m.supplies) == 0 {
 		return provision{}
 	}
-	v, space := func() []uint64 { return make([]uint64, m.places) }, m.joint.Space()
+	v := func() []uint64 { return make([]uint64, places) }
 	return provision{given: v(), free: v(), take: v(), one: space.NewSet(), now: space.NewSet(), always: space.NewSet()}
 }
 
@@ -201,7 +168,7 @@ func (ad *jointAdmission) freeFor(c int) {
 	if c != wholePod {
 		for o := range ad.d.Containers {
 			if ad.beside(c, o) {
-				ad.m.addProvided(p.free, ad.d.Containers[o].Provided)
+				ad.m.supplies.addHeld(p.free, ad.d.Containers[o].Provided)
 			}
 		}
 	}
@@ -257,9 +224,9 @@ func (ad *jointAdmission) provideAll(nodes hint.Mask) (Detail, int) {
 }
 
 // placeOf finds a place of the model.
-func (m *Model) placeOf(p *Provided) (int, bool) {
-	for i := range m.supplies {
-		if s := &m.supplies[i]; s.resource == p.Resource {
+func (all supplies) placeOf(p *Provided) (int, bool) {
+	for i := range all {
+		if s := &all[i]; s.resource == p.Resource {
 			j := slices.IndexFunc(s.places, func(o Place) bool { return o.Name == p.Place })
 			return s.from + j, j >= 0
 		}
@@ -267,24 +234,18 @@ func (m *Model) placeOf(p *Provided) (int, bool) {
 	return 0, false
 }
 
-func (m *Model) addProvided(v []uint64, held []Provided) {
+func (all supplies) addHeld(v []uint64, held []Provided) {
 	for i := range held {
-		if at, ok := m.placeOf(&held[i]); ok {
+		if at, ok := all.placeOf(&held[i]); ok {
 			v[at] += held[i].Amount
 		}
 	}
 }
 
-// hasProvided says whether some provider of the model has the place.
-func (m *Model) hasProvided(p Provided) bool {
-	_, ok := m.placeOf(&p)
+// has says whether some provider of the model has the place.
+func (all supplies) has(p Provided) bool {
+	_, ok := all.placeOf(&p)
 	return ok && p.Amount <= uint64(maxDevices)
-}
-
-// wantsNothing says whether there is nothing to place.
-func (ad *jointAdmission) wantsNothing() bool {
-	w := &ad.want
-	return w.CPUs == 0 && len(w.Amounts) == 0 && len(w.Devices) == 0 && w.Within == nil
 }
 
 // explainProvided adds what container c, or the pod, asks for of providers.
@@ -304,18 +265,18 @@ func (ad *jointAdmission) explainProvided(needs []Need, c int) []Need {
 	return needs
 }
 
-// isProvided says whether a provider hands out the resource.
-func (m *Model) isProvided(resource string) bool {
-	return slices.ContainsFunc(m.supplies, func(s supply) bool { return s.resource == resource })
+// provides says whether a provider hands out the resource.
+func (all supplies) provides(resource string) bool {
+	return slices.ContainsFunc(all, func(s supply) bool { return s.resource == resource })
 }
 
 // explainForeign names the resource that is handed out elsewhere alone.
-func (m *Model) explainForeign(r *Request, out Refusal, v *Verdict) Refusal {
+func (all supplies) explainForeign(r *Request, out Refusal, v *Verdict) Refusal {
 	c := &r.Containers[v.Container]
 	out.Container = c.Name
-	for i := range m.supplies {
-		if n := c.asked(m.supplies[i].resource); n > 0 {
-			out.Needs = append(out.Needs, Need{Resource: m.supplies[i].resource, Asked: n})
+	for i := range all {
+		if n := c.asked(all[i].resource); n > 0 {
+			out.Needs = append(out.Needs, Need{Resource: all[i].resource, Asked: n})
 		}
 	}
 	return out

@@ -1,0 +1,93 @@
+package placement
+
+import (
+	"slices"
+
+	"github.com/berth-dev/berth/placement/hint"
+	"github.com/berth-dev/berth/topology"
+)
+
+// layout is the NUMA nodes of a machine.
+type layout struct {
+	// nodes is every NUMA node that the kubelet sees. space is the same by position; on machines
+	// with more than hint.MaxNodes nodes it has the ones that hints name, and the others as one. It
+	// is nil where those are too many, too: nothing may need hints there.
+	nodes topology.NUMASet
+	space *hint.Space
+	// nodeCPUs holds the CPUs of each NUMA node that has any.
+	nodeCPUs []nodeCPUs
+	// distance[m] is the sum of all ordered pairs' distances in mask m; nil without
+	// prefer-closest-numa-nodes.
+	distance []uint64
+}
+
+type nodeCPUs struct {
+	id   topology.NUMAID
+	cpus topology.CPUSet
+}
+
+// expand translates positions to the operating system's numbers; without a space there are no
+// positions.
+func (l *layout) expand(mask hint.Mask) topology.NUMASet {
+	if l.space == nil {
+		return 0
+	}
+	return l.space.Expand(mask)
+}
+
+// compact is expand's opposite.
+func (l *layout) compact(set topology.NUMASet) hint.Mask {
+	if l.space == nil {
+		return 0
+	}
+	return l.space.Compact(set)
+}
+
+// nodesOf returns the NUMA nodes of a set of CPUs.
+func (l *layout) nodesOf(cpus *topology.CPUSet) (nodes topology.NUMASet) {
+	for i := range l.nodeCPUs {
+		if n := &l.nodeCPUs[i]; n.cpus.Intersects(cpus) {
+			nodes |= 1 << n.id
+		}
+	}
+	return nodes
+}
+
+func (l *layout) nodesAscending() []topology.NUMAID {
+	var ids []topology.NUMAID
+	for id := range l.nodes.All() {
+		ids = append(ids, id)
+	}
+	return ids
+}
+
+// sumDistances fills the table of distances. The kubelet indexes each row by node id, although
+// sysfs lists online nodes only. Sets with nodes that no hint names are not compared.
+func (l *layout) sumDistances(rows [][]uint64) {
+	l.distance = make([]uint64, len(l.space.BySize())+1)
+	for _, mask := range l.space.BySize() {
+		for i := range mask.All() {
+			for j := range mask.All() {
+				if rows[i] != nil {
+					l.distance[mask] += rows[i][l.space.ID(j)]
+				}
+			}
+		}
+	}
+}
+
+// fewestForCPUs is the kubelet's minAffinitySize, which counts all CPUs of the NUMA nodes, reserved
+// or not.
+func (l *layout) fewestForCPUs(n int) int {
+	sizes := make([]int, len(l.nodeCPUs))
+	for i := range l.nodeCPUs {
+		sizes[i] = l.nodeCPUs[i].cpus.Len()
+	}
+	slices.Sort(sizes)
+	for k := 1; k < len(sizes); k++ {
+		if n -= sizes[len(sizes)-k]; n <= 0 {
+			return k
+		}
+	}
+	return len(sizes)
+}

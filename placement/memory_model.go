@@ -1,0 +1,41 @@
+package placement
+
+import "github.com/berth-dev/berth/placement/memory"
+
+// memoryModel is the static memory manager; its sets of NUMA nodes are the kubelet's.
+type memoryModel struct {
+	*memory.Model
+	*layout
+}
+
+// kindOf is the place of a resource in the memory manager's books; false where it keeps none of
+// it.
+func (m *memoryModel) kindOf(resource string) (memory.Kind, bool) {
+	if m == nil {
+		return 0, false
+	}
+	return m.Kind(resource)
+}
+
+func (m *memoryModel) release(b *memory.Book, blocks []MemoryBlock) {
+	for i := range blocks {
+		if k, ok := m.Kind(blocks[i].Resource); ok {
+			m.Release(b, m.compact(blocks[i].NUMA), memory.Need{Kind: k, Bytes: blocks[i].Bytes})
+		}
+	}
+}
+
+func (m *memoryModel) reuse(r *memory.Reuse, kind ContainerKind, blocks []MemoryBlock) {
+	for i := range blocks {
+		k, ok := m.Kind(blocks[i].Resource)
+		if !ok {
+			continue
+		}
+		n, mask := memory.Need{Kind: k, Bytes: blocks[i].Bytes}, m.compact(blocks[i].NUMA)
+		if kind == Init {
+			r.Offer(mask, n)
+		} else {
+			r.Spend(mask, n)
+		}
+	}
+}

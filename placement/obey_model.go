@@ -1,0 +1,264 @@
+package placement
+
+import (
+	"slices"
+	"strconv"
+
+	"github.com/berth-dev/berth/placement/joint"
+	"github.com/berth-dev/berth/topology"
+)
+
+// obeyModel is a node on which Berth decides.
+type obeyModel struct {
+	*joint.Model
+	*layout
+	// kinds are the kinds of devices that the model knows, in its order.
+	kinds []DeviceKind
+	// supplies are the node's.
+	supplies *supplies
+}
+
+// nodesHeld is every NUMA node on which the container has something.
+func (m *obeyModel) nodesHeld(c *ContainerDecision) topology.NUMASet {
+	nodes := m.nodesOf(&c.CPUs)
+	for i := range c.Memory {
+		nodes |= c.Memory[i].NUMA
+	}
+	for i := range c.Shares {
+		nodes = nodes.With(c.Shares[i].NUMA)
+	}
+	return nodes | m.nodesOfDevices(c.Devices)
+}
+
+// takeContainer writes down the memory of one container, and either its own CPUs, without what
+// stays idle for it, or its CPU time.
+func (m *obeyModel) takeContainer(b *joint.Book, c *ContainerDecision, own bool) {
+	if own {
+		m.TakeCPUs(b, c.CPUs)
+	}
+	for _, a := range c.Shares {
+		if pos, ok := m.space.Position(a.NUMA); ok && !own {
+			m.TakeAmount(b, joint.NodeAmount{Kind: joint.CPU, Node: uint8(pos), N: uint64(a.MilliCPU)})
+		}
+	}
+	for i := range c.Memory {
+		k, known := m.Kind(c.Memory[i].Resource)
+		if mask := m.compact(c.Memory[i].NUMA); known && mask != 0 {
+			m.TakeAmount(b, joint.NodeAmount{Kind: k, Node: uint8(mask.Lowest()), N: c.Memory[i].Bytes})
+		}
+	}
+	m.takeDevices(b, c.Devices)
+}
+
+// peakOf adds up what a pod holds at its peak, container by container: CPUs are those of all, and
+// of each amount on each NUMA node the most that is held at one time.
+type peakOf struct {
+	m    *obeyModel
+	held *joint.Held
+	// peak holds three rows by kind and node: sidecars, the most of init containers, apps.
+	peak []uint64
+	n    int
+}
+
+func (p *peakOf) begin() {
+	p.n = int(p.m.Kinds()) * p.m.space.Len()
+	if cap(p.peak) < 3*p.n {
+		p.peak = make([]uint64, 3*p.n)
+	}
+	p.peak = p.peak[:3*p.n]
+	clear(p.peak)
+	*p.held = joint.Held{Amounts: p.held.Amounts[:0], Devices: p.held.Devices[:0]}
+}
+
+func (p *peakOf) add(c *ContainerDecision) {
+	p.held.CPUs = p.held.CPUs.Or(&c.CPUs)
+	if c.Exclusive != joint.Shareable {
+		p.held.Exclusive = c.Exclusive
+		p.held.Alone = p.held.Alone.Or(&c.CPUs)
+	}
+	for i := range c.Devices {
+		p.held.Devices = p.m.addDevices(p.held.Devices, &c.Devices[i])
+	}
+	for _, a := range c.Shares {
+		if pos, ok := p.m.space.Position(a.NUMA); ok {
+			p.amount(c.Kind, pos, uint64(max(a.MilliCPU, 0)))
+		}
+	}
+	for i := range c.Memory {
+		k, known := p.m.Kind(c.Memory[i].Resource)
+		if mask := p.m.compact(c.Memory[i].NUMA); known && mask != 0 {
+			p.amount(c.Kind, int(k)*p.m.space.Len()+mask.Lowest(), c.Memory[i].Bytes)
+		}
+	}
+}
+
+func (p *peakOf) amount(kind ContainerKind, i int, n uint64) {
+	switch kind {
+	case Sidecar:
+		p.peak[i] += n
+	case Init:
+		p.peak[p.n+i] = max(p.peak[p.n+i], p.peak[i]+n)
+	default:
+		p.peak[2*p.n+i] += n
+	}
+}
+
+func (p *peakOf) end() {
+	nodes := p.m.space.Len()
+	for i := range p.n {
+		if n := max(p.peak[p.n+i], p.peak[i]+p.peak[2*p.n+i]); n > 0 {
+			p.held.Amounts = append(p.held.Amounts, joint.NodeAmount{Kind: joint.Kind(i / nodes), Node: uint8(i % nodes), N: n})
+		}
+	}
+}
+
+// heldBy returns what a pod holds.
+func (m *obeyModel) heldBy(pod *PodAllocation) *joint.Held {
+	h := new(joint.Held)
+	p := peakOf{m: m, held: h}
+	p.begin()
+	for i := range pod.Containers {
+		c := &pod.Containers[i]
+		p.add(&ContainerDecision{Kind: c.Kind, CPUs: c.CPUs, Memory: c.Memory, Shares: c.Shares, Exclusive: c.Exclusive, Devices: c.Devices})
+	}
+	p.end()
+	return h
+}
+
+// askedOf is the most of a kind that a pod's containers have at one time.
+func (m *obeyModel) askedOf(r *Request, k joint.Kind) uint64 {
+	var sum podSum[uint64]
+	for i := range r.Containers {
+		c := &r.Containers[i]
+		n := uint64(max(c.MilliCPU, 0))
+		if k != joint.CPU {
+			n, _ = c.memory(m.KindName(k))
+		}
+		sum.add(c.Kind, n)
+	}
+	return sum.peak()
+}
+
+// hasShare says whether a share lies on a NUMA node of the machine.
+func (m *obeyModel) hasShare(a CPUShare) bool {
+	_, ok := m.space.Position(a.NUMA)
+	return ok && a.MilliCPU >= 0
+}
+
+// hasBlock says whether memory is of a kind that the machine has, on one of its NUMA nodes.
+func (m *obeyModel) hasBlock(b *MemoryBlock) bool {
+	_, known := m.Kind(b.Resource)
+	return known && b.NUMA.Len() == 1 && b.NUMA&^m.nodes == 0
+}
+
+// kindOfDevice returns the kind of devices of a resource, and whether Berth hands them out.
+func (m *obeyModel) kindOfDevice(resource string) (uint8, bool) {
+	if m == nil {
+		return 0, false
+	}
+	return m.DeviceKind(resource)
+}
+
+// addDevices adds the devices of an allocation that exist, each once.
+func (m *obeyModel) addDevices(to []joint.DeviceRef, a *DeviceAllocation) []joint.DeviceRef {
+	kind, ours := m.kindOfDevice(a.Resource)
+	if !ours {
+		return to
+	}
+	for _, id := range a.IDs {
+		if d, ok := m.FindDevice(kind, id); ok && !slices.Contains(to, d) {
+			to = append(to, d)
+		}
+	}
+	return to
+}
+
+// nodesOfDevices returns the NUMA nodes of devices that Berth hands out.
+func (m *obeyModel) nodesOfDevices(devices []DeviceAllocation) (nodes topology.NUMASet) {
+	for i := range devices {
+		kind, ours := m.kindOfDevice(devices[i].Resource)
+		if !ours {
+			continue
+		}
+		for _, id := range devices[i].IDs {
+			d, ok := m.FindDevice(kind, id)
+			if !ok {
+				continue
+			}
+			if node, _, _ := m.PlaceOf(d); node != joint.NoNode {
+				nodes = nodes.With(m.space.ID(node))
+			}
+		}
+	}
+	return nodes
+}
+
+// strangers says which devices of a container nobody offers, "" for none.
+func (m *obeyModel) strangers(c *ContainerAllocation) string {
+	for i := range c.Devices {
+		kind, ours := m.kindOfDevice(c.Devices[i].Resource)
+		if !ours {
+			continue
+		}
+		for _, id := range c.Devices[i].IDs {
+			if _, ok := m.FindDevice(kind, id); !ok {
+				return "nobody offers " + c.Devices[i].Resource + " " + strconv.Quote(id)
+			}
+		}
+	}
+	return ""
+}
+
+// onlyFree returns the allocations without those devices that somebody has in the book, or that
+// nobody offers.
+func (m *obeyModel) onlyFree(b *joint.Book, devices []DeviceAllocation) []DeviceAllocation {
+	out := cloneDevices(devices)
+	for i := range out {
+		kind, ours := m.kindOfDevice(out[i].Resource)
+		if ours {
+			out[i].IDs = slices.DeleteFunc(out[i].IDs, func(id string) bool {
+				d, ok := m.FindDevice(kind, id)
+				return !ok || m.IsTaken(b, d)
+			})
+		}
+	}
+	return slices.DeleteFunc(out, func(a DeviceAllocation) bool { return len(a.IDs) == 0 })
+}
+
+// takeDevices writes down devices in a book.
+func (m *obeyModel) takeDevices(b *joint.Book, devices []DeviceAllocation) {
+	for i := range devices {
+		kind, ours := m.kindOfDevice(devices[i].Resource)
+		if !ours {
+			continue
+		}
+		for _, id := range devices[i].IDs {
+			if d, ok := m.FindDevice(kind, id); ok {
+				m.TakeDevice(b, d)
+			}
+		}
+	}
+}
+
+// checkAmounts says which amount of a container lies nowhere.
+func (m *obeyModel) checkAmounts(p *PodAllocation, c *ContainerAllocation) error {
+	for _, a := range c.Shares {
+		if !m.hasShare(a) {
+			return contradiction(containerField(p, c, "shares"), strconv.FormatInt(a.MilliCPU, 10)+"m on NUMA node "+strconv.Itoa(int(a.NUMA)),
+				"0 or more on NUMA nodes "+m.nodes.String())
+		}
+	}
+	for _, h := range c.Provided {
+		if !m.supplies.has(h) {
+			return contradiction(containerField(p, c, "provided"), h.Resource+" at "+h.Place, "a place that a provider has on the machine")
+		}
+	}
+	for i := range c.Memory {
+		b := &c.Memory[i]
+		if !m.hasBlock(b) {
+			return contradiction(containerField(p, c, "memory"), b.Resource+" on NUMA nodes {"+b.NUMA.String()+"}",
+				"a kind of memory that the machine has, on one of the NUMA nodes "+m.nodes.String())
+		}
+	}
+	return nil
+}
