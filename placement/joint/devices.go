@@ -72,12 +72,6 @@ type DeviceWant struct {
 	OnePerFunction bool
 }
 
-// DeviceRef names a device by its kind and its position in DeviceKind.Devices.
-type DeviceRef struct {
-	Kind  uint8
-	Index uint16
-}
-
 // deviceKind is a kind, compiled. Its devices are in the order of the model: by place, then
 // function, then as they were given.
 type deviceKind struct {
@@ -91,6 +85,16 @@ type deviceKind struct {
 	word  int      // where its bits begin in Book.devices
 	spans []span   // by place, the devices
 	links *linkTable
+}
+
+// deviceCatalog is the devices of a machine, with where they hang from.
+type deviceCatalog struct {
+	devices         []deviceKind
+	places          []place
+	roots           int
+	groupsOfDevices []group
+	// ownDevices are the devices that can be handed out, as in Book.devices.
+	ownDevices []uint64
 }
 
 // place is where devices hang from: a switch, or a root complex itself, as far as one NUMA node
@@ -116,24 +120,24 @@ type linkTable struct {
 }
 
 // compileDevices enters the kinds of devices.
-func (m *Model) compileDevices(c *Config) error {
+func (t *deviceCatalog) compileDevices(kinds []DeviceKind, nodes int) error {
 	type key struct {
 		node, root, sw int
 	}
 	places := map[key]int{}
 	roots := map[[2]int]int{}
-	for k := range c.Devices {
-		kind := &c.Devices[k]
+	for k := range kinds {
+		kind := &kinds[k]
 		if len(kind.Devices) > MaxDevices || k > 255 {
 			return fmt.Errorf("%s: %d devices: want at most %d of a kind, and 256 kinds", kind.Name, len(kind.Devices), MaxDevices)
 		}
 		for i := range kind.Devices {
 			d := &kind.Devices[i]
-			if d.Node < NoNode || d.Node >= len(c.Nodes) {
-				return fmt.Errorf("%s %s: NUMA node at position %d: want one of %d, or none", kind.Name, d.ID, d.Node, len(c.Nodes))
+			if d.Node < NoNode || d.Node >= nodes {
+				return fmt.Errorf("%s %s: NUMA node at position %d: want one of %d, or none", kind.Name, d.ID, d.Node, nodes)
 			}
 			at := key{d.Node, d.Root, d.Switch}
-			if len(c.Nodes) == 1 {
+			if nodes == 1 {
 				at.node = 0
 			}
 			if _, known := places[at]; known {
@@ -144,26 +148,26 @@ func (m *Model) compileDevices(c *Config) error {
 				r = len(roots)
 				roots[[2]int{at.node, at.root}] = r
 			}
-			places[at] = len(m.places)
-			m.places = append(m.places, place{node: int8(at.node), root: uint8(r), isSwitch: at.sw != 0, hasRoot: at.root != 0})
+			places[at] = len(t.places)
+			t.places = append(t.places, place{node: int8(at.node), root: uint8(r), isSwitch: at.sw != 0, hasRoot: at.root != 0})
 		}
 	}
-	if len(m.places) > MaxPlaces {
-		return fmt.Errorf("devices at %d switches and root complexes: want at most %d", len(m.places), MaxPlaces)
+	if len(t.places) > MaxPlaces {
+		return fmt.Errorf("devices at %d switches and root complexes: want at most %d", len(t.places), MaxPlaces)
 	}
-	m.roots = len(roots)
-	for k := range c.Devices {
-		kind := &c.Devices[k]
+	t.roots = len(roots)
+	for k := range kinds {
+		kind := &kinds[k]
 		at := make([]uint8, len(kind.Devices))
 		for i := range kind.Devices {
 			d := &kind.Devices[i]
 			p := key{d.Node, d.Root, d.Switch}
-			if len(c.Nodes) == 1 {
+			if nodes == 1 {
 				p.node = 0
 			}
 			at[i] = uint8(places[p])
 		}
-		if err := m.addDeviceKind(kind, at); err != nil {
+		if err := t.addDeviceKind(kind, at); err != nil {
 			return err
 		}
 	}
@@ -171,16 +175,16 @@ func (m *Model) compileDevices(c *Config) error {
 }
 
 // addDeviceKind compiles a kind; at is the place of each of its devices.
-func (m *Model) addDeviceKind(kind *DeviceKind, at []uint8) error {
+func (t *deviceCatalog) addDeviceKind(kind *DeviceKind, at []uint8) error {
 	n := len(kind.Devices)
-	k := deviceKind{name: kind.Name, word: len(m.ownDevices), spans: make([]span, len(m.places)), given: make([]uint16, n), index: make([]uint16, n)}
+	k := deviceKind{name: kind.Name, word: len(t.ownDevices), spans: make([]span, len(t.places)), given: make([]uint16, n), index: make([]uint16, n)}
 	for i := range k.given {
 		k.given[i] = uint16(i)
 	}
 	slices.SortStableFunc(k.given, func(a, b uint16) int {
 		return cmp.Or(cmp.Compare(at[a], at[b]), cmp.Compare(kind.Devices[a].Function, kind.Devices[b].Function))
 	})
-	m.ownDevices = append(m.ownDevices, make([]uint64, (n+63)/64)...)
+	t.ownDevices = append(t.ownDevices, make([]uint64, (n+63)/64)...)
 	for i, g := range k.given {
 		d := &kind.Devices[g]
 		k.index[g] = uint16(i)
@@ -201,7 +205,7 @@ func (m *Model) addDeviceKind(kind *DeviceKind, at []uint8) error {
 		}
 		s.to = uint16(i + 1)
 		if !d.Unhealthy {
-			m.ownDevices[k.word+i/64] |= 1 << (i % 64)
+			t.ownDevices[k.word+i/64] |= 1 << (i % 64)
 		}
 	}
 	for i := range k.ids {
@@ -213,15 +217,15 @@ func (m *Model) addDeviceKind(kind *DeviceKind, at []uint8) error {
 			return fmt.Errorf("%s %s: want each device once", kind.Name, k.ids[k.byID[i]])
 		}
 	}
-	if err := k.compileLinks(m, kind); err != nil {
+	if err := k.compileLinks(t, kind); err != nil {
 		return err
 	}
-	m.devices = append(m.devices, k)
+	t.devices = append(t.devices, k)
 	return nil
 }
 
 // compileLinks makes the table of a kind whose devices are not all linked alike.
-func (k *deviceKind) compileLinks(m *Model, kind *DeviceKind) error {
+func (k *deviceKind) compileLinks(of *deviceCatalog, kind *DeviceKind) error {
 	n := len(k.ids)
 	links := map[[2]int]int{}
 	alike := true
@@ -243,7 +247,7 @@ func (k *deviceKind) compileLinks(m *Model, kind *DeviceKind) error {
 	const together = 1 << 12 // more than the links of any set
 	bond := func(a, b int) uint32 {
 		w := uint32(links[[2]int{min(a, b), max(a, b)}])
-		if node := m.places[k.at[a]].node; node == m.places[k.at[b]].node && node != NoNode {
+		if node := of.places[k.at[a]].node; node == of.places[k.at[b]].node && node != NoNode {
 			w += together
 		}
 		return w
@@ -287,26 +291,26 @@ func (t *linkTable) sortSets(n int) {
 }
 
 // DeviceKind returns the kind of a resource, and whether the machine has it.
-func (m *Model) DeviceKind(name string) (uint8, bool) {
-	i := slices.IndexFunc(m.devices, func(k deviceKind) bool { return k.name == name })
+func (t *deviceCatalog) DeviceKind(name string) (uint8, bool) {
+	i := slices.IndexFunc(t.devices, func(k deviceKind) bool { return k.name == name })
 	return uint8(max(i, 0)), i >= 0
 }
 
 // DeviceKinds returns how many kinds of devices there are; they count from 0.
-func (m *Model) DeviceKinds() int { return len(m.devices) }
+func (t *deviceCatalog) DeviceKinds() int { return len(t.devices) }
 
 // DeviceKindName returns the name of a kind of devices.
-func (m *Model) DeviceKindName(kind uint8) string { return m.devices[kind].name }
+func (t *deviceCatalog) DeviceKindName(kind uint8) string { return t.devices[kind].name }
 
 // DeviceID returns the id of a device.
-func (m *Model) DeviceID(d DeviceRef) string {
-	k := &m.devices[d.Kind]
+func (t *deviceCatalog) DeviceID(d DeviceRef) string {
+	k := &t.devices[d.Kind]
 	return k.ids[k.index[d.Index]]
 }
 
 // FindDevice returns the device of a kind with an id.
-func (m *Model) FindDevice(kind uint8, id string) (DeviceRef, bool) {
-	k := &m.devices[kind]
+func (t *deviceCatalog) FindDevice(kind uint8, id string) (DeviceRef, bool) {
+	k := &t.devices[kind]
 	from, to := 0, len(k.byID)
 	for from < to {
 		mid := (from + to) / 2
@@ -324,15 +328,15 @@ func (m *Model) FindDevice(kind uint8, id string) (DeviceRef, bool) {
 
 // Devices returns how many devices of a kind there are; they count from 0, as in
 // DeviceKind.Devices.
-func (m *Model) Devices(kind uint8) int { return len(m.devices[kind].ids) }
+func (t *deviceCatalog) Devices(kind uint8) int { return len(t.devices[kind].ids) }
 
 // PlaceOf says where a device hangs from: the position of its NUMA node, or NoNode, and numbers
 // that tell root complexes and switches apart, 0 where there is none. Numbers are the model's own:
 // switches of one number are one switch.
-func (m *Model) PlaceOf(d DeviceRef) (node, root, sw int) {
-	k := &m.devices[d.Kind]
+func (t *deviceCatalog) PlaceOf(d DeviceRef) (node, root, sw int) {
+	k := &t.devices[d.Kind]
 	at := k.at[k.index[d.Index]]
-	p := &m.places[at]
+	p := &t.places[at]
 	if p.hasRoot {
 		root = int(p.root) + 1
 	}
@@ -344,8 +348,8 @@ func (m *Model) PlaceOf(d DeviceRef) (node, root, sw int) {
 
 // Functions returns how many functions the devices of a kind have: virtual functions of one
 // physical one count once.
-func (m *Model) Functions(kind uint8) int {
-	funcs := m.devices[kind].funcs
+func (t *deviceCatalog) Functions(kind uint8) int {
+	funcs := t.devices[kind].funcs
 	if len(funcs) == 0 {
 		return 0
 	}
@@ -353,19 +357,19 @@ func (m *Model) Functions(kind uint8) int {
 }
 
 // IsFree says whether a device is healthy and nobody has it.
-func (m *Model) IsFree(b *Book, d DeviceRef) bool {
-	k := &m.devices[d.Kind]
+func (t *deviceCatalog) IsFree(b *Book, d DeviceRef) bool {
+	k := &t.devices[d.Kind]
 	return k.free(b, int(k.index[d.Index]))
 }
 
 // DevicesOn returns how many devices of a kind the NUMA node at a position has, and how many of
 // them are free. Unhealthy ones count in neither.
-func (m *Model) DevicesOn(b *Book, kind uint8, node int) (free, all int) {
-	k := &m.devices[kind]
+func (t *deviceCatalog) DevicesOn(b *Book, kind uint8, node int) (free, all int) {
+	k := &t.devices[kind]
 	for i := range k.ids {
-		if int(m.places[k.at[i]].node) == node {
+		if int(t.places[k.at[i]].node) == node {
 			free += int(b.devices[k.word+i/64] >> (i % 64) & 1)
-			all += int(m.ownDevices[k.word+i/64] >> (i % 64) & 1)
+			all += int(t.ownDevices[k.word+i/64] >> (i % 64) & 1)
 		}
 	}
 	return free, all
@@ -374,11 +378,11 @@ func (m *Model) DevicesOn(b *Book, kind uint8, node int) (free, all int) {
 func (k *deviceKind) free(b *Book, i int) bool { return b.devices[k.word+i/64]>>(i%64)&1 == 1 }
 
 // enterDevice takes or gives back a device that exists.
-func (m *Model) enterDevice(b *Book, d DeviceRef, take bool) {
-	if int(d.Kind) >= len(m.devices) || int(d.Index) >= len(m.devices[d.Kind].index) {
+func (t *deviceCatalog) enterDevice(b *Book, d DeviceRef, take bool) {
+	if int(d.Kind) >= len(t.devices) || int(d.Index) >= len(t.devices[d.Kind].index) {
 		return
 	}
-	k := &m.devices[d.Kind]
+	k := &t.devices[d.Kind]
 	i := int(k.index[d.Index])
 	at, bit := k.word+i/64, uint64(1)<<(i%64)
 	if take {
@@ -386,21 +390,21 @@ func (m *Model) enterDevice(b *Book, d DeviceRef, take bool) {
 		b.devices[at] &^= bit
 	} else {
 		b.taken[at] &^= bit
-		b.devices[at] |= bit & m.ownDevices[at] &^ b.sick[at]
+		b.devices[at] |= bit & t.ownDevices[at] &^ b.sick[at]
 	}
 }
 
 // IsTaken says whether somebody has a device.
-func (m *Model) IsTaken(b *Book, d DeviceRef) bool {
-	k := &m.devices[d.Kind]
+func (t *deviceCatalog) IsTaken(b *Book, d DeviceRef) bool {
+	k := &t.devices[d.Kind]
 	i := int(k.index[d.Index])
 	return b.taken[k.word+i/64]>>(i%64)&1 == 1
 }
 
 // MarkSick says that a device is unhealthy: a container that has it keeps it, and nobody else gets
 // it.
-func (m *Model) MarkSick(b *Book, d DeviceRef) {
-	k := &m.devices[d.Kind]
+func (t *deviceCatalog) MarkSick(b *Book, d DeviceRef) {
+	k := &t.devices[d.Kind]
 	i := int(k.index[d.Index])
 	at, bit := k.word+i/64, uint64(1)<<(i%64)
 	b.sick[at] |= bit
@@ -408,7 +412,7 @@ func (m *Model) MarkSick(b *Book, d DeviceRef) {
 }
 
 // TakeDevice writes down a device alone.
-func (m *Model) TakeDevice(b *Book, d DeviceRef) { m.enterDevice(b, d, true) }
+func (t *deviceCatalog) TakeDevice(b *Book, d DeviceRef) { t.enterDevice(b, d, true) }
 
 // room is how many devices of a kind can be taken at a place.
 func (k *deviceKind) room(b *Book, at int, w *DeviceWant) int {
@@ -433,91 +437,19 @@ func (k *deviceKind) room(b *Book, at int, w *DeviceWant) int {
 	return n
 }
 
-// takeDevices takes what the best pick stands for.
-func (t *Try) takeDevices(q *query, g *Grant) {
-	for i := range q.w.Devices {
-		if i == q.dev.linked {
-			want := &q.w.Devices[i]
-			for set := q.dev.best.set; set != 0; set &= set - 1 {
-				t.takeDevice(want.Kind, bits.TrailingZeros16(set), g)
-			}
-			continue
-		}
-		if q.w.PerNode == 0 {
-			t.takeFrom(q, i, q.dev.best.places, g)
-			continue
-		}
-		for w := g.Nodes; w != 0; w &= w - 1 {
-			t.takeFrom(q, i, q.dev.best.places&q.dev.on[w.Lowest()], g)
-		}
+// count is how many devices are wanted.
+func (t *deviceCatalog) count(w *DeviceWant) int {
+	if !w.All {
+		return w.N
 	}
+	return max(t.Functions(w.Kind), 1) // none is not all
 }
 
-// takeFrom takes the devices of a kind, or those of one node, at some places: one at each first,
-// where devices lie together, then at the places that have the fewest.
-func (t *Try) takeFrom(q *query, i int, places uint64, g *Grant) {
-	d := &q.dev
-	k := &t.m.devices[q.w.Devices[i].Kind]
-	left := d.need[i]
-	if q.w.PerNode > 0 {
-		left = q.w.PerNode
-	}
-	if q.by.same {
-		for w := places; w != 0 && left > 0; w &= w - 1 {
-			left -= t.takeAt(q, i, k, bits.TrailingZeros64(w), 1, g)
-		}
-	}
-	for rest := places; rest != 0 && left > 0; {
-		least := bits.TrailingZeros64(rest)
-		for w := rest; w != 0; w &= w - 1 {
-			if at := bits.TrailingZeros64(w); d.caps[i][at] < d.caps[i][least] {
-				least = at
-			}
-		}
-		rest &^= 1 << least
-		left -= t.takeAt(q, i, k, least, left, g)
-	}
-}
+// group is devices that belong together, as bits of Book.devices.
+type group []uint64
 
-// takeAt takes at most n of a kind at a place, and returns how many.
-func (t *Try) takeAt(q *query, w int, k *deviceKind, at, n int, g *Grant) (got int) {
-	for p := range t.m.places {
-		if to := int(t.m.places[p].root); p == at && !q.w.Same.byRoot() || to == at && q.w.Same.byRoot() {
-			got += t.takeSpan(&q.w.Devices[w], k, k.spans[p], n-got, g)
-		}
-	}
-	return got
-}
+// byRoot says whether the places that count are root complexes rather than switches.
+func (s Same) byRoot() bool { return s == SameRoot || s == OneRoot }
 
-// takeSpan takes at most n of the devices of a span, and returns how many.
-func (t *Try) takeSpan(want *DeviceWant, k *deviceKind, s span, n int, g *Grant) (got int) {
-	last := -1
-	for i := int(s.from); i < int(s.to) && got < n; i++ {
-		if (want.OnePerFunction || want.All) && (int(k.funcs[i]) == last || t.hasFunction(want.Kind, k.funcs[i], g)) {
-			continue
-		}
-		if k.free(&t.Book, i) {
-			last = int(k.funcs[i])
-			t.takeDevice(want.Kind, i, g)
-			got++
-		}
-	}
-	return got
-}
-
-// hasFunction says whether a device of a function is granted already.
-func (t *Try) hasFunction(kind uint8, function uint16, g *Grant) bool {
-	k := &t.m.devices[kind]
-	for _, d := range g.Devices {
-		if d.Kind == kind && k.funcs[k.index[d.Index]] == function {
-			return true
-		}
-	}
-	return false
-}
-
-func (t *Try) takeDevice(kind uint8, i int, g *Grant) {
-	d := DeviceRef{kind, t.m.devices[kind].given[i]}
-	t.m.TakeDevice(&t.Book, d)
-	g.Devices = append(g.Devices, d)
-}
+// one says whether all devices lie at one place.
+func (s Same) one() bool { return s == OneRoot || s == OneSwitch }

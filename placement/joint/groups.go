@@ -5,43 +5,40 @@ import (
 	"slices"
 )
 
-// group is devices that belong together, as bits of Book.devices.
-type group []uint64
-
 // compileGroups finds the devices that belong together: those of one switch, or of one root complex
 // where there is no switch, of whatever kinds; and those of a kind that are linked, by at least as
 // many links as some pair of them.
-func (m *Model) compileGroups(c *Config) {
-	for at := range m.places {
-		if p := &m.places[at]; !p.isSwitch && !p.hasRoot {
+func (t *deviceCatalog) compileGroups(kinds []DeviceKind) {
+	for at := range t.places {
+		if p := &t.places[at]; !p.isSwitch && !p.hasRoot {
 			continue
 		}
-		g := m.newGroup()
-		for k := range m.devices {
-			for i, where := range m.devices[k].at {
+		g := t.newGroup()
+		for k := range t.devices {
+			for i, where := range t.devices[k].at {
 				if int(where) == at {
-					g.add(&m.devices[k], i)
+					g.add(&t.devices[k], i)
 				}
 			}
 		}
-		m.keepGroup(g)
+		t.keepGroup(g)
 	}
-	for k := range c.Devices {
+	for k := range kinds {
 		var counts []int
-		for _, l := range c.Devices[k].Links {
+		for _, l := range kinds[k].Links {
 			if !slices.Contains(counts, l.Count) {
 				counts = append(counts, l.Count)
 			}
 		}
 		for _, least := range counts {
-			m.linkedGroups(&c.Devices[k], &m.devices[k], least)
+			t.linkedGroups(&kinds[k], &t.devices[k], least)
 		}
 	}
 }
 
 // linkedGroups keeps the groups of devices that are reached from one another by so many links at
 // each step.
-func (m *Model) linkedGroups(kind *DeviceKind, k *deviceKind, least int) {
+func (t *deviceCatalog) linkedGroups(kind *DeviceKind, k *deviceKind, least int) {
 	group := make([]int, len(kind.Devices)) // by device, the lowest one of its group
 	for i := range group {
 		group[i] = i
@@ -55,36 +52,36 @@ func (m *Model) linkedGroups(kind *DeviceKind, k *deviceKind, least int) {
 		}
 	}
 	for first := range group {
-		g := m.newGroup()
+		g := t.newGroup()
 		for i, of := range group {
 			if of == first {
 				g.add(k, int(k.index[i]))
 			}
 		}
-		m.keepGroup(g)
+		t.keepGroup(g)
 	}
 }
 
-func (m *Model) newGroup() group { return make(group, len(m.ownDevices)) }
+func (t *deviceCatalog) newGroup() group { return make(group, len(t.ownDevices)) }
 
 func (g group) add(k *deviceKind, i int) { g[k.word+i/64] |= 1 << (i % 64) }
 
 // keepGroup keeps a group of two devices or more, once.
-func (m *Model) keepGroup(g group) {
-	if g.size() > 1 && !slices.ContainsFunc(m.groupsOfDevices, func(o group) bool { return slices.Equal(o, g) }) {
-		m.groupsOfDevices = append(m.groupsOfDevices, g)
+func (t *deviceCatalog) keepGroup(g group) {
+	if g.size() > 1 && !slices.ContainsFunc(t.groupsOfDevices, func(o group) bool { return slices.Equal(o, g) }) {
+		t.groupsOfDevices = append(t.groupsOfDevices, g)
 	}
 }
 
 // HasGroups says whether some devices belong together: below one switch, at one root complex, or by
 // links.
-func (m *Model) HasGroups() bool { return len(m.groupsOfDevices) > 0 }
+func (t *deviceCatalog) HasGroups() bool { return len(t.groupsOfDevices) > 0 }
 
 // Breaks counts groups of devices that belong together and are all free in a book: it counts a
 // group if these devices, each named once, are a part of it, and not all.
-func (m *Model) Breaks(b *Book, devices []DeviceRef) (n int) {
-	for _, g := range m.groupsOfDevices {
-		if g.isFree(b) && m.isPart(g, devices) {
+func (t *deviceCatalog) Breaks(b *Book, devices []DeviceRef) (n int) {
+	for _, g := range t.groupsOfDevices {
+		if g.isFree(b) && t.isPart(g, devices) {
 			n++
 		}
 	}
@@ -101,10 +98,10 @@ func (g group) isFree(b *Book) bool {
 }
 
 // isPart says whether some devices of the group are among these, and some are not.
-func (m *Model) isPart(g group, devices []DeviceRef) bool {
+func (t *deviceCatalog) isPart(g group, devices []DeviceRef) bool {
 	taken := 0
 	for _, d := range devices {
-		k := &m.devices[d.Kind]
+		k := &t.devices[d.Kind]
 		i := int(k.index[d.Index])
 		taken += int(g[k.word+i/64] >> (i % 64) & 1)
 	}

@@ -1,7 +1,5 @@
 package joint
 
-import "github.com/berth-dev/berth/placement/hint"
-
 // Width says how many NUMA nodes something may lie on.
 type Width uint8
 
@@ -100,29 +98,6 @@ func (s Strategy) Score(used, total int) int {
 		used = total - used
 	}
 	return used * 100 / total
-}
-
-// Strategy returns Config.Strategy.
-func (m *Model) Strategy() Strategy { return m.strategy }
-
-// Score is Strategy.Score of a node on which something is handed out, were the NUMA nodes of the
-// mask in use as well. A NUMA node is in use if somebody has CPUs, or an amount of them, there; one
-// without CPUs does not count. An empty node is the last that FillNodes begins: it has 0.
-func (m *Model) Score(b *Book, with hint.Mask) int {
-	used, total, before := 0, 0, false
-	for v := range m.nodes {
-		if s := m.nodes[v].cores; s.from == s.to {
-			continue
-		}
-		if total++; with.Has(v) || b.used[v] > 0 {
-			used++
-		}
-		before = before || b.used[v] > 0
-	}
-	if m.strategy == FillNodes && !before {
-		return 0
-	}
-	return m.strategy.Score(used, total)
 }
 
 // terms are rules at one level of giving up: what is still insisted on.

@@ -1,0 +1,84 @@
+package joint
+
+// amounts are what a machine has of each kind.
+type amounts struct {
+	kinds     []AmountKind
+	nodeCount int
+	capacity  []uint64 // by kind, then node
+}
+
+// at is where the amount of a kind on the NUMA node at a position stands.
+func (all *amounts) at(k Kind, node int) int { return int(k)*all.nodeCount + node }
+
+// Kind is a resource that is handed out by amount, as an index into Config.Kinds.
+type Kind uint8
+
+// CPU is the first kind on every machine, in thousandths of a CPU. Pinned CPUs count in it as well.
+const CPU Kind = 0
+
+// AmountKind is a kind of memory.
+type AmountKind struct {
+	Name string // "memory", "hugepages-2Mi"
+	Unit uint64 // amounts on one NUMA node are multiples of it, in bytes; 0 means 1
+}
+
+// Amount is an amount of one kind.
+type Amount struct {
+	Kind Kind
+	N    uint64
+}
+
+// Room returns what is left of a kind on the NUMA node at a position, 0 if more is used than there
+// is.
+func (all *amounts) Room(b *Book, k Kind, node int) uint64 {
+	i := all.at(k, node)
+	if b.used[i] >= all.capacity[i] {
+		return 0
+	}
+	return all.capacity[i] - b.used[i]
+}
+
+// Kind returns the kind of a resource, and whether the machine has it.
+func (all *amounts) Kind(name string) (Kind, bool) {
+	for k := range all.kinds {
+		if all.kinds[k].Name == name {
+			return Kind(k), true
+		}
+	}
+	return 0, false
+}
+
+// KindName returns the name of a kind.
+func (all *amounts) KindName(k Kind) string { return all.kinds[k].Name }
+
+// Kinds returns how many kinds there are; they count from 0.
+func (all *amounts) Kinds() Kind { return Kind(len(all.kinds)) }
+
+// Capacity returns how much of a kind the NUMA node at a position has.
+func (all *amounts) Capacity(k Kind, node int) uint64 { return all.capacity[all.at(k, node)] }
+
+// Whole rounds an amount up to whole units.
+func (all *amounts) Whole(a Amount) uint64 {
+	unit := all.kinds[a.Kind].Unit
+	return (a.N + unit - 1) / unit * unit
+}
+
+func (all *amounts) enterAmount(b *Book, a NodeAmount, take bool) {
+	if int(a.Kind) < len(all.kinds) && int(a.Node) < all.nodeCount {
+		b.charge(all.at(a.Kind, int(a.Node)), a.N, take)
+	}
+}
+
+// TakeAmount writes down an amount alone.
+func (all *amounts) TakeAmount(b *Book, a NodeAmount) { all.enterAmount(b, a, true) }
+
+// Overdrawn says whether more of some kind is handed out on a NUMA node than there is, and more
+// than in o.
+func (all *amounts) Overdrawn(b, o *Book) bool {
+	for i, used := range b.used {
+		if used > max(all.capacity[i], o.used[i]) {
+			return true
+		}
+	}
+	return false
+}

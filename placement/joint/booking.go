@@ -1,0 +1,184 @@
+package joint
+
+import (
+	"math/bits"
+
+	"github.com/berth-dev/berth/placement/hint"
+)
+
+// FreeOn returns how many CPUs of the NUMA node at a position can still be pinned.
+func (m *Model) FreeOn(b *Book, node int) int {
+	return int(min(uint64(b.nodes[node].free), m.Room(b, CPU, node)/1000))
+}
+
+// Used says how many NUMA nodes have something handed out.
+func (m *Model) Used(b *Book) (n int) {
+	for v := range m.nodes {
+		for k := range m.kinds {
+			if b.used[k*len(m.nodes)+v] > 0 {
+				n++
+				break
+			}
+		}
+	}
+	return n
+}
+
+// Score is Strategy.Score of a node on which something is handed out, were the NUMA nodes of the
+// mask in use as well. A NUMA node is in use if somebody has CPUs, or an amount of them, there; one
+// without CPUs does not count. An empty node is the last that FillNodes begins: it has 0.
+func (m *Model) Score(b *Book, with hint.Mask) int {
+	used, total, before := 0, 0, false
+	for v := range m.nodes {
+		if s := m.nodes[v].cores; s.from == s.to {
+			continue
+		}
+		if total++; with.Has(v) || b.used[v] > 0 {
+			used++
+		}
+		before = before || b.used[v] > 0
+	}
+	if m.strategy == FillNodes && !before {
+		return 0
+	}
+	return m.strategy.Score(used, total)
+}
+
+// Take writes down what a pod holds. CPUs and nodes that the machine does not have are left out:
+// Problem finds them.
+func (m *Model) Take(b *Book, h *Held) { m.enter(b, h, true) }
+
+// Give takes back what Take wrote down.
+func (m *Model) Give(b *Book, h *Held) { m.enter(b, h, false) }
+
+func (m *Model) enter(b *Book, h *Held, take bool) {
+	shut := m.shut(h)
+	for i, w := range shut.Words() {
+		for ; w != 0; w &= w - 1 {
+			at := m.place[i*64+bits.TrailingZeros64(w)]
+			k := &m.cores[at.core]
+			if at.bit&k.own == 0 {
+				continue
+			}
+			if was := b.free[at.core]; take {
+				m.setFree(b, int(at.core), was&^at.bit)
+			} else {
+				m.setFree(b, int(at.core), was|at.bit)
+			}
+			b.charge(int(k.node), 1000, take)
+		}
+	}
+	for _, a := range h.Amounts {
+		m.enterAmount(b, a, take)
+	}
+	for _, d := range h.Devices {
+		m.enterDevice(b, d, take)
+	}
+}
+
+// Confine leaves of each kind of a place nothing but what is left of it. Other kinds stay as they
+// are.
+func (m *Model) Confine(b *Book, place, left *Held) {
+	kinds := make([]bool, len(m.kinds))
+	kinds[CPU] = !place.CPUs.IsEmpty()
+	for _, a := range place.Amounts {
+		kinds[a.Kind] = true
+	}
+	for k := range m.kinds {
+		if kinds[k] {
+			row := k * len(m.nodes)
+			copy(b.used[row:row+len(m.nodes)], m.capacity[row:])
+		}
+	}
+	if kinds[CPU] {
+		for i := range m.cores {
+			m.setFree(b, i, 0)
+		}
+	}
+	for _, d := range place.Devices {
+		if int(d.Kind) < len(m.devices) {
+			for i := range m.devices[d.Kind].index {
+				m.enterDevice(b, DeviceRef{Kind: d.Kind, Index: uint16(i)}, true)
+			}
+		}
+	}
+	m.Give(b, left)
+}
+
+// For each kind that h has any of, Near leaves no more on a NUMA node than h has there plus what is
+// asked beyond all of h. What h has is free in b. What takes the request then takes that first.
+// With cores, CPUs beyond those of h are left as whole cores.
+func (m *Model) Near(b *Book, h *Held, asked func(Kind) uint64, cores bool) {
+	n := len(m.nodes)
+	has, own := make([]uint64, len(m.capacity)), m.shut(h)
+	for id := range own.All() {
+		has[m.cores[m.place[id].core].node] += 1000
+	}
+	for _, a := range h.Amounts {
+		has[int(a.Kind)*n+int(a.Node)] += a.N
+	}
+	for k := range Kind(len(m.kinds)) {
+		row, all := has[int(k)*n:int(k)*n+n], uint64(0)
+		for _, amount := range row {
+			all += amount
+		}
+		if all == 0 {
+			continue
+		}
+		beyond := asked(k) - min(asked(k), all)
+		for v, amount := range row {
+			if room := m.Room(b, k, v); room > amount+beyond {
+				b.used[int(k)*n+v] += room - amount - beyond
+			}
+			if k == CPU && !own.IsEmpty() {
+				m.keepBeside(b, &own, span{m.nodes[v].cores.from, m.nodes[v].cores.to}, int((beyond+999)/1000), cores)
+			}
+		}
+	}
+}
+
+// Trim leaves no more free CPUs in b beside those of h on each NUMA node than there is CPU time for
+// in o, the book in which h is handed out: who takes some of both is to overdraw nothing.
+func (m *Model) Trim(b, o *Book, h *Held) {
+	keep := m.shut(h)
+	for v := range m.nodes {
+		extra := m.Room(o, CPU, v) / 1000
+		for i := m.nodes[v].cores.from; i < m.nodes[v].cores.to; i++ {
+			left := b.free[i]
+			for w := left; w != 0; w &= w - 1 {
+				bit := w & -w
+				switch {
+				case keep.Has(m.cores[i].cpus[bits.TrailingZeros8(bit)]):
+				case extra > 0:
+					extra--
+				default:
+					left &^= bit
+				}
+			}
+			m.setFree(b, int(i), left)
+		}
+	}
+}
+
+// Problem says what keeps a pod from holding h in this book: CPUs that the machine does not have,
+// that are reserved, or that somebody else has, and devices that somebody else has. An empty text
+// means none.
+func (m *Model) Problem(b *Book, h *Held) string {
+	if extra := h.CPUs.AndNot(&m.all); !extra.IsEmpty() {
+		return "the machine has no CPUs " + extra.String()
+	}
+	if extra := h.CPUs.And(&m.reserved); !extra.IsEmpty() {
+		return "CPUs " + extra.String() + " are reserved"
+	}
+	free := m.FreeCPUs(b)
+	shut := m.shut(h)
+	if extra := shut.AndNot(&free); !extra.IsEmpty() {
+		return "somebody else has CPUs " + extra.String()
+	}
+	for _, d := range h.Devices {
+		if m.IsTaken(b, d) {
+			return "somebody else has " + m.devices[d.Kind].name + " " + m.DeviceID(d)
+		}
+	}
+	return ""
+}

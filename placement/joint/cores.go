@@ -1,0 +1,258 @@
+package joint
+
+import (
+	"cmp"
+	"fmt"
+	"math/bits"
+	"slices"
+
+	"github.com/berth-dev/berth/topology"
+)
+
+// coreTable is the cores of a machine, with the NUMA nodes and level-3 caches that they are on.
+type coreTable struct {
+	threads  int // of every core, 0 where cores differ
+	cores    []core
+	groups   []span // the part of a level-3 cache on one NUMA node
+	nodes    []nodeSpan
+	place    []thread // by CPU
+	all      topology.CPUSet
+	reserved topology.CPUSet
+}
+
+// maxThreads is the largest number of threads of a core.
+const maxThreads = 8
+
+// Node is a NUMA node.
+type Node struct {
+	ID    topology.NUMAID
+	Cores []Core
+	// Amounts is what there is for pods, by Config.Amounts; missing ones are 0.
+	Amounts []uint64
+	// Distances are those to the nodes of Config.Nodes, in their order; nil where nobody knows.
+	Distances []uint64
+}
+
+// Core is a core with its threads on one NUMA node.
+type Core struct {
+	CPUs []topology.CPUID
+	// L3 tells the level-3 caches of a machine apart. Where caches are not known, all cores of a
+	// NUMA node have the same.
+	L3 int
+}
+
+// core is a core in the order of the model: by NUMA node, level-3 cache, lowest CPU.
+type core struct {
+	cpus [maxThreads]topology.CPUID
+	// full is every thread of the core, own the ones that may be pinned; bit t is cpus[t].
+	full, own uint8
+	node      uint8
+	group     uint16
+}
+
+// span is a range of cores.
+type span struct{ from, to uint16 }
+
+// nodeSpan is what a NUMA node has: cores, and parts of level-3 caches.
+type nodeSpan struct{ cores, groups span }
+
+// thread says where a CPU is; bit is 0 for a CPU that the machine does not have.
+type thread struct {
+	core uint16
+	bit  uint8
+}
+
+func (t *coreTable) addNode(n *Node) error {
+	cores := slices.Clone(n.Cores)
+	for i := range cores {
+		if len(cores[i].CPUs) == 0 || len(cores[i].CPUs) > maxThreads {
+			return fmt.Errorf("NUMA node %d: a core with %d threads: want 1 to %d", n.ID, len(cores[i].CPUs), maxThreads)
+		}
+		cores[i].CPUs = slices.Sorted(slices.Values(cores[i].CPUs))
+	}
+	lowest := map[int]topology.CPUID{}
+	for _, c := range cores {
+		if low, ok := lowest[c.L3]; !ok || c.CPUs[0] < low {
+			lowest[c.L3] = c.CPUs[0]
+		}
+	}
+	slices.SortFunc(cores, func(a, b Core) int {
+		return cmp.Or(cmp.Compare(lowest[a.L3], lowest[b.L3]), cmp.Compare(a.CPUs[0], b.CPUs[0]))
+	})
+	s := nodeSpan{span{from: uint16(len(t.cores))}, span{from: uint16(len(t.groups))}}
+	for i := range cores {
+		if i == 0 || cores[i].L3 != cores[i-1].L3 {
+			t.groups = append(t.groups, span{from: uint16(len(t.cores)), to: uint16(len(t.cores))})
+		}
+		if err := t.addCore(&cores[i]); err != nil {
+			return err
+		}
+		t.groups[len(t.groups)-1].to++
+	}
+	s.cores.to, s.groups.to = uint16(len(t.cores)), uint16(len(t.groups))
+	t.nodes = append(t.nodes, s)
+	return nil
+}
+
+func (t *coreTable) addCore(c *Core) error {
+	k := core{node: uint8(len(t.nodes)), group: uint16(len(t.groups) - 1)}
+	for i, id := range c.CPUs {
+		if id >= topology.MaxCPUs {
+			return fmt.Errorf("CPU %d: want ids below %d", id, topology.MaxCPUs)
+		}
+		if t.all.Has(id) {
+			return fmt.Errorf("CPU %d: want each CPU on one core", id)
+		}
+		t.all.Add(id)
+		k.cpus[i] = id
+		k.full |= 1 << i
+		if !t.reserved.Has(id) {
+			k.own |= 1 << i
+		}
+		t.place[id] = thread{core: uint16(len(t.cores)), bit: 1 << i}
+	}
+	t.cores = append(t.cores, k)
+	return nil
+}
+
+// compileThreads finds the number of threads that all cores have.
+func (t *coreTable) compileThreads() {
+	t.threads = ones(t.cores[0].full)
+	for i := range t.cores {
+		if ones(t.cores[i].full) != t.threads {
+			t.threads = 0
+			return
+		}
+	}
+}
+
+// Threads returns the number of threads that each core has, 0 where cores differ.
+func (t *coreTable) Threads() int { return t.threads }
+
+// nodeTime is the CPU time of all CPUs of a node that can be pinned, in thousandths.
+func (t *coreTable) nodeTime(v int) (n uint64) {
+	for i := t.nodes[v].cores.from; i < t.nodes[v].cores.to; i++ {
+		n += 1000 * uint64(ones(t.cores[i].own))
+	}
+	return n
+}
+
+// FreeCPUs returns the CPUs that may be pinned and that nobody has.
+func (t *coreTable) FreeCPUs(b *Book) topology.CPUSet { return t.cpusOf(b.free) }
+
+// SharedCPUs returns the CPUs on which shared containers run: the ones that nobody has, and the
+// reserved ones.
+func (t *coreTable) SharedCPUs(b *Book) topology.CPUSet {
+	s := t.cpusOf(b.free)
+	return s.Or(&t.reserved).And(&t.all)
+}
+
+// cpusOf translates threads by core to CPUs.
+func (t *coreTable) cpusOf(threads []uint8) topology.CPUSet {
+	var s topology.CPUSet
+	for i, w := range threads {
+		for ; w != 0; w &= w - 1 {
+			s.Add(t.cores[i].cpus[bits.TrailingZeros8(w)])
+		}
+	}
+	return s
+}
+
+// setFree says which threads of a core are free.
+func (t *coreTable) setFree(b *Book, i int, free uint8) {
+	k := &t.cores[i]
+	for _, s := range [...]*stat{&b.nodes[k.node], &b.groups[k.group]} {
+		s.add(k, b.free[i], -1)
+		s.add(k, free, 1)
+	}
+	b.free[i] = free
+}
+
+// TakeCPUs writes down CPUs alone, that may be shared at any level.
+func (t *coreTable) TakeCPUs(b *Book, cpus topology.CPUSet) {
+	for i, w := range cpus.Words() {
+		for ; w != 0; w &= w - 1 {
+			at := t.place[i*64+bits.TrailingZeros64(w)]
+			t.shutThreads(b, int(at.core), at.bit&t.cores[at.core].own)
+		}
+	}
+}
+
+// shutCores takes threads by core, with the ones that stay idle for them.
+func (t *coreTable) shutCores(b *Book, got []uint8, e Exclusive) {
+	for i, w := range got {
+		if w == 0 {
+			continue
+		}
+		switch k := &t.cores[i]; e {
+		case ExclusiveNUMA:
+			for j := t.nodes[k.node].cores.from; j < t.nodes[k.node].cores.to; j++ {
+				t.shutThreads(b, int(j), b.free[j])
+			}
+		case ExclusiveCore:
+			t.shutThreads(b, i, k.own)
+		default:
+			t.shutThreads(b, i, w)
+		}
+	}
+}
+
+func (t *coreTable) shutThreads(b *Book, i int, threads uint8) {
+	if threads != 0 {
+		b.used[t.cores[i].node] += 1000 * uint64(ones(threads))
+		t.setFree(b, i, b.free[i]&^threads)
+	}
+}
+
+// shut is the CPUs that nobody else gets: those of the pod, and the ones that stay idle for it.
+func (t *coreTable) shut(h *Held) topology.CPUSet {
+	out := h.CPUs.And(&t.all)
+	if h.Exclusive == Shareable {
+		return out
+	}
+	alone := h.Alone.And(&t.all)
+	for i, w := range alone.Words() {
+		for ; w != 0; w &= w - 1 {
+			at := t.place[i*64+bits.TrailingZeros64(w)]
+			s := span{at.core, at.core + 1}
+			if h.Exclusive == ExclusiveNUMA {
+				s = t.nodes[t.cores[at.core].node].cores
+			}
+			for c := s.from; c < s.to; c++ {
+				t.addThreads(&out, &t.cores[c])
+			}
+		}
+	}
+	return out
+}
+
+func (t *coreTable) addThreads(s *topology.CPUSet, k *core) {
+	for w := k.own; w != 0; w &= w - 1 {
+		s.Add(k.cpus[bits.TrailingZeros8(w)])
+	}
+}
+
+// keepBeside leaves of some free CPUs, beside those of own, so many: those of cores first that are
+// free as a whole. With cores the last of these stays whole.
+func (t *coreTable) keepBeside(b *Book, own *topology.CPUSet, of span, extra int, cores bool) {
+	free := slices.Clone(b.free)
+	for _, whole := range [...]bool{true, false} {
+		for i := of.from; i < of.to; i++ {
+			k, keep, enough := &t.cores[i], free[i], extra <= 0
+			if whole != (keep == k.full) {
+				continue
+			}
+			for w := keep; w != 0; w &= w - 1 {
+				bit := w & -w
+				switch {
+				case own.Has(k.cpus[bits.TrailingZeros8(bit)]):
+				case enough, extra <= 0 && !cores:
+					keep &^= bit
+				default:
+					extra--
+				}
+			}
+			t.setFree(b, int(i), keep)
+		}
+	}
+}

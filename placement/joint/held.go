@@ -1,0 +1,50 @@
+package joint
+
+import "github.com/berth-dev/berth/topology"
+
+// Held is what a pod holds as a whole: the union of its containers' CPUs, and on each NUMA node the
+// most that it has at one time.
+type Held struct {
+	CPUs topology.CPUSet
+	// Alone is those of the CPUs that are exclusive at the level Exclusive.
+	Alone     topology.CPUSet
+	Exclusive Exclusive
+	Amounts   []NodeAmount
+	Devices   []DeviceRef
+}
+
+// Amount is what is held of a kind on all NUMA nodes, of CPU with 1000 for each CPU.
+func (h *Held) Amount(k Kind) (n uint64) {
+	if k == CPU {
+		n = 1000 * uint64(h.CPUs.Len())
+	}
+	for _, a := range h.Amounts {
+		if a.Kind == k {
+			n += a.N
+		}
+	}
+	return n
+}
+
+// Count is how many devices of a kind are held.
+func (h *Held) Count(kind uint8) (n int) {
+	for _, d := range h.Devices {
+		if d.Kind == kind {
+			n++
+		}
+	}
+	return n
+}
+
+// NodeAmount is an amount on the NUMA node at a position.
+type NodeAmount struct {
+	Kind Kind
+	Node uint8
+	N    uint64
+}
+
+// DeviceRef names a device by its kind and its position in DeviceKind.Devices.
+type DeviceRef struct {
+	Kind  uint8
+	Index uint16
+}

@@ -1,0 +1,146 @@
+package joint
+
+import "github.com/berth-dev/berth/placement/hint"
+
+// pick takes CPUs group by group: from the smallest group that has what is left, else from the
+// largest. That takes as few groups as can be.
+type pick struct {
+	q    *query
+	a    *asked
+	mask hint.Mask
+	byL3 bool
+}
+
+func (p *pick) begin() {
+	clear(p.q.t.done)
+	if p.q.w.Nodes > 0 {
+		p.deal()
+		return
+	}
+	for w := p.mask; w != 0; w &= w - 1 {
+		v := w.Lowest()
+		p.q.t.open[v] = int32(p.q.cap(p.a, v))
+	}
+}
+
+// deal makes every node of the mask give some of the CPUs: evenly, in whole cores where there are
+// enough of them. Nodes with the least room come first, so that what they lack is left to others.
+func (p *pick) deal() {
+	left, room, whole := p.q.w.CPUs, p.a.sum(p.mask), max(p.q.m.threads, 1)
+	if p.a.like == Spread {
+		whole = 1
+	}
+	for rest := p.mask; rest != 0; {
+		v := rest.Lowest()
+		for w := rest; w != 0; w &= w - 1 {
+			if p.a.units[w.Lowest()] < p.a.units[v] {
+				v = w.Lowest()
+			}
+		}
+		n := left / rest.Len()
+		if n >= whole {
+			n -= n % whole
+		}
+		units := int(p.a.units[v])
+		room -= units
+		n = min(max(n, left-room), units)
+		p.q.t.open[v] = int32(n)
+		left -= n
+		rest &^= 1 << v
+	}
+}
+
+// next returns the group to take from, and how many CPUs it has at most.
+func (p *pick) next(left int) (group, gain int) {
+	m, t := p.q.m, p.q.t
+	fit := false
+	for w := p.mask; w != 0; w &= w - 1 {
+		v := w.Lowest()
+		from, to := v, v+1
+		if p.byL3 {
+			from, to = int(m.nodes[v].groups.from), int(m.nodes[v].groups.to)
+		}
+		for g := from; g < to; g++ {
+			if t.done[g] {
+				continue
+			}
+			n := min(p.q.of(p.a, p.stat(g)), int(t.open[v]))
+			switch {
+			case n >= left && (!fit || n < gain):
+				group, gain, fit = g, n, true
+			case !fit && n > gain:
+				group, gain = g, n
+			}
+		}
+	}
+	return group, gain
+}
+
+func (p *pick) stat(g int) *stat {
+	if p.byL3 {
+		return &p.q.b.groups[g]
+	}
+	return &p.q.b.nodes[g]
+}
+
+// close takes n CPUs of a group off what may be taken.
+func (p *pick) close(g, n int) {
+	p.q.t.done[g] = true
+	p.q.t.open[p.nodeOf(g)] -= int32(n)
+}
+
+// nodeOf is the NUMA node of a group.
+func (p *pick) nodeOf(g int) int { return int(p.q.m.cores[p.span(g).from].node) }
+
+func (p *pick) span(g int) span {
+	if p.byL3 {
+		return p.q.m.groups[g]
+	}
+	return p.q.m.nodes[g].cores
+}
+
+// covers says whether no more NUMA nodes would be kept from others than are asked for, if the CPUs
+// were taken on the nodes of the mask as takeCPUs does. That may take a larger node where a smaller
+// one of the mask would do: it says no then.
+func (q *query) covers(a *asked, mask hint.Mask) bool {
+	if !q.pays || a.excl != ExclusiveNUMA || q.w.CPUs == 0 {
+		return true
+	}
+	kept := uint64(0)
+	if q.w.Nodes > 0 {
+		for w := mask; w != 0; w &= w - 1 {
+			kept += q.m.nodeTime(w.Lowest())
+		}
+		return kept <= q.askedTime()
+	}
+	p, taken := pick{q: q, a: a, mask: mask, byL3: a.byL3}, hint.Mask(0)
+	p.begin()
+	for left := q.w.CPUs; left > 0; {
+		g, gain := p.next(left)
+		if v := p.nodeOf(g); !taken.Has(v) {
+			taken |= 1 << v
+			kept += q.m.nodeTime(v)
+		}
+		n := min(left, gain)
+		p.close(g, n)
+		left -= n
+	}
+	return kept <= q.askedTime()
+}
+
+// caches is the least number of level-3 caches of the mask's nodes that have the CPUs, or more than
+// there are.
+func (q *query) caches(a *asked, mask hint.Mask) int {
+	p := pick{q: q, a: a, mask: mask, byL3: true}
+	p.begin()
+	n := 0
+	for left := q.w.CPUs; left > 0; n++ {
+		g, gain := p.next(left)
+		if gain == 0 {
+			return len(q.m.groups) + 1
+		}
+		left -= min(left, gain)
+		p.close(g, gain)
+	}
+	return n
+}

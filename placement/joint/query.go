@@ -1,0 +1,480 @@
+package joint
+
+import (
+	"cmp"
+
+	"github.com/berth-dev/berth/placement/hint"
+)
+
+// scratch is room that the queries of a Try share.
+type scratch struct {
+	open []int32 // by node: CPUs that may still be taken by the current pick
+	done []bool  // by group: taken from
+	// empty and probe are room for queries of an empty machine: what narrowest asks, and what
+	// others need to know of it.
+	empty, probe query
+}
+
+// query is a Want asked of a book.
+type query struct {
+	asking
+	t *scratch
+
+	levels int // of terms that some set of nodes could meet, in front of terms
+	terms  [2 * maxLevels]asked
+
+	pays   bool      // as in Want
+	within hint.Set  // the sets that may be chosen; nil for all
+	best   hint.Mask // the answer
+	by     *asked
+	dev    deviceQuery
+}
+
+// asked is one level of terms.
+type asked struct {
+	terms
+	same     bool // devices lie together
+	eligible hint.Mask
+	most     int                  // level-3 caches, where that is insisted on
+	units    [hint.MaxNodes]int32 // CPUs that can be pinned, by node
+	floor    int                  // no fewer nodes can do; 0: not known yet
+}
+
+// compile prepares a question to a book, level by level. The outcome says why no level can be met,
+// on whatever NUMA nodes.
+func (q *query) compile(m *Model, t *scratch, w *Want, b *Book) Outcome {
+	q.m, q.t, q.b, q.w, q.levels, q.within, q.pays = m, t, b, w, 0, w.Within, w.Pays
+	q.dev.asking = q.asking
+	if b == m.empty {
+		q.within = w.WithinEmpty
+	}
+	if q.within != nil && q.within.IsEmpty() {
+		return NotOffered
+	}
+	if len(w.Devices) > 0 && !q.dev.compileDevices() {
+		return NoDevices
+	}
+	why := NoCPUs
+	if w.Same != Anywhere && len(w.Devices) > 0 {
+		why = q.compileTerms(true)
+	}
+	if w.Same == Anywhere || len(w.Devices) == 0 || w.SameHow == Preferred {
+		why = q.compileTerms(false)
+	}
+	if q.levels > 0 {
+		return Placed
+	}
+	return why
+}
+
+// compileTerms prepares the levels of the terms about CPUs, with devices together or not.
+func (q *query) compileTerms(same bool) Outcome {
+	why := NoCPUs
+	var last terms
+	for level := range maxLevels {
+		next := q.w.Rules.at(level)
+		if q.w.CPUs == 0 {
+			next = terms{}
+		}
+		if level > 0 && next == last {
+			continue
+		}
+		last = next
+		a := &q.terms[q.levels]
+		a.terms, a.same, a.floor = next, same, 0
+		if why = q.admit(a); why == Placed {
+			q.levels++
+		}
+	}
+	return why
+}
+
+// admit says whether all eligible NUMA nodes together meet the terms.
+func (q *query) admit(a *asked) Outcome {
+	m := q.m
+	a.eligible = m.space.All()
+	if a.bind != BindAny || a.excl == ExclusiveCore {
+		if m.threads == 0 {
+			return UnequalCores
+		}
+		if a.bind == FullCores && q.w.CPUs%m.threads != 0 {
+			return OddCPUs
+		}
+	}
+	if q.pays && (a.excl == ExclusiveCore && q.cost(a) > 1000*uint64(q.w.CPUs) || a.excl == ExclusiveNUMA && q.leastNode() > q.askedTime()) {
+		return Withholds
+	}
+	if a.excl == ExclusiveNUMA {
+		for v := range m.nodes {
+			if q.b.used[v] > 0 {
+				a.eligible &^= 1 << v
+			}
+		}
+	}
+	if a.l3 && q.w.Nodes == 0 {
+		e := &q.t.probe
+		e.m, e.t, e.b, e.w = m, q.t, m.empty, q.w
+		a.most = e.caches(a, m.space.All())
+	}
+	for v := range m.nodes {
+		a.units[v] = int32(min(q.of(a, &q.b.nodes[v]), q.cap(a, v)))
+	}
+	if len(q.w.Devices) > 0 && !q.dev.enough(m.space.All(), false) {
+		return NoDevices
+	}
+	switch {
+	case !q.fits(a, a.eligible):
+		return q.reason(a)
+	case len(q.w.Devices) > 0 && q.w.PerNode == 0 && !q.dev.holds(a.eligible, a.same):
+		return NotTogether
+	}
+	return Placed
+}
+
+// reason says why the terms cannot be met.
+func (q *query) reason(a *asked) Outcome {
+	free := 0
+	for v := range q.m.nodes {
+		free += q.m.FreeOn(q.b, v)
+	}
+	switch {
+	case free < q.w.CPUs:
+		return NoCPUs
+	case a.sum(q.m.space.All()) < q.w.CPUs || a.eligible != q.m.space.All() || a.l3:
+		return NoCores
+	}
+	return NoAmount
+}
+
+// find sets best and by to the answer, if the width allows one. When steps run out it no longer
+// asks which preferences could be kept, and where the width does not matter not for the fewest
+// nodes.
+func (q *query) find(width Width) bool {
+	if q.w.Nodes > 0 {
+		return q.findExactly(q.w.Nodes)
+	}
+	limit := q.m.space.Len()
+	for k := 1; k <= limit; k++ {
+		first := 0
+		if last := q.levels - 1; q.steps.Left() == 0 && q.reaches(&q.terms[last], k) {
+			q.steps.CutOff()
+			if first = last; width == AnyWidth && q.shrink(&q.terms[last]) {
+				return true
+			}
+		}
+		for level := first; level < q.levels; level++ {
+			if a := &q.terms[level]; q.scan(a, k) {
+				q.by = a
+				return true
+			}
+		}
+		switch {
+		case width == One:
+			return false
+		case width == Fewest && k == 1:
+			limit = q.narrowest()
+		}
+	}
+	return false
+}
+
+// findExactly is find where the number of nodes is wanted.
+func (q *query) findExactly(k int) bool {
+	first := 0
+	if q.steps.Left() == 0 {
+		q.steps.CutOff()
+		first = q.levels - 1
+	}
+	for level := first; level < q.levels; level++ {
+		if a := &q.terms[level]; q.scan(a, k) {
+			q.by = a
+			return true
+		}
+	}
+	return false
+}
+
+// shrink takes all eligible nodes, less the ones that they can miss and still meet the terms. It is
+// false where they may not be chosen.
+func (q *query) shrink(a *asked) bool {
+	serves := func(mask hint.Mask) bool {
+		return mask != 0 && q.serves(a, mask) && (len(q.w.Devices) == 0 || q.dev.holds(mask, a.same))
+	}
+	mask := a.eligible
+	if !serves(mask) {
+		return false
+	}
+	for v := range q.m.nodes {
+		if less := mask &^ (1 << v); serves(less) {
+			mask = less
+		}
+	}
+	q.best, q.by = mask, a
+	q.dev.rival.ok = false
+	return len(q.w.Devices) == 0 || q.dev.choose(mask, a.same)
+}
+
+// narrowest returns the least number of NUMA nodes that an empty machine needs, 0 if it has no
+// room either.
+func (q *query) narrowest() int {
+	e := &q.t.empty
+	e.steps = q.steps
+	if e.compile(q.m, q.t, q.w, q.m.empty) != Placed {
+		return 0
+	}
+	e.pays = q.pays
+	for k := 1; k <= q.m.space.Len(); k++ {
+		if e.serveAny(&e.terms[e.levels-1], k) {
+			return k
+		}
+	}
+	return 0
+}
+
+// reaches says whether k nodes could be enough, if the roomiest are taken.
+func (q *query) reaches(a *asked, k int) bool {
+	if k > 1 && a.floor == 0 {
+		a.floor = q.floor(a)
+	}
+	return k >= a.floor
+}
+
+// serves says whether the set of nodes meets the terms, whatever devices are wanted.
+func (q *query) serves(a *asked, mask hint.Mask) bool {
+	return mask&^a.eligible == 0 && q.offers(mask) && (q.w.Nodes == 0 || q.bears(a, mask)) && q.fits(a, mask) && q.covers(a, mask)
+}
+
+// bears says whether each node of the mask has some of what all of them are to give. Cores that are
+// kept from others are no more than the CPUs need.
+func (q *query) bears(a *asked, mask hint.Mask) bool {
+	parts, least := 0, func(v int) bool { return a.units[v] > 0 }
+	switch {
+	case q.w.CPUs > 0 && (a.bind == FullCores || a.excl == ExclusiveCore && a.bind != Spread):
+		parts = (q.w.CPUs + q.m.threads - 1) / q.m.threads
+	case q.w.CPUs > 0:
+		parts = q.w.CPUs
+	case len(q.w.Amounts) == 0:
+		return q.w.PerNode > 0 // each gives devices
+	default:
+		want := q.w.Amounts[0]
+		unit := q.m.kinds[want.Kind].Unit
+		parts = int(min(q.m.Whole(want)/unit, hint.MaxNodes))
+		least = func(v int) bool { return q.m.Room(q.b, want.Kind, v) >= unit }
+	}
+	for w := mask; w != 0; w &= w - 1 {
+		if !least(w.Lowest()) {
+			return false
+		}
+	}
+	return parts >= mask.Len()
+}
+
+// serveAny says whether some set of k nodes meets the terms.
+func (q *query) serveAny(a *asked, k int) bool {
+	if !q.reaches(a, k) {
+		return false
+	}
+	for _, mask := range q.m.space.OfSize(k) {
+		if q.serves(a, mask) && (len(q.w.Devices) == 0 || q.dev.holds(mask, a.same)) {
+			return true
+		}
+	}
+	return false
+}
+
+// scan looks for the best set of k nodes that meets the terms.
+func (q *query) scan(a *asked, k int) bool {
+	if !q.reaches(a, k) {
+		return false
+	}
+	masks := q.m.space.OfSize(k)
+	q.steps.Charge(len(masks))
+	if len(q.w.Devices) > 0 {
+		return q.scanDevices(a, masks)
+	}
+	found := false
+	var best [2]uint64
+	for _, mask := range masks {
+		if !q.serves(a, mask) {
+			continue
+		}
+		rank := q.rank(mask)
+		if !found || rank[0] < best[0] || rank[0] == best[0] && rank[1] < best[1] {
+			q.best, best, found = mask, rank, true
+		}
+	}
+	return found
+}
+
+// scanDevices is scan where devices are wanted: how well they lie comes before distances, and what
+// is left of them, there and on the NUMA nodes, before what is left of CPUs. When steps run out,
+// the first set of nodes that does ends it.
+func (q *query) scanDevices(a *asked, masks []hint.Mask) (found bool) {
+	var best [2]uint64
+	var bestRoom int
+	var pick devicePick
+	for _, mask := range masks {
+		if found && q.steps.Left() == 0 {
+			q.steps.CutOff()
+			break
+		}
+		if !q.serves(a, mask) || !q.dev.enough(mask, a.same) || q.w.PerNode > 0 && !q.dev.enoughEach(mask) {
+			continue
+		}
+		rank, room := q.rank(mask), q.dev.deviceRoom(mask)
+		q.dev.rival = rival{pick, cmp.Compare(rank[0], best[0]), cmp.Or(cmp.Compare(room, bestRoom), cmp.Compare(rank[1], best[1]))}
+		if q.dev.choose(mask, a.same) {
+			q.best, best, bestRoom, pick, found = mask, rank, room, q.dev.best, true
+		}
+	}
+	q.dev.best = pick
+	return found
+}
+
+// askedTime is the CPU time that is wanted in all, in thousandths.
+func (q *query) askedTime() uint64 {
+	n := 1000 * uint64(q.w.CPUs)
+	for _, want := range q.w.Amounts {
+		if want.Kind == CPU {
+			n += want.N
+		}
+	}
+	return n
+}
+
+// leastNode is nodeTime of the smallest node that has any.
+func (q *query) leastNode() (least uint64) {
+	for v := range q.m.nodes {
+		if n := q.m.nodeTime(v); n > 0 && (least == 0 || n < least) {
+			least = n
+		}
+	}
+	return least
+}
+
+// offers says whether the set of nodes may be chosen.
+func (q *query) offers(mask hint.Mask) bool { return q.within == nil || q.within.Has(mask) }
+
+// floor is how many nodes are needed if the roomiest are taken: for each resource on its own, and
+// for all together.
+func (q *query) floor(a *asked) int {
+	f := floor{nodes: len(q.m.nodes), least: 1}
+	f.add(uint64(q.w.CPUs), func(v int) uint64 { return uint64(a.units[v]) })
+	for _, want := range q.w.Amounts {
+		f.add(q.m.Whole(want), func(v int) uint64 { return q.m.Room(q.b, want.Kind, v) })
+	}
+	for i := range q.w.Devices {
+		s, need := q.dev.supplyOf(a.same), q.dev.need[i]
+		if q.w.Width == AnyWidth {
+			need = max(need-int(s.adrift[i]), 0)
+		}
+		f.add(uint64(need), func(v int) uint64 { return uint64(s.node[i][v]) })
+	}
+	if f.nodes < manyNodes {
+		return f.least
+	}
+	return max(f.least, atLeast(f.parts[:f.nodes], f.whole))
+}
+
+// rank orders sets of nodes that are as wide: by distance, then by what is left.
+func (q *query) rank(mask hint.Mask) [2]uint64 {
+	var r [2]uint64
+	if q.m.distance != nil {
+		r[0] = q.m.distance[mask]
+	}
+	for w := mask; w != 0; w &= w - 1 {
+		r[1] += q.m.Room(q.b, CPU, w.Lowest())
+	}
+	if q.m.strategy == LeastAllocated {
+		r[1] = ^r[1]
+	}
+	return r
+}
+
+// fits says whether the nodes of the mask have room on these terms.
+func (q *query) fits(a *asked, mask hint.Mask) bool {
+	if q.w.CPUs > 0 && (a.sum(mask) < q.w.CPUs || a.l3 && !q.fewCaches(a, mask)) {
+		return false
+	}
+	for _, want := range q.w.Amounts {
+		need := q.m.Whole(want)
+		if want.Kind == CPU {
+			need += q.cost(a)
+		}
+		for w := mask; w != 0 && need > 0; w &= w - 1 {
+			need -= min(need, q.m.Room(q.b, want.Kind, w.Lowest()))
+		}
+		if need > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// fewCaches says whether the nodes of the mask have the CPUs in as few level-3 caches as are
+// insisted on: where the number of nodes is wanted, as few as the same CPUs of each node would need
+// if nothing were handed out.
+func (q *query) fewCaches(a *asked, mask hint.Mask) bool {
+	switch q.w.Nodes {
+	case 0:
+		return q.caches(a, mask) <= a.most
+	case mask.Len():
+		e := &q.t.probe
+		e.m, e.t, e.b, e.w = q.m, q.t, q.m.empty, q.w
+		return q.caches(a, mask) <= e.caches(a, mask)
+	}
+	return true // all nodes that could be among them
+}
+
+// cost is what the pinned CPUs take of kind CPU, idle threads included.
+func (q *query) cost(a *asked) uint64 {
+	n, t := q.w.CPUs, q.m.threads
+	switch {
+	case a.excl != ExclusiveCore:
+	case a.bind == Spread:
+		n *= t
+	default:
+		n = (n + t - 1) / t * t
+	}
+	return 1000 * uint64(n)
+}
+
+// spreads says whether one thread of each core is liked, and not insisted on: CPUs are then taken
+// all over the nodes. Who pays for whole nodes gets them full instead.
+func (q *query) spreads(a *asked) bool {
+	return a.like == Spread && a.bind != Spread && a.excl != ExclusiveCore && !a.l3 && !(q.pays && a.excl == ExclusiveNUMA)
+}
+
+// sum is how many CPUs can be pinned on the nodes of the mask.
+func (a *asked) sum(mask hint.Mask) int {
+	n := int32(0)
+	for w := mask; w != 0; w &= w - 1 {
+		n += a.units[w.Lowest()]
+	}
+	return int(n)
+}
+
+// of is how many CPUs of some cores the terms allow to take.
+func (q *query) of(a *asked, s *stat) int {
+	switch {
+	case a.bind == Spread && a.excl == ExclusiveCore:
+		return int(s.whole)
+	case a.bind == Spread:
+		return int(s.some)
+	case a.bind == FullCores || a.excl == ExclusiveCore:
+		return int(s.whole) * q.m.threads
+	}
+	return int(s.free)
+}
+
+// cap is how many CPUs may be pinned on a node before its shares have too few.
+func (q *query) cap(a *asked, v int) int {
+	cpus := int(q.m.Room(q.b, CPU, v) / 1000)
+	switch {
+	case a.bind == Spread && a.excl == ExclusiveCore:
+		return cpus / q.m.threads
+	case a.bind == FullCores || a.excl == ExclusiveCore:
+		return cpus - cpus%q.m.threads
+	}
+	return cpus
+}

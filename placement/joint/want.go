@@ -1,0 +1,90 @@
+package joint
+
+import (
+	"github.com/berth-dev/berth/placement/hint"
+	"github.com/berth-dev/berth/topology"
+)
+
+// Want is what a container, or a pod as a whole, asks for.
+type Want struct {
+	CPUs    int          // pinned
+	Amounts []Amount     // each kind once
+	Devices []DeviceWant // each kind once
+	// Same says where devices lie together, and SameHow whether that may be given up. It is given
+	// up after all else that is preferred, but never for a wider set of NUMA nodes.
+	Same    Same
+	SameHow Strength // set if Same is
+	Width   Width
+	// Nodes asks for exactly so many NUMA nodes, each of which gives some of the CPUs; where no
+	// CPUs are wanted, of the first amount, and where there is none, devices by PerNode. 0 leaves
+	// it to the width. With a number the width only says whether devices count whose NUMA node
+	// nobody knows.
+	Nodes int
+	// PerNode asks for exactly so many devices of each kind on each NUMA node; 0 leaves it open. It
+	// comes with Nodes, and not with Same.
+	PerNode int
+	Rules   Rules
+	// Pays says that CPUs which stay idle for an exclusive one have to be asked for as well: no
+	// more are kept from others than CPUs and amounts of CPU time are wanted.
+	Pays bool
+	// Within are the only sets of NUMA nodes that may be chosen, and WithinEmpty the ones that
+	// might be if nothing were handed out: where resources are that the model does not know. Nil
+	// means all.
+	Within, WithinEmpty hint.Set
+}
+
+// Grant is what a Try gave.
+type Grant struct {
+	CPUs topology.CPUSet
+	// Nodes is the set of NUMA nodes that was chosen.
+	Nodes   hint.Mask
+	Amounts []NodeAmount // by kind as in Want.Amounts, then by node
+	// Exclusive is the level that is kept: that of the rules, or Shareable if it was given up.
+	Exclusive Exclusive
+	Devices   []DeviceRef // by kind as in Want.Devices
+	// Together says that devices lie as Want.Same asks.
+	Together bool
+	// Cut says that a search for devices ended because it ran out of steps: others might lie
+	// better.
+	Cut bool
+}
+
+// Outcome is the answer of Place.
+type Outcome uint8
+
+// The outcomes.
+const (
+	Placed Outcome = iota
+	// OddCPUs: full cores are insisted on, and the CPUs are no whole number of cores.
+	OddCPUs
+	// UnequalCores: the rules need cores that all have as many threads.
+	UnequalCores
+	// NoCPUs: the machine has too few free CPUs, on whatever NUMA nodes.
+	NoCPUs
+	// NoCores: it has enough free CPUs, but not as the rules want them.
+	NoCores
+	// NoAmount: it has too little left of some amount.
+	NoAmount
+	// NoDevices: it has too few free devices of a kind, on whatever NUMA nodes.
+	NoDevices
+	// NotTogether: it has enough free devices, but not where they lie together.
+	NotTogether
+	// TooWide: it has room, but only on more NUMA nodes than the width allows.
+	TooWide
+	// NotOffered: no set of NUMA nodes may be chosen.
+	NotOffered
+	// OutOfReach: it has room, but not on sets of NUMA nodes that may be chosen.
+	OutOfReach
+	// Withholds: CPUs would be kept from others that are not asked for.
+	Withholds
+	// NotExactly: it has no room on exactly so many NUMA nodes.
+	NotExactly
+)
+
+// asking is what is asked, and of what.
+type asking struct {
+	m     *Model
+	b     *Book
+	w     *Want
+	steps *Budget
+}
