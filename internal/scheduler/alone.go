@@ -68,24 +68,30 @@ func (a *alone) wait(c *cycle, pod *corev1.Pod) {
 // would end the attempt of others, and nobody looks at what the node said.
 func (a *alone) filter(ctx context.Context, c *cycle, info fwk.NodeInfo) *fwk.Status {
 	n := c.plugin.core.table.Of(info.Node())
-	if c.passes(n) {
+	if c.unpinned && c.passes(n) {
 		return nil
 	}
+	var answer nodes.PackedAnswer
+	known := false
 	if c.dry == nil {
-		if answer, ok := c.query.Recall(n); ok {
-			return a.say(c, n, answer)
+		answer, known = c.query.Recall(n)
+	}
+	if !known {
+		if ctx.Err() != nil {
+			return fwk.NewStatus(fwk.Unschedulable, attemptEnded)
 		}
+		if status := c.unasked(n); status != nil {
+			return status
+		}
+		if c.dry != nil {
+			return c.suppose(n, info)
+		}
+		answer = c.query.Ask(n)
 	}
-	if ctx.Err() != nil {
-		return fwk.NewStatus(fwk.Unschedulable, attemptEnded)
+	if answer.Kind() == nodes.Takes { // which is what is said most
+		return nil
 	}
-	if status := c.unasked(n); status != nil {
-		return status
-	}
-	if c.dry != nil {
-		return c.suppose(n, info)
-	}
-	return a.say(c, n, c.query.Ask(n))
+	return a.say(c, n, answer)
 }
 
 // attemptEnded is the answer for nodes that were not asked.
@@ -93,9 +99,6 @@ const attemptEnded = "the attempt to place the pod has ended"
 
 // say says a node's answer in the framework's words, and notes that the node waits.
 func (a *alone) say(c *cycle, n *nodes.Node, answer nodes.PackedAnswer) *fwk.Status {
-	if answer.Kind() == nodes.Takes {
-		return nil // which is what is said most
-	}
 	status := c.status(answer, a.patient)
 	if status.Code() == fwk.Pending {
 		a.waiting.add(n)
@@ -147,7 +150,7 @@ func (a *alone) runOutOfPatience(c *cycle, pod *corev1.Pod, waitsFrom time.Time)
 
 func (a *alone) reserve(_ fwk.CycleState, c *cycle, pod *corev1.Pod, n *nodes.Node) *fwk.Status {
 	core := c.plugin.core
-	if c.passes(n) {
+	if c.unpinned && c.passes(n) {
 		c.way = untouched{}
 		core.waiters.Done(uidOf(pod))
 		return nil

@@ -80,10 +80,7 @@ func (c *cycle) Clone() fwk.StateData {
 // cycleOf returns the plugin's state; nil for a pod that passes untouched, or has not passed
 // PreFilter.
 func cycleOf(state fwk.CycleState) *cycle {
-	data, err := state.Read(cycleKey)
-	if err != nil {
-		return nil
-	}
+	data, _ := state.Read(cycleKey)
 	c, _ := data.(*cycle)
 	return c
 }
@@ -138,9 +135,6 @@ func (c *cycle) suppose(n *nodes.Node, info fwk.NodeInfo) *fwk.Status {
 // Such a pod runs on what is shared there. One of them is the agent that the node waits for. A pod
 // that wants so many NUMA nodes, or whole ones, is told that the kubelet does not see to that.
 func (c *cycle) passes(n *nodes.Node) bool {
-	if !c.unpinned {
-		return false
-	}
 	rules := &c.query.Candidate.Request.Rules
 	return !n.Obeys() && !rules.CountsNUMANodes() || *rules == (placement.Rules{}) && c.plugin.core.table.Unusable(n) != nil
 }

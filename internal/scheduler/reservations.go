@@ -121,7 +121,7 @@ func (o *owner) filter(_ context.Context, c *cycle, info fwk.NodeInfo) *fwk.Stat
 	switch {
 	case n.Name() != o.heldOn: // it may be nominated to another one
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, elsewhere)
-	case c.passes(n):
+	case c.unpinned && c.passes(n):
 		return nil
 	}
 	if status := c.unasked(n); status != nil {
@@ -142,7 +142,7 @@ func (o *owner) postFilter(_ context.Context, c *cycle, pod *corev1.Pod, _ fwk.N
 
 func (o *owner) reserve(_ fwk.CycleState, c *cycle, pod *corev1.Pod, n *nodes.Node) *fwk.Status {
 	core := c.plugin.core
-	if o.passed = c.passes(n); !o.passed {
+	if o.passed = c.unpinned && c.passes(n); !o.passed {
 		if why := core.table.Unusable(n); why != nil {
 			return c.refuse(fwk.NewStatus(fwk.Unschedulable, why.Text))
 		}
