@@ -262,6 +262,7 @@ nodestate.Kinds.bySpec = nodestate.Kinds
 offer.Offers.findings = offer
 offer.Offers.listeners = offer
 scheduler.binding.words a Binding
+scheduler.Args.CPUsPerDevice the configuration, at most 64
 scheduler.profiles.maxNodes one for each profile of the configuration
 scheduler.cores.byInformers one for each scheduler of the process
 scheduler.dryRun.removed an attempt

@@ -17,6 +17,8 @@ type decider interface {
 	decide(s *State, r *Request, d *Decision) Verdict
 	// explain fills in what a refusal says beside the verdict, which it is of.
 	explain(s *State, r *Request, out Refusal, v *Verdict) Refusal
+	// elsewhere looks for another place than decide's, where no CPUs are kept from the pod.
+	elsewhere(s *State, r *Request, d *Decision) (v Verdict, found bool)
 }
 
 // room is a decider with room for its decision. Rooms are pooled, so that admitting allocates

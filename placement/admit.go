@@ -30,7 +30,11 @@ func (in *room) decide(s *State, r *Request, d *Decision) Verdict {
 		d.UID, d.Containers = r.UID, d.Containers[:0]
 		return Verdict{Reason: InvalidRequest, Detail: BadRequest, Scarcity: Unresolvable}
 	}
-	return in.decider.decide(s, r, d)
+	v := in.decider.decide(s, r, d)
+	if v.OK() && s.keptFrom(r) {
+		return in.keep(s, r, d, v)
+	}
+	return v
 }
 
 func (ad *admission) decide(s *State, r *Request, d *Decision) Verdict {
@@ -74,7 +78,7 @@ func (ad *admission) decide(s *State, r *Request, d *Decision) Verdict {
 func (ad *admission) hopeless(s *State, r *Request) bool {
 	ad.begin(s, r, &ad.empty, true)
 	detail, _ := ad.run(len(r.Containers))
-	hopeless := detail != NoDetail && !detail.passing() && (!detail.placed() || ad.atOnce(detail) || ad.monotone())
+	hopeless := detail != NoDetail && !detail.passing() && (!detail.placed() || ad.atOnce(detail) || ad.m.monotone(r))
 	ad.end()
 	return hopeless
 }
@@ -113,8 +117,6 @@ func (ad *admission) atOnce(d Detail) bool {
 	return false
 }
 
-func (ad *admission) monotone() bool { return ad.m.Monotone(ad.r) }
-
 // Monotone says whether a node never admits the request where it would refuse it with less on it.
 // Where Berth decides this holds for whatever is placed as one; containers that are placed one
 // after another may stand in one another's way on one set of free CPUs and not on another.
@@ -122,7 +124,14 @@ func (ad *admission) monotone() bool { return ad.m.Monotone(ad.r) }
 // Two rules of the kubelet are not like that. A container is given what init containers before it
 // had, wherever these got it: a full NUMA node keeps them off. And a group of NUMA nodes that
 // memory is handed out from draws later memory to itself.
+//
+// Nor is a Keep: pods with devices take the ones for which CPUs were kept.
 func (m *Model) Monotone(r *Request) bool {
+	return (r.Rules.Keep == nil || r.AsksDevices()) && m.monotone(r)
+}
+
+// monotone is Monotone of the decider, which knows no Keep.
+func (m *Model) monotone(r *Request) bool {
 	if m.joint != nil {
 		rules := m.rulesFor(r.Rules)
 		if rules.NUMANodes > 0 && rules.CPUs.L3 == joint.Required {

@@ -32,6 +32,9 @@ func Explain(s *State, r *Request) Refusal {
 		return out
 	}
 	out.Scarcity, out.Cut = v.Scarcity.String(), v.Cut
+	if v.Detail == KeptForDevices {
+		return s.explainKept(r, out, m.Reach(r, &v))
+	}
 	return newDecider(m).explain(s, r, out, &v)
 }
 

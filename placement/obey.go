@@ -27,6 +27,7 @@ type jointAdmission struct {
 	// provision is empty where no provider has anything.
 	provision provision
 	empty     Decision // for the admission to an empty node
+	avoid     avoidance
 }
 
 func newJointAdmission(m *Model) *jointAdmission {
@@ -69,7 +70,7 @@ func (ad *jointAdmission) decide(s *State, r *Request, d *Decision) Verdict {
 	clear(ad.provision.given)
 	ad.d = &ad.empty
 	ad.d.begin(r)
-	if again, _ := ad.run(ad.m.empty.account); again == Withholds || again != NoDetail && !ad.budget.Cut() && ad.m.Monotone(r) {
+	if again, _ := ad.run(ad.m.empty.account); again == Withholds || again != NoDetail && !ad.budget.Cut() && ad.m.monotone(r) {
 		v.Scarcity = Unresolvable
 	}
 	ad.end()

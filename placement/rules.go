@@ -112,6 +112,8 @@ type Rules struct {
 	NUMANodes uint8
 	// Devices are how devices lie.
 	Devices DeviceRules
+	// Keep is which CPUs are kept for others' devices: the scheduler's rule, on every node.
+	Keep *Keep
 }
 
 // DeviceRules are how the devices of a container, or of a pod whose scope is that, are wanted. The

@@ -1,7 +1,6 @@
 package placement
 
 import (
-	"github.com/berth-dev/berth/placement/hint"
 	"github.com/berth-dev/berth/topology"
 )
 
@@ -76,12 +75,19 @@ func (r *Request) CPUs() int {
 // nobody and not asked for by it, they had their part of the NUMA nodes' CPUs, and would have too
 // few. Devices whose NUMA node no plugin reports do not count.
 func (s *State) Strands(r *Request, on topology.NUMASet) (stranded int) {
+	return s.strands(r, on, nil)
+}
+
+// strands is Strands of the devices that the Keep names, which have so many CPUs each instead of
+// their part.
+func (s *State) strands(r *Request, on topology.NUMASet, keep *Keep) (stranded int) {
 	mask, counted := s.m.compact(on), false
 	var cpus, before, after int
 	for i := range s.pools {
 		p := &s.pools[i]
+		each, counts := keep.each(p.resource)
 		all, free := p.pool.HealthyTouching(p.inUse, mask)
-		if free == 0 || !p.registered {
+		if free == 0 || !p.registered || !counts {
 			continue
 		}
 		left := max(0, free-int(min(r.devices(p.resource), int64(free))))
@@ -92,7 +98,11 @@ func (s *State) Strands(r *Request, on topology.NUMASet) (stranded int) {
 			cpus, before = cpusOn(s, on)
 			after, counted = before-min(before, ownCPUs(s.m, r)), true
 		}
-		stranded += shortOf(left, all, cpus, after) - shortOf(left, all, cpus, before)
+		if each == 0 {
+			stranded += shortOf(left, all, cpus, after) - shortOf(left, all, cpus, before)
+		} else {
+			stranded += shortOf(left, 1, each, after) - shortOf(left, 1, each, before)
+		}
 	}
 	return stranded
 }
@@ -102,7 +112,6 @@ func (s *State) Strands(r *Request, on topology.NUMASet) (stranded int) {
 // of the NUMA nodes, unless nobody uses a device of the node: then it seems that nobody wants them.
 // Devices that are not healthy do not count, nor those whose NUMA node no plugin reports.
 func SpareDevices(s *State, r *Request, on topology.NUMASet) int {
-	const everywhere = ^hint.Mask(0)
 	asks, mask := r.AsksDevices(), s.m.compact(on)
 	left, beside, used := 0, 0, 0
 	for i := range s.pools {

@@ -108,6 +108,14 @@ func (m *obeyModel) newProvision() provision {
 // narrow has the search keep to the sets of NUMA nodes that every provider offers to container c,
 // or to the pod's peak with wholePod.
 func (ad *jointAdmission) narrow(c int) {
+	ad.offered(c)
+	if ad.avoid.on {
+		ad.avoidKept()
+	}
+}
+
+// offered narrows the search to what providers offer.
+func (ad *jointAdmission) offered(c int) {
 	if len(ad.m.supplies) == 0 {
 		return
 	}

@@ -28,7 +28,7 @@ type clusterFlags struct {
 	config     *genericclioptions.ConfigFlags
 	heartbeats string
 	staleAfter time.Duration
-	exclusive  []string
+	terms      wire.Terms
 	snapshot   string
 }
 
@@ -56,7 +56,9 @@ func (f *clusterFlags) add(cmd *cobra.Command) {
 	fs.StringVar(&f.heartbeats, "heartbeat-namespace", v1alpha1.HeartbeatNamespace, "namespace of the agents' Leases")
 	fs.StringVar(&f.snapshot, "snapshot", "", "read a file that berth snapshot wrote, in place of a cluster")
 	fs.DurationVar(&f.staleAfter, "stale-after", time.Minute, "how long an agent may be silent, as the scheduler is configured (staleAfter)")
-	fs.StringSliceVar(&f.exclusive, "exclusive-namespaces", nil, "namespaces whose pods may keep CPUs from others that they do not ask for, as the scheduler is configured (exclusiveNamespaces); * is all")
+	fs.StringSliceVar((*[]string)(&f.terms.ExclusiveNamespaces), "exclusive-namespaces", nil, "namespaces whose pods may keep CPUs from others that they do not ask for, as the scheduler is configured (exclusiveNamespaces); * is all")
+	fs.StringVar(&f.terms.Keep, "keep", "", "CPUs that are kept for pods with devices, as the scheduler is configured (keep): "+wire.CPUsNearDevices)
+	fs.StringToIntVar(&f.terms.CPUsPerDevice, "cpus-per-device", nil, "how many CPUs are kept for a device, by resource, as the scheduler is configured (cpusPerDevice)")
 }
 
 // connect makes a cluster of the flags. It speaks to nobody yet.
@@ -64,9 +66,8 @@ func (f *clusterFlags) connect() (*survey.Cluster, error) {
 	if f.snapshot != "" {
 		return openSnapshot(f.snapshot, cmp.Or(*f.config.Namespace, metav1.NamespaceDefault))
 	}
-	exclusive := wire.ExclusiveNamespaces(f.exclusive)
-	if err := exclusive.Check(); err != nil {
-		return nil, fmt.Errorf("--exclusive-namespaces: %w", err)
+	if err := f.terms.Check(); err != nil {
+		return nil, fmt.Errorf("what the scheduler is configured with: %w", err)
 	}
 	config, err := f.restConfig()
 	if err != nil {
@@ -77,7 +78,7 @@ func (f *clusterFlags) connect() (*survey.Cluster, error) {
 		return nil, fmt.Errorf("%s: %w", f.tried(), err)
 	}
 	return survey.Connect(survey.Options{
-		Config: config, Namespace: namespace, Heartbeats: f.heartbeats, StaleAfter: f.staleAfter, Exclusive: exclusive,
+		Config: config, Namespace: namespace, Heartbeats: f.heartbeats, StaleAfter: f.staleAfter, Terms: f.terms,
 		Where: config.Host + " (" + f.tried() + ")",
 	})
 }

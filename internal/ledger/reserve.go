@@ -40,6 +40,7 @@ func (n *Node) Reserve(c *Candidate, d *placement.Decision) Answer {
 // replace makes a pod of the candidate, and takes the one out that the node counts with, if any.
 func (n *Node) replace(c *Candidate) (p, before *pod) {
 	p, before = newPod(c), n.pods[c.Request.UID]
+	p.req = c.Request.Settled()
 	if before != nil {
 		p.doubt = before.doubt
 		n.leave(before)

@@ -23,6 +23,7 @@ func requestKey(b []byte, r *placement.Request) []byte {
 	b = append(b, byte(c.Bind), byte(c.BindHow), byte(c.Exclusive), byte(c.ExclusiveHow), byte(c.L3), bit(r.Rules.PinMemory)|bit(r.Rules.OwnCPUs)<<1|bit(r.Rules.SharesOnly)<<2|bit(r.Rules.SharesWillDo)<<3|bit(r.Rules.MayWithhold)<<4, r.Rules.NUMANodes)
 	d := &r.Rules.Devices
 	b = append(b, byte(d.Same), byte(d.SameHow), byte(d.Joint), byte(d.OnePerFunction), byte(d.All), d.PerNode)
+	b = appendString(b, r.Rules.Keep.Key())
 	b = binary.AppendUvarint(b, uint64(len(r.Containers)))
 	for i := range r.Containers {
 		b = appendContainer(b, &r.Containers[i])

@@ -382,6 +382,7 @@ func (w *worlds) keepWith(requests []*placement.Request) {
 	}
 	w.own()
 	for _, r := range requests {
+		r := r.Settled()
 		w.all = slices.DeleteFunc(w.all, func(v world) bool { return !w.commit(&v, r) })
 		if w.uncertain() {
 			return

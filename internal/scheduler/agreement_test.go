@@ -29,7 +29,7 @@ type answers struct {
 // survey asks as the command line does, and returns what it finds out about node n.
 func (w *answers) survey(t *testing.T) survey.Node {
 	t.Helper()
-	all, err := w.connect(t, nil).Survey(t.Context(), "")
+	all, err := w.connect(t, wire.Terms{}).Survey(t.Context(), "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +40,7 @@ func (w *answers) survey(t *testing.T) survey.Node {
 }
 
 // connect returns the cluster as the command line has it.
-func (w *answers) connect(t *testing.T, exclusive wire.ExclusiveNamespaces) *survey.Cluster {
+func (w *answers) connect(t *testing.T, terms wire.Terms) *survey.Cluster {
 	t.Helper()
 	lists := map[string]string{
 		"/api/v1/nodes": `{"metadata":{"name":"n"}}`,
@@ -62,7 +62,7 @@ func (w *answers) connect(t *testing.T, exclusive wire.ExclusiveNamespaces) *sur
 	}))
 	t.Cleanup(s.Close)
 	c, err := survey.Connect(survey.Options{
-		Config: &rest.Config{Host: s.URL}, Heartbeats: v1alpha1.HeartbeatNamespace, StaleAfter: time.Minute, Exclusive: exclusive,
+		Config: &rest.Config{Host: s.URL}, Heartbeats: v1alpha1.HeartbeatNamespace, StaleAfter: time.Minute, Terms: terms,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -79,7 +79,7 @@ func TestWhoMayWithholdAgrees(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			pod := with(pinned("x", 1), map[string]string{wire.ExclusiveAnnotation: "numa"})
 			f, _ := attached(t, pod)
-			f.args.ExclusiveNamespaces = exclusive
+			f.terms.ExclusiveNamespaces = exclusive
 			f.obeys()
 			state := newCycleData()
 			if _, s := f.PreFilter(t.Context(), state, pod, nil); !s.IsSuccess() {
@@ -92,7 +92,7 @@ func TestWhoMayWithholdAgrees(t *testing.T) {
 			w := answers{now: f.clock.Now(), report: f.written(nil), lease: f.beat(func(l *coordinationv1.Lease) {
 				l.Annotations[v1alpha1.SequenceAnnotation] = fmt.Sprint(f.seq)
 			})}
-			fits, _, err := w.connect(t, exclusive).Fit(t.Context(), []survey.Wanted{{Pod: pod, Replicas: 1}}, survey.FitOptions{Limit: 1})
+			fits, _, err := w.connect(t, wire.Terms{ExclusiveNamespaces: exclusive}).Fit(t.Context(), []survey.Wanted{{Pod: pod, Replicas: 1}}, survey.FitOptions{Limit: 1})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -44,6 +44,15 @@ type Args struct {
 	// and Koordinator's preferredCPUExclusivePolicy). "*" is all. Default none: others' pods are
 	// refused, or lose the preference, unless they ask for all of these CPUs.
 	ExclusiveNamespaces wire.ExclusiveNamespaces `json:"exclusiveNamespaces,omitempty"`
+	// Keep is cpusNearDevices, or nothing. With it, CPUs beside free devices are kept for pods that
+	// ask for devices: a pod that asks for none is refused where it would take them. Default none:
+	// such a pod takes them last. A device keeps its part, the CPUs of its NUMA node divided by the
+	// healthy devices there, unless cpusPerDevice says otherwise.
+	Keep string `json:"keep,omitempty"`
+	// CPUsPerDevice is how many CPUs keep holds for a device of each resource: as many as pods with
+	// one device ask for. Devices of resources that are not named keep none. Default: devices of
+	// all resources keep their part.
+	CPUsPerDevice map[string]int `json:"cpusPerDevice,omitempty"`
 	// GangTimeout is how long the members of a gang wait for each other, from the plan on, where
 	// the gang names no time. Default 1m.
 	GangTimeout metav1.Duration `json:"gangTimeout,omitempty"`
@@ -138,10 +147,16 @@ func (a *Args) validate() error {
 	if a.Candidates < minCandidates || a.Candidates > maxCandidates {
 		return fmt.Errorf("candidates: %d: want %d to %d", a.Candidates, minCandidates, maxCandidates)
 	}
-	if err := a.ExclusiveNamespaces.Check(); err != nil {
+	if _, err := a.terms(); err != nil {
 		return err
 	}
 	return a.Scoring.Validate()
+}
+
+// terms returns what the arguments say about every pod.
+func (a *Args) terms() (wire.Terms, error) {
+	t := wire.Terms{ExclusiveNamespaces: a.ExclusiveNamespaces, Keep: a.Keep, CPUsPerDevice: a.CPUsPerDevice}
+	return t, t.Check()
 }
 
 // With fewer candidates a single plugin that refuses some makes the search begin again; with more

@@ -77,6 +77,7 @@ func (c *cycle) choose(state fwk.CycleState, pod *corev1.Pod, from, heldOn strin
 		c.way, err = c.plugin.joinTrial(state, pod)
 	case from != "":
 		o := &owner{from: from, heldOn: heldOn}
+		c.query.Candidate.Request = c.query.Candidate.Request.Settled() // what it holds is its own
 		o.wait(c, pod)
 		c.way = o
 	default:
@@ -137,7 +138,7 @@ func (p *Plugin) preFilterInTrial(state fwk.CycleState, pod *corev1.Pod) *fwk.St
 // read translates a pod to place, as the profile's arguments have it.
 func (p *Plugin) read(pod *corev1.Pod) (wire.Ask, error) {
 	ask, err := p.core.pods.read(pod)
-	ask.Request.Rules.MayWithhold = p.args.ExclusiveNamespaces.Allow(pod.Namespace)
+	p.terms.Impose(pod.Namespace, &ask.Request.Rules)
 	if err == nil && p.args.BestEffortAnywhere {
 		ask.Request.Rules = wire.BestEffortAnywhere(ask.Request.Rules)
 	}
@@ -172,7 +173,7 @@ func (p *Plugin) AddPod(_ context.Context, state fwk.CycleState, _ *corev1.Pod, 
 		if err != nil || !ask.Request.Pinnable() && !on.Obeys() {
 			return nil
 		}
-		added.Candidate = &ledger.Candidate{Request: &ask.Request}
+		added.Candidate = &ledger.Candidate{Request: ask.Request.Settled()}
 	}
 	c.assume().At(on).Put(added)
 	return nil

@@ -129,7 +129,7 @@ func TestWithholdersPay(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			pod := with(pinned("x", int64(c.cpus)), map[string]string{wire.ExclusiveAnnotation: c.exclusive})
 			f, _ := attached(t, pod)
-			f.args.ExclusiveNamespaces = c.namespaces
+			f.terms.ExclusiveNamespaces = c.namespaces
 			f.obeys()
 			state := newCycleData()
 			if _, s := f.PreFilter(t.Context(), state, pod, nil); !s.IsSuccess() {

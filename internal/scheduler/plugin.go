@@ -11,6 +11,7 @@ import (
 
 	"github.com/berth-dev/berth/internal/scheduler/nodes"
 	"github.com/berth-dev/berth/internal/version"
+	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
 )
 
@@ -21,6 +22,7 @@ const Name = "Berth"
 type Plugin struct {
 	core    *core
 	args    Args
+	terms   wire.Terms // of the args
 	profile *nodes.Profile
 	handle  fwk.Handle
 }
@@ -78,7 +80,11 @@ func newPlugin(ctx context.Context, obj runtime.Object, handle fwk.Handle, o Opt
 	if err != nil {
 		return nil, err
 	}
-	p := &Plugin{core: c, args: args, profile: &nodes.Profile{Table: c.table, Scoring: args.Scoring}, handle: handle}
+	terms, err := args.terms()
+	if err != nil {
+		return nil, err
+	}
+	p := &Plugin{core: c, args: args, terms: terms, profile: &nodes.Profile{Table: c.table, Scoring: args.Scoring}, handle: handle}
 	nodeGauges.core.Store(c)
 	return p, nil
 }

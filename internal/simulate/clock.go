@@ -228,6 +228,7 @@ func (c *clock) try(e entry, nodes []int32) bool {
 		node := c.choose(nodes, j.shape)
 		if node >= 0 {
 			c.put(e.job, e.pod, node)
+			c.unkeep(j.shape, node)
 		}
 		return node >= 0
 	}
@@ -244,7 +245,17 @@ func (c *clock) try(e entry, nodes []int32) bool {
 		}
 		c.put(e.job, j.first+i, node)
 	}
+	for pod := j.first; pod < j.first+j.members; pod++ {
+		c.unkeep(j.shape, int(c.members[pod].node))
+	}
 	return true
+}
+
+// unkeep notes that a pod with GPUs has come to the node: CPUs that were kept for them may be had.
+func (c *clock) unkeep(shape int32, node int) {
+	if c.strategy.Keep != nil && c.scores.shapes[shape].GPUs > 0 {
+		c.frees(int32(node))
+	}
 }
 
 // tryBlind chooses nodes for all members of a gang as far as amounts say, before any kubelet hears
@@ -368,10 +379,15 @@ func (c *clock) fail(node int32) {
 
 // wake tries again who waits, the oldest first, where a node that has changed takes the class.
 func (c *clock) wake() {
-	slices.SortFunc(c.freed.nodes, func(a, b int32) int { return int(c.place[a] - c.place[b]) })
+	freed := c.freed.nodes
+	c.freed.nodes = nil
+	for _, node := range freed {
+		c.freed.is[node] = false
+	}
+	slices.SortFunc(freed, func(a, b int32) int { return int(c.place[a] - c.place[b]) })
 	var turn []waitClass
 	for _, class := range c.queue.classes {
-		if slices.ContainsFunc(c.freed.nodes, func(node int32) bool { return c.scores.score(int(node), class.shape) > refusing }) {
+		if slices.ContainsFunc(freed, func(node int32) bool { return c.scores.score(int(node), class.shape) > refusing }) {
 			turn = append(turn, class)
 		}
 	}
@@ -383,7 +399,7 @@ func (c *clock) wake() {
 			}
 		}
 		class := turn[first]
-		if c.try(c.queue.byClass[class][0], c.freed.nodes) {
+		if c.try(c.queue.byClass[class][0], freed) {
 			c.queue.pop(class)
 		} else {
 			turn = slices.Delete(turn, first, first+1)
@@ -393,8 +409,4 @@ func (c *clock) wake() {
 			turn = slices.Delete(turn, first, first+1)
 		}
 	}
-	for _, node := range c.freed.nodes {
-		c.freed.is[node] = false
-	}
-	c.freed.nodes = c.freed.nodes[:0]
 }

@@ -114,7 +114,7 @@ func (c *numa) Lacks(node int, s *Shape) Lack {
 
 // Put lets the node's kubelet decide.
 func (c *numa) Put(node int, pod int32, s *Shape, _ int) Outcome {
-	r := *s.ask
+	r := *s.ask.Settled()
 	r.UID = c.uid(pod)
 	v := placement.Decide(c.states[node], &r, &c.decision)
 	if !v.OK() {

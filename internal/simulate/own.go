@@ -4,16 +4,14 @@ import (
 	"math"
 
 	"github.com/berth-dev/berth/internal/rank"
+	"github.com/berth-dev/berth/placement"
 )
 
 // own are Berth's default, and what it is measured by.
 func own() []Strategy {
 	return []Strategy{
-		{Name: "Berth", About: "the scheduler's default: the order of its candidates", NUMA: true, Ties: ByChance, new: func([]Typical) scorer {
-			b := &berth{}
-			b.scoring.FillIn()
-			return scoring(b.score)
-		}},
+		{Name: "Berth", About: "the scheduler's default: the order of its candidates", NUMA: true, Ties: ByChance, new: byDefault},
+		{Name: "BerthKeep", About: "the default with keep: cpusNearDevices", NUMA: true, Ties: ByChance, Keep: new(placement.Keep), new: byDefault},
 		{Name: "BerthProfile", About: "the scheduler with the chart's profile: of its candidates the best by kube-scheduler's scores, too", NUMA: true, Ties: ByChance, new: func([]Typical) scorer { return newProfile() }},
 		{Name: "Berths", About: "fewest berths lost that are expected to be wanted, learnt while pods arrive", NUMA: true, Ties: FirstOfOrder, new: func([]Typical) scorer {
 			b := &berths{asked: map[*Shape]int{}}
@@ -27,6 +25,12 @@ func own() []Strategy {
 			return scoring(f.score)
 		}},
 	}
+}
+
+func byDefault([]Typical) scorer {
+	b := &berth{}
+	b.scoring.FillIn()
+	return scoring(b.score)
 }
 
 // berth is the order in which the scheduler names its candidates (internal/rank).

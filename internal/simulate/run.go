@@ -124,7 +124,7 @@ type player struct {
 
 func newPlayer(c Cluster, all []Shape, s *Strategy, load []Typical, d *trace.Draw) *player {
 	by := s.new(load)
-	return &player{cluster: c, strategy: s, by: by, scores: newScores(c, all, by), draw: d}
+	return &player{cluster: c, strategy: s, by: by, scores: newScores(c, keeping(all, s.Keep), by), draw: d}
 }
 
 // choose returns the best of the nodes; -1 where none takes a pod of the shape.

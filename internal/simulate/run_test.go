@@ -35,6 +35,7 @@ func randomLists(rng *rand.Rand) (nodes []trace.Node, pods []trace.Pod) {
 // slowly is the slow, obvious twin of player.arrivals: every node is asked about every pod.
 func slowly(c Cluster, all []Shape, of []int32, s *Strategy, load []Typical, d *trace.Draw) (f Figures) {
 	by := s.new(load)
+	all = keeping(all, s.Keep)
 	for i, pod := range d.Arrivals {
 		shape := &all[of[pod]]
 		if l, ok := by.(learner); ok {

@@ -48,6 +48,20 @@ func shapes(pods []trace.Pod) (all []Shape, of []int32) {
 	return all, of
 }
 
+// keeping returns the shapes as a scheduler asks for them that has the rule.
+func keeping(all []Shape, k *placement.Keep) []Shape {
+	if k == nil {
+		return all
+	}
+	all = slices.Clone(all)
+	for i := range all {
+		ask := *all[i].ask
+		ask.Rules.Keep = k
+		all[i].ask = &ask
+	}
+	return all
+}
+
 // gpuResource is the name of the GPUs.
 const gpuResource = "nvidia.com/gpu"
 

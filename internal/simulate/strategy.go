@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math/rand"
 	"time"
+
+	"github.com/berth-dev/berth/placement"
 )
 
 // Strategy says which of the nodes that take a pod it goes to.
@@ -20,6 +22,9 @@ type Strategy struct {
 	// Defrag is how often pods are moved to make room for waiting pods, where pods come and go;
 	// 0: never.
 	Defrag time.Duration
+	// Keep is the scheduler's rule which CPUs are kept for pods with GPUs; mostly nil. No kubelet
+	// knows of it.
+	Keep *placement.Keep
 	// Ties says which of equal nodes is chosen: by the order of the draw, or by chance.
 	Ties Ties
 	// new makes the scorer of one run.

@@ -24,8 +24,8 @@ type Options struct {
 	Heartbeats string
 	// StaleAfter is how long an agent may be silent.
 	StaleAfter time.Duration
-	// Exclusive are the namespaces whose pods may withhold CPUs, as the scheduler is configured.
-	Exclusive wire.ExclusiveNamespaces
+	// Terms are what the scheduler's arguments say about every pod. They have been checked.
+	Terms wire.Terms
 	// Where names server and configuration, for errors.
 	Where string
 }

@@ -121,7 +121,7 @@ type maker struct {
 	allowed      map[*defrag.Pod][]answered
 	out          *Room
 	// exclusive are the namespaces whose pods may withhold CPUs.
-	exclusive wire.ExclusiveNamespaces
+	terms *wire.Terms
 }
 
 // answered is whether a node may have a pod, where that was asked.
@@ -134,7 +134,7 @@ const (
 )
 
 func (c *Cluster) makeRoom(ctx context.Context, s *Survey, wanted []Wanted, o RoomOptions) (*Room, error) {
-	m := &maker{mover: &mover{}, survey: s, names: s.Names(), questions: map[*defrag.Pod]*question{}, allowed: map[*defrag.Pod][]answered{}, exclusive: c.Exclusive}
+	m := &maker{mover: &mover{}, survey: s, names: s.Names(), questions: map[*defrag.Pod]*question{}, allowed: map[*defrag.Pod][]answered{}, terms: &c.Terms}
 	m.out = &Room{Staying: map[string]int{}, Moves: []RoomMove{}, Wanted: []RoomFor{}, Notes: s.Notes}
 	if err := m.want(ctx, c, wanted); err != nil {
 		return nil, err
@@ -194,7 +194,7 @@ func (m *maker) want(ctx context.Context, c *Cluster, wanted []Wanted) error {
 
 // fill says what a pod asks that comes so many seconds from now.
 func (m *maker) fill(p *defrag.Pod, pod *corev1.Pod, uid string, after int64) error {
-	ask, err := m.exclusive.ReadPod(pod)
+	ask, err := m.terms.ReadPod(pod)
 	if err = cmp.Or(err, ask.RulesErr); err != nil {
 		return err
 	}

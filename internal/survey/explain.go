@@ -154,7 +154,7 @@ type lookup struct {
 
 // explain explains a pod by what is looked up.
 func (c *Cluster) explain(ctx context.Context, pod *corev1.Pod, by lookup, only string) (*Explained, error) {
-	ask, err := c.Exclusive.ReadPod(pod)
+	ask, err := c.Terms.ReadPod(pod)
 	if err != nil {
 		return nil, err
 	}

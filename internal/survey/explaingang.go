@@ -213,7 +213,7 @@ func (t *gangTrial) prepare(ctx context.Context, c *Cluster) error {
 
 // add makes a member of a pod.
 func (t *gangTrial) add(ctx context.Context, c *Cluster, pod *corev1.Pod, known map[string]int) error {
-	ask, err := c.Exclusive.ReadPod(pod)
+	ask, err := c.Terms.ReadPod(pod)
 	if err != nil {
 		return err
 	}

@@ -152,7 +152,7 @@ func (o *FitOptions) names(c *Cluster, s *Survey) ([]string, error) {
 func newFitter(ctx context.Context, c *Cluster, s *Survey, w *Wanted) (*fitter, error) {
 	pod := w.Pod.DeepCopy()
 	pod.Spec.NodeName, pod.Status = "", corev1.PodStatus{} // a pod of the cluster may have been pasted
-	ask, err := c.Exclusive.ReadPod(pod)
+	ask, err := c.Terms.ReadPod(pod)
 	if err != nil {
 		return nil, err
 	}

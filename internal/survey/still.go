@@ -40,11 +40,11 @@ type still struct {
 	Taken      time.Time `json:"taken"`
 	Where      string    `json:"where"`
 	StaleAfter string    `json:"staleAfter"`
-	// Exclusive is Options.Exclusive. Earlier files have none.
-	Exclusive wire.ExclusiveNamespaces `json:"exclusiveNamespaces,omitempty"`
-	Notes     []string                 `json:"notes,omitempty"`
-	Unknown   []string                 `json:"unknown,omitempty"` // "nodes", "leases", "pods" that could not be read
-	Nodes     []*corev1.Node           `json:"nodes"`
+	// Terms are Options.Terms. Earlier files have none.
+	wire.Terms
+	Notes   []string       `json:"notes,omitempty"`
+	Unknown []string       `json:"unknown,omitempty"` // "nodes", "leases", "pods" that could not be read
+	Nodes   []*corev1.Node `json:"nodes"`
 	// Reports are as they came: the ones that cannot be read are part of the picture.
 	Reports []json.RawMessage       `json:"nodeTopologies"`
 	Leases  []*coordinationv1.Lease `json:"leases"`
@@ -74,7 +74,7 @@ func (c *Cluster) Snapshot(ctx context.Context, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	out := still{Kind: stillKind, Version: stillVersion, Taken: a.now().UTC(), Where: c.Where, StaleAfter: c.StaleAfter.String(), Exclusive: c.Exclusive, Notes: f.notes}
+	out := still{Kind: stillKind, Version: stillVersion, Taken: a.now().UTC(), Where: c.Where, StaleAfter: c.StaleAfter.String(), Terms: c.Terms, Notes: f.notes}
 	for _, u := range []struct {
 		known bool
 		what  string
@@ -179,11 +179,14 @@ func Open(r io.Reader, name string) (*Cluster, error) {
 	if err := s.check(name); err != nil {
 		return nil, err
 	}
+	if err := s.Terms.Check(); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
 	if s.reports, err = readTopologies(s.Reports); err != nil {
 		return nil, fmt.Errorf("%s: nodeTopologies: %w", name, err)
 	}
 	s.Reports = nil
-	c := &Cluster{Options: Options{StaleAfter: after, Exclusive: s.Exclusive, Where: s.Where + ", snapshot " + name}, from: &s}
+	c := &Cluster{Options: Options{StaleAfter: after, Terms: s.Terms, Where: s.Where + ", snapshot " + name}, from: &s}
 	return c, nil
 }
 

@@ -1,0 +1,158 @@
+package scheduler
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/internal/scheduler/nodes"
+	"github.com/berth-dev/berth/internal/survey"
+	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/placement"
+)
+
+// keeps has the plugin keep so many CPUs for each GPU.
+func (f *fixture) keeps(cpus int) {
+	f.Helper()
+	f.terms = wire.Terms{Keep: wire.CPUsNearDevices, CPUsPerDevice: map[string]int{gpuName: cpus}}
+	if err := f.terms.Check(); err != nil {
+		f.Fatal(err)
+	}
+}
+
+// TestKeptCPUsWakeBehindTheirDevices: a pod without devices is refused CPUs that are kept for free
+// GPUs. When a pod takes these GPUs, it is tried again, and has the CPUs.
+func TestKeptCPUsWakeBehindTheirDevices(t *testing.T) {
+	eachAuthority(t, func(t *testing.T, berth bool) {
+		f := newFixture(t)
+		f.devices(berth)
+		f.keeps(3)
+		n, pod := f.table.Named("n"), pinned("x", 4)
+		ask, err := f.read(pod)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := f.table.Candidate(pod, &ask.Request)
+		f.waiters.Add(waiterOf(pod), &c)
+		a := n.Account().View().Ask(ledger.Question{Candidate: &c})
+		if a.Outcome != ledger.Refused || a.Verdict.Detail != placement.KeptForDevices || a.Verdict.Scarcity != placement.Resolvable {
+			t.Fatalf("%+v", a)
+		}
+		f.blame(pod, nil, []*nodes.Node{n})
+		woken := f.wakes()
+		gpus := asking(pinned("gpus", 2), "2")
+		f.admit(gpus)
+		f.feed.PodSeen(on(gpus, "n"), false)
+		f.feed.ReportSeen(f.topology())
+		if len(woken) != 1 {
+			t.Errorf("woken %d times", len(woken))
+		}
+		if a := n.Account().View().Ask(ledger.Question{Candidate: &c}); !a.OK() {
+			t.Errorf("behind the GPUs: %+v", a)
+		}
+	})
+}
+
+// TestKeepAgrees: berth fit refuses what the scheduler refuses, in the same words.
+func TestKeepAgrees(t *testing.T) {
+	eachAuthority(t, func(t *testing.T, berth bool) {
+		pod := pinned("x", 4)
+		f, _ := attached(t, pod)
+		f.devices(berth)
+		f.keeps(3)
+		state := newCycleData()
+		if _, s := f.PreFilter(t.Context(), state, pod, nil); !s.IsSuccess() {
+			t.Fatal(s)
+		}
+		if s := f.Filter(t.Context(), state, pod, nodeObject("n")); s.IsSuccess() {
+			t.Fatal("the scheduler admits it")
+		}
+		event := (&diagnosis{cycle: cycleOf(state)}).explain([]*nodes.Node{f.table.Named("n")})
+		w := answers{now: f.clock.Now(), report: f.written(nil), lease: f.beat(func(l *coordinationv1.Lease) {
+			l.Annotations[v1alpha1.SequenceAnnotation] = fmt.Sprint(f.seq)
+		})}
+		fits, _, err := w.connect(t, f.terms).Fit(t.Context(), []survey.Wanted{{Pod: pod, Replicas: 1}}, survey.FitOptions{Limit: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := fits[0].Nodes[0].Answer
+		if got.Answer == survey.Admits || !strings.Contains(got.Message, "keep 3 each") || !strings.Contains(event, got.Message) {
+			t.Errorf("%s: %s\n%s", got.Answer, got.Message, event)
+		}
+	})
+}
+
+// TestWhatIsPlacedIsNotKeptFrom: a pod that has its CPUs keeps them, in flight as well, when the
+// GPUs beside it become free before the node reports it.
+func TestWhatIsPlacedIsNotKeptFrom(t *testing.T) {
+	eachAuthority(t, func(t *testing.T, berth bool) {
+		f := newFixture(t)
+		f.devices(berth)
+		gpus := []*corev1.Pod{asking(pinned("one", 2), "2"), asking(pinned("two", 2), "2")}
+		for _, pod := range gpus {
+			f.admit(pod)
+			f.feed.PodSeen(on(pod, "n"), false)
+		}
+		f.feed.ReportSeen(f.topology())
+		f.keeps(3)
+		n, pod := f.table.Named("n"), pinned("x", 5)
+		ask, err := f.read(pod)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := f.table.Candidate(pod, &ask.Request)
+		if a := n.Account().Reserve(&c, new(placement.Decision)); !a.OK() {
+			t.Fatalf("%+v", a)
+		}
+		for _, pod := range gpus {
+			f.state.Release(uidOf(pod))
+			f.feed.PodGone(on(pod, "n"))
+		}
+		f.feed.ReportSeen(f.topology())
+		next := f.table.Candidate(asking(pinned("y", 2), "1"), f.ask(asking(pinned("y", 2), "1")))
+		if a := n.Account().View().Ask(ledger.Question{Candidate: &next}); !a.OK() {
+			t.Errorf("behind a pod in flight: %+v", a)
+		}
+	})
+}
+
+// ask is what the pod asks for as the plugin's arguments have it.
+func (f *fixture) ask(pod *corev1.Pod) *placement.Request {
+	f.Helper()
+	ask, err := f.read(pod)
+	if err != nil {
+		f.Fatal(err)
+	}
+	return &ask.Request
+}
+
+// TestKeepIsAnArgument: it is read, and what cannot be right is refused.
+func TestKeepIsAnArgument(t *testing.T) {
+	for raw, want := range map[string]string{
+		`{"keep":"cpusNearDevices"}`:                                      "",
+		`{"keep":"cpusNearDevices","cpusPerDevice":{"nvidia.com/gpu":8}}`: "",
+		`{"keep":"gpus"}`:                                                   `keep: "gpus": want cpusNearDevices, or nothing`,
+		`{"cpusPerDevice":{"nvidia.com/gpu":8}}`:                            "cpusPerDevice: want keep: cpusNearDevices beside it",
+		`{"keep":"cpusNearDevices","cpusPerDevice":{"nvidia.com/gpu":0}}`:   `cpusPerDevice: "nvidia.com/gpu": 0: want 1 to`,
+		`{"keep":"cpusNearDevices","cpusPerDevice":{"no name":1}}`:          `cpusPerDevice: "no name": want the name of a resource`,
+		`{"keep":"cpusNearDevices","cpusPerDevice":{"nvidia.com/gpu":1.5}}`: "cpusPerDevice",
+	} {
+		args, err := ParseArgs(&runtime.Unknown{Raw: []byte(raw)})
+		switch {
+		case want == "" && err != nil:
+			t.Errorf("%s: %v", raw, err)
+		case want == "":
+			if terms, _ := args.terms(); terms.Keep == "" {
+				t.Errorf("%s: nothing is kept", raw)
+			}
+		case err == nil || !strings.Contains(err.Error(), want):
+			t.Errorf("%s: %v, want %s", raw, err, want)
+		}
+	}
+}

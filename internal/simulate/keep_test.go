@@ -1,0 +1,31 @@
+package simulate
+
+import "testing"
+
+// TestKeepForgetsNobody: whoever waits in the end is refused by every node, though pods that take
+// GPUs make room for pods without, too.
+func TestKeepForgetsNobody(t *testing.T) {
+	waiting, kept := 0, 0
+	timedCases(t, func(*Strategy) bool { return false }, func(name string, k *timedCase) {
+		if k.strategy.Keep == nil {
+			return
+		}
+		for k.seed = range int64(20) {
+			c, _ := k.play(t)
+			var l Look
+			for _, class := range c.queue.classes {
+				for node := range k.nodes {
+					waiting++
+					if c.scores.score(node, class.shape) > refusing {
+						t.Errorf("%s, seed %d: a pod waits that node %d takes", name, k.seed, node)
+					} else if c.scores.open(node) && c.cluster.Look(node, &k.shapes[class.shape], &l) {
+						kept++ // without the rule it would be there
+					}
+				}
+			}
+		}
+	})
+	if waiting == 0 || kept == 0 {
+		t.Errorf("%d refused, %d for the rule alone: the test has seen nothing", waiting, kept)
+	}
+}
