@@ -61,11 +61,6 @@ func With(o Options) func(context.Context, runtime.Object, fwk.Handle) (fwk.Plug
 	}
 }
 
-// WithClock returns New with a clock that the caller turns, to test what a wrong clock does.
-func WithClock(c clock.WithDelayedExecution) func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
-	return With(Options{Clock: c})
-}
-
 func newPlugin(ctx context.Context, obj runtime.Object, handle fwk.Handle, o Options) (fwk.Plugin, error) {
 	args, err := ParseArgs(obj)
 	if err != nil {

@@ -67,7 +67,7 @@ func role(args []string, stdin io.Reader, stderr io.Writer) (code int, ok bool) 
 // runScheduler runs berth-scheduler with a clock that may be wrong, and keeps its plugin to look
 // at.
 func runScheduler(base, clock string, args []string, stdin io.Reader) int {
-	make := scheduler.WithClock(wrongclock.Follow(clock))
+	make := scheduler.With(scheduler.Options{Clock: wrongclock.Follow(clock)})
 	var plugin atomic.Value
 	go answer(base, plugin.Load)
 	return demo.RunScheduler(command.New(func(ctx context.Context, args kruntime.Object, handle fwk.Handle) (fwk.Plugin, error) {

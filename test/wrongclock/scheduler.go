@@ -17,5 +17,5 @@ func Role(args []string, stdin io.Reader, _ io.Writer) (code int, ok bool) {
 	if len(args) < 2 || args[0] != VerbScheduler {
 		return 0, false
 	}
-	return demo.RunScheduler(command.New(scheduler.WithClock(Follow(args[1]))), args[2:], stdin), true
+	return demo.RunScheduler(command.New(scheduler.With(scheduler.Options{Clock: Follow(args[1])})), args[2:], stdin), true
 }
