@@ -3,6 +3,7 @@ package scheduler
 import (
 	"cmp"
 	"context"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 
 	"github.com/berth-dev/berth/internal/amounts"
 	"github.com/berth-dev/berth/internal/ledger"
@@ -180,8 +182,35 @@ func (p *Plugin) gangProfile() gang.Profile {
 			c := p.core.table.Candidate(pod, &ask.Request)
 			return &c, ask.RulesErr
 		},
+		BestFirst:    p.bestFirst,
 		Account:      func(node string) *ledger.Node { return p.core.table.Named(node).Account() },
 		Check:        wire.CheckPlacement,
 		EvictsNobody: p.args.EvictsNobody,
 	}
+}
+
+// weighing are the plugins that compare nodes by what the pod's author or the profile prefers. They
+// skip pods for which nothing is preferred.
+var weighing = []string{names.NodeAffinity, names.InterPodAffinity, names.PodTopologySpread}
+
+// bestFirst orders nodes that take a pod as Berth would, by their places in the list; nil where
+// other plugins weigh them, by preferences or by taints PreferNoSchedule, or Berth does not.
+func (p *Plugin) bestFirst(state fwk.CycleState, infos []fwk.NodeInfo) []int {
+	c := cycleOf(state)
+	if c == nil || c.unpinned || !state.GetSkipScorePlugins().HasAll(weighing...) {
+		return nil
+	}
+	orders, places := make([]uint64, len(infos)), make([]int, len(infos))
+	for i, info := range infos {
+		n := p.core.table.Of(info.Node())
+		if n.Shunned() {
+			return nil
+		}
+		orders[i] = uint64(c.query.OrderOf(n, c.verdict(n)))<<32 | uint64(i)
+	}
+	slices.Sort(orders)
+	for i, order := range orders {
+		places[i] = int(uint32(order))
+	}
+	return places
 }

@@ -240,3 +240,33 @@ func TestPreemptionTearsNoGang(t *testing.T) {
 		})
 	}
 }
+
+// TestBestFirst: Berth orders nodes for a gang by itself where no other plugin prefers any.
+func TestBestFirst(t *testing.T) {
+	f := newFixture(t)
+	h, _ := f.forGangs()
+	c, small := f.attempt(pinned("x", 8), requestOf(t, pinned("x", 8))), f.attempt(pinned("y", 1), requestOf(t, pinned("y", 1)))
+	small.unpinned = true
+	f.core.table.Of(h.infos[0].Node()) // the scheduler has seen it
+	order := func(c *cycle, skipped ...string) []int {
+		state := framework.NewCycleState()
+		state.SetSkipScorePlugins(sets.New(skipped...))
+		state.Write(cycleKey, c)
+		return f.bestFirst(state, h.infos)
+	}
+	if got := order(c, weighing...); len(got) != len(h.infos) || c.query.Rank(f.table.Named(h.infos[got[1]].Node().Name)).Before(c.query.Rank(f.table.Named(h.infos[got[0]].Node().Name))) {
+		t.Errorf("the order is %v", got)
+	}
+	if got := order(c, weighing[1:]...); got != nil {
+		t.Errorf("a plugin weighs the nodes: %v, want none", got)
+	}
+	if got := order(small, weighing...); got != nil {
+		t.Errorf("nothing is pinned: %v, want none", got)
+	}
+	h.infos[1].Node().Spec.Taints = []corev1.Taint{{Key: "a", Effect: corev1.TaintEffectPreferNoSchedule}}
+	again := h.infos[1].Node().DeepCopy()
+	h.infos[1].(*framework.NodeInfo).SetNode(again)
+	if got := order(c, weighing...); got != nil {
+		t.Errorf("a node is to be left alone if others will do: %v, want none", got)
+	}
+}

@@ -7,18 +7,23 @@ import (
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
 )
 
+// ownUpdate is any update of a pod that has no node. The resource Pod would stand for pods with
+// nodes, too: each of their updates would be put to every pod that waits.
+var ownUpdate = framework.PodSchedulingPropertiesChange(&corev1.Pod{}, &corev1.Pod{})[0]
+
 // EventsToRegister names the events of the framework that can help a pod which this plugin has
 // refused. What helps most is no such event: a node's next report, which wakes pods by itself.
 func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return []fwk.ClusterEventWithHint{
 		{Event: fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Delete}, QueueingHintFn: p.afterPodDelete},
-		{Event: fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Update}, QueueingHintFn: p.afterPodUpdate},
+		{Event: ownUpdate, QueueingHintFn: p.afterPodUpdate},
 		{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add}, QueueingHintFn: p.afterNodeAdd},
 	}, nil
 }

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"context"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
 	testingclock "k8s.io/utils/clock/testing"
 
 	"github.com/berth-dev/berth/internal/ledger"
@@ -94,6 +96,30 @@ func TestPolicyOfAKubeletChanges(t *testing.T) {
 	f.feed.ReportSeen(f.topology())
 	if len(woken) != 1 {
 		t.Errorf("woken %d times", len(woken))
+	}
+}
+
+// TestWhatHappensToOthersIsNotPutToWhoWaits: kube-scheduler puts each event that the plugin names
+// to every pod that waits. Pods on nodes change all the time.
+func TestWhatHappensToOthersIsNotPutToWhoWaits(t *testing.T) {
+	f := newFixture(t)
+	list, err := f.EventsToRegister(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name string
+		pod  *corev1.Pod
+		want bool
+	}{{"without a node", pinned("x", 4), true}, {"on a node", on(pinned("x", 4), "n"), false}} {
+		running := c.pod.DeepCopy()
+		running.Status.Phase = corev1.PodRunning
+		for _, update := range framework.PodSchedulingPropertiesChange(running, c.pod) {
+			got := slices.ContainsFunc(list, func(e fwk.ClusterEventWithHint) bool { return framework.MatchClusterEvents(e.Event, update) })
+			if got != c.want {
+				t.Errorf("the update of a pod %s is put to those who wait: %t, want %t", c.name, got, c.want)
+			}
+		}
 	}
 }
 

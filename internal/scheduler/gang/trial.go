@@ -29,6 +29,9 @@ type Profile struct {
 	// Candidate is what the ledgers are asked about a pod; nil where nothing is pinned. The error
 	// is for people.
 	Candidate func(pod *corev1.Pod) (*ledger.Candidate, error)
+	// BestFirst returns the places of nodes that take a pod in Berth's own order, the best first;
+	// nil where other plugins may have more to say about them.
+	BestFirst func(state fwk.CycleState, infos []fwk.NodeInfo) []int
 	// Account is the ledger of a node.
 	Account func(node string) *ledger.Node
 	// Check says why a decision cannot be stored with the pod's Binding.
@@ -273,31 +276,50 @@ func (t *trial) Nodes(which int) []int {
 	return t.ranked(k, fit)
 }
 
-// ranked orders nodes by the framework's scores, the best first.
+// scoredNodes is how many nodes the framework scores at least, where Berth knows the best. With
+// more than half as many members it scores twice as many as these. The others follow in Berth's
+// order.
+const scoredNodes = 64
+
+// ranked orders nodes by the framework's scores, the best first. To score all nodes of a large
+// cluster costs more than all else about a gang.
 func (t *trial) ranked(k *kind, fit []int) []int {
-	if len(fit) < 2 {
+	infos := t.infosOf(fit)
+	if len(fit) < 2 || !t.profile.Handle.RunPreScorePlugins(t.ctx, k.state, k.pod, infos).IsSuccess() {
 		return fit
 	}
-	infos := make([]fwk.NodeInfo, len(fit))
-	at := make(map[string]int, len(fit))
-	for i, node := range fit {
-		infos[i] = t.info(node)
-		at[infos[i].Node().Name] = node
+	var rest []int
+	if few := max(scoredNodes, 2*len(t.bodies)); len(fit) > few {
+		if order := t.profile.BestFirst(k.state, infos); order != nil {
+			best := make([]int, len(fit))
+			for i, place := range order {
+				best[i] = fit[place]
+			}
+			fit, rest = best[:few], best[few:]
+			infos = t.infosOf(fit)
+		}
 	}
-	handle := t.profile.Handle
-	if !handle.RunPreScorePlugins(t.ctx, k.state, k.pod, infos).IsSuccess() {
-		return fit
-	}
-	scores, status := handle.RunScorePlugins(t.ctx, k.state, k.pod, infos)
+	scores, status := t.profile.Handle.RunScorePlugins(t.ctx, k.state, k.pod, infos)
 	if !status.IsSuccess() {
-		return fit
+		return append(fit, rest...)
 	}
-	slices.SortStableFunc(scores, func(a, b fwk.NodePluginScores) int { return cmp.Compare(b.TotalScore, a.TotalScore) })
-	out := make([]int, len(scores))
-	for i := range scores {
-		out[i] = at[scores[i].Name]
+	order := make([]int, len(fit))
+	for i := range order {
+		order[i] = i
 	}
-	return out
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(scores[b].TotalScore, scores[a].TotalScore) })
+	for i, place := range order {
+		order[i] = fit[place]
+	}
+	return append(order, rest...)
+}
+
+func (t *trial) infosOf(list []int) []fwk.NodeInfo {
+	infos := make([]fwk.NodeInfo, len(list))
+	for i, node := range list {
+		infos[i] = t.info(node)
+	}
+	return infos
 }
 
 func (t *trial) info(node int) fwk.NodeInfo {
