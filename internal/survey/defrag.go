@@ -15,7 +15,6 @@ import (
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/machineview"
 	"github.com/berth-dev/berth/internal/nodestate"
-	"github.com/berth-dev/berth/internal/sim"
 	"github.com/berth-dev/berth/internal/suppose"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
@@ -281,11 +280,12 @@ func (m *maker) tell(plan *defrag.Plan, draw bool) {
 	if plan.Outcome != defrag.Found {
 		return
 	}
-	after := map[string]*harbour{}
-	at := func(node int) *harbour {
+	after := map[string]*played{}
+	at := func(node int) *played {
 		name := m.names[node]
 		if after[name] == nil {
-			after[name] = newHarbour(m.survey.nodes[name])
+			n := m.survey.nodes[name]
+			after[name] = &played{Node: suppose.On(n.account, nil), node: n}
 		}
 		return after[name]
 	}
@@ -297,81 +297,87 @@ func (m *maker) tell(plan *defrag.Plan, draw bool) {
 		if h := n.holding(p.UID, m.survey.Now); h != nil {
 			one.FromNUMA = h.NUMANodes
 		}
-		surely := at(move.To).besideHolder(p)
-		if one.ToNUMA = at(move.To).comes(p, keyOf(pod.Namespace, pod.Name), movesHere+n.name); surely != "" && surely != one.ToNUMA {
+		surely := at(move.To).besideHolder(&p.Pod)
+		if one.ToNUMA = at(move.To).comes(&p.Pod, keyOf(pod.Namespace, pod.Name), movesHere+n.name); surely != "" && surely != one.ToNUMA {
 			one.ToNUMA = ""
 		}
-		at(p.Node).leaves(p)
+		at(p.Node).leaves(&p.Pod)
 		m.out.Moves = append(m.out.Moves, one)
 	}
 	for i, node := range plan.Nodes {
 		w := &m.out.Wanted[i]
-		w.Node, w.NUMANodes = m.names[node], at(node).comes(&m.problem.Wanted[i], w.Name, WouldCome)
+		w.Node, w.NUMANodes = m.names[node], at(node).comes(&m.problem.Wanted[i].Pod, w.Name, WouldCome)
 	}
 	if !draw {
 		return
 	}
 	for _, name := range slices.Sorted(maps.Keys(after)) {
-		if b, err := m.survey.Berths(name); err == nil && after[name].kubelet != nil {
+		if b, err := m.survey.Berths(name); err == nil {
 			m.out.Before = append(m.out.Before, Picture{Node: name, Machine: after[name].node.machine(), Berths: b})
 			m.out.After = append(m.out.After, after[name].picture(*b))
 		}
 	}
 }
 
-// harbour is a node on which a plan is carried out, as its kubelet would.
-type harbour struct {
-	node    *node
-	kubelet *sim.Kubelet // nil where nothing is known about the node
-	coming  []machineview.Tenant
+// played is a node on which a plan is carried out: pods leave and come one after another.
+type played struct {
+	suppose.Node
+	node   *node
+	coming []machineview.Tenant
 }
 
-func newHarbour(n *node) *harbour {
-	h := &harbour{node: n}
-	if n.account == nil {
-		return h
+func (p *played) leaves(pod *suppose.Pod) {
+	p.Take(pod)
+	settle(&p.Node)
+}
+
+// settle lets everything that is supposed of the node come about, where it is certain what then is.
+func settle(n *suppose.Node) {
+	if then, certain := n.Cleared(); certain {
+		*n = then
 	}
-	snap := n.snapshot()
-	if state, err := n.reading.Kind.Model.StateOf(&snap); err == nil {
-		h.kubelet = &sim.Kubelet{State: state}
+}
+
+// admit makes a pod come, and returns the NUMA nodes that it gets; "" where it has to wait.
+func admit(n *suppose.Node, pod *suppose.Pod) string {
+	var d placement.Decision
+	a := n.Promise(pod, &d)
+	if !a.OK() {
+		return ""
 	}
-	return h
+	settle(n)
+	return a.Verdict.NUMA.String()
 }
 
 // comes makes a pod come, and returns the NUMA nodes that it gets; "" where nothing is pinned.
-func (h *harbour) comes(p *defrag.Pod, name, note string) string {
-	if p.Candidate == nil || h.kubelet == nil {
+func (p *played) comes(pod *suppose.Pod, name, note string) string {
+	if !p.Pins(pod) {
 		return ""
 	}
-	got := h.kubelet.Admit(p.Candidate.Request)
-	h.coming = append(h.coming, machineview.Tenant{UID: p.Candidate.Request.UID, Name: name, Note: note})
-	return got.Verdict.NUMA.String()
+	p.coming = append(p.coming, machineview.Tenant{UID: pod.Candidate.Request.UID, Name: name, Note: note})
+	return admit(&p.Node, pod)
 }
 
 // besideHolder is comes for a pod whose place another one like it still holds (internal/moving);
 // "" where the pod then waits until that has gone.
-func (h *harbour) besideHolder(p *defrag.Pod) string {
-	if p.Candidate == nil || h.kubelet == nil {
+func (p *played) besideHolder(pod *suppose.Pod) string {
+	if !p.Pins(pod) {
 		return ""
 	}
-	with, holder := &sim.Kubelet{State: h.kubelet.State.Clone()}, *p.Candidate.Request
-	holder.UID = "holder/" + holder.UID
-	with.Admit(&holder)
-	got := with.Admit(p.Candidate.Request)
-	return got.Verdict.NUMA.String()
-}
-
-func (h *harbour) leaves(p *defrag.Pod) {
-	if h.kubelet != nil {
-		h.kubelet.Remove(p.UID)
-	}
+	with, holder, request := p.Clone(), *pod.Candidate, *pod.Candidate.Request
+	request.UID = "holder/" + request.UID
+	holder.Request = &request
+	admit(&with, &suppose.Pod{Candidate: &holder})
+	return admit(&with, pod)
 }
 
 // picture is the node as it would be.
-func (h *harbour) picture(b machineview.Berths) Picture {
-	b.Snapshot = h.kubelet.State.Snapshot()
-	b.Tenants = slices.Concat(b.Tenants, h.coming)
-	return Picture{Node: h.node.name, Machine: h.node.machine(), Berths: &b}
+func (p *played) picture(b machineview.Berths) Picture {
+	with := *p.node
+	with.account = p.Account()
+	b.Snapshot = with.snapshot()
+	b.Tenants = slices.Concat(b.Tenants, p.coming)
+	return Picture{Node: p.node.name, Machine: p.node.machine(), Berths: &b}
 }
 
 // asksOf says per container what could be pinned.

@@ -2,6 +2,7 @@ package survey
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -11,7 +12,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/sim"
+	"github.com/berth-dev/berth/internal/suppose"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
 )
@@ -119,6 +122,55 @@ func carryOut(t *testing.T, c *Cluster, r *Room, wanted *corev1.Pod) {
 		if w.Node != "" {
 			come(wanted, fmt.Sprint("wanted-", i), w.Node, w.NUMANodes)
 		}
+	}
+}
+
+// TestPlayedAsKubelets: pods that leave and come in any order get the NUMA nodes that the node's
+// kubelet would give them.
+func TestPlayedAsKubelets(t *testing.T) {
+	s := surveyed(t, playground(t))
+	rng := rand.New(rand.NewPCG(29, 1))
+	came, refused := 0, 0
+	for range 60 {
+		for _, name := range s.Names() {
+			n := s.nodes[name]
+			if n.account == nil {
+				continue
+			}
+			snap := n.snapshot()
+			state, err := n.reading.Kind.Model.StateOf(&snap)
+			if err != nil {
+				t.Fatal(err)
+			}
+			k, p := &sim.Kubelet{State: state}, &played{Node: suppose.On(n.account, nil), node: n}
+			for i := range 8 {
+				if there := state.Snapshot().Pods; len(there) > 0 && rng.IntN(3) == 0 {
+					uid := there[rng.IntN(len(there))].UID
+					k.Remove(uid)
+					p.leaves(&suppose.Pod{UID: uid, Candidate: new(ledger.Candidate)})
+					continue
+				}
+				ask, err := wire.ReadPod(wants("p", fmt.Sprint(1+rng.IntN(24)), "1Gi", fmt.Sprint(rng.IntN(3))))
+				if err != nil {
+					t.Fatal(err)
+				}
+				ask.Request.UID = fmt.Sprint("new-", i)
+				want := ""
+				if got := k.Admit(&ask.Request); got.Verdict.OK() {
+					want = got.Verdict.NUMA.String()
+					came++
+				} else {
+					refused++
+				}
+				pod := &suppose.Pod{Candidate: &ledger.Candidate{Request: &ask.Request, Created: s.Now.Unix() + 1}}
+				if got := p.comes(pod, "p", WouldCome); got != want {
+					t.Fatalf("%s: NUMA nodes %q, want %q", name, got, want)
+				}
+			}
+		}
+	}
+	if came < 500 || refused < 50 {
+		t.Errorf("%d came, %d were refused: the test has seen little", came, refused)
 	}
 }
 
