@@ -185,3 +185,19 @@ func (t tree) numbered(dir, prefix string, limit uint64) ([]int, error) {
 	slices.Sort(out)
 	return out, nil
 }
+
+const (
+	cpuDir  = "sys/devices/system/cpu"
+	nodeDir = "sys/devices/system/node"
+	pciDir  = "sys/bus/pci/devices"
+)
+
+// reader is one Read in progress.
+type reader struct {
+	tree
+	m topology.Machine
+	// dirs are the CPUs that have a folder cpuN.
+	dirs topology.CPUSet
+	// addresses are the folders of the PCI devices.
+	addresses map[string]string
+}

@@ -6,12 +6,6 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-const (
-	cpuDir  = "sys/devices/system/cpu"
-	nodeDir = "sys/devices/system/node"
-	pciDir  = "sys/bus/pci/devices"
-)
-
 // Read returns the machine that fsys describes. The root of fsys is the folder that contains sys/;
 // on a live machine, "/". The error is a *Error, or a *topology.Violation where files that are well
 // formed one by one make no machine together.
@@ -35,16 +29,6 @@ func ReadOnline(fsys fs.FS) (topology.CPUSet, error) {
 	r := reader{tree: tree{fsys}}
 	err := r.readOnline()
 	return r.m.Online, err
-}
-
-// reader is one Read in progress.
-type reader struct {
-	tree
-	m topology.Machine
-	// dirs are the CPUs that have a folder cpuN.
-	dirs topology.CPUSet
-	// addresses are the folders of the PCI devices.
-	addresses map[string]string
 }
 
 // readOnline finds out which CPUs there are. The file "online" is missing in filtered captures and

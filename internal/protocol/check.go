@@ -62,13 +62,6 @@ func (s *search) See(state *State) Breach {
 	return state.broken
 }
 
-func count(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
-}
-
 func (s *search) Rest(state *State) (Breach, string) {
 	var names []string
 	left := Kept

@@ -292,3 +292,10 @@ func (s *State) capture(n NodeID) report {
 	}
 	return r
 }
+
+func count(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}

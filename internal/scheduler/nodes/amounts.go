@@ -3,7 +3,6 @@ package nodes
 import (
 	"context"
 	"reflect"
-	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -19,22 +18,6 @@ import (
 	"github.com/berth-dev/berth/internal/nodestate"
 	"github.com/berth-dev/berth/internal/wire"
 )
-
-// amountReports are the reports of a node that tell amounts alone. They count while there is no
-// report of an agent. Feed.reports protects them, except for inUse.
-type amountReports struct {
-	// full says that there is a report of an agent.
-	full bool
-	// objects are by kind, as apiclient.CoarseKinds has them; nil where there is none.
-	objects [2]metav1.Object
-	// read are the objects that were read last, beside what was known about the node then.
-	read   [2]metav1.Object
-	beside *wire.Beside
-	// inUse says that the node goes by them.
-	inUse atomic.Bool
-}
-
-func (a *amountReports) none() bool { return a.objects == [2]metav1.Object{} }
 
 // watchAmounts feeds reports of a kind that tells amounts alone until ctx ends, while the API
 // server serves that kind. Where it does not it is asked again from time to time: the kind may come

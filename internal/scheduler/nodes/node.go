@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/internal/ledger"
@@ -291,3 +292,19 @@ func (n *Node) lose() {
 	n.distrust(unreported)
 	n.account.Withdraw()
 }
+
+// amountReports are the reports of a node that tell amounts alone. They count while there is no
+// report of an agent. Feed.reports protects them, except for inUse.
+type amountReports struct {
+	// full says that there is a report of an agent.
+	full bool
+	// objects are by kind, as apiclient.CoarseKinds has them; nil where there is none.
+	objects [2]metav1.Object
+	// read are the objects that were read last, beside what was known about the node then.
+	read   [2]metav1.Object
+	beside *wire.Beside
+	// inUse says that the node goes by them.
+	inUse atomic.Bool
+}
+
+func (a *amountReports) none() bool { return a.objects == [2]metav1.Object{} }
