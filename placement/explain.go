@@ -99,20 +99,20 @@ func (ad needing) prefer(n *Need) {
 }
 
 func (ad needing) addCPUNeed(needs []Need, c int) []Need {
-	var sum podSum[int]
+	var sum Peak[int]
 	for i := range ad.r.Containers {
 		if c == wholePod || c == i {
-			sum.add(ad.r.Containers[i].Kind, ad.exclusiveCPUs(i))
+			sum.Add(ad.r.Containers[i].Kind, ad.exclusiveCPUs(i))
 		}
 	}
-	if sum.peak() == 0 {
+	if sum.Most() == 0 {
 		return needs
 	}
 	free := ad.cpus.shared.AndNot(&ad.m.cpus.reserved)
 	free = free.Or(&ad.cpus.reusable)
 	ever := ad.m.cpus.topology.CPUs()
 	ever = ever.AndNot(&ad.m.cpus.reserved)
-	n := Need{Resource: cpuResource, Asked: uint64(sum.peak()), Free: uint64(free.Len()), Fewest: ad.m.fewestForCPUs(sum.peak()), Whole: ad.m.cpus.topology.WholeCore()}
+	n := Need{Resource: cpuResource, Asked: uint64(sum.Most()), Free: uint64(free.Len()), Fewest: ad.m.fewestForCPUs(sum.Most()), Whole: ad.m.cpus.topology.WholeCore()}
 	for i := range ad.m.nodeCPUs {
 		node := &ad.m.nodeCPUs[i]
 		n.Nodes = append(n.Nodes, NodeAmount{NUMA: node.id, Free: uint64(node.cpus.AndLen(&free)), Total: uint64(node.cpus.AndLen(&ever)),
@@ -147,16 +147,16 @@ func (ad needing) addMemoryNeeds(needs []Need, c int) []Need {
 func (ad needing) addDeviceNeeds(needs []Need, c int) []Need {
 	for i := range ad.devices.slots[:ad.devices.used] {
 		s := &ad.devices.slots[i]
-		var sum podSum[int64]
+		var sum Peak[int64]
 		for j := range ad.r.Containers {
 			if c == wholePod || c == j {
-				sum.add(ad.r.Containers[j].Kind, ad.r.Containers[j].devices(s.pool.resource))
+				sum.Add(ad.r.Containers[j].Kind, ad.r.Containers[j].devices(s.pool.resource))
 			}
 		}
-		if sum.peak() == 0 {
+		if sum.Most() == 0 {
 			continue
 		}
-		needs = append(needs, s.need(ad.m, uint64(sum.peak())))
+		needs = append(needs, s.need(ad.m, uint64(sum.Most())))
 	}
 	return needs
 }

@@ -69,11 +69,11 @@ func (m *Model) Foretell(r *Request) (f Foresight, width int) {
 
 // foretellPod is for a kubelet that places pods as a whole.
 func (m *Model) foretellPod(r *Request) (Foresight, int) {
-	var sum podSum[int]
+	var sum Peak[int]
 	for c := range r.Containers {
-		sum.add(r.Containers[c].Kind, m.exclusiveCPUs(r, c))
+		sum.Add(r.Containers[c].Kind, m.exclusiveCPUs(r, c))
 	}
-	return m.foretellWidth(sum.peak())
+	return m.foretellWidth(sum.Most())
 }
 
 // foretellEach is for a kubelet that places containers one by one. Containers without pinned
@@ -201,11 +201,11 @@ func (m *Model) foretellCount(asked, n int64) Foresight {
 
 // peakDevices is how many devices of a resource the pod's containers hold at one time.
 func (r *Request) peakDevices(resource string) int64 {
-	var sum podSum[int64]
+	var sum Peak[int64]
 	for c := range r.Containers {
-		sum.add(r.Containers[c].Kind, r.Containers[c].devices(resource))
+		sum.Add(r.Containers[c].Kind, r.Containers[c].devices(resource))
 	}
-	return sum.peak()
+	return sum.Most()
 }
 
 // holds says whether the kubelet pins anything for container c.

@@ -22,6 +22,16 @@ func (s *State) Holding(uid string) topology.NUMASet {
 	})
 }
 
+// Clone returns a copy that shares nothing which the next Decide into d reuses.
+func (d *Decision) Clone() Decision {
+	out := Decision{UID: d.UID, Containers: slices.Clone(d.Containers)}
+	for i := range out.Containers {
+		c := &out.Containers[i]
+		c.Memory, c.Shares, c.Provided, c.Devices = slices.Clone(c.Memory), slices.Clone(c.Shares), slices.Clone(c.Provided), cloneDevices(c.Devices)
+	}
+	return out
+}
+
 // Held returns what the pod has once the decision is carried out. It shares nothing with d.
 func (d *Decision) Held() *PodAllocation {
 	p := &PodAllocation{UID: d.UID, Containers: make([]ContainerAllocation, 0, len(d.Containers))}

@@ -18,8 +18,8 @@ type jointAdmission struct {
 	want      joint.Want
 	grant     joint.Grant
 	held      joint.Held
-	part      joint.Held // of held, what the next container may take over
-	peak      []uint64   // by kind and node
+	part      joint.Held     // of held, what the next container may take over
+	peak      []Peak[uint64] // by kind, then node
 	search    search
 	// budget is what the whole question may still take of steps: of every container, in every
 	// order.
@@ -389,27 +389,27 @@ func (ad *jointAdmission) wantPod() {
 	w := &ad.want
 	w.CPUs, w.Amounts, w.Devices, w.Width, w.Rules = 0, w.Amounts[:0], w.Devices[:0], ad.width(), ad.rules.CPUs
 	w.Within, w.WithinEmpty, w.Pays = nil, nil, !ad.rules.MayWithhold
-	var cpus podSum[int]
-	var shares podSum[uint64]
+	var cpus Peak[int]
+	var shares Peak[uint64]
 	for c := range ad.r.Containers {
 		r := &ad.r.Containers[c]
 		if ad.pinsWhole(c) {
-			cpus.add(r.Kind, int(r.MilliCPU/1000))
+			cpus.Add(r.Kind, int(r.MilliCPU/1000))
 		} else {
-			shares.add(r.Kind, uint64(r.MilliCPU))
+			shares.Add(r.Kind, uint64(r.MilliCPU))
 		}
 	}
-	w.CPUs = cpus.peak()
-	if n := shares.peak(); n > 0 {
+	w.CPUs = cpus.Most()
+	if n := shares.Most(); n > 0 {
 		w.Amounts = append(w.Amounts, joint.Amount{Kind: joint.CPU, N: n})
 	}
 	for k := joint.CPU + 1; k < ad.m.joint.Kinds(); k++ {
-		var sum podSum[uint64]
+		var sum Peak[uint64]
 		for c := range ad.r.Containers {
 			bytes, _ := ad.r.Containers[c].memory(ad.m.joint.KindName(k))
-			sum.add(ad.r.Containers[c].Kind, ad.m.joint.Whole(joint.Amount{Kind: k, N: bytes}))
+			sum.Add(ad.r.Containers[c].Kind, ad.m.joint.Whole(joint.Amount{Kind: k, N: bytes}))
 		}
-		if n := sum.peak(); n > 0 {
+		if n := sum.Most(); n > 0 {
 			w.Amounts = append(w.Amounts, joint.Amount{Kind: k, N: n})
 		}
 	}

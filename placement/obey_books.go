@@ -93,7 +93,7 @@ func (s jointBooks) inUse(held *joint.Held) {
 // enterProvided writes down, or takes back, what a pod holds of providers at its peak.
 func (s jointBooks) enterProvided(pod *PodAllocation, take bool) {
 	for i := range s.given {
-		var sum podSum[uint64]
+		var sum Peak[uint64]
 		for c := range pod.Containers {
 			n := uint64(0)
 			for k := range pod.Containers[c].Provided {
@@ -101,9 +101,9 @@ func (s jointBooks) enterProvided(pod *PodAllocation, take bool) {
 					n += pod.Containers[c].Provided[k].Amount
 				}
 			}
-			sum.add(pod.Containers[c].Kind, n)
+			sum.Add(pod.Containers[c].Kind, n)
 		}
-		if n := sum.peak(); take {
+		if n := sum.Most(); take {
 			s.given[i] += n
 		} else {
 			s.given[i] -= min(n, s.given[i])

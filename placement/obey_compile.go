@@ -47,7 +47,7 @@ func (m *Model) compileJoint(view *KubeletView, cfg *Config) error {
 	if err != nil {
 		return unsupported("machine", err.Error(), "a machine that Berth can hand out itself")
 	}
-	m.joint = &obeyModel{Model: compiled, layout: &m.layout, kinds: cfg.Devices, supplies: &m.supplies}
+	m.joint = &obeyModel{Model: *compiled, layout: m.layout, kinds: cfg.Devices, supplies: &m.supplies}
 	m.cpus.reserved = reserved
 	return nil
 }

@@ -118,51 +118,22 @@ func isPart(d *Decision, place, left *PodAllocation) bool {
 			shares[a.NUMA] += uint64(max(a.MilliCPU, 0))
 		}
 	}
-	var asked turns[topology.NUMAID]
+	asked := Peaks[topology.NUMAID]{}
 	for i := range d.Containers {
 		c := &d.Containers[i]
 		if !c.CPUs.IsEmpty() && c.Exclusive != exclusive {
 			return false
 		}
 		for _, a := range c.Shares {
-			asked.add(c.Kind, a.NUMA, uint64(max(a.MilliCPU, 0)))
+			asked.Add(c.Kind, a.NUMA, uint64(max(a.MilliCPU, 0)))
 		}
 	}
-	for node, n := range asked.peaks() {
-		if n > shares[node] {
+	for node, peak := range asked {
+		if peak.Most() > shares[node] {
 			return false
 		}
 	}
 	return true
-}
-
-// turns adds up what the containers of a pod have of amounts: init containers come one after
-// another, each beside the sidecars before it, and before the others (see peakOf).
-type turns[K comparable] struct{ sidecars, inits, apps map[K]uint64 }
-
-func (t *turns[K]) add(kind ContainerKind, of K, n uint64) {
-	if t.apps == nil {
-		*t = turns[K]{map[K]uint64{}, map[K]uint64{}, map[K]uint64{}}
-	}
-	switch kind {
-	case Sidecar:
-		t.sidecars[of] += n
-	case Init:
-		t.inits[of] = max(t.inits[of], t.sidecars[of]+n)
-	default:
-		t.apps[of] += n
-	}
-}
-
-// peaks is the most that the pod has of each amount at one time.
-func (t *turns[K]) peaks() map[K]uint64 {
-	out := map[K]uint64{}
-	for _, row := range []map[K]uint64{t.sidecars, t.inits, t.apps} {
-		for of := range row {
-			out[of] = max(t.inits[of], t.sidecars[of]+t.apps[of])
-		}
-	}
-	return out
 }
 
 // Rest returns what is left of an allocation when others have taken their part of it: CPUs,
@@ -196,24 +167,23 @@ type memoryPlace struct {
 
 // add takes in what a pod has: of amounts, at its peak.
 func (t *taken) add(p *PodAllocation) {
-	var shares turns[topology.NUMAID]
-	var memory turns[memoryPlace]
+	shares, memory := Peaks[topology.NUMAID]{}, Peaks[memoryPlace]{}
 	for i := range p.Containers {
 		c := &p.Containers[i]
 		for _, a := range c.Shares {
-			shares.add(c.Kind, a.NUMA, uint64(max(a.MilliCPU, 0)))
+			shares.Add(c.Kind, a.NUMA, uint64(max(a.MilliCPU, 0)))
 		}
 		for k := range c.Memory {
 			b := &c.Memory[k]
-			memory.add(c.Kind, memoryPlace{b.Resource, b.NUMA}, b.Bytes)
+			memory.Add(c.Kind, memoryPlace{b.Resource, b.NUMA}, b.Bytes)
 		}
 		t.addWhole(c)
 	}
-	for of, n := range shares.peaks() {
-		t.shares[of] += n
+	for of, peak := range shares {
+		t.shares[of] += peak.Most()
 	}
-	for of, n := range memory.peaks() {
-		t.memory[of] += n
+	for of, peak := range memory {
+		t.memory[of] += peak.Most()
 	}
 }
 

@@ -10,8 +10,8 @@ import (
 
 // obeyModel is a node on which Berth decides.
 type obeyModel struct {
-	*joint.Model
-	*layout
+	joint.Model
+	layout
 	// kinds are the kinds of devices that the model knows, in its order.
 	kinds []DeviceKind
 	// supplies are the node's.
@@ -55,17 +55,12 @@ func (m *obeyModel) takeContainer(b *joint.Book, c *ContainerDecision, own bool)
 type peakOf struct {
 	m    *obeyModel
 	held *joint.Held
-	// peak holds three rows by kind and node: sidecars, the most of init containers, apps.
-	peak []uint64
-	n    int
+	peak []Peak[uint64] // by kind, then node
 }
 
 func (p *peakOf) begin() {
-	p.n = int(p.m.Kinds()) * p.m.space.Len()
-	if cap(p.peak) < 3*p.n {
-		p.peak = make([]uint64, 3*p.n)
-	}
-	p.peak = p.peak[:3*p.n]
+	n := int(p.m.Kinds()) * p.m.space.Len()
+	p.peak = slices.Grow(p.peak[:0], n)[:n]
 	clear(p.peak)
 	*p.held = joint.Held{Amounts: p.held.Amounts[:0], Devices: p.held.Devices[:0]}
 }
@@ -81,32 +76,21 @@ func (p *peakOf) add(c *ContainerDecision) {
 	}
 	for _, a := range c.Shares {
 		if pos, ok := p.m.space.Position(a.NUMA); ok {
-			p.amount(c.Kind, pos, uint64(max(a.MilliCPU, 0)))
+			p.peak[pos].Add(c.Kind, uint64(max(a.MilliCPU, 0)))
 		}
 	}
 	for i := range c.Memory {
 		k, known := p.m.Kind(c.Memory[i].Resource)
 		if mask := p.m.compact(c.Memory[i].NUMA); known && mask != 0 {
-			p.amount(c.Kind, int(k)*p.m.space.Len()+mask.Lowest(), c.Memory[i].Bytes)
+			p.peak[int(k)*p.m.space.Len()+mask.Lowest()].Add(c.Kind, c.Memory[i].Bytes)
 		}
-	}
-}
-
-func (p *peakOf) amount(kind ContainerKind, i int, n uint64) {
-	switch kind {
-	case Sidecar:
-		p.peak[i] += n
-	case Init:
-		p.peak[p.n+i] = max(p.peak[p.n+i], p.peak[i]+n)
-	default:
-		p.peak[2*p.n+i] += n
 	}
 }
 
 func (p *peakOf) end() {
 	nodes := p.m.space.Len()
-	for i := range p.n {
-		if n := max(p.peak[p.n+i], p.peak[i]+p.peak[2*p.n+i]); n > 0 {
+	for i := range p.peak {
+		if n := p.peak[i].Most(); n > 0 {
 			p.held.Amounts = append(p.held.Amounts, joint.NodeAmount{Kind: joint.Kind(i / nodes), Node: uint8(i % nodes), N: n})
 		}
 	}
@@ -127,16 +111,16 @@ func (m *obeyModel) heldBy(pod *PodAllocation) *joint.Held {
 
 // askedOf is the most of a kind that a pod's containers have at one time.
 func (m *obeyModel) askedOf(r *Request, k joint.Kind) uint64 {
-	var sum podSum[uint64]
+	var sum Peak[uint64]
 	for i := range r.Containers {
 		c := &r.Containers[i]
 		n := uint64(max(c.MilliCPU, 0))
 		if k != joint.CPU {
 			n, _ = c.memory(m.KindName(k))
 		}
-		sum.add(c.Kind, n)
+		sum.Add(c.Kind, n)
 	}
-	return sum.peak()
+	return sum.Most()
 }
 
 // hasShare says whether a share lies on a NUMA node of the machine.

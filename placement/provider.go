@@ -19,23 +19,3 @@ const wholePod = -1
 
 // providers are in the order in which the kubelet asks them (cm.NewContainerManager).
 var providers = [...]provider{deviceProvider{}, cpuProvider{}, memoryProvider{}}
-
-// podSum is the demand of a pod at its peak, from that of its containers in order (KEP-753):
-// regular init containers run one at a time beside the sidecars before them, app containers run
-// beside all sidecars.
-type podSum[T int | int64 | uint64] struct {
-	sidecars, init, apps T
-}
-
-func (p *podSum[T]) add(kind ContainerKind, n T) {
-	switch kind {
-	case Sidecar:
-		p.sidecars += n
-	case Init:
-		p.init = max(p.init, p.sidecars+n)
-	default:
-		p.apps += n
-	}
-}
-
-func (p *podSum[T]) peak() T { return max(p.init, p.apps+p.sidecars) }

@@ -78,11 +78,11 @@ func (p cpuProvider) hints(ad *admission, c int, want hint.Want) Detail {
 }
 
 func (cpuProvider) podHints(ad *admission, want hint.Want) {
-	var sum podSum[int]
+	var sum Peak[int]
 	var held topology.CPUSet
 	for c := range ad.r.Containers {
 		n := ad.exclusiveCPUs(c)
-		sum.add(ad.r.Containers[c].Kind, n)
+		sum.Add(ad.r.Containers[c].Kind, n)
 		if h := ad.heldBy(c); h != nil && !h.CPUs.IsEmpty() {
 			if h.CPUs.Len() != n {
 				ad.impossibleUnlessNone()
@@ -91,7 +91,7 @@ func (cpuProvider) podHints(ad *admission, want hint.Want) {
 			held = held.Or(&h.CPUs)
 		}
 	}
-	n := sum.peak()
+	n := sum.Most()
 	switch {
 	case n == 0:
 	case held.Len() == n:

@@ -34,19 +34,19 @@ func (p deviceProvider) hints(ad *admission, c int, want hint.Want) Detail {
 func (deviceProvider) podHints(ad *admission, want hint.Want) Detail {
 	for i := range ad.devices.slots[:ad.devices.used] {
 		s := &ad.devices.slots[i]
-		var sum podSum[int64]
+		var sum Peak[int64]
 		clear(s.held)
 		held := holding{}
 		for c := range ad.r.Containers {
 			r := &ad.r.Containers[c]
-			sum.add(r.Kind, r.devices(s.pool.resource))
+			sum.Add(r.Kind, r.devices(s.pool.resource))
 			h := s.hold(ad.heldBy(c))
 			held = holding{held.exists || h.exists, held.vanished || h.vanished, held.n + h.n}
 		}
 		if held.n > 0 {
 			held.n = ad.distinct(s.pool.resource)
 		}
-		if d := s.hints(ad, held, device.HintInput{N: int(sum.peak()), Want: want}); d != NoDetail {
+		if d := s.hints(ad, held, device.HintInput{N: int(sum.Most()), Want: want}); d != NoDetail {
 			return d
 		}
 	}

@@ -34,17 +34,17 @@ func (ad *admission) containerNeeds(c int) Detail {
 func (ad *admission) podNeeds() Detail {
 	needs := ad.memory.needs[:0]
 	for k, name := range ad.m.mem.Names() {
-		var sum podSum[uint64]
+		var sum Peak[uint64]
 		byApp := false
 		for c := range ad.r.Containers {
 			r := &ad.r.Containers[c]
 			if bytes, asked := r.memory(name); asked {
-				sum.add(r.Kind, bytes)
+				sum.Add(r.Kind, bytes)
 				byApp = byApp || r.Kind == App
 			}
 		}
 		if byApp {
-			needs = append(needs, memory.Need{Kind: memory.Kind(k), Bytes: sum.peak()})
+			needs = append(needs, memory.Need{Kind: memory.Kind(k), Bytes: sum.Most()})
 		}
 	}
 	ad.memory.needs = needs

@@ -83,9 +83,8 @@ func (s *State) restorePod(p *PodAllocation) error {
 		if c.Kind > Sidecar {
 			return contradiction(containerField(pod, c, "kind"), strconv.Itoa(int(c.Kind)), "App, Init or Sidecar")
 		}
-		c.Memory, c.Devices, c.Shares, c.Provided = slices.Clone(c.Memory), slices.Clone(c.Devices), slices.Clone(c.Shares), slices.Clone(c.Provided)
+		c.Memory, c.Devices, c.Shares, c.Provided = slices.Clone(c.Memory), cloneDevices(c.Devices), slices.Clone(c.Shares), slices.Clone(c.Provided)
 		for j := range c.Devices {
-			c.Devices[j].IDs = slices.Clone(c.Devices[j].IDs)
 			slices.Sort(c.Devices[j].IDs)
 		}
 	}

@@ -64,11 +64,11 @@ func (r *Request) AsksExclusiveCPUs() bool {
 
 // CPUs returns how many CPUs the pod asks for at most at one time, rounded up.
 func (r *Request) CPUs() int {
-	var sum podSum[int64]
+	var sum Peak[int64]
 	for i := range r.Containers {
-		sum.add(r.Containers[i].Kind, r.Containers[i].MilliCPU)
+		sum.Add(r.Containers[i].Kind, r.Containers[i].MilliCPU)
 	}
-	return int((sum.peak() + 999) / 1000)
+	return int((sum.Most() + 999) / 1000)
 }
 
 // Strands returns how many free devices of the NUMA nodes the pod would strand: healthy, held by
@@ -135,11 +135,11 @@ func SpareDevices(s *State, r *Request, on topology.NUMASet) int {
 
 // devices is how many of the resource the pod asks for at most at one time.
 func (r *Request) devices(resource string) int64 {
-	var asked podSum[int64]
+	var asked Peak[int64]
 	for i := range r.Containers {
-		asked.add(r.Containers[i].Kind, r.Containers[i].devices(resource))
+		asked.Add(r.Containers[i].Kind, r.Containers[i].devices(resource))
 	}
-	return asked.peak()
+	return asked.Most()
 }
 
 // shortOf is how many of the devices that are left have not their part of the CPUs free, where all

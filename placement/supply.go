@@ -161,11 +161,11 @@ func (ad *jointAdmission) asksOf(s *supply, c int) uint64 {
 	if c != wholePod {
 		return ad.r.Containers[c].asked(s.resource)
 	}
-	var sum podSum[uint64]
+	var sum Peak[uint64]
 	for i := range ad.r.Containers {
-		sum.add(ad.r.Containers[i].Kind, ad.r.Containers[i].asked(s.resource))
+		sum.Add(ad.r.Containers[i].Kind, ad.r.Containers[i].asked(s.resource))
 	}
-	return sum.peak()
+	return sum.Most()
 }
 
 // freeFor fills free with what container c may still get: what nobody has, and no container that

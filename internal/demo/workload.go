@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-dev/berth/internal/hollow"
+	"github.com/berth-dev/berth/placement"
 )
 
 // Namespace is where the demo's pods are.
@@ -292,16 +293,16 @@ func (c *Container) resources() corev1.ResourceRequirements {
 
 // milliCPU is what the scheduler counts for the pod.
 func (p *Pod) milliCPU() int64 {
-	var apps, sidecars, init int64
+	var sum placement.Peak[int64]
 	for i := range p.Init {
+		kind := placement.Init
 		if p.Init[i].Sidecar {
-			sidecars += p.Init[i].MilliCPU
-		} else {
-			init = max(init, sidecars+p.Init[i].MilliCPU)
+			kind = placement.Sidecar
 		}
+		sum.Add(kind, p.Init[i].MilliCPU)
 	}
 	for i := range p.Containers {
-		apps += p.Containers[i].MilliCPU
+		sum.Add(placement.App, p.Containers[i].MilliCPU)
 	}
-	return max(init, apps+sidecars)
+	return sum.Most()
 }

@@ -123,7 +123,7 @@ func (n *Node) Promised(uid string) (placement.Decision, bool) {
 	if p == nil || p.promise == nil {
 		return placement.Decision{}, false
 	}
-	return copyDecision(&p.promise.Decision), true
+	return p.promise.Decision.Clone(), true
 }
 
 // ReserveOwner is Reserve for an owner, of what is held. Where Berth decides it gets that, or that

@@ -225,7 +225,7 @@ func (o *heldOnes) step() {
 		if uid := pick(o.rng, slices.Sorted(maps.Keys(o.held))); uid != "" {
 			r, d := o.request(), placement.Decision{}
 			if a := o.n.ReserveOwner(cand(r), uid, &d); a.OK() {
-				o.requests[r.UID], o.decided[r.UID] = r, copyDecision(&d)
+				o.requests[r.UID], o.decided[r.UID] = r, d.Clone()
 				o.reserved = append(o.reserved, r.UID)
 				o.owners[uid] = append(o.owners[uid], r.UID)
 			}

@@ -126,7 +126,7 @@ func post(t *testing.T, n *Node, uid string) (Posting, placement.Decision) {
 		t.Fatal(err)
 	}
 	check(t, n)
-	return p, copyDecision(&d)
+	return p, d.Clone()
 }
 
 func check(t testing.TB, n *Node) {

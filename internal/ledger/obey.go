@@ -12,14 +12,6 @@ import (
 // reports show beside it. No order matters, and nothing is predicted. A pod keeps what it has until
 // it has left: gone from the API, and from a report.
 
-func cloneDevices(list []placement.DeviceAllocation) []placement.DeviceAllocation {
-	out := slices.Clone(list)
-	for i := range out {
-		out[i].IDs = slices.Clone(out[i].IDs)
-	}
-	return out
-}
-
 // withShown returns what a pod holds with the CPUs and the devices with which it was found, where
 // these are others: nobody else is to have them.
 func withShown(held, shown *placement.PodAllocation) *placement.PodAllocation {
@@ -58,14 +50,14 @@ func hasDevices(c *placement.ContainerAllocation, found []placement.DeviceAlloca
 
 // withDevices returns the devices of both lists.
 func withDevices(held, found []placement.DeviceAllocation) []placement.DeviceAllocation {
-	out := cloneDevices(held)
+	out := slices.Clone(held)
 	for i := range found {
 		at := slices.IndexFunc(out, func(a placement.DeviceAllocation) bool { return a.Resource == found[i].Resource })
 		if at < 0 {
 			out = append(out, placement.DeviceAllocation{Resource: found[i].Resource})
 			at = len(out) - 1
 		}
-		out[at].IDs = append(out[at].IDs, found[i].IDs...)
+		out[at].IDs = slices.Concat(out[at].IDs, found[i].IDs)
 		slices.Sort(out[at].IDs)
 		out[at].IDs = slices.Compact(out[at].IDs)
 	}

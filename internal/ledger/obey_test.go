@@ -144,7 +144,7 @@ func (o *obeyed) step() {
 			if !a.Exact || !a.Certain {
 				o.t.Fatalf("%s: %+v, want an exact decision", r.UID, a)
 			}
-			o.requests[r.UID], o.decided[r.UID] = r, copyDecision(&d)
+			o.requests[r.UID], o.decided[r.UID] = r, d.Clone()
 			o.reserved = append(o.reserved, r.UID)
 		}
 	case 3, 4, 5:
@@ -366,7 +366,7 @@ func TestObeyingNodesLetGoOfJobs(t *testing.T) {
 	var d placement.Decision
 	n.Reserve(cand(cpus("job", 2)), &d)
 	post(t, n, "job")
-	s := Sighting{UID: "job", Request: cpus("job", 2), Turn: 1, Promise: &Promise{Decision: copyDecision(&d), Exact: true}, Mortal: true}
+	s := Sighting{UID: "job", Request: cpus("job", 2), Turn: 1, Promise: &Promise{Decision: d.Clone(), Exact: true}, Mortal: true}
 	n.See(s)
 	report(2, *d.Held())
 	s.Phase = Ended
@@ -399,7 +399,7 @@ func TestObeyingNodesKeepOffFoundCPUs(t *testing.T) {
 	var d placement.Decision
 	n.Reserve(cand(cpus("a", 1)), &d)
 	post(t, n, "a")
-	n.See(Sighting{UID: "a", Request: cpus("a", 1), Turn: 1, Promise: &Promise{Decision: copyDecision(&d), Exact: true}})
+	n.See(Sighting{UID: "a", Request: cpus("a", 1), Turn: 1, Promise: &Promise{Decision: d.Clone(), Exact: true}})
 	b := placement.Decision{}
 	n.Reserve(cand(cpus("b", 1)), &b)
 	stray := *d.Held()
@@ -458,9 +458,9 @@ func TestObeyingNodesGiveDevices(t *testing.T) {
 
 	again := new(Ledger).Open(nil) // b is bound meanwhile, and in no report
 	again.Accept(report(3, false, *a.Held()))
-	again.See(Sighting{UID: "b", Request: ask("b", 1), Turn: 1, Inherited: true, Promise: &Promise{Decision: copyDecision(&b), Exact: true}})
+	again.See(Sighting{UID: "b", Request: ask("b", 1), Turn: 1, Inherited: true, Promise: &Promise{Decision: b.Clone(), Exact: true}})
 	wantOutcome(t, "after failover", again.View().Ask(Question{Candidate: cand(ask("one", 1))}), Refused)
-	forged := copyDecision(&b)
+	forged := b.Clone()
 	forged.UID = "forged"
 	again.See(Sighting{UID: "forged", Request: ask("forged", 1), Turn: 2, Inherited: true, Promise: &Promise{Decision: forged, Exact: true}})
 	snap, _ := again.View().Snapshot()

@@ -176,7 +176,7 @@ func (p *pod) isOther(turn int64) bool { return p.stage == posted && p.doubted()
 
 // decided promises the pod a decision. Where it binds, the pod holds that from now on.
 func (p *pod) decided(d *placement.Decision, exact, binds bool) {
-	p.promise = &Promise{Decision: copyDecision(d), Exact: exact}
+	p.promise = &Promise{Decision: d.Clone(), Exact: exact}
 	if binds {
 		p.held = p.promise.Decision.Held()
 	}

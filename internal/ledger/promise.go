@@ -42,18 +42,3 @@ func Same(a, b *placement.Decision) bool {
 func sameDevices(x, y placement.DeviceAllocation) bool {
 	return x.Resource == y.Resource && slices.Equal(x.IDs, y.IDs)
 }
-
-// copyDecision returns a copy that shares nothing which the next Decide reuses.
-func copyDecision(d *placement.Decision) placement.Decision {
-	c := placement.Decision{UID: d.UID, Containers: slices.Clone(d.Containers)}
-	for i := range c.Containers {
-		c.Containers[i].Memory = slices.Clone(c.Containers[i].Memory)
-		c.Containers[i].Shares = slices.Clone(c.Containers[i].Shares)
-		c.Containers[i].Provided = slices.Clone(c.Containers[i].Provided)
-		c.Containers[i].Devices = slices.Clone(c.Containers[i].Devices)
-		for j := range c.Containers[i].Devices {
-			c.Containers[i].Devices[j].IDs = slices.Clone(c.Containers[i].Devices[j].IDs)
-		}
-	}
-	return c
-}

@@ -62,7 +62,7 @@ func TestProvidedIsHeldAndReleased(t *testing.T) {
 		if _, err := n.Post(uid, &d); err != nil {
 			t.Fatal(err)
 		}
-		sightings[uid] = Sighting{UID: uid, Request: asks(uid, 2), Created: 1, Turn: int64(i + 1), Promise: &Promise{Decision: copyDecision(&d), Exact: true}}
+		sightings[uid] = Sighting{UID: uid, Request: asks(uid, 2), Created: 1, Turn: int64(i + 1), Promise: &Promise{Decision: d.Clone(), Exact: true}}
 	}
 	ask := func(n *Node, count int64) Answer { return n.View().Ask(Question{Candidate: cand(asks("c", count))}) }
 	full := func(n *Node, when string) {

@@ -106,7 +106,7 @@ func (n *Node) Post(uid string, d *placement.Decision) (Posting, error) {
 	if !a.OK() {
 		return Posting{Answer: a}, nil
 	}
-	n.postNext(p, &Promise{Decision: copyDecision(d), Exact: a.Exact})
+	n.postNext(p, &Promise{Decision: d.Clone(), Exact: a.Exact})
 	return Posting{Answer: a, Turn: p.turn, Report: n.report.Sequence}, nil
 }
 

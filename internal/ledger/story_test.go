@@ -125,7 +125,7 @@ func (s *story) post(a *args) string {
 	}
 	text := a.name + ": " + told(p.Answer, &d)
 	if p.Turn > 0 {
-		s.sent[p.Turn] = &Promise{Decision: copyDecision(&d), Exact: p.Answer.Exact}
+		s.sent[p.Turn] = &Promise{Decision: d.Clone(), Exact: p.Answer.Exact}
 		text += fmt.Sprintf("; turn %d", p.Turn)
 	}
 	return text

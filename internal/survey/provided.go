@@ -20,8 +20,8 @@ type Given struct {
 	Amount   uint64 `json:"amount"`
 }
 
-// givenOf adds up what the Bindings of pods say, by resource and place. Init containers take turns
-// with what comes after them.
+// givenOf adds up what the Bindings of pods say, by resource and place: of each pod the most that
+// it has at one time.
 func givenOf(pods []*corev1.Pod) []Given {
 	type place struct{ resource, name string }
 	all := map[place]uint64{}
@@ -33,19 +33,15 @@ func givenOf(pods []*corev1.Pod) []Given {
 		if err != nil || !found {
 			continue
 		}
-		together, most := map[place]uint64{}, map[place]uint64{}
+		peaks := placement.Peaks[place]{}
 		for i := range p.Decision.Containers {
 			c := &p.Decision.Containers[i]
 			for _, g := range c.Provided {
-				at := place{g.Resource, g.Place}
-				if c.Kind != placement.Init {
-					together[at] += g.Amount
-				}
-				most[at] = max(most[at], g.Amount, together[at])
+				peaks.Add(c.Kind, place{g.Resource, g.Place}, g.Amount)
 			}
 		}
-		for at, n := range most {
-			all[at] += n
+		for at, peak := range peaks {
+			all[at] += peak.Most()
 		}
 	}
 	var out []Given

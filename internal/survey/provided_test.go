@@ -39,6 +39,26 @@ func TestProvidedStaysShown(t *testing.T) {
 	}
 }
 
+// TestGivenAtItsPeak: init containers have what they have beside the sidecars before them.
+func TestGivenAtItsPeak(t *testing.T) {
+	has := func(name string, kind placement.ContainerKind, n uint64) placement.ContainerDecision {
+		return placement.ContainerDecision{Name: name, Kind: kind, Hint: placement.Hint{Any: true},
+			Provided: []placement.Provided{{Resource: "x/l", Place: "here", Amount: n}}}
+	}
+	text, err := wire.WritePlacement(&wire.Placement{Sequence: 1, Report: 1, Certainty: wire.Exact, Guarantee: wire.GuaranteeFull,
+		Decision: placement.Decision{UID: "u", Containers: []placement.ContainerDecision{
+			has("early", placement.Init, 4), has("beside", placement.Sidecar, 2), has("late", placement.Init, 3), has("main", placement.App, 1),
+		}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := pod("p", 1)
+	p.UID, p.Annotations = "u", map[string]string{wire.PlacementAnnotation: text}
+	if got, want := givenOf([]*corev1.Pod{p, p}), []Given{{"x/l", "here", 10}}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v: 5 at one time each", got, want)
+	}
+}
+
 // TestExplainProvided: nodes are asked without what providers hand out, and say so. Where a
 // resource is one shows in what pods have.
 func TestExplainProvided(t *testing.T) {

@@ -52,22 +52,7 @@ func (m *Model) Take(b *Book, h *Held) { m.enter(b, h, true) }
 func (m *Model) Give(b *Book, h *Held) { m.enter(b, h, false) }
 
 func (m *Model) enter(b *Book, h *Held, take bool) {
-	shut := m.shut(h)
-	for i, w := range shut.Words() {
-		for ; w != 0; w &= w - 1 {
-			at := m.place[i*64+bits.TrailingZeros64(w)]
-			k := &m.cores[at.core]
-			if at.bit&k.own == 0 {
-				continue
-			}
-			if was := b.free[at.core]; take {
-				m.setFree(b, int(at.core), was&^at.bit)
-			} else {
-				m.setFree(b, int(at.core), was|at.bit)
-			}
-			b.charge(int(k.node), 1000, take)
-		}
-	}
+	m.enterCPUs(b, h, take)
 	for _, a := range h.Amounts {
 		m.enterAmount(b, a, take)
 	}

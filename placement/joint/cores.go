@@ -178,6 +178,26 @@ func (t *coreTable) TakeCPUs(b *Book, cpus topology.CPUSet) {
 	}
 }
 
+// enterCPUs writes down the CPUs that nobody else gets while h is held, or takes them back.
+func (t *coreTable) enterCPUs(b *Book, h *Held, take bool) {
+	shut := t.shut(h)
+	for i, w := range shut.Words() {
+		for ; w != 0; w &= w - 1 {
+			at := t.place[i*64+bits.TrailingZeros64(w)]
+			k := &t.cores[at.core]
+			if at.bit&k.own == 0 {
+				continue
+			}
+			if was := b.free[at.core]; take {
+				t.setFree(b, int(at.core), was&^at.bit)
+			} else {
+				t.setFree(b, int(at.core), was|at.bit)
+			}
+			b.charge(int(k.node), 1000, take)
+		}
+	}
+}
+
 // shutCores takes threads by core, with the ones that stay idle for them.
 func (t *coreTable) shutCores(b *Book, got []uint8, e Exclusive) {
 	for i, w := range got {

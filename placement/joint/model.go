@@ -23,11 +23,11 @@ type Config struct {
 
 // Model is a machine, compiled. It is immutable and safe for concurrent use.
 type Model struct {
+	amounts
 	space    *hint.Space
 	distance []uint64 // the sum over all ordered pairs of a mask; nil where distances are not known
 	strategy Strategy
 	empty    *Book
-	amounts
 	coreTable
 	deviceCatalog
 }
