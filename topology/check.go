@@ -15,21 +15,6 @@ const (
 // maxTextField bounds driver, device and root names.
 const maxTextField = 256
 
-// Violation is an invariant of Machine that does not hold.
-type Violation struct {
-	// Object names what is wrong, "core 3 of package 0".
-	Object string
-	// Field is the field of the object, as in the Go type.
-	Field string
-	Value string
-	// Want says what would be right.
-	Want string
-}
-
-func (v *Violation) Error() string {
-	return fmt.Sprintf("%s: %s %.80q: want %s", v.Object, v.Field, v.Value, v.Want)
-}
-
 // Check verifies the invariants of a Machine and returns the first *Violation, or nil.
 //
 //   - At least one CPU is online; no CPU is both online and offline.

@@ -11,9 +11,6 @@ import (
 // MaxLinks bounds the links of a Machine.
 const MaxLinks = 16384
 
-// LinkKind is a kind of direct connection between devices.
-type LinkKind uint8
-
 // The kinds; the zero value is none.
 const (
 	_ LinkKind = iota
@@ -31,15 +28,6 @@ func (k LinkKind) String() string {
 		return "?"
 	}
 	return linkNames[k]
-}
-
-// Link is a connection between two devices.
-type Link struct {
-	// A and B are addresses, A the lower one.
-	A, B string
-	Kind LinkKind
-	// Count is the number of bonded links: 18 for what nvidia-smi calls NV18.
-	Count uint8
 }
 
 // compareAddresses orders PCI addresses; a longer domain ("10000:") comes after every four-digit

@@ -1,5 +1,7 @@
 package topology
 
+import "fmt"
+
 // Machine is what the hardware of one server is. Slices are in ascending order of id (cores: by
 // package, then lowest CPU; devices: by address), hold no duplicates, and are not modified after
 // the Machine has been built: copy before changing. Check states the invariants.
@@ -107,4 +109,31 @@ func (m *Machine) NUMANode(id NUMAID) *NUMANode {
 		}
 	}
 	return nil
+}
+
+// LinkKind is a kind of direct connection between devices.
+type LinkKind uint8
+
+// Link is a connection between two devices.
+type Link struct {
+	// A and B are addresses, A the lower one.
+	A, B string
+	Kind LinkKind
+	// Count is the number of bonded links: 18 for what nvidia-smi calls NV18.
+	Count uint8
+}
+
+// Violation is an invariant of Machine that does not hold.
+type Violation struct {
+	// Object names what is wrong, "core 3 of package 0".
+	Object string
+	// Field is the field of the object, as in the Go type.
+	Field string
+	Value string
+	// Want says what would be right.
+	Want string
+}
+
+func (v *Violation) Error() string {
+	return fmt.Sprintf("%s: %s %.80q: want %s", v.Object, v.Field, v.Value, v.Want)
 }

@@ -261,10 +261,6 @@ func (w writer) pod(at *field.Path, p *placement.PodAllocation, more *ReportedPo
 	return out, nil
 }
 
-type kindName = v1alpha1.ContainerKind
-
-var kindNames = [...]v1alpha1.ContainerKind{placement.App: "", placement.Init: v1alpha1.KindInit, placement.Sidecar: v1alpha1.KindSidecar}
-
 func (w writer) container(at *field.Path, c *placement.ContainerAllocation) (v1alpha1.ContainerAllocation, error) {
 	out := v1alpha1.ContainerAllocation{Name: c.Name, CPUs: v1alpha1.CPUList(c.CPUs.String()), Devices: writeDevices(c.Devices)}
 	if int(c.Kind) >= len(kindNames) {

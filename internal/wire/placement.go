@@ -537,3 +537,7 @@ func (r placementReader) devices(at *field.Path, devices []deviceJSON) ([]placem
 	}
 	return out, nil
 }
+
+type kindName = v1alpha1.ContainerKind
+
+var kindNames = [...]v1alpha1.ContainerKind{placement.App: "", placement.Init: v1alpha1.KindInit, placement.Sidecar: v1alpha1.KindSidecar}

@@ -10,12 +10,6 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// PolicyAnnotation asks for a policy of the pod's own: POLICY or POLICY,scope=SCOPE, in the words
-// of the kubelet's Topology Manager ("single-numa-node,scope=pod"). A node with authority berth
-// keeps it. On a node with authority kubelet the kubelet's own policy counts, and must be the same
-// or a stricter one.
-const PolicyAnnotation = "berth.dev/policy"
-
 // Unmet says why a node cannot keep the rules of a pod that asks for it; "" when it can. It names
 // keys of Berth's own: Said.In puts the pod's in their place.
 func Unmet(m *placement.Model, asked *placement.Request) string {
