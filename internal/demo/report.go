@@ -11,6 +11,17 @@ import (
 	"time"
 )
 
+// Avoidable is what another node would have spared.
+type Avoidable struct {
+	// AvoidablySplit is how many running pods were put on more NUMA nodes than another node would
+	// have needed for them. Only room that was free from 3 s before the pod ran until 2 s after
+	// counts. Pods that name a node, or ask for huge pages, are not judged.
+	AvoidablySplit int `json:"avoidablySplit"`
+	// AvoidablyStranded is how many GPUs lost their CPUs to a pod that asks for none, and that a
+	// node without GPUs would have taken on as few NUMA nodes. Judged as AvoidablySplit.
+	AvoidablyStranded int `json:"avoidablyStranded"`
+}
+
 // Report is what became of the pods of one run. Counts are of API objects: a pod that was refused
 // and created again counts twice.
 type Report struct {
@@ -24,10 +35,7 @@ type Report struct {
 	// running pods were spread: pods by number of nodes. Pods that hold nothing exclusively are not
 	// in it.
 	NUMANodesPerPod map[string]int `json:"numaNodesPerPod"`
-	// AvoidablySplit is how many running pods were put on more NUMA nodes than another node would
-	// have needed for them. Only room that was free from 3 s before the pod ran until 2 s after
-	// counts. Pods that name a node, or ask for huge pages, are not judged.
-	AvoidablySplit int `json:"avoidablySplit"`
+	Avoidable
 	// StrandedDevices is how many GPUs were free and had not 4 CPUs each left on their NUMA node,
 	// as the least demanding pod with a GPU asks for: the mean over the time in which pods were
 	// created.
@@ -280,6 +288,7 @@ func figures(reports []*Report) []figure {
 	number("  avoidably split", func(r *Report) int { return r.AvoidablySplit })
 	number("pods across sockets", func(r *Report) int { return r.CrossSocket })
 	fraction("GPUs without CPUs, mean", func(r *Report) float64 { return r.StrandedDevices })
+	number("  lost to pods that had another place", func(r *Report) int { return r.AvoidablyStranded })
 	number("decisions before binding", func(r *Report) int { return r.Predicted })
 	number("  exact", func(r *Report) int { return r.Exact })
 	out[len(out)-1].share = (*Report).exactShare

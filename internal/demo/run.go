@@ -180,7 +180,7 @@ func (r *Runner) readNodes() (err error) {
 		}
 		nodes[p.Name] = places.Node{Machine: spec.Machine, KubeletConfig: spec.KubeletConfig, Plugins: spec.Plugins}
 	}
-	r.places, err = places.New(gpuResource, nodes)
+	r.places, err = places.New(gpuResource, cpusPerGPU, nodes)
 	return err
 }
 
@@ -384,12 +384,18 @@ func (r *Runner) judge(p *livePod, all map[string]*holding, holds bool) {
 	}
 }
 
-// avoidable counts pods that another node would have taken on fewer NUMA nodes.
+// avoidable counts pods that another node would have taken on fewer NUMA nodes, or away from GPUs.
 func (r *Runner) avoidable(split []places.Split) {
-	r.report.AvoidablySplit += len(split)
 	for _, s := range split {
+		what := fmt.Sprintf("%d NUMA nodes", s.NUMA)
+		if s.Fewer < s.NUMA {
+			r.report.AvoidablySplit++
+		} else {
+			r.report.AvoidablyStranded += s.Strands
+			what = fmt.Sprintf("%d GPUs without CPUs", s.Strands)
+		}
 		if r.Predicts {
-			r.report.Notes = append(r.report.Notes, fmt.Sprintf("%s on %s: %d NUMA nodes, %s had room for it on %d", s.Pod.Name, s.Pod.Spec.NodeName, s.NUMA, s.On, s.Fewer))
+			r.report.Notes = append(r.report.Notes, fmt.Sprintf("%s on %s: %s, %s had room for it on %d NUMA nodes", s.Pod.Name, s.Pod.Spec.NodeName, what, s.On, s.Fewer))
 		}
 	}
 }
@@ -450,7 +456,7 @@ func (p *livePod) waits() bool {
 // strand counts the devices that have been stranded up to now.
 func (r *Runner) strand() {
 	if at := time.Since(r.begun); at < r.creation() {
-		r.idle.Set(r.places.Stranded(cpusPerGPU), at)
+		r.idle.Set(r.places.Stranded(), at)
 	}
 }
 

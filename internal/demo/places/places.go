@@ -44,8 +44,10 @@ type Node struct {
 // plenty.
 type Places struct {
 	resource string
+	each     int // CPUs that a device of the resource needs
 	nodes    map[string]*node
-	// split are pods over several NUMA nodes that have yet to be judged.
+	// split are pods over several NUMA nodes, or beside devices that they strand, that have yet to
+	// be judged.
 	split []Split
 }
 
@@ -74,21 +76,25 @@ type placed struct {
 	bound, gone time.Time // gone zero: it is there
 }
 
-// Split is a pod that holds something of several NUMA nodes.
+// Split is a pod that holds something of several NUMA nodes, or strands devices.
 type Split struct {
 	Pod *corev1.Pod
 	// NUMA is how many it runs on.
 	NUMA int
-	// On would have taken it on Fewer NUMA nodes.
+	// Strands is how many free devices it left with too few CPUs, and asks for none.
+	Strands int
+	// On would have taken it on Fewer NUMA nodes: no more than NUMA where it strands devices, and
+	// On has none.
 	On    string
 	Fewer int
 
 	bound, ran time.Time
 }
 
-// New follows nodes, by name. resource is that of the devices that may be stranded.
-func New(resource string, specs map[string]Node) (*Places, error) {
-	p := &Places{resource: resource, nodes: map[string]*node{}}
+// New follows nodes, by name. resource is that of the devices that may be stranded: one needs so
+// many CPUs on its NUMA node.
+func New(resource string, cpus int, specs map[string]Node) (*Places, error) {
+	p := &Places{resource: resource, each: cpus, nodes: map[string]*node{}}
 	for name, spec := range specs {
 		n, err := newNode(&spec)
 		if err != nil {
@@ -149,9 +155,24 @@ func (p *Places) Ran(pod *corev1.Pod, held *Held, numa int, now time.Time) {
 		return
 	}
 	at.held = held
-	if numa > 1 {
-		p.split = append(p.split, Split{Pod: pod, NUMA: numa, bound: at.bound, ran: now})
+	s := Split{Pod: pod, NUMA: numa, bound: at.bound, ran: now}
+	if numa > 0 && len(held.Devices) == 0 {
+		s.Strands = p.strands(at, p.nodes[pod.Spec.NodeName])
 	}
+	if numa > 1 || s.Strands > 0 {
+		p.split = append(p.split, s)
+	}
+}
+
+// strands is how many devices the pod has left with too few CPUs, that had enough without it since
+// the scheduler could know of them.
+func (p *Places) strands(at *placed, n *node) int {
+	since := at.bound.Add(-lookBack)
+	with := n.stranded(p.resource, p.each, since)
+	held := at.held
+	at.held = nil
+	defer func() { at.held = held }()
+	return with - n.stranded(p.resource, p.each, since)
 }
 
 // Gone notes that a pod is gone, or that its kubelet has refused it.
@@ -169,7 +190,7 @@ func (p *Places) at(pod *corev1.Pod) *placed {
 }
 
 // Judge judges the split pods whose time has come, all of them at the end, and returns the ones
-// that another node had taken on fewer NUMA nodes.
+// that another node had taken on fewer NUMA nodes, or without stranding devices.
 func (p *Places) Judge(now time.Time, end bool) (avoidable []Split) {
 	p.split = slices.DeleteFunc(p.split, func(s Split) bool {
 		if now.Sub(s.ran) < lookOn && !end {
@@ -190,8 +211,8 @@ func (p *Places) Judge(now time.Time, end bool) (avoidable []Split) {
 	return avoidable
 }
 
-// better returns a node that would have taken the pod on fewer NUMA nodes, with room that was free
-// all the time.
+// better returns a node that would have taken the pod on fewer NUMA nodes, or away from devices,
+// with room that was free all the time.
 func (p *Places) better(s *Split) (on string, numa int) {
 	ask, err := wire.ReadPod(s.Pod)
 	if err != nil || s.Pod.Spec.NodeSelector != nil || asksHugePages(&ask.Request) {
@@ -201,7 +222,9 @@ func (p *Places) better(s *Split) (on string, numa int) {
 		if name == s.Pod.Spec.NodeName {
 			continue
 		}
-		if k := p.nodes[name].fewest(&ask.Request, s.bound.Add(-lookBack)); k > 0 && k < s.NUMA {
+		n := p.nodes[name]
+		k := n.fewest(&ask.Request, s.bound.Add(-lookBack))
+		if k > 0 && (k < s.NUMA || k == s.NUMA && s.Strands > 0 && !n.has(p.resource)) {
 			return name, k
 		}
 	}
@@ -272,11 +295,16 @@ func (p *placed) decision(uid string) *placement.Decision {
 	return &placement.Decision{UID: uid, Containers: []placement.ContainerDecision{c}}
 }
 
+// has says whether the node has devices of the resource.
+func (n *node) has(resource string) bool {
+	return slices.ContainsFunc(n.pools, func(p placement.DevicePool) bool { return p.Resource == resource })
+}
+
 // hasResources says whether the node has plugins for all devices that are asked for.
 func (n *node) hasResources(r *placement.Request) bool {
 	for i := range r.Containers {
 		for _, d := range r.Containers[i].Devices {
-			if !slices.ContainsFunc(n.pools, func(p placement.DevicePool) bool { return p.Resource == d.Resource }) {
+			if !n.has(d.Resource) {
 				return false
 			}
 		}
@@ -284,16 +312,17 @@ func (n *node) hasResources(r *placement.Request) bool {
 	return true
 }
 
-// Stranded counts the free devices that have not so many CPUs each left on their NUMA node.
-func (p *Places) Stranded(cpus int) (count int) {
+// Stranded counts the free devices that have too few CPUs left on their NUMA node.
+func (p *Places) Stranded() (count int) {
 	for _, n := range p.nodes {
-		count += n.stranded(p.resource, cpus)
+		count += n.stranded(p.resource, p.each, time.Time{})
 	}
 	return count
 }
 
-func (n *node) stranded(resource string, each int) (count int) {
-	free, taken := n.free(resource)
+// stranded leaves out what pods had that have gone since; with no time, all that are gone.
+func (n *node) stranded(resource string, each int, since time.Time) (count int) {
+	free, taken := n.free(resource, since)
 	devices := map[topology.NUMASet]int{} // that are free, by where they are
 	for _, pool := range n.pools {
 		for _, d := range pool.Devices {
@@ -310,11 +339,12 @@ func (n *node) stranded(resource string, each int) (count int) {
 
 // free returns the CPUs that nobody has to itself, and the devices of the resource that somebody
 // has.
-func (n *node) free(resource string) (free topology.CPUSet, taken map[string]bool) {
+func (n *node) free(resource string, since time.Time) (free topology.CPUSet, taken map[string]bool) {
 	var cpus topology.CPUSet
 	taken = map[string]bool{}
 	for _, at := range n.pods {
-		if !at.gone.IsZero() || at.held == nil {
+		gone := !at.gone.IsZero() && (since.IsZero() || at.gone.Before(since))
+		if gone || at.held == nil {
 			continue
 		}
 		cpus = cpus.Or(&at.held.CPUs)

@@ -25,7 +25,7 @@ func moment(seconds int) time.Time { return time.Unix(1000+int64(seconds), 0) }
 
 func follow(t *testing.T, nodes map[string]Node) *Places {
 	t.Helper()
-	p, err := New(gpu, nodes)
+	p, err := New(gpu, 3, nodes)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,6 +127,44 @@ func TestAvoidable(t *testing.T) {
 	}
 }
 
+// TestAvoidablyStranded: a pod beside free devices counts when a node without any had the room.
+func TestAvoidablyStranded(t *testing.T) {
+	device := sampleplugin.Device{ID: "a", NUMA: []topology.NUMAID{1}}
+	nodes := map[string]Node{
+		"gpus":  {Machine: small, KubeletConfig: strict, Plugins: []sampleplugin.Plugin{{Resource: gpu, Devices: []sampleplugin.Device{device}}}},
+		"plain": {Machine: small, KubeletConfig: strict},
+	}
+	for what, tc := range map[string]struct {
+		plain, before string // what is taken
+		devices       []string
+		cpus          string
+		want          int
+	}{
+		"the other was free":       {"1-2", "1", nil, "4-6", 1},
+		"the other was full":       {"1-3,4-7", "1", nil, "4-6", 0},
+		"the device has CPUs left": {"1-2", "1", nil, "4", 0},
+		"it had none before":       {"1-2", "4-5", nil, "6", 0},
+		"the device is in use":     {"1-2", "4", []string{"a"}, "5-7", 0},
+		"it lies beside no device": {"1-2", "4", nil, "1-3", 0},
+	} {
+		p := follow(t, nodes)
+		p.run(t, "plain", tc.plain, moment(0), 1)
+		p.run(t, "gpus", tc.before, moment(0), 1, tc.devices...)
+		pod, got := p.run(t, "gpus", tc.cpus, moment(20), 1), 0
+		for _, s := range p.Judge(moment(30), true) {
+			if s.Pod != pod {
+				continue
+			}
+			if got += s.Strands; s.On != "plain" || s.Fewer != 1 {
+				t.Errorf("%s: %+v", what, s)
+			}
+		}
+		if got != tc.want {
+			t.Errorf("%s: %d stranded avoidably, want %d", what, got, tc.want)
+		}
+	}
+}
+
 func TestStranded(t *testing.T) {
 	device := func(id string, numa topology.NUMAID) sampleplugin.Device {
 		return sampleplugin.Device{ID: id, NUMA: []topology.NUMAID{numa}}
@@ -135,7 +173,7 @@ func TestStranded(t *testing.T) {
 		{Resource: gpu, Devices: []sampleplugin.Device{device("a", 1), device("b", 1), device("c", 0)}}}}})
 	stranded := func(want int, when string) {
 		t.Helper()
-		if got := p.Stranded(3); got != want {
+		if got := p.Stranded(); got != want {
 			t.Errorf("%s: %d stranded, want %d", when, got, want)
 		}
 	}
