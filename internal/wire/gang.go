@@ -19,6 +19,7 @@ import (
 
 	sigs "github.com/berth-dev/berth/api/scheduling/sigs/v1alpha1"
 	volcano "github.com/berth-dev/berth/api/scheduling/volcano/v1beta1"
+	"github.com/berth-dev/berth/internal/clip"
 )
 
 // Berth's own annotations of pods that start together, for clusters without any PodGroup.
@@ -286,16 +287,13 @@ const defaultQueue = "default"
 func ignoredOfVolcano(s *volcano.PodGroupSpec) string {
 	var out []string
 	if s.Queue != "" && s.Queue != defaultQueue {
-		out = append(out, fmt.Sprintf("spec.queue %q: Berth has no queues", clipped(s.Queue)))
+		out = append(out, "spec.queue "+clip.Quoted(s.Queue)+": Berth has no queues")
 	}
 	if s.PriorityClassName != "" {
-		out = append(out, fmt.Sprintf("spec.priorityClassName %q: the priority of its pods counts", clipped(s.PriorityClassName)))
+		out = append(out, "spec.priorityClassName "+clip.Quoted(s.PriorityClassName)+": the priority of its pods counts")
 	}
 	return strings.Join(out, "; ")
 }
-
-// clipped keeps a name that anybody may write short enough for an event.
-func clipped(s string) string { return s[:min(len(s), 253)] }
 
 // JobVersion is the group and version of Volcano's Jobs.
 var JobVersion = schema.GroupVersion{Group: "batch.volcano.sh", Version: "v1alpha1"}
