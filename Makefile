@@ -17,7 +17,7 @@ export CGO_ENABLED ?= 1
 
 # Packages that link a server or the kubelet of k8s.io/kubernetes are compiled once, without the race detector; most are tests
 # and gathered under test/. One package runs at a time, four tests of it beside each other, as they wait for kubelets most of the time.
-HEAVY  = ./test/... $(filter-out $(LIGHT),$(shell $(GO) list ./internal/...))
+HEAVY  = ./test/... $(filter-out $(LIGHT),$(shell $(GO) list ./cmd/... ./internal/...))
 LIGHT  = $(call once,LIGHT)
 LIST_LIGHT = $(GO) list -f '{{.ImportPath}} {{join .Deps " "}}' ./... | \
              grep -v -e ' k8s.io/kubernetes/\(cmd\|pkg/kubelet\|pkg/controller\)/' -e '^[^ ]*/test/' | cut -d' ' -f1
