@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -276,16 +277,21 @@ func waitsBy(pods corev1listers.PodLister) func(*corev1.Pod) bool {
 	}
 }
 
+// maxTakeover is how long the first pod waits in the queue for the takeover, and all others behind
+// it: mostly the API server answers three requests in that time. Then pods are tried, and the ones
+// for which nothing is pinned are placed.
+const maxTakeover = 2 * time.Second
+
 // begin lets pods through once everything that was there has been taken in.
 func (c *core) begin(synced func() bool) {
 	if synced() {
 		c.table.DoubtSilent()
 		c.handover.Synced()
 		c.ready.Store(true)
-		c.lead.Then(func() { c.handover.Ready(context.Background()) }) // so that the first pod need not wait
 		c.gangs.Synced()
 		c.reservations.Synced()
 		c.waiters.WakeAll()
+		c.lead.Then(func() { c.handover.Await(context.Background(), maxTakeover) })
 	}
 }
 

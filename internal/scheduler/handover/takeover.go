@@ -3,6 +3,7 @@ package handover
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -45,6 +46,9 @@ type Handover struct {
 	state  atomic.Int32
 	// synced is when everything that was there at the start had been taken in.
 	synced time.Time
+	// led is closed when this scheduler has taken over for the first time.
+	led  chan struct{}
+	once sync.Once
 }
 
 // The states of a Handover.
@@ -59,7 +63,7 @@ const (
 
 // New returns a Handover that has taken nothing over yet.
 func New(o Options) *Handover {
-	return &Handover{Options: o, lease: bindingsLease{leases: o.Leases, clock: o.Clock, logger: o.Logger,
+	return &Handover{Options: o, led: make(chan struct{}), lease: bindingsLease{leases: o.Leases, clock: o.Clock, logger: o.Logger,
 		name: string(uuid.NewUUID()), bindTimeout: o.BindTimeout, fresh: leaseFresh}}
 }
 
@@ -98,7 +102,20 @@ func (h *Handover) takeOver(ctx context.Context) {
 	}
 	h.lease.endFound()
 	h.state.Store(leading)
+	h.once.Do(func() { close(h.led) })
 	h.Done()
+}
+
+// Await is Ready for somebody who waits a while for the first takeover. Whatever is tried before it
+// is tried in vain.
+func (h *Handover) Await(ctx context.Context, limit time.Duration) {
+	if h.Ready(ctx) {
+		return
+	}
+	select {
+	case <-h.led:
+	case <-h.Clock.After(limit):
+	}
 }
 
 // awaitLead returns once the election's Lease names this process. A process whose lead has gone to

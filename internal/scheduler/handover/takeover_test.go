@@ -3,6 +3,7 @@ package handover
 import (
 	"context"
 	"errors"
+	goruntime "runtime"
 	"testing"
 	"time"
 
@@ -68,6 +69,39 @@ func TestFences(t *testing.T) {
 	} else {
 		<-again
 	}
+}
+
+// TestTheFirstPodWaitsForTheTakeover: for a while, and no longer than for the takeover.
+func TestTheFirstPodWaitsForTheTakeover(t *testing.T) {
+	h, clock, done := successor(fake.NewClientset())
+	answer := make(chan struct{})
+	h.Leads = func(context.Context) (bool, error) {
+		<-answer
+		return true, nil
+	}
+	h.Synced()
+	wait := func() <-chan struct{} {
+		over := make(chan struct{})
+		go func() {
+			h.Await(t.Context(), time.Second)
+			close(over)
+		}()
+		for !clock.HasWaiters() {
+			goruntime.Gosched()
+		}
+		return over
+	}
+	over := wait()
+	clock.Step(time.Second)
+	<-over
+	if h.Ready(t.Context()) {
+		t.Error("taken over before anybody knows who leads")
+	}
+	over = wait()
+	close(answer)
+	<-over
+	<-done
+	h.Await(t.Context(), time.Hour)
 }
 
 // TestTakeover: what is left under way is fenced, pod by pod, before anything is placed.
