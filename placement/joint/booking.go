@@ -11,19 +11,6 @@ func (m *Model) FreeOn(b *Book, node int) int {
 	return int(min(uint64(b.nodes[node].free), m.Room(b, CPU, node)/1000))
 }
 
-// Used says how many NUMA nodes have something handed out.
-func (m *Model) Used(b *Book) (n int) {
-	for v := range m.nodes {
-		for k := range m.kinds {
-			if b.used[k*len(m.nodes)+v] > 0 {
-				n++
-				break
-			}
-		}
-	}
-	return n
-}
-
 // Score is Strategy.Score of a node on which something is handed out, were the NUMA nodes of the
 // mask in use as well. A NUMA node is in use if somebody has CPUs, or an amount of them, there; one
 // without CPUs does not count. An empty node is the last that FillNodes begins: it has 0.

@@ -124,6 +124,12 @@ func (t *deviceCatalog) compileDevices(kinds []DeviceKind, nodes int) error {
 	type key struct {
 		node, root, sw int
 	}
+	placeOf := func(d *Device) key {
+		if nodes == 1 {
+			return key{0, d.Root, d.Switch}
+		}
+		return key{d.Node, d.Root, d.Switch}
+	}
 	places := map[key]int{}
 	roots := map[[2]int]int{}
 	for k := range kinds {
@@ -136,10 +142,7 @@ func (t *deviceCatalog) compileDevices(kinds []DeviceKind, nodes int) error {
 			if d.Node < NoNode || d.Node >= nodes {
 				return fmt.Errorf("%s %s: NUMA node at position %d: want one of %d, or none", kind.Name, d.ID, d.Node, nodes)
 			}
-			at := key{d.Node, d.Root, d.Switch}
-			if nodes == 1 {
-				at.node = 0
-			}
+			at := placeOf(d)
 			if _, known := places[at]; known {
 				continue
 			}
@@ -160,12 +163,7 @@ func (t *deviceCatalog) compileDevices(kinds []DeviceKind, nodes int) error {
 		kind := &kinds[k]
 		at := make([]uint8, len(kind.Devices))
 		for i := range kind.Devices {
-			d := &kind.Devices[i]
-			p := key{d.Node, d.Root, d.Switch}
-			if nodes == 1 {
-				p.node = 0
-			}
-			at[i] = uint8(places[p])
+			at[i] = uint8(places[placeOf(&kind.Devices[i])])
 		}
 		if err := t.addDeviceKind(kind, at); err != nil {
 			return err
@@ -358,8 +356,15 @@ func (t *deviceCatalog) Functions(kind uint8) int {
 
 // IsFree says whether a device is healthy and nobody has it.
 func (t *deviceCatalog) IsFree(b *Book, d DeviceRef) bool {
+	at, bit := t.bitOf(d)
+	return b.devices[at]&bit != 0
+}
+
+// bitOf is where a device stands in Book.devices: its word, and its bit there.
+func (t *deviceCatalog) bitOf(d DeviceRef) (at int, bit uint64) {
 	k := &t.devices[d.Kind]
-	return k.free(b, int(k.index[d.Index]))
+	i := int(k.index[d.Index])
+	return k.word + i/64, 1 << (i % 64)
 }
 
 // DevicesOn returns how many devices of a kind the NUMA node at a position has, and how many of
@@ -382,9 +387,7 @@ func (t *deviceCatalog) enterDevice(b *Book, d DeviceRef, take bool) {
 	if int(d.Kind) >= len(t.devices) || int(d.Index) >= len(t.devices[d.Kind].index) {
 		return
 	}
-	k := &t.devices[d.Kind]
-	i := int(k.index[d.Index])
-	at, bit := k.word+i/64, uint64(1)<<(i%64)
+	at, bit := t.bitOf(d)
 	if take {
 		b.taken[at] |= bit
 		b.devices[at] &^= bit
@@ -396,17 +399,14 @@ func (t *deviceCatalog) enterDevice(b *Book, d DeviceRef, take bool) {
 
 // IsTaken says whether somebody has a device.
 func (t *deviceCatalog) IsTaken(b *Book, d DeviceRef) bool {
-	k := &t.devices[d.Kind]
-	i := int(k.index[d.Index])
-	return b.taken[k.word+i/64]>>(i%64)&1 == 1
+	at, bit := t.bitOf(d)
+	return b.taken[at]&bit != 0
 }
 
 // MarkSick says that a device is unhealthy: a container that has it keeps it, and nobody else gets
 // it.
 func (t *deviceCatalog) MarkSick(b *Book, d DeviceRef) {
-	k := &t.devices[d.Kind]
-	i := int(k.index[d.Index])
-	at, bit := k.word+i/64, uint64(1)<<(i%64)
+	at, bit := t.bitOf(d)
 	b.sick[at] |= bit
 	b.devices[at] &^= bit
 }

@@ -101,9 +101,9 @@ func (g group) isFree(b *Book) bool {
 func (t *deviceCatalog) isPart(g group, devices []DeviceRef) bool {
 	taken := 0
 	for _, d := range devices {
-		k := &t.devices[d.Kind]
-		i := int(k.index[d.Index])
-		taken += int(g[k.word+i/64] >> (i % 64) & 1)
+		if at, bit := t.bitOf(d); g[at]&bit != 0 {
+			taken++
+		}
 	}
 	return taken > 0 && taken < g.size()
 }
