@@ -270,6 +270,7 @@ scheduler.counts.nodes sums, made when metrics are read
 scheduler.counts.flooded sums, made when metrics are read
 scheduler.Delays.of = Delays.of
 scheduler.pods.of = pods.of
+scheduler.groupWaits.since = groupWaits
 scheduler.preferences.classes an attempt
 scheduler/spread.Memory.counts = spread.Memory.counts
 scheduler/spread.Memory.values = spread.Memory.values

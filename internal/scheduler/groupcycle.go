@@ -190,7 +190,8 @@ func (g *inGroup) reserve(state fwk.CycleState, c *cycle, pod *corev1.Pod, n *no
 	}
 	c.placed(pod, n.Name())
 	core.delays.is(pod.UID, forMates)
-	core.pauses.placed(g.key())
+	core.pauses.waits.end(g.key())
+	core.pauses.placed(pod)
 	return nil
 }
 
@@ -242,7 +243,7 @@ func (g *inGroup) postFilter(_ context.Context, c *cycle, _ *corev1.Pod, statuse
 		return nil, fwk.AsStatus(err)
 	}
 	if len(waiting) > 0 {
-		g.waitsFrom = core.pauses.waits(g.key())
+		g.waitsFrom = core.pauses.waits.begin(g.key(), core.clock.Now())
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "Berth: "+whatWaits(len(waiting), false))
 	}
 	refusing, err := d.with(fwk.Unschedulable)
@@ -264,7 +265,7 @@ func (g *inGroup) spares(core *core) string {
 	if from := g.waitsFrom; !from.IsZero() && core.clock.Now().Sub(from) < wake.ReportLimit {
 		return "a node waits for a report; nobody is preempted before"
 	}
-	core.pauses.waited(g.key()) // it may preempt, this once
+	core.pauses.waits.end(g.key()) // it may preempt, this once
 	return ""
 }
 

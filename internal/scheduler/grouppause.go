@@ -20,6 +20,8 @@ type groupPauses struct {
 	clock clock.WithDelayedExecution
 	// activate sends pods to be tried at once.
 	activate func(pods map[string]*corev1.Pod)
+	// waits holds when groups began to wait for reports.
+	waits groupWaits
 
 	mu sync.Mutex
 	by map[string]*groupPause
@@ -35,9 +37,6 @@ type groupPause struct {
 	until time.Time
 	// held are members that wait for that, by namespace and name.
 	held map[string]*corev1.Pod
-	// waitsFrom is the time from which all attempts have found nodes that wait for reports; zero:
-	// the last one has not.
-	waitsFrom time.Time
 }
 
 // maxGroupPauses is how many groups are remembered.
@@ -51,17 +50,6 @@ func ownGroup(pod *corev1.Pod) string {
 	return ""
 }
 
-// of returns how things stand with the group of the key. The caller holds the lock.
-func (g *groupPauses) of(key string) *groupPause {
-	if g.by == nil || len(g.by) >= maxGroupPauses && g.by[key] == nil {
-		g.by = map[string]*groupPause{} // all begin again; the ones that are held have their own way out
-	}
-	if g.by[key] == nil {
-		g.by[key] = &groupPause{held: map[string]*corev1.Pod{}}
-	}
-	return g.by[key]
-}
-
 // tried notes that the pod's group is being tried.
 func (g *groupPauses) tried(pod *corev1.Pod) {
 	key := ownGroup(pod)
@@ -70,26 +58,15 @@ func (g *groupPauses) tried(pod *corev1.Pod) {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.of(key).tried = g.clock.Now()
-}
-
-// waits notes that an attempt has found nodes that wait for reports, and returns the time from
-// which all have.
-func (g *groupPauses) waits(key string) time.Time {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	p := g.of(key)
-	if p.waitsFrom.IsZero() {
-		p.waitsFrom = g.clock.Now()
+	if g.by == nil || len(g.by) >= maxGroupPauses && g.by[key] == nil {
+		g.by = map[string]*groupPause{} // all begin again; the ones that are held have their own way out
 	}
-	return p.waitsFrom
-}
-
-// waited forgets that the group has waited for reports.
-func (g *groupPauses) waited(key string) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.of(key).waitsFrom = time.Time{}
+	p := g.by[key]
+	if p == nil {
+		p = &groupPause{held: map[string]*corev1.Pod{}}
+		g.by[key] = p
+	}
+	p.tried = g.clock.Now()
 }
 
 // hold says why the pod is not tried now; nil when it is. A member that comes back after its group
@@ -134,10 +111,46 @@ func (g *groupPauses) wake(p *groupPause) {
 	}
 }
 
-// placed notes that a member of the group of the key got its node in earnest.
-func (g *groupPauses) placed(key string) {
+// placed notes that a member of the group got its node in earnest.
+func (g *groupPauses) placed(pod *corev1.Pod) {
+	key := ownGroup(pod)
+	if key == "" {
+		return
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	p := g.of(key)
-	p.failures, p.tried, p.waitsFrom = 0, time.Time{}, time.Time{}
+	if p := g.by[key]; p != nil {
+		p.failures, p.tried = 0, time.Time{}
+	}
+}
+
+// groupWaits is the time from which groups have found nodes that wait for reports, by namespace and
+// name.
+type groupWaits struct {
+	mu    sync.Mutex
+	since map[string]time.Time
+}
+
+// maxGroupWaits bounds how many groups are remembered. With more, all begin again.
+const maxGroupWaits = 1024
+
+// begin returns when the group of the key began to wait.
+func (w *groupWaits) begin(key string, now time.Time) time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if since, ok := w.since[key]; ok {
+		return since
+	}
+	if w.since == nil || len(w.since) >= maxGroupWaits {
+		w.since = map[string]time.Time{}
+	}
+	w.since[key] = now
+	return now
+}
+
+// end forgets that the group has waited.
+func (w *groupWaits) end(key string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.since, key)
 }

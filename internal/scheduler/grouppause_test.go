@@ -52,7 +52,7 @@ func TestAGroupThatWasTriedInVainPauses(t *testing.T) {
 		free("after the pause", a, b)
 	}
 	g.tried(a)
-	g.placed(ownGroup(a))
+	g.placed(a)
 	free("when a member was placed", b)
 	g.tried(a)
 	if g.hold(a) == nil {
@@ -63,16 +63,12 @@ func TestAGroupThatWasTriedInVainPauses(t *testing.T) {
 	free("after the first pause", a)
 }
 
-// TestGroupsAreRememberedInBoundedMemory: with too many groups all begin again, to pause and to
-// wait for reports.
-func TestGroupsAreRememberedInBoundedMemory(t *testing.T) {
+// TestManyGroupsArePausedInBoundedMemory.
+func TestManyGroupsArePausedInBoundedMemory(t *testing.T) {
 	g := &groupPauses{clock: testingclock.NewFakeClock(time.Unix(1000, 0)), activate: func(map[string]*corev1.Pod) {}}
 	for i := range 3 * maxGroupPauses {
-		if i%2 == 0 {
-			g.waits(fmt.Sprint("ns/", i))
-			continue
-		}
-		p, name := pinned("a", 1), fmt.Sprint(i)
+		p := pinned("a", 1)
+		name := string(rune('a'+i%26)) + time.Duration(i).String()
 		p.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: &name}
 		g.tried(p)
 	}
@@ -81,20 +77,13 @@ func TestGroupsAreRememberedInBoundedMemory(t *testing.T) {
 	}
 }
 
-// TestAGroupWaitsFromTheFirstReport: until it has waited, or a member is placed.
-func TestAGroupWaitsFromTheFirstReport(t *testing.T) {
-	c := testingclock.NewFakeClock(time.Unix(1000, 0))
-	g := &groupPauses{clock: c}
-	for name, end := range map[string]func(string){"waited": g.waited, "placed": g.placed} {
-		from := g.waits("ns/g")
-		c.Step(time.Second)
-		if again := g.waits("ns/g"); again != from || from.IsZero() {
-			t.Errorf("%s: it waits from %v, and from %v a second later", name, from, again)
-		}
-		end("ns/g")
-		if again := g.waits("ns/g"); again != c.Now() {
-			t.Errorf("%s: it still waits from %v", name, again)
-		}
-		end("ns/g")
+// TestGroupWaitsAreBounded: with too many groups all begin to wait again.
+func TestGroupWaitsAreBounded(t *testing.T) {
+	var w groupWaits
+	for i := range 3 * maxGroupWaits {
+		w.begin(fmt.Sprint("ns/", i), time.Unix(int64(i), 0))
+	}
+	if len(w.since) > maxGroupWaits {
+		t.Errorf("%d groups are remembered, want at most %d", len(w.since), maxGroupWaits)
 	}
 }
