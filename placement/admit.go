@@ -31,7 +31,7 @@ func (in *room) decide(s *State, r *Request, d *Decision) Verdict {
 		return Verdict{Reason: InvalidRequest, Detail: BadRequest, Scarcity: Unresolvable}
 	}
 	v := in.decider.decide(s, r, d)
-	if v.OK() && s.keptFrom(r) {
+	if r.Rules.Keep != nil && v.OK() && s.keptFrom(r) {
 		return in.keep(s, r, d, v)
 	}
 	return v
@@ -125,9 +125,9 @@ func (ad *admission) atOnce(d Detail) bool {
 // had, wherever these got it: a full NUMA node keeps them off. And a group of NUMA nodes that
 // memory is handed out from draws later memory to itself.
 //
-// Nor is a Keep: pods with devices take the ones for which CPUs were kept.
+// Nor is a Keep: a full NUMA node keeps the pod off, and sends it where nothing is kept.
 func (m *Model) Monotone(r *Request) bool {
-	return (r.Rules.Keep == nil || r.AsksDevices()) && m.monotone(r)
+	return (m.joint != nil || !r.Rules.Keep.from(r)) && m.monotone(r)
 }
 
 // monotone is Monotone of the decider, which knows no Keep.

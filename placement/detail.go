@@ -144,7 +144,7 @@ const (
 	// ProviderElsewhere: a provider hands the resource out, and on this node the kubelet decides.
 	ProviderElsewhere
 
-	// KeptForDevices: the pod asks for no devices, and the CPUs are kept for free ones (Keep).
+	// KeptForDevices: the pod asks for no devices, and the CPUs are kept for pods that do (Keep).
 	KeptForDevices
 
 	// PolicyUnsupported: the node cannot apply the policy that the request asks for. A kubelet with
@@ -279,8 +279,8 @@ var rules = [details]struct {
 	ProviderElsewhere: {NoBerth, "ProviderElsewhere", "a provider of this scheduler hands out the resource, and it does so where Berth decides alone",
 		"use nodes with authority berth"},
 
-	KeptForDevices: {NoBerth, "KeptForDevices", "the CPUs are kept for the free devices beside them (keep: cpusNearDevices)",
-		"use nodes without devices, or wait until pods have these devices; or let the administrator lower cpusPerDevice"},
+	KeptForDevices: {NoBerth, "KeptForDevices", "the CPUs are kept for pods that ask for the devices beside them (keep: cpusNearDevices)",
+		"use nodes without such devices, or wait until other pods without devices end; or let the administrator lower cpusPerDevice"},
 
 	PolicyUnsupported: {InvalidRequest, "PolicyUnsupported", "the node cannot apply the policy that is asked for",
 		"ask for a policy that the node can apply, or use other nodes"},

@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,29 +11,31 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Keep says how many CPUs stay free for each free device beside them. A pod that asks for devices
-// may have them. One that asks for none is refused where it would leave fewer (KeptForDevices).
-// It is a rule of the scheduler; no pod asks for it. A nil Keep keeps nothing.
+// Keep says how many CPUs each device keeps for pods that ask for devices. Pods that ask for none
+// have, on each NUMA node, what is left together: the CPUs that pods can have, less those of all
+// healthy devices there, in use or free. Else they are refused (KeptForDevices). It is a rule of
+// the scheduler; no pod asks for it. A nil Keep keeps nothing.
 type Keep struct {
-	key string
-	// cpus is for one device of each resource; without any, every resource counts, and a device
-	// keeps its part of the CPUs.
-	cpus map[string]int
+	key  string
+	cpus map[string]int64 // thousandths for one device, by resource
 }
 
 // MaxCPUsPerDevice is the most CPUs that a Keep has for one device.
 const MaxCPUsPerDevice = topology.MaxCPUs
 
 // NewKeep returns a Keep with so many CPUs for each device of a resource; devices of others keep
-// none. Where nothing is named, devices of all resources keep their part: the CPUs of their NUMA
-// nodes that pods can have, divided by the healthy devices there, rounded down in all.
+// none.
 func NewKeep(cpusPerDevice map[string]int) (*Keep, error) {
-	k := &Keep{cpus: maps.Clone(cpusPerDevice)}
-	for _, resource := range slices.Sorted(maps.Keys(k.cpus)) {
-		n := k.cpus[resource]
+	if len(cpusPerDevice) == 0 {
+		return nil, errors.New("no resource is named: want one, such as nvidia.com/gpu: 8")
+	}
+	k := &Keep{cpus: map[string]int64{}}
+	for _, resource := range slices.Sorted(maps.Keys(cpusPerDevice)) {
+		n := cpusPerDevice[resource]
 		if n < 1 || n > MaxCPUsPerDevice {
 			return nil, fmt.Errorf("%.100q: %d: want 1 to %d CPUs for a device", resource, n, MaxCPUsPerDevice)
 		}
+		k.cpus[resource] = 1000 * int64(n)
 		k.key += fmt.Sprintf("%s=%d ", resource, n)
 	}
 	return k, nil
@@ -43,16 +46,22 @@ func (k *Keep) Key() string {
 	if k == nil {
 		return ""
 	}
-	return "cpusNearDevices " + k.key
+	return k.key
 }
 
-// each returns how many CPUs a device of the resource keeps, 0 for its part; false if none.
-func (k *Keep) each(resource string) (cpus int, counts bool) {
-	if k == nil || len(k.cpus) == 0 {
-		return 0, true
+// from says whether the Keep keeps CPUs from the pod: it asks for none of the devices.
+func (k *Keep) from(r *Request) bool {
+	if k == nil {
+		return false
 	}
-	cpus, counts = k.cpus[resource]
-	return cpus, counts
+	for i := range r.Containers {
+		for j := range r.Containers[i].Devices {
+			if k.cpus[r.Containers[i].Devices[j].Resource] > 0 {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // Settled is the request of a pod that has its place: nothing is kept from it any more.
@@ -67,30 +76,117 @@ func (r *Request) Settled() *Request {
 
 // keptFrom says whether CPUs may be kept from a pod that was not there before.
 func (s *State) keptFrom(r *Request) bool {
-	return r.Rules.Keep != nil && !r.AsksDevices() && len(s.pools) > 0 && s.pod(r.UID) == nil
+	return len(s.pools) > 0 && r.Rules.Keep.from(r) && s.pod(r.UID) == nil
 }
 
 // keep refuses what the decider admits, if CPUs are kept from the pod there, and the decider knows
 // no other place for it.
 func (in *room) keep(s *State, r *Request, d *Decision, v Verdict) Verdict {
-	if s.strands(r, s.m.Reach(r, &v), r.Rules.Keep) == 0 {
+	node := s.overdrawn(r.Rules.Keep, d)
+	if node == nil {
 		return v
 	}
 	if v, found := in.decider.elsewhere(s, r, d); found {
 		return v
 	}
-	return Verdict{Reason: KeptForDevices.Reason(), Detail: KeptForDevices, NUMA: v.NUMA, Scarcity: Resolvable}
+	return Verdict{Reason: KeptForDevices.Reason(), Detail: KeptForDevices, NUMA: topology.NewNUMASet(node.id), Scarcity: Resolvable}
+}
+
+// overdrawn returns a NUMA node on which the decision takes CPUs that are kept; nil for none.
+func (s *State) overdrawn(k *Keep, d *Decision) *nodeCPUs {
+	for i := range s.m.nodeCPUs {
+		n := &s.m.nodeCPUs[i]
+		if taken := d.milliOn(n); taken > 0 && taken > s.leftBeside(k, n) {
+			return n
+		}
+	}
+	return nil
+}
+
+// leftBeside is how many thousandths of a NUMA node's CPUs are left for pods without devices;
+// negative where they have some that are kept.
+func (s *State) leftBeside(k *Keep, n *nodeCPUs) int64 {
+	open := n.cpus.AndNot(&s.m.cpus.reserved)
+	left := 1000*int64(open.Len()) - s.keptOn(k, n)
+	for i := range s.pods {
+		if p := s.pods[i].pod; !k.has(p) {
+			left -= p.milliOn(n)
+		}
+	}
+	return left
+}
+
+// keptOn is how many thousandths of a NUMA node's CPUs the devices there keep.
+func (s *State) keptOn(k *Keep, n *nodeCPUs) (kept int64) {
+	for i := range s.pools {
+		p := &s.pools[i]
+		if each := k.cpus[p.resource]; each > 0 && p.registered {
+			all, _ := p.pool.HealthyTouching(p.inUse, s.m.compact(topology.NewNUMASet(n.id)))
+			kept += each * int64(all)
+		}
+	}
+	return kept
+}
+
+// has says whether the pod has some of the devices.
+func (k *Keep) has(p *PodAllocation) bool {
+	for i := range p.Containers {
+		for j := range p.Containers[i].Devices {
+			if k.cpus[p.Containers[i].Devices[j].Resource] > 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// usage is what a pod has of a NUMA node's CPUs. Init containers have them in turn with the others.
+type usage struct {
+	on     *nodeCPUs
+	cpus   topology.CPUSet
+	shares int64
+}
+
+func (u *usage) add(kind ContainerKind, cpus *topology.CPUSet, shares []CPUShare) {
+	u.cpus = u.cpus.Or(cpus)
+	for i := range shares {
+		if shares[i].NUMA == u.on.id && kind != Init {
+			u.shares += shares[i].MilliCPU
+		}
+	}
+}
+
+func (u *usage) milli() int64 { return 1000*int64(u.cpus.AndLen(&u.on.cpus)) + u.shares }
+
+// milliOn is how many thousandths of the NUMA node's CPUs the decision takes.
+func (d *Decision) milliOn(n *nodeCPUs) int64 {
+	u := usage{on: n}
+	for i := range d.Containers {
+		c := &d.Containers[i]
+		u.add(c.Kind, &c.CPUs, c.Shares)
+	}
+	return u.milli()
+}
+
+// milliOn is how many thousandths of the NUMA node's CPUs the pod has.
+func (p *PodAllocation) milliOn(n *nodeCPUs) int64 {
+	u := usage{on: n}
+	for i := range p.Containers {
+		c := &p.Containers[i]
+		u.add(c.Kind, &c.CPUs, c.Shares)
+	}
+	return u.milli()
 }
 
 // elsewhere finds nothing: a kubelet takes no other place than its own.
 func (*admission) elsewhere(*State, *Request, *Decision) (v Verdict, found bool) { return v, false }
 
-// elsewhere decides once more, among the sets of NUMA nodes where nothing is kept from the pod.
+// elsewhere decides once more, among the sets of NUMA nodes with enough CPUs that are not kept.
 func (ad *jointAdmission) elsewhere(s *State, r *Request, d *Decision) (v Verdict, found bool) {
 	ad.avoid.on = true
 	v = ad.decide(s, r, d)
 	ad.avoid.on = false
-	return v, v.OK() && s.strands(r, s.m.Reach(r, &v), r.Rules.Keep) == 0
+	return v, v.OK() && s.overdrawn(r.Rules.Keep, d) == nil
 }
 
 // avoidance leaves out the sets of NUMA nodes where CPUs are kept from the pod.
@@ -113,30 +209,40 @@ func (ad *jointAdmission) avoidKept() {
 		w.Within, w.WithinEmpty = a.open, a.always
 	}
 	for _, mask := range ad.m.space.BySize() {
-		if w.Within.Has(mask) && ad.s.strands(ad.r, ad.m.expand(mask), ad.r.Rules.Keep) > 0 {
+		if w.Within.Has(mask) && ad.leftWithin(mask) < 1000*int64(ad.r.CPUs()) {
 			w.Within[mask/64] &^= 1 << (mask % 64)
 		}
 	}
 }
 
-// explainKept says which NUMA nodes keep CPUs from the pod, and for how many devices.
+// leftWithin is leftBeside of a set of NUMA nodes.
+func (ad *jointAdmission) leftWithin(mask hint.Mask) (left int64) {
+	nodes := ad.m.expand(mask)
+	for i := range ad.m.nodeCPUs {
+		if n := &ad.m.nodeCPUs[i]; nodes.Has(n.id) {
+			left += max(0, ad.s.leftBeside(ad.r.Rules.Keep, n))
+		}
+	}
+	return left
+}
+
+// explainKept says on which NUMA node too few CPUs are left beside those that devices keep.
 func (s *State) explainKept(r *Request, out Refusal, on topology.NUMASet) Refusal {
-	var said []string
-	for i := range s.pools {
-		p := &s.pools[i]
-		each, counts := r.Rules.Keep.each(p.resource)
-		_, free := p.pool.HealthyTouching(p.inUse, s.m.compact(on))
-		if !counts || !p.registered || free == 0 {
+	for i := range s.m.nodeCPUs {
+		n := &s.m.nodeCPUs[i]
+		if !on.Has(n.id) {
 			continue
 		}
-		part := "their part"
-		if each > 0 {
-			part = fmt.Sprintf("%d each", each)
+		var said []string
+		for _, resource := range slices.Sorted(maps.Keys(r.Rules.Keep.cpus)) {
+			one := Keep{cpus: map[string]int64{resource: r.Rules.Keep.cpus[resource]}}
+			if kept := s.keptOn(&one, n); kept > 0 {
+				said = append(said, fmt.Sprintf("%d for %d %s", kept/1000, kept/one.cpus[resource], resource))
+			}
 		}
-		said = append(said, fmt.Sprintf(", %d free %s keep %s", free, p.resource, part))
+		left := max(0, s.leftBeside(r.Rules.Keep, n)) / 1000
+		out.Rule = fmt.Sprintf("NUMA %d has %d CPUs left for pods without devices, of %d asked: %s are kept", n.id, left, ownCPUs(s.m, r), strings.Join(said, ", "))
 	}
-	_, free := cpusOn(s, on)
-	out.Rule = fmt.Sprintf("NUMA %s has %d free CPUs%s, and the pod asks for %d", on, free, strings.Join(said, ""), ownCPUs(s.m, r))
 	return out
 }
 

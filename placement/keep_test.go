@@ -3,7 +3,6 @@ package placement_test
 import (
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"testing"
 
 	"github.com/berth-dev/berth/placement"
@@ -12,6 +11,9 @@ import (
 
 // keptGPU is the resource that CPUs are kept for in these tests.
 const keptGPU = "example.com/gpu"
+
+// keptConfig is a kubelet that pins.
+var keptConfig = placement.Config{CPUManagerPolicy: "static", TopologyManagerPolicy: "single-numa-node", ReservedSystemCPUs: "0"}
 
 // keeping is a node of two NUMA nodes with 8 CPUs each, one of them reserved on node 0, and GPUs by
 // NUMA node.
@@ -37,10 +39,9 @@ func mustKeep(t *testing.T, cpus map[string]int) *placement.Keep {
 	return k
 }
 
-// TestKeep: a pod without devices leaves the CPUs that are kept for free ones, wherever the node
-// would put it. Where Berth decides it is put elsewhere, if it can be.
+// TestKeep: pods without devices have together what is left beside devices, wherever the node would
+// put them. Where Berth decides they are put elsewhere, if that can be.
 func TestKeep(t *testing.T) {
-	kubelet := placement.Config{CPUManagerPolicy: "static", TopologyManagerPolicy: "single-numa-node", ReservedSystemCPUs: "0"}
 	berth := obeying()
 	berth.Default.Policy = placement.PolicySingleNUMANode
 	two := map[string]int{keptGPU: 2}
@@ -57,18 +58,19 @@ func TestKeep(t *testing.T) {
 		r      placement.Request
 		want   string // NUMA nodes, or the detail
 	}{
-		"beside no devices":                        {kubelet, []int{0, 2}, two, nil, cpus("x", 7), "0"},
-		"what two devices do not need":             {kubelet, []int{2}, two, nil, cpus("x", 3), "0"},
-		"what they need":                           {kubelet, []int{2}, two, nil, cpus("x", 4), "KeptForDevices"},
-		"the node's own choice is nobody else's":   {kubelet, []int{2, 0}, two, nil, cpus("x", 5), "KeptForDevices"},
-		"one of them is in use":                    {kubelet, []int{2}, two, []placement.Request{withGPUs("a", 1, 1)}, cpus("x", 4), "0"},
-		"its part, when nothing is named":          {kubelet, []int{0, 2}, nil, []placement.Request{cpus("a", 7)}, cpus("x", 1), "KeptForDevices"},
-		"devices of others keep nothing":           {kubelet, []int{2}, map[string]int{"example.com/nic": 8}, nil, cpus("x", 7), "0"},
-		"a pod with devices may have them":         {kubelet, []int{2}, two, nil, withGPUs("x", 7, 1), "0"},
-		"what is lost already is not lost again":   {kubelet, []int{4}, two, []placement.Request{withGPUs("a", 6, 1)}, cpus("x", 1), "0"},
+		"beside no devices":                        {keptConfig, []int{0, 2}, two, nil, cpus("x", 7), "0"},
+		"what is left":                             {keptConfig, []int{2}, two, nil, cpus("x", 3), "0"},
+		"one more":                                 {keptConfig, []int{2}, two, nil, cpus("x", 4), "KeptForDevices"},
+		"a device in use keeps its CPUs":           {keptConfig, []int{2}, two, []placement.Request{withGPUs("a", 1, 1)}, cpus("x", 4), "KeptForDevices"},
+		"others without devices have some of it":   {keptConfig, []int{2}, two, []placement.Request{cpus("a", 2)}, cpus("x", 2), "KeptForDevices"},
+		"pods with devices have none of it":        {keptConfig, []int{2}, two, []placement.Request{withGPUs("a", 3, 1)}, cpus("x", 3), "0"},
+		"devices of others keep nothing":           {keptConfig, []int{2}, map[string]int{"example.com/nic": 8}, nil, cpus("x", 7), "0"},
+		"a pod with devices may have them":         {keptConfig, []int{2}, two, nil, withGPUs("x", 7, 1), "0"},
+		"a full NUMA node sends it to another":     {keptConfig, []int{2}, two, []placement.Request{withGPUs("a", 6, 1)}, cpus("x", 4), "1"},
 		"Berth decides, and has another place":     {berth, []int{2, 0}, two, nil, cpus("x", 5), "1"},
 		"Berth decides, and there is no other one": {berth, []int{2, 2}, two, nil, cpus("x", 5), "KeptForDevices"},
-		"Berth decides, and it fits beside":        {berth, []int{2, 2}, two, nil, cpus("x", 3), "0"},
+		"Berth decides, and it fits":               {berth, []int{2, 2}, two, nil, cpus("x", 3), "0"},
+		"Berth decides, and it fits one alone":     {berth, []int{2, 2}, two, nil, cpus("x", 4), "1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := keeping(t, tc.config, tc.gpus...)
@@ -92,44 +94,36 @@ func TestKeep(t *testing.T) {
 
 // TestKeepSays: the refusal has the numbers.
 func TestKeepSays(t *testing.T) {
-	s := keeping(t, placement.Config{CPUManagerPolicy: "static", TopologyManagerPolicy: "single-numa-node", ReservedSystemCPUs: "0"}, 2)
-	for want, keep := range map[string]map[string]int{
-		"NUMA 0 has 7 free CPUs, 2 free example.com/gpu keep 2 each, and the pod asks for 5 (NoBerth)":     {keptGPU: 2},
-		"NUMA 0 has 7 free CPUs, 2 free example.com/gpu keep their part, and the pod asks for 5 (NoBerth)": nil,
-	} {
-		r := cpus("x", 5)
-		r.Rules.Keep = mustKeep(t, keep)
-		if got := placement.Explain(s, &r).String(); got != want {
-			t.Errorf("%s\nwant %s", got, want)
-		}
+	r := cpus("x", 5)
+	r.Rules.Keep = mustKeep(t, map[string]int{keptGPU: 2})
+	want := "NUMA 0 has 3 CPUs left for pods without devices, of 5 asked: 4 for 2 example.com/gpu are kept (NoBerth)"
+	if got := placement.Explain(keeping(t, keptConfig, 2), &r).String(); got != want {
+		t.Errorf("%s\nwant %s", got, want)
 	}
 }
 
 // TestKeepsAreChecked: what cannot be right is refused, and Keeps that mean the same are equal.
 func TestKeepsAreChecked(t *testing.T) {
-	for _, n := range []int{-1, 0, placement.MaxCPUsPerDevice + 1} {
-		if _, err := placement.NewKeep(map[string]int{"a/b": n}); err == nil {
-			t.Errorf("%d CPUs: no error", n)
+	for _, cpus := range []map[string]int{nil, {"a/b": -1}, {"a/b": 0}, {"a/b": placement.MaxCPUsPerDevice + 1}} {
+		if _, err := placement.NewKeep(cpus); err == nil {
+			t.Errorf("%v: no error", cpus)
 		}
 	}
 	a, b := mustKeep(t, map[string]int{"a/x": 1, "a/y": 2}), mustKeep(t, map[string]int{"a/y": 2, "a/x": 1})
 	other, none := mustKeep(t, map[string]int{"a/x": 1}), (*placement.Keep)(nil)
-	if a.Key() != b.Key() || a.Key() == other.Key() || mustKeep(t, nil).Key() == "" || none.Key() != "" {
+	if a.Key() != b.Key() || a.Key() == other.Key() || none.Key() != "" {
 		t.Errorf("keys %q, %q, %q, %q", a.Key(), b.Key(), other.Key(), none.Key())
 	}
 }
 
-// TestKeepNeverTakesMore: over random loads no pod without devices leaves free devices fewer CPUs
-// than are kept for them, or makes that worse, and none is refused that would not. It is counted
-// the slow way: device by device.
+// TestKeepNeverTakesMore: over random loads a pod without devices is refused exactly where it would
+// take CPUs that are kept. It is counted the slow way, of what the node would hold then.
 func TestKeepNeverTakesMore(t *testing.T) {
 	refused, admitted := 0, 0
 	for seed := range uint64(400) {
 		r := rand.New(rand.NewPCG(seed, 1))
-		gpus := []int{r.IntN(4), r.IntN(4)}
-		s := keeping(t, placement.Config{CPUManagerPolicy: "static", TopologyManagerPolicy: "single-numa-node", ReservedSystemCPUs: "0"}, gpus...)
-		each := 1 + r.IntN(3)
-		keep := mustKeep(t, map[string]int{keptGPU: each})
+		gpus, each := []int{r.IntN(4), r.IntN(4)}, 1+r.IntN(3)
+		s, keep := keeping(t, keptConfig, gpus...), mustKeep(t, map[string]int{keptGPU: each})
 		for i := range 8 {
 			q := cpus(fmt.Sprint(i), int64(1+r.IntN(4)))
 			if r.IntN(2) == 0 {
@@ -146,9 +140,9 @@ func TestKeepNeverTakesMore(t *testing.T) {
 			}
 			after := s.Clone()
 			put(t, after, q.Settled())
-			worse := without(after, gpus, each) > without(s, gpus, each) && len(q.Containers[0].Devices) == 0
-			if v.OK() == worse {
-				t.Fatalf("seed %d, pod %d: %v, and it would take kept CPUs: %v", seed, i, v.Detail, worse)
+			takes := len(q.Containers[0].Devices) == 0 && takesKept(after, q.UID, gpus, each)
+			if v.OK() == takes {
+				t.Fatalf("seed %d, pod %d: %v, and it would take kept CPUs: %v", seed, i, v.Detail, takes)
 			}
 			if v.OK() {
 				admitted++
@@ -163,29 +157,24 @@ func TestKeepNeverTakesMore(t *testing.T) {
 	}
 }
 
-// without counts the free devices that have not so many free CPUs each on their NUMA node.
-func without(s *placement.State, gpus []int, each int) (count int) {
-	left := slices.Clone(gpus)
-	for _, p := range s.Snapshot().Pods {
-		for i := range p.Containers {
-			for _, d := range p.Containers[i].Devices {
-				for _, id := range d.IDs {
-					left[id[0]-'0']-- // the ids begin with the NUMA node
+// takesKept says whether pods without devices have too much of a NUMA node on which this one is.
+func takesKept(s *placement.State, uid string, gpus []int, each int) bool {
+	for node, open := range []int{7, 8} {
+		others, own := 0, 0
+		for _, p := range s.Snapshot().Pods {
+			c := &p.Containers[0]
+			for cpu := range topology.CPUID(16) {
+				if int(cpu)/8 == node && c.CPUs.Has(cpu) && len(c.Devices) == 0 {
+					others++
+					if p.UID == uid {
+						own++
+					}
 				}
 			}
 		}
-	}
-	for node := range left {
-		var all topology.CPUSet
-		for cpu := range topology.CPUID(8) {
-			all.Add(cpu + 8*topology.CPUID(node))
-		}
-		cpus := s.FreeCPUsOn(&topology.NUMANode{ID: topology.NUMAID(node), CPUs: all})
-		for range left[node] {
-			if cpus -= each; cpus < 0 {
-				count++
-			}
+		if own > 0 && others > open-each*gpus[node] {
+			return true
 		}
 	}
-	return count
+	return false
 }

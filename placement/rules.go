@@ -112,7 +112,7 @@ type Rules struct {
 	NUMANodes uint8
 	// Devices are how devices lie.
 	Devices DeviceRules
-	// Keep is which CPUs are kept for others' devices: the scheduler's rule, on every node.
+	// Keep is which CPUs are kept for pods with devices: the scheduler's rule, on every node.
 	Keep *Keep
 }
 

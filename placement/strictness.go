@@ -75,19 +75,12 @@ func (r *Request) CPUs() int {
 // nobody and not asked for by it, they had their part of the NUMA nodes' CPUs, and would have too
 // few. Devices whose NUMA node no plugin reports do not count.
 func (s *State) Strands(r *Request, on topology.NUMASet) (stranded int) {
-	return s.strands(r, on, nil)
-}
-
-// strands is Strands of the devices that the Keep names, which have so many CPUs each instead of
-// their part.
-func (s *State) strands(r *Request, on topology.NUMASet, keep *Keep) (stranded int) {
 	mask, counted := s.m.compact(on), false
 	var cpus, before, after int
 	for i := range s.pools {
 		p := &s.pools[i]
-		each, counts := keep.each(p.resource)
 		all, free := p.pool.HealthyTouching(p.inUse, mask)
-		if free == 0 || !p.registered || !counts {
+		if free == 0 || !p.registered {
 			continue
 		}
 		left := max(0, free-int(min(r.devices(p.resource), int64(free))))
@@ -98,11 +91,7 @@ func (s *State) strands(r *Request, on topology.NUMASet, keep *Keep) (stranded i
 			cpus, before = cpusOn(s, on)
 			after, counted = before-min(before, ownCPUs(s.m, r)), true
 		}
-		if each == 0 {
-			stranded += shortOf(left, all, cpus, after) - shortOf(left, all, cpus, before)
-		} else {
-			stranded += shortOf(left, 1, each, after) - shortOf(left, 1, each, before)
-		}
+		stranded += shortOf(left, all, cpus, after) - shortOf(left, all, cpus, before)
 	}
 	return stranded
 }

@@ -44,14 +44,13 @@ type Args struct {
 	// and Koordinator's preferredCPUExclusivePolicy). "*" is all. Default none: others' pods are
 	// refused, or lose the preference, unless they ask for all of these CPUs.
 	ExclusiveNamespaces wire.ExclusiveNamespaces `json:"exclusiveNamespaces,omitempty"`
-	// Keep is cpusNearDevices, or nothing. With it, CPUs beside free devices are kept for pods that
-	// ask for devices: a pod that asks for none is refused where it would take them. Default none:
-	// such a pod takes them last. A device keeps its part, the CPUs of its NUMA node divided by the
-	// healthy devices there, unless cpusPerDevice says otherwise.
+	// Keep is cpusNearDevices, or nothing. With it, CPUs beside devices are kept for pods that ask
+	// for devices: on each NUMA node, pods that ask for none have together what is left when every
+	// healthy device keeps as many CPUs as cpusPerDevice says. Default none: such a pod takes the
+	// CPUs beside free devices last.
 	Keep string `json:"keep,omitempty"`
-	// CPUsPerDevice is how many CPUs keep holds for a device of each resource: as many as pods with
-	// one device ask for. Devices of resources that are not named keep none. Default: devices of
-	// all resources keep their part.
+	// CPUsPerDevice is how many CPUs keep holds for a device, by resource: as many as pods with one
+	// device ask for. Devices of resources that are not named keep none.
 	CPUsPerDevice map[string]int `json:"cpusPerDevice,omitempty"`
 	// GangTimeout is how long the members of a gang wait for each other, from the plan on, where
 	// the gang names no time. Default 1m.

@@ -7,6 +7,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
@@ -26,19 +27,20 @@ func (f *fixture) keeps(cpus int) {
 	}
 }
 
-// TestKeptCPUsWakeBehindTheirDevices: a pod without devices is refused CPUs that are kept for free
-// GPUs. When a pod takes these GPUs, it is tried again, and has the CPUs.
-func TestKeptCPUsWakeBehindTheirDevices(t *testing.T) {
+// TestKeptCPUsAreLeft: a pod without devices is refused CPUs that are kept. When one ends that had
+// what was left, it is tried again, and has that.
+func TestKeptCPUsAreLeft(t *testing.T) {
 	eachAuthority(t, func(t *testing.T, berth bool) {
 		f := newFixture(t)
 		f.devices(berth)
-		f.keeps(3)
-		n, pod := f.table.Named("n"), pinned("x", 4)
-		ask, err := f.read(pod)
-		if err != nil {
-			t.Fatal(err)
+		f.keeps(2)
+		n, pod, before := f.table.Named("n"), pinned("x", 3), []*corev1.Pod{pinned("one", 3), pinned("two", 8)}
+		for _, pod := range before {
+			f.admit(pod)
+			f.feed.PodSeen(on(pod, "n"), false)
 		}
-		c := f.table.Candidate(pod, &ask.Request)
+		f.feed.ReportSeen(f.topology())
+		c := f.table.Candidate(pod, f.ask(pod))
 		f.waiters.Add(waiterOf(pod), &c)
 		a := n.Account().View().Ask(ledger.Question{Candidate: &c})
 		if a.Outcome != ledger.Refused || a.Verdict.Detail != placement.KeptForDevices || a.Verdict.Scarcity != placement.Resolvable {
@@ -46,15 +48,15 @@ func TestKeptCPUsWakeBehindTheirDevices(t *testing.T) {
 		}
 		f.blame(pod, nil, []*nodes.Node{n})
 		woken := f.wakes()
-		gpus := asking(pinned("gpus", 2), "2")
-		f.admit(gpus)
-		f.feed.PodSeen(on(gpus, "n"), false)
-		f.feed.ReportSeen(f.topology())
-		if len(woken) != 1 {
-			t.Errorf("woken %d times", len(woken))
+		for _, pod := range before {
+			f.state.Release(uidOf(pod))
+			f.feed.PodGone(on(pod, "n"))
+		}
+		if f.feed.ReportSeen(f.topology()); len(woken) == 0 {
+			t.Error("nobody was woken")
 		}
 		if a := n.Account().View().Ask(ledger.Question{Candidate: &c}); !a.OK() {
-			t.Errorf("behind the GPUs: %+v", a)
+			t.Errorf("what is left: %+v", a)
 		}
 	})
 }
@@ -82,44 +84,35 @@ func TestKeepAgrees(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := fits[0].Nodes[0].Answer
-		if got.Answer == survey.Admits || !strings.Contains(got.Message, "keep 3 each") || !strings.Contains(event, got.Message) {
+		if got.Answer == survey.Admits || !strings.Contains(got.Message, "left for pods without devices, of 4 asked") || !strings.Contains(event, got.Message) {
 			t.Errorf("%s: %s\n%s", got.Answer, got.Message, event)
 		}
 	})
 }
 
-// TestWhatIsPlacedIsNotKeptFrom: a pod that has its CPUs keeps them, in flight as well, when the
-// GPUs beside it become free before the node reports it.
+// TestWhatIsPlacedIsNotKeptFrom: a pod in flight has its CPUs, also when a device comes meanwhile
+// that would have kept them.
 func TestWhatIsPlacedIsNotKeptFrom(t *testing.T) {
-	eachAuthority(t, func(t *testing.T, berth bool) {
-		f := newFixture(t)
-		f.devices(berth)
-		gpus := []*corev1.Pod{asking(pinned("one", 2), "2"), asking(pinned("two", 2), "2")}
-		for _, pod := range gpus {
-			f.admit(pod)
-			f.feed.PodSeen(on(pod, "n"), false)
-		}
-		f.feed.ReportSeen(f.topology())
-		f.keeps(3)
-		n, pod := f.table.Named("n"), pinned("x", 5)
-		ask, err := f.read(pod)
-		if err != nil {
-			t.Fatal(err)
-		}
-		c := f.table.Candidate(pod, &ask.Request)
-		if a := n.Account().Reserve(&c, new(placement.Decision)); !a.OK() {
-			t.Fatalf("%+v", a)
-		}
-		for _, pod := range gpus {
-			f.state.Release(uidOf(pod))
-			f.feed.PodGone(on(pod, "n"))
-		}
-		f.feed.ReportSeen(f.topology())
-		next := f.table.Candidate(asking(pinned("y", 2), "1"), f.ask(asking(pinned("y", 2), "1")))
-		if a := n.Account().View().Ask(ledger.Question{Candidate: &next}); !a.OK() {
-			t.Errorf("behind a pod in flight: %+v", a)
-		}
-	})
+	f := newFixture(t)
+	f.devicesOf(quads, false)
+	all := gpus(f.spec.Machine)
+	fewer := all
+	fewer.Devices = all.Devices[1:] // one less on NUMA node 0
+	f.state.SetPool(fewer)
+	f.feed.ReportSeen(f.topology())
+	f.keeps(2)
+	n, later := f.table.Named("n"), asking(pinned("y", 4), "1")
+	later.CreationTimestamp = metav1.Unix(600, 0)
+	c, next := f.table.Candidate(pinned("x", 5), f.ask(pinned("x", 5))), f.table.Candidate(later, f.ask(later))
+	if a := n.Account().Reserve(&c, new(placement.Decision)); !a.OK() {
+		t.Fatalf("%+v", a)
+	}
+	f.state.SetPool(all)
+	f.feed.ReportSeen(f.topology())
+	var d placement.Decision
+	if a := n.Account().Reserve(&next, &d); !a.OK() || !d.Containers[0].CPUs.IsSubsetOf(&f.spec.Machine.NUMANode(1).CPUs) {
+		t.Errorf("behind a pod with most of NUMA node 0: %+v, CPUs %s", a, d.Containers[0].CPUs)
+	}
 }
 
 // ask is what the pod asks for as the plugin's arguments have it.
@@ -135,7 +128,7 @@ func (f *fixture) ask(pod *corev1.Pod) *placement.Request {
 // TestKeepIsAnArgument: it is read, and what cannot be right is refused.
 func TestKeepIsAnArgument(t *testing.T) {
 	for raw, want := range map[string]string{
-		`{"keep":"cpusNearDevices"}`:                                      "",
+		`{"keep":"cpusNearDevices"}`:                                      "keep: cpusNearDevices: want cpusPerDevice beside it",
 		`{"keep":"cpusNearDevices","cpusPerDevice":{"nvidia.com/gpu":8}}`: "",
 		`{"keep":"gpus"}`:                                                   `keep: "gpus": want cpusNearDevices, or nothing`,
 		`{"cpusPerDevice":{"nvidia.com/gpu":8}}`:                            "cpusPerDevice: want keep: cpusNearDevices beside it",

@@ -228,7 +228,7 @@ func (c *clock) try(e entry, nodes []int32) bool {
 		node := c.choose(nodes, j.shape)
 		if node >= 0 {
 			c.put(e.job, e.pod, node)
-			c.unkeep(j.shape, node)
+			c.unkeep(node)
 		}
 		return node >= 0
 	}
@@ -246,14 +246,15 @@ func (c *clock) try(e entry, nodes []int32) bool {
 		c.put(e.job, j.first+i, node)
 	}
 	for pod := j.first; pod < j.first+j.members; pod++ {
-		c.unkeep(j.shape, int(c.members[pod].node))
+		c.unkeep(int(c.members[pod].node))
 	}
 	return true
 }
 
-// unkeep notes that a pod with GPUs has come to the node: CPUs that were kept for them may be had.
-func (c *clock) unkeep(shape int32, node int) {
-	if c.strategy.Keep != nil && c.scores.shapes[shape].GPUs > 0 {
+// unkeep notes that a pod has come to the node. Where CPUs are kept it may be fuller and take
+// another one: its kubelet puts that elsewhere now.
+func (c *clock) unkeep(node int) {
+	if c.strategy.Keep != nil {
 		c.frees(int32(node))
 	}
 }

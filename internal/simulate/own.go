@@ -11,7 +11,7 @@ import (
 func own() []Strategy {
 	return []Strategy{
 		{Name: "Berth", About: "the scheduler's default: the order of its candidates", NUMA: true, Ties: ByChance, new: byDefault},
-		{Name: "BerthKeep", About: "the default with keep: cpusNearDevices", NUMA: true, Ties: ByChance, Keep: new(placement.Keep), new: byDefault},
+		{Name: "BerthKeep", About: "the default with keep: cpusNearDevices, 8 CPUs for each GPU", NUMA: true, Ties: ByChance, Keep: keepEight(), new: byDefault},
 		{Name: "BerthProfile", About: "the scheduler with the chart's profile: of its candidates the best by kube-scheduler's scores, too", NUMA: true, Ties: ByChance, new: func([]Typical) scorer { return newProfile() }},
 		{Name: "Berths", About: "fewest berths lost that are expected to be wanted, learnt while pods arrive", NUMA: true, Ties: FirstOfOrder, new: func([]Typical) scorer {
 			b := &berths{asked: map[*Shape]int{}}
@@ -25,6 +25,14 @@ func own() []Strategy {
 			return scoring(f.score)
 		}},
 	}
+}
+
+func keepEight() *placement.Keep {
+	k, err := placement.NewKeep(map[string]int{gpuResource: 8})
+	if err != nil {
+		panic("simulate: " + err.Error()) // 8 is a number of CPUs
+	}
+	return k
 }
 
 func byDefault([]Typical) scorer {

@@ -21,7 +21,7 @@ type Terms struct {
 	kept *placement.Keep // what both say, once Check has been called
 }
 
-// CPUsNearDevices as Terms.Keep keeps CPUs beside free devices for pods that ask for devices.
+// CPUsNearDevices as Terms.Keep keeps CPUs beside devices for pods that ask for devices.
 const CPUsNearDevices = "cpusNearDevices"
 
 // maxKept bounds the resources of CPUsPerDevice.
@@ -35,6 +35,9 @@ func (t *Terms) Check() (err error) {
 	}
 	if t.Keep != "" && t.Keep != CPUsNearDevices {
 		return fmt.Errorf("keep: %.100q: want %s, or nothing", t.Keep, CPUsNearDevices)
+	}
+	if t.Keep != "" && len(t.CPUsPerDevice) == 0 {
+		return fmt.Errorf("keep: %s: want cpusPerDevice beside it, such as {nvidia.com/gpu: 8}", t.Keep)
 	}
 	if t.Keep == "" && len(t.CPUsPerDevice) > 0 {
 		return fmt.Errorf("cpusPerDevice: want keep: %s beside it", CPUsNearDevices)
