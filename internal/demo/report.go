@@ -288,7 +288,7 @@ func figures(reports []*Report) []figure {
 	number("  avoidably split", func(r *Report) int { return r.AvoidablySplit })
 	number("pods across sockets", func(r *Report) int { return r.CrossSocket })
 	fraction("GPUs without CPUs, mean", func(r *Report) float64 { return r.StrandedDevices })
-	number("  lost to pods that had another place", func(r *Report) int { return r.AvoidablyStranded })
+	number("  avoidably stranded", func(r *Report) int { return r.AvoidablyStranded })
 	number("decisions before binding", func(r *Report) int { return r.Predicted })
 	number("  exact", func(r *Report) int { return r.Exact })
 	out[len(out)-1].share = (*Report).exactShare

@@ -298,6 +298,8 @@ func testChartValues(t *testing.T, helm string) {
 		{"scheduler.args.staleAfter=60", "staleAfter"},
 		{"scheduler.args.scoring.strategy=Best", "strategy"},
 		{"scheduler.args.scoring.fit=1001", "fit"},
+		{"scheduler.args.keep=cpusNearDevices", "cpusPerDevice"},
+		{"scheduler.args.cpusPerDevice.gpu=8", "keep"},
 		{"scheduler.featureGates.SignPod=yes", "SignPod"},
 		{"agent.heartbeat=soon", "heartbeat"},
 		{"agent.kubelet.configSource=guess", "configSource"},

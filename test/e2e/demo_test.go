@@ -322,8 +322,8 @@ func TestComparisonJSON(t *testing.T) {
 	if err := c.WriteJSON(&out); err != nil {
 		t.Fatal(err)
 	}
-	const want = `{"stock":{"pods":3,"running":2,"rejected":{"TopologyAffinityError":1},"numaNodesPerPod":{"1":2},"avoidablySplit":0,"strandedDevices":0,"crossSocket":0,"predicted":0,"exact":0,"mispredicted":0,"contended":0,"pending":0,"stalled":0,"outOfTime":false,"secondsToRunning":{"p50":0,"p99":0,"refused":{"p50":0,"p99":0},"toNode":{"p50":0,"p99":0},"onNode":{"p50":0,"p99":0}}},` +
-		`"berth":{"pods":3,"running":3,"rejected":{},"numaNodesPerPod":{"1":3},"avoidablySplit":0,"strandedDevices":0,"crossSocket":0,"predicted":0,"exact":0,"mispredicted":0,"contended":0,"pending":0,"stalled":0,"outOfTime":false,"secondsToRunning":{"p50":0.1,"p99":0.25,"refused":{"p50":0,"p99":0},"toNode":{"p50":0,"p99":0},"onNode":{"p50":0,"p99":0}}}}` + "\n"
+	const want = `{"stock":{"pods":3,"running":2,"rejected":{"TopologyAffinityError":1},"numaNodesPerPod":{"1":2},"avoidablySplit":0,"avoidablyStranded":0,"strandedDevices":0,"crossSocket":0,"predicted":0,"exact":0,"mispredicted":0,"contended":0,"pending":0,"stalled":0,"outOfTime":false,"secondsToRunning":{"p50":0,"p99":0,"refused":{"p50":0,"p99":0},"toNode":{"p50":0,"p99":0},"onNode":{"p50":0,"p99":0}}},` +
+		`"berth":{"pods":3,"running":3,"rejected":{},"numaNodesPerPod":{"1":3},"avoidablySplit":0,"avoidablyStranded":0,"strandedDevices":0,"crossSocket":0,"predicted":0,"exact":0,"mispredicted":0,"contended":0,"pending":0,"stalled":0,"outOfTime":false,"secondsToRunning":{"p50":0.1,"p99":0.25,"refused":{"p50":0,"p99":0},"toNode":{"p50":0,"p99":0},"onNode":{"p50":0,"p99":0}}}}` + "\n"
 	if out.String() != want {
 		t.Errorf("got\n%swant\n%s", out.String(), want)
 	}
@@ -362,6 +362,7 @@ pods on 2 NUMA nodes                      2         0
   avoidably split                         0         0
 pods across sockets                       2         0
 GPUs without CPUs, mean                0.21      0.00
+  avoidably stranded                      0         0
 decisions before binding                  0         9
   exact                                   0   8 (88%)
   wrong                                   0         0
