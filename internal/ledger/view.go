@@ -90,6 +90,9 @@ func (v View) Flooded() Wait {
 // Census counts the pods of a node that are on their way, or are ending.
 type Census struct{ Reserved, Posted, Afloat, Ending int }
 
+// InFlight counts the ones on their way.
+func (c Census) InFlight() int { return c.Reserved + c.Posted + c.Afloat }
+
 // Census counts.
 func (v View) Census() Census {
 	v.n.mu.Lock()

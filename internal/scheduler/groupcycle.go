@@ -150,6 +150,9 @@ func (g *inGroup) filter(ctx context.Context, c *cycle, info fwk.NodeInfo) *fwk.
 }
 
 // ask asks a node as the trial has it; false where the trial has left the node alone.
+//
+// The cycle evicts every pod with which the group does not fit for certain. Where pods in flight
+// may land in several ways, that can be one whose place nobody needs: the report tells.
 func (g *inGroup) ask(c *cycle, n *nodes.Node, info fwk.NodeInfo) (ledger.Answer, bool) {
 	assumed, on := c.assumed(n), g.nodes.Known(n)
 	t := assumed.Trial()
@@ -163,7 +166,11 @@ func (g *inGroup) ask(c *cycle, n *nodes.Node, info fwk.NodeInfo) (ledger.Answer
 	if on.Promised() == 0 && !on.Came() && t.IsZero() {
 		return ledger.Answer{}, false
 	}
-	return on.AskUnder(&c.query.Candidate, &t), true
+	a := on.AskUnder(&c.query.Candidate, &t)
+	if g.evicting && a.OK() && !a.Certain && n.Account().View().Census().InFlight() > 0 {
+		a = ledger.Answer{Outcome: ledger.Waiting, Wait: ledger.Undecided}
+	}
+	return a, true
 }
 
 // rank is the rank of a node in the trial.

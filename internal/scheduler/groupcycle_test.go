@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/scheduler/wake"
+	"github.com/berth-dev/berth/placement"
 )
 
 // groupHandle is as much of the framework as a group cycle needs: a snapshot, a PodGroup and the
@@ -225,6 +227,43 @@ func TestGroupSeesWhomTheCycleTook(t *testing.T) {
 		if len(placed) != tc.want {
 			t.Errorf("%s: %d members have a place, want %d", tc.name, len(placed), tc.want)
 		}
+	}
+}
+
+// TestNobodyIsEvictedForAGroupWhereSomebodyIsInFlight: two pods come to a node, and which of them
+// is in the group's way depends on who comes first. Until the report tells, the cycle would evict
+// both. Where one pod alone is in flight, there is nothing to tell.
+func TestNobodyIsEvictedForAGroupWhereSomebodyIsInFlight(t *testing.T) {
+	f := newFixture(t)
+	f.feed.ReportSeen(f.topology())
+	h, pods := f.inGroup(1)
+	pods[0].Spec.Containers[0].Resources.Limits[corev1.ResourceCPU] = resource.MustParse("8")
+	large, small := pinned("large", 5), pinned("small", 3)
+	fits := func(left ...*corev1.Pod) bool {
+		placed := f.tryGroup(t, newCycleData(), pods, true, nodeWith("n", left...))
+		f.takeBack(t, placed)
+		return len(placed) > 0
+	}
+	n, c := f.table.Named("n").Account(), f.table.Candidate(large, requestOf(t, large))
+	n.Reserve(&c, new(placement.Decision))
+	if _, err := n.Post(uidOf(large), new(placement.Decision)); err != nil {
+		t.Fatal(err)
+	}
+	f.feed.PodSeen(on(large, "n"), false)
+	h.infos = []fwk.NodeInfo{nodeWith("n", large)}
+	if !fits() {
+		t.Error("the group does not fit without the one pod in flight")
+	}
+	f.feed.PodSeen(on(small, "n"), false) // somebody else has bound it
+	h.infos = []fwk.NodeInfo{nodeWith("n", large, small)}
+	if fits() || fits(large) || fits(small) {
+		t.Errorf("before the report: fits without both %t, without the small one %t, without the large one %t", fits(), fits(large), fits(small))
+	}
+	f.admit(large)
+	f.admit(small)
+	f.feed.ReportSeen(f.topology())
+	if !fits() || !fits(large) || fits(small) {
+		t.Errorf("fits without both %t, without the small one %t, without the large one %t: want true, true, false", fits(), fits(large), fits(small))
 	}
 }
 
