@@ -128,14 +128,17 @@ func (q *quality) before(file string, all []simulate.Strategy) (sums []simulate.
 }
 
 // table prints a combination. It reports whether the default is near the best, those among them
-// that know the load.
+// that know the load. A rule that refuses pods which fit is shown, and no measure for the default.
 func (q *quality) table(name, overlay string, judged bool, sums []simulate.Summary) bool {
 	kept := ""
 	if judged {
 		kept = ", kept for the judgement"
 	}
 	fmt.Fprintf(q.out, "\n### %s, %s%s\n\n| strategy | aligned %% | in use %% | pods served %% | refusals per pod | NUMA nodes per pod |\n|---|---|---|---|---|---|\n", name, overlay, kept)
-	best, own := 0.0, 0.0
+	best, own, refuses := 0.0, 0.0, map[string]bool{}
+	for _, s := range simulate.Strategies() {
+		refuses[s.Name] = s.Keep != nil
+	}
 	for i := range sums {
 		s := &sums[i]
 		fmt.Fprintf(q.out, "| %s | %.2f ± %.2f | %.2f | %.2f | %.2f | %.2f |\n", s.Strategy, s.Aligned.Mean, s.Aligned.Deviation,
@@ -143,7 +146,9 @@ func (q *quality) table(name, overlay string, judged bool, sums []simulate.Summa
 		if s.Strategy == judgedStrategy {
 			own = s.Aligned.Mean
 		}
-		best = max(best, s.Aligned.Mean)
+		if !refuses[s.Strategy] {
+			best = max(best, s.Aligned.Mean)
+		}
 	}
 	return own >= best-near
 }
@@ -156,7 +161,8 @@ type matrixRow struct {
 }
 
 // matrix prints what is aligned on all combinations, strategies side by side. The best that does
-// not know the load is bold; a star is what was kept for the judgement.
+// not know the load, and refuses nobody by a rule, is bold; a star is what was kept for the
+// judgement.
 func (q *quality) matrix() {
 	all := simulate.Strategies()
 	fmt.Fprintf(q.out, "\n### All\n\n| load, overlay |")
@@ -167,7 +173,7 @@ func (q *quality) matrix() {
 	for i := range q.rows {
 		r, best := &q.rows[i], 0.0
 		for k := range r.sums {
-			if !all[k].Knows {
+			if !all[k].Knows && all[k].Keep == nil {
 				best = max(best, r.sums[k].Aligned.Mean)
 			}
 		}
