@@ -174,6 +174,12 @@ func setOf(k topology.DeviceKind) DeviceTypes {
 	return OtherType
 }
 
+// Own returns the rules without those of the scheduler: what the pod itself asks for.
+func (r Rules) Own() Rules {
+	r.MayWithhold, r.Keep = false, nil
+	return r
+}
+
 // CountsNUMANodes says whether the rules insist on a number of NUMA nodes, or on whole ones. A
 // kubelet that pins nothing for the pod does not do that, though any other wish for its CPUs costs
 // nobody anything there.

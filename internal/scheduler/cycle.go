@@ -136,7 +136,7 @@ func (c *cycle) suppose(n *nodes.Node, info fwk.NodeInfo) *fwk.Status {
 // that wants so many NUMA nodes, or whole ones, is told that the kubelet does not see to that.
 func (c *cycle) passes(n *nodes.Node) bool {
 	rules := &c.query.Candidate.Request.Rules
-	return !n.Obeys() && !rules.CountsNUMANodes() || *rules == (placement.Rules{}) && c.plugin.core.table.Unusable(n) != nil
+	return !n.Obeys() && !rules.CountsNUMANodes() || rules.Own() == (placement.Rules{}) && c.plugin.core.table.Unusable(n) != nil
 }
 
 // unasked is the answer of a node that need not be asked: its report cannot be relied on, or it

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -235,9 +236,20 @@ func TestObeyingNodesCountShares(t *testing.T) {
 
 // TestUnpinnedPodsPass: where a kubelet decides, and where the node cannot be relied on, a pod with
 // CPU time alone passes as if Berth were not there; so does every such pod in a cluster without
-// nodes that obey.
+// nodes that obey. What the scheduler's arguments say about all pods does not change that.
 func TestUnpinnedPodsPass(t *testing.T) {
+	t.Run("by default", func(t *testing.T) { unpinnedPodsPass(t, wire.Terms{}) })
+	t.Run("with arguments", func(t *testing.T) {
+		unpinnedPodsPass(t, wire.Terms{ExclusiveNamespaces: []string{"*"}, Keep: wire.CPUsNearDevices, CPUsPerDevice: map[string]int{gpuName: 1}})
+	})
+}
+
+func unpinnedPodsPass(t *testing.T, terms wire.Terms) {
 	f, _ := attached(t)
+	if err := terms.Check(); err != nil {
+		t.Fatal(err)
+	}
+	f.terms = terms
 	pod := burstable("x", "500m")
 	if _, s := f.PreFilter(t.Context(), newCycleData(), pod, nil); !s.IsSkip() {
 		t.Fatalf("%v, want Skip", s)
@@ -246,11 +258,11 @@ func TestUnpinnedPodsPass(t *testing.T) {
 	f.feed.ReportSeen(other)
 	f.obeys()
 	state := newCycleData()
-	if _, s := f.PreFilter(t.Context(), state, pod, nil); !s.IsSuccess() {
-		t.Fatal(s)
-	}
 	pass := func(node string) {
 		t.Helper()
+		if _, s := f.PreFilter(t.Context(), state, pod, nil); !s.IsSuccess() {
+			t.Fatal(s)
+		}
 		if s := f.Filter(t.Context(), state, pod, nodeObject(node)); !s.IsSuccess() {
 			t.Fatalf("%s: %v", node, s)
 		}
@@ -264,6 +276,8 @@ func TestUnpinnedPodsPass(t *testing.T) {
 	}
 	pass("other")
 	pass("unheard-of")
+	f.clock.Step(2 * time.Minute) // n obeys, and is silent
+	pass("n")
 	f.feed.ReportGone("n")
 	pass("n")
 	choosy := with(burstable("y", "500m"), map[string]string{wire.PolicyAnnotation: "restricted"})

@@ -35,7 +35,7 @@ type Profile struct {
 // none.
 func (p *Profile) Begin(c ledger.Candidate, nominated string) Query {
 	q := Query{Candidate: c, table: p.Table, scoring: &p.Scoring, begun: since(p.Table.clock.Now()), nominated: nominated}
-	if c.Request.Rules == (placement.Rules{}) {
+	if c.Request.Rules.Own() == (placement.Rules{}) {
 		q.answers = p.answers.of(c.Shape, int(p.Table.numbers.Load()))
 	}
 	return q
