@@ -67,7 +67,7 @@ func (f *clusterFlags) connect() (*survey.Cluster, error) {
 		return openSnapshot(f.snapshot, cmp.Or(*f.config.Namespace, metav1.NamespaceDefault))
 	}
 	if err := f.terms.Check(); err != nil {
-		return nil, fmt.Errorf("what the scheduler is configured with: %w", err)
+		return nil, flagged(err)
 	}
 	config, err := f.restConfig()
 	if err != nil {
@@ -81,6 +81,13 @@ func (f *clusterFlags) connect() (*survey.Cluster, error) {
 		Config: config, Namespace: namespace, Heartbeats: f.heartbeats, StaleAfter: f.staleAfter, Terms: f.terms,
 		Where: config.Host + " (" + f.tried() + ")",
 	})
+}
+
+// flagged names the flag of the terms that is wrong.
+func flagged(err error) error {
+	field, _, _ := strings.Cut(err.Error(), ":")
+	field, _, _ = strings.Cut(field, "[")
+	return fmt.Errorf("%s: %w", map[string]string{"keep": "--keep", "cpusPerDevice": "--cpus-per-device", "exclusiveNamespaces": "--exclusive-namespaces"}[field], err)
 }
 
 // restConfig is ToRESTConfig without its guess of localhost:8080 where nothing is configured.

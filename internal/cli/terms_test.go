@@ -1,0 +1,21 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestTermsNameTheirFlags: what the scheduler could not be configured with is refused by the name
+// of the flag.
+func TestTermsNameTheirFlags(t *testing.T) {
+	for args, want := range map[string]string{
+		"--keep=gpus":                         `--keep: keep: "gpus": want cpusNearDevices, or nothing`,
+		"--keep=cpusNearDevices":              "--keep: keep: cpusNearDevices: want cpusPerDevice beside it",
+		"--cpus-per-device=nvidia.com/gpu=8":  "--cpus-per-device: cpusPerDevice: want keep: cpusNearDevices beside it",
+		"--exclusive-namespaces=No_Namespace": `--exclusive-namespaces: exclusiveNamespaces[0]: "No_Namespace": want the name of a namespace, or *`,
+	} {
+		if code, _, stderr := run(t, "nodes", args); code == 0 || !strings.Contains(stderr, want) {
+			t.Errorf("%s: exit code %d, %s", args, code, stderr)
+		}
+	}
+}
