@@ -163,7 +163,8 @@ type answerCache struct {
 	estimates memory
 }
 
-// remember notes an answer that was given while the newest pod in flight was of that second.
+// remember keeps an answer. newest is the second in which the newest pod in flight was created when
+// the node gave it.
 func (m *answerCache) remember(k answerKey, a Answer, newest int64) {
 	if k.shape != 0 {
 		m.present.put(k, a)

@@ -70,9 +70,3 @@ func (c *ChangeCounter) Follows(created int64) bool { return created > c.newest.
 // InFlight says how many pods that could be pinned are in flight, as of the last answer. Nobody
 // waits for them where Berth decides: there it says 0.
 func (c *ChangeCounter) InFlight() int { return int(c.flight.Load()) }
-
-// StateID is a number for everything that decides what a node answers to candidates that follow its
-// pods in flight. Nodes with one StateID give the same Answer, and have the same Spare. Most
-// nodes of a large cluster share theirs with many others, so the answer of one is the answer of
-// all. Zero is none: ask the node.
-type StateID uint32

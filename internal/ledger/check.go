@@ -54,7 +54,7 @@ func (f *facts) checkStages() error {
 }
 
 func (o *outlook) checkWorlds() error {
-	fresh := outlook{facts: o.facts, reach: &horizon{changes: new(ChangeCounter)}}
+	fresh := outlook{facts: o.facts, horizon: &horizon{changes: new(ChangeCounter)}}
 	fresh.holdings = o.holdings.fork()
 	fresh.compute()
 	for _, pair := range []struct {

@@ -50,7 +50,6 @@ func (o *outlook) consultStates(c *Candidate, withReserved bool, d *placement.De
 // It is admitted only if none of these loses what it was promised.
 func (o *outlook) consultInAnyOrder(c *Candidate, flight []*pod, d *placement.Decision) Answer {
 	x := newPod(c)
-	x.wave = c.Wave
 	same := sameness(interchangeableInDebt)
 	if !c.Loose { // its own decision is compared from order to order
 		same = same.except(x)

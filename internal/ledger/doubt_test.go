@@ -64,6 +64,36 @@ func TestADoubtOutlivesAnotherAttempt(t *testing.T) {
 	}
 }
 
+// TestARefusedOwnerMayHaveItsPlace: a pod was given some of what is held, and nobody knows whether
+// it has that. Another attempt, resized, is refused: nobody else gets what the first one was given.
+func TestARefusedOwnerMayHaveItsPlace(t *testing.T) {
+	r, err := NewReport(1, model(t, "package:1 numa:1 core:6 pu:1 mem:4Gi", obeying), &placement.Snapshot{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := new(Ledger).Open(nil)
+	n.Accept(r)
+	hold(t, n, cpus("held", 3))
+	var d placement.Decision
+	if a := n.ReserveOwner(cand(share("a", 2)), "held", &d); !a.OK() {
+		t.Fatal(a)
+	}
+	post(t, n, "a")
+	n.Doubt("a", time.Unix(60, 0))
+	if a := n.ReserveOwner(cand(share("a", 4)), "held", &d); a.OK() {
+		t.Fatal("it gets more than is held")
+	}
+	check(t, n)
+	if a := n.ReserveOwner(cand(share("b", 2)), "held", &d); a.OK() {
+		t.Errorf("another owner gets CPUs %s, and a may have some of them", decided(&d))
+	}
+	n.Release("held")
+	wantOutcome(t, "a stranger for 4 CPUs of 5, of which a may have 2", n.View().Ask(Question{Candidate: cand(cpus("x", 4))}), Refused)
+	n.ForgetGone(time.Unix(66, 0), 5*time.Second)
+	wantOutcome(t, "the same when a has not come", n.View().Ask(Question{Candidate: cand(cpus("x", 4))}), Admitted)
+	check(t, n)
+}
+
 // TestTheBindingThatWasWritten is the first, and the pod comes before the ones that were bound in
 // between.
 func TestTheBindingThatWasWritten(t *testing.T) {

@@ -135,16 +135,13 @@ func (n *Node) ReserveOwner(c *Candidate, held string, d *placement.Decision) An
 	if n.report == nil || h == nil {
 		return Answer{}
 	}
-	p, _ := n.replace(c)
+	p, before := n.replace(c)
 	a := n.consultOwner(c, h, d)
 	if !a.OK() {
-		if p.doubted() {
-			n.doubtful(p, p.doubt)
-			n.changed()
-		}
+		n.restore(before)
 		return a
 	}
-	p.decided(d, a.Exact, n.decides())
+	p.grant(d, a.Exact, n.decides())
 	if !slices.Contains(h.Owners, p.uid) {
 		h.Owners = append(h.Owners, p.uid)
 	}

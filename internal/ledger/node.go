@@ -25,7 +25,7 @@ func newNode(c *ChangeCounter, ids *numbers, f facts) *Node {
 		f.pods = map[string]*pod{}
 	}
 	n := &Node{horizon: horizon{changes: c}, outlook: outlook{facts: f}, stateIDs: ids}
-	n.reach = &n.horizon
+	n.outlook.horizon = &n.horizon
 	return n
 }
 

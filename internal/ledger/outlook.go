@@ -5,8 +5,8 @@ import "github.com/berth-dev/berth/placement"
 // outlook is the states that a node may be in, as they follow from the facts.
 type outlook struct {
 	facts
-	// reach is set whenever the pods in flight are counted.
-	reach *horizon
+	// horizon is that of the Node. forget, compute and admitLast set it.
+	horizon *horizon
 	// first holds the states before the pods in flight, base those after the posted ones, full
 	// those after the reserved ones too. valid says that they have been computed since the facts
 	// changed.
@@ -20,7 +20,7 @@ type outlook struct {
 // forget drops what was computed. No pod follows all pods in flight until they are counted again.
 func (o *outlook) forget() {
 	o.first, o.base, o.full, o.steps, o.valid = worlds{}, worlds{}, worlds{}, nil, false
-	o.reach.set(afterAll, o.reach.changes.InFlight())
+	o.horizon.set(afterAll, o.horizon.changes.InFlight())
 }
 
 // compute brings the states up to date.
@@ -40,7 +40,7 @@ func (o *outlook) compute() {
 	} else {
 		o.full = o.afterAll(&o.first, all, interchangeable)
 	}
-	o.reach.set(newestOf(all), len(all))
+	o.horizon.set(newestOf(all), len(all))
 	o.valid = true
 }
 
@@ -64,14 +64,14 @@ func (o *outlook) computeHeld() {
 	o.holdRests(s)
 	o.first = worlds{model: o.report.Model, all: []world{{state: s}}, shared: true}
 	o.base, o.full = o.first.clone(), o.first.clone()
-	o.reach.set(beforeAll, 0)
+	o.horizon.set(beforeAll, 0)
 	o.valid = true
 }
 
 // admitLast admits a pod after everything in flight.
 func (o *outlook) admitLast(p *pod) {
 	o.full.admitNext(p)
-	o.reach.set(max(o.reach.newest, p.created), o.reach.changes.InFlight()+1)
+	o.horizon.set(max(o.horizon.newest, p.created), o.horizon.changes.InFlight()+1)
 }
 
 // likeliest returns the likeliest state after everything in flight; nil where there is none to

@@ -106,7 +106,7 @@ type debt struct {
 
 // newPod is a candidate that nobody has decided for yet.
 func newPod(c *Candidate) *pod {
-	return &pod{uid: c.Request.UID, asked: asked{req: c.Request}, created: c.Created, sight: sight{mortal: c.Mortal}, debt: debt{loose: c.Loose}}
+	return &pod{uid: c.Request.UID, asked: asked{req: c.Request}, created: c.Created, wave: c.Wave, sight: sight{mortal: c.Mortal}, debt: debt{loose: c.Loose}}
 }
 
 // isInert says whether a kubelet of the model never pins anything for the request.
@@ -174,8 +174,8 @@ func (p *pod) doubted() bool { return !p.doubt.IsZero() && !p.shown }
 // isOther says whether a Binding with that turn is other than the one that was sent last.
 func (p *pod) isOther(turn int64) bool { return p.stage == posted && p.doubted() && p.turn != turn }
 
-// decided promises the pod a decision. Where it binds, the pod holds that from now on.
-func (p *pod) decided(d *placement.Decision, exact, binds bool) {
+// grant promises the pod a decision. Where it binds, the pod holds that from now on.
+func (p *pod) grant(d *placement.Decision, exact, binds bool) {
 	p.promise = &Promise{Decision: d.Clone(), Exact: exact}
 	if binds {
 		p.held = p.promise.Decision.Held()

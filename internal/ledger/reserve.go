@@ -21,16 +21,13 @@ func (n *Node) Reserve(c *Candidate, d *placement.Decision) Answer {
 		return Answer{}
 	}
 	p, before := n.replace(c)
-	p.wave = c.Wave
 	a := n.consultBeside(c, d)
 	a.Exact = a.Exact && (!c.Loose || n.decides())
 	switch {
 	case a.OK():
-		p.decided(d, a.Exact, n.decides())
+		p.grant(d, a.Exact, n.decides())
 		n.reserve(p)
-	case before != nil && before.doubted():
-		n.takeBack(before)
-		n.changed()
+	case n.restore(before):
 	case c.Wave == 0:
 		n.answers.remember(n.keyOf(c), a, n.newest)
 	}
@@ -38,6 +35,8 @@ func (n *Node) Reserve(c *Candidate, d *placement.Decision) Answer {
 }
 
 // replace makes a pod of the candidate, and takes the one out that the node counts with, if any.
+// The caller asks with the candidate's own request. That of the pod is Settled, as the node is
+// asked about it again once the pod has its place: nothing is kept from the pod then.
 func (n *Node) replace(c *Candidate) (p, before *pod) {
 	p, before = newPod(c), n.pods[c.Request.UID]
 	p.req = c.Request.Settled()
@@ -47,6 +46,18 @@ func (n *Node) replace(c *Candidate) (p, before *pod) {
 		n.changed()
 	}
 	return p, before
+}
+
+// restore puts the pod back that replace took out, now that the new attempt is refused, and says
+// whether it did. It does so where a Binding of that pod may still be written: what the pod was
+// given counts.
+func (n *Node) restore(before *pod) bool {
+	if before == nil || !before.doubted() {
+		return false
+	}
+	n.takeBack(before)
+	n.changed()
+	return true
 }
 
 // Loosen promises no CPUs to a reserved pod, as if it had been reserved as Loose.

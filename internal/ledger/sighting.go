@@ -24,7 +24,8 @@ type Sighting struct {
 	Inherited bool
 }
 
-// Phase is how far the API shows a pod that was to come to this node.
+// Phase is how far a pod's life has come, as the API shows it. The order matters: where two are
+// known of a pod, the later one counts.
 type Phase uint8
 
 const (

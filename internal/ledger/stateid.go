@@ -9,6 +9,12 @@ import (
 // maxStateIDs bounds how many states are known at one time.
 const maxStateIDs = 1 << 13
 
+// StateID is a number for everything that decides what a node answers to candidates that follow its
+// pods in flight. Nodes with one StateID give the same Answer, and have the same Spare. Most nodes
+// of a large cluster share theirs with many others, so the answer of one is the answer of all. Zero
+// is none: ask the node.
+type StateID uint32
+
 // Stamp is the state of a node at one count of its changes.
 type Stamp struct {
 	Count uint32

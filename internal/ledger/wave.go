@@ -37,7 +37,7 @@ func (n *Node) Due(uid string) bool {
 	return p == nil || p.stage != reserved || n.report == nil || n.due(p)
 }
 
-// wave is the last one of which a pod is in flight; 0 where there are none.
+// wave returns the last wave that has a pod in flight; 0 where no pod is.
 func (f *facts) wave() int {
 	if f.decides() {
 		return 0
