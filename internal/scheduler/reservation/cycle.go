@@ -80,7 +80,10 @@ func (rs *Reservations) Begins(pod *corev1.Pod) {
 			continue
 		}
 		wants = true
-		if it.takes(pod, affinity, rs.users.owners(it)) && !rs.vain[pod.UID].has(uid) && (best == nil || before(it, best)) {
+		if rs.vain[pod.UID].has(uid) || best != nil && !before(it, best) || !it.opens(pod, affinity) {
+			continue
+		}
+		if it.fits(pod, rs.users.owners(it)) {
 			best = it
 		}
 	}
@@ -116,7 +119,8 @@ func (rs *Reservations) GaveBack(pod *corev1.Pod, uid string) {
 	rs.sync(it)
 }
 
-// InVain says that a pod cannot have its place: it has to be tried as any other.
+// InVain notes that the node refused a pod the place of a Reservation: the pod's next attempt is
+// without that Reservation.
 func (rs *Reservations) InVain(pod *corev1.Pod, uid string) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()

@@ -93,11 +93,13 @@ func (it *item) unwind() {
 	}
 }
 
-// takes says whether an owner may be sent to the place. owners are the pods that have some of it.
-func (it *item) takes(pod *corev1.Pod, affinity *wire.ReservationAffinity, owners []*corev1.Pod) bool {
-	if it.stage != placed || it.unchecked || it.read.Closed || !affinity.Tolerates(it.read, pod) {
-		return false
-	}
+// opens says whether an owner may be sent to the place if it fits in.
+func (it *item) opens(pod *corev1.Pod, affinity *wire.ReservationAffinity) bool {
+	return it.stage == placed && !it.unchecked && !it.read.Closed && affinity.Tolerates(it.read, pod)
+}
+
+// fits says whether an owner fits in beside the pods that have some of the place.
+func (it *item) fits(pod *corev1.Pod, owners []*corev1.Pod) bool {
 	return !(it.read.Once && len(owners) > 0) && it.read.Fits(pod, owners)
 }
 
@@ -110,8 +112,8 @@ func before(a, b *item) bool {
 	return a.object.Name < b.object.Name
 }
 
-// news returns the status as it should be, and whether it is not. owners are bound there.
-func (it *item) news(owners []*corev1.Pod, now time.Time) (*koordinator.ReservationStatus, bool) {
+// news returns the status as it should be, and whether it is not.
+func (it *item) news(u *users, now time.Time) (*koordinator.ReservationStatus, bool) {
 	switch {
 	case it.read == nil && it.stage == over:
 		return nil, false
@@ -126,7 +128,7 @@ func (it *item) news(owners []*corev1.Pod, now time.Time) (*koordinator.Reservat
 	}
 	news := it.says
 	if news.Node = it.node; it.node != "" {
-		news.Owners = owners
+		news.Owners = u.bound(it)
 	}
 	if news.Reason == "" {
 		news.Reason = koordinator.ReasonReservationUnschedulable

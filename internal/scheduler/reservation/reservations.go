@@ -61,7 +61,7 @@ func New(o Options) *Reservations {
 	return rs
 }
 
-// begin writes what has to be written, now that this process leads.
+// begin is called when this process begins to lead. Write looks at the status of all of them then.
 func (rs *Reservations) begin() {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -244,7 +244,7 @@ func (rs *Reservations) sync(it *item) {
 		rs.unqueue(it)
 		return
 	}
-	if it.stage == placed && it.read.Once && len(rs.users.bound(it)) > 0 {
+	if it.stage == placed && it.read.Once && len(rs.users.there(it)) > 0 {
 		it.end(koordinator.ReservationSucceeded, koordinator.ReasonReservationSucceeded, "an owner has used it up")
 	}
 	switch it.stage {

@@ -79,6 +79,8 @@ func (s *scene) happen(word string, args []string) error {
 		return s.owner(args)
 	case "place":
 		s.say(s.cycle(types.UID(args[0]+"-uid")), args[0]+" has its place")
+	case "spoil":
+		s.spoil(types.UID(args[0] + "-uid"))
 	case "delete":
 		uid := types.UID(args[0] + "-uid")
 		delete(s.objects, uid)
@@ -133,6 +135,14 @@ func (s *scene) create(name string, args []string) error {
 	}
 	s.reservation(name, cpus, edits...)
 	return nil
+}
+
+// spoil has an object ask for what is not served.
+func (s *scene) spoil(uid types.UID) {
+	o := s.objects[uid].DeepCopy()
+	s.versions++
+	o.ResourceVersion, o.Spec.PreAllocation = fmt.Sprint(s.versions), true
+	s.objects[uid] = o
 }
 
 // claim has an object say that it holds the CPUs of a pod.

@@ -1,6 +1,7 @@
 package reservation
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -77,22 +78,25 @@ func (u *users) drop(of types.UID) {
 // owners are the pods that have something of the place, by UID: the ones that are bound there, and
 // the ones that will be. What a pod says about itself counts only if it owns the place.
 func (u *users) owners(it *item) []*corev1.Pod {
-	out := u.bound(it)
-	for _, pod := range it.taking {
-		out = append(out, pod)
-	}
-	slices.SortFunc(out, func(a, b *corev1.Pod) int { return strings.Compare(string(a.UID), string(b.UID)) })
-	return out
+	return byUID(slices.AppendSeq(u.there(it), maps.Values(it.taking)))
 }
 
-func (u *users) bound(it *item) []*corev1.Pod {
+// bound are the owners that are bound there, by UID.
+func (u *users) bound(it *item) []*corev1.Pod { return byUID(u.there(it)) }
+
+func byUID(pods []*corev1.Pod) []*corev1.Pod {
+	slices.SortFunc(pods, func(a, b *corev1.Pod) int { return strings.Compare(string(a.UID), string(b.UID)) })
+	return pods
+}
+
+// there is bound in no order.
+func (u *users) there(it *item) []*corev1.Pod {
 	var out []*corev1.Pod
 	for _, pod := range u.of[it.object.UID] {
 		if pod.Spec.NodeName == it.node && it.read.Owns(pod) {
 			out = append(out, pod)
 		}
 	}
-	slices.SortFunc(out, func(a, b *corev1.Pod) int { return strings.Compare(string(a.UID), string(b.UID)) })
 	return out
 }
 

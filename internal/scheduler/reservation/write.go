@@ -118,7 +118,7 @@ func (rs *Reservations) write(ctx context.Context, uid types.UID) error {
 	if it.read == nil && it.wrong != nil {
 		rs.tell(it, it.wrong.Error())
 	}
-	status, news := it.news(rs.users.bound(it), rs.Clock.Now())
+	status, news := it.news(&rs.users, rs.Clock.Now())
 	object, version, writer := it.object, it.version, rs.writer
 	rs.mu.Unlock()
 	if !news {
