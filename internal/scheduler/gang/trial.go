@@ -276,20 +276,20 @@ func (t *trial) Nodes(which int) []int {
 	return t.ranked(k, fit)
 }
 
-// scoredNodes is how many nodes the framework scores at least, where Berth knows the best. With
-// more than half as many members it scores twice as many as these. The others follow in Berth's
-// order.
+// scoredNodes is for gangs of which Berth knows the best nodes. The framework scores scoredNodes
+// nodes, or two for each member if that is more. The others follow in Berth's order.
 const scoredNodes = 64
 
 // ranked orders nodes by the framework's scores, the best first. To score all nodes of a large
-// cluster costs more than all else about a gang.
+// cluster costs more than all else about a gang. It does so nevertheless where pods are thought
+// away: Berth's order is that of the nodes with these pods.
 func (t *trial) ranked(k *kind, fit []int) []int {
 	infos := t.infosOf(fit)
 	if len(fit) < 2 || !t.profile.Handle.RunPreScorePlugins(t.ctx, k.state, k.pod, infos).IsSuccess() {
 		return fit
 	}
 	var rest []int
-	if few := max(scoredNodes, 2*len(t.bodies)); len(fit) > few {
+	if few := max(scoredNodes, 2*len(t.bodies)); t.cleared == nil && len(fit) > few {
 		if order := t.profile.BestFirst(k.state, infos); order != nil {
 			best := make([]int, len(fit))
 			for i, place := range order {

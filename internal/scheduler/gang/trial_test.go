@@ -21,7 +21,8 @@ func (h oddFirst) RunScorePlugins(ctx context.Context, state fwk.CycleState, pod
 }
 
 // TestTheBestNodesAreScored: where Berth knows the best nodes, the framework orders these alone.
-// The others follow in Berth's order. Else the framework orders all.
+// The others follow in Berth's order. Else the framework orders all, as it does where pods are
+// thought away: Berth's order does not know of that.
 func TestTheBestNodesAreScored(t *testing.T) {
 	inWorld(t, 100, func(w *world) {
 		all, last := make([]int, 100), make([]int, 100)
@@ -32,12 +33,14 @@ func TestTheBestNodesAreScored(t *testing.T) {
 			name    string
 			best    []int // nil: Berth does not know
 			members int
+			cleared map[int]bool
 			scored  int
 		}{
-			{"all", nil, 2, 100},
-			{"the last ones", last, 2, scoredNodes},
-			{"a large gang", last, 40, 80},
-			{"a gang larger than half of the cluster", last, 50, 100},
+			{"all", nil, 2, nil, 100},
+			{"the last ones", last, 2, nil, scoredNodes},
+			{"a large gang", last, 40, nil, 80},
+			{"a gang larger than half of the cluster", last, 50, nil, 100},
+			{"pods are thought away", last, 2, map[int]bool{3: true}, 100},
 		} {
 			profile := w.profile()
 			profile.Handle = oddFirst{&fakeHandle{w: w}}
@@ -45,7 +48,7 @@ func TestTheBestNodesAreScored(t *testing.T) {
 			infos, err := profile.Handle.SnapshotSharedLister().NodeInfos().List()
 			w.must(err)
 			w.scored = 0
-			t := &trial{ctx: w.t.Context(), profile: profile, infos: infos, bodies: make([]fwk.PodInfo, tc.members)}
+			t := &trial{ctx: w.t.Context(), profile: profile, infos: infos, bodies: make([]fwk.PodInfo, tc.members), cleared: tc.cleared}
 			got := t.ranked(&kind{}, slices.Clone(all))
 			want := slices.Clone(all)
 			if tc.scored < 100 {
