@@ -106,14 +106,15 @@ func (h *Handover) takeOver(ctx context.Context) {
 	h.Done()
 }
 
-// Await is Ready for somebody who waits a while for the first takeover. Whatever is tried before it
-// is tried in vain.
+// Await returns once this scheduler has taken over, when ctx ends, or after limit. Before the
+// takeover no attempt to place a pod succeeds.
 func (h *Handover) Await(ctx context.Context, limit time.Duration) {
 	if h.Ready(ctx) {
 		return
 	}
 	select {
 	case <-h.led:
+	case <-ctx.Done():
 	case <-h.Clock.After(limit):
 	}
 }

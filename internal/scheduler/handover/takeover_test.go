@@ -97,6 +97,10 @@ func TestTheFirstPodWaitsForTheTakeover(t *testing.T) {
 	if h.Ready(t.Context()) {
 		t.Error("taken over before anybody knows who leads")
 	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	h.Await(ended, time.Second)
+	clock.Step(time.Second) // nobody waits by the clock any more
 	over = wait()
 	close(answer)
 	<-over
