@@ -203,10 +203,10 @@ func (b *binding) Forbidden(now *corev1.Pod) string {
 		return ""
 	}
 	// Which of its devices are claimed is written on the way to Bind, for nodes without a device
-	// plugin for them.
+	// plugin for them. No version of the pod is like this: it is not to be remembered.
 	like := *now
 	like.Status.ExtendedResourceClaimStatus = b.pod.Status.ExtendedResourceClaimStatus
-	if ask, err := b.plugin.read(&like); err != nil || !ask.Equal(b.ask) {
+	if ask, err := b.plugin.readBy(wire.ReadPod, &like); err != nil || !ask.Equal(b.ask) {
 		return "resized"
 	}
 	return ""

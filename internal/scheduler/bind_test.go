@@ -68,6 +68,9 @@ func TestAPodThatChangesOnItsWay(t *testing.T) {
 			if bound != (tc.want == "") || s.IsSuccess() != bound {
 				t.Fatalf("bound: %v, status %v", bound, s)
 			}
+			if v := f.pods.of[pod.UID].version; v != pod && v != now {
+				t.Error("what is remembered is of no version of the pod")
+			}
 			if !strings.Contains(s.Message(), tc.want) {
 				t.Errorf("%v, want %s", s, tc.want)
 			}

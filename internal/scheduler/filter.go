@@ -137,7 +137,12 @@ func (p *Plugin) preFilterInTrial(state fwk.CycleState, pod *corev1.Pod) *fwk.St
 
 // read translates a pod to place, as the profile's arguments have it.
 func (p *Plugin) read(pod *corev1.Pod) (wire.Ask, error) {
-	ask, err := p.core.pods.read(pod)
+	return p.readBy(p.core.pods.read, pod)
+}
+
+// readBy reads a pod by wire.ReadPod, or what remembers its answers.
+func (p *Plugin) readBy(read func(*corev1.Pod) (wire.Ask, error), pod *corev1.Pod) (wire.Ask, error) {
+	ask, err := read(pod)
 	p.terms.Impose(pod.Namespace, &ask.Request.Rules)
 	if err == nil && p.args.BestEffortAnywhere {
 		ask.Request.Rules = wire.BestEffortAnywhere(ask.Request.Rules)

@@ -31,7 +31,7 @@ type readPod struct {
 	err     error
 }
 
-// maxAsks is the most pods whose asks are remembered. With more, all are forgotten.
+// maxAsks is the most pods whose asks are remembered. With one more, any other is forgotten.
 const maxAsks = 4096
 
 // read is wire.ReadPod.
@@ -45,11 +45,21 @@ func (p *pods) read(pod *corev1.Pod) (wire.Ask, error) {
 	ask, err := wire.ReadPod(pod)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.of == nil || len(p.of) >= maxAsks {
+	p.remember(readPod{pod, ask, err})
+	return ask, err
+}
+
+func (p *pods) remember(r readPod) {
+	if p.of == nil {
 		p.of = map[types.UID]readPod{}
 	}
-	p.of[pod.UID] = readPod{pod, ask, err}
-	return ask, err
+	if _, known := p.of[r.version.UID]; !known && len(p.of) >= maxAsks {
+		for uid := range p.of {
+			delete(p.of, uid)
+			break
+		}
+	}
+	p.of[r.version.UID] = r
 }
 
 // same says whether two versions of a pod ask for the same: it can be resized before it is bound.
