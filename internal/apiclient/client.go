@@ -22,7 +22,8 @@ func New(config *rest.Config) (*rest.RESTClient, error) {
 	return newClient(config, v1alpha1.GroupVersion, v1alpha1.AddToScheme)
 }
 
-// Last is the object that an informer tells of, also where its deletion was not seen.
+// Last returns the object of an informer's event. Where the informer missed the deletion, that is
+// the last state it knew.
 func Last(obj any) any {
 	if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		return gone.Obj

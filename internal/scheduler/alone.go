@@ -106,8 +106,8 @@ func (a *alone) say(c *cycle, n *nodes.Node, answer nodes.PackedAnswer) *fwk.Sta
 	return status
 }
 
-// postFilter ends the attempt while any node merely waits for a report. The report will tell
-// whether somebody has to be evicted, and wakes the pod at once. Otherwise it says why the nodes
+// postFilter evicts nobody while a node merely waits for a report. The report wakes the pod at
+// once, and tells whether somebody has to be evicted. Otherwise postFilter says why the nodes
 // refuse, per NUMA node, and leaves the rest to preemption.
 func (a *alone) postFilter(ctx context.Context, c *cycle, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	d := &diagnosis{c, statuses}

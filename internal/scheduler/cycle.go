@@ -21,7 +21,7 @@ const cycleKey fwk.StateKey = Name
 // way is how a pod goes through the extension points after PreFilter, which chooses it:
 //
 //	alone      looks for a node by itself
-//	owner      is sent to the place that a Reservation holds, and then looks by itself
+//	owner      is sent to the place of a Reservation; if refused, its next attempt is without it
 //	planned    is a member of a gang, whose node the gang's plan names
 //	inGroup    is a member in Kubernetes' own group cycle, which tries all members before it commits
 //	untouched  is left to the kubelet of its node

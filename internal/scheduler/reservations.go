@@ -94,8 +94,8 @@ func (c *core) onlyHeld(ctx context.Context, pod *corev1.Pod, from string) *fwk.
 	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, cmp.Or(c.notYet(ctx), noPlace))
 }
 
-// owner is the way of a pod that is sent to what a Reservation holds. Where the place does not take
-// it after all, it looks for a node as any other pod.
+// owner is the way of a pod that is sent to the place of a Reservation. If that refuses the pod,
+// its next attempt is without that Reservation.
 type owner struct {
 	alone
 	// from is the Reservation, by UID, and heldOn its node.

@@ -18,7 +18,8 @@ func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, _ *corev1.Pod
 	return nil
 }
 
-// PostFilter comes before preemption. While it says that nobody is to be evicted, nobody is.
+// PostFilter comes before kube-scheduler's preemption. UnschedulableAndUnresolvable keeps that from
+// running.
 func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	c := cycleOf(state)
 	if c == nil {

@@ -16,8 +16,7 @@ type Alike struct {
 
 // Needs is how many nodes a load needs that are all alike and empty.
 type Needs struct {
-	// Nodes is how many it takes where pods come the largest first, and each goes to the first node
-	// that takes it. It is no bound: a cleverer order may need fewer.
+	// Nodes is how many nodes Pack fills.
 	Nodes int `json:"nodes"`
 	// ByAmounts is the same if amounts were all that counts, as autoscalers reckon.
 	ByAmounts int `json:"byAmounts"`
@@ -42,8 +41,8 @@ func NeedsOf[N any](load []Alike, another func() N, take func(on N, kind, i int)
 	return out
 }
 
-// Pack says how many nodes a load needs that are all alike and empty: pods come the largest first,
-// and each goes to the first node that takes it. It is no bound: a cleverer order may need fewer.
+// Pack fills nodes that are all alike and empty, and returns how many the load needs. The largest
+// pods come first, and each goes to the first node that takes it. Another order may need fewer.
 //
 // another makes a node; take puts the i-th pod that is like load[kind] on it, or says that it does
 // not take the pod. Callers leave out pods that an empty node refuses. No pod leaves, so a

@@ -26,7 +26,8 @@ const (
 	retryPause = 50 * time.Millisecond
 	// maxTries is how often the outcome of an attempt is written in vain.
 	maxTries = 6
-	// quiet is how long at most a pod that waits is not told so: most have a node by then.
+	// quiet bounds how long the Writer holds the outcome of a pod that waits: most pods have a node
+	// by then.
 	quiet = 5 * time.Second
 	// requestTimeout bounds one request to the API server.
 	requestTimeout = 30 * time.Second
