@@ -144,7 +144,7 @@ const (
 	// ProviderElsewhere: a provider hands the resource out, and on this node the kubelet decides.
 	ProviderElsewhere
 
-	// KeptForDevices: the pod asks for no devices, and the CPUs are kept for pods that do (Keep).
+	// KeptForDevices: the pod asks for none of the devices for which the CPUs are kept (Keep).
 	KeptForDevices
 
 	// PolicyUnsupported: the node cannot apply the policy that the request asks for. A kubelet with
@@ -280,7 +280,7 @@ var rules = [details]struct {
 		"use nodes with authority berth"},
 
 	KeptForDevices: {NoBerth, "KeptForDevices", "the CPUs are kept for pods that ask for the devices beside them (keep: cpusNearDevices)",
-		"use nodes without such devices, or wait until other pods without devices end; or let the administrator lower cpusPerDevice"},
+		"use nodes without such devices, or wait until other pods end that have none of them; or let the administrator lower cpusPerDevice"},
 
 	PolicyUnsupported: {InvalidRequest, "PolicyUnsupported", "the node cannot apply the policy that is asked for",
 		"ask for a policy that the node can apply, or use other nodes"},

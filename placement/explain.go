@@ -33,7 +33,7 @@ func Explain(s *State, r *Request) Refusal {
 	}
 	out.Scarcity, out.Cut = v.Scarcity.String(), v.Cut
 	if v.Detail == KeptForDevices {
-		return s.explainKept(r, out, m.Reach(r, &v))
+		return s.explainKept(r, out, &v)
 	}
 	return newDecider(m).explain(s, r, out, &v)
 }

@@ -4,17 +4,21 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/bits"
 	"slices"
 	"strings"
 
 	"github.com/berth-dev/berth/placement/hint"
+	"github.com/berth-dev/berth/placement/joint"
 	"github.com/berth-dev/berth/topology"
 )
 
-// Keep says how many CPUs each device keeps for pods that ask for devices. Pods that ask for none
-// have, on each NUMA node, what is left together: the CPUs that pods can have, less those of all
-// healthy devices there, in use or free. Else they are refused (KeptForDevices). It is a rule of
-// the scheduler; no pod asks for it. A nil Keep keeps nothing.
+// Keep says how many CPUs each device of some resources keeps for pods that ask for such devices.
+// Pods that ask for none of them have together, on each NUMA node, what is left: the CPUs that pods
+// can have, less those of all healthy devices there, in use or free. Else they are refused
+// (KeptForDevices). A device on several NUMA nodes keeps as many on each. Pods on a kubelet's
+// shared CPUs take none. It is a rule of the scheduler; no pod asks for it. A nil Keep keeps
+// nothing.
 type Keep struct {
 	key  string
 	cpus map[string]int64 // thousandths for one device, by resource
@@ -86,10 +90,23 @@ func (in *room) keep(s *State, r *Request, d *Decision, v Verdict) Verdict {
 	if node == nil {
 		return v
 	}
-	if v, found := in.decider.elsewhere(s, r, d); found {
-		return v
+	kept := Verdict{Reason: KeptForDevices.Reason(), Detail: KeptForDevices, NUMA: topology.NewNUMASet(node.id), Scarcity: Resolvable}
+	if taken, open := s.takenAndOpen(r.Rules.Keep, d); taken > open {
+		kept.Scarcity = Unresolvable
 	}
-	return Verdict{Reason: KeptForDevices.Reason(), Detail: KeptForDevices, NUMA: topology.NewNUMASet(node.id), Scarcity: Resolvable}
+	if other, found := in.decider.elsewhere(s, r, d); found {
+		return other
+	}
+	return kept
+}
+
+// takenAndOpen is what the decision takes of all NUMA nodes, and what no device keeps there.
+func (s *State) takenAndOpen(k *Keep, d *Decision) (taken, open int64) {
+	for i := range s.m.nodeCPUs {
+		n := &s.m.nodeCPUs[i]
+		taken, open = taken+d.milliOn(n), open+max(0, s.openBeside(k, n))
+	}
+	return taken, open
 }
 
 // overdrawn returns a NUMA node on which the decision takes CPUs that are kept; nil for none.
@@ -103,17 +120,22 @@ func (s *State) overdrawn(k *Keep, d *Decision) *nodeCPUs {
 	return nil
 }
 
-// leftBeside is how many thousandths of a NUMA node's CPUs are left for pods without devices;
-// negative where they have some that are kept.
+// leftBeside is how many thousandths of a NUMA node's CPUs are left for the pods from which the
+// Keep keeps CPUs; negative where they have some that are kept.
 func (s *State) leftBeside(k *Keep, n *nodeCPUs) int64 {
-	open := n.cpus.AndNot(&s.m.cpus.reserved)
-	left := 1000*int64(open.Len()) - s.keptOn(k, n)
+	left := s.openBeside(k, n)
 	for i := range s.pods {
 		if p := s.pods[i].pod; !k.has(p) {
 			left -= p.milliOn(n)
 		}
 	}
 	return left
+}
+
+// openBeside is leftBeside of a node without such pods.
+func (s *State) openBeside(k *Keep, n *nodeCPUs) int64 {
+	open := n.cpus.AndNot(&s.m.cpus.reserved)
+	return 1000*int64(open.Len()) - s.keptOn(k, n)
 }
 
 // keptOn is how many thousandths of a NUMA node's CPUs the devices there keep.
@@ -140,30 +162,32 @@ func (k *Keep) has(p *PodAllocation) bool {
 	return false
 }
 
-// usage is what a pod has of a NUMA node's CPUs. Init containers have them in turn with the others.
+// usage is what a pod has of a NUMA node's CPUs: its own ones, and thousandths of shared ones.
 type usage struct {
 	on     *nodeCPUs
 	cpus   topology.CPUSet
-	shares int64
+	shares Peak[int64]
 }
 
+// add enters what the next container has.
 func (u *usage) add(kind ContainerKind, cpus *topology.CPUSet, shares []CPUShare) {
-	u.cpus = u.cpus.Or(cpus)
+	u.cpus = u.cpus.Or(cpus) // an init container has some of the others' CPUs before them
+	milli := int64(0)
 	for i := range shares {
-		if shares[i].NUMA == u.on.id && kind != Init {
-			u.shares += shares[i].MilliCPU
+		if shares[i].NUMA == u.on.id {
+			milli += shares[i].MilliCPU
 		}
 	}
+	u.shares.Add(kind, milli)
 }
 
-func (u *usage) milli() int64 { return 1000*int64(u.cpus.AndLen(&u.on.cpus)) + u.shares }
+func (u *usage) milli() int64 { return 1000*int64(u.cpus.AndLen(&u.on.cpus)) + u.shares.Most() }
 
 // milliOn is how many thousandths of the NUMA node's CPUs the decision takes.
 func (d *Decision) milliOn(n *nodeCPUs) int64 {
 	u := usage{on: n}
 	for i := range d.Containers {
-		c := &d.Containers[i]
-		u.add(c.Kind, &c.CPUs, c.Shares)
+		u.add(d.Containers[i].Kind, &d.Containers[i].CPUs, d.Containers[i].Shares)
 	}
 	return u.milli()
 }
@@ -172,8 +196,7 @@ func (d *Decision) milliOn(n *nodeCPUs) int64 {
 func (p *PodAllocation) milliOn(n *nodeCPUs) int64 {
 	u := usage{on: n}
 	for i := range p.Containers {
-		c := &p.Containers[i]
-		u.add(c.Kind, &c.CPUs, c.Shares)
+		u.add(p.Containers[i].Kind, &p.Containers[i].CPUs, p.Containers[i].Shares)
 	}
 	return u.milli()
 }
@@ -183,7 +206,7 @@ func (*admission) elsewhere(*State, *Request, *Decision) (v Verdict, found bool)
 
 // elsewhere decides once more, among the sets of NUMA nodes with enough CPUs that are not kept.
 func (ad *jointAdmission) elsewhere(s *State, r *Request, d *Decision) (v Verdict, found bool) {
-	ad.avoid.on = true
+	ad.avoid.begin(s, r.Rules.Keep)
 	v = ad.decide(s, r, d)
 	ad.avoid.on = false
 	return v, v.OK() && s.overdrawn(r.Rules.Keep, d) == nil
@@ -192,12 +215,26 @@ func (ad *jointAdmission) elsewhere(s *State, r *Request, d *Decision) (v Verdic
 // avoidance leaves out the sets of NUMA nodes where CPUs are kept from the pod.
 type avoidance struct {
 	on bool
-	// open are the ones that are left, always all of them; nil before they are needed.
+	// left is leftBeside of each of Model.nodeCPUs.
+	left []int64
+	// open are the sets that are left, always all of them; nil before they are needed.
 	open, always hint.Set
 }
 
-// avoidKept has the search leave them out. How wide a pod may be spread does not depend on that.
-func (ad *jointAdmission) avoidKept() {
+func (a *avoidance) begin(s *State, k *Keep) {
+	a.on, a.left = true, a.left[:0]
+	for i := range s.m.nodeCPUs {
+		a.left = append(a.left, s.leftBeside(k, &s.m.nodeCPUs[i]))
+	}
+}
+
+// avoidKept has the search for container c, or for the pod as one, leave out the sets with too
+// little that is not kept. How wide a pod may be spread does not depend on that. An init container
+// may have CPUs of the others, so that it is looked at in the end (overdrawn).
+func (ad *jointAdmission) avoidKept(c int) {
+	if c != wholePod && ad.r.Containers[c].Kind == Init {
+		return
+	}
 	w, a := &ad.want, &ad.avoid
 	if w.Within == nil {
 		if a.open == nil {
@@ -208,43 +245,45 @@ func (ad *jointAdmission) avoidKept() {
 		}
 		w.Within, w.WithinEmpty = a.open, a.always
 	}
+	need := 1000 * int64(w.CPUs)
+	for _, amount := range w.Amounts {
+		if amount.Kind == joint.CPU {
+			need += int64(amount.N)
+		}
+	}
+	var left [hint.MaxNodes]int64 // by position
+	for i := range ad.m.nodeCPUs {
+		n := &ad.m.nodeCPUs[i]
+		left[bits.TrailingZeros16(uint16(ad.m.compact(topology.NewNUMASet(n.id))))] += max(0, a.left[i]-ad.d.milliOn(n))
+	}
 	for _, mask := range ad.m.space.BySize() {
-		if w.Within.Has(mask) && ad.leftWithin(mask) < 1000*int64(ad.r.CPUs()) {
+		if w.Within.Has(mask) && sumOf(&left, mask) < need {
 			w.Within[mask/64] &^= 1 << (mask % 64)
 		}
 	}
 }
 
-// leftWithin is leftBeside of a set of NUMA nodes.
-func (ad *jointAdmission) leftWithin(mask hint.Mask) (left int64) {
-	nodes := ad.m.expand(mask)
-	for i := range ad.m.nodeCPUs {
-		if n := &ad.m.nodeCPUs[i]; nodes.Has(n.id) {
-			left += max(0, ad.s.leftBeside(ad.r.Rules.Keep, n))
-		}
+// sumOf adds up what the nodes of the mask have.
+func sumOf(of *[hint.MaxNodes]int64, mask hint.Mask) (sum int64) {
+	for ; mask != 0; mask &= mask - 1 {
+		sum += of[bits.TrailingZeros16(uint16(mask))]
 	}
-	return left
+	return sum
 }
 
-// explainKept says on which NUMA node too few CPUs are left beside those that devices keep.
-func (s *State) explainKept(r *Request, out Refusal, on topology.NUMASet) Refusal {
-	for i := range s.m.nodeCPUs {
-		n := &s.m.nodeCPUs[i]
-		if !on.Has(n.id) {
-			continue
+// explainKept says why too few CPUs are left beside those that devices keep, on the verdict's NUMA
+// node.
+func (s *State) explainKept(r *Request, out Refusal, v *Verdict) Refusal {
+	i := slices.IndexFunc(s.m.nodeCPUs, func(n nodeCPUs) bool { return v.NUMA.Has(n.id) })
+	n := &s.m.nodeCPUs[i]
+	var said []string
+	for _, resource := range slices.Sorted(maps.Keys(r.Rules.Keep.cpus)) {
+		one := Keep{cpus: map[string]int64{resource: r.Rules.Keep.cpus[resource]}}
+		if kept := s.keptOn(&one, n); kept > 0 {
+			said = append(said, fmt.Sprintf("%d %s keep %d", kept/one.cpus[resource], resource, kept/1000))
 		}
-		var said []string
-		for _, resource := range slices.Sorted(maps.Keys(r.Rules.Keep.cpus)) {
-			one := Keep{cpus: map[string]int64{resource: r.Rules.Keep.cpus[resource]}}
-			if kept := s.keptOn(&one, n); kept > 0 {
-				said = append(said, fmt.Sprintf("%d for %d %s", kept/1000, kept/one.cpus[resource], resource))
-			}
-		}
-		left := max(0, s.leftBeside(r.Rules.Keep, n)) / 1000
-		out.Rule = fmt.Sprintf("NUMA %d has %d CPUs left for pods without devices, of %d asked: %s are kept", n.id, left, ownCPUs(s.m, r), strings.Join(said, ", "))
 	}
+	left := max(0, s.leftBeside(r.Rules.Keep, n)) / 1000
+	out.Rule = fmt.Sprintf("of %d CPUs asked, NUMA %d has %d left for pods that ask for none of its devices: %s", ownCPUs(s.m, r), n.id, left, strings.Join(said, ", "))
 	return out
 }
-
-// everywhere is the mask of all NUMA nodes.
-const everywhere = ^hint.Mask(0)

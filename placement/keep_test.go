@@ -71,6 +71,8 @@ func TestKeep(t *testing.T) {
 		"Berth decides, and there is no other one": {berth, []int{2, 2}, two, nil, cpus("x", 5), "KeptForDevices"},
 		"Berth decides, and it fits":               {berth, []int{2, 2}, two, nil, cpus("x", 3), "0"},
 		"Berth decides, and it fits one alone":     {berth, []int{2, 2}, two, nil, cpus("x", 4), "1"},
+		"Berth decides, a node for each container": {berth, []int{1, 2}, two, nil, guaranteed("x", placement.Rules{}, app("a", 4000, 0), app("b", 4000, 0)), "0-1"},
+		"Berth decides, and shares are counted":    {berth, []int{2, 0}, two, nil, placement.Request{UID: "x", Containers: []placement.ContainerRequest{app("a", 3500, 0)}}, "1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := keeping(t, tc.config, tc.gpus...)
@@ -96,9 +98,21 @@ func TestKeep(t *testing.T) {
 func TestKeepSays(t *testing.T) {
 	r := cpus("x", 5)
 	r.Rules.Keep = mustKeep(t, map[string]int{keptGPU: 2})
-	want := "NUMA 0 has 3 CPUs left for pods without devices, of 5 asked: 4 for 2 example.com/gpu are kept (NoBerth)"
+	want := "of 5 CPUs asked, NUMA 0 has 3 left for pods that ask for none of its devices: 2 example.com/gpu keep 4 (NoBerth)"
 	if got := placement.Explain(keeping(t, keptConfig, 2), &r).String(); got != want {
 		t.Errorf("%s\nwant %s", got, want)
+	}
+}
+
+// TestKeepsForEver: where devices keep more than a pod could be left in all, no pod that ends makes
+// room for it.
+func TestKeepsForEver(t *testing.T) {
+	r := cpus("x", 5)
+	for each, want := range map[int]placement.Scarcity{2: placement.Resolvable, 4: placement.Unresolvable} {
+		r.Rules.Keep = mustKeep(t, map[string]int{keptGPU: each})
+		if v := placement.Admit(keeping(t, keptConfig, 2, 2), &r); v.Detail != placement.KeptForDevices || v.Scarcity != want {
+			t.Errorf("%d CPUs for each device: %+v, want it %s", each, v, want)
+		}
 	}
 }
 
@@ -157,22 +171,81 @@ func TestKeepNeverTakesMore(t *testing.T) {
 	}
 }
 
-// takesKept says whether pods without devices have too much of a NUMA node on which this one is.
-func takesKept(s *placement.State, uid string, gpus []int, each int) bool {
-	for node, open := range []int{7, 8} {
-		others, own := 0, 0
-		for _, p := range s.Snapshot().Pods {
-			c := &p.Containers[0]
+// TestKeepWhereBerthDecides: no pod takes CPUs that are kept, whatever it asks for. A pod of one
+// container is refused only where no NUMA node has enough left.
+func TestKeepWhereBerthDecides(t *testing.T) {
+	refused, moved := 0, 0
+	for seed := range uint64(600) {
+		r := rand.New(rand.NewPCG(seed, 2))
+		c := obeying()
+		c.Default.Policy = []placement.Policy{placement.PolicySingleNUMANode, placement.PolicyRestricted, placement.PolicyBestEffort}[seed%3]
+		c.Default.Scope = []placement.Scope{placement.ContainerScope, placement.PodScope}[seed/3%2]
+		gpus, each := []int{r.IntN(4), r.IntN(4)}, 1+r.IntN(2)
+		s, keep := keeping(t, c, gpus...), mustKeep(t, map[string]int{keptGPU: each})
+		for i := range 6 {
+			q := guaranteed(fmt.Sprint(i), placement.Rules{Keep: keep})
+			for k := range 1 + r.IntN(2) {
+				q.Containers = append(q.Containers, app(fmt.Sprint(k), int64(500*(1+r.IntN(8))), 0))
+			}
+			var plain, d placement.Decision
+			free, v := placement.Decide(s, q.Settled(), &plain), placement.Decide(s, &q, &d)
+			if !v.OK() {
+				if refused++; free.OK() && len(q.Containers) == 1 && roomBeside(s, &q, gpus, each) {
+					t.Fatalf("seed %d, pod %d: %s, though a NUMA node has enough left: %+v", seed, i, v.Detail, s.Snapshot().Pods)
+				}
+				continue
+			}
+			if free.NUMA != v.NUMA {
+				moved++
+			}
+			if s.Commit(&q, &d); takesKept(s, q.UID, gpus, each) {
+				t.Fatalf("seed %d, pod %d takes CPUs that are kept: %+v", seed, i, d)
+			}
+		}
+	}
+	if refused == 0 || moved == 0 {
+		t.Errorf("%d refused, %d put elsewhere: this shows nothing", refused, moved)
+	}
+}
+
+// roomBeside says whether one NUMA node has what the pod asks for, free and not kept.
+func roomBeside(s *placement.State, q *placement.Request, gpus []int, each int) bool {
+	for node, open := range []int64{7, 8} {
+		all := usedOn(s, "", node)
+		if 1000*open-1000*int64(each*gpus[node])-all >= q.Containers[0].MilliCPU {
+			return true
+		}
+	}
+	return false
+}
+
+// usedOn is how many thousandths of the NUMA node's CPUs pods without devices have, or the pod has.
+func usedOn(s *placement.State, uid string, node int) (milli int64) {
+	for _, p := range s.Snapshot().Pods {
+		for i := range p.Containers {
+			c := &p.Containers[i]
+			if len(c.Devices) > 0 || uid != "" && p.UID != uid {
+				continue
+			}
 			for cpu := range topology.CPUID(16) {
-				if int(cpu)/8 == node && c.CPUs.Has(cpu) && len(c.Devices) == 0 {
-					others++
-					if p.UID == uid {
-						own++
-					}
+				if int(cpu)/8 == node && c.CPUs.Has(cpu) {
+					milli += 1000
+				}
+			}
+			for _, share := range c.Shares {
+				if int(share.NUMA) == node {
+					milli += share.MilliCPU
 				}
 			}
 		}
-		if own > 0 && others > open-each*gpus[node] {
+	}
+	return milli
+}
+
+// takesKept says whether pods without devices have too much of a NUMA node on which this one is.
+func takesKept(s *placement.State, uid string, gpus []int, each int) bool {
+	for node, open := range []int64{7, 8} {
+		if usedOn(s, uid, node) > 0 && usedOn(s, "", node) > 1000*(open-int64(each*gpus[node])) {
 			return true
 		}
 	}

@@ -42,14 +42,19 @@ func (ps devicePools) index(resource string) int {
 }
 
 // use marks devices as held.
-func (ps devicePools) use(a *DeviceAllocation) {
+func (ps devicePools) use(a *DeviceAllocation) { ps.mark(a, device.Set.Add) }
+
+// release marks devices as free.
+func (ps devicePools) release(a *DeviceAllocation) { ps.mark(a, device.Set.Remove) }
+
+func (ps devicePools) mark(a *DeviceAllocation, as func(inUse device.Set, i int)) {
 	p := ps.index(a.Resource)
 	if p < 0 {
 		return
 	}
 	for _, id := range a.IDs {
 		if i, ok := ps[p].pool.Find(id); ok {
-			ps[p].inUse.Add(i)
+			as(ps[p].inUse, i)
 		}
 	}
 }
@@ -61,19 +66,6 @@ func (ps devicePools) anyInUse(a *DeviceAllocation) bool {
 		i, ok := ps[p].pool.Find(id)
 		return ok && ps[p].inUse.Has(i)
 	})
-}
-
-// release marks devices as free.
-func (ps devicePools) release(a *DeviceAllocation) {
-	p := ps.index(a.Resource)
-	if p < 0 {
-		return
-	}
-	for _, id := range a.IDs {
-		if i, ok := ps[p].pool.Find(id); ok {
-			ps[p].inUse.Remove(i)
-		}
-	}
 }
 
 // equal compares the pools of plugins that are there; which devices are in use follows from the

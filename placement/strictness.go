@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"github.com/berth-dev/berth/placement/hint"
 	"github.com/berth-dev/berth/topology"
 )
 
@@ -101,6 +102,7 @@ func (s *State) Strands(r *Request, on topology.NUMASet) (stranded int) {
 // of the NUMA nodes, unless nobody uses a device of the node: then it seems that nobody wants them.
 // Devices that are not healthy do not count, nor those whose NUMA node no plugin reports.
 func SpareDevices(s *State, r *Request, on topology.NUMASet) int {
+	const everywhere = ^hint.Mask(0)
 	asks, mask := r.AsksDevices(), s.m.compact(on)
 	left, beside, used := 0, 0, 0
 	for i := range s.pools {

@@ -110,7 +110,7 @@ func (m *obeyModel) newProvision() provision {
 func (ad *jointAdmission) narrow(c int) {
 	ad.offered(c)
 	if ad.avoid.on {
-		ad.avoidKept()
+		ad.avoidKept(c)
 	}
 }
 

@@ -24,7 +24,9 @@ type options struct {
 	output string
 	log    string
 	runs   int
-	args   string
+	// args are those of berth, which is compared with the stock scheduler.
+	args  string
+	berth demo.Berth
 }
 
 // command is the command line; parsed becomes true when it has been understood.
@@ -72,19 +74,15 @@ func (o *options) check() error {
 	if o.runs < 1 || o.runs > maxRuns {
 		return usageError{fmt.Errorf("--runs: %d runs: want 1 to %d", o.runs, maxRuns)}
 	}
-	if _, err := o.berth(); err != nil {
-		return usageError{fmt.Errorf("--args: %w", err)}
-	}
-	return nil
-}
-
-// berth is the scheduler to compare with.
-func (o *options) berth() (demo.Berth, error) {
 	if o.args == "" {
-		return demo.Berth{}, nil
+		return nil
 	}
 	args, err := scheduler.ParseArgs(&runtime.Unknown{Raw: []byte(o.args)})
-	return demo.Berth{Args: &args}, err
+	if err != nil {
+		return usageError{fmt.Errorf("--args: %w", err)}
+	}
+	o.berth.Args = &args
+	return nil
 }
 
 // open fills in what flags do not say; closeLog must be called in the end.
@@ -121,7 +119,7 @@ func runCommand(stdout, stderr io.Writer) *cobra.Command {
 	o.addFlags(cmd, demo.AllNodes)
 	cmd.Flags().Uint64Var(&o.Seed, "seed", 1, "seed of the workload; equal seeds give equal workloads")
 	cmd.Flags().IntVar(&o.runs, "runs", 1, "how often to compare; of several runs the table has medians, and json has a line for each")
-	cmd.Flags().StringVar(&o.args, "args", "", "arguments of Berth's plugin, as YAML: {keep: cpusNearDevices}; none means its defaults")
+	cmd.Flags().StringVar(&o.args, "args", "", "arguments of Berth's plugin, as YAML: {keep: cpusNearDevices, cpusPerDevice: {nvidia.com/gpu: 8}}; none means its defaults")
 	cmd.Flags().StringVarP(&o.output, "output", "o", "table", "table or json")
 	return cmd
 }
@@ -132,16 +130,12 @@ func (o *options) compare(ctx context.Context, stdout, stderr io.Writer) error {
 		return err
 	}
 	defer closeLog()
-	berth, err := o.berth()
-	if err != nil {
-		return err
-	}
 	var c demo.Comparisons
 	for i := range o.runs {
 		if o.runs > 1 {
 			fmt.Fprintf(stderr, "Run %d of %d.\n", i+1, o.runs)
 		}
-		one, err := demo.Compare(ctx, o.Options, demo.Stock{}, berth)
+		one, err := demo.Compare(ctx, o.Options, demo.Stock{}, o.berth)
 		if err != nil && len(c) > 0 {
 			// The runs that went to their end are worth their minutes.
 			err = errors.Join(fmt.Errorf("run %d of %d: %w", i+1, o.runs, err), o.write(c, stdout))

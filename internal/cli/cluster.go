@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -63,6 +64,9 @@ func (f *clusterFlags) add(cmd *cobra.Command) {
 
 // connect makes a cluster of the flags. It speaks to nobody yet.
 func (f *clusterFlags) connect() (*survey.Cluster, error) {
+	if t := &f.terms; f.snapshot != "" && (t.Keep != "" || len(t.CPUsPerDevice) > 0 || len(t.ExclusiveNamespaces) > 0) {
+		return nil, errors.New("--snapshot: the file holds what the scheduler was configured with: want none of --keep, --cpus-per-device and --exclusive-namespaces")
+	}
 	if f.snapshot != "" {
 		return openSnapshot(f.snapshot, cmp.Or(*f.config.Namespace, metav1.NamespaceDefault))
 	}
@@ -83,11 +87,15 @@ func (f *clusterFlags) connect() (*survey.Cluster, error) {
 	})
 }
 
-// flagged names the flag of the terms that is wrong.
+// termFlags are the flags that say what a scheduler's arguments do.
+var termFlags = map[string]string{"keep": "keep", "cpusPerDevice": "cpus-per-device", "exclusiveNamespaces": "exclusive-namespaces"}
+
+// flagged names the flag that is wrong.
 func flagged(err error) error {
-	field, _, _ := strings.Cut(err.Error(), ":")
-	field, _, _ = strings.Cut(field, "[")
-	return fmt.Errorf("%s: %w", map[string]string{"keep": "--keep", "cpusPerDevice": "--cpus-per-device", "exclusiveNamespaces": "--exclusive-namespaces"}[field], err)
+	if wrong := new(wire.TermError); errors.As(err, &wrong) {
+		return fmt.Errorf("--%s: %s", termFlags[wrong.Field], wrong.Why)
+	}
+	return err
 }
 
 // restConfig is ToRESTConfig without its guess of localhost:8080 where nothing is configured.

@@ -9,12 +9,13 @@ import (
 // of the flag.
 func TestTermsNameTheirFlags(t *testing.T) {
 	for args, want := range map[string]string{
-		"--keep=gpus":                         `--keep: keep: "gpus": want cpusNearDevices, or nothing`,
-		"--keep=cpusNearDevices":              "--keep: keep: cpusNearDevices: want cpusPerDevice beside it",
-		"--cpus-per-device=nvidia.com/gpu=8":  "--cpus-per-device: cpusPerDevice: want keep: cpusNearDevices beside it",
-		"--exclusive-namespaces=No_Namespace": `--exclusive-namespaces: exclusiveNamespaces[0]: "No_Namespace": want the name of a namespace, or *`,
+		"--keep=gpus":                         `--keep: "gpus": want cpusNearDevices, or nothing`,
+		"--keep=cpusNearDevices":              "--keep: cpusNearDevices: want cpusPerDevice beside it",
+		"--cpus-per-device=nvidia.com/gpu=8":  "--cpus-per-device: want keep: cpusNearDevices beside it",
+		"--snapshot=x --keep=cpusNearDevices": "--snapshot: the file holds what the scheduler was configured with",
+		"--exclusive-namespaces=No_Namespace": `--exclusive-namespaces: "No_Namespace": want the name of a namespace, or *`,
 	} {
-		if code, _, stderr := run(t, "nodes", args); code == 0 || !strings.Contains(stderr, want) {
+		if code, _, stderr := run(t, append([]string{"nodes"}, strings.Fields(args)...)...); code == 0 || !strings.Contains(stderr, want) {
 			t.Errorf("%s: exit code %d, %s", args, code, stderr)
 		}
 	}

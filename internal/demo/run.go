@@ -385,17 +385,17 @@ func (r *Runner) judge(p *livePod, all map[string]*holding, holds bool) {
 }
 
 // avoidable counts pods that another node would have taken on fewer NUMA nodes, or away from GPUs.
-func (r *Runner) avoidable(split []places.Split) {
-	for _, s := range split {
+func (r *Runner) avoidable(suspects []places.Suspect) {
+	for _, s := range suspects {
 		what := fmt.Sprintf("%d NUMA nodes", s.NUMA)
-		if s.Fewer < s.NUMA {
+		if s.Needs < s.NUMA {
 			r.report.AvoidablySplit++
 		} else {
 			r.report.AvoidablyStranded += s.Strands
 			what = fmt.Sprintf("%d GPUs without CPUs", s.Strands)
 		}
 		if r.Predicts {
-			r.report.Notes = append(r.report.Notes, fmt.Sprintf("%s on %s: %s, %s had room for it on %d NUMA nodes", s.Pod.Name, s.Pod.Spec.NodeName, what, s.On, s.Fewer))
+			r.report.Notes = append(r.report.Notes, fmt.Sprintf("%s on %s: %s, %s had room for it on %d NUMA nodes", s.Pod.Name, s.Pod.Spec.NodeName, what, s.On, s.Needs))
 		}
 	}
 }

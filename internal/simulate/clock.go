@@ -228,7 +228,7 @@ func (c *clock) try(e entry, nodes []int32) bool {
 		node := c.choose(nodes, j.shape)
 		if node >= 0 {
 			c.put(e.job, e.pod, node)
-			c.unkeep(node)
+			c.retry(node)
 		}
 		return node >= 0
 	}
@@ -246,14 +246,14 @@ func (c *clock) try(e entry, nodes []int32) bool {
 		c.put(e.job, j.first+i, node)
 	}
 	for pod := j.first; pod < j.first+j.members; pod++ {
-		c.unkeep(int(c.members[pod].node))
+		c.retry(int(c.members[pod].node))
 	}
 	return true
 }
 
-// unkeep notes that a pod has come to the node. Where CPUs are kept it may be fuller and take
-// another one: its kubelet puts that elsewhere now.
-func (c *clock) unkeep(node int) {
+// retry has pods that wait tried again on a node to which a pod has come, where CPUs are kept: a
+// full NUMA node can send the next pod to another one, where nothing is kept (Model.Monotone).
+func (c *clock) retry(node int) {
 	if c.strategy.Keep != nil {
 		c.frees(int32(node))
 	}

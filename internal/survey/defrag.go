@@ -119,7 +119,7 @@ type maker struct {
 	questions    map[*defrag.Pod]*question
 	allowed      map[*defrag.Pod][]answered
 	out          *Room
-	// exclusive are the namespaces whose pods may withhold CPUs.
+	// terms are what the scheduler's arguments say about every pod.
 	terms *wire.Terms
 }
 

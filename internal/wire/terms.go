@@ -27,35 +27,45 @@ const CPUsNearDevices = "cpusNearDevices"
 // maxKept bounds the resources of CPUsPerDevice.
 const maxKept = 64
 
-// Check refuses what cannot be right. The error names field, value and what would be right. Before
-// it has been called, nothing is kept.
-func (t *Terms) Check() (err error) {
-	if err := t.ExclusiveNamespaces.Check(); err != nil {
+// TermError says what is wrong with a field of Terms.
+type TermError struct {
+	// Field is the argument, At where in it; "" where that says nothing.
+	Field, At string
+	// Why names the value and what would be right.
+	Why string
+}
+
+func (e *TermError) Error() string { return e.Field + e.At + ": " + e.Why }
+
+// Check refuses what cannot be right, with a TermError. Before it has been called, nothing is kept.
+func (t *Terms) Check() error {
+	if err := t.ExclusiveNamespaces.check(); err != nil {
 		return err
 	}
-	if t.Keep != "" && t.Keep != CPUsNearDevices {
-		return fmt.Errorf("keep: %.100q: want %s, or nothing", t.Keep, CPUsNearDevices)
-	}
-	if t.Keep != "" && len(t.CPUsPerDevice) == 0 {
-		return fmt.Errorf("keep: %s: want cpusPerDevice beside it, such as {nvidia.com/gpu: 8}", t.Keep)
-	}
-	if t.Keep == "" && len(t.CPUsPerDevice) > 0 {
-		return fmt.Errorf("cpusPerDevice: want keep: %s beside it", CPUsNearDevices)
-	}
-	if len(t.CPUsPerDevice) > maxKept {
-		return fmt.Errorf("cpusPerDevice: %d resources: want at most %d", len(t.CPUsPerDevice), maxKept)
+	const keep, cpusPerDevice = "keep", "cpusPerDevice"
+	switch {
+	case t.Keep != "" && t.Keep != CPUsNearDevices:
+		return &TermError{keep, "", fmt.Sprintf("%.100q: want %s, or nothing", t.Keep, CPUsNearDevices)}
+	case t.Keep != "" && len(t.CPUsPerDevice) == 0:
+		return &TermError{keep, "", t.Keep + ": want cpusPerDevice beside it, such as {nvidia.com/gpu: 8}"}
+	case t.Keep == "" && len(t.CPUsPerDevice) > 0:
+		return &TermError{cpusPerDevice, "", "want keep: " + CPUsNearDevices + " beside it"}
+	case len(t.CPUsPerDevice) > maxKept:
+		return &TermError{cpusPerDevice, "", fmt.Sprintf("%d resources: want at most %d", len(t.CPUsPerDevice), maxKept)}
 	}
 	for resource := range t.CPUsPerDevice {
 		if wrong := validation.IsQualifiedName(resource); len(wrong) > 0 {
-			return fmt.Errorf("cpusPerDevice: %.100q: want the name of a resource, such as nvidia.com/gpu", resource)
+			return &TermError{cpusPerDevice, "", fmt.Sprintf("%.100q: want the name of a resource, such as nvidia.com/gpu", resource)}
 		}
 	}
 	if t.kept = nil; t.Keep == "" {
 		return nil
 	}
-	if t.kept, err = placement.NewKeep(t.CPUsPerDevice); err != nil {
-		return fmt.Errorf("cpusPerDevice: %w", err)
+	kept, err := placement.NewKeep(t.CPUsPerDevice)
+	if err != nil {
+		return &TermError{cpusPerDevice, "", err.Error()}
 	}
+	t.kept = kept
 	return nil
 }
 
@@ -83,11 +93,11 @@ func (e ExclusiveNamespaces) Allow(namespace string) bool {
 	return slices.Contains(e, namespace) || slices.Contains(e, anyNamespace)
 }
 
-// Check refuses what is no name of a namespace.
-func (e ExclusiveNamespaces) Check() error {
+// check refuses what is no name of a namespace.
+func (e ExclusiveNamespaces) check() error {
 	for i, name := range e {
 		if wrong := validation.IsDNS1123Label(name); name != anyNamespace && len(wrong) > 0 {
-			return fmt.Errorf("exclusiveNamespaces[%d]: %.100q: want the name of a namespace, or *", i, name)
+			return &TermError{"exclusiveNamespaces", fmt.Sprintf("[%d]", i), fmt.Sprintf("%.100q: want the name of a namespace, or *", name)}
 		}
 	}
 	return nil

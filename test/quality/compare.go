@@ -128,17 +128,14 @@ func (q *quality) before(file string, all []simulate.Strategy) (sums []simulate.
 }
 
 // table prints a combination. It reports whether the default is near the best, those among them
-// that know the load. A rule that refuses pods which fit is shown, and no measure for the default.
+// that know the load.
 func (q *quality) table(name, overlay string, judged bool, sums []simulate.Summary) bool {
 	kept := ""
 	if judged {
 		kept = ", kept for the judgement"
 	}
 	fmt.Fprintf(q.out, "\n### %s, %s%s\n\n| strategy | aligned %% | in use %% | pods served %% | refusals per pod | NUMA nodes per pod |\n|---|---|---|---|---|---|\n", name, overlay, kept)
-	best, own, refuses := 0.0, 0.0, map[string]bool{}
-	for _, s := range simulate.Strategies() {
-		refuses[s.Name] = s.Keep != nil
-	}
+	all, best, own := simulate.Strategies(), 0.0, 0.0
 	for i := range sums {
 		s := &sums[i]
 		fmt.Fprintf(q.out, "| %s | %.2f ± %.2f | %.2f | %.2f | %.2f | %.2f |\n", s.Strategy, s.Aligned.Mean, s.Aligned.Deviation,
@@ -146,12 +143,16 @@ func (q *quality) table(name, overlay string, judged bool, sums []simulate.Summa
 		if s.Strategy == judgedStrategy {
 			own = s.Aligned.Mean
 		}
-		if !refuses[s.Strategy] {
+		if measures(&all[i]) {
 			best = max(best, s.Aligned.Mean)
 		}
 	}
 	return own >= best-near
 }
+
+// measures says whether the default is measured by a strategy: not by one whose rule refuses pods
+// that fit, which is shown beside it.
+func measures(s *simulate.Strategy) bool { return s.Keep == nil }
 
 // matrixRow is a combination in the table of all.
 type matrixRow struct {
@@ -173,7 +174,7 @@ func (q *quality) matrix() {
 	for i := range q.rows {
 		r, best := &q.rows[i], 0.0
 		for k := range r.sums {
-			if !all[k].Knows && all[k].Keep == nil {
+			if measures(&all[k]) && !all[k].Knows {
 				best = max(best, r.sums[k].Aligned.Mean)
 			}
 		}
@@ -184,7 +185,7 @@ func (q *quality) matrix() {
 		fmt.Fprintf(q.out, "| %s%s |", r.name, star)
 		for k := range r.sums {
 			bold := ""
-			if r.sums[k].Aligned.Mean == best {
+			if r.sums[k].Aligned.Mean == best && measures(&all[k]) && !all[k].Knows {
 				bold = "**"
 			}
 			fmt.Fprintf(q.out, " %s%.1f%s |", bold, r.sums[k].Aligned.Mean, bold)

@@ -46,9 +46,8 @@ type Places struct {
 	resource string
 	each     int // CPUs that a device of the resource needs
 	nodes    map[string]*node
-	// split are pods over several NUMA nodes, or beside devices that they strand, that have yet to
-	// be judged.
-	split []Split
+	// suspects have yet to be judged.
+	suspects []Suspect
 }
 
 // Held is what the containers of a pod hold together.
@@ -76,17 +75,18 @@ type placed struct {
 	bound, gone time.Time // gone zero: it is there
 }
 
-// Split is a pod that holds something of several NUMA nodes, or strands devices.
-type Split struct {
+// Suspect is a pod that another node might have suited better: it holds something of several NUMA
+// nodes, or strands devices.
+type Suspect struct {
 	Pod *corev1.Pod
 	// NUMA is how many it runs on.
 	NUMA int
 	// Strands is how many free devices it left with too few CPUs, and asks for none.
 	Strands int
-	// On would have taken it on Fewer NUMA nodes: no more than NUMA where it strands devices, and
-	// On has none.
+	// On would have taken it on Needs NUMA nodes. These are fewer, or as many and On has no devices
+	// that it could strand.
 	On    string
-	Fewer int
+	Needs int
 
 	bound, ran time.Time
 }
@@ -155,12 +155,12 @@ func (p *Places) Ran(pod *corev1.Pod, held *Held, numa int, now time.Time) {
 		return
 	}
 	at.held = held
-	s := Split{Pod: pod, NUMA: numa, bound: at.bound, ran: now}
+	s := Suspect{Pod: pod, NUMA: numa, bound: at.bound, ran: now}
 	if numa > 0 && len(held.Devices) == 0 {
 		s.Strands = p.strands(at, p.nodes[pod.Spec.NodeName])
 	}
 	if numa > 1 || s.Strands > 0 {
-		p.split = append(p.split, s)
+		p.suspects = append(p.suspects, s)
 	}
 }
 
@@ -191,12 +191,12 @@ func (p *Places) at(pod *corev1.Pod) *placed {
 
 // Judge judges the split pods whose time has come, all of them at the end, and returns the ones
 // that another node had taken on fewer NUMA nodes, or without stranding devices.
-func (p *Places) Judge(now time.Time, end bool) (avoidable []Split) {
-	p.split = slices.DeleteFunc(p.split, func(s Split) bool {
+func (p *Places) Judge(now time.Time, end bool) (avoidable []Suspect) {
+	p.suspects = slices.DeleteFunc(p.suspects, func(s Suspect) bool {
 		if now.Sub(s.ran) < lookOn && !end {
 			return false
 		}
-		if s.On, s.Fewer = p.better(&s); s.On != "" {
+		if s.On, s.Needs = p.better(&s); s.On != "" {
 			avoidable = append(avoidable, s)
 		}
 		return true
@@ -213,7 +213,7 @@ func (p *Places) Judge(now time.Time, end bool) (avoidable []Split) {
 
 // better returns a node that would have taken the pod on fewer NUMA nodes, or away from devices,
 // with room that was free all the time.
-func (p *Places) better(s *Split) (on string, numa int) {
+func (p *Places) better(s *Suspect) (on string, numa int) {
 	ask, err := wire.ReadPod(s.Pod)
 	if err != nil || s.Pod.Spec.NodeSelector != nil || asksHugePages(&ask.Request) {
 		return "", 0
@@ -320,7 +320,8 @@ func (p *Places) Stranded() (count int) {
 	return count
 }
 
-// stranded leaves out what pods had that have gone since; with no time, all that are gone.
+// stranded counts with what pods had that were there since then; with no time, with what they have
+// now.
 func (n *node) stranded(resource string, each int, since time.Time) (count int) {
 	free, taken := n.free(resource, since)
 	devices := map[topology.NUMASet]int{} // that are free, by where they are

@@ -121,7 +121,7 @@ func TestAvoidable(t *testing.T) {
 			}
 			continue
 		}
-		if len(all) != 1 || all[0].On != tc.on || all[0].Fewer != tc.fewerOn || all[0].NUMA != 2 {
+		if len(all) != 1 || all[0].On != tc.on || all[0].Needs != tc.fewerOn || all[0].NUMA != 2 {
 			t.Errorf("%s: %+v, want one that %s takes on %d", what, all, tc.on, tc.fewerOn)
 		}
 	}
@@ -155,7 +155,7 @@ func TestAvoidablyStranded(t *testing.T) {
 			if s.Pod != pod {
 				continue
 			}
-			if got += s.Strands; s.On != "plain" || s.Fewer != 1 {
+			if got += s.Strands; s.On != "plain" || s.Needs != 1 {
 				t.Errorf("%s: %+v", what, s)
 			}
 		}
