@@ -21,27 +21,19 @@ type distributor struct {
 	need   int
 	avail  words // what one nested pack may use
 
-	trials int
-	// list is the NUMA nodes with free CPUs in the kubelet's order; a node that spans sockets can
-	// be there twice.
-	list []uint8
-	// nodes is the same without repetition, ascending.
-	nodes  []uint8
-	freeOf [topology.MaxNUMANodes]int // by index of NUMA node
-	after  [topology.MaxNUMANodes]int // what would be left of freeOf
-	saved  [topology.MaxCPUs]int
-	total  int // sum of freeOf, less n
+	trials   int
+	nodes    []uint8 // the NUMA nodes with free CPUs, ascending
+	nodesBuf [topology.MaxNUMANodes]uint8
+	freeOf   [topology.MaxNUMANodes]int // by index of NUMA node
+	after    [topology.MaxNUMANodes]int // what would be left of freeOf
+	saved    [topology.MaxCPUs]int
+	total    int // sum of freeOf, less n
 
-	best   choice
-	combos combinations
-	combo  []uint8
-	local  remainder
-	subs   combinations
-	subset []uint8
-	cand   []uint8
-
-	listBuf, comboBuf, subsetBuf, candBuf, bestBuf, bestRest, localBuf [topology.MaxCPUs]uint8
-	nodesBuf                                                           [topology.MaxNUMANodes]uint8
+	// combos is of the NUMA nodes with free CPUs in the kubelet's order; a node that spans sockets
+	// can be there twice. subs is of the nodes of one such combination that can give a portion.
+	combos, subs combinations
+	best         choice
+	local        kept // the best of subs, to take what cannot be spread evenly
 }
 
 // score is the kubelet's balance score, the standard deviation of the free CPUs that would be left
@@ -55,29 +47,42 @@ type score struct {
 
 var worst = score{math.MaxInt, math.MaxFloat64}
 
-// remainder is the best set of nodes to take what cannot be spread evenly.
-type remainder struct {
+// kept is the best combination so far. The kubelet remembers a slice whose array later combinations
+// still write to (kubernetes#141237).
+type kept struct {
 	score score
-	nodes []uint8
-	// array is the identity of the backing array that nodes would have in the kubelet.
-	array int
+	nodes []uint8 // nil: none
+	array int     // the identity of the backing array that nodes would have in the kubelet
+	buf   [topology.MaxCPUs]uint8
 }
 
-// choice is the best combination of nodes so far.
+func (k *kept) reset() { k.score, k.nodes, k.array = worst, nil, 0 }
+
+func (k *kept) keep(s score, c *combinations) {
+	k.score, k.array = s, c.array
+	k.nodes = append(k.buf[:0], c.chosen...)
+}
+
+// overwrite changes the nodes as the kubelet does when it comes to a combination.
+func (k *kept) overwrite(c *combinations) {
+	if k.nodes != nil && k.array == c.array {
+		copy(k.nodes, c.chosen)
+	}
+}
+
+// choice is the best combination of nodes so far, and those of them that take the remainder.
 type choice struct {
-	score     score
-	found     bool
+	kept
 	oneSocket bool
-	nodes     []uint8
-	array     int
 	rest      []uint8
+	restBuf   [topology.MaxCPUs]uint8
 }
 
 // distribute is takeByTopologyNUMADistributed.
 func (s *scratch) distribute(t *Topology, avail *words, n int) error {
 	g := 1
 	if t.opts.FullPhysicalCPUsOnly {
-		g = t.perCore
+		g = t.cores.average
 	}
 	if n%g != 0 {
 		return s.pack(t, avail, n, false)
@@ -91,7 +96,7 @@ func (s *scratch) distribute(t *Topology, avail *words, n int) error {
 		if err := d.search(k); err != nil {
 			return err
 		}
-		if d.best.found {
+		if d.best.nodes != nil {
 			err := d.carryOut(&s.packer)
 			s.result = d.result
 			return err
@@ -104,13 +109,14 @@ func (s *scratch) distribute(t *Topology, avail *words, n int) error {
 func (d *distributor) begin(p *packer, n, g int) {
 	d.t, d.n, d.g, d.need, d.trials = p.t, n, g, n, 0
 	d.free, d.result = p.free, words{}
-	d.list, d.nodes, d.total = d.listBuf[:0], d.nodesBuf[:0], -n
+	d.nodes, d.total = d.nodesBuf[:0], -n
+	d.combos.clear()
 	for _, e := range p.numaOrder() {
-		d.list = append(d.list, uint8(e.index()))
+		d.combos.add(uint8(e.index()))
 		d.freeOf[e.index()] = e.free()
 	}
-	for i := range d.t.numa {
-		if overlaps(d.t.numa[i].pieces, &d.free) {
+	for i := range d.t.numa.groups {
+		if overlaps(d.t.numa.groups[i].pieces, &d.free) {
 			d.nodes = append(d.nodes, uint8(i))
 			d.total += d.freeOf[i]
 		}
@@ -119,7 +125,7 @@ func (d *distributor) begin(p *packer, n, g int) {
 
 // width is rangeNUMANodesNeededToSatisfy.
 func (d *distributor) width() (least, most int) {
-	perNode := ceilDiv(ceilDiv(d.t.count, d.g), len(d.t.numa))
+	perNode := ceilDiv(ceilDiv(d.t.all.Len(), d.g), len(d.t.numa.groups))
 	portions := ceilDiv(d.n, d.g)
 	return ceilDiv(portions, perNode), min(portions, len(d.nodes))
 }
@@ -128,15 +134,11 @@ func ceilDiv(a, b int) int { return (a + b - 1) / b }
 
 // search finds the best combination of k nodes.
 func (d *distributor) search(k int) error {
-	d.best = choice{score: worst, nodes: d.bestBuf[:k]}
-	d.combo = d.comboBuf[:k]
-	for d.combos.start(len(d.list), k); d.combos.next(); {
-		d.combos.load(d.combo, d.list)
-		// The kubelet remembers a slice whose array later combinations still write to
-		// (kubernetes#141237).
-		if d.best.found && d.best.array == d.combos.array {
-			copy(d.best.nodes, d.combo)
-		}
+	d.best.reset()
+	d.best.oneSocket = false
+	for d.combos.start(k); d.combos.next(); {
+		d.combos.load()
+		d.best.overwrite(&d.combos)
 		if d.best.score.sd == 0 && (!d.socketwise() || d.best.oneSocket) {
 			return nil
 		}
@@ -152,7 +154,7 @@ func (d *distributor) socketwise() bool {
 	return d.t.opts.AlignBySocket && d.t.opts.Version >= release.V137
 }
 
-// try scores d.combo and remembers it if it is the best.
+// try scores a combination of nodes and remembers it if it is the best.
 func (d *distributor) try() error {
 	if d.trials++; d.trials > maxTrials {
 		return ErrTooComplex
@@ -164,32 +166,32 @@ func (d *distributor) try() error {
 	for _, i := range d.nodes {
 		d.after[i] = d.freeOf[i]
 	}
-	for _, i := range d.combo {
+	for _, i := range d.combos.chosen {
 		d.after[i] -= even
 	}
-	if err := d.bestRemainder(d.n - even*len(d.combo)); err != nil {
+	if err := d.bestRemainder(d.n - even*d.combos.k); err != nil {
 		return err
 	}
 	// CPUDetails.AreNUMANodesInSameSocket.
-	oneSocket := d.socketwise() && d.t.socketCount(d.combo) <= 1
+	oneSocket := d.socketwise() && d.t.socketCount(d.combos.chosen) <= 1
 	better := d.local.score.sd < d.best.score.sd
 	if oneSocket != d.best.oneSocket {
 		better = oneSocket
 	}
 	if better {
-		d.best.score, d.best.found, d.best.oneSocket, d.best.array = d.local.score, true, oneSocket, d.combos.array
-		copy(d.best.nodes, d.combo)
-		d.best.rest = append(d.bestRest[:0], d.local.nodes...)
+		d.best.keep(d.local.score, &d.combos)
+		d.best.oneSocket = oneSocket
+		d.best.rest = append(d.best.restBuf[:0], d.local.nodes...)
 	}
 	return nil
 }
 
-// evenShare is the number of CPUs that each node of d.combo gives before the remainder is placed;
+// evenShare is the number of CPUs that each chosen node gives before the remainder is placed;
 // false if the combination cannot serve.
 func (d *distributor) evenShare() (share int, ok bool) {
 	free, portions := 0, 0
 	var seen uint64
-	for _, i := range d.combo {
+	for _, i := range d.combos.chosen {
 		if seen>>i&1 == 0 {
 			free += d.freeOf[i]
 		}
@@ -199,8 +201,8 @@ func (d *distributor) evenShare() (share int, ok bool) {
 	if free < d.n || portions*d.g < d.n {
 		return 0, false
 	}
-	share = d.n / len(d.combo) / d.g * d.g
-	for _, i := range d.combo {
+	share = d.n / d.combos.k / d.g * d.g
+	for _, i := range d.combos.chosen {
 		if d.socketwise() {
 			share = min(share, d.freeOf[i]/d.g*d.g)
 		} else if d.freeOf[i] < share {
@@ -210,22 +212,22 @@ func (d *distributor) evenShare() (share int, ok bool) {
 	return share, true
 }
 
-// bestRemainder fills d.local with the best way to take the remainder from nodes of d.combo, given
+// bestRemainder fills d.local with the best way to take the remainder from chosen nodes, given
 // d.after.
 func (d *distributor) bestRemainder(left int) error {
-	d.local = remainder{score: worst}
+	d.local.reset()
 	if left == 0 {
 		d.local.score = d.scoreOf(d.squares())
 		return nil
 	}
-	d.cand = d.candBuf[:0]
-	for _, i := range d.combo {
+	d.subs.clear()
+	for _, i := range d.combos.chosen {
 		if d.after[i] >= d.g {
-			d.cand = append(d.cand, i)
+			d.subs.add(i)
 		}
 	}
 	before := d.squares()
-	for k := len(d.cand); left > 0 && k >= 1; k-- {
+	for k := len(d.subs.items); left > 0 && k >= 1; k-- {
 		if err := d.trySubsets(k, left, before); err != nil {
 			return err
 		}
@@ -235,19 +237,16 @@ func (d *distributor) bestRemainder(left int) error {
 	return nil
 }
 
-// trySubsets tries all subsets of d.cand with k nodes.
+// trySubsets tries all subsets with k nodes.
 func (d *distributor) trySubsets(k, left, squares int) error {
-	d.subset = d.subsetBuf[:k]
-	d.subs.start(len(d.cand), k)
+	d.subs.start(k)
 	givers := d.givers(k, left)
 	for d.subs.next() {
-		if givers > 0 && d.subs.skip(givers) && k < len(d.cand) {
+		if givers > 0 && d.subs.skip(givers) && k < len(d.subs.items) {
 			continue
 		}
-		d.subs.load(d.subset, d.cand)
-		if d.local.nodes != nil && d.local.array == d.subs.array {
-			copy(d.local.nodes, d.subset)
-		}
+		d.subs.load()
+		d.local.overwrite(&d.subs)
 		if err := d.trySubset(left, squares); err != nil {
 			return err
 		}
@@ -266,13 +265,13 @@ func (d *distributor) givers(k, left int) int {
 	return n
 }
 
-// trySubset takes the remainder from d.subset by turns and remembers it if it is the best.
+// trySubset takes the remainder from a subset by turns and remembers it if it is the best.
 func (d *distributor) trySubset(left, squares int) error {
 	if d.trials++; d.trials > maxTrials {
 		return ErrTooComplex
 	}
 	sum := 0
-	for j, i := range d.subset {
+	for j, i := range d.subs.chosen {
 		d.saved[j] = d.after[i]
 		sum += d.after[i]
 	}
@@ -285,23 +284,22 @@ func (d *distributor) trySubset(left, squares int) error {
 	}
 	if squares < d.local.score.squares {
 		if sc := d.scoreOf(squares); sc.sd < d.local.score.sd {
-			d.local.score, d.local.array = sc, d.subs.array
-			d.local.nodes = append(d.localBuf[:0], d.subset...)
+			d.local.keep(sc, &d.subs)
 		}
 	}
-	for j, i := range d.subset {
+	for j, i := range d.subs.chosen {
 		d.after[i] = d.saved[j]
 	}
 	return nil
 }
 
-// byTurns takes left CPUs from d.after, a portion from each node of d.subset in turn, and keeps the
-// sum of squares. It is false where the kubelet's loop would never end: the nodes have enough CPUs,
+// byTurns takes left CPUs from d.after, a portion from each node of the subset in turn, and keeps
+// the sum of squares. It is false where the kubelet's loop would never end: the nodes have enough CPUs,
 // but not in portions.
 func (d *distributor) byTurns(left, squares int) (int, bool) {
 	for left > 0 {
 		stuck := true
-		for _, i := range d.subset {
+		for _, i := range d.subs.chosen {
 			if left == 0 {
 				break
 			}
@@ -350,7 +348,7 @@ func (d *distributor) carryOut(p *packer) error {
 	even := d.n / len(d.best.nodes) / d.g * d.g
 	if d.t.opts.Version >= release.V137 {
 		for _, i := range d.best.nodes {
-			even = min(even, count(d.t.numa[i].pieces, &d.free)/d.g*d.g)
+			even = min(even, count(d.t.numa.groups[i].pieces, &d.free)/d.g*d.g)
 		}
 	}
 	for _, i := range d.best.nodes {
@@ -362,7 +360,7 @@ func (d *distributor) carryOut(p *packer) error {
 			if left == 0 {
 				break
 			}
-			if count(d.t.numa[i].pieces, &d.free) < d.g {
+			if count(d.t.numa.groups[i].pieces, &d.free) < d.g {
 				continue
 			}
 			d.packFrom(p, i, d.g)
@@ -381,7 +379,7 @@ func (d *distributor) carryOut(p *packer) error {
 // packFrom moves n packed CPUs of a node to the result.
 func (d *distributor) packFrom(p *packer, node uint8, n int) {
 	d.avail = words{}
-	for _, part := range d.t.numa[node].pieces {
+	for _, part := range d.t.numa.groups[node].pieces {
 		d.avail[part.word] = part.mask & d.free[part.word]
 	}
 	if p.pack(d.t, &d.avail, n, false) != nil {
@@ -394,10 +392,13 @@ func (d *distributor) packFrom(p *packer, node uint8, n int) {
 	}
 }
 
-// combinations walks through the k-element combinations of n positions in lexicographic order, as
-// the kubelet's iterateCombinations, and says which of them share a backing array there.
+// combinations walks through the combinations of k items in lexicographic order of their positions,
+// as the kubelet's iterateCombinations, and says which of them share a backing array there.
 type combinations struct {
-	n, k int
+	items, chosen       []uint8 // chosen is the combination that was loaded
+	itemsBuf, chosenBuf [topology.MaxCPUs]uint8
+
+	n, k int // len(items), len(chosen)
 	// fork is the last position whose append makes Go allocate a new array (capacities 1, 2, 4, 8,
 	// ...). Combinations that agree up to and including it are written to the same array.
 	fork  int
@@ -406,8 +407,14 @@ type combinations struct {
 	pos   [topology.MaxCPUs]uint16
 }
 
-func (c *combinations) start(n, k int) {
-	c.n, c.k, c.begun, c.array, c.fork = n, k, false, 0, 0
+func (c *combinations) clear() { c.items = c.itemsBuf[:0] }
+
+func (c *combinations) add(item uint8) { c.items = append(c.items, item) }
+
+// start goes before the first combination of k of the items.
+func (c *combinations) start(k int) {
+	c.n, c.k, c.begun, c.array, c.fork = len(c.items), k, false, 0, 0
+	c.chosen = c.chosenBuf[:k]
 	if k > 1 {
 		c.fork = 1 << (bits.Len(uint(k-1)) - 1)
 	}
@@ -442,10 +449,10 @@ func (c *combinations) next() bool {
 	return true
 }
 
-// load copies the current combination of items into out, which has room for k.
-func (c *combinations) load(out, items []uint8) {
-	for j := range out {
-		out[j] = items[c.pos[j]]
+// load makes the current combination the chosen one.
+func (c *combinations) load() {
+	for j := range c.chosen {
+		c.chosen[j] = c.items[c.pos[j]]
 	}
 }
 

@@ -42,14 +42,15 @@ func NewHinter(t *Topology, space *hint.Space) (*Hinter, error) {
 	h := &Hinter{t: t, masks: space.NewSet()}
 	var withCPUs hint.Mask
 	var sizes []int
-	for i := range t.numa {
-		p, ok := space.Position(topology.NUMAID(t.numa[i].id))
+	for i := range t.numa.groups {
+		node := &t.numa.groups[i]
+		p, ok := space.Position(topology.NUMAID(node.id))
 		if !ok {
-			return nil, &NodeError{"NUMA", t.numa[i].id, "one of the " + strconv.Itoa(space.Len()) + " nodes that hints are made for"}
+			return nil, &NodeError{"NUMA", node.id, "one of the " + strconv.Itoa(space.Len()) + " nodes that hints are made for"}
 		}
 		h.place = append(h.place, uint8(p))
 		withCPUs |= 1 << p
-		sizes = append(sizes, t.numa[i].size)
+		sizes = append(sizes, node.size)
 	}
 	slices.Sort(sizes)
 	slices.Reverse(sizes)
@@ -64,8 +65,8 @@ func NewHinter(t *Topology, space *hint.Space) (*Hinter, error) {
 
 // prefer fills the tables of preferred masks.
 func (h *Hinter) prefer(space *hint.Space, withCPUs hint.Mask) {
-	h.preferred = make([][]hint.Mask, len(h.t.numa)+1)
-	h.preferredSet = make([]hint.Set, len(h.t.numa)+1)
+	h.preferred = make([][]hint.Mask, len(h.t.numa.groups)+1)
+	h.preferredSet = make([]hint.Set, len(h.t.numa.groups)+1)
 	for k := range h.preferredSet {
 		h.preferredSet[k] = space.NewSet()
 	}
@@ -85,7 +86,7 @@ func (h *Hinter) prefer(space *hint.Space, withCPUs hint.Mask) {
 
 // socketAligned is isHintSocketAligned.
 func (h *Hinter) socketAligned(m hint.Mask, smallest int) bool {
-	perSocket := len(h.t.numa) / h.t.numSockets
+	perSocket := len(h.t.numa.groups) / h.t.numSockets
 	if !h.t.opts.AlignBySocket || perSocket == 0 {
 		return false
 	}
@@ -147,14 +148,14 @@ func (h *Hinter) free(in *HintInput) (f free) {
 	f.need = in.N
 	avail := in.Available.Words()
 	for i, p := range h.place {
-		f.at[p] = count(h.t.numa[i].pieces, avail)
+		f.at[p] = count(h.t.numa.groups[i].pieces, avail)
 	}
 	if in.Reusable == nil {
 		return f
 	}
 	reusable := in.Reusable.Words()
 	for i, p := range h.place {
-		if n := count(h.t.numa[i].pieces, reusable); n > 0 {
+		if n := count(h.t.numa.groups[i].pieces, reusable); n > 0 {
 			f.must |= 1 << p
 			f.need -= n
 		}

@@ -24,7 +24,7 @@ func newSlow(n Node, o Options) *slow {
 	return s
 }
 
-type kind func(Thread) int
+type keyOf func(Thread) int
 
 func byNUMA(t Thread) int   { return int(t.NUMA) }
 func bySocket(t Thread) int { return t.Socket }
@@ -43,7 +43,7 @@ func (s ints) sorted() []int {
 }
 
 // in returns the CPUs of cpus that are in one of the elements.
-func (s *slow) in(cpus ints, k kind, ids ...int) ints {
+func (s *slow) in(cpus ints, k keyOf, ids ...int) ints {
 	out := ints{}
 	for c := range cpus {
 		if slices.Contains(ids, k(s.cpus[c])) {
@@ -62,7 +62,7 @@ func (s *slow) all() ints {
 }
 
 // ids returns the elements that cpus are in.
-func (s *slow) ids(cpus ints, k kind) ints {
+func (s *slow) ids(cpus ints, k keyOf) ints {
 	out := ints{}
 	for c := range cpus {
 		out[k(s.cpus[c])] = true
@@ -70,15 +70,15 @@ func (s *slow) ids(cpus ints, k kind) ints {
 	return out
 }
 
-// order sorts the elements of kind k that have one of cpus, by how many of free are in them.
-func (s *slow) order(cpus, free ints, k kind) []int {
+// order sorts the elements, by key k, that have one of cpus, by how many of free are in them.
+func (s *slow) order(cpus, free ints, k keyOf) []int {
 	ids := s.ids(cpus, k).sorted()
 	slices.SortStableFunc(ids, func(a, b int) int { return len(s.in(free, k, a)) - len(s.in(free, k, b)) })
 	return ids
 }
 
 // nested lists, for each parent in turn, the children within it.
-func (s *slow) nested(parents []int, parent kind, free ints, child kind) []int {
+func (s *slow) nested(parents []int, parent keyOf, free ints, child keyOf) []int {
 	var out []int
 	for _, p := range parents {
 		out = append(out, s.order(s.in(free, parent, p), free, child)...)
@@ -127,7 +127,7 @@ func (a *accumulation) take(cpus ints) {
 }
 
 // takeFull claims the elements of list, made beforehand, that are free.
-func (a *accumulation) takeFull(list []int, k kind, isFree func(total, free int) bool) {
+func (a *accumulation) takeFull(list []int, k keyOf, isFree func(total, free int) bool) {
 	var chosen []int
 	for _, id := range list {
 		if isFree(len(a.s.in(a.s.all(), k, id)), len(a.s.in(a.free, k, id))) {
@@ -188,7 +188,7 @@ func (s *slow) pack(avail ints, n int, uncore bool) (ints, error) {
 }
 
 func (a *accumulation) takeSingle() {
-	list, k := a.s.socketList(a.free), kind(bySocket)
+	list, k := a.s.socketList(a.free), keyOf(bySocket)
 	if !a.s.o.DistributeAcrossCores {
 		list, k = a.s.coreList(a.free), byCore
 	}

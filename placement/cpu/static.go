@@ -30,7 +30,7 @@ func (t *Topology) CheckSMT(n int, shared, siblings *topology.CPUSet) error {
 	if !t.opts.FullPhysicalCPUsOnly {
 		return nil
 	}
-	if n%t.perCore != 0 {
+	if n%t.cores.average != 0 {
 		return ErrSMTSize
 	}
 	sh, sib, free := shared.Words(), siblings.Words(), 0
@@ -104,8 +104,8 @@ func (t *Topology) pool(in *AllocateInput, pool *words) {
 // their sockets.
 func (t *Topology) alignedPart(nodes topology.NUMASet, pool, aligned *words) (n int) {
 	*aligned = words{}
-	for i := range t.numa {
-		if nodes>>t.numa[i].id&1 == 1 {
+	for i := range t.numa.groups {
+		if nodes>>t.numa.groups[i].id&1 == 1 {
 			add(t.reach[i], aligned)
 		}
 	}

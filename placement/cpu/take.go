@@ -146,8 +146,8 @@ func (p *packer) settle() {
 // outerOrder lists the outer groups with a free CPU.
 func (p *packer) outerOrder() []element {
 	order := p.outer[:0]
-	for i := range p.t.outer {
-		if n := count(p.t.outer[i].pieces, &p.free); n > 0 {
+	for i := range p.t.outer.groups {
+		if n := count(p.t.outer.groups[i].pieces, &p.free); n > 0 {
 			order = append(order, elementOf(n, i))
 		}
 	}
@@ -160,7 +160,7 @@ func (p *packer) outerOrder() []element {
 func (p *packer) innerOrder() []element {
 	order := p.inner[:0]
 	for _, o := range p.outerOrder() {
-		order = p.children(order, p.t.inners[o.index()], p.t.inner)
+		order = p.children(order, p.t.inners[o.index()], p.t.inner.groups)
 	}
 	return order
 }
@@ -198,32 +198,23 @@ func (p *packer) socketOrder() []element {
 	return p.outerOrder()
 }
 
-// whole says how many free CPUs a group needs before the kubelet calls it free: NUMA nodes and
-// uncore caches by their own size, sockets by the average.
-func (t *Topology) whole(g *group, isNUMA bool) int {
-	if isNUMA {
-		return g.size
-	}
-	return t.perSocket
-}
-
 func (p *packer) takeOuter() {
-	if p.need >= p.t.smallestOuter {
-		p.takeWhole(p.outerOrder(), p.t.outer, p.t.numaFirst)
+	if p.need >= p.t.outer.smallest {
+		p.takeWhole(p.outerOrder(), &p.t.outer)
 	}
 }
 
 func (p *packer) takeInner() {
-	if p.need >= p.t.smallestInner {
-		p.takeWhole(p.innerOrder(), p.t.inner, !p.t.numaFirst)
+	if p.need >= p.t.inner.smallest {
+		p.takeWhole(p.innerOrder(), &p.t.inner)
 	}
 }
 
 // takeWhole claims each group of the list that is free and needed.
-func (p *packer) takeWhole(order []element, groups []group, isNUMA bool) {
+func (p *packer) takeWhole(order []element, k *kind) {
 	for _, e := range order {
-		g := &groups[e.index()]
-		if e.free() == p.t.whole(g, isNUMA) && p.need >= g.size {
+		g := &k.groups[e.index()]
+		if e.free() == k.whole(g) && p.need >= g.size {
 			p.claim(g)
 		}
 	}
@@ -233,21 +224,21 @@ func (p *packer) takeWhole(order []element, groups []group, isNUMA bool) {
 // takeCores claims free cores. All of them have the same number of free CPUs, so that within an
 // inner group their order is that of their ids.
 func (p *packer) takeCores() {
-	t := p.t
-	if p.need < t.smallestCore {
+	t, cores := p.t, &p.t.cores
+	if p.need < cores.smallest {
 		return
 	}
 	for _, e := range p.innerOrder() {
 		ls := t.coresOf[e.index()]
 		for i := range ls {
-			g := &t.cores[ls[i].child]
-			if count(g.pieces, &p.free) != t.perCore || p.need < g.size {
+			g := &cores.groups[ls[i].child]
+			if count(g.pieces, &p.free) != cores.average || p.need < g.size {
 				continue
 			}
 			if ls[i].part != nil && !overlaps(ls[i].part, &p.free) {
 				continue
 			}
-			if p.claim(g); p.need < t.smallestCore {
+			if p.claim(g); p.need < cores.smallest {
 				p.settle()
 				return
 			}
@@ -259,8 +250,8 @@ func (p *packer) takeCores() {
 // takePacked takes single CPUs, core by core.
 func (p *packer) takePacked() {
 	for _, e := range p.innerOrder() {
-		for _, c := range p.children(p.buf[:0], p.t.coresOf[e.index()], p.t.cores) {
-			for _, part := range p.t.cores[c.index()].pieces {
+		for _, c := range p.children(p.buf[:0], p.t.coresOf[e.index()], p.t.cores.groups) {
+			for _, part := range p.t.cores.groups[c.index()].pieces {
 				if p.takeLowest(part); p.need < 1 {
 					return
 				}
@@ -272,7 +263,7 @@ func (p *packer) takePacked() {
 // takeSpread takes single CPUs, socket by socket.
 func (p *packer) takeSpread() {
 	for _, e := range p.socketOrder() {
-		for _, part := range p.t.sockets[e.index()].pieces {
+		for _, part := range p.t.sockets.groups[e.index()].pieces {
 			if p.takeLowest(part); p.need < 1 {
 				return
 			}
@@ -295,14 +286,8 @@ func (p *packer) takeUncores() {
 	t := p.t
 	// The list is made before anything is claimed.
 	order := p.uncoreOrder()
-	if p.need >= t.perUncore && p.need >= t.smallestUncore {
-		for _, e := range order {
-			g := &t.uncores[e.index()]
-			if e.free() == g.size && p.need >= g.size {
-				p.claim(g)
-			}
-		}
-		p.settle()
+	if p.need >= max(t.uncores.average, t.uncores.smallest) {
+		p.takeWhole(order, &t.uncores)
 	}
 	for _, e := range order {
 		if p.need < 1 {
@@ -316,7 +301,7 @@ func (p *packer) takeUncores() {
 func (p *packer) uncoreOrder() []element {
 	order := p.buf[:0]
 	for _, n := range p.numaOrder() {
-		order = p.children(order, p.t.uncoresOf[n.index()], p.t.uncores)
+		order = p.children(order, p.t.uncoresOf[n.index()], p.t.uncores.groups)
 	}
 	return order
 }
@@ -325,13 +310,13 @@ func (p *packer) uncoreOrder() []element {
 // are exactly as many as needed. ls is the cores of the cache.
 func (p *packer) takePartOfUncore(ls []link) {
 	t := p.t
-	want := p.need / t.perCore
+	want := p.need / t.cores.average
 	if t.opts.Version >= release.V134 {
-		want = (p.need + t.perCore - 1) / t.perCore
+		want = ceilDiv(p.need, t.cores.average)
 	}
 	var picked words
 	found := p.freeOfLowest(ls, want, &picked)
-	if t.opts.Version >= release.V134 && p.need%2 != 0 && t.perCore > 1 && found > p.need {
+	if t.opts.Version >= release.V134 && p.need%2 != 0 && t.cores.average > 1 && found > p.need {
 		dropHighest(&picked)
 		found--
 	}
@@ -350,7 +335,7 @@ func (p *packer) freeOfLowest(ls []link, want int, picked *words) (found int) {
 		if ls[i].part != nil && !overlaps(ls[i].part, &p.free) {
 			continue
 		}
-		g := &p.t.cores[ls[i].child]
+		g := &p.t.cores.groups[ls[i].child]
 		n := count(g.pieces, &p.free)
 		if n == 0 {
 			continue

@@ -52,12 +52,29 @@ type piece struct {
 	word uint8
 }
 
-// group is the CPUs of a NUMA node, socket, core or uncore cache. Groups of a kind are held in
-// ascending order of id, so that an index orders as the id does.
+// group is the CPUs of a NUMA node, socket, core or uncore cache.
 type group struct {
 	id     int
 	size   int
 	pieces []piece
+}
+
+// kind is all NUMA nodes, sockets, cores or uncore caches.
+type kind struct {
+	groups   []group // in ascending order of id, so that an index orders as the id does
+	smallest int     // the least size: a smaller need cannot take a whole group
+	// average is the kubelet's integer average of CPUs in a group; 0 of NUMA nodes. byAverage says
+	// that the kubelet calls a group free if it has as many free CPUs as that, not as its own size.
+	average   int
+	byAverage bool
+}
+
+// whole says how many free CPUs a group needs before the kubelet calls it free.
+func (k *kind) whole(g *group) int {
+	if k.byAverage {
+		return k.average
+	}
+	return g.size
 }
 
 // link says that the group with index child, of another kind, has CPUs in common with a parent.
@@ -72,20 +89,15 @@ type Topology struct {
 	opts  Options
 	words int
 	all   topology.CPUSet
-	count int // CPUs in all
 
-	// perCore, perSocket and perUncore are the kubelet's integer averages.
-	perCore, perSocket, perUncore int
-	numSockets                    int
-	regular                       bool
+	numSockets int // as the machine claims it
+	regular    bool
 
-	numa, sockets, cores, uncores []group
+	numa, sockets, cores, uncores kind
 	// numaFirst is the kubelet's choice of hierarchy: outer groups are NUMA nodes and inner ones
 	// sockets, else the reverse.
 	numaFirst    bool
-	outer, inner []group
-	// smallest is the least size of each kind of group: a smaller need cannot take a whole one.
-	smallestOuter, smallestInner, smallestCore, smallestUncore int
+	outer, inner kind
 
 	inners      [][]link // by outer group
 	coresOf     [][]link // by inner group
@@ -108,17 +120,18 @@ func New(n Node, o Options) (*Topology, error) {
 		return nil, err
 	}
 	threads := unique(n.Threads)
-	t := &Topology{opts: o, numSockets: n.NumSockets, perCore: n.NumCPUs / n.NumCores, perSocket: n.NumCPUs / n.NumSockets}
+	t := &Topology{opts: o, numSockets: n.NumSockets}
 	for _, th := range threads {
 		t.all.Add(th.CPU)
 		t.words = max(t.words, int(th.CPU)/64+1)
 	}
-	t.count = t.all.Len()
-	t.numa = groupBy(threads, func(th *Thread) int { return int(th.NUMA) })
-	t.sockets = groupBy(threads, func(th *Thread) int { return th.Socket })
-	t.cores = groupBy(threads, func(th *Thread) int { return th.Core })
-	t.uncores = groupBy(threads, func(th *Thread) int { return th.Uncore })
-	t.perUncore = n.NumCPUs / len(t.uncores)
+	t.numa = kindOf(threads, func(th *Thread) int { return int(th.NUMA) })
+	t.sockets = kindOf(threads, func(th *Thread) int { return th.Socket })
+	t.sockets.average, t.sockets.byAverage = n.NumCPUs/n.NumSockets, true
+	t.cores = kindOf(threads, func(th *Thread) int { return th.Core })
+	t.cores.average, t.cores.byAverage = n.NumCPUs/n.NumCores, true
+	t.uncores = kindOf(threads, func(th *Thread) int { return th.Uncore })
+	t.uncores.average = n.NumCPUs / len(t.uncores.groups)
 	t.linkUp()
 	t.regular = t.isRegular()
 	return t, nil
@@ -162,8 +175,8 @@ func unique(threads []Thread) []Thread {
 	return kept
 }
 
-// groupBy files threads, which are in ascending order of CPU, under their keys.
-func groupBy(threads []Thread, key func(*Thread) int) []group {
+// kindOf files threads, which are in ascending order of CPU, under their keys.
+func kindOf(threads []Thread, key func(*Thread) int) kind {
 	sets := map[int]*topology.CPUSet{}
 	var ids []int
 	for i := range threads {
@@ -175,11 +188,12 @@ func groupBy(threads []Thread, key func(*Thread) int) []group {
 		sets[id].Add(threads[i].CPU)
 	}
 	slices.Sort(ids)
-	groups := make([]group, len(ids))
-	for i, id := range ids {
-		groups[i] = group{id: id, size: sets[id].Len(), pieces: piecesOf(sets[id].Words())}
+	k := kind{smallest: topology.MaxCPUs}
+	for _, id := range ids {
+		g := group{id: id, size: sets[id].Len(), pieces: piecesOf(sets[id].Words())}
+		k.groups, k.smallest = append(k.groups, g), min(k.smallest, g.size)
 	}
-	return groups
+	return k
 }
 
 func piecesOf(w *words) []piece {
@@ -195,25 +209,23 @@ func piecesOf(w *words) []piece {
 // linkUp chooses the hierarchy and relates the kinds of groups. As in the kubelet, the number of
 // sockets is the one that the machine claims, the number of NUMA nodes that of the nodes with CPUs.
 func (t *Topology) linkUp() {
-	t.numaFirst = t.numSockets >= len(t.numa)
+	t.numaFirst = t.numSockets >= len(t.numa.groups)
 	t.outer, t.inner = t.sockets, t.numa
 	if t.numaFirst {
 		t.outer, t.inner = t.numa, t.sockets
 	}
-	t.inners = links(t.outer, t.inner)
-	t.coresOf = links(t.inner, t.cores)
-	t.uncoresOf = links(t.numa, t.uncores)
-	t.uncoreCores = links(t.uncores, t.cores)
-	t.smallestOuter, t.smallestInner = smallest(t.outer), smallest(t.inner)
-	t.smallestCore, t.smallestUncore = smallest(t.cores), smallest(t.uncores)
-	for i, ls := range links(t.numa, t.sockets) {
+	t.inners = links(&t.outer, &t.inner)
+	t.coresOf = links(&t.inner, &t.cores)
+	t.uncoresOf = links(&t.numa, &t.uncores)
+	t.uncoreCores = links(&t.uncores, &t.cores)
+	for i, ls := range links(&t.numa, &t.sockets) {
 		var near, indices words
 		for _, l := range ls {
-			add(t.sockets[l.child].pieces, &near)
+			add(t.sockets.groups[l.child].pieces, &near)
 			indices[l.child/64] |= 1 << (l.child % 64)
 		}
 		if !t.opts.AlignBySocket {
-			near = t.numa[i].words()
+			near = t.numa.groups[i].words()
 		}
 		t.reach = append(t.reach, piecesOf(&near))
 		t.socketsOf = append(t.socketsOf, indices)
@@ -234,25 +246,17 @@ func (t *Topology) socketCount(nodes []uint8) (n int) {
 	return n
 }
 
-func smallest(groups []group) int {
-	least := topology.MaxCPUs
-	for i := range groups {
-		least = min(least, groups[i].size)
-	}
-	return least
-}
-
 // links returns, for each parent, the children that share CPUs with it, in ascending order.
-func links(parents, children []group) [][]link {
-	all := make([][]link, len(parents))
-	for p := range parents {
-		w := parents[p].words()
-		for c := range children {
-			common, n := intersect(children[c].pieces, &w)
+func links(parents, children *kind) [][]link {
+	all := make([][]link, len(parents.groups))
+	for p := range parents.groups {
+		w := parents.groups[p].words()
+		for c := range children.groups {
+			common, n := intersect(children.groups[c].pieces, &w)
 			switch n {
 			case 0:
 				continue
-			case children[c].size:
+			case children.groups[c].size:
 				common = nil
 			}
 			all[p] = append(all[p], link{child: uint16(c), part: common})
@@ -284,7 +288,7 @@ func (t *Topology) WholeCore() uint64 {
 	if !t.opts.FullPhysicalCPUsOnly {
 		return 0
 	}
-	return uint64(t.perCore)
+	return uint64(t.cores.average)
 }
 
 // CPUs returns the set of all CPUs of the node.
@@ -297,17 +301,11 @@ func (t *Topology) CPUs() topology.CPUSet { return t.all }
 func (t *Topology) Regular() bool { return t.regular }
 
 func (t *Topology) isRegular() bool {
-	for i := range t.cores {
-		if t.cores[i].size != t.perCore {
-			return false
-		}
+	uneven := func(k *kind) bool {
+		return slices.ContainsFunc(k.groups, func(g group) bool { return g.size != k.average })
 	}
-	for i := range t.sockets {
-		if t.sockets[i].size != t.perSocket {
-			return false
-		}
-	}
-	return !spans(t.inners) && !spans(t.coresOf) && !(t.opts.PreferAlignByUncore && spans(t.uncoresOf))
+	return !uneven(&t.cores) && !uneven(&t.sockets) &&
+		!spans(t.inners) && !spans(t.coresOf) && !(t.opts.PreferAlignByUncore && spans(t.uncoresOf))
 }
 
 // spans says whether a child lies in two parents.
@@ -331,9 +329,9 @@ func (t *Topology) Siblings(set topology.CPUSet) (topology.CPUSet, error) {
 	}
 	var out topology.CPUSet
 	w := set.Words()
-	for i := range t.cores {
-		if count(t.cores[i].pieces, w) > 0 {
-			add(t.cores[i].pieces, out.Words())
+	for i := range t.cores.groups {
+		if core := &t.cores.groups[i]; overlaps(core.pieces, w) {
+			add(core.pieces, out.Words())
 		}
 	}
 	return out, nil
