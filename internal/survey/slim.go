@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	koordinator "github.com/berth-dev/berth/api/scheduling/koordinator/v1alpha1"
@@ -47,6 +48,14 @@ func slimReservation(o *koordinator.Reservation) *koordinator.Reservation {
 		t.Spec.RuntimeClassName, t.Spec.TopologySpreadConstraints = all.RuntimeClassName, all.TopologySpreadConstraints
 	}
 	return out
+}
+
+// slimBudget leaves of a budget what it selects, and how much it allows.
+func slimBudget(b *policyv1.PodDisruptionBudget) *policyv1.PodDisruptionBudget {
+	return &policyv1.PodDisruptionBudget{
+		ObjectMeta: metav1.ObjectMeta{Name: b.Name, Namespace: b.Namespace}, Spec: b.Spec,
+		Status: policyv1.PodDisruptionBudgetStatus{DisruptionsAllowed: b.Status.DisruptionsAllowed},
+	}
 }
 
 // slimVolumes leaves what ties a pod to its node, or its data to the pod, without what is in it.

@@ -74,30 +74,8 @@ func (c *Cluster) Snapshot(ctx context.Context, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	out := still{Kind: stillKind, Version: stillVersion, Taken: a.now().UTC(), Where: c.Where, StaleAfter: c.StaleAfter.String(), Terms: c.Terms, Notes: f.notes}
-	for _, u := range []struct {
-		known bool
-		what  string
-	}{{f.nodesKnown, "nodes"}, {f.beatsKnown, "leases"}, {f.podsKnown, "pods"}} {
-		if !u.known {
-			out.Unknown = append(out.Unknown, u.what)
-		}
-	}
-	for i := range f.nodes {
-		out.Nodes = append(out.Nodes, slimNode(&f.nodes[i]))
-	}
-	out.Reports = raw
-	for _, o := range f.coarse {
-		switch o := o.(type) {
-		case *nodeinfo.Numatopology:
-			out.Numatopologies = append(out.Numatopologies, o)
-		case *nrt.NodeResourceTopology:
-			out.Zones = append(out.Zones, o)
-		}
-	}
-	for _, o := range f.reservations {
-		out.Reservations = append(out.Reservations, slimReservation(o))
-	}
+	out := still{Kind: stillKind, Version: stillVersion, Taken: a.now().UTC(), Where: c.Where, StaleAfter: c.StaleAfter.String(), Terms: c.Terms, Reports: raw}
+	out.keep(f)
 	if out.Leases, err = a.heartbeatLeases(ctx, f); err != nil {
 		return err
 	}
@@ -105,31 +83,67 @@ func (c *Cluster) Snapshot(ctx context.Context, w io.Writer) error {
 	if f.podsKnown {
 		namespace = metav1.NamespaceAll
 	}
+	if err := out.readRest(ctx, a, namespace); err != nil {
+		return err
+	}
+	packed := gzip.NewWriter(w)
+	return errors.Join(json.NewEncoder(packed).Encode(&out), packed.Close())
+}
+
+// keep takes over what is written of the facts as they are: all but reports and heartbeats.
+func (s *still) keep(f *facts) {
+	s.Notes = f.notes
+	for _, u := range []struct {
+		known bool
+		what  string
+	}{{f.nodesKnown, "nodes"}, {f.beatsKnown, "leases"}, {f.podsKnown, "pods"}} {
+		if !u.known {
+			s.Unknown = append(s.Unknown, u.what)
+		}
+	}
+	for i := range f.nodes {
+		s.Nodes = append(s.Nodes, slimNode(&f.nodes[i]))
+	}
+	for _, o := range f.coarse {
+		switch o := o.(type) {
+		case *nodeinfo.Numatopology:
+			s.Numatopologies = append(s.Numatopologies, o)
+		case *nrt.NodeResourceTopology:
+			s.Zones = append(s.Zones, o)
+		}
+	}
+	for _, o := range f.reservations {
+		s.Reservations = append(s.Reservations, slimReservation(o))
+	}
+	s.addPods(f.pods)
+}
+
+func (s *still) addPods(pods []corev1.Pod) {
+	for i := range pods {
+		s.Pods = append(s.Pods, slimPod(&pods[i]))
+	}
+}
+
+// readRest reads what is no fact about nodes: gangs' objects and waiting pods of a namespace, and
+// budgets.
+func (s *still) readRest(ctx context.Context, a *api, namespace string) error {
 	objects, err := a.groupsIn(ctx, namespace)
 	if err != nil {
 		return err
 	}
-	out.Groups, out.Notes = objects.list, append(out.Notes, objects.notes...)
+	s.Groups, s.Notes = objects.list, append(s.Notes, objects.notes...)
 	waiting, err := a.listPods(ctx, namespace, metav1.ListOptions{FieldSelector: "spec.nodeName="})
 	if err != nil {
 		return a.failed("pods", err)
 	}
-	for _, list := range [][]corev1.Pod{f.pods, waiting} {
-		for i := range list {
-			out.Pods = append(out.Pods, slimPod(&list[i]))
-		}
-	}
+	s.addPods(waiting)
 	if budgets, err := a.budgets(ctx); err == nil {
-		out.Budgets = []*policyv1.PodDisruptionBudget{}
+		s.Budgets = []*policyv1.PodDisruptionBudget{}
 		for i := range budgets {
-			b := &budgets[i]
-			out.Budgets = append(out.Budgets, &policyv1.PodDisruptionBudget{
-				ObjectMeta: metav1.ObjectMeta{Name: b.Name, Namespace: b.Namespace}, Spec: b.Spec, Status: policyv1.PodDisruptionBudgetStatus{DisruptionsAllowed: b.Status.DisruptionsAllowed},
-			})
+			s.Budgets = append(s.Budgets, slimBudget(&budgets[i]))
 		}
 	}
-	packed := gzip.NewWriter(w)
-	return errors.Join(json.NewEncoder(packed).Encode(&out), packed.Close())
+	return nil
 }
 
 // heartbeatLeases writes heartbeats down again, as readable facts.
