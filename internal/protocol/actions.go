@@ -117,7 +117,7 @@ func (m *Model) schedulerSteps(s *State, p PodID, emit func(Step, *State)) {
 }
 
 // inCycle reports whether a scheduling cycle is under way: there is one at a time.
-func (s *State) inCycle() bool {
+func (s *scheduler) inCycle() bool {
 	for _, st := range s.stage {
 		if st == filtered {
 			return true
@@ -126,7 +126,7 @@ func (s *State) inCycle() bool {
 	return false
 }
 
-func (s *State) bindingTo(n NodeID) bool {
+func (s *scheduler) bindingTo(n NodeID) bool {
 	for p, st := range s.stage {
 		if (st == binding || st == unknown) && s.plan[p].node == n {
 			return true
@@ -161,7 +161,7 @@ func (m *Model) filter(s *State, p PodID, emit func(Step, *State)) {
 }
 
 // park puts a pod aside, with the answer that it got.
-func (s *State) park(p PodID, v verdict) {
+func (s *scheduler) park(p PodID, v verdict) {
 	s.plan[p] = promise{}
 	s.stage[p] = refused
 	if v == wait {
@@ -258,7 +258,7 @@ func (m *Model) bind(s *State, p PodID) {
 }
 
 // wake moves the pods that were put aside back to the queue.
-func (s *State) wake() {
+func (s *scheduler) wake() {
 	for p := range s.stage {
 		if s.stage[p] == waiting || s.stage[p] == refused {
 			s.stage[p] = queued
@@ -285,13 +285,13 @@ func (m *Model) readBack(s *State, p PodID) {
 	}
 }
 
-func (s *State) requeue(p PodID) {
+func (s *scheduler) requeue(p PodID) {
 	s.plan[p] = promise{}
 	s.stage[p] = queued
 	s.wake()
 }
 
-func (s *State) giveUp(p PodID) {
+func (s *scheduler) giveUp(p PodID) {
 	s.plan[p] = promise{}
 	s.stage[p] = done
 	s.wake()
@@ -321,7 +321,7 @@ func (m *Model) seePod(s *State, p PodID) {
 }
 
 // settle ends the scheduler's own record of a pod: from here on it reads the pod's.
-func (s *State) settle(p PodID) {
+func (s *scheduler) settle(p PodID) {
 	s.plan[p] = promise{}
 	s.stage[p] = done
 }
@@ -357,10 +357,8 @@ func (m *Model) crash(s *State) {
 
 // list rebuilds the scheduler from pods and reports.
 func (m *Model) list(s *State) {
-	s.seen, s.view, s.known = s.posted, s.api, 0
-	s.plan = [Pods]promise{}
+	s.scheduler = scheduler{seen: s.posted, view: s.api, takeover: s.takeover}
 	for p := PodID(0); p < Pods; p++ {
-		s.stage[p] = done
 		switch s.api[p] {
 		case pending:
 			s.stage[p] = queued

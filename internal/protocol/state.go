@@ -150,18 +150,22 @@ type State struct {
 	barrier [Nodes]uint8 // barriers that the kubelet's watch has passed
 	posted  [Nodes]report
 
-	// Scheduler.
-	view     [Pods]phase // the pods as its watch has told them
-	known    PodSet      // pods that it has seen bound, so that it remembers their node when they are gone
-	seen     [Nodes]report
-	misled   [Nodes]bool // the last report to arrive was not the newest, and nothing follows it
-	stage    [Pods]stage
-	plan     [Pods]promise
-	takeover bool  // a new leader that still waits
-	epoch    uint8 // leaders that have begun after the first
+	scheduler
+	misled [Nodes]bool // the last report to arrive was not the newest, and nothing follows it
+	epoch  uint8       // leaders that have begun after the first
 
 	left   Budget
 	broken Breach
+}
+
+// scheduler is what a leader remembers, until the next one takes its place.
+type scheduler struct {
+	view     [Pods]phase // the pods as its watch has told them
+	known    PodSet      // pods that it has seen bound, so that it remembers their node when they are gone
+	seen     [Nodes]report
+	stage    [Pods]stage
+	plan     [Pods]promise
+	takeover bool // it is new, and still waits
 }
 
 // Breach is a broken promise.

@@ -114,19 +114,8 @@ type State struct {
 	rec  [Pods]CPUs // the decision on the pod
 	life [Pods]life
 
-	runs    [Pods]CPUs // the cgroup of the running container, 0 without one
-	begins  podSet     // shared containers that are created and have not started
-	touched podSet     // containers whose cgroup somebody wrote by hand
-	down    bool       // the agent is not there
-	holds   [Pods]CPUs // pinned CPUs, as the agent remembers them
-	stale   bool       // the shared containers do not know the newest pool yet
-	blank   bool       // the agent answers, and has not learned what runs
-
-	// What a runtime that has started again is silent about: that sandboxes from before stop, and
-	// until the next of these a sandbox, or a container whose processes go on.
-	old, mute podSet
-	ghosts    [Pods]CPUs
-	lost      [Pods]CPUs // what the agent keeps for containers that it is not told about
+	runtime
+	agent
 
 	posted, seen report
 	showed       podSet      // pods that some report that was seen has shown
@@ -134,6 +123,27 @@ type State struct {
 
 	left   Budget
 	broken Breach
+}
+
+// runtime is the containers of the node, which a reboot ends.
+type runtime struct {
+	runs    [Pods]CPUs // the cgroup of the running container, 0 without one
+	begins  podSet     // shared containers that are created and have not started
+	touched podSet     // containers whose cgroup somebody wrote by hand
+
+	// What a runtime that has started again is silent about: that sandboxes from before stop, and
+	// until the next of these a sandbox, or a container whose processes go on.
+	old, mute podSet
+	ghosts    [Pods]CPUs
+}
+
+// agent is what the agent remembers.
+type agent struct {
+	down  bool       // it is not there
+	holds [Pods]CPUs // pinned CPUs
+	lost  [Pods]CPUs // what it keeps for containers that it is not told about
+	stale bool       // the shared containers do not know the newest pool yet
+	blank bool       // it answers, and has not learned what runs
 }
 
 // Breach is a broken promise.

@@ -220,7 +220,7 @@ func (m *Model) create(s *State, p PodID, emit func(Step, *State)) {
 	if s.left.Restarts > 0 && !m.Rules.Has(SilenceIsNo) {
 		u := t
 		u.left.Restarts--
-		u.disconnect()
+		u.agent = agent{down: true}
 		u.runs[p] = allCPUs
 		m.judge(&u)
 		emit(Step{Unanswered, p}, &u)
@@ -246,10 +246,10 @@ func (m *Model) create(s *State, p PodID, emit func(Step, *State)) {
 }
 
 // end ends a container.
-func (s *State) end(p PodID) {
-	s.runs[p] = 0
-	s.begins.drop(p)
-	s.touched.drop(p)
+func (r *runtime) end(p PodID) {
+	r.runs[p] = 0
+	r.begins.drop(p)
+	r.touched.drop(p)
 }
 
 // start lets a shared container run. What it missed while it began comes now.
@@ -445,26 +445,18 @@ func (m *Model) worldPodSteps(s *State, p PodID, emit func(Step, *State)) {
 	}
 }
 
-// disconnect makes the agent forget everything.
-func (s *State) disconnect() {
-	s.down, s.stale, s.blank = true, false, false
-	s.holds, s.lost = [Pods]CPUs{}, [Pods]CPUs{}
-}
-
 func (m *Model) worldSteps(s *State, emit func(Step, *State)) {
 	m.runtimeRestarts(s, emit)
 	if s.left.Restarts > 0 && !s.down && s.ghosts == ([Pods]CPUs{}) {
 		t := *s
 		t.left.Restarts--
-		t.disconnect()
+		t.agent = agent{down: true}
 		emit(Step{Action: AgentStops}, &t)
 	}
 	if s.left.Reboots > 0 {
 		t := *s
 		t.left.Reboots--
-		t.disconnect()
-		t.runs, t.begins, t.touched = [Pods]CPUs{}, 0, 0
-		t.ghosts, t.old, t.mute = [Pods]CPUs{}, 0, 0
+		t.runtime, t.agent = runtime{}, agent{down: true}
 		for p := PodID(0); p < Pods; p++ { // the kubelet lists: what is gone it never sees
 			switch {
 			case s.api[p] == gone:
@@ -511,11 +503,11 @@ func (m *Model) runtimeRestarts(s *State, emit func(Step, *State)) {
 
 // occupies is where processes of the pod are. The ones that nobody expects there are left out: of a
 // container that has not started, and of one whose cgroup somebody wrote.
-func (s *State) occupies(p PodID) CPUs {
-	if s.touched.has(p) || s.begins.has(p) {
-		return s.ghosts[p]
+func (r *runtime) occupies(p PodID) CPUs {
+	if r.touched.has(p) || r.begins.has(p) {
+		return r.ghosts[p]
 	}
-	return s.runs[p] | s.ghosts[p]
+	return r.runs[p] | r.ghosts[p]
 }
 
 // judge looks for containers where they must not be.
