@@ -294,8 +294,8 @@ func (d *distributor) trySubset(left, squares int) error {
 }
 
 // byTurns takes left CPUs from d.after, a portion from each node of the subset in turn, and keeps
-// the sum of squares. It is false where the kubelet's loop would never end: the nodes have enough CPUs,
-// but not in portions.
+// the sum of squares. It is false where the kubelet's loop would never end: the nodes have enough
+// CPUs, but not in portions.
 func (d *distributor) byTurns(left, squares int) (int, bool) {
 	for left > 0 {
 		stuck := true
