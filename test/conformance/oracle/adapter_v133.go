@@ -3,7 +3,6 @@
 package oracle
 
 import (
-	"time"
 	_ "unsafe" // for go:linkname
 
 	corev1 "k8s.io/api/core/v1"
@@ -11,7 +10,6 @@ import (
 	"k8s.io/kubernetes/pkg/kubelet/cm/cpumanager"
 	"k8s.io/kubernetes/pkg/kubelet/cm/devicemanager"
 	"k8s.io/kubernetes/pkg/kubelet/cm/memorymanager"
-	"k8s.io/kubernetes/pkg/kubelet/cm/memorymanager/state"
 	"k8s.io/kubernetes/pkg/kubelet/cm/topologymanager"
 )
 
@@ -31,43 +29,34 @@ func addProvider(m topologymanager.Manager, p topologymanager.HintProvider) {
 	m.AddHintProvider(p)
 }
 
-func (k *kubelet) startCPUManager() error {
-	return k.cpu.Start(k.active, ready{}, noStatus{}, noRuntime{}, k.initialContainers())
+func (m *managers) startCPUManager(pods *podList) error {
+	return m.cpu.Start(pods.active, ready{}, noStatus{}, noRuntime{}, pods.initialContainers())
 }
 
-func (k *kubelet) startMemoryManager() error {
-	return k.memory.Start(k.active, ready{}, noStatus{}, noRuntime{}, k.initialContainers())
+func (m *managers) startMemoryManager(pods *podList) error {
+	return m.memory.Start(pods.active, ready{}, noStatus{}, noRuntime{}, pods.initialContainers())
 }
 
-func (k *kubelet) startDeviceManager() error {
-	return k.device.Start(k.active, ready{}, k.initialContainers(), k.runningContainers())
+func (m *managers) startDeviceManager(pods *podList) error {
+	return m.device.Start(pods.active, ready{}, pods.initialContainers(), pods.runningContainers())
 }
 
-func (k *kubelet) stopDeviceManager() error { return k.device.Stop() }
+func (m *managers) stopDeviceManager() error { return m.device.Stop() }
 
-func (k *kubelet) connect(p *plugin, devices []*pluginapi.Device) error {
-	if err := k.device.PluginConnected(p.resource, p); err != nil {
+func (m *managers) connect(p *plugin, devices []*pluginapi.Device) error {
+	if err := m.device.PluginConnected(p.resource, p); err != nil {
 		return err
 	}
-	k.device.PluginListAndWatchReceiver(p.resource, &pluginapi.ListAndWatchResponse{Devices: devices})
+	m.device.PluginListAndWatchReceiver(p.resource, &pluginapi.ListAndWatchResponse{Devices: devices})
 	return nil
 }
 
 // preStart does what cm.internalContainerLifecycleImpl.PreStartContainer does.
-func (k *kubelet) preStart(pod *corev1.Pod, c *corev1.Container, id string) {
-	k.cpu.AddContainer(pod, c, id)
-	k.memory.AddContainer(pod, c, id)
-	k.topology.AddContainer(pod, c, id)
-}
-
-// blocks is the memory that a container holds.
-func (k *kubelet) blocks(uid, name string) []state.Block {
-	return k.memory.GetMemory(uid, name)
+func (m *managers) preStart(pod *corev1.Pod, c *corev1.Container, id string) {
+	m.cpu.AddContainer(pod, c, id)
+	m.memory.AddContainer(pod, c, id)
+	m.track(pod, c, id)
 }
 
 //go:linkname newManagerImpl k8s.io/kubernetes/pkg/kubelet/cm/devicemanager.newManagerImpl
 func newManagerImpl(string, []cadvisorNode, topologymanager.Store) (*devicemanager.ManagerImpl, error)
-
-// never is longer than any case takes: the CPU manager's reconciliation then runs once, at the
-// start.
-const never = 10000 * time.Hour

@@ -11,7 +11,6 @@ import (
 	"runtime/debug"
 	"slices"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
@@ -24,7 +23,6 @@ import (
 
 	"github.com/berth-dev/berth/internal/cases"
 	"github.com/berth-dev/berth/internal/kubeletstate"
-	"github.com/berth-dev/berth/topology"
 )
 
 func init() {
@@ -212,18 +210,18 @@ func (p *player) boot(old *kubelet) error {
 	if err != nil {
 		return err
 	}
-	k, err := newKubelet(s)
-	if err != nil {
-		return err
-	}
-	var pools []*cases.Pool
+	pods, pools := &podList{running: map[string][]string{}}, []*cases.Pool(nil)
 	if old == nil {
 		for i := range p.c.Devices {
 			pools = append(pools, &p.c.Devices[i])
 		}
 	} else {
 		// Copies: the predecessor's reconciliation may still read its own.
-		k.pods, k.running, pools = old.active(), maps.Clone(old.running), old.pools
+		pods, pools = old.podList.clone(), old.pools
+	}
+	k, err := newKubelet(s, pods)
+	if err != nil {
+		return err
 	}
 	p.k = k
 	return k.start(pools)
@@ -330,72 +328,4 @@ func (p *player) reboot(old *kubelet) (err error) {
 		}
 	}()
 	return p.boot(old)
-}
-
-// holdings reads what each container of a pod holds.
-func (k *kubelet) holdings(pod *corev1.Pod) []cases.ContainerResult {
-	var out []cases.ContainerResult
-	for _, c := range containers(pod) {
-		r := cases.ContainerResult{Name: c.Name}
-		hint := k.affinity(string(pod.UID), c.Name)
-		r.Hint.Preferred = hint.Preferred
-		if hint.NUMANodeAffinity != nil {
-			r.Hint.NUMA = numaIDs(hint.NUMANodeAffinity.GetBits())
-		}
-		r.CPUs = k.cpu.GetExclusiveCPUs(string(pod.UID), c.Name).String()
-		for _, b := range k.blocks(string(pod.UID), c.Name) {
-			r.Memory = append(r.Memory, cases.MemoryBlock{Type: string(b.Type), NUMA: numaIDs(b.NUMAAffinity), Size: b.Size})
-		}
-		slices.SortFunc(r.Memory, func(a, b cases.MemoryBlock) int { return strings.Compare(a.Type, b.Type) })
-		r.Devices = k.devices(string(pod.UID), c.Name)
-		out = append(out, r)
-	}
-	return out
-}
-
-func (k *kubelet) devices(uid, name string) map[string][]cases.DeviceOnNodes {
-	held := k.device.GetDevices(uid, name)
-	if len(held) == 0 {
-		return nil
-	}
-	out := map[string][]cases.DeviceOnNodes{}
-	for resource, devices := range held {
-		for id, d := range devices {
-			on := cases.DeviceOnNodes{ID: id}
-			if d.Topology != nil {
-				for _, n := range d.Topology.Nodes {
-					on.NUMA = append(on.NUMA, topology.NUMAID(n.ID))
-				}
-				slices.Sort(on.NUMA)
-			}
-			out[resource] = append(out[resource], on)
-		}
-		slices.SortFunc(out[resource], func(a, b cases.DeviceOnNodes) int { return strings.Compare(a.ID, b.ID) })
-	}
-	return out
-}
-
-// state reads the managers' books.
-func (k *kubelet) state() *cases.State {
-	s := &cases.State{DefaultCPUs: k.cpu.State().GetDefaultCPUSet().String()}
-	for id, node := range k.memory.State().GetMachineState() {
-		if s.Memory == nil {
-			s.Memory = map[topology.NUMAID]cases.NodeMemory{}
-		}
-		m := cases.NodeMemory{Assignments: node.NumberOfAssignments, Cells: numaIDs(node.Cells), Table: map[string]cases.Amounts{}}
-		for name, t := range node.MemoryMap {
-			m.Table[string(name)] = cases.Amounts{Allocatable: t.Allocatable, Reserved: t.Reserved, Free: t.Free}
-		}
-		s.Memory[topology.NUMAID(id)] = m
-	}
-	return s
-}
-
-func numaIDs(ids []int) []topology.NUMAID {
-	out := make([]topology.NUMAID, 0, len(ids))
-	for _, id := range ids {
-		out = append(out, topology.NUMAID(id))
-	}
-	slices.Sort(out)
-	return out
 }

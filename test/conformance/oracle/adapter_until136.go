@@ -9,17 +9,17 @@ import (
 )
 
 func (a asked) GetTopologyHints(pod *corev1.Pod, c *corev1.Container) map[string][]topologymanager.TopologyHint {
-	a.k.pass()
+	a.pass()
 	return a.HintProvider.GetTopologyHints(pod, c)
 }
 
 func (a asked) GetPodTopologyHints(pod *corev1.Pod) map[string][]topologymanager.TopologyHint {
-	a.k.pass()
+	a.pass()
 	return a.HintProvider.GetPodTopologyHints(pod)
 }
 
 func (a asked) Allocate(pod *corev1.Pod, c *corev1.Container) error {
-	a.k.pass()
+	a.pass()
 	return a.HintProvider.Allocate(pod, c)
 }
 
@@ -28,17 +28,22 @@ func newTopologyManager(s *settings) (topologymanager.Manager, error) {
 }
 
 // hints asks a manager for the hints of a pod's first container, as admission does.
-func (k *kubelet) hints(p topologymanager.HintProvider, pod *corev1.Pod) {
+func (m *managers) hints(p topologymanager.HintProvider, pod *corev1.Pod) {
 	p.GetTopologyHints(pod, &pod.Spec.Containers[0])
 }
 
-func (k *kubelet) updateDevices() { k.device.UpdateAllocatedDevices() }
+func (m *managers) updateDevices() { m.device.UpdateAllocatedDevices() }
 
-func (k *kubelet) askTopology(attrs *lifecycle.PodAdmitAttributes) lifecycle.PodAdmitResult {
-	return k.topology.(lifecycle.PodAdmitHandler).Admit(attrs)
+func (m *managers) askTopology(attrs *lifecycle.PodAdmitAttributes) lifecycle.PodAdmitResult {
+	return m.topology.(lifecycle.PodAdmitHandler).Admit(attrs)
 }
 
 // affinity is the hint that the topology manager keeps for a container.
-func (k *kubelet) affinity(uid, name string) topologymanager.TopologyHint {
-	return k.topology.GetAffinity(uid, name)
+func (m *managers) affinity(uid, name string) topologymanager.TopologyHint {
+	return m.topology.GetAffinity(uid, name)
+}
+
+// track tells the topology manager which container has an id.
+func (m *managers) track(pod *corev1.Pod, c *corev1.Container, id string) {
+	m.topology.AddContainer(pod, c, id)
 }

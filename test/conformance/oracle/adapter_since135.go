@@ -1,10 +1,9 @@
-//go:build !kubelet133 && !kubelet134 && !kubelet137
+//go:build !kubelet133 && !kubelet134
 
 package oracle
 
 import (
 	"context"
-	"time"
 	_ "unsafe" // for go:linkname
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,7 +12,6 @@ import (
 	"k8s.io/kubernetes/pkg/kubelet/cm/cpumanager"
 	"k8s.io/kubernetes/pkg/kubelet/cm/devicemanager"
 	"k8s.io/kubernetes/pkg/kubelet/cm/memorymanager"
-	"k8s.io/kubernetes/pkg/kubelet/cm/memorymanager/state"
 	"k8s.io/kubernetes/pkg/kubelet/cm/topologymanager"
 )
 
@@ -33,43 +31,34 @@ func addProvider(m topologymanager.Manager, p topologymanager.HintProvider) {
 	m.AddHintProvider(klog.Background(), p)
 }
 
-func (k *kubelet) startCPUManager() error {
-	return k.cpu.Start(context.Background(), k.active, ready{}, noStatus{}, noRuntime{}, k.initialContainers())
+func (m *managers) startCPUManager(pods *podList) error {
+	return m.cpu.Start(context.Background(), pods.active, ready{}, noStatus{}, noRuntime{}, pods.initialContainers())
 }
 
-func (k *kubelet) startMemoryManager() error {
-	return k.memory.Start(context.Background(), k.active, ready{}, noStatus{}, noRuntime{}, k.initialContainers())
+func (m *managers) startMemoryManager(pods *podList) error {
+	return m.memory.Start(context.Background(), pods.active, ready{}, noStatus{}, noRuntime{}, pods.initialContainers())
 }
 
-func (k *kubelet) startDeviceManager() error {
-	return k.device.Start(klog.Background(), k.active, ready{}, k.initialContainers(), k.runningContainers())
+func (m *managers) startDeviceManager(pods *podList) error {
+	return m.device.Start(klog.Background(), pods.active, ready{}, pods.initialContainers(), pods.runningContainers())
 }
 
-func (k *kubelet) stopDeviceManager() error { return k.device.Stop(klog.Background()) }
+func (m *managers) stopDeviceManager() error { return m.device.Stop(klog.Background()) }
 
-func (k *kubelet) connect(p *plugin, devices []*pluginapi.Device) error {
-	if err := k.device.PluginConnected(context.Background(), p.resource, p); err != nil {
+func (m *managers) connect(p *plugin, devices []*pluginapi.Device) error {
+	if err := m.device.PluginConnected(context.Background(), p.resource, p); err != nil {
 		return err
 	}
-	k.device.PluginListAndWatchReceiver(klog.Background(), p.resource, &pluginapi.ListAndWatchResponse{Devices: devices})
+	m.device.PluginListAndWatchReceiver(klog.Background(), p.resource, &pluginapi.ListAndWatchResponse{Devices: devices})
 	return nil
 }
 
 // preStart does what cm.internalContainerLifecycleImpl.PreStartContainer does.
-func (k *kubelet) preStart(pod *corev1.Pod, c *corev1.Container, id string) {
-	k.cpu.AddContainer(klog.Background(), pod, c, id)
-	k.memory.AddContainer(klog.Background(), pod, c, id)
-	k.topology.AddContainer(pod, c, id)
-}
-
-// blocks is the memory that a container holds.
-func (k *kubelet) blocks(uid, name string) []state.Block {
-	return k.memory.GetMemory(uid, name)
+func (m *managers) preStart(pod *corev1.Pod, c *corev1.Container, id string) {
+	m.cpu.AddContainer(klog.Background(), pod, c, id)
+	m.memory.AddContainer(klog.Background(), pod, c, id)
+	m.track(pod, c, id)
 }
 
 //go:linkname newManagerImpl k8s.io/kubernetes/pkg/kubelet/cm/devicemanager.newManagerImpl
 func newManagerImpl(klog.Logger, string, []cadvisorNode, topologymanager.Store) (*devicemanager.ManagerImpl, error)
-
-// never is longer than any case takes: the CPU manager's reconciliation then runs once, at the
-// start.
-const never = 10000 * time.Hour

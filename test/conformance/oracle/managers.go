@@ -1,0 +1,29 @@
+package oracle
+
+import (
+	"time"
+
+	"k8s.io/kubernetes/pkg/kubelet/cm/cpumanager"
+	"k8s.io/kubernetes/pkg/kubelet/cm/devicemanager"
+	"k8s.io/kubernetes/pkg/kubelet/cm/memorymanager"
+	"k8s.io/kubernetes/pkg/kubelet/cm/topologymanager"
+)
+
+// managers are the four of one node. How a release of Kubernetes wants them called is in
+// adapter_*.go.
+type managers struct {
+	topology topologymanager.Manager
+	device   *devicemanager.ManagerImpl
+	cpu      cpumanager.Manager
+	memory   memorymanager.Manager
+}
+
+// asked is a manager as the topology manager sees it. pass comes before each question.
+type asked struct {
+	topologymanager.HintProvider
+	pass func()
+}
+
+// never is longer than any case takes: the CPU manager's reconciliation then runs once, at the
+// start.
+const never = 10000 * time.Hour

@@ -1,0 +1,100 @@
+package oracle
+
+import (
+	"maps"
+	"slices"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/kubernetes/pkg/kubelet/cm/containermap"
+)
+
+// podList is what the rest of a kubelet tells the managers about pods.
+type podList struct {
+	mu sync.Mutex
+	// pods are the active ones, in order of admission.
+	pods []*corev1.Pod
+	// running are containers that have been started, by pod UID.
+	running map[string][]string
+}
+
+// clone is the list that the next kubelet on the node begins with.
+func (l *podList) clone() *podList {
+	return &podList{pods: l.active(), running: maps.Clone(l.running)}
+}
+
+// active is the ActivePodsFunc of all managers; the CPU manager calls it from another goroutine
+// too.
+func (l *podList) active() []*corev1.Pod {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.pods)
+}
+
+func (l *podList) pod(uid string) *corev1.Pod {
+	for _, p := range l.active() {
+		if string(p.UID) == uid {
+			return p
+		}
+	}
+	return nil
+}
+
+// activate puts a pod into the list, or replaces it there.
+func (l *podList) activate(pod *corev1.Pod) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i, p := range l.pods {
+		if p.UID == pod.UID {
+			l.pods[i] = pod
+			return
+		}
+	}
+	l.pods = append(l.pods, pod)
+}
+
+func (l *podList) deactivate(uid string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.pods = slices.DeleteFunc(l.pods, func(p *corev1.Pod) bool { return string(p.UID) == uid })
+	delete(l.running, uid)
+}
+
+// start notes that a container of a pod runs.
+func (l *podList) start(uid, name string) { l.running[uid] = append(l.running[uid], name) }
+
+// initialContainers is what the runtime reports when a kubelet starts.
+func (l *podList) initialContainers() containermap.ContainerMap {
+	m := containermap.NewContainerMap()
+	for uid, names := range l.running {
+		for _, name := range names {
+			m.Add(uid, name, containerID(uid, name))
+		}
+	}
+	return m
+}
+
+func (l *podList) runningContainers() sets.Set[string] {
+	s := sets.New[string]()
+	for uid, names := range l.running {
+		for _, name := range names {
+			s.Insert(containerID(uid, name))
+		}
+	}
+	return s
+}
+
+func containerID(uid, name string) string { return uid + "/" + name }
+
+// containers are the ones that the managers see: init containers first, ephemeral ones never.
+func containers(pod *corev1.Pod) []*corev1.Container {
+	var out []*corev1.Container
+	for i := range pod.Spec.InitContainers {
+		out = append(out, &pod.Spec.InitContainers[i])
+	}
+	for i := range pod.Spec.Containers {
+		out = append(out, &pod.Spec.Containers[i])
+	}
+	return out
+}
