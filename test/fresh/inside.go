@@ -19,6 +19,15 @@ import (
 	"time"
 )
 
+// verdict is the last line.
+type verdict struct {
+	Commands    int     `json:"commands"`
+	Differ      int     `json:"differ"`
+	Failed      int     `json:"failed"`
+	PlaySeconds float64 `json:"playSeconds"`
+	DemoSeconds float64 `json:"demoSeconds"`
+}
+
 const (
 	repository = "/root/berth"
 	// playLimit and demoLimit are for machines on which everything is compiled first.

@@ -16,30 +16,6 @@ import (
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
-// options are the flags, and what the program tells itself when it starts again in the root.
-type options struct {
-	// Cache is where roots are kept, Mirror where their packages come from; "" means apt's own.
-	Cache, Mirror string
-	// Suite is the release of Debian.
-	Suite string
-	// Cold makes the build begin with an empty cache; NoDemo leaves make demo out.
-	Cold, NoDemo bool
-	// Log is the file for everything that the commands print.
-	Log string
-}
-
-// verdict is the last line.
-type verdict struct {
-	Commands    int     `json:"commands"`
-	Differ      int     `json:"differ"`
-	Failed      int     `json:"failed"`
-	PlaySeconds float64 `json:"playSeconds"`
-	DemoSeconds float64 `json:"demoSeconds"`
-}
-
-// errNotKept is the answer no; the output has said why.
-var errNotKept = errors.New("a fresh machine does not do what the documents say")
-
 // run is the program; the result is the exit code: 0, 1 for the answer no or a failure, 2 for bad
 // usage.
 func run(args []string, stdout, stderr io.Writer) int {

@@ -13,6 +13,9 @@ import (
 	"unsafe"
 )
 
+// errNotKept is the answer no; the output has said why.
+var errNotKept = errors.New("a fresh machine does not do what the documents say")
+
 // roleInside is the program's first argument in the namespaces; the second is a place, in JSON.
 const roleInside = "inside"
 

@@ -24,9 +24,6 @@ import (
 // startLimit bounds the start of the cluster on a busy machine.
 const startLimit = 4 * time.Minute
 
-// gangTimeout is what gangs have whose object names no time.
-const gangTimeout = time.Minute
-
 const (
 	namespace = "gangs"
 	urgent    = "urgent"
@@ -50,10 +47,7 @@ type cluster struct {
 	command    []string // of the nodes
 	stopAgents func() error
 	way        *line.Line // of the scheduler
-
-	standby     *child.Process
-	standbyWay  *line.Line
-	standbyView line.Standby
+	standby    standby
 
 	mu        sync.Mutex
 	scheduler *child.Process
@@ -94,7 +88,7 @@ func startCluster(ctx context.Context, o *options) (*cluster, error) {
 	if c.port, err = child.FreePort(); err != nil {
 		return c, err
 	}
-	return c, errors.Join(c.configure(), c.startScheduler(), c.startStandby(ctx))
+	return c, errors.Join(c.configure(), c.startScheduler(), c.standby.start(ctx, c.Cluster))
 }
 
 func (c *cluster) configFile() string { return filepath.Join(c.Dir(), "scheduler.yaml") }
@@ -205,7 +199,7 @@ func (c *cluster) killed() int {
 func (c *cluster) stop() error {
 	var errs []error
 	c.kill()
-	c.stopStandby()
+	c.standby.stop()
 	if c.stopAgents != nil {
 		errs = append(errs, c.stopAgents())
 	}

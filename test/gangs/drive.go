@@ -53,10 +53,7 @@ type driver struct {
 	actors   []*actor
 	singles  map[types.UID]*single
 	restarts int
-	// unproved are the nodes whose kubelet has come back and that have not been seen Ready since,
-	// with the time of the next look; torn is how many kubelets needed help.
-	unproved map[string]time.Time
-	torn     int
+	mender   *mender
 	next     struct{ gang, single, restart int }
 	shown    time.Time
 
@@ -82,7 +79,7 @@ type slot struct {
 
 // killing is a gang that has its scheduler killed between two of its Bindings.
 type killing struct {
-	gang  *Gang
+	Kill
 	count int
 	done  bool
 }
@@ -108,8 +105,9 @@ func play(ctx context.Context, o *options, out io.Writer) (err error) {
 		return err
 	}
 	fmt.Fprintf(out, "ready after %.1fs\n", time.Since(begun).Seconds())
-	d := &driver{cluster: c, out: out, each: o.each, plan: plan, singles: map[types.UID]*single{}, kills: map[string]*killing{}, unproved: map[string]time.Time{}}
+	d := &driver{cluster: c, out: out, each: o.each, plan: plan, singles: map[types.UID]*single{}, kills: map[string]*killing{}}
 	d.observer = newObserver(out, d.mispredicted)
+	d.mender = &mender{cluster: c, out: out, startAgain: d.startAgain, unproved: map[string]time.Time{}}
 	d.result.Seed, d.result.Gangs = o.seed, o.gangs
 	c.before = d.killsBefore
 	watching, cancel := context.WithCancel(ctx)
@@ -136,9 +134,9 @@ func (d *driver) last() error {
 			fits++
 		}
 	}
-	fmt.Fprintf(d.out, "the replica that stands by saw %d pieces of its watches up to %v late, with a clock %v ahead\n", d.standbyView.Held(), standbyLate, standbyAhead)
+	fmt.Fprintf(d.out, "the replica that stands by saw %d pieces of its watches up to %v late, with a clock %v ahead\n", d.standby.view.Held(), standbyLate, standbyAhead)
 	fmt.Fprintf(d.out, "%d of %d gangs that fit were whole, %d schedulers were killed between two Bindings, %d kubelets restarted and %d of them mended, %d pods evicted; %d exact placements held, %d were excused by a restart, %d by a pod that left\n",
-		d.result.Whole, fits, d.killed(), d.restarts, d.torn, d.evicted, d.exact, d.excused, d.overtaken)
+		d.result.Whole, fits, d.killed(), d.restarts, d.mender.mended, d.evicted, d.exact, d.excused, d.overtaken)
 	if err := json.NewEncoder(d.out).Encode(d.result); err != nil {
 		return err
 	}
@@ -200,8 +198,8 @@ func (d *driver) killsBefore(pod string) (kill, arrives bool) {
 		return false, false
 	}
 	k.count++
-	k.done = k.count > k.gang.KillAfter
-	return k.done, k.gang.Arrives
+	k.done = k.count > k.After
+	return k.done, k.Arrives
 }
 
 // drive goes through the plan, until everything that was made is gone, or nothing moves any more.
@@ -216,14 +214,14 @@ func (d *driver) drive(ctx context.Context) error {
 			return ctx.Err()
 		case <-clock.C:
 		}
-		if err := errors.Join(d.keepScheduler(), d.standsBy()); err != nil {
+		if err := errors.Join(d.keepScheduler(), d.standby.standsBy()); err != nil {
 			return err
 		}
 		d.late(d.runsSince())
 		if err := d.come(ctx); err != nil {
 			return err
 		}
-		if err := d.mendTorn(ctx); err != nil {
+		if err := d.mender.mend(ctx); err != nil {
 			return err
 		}
 		left, err := d.act(ctx)
@@ -293,7 +291,7 @@ func (d *driver) startAgain(name string) error {
 	}
 	mark()
 	defer mark()
-	d.unproved[name] = time.Now().Add(tornAfter)
+	d.mender.expect(name)
 	return d.RestartNode(name, d.command)
 }
 
@@ -303,9 +301,9 @@ func (d *driver) make(ctx context.Context, g *Gang) error {
 	d.observer.mu.Lock()
 	d.gangs[g.Name] = a.watched
 	d.observer.mu.Unlock()
-	if g.KillAfter > 0 {
+	if g.Kill.After > 0 {
 		d.killing.Lock()
-		d.kills[g.Name] = &killing{gang: g}
+		d.kills[g.Name] = &killing{Kill: g.Kill}
 		d.killing.Unlock()
 	}
 	d.actors = append(d.actors, a)

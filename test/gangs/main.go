@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -10,18 +9,6 @@ import (
 	"github.com/berth-dev/berth/test/trial"
 	"github.com/berth-dev/berth/test/wrongclock"
 )
-
-// errWrong is the answer no; the output has said why.
-var errWrong = errors.New("gangs were not as they must be")
-
-// options are the flags.
-type options struct {
-	seed  uint64
-	gangs int
-	keep  bool
-	each  bool
-	dir   string
-}
 
 func main() {
 	o := &options{}

@@ -9,6 +9,9 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
+// gangTimeout is what gangs have whose object names no time.
+const gangTimeout = time.Minute
+
 // Gang is a gang to be.
 type Gang struct {
 	Name   string
@@ -35,10 +38,16 @@ type Gang struct {
 	More []Member
 	// Loses: a member is deleted when it is whole, and another comes.
 	Loses bool
-	// KillAfter is how many Bindings the scheduler writes before it is killed, as it writes the
-	// next; 0: never. Arrives: what it was writing arrives all the same.
-	KillAfter int
-	Arrives   bool
+	// Kill is of the scheduler that binds it; the zero value: never.
+	Kill Kill
+}
+
+// Kill is when a scheduler is killed.
+type Kill struct {
+	// After is how many Bindings it writes before, and it is killed as it writes the next.
+	After int
+	// Arrives: what it was writing arrives all the same.
+	Arrives bool
 }
 
 // Member is a pod of a gang.
@@ -107,15 +116,15 @@ func newGang(r *rand.Rand, i int, at time.Duration) Gang {
 			g.More = append(g.More, Member{CPUs: 1 + r.Int64N(2), MemoryMi: 64})
 		}
 	case 7:
-		g.KillAfter, g.Arrives = 1, r.IntN(2) == 0
+		g.Kill = Kill{After: 1, Arrives: r.IntN(2) == 0}
 	case 1:
 		g.Loses = true
 	}
 	g.fill(r, i%3 == 0)
 	g.Minimum = len(g.Members)
 	switch {
-	case g.KillAfter > 0:
-		g.KillAfter = 1 + r.IntN(g.Minimum-1)
+	case g.Kill.After > 0:
+		g.Kill.After = 1 + r.IntN(g.Minimum-1)
 	case g.Minimum > 3 && r.IntN(4) == 0:
 		g.Minimum -= 1 + r.IntN(g.Minimum/3)
 	}

@@ -42,10 +42,10 @@ func TestPlanHasEverything(t *testing.T) {
 			if g.TooLarge != (len(g.Members) > tooMany && g.Members[0].CPUs == large) || !g.TooLarge && total > fitting {
 				t.Errorf("gang %s asks for %d CPUs", g.Name, total)
 			}
-			if g.KillAfter >= g.Minimum {
-				t.Errorf("gang %s has its scheduler killed after %d of %d Bindings", g.Name, g.KillAfter, g.Minimum)
+			if g.Kill.After >= g.Minimum {
+				t.Errorf("gang %s has its scheduler killed after %d of %d Bindings", g.Name, g.Kill.After, g.Minimum)
 			}
-			for what, is := range map[string]bool{"too large": g.TooLarge, "urgent": g.Urgent, "scaled": len(g.More) > 0, "loses": g.Loses, "killed": g.KillAfter > 0,
+			for what, is := range map[string]bool{"too large": g.TooLarge, "urgent": g.Urgent, "scaled": len(g.More) > 0, "loses": g.Loses, "killed": g.Kill.After > 0,
 				"optional members": g.Minimum < len(g.Members), "tasks": g.Tasks != nil, "resources": g.Resources > 0, "timeout": g.Timeout > 0, "object last": g.ObjectLast} {
 				if is {
 					have[what]++

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-dev/berth/internal/child"
+	"github.com/berth-dev/berth/internal/demo"
 	"github.com/berth-dev/berth/internal/scheduler"
 	"github.com/berth-dev/berth/test/line"
 	"github.com/berth-dev/berth/test/wrongclock"
@@ -30,8 +31,38 @@ const (
 	leaseLife = 24 * time.Hour
 )
 
+// standby is that replica.
+type standby struct {
+	process *child.Process
+	way     *line.Line
+	view    line.Standby
+}
+
+// start starts it, and holds the lease that it waits for.
+func (s *standby) start(ctx context.Context, c *demo.Cluster) error {
+	if err := holdLease(ctx, c); err != nil {
+		return err
+	}
+	config, err := c.ControlPlane.UserConfig("system:kube-scheduler", nil)
+	if err != nil {
+		return err
+	}
+	if s.way, err = line.New(config, http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
+		s.view.Forward(s.way, out, r)
+	})); err != nil {
+		return err
+	}
+	s.view.Late(standbyLate)
+	argv, err := s.configure(c.Dir())
+	if err != nil {
+		return err
+	}
+	s.process, err = child.Start(child.Spec{Name: standbyName, Log: filepath.Join(c.Dir(), standbyName+".log"), Argv: argv})
+	return err
+}
+
 // holdLease writes the lease by which schedulers elect a leader, as if one did.
-func (c *cluster) holdLease(ctx context.Context) error {
+func holdLease(ctx context.Context, c *demo.Cluster) error {
 	holder, seconds, now := "the scheduler that works", int32(leaseLife.Seconds()), metav1.NewMicroTime(time.Now())
 	_, err := c.Client.CoordinationV1().Leases(metav1.NamespaceSystem).Create(ctx, &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{Name: "kube-scheduler"},
@@ -40,58 +71,41 @@ func (c *cluster) holdLease(ctx context.Context) error {
 	return err
 }
 
-// startStandby starts the replica that stands by.
-func (c *cluster) startStandby(ctx context.Context) error {
-	if err := c.holdLease(ctx); err != nil {
-		return err
-	}
-	config, err := c.ControlPlane.UserConfig("system:kube-scheduler", nil)
-	if err != nil {
-		return err
-	}
-	if c.standbyWay, err = line.New(config, http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
-		c.standbyView.Forward(c.standbyWay, out, r)
-	})); err != nil {
-		return err
-	}
-	c.standbyView.Late(standbyLate)
-	access, file := filepath.Join(c.Dir(), standbyName+".kubeconfig"), filepath.Join(c.Dir(), standbyName+".yaml")
+// configure writes its files into a folder, and returns the command that reads them.
+func (s *standby) configure(dir string) ([]string, error) {
+	access, file := filepath.Join(dir, standbyName+".kubeconfig"), filepath.Join(dir, standbyName+".yaml")
 	text, err := scheduler.Configuration(scheduler.ConfigOptions{Kubeconfig: access, LeaderElect: true, Args: &scheduler.Args{GangTimeout: metav1.Duration{Duration: gangTimeout}}})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	clock := wrongclock.File(c.Dir(), standbyName)
-	if err := errors.Join(c.standbyWay.WriteKubeconfig(access), os.WriteFile(file, text, 0o600), wrongclock.Set(clock, standbyAhead)); err != nil {
-		return err
+	clock := wrongclock.File(dir, standbyName)
+	if err := errors.Join(s.way.WriteKubeconfig(access), os.WriteFile(file, text, 0o600), wrongclock.Set(clock, standbyAhead)); err != nil {
+		return nil, err
 	}
 	port, err := child.FreePort()
-	if err != nil {
-		return err
-	}
-	c.standby, err = child.Start(child.Spec{Name: standbyName, Log: filepath.Join(c.Dir(), standbyName+".log"), Argv: []string{
+	return []string{
 		os.Args[0], wrongclock.VerbScheduler, clock, "--config=" + file, "--bind-address=127.0.0.1", fmt.Sprint("--secure-port=", port),
-		"--cert-dir=" + filepath.Join(c.Dir(), standbyName), "-v=2",
-	}})
-	return err
+		"--cert-dir=" + filepath.Join(dir, standbyName), "-v=2",
+	}, err
 }
 
-// standsBy says what is wrong with the standby: it has ended, or leads.
-func (c *cluster) standsBy() error {
-	if c.standby == nil {
+// standsBy says what is wrong with it: it has ended, or leads.
+func (s *standby) standsBy() error {
+	if s.process == nil {
 		return nil
 	}
-	if c.standbyView.Leads() {
+	if s.view.Leads() {
 		return errors.New("the replica that stands by has written a lease")
 	}
-	return c.standby.Ended()
+	return s.process.Ended()
 }
 
-// stopStandby ends the standby, if it runs.
-func (c *cluster) stopStandby() {
-	if c.standby != nil {
-		c.standby.Kill()
+// stop ends it, if it runs.
+func (s *standby) stop() {
+	if s.process != nil {
+		s.process.Kill()
 	}
-	if c.standbyWay != nil {
-		c.standbyWay.Close()
+	if s.way != nil {
+		s.way.Close()
 	}
 }

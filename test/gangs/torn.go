@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"strings"
@@ -18,25 +19,39 @@ import (
 // tornAfter is how long a kubelet that has come back may take until its node is Ready.
 const tornAfter = 15 * time.Second
 
-// mendTorn does to nodes what their agents ask a person to do. A kubelet that was killed between
-// two writes of its memory manager does not start again (docs/kubelet-defects.md), and without its
-// node a gang that fits cannot run.
-func (d *driver) mendTorn(ctx context.Context) error {
-	for name, next := range d.unproved {
+// mender does to nodes what their agents ask a person to do. A kubelet that was killed between two
+// writes of its memory manager does not start again (docs/kubelet-defects.md), and without its node
+// a gang that fits cannot run.
+type mender struct {
+	*cluster
+	out        io.Writer
+	startAgain func(node string) error
+	// unproved are the nodes whose kubelet has come back and that have not been seen Ready since,
+	// with the time of the next look.
+	unproved map[string]time.Time
+	mended   int
+}
+
+// expect notes that a node's kubelet starts now.
+func (m *mender) expect(node string) { m.unproved[node] = time.Now().Add(tornAfter) }
+
+// mend looks at the nodes that are due, and mends the ones that say that they need it.
+func (m *mender) mend(ctx context.Context) error {
+	for name, next := range m.unproved {
 		if time.Now().Before(next) {
 			continue
 		}
-		report, err := d.groups.Resource(v1alpha1.NodeTopologies).Get(ctx, name, metav1.GetOptions{})
+		report, err := m.groups.Resource(v1alpha1.NodeTopologies).Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
 			return err
 		}
-		d.unproved[name] = time.Now().Add(tornAfter)
+		m.expect(name)
 		switch ready, message := readyOf(report); {
 		case ready:
-			delete(d.unproved, name)
+			delete(m.unproved, name)
 		case strings.Contains(message, "remove memory_manager_state"):
-			fmt.Fprintf(d.out, "node %s: its kubelet was killed between two writes: %s\n", name, message)
-			if err := d.mend(name); err != nil {
+			fmt.Fprintf(m.out, "node %s: its kubelet was killed between two writes: %s\n", name, message)
+			if err := m.restartWithout(name); err != nil {
 				return err
 			}
 		}
@@ -44,9 +59,9 @@ func (d *driver) mendTorn(ctx context.Context) error {
 	return nil
 }
 
-// mend starts a kubelet without the checkpoint that keeps it from starting.
-func (d *driver) mend(name string) error {
-	node, err := d.Node(name)
+// restartWithout starts a kubelet without the checkpoint that keeps it from starting.
+func (m *mender) restartWithout(name string) error {
+	node, err := m.Node(name)
 	if err != nil {
 		return err
 	}
@@ -54,8 +69,8 @@ func (d *driver) mend(name string) error {
 	if err := os.Remove(node.Dir.MemoryState()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	d.torn++
-	return d.startAgain(name)
+	m.mended++
+	return m.startAgain(name)
 }
 
 // readyOf reads the condition Ready of a NodeTopology.
