@@ -63,7 +63,7 @@ func (d deletions) of(pod *corev1.Pod) (who []string, err error) {
 	}
 	defer f.Close()
 	lines := bufio.NewScanner(f)
-	lines.Buffer(nil, 16*mib)
+	lines.Buffer(nil, 16<<20)
 	for lines.Scan() {
 		var e auditv1.Event
 		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {

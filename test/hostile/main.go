@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -11,21 +10,6 @@ import (
 
 	"github.com/berth-dev/berth/test/trial"
 )
-
-// errHarmed is the answer no; the output has said why.
-var errHarmed = errors.New("the tenant did harm, or the run was too small to say")
-
-// options are the flags.
-type options struct {
-	seed     uint64
-	attempts int
-	friendly int
-	calm     time.Duration
-	limit    time.Duration
-	until    string
-	keep     bool
-	dir      string
-}
 
 func main() {
 	o := &options{}

@@ -4,6 +4,10 @@ import (
 	"fmt"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/internal/hollow"
 )
 
@@ -39,4 +43,18 @@ func nodeNames() (all []string) {
 		all = append(all, s.Name)
 	}
 	return all
+}
+
+// notReady says why a NodeTopology is not Ready; "" where it is.
+func notReady(of *unstructured.Unstructured) (reason, message string) {
+	conditions, _, _ := unstructured.NestedSlice(of.Object, "status", "conditions")
+	for _, c := range conditions {
+		if c, ok := c.(map[string]any); ok && c["type"] == v1alpha1.ConditionReady {
+			if c["status"] == string(metav1.ConditionTrue) {
+				return "", ""
+			}
+			return fmt.Sprint(c["reason"]), fmt.Sprint(c["message"])
+		}
+	}
+	return "Silent", "it says nothing about Ready"
 }

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic/dynamicinformer"
@@ -200,20 +199,6 @@ func (w *watcher) report(of *unstructured.Unstructured) {
 		w.tell(&w.all.NodesLost, "node %s is not Ready: %s: %s", of.GetName(), reason, message)
 	}
 	w.lost[of.GetName()] = reason != ""
-}
-
-// notReady says why a NodeTopology is not Ready; "" where it is.
-func notReady(of *unstructured.Unstructured) (reason, message string) {
-	conditions, _, _ := unstructured.NestedSlice(of.Object, "status", "conditions")
-	for _, c := range conditions {
-		if c, ok := c.(map[string]any); ok && c["type"] == v1alpha1.ConditionReady {
-			if c["status"] == string(metav1.ConditionTrue) {
-				return "", ""
-			}
-			return fmt.Sprint(c["reason"]), fmt.Sprint(c["message"])
-		}
-	}
-	return "Silent", "it says nothing about Ready"
 }
 
 // judgeQuota says when the tenant's pods keep more CPUs from others than its quota. The caller

@@ -1,21 +1,12 @@
 package main
 
 import (
-	"context"
 	"embed"
-	"errors"
-	"fmt"
 	"io/fs"
 	"path/filepath"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-
-	koordinator "github.com/berth-dev/berth/api/scheduling/koordinator/v1alpha1"
-	volcano "github.com/berth-dev/berth/api/scheduling/volcano/v1beta1"
 )
 
 // inKoordinatorsWords are files as Koordinator's manuals and proposals have them. The first line of
@@ -44,23 +35,6 @@ func readKoordinator() (cases []*testCase, err error) {
 		})
 	}
 	return cases, nil
-}
-
-// podsOf is how many pods objects make at once.
-func podsOf(objects []*unstructured.Unstructured) (n int) {
-	for _, o := range objects {
-		switch o.GetKind() {
-		case "Pod", "CronJob":
-			n++
-		case "Deployment", "ReplicaSet":
-			count, _, _ := unstructured.NestedFloat64(o.Object, "spec", "replicas") // as YAML reads it
-			n += int(count)
-		case "Job":
-			count, _, _ := unstructured.NestedFloat64(o.Object, "spec", "parallelism")
-			n += int(count)
-		}
-	}
-	return n
 }
 
 // flows are the files of Volcano's example of JobFlows: a flow, and the templates of its Jobs.
@@ -114,104 +88,4 @@ func endsSoon(template *unstructured.Unstructured) {
 		_ = unstructured.SetNestedSlice(t.(map[string]any), containers, "template", "spec", "containers")
 	}
 	_ = unstructured.SetNestedSlice(template.Object, tasks, "spec", "tasks")
-}
-
-var jobFlows = schema.GroupVersionResource{Group: "flow.volcano.sh", Version: "v1alpha1", Resource: "jobflows"}
-
-// flowDefinitions are the kinds of JobFlows, which the folder lacks, as far as an API server is
-// concerned: Volcano's controller reads the objects.
-const flowDefinitions = `apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: jobflows.flow.volcano.sh}
-spec:
-  group: flow.volcano.sh
-  scope: Namespaced
-  names: {plural: jobflows, singular: jobflow, kind: JobFlow, listKind: JobFlowList}
-  versions:
-  - name: v1alpha1
-    served: true
-    storage: true
-    subresources: {status: {}}
-    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
----
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: jobtemplates.flow.volcano.sh}
-spec:
-  group: flow.volcano.sh
-  scope: Namespaced
-  names: {plural: jobtemplates, singular: jobtemplate, kind: JobTemplate, listKind: JobTemplateList}
-  versions:
-  - name: v1alpha1
-    served: true
-    storage: true
-    subresources: {status: {}}
-    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
-`
-
-// checkBeside says what is missing where there is no Job: pods that run, each in a group below
-// Volcano's controller; places that are held; a flow that has come to its end.
-func (r *running) checkBeside(ctx context.Context) error {
-	for _, o := range r.objects {
-		switch o.GetKind() {
-		case "JobFlow":
-			return r.checkFlow(ctx, o.GetName())
-		case "Reservation":
-			if err := r.checkReservation(ctx, o.GetName()); err != nil {
-				return err
-			}
-		}
-	}
-	pods, err := r.Client.CoreV1().Pods(r.namespace).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return err
-	}
-	run := 0
-	for i := range pods.Items {
-		p := &pods.Items[i]
-		if p.Status.Phase == corev1.PodRunning || p.Status.Phase == corev1.PodSucceeded {
-			run++
-		}
-		if p.Spec.SchedulerName == byVolcano && r.by == byVolcano && p.Annotations[volcano.GroupNameAnnotation] == "" {
-			return fmt.Errorf("pod %s has no group", p.Name)
-		}
-	}
-	if run < r.want.pods {
-		return fmt.Errorf("%d of %d pods run: want %d", run, len(pods.Items), r.want.pods)
-	}
-	return nil
-}
-
-func (r *running) checkFlow(ctx context.Context, name string) error {
-	flow, err := r.dynamic.Resource(jobFlows).Namespace(r.namespace).Get(ctx, name, metav1.GetOptions{})
-	if err != nil {
-		return err
-	}
-	if phase, _, _ := unstructured.NestedString(flow.Object, "status", "state", "phase"); phase != "Succeed" {
-		return fmt.Errorf("JobFlow %s is %q: %v", name, phase, flow.Object["status"])
-	}
-	return nil
-}
-
-func (r *running) checkReservation(ctx context.Context, name string) error {
-	o, err := r.dynamic.Resource(koordinator.Reservations).Get(ctx, name, metav1.GetOptions{})
-	if err != nil {
-		return err
-	}
-	switch phase, _, _ := unstructured.NestedString(o.Object, "status", "phase"); koordinator.ReservationPhase(phase) {
-	case koordinator.ReservationAvailable, koordinator.ReservationSucceeded:
-		return nil
-	default:
-		return fmt.Errorf("reservation %s is %q: %v", name, phase, o.Object["status"])
-	}
-}
-
-// clear takes away what is of no namespace.
-func (r *running) clear(ctx context.Context) (err error) {
-	for _, o := range r.objects {
-		if o.GetKind() == "Reservation" {
-			err = errors.Join(err, r.dynamic.Resource(koordinator.Reservations).Delete(ctx, o.GetName(), metav1.DeleteOptions{}))
-		}
-	}
-	return err
 }

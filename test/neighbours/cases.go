@@ -1,13 +1,10 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"encoding/csv"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -15,68 +12,9 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
-	"sigs.k8s.io/yaml"
 
 	batch "github.com/berth-dev/berth/api/batch/v1alpha1"
 )
-
-// class says where a case is from, and with which of the controllers it is played.
-type class int
-
-const (
-	// ofE2E is a Job of Volcano's e2e tests, ofExample one of its example folder. Both are played
-	// with either controller.
-	ofE2E class = iota
-	ofExample
-	// besideJobs is anything else of the example folder that Volcano's own controller serves.
-	besideJobs
-	// ofKoordinator is in Koordinator's words, and needs no controller.
-	ofKoordinator
-)
-
-// playedBy are the controllers with which cases of a class are played.
-var playedBy = map[class][]string{
-	ofE2E: {byVolcano, byBerth}, ofExample: {byVolcano, byBerth}, besideJobs: {byVolcano}, ofKoordinator: {byNobody},
-}
-
-// testCase is a Job, or something else, what is in its file beside it, and how it ends.
-type testCase struct {
-	name  string
-	class class
-	// objects are created in their order; job is the name of the Job among them, "" for none.
-	objects []*unstructured.Unstructured
-	job     string
-	want    expectation
-	// misspelt is a field that the definition does not have: kubectl refuses the file by its name,
-	// and whoever does not validate strictly runs it without.
-	misspelt string
-	// steps are what happens to the Job: see step.
-	steps []string
-}
-
-// expectation is how a Job ends with Volcano.
-type expectation struct {
-	// rejected: the API server refuses it. Else phases are the ones that it goes through, among
-	// others, and pending says that it stays in the first of them.
-	rejected, pending bool
-	phases            []batch.JobPhase
-	// pods are how many run where there is no Job, at least.
-	pods int
-}
-
-func (e expectation) String() string {
-	switch {
-	case e.rejected:
-		return "it is refused at create"
-	case e.pending:
-		return "it stays pending"
-	case e.pods > 0:
-		return fmt.Sprint(e.pods, " pods run")
-	default:
-		return fmt.Sprint("it goes through ", e.phases)
-	}
-}
 
 // runs is what a Job of the examples does.
 var runs = expectation{phases: []batch.JobPhase{batch.Running}}
@@ -144,35 +82,6 @@ func readExample(path string) (cases []*testCase, err error) {
 	return cases, nil
 }
 
-func readObjects(path string) (objects []*unstructured.Unstructured, err error) {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
-	return objectsIn(path, data)
-}
-
-// objectsIn reads YAML documents; path is for errors.
-func objectsIn(path string, data []byte) (objects []*unstructured.Unstructured, err error) {
-	documents := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
-	for {
-		text, err := documents.Read()
-		if errors.Is(err, io.EOF) {
-			return objects, nil
-		}
-		o := &unstructured.Unstructured{}
-		if err == nil {
-			err = yaml.Unmarshal(text, &o.Object)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", path, err)
-		}
-		if len(o.Object) > 0 {
-			objects = append(objects, o)
-		}
-	}
-}
-
 // readE2E reads the Jobs of Volcano's e2e tests, and how they end.
 func readE2E(folder string) (cases []*testCase, err error) {
 	file, err := os.Open(filepath.Join(folder, "EXPECT.tsv"))
@@ -202,14 +111,6 @@ func readE2E(folder string) (cases []*testCase, err error) {
 		cases = append(cases, c)
 	}
 	return cases, nil
-}
-
-// claim is a PersistentVolumeClaim.
-func claim(name string) *unstructured.Unstructured {
-	return &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": map[string]any{"name": name},
-		"spec": map[string]any{"accessModes": []any{"ReadWriteOnce"}, "resources": map[string]any{"requests": map[string]any{"storage": "1Gi"}}},
-	}}
 }
 
 // moreSteps are what tests of Volcano's do that the table says in words.

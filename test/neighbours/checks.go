@@ -11,9 +11,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	koordinator "github.com/berth-dev/berth/api/scheduling/koordinator/v1alpha1"
 	volcano "github.com/berth-dev/berth/api/scheduling/volcano/v1beta1"
-	"github.com/berth-dev/berth/internal/wire"
 )
 
 // checks are what EXPECT.tsv says beside phases, by case. Each says what is missing.
@@ -70,53 +71,71 @@ func checkAllPlugins(ctx context.Context, r *running) error {
 	})
 }
 
-func (r *running) eachPod(ctx context.Context, check func(*corev1.Pod) error) error {
-	pods, err := r.pods(ctx)
+var jobFlows = schema.GroupVersionResource{Group: "flow.volcano.sh", Version: "v1alpha1", Resource: "jobflows"}
+
+// checkBeside says what is missing where there is no Job: pods that run, each in a group below
+// Volcano's controller; places that are held; a flow that has come to its end.
+func (r *running) checkBeside(ctx context.Context) error {
+	for _, o := range r.objects {
+		switch o.GetKind() {
+		case "JobFlow":
+			return r.checkFlow(ctx, o.GetName())
+		case "Reservation":
+			if err := r.checkReservation(ctx, o.GetName()); err != nil {
+				return err
+			}
+		}
+	}
+	pods, err := r.Client.CoreV1().Pods(r.namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return err
 	}
-	for i := range pods {
-		if err := check(&pods[i]); err != nil {
-			return fmt.Errorf("pod %s: %w", pods[i].Name, err)
+	run := 0
+	for i := range pods.Items {
+		p := &pods.Items[i]
+		if p.Status.Phase == corev1.PodRunning || p.Status.Phase == corev1.PodSucceeded {
+			run++
 		}
+		if p.Spec.SchedulerName == byVolcano && r.by == byVolcano && p.Annotations[volcano.GroupNameAnnotation] == "" {
+			return fmt.Errorf("pod %s has no group", p.Name)
+		}
+	}
+	if run < r.want.pods {
+		return fmt.Errorf("%d of %d pods run: want %d", run, len(pods.Items), r.want.pods)
 	}
 	return nil
 }
 
-// describe says how things stand, for people.
-func (r *running) describe(ctx context.Context) string {
-	var out []string
-	if job, err := r.theJob(ctx); err == nil {
-		state, _, _ := unstructured.NestedMap(job.Object, "status", "state")
-		out = append(out, fmt.Sprint("Job: ", state["phase"], " ", state["reason"], " ", state["message"]))
+func (r *running) checkFlow(ctx context.Context, name string) error {
+	flow, err := r.dynamic.Resource(jobFlows).Namespace(r.namespace).Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return err
 	}
-	groups, err := r.dynamic.Resource(volcano.PodGroups).Namespace(r.namespace).List(ctx, metav1.ListOptions{})
-	for i := 0; err == nil && i < len(groups.Items); i++ {
-		phase, _, _ := unstructured.NestedString(groups.Items[i].Object, "status", "phase")
-		out = append(out, "PodGroup: "+phase)
+	if phase, _, _ := unstructured.NestedString(flow.Object, "status", "state", "phase"); phase != "Succeed" {
+		return fmt.Errorf("JobFlow %s is %q: %v", name, phase, flow.Object["status"])
 	}
-	pods, err := r.Client.CoreV1().Pods(r.namespace).List(ctx, metav1.ListOptions{})
-	for i := 0; err == nil && i < len(pods.Items); i++ {
-		out = append(out, podInWords(&pods.Items[i]))
-	}
-	events, err := r.Client.CoreV1().Events(r.namespace).List(ctx, metav1.ListOptions{FieldSelector: "type=Warning"})
-	for i := 0; err == nil && i < len(events.Items); i++ {
-		e := &events.Items[i]
-		out = append(out, e.InvolvedObject.Kind+" "+e.InvolvedObject.Name+": "+e.Reason+": "+e.Message)
-	}
-	const most = 24
-	return strings.Join(out[:min(most, len(out))], "; ")
+	return nil
 }
 
-func podInWords(p *corev1.Pod) string {
-	text := "pod " + p.Name + " " + string(p.Status.Phase)
-	if c := wire.Unscheduled(p); c.Type != "" {
-		text += ": " + c.Message
+func (r *running) checkReservation(ctx context.Context, name string) error {
+	o, err := r.dynamic.Resource(koordinator.Reservations).Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return err
 	}
-	for i := range p.Status.ContainerStatuses {
-		if w := p.Status.ContainerStatuses[i].State.Waiting; w != nil {
-			text += ": " + w.Reason + " " + w.Message
+	switch phase, _, _ := unstructured.NestedString(o.Object, "status", "phase"); koordinator.ReservationPhase(phase) {
+	case koordinator.ReservationAvailable, koordinator.ReservationSucceeded:
+		return nil
+	default:
+		return fmt.Errorf("reservation %s is %q: %v", name, phase, o.Object["status"])
+	}
+}
+
+// clear takes away what is of no namespace.
+func (r *running) clear(ctx context.Context) (err error) {
+	for _, o := range r.objects {
+		if o.GetKind() == "Reservation" {
+			err = errors.Join(err, r.dynamic.Resource(koordinator.Reservations).Delete(ctx, o.GetName(), metav1.DeleteOptions{}))
 		}
 	}
-	return text
+	return err
 }

@@ -243,3 +243,34 @@ func (c *cluster) stop() error {
 	}
 	return errors.Join(errs...)
 }
+
+// flowDefinitions are the kinds of JobFlows, which the folder lacks, as far as an API server is
+// concerned: Volcano's controller reads the objects.
+const flowDefinitions = `apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: jobflows.flow.volcano.sh}
+spec:
+  group: flow.volcano.sh
+  scope: Namespaced
+  names: {plural: jobflows, singular: jobflow, kind: JobFlow, listKind: JobFlowList}
+  versions:
+  - name: v1alpha1
+    served: true
+    storage: true
+    subresources: {status: {}}
+    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
+---
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: jobtemplates.flow.volcano.sh}
+spec:
+  group: flow.volcano.sh
+  scope: Namespaced
+  names: {plural: jobtemplates, singular: jobtemplate, kind: JobTemplate, listKind: JobTemplateList}
+  versions:
+  - name: v1alpha1
+    served: true
+    storage: true
+    subresources: {status: {}}
+    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
+`

@@ -14,20 +14,14 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 
 	batch "github.com/berth-dev/berth/api/batch/v1alpha1"
 )
 
 const (
-	// atOnce is how many cases run at a time, and patience how long each step may take.
-	atOnce   = 4
-	patience = 4 * time.Minute
-	// little is the patience with cases that do not run, as the documents say.
-	little = 20 * time.Second
-	tick   = 200 * time.Millisecond
+	// atOnce is how many cases run at a time.
+	atOnce = 4
 	// stays is how long a Job that should stay as it is is watched.
 	stays = 5 * time.Second
 )
@@ -59,25 +53,6 @@ func (c *cluster) runAll(ctx context.Context, cases []*testCase) []finding {
 		}
 	}
 	return found
-}
-
-// ends says whether containers of the case end by themselves, so many seconds after their start.
-// Where the machine is busy one may end before the Job has all its pods, and a policy acts upon a
-// Job that never ran, with Volcano as well. Such a case is played again, alone.
-func (t *testCase) ends() bool {
-	return slices.ContainsFunc(t.objects, func(o *unstructured.Unstructured) bool {
-		return strings.Contains(fmt.Sprint(o.Object), "berth.dev/exit:")
-	})
-}
-
-// alone says whether the case changes what others need.
-func (t *testCase) alone() bool { return slices.Contains(t.steps, "taint") }
-
-// running is a case on its way.
-type running struct {
-	*cluster
-	*testCase
-	namespace string
 }
 
 var notInNames = regexp.MustCompile(`[^a-z0-9]+`)
@@ -222,30 +197,6 @@ func (r *running) step(ctx context.Context, text string) error {
 	return fmt.Errorf("want running, delete, patch, sleep, phase, taint, untaint, ungate or bind-claims")
 }
 
-// until waits until nothing is wrong any more, and returns what still is.
-func (r *running) until(ctx context.Context, wrong func(context.Context) error) error {
-	var last error
-	limit := patience
-	if r.testCase != nil && documented[r.name] != "" {
-		limit = little
-	}
-	err := wait.PollUntilContextTimeout(ctx, tick, limit, true, func(ctx context.Context) (bool, error) {
-		last = wrong(ctx)
-		return last == nil, r.Ended()
-	})
-	if err != nil {
-		return fmt.Errorf("%w: %w", err, last)
-	}
-	return nil
-}
-
-// seen are the phases that the Job went through.
-func (r *running) seen() []batch.JobPhase {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return slices.Clone(r.phases[r.namespace])
-}
-
 // wentThrough says what is missing of the phases that are expected.
 func (r *running) wentThrough(context.Context) error {
 	seen := r.seen()
@@ -257,49 +208,6 @@ func (r *running) wentThrough(context.Context) error {
 	}
 	if len(left) > 0 {
 		return fmt.Errorf("it went through %v", seen)
-	}
-	return nil
-}
-
-// theJob reads the Job.
-func (r *running) theJob(ctx context.Context) (*unstructured.Unstructured, error) {
-	return r.dynamic.Resource(batch.Jobs).Namespace(r.namespace).Get(ctx, r.job, metav1.GetOptions{})
-}
-
-// pods are the Job's that are not on their way out.
-func (r *running) pods(ctx context.Context) ([]corev1.Pod, error) {
-	list, err := r.Client.CoreV1().Pods(r.namespace).List(ctx, metav1.ListOptions{LabelSelector: batch.JobNameKey + "=" + r.job})
-	if err != nil {
-		return nil, err
-	}
-	return slices.DeleteFunc(list.Items, func(p corev1.Pod) bool { return p.DeletionTimestamp != nil }), nil
-}
-
-// podsRun says that fewer pods, or more, run than the Job's tasks have replicas. Pods that have
-// ended well count.
-func (r *running) podsRun(ctx context.Context) error {
-	job, err := r.theJob(ctx)
-	if err != nil {
-		return err
-	}
-	want := int64(0)
-	tasks, _, _ := unstructured.NestedSlice(job.Object, "spec", "tasks")
-	for _, t := range tasks {
-		n, _, _ := unstructured.NestedInt64(t.(map[string]any), "replicas")
-		want += n
-	}
-	pods, err := r.pods(ctx)
-	if err != nil {
-		return err
-	}
-	have := int64(0)
-	for i := range pods {
-		if phase := pods[i].Status.Phase; phase == corev1.PodRunning || phase == corev1.PodSucceeded {
-			have++
-		}
-	}
-	if have != want || int64(len(pods)) != want {
-		return fmt.Errorf("%d of %d pods run: want %d", have, len(pods), want)
 	}
 	return nil
 }

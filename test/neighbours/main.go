@@ -14,24 +14,6 @@ import (
 	"github.com/berth-dev/berth/test/trial"
 )
 
-// errWrong is the answer no; the output has said why.
-var errWrong = errors.New("not every file does what it does with its own system")
-
-// options are the flags.
-type options struct {
-	from, controller, only, dir string
-	keep, each                  bool
-}
-
-// Who makes the pods of Jobs.
-const (
-	byVolcano = "volcano"
-	byBerth   = "berth"
-	// byNobody is a cluster without Jobs, in which the scheduler serves the name koord-scheduler.
-	byNobody = "koordinator"
-	byAll    = "all"
-)
-
 func main() {
 	o := &options{}
 	(&trial.Program{
@@ -96,14 +78,6 @@ func play(ctx context.Context, o *options, out io.Writer) error {
 		total.add(c, *found[c])
 	}
 	return total.write(out)
-}
-
-// tell counts what is passed over in silence, and says so.
-func (r *result) tell(out io.Writer, silent []string) {
-	for _, s := range silent {
-		fmt.Fprintln(out, "SILENT "+s)
-	}
-	r.Silent += len(silent)
 }
 
 // playWith runs the cases with one controller, several at a time, and says what came of each, and

@@ -103,3 +103,14 @@ func (r *result) write(out io.Writer) error {
 	}
 	return nil
 }
+
+// errWrong is the answer no; the output has said why.
+var errWrong = errors.New("not every file does what it does with its own system")
+
+// tell counts what is passed over in silence, and says so.
+func (r *result) tell(out io.Writer, silent []string) {
+	for _, s := range silent {
+		fmt.Fprintln(out, "SILENT "+s)
+	}
+	r.Silent += len(silent)
+}

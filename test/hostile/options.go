@@ -1,0 +1,21 @@
+package main
+
+import (
+	"errors"
+	"time"
+)
+
+// options are the flags.
+type options struct {
+	seed     uint64
+	attempts int
+	friendly int
+	calm     time.Duration
+	limit    time.Duration
+	until    string
+	keep     bool
+	dir      string
+}
+
+// errHarmed is the answer no; the output has said why.
+var errHarmed = errors.New("the tenant did harm, or the run was too small to say")
