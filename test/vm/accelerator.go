@@ -11,6 +11,11 @@ import (
 	"time"
 )
 
+// kernelArgs are chosen for software emulation: nothing that waits for timers or verifies what
+// cannot go wrong here.
+const kernelArgs = "console=ttyS0 quiet panic=-1 mitigations=off nokaslr init_on_alloc=0 random.trust_cpu=on nowatchdog " +
+	"numa_balancing=disable rcupdate.rcu_expedited=1 rcupdate.rcu_cpu_stall_suppress=1 clocksource=tsc tsc=reliable"
+
 // An Intel vendor string gives CPUID leaves 4, 0xB and 0x1F, and so siblings, dies and L3, on any
 // host; the software emulator has no AMD topology extension. QEMU 7.2 aborts under a KVM that
 // offers MSR 0x10a and does not let it be set.

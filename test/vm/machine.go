@@ -40,11 +40,6 @@ type Machine struct {
 	qemu    *child.Process
 }
 
-// kernelArgs are chosen for software emulation: nothing that waits for timers or verifies what
-// cannot go wrong here.
-const kernelArgs = "console=ttyS0 quiet panic=-1 mitigations=off nokaslr init_on_alloc=0 random.trust_cpu=on nowatchdog " +
-	"numa_balancing=disable rcupdate.rcu_expedited=1 rcupdate.rcu_cpu_stall_suppress=1 clocksource=tsc tsc=reliable"
-
 // bootLimit is how long a machine may take until its shell answers. Seconds are usual; an emulated
 // machine has been seen to stop for ever before its kernel said anything.
 const bootLimit = time.Minute

@@ -62,18 +62,6 @@ func (r *release) folder(p platform) string {
 	return fmt.Sprintf("berth-%s-%s-%s", r.version, p.os, p.arch)
 }
 
-// create writes a file of the release.
-func (r *release) create(name string, write func(io.Writer) error) error {
-	file, err := os.Create(filepath.Join(r.out, name))
-	if err != nil {
-		return err
-	}
-	if err := errors.Join(write(file), file.Close()); err != nil {
-		return fmt.Errorf("%s: %w", name, err)
-	}
-	return nil
-}
-
 // writeTar writes the entries by name, owned by root and with one time for all: nothing in it depends
 // on where and when it is written.
 func writeTar(w io.Writer, entries []entry, stamp time.Time) error {

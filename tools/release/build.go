@@ -4,97 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
-	"slices"
 	"strings"
-	"time"
 )
-
-// release is what to make.
-type release struct {
-	source, out, version, commit, ldflags string
-	// url is where the folders of releases are fetched from.
-	url       string
-	time      time.Time
-	platforms platforms
-	progress  io.Writer
-}
-
-// platform is what a binary runs on.
-type platform struct{ os, arch string }
-
-func (p platform) String() string { return p.os + "/" + p.arch }
-
-// known are the platforms of a release, in the order of its files.
-var known = []platform{{"linux", "amd64"}, {"linux", "arm64"}, {"darwin", "amd64"}, {"darwin", "arm64"}}
-
-// platforms is a flag: a part of known; none is all.
-type platforms []platform
-
-func (p *platforms) String() string { return fmt.Sprint([]platform(*p)) }
-
-// Set implements flag.Value.
-func (p *platforms) Set(text string) error {
-	*p = nil
-	for word := range strings.SplitSeq(text, ",") {
-		i := slices.IndexFunc(known, func(k platform) bool { return k.String() == word })
-		if i < 0 || slices.Contains(*p, known[i]) {
-			return fmt.Errorf("%q: want some of %v, each once", word, known)
-		}
-		*p = append(*p, known[i])
-	}
-	return nil
-}
-
-// commandsOf lists the commands of a platform: nodes and control planes are Linux.
-func commandsOf(p platform) []string {
-	if p.os == "linux" {
-		return []string{"berth", "berth-agent", "berth-controller", "berth-scheduler"}
-	}
-	return []string{"berth"}
-}
-
-// binary is a command that was built.
-type binary struct {
-	command  string
-	platform platform
-	path     string
-}
-
-// versionForm is what Go, Helm and image tags all take.
-var versionForm = regexp.MustCompile(`^v[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z.-]+)?$`)
-
-func (r *release) check() error {
-	if !versionForm.MatchString(r.version) {
-		return fmt.Errorf("-version: %q: want a version like v0.1.0 or v0.1.1-dev.3", r.version)
-	}
-	if r.out == "" {
-		return errors.New("-out: want the folder to write to")
-	}
-	if _, err := os.Stat(filepath.Join(r.source, "cmd", "berth-scheduler")); err != nil {
-		return fmt.Errorf("-source: %w: want the root of Berth's sources", err)
-	}
-	if err := checkURL(r.url); err != nil {
-		return err
-	}
-	if len(r.platforms) == 0 {
-		r.platforms = known
-	}
-	return nil
-}
-
-// setTime takes SOURCE_DATE_EPOCH where the caller said nothing
-// (reproducible-builds.org/specs/source-date-epoch).
-func (r *release) setTime(epoch int64) {
-	if epoch == 0 {
-		_, _ = fmt.Sscan(os.Getenv("SOURCE_DATE_EPOCH"), &epoch)
-	}
-	r.time = time.Unix(epoch, 0).UTC()
-}
 
 // build makes everything, below a folder that is put in its place once it is whole.
 func (r *release) build(ctx context.Context) error {

@@ -1,22 +1,15 @@
 package main
 
 import (
-	"fmt"
 	"io"
-	"net/url"
 	"path/filepath"
 	"strings"
 
 	"sigs.k8s.io/yaml"
 )
 
-const (
-	// krewFile is the manifest by which krew installs `kubectl berth`.
-	krewFile = "berth.yaml"
-	// placeholderURL is where the manifest says that releases are, unless somebody says where they
-	// really are. No such host exists (RFC 6761).
-	placeholderURL = "https://releases.example/berth"
-)
+// krewFile is the manifest by which krew installs `kubectl berth`.
+const krewFile = "berth.yaml"
 
 // krewPlugin is a Plugin of krew.googlecontainertools.github.com/v1alpha2, as far as it is written
 // (sigs.k8s.io/krew, pkg/index/types.go).
@@ -89,13 +82,4 @@ func (r *release) krew() error {
 		_, err := w.Write(text)
 		return err
 	})
-}
-
-// checkURL demands the address of a folder.
-func checkURL(text string) error {
-	u, err := url.Parse(text)
-	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
-		return fmt.Errorf("-url: %q: want the address of the folder that has a folder for each release, like %s", text, placeholderURL)
-	}
-	return nil
 }

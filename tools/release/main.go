@@ -19,6 +19,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 )
 
@@ -65,6 +66,26 @@ func buildVerb(ctx context.Context, f *flag.FlagSet, args []string, out io.Write
 		return err
 	}
 	return r.build(ctx)
+}
+
+// signVerb signs what verify finds whole.
+func signVerb(_ context.Context, f *flag.FlagSet, args []string, out io.Writer) error {
+	key := f.String("key", "", "file with a secret key of minisign's; its password, if any, is read from "+passwordVariable)
+	if err := parse(f, args, 1); err != nil {
+		return err
+	}
+	if *key == "" {
+		return errors.New("-key: want the file of a secret key, which minisign -G makes")
+	}
+	dir := f.Arg(0)
+	if _, err := verify(dir, ""); err != nil {
+		return err
+	}
+	if err := sign(dir, *key, os.Getenv(passwordVariable)); err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "%s: signed\n", filepath.Join(dir, signatureFile))
+	return nil
 }
 
 func verifyVerb(_ context.Context, f *flag.FlagSet, args []string, out io.Writer) error {

@@ -1,11 +1,7 @@
 package main
 
 import (
-	"context"
-	"errors"
-	"flag"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,33 +9,8 @@ import (
 	"aead.dev/minisign"
 )
 
-const (
-	// signatureFile is the signature of the sums, in minisign's format
-	// (jedisct1.github.io/minisign). It covers every file, since the sums do.
-	signatureFile = sumsFile + ".minisig"
-	// passwordVariable holds the password of the key, for a key that has one.
-	passwordVariable = "MINISIGN_PASSWORD"
-)
-
-// signVerb signs what verify finds whole.
-func signVerb(_ context.Context, f *flag.FlagSet, args []string, out io.Writer) error {
-	key := f.String("key", "", "file with a secret key of minisign's; its password, if any, is read from "+passwordVariable)
-	if err := parse(f, args, 1); err != nil {
-		return err
-	}
-	if *key == "" {
-		return errors.New("-key: want the file of a secret key, which minisign -G makes")
-	}
-	dir := f.Arg(0)
-	if _, err := verify(dir, ""); err != nil {
-		return err
-	}
-	if err := sign(dir, *key, os.Getenv(passwordVariable)); err != nil {
-		return err
-	}
-	fmt.Fprintf(out, "%s: signed\n", filepath.Join(dir, signatureFile))
-	return nil
-}
+// passwordVariable holds the password of the key, for a key that has one.
+const passwordVariable = "MINISIGN_PASSWORD"
 
 func sign(dir, key, password string) error {
 	text, err := os.ReadFile(key)

@@ -1,0 +1,122 @@
+package main
+
+import (
+	_ "embed"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// release is what to make.
+type release struct {
+	source, out, version, commit, ldflags string
+	// url is where the folders of releases are fetched from.
+	url       string
+	time      time.Time
+	platforms platforms
+	progress  io.Writer
+}
+
+// platform is what a binary runs on.
+type platform struct{ os, arch string }
+
+func (p platform) String() string { return p.os + "/" + p.arch }
+
+// known are the platforms of a release, in the order of its files.
+var known = []platform{{"linux", "amd64"}, {"linux", "arm64"}, {"darwin", "amd64"}, {"darwin", "arm64"}}
+
+// platforms is a flag: a part of known; none is all.
+type platforms []platform
+
+func (p *platforms) String() string { return fmt.Sprint([]platform(*p)) }
+
+// Set implements flag.Value.
+func (p *platforms) Set(text string) error {
+	*p = nil
+	for word := range strings.SplitSeq(text, ",") {
+		i := slices.IndexFunc(known, func(k platform) bool { return k.String() == word })
+		if i < 0 || slices.Contains(*p, known[i]) {
+			return fmt.Errorf("%q: want some of %v, each once", word, known)
+		}
+		*p = append(*p, known[i])
+	}
+	return nil
+}
+
+// commandsOf lists the commands of a platform: nodes and control planes are Linux.
+func commandsOf(p platform) []string {
+	if p.os == "linux" {
+		return []string{"berth", "berth-agent", "berth-controller", "berth-scheduler"}
+	}
+	return []string{"berth"}
+}
+
+// binary is a command that was built.
+type binary struct {
+	command  string
+	platform platform
+	path     string
+}
+
+// versionForm is what Go, Helm and image tags all take.
+var versionForm = regexp.MustCompile(`^v[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z.-]+)?$`)
+
+func (r *release) check() error {
+	if !versionForm.MatchString(r.version) {
+		return fmt.Errorf("-version: %q: want a version like v0.1.0 or v0.1.1-dev.3", r.version)
+	}
+	if r.out == "" {
+		return errors.New("-out: want the folder to write to")
+	}
+	if _, err := os.Stat(filepath.Join(r.source, "cmd", "berth-scheduler")); err != nil {
+		return fmt.Errorf("-source: %w: want the root of Berth's sources", err)
+	}
+	if err := checkURL(r.url); err != nil {
+		return err
+	}
+	if len(r.platforms) == 0 {
+		r.platforms = known
+	}
+	return nil
+}
+
+// setTime takes SOURCE_DATE_EPOCH where the caller said nothing
+// (reproducible-builds.org/specs/source-date-epoch).
+func (r *release) setTime(epoch int64) {
+	if epoch == 0 {
+		_, _ = fmt.Sscan(os.Getenv("SOURCE_DATE_EPOCH"), &epoch)
+	}
+	r.time = time.Unix(epoch, 0).UTC()
+}
+
+// placeholderURL is where the manifest of krew says that releases are, unless somebody says where
+// they really are. No such host exists (RFC 6761).
+const placeholderURL = "https://releases.example/berth"
+
+// checkURL demands the address of a folder.
+func checkURL(text string) error {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
+		return fmt.Errorf("-url: %q: want the address of the folder that has a folder for each release, like %s", text, placeholderURL)
+	}
+	return nil
+}
+
+// create writes a file of the release.
+func (r *release) create(name string, write func(io.Writer) error) error {
+	file, err := os.Create(filepath.Join(r.out, name))
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(write(file), file.Close()); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}
