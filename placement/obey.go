@@ -352,7 +352,7 @@ func (ad *jointAdmission) takeSidecars(c int) {
 // the kubelet, and of any pod that says how its CPUs are to lie.
 func (ad *jointAdmission) pinsWhole(c int) bool {
 	milli := ad.r.Containers[c].MilliCPU
-	return !ad.rules.SharesOnly && milli > 0 && milli%1000 == 0 && (ad.m.guaranteed(ad.r) || ad.rules.CPUs != joint.Rules{})
+	return ad.rules.Shares == joint.Unset && milli > 0 && milli%1000 == 0 && (ad.m.guaranteed(ad.r) || ad.rules.CPUs != joint.Rules{})
 }
 
 func (ad *jointAdmission) width() joint.Width {

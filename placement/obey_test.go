@@ -73,7 +73,7 @@ func TestObeyExamples(t *testing.T) {
 		{"shares beside CPUs", guaranteed("x", pod, app("a", 6000, 1), app("b", 1500, 0)), "a:8-13@1 b:1=1500@1"},
 		{"whole CPUs of a Burstable pod that says how", placement.Request{UID: "x", Containers: []placement.ContainerRequest{app("a", 2000, 0)},
 			Rules: placement.Rules{CPUs: joint.Rules{Bind: joint.Spread, BindHow: joint.Preferred}}}, "a:1-2@0"},
-		{"shares of a Guaranteed pod", guaranteed("x", placement.Rules{Policy: placement.PolicySingleNUMANode, SharesOnly: true}, app("a", 3000, 0)), "a:0=3000@0"},
+		{"shares of a Guaranteed pod", guaranteed("x", placement.Rules{Policy: placement.PolicySingleNUMANode, Shares: joint.Required}, app("a", 3000, 0)), "a:0=3000@0"},
 		{"nothing", placement.Request{UID: "x", Containers: []placement.ContainerRequest{app("a", 0, 0)}}, "a:@"},
 		{"pod-level resources", placement.Request{UID: "x", PodLevel: true, Containers: []placement.ContainerRequest{app("a", 0, 0)}}, "PodLevelUndecided"},
 		{"devices", guaranteed("x", single, placement.ContainerRequest{Name: "a", Devices: []placement.DeviceRequest{{Resource: "x/y", Count: 1}}}), "DevicesUndecided"},
@@ -212,7 +212,7 @@ func TestNodeBinds(t *testing.T) {
 	for name, c := range map[string]struct {
 		own, pod joint.Rules
 		milli    int64
-		shares   bool
+		shares   joint.Strength
 		misses   placement.Wish
 		want     placement.Detail
 		cores    int // on which the pod's CPUs lie
@@ -224,7 +224,7 @@ func TestNodeBinds(t *testing.T) {
 		"insists":                {own: full, pod: spread, milli: 2000, misses: placement.WishSpread, cores: 1},
 		"insists as well":        {own: spread, pod: spread, milli: 2000, cores: 2},
 		"insists on full cores":  {own: spread, pod: full, milli: 2000, misses: placement.WishFullCores, cores: 2},
-		"shares":                 {own: full, milli: 3000, shares: true},
+		"shares":                 {own: full, milli: 3000, shares: joint.Required},
 		"a fraction":             {own: full, milli: 1500},
 	} {
 		cfg := obeying()
@@ -234,7 +234,7 @@ func TestNodeBinds(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := m.NewState()
-		r := guaranteed("x", placement.Rules{CPUs: c.pod, SharesOnly: c.shares}, app("a", c.milli, 0))
+		r := guaranteed("x", placement.Rules{CPUs: c.pod, Shares: c.shares}, app("a", c.milli, 0))
 		if got := m.Misses(r.Rules); got != c.misses || m.Keeps(r.Rules) != (c.misses == placement.NoWish) {
 			t.Errorf("%s: misses %d, want %d", name, got, c.misses)
 		}
@@ -307,7 +307,7 @@ func TestMisses(t *testing.T) {
 		{"a NUMA node alone", nil, must(joint.Rules{Exclusive: joint.ExclusiveNUMA, ExclusiveHow: joint.Required}), placement.WishExclusiveNUMA},
 		{"one cache", nil, must(joint.Rules{L3: joint.Required}), placement.WishL3},
 		{"preferred", nil, must(joint.Rules{Bind: joint.Spread, BindHow: joint.Preferred, L3: joint.Preferred}), placement.NoWish},
-		{"shares", nil, placement.Rules{SharesOnly: true}, placement.WishShares},
+		{"shares", nil, placement.Rules{Shares: joint.Required}, placement.WishShares},
 		{"pinned memory, implied", nil, placement.Rules{PinMemory: true}, placement.NoWish},
 	} {
 		cfg := m2.config("restricted")

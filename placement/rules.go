@@ -101,10 +101,9 @@ type Rules struct {
 	// MayWithhold lets CPUs stay idle for exclusive ones that the pod does not ask for. Without it
 	// a pod pays: who wants a core or a NUMA node alone asks for all of its CPUs.
 	MayWithhold bool
-	// SharesOnly gives CPU time instead of CPUs, also to a Guaranteed pod that asks for whole ones.
-	SharesOnly bool
-	// SharesWillDo says that for SharesOnly a kubelet which gives CPUs will do as well.
-	SharesWillDo bool
+	// Shares gives CPU time instead of CPUs, also to a Guaranteed pod that asks for whole ones.
+	// Where it is preferred, a kubelet that gives CPUs will do as well.
+	Shares joint.Strength
 	// PinMemory keeps memory to its NUMA nodes, not only accounted there.
 	PinMemory bool
 	// NUMANodes asks for exactly so many NUMA nodes, the nearest ones, for the pod as a whole, or
@@ -189,7 +188,7 @@ func (r Rules) CountsNUMANodes() bool {
 
 // sane says whether the rules hold values that exist.
 func (r Rules) sane() bool {
-	return r.Policy < policies && r.Scope < scopes && r.Match < matches && r.CPUs.Sane() && r.Devices.sane() &&
+	return r.Policy < policies && r.Scope < scopes && r.Match < matches && r.CPUs.Sane() && r.Shares <= joint.Required && r.Devices.sane() &&
 		(r.NUMANodes <= 1 || r.Policy != PolicySingleNUMANode)
 }
 
@@ -288,7 +287,7 @@ func (m *Model) Misses(r Rules) Wish {
 		return WishExclusiveNUMA
 	case c.L3 == joint.Required:
 		return WishL3
-	case r.SharesOnly && !r.SharesWillDo && m.set.static:
+	case r.Shares == joint.Required && m.set.static:
 		return WishShares
 	case r.PinMemory && !m.set.memory:
 		return WishPinnedMemory
@@ -314,7 +313,7 @@ func (r Rules) over(own Rules) Rules {
 		r.CPUs.Bind, r.CPUs.BindHow = own.CPUs.Bind, own.CPUs.BindHow
 	}
 	out := Rules{Policy: cmp.Or(r.Policy, own.Policy), Scope: cmp.Or(r.Scope, own.Scope), CPUs: r.CPUs, MayWithhold: r.MayWithhold,
-		SharesOnly: r.SharesOnly, PinMemory: r.PinMemory, NUMANodes: r.NUMANodes, Devices: r.Devices}
+		Shares: r.Shares, PinMemory: r.PinMemory, NUMANodes: r.NUMANodes, Devices: r.Devices}
 	if r.NUMANodes > 0 || r.Devices.PerNode > 0 {
 		out.Policy, out.Scope = max(r.Policy, PolicyRestricted), cmp.Or(r.Scope, PodScope)
 	}

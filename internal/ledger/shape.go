@@ -20,7 +20,8 @@ const maxShapes = 1 << 16
 func requestKey(b []byte, r *placement.Request) []byte {
 	b = append(b, bit(r.Guaranteed)|bit(r.PodLevel)<<1|bit(r.EmptyLevel)<<2, byte(r.Rules.Policy), byte(r.Rules.Scope), byte(r.Rules.Match))
 	c := &r.Rules.CPUs
-	b = append(b, byte(c.Bind), byte(c.BindHow), byte(c.Exclusive), byte(c.ExclusiveHow), byte(c.L3), bit(r.Rules.PinMemory)|bit(r.Rules.OwnCPUs)<<1|bit(r.Rules.SharesOnly)<<2|bit(r.Rules.SharesWillDo)<<3|bit(r.Rules.MayWithhold)<<4, r.Rules.NUMANodes)
+	b = append(b, byte(c.Bind), byte(c.BindHow), byte(c.Exclusive), byte(c.ExclusiveHow), byte(c.L3), byte(r.Rules.Shares),
+		bit(r.Rules.PinMemory)|bit(r.Rules.OwnCPUs)<<1|bit(r.Rules.MayWithhold)<<2, r.Rules.NUMANodes)
 	d := &r.Rules.Devices
 	b = append(b, byte(d.Same), byte(d.SameHow), byte(d.Joint), byte(d.OnePerFunction), byte(d.All), d.PerNode)
 	b = appendString(b, r.Rules.Keep.Key())

@@ -92,7 +92,7 @@ func ReadKoordinatorRules(pod *corev1.Pod) (placement.Rules, error) {
 		}
 		rules.CPUs = cpus
 	case "LS", "BE":
-		rules.SharesOnly, rules.SharesWillDo = true, true
+		rules.Shares = joint.Preferred
 	default:
 		return placement.Rules{}, r.at(field.NewPath("metadata", "labels").Key(koordinatorQoS), class, "LSE, LSR, LS, BE or SYSTEM")
 	}
@@ -176,7 +176,7 @@ func withKoordinator(pod *corev1.Pod, own placement.Rules, said *Said) (placemen
 		return placement.Rules{}, fieldErrors(podName(pod)).at(annotation(koordinatorNUMA), pod.Annotations[koordinatorNUMA],
 			"the policy "+own.Policy.String()+", which the pod asks for in another annotation, or one of the two alone")
 	}
-	own.CPUs, own.SharesOnly, own.SharesWillDo, own.Devices = r.CPUs, r.SharesOnly, r.SharesWillDo, r.Devices
+	own.CPUs, own.Shares, own.Devices = r.CPUs, r.Shares, r.Devices
 	return own, nil
 }
 

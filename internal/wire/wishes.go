@@ -42,7 +42,7 @@ func readWishes(pod *corev1.Pod, r *placement.Rules, said *Said) error {
 		}
 		*wish.said = ""
 	}
-	if r.SharesOnly && (r.CPUs != joint.Rules{} || r.OwnCPUs) {
+	if r.Shares != joint.Unset && (r.CPUs != joint.Rules{} || r.OwnCPUs) {
 		if said.cpus == koordinatorQoS {
 			return fieldErrors(podName(pod)).at(field.NewPath("metadata", "labels").Key(koordinatorQoS), pod.Labels[koordinatorQoS],
 				"LSE or LSR beside annotations that want CPUs of the pod's own, or none of them: pods of this class have time, not CPUs")
@@ -73,7 +73,7 @@ func readCPUsWish(text string, r *placement.Rules) (want string) {
 	word, how := strengthOf(text)
 	switch {
 	case text == "shares":
-		r.SharesOnly, r.SharesWillDo = true, false
+		r.Shares = joint.Required
 	case word == "full-cores" && how != joint.Unset:
 		r.CPUs.Bind, r.CPUs.BindHow = joint.FullCores, how
 	case word == "spread" && how != joint.Unset:

@@ -29,7 +29,7 @@ var wishes = []struct {
 	{CPUsAnnotation, "full-cores", placement.Rules{CPUs: joint.Rules{Bind: joint.FullCores, BindHow: joint.Required}}, true},
 	{CPUsAnnotation, "full-cores,required", placement.Rules{CPUs: joint.Rules{Bind: joint.FullCores, BindHow: joint.Required}}, true},
 	{CPUsAnnotation, "spread,preferred", placement.Rules{CPUs: joint.Rules{Bind: joint.Spread, BindHow: joint.Preferred}}, true},
-	{CPUsAnnotation, "shares", placement.Rules{SharesOnly: true}, true},
+	{CPUsAnnotation, "shares", placement.Rules{Shares: joint.Required}, true},
 	{CPUsAnnotation, "shares,preferred", placement.Rules{}, false},
 	{CPUsAnnotation, "full-cores ", placement.Rules{}, false},
 	{CPUsAnnotation, "full-cores,", placement.Rules{}, false},

@@ -60,7 +60,7 @@ func (t twin) fits(there []*corev1.Pod, all obeyed.Decisions, pod *corev1.Pod) b
 
 func needOf(r *placement.Request, c *placement.ContainerRequest) (n need) {
 	milli := uint64(c.MilliCPU)
-	if r.Rules.SharesOnly || milli%1000 != 0 || !r.Guaranteed && r.Rules.CPUs == (joint.Rules{}) {
+	if r.Rules.Shares != joint.Unset || milli%1000 != 0 || !r.Guaranteed && r.Rules.CPUs == (joint.Rules{}) {
 		n.shares = milli
 	} else {
 		n.own = milli / 1000
