@@ -1,5 +1,7 @@
 package gangs
 
+import "github.com/berth-dev/berth/internal/wire"
+
 // Stage is how far a gang is.
 type Stage string
 
@@ -28,35 +30,41 @@ var Stages = []Stage{Forming, Wrong, Waiting, Planned, Partial, Whole, Reduced, 
 
 // Facts decide about a gang's stage.
 type Facts struct {
-	// Pods are its pods, Ended those of them that have ended, Done the ones that have a node or
-	// ended well.
-	Pods, Ended, Done int
+	Spec *wire.Gang
+	// Pods are its pods, Ended the pods among them that have ended.
+	Pods, Ended int
+	// Waiting are pods that want a node, Done the ones that have a node or ended well.
+	Waiting, Done *Count
 	// Wrong: what is asked cannot be served, or is not known.
 	Wrong bool
-	// Complete: with the pods that wait there are as many as start together.
-	Complete bool
-	// Settled: as many have nodes as start together. Was: that was so once.
-	Settled, Was bool
+	// Was: once, as many had nodes as start together.
+	Was bool
 	// Planned: places are reserved.
 	Planned bool
 }
 
+// Enough says whether as many members have nodes, or ended well, as start together, or were as many
+// once where that will do.
+func Enough(spec *wire.Gang, done *Count, was bool) bool {
+	return spec.Minimum > 0 && (spec.Once && was || Lacks(spec, done) == "")
+}
+
 // Stage is how far the gang is.
-func (f Facts) Stage() Stage {
+func (f *Facts) Stage() Stage {
 	switch {
 	case f.Pods > 0 && f.Ended == f.Pods:
 		return Completed
 	case f.Wrong:
 		return Wrong
-	case f.Settled:
+	case Enough(f.Spec, f.Done, f.Was):
 		return Whole
 	case f.Planned:
 		return Planned
-	case f.Was && f.Done > 0:
+	case f.Was && f.Done.All > 0:
 		return Reduced
-	case f.Done > 0:
+	case f.Done.All > 0:
 		return Partial
-	case !f.Complete:
+	case Lacks(f.Spec, f.Waiting, f.Done) != "":
 		return Forming
 	default:
 		return Waiting

@@ -180,14 +180,28 @@ func (g *gathering) whatIsWrong() error {
 
 // sum adds a gang up.
 func (g *gathering) sum(now time.Time) Gang {
-	wrong := g.whatIsWrong()
+	wrong := g.whatIsWrong() // it completes the spec
 	out := Gang{
 		Namespace: g.key.Namespace, Name: g.key.Name, Source: g.key.Source.String(), Phase: g.spec.Phase,
 		Minimum: g.spec.Minimum, Tasks: g.spec.Tasks, Members: len(g.pods), key: g.key, spec: g.spec, pods: g.pods,
 	}
-	ended, ending := 0, 0
-	was := g.spec.Ran
-	var waits gangs.Count
+	facts, ending := g.count(&out)
+	facts.Wrong = wrong != nil
+	out.State = facts.Stage()
+	if len(out.waiting) > 0 {
+		out.WaitingSeconds = Seconds(now.Sub(out.waiting[0].CreationTimestamp.Time))
+	}
+	if out.State == gangs.Wrong {
+		out.Why = wrong.Error()
+	} else if out.State != gangs.Completed {
+		out.Why = out.why(&facts, ending)
+	}
+	return out
+}
+
+// count counts the pods. ending are about to be gone.
+func (g *gathering) count(out *Gang) (facts gangs.Facts, ending int) {
+	facts = gangs.Facts{Spec: &g.spec, Pods: len(g.pods), Was: g.spec.Ran, Waiting: new(gangs.Count), Done: &out.done}
 	for i, pod := range g.pods {
 		placed := pod.Spec.NodeName != ""
 		switch {
@@ -198,46 +212,35 @@ func (g *gathering) sum(now time.Time) Gang {
 		}
 		switch {
 		case wire.Ended(pod):
-			ended++
+			facts.Ended++
 		case pod.DeletionTimestamp != nil:
 			ending++
 		}
-		was = was || placed && wire.GangWasWhole(pod)
+		facts.Was = facts.Was || placed && wire.GangWasWhole(pod)
 		if gangs.Done(pod, placed) {
 			out.done.Add(g.tasks[i], 1)
 		}
 		if gangs.Waits(pod, placed) {
-			waits.Add(g.tasks[i], 1)
+			facts.Waiting.Add(g.tasks[i], 1)
 			out.waiting = append(out.waiting, pod)
 		}
 	}
 	slices.SortFunc(out.waiting, gangs.Compare)
-	settled := g.spec.Once && was || g.spec.Minimum > 0 && gangs.Lacks(&g.spec, &out.done) == ""
-	lack := gangs.Lacks(&g.spec, &waits, &out.done)
-	out.State = gangs.Facts{Pods: len(g.pods), Ended: ended, Done: out.done.All, Wrong: wrong != nil, Complete: lack == "", Settled: settled, Was: was}.Stage()
-	if out.State == gangs.Wrong {
-		out.Why = wrong.Error()
+	return facts, ending
+}
+
+// why says why a gang with nothing wrong about it is not whole, or why its other pods wait.
+func (g *Gang) why(facts *gangs.Facts, ending int) string {
+	lack := gangs.Lacks(&g.spec, facts.Waiting, facts.Done)
+	switch enough := lack == "" || gangs.Enough(&g.spec, facts.Done, facts.Was); {
+	case enough && len(g.waiting) == 0:
+		return ""
+	case enough:
+		return whySaid(g.pods, g.waiting[0])
+	case ending > 0 && len(g.waiting) == 0:
+		return lack + " are there, and " + Counted(ending, "pod") + " ending"
 	}
-	if len(out.waiting) == 0 {
-		switch {
-		case wrong != nil || settled || lack == "" || out.State == gangs.Completed:
-		case ending > 0:
-			out.Why = lack + " are there, and " + Counted(ending, "pod") + " ending"
-		default:
-			out.Why = lack + " are there"
-		}
-		return out
-	}
-	first := out.waiting[0]
-	out.WaitingSeconds = Seconds(now.Sub(first.CreationTimestamp.Time))
-	switch {
-	case wrong != nil:
-	case lack != "" && !settled:
-		out.Why = lack + " are there"
-	default:
-		out.Why = whySaid(g.pods, first)
-	}
-	return out
+	return lack + " are there"
 }
 
 func taskOf(pod *corev1.Pod) string {

@@ -91,7 +91,7 @@ func (g *group) lacks(counts ...*gangs.Count) string { return gangs.Lacks(&g.spe
 
 // settled says whether the minimum has nodes, or need not have them any more.
 func (g *group) settled() bool {
-	return g.wrong == nil && g.spec.Minimum > 0 && (g.free() || g.lacks(&g.done) == "")
+	return g.wrong == nil && gangs.Enough(&g.spec, &g.done, g.Whole)
 }
 
 // free says whether the members go their own ways, however many have nodes.
@@ -248,10 +248,11 @@ func (g *group) state() gangs.Stage {
 			ended++
 		}
 	}
-	return gangs.Facts{
-		Pods: len(g.members), Ended: ended, Done: g.done.All, Wrong: g.wrong != nil || g.mates() != nil, Complete: g.lacks(&g.waiting, &g.done) == "",
-		Settled: g.settled(), Was: g.Whole, Planned: g.Planned(),
-	}.Stage()
+	facts := gangs.Facts{
+		Spec: &g.spec, Pods: len(g.members), Ended: ended, Waiting: &g.waiting, Done: &g.done,
+		Wrong: g.wrong != nil || g.mates() != nil, Was: g.Whole, Planned: g.Planned(),
+	}
+	return facts.Stage()
 }
 
 // placeOf is a member's place in the plan; nil where it has none.

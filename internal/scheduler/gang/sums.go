@@ -72,18 +72,24 @@ func addTo[K comparable](m *map[K]int, key K, n int) {
 
 // part is what a member adds to the sums; the zero value adds nothing.
 type part struct {
-	waits, done, active, wrong, asks bool
+	waits, done, active bool
+	task                string
+	said                said // counts of an active member
+}
 
-	task, scheduler string
-	priority        int32
-	declares        wire.Declaration
+// said is what a member's pod says that is added up.
+type said struct {
+	wrong, asks bool
+	scheduler   string
+	priority    int32
+	declares    wire.Declaration
 }
 
 func (m *member) part() part {
-	return part{
-		waits: m.pending(), done: m.done(), active: m.active(), wrong: m.wrong != nil, asks: wire.AsksMates(m.pod), task: m.says.Task,
-		scheduler: m.pod.Spec.SchedulerName, priority: corev1helpers.PodPriority(m.pod), declares: m.says.Declaration,
-	}
+	return part{waits: m.pending(), done: m.done(), active: m.active(), task: m.says.Task, said: said{
+		wrong: m.wrong != nil, asks: wire.AsksMates(m.pod), scheduler: m.pod.Spec.SchedulerName,
+		priority: corev1helpers.PodPriority(m.pod), declares: m.says.Declaration,
+	}}
 }
 
 // sum brings the sums up to date with a member that has changed.
@@ -114,19 +120,23 @@ func (g *group) add(p *part, n int) {
 	if p.done {
 		g.done.Add(p.task, n)
 	}
-	if !p.active {
-		return
+	if p.active {
+		g.hear(&p.said, n)
 	}
-	if p.wrong {
-		g.wrongs += n
+}
+
+// hear adds up what active members say.
+func (s *sums) hear(m *said, n int) {
+	if m.wrong {
+		s.wrongs += n
 	}
-	if p.asks {
-		g.asking += n
+	if m.asks {
+		s.asking += n
 	}
-	addTo(&g.schedulers, p.scheduler, n)
-	addTo(&g.priorities, p.priority, n)
-	if p.wrong || p.declares != (wire.Declaration{}) { // else its Binding alone says that it is of the gang
-		addTo(&g.declared, p.declares, n)
+	addTo(&s.schedulers, m.scheduler, n)
+	addTo(&s.priorities, m.priority, n)
+	if m.wrong || m.declares != (wire.Declaration{}) { // else its Binding alone says that it is of the gang
+		addTo(&s.declared, m.declares, n)
 	}
 }
 
