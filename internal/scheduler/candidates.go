@@ -48,13 +48,20 @@ type Candidates struct {
 // of them not at all.
 type ranked []uint64
 
-// Foresight names the plugins that Berth may look ahead for: the ones that filter in the profile. A
-// node that such a plugin is certain to refuse is not named.
-type Foresight struct {
-	// Unschedulable is NodeUnschedulable, Taints TaintToleration, Amounts NodeResourcesFit,
-	// Affinity NodeAffinity, and Volumes VolumeBinding.
-	Unschedulable, Taints, Amounts, Affinity, Volumes bool
-}
+// Foresight is a set of plugins that Berth may look ahead for: the ones that filter in the profile.
+// A node that such a plugin is certain to refuse is not named.
+type Foresight uint8
+
+// The plugins of a Foresight.
+const (
+	SeesUnschedulable Foresight = 1 << iota // NodeUnschedulable
+	SeesTaints                              // TaintToleration
+	SeesAmounts                             // NodeResourcesFit
+	SeesAffinity                            // NodeAffinity
+	SeesVolumes                             // VolumeBinding
+)
+
+func (f Foresight) has(plugin Foresight) bool { return f&plugin != 0 }
 
 // podNeeds is what Foresight goes by.
 type podNeeds struct {
@@ -283,10 +290,13 @@ func needsOf(pod *corev1.Pod, ahead Foresight, handle fwk.Handle) podNeeds {
 		cordon:   corev1helpers.TolerationsTolerateTaint(klog.Background(), pod.Spec.Tolerations, &cordoned, true),
 		milliCPU: asks.Cpu().MilliValue(), memoryBytes: asks.Memory().Value(),
 	}
-	if ahead.Affinity = ahead.Affinity && (len(pod.Spec.NodeSelector) > 0 || pod.Spec.Affinity != nil); ahead.Affinity {
+	if len(pod.Spec.NodeSelector) == 0 && pod.Spec.Affinity == nil {
+		needs.Foresight &^= SeesAffinity
+	}
+	if needs.has(SeesAffinity) {
 		needs.affinity = nodeaffinity.GetRequiredNodeAffinity(pod)
 	}
-	if needs.Affinity = ahead.Affinity; ahead.Volumes {
+	if needs.has(SeesVolumes) {
 		needs.volumes = reachOf(pod, handle.SharedInformerFactory().Core().V1())
 	}
 	return needs
@@ -319,15 +329,15 @@ func reachOf(pod *corev1.Pod, core corev1informers.Interface) (out []*nodeaffini
 // than they do: no more than is cheap.
 func (p *podNeeds) refusedBy(info fwk.NodeInfo) bool {
 	node := info.Node()
-	if p.Unschedulable && node.Spec.Unschedulable && !p.cordon {
+	if p.has(SeesUnschedulable) && node.Spec.Unschedulable && !p.cordon {
 		return true
 	}
-	if p.Taints && len(node.Spec.Taints) > 0 {
+	if p.has(SeesTaints) && len(node.Spec.Taints) > 0 {
 		if _, refused := corev1helpers.FindMatchingUntoleratedTaint(klog.Background(), node.Spec.Taints, p.tolerations, refuses, true); refused {
 			return true
 		}
 	}
-	if p.Affinity {
+	if p.has(SeesAffinity) {
 		if match, err := p.affinity.Match(node); err == nil && !match {
 			return true
 		}
@@ -337,7 +347,7 @@ func (p *podNeeds) refusedBy(info fwk.NodeInfo) bool {
 			return true
 		}
 	}
-	return p.Amounts && p.tooMuch(info)
+	return p.has(SeesAmounts) && p.tooMuch(info)
 }
 
 // tooMuch says whether the node has less left, with all its pods, than the pod asks for.

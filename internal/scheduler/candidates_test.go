@@ -116,7 +116,7 @@ func (c *cluster) compare(pod *corev1.Pod) (asked int) {
 	for i, n := range c.nodes {
 		infos[i] = n.infoOf
 	}
-	candidates := CandidatesOf(state, pod, infos, Foresight{}, Spread{})
+	candidates := CandidatesOf(state, pod, infos, 0, Spread{})
 	if candidates == nil {
 		c.Fatal("no candidates")
 	}

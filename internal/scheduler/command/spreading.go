@@ -75,21 +75,16 @@ func onlyKnown(enabled config.PluginSet) bool {
 	})
 }
 
-// foresightOf says which of the plugins that Foresight is about filter in a profile.
+// foreseen are the plugins that Berth can look ahead for.
+var foreseen = map[string]scheduler.Foresight{
+	names.NodeUnschedulable: scheduler.SeesUnschedulable, names.TaintToleration: scheduler.SeesTaints,
+	names.NodeResourcesFit: scheduler.SeesAmounts, names.NodeAffinity: scheduler.SeesAffinity, names.VolumeBinding: scheduler.SeesVolumes,
+}
+
+// foresightOf says which of these plugins filter in a profile.
 func foresightOf(listed *config.Plugins) (f scheduler.Foresight) {
 	for _, p := range listed.Filter.Enabled {
-		switch p.Name {
-		case names.NodeUnschedulable:
-			f.Unschedulable = true
-		case names.TaintToleration:
-			f.Taints = true
-		case names.NodeResourcesFit:
-			f.Amounts = true
-		case names.NodeAffinity:
-			f.Affinity = true
-		case names.VolumeBinding:
-			f.Volumes = true
-		}
+		f |= foreseen[p.Name]
 	}
 	return f
 }
