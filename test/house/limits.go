@@ -66,11 +66,16 @@ func beyond(h *house) limits {
 	return l
 }
 
-// isSetting says whether a struct is part of an API, or options or arguments: those have as many
-// fields as there is to set.
+// isSetting says whether a struct is part of an API, or options, arguments or a configuration: those
+// have as many fields as there is to set.
 func isSetting(name string) bool {
 	_, t, _ := strings.Cut(name, ".")
-	return strings.HasPrefix(name, "api/") || strings.HasSuffix(t, "Options") || strings.HasSuffix(t, "Args") || t == "options"
+	for _, end := range []string{"Options", "Args", "Config"} {
+		if strings.HasSuffix(t, end) {
+			return true
+		}
+	}
+	return strings.HasPrefix(name, "api/") || t == "options"
 }
 
 // exceeded says, one sentence each, which figures of a house are above what l bears. In a small
