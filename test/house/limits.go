@@ -66,8 +66,8 @@ func beyond(h *house) limits {
 	return l
 }
 
-// isSetting says whether a struct is part of an API, or options, arguments or a configuration: those
-// have as many fields as there is to set.
+// isSetting says whether a struct is part of an API, or options, arguments or a configuration. It
+// has as many fields as there is to set.
 func isSetting(name string) bool {
 	_, t, _ := strings.Cut(name, ".")
 	for _, end := range []string{"Options", "Args", "Config"} {
