@@ -56,9 +56,6 @@ func (v window) y(at float64, high int) float64 {
 
 // lines makes the plots over what has arrived.
 func (c *Comparison) lines(all []strategyRuns, unit string) (out []lines) {
-	if c.timed() {
-		return c.overTime(all, unit)
-	}
 	arrived := 0.0
 	for i := range c.Runs {
 		arrived = max(arrived, float64(len(c.Runs[i].Curve)-1))

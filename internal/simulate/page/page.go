@@ -52,7 +52,11 @@ func (c *Comparison) sheet() *sheet {
 		s.Keys, s.Rows = append(s.Keys, all[i].key), append(s.Rows, rowOf(&all[i], columns))
 	}
 	s.Title, s.Lead = c.words(all, s.Unit)
-	s.Lines = c.lines(all, s.Unit)
+	if c.timed() {
+		s.Lines = c.overTime(all, s.Unit)
+	} else {
+		s.Lines = c.lines(all, s.Unit)
+	}
 	s.Ends = rangesOf(all, c.end)
 	s.Bars = c.bars(all, s.Unit)
 	s.Heat = heatOf(all)

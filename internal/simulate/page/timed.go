@@ -1,7 +1,6 @@
 package page
 
 import (
-	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -59,22 +58,6 @@ func (c *Comparison) overTime(all []strategyRuns, unit string) (out []lines) {
 		curves[i].Value, _, _ = strings.Cut(curves[i].Value, ".") // whole pods
 	}
 	return out
-}
-
-// waitingBars are how long pods waited for the first time that they ran.
-func waitingBars(all []strategyRuns) bars {
-	b := bars{Title: "How long pods wait", About: "Minutes until a pod ran, or until the end where it never did: one in a hundred waits longer. Beside it, what half of them wait at most.",
-		Kinds: []kind{{"99 of 100 pods, minutes", "n2"}}}
-	most := 1.0
-	for i := range all {
-		most = max(most, all[i].sum.Timed.WaitingP99.Mean/60)
-	}
-	b.fill(all, most, func(s *strategyRuns) []float64 { return []float64{s.sum.Timed.WaitingP99.Mean / 60} })
-	for i := range b.Rows {
-		t := all[i].sum.Timed
-		b.Rows[i].Text = fmt.Sprintf("%.1f, half %.1f", t.WaitingP99.Mean/60, t.WaitingP50.Mean/60)
-	}
-	return b
 }
 
 // timedColumns are what the table says where pods come and go.
