@@ -1,72 +1,5 @@
 package protocol
 
-// Action is one kind of step.
-type Action uint8
-
-// The steps of the scheduler, the API server, the kubelets and agents, and the world.
-const (
-	Filter Action = iota
-	Reserve
-	Bind
-	ReadBackBinding
-	StorePlacement
-	SeePod
-	SeeReport
-	TakeOver
-	Preempt
-	ApplyBinding
-	ApplyLate
-	ExpireLate
-	KubeletSees
-	KubeletFrees
-	KubeletPosts
-	AgentReports
-	ApplyUnheard
-	TimeOut
-	FailBinding
-	PodEnds
-	DeleteByForce
-	CollectTerminal
-	WatchBreaks
-	KubeletRestarts
-	SchedulerCrashes
-	LateReport
-	actions
-)
-
-var actionNames = [actions]string{
-	"filter", "reserve", "bind", "read back", "store placement", "see pod", "see report", "take over", "preempt",
-	"apply binding", "apply late binding", "late binding expires", "kubelet sees", "kubelet frees", "kubelet posts",
-	"agent reports", "apply binding unheard", "time out", "fail binding", "pod ends", "delete by force",
-	"collect terminal", "watch breaks", "kubelet restarts", "scheduler crashes", "late report",
-}
-
-func (a Action) String() string { return actionNames[a] }
-
-// Step is one step of a run. Variant tells apart the outcomes of a step that has several.
-type Step struct {
-	Action  Action
-	Pod     PodID
-	Node    NodeID
-	Variant uint8
-}
-
-// world reports whether the step is one that need never happen: a failure, or somebody's wish.
-func (a Action) world() bool { return a >= ApplyUnheard }
-
-// Model is a Config that can be walked. It is not safe for concurrent use.
-type Model struct {
-	Config
-	evaluator
-}
-
-// NewModel returns the model of the configuration.
-func NewModel(c Config) *Model {
-	m := &Model{Config: c}
-	m.evaluator = evaluator{&m.Config, map[question]answer{}}
-	return m
-}
-
 // successors calls emit with every step that is possible in s and the state after it.
 func (m *Model) successors(s *State, emit func(Step, *State)) {
 	for p := PodID(0); p < Pods; p++ {
@@ -116,25 +49,6 @@ func (m *Model) schedulerSteps(s *State, p PodID, emit func(Step, *State)) {
 	}
 }
 
-// inCycle reports whether a scheduling cycle is under way: there is one at a time.
-func (s *scheduler) inCycle() bool {
-	for _, st := range s.stage {
-		if st == filtered {
-			return true
-		}
-	}
-	return false
-}
-
-func (s *scheduler) bindingTo(n NodeID) bool {
-	for p, st := range s.stage {
-		if (st == binding || st == unknown) && s.plan[p].node == n {
-			return true
-		}
-	}
-	return false
-}
-
 // filter asks for a verdict on every node. Any node that admits the pod may be chosen, as scores
 // decide.
 func (m *Model) filter(s *State, p PodID, emit func(Step, *State)) {
@@ -157,15 +71,6 @@ func (m *Model) filter(s *State, p PodID, emit func(Step, *State)) {
 	emit(Step{Action: Filter, Pod: p, Variant: 1}, &t)
 	if best == wait && m.Preemption && !m.Rules.Has(WaitIsPending) {
 		m.preempt(s, p, emit)
-	}
-}
-
-// park puts a pod aside, with the answer that it got.
-func (s *scheduler) park(p PodID, v verdict) {
-	s.plan[p] = promise{}
-	s.stage[p] = refused
-	if v == wait {
-		s.stage[p] = waiting
 	}
 }
 
@@ -257,15 +162,6 @@ func (m *Model) bind(s *State, p PodID) {
 	m.renumber(s, n)
 }
 
-// wake moves the pods that were put aside back to the queue.
-func (s *scheduler) wake() {
-	for p := range s.stage {
-		if s.stage[p] == waiting || s.stage[p] == refused {
-			s.stage[p] = queued
-		}
-	}
-}
-
 // readBack resolves an unknown result. Without the rule it is taken for a failure.
 func (m *Model) readBack(s *State, p PodID) {
 	switch {
@@ -283,18 +179,6 @@ func (m *Model) readBack(s *State, p PodID) {
 		}
 		s.requeue(p)
 	}
-}
-
-func (s *scheduler) requeue(p PodID) {
-	s.plan[p] = promise{}
-	s.stage[p] = queued
-	s.wake()
-}
-
-func (s *scheduler) giveUp(p PodID) {
-	s.plan[p] = promise{}
-	s.stage[p] = done
-	s.wake()
 }
 
 // seePod delivers what the scheduler's watch has about a pod: its newest state, whatever was
@@ -318,12 +202,6 @@ func (m *Model) seePod(s *State, p PodID) {
 	if now != bound {
 		s.wake()
 	}
-}
-
-// settle ends the scheduler's own record of a pod: from here on it reads the pod's.
-func (s *scheduler) settle(p PodID) {
-	s.plan[p] = promise{}
-	s.stage[p] = done
 }
 
 func (m *Model) leaderSteps(s *State, emit func(Step, *State)) {
@@ -382,5 +260,14 @@ func (m *Model) askBarriers(s *State) {
 	s.epoch++
 	for n := range s.watch {
 		s.watch[n].push(barrier)
+	}
+}
+
+// park puts a pod aside, with the answer that it got.
+func (s *scheduler) park(p PodID, v verdict) {
+	s.plan[p] = promise{}
+	s.stage[p] = refused
+	if v == wait {
+		s.stage[p] = waiting
 	}
 }

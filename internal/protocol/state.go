@@ -303,3 +303,49 @@ func count(b bool) int {
 	}
 	return 0
 }
+
+// inCycle reports whether a scheduling cycle is under way: there is one at a time.
+func (s *scheduler) inCycle() bool {
+	for _, st := range s.stage {
+		if st == filtered {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *scheduler) bindingTo(n NodeID) bool {
+	for p, st := range s.stage {
+		if (st == binding || st == unknown) && s.plan[p].node == n {
+			return true
+		}
+	}
+	return false
+}
+
+// wake moves the pods that were put aside back to the queue.
+func (s *scheduler) wake() {
+	for p := range s.stage {
+		if s.stage[p] == waiting || s.stage[p] == refused {
+			s.stage[p] = queued
+		}
+	}
+}
+
+func (s *scheduler) requeue(p PodID) {
+	s.plan[p] = promise{}
+	s.stage[p] = queued
+	s.wake()
+}
+
+func (s *scheduler) giveUp(p PodID) {
+	s.plan[p] = promise{}
+	s.stage[p] = done
+	s.wake()
+}
+
+// settle ends the scheduler's own record of a pod: from here on it reads the pod's.
+func (s *scheduler) settle(p PodID) {
+	s.plan[p] = promise{}
+	s.stage[p] = done
+}

@@ -1,16 +1,5 @@
 package protocol
 
-import "slices"
-
-// note marks the state as one that breaks a promise, if the model looks for that.
-func (m *Model) note(s *State, b Breach) {
-	if m.looksFor(b) {
-		s.broken = b
-	}
-}
-
-func (m *Model) looksFor(b Breach) bool { return len(m.Look) == 0 || slices.Contains(m.Look, b) }
-
 // bindingSteps are what becomes of the Bindings under way.
 func (m *Model) bindingSteps(s *State, p PodID, emit func(Step, *State)) {
 	if s.stage[p] == binding {

@@ -39,24 +39,6 @@ type renewal struct {
 	more, turned bool
 }
 
-// wakeAgain notes that a node takes a class. The caller holds the lock.
-func (w *Waiters) wakeAgain(c *change, m *members, room int) {
-	a := &w.again
-	r := a.byShape[m.class.shape]
-	if r == nil {
-		r = &renewal{shape: m.class.shape, node: c.node, blamed: c.blamed(), woken: map[string]bool{}}
-		a.byShape[r.shape] = r
-	}
-	if r.node != c.node {
-		r.several, r.blamed = true, nil
-	}
-	if c.blamed() == nil {
-		r.blamed = nil
-	}
-	r.node, r.room, r.more = c.node, min(r.room+room, maxAgain), len(r.woken) > 0
-	a.add(m)
-}
-
 // add gives a class a turn for its shape.
 func (a *again) add(m *members) {
 	if r := a.byShape[m.class.shape]; r.turned && r.room == 0 {
@@ -91,94 +73,4 @@ func (a *again) next() *members {
 	}
 	a.order.remove(m)
 	return m
-}
-
-// renew wakes pods of the classes whose turn it is, as long as the budget lasts. The caller does
-// not hold the lock.
-func (w *Waiters) renew() {
-	for w.renewNext() {
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if a := &w.again; !a.timed && (a.spent > 0 || len(a.order.sorted)+len(a.later.sorted) > 0) {
-		a.timed = true
-		w.edge.After(RoundPause, w.refill)
-	}
-}
-
-// refill begins a new budget.
-func (w *Waiters) refill() {
-	w.mu.Lock()
-	a := &w.again
-	a.spent, a.timed = 0, false
-	for _, m := range a.later.sorted {
-		a.byShape[m.class.shape].turned = false
-		a.order.add(m)
-	}
-	a.later = order{}
-	w.mu.Unlock()
-	w.renew()
-}
-
-// renewNext gives one class its turn, and says whether there was one.
-func (w *Waiters) renewNext() bool {
-	w.mu.Lock()
-	m := w.again.next()
-	var r *renewal
-	if m != nil {
-		r = w.again.byShape[m.class.shape]
-	}
-	if r == nil || r.turned && r.room == 0 {
-		if r != nil {
-			w.again.later.add(m)
-		}
-		w.mu.Unlock()
-		return m != nil
-	}
-	node, room := r.node, r.room
-	if r.several && room == 0 {
-		room = maxRoom // one of them may have some
-	}
-	w.mu.Unlock()
-	if room == 0 { // no lock is held while a node is asked
-		room = w.roomOf(&wakeRound{roundKey: roundKey{node, r.shape}})
-	}
-	pods := batch{}
-	w.mu.Lock()
-	if w.again.byShape[r.shape] == r {
-		w.turn(m, r, room, pods)
-	}
-	w.mu.Unlock()
-	w.activate(pods)
-	return true
-}
-
-// turn wakes as many pods of the shape as there is room and budget for. The caller holds the lock.
-func (w *Waiters) turn(m *members, r *renewal, room int, pods batch) {
-	a := &w.again
-	count := min(room, maxAgain-a.spent)
-	left := w.wakeSome(r.shape, r.blamed, r.woken, count, pods)
-	a.spent += count - max(0, count-left)
-	r.room, r.turned = 0, true
-	switch {
-	case room > 0 && left > count:
-	case r.more:
-		r.more = false
-		clear(r.woken)
-	default:
-		w.endRenewal(r.shape)
-		return
-	}
-	if w.byClass[m.class] != m { // it is gone, and the shape is not
-		m = w.byShape[r.shape][0]
-	}
-	a.add(m)
-}
-
-// endRenewal forgets a shape. The caller holds the lock.
-func (w *Waiters) endRenewal(shape ledger.Shape) {
-	delete(w.again.byShape, shape)
-	for _, m := range w.byShape[shape] {
-		w.again.remove(m)
-	}
 }

@@ -1,20 +1,6 @@
 package wake
 
-import (
-	"cmp"
-	"slices"
-)
-
-// place is where a class is in a ring. It keeps its place as long as it is there.
-type place struct {
-	// lane counts from 0. A namespace has at most one class in each lane.
-	lane      int
-	namespace string
-}
-
-func (p place) compare(q place) int {
-	return cmp.Or(cmp.Compare(p.lane, q.lane), cmp.Compare(p.namespace, q.namespace))
-}
+import "slices"
 
 // ring is an order of classes in which namespaces take turns: one class of each, then a second one
 // of each, and so on. So no namespace keeps the few classes of another from the first places,

@@ -9,24 +9,6 @@ import (
 	"github.com/berth-dev/berth/internal/ledger"
 )
 
-// reach says which pods of a class a change of a node wakes.
-type reach uint8
-
-const (
-	wakeNobody reach = iota
-	// wakePerhaps: as wakeRoom, as the budget allows: the node may have taken them before.
-	wakePerhaps
-	// wakeRoom: as many as the node has room for, and the others while these leave some.
-	wakeRoom
-	// wakeWaited: the ones that the node had kept waiting.
-	wakeWaited
-	// wakeLater: those on trial, which may not know of the node; the others once the node has made
-	// up its mind.
-	wakeLater
-	// wakeAll: all.
-	wakeAll
-)
-
 const (
 	// maxRoom bounds how many pods of one shape are woken at a time for the room on one node.
 	maxRoom = 8
@@ -35,112 +17,18 @@ const (
 	RoundPause = 200 * time.Millisecond
 )
 
-// NodeChanged wakes the pods for which a change of the node could make a difference. The node takes
-// them now and did not before, it is certain now of what they would get, or it refuses them now and
-// had merely waited, so that preemption is worth a thought.
-func (w *Waiters) NodeChanged(n Node) { w.wake(&change{node: n, changed: true}) }
-
-// NodeReturned is for a node that can be relied on again, is another machine than it was, or is no
-// longer kept for somebody. It wakes pods that the node takes, whatever it answered before and
-// whomever they blame, and all that it refuses though evictions would help. Where the node waits
-// for a report, so do the pods from now on.
-func (w *Waiters) NodeReturned(n Node) { w.wake(&change{node: n, returned: true}) }
-
-// WakeAll wakes every pod.
-func (w *Waiters) WakeAll() {
-	pods := batch{}
-	w.mu.Lock()
-	for _, m := range w.byClass {
-		m.wakeBlaming(nil, wakeAll, pods)
-	}
-	w.mu.Unlock()
-	w.activate(pods)
-}
-
-// WakeOne wakes a pod if it still wants a node.
-func (w *Waiters) WakeOne(uid string) {
-	w.mu.RLock()
-	p := w.find(uid)
-	w.mu.RUnlock()
-	if p != nil {
-		w.edge.Activate([]Pod{p.pod})
-	}
-}
-
-// WakeOneAfter wakes a pod when d has passed, if it still wants a node then.
-func (w *Waiters) WakeOneAfter(d time.Duration, uid string) {
-	w.edge.After(d, func() { w.WakeOne(uid) })
-}
-
-// follow wakes the pods that a change concerns, by what the node has said. The caller holds the
-// lock.
-func (w *Waiters) follow(c *change, said *replies, pods batch) {
-	for key, r := range said.reached {
-		switch m := w.byClass[key]; {
-		case m == nil || r == wakeRoom:
-		case r == wakePerhaps && len(w.byShape) <= ledger.MaxAnswers:
-			said.news[key.shape] = true
-		case r == wakePerhaps:
-			if !said.news[key.shape] {
-				w.wakeAgain(c, m, said.room[key.shape])
-				said.room[key.shape] = 0 // once for all of its classes
-			}
-		case r == wakeLater:
-			m.waitFor(c.node, pods)
-		case r == wakeWaited:
-			m.wakeBlaming(c.node, r, pods)
-		default:
-			m.wakeBlaming(c.blamed(), r, pods)
-		}
-	}
-	for shape := range said.news {
-		w.wakeNext(w.beginRound(c, shape), said.room[shape], pods)
-	}
-}
-
-// wakeBlaming wakes the members that blame the node; with wakeWaited only the ones that it had kept
-// waiting.
-func (m *members) wakeBlaming(n Node, r reach, pods batch) {
-	for _, p := range m.pods {
-		if p.blames(n) && (r == wakeAll || p.blamed[n]) {
-			pods.add(p)
-		}
-	}
-}
-
-// waitFor makes the members wait for the node too. It wakes those on trial.
-func (m *members) waitFor(n Node, pods batch) {
-	for _, p := range m.pods {
-		switch {
-		case p.trying:
-			pods.add(p)
-		case p.blamed != nil:
-			p.blamed[n] = true
-		}
-	}
-}
-
-// batch holds pods that are woken together, by UID.
-type batch map[string]Pod
-
-func (b batch) add(w *waiter) {
-	w.woken = true
-	b[w.pod.UID] = w.pod
-}
-
-// wakeRound is one change of a node, and the pods of a shape that have been woken for it.
-type wakeRound struct {
-	roundKey
-	// blamed is the node that pods must blame; nil: whichever.
-	blamed Node
-	woken  map[string]bool // by UID
-}
-
-// roundKey says which round takes the place of another.
-type roundKey struct {
-	node  Node
-	shape ledger.Shape
-}
+// What a change of a node may cost, however many classes of pods want a node, and whatever a node
+// that reports on purpose makes of a question.
+const (
+	// maxAsked bounds the classes that a change is put to at once. For each shape that the node
+	// takes now, its room is counted as well: maxRoom questions more.
+	maxAsked = 128
+	// maxBehind bounds the classes that are asked about behind, in all, after each RoundPause.
+	maxBehind = 4 * maxAsked
+	// maxAskTime ends a change's first questions, and those asked behind after a RoundPause: they
+	// take a twentieth of one CPU at most, except for the length of one question.
+	maxAskTime = RoundPause / 20
+)
 
 // beginRound begins a round, in place of the one before: what that had to do the new one does. The
 // caller holds the lock.

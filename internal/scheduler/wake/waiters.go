@@ -8,21 +8,6 @@ import (
 	"github.com/berth-dev/berth/internal/ledger"
 )
 
-// Node is what waking asks of a node; *ledger.Node is one. Nodes are told apart by identity.
-type Node interface {
-	// Shift answers for the pod, and says what the answer was before the last change.
-	Shift(c *ledger.Candidate) (before, now ledger.Answer)
-	// View answers for the pod, and counts how many such pods the node would take.
-	View() ledger.View
-}
-
-// Pod names a pod that wants a node.
-type Pod struct {
-	UID, Namespace, Name string
-	// Priority decides who is woken first where not all are.
-	Priority int32
-}
-
 // Edge is what Waiters need of the world around them.
 type Edge interface {
 	Now() time.Time
@@ -58,53 +43,6 @@ type Waiters struct {
 	rounds map[roundKey]*wakeRound
 	// again are shapes that some node takes, and may have taken before.
 	again again
-}
-
-// class is what pods have in common that get the same answers. Pods of two namespaces are never of
-// one class, so that each namespace has its turn.
-type class struct {
-	namespace string
-	shape     ledger.Shape
-	created   int64
-}
-
-// members are the pods of one class.
-type members struct {
-	class class
-	place place // in the ring
-	// candidate is that of one of the pods. A node that holds that pod in flight takes the
-	// candidate for the pod itself.
-	candidate *ledger.Candidate
-	pods      map[string]*waiter // by UID
-}
-
-// waiter is a pod that wants a node.
-type waiter struct {
-	pod       Pod
-	candidate ledger.Candidate
-	since     time.Time
-	// blamed are the nodes that kept the pod off; true marks the ones that merely waited. nil: any
-	// node may have.
-	blamed map[Node]bool
-	// waitsFrom is the time from which every attempt has found some node that waits; zero: the last
-	// attempt found none.
-	waitsFrom time.Time
-	// temptedFrom is when the pod first left a node for a better one that waits; zero: it never
-	// has.
-	temptedFrom time.Time
-	// trying: no end of its attempt is known.
-	trying bool
-	// woken: it was activated and has not been tried since.
-	woken bool
-}
-
-// blames says whether the node can be what keeps the pod off; nil stands for any node.
-func (w *waiter) blames(n Node) bool {
-	if n == nil || w.blamed == nil {
-		return true
-	}
-	_, ok := w.blamed[n]
-	return ok
 }
 
 // New returns Waiters without pods.
@@ -289,4 +227,18 @@ func (w *Waiters) Len() int {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
 	return len(w.classOf)
+}
+
+// wakeRound is one change of a node, and the pods of a shape that have been woken for it.
+type wakeRound struct {
+	roundKey
+	// blamed is the node that pods must blame; nil: whichever.
+	blamed Node
+	woken  map[string]bool // by UID
+}
+
+// roundKey says which round takes the place of another.
+type roundKey struct {
+	node  Node
+	shape ledger.Shape
 }

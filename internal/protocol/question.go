@@ -1,0 +1,62 @@
+package protocol
+
+// verdict is the scheduler's answer for a pod on a node.
+type verdict uint8
+
+const (
+	no   verdict = iota // no outcome admits the pod
+	wait                // some outcome admits it, a report will tell
+	yes                 // every outcome admits it
+)
+
+// answer is a verdict and, for yes, the CPUs: exact when every outcome gives these.
+type answer struct {
+	verdict verdict
+	cpus    CPUs
+	exact   bool
+}
+
+// question is all that a decision depends on. It is the key of the memo.
+type question struct {
+	node    NodeID
+	pod     PodID
+	held    [Pods]CPUs // reported and still counted, by pod
+	todo    [Pods]PodID
+	n       int        // pods in todo: admissions ahead, in the order of the Bindings, the pod itself last
+	ghosts  PodSet     // those of todo that left before any report showed them
+	leaving PodSet     // pods known to be leaving
+	planned [Pods]CPUs // CPUs promised to the pods of todo
+	exact   PodSet     // those whose promise must hold to the CPU
+}
+
+func (q *question) hold(o PodID, c CPUs, leaving bool) {
+	q.held[o] = c
+	if leaving {
+		q.leaving.add(o)
+	}
+}
+
+func (q *question) expect(o PodID, b promise, ghost bool) {
+	q.todo[q.n] = o
+	q.n++
+	q.planned[o] = b.cpus
+	if b.exact {
+		q.exact.add(o)
+	}
+	if ghost {
+		q.ghosts.add(o)
+		q.leaving.add(o)
+	}
+}
+
+// evaluator answers questions. Beside the Config it needs nothing, and remembers what it answered.
+type evaluator struct {
+	*Config
+	memo map[question]answer
+}
+
+// kept reports whether a pod that is ahead, and gets these CPUs, gets what it was promised. Nobody
+// misses a ghost.
+func (q *question) kept(p PodID, got CPUs) bool {
+	return q.ghosts.has(p) || got != 0 && (!q.exact.has(p) || got == q.planned[p])
+}

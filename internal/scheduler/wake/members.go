@@ -1,0 +1,132 @@
+package wake
+
+import (
+	"cmp"
+	"time"
+
+	"github.com/berth-dev/berth/internal/ledger"
+)
+
+// Node is what waking asks of a node; *ledger.Node is one. Nodes are told apart by identity.
+type Node interface {
+	// Shift answers for the pod, and says what the answer was before the last change.
+	Shift(c *ledger.Candidate) (before, now ledger.Answer)
+	// View answers for the pod, and counts how many such pods the node would take.
+	View() ledger.View
+}
+
+// Pod names a pod that wants a node.
+type Pod struct {
+	UID, Namespace, Name string
+	// Priority decides who is woken first where not all are.
+	Priority int32
+}
+
+// class is what pods have in common that get the same answers. Pods of two namespaces are never of
+// one class, so that each namespace has its turn.
+type class struct {
+	namespace string
+	shape     ledger.Shape
+	created   int64
+}
+
+// members are the pods of one class.
+type members struct {
+	class class
+	place place // in the ring
+	// candidate is that of one of the pods. A node that holds that pod in flight takes the
+	// candidate for the pod itself.
+	candidate *ledger.Candidate
+	pods      map[string]*waiter // by UID
+}
+
+// waiter is a pod that wants a node.
+type waiter struct {
+	pod       Pod
+	candidate ledger.Candidate
+	since     time.Time
+	// blamed are the nodes that kept the pod off; true marks the ones that merely waited. nil: any
+	// node may have.
+	blamed map[Node]bool
+	// waitsFrom is the time from which every attempt has found some node that waits; zero: the last
+	// attempt found none.
+	waitsFrom time.Time
+	// temptedFrom is when the pod first left a node for a better one that waits; zero: it never
+	// has.
+	temptedFrom time.Time
+	// trying: no end of its attempt is known.
+	trying bool
+	// woken: it was activated and has not been tried since.
+	woken bool
+}
+
+// blames says whether the node can be what keeps the pod off; nil stands for any node.
+func (w *waiter) blames(n Node) bool {
+	if n == nil || w.blamed == nil {
+		return true
+	}
+	_, ok := w.blamed[n]
+	return ok
+}
+
+// reach says which pods of a class a change of a node wakes.
+type reach uint8
+
+const (
+	wakeNobody reach = iota
+	// wakePerhaps: as wakeRoom, as the budget allows: the node may have taken them before.
+	wakePerhaps
+	// wakeRoom: as many as the node has room for, and the others while these leave some.
+	wakeRoom
+	// wakeWaited: the ones that the node had kept waiting.
+	wakeWaited
+	// wakeLater: those on trial, which may not know of the node; the others once the node has made
+	// up its mind.
+	wakeLater
+	// wakeAll: all.
+	wakeAll
+)
+
+// wakeBlaming wakes the members that blame the node; with wakeWaited only the ones that it had kept
+// waiting.
+func (m *members) wakeBlaming(n Node, r reach, pods batch) {
+	for _, p := range m.pods {
+		if p.blames(n) && (r == wakeAll || p.blamed[n]) {
+			pods.add(p)
+		}
+	}
+}
+
+// waitFor makes the members wait for the node too. It wakes those on trial.
+func (m *members) waitFor(n Node, pods batch) {
+	for _, p := range m.pods {
+		switch {
+		case p.trying:
+			pods.add(p)
+		case p.blamed != nil:
+			p.blamed[n] = true
+		}
+	}
+}
+
+// batch holds pods that are woken together, by UID.
+type batch map[string]Pod
+
+func (b batch) add(w *waiter) {
+	w.woken = true
+	b[w.pod.UID] = w.pod
+}
+
+// place is where a class is in a ring. It keeps its place as long as it is there.
+type place struct {
+	// lane counts from 0. A namespace has at most one class in each lane.
+	lane      int
+	namespace string
+}
+
+func (p place) compare(q place) int {
+	return cmp.Or(cmp.Compare(p.lane, q.lane), cmp.Compare(p.namespace, q.namespace))
+}
+
+// start is before every place in a ring.
+var start = place{lane: -1}

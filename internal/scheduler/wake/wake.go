@@ -1,0 +1,204 @@
+package wake
+
+import (
+	"time"
+
+	"github.com/berth-dev/berth/internal/ledger"
+)
+
+// NodeChanged wakes the pods for which a change of the node could make a difference. The node takes
+// them now and did not before, it is certain now of what they would get, or it refuses them now and
+// had merely waited, so that preemption is worth a thought.
+func (w *Waiters) NodeChanged(n Node) { w.wake(&change{node: n, changed: true}) }
+
+// NodeReturned is for a node that can be relied on again, is another machine than it was, or is no
+// longer kept for somebody. It wakes pods that the node takes, whatever it answered before and
+// whomever they blame, and all that it refuses though evictions would help. Where the node waits
+// for a report, so do the pods from now on.
+func (w *Waiters) NodeReturned(n Node) { w.wake(&change{node: n, returned: true}) }
+
+// WakeAll wakes every pod.
+func (w *Waiters) WakeAll() {
+	pods := batch{}
+	w.mu.Lock()
+	for _, m := range w.byClass {
+		m.wakeBlaming(nil, wakeAll, pods)
+	}
+	w.mu.Unlock()
+	w.activate(pods)
+}
+
+// WakeOne wakes a pod if it still wants a node.
+func (w *Waiters) WakeOne(uid string) {
+	w.mu.RLock()
+	p := w.find(uid)
+	w.mu.RUnlock()
+	if p != nil {
+		w.edge.Activate([]Pod{p.pod})
+	}
+}
+
+// WakeOneAfter wakes a pod when d has passed, if it still wants a node then.
+func (w *Waiters) WakeOneAfter(d time.Duration, uid string) {
+	w.edge.After(d, func() { w.WakeOne(uid) })
+}
+
+// follow wakes the pods that a change concerns, by what the node has said. The caller holds the
+// lock.
+func (w *Waiters) follow(c *change, said *replies, pods batch) {
+	for key, r := range said.reached {
+		switch m := w.byClass[key]; {
+		case m == nil || r == wakeRoom:
+		case r == wakePerhaps && len(w.byShape) <= ledger.MaxAnswers:
+			said.news[key.shape] = true
+		case r == wakePerhaps:
+			if !said.news[key.shape] {
+				w.wakeAgain(c, m, said.room[key.shape])
+				said.room[key.shape] = 0 // once for all of its classes
+			}
+		case r == wakeLater:
+			m.waitFor(c.node, pods)
+		case r == wakeWaited:
+			m.wakeBlaming(c.node, r, pods)
+		default:
+			m.wakeBlaming(c.blamed(), r, pods)
+		}
+	}
+	for shape := range said.news {
+		w.wakeNext(w.beginRound(c, shape), said.room[shape], pods)
+	}
+}
+
+// replies are what a node said about several classes.
+type replies struct {
+	reached map[class]reach
+	// room is how many pods of a shape the node has room for, news which shapes it takes for
+	// certain since the change alone.
+	room map[ledger.Shape]int
+	news map[ledger.Shape]bool
+}
+
+// wake puts a change to the first classes of the ring. The others are asked behind.
+func (w *Waiters) wake(c *change) {
+	c.at, c.stop = start, start
+	w.mu.RLock()
+	list, end := c.next(&w.ring, maxAsked)
+	w.mu.RUnlock()
+	said, asked := w.ask(c, list)
+	closed := c.passed(list, asked, end)
+	if closed && len(said.reached) == 0 {
+		return
+	}
+	pods := batch{}
+	w.mu.Lock()
+	w.follow(c, &said, pods)
+	if !closed {
+		w.fallBehind(c)
+	}
+	w.mu.Unlock()
+	w.activate(pods)
+	w.renew()
+}
+
+// ask asks the node about the classes while that does not take too long, and says how many it was
+// asked about. The caller does not hold the lock: a question may take its time.
+func (w *Waiters) ask(c *change, list []question) (said replies, asked int) {
+	begun := w.edge.Now()
+	for i := range list {
+		if i > 0 && w.edge.Now().Sub(begun) >= maxAskTime {
+			return said, i
+		}
+		q := &list[i]
+		r := c.reach(q.candidate)
+		if r == wakeNobody {
+			continue
+		}
+		if said.reached == nil {
+			said.reached, said.room, said.news = map[class]reach{}, map[ledger.Shape]int{}, map[ledger.Shape]bool{}
+		}
+		said.reached[q.class] = r
+		if r == wakeRoom {
+			said.news[q.class.shape] = true
+		}
+		if _, known := said.room[q.class.shape]; (r == wakeRoom || r == wakePerhaps) && !known {
+			said.room[q.class.shape] = max(1, c.node.View().Room(q.candidate, maxRoom))
+		}
+	}
+	return said, len(list)
+}
+
+// fallBehind has the classes that a change has not been put to be asked later. The caller holds the
+// lock.
+func (w *Waiters) fallBehind(c *change) {
+	b := &w.behind
+	if before := b.byNode[c.node]; before != nil {
+		before.changed, before.returned = before.changed || c.changed, before.returned || c.returned
+		before.again = true
+		return
+	}
+	b.byNode[c.node] = c
+	b.queue = append(b.queue, c)
+	if !b.timed {
+		b.timed = true
+		w.edge.After(RoundPause, w.catchUp)
+	}
+}
+
+// catchUp asks about classes that nodes have not been asked about since they changed.
+func (w *Waiters) catchUp() {
+	begun := w.edge.Now()
+	for left := maxBehind; left > 0 && w.edge.Now().Sub(begun) < maxAskTime; {
+		t, ok := w.nextBehind(min(left, maxAsked))
+		if !ok {
+			break
+		}
+		said, asked := w.ask(&t.as, t.list)
+		w.caughtUp(&t, &said, asked)
+		left -= asked
+	}
+	w.renew()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.behind.timed = len(w.behind.queue) > 0; w.behind.timed {
+		w.edge.After(RoundPause, w.catchUp)
+	}
+}
+
+// turn is that of one change which has fallen behind.
+type turn struct {
+	of *change
+	// as is the change as it was when the turn began: the node may change again meanwhile.
+	as   change
+	list []question
+	// end: the ring or the circle ends with the list.
+	end bool
+}
+
+// nextBehind takes the change whose turn it is from the queue; false if there is none.
+func (w *Waiters) nextBehind(limit int) (turn, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	b := &w.behind
+	if len(b.queue) == 0 {
+		return turn{}, false
+	}
+	t := turn{of: b.queue[0], as: *b.queue[0]}
+	b.queue = b.queue[1:]
+	t.list, t.end = t.of.next(&w.ring, limit)
+	return t, true
+}
+
+// caughtUp wakes pods by what a node has said, and puts the change back into the queue unless its
+// circle is closed now.
+func (w *Waiters) caughtUp(t *turn, said *replies, asked int) {
+	pods := batch{}
+	w.mu.Lock()
+	w.follow(&t.as, said, pods)
+	if t.of.passed(t.list, asked, t.end) {
+		delete(w.behind.byNode, t.of.node)
+	} else {
+		w.behind.queue = append(w.behind.queue, t.of)
+	}
+	w.mu.Unlock()
+	w.activate(pods)
+}
