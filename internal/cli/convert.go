@@ -17,8 +17,8 @@ func NewConvertCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "convert -f FILE",
 		Short: "Turn a configuration of Volcano's scheduler into one of berth-scheduler's",
-		Long: `Read volcano-scheduler.conf, the ConfigMap that holds it, or the parameters of a product's add-on, also as a page
-prints them, and write a KubeSchedulerConfiguration with a profile "volcano": the same pods, under the same scheduler's name.
+		Long: `Read volcano-scheduler.conf, the ConfigMap that holds it, or the parameters of a product's add-on, and write a
+KubeSchedulerConfiguration with a profile "volcano": the same pods, under the same scheduler's name.
 For everything without a counterpart, standard error says in one line what to do instead. Exit code 1 says that something was
 not understood; the configuration then does without it.`,
 		Example: `  berth convert -f volcano-scheduler.conf > berth-scheduler.yaml

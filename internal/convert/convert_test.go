@@ -15,8 +15,7 @@ import (
 	"github.com/berth-dev/berth/internal/golden"
 )
 
-// TestForms holds every form that a configuration is found in against testdata/NAME.out: as it is
-// stored, and as pages print it.
+// TestForms holds every form that a configuration is found in against testdata/NAME.out.
 func TestForms(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.in")
 	if err != nil || len(files) < 7 {
@@ -53,8 +52,8 @@ func check(t *testing.T, path string, r *Result) {
 		"---- unknown\n"+strings.Join(append(r.Unknown, ""), "\n"))
 }
 
-// TestPrintedAsStored: what a page prints means the same as what was stored.
-func TestPrintedAsStored(t *testing.T) {
+// TestFormsAgree: JSON and YAML of one configuration mean the same.
+func TestFormsAgree(t *testing.T) {
 	for _, c := range [][2]string{{"reference.in", "whole-json.in"}} {
 		var weights []string
 		for _, file := range c {
@@ -88,16 +87,34 @@ func TestPrintedAsStored(t *testing.T) {
 // configurationsIn matches where a configuration, or an add-on's parameter, stands in a text.
 var configurationsIn = regexp.MustCompile(`(?m)^\s*"?(actions|resource_exporter_enable)"?\s*:`)
 
+// TestIncompletePrints: what a page prints without its braces and list marks is refused, and the
+// error says what is wanted. testdata/NAME.in is the same, whole.
+func TestIncompletePrints(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.print")
+	if err != nil || len(files) < 3 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r, err := Volcano(text); err == nil || !strings.Contains(err.Error(), "as it is stored") {
+			t.Errorf("%s: %v, converted to %s", file, err, r.Config)
+		}
+	}
+}
+
 // TestSharedConfigurations: every configuration that the shared documents print stands in
-// testdata, as it is there, so that all tests here are of it. Whatever else lies there as a file
-// is converted, and all of it is understood.
+// testdata, as it is there. Whatever else lies there as a file is converted, and all of it is
+// understood.
 func TestSharedConfigurations(t *testing.T) {
 	const shared = "../../../shared"
 	documents, err := filepath.Glob(shared + "/seeds/*.txt")
 	if err != nil || len(documents) == 0 {
 		t.Skip("no shared documents")
 	}
-	files, err := filepath.Glob("testdata/*.in")
+	files, err := filepath.Glob("testdata/*")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -74,7 +74,6 @@ var others = map[string]string{
 	"configurations":           "arguments of actions: kube-scheduler's own settings hold",
 	"metrics":                  "load of nodes is not looked at",
 	"plugins.eas_service":      notScheduler + ": it asks a service to make nodes",
-	"eas_service":              notScheduler + ": it asks a service to make nodes",
 }
 
 // inFamily says what becomes of a plugin that belongs to a known one by its first word.

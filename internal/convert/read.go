@@ -18,8 +18,6 @@ type settings struct {
 	Plugins []plugin
 	// Others are keys besides, as a product has them around the configuration.
 	Others []string
-	// ByLine says that the text was read line by line, since it is no YAML.
-	ByLine bool
 }
 
 type plugin struct {
@@ -34,23 +32,16 @@ func read(text []byte) (settings, error) {
 	}
 	var document any
 	if err := yaml.Unmarshal(withoutSlashComments(text), &document); err != nil {
-		return readLines(string(text))
+		return settings{}, fmt.Errorf("%w: want YAML or JSON as it is stored: in print, braces and list marks may be lost", err)
 	}
 	var s settings
 	if err := s.take(document, 0); err != nil {
-		if byLine, err := readLines(string(text)); err == nil {
-			return byLine, nil
-		}
 		return settings{}, err
 	}
-	return s, s.check()
-}
-
-func (s *settings) check() error {
 	if len(s.Actions) == 0 && len(s.Plugins) == 0 && len(s.Others) == 0 {
-		return fmt.Errorf("neither actions nor tiers: want volcano-scheduler.conf, its ConfigMap, or the add-on's parameters")
+		return settings{}, fmt.Errorf("neither actions nor tiers: want volcano-scheduler.conf, its ConfigMap, or the add-on's parameters")
 	}
-	return nil
+	return s, nil
 }
 
 // inner are the keys below which a configuration stands: those of a ConfigMap as texts.
@@ -172,80 +163,6 @@ func (s *settings) takePlugins(at string, value any) error {
 	}
 	return nil
 }
-
-// readLines reads a page's print, in which braces, list marks and the keys between have been lost:
-// what is left are names, and arguments below the name that they belong to.
-func readLines(text string) (settings, error) {
-	s := settings{ByLine: true}
-	foreign := len(text) // how far an object of the add-on's is indented; lines below it are its own
-	for n, line := range strings.Split(text, "\n") {
-		key, value, ok := entryOf(line)
-		if !ok {
-			continue
-		}
-		indent := len(line) - len(strings.TrimLeft(line, " \t"))
-		if indent > foreign {
-			continue
-		}
-		foreign = len(text)
-		switch {
-		case key == "" || len(key) > 253:
-			return settings{}, fmt.Errorf("line %d: %.60q: want NAME: VALUE", n+1, strings.TrimSpace(line))
-		case key == "actions":
-			s.Actions = namesIn(value)
-		case key == "name" && strings.HasSuffix(value, "-configmap"): // of the ConfigMap
-		case key == "name":
-			s.Plugins = append(s.Plugins, plugin{Name: value, Arguments: map[string]string{}})
-		case value == "" || value == "|-" || value == "|", contains(frame, key):
-			if s.open(key) {
-				foreign = indent
-			}
-		case len(s.Plugins) > 0 && !contains(around, key):
-			s.Plugins[len(s.Plugins)-1].Arguments[key] = value
-		default:
-			s.Others = append(s.Others, key)
-		}
-	}
-	if err := s.check(); err != nil {
-		return settings{}, err
-	}
-	return s, nil
-}
-
-// frame are keys around the configuration that say nothing about it; around are those of the
-// add-on.
-var (
-	frame  = []string{"kind", "apiVersion", "namespace", "metadata", "data", "tiers", "plugins", "arguments", "configurations"}
-	around = []string{"ca_cert", "server_cert", "server_key", "resource_exporter_enable"}
-)
-
-// open notes a key of the add-on, and says whether it holds keys of its own.
-func (s *settings) open(key string) (foreign bool) {
-	known := contains(around, key)
-	if !known && (contains(frame, key) || contains(inner, key) || len(s.Plugins) > 0) {
-		return false
-	}
-	s.Others = append(s.Others, key)
-	return !known
-}
-
-// entryOf reads one line: a key and its value, without list marks, quotes, commas and comments. A
-// line without a word in it is none.
-func entryOf(line string) (key, value string, ok bool) {
-	line = strings.TrimSpace(withoutComment(line))
-	line = strings.TrimLeft(line, "-{}[], \t")
-	line = strings.TrimRight(line, "{}[], \t")
-	if line == "" {
-		return "", "", false
-	}
-	key, value, found := strings.Cut(line, ":")
-	if !found {
-		return "", "", true
-	}
-	return unquoted(key), unquoted(value), true
-}
-
-func unquoted(text string) string { return strings.Trim(strings.TrimSpace(text), `"'`) }
 
 // withoutComment drops what stands behind # or // outside of quotes.
 func withoutComment(line string) string {

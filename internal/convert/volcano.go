@@ -32,9 +32,6 @@ func Volcano(text []byte) (Result, error) {
 // convert uses every setting up, or says what becomes of it.
 func (s *settings) convert() (Result, error) {
 	c := converter{weights: map[string]int64{}}
-	if s.ByLine {
-		c.note("the text is no YAML: it was read line by line, as a page prints it")
-	}
 	for _, key := range s.Others {
 		c.explain("", key, others)
 	}
