@@ -2,8 +2,8 @@
 // about everything that has no counterpart what to do instead. It is pure: text in, text and notes
 // out.
 //
-//   - read.go takes a Volcano configuration out of what people have: the bare file, its ConfigMap, and
-//     the JSON of a product's page.
+//   - read.go takes a Volcano configuration out of what people have: the bare file, its ConfigMap,
+//     and the JSON of a product's page.
 //   - known.go is what to say about each plugin, action and argument.
 //   - volcano.go writes the configuration.
 package convert
