@@ -89,18 +89,26 @@ func (d *Division) sort() error {
 	case d.each > MaxNUMANodes/len(m.Packages):
 		return d.fail("a machine has at most %d in all", MaxNUMANodes)
 	}
-	for i := range m.NUMANodes {
-		n := &m.NUMANodes[i]
-		at := slices.IndexFunc(m.Packages, func(p Package) bool { return n.CPUs.IsSubsetOf(&p.CPUs) })
-		if n.CPUs.IsEmpty() || at < 0 {
-			return d.fail("NUMA node %d lies in no package, or in several", n.ID)
-		}
-		d.old[at] = append(d.old[at], n.ID)
+	if err := d.sortNodes(); err != nil {
+		return err
 	}
 	for i := range d.old {
 		if len(d.old[i]) == 0 {
 			return d.fail("package %d has no NUMA node now", m.Packages[i].ID)
 		}
+	}
+	return nil
+}
+
+// sortNodes notes in which package each NUMA node lies.
+func (d *Division) sortNodes() error {
+	for i := range d.from.NUMANodes {
+		n := &d.from.NUMANodes[i]
+		at := slices.IndexFunc(d.from.Packages, func(p Package) bool { return n.CPUs.IsSubsetOf(&p.CPUs) })
+		if n.CPUs.IsEmpty() || at < 0 {
+			return d.fail("NUMA node %d lies in no package, or in several", n.ID)
+		}
+		d.old[at] = append(d.old[at], n.ID)
 	}
 	return nil
 }

@@ -73,27 +73,33 @@ func (m *Machine) checkLinks() error {
 // appendLinks appends one item for each kind and number of links. Devices that are all connected
 // with one another, and with nobody else, stand together; else each pair stands alone.
 func appendLinks(b []byte, links []Link) []byte {
-	type sort struct {
+	type bundle struct {
 		kind  LinkKind
 		count uint8
 	}
-	var sorts []sort
+	bundleOf := func(l Link) bundle { return bundle{l.Kind, l.Count} }
+	var done []bundle
 	for _, l := range links {
-		if s := (sort{l.Kind, l.Count}); !slices.Contains(sorts, s) {
-			sorts = append(sorts, s)
+		of := bundleOf(l)
+		if slices.Contains(done, of) {
+			continue
 		}
+		done = append(done, of)
+		b = fmt.Appendf(b, " link:%s=%d", of.kind, of.count)
+		b = appendSets(b, linkedSets(slices.DeleteFunc(slices.Clone(links), func(l Link) bool { return bundleOf(l) != of })))
 	}
-	for _, s := range sorts {
-		b = fmt.Appendf(b, " link:%s=%d", s.kind, s.count)
-		sep := ","
-		same := slices.DeleteFunc(slices.Clone(links), func(l Link) bool { return l.Kind != s.kind || l.Count != s.count })
-		for _, set := range linkedSets(same) {
-			for _, address := range set {
-				b = append(append(b, sep...), shortAddress(address)...)
-				sep = "+"
-			}
-			sep = "|"
+	return b
+}
+
+// appendSets writes sets of addresses, as in ",a+b|c+d".
+func appendSets(b []byte, sets [][]string) []byte {
+	sep := ","
+	for _, set := range sets {
+		for _, address := range set {
+			b = append(append(b, sep...), shortAddress(address)...)
+			sep = "+"
 		}
+		sep = "|"
 	}
 	return b
 }

@@ -209,18 +209,26 @@ func (p *parser) list(kind levelKind, limit int) (entries []entry, counted bool,
 		return nil, false, nil
 	}
 	for item := range strings.SplitSeq(p.values[key], ";") {
-		id, cpus, ok := strings.Cut(item, "=")
-		n, err := parseNumber(id, limit)
-		if err != nil || !ok {
-			return nil, false, &ParseError{key, item, fmt.Sprintf("ID=CPUS with an id from 0 to %d", limit)}
-		}
-		set, err := ParseCPUList(cpus)
+		e, err := parseEntry(key, item, limit)
 		if err != nil {
-			return nil, false, &ParseError{key, item, err.Error()}
+			return nil, false, err
 		}
-		entries = append(entries, entry{n, set})
+		entries = append(entries, e)
 	}
 	return entries, false, nil
+}
+
+func parseEntry(key, item string, limit int) (entry, error) {
+	id, cpus, ok := strings.Cut(item, "=")
+	n, err := parseNumber(id, limit)
+	if err != nil || !ok {
+		return entry{}, &ParseError{key, item, fmt.Sprintf("ID=CPUS with an id from 0 to %d", limit)}
+	}
+	set, err := ParseCPUList(cpus)
+	if err != nil {
+		return entry{}, &ParseError{key, item, err.Error()}
+	}
+	return entry{n, set}, nil
 }
 
 // ids returns the ids of n counted objects: 0 to n-1 unless key lists them.
@@ -689,29 +697,26 @@ func (p *parser) settle() error {
 // for NUMA nodes, which still have memory.
 func (p *parser) dropOffline() {
 	m := &p.m
-	gone := &m.Offline
-	if gone.IsEmpty() {
+	if m.Offline.IsEmpty() {
 		return
 	}
-	m.Packages = slices.DeleteFunc(m.Packages, func(o Package) bool { return o.CPUs.IsSubsetOf(gone) })
-	m.Dies = slices.DeleteFunc(m.Dies, func(o Die) bool { return o.CPUs.IsSubsetOf(gone) })
-	m.Cores = slices.DeleteFunc(m.Cores, func(o Core) bool { return o.CPUs.IsSubsetOf(gone) })
-	m.L3s = slices.DeleteFunc(m.L3s, func(o L3) bool { return o.CPUs.IsSubsetOf(gone) })
-	for i := range m.Packages {
-		m.Packages[i].CPUs = m.Packages[i].CPUs.AndNot(gone)
-	}
-	for i := range m.Dies {
-		m.Dies[i].CPUs = m.Dies[i].CPUs.AndNot(gone)
-	}
-	for i := range m.Cores {
-		m.Cores[i].CPUs = m.Cores[i].CPUs.AndNot(gone)
-	}
-	for i := range m.L3s {
-		m.L3s[i].CPUs = m.L3s[i].CPUs.AndNot(gone)
-	}
+	m.Packages = online(m.Packages, &m.Offline, func(o *Package) *CPUSet { return &o.CPUs })
+	m.Dies = online(m.Dies, &m.Offline, func(o *Die) *CPUSet { return &o.CPUs })
+	m.Cores = online(m.Cores, &m.Offline, func(o *Core) *CPUSet { return &o.CPUs })
+	m.L3s = online(m.L3s, &m.Offline, func(o *L3) *CPUSet { return &o.CPUs })
 	for i := range m.NUMANodes {
-		m.NUMANodes[i].CPUs = m.NUMANodes[i].CPUs.AndNot(gone)
+		m.NUMANodes[i].CPUs = m.NUMANodes[i].CPUs.AndNot(&m.Offline)
 	}
+}
+
+// online drops the objects that have offline CPUs alone, and offline CPUs from the others.
+func online[T any](all []T, offline *CPUSet, cpus func(*T) *CPUSet) []T {
+	all = slices.DeleteFunc(all, func(o T) bool { return cpus(&o).IsSubsetOf(offline) })
+	for i := range all {
+		set := cpus(&all[i])
+		*set = set.AndNot(offline)
+	}
+	return all
 }
 
 // order sorts what was given in the order of the tree.

@@ -14,13 +14,24 @@ import (
 	batch "github.com/berth-dev/berth/api/batch/v1alpha1"
 )
 
+// framework is the plugin of one.
+type framework interface {
+	// check says what is wrong with its arguments.
+	check(job *batch.Job) error
+	plugInto(pod *corev1.Pod, job *batch.Job, s *spec, m member)
+}
+
+var frameworks = map[string]func(*flag.FlagSet) framework{
+	"mpi": newMPI, "pytorch": newPytorch, "ray": newRay, "tensorflow": newTensorflow,
+}
+
 // mpiPlugin tells the master the hosts of the workers.
 type mpiPlugin struct {
 	master, worker string
 	port           int
 }
 
-func newMPI(flags *flag.FlagSet) *mpiPlugin {
+func newMPI(flags *flag.FlagSet) framework {
 	p := &mpiPlugin{}
 	flags.StringVar(&p.master, "master", "master", "")
 	flags.StringVar(&p.worker, "worker", "worker", "")
@@ -45,7 +56,7 @@ type pytorchPlugin struct {
 	port           int
 }
 
-func newPytorch(flags *flag.FlagSet) *pytorchPlugin {
+func newPytorch(flags *flag.FlagSet) framework {
 	p := &pytorchPlugin{}
 	flags.StringVar(&p.master, "master", "master", "")
 	flags.StringVar(&p.worker, "worker", "worker", "")
@@ -84,7 +95,7 @@ type tensorflowPlugin struct {
 	port                         int
 }
 
-func newTensorflow(flags *flag.FlagSet) *tensorflowPlugin {
+func newTensorflow(flags *flag.FlagSet) framework {
 	p := &tensorflowPlugin{}
 	flags.StringVar(&p.ps, "ps", "ps", "")
 	flags.StringVar(&p.worker, "worker", "worker", "")
@@ -139,7 +150,7 @@ type rayPlugin struct {
 	port, dashboardPort, clientPort              int
 }
 
-func newRay(flags *flag.FlagSet) *rayPlugin {
+func newRay(flags *flag.FlagSet) framework {
 	p := &rayPlugin{}
 	flags.StringVar(&p.head, "head", "head", "")
 	flags.StringVar(&p.headContainer, "headContainer", "head", "")

@@ -19,10 +19,8 @@ type plugins struct {
 	env        bool
 	svc        *svcPlugin
 	ssh        *sshPlugin
-	mpi        *mpiPlugin
-	pytorch    *pytorchPlugin
-	tensorflow *tensorflowPlugin
-	ray        *rayPlugin
+	frameworks []framework
+	ray        *rayPlugin // one of frameworks
 	// svcAsked says that the Job itself names svc.
 	svcAsked bool
 }
@@ -36,7 +34,7 @@ var served = []string{"env", "mpi", "pytorch", "ray", "ssh", "svc", "tensorflow"
 func pluginsOf(job *batch.Job) (p plugins, wrong field.ErrorList) {
 	asked := maps.Clone(job.Spec.Plugins)
 	_, p.svcAsked = asked["svc"]
-	for _, name := range []string{"mpi", "pytorch", "ray", "tensorflow"} {
+	for name := range frameworks {
 		if _, ok := asked[name]; ok {
 			imply(asked, "svc")
 		}
@@ -97,20 +95,17 @@ func (p *plugins) add(name string, flags *flag.FlagSet) (check func(*batch.Job) 
 	case "ssh":
 		p.ssh = newSSH(flags)
 		return p.ssh.check
-	case "mpi":
-		p.mpi = newMPI(flags)
-		return p.mpi.check
-	case "pytorch":
-		p.pytorch = newPytorch(flags)
-		return p.pytorch.check
-	case "tensorflow":
-		p.tensorflow = newTensorflow(flags)
-		return p.tensorflow.check
-	case "ray":
-		p.ray = newRay(flags)
-		return p.ray.check
 	}
-	return nil
+	make, known := frameworks[name]
+	if !known {
+		return nil
+	}
+	f := make(flags)
+	p.frameworks = append(p.frameworks, f)
+	if ray, is := f.(*rayPlugin); is {
+		p.ray = ray
+	}
+	return f.check
 }
 
 // svcPlugin lets the pods of a Job find each other by name.

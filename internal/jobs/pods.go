@@ -70,17 +70,8 @@ func plugInto(pod *corev1.Pod, job *batch.Job, s *spec, m member) {
 	if p.ssh != nil {
 		p.ssh.mountKeys(pod, job)
 	}
-	if p.mpi != nil {
-		p.mpi.plugInto(pod, job, s, m)
-	}
-	if p.pytorch != nil {
-		p.pytorch.plugInto(pod, job, s, m)
-	}
-	if p.tensorflow != nil {
-		p.tensorflow.plugInto(pod, job, s, m)
-	}
-	if p.ray != nil {
-		p.ray.plugInto(pod, job, s, m)
+	for _, f := range p.frameworks {
+		f.plugInto(pod, job, s, m)
 	}
 }
 

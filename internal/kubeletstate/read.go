@@ -72,28 +72,25 @@ func ReadRaw(fsys fs.FS) (Raw, error) {
 // Parse reads what ReadRaw found. Absent and empty files differ: an empty one is an error.
 func (r Raw) Parse() (State, error) {
 	var s State
-	var err error
-	if r.CPU != nil {
-		if s.CPU, err = ParseCPU(CPUFile, r.CPU); err != nil {
-			return State{}, err
-		}
-	}
-	if r.Memory != nil {
-		if s.Memory, err = ParseMemory(MemoryFile, r.Memory); err != nil {
-			return State{}, err
-		}
-	}
-	if r.Devices != nil {
-		if s.Devices, err = ParseDevices(DeviceFile, r.Devices); err != nil {
-			return State{}, err
-		}
-	}
-	if r.Admitted != nil {
-		if s.Admitted, err = ParseAdmitted(AdmittedFile, r.Admitted); err != nil {
+	var errs [4]error
+	s.CPU, errs[0] = parsed(ParseCPU, CPUFile, r.CPU)
+	s.Memory, errs[1] = parsed(ParseMemory, MemoryFile, r.Memory)
+	s.Devices, errs[2] = parsed(ParseDevices, DeviceFile, r.Devices)
+	s.Admitted, errs[3] = parsed(ParseAdmitted, AdmittedFile, r.Admitted)
+	for _, err := range errs {
+		if err != nil {
 			return State{}, err
 		}
 	}
 	return s, nil
+}
+
+// parsed reads a file that is there.
+func parsed[T any](parse func(name string, text []byte) (*T, error), name string, text []byte) (*T, error) {
+	if text == nil {
+		return nil, nil
+	}
+	return parse(name, text)
 }
 
 // Check refuses a State in which a manager contradicts itself. The error is an *Error.

@@ -119,26 +119,31 @@ func (b *snapshotBuilder) devices(s *DeviceState) {
 func (s *MemoryState) View(view *placement.KubeletView) error {
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
-		at := fmt.Sprintf("machineState[%d]", n.NUMA)
 		j := slices.IndexFunc(view.Nodes, func(v placement.ViewNode) bool { return v.ID == n.NUMA })
 		if j < 0 {
-			return file(MemoryFile).err(at, n.NUMA, "a NUMA node of the machine")
+			return file(MemoryFile).err(fmt.Sprintf("machineState[%d]", n.NUMA), n.NUMA, "a NUMA node of the machine")
 		}
-		var pages []topology.HugePages
-		for _, r := range n.Resources {
-			if r.Resource == "memory" {
-				view.Nodes[j].MemoryBytes = n.Totals[r.Resource]
-				continue
-			}
-			size, ok := hugePageBytes(r.Resource)
-			if !ok {
-				return file(MemoryFile).err(at+".memoryMap", r.Resource, "memory or hugepages-SIZE")
-			}
-			pages = append(pages, topology.HugePages{PageBytes: size, Count: n.Totals[r.Resource] / size})
+		if err := n.view(&view.Nodes[j]); err != nil {
+			return err
 		}
-		slices.SortFunc(pages, func(a, b topology.HugePages) int { return cmp.Compare(a.PageBytes, b.PageBytes) })
-		view.Nodes[j].HugePages = pages
 	}
+	return nil
+}
+
+func (n *MemoryNode) view(node *placement.ViewNode) error {
+	node.HugePages = nil
+	for _, r := range n.Resources {
+		if r.Resource == "memory" {
+			node.MemoryBytes = n.Totals[r.Resource]
+			continue
+		}
+		size, ok := hugePageBytes(r.Resource)
+		if !ok {
+			return file(MemoryFile).err(fmt.Sprintf("machineState[%d].memoryMap", n.NUMA), r.Resource, "memory or hugepages-SIZE")
+		}
+		node.HugePages = append(node.HugePages, topology.HugePages{PageBytes: size, Count: n.Totals[r.Resource] / size})
+	}
+	slices.SortFunc(node.HugePages, func(a, b topology.HugePages) int { return cmp.Compare(a.PageBytes, b.PageBytes) })
 	return nil
 }
 

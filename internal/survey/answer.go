@@ -33,13 +33,18 @@ func (n *node) answer(c *ledger.Candidate, out *Answer) {
 			out.Message += ", but not with certain CPUs"
 		}
 	case ledger.Refused:
-		out.Answer, out.Message, out.Advice = Refuses, a.Verdict.Reason.String()+": "+a.Verdict.Detail.Text(), a.Verdict.Detail.AdviceFor(c.Request.Rules)
-		if refusal, ok := n.account.View().Explain(c.Request); ok {
-			n.nameHolders(&refusal)
-			out.Refusal, out.Message, out.Advice = &refusal, refusal.String(), refusal.Advice()
-		}
+		n.refuse(c, &a, out)
 	default:
 		out.Answer, out.Message = Waits, wire.WaitsForReport+n.openText(a.Wait)
+	}
+}
+
+// refuse says why the node refuses, as fully as it can.
+func (n *node) refuse(c *ledger.Candidate, a *ledger.Answer, out *Answer) {
+	out.Answer, out.Message, out.Advice = Refuses, a.Verdict.Reason.String()+": "+a.Verdict.Detail.Text(), a.Verdict.Detail.AdviceFor(c.Request.Rules)
+	if refusal, ok := n.account.View().Explain(c.Request); ok {
+		n.nameHolders(&refusal)
+		out.Refusal, out.Message, out.Advice = &refusal, refusal.String(), refusal.Advice()
 	}
 }
 

@@ -398,27 +398,24 @@ func TyingVolumes(pod *corev1.Pod) (names []string) {
 // notAsked says what of a pod is not asked about, and may keep it from a node, or from starting
 // there.
 func notAsked(pod *corev1.Pod) (out []string) {
-	spec := &pod.Spec
-	if volumes := TyingVolumes(pod); len(volumes) > 0 {
-		out = append(out, "volumes, which may tie it to certain nodes: "+strings.Join(volumes, ", "))
+	spec, volumes := &pod.Spec, TyingVolumes(pod)
+	a := spec.Affinity
+	for _, one := range []struct {
+		asked bool
+		what  string
+	}{
+		{len(volumes) > 0, "volumes, which may tie it to certain nodes: " + strings.Join(volumes, ", ")},
+		{a != nil && (a.PodAffinity != nil || a.PodAntiAffinity != nil), "affinity to other pods"},
+		{len(spec.TopologySpreadConstraints) > 0, "spreading (topologySpreadConstraints)"},
+		{len(spec.ResourceClaims) > 0, "resource claims: Berth knows no devices of Dynamic Resource Allocation"},
+		{spec.NodeName != "", "spec.nodeName: such a pod passes by every scheduler"},
+		{len(spec.SchedulingGates) > 0, "scheduling gates: no scheduler looks at it before they are taken away"},
+		{pod.Annotations[wire.ReservationAffinityAnnotation] != "", wire.ReservationAffinityAnnotation + ": it goes to what a Reservation holds, or nowhere"},
+		{true, "preemption, quotas, admission webhooks, the affinity of other pods, and images"},
+	} {
+		if one.asked {
+			out = append(out, one.what)
+		}
 	}
-	if a := spec.Affinity; a != nil && (a.PodAffinity != nil || a.PodAntiAffinity != nil) {
-		out = append(out, "affinity to other pods")
-	}
-	if len(spec.TopologySpreadConstraints) > 0 {
-		out = append(out, "spreading (topologySpreadConstraints)")
-	}
-	if len(spec.ResourceClaims) > 0 {
-		out = append(out, "resource claims: Berth knows no devices of Dynamic Resource Allocation")
-	}
-	if spec.NodeName != "" {
-		out = append(out, "spec.nodeName: such a pod passes by every scheduler")
-	}
-	if len(spec.SchedulingGates) > 0 {
-		out = append(out, "scheduling gates: no scheduler looks at it before they are taken away")
-	}
-	if pod.Annotations[wire.ReservationAffinityAnnotation] != "" {
-		out = append(out, wire.ReservationAffinityAnnotation+": it goes to what a Reservation holds, or nowhere")
-	}
-	return append(out, "preemption, quotas, admission webhooks, the affinity of other pods, and images")
+	return out
 }

@@ -150,21 +150,25 @@ type gathering struct {
 	tasks    []string // of pods
 }
 
+// active are the pods that count.
+func (g *gathering) active() []*corev1.Pod {
+	return slices.DeleteFunc(slices.Clone(g.pods), func(pod *corev1.Pod) bool { return !gangs.Active(pod) })
+}
+
+// readMembers reads what the members say about a gang without an object.
+func (g *gathering) readMembers() {
+	if g.key.Source.HasObject() || g.misread != nil || len(g.pods) == 0 {
+		return
+	}
+	counting := g.active()
+	if len(counting) == 0 {
+		counting = g.pods
+	}
+	g.spec, g.wrong = wire.GangOfMembers(g.key, counting)
+}
+
 // whatIsWrong is why no member is tried, whatever is free; nil where nothing is.
 func (g *gathering) whatIsWrong() error {
-	var counting []*corev1.Pod
-	for _, pod := range g.pods {
-		if gangs.Active(pod) {
-			counting = append(counting, pod)
-		}
-	}
-	if !g.key.Source.HasObject() && g.misread == nil && len(g.pods) > 0 {
-		if len(counting) == 0 {
-			g.spec, g.wrong = wire.GangOfMembers(g.key, g.pods)
-		} else {
-			g.spec, g.wrong = wire.GangOfMembers(g.key, counting)
-		}
-	}
 	switch {
 	case g.wrong != nil:
 		return g.wrong
@@ -175,17 +179,18 @@ func (g *gathering) whatIsWrong() error {
 	case g.key.Source.HasObject() && !g.declared:
 		return fmt.Errorf("%s is not there", g.key)
 	}
-	return wire.CheckMates(counting)
+	return wire.CheckMates(g.active())
 }
 
 // sum adds a gang up.
 func (g *gathering) sum(now time.Time) Gang {
-	wrong := g.whatIsWrong() // it completes the spec
+	g.readMembers()
 	out := Gang{
 		Namespace: g.key.Namespace, Name: g.key.Name, Source: g.key.Source.String(), Phase: g.spec.Phase,
 		Minimum: g.spec.Minimum, Tasks: g.spec.Tasks, Members: len(g.pods), key: g.key, spec: g.spec, pods: g.pods,
 	}
 	facts, ending := g.count(&out)
+	wrong := g.whatIsWrong()
 	facts.Wrong = wrong != nil
 	out.State = facts.Stage()
 	if len(out.waiting) > 0 {

@@ -32,16 +32,10 @@ func (c *Cluster) askWhoServes(ctx context.Context, s *Survey, pod *corev1.Pod, 
 	}
 	together := []*corev1.Pod{pod}
 	if e.MemberOf != nil {
-		together = e.MemberOf.pods
+		together = append(together, e.MemberOf.pods...)
 	}
-	age := s.Now.Sub(pod.CreationTimestamp.Time)
-	for _, one := range together {
-		if isLookedAt(one) {
-			return
-		}
-		age = min(age, s.Now.Sub(one.CreationTimestamp.Time)) // a gang is tried when its last pod is there
-	}
-	if age < unservedAfter {
+	age, unserved := waitOf(together, s.Now)
+	if !unserved {
 		return
 	}
 	if said := a.eventOfScheduler(ctx, pod); said != "" {
@@ -49,6 +43,17 @@ func (c *Cluster) askWhoServes(ctx context.Context, s *Survey, pod *corev1.Pod, 
 		return
 	}
 	e.Unserved = a.unserved(ctx, s, pod, age)
+}
+
+// waitOf says how long all of the pods have been there, as a gang is tried when its last pod is, and
+// whether it looks as if nobody served them.
+func waitOf(together []*corev1.Pod, now time.Time) (age time.Duration, unserved bool) {
+	if slices.ContainsFunc(together, isLookedAt) {
+		return 0, false
+	}
+	last := slices.MaxFunc(together, func(a, b *corev1.Pod) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
+	age = now.Sub(last.CreationTimestamp.Time)
+	return age, age >= unservedAfter
 }
 
 // isLookedAt says whether a scheduler has looked at the pod, and has written so.
