@@ -150,26 +150,22 @@ func (s *settings) readTopologyOptions(c *Config) error {
 
 // readEachTopologyOption reads the options in the order of their names, up to the first that is
 // wrong.
-func (s *settings) readEachTopologyOption(c *Config) error {
+func (s *settings) readEachTopologyOption(c *Config) (err error) {
 	for _, name := range sortedKeys(c.TopologyManagerPolicyOptions) {
 		value := c.TopologyManagerPolicyOptions[name]
 		field := "topologyManagerPolicyOptions[" + name + "]"
 		switch name {
 		case "prefer-closest-numa-nodes":
-			on, err := strconv.ParseBool(value)
-			if err != nil {
+			if s.closest, err = strconv.ParseBool(value); err != nil {
 				return bad(field, value, "true or false")
 			}
-			s.closest = on
 		case "max-allowable-numa-nodes":
 			if s.version < V135 && !s.gate(c, betaTopologyOptions) {
 				return bad(field, value, "feature gate TopologyManagerPolicyBetaOptions with it")
 			}
-			n, err := strconv.Atoi(value)
-			if err != nil || n < kubeletMaxNodes {
+			if s.maxNodes, err = strconv.Atoi(value); err != nil || s.maxNodes < kubeletMaxNodes {
 				return bad(field, value, "a number of at least 8")
 			}
-			s.maxNodes = n
 		default:
 			return bad(field, value, "a known option: prefer-closest-numa-nodes or max-allowable-numa-nodes")
 		}

@@ -202,15 +202,8 @@ const (
 
 // with says whether to wait, and when to look again.
 func (p *patience) with(v *verdict, now time.Time) (hold, next) {
-	if v.outcome != nil && len(v.outcome.arriving) > 0 {
-		if p.arrival.IsZero() {
-			p.arrival = now
-		}
-		if now.Sub(p.arrival) < arrivalLimit {
-			return forArrival, again(arrivalPoll)
-		}
-	} else if v.outcome != nil {
-		p.arrival = time.Time{}
+	if p.awaits(v.outcome, now) {
+		return forArrival, again(arrivalPoll)
 	}
 	if v.reason != v1alpha1.ReasonContradiction {
 		p.torn = time.Time{}
@@ -226,6 +219,22 @@ func (p *patience) with(v *verdict, now time.Time) (hold, next) {
 		return forBooks, again(arrivalPoll)
 	}
 	return noHold, settled
+}
+
+// awaits says whether a pod is on its way in, and has not been for too long. Without an outcome
+// nobody knows.
+func (p *patience) awaits(o *outcome, now time.Time) bool {
+	if o == nil {
+		return false
+	}
+	if len(o.arriving) == 0 {
+		p.arrival = time.Time{}
+		return false
+	}
+	if p.arrival.IsZero() {
+		p.arrival = now
+	}
+	return now.Sub(p.arrival) < arrivalLimit
 }
 
 // suspected says which pod looks like a rival's and is not known as one; nil for none.

@@ -149,6 +149,10 @@ func (p *Pool) check(path string) error {
 	case len(p.Devices) > maxDevices:
 		return wrong(fmt.Sprintf("at most %d devices", maxDevices), strconv.Itoa(len(p.Devices)), "%s.devices", path)
 	}
+	return p.checkDevices(path)
+}
+
+func (p *Pool) checkDevices(path string) error {
 	seen := map[string]bool{}
 	for i := range p.Devices {
 		d := &p.Devices[i]

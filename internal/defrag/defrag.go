@@ -224,6 +224,17 @@ func (s *search) place(p *Pod, moves int, least []int, then func(node, left int)
 	if moves == 0 {
 		return false
 	}
+	for _, n := range s.clearable(p, moves, least) {
+		if s.clear(p, n, moves, then) {
+			return true
+		}
+	}
+	return false
+}
+
+// clearable are the nodes on which that many moves may make room for the pod, the fewest first.
+// least are the estimates; nil: not made yet.
+func (s *search) clearable(p *Pod, moves int, least []int) []int {
 	if least == nil {
 		least = s.estimates(p)
 	}
@@ -234,12 +245,7 @@ func (s *search) place(p *Pod, moves int, least []int, then func(node, left int)
 		}
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return least[a] - least[b] })
-	for _, n := range order {
-		if s.clear(p, n, moves, then) {
-			return true
-		}
-	}
-	return false
+	return order
 }
 
 // open says whether the pod may be put on the node at all.

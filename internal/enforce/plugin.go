@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 
 	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/topology"
 )
 
@@ -474,20 +475,26 @@ func (p *Plugin) read(pod *api.PodSandbox, c *api.Container) Container {
 	if out.Tokens != nil {
 		out.Given = variables(c.GetEnv())
 	}
+	var err error
+	if out.Decision, err = decisionOf(pod, c.GetName()); err != nil {
+		out.Fault = err.Error()
+	}
+	return out
+}
+
+// decisionOf reads what was decided for a container; nil where nothing was.
+func decisionOf(pod *api.PodSandbox, container string) (*placement.ContainerDecision, error) {
 	object := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.GetNamespace(), Name: pod.GetName(), UID: types.UID(pod.GetUid()),
 		Annotations: pod.GetAnnotations()}}
 	placed, found, err := wire.ReadPlacement(object)
-	switch {
-	case err != nil:
-		out.Fault = err.Error()
-	case found:
-		for i := range placed.Decision.Containers {
-			if placed.Decision.Containers[i].Name == c.GetName() {
-				out.Decision = &placed.Decision.Containers[i]
-			}
-		}
+	if err != nil || !found {
+		return nil, err
 	}
-	return out
+	all := placed.Decision.Containers
+	if i := slices.IndexFunc(all, func(d placement.ContainerDecision) bool { return d.Name == container }); i >= 0 {
+		return &all[i], nil
+	}
+	return nil, nil
 }
 
 // variables reads an environment.

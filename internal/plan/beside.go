@@ -49,18 +49,13 @@ func (t *trial) grants(m, node int, got *Decided) bool {
 	if !t.wishing {
 		return true
 	}
+	if t.parted(m, node) {
+		return false
+	}
 	var here []int // the members on the node
 	for mate, at := range t.at {
 		if at == node && mate != m {
 			here = append(here, mate)
-		}
-	}
-	for mate, at := range t.at {
-		if at == nowhere || at == node || mate == m {
-			continue
-		}
-		if t.wants(m, mate, false) || t.wants(mate, m, false) {
-			return false // the same NUMA node, and they are on different nodes
 		}
 	}
 	here = append(here, m)
@@ -69,6 +64,16 @@ func (t *trial) grants(m, node int, got *Decided) bool {
 	}
 	outcomes := t.outcomes(node, here, got)
 	return len(outcomes) > 0 && !slices.ContainsFunc(outcomes, func(numa []topology.NUMASet) bool { return !t.keep(here, numa) })
+}
+
+// parted says whether a mate on another node and the member are to be on one NUMA node.
+func (t *trial) parted(m, node int) bool {
+	for mate, at := range t.at {
+		if at != nowhere && at != node && mate != m && (t.wants(m, mate, false) || t.wants(mate, m, false)) {
+			return true
+		}
+	}
+	return false
 }
 
 // wants says whether a member asks for that of a mate.

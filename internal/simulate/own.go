@@ -69,27 +69,34 @@ func (f *fgdNUMA) score(l *Look) int64 {
 
 // lost is how many free GPUs a pod of the load is expected not to be able to use.
 func (f *fgdNUMA) lost(zones []Zone, model string) (sum float64) {
-	all, cpus, widest := 0, 0, 0
+	var node Zone // the amounts of all zones
 	for i := range zones {
-		all, cpus, widest = all+zones[i].FreeGPU, cpus+zones[i].FreeCPU, max(widest, zones[i].AllGPU)
+		node.FreeGPU, node.FreeCPU, node.AllGPU = node.FreeGPU+zones[i].FreeGPU, node.FreeCPU+zones[i].FreeCPU, max(node.AllGPU, zones[i].AllGPU)
 	}
-	if all == 0 {
+	if node.FreeGPU == 0 {
 		return 0
 	}
 	for i := range f.load {
-		s, lost := f.load[i].Shape, 0
+		s := f.load[i].Shape
 		asked := int(s.MilliCPU / 1000)
+		lost := 0
 		switch {
-		case s.GPUs == 0 || !s.takes(model) || s.GPUs > all || asked > cpus:
-			lost = all
-		case s.GPUs <= widest:
-			for j := range zones {
-				if z := &zones[j]; z.FreeGPU < s.GPUs || z.FreeCPU < asked {
-					lost += z.FreeGPU
-				}
-			}
+		case s.GPUs == 0 || !s.takes(model) || s.GPUs > node.FreeGPU || asked > node.FreeCPU:
+			lost = node.FreeGPU
+		case s.GPUs <= node.AllGPU:
+			lost = lostFor(zones, s.GPUs, asked)
 		}
 		sum += f.load[i].Part * float64(lost)
 	}
 	return sum
+}
+
+// lostFor counts the free GPUs of zones that have too few GPUs, or CPUs beside them.
+func lostFor(zones []Zone, gpus, cpus int) (lost int) {
+	for i := range zones {
+		if z := &zones[i]; z.FreeGPU < gpus || z.FreeCPU < cpus {
+			lost += z.FreeGPU
+		}
+	}
+	return lost
 }

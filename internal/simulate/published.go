@@ -136,11 +136,7 @@ func (f *fgd) best(l *Look) (best int64, gpu int) {
 	}
 	free := slices.Clone(l.FreeGPU)
 	if s.GPUs != 1 || s.MilliGPU == 1000 {
-		for i, left := 0, s.GPUs; i < len(free) && left > 0; i++ {
-			if free[i] == 1000 {
-				free[i], left = 0, left-1
-			}
-		}
+		takeWhole(free, s.GPUs)
 		return after(free), gpu
 	}
 	for i := range free {
@@ -154,6 +150,15 @@ func (f *fgd) best(l *Look) (best int64, gpu int) {
 		free[i] += s.MilliGPU
 	}
 	return best, gpu
+}
+
+// takeWhole takes the first n whole GPUs.
+func takeWhole(free []int64, n int) {
+	for i := 0; i < len(free) && n > 0; i++ {
+		if free[i] == 1000 {
+			free[i], n = 0, n-1
+		}
+	}
 }
 
 func sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }

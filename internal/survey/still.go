@@ -92,15 +92,7 @@ func (c *Cluster) Snapshot(ctx context.Context, w io.Writer) error {
 
 // keep takes over what is written of the facts as they are: all but reports and heartbeats.
 func (s *still) keep(f *facts) {
-	s.Notes = f.notes
-	for _, u := range []struct {
-		known bool
-		what  string
-	}{{f.nodesKnown, "nodes"}, {f.beatsKnown, "leases"}, {f.podsKnown, "pods"}} {
-		if !u.known {
-			s.Unknown = append(s.Unknown, u.what)
-		}
-	}
+	s.Notes, s.Unknown = f.notes, f.unknown()
 	for i := range f.nodes {
 		s.Nodes = append(s.Nodes, slimNode(&f.nodes[i]))
 	}
@@ -116,6 +108,19 @@ func (s *still) keep(f *facts) {
 		s.Reservations = append(s.Reservations, slimReservation(o))
 	}
 	s.addPods(f.pods)
+}
+
+// unknown are the lists that could not be read.
+func (f *facts) unknown() (lists []string) {
+	for _, u := range []struct {
+		known bool
+		what  string
+	}{{f.nodesKnown, "nodes"}, {f.beatsKnown, "leases"}, {f.podsKnown, "pods"}} {
+		if !u.known {
+			lists = append(lists, u.what)
+		}
+	}
+	return lists
 }
 
 func (s *still) addPods(pods []corev1.Pod) {

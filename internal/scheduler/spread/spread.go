@@ -230,17 +230,27 @@ func (s *Scores) leftOut(info fwk.NodeInfo, place int) bool {
 
 // Of returns the scores of nodes that take the pod, from 0 to 100, as after NormalizeScore.
 func (s *Scores) Of(nodes []fwk.NodeInfo) []int64 {
-	const leftOut = -1
 	scores := make([]int64, len(nodes))
-	least, most := int64(math.MaxInt64), int64(0)
 	for i, info := range nodes {
-		place := s.memory.placeOf(info)
-		if s.leftOut(info, place) {
-			scores[i] = leftOut
-			continue
+		scores[i] = leftOut
+		if place := s.memory.placeOf(info); !s.leftOut(info, place) {
+			scores[i] = s.score(info, place)
 		}
-		scores[i] = s.score(info, place)
-		least, most = min(least, scores[i]), max(most, scores[i])
+	}
+	normalize(scores)
+	return scores
+}
+
+// leftOut is the score of a node that is not scored.
+const leftOut = -1
+
+// normalize is the plugin's NormalizeScore.
+func normalize(scores []int64) {
+	least, most := int64(math.MaxInt64), int64(0)
+	for _, score := range scores {
+		if score != leftOut {
+			least, most = min(least, score), max(most, score)
+		}
 	}
 	for i, score := range scores {
 		switch {
@@ -252,7 +262,6 @@ func (s *Scores) Of(nodes []fwk.NodeInfo) []int64 {
 			scores[i] = fwk.MaxScore * (most + least - score) / most
 		}
 	}
-	return scores
 }
 
 // score is the plugin's Score: the more pods, the higher.
