@@ -21,15 +21,8 @@ func (r *Refusal) advice() string {
 	if !slices.Contains(shortages, r.Detail) || len(r.Needs) == 0 {
 		return r.Detail.Advice()
 	}
-	for i := range r.Needs {
-		if n := &r.Needs[i]; never && n.lacksEver() {
-			return fmt.Sprintf("ask for less, or use other nodes: this one has %s %s for pods in all", n.amount(n.total()), n.unit())
-		}
-	}
-	for i := range r.Needs {
-		if n := &r.Needs[i]; !never && n.Free < n.Asked {
-			return n.await()
-		}
+	if advice := r.adviceForNeed(never); advice != "" {
+		return advice
 	}
 	width := ""
 	if r.Policy == PolicySingleNUMANode.String() || r.Policy == PolicyRestricted.String() {
@@ -39,6 +32,20 @@ func (r *Refusal) advice() string {
 		return "ask for less, so that it fits on fewer NUMA nodes, or use nodes whose NUMA nodes have more" + width
 	}
 	return "wait until pods end that are in the way (berth defrag says which would have to move), or ask for less" + width
+}
+
+// adviceForNeed is about the first need that the node as a whole does not cover, ever or now; ""
+// for none.
+func (r *Refusal) adviceForNeed(never bool) string {
+	for i := range r.Needs {
+		switch n := &r.Needs[i]; {
+		case never && n.lacksEver():
+			return fmt.Sprintf("ask for less, or use other nodes: this one has %s %s for pods in all", n.amount(n.total()), n.unit())
+		case !never && n.Free < n.Asked:
+			return n.await()
+		}
+	}
+	return ""
 }
 
 // shortages are the rules that say no because something is short, on the node or in one place.

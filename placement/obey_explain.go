@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 
@@ -65,31 +66,32 @@ func (ad *jointAdmission) explain(s *State, r *Request, out Refusal, v *Verdict)
 
 // explainDevices says why each device of a kind that is wanted could not be given.
 func (ad *jointAdmission) explainDevices(out []DeviceAnswer, kind uint8, needs []Need) []DeviceAnswer {
-	m, book := ad.m, &ad.try.Book
-	k := &m.joint.kinds[kind]
+	k := &ad.m.joint.kinds[kind]
 	for i := range k.Devices {
 		d := &k.Devices[i]
-		ref := joint.DeviceRef{Kind: kind, Index: uint16(i)}
-		a := DeviceAnswer{Resource: k.Resource, ID: d.ID, Root: d.Root, Switch: d.Switch, Why: "free"}
+		a := DeviceAnswer{Resource: k.Resource, ID: d.ID, Root: d.Root, Switch: d.Switch}
 		if d.HasNUMA {
 			a.NUMA = &d.NUMA
 		}
-		switch {
-		case m.joint.IsTaken(book, ref):
-			a.Why, a.Holder = "held", ad.s.holderOf(k.Resource, d.ID)
-			if a.Holder == "" {
-				a.Holder = "the pod itself"
-			}
-		case !m.joint.IsFree(book, ref):
-			a.Why = "unhealthy"
-		default:
-			if lack := ad.lacks(kind, d, needs); lack != "" {
-				a.Why += ", and " + lack
-			}
-		}
+		a.Why, a.Holder = ad.explainDevice(joint.DeviceRef{Kind: kind, Index: uint16(i)}, d, needs)
 		out = append(out, a)
 	}
 	return out
+}
+
+// explainDevice says why a device is not taken, and who has it.
+func (ad *jointAdmission) explainDevice(ref joint.DeviceRef, d *PlacedDevice, needs []Need) (why, holder string) {
+	m, book := ad.m.joint, &ad.try.Book
+	switch {
+	case m.IsTaken(book, ref):
+		return "held", cmp.Or(ad.s.holderOf(m.kinds[ref.Kind].Resource, d.ID), "the pod itself")
+	case !m.IsFree(book, ref):
+		return "unhealthy", ""
+	}
+	if lack := ad.lacks(ref.Kind, d, needs); lack != "" {
+		return "free, and " + lack, ""
+	}
+	return "free", ""
 }
 
 // lacks says what the place of a free device lacks of what is wanted together.

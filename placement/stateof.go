@@ -116,14 +116,7 @@ func (s kubeletBooks) restoreCPUs(snap *Snapshot) error {
 func (s kubeletBooks) restoreMemory(snap *Snapshot) error {
 	m := s.m
 	if m.mem == nil {
-		for i := range s.pods {
-			for _, c := range s.pods[i].pod.Containers {
-				if len(c.Memory) > 0 {
-					return contradiction(containerField(s.pods[i].pod, &c, "memory"), c.Memory[0].Resource, "no blocks without the static memory manager")
-				}
-			}
-		}
-		return nil
+		return s.holdsNoMemory()
 	}
 	if snap.Memory == nil {
 		return nil
@@ -137,6 +130,17 @@ func (s kubeletBooks) restoreMemory(snap *Snapshot) error {
 	}
 	if seen != m.nodes || len(snap.Memory) != m.nodes.Len() {
 		return contradiction("memory", seen.String(), "one table for each of the NUMA nodes "+m.nodes.String())
+	}
+	return nil
+}
+
+func (s kubeletBooks) holdsNoMemory() error {
+	for i := range s.pods {
+		for _, c := range s.pods[i].pod.Containers {
+			if len(c.Memory) > 0 {
+				return contradiction(containerField(s.pods[i].pod, &c, "memory"), c.Memory[0].Resource, "no blocks without the static memory manager")
+			}
+		}
 	}
 	return nil
 }

@@ -45,30 +45,26 @@ type writer struct {
 func (w *writer) item(key string) { w.b = append(append(append(w.b, ' '), key...), ':') }
 
 // setsOf returns the CPUs of the objects of a level that the tree could hold.
-func (w *writer) setsOf(kind levelKind) (sets []CPUSet) {
+func (w *writer) setsOf(kind levelKind) []CPUSet {
 	switch kind {
 	case levelPackage:
-		for i := range w.m.Packages {
-			sets = append(sets, w.m.Packages[i].CPUs)
-		}
+		return setsIn(w.m.Packages, func(o *Package) CPUSet { return o.CPUs })
 	case levelDie:
-		for i := range w.m.Dies {
-			sets = append(sets, w.m.Dies[i].CPUs)
-		}
+		return setsIn(w.m.Dies, func(o *Die) CPUSet { return o.CPUs })
 	case levelNUMA:
-		for i := range w.m.NUMANodes {
-			if !w.m.NUMANodes[i].CPUs.IsEmpty() {
-				sets = append(sets, w.m.NUMANodes[i].CPUs)
-			}
-		}
+		sets := setsIn(w.m.NUMANodes, func(o *NUMANode) CPUSet { return o.CPUs })
+		return slices.DeleteFunc(sets, func(s CPUSet) bool { return s.IsEmpty() })
 	case levelL3:
-		for i := range w.m.L3s {
-			sets = append(sets, w.m.L3s[i].CPUs)
-		}
+		return setsIn(w.m.L3s, func(o *L3) CPUSet { return o.CPUs })
 	case levelCore:
-		for i := range w.m.Cores {
-			sets = append(sets, w.m.Cores[i].CPUs)
-		}
+		return setsIn(w.m.Cores, func(o *Core) CPUSet { return o.CPUs })
+	}
+	return nil
+}
+
+func setsIn[T any](all []T, of func(*T) CPUSet) (sets []CPUSet) {
+	for i := range all {
+		sets = append(sets, of(&all[i]))
 	}
 	return sets
 }

@@ -80,17 +80,9 @@ func cleanInner(inner string) string {
 }
 
 func openArchive(name, file, inner string) (*Capture, error) {
-	f, err := os.Open(file)
+	tree, err := openTree(file)
 	if err != nil {
 		return nil, err
-	}
-	defer f.Close()
-	tree, err := readArchive(f)
-	if errors.Is(err, io.ErrUnexpectedEOF) {
-		return nil, fmt.Errorf("archive %s: is cut short: fetch or make it again (%w)", file, err)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("archive %s: %w", file, err)
 	}
 	if inner != "" {
 		return at(tree, name, cleanInner(inner))
@@ -105,6 +97,22 @@ func openArchive(name, file, inner string) (*Capture, error) {
 		return nil, fmt.Errorf("archive %s: holds %d machines, name one of them as %s:FOLDER: %s",
 			file, len(found), file, strings.Join(found[:min(len(found), 20)], ", "))
 	}
+}
+
+func openTree(file string) (memFS, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return memFS{}, err
+	}
+	defer f.Close()
+	tree, err := readArchive(f)
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return memFS{}, fmt.Errorf("archive %s: is cut short: fetch or make it again (%w)", file, err)
+	}
+	if err != nil {
+		return memFS{}, fmt.Errorf("archive %s: %w", file, err)
+	}
+	return tree, nil
 }
 
 // mark is what makes a folder a capture.

@@ -162,15 +162,7 @@ func fitSum(f *survey.Fitting) string {
 func berthsTable(w io.Writer, f *survey.Fitting) error {
 	var rows [][]string
 	for i := range f.Berths[:min(len(f.Berths), maxBerths)] {
-		b := &f.Berths[i]
-		containers := b.Containers
-		if len(containers) == 0 {
-			containers = []survey.Container{{Name: "-"}}
-		}
-		for j := range containers {
-			c := &containers[j]
-			rows = append(rows, []string{strconv.Itoa(i + 1), b.Node, dash(b.NUMANodes), c.Label(), cpusText(c), dash(c.MemoryText()), dash(c.DevicesText())})
-		}
+		rows = append(rows, berthRows(strconv.Itoa(i+1), &f.Berths[i])...)
 	}
 	if len(rows) == 0 {
 		return nil
@@ -183,6 +175,19 @@ func berthsTable(w io.Writer, f *survey.Fitting) error {
 		fmt.Fprintf(w, "and %d more\n", more)
 	}
 	return nil
+}
+
+// berthRows are the containers of one copy.
+func berthRows(copied string, b *survey.Berthed) (rows [][]string) {
+	containers := b.Containers
+	if len(containers) == 0 {
+		containers = []survey.Container{{Name: "-"}}
+	}
+	for i := range containers {
+		c := &containers[i]
+		rows = append(rows, []string{copied, b.Node, dash(b.NUMANodes), c.Label(), cpusText(c), dash(c.MemoryText()), dash(c.DevicesText())})
+	}
+	return rows
 }
 
 // copiesTable says how many copies nodes take, the best node first.

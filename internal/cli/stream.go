@@ -63,10 +63,22 @@ type news[T any] struct {
 // offer takes items in by their keys, nil for one that is gone, and prints the ones that are
 // different from what was shown last. Quietly, it only takes note.
 func (s *stream[T]) offer(keys []string, items map[string]*T, quietly bool) error {
+	found := s.changed(keys, items)
+	if quietly {
+		s.tableRows(found) // what is marked later is what is different from now
+		return nil
+	}
+	if len(found) == 0 {
+		return nil
+	}
+	return s.print(found)
+}
+
+// changed takes over what is different from what was shown, and returns it.
+func (s *stream[T]) changed(keys []string, items map[string]*T) (found []news[T]) {
 	if s.shown == nil {
 		s.shown = map[string]T{}
 	}
-	var found []news[T]
 	for _, key := range keys {
 		before, known := s.shown[key]
 		switch now := items[key]; {
@@ -78,14 +90,7 @@ func (s *stream[T]) offer(keys []string, items map[string]*T, quietly bool) erro
 			found = append(found, news[T]{key, *now, false})
 		}
 	}
-	if quietly {
-		s.tableRows(found) // what is marked later is what is different from now
-		return nil
-	}
-	if len(found) == 0 {
-		return nil
-	}
-	return s.print(found)
+	return found
 }
 
 // offerAll is offer for everything that there is.

@@ -63,20 +63,27 @@ func decode(manifests [][]byte) ([]*unstructured.Unstructured, error) {
 			if err != nil {
 				return nil, fmt.Errorf("manifest: %w", err)
 			}
-			o := &unstructured.Unstructured{}
-			if err := yaml.Unmarshal(doc, &o.Object); err != nil {
+			o, err := decodeOne(doc)
+			if err != nil {
 				return nil, fmt.Errorf("manifest: %w", err)
 			}
-			if len(o.Object) == 0 {
-				continue // comments only
+			if len(o.Object) > 0 { // else comments only
+				objs = append(objs, o)
 			}
-			if o.GetKind() == "" || o.GetName() == "" {
-				return nil, fmt.Errorf("manifest: document without kind or name: %.80q", doc)
-			}
-			objs = append(objs, o)
 		}
 	}
 	return objs, nil
+}
+
+func decodeOne(doc []byte) (*unstructured.Unstructured, error) {
+	o := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal(doc, &o.Object); err != nil {
+		return nil, err
+	}
+	if len(o.Object) > 0 && (o.GetKind() == "" || o.GetName() == "") {
+		return nil, fmt.Errorf("document without kind or name: %.80q", doc)
+	}
+	return o, nil
 }
 
 func (cp *ControlPlane) applyOne(ctx context.Context, dyn dynamic.Interface, mapper meta.ResettableRESTMapper, o *unstructured.Unstructured) error {

@@ -188,7 +188,6 @@ func (n *stepper) due(causes []cause) (out []cause) {
 
 // act does what a policy says.
 func (n *stepper) act(c *cause) {
-	s := &n.out.status
 	switch c.action {
 	case batch.AbortJob:
 		n.enter(batch.Aborting, string(c.action), c.String())
@@ -197,22 +196,25 @@ func (n *stepper) act(c *cause) {
 	case batch.CompleteJob:
 		n.enter(batch.Completing, string(c.action), c.String())
 	case batch.RestartJob:
-		if !n.retry(c) {
-			return
-		}
-		s.Version++
-		s.TaskStatusCount = nil
-		n.enter(batch.Restarting, string(c.action), c.String())
-		n.old = append(n.old, n.takeAll()...)
+		n.restart(c)
+		return
 	case batch.RestartTask, batch.RestartPod:
 		n.restartPart(c)
 		return
 	}
-	if c.action == batch.RestartJob {
-		n.clear(nobody)
-	} else {
-		n.clear(ended)
+	n.clear(ended)
+}
+
+// restart begins the whole Job again, if it may be.
+func (n *stepper) restart(c *cause) {
+	if !n.retry(c) {
+		return
 	}
+	n.out.status.Version++
+	n.out.status.TaskStatusCount = nil
+	n.enter(batch.Restarting, string(c.action), c.String())
+	n.old = append(n.old, n.takeAll()...)
+	n.clear(nobody)
 }
 
 // takeAll makes all pods those of an earlier version.

@@ -141,6 +141,10 @@ func (f file) memoryState(in *memoryFile, out *MemoryState) error {
 		}
 		out.Nodes = append(out.Nodes, n)
 	}
+	return f.memoryEntries(in, out)
+}
+
+func (f file) memoryEntries(in *memoryFile, out *MemoryState) error {
 	for _, uid := range slices.Sorted(maps.Keys(in.Entries)) {
 		for _, container := range slices.Sorted(maps.Keys(in.Entries[uid])) {
 			blocks, err := f.blocks(fmt.Sprintf("entries[%s][%s]", uid, container), in.Entries[uid][container])

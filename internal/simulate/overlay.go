@@ -269,20 +269,29 @@ func (o *Overlay) kindOf(n *trace.Node) (k *numaKind, err error) {
 	for gpu, at := range k.gpuAt {
 		pool.Devices = append(pool.Devices, placement.Device{ID: gpuID(gpu), HasTopology: true, NUMA: topology.NewNUMASet(k.machine.NUMANodes[at].ID)})
 	}
-	view, err := placement.ViewOf(k.machine)
-	if err != nil {
-		return nil, overlayError(n, "machine", k.machine.String(), err.Error())
-	}
-	if k.model, err = placement.NewModel(view, o.config(k.machine, pool)); err != nil {
-		var config *placement.ConfigError
-		if errors.As(err, &config) {
-			return nil, overlayError(n, config.Field, strconv.Quote(config.Value), config.Want)
-		}
-		return nil, fmt.Errorf("node %s: %w", n.Name, err)
+	if k.model, err = o.model(n, k.machine, pool); err != nil {
+		return nil, err
 	}
 	k.empty = k.model.NewState()
 	k.empty.SetPool(pool)
 	return k, o.reserve(k, n)
+}
+
+// model compiles a node's machine.
+func (o *Overlay) model(n *trace.Node, machine *topology.Machine, pool placement.DevicePool) (*placement.Model, error) {
+	view, err := placement.ViewOf(machine)
+	if err != nil {
+		return nil, overlayError(n, "machine", machine.String(), err.Error())
+	}
+	m, err := placement.NewModel(view, o.config(machine, pool))
+	var config *placement.ConfigError
+	if errors.As(err, &config) {
+		return nil, overlayError(n, config.Field, strconv.Quote(config.Value), config.Want)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("node %s: %w", n.Name, err)
+	}
+	return m, nil
 }
 
 // reserve says how many CPUs of the node are kept for the system: at most all but one.

@@ -126,16 +126,8 @@ func (c *Cluster) explainGang(ctx context.Context, s *Survey, g *Gang, notes []s
 	left := gangs.Needed(&g.spec, &g.done)
 	waits := newGangTrial(s, g.spec, gangs.Together(g.waiting, taskOf, wire.MaxGang, left.Tasks))
 	waits.gang.Minimum, waits.gang.Tasks = left.All, left.Tasks
-	var placed []*corev1.Pod
-	for _, pod := range g.pods {
-		sum, _ := s.pod(pod)
-		e.Scheduler = nameOfScheduler(pod)
-		e.Pods = append(e.Pods, GangPod{Name: pod.Name, Task: taskOf(pod), State: sum.State, Node: sum.Node, NUMANodes: sum.NUMANodes, Certainty: sum.Certainty})
-		if pod.Spec.NodeName != "" && gangs.Active(pod) {
-			placed = append(placed, pod)
-		}
-	}
-	slices.SortFunc(e.Pods, func(a, b GangPod) int { return cmp.Compare(a.Name, b.Name) })
+	e.listPods(s)
+	placed := slices.DeleteFunc(slices.Clone(g.pods), func(pod *corev1.Pod) bool { return pod.Spec.NodeName == "" || !gangs.Active(pod) })
 	if slices.ContainsFunc(waits.pods, wire.AsksMates) || slices.ContainsFunc(placed, wire.AsksMates) {
 		waits.seated = placed
 	}
@@ -147,6 +139,16 @@ func (c *Cluster) explainGang(ctx context.Context, s *Survey, g *Gang, notes []s
 	}
 	e.Notes = append(slices.Clone(s.Notes), notes...)
 	return e, nil
+}
+
+// listPods says of each pod how far it is.
+func (e *ExplainedGang) listPods(s *Survey) {
+	for _, pod := range e.Gang.pods {
+		sum, _ := s.pod(pod)
+		e.Scheduler = nameOfScheduler(pod)
+		e.Pods = append(e.Pods, GangPod{Name: pod.Name, Task: taskOf(pod), State: sum.State, Node: sum.Node, NUMANodes: sum.NUMANodes, Certainty: sum.Certainty})
+	}
+	slices.SortFunc(e.Pods, func(a, b GangPod) int { return cmp.Compare(a.Name, b.Name) })
 }
 
 // gangTrial is a survey's nodes with members on them that are not there. It implements plan.Field.
@@ -306,16 +308,13 @@ func (t *gangTrial) never() string {
 	}
 	for _, name := range slices.Sorted(maps.Keys(asked)) {
 		least := slices.Sorted(slices.Values(append(asked[name], make([]int64, len(t.pods)-len(asked[name]))...)))
-		want, all := int64(0), int64(0)
+		want := int64(0)
 		for _, amount := range least[:min(t.gang.Minimum, len(least))] {
 			want += amount
 		}
-		for _, n := range t.survey.nodes {
-			has, told := nodestate.Allocatable(n.object)
-			if n.object != nil && !told {
-				return "" // nobody knows what it has
-			}
-			all += has[name]
+		all, told := t.survey.inAll(name)
+		if !told {
+			return ""
 		}
 		if all > 0 && want > all {
 			has, wants := amountTexts(name, all, want)
@@ -323,6 +322,18 @@ func (t *gangTrial) never() string {
 		}
 	}
 	return ""
+}
+
+// inAll is how much of a resource all nodes have together, unless some node does not tell.
+func (s *Survey) inAll(resource string) (all int64, told bool) {
+	for _, n := range s.nodes {
+		has, told := nodestate.Allocatable(n.object)
+		if n.object != nil && !told {
+			return 0, false
+		}
+		all += has[resource]
+	}
+	return all, true
 }
 
 // short says which of the resources that the group names is not free on all nodes together.

@@ -45,8 +45,8 @@ func (c *Cluster) askWhoServes(ctx context.Context, s *Survey, pod *corev1.Pod, 
 	e.Unserved = a.unserved(ctx, s, pod, age)
 }
 
-// waitOf says how long all of the pods have been there, as a gang is tried when its last pod is, and
-// whether it looks as if nobody served them.
+// waitOf says how long all of the pods have been there, as a gang is tried when its last pod is,
+// and whether it looks as if nobody served them.
 func waitOf(together []*corev1.Pod, now time.Time) (age time.Duration, unserved bool) {
 	if slices.ContainsFunc(together, isLookedAt) {
 		return 0, false

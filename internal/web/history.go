@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
@@ -67,22 +68,23 @@ func pointOf(at time.Time, all []*survey.Row, pending int) point {
 			p.Troubled++
 		}
 		for i := range row.NUMANodes {
-			n := &row.NUMANodes[i]
-			if c := n.CPUs; c != nil {
-				p.count("cpu", survey.Amount{Free: c.Free, Total: c.Total}, row.Trouble == nil)
-				if c.Total > 0 && c.Free == c.Total && row.Open() {
-					p.Whole++
-				}
-			}
-			for _, a := range n.Memory {
-				p.count(a.Resource, a, row.Trouble == nil)
-			}
-			for _, a := range n.Devices {
-				p.count(a.Resource, a, row.Trouble == nil)
-			}
+			p.add(&row.NUMANodes[i], row)
 		}
 	}
 	return p
+}
+
+// add counts a NUMA node of a row.
+func (p *point) add(n *survey.NUMANode, row *survey.Row) {
+	if c := n.CPUs; c != nil {
+		p.count("cpu", survey.Amount{Free: c.Free, Total: c.Total}, row.Trouble == nil)
+		if c.Total > 0 && c.Free == c.Total && row.Open() {
+			p.Whole++
+		}
+	}
+	for _, a := range slices.Concat(n.Memory, n.Devices) {
+		p.count(a.Resource, a, row.Trouble == nil)
+	}
 }
 
 func (p *point) count(resource string, a survey.Amount, usable bool) {

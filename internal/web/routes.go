@@ -101,20 +101,25 @@ func (s *Server) answer(make func(*http.Request, Viewer) (any, error)) http.Hand
 		if err == nil {
 			out, err = make(r, viewer)
 		}
-		status := http.StatusOK
 		if err != nil {
-			status = http.StatusInternalServerError
-			if f := new(failure); errors.As(err, &f) {
-				status = f.status
-			}
 			out = map[string]string{"error": err.Error()}
 		}
 		w.Header().Set("Content-Type", "application/json")
-		w.WriteHeader(status)
+		w.WriteHeader(statusOf(err))
 		if data, ready := out.(text); ready {
 			_, _ = w.Write(data)
 			return
 		}
 		_ = json.NewEncoder(w).Encode(out)
 	}))
+}
+
+func statusOf(err error) int {
+	if err == nil {
+		return http.StatusOK
+	}
+	if f := new(failure); errors.As(err, &f) {
+		return f.status
+	}
+	return http.StatusInternalServerError
 }

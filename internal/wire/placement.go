@@ -236,27 +236,32 @@ func CheckAnnotations(pod *corev1.Pod, bytes int) error {
 // roughBytes is no less than WritePlacement's text for the decision has, and found without writing
 // it.
 func roughBytes(d *placement.Decision) int {
-	const (
-		frame  = 256 // names, brackets and numbers of one thing
-		number = 5   // "1023,"
-		escape = 6   // `\u0000` for one byte
-	)
-	n := frame + escape*len(d.UID)
+	n := roughFrame + roughEscape*len(d.UID)
 	for i := range d.Containers {
-		c := &d.Containers[i]
-		n += frame + escape*len(c.Name) + number*(c.CPUs.Len()+c.Hint.NUMA.Len())
-		for j := range c.Memory {
-			n += frame + escape*len(c.Memory[j].Resource) + number*c.Memory[j].NUMA.Len()
-		}
-		n += frame * len(c.Shares)
-		for j := range c.Provided {
-			n += frame + escape*(len(c.Provided[j].Resource)+len(c.Provided[j].Place))
-		}
-		for j := range c.Devices {
-			n += frame + escape*len(c.Devices[j].Resource)
-			for _, id := range c.Devices[j].IDs {
-				n += escape*len(id) + len(`"",`)
-			}
+		n += roughContainerBytes(&d.Containers[i])
+	}
+	return n
+}
+
+const (
+	roughFrame  = 256 // names, brackets and numbers of one thing
+	roughNumber = 5   // "1023,"
+	roughEscape = 6   // `\u0000` for one byte
+)
+
+func roughContainerBytes(c *placement.ContainerDecision) int {
+	n := roughFrame + roughEscape*len(c.Name) + roughNumber*(c.CPUs.Len()+c.Hint.NUMA.Len())
+	for j := range c.Memory {
+		n += roughFrame + roughEscape*len(c.Memory[j].Resource) + roughNumber*c.Memory[j].NUMA.Len()
+	}
+	n += roughFrame * len(c.Shares)
+	for j := range c.Provided {
+		n += roughFrame + roughEscape*(len(c.Provided[j].Resource)+len(c.Provided[j].Place))
+	}
+	for j := range c.Devices {
+		n += roughFrame + roughEscape*len(c.Devices[j].Resource)
+		for _, id := range c.Devices[j].IDs {
+			n += roughEscape*len(id) + len(`"",`)
 		}
 	}
 	return n

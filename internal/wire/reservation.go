@@ -256,17 +256,8 @@ func (r reservationReader) containers(at *field.Path) error {
 func (r reservationReader) owners() (out []reservationOwner, err error) {
 	for i := range r.o.Spec.Owners {
 		o, at := &r.o.Spec.Owners[i], field.NewPath("spec", "owners").Index(i)
-		switch {
-		case o.Object == nil && o.Controller == nil && o.LabelSelector == nil:
-			return nil, r.at(at, "nothing", "object, controller or labelSelector")
-		case o.Object != nil && (o.Object.Kind != "" && o.Object.Kind != "Pod" || o.Object.APIVersion != "" && o.Object.APIVersion != "v1"):
-			return nil, r.at(at.Child("object"), o.Object.APIVersion+" "+o.Object.Kind, "a Pod of v1: others are named as controllers")
-		case o.Object != nil && o.Object.UID == "" && o.Object.Name == "" && o.Object.Namespace == "":
-			return nil, r.at(at.Child("object"), "nothing", "a name, a namespace or a uid")
-		case o.Controller != nil && o.Controller.UID == "" && o.Controller.Name == "" && o.Controller.Namespace == "":
-			return nil, r.at(at.Child("controller"), "nothing", "a name, a namespace or a uid")
-		case o.Object != nil && (o.Object.FieldPath != "" || o.Object.ResourceVersion != ""):
-			return nil, r.at(at.Child("object"), o.Object.FieldPath+o.Object.ResourceVersion, "no fieldPath and no resourceVersion: Berth does not serve them")
+		if err := r.checkOwner(at, o); err != nil {
+			return nil, err
 		}
 		owner := reservationOwner{object: o.Object, controller: o.Controller, labels: labels.Everything()}
 		if o.LabelSelector != nil {
@@ -277,6 +268,22 @@ func (r reservationReader) owners() (out []reservationOwner, err error) {
 		out = append(out, owner)
 	}
 	return out, nil
+}
+
+func (r reservationReader) checkOwner(at *field.Path, o *koordinator.ReservationOwner) error {
+	switch {
+	case o.Object == nil && o.Controller == nil && o.LabelSelector == nil:
+		return r.at(at, "nothing", "object, controller or labelSelector")
+	case o.Object != nil && (o.Object.Kind != "" && o.Object.Kind != "Pod" || o.Object.APIVersion != "" && o.Object.APIVersion != "v1"):
+		return r.at(at.Child("object"), o.Object.APIVersion+" "+o.Object.Kind, "a Pod of v1: others are named as controllers")
+	case o.Object != nil && o.Object.UID == "" && o.Object.Name == "" && o.Object.Namespace == "":
+		return r.at(at.Child("object"), "nothing", "a name, a namespace or a uid")
+	case o.Controller != nil && o.Controller.UID == "" && o.Controller.Name == "" && o.Controller.Namespace == "":
+		return r.at(at.Child("controller"), "nothing", "a name, a namespace or a uid")
+	case o.Object != nil && (o.Object.FieldPath != "" || o.Object.ResourceVersion != ""):
+		return r.at(at.Child("object"), o.Object.FieldPath+o.Object.ResourceVersion, "no fieldPath and no resourceVersion: Berth does not serve them")
+	}
+	return nil
 }
 
 // CheckOwnerNamespaces refuses owners of any namespace: anyone who may label their pods could have

@@ -24,16 +24,20 @@ func (t *deviceCatalog) compileGroups(kinds []DeviceKind) {
 		t.keepGroup(g)
 	}
 	for k := range kinds {
-		var counts []int
-		for _, l := range kinds[k].Links {
-			if !slices.Contains(counts, l.Count) {
-				counts = append(counts, l.Count)
-			}
-		}
-		for _, least := range counts {
+		for _, least := range linkCounts(kinds[k].Links) {
 			t.linkedGroups(&kinds[k], &t.devices[k], least)
 		}
 	}
+}
+
+// linkCounts are the numbers of links that some two devices have between them.
+func linkCounts(links []DeviceLink) (counts []int) {
+	for _, l := range links {
+		if !slices.Contains(counts, l.Count) {
+			counts = append(counts, l.Count)
+		}
+	}
+	return counts
 }
 
 // linkedGroups keeps the groups of devices that are reached from one another by so many links at
