@@ -220,13 +220,7 @@ func (ad *jointAdmission) turn(c int) Detail {
 	if ad.wantsNothing() {
 		return NoDetail
 	}
-	ad.want.Width, ad.want.Nodes, ad.want.PerNode, ad.want.Rules = joint.AnyWidth, 0, 0, joint.Rules{}
-	if ad.want.Same != joint.Anywhere {
-		ad.want.SameHow = joint.Preferred // it is the pod whose devices lie together
-	}
-	for i := range ad.want.Devices {
-		ad.want.Devices[i].All = false
-	}
+	dropPodWishes(&ad.want)
 	ad.takeOver()
 	ad.pool.BeginFull()
 	ad.m.joint.Give(&ad.pool.Book, &ad.part)
@@ -240,6 +234,17 @@ func (ad *jointAdmission) turn(c int) Detail {
 	}
 	ad.record(c)
 	return NoDetail
+}
+
+// dropPodWishes leaves out what is wanted of the pod as a whole.
+func dropPodWishes(w *joint.Want) {
+	w.Width, w.Nodes, w.PerNode, w.Rules = joint.AnyWidth, 0, 0, joint.Rules{}
+	if w.Same != joint.Anywhere {
+		w.SameHow = joint.Preferred // it is the pod whose devices lie together
+	}
+	for i := range w.Devices {
+		w.Devices[i].All = false
+	}
 }
 
 // beside says whether container o runs while container c does, or holds what it has while c begins:

@@ -121,26 +121,33 @@ func (r *reader) hugePages(dir string) ([]topology.HugePages, error) {
 // (drivers/base/node.c, node_read_distance); an edited capture may have lost the folders of some.
 func (r *reader) readDistances(ids []int) error {
 	for i := range r.m.NUMANodes {
-		name := nodePath(ids[i]) + "/distance"
-		text, ok, err := r.text(name)
-		if err != nil {
+		if err := r.readDistancesOf(&r.m.NUMANodes[i], nodePath(ids[i])+"/distance", ids); err != nil {
 			return err
 		}
-		row := strings.Fields(text)
-		if !ok || strings.Trim(text, "0 \t\n") == "" {
-			continue // firmware without a distance table: nothing, or all zeros in old kernels
+	}
+	return nil
+}
+
+func (r *reader) readDistancesOf(n *topology.NUMANode, name string, ids []int) error {
+	text, ok, err := r.text(name)
+	if err != nil {
+		return err
+	}
+	row := strings.Fields(text)
+	if !ok || strings.Trim(text, "0 \t\n") == "" {
+		return nil // firmware without a distance table: nothing, or all zeros in old kernels
+	}
+	columns, err := r.columns(name, len(row), ids)
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		said := row[slices.Index(columns, id)]
+		d, err := strconv.ParseUint(said, 10, 32)
+		if err != nil || d == 0 {
+			return &Error{Path: name, Field: "distance", Value: said, Want: "numbers of at least 1; 10 is local"}
 		}
-		columns, err := r.columns(name, len(row), ids)
-		if err != nil {
-			return err
-		}
-		for _, id := range ids {
-			d, err := strconv.ParseUint(row[slices.Index(columns, id)], 10, 32)
-			if err != nil || d == 0 {
-				return &Error{Path: name, Field: "distance", Value: row[slices.Index(columns, id)], Want: "numbers of at least 1; 10 is local"}
-			}
-			r.m.NUMANodes[i].Distances = append(r.m.NUMANodes[i].Distances, uint32(d))
-		}
+		n.Distances = append(n.Distances, uint32(d))
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package demo
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -87,26 +88,32 @@ func (c *Cluster) delays(ctx context.Context) (map[string]Delay, error) {
 	if c.schedulers[0].metrics == "" {
 		return nil, nil
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.schedulers[0].metrics, nil)
+	text, err := scrape(ctx, c.schedulers[0].metrics)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("metrics of the scheduler: %w", err)
+	}
+	return readDelays(text)
+}
+
+// scrape gets the metrics of a scheduler, which signs its certificate itself.
+func scrape(ctx context.Context, url string) (string, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return "", err
 	}
 	client := &http.Client{Timeout: scrapeLimit, Transport: &http.Transport{
-		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true, // it signs its certificate itself
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true,
 	}}
 	answer, err := client.Do(request)
 	if err != nil {
-		return nil, fmt.Errorf("metrics of the scheduler: %w", err)
+		return "", err
 	}
 	defer answer.Body.Close()
 	if answer.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("metrics of the scheduler: %s", answer.Status)
+		return "", errors.New(answer.Status)
 	}
 	text, err := io.ReadAll(answer.Body)
-	if err != nil {
-		return nil, fmt.Errorf("metrics of the scheduler: %w", err)
-	}
-	return readDelays(string(text))
+	return string(text), err
 }
 
 // delaySeries is a line of the histogram: the number of pods, the sum, or a bucket with its bound.

@@ -214,17 +214,22 @@ func (r *reader) findCaches() error {
 	if err != nil || count < 1 || count > all || all%count != 0 {
 		return r.fields.wrong(cache, "a number of instances that divides %d cores evenly; otherwise %swhich cores share one", all, capture)
 	}
+	return r.fillCaches(all / count)
+}
+
+// fillCaches gives each cache so many cores, in the order of the NUMA nodes.
+func (r *reader) fillCaches(each int) error {
 	var one topology.CPUSet
 	filled := 0
 	for _, n := range r.nodes {
 		for _, core := range r.coresOf(&n) {
 			one = one.Or(&core)
-			if filled++; filled == all/count {
+			if filled++; filled == each {
 				r.caches, one, filled = append(r.caches, one), topology.CPUSet{}, 0
 			}
 		}
 		// A cache that ends inside a node and began in another is none that is built.
-		if filled > 0 && filled < all/count && len(r.coresOf(&n)) > filled {
+		if filled > 0 && filled < each && len(r.coresOf(&n)) > filled {
 			return r.fields.wrong(cache, "a number of instances that does not cut NUMA nodes; otherwise %swhich cores share one", capture)
 		}
 	}

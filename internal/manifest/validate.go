@@ -111,16 +111,17 @@ func (v *validator) volumes(pod *corev1.Pod) {
 		}
 		names = append(names, name)
 	}
-	for _, list := range []struct {
-		path       string
-		containers []corev1.Container
-	}{{"spec.initContainers", pod.Spec.InitContainers}, {"spec.containers", pod.Spec.Containers}} {
-		for i := range list.containers {
-			for j, mount := range list.containers[i].VolumeMounts {
-				if !slices.Contains(names, mount.Name) {
-					v.fail(fmt.Sprintf("%s[%d].volumeMounts[%d].name", list.path, i, j), mount.Name,
-						"a name of spec.volumes"+suggest.DidYouMean(mount.Name, names))
-				}
+	v.mounts("spec.initContainers", pod.Spec.InitContainers, names)
+	v.mounts("spec.containers", pod.Spec.Containers, names)
+}
+
+// mounts refuses mounts of volumes that the pod does not have.
+func (v *validator) mounts(path string, containers []corev1.Container, volumes []string) {
+	for i := range containers {
+		for j, mount := range containers[i].VolumeMounts {
+			if !slices.Contains(volumes, mount.Name) {
+				v.fail(fmt.Sprintf("%s[%d].volumeMounts[%d].name", path, i, j), mount.Name,
+					"a name of spec.volumes"+suggest.DidYouMean(mount.Name, volumes))
 			}
 		}
 	}

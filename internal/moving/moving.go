@@ -494,10 +494,16 @@ func (r *runner) arrive(ctx context.Context, done *Done) error {
 		return false, r.keep(ctx, nil)
 	})
 	if errors.Is(err, ErrChanged) {
-		for i := range r.wanted {
-			if why := saidOf(r.wanted[i]); why != "" && done.Nodes[i] == "" {
-				err = fmt.Errorf("%w; of %s the scheduler says: %s", err, r.plan.Wanted[i].String(), why)
-			}
+		return r.explained(err, done)
+	}
+	return err
+}
+
+// explained adds to an error what the scheduler says about the pods that have no node.
+func (r *runner) explained(err error, done *Done) error {
+	for i := range r.wanted {
+		if why := saidOf(r.wanted[i]); why != "" && done.Nodes[i] == "" {
+			err = fmt.Errorf("%w; of %s the scheduler says: %s", err, r.plan.Wanted[i].String(), why)
 		}
 	}
 	return err

@@ -89,26 +89,32 @@ func divided(devices []string, size int) [][][]string {
 		return [][][]string{nil}
 	}
 	var all [][][]string
-	nothing := len(devices) - len(slices.DeleteFunc(slices.Clone(devices), func(id string) bool { return id == "" }))
+	nothing := empties(devices)
 	for _, others := range subsets(devices[1:], size-1) {
 		set := append([]string{devices[0]}, others...)
+		if empty := empties(set); empty != 0 && empty != nothing {
+			continue
+		}
 		rest := slices.Clone(devices)
-		empty := 0
 		for _, id := range set {
 			at := slices.Index(rest, id)
 			rest = slices.Delete(rest, at, at+1)
-			if id == "" {
-				empty++
-			}
-		}
-		if empty != 0 && empty != nothing {
-			continue
 		}
 		for _, sets := range divided(rest, size) {
 			all = append(all, append([][]string{set}, sets...))
 		}
 	}
 	return all
+}
+
+// empties counts the places without a device.
+func empties(set []string) (n int) {
+	for _, id := range set {
+		if id == "" {
+			n++
+		}
+	}
+	return n
 }
 
 // subsets lists the subsets of a size, those with the first devices first.

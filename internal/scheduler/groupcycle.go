@@ -91,15 +91,21 @@ func newGroupTrial(handle fwk.Handle, pod *corev1.Pod) (*groupTrial, error) {
 		}
 		return m
 	})
-	// Where there is a group cycle, the scheduler watches PodGroups.
-	group, err := handle.SharedInformerFactory().Scheduling().V1alpha2().PodGroups().Lister().PodGroups(g.namespace).Get(g.name)
+	g.least, err = g.minimum()
 	if err != nil {
 		return nil, err
 	}
-	if gang := group.Spec.SchedulingPolicy.Gang; gang != nil {
-		g.least = int(gang.MinCount)
-	}
 	return g, nil
+}
+
+// minimum is how many pods the group starts together. Where there is a group cycle, the scheduler
+// watches PodGroups.
+func (g *groupTrial) minimum() (int, error) {
+	group, err := g.handle.SharedInformerFactory().Scheduling().V1alpha2().PodGroups().Lister().PodGroups(g.namespace).Get(g.name)
+	if err != nil || group.Spec.SchedulingPolicy.Gang == nil {
+		return 0, err
+	}
+	return int(group.Spec.SchedulingPolicy.Gang.MinCount), nil
 }
 
 // inGroup is the way of a member of such a group. While the group's cycle tries (the state says

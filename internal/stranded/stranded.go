@@ -55,22 +55,29 @@ func (n *Node) NUMANodes() []NUMANode {
 	if n.Model != nil {
 		reserved = n.Model.ReservedCPUs()
 	}
-	free, state := n.Snapshot.SharedCPUs.AndNot(&reserved), Decided(n.Model, n.Snapshot)
+	state := Decided(n.Model, n.Snapshot)
 	for i := range n.Machine.NUMANodes {
 		m := &n.Machine.NUMANodes[i]
 		one := NUMANode{NUMA: m.ID, Memory: n.memoryOn(m.ID)}
 		if n.PinsCPUs {
-			all := m.CPUs.AndNot(&reserved)
-			one.CPUs = &Amount{Free: uint64(all.AndLen(&free)), Total: uint64(all.Len())}
-		}
-		if state != nil && one.CPUs != nil {
-			one.CPUs.Free = uint64(state.FreeCPUsOn(m))
+			one.CPUs = n.cpusOn(m, &reserved, state)
 		}
 		one.Devices = n.devices(func(d *placement.Device) bool { return d.NUMA.Has(m.ID) })
 		out = append(out, one)
 	}
 	if nowhere := n.devices(func(d *placement.Device) bool { return d.NUMA == 0 }); len(nowhere) > 0 {
 		out = append(out, NUMANode{Anywhere: true, Devices: nowhere})
+	}
+	return out
+}
+
+// cpusOn counts the CPUs of a NUMA node that are not reserved. state is nil where a kubelet
+// decides.
+func (n *Node) cpusOn(m *topology.NUMANode, reserved *topology.CPUSet, state *placement.State) *Amount {
+	all, free := m.CPUs.AndNot(reserved), n.Snapshot.SharedCPUs.AndNot(reserved)
+	out := &Amount{Free: uint64(all.AndLen(&free)), Total: uint64(all.Len())}
+	if state != nil {
+		out.Free = uint64(state.FreeCPUsOn(m))
 	}
 	return out
 }

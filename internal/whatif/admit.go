@@ -129,12 +129,7 @@ func (n *Node) refusedAfter(a *ask) *Refused {
 		return n.refuse(a, "PodOSNotSupported", "Failed to admit pod as the OS field doesn't match node OS")
 	}
 	if s := n.totals.Short(a.amounts); s != nil {
-		r := n.refuse(a, s.Reason(), s.Message())
-		r.Shortage, r.Scarcity = s, placement.Resolvable.String()
-		if s.Unresolvable() {
-			r.Scarcity = placement.Unresolvable.String()
-		}
-		return r
+		return n.refuseShort(a, s)
 	}
 	if asked, set := pod.Spec.NodeSelector[label]; set && asked != linux {
 		return n.refuse(a, "NodeAffinity", "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector")
@@ -143,6 +138,15 @@ func (n *Node) refusedAfter(a *ask) *Refused {
 		return n.refuse(a, "NodePorts", "Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports: "+taken)
 	}
 	return nil
+}
+
+func (n *Node) refuseShort(a *ask, s *amounts.Shortage) *Refused {
+	r := n.refuse(a, s.Reason(), s.Message())
+	r.Shortage, r.Scarcity = s, placement.Resolvable.String()
+	if s.Unresolvable() {
+		r.Scarcity = placement.Unresolvable.String()
+	}
+	return r
 }
 
 // doubts notes what of the pod is not looked at.

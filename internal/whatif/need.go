@@ -30,15 +30,9 @@ const maxNeeded = 100_000
 // Need says how many nodes like this one the load needs. The error says that a pod cannot be read,
 // or that there are too many.
 func (n *Node) Need(load []survey.Wanted) (out Need, err error) {
-	asks, pods := make([]ask, len(load)), 0
-	for i := range load {
-		if asks[i], err = read(load[i].Pod); err != nil {
-			return out, err
-		}
-		if pods += load[i].Replicas; load[i].Replicas > maxNeeded || pods > maxNeeded {
-			return out, fmt.Errorf("%s: %d pods: want at most %d in all", load[i].Pod.Name, pods, maxNeeded)
-		}
-		n.doubts(&asks[i])
+	asks, err := n.asksOf(load)
+	if err != nil {
+		return out, err
 	}
 	all := make([]suppose.Alike, len(load))
 	for i := range load {
@@ -54,6 +48,21 @@ func (n *Node) Need(load []survey.Wanted) (out Need, err error) {
 		return on.admit(&one).Admitted
 	}, n.counted)
 	return out, nil
+}
+
+// asksOf reads the pods of a load that is not too large.
+func (n *Node) asksOf(load []survey.Wanted) (asks []ask, err error) {
+	asks, pods := make([]ask, len(load)), 0
+	for i := range load {
+		if asks[i], err = read(load[i].Pod); err != nil {
+			return nil, err
+		}
+		if pods += load[i].Replicas; load[i].Replicas > maxNeeded || pods > maxNeeded {
+			return nil, fmt.Errorf("%s: %d pods: want at most %d in all", load[i].Pod.Name, pods, maxNeeded)
+		}
+		n.doubts(&asks[i])
+	}
+	return asks, nil
 }
 
 // bare is another node like this one.

@@ -396,7 +396,8 @@ func (o fieldErrors) amounts(at *field.Path, list corev1.ResourceList) error {
 // *FieldError of the pod that contradicts the first by name.
 func GangOfMembers(key GangKey, pods []*corev1.Pod) (Gang, error) {
 	said := map[Declaration]int{}
-	by, first := map[Declaration]*corev1.Pod{}, 0
+	by := map[Declaration]*corev1.Pod{}
+	out := Gang{Key: key}
 	for _, pod := range slices.SortedFunc(slices.Values(pods), func(a, b *corev1.Pod) int { return strings.Compare(a.Name, b.Name) }) {
 		m, err := ReadMembership(pod)
 		if err != nil {
@@ -405,18 +406,16 @@ func GangOfMembers(key GangKey, pods []*corev1.Pod) (Gang, error) {
 		if said[m.Declaration]++; by[m.Declaration] == nil {
 			by[m.Declaration] = pod
 		}
-		if first == 0 {
-			first = m.Minimum
-		}
+		out.Minimum = cmp.Or(out.Minimum, m.Minimum) // the first one counts
 	}
-	out, ok := GangOfDeclarations(key, said)
+	whole, ok := GangOfDeclarations(key, said)
 	if ok {
-		return out, nil
+		return whole, nil
 	}
 	if err := contradiction(by); err != nil {
-		return Gang{Key: key, Minimum: first}, err
+		return out, err
 	}
-	return Gang{Key: key, Minimum: first}, fieldErrors(key.String()).at(annotation(koordinatorGangGroups), out.Minimum,
+	return out, fieldErrors(key.String()).at(annotation(koordinatorGangGroups), whole.Minimum,
 		fmt.Sprintf("gangs that need at most %d pods together", MaxGang))
 }
 

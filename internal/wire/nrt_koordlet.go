@@ -162,20 +162,26 @@ func (r *zoneReader) koordletShared(k *koordlet) error {
 // koordletPolicy takes the kubelet's CPU manager. Its reserved CPUs are shared, whatever pool lists
 // them. A static one keeps one CPU at least.
 func (r *zoneReader) koordletPolicy(k *koordlet) error {
-	at, p := annotation(koordletPolicy), &k.kubelet
+	p := &k.kubelet
 	if p.Policy != "" && p.Policy != "none" && p.Policy != "static" {
-		return r.at(at.Child("policy"), p.Policy, "none or static")
+		return r.at(annotation(koordletPolicy).Child("policy"), p.Policy, "none or static")
 	}
 	r.config.CPUManagerPolicy, r.config.CPUManagerPolicyOptions = p.Policy, p.Options
 	if p.Policy != "static" {
 		return nil
 	}
-	reserved, err := topology.ParseCPUList(p.Reserved)
+	return r.koordletReserved(p.Reserved)
+}
+
+// koordletReserved reads the CPUs that a static kubelet keeps for the system.
+func (r *zoneReader) koordletReserved(text string) error {
+	at := annotation(koordletPolicy).Child("reservedCPUs")
+	reserved, err := topology.ParseCPUList(text)
 	if err != nil {
-		return r.at(at.Child("reservedCPUs"), p.Reserved, "a CPU list: "+err.Error())
+		return r.at(at, text, "a CPU list: "+err.Error())
 	}
 	if !reserved.IsSubsetOf(&r.machine.Online) {
-		return r.at(at.Child("reservedCPUs"), p.Reserved, "CPUs that the node has: "+r.machine.Online.String())
+		return r.at(at, text, "CPUs that the node has: "+r.machine.Online.String())
 	}
 	if r.free = r.free.Or(&reserved); reserved.IsEmpty() {
 		reserved = lowest(r.free, 1)

@@ -23,17 +23,7 @@ var _ plan.Field = (*hope)(nil)
 
 // hopes says whether the reports that nodes wait for could make the gang fit that did not.
 func (r *result) hopes() bool {
-	h := &hope{trial: r.trial, waits: map[int]bool{}}
-	for node := range r.Waits {
-		h.waits[node] = true
-	}
-	for _, k := range h.kinds {
-		for node, said := range k.refused {
-			if said.Code() == fwk.Pending {
-				h.waits[node] = true
-			}
-		}
-	}
+	h := &hope{trial: r.trial, waits: r.waits()}
 	if len(h.waits) == 0 {
 		return false
 	}
@@ -47,6 +37,22 @@ func (r *result) hopes() bool {
 		}
 	}
 	return p.Whole
+}
+
+// waits are the nodes that wait for a report, as far as the plan or a filter says so.
+func (r *result) waits() map[int]bool {
+	waits := map[int]bool{}
+	for node := range r.Waits {
+		waits[node] = true
+	}
+	for _, k := range r.trial.kinds {
+		for node, said := range k.refused {
+			if said.Code() == fwk.Pending {
+				waits[node] = true
+			}
+		}
+	}
+	return waits
 }
 
 // Nodes implements plan.Field: the ones that wait come last.

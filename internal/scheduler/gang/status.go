@@ -154,18 +154,7 @@ func (t *teller) mark(ctx context.Context, members []*member) error {
 		t.mu.Lock()
 		pod := m.pod
 		t.mu.Unlock()
-		patch, err := json.Marshal(map[string]any{
-			"metadata": map[string]any{"uid": pod.UID},
-			"status": map[string]any{"conditions": []corev1.PodCondition{{
-				Type: wire.GangWholeCondition, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(t.Clock.Now()),
-				Reason: "GangWhole", Message: "the pod's gang had nodes for its minimum",
-			}}},
-		})
-		if err != nil {
-			return err
-		}
-		_, err = t.Client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
-		if err != nil && !isGone(err) {
+		if err := t.markPod(ctx, pod); err != nil && !isGone(err) {
 			return err
 		}
 		t.mu.Lock()
@@ -175,21 +164,25 @@ func (t *teller) mark(ctx context.Context, members []*member) error {
 	return nil
 }
 
+func (t *teller) markPod(ctx context.Context, pod *corev1.Pod) error {
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": pod.UID},
+		"status": map[string]any{"conditions": []corev1.PodCondition{{
+			Type: wire.GangWholeCondition, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(t.Clock.Now()),
+			Reason: "GangWhole", Message: "the pod's gang had nodes for its minimum",
+		}}},
+	})
+	if err != nil {
+		return err
+	}
+	_, err = t.Client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	return err
+}
+
 // tellMates gives every member of a group that does not fit the condition which kube-scheduler
 // gives its leader alone: autoscalers count the pods that have it.
 func (t *teller) tellMates(g *group) {
-	t.mu.Lock()
-	leader := g.leader()
-	var untold []*corev1.Pod
-	if leader != nil && g.LacksRoom(g.conditions()) {
-		for _, m := range g.members {
-			if m.pending() && m != leader && !isTold(m.pod) {
-				untold = append(untold, m.pod)
-			}
-		}
-	}
-	t.mu.Unlock()
-	slices.SortFunc(untold, func(a, b *corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
+	leader, untold := t.untold(g)
 	for _, pod := range untold {
 		t.mu.Lock()
 		still := g.LacksRoom(g.conditions())
@@ -202,6 +195,23 @@ func (t *teller) tellMates(g *group) {
 			return // the next attempt comes
 		}
 	}
+}
+
+// untold are the pods that do not say yet that their gang lacks room, and its leader.
+func (t *teller) untold(g *group) (leader *member, pods []*corev1.Pod) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	leader = g.leader()
+	if leader == nil || !g.LacksRoom(g.conditions()) {
+		return leader, nil
+	}
+	for _, m := range g.members {
+		if m.pending() && m != leader && !isTold(m.pod) {
+			pods = append(pods, m.pod)
+		}
+	}
+	slices.SortFunc(pods, func(a, b *corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
+	return leader, pods
 }
 
 func isTold(pod *corev1.Pod) bool {
