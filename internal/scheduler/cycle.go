@@ -122,8 +122,14 @@ func (c *cycle) askNow(n *nodes.Node) ledger.Answer {
 }
 
 // suppose asks the node under the cycle's assumptions. In a dry run nobody is patient.
+//
+// Preemption brings back every pod with which this one fits for certain, and evicts the others.
+// Where pods in flight leave open which of them is in the way, that would be all: the report tells.
 func (c *cycle) suppose(n *nodes.Node, info fwk.NodeInfo) *fwk.Status {
-	a := c.askWithoutSome(n, info)
+	a, assumed := c.askWithoutSome(n, info), c.assumed(n)
+	if a.OK() && !a.Certain && len(assumed.Trial().Without) > 0 && n.Account().View().Census().InFlight() > 0 {
+		a = ledger.Answer{Outcome: ledger.Waiting, Wait: ledger.Undecided}
+	}
 	if a.Outcome == ledger.Waiting {
 		c.plugin.core.waiters.BlameToo(c.query.Candidate.Request.UID, n.Account())
 	}

@@ -138,3 +138,27 @@ func TestNoEvictionHelpsAPodThatIsTooLarge(t *testing.T) {
 		t.Errorf("%v, want that no eviction helps", s)
 	}
 }
+
+// TestNobodyIsEvictedWhereSomebodyIsInFlight: two pods come to a node, and which of them is in the
+// way depends on who comes first. Until the report tells, preemption would evict both.
+func TestNobodyIsEvictedWhereSomebodyIsInFlight(t *testing.T) {
+	f := newFixture(t)
+	f.feed.ReportSeen(f.topology())
+	large, small, pod := pinned("large", 5), pinned("small", 3), pinned("x", 8)
+	f.postOn(f.table.Named("n"), large)
+	f.feed.PodSeen(on(large, "n"), false)
+	if evicted, fits := f.dryRun(pod, []*corev1.Pod{large}); !fits || len(evicted) > 0 {
+		t.Errorf("beside the one pod in flight it fits %v, and %v are evicted", fits, evicted)
+	}
+	f.feed.PodSeen(on(small, "n"), false) // somebody else has bound it
+	victims := []*corev1.Pod{large, small}
+	if evicted, fits := f.dryRun(pod, victims); fits {
+		t.Errorf("before the report %v are evicted", evicted)
+	}
+	f.admit(large)
+	f.admit(small)
+	f.feed.ReportSeen(f.topology())
+	if evicted, fits := f.dryRun(pod, victims); !fits || len(evicted) != 1 || evicted[0] != "small" {
+		t.Errorf("by the report it fits %v, and %v are evicted, want small alone", fits, evicted)
+	}
+}
