@@ -36,9 +36,9 @@ func (m *Model) schedulerSteps(s *State, p PodID, emit func(Step, *State)) {
 		m.readBack(&t, p)
 		emit(Step{Action: ReadBackBinding, Pod: p}, &t)
 	case assumed:
-		if s.api[p] == bound && !s.marked.has(p) {
+		if s.api[p] == bound && !s.marked.Has(p) {
 			t := *s
-			t.marked.add(p)
+			t.marked.Add(p)
 			emit(Step{Action: StorePlacement, Pod: p}, &t)
 		}
 	}
@@ -79,12 +79,12 @@ func (m *Model) filter(s *State, p PodID, emit func(Step, *State)) {
 func (m *Model) preempt(s *State, p PodID, emit func(Step, *State)) {
 	for v := PodID(0); v < Pods; v++ {
 		on, departed := m.locate(s, v, false)
-		if on < 0 || departed || v == p || !s.seen[on].held.has(v) {
+		if on < 0 || departed || v == p || !s.seen[on].held.Has(v) {
 			continue
 		}
 		dry := *s
-		dry.seen[on].held.drop(v)
-		dry.seen[on].passed.add(v)
+		dry.seen[on].held.Drop(v)
+		dry.seen[on].passed.Add(v)
 		if m.decide(&dry, NodeID(on), p, false).verdict != yes {
 			continue
 		}
@@ -131,14 +131,14 @@ func (m *Model) renumber(s *State, n NodeID) {
 	for o := PodID(0); o < Pods; o++ {
 		switch on, _ := m.locate(s, o, true); {
 		case s.stage[o] == reserved && s.plan[o].node == n:
-			ranks[s.plan[o].order].add(o)
+			ranks[s.plan[o].order].Add(o)
 		case on == int(n):
 			base = max(base, m.promiseOf(s, o).order+1)
 		}
 	}
 	for _, set := range ranks {
 		for o := PodID(0); o < Pods; o++ {
-			if set.has(o) {
+			if set.Has(o) {
 				s.plan[o].order = base
 				base++
 			}
@@ -165,7 +165,7 @@ func (m *Model) bind(s *State, p PodID) {
 // readBack resolves an unknown result. Without the rule it is taken for a failure.
 func (m *Model) readBack(s *State, p PodID) {
 	switch {
-	case m.Rules.Has(ReadBack) && s.api[p] != pending && s.placed.has(p):
+	case m.Rules.Has(ReadBack) && s.api[p] != pending && s.placed.Has(p):
 		s.stage[p] = assumed
 		if m.Rules.Has(StoredWithBinding) {
 			s.plan[p] = s.rec[p]
@@ -174,7 +174,7 @@ func (m *Model) readBack(s *State, p PodID) {
 		s.giveUp(p)
 	default:
 		if m.Rules.Has(ReadBack | Fence) {
-			s.stray.drop(p)
+			s.stray.Drop(p)
 			s.astray[p] = promise{}
 		}
 		s.requeue(p)
@@ -186,13 +186,13 @@ func (m *Model) readBack(s *State, p PodID) {
 func (m *Model) seePod(s *State, p PodID) {
 	now := s.api[p]
 	s.view[p] = now
-	if s.placed.has(p) && (now != gone || s.stage[p] >= binding || s.known.has(p)) {
-		s.known.add(p)
+	if s.placed.Has(p) && (now != gone || s.stage[p] >= binding || s.known.Has(p)) {
+		s.known.Add(p)
 	}
 	switch s.stage[p] {
 	case binding, unknown: // the reply tells
 	case assumed:
-		if s.marked.has(p) || now == gone {
+		if s.marked.Has(p) || now == gone {
 			s.settle(p)
 		}
 	default:
@@ -222,7 +222,7 @@ func (m *Model) leaderSteps(s *State, emit func(Step, *State)) {
 func (m *Model) crash(s *State) {
 	for p := PodID(0); p < Pods; p++ {
 		if s.stage[p] == binding {
-			s.stray.add(p)
+			s.stray.Add(p)
 			s.astray[p] = s.plan[p]
 		}
 	}
@@ -241,7 +241,7 @@ func (m *Model) list(s *State) {
 		case pending:
 			s.stage[p] = queued
 		case bound, terminal:
-			s.known.add(p)
+			s.known.Add(p)
 		}
 	}
 }

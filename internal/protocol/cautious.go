@@ -1,7 +1,5 @@
 package protocol
 
-import "math/bits"
-
 // cautious answers what enumerate answers, without enumerating: whether every outcome admits the
 // pod and keeps what was promised to those ahead, and whether its CPUs are exact. It may say no
 // where enumerate says yes, never the reverse.
@@ -13,10 +11,10 @@ import "math/bits"
 // can afford on a node with sixty pods, where the subsets that may leave cannot be tried.
 func (e *evaluator) cautious(q question) (all, exact bool) {
 	for _, v := range q.todo[:q.n] {
-		if q.ghosts.has(v) || v != q.pod && e.Pods[v].Second < e.Pods[q.pod].Second {
+		if q.ghosts.Has(v) || v != q.pod && e.Pods[v].Second < e.Pods[q.pod].Second {
 			continue // nobody misses it, or the pod can never be admitted before it
 		}
-		if v != q.pod && q.exact.has(v) || !e.fitsAnyhow(&q, v, 0, e.usedPerNode(&q)) {
+		if v != q.pod && q.exact.Has(v) || !e.fitsAnyhow(&q, v, 0, e.usedPerNode(&q)) {
 			return false, false
 		}
 	}
@@ -26,7 +24,7 @@ func (e *evaluator) cautious(q question) (all, exact bool) {
 
 func (e *evaluator) usedPerNode(q *question) (used [len(numaNodes)]int) {
 	for n, all := range numaNodes {
-		used[n] = bits.OnesCount8(uint8((q.held[0] | q.held[1] | q.held[2]) & all))
+		used[n] = ((q.held[0] | q.held[1] | q.held[2]) & all).Len()
 	}
 	return used
 }
@@ -56,7 +54,7 @@ func (e *evaluator) fitsAnyhow(q *question, v PodID, i int, used [len(numaNodes)
 
 func fitsCount(p Pod, used [len(numaNodes)]int) bool {
 	for n, all := range numaNodes {
-		if free := bits.OnesCount8(uint8(all)) - used[n]; free >= p.CPUs && !(p.Device && n != 0) {
+		if free := all.Len() - used[n]; free >= p.CPUs && !(p.Device && n != 0) {
 			return true
 		}
 	}

@@ -23,14 +23,14 @@ func (m *Model) ask(s *State, n NodeID, p PodID, committed bool) question {
 func (m *Model) count(s *State, q *question, o PodID, committed bool) {
 	on, departed := m.locate(s, o, committed)
 	seen := s.seen[q.node]
-	if seen.held.has(o) && m.Rules.Has(StateFromReports) {
+	if seen.held.Has(o) && m.Rules.Has(StateFromReports) {
 		departed = departed || on != int(q.node)
 		if !departed || m.Rules.Has(ReleaseByEvidence) {
 			q.hold(o, s.alloc[o], departed)
 		}
 		return
 	}
-	if on != int(q.node) || departed && !m.tracksGhosts() || m.Rules.Has(WatchBarrier|StateFromReports) && seen.passed.has(o) {
+	if on != int(q.node) || departed && !m.tracksGhosts() || m.Rules.Has(WatchBarrier|StateFromReports) && seen.passed.Has(o) {
 		return // elsewhere, gone, or admitted and released between two reports
 	}
 	q.expect(o, m.promiseOf(s, o), departed)
@@ -44,7 +44,7 @@ func (m *Model) tracksGhosts() bool {
 // locate returns the node on which the scheduler counts the pod, -1 for none, and whether the pod
 // has left.
 func (m *Model) locate(s *State, o PodID, committed bool) (int, bool) {
-	if s.view[o] == bound || s.view[o] == terminal || s.view[o] == gone && s.known.has(o) {
+	if s.view[o] == bound || s.view[o] == terminal || s.view[o] == gone && s.known.Has(o) {
 		return int(m.promiseOf(s, o).node), s.view[o] != bound
 	}
 	if st := s.stage[o]; st == binding || st == unknown || st == assumed {
@@ -62,7 +62,7 @@ func (m *Model) promiseOf(s *State, o PodID) promise {
 	if s.stage[o] >= reserved {
 		return s.plan[o]
 	}
-	if s.marked.has(o) {
+	if s.marked.Has(o) {
 		return s.rec[o]
 	}
 	return promise{node: s.rec[o].node}

@@ -92,7 +92,7 @@ func questions() []question {
 				next.planned[q.pod] = o.first
 				next.pod = p
 				if o.same {
-					next.exact.add(q.pod)
+					next.exact.Add(q.pod)
 				}
 				all = append(all, next)
 			}

@@ -34,7 +34,7 @@ func (e *evaluator) evaluatePlanned(q question) answer {
 	var used, uncertain CPUs
 	for o := PodID(0); o < Pods; o++ {
 		used |= q.held[o] | q.planned[o]
-		if q.leaving.has(o) {
+		if q.leaving.Has(o) {
 			uncertain |= q.held[o] | q.planned[o]
 		}
 	}
@@ -127,8 +127,8 @@ func (w *walk) step(i int, held [Pods]CPUs, cpus CPUs) {
 	}
 	var may PodSet
 	for p := PodID(0); p < Pods; p++ {
-		if held[p] != 0 && p != w.q.pod && (w.anyone || w.q.leaving.has(p) && w.e.Rules.Has(EnumerateKnown)) {
-			may.add(p)
+		if held[p] != 0 && p != w.q.pod && (w.anyone || w.q.leaving.Has(p) && w.e.Rules.Has(EnumerateKnown)) {
+			may.Add(p)
 		}
 	}
 	for left := PodSet(0); left <= may; left++ {
@@ -140,7 +140,7 @@ func (w *walk) step(i int, held [Pods]CPUs, cpus CPUs) {
 
 func release(held [Pods]CPUs, leaving PodSet) [Pods]CPUs {
 	for p := range held {
-		if leaving.has(PodID(p)) {
+		if leaving.Has(PodID(p)) {
 			held[p] = 0
 		}
 	}
@@ -149,7 +149,7 @@ func release(held [Pods]CPUs, leaving PodSet) [Pods]CPUs {
 
 func (w *walk) admit(i int, held [Pods]CPUs, cpus CPUs) {
 	p := w.order[i]
-	if w.skip.has(p) {
+	if w.skip.Has(p) {
 		w.step(i+1, held, cpus)
 		return
 	}

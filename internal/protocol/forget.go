@@ -21,7 +21,7 @@ func (m *Model) forget(s *State) {
 
 func (s *State) reported(p PodID) bool {
 	for n := range s.seen {
-		if s.posted[n].held.has(p) || s.seen[n].held.has(p) {
+		if s.posted[n].held.Has(p) || s.seen[n].held.Has(p) {
 			return true
 		}
 	}
@@ -30,7 +30,7 @@ func (s *State) reported(p PodID) bool {
 
 // forgotten reports whether a deleted pod has left every actor and every wire.
 func (m *Model) forgotten(s *State, p PodID) bool {
-	if s.api[p] != gone || s.view[p] != gone || s.holds(p) || s.stage[p] != done || s.stray.has(p) || s.reported(p) {
+	if s.api[p] != gone || s.view[p] != gone || s.holds(p) || s.stage[p] != done || s.stray.Has(p) || s.reported(p) {
 		return false
 	}
 	for n := range s.watch {
@@ -38,17 +38,17 @@ func (m *Model) forgotten(s *State, p PodID) bool {
 			return false
 		}
 	}
-	return !s.known.has(p) || s.seen[s.rec[p].node].passed.has(p) || !m.Rules.Has(WatchBarrier)
+	return !s.known.Has(p) || s.seen[s.rec[p].node].passed.Has(p) || !m.Rules.Has(WatchBarrier)
 }
 
 func (m *Model) erase(s *State, p PodID) {
 	s.rec[p], s.alloc[p], s.life[p] = promise{}, 0, unseen
-	s.placed.drop(p)
-	s.marked.drop(p)
-	s.known.drop(p)
+	s.placed.Drop(p)
+	s.marked.Drop(p)
+	s.known.Drop(p)
 	for n := range s.seen {
-		s.posted[n].passed.drop(p)
-		s.seen[n].passed.drop(p)
+		s.posted[n].passed.Drop(p)
+		s.seen[n].passed.Drop(p)
 	}
 }
 

@@ -32,7 +32,7 @@ type question struct {
 func (q *question) hold(o PodID, c CPUs, leaving bool) {
 	q.held[o] = c
 	if leaving {
-		q.leaving.add(o)
+		q.leaving.Add(o)
 	}
 }
 
@@ -41,11 +41,11 @@ func (q *question) expect(o PodID, b promise, ghost bool) {
 	q.n++
 	q.planned[o] = b.cpus
 	if b.exact {
-		q.exact.add(o)
+		q.exact.Add(o)
 	}
 	if ghost {
-		q.ghosts.add(o)
-		q.leaving.add(o)
+		q.ghosts.Add(o)
+		q.leaving.Add(o)
 	}
 }
 
@@ -58,5 +58,5 @@ type evaluator struct {
 // kept reports whether a pod that is ahead, and gets these CPUs, gets what it was promised. Nobody
 // misses a ghost.
 func (q *question) kept(p PodID, got CPUs) bool {
-	return q.ghosts.has(p) || got != 0 && (!q.exact.has(p) || got == q.planned[p])
+	return q.ghosts.Has(p) || got != 0 && (!q.exact.Has(p) || got == q.planned[p])
 }

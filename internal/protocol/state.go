@@ -2,7 +2,8 @@ package protocol
 
 import (
 	"fmt"
-	"math/bits"
+
+	"github.com/berth-dev/berth/internal/protocol/explore"
 )
 
 // The size of the model.
@@ -11,21 +12,15 @@ const (
 	Nodes = 2
 )
 
-// PodID is a pod's index, NodeID a node's.
+// What a model speaks of. A node has four CPUs: 0 and 1 on NUMA node 0, 2 and 3 on NUMA node 1.
 type (
-	PodID  uint8
-	NodeID uint8
+	PodID  = explore.Pod
+	PodSet = explore.Pods
+	CPUs   = explore.CPUs
 )
 
-// PodSet is a set of pods, bit p for pod p.
-type PodSet uint8
-
-func (s PodSet) has(p PodID) bool { return s&(1<<p) != 0 }
-func (s *PodSet) add(p PodID)     { *s |= 1 << p }
-func (s *PodSet) drop(p PodID)    { *s &^= 1 << p }
-
-// CPUs is a set of a node's four CPUs: 0 and 1 on NUMA node 0, 2 and 3 on NUMA node 1.
-type CPUs uint8
+// NodeID is a node's index.
+type NodeID uint8
 
 var numaNodes = [...]CPUs{0b0011, 0b1100}
 
@@ -241,21 +236,12 @@ func (c *Config) Validate() error {
 func fit(p Pod, used CPUs) CPUs {
 	for n, all := range numaNodes {
 		free := all &^ used
-		if p.Device && n != 0 || bits.OnesCount8(uint8(free)) < p.CPUs {
+		if p.Device && n != 0 || free.Len() < p.CPUs {
 			continue
 		}
-		return lowest(free, p.CPUs)
+		return free.Lowest(p.CPUs)
 	}
 	return 0
-}
-
-func lowest(free CPUs, n int) CPUs {
-	var got CPUs
-	for ; n > 0; n-- {
-		bit := free & -free
-		got, free = got|bit, free&^bit
-	}
-	return got
 }
 
 // initial is the state in which every pod has just been created.
@@ -284,14 +270,14 @@ func (s *State) holds(p PodID) bool { return s.life[p] == running || s.life[p] =
 func (s *State) capture(n NodeID) report {
 	r := report{barrier: s.barrier[n]}
 	for p := PodID(0); p < Pods; p++ {
-		if !s.placed.has(p) || s.rec[p].node != n {
+		if !s.placed.Has(p) || s.rec[p].node != n {
 			continue
 		}
 		if s.holds(p) {
-			r.held.add(p)
+			r.held.Add(p)
 		}
 		if !s.watch[n].holds(addEvent + event(p)) {
-			r.passed.add(p)
+			r.passed.Add(p)
 		}
 	}
 	return r

@@ -7,19 +7,7 @@ import (
 	"github.com/berth-dev/berth/internal/protocol/explore"
 )
 
-func (p PodID) String() string  { return string('a' + rune(p)) }
 func (n NodeID) String() string { return fmt.Sprintf("n%d", uint8(n)) }
-
-// String lists the CPUs, as in {0,1}.
-func (c CPUs) String() string {
-	var ids []string
-	for i := range 4 {
-		if c&(1<<i) != 0 {
-			ids = append(ids, fmt.Sprint(i))
-		}
-	}
-	return "{" + strings.Join(ids, ",") + "}"
-}
 
 func (b promise) String() string {
 	if b.exact {
@@ -196,7 +184,7 @@ func (m moment) worldDeed() string {
 func (s *State) tell(r report) string {
 	var names []string
 	for p := PodID(0); p < Pods; p++ {
-		if r.held.has(p) {
+		if r.held.Has(p) {
 			names = append(names, fmt.Sprintf("%v on %v", p, s.alloc[p]))
 		}
 	}

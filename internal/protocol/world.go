@@ -5,11 +5,11 @@ func (m *Model) bindingSteps(s *State, p PodID, emit func(Step, *State)) {
 	if s.stage[p] == binding {
 		m.replies(s, p, emit)
 	}
-	if !s.stray.has(p) {
+	if !s.stray.Has(p) {
 		return
 	}
 	t := *s
-	t.stray.drop(p)
+	t.stray.Drop(p)
 	t.astray[p] = promise{}
 	late := t
 	emit(Step{Action: ExpireLate, Pod: p}, &t)
@@ -50,7 +50,7 @@ func (m *Model) replies(s *State, p PodID, emit func(Step, *State)) {
 	late := *s
 	late.left.Unknowns--
 	late.stage[p] = unknown
-	late.stray.add(p)
+	late.stray.Add(p)
 	late.astray[p] = s.plan[p]
 	emit(Step{Action: TimeOut, Pod: p, Node: n}, &late)
 }
@@ -63,9 +63,9 @@ func (m *Model) apply(s *State, p PodID, b promise) {
 	}
 	s.api[p] = bound
 	s.rec[p] = b
-	s.placed.add(p)
+	s.placed.Add(p)
 	if m.Rules.Has(StoredWithBinding) {
-		s.marked.add(p)
+		s.marked.Add(p)
 	}
 	s.watch[b.node].push(addEvent + event(p))
 }
@@ -75,7 +75,7 @@ func (m *Model) apply(s *State, p PodID, b promise) {
 func (s *State) promisedTwice(p PodID, b promise) bool {
 	for o := PodID(0); o < Pods; o++ {
 		r := s.rec[o]
-		if o == p || !s.placed.has(o) || r.node != b.node || !b.exact {
+		if o == p || !s.placed.Has(o) || r.node != b.node || !b.exact {
 			continue
 		}
 		switch {
@@ -122,7 +122,7 @@ func (m *Model) worldPodSteps(s *State, p PodID, emit func(Step, *State)) {
 	if s.api[p] == terminal {
 		by = CollectTerminal
 	}
-	if s.placed.has(p) {
+	if s.placed.Has(p) {
 		t.watch[s.rec[p].node].push(goneEvent + event(p))
 	}
 	t.api[p] = gone
@@ -200,7 +200,7 @@ func (m *Model) kubeletSees(s *State, n NodeID) PodID {
 func (m *Model) admit(s *State, n NodeID, p PodID) {
 	used := s.heldOn(n, p)
 	got := fit(m.Pods[p], used)
-	if m.Nodes[n] == Berth && s.marked.has(p) {
+	if m.Nodes[n] == Berth && s.marked.Has(p) {
 		got = s.rec[p].cpus
 	}
 	switch {
@@ -212,7 +212,7 @@ func (m *Model) admit(s *State, n NodeID, p PodID) {
 		return
 	case got&used != 0:
 		m.note(s, DoublePromise)
-	case s.marked.has(p) && s.rec[p].exact && got != s.rec[p].cpus:
+	case s.marked.Has(p) && s.rec[p].exact && got != s.rec[p].cpus:
 		m.note(s, Misprediction)
 	}
 	s.life[p], s.alloc[p] = running, got

@@ -47,7 +47,7 @@ func (s *search) Rest(state *State) (Breach, string) {
 		if state.api[p] == pending && s.m.fits(state, p) {
 			return LeftStanding, ""
 		}
-		if state.touched.has(p) && state.runs[p] != state.rec[p] && state.seen.on[p] == state.rec[p] {
+		if state.touched.Has(p) && state.runs[p] != state.rec[p] && state.seen.on[p] == state.rec[p] {
 			return Unnoticed, ""
 		}
 	}
@@ -73,5 +73,5 @@ func (m *Model) fits(s *State, p PodID) bool {
 			room &^= s.rec[o] // the others have theirs elsewhere, or should
 		}
 	}
-	return room.len() >= m.Pods[p].N
+	return room.Len() >= m.Pods[p].N
 }

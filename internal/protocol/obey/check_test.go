@@ -138,7 +138,7 @@ func TestValidate(t *testing.T) {
 		"Pods[0].N is 0":        {{}, {N: 1}, {N: 1}},
 		"Pods[1].N is 4":        {{N: 1}, {N: 4}, {N: 1}},
 		"Pods[2].Says is {}":    {{N: 1}, {N: 1}, {Kind: Forged}},
-		"Pods[2].Says is {0,1}": {{N: 1}, {N: 1}, {Kind: Forged, Says: 0b1011}},
+		"Pods[2].Says is {0,1,3}": {{N: 1}, {N: 1}, {Kind: Forged, Says: 0b1011}},
 	} {
 		if _, err := Check(Config{Pods: pods, Rules: AllRules}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("Check: %v, want %q", err, want)

@@ -2,36 +2,21 @@ package obey
 
 import (
 	"fmt"
-	"math/bits"
+
+	"github.com/berth-dev/berth/internal/protocol/explore"
 )
 
 // Pods is the number of pods in the model.
 const Pods = 3
 
-// PodID is a pod's index.
-type PodID uint8
-
-type podSet uint8
-
-func (s podSet) has(p PodID) bool { return s&(1<<p) != 0 }
-func (s *podSet) add(p PodID)     { *s |= 1 << p }
-func (s *podSet) drop(p PodID)    { *s &^= 1 << p }
-
-// CPUs is a set of the node's three CPUs.
-type CPUs uint8
+// What a model speaks of.
+type (
+	PodID  = explore.Pod
+	podSet = explore.Pods
+	CPUs   = explore.CPUs
+)
 
 const allCPUs CPUs = 0b111
-
-func (c CPUs) len() int { return bits.OnesCount8(uint8(c)) }
-
-func lowest(free CPUs, n int) CPUs {
-	var got CPUs
-	for ; n > 0; n-- {
-		bit := free & -free
-		got, free = got|bit, free&^bit
-	}
-	return got
-}
 
 // Kind says how a pod comes to the node.
 type Kind uint8
@@ -72,8 +57,8 @@ type Config struct {
 // Validate returns an error that names the first field outside of what the model can hold.
 func (c *Config) Validate() error {
 	for p, pod := range c.Pods {
-		if pod.Kind == Decided && (pod.N < 1 || pod.N > allCPUs.len()) {
-			return fmt.Errorf("obey: Pods[%d].N is %d, want 1 to %d", p, pod.N, allCPUs.len())
+		if pod.Kind == Decided && (pod.N < 1 || pod.N > allCPUs.Len()) {
+			return fmt.Errorf("obey: Pods[%d].N is %d, want 1 to %d", p, pod.N, allCPUs.Len())
 		}
 		if pod.Kind == Forged && (pod.Says == 0 || pod.Says&^allCPUs != 0) {
 			return fmt.Errorf("obey: Pods[%d].Says is %v, want CPUs that the node has", p, pod.Says)
@@ -203,7 +188,7 @@ func (m *Model) capture(s *State) report {
 			keeps = 0
 		}
 		if s.life[p] == over && keeps == 0 {
-			r.passed.add(p)
+			r.passed.Add(p)
 		}
 		if keeps == 0 {
 			continue

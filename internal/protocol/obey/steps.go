@@ -69,9 +69,9 @@ func (m *Model) successors(s *State, emit func(Step, *State)) {
 
 func (m *Model) schedulerSteps(s *State, p PodID, emit func(Step, *State)) {
 	if s.api[p] == pending {
-		if free := m.open(s, p); free.len() >= m.Pods[p].N {
+		if free := m.open(s, p); free.Len() >= m.Pods[p].N {
 			t := *s
-			t.rec[p] = lowest(free, m.Pods[p].N)
+			t.rec[p] = free.Lowest(m.Pods[p].N)
 			t.api[p], t.view[p] = bound, bound
 			emit(Step{Place, p}, &t)
 		}
@@ -116,10 +116,10 @@ func (m *Model) counted(s *State) CPUs {
 		if !m.pinned(p) || s.api[p] == pending {
 			continue
 		}
-		evidence := s.seen.passed.has(p)
+		evidence := s.seen.passed.Has(p)
 		switch {
 		case s.view[p] == gone && (evidence || !m.Rules.Has(ReleaseByEvidence)):
-		case s.view[p] == bound && !m.Rules.Has(PromiseHolds) && s.showed.has(p):
+		case s.view[p] == bound && !m.Rules.Has(PromiseHolds) && s.showed.Has(p):
 			used |= s.seen.on[p]
 		case m.Pods[p].Kind == Forged:
 			used |= s.seen.on[p] // nobody promised it anything
@@ -148,20 +148,20 @@ func (m *Model) runtimeSteps(s *State, p PodID, emit func(Step, *State)) {
 	switch {
 	case s.life[p] == wanted && s.runs[p] == 0:
 		m.create(s, p, emit)
-	case s.life[p] == wanted && s.begins.has(p):
+	case s.life[p] == wanted && s.begins.Has(p):
 		m.start(*s, p, emit)
-	case s.life[p] == wanted && s.mute.has(p), s.life[p] == stopping && s.runs[p] != 0:
+	case s.life[p] == wanted && s.mute.Has(p), s.life[p] == stopping && s.runs[p] != 0:
 		t := *s
 		t.end(p)
 		emit(Step{Stop, p}, &t)
 	case s.life[p] == stopping:
 		t := *s
 		t.life[p] = over
-		if told := !s.old.has(p); told || m.Rules.Has(RemovalFrees) {
+		if told := !s.old.Has(p); told || m.Rules.Has(RemovalFrees) {
 			m.free(&t, p)
 		}
-		t.old.drop(p)
-		t.mute.drop(p)
+		t.old.Drop(p)
+		t.mute.Drop(p)
 		emit(Step{Remove, p}, &t)
 	}
 	m.siftSteps(s, p, emit)
@@ -169,7 +169,7 @@ func (m *Model) runtimeSteps(s *State, p PodID, emit func(Step, *State)) {
 
 // siftSteps are what becomes of containers that have ended, or that nobody reports.
 func (m *Model) siftSteps(s *State, p PodID, emit func(Step, *State)) {
-	if s.life[p] == wanted && s.runs[p] == 0 && s.old.has(p) && s.holds[p] != 0 && !s.down && m.Rules.Has(RemovalFrees) {
+	if s.life[p] == wanted && s.runs[p] == 0 && s.old.Has(p) && s.holds[p] != 0 && !s.down && m.Rules.Has(RemovalFrees) {
 		t := *s
 		m.free(&t, p)
 		emit(Step{RemoveContainer, p}, &t)
@@ -197,9 +197,9 @@ func (m *Model) free(s *State, p PodID) {
 // unadjusted, unless it demands the agent.
 func (m *Model) create(s *State, p PodID, emit func(Step, *State)) {
 	t := *s
-	if s.mute.has(p) { // in a sandbox of its own: of the other one the kubelet does not know
-		t.mute.drop(p)
-		t.old.drop(p)
+	if s.mute.Has(p) { // in a sandbox of its own: of the other one the kubelet does not know
+		t.mute.Drop(p)
+		t.old.Drop(p)
 	}
 	if s.down {
 		needs := OthersNeedAgent
@@ -227,7 +227,7 @@ func (m *Model) create(s *State, p PodID, emit func(Step, *State)) {
 	}
 	got := s.rec[p]
 	if !m.Rules.Has(DecisionBinds) {
-		got = lowest(allCPUs&^m.heldBut(s, p), m.Pods[p].N)
+		got = (allCPUs &^ m.heldBut(s, p)).Lowest(m.Pods[p].N)
 	}
 	if got&m.heldBut(s, p) != 0 && m.Rules.Has(CollisionsWait) {
 		if m.genuineRival(s, p, got) {
@@ -248,13 +248,13 @@ func (m *Model) create(s *State, p PodID, emit func(Step, *State)) {
 // end ends a container.
 func (r *runtime) end(p PodID) {
 	r.runs[p] = 0
-	r.begins.drop(p)
-	r.touched.drop(p)
+	r.begins.Drop(p)
+	r.touched.Drop(p)
 }
 
 // start lets a shared container run. What it missed while it began comes now.
 func (m *Model) start(t State, p PodID, emit func(Step, *State)) {
-	t.begins.drop(p)
+	t.begins.Drop(p)
 	if pool := m.pool(&t); !t.down && pool != 0 && m.Rules.Has(SettledMove) {
 		t.runs[p] = pool
 	}
@@ -269,7 +269,7 @@ func (m *Model) inTheWay(s *State, got CPUs) bool {
 		if !m.pinned(o) && s.lost[o]&got != 0 {
 			return true
 		}
-		if s.begins.has(o) && s.runs[o]&got != 0 {
+		if s.begins.Has(o) && s.runs[o]&got != 0 {
 			return m.Rules.Has(SettledMove)
 		}
 	}
@@ -284,7 +284,7 @@ func (m *Model) createShared(t State, p PodID, emit func(Step, *State)) {
 		}
 		t.runs[p] = allCPUs
 	}
-	t.begins.add(p)
+	t.begins.Add(p)
 	m.judge(&t)
 	emit(Step{Create, p}, &t)
 }
@@ -318,7 +318,7 @@ func (m *Model) spread(s *State) {
 func (m *Model) updateShared(s *State) {
 	s.stale = false
 	for p := PodID(0); p < Pods; p++ {
-		if !m.pinned(p) && s.runs[p] != 0 && !s.begins.has(p) {
+		if !m.pinned(p) && s.runs[p] != 0 && !s.begins.Has(p) {
 			s.runs[p] = m.pool(s)
 			if s.runs[p] == 0 {
 				s.life[p], s.runs[p] = wanted, 0 // evicted, and held until there is room
@@ -362,7 +362,7 @@ func (m *Model) agentSteps(s *State, emit func(Step, *State)) {
 		t.seen = s.posted
 		for p := PodID(0); p < Pods; p++ {
 			if t.seen.on[p] != 0 {
-				t.showed.add(p)
+				t.showed.Add(p)
 			}
 		}
 		emit(Step{Action: SeeReport}, &t)
@@ -383,10 +383,10 @@ func (m *Model) synchronize(s *State) {
 			continue
 		}
 		s.holds[p] = s.rec[p]
-		if s.mute.has(p) {
+		if s.mute.Has(p) {
 			s.holds[p] = m.adopt(s, p, before[p])
 		}
-		if s.holds[p] != 0 && !s.touched.has(p) {
+		if s.holds[p] != 0 && !s.touched.Has(p) {
 			s.runs[p] = s.holds[p]
 		}
 	}
@@ -407,7 +407,7 @@ func (m *Model) adopt(s *State, p PodID, remembered CPUs) CPUs {
 		return 0
 	case remembered != 0:
 		return remembered
-	case s.touched.has(p):
+	case s.touched.Has(p):
 		return s.rec[p]
 	}
 	return s.runs[p]
@@ -433,7 +433,7 @@ func (m *Model) worldPodSteps(s *State, p PodID, emit func(Step, *State)) {
 		t := *s
 		t.left.Hands--
 		t.runs[p] = allCPUs
-		t.touched.add(p)
+		t.touched.Add(p)
 		emit(Step{HandWrites, p}, &t)
 	}
 	if !m.Rules.Has(GrowAfterStop) && !s.down && s.holds[p] != 0 && s.api[p] == gone {
@@ -481,18 +481,18 @@ func (m *Model) runtimeRestarts(s *State, emit func(Step, *State)) {
 	t.down, t.stale, t.blank, t.mute = true, false, false, 0
 	for p := PodID(0); p < Pods; p++ {
 		if s.life[p] == wanted || s.life[p] == stopping {
-			t.old.add(p)
+			t.old.Add(p)
 		}
 	}
 	emit(Step{Action: RuntimeRestarts}, &t)
 	for p := PodID(0); p < Pods; p++ {
-		if s.runs[p] == 0 || s.begins.has(p) {
+		if s.runs[p] == 0 || s.begins.Has(p) {
 			continue
 		}
 		u := t
-		u.mute.add(p)
+		u.mute.Add(p)
 		emit(Step{SilentSandbox, p}, &u)
-		if !s.down && s.ghosts[p] == 0 && !s.touched.has(p) {
+		if !s.down && s.ghosts[p] == 0 && !s.touched.Has(p) {
 			u = t
 			u.ghosts[p] = s.runs[p]
 			u.end(p)
@@ -504,7 +504,7 @@ func (m *Model) runtimeRestarts(s *State, emit func(Step, *State)) {
 // occupies is where processes of the pod are. The ones that nobody expects there are left out: of a
 // container that has not started, and of one whose cgroup somebody wrote.
 func (r *runtime) occupies(p PodID) CPUs {
-	if r.touched.has(p) || r.begins.has(p) {
+	if r.touched.Has(p) || r.begins.Has(p) {
 		return r.ghosts[p]
 	}
 	return r.runs[p] | r.ghosts[p]

@@ -7,19 +7,6 @@ import (
 	"github.com/berth-dev/berth/internal/protocol/explore"
 )
 
-func (p PodID) String() string { return string('a' + rune(p)) }
-
-// String lists the CPUs, as in {0,1}.
-func (c CPUs) String() string {
-	var ids []string
-	for i := range allCPUs.len() {
-		if c&(1<<i) != 0 {
-			ids = append(ids, fmt.Sprint(i))
-		}
-	}
-	return "{" + strings.Join(ids, ",") + "}"
-}
-
 // moment is one step of a trace and the states around it.
 type moment explore.Moment[State, Step]
 
@@ -65,7 +52,7 @@ func (m moment) create() string {
 	if m.Before.down {
 		return fmt.Sprintf("begins %v on %v: the agent is not there to adjust it", p, m.After.runs[p])
 	}
-	if m.After.begins.has(p) {
+	if m.After.begins.Has(p) {
 		return fmt.Sprintf("makes %v, to run on %v", p, m.After.runs[p])
 	}
 	return fmt.Sprintf("begins %v on %v", p, m.After.runs[p])
@@ -118,7 +105,7 @@ func (r report) String() string {
 		if r.on[p] != 0 {
 			parts = append(parts, fmt.Sprintf("%v on %v", p, r.on[p]))
 		}
-		if r.passed.has(p) {
+		if r.passed.Has(p) {
 			parts = append(parts, fmt.Sprintf("through with %v", p))
 		}
 	}
