@@ -41,6 +41,7 @@ api/scheduling/sigs/v1alpha1    :
 api/scheduling/volcano/v1beta1  :
 deploy                    :
 
+internal/atomicfile       :
 internal/capture          :
 internal/clip             :
 internal/lscpu            : topology
@@ -90,15 +91,15 @@ internal/scheduler/reservation : internal/clip placement internal/apiclient inte
 internal/scheduler/nodes  : topology placement internal/apiclient internal/ledger internal/rank internal/wire internal/scheduler/wake internal/scheduler/later api/... internal/nodestate
 internal/scheduler        : internal/apiclient internal/gangs internal/suppose placement internal/amounts internal/ledger internal/rank internal/wire internal/version internal/scheduler/wake internal/scheduler/nodes internal/scheduler/later internal/scheduler/handover internal/scheduler/gang internal/scheduler/lead internal/scheduler/outcome internal/scheduler/reservation internal/scheduler/spread api/... internal/nodestate
 internal/scheduler/command: internal/scheduler internal/scheduler/outcome internal/scheduler/spread internal/scheduler/reservation internal/scheduler/gang internal/version
-internal/offer            : internal/clip topology internal/strict internal/suggest internal/wire
+internal/offer            : internal/atomicfile internal/clip topology internal/strict internal/suggest internal/wire
 scheduler                 : placement internal/scheduler internal/scheduler/command
 examples                  :
 examples/licences         : placement placement/hint
 examples/licences/berth-scheduler: examples/licences scheduler
 internal/enforce          : topology placement placement/joint internal/wire
-internal/agent            : internal/apiclient internal/clip internal/stranded topology placement sysfs internal/wire internal/enforce internal/offer internal/kubeletconfig internal/kubeletstate api/...
+internal/agent            : internal/apiclient internal/atomicfile internal/clip internal/stranded topology placement sysfs internal/wire internal/enforce internal/offer internal/kubeletconfig internal/kubeletstate api/...
 internal/cli/table        :
-internal/cli              : internal/gangs topology/... internal/convert internal/defrag internal/moving placement sysfs api/... internal/capture internal/cli/table internal/kubeletconfig internal/lscpu internal/machineview internal/manifest internal/strict internal/suggest internal/whatif internal/cases internal/replay internal/kubeletstate internal/ledger internal/nodestate internal/survey internal/sim internal/simulate/... internal/web internal/wire internal/version
+internal/cli              : internal/atomicfile internal/gangs topology/... internal/convert internal/defrag internal/moving placement sysfs api/... internal/capture internal/cli/table internal/kubeletconfig internal/lscpu internal/machineview internal/manifest internal/strict internal/suggest internal/whatif internal/cases internal/replay internal/kubeletstate internal/ledger internal/nodestate internal/survey internal/sim internal/simulate/... internal/web internal/wire internal/version
 internal/guarded          :
 internal/jobs             : internal/clip internal/version api/batch/... api/scheduling/volcano/... internal/guarded
 internal/child            :

@@ -182,7 +182,7 @@ func (m *Model) countsPod(r *Request) bool {
 // container's.
 func (m *Model) askedDevices(r *Request, d *DeviceRequest) int64 {
 	if m.countsPod(r) {
-		return r.peakDevices(d.Resource)
+		return r.devices(d.Resource)
 	}
 	return d.Count
 }
@@ -197,15 +197,6 @@ func (m *Model) foretellCount(asked, n int64) Foresight {
 		return PolicyOpen
 	}
 	return Foretold
-}
-
-// peakDevices is how many devices of a resource the pod's containers hold at one time.
-func (r *Request) peakDevices(resource string) int64 {
-	var sum Peak[int64]
-	for c := range r.Containers {
-		sum.Add(r.Containers[c].Kind, r.Containers[c].devices(resource))
-	}
-	return sum.Most()
 }
 
 // holds says whether the kubelet pins anything for container c.

@@ -26,40 +26,31 @@ const EnforcerByLabel v1alpha1.Enforcer = "label"
 
 // authorityOf says who decides on a node, by the flag or by the node's label.
 func authorityOf(flag v1alpha1.Authority, node *corev1.Node) (v1alpha1.Authority, error) {
-	if flag != ByLabel {
-		return cmp.Or(flag, v1alpha1.AuthorityKubelet), nil
-	}
-	if node == nil {
-		return v1alpha1.AuthorityKubelet, errNoNode
-	}
-	switch a := v1alpha1.Authority(node.Labels[AuthorityLabel]); a {
-	case "":
-		return v1alpha1.AuthorityKubelet, nil
-	case v1alpha1.AuthorityKubelet, v1alpha1.AuthorityBerth:
-		return a, nil
-	default:
-		return v1alpha1.AuthorityKubelet, &placement.ConfigError{
-			Field: "Node " + node.Name + ": metadata.labels[" + AuthorityLabel + "]", Value: string(a), Want: "kubelet or berth",
-		}
-	}
+	return chosen(flag, ByLabel, AuthorityLabel, node, v1alpha1.AuthorityKubelet, v1alpha1.AuthorityBerth)
 }
 
 // enforcerOf says who carries decisions out on a node, by the flag or by the node's label.
 func enforcerOf(flag v1alpha1.Enforcer, node *corev1.Node) (v1alpha1.Enforcer, error) {
-	if flag != EnforcerByLabel {
-		return cmp.Or(flag, v1alpha1.EnforcerAgent), nil
+	return chosen(flag, EnforcerByLabel, EnforcerLabel, node, v1alpha1.EnforcerAgent, v1alpha1.EnforcerKoordlet)
+}
+
+// chosen is one of two values, by the flag or by the node's label; the usual one where they do not
+// say.
+func chosen[T ~string](flag, byLabel T, label string, node *corev1.Node, usual, other T) (T, error) {
+	if flag != byLabel {
+		return cmp.Or(flag, usual), nil
 	}
 	if node == nil {
-		return v1alpha1.EnforcerAgent, errNoNode
+		return usual, errNoNode
 	}
-	switch e := v1alpha1.Enforcer(node.Labels[EnforcerLabel]); e {
-	case "":
-		return v1alpha1.EnforcerAgent, nil
-	case v1alpha1.EnforcerAgent, v1alpha1.EnforcerKoordlet:
-		return e, nil
+	switch says := T(node.Labels[label]); says {
+	case "", usual:
+		return usual, nil
+	case other:
+		return other, nil
 	default:
-		return v1alpha1.EnforcerAgent, &placement.ConfigError{
-			Field: "Node " + node.Name + ": metadata.labels[" + EnforcerLabel + "]", Value: string(e), Want: "agent or koordlet",
+		return usual, &placement.ConfigError{
+			Field: "Node " + node.Name + ": metadata.labels[" + label + "]", Value: string(says), Want: string(usual) + " or " + string(other),
 		}
 	}
 }

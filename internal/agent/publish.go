@@ -405,30 +405,18 @@ func (p *publisher) writeZones(ctx context.Context, node *wire.Node) error {
 	if !p.amounts.zones {
 		return nil
 	}
-	t, last := wire.WriteNodeResourceTopology(node, p.amounts.running()), p.amounts.lastZones
-	if last != nil && equality.Semantic.DeepEqual(last.Zones, t.Zones) && equality.Semantic.DeepEqual(last.Attributes, t.Attributes) {
-		return nil
+	same := func(a, b *nrt.NodeResourceTopology) bool {
+		return equality.Semantic.DeepEqual(a.Zones, b.Zones) && equality.Semantic.DeepEqual(a.Attributes, b.Attributes)
 	}
-	if err := p.api.PublishAmounts(ctx, t); err != nil {
-		return err
-	}
-	p.amounts.lastZones = t
-	return nil
+	return renew(ctx, &p.amounts.lastZones, wire.WriteNodeResourceTopology(node, p.amounts.running()), same, p.api.PublishAmounts)
 }
 
 func (p *publisher) writeDevices(ctx context.Context, node *wire.Node) error {
 	if !p.amounts.devices {
 		return nil
 	}
-	d, last := wire.WriteDevice(node.Name, node.Spec.Machine), p.amounts.lastDevices
-	if last != nil && equality.Semantic.DeepEqual(last.Spec, d.Spec) {
-		return nil
-	}
-	if err := p.api.PublishDevice(ctx, d); err != nil {
-		return err
-	}
-	p.amounts.lastDevices = d
-	return nil
+	same := func(a, b *koordinator.Device) bool { return equality.Semantic.DeepEqual(a.Spec, b.Spec) }
+	return renew(ctx, &p.amounts.lastDevices, wire.WriteDevice(node.Name, node.Spec.Machine), same, p.api.PublishDevice)
 }
 
 func (p *publisher) writeCPUs(ctx context.Context, node *wire.Node) error {
@@ -436,13 +424,18 @@ func (p *publisher) writeCPUs(ctx context.Context, node *wire.Node) error {
 		return nil
 	}
 	node.Report.Observed = p.now()
-	t, last := wire.WriteNumatopology(node), p.amounts.lastCPUs
-	if last != nil && equality.Semantic.DeepEqual(last.Spec, t.Spec) {
+	same := func(a, b *nodeinfo.Numatopology) bool { return equality.Semantic.DeepEqual(a.Spec, b.Spec) }
+	return renew(ctx, &p.amounts.lastCPUs, wire.WriteNumatopology(node), same, p.api.PublishNumatopology)
+}
+
+// renew publishes an object unless it is the same as the last one.
+func renew[T any](ctx context.Context, last **T, now *T, same func(a, b *T) bool, publish func(context.Context, *T) error) error {
+	if *last != nil && same(*last, now) {
 		return nil
 	}
-	if err := p.api.PublishNumatopology(ctx, t); err != nil {
+	if err := publish(ctx, now); err != nil {
 		return err
 	}
-	p.amounts.lastCPUs = t
+	*last = now
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/internal/atomicfile"
 )
 
 // A machine may start while its API server is away, as after a power failure, and its containers
@@ -84,18 +85,7 @@ func remember(dir string, r remembered) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(dir, "."+rememberedFile+".*.new")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(text)
-	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
-		err = os.Rename(f.Name(), filepath.Join(dir, rememberedFile))
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
-	return nil
+	return atomicfile.WriteText(filepath.Join(dir, rememberedFile), 0o600, text)
 }
 
 // ours says whether the agent itself is to carry decisions out. While the Node is not known, that

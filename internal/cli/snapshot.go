@@ -1,14 +1,13 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 
+	"github.com/berth-dev/berth/internal/atomicfile"
 	"github.com/berth-dev/berth/internal/survey"
 )
 
@@ -37,27 +36,12 @@ and status; no environment, command or volume, and of annotations only the ones 
 			if args[0] == "-" {
 				return write(cmd.OutOrStdout())
 			}
-			return writeFile(args[0], write)
+			// It may hold names that are nobody else's business.
+			return atomicfile.Write(args[0], 0o600, write)
 		},
 	}
 	live.register(cmd)
 	return cmd
-}
-
-// writeFile writes a file whole or not at all. It may hold names that are nobody else's business.
-func writeFile(path string, write func(io.Writer) error) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".berth-snapshot-")
-	if err != nil {
-		return err
-	}
-	err = errors.Join(write(f), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
-	return nil
 }
 
 // openSnapshot makes a cluster of a file.

@@ -2,6 +2,7 @@ package kubeletstate
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -112,40 +113,54 @@ func parseCPUv1(f file, data []byte) (*CPUState, error) {
 	if out.Shared, err = f.cpus("defaultCpuSet", in.DefaultCPUSet); err != nil {
 		return nil, err
 	}
-	for _, id := range slices.Sorted(maps.Keys(in.Entries)) {
-		set, err := f.cpus("entries["+id+"]", in.Entries[id])
-		if err != nil {
-			return nil, err
-		}
-		out.Legacy = append(out.Legacy, CPUEntry{Container: id, CPUs: set})
+	out.Legacy, err = inOrder(in.Entries, func(id, text string) (CPUEntry, error) {
+		set, err := f.cpus("entries["+id+"]", text)
+		return CPUEntry{Container: id, CPUs: set}, err
+	})
+	if err != nil {
+		return nil, err
 	}
 	return out, nil
 }
 
 // cpuState fills out from a file whose checksum is right.
-func (f file) cpuState(in *cpuFile, out *CPUState) error {
+func (f file) cpuState(in *cpuFile, out *CPUState) (err error) {
 	out.Policy = in.PolicyName
-	var err error
 	if out.Shared, err = f.cpus("defaultCpuSet", in.DefaultCPUSet); err != nil {
 		return err
 	}
-	for _, uid := range slices.Sorted(maps.Keys(in.Entries)) {
-		for _, container := range slices.Sorted(maps.Keys(in.Entries[uid])) {
-			set, err := f.cpus(fmt.Sprintf("entries[%s][%s]", uid, container), in.Entries[uid][container])
-			if err != nil {
-				return err
-			}
-			out.Entries = append(out.Entries, CPUEntry{uid, container, set})
-		}
+	out.Entries, err = byContainer(in.Entries, func(uid, container, text string) (CPUEntry, error) {
+		set, err := f.cpus(fmt.Sprintf("entries[%s][%s]", uid, container), text)
+		return CPUEntry{uid, container, set}, err
+	})
+	if err != nil {
+		return err
 	}
-	for _, uid := range slices.Sorted(maps.Keys(in.PodEntries)) {
-		set, err := f.cpus("podEntries["+uid+"]", in.PodEntries[uid].CPUSet)
+	out.PodEntries, err = inOrder(in.PodEntries, func(uid string, e podCPUEntry) (CPUEntry, error) {
+		set, err := f.cpus("podEntries["+uid+"]", e.CPUSet)
+		return CPUEntry{PodUID: uid, CPUs: set}, err
+	})
+	return err
+}
+
+// inOrder reads the values of a map in the order of its keys.
+func inOrder[K cmp.Ordered, V, E any](in map[K]V, read func(K, V) (E, error)) (out []E, err error) {
+	for _, key := range slices.Sorted(maps.Keys(in)) {
+		e, err := read(key, in[key])
 		if err != nil {
-			return err
+			return nil, err
 		}
-		out.PodEntries = append(out.PodEntries, CPUEntry{PodUID: uid, CPUs: set})
+		out = append(out, e)
 	}
-	return nil
+	return out, nil
+}
+
+// byContainer reads what containers have, by pod and then by name.
+func byContainer[V, E any](in map[string]map[string]V, read func(uid, container string, v V) (E, error)) ([]E, error) {
+	pods, err := inOrder(in, func(uid string, containers map[string]V) ([]E, error) {
+		return inOrder(containers, func(container string, v V) (E, error) { return read(uid, container, v) })
+	})
+	return slices.Concat(pods...), err
 }
 
 // Check refuses CPUs that are shared and exclusive at once, or exclusive to two pods: while the

@@ -132,36 +132,23 @@ func (f file) noNulls(in *memoryFile) error {
 	return nil
 }
 
-func (f file) memoryState(in *memoryFile, out *MemoryState) error {
+func (f file) memoryState(in *memoryFile, out *MemoryState) (err error) {
 	out.Policy = in.PolicyName
-	for _, id := range slices.Sorted(maps.Keys(in.MachineState)) {
-		n, err := f.memoryNode(id, in.MachineState[id])
-		if err != nil {
-			return err
-		}
-		out.Nodes = append(out.Nodes, n)
+	if out.Nodes, err = inOrder(in.MachineState, f.memoryNode); err != nil {
+		return err
 	}
-	return f.memoryEntries(in, out)
-}
-
-func (f file) memoryEntries(in *memoryFile, out *MemoryState) error {
-	for _, uid := range slices.Sorted(maps.Keys(in.Entries)) {
-		for _, container := range slices.Sorted(maps.Keys(in.Entries[uid])) {
-			blocks, err := f.blocks(fmt.Sprintf("entries[%s][%s]", uid, container), in.Entries[uid][container])
-			if err != nil {
-				return err
-			}
-			out.Entries = append(out.Entries, MemoryEntry{uid, container, blocks})
-		}
+	out.Entries, err = byContainer(in.Entries, func(uid, container string, in []memoryBlock) (MemoryEntry, error) {
+		blocks, err := f.blocks(fmt.Sprintf("entries[%s][%s]", uid, container), in)
+		return MemoryEntry{uid, container, blocks}, err
+	})
+	if err != nil {
+		return err
 	}
-	for _, uid := range slices.Sorted(maps.Keys(in.PodEntries)) {
-		blocks, err := f.blocks("podEntries["+uid+"]", in.PodEntries[uid].MemoryBlocks)
-		if err != nil {
-			return err
-		}
-		out.PodEntries = append(out.PodEntries, MemoryEntry{PodUID: uid, Blocks: blocks})
-	}
-	return nil
+	out.PodEntries, err = inOrder(in.PodEntries, func(uid string, e podMemoryEntry) (MemoryEntry, error) {
+		blocks, err := f.blocks("podEntries["+uid+"]", e.MemoryBlocks)
+		return MemoryEntry{PodUID: uid, Blocks: blocks}, err
+	})
+	return err
 }
 
 func (f file) memoryNode(id int, n *memoryNode) (MemoryNode, error) {

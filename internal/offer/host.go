@@ -15,6 +15,8 @@ import (
 
 	"tags.cncf.io/container-device-interface/pkg/cdi"
 	cdispec "tags.cncf.io/container-device-interface/specs-go"
+
+	"github.com/berth-dev/berth/internal/atomicfile"
 )
 
 // Host is where a machine reports its devices. The zero value tells nothing: every device is there
@@ -287,20 +289,7 @@ func replace(name string, text []byte) error {
 	if old, err := os.ReadFile(name); err == nil && bytes.Equal(old, text) {
 		return nil
 	}
-	// Readers take what ends in .json or .yaml.
-	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*.new")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(text)
-	err = errors.Join(err, f.Chmod(0o644), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), name)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
-	return nil
+	return atomicfile.WriteText(name, 0o644, text) // readers take what ends in .json or .yaml
 }
 
 // described are the devices, KIND=NAME, of the specifications of all vendors, as a runtime reads

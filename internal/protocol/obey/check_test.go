@@ -135,9 +135,9 @@ func TestTraceIsARun(t *testing.T) {
 
 func TestValidate(t *testing.T) {
 	for want, pods := range map[string][Pods]Pod{
-		"Pods[0].N is 0":        {{}, {N: 1}, {N: 1}},
-		"Pods[1].N is 4":        {{N: 1}, {N: 4}, {N: 1}},
-		"Pods[2].Says is {}":    {{N: 1}, {N: 1}, {Kind: Forged}},
+		"Pods[0].N is 0":          {{}, {N: 1}, {N: 1}},
+		"Pods[1].N is 4":          {{N: 1}, {N: 4}, {N: 1}},
+		"Pods[2].Says is {}":      {{N: 1}, {N: 1}, {Kind: Forged}},
 		"Pods[2].Says is {0,1,3}": {{N: 1}, {N: 1}, {Kind: Forged, Says: 0b1011}},
 	} {
 		if _, err := Check(Config{Pods: pods, Rules: AllRules}); err == nil || !strings.Contains(err.Error(), want) {

@@ -3,7 +3,6 @@ package gang
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -398,16 +397,10 @@ func (gs *Groups) preempt(victim *corev1.Pod, by string) {
 	}
 	ctx, cancel := context.WithTimeout(klog.NewContext(context.Background(), gs.Logger), requestTimeout)
 	defer cancel()
-	patch, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"uid": victim.UID},
-		"status": map[string]any{"conditions": []corev1.PodCondition{{
-			Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(gs.Clock.Now()),
-			Reason: corev1.PodReasonPreemptionByScheduler, Message: "Berth: preempting to accommodate " + by + ", of higher priority",
-		}}},
+	err := gs.patchCondition(ctx, victim, corev1.PodCondition{
+		Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue,
+		Reason: corev1.PodReasonPreemptionByScheduler, Message: "Berth: preempting to accommodate " + by + ", of higher priority",
 	})
-	if err == nil {
-		_, err = gs.Client.CoreV1().Pods(victim.Namespace).Patch(ctx, victim.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
-	}
 	if err == nil {
 		options := metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(victim.UID))}
 		err = gs.Client.CoreV1().Pods(victim.Namespace).Delete(ctx, victim.Name, options)

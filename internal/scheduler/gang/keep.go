@@ -2,11 +2,9 @@ package gang
 
 import (
 	"context"
-	"encoding/json"
 	"maps"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 )
@@ -61,14 +59,7 @@ func (t *teller) forgo(list []kept) {
 func (t *teller) hideNomination(pod *corev1.Pod) {
 	ctx, cancel := context.WithTimeout(klog.NewContext(context.Background(), t.Logger), requestTimeout)
 	defer cancel()
-	patch, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"uid": pod.UID},
-		"status":   map[string]any{"nominatedNodeName": nil},
-	})
-	if err == nil {
-		_, err = t.Client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
-	}
-	if err != nil && !isGone(err) {
+	if err := t.patchStatus(ctx, pod, map[string]any{"nominatedNodeName": nil}); err != nil && !isGone(err) {
 		t.Logger.Error(err, "A node is still kept for a pod whose gang is not tried", "pod", klog.KObj(pod), "node", pod.Status.NominatedNodeName)
 	}
 }

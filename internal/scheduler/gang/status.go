@@ -165,18 +165,10 @@ func (t *teller) mark(ctx context.Context, members []*member) error {
 }
 
 func (t *teller) markPod(ctx context.Context, pod *corev1.Pod) error {
-	patch, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"uid": pod.UID},
-		"status": map[string]any{"conditions": []corev1.PodCondition{{
-			Type: wire.GangWholeCondition, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(t.Clock.Now()),
-			Reason: "GangWhole", Message: "the pod's gang had nodes for its minimum",
-		}}},
+	return t.patchCondition(ctx, pod, corev1.PodCondition{
+		Type: wire.GangWholeCondition, Status: corev1.ConditionTrue,
+		Reason: "GangWhole", Message: "the pod's gang had nodes for its minimum",
 	})
-	if err != nil {
-		return err
-	}
-	_, err = t.Client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
-	return err
 }
 
 // tellMates gives every member of a group that does not fit the condition which kube-scheduler
@@ -219,19 +211,27 @@ func isTold(pod *corev1.Pod) bool {
 }
 
 func (t *teller) tellMate(pod *corev1.Pod, why string) error {
-	patch, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"uid": pod.UID},
-		"status": map[string]any{"conditions": []corev1.PodCondition{{
-			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, LastTransitionTime: metav1.NewTime(t.Clock.Now()),
-			Reason: corev1.PodReasonUnschedulable, Message: "Berth: " + why,
-		}}},
+	ctx, cancel := context.WithTimeout(klog.NewContext(context.Background(), t.Logger), requestTimeout)
+	defer cancel()
+	return t.patchCondition(ctx, pod, corev1.PodCondition{
+		Type: corev1.PodScheduled, Status: corev1.ConditionFalse,
+		Reason: corev1.PodReasonUnschedulable, Message: "Berth: " + why,
 	})
+}
+
+// patchCondition gives a pod a condition from now on.
+func (o *Options) patchCondition(ctx context.Context, pod *corev1.Pod, c corev1.PodCondition) error {
+	c.LastTransitionTime = metav1.NewTime(o.Clock.Now())
+	return o.patchStatus(ctx, pod, map[string]any{"conditions": []corev1.PodCondition{c}})
+}
+
+// patchStatus changes the status of a pod, and of no other one of its name.
+func (o *Options) patchStatus(ctx context.Context, pod *corev1.Pod, status map[string]any) error {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": pod.UID}, "status": status})
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(klog.NewContext(context.Background(), t.Logger), requestTimeout)
-	defer cancel()
-	_, err = t.Client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	_, err = o.Client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
 	return err
 }
 
