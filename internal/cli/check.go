@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -102,13 +103,8 @@ func allSound(found []checked) bool {
 }
 
 func (c *checker) answer(cmd *cobra.Command, out output) error {
-	if err := printCleaned(cmd, out, c.found, func(w io.Writer) error { return checkTable(w, c.found) }); err != nil {
-		return err
-	}
-	if !allSound(c.found) {
-		return errNotSound
-	}
-	return nil
+	asTable := func(w io.Writer) error { return checkTable(w, c.found) }
+	return cmp.Or(printCleaned(cmd, out, c.found, asTable), answerNo(!allSound(c.found), errNotSound))
 }
 
 func checkTable(w io.Writer, found []checked) error {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -18,13 +19,9 @@ func compared(cmd *cobra.Command, out *output, c *survey.Cluster, wanted []surve
 	}
 	got.Notes = slices.Concat(notes, got.Notes)
 	writeNotes(cmd, got.Notes)
-	if err := printCleaned(cmd, *out, got, func(w io.Writer) error { return comparedTable(w, got) }); err != nil {
-		return err
-	}
-	if slices.ContainsFunc(got.Pods, func(p survey.ComparedPods) bool { return p.After.Placed == 0 && p.Replicas > 0 }) {
-		return errNoCopy
-	}
-	return nil
+	none := slices.ContainsFunc(got.Pods, func(p survey.ComparedPods) bool { return p.After.Placed == 0 && p.Replicas > 0 })
+	asTable := func(w io.Writer) error { return comparedTable(w, got) }
+	return cmp.Or(printCleaned(cmd, *out, got, asTable), answerNo(none, errNoCopy))
 }
 
 func comparedTable(w io.Writer, c *survey.Comparison) error {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -144,10 +145,8 @@ func (q *podQuestion) run(cmd *cobra.Command, name string, o output) error {
 		return err
 	}
 	writeNotes(cmd, e.Notes)
-	if err := printCleaned(cmd, o, e, func(w io.Writer) error { return explainedText(w, e, q.tables(cmd, e)) }); err != nil {
-		return err
-	}
-	return answerNo(e)
+	asText := func(w io.Writer) error { return explainedText(w, e, q.tables(cmd, e)) }
+	return cmp.Or(printCleaned(cmd, o, e, asText), whyNot(e))
 }
 
 // completeNode completes --node: beside a pod of the cluster it is a node of the cluster, else a
@@ -168,8 +167,8 @@ func (q *podQuestion) tables(cmd *cobra.Command, e *survey.Explained) int {
 	return q.limit
 }
 
-// answerNo is the error that stands for the answer no; nil for yes.
-func answerNo(e *survey.Explained) error {
+// whyNot is the error that stands for the answer no; nil for yes.
+func whyNot(e *survey.Explained) error {
 	admits := slices.ContainsFunc(e.Nodes, func(a survey.Answer) bool { return a.Answer == survey.Admits })
 	switch {
 	case e.Refused:

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -75,15 +76,9 @@ func (q *question) fit(cmd *cobra.Command, limit int) error {
 		all = append(all, f)
 		none = none || f.Copies == 0
 	}
-	notes(cmd, n)
+	writeNotes(cmd, n.Notes)
 	asTable := func(w io.Writer) error { return fitTable(w, all) }
-	if err := printCleaned(cmd, q.output, map[string]any{"pods": all}, asTable); err != nil {
-		return err
-	}
-	if none {
-		return errNoCopy
-	}
-	return nil
+	return cmp.Or(printCleaned(cmd, q.output, map[string]any{"pods": all}, asTable), answerNo(none, errNoCopy))
 }
 
 func fitTable(w io.Writer, all []whatif.Fitted) error {

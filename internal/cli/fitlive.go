@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -83,13 +84,9 @@ func (q *fitQuestion) run(cmd *cobra.Command, from *question) error {
 	}
 	notes = slices.Concat(notes, more, setting.Notes())
 	writeNotes(cmd, notes)
-	if err := printCleaned(cmd, from.output, listing("pods", all, notes), func(w io.Writer) error { return q.table(w, all) }); err != nil {
-		return err
-	}
-	if slices.ContainsFunc(all, func(f survey.Fitting) bool { return f.Placed == 0 && f.Replicas > 0 }) {
-		return errNoCopy
-	}
-	return nil
+	none := slices.ContainsFunc(all, func(f survey.Fitting) bool { return f.Placed == 0 && f.Replicas > 0 })
+	asTable := func(w io.Writer) error { return q.table(w, all) }
+	return cmp.Or(printCleaned(cmd, from.output, listing("pods", all, notes), asTable), answerNo(none, errNoCopy))
 }
 
 func (q *fitQuestion) table(w io.Writer, all []survey.Fitting) error {

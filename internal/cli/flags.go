@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
@@ -151,11 +150,4 @@ func (q *question) load(cmd *cobra.Command) (*whatif.Node, []manifest.Template, 
 		n.Notes = append(notes, n.Notes...)
 	}
 	return n, templates, err
-}
-
-// notes prints what the answers rest on.
-func notes(cmd *cobra.Command, n *whatif.Node) {
-	for _, note := range n.Notes {
-		fmt.Fprintln(cmd.ErrOrStderr(), "note:", note)
-	}
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -170,16 +171,9 @@ func (q *podQuestion) explainGang(cmd *cobra.Command, s subject, o output) error
 		return err
 	}
 	writeNotes(cmd, e.Notes)
-	if err := printCleaned(cmd, o, e, func(w io.Writer) error { return explainedGangText(w, e, q.limit) }); err != nil {
-		return err
-	}
-	switch {
-	case e.State == gangs.Wrong:
-		return errGangWrong
-	case !e.Whole && e.State != gangs.Completed:
-		return errGangDoesNotFit
-	}
-	return nil
+	asText := func(w io.Writer) error { return explainedGangText(w, e, q.limit) }
+	return cmp.Or(printCleaned(cmd, o, e, asText), answerNo(e.State == gangs.Wrong, errGangWrong),
+		answerNo(!e.Whole && e.State != gangs.Completed, errGangDoesNotFit))
 }
 
 // explainedGangText prints for people; limit is how many nodes are explained in full.

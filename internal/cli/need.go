@@ -85,13 +85,8 @@ func (q *question) need(cmd *cobra.Command, machines, sets []string) error {
 	slices.Sort(notes)
 	notes = slices.Compact(notes)
 	writeNotes(cmd, notes)
-	if err := printCleaned(cmd, q.output, listing("groups", rows, notes), func(w io.Writer) error { return needTable(w, rows, len(sets)+1) }); err != nil {
-		return err
-	}
-	if never {
-		return errNever
-	}
-	return nil
+	asTable := func(w io.Writer) error { return needTable(w, rows, len(sets)+1) }
+	return cmp.Or(printCleaned(cmd, q.output, listing("groups", rows, notes), asTable), answerNo(never, errNever))
 }
 
 // needOne answers for a machine, as set.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -57,18 +58,12 @@ func (q *question) ask(cmd *cobra.Command, print func(io.Writer, []whatif.Placed
 			refused = refused || !a.Admitted
 		}
 	}
-	notes(cmd, n)
+	writeNotes(cmd, n.Notes)
 	if q.output.is(formatSVG) {
 		return drawAnswers(cmd, n, answers)
 	}
 	asTable := func(w io.Writer) error { return print(w, answers) }
-	if err := printCleaned(cmd, q.output, map[string]any{"pods": answers}, asTable); err != nil {
-		return err
-	}
-	if refused {
-		return errRefused
-	}
-	return nil
+	return cmp.Or(printCleaned(cmd, q.output, map[string]any{"pods": answers}, asTable), answerNo(refused, errRefused))
 }
 
 // refusedWord takes the place of the NUMA nodes that an admitted pod would have.

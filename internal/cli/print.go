@@ -28,6 +28,14 @@ func printCleaned(cmd *cobra.Command, o output, value any, text func(io.Writer) 
 	})
 }
 
+// answerNo is the error that stands for the answer no, if that is the answer.
+func answerNo(no bool, err error) error {
+	if no {
+		return err
+	}
+	return nil
+}
+
 // listing is what programs get: the items under their name, and notes where there are any.
 func listing(name string, items any, notes []string) map[string]any {
 	out := map[string]any{name: items}

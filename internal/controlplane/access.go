@@ -61,17 +61,11 @@ func (cp *ControlPlane) UserConfig(user string, groups []string) (*rest.Config, 
 // Kubeconfig returns a kubeconfig file with client-certificate credentials of the user with the
 // groups. It is self-contained: no path in it refers to the control plane's directory.
 func (cp *ControlPlane) Kubeconfig(user string, groups []string) ([]byte, error) {
-	pair, err := cp.pki.client.client(user, groups)
+	config, err := cp.UserConfig(user, groups)
 	if err != nil {
 		return nil, err
 	}
-	const name = "berth"
-	cfg := clientcmdapi.NewConfig()
-	cfg.Clusters[name] = &clientcmdapi.Cluster{Server: "https://" + cp.api.addr, CertificateAuthorityData: cp.pki.serving.pem}
-	cfg.AuthInfos[user] = &clientcmdapi.AuthInfo{ClientCertificateData: pair.cert, ClientKeyData: pair.key}
-	cfg.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: user}
-	cfg.CurrentContext = name
-	return clientcmd.Write(*cfg)
+	return clientcmd.Write(*accessOf(config, user))
 }
 
 // tokenLife is how long a token of TokenConfig is valid.
@@ -107,11 +101,16 @@ func (cp *ControlPlane) TokenConfig(ctx context.Context, namespace, account, nod
 
 // WriteAccess writes a kubeconfig with the credentials of a client configuration into a file.
 func WriteAccess(path string, config *rest.Config) error {
+	return clientcmd.WriteToFile(*accessOf(config, "berth"), path)
+}
+
+// accessOf is a client configuration as a kubeconfig.
+func accessOf(config *rest.Config, user string) *clientcmdapi.Config {
 	const name = "berth"
 	out := clientcmdapi.NewConfig()
 	out.Clusters[name] = &clientcmdapi.Cluster{Server: config.Host, CertificateAuthorityData: config.CAData}
-	out.AuthInfos[name] = &clientcmdapi.AuthInfo{Token: config.BearerToken, ClientCertificateData: config.CertData, ClientKeyData: config.KeyData}
-	out.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name}
+	out.AuthInfos[user] = &clientcmdapi.AuthInfo{Token: config.BearerToken, ClientCertificateData: config.CertData, ClientKeyData: config.KeyData}
+	out.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: user}
 	out.CurrentContext = name
-	return clientcmd.WriteToFile(*out, path)
+	return out
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"golang.org/x/sync/errgroup"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -213,26 +212,20 @@ func (c *Cluster) waitReports(ctx context.Context) error {
 		return err
 	}
 	var missing string
-	err = wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(ctx context.Context) (bool, error) {
-		if err := c.Ended(); err != nil {
-			return false, err
-		}
+	err = c.await(ctx, func(ctx context.Context) bool {
 		found, err := cluster.Survey(ctx, "")
 		if err != nil {
 			missing = err.Error()
-			return false, nil
+			return false
 		}
 		for _, n := range found.Nodes() {
 			if n.Trouble != nil {
 				missing = n.Name + ": " + n.Trouble.Message
-				return false, nil
+				return false
 			}
 		}
-		return true, nil
+		return true
 	})
-	if ended := c.Ended(); ended != nil {
-		return ended
-	}
 	if err != nil {
 		return fmt.Errorf("nodes: %w: %s", err, missing)
 	}

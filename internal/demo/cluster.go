@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/berth-dev/berth/internal/controlplane"
@@ -84,6 +85,13 @@ func (c *Cluster) Ended() error {
 		}
 	}
 	return nil
+}
+
+// await asks again and again until done, for as long as the cluster stands.
+func (c *Cluster) await(ctx context.Context, done func(context.Context) bool) error {
+	return wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+		return done(ctx), c.Ended()
+	})
 }
 
 // StartCluster starts the control plane and the nodes and returns when every node is ready. Nothing

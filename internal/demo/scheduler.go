@@ -14,7 +14,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/berth-dev/berth/internal/child"
 	"github.com/berth-dev/berth/internal/controlplane"
@@ -119,16 +118,10 @@ func (c *Cluster) schedulerPart(i int, argv []string) (*part, error) {
 
 // waitLeader waits until one of the schedulers holds the lease.
 func (c *Cluster) waitLeader(ctx context.Context) error {
-	err := wait.PollUntilContextCancel(ctx, 50*time.Millisecond, true, func(ctx context.Context) (bool, error) {
-		if err := c.Ended(); err != nil {
-			return false, err
-		}
+	err := c.await(ctx, func(ctx context.Context) bool {
 		l, err := c.Client.CoordinationV1().Leases(metav1.NamespaceSystem).Get(ctx, lease, metav1.GetOptions{})
-		return err == nil && l.Spec.HolderIdentity != nil && *l.Spec.HolderIdentity != "", nil
+		return err == nil && l.Spec.HolderIdentity != nil && *l.Spec.HolderIdentity != ""
 	})
-	if ended := c.Ended(); ended != nil {
-		return ended
-	}
 	if err != nil {
 		return fmt.Errorf("scheduler: no lease: %w", err)
 	}

@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/internal/defrag"
@@ -304,9 +303,7 @@ func (s *stage) makesRoom(ctx context.Context) error {
 func (s *stage) poll(ctx context.Context, done func(context.Context) bool) error {
 	ctx, cancel := context.WithTimeout(ctx, sceneLimit)
 	defer cancel()
-	return wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(ctx context.Context) (bool, error) {
-		return done(ctx), s.Ended()
-	})
+	return s.await(ctx, done)
 }
 
 func (s *stage) until(ctx context.Context, name string, done func(*corev1.Pod) bool) (*corev1.Pod, error) {

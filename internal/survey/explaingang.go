@@ -73,36 +73,33 @@ func (c *Cluster) ExplainGang(ctx context.Context, source, name string) (*Explai
 	if err != nil {
 		return nil, err
 	}
-	all, err := c.Gangs(ctx)
+	g, notes, err := c.gangNamed(ctx, source, name)
 	if err != nil {
 		return nil, err
 	}
-	g, err := c.gangNamed(all, source, name)
-	if err != nil {
-		return nil, err
-	}
-	return c.explainGang(ctx, s, g, all.Notes)
+	return c.explainGang(ctx, s, g, notes)
 }
 
 // gangNamed finds a gang of the namespace.
-func (c *Cluster) gangNamed(all *Gangs, source, name string) (*Gang, error) {
+func (c *Cluster) gangNamed(ctx context.Context, source, name string) (_ *Gang, notes []string, err error) {
+	all, err := c.Gangs(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
 	var found []*Gang
+	var sources []string
 	for i := range all.Gangs {
 		if g := &all.Gangs[i]; g.Name == name && g.Namespace == c.Namespace && strings.Contains(strings.ToLower(g.Source), source) {
-			found = append(found, g)
+			found, sources = append(found, g), append(sources, strings.ToLower(g.Source))
 		}
 	}
 	switch len(found) {
 	case 0:
-		return nil, fmt.Errorf("no %s %s in namespace %s at %s", cmp.Or(source, "gang"), name, c.Namespace, c.Where)
+		return nil, nil, fmt.Errorf("no %s %s in namespace %s at %s", cmp.Or(source, "gang"), name, c.Namespace, c.Where)
 	case 1:
-		return found[0], nil
+		return found[0], all.Notes, nil
 	}
-	var names []string
-	for _, g := range found {
-		names = append(names, strings.ToLower(g.Source))
-	}
-	return nil, fmt.Errorf("gang %s/%s: %d have that name: want %s before it", c.Namespace, name, len(found), strings.Join(names, " or "))
+	return nil, nil, fmt.Errorf("gang %s/%s: %d have that name: want %s before it", c.Namespace, name, len(found), strings.Join(sources, " or "))
 }
 
 // GangNames returns the names of the gangs of the namespace; source is as in ExplainGang.

@@ -15,11 +15,7 @@ import (
 // MakeRoomForGang plans room for the pods of a gang that wait: as many as it lacks to start. source
 // is as in ExplainGang.
 func (c *Cluster) MakeRoomForGang(ctx context.Context, source, name string, o RoomOptions) (*Room, error) {
-	all, err := c.Gangs(ctx)
-	if err != nil {
-		return nil, err
-	}
-	g, err := c.gangNamed(all, source, name)
+	g, _, err := c.gangNamed(ctx, source, name)
 	if err != nil {
 		return nil, err
 	}
