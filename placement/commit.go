@@ -29,11 +29,11 @@ func (s kubeletBooks) commit(r *Request, d *Decision, l *leaving) {
 		c := &d.Containers[i]
 		held := old.container(c.Name)
 		got := ContainerAllocation{Name: c.Name, Kind: c.Kind}
-		l.giveCPUs(i)
+		l.give(cpuProvider{}, i)
 		got.CPUs = s.commitCPUs(c, held)
-		l.giveMemory(i)
+		l.give(memoryProvider{}, i)
 		got.Memory = mem.commit(c, held)
-		l.giveDevices(i)
+		l.give(deviceProvider{}, i)
 		got.Devices = s.commitDevices(c, held)
 		pod.Containers = append(pod.Containers, got)
 	}

@@ -69,7 +69,9 @@ func (s *State) Notices(e *Meanwhile) bool {
 // mistake, while the other still had them, are put back all the same (DefectForeignCPUs).
 func (s *State) CommitAmid(r *Request, meanwhile []Meanwhile, d *Decision) {
 	l := leaving{s: kubeletBooks{s}, r: r, events: meanwhile}
-	l.devices, l.cpus, l.memory = make([]bool, len(meanwhile)), make([]bool, len(meanwhile)), make([]bool, len(meanwhile))
+	for at := range l.noticed {
+		l.noticed[at] = make([]bool, len(meanwhile))
+	}
 	s.books().commit(r, d, &l)
 	l.finish()
 }
@@ -79,39 +81,43 @@ type leaving struct {
 	s      kubeletBooks
 	r      *Request
 	events []Meanwhile
-	// devices, cpus and memory say which events that manager has noticed.
-	devices, cpus, memory []bool
+	// noticed says, by provider, which events that manager has noticed.
+	noticed [len(providers)][]bool
 }
 
-// giveDevices comes before the devices of the container of that place.
-func (l *leaving) giveDevices(container int) {
+// give comes before a manager is asked for the container of that place.
+func (l *leaving) give(manager provider, container int) {
 	if l != nil {
-		l.devicesUntil(l.s.m.allocates(l.r, container) + slices.Index(providers[:], provider(deviceProvider{})))
+		at := slices.Index(providers[:], manager)
+		l.until(at, l.s.m.allocates(l.r, container)+at)
 	}
 }
 
-// giveCPUs comes before the CPUs of the container of that place.
-func (l *leaving) giveCPUs(container int) {
-	if l != nil {
-		l.cpusUntil(l.s.m.allocates(l.r, container) + slices.Index(providers[:], provider(cpuProvider{})))
-	}
-}
-
-// giveMemory comes before the memory of the container of that place.
-func (l *leaving) giveMemory(container int) {
-	if l != nil {
-		l.memoryUntil(l.s.m.allocates(l.r, container) + slices.Index(providers[:], provider(memoryProvider{})))
-	}
-}
-
-func (l *leaving) devicesUntil(step int) {
+// until has a manager notice what happens up to a step.
+func (l *leaving) until(at, step int) {
 	for i := range l.events {
-		e := &l.events[i]
-		if l.devices[i] || e.Step > step || e.Container != "" {
-			continue
+		if e := &l.events[i]; !l.noticed[at][i] && e.Step <= step {
+			l.noticed[at][i] = true
+			l.giveBack(providers[at], e)
 		}
-		l.devices[i] = true
+	}
+}
+
+// giveBack gives a manager what a pod, or its init containers, held of it.
+func (l *leaving) giveBack(manager provider, e *Meanwhile) {
+	_, ofMemory := manager.(memoryProvider)
+	switch {
+	case e.Container != "" && ofMemory:
+		l.s.Start(e.UID, []string{e.Container})
+	case e.Container != "":
+	case manager == provider(cpuProvider{}):
+		l.s.shared = l.s.shared.Or(l.s.cpusOf(e.UID))
+	default:
 		for _, c := range l.s.containersOf(e.UID) {
+			if ofMemory {
+				l.s.releaseMemory(c.Memory)
+				continue
+			}
 			for j := range c.Devices {
 				l.s.pools.release(&c.Devices[j])
 			}
@@ -119,37 +125,11 @@ func (l *leaving) devicesUntil(step int) {
 	}
 }
 
-func (l *leaving) cpusUntil(step int) {
-	for i := range l.events {
-		if e := &l.events[i]; !l.cpus[i] && e.Step <= step {
-			if l.cpus[i] = true; e.Container == "" {
-				l.s.shared = l.s.shared.Or(l.s.cpusOf(e.UID))
-			}
-		}
-	}
-}
-
-func (l *leaving) memoryUntil(step int) {
-	for i := range l.events {
-		e := &l.events[i]
-		if l.memory[i] || e.Step > step {
-			continue
-		}
-		if l.memory[i] = true; e.Container != "" {
-			l.s.Start(e.UID, []string{e.Container})
-			continue
-		}
-		for _, c := range l.s.containersOf(e.UID) {
-			l.s.releaseMemory(c.Memory)
-		}
-	}
-}
-
 // finish has all of it have happened.
 func (l *leaving) finish() {
-	l.devicesUntil(math.MaxInt)
-	l.cpusUntil(math.MaxInt)
-	l.memoryUntil(math.MaxInt)
+	for at := range providers {
+		l.until(at, math.MaxInt)
+	}
 	for i := range l.events {
 		if at, ok := l.s.find(l.events[i].UID); ok && l.events[i].Container == "" {
 			l.s.drop(at)

@@ -11,12 +11,7 @@ import (
 // CPU returns the processor time that the process has used, user and system; 0 once it has ended.
 func (p *Process) CPU() time.Duration {
 	const tick = time.Second / 100 // USER_HZ
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.PID()))
-	if err != nil {
-		return 0
-	}
-	_, rest, _ := strings.Cut(string(text), ") ")
-	fields := strings.Fields(rest)
+	fields := p.fields("stat", ") ")
 	if len(fields) < 13 {
 		return 0
 	}
@@ -25,15 +20,20 @@ func (p *Process) CPU() time.Duration {
 	return time.Duration(user+system) * tick
 }
 
+// fields are what stands behind a text in a file of /proc/PID; none once the process has ended.
+func (p *Process) fields(file, after string) []string {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", p.PID(), file))
+	if err != nil {
+		return nil
+	}
+	_, rest, _ := strings.Cut(string(text), after)
+	return strings.Fields(rest)
+}
+
 // Memory returns a line of /proc/PID/status in bytes, 0 once the process has ended: VmHWM is the
 // peak of the resident set, VmRSS its present size.
 func (p *Process) Memory(line string) int64 {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.PID()))
-	if err != nil {
-		return 0
-	}
-	_, rest, _ := strings.Cut(string(text), line+":")
-	fields := strings.Fields(rest)
+	fields := p.fields("status", line+":")
 	if len(fields) == 0 {
 		return 0
 	}

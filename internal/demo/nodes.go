@@ -198,11 +198,20 @@ func writeReservedMemory(w io.Writer, m *topology.Machine) {
 
 // describe writes what the nodes are, one to a line.
 func describe(w io.Writer, count int) error {
+	rows := make([][]string, count)
+	for i := range rows {
+		s := &nodeShapes[i%len(nodeShapes)]
+		rows[i] = []string{s.nodeName(i / len(nodeShapes)), s.what, strings.Join(s.settings(), ", ")}
+	}
+	return writeAligned(w, rows)
+}
+
+// writeAligned writes rows, one to a line.
+func writeAligned(w io.Writer, rows [][]string) error {
 	var out bytes.Buffer
 	tw := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
-	for i := range count {
-		s := &nodeShapes[i%len(nodeShapes)]
-		fmt.Fprintf(tw, "  %s\t%s\t%s\n", s.nodeName(i/len(nodeShapes)), s.what, strings.Join(s.settings(), ", "))
+	for _, row := range rows {
+		fmt.Fprintf(tw, "  %s\n", strings.Join(row, "\t"))
 	}
 	if err := tw.Flush(); err != nil {
 		return err

@@ -1,12 +1,10 @@
 package demo
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"text/tabwriter"
 	"time"
 
 	"sigs.k8s.io/yaml"
@@ -45,16 +43,11 @@ func DescribeNodes(w io.Writer, opts *Options) error {
 	if len(opts.Own) == 0 {
 		return describe(w, opts.Nodes)
 	}
-	var out bytes.Buffer
-	tw := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
+	var rows [][]string
 	for i := range opts.Own {
-		fmt.Fprintf(tw, "  %s\t%s\t%s\n", opts.Own[i].Name, machineInWords(&opts.Own[i]), policyOf(&opts.Own[i]))
+		rows = append(rows, []string{opts.Own[i].Name, machineInWords(&opts.Own[i]), policyOf(&opts.Own[i])})
 	}
-	if err := tw.Flush(); err != nil {
-		return err
-	}
-	_, err := out.WriteTo(w)
-	return err
+	return writeAligned(w, rows)
 }
 
 func machineInWords(spec *hollow.Spec) string {

@@ -86,12 +86,17 @@ func (a *api) podsIn(ctx context.Context, namespace, only string) ([]corev1.Pod,
 }
 
 func (a *api) listPods(ctx context.Context, namespace string, o metav1.ListOptions) ([]corev1.Pod, error) {
-	return pages(func(o metav1.ListOptions) ([]corev1.Pod, string, error) {
-		l, err := a.core.Pods(namespace).List(ctx, o)
+	return listed(ctx, a.core.Pods(namespace).List, func(l *corev1.PodList) []corev1.Pod { return l.Items }, o)
+}
+
+// listed reads all pages of a list.
+func listed[T any, L interface{ GetContinue() string }](ctx context.Context, list func(context.Context, metav1.ListOptions) (L, error), items func(L) []T, o metav1.ListOptions) ([]T, error) {
+	return pages(func(o metav1.ListOptions) ([]T, string, error) {
+		l, err := list(ctx, o)
 		if err != nil {
 			return nil, "", err
 		}
-		return l.Items, l.Continue, nil
+		return items(l), l.GetContinue(), nil
 	}, o)
 }
 
@@ -118,13 +123,7 @@ func (a *api) nodeNames(ctx context.Context) ([]string, error) {
 }
 
 func (a *api) nodeObjects(ctx context.Context, only string) ([]corev1.Node, error) {
-	return pages(func(o metav1.ListOptions) ([]corev1.Node, string, error) {
-		l, err := a.core.Nodes().List(ctx, o)
-		if err != nil {
-			return nil, "", err
-		}
-		return l.Items, l.Continue, nil
-	}, named("metadata.name", only))
+	return listed(ctx, a.core.Nodes().List, func(l *corev1.NodeList) []corev1.Node { return l.Items }, named("metadata.name", only))
 }
 
 // namespaces implements source.

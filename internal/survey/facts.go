@@ -178,13 +178,8 @@ func readTopologies(raw []json.RawMessage) ([]v1alpha1.NodeTopology, error) {
 
 // beats returns the last heartbeat of each node's agent, by the API server's clock where it tells.
 func (a *api) beats(ctx context.Context) (map[string]beat, error) {
-	leases, err := pages(func(o metav1.ListOptions) ([]coordinationv1.Lease, string, error) {
-		l, err := a.leases.Leases(a.Heartbeats).List(ctx, o)
-		if err != nil {
-			return nil, "", err
-		}
-		return l.Items, l.Continue, nil
-	}, metav1.ListOptions{})
+	items := func(l *coordinationv1.LeaseList) []coordinationv1.Lease { return l.Items }
+	leases, err := listed(ctx, a.leases.Leases(a.Heartbeats).List, items, metav1.ListOptions{})
 	out := map[string]beat{}
 	for i := range leases {
 		l := &leases[i]
