@@ -188,3 +188,7 @@ func (b *book) violate(text, node string, objects ...any) {
 		fmt.Fprintf(b.out, "log of %s:\n%s\n", name, text[max(0, len(text)-shownLogBytes):])
 	}
 }
+
+// afterRestart is how long a kubelet that has come back may lack what it knew: its device plugins
+// register again.
+const afterRestart = 20 * time.Second

@@ -41,16 +41,16 @@ func parseFraud(text string) (fraud, error) {
 	return "", fmt.Errorf("-break %q: want one of %v", text, frauds)
 }
 
-// cheat says whether the fraud has answered the request.
-func (w *clientLine) cheat(out http.ResponseWriter, r *http.Request) bool {
+// cheat says whether the fraud has answered a request that came by the line.
+func (f fraud) cheat(by *line.Line, out http.ResponseWriter, r *http.Request) bool {
 	binding := line.BindingOf(r) != ""
 	switch {
-	case w.fraud == fraudPromise && binding:
-		w.alter(r)
-	case w.fraud == fraudOrder && binding:
-		w.postpone(out, r)
+	case f == fraudPromise && binding:
+		alter(r)
+	case f == fraudOrder && binding:
+		postpone(by, out, r)
 		return true
-	case w.fraud == fraudDeaf && line.IsWatch(r) && strings.HasSuffix(r.URL.Path, "/nodetopologies"):
+	case f == fraudDeaf && line.IsWatch(r) && strings.HasSuffix(r.URL.Path, "/nodetopologies"):
 		<-r.Context().Done()
 		return true
 	}
@@ -59,7 +59,7 @@ func (w *clientLine) cheat(out http.ResponseWriter, r *http.Request) bool {
 
 // alter changes the first digit of each list of CPUs. The length stays, whatever the encoding
 // around the annotation is.
-func (w *clientLine) alter(r *http.Request) {
+func alter(r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return
@@ -80,12 +80,12 @@ func (w *clientLine) alter(r *http.Request) {
 const maxDeferral = 3 * time.Second
 
 // postpone says that the Binding is written, and writes it later.
-func (w *clientLine) postpone(out http.ResponseWriter, r *http.Request) {
-	later := w.CopyOf(r)
+func postpone(by *line.Line, out http.ResponseWriter, r *http.Request) {
+	later := by.CopyOf(r)
 	if later == nil {
 		line.Drop()
 	}
-	time.AfterFunc(rand.N(maxDeferral), func() { w.Send(later) })
+	time.AfterFunc(rand.N(maxDeferral), func() { by.Send(later) })
 	out.Header().Set("Content-Type", "application/json")
 	out.WriteHeader(http.StatusCreated)
 	// A client that has gone does not listen.

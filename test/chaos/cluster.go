@@ -23,6 +23,7 @@ import (
 
 	"github.com/berth-dev/berth/internal/child"
 	"github.com/berth-dev/berth/internal/controlplane"
+	"github.com/berth-dev/berth/internal/controlplane/controllers"
 	"github.com/berth-dev/berth/internal/demo"
 	"github.com/berth-dev/berth/internal/hollow"
 	"github.com/berth-dev/berth/internal/scheduler"
@@ -127,12 +128,6 @@ func (c *cluster) run(name string, args ...string) func() (*child.Process, error
 		return child.Start(child.Spec{Name: name, Argv: append([]string{c.self}, args...), Log: filepath.Join(c.dir, name+".log")})
 	}
 }
-
-// Names of the processes of the control plane.
-const (
-	storageName   = "etcd"
-	apiServerName = "apiserver"
-)
 
 func (c *cluster) planeDir() string { return filepath.Join(c.dir, "plane") }
 
@@ -363,4 +358,28 @@ func (c *cluster) survivors() error {
 		}
 	}
 	return nil
+}
+
+// logsOf returns the logs that concern the node; "" stands for the schedulers alone.
+func (c *cluster) logsOf(node string) map[string]string {
+	out := map[string]string{}
+	for _, name := range []string{apiServerName, "scheduler-0", "scheduler-1", "agent-" + node, "node-" + node} {
+		if p := c.procs[name]; p != nil {
+			out[name] = p.log
+		}
+	}
+	return out
+}
+
+// jump sets the clock of a process forward, or with a negative duration back. One that is down has
+// it wrong when it is up.
+func (c *cluster) jump(p *process, by time.Duration) error {
+	p.wrong += by
+	return wrongclock.Set(wrongclock.File(c.dir, p.name), p.wrong)
+}
+
+// startControllers runs what counts the tenant's quota and fills its role.
+func (c *cluster) startControllers(ctx context.Context) (err error) {
+	c.stopControllers, err = controllers.Start(ctx, c.admin)
+	return err
 }

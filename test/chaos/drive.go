@@ -13,11 +13,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	sigs "github.com/berth-dev/berth/api/scheduling/sigs/v1alpha1"
-	"github.com/berth-dev/berth/internal/hollow"
 )
 
 // namespace of all pods.
@@ -250,47 +248,47 @@ func stutter(p *process, end time.Time) {
 	p.signal(syscall.SIGCONT)
 }
 
-// foreignLabel marks pods that do not go through Berth's scheduler.
-const foreignLabel = "foreign"
+// show prints the line of the moment.
+func (d *driver) show() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	pending, running := 0, 0
+	for _, w := range d.pods {
+		switch {
+		case w.gone:
+		case w.pod.Spec.NodeName == "":
+			pending++
+		case w.pod.Status.Phase == corev1.PodRunning:
+			running++
+		}
+	}
+	t := &d.tally
+	faults := 0
+	for k, n := range d.book.counts {
+		if k != Create && k != CreateGang && k != Delete && k != ForceDelete {
+			faults += n
+		}
+	}
+	fmt.Fprintf(d.out, "%4.0fs  pods %d  running %d  pending %d  ran %d  exact %d (%d under a fault)  verdict %d  reports %d  faults %d  violations %d\n",
+		time.Since(d.begun).Seconds(), t.pods, running, pending, t.ran, t.placed.exact+t.placed.exactDisturbed, t.placed.exactDisturbed, t.placed.verdict, t.reports, faults, d.book.count())
+}
 
-// gracePeriod of pods: longer than stopTime, so that nothing is killed.
-const gracePeriod = 5
+// outcomePatience is how long everything else has to be seen of a pod before the scheduler's word
+// about it is judged.
+const outcomePatience = 15 * time.Second
 
-// object returns the pod as an API object.
-func (p *PodPlan) object() *corev1.Pod {
-	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: p.Name},
-		Spec:       corev1.PodSpec{TerminationGracePeriodSeconds: new(int64(gracePeriod))},
-	}
-	pod.Spec.NodeName = p.Node
-	if p.Rival {
-		pod.Spec.SchedulerName = rivalName
-	}
-	if p.foreign() {
-		pod.Labels = map[string]string{foreignLabel: "true"}
-	}
-	if p.Gang != "" {
-		p.join(pod)
-	}
-	image := "berth.dev/chaos:1"
-	if p.Ends > 0 {
-		image, pod.Spec.RestartPolicy = hollow.ExitImage(p.Ends), corev1.RestartPolicyNever
-	}
-	for i, cpus := range p.CPUs {
-		milli := 1000 * cpus
-		if p.Shared {
-			milli = 500
+// judgeOutcomes holds what the schedulers say against what has been seen; those told after until
+// are left for later.
+func (d *driver) judgeOutcomes(until time.Time) error {
+	for i := range schedulers {
+		if err := d.said.read(d.procs[fmt.Sprint("scheduler-", i)].log, time.Now()); err != nil {
+			return err
 		}
-		list := corev1.ResourceList{
-			corev1.ResourceCPU:    *resource.NewMilliQuantity(milli, resource.DecimalSI),
-			corev1.ResourceMemory: *resource.NewQuantity(p.MemoryMi<<20, resource.BinarySI),
-		}
-		if p.GPUs > 0 && i == 0 {
-			list[gpuResource] = *resource.NewQuantity(p.GPUs, resource.DecimalSI)
-		}
-		pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{
-			Name: fmt.Sprintf("c%d", i), Image: image, Resources: corev1.ResourceRequirements{Requests: list, Limits: list},
-		})
 	}
-	return pod
+	n := 0
+	for ; n < len(d.said.waiting) && d.said.waiting[n].read.Before(until); n++ {
+		d.observer.outcome(&d.said.waiting[n])
+	}
+	d.said.waiting = d.said.waiting[n:]
+	return nil
 }

@@ -7,37 +7,9 @@ import (
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	sigs "github.com/berth-dev/berth/api/scheduling/sigs/v1alpha1"
 	"github.com/berth-dev/berth/internal/wire"
 )
-
-// Labels of members, for those who watch.
-const (
-	gangLabel    = "chaos.test/gang"
-	minimumLabel = "chaos.test/minimum"
-)
-
-// join makes the pod a member of its gang.
-func (p *PodPlan) join(pod *corev1.Pod) {
-	minimum := strconv.Itoa(p.Minimum)
-	pod.Labels = map[string]string{gangLabel: p.Gang, minimumLabel: minimum}
-	if p.Group {
-		pod.Labels[sigs.PodGroupLabel] = p.Gang
-		return
-	}
-	pod.Annotations = map[string]string{wire.GangAnnotation: p.Gang, wire.GangMinimumAnnotation: minimum}
-}
-
-// group is the PodGroup of the pod's gang.
-func (p *PodPlan) group() *unstructured.Unstructured {
-	return &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": sigs.GroupVersion.String(), "kind": "PodGroup", "metadata": map[string]any{"name": p.Gang, "namespace": metav1.NamespaceDefault},
-		"spec": map[string]any{"minMember": int64(p.Minimum)},
-	}}
-}
 
 // gangCount is how a gang stands.
 type gangCount struct {

@@ -102,7 +102,7 @@ func (w *clientLine) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 	if pod := line.BindingOf(r); pod != "" && w.bindings != nil {
 		w.bindings.Store(pod, time.Now())
 	}
-	if w.cheat(out, r) {
+	if w.fraud.cheat(w.Line, out, r) {
 		return
 	}
 	fault, arrives := w.next(r)

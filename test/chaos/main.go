@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -11,20 +10,6 @@ import (
 	"github.com/berth-dev/berth/test/trial"
 	"github.com/berth-dev/berth/test/wrongclock"
 )
-
-// errViolated is the answer no; the output has said why.
-var errViolated = errors.New("a promise was not kept")
-
-// options are the flags.
-type options struct {
-	seed     uint64
-	duration time.Duration
-	nodes    int
-	keep     bool
-	fraud    fraud
-	each     bool
-	dir      string
-}
 
 func main() {
 	o := &options{}

@@ -111,8 +111,8 @@ func TestARefusalIsJudgedByAllPods(t *testing.T) {
 		refused := w.pod.DeepCopy()
 		refused.Status = corev1.PodStatus{Phase: corev1.PodFailed, Reason: "TopologyAffinityError"}
 		o.seePod(refused)
-		if want := labels != nil; (o.tally.refusedContended == 1) != want || (o.book.count() == 0) != want {
-			t.Errorf("labels %v: %d contended, %d violations", labels, o.tally.refusedContended, o.book.count())
+		if want := labels != nil; (o.tally.refused.contended == 1) != want || (o.book.count() == 0) != want {
+			t.Errorf("labels %v: %d contended, %d violations", labels, o.tally.refused.contended, o.book.count())
 		}
 	}
 }

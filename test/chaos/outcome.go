@@ -66,26 +66,6 @@ func (s *outcomes) read(log string, now time.Time) error {
 	return nil
 }
 
-// outcomePatience is how long everything else has to be seen of a pod before the scheduler's word
-// about it is judged.
-const outcomePatience = 15 * time.Second
-
-// judgeOutcomes holds what the schedulers say against what has been seen; those told after until
-// are left for later.
-func (d *driver) judgeOutcomes(until time.Time) error {
-	for i := range schedulers {
-		if err := d.said.read(d.procs[fmt.Sprint("scheduler-", i)].log, time.Now()); err != nil {
-			return err
-		}
-	}
-	n := 0
-	for ; n < len(d.said.waiting) && d.said.waiting[n].read.Before(until); n++ {
-		d.observer.outcome(&d.said.waiting[n])
-	}
-	d.said.waiting = d.said.waiting[n:]
-	return nil
-}
-
 // outcome judges a promise that was not kept, by the scheduler's own account: a pod of others that
 // came between is told as contended, and nothing else is told that has no excuse.
 func (o *observer) outcome(s *outcome) {

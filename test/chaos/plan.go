@@ -63,27 +63,6 @@ func (o Op) String() string {
 	return text
 }
 
-// PodPlan is a pod to be.
-type PodPlan struct {
-	Name string
-	// CPUs are those of its containers; Shared pods are not pinned and ask for half a CPU.
-	CPUs     []int64
-	Shared   bool
-	MemoryMi int64
-	GPUs     int64
-	// Node: the pod is created on this node, past every scheduler, as a static pod is. Rival: the
-	// other scheduler places it.
-	Node  string
-	Rival bool
-	// Ends is how long its containers run before they exit; 0: they run until stopped.
-	Ends time.Duration
-	// Gang is the one that it is a member of, "" for none, and Minimum how many of its pods start
-	// together. Group: the gang has a PodGroup that says so.
-	Gang    string
-	Minimum int
-	Group   bool
-}
-
 // planner makes a plan.
 type planner struct {
 	r     *rand.Rand
@@ -247,5 +226,8 @@ func (p *planner) jump() time.Duration {
 	return time.Duration(1+p.r.IntN(600)) * time.Second
 }
 
-// foreign says that the pod is on its node by another way than Berth's scheduler.
-func (p *PodPlan) foreign() bool { return p.Rival || p.Node != "" }
+// Names of the processes of the control plane.
+const (
+	storageName   = "etcd"
+	apiServerName = "apiserver"
+)

@@ -10,8 +10,6 @@ import (
 	"slices"
 	"text/tabwriter"
 	"time"
-
-	corev1 "k8s.io/api/core/v1"
 )
 
 // askLimit is how many requests of the driver may wait.
@@ -74,42 +72,6 @@ func hashOf(plan []Op) uint32 {
 	return h.Sum32()
 }
 
-// logsOf returns the logs that concern the node; "" stands for the schedulers alone.
-func (c *cluster) logsOf(node string) map[string]string {
-	out := map[string]string{}
-	for _, name := range []string{apiServerName, "scheduler-0", "scheduler-1", "agent-" + node, "node-" + node} {
-		if p := c.procs[name]; p != nil {
-			out[name] = p.log
-		}
-	}
-	return out
-}
-
-// show prints the line of the moment.
-func (d *driver) show() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	pending, running := 0, 0
-	for _, w := range d.pods {
-		switch {
-		case w.gone:
-		case w.pod.Spec.NodeName == "":
-			pending++
-		case w.pod.Status.Phase == corev1.PodRunning:
-			running++
-		}
-	}
-	t := &d.tally
-	faults := 0
-	for k, n := range d.book.counts {
-		if k != Create && k != CreateGang && k != Delete && k != ForceDelete {
-			faults += n
-		}
-	}
-	fmt.Fprintf(d.out, "%4.0fs  pods %d  running %d  pending %d  ran %d  exact %d (%d under a fault)  verdict %d  reports %d  faults %d  violations %d\n",
-		time.Since(d.begun).Seconds(), t.pods, running, pending, t.ran, t.exact+t.exactDisturbed, t.exactDisturbed, t.verdict, t.reports, faults, d.book.count())
-}
-
 func total(counts map[string]int) (sum int) {
 	for _, n := range counts {
 		sum += n
@@ -148,23 +110,23 @@ func (d *driver) table() {
 		{"pods that ran", t.ran, ""},
 		{"gangs that were whole", t.gangs, ""},
 		{"requests of the tenant", t.attempts, t.tenantLine()},
-		{"pods of others", t.foreign, fmt.Sprintf("%d of them refused by kubelets", t.foreignRefused)},
+		{"pods of others", t.foreign, fmt.Sprintf("%d of them refused by kubelets", t.refused.foreign)},
 		{"checkpoints checked", t.checkpoints, ""},
 		{"reports checked", t.reports, fmt.Sprintf("%d of them not ready, as they said", t.notReady)},
-		{"exact placements kept", t.exact + t.exactDisturbed, fmt.Sprintf("%d of them under a fault", t.exactDisturbed)},
-		{"exact placements that differ under a fault", t.differedDisturbed, "an assumption about speed was broken"},
-		{"exact placements that differ, contended", t.differedContended, "a pod of others came between"},
-		{"exact placements that differ, overtaken", t.differedVanished, "a pod before it was deleted before it ran"},
-		{"placements by verdict", t.verdict, ""},
-		{"decisions carried out where Berth decides", t.obeyed, fmt.Sprintf("held against %d looks at cgroups", t.looks)},
-		{"placements not seen in a checkpoint", t.unseen, ""},
-		{"refused again after a kubelet's restart", t.refusedAgain, "admitted before"},
-		{"refused for devices after a kubelet's restart", t.refusedUnplugged, "the plugin had not registered again"},
-		{"refused for what ended pods held", t.refusedUnswept, "the kubelet had restarted and not cleared it away"},
-		{"refused for a pod that came back", t.refusedReturned, "the kubelet had let go of that one, and forgotten why"},
+		{"exact placements kept", t.placed.exact + t.placed.exactDisturbed, fmt.Sprintf("%d of them under a fault", t.placed.exactDisturbed)},
+		{"exact placements that differ under a fault", t.placed.differedDisturbed, "an assumption about speed was broken"},
+		{"exact placements that differ, contended", t.placed.differedContended, "a pod of others came between"},
+		{"exact placements that differ, overtaken", t.placed.differedVanished, "a pod before it was deleted before it ran"},
+		{"placements by verdict", t.placed.verdict, ""},
+		{"decisions carried out where Berth decides", t.placed.obeyed, fmt.Sprintf("held against %d looks at cgroups", t.looks)},
+		{"placements not seen in a checkpoint", t.placed.unseen, ""},
+		{"refused again after a kubelet's restart", t.refused.again, "admitted before"},
+		{"refused for devices after a kubelet's restart", t.refused.unplugged, "the plugin had not registered again"},
+		{"refused for what ended pods held", t.refused.unswept, "the kubelet had restarted and not cleared it away"},
+		{"refused for a pod that came back", t.refused.returned, "the kubelet had let go of that one, and forgotten why"},
 		{"kubelets killed between two writes", t.torn, "the checkpoint was removed that the agent names"},
 		{"admitted again after a kubelet's restart", t.readmitted, "the kubelet had let go of them, and forgotten why"},
-		{"refused, contended", t.refusedContended, "a pod of others came between"},
+		{"refused, contended", t.refused.contended, "a pod of others came between"},
 		{"not kept by the scheduler's own account", total(t.outcomes), fmt.Sprint(t.outcomes)},
 		{"VIOLATIONS", len(d.book.violations), fmt.Sprintf("seed %d", d.book.seed)},
 	} {

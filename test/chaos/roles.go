@@ -41,6 +41,9 @@ const (
 	storageURLFile  = "etcd.url"
 )
 
+// The tenant's quota is small, so that the others' pods still come and go.
+const tenantCPUs, tenantPods = 3, 12
+
 func nodeConfig(name string) string { return name + ".kubeconfig" }
 
 // role plays the child's role that args ask for; ok is false when they ask for none.

@@ -9,22 +9,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/berth-dev/berth/internal/controlplane/controllers"
-	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/test/tenant"
 )
 
-// The tenant is one more player: small, so that the others' pods still come and go, and slow.
-const (
-	tenantCPUs, tenantPods       = 3, 12
-	tenantHands, tenantPerSecond = 2, 5
-)
-
-// startControllers runs what counts the tenant's quota and fills its role.
-func (c *cluster) startControllers(ctx context.Context) (err error) {
-	c.stopControllers, err = controllers.Start(ctx, c.admin)
-	return err
-}
+// The tenant is one more player, and a slow one.
+const tenantHands, tenantPerSecond = 2, 5
 
 // letLoose lets the tenant do harm until the returned function is called, which also takes away
 // all that it has made.
@@ -79,12 +68,6 @@ func (o *observer) tenantPods() (all []*corev1.Pod) {
 	}
 	slices.SortFunc(all, func(a, b *corev1.Pod) int { return strings.Compare(string(a.UID), string(b.UID)) })
 	return all
-}
-
-// isForeign says whether a pod came by another way than Berth's scheduler, as it is first seen:
-// its maker has said so, or the tenant has named its node.
-func isForeign(pod *corev1.Pod) bool {
-	return pod.Labels[foreignLabel] != "" || pod.Namespace == tenant.Namespace && pod.Spec.NodeName != "" && !wire.HasPlacement(pod)
 }
 
 // tenantLine is what the table says about the tenant.

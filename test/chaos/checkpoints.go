@@ -1,0 +1,189 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/berth-dev/berth/internal/hollow"
+	"github.com/berth-dev/berth/internal/kubeletstate"
+	"github.com/berth-dev/berth/placement"
+)
+
+// watchCheckpoints reads a node's checkpoints whenever they have changed, and holds them against
+// the machine when they have not for a while.
+func (o *observer) watchCheckpoints(ctx context.Context, spec *hollow.Spec) {
+	var last kubeletstate.Raw
+	var next, since time.Time // next: of holding against the machine; zero: not before a change
+	clock := time.NewTicker(checkpointPoll)
+	defer clock.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-clock.C:
+		}
+		now := time.Now()
+		if raw, held := o.look(spec); held && !raw.Equal(last) {
+			last, since, next = raw, now, now.Add(soundAfter)
+			o.mu.Lock()
+			o.tally.checkpoints++
+			o.mu.Unlock()
+		}
+		if next.IsZero() || now.Before(next) {
+			continue
+		}
+		next = time.Time{}
+		switch problem := o.againstMachine(spec); {
+		case problem == "":
+		case now.Sub(since) < unsoundAfter:
+			next = since.Add(unsoundAfter)
+		case o.torn(spec.Name, since):
+			o.mend(spec.Name, problem)
+		default:
+			o.book.violate("node "+spec.Name+": "+problem, spec.Name)
+		}
+	}
+}
+
+// torn says whether the node's kubelet was killed when its checkpoints last changed. Killed between
+// two writes it does not start again (docs/kubelet-defects.md).
+func (o *observer) torn(node string, since time.Time) bool {
+	died, _ := o.book.lastKill("node-" + node)
+	return since.Sub(died).Abs() < soundAfter
+}
+
+// mend does what the agent's report says, and a person would do: it removes the checkpoint
+// that is wrong. The kubelet gives all pods new CPUs, or new memory, when it starts.
+func (o *observer) mend(node, problem string) {
+	o.book.note(fmt.Sprintf("node %s: its kubelet was killed between two writes, and does not start: %s", node, problem))
+	wrong := "cpu_manager_state"
+	if strings.Contains(problem, ": memory: ") {
+		wrong = "memory_manager_state"
+	}
+	if err := os.Remove(filepath.Join(o.cluster.nodeDir(node).Root(), wrong)); err != nil {
+		o.book.violate("node "+node+": "+err.Error(), node)
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.tally.torn++
+	o.returned[node] = time.Now()
+	for uid, h := range o.holdings {
+		if h.node == node {
+			delete(o.holdings, uid)
+		}
+	}
+	delete(o.pinned, node)
+}
+
+// againstMachine returns what `berth check` says about the checkpoints on this machine, or "".
+func (o *observer) againstMachine(spec *hollow.Spec) string {
+	dir := o.cluster.nodeDir(spec.Name)
+	return berthCheck(nil, dir.Root(), "--node="+spec.Machine, "--kubelet-config="+dir.KubeletConfig())
+}
+
+// look reads a node's checkpoints, checks each and remembers who holds what.
+func (o *observer) look(spec *hollow.Spec) (raw kubeletstate.Raw, ok bool) {
+	raw, err := kubeletstate.ReadRaw(os.DirFS(o.cluster.nodeDir(spec.Name).Root()))
+	var state kubeletstate.State
+	if err == nil {
+		state, err = raw.Parse()
+	}
+	if err == nil {
+		err = state.Check()
+	}
+	var snap placement.Snapshot
+	if err == nil {
+		snap, err = state.Snapshot()
+	}
+	if err != nil {
+		o.book.violate("node "+spec.Name+": "+err.Error(), spec.Name)
+		return raw, false
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.saw(spec.Name, snap.Pods, time.Now())
+	return raw, true
+}
+
+// saw takes in what the checkpoints of a node hold.
+func (o *observer) saw(node string, pods []placement.PodAllocation, now time.Time) {
+	var pinned []string
+	for i := range pods {
+		o.remember(node, &pods[i], now)
+		if hasCPUs(&pods[i]) {
+			pinned = append(pinned, pods[i].UID)
+		}
+	}
+	for _, uid := range o.pinned[node] {
+		if !slices.Contains(pinned, uid) {
+			o.holdings[uid].left = now
+		}
+	}
+	o.pinned[node] = pinned
+}
+
+func hasCPUs(p *placement.PodAllocation) bool {
+	return slices.ContainsFunc(p.Containers, func(c placement.ContainerAllocation) bool { return !c.CPUs.IsEmpty() })
+}
+
+// forgotten says whether the kubelet has let go of the pod's CPUs and was killed after that. It let
+// go because the pod had ended, or because it refused the pod when it started. What it has not told
+// the API by its death it does not know after it, and admits the pod again
+// (docs/kubelet-defects.md).
+func (o *observer) forgotten(h *holding) bool {
+	died, _ := o.book.lastKill("node-" + h.node)
+	return !h.left.IsZero() && died.After(h.left)
+}
+
+// remember adds what the pod holds to what it has been seen to hold: while it is being admitted
+// that grows. What it has been given does not change, until its kubelet has forgotten it.
+func (o *observer) remember(node string, p *placement.PodAllocation, now time.Time) {
+	h := o.holdings[p.UID]
+	if h != nil && hasCPUs(p) && o.forgotten(h) {
+		o.tally.readmitted++
+		o.returned[node] = now
+		o.book.note(fmt.Sprintf("node %s admitted pod %s again, whose CPUs it had let go of before it was killed", node, p.UID))
+		h = nil
+	}
+	if h == nil {
+		h = &holding{node: node, first: now, alloc: placement.PodAllocation{UID: p.UID}}
+		o.holdings[p.UID] = h
+	}
+	h.last = now
+	if hasCPUs(p) {
+		h.left = time.Time{}
+	}
+	for i := range p.Containers {
+		is := &p.Containers[i]
+		k := slices.IndexFunc(h.alloc.Containers, func(c placement.ContainerAllocation) bool { return c.Name == is.Name })
+		if k < 0 {
+			h.alloc.Containers = append(h.alloc.Containers, *is)
+			continue
+		}
+		was := &h.alloc.Containers[k]
+		if !was.CPUs.IsEmpty() && !is.CPUs.IsEmpty() && was.CPUs != is.CPUs {
+			o.book.violate(fmt.Sprintf("node %s: pod %s, container %s: CPUs went from %s to %s", node, p.UID, is.Name, was.CPUs.String(), is.CPUs.String()), node)
+		}
+		if was.CPUs.IsEmpty() {
+			was.CPUs = is.CPUs
+		}
+		if len(is.Memory) > 0 {
+			was.Memory = is.Memory
+		}
+		if len(is.Devices) > 0 {
+			was.Devices = is.Devices
+		}
+	}
+}
+
+// When checkpoints are held against the machine. A kubelet writes one file after the other, and a
+// change of CPUs in two steps, in between which a fault may stop it: what is not sound must last.
+const (
+	soundAfter   = 300 * time.Millisecond
+	unsoundAfter = 8 * time.Second
+)

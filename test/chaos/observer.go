@@ -1,0 +1,142 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	corelisters "k8s.io/client-go/listers/core/v1"
+
+	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/test/obeyed"
+)
+
+// watched is what is known about a pod.
+type watched struct {
+	pod     *corev1.Pod
+	ran     bool // and its placement was judged
+	refused bool
+	gone    bool
+	foreign bool
+	// bound and ended are when it was first seen to be on its node, and to be over or gone.
+	bound, ended time.Time
+	// excuse says why its promise need not have been kept; "" when it must.
+	excuse string
+}
+
+// see takes in what the API says about the pod.
+func (w *watched) see(pod *corev1.Pod, gone bool, now time.Time) {
+	w.pod, w.gone = pod, gone
+	if w.bound.IsZero() && pod.Spec.NodeName != "" {
+		w.bound = now
+	}
+	if over := gone || pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded; over && w.ended.IsZero() {
+		w.ended = now
+	}
+}
+
+// holding is what a pod has been seen to hold in the checkpoints of a node.
+type holding struct {
+	node  string
+	first time.Time
+	last  time.Time
+	// left is the time from which the checkpoints have had no CPUs of the pod; zero: they have
+	// some, or never had.
+	left  time.Time
+	alloc placement.PodAllocation
+}
+
+// observer sees pods, reports and checkpoints and notes what breaks a promise.
+type observer struct {
+	cluster *cluster
+	book    *book
+
+	mu       sync.Mutex
+	pods     map[types.UID]*watched
+	holdings map[string]*holding  // by pod UID; kept when the pod has left
+	pinned   map[string][]string  // by node: the UIDs of pods that had CPUs in the checkpoints at the last look
+	whole    map[string]bool      // gangs that were
+	returned map[string]time.Time // by node: when a pod was last admitted again (see forgotten)
+	reports  map[string]*v1alpha1.NodeTopology
+	listed   map[string]int64 // by pod UID: the first report that has it
+	tally    tally
+	leader   string // the scheduler that was last seen to lead
+	// decided are the decisions of all Bindings, for nodes that obey.
+	decided obeyed.Decisions
+	// store has the pods of the watch. It is never behind what podTold is told.
+	store corelisters.PodLister
+}
+
+// tally counts.
+type tally struct {
+	pods, foreign, ran             int
+	placed                         placements
+	refused                        refusals
+	outcomes                       map[string]int // what the scheduler itself says about promises that were not kept
+	reports, notReady, checkpoints int
+	looks                          int // at cgroups of nodes where Berth decides
+	torn, readmitted               int // kubelets that were mended, pods that one had forgotten
+	leaders                        int
+	gangs                          int // that were whole
+	attempts, accepted             int // of the tenant's requests
+}
+
+// placements counts pods that ran, by what became of their placements.
+type placements struct {
+	// exact are the ones that were kept to the CPU, under a fault or not.
+	exact, exactDisturbed int
+	// The others were exact and are not what the kubelet gave, with an excuse.
+	differedDisturbed, differedContended, differedVanished int
+	// verdict are promised admission alone, obeyed decided by Berth, and unseen held against nothing.
+	verdict, obeyed, unseen int
+}
+
+// refusals counts pods that a kubelet refused, by the excuse that there was.
+type refusals struct{ foreign, again, unplugged, unswept, returned, contended int }
+
+func newObserver(c *cluster, b *book) *observer {
+	return &observer{
+		cluster: c, book: b, pods: map[types.UID]*watched{}, reports: map[string]*v1alpha1.NodeTopology{}, listed: map[string]int64{},
+		holdings: map[string]*holding{}, pinned: map[string][]string{}, returned: map[string]time.Time{}, whole: map[string]bool{},
+		tally: tally{outcomes: map[string]int{}}, decided: obeyed.Decisions{},
+	}
+}
+
+// checkpointPoll is how often checkpoints are read: pods live longer.
+const checkpointPoll = 50 * time.Millisecond
+
+// evidence is what else to print of a violation that concerns the pod; the caller holds mu.
+func (o *observer) evidence(w *watched) []any {
+	out := []any{w.pod}
+	if nt := o.reports[w.pod.Spec.NodeName]; nt != nil {
+		out = append(out, nt)
+	}
+	type neighbour struct {
+		Name, UID, Phase, Placement string
+		Created                     metav1.Time
+		Deleted                     *metav1.Time
+		Gone                        bool
+		Held                        string
+	}
+	var all []neighbour
+	for uid, other := range o.pods {
+		if other.pod.Spec.NodeName != w.pod.Spec.NodeName || time.Since(other.pod.CreationTimestamp.Time) > time.Minute {
+			continue
+		}
+		n := neighbour{Name: other.pod.Name, UID: string(uid), Phase: string(other.pod.Status.Phase), Placement: other.pod.Annotations[wire.PlacementAnnotation],
+			Created: other.pod.CreationTimestamp, Deleted: other.pod.DeletionTimestamp, Gone: other.gone}
+		if h := o.holdings[string(uid)]; h != nil {
+			n.Held = fmt.Sprintf("%s %+v", h.first.UTC().Format(clockFormat), h.alloc.Containers)
+		}
+		all = append(all, n)
+	}
+	slices.SortFunc(all, func(a, b neighbour) int { return strings.Compare(a.Name, b.Name) })
+	return append(out, all)
+}
