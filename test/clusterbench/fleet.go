@@ -1,7 +1,6 @@
 package main
 
 import (
-	"container/heap"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,7 +12,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
@@ -27,8 +25,6 @@ const (
 	ackMin = 300 * time.Millisecond
 	ackMax = time.Second
 )
-
-var podLimit = resource.NewQuantity(250, resource.DecimalSI)
 
 // writers is how many requests the simulated nodes have under way at most.
 const writers = 24
@@ -50,18 +46,6 @@ type fleet struct {
 	tally tally
 	beats beats
 	fail  chan error
-}
-
-// tally is what the watch has shown since it was reset.
-type tally struct {
-	mu           sync.Mutex
-	bound        []time.Time
-	there        map[types.UID]bool
-	refused      int
-	reports      []time.Duration
-	acknowledged []float64 // seconds from Binding to phase
-	statusWrites int
-	cond         chan struct{} // closed and made again at every change
 }
 
 func newFleet(p *plane, kinds []*nodeKind) *fleet {
@@ -290,134 +274,52 @@ func (f *fleet) await(ctx context.Context, limit time.Duration, done func(*tally
 
 var errTimeout = errors.New("the cluster does not get where it should in time")
 
-func (t *tally) changed() { t.do(func() {}) }
-
-// do changes the tally and wakes who waits for it.
-func (t *tally) do(change func()) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	change()
-	close(t.cond)
-	t.cond = make(chan struct{})
-}
-
-func (t *tally) exists(uid types.UID, there bool) {
-	t.do(func() {
-		if there {
-			t.there[uid] = true
-		} else {
-			delete(t.there, uid)
+// pulse renews every node's Lease once in each interval, evenly, until ctx ends.
+func (f *fleet) pulse(ctx context.Context, interval time.Duration) {
+	f.evenly(ctx, interval, func(ctx context.Context, n *simNode) error {
+		took, err := n.beat(ctx, f.plane)
+		if err == nil {
+			f.beats.add(took)
 		}
+		return err
 	})
 }
 
-func (t *tally) binding(refused bool) {
-	t.do(func() {
-		t.bound = append(t.bound, time.Now())
-		if refused {
-			t.refused++
-		}
-	})
-}
-
-func (t *tally) report(took time.Duration) { t.do(func() { t.reports = append(t.reports, took) }) }
-func (t *tally) status(after time.Duration) {
-	t.do(func() {
-		t.statusWrites++
-		t.acknowledged = append(t.acknowledged, after.Seconds())
-	})
-}
-
-// reset forgets what was counted.
-func (t *tally) reset() {
-	t.do(func() { t.bound, t.refused, t.reports, t.statusWrites, t.acknowledged = nil, 0, nil, 0, nil })
-}
-
-// dueQueue hands out nodes when their time has come.
-type dueQueue struct {
-	mu      sync.Mutex
-	heap    dueHeap
-	pending int // pushed and not finished
-	wake    chan struct{}
-	once    sync.Once
-	out     chan *simNode
-}
-
-type dueNode struct {
-	at   time.Time
-	node *simNode
-}
-
-type dueHeap []dueNode
-
-func (h dueHeap) Len() int           { return len(h) }
-func (h dueHeap) Less(i, j int) bool { return h[i].at.Before(h[j].at) }
-func (h dueHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *dueHeap) Push(x any)        { *h = append(*h, x.(dueNode)) }
-func (h *dueHeap) Pop() any {
-	last := len(*h) - 1
-	x := (*h)[last]
-	*h = (*h)[:last]
-	return x
-}
-
-func (q *dueQueue) ready() chan *simNode {
-	q.once.Do(func() { q.out = make(chan *simNode) })
-	return q.out
-}
-
-func (q *dueQueue) push(n *simNode, at time.Time) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.pending++
-	heap.Push(&q.heap, dueNode{at, n})
-	select {
-	case q.wake <- struct{}{}:
-	default:
-	}
-}
-
-func (q *dueQueue) finished() {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.pending--
-}
-
-func (q *dueQueue) idle() bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.pending == 0
-}
-
-// next returns the first node if its time has come, else how long to wait for it.
-func (q *dueQueue) next() (*simNode, time.Duration) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if len(q.heap) == 0 {
-		return nil, time.Hour
-	}
-	if wait := time.Until(q.heap[0].at); wait > 0 {
-		return nil, wait
-	}
-	return heap.Pop(&q.heap).(dueNode).node, 0
-}
-
-func (q *dueQueue) run(ctx context.Context) {
-	for {
-		n, wait := q.next()
-		if n == nil {
-			select {
-			case <-ctx.Done():
-				return
-			case <-q.wake:
-			case <-time.After(wait):
+// evenly calls do for every node once in each interval, until ctx ends.
+func (f *fleet) evenly(ctx context.Context, interval time.Duration, do func(context.Context, *simNode) error) {
+	const slice = 50 * time.Millisecond
+	clock := time.NewTicker(slice)
+	defer clock.Stop()
+	turns := make(chan *simNode, 4*writers)
+	defer close(turns)
+	for range writers {
+		go func() {
+			for n := range turns {
+				if err := do(ctx, n); err != nil && ctx.Err() == nil {
+					f.failed(err)
+				}
 			}
-			continue
-		}
+		}()
+	}
+	begun, done := time.Now(), 0
+	for {
 		select {
 		case <-ctx.Done():
 			return
-		case q.ready() <- n:
+		case <-clock.C:
+		}
+		f.mu.RLock()
+		list := f.list
+		f.mu.RUnlock()
+		if len(list) == 0 {
+			continue
+		}
+		for want := int(time.Since(begun).Seconds() / interval.Seconds() * float64(len(list))); done < want; done++ {
+			select {
+			case turns <- list[done%len(list)]:
+			case <-ctx.Done():
+				return
+			}
 		}
 	}
 }

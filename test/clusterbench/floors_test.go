@@ -12,7 +12,7 @@ func TestFloors(t *testing.T) {
 	}
 	good := result{
 		Ratios: []ratioResult{ratio(500, loadPinned, 1.1, 0.9), ratio(5000, loadPinned, 1.3, 0.7), ratio(5000, loadOrdinary, 0.9, 1.01)},
-		Runs:   []runResult{{Searches: 200, SecondRounds: 1, runKey: runKey{Profile: profileChart}}, {}},
+		Runs:   []runResult{{cycleStats: cycleStats{Searches: 200, SecondRounds: 1}, runKey: runKey{Profile: profileChart}}, {}},
 		Filter: []filterResult{
 			{Nodes: 5000, Scheduler: stock, Pods: podsNew, Milliseconds: []float64{4}}, {Nodes: 5000, Scheduler: stock, Pods: "repeated", Milliseconds: []float64{1}},
 			{Nodes: 5000, Scheduler: berth, Pods: podsNew, Milliseconds: []float64{3}}, {Nodes: 5000, Scheduler: berth, Pods: "repeated", Milliseconds: []float64{5}},
@@ -21,7 +21,7 @@ func TestFloors(t *testing.T) {
 	bad := result{
 		Ratios: []ratioResult{ratio(500, loadPinned, 0.99, 0.9), ratio(5000, loadPinned, 1.3, 1.01), ratio(5000, loadOrdinary, 1, 1.03)},
 		Gangs:  []gangRatio{{Settled: estimate{Centre: 0.95}}, {Settled: estimate{Centre: 0.89}}},
-		Runs:   []runResult{{Searches: 200, SecondRounds: 1}, {Searches: 100, SecondRounds: 2}},
+		Runs:   []runResult{{cycleStats: cycleStats{Searches: 200, SecondRounds: 1}}, {cycleStats: cycleStats{Searches: 100, SecondRounds: 2}}},
 		Filter: []filterResult{{Scheduler: stock, Pods: podsNew, Milliseconds: []float64{2}}, {Scheduler: berth, Pods: podsNew, Milliseconds: []float64{3}}},
 	}
 	for _, tc := range []struct {

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"fmt"
-	"io"
 	"slices"
 )
 
@@ -12,7 +10,7 @@ func (b *bench) gangs() error {
 	if err != nil {
 		return err
 	}
-	if err := b.simulate(kinds); err != nil {
+	if err := b.simulate(kinds, true); err != nil {
 		return err
 	}
 	for i, nodes := range b.options.nodes {
@@ -60,75 +58,4 @@ func (b *bench) gangPair(nodes, pair, pods int) error {
 		}
 	}
 	return nil
-}
-
-// gangRatio compares pods in gangs with the same pods one by one, over the pairs of one size.
-type gangRatio struct {
-	Nodes int `json:"nodes"`
-	Pairs int `json:"pairs"`
-	// Settled is of pods per second until all is settled, Throughput of those bound per second,
-	// CPU of the scheduler's processor time per pod.
-	Settled    estimate `json:"settled"`
-	Throughput estimate `json:"throughput"`
-	CPU        estimate `json:"cpu"`
-}
-
-// compareGangs makes ratios of the runs of Berth.
-func compareGangs(runs []runResult) (out []gangRatio) {
-	for _, nodes := range sizesOf(runs) {
-		of := func(load string) (found []runResult) {
-			for _, r := range runs {
-				if r.Nodes == nodes && r.Load == load && r.Scheduler == berth {
-					found = append(found, r)
-				}
-			}
-			slices.SortFunc(found, func(a, b runResult) int { return a.Pair - b.Pair })
-			return found
-		}
-		single, gangs := of(loadPinned), of(loadGangs)
-		pairs := min(len(single), len(gangs))
-		if pairs == 0 {
-			continue
-		}
-		ratios := func(value func(*runResult) float64) estimate {
-			var all []float64
-			for i := range pairs {
-				all = append(all, value(&gangs[i])/value(&single[i]))
-			}
-			return estimateOf(all)
-		}
-		out = append(out, gangRatio{
-			Nodes: nodes, Pairs: pairs,
-			Settled:    ratios(func(r *runResult) float64 { return r.Settled }),
-			Throughput: ratios(func(r *runResult) float64 { return r.PerSecond }),
-			CPU:        ratios(func(r *runResult) float64 { return r.SchedulerCPU }),
-		})
-	}
-	return out
-}
-
-// sizesOf returns the numbers of nodes in the runs' order.
-func sizesOf(runs []runResult) (out []int) {
-	for i := range runs {
-		if !slices.Contains(out, runs[i].Nodes) {
-			out = append(out, runs[i].Nodes)
-		}
-	}
-	return out
-}
-
-func (r *result) printGangs(w io.Writer) {
-	if len(r.Gangs) == 0 {
-		return
-	}
-	table(w, "nodes\tpairs\tgangs by one by one\tratio\tlower bound\tmedian\tratios", func(line func(...any)) {
-		for _, g := range r.Gangs {
-			row := func(what string, e estimate) {
-				line(g.Nodes, g.Pairs, what, fmt.Sprintf("%.3f", e.Centre), fmt.Sprintf("%.3f (%.0f%%)", e.Bound, 100*e.Sure), fmt.Sprintf("%.3f", e.Median), fmt.Sprintf("%.2f", e.Values))
-			}
-			row("pods/s settled", g.Settled)
-			row("pods/s bound", g.Throughput)
-			row("scheduler CPU", g.CPU)
-		}
-	})
 }

@@ -1,13 +1,11 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"strconv"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -92,53 +90,4 @@ func replicaSet(i int) *appsv1.ReplicaSet {
 		Selector: &metav1.LabelSelector{MatchLabels: labels},
 		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: newPod(loadPinned, i).Spec},
 	}}
-}
-
-// createApps creates what pods of profileStock belong to.
-func (b *bench) createApps() error {
-	return each(b.ctx, 32, apps, func(ctx context.Context, i int) error {
-		if _, err := b.plane.core.CoreV1().Services(podNamespace).Create(ctx, service(i), metav1.CreateOptions{}); err != nil {
-			return err
-		}
-		_, err := b.plane.core.AppsV1().ReplicaSets(podNamespace).Create(ctx, replicaSet(i), metav1.CreateOptions{})
-		return err
-	})
-}
-
-// createPods creates count pods of the load.
-func (b *bench) createPods(load, profile string, count int) error {
-	return each(b.ctx, 32, count, func(ctx context.Context, i int) error {
-		pod := newPod(load, i)
-		if profile == profileStock {
-			own(pod, i)
-		}
-		_, err := b.plane.core.CoreV1().Pods(podNamespace).Create(ctx, pod, metav1.CreateOptions{})
-		return err
-	})
-}
-
-// deletePods deletes every pod at once, without the kubelets' consent, and what was said about
-// them, and waits until the nodes have noticed.
-func (b *bench) deletePods() error {
-	pods := b.plane.core.CoreV1().Pods(podNamespace)
-	list, err := pods.List(b.ctx, metav1.ListOptions{ResourceVersion: "0"})
-	if err != nil {
-		return fmt.Errorf("delete the pods: %w", err)
-	}
-	err = each(b.ctx, 32, len(list.Items), func(ctx context.Context, i int) error {
-		err := pods.Delete(ctx, list.Items[i].Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)})
-		if apierrors.IsNotFound(err) {
-			return nil
-		}
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("delete the pods: %w", err)
-	}
-	// Events live for an hour: the database would grow from run to run.
-	events := b.plane.core.CoreV1().Events(podNamespace)
-	if err := events.DeleteCollection(b.ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
-		return fmt.Errorf("delete the events: %w", err)
-	}
-	return b.fleet.quiet(b.ctx, 0)
 }

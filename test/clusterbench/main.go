@@ -23,15 +23,8 @@ func main() {
 	}
 }
 
-const (
-	verbCluster = "cluster"
-	verbGangs   = "gangs"
-	// verbPlane is the verb of the child process that is the control plane.
-	verbPlane = "control-plane"
-)
-
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	verbs := map[string]func(*bench) error{verbCluster: (*bench).cluster, verbGangs: (*bench).gangs, "writes": (*bench).writes, "ways": (*bench).ways}
+	verbs := map[string]func(*bench) error{verbCluster: (*bench).cluster, "gangs": (*bench).gangs, "writes": (*bench).writes, "ways": (*bench).ways}
 	if len(args) == 2 && args[0] == verbPlane {
 		return servePlane(ctx, args[1], os.Stdin)
 	}

@@ -137,3 +137,6 @@ func (o *options) check() error {
 	}
 	return nil
 }
+
+// filterWarmUp is how many pods of each sort of a run are not counted: they warm the scheduler up.
+const filterWarmUp = 5

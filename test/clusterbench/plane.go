@@ -18,6 +18,9 @@ import (
 	"github.com/berth-dev/berth/internal/controlplane"
 )
 
+// verbPlane is the verb of the child process that is the control plane.
+const verbPlane = "control-plane"
+
 // Files of the control plane's folder.
 const (
 	adminKubeconfig     = "admin.kubeconfig"

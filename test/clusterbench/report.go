@@ -8,81 +8,6 @@ import (
 	"text/tabwriter"
 )
 
-// ratioResult compares Berth with stock over the pairs of one size and load: medians of ratios, and
-// bounds of throughput.
-type ratioResult struct {
-	Nodes int    `json:"nodes"`
-	Load  string `json:"load"`
-	// Pods is how many there were in a run.
-	Pods    int    `json:"pods"`
-	Profile string `json:"profile,omitempty"`
-	Pairs   int    `json:"pairs"`
-	// Settled is of pods per second until all is settled, Throughput of those bound per second.
-	Settled    estimate `json:"settled"`
-	Throughput estimate `json:"throughput"`
-	// CPU is of processor time per pod, Memory of the peak resident set.
-	CPU    estimate `json:"cpu"`
-	Memory estimate `json:"memory"`
-	// Stock and Berth are medians of pods per second until all is settled, and of those bound.
-	Stock      float64 `json:"stock"`
-	Berth      float64 `json:"berth"`
-	StockBound float64 `json:"stockBound"`
-	BerthBound float64 `json:"berthBound"`
-}
-
-// compare makes ratios of the runs.
-func compare(runs []runResult) []ratioResult {
-	var out []ratioResult
-	for i := range runs {
-		r := &runs[i]
-		if !slices.ContainsFunc(out, func(o ratioResult) bool { return o.of(r) }) {
-			if o := compareOne(runs, ratioResult{Nodes: r.Nodes, Load: r.Load, Pods: r.Pods, Profile: r.Profile}); o.Pairs > 0 {
-				out = append(out, o)
-			}
-		}
-	}
-	return out
-}
-
-// of says whether the run is one of the ones that are compared.
-func (o *ratioResult) of(r *runResult) bool {
-	return o.Nodes == r.Nodes && o.Load == r.Load && o.Pods == r.Pods && o.Profile == r.Profile
-}
-
-func compareOne(runs []runResult, o ratioResult) ratioResult {
-	of := func(who contestant) (out []runResult) {
-		for _, r := range runs {
-			if o.of(&r) && r.Scheduler == who {
-				out = append(out, r)
-			}
-		}
-		slices.SortFunc(out, func(a, b runResult) int { return a.Pair - b.Pair })
-		return out
-	}
-	a, b := of(stock), of(berth)
-	ratios := func(value func(*runResult) float64) (out []float64) {
-		for i := range min(len(a), len(b)) {
-			out = append(out, value(&b[i])/value(&a[i]))
-		}
-		return out
-	}
-	typical := func(rs []runResult, value func(*runResult) float64) float64 {
-		var all []float64
-		for i := range rs {
-			all = append(all, value(&rs[i]))
-		}
-		return median(all)
-	}
-	settled, bound := func(r *runResult) float64 { return r.Settled }, func(r *runResult) float64 { return r.PerSecond }
-	return ratioResult{
-		Nodes: o.Nodes, Load: o.Load, Pods: o.Pods, Profile: o.Profile, Pairs: min(len(a), len(b)),
-		Settled: estimateOf(ratios(settled)), Throughput: estimateOf(ratios(bound)),
-		CPU:    estimateOf(ratios(func(r *runResult) float64 { return r.SchedulerCPU })),
-		Memory: estimateOf(ratios(func(r *runResult) float64 { return float64(r.PeakMemory) })),
-		Stock:  typical(a, settled), Berth: typical(b, settled), StockBound: typical(a, bound), BerthBound: typical(b, bound),
-	}
-}
-
 // print writes the result as tables.
 func (r *result) print(w io.Writer) {
 	fmt.Fprintf(w, "machine: %s; load average %s at the beginning, %s at the end\noptions: %s\n", r.Machine, r.LoadAverage[0], r.LoadAverage[1], r.Options)
@@ -182,6 +107,31 @@ func (r *writesResult) print(w io.Writer) {
 		for _, p := range r.Phases {
 			line(p.Name, p.Cores, p.Heartbeats.PerSecond, p.Heartbeats.P50, p.Heartbeats.P99, p.Reports.PerSecond, p.Reports.P50, p.Reports.P99,
 				fmt.Sprintf("%.0f", p.PerHeartbeat), fmt.Sprintf("%.0f", p.PerReport), float64(p.WatchedBytes)/p.Seconds/1024, p.ServerMemory>>20, p.LoadAverage)
+		}
+	})
+}
+
+func (r *result) printGangs(w io.Writer) {
+	if len(r.Gangs) == 0 {
+		return
+	}
+	table(w, "nodes\tpairs\tgangs by one by one\tratio\tlower bound\tmedian\tratios", func(line func(...any)) {
+		for _, g := range r.Gangs {
+			row := func(what string, e estimate) {
+				line(g.Nodes, g.Pairs, what, fmt.Sprintf("%.3f", e.Centre), fmt.Sprintf("%.3f (%.0f%%)", e.Bound, 100*e.Sure), fmt.Sprintf("%.3f", e.Median), fmt.Sprintf("%.2f", e.Values))
+			}
+			row("pods/s settled", g.Settled)
+			row("pods/s bound", g.Throughput)
+			row("scheduler CPU", g.CPU)
+		}
+	})
+}
+
+func printWays(w io.Writer, ways []*way) {
+	table(w, "way to write a report\tserver us/report\tby the first\tlatency ms", func(line func(...any)) {
+		first := median(ways[0].PerWrite)
+		for _, way := range ways {
+			line(way.Name, fmt.Sprintf("%.0f", median(way.PerWrite)), median(way.PerWrite)/first, median(way.Latency))
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -18,7 +19,7 @@ func TestResume(t *testing.T) {
 		if err := os.WriteFile(scheduler, []byte(program), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		b := &bench{verb: verbCluster, options: options{out: dir, scheduler: scheduler}, stderr: io.Discard, result: result{Options: flags}}
+		b := &bench{verb: verbCluster, testbed: testbed{options: options{out: dir, scheduler: scheduler}, journal: journal{out: io.Discard}}, result: result{Options: flags}}
 		if err := b.resume(); err != nil {
 			t.Fatal(err)
 		}
@@ -56,8 +57,23 @@ func TestResume(t *testing.T) {
 	if err := os.WriteFile(first.file(), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	err := (&bench{verb: verbCluster, options: first.options, stderr: io.Discard, result: result{Options: "-x"}}).resume()
+	err := (&bench{verb: verbCluster, testbed: testbed{options: first.options, journal: journal{out: io.Discard}}, result: result{Options: "-x"}}).resume()
 	if err == nil || !strings.Contains(fmt.Sprint(err), first.file()) {
 		t.Errorf("a file that is cut off: %v, want its name", err)
+	}
+}
+
+// TestRunInTheFile: a run keeps its names and their order in the files that later calls go on with.
+func TestRunInTheFile(t *testing.T) {
+	const text = `{"nodes":1,"load":"l","profile":"p","scheduler":"berth","pair":2,"bound":3,"pods":4,"refused":5,` +
+		`"settledPerSecond":6,"boundPerSecond":7,"acknowledgedP50":8,"acknowledgedP99":9,"schedulerMicrosecondsPerPod":10,"serverMicrosecondsPerPod":11,` +
+		`"peakMemory":12,"idleMemory":13,"attempts":14,"searches":15,"secondRounds":16,"nodesPerAttempt":17,"filterMilliseconds":18,"scoreMilliseconds":19,` +
+		`"promises":{"a":20},"reports":21,"requests":{"b":22},"loadAverage":"x"}`
+	var r runResult
+	if err := json.Unmarshal([]byte(text), &r); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := json.Marshal(&r); err != nil || string(got) != text {
+		t.Errorf("%s, %v\nwant %s", got, err, text)
 	}
 }

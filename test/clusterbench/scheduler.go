@@ -2,17 +2,11 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
 	"fmt"
 	"io"
 	"net/http"
-	"os"
-	"path/filepath"
-	"strconv"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
@@ -33,31 +27,6 @@ type sched struct {
 	*child.Process
 	port int
 	http *http.Client
-}
-
-// startScheduler starts a scheduler. It does not schedule before the lease is free.
-func (b *bench) startScheduler(who contestant, profile string) (*sched, error) {
-	b.runs++
-	dir := filepath.Join(b.dir, fmt.Sprintf("scheduler-%03d-%s", b.runs, who))
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		return nil, err
-	}
-	config, err := configuration(configure{who, filepath.Join(b.plane.dir, schedulerKubeconfig), profile, b.options.heartbeat, b.options.maxNodes})
-	if err != nil {
-		return nil, err
-	}
-	file := filepath.Join(dir, "config.yaml")
-	if err := os.WriteFile(file, config, 0o600); err != nil {
-		return nil, err
-	}
-	s := &sched{http: &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}}
-	if s.port, err = child.FreePort(); err != nil {
-		return nil, err
-	}
-	argv := []string{b.options.scheduler, "--config=" + file, "--bind-address=127.0.0.1", "--secure-port=" + strconv.Itoa(s.port),
-		"--cert-dir=" + dir, "--authorization-always-allow-paths=/metrics,/healthz,/readyz,/debug/*"}
-	s.Process, err = child.Start(child.Spec{Name: string(who), Argv: argv, Log: filepath.Join(dir, string(who)+".log"), Foreign: true, At: b.places.scheduler.start})
-	return s, err
 }
 
 type configure struct {
@@ -155,25 +124,11 @@ func (s *sched) settle(ctx context.Context) error {
 // leaseName is that of the schedulers' leader election.
 const leaseName = "kube-scheduler"
 
-// hold takes the schedulers' lease, so that none schedules, or lets it go.
-func (b *bench) hold(taken bool) error {
-	leases := b.plane.core.CoordinationV1().Leases(metav1.NamespaceSystem)
-	spec := coordinationv1.LeaseSpec{HolderIdentity: new(""), LeaseDurationSeconds: new(int32(1)), AcquireTime: new(metav1.NowMicro()), RenewTime: new(metav1.NowMicro())}
-	if taken {
-		spec.HolderIdentity, spec.LeaseDurationSeconds = new("clusterbench"), new(int32(24*3600))
+// inTurn returns both schedulers in the order of the i-th pair: A B, B A, A B, ..., so that neither
+// gains by being second.
+func inTurn(i int) []contestant {
+	if i%2 == 1 {
+		return []contestant{berth, stock}
 	}
-	for {
-		old, err := leases.Get(b.ctx, leaseName, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
-			_, err = leases.Create(b.ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: leaseName}, Spec: spec}, metav1.CreateOptions{})
-			return err
-		}
-		if err != nil {
-			return err
-		}
-		old.Spec = spec
-		if _, err = leases.Update(b.ctx, old, metav1.UpdateOptions{}); !apierrors.IsConflict(err) {
-			return err
-		}
-	}
+	return []contestant{stock, berth}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,18 +13,6 @@ import (
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/internal/wire"
 )
-
-// way is one way to write a report over the one before.
-type way struct {
-	Name string `json:"name"`
-	// request makes the write; version is that of the object as it is.
-	request func(raw rest.Interface, nt *v1alpha1.NodeTopology, version string) (*rest.Request, error)
-
-	// PerWrite is processor time of API server and etcd in microseconds, one value for each turn.
-	PerWrite []float64 `json:"serverMicrosecondsPerWrite"`
-	// Latency is the median of each turn in milliseconds.
-	Latency []float64 `json:"latencyMilliseconds"`
-}
 
 // The sizes of the comparison: nodes, writes of each in a turn, turns of each way, and writers.
 const (
@@ -128,13 +115,4 @@ func (b *bench) write(ctx context.Context, w *way, n *simNode) (time.Duration, e
 	err = json.Unmarshal(answer, &got)
 	n.version = got.ResourceVersion
 	return took, err
-}
-
-func printWays(w io.Writer, ways []*way) {
-	table(w, "way to write a report\tserver us/report\tby the first\tlatency ms", func(line func(...any)) {
-		first := median(ways[0].PerWrite)
-		for _, way := range ways {
-			line(way.Name, fmt.Sprintf("%.0f", median(way.PerWrite)), median(way.PerWrite)/first, median(way.Latency))
-		}
-	})
 }

@@ -16,62 +16,6 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// writesResult is what agents cost the API server.
-type writesResult struct {
-	Nodes int `json:"nodes"`
-	// CPUs and Pods of each node.
-	CPUs int `json:"cpusPerNode"`
-	Pods int `json:"podsPerNode"`
-	// SentBytes is the largest report as it is sent, StoredBytes the largest as the API server
-	// returns it, with its book of managed fields: what etcd stores.
-	SentBytes   int `json:"sentBytes"`
-	StoredBytes int `json:"storedBytes"`
-	// EmptyStorage is the database before, FullStorage after the objects were made, LastStorage at
-	// the end, in bytes.
-	EmptyStorage float64       `json:"emptyStorage"`
-	FullStorage  float64       `json:"fullStorage"`
-	LastStorage  float64       `json:"lastStorage"`
-	Phases       []writesPhase `json:"phases"`
-}
-
-// writesPhase is a time in which the same is written.
-type writesPhase struct {
-	Name    string  `json:"name"`
-	Seconds float64 `json:"seconds"`
-	// Cores is the processor time of API server and etcd by the time that passed.
-	Cores float64 `json:"cores"`
-	// Heartbeats and Reports are latencies of writes as the agents see them, in milliseconds.
-	Heartbeats latencies `json:"heartbeats"`
-	Reports    latencies `json:"reports"`
-	// PerHeartbeat and PerReport are processor time of API server and etcd for one write, in
-	// microseconds.
-	PerHeartbeat float64 `json:"serverMicrosecondsPerHeartbeat"`
-	PerReport    float64 `json:"serverMicrosecondsPerReport"`
-	// WatchedBytes is what one watch of all reports received.
-	WatchedBytes int64   `json:"watchedBytes"`
-	ServerMemory int64   `json:"serverMemory"`
-	Storage      float64 `json:"storage"`
-	LoadAverage  string  `json:"loadAverage"`
-}
-
-type latencies struct {
-	Count     int     `json:"count"`
-	PerSecond float64 `json:"perSecond"`
-	P50       float64 `json:"p50"`
-	P99       float64 `json:"p99"`
-}
-
-func newLatencies(took []time.Duration, seconds float64) latencies {
-	ms := make([]float64, len(took))
-	for i, d := range took {
-		ms[i] = d.Seconds() * 1000
-	}
-	if len(ms) == 0 {
-		return latencies{}
-	}
-	return latencies{len(ms), float64(len(ms)) / seconds, median(ms), quantile(ms, 0.99)}
-}
-
 // A node of the write generator: so many pods, and a change once in so long, which is in the middle
 // of 10 to 60 seconds.
 const (
@@ -85,7 +29,7 @@ func (b *bench) simulateWrites() (*nodeKind, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := b.simulate(kinds); err != nil {
+	if err := b.simulate(kinds, false); err != nil {
 		return nil, err
 	}
 	b.fleet.prepare = fillNode
@@ -221,11 +165,6 @@ func (n *simNode) put() error {
 // uidOf is the UID of a node's i-th pod, of the usual length.
 func uidOf(n *simNode, i int) string {
 	return fmt.Sprintf("%08x-0000-4000-8000-%012x", i, len(n.name)<<32+i)
-}
-
-func (b *bench) storage() (float64, error) {
-	m, err := b.plane.metrics(b.ctx)
-	return m.sum("apiserver_storage_size_bytes"), err
 }
 
 // sizes looks for the largest objects.

@@ -1,0 +1,242 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/berth-dev/berth/api/berth/v1alpha1"
+)
+
+// result is what is printed and kept as JSON.
+type result struct {
+	Machine string `json:"machine"`
+	Options string `json:"options"`
+	// Programs are a digest of this program and of the scheduler.
+	Programs string    `json:"programs,omitempty"`
+	Begun    time.Time `json:"begun"`
+	// LoadAverage is the machine's at the beginning and at the end.
+	LoadAverage [2]string `json:"loadAverage"`
+	// Seconds are where the time went, by what was done, and Calls how many calls of the program it
+	// took.
+	Seconds map[string]float64 `json:"seconds,omitempty"`
+	Calls   int                `json:"calls,omitempty"`
+
+	Runs   []runResult    `json:"runs,omitempty"`
+	Ratios []ratioResult  `json:"ratios,omitempty"`
+	Gangs  []gangRatio    `json:"gangs,omitempty"`
+	Filter []filterResult `json:"filter,omitempty"`
+	Writes *writesResult  `json:"writes,omitempty"`
+	Ways   []*way         `json:"ways,omitempty"`
+}
+
+// has says whether the runs of both schedulers that make a pair are there.
+func (r *result) has(pair runKey, pods int) bool {
+	return !slices.ContainsFunc(inTurn(0), func(who contestant) bool {
+		pair.Scheduler = who
+		return !slices.ContainsFunc(r.Runs, func(o runResult) bool { return o.runKey == pair && o.Pods == pods })
+	})
+}
+
+// runKey says what is measured.
+type runKey struct {
+	Nodes     int        `json:"nodes"`
+	Load      string     `json:"load"`
+	Profile   string     `json:"profile,omitempty"`
+	Scheduler contestant `json:"scheduler"`
+	Pair      int        `json:"pair"`
+}
+
+// runResult is one scheduler's way through one load.
+type runResult struct {
+	runKey
+	// Bound is how many pods were seen bound, of Pods.
+	Bound int `json:"bound"`
+	Pods  int `json:"pods"`
+	// Refused is how many of them the nodes' kubelets refused.
+	Refused int `json:"refused"`
+	// Settled is pods per second from the first Binding until all are bound, their phases written
+	// and all reports too: the same work in every run, whatever the scheduler does first.
+	Settled float64 `json:"settledPerSecond"`
+	// PerSecond is pods bound per second, from the first to the last: how much else has been done
+	// by then differs.
+	PerSecond float64 `json:"boundPerSecond"`
+	// Acknowledged is the time from a Binding until the pod's phase was written, in seconds.
+	AcknowledgedP50 float64 `json:"acknowledgedP50"`
+	AcknowledgedP99 float64 `json:"acknowledgedP99"`
+	// SchedulerCPU and ServerCPU are processor time per pod in microseconds, of the scheduler and
+	// of API server and etcd, until all is settled.
+	SchedulerCPU float64 `json:"schedulerMicrosecondsPerPod"`
+	ServerCPU    float64 `json:"serverMicrosecondsPerPod"`
+	// PeakMemory and IdleMemory are the scheduler's resident set in bytes, at its largest and
+	// before the first pod.
+	PeakMemory int64 `json:"peakMemory"`
+	IdleMemory int64 `json:"idleMemory"`
+	cycleStats
+	// Reports is how many NodeTopologies were written meanwhile.
+	Reports int `json:"reports"`
+	// Requests is what the API server answered per pod meanwhile, by verb, resource and what of it,
+	// watches and Leases apart: "PATCH pods/status".
+	Requests    map[string]float64 `json:"requests"`
+	LoadAverage string             `json:"loadAverage"`
+}
+
+// cycleStats are what the scheduler says about its cycles.
+type cycleStats struct {
+	// Attempts is how many scheduling cycles there were.
+	Attempts float64 `json:"attempts"`
+	// Searches is how often Berth looked for the best node among candidates, SecondRounds how often
+	// the first few were not enough.
+	Searches     float64 `json:"searches,omitempty"`
+	SecondRounds float64 `json:"secondRounds,omitempty"`
+	// Asked is the mean number of nodes that Filter looked at for a pod.
+	Asked float64 `json:"nodesPerAttempt"`
+	// Filter is the mean time of Filter per pod, over the nodes that were looked at, in
+	// milliseconds.
+	Filter float64 `json:"filterMilliseconds"`
+	Score  float64 `json:"scoreMilliseconds"`
+	// Promises are Berth's decisions by what the reports said about them.
+	Promises map[string]float64 `json:"promises,omitempty"`
+}
+
+func (r *runResult) String() string {
+	return fmt.Sprintf("%5d nodes %-8s %-5s %-5s pair %2d: %5d of %d pods, %6.1f/s settled, %6.1f/s bound, acknowledged p50 %.1f s p99 %.1f s, scheduler %5.0f us/pod, server %5.0f us/pod, peak %4d MiB, %d refused, load %s",
+		r.Nodes, r.Load, r.Profile, r.Scheduler, r.Pair+1, r.Bound, r.Pods, r.Settled, r.PerSecond, r.AcknowledgedP50, r.AcknowledgedP99, r.SchedulerCPU, r.ServerCPU, r.PeakMemory>>20, r.Refused, r.LoadAverage)
+}
+
+// filterResult is how long the search for a node took for one pinned pod, in milliseconds, as the
+// scheduler's metric has it: PreFilter, Filter and Score of all plugins, on as many nodes as each
+// scheduler looks at as it is shipped.
+type filterResult struct {
+	Nodes     int        `json:"nodes"`
+	Scheduler contestant `json:"scheduler"`
+	// Pods is podsNew when no pod like it has been there before, so that nothing is remembered;
+	// else "repeated".
+	Pods string `json:"pods"`
+	// There is how many pinned pods ran on the nodes before, Runs how many runs the samples are of.
+	There int `json:"there"`
+	Runs  int `json:"runs"`
+	// Milliseconds are the samples.
+	Milliseconds []float64 `json:"milliseconds"`
+	// Retried is how many pods took more than one cycle; they are left out.
+	Retried     int    `json:"retried"`
+	LoadAverage string `json:"loadAverage"`
+}
+
+// podsNew are pods of a shape that is new.
+const podsNew = "new"
+
+// filterOf returns the place of a result; below 0 where there is none.
+func (r *result) filterOf(nodes, there int, who contestant, pods string) int {
+	return slices.IndexFunc(r.Filter, func(f filterResult) bool {
+		return f.Nodes == nodes && f.There == there && f.Scheduler == who && f.Pods == pods
+	})
+}
+
+// ratioResult compares Berth with stock over the pairs of one size and load: medians of ratios, and
+// bounds of throughput.
+type ratioResult struct {
+	Nodes int    `json:"nodes"`
+	Load  string `json:"load"`
+	// Pods is how many there were in a run.
+	Pods    int    `json:"pods"`
+	Profile string `json:"profile,omitempty"`
+	Pairs   int    `json:"pairs"`
+	// Settled is of pods per second until all is settled, Throughput of those bound per second.
+	Settled    estimate `json:"settled"`
+	Throughput estimate `json:"throughput"`
+	// CPU is of processor time per pod, Memory of the peak resident set.
+	CPU    estimate `json:"cpu"`
+	Memory estimate `json:"memory"`
+	// Stock and Berth are medians of pods per second until all is settled, and of those bound.
+	Stock      float64 `json:"stock"`
+	Berth      float64 `json:"berth"`
+	StockBound float64 `json:"stockBound"`
+	BerthBound float64 `json:"berthBound"`
+}
+
+// of says whether the run is one of the ones that are compared.
+func (o *ratioResult) of(r *runResult) bool {
+	return o.Nodes == r.Nodes && o.Load == r.Load && o.Pods == r.Pods && o.Profile == r.Profile
+}
+
+// gangRatio compares pods in gangs with the same pods one by one, over the pairs of one size.
+type gangRatio struct {
+	Nodes int `json:"nodes"`
+	Pairs int `json:"pairs"`
+	// Settled is of pods per second until all is settled, Throughput of those bound per second,
+	// CPU of the scheduler's processor time per pod.
+	Settled    estimate `json:"settled"`
+	Throughput estimate `json:"throughput"`
+	CPU        estimate `json:"cpu"`
+}
+
+// writesResult is what agents cost the API server.
+type writesResult struct {
+	Nodes int `json:"nodes"`
+	// CPUs and Pods of each node.
+	CPUs int `json:"cpusPerNode"`
+	Pods int `json:"podsPerNode"`
+	// SentBytes is the largest report as it is sent, StoredBytes the largest as the API server
+	// returns it, with its book of managed fields: what etcd stores.
+	SentBytes   int `json:"sentBytes"`
+	StoredBytes int `json:"storedBytes"`
+	// EmptyStorage is the database before, FullStorage after the objects were made, LastStorage at
+	// the end, in bytes.
+	EmptyStorage float64       `json:"emptyStorage"`
+	FullStorage  float64       `json:"fullStorage"`
+	LastStorage  float64       `json:"lastStorage"`
+	Phases       []writesPhase `json:"phases"`
+}
+
+// writesPhase is a time in which the same is written.
+type writesPhase struct {
+	Name    string  `json:"name"`
+	Seconds float64 `json:"seconds"`
+	// Cores is the processor time of API server and etcd by the time that passed.
+	Cores float64 `json:"cores"`
+	// Heartbeats and Reports are latencies of writes as the agents see them, in milliseconds.
+	Heartbeats latencies `json:"heartbeats"`
+	Reports    latencies `json:"reports"`
+	// PerHeartbeat and PerReport are processor time of API server and etcd for one write, in
+	// microseconds.
+	PerHeartbeat float64 `json:"serverMicrosecondsPerHeartbeat"`
+	PerReport    float64 `json:"serverMicrosecondsPerReport"`
+	// WatchedBytes is what one watch of all reports received.
+	WatchedBytes int64   `json:"watchedBytes"`
+	ServerMemory int64   `json:"serverMemory"`
+	Storage      float64 `json:"storage"`
+	LoadAverage  string  `json:"loadAverage"`
+}
+
+type latencies struct {
+	Count     int     `json:"count"`
+	PerSecond float64 `json:"perSecond"`
+	P50       float64 `json:"p50"`
+	P99       float64 `json:"p99"`
+}
+
+func newLatencies(took []time.Duration, seconds float64) latencies {
+	ms := make([]float64, len(took))
+	for i, d := range took {
+		ms[i] = d.Seconds() * 1000
+	}
+	if len(ms) == 0 {
+		return latencies{}
+	}
+	return latencies{len(ms), float64(len(ms)) / seconds, median(ms), quantile(ms, 0.99)}
+}
+
+// way is one way to write a report over the one before.
+type way struct {
+	Name string `json:"name"`
+	// request makes the write; version is that of the object as it is.
+	request func(raw rest.Interface, nt *v1alpha1.NodeTopology, version string) (*rest.Request, error)
+
+	// PerWrite is processor time of API server and etcd in microseconds, one value for each turn.
+	PerWrite []float64 `json:"serverMicrosecondsPerWrite"`
+	// Latency is the median of each turn in milliseconds.
+	Latency []float64 `json:"latencyMilliseconds"`
+}

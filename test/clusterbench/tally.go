@@ -1,0 +1,64 @@
+package main
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// tally is what the watch has shown since it was reset.
+type tally struct {
+	mu           sync.Mutex
+	bound        []time.Time
+	there        map[types.UID]bool
+	refused      int
+	reports      []time.Duration
+	acknowledged []float64 // seconds from Binding to phase
+	statusWrites int
+	cond         chan struct{} // closed and made again at every change
+}
+
+func (t *tally) changed() { t.do(func() {}) }
+
+// do changes the tally and wakes who waits for it.
+func (t *tally) do(change func()) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	change()
+	close(t.cond)
+	t.cond = make(chan struct{})
+}
+
+func (t *tally) exists(uid types.UID, there bool) {
+	t.do(func() {
+		if there {
+			t.there[uid] = true
+		} else {
+			delete(t.there, uid)
+		}
+	})
+}
+
+func (t *tally) binding(refused bool) {
+	t.do(func() {
+		t.bound = append(t.bound, time.Now())
+		if refused {
+			t.refused++
+		}
+	})
+}
+
+func (t *tally) report(took time.Duration) { t.do(func() { t.reports = append(t.reports, took) }) }
+
+func (t *tally) status(after time.Duration) {
+	t.do(func() {
+		t.statusWrites++
+		t.acknowledged = append(t.acknowledged, after.Seconds())
+	})
+}
+
+// reset forgets what was counted.
+func (t *tally) reset() {
+	t.do(func() { t.bound, t.refused, t.reports, t.statusWrites, t.acknowledged = nil, 0, nil, 0, nil })
+}
