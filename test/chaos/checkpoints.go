@@ -12,6 +12,7 @@ import (
 	"github.com/berth-dev/berth/internal/hollow"
 	"github.com/berth-dev/berth/internal/kubeletstate"
 	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/topology"
 )
 
 // watchCheckpoints reads a node's checkpoints whenever they have changed, and holds them against
@@ -159,26 +160,34 @@ func (o *observer) remember(node string, p *placement.PodAllocation, now time.Ti
 		h.left = time.Time{}
 	}
 	for i := range p.Containers {
-		is := &p.Containers[i]
-		k := slices.IndexFunc(h.alloc.Containers, func(c placement.ContainerAllocation) bool { return c.Name == is.Name })
-		if k < 0 {
-			h.alloc.Containers = append(h.alloc.Containers, *is)
-			continue
-		}
-		was := &h.alloc.Containers[k]
-		if !was.CPUs.IsEmpty() && !is.CPUs.IsEmpty() && was.CPUs != is.CPUs {
-			o.book.violate(fmt.Sprintf("node %s: pod %s, container %s: CPUs went from %s to %s", node, p.UID, is.Name, was.CPUs.String(), is.CPUs.String()), node)
-		}
-		if was.CPUs.IsEmpty() {
-			was.CPUs = is.CPUs
-		}
-		if len(is.Memory) > 0 {
-			was.Memory = is.Memory
-		}
-		if len(is.Devices) > 0 {
-			was.Devices = is.Devices
+		if from, to := h.add(&p.Containers[i]); from != to {
+			o.book.violate(fmt.Sprintf("node %s: pod %s, container %s: CPUs went from %s to %s", node, p.UID, p.Containers[i].Name, from.String(), to.String()), node)
 		}
 	}
+}
+
+// add takes in what a container holds, and returns two sets that differ where its CPUs have
+// changed.
+func (h *holding) add(is *placement.ContainerAllocation) (from, to topology.CPUSet) {
+	k := slices.IndexFunc(h.alloc.Containers, func(c placement.ContainerAllocation) bool { return c.Name == is.Name })
+	if k < 0 {
+		h.alloc.Containers = append(h.alloc.Containers, *is)
+		return from, to
+	}
+	was := &h.alloc.Containers[k]
+	if !is.CPUs.IsEmpty() && !was.CPUs.IsEmpty() {
+		from, to = was.CPUs, is.CPUs
+	}
+	if was.CPUs.IsEmpty() {
+		was.CPUs = is.CPUs
+	}
+	if len(is.Memory) > 0 {
+		was.Memory = is.Memory
+	}
+	if len(is.Devices) > 0 {
+		was.Devices = is.Devices
+	}
+	return from, to
 }
 
 // When checkpoints are held against the machine. A kubelet writes one file after the other, and a

@@ -85,25 +85,8 @@ func startCluster(ctx context.Context, o *options) (*cluster, error) {
 	if c.dir, err = os.MkdirTemp(o.dir, "chaos-"); err != nil {
 		return c, err
 	}
-	if err := c.startStorage(ctx); err != nil {
-		return c, err
-	}
-	if err := c.startAPIServer(ctx); err != nil {
-		return c, err
-	}
-	if err := c.startControllers(ctx); err != nil {
-		return c, err
-	}
-	for i := range c.specs {
-		if err := c.startNode(&c.specs[i]); err != nil {
-			return c, err
-		}
-	}
-	for i := range c.specs {
-		if err := c.waitNode(ctx, c.specs[i].Name); err != nil {
-			return c, err
-		}
-		if err := c.startAgent(ctx, c.specs[i].Name); err != nil {
+	for _, start := range []func(context.Context) error{c.startStorage, c.startAPIServer, c.startControllers, c.startNodes} {
+		if err := start(ctx); err != nil {
 			return c, err
 		}
 	}
@@ -191,6 +174,24 @@ func (c *cluster) lineFor(name string, config *rest.Config, f fraud) (w *clientL
 }
 
 func (c *cluster) nodeDir(node string) hollow.Dir { return hollow.Dir(filepath.Join(c.dir, node)) }
+
+// startNodes starts the nodes, and on each its agent once it is there.
+func (c *cluster) startNodes(ctx context.Context) error {
+	for i := range c.specs {
+		if err := c.startNode(&c.specs[i]); err != nil {
+			return err
+		}
+	}
+	for i := range c.specs {
+		if err := c.waitNode(ctx, c.specs[i].Name); err != nil {
+			return err
+		}
+		if err := c.startAgent(ctx, c.specs[i].Name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 func (c *cluster) startNode(spec *hollow.Spec) error {
 	config, err := c.credentials(nodeConfig(spec.Name))

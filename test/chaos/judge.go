@@ -88,9 +88,14 @@ func (o *observer) judge(w *watched, asked time.Time) {
 		o.tally.placed.verdict++
 		return
 	}
+	o.judgeExact(w, h, p.Decision.Containers, asked)
+}
+
+// judgeExact is judge for a placement that promises each CPU.
+func (o *observer) judgeExact(w *watched, h *holding, promised []placement.ContainerDecision, asked time.Time) {
 	posted := o.posted(w, h.first)
 	disturbed := o.book.disturbed(h.node, posted, h.first)
-	wrong := differ(p.Decision.Containers, &h.alloc)
+	wrong := differ(promised, &h.alloc)
 	if wrong != "" && disturbed != nil {
 		w.excuse = disturbed.String()
 	}

@@ -171,14 +171,37 @@ func (p *planner) remove() {
 	p.alive = slices.Delete(p.alive, i, i+1)
 }
 
+// choice is a fault with its weight among the others.
+type choice struct {
+	weight int
+	op     Op
+}
+
+// fault begins one fault, unless its target has one already.
 func (p *planner) fault() {
+	choices, total := p.choices(), 0
+	for _, c := range choices {
+		total += c.weight
+	}
+	n := p.r.IntN(total)
+	for _, c := range choices {
+		if n -= c.weight; n >= 0 {
+			continue
+		}
+		if p.busy[c.op.Target] <= p.at { // one fault at a time for each
+			p.busy[c.op.Target] = p.at + c.op.For + time.Second
+			p.add(c.op)
+		}
+		return
+	}
+}
+
+// choices are the faults that may come now, on a node, a scheduler and a client of the moment.
+func (p *planner) choices() []choice {
 	node, s := nodeName(p.r.IntN(p.nodes)), fmt.Sprintf("scheduler-%d", p.r.IntN(schedulers))
 	client := []string{s, "agent-" + node, "node-" + node}[p.r.IntN(3)]
 	ms := func(from, to int) time.Duration { return time.Duration(from+p.r.IntN(to-from)) * time.Millisecond }
-	choices := []struct {
-		weight int
-		op     Op
-	}{
+	return []choice{
 		{3, Op{Kind: Kill, Target: s, For: ms(100, 3000)}},
 		{3, Op{Kind: Kill, Target: "agent-" + node, For: ms(100, 5000)}},
 		{2, Op{Kind: Kill, Target: "node-" + node, For: ms(100, 3000)}},
@@ -200,21 +223,6 @@ func (p *planner) fault() {
 		{3, Op{Kind: Lose, Target: client, For: ms(500, 3000)}},
 		{3, Op{Kind: Late, Target: client, For: ms(500, 3000)}},
 		{2, Op{Kind: Orphan, Target: client, For: ms(500, 3000)}},
-	}
-	total := 0
-	for _, c := range choices {
-		total += c.weight
-	}
-	n := p.r.IntN(total)
-	for _, c := range choices {
-		if n -= c.weight; n >= 0 {
-			continue
-		}
-		if p.busy[c.op.Target] <= p.at { // one fault at a time for each
-			p.busy[c.op.Target] = p.at + c.op.For + time.Second
-			p.add(c.op)
-		}
-		return
 	}
 }
 

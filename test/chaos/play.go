@@ -40,24 +40,29 @@ func play(ctx context.Context, o *options, out io.Writer) (err error) {
 	if err := d.observer.start(watching); err != nil {
 		return err
 	}
+	return d.run(ctx, o)
+}
+
+// run carries the plan out, beside the tenant, and checks what must hold in the end.
+func (d *driver) run(ctx context.Context, o *options) error {
 	d.begun = time.Now()
-	b.begun = d.begun
+	d.book.begun = d.begun
 	plan := NewPlan(o.seed, o.nodes, o.duration)
-	fmt.Fprintf(out, "%d operations are planned; the plan's hash is %08x\n", len(plan), hashOf(plan))
+	fmt.Fprintf(d.out, "%d operations are planned; the plan's hash is %08x\n", len(plan), hashOf(plan))
 	end, err := d.letLoose(ctx, o.seed)
 	if err != nil {
 		return err
 	}
 	err = d.drive(ctx, plan, o.duration)
 	end(ctx)
-	if err == nil && b.count() < maxViolations {
+	if err == nil && d.book.count() < maxViolations {
 		err = d.finish(ctx)
 	}
 	if err != nil {
 		return err
 	}
 	d.table()
-	if b.count() > 0 {
+	if d.book.count() > 0 {
 		return errViolated
 	}
 	return nil
@@ -91,6 +96,24 @@ func (d *driver) table() {
 		fmt.Fprintf(w, "%s\t%d\t%s\n", k, d.book.counts[k], d.book.targets(k))
 	}
 	fmt.Fprintf(w, "\nSEEN\tCOUNT\t\n")
+	for _, row := range d.seen() {
+		fmt.Fprintf(w, "%s\t%d\t%s\n", row.what, row.count, row.more)
+	}
+	w.Flush()
+	for _, n := range d.book.notes {
+		fmt.Fprintln(d.out, "note:", n)
+	}
+}
+
+// row is a line of the table: what was seen, how often, and what else there is to say.
+type row struct {
+	what  string
+	count int
+	more  string
+}
+
+// seen are the lines about what came of it. The caller holds the mu of observer and book.
+func (d *driver) seen() []row {
 	struck := 0
 	for _, p := range d.procs {
 		if p.way != nil {
@@ -98,11 +121,7 @@ func (d *driver) table() {
 		}
 	}
 	t := &d.tally
-	for _, row := range []struct {
-		what  string
-		count int
-		more  string
-	}{
+	return []row{
 		{"requests hit, clients cut", struck, ""},
 		{"new leaders", max(0, t.leaders-1), ""},
 		{"processes that ended by themselves", total(d.exits), fmt.Sprint(d.exits)},
@@ -129,11 +148,5 @@ func (d *driver) table() {
 		{"refused, contended", t.refused.contended, "a pod of others came between"},
 		{"not kept by the scheduler's own account", total(t.outcomes), fmt.Sprint(t.outcomes)},
 		{"VIOLATIONS", len(d.book.violations), fmt.Sprintf("seed %d", d.book.seed)},
-	} {
-		fmt.Fprintf(w, "%s\t%d\t%s\n", row.what, row.count, row.more)
-	}
-	w.Flush()
-	for _, n := range d.book.notes {
-		fmt.Fprintln(d.out, "note:", n)
 	}
 }

@@ -63,23 +63,29 @@ func (p *PodPlan) object() *corev1.Pod {
 	if p.Ends > 0 {
 		image, pod.Spec.RestartPolicy = hollow.ExitImage(p.Ends), corev1.RestartPolicyNever
 	}
-	for i, cpus := range p.CPUs {
-		milli := 1000 * cpus
-		if p.Shared {
-			milli = 500
-		}
-		list := corev1.ResourceList{
-			corev1.ResourceCPU:    *resource.NewMilliQuantity(milli, resource.DecimalSI),
-			corev1.ResourceMemory: *resource.NewQuantity(p.MemoryMi<<20, resource.BinarySI),
-		}
-		if p.GPUs > 0 && i == 0 {
-			list[gpuResource] = *resource.NewQuantity(p.GPUs, resource.DecimalSI)
-		}
+	for i := range p.CPUs {
+		list := p.amounts(i)
 		pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{
 			Name: fmt.Sprintf("c%d", i), Image: image, Resources: corev1.ResourceRequirements{Requests: list, Limits: list},
 		})
 	}
 	return pod
+}
+
+// amounts is what a container asks for; the first has the GPUs.
+func (p *PodPlan) amounts(i int) corev1.ResourceList {
+	milli := 1000 * p.CPUs[i]
+	if p.Shared {
+		milli = 500
+	}
+	list := corev1.ResourceList{
+		corev1.ResourceCPU:    *resource.NewMilliQuantity(milli, resource.DecimalSI),
+		corev1.ResourceMemory: *resource.NewQuantity(p.MemoryMi<<20, resource.BinarySI),
+	}
+	if p.GPUs > 0 && i == 0 {
+		list[gpuResource] = *resource.NewQuantity(p.GPUs, resource.DecimalSI)
+	}
+	return list
 }
 
 // foreign says that the pod is on its node by another way than Berth's scheduler.
