@@ -40,16 +40,7 @@ func newBench(ctx context.Context, verb string, o options, stderr io.Writer) (_ 
 			return nil, err
 		}
 	}
-	if b.places, err = wholeMachine(); err != nil {
-		return nil, err
-	}
-	if o.apart {
-		err = b.places.apart()
-	}
-	if o.first {
-		err = b.places.first()
-	}
-	if err != nil {
+	if b.places, err = placesFor(&o); err != nil {
 		return nil, err
 	}
 	if b.dir, err = os.MkdirTemp("", "clusterbench-"); err != nil {
@@ -94,14 +85,10 @@ func (b *bench) resume() error {
 		return err
 	}
 	b.result.Programs = programs
-	data, err := os.ReadFile(b.file())
+	before, err := readResult(b.file())
 	if errors.Is(err, fs.ErrNotExist) {
 		b.result.Calls = 1
 		return nil
-	}
-	var before result
-	if err == nil {
-		err = json.Unmarshal(data, &before)
 	}
 	if err != nil {
 		return fmt.Errorf("what was measured before: %s: %w", b.file(), err)
@@ -111,6 +98,14 @@ func (b *bench) resume() error {
 	b.result.Calls++
 	b.say("going on with %s, which has %d pairs; remove it to begin again", b.file(), len(before.Runs)/2)
 	return nil
+}
+
+func readResult(file string) (r result, err error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return r, err
+	}
+	return r, json.Unmarshal(data, &r)
 }
 
 // file is the result as JSON. A comparison of schedulers has one for each set of flags and

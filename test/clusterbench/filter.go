@@ -76,7 +76,9 @@ func (c *comparison) filterRun(nodes, there int, who contestant) error {
 		return err
 	}
 	defer s.Stop()
-	found := [2]filterResult{}
+	of := filterResult{Nodes: nodes, There: there, Scheduler: who, Pods: podsNew}
+	found := [2]filterResult{of, of}
+	found[1].Pods = "repeated"
 	for i := range c.options.filterPods {
 		c.runs++ // makes names and amounts that have not been before
 		if err := c.timeFilter(s, &found[0], 512<<20+int64(c.runs)<<12, i); err != nil {
@@ -87,15 +89,8 @@ func (c *comparison) filterRun(nodes, there int, who contestant) error {
 			return err
 		}
 	}
-	for i, pods := range []string{podsNew, "repeated"} {
-		at := c.result.filterOf(nodes, there, who, pods)
-		if at < 0 {
-			at = len(c.result.Filter)
-			c.result.Filter = append(c.result.Filter, filterResult{Nodes: nodes, There: there, Scheduler: who, Pods: pods})
-		}
-		r := &c.result.Filter[at]
-		r.Milliseconds = append(r.Milliseconds, found[i].Milliseconds...)
-		r.Retried, r.Runs, r.LoadAverage = r.Retried+found[i].Retried, r.Runs+1, loadAverage()
+	for i := range found {
+		r := c.result.addFilter(&found[i])
 		c.say("%d nodes, %s, %s pods: cycle p50 %.2f ms, p99 %.2f ms of %d, load %s", nodes, who, r.Pods, median(r.Milliseconds), quantile(r.Milliseconds, 0.99), len(r.Milliseconds), r.LoadAverage)
 	}
 	return nil

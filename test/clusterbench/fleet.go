@@ -63,28 +63,30 @@ func (f *fleet) grow(ctx context.Context, count int) error {
 		k := f.kinds[(from+i)%len(f.kinds)]
 		added[i] = &simNode{name: fmt.Sprintf("node-%05d", from+i), kind: k, kubelet: sim.NewKubelet(k.model), pods: map[types.UID]*simPod{}}
 	}
-	err := each(ctx, writers, len(added), func(ctx context.Context, i int) error {
-		n := added[i]
-		if _, err := f.plane.core.CoreV1().Nodes().Create(ctx, n.object(), metav1.CreateOptions{}); err != nil {
-			return err
-		}
-		if f.prepare != nil {
-			if err := f.prepare(n); err != nil {
-				return err
-			}
-		}
-		if _, err := n.report(ctx, f.plane); err != nil {
-			return err
-		}
-		_, err := n.beat(ctx, f.plane)
-		return err
-	})
+	err := each(ctx, writers, len(added), func(ctx context.Context, i int) error { return f.join(ctx, added[i]) })
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, n := range added {
 		f.byName[n.name] = n
 	}
 	f.list = append(f.list, added...)
+	return err
+}
+
+// join makes a node known: its object, its first report and its first heartbeat.
+func (f *fleet) join(ctx context.Context, n *simNode) error {
+	if _, err := f.plane.core.CoreV1().Nodes().Create(ctx, n.object(), metav1.CreateOptions{}); err != nil {
+		return err
+	}
+	if f.prepare != nil {
+		if err := f.prepare(n); err != nil {
+			return err
+		}
+	}
+	if _, err := n.report(ctx, f.plane); err != nil {
+		return err
+	}
+	_, err := n.beat(ctx, f.plane)
 	return err
 }
 
@@ -285,13 +287,9 @@ func (f *fleet) pulse(ctx context.Context, interval time.Duration) {
 	})
 }
 
-// evenly calls do for every node once in each interval, until ctx ends.
-func (f *fleet) evenly(ctx context.Context, interval time.Duration, do func(context.Context, *simNode) error) {
-	const slice = 50 * time.Millisecond
-	clock := time.NewTicker(slice)
-	defer clock.Stop()
+// workers call do for each node that is sent to them, until the channel is closed.
+func (f *fleet) workers(ctx context.Context, do func(context.Context, *simNode) error) chan<- *simNode {
 	turns := make(chan *simNode, 4*writers)
-	defer close(turns)
 	for range writers {
 		go func() {
 			for n := range turns {
@@ -301,6 +299,16 @@ func (f *fleet) evenly(ctx context.Context, interval time.Duration, do func(cont
 			}
 		}()
 	}
+	return turns
+}
+
+// evenly calls do for every node once in each interval, until ctx ends.
+func (f *fleet) evenly(ctx context.Context, interval time.Duration, do func(context.Context, *simNode) error) {
+	const slice = 50 * time.Millisecond
+	clock := time.NewTicker(slice)
+	defer clock.Stop()
+	turns := f.workers(ctx, do)
+	defer close(turns)
 	begun, done := time.Now(), 0
 	for {
 		select {

@@ -45,41 +45,53 @@ const (
 
 // summarize makes a summary of what was measured.
 func summarize(r *result) (s summary) {
-	worse := func(into **float64, value float64, than func(a, b float64) bool) {
-		if *into == nil || than(value, **into) {
-			*into = &value
-		}
-	}
-	more, less := func(a, b float64) bool { return a > b }, func(a, b float64) bool { return a < b }
-	cpu := map[int]**float64{500: &s.CPU500, 5000: &s.CPU5000, 15000: &s.CPU15000}
-	for i := range r.Ratios {
-		ratio := &r.Ratios[i]
-		if ratio.Load == loadOrdinary {
-			worse(&s.OrdinaryCPU, ratio.CPU.Centre, more)
-			continue
-		}
-		s.Pairs += ratio.Pairs
-		worse(&s.Settled, ratio.Settled.Centre, less)
-		if into := cpu[ratio.Nodes]; into != nil {
-			worse(into, ratio.CPU.Centre, more)
-		}
-	}
+	s.takeRatios(r.Ratios)
 	for i := range r.Gangs {
-		worse(&s.Gangs, r.Gangs[i].Settled.Centre, less)
+		lowest(&s.Gangs, r.Gangs[i].Settled.Centre)
 	}
 	for i := range r.Filter {
 		f := &r.Filter[i]
 		beside := r.filterOf(f.Nodes, f.There, stock, f.Pods)
 		if f.Scheduler == berth && f.Pods == podsNew && beside >= 0 {
-			worse(&s.P99New, quantile(f.Milliseconds, 0.99)/quantile(r.Filter[beside].Milliseconds, 0.99), more)
+			highest(&s.P99New, quantile(f.Milliseconds, 0.99)/quantile(r.Filter[beside].Milliseconds, 0.99))
 		}
 	}
 	for i := range r.Runs {
 		if run := &r.Runs[i]; run.Searches > 0 {
-			worse(&s.SecondRound, run.SecondRounds/run.Searches, more)
+			highest(&s.SecondRound, run.SecondRounds/run.Searches)
 		}
 	}
 	return s
+}
+
+// highest and lowest keep the worst of the values of a figure.
+func highest(into **float64, value float64) {
+	if *into == nil || value > **into {
+		*into = &value
+	}
+}
+
+func lowest(into **float64, value float64) {
+	if *into == nil || value < **into {
+		*into = &value
+	}
+}
+
+// takeRatios takes in the comparisons of schedulers.
+func (s *summary) takeRatios(all []ratioResult) {
+	cpu := map[int]**float64{500: &s.CPU500, 5000: &s.CPU5000, 15000: &s.CPU15000}
+	for i := range all {
+		ratio := &all[i]
+		if ratio.Load == loadOrdinary {
+			highest(&s.OrdinaryCPU, ratio.CPU.Centre)
+			continue
+		}
+		s.Pairs += ratio.Pairs
+		lowest(&s.Settled, ratio.Settled.Centre)
+		if into := cpu[ratio.Nodes]; into != nil {
+			highest(into, ratio.CPU.Centre)
+		}
+	}
 }
 
 // floor is what a figure of the summary has to reach.

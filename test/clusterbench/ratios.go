@@ -19,22 +19,11 @@ func compare(runs []runResult) []ratioResult {
 }
 
 func compareOne(runs []runResult, o ratioResult) ratioResult {
-	of := func(who contestant) (out []runResult) {
-		for _, r := range runs {
-			if o.of(&r) && r.Scheduler == who {
-				out = append(out, r)
-			}
-		}
-		slices.SortFunc(out, func(a, b runResult) int { return a.Pair - b.Pair })
-		return out
+	of := func(who contestant) []runResult {
+		return byPair(runs, func(r *runResult) bool { return o.of(r) && r.Scheduler == who })
 	}
 	a, b := of(stock), of(berth)
-	ratios := func(value func(*runResult) float64) (out []float64) {
-		for i := range min(len(a), len(b)) {
-			out = append(out, value(&b[i])/value(&a[i]))
-		}
-		return out
-	}
+	ratios := func(value func(*runResult) float64) estimate { return ratiosOf(b, a, value) }
 	typical := func(rs []runResult, value func(*runResult) float64) float64 {
 		var all []float64
 		for i := range rs {
@@ -45,37 +34,45 @@ func compareOne(runs []runResult, o ratioResult) ratioResult {
 	settled, bound := func(r *runResult) float64 { return r.Settled }, func(r *runResult) float64 { return r.PerSecond }
 	return ratioResult{
 		Nodes: o.Nodes, Load: o.Load, Pods: o.Pods, Profile: o.Profile, Pairs: min(len(a), len(b)),
-		Settled: estimateOf(ratios(settled)), Throughput: estimateOf(ratios(bound)),
-		CPU:    estimateOf(ratios(func(r *runResult) float64 { return r.SchedulerCPU })),
-		Memory: estimateOf(ratios(func(r *runResult) float64 { return float64(r.PeakMemory) })),
+		Settled: ratios(settled), Throughput: ratios(bound),
+		CPU:    ratios(func(r *runResult) float64 { return r.SchedulerCPU }),
+		Memory: ratios(func(r *runResult) float64 { return float64(r.PeakMemory) }),
 		Stock:  typical(a, settled), Berth: typical(b, settled), StockBound: typical(a, bound), BerthBound: typical(b, bound),
 	}
+}
+
+// byPair returns the runs that are wanted, by their pair.
+func byPair(runs []runResult, wanted func(*runResult) bool) (out []runResult) {
+	for i := range runs {
+		if wanted(&runs[i]) {
+			out = append(out, runs[i])
+		}
+	}
+	slices.SortFunc(out, func(a, b runResult) int { return a.Pair - b.Pair })
+	return out
+}
+
+// ratiosOf divides what some runs have of a value by what others have, pair by pair.
+func ratiosOf(some, others []runResult, value func(*runResult) float64) estimate {
+	var all []float64
+	for i := range min(len(some), len(others)) {
+		all = append(all, value(&some[i])/value(&others[i]))
+	}
+	return estimateOf(all)
 }
 
 // compareGangs makes ratios of the runs of Berth.
 func compareGangs(runs []runResult) (out []gangRatio) {
 	for _, nodes := range sizesOf(runs) {
-		of := func(load string) (found []runResult) {
-			for _, r := range runs {
-				if r.Nodes == nodes && r.Load == load && r.Scheduler == berth {
-					found = append(found, r)
-				}
-			}
-			slices.SortFunc(found, func(a, b runResult) int { return a.Pair - b.Pair })
-			return found
+		of := func(load string) []runResult {
+			return byPair(runs, func(r *runResult) bool { return r.Nodes == nodes && r.Load == load && r.Scheduler == berth })
 		}
 		single, gangs := of(loadPinned), of(loadGangs)
 		pairs := min(len(single), len(gangs))
 		if pairs == 0 {
 			continue
 		}
-		ratios := func(value func(*runResult) float64) estimate {
-			var all []float64
-			for i := range pairs {
-				all = append(all, value(&gangs[i])/value(&single[i]))
-			}
-			return estimateOf(all)
-		}
+		ratios := func(value func(*runResult) float64) estimate { return ratiosOf(gangs, single, value) }
 		out = append(out, gangRatio{
 			Nodes: nodes, Pairs: pairs,
 			Settled:    ratios(func(r *runResult) float64 { return r.Settled }),

@@ -128,6 +128,19 @@ type filterResult struct {
 // podsNew are pods of a shape that is new.
 const podsNew = "new"
 
+// addFilter adds the samples of a run to the ones of the same kind, and returns all of them.
+func (r *result) addFilter(more *filterResult) *filterResult {
+	at := r.filterOf(more.Nodes, more.There, more.Scheduler, more.Pods)
+	if at < 0 {
+		at = len(r.Filter)
+		r.Filter = append(r.Filter, filterResult{Nodes: more.Nodes, There: more.There, Scheduler: more.Scheduler, Pods: more.Pods})
+	}
+	f := &r.Filter[at]
+	f.Milliseconds = append(f.Milliseconds, more.Milliseconds...)
+	f.Retried, f.Runs, f.LoadAverage = f.Retried+more.Retried, f.Runs+1, loadAverage()
+	return f
+}
+
 // filterOf returns the place of a result; below 0 where there is none.
 func (r *result) filterOf(nodes, there int, who contestant, pods string) int {
 	return slices.IndexFunc(r.Filter, func(f filterResult) bool {

@@ -29,20 +29,11 @@ func (t *testbed) run(key runKey, pods int) (runResult, error) {
 		return r, err
 	}
 	t.took("runs: creating pods", begun)
-	begun = time.Now()
-	s, err := t.startScheduler(key.Scheduler, key.Profile)
+	s, err := t.startReading(key.Scheduler, key.Profile)
 	if err != nil {
 		return r, err
 	}
 	defer s.Stop()
-	if err := s.settle(t.ctx); err != nil {
-		return r, err
-	}
-	runtime.GC()
-	if err := t.plane.calm(t.ctx); err != nil {
-		return r, err
-	}
-	t.took("runs: the scheduler reads", begun)
 	begun = time.Now()
 	if err := t.measure(s, &r); err != nil {
 		return r, err
@@ -56,6 +47,24 @@ func (t *testbed) run(key runKey, pods int) (runResult, error) {
 	return r, t.deletePods()
 }
 
+// startReading starts a scheduler, and waits until it has read the cluster and all is quiet.
+func (t *testbed) startReading(who contestant, profile string) (*sched, error) {
+	defer t.took("runs: the scheduler reads", time.Now())
+	s, err := t.startScheduler(who, profile)
+	if err != nil {
+		return nil, err
+	}
+	err = s.settle(t.ctx)
+	if err == nil {
+		runtime.GC()
+		err = t.plane.calm(t.ctx)
+	}
+	if err != nil {
+		s.Stop()
+	}
+	return s, err
+}
+
 // measure lets the scheduler begin and waits for its last pod.
 func (t *testbed) measure(s *sched, r *runResult) error {
 	t.fleet.tally.reset()
@@ -66,14 +75,7 @@ func (t *testbed) measure(s *sched, r *runResult) error {
 	}
 	cpu, server := s.CPU(), t.plane.CPU()
 	profiled := t.profile(s, r)
-	if err := t.hold(false); err != nil {
-		return err
-	}
-	err = t.fleet.await(t.ctx, runLimit, func(y *tally) bool { return len(y.bound) >= r.Pods })
-	if err != nil && !errors.Is(err, errTimeout) {
-		return err
-	}
-	if err := t.fleet.quiet(t.ctx, r.Pods); err != nil {
+	if err := t.bindAll(r.Pods); err != nil {
 		return err
 	}
 	settled := time.Now()
@@ -92,6 +94,19 @@ func (t *testbed) measure(s *sched, r *runResult) error {
 	<-profiled
 	r.cycleStats, err = s.cycleStats(t.ctx, r.Scheduler)
 	return err
+}
+
+// bindAll lets the scheduler that waits begin, until its pods are bound, as far as they get bound at
+// all, and everything is said about them.
+func (t *testbed) bindAll(pods int) error {
+	if err := t.hold(false); err != nil {
+		return err
+	}
+	err := t.fleet.await(t.ctx, runLimit, func(y *tally) bool { return len(y.bound) >= pods })
+	if err != nil && !errors.Is(err, errTimeout) {
+		return err
+	}
+	return t.fleet.quiet(t.ctx, pods)
 }
 
 func perPod(cpu time.Duration, pods int) float64 {
@@ -156,13 +171,7 @@ func (t *testbed) profile(s *sched, r *runResult) <-chan struct{} {
 	}
 	const path, seconds = "/debug/pprof/profile", "20"
 	keep := func(of string, data []byte, err error) {
-		file := filepath.Join(t.options.out, fmt.Sprintf("%d-%s-%s%s-%d%s.pprof", r.Nodes, r.Load, r.Profile, r.Scheduler, r.Pair+1, of))
-		if err == nil {
-			err = os.WriteFile(file, data, 0o644)
-		}
-		if err != nil {
-			t.say("profile: %v", err)
-		}
+		t.keepProfile(fmt.Sprintf("%d-%s-%s%s-%d%s.pprof", r.Nodes, r.Load, r.Profile, r.Scheduler, r.Pair+1, of), data, err)
 	}
 	var both sync.WaitGroup
 	both.Go(func() {
@@ -178,4 +187,14 @@ func (t *testbed) profile(s *sched, r *runResult) <-chan struct{} {
 		close(done)
 	}()
 	return done
+}
+
+// keepProfile writes a profile, or says why there is none.
+func (t *testbed) keepProfile(name string, data []byte, err error) {
+	if err == nil {
+		err = os.WriteFile(filepath.Join(t.options.out, name), data, 0o644)
+	}
+	if err != nil {
+		t.say("profile: %v", err)
+	}
 }

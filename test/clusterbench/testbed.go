@@ -35,6 +35,19 @@ type testbed struct {
 	runs    int                // numbers schedulers and single pods
 }
 
+// placesFor says where on this machine schedulers and all else run.
+func placesFor(o *options) (split, error) {
+	places, err := wholeMachine()
+	switch {
+	case err != nil:
+	case o.apart:
+		err = places.apart()
+	case o.first:
+		err = places.first()
+	}
+	return places, err
+}
+
 // start starts a control plane.
 func (t *testbed) start() error {
 	defer t.took("control plane", time.Now())

@@ -253,15 +253,7 @@ func (p *player) event(e *cases.Event) cases.EventResult {
 	out := cases.EventResult{Type: e.Type, UID: e.UID}
 	switch e.Type {
 	case cases.Admit:
-		pod := e.Pod.DeepCopy()
-		corev1defaults.SetDefaults_Pod(pod)
-		pod.Spec.InitContainers = slices.Clip(pod.Spec.InitContainers)
-		p.k.endings, p.k.step = e.Meanwhile, 0
-		out = p.admit(pod)
-		for _, m := range e.Meanwhile {
-			p.k.remove(m.UID)
-			p.forget(m.UID)
-		}
+		out = p.arrive(e)
 	case cases.Remove:
 		p.k.remove(e.UID)
 		p.forget(e.UID)
@@ -279,6 +271,20 @@ func (p *player) event(e *cases.Event) cases.EventResult {
 	}
 	if out.Panic == "" {
 		out.State = p.k.state()
+	}
+	return out
+}
+
+// arrive admits a pod, while others end.
+func (p *player) arrive(e *cases.Event) cases.EventResult {
+	pod := e.Pod.DeepCopy()
+	corev1defaults.SetDefaults_Pod(pod)
+	pod.Spec.InitContainers = slices.Clip(pod.Spec.InitContainers)
+	p.k.endings, p.k.step = e.Meanwhile, 0
+	out := p.admit(pod)
+	for _, m := range e.Meanwhile {
+		p.k.remove(m.UID)
+		p.forget(m.UID)
 	}
 	return out
 }

@@ -46,13 +46,18 @@ func newSettings(c *cases.Case, dir string) (*settings, error) {
 		topologyOpts: cfg.TopologyManagerPolicyOptions,
 		reservation:  corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("0"), corev1.ResourceMemory: resource.MustParse("0")},
 	}
+	return s, s.reserve(cfg)
+}
+
+// reserve takes in what the configuration keeps from pods.
+func (s *settings) reserve(cfg *cases.Config) error {
 	if cfg.ReservedCPU != nil {
 		s.reservation[corev1.ResourceCPU] = cfg.ReservedCPU.DeepCopy()
 	}
 	if cfg.ReservedSystemCPUs != "" {
 		set, err := cpuset.Parse(cfg.ReservedSystemCPUs)
 		if err != nil {
-			return nil, fmt.Errorf("unable to parse reservedSystemCPUs: %w", err)
+			return fmt.Errorf("unable to parse reservedSystemCPUs: %w", err)
 		}
 		s.reservedCPUs = set
 		s.reservation[corev1.ResourceCPU] = *resource.NewQuantity(int64(set.Size()), resource.DecimalSI)
@@ -65,7 +70,7 @@ func newSettings(c *cases.Case, dir string) (*settings, error) {
 			s.reservation[name] = sum
 		}
 	}
-	return s, nil
+	return nil
 }
 
 func or(s, fallback string) string {

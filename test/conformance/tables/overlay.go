@@ -74,15 +74,9 @@ func (w *watched) write(dir, home string) (map[string]string, error) {
 		return os.WriteFile(path, content, 0o600)
 	}
 	for name, changes := range w.files {
-		text, err := os.ReadFile(filepath.Join(source, name))
+		text, err := changed(filepath.Join(source, name), changes)
 		if err != nil {
 			return nil, err
-		}
-		for from, to := range changes {
-			if bytes.Count(text, []byte(from)) != 1 {
-				return nil, fmt.Errorf("%s/%s: %q is not there once", w.name, name, from)
-			}
-			text = bytes.Replace(text, []byte(from), []byte(to), 1)
 		}
 		if err := put(name, text); err != nil {
 			return nil, err
@@ -127,13 +121,8 @@ func Record(dir string) (string, error) {
 	if err := os.WriteFile(file, overlay, 0o600); err != nil {
 		return "", err
 	}
-	modfile, err := copyModule(dir)
-	if err != nil {
+	if err := compile(dir, file, paths); err != nil {
 		return "", err
-	}
-	args := append([]string{"test", "-c", "-o", dir + "/", "-vet=off", "-mod=mod", "-modfile=" + modfile, "-overlay=" + file}, paths...)
-	if out, err := exec.Command("go", args...).CombinedOutput(); err != nil {
-		return "", fmt.Errorf("compile the kubelet's tests: %w\n%s", err, out)
 	}
 	for i := range packages {
 		cmd := exec.Command(filepath.Join(dir, packages[i].name+".test"), "-test.run", testsToRun)
@@ -168,3 +157,31 @@ func copyModule(dir string) (string, error) {
 // their own.
 const testsToRun = "CPUAccumulator|TakeByTopology|TestStaticPolicy|TopologyAware|TopologyHints|TopologyAligned|GetPreferredAllocation|" +
 	"Merge|Policy|GenerateDeviceTopologyHints|PodContainerDeviceAllocation|InitContainerDeviceAllocation|RestartableInitContainerDeviceAllocation|Reuse"
+
+// changed reads a file and replaces what must be there once.
+func changed(file string, changes map[string]string) ([]byte, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	for from, to := range changes {
+		if bytes.Count(text, []byte(from)) != 1 {
+			return nil, fmt.Errorf("%s: %q is not there once", file, from)
+		}
+		text = bytes.Replace(text, []byte(from), []byte(to), 1)
+	}
+	return text, nil
+}
+
+// compile makes the kubelet's tests, with the overlay, in a folder.
+func compile(dir, overlay string, paths []string) error {
+	modfile, err := copyModule(dir)
+	if err != nil {
+		return err
+	}
+	args := append([]string{"test", "-c", "-o", dir + "/", "-vet=off", "-mod=mod", "-modfile=" + modfile, "-overlay=" + overlay}, paths...)
+	if out, err := exec.Command("go", args...).CombinedOutput(); err != nil {
+		return fmt.Errorf("compile the kubelet's tests: %w\n%s", err, out)
+	}
+	return nil
+}
