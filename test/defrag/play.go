@@ -68,11 +68,7 @@ type player struct {
 // play starts a cluster, plays, and takes it down.
 func play(ctx context.Context, o *options, out io.Writer) (_ *result, err error) {
 	p := &player{o: o, out: out, random: rand.New(rand.NewPCG(o.seed, 18)), result: result{Seed: o.seed}}
-	var nodes []hollow.Spec
-	for i := range o.nodes {
-		nodes = append(nodes, hollow.Spec{Name: fmt.Sprint("n", i+1), Machine: machines[p.random.IntN(len(machines))], KubeletConfig: kubeletConfig,
-			Labels: map[string]string{corev1.LabelHostname: fmt.Sprint("n", i+1)}})
-	}
+	nodes := p.nodes()
 	starting, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
 	var stop func() error
@@ -217,6 +213,16 @@ func wantedPods(like *corev1.Pod, copies int) []*corev1.Pod {
 	return out
 }
 
+// nodes draws the machines.
+func (p *player) nodes() (out []hollow.Spec) {
+	for i := range p.o.nodes {
+		name := fmt.Sprint("n", i+1)
+		out = append(out, hollow.Spec{Name: name, Machine: machines[p.random.IntN(len(machines))], KubeletConfig: kubeletConfig,
+			Labels: map[string]string{corev1.LabelHostname: name}})
+	}
+	return out
+}
+
 // makeRoom creates the pods, sees them wait, and carries out a plan for them.
 func (p *player) makeRoom(ctx context.Context, pods []*corev1.Pod) error {
 	before, err := p.running(ctx)
@@ -241,8 +247,16 @@ func (p *player) makeRoom(ctx context.Context, pods []*corev1.Pod) error {
 		fmt.Fprintf(p.out, "%s: %s with %d moves by now\n", name, room.Outcome, len(room.Moves))
 		return nil
 	}
-	tell := func(format string, args ...any) { fmt.Fprintf(p.out, "  "+format+"\n", args...) }
 	fmt.Fprintf(p.out, "%s: room for %d on %s after %d moves\n", name, len(pods), room.Wanted[0].Node, len(room.Moves))
+	if err := p.move(ctx, room, pods); err != nil {
+		return err
+	}
+	return p.compare(ctx, before)
+}
+
+// move carries a plan out, and waits for the pods that it makes room for.
+func (p *player) move(ctx context.Context, room *survey.Room, pods []*corev1.Pod) error {
+	tell := func(format string, args ...any) { fmt.Fprintf(p.out, "  "+format+"\n", args...) }
 	whole, err := p.wholeSets(ctx)
 	if err != nil {
 		return err
@@ -262,7 +276,7 @@ func (p *player) makeRoom(ctx context.Context, pods []*corev1.Pod) error {
 	} else if err := p.until(ctx, pods, running); err == nil {
 		p.result.MadeRoom++
 	}
-	return p.compare(ctx, before)
+	return nil
 }
 
 // compare says whether as many replicas run as before, and no holder is left.
@@ -311,25 +325,9 @@ func (p *player) settle(ctx context.Context) (taken int, err error) {
 	defer cancel()
 	var since time.Time
 	err = wait.PollUntilContextCancel(ctx, pollEvery, true, func(ctx context.Context) (bool, error) {
-		s, err := p.survey.Survey(ctx, "")
-		if err != nil {
+		settled := false
+		if settled, taken, err = p.isSettled(ctx); err != nil {
 			return false, err
-		}
-		list, err := p.Client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
-		if err != nil {
-			return false, err
-		}
-		taken = 0
-		settled := true
-		for i := range list.Items {
-			pod := &list.Items[i]
-			settled = settled && pod.DeletionTimestamp == nil && (pod.Status.Phase == corev1.PodRunning || waits(*pod))
-			if pod.Spec.NodeName != "" {
-				taken += int(pod.Spec.Containers[0].Resources.Limits.Cpu().Value())
-			}
-		}
-		for _, n := range s.Nodes() {
-			settled = settled && n.InFlight == 0 && n.Trouble == nil && n.Report > 0
 		}
 		switch {
 		case !settled:
@@ -340,6 +338,30 @@ func (p *player) settle(ctx context.Context) (taken int, err error) {
 		return settled && time.Since(since) > quiet, p.Ended()
 	})
 	return taken, err
+}
+
+// isSettled says whether nothing is under way now, and how many CPUs are taken.
+func (p *player) isSettled(ctx context.Context) (settled bool, taken int, err error) {
+	s, err := p.survey.Survey(ctx, "")
+	if err != nil {
+		return false, 0, err
+	}
+	list, err := p.Client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return false, 0, err
+	}
+	settled = true
+	for i := range list.Items {
+		pod := &list.Items[i]
+		settled = settled && pod.DeletionTimestamp == nil && (pod.Status.Phase == corev1.PodRunning || waits(*pod))
+		if pod.Spec.NodeName != "" {
+			taken += int(pod.Spec.Containers[0].Resources.Limits.Cpu().Value())
+		}
+	}
+	for _, n := range s.Nodes() {
+		settled = settled && n.InFlight == 0 && n.Trouble == nil && n.Report > 0
+	}
+	return settled, taken, nil
 }
 
 // waits says whether a scheduler has found no node for the pod.

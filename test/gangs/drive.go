@@ -25,6 +25,7 @@ import (
 	"github.com/berth-dev/berth/internal/demo"
 	"github.com/berth-dev/berth/internal/hollow"
 	"github.com/berth-dev/berth/test/scrape"
+	"github.com/berth-dev/berth/test/trial"
 	"github.com/berth-dev/berth/topology"
 )
 
@@ -90,29 +91,34 @@ type single struct {
 }
 
 // play starts the cluster and carries the plan out.
-func play(ctx context.Context, o *options, out io.Writer) (err error) {
+func play(ctx context.Context, o *options, out io.Writer) error {
 	plan := NewPlan(o.seed, o.gangs)
 	fmt.Fprintf(out, "seed %d: %d gangs and %d single pods on %d nodes; SEED=%d replays the plan\n", o.seed, o.gangs, len(plan.Singles), len(kinds), o.seed)
-	begun := time.Now()
-	c, err := startCluster(ctx, o)
-	defer func() {
-		err = errors.Join(err, c.stop())
+	return trial.With(out, func() (*cluster, error) { return startCluster(ctx, o) }, func(c *cluster) error {
+		return newDriver(c, o, plan, out).play(ctx)
+	}, func(c *cluster) error {
+		err := c.stop()
 		if o.keep {
 			fmt.Fprintln(out, "logs are kept in", c.Dir())
 		}
-	}()
-	if err != nil {
 		return err
-	}
-	fmt.Fprintf(out, "ready after %.1fs\n", time.Since(begun).Seconds())
+	})
+}
+
+func newDriver(c *cluster, o *options, plan Plan, out io.Writer) *driver {
 	d := &driver{cluster: c, out: out, each: o.each, plan: plan, singles: map[types.UID]*single{}, kills: map[string]*killing{}}
 	d.observer = newObserver(out, d.mispredicted)
 	d.mender = &mender{cluster: c, out: out, startAgain: d.startAgain, unproved: map[string]time.Time{}}
 	d.result.Seed, d.result.Gangs = o.seed, o.gangs
 	c.before = d.killsBefore
+	return d
+}
+
+// play carries the plan out and says what came of it.
+func (d *driver) play(ctx context.Context) error {
 	watching, cancel := context.WithCancel(ctx)
 	defer cancel()
-	if err := d.observer.start(watching, c.Cluster); err != nil {
+	if err := d.observer.start(watching, d.Cluster); err != nil {
 		return err
 	}
 	if err := d.drive(ctx); err != nil {
@@ -214,17 +220,7 @@ func (d *driver) drive(ctx context.Context) error {
 			return ctx.Err()
 		case <-clock.C:
 		}
-		if err := errors.Join(d.keepScheduler(), d.standby.standsBy()); err != nil {
-			return err
-		}
-		d.late(d.runsSince())
-		if err := d.come(ctx); err != nil {
-			return err
-		}
-		if err := d.mender.mend(ctx); err != nil {
-			return err
-		}
-		left, err := d.act(ctx)
+		left, err := d.tick(ctx)
 		if err != nil {
 			return err
 		}
@@ -234,6 +230,21 @@ func (d *driver) drive(ctx context.Context) error {
 			return nil
 		}
 	}
+}
+
+// tick does what is due, and says how many gangs and single pods are left.
+func (d *driver) tick(ctx context.Context) (left int, err error) {
+	if err := errors.Join(d.keepScheduler(), d.standby.standsBy()); err != nil {
+		return 0, err
+	}
+	d.late(d.runsSince())
+	if err := d.come(ctx); err != nil {
+		return 0, err
+	}
+	if err := d.mender.mend(ctx); err != nil {
+		return 0, err
+	}
+	return d.act(ctx)
 }
 
 // stuck says whether nothing moves any more, and counts the gangs that have not run.

@@ -195,19 +195,7 @@ func (u *unit) gang(ctx context.Context) error {
 			return err
 		}
 	}
-	var pods []*corev1.Pod
-	for i := range members {
-		p := u.pod(fmt.Sprint(name, "-", i), 1+u.r.Int64N(2))
-		switch source {
-		case sigs.PodGroups:
-			p.Labels[sigs.PodGroupLabel] = name
-		case volcano.PodGroups:
-			p.Annotations[volcano.GroupNameAnnotation] = name
-		default:
-			p.Annotations[wire.GangAnnotation], p.Annotations[wire.GangMinimumAnnotation] = name, strconv.Itoa(members)
-		}
-		pods = append(pods, p)
-	}
+	pods := u.members(name, members, source)
 	if u.r.IntN(3) == 0 {
 		if err := u.hesitate(ctx, pods); err != nil {
 			return err
@@ -220,6 +208,23 @@ func (u *unit) gang(ctx context.Context) error {
 		}
 	}
 	return u.settle(ctx, "gang", begun, members)
+}
+
+// members are the pods of a gang, declared as its source has it.
+func (u *unit) members(name string, count int, source schema.GroupVersionResource) (pods []*corev1.Pod) {
+	for i := range count {
+		p := u.pod(fmt.Sprint(name, "-", i), 1+u.r.Int64N(2))
+		switch source {
+		case sigs.PodGroups:
+			p.Labels[sigs.PodGroupLabel] = name
+		case volcano.PodGroups:
+			p.Annotations[volcano.GroupNameAnnotation] = name
+		default:
+			p.Annotations[wire.GangAnnotation], p.Annotations[wire.GangMinimumAnnotation] = name, strconv.Itoa(count)
+		}
+		pods = append(pods, p)
+	}
+	return pods
 }
 
 // hesitate makes the pods and deletes them at once, so that others of the same names follow them.
@@ -238,18 +243,9 @@ func (u *unit) hesitate(ctx context.Context, pods []*corev1.Pod) error {
 
 // hold is a Reservation for one pod, and then that pod.
 func (u *unit) hold(ctx context.Context) error {
-	begun, once := time.Now(), true
+	begun := time.Now()
 	p := u.pod(u.name, 1+u.r.Int64N(3))
-	template := &corev1.PodTemplateSpec{Spec: *p.Spec.DeepCopy()}
-	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&koordinator.Reservation{
-		TypeMeta: metav1.TypeMeta{APIVersion: koordinator.GroupVersion.String(), Kind: "Reservation"}, ObjectMeta: metav1.ObjectMeta{Name: u.name},
-		Spec: koordinator.ReservationSpec{Template: template, AllocateOnce: &once,
-			Owners: []koordinator.ReservationOwner{{Object: &corev1.ObjectReference{Namespace: friends, Name: u.name}}}},
-	})
-	if err != nil {
-		return err
-	}
-	if err := u.make(ctx, koordinator.Reservations, "", &unstructured.Unstructured{Object: object}); err != nil {
+	if err := u.reserve(ctx, p); err != nil {
 		return err
 	}
 	var held *unstructured.Unstructured
@@ -271,6 +267,20 @@ func (u *unit) hold(ctx context.Context) error {
 		return err
 	}
 	return u.settle(ctx, "owner", begun, 1)
+}
+
+// reserve makes a Reservation of one owner, for which a pod is the template.
+func (u *unit) reserve(ctx context.Context, p *corev1.Pod) error {
+	once, template := true, &corev1.PodTemplateSpec{Spec: *p.Spec.DeepCopy()}
+	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&koordinator.Reservation{
+		TypeMeta: metav1.TypeMeta{APIVersion: koordinator.GroupVersion.String(), Kind: "Reservation"}, ObjectMeta: metav1.ObjectMeta{Name: u.name},
+		Spec: koordinator.ReservationSpec{Template: template, AllocateOnce: &once,
+			Owners: []koordinator.ReservationOwner{{Object: &corev1.ObjectReference{Namespace: friends, Name: u.name}}}},
+	})
+	if err != nil {
+		return err
+	}
+	return u.make(ctx, koordinator.Reservations, "", &unstructured.Unstructured{Object: object})
 }
 
 // job is a Job of two tasks, under a name that the lane uses again and again.

@@ -22,6 +22,7 @@ import (
 	"github.com/berth-dev/berth/test/obeyed"
 	"github.com/berth-dev/berth/test/scrape"
 	"github.com/berth-dev/berth/test/tenant"
+	"github.com/berth-dev/berth/test/trial"
 )
 
 const (
@@ -115,20 +116,21 @@ type driver struct {
 }
 
 // play starts the cluster and carries the trial out.
-func play(ctx context.Context, o *options, out io.Writer) (err error) {
+func play(ctx context.Context, o *options, out io.Writer) error {
 	fmt.Fprintf(out, "seed %d: %v of friendly load, then %d attempts beside it; SEED=%d draws the same acts, not the same moments\n", o.seed, o.calm, o.attempts, o.seed)
-	begun := time.Now()
-	c, err := startCluster(ctx, o)
-	defer func() {
-		err = errors.Join(err, c.stop())
+	return trial.With(out, func() (*cluster, error) { return startCluster(ctx, o) }, func(c *cluster) error {
+		return playOn(ctx, c, o, out)
+	}, func(c *cluster) error {
+		err := c.stop()
 		if o.keep {
 			fmt.Fprintf(out, "logs are kept in %s, who deleted pods in %s\n", c.Dir(), c.deletions)
 		}
-	}()
-	if err != nil {
 		return err
-	}
-	fmt.Fprintf(out, "ready after %.1fs\n", time.Since(begun).Seconds())
+	})
+}
+
+// playOn has both sides play on a cluster, and says what came of it.
+func playOn(ctx context.Context, c *cluster, o *options, out io.Writer) error {
 	w, err := newWatcher(out)
 	if err != nil {
 		return err
@@ -340,6 +342,12 @@ func (d *driver) left(ctx context.Context) (left []string, err error) {
 			left = append(left, replicas[i]+": "+what)
 		}
 	}
+	onNodes, err := d.leftOnNodes(ctx, marks)
+	return append(left, onNodes...), err
+}
+
+// leftOnNodes says what reports and cgroups still have of the tenant.
+func (d *driver) leftOnNodes(ctx context.Context, marks []string) (left []string, err error) {
 	reports, err := d.objects.Resource(v1alpha1.NodeTopologies).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, err
@@ -388,13 +396,7 @@ func (d *driver) last() error {
 	for _, v := range d.views {
 		held += v.Held()
 	}
-	why := []string{}
-	for name, p := range d.parts {
-		d.result.MaxRSSMiB = max(d.result.MaxRSSMiB, p.peak/mib)
-		if p.peak > p.bound {
-			why = append(why, fmt.Sprintf("%s had %d MiB: want at most %d", name, p.peak/mib, p.bound/mib))
-		}
-	}
+	why := d.tooLarge()
 	fmt.Fprintf(d.out, "excused: %d names of nodes that do not exist, which the sweep of nodes forgets within 20 minutes\n", d.unswept)
 	d.watcher.mu.Lock()
 	fmt.Fprintf(d.out, "excused: %d friendly pods were refused because a pod of the tenant came by the node's name in between; %d parts ended by themselves and were started again\n",
@@ -437,4 +439,15 @@ func pause(ctx context.Context, d time.Duration) error {
 	case <-time.After(d):
 		return nil
 	}
+}
+
+// tooLarge notes the largest part, and says which ones had more memory than they may.
+func (d *driver) tooLarge() (why []string) {
+	for name, p := range d.parts {
+		d.result.MaxRSSMiB = max(d.result.MaxRSSMiB, p.peak/mib)
+		if p.peak > p.bound {
+			why = append(why, fmt.Sprintf("%s had %d MiB: want at most %d", name, p.peak/mib, p.bound/mib))
+		}
+	}
+	return why
 }

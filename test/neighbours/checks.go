@@ -86,6 +86,11 @@ func (r *running) checkBeside(ctx context.Context) error {
 			}
 		}
 	}
+	return r.checkPods(ctx)
+}
+
+// checkPods says that too few pods run, or that one has no group below Volcano's controller.
+func (r *running) checkPods(ctx context.Context) error {
 	pods, err := r.Client.CoreV1().Pods(r.namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return err

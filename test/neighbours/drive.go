@@ -99,6 +99,11 @@ func (r *running) play(ctx context.Context) error {
 	if r.want.pending {
 		return r.staysPending(ctx)
 	}
+	return r.asExpected(ctx)
+}
+
+// asExpected waits until the Job has gone through its phases, and all else is as it must be.
+func (r *running) asExpected(ctx context.Context) error {
 	if err := r.until(ctx, r.wentThrough); err != nil {
 		return err
 	}
@@ -165,12 +170,10 @@ func (r *running) step(ctx context.Context, text string) error {
 	verb, argument, _ := strings.Cut(text, ":")
 	switch verb {
 	case "running":
-		return r.until(ctx, func(ctx context.Context) error {
-			if seen := r.seen(); !slices.Contains(seen, batch.Running) {
-				return fmt.Errorf("it went through %v", seen)
-			}
-			return r.podsRun(ctx)
-		})
+		if err := r.until(ctx, func(context.Context) error { return r.wasIn(batch.Running) }); err != nil {
+			return err
+		}
+		return r.until(ctx, r.podsRun)
 	case "sleep":
 		return r.until(ctx, r.podsRun)
 	case "bind-claims":
@@ -181,12 +184,7 @@ func (r *running) step(ctx context.Context, text string) error {
 		_, err := r.dynamic.Resource(batch.Jobs).Namespace(r.namespace).Patch(ctx, r.job, types.JSONPatchType, []byte(argument), metav1.PatchOptions{})
 		return err
 	case "phase":
-		return r.until(ctx, func(context.Context) error {
-			if seen := r.seen(); !slices.Contains(seen, batch.JobPhase(argument)) {
-				return fmt.Errorf("it went through %v", seen)
-			}
-			return nil
-		})
+		return r.until(ctx, func(context.Context) error { return r.wasIn(batch.JobPhase(argument)) })
 	case "taint":
 		return r.taint(ctx, []corev1.Taint{{Key: "example.com/closed", Effect: corev1.TaintEffectNoSchedule}})
 	case "untaint":
@@ -207,6 +205,14 @@ func (r *running) wentThrough(context.Context) error {
 		}
 	}
 	if len(left) > 0 {
+		return fmt.Errorf("it went through %v", seen)
+	}
+	return nil
+}
+
+// wasIn says that the Job was not in a phase.
+func (r *running) wasIn(phase batch.JobPhase) error {
+	if seen := r.seen(); !slices.Contains(seen, phase) {
 		return fmt.Errorf("it went through %v", seen)
 	}
 	return nil
@@ -270,30 +276,36 @@ func (r *running) bindClaims(ctx context.Context) error {
 		return err
 	}
 	for i := range list.Items {
-		c := &list.Items[i]
-		volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: r.namespace + "-" + c.Name}, Spec: corev1.PersistentVolumeSpec{
-			AccessModes: c.Spec.AccessModes, Capacity: c.Spec.Resources.Requests,
-			PersistentVolumeSource: corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/volumes/" + c.Name}},
-			ClaimRef:               &corev1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: c.Namespace, Name: c.Name, UID: c.UID},
-		}}
-		if volume, err = r.Client.CoreV1().PersistentVolumes().Create(ctx, volume, metav1.CreateOptions{}); err != nil {
-			return err
-		}
-		c.Spec.VolumeName = volume.Name
-		c.Annotations = map[string]string{"pv.kubernetes.io/bind-completed": "yes"}
-		if c, err = claims.Update(ctx, c, metav1.UpdateOptions{}); err != nil {
-			return err
-		}
-		c.Status = corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound, AccessModes: c.Spec.AccessModes, Capacity: c.Spec.Resources.Requests}
-		if _, err = claims.UpdateStatus(ctx, c, metav1.UpdateOptions{}); err != nil {
-			return err
-		}
-		volume.Status.Phase = corev1.VolumeBound
-		if _, err = r.Client.CoreV1().PersistentVolumes().UpdateStatus(ctx, volume, metav1.UpdateOptions{}); err != nil {
+		if err := r.bind(ctx, &list.Items[i]); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// bind makes a volume for a claim, and binds the two.
+func (r *running) bind(ctx context.Context, c *corev1.PersistentVolumeClaim) (err error) {
+	claims, volumes := r.Client.CoreV1().PersistentVolumeClaims(r.namespace), r.Client.CoreV1().PersistentVolumes()
+	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: r.namespace + "-" + c.Name}, Spec: corev1.PersistentVolumeSpec{
+		AccessModes: c.Spec.AccessModes, Capacity: c.Spec.Resources.Requests,
+		PersistentVolumeSource: corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/volumes/" + c.Name}},
+		ClaimRef:               &corev1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: c.Namespace, Name: c.Name, UID: c.UID},
+	}}
+	if volume, err = volumes.Create(ctx, volume, metav1.CreateOptions{}); err != nil {
+		return err
+	}
+	c.Spec.VolumeName = volume.Name
+	c.Annotations = map[string]string{"pv.kubernetes.io/bind-completed": "yes"}
+	if c, err = claims.Update(ctx, c, metav1.UpdateOptions{}); err != nil {
+		return err
+	}
+	c.Status = corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound, AccessModes: c.Spec.AccessModes, Capacity: c.Spec.Resources.Requests}
+	if _, err = claims.UpdateStatus(ctx, c, metav1.UpdateOptions{}); err != nil {
+		return err
+	}
+	volume.Status.Phase = corev1.VolumeBound
+	_, err = volumes.UpdateStatus(ctx, volume, metav1.UpdateOptions{})
+	return err
 }
 
 // ungate waits for the Job's pods, which must have no nodes, and takes their gates away.

@@ -56,6 +56,14 @@ func play(ctx context.Context, o *options, out io.Writer) error {
 		}
 		total.tell(out, silent)
 	}
+	if err := total.play(ctx, o, cases, out); err != nil {
+		return err
+	}
+	return total.write(out)
+}
+
+// play runs cases with each controller, and adds what came of them.
+func (total *result) play(ctx context.Context, o *options, cases []*testCase, out io.Writer) error {
 	found := map[*testCase]*finding{}
 	for _, c := range cases {
 		found[c] = &finding{}
@@ -77,7 +85,7 @@ func play(ctx context.Context, o *options, out io.Writer) error {
 	for _, c := range cases {
 		total.add(c, *found[c])
 	}
-	return total.write(out)
+	return nil
 }
 
 // playWith runs the cases with one controller, several at a time, and says what came of each, and

@@ -5,6 +5,7 @@ package trial
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -96,14 +97,7 @@ func (p *Program) parse(args []string, stderr io.Writer) error {
 	if err := f.Parse(args); err != nil {
 		return err
 	}
-	var err error
-	switch {
-	case f.NArg() > 0:
-		err = fmt.Errorf("unexpected argument %q", f.Arg(0))
-	case p.Check != nil:
-		err = p.Check()
-	}
-	if err != nil {
+	if err := p.check(f); err != nil {
 		fmt.Fprintf(stderr, "%s: %v\n", p.Name, err)
 		return err
 	}
@@ -111,4 +105,27 @@ func (p *Program) parse(args []string, stderr io.Writer) error {
 		*p.Seed = uint64(time.Now().UnixNano())%1e6 + 1
 	}
 	return nil
+}
+
+// check says what is wrong with what was read.
+func (p *Program) check(f *flag.FlagSet) error {
+	switch {
+	case f.NArg() > 0:
+		return fmt.Errorf("unexpected argument %q", f.Arg(0))
+	case p.Check != nil:
+		return p.Check()
+	}
+	return nil
+}
+
+// With starts a cluster, says how long that took, and lets play have it. What has been started is
+// stopped in the end, also where the start or the play has failed.
+func With[C any](out io.Writer, start func() (C, error), play func(C) error, stop func(C) error) error {
+	begun := time.Now()
+	c, err := start()
+	if err == nil {
+		fmt.Fprintf(out, "ready after %.1fs\n", time.Since(begun).Seconds())
+		err = play(c)
+	}
+	return errors.Join(err, stop(c))
 }

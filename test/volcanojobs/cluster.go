@@ -129,13 +129,7 @@ func startCluster(ctx context.Context, o *options) (*cluster, error) {
 		return c, err
 	}
 	c.stops = append(c.stops, c.Stop)
-	known := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, batch.AddToScheme, volcano.AddToScheme} {
-		if err := add(known); err != nil {
-			return c, err
-		}
-	}
-	if c.client, err = client.New(c.ControlPlane.RESTConfig(), client.Options{Scheme: known}); err != nil {
+	if c.client, err = newClient(c.ControlPlane.RESTConfig()); err != nil {
 		return c, err
 	}
 	stopControllers, err := controllers.Start(ctx, c.ControlPlane.RESTConfig())
@@ -151,7 +145,42 @@ func startCluster(ctx context.Context, o *options) (*cluster, error) {
 	return c, c.startParts(ctx)
 }
 
+// newClient returns a client that knows Jobs and PodGroups.
+func newClient(config *rest.Config) (client.Client, error) {
+	known := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, batch.AddToScheme, volcano.AddToScheme} {
+		if err := add(known); err != nil {
+			return nil, err
+		}
+	}
+	return client.New(config, client.Options{Scheme: known})
+}
+
+// startParts starts the scheduler and the controller.
 func (c *cluster) startParts(ctx context.Context) error {
+	if err := c.configureScheduler(); err != nil {
+		return err
+	}
+	account, err := c.ControlPlane.TokenConfig(ctx, "berth-system", "berth-controller", "")
+	if err != nil {
+		return err
+	}
+	token, err := c.writeAccess("controller", account)
+	if err != nil {
+		return err
+	}
+	c.parts[controllerPart].spec = child.Spec{Name: "controller", Log: filepath.Join(c.Dir(), "controller.log"), Argv: []string{os.Args[0], verbController, token}}
+	for i := range c.parts {
+		if err := c.parts[i].start(); err != nil {
+			return err
+		}
+		c.stops = append(c.stops, func() error { c.parts[i].process.Kill(); return nil })
+	}
+	return nil
+}
+
+// configureScheduler writes the scheduler's files, and says how it is started.
+func (c *cluster) configureScheduler() error {
 	user, err := c.ControlPlane.UserConfig("system:kube-scheduler", nil)
 	if err != nil {
 		return err
@@ -171,25 +200,10 @@ func (c *cluster) startParts(ctx context.Context) error {
 	if c.port, err = child.FreePort(); err != nil {
 		return err
 	}
-	account, err := c.ControlPlane.TokenConfig(ctx, "berth-system", "berth-controller", "")
-	if err != nil {
-		return err
-	}
-	token, err := c.writeAccess("controller", account)
-	if err != nil {
-		return err
-	}
 	c.parts[schedulerPart].spec = child.Spec{Name: "scheduler", Log: filepath.Join(c.Dir(), "scheduler.log"), Argv: []string{
 		os.Args[0], demo.VerbBerthScheduler, "--config=" + file, "--bind-address=127.0.0.1", fmt.Sprint("--secure-port=", c.port),
 		"--cert-dir=" + c.Dir(), "--authorization-always-allow-paths=/metrics,/healthz,/readyz", "-v=3",
 	}}
-	c.parts[controllerPart].spec = child.Spec{Name: "controller", Log: filepath.Join(c.Dir(), "controller.log"), Argv: []string{os.Args[0], verbController, token}}
-	for i := range c.parts {
-		if err := c.parts[i].start(); err != nil {
-			return err
-		}
-		c.stops = append(c.stops, func() error { c.parts[i].process.Kill(); return nil })
-	}
 	return nil
 }
 

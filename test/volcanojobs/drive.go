@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -13,7 +12,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
@@ -25,6 +26,7 @@ import (
 	"github.com/berth-dev/berth/internal/hollow"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/test/scrape"
+	"github.com/berth-dev/berth/test/trial"
 )
 
 const (
@@ -89,18 +91,16 @@ type active struct {
 }
 
 // play carries out the plan of the seed.
-func play(ctx context.Context, o *options, out io.Writer) (err error) {
-	begun := time.Now()
-	c, err := startCluster(ctx, o)
-	defer func() {
-		err = errors.Join(err, c.stop())
-	}()
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(out, "ready after %.1fs\n", time.Since(begun).Seconds())
-	d := &driver{cluster: c, out: out, each: o.each, plan: NewPlan(o.seed, o.jobs), active: map[string]*active{}, judged: map[types.UID]bool{}}
-	d.result.Seed, d.result.Jobs = o.seed, o.jobs
+func play(ctx context.Context, o *options, out io.Writer) error {
+	return trial.With(out, func() (*cluster, error) { return startCluster(ctx, o) }, func(c *cluster) error {
+		d := &driver{cluster: c, out: out, each: o.each, plan: NewPlan(o.seed, o.jobs), active: map[string]*active{}, judged: map[types.UID]bool{}}
+		d.result.Seed, d.result.Jobs = o.seed, o.jobs
+		return d.play(ctx)
+	}, (*cluster).stop)
+}
+
+// play carries the plan out and says what came of it.
+func (d *driver) play(ctx context.Context) error {
 	watching, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if err := d.watch(watching); err != nil {
@@ -112,14 +112,19 @@ func play(ctx context.Context, o *options, out io.Writer) (err error) {
 	if err := d.finish(ctx); err != nil {
 		return err
 	}
+	return d.last()
+}
+
+// last prints the last lines.
+func (d *driver) last() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	fmt.Fprintf(out, "%d placements were exact; the scheduler died %d times, the controller %d times\n", d.exact, c.parts[schedulerPart].deaths, c.parts[controllerPart].deaths)
+	fmt.Fprintf(d.out, "%d placements were exact; the scheduler died %d times, the controller %d times\n", d.exact, d.parts[schedulerPart].deaths, d.parts[controllerPart].deaths)
 	last, err := json.Marshal(d.result)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "%s\n", last)
+	fmt.Fprintf(d.out, "%s\n", last)
 	if !d.result.clean() {
 		return errWrong
 	}
@@ -294,17 +299,7 @@ func (j *Job) compare(job *batch.Job, pods []corev1.Pod) (wrong, missing string)
 	phase := s.State.Phase
 	final := slices.Contains([]batch.JobPhase{batch.Completed, batch.Failed, batch.Aborted, batch.Terminated}, phase)
 	described := fmt.Sprintf("%s (%s: %s), restarted %d times", phase, s.State.Reason, s.State.Message, s.RetryCount)
-	bound, alive := 0, 0
-	for i := range pods {
-		if p := &pods[i]; metav1.IsControlledBy(p, job) {
-			if p.Spec.NodeName != "" {
-				bound++
-			}
-			if p.Status.Phase == corev1.PodRunning || p.Status.Phase == corev1.PodPending {
-				alive++
-			}
-		}
-	}
+	bound, alive := podsOf(job, pods)
 	switch {
 	case j.End == batch.Pending && bound > 0:
 		return fmt.Sprintf("%d pods have nodes", bound), ""
@@ -322,6 +317,21 @@ func (j *Job) compare(job *batch.Job, pods []corev1.Pod) (wrong, missing string)
 		return "", fmt.Sprintf("%s with %d pods; %d of them run", described, bound, s.Running)
 	}
 	return "", ""
+}
+
+// podsOf counts the pods of a Job that have nodes, and the ones that have not ended.
+func podsOf(job *batch.Job, pods []corev1.Pod) (bound, alive int) {
+	for i := range pods {
+		if p := &pods[i]; metav1.IsControlledBy(p, job) {
+			if p.Spec.NodeName != "" {
+				bound++
+			}
+			if p.Status.Phase == corev1.PodRunning || p.Status.Phase == corev1.PodPending {
+				alive++
+			}
+		}
+	}
+	return bound, alive
 }
 
 // over ends what is done for a Job.
@@ -391,8 +401,8 @@ func (d *driver) leftover(ctx context.Context) (string, error) {
 		if err := d.client.List(ctx, list, client.InNamespace(namespace)); err != nil {
 			return "", err
 		}
-		if n, name := countOf(list); n > 0 {
-			return fmt.Sprintf("%d are left of %T, %s among them", n, list, name), nil
+		if n, name, err := countOf(list); n > 0 || err != nil {
+			return fmt.Sprintf("%d are left of %T, %s among them", n, list, name), err
 		}
 	}
 	var maps corev1.ConfigMapList
@@ -411,34 +421,16 @@ func (d *driver) leftover(ctx context.Context) (string, error) {
 	return scrape.Left(m, scrape.Held...), nil
 }
 
-func countOf(list client.ObjectList) (n int, first string) {
-	each := func(name string) {
-		if n == 0 {
-			first = name
+func countOf(list client.ObjectList) (n int, first string, err error) {
+	err = meta.EachListItem(list, func(o runtime.Object) error {
+		if n++; n > 1 {
+			return nil
 		}
-		n++
-	}
-	switch l := list.(type) {
-	case *corev1.PodList:
-		for i := range l.Items {
-			each(l.Items[i].Name)
+		one, err := meta.Accessor(o)
+		if err == nil {
+			first = one.GetName()
 		}
-	case *batch.JobList:
-		for i := range l.Items {
-			each(l.Items[i].Name)
-		}
-	case *volcano.PodGroupList:
-		for i := range l.Items {
-			each(l.Items[i].Name)
-		}
-	case *corev1.ServiceList:
-		for i := range l.Items {
-			each(l.Items[i].Name)
-		}
-	case *networkingv1.NetworkPolicyList:
-		for i := range l.Items {
-			each(l.Items[i].Name)
-		}
-	}
-	return n, first
+		return err
+	})
+	return n, first, err
 }
