@@ -154,13 +154,6 @@ func (q *quality) table(name, overlay string, judged bool, sums []simulate.Summa
 // that fit, which is shown beside it.
 func measures(s *simulate.Strategy) bool { return s.Keep == nil }
 
-// matrixRow is a combination in the table of all.
-type matrixRow struct {
-	name   string
-	judged bool
-	sums   []simulate.Summary
-}
-
 // matrix prints what is aligned on all combinations, strategies side by side. The best that does
 // not know the load, and refuses nobody by a rule, is bold; a star is what was kept for the
 // judgement.

@@ -4,6 +4,7 @@ import (
 	"io"
 	"os"
 
+	"github.com/berth-dev/berth/internal/simulate"
 	"github.com/berth-dev/berth/internal/simulate/trace"
 )
 
@@ -26,4 +27,11 @@ func readList[T any](name string, read func(io.Reader, string) ([]T, error)) ([]
 	}
 	defer f.Close()
 	return read(f, name)
+}
+
+// matrixRow is a combination in the table of all.
+type matrixRow struct {
+	name   string
+	judged bool
+	sums   []simulate.Summary
 }

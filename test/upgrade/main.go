@@ -12,14 +12,6 @@ import (
 	"github.com/berth-dev/berth/test/trial"
 )
 
-// options are the flags.
-type options struct {
-	from, to string
-	nodes    int
-	seed     uint64
-	keep     bool
-}
-
 func main() {
 	o := &options{}
 	(&trial.Program{

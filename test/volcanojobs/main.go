@@ -2,25 +2,12 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
 
 	"github.com/berth-dev/berth/test/trial"
 )
-
-// errWrong is the answer no; the output has said why.
-var errWrong = errors.New("not all Jobs were as they must be")
-
-// options are the flags.
-type options struct {
-	seed uint64
-	jobs int
-	keep bool
-	each bool
-	dir  string
-}
 
 func main() {
 	o := &options{}
