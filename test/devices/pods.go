@@ -40,7 +40,6 @@ func newPods(rng *rand.Rand, i int) []*corev1.Pod {
 // newPod makes a pod of one container, or of up to four: one time in three with another one beside
 // it, and with init containers and sidecars before it.
 func newPod(rng *rand.Rand, name string) *corev1.Pod {
-	pick := func(words ...string) string { return words[rng.IntN(len(words))] }
 	zero := int64(0)
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{}}}
 	p.Spec.TerminationGracePeriodSeconds = &zero
@@ -58,6 +57,16 @@ func newPod(rng *rand.Rand, name string) *corev1.Pod {
 		at := rng.IntN(len(p.Spec.InitContainers) + 1)
 		p.Spec.InitContainers = slices.Insert(p.Spec.InitContainers, at, c)
 	}
+	annotate(rng, p)
+	if rng.IntN(6) == 0 {
+		p.Spec.PriorityClassName = obeying.Urgent
+	}
+	return p
+}
+
+// annotate gives a pod words of Berth's.
+func annotate(rng *rand.Rand, p *corev1.Pod) {
+	pick := func(words ...string) string { return words[rng.IntN(len(words))] }
 	if policy := pick("", "none", "best-effort", "restricted", "single-numa-node", "single-numa-node,scope=pod", "restricted,scope=pod"); policy != "" {
 		p.Annotations[wire.PolicyAnnotation] = policy
 	}
@@ -76,10 +85,6 @@ func newPod(rng *rand.Rand, name string) *corev1.Pod {
 	case 1:
 		p.Annotations[wire.DevicesAnnotation] = "perNUMANode=1"
 	}
-	if rng.IntN(6) == 0 {
-		p.Spec.PriorityClassName = obeying.Urgent
-	}
-	return p
 }
 
 // newContainer makes a container that asks for GPUs one time in odds, for cards more seldom, and

@@ -66,61 +66,77 @@ func (p *place) start(ctx context.Context, stdout, stderr io.Writer) error {
 
 // enter makes the root of the run this process's own.
 func (p *place) enter() error {
-	mount := func(source, target, kind string, flags uintptr, data string) error {
-		if err := os.MkdirAll(target, 0o755); err != nil {
-			return err
-		}
-		if err := syscall.Mount(source, target, kind, flags, data); err != nil {
-			return fmt.Errorf("mount %s: %w", target, err)
-		}
-		return nil
-	}
-	overlay := func(lower, upper, work, target string) error {
-		return mount("overlay", target, "overlay", 0, fmt.Sprintf("lowerdir=%s,upperdir=%s,workdir=%s", lower, upper, work))
-	}
-	in := func(path string) string { return filepath.Join(p.root(), path) }
 	if err := mount("none", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {
 		return err
 	}
 	if err := overlay(p.Base, p.upper(), p.work(), p.root()); err != nil {
 		return err
 	}
+	if err := p.bringGo(); err != nil {
+		return err
+	}
+	if err := p.bringKernel(); err != nil {
+		return err
+	}
+	if err := copyFile(p.bundle(), p.in("/tmp/berth.bundle")); err != nil {
+		return err
+	}
+	return errors.Join(syscall.Sethostname([]byte("fresh")), syscall.Chroot(p.root()), os.Chdir("/root"), raiseLoopback())
+}
+
+// in is where a path of the root is now.
+func (p *place) in(path string) string { return filepath.Join(p.root(), path) }
+
+func mount(source, target, kind string, flags uintptr, data string) error {
+	if err := os.MkdirAll(target, 0o755); err != nil {
+		return err
+	}
+	if err := syscall.Mount(source, target, kind, flags, data); err != nil {
+		return fmt.Errorf("mount %s: %w", target, err)
+	}
+	return nil
+}
+
+func overlay(lower, upper, work, target string) error {
+	return mount("overlay", target, "overlay", 0, fmt.Sprintf("lowerdir=%s,upperdir=%s,workdir=%s", lower, upper, work))
+}
+
+// bringGo lends the root this machine's Go: toolchain and modules to read, and the build cache with
+// a layer of the root's own.
+func (p *place) bringGo() error {
 	for _, path := range []string{p.Go.GOROOT, p.Go.GOMODCACHE} {
-		if err := mount(path, in(path), "", syscall.MS_BIND, ""); err != nil {
+		if err := mount(path, p.in(path), "", syscall.MS_BIND, ""); err != nil {
 			return err
 		}
-		if err := mount("none", in(path), "", syscall.MS_REMOUNT|syscall.MS_BIND|syscall.MS_RDONLY, ""); err != nil {
-			return err
-		}
-	}
-	if !p.Cold {
-		if err := overlay(p.Go.GOCACHE, p.cacheUpper(), p.cacheWork(), in(p.Go.GOCACHE)); err != nil {
+		if err := mount("none", p.in(path), "", syscall.MS_REMOUNT|syscall.MS_BIND|syscall.MS_RDONLY, ""); err != nil {
 			return err
 		}
 	}
+	if p.Cold {
+		return nil
+	}
+	return overlay(p.Go.GOCACHE, p.cacheUpper(), p.cacheWork(), p.in(p.Go.GOCACHE))
+}
+
+// bringKernel mounts what the kernel shows, and makes the devices that programs expect.
+func (p *place) bringKernel() error {
 	if err := errors.Join(
-		mount("proc", in("/proc"), "proc", 0, ""),
-		mount("sysfs", in("/sys"), "sysfs", syscall.MS_RDONLY, ""),
-		mount("tmpfs", in("/dev"), "tmpfs", 0, "mode=755"),
-		mount("tmpfs", in("/dev/shm"), "tmpfs", 0, "mode=1777"),
+		mount("proc", p.in("/proc"), "proc", 0, ""),
+		mount("sysfs", p.in("/sys"), "sysfs", syscall.MS_RDONLY, ""),
+		mount("tmpfs", p.in("/dev"), "tmpfs", 0, "mode=755"),
+		mount("tmpfs", p.in("/dev/shm"), "tmpfs", 0, "mode=1777"),
 	); err != nil {
 		return err
 	}
 	for _, name := range []string{"null", "zero", "full", "random", "urandom"} {
-		if err := os.WriteFile(in("/dev/"+name), nil, 0o644); err != nil {
+		if err := os.WriteFile(p.in("/dev/"+name), nil, 0o644); err != nil {
 			return err
 		}
-		if err := syscall.Mount("/dev/"+name, in("/dev/"+name), "", syscall.MS_BIND, ""); err != nil {
+		if err := syscall.Mount("/dev/"+name, p.in("/dev/"+name), "", syscall.MS_BIND, ""); err != nil {
 			return err
 		}
 	}
-	if err := os.Symlink("/proc/self/fd", in("/dev/fd")); err != nil {
-		return err
-	}
-	if err := copyFile(p.bundle(), in("/tmp/berth.bundle")); err != nil {
-		return err
-	}
-	return errors.Join(syscall.Sethostname([]byte("fresh")), syscall.Chroot(p.root()), os.Chdir("/root"), raiseLoopback())
+	return os.Symlink("/proc/self/fd", p.in("/dev/fd"))
 }
 
 func copyFile(from, to string) error {

@@ -78,34 +78,41 @@ func Judge(m *topology.Machine, groups []Group, all Decisions) Faults {
 		} else if why := otherDevices(g, nil); why != "" {
 			f.Outside[name] = why
 		}
-		for j := range groups[:i] {
-			if o := &groups[j]; o.UID != g.UID {
-				if both := sharedDevice(g, o); both != "" {
-					f.HeldTwice[name+" "+o.UID+" "+both] = fmt.Sprintf("has device %s, and so has %s/%s", both, o.UID, o.Container)
-				}
-			}
-		}
+		f.judgeDevices(g, groups[:i])
 		if g.CPUs.IsEmpty() {
 			f.Unconfined[name] = "runs on no CPU"
 		}
 		for j := range groups {
-			o := &groups[j]
-			od := all.of(o)
-			if od == nil || od.CPUs.IsEmpty() {
-				continue
-			}
-			alone := AloneFor(m, od)
-			switch {
-			case d != nil && !d.CPUs.IsEmpty():
-				if o.UID != g.UID && g.CPUs.Intersects(&alone) {
-					f.HeldTwice[name+" "+o.UID] = fmt.Sprintf("runs on %s, and %s/%s holds %s", g.CPUs, o.UID, o.Container, alone)
-				}
-			case g.CPUs.Intersects(&alone):
-				f.Unconfined[name] = fmt.Sprintf("runs on %s, and %s/%s holds %s", g.CPUs, o.UID, o.Container, alone)
+			if od := all.of(&groups[j]); od != nil && !od.CPUs.IsEmpty() {
+				f.judgeCPUs(g, &groups[j], d != nil && !d.CPUs.IsEmpty(), AloneFor(m, od))
 			}
 		}
 	}
 	return f
+}
+
+// judgeDevices finds the devices of a container that others have.
+func (f *Faults) judgeDevices(g *Group, others []Group) {
+	for i := range others {
+		if o := &others[i]; o.UID != g.UID {
+			if both := sharedDevice(g, o); both != "" {
+				f.HeldTwice[g.UID+"/"+g.Container+" "+o.UID+" "+both] = fmt.Sprintf("has device %s, and so has %s/%s", both, o.UID, o.Container)
+			}
+		}
+	}
+}
+
+// judgeCPUs says whether a container, which holds CPUs or shares them, runs on the ones that
+// another holds alone.
+func (f *Faults) judgeCPUs(g, o *Group, holds bool, alone topology.CPUSet) {
+	name, text := g.UID+"/"+g.Container, fmt.Sprintf("runs on %s, and %s/%s holds %s", g.CPUs, o.UID, o.Container, alone)
+	switch {
+	case !g.CPUs.Intersects(&alone):
+	case !holds:
+		f.Unconfined[name] = text
+	case o.UID != g.UID:
+		f.HeldTwice[name+" "+o.UID] = text
+	}
 }
 
 // beside says how a container runs beside its decision; "" where it does not.

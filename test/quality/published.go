@@ -23,15 +23,7 @@ func (q *quality) published(ctx context.Context) (means, within int, err error) 
 	if err != nil {
 		return 0, 0, err
 	}
-	var lists []string
-	for _, row := range rows[1:] {
-		if !slices.Contains(lists, row[0]) {
-			lists = append(lists, row[0])
-		}
-	}
-	if !q.full {
-		lists = lists[:min(2, len(lists))]
-	}
+	lists := q.lists(rows[1:])
 	fmt.Fprintf(q.out, "\n## What was published, and what is served here\n\n| list, at 100 / 130 percent arrived | strategy | published | here | within |\n|---|---|---|---|---|\n")
 	for _, row := range rows[1:] {
 		if !slices.Contains(lists, row[0]) {
@@ -57,6 +49,19 @@ func (q *quality) published(ctx context.Context) (means, within int, err error) 
 		fmt.Fprintf(q.out, "| %s | %s | %s | %s | %t |\n", row[0], strategy, strings.Join(theirs, " / "), strings.Join(ours, " / "), all)
 	}
 	return means, within, nil
+}
+
+// lists are the ones in the rows, or the first two of them.
+func (q *quality) lists(rows [][]string) (lists []string) {
+	for _, row := range rows {
+		if !slices.Contains(lists, row[0]) {
+			lists = append(lists, row[0])
+		}
+	}
+	if !q.full {
+		lists = lists[:min(2, len(lists))]
+	}
+	return lists
 }
 
 // repeat plays a strategy on a list, without NUMA nodes.

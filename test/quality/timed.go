@@ -59,7 +59,18 @@ const timedOverlay = "sockets/restricted"
 
 // timedTable plays all strategies on a load and an overlay, and prints what they serve.
 func (q *quality) timedTable(ctx context.Context, l *load, overlay string, nodes []trace.Node) error {
-	var sums [][]simulate.Summary
+	sums, err := q.timedSums(ctx, l, overlay, nodes)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(q.out, "\n### Pods come and go: %s, %s, %d nodes, at 70 / 85 / 95 percent load\n\n"+
+		"| strategy | hours aligned %% | waiting p50 | waiting p99 | pods refused %% | gangs whole %% | NUMA nodes per pod |\n|---|---|---|---|---|---|---|\n", l.name, overlay, len(nodes))
+	q.timedRows(sums, trace.AskGPUs(l.pods))
+	return nil
+}
+
+// timedSums plays the load at each of its parts.
+func (q *quality) timedSums(ctx context.Context, l *load, overlay string, nodes []trace.Node) (sums [][]simulate.Summary, err error) {
 	for _, part := range timedLoads() {
 		e := simulate.Experiment{Nodes: nodes, Pods: l.pods, Seeds: q.seeds[:1], Times: &trace.Times{Load: part, For: timedHours}}
 		if q.full {
@@ -69,13 +80,15 @@ func (q *quality) timedTable(ctx context.Context, l *load, overlay string, nodes
 			return play(ctx, e, overlay)
 		})
 		if err != nil {
-			return err
+			return nil, err
 		}
 		sums = append(sums, s)
 	}
-	fmt.Fprintf(q.out, "\n### Pods come and go: %s, %s, %d nodes, at 70 / 85 / 95 percent load\n\n"+
-		"| strategy | hours aligned %% | waiting p50 | waiting p99 | pods refused %% | gangs whole %% | NUMA nodes per pod |\n|---|---|---|---|---|---|---|\n", l.name, overlay, len(nodes))
-	gpus := trace.AskGPUs(l.pods)
+	return sums, nil
+}
+
+// timedRows prints a line for each strategy, with a figure for each part of the load.
+func (q *quality) timedRows(sums [][]simulate.Summary, gpus bool) {
 	for i, s := range simulate.Strategies() {
 		row := func(value func(*simulate.Summary) string) string {
 			var cells []string
@@ -102,7 +115,6 @@ func (q *quality) timedTable(ctx context.Context, l *load, overlay string, nodes
 			}),
 			row(func(s *simulate.Summary) string { return fmt.Sprintf("%.2f", s.NUMANodes.Mean) }))
 	}
-	return nil
 }
 
 // hoursText prints seconds as hours, or as minutes where they are few.

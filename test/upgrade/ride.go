@@ -134,13 +134,7 @@ func (j *journey) run(ctx context.Context) (*ride, error) {
 	}
 	j.close(j.to, j.to)
 	r := &ride{From: j.from.version, To: j.to.version, Stages: j.stages, Report: report, Wrong: []string{}}
-	for _, note := range report.Notes {
-		pod, _, _ := strings.Cut(note, " ")
-		if by := j.parts.boundBy(pod); by != "" {
-			note += ", bound by scheduler " + by
-		}
-		fmt.Fprintln(j.out, "  "+note)
-	}
+	j.tell(report.Notes)
 	after, err := j.reports(ctx)
 	if err != nil {
 		return nil, err
@@ -150,6 +144,17 @@ func (j *journey) run(ctx context.Context) (*ride, error) {
 	}
 	r.judge(before, after, j.parts.ended())
 	return r, nil
+}
+
+// tell prints what the workload noted, and which scheduler had to do with it.
+func (j *journey) tell(notes []string) {
+	for _, note := range notes {
+		pod, _, _ := strings.Cut(note, " ")
+		if by := j.parts.boundBy(pod); by != "" {
+			note += ", bound by scheduler " + by
+		}
+		fmt.Fprintln(j.out, "  "+note)
+	}
 }
 
 // progress is told how many pods have run.

@@ -23,23 +23,7 @@ type Artifacts struct {
 // stamp beside each says what it was made from, so that a second call does nothing.
 func Ensure(ctx context.Context, repo, cache string, log io.Writer) (*Artifacts, error) {
 	b := &builder{repo: repo, cache: cache, log: log}
-	steps := []struct {
-		what string
-		make func(context.Context) error
-	}{
-		{"Debian packages for QEMU", b.hostPackages},
-		{"kernel, busybox and libseccomp", b.guestPackages},
-		{"lscpu and numactl", b.guestTools},
-		{"containerd, its shim and ctr (cold: about 2 minutes)", b.containerd},
-		{"runc", b.runc},
-		{"network plugins", b.networkPlugins},
-		{"kubelet", b.kubelet},
-		{"berth-agent", b.agent},
-		{"the sample device plugin", b.plugin},
-		{"initial ram disk", b.initrd},
-		{"root file system", b.disk},
-	}
-	for _, s := range steps {
+	for _, s := range b.steps() {
 		if err := s.make(ctx); err != nil {
 			return nil, fmt.Errorf("%s: %w", s.what, err)
 		}
@@ -57,4 +41,27 @@ func Ensure(ctx context.Context, repo, cache string, log io.Writer) (*Artifacts,
 	}
 	a.KVM = b.kvm(ctx, a)
 	return a, nil
+}
+
+// step makes one thing, if it is not there.
+type step struct {
+	what string
+	make func(context.Context) error
+}
+
+// steps are in their order: the later ones need what the ones before have made.
+func (b *builder) steps() []step {
+	return []step{
+		{"Debian packages for QEMU", b.hostPackages},
+		{"kernel, busybox and libseccomp", b.guestPackages},
+		{"lscpu and numactl", b.guestTools},
+		{"containerd, its shim and ctr (cold: about 2 minutes)", b.containerd},
+		{"runc", b.runc},
+		{"network plugins", b.networkPlugins},
+		{"kubelet", b.kubelet},
+		{"berth-agent", b.agent},
+		{"the sample device plugin", b.plugin},
+		{"initial ram disk", b.initrd},
+		{"root file system", b.disk},
+	}
 }

@@ -89,7 +89,12 @@ func writeEntry(out *tar.Writer, e entry, stamp time.Time) error {
 		_, err := io.WriteString(out, e.text)
 		return err
 	}
-	file, err := os.Open(e.from)
+	return writeFile(out, h, e.from)
+}
+
+// writeFile writes a file below a header, which gets its size.
+func writeFile(out *tar.Writer, h *tar.Header, from string) error {
+	file, err := os.Open(from)
 	if err != nil {
 		return err
 	}

@@ -124,16 +124,9 @@ func verifyProvenance(dir string, sums map[string]string) error {
 		return fmt.Errorf("%s: no file *%s: want one that says how the release was made", dir, provenanceSuffix)
 	}
 	path := filepath.Join(dir, found)
-	text, err := os.ReadFile(path)
+	s, err := readStatement(path)
 	if err != nil {
 		return err
-	}
-	var s attestation.Statement
-	if err := protojson.Unmarshal(text, &s); err != nil {
-		return fmt.Errorf("%s: %w: want an in-toto statement, which make release writes", path, err)
-	}
-	if s.PredicateType != predicateType {
-		return fmt.Errorf("%s: predicateType: %q: want %s", path, s.PredicateType, predicateType)
 	}
 	said := map[string]string{found: sums[found]}
 	for _, subject := range s.Subject {
@@ -145,4 +138,20 @@ func verifyProvenance(dir string, sums map[string]string) error {
 		}
 	}
 	return nil
+}
+
+// readStatement reads what says how a release was made.
+func readStatement(path string) (*attestation.Statement, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	s := &attestation.Statement{}
+	if err := protojson.Unmarshal(text, s); err != nil {
+		return nil, fmt.Errorf("%s: %w: want an in-toto statement, which make release writes", path, err)
+	}
+	if s.PredicateType != predicateType {
+		return nil, fmt.Errorf("%s: predicateType: %q: want %s", path, s.PredicateType, predicateType)
+	}
+	return s, nil
 }

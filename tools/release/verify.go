@@ -30,19 +30,28 @@ func verify(dir, publicKey string) (int, error) {
 		}
 	}
 	for name, want := range sums {
-		// The error about an image says more than that its sum is wrong.
-		if strings.HasSuffix(name, archiveSuffix) {
-			if err := withIndexes(filepath.Join(dir, name), func(i v1.ImageIndex) error { return validate.Index(i) }); err != nil {
-				return 0, err
-			}
-		}
-		got, err := sumOf(filepath.Join(dir, name))
-		if err != nil {
+		if err := verifyFile(filepath.Join(dir, name), want); err != nil {
 			return 0, err
-		}
-		if got != want {
-			return 0, fmt.Errorf("%s: sha256 is %s, %s says %s: fetch or build it again", filepath.Join(dir, name), got, sumsFile, want)
 		}
 	}
 	return len(sums), verifyProvenance(dir, sums)
+}
+
+// verifyFile says whether a file is there and has its sum, and whether an image holds what it
+// names.
+func verifyFile(path, sum string) error {
+	// The error about an image says more than that its sum is wrong.
+	if strings.HasSuffix(path, archiveSuffix) {
+		if err := withIndexes(path, func(i v1.ImageIndex) error { return validate.Index(i) }); err != nil {
+			return err
+		}
+	}
+	got, err := sumOf(path)
+	if err != nil {
+		return err
+	}
+	if got != sum {
+		return fmt.Errorf("%s: sha256 is %s, %s says %s: fetch or build it again", path, got, sumsFile, sum)
+	}
+	return nil
 }
