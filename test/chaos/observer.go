@@ -94,7 +94,8 @@ type placements struct {
 	exact, exactDisturbed int
 	// The others were exact and are not what the kubelet gave, with an excuse.
 	differedDisturbed, differedContended, differedVanished int
-	// verdict are promised admission alone, obeyed decided by Berth, and unseen held against nothing.
+	// verdict are promised admission alone, obeyed are decided by Berth, and unseen are held
+	// against nothing.
 	verdict, obeyed, unseen int
 }
 

@@ -96,8 +96,8 @@ func (t *testbed) measure(s *sched, r *runResult) error {
 	return err
 }
 
-// bindAll lets the scheduler that waits begin, until its pods are bound, as far as they get bound at
-// all, and everything is said about them.
+// bindAll lets the scheduler that waits begin, until all pods are bound, or have had the time for
+// it, and everything is said about them.
 func (t *testbed) bindAll(pods int) error {
 	if err := t.hold(false); err != nil {
 		return err

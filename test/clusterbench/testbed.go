@@ -80,7 +80,8 @@ func (t *testbed) stop() {
 	}
 }
 
-// simulate starts the nodes' simulator, and heartbeats at the agents' interval where they are wanted.
+// simulate starts the nodes' simulator, and heartbeats at the agents' interval where they are
+// wanted.
 func (t *testbed) simulate(kinds []*nodeKind, beating bool) error {
 	var ctx context.Context
 	ctx, t.leave = context.WithCancel(t.ctx)
