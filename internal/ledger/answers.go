@@ -102,6 +102,8 @@ type answerKey struct {
 	// created is that of the candidate, or afterAll when it is later than that of every pod in
 	// flight.
 	created int64
+	// loose is that of the candidate, where it may be admitted before pods in flight.
+	loose bool
 }
 
 // keyOf returns under what the answer to a candidate is remembered. A pod that the node has
@@ -116,9 +118,9 @@ func (n *Node) keyOf(c *Candidate) answerKey {
 // key is that of the candidate on a node where the newest pod in flight is of that second.
 func (c *Candidate) key(newest int64) answerKey {
 	if c.Created > newest {
-		return answerKey{c.Shape, afterAll}
+		return answerKey{shape: c.Shape, created: afterAll}
 	}
-	return answerKey{c.Shape, c.Created}
+	return answerKey{c.Shape, c.Created, c.Loose}
 }
 
 func (n *Node) admit(c *Candidate) Answer {

@@ -25,14 +25,15 @@ func (o *outlook) consultStates(c *Candidate, withReserved bool, d *placement.De
 	if waveOf(flight) > c.Wave && !inert(o.report.Model, c.Request) {
 		return waiting(InWaves)
 	}
-	if !o.report.Amounts && !c.follows(flight) && !inert(o.report.Model, c.Request) {
-		return o.consultInAnyOrder(c, flight, d)
-	}
 	w := &o.base
 	if withReserved {
 		w = &o.full
 	}
 	switch {
+	case w.why == ManyOrders: // one more makes no fewer
+		return waiting(ManyOrders)
+	case !o.report.Amounts && !c.follows(flight) && !inert(o.report.Model, c.Request):
+		return o.consultInAnyOrder(c, flight, d)
 	case w.uncertain():
 		return waiting(w.why)
 	case d != nil:
@@ -79,7 +80,7 @@ func (o *outlook) decideAgain(p *pod, d *placement.Decision) Answer {
 	if o.decides() {
 		return o.keepsHeld(p, d)
 	}
-	a := o.consult(&Candidate{Request: p.req, Created: p.created, Wave: p.wave}, false, d)
+	a := o.consult(p.candidate(), false, d)
 	if a.OK() {
 		a.Exact = a.Exact && !p.loose && o.steady(p.req, d)
 	}

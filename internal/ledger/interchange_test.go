@@ -3,6 +3,7 @@ package ledger
 import (
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -143,4 +144,49 @@ func TestAlikeInRandomHistories(t *testing.T) {
 	if fewer < 20 {
 		t.Error("too few pods were alike to mean anything")
 	}
+}
+
+// TestBatchOrdersAreCounted: the count is that of the orders themselves, or too many either way.
+func TestBatchOrdersAreCounted(t *testing.T) {
+	rng := rand.New(rand.NewPCG(27, 3))
+	many := 0
+	for range 3000 {
+		batch := make([]*pod, rng.IntN(8))
+		for i := range batch {
+			batch[i] = &pod{uid: fmt.Sprint(i), asked: asked{req: cpus(fmt.Sprint(i), 1+rng.Int64N(3))}, created: rng.Int64N(2)}
+			if rng.IntN(4) == 0 {
+				batch[i].promise = &Promise{Exact: true}
+			}
+		}
+		got, want := batchOrders(batch, interchangeableInDebt), len(arrangements(batch, interchangeableInDebt))
+		if min(got, maxOrders+1) != min(want, maxOrders+1) {
+			t.Fatalf("%d orders counted, %d there", got, want)
+		}
+		if got > maxOrders {
+			many++
+		}
+	}
+	if many < 100 {
+		t.Errorf("%d batches of too many orders: the test shows little", many)
+	}
+}
+
+// TestWhatReserveTookLooseIsPosted: pods that are promised no CPUs may change places with each
+// other when they are bound, as when they were reserved.
+func TestWhatReserveTookLooseIsPosted(t *testing.T) {
+	n := open(t, newKubelet(t, model(t, twoSockets, pinning)))
+	var d placement.Decision
+	sizes := []int64{3, 2, 1, 1, 1}
+	for i, count := range sizes {
+		c := &Candidate{Request: cpus(fmt.Sprint("p", i), count), Created: 7, Loose: true}
+		if a := n.Reserve(c, &d); !a.OK() {
+			t.Fatalf("p%d: %+v", i, a)
+		}
+	}
+	for i := range sizes {
+		if p, _ := post(t, n, fmt.Sprint("p", i)); !p.Answer.OK() || p.Answer.Exact {
+			t.Errorf("p%d: %+v, want it admitted, and promised no CPUs", i, p.Answer)
+		}
+	}
+	check(t, n)
 }

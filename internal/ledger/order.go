@@ -72,8 +72,11 @@ func firstWave(flight []*pod) int {
 // ordersOfWave is arrivalOrders for pods of one wave.
 func ordersOfWave(flight []*pod, mayChange sameness) [][]*pod {
 	orders := [][]*pod{flight}
-	if ascending(flight) || alike(flight, mayChange) {
+	switch {
+	case ascending(flight) || alike(flight, mayChange):
 		return orders
+	case batchOrders(flight, mayChange) > maxOrders:
+		return nil
 	}
 	for kept := range flight {
 		for _, rest := range arrangements(flight[kept:], mayChange) {
@@ -98,6 +101,27 @@ func ascending(flight []*pod) bool {
 		}
 	}
 	return true
+}
+
+// batchOrders is in how many orders a batch may come, or a number above maxOrders: of pods of one
+// second there are as many as arrangements returns.
+func batchOrders(batch []*pod, mayChange sameness) int {
+	count := 1
+	for i, p := range batch {
+		second, same := 1, 1 // with p
+		for _, q := range batch[:i] {
+			if q.created == p.created {
+				second++
+				if mayChange(q, p) {
+					same++
+				}
+			}
+		}
+		if count = count * second / same; count > maxOrders {
+			return count
+		}
+	}
+	return count
 }
 
 // alike says whether all pods may change places.

@@ -109,6 +109,11 @@ func newPod(c *Candidate) *pod {
 	return &pod{uid: c.Request.UID, asked: asked{req: c.Request}, created: c.Created, wave: c.Wave, sight: sight{mortal: c.Mortal}, debt: debt{loose: c.Loose}}
 }
 
+// candidate is the pod as one that still wants the node.
+func (p *pod) candidate() *Candidate {
+	return &Candidate{Request: p.req, Created: p.created, Loose: p.loose, Wave: p.wave}
+}
+
 // isInert says whether a kubelet of the model never pins anything for the request.
 func (a *asked) isInert(m *placement.Model) bool {
 	if a.inertOn != m {

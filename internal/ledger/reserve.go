@@ -155,7 +155,7 @@ func (n *Node) Reconsider(uid string) Answer {
 	}
 	n.leave(p)
 	n.changed()
-	a := n.consult(&Candidate{Request: p.req, Created: p.created, Wave: p.wave}, false, &d)
+	a := n.consult(p.candidate(), false, &d)
 	a.Exact = a.Exact && p.promise.Exact && Same(&d, &p.promise.Decision) && n.steady(p.req, &d)
 	p.promise = &Promise{Decision: p.promise.Decision, Exact: a.Exact}
 	n.become(p, posted)
