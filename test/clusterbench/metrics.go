@@ -42,6 +42,25 @@ next:
 	return total
 }
 
+// by returns the series of a name by what they carry for the labels, each value divided.
+func (m metrics) by(name string, divisor float64, labels ...string) map[string]float64 {
+	out := map[string]float64{}
+	for series, v := range m {
+		base, rest, _ := strings.Cut(series, "{")
+		if base != name {
+			continue
+		}
+		var key []string
+		for _, l := range labels {
+			if value := label(rest, l); value != "" {
+				key = append(key, value)
+			}
+		}
+		out[strings.Join(key, " ")] += v / divisor
+	}
+	return out
+}
+
 // requests returns what an API server answered per pod between two scrapes, by verb, resource and
 // subresource, and by code where that reports a failure; without watches and Leases.
 func requests(before, after metrics, pods int) map[string]float64 {

@@ -99,6 +99,10 @@ type cycleStats struct {
 	Score  float64 `json:"scoreMilliseconds"`
 	// Promises are Berth's decisions by what the reports said about them.
 	Promises map[string]float64 `json:"promises,omitempty"`
+	// Delays is where the time of Berth's pods went until their Bindings were written, in seconds a
+	// pod, and Verdicts what Reserve and Bind decided, by outcome and reason.
+	Delays   map[string]float64 `json:"delays,omitempty"`
+	Verdicts map[string]float64 `json:"verdicts,omitempty"`
 }
 
 func (r *runResult) String() string {

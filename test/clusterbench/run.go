@@ -157,6 +157,9 @@ func (s *sched) cycleStats(ctx context.Context, who contestant) (c cycleStats, e
 		for _, outcome := range []string{"kept", "contended", "mispredicted", "refused"} {
 			c.Promises[outcome] = m.sum("berth_scheduler_promises_total", `outcome="`+outcome+`"`)
 		}
+		const delays = "berth_scheduler_pod_delay_seconds"
+		c.Delays = m.by(delays+"_sum", max(1, m.sum(delays+"_count", `cause="queue"`)), "cause")
+		c.Verdicts = m.by("berth_scheduler_verdicts_total", 1, "extension_point", "outcome", "reason")
 	}
 	return c, nil
 }

@@ -62,4 +62,7 @@ func TestMetricsSum(t *testing.T) {
 	if got := m.sum("plain"); got != 16 {
 		t.Errorf("plain = %v, want 16", got)
 	}
+	if got := m.by("x_sum", 2, "extension_point", "none"); len(got) != 2 || got["Filter"] != 1.75 || got["Score"] != 2 {
+		t.Errorf("halves by point = %v, want 1.75 and 2", got)
+	}
 }
