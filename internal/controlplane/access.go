@@ -76,7 +76,15 @@ const tokenLife = 24 * time.Hour
 // tells admission the node's name (extra authentication.kubernetes.io/node-name). Account and node
 // must exist.
 func (cp *ControlPlane) TokenConfig(ctx context.Context, namespace, account, node string) (*rest.Config, error) {
-	client, err := kubernetes.NewForConfig(cp.admin)
+	return Account{namespace, account}.Config(ctx, cp.admin, node)
+}
+
+// Account is a service account.
+type Account struct{ Namespace, Name string }
+
+// Config is TokenConfig on the control plane of an administrator's client configuration.
+func (a Account) Config(ctx context.Context, admin *rest.Config, node string) (*rest.Config, error) {
+	client, err := kubernetes.NewForConfig(admin)
 	if err != nil {
 		return nil, err
 	}
@@ -89,13 +97,12 @@ func (cp *ControlPlane) TokenConfig(ctx context.Context, namespace, account, nod
 		}
 		req.Spec.BoundObjectRef = &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Node", Name: n.Name, UID: n.UID}
 	}
-	got, err := client.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, account, req, metav1.CreateOptions{})
+	got, err := client.CoreV1().ServiceAccounts(a.Namespace).CreateToken(ctx, a.Name, req, metav1.CreateOptions{})
 	if err != nil {
-		return nil, fmt.Errorf("token of service account %s/%s: %w", namespace, account, err)
+		return nil, fmt.Errorf("token of service account %s/%s: %w", a.Namespace, a.Name, err)
 	}
 	return &rest.Config{
-		Host: "https://" + cp.api.addr, QPS: -1, Burst: -1, BearerToken: got.Status.Token,
-		TLSClientConfig: rest.TLSClientConfig{CAData: cp.pki.serving.pem},
+		Host: admin.Host, QPS: -1, Burst: -1, BearerToken: got.Status.Token, TLSClientConfig: rest.TLSClientConfig{CAData: admin.CAData},
 	}, nil
 }
 

@@ -13,8 +13,6 @@ import (
 	"syscall"
 	"time"
 
-	authenticationv1 "k8s.io/api/authentication/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -226,15 +224,11 @@ func (c *cluster) waitNode(ctx context.Context, name string) error {
 	return n.WaitReady(ctx, c.client)
 }
 
-// The agents' service account, deploy/rbac.
-const agentNamespace, agentAccount = "berth-system", "berth-agent"
-
 func (c *cluster) startAgent(ctx context.Context, node string) error {
-	token, err := c.agentToken(ctx, node)
+	config, err := controlplane.Account{Namespace: "berth-system", Name: "berth-agent"}.Config(ctx, c.admin, node)
 	if err != nil {
 		return err
 	}
-	config := &rest.Config{Host: c.admin.Host, QPS: -1, BearerToken: token, TLSClientConfig: rest.TLSClientConfig{CAData: c.admin.CAData}}
 	p := &process{name: "agent-" + node}
 	var path string
 	if p.way, path, err = c.lineFor(p.name, config, ""); err != nil {
@@ -242,24 +236,6 @@ func (c *cluster) startAgent(ctx context.Context, node string) error {
 	}
 	p.start = c.run(p.name, verbAgent, path, string(c.nodeDir(node)), wrongclock.File(c.dir, p.name))
 	return c.add(p)
-}
-
-// agentToken returns a token as the agent's pod on the node would have.
-func (c *cluster) agentToken(ctx context.Context, node string) (string, error) {
-	n, err := c.client.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
-	if err != nil {
-		return "", err
-	}
-	got, err := c.client.CoreV1().ServiceAccounts(agentNamespace).CreateToken(ctx, agentAccount, &authenticationv1.TokenRequest{
-		Spec: authenticationv1.TokenRequestSpec{
-			ExpirationSeconds: new(int64(24 * 3600)),
-			BoundObjectRef:    &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Node", Name: n.Name, UID: n.UID},
-		},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		return "", fmt.Errorf("token of the agent of %s: %w", node, err)
-	}
-	return got.Status.Token, nil
 }
 
 func (c *cluster) startScheduler(i int) error {
