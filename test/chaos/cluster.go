@@ -24,7 +24,7 @@ import (
 	"github.com/berth-dev/berth/internal/controlplane/controllers"
 	"github.com/berth-dev/berth/internal/demo"
 	"github.com/berth-dev/berth/internal/hollow"
-	"github.com/berth-dev/berth/internal/scheduler"
+	"github.com/berth-dev/berth/test/trial"
 	"github.com/berth-dev/berth/test/wrongclock"
 )
 
@@ -167,7 +167,7 @@ func (c *cluster) lineFor(name string, config *rest.Config, f fraud) (w *clientL
 		return nil, "", err
 	}
 	w.fraud, w.bindings = f, &c.bindings
-	kubeconfig = filepath.Join(c.dir, name+".wire")
+	kubeconfig = filepath.Join(c.dir, name+".kubeconfig")
 	return w, kubeconfig, w.WriteKubeconfig(kubeconfig)
 }
 
@@ -250,25 +250,17 @@ func (c *cluster) startScheduler(i int) error {
 	}
 	p.way = way
 	way.view.Late(viewLate)
-	text, err := scheduler.Configuration(scheduler.ConfigOptions{Kubeconfig: path, LeaderElect: true})
-	if err != nil {
-		return err
+	s := trial.Scheduler{Dir: c.dir, Name: p.name, LeaderElect: true}
+	role, configure := []string{wrongclock.VerbScheduler, wrongclock.File(c.dir, p.name)}, s.Flags
+	if c.fraud == fraudStock {
+		role, configure = []string{demo.VerbKubeScheduler, "--kubeconfig=" + path}, s.Serving
 	}
-	file := filepath.Join(c.dir, p.name+".yaml")
-	if err := os.WriteFile(file, text, 0o600); err != nil {
-		return err
-	}
-	port, err := child.FreePort()
+	port, flags, err := configure()
 	if err != nil {
 		return err
 	}
 	c.ports = append(c.ports, port)
-	role := []string{wrongclock.VerbScheduler, wrongclock.File(c.dir, p.name), "--config=" + file}
-	if c.fraud == fraudStock {
-		role = []string{demo.VerbKubeScheduler, "--kubeconfig=" + path}
-	}
-	p.start = c.run(p.name, append(role, "--bind-address=127.0.0.1", fmt.Sprint("--secure-port=", port),
-		"--cert-dir="+filepath.Join(c.dir, p.name), "--authorization-always-allow-paths=/metrics,/healthz,/readyz",
+	p.start = c.run(p.name, append(append(role, flags...),
 		"--leader-elect", "--leader-elect-lease-duration=8s", "--leader-elect-renew-deadline=6s", "--leader-elect-retry-period=1s", "-v=3")...)
 	return c.add(p)
 }

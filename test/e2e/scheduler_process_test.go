@@ -5,7 +5,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
 	"testing"
 	"time"
 
@@ -18,6 +17,7 @@ import (
 	"github.com/berth-dev/berth/internal/controlplane"
 	"github.com/berth-dev/berth/internal/scheduler"
 	ownscheduler "github.com/berth-dev/berth/scheduler"
+	"github.com/berth-dev/berth/test/trial"
 )
 
 // schedulerVerb makes the test binary a berth-scheduler that ends on signals only, unlike the role
@@ -64,20 +64,13 @@ func startScheduler(t *testing.T, cp *controlplane.ControlPlane, args *scheduler
 // startSchedulerWith starts the scheduler that the verb stands for.
 func startSchedulerWith(t *testing.T, verb string, kubeconfig []byte, args *scheduler.Args) *schedulerProcess {
 	t.Helper()
-	dir := t.TempDir()
-	write(t, filepath.Join(dir, "kubeconfig"), kubeconfig)
-	config, err := scheduler.Configuration(scheduler.ConfigOptions{Kubeconfig: filepath.Join(dir, "kubeconfig"), Args: args})
+	s := trial.Scheduler{Dir: t.TempDir(), Name: "scheduler", Args: args}
+	write(t, s.Access(), kubeconfig)
+	port, flags, err := s.Flags()
 	if err != nil {
 		t.Fatal(err)
 	}
-	write(t, filepath.Join(dir, "config.yaml"), config)
-	port, err := child.FreePort()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return runScheduler(t, verb, port, "--config="+filepath.Join(dir, "config.yaml"),
-		"--bind-address=127.0.0.1", "--secure-port="+strconv.Itoa(port), "--cert-dir="+dir,
-		"--authorization-always-allow-paths=/metrics,/healthz,/readyz", "-v=2")
+	return runScheduler(t, verb, port, append(flags, "-v=2")...)
 }
 
 // runScheduler runs a berth-scheduler that listens on the port until the test's end.

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -19,6 +18,7 @@ import (
 	"github.com/berth-dev/berth/internal/scheduler"
 	"github.com/berth-dev/berth/test/line"
 	"github.com/berth-dev/berth/test/podgroup"
+	"github.com/berth-dev/berth/test/trial"
 )
 
 // startLimit bounds the start of the cluster on a busy machine.
@@ -53,6 +53,7 @@ type cluster struct {
 	scheduler *child.Process
 	started   time.Time // the scheduler
 	port      int
+	flags     []string // of the scheduler
 	// before is asked before a Binding is written: whether the scheduler is killed, and whether
 	// this Binding arrives all the same.
 	before func(pod string) (kill, arrives bool)
@@ -85,32 +86,22 @@ func startCluster(ctx context.Context, o *options) (*cluster, error) {
 	if c.way, err = line.New(config, c); err != nil {
 		return c, err
 	}
-	if c.port, err = child.FreePort(); err != nil {
-		return c, err
-	}
 	return c, errors.Join(c.configure(), c.startScheduler(), c.standby.start(ctx, c.Cluster))
 }
 
-func (c *cluster) configFile() string { return filepath.Join(c.Dir(), "scheduler.yaml") }
-
 // configure writes what the scheduler starts with.
-func (c *cluster) configure() error {
-	access := filepath.Join(c.Dir(), "scheduler.kubeconfig")
-	if err := c.way.WriteKubeconfig(access); err != nil {
+func (c *cluster) configure() (err error) {
+	s := trial.Scheduler{Dir: c.Dir(), Name: "scheduler", Args: &scheduler.Args{GangTimeout: metav1.Duration{Duration: gangTimeout}}}
+	if err := c.way.WriteKubeconfig(s.Access()); err != nil {
 		return err
 	}
-	text, err := scheduler.Configuration(scheduler.ConfigOptions{Kubeconfig: access, Args: &scheduler.Args{GangTimeout: metav1.Duration{Duration: gangTimeout}}})
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(c.configFile(), text, 0o600)
+	c.port, c.flags, err = s.Flags()
+	return err
 }
 
 func (c *cluster) startScheduler() error {
-	p, err := child.Start(child.Spec{Name: "scheduler", Log: filepath.Join(c.Dir(), "scheduler.log"), Argv: []string{
-		os.Args[0], demo.VerbBerthScheduler, "--config=" + c.configFile(), "--bind-address=127.0.0.1", fmt.Sprint("--secure-port=", c.port),
-		"--cert-dir=" + c.Dir(), "--authorization-always-allow-paths=/metrics,/healthz,/readyz", "-v=3",
-	}})
+	p, err := child.Start(child.Spec{Name: "scheduler", Log: filepath.Join(c.Dir(), "scheduler.log"), Argv: append(
+		[]string{os.Args[0], demo.VerbBerthScheduler, "-v=3"}, c.flags...)})
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err == nil {

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -16,6 +15,7 @@ import (
 	"github.com/berth-dev/berth/internal/demo"
 	"github.com/berth-dev/berth/internal/scheduler"
 	"github.com/berth-dev/berth/test/line"
+	"github.com/berth-dev/berth/test/trial"
 	"github.com/berth-dev/berth/test/wrongclock"
 )
 
@@ -73,20 +73,13 @@ func holdLease(ctx context.Context, c *demo.Cluster) error {
 
 // configure writes its files into a folder, and returns the command that reads them.
 func (s *standby) configure(dir string) ([]string, error) {
-	access, file := filepath.Join(dir, standbyName+".kubeconfig"), filepath.Join(dir, standbyName+".yaml")
-	text, err := scheduler.Configuration(scheduler.ConfigOptions{Kubeconfig: access, LeaderElect: true, Args: &scheduler.Args{GangTimeout: metav1.Duration{Duration: gangTimeout}}})
-	if err != nil {
-		return nil, err
-	}
+	files := trial.Scheduler{Dir: dir, Name: standbyName, LeaderElect: true, Args: &scheduler.Args{GangTimeout: metav1.Duration{Duration: gangTimeout}}}
 	clock := wrongclock.File(dir, standbyName)
-	if err := errors.Join(s.way.WriteKubeconfig(access), os.WriteFile(file, text, 0o600), wrongclock.Set(clock, standbyAhead)); err != nil {
+	if err := errors.Join(s.way.WriteKubeconfig(files.Access()), wrongclock.Set(clock, standbyAhead)); err != nil {
 		return nil, err
 	}
-	port, err := child.FreePort()
-	return []string{
-		os.Args[0], wrongclock.VerbScheduler, clock, "--config=" + file, "--bind-address=127.0.0.1", fmt.Sprint("--secure-port=", port),
-		"--cert-dir=" + filepath.Join(dir, standbyName), "-v=2",
-	}, err
+	_, flags, err := files.Flags()
+	return append([]string{os.Args[0], wrongclock.VerbScheduler, clock, "-v=2"}, flags...), err
 }
 
 // standsBy says what is wrong with it: it has ended, or leads.

@@ -24,9 +24,9 @@ import (
 	"github.com/berth-dev/berth/internal/child"
 	"github.com/berth-dev/berth/internal/demo"
 	"github.com/berth-dev/berth/internal/hollow"
-	"github.com/berth-dev/berth/internal/scheduler"
 	"github.com/berth-dev/berth/test/line"
 	"github.com/berth-dev/berth/test/scrape"
+	"github.com/berth-dev/berth/test/trial"
 )
 
 // gates are those of Kubernetes' own groups.
@@ -114,18 +114,13 @@ func (w *world) check(err error) {
 }
 
 func (w *world) startScheduler() {
-	dir := w.TempDir()
-	access, file := filepath.Join(dir, "kubeconfig"), filepath.Join(dir, "scheduler.yaml")
-	w.must(w.way.WriteKubeconfig(access))
-	text, err := scheduler.Configuration(scheduler.ConfigOptions{Kubeconfig: access})
+	s := trial.Scheduler{Dir: w.TempDir(), Name: "scheduler"}
+	w.must(w.way.WriteKubeconfig(s.Access()))
+	port, flags, err := s.Flags()
 	w.must(err)
-	w.must(os.WriteFile(file, text, 0o600))
-	w.port, err = child.FreePort()
-	w.must(err)
-	p, err := child.Start(child.Spec{Name: "scheduler", Log: filepath.Join(dir, "log"), Argv: []string{
-		os.Args[0], demo.VerbBerthScheduler, "--config=" + file, "--feature-gates=" + gates, "--bind-address=127.0.0.1",
-		fmt.Sprint("--secure-port=", w.port), "--cert-dir=" + dir, "--authorization-always-allow-paths=/metrics", "-v=3",
-	}})
+	w.port = port
+	p, err := child.Start(child.Spec{Name: "scheduler", Log: filepath.Join(s.Dir, "log"), Argv: append(
+		[]string{os.Args[0], demo.VerbBerthScheduler, "--feature-gates=" + gates, "-v=3"}, flags...)})
 	w.must(err)
 	w.Cleanup(func() {
 		p.Kill()

@@ -23,10 +23,10 @@ import (
 	"github.com/berth-dev/berth/internal/controlplane/controllers"
 	"github.com/berth-dev/berth/internal/demo"
 	"github.com/berth-dev/berth/internal/hollow"
-	"github.com/berth-dev/berth/internal/scheduler"
 	"github.com/berth-dev/berth/test/line"
 	"github.com/berth-dev/berth/test/podgroup"
 	"github.com/berth-dev/berth/test/tenant"
+	"github.com/berth-dev/berth/test/trial"
 	"github.com/berth-dev/berth/test/wrongclock"
 )
 
@@ -194,21 +194,16 @@ func (c *cluster) startScheduler(name string) error {
 	}
 	c.views[name] = view
 	c.stops = append(c.stops, func() error { way.Close(); return nil })
-	access, file := filepath.Join(c.Dir(), name+".kubeconfig"), filepath.Join(c.Dir(), name+".yaml")
-	text, err := scheduler.Configuration(scheduler.ConfigOptions{Kubeconfig: access, LeaderElect: true})
-	if err != nil {
+	s := trial.Scheduler{Dir: c.Dir(), Name: name, LeaderElect: true}
+	if err := way.WriteKubeconfig(s.Access()); err != nil {
 		return err
 	}
-	if err := errors.Join(way.WriteKubeconfig(access), os.WriteFile(file, text, 0o600)); err != nil {
-		return err
-	}
-	port, err := child.FreePort()
+	port, flags, err := s.Flags()
 	if err != nil {
 		return err
 	}
 	c.ports = append(c.ports, port)
-	return c.run(name, verbScheduler, schedulerBound, wrongclock.File(c.Dir(), name), "--config="+file, "--bind-address=127.0.0.1",
-		fmt.Sprint("--secure-port=", port), "--cert-dir="+filepath.Join(c.Dir(), name), "--authorization-always-allow-paths=/metrics,/healthz,/readyz", "-v=2")
+	return c.run(name, verbScheduler, schedulerBound, append([]string{wrongclock.File(c.Dir(), name), "-v=2"}, flags...)...)
 }
 
 // owner returns an administrator's client of the friendly load, by whose name it is known who

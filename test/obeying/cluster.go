@@ -5,16 +5,16 @@ package obeying
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"time"
 
 	"github.com/berth-dev/berth/deploy"
 	"github.com/berth-dev/berth/internal/child"
+	"github.com/berth-dev/berth/internal/controlplane"
 	"github.com/berth-dev/berth/internal/demo"
 	"github.com/berth-dev/berth/internal/hollow"
-	"github.com/berth-dev/berth/internal/scheduler"
+	"github.com/berth-dev/berth/test/trial"
 )
 
 // startLimit bounds the start of the cluster on a busy machine.
@@ -44,7 +44,7 @@ type Cluster struct {
 	*demo.Cluster
 	stopAgents func() error
 	scheduler  *child.Process
-	port       int
+	flags      []string // of the scheduler
 }
 
 // Start starts everything. What has been started is in the result also when it fails.
@@ -61,33 +61,22 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 	if c.stopAgents, err = c.StartAgents(ctx); err != nil {
 		return c, err
 	}
-	if c.port, err = child.FreePort(); err != nil {
-		return c, err
-	}
 	return c, errors.Join(c.configure(), c.startScheduler())
 }
 
-func (c *Cluster) configFile() string { return filepath.Join(c.Dir(), "scheduler.yaml") }
-
 // configure writes what the scheduler starts with.
-func (c *Cluster) configure() error {
-	access := filepath.Join(c.Dir(), "scheduler.kubeconfig")
-	kubeconfig, err := c.ControlPlane.Kubeconfig("system:kube-scheduler", nil)
-	if err != nil {
+func (c *Cluster) configure() (err error) {
+	s := trial.Scheduler{Dir: c.Dir(), Name: "scheduler"}
+	if err := c.ControlPlane.WriteKubeconfig(s.Access(), controlplane.Scheduler); err != nil {
 		return err
 	}
-	text, err := scheduler.Configuration(scheduler.ConfigOptions{Kubeconfig: access})
-	if err != nil {
-		return err
-	}
-	return errors.Join(os.WriteFile(access, kubeconfig, 0o600), os.WriteFile(c.configFile(), text, 0o600))
+	_, c.flags, err = s.Flags()
+	return err
 }
 
 func (c *Cluster) startScheduler() (err error) {
-	c.scheduler, err = child.Start(child.Spec{Name: "scheduler", Log: filepath.Join(c.Dir(), "scheduler.log"), Argv: []string{
-		os.Args[0], demo.VerbBerthScheduler, "--config=" + c.configFile(), "--bind-address=127.0.0.1", fmt.Sprint("--secure-port=", c.port),
-		"--cert-dir=" + c.Dir(), "-v=2",
-	}})
+	c.scheduler, err = child.Start(child.Spec{Name: "scheduler", Log: filepath.Join(c.Dir(), "scheduler.log"), Argv: append(
+		[]string{os.Args[0], demo.VerbBerthScheduler, "-v=2"}, c.flags...)})
 	return err
 }
 

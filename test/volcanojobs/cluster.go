@@ -25,7 +25,7 @@ import (
 	"github.com/berth-dev/berth/internal/demo"
 	"github.com/berth-dev/berth/internal/hollow"
 	"github.com/berth-dev/berth/internal/jobs"
-	"github.com/berth-dev/berth/internal/scheduler"
+	"github.com/berth-dev/berth/test/trial"
 )
 
 // startLimit bounds the start of the cluster on a busy machine.
@@ -165,8 +165,8 @@ func (c *cluster) startParts(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	token, err := c.writeAccess("controller", account)
-	if err != nil {
+	token := filepath.Join(c.Dir(), "controller.kubeconfig")
+	if err := controlplane.WriteAccess(token, account); err != nil {
 		return err
 	}
 	c.parts[controllerPart].spec = child.Spec{Name: "controller", Log: filepath.Join(c.Dir(), "controller.log"), Argv: []string{os.Args[0], verbController, token}}
@@ -181,36 +181,15 @@ func (c *cluster) startParts(ctx context.Context) error {
 
 // configureScheduler writes the scheduler's files, and says how it is started.
 func (c *cluster) configureScheduler() error {
-	user, err := c.ControlPlane.UserConfig("system:kube-scheduler", nil)
-	if err != nil {
+	s := trial.Scheduler{Dir: c.Dir(), Name: "scheduler"}
+	if err := c.ControlPlane.WriteKubeconfig(s.Access(), controlplane.Scheduler); err != nil {
 		return err
 	}
-	access, err := c.writeAccess("scheduler", user)
-	if err != nil {
-		return err
-	}
-	text, err := scheduler.Configuration(scheduler.ConfigOptions{Kubeconfig: access})
-	if err != nil {
-		return err
-	}
-	file := filepath.Join(c.Dir(), "scheduler.yaml")
-	if err := os.WriteFile(file, text, 0o600); err != nil {
-		return err
-	}
-	if c.port, err = child.FreePort(); err != nil {
-		return err
-	}
-	c.parts[schedulerPart].spec = child.Spec{Name: "scheduler", Log: filepath.Join(c.Dir(), "scheduler.log"), Argv: []string{
-		os.Args[0], demo.VerbBerthScheduler, "--config=" + file, "--bind-address=127.0.0.1", fmt.Sprint("--secure-port=", c.port),
-		"--cert-dir=" + c.Dir(), "--authorization-always-allow-paths=/metrics,/healthz,/readyz", "-v=3",
-	}}
-	return nil
-}
-
-// writeAccess writes a kubeconfig into the cluster's directory and returns its path.
-func (c *cluster) writeAccess(name string, config *rest.Config) (string, error) {
-	path := filepath.Join(c.Dir(), name+".kubeconfig")
-	return path, controlplane.WriteAccess(path, config)
+	port, flags, err := s.Flags()
+	c.port = port
+	c.parts[schedulerPart].spec = child.Spec{Name: "scheduler", Log: filepath.Join(c.Dir(), "scheduler.log"), Argv: append(
+		[]string{os.Args[0], demo.VerbBerthScheduler, "-v=3"}, flags...)}
+	return err
 }
 
 // ended says that a part has ended by itself.

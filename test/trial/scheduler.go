@@ -1,0 +1,45 @@
+package trial
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/berth-dev/berth/internal/child"
+	"github.com/berth-dev/berth/internal/scheduler"
+)
+
+// Scheduler is Berth's scheduler as a process of a trial. Its files have its name.
+type Scheduler struct {
+	Dir, Name   string
+	LeaderElect bool
+	Args        *scheduler.Args // nil for the plugin's defaults
+}
+
+// Access is its kubeconfig, which is the caller's to write.
+func (s Scheduler) Access() string { return filepath.Join(s.Dir, s.Name+".kubeconfig") }
+
+// Flags writes its configuration, and returns the flags to start it with and the port of its own
+// server.
+func (s Scheduler) Flags() (port int, flags []string, err error) {
+	text, err := scheduler.Configuration(scheduler.ConfigOptions{Kubeconfig: s.Access(), LeaderElect: s.LeaderElect, Args: s.Args})
+	if err != nil {
+		return 0, nil, err
+	}
+	file := filepath.Join(s.Dir, s.Name+".yaml")
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		return 0, nil, err
+	}
+	port, flags, err = s.Serving()
+	return port, append(flags, "--config="+file), err
+}
+
+// Serving returns the flags of its own server alone: it listens on loopback, and anybody may read
+// its metrics and its health.
+func (s Scheduler) Serving() (port int, flags []string, err error) {
+	port, err = child.FreePort()
+	return port, []string{
+		"--bind-address=127.0.0.1", fmt.Sprint("--secure-port=", port), "--cert-dir=" + filepath.Join(s.Dir, s.Name),
+		"--authorization-always-allow-paths=/metrics,/healthz,/readyz",
+	}, err
+}
