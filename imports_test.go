@@ -56,9 +56,10 @@ internal/version          :
 internal/ledger           : topology placement
 internal/sim              : placement
 internal/simulate/trace   :
-internal/simulate         : topology placement internal/amounts internal/defrag internal/ledger internal/rank internal/sim internal/simulate/trace internal/suggest internal/suppose
+internal/simulate         : topology placement internal/amounts internal/defrag internal/demand internal/ledger internal/rank internal/sim internal/simulate/trace internal/suggest internal/suppose
 internal/simulate/page    : internal/simulate
-internal/rank             : topology placement internal/ledger
+internal/demand           :
+internal/rank             : topology placement internal/demand internal/ledger
 internal/plan             : topology placement internal/ledger internal/suppose
 internal/suppose          : placement internal/amounts internal/ledger
 internal/defrag           : placement internal/amounts internal/suppose
@@ -73,8 +74,8 @@ internal/amounts          : topology placement placement/memory
 internal/featuregates     : internal/suggest
 internal/strict           : internal/suggest internal/wire
 internal/kubeletconfig    : internal/strict internal/wire placement
-internal/nodestate        : topology placement api/... internal/amounts internal/ledger internal/wire
-internal/survey           : internal/gangs topology placement api/... internal/stranded internal/amounts internal/apiclient internal/suppose internal/defrag internal/moving internal/machineview internal/manifest internal/ledger internal/rank internal/plan internal/wire internal/nodestate
+internal/nodestate        : topology placement api/... internal/amounts internal/demand internal/ledger internal/wire
+internal/survey           : internal/demand internal/gangs topology placement api/... internal/stranded internal/amounts internal/apiclient internal/suppose internal/defrag internal/moving internal/machineview internal/manifest internal/ledger internal/rank internal/plan internal/wire internal/nodestate
 internal/web              : internal/clip topology internal/machineview internal/manifest internal/survey internal/version internal/wire
 internal/manifest         : internal/amounts internal/strict internal/suggest internal/wire
 internal/whatif           : topology placement sysfs internal/lscpu internal/machineview internal/amounts internal/capture internal/featuregates internal/kubeletconfig internal/kubeletstate internal/sim internal/suggest internal/suppose internal/survey internal/wire
@@ -88,7 +89,7 @@ internal/scheduler/lead   :
 internal/scheduler/outcome: internal/scheduler/later
 internal/scheduler/gang   : internal/apiclient internal/amounts internal/suppose internal/gangs internal/clip placement internal/ledger internal/plan internal/wire internal/scheduler/later internal/scheduler/lead api/scheduling/...
 internal/scheduler/reservation : internal/clip placement internal/apiclient internal/ledger internal/wire internal/scheduler/later internal/scheduler/lead api/scheduling/koordinator/v1alpha1
-internal/scheduler/nodes  : topology placement internal/apiclient internal/ledger internal/rank internal/wire internal/scheduler/wake internal/scheduler/later api/... internal/nodestate
+internal/scheduler/nodes  : topology placement internal/apiclient internal/demand internal/ledger internal/rank internal/wire internal/scheduler/wake internal/scheduler/later api/... internal/nodestate
 internal/scheduler        : internal/apiclient internal/gangs internal/suppose placement internal/amounts internal/ledger internal/rank internal/wire internal/version internal/scheduler/wake internal/scheduler/nodes internal/scheduler/later internal/scheduler/handover internal/scheduler/gang internal/scheduler/lead internal/scheduler/outcome internal/scheduler/reservation internal/scheduler/spread api/... internal/nodestate
 internal/scheduler/command: internal/scheduler internal/scheduler/outcome internal/scheduler/spread internal/scheduler/reservation internal/scheduler/gang internal/version
 internal/offer            : internal/atomicfile internal/clip topology internal/strict internal/suggest internal/wire
@@ -119,7 +120,7 @@ build/...                 : ...
 `
 
 // pure packages know neither Kubernetes nor logging nor metrics: they can be embedded anywhere.
-const pure = "topology placement sysfs internal/amounts internal/stranded internal/suggest internal/ledger internal/rank internal/plan internal/suppose internal/defrag internal/sim internal/simulate internal/protocol internal/capture internal/lscpu internal/child"
+const pure = "topology placement sysfs internal/amounts internal/demand internal/stranded internal/suggest internal/ledger internal/rank internal/plan internal/suppose internal/defrag internal/sim internal/simulate internal/protocol internal/capture internal/lscpu internal/child"
 
 // strangers never import one another: each talks to the others through the API server alone.
 const strangers = "internal/scheduler internal/agent internal/jobs internal/web"

@@ -258,7 +258,12 @@ ledger.lives.pods = ledger.Node
 ledger.numbers.byKey = ledger.numbers
 ledger.Report.pods = ledger.Node
 ledger.worlds.after = ledger.Node
+nodestate.Demand.of = nodestate.Demand
+nodestate.Demand.wishes = nodestate.Demand
 nodestate.Kinds.bySpec = nodestate.Kinds
+nodestate.Levels.known = nodestate.Levels
+nodestate.Levels.models = nodestate.Levels
+nodestate.Levels.wishes = nodestate.Demand
 offer.Offers.findings = offer
 offer.Offers.listeners = offer
 scheduler.binding.words a Binding
@@ -359,6 +364,7 @@ survey.maker.questions a question
 survey.node.held = survey.Live
 survey.places.left a question
 survey.question.classes a question
+survey.question.demand a question
 survey.nodeFacts.held a look at a node
 survey.watcher.silent nodes, made anew at each look
 survey.contact.lost resources of a watcher, seven at most

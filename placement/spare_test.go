@@ -33,9 +33,9 @@ func TestStrands(t *testing.T) {
 		left, stranded int
 	}{
 		{"no devices there", nil, cpus("a", 14), 1, 0, 0},
-		{"every CPU is a device's part: the first pod strands one", nil, cpus("a", 2), 0, 0, 1},
-		{"two devices lose theirs", nil, cpus("a", 8), 0, 0, 2},
-		{"all do", nil, cpus("a", 16), 0, 0, 4},
+		{"every CPU is a device's part: the first pod strands one", nil, cpus("a", 2), 0, 4, 1},
+		{"two devices lose theirs", nil, cpus("a", 8), 0, 4, 2},
+		{"all do", nil, cpus("a", 16), 0, 4, 4},
 		{"one has lost them before", []placement.Request{with(8, 1)}, cpus("a", 4), 0, 3, 1},
 		{"what is in use needs none", []placement.Request{with(2, 2)}, cpus("a", 6), 0, 2, 0},
 		{"one CPU more than it leaves over", []placement.Request{with(2, 2)}, cpus("a", 7), 0, 2, 1},
@@ -45,7 +45,7 @@ func TestStrands(t *testing.T) {
 		{"of the whole node", nil, with(4, 1), 1, 3, 0},
 		{"the pod takes the part of another", nil, with(8, 1), 0, 3, 1},
 		{"it takes all of them", nil, with(16, 4), 0, 0, 0},
-		{"a pod without CPUs of its own takes none", nil, placement.Request{UID: "a", Containers: []placement.ContainerRequest{{Name: "c", MilliCPU: 8000}}}, 0, 0, 0},
+		{"a pod without CPUs of its own takes none", nil, placement.Request{UID: "a", Containers: []placement.ContainerRequest{{Name: "c", MilliCPU: 8000}}}, 0, 4, 0},
 	} {
 		s := state(t, view, placement.Config{CPUManagerPolicy: "static", TopologyManagerPolicy: "single-numa-node", ReservedSystemCPUs: "16-17"})
 		pool := placement.DevicePool{Resource: gpu, Preference: placement.SortedPreference}

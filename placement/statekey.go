@@ -1,6 +1,10 @@
 package placement
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+
+	"github.com/berth-dev/berth/placement/hint"
+)
 
 // AppendStateKey appends to b everything that a verdict depends on. Two states of one Model with
 // equal keys give the same verdict to every request whose UID neither of them knows, and have the
@@ -33,6 +37,21 @@ func (s *State) AppendStateKey(b []byte) []byte {
 	b = binary.AppendUvarint(b, uint64(len(s.pools)))
 	for i := range s.pools {
 		b = s.pools[i].append(b)
+	}
+	return b
+}
+
+// AppendPoolsKey appends what there is of devices: how many healthy ones of each resource touch
+// each NUMA node. Empty states of one Model with one such key have the same room.
+func (s *State) AppendPoolsKey(b []byte) []byte {
+	for i := range s.pools {
+		p := &s.pools[i]
+		b = append(binary.AppendUvarint(b, uint64(len(p.resource))), p.resource...)
+		b = append(b, flag(p.registered))
+		for node := range s.m.nodeCPUs {
+			healthy, _ := p.pool.HealthyTouching(p.inUse, hint.Mask(1)<<node)
+			b = binary.AppendUvarint(b, uint64(healthy))
+		}
 	}
 	return b
 }

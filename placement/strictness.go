@@ -104,22 +104,19 @@ func (s *State) Strands(r *Request, on topology.NUMASet) (stranded int) {
 func SpareDevices(s *State, r *Request, on topology.NUMASet) int {
 	const everywhere = ^hint.Mask(0)
 	asks, mask := r.AsksDevices(), s.m.compact(on)
-	left, beside, used := 0, 0, 0
+	left := 0
 	for i := range s.pools {
 		p := &s.pools[i]
 		if !p.registered {
 			continue
 		}
-		all, free := p.pool.HealthyTouching(p.inUse, everywhere)
 		if !asks {
-			_, here := p.pool.HealthyTouching(p.inUse, mask)
-			beside, used = beside+here, used+all-free
+			_, beside := p.pool.HealthyTouching(p.inUse, mask)
+			left += beside
 		} else if asked := r.devices(p.resource); asked > 0 {
+			_, free := p.pool.HealthyTouching(p.inUse, everywhere)
 			left += max(0, free-int(min(asked, int64(free))))
 		}
-	}
-	if used > 0 {
-		return beside
 	}
 	return left
 }
@@ -176,6 +173,20 @@ func (s *State) BreaksGroups(r *Request) int {
 		}
 	}
 	return s.m.joint.Breaks(s.account, ad.held.Devices)
+}
+
+// Devices is how many devices the pod asks for at most at one time, of all resources.
+func (r *Request) Devices() (sum int64) {
+	seen := map[string]bool{}
+	for i := range r.Containers {
+		for _, d := range r.Containers[i].Devices {
+			if !seen[d.Resource] {
+				seen[d.Resource] = true
+				sum += r.devices(d.Resource)
+			}
+		}
+	}
+	return sum
 }
 
 // AsksDevices says whether some container asks for devices.

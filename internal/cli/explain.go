@@ -378,14 +378,14 @@ func choicesText(w io.Writer, e *survey.Explained) {
 	var rows [][]string
 	for i := range e.Nodes {
 		if a := &e.Nodes[i]; a.Choice != nil && a.Answer == survey.Admits && len(rows) < maxChoices {
-			rows = append(rows, []string{a.Node, dash(a.NUMANodes), strconv.Itoa(a.Choice.Devices), strconv.Itoa(a.Choice.Stranded), a.Choice.Policy, strconv.Itoa(a.Choice.Score)})
+			rows = append(rows, []string{a.Node, dash(a.NUMANodes), strconv.Itoa(a.Choice.Devices), strconv.Itoa(a.Choice.Stranded), fmt.Sprintf("%d%%", a.Choice.Demand), a.Choice.Policy, strconv.Itoa(a.Choice.Score)})
 		}
 	}
 	if len(rows) < 2 {
 		return
 	}
 	fmt.Fprintf(w, "\nAs the scheduler compares them by default (%s); among equals other plugins count too:\n", survey.DefaultScoring())
-	_ = columns(w, "NODE | NUMA | DEVICES LEFT | STRANDED | POLICY | SCORE", rows)
+	_ = columns(w, "NODE | NUMA | DEVICES LEFT | STRANDED | DEMAND | POLICY | SCORE", rows)
 }
 
 // whoAnswers is the heading above the answers.

@@ -141,7 +141,7 @@ func inert(m *placement.Model, r *placement.Request) bool {
 // requestKey is equal for requests that get the same decisions on the same state.
 func (a *asked) requestKey() string {
 	if a.key == "" {
-		a.key = string(requestKey(nil, a.req))
+		a.key = RequestKey(a.req)
 	}
 	return a.key
 }

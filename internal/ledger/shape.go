@@ -14,6 +14,9 @@ type Shape uint64
 // maxShapes bounds how many shapes are known at one time.
 const maxShapes = 1 << 16
 
+// RequestKey is equal for requests that get the same decisions on the same state.
+func RequestKey(r *placement.Request) string { return string(requestKey(nil, r)) }
+
 // requestKey appends what matters in r, without its UID and the names of its containers. Every
 // list is preceded by its length and every string by its own, so that no two different requests
 // have the same key.

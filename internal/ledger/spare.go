@@ -17,6 +17,8 @@ type Spare struct {
 	// Stranded is how many free devices of these NUMA nodes the pod would leave over that had
 	// enough CPUs beside them, and would not with the pod (placement.State.Strands).
 	Stranded int
+	// Beside is Stranded for a pod that asks for no devices; else 0.
+	Beside int
 	// Groups is how many groups of free devices that belong together the pod would take apart
 	// (placement.State.BreaksGroups).
 	Groups int
@@ -46,6 +48,9 @@ func (s *Spare) Fill(m *placement.Model, state *placement.State, r *placement.Re
 	s.Reach, s.Strictness = m.Reach(r, verdict), m.Strictness(r)
 	s.CPUs = state.FreeCPUs()
 	s.Devices, s.Stranded = placement.SpareDevices(state, r, s.Reach), state.Strands(r, s.Reach)
+	if s.Beside = 0; !r.AsksDevices() {
+		s.Beside = s.Stranded
+	}
 	s.Groups = state.BreaksGroups(r)
 	s.Fit, s.OwnFit = state.Fit(s.Reach)
 }

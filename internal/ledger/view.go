@@ -51,6 +51,18 @@ func (v View) Snapshot() (placement.Snapshot, bool) {
 	return s.Snapshot(), true
 }
 
+// AppendKind appends what the likeliest state has of devices (placement.State.AppendPoolsKey), and
+// returns the Model; nil where there is no such state.
+func (v View) AppendKind(b []byte) ([]byte, *placement.Model) {
+	v.n.mu.Lock()
+	defer v.n.mu.Unlock()
+	s := v.n.likeliest()
+	if s == nil {
+		return b, nil
+	}
+	return s.AppendPoolsKey(b), v.n.report.Model
+}
+
 // Room returns how many pods like the candidate the node takes one after the other, at most limit.
 // It goes by the states that the node may be in now. Reserving the pods can open more of them, so
 // that the node takes some of the pods after its next report alone: it never takes more than Room.

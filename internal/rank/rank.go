@@ -1,6 +1,9 @@
 package rank
 
 import (
+	"slices"
+
+	"github.com/berth-dev/berth/internal/demand"
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/topology"
@@ -83,6 +86,44 @@ func (s *Scoring) Rank(o *Offer) Rank {
 	return Rank{s.tier(o), s.score(o)}
 }
 
+// Setting is what counts about nodes for a pod, whatever is free on them.
+type Setting struct {
+	// unwanted are the bits that do not count where nobody wants the devices of the node, demand is
+	// the lowest bit of Demand, or 0.
+	unwanted, demand Tier
+}
+
+// Setting returns what counts about nodes for a pod that asks for devices, or for none.
+func (s *Scoring) Setting(asksDevices bool) (in Setting) {
+	if s.Formula == Volcano {
+		return in
+	}
+	at := 0
+	for _, c := range slices.Backward(s.First) {
+		bits, _ := c.measure(&Offer{})
+		switch {
+		case c == Demand && asksDevices:
+			in.demand = 1 << at
+		case c == StrandedBeside, c == Devices && !asksDevices:
+			in.unwanted |= (1<<bits - 1) << at
+		}
+		at += bits
+	}
+	return in
+}
+
+// Rank returns the rank on a node for which there is so much demand.
+func (in Setting) Rank(r Rank, level demand.Level) Rank {
+	switch {
+	case r.Tier == LastTier:
+	case level == 0:
+		r.Tier &^= in.unwanted
+	default:
+		r.Tier += in.demand * Tier(level)
+	}
+	return r
+}
+
 // tier packs the criteria. Their bits add up to fewer than those of a Tier.
 func (s *Scoring) tier(o *Offer) (t Tier) {
 	for _, c := range s.First {
@@ -95,16 +136,20 @@ func (s *Scoring) tier(o *Offer) (t Tier) {
 // measure returns how far the offer falls short of the best one, and in how many bits that is kept.
 func (c Criterion) measure(o *Offer) (bits, value int) {
 	switch c {
+	case StrandedBeside:
+		return 1, o.Beside
 	case Stranded:
 		return 1, o.Stranded
 	case NUMANodes:
-		return 7, o.Reach.Len()
+		return 4, o.Reach.Len()
 	case Groups:
-		return 3, o.Groups
+		return 2, o.Groups
+	case Demand:
+		return demand.Bits, 0
 	case Devices:
-		return 6, o.Devices
+		return 5, o.Devices
 	default:
-		return 3, max(0, int(placement.Restricted)-int(o.Strictness))
+		return 2, max(0, int(placement.Restricted)-int(o.Strictness))
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/berth-dev/berth/internal/demand"
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/topology"
@@ -82,14 +83,16 @@ func firstDiffers(first []Criterion, a, b *Offer) int {
 	for _, c := range first {
 		var x, y int
 		switch c {
+		case StrandedBeside:
+			x, y = min(a.Beside, 1), min(b.Beside, 1)
 		case NUMANodes:
-			x, y = a.Reach.Len(), b.Reach.Len()
+			x, y = min(a.Reach.Len(), 15), min(b.Reach.Len(), 15)
 		case Groups:
-			x, y = min(a.Groups, 7), min(b.Groups, 7)
+			x, y = min(a.Groups, 3), min(b.Groups, 3)
 		case Stranded:
 			x, y = min(a.Stranded, 1), min(b.Stranded, 1)
 		case Devices:
-			x, y = min(a.Devices, 63), min(b.Devices, 63)
+			x, y = min(a.Devices, 31), min(b.Devices, 31)
 		case Policy:
 			// restricted and single-numa-node both keep together what they admit.
 			x, y = -min(int(a.Strictness), int(placement.Restricted)), -min(int(b.Strictness), int(placement.Restricted))
@@ -104,7 +107,7 @@ func firstDiffers(first []Criterion, a, b *Offer) int {
 func TestTierAgreesWithTwin(t *testing.T) {
 	rng, m := rand.New(rand.NewPCG(3, 4)), machine(t)
 	random := func() *Offer {
-		return &Offer{Machine: m, Spare: ledger.Spare{Reach: topology.NUMASet(rng.Uint64() >> rng.IntN(64)), Groups: rng.IntN(3) * rng.IntN(6), Devices: rng.IntN(4) * rng.IntN(40), Stranded: rng.IntN(2) * rng.IntN(9),
+		return &Offer{Machine: m, Spare: ledger.Spare{Reach: topology.NUMASet(rng.Uint64() >> rng.IntN(64)), Groups: rng.IntN(3) * rng.IntN(6), Devices: rng.IntN(4) * rng.IntN(40), Stranded: rng.IntN(2) * rng.IntN(9), Beside: rng.IntN(2) * rng.IntN(9),
 			Strictness: placement.Strictness(rng.IntN(int(placement.SingleNUMANode) + 1))}}
 	}
 	for range 20000 {
@@ -116,6 +119,60 @@ func TestTierAgreesWithTwin(t *testing.T) {
 		if want := firstDiffers(s.First, a, b); want < 0 != (x < y) || want > 0 != (x > y) || x == LastTier {
 			t.Fatalf("%v: %+v has %#x, %+v %#x: want %d", s.First, a, x, b, y, want)
 		}
+	}
+}
+
+// TestDemandAgreesWithTwin: with the demand for the nodes, ranks compare as a slow, obvious twin
+// does, criterion by criterion.
+func TestDemandAgreesWithTwin(t *testing.T) {
+	rng, m := rand.New(rand.NewPCG(5, 6)), machine(t)
+	type on struct {
+		Offer
+		level demand.Level
+	}
+	for range 20000 {
+		s := defaults()
+		rng.Shuffle(len(s.First), func(i, j int) { s.First[i], s.First[j] = s.First[j], s.First[i] })
+		s.First = s.First[:rng.IntN(len(s.First)+1)]
+		asks := rng.IntN(2) == 0
+		random := func() on {
+			o := on{Offer{Machine: m, Spare: ledger.Spare{Reach: topology.NUMASet(rng.Uint64N(8)), Devices: rng.IntN(3), Stranded: rng.IntN(2), Strictness: placement.Restricted}}, demand.Level(rng.IntN(3))}
+			if !asks {
+				o.Beside = o.Stranded
+			}
+			return o
+		}
+		a, b := random(), random()
+		rankOf := func(o *on) Tier { return s.Setting(asks).Rank(s.Rank(&o.Offer), o.level).Tier }
+		seen := func(o *on) Offer { // nobody wants the devices: what becomes of them does not matter
+			out := o.Offer
+			if o.level == 0 && !asks {
+				out.Beside, out.Devices = 0, 0
+			}
+			return out
+		}
+		want := 0
+		for _, c := range s.First {
+			x, y := seen(&a), seen(&b)
+			if want == 0 && c == Demand && asks {
+				want = int(a.level) - int(b.level)
+			}
+			if want == 0 && c != Demand {
+				want = firstDiffers([]Criterion{c}, &x, &y)
+			}
+		}
+		if x, y := rankOf(&a), rankOf(&b); want < 0 != (x < y) || want > 0 != (x > y) {
+			t.Fatalf("%v, asks %t: %+v has %#x, %+v %#x: want %d", s.First, asks, a, x, b, y, want)
+		}
+	}
+	s := defaults()
+	if got := s.Setting(true).Rank(Rank{Tier: LastTier}, demand.MostDemand); got.Tier != LastTier {
+		t.Errorf("a node about which nothing is known has tier %#x", got.Tier)
+	}
+	volcano := Scoring{Formula: Volcano}
+	volcano.FillIn()
+	if in := volcano.Setting(true); in != (Setting{}) {
+		t.Errorf("formula volcano: %+v", in)
 	}
 }
 
@@ -218,10 +275,10 @@ func TestScoringInWords(t *testing.T) {
 	var filled Scoring
 	filled.FillIn()
 	for want, s := range map[string]Scoring{
-		"numaNodes, groups, stranded, devices, policy, then MostAllocated": filled,
-		"policy, then LeastAllocated":                                      {First: []Criterion{Policy}, Strategy: LeastAllocated},
-		"then MostAllocated":                                               {First: []Criterion{}, Strategy: MostAllocated},
-		"formula volcano":                                                  {Formula: Volcano},
+		"strandedBeside, numaNodes, groups, stranded, demand, devices, policy, then MostAllocated": filled,
+		"policy, then LeastAllocated": {First: []Criterion{Policy}, Strategy: LeastAllocated},
+		"then MostAllocated":          {First: []Criterion{}, Strategy: MostAllocated},
+		"formula volcano":             {Formula: Volcano},
 	} {
 		if got := s.String(); got != want {
 			t.Errorf("%+v: %q, want %q", s, got, want)

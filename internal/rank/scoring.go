@@ -21,6 +21,10 @@ const (
 type Criterion string
 
 const (
+	// StrandedBeside is Stranded for a pod that asks for no devices, where the devices of the node
+	// are in demand: such a pod rather lies on more NUMA nodes elsewhere than beside free devices
+	// that it leaves without their CPUs.
+	StrandedBeside Criterion = "strandedBeside"
 	// NUMANodes is the number of NUMA nodes over which the pod would be spread: fewer are better.
 	NUMANodes Criterion = "numaNodes"
 	// Groups is the number of groups of free devices that belong together, below one PCI switch, at
@@ -32,6 +36,11 @@ const (
 	// their part, and have them now: better not, so that a device keeps its CPUs for who needs
 	// both. How many they are does not count: one NUMA node is rather filled than several begun.
 	Stranded Criterion = "stranded"
+	// Demand is how much of the devices that pods have in this cluster they could also have on a
+	// node like this one (package demand): less is better for a pod that asks for devices, so that
+	// nodes that suit many pods stay free for those that find no other. It is the node's, and
+	// Setting puts it into a Rank.
+	Demand Criterion = "demand"
 	// Devices is the number of free devices that are left over: fewer are better. For a pod that
 	// asks for some they are those of the whole node and these kinds, so that whole nodes stay
 	// free. For one that asks for none they are those on these NUMA nodes, so that it stays away
@@ -43,14 +52,15 @@ const (
 )
 
 // criteria are all that there are, in their default order.
-var criteria = []Criterion{NUMANodes, Groups, Stranded, Devices, Policy}
+var criteria = []Criterion{StrandedBeside, NUMANodes, Groups, Stranded, Demand, Devices, Policy}
 
 // Scoring says what makes a node good. The zero value stands for the defaults once filled in.
 type Scoring struct {
 	// Formula replaces all else: "volcano". Default none.
 	Formula Formula `json:"formula,omitempty"`
 	// First is what puts a node before another, whatever other plugins prefer: the most important
-	// first. Default numaNodes, groups, stranded, devices, policy. What is left out does not count.
+	// first. Default strandedBeside, numaNodes, groups, stranded, demand, devices, policy. What is
+	// left out does not count.
 	First []Criterion `json:"first,omitzero"`
 	// Strategy of the fit. Default MostAllocated.
 	Strategy Strategy `json:"strategy,omitempty"`

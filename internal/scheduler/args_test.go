@@ -18,7 +18,7 @@ func TestArgs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a.StaleAfter.Duration != time.Minute || a.Scoring.Strategy != rank.MostAllocated || len(a.Scoring.First) != 5 || a.Scoring.Fit == 0 || a.HeartbeatNamespace == "" {
+	if a.StaleAfter.Duration != time.Minute || a.Scoring.Strategy != rank.MostAllocated || len(a.Scoring.First) != 7 || a.Scoring.Fit == 0 || a.HeartbeatNamespace == "" {
 		t.Errorf("defaults: %+v", a)
 	}
 	a, err = parse(`{"staleAfter":"30s","patience":"-1s","scoring":{"strategy":"LeastAllocated","fit":1}}`)
@@ -58,7 +58,7 @@ func TestArgsThatCannotBeRight(t *testing.T) {
 		"staleAfter: 1s\nstaleAfter: 2s":              "already",
 		`[]`:                                          "Args",
 		`{"scoring":{"fit":1e30}}`:                    "fit",
-		`{"scoring":{"first":["cpus"]}}`:              `scoring.first[0]: "cpus": want numaNodes, groups, stranded, devices or policy`,
+		`{"scoring":{"first":["cpus"]}}`:              `scoring.first[0]: "cpus": want strandedBeside, numaNodes, groups, stranded, demand, devices or policy`,
 		`{"scoring":{"first":["devices","devices"]}}`: "scoring.first[1]",
 		strings.Repeat("{", 10000):                    "",
 	} {

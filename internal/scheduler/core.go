@@ -241,7 +241,13 @@ func (c *core) start(ctx context.Context, args Args, handle fwk.Handle) error {
 		return err
 	}
 	reports := c.feed.Watch(ctx, sources)
-	go c.begin(func() bool { return cache.WaitForCacheSync(ctx.Done(), pods.HasSynced, reports) })
+	synced := func() bool { return cache.WaitForCacheSync(ctx.Done(), pods.HasSynced, reports) }
+	go c.begin(synced)
+	go func() {
+		if synced() {
+			c.table.FollowDemand(ctx)
+		}
+	}()
 	uids := uidsOf(c.pods.PodLister)
 	go c.gangs.Sweep(ctx, uids)
 	go c.reservations.Sweep(ctx, uids)
@@ -313,6 +319,7 @@ func (c *core) seen(pod *corev1.Pod, initial bool) {
 		c.pods.forget(pod.UID)
 	}
 	c.feed.PodSeen(pod, initial)
+	c.table.Demand.Seen(pod)
 	c.gangs.PodSeen(pod)
 	c.reservations.PodSeen(pod)
 	c.handover.Seen(pod)
@@ -338,6 +345,7 @@ func (c *core) OnDelete(obj any) {
 		c.pods.forget(pod.UID)
 		c.outcomes.Forget(pod.UID)
 		c.feed.PodGone(pod)
+		c.table.Demand.Gone(pod.UID)
 		c.gangs.PodGone(pod)
 		c.reservations.PodGone(pod)
 		c.handover.Gone(pod.UID)

@@ -120,6 +120,9 @@ func (c *amounts) hold(node int, pod int32, s *Shape, bits uint64) {
 	c.had[pod] = bits
 }
 
+// Learn learns nothing: who sees amounts alone goes by them.
+func (c *amounts) Learn() bool { return false }
+
 func (c *amounts) Take(node int, pod int32, s *Shape) { c.Forget(node, pod, s) }
 
 func (c *amounts) Assume(node int, pod int32, s *Shape, gpu int) {

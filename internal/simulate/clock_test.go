@@ -325,6 +325,7 @@ func slowClock(k *timedCase, c *audited, d *trace.TimedDraw) {
 			a := d.Arrivals[next]
 			j := &slowJob{first: pods, members: k.pods[a.Pod].Count(), shape: k.of[a.Pod], life: a.Life, nodes: map[int32]int{}}
 			pods += int32(j.members)
+			c.Learn()
 			if l, ok := by.(learner); ok {
 				for range j.members {
 					l.learn(&k.shapes[j.shape])

@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"github.com/berth-dev/berth/internal/demand"
 	"github.com/berth-dev/berth/internal/suppose"
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/topology"
@@ -29,6 +30,8 @@ type Cluster interface {
 	// Forget takes that back.
 	Assume(node int, pod int32, s *Shape, gpu int)
 	Forget(node int, pod int32, s *Shape)
+	// Learn takes in who has GPUs by now. It reports whether nodes are in another demand.
+	Learn() bool
 	// Suppose is the node as its ledger has it, to try moves on. Name is what it calls a pod.
 	Suppose(node int) suppose.Node
 	Name(pod int32) string
@@ -65,6 +68,8 @@ type Look struct {
 	State   *placement.State
 	Verdict placement.Verdict
 	Zones   []Zone
+	// Demand is how much demand there is for the node.
+	Demand demand.Level
 }
 
 // Zone is a NUMA node of a Look, in whole CPUs and GPUs.

@@ -22,6 +22,7 @@ type numa struct {
 	stood    []string // UIDs of the pods that were there at the start: those with the first numbers
 	decision placement.Decision
 	zones    []Zone
+	wanted   wanted
 }
 
 // NewNUMA returns a maker of empty nodes with overlays. The error says which node no machine can be
@@ -58,6 +59,7 @@ func NewNUMA(nodes []trace.Node, o Overlays) (func([]trace.Node, bool) Cluster, 
 			n.mib, n.allMiB = n.mib-reservedMiB, n.allMiB-reservedMiB
 			c.states = append(c.states, k.empty.Clone())
 		}
+		c.wanted = newWanted(of, nodes)
 		return c
 	}, nil
 }
@@ -96,7 +98,7 @@ func (c *numa) Look(node int, s *Shape, l *Look) bool {
 			c.zones[at].FreeGPU++
 		}
 	}
-	l.Zones = c.zones
+	l.Zones, l.Demand = c.zones, c.wanted.level(node)
 	return true
 }
 
@@ -133,13 +135,18 @@ func (c *numa) Put(node int, pod int32, s *Shape, _ int) Outcome {
 		}
 	}
 	c.hold(node, pod, s, bits)
+	c.wanted.add(s, int64(s.GPUs))
 	return Outcome{NUMANodes: v.NUMA.Len(), Aligned: v.NUMA.Len() <= c.kinds[node].fewest(s)}
 }
 
 func (c *numa) Take(node int, pod int32, s *Shape) {
 	c.states[node].Release(c.uid(pod))
 	c.amounts.Take(node, pod, s)
+	c.wanted.add(s, -int64(s.GPUs))
 }
+
+// Learn goes by the pods that run.
+func (c *numa) Learn() bool { return !c.blind && c.wanted.learn() }
 
 // Suppose makes a ledger of the kubelet's books.
 func (c *numa) Suppose(node int) suppose.Node {

@@ -36,21 +36,29 @@ func keepEight() *placement.Keep {
 }
 
 func byDefault([]Typical) scorer {
-	b := &berth{}
-	b.scoring.FillIn()
-	return scoring(b.score)
+	return scoring(newBerth().score)
 }
 
 // berth is the order in which the scheduler names its candidates (internal/rank).
 type berth struct {
 	scoring rank.Scoring
-	offer   rank.Offer
+	// settings are for pods without GPUs, and for those with some.
+	settings [2]rank.Setting
+	offer    rank.Offer
+}
+
+func newBerth() *berth {
+	b := &berth{}
+	b.scoring.FillIn()
+	b.settings = [2]rank.Setting{b.scoring.Setting(false), b.scoring.Setting(true)}
+	return b
 }
 
 func (b *berth) score(l *Look) int64 {
 	b.offer = rank.Offer{Certain: true, Asked: l.Shape.ask.CPUs(), Machine: l.Machine}
 	b.offer.Fill(l.Model, l.State, l.Shape.ask, &l.Verdict)
-	return int64(rank.LastOrder) - int64(b.scoring.Order(b.scoring.Rank(&b.offer)))
+	in := &b.settings[min(l.Shape.GPUs, 1)]
+	return int64(rank.LastOrder) - int64(b.scoring.Order(in.Rank(b.scoring.Rank(&b.offer), l.Demand)))
 }
 
 // fgdNUMA is fgd with NUMA nodes in the place of nodes.

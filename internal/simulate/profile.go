@@ -31,9 +31,7 @@ type comparer interface {
 }
 
 func newProfile() *profile {
-	b := &berth{}
-	b.scoring.FillIn()
-	return &profile{scoring: b.score}
+	return &profile{scoring: newBerth().score}
 }
 
 func (f *profile) equals(p *player, nodes []int32, shape int32) []int32 {

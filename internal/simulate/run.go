@@ -193,9 +193,10 @@ func (p *player) gpu(node int, s *Shape) int {
 	return -1
 }
 
-// learn tells a strategy that learns that a pod has arrived.
+// learn tells the cluster, and a strategy that learns, that a pod has arrived.
 func (p *player) learn(shape int32) {
-	if l, ok := p.by.(learner); ok && l.learn(&p.scores.shapes[shape]) {
+	l, learns := p.by.(learner)
+	if news := p.cluster.Learn(); learns && l.learn(&p.scores.shapes[shape]) || news {
 		p.scores.forget()
 	}
 }

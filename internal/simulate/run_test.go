@@ -38,6 +38,7 @@ func slowly(c Cluster, all []Shape, of []int32, s *Strategy, load []Typical, d *
 	all = keeping(all, s.Keep)
 	for i, pod := range d.Arrivals {
 		shape := &all[of[pod]]
+		c.Learn()
 		if l, ok := by.(learner); ok {
 			l.learn(shape)
 		}

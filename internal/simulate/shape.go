@@ -19,6 +19,8 @@ type Shape struct {
 	GPUModels []string
 	// ask is what a kubelet hears of it: all its CPUs and GPUs are whole there (Whole).
 	ask *placement.Request
+	// key is the same for shapes that ask for the same.
+	key string
 }
 
 // AskedGPU is how many thousandths of GPUs the pod asks for in all.
@@ -39,7 +41,7 @@ func shapes(pods []trace.Pod) (all []Shape, of []int32) {
 		if !ok {
 			id = int32(len(all))
 			known[key] = id
-			s := Shape{MilliCPU: p.MilliCPU, MiB: p.MiB, GPUs: p.GPUs, MilliGPU: p.MilliGPU, GPUModels: p.GPUModels}
+			s := Shape{MilliCPU: p.MilliCPU, MiB: p.MiB, GPUs: p.GPUs, MilliGPU: p.MilliGPU, GPUModels: p.GPUModels, key: key}
 			s.ask = s.request()
 			all = append(all, s)
 		}

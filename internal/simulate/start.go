@@ -141,6 +141,7 @@ func (s *Start) Ground(nodes []trace.Node, blind bool) Cluster {
 			}
 		}
 	}
+	c.wanted = newWanted(s.kinds, nodes)
 	for i := range s.pods {
 		p := &s.pods[i]
 		c.stood = append(c.stood, p.UID)
@@ -150,14 +151,18 @@ func (s *Start) Ground(nodes []trace.Node, blind bool) Cluster {
 			bits |= 1 << gpu
 			c.nodes[p.node].gpus[gpu] = trace.Thousandths // until it is held
 		}
-		c.hold(int(p.node), int32(i), p.shape(), bits)
+		shape := p.shape()
+		c.hold(int(p.node), int32(i), shape, bits)
+		c.wanted.add(shape, int64(shape.GPUs))
 	}
 	return c
 }
 
 // shape is what the pod asks for, when it asks again.
 func (p *StartPod) shape() *Shape {
-	s := &Shape{MilliCPU: p.MilliCPU, MiB: p.MiB, GPUs: p.GPUs, ask: &p.Request}
+	ask := p.Request
+	ask.UID = ""
+	s := &Shape{MilliCPU: p.MilliCPU, MiB: p.MiB, GPUs: p.GPUs, ask: &p.Request, key: fmt.Sprintf("%d %d %d %+v", p.MilliCPU, p.MiB, p.GPUs, ask)}
 	if p.GPUs > 0 {
 		s.MilliGPU = trace.Thousandths
 	}
@@ -172,15 +177,12 @@ func (s *Start) shapes(all []Shape) (out []Shape, of []int32) {
 	}
 	known := map[string]int32{}
 	for i := range s.pods {
-		p := s.pods[i].StartPod
-		ask := p.Request
-		ask.UID = ""
-		key := fmt.Sprintf("%d %d %d %+v", p.MilliCPU, p.MiB, p.GPUs, ask)
-		id, ok := known[key]
+		shape := s.pods[i].shape()
+		id, ok := known[shape.key]
 		if !ok {
 			id = int32(len(out))
-			known[key] = id
-			out = append(out, *p.shape())
+			known[shape.key] = id
+			out = append(out, *shape)
 		}
 		of = append(of, id)
 	}

@@ -10,13 +10,14 @@ import (
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/klog/v2"
 
+	"github.com/berth-dev/berth/internal/demand"
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
 )
 
-// answer asks the node.
-func (n *node) answer(c *ledger.Candidate, out *Answer) {
+// answer asks the node, which is in such demand.
+func (n *node) answer(c *ledger.Candidate, wanted demand.Level, out *Answer) {
 	if n.trouble != nil {
 		out.Answer, out.Message, out.Advice = Unreliable, n.trouble.Message, n.trouble.Advice
 		return
@@ -28,7 +29,7 @@ func (n *node) answer(c *ledger.Candidate, out *Answer) {
 		if out.NUMACount = a.Verdict.NUMA.Len(); out.NUMACount > 0 {
 			out.Message += " on " + Counted(out.NUMACount, "NUMA node")
 		}
-		out.Choice = n.choice(c, &a)
+		out.Choice = n.choice(c, wanted, &a)
 		if !a.Exact {
 			out.Message += ", but not with certain CPUs"
 		}

@@ -7,9 +7,11 @@ import (
 	"sort"
 
 	"github.com/berth-dev/berth/internal/amounts"
+	"github.com/berth-dev/berth/internal/demand"
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/nodestate"
 	"github.com/berth-dev/berth/internal/rank"
+	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
 )
 
@@ -19,6 +21,8 @@ type Choice struct {
 	Devices int `json:"devices"`
 	// Stranded is how many of them the pod would leave with too few CPUs.
 	Stranded int `json:"stranded"`
+	// Demand is how many percent of the devices that pods have they could also have on such a node.
+	Demand int `json:"demand"`
 	// Policy is the node's (topologyManagerPolicy).
 	Policy string `json:"policy"`
 	// Score is what the plugin Berth gives the node among equals, from 0 to 100.
@@ -27,13 +31,35 @@ type Choice struct {
 	rank rank.Rank
 }
 
+// demand is how much demand there is for nodes, by name, where a pod could be pinned.
+func (s *Survey) demand(r *placement.Request) map[string]demand.Level {
+	if !r.Pinnable() {
+		return nil
+	}
+	var learnt nodestate.Demand
+	for _, pods := range s.bound {
+		for _, pod := range pods {
+			if !wire.OfReservation(pod) {
+				learnt.Seen(pod)
+			}
+		}
+	}
+	levels, out := learnt.Levels(), map[string]demand.Level{}
+	for name, n := range s.nodes {
+		if n.account != nil {
+			out[name] = levels.Of(n.object, n.account.View())
+		}
+	}
+	return out
+}
+
 // choice is how good a node that admits would be, by the scheduler's default scoring.
-func (n *node) choice(c *ledger.Candidate, a *ledger.Answer) *Choice {
+func (n *node) choice(c *ledger.Candidate, wanted demand.Level, a *ledger.Answer) *Choice {
 	var scoring rank.Scoring
 	scoring.FillIn()
 	offer := rank.OfferOf(n.account, c.Request, a, n.machine())
-	r := scoring.Rank(&offer)
-	return &Choice{Devices: offer.Devices, Stranded: offer.Stranded, Policy: n.policy(), Score: int(r.Score), rank: r}
+	r := scoring.Setting(c.Request.AsksDevices()).Rank(scoring.Rank(&offer), wanted)
+	return &Choice{Devices: offer.Devices, Stranded: offer.Stranded, Demand: int(wanted) * 100 / int(demand.MostDemand), Policy: n.policy(), Score: int(r.Score), rank: r}
 }
 
 // DefaultScoring says what counts by default, the most important first.

@@ -10,6 +10,7 @@ import (
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
 	"github.com/berth-dev/berth/internal/amounts"
+	"github.com/berth-dev/berth/internal/demand"
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/nodestate"
 	"github.com/berth-dev/berth/internal/wire"
@@ -166,7 +167,7 @@ func (c *Cluster) explain(ctx context.Context, pod *corev1.Pod, by lookup, only 
 	if only != "" && s.nodes[only] == nil {
 		return nil, c.noNode(s, only)
 	}
-	q := question{pod: pod, request: &ask.Request, said: ask.Said, rulesErr: ask.RulesErr, created: pod.CreationTimestamp.Unix(), amounts: wire.ReadAmounts(pod), only: only}
+	q := question{pod: pod, request: &ask.Request, said: ask.Said, rulesErr: ask.RulesErr, created: pod.CreationTimestamp.Unix(), amounts: wire.ReadAmounts(pod), only: only, demand: s.demand(&ask.Request)}
 	if q.classes, err = s.classes(ctx, c, q.amounts); err != nil {
 		return nil, err
 	}
@@ -288,6 +289,8 @@ type question struct {
 	heldOnly bool
 	// provided are the resources of providers that the pod asks for, and the request does not.
 	provided []string
+	// demand is how much demand there is for nodes, by name; nil where they are not compared.
+	demand map[string]demand.Level
 }
 
 // ask asks the nodes about a pending pod.
@@ -386,7 +389,7 @@ func (q *question) askNode(s *Survey, n *node, affinity nodeaffinity.RequiredNod
 	if from != nil {
 		a.Answer, a.Message = Admits, "would take the pod, of what Reservation "+from.Name+" holds"
 	} else if q.request.Pinnable() {
-		n.answer(&ledger.Candidate{Request: q.request, Created: q.created}, &a)
+		n.answer(&ledger.Candidate{Request: q.request, Created: q.created}, q.demand[n.name], &a)
 	} else {
 		a.Answer, a.Message = Admits, "would take the pod"
 	}

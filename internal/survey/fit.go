@@ -159,7 +159,7 @@ func newFitter(ctx context.Context, c *Cluster, s *Survey, w *Wanted) (*fitter, 
 	if _, err := wire.ReadReservationAffinity(pod); err != nil {
 		return nil, err
 	}
-	q := &question{pod: pod, request: &ask.Request, said: ask.Said, rulesErr: ask.RulesErr, created: s.Now.Unix() + 1, amounts: wire.ReadAmounts(pod)}
+	q := &question{pod: pod, request: &ask.Request, said: ask.Said, rulesErr: ask.RulesErr, created: s.Now.Unix() + 1, amounts: wire.ReadAmounts(pod), demand: s.demand(&ask.Request)}
 	if q.classes, err = s.classes(ctx, c, q.amounts); err != nil {
 		return nil, err
 	}
@@ -270,7 +270,7 @@ func (f *fitter) ask(s *seat) Answer {
 		return q.askNode(f.survey, s.node, f.affinity, s.Room)
 	}
 	a := Answer{Node: s.node.name, Report: s.node.sequence(), InFlight: s.node.inFlight}
-	s.with().answer(c, &a)
+	s.with().answer(c, f.demand[s.node.name], &a)
 	a.say(f.said)
 	if a.Answer == Admits {
 		f.short(s, &a)

@@ -291,6 +291,12 @@ func MightPin(pod *corev1.Pod) bool {
 	if pod.Status.QOSClass == corev1.PodQOSGuaranteed || pod.Status.QOSClass == "" || pod.Spec.Resources != nil {
 		return true
 	}
+	return MightAskDevices(pod)
+}
+
+// MightAskDevices is placement.Request.AsksDevices of the pod's request without translating the
+// pod: cheap, and never false where that is true.
+func MightAskDevices(pod *corev1.Pod) bool {
 	return asksDevices(pod.Spec.InitContainers) || asksDevices(pod.Spec.Containers)
 }
 

@@ -67,7 +67,11 @@ func (b *byObject) find(object *corev1.Node) *Node {
 func (b *byObject) add(object *corev1.Node, n *Node) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	n.hot.shunned.Store(slices.ContainsFunc(object.Spec.Taints, func(t corev1.Taint) bool { return t.Effect == corev1.TaintEffectPreferNoSchedule }))
+	taint := uint32(0)
+	if slices.ContainsFunc(object.Spec.Taints, func(t corev1.Taint) bool { return t.Effect == corev1.TaintEffectPreferNoSchedule }) {
+		taint = shunned
+	}
+	n.hot.liking.set(shunned, taint)
 	n.hot.object.Store(object)
 	all := *b.slots.Load()
 	if 2*(b.taken+1) > len(all) {

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/internal/demand"
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/nodestate"
 	"github.com/berth-dev/berth/internal/wire"
@@ -36,14 +37,29 @@ type hotFields struct {
 	troubled atomic.Bool
 	// obeys says that Berth decides on the node, by the last report that says so legibly.
 	obeys atomic.Bool
-	// shunned says that the Node object has a taint PreferNoSchedule.
-	shunned atomic.Bool
+	// liking is what speaks against the node, whatever is free there.
+	liking liking
 	// number is the node's place in answer tables.
 	number int32
 	// object is the node's Node object as the scheduler's snapshot held it last.
 	object atomic.Pointer[corev1.Node]
 	// free is the node's outline as somebody wanted it last.
 	free atomic.Pointer[ledger.Outline]
+}
+
+// liking is a demand.Level, and whether the Node object has a taint PreferNoSchedule.
+type liking struct{ word atomic.Uint32 }
+
+const shunned = 1 << demand.Bits
+
+// set puts the value where the mask has ones.
+func (l *liking) set(mask, value uint32) {
+	for {
+		old := l.word.Load()
+		if l.word.CompareAndSwap(old, old&^mask|value) {
+			return
+		}
+	}
 }
 
 // trusted says whether the node can be predicted.
@@ -123,7 +139,12 @@ func (n *Node) Obeys() bool { return n.hot.obeys.Load() }
 
 // Shunned says whether the Node object that the scheduler's snapshot held last has a taint
 // PreferNoSchedule.
-func (n *Node) Shunned() bool { return n.hot.shunned.Load() }
+func (n *Node) Shunned() bool { return n.hot.liking.word.Load()&shunned != 0 }
+
+// demand is how much demand there is for the node.
+func (n *Node) demand() demand.Level {
+	return demand.Level(n.hot.liking.word.Load()) & demand.MostDemand
+}
 
 // Koordlet says whether koordlet carries decisions out on the node, where Berth decides.
 func (n *Node) Koordlet() bool { return n.koordlet.Load() }

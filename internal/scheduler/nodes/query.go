@@ -14,6 +14,8 @@ type Query struct {
 
 	table   *Table
 	scoring *rank.Scoring
+	// setting puts the demand for a node into its rank.
+	setting rank.Setting
 	// answers is what nodes answered to the pod's shape; nil when the nodes must be asked about the
 	// pod by itself.
 	answers *answerTable
@@ -34,7 +36,7 @@ type Profile struct {
 // Begin begins an attempt to place the candidate. nominated is the node that is kept for it; "" for
 // none.
 func (p *Profile) Begin(c ledger.Candidate, nominated string) Query {
-	q := Query{Candidate: c, table: p.Table, scoring: &p.Scoring, begun: since(p.Table.clock.Now()), nominated: nominated}
+	q := Query{Candidate: c, table: p.Table, scoring: &p.Scoring, setting: p.Scoring.Setting(c.Request.AsksDevices()), begun: since(p.Table.clock.Now()), nominated: nominated}
 	if c.Request.Rules.Own() == (placement.Rules{}) {
 		q.answers = p.answers.of(c.Shape, int(p.Table.numbers.Load()))
 	}
@@ -143,7 +145,7 @@ func (q *Query) RankOf(n *Node, p PackedAnswer) rank.Rank {
 	if !p.admits() && p.Kind() != AtBest {
 		return rank.Rank{Tier: rank.LastTier}
 	}
-	r := p.rank()
+	r := q.setting.Rank(p.rank(), n.demand())
 	if rank.IsBusy(n.hot.changes.InFlight()) {
 		r.Score = q.scoring.Busy(r.Score)
 	}
@@ -165,12 +167,12 @@ func (q *Query) Better(chosen *Node, waiting []*Node) *Node {
 	if has.Reach.Len() < 2 && has.Stranded == 0 {
 		return nil
 	}
-	tier := q.scoring.Rank(&has).Tier
+	tier := q.setting.Rank(q.scoring.Rank(&has), chosen.demand()).Tier
 	for _, n := range waiting {
 		spare, ok := n.account.View().Hope(&q.Candidate)
 		hope := rank.Offer{Spare: spare, Asked: q.Candidate.Request.CPUs(), Machine: n.Machine()}
 		less := spare.Reach.Len() < has.Reach.Len() || spare.Stranded < has.Stranded
-		if ok && less && q.scoring.Rank(&hope).Tier < tier {
+		if ok && less && q.setting.Rank(q.scoring.Rank(&hope), n.demand()).Tier < tier {
 			return n
 		}
 	}
@@ -184,5 +186,5 @@ func (q *Query) RankOn(n *Node, account *ledger.Node) rank.Rank {
 		return rank.Rank{Tier: rank.LastTier}
 	}
 	o := rank.OfferOf(account, q.Candidate.Request, &a, n.Machine())
-	return q.scoring.Rank(&o)
+	return q.setting.Rank(q.scoring.Rank(&o), n.demand())
 }

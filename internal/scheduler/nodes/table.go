@@ -22,6 +22,8 @@ type Table struct {
 
 	ledger ledger.Ledger
 	kinds  nodestate.Kinds
+	// Demand learns from pods with devices which nodes are in demand.
+	Demand nodestate.Demand
 
 	// byObject spares Filter and Score, which ask thousands of times per pod, the lock and the
 	// hashing of names.

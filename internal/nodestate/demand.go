@@ -1,0 +1,209 @@
+package nodestate
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"maps"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+
+	"github.com/berth-dev/berth/internal/demand"
+	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/placement"
+)
+
+// Demand learns from pods that have a node which nodes are in demand (package demand). It is safe
+// for concurrent use. The zero Demand has seen no pod.
+type Demand struct {
+	mu      sync.Mutex
+	of      map[types.UID]*wish
+	wishes  map[string]*wish
+	tally   demand.Tally[string]
+	changed chan struct{}
+}
+
+// wish is how some pods with devices ask for these, and for nodes.
+type wish struct {
+	key     string
+	request placement.Request
+	devices int64 // that each pod has
+	pods    int
+	// affinity is nil for pods that say nothing about nodes.
+	affinity *nodeaffinity.RequiredNodeAffinity
+}
+
+// maxSelector bounds the JSON of what a pod may say about nodes, in bytes. A pod that says more
+// does not count: each node would have to be looked at for it.
+const maxSelector = 4096
+
+// wishOf reads a pod; false where it asks for no devices, or cannot be counted.
+func wishOf(pod *corev1.Pod) (*wish, bool) {
+	ask, err := wire.ReadPod(pod)
+	if err != nil || ask.RulesErr != nil {
+		return nil, false
+	}
+	w := &wish{request: ask.Request, devices: ask.Request.Devices()}
+	if w.devices == 0 {
+		return nil, false
+	}
+	w.request.UID = "/demand" // a kubelet that knows the pod would answer for what it has
+	var required *corev1.NodeSelector
+	if a := pod.Spec.Affinity; a != nil && a.NodeAffinity != nil {
+		required = a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+	}
+	if required != nil || len(pod.Spec.NodeSelector) > 0 {
+		selector, err := json.Marshal([]any{pod.Spec.NodeSelector, required})
+		if err != nil || len(selector) > maxSelector {
+			return nil, false
+		}
+		affinity := nodeaffinity.GetRequiredNodeAffinity(pod)
+		w.key, w.affinity = string(selector), &affinity
+	}
+	w.key = ledger.RequestKey(&w.request) + w.key
+	return w, true
+}
+
+// Seen takes a pod in, as it is now.
+func (d *Demand) Seen(pod *corev1.Pod) {
+	if pod.Spec.NodeName == "" || !wire.MightAskDevices(pod) {
+		return
+	}
+	if wire.Ended(pod) {
+		d.Gone(pod.UID)
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.of[pod.UID] != nil {
+		return
+	}
+	read, ok := wishOf(pod)
+	if !ok {
+		return
+	}
+	if d.of == nil {
+		d.of, d.wishes = map[types.UID]*wish{}, map[string]*wish{}
+	}
+	w := d.wishes[read.key]
+	if w == nil {
+		w = read
+		d.wishes[w.key] = w
+	}
+	d.of[pod.UID] = w
+	w.pods++
+	d.tally.Add(w.key, w.devices)
+	d.signal()
+}
+
+// Gone forgets a pod.
+func (d *Demand) Gone(uid types.UID) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	w := d.of[uid]
+	if w == nil {
+		return
+	}
+	delete(d.of, uid)
+	d.tally.Add(w.key, -w.devices)
+	if w.pods--; w.pods == 0 {
+		delete(d.wishes, w.key)
+	}
+	d.signal()
+}
+
+// Changed returns what holds something once pods have come or gone.
+func (d *Demand) Changed() <-chan struct{} {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.changed == nil {
+		d.changed = make(chan struct{}, 1)
+	}
+	return d.changed
+}
+
+// signal says that there is something new. The caller holds the lock.
+func (d *Demand) signal() {
+	select {
+	case d.changed <- struct{}{}:
+	default: // it has been said, or nobody listens
+	}
+}
+
+// Due says whether Levels would be worth asking for again (demand.Tally.Due).
+func (d *Demand) Due() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.tally.Due()
+}
+
+// Levels returns what is known now. They do not change any more.
+func (d *Demand) Levels() *Levels {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return &Levels{most: d.tally.Wishes(), wishes: maps.Clone(d.wishes), known: map[string]demand.Level{}, models: map[*placement.Model]int{}}
+}
+
+// Levels are how much demand there is for nodes. They are not safe for concurrent use.
+type Levels struct {
+	most   demand.Wishes[string]
+	wishes map[string]*wish
+	// known is by what decides: devices, machine and kubelet, and which pods may come.
+	known  map[string]demand.Level
+	models map[*placement.Model]int
+	key    []byte
+}
+
+// Of returns how much demand there is for the node: how much of the devices that pods have they
+// could have there as well, if it were empty.
+func (l *Levels) Of(object *corev1.Node, v ledger.View) demand.Level {
+	if object == nil {
+		return 0
+	}
+	key, of := v.AppendKind(l.key[:0])
+	if of == nil {
+		return 0
+	}
+	if len(l.known) >= maxKinds {
+		clear(l.known)
+		clear(l.models)
+	}
+	model, seen := l.models[of]
+	if !seen {
+		model = len(l.models)
+		l.models[of] = model
+	}
+	key = binary.AppendUvarint(key, uint64(model))
+	for w := range l.most.All {
+		comes := byte(0)
+		if l.wishes[w].comes(object) {
+			comes = 1
+		}
+		key = append(key, comes)
+	}
+	l.key = key
+	level, seen := l.known[string(l.key)]
+	if !seen {
+		level = l.most.Level(func(w string) bool { return l.wishes[w].comes(object) && l.wishes[w].fits(v) })
+		l.known[string(l.key)] = level
+	}
+	return level
+}
+
+// comes says whether the pods may come to the node, by what they say about nodes.
+func (w *wish) comes(object *corev1.Node) bool {
+	if w.affinity == nil {
+		return true
+	}
+	match, err := w.affinity.Match(object)
+	return match && err == nil
+}
+
+// fits says whether the node would take one of the pods if it were empty.
+func (w *wish) fits(v ledger.View) bool {
+	refusal, known := v.Explain(&w.request)
+	return known && refusal.Scarcity != placement.Unresolvable.String()
+}

@@ -1,0 +1,135 @@
+package nodestate
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/berth-dev/berth/internal/demand"
+	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/topology"
+)
+
+const gpu = "example.com/gpu"
+
+// gpuNode is a node with so many GPUs on one NUMA node with 8 CPUs, and its account.
+func gpuNode(t *testing.T, kind string, gpus int) (*corev1.Node, ledger.View) {
+	t.Helper()
+	m, err := topology.Parse("package:1 numa:1 core:4 pu:2 mem:16Gi")
+	if err != nil {
+		t.Fatal(err)
+	}
+	view, err := placement.ViewOf(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	model, err := placement.NewModel(view, placement.Config{CPUManagerPolicy: "static", TopologyManagerPolicy: "single-numa-node", ReservedSystemCPUs: "0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	state := model.NewState()
+	pool := placement.DevicePool{Resource: gpu}
+	for i := range gpus {
+		pool.Devices = append(pool.Devices, placement.Device{ID: fmt.Sprint("g", i), HasTopology: true, NUMA: topology.NewNUMASet(0)})
+	}
+	state.SetPool(pool)
+	snap := state.Snapshot()
+	report, err := ledger.NewReport(1, model, &snap, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	account := new(ledger.Ledger).Open(nil)
+	account.Accept(report)
+	object := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: kind, Labels: map[string]string{"kind": kind}}}
+	object.Status.Allocatable = corev1.ResourceList{gpu: *resource.NewQuantity(int64(gpus), resource.DecimalSI)}
+	return object, account.View()
+}
+
+// gpuPod is bound, and has so many GPUs.
+func gpuPod(name string, gpus int64, change func(*corev1.Pod)) *corev1.Pod {
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: types.UID(name)}}
+	p.Spec.NodeName = "somewhere"
+	p.Spec.Containers = []corev1.Container{{Name: "main", Resources: wholeCPUs("1")}}
+	p.Spec.Containers[0].Resources.Limits[gpu] = *resource.NewQuantity(gpus, resource.DecimalSI)
+	if change != nil {
+		change(p)
+	}
+	return p
+}
+
+func only(kind string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"kind": kind} }
+}
+
+// TestDemand: nodes are in demand by the pods that have devices and could be there.
+func TestDemand(t *testing.T) {
+	var d Demand
+	changed := d.Changed()
+	levels := func() [3]demand.Level {
+		l, out := d.Levels(), [3]demand.Level{}
+		for i, n := range []struct {
+			kind string
+			gpus int
+		}{{"a", 2}, {"b", 4}, {"none", 0}} {
+			object, view := gpuNode(t, n.kind, n.gpus)
+			out[i] = l.Of(object, view)
+		}
+		return out
+	}
+	for _, step := range []struct {
+		what string
+		do   func()
+		want [3]demand.Level
+	}{
+		{"nobody has devices", func() {}, [3]demand.Level{}},
+		{"one of all nodes with GPUs", func() { d.Seen(gpuPod("any", 1, nil)) }, [3]demand.Level{31, 31, 0}},
+		{"the same again", func() { d.Seen(gpuPod("any", 1, nil)) }, [3]demand.Level{31, 31, 0}},
+		{"one of a kind", func() { d.Seen(gpuPod("a", 1, only("a"))) }, [3]demand.Level{31, 15, 0}},
+		{"one too large for that kind", func() { d.Seen(gpuPod("large", 4, nil)) }, [3]demand.Level{10, 25, 0}},
+		{"its end", func() { d.Seen(gpuPod("large", 4, func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded })) }, [3]demand.Level{31, 15, 0}},
+		{"one that has no node", func() { d.Seen(gpuPod("waits", 2, func(p *corev1.Pod) { p.Spec.NodeName = "" })) }, [3]demand.Level{31, 15, 0}},
+		{"one that says too much about nodes", func() { d.Seen(gpuPod("talks", 2, only(strings.Repeat("x", 5000)))) }, [3]demand.Level{31, 15, 0}},
+		{"no GPUs", func() { d.Seen(gpuPod("zero", 0, nil)) }, [3]demand.Level{31, 15, 0}},
+		{"all are gone", func() { d.Gone("any"); d.Gone("a"); d.Gone("a") }, [3]demand.Level{}},
+	} {
+		step.do()
+		if got := levels(); got != step.want {
+			t.Errorf("%s: levels %v, want %v", step.what, got, step.want)
+		}
+	}
+	select {
+	case <-changed:
+	default:
+		t.Error("nobody was told")
+	}
+	if len(d.of) != 0 || len(d.wishes) != 0 {
+		t.Errorf("%d pods and %d wishes are remembered", len(d.of), len(d.wishes))
+	}
+}
+
+// TestDemandHasABound: kinds of nodes without end are not all remembered, and what is remembered is
+// right.
+func TestDemandHasABound(t *testing.T) {
+	var d Demand
+	d.Seen(gpuPod("any", 1, nil))
+	l := d.Levels()
+	for i := range 2*maxKinds + 10 {
+		object, view := gpuNode(t, "a", i%3)
+		want := demand.MostDemand
+		if i%3 == 0 {
+			want = 0
+		}
+		if got := l.Of(object, view); got != want {
+			t.Fatalf("node %d has level %d, want %d", i, got, want)
+		}
+	}
+	if len(l.known) > maxKinds || len(l.models) > maxKinds {
+		t.Errorf("%d kinds of %d models are remembered", len(l.known), len(l.models))
+	}
+}
