@@ -114,19 +114,3 @@ type unpacked struct {
 }
 
 func (u *unpacked) Close() error { return errors.Join(u.Reader.Close(), u.file.Close()) }
-
-// Create creates a file for writing and packs it when its name ends in ".gz".
-func Create(name string) (io.WriteCloser, error) {
-	f, err := os.Create(name)
-	if err != nil || !strings.HasSuffix(name, ".gz") {
-		return f, err
-	}
-	return &packed{Writer: gzip.NewWriter(f), file: f}, nil
-}
-
-type packed struct {
-	*gzip.Writer
-	file *os.File
-}
-
-func (p *packed) Close() error { return errors.Join(p.Writer.Close(), p.file.Close()) }

@@ -121,11 +121,7 @@ func (n *nodeReader) spread(all map[string]*holding) (numa topology.NUMASet, soc
 // Mispredicted says what of an exact placement that the pod carries differs from what its node has
 // given to its containers; "" where nothing does, or nothing exact was said.
 func Mispredicted(node *hollow.Process, pod *corev1.Pod) (string, error) {
-	n, err := newNodeReader(node)
-	if err != nil {
-		return "", err
-	}
-	all, err := n.holdings(string(pod.UID))
+	all, err := holdingsOf(node, pod)
 	if err != nil {
 		return "", err
 	}
@@ -134,15 +130,19 @@ func Mispredicted(node *hollow.Process, pod *corev1.Pod) (string, error) {
 
 // Held returns the CPUs that the pod's containers have to themselves by its kubelet's checkpoint.
 func Held(node *hollow.Process, pod *corev1.Pod) (topology.CPUSet, error) {
-	n, err := newNodeReader(node)
-	if err != nil {
-		return topology.CPUSet{}, err
-	}
-	all, err := n.holdings(string(pod.UID))
+	all, err := holdingsOf(node, pod)
 	if err != nil {
 		return topology.CPUSet{}, err
 	}
 	return together(all).CPUs, nil
+}
+
+func holdingsOf(node *hollow.Process, pod *corev1.Pod) (map[string]*holding, error) {
+	n, err := newNodeReader(node)
+	if err != nil {
+		return nil, err
+	}
+	return n.holdings(string(pod.UID))
 }
 
 // prediction is how a pod's annotation compares with what its containers hold.

@@ -64,13 +64,6 @@ func (s *streams) leave(ping chan struct{}) {
 	delete(s.open, ping)
 }
 
-// count is how many streams are open.
-func (s *streams) count() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.open)
-}
-
 // events is a stream of server-sent events: the number of the last change, now and whenever it
 // grows.
 func (s *Server) events(w http.ResponseWriter, r *http.Request) {

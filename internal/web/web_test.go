@@ -477,9 +477,14 @@ func TestStreams(t *testing.T) {
 		leave()
 	}
 	stop()
-	for deadline := time.Now().Add(10 * time.Second); s.streams.count() > 0; {
+	left := func() int {
+		s.streams.mu.Lock()
+		defer s.streams.mu.Unlock()
+		return len(s.streams.open)
+	}
+	for deadline := time.Now().Add(10 * time.Second); left() > 0; {
 		if time.Now().After(deadline) {
-			t.Fatalf("%d streams are left", s.streams.count())
+			t.Fatalf("%d streams are left", left())
 		}
 		s.Changed([]string{"gpu-1"}, nil)
 	}

@@ -2,7 +2,6 @@ package wire
 
 import (
 	"fmt"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -43,16 +42,6 @@ func DemandPlugin(annotations map[string]string, d *placement.Decision) (bytes i
 		}
 	}
 	return bytes
-}
-
-// DemandsPlugin says whether the pod demands the agent's plugin for any of its containers.
-func DemandsPlugin(pod *corev1.Pod) bool {
-	for key, value := range pod.Annotations {
-		if value == demand && strings.HasPrefix(key, RequiredPlugins+"/") {
-			return true
-		}
-	}
-	return false
 }
 
 // CheckOwnPlacement is CheckPlacement for a node on which Berth decides: the Binding demands the

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -89,8 +90,9 @@ func (c *hollowCluster) entrustedKept(want int) {
 		if status := pod.Annotations[wire.KoordinatorStatusAnnotation]; !strings.HasPrefix(status, `{"cpuset":"`+cpus.String()+`"`) {
 			c.Errorf("%s: resource-status %s, decided were %s", pod.Name, status, cpus)
 		}
-		if wire.DemandsPlugin(pod) || p.Guarantee != wire.GuaranteeAmounts || cpus.Intersects(&taken) {
-			c.Errorf("%s: demands a plugin %t, guarantee %s, CPUs %s of which %s are another's", pod.Name, wire.DemandsPlugin(pod), p.Guarantee, cpus, cpus.And(&taken))
+		demands := strings.Contains(fmt.Sprint(pod.Annotations), wire.RequiredPlugins)
+		if demands || p.Guarantee != wire.GuaranteeAmounts || cpus.Intersects(&taken) {
+			c.Errorf("%s: demands a plugin %t, guarantee %s, CPUs %s of which %s are another's", pod.Name, demands, p.Guarantee, cpus, cpus.And(&taken))
 		}
 		taken = taken.Or(&cpus)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	volcano "github.com/berth-dev/berth/api/scheduling/volcano/v1beta1"
 	"github.com/berth-dev/berth/internal/wire"
@@ -112,42 +113,42 @@ func (o *APIObjects) QueueState(ctx context.Context, queue string) (string, erro
 	if queue == "" {
 		return "", nil
 	}
-	c, err := o.client(wire.GangOfVolcano)
-	if err != nil {
-		return "", err
-	}
-	data, err := c.Get().Resource("queues").Name(queue).DoRaw(ctx)
-	if apierrors.IsNotFound(err) {
-		return "", nil // of the queue, or of the kind: Berth has none of its own
-	}
-	if err != nil {
-		return "", err
-	}
 	var read struct {
 		Status struct {
 			State string `json:"state"`
 		} `json:"status"`
 	}
-	err = json.Unmarshal(data, &read)
+	err := o.read(ctx, volcano.GroupVersion, "", "queues", queue, &read)
+	if apierrors.IsNotFound(err) {
+		return "", nil // of the queue, or of the kind: Berth has none of its own
+	}
 	return read.Status.State, err
+}
+
+// read gets what into has of an object of Volcano's. Tenants choose the name: one that would make
+// another path is refused.
+func (o *APIObjects) read(ctx context.Context, version schema.GroupVersion, namespace, resource, name string, into any) error {
+	c, err := o.client(wire.GangOfVolcano)
+	if err != nil {
+		return err
+	}
+	get := c.Get().AbsPath("/apis", version.String()).NamespaceIfScoped(namespace, namespace != "").Resource(resource).Name(name)
+	data, err := get.DoRaw(ctx)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(data, into)
 }
 
 // SchedulerOf implements Objects.
 func (o *APIObjects) SchedulerOf(ctx context.Context, namespace, job string) (string, error) {
-	c, err := o.client(wire.GangOfVolcano)
-	if err != nil {
-		return "", err
-	}
-	data, err := c.Get().AbsPath("/apis", wire.JobVersion.Group, wire.JobVersion.Version, "namespaces", namespace, "jobs", job).DoRaw(ctx)
-	if err != nil {
-		return "", err
-	}
 	var read struct {
 		Spec struct {
 			SchedulerName string `json:"schedulerName"`
 		} `json:"spec"`
 	}
-	if err := json.Unmarshal(data, &read); err != nil {
+	err := o.read(ctx, wire.JobVersion, namespace, "jobs", job, &read)
+	if err != nil {
 		return "", err
 	}
 	return cmp.Or(read.Spec.SchedulerName, "volcano"), nil

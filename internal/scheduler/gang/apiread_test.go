@@ -1,0 +1,43 @@
+package gang
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"testing"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/berth-dev/berth/internal/wire"
+)
+
+// TestVolcanosObjectsAreRead asks for a queue and for a Job, and for names that would make another
+// path: tenants choose them.
+func TestVolcanosObjectsAreRead(t *testing.T) {
+	var asked []string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = append(asked, r.URL.Path)
+		_, _ = io.WriteString(w, `{"status": {"state": "Closed"}, "spec": {"schedulerName": "berth"}}`)
+	}))
+	defer server.Close()
+	o := &APIObjects{config: &rest.Config{Host: server.URL}, clients: map[wire.GangSource]*rest.RESTClient{}}
+	if state, err := o.QueueState(t.Context(), "research"); state != queueClosed || err != nil {
+		t.Errorf("queue: %q, %v", state, err)
+	}
+	if name, err := o.SchedulerOf(t.Context(), "team", "train"); name != "berth" || err != nil {
+		t.Errorf("job: %q, %v", name, err)
+	}
+	for _, name := range []string{"..", "../../namespaces/kube-system/secrets"} {
+		if state, err := o.QueueState(t.Context(), name); err == nil {
+			t.Errorf("queue %s: %q", name, state)
+		}
+		if scheduler, err := o.SchedulerOf(t.Context(), "team", name); err == nil {
+			t.Errorf("job %s: %q", name, scheduler)
+		}
+	}
+	want := []string{"/apis/scheduling.volcano.sh/v1beta1/queues/research", "/apis/batch.volcano.sh/v1alpha1/namespaces/team/jobs/train"}
+	if !slices.Equal(asked, want) {
+		t.Errorf("asked for %q, want %q", asked, want)
+	}
+}
