@@ -214,7 +214,18 @@ func (d *driver) leaked(ctx context.Context, node string) string {
 	if probe.Status.Phase != corev1.PodRunning {
 		return "pod " + probe.Name + " does not run: " + string(probe.Status.Phase) + " " + conditionOf(probe)
 	}
-	state, err := kubeletstate.Read(os.DirFS(d.nodeDir(node).Root()))
+	uid := string(probe.UID)
+	for _, left := range []func(node, but string) string{d.leftInCheckpoints, d.leftInCgroups, d.leftInReport} {
+		if text := left(node, uid); text != "" {
+			return text
+		}
+	}
+	return ""
+}
+
+// leftInCheckpoints says what another pod still holds on the node, or "".
+func (c *cluster) leftInCheckpoints(node, but string) string {
+	state, err := kubeletstate.Read(os.DirFS(c.nodeDir(node).Root()))
 	if err != nil {
 		return err.Error()
 	}
@@ -223,18 +234,20 @@ func (d *driver) leaked(ctx context.Context, node string) string {
 		return err.Error()
 	}
 	for _, p := range snap.Pods {
-		if p.UID != string(probe.UID) {
+		if p.UID != but {
 			return fmt.Sprintf("node %s: the checkpoints still hold %+v", node, p)
 		}
 	}
-	if left := d.leftInCgroups(node, string(probe.UID)); left != "" {
-		return left
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	nt := d.reports[node]
+	return ""
+}
+
+// leftInReport says which other pod the node's report still has, or that it lacks the one.
+func (o *observer) leftInReport(node, but string) string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	nt := o.reports[node]
 	for _, p := range nt.Status.Pods {
-		if p.UID != string(probe.UID) {
+		if p.UID != but {
 			return fmt.Sprintf("node %s: report %d still has %+v", node, nt.Status.Sequence, p)
 		}
 	}

@@ -21,33 +21,34 @@ func makeRoot(ctx context.Context, o *options, packages []string, stderr io.Writ
 	if _, err := os.Stat(root); err == nil {
 		return root, nil
 	}
-	mirror := o.Mirror
-	if mirror == "" {
-		var err error
-		if mirror, err = mirrorOf(ctx, o.Suite); err != nil {
-			return "", err
-		}
-	}
-	fmt.Fprintf(stderr, "fresh: making a root of Debian %s with %s\n", o.Suite, strings.Join(packages, " "))
-	if err := os.MkdirAll(o.Cache, 0o755); err != nil {
-		return "", err
-	}
-	unfinished := root + ".new"
-	if err := os.RemoveAll(unfinished); err != nil {
-		return "", err
-	}
-	argv, env, err := debootstrap(ctx, o.Cache)
+	mirror, err := mirrorFor(ctx, o)
 	if err != nil {
 		return "", err
 	}
-	argv = append(argv, "--variant=minbase", "--keyring="+keyring, o.Suite, unfinished, mirror)
-	if err := command(ctx, env, argv...); err != nil {
+	fmt.Fprintf(stderr, "fresh: making a root of Debian %s with %s\n", o.Suite, strings.Join(packages, " "))
+	unfinished := root + ".new"
+	if err := bootstrap(ctx, o, unfinished, mirror); err != nil {
 		return "", err
 	}
 	if err := install(ctx, unfinished, packages); err != nil {
 		return "", err
 	}
 	return root, os.Rename(unfinished, root)
+}
+
+// bootstrap makes the smallest root that there is.
+func bootstrap(ctx context.Context, o *options, root, mirror string) error {
+	if err := os.MkdirAll(o.Cache, 0o755); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(root); err != nil {
+		return err
+	}
+	argv, env, err := debootstrap(ctx, o.Cache)
+	if err != nil {
+		return err
+	}
+	return command(ctx, env, append(argv, "--variant=minbase", "--keyring="+keyring, o.Suite, root, mirror)...)
 }
 
 // install does in the root what the line of README says.
@@ -70,6 +71,14 @@ func install(ctx context.Context, root string, packages []string) error {
 		}
 	}
 	return nil
+}
+
+// mirrorFor returns the mirror that was named, or apt's own.
+func mirrorFor(ctx context.Context, o *options) (string, error) {
+	if o.Mirror != "" {
+		return o.Mirror, nil
+	}
+	return mirrorOf(ctx, o.Suite)
 }
 
 // mirrorOf returns the mirror from which apt takes Debian's packages here.

@@ -219,16 +219,7 @@ func (nothing) Import(string) (*types.Package, error) {
 // fewestBack looks for the order of nodes in which the fewest arrows run from a later node to an
 // earlier one, and returns their number: it moves single nodes for as long as that helps.
 func fewestBack(uses []map[int]bool) int {
-	order := make([]int, len(uses))
-	degree := make([]int, len(uses))
-	for i, to := range uses {
-		order[i] = i
-		degree[i] += len(to)
-		for j := range to {
-			degree[j]--
-		}
-	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(degree[b], degree[a]) })
+	order := byDegree(uses)
 	for moved := true; moved; {
 		moved = false
 		for i := range order {
@@ -242,12 +233,24 @@ func fewestBack(uses []map[int]bool) int {
 	back := 0
 	for i, node := range order {
 		for _, before := range order[:i] {
-			if uses[node][before] {
-				back++
-			}
+			back += bit(uses[node][before])
 		}
 	}
 	return back
+}
+
+// byDegree is the order in which the nodes with the most arrows out, less those in, come first.
+func byDegree(uses []map[int]bool) []int {
+	order, degree := make([]int, len(uses)), make([]int, len(uses))
+	for i, to := range uses {
+		order[i] = i
+		degree[i] += len(to)
+		for j := range to {
+			degree[j]--
+		}
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(degree[b], degree[a]) })
+	return order
 }
 
 // betterPlace is where the node at index i of the order leaves the fewest arrows running back.

@@ -121,19 +121,13 @@ func startCluster(ctx context.Context, o *options, by string) (_ *cluster, err e
 		}
 	}()
 	own, more := nodes(), basics
-	berth := withKinds{Berth: demo.Berth{Jobs: by != byNobody}}
-	switch by {
-	case byVolcano:
-		if berth.Volcano, err = c.unpack(ctx, o.from); err != nil {
-			return nil, err
-		}
-	case byNobody:
+	if by == byNobody {
 		own, more, c.names = decided(), koordinatorBasics, append(slices.Clone(c.names), koordinatorName)
-		if berth.kinds, err = filesIn(filepath.Join(o.from, "koordinator-crds")); err != nil {
-			return nil, err
-		}
 	}
-	berth.Names = c.names
+	berth, err := c.berth(ctx, o.from)
+	if err != nil {
+		return nil, err
+	}
 	starting, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
 	up, stop, err := demo.StartPlayground(starting, demo.Options{Own: own, Self: []string{os.Args[0]}, Progress: io.Discard, Keep: o.keep}, berth)
@@ -146,6 +140,19 @@ func startCluster(ctx context.Context, o *options, by string) (_ *cluster, err e
 		return nil, err
 	}
 	return c, c.watch(ctx)
+}
+
+// berth is the scheduler, beside Volcano's controller or the kinds of Koordinator.
+func (c *cluster) berth(ctx context.Context, from string) (b withKinds, err error) {
+	b.Berth = demo.Berth{Jobs: c.by != byNobody}
+	b.Names = c.names
+	switch c.by {
+	case byVolcano:
+		b.Volcano, err = c.unpack(ctx, from)
+	case byNobody:
+		b.kinds, err = filesIn(filepath.Join(from, "koordinator-crds"))
+	}
+	return b, err
 }
 
 // filesIn reads the files of a folder.

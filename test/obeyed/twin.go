@@ -76,21 +76,7 @@ func peak[T any](parts []T, of func(*T) (placement.ContainerKind, room)) room {
 // partsOf are the parts of a pod.
 func partsOf(r *placement.Request) (all []part) {
 	for i := range r.Containers {
-		c := &r.Containers[i]
-		p := part{kind: c.Kind, devices: c.Devices}
-		if c.MilliCPU%1000 == 0 && r.Guaranteed {
-			p.need.own = c.MilliCPU / 1000
-		} else {
-			p.need.milli = c.MilliCPU
-		}
-		for _, q := range c.Memory {
-			if q.Resource == "memory" {
-				p.need.memory += int64(q.Bytes)
-			} else {
-				p.need.huge += int64(q.Bytes)
-			}
-		}
-		all = append(all, p)
+		all = append(all, partOf(&r.Containers[i], r.Guaranteed))
 	}
 	if !asOne(&r.Rules) {
 		return all
@@ -110,6 +96,24 @@ func partsOf(r *placement.Request) (all []part) {
 		one.devices = append(one.devices, placement.DeviceRequest{Resource: resource, Count: n.own})
 	}
 	return []part{one}
+}
+
+// partOf is what a container asks for.
+func partOf(c *placement.ContainerRequest, guaranteed bool) part {
+	p := part{kind: c.Kind, devices: c.Devices}
+	if c.MilliCPU%1000 == 0 && guaranteed {
+		p.need.own = c.MilliCPU / 1000
+	} else {
+		p.need.milli = c.MilliCPU
+	}
+	for _, q := range c.Memory {
+		if q.Resource == "memory" {
+			p.need.memory += int64(q.Bytes)
+		} else {
+			p.need.huge += int64(q.Bytes)
+		}
+	}
+	return p
 }
 
 // asOne says whether it is the pod that is placed, not each of its containers. The nodes' own
@@ -389,27 +393,31 @@ func (t Twin) take(now []room, taken map[string]bool, d *placement.Decision) {
 		n := &t.Machine.NUMANodes[j]
 		own := n.CPUs.And(&all)
 		used := peak(d.Containers, func(c *placement.ContainerDecision) (placement.ContainerKind, room) {
-			var r room
-			for _, s := range c.Shares {
-				if s.NUMA == n.ID {
-					r.milli += s.MilliCPU
-				}
-			}
-			for _, b := range c.Memory {
-				switch {
-				case !b.NUMA.Has(n.ID):
-				case b.Resource == "memory":
-					r.memory += int64(b.Bytes)
-				default:
-					r.huge += int64(b.Bytes)
-				}
-			}
-			return c.Kind, r
+			return c.Kind, heldBy(c, n.ID)
 		})
 		used.own = int64(own.Len())
 		used.milli += 1000 * used.own
 		now[j] = now[j].minus(used)
 	}
+}
+
+// heldBy is the time and the memory that a container has on a NUMA node.
+func heldBy(c *placement.ContainerDecision, id topology.NUMAID) (r room) {
+	for _, s := range c.Shares {
+		if s.NUMA == id {
+			r.milli += s.MilliCPU
+		}
+	}
+	for _, b := range c.Memory {
+		switch {
+		case !b.NUMA.Has(id):
+		case b.Resource == "memory":
+			r.memory += int64(b.Bytes)
+		default:
+			r.huge += int64(b.Bytes)
+		}
+	}
+	return r
 }
 
 // narrowest is the least number of NUMA nodes with room for a part; 0: none has.
