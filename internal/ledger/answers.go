@@ -136,13 +136,14 @@ func (n *Node) admit(c *Candidate) Answer {
 }
 
 // firstOrder answers for the order of Reserve, where there are others and nobody has gone through
-// them.
+// them. A loose candidate that asks for the same as all pods in flight is told the whole answer: it
+// is certain on this node, and on one with pods of several kinds it would not be.
 func (n *Node) firstOrder(c *Candidate) (a Answer, ok bool) {
 	if n.report == nil || len(n.holdings) > 0 || n.answers.present.find(n.keyOf(c)) != nil {
 		return Answer{}, false
 	}
 	n.compute()
-	if c.Created > n.newest || n.full.uncertain() || n.wave() > 0 {
+	if c.Created > n.newest || n.full.uncertain() || n.wave() > 0 || c.Loose && n.comesLast(newPod(c)) {
 		return Answer{}, false
 	}
 	k := answerKey{shape: n.keyOf(c).shape}

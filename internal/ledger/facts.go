@@ -2,7 +2,7 @@ package ledger
 
 import "slices"
 
-// facts is what was told of a node: everything from which its states follow.
+// facts is what was told about a node: everything from which its states follow.
 type facts struct {
 	report    *Report
 	lingerers lingerers

@@ -190,3 +190,16 @@ func TestWhatReserveTookLooseIsPosted(t *testing.T) {
 	}
 	check(t, n)
 }
+
+// TestALooseCandidateAmongItsLike is answered whole where others are estimated: one order counts.
+func TestALooseCandidateAmongItsLike(t *testing.T) {
+	n := open(t, newKubelet(t, model(t, twoSockets, pinning)))
+	n.Reserve(&Candidate{Request: cpus("a", 2), Created: 7, Loose: true}, new(placement.Decision))
+	post(t, n, "a")
+	for count, like := range map[int64]bool{2: true, 3: false} {
+		s := n.View().Sample(Question{Candidate: &Candidate{Request: cpus("x", count), Created: 7, Loose: true}, Estimate: true})
+		if !s.Answer.OK() || s.Estimated == like || s.Answer.Certain != like {
+			t.Errorf("%d CPUs beside a pod of 2: %+v, want it certain: %v", count, s, like)
+		}
+	}
+}

@@ -103,8 +103,8 @@ func ascending(flight []*pod) bool {
 	return true
 }
 
-// batchOrders is in how many orders a batch may come, or a number above maxOrders: of pods of one
-// second there are as many as arrangements returns.
+// batchOrders counts the orders that arrangements would return, or stops at a number above
+// maxOrders.
 func batchOrders(batch []*pod, mayChange sameness) int {
 	count := 1
 	for i, p := range batch {

@@ -72,7 +72,7 @@ type asked struct {
 	inert   bool
 }
 
-// sight is what the API has told of a pod.
+// sight is what the API has told about a pod.
 type sight struct {
 	// shown: it is bound to this node, so that nothing can take it back.
 	shown bool

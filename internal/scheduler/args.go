@@ -31,7 +31,8 @@ type Args struct {
 	// Patience is how long a pod that fits waits for a node on which it is certain what it gets,
 	// before it takes one that admits it in every outcome but may give it other CPUs than
 	// predicted. It waits up to five times as long, in all, for nodes that would take it on fewer
-	// NUMA nodes and that wait for a report. Default 1s; negative means not at all.
+	// NUMA nodes and that wait for a report. Default 1s; negative means not at all. In a large
+	// burst nobody waits to be certain.
 	Patience metav1.Duration `json:"patience,omitempty"`
 	// BestEffortAnywhere lets pods that ask for best-effort in Volcano's way go to nodes of any
 	// policy. Default false: the node's must be best-effort, too.

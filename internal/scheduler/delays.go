@@ -49,6 +49,9 @@ type Delays struct {
 
 	mu sync.Mutex
 	of map[types.UID]*delay
+	// count is how many pods spend their time on each cause; crowd is what crowded last said.
+	count [causes]int
+	crowd bool
 }
 
 // delay is where the time of one pod went.
@@ -58,6 +61,17 @@ type delay struct {
 	spent [causes]time.Duration
 }
 
+// Queued notes that a pod may be tried from now on, unless others may still hold it: its gang, its
+// gates, or its claims.
+func (d *Delays) Queued(pod *corev1.Pod) {
+	if !wire.MightPin(pod) || wire.InGang(pod) || len(pod.Spec.SchedulingGates)+len(pod.Spec.ResourceClaims) > 0 {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.begin(pod, d.clock.Now())
+}
+
 // Tried notes that a pod, which was put into the queue at that time, leaves it to be tried.
 func (d *Delays) Tried(pod *corev1.Pod, queued time.Time) {
 	if !wire.MightPin(pod) {
@@ -65,18 +79,41 @@ func (d *Delays) Tried(pod *corev1.Pod, queued time.Time) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.of[pod.UID] == nil {
-		defer func() { // nobody reports a pod that has gone already
-			if !d.waits(pod) {
-				delete(d.of, pod.UID)
-			}
-		}()
-		if d.of == nil || len(d.of) >= maxDelays {
-			d.of = map[types.UID]*delay{}
-		}
-		d.of[pod.UID] = &delay{now: inQueue, since: queued}
+	if d.begin(pod, queued) {
+		d.become(pod.UID, inAttempt)
 	}
-	d.become(pod.UID, inAttempt)
+}
+
+// begin remembers the pod unless it is known already, or gone: nobody reports a pod that has gone
+// before. It says whether the pod is known now. The caller holds the lock.
+func (d *Delays) begin(pod *corev1.Pod, queued time.Time) bool {
+	if d.of[pod.UID] != nil {
+		return true
+	}
+	if !d.waits(pod) {
+		return false
+	}
+	if d.of == nil || len(d.of) >= maxDelays {
+		d.of, d.count = map[types.UID]*delay{}, [causes]int{}
+	}
+	d.of[pod.UID] = &delay{now: inQueue, since: queued}
+	d.count[inQueue]++
+	return true
+}
+
+// crowdFrom is how many pods for each node make a crowd, and crowdTo how many nodes for each pod
+// end it. With one exact promise for each node and report, the last pod of a crowd would wait for
+// more than eight reports.
+const crowdFrom, crowdTo = 8, 8
+
+// crowded says whether the pods that a report could help are so many for the nodes that certainty
+// costs them too much time. Pods for which there is no room do not count.
+func (d *Delays) crowded(nodes int) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	want := d.count[inQueue] + d.count[inAttempt] + d.count[forReport]
+	d.crowd = want > crowdFrom*nodes || d.crowd && crowdTo*want > nodes
+	return d.crowd
 }
 
 // Failed notes that an attempt was in vain. waits says that a plugin waits for something.
@@ -107,6 +144,8 @@ func (d *Delays) become(uid types.UID, now cause) {
 	}
 	at := d.clock.Now()
 	pod.spent[pod.now] += max(0, at.Sub(pod.since))
+	d.count[pod.now]--
+	d.count[now]++
 	pod.now, pod.since = now, at
 }
 
@@ -114,17 +153,27 @@ func (d *Delays) become(uid types.UID, now cause) {
 func (d *Delays) forget(uid types.UID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	delete(d.of, uid)
+	d.end(uid)
 }
 
-// bound reports a pod whose Binding is written: for each cause how long it took, mostly 0.
+// end forgets a pod. The caller holds the lock.
+func (d *Delays) end(uid types.UID) {
+	if pod := d.of[uid]; pod != nil {
+		d.count[pod.now]--
+		delete(d.of, uid)
+	}
+}
+
+// bound reports a pod whose Binding is written: for each cause how long it took, mostly 0. A pod
+// that was never tried here is left to the replica that leads.
 func (d *Delays) bound(uid types.UID) {
 	d.mu.Lock()
-	d.become(uid, inBinding)
 	pod := d.of[uid]
-	delete(d.of, uid)
+	tried := pod != nil && pod.now != inQueue
+	d.become(uid, inBinding)
+	d.end(uid)
 	d.mu.Unlock()
-	if pod == nil {
+	if !tried {
 		return
 	}
 	for cause, spent := range pod.spent {

@@ -9,8 +9,12 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/component-base/metrics/testutil"
 	fwk "k8s.io/kube-scheduler/framework"
 	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/placement"
 )
 
 func pinnedPod(uid string, labels map[string]string) *corev1.Pod {
@@ -59,6 +63,29 @@ func TestDelays(t *testing.T) {
 	d.bound("unknown")
 }
 
+// TestDelaysAreOfPodsThatWereTried: a replica that stands by has all pods in its queue, and does
+// not report the ones that the leader binds.
+func TestDelaysAreOfPodsThatWereTried(t *testing.T) {
+	register()
+	d := Delays{clock: clocktesting.NewFakeClock(time.Unix(1000, 0)), waits: func(*corev1.Pod) bool { return true }}
+	reported := func(tried bool) uint64 {
+		before, err := testutil.GetHistogramMetricCount(delays.WithLabelValues(causeTexts[inQueue]))
+		pod := pinnedPod("a", nil)
+		if d.Queued(pod); tried {
+			d.Tried(pod, time.Time{})
+		}
+		d.bound(pod.UID)
+		after, wrong := testutil.GetHistogramMetricCount(delays.WithLabelValues(causeTexts[inQueue]))
+		if err != nil || wrong != nil || len(d.of) > 0 || d.count != [causes]int{} {
+			t.Fatal(err, wrong, d.of, d.count)
+		}
+		return after - before
+	}
+	if tried, untried := reported(true), reported(false); tried != 1 || untried != 0 {
+		t.Errorf("%d reports of a pod that was tried, %d of one that was not; want 1 and 0", tried, untried)
+	}
+}
+
 // TestDelaysAreBounded: pods that come and never are bound do not fill the memory.
 func TestDelaysAreBounded(t *testing.T) {
 	d := Delays{clock: clocktesting.NewFakeClock(time.Unix(1000, 0)), waits: func(*corev1.Pod) bool { return true }}
@@ -103,6 +130,85 @@ func TestDelaysGoWithTheirPods(t *testing.T) {
 			if f.core.delays.is(pod.UID, inBinding); len(f.core.delays.of) > 0 {
 				t.Errorf("%s, tried after that %v: it is remembered", what, late)
 			}
+		}
+	}
+}
+
+// TestCrowded: more than eight pods for each node are a crowd until one is left for eight nodes.
+// Pods for which there is no room, that wait at a gate, or for their gang, do not count.
+func TestCrowded(t *testing.T) {
+	d := Delays{clock: clocktesting.NewFakeClock(time.Unix(1000, 0)), waits: func(*corev1.Pod) bool { return true }}
+	const nodes = 16
+	queue := func(from, to int) {
+		for i := from; i < to; i++ {
+			d.Queued(pinnedPod(fmt.Sprint(i), nil))
+			d.Queued(pinnedPod(fmt.Sprint(i), nil)) // again after an attempt
+		}
+	}
+	gated, member := pinnedPod("gated", nil), pinnedPod("member", nil)
+	gated.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "later"}}
+	member.Annotations = map[string]string{wire.GangAnnotation: "g", wire.GangMinimumAnnotation: "2"}
+	d.Queued(gated)
+	d.Queued(member)
+	each := func(from, to int, do func(*corev1.Pod)) func() {
+		return func() {
+			for i := from; i < to; i++ {
+				do(pinnedPod(fmt.Sprint(i), nil))
+			}
+		}
+	}
+	tried := func(p *corev1.Pod) { d.Tried(p, time.Time{}) }
+	for _, step := range []struct {
+		what string
+		do   func()
+		want bool
+	}{
+		{"eight pods for each node", func() { queue(0, 128) }, false},
+		{"one more", func() { queue(128, 129) }, true},
+		{"some are bound", each(0, 10, func(p *corev1.Pod) { tried(p); d.bound(p.UID) }), true},
+		{"some wait for a report", each(10, 13, func(p *corev1.Pod) { tried(p); d.Failed(p, fwk.NewStatus(fwk.Unschedulable), true) }), true},
+		{"some are gone", each(13, 14, func(p *corev1.Pod) { d.forget(p.UID) }), true},
+		{"some have no room", each(10, 14, func(p *corev1.Pod) { d.Failed(p, fwk.NewStatus(fwk.Unschedulable), false) }), true},
+		{"the others are bound, but for two", each(14, 127, func(p *corev1.Pod) { d.bound(p.UID) }), false},
+		{"many have no room", each(200, 999, func(p *corev1.Pod) { tried(p); d.Failed(p, fwk.NewStatus(fwk.Unschedulable), false) }), false},
+	} {
+		if step.do(); d.crowded(nodes) != step.want {
+			t.Errorf("%s: crowded %v, want %v; %v", step.what, !step.want, step.want, d.count)
+		}
+	}
+}
+
+// TestInACrowdNobodyWaitsForCertainty: a pod that comes to a node out of a crowd is promised no
+// CPUs, so that others of its second may follow it there.
+func TestInACrowdNobodyWaitsForCertainty(t *testing.T) {
+	for _, crowd := range []bool{false, true} {
+		f := newFixture(t)
+		f.feed.ReportSeen(f.topology())
+		f.core.delays = Delays{clock: f.clock, waits: func(*corev1.Pod) bool { return true }}
+		first, second := pinned("first", 2), pinned("second", 3)
+		for i := range 2 * crowdFrom {
+			if crowd {
+				f.core.delays.Queued(pinnedPod(fmt.Sprint(i), nil))
+			}
+		}
+		f.reserve(first)
+		p, err := f.table.Named("n").Account().Post(uidOf(first), new(placement.Decision))
+		if err != nil || p.Answer.Exact == crowd {
+			t.Errorf("crowd %v: the first pod is promised CPUs: %v, %v", crowd, p.Answer.Exact, err)
+		}
+		want := fwk.Pending
+		if crowd {
+			want = fwk.Success
+		}
+		state := newCycleData()
+		if _, s := f.PreFilter(t.Context(), state, second, nil); !s.IsSuccess() {
+			t.Fatal(s)
+		}
+		if s := f.Filter(t.Context(), state, second, nodeObject("n")); s.Code() != want {
+			t.Errorf("crowd %v: the node answers the second pod %v, want %v", crowd, s, want)
+		}
+		if cycleOf(state).way.(*alone).patient == crowd {
+			t.Errorf("crowd %v: the second pod waits to be certain of its CPUs: %v", crowd, !crowd)
 		}
 	}
 }

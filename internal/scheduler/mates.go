@@ -136,6 +136,7 @@ func (p *Plugin) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status {
 	if status := p.core.pauses.hold(pod); status != nil {
 		return status
 	}
+	p.core.delays.Queued(pod)
 	return p.core.gangs.PreEnqueue(pod)
 }
 

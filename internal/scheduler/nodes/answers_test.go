@@ -185,3 +185,36 @@ func TestAnswersGrow(t *testing.T) {
 		t.Errorf("%d tables, want at most %d", len(all.byShape), maxShapes)
 	}
 }
+
+// TestLooseCandidatesFillNodes: a pod that is promised no CPUs is as well off on a node to which
+// others are on their way, and better where these have begun to fill it. Others go to an idle one.
+// What it was told is not remembered for them.
+func TestLooseCandidatesFillNodes(t *testing.T) {
+	for _, loose := range []bool{true, false} {
+		f := newFixture(t)
+		profile := Profile{Table: f.table, Scoring: rank.Scoring{Certainty: 2, Fit: 2}}
+		for _, name := range []string{"idle", "begun"} {
+			f.ReportSeen(f.reportOf(name))
+		}
+		begun, idle := f.table.Named("begun"), f.table.Named("idle")
+		for i, cpus := range []int64{2, 3} {
+			first := f.table.Candidate(pinned("first", cpus), requestOf(t, pinned(fmt.Sprint("first", i), cpus)))
+			first.Loose = true
+			if a := begun.account.Reserve(&first, new(placement.Decision)); !a.OK() {
+				t.Fatal(a)
+			}
+		}
+		for _, later := range []int64{0, 1} { // or in a second after theirs
+			c := f.table.Candidate(pinned("x", 1), requestOf(t, pinned("x", 1)))
+			c.Loose = loose
+			c.Created += later
+			q := profile.Begin(c, "")
+			if fills := q.Rank(begun).Score > q.Rank(idle).Score; fills != loose {
+				t.Errorf("loose %v: prefers the node that others come to: %v", loose, fills)
+			}
+			if _, known := q.Recall(begun); known && loose {
+				t.Error("what a loose pod was told is remembered")
+			}
+		}
+	}
+}

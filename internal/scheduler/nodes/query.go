@@ -38,7 +38,7 @@ type Profile struct {
 func (p *Profile) Begin(c ledger.Candidate, nominated string) Query {
 	q := Query{Candidate: c, table: p.Table, scoring: &p.Scoring, setting: p.Scoring.Setting(c.Request.AsksDevices()), begun: since(p.Table.clock.Now()), nominated: nominated}
 	if c.Request.Rules.Own() == (placement.Rules{}) {
-		q.answers = p.answers.of(c.Shape, int(p.Table.numbers.Load()))
+		q.answers = p.answers.of(c.Shape, p.Table.Size())
 	}
 	return q
 }
@@ -97,7 +97,10 @@ func (q *Query) Ask(n *Node) PackedAnswer {
 			return p.at(stamp.Count)
 		}
 	}
-	s := n.account.View().Sample(ledger.Question{Candidate: &q.Candidate, Estimate: q.table.Large() && n.name != q.nominated})
+	s := n.account.View().Sample(ledger.Question{Candidate: &q.Candidate, Estimate: q.Estimates(n) && n.name != q.nominated})
+	if q.Candidate.Loose && !s.Answer.Certain { // it is promised nothing to be certain of
+		s.Answer.Certain, s.Lasts = true, false
+	}
 	p := q.pack(n, &s)
 	if s.Lasts && q.answers != nil {
 		q.answers.noteNode(n.Number(), p)
@@ -106,6 +109,12 @@ func (q *Query) Ask(n *Node) PackedAnswer {
 		}
 	}
 	return p
+}
+
+// Estimates says whether the node is asked for the order of Reserve alone. If Reserve then refuses,
+// the pod is to try another node at once.
+func (q *Query) Estimates(n *Node) bool {
+	return q.table.Large() || q.Candidate.Loose && !rank.IsBusy(n.hot.changes.InFlight())
 }
 
 func (q *Query) pack(n *Node, s *ledger.Sample) PackedAnswer {

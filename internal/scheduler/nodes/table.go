@@ -190,11 +190,13 @@ func (t *Table) countObeying(n *Node) {
 // largeTable makes a large cluster.
 const largeTable = 256
 
-// Large says whether the cluster is so large that a Query estimates: it asks nodes for the order of
-// Reserve alone. If Reserve then refuses, the pod is to try another node at once.
-func (t *Table) Large() bool { return t.numbers.Load() >= largeTable }
+// Large says whether the cluster is so large that a Query estimates.
+func (t *Table) Large() bool { return t.Size() >= largeTable }
 
-// Candidate says of a pod what a ledger wants to know.
+// Size is how many nodes there are, or have been at one time.
+func (t *Table) Size() int { return int(t.numbers.Load()) }
+
+// Candidate says what a ledger wants to know about a pod.
 func (t *Table) Candidate(pod *corev1.Pod, r *placement.Request) ledger.Candidate {
 	return ledger.Candidate{Request: r, Shape: t.ledger.Shape(r), Created: pod.CreationTimestamp.Unix(), Mortal: wire.Mortal(pod)}
 }
