@@ -90,5 +90,6 @@ func (c *core) forgetIfGone(pod *corev1.Pod) {
 	gone := err == nil && (now.UID != pod.UID || now.Spec.NodeName != "")
 	if gone || err != nil && apierrors.IsNotFound(err) { // which is slow where there is no error
 		c.waiters.Done(uidOf(pod))
+		c.pods.forget(pod.UID) // it may have been read after its deletion was told
 	}
 }
