@@ -226,6 +226,9 @@ func (c *Cluster) waitReports(ctx context.Context) error {
 		}
 		return true
 	})
+	if ended := c.Ended(); ended != nil {
+		return ended
+	}
 	if err != nil {
 		return fmt.Errorf("nodes: %w: %s", err, missing)
 	}

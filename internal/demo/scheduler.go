@@ -122,6 +122,9 @@ func (c *Cluster) waitLeader(ctx context.Context) error {
 		l, err := c.Client.CoordinationV1().Leases(metav1.NamespaceSystem).Get(ctx, lease, metav1.GetOptions{})
 		return err == nil && l.Spec.HolderIdentity != nil && *l.Spec.HolderIdentity != ""
 	})
+	if ended := c.Ended(); ended != nil {
+		return ended
+	}
 	if err != nil {
 		return fmt.Errorf("scheduler: no lease: %w", err)
 	}
