@@ -273,6 +273,7 @@ scheduler.cores.byInformers one for each scheduler of the process
 scheduler.dryRun.removed an attempt
 scheduler.counts.nodes sums, made when metrics are read
 scheduler.counts.flooded sums, made when metrics are read
+scheduler.Delays.crowds = Delays.of
 scheduler.Delays.of = Delays.of
 scheduler.pods.of = pods.of
 scheduler.groupWaits.since = groupWaits

@@ -52,13 +52,14 @@ func (w *waitingNodes) add(n *nodes.Node) {
 }
 
 // wait makes the pod wait for nodes from the begin of its attempt on. Members of a group do not:
-// kube-scheduler tries them again when their back-off ends. In a crowd nobody is promised CPUs, or
-// waits to be certain of them: a promise keeps others of its second off the node until a report.
+// kube-scheduler tries them again when their back-off ends. In a crowd of its namespace nobody is
+// promised CPUs, or waits to be certain of them: a promise keeps others of its second off the node
+// until a report.
 func (a *alone) wait(c *cycle, pod *corev1.Pod) {
 	core, patience := c.plugin.core, c.plugin.args.Patience.Duration
 	a.patientUntil = core.waiters.Add(waiterOf(pod), &c.query.Candidate).Add(patience)
 	core.forgetIfGone(pod)
-	c.query.Candidate.Loose = core.delays.crowded(core.table.Size())
+	c.query.Candidate.Loose = core.delays.crowded(pod.Namespace, core.table.Size())
 	a.patient = !c.query.Candidate.Loose && core.clock.Now().Before(a.patientUntil)
 	if patience > 0 && pod.Status.NominatedNodeName == "" {
 		a.waiting = &waitingNodes{}

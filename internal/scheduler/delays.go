@@ -49,16 +49,24 @@ type Delays struct {
 
 	mu sync.Mutex
 	of map[types.UID]*delay
-	// count is how many pods spend their time on each cause; crowd is what crowded last said.
+	// crowds are by namespace: a tenant's burst takes nothing from the pods of others.
+	crowds map[string]*crowd
+}
+
+// crowd is how many pods of a namespace spend their time on each cause. is is what crowded last
+// said.
+type crowd struct {
 	count [causes]int
-	crowd bool
+	all   int
+	is    bool
 }
 
 // delay is where the time of one pod went.
 type delay struct {
-	now   cause
-	since time.Time
-	spent [causes]time.Duration
+	namespace string
+	now       cause
+	since     time.Time
+	spent     [causes]time.Duration
 }
 
 // Queued notes that a pod may be tried from now on, unless others may still hold it: its gang, its
@@ -94,26 +102,36 @@ func (d *Delays) begin(pod *corev1.Pod, queued time.Time) bool {
 		return false
 	}
 	if d.of == nil || len(d.of) >= maxDelays {
-		d.of, d.count = map[types.UID]*delay{}, [causes]int{}
+		d.of, d.crowds = map[types.UID]*delay{}, map[string]*crowd{}
 	}
-	d.of[pod.UID] = &delay{now: inQueue, since: queued}
-	d.count[inQueue]++
+	d.of[pod.UID] = &delay{namespace: pod.Namespace, now: inQueue, since: queued}
+	in := d.crowds[pod.Namespace]
+	if in == nil {
+		in = &crowd{}
+		d.crowds[pod.Namespace] = in
+	}
+	in.all++
+	in.count[inQueue]++
 	return true
 }
 
-// crowdFrom is how many pods for each node make a crowd, and crowdTo how many nodes for each pod
-// end it. With one exact promise for each node and report, the last pod of a crowd would wait for
+// crowdFrom is how many pods of a namespace for each node make a crowd, and crowdTo how many nodes
+// for each pod end it. With one exact promise for each node and report, the last pod of a crowd would wait for
 // more than eight reports.
 const crowdFrom, crowdTo = 8, 8
 
-// crowded says whether the pods that a report could help are so many for the nodes that certainty
-// costs them too much time. Pods for which there is no room do not count.
-func (d *Delays) crowded(nodes int) bool {
+// crowded says whether the pods of the namespace that a report could help are so many for the nodes
+// that certainty costs them too much time. Pods for which there is no room do not count.
+func (d *Delays) crowded(namespace string, nodes int) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	want := d.count[inQueue] + d.count[inAttempt] + d.count[forReport]
-	d.crowd = want > crowdFrom*nodes || d.crowd && crowdTo*want > nodes
-	return d.crowd
+	in := d.crowds[namespace]
+	if in == nil {
+		return false
+	}
+	want := in.count[inQueue] + in.count[inAttempt] + in.count[forReport]
+	in.is = want > crowdFrom*nodes || in.is && crowdTo*want > nodes
+	return in.is
 }
 
 // Failed notes that an attempt was in vain. waits says that a plugin waits for something.
@@ -144,8 +162,9 @@ func (d *Delays) become(uid types.UID, now cause) {
 	}
 	at := d.clock.Now()
 	pod.spent[pod.now] += max(0, at.Sub(pod.since))
-	d.count[pod.now]--
-	d.count[now]++
+	in := d.crowds[pod.namespace]
+	in.count[pod.now]--
+	in.count[now]++
 	pod.now, pod.since = now, at
 }
 
@@ -158,9 +177,15 @@ func (d *Delays) forget(uid types.UID) {
 
 // end forgets a pod. The caller holds the lock.
 func (d *Delays) end(uid types.UID) {
-	if pod := d.of[uid]; pod != nil {
-		d.count[pod.now]--
-		delete(d.of, uid)
+	pod := d.of[uid]
+	if pod == nil {
+		return
+	}
+	delete(d.of, uid)
+	in := d.crowds[pod.namespace]
+	in.count[pod.now]--
+	if in.all--; in.all == 0 {
+		delete(d.crowds, pod.namespace)
 	}
 }
 

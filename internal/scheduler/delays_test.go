@@ -76,8 +76,8 @@ func TestDelaysAreOfPodsThatWereTried(t *testing.T) {
 		}
 		d.bound(pod.UID)
 		after, wrong := testutil.GetHistogramMetricCount(delays.WithLabelValues(causeTexts[inQueue]))
-		if err != nil || wrong != nil || len(d.of) > 0 || d.count != [causes]int{} {
-			t.Fatal(err, wrong, d.of, d.count)
+		if err != nil || wrong != nil || len(d.of) > 0 || len(d.crowds) > 0 {
+			t.Fatal(err, wrong, d.of, d.crowds)
 		}
 		return after - before
 	}
@@ -172,8 +172,11 @@ func TestCrowded(t *testing.T) {
 		{"the others are bound, but for two", each(14, 127, func(p *corev1.Pod) { d.bound(p.UID) }), false},
 		{"many have no room", each(200, 999, func(p *corev1.Pod) { tried(p); d.Failed(p, fwk.NewStatus(fwk.Unschedulable), false) }), false},
 	} {
-		if step.do(); d.crowded(nodes) != step.want {
-			t.Errorf("%s: crowded %v, want %v; %v", step.what, !step.want, step.want, d.count)
+		if step.do(); d.crowded("ns", nodes) != step.want {
+			t.Errorf("%s: crowded %v, want %v; %v", step.what, !step.want, step.want, d.crowds["ns"])
+		}
+		if d.crowded("others", nodes) {
+			t.Errorf("%s: others are a crowd", step.what)
 		}
 	}
 }
@@ -188,7 +191,7 @@ func TestInACrowdNobodyWaitsForCertainty(t *testing.T) {
 		first, second := pinned("first", 2), pinned("second", 3)
 		for i := range 2 * crowdFrom {
 			if crowd {
-				f.core.delays.Queued(pinnedPod(fmt.Sprint(i), nil))
+				f.core.delays.Queued(pinned(fmt.Sprint(i), 2))
 			}
 		}
 		f.reserve(first)
