@@ -116,8 +116,8 @@ func (d *Delays) begin(pod *corev1.Pod, queued time.Time) bool {
 }
 
 // crowdFrom is how many pods of a namespace for each node make a crowd, and crowdTo how many nodes
-// for each pod end it. With one exact promise for each node and report, the last pod of a crowd would wait for
-// more than eight reports.
+// for each pod end it. With one exact promise for each node and report, the last pod of a crowd
+// would wait for more than eight reports.
 const crowdFrom, crowdTo = 8, 8
 
 // crowded says whether the pods of the namespace that a report could help are so many for the nodes
