@@ -19,7 +19,7 @@ import (
 const gpu = "example.com/gpu"
 
 // gpuNode is a node with so many GPUs on one NUMA node with 8 CPUs, and its account.
-func gpuNode(t *testing.T, kind string, gpus int) (*corev1.Node, ledger.View) {
+func gpuNode(t testing.TB, kind string, gpus int) (*corev1.Node, ledger.View) {
 	t.Helper()
 	m, err := topology.Parse("package:1 numa:1 core:4 pu:2 mem:16Gi")
 	if err != nil {
@@ -132,4 +132,34 @@ func TestDemandHasABound(t *testing.T) {
 	if len(l.known) > maxKinds || len(l.models) > maxKinds {
 		t.Errorf("%d kinds of %d models are remembered", len(l.known), len(l.models))
 	}
+}
+
+// BenchmarkLevels is what the demand for 5,000 nodes costs, of 72 kinds, with as many wishes as
+// count, half of which name nodes. It is no part of a pod's attempt.
+func BenchmarkLevels(b *testing.B) {
+	var d Demand
+	for i := range 40 {
+		d.Seen(gpuPod(fmt.Sprint(i), int64(1+i%4), func(p *corev1.Pod) {
+			if i%2 == 0 {
+				only(fmt.Sprint("k", i%72))(p)
+			}
+			p.Spec.Containers[0].Resources.Limits[corev1.ResourceCPU] = *resource.NewQuantity(int64(1+i), resource.DecimalSI)
+		}))
+	}
+	type one struct {
+		object *corev1.Node
+		view   ledger.View
+	}
+	var nodes []one
+	for i := range 72 {
+		object, view := gpuNode(b, fmt.Sprint("k", i), 1+i%8)
+		nodes = append(nodes, one{object, view})
+	}
+	for b.Loop() {
+		l := d.Levels()
+		for i := range 5000 {
+			l.Of(nodes[i%len(nodes)].object, nodes[i%len(nodes)].view)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/5000, "ns/node")
 }
