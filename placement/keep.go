@@ -271,8 +271,8 @@ func sumOf(of *[hint.MaxNodes]int64, mask hint.Mask) (sum int64) {
 	return sum
 }
 
-// explainKept says why too few CPUs are left beside those that devices keep, on the verdict's NUMA
-// node.
+// explainKept explains, for the verdict's NUMA node, why too few CPUs are left once devices have
+// kept theirs.
 func (s *State) explainKept(r *Request, out Refusal, v *Verdict) Refusal {
 	i := slices.IndexFunc(s.m.nodeCPUs, func(n nodeCPUs) bool { return v.NUMA.Has(n.id) })
 	n := &s.m.nodeCPUs[i]

@@ -37,7 +37,7 @@ type wish struct {
 }
 
 // maxSelector bounds the JSON of what a pod may say about nodes, in bytes. A pod that says more
-// does not count: each node would have to be looked at for it.
+// does not count, because its words have to be compared with every node.
 const maxSelector = 4096
 
 // wishOf reads a pod; false where it asks for no devices, or cannot be counted.

@@ -134,8 +134,8 @@ func TestDemandHasABound(t *testing.T) {
 	}
 }
 
-// BenchmarkLevels is what the demand for 5,000 nodes costs, of 72 kinds, with as many wishes as
-// count, half of which name nodes. It is no part of a pod's attempt.
+// BenchmarkLevels measures the demand for 5,000 nodes of 72 kinds. There are as many wishes as
+// count, and half of them name nodes. No attempt to place a pod pays for it.
 func BenchmarkLevels(b *testing.B) {
 	var d Demand
 	for i := range 40 {

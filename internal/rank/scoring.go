@@ -37,9 +37,8 @@ const (
 	// both. How many they are does not count: one NUMA node is rather filled than several begun.
 	Stranded Criterion = "stranded"
 	// Demand is how much of the devices that pods have in this cluster they could also have on a
-	// node like this one (package demand): less is better for a pod that asks for devices, so that
-	// nodes that suit many pods stay free for those that find no other. It is the node's, and
-	// Setting puts it into a Rank.
+	// node like this one (package demand): less is better for a pod that asks for devices. So nodes
+	// that suit many pods stay free for pods that find no other. Setting puts it into a Rank.
 	Demand Criterion = "demand"
 	// Devices is the number of free devices that are left over: fewer are better. For a pod that
 	// asks for some they are those of the whole node and these kinds, so that whole nodes stay

@@ -110,8 +110,8 @@ func (a *alone) say(c *cycle, n *nodes.Node, answer nodes.PackedAnswer) *fwk.Sta
 }
 
 // postFilter evicts nobody while a node merely waits for a report. The report wakes the pod at
-// once, and tells whether somebody has to be evicted. Otherwise postFilter says why the nodes
-// refuse, per NUMA node, and leaves the rest to preemption.
+// once, and then it is known whether a pod has to be evicted. Otherwise postFilter says why the
+// nodes refuse, per NUMA node, and leaves the rest to preemption.
 func (a *alone) postFilter(ctx context.Context, c *cycle, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	d := &diagnosis{c, statuses}
 	var by [3][]*nodes.Node

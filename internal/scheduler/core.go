@@ -245,7 +245,7 @@ func (c *core) start(ctx context.Context, args Args, handle fwk.Handle) error {
 	go c.begin(synced)
 	go func() {
 		if synced() {
-			c.table.FollowDemand(ctx)
+			c.table.FollowDemand(ctx, objectOf(handle))
 		}
 	}()
 	uids := uidsOf(c.pods.PodLister)
@@ -255,13 +255,22 @@ func (c *core) start(ctx context.Context, args Args, handle fwk.Handle) error {
 	return nil
 }
 
+// objectOf returns what finds the Node of a name; nil for none.
+func objectOf(handle fwk.Handle) func(name string) *corev1.Node {
+	nodes := handle.SharedInformerFactory().Core().V1().Nodes().Lister()
+	return func(name string) *corev1.Node {
+		node, err := nodes.Get(name)
+		if err != nil {
+			return nil
+		}
+		return node
+	}
+}
+
 // existsOf returns what says whether there is a Node of a name.
 func existsOf(handle fwk.Handle) func(node string) bool {
-	nodes := handle.SharedInformerFactory().Core().V1().Nodes().Lister()
-	return func(name string) bool {
-		_, err := nodes.Get(name)
-		return err == nil
-	}
+	of := objectOf(handle)
+	return func(name string) bool { return of(name) != nil }
 }
 
 // uidsOf returns what says which pod of a name there is; "" for none.

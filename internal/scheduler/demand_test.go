@@ -17,12 +17,16 @@ func (c *cluster) wants(gpus int64, change func(*corev1.Pod)) {
 	}
 	c.placed++
 	c.table.Demand.Seen(p)
-	for _, n := range c.nodes {
-		c.table.Of(n.object)
-	}
 	done, cancel := context.WithCancel(c.Context())
 	cancel()
-	c.table.FollowDemand(done)
+	c.table.FollowDemand(done, func(name string) *corev1.Node {
+		for _, n := range c.nodes { // nobody has looked at them in a cycle yet
+			if n.object.Name == name {
+				return n.object
+			}
+		}
+		return nil
+	})
 }
 
 // TestCPUsBesideWantedDevices: a pod without devices that fits on one NUMA node beside free GPUs

@@ -17,7 +17,7 @@ import (
 // ownUpdate is any update of a pod that has no node. The resource Pod would stand for pods with
 // nodes, too: each of their updates would be put to every pod that waits. When it begins,
 // kube-scheduler logs "Incorrect event registration" about this resource, as it knows no informer
-// for it. That is harmless: its queue tells of such updates without one.
+// for it. That is harmless: the queue reports such updates anyway.
 var ownUpdate = framework.EventUnscheduledPodUpdate
 
 // EventsToRegister names the events of the framework that can help a pod which this plugin has

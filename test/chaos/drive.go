@@ -273,8 +273,8 @@ func (d *driver) show() {
 		time.Since(d.begun).Seconds(), t.pods, running, pending, t.ran, t.placed.exact+t.placed.exactDisturbed, t.placed.exactDisturbed, t.placed.verdict, t.reports, faults, d.book.count())
 }
 
-// outcomePatience is how long everything else has to be seen of a pod before the scheduler's word
-// about it is judged.
+// outcomePatience is how long chaos must have watched a pod before it judges what the scheduler
+// says about the pod.
 const outcomePatience = 15 * time.Second
 
 // judgeOutcomes holds what the schedulers say against what has been seen; those told after until

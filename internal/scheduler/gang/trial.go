@@ -276,8 +276,8 @@ func (t *trial) Nodes(which int) []int {
 	return t.ranked(k, fit)
 }
 
-// scoredNodes is for gangs of which Berth knows the best nodes. The framework scores scoredNodes
-// nodes, or two for each member if that is more. The others follow in Berth's order.
+// scoredNodes is how many of Berth's best nodes the framework scores for a gang, or two for each
+// member if that is more. The others follow in Berth's order.
 const scoredNodes = 64
 
 // ranked orders nodes by the framework's scores, the best first. To score all nodes of a large

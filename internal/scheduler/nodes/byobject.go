@@ -71,7 +71,7 @@ func (b *byObject) add(object *corev1.Node, n *Node) {
 	if slices.ContainsFunc(object.Spec.Taints, func(t corev1.Taint) bool { return t.Effect == corev1.TaintEffectPreferNoSchedule }) {
 		taint = shunned
 	}
-	n.hot.liking.set(shunned, taint)
+	n.hot.traits.set(shunned, taint)
 	n.hot.object.Store(object)
 	all := *b.slots.Load()
 	if 2*(b.taken+1) > len(all) {

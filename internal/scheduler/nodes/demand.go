@@ -4,25 +4,27 @@ import (
 	"context"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/berth-dev/berth/internal/demand"
 	"github.com/berth-dev/berth/internal/nodestate"
 )
 
-// The demand for nodes is noted when new levels are due, but for no more
-// than one part in demandShare of the time; and every demandLate, since their labels may have
-// changed.
+// The demand for nodes is noted when new levels are due, but for no more than one part in
+// demandShare of the time; and every demandLate, since nodes and their labels may have changed.
 const (
 	demandShare = 100
 	demandLate  = 30 * time.Second
 )
 
-// FollowDemand notes how much demand there is for each node, until ctx ends.
-func (t *Table) FollowDemand(ctx context.Context) {
+// FollowDemand notes how much demand there is for each node, until ctx ends. objectOf returns the
+// Node object of a name; nil for none.
+func (t *Table) FollowDemand(ctx context.Context, objectOf func(name string) *corev1.Node) {
 	d := &t.Demand
 	levels := d.Levels()
 	for {
 		begun := t.clock.Now()
-		t.noteDemand(levels)
+		t.noteDemand(levels, objectOf)
 		select {
 		case <-ctx.Done():
 			return
@@ -40,9 +42,9 @@ func (t *Table) FollowDemand(ctx context.Context) {
 	}
 }
 
-func (t *Table) noteDemand(levels *nodestate.Levels) {
+func (t *Table) noteDemand(levels *nodestate.Levels, objectOf func(name string) *corev1.Node) {
 	for n := range t.All {
-		level := levels.Of(n.hot.object.Load(), n.account.View())
-		n.hot.liking.set(uint32(demand.MostDemand), uint32(level))
+		level := levels.Of(objectOf(n.name), n.account.View())
+		n.hot.traits.set(uint32(demand.MostDemand), uint32(level))
 	}
 }

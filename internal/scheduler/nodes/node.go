@@ -37,8 +37,8 @@ type hotFields struct {
 	troubled atomic.Bool
 	// obeys says that Berth decides on the node, by the last report that says so legibly.
 	obeys atomic.Bool
-	// liking is what speaks against the node, whatever is free there.
-	liking liking
+	// traits are what counts about the node, whatever is free there.
+	traits traits
 	// number is the node's place in answer tables.
 	number int32
 	// object is the node's Node object as the scheduler's snapshot held it last.
@@ -47,16 +47,16 @@ type hotFields struct {
 	free atomic.Pointer[ledger.Outline]
 }
 
-// liking is a demand.Level, and whether the Node object has a taint PreferNoSchedule.
-type liking struct{ word atomic.Uint32 }
+// traits are a demand.Level, and whether the Node object has a taint PreferNoSchedule.
+type traits struct{ word atomic.Uint32 }
 
 const shunned = 1 << demand.Bits
 
 // set puts the value where the mask has ones.
-func (l *liking) set(mask, value uint32) {
+func (t *traits) set(mask, value uint32) {
 	for {
-		old := l.word.Load()
-		if l.word.CompareAndSwap(old, old&^mask|value) {
+		old := t.word.Load()
+		if t.word.CompareAndSwap(old, old&^mask|value) {
 			return
 		}
 	}
@@ -139,11 +139,11 @@ func (n *Node) Obeys() bool { return n.hot.obeys.Load() }
 
 // Shunned says whether the Node object that the scheduler's snapshot held last has a taint
 // PreferNoSchedule.
-func (n *Node) Shunned() bool { return n.hot.liking.word.Load()&shunned != 0 }
+func (n *Node) Shunned() bool { return n.hot.traits.word.Load()&shunned != 0 }
 
 // demand is how much demand there is for the node.
 func (n *Node) demand() demand.Level {
-	return demand.Level(n.hot.liking.word.Load()) & demand.MostDemand
+	return demand.Level(n.hot.traits.word.Load()) & demand.MostDemand
 }
 
 // Koordlet says whether koordlet carries decisions out on the node, where Berth decides.
