@@ -1,6 +1,8 @@
 package placement
 
 import (
+	"slices"
+
 	"github.com/berth-dev/berth/placement/hint"
 	"github.com/berth-dev/berth/topology"
 )
@@ -187,6 +189,19 @@ func (r *Request) Devices() (sum int64) {
 		}
 	}
 	return sum
+}
+
+// CouldTake says whether the node might take the request with other pods on it, or none: it has
+// devices of each resource that is asked for, and removing pods can help where it refuses.
+func (s *State) CouldTake(r *Request) bool {
+	for i := range r.Containers {
+		for _, d := range r.Containers[i].Devices {
+			if !slices.ContainsFunc(s.pools, func(p devicePool) bool { return p.resource == d.Resource && p.registered }) {
+				return false
+			}
+		}
+	}
+	return Admit(s, r).Scarcity != Unresolvable
 }
 
 // AsksDevices says whether some container asks for devices.

@@ -51,6 +51,14 @@ func (v View) Snapshot() (placement.Snapshot, bool) {
 	return s.Snapshot(), true
 }
 
+// CouldTake is placement.State.CouldTake of the likeliest state; false where there is none.
+func (v View) CouldTake(r *placement.Request) bool {
+	v.n.mu.Lock()
+	defer v.n.mu.Unlock()
+	s := v.n.likeliest()
+	return s != nil && s.CouldTake(r)
+}
+
 // AppendKind appends what the likeliest state has of devices (placement.State.AppendPoolsKey), and
 // returns the Model; nil where there is no such state.
 func (v View) AppendKind(b []byte) ([]byte, *placement.Model) {

@@ -187,7 +187,7 @@ func (l *Levels) Of(object *corev1.Node, v ledger.View) demand.Level {
 	l.key = key
 	level, seen := l.known[string(l.key)]
 	if !seen {
-		level = l.most.Level(func(w string) bool { return l.wishes[w].comes(object) && l.wishes[w].fits(v) })
+		level = l.most.Level(func(w string) bool { return l.wishes[w].comes(object) && v.CouldTake(&l.wishes[w].request) })
 		l.known[string(l.key)] = level
 	}
 	return level
@@ -200,10 +200,4 @@ func (w *wish) comes(object *corev1.Node) bool {
 	}
 	match, err := w.affinity.Match(object)
 	return match && err == nil
-}
-
-// fits says whether the node would take one of the pods if it were empty.
-func (w *wish) fits(v ledger.View) bool {
-	refusal, known := v.Explain(&w.request)
-	return known && refusal.Scarcity != placement.Unresolvable.String()
 }

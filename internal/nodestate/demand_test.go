@@ -38,7 +38,9 @@ func gpuNode(t testing.TB, kind string, gpus int) (*corev1.Node, ledger.View) {
 	for i := range gpus {
 		pool.Devices = append(pool.Devices, placement.Device{ID: fmt.Sprint("g", i), HasTopology: true, NUMA: topology.NewNUMASet(0)})
 	}
-	state.SetPool(pool)
+	if kind != "bare" { // without a plugin
+		state.SetPool(pool)
+	}
 	snap := state.Snapshot()
 	report, err := ledger.NewReport(1, model, &snap, nil)
 	if err != nil {
@@ -73,6 +75,9 @@ func TestDemand(t *testing.T) {
 	changed := d.Changed()
 	levels := func() [3]demand.Level {
 		l, out := d.Levels(), [3]demand.Level{}
+		if object, view := gpuNode(t, "bare", 0); l.Of(object, view) != 0 {
+			t.Error("a node without a device plugin is in demand")
+		}
 		for i, n := range []struct {
 			kind string
 			gpus int

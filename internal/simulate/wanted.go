@@ -3,7 +3,6 @@ package simulate
 import (
 	"github.com/berth-dev/berth/internal/demand"
 	"github.com/berth-dev/berth/internal/simulate/trace"
-	"github.com/berth-dev/berth/placement"
 )
 
 // wanted is how much demand there is for nodes, by the pods that run. Nodes of one kind with one
@@ -69,8 +68,7 @@ func (w *wanted) learn() (changed bool) {
 func (c *class) takesShape(s *Shape) bool {
 	takes, known := c.takes[s.key]
 	if !known {
-		v := placement.Admit(c.kind.empty, s.ask)
-		takes = s.takes(c.model) && v.Scarcity != placement.Unresolvable
+		takes = s.takes(c.model) && c.kind.empty.CouldTake(s.ask)
 		c.takes[s.key] = takes
 	}
 	return takes
