@@ -224,7 +224,7 @@ func (h *fakeHandle) RunPreFilterExtensionRemovePod(context.Context, fwk.CycleSt
 // unlocked demands that the groups' lock is free: the scheduling queue asks PreEnqueue, which takes
 // it, with its own lock held.
 func (w *world) unlocked(what string) {
-	for range 1_000_000 { // others may have it for a moment
+	for range 50_000_000 { // others may have it for a while on a busy machine
 		if w.groups.mu.TryLock() {
 			w.groups.mu.Unlock()
 			return
