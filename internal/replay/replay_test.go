@@ -7,6 +7,7 @@ import (
 	"github.com/berth-dev/berth/internal/cases"
 	"github.com/berth-dev/berth/internal/replay"
 	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/test/conformance/diff"
 )
 
 // recorded is where the genuine kubelet's decisions are.
@@ -65,7 +66,7 @@ func TestRecorded(t *testing.T) {
 				admissions++
 			}
 		}
-		if d := cases.Diff(want[i], got); len(d) > 0 {
+		if d := diff.Results(want[i], got); len(d) > 0 {
 			if differing++; differing <= 10 {
 				t.Errorf("%s", d[0])
 			}

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/berth-dev/berth/internal/sampleplugin"
 	"github.com/berth-dev/berth/placement/hint"
+	"github.com/berth-dev/berth/test/conformance/nvidia"
 	"github.com/berth-dev/berth/topology"
 	"github.com/berth-dev/berth/topology/shapes"
 )
@@ -17,7 +17,7 @@ import (
 // gpus is a pool for NVIDIA's order of preference, and a plugin that has it.
 type gpus struct {
 	pool   *Pool
-	plugin sampleplugin.NVIDIA
+	plugin nvidia.Plugin
 	points []uint32
 }
 
@@ -29,7 +29,7 @@ func newGPUs(ids []string, points []uint32) *gpus {
 	}
 	space, _ := hint.NewSpace(1)
 	g.pool = NewPool(space, devices, Options{NVIDIA: true, Points: points})
-	g.plugin = sampleplugin.NVIDIA{IDs: ids, Points: func(a, b string) int {
+	g.plugin = nvidia.Plugin{IDs: ids, Points: func(a, b string) int {
 		return int(points[slices.Index(ids, a)*len(ids)+slices.Index(ids, b)])
 	}}
 	return g

@@ -10,6 +10,7 @@ import (
 	"k8s.io/kubernetes/pkg/kubelet/cm/topologymanager"
 
 	"github.com/berth-dev/berth/internal/cases"
+	"github.com/berth-dev/berth/test/conformance/diff"
 	"github.com/berth-dev/berth/test/conformance/oracle"
 	"github.com/berth-dev/berth/topology"
 )
@@ -94,7 +95,7 @@ func (p *pair) verify(t testing.TB, q question) {
 	if len(got.Containers) != 1 || got.Containers[0].CPUs == "" {
 		t.Fatalf("the engine gives no CPUs: %+v", got.Containers)
 	}
-	for _, d := range cases.Diff(&cases.Result{Events: []cases.EventResult{want}}, &cases.Result{Events: []cases.EventResult{got}}) {
+	for _, d := range diff.Results(&cases.Result{Events: []cases.EventResult{want}}, &cases.Result{Events: []cases.EventResult{got}}) {
 		t.Fatal("the kubelet and the engine differ: ", d)
 	}
 	p.sameBooks(t, "with the pod")
@@ -120,7 +121,7 @@ func (p *pair) sameBooks(t testing.TB, when string) {
 	t.Helper()
 	want := cases.Result{Events: []cases.EventResult{{State: p.kubelet.State()}}}
 	got := cases.Result{Events: []cases.EventResult{{State: p.books()}}}
-	for _, d := range cases.Diff(&want, &got) {
+	for _, d := range diff.Results(&want, &got) {
 		t.Fatalf("the books differ %s: %v", when, d)
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/berth-dev/berth/internal/cases"
 	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/test/conformance/diff"
 	"github.com/berth-dev/berth/test/conformance/oracle"
 )
 
@@ -26,7 +27,7 @@ type Comparison struct {
 	// NotStarted says that the kubelet refused the configuration.
 	NotStarted bool `json:"notStarted,omitempty"`
 	// Differences is empty when the engine is right.
-	Differences []cases.Difference `json:"differences,omitempty"`
+	Differences []diff.Difference `json:"differences,omitempty"`
 }
 
 // Compare holds an engine's answer against the kubelet's, event by event, up to the first event in
@@ -37,7 +38,7 @@ func Compare(told *oracle.Told, got *cases.Result) Comparison {
 	want := &told.Result
 	w, g := *want, *got
 	w.Events, g.Events = nil, nil
-	if c.Differences = cases.Diff(&w, &g); c.Differences != nil {
+	if c.Differences = diff.Results(&w, &g); c.Differences != nil {
 		return c
 	}
 	c.NotStarted = want.StartupError != ""
@@ -47,7 +48,7 @@ func Compare(told *oracle.Told, got *cases.Result) Comparison {
 			return c
 		}
 		w.Events, g.Events = want.Events[i:i+1], got.Events[i:i+1]
-		d := cases.Diff(&w, &g)
+		d := diff.Results(&w, &g)
 		for j := range d {
 			d[j].Event = i
 		}
@@ -99,7 +100,7 @@ func foreseen(e *cases.EventResult) bool {
 }
 
 func (c *Comparison) differ(want *cases.Result, event int, field, w, g string) {
-	c.Differences = append(c.Differences, cases.Difference{Case: want.ID, Event: event, Field: field, Want: fmt.Sprintf("%q", w), Got: fmt.Sprintf("%q", g)})
+	c.Differences = append(c.Differences, diff.Difference{Case: want.ID, Event: event, Field: field, Want: fmt.Sprintf("%q", w), Got: fmt.Sprintf("%q", g)})
 }
 
 type counts struct{ all, admitted int }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/berth-dev/berth/internal/cases"
+	"github.com/berth-dev/berth/test/conformance/diff"
 	"github.com/berth-dev/berth/test/conformance/gen"
 )
 
@@ -182,7 +183,7 @@ func (r *run) shrink(m Compared, with comparer) {
 	}
 	best := m
 	budget := *shrinkBudget
-	if slices.ContainsFunc(m.Differences, func(d cases.Difference) bool { return d.Field == "outcome" }) {
+	if slices.ContainsFunc(m.Differences, func(d diff.Difference) bool { return d.Field == "outcome" }) {
 		budget = min(budget, 25) // every try may take the kubelet's time-out
 	}
 	Shrink(c, budget, func(c *cases.Case) bool {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/berth-dev/berth/internal/cases"
+	"github.com/berth-dev/berth/test/conformance/diff"
 	"github.com/berth-dev/berth/test/conformance/oracle"
 )
 
@@ -49,7 +50,7 @@ func (r *recording) check(a Answer) bool {
 	} else {
 		r.admissions += count(w.Events).all
 	}
-	if d := cases.Diff(w, got); d != nil {
+	if d := diff.Results(w, got); d != nil {
 		r.t.Logf("%d differences, the first: %v", len(d), d[0])
 		r.again = append(r.again, a.Line)
 	}
@@ -77,7 +78,7 @@ func (r *recording) askAgain() {
 		for try := 0; try < 40 && !agreed; try++ {
 			reply, err := asker.Ask(line)
 			got := r.decode(Answer{Index: i, Reply: reply, Err: err})
-			agreed = got != nil && cases.Diff(r.want[got.ID], got) == nil
+			agreed = got != nil && diff.Results(r.want[got.ID], got) == nil
 		}
 		if !agreed {
 			r.t.Errorf("never the recorded answer: %.200s", line)

@@ -11,7 +11,7 @@ import (
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
 	"github.com/berth-dev/berth/internal/cases"
-	"github.com/berth-dev/berth/internal/sampleplugin"
+	"github.com/berth-dev/berth/test/conformance/nvidia"
 )
 
 // ready says that all sources of pods have been seen, so that the managers collect what inactive
@@ -41,14 +41,14 @@ type plugin struct {
 	socket string
 	sorted bool
 	// nvidia chooses in NVIDIA's order; nil for every other plugin.
-	nvidia *sampleplugin.NVIDIA
+	nvidia *nvidia.Plugin
 }
 
 func newPlugin(p *cases.Pool, socket string) *plugin {
 	out := &plugin{resource: p.Resource, socket: socket, sorted: p.Preferred == cases.PreferSorted}
 	if p.Preferred == cases.PreferNVIDIA {
 		index := map[string]int{}
-		out.nvidia = &sampleplugin.NVIDIA{Points: func(a, b string) int {
+		out.nvidia = &nvidia.Plugin{Points: func(a, b string) int {
 			if p.Points == nil {
 				return 0
 			}

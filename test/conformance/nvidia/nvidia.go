@@ -1,4 +1,5 @@
-package sampleplugin
+// Package nvidia chooses devices as NVIDIA's device plugin does, for the tests of placement/device.
+package nvidia
 
 import (
 	"errors"
@@ -6,10 +7,10 @@ import (
 	"strings"
 )
 
-// NVIDIA is a plugin that chooses as NVIDIA's does, in its own words: go-gpuallocator's best-effort
+// Plugin is a plugin that chooses as NVIDIA's does, in its own words: go-gpuallocator's best-effort
 // policy (gpuallocator/besteffort_policy.go), and what k8s-device-plugin does with GPUs that are
 // shared (internal/rm/allocate.go).
-type NVIDIA struct {
+type Plugin struct {
 	// IDs are all devices of the plugin.
 	IDs []string
 	// Points says how well two devices are connected.
@@ -21,7 +22,7 @@ var errPadding = errors.New("the plugin would look into a device that is none")
 
 // Preferred answers GetPreferredAllocation for one container. Of what is equal it takes what comes
 // first in available.
-func (n *NVIDIA) Preferred(available, required []string, size int) ([]string, error) {
+func (n *Plugin) Preferred(available, required []string, size int) ([]string, error) {
 	shared := slices.ContainsFunc(n.IDs, func(id string) bool { return strings.HasPrefix(id, "MIG-") }) ||
 		slices.ContainsFunc(available, func(id string) bool { return strings.Contains(id, "::") })
 	if shared {
@@ -31,7 +32,7 @@ func (n *NVIDIA) Preferred(available, required []string, size int) ([]string, er
 }
 
 // together divides the devices into sets in every way.
-func (n *NVIDIA) together(available, required []string, size int) ([]string, error) {
+func (n *Plugin) together(available, required []string, size int) ([]string, error) {
 	if size == 1 {
 		for _, id := range available {
 			if len(required) == 0 || required[0] == id {
@@ -70,7 +71,7 @@ func (n *NVIDIA) together(available, required []string, size int) ([]string, err
 	return choice, nil
 }
 
-func (n *NVIDIA) sum(set []string) int {
+func (n *Plugin) sum(set []string) int {
 	sum := 0
 	for i, a := range set {
 		for _, b := range set[i+1:] {
@@ -132,7 +133,7 @@ func subsets(devices []string, size int) [][]string {
 }
 
 // spread takes one device after the other, each from the GPU with the fewest in use.
-func (n *NVIDIA) spread(available, required []string, size int) []string {
+func (n *Plugin) spread(available, required []string, size int) []string {
 	gpu := func(id string) string { id, _, _ = strings.Cut(id, "::"); return id }
 	chosen := slices.Clone(required)
 	left := slices.DeleteFunc(slices.Clone(available), func(id string) bool { return slices.Contains(required, id) })

@@ -1,4 +1,5 @@
-package cases
+// Package diff says in what two results of a case differ (internal/cases).
+package diff
 
 import (
 	"cmp"
@@ -7,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/berth-dev/berth/internal/cases"
 	"github.com/berth-dev/berth/topology"
 )
 
@@ -25,10 +27,10 @@ func (d Difference) String() string {
 	return fmt.Sprintf("%s: event %d: %s: want %s, got %s", d.Case, d.Event, d.Field, d.Want, d.Got)
 }
 
-// Diff says where got differs from want. Messages, times and the order of blocks and devices do not
-// count, and neither does anything in a case that want marks as nondeterministic, except for
+// Results says where got differs from want. Messages, times and the order of blocks and devices do
+// not count, and neither does anything in a case that want marks as nondeterministic, except for
 // whether the kubelet starts: another run of the kubelet would differ there too.
-func Diff(want, got *Result) []Difference {
+func Results(want, got *cases.Result) []Difference {
 	d := differ{id: want.ID, event: -1}
 	d.value("id", want.ID, got.ID)
 	d.value("startupError", want.StartupError != "", got.StartupError != "")
@@ -65,7 +67,7 @@ func text(v any) string {
 
 // events compares lists of events; inside a restart, prefix is "readmit" and the event keeps its
 // number.
-func (d *differ) events(prefix string, want, got []EventResult) {
+func (d *differ) events(prefix string, want, got []cases.EventResult) {
 	for i := range min(len(want), len(got)) {
 		if prefix == "" {
 			d.event = i
@@ -80,7 +82,7 @@ func (d *differ) events(prefix string, want, got []EventResult) {
 	d.value(prefix+"events", len(want), len(got))
 }
 
-func (d *differ) one(at string, want, got *EventResult) {
+func (d *differ) one(at string, want, got *cases.EventResult) {
 	d.value(at+"type", want.Type, got.Type)
 	d.value(at+"uid", want.UID, got.UID)
 	d.value(at+"panic", want.Panic != "", got.Panic != "")
@@ -97,7 +99,7 @@ func (d *differ) one(at string, want, got *EventResult) {
 	d.state(at+"state", want.State, got.State)
 }
 
-func (d *differ) containers(at string, want, got []ContainerResult) {
+func (d *differ) containers(at string, want, got []cases.ContainerResult) {
 	if !d.value(at+"containers", names(want), names(got)) {
 		return
 	}
@@ -110,7 +112,7 @@ func (d *differ) containers(at string, want, got []ContainerResult) {
 	}
 }
 
-func (d *differ) state(at string, want, got *State) {
+func (d *differ) state(at string, want, got *cases.State) {
 	if !d.value(at, want != nil, got != nil) || want == nil {
 		return
 	}
@@ -126,7 +128,7 @@ func (d *differ) state(at string, want, got *State) {
 	}
 }
 
-func names(cs []ContainerResult) []string {
+func names(cs []cases.ContainerResult) []string {
 	out := []string{}
 	for i := range cs {
 		out = append(out, cs[i].Name)
@@ -148,27 +150,27 @@ func sortedKeys[V any](m map[topology.NUMAID]V) []topology.NUMAID {
 	return sorted(out)
 }
 
-func sortedHint(h Hint) Hint {
+func sortedHint(h cases.Hint) cases.Hint {
 	if h.NUMA != nil {
 		h.NUMA = sorted(h.NUMA)
 	}
 	return h
 }
 
-func sortedBlocks(bs []MemoryBlock) []MemoryBlock {
-	out := []MemoryBlock{}
+func sortedBlocks(bs []cases.MemoryBlock) []cases.MemoryBlock {
+	out := []cases.MemoryBlock{}
 	for _, b := range bs {
 		b.NUMA = sorted(b.NUMA)
 		out = append(out, b)
 	}
-	slices.SortFunc(out, func(a, b MemoryBlock) int {
+	slices.SortFunc(out, func(a, b cases.MemoryBlock) int {
 		return cmp.Or(strings.Compare(a.Type, b.Type), slices.Compare(a.NUMA, b.NUMA), cmp.Compare(a.Size, b.Size))
 	})
 	return out
 }
 
 // deviceIDs leaves out resources without devices, and the nodes, which follow from the device.
-func deviceIDs(m map[string][]DeviceOnNodes) map[string][]string {
+func deviceIDs(m map[string][]cases.DeviceOnNodes) map[string][]string {
 	out := map[string][]string{}
 	for resource, devices := range m {
 		for _, dev := range devices {
