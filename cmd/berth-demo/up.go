@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -108,9 +109,7 @@ func (p *playground) completeVolcano() error {
 	if p.stock {
 		return errors.New("its Jobs wait for Berth's scheduler: want it without --stock")
 	}
-	if v.Definitions == "" {
-		v.Definitions = filepath.Join(filepath.Dir(v.Program), "..", "volcano-crds")
-	}
+	v.Definitions = cmp.Or(v.Definitions, filepath.Join(filepath.Dir(v.Program), "..", "volcano-crds"))
 	return v.Check()
 }
 

@@ -1,7 +1,7 @@
 package demo
 
 import (
-	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -153,20 +153,13 @@ cpuManagerPolicy: static
 topologyManagerPolicy: %s
 topologyManagerScope: %s
 reservedSystemCPUs: %q
-`, s.policy, s.topologyScope(), s.reserved)
+`, s.policy, cmp.Or(s.scope, "container"), s.reserved)
 	writeOptions(&b, "cpuManagerPolicyOptions", s.cpuOptions)
 	writeOptions(&b, "topologyManagerPolicyOptions", s.topologyOptions)
 	if s.pinMemory {
 		writeReservedMemory(&b, m)
 	}
 	return b.String()
-}
-
-func (s *shape) topologyScope() string {
-	if s.scope == "" {
-		return "container"
-	}
-	return s.scope
 }
 
 func writeOptions(w io.Writer, field string, options []string) {
@@ -208,16 +201,11 @@ func describe(w io.Writer, count int) error {
 
 // writeAligned writes rows, one to a line.
 func writeAligned(w io.Writer, rows [][]string) error {
-	var out bytes.Buffer
-	tw := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, row := range rows {
 		fmt.Fprintf(tw, "  %s\n", strings.Join(row, "\t"))
 	}
-	if err := tw.Flush(); err != nil {
-		return err
-	}
-	_, err := out.WriteTo(w)
-	return err
+	return tw.Flush()
 }
 
 // settings names what is not a kubelet's default.

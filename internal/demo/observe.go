@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"slices"
@@ -15,13 +16,21 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// holding is what a node's managers have given to one container, read from their checkpoints.
-type holding struct {
-	cpus    topology.CPUSet
-	memory  []placement.MemoryBlock
-	devices []placement.DeviceAllocation
-	// deviceNUMA is the union of the nodes of the devices.
-	deviceNUMA topology.NUMASet
+// holdings are what a node's managers have given to a pod, read from their checkpoints.
+type holdings struct {
+	containers []placement.ContainerAllocation
+	// devices are the NUMA nodes of the pod's devices.
+	devices topology.NUMASet
+}
+
+// of is what a container of the pod holds.
+func (h *holdings) of(container string) placement.ContainerAllocation {
+	for _, c := range h.containers {
+		if c.Name == container {
+			return c
+		}
+	}
+	return placement.ContainerAllocation{}
 }
 
 // nodeReader reads what the managers of one node have given out.
@@ -39,69 +48,51 @@ func newNodeReader(p *hollow.Process) (*nodeReader, error) {
 	return &nodeReader{p.Dir, m}, err
 }
 
-// holdings returns what the pod's containers hold, by container name.
-func (n *nodeReader) holdings(uid string) (map[string]*holding, error) {
+// holdings returns what the pod's containers hold.
+func (n *nodeReader) holdings(uid string) (*holdings, error) {
 	state, err := kubeletstate.Read(os.DirFS(n.dir.Root()))
 	if err != nil {
 		return nil, err
 	}
-	all := map[string]*holding{}
-	of := func(container string) *holding {
-		if all[container] == nil {
-			all[container] = &holding{}
-		}
-		return all[container]
+	snap, err := state.Snapshot()
+	if err != nil {
+		return nil, err
 	}
-	if state.CPU != nil {
-		for _, e := range state.CPU.Entries {
+	h := &holdings{}
+	for i := range snap.Pods {
+		if snap.Pods[i].UID == uid {
+			h.containers = snap.Pods[i].Containers
+		}
+	}
+	if state.Devices == nil {
+		return h, nil
+	}
+	for _, e := range state.Devices.Entries {
+		for _, d := range e.Devices {
 			if e.PodUID == uid {
-				of(e.Container).cpus = e.CPUs
+				h.devices |= d.NUMA
 			}
 		}
 	}
-	if state.Memory != nil {
-		for _, e := range state.Memory.Entries {
-			if e.PodUID == uid {
-				of(e.Container).memory = e.Blocks
-			}
-		}
-	}
-	if state.Devices != nil {
-		for _, e := range state.Devices.Entries {
-			if e.PodUID == uid {
-				of(e.Container).addDevices(&e)
-			}
-		}
-	}
-	return all, nil
-}
-
-func (h *holding) addDevices(e *kubeletstate.DeviceEntry) {
-	a := placement.DeviceAllocation{Resource: e.Resource}
-	for _, d := range e.Devices {
-		a.IDs = append(a.IDs, d.ID)
-		h.deviceNUMA |= d.NUMA
-	}
-	h.devices = append(h.devices, a)
+	return h, nil
 }
 
 // together is what the containers hold together.
-func together(all map[string]*holding) *places.Held {
+func together(all *holdings) *places.Held {
 	h := &places.Held{}
-	for _, c := range all {
-		h.CPUs = h.CPUs.Or(&c.cpus)
-		h.Devices = append(h.Devices, c.devices...)
+	for i := range all.containers {
+		h.CPUs = h.CPUs.Or(&all.containers[i].CPUs)
+		h.Devices = append(h.Devices, all.containers[i].Devices...)
 	}
 	return h
 }
 
 // spread returns the NUMA nodes and the number of sockets that the holdings touch.
-func (n *nodeReader) spread(all map[string]*holding) (numa topology.NUMASet, sockets int) {
-	var cpus topology.CPUSet
-	for _, h := range all {
-		cpus = cpus.Or(&h.cpus)
-		numa |= h.deviceNUMA
-		for _, b := range h.memory {
+func (n *nodeReader) spread(all *holdings) (numa topology.NUMASet, sockets int) {
+	cpus := together(all).CPUs
+	numa = all.devices
+	for _, c := range all.containers {
+		for _, b := range c.Memory {
 			numa |= b.NUMA
 		}
 	}
@@ -137,7 +128,7 @@ func Held(node *hollow.Process, pod *corev1.Pod) (topology.CPUSet, error) {
 	return together(all).CPUs, nil
 }
 
-func holdingsOf(node *hollow.Process, pod *corev1.Pod) (map[string]*holding, error) {
+func holdingsOf(node *hollow.Process, pod *corev1.Pod) (*holdings, error) {
 	n, err := newNodeReader(node)
 	if err != nil {
 		return nil, err
@@ -153,7 +144,7 @@ type prediction struct {
 }
 
 // judge compares the decision that the pod carries with the holdings.
-func judge(pod *corev1.Pod, all map[string]*holding) prediction {
+func judge(pod *corev1.Pod, all *holdings) prediction {
 	p, found, err := wire.ReadPlacement(pod)
 	if err != nil {
 		return prediction{made: found, wrong: err.Error()}
@@ -167,11 +158,7 @@ func judge(pod *corev1.Pod, all map[string]*holding) prediction {
 	}
 	for i := range p.Decision.Containers {
 		c := &p.Decision.Containers[i]
-		h := all[c.Name]
-		if h == nil {
-			h = &holding{}
-		}
-		if out.wrong = differ(c, h); out.wrong != "" {
+		if out.wrong = differ(c, all.of(c.Name)); out.wrong != "" {
 			return out
 		}
 	}
@@ -179,18 +166,18 @@ func judge(pod *corev1.Pod, all map[string]*holding) prediction {
 }
 
 // differ says what of the container's decision the holding contradicts, or "".
-func differ(c *placement.ContainerDecision, h *holding) string {
+func differ(c *placement.ContainerDecision, h placement.ContainerAllocation) string {
 	switch {
-	case c.CPUs != h.cpus:
-		return fmt.Sprintf("container %s: CPUs %s, predicted %s", c.Name, orShared(h.cpus), orShared(c.CPUs))
-	case !slices.EqualFunc(c.Devices, h.devices, func(a, b placement.DeviceAllocation) bool {
+	case c.CPUs != h.CPUs:
+		return fmt.Sprintf("container %s: CPUs %s, predicted %s", c.Name, orShared(h.CPUs), orShared(c.CPUs))
+	case !slices.EqualFunc(c.Devices, h.Devices, func(a, b placement.DeviceAllocation) bool {
 		return a.Resource == b.Resource && slices.Equal(a.IDs, b.IDs)
 	}):
-		return fmt.Sprintf("container %s: devices %v, predicted %v", c.Name, h.devices, c.Devices)
+		return fmt.Sprintf("container %s: devices %v, predicted %v", c.Name, h.Devices, c.Devices)
 	case c.Kind == placement.Init: // its memory was freed when those after it started
 		return ""
-	case !slices.Equal(sortedBlocks(c.Memory), sortedBlocks(h.memory)):
-		return fmt.Sprintf("container %s: memory %v, predicted %v", c.Name, h.memory, c.Memory)
+	case !slices.Equal(sortedBlocks(c.Memory), sortedBlocks(h.Memory)):
+		return fmt.Sprintf("container %s: memory %v, predicted %v", c.Name, h.Memory, c.Memory)
 	}
 	return ""
 }
@@ -207,13 +194,7 @@ func orShared(s topology.CPUSet) string {
 func sortedBlocks(blocks []placement.MemoryBlock) []placement.MemoryBlock {
 	out := slices.DeleteFunc(slices.Clone(blocks), func(b placement.MemoryBlock) bool { return b.Bytes == 0 })
 	slices.SortFunc(out, func(a, b placement.MemoryBlock) int {
-		if a.Resource != b.Resource {
-			if a.Resource < b.Resource {
-				return -1
-			}
-			return 1
-		}
-		return int(int64(a.NUMA) - int64(b.NUMA))
+		return cmp.Or(cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.NUMA, b.NUMA))
 	})
 	return out
 }

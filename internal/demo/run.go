@@ -367,7 +367,7 @@ func (r *Runner) timed(p *livePod) {
 }
 
 // judge counts the pod's prediction.
-func (r *Runner) judge(p *livePod, all map[string]*holding, holds bool) {
+func (r *Runner) judge(p *livePod, all *holdings, holds bool) {
 	verdict := judge(p.last, all)
 	if !verdict.made && r.Predicts && holds {
 		verdict.wrong = "no decision, though it holds something exclusively"

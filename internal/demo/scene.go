@@ -32,7 +32,10 @@ type Scene struct {
 }
 
 // step tells what it is about to do, does it, and waits for what it has told.
-type step func(ctx context.Context) error
+type step struct {
+	tells string
+	does  func(ctx context.Context) error
+}
 
 // Scenes are the ones that there are, by name.
 var Scenes = []Scene{nowhere, twoGangs, gpusApart, silentAgent}
@@ -54,8 +57,9 @@ func SceneOf(name string) (*Scene, error) {
 
 // Play plays the scene on a running cluster and tells to w what happens.
 func (s *Scene) Play(ctx context.Context, c *Cluster, w io.Writer) error {
-	for _, next := range s.play(&stage{Cluster: c, out: w}) {
-		if err := next(ctx); err != nil {
+	for i, next := range s.play(&stage{Cluster: c, out: w}) {
+		fmt.Fprintf(w, "\n%d. %s\n", i+1, next.tells)
+		if err := next.does(ctx); err != nil {
 			return fmt.Errorf("scene %s: %w", s.Name, err)
 		}
 	}
@@ -74,37 +78,31 @@ var silentAgent = Scene{
 	play: func(s *stage) []step {
 		node := s.Nodes[0].Name
 		return []step{
-			func(ctx context.Context) error {
-				s.tell("The agent of %s reports what its kubelet hands out. A pod with 4 CPUs of its own:", node)
-				return s.runs(ctx, scenePod("before", node, 4, true))
-			},
-			func(ctx context.Context) error {
-				s.tell("The agent of %s dies. Its kubelet and its pods do not notice. %v later the report is not relied on:", node, sceneStale)
-				if err := s.StopAgent(node); err != nil {
-					return err
-				}
-				select { // before that the report counts, and rightly so
-				case <-time.After(sceneStale):
-				case <-ctx.Done():
-					return ctx.Err()
-				}
-				return s.waits(ctx, scenePod("during", node, 4, true), wire.NoSignOfLife)
-			},
-			func(ctx context.Context) error {
-				s.tell("A pod that shares CPUs may go there all the same:")
-				return s.runs(ctx, scenePod("ordinary", node, 4, false))
-			},
-			func(ctx context.Context) error {
-				s.tell("A pinned pod that is free to choose goes elsewhere:")
-				return s.runs(ctx, scenePod("elsewhere", "", 4, true))
-			},
-			func(ctx context.Context) error {
-				s.tell("The agent is back, and the pod that waited runs:")
-				if err := s.StartAgent(ctx, node); err != nil {
-					return err
-				}
-				return s.running(ctx, "during")
-			},
+			{fmt.Sprintf("The agent of %s reports what its kubelet hands out. A pod with 4 CPUs of its own:", node),
+				func(ctx context.Context) error { return s.runs(ctx, scenePod("before", node, 4, true)) }},
+			{fmt.Sprintf("The agent of %s dies. Its kubelet and its pods do not notice. %v later the report is not relied on:", node, sceneStale),
+				func(ctx context.Context) error {
+					if err := s.StopAgent(node); err != nil {
+						return err
+					}
+					select { // before that the report counts, and rightly so
+					case <-time.After(sceneStale):
+					case <-ctx.Done():
+						return ctx.Err()
+					}
+					return s.waits(ctx, scenePod("during", node, 4, true), wire.NoSignOfLife)
+				}},
+			{"A pod that shares CPUs may go there all the same:",
+				func(ctx context.Context) error { return s.runs(ctx, scenePod("ordinary", node, 4, false)) }},
+			{"A pinned pod that is free to choose goes elsewhere:",
+				func(ctx context.Context) error { return s.runs(ctx, scenePod("elsewhere", "", 4, true)) }},
+			{"The agent is back, and the pod that waited runs:",
+				func(ctx context.Context) error {
+					if err := s.StartAgent(ctx, node); err != nil {
+						return err
+					}
+					return s.running(ctx, "during")
+				}},
 		}
 	},
 }
@@ -115,29 +113,23 @@ var nowhere = Scene{
 	Nodes: 1,
 	play: func(s *stage) []step {
 		return []step{
-			func(ctx context.Context) error {
-				s.tell("%s is empty: 76 CPUs to hand out, 38 on each of 2 NUMA nodes, and its policy is single-numa-node. A pod wants 50:", s.Nodes[0].Name)
-				return s.waits(ctx, scenePod("toolarge", "", 50, true), "need 2 NUMA nodes")
-			},
-			func(ctx context.Context) error {
-				s.tell("kube-scheduler would have bound it, and the kubelet refused it. One that fits a NUMA node runs:")
-				return s.runs(ctx, scenePod("left", "", 30, true))
-			},
-			func(ctx context.Context) error {
-				s.tell("So does a second, on the other NUMA node:")
-				return s.runs(ctx, scenePod("right", "", 30, true))
-			},
-			func(ctx context.Context) error {
-				s.tell("16 CPUs are free, 8 and 8. A pod that wants 12 waits for what others have:")
-				return s.waits(ctx, scenePod("third", "", 12, true), "free CPUs of")
-			},
-			func(ctx context.Context) error {
-				s.tell("The first one ends. When the node reports that its CPUs are free, the pod that waited runs:")
-				if err := s.ends(ctx, "left"); err != nil {
-					return err
-				}
-				return s.running(ctx, "third")
-			},
+			{fmt.Sprintf("%s is empty: 76 CPUs to hand out, 38 on each of 2 NUMA nodes, and its policy is single-numa-node. A pod wants 50:", s.Nodes[0].Name),
+				func(ctx context.Context) error {
+					return s.waits(ctx, scenePod("toolarge", "", 50, true), "need 2 NUMA nodes")
+				}},
+			{"kube-scheduler would have bound it, and the kubelet refused it. One that fits a NUMA node runs:",
+				func(ctx context.Context) error { return s.runs(ctx, scenePod("left", "", 30, true)) }},
+			{"So does a second, on the other NUMA node:",
+				func(ctx context.Context) error { return s.runs(ctx, scenePod("right", "", 30, true)) }},
+			{"16 CPUs are free, 8 and 8. A pod that wants 12 waits for what others have:",
+				func(ctx context.Context) error { return s.waits(ctx, scenePod("third", "", 12, true), "free CPUs of") }},
+			{"The first one ends. When the node reports that its CPUs are free, the pod that waited runs:",
+				func(ctx context.Context) error {
+					if err := s.ends(ctx, "left"); err != nil {
+						return err
+					}
+					return s.running(ctx, "third")
+				}},
 		}
 	},
 }
@@ -148,27 +140,21 @@ var twoGangs = Scene{
 	Nodes: 2,
 	play: func(s *stage) []step {
 		return []step{
-			func(ctx context.Context) error {
-				s.tell("Two nodes have 4 NUMA nodes of 38 CPUs. A gang of 2 pods with 30 CPUs each:")
-				return s.gangRuns(ctx, "first", 2)
-			},
-			func(ctx context.Context) error {
-				s.tell("A gang of 3 such pods. Two of them would fit, and neither gets a node:")
-				return s.gangWaits(ctx, "second", 3)
-			},
-			func(ctx context.Context) error {
-				s.tell("What the gang does not have, it does not hold. A pod with 30 CPUs comes later and goes first:")
-				return s.runs(ctx, scenePod("single", "", 30, true))
-			},
-			func(ctx context.Context) error {
-				s.tell("The first gang ends. Now 3 pods fit, and all 3 start:")
-				for i := range 2 {
-					if err := s.ends(ctx, memberName("first", i)); err != nil {
-						return err
+			{"Two nodes have 4 NUMA nodes of 38 CPUs. A gang of 2 pods with 30 CPUs each:",
+				func(ctx context.Context) error { return s.gangRuns(ctx, "first", 2) }},
+			{"A gang of 3 such pods. Two of them would fit, and neither gets a node:",
+				func(ctx context.Context) error { return s.gangWaits(ctx, "second", 3) }},
+			{"What the gang does not have, it does not hold. A pod with 30 CPUs comes later and goes first:",
+				func(ctx context.Context) error { return s.runs(ctx, scenePod("single", "", 30, true)) }},
+			{"The first gang ends. Now 3 pods fit, and all 3 start:",
+				func(ctx context.Context) error {
+					for i := range 2 {
+						if err := s.ends(ctx, memberName("first", i)); err != nil {
+							return err
+						}
 					}
-				}
-				return s.gangRunning(ctx, "second", 3)
-			},
+					return s.gangRunning(ctx, "second", 3)
+				}},
 		}
 	},
 }
@@ -191,34 +177,26 @@ var gpusApart = Scene{
 	Own:   []hollow.Spec{gpuNode("gpu-1"), gpuNode("gpu-2")},
 	play: func(s *stage) []step {
 		return []step{
-			func(ctx context.Context) error {
-				s.tell("Two servers have 2 NUMA nodes with 2 GPUs each. Replicas and other pods come in turn, each with one GPU:")
-				return s.fillGPUs(ctx)
-			},
-			func(ctx context.Context) error {
-				s.tell("A pod ends on each server. 2 GPUs are free, each beside a replica. A pod wants 2 of one NUMA node:")
-				for _, name := range []string{"short-0", "short-2"} {
-					if err := s.ends(ctx, name); err != nil {
+			{"Two servers have 2 NUMA nodes with 2 GPUs each. Replicas and other pods come in turn, each with one GPU:",
+				func(ctx context.Context) error { return s.fillGPUs(ctx) }},
+			{"A pod ends on each server. 2 GPUs are free, each beside a replica. A pod wants 2 of one NUMA node:",
+				func(ctx context.Context) error {
+					for _, name := range []string{"short-0", "short-2"} {
+						if err := s.ends(ctx, name); err != nil {
+							return err
+						}
+					}
+					if err := s.free(ctx, gpuResource, 2); err != nil {
 						return err
 					}
-				}
-				if err := s.free(ctx, gpuResource, 2); err != nil {
-					return err
-				}
-				return s.waits(ctx, gpuPod("train", 2), "Insufficient "+gpuResource)
-			},
-			func(ctx context.Context) error {
-				s.tell("What has to move (kubectl berth defrag train):")
-				return s.plansRoom(ctx, "train")
-			},
-			func(ctx context.Context) error {
-				s.tell("It is moved (kubectl berth defrag train --execute):")
-				return s.makesRoom(ctx)
-			},
-			func(ctx context.Context) error {
-				s.tell("And the pod that waited runs:")
-				return s.running(ctx, "train")
-			},
+					return s.waits(ctx, gpuPod("train", 2), "Insufficient "+gpuResource)
+				}},
+			{"What has to move (kubectl berth defrag train):",
+				func(ctx context.Context) error { return s.plansRoom(ctx, "train") }},
+			{"It is moved (kubectl berth defrag train --execute):",
+				func(ctx context.Context) error { return s.makesRoom(ctx) }},
+			{"And the pod that waited runs:",
+				func(ctx context.Context) error { return s.running(ctx, "train") }},
 		}
 	},
 }

@@ -2,6 +2,7 @@ package demo
 
 import (
 	"fmt"
+	"maps"
 	"os"
 
 	"sigs.k8s.io/yaml"
@@ -86,10 +87,7 @@ func (b Berth) ownConfig(kubeconfig string) ([]byte, error) {
 	first, _ := profiles[0].(map[string]any)
 	profiles = nil
 	for _, name := range b.Names {
-		profile := map[string]any{}
-		for k, v := range first {
-			profile[k] = v
-		}
+		profile := maps.Clone(first)
 		profile["schedulerName"] = name
 		if name == volcano {
 			args := scheduler.Args{}

@@ -26,18 +26,11 @@ import (
 // stage is where a scene is played.
 type stage struct {
 	*Cluster
-	out  io.Writer
-	told int
+	out io.Writer
 	// named are the replicas that were mentioned.
 	named []string
 	// room is what plansRoom has found.
 	room *survey.Room
-}
-
-// tell writes the next step.
-func (s *stage) tell(format string, args ...any) {
-	s.told++
-	fmt.Fprintf(s.out, "\n%d. "+format+"\n", append([]any{s.told}, args...)...)
 }
 
 // runs creates the pod and waits until it runs.

@@ -202,11 +202,7 @@ func (p *Places) Judge(now time.Time, end bool) (avoidable []Suspect) {
 		return true
 	})
 	for _, n := range p.nodes {
-		for uid, at := range n.pods {
-			if !at.gone.IsZero() && now.Sub(at.gone) > keepGone {
-				delete(n.pods, uid)
-			}
-		}
+		maps.DeleteFunc(n.pods, func(_ string, at *placed) bool { return !at.gone.IsZero() && now.Sub(at.gone) > keepGone })
 	}
 	return avoidable
 }
