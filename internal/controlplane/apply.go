@@ -3,6 +3,7 @@ package controlplane
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -94,11 +95,7 @@ func (cp *ControlPlane) applyOne(ctx context.Context, dyn dynamic.Interface, map
 	}
 	var client dynamic.ResourceInterface = dyn.Resource(mapping.Resource)
 	if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
-		ns := o.GetNamespace()
-		if ns == "" {
-			ns = metav1.NamespaceDefault
-		}
-		client = dyn.Resource(mapping.Resource).Namespace(ns)
+		client = dyn.Resource(mapping.Resource).Namespace(cmp.Or(o.GetNamespace(), metav1.NamespaceDefault))
 	}
 	if _, err := client.Apply(ctx, o.GetName(), o, metav1.ApplyOptions{FieldManager: fieldManager, Force: true}); err != nil {
 		return err

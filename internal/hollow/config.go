@@ -1,6 +1,7 @@
 package hollow
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -27,10 +28,7 @@ func loadConfig(ctx context.Context, dir Dir, spec *Spec) (*kubeletconfig.Kubele
 	if err != nil {
 		return nil, err
 	}
-	text := spec.KubeletConfig
-	if text == "" {
-		text = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
-	}
+	text := cmp.Or(spec.KubeletConfig, "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n")
 	cfg, err := codec.DecodeKubeletConfiguration(ctx, codecs, []byte(text))
 	if err != nil {
 		return nil, fmt.Errorf("KubeletConfiguration: %w", err)

@@ -36,7 +36,6 @@ func Run(ctx context.Context, dir Dir) error {
 	if err != nil {
 		return err
 	}
-	setVerbosity(spec.Verbosity)
 	setKubeletVersion()
 	n, err := newNode(ctx, dir, spec)
 	if err != nil {

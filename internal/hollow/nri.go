@@ -1,9 +1,11 @@
 package hollow
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -76,15 +78,7 @@ func newNRIRuntime(dir Dir, machine *topology.Machine, fake *fakeRuntime) (*nriR
 func (r *nriRuntime) synchronize(ctx context.Context, tell adaptation.SyncCB) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var pods []*api.PodSandbox
-	var ctrs []*api.Container
-	for _, p := range r.pods {
-		pods = append(pods, p)
-	}
-	for _, c := range r.ctrs {
-		ctrs = append(ctrs, c)
-	}
-	updates, err := tell(ctx, pods, ctrs)
+	updates, err := tell(ctx, slices.Collect(maps.Values(r.pods)), slices.Collect(maps.Values(r.ctrs)))
 	if err != nil {
 		return err
 	}
@@ -126,13 +120,7 @@ func (r *nriRuntime) writeCgroup(c *api.Container) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	cpus, mems := c.Linux.Resources.Cpu.Cpus, c.Linux.Resources.Cpu.Mems
-	if cpus == "" {
-		cpus = r.all.String()
-	}
-	if mems == "" {
-		mems = r.mems.String()
-	}
+	cpus, mems := cmp.Or(c.Linux.Resources.Cpu.Cpus, r.all.String()), cmp.Or(c.Linux.Resources.Cpu.Mems, r.mems.String())
 	return errors.Join(replaceFile(filepath.Join(dir, "cpuset.cpus.effective"), cpus), replaceFile(filepath.Join(dir, "cpuset.mems.effective"), mems))
 }
 

@@ -4,11 +4,9 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -17,19 +15,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	clientset "k8s.io/client-go/kubernetes"
-	"k8s.io/klog/v2"
 
 	"github.com/berth-dev/berth/internal/child"
 )
-
-// setVerbosity sends klog to standard error at the level.
-func setVerbosity(level int) {
-	fs := flag.NewFlagSet("klog", flag.ContinueOnError)
-	klog.InitFlags(fs)
-	if err := fs.Set("v", strconv.Itoa(level)); err != nil {
-		panic(err) // klog has had the flag since v1
-	}
-}
 
 // Main is the whole main function of a node's process: it runs the node in dir until a signal comes
 // or the parent goes away, and returns the exit code.

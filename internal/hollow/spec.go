@@ -39,8 +39,6 @@ type Spec struct {
 	// With a fake runtime's own speed, no time at all, a pod would be gone before a Binding that
 	// was already under way when it was deleted.
 	StopTime time.Duration
-	// Verbosity is klog's level in the node's log.
-	Verbosity int
 }
 
 // DefaultStopTime is about what a container takes whose process ends at the first signal.

@@ -159,13 +159,17 @@ func withWorkers(run func(context.Context, int)) loop {
 	return func(ctx context.Context) { run(ctx, workers) }
 }
 
-func (s *set) deployments(ctx context.Context) (loop, error) {
-	apps := s.informers.Apps().V1()
-	c, err := deployment.NewDeploymentController(ctx, apps.Deployments(), apps.ReplicaSets(), s.informers.Core().V1().Pods(), s.client)
+// made is withWorkers of a controller, if it could be made.
+func made(c interface{ Run(context.Context, int) }, err error) (loop, error) {
 	if err != nil {
 		return nil, err
 	}
 	return withWorkers(c.Run), nil
+}
+
+func (s *set) deployments(ctx context.Context) (loop, error) {
+	apps := s.informers.Apps().V1()
+	return made(deployment.NewDeploymentController(ctx, apps.Deployments(), apps.ReplicaSets(), s.informers.Core().V1().Pods(), s.client))
 }
 
 func (s *set) replicaSets(ctx context.Context) (loop, error) {
@@ -182,28 +186,16 @@ func (s *set) statefulSets(ctx context.Context) (loop, error) {
 func (s *set) daemonSets(ctx context.Context) (loop, error) {
 	apps, core := s.informers.Apps().V1(), s.informers.Core().V1()
 	backoff := flowcontrol.NewBackOff(time.Second, 15*time.Minute)
-	c, err := daemon.NewDaemonSetsController(ctx, apps.DaemonSets(), apps.ControllerRevisions(), core.Pods(), core.Nodes(), s.client, backoff)
-	if err != nil {
-		return nil, err
-	}
-	return withWorkers(c.Run), nil
+	return made(daemon.NewDaemonSetsController(ctx, apps.DaemonSets(), apps.ControllerRevisions(), core.Pods(), core.Nodes(), s.client, backoff))
 }
 
 func (s *set) jobs(ctx context.Context) (loop, error) {
 	// The informers for workloads and pod groups are needed with the gate WorkloadWithJob alone.
-	c, err := job.NewController(ctx, s.client, s.informers.Core().V1().Pods(), s.informers.Batch().V1().Jobs(), nil, nil)
-	if err != nil {
-		return nil, err
-	}
-	return withWorkers(c.Run), nil
+	return made(job.NewController(ctx, s.client, s.informers.Core().V1().Pods(), s.informers.Batch().V1().Jobs(), nil, nil))
 }
 
 func (s *set) cronJobs(ctx context.Context) (loop, error) {
-	c, err := cronjob.NewControllerV2(ctx, s.informers.Batch().V1().Jobs(), s.informers.Batch().V1().CronJobs(), s.client)
-	if err != nil {
-		return nil, err
-	}
-	return withWorkers(c.Run), nil
+	return made(cronjob.NewControllerV2(ctx, s.informers.Batch().V1().Jobs(), s.informers.Batch().V1().CronJobs(), s.client))
 }
 
 func (s *set) finishedJobs(ctx context.Context) (loop, error) {
@@ -238,22 +230,14 @@ func (s *set) garbage(ctx context.Context) (loop, error) {
 // serviceAccounts makes the account default in each namespace.
 func (s *set) serviceAccounts(ctx context.Context) (loop, error) {
 	core := s.informers.Core().V1()
-	c, err := serviceaccount.NewServiceAccountsController(klog.FromContext(ctx), core.ServiceAccounts(), core.Namespaces(), s.client, serviceaccount.DefaultServiceAccountsControllerOptions())
-	if err != nil {
-		return nil, err
-	}
-	return withWorkers(c.Run), nil
+	return made(serviceaccount.NewServiceAccountsController(klog.FromContext(ctx), core.ServiceAccounts(), core.Namespaces(), s.client, serviceaccount.DefaultServiceAccountsControllerOptions()))
 }
 
 // authorities puts the API server's certificates into each namespace, as the ConfigMap
 // kube-root-ca.crt.
 func (s *set) authorities(context.Context) (loop, error) {
 	core := s.informers.Core().V1()
-	c, err := rootcacertpublisher.NewPublisher(core.ConfigMaps(), core.Namespaces(), s.client, s.authority)
-	if err != nil {
-		return nil, err
-	}
-	return withWorkers(c.Run), nil
+	return made(rootcacertpublisher.NewPublisher(core.ConfigMaps(), core.Namespaces(), s.client, s.authority))
 }
 
 // quotaSync is how often all quotas are counted from nothing, as in kube-controller-manager.
