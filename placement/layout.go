@@ -54,11 +54,7 @@ func (l *layout) nodesOf(cpus *topology.CPUSet) (nodes topology.NUMASet) {
 }
 
 func (l *layout) nodesAscending() []topology.NUMAID {
-	var ids []topology.NUMAID
-	for id := range l.nodes.All() {
-		ids = append(ids, id)
-	}
-	return ids
+	return slices.Collect(l.nodes.All())
 }
 
 // sumDistances fills the table of distances. The kubelet indexes each row by node id, although

@@ -166,7 +166,7 @@ func (ad *jointAdmission) runPod() (Detail, int) {
 		return NoDetail, 0
 	}
 	if o := ad.try.Place(&ad.want, &ad.grant); o != joint.Placed {
-		return detailOf(o), 0
+		return detailOf[o], 0
 	}
 	mask, exclusive := ad.grant.Nodes, ad.grant.Exclusive
 	nodes := ad.m.expand(mask)
@@ -230,7 +230,7 @@ func (ad *jointAdmission) turn(c int) Detail {
 		}
 	}
 	if o := ad.pool.Place(&ad.want, &ad.grant); o != joint.Placed {
-		return detailOf(o)
+		return detailOf[o]
 	}
 	ad.record(c)
 	return NoDetail
@@ -273,7 +273,7 @@ func (ad *jointAdmission) runEach() (Detail, int) {
 			continue
 		}
 		if o := ad.try.Place(&ad.want, &ad.grant); o != joint.Placed {
-			return detailOf(o), c
+			return detailOf[o], c
 		}
 		ad.record(c)
 		if d := ad.provide(c, ad.grant.Nodes); d != NoDetail {
@@ -318,7 +318,7 @@ func (ad *jointAdmission) placeInit(c int) Detail {
 		}
 		ad.takeSidecars(c)
 		if o := ad.pool.Place(&ad.want, &ad.grant); o != joint.Placed {
-			return detailOf(o)
+			return detailOf[o]
 		}
 	}
 	ad.m.joint.Give(&ad.try.Book, &ad.held)
@@ -464,35 +464,11 @@ func (ad *jointAdmission) heldSoFar() {
 	ad.peak = p.peak
 }
 
-// detailOf translates an outcome.
-func detailOf(o joint.Outcome) Detail {
-	switch o {
-	case joint.Placed:
-		return NoDetail
-	case joint.OddCPUs:
-		return OddCPUs
-	case joint.UnequalCores:
-		return UnequalCores
-	case joint.NoCPUs:
-		return NoCPUs
-	case joint.NoCores:
-		return NoSuchCores
-	case joint.NoAmount:
-		return NoRoom
-	case joint.NotOffered:
-		return NotProvided
-	case joint.OutOfReach:
-		return ProvidedApart
-	case joint.Withholds:
-		return Withholds
-	case joint.NoDevices:
-		return NoDevices
-	case joint.NotTogether:
-		return NotTogether
-	case joint.NotExactly:
-		return NotExactly
-	}
-	return TooWide
+// detailOf translates outcomes.
+var detailOf = [...]Detail{
+	joint.Placed: NoDetail, joint.OddCPUs: OddCPUs, joint.UnequalCores: UnequalCores, joint.NoCPUs: NoCPUs, joint.NoCores: NoSuchCores,
+	joint.NoAmount: NoRoom, joint.NoDevices: NoDevices, joint.NotTogether: NotTogether, joint.TooWide: TooWide, joint.NotOffered: NotProvided,
+	joint.OutOfReach: ProvidedApart, joint.Withholds: Withholds, joint.NotExactly: NotExactly,
 }
 
 // wantsNothing says whether there is nothing to place.

@@ -130,19 +130,16 @@ const cutText = "; not every place was looked at, the search is bounded"
 
 // shortage says which resource is the problem, in numbers; "" if none is by itself.
 func (r *Refusal) shortage() string {
-	if r.Detail == NotPreferred {
+	switch {
+	case r.Detail == NotPreferred:
 		return r.unaligned()
-	}
-	if r.Detail == NotWholeCores {
+	case r.Detail == NotWholeCores:
 		return r.brokenCores()
-	}
-	if r.Detail == Withholds {
+	case r.Detail == Withholds:
 		return r.withheld()
-	}
-	if r.Detail == NotExactly {
+	case r.Detail == NotExactly:
 		return r.inexact()
-	}
-	if r.Detail == ProviderElsewhere && len(r.Needs) > 0 {
+	case r.Detail == ProviderElsewhere && len(r.Needs) > 0:
 		return r.Needs[0].Resource + ": " + r.Rule
 	}
 	for i := range r.Needs {

@@ -25,15 +25,7 @@ type Request struct {
 // Pinnable says whether some kubelet could pin something for the request: CPU and memory managers
 // look at Guaranteed pods alone, the device manager at all that ask for devices.
 func (r *Request) Pinnable() bool {
-	if r.Guaranteed {
-		return true
-	}
-	for i := range r.Containers {
-		if len(r.Containers[i].Devices) > 0 {
-			return true
-		}
-	}
-	return false
+	return r.Guaranteed || r.AsksDevices()
 }
 
 // ContainerKind says how long a container's resources are its own.

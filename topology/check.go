@@ -251,7 +251,7 @@ func compareDevices(a, b Device) int { return compareAddresses(a.Address, b.Addr
 func (d *Device) check() error {
 	object := fmt.Sprintf("device %.40s", d.Address)
 	switch {
-	case !isPCIAddress(d.Address):
+	case !IsPCIAddress(d.Address):
 		return &Violation{object, "Address", d.Address, `a PCI address such as "0000:3b:00.0", in lower case`}
 	case d.Class != "" && !isHex(d.Class, 6):
 		return &Violation{object, "Class", d.Class, "six hexadecimal digits in lower case"}
@@ -259,9 +259,9 @@ func (d *Device) check() error {
 		return &Violation{object, "Vendor", d.Vendor, "four hexadecimal digits in lower case"}
 	case d.Product != "" && !isHex(d.Product, 4):
 		return &Violation{object, "Product", d.Product, "four hexadecimal digits in lower case"}
-	case d.Switch != "" && !isPCIAddress(d.Switch):
+	case d.Switch != "" && !IsPCIAddress(d.Switch):
 		return &Violation{object, "Switch", d.Switch, "a PCI address, or none"}
-	case d.Physical != "" && !isPCIAddress(d.Physical):
+	case d.Physical != "" && !IsPCIAddress(d.Physical):
 		return &Violation{object, "Physical", d.Physical, "a PCI address, or none"}
 	}
 	for _, text := range []struct{ field, value string }{{"Root", d.Root}, {"Driver", d.Driver}, {"Name", d.Name}, {"RDMA", d.RDMA}} {
@@ -272,12 +272,9 @@ func (d *Device) check() error {
 	return nil
 }
 
-// IsPCIAddress says whether s is a PCI address as the kernel prints it, "0000:3b:00.0".
-func IsPCIAddress(s string) bool { return isPCIAddress(s) }
-
-// isPCIAddress says whether s is DOMAIN:BUS:DEVICE.FUNCTION as the kernel prints it:
-// "%04x:%02x:%02x.%d".
-func isPCIAddress(s string) bool {
+// IsPCIAddress says whether s is DOMAIN:BUS:DEVICE.FUNCTION as the kernel prints it,
+// "0000:3b:00.0": "%04x:%02x:%02x.%d".
+func IsPCIAddress(s string) bool {
 	n := len(s) - len(":00:00.0")
 	return n >= 4 && n <= 8 && isHex(s[:n], n) && (n == 4 || s[0] != '0') && isPCISlot(s[n+1:]) && s[n] == ':'
 }

@@ -132,17 +132,12 @@ func appendDeviceItem(b []byte, run []Device) []byte {
 	if d.HasNUMA {
 		b = fmt.Appendf(b, ",numa=%d", d.NUMA)
 	}
-	if d.Root != "" {
-		b = append(append(b, ",root="...), shortRoot(d.Root)...)
-	}
-	if d.Switch != "" {
-		b = append(append(b, ",switch="...), shortAddress(d.Switch)...)
-	}
-	if d.Physical != "" {
-		b = append(append(b, ",pf="...), shortAddress(d.Physical)...)
-	}
-	if d.Driver != "" {
-		b = append(append(b, ",driver="...), escape(d.Driver)...)
+	for _, a := range [...]struct{ key, value string }{
+		{"root", shortRoot(d.Root)}, {"switch", shortAddress(d.Switch)}, {"pf", shortAddress(d.Physical)}, {"driver", escape(d.Driver)},
+	} {
+		if a.value != "" {
+			b = fmt.Appendf(b, ",%s=%s", a.key, a.value)
+		}
 	}
 	b = appendNames(b, "name", run, (*Device).name)
 	return appendNames(b, "rdma", run, (*Device).rdma)
@@ -208,11 +203,7 @@ func parseDeviceItem(text string) ([]Device, error) {
 		out[i] = d
 		out[i].Address = longAddress(address)
 	}
-	err := nameAll(text, out, names["name"], (*Device).name)
-	if err == nil {
-		err = nameAll(text, out, names["rdma"], (*Device).rdma)
-	}
-	return out, err
+	return out, cmp.Or(nameAll(text, out, names["name"], (*Device).name), nameAll(text, out, names["rdma"], (*Device).rdma))
 }
 
 func (d *Device) setAttribute(key, value string) (err error) {

@@ -1,6 +1,7 @@
 package topology
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -555,12 +556,7 @@ func (p *parser) parseHugePages() error {
 		}
 	}
 	for i := range p.m.NUMANodes {
-		slices.SortFunc(p.m.NUMANodes[i].HugePages, func(a, b HugePages) int {
-			if a.PageBytes < b.PageBytes {
-				return -1
-			}
-			return 1
-		})
+		slices.SortFunc(p.m.NUMANodes[i].HugePages, func(a, b HugePages) int { return cmp.Compare(a.PageBytes, b.PageBytes) })
 	}
 	return nil
 }

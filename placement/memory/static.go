@@ -73,20 +73,12 @@ func (m *Model) groupAllows(b *Book, mask hint.Mask) bool {
 	if mask&(mask-1) == 0 {
 		return b.nodes[mask.Lowest()].cells.Len() <= 1
 	}
-	return !violates(b, mask)
+	return !Mixes(b, mask)
 }
 
 // violates is isAffinityViolatingNUMAAllocations; it never objects to a single node.
 func violates(b *Book, mask hint.Mask) bool {
-	if mask&(mask-1) == 0 {
-		return false
-	}
-	for w := mask; w != 0; w &= w - 1 {
-		if n := b.nodes[w.Lowest()]; n.assignments > 0 && n.cells != mask {
-			return true
-		}
-	}
-	return false
+	return mask&(mask-1) != 0 && Mixes(b, mask)
 }
 
 // MinSize is the size of the smallest set of nodes that could serve the needs if nothing were
