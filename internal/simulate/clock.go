@@ -155,7 +155,7 @@ func (c *clock) happens(e event) {
 	case defragBegins:
 		c.defragment()
 	case nodeRepaired:
-		c.scores.returned(int(e.node))
+		c.scores.join(int(e.node))
 		c.frees(e.node)
 		c.fails(e.node)
 	case nodeFails:

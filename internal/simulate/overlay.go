@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -305,10 +306,7 @@ func (o *Overlay) reserve(k *numaKind, n *trace.Node) error {
 }
 
 func (o *Overlay) reserved(m *topology.Machine) string {
-	if o.Reserved != "" {
-		return o.Reserved
-	}
-	return m.Cores[0].CPUs.String()
+	return cmp.Or(o.Reserved, m.Cores[0].CPUs.String())
 }
 
 // config is that of the node's kubelet, or what Berth goes by where it decides.

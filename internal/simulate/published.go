@@ -18,15 +18,12 @@ const (
 )
 
 func published() []Strategy {
-	fixed := func(name, about string, f scoring) Strategy {
-		return Strategy{Name: name, About: about, Blind: true, new: func([]Typical) scorer { return f }}
-	}
 	return []Strategy{
 		{Name: "Random", About: "any node", Blind: true, Ties: ByChance, new: func([]Typical) scorer { return random{} }},
-		fixed("DotProd", "what is asked points away from what is free", dotProduct),
-		fixed("GpuClustering", "nodes with pods of the same kind", gpuClustering),
-		fixed("GpuPacking", "GPUs in use, then free ones of nodes in use, then free nodes", gpuPacking),
-		fixed("BestFit", "least CPU and GPU left", bestFit),
+		fixed("DotProd", "what is asked points away from what is free", FirstOfOrder, dotProduct),
+		fixed("GpuClustering", "nodes with pods of the same kind", FirstOfOrder, gpuClustering),
+		fixed("GpuPacking", "GPUs in use, then free ones of nodes in use, then free nodes", FirstOfOrder, gpuPacking),
+		fixed("BestFit", "least CPU and GPU left", FirstOfOrder, bestFit),
 		{Name: "FGD", About: "least more fragmentation for the load that is known", Blind: true, Knows: true, new: func(load []Typical) scorer { return &fgd{load: load, known: map[string]float64{}} }},
 	}
 }

@@ -71,13 +71,11 @@ func (m *scores) leave(node int) {
 	}
 }
 
-// failed says that the node takes nobody any more, returned that it does again.
+// failed says that the node takes nobody any more, until it joins again.
 func (m *scores) failed(node int) {
 	m.leave(node)
 	m.of[node] = nil
 }
-
-func (m *scores) returned(node int) { m.join(node) }
 
 // keep keeps everybody off the node, or ends that.
 func (m *scores) keep(node int, yes bool) { m.kept[node] = yes }

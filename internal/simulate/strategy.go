@@ -78,6 +78,11 @@ func (f scoring) score(l *Look) int64 { return f(l) }
 
 func (f scoring) gpu(l *Look, _ *rand.Rand) int { return tightest(l) }
 
+// fixed is a strategy that sees amounts alone, and scores by them.
+func fixed(name, about string, t Ties, f scoring) Strategy {
+	return Strategy{Name: name, About: about, Blind: true, Ties: t, new: func([]Typical) scorer { return f }}
+}
+
 // tightest is the GPU with the least that is enough.
 func tightest(l *Look) int {
 	best := -1

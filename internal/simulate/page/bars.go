@@ -84,16 +84,14 @@ func (c *Comparison) bars(all []strategyRuns, unit string) (out []bars) {
 	return out
 }
 
-// fill makes rows of values, one for each kind. full is the value that is as wide as all; the text
-// of a row is its sum.
-func (b *bars) fill(all []strategyRuns, full float64, values func(*strategyRuns) []float64) {
+// fill makes rows of values, one for each kind, with a text beside each row. full is the value that
+// is as wide as all.
+func (b *bars) fill(all []strategyRuns, full float64, values func(*strategyRuns) []float64, text func(*strategyRuns) string) {
 	for i := range all {
-		r, sum := barRow{key: all[i].key}, 0.0
+		r := barRow{key: all[i].key, Text: text(&all[i])}
 		for k, v := range values(&all[i]) {
-			sum += v
 			r.Parts = append(r.Parts, part{b.Kinds[k], 100 * v / full, fmt.Sprintf("%s: %.2f", b.Kinds[k].Name, v)})
 		}
-		r.Text = percentText(sum)
 		b.Rows = append(b.Rows, r)
 	}
 	b.Ticks = ticks(0, full, 6)
@@ -114,18 +112,20 @@ func unusedBars(all []strategyRuns, unit string, gpus bool) bars {
 		}
 		return []float64{u.Usable, u.CPUs, u.Memory, u.NUMANodes}
 	}
+	sum := func(s *strategyRuns) (sum float64) {
+		for _, v := range values(s) {
+			sum += v
+		}
+		return sum
+	}
 	full := 1.0
 	for i := range all {
 		if all[i].sum.Unused == nil {
 			return bars{}
 		}
-		sum := 0.0
-		for _, v := range values(&all[i]) {
-			sum += v
-		}
-		full = max(full, sum)
+		full = max(full, sum(&all[i]))
 	}
-	b.fill(all, full, values)
+	b.fill(all, full, values, func(s *strategyRuns) string { return percentText(sum(s)) })
 	return b
 }
 
@@ -139,10 +139,7 @@ func spreadBars(all []strategyRuns) bars {
 			out[k] = mean(s.runs, func(r *simulate.Run) float64 { return 100 * float64(r.OnNUMANodes[k]) / float64(max(1, r.Pinned)) })
 		}
 		return out
-	})
-	for i := range b.Rows {
-		b.Rows[i].Text = fmt.Sprintf("%.2f", all[i].sum.NUMANodes.Mean)
-	}
+	}, func(s *strategyRuns) string { return fmt.Sprintf("%.2f", s.sum.NUMANodes.Mean) })
 	return b
 }
 
@@ -157,10 +154,8 @@ func refusalBars(all []strategyRuns) bars {
 	if most == 0 {
 		return bars{}
 	}
-	b.fill(all, most, func(s *strategyRuns) []float64 { return []float64{s.sum.Refusals.Mean} })
-	for i := range b.Rows {
-		b.Rows[i].Text = fmt.Sprintf("%.2f", all[i].sum.Refusals.Mean)
-	}
+	b.fill(all, most, func(s *strategyRuns) []float64 { return []float64{s.sum.Refusals.Mean} },
+		func(s *strategyRuns) string { return fmt.Sprintf("%.2f", s.sum.Refusals.Mean) })
 	return b
 }
 
@@ -172,10 +167,9 @@ func waitingBars(all []strategyRuns) bars {
 	for i := range all {
 		most = max(most, all[i].sum.Timed.WaitingP99.Mean/60)
 	}
-	b.fill(all, most, func(s *strategyRuns) []float64 { return []float64{s.sum.Timed.WaitingP99.Mean / 60} })
-	for i := range b.Rows {
-		t := all[i].sum.Timed
-		b.Rows[i].Text = fmt.Sprintf("%.1f, half %.1f", t.WaitingP99.Mean/60, t.WaitingP50.Mean/60)
-	}
+	b.fill(all, most, func(s *strategyRuns) []float64 { return []float64{s.sum.Timed.WaitingP99.Mean / 60} },
+		func(s *strategyRuns) string {
+			return fmt.Sprintf("%.1f, half %.1f", s.sum.Timed.WaitingP99.Mean/60, s.sum.Timed.WaitingP50.Mean/60)
+		})
 	return b
 }

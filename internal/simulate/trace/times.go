@@ -77,9 +77,7 @@ func (d *TimedDraw) own(pods []Pod) error {
 		}
 		first, last = min(first, pods[i].Created), max(last, pods[i].Created+pods[i].Life())
 	}
-	if d.To == 0 {
-		d.To = last - first
-	}
+	d.To = cmp.Or(d.To, last-first)
 	for i := range pods {
 		if at := pods[i].Created - first; at < d.To {
 			d.Arrivals = append(d.Arrivals, Arrival{int32(i), at, pods[i].Life()})
