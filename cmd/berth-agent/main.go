@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -281,11 +282,7 @@ func (s *settings) configSource(client *rest.Config) (agent.ConfigSource, error)
 		}
 		return agent.Configz(http, s.configz), nil
 	}
-	path := s.kubeletConfig
-	if path == "" {
-		path = s.options.Root + "/config.yaml"
-	}
-	return agent.ConfigFile(path, s.configDir), nil
+	return agent.ConfigFile(cmp.Or(s.kubeletConfig, s.options.Root+"/config.yaml"), s.configDir), nil
 }
 
 // serve serves metrics and health until the returned function is called. The process is healthy

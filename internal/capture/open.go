@@ -15,8 +15,6 @@ import (
 type Capture struct {
 	// FS has the folder sys at its root, and maybe proc.
 	FS fs.FS
-	// Name is what was opened.
-	Name string
 
 	root *os.Root
 }
@@ -59,7 +57,7 @@ func openFolder(name, dir, inner string) (*Capture, error) {
 	}
 	if inner != "" {
 		outer := root
-		root, err = outer.OpenRoot(cleanInner(inner))
+		root, err = outer.OpenRoot(strings.Trim(inner, "/"))
 		outer.Close()
 		if err != nil {
 			return nil, err
@@ -69,14 +67,7 @@ func openFolder(name, dir, inner string) (*Capture, error) {
 		root.Close()
 		return nil, err
 	}
-	return &Capture{FS: root.FS(), Name: name, root: root}, nil
-}
-
-func cleanInner(inner string) string {
-	if inner == "" {
-		return "."
-	}
-	return strings.Trim(inner, "/")
+	return &Capture{FS: root.FS(), root: root}, nil
 }
 
 func openArchive(name, file, inner string) (*Capture, error) {
@@ -85,7 +76,7 @@ func openArchive(name, file, inner string) (*Capture, error) {
 		return nil, err
 	}
 	if inner != "" {
-		return at(tree, name, cleanInner(inner))
+		return at(tree, name, strings.Trim(inner, "/"))
 	}
 	found := machines(tree)
 	switch len(found) {
@@ -128,7 +119,7 @@ func at(tree memFS, name, inner string) (*Capture, error) {
 	if err := check(sub, name); err != nil {
 		return nil, err
 	}
-	return &Capture{FS: sub, Name: name}, nil
+	return &Capture{FS: sub}, nil
 }
 
 // check says whether fsys is a capture.

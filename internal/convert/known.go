@@ -103,6 +103,4 @@ var strategies = []struct{ argument, strategy string }{
 	{"mostrequested.weight", "MostAllocated"},
 }
 
-func contains(list []string, word string) bool { return slices.Contains(list, word) }
-
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

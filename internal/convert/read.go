@@ -2,6 +2,7 @@ package convert
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"sigs.k8s.io/yaml"
@@ -80,7 +81,7 @@ func (s *settings) take(document any, depth int) error {
 // othersIn lists the keys of an object that no configuration is below.
 func othersIn(object map[string]any) (keys []string) {
 	for _, key := range sortedKeys(object) {
-		if !contains(inner, key) {
+		if !slices.Contains(inner, key) {
 			keys = append(keys, key)
 		}
 	}

@@ -2,6 +2,7 @@ package convert
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -37,7 +38,7 @@ func (s *settings) convert() (Result, error) {
 	}
 	for _, action := range s.Actions {
 		c.explain("action ", action, actions)
-		c.evicts = c.evicts || contains(evicting, action)
+		c.evicts = c.evicts || slices.Contains(evicting, action)
 	}
 	c.order(s.Actions)
 	if !c.evicts {

@@ -224,12 +224,7 @@ func (s *search) place(p *Pod, moves int, least []int, then func(node, left int)
 	if moves == 0 {
 		return false
 	}
-	for _, n := range s.clearable(p, moves, least) {
-		if s.clear(p, n, moves, then) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.clearable(p, moves, least), func(n int) bool { return s.clear(p, n, moves, then) })
 }
 
 // clearable are the nodes on which that many moves may make room for the pod, the fewest first.

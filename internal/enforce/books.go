@@ -166,11 +166,9 @@ func (b *Books) Create(c Container) (Set, []Update, error) {
 	if why := b.giveDevices(e); why != "" { // nobody shares a device
 		return Set{}, nil, &HeldError{c.Name, why}
 	}
-	for id, o := range b.all { // an earlier life of the same container
-		if samePod(&o.Container, &c) && o.Name == c.Name && (!o.running || o.unsettled) {
-			delete(b.all, id)
-		}
-	}
+	maps.DeleteFunc(b.all, func(_ string, o *entry) bool { // an earlier life of the same container
+		return samePod(&o.Container, &c) && o.Name == c.Name && (!o.running || o.unsettled)
+	})
 	if why := b.inTheWay(e); why != "" {
 		b.claims[claimant{c.Pod, c.Name}] = claim{e.shut, b.now()}
 		return Set{}, nil, &HeldError{c.Name, why}
@@ -297,10 +295,7 @@ func (b *Books) Begun(id string) (u Update, due bool) {
 	}
 	e.unsettled = false
 	b.arrived(e)
-	set := e.set
-	if !set.Pinned {
-		set.CPUs = b.sharedFor(e)
-	}
+	set := b.due(e)
 	return Update{id, set}, e.doubt || set != e.set
 }
 
@@ -475,6 +470,15 @@ func (b *Books) sharedFor(e *entry) topology.CPUSet {
 	return b.reserved
 }
 
+// due is where a running container belongs now.
+func (b *Books) due(e *entry) Set {
+	set := e.set
+	if !set.Pinned {
+		set.CPUs = b.sharedFor(e)
+	}
+	return set
+}
+
 // spread returns the moves of running shared containers whose pool has changed, and the ones that
 // may not have arrived: all except one and except containers that are not settled, which nothing
 // takes CPUs from.
@@ -485,10 +489,7 @@ func (b *Books) spread(but string) []Update {
 		if id == but || !e.running || b.settling(e) {
 			continue
 		}
-		set := e.set
-		if !set.Pinned {
-			set.CPUs = b.sharedFor(e)
-		}
+		set := b.due(e)
 		if e.doubt || set != e.set {
 			e.set, e.doubt = set, e.unsettled
 			out = append(out, Update{id, set})
@@ -498,14 +499,7 @@ func (b *Books) spread(but string) []Update {
 }
 
 // ids returns the containers in a fixed order, so that equal books give equal answers.
-func (b *Books) ids() []string {
-	ids := make([]string, 0, len(b.all))
-	for id := range b.all {
-		ids = append(ids, id)
-	}
-	slices.Sort(ids)
-	return ids
-}
+func (b *Books) ids() []string { return slices.Sorted(maps.Keys(b.all)) }
 
 // Stop says that a container has stopped, and returns the moves that follow. Its CPUs stay its
 // pod's: it may begin again.
@@ -532,11 +526,7 @@ func (b *Books) Remove(id string) {
 
 // RemovePod forgets a pod whose sandbox has stopped: nothing begins in it any more.
 func (b *Books) RemovePod(pod string) {
-	for id, e := range b.all {
-		if e.Pod == pod {
-			delete(b.all, id)
-		}
-	}
+	maps.DeleteFunc(b.all, func(_ string, e *entry) bool { return e.Pod == pod })
 	delete(b.found, pod)
 	maps.DeleteFunc(b.claims, func(c claimant, _ claim) bool { return c.pod == pod })
 }
@@ -562,7 +552,13 @@ func (b *Books) Synchronize(running []Container, sandboxes ...string) []Update {
 		}
 	}
 	slices.SortFunc(running, func(x, y Container) int {
-		return cmp.Or(compareBools(x.Orphan, y.Orphan), cmp.Compare(x.Created, y.Created), cmp.Compare(x.ID, y.ID))
+		switch {
+		case x.Orphan && !y.Orphan:
+			return 1
+		case y.Orphan && !x.Orphan:
+			return -1
+		}
+		return cmp.Or(cmp.Compare(x.Created, y.Created), cmp.Compare(x.ID, y.ID))
 	})
 	for id, e := range before {
 		if e.running && !told[id] && b.lives(id) {
@@ -592,16 +588,6 @@ func (b *Books) Synchronize(running []Container, sandboxes ...string) []Update {
 		b.all[id].unsettled, b.all[id].since = b.all[id].Begins, b.now()
 	}
 	return out
-}
-
-func compareBools(x, y bool) int {
-	switch {
-	case x == y:
-		return 0
-	case x:
-		return 1
-	}
-	return -1
 }
 
 // wantedMems is what the runtime says about the memory nodes, where that matters.

@@ -5,6 +5,7 @@ package manifest
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -207,16 +208,8 @@ func nameAll(templates []Template) {
 	seen := map[string]int{}
 	for i := range templates {
 		p := templates[i].Pod
-		if p.Name == "" {
-			p.Name = p.GenerateName
-		}
-		if p.Name == "" {
-			p.Name = fmt.Sprintf("pod-%d", i+1)
-		}
-		uid := string(p.UID)
-		if uid == "" {
-			uid = p.Namespace + "/" + p.Name
-		}
+		p.Name = cmp.Or(p.Name, p.GenerateName, fmt.Sprintf("pod-%d", i+1))
+		uid := cmp.Or(string(p.UID), p.Namespace+"/"+p.Name)
 		seen[uid]++
 		if n := seen[uid]; n > 1 {
 			uid = fmt.Sprintf("%s#%d", uid, n)

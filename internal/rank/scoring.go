@@ -1,6 +1,7 @@
 package rank
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -80,9 +81,7 @@ func (s *Scoring) FillIn() {
 	if s.First == nil {
 		s.First = slices.Clone(criteria)
 	}
-	if s.Strategy == "" {
-		s.Strategy = MostAllocated
-	}
+	s.Strategy = cmp.Or(s.Strategy, MostAllocated)
 	if s.Certainty == 0 && s.Fit == 0 && s.Distance == 0 {
 		s.Certainty, s.Fit, s.Distance = 2, 2, 1
 	}

@@ -221,10 +221,7 @@ func (r *Refused) fill() {
 
 func (n *Node) refuse(a *ask, reason, rule string) *Refused {
 	r := &Refused{Refusal: placement.Refusal{UID: a.request.UID}, Reason: reason, Rule: rule}
-	r.Policy, r.Scope = n.config.TopologyManagerPolicy, n.config.TopologyManagerScope
-	if r.Policy == "" {
-		r.Policy = "none"
-	}
+	r.Policy, r.Scope = cmp.Or(n.config.TopologyManagerPolicy, "none"), n.config.TopologyManagerScope
 	return r
 }
 

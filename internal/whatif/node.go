@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"fmt"
 	"os"
+	"slices"
 
 	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
 
@@ -170,12 +171,9 @@ func (n *Node) assumptions() {
 }
 
 func (n *Node) note(text string) {
-	for _, old := range n.Notes {
-		if old == text {
-			return
-		}
+	if !slices.Contains(n.Notes, text) {
+		n.Notes = append(n.Notes, text)
 	}
-	n.Notes = append(n.Notes, text)
 }
 
 // Pods returns how many pods hold something.
@@ -183,8 +181,7 @@ func (n *Node) Pods() int { return n.kubelet.State.Pods() }
 
 // ReadState replaces the state by that of a kubelet's checkpoints.
 func (n *Node) ReadState(dir string) error {
-	err := n.readState(dir)
-	if err != nil {
+	if err := n.readState(dir); err != nil {
 		return fmt.Errorf("%s: %w", dir, err)
 	}
 	return nil
