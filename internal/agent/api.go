@@ -19,9 +19,6 @@ import (
 	"k8s.io/client-go/metadata"
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
-	nodeinfo "github.com/berth-dev/berth/api/nodeinfo/v1alpha1"
-	nrt "github.com/berth-dev/berth/api/nrt/v1alpha2"
-	koordinator "github.com/berth-dev/berth/api/scheduling/koordinator/v1alpha1"
 )
 
 // API is what the agent writes; *Cluster is one.
@@ -30,12 +27,8 @@ type API interface {
 	NodeTopology(ctx context.Context) (*v1alpha1.NodeTopology, error)
 	// Publish applies the node's own object. ErrStale: somebody else has written a later report.
 	Publish(ctx context.Context, nt *v1alpha1.NodeTopology) error
-	// PublishAmounts applies the node's NodeResourceTopology.
-	PublishAmounts(ctx context.Context, t *nrt.NodeResourceTopology) error
-	// PublishNumatopology applies the node's Numatopology.
-	PublishNumatopology(ctx context.Context, t *nodeinfo.Numatopology) error
-	// PublishDevice applies the node's Device of scheduling.koordinator.sh.
-	PublishDevice(ctx context.Context, d *koordinator.Device) error
+	// PublishAmounts applies an object of the node's for other readers.
+	PublishAmounts(ctx context.Context, resource schema.GroupVersionResource, o metav1.Object) error
 	// Heartbeat renews the node's Lease and says in it which report still holds.
 	Heartbeat(ctx context.Context, sequence int64, now time.Time) error
 }
@@ -94,21 +87,9 @@ func (c *Cluster) Publish(ctx context.Context, nt *v1alpha1.NodeTopology) error 
 }
 
 // PublishAmounts implements API.
-func (c *Cluster) PublishAmounts(ctx context.Context, t *nrt.NodeResourceTopology) error {
-	t.OwnerReferences = c.ownerReferences()
-	return c.apply(ctx, nrt.NodeResourceTopologies, t, metav1.FieldValidationWarn)
-}
-
-// PublishNumatopology implements API.
-func (c *Cluster) PublishNumatopology(ctx context.Context, t *nodeinfo.Numatopology) error {
-	t.OwnerReferences = c.ownerReferences()
-	return c.apply(ctx, nodeinfo.Numatopologies, t, metav1.FieldValidationWarn)
-}
-
-// PublishDevice implements API.
-func (c *Cluster) PublishDevice(ctx context.Context, d *koordinator.Device) error {
-	d.OwnerReferences = c.ownerReferences()
-	return c.apply(ctx, koordinator.Devices, d, metav1.FieldValidationWarn)
+func (c *Cluster) PublishAmounts(ctx context.Context, resource schema.GroupVersionResource, o metav1.Object) error {
+	o.SetOwnerReferences(c.ownerReferences())
+	return c.apply(ctx, resource, o, metav1.FieldValidationWarn)
 }
 
 // ownerReferences lets the object go with its Node.

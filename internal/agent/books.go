@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/berth-dev/berth/internal/kubeletstate"
@@ -112,11 +113,11 @@ func (c *checkpoints) policiesAgree(config *placement.Config) error {
 	if s.Memory == nil && config.MemoryManagerPolicy == "Static" {
 		return absent(kubeletstate.MemoryFile, "Static")
 	}
-	if s.CPU != nil && s.CPU.Policy != orDefault(config.CPUManagerPolicy, "none") {
+	if s.CPU != nil && s.CPU.Policy != cmp.Or(config.CPUManagerPolicy, "none") {
 		return fmt.Errorf("%s: policyName: %q: want %q, the kubelet configuration's cpuManagerPolicy: restart the kubelet",
 			kubeletstate.CPUFile, s.CPU.Policy, config.CPUManagerPolicy)
 	}
-	if s.Memory != nil && s.Memory.Policy != orDefault(config.MemoryManagerPolicy, "None") {
+	if s.Memory != nil && s.Memory.Policy != cmp.Or(config.MemoryManagerPolicy, "None") {
 		return fmt.Errorf("%s: policyName: %q: want %q, the kubelet configuration's memoryManagerPolicy: restart the kubelet",
 			kubeletstate.MemoryFile, s.Memory.Policy, config.MemoryManagerPolicy)
 	}
@@ -126,11 +127,4 @@ func (c *checkpoints) policiesAgree(config *placement.Config) error {
 func absent(file, policy string) error {
 	return fmt.Errorf("%s is not there: want the file that a kubelet with policy %s writes when it starts: is it running?",
 		file, policy)
-}
-
-func orDefault(s, def string) string {
-	if s == "" {
-		return def
-	}
-	return s
 }

@@ -140,16 +140,16 @@ type setting struct{ field, value string }
 // for. Two values with the same effect have the same text.
 func settingsOf(c *kubeletv1beta1.KubeletConfiguration) []setting {
 	return []setting{
-		{"cpuManagerPolicy", orDefault(c.CPUManagerPolicy, "none")},
+		{"cpuManagerPolicy", cmp.Or(c.CPUManagerPolicy, "none")},
 		{"cpuManagerPolicyOptions", pairs(c.CPUManagerPolicyOptions)},
 		{"reservedSystemCPUs", c.ReservedSystemCPUs},
 		{"kubeReserved", amounts(c.KubeReserved)},
 		{"systemReserved", amounts(c.SystemReserved)},
 		{"evictionHard[memory.available]", evictionOf(c)},
-		{"memoryManagerPolicy", orDefault(c.MemoryManagerPolicy, "None")},
+		{"memoryManagerPolicy", cmp.Or(c.MemoryManagerPolicy, "None")},
 		{"reservedMemory", reservedMemory(c.ReservedMemory)},
-		{"topologyManagerPolicy", orDefault(c.TopologyManagerPolicy, "none")},
-		{"topologyManagerScope", orDefault(c.TopologyManagerScope, "container")},
+		{"topologyManagerPolicy", cmp.Or(c.TopologyManagerPolicy, "none")},
+		{"topologyManagerScope", cmp.Or(c.TopologyManagerScope, "container")},
 		{"topologyManagerPolicyOptions", pairs(c.TopologyManagerPolicyOptions)},
 		{"featureGates", pairs(gatesOf(c.FeatureGates))},
 	}
@@ -161,7 +161,7 @@ func changedSettings(then, now *kubeletv1beta1.KubeletConfiguration) (out []stri
 	for i, s := range after {
 		if was := before[i].value; s.value != was {
 			out = append(out, fmt.Sprintf("%s is %s, %s when the kubelet started",
-				s.field, orDefault(s.value, "unset"), orDefault(was, "unset")))
+				s.field, cmp.Or(s.value, "unset"), cmp.Or(was, "unset")))
 		}
 	}
 	return out
@@ -210,7 +210,9 @@ func evictionOf(c *kubeletv1beta1.KubeletConfiguration) string {
 // nodes.
 func reservedMemory(all []kubeletv1beta1.MemoryReservation) string {
 	var out []string
-	for _, r := range slices.SortedStableFunc(slices.Values(all), byNUMANode) {
+	for _, r := range slices.SortedStableFunc(slices.Values(all), func(a, b kubeletv1beta1.MemoryReservation) int {
+		return cmp.Compare(a.NumaNode, b.NumaNode)
+	}) {
 		limits := map[string]string{}
 		for name, q := range r.Limits {
 			limits[string(name)] = q.String()
@@ -218,10 +220,6 @@ func reservedMemory(all []kubeletv1beta1.MemoryReservation) string {
 		out = append(out, strconv.Itoa(int(r.NumaNode))+": "+pairs(limits))
 	}
 	return strings.Join(out, "; ")
-}
-
-func byNUMANode(a, b kubeletv1beta1.MemoryReservation) int {
-	return cmp.Compare(a.NumaNode, b.NumaNode)
 }
 
 // outdated says what the kubelet does not know, and what to do.

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -59,14 +60,15 @@ type enforcer struct {
 	changed func()
 	node    func() *corev1.Node
 
+	// leaving says that the agent is about to end.
+	leaving atomic.Bool
+
 	mu     sync.Mutex
 	plugin *enforce.Plugin
 	// offers are the devices for the kubelet; nil for none.
 	offers *offer.Offers
 	// problem says why there is no plugin.
 	problem error
-	// leaving says that the agent is about to end.
-	leaving bool
 	// machine is what the plugin's books are of; nil: not renewed yet.
 	machine *topology.Machine
 	// missing is the time from which a running container has had no cgroup, by its id.
@@ -106,10 +108,7 @@ func (e *enforcer) run(ctx context.Context) {
 		if ours, err := e.ours(); err == nil && ours {
 			e.serve(ctx)
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(enforcePoll):
-		}
+		pause(ctx, enforcePoll)
 	}
 }
 
@@ -186,10 +185,7 @@ func (e *enforcer) stopWhenDeposed(ctx context.Context, stop func()) {
 			stop()
 			return
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(enforcePoll):
-		}
+		pause(ctx, enforcePoll)
 	}
 }
 
@@ -254,7 +250,7 @@ func hasCpusets(cgroups fs.FS) error {
 // look says what runs, as the cgroups have it.
 func (e *enforcer) look() *obeyed {
 	e.mu.Lock()
-	plugin, offers, problem, ends := e.plugin, e.offers, e.problem, e.leaving
+	plugin, offers, problem := e.plugin, e.offers, e.problem
 	e.mu.Unlock()
 	if plugin == nil {
 		if problem == nil {
@@ -267,7 +263,7 @@ func (e *enforcer) look() *obeyed {
 	}
 	out := obeyedBy(plugin.Sight(), os.DirFS(e.opts.Enforce.Cgroups), absence{e.missing, e.opts.Now()})
 	if offers != nil {
-		out.sick = sickOf(offers, ends)
+		out.sick = sickOf(offers, e.leaving.Load())
 	}
 	return out
 }

@@ -81,8 +81,8 @@ func asks(pod *corev1.Pod, resources map[string]bool) bool {
 // withdraw has the report promise nobody any device from now on. It returns the resources that are
 // offered.
 func (e *enforcer) withdraw() map[string]bool {
+	e.leaving.Store(true)
 	e.mu.Lock()
-	e.leaving = true
 	offers := e.offers
 	e.mu.Unlock()
 	if offers == nil {
@@ -94,13 +94,6 @@ func (e *enforcer) withdraw() map[string]bool {
 	}
 	e.changed()
 	return resources
-}
-
-// isLeaving says whether the agent is about to end.
-func (e *enforcer) isLeaving() bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.leaving
 }
 
 // withdrew says whether a report promises nobody the devices that the agent offers.

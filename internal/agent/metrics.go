@@ -1,8 +1,6 @@
 package agent
 
 import (
-	"time"
-
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -55,5 +53,3 @@ func result(err error) string {
 	}
 	return "ok"
 }
-
-func seconds(d time.Duration) float64 { return d.Seconds() }

@@ -19,6 +19,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
 
@@ -101,18 +102,15 @@ func (w *world) Publish(_ context.Context, nt *v1alpha1.NodeTopology) error {
 	return nil
 }
 
-func (w *world) PublishNumatopology(_ context.Context, t *nodeinfo.Numatopology) error {
-	w.numatopologies = append(w.numatopologies, t)
-	return nil
-}
-
-func (w *world) PublishDevice(_ context.Context, d *koordinator.Device) error {
-	w.told = append(w.told, d)
-	return nil
-}
-
-func (w *world) PublishAmounts(_ context.Context, t *nrt.NodeResourceTopology) error {
-	w.amounts = append(w.amounts, t)
+func (w *world) PublishAmounts(_ context.Context, _ schema.GroupVersionResource, o metav1.Object) error {
+	switch o := o.(type) {
+	case *nodeinfo.Numatopology:
+		w.numatopologies = append(w.numatopologies, o)
+	case *koordinator.Device:
+		w.told = append(w.told, o)
+	case *nrt.NodeResourceTopology:
+		w.amounts = append(w.amounts, o)
+	}
 	return nil
 }
 

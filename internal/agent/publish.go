@@ -16,6 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	nodeinfo "github.com/berth-dev/berth/api/nodeinfo/v1alpha1"
@@ -361,7 +362,7 @@ func (p *publisher) measure(on *platform, nt *v1alpha1.NodeTopology) {
 	latency := time.Duration(0)
 	if !p.dirty.IsZero() {
 		latency = p.now().Sub(p.dirty)
-		p.metrics.latency.Observe(seconds(latency))
+		p.metrics.latency.Observe(latency.Seconds())
 	}
 	ready := meta.FindStatusCondition(nt.Status.Conditions, v1alpha1.ConditionReady)
 	p.metrics.ready.Set(0)
@@ -408,7 +409,7 @@ func (p *publisher) writeZones(ctx context.Context, node *wire.Node) error {
 	same := func(a, b *nrt.NodeResourceTopology) bool {
 		return equality.Semantic.DeepEqual(a.Zones, b.Zones) && equality.Semantic.DeepEqual(a.Attributes, b.Attributes)
 	}
-	return renew(ctx, &p.amounts.lastZones, wire.WriteNodeResourceTopology(node, p.amounts.running()), same, p.api.PublishAmounts)
+	return renew(ctx, p.api, nrt.NodeResourceTopologies, &p.amounts.lastZones, wire.WriteNodeResourceTopology(node, p.amounts.running()), same)
 }
 
 func (p *publisher) writeDevices(ctx context.Context, node *wire.Node) error {
@@ -416,7 +417,7 @@ func (p *publisher) writeDevices(ctx context.Context, node *wire.Node) error {
 		return nil
 	}
 	same := func(a, b *koordinator.Device) bool { return equality.Semantic.DeepEqual(a.Spec, b.Spec) }
-	return renew(ctx, &p.amounts.lastDevices, wire.WriteDevice(node.Name, node.Spec.Machine), same, p.api.PublishDevice)
+	return renew(ctx, p.api, koordinator.Devices, &p.amounts.lastDevices, wire.WriteDevice(node.Name, node.Spec.Machine), same)
 }
 
 func (p *publisher) writeCPUs(ctx context.Context, node *wire.Node) error {
@@ -425,15 +426,18 @@ func (p *publisher) writeCPUs(ctx context.Context, node *wire.Node) error {
 	}
 	node.Report.Observed = p.now()
 	same := func(a, b *nodeinfo.Numatopology) bool { return equality.Semantic.DeepEqual(a.Spec, b.Spec) }
-	return renew(ctx, &p.amounts.lastCPUs, wire.WriteNumatopology(node), same, p.api.PublishNumatopology)
+	return renew(ctx, p.api, nodeinfo.Numatopologies, &p.amounts.lastCPUs, wire.WriteNumatopology(node), same)
 }
 
 // renew publishes an object unless it is the same as the last one.
-func renew[T any](ctx context.Context, last **T, now *T, same func(a, b *T) bool, publish func(context.Context, *T) error) error {
+func renew[T any, P interface {
+	*T
+	metav1.Object
+}](ctx context.Context, api API, resource schema.GroupVersionResource, last *P, now P, same func(a, b P) bool) error {
 	if *last != nil && same(*last, now) {
 		return nil
 	}
-	if err := publish(ctx, now); err != nil {
+	if err := api.PublishAmounts(ctx, resource, now); err != nil {
 		return err
 	}
 	*last = now

@@ -3,7 +3,9 @@ package agent
 import (
 	"bytes"
 	"context"
+	"maps"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -108,16 +110,11 @@ func (m *mirror) tidy(s *sighting, out *outcome) {
 		delete(s.holders, uid)
 	}
 	m.pods.forget(func(uid string) bool { return s.holders[uid] })
-	for uid := range m.history.over {
-		if _, known := s.pods[uid]; !known {
-			delete(m.history.over, uid)
-		}
-	}
-	for uid := range m.history.firstSeen {
-		if !s.holders[uid] {
-			delete(m.history.firstSeen, uid)
-		}
-	}
+	maps.DeleteFunc(m.history.over, func(uid string, _ bool) bool {
+		_, known := s.pods[uid]
+		return !known
+	})
+	maps.DeleteFunc(m.history.firstSeen, func(uid string, _ time.Time) bool { return !s.holders[uid] })
 	m.history.last = make(map[string]int, len(out.order))
 	for i, uid := range out.order {
 		m.history.last[uid] = i

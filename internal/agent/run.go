@@ -135,7 +135,7 @@ func (a *agent) newMirror(api API, book *podBook) *mirror {
 		if at.IsZero() {
 			return -1
 		}
-		return seconds(o.Now().Sub(at))
+		return o.Now().Sub(at).Seconds()
 	})
 	around := &surroundings{
 		now: o.Now, machine: o.machine(), config: o.Config, authority: o.Authority, enforcer: o.Enforcer, devices: o.Devices, version: o.KubeletVersion, every: o.Rescan, say: say, attempts: newLook(),
@@ -235,7 +235,7 @@ func (a *agent) loop(ctx context.Context, files *fileEvents, config *configWatch
 		case <-timer.C:
 		}
 		n := a.mirror.step(ctx)
-		if a.enforcer.isLeaving() && withdrew(a.mirror.out.published) {
+		if a.enforcer.leaving.Load() && withdrew(a.mirror.out.published) {
 			withdrawn()
 		}
 		if n == settled {

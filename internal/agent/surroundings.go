@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io/fs"
@@ -110,10 +111,7 @@ func (a *surroundings) find(ctx context.Context, node *corev1.Node) (next, error
 	if a.fingerprint != nil {
 		a.lastFingerprint = a.fingerprint()
 	}
-	version := a.version
-	if version == "" {
-		version = node.Status.NodeInfo.KubeletVersion
-	}
+	version := cmp.Or(a.version, node.Status.NodeInfo.KubeletVersion)
 	p, err := discover(ctx, a.machine, a.config, version, by)
 	if err != nil {
 		return again(a.attempts.Step()), err
