@@ -19,7 +19,7 @@ import (
 // New returns a client that knows the group berth.dev. It speaks JSON, as custom resources are
 // served in nothing else, whatever the configuration says.
 func New(config *rest.Config) (*rest.RESTClient, error) {
-	return newClient(config, v1alpha1.GroupVersion, v1alpha1.AddToScheme)
+	return For(config, v1alpha1.GroupVersion, v1alpha1.AddToScheme)
 }
 
 // Last returns the object of an informer's event. Where the informer missed the deletion, that is
@@ -50,16 +50,17 @@ var CoarseKinds = []Coarse{
 
 // Client returns a client that knows the kind.
 func (c *Coarse) Client(config *rest.Config) (*rest.RESTClient, error) {
-	return newClient(config, c.Resource.GroupVersion(), c.add)
+	return For(config, c.Resource.GroupVersion(), c.add)
 }
 
 // Koordinator returns a client that knows the group scheduling.koordinator.sh, which a cluster need
 // not serve.
 func Koordinator(config *rest.Config) (*rest.RESTClient, error) {
-	return newClient(config, koordinator.GroupVersion, koordinator.AddToScheme)
+	return For(config, koordinator.GroupVersion, koordinator.AddToScheme)
 }
 
-func newClient(config *rest.Config, version schema.GroupVersion, add func(*runtime.Scheme) error) (*rest.RESTClient, error) {
+// For returns a client that knows the kinds that add adds, of one group and version.
+func For(config *rest.Config, version schema.GroupVersion, add func(*runtime.Scheme) error) (*rest.RESTClient, error) {
 	known := runtime.NewScheme()
 	if err := add(known); err != nil {
 		return nil, err

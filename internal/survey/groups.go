@@ -16,11 +16,6 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// groupKinds are the kinds of objects that declare gangs.
-var groupKinds = map[wire.GangSource]schema.GroupVersion{
-	wire.GangOfVolcano: volcano.GroupVersion, wire.GangOfSigs: sigs.GroupVersion, wire.GangOfKoordinatorGroup: sigs.OldGroupVersion,
-}
-
 // groupObjects are objects that declare gangs, as they come.
 type groupObjects struct {
 	list []json.RawMessage
@@ -32,8 +27,8 @@ type groupObjects struct {
 // groupsIn implements source.
 func (a *api) groupsIn(ctx context.Context, namespace string) (*groupObjects, error) {
 	out := &groupObjects{hidden: map[wire.GangSource]bool{}}
-	for _, source := range slices.Sorted(maps.Keys(groupKinds)) {
-		kind := groupKinds[source]
+	for _, source := range slices.Sorted(maps.Keys(wire.GroupKinds)) {
+		kind := wire.GroupKinds[source].Version
 		path := []string{"/apis", kind.String()}
 		if namespace != metav1.NamespaceAll {
 			path = append(path, "namespaces", namespace)
@@ -89,24 +84,15 @@ func readGroup(raw json.RawMessage) (spec wire.Gang, wrong, err error) {
 	if err := json.Unmarshal(raw, &head); err != nil {
 		return spec, nil, fmt.Errorf("a PodGroup: %w", err)
 	}
-	switch head.APIVersion {
-	case volcano.GroupVersion.String():
-		var g volcano.PodGroup
-		if err = json.Unmarshal(raw, &g); err == nil {
-			spec, wrong = wire.ReadVolcanoGroup(&g)
+	err = fmt.Errorf("apiVersion %q: want %s, %s or %s", head.APIVersion, volcano.GroupVersion, sigs.GroupVersion, sigs.OldGroupVersion)
+	for _, kind := range wire.GroupKinds {
+		if kind.Version.String() != head.APIVersion {
+			continue
 		}
-	case sigs.GroupVersion.String():
-		var g sigs.PodGroup
-		if err = json.Unmarshal(raw, &g); err == nil {
-			spec, wrong = wire.ReadSigsGroup(&g)
+		object := kind.New()
+		if err = json.Unmarshal(raw, object); err == nil {
+			spec, wrong = kind.Read(object)
 		}
-	case sigs.OldGroupVersion.String():
-		var g sigs.PodGroup
-		if err = json.Unmarshal(raw, &g); err == nil {
-			spec, wrong = wire.ReadKoordinatorGroup(&g)
-		}
-	default:
-		err = fmt.Errorf("apiVersion %q: want %s, %s or %s", head.APIVersion, volcano.GroupVersion, sigs.GroupVersion, sigs.OldGroupVersion)
 	}
 	if err != nil {
 		err = fmt.Errorf("PodGroup %s/%s: %w", head.Namespace, head.Name, err)

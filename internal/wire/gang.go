@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -277,6 +278,26 @@ func ReadVolcanoGroup(g *volcano.PodGroup) (Gang, error) {
 		out.Resources = ofNodes(*g.Spec.MinResources)
 	}
 	return out, wrong.amounts(spec.Child("minResources"), out.Resources)
+}
+
+// GroupKind is a kind of object that declares gangs.
+type GroupKind struct {
+	Version schema.GroupVersion
+	// Add makes the kind known to a scheme, New returns an empty object.
+	Add func(*runtime.Scheme) error
+	New func() runtime.Object
+	// Read reads an object. The error is a *FieldError.
+	Read func(runtime.Object) (Gang, error)
+}
+
+// GroupKinds are all of them.
+var GroupKinds = map[GangSource]GroupKind{
+	GangOfVolcano: {volcano.GroupVersion, volcano.AddToScheme, func() runtime.Object { return new(volcano.PodGroup) },
+		func(o runtime.Object) (Gang, error) { return ReadVolcanoGroup(o.(*volcano.PodGroup)) }},
+	GangOfSigs: {sigs.GroupVersion, sigs.AddToScheme, func() runtime.Object { return new(sigs.PodGroup) },
+		func(o runtime.Object) (Gang, error) { return ReadSigsGroup(o.(*sigs.PodGroup)) }},
+	GangOfKoordinatorGroup: {sigs.OldGroupVersion, sigs.AddOldToScheme, func() runtime.Object { return new(sigs.PodGroup) },
+		func(o runtime.Object) (Gang, error) { return ReadKoordinatorGroup(o.(*sigs.PodGroup)) }},
 }
 
 // defaultQueue is the queue of groups that name none.

@@ -201,12 +201,7 @@ func CPUsShared(pod *corev1.Pod) (Ignored, bool) {
 
 // mayWantCPUs says whether the pod may have keys for CPUsShared, without reading their values.
 func mayWantCPUs(pod *corev1.Pod) bool {
-	for _, key := range [...]string{CPUsAnnotation, ExclusiveAnnotation, L3Annotation} {
-		if pod.Annotations[key] != "" {
-			return true
-		}
-	}
-	return SpeaksKoordinator(pod)
+	return pod.Annotations[CPUsAnnotation] != "" || pod.Annotations[ExclusiveAnnotation] != "" || pod.Annotations[L3Annotation] != "" || SpeaksKoordinator(pod)
 }
 
 // cpuKeys returns the keys by which the pod insists on how CPUs of its own lie, or on having some.

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
@@ -156,7 +157,7 @@ func (w writer) status(r *Report) (v1alpha1.NodeTopologyStatus, error) {
 	at := field.NewPath("status")
 	s := v1alpha1.NodeTopologyStatus{
 		Sequence:     r.Sequence,
-		ObservedTime: microTime(r),
+		ObservedTime: metav1.NewMicroTime(r.Observed),
 		SharedCPUs:   v1alpha1.CPUList(r.Snapshot.SharedCPUs.String()),
 		Devices:      writePools(r.Snapshot.Devices),
 		Conditions:   r.Conditions,

@@ -180,9 +180,7 @@ func (r *zoneReader) resource(z *zone, i int, info *nrt.ResourceInfo) error {
 		}
 		*f.into = uint64(v)
 	}
-	if a.capacity == 0 {
-		a.capacity = a.allocatable // nobody has said
-	}
+	a.capacity = cmp.Or(a.capacity, a.allocatable) // nobody has said
 	if a.available > a.allocatable || a.allocatable > a.capacity {
 		return r.at(at, fmt.Sprintf("%d of %d of %d", a.available, a.allocatable, a.capacity), "available of allocatable of capacity, each at most the next")
 	}

@@ -411,7 +411,7 @@ func (r placementReader) container(at *field.Path, in *containerJSON) (placement
 	if in.Name == "" || len(in.Name) > 63 {
 		return out, r.at(at.Child("name"), in.Name, "the name of a container")
 	}
-	kind := slices.Index(kindNames[:], kindName(in.Kind))
+	kind := slices.Index(kindNames[:], v1alpha1.ContainerKind(in.Kind))
 	if kind < 0 {
 		return out, r.at(at.Child("kind"), in.Kind, "none, Init or Sidecar")
 	}
@@ -542,7 +542,5 @@ func (r placementReader) devices(at *field.Path, devices []deviceJSON) ([]placem
 	}
 	return out, nil
 }
-
-type kindName = v1alpha1.ContainerKind
 
 var kindNames = [...]v1alpha1.ContainerKind{placement.App: "", placement.Init: v1alpha1.KindInit, placement.Sidecar: v1alpha1.KindSidecar}

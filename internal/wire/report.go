@@ -1,12 +1,12 @@
 package wire
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
@@ -136,13 +136,9 @@ func (r *reportReader) table(at *field.Path, t *v1alpha1.MemoryTable) (placement
 	if err != nil {
 		return out, err
 	}
-	if cells == 0 {
-		cells = topology.NewNUMASet(out.NUMA)
-	}
-	if !cells.Has(out.NUMA) {
+	if out.Cells = cmp.Or(cells, topology.NewNUMASet(out.NUMA)); !out.Cells.Has(out.NUMA) {
 		return out, r.at(at.Child("cells"), t.Cells, "a group that holds the node itself")
 	}
-	out.Cells = cells
 	for i := range t.Resources {
 		a := &t.Resources[i]
 		at := at.Child("resources").Index(i)
@@ -402,6 +398,3 @@ func (r *reportReader) held(at *field.Path, devices []v1alpha1.DeviceAllocation)
 	}
 	return out, nil
 }
-
-// microTime is the API's form of a time.
-func microTime(r *Report) metav1.MicroTime { return metav1.NewMicroTime(r.Observed) }

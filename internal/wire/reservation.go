@@ -3,6 +3,7 @@ package wire
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -364,12 +365,10 @@ func reservationPod(o *koordinator.Reservation) *corev1.Pod {
 	return pod
 }
 
-func merged(maps ...map[string]string) map[string]string {
+func merged(all ...map[string]string) map[string]string {
 	out := map[string]string{}
-	for _, m := range maps {
-		for k, v := range m {
-			out[k] = v
-		}
+	for _, m := range all {
+		maps.Copy(out, m)
 	}
 	return out
 }

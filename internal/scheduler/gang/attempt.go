@@ -123,8 +123,10 @@ func (j *job) reserve(g *group, r *result) (p *planned, refused string) {
 		if c == nil {
 			account = nil
 		}
-		made := newPlace(pod.UID, j.tasks[at.Member], r.trial.name(at.Node), account)
-		made.wave = at.Wave
+		made := &place{
+			uid: pod.UID, task: j.tasks[at.Member], node: r.trial.name(at.Node), account: account, wave: at.Wave,
+			written: make(chan struct{}), over: make(chan struct{}),
+		}
 		p.places = append(p.places, made)
 		p.by[pod.UID] = made
 		if account == nil {

@@ -325,9 +325,6 @@ func (gs *Groups) sendAway(victims []*corev1.Pod, by string) {
 	if len(victims) == 0 || !gs.Lead.Leads() {
 		return
 	}
-	if gs.evicted == nil {
-		gs.evicted = map[types.UID]time.Time{}
-	}
 	now := gs.Clock.Now()
 	maps.DeleteFunc(gs.evicted, func(_ types.UID, at time.Time) bool { return now.Sub(at) >= leaveTimeout })
 	for _, victim := range victims {

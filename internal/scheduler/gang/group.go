@@ -83,9 +83,6 @@ func (m *member) active() bool { return gangs.Active(m.pod) }
 // pending says whether the pod waits for a node, and nothing but its group holds it.
 func (m *member) pending() bool { return gangs.Waits(m.pod, m.placed()) }
 
-// done says whether the pod has a node, or had one and ended well.
-func (m *member) done() bool { return gangs.Done(m.pod, m.placed()) }
-
 // lacks says how far a count is from the minimum; "" when it is reached.
 func (g *group) lacks(counts ...*gangs.Count) string { return gangs.Lacks(&g.spec, counts...) }
 
@@ -93,9 +90,6 @@ func (g *group) lacks(counts ...*gangs.Count) string { return gangs.Lacks(&g.spe
 func (g *group) settled() bool {
 	return g.wrong == nil && gangs.Enough(&g.spec, &g.done, g.Whole)
 }
-
-// free says whether the members go their own ways, however many have nodes.
-func (g *group) free() bool { return g.spec.Once && g.Whole }
 
 // blocked says what keeps the group from being tried, whatever room there is; "" for nothing.
 func (g *group) blocked() string {
@@ -105,7 +99,7 @@ func (g *group) blocked() string {
 	if err := g.mates(); err != nil {
 		return err.Error()
 	}
-	if lack := g.lacks(&g.waiting, &g.done); lack != "" && !g.free() {
+	if lack := g.lacks(&g.waiting, &g.done); lack != "" && !(g.spec.Once && g.Whole) {
 		return g.key.String() + " is not complete: " + lack
 	}
 	return ""

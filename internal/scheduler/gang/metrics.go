@@ -17,37 +17,29 @@ const (
 	subsystem = "scheduler"
 )
 
+func counter(name, help string) *metrics.Counter {
+	return metrics.NewCounter(&metrics.CounterOpts{Namespace: namespace, Subsystem: subsystem, Name: name, StabilityLevel: metrics.ALPHA, Help: help})
+}
+
 var (
 	planDuration = metrics.NewHistogram(&metrics.HistogramOpts{
 		Namespace: namespace, Subsystem: subsystem, Name: "gang_plan_duration_seconds", StabilityLevel: metrics.ALPHA,
 		Help:    "How long it took to find nodes for all members of a gang, or to find that there are none.",
 		Buckets: metrics.ExponentialBuckets(0.0005, 2, 14),
 	})
-	plansMade = metrics.NewCounter(&metrics.CounterOpts{
-		Namespace: namespace, Subsystem: subsystem, Name: "gang_plans_total", StabilityLevel: metrics.ALPHA,
-		Help: "Gangs that were planned and reserved whole.",
-	})
+	plansMade    = counter("gang_plans_total", "Gangs that were planned and reserved whole.")
 	plansDropped = metrics.NewCounterVec(&metrics.CounterOpts{
 		Namespace: namespace, Subsystem: subsystem, Name: "gang_plans_dropped_total", StabilityLevel: metrics.ALPHA,
 		Help: "Gangs that were tried in vain, or whose plan was dropped, by reason: capacity, input, changed (a node), member (one failed or left, or the deadline passed).",
 	}, []string{"reason"})
-	victimsEvicted = metrics.NewCounter(&metrics.CounterOpts{
-		Namespace: namespace, Subsystem: subsystem, Name: "gang_victims_total", StabilityLevel: metrics.ALPHA,
-		Help: "Pods of lower priority that were evicted so that a whole gang fits.",
-	})
+	victimsEvicted  = counter("gang_victims_total", "Pods of lower priority that were evicted so that a whole gang fits.")
 	victimQuestions = metrics.NewHistogram(&metrics.HistogramOpts{
 		Namespace: namespace, Subsystem: subsystem, Name: "gang_victim_questions", StabilityLevel: metrics.ALPHA,
 		Help:    "How often nodes were asked about members in one search for pods to evict.",
 		Buckets: metrics.ExponentialBuckets(16, 4, 7),
 	})
-	searchesCut = metrics.NewCounter(&metrics.CounterOpts{
-		Namespace: namespace, Subsystem: subsystem, Name: "gang_victim_searches_cut_total", StabilityLevel: metrics.ALPHA,
-		Help: "Searches for pods to evict that were cut off, because nodes had been asked often enough.",
-	})
-	groupsFailed = metrics.NewCounter(&metrics.CounterOpts{
-		Namespace: namespace, Subsystem: subsystem, Name: "gangs_failed_total", StabilityLevel: metrics.ALPHA,
-		Help: "Gangs whose bound members were deleted, because the others got no nodes before the deadline.",
-	})
+	searchesCut  = counter("gang_victim_searches_cut_total", "Searches for pods to evict that were cut off, because nodes had been asked often enough.")
+	groupsFailed = counter("gangs_failed_total", "Gangs whose bound members were deleted, because the others got no nodes before the deadline.")
 )
 
 // Register these metrics once.

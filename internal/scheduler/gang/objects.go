@@ -10,34 +10,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
-	sigs "github.com/berth-dev/berth/api/scheduling/sigs/v1alpha1"
-	volcano "github.com/berth-dev/berth/api/scheduling/volcano/v1beta1"
 	"github.com/berth-dev/berth/internal/apiclient"
 	"github.com/berth-dev/berth/internal/wire"
 )
-
-// source is a kind of object that declares gangs.
-type source struct {
-	version schema.GroupVersion
-	add     func(*runtime.Scheme) error
-	make    func() runtime.Object
-	read    func(runtime.Object) (wire.Gang, error)
-}
-
-var sources = map[wire.GangSource]source{
-	wire.GangOfVolcano: {volcano.GroupVersion, volcano.AddToScheme, func() runtime.Object { return new(volcano.PodGroup) },
-		func(o runtime.Object) (wire.Gang, error) { return wire.ReadVolcanoGroup(o.(*volcano.PodGroup)) }},
-	wire.GangOfSigs: {sigs.GroupVersion, sigs.AddToScheme, func() runtime.Object { return new(sigs.PodGroup) },
-		func(o runtime.Object) (wire.Gang, error) { return wire.ReadSigsGroup(o.(*sigs.PodGroup)) }},
-	wire.GangOfKoordinatorGroup: {sigs.OldGroupVersion, sigs.AddOldToScheme, func() runtime.Object { return new(sigs.PodGroup) },
-		func(o runtime.Object) (wire.Gang, error) { return wire.ReadKoordinatorGroup(o.(*sigs.PodGroup)) }},
-}
 
 // APIObjects are the groups' objects in the API. A kind that the API server does not serve is
 // simply absent: nothing is watched before a pod names a group of that kind, or the kind is found
@@ -74,7 +53,7 @@ const discoverEvery = time.Minute
 func (o *APIObjects) discover() {
 	for o.ctx.Err() == nil {
 		left := 0
-		for s := range sources {
+		for s := range wire.GroupKinds {
 			if o.isWatched(s) {
 				continue
 			}
@@ -113,8 +92,8 @@ func (o *APIObjects) Want(s wire.GangSource) {
 	}
 	o.watched[s] = true
 	_, informer := cache.NewInformerWithOptions(cache.InformerOptions{
-		ListerWatcher: cache.NewListWatchFromClient(c, "podgroups", metav1.NamespaceAll, fields.Everything()),
-		ObjectType:    sources[s].make(),
+		ListerWatcher: cache.NewListWatchFromClient(c, groupsResource, metav1.NamespaceAll, fields.Everything()),
+		ObjectType:    wire.GroupKinds[s].New(),
 		Handler:       o.handler(s),
 	})
 	go informer.RunWithContext(klog.NewContext(o.ctx, o.groups.Logger))
@@ -140,7 +119,7 @@ func (o *APIObjects) seen(s wire.GangSource, obj any) {
 	if !ok {
 		return
 	}
-	o.groups.ObjectSeen(sources[s].read(object))
+	o.groups.ObjectSeen(wire.GroupKinds[s].Read(object))
 }
 
 func (o *APIObjects) gone(s wire.GangSource, obj any) {
@@ -151,15 +130,21 @@ func (o *APIObjects) gone(s wire.GangSource, obj any) {
 
 // Read implements Objects.
 func (o *APIObjects) Read(ctx context.Context, key wire.GangKey) (wire.Gang, error) {
-	c, err := o.client(key.Source)
+	object, err := o.fetch(ctx, key)
 	if err != nil {
 		return wire.Gang{}, err
 	}
-	object := sources[key.Source].make()
-	if err := c.Get().Namespace(key.Namespace).Resource("podgroups").Name(key.Name).Do(ctx).Into(object); err != nil {
-		return wire.Gang{}, err
+	return wire.GroupKinds[key.Source].Read(object)
+}
+
+// fetch gets an object from the API server.
+func (o *APIObjects) fetch(ctx context.Context, key wire.GangKey) (runtime.Object, error) {
+	c, err := o.client(key.Source)
+	if err != nil {
+		return nil, err
 	}
-	return sources[key.Source].read(object)
+	object := wire.GroupKinds[key.Source].New()
+	return object, c.Get().Namespace(key.Namespace).Resource(groupsResource).Name(key.Name).Do(ctx).Into(object)
 }
 
 // client returns a client that knows the source's kind.
@@ -169,20 +154,11 @@ func (o *APIObjects) client(s wire.GangSource) (*rest.RESTClient, error) {
 	if c := o.clients[s]; c != nil {
 		return c, nil
 	}
-	kind, ok := sources[s]
+	kind, ok := wire.GroupKinds[s]
 	if !ok {
 		return nil, fmt.Errorf("%s has no object", s)
 	}
-	scheme := runtime.NewScheme()
-	if err := kind.add(scheme); err != nil {
-		return nil, err
-	}
-	metav1.AddToGroupVersion(scheme, kind.version)
-	config := rest.CopyConfig(o.config)
-	config.APIPath, config.GroupVersion = "/apis", &kind.version
-	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
-	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
-	c, err := rest.RESTClientFor(config)
+	c, err := apiclient.For(o.config, kind.Version, kind.Add)
 	if err != nil {
 		return nil, err
 	}
@@ -192,9 +168,9 @@ func (o *APIObjects) client(s wire.GangSource) (*rest.RESTClient, error) {
 
 // reference refers to the group in events: its object, or the given member.
 func (g *group) reference(member *corev1.Pod) runtime.Object {
-	kind, ok := sources[g.key.Source]
+	kind, ok := wire.GroupKinds[g.key.Source]
 	if !ok {
 		return member
 	}
-	return &corev1.ObjectReference{APIVersion: kind.version.String(), Kind: "PodGroup", Namespace: g.key.Namespace, Name: g.key.Name, UID: g.spec.UID}
+	return &corev1.ObjectReference{APIVersion: kind.Version.String(), Kind: "PodGroup", Namespace: g.key.Namespace, Name: g.key.Name, UID: g.spec.UID}
 }

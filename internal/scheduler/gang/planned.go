@@ -50,10 +50,6 @@ type place struct {
 	dealt   bool
 }
 
-func newPlace(uid types.UID, task, node string, account *ledger.Node) *place {
-	return &place{uid: uid, task: task, node: node, account: account, written: make(chan struct{}), over: make(chan struct{})}
-}
-
 // inTurn binds the members of one node in the order of the plan: that is the order in which their
 // nodes were asked.
 func inTurn(places []*place) {

@@ -198,16 +198,12 @@ func (t *teller) untold(g *group) (leader *member, pods []*corev1.Pod) {
 		return leader, nil
 	}
 	for _, m := range g.members {
-		if m.pending() && m != leader && !isTold(m.pod) {
+		if m.pending() && m != leader && wire.Unscheduled(m.pod).Reason != corev1.PodReasonUnschedulable {
 			pods = append(pods, m.pod)
 		}
 	}
 	slices.SortFunc(pods, func(a, b *corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
 	return leader, pods
-}
-
-func isTold(pod *corev1.Pod) bool {
-	return wire.Unscheduled(pod).Reason == corev1.PodReasonUnschedulable
 }
 
 func (t *teller) tellMate(pod *corev1.Pod, why string) error {
@@ -237,12 +233,8 @@ func (o *Options) patchStatus(ctx context.Context, pod *corev1.Pod, status map[s
 
 // Write implements Objects.
 func (o *APIObjects) Write(ctx context.Context, key wire.GangKey, s standing) (string, error) {
-	c, err := o.client(key.Source)
+	object, err := o.fetch(ctx, key)
 	if err != nil {
-		return "", err
-	}
-	object := sources[key.Source].make()
-	if err := c.Get().Namespace(key.Namespace).Resource(groupsResource).Name(key.Name).Do(ctx).Into(object); err != nil {
 		return "", err
 	}
 	var status *groupStatus

@@ -86,7 +86,7 @@ type said struct {
 }
 
 func (m *member) part() part {
-	return part{waits: m.pending(), done: m.done(), active: m.active(), task: m.says.Task, said: said{
+	return part{waits: m.pending(), done: gangs.Done(m.pod, m.placed()), active: m.active(), task: m.says.Task, said: said{
 		wrong: m.wrong != nil, asks: wire.AsksMates(m.pod), scheduler: m.pod.Spec.SchedulerName,
 		priority: corev1helpers.PodPriority(m.pod), declares: m.says.Declaration,
 	}}
