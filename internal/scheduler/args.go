@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -107,27 +108,13 @@ func decodeArgs(obj runtime.Object, into any) error {
 }
 
 func (a *Args) fillIn() {
-	if a.StaleAfter.Duration == 0 {
-		a.StaleAfter.Duration = time.Minute
-	}
-	if a.HeartbeatNamespace == "" {
-		a.HeartbeatNamespace = v1alpha1.HeartbeatNamespace
-	}
-	if a.SettleAfter.Duration == 0 {
-		a.SettleAfter.Duration = 5 * time.Second
-	}
-	if a.Patience.Duration == 0 {
-		a.Patience.Duration = time.Second
-	}
-	if a.GangTimeout.Duration == 0 {
-		a.GangTimeout.Duration = time.Minute
-	}
-	if a.MaxNodes == 0 {
-		a.MaxNodes = 5000
-	}
-	if a.Candidates == 0 {
-		a.Candidates = 32
-	}
+	a.StaleAfter.Duration = cmp.Or(a.StaleAfter.Duration, time.Minute)
+	a.HeartbeatNamespace = cmp.Or(a.HeartbeatNamespace, v1alpha1.HeartbeatNamespace)
+	a.SettleAfter.Duration = cmp.Or(a.SettleAfter.Duration, 5*time.Second)
+	a.Patience.Duration = cmp.Or(a.Patience.Duration, time.Second)
+	a.GangTimeout.Duration = cmp.Or(a.GangTimeout.Duration, time.Minute)
+	a.MaxNodes = cmp.Or(a.MaxNodes, 5000)
+	a.Candidates = cmp.Or(a.Candidates, 32)
 	a.Scoring.FillIn()
 }
 

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 
@@ -22,11 +23,7 @@ type ConfigOptions struct {
 // Configuration returns a KubeSchedulerConfiguration with the plugin in its place; see
 // Points.Check.
 func Configuration(o ConfigOptions) ([]byte, error) {
-	name := o.SchedulerName
-	if name == "" {
-		name = "default-scheduler"
-	}
-	profile := map[string]any{"schedulerName": name, "plugins": plugins()}
+	profile := map[string]any{"schedulerName": cmp.Or(o.SchedulerName, "default-scheduler"), "plugins": plugins()}
 	if o.Args != nil {
 		args, err := json.Marshal(o.Args)
 		if err != nil {

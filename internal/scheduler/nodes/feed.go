@@ -220,11 +220,6 @@ func (f *Feed) ReportSeen(o metav1.Object) {
 		f.Logger.Error(err, "Not a report")
 		return
 	}
-	f.readingSeen(r)
-}
-
-// readingSeen takes a report in, whatever it was read from.
-func (f *Feed) readingSeen(r *nodestate.Reading) {
 	f.tell(f.Table.Named(r.Node), f.takeFull(r))
 }
 
@@ -371,14 +366,8 @@ func (f *Feed) NodeGone(name string) {
 // held such a pod may have gone: the pod, the report or the Node.
 func (f *Feed) forgetOfLost(n *Node) {
 	if n.account.View().Report() == nil {
-		f.letGoLater(n, func() bool { return f.isLost(n) })
+		f.letGoLater(n, func() bool { return n.account.View().Report() == nil && !f.Exists(n.name) })
 	}
-}
-
-// isLost says whether there is neither a report of the node nor a Node. A pod may name any node,
-// and a node may have gone for good.
-func (f *Feed) isLost(n *Node) bool {
-	return n.account.View().Report() == nil && !f.Exists(n.name)
 }
 
 // letGoLater forgets the pods that are gone from the node by now, once they have been for
@@ -418,7 +407,8 @@ func (f *Feed) HeartbeatSeen(lease *coordinationv1.Lease) {
 		return
 	}
 	n := f.Table.Named(heartbeat.Node)
-	if f.confirm(n, &heartbeat) {
+	what, confirmed := f.takeConfirmed(n, &heartbeat)
+	if f.tell(n, what); confirmed {
 		return
 	}
 	if n.amounts.inUse.Load() {
@@ -443,13 +433,8 @@ func (f *Feed) HeartbeatSeen(lease *coordinationv1.Lease) {
 	}
 }
 
-// confirm takes in the report that was put aside, if there is one and the heartbeat vouches for it.
-func (f *Feed) confirm(n *Node, heartbeat *nodestate.Heartbeat) bool {
-	what, confirmed := f.takeConfirmed(n, heartbeat)
-	f.tell(n, what)
-	return confirmed
-}
-
+// takeConfirmed takes in the report that was put aside, if there is one and the heartbeat vouches
+// for it.
 func (f *Feed) takeConfirmed(n *Node, heartbeat *nodestate.Heartbeat) (what news, confirmed bool) {
 	f.reports.Lock()
 	defer f.reports.Unlock()

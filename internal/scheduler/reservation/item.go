@@ -1,6 +1,7 @@
 package reservation
 
 import (
+	"cmp"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -128,11 +129,9 @@ func (it *item) news(u *users, now time.Time) (*koordinator.ReservationStatus, b
 	}
 	news := it.says
 	if news.Node = it.node; it.node != "" {
-		news.Owners = u.bound(it)
+		news.Owners = byUID(u.there(it))
 	}
-	if news.Reason == "" {
-		news.Reason = koordinator.ReasonReservationUnschedulable
-	}
+	news.Reason = cmp.Or(news.Reason, koordinator.ReasonReservationUnschedulable)
 	return it.read.Status(it.object, &news, now)
 }
 

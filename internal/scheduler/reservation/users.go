@@ -81,15 +81,12 @@ func (u *users) owners(it *item) []*corev1.Pod {
 	return byUID(slices.AppendSeq(u.there(it), maps.Values(it.taking)))
 }
 
-// bound are the owners that are bound there, by UID.
-func (u *users) bound(it *item) []*corev1.Pod { return byUID(u.there(it)) }
-
 func byUID(pods []*corev1.Pod) []*corev1.Pod {
 	slices.SortFunc(pods, func(a, b *corev1.Pod) int { return strings.Compare(string(a.UID), string(b.UID)) })
 	return pods
 }
 
-// there is bound in no order.
+// there are the owners that are bound there, in no order.
 func (u *users) there(it *item) []*corev1.Pod {
 	var out []*corev1.Pod
 	for _, pod := range u.of[it.object.UID] {
