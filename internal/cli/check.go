@@ -65,7 +65,8 @@ wrong is read again before it is condemned. Exit code 1 says that something is n
 					return err
 				}
 			}
-			return c.answer(cmd, out)
+			asTable := func(w io.Writer) error { return checkTable(w, c.found) }
+			return cmp.Or(printCleaned(cmd, out, c.found, asTable), answerNo(!allSound(c.found), errNotSound))
 		},
 	}
 	cmd.Flags().StringVar(&node.machine, nodeFlag, "", "machine string or capture to hold directories against")
@@ -100,11 +101,6 @@ func (c *checker) patiently(path string) error {
 
 func allSound(found []checked) bool {
 	return !slices.ContainsFunc(found, func(f checked) bool { return !f.Sound })
-}
-
-func (c *checker) answer(cmd *cobra.Command, out output) error {
-	asTable := func(w io.Writer) error { return checkTable(w, c.found) }
-	return cmp.Or(printCleaned(cmd, out, c.found, asTable), answerNo(!allSound(c.found), errNotSound))
 }
 
 func checkTable(w io.Writer, found []checked) error {
@@ -281,8 +277,7 @@ func (c *checker) reports(path string, data []byte) error {
 // checkReading says whether a scheduler could rely on the report.
 func checkReading(read *nodestate.Reading) (string, error) {
 	if why := read.Unusable; why != nil {
-		var ready *wire.NotReadyError
-		if errors.As(why, &ready) {
+		if ready, ok := errors.AsType[*wire.NotReadyError](why); ok {
 			return "", fmt.Errorf("the agent itself says: %s: %s", ready.Reason, ready.Message)
 		}
 		return "", why

@@ -185,15 +185,11 @@ func roomText(w io.Writer, r *survey.Room) error {
 
 // stayingText says why pods are not moved, most first.
 func stayingText(w io.Writer, r *survey.Room) error {
-	if len(r.Staying) == 0 {
-		return nil
-	}
 	reasons := slices.Sorted(maps.Keys(r.Staying))
 	slices.SortStableFunc(reasons, func(a, b string) int { return r.Staying[b] - r.Staying[a] })
 	var rows [][]string
 	for _, why := range reasons {
 		rows = append(rows, []string{strconv.Itoa(r.Staying[why]), why})
 	}
-	fmt.Fprintln(w)
-	return columns(w, "PODS | NOT MOVED BECAUSE", rows)
+	return section(w, "", "PODS | NOT MOVED BECAUSE", rows)
 }

@@ -295,11 +295,7 @@ func boundText(w io.Writer, e *survey.Explained) error {
 			indented(w, "do: "+e.Trouble.Advice)
 		}
 	}
-	if len(rows) == 0 {
-		return nil
-	}
-	fmt.Fprintln(w)
-	return columns(w, "CONTAINER | SOURCE | NUMA | CPUS | MEMORY | DEVICES", rows)
+	return section(w, "", "CONTAINER | SOURCE | NUMA | CPUS | MEMORY | DEVICES", rows)
 }
 
 var alignmentWords = map[topology.Spread]string{
@@ -361,13 +357,7 @@ func answersText(w io.Writer, e *survey.Explained, limit int) {
 		given = append(given, givenRows(e.Nodes[i].Node, e.Nodes[i].Given)...)
 	}
 	_ = givenTable(w, given)
-	refusals := refusalsOf(e.Nodes)
-	for _, a := range refusals[:min(len(refusals), limit)] {
-		answerText(w, a)
-	}
-	if more := len(refusals) - limit; more > 0 && limit > 0 {
-		fmt.Fprintf(w, "\nNot shown: %s. --nodes N shows N of them, --node NAME one.\n", survey.Counted(more, "refusing node"))
-	}
+	refusalsText(w, e.Nodes, limit, ", --node NAME one")
 }
 
 // maxChoices is how many nodes are listed with how the scheduler compares them.
@@ -408,6 +398,18 @@ func someNames(names []string) string {
 		text += ", ..."
 	}
 	return text
+}
+
+// refusalsText explains nodes that refuse in full, at most limit of them; others says how to see
+// those that are left out, beside --nodes.
+func refusalsText(w io.Writer, answers []survey.Answer, limit int, others string) {
+	refusals := refusalsOf(answers)
+	for _, a := range refusals[:min(len(refusals), limit)] {
+		answerText(w, a)
+	}
+	if more := len(refusals) - limit; more > 0 && limit > 0 {
+		fmt.Fprintf(w, "\nNot shown: %s. --nodes N shows N of them%s.\n", survey.Counted(more, "refusing node"), others)
+	}
 }
 
 // refusalsOf returns the nodes that refuse, beginning with one of each group.

@@ -124,13 +124,7 @@ func (q *fitQuestion) one(w io.Writer, f *survey.Fitting) error {
 	for i := range f.Nodes {
 		answers[i] = f.Nodes[i].Answer
 	}
-	refusals := refusalsOf(answers)
-	for _, a := range refusals[:min(len(refusals), q.nodes)] {
-		answerText(w, a)
-	}
-	if more := len(refusals) - q.nodes; more > 0 && q.nodes > 0 {
-		fmt.Fprintf(w, "\nNot shown: %s. --nodes N shows N of them.\n", survey.Counted(more, "refusing node"))
-	}
+	refusalsText(w, answers, q.nodes, "")
 	if len(f.NotAsked) > 0 {
 		fmt.Fprintf(w, "\nNot asked: %s.\n", strings.Join(f.NotAsked, "; "))
 	}
@@ -161,11 +155,7 @@ func berthsTable(w io.Writer, f *survey.Fitting) error {
 	for i := range f.Berths[:min(len(f.Berths), maxBerths)] {
 		rows = append(rows, berthRows(strconv.Itoa(i+1), &f.Berths[i])...)
 	}
-	if len(rows) == 0 {
-		return nil
-	}
-	fmt.Fprintln(w)
-	if err := columns(w, "COPY | NODE | NUMA | CONTAINER | CPUS | MEMORY | DEVICES", rows); err != nil {
+	if err := section(w, "", "COPY | NODE | NUMA | CONTAINER | CPUS | MEMORY | DEVICES", rows); err != nil {
 		return err
 	}
 	if more := len(f.Berths) - maxBerths; more > 0 {
@@ -197,14 +187,11 @@ func copiesTable(w io.Writer, f *survey.Fitting) error {
 			continue
 		}
 		if taking++; taking <= maxBerths {
-			rows = append(rows, []string{n.Node, strconv.Itoa(n.Copies), dash(countsText(n.ByNUMA)), copiesEnd(n.Next)})
+			rows = append(rows, []string{n.Node, strconv.Itoa(n.Copies), dash(countsText(n.ByNUMA)), cmp.Or(n.Next, "the limit was reached")})
 		}
 	}
-	if taking == 0 {
-		return nil
-	}
-	fmt.Fprintf(w, "\nIn all %s of it would fit, on %s:\n", copiesText(f.Copies), survey.Counted(taking, "node"))
-	if err := columns(w, "NODE | COPIES | BY NUMA NODES | THE NEXT IS NOT TAKEN BECAUSE", rows); err != nil {
+	title := fmt.Sprintf("\nIn all %s of it would fit, on %s:", copiesText(f.Copies), survey.Counted(taking, "node"))
+	if err := section(w, title, "NODE | COPIES | BY NUMA NODES | THE NEXT IS NOT TAKEN BECAUSE", rows); err != nil {
 		return err
 	}
 	if more := taking - len(rows); more > 0 {
@@ -218,11 +205,4 @@ func copiesText(n int) string {
 		return "1 copy"
 	}
 	return fmt.Sprintf("%d copies", n)
-}
-
-func copiesEnd(next string) string {
-	if next == "" {
-		return "the limit was reached"
-	}
-	return next
 }

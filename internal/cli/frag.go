@@ -131,18 +131,11 @@ func fragSums(nodes []survey.Node, all []survey.Stranded) map[string]*fragSum {
 		}
 		return sums[resource]
 	}
-	add := func(resource string, a *survey.Amount) {
-		f := of(resource)
-		f.free, f.total = f.free+a.Free, f.total+a.Total
-	}
 	for i := range nodes {
-		for j := range nodes[i].NUMANodes {
-			m := &nodes[i].NUMANodes[j]
-			if m.CPUs != nil {
-				add("cpu", m.CPUs)
-			}
-			for _, a := range slices.Concat(m.Memory, m.Devices) {
-				add(a.Resource, &a)
+		for _, numa := range nodes[i].NUMANodes {
+			for _, a := range numa.Amounts() {
+				f := of(a.Resource)
+				f.free, f.total = f.free+a.Free, f.total+a.Total
 			}
 		}
 	}

@@ -198,13 +198,7 @@ func explainedGangText(w io.Writer, e *survey.ExplainedGang, limit int) error {
 	}
 	fmt.Fprintf(w, "\npod %s lacks a node, with the others in their places:\n", e.Lacking.Pod)
 	groupsText(w, e.Lacking.Groups)
-	refusals := refusalsOf(e.Lacking.Nodes)
-	for _, a := range refusals[:min(len(refusals), limit)] {
-		answerText(w, a)
-	}
-	if more := len(refusals) - limit; more > 0 && limit > 0 {
-		fmt.Fprintf(w, "\nNot shown: %s. --nodes N shows N of them.\n", survey.Counted(more, "refusing node"))
-	}
+	refusalsText(w, e.Lacking.Nodes, limit, "")
 	return nil
 }
 
@@ -227,13 +221,9 @@ func tasksText(tasks map[string]int) string {
 
 // gangPodsText lists the members.
 func gangPodsText(w io.Writer, e *survey.ExplainedGang) error {
-	if len(e.Pods) == 0 {
-		return nil
-	}
 	var rows [][]string
 	for _, p := range e.Pods {
 		rows = append(rows, []string{p.Name, dash(p.Task), p.State, dash(p.Node), dash(p.NUMANodes), dash(p.Certainty)})
 	}
-	fmt.Fprintln(w)
-	return columns(w, "POD | TASK | STATE | NODE | NUMA | CERTAINTY", rows)
+	return section(w, "", "POD | TASK | STATE | NODE | NUMA | CERTAINTY", rows)
 }

@@ -224,11 +224,7 @@ func heldTable(w io.Writer, all []survey.Node) error {
 			rows = append(rows, slices.Concat([]string{all[i].Name}, heldCells(&all[i].Held[k])))
 		}
 	}
-	if len(rows) == 0 {
-		return nil
-	}
-	fmt.Fprintln(w, "\nHeld by Reservations, for pods to come:")
-	return columns(w, "NODE | NUMA | RESERVATION | CPUS | MEMORY | DEVICES", rows)
+	return section(w, "\nHeld by Reservations, for pods to come:", "NODE | NUMA | RESERVATION | CPUS | MEMORY | DEVICES", rows)
 }
 
 // heldCells are what a Reservation holds on a NUMA node: CPUs by number, or as many as the kubelet
@@ -515,11 +511,7 @@ func conditionsTable(w io.Writer, s *survey.Survey, name string) error {
 		}
 		rows = append(rows, []string{c.Source, c.Type, c.Status, dash(c.Reason), age, dash(c.Message)})
 	}
-	if len(rows) == 0 {
-		return nil
-	}
-	fmt.Fprintln(w)
-	return columns(w, "SOURCE | CONDITION | STATUS | REASON | SINCE | MESSAGE", rows)
+	return section(w, "", "SOURCE | CONDITION | STATUS | REASON | SINCE | MESSAGE", rows)
 }
 
 // holdersTable prints who has the node's CPUs, by NUMA node.
@@ -536,20 +528,12 @@ func holdersTable(w io.Writer, n *survey.Node) error {
 		}
 		rows = append(rows, []string{n.Name, strconv.Itoa(int(h.NUMA)), strconv.Itoa(h.Count), stridesOf(h.CPUs), pod, h.Container})
 	}
-	if len(rows) == 0 {
-		return nil
-	}
-	fmt.Fprintln(w)
-	return columns(w, "NODE | NUMA | HELD | CPUS | POD | CONTAINER", rows)
+	return section(w, "", "NODE | NUMA | HELD | CPUS | POD | CONTAINER", rows)
 }
 
 // givenTable prints how much of providers' resources pods have.
 func givenTable(w io.Writer, rows [][]string) error {
-	if len(rows) == 0 {
-		return nil
-	}
-	fmt.Fprintln(w, "\nGiven by the scheduler's providers; how much there is they know alone:")
-	return columns(w, "NODE | RESOURCE | PLACE | GIVEN", rows)
+	return section(w, "\nGiven by the scheduler's providers; how much there is they know alone:", "NODE | RESOURCE | PLACE | GIVEN", rows)
 }
 
 func givenRows(node string, all []survey.Given) [][]string {

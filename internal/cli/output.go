@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"io"
 	"slices"
@@ -64,9 +65,7 @@ func (o *output) is(format string) bool { return o.format == format }
 
 // check refuses an unknown format before any work is done.
 func (o *output) check() error {
-	if o.format == "" {
-		o.format = "table" // as kubectl takes it
-	}
+	o.format = cmp.Or(o.format, "table") // as kubectl takes it
 	if slices.Contains(outputs, o.format) || slices.Contains(o.more, o.format) {
 		return nil
 	}

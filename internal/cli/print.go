@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -10,9 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berth-dev/berth/internal/cli/table"
-	"github.com/berth-dev/berth/internal/machineview"
 	"github.com/berth-dev/berth/internal/survey"
-	"github.com/berth-dev/berth/topology"
 )
 
 // printCleaned prints as output.print does. What is for people is cleaned: names of devices and
@@ -57,6 +56,16 @@ func gridOf(header string) table.Grid {
 func columns(w io.Writer, header string, rows [][]string) error {
 	grid := gridOf(header)
 	return grid.Print(w, slices.Insert(rows, 0, strings.Split(header, separator)))
+}
+
+// section prints rows below a title, or below an empty line for "", in columns; nothing where there
+// are no rows.
+func section(w io.Writer, title, header string, rows [][]string) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	fmt.Fprintln(w, title)
+	return columns(w, header, rows)
 }
 
 // styles say what words in a column mean. The style under "" is that of all other words; where
@@ -116,18 +125,12 @@ func writeNotes(cmd *cobra.Command, notes []string) {
 	}
 }
 
-func dash(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return s
-}
+func dash(s string) string { return cmp.Or(s, "-") }
 
 // cpusText prints exclusive CPUs, with strides where the kernel's list would be long.
 func cpusText(c *survey.Container) string {
-	set, err := topology.ParseCPUList(c.CPUs)
-	if c.CPUs == "" || err != nil {
-		return c.CPUsText()
+	if c.CPUs == "" {
+		return "shared"
 	}
-	return machineview.CPUList(&set)
+	return stridesOf(c.CPUs)
 }

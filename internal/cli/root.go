@@ -105,14 +105,12 @@ func noSuchVerb(cmd *cobra.Command, args []string) error {
 
 // flagError says what would be right in place of a wrong flag.
 func flagError(cmd *cobra.Command, err error) error {
-	var missing *pflag.NotExistError
-	if errors.As(err, &missing) {
+	if missing, ok := errors.AsType[*pflag.NotExistError](err); ok {
 		var names []string
 		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
 		return Usagef("%w%s", err, suggest.DidYouMean("--"+missing.GetSpecifiedName(), names))
 	}
-	var invalid *pflag.InvalidValueError
-	if errors.As(err, &invalid) {
+	if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
 		if want := wantOf[invalid.GetFlag().Value.Type()]; want != "" {
 			return Usagef("--%s %q: want %s", invalid.GetFlag().Name, invalid.GetValue(), want)
 		}

@@ -166,8 +166,7 @@ func (o *overlayFile) placed(err error) error {
 	}
 	var out []error
 	for _, err := range joined.Unwrap() {
-		var field *wire.FieldError
-		if errors.As(err, &field) {
+		if field, ok := errors.AsType[*wire.FieldError](err); ok {
 			err = o.fail(field.Field, field.Value, field.Want)
 		}
 		out = append(out, err)
@@ -235,8 +234,8 @@ func (o *overlayFile) known(nodes []trace.Node) error {
 // ground makes the cluster. What does not go with a node is told by the field that says it.
 func (o *overlayFile) ground(nodes []trace.Node) (func([]trace.Node, bool) simulate.Cluster, error) {
 	ground, err := simulate.NewNUMA(nodes, o.Overlays)
-	var wrong *simulate.OverlayError
-	if !errors.As(err, &wrong) {
+	wrong, ok := errors.AsType[*simulate.OverlayError](err)
+	if !ok {
 		return ground, err
 	}
 	path := "default"

@@ -222,27 +222,16 @@ func topSum(nodes []survey.Node, waiting int) string {
 // topResources adds up what nodes have that can be relied on.
 func topResources(nodes []survey.Node) (rows [][]string) {
 	type sum struct{ free, total, block uint64 }
-	sums := map[string]*sum{}
-	add := func(n *survey.Node, a survey.Amount) {
-		s := sums[a.Resource]
-		if s == nil {
-			s = &sum{}
-			sums[a.Resource] = s
-		}
-		s.total += a.Total
-		if n.Trouble == nil {
-			s.free, s.block = s.free+a.Free, max(s.block, a.Free)
-		}
-	}
+	sums := map[string]sum{}
 	for i := range nodes {
-		n := &nodes[i]
-		for j := range n.NUMANodes {
-			m := &n.NUMANodes[j]
-			if m.CPUs != nil {
-				add(n, survey.Amount{Resource: "cpu", Free: m.CPUs.Free, Total: m.CPUs.Total})
-			}
-			for _, a := range slices.Concat(m.Memory, m.Devices) {
-				add(n, a)
+		for _, numa := range nodes[i].NUMANodes {
+			for _, a := range numa.Amounts() {
+				s := sums[a.Resource]
+				s.total += a.Total
+				if nodes[i].Trouble == nil {
+					s.free, s.block = s.free+a.Free, max(s.block, a.Free)
+				}
+				sums[a.Resource] = s
 			}
 		}
 	}
@@ -273,11 +262,7 @@ func topWaits(w io.Writer, pods []*corev1.Pod, gangs *survey.Gangs, now time.Tim
 		_, why := survey.WhyWaiting(p, gangs.Of(p))
 		rows = append(rows, []string{p.Namespace + "/" + p.Name, survey.AgeText(survey.Seconds(now.Sub(p.CreationTimestamp.Time))), clipped(why)})
 	}
-	if len(rows) == 0 {
-		return nil
-	}
-	fmt.Fprintln(w)
-	if err := columns(w, "POD THAT WAITS | SINCE | BECAUSE", rows); err != nil {
+	if err := section(w, "", "POD THAT WAITS | SINCE | BECAUSE", rows); err != nil {
 		return err
 	}
 	if more := len(pods) - len(rows); more > 0 {

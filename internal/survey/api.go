@@ -312,6 +312,3 @@ func written(o metav1.Object, or time.Time) time.Time {
 	}
 	return newest
 }
-
-// writtenOf is written of an object that says nothing else of the time.
-func writtenOf(o metav1.Object) time.Time { return written(o, o.GetCreationTimestamp().Time) }

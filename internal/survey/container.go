@@ -75,14 +75,6 @@ func (c *Container) Label() string {
 	return c.Name + " (" + c.Kind + ")"
 }
 
-// CPUsText says which CPUs the container has.
-func (c *Container) CPUsText() string {
-	if c.CPUs == "" {
-		return "shared"
-	}
-	return c.CPUs
-}
-
 // MemoryText says how much memory is set aside, and where; "" for none.
 func (c *Container) MemoryText() string {
 	var parts []string

@@ -172,7 +172,7 @@ func (m *maker) want(ctx context.Context, c *Cluster, wanted []Wanted) error {
 		if i == 0 || priority < m.priority { // who moves gives way to all of them
 			m.priority = priority
 		}
-		m.scheduler = cmp.Or(pod.Spec.SchedulerName, corev1.DefaultSchedulerName)
+		m.scheduler = nameOfScheduler(pod)
 		for r := range wanted[i].Replicas {
 			m.wanted = append(m.wanted, pod)
 			m.problem.Wanted = append(m.problem.Wanted, defrag.Pod{})

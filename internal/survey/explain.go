@@ -218,7 +218,7 @@ func (e *Explained) ended() bool {
 func about(pod *corev1.Pod, r *placement.Request) *Explained {
 	e := &Explained{
 		Name: pod.Name, Namespace: pod.Namespace, UID: string(pod.UID), Phase: cmp.Or(string(pod.Status.Phase), "Pending"),
-		Scheduler: cmp.Or(pod.Spec.SchedulerName, corev1.DefaultSchedulerName), Node: pod.Spec.NodeName,
+		Scheduler: nameOfScheduler(pod), Node: pod.Spec.NodeName,
 		Asks: asksText(r), Pinnable: r.Pinnable(), Fractions: fractions(r), Resize: resizeText(pod), Bound: Bound{Refused: wire.Refused(pod)},
 	}
 	if says, _ := wire.ReadMembership(pod); !says.Gang.IsZero() { // what is wrong with it is MemberOf.Why
@@ -359,7 +359,7 @@ func (q *question) ask(s *Survey, names []string) []Answer {
 func (q *question) room(s *Survey, n *node) *amounts.Node {
 	bound := s.bound[n.name]
 	if from := q.from(n.name); from != nil {
-		bound = without(from.uid, bound)
+		bound = slices.DeleteFunc(slices.Clone(bound), func(p *corev1.Pod) bool { return string(p.UID) == from.uid })
 	}
 	return nodestate.RoomOf(n.object, bound, q.classes)
 }

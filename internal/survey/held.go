@@ -193,24 +193,15 @@ func (h *Held) nothing() bool {
 	return h.Count == 0 && h.MilliCPU == 0 && len(h.Memory) == 0 && len(h.Devices) == 0
 }
 
-func (h *Held) addMemory(resource string, bytes uint64) {
-	if bytes == 0 {
-		return
-	}
-	if h.Memory == nil {
-		h.Memory = map[string]uint64{}
-	}
-	h.Memory[resource] += bytes
-}
-
-func (h *Held) addDevices(resource string, n int64) {
+// plus adds to what is held of a resource; the map is nil while there is nothing.
+func plus[N int64 | uint64](held *map[string]N, resource string, n N) {
 	if n == 0 {
 		return
 	}
-	if h.Devices == nil {
-		h.Devices = map[string]int64{}
+	if *held == nil {
+		*held = map[string]N{}
 	}
-	h.Devices[resource] += n
+	(*held)[resource] += n
 }
 
 // holds is what Reservations hold on the node, by name and NUMA node.
@@ -255,15 +246,15 @@ func (n *node) heldBy(pod *corev1.Pod) []Held {
 			at(topology.NewNUMASet(a.NUMA)).MilliCPU += a.MilliCPU
 		}
 		for _, b := range c.Memory {
-			at(b.NUMA).addMemory(b.Resource, b.Bytes)
+			plus(&at(b.NUMA).Memory, b.Resource, b.Bytes)
 		}
 		for _, d := range c.Devices {
 			for _, id := range d.IDs {
-				at(n.deviceAt(d.Resource, id)).addDevices(d.Resource, 1)
+				plus(&at(n.deviceAt(d.Resource, id)).Devices, d.Resource, 1)
 			}
 		}
 		for _, v := range c.Provided {
-			at(0).addDevices(v.Resource, int64(v.Amount))
+			plus(&at(0).Devices, v.Resource, int64(v.Amount))
 		}
 	}
 	all = slices.DeleteFunc(all, func(h Held) bool { return h.nothing() })
@@ -283,9 +274,9 @@ func heldAnywhere(pod *corev1.Pod) []Held {
 		case name == corev1.ResourceCPU:
 			h.MilliCPU = q.MilliValue()
 		case amounts.IsExtended(string(name)):
-			h.addDevices(string(name), q.Value())
+			plus(&h.Devices, string(name), q.Value())
 		default:
-			h.addMemory(string(name), uint64(max(0, q.Value())))
+			plus(&h.Memory, string(name), uint64(max(0, q.Value())))
 		}
 	}
 	if h.nothing() {

@@ -109,7 +109,7 @@ func (n *node) goByAmounts(g *glance, s *nodeFacts) {
 	n.reading = nodestate.Prefer(nil, readings...)
 	for _, o := range s.coarse {
 		if n.reading != nil && string(o.GetUID()) == n.reading.Source.UID {
-			n.heard = writtenOf(o)
+			n.heard = written(o, o.GetCreationTimestamp().Time)
 		}
 	}
 }

@@ -39,7 +39,7 @@ func (s *Survey) owned(pod *corev1.Pod) (out []Owned) {
 	})
 	for _, o := range all {
 		r, err := wire.ReadReservation(o)
-		if err != nil || !r.Owns(pod) || !affinity.Allows(r) || r.Scheduler != schedulerOf(pod) {
+		if err != nil || !r.Owns(pod) || !affinity.Allows(r) || r.Scheduler != nameOfScheduler(pod) {
 			continue
 		}
 		one := Owned{Name: o.Name, Phase: cmp.Or(string(o.Status.Phase), string(koordinator.ReservationPending)), Node: o.Status.NodeName, Has: o.UID == has, uid: string(o.UID)}
@@ -56,10 +56,6 @@ func (s *Survey) owned(pod *corev1.Pod) (out []Owned) {
 		out = []Owned{{Name: name, Has: true}}
 	}
 	return out
-}
-
-func schedulerOf(pod *corev1.Pod) string {
-	return cmp.Or(pod.Spec.SchedulerName, corev1.DefaultSchedulerName)
 }
 
 // takes says whether an owner would have its place of a Reservation now, and why not.
@@ -121,9 +117,4 @@ func (q *question) from(node string) *Owned {
 		return nil
 	}
 	return &q.owned[at]
-}
-
-// without leaves out what a Reservation holds.
-func without(uid string, bound []*corev1.Pod) []*corev1.Pod {
-	return slices.DeleteFunc(slices.Clone(bound), func(p *corev1.Pod) bool { return string(p.UID) == uid })
 }

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/berth-dev/berth/internal/stranded"
-	"github.com/berth-dev/berth/placement"
 )
 
 // Node is what a node has, and what there is to know about it.
@@ -99,12 +98,7 @@ func (n *node) summary(now time.Time) Node {
 	}
 	out.InFlight = n.inFlight
 	snap := n.snapshot()
-	out.NUMANodes, out.Held = n.amounts(&snap), n.holds()
+	sum := stranded.Node{Machine: n.machine(), Model: n.reading.Kind.Model, Snapshot: &snap, PinsCPUs: n.spec().PinsCPUs()}
+	out.NUMANodes, out.Held = sum.NUMANodes(), n.holds()
 	return out
-}
-
-// amounts adds up a state by NUMA node.
-func (n *node) amounts(snap *placement.Snapshot) []NUMANode {
-	sum := stranded.Node{Machine: n.machine(), Model: n.reading.Kind.Model, Snapshot: snap, PinsCPUs: n.spec().PinsCPUs()}
-	return sum.NUMANodes()
 }

@@ -89,10 +89,7 @@ func (a *api) unserved(ctx context.Context, s *Survey, pod *corev1.Pod, age time
 }
 
 func nameOfScheduler(pod *corev1.Pod) string {
-	if pod.Spec.SchedulerName == "" {
-		return corev1.DefaultSchedulerName
-	}
-	return pod.Spec.SchedulerName
+	return cmp.Or(pod.Spec.SchedulerName, corev1.DefaultSchedulerName)
 }
 
 // servedBy counts, by scheduler, the pods that have a node.
