@@ -3,6 +3,7 @@ package jobs
 import (
 	"cmp"
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -38,9 +39,7 @@ func podOf(job *batch.Job, s *spec, m member, scheduler string) *corev1.Pod {
 	}
 	pod.Spec.SchedulerName = cmp.Or(pod.Spec.SchedulerName, job.Spec.SchedulerName, scheduler)
 	pod.Spec.PriorityClassName = cmp.Or(pod.Spec.PriorityClassName, job.Spec.PriorityClassName)
-	if pod.Spec.RestartPolicy == "" {
-		pod.Spec.RestartPolicy = corev1.RestartPolicyOnFailure
-	}
+	pod.Spec.RestartPolicy = cmp.Or(pod.Spec.RestartPolicy, corev1.RestartPolicyOnFailure)
 	if pod.Spec.HostNetwork && (pod.Spec.DNSPolicy == "" || pod.Spec.DNSPolicy == corev1.DNSClusterFirst) {
 		pod.Spec.DNSPolicy = corev1.DNSClusterFirstWithHostNet // ClusterFirst is the node's own DNS there
 	}
@@ -80,21 +79,12 @@ func addEnv(pod *corev1.Pod, vars ...corev1.EnvVar) {
 	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range list {
 			for _, v := range vars {
-				if !hasEnv(&list[i], v.Name) {
+				if !slices.ContainsFunc(list[i].Env, func(has corev1.EnvVar) bool { return has.Name == v.Name }) {
 					list[i].Env = append(list[i].Env, v)
 				}
 			}
 		}
 	}
-}
-
-func hasEnv(c *corev1.Container, name string) bool {
-	for i := range c.Env {
-		if c.Env[i].Name == name {
-			return true
-		}
-	}
-	return false
 }
 
 func hostsName(job *batch.Job) string { return job.Name + "-svc" }

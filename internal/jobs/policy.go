@@ -35,13 +35,16 @@ func (c *cause) since() time.Time {
 	}
 }
 
+// statusesOf are those of a pod's init containers and containers.
+func statusesOf(pod *corev1.Pod) []corev1.ContainerStatus {
+	return slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses)
+}
+
 // endedAt is when the last of a pod's containers ended.
 func endedAt(pod *corev1.Pod) (last time.Time) {
-	for _, list := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
-		for i := range list {
-			if t := list[i].State.Terminated; t != nil && t.FinishedAt.After(last) {
-				last = t.FinishedAt.Time
-			}
+	for _, c := range statusesOf(pod) {
+		if t := c.State.Terminated; t != nil && t.FinishedAt.After(last) {
+			last = t.FinishedAt.Time
 		}
 	}
 	return last
@@ -84,11 +87,9 @@ func (t *task) policyFor(e batch.Event, codes []int32) *batch.LifecyclePolicy {
 
 // exitCodes are those of a pod's containers that did not succeed.
 func exitCodes(pod *corev1.Pod) (codes []int32) {
-	for _, list := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
-		for i := range list {
-			if t := list[i].State.Terminated; t != nil && t.ExitCode != 0 {
-				codes = append(codes, t.ExitCode)
-			}
+	for _, c := range statusesOf(pod) {
+		if t := c.State.Terminated; t != nil && t.ExitCode != 0 {
+			codes = append(codes, t.ExitCode)
 		}
 	}
 	return codes
@@ -201,10 +202,8 @@ func (t *task) restartedTooOften(pods []*corev1.Pod) bool {
 		if ended(pod) || pod.DeletionTimestamp != nil {
 			continue
 		}
-		for _, list := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
-			for i := range list {
-				restarts += list[i].RestartCount
-			}
+		for _, c := range statusesOf(pod) {
+			restarts += c.RestartCount
 		}
 	}
 	return most >= 0 && restarts > most

@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -61,18 +62,12 @@ type Options struct {
 const volcano = "volcano"
 
 func (o *Options) fillIn() {
-	if o.Scheduler == "" {
-		o.Scheduler = "berth"
-	}
+	o.Scheduler = cmp.Or(o.Scheduler, "berth")
 	if o.Schedulers == nil {
 		o.Schedulers = []string{o.Scheduler, volcano}
 	}
-	if o.VolcanoLease == (types.NamespacedName{}) {
-		o.VolcanoLease = types.NamespacedName{Namespace: "volcano-system", Name: "vc-controller-manager"}
-	}
-	if o.Workers == 0 {
-		o.Workers = 4
-	}
+	o.VolcanoLease = cmp.Or(o.VolcanoLease, types.NamespacedName{Namespace: "volcano-system", Name: "vc-controller-manager"})
+	o.Workers = cmp.Or(o.Workers, 4)
 }
 
 // requestsPerSecond and requestsAtOnce bound how often the API server is asked, for each kind of
@@ -103,7 +98,7 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 		Logger:                        o.Log,
 		Cache:                         cache.Options{ByObject: map[client.Object]cache.ByObject{&corev1.Pod{}: {Label: labels.NewSelector().Add(*ours)}}},
 		Metrics:                       o.metrics(),
-		HealthProbeBindAddress:        orNowhere(o.HealthAddress),
+		HealthProbeBindAddress:        cmp.Or(o.HealthAddress, nowhere),
 		LeaderElection:                o.LeaderElection != "",
 		LeaderElectionNamespace:       o.LeaderElection,
 		LeaderElectionID:              "berth-controller",
@@ -127,7 +122,7 @@ func paced(config *rest.Config) *rest.Config {
 
 // metrics says where metrics are served, and to whom.
 func (o *Options) metrics() server.Options {
-	out := server.Options{BindAddress: orNowhere(o.MetricsAddress)}
+	out := server.Options{BindAddress: cmp.Or(o.MetricsAddress, nowhere)}
 	if o.MetricsAuth == guarded.Cluster {
 		out.SecureServing, out.CertDir = true, o.MetricsCerts
 		out.FilterProvider = filters.WithAuthenticationAndAuthorization
@@ -135,13 +130,8 @@ func (o *Options) metrics() server.Options {
 	return out
 }
 
-// orNowhere is controller-runtime's word for not serving.
-func orNowhere(address string) string {
-	if address == "" {
-		return "0"
-	}
-	return address
-}
+// nowhere is controller-runtime's word for not serving.
+const nowhere = "0"
 
 func newScheme() (*runtime.Scheme, error) {
 	known := runtime.NewScheme()

@@ -43,13 +43,10 @@ type spec struct {
 }
 
 func specOf(job *batch.Job) spec {
-	s := spec{maxRetry: job.Spec.MaxRetry, queue: job.Spec.Queue, minAvailable: job.Spec.MinAvailable}
+	s := spec{maxRetry: job.Spec.MaxRetry, queue: cmp.Or(job.Spec.Queue, defaultQueue), minAvailable: job.Spec.MinAvailable}
 	var least int32
 	for i := range job.Spec.Tasks {
-		t := task{name: job.Spec.Tasks[i].Name, replicas: job.Spec.Tasks[i].Replicas, spec: &job.Spec.Tasks[i]}
-		if t.name == "" {
-			t.name = fmt.Sprint("default", i)
-		}
+		t := task{name: cmp.Or(job.Spec.Tasks[i].Name, fmt.Sprint("default", i)), replicas: job.Spec.Tasks[i].Replicas, spec: &job.Spec.Tasks[i]}
 		t.minAvailable = t.replicas
 		if m := t.spec.MinAvailable; m != nil {
 			t.minAvailable = *m
@@ -59,14 +56,9 @@ func specOf(job *batch.Job) spec {
 		s.replicas, least = sum(s.replicas, t.replicas), sum(least, t.minAvailable)
 	}
 	s.ofTasks = least
-	if s.minAvailable == 0 {
-		s.minAvailable = least
-	}
+	s.minAvailable = cmp.Or(s.minAvailable, least)
 	if s.maxRetry <= 0 {
 		s.maxRetry = defaultMaxRetry
-	}
-	if s.queue == "" {
-		s.queue = defaultQueue
 	}
 	return s
 }

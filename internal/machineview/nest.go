@@ -57,8 +57,8 @@ func nest(m *topology.Machine) *box {
 	devices, _ := notables(m)
 	for _, d := range devices {
 		at := root
-		if node := findNode(m, boxes, d); node != nil {
-			at = node
+		if i := slices.IndexFunc(boxes, func(b *box) bool { return d.HasNUMA && b.node != nil && b.node.ID == d.NUMA }); i >= 0 {
+			at = boxes[i]
 		}
 		at.devices = append(at.devices, d)
 	}
@@ -138,19 +138,6 @@ func (b *box) addLoose(m *topology.Machine) {
 		at := b.holder(&set)
 		at.cores = append(at.cores, topology.Core{Package: topology.NoPackage, ID: -1, CPUs: set})
 	}
-}
-
-func findNode(m *topology.Machine, boxes []*box, d *topology.Device) *box {
-	if !d.HasNUMA {
-		return nil
-	}
-	title := fmt.Sprintf("NUMA node %d", d.NUMA)
-	for _, b := range boxes {
-		if b.kind == boxNode && b.title == title {
-			return b
-		}
-	}
-	return nil
 }
 
 // deviceLabel names a device: what people call it, else what it is.

@@ -284,19 +284,14 @@ func (p *painter) root(m *topology.Machine) shape {
 			processors = append(processors, p.box(child))
 		}
 	}
-	processors = append(processors, p.looseCores(b)...)
+	if len(b.cores) > 0 {
+		processors = append(processors, p.cores(b.cores))
+	}
 	parts := []shape{grid(processors, 14, boxes), grid(memory, gap, stripes)}
 	if len(b.devices) > 0 {
 		parts = append(parts, framed("package", "Devices without a NUMA node", "", p.devices(b.devices)))
 	}
 	return column(append(parts, p.nowhere()), 14)
-}
-
-func (p *painter) looseCores(b *box) []shape {
-	if len(b.cores) == 0 {
-		return nil
-	}
-	return []shape{p.cores(b.cores)}
 }
 
 // box draws a box with everything in it.

@@ -1,6 +1,7 @@
 package machineview
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strconv"
@@ -29,7 +30,7 @@ func nodeTable(t io.Writer, m *topology.Machine) {
 	for i := range m.NUMANodes {
 		n := &m.NUMANodes[i]
 		fmt.Fprintf(t, "%d\t%s\t%s\t%d\t%d\t%s\t%s\t%s\n", n.ID, dash(packagesOf(m, &n.CPUs)), dash(CPUList(&n.CPUs)),
-			coresIn(m, &n.CPUs), l3sIn(m, &n.CPUs), size(n.MemoryBytes), dash(hugePages(n.HugePages)), dash(row(n.Distances)))
+			coresIn(m, &n.CPUs), l3sIn(m, &n.CPUs), size(n.MemoryBytes), dash(hugePages(n.HugePages)), dash(strings.Trim(fmt.Sprint(n.Distances), "[]")))
 	}
 }
 
@@ -67,12 +68,7 @@ func deviceTable(t io.Writer, m *topology.Machine) {
 	}
 }
 
-func dash(text string) string {
-	if text == "" {
-		return "-"
-	}
-	return printable(text)
-}
+func dash(text string) string { return cmp.Or(printable(text), "-") }
 
 // printable keeps what a capture says from moving the cursor, and from turning the direction of the
 // text around it.
@@ -83,10 +79,6 @@ func printable(text string) string {
 		}
 		return r
 	}, text)
-}
-
-func row(distances []uint32) string {
-	return strings.Trim(fmt.Sprint(distances), "[]")
 }
 
 func packagesOf(m *topology.Machine, set *topology.CPUSet) string {

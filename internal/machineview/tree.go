@@ -77,7 +77,7 @@ func portLines(p *topology.PCIPort, kind string) []line {
 }
 
 func functionLine(f topology.PCIFunction) line {
-	l := line{text: deviceLine(f.Device)}
+	l := line{text: fmt.Sprintf("%s %s (%s:%s)", f.Address, deviceLabel(f.Device), f.Vendor, f.Product)}
 	if n := len(f.Virtual); n > 0 {
 		l.text += fmt.Sprintf(", %s %s to %s", count(n, "virtual function"), f.Virtual[0].Address, f.Virtual[n-1].Address)
 	}
@@ -137,10 +137,6 @@ func coreLine(cores []topology.Core) string {
 		text += fmt.Sprintf(" of %d threads", threads)
 	}
 	return text + ": CPUs " + CPUList(&all)
-}
-
-func deviceLine(d *topology.Device) string {
-	return fmt.Sprintf("%s %s (%s:%s)", d.Address, deviceLabel(d), d.Vendor, d.Product)
 }
 
 func (b *box) print(w *strings.Builder, indent string, m *topology.Machine) {

@@ -117,12 +117,7 @@ func className(class string) string {
 
 // notable says whether a device is one that pods ask for: storage, network, graphics, accelerators.
 func notable(d *topology.Device) bool {
-	for _, prefix := range []string{"01", "02", "03", "0b40", "12"} {
-		if strings.HasPrefix(d.Class, prefix) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]string{"01", "02", "03", "0b40", "12"}, func(prefix string) bool { return strings.HasPrefix(d.Class, prefix) })
 }
 
 // notables splits the devices into the ones that people look for and the number of the others.

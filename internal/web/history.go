@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"runtime/debug"
-	"slices"
 	"sync"
 	"time"
 
@@ -76,24 +75,17 @@ func pointOf(at time.Time, all []*survey.Row, pending int) point {
 
 // add counts a NUMA node of a row.
 func (p *point) add(n *survey.NUMANode, row *survey.Row) {
-	if c := n.CPUs; c != nil {
-		p.count("cpu", survey.Amount{Free: c.Free, Total: c.Total}, row.Trouble == nil)
-		if c.Total > 0 && c.Free == c.Total && row.Open() {
-			p.Whole++
+	if c := n.CPUs; c != nil && c.Total > 0 && c.Free == c.Total && row.Open() {
+		p.Whole++
+	}
+	for _, a := range n.Amounts() {
+		if _, known := p.Total[a.Resource]; !known && len(p.Total) >= maxResources {
+			continue
 		}
-	}
-	for _, a := range slices.Concat(n.Memory, n.Devices) {
-		p.count(a.Resource, a, row.Trouble == nil)
-	}
-}
-
-func (p *point) count(resource string, a survey.Amount, usable bool) {
-	if _, known := p.Total[resource]; !known && len(p.Total) >= maxResources {
-		return
-	}
-	p.Total[resource] += a.Total
-	if usable {
-		p.Free[resource] += a.Free
+		p.Total[a.Resource] += a.Total
+		if row.Trouble == nil {
+			p.Free[a.Resource] += a.Free
+		}
 	}
 }
 
@@ -132,13 +124,9 @@ func (s *Server) present() point {
 	h.adding.Lock()
 	defer h.adding.Unlock()
 	if time.Since(h.added) > time.Second {
-		h.latest, h.added = s.sum(), time.Now()
+		h.latest, h.added = pointOf(s.Live.Now(), s.Live.Rows(), len(s.waiting(everything{}))), time.Now()
 	}
 	return h.latest
-}
-
-func (s *Server) sum() point {
-	return pointOf(s.Live.Now(), s.Live.Rows(), len(s.waiting(everything{})))
 }
 
 func (s *Server) past(*http.Request, Viewer) (any, error) {
