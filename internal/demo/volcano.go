@@ -3,6 +3,7 @@ package demo
 import (
 	"context"
 	"fmt"
+	"github.com/berth-dev/berth/internal/controlplane"
 	"os"
 	"path/filepath"
 	"time"
@@ -91,11 +92,7 @@ func (v *VolcanoController) controllers() string {
 // startVolcano runs Volcano's controller as an administrator, and returns when it holds its Lease.
 func (c *Cluster) startVolcano(ctx context.Context, v *VolcanoController) (stop func() error, err error) {
 	kubeconfig := filepath.Join(c.dir, "volcano.kubeconfig")
-	access, err := c.ControlPlane.Kubeconfig("volcano-controller", []string{"system:masters"})
-	if err != nil {
-		return nil, err
-	}
-	if err := os.WriteFile(kubeconfig, access, 0o600); err != nil {
+	if err := c.ControlPlane.WriteKubeconfig(kubeconfig, controlplane.User{Name: "volcano-controller", Groups: controlplane.Admin.Groups}); err != nil {
 		return nil, err
 	}
 	port, err := child.FreePort()

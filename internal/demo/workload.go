@@ -176,18 +176,20 @@ const cpusPerGPU = 4
 // pod makes a pod of some kind.
 func (g generator) pod(at time.Duration) Pod {
 	p := Pod{At: at, Life: g.life()}
-	total := 0
-	for _, k := range g.kinds {
-		total += k.weight
-	}
-	n := g.r.IntN(total)
-	for _, k := range g.kinds {
-		if n -= k.weight; n < 0 {
-			k.fill(g, &p)
-			break
-		}
-	}
+	kind := weighted(g.r, g.kinds, func(k podKind) int { return k.weight })
+	kind.fill(g, &p)
 	return p
+}
+
+// weighted returns one of them by chance, each as often as its weight says.
+func weighted[T any](r *rand.Rand, all []T, weight func(T) int) T {
+	total := 0
+	for _, one := range all {
+		total += weight(one)
+	}
+	n := r.IntN(total)
+	at := slices.IndexFunc(all, func(one T) bool { n -= weight(one); return n < 0 })
+	return all[at]
 }
 
 // upTo returns 1 to n.
@@ -220,22 +222,17 @@ func (g generator) pinned(cpus int64) Container {
 }
 
 // sizes say how often pinned containers ask for each number of CPUs.
-var sizes = []struct{ cpus, weight int64 }{
+var sizes = []podSize{
 	{1, 6}, {2, 14}, {3, 5}, {4, 16}, {5, 3}, {6, 12}, {7, 3}, {8, 16}, {10, 8}, {12, 8}, {14, 4}, {16, 5}, {20, 3}, {24, 3}, {30, 2}, {48, 1},
 }
 
+type podSize struct {
+	cpus   int64
+	weight int
+}
+
 func (g generator) size() int64 {
-	total := int64(0)
-	for _, s := range sizes {
-		total += s.weight
-	}
-	n := g.r.Int64N(total)
-	for _, s := range sizes {
-		if n -= s.weight; n < 0 {
-			return s.cpus
-		}
-	}
-	panic("demo: weights do not add up") // n is below their sum
+	return weighted(g.r, sizes, func(s podSize) int { return s.weight }).cpus
 }
 
 // image of all containers but the ones that end: nothing is pulled, nothing runs.

@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -114,8 +115,8 @@ func (r *reader) skip(h *head) error {
 func (r *reader) list(doc []byte, h *head) error {
 	var list struct {
 		metav1.TypeMeta `json:",inline"`
-		Metadata        metav1.ListMeta `json:"metadata"`
-		Items           []rawItem       `json:"items"`
+		Metadata        metav1.ListMeta   `json:"metadata"`
+		Items           []json.RawMessage `json:"items"`
 	}
 	if err := yaml.Unmarshal(doc, &list); err != nil {
 		return fmt.Errorf("%s: %w", h.object(), err)
@@ -130,14 +131,6 @@ func (r *reader) list(doc []byte, h *head) error {
 			return fmt.Errorf("items[%d]: %w", i, err)
 		}
 	}
-	return nil
-}
-
-// rawItem keeps an item's text for a second, typed reading.
-type rawItem []byte
-
-func (r *rawItem) UnmarshalJSON(b []byte) error {
-	*r = append((*r)[:0], b...)
 	return nil
 }
 

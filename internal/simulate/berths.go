@@ -34,21 +34,10 @@ func (b *berths) learn(s *Shape) bool {
 		b.load = append(b.load, Typical{shape, float64(n) / float64(b.total)})
 	}
 	slices.SortFunc(b.load, func(x, y Typical) int {
-		return cmp.Or(cmp.Compare(y.Part, x.Part), typicalOrder(&x, &y))
+		return cmp.Or(typicalOrder(&x, &y), cmp.Compare(x.Shape.MiB, y.Shape.MiB)) // so that each run is the same
 	})
 	b.load = b.load[:min(len(b.load), maxLearnt)]
 	return true
-}
-
-// typicalOrder orders typical shapes that are equally frequent, so that each run is the same.
-func typicalOrder(x, y *Typical) int {
-	switch {
-	case typicalBefore(x, y):
-		return -1
-	case typicalBefore(y, x):
-		return 1
-	}
-	return cmp.Compare(x.Shape.MiB, y.Shape.MiB)
 }
 
 // score is the expected loss in millionths of a node, the less the better.

@@ -1,10 +1,10 @@
 package simulate
 
 import (
+	"cmp"
 	"math"
 	"math/rand"
 	"slices"
-	"sort"
 	"strings"
 )
 
@@ -224,7 +224,7 @@ func typical(all []Shape, count []int) []Typical {
 		out[at].Part += float64(count[i])
 		total += count[i]
 	}
-	sort.SliceStable(out, func(i, j int) bool { return typicalBefore(&out[i], &out[j]) })
+	slices.SortStableFunc(out, func(a, b Typical) int { return typicalOrder(&a, &b) })
 	covered := 0.0
 	for i := range out {
 		if covered >= typicalPart*float64(total) {
@@ -239,20 +239,11 @@ func typical(all []Shape, count []int) []Typical {
 	return out
 }
 
-// typicalBefore puts the more frequent shape first; of equally frequent ones the larger.
-func typicalBefore(a, b *Typical) bool {
-	switch s, o := a.Shape, b.Shape; {
-	case a.Part != b.Part:
-		return a.Part > b.Part
-	case s.MilliCPU != o.MilliCPU:
-		return s.MilliCPU > o.MilliCPU
-	case s.MilliGPU != o.MilliGPU:
-		return s.MilliGPU > o.MilliGPU
-	case s.GPUs != o.GPUs:
-		return s.GPUs > o.GPUs
-	default:
-		return strings.Join(s.GPUModels, "|") > strings.Join(o.GPUModels, "|")
-	}
+// typicalOrder puts the more frequent shape first; of equally frequent ones the larger.
+func typicalOrder(a, b *Typical) int {
+	s, o := a.Shape, b.Shape
+	return cmp.Or(cmp.Compare(b.Part, a.Part), cmp.Compare(o.MilliCPU, s.MilliCPU), cmp.Compare(o.MilliGPU, s.MilliGPU), cmp.Compare(o.GPUs, s.GPUs),
+		cmp.Compare(strings.Join(o.GPUModels, "|"), strings.Join(s.GPUModels, "|")))
 }
 
 // IsWithin says whether a mean of so many seeds is what was published: within half a percent, or
