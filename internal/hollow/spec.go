@@ -67,20 +67,11 @@ func (d Dir) Kubeconfig() string { return filepath.Join(string(d), "kubeconfig")
 // /configz would answer.
 func (d Dir) KubeletConfig() string { return filepath.Join(string(d), "config.yaml") }
 
-// CPUState is the CPU Manager's checkpoint.
-func (d Dir) CPUState() string { return filepath.Join(string(d), "cpu_manager_state") }
+// Checkpoint is one of the kubelet's checkpoints, by its name in internal/kubeletstate.
+func (d Dir) Checkpoint(file string) string { return filepath.Join(string(d), file) }
 
-// MemoryState is the Memory Manager's checkpoint.
-func (d Dir) MemoryState() string { return filepath.Join(string(d), "memory_manager_state") }
-
-// DevicePlugins is the directory of the Device Manager: sockets and the checkpoint
-// kubelet_internal_checkpoint.
+// DevicePlugins is the directory of the Device Manager: sockets, and its checkpoint.
 func (d Dir) DevicePlugins() string { return filepath.Join(string(d), "device-plugins") }
-
-// DeviceState is the Device Manager's checkpoint.
-func (d Dir) DeviceState() string {
-	return filepath.Join(d.DevicePlugins(), "kubelet_internal_checkpoint")
-}
 
 // PodResources is the socket of the PodResources API.
 func (d Dir) PodResources() string {

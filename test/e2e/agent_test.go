@@ -238,7 +238,7 @@ func testAgent(t *testing.T, cp *controlplane.ControlPlane) {
 		wantState(t, n, node.Dir)
 	})
 	t.Run("reports devices with their NUMA nodes, health and holders", func(t *testing.T) {
-		before, err := os.ReadFile(node.Dir.DeviceState())
+		before, err := os.ReadFile(node.Dir.Checkpoint(kubeletstate.DeviceFile))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -258,8 +258,8 @@ func testAgent(t *testing.T, cp *controlplane.ControlPlane) {
 
 		// The kubelet writes the checkpoint without a lock: what was gathered before the pod can
 		// come last.
-		write(t, node.Dir.DeviceState()+".late", before)
-		if err := os.Rename(node.Dir.DeviceState()+".late", node.Dir.DeviceState()); err != nil {
+		write(t, node.Dir.Checkpoint(kubeletstate.DeviceFile)+".late", before)
+		if err := os.Rename(node.Dir.Checkpoint(kubeletstate.DeviceFile)+".late", node.Dir.Checkpoint(kubeletstate.DeviceFile)); err != nil {
 			t.Fatal(err)
 		}
 		beside := create(t, c, pinnedPod("beside", name, "1"))

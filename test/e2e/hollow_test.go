@@ -22,6 +22,7 @@ import (
 
 	"github.com/berth-dev/berth/internal/controlplane"
 	"github.com/berth-dev/berth/internal/hollow"
+	"github.com/berth-dev/berth/internal/kubeletstate"
 	"github.com/berth-dev/berth/topology"
 )
 
@@ -121,7 +122,7 @@ func create(t *testing.T, c *cluster, pod *corev1.Pod) *corev1.Pod {
 // checkpointCPUs reads a container's CPUs from the CPU Manager's own checkpoint.
 func checkpointCPUs(t *testing.T, dir hollow.Dir, uid, container string) string {
 	t.Helper()
-	data, err := os.ReadFile(dir.CPUState())
+	data, err := os.ReadFile(dir.Checkpoint(kubeletstate.CPUFile))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -226,7 +227,7 @@ func testHollowNodeMemoryAndDevices(t *testing.T, cp *controlplane.ControlPlane)
 	if len(got.Devices) != 2 {
 		t.Errorf("devices are %v, want two", got.Devices)
 	}
-	for _, file := range []string{c.Nodes[0].Dir.CPUState(), c.Nodes[0].Dir.MemoryState(), c.Nodes[0].Dir.DeviceState()} {
+	for _, file := range []string{c.Nodes[0].Dir.Checkpoint(kubeletstate.CPUFile), c.Nodes[0].Dir.Checkpoint(kubeletstate.MemoryFile), c.Nodes[0].Dir.Checkpoint(kubeletstate.DeviceFile)} {
 		data, err := os.ReadFile(file)
 		if err != nil || !strings.Contains(string(data), string(pod.UID)) {
 			t.Errorf("%s does not mention the pod (%v):\n%s", file, err, data)

@@ -24,6 +24,7 @@ import (
 	volcano "github.com/berth-dev/berth/api/scheduling/volcano/v1beta1"
 	"github.com/berth-dev/berth/internal/demo"
 	"github.com/berth-dev/berth/internal/hollow"
+	"github.com/berth-dev/berth/internal/kubeletstate"
 	"github.com/berth-dev/berth/test/scrape"
 	"github.com/berth-dev/berth/test/trial"
 	"github.com/berth-dev/berth/topology"
@@ -175,7 +176,7 @@ func (d *driver) evidence(dir hollow.Dir, pod *corev1.Pod) {
 	ctx, cancel := context.WithTimeout(context.Background(), endLimit)
 	defer cancel()
 	dump := map[string]any{"at": time.Now(), "pod": pod}
-	if state, err := os.ReadFile(dir.CPUState()); err == nil {
+	if state, err := os.ReadFile(dir.Checkpoint(kubeletstate.CPUFile)); err == nil {
 		dump["state"] = json.RawMessage(state)
 	}
 	if report, err := d.groups.Resource(v1alpha1.NodeTopologies).Get(ctx, pod.Spec.NodeName, metav1.GetOptions{}); err == nil {

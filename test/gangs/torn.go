@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	v1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/internal/kubeletstate"
 )
 
 // tornAfter is how long a kubelet that has come back may take until its node is Ready.
@@ -66,7 +67,7 @@ func (m *mender) restartWithout(name string) error {
 		return err
 	}
 	node.Kill()
-	if err := os.Remove(node.Dir.MemoryState()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := os.Remove(node.Dir.Checkpoint(kubeletstate.MemoryFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	m.mended++
