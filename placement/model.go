@@ -45,9 +45,6 @@ type cpuModel struct {
 	initial topology.CPUSet
 }
 
-// Nodes returns the NUMA nodes that the kubelet sees.
-func (m *Model) Nodes() topology.NUMASet { return m.nodes }
-
 // Version returns the kubelet's release.
 func (m *Model) Version() Version { return m.set.version }
 

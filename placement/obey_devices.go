@@ -60,11 +60,7 @@ func (ad *jointAdmission) wantsDevices(c int) {
 // wantsPodDevices fills want with the most that the pod's containers hold at one time.
 func (ad *jointAdmission) wantsPodDevices() {
 	for kind := range uint8(ad.m.joint.DeviceKinds()) {
-		var sum Peak[int64]
-		for c := range ad.r.Containers {
-			sum.Add(ad.r.Containers[c].Kind, ad.r.Containers[c].devices(ad.m.joint.DeviceKindName(kind)))
-		}
-		if n := sum.Most(); n > 0 {
+		if n := ad.r.devices(ad.m.joint.DeviceKindName(kind)); n > 0 {
 			ad.wantDevices(kind, n)
 		}
 	}

@@ -67,21 +67,11 @@ func (s *supply) check(field string) error {
 	return nil
 }
 
-// asked is how much a container asks for of a resource.
-func (c *ContainerRequest) asked(resource string) uint64 {
-	for i := range c.Devices {
-		if c.Devices[i].Resource == resource {
-			return uint64(c.Devices[i].Count)
-		}
-	}
-	return 0
-}
-
 // foreign returns the first container that asks for a resource that some provider hands out.
 func (all supplies) foreign(r *Request) (c int, found bool) {
 	for c := range r.Containers {
 		for i := range all {
-			if r.Containers[c].asked(all[i].resource) > 0 {
+			if r.Containers[c].devices(all[i].resource) > 0 {
 				return c, true
 			}
 		}
@@ -159,13 +149,9 @@ func (p *provision) intersect(s *supply, set hint.Set, free []uint64, n uint64) 
 // asksOf is what container c asks for of a supply, or what the pod asks for at its peak.
 func (ad *jointAdmission) asksOf(s *supply, c int) uint64 {
 	if c != wholePod {
-		return ad.r.Containers[c].asked(s.resource)
+		return uint64(ad.r.Containers[c].devices(s.resource))
 	}
-	var sum Peak[uint64]
-	for i := range ad.r.Containers {
-		sum.Add(ad.r.Containers[i].Kind, ad.r.Containers[i].asked(s.resource))
-	}
-	return sum.Most()
+	return uint64(ad.r.devices(s.resource))
 }
 
 // freeFor fills free with what container c may still get: what nobody has, and no container that
@@ -192,7 +178,7 @@ func (ad *jointAdmission) freeFor(c int) {
 func (ad *jointAdmission) provide(c int, nodes hint.Mask) Detail {
 	for i := range ad.m.supplies {
 		s := &ad.m.supplies[i]
-		n := ad.r.Containers[c].asked(s.resource)
+		n := uint64(ad.r.Containers[c].devices(s.resource))
 		if n == 0 {
 			continue
 		}
@@ -283,8 +269,8 @@ func (all supplies) explainForeign(r *Request, out Refusal, v *Verdict) Refusal 
 	c := &r.Containers[v.Container]
 	out.Container = c.Name
 	for i := range all {
-		if n := c.asked(all[i].resource); n > 0 {
-			out.Needs = append(out.Needs, Need{Resource: all[i].resource, Asked: n})
+		if n := c.devices(all[i].resource); n > 0 {
+			out.Needs = append(out.Needs, Need{Resource: all[i].resource, Asked: uint64(n)})
 		}
 	}
 	return out

@@ -33,25 +33,8 @@ const (
 
 // String returns the reason as pod.status.reason spells it.
 func (r Reason) String() string {
-	switch r {
-	case Admitted:
-		return "Admitted"
-	case TopologyAffinityError:
-		return "TopologyAffinityError"
-	case SMTAlignmentError:
-		return "SMTAlignmentError"
-	case UnexpectedAdmissionError:
-		return "UnexpectedAdmissionError"
-	case PodLevelResourcesNotSupported:
-		return "PodLevelResourcesNotSupported"
-	case KubeletDefect:
-		return "KubeletDefect"
-	case InvalidRequest:
-		return "InvalidRequest"
-	case NoBerth:
-		return "NoBerth"
-	}
-	return "Reason(?)"
+	return [...]string{"Admitted", "TopologyAffinityError", "SMTAlignmentError", "UnexpectedAdmissionError",
+		"PodLevelResourcesNotSupported", "KubeletDefect", "InvalidRequest", "NoBerth", "Reason(?)"}[min(r, NoBerth+1)]
 }
 
 // Verdict is the answer of Admit: fixed size, comparable.
@@ -123,9 +106,6 @@ const (
 	BoundCPUs Bounds = 1 << iota
 	// BoundMemory: its memory comes from the NUMA nodes of Memory, and from no others.
 	BoundMemory
-
-	// AllBounds is every bound there is.
-	AllBounds = BoundCPUs | BoundMemory
 )
 
 // CPUShare is CPU time on a NUMA node, without CPUs of its own.

@@ -344,14 +344,15 @@ func (p *parser) parseNodes() error {
 	return nil
 }
 
-// packageOf returns the package that holds some CPU of the set, as position and id.
-func (p *parser) packageOf(set *CPUSet) (int, PackageID) {
-	for i := range p.m.Packages {
-		if p.m.Packages[i].CPUs.Intersects(set) {
-			return i, p.m.Packages[i].ID
+// packageOf returns the first package with a CPU of the set, as position and id; for none, how many
+// there are, and NoPackage.
+func (m *Machine) packageOf(set *CPUSet) (int, PackageID) {
+	for i := range m.Packages {
+		if m.Packages[i].CPUs.Intersects(set) {
+			return i, m.Packages[i].ID
 		}
 	}
-	return len(p.m.Packages), NoPackage
+	return len(m.Packages), NoPackage
 }
 
 // packageIDs hands out ids that are unique inside a package: one sequence for all packages, or one
@@ -404,7 +405,7 @@ func (p *parser) counted(kind levelKind, idKey string, add func(PackageID, int, 
 		return err
 	}
 	for _, set := range p.tree.sets(kind) {
-		pos, pkg := p.packageOf(&set)
+		pos, pkg := p.m.packageOf(&set)
 		id, ok := ids.next(pos)
 		if !ok {
 			return &ParseError{idKey, p.values[idKey], fmt.Sprintf("an id for every %s of a package, in the order of the tree; packages separated by |", kind)}
@@ -654,7 +655,7 @@ func (p *parser) distanceClasses(text string) error {
 func (m *Machine) setDistances(local, near, far uint32) {
 	packages := make([]PackageID, len(m.NUMANodes))
 	for i := range m.NUMANodes {
-		packages[i] = m.firstPackage(&m.NUMANodes[i].CPUs)
+		_, packages[i] = m.packageOf(&m.NUMANodes[i].CPUs)
 	}
 	for i := range m.NUMANodes {
 		row := make([]uint32, len(m.NUMANodes))
@@ -670,16 +671,6 @@ func (m *Machine) setDistances(local, near, far uint32) {
 		}
 		m.NUMANodes[i].Distances = row
 	}
-}
-
-// firstPackage returns the lowest package with a CPU of the set, or NoPackage.
-func (m *Machine) firstPackage(set *CPUSet) PackageID {
-	for i := range m.Packages {
-		if m.Packages[i].CPUs.Intersects(set) {
-			return m.Packages[i].ID
-		}
-	}
-	return NoPackage
 }
 
 // settle ends the part where objects are in the order of the tree, offline CPUs included.

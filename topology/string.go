@@ -603,9 +603,9 @@ func (w *writer) distanceClasses() []uint32 {
 		return nil
 	}
 	local, near, far := nodes[0].Distances[0], uint32(0), uint32(0)
-	home := w.m.firstPackage(&nodes[0].CPUs)
+	_, home := w.m.packageOf(&nodes[0].CPUs)
 	for j := 1; j < len(nodes); j++ {
-		if home != NoPackage && w.m.firstPackage(&nodes[j].CPUs) == home {
+		if _, at := w.m.packageOf(&nodes[j].CPUs); home != NoPackage && at == home {
 			near = nodes[0].Distances[j]
 		} else {
 			far = nodes[0].Distances[j]

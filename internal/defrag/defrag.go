@@ -63,15 +63,7 @@ const (
 
 // String returns the outcome in words.
 func (o Outcome) String() string {
-	switch o {
-	case Found:
-		return "found"
-	case NoRoom:
-		return "no room"
-	case GaveUp:
-		return "gave up"
-	}
-	return "outcome(?)"
+	return [...]string{"found", "no room", "gave up", "outcome(?)"}[min(o, GaveUp+1)]
 }
 
 // Plan says which pods move where.

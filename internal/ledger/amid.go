@@ -152,13 +152,7 @@ func (m *mixture) indifferent(over uint32) bool {
 func subsets(all []placement.Meanwhile) iter.Seq[[]placement.Meanwhile] {
 	return func(yield func([]placement.Meanwhile) bool) {
 		for set := range 1 << len(all) {
-			var some []placement.Meanwhile
-			for i := range all {
-				if set>>i&1 != 0 {
-					some = append(some, all[i])
-				}
-			}
-			if !yield(some) {
+			if !yield(subset(all, set)) {
 				return
 			}
 		}

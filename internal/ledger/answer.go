@@ -23,17 +23,7 @@ const (
 
 // String returns the outcome in lower case.
 func (o Outcome) String() string {
-	switch o {
-	case Unreported:
-		return "unreported"
-	case Admitted:
-		return "admitted"
-	case Refused:
-		return "refused"
-	case Waiting:
-		return "waiting"
-	}
-	return "outcome(?)"
+	return [...]string{"unreported", "admitted", "refused", "waiting", "outcome(?)"}[min(o, Waiting+1)]
 }
 
 // Answer is what a node says to a request. It is comparable.

@@ -124,8 +124,8 @@ func (o *outlook) steady(r *placement.Request, d *placement.Decision) bool {
 }
 
 // subset returns the elements whose bits are set.
-func subset(list []string, set int) []string {
-	var out []string
+func subset[T any](list []T, set int) []T {
+	var out []T
 	for i := range list {
 		if set>>i&1 == 1 {
 			out = append(out, list[i])

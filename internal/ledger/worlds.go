@@ -249,9 +249,7 @@ func (w *worlds) join(o *worlds) {
 	if o.uncertain() {
 		w.giveUp(o.why)
 	}
-	for _, v := range o.all {
-		w.add(v)
-	}
+	w.addAll(o.all)
 }
 
 // commit admits the request in one world, as the kubelet would, and says whether it was admitted. A

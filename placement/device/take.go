@@ -10,8 +10,6 @@ import (
 // The ways in which the kubelet fails to give devices to a container; all surface as
 // UnexpectedAdmissionError.
 var (
-	// ErrUnregistered is "cannot allocate unregistered device".
-	ErrUnregistered = errors.New("no plugin has registered the resource")
 	// ErrNoneHealthy is "no healthy devices present".
 	ErrNoneHealthy = errors.New("no device of the resource is healthy")
 	// ErrHeldUnhealthy is "previously allocated devices are no longer healthy".
