@@ -16,7 +16,6 @@ import (
 	"github.com/berth-dev/berth/internal/kubeletstate"
 	"github.com/berth-dev/berth/internal/manifest"
 	"github.com/berth-dev/berth/internal/nodestate"
-	"github.com/berth-dev/berth/internal/survey"
 	"github.com/berth-dev/berth/internal/wire"
 )
 
@@ -241,7 +240,7 @@ func checkFile(what, path string, data []byte) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("%s registered, %s", survey.Counted(len(s.Registered), "resource"), survey.Counted(len(s.Entries), "allocation")), s.Check(path)
+	return fmt.Sprintf("%s registered, %s", wire.Counted(len(s.Registered), "resource"), wire.Counted(len(s.Entries), "allocation")), s.Check(path)
 }
 
 func unverified(verified bool) string {

@@ -17,6 +17,7 @@ import (
 	"github.com/berth-dev/berth/internal/manifest"
 	"github.com/berth-dev/berth/internal/moving"
 	"github.com/berth-dev/berth/internal/survey"
+	"github.com/berth-dev/berth/internal/wire"
 )
 
 // errNoPlan is defrag's answer no.
@@ -117,7 +118,7 @@ func (q *defragQuestion) carryOut(cmd *cobra.Command, c *survey.Cluster, room *s
 	}
 	done, err := moving.Run(cmd.Context(), room.Moving(), moving.Options{Pods: client, Tell: tell, Image: q.image})
 	if err != nil {
-		return fmt.Errorf("%w (%d of %s were moved, and stay where they are; no place is held any more)", err, done.Moved, survey.Counted(len(room.Moves), "pod"))
+		return fmt.Errorf("%w (%d of %s were moved, and stay where they are; no place is held any more)", err, done.Moved, wire.Counted(len(room.Moves), "pod"))
 	}
 	return nil
 }
@@ -148,12 +149,12 @@ func (q *defragQuestion) plan(cmd *cobra.Command, c *survey.Cluster, args []stri
 func roomText(w io.Writer, r *survey.Room) error {
 	switch {
 	case r.Outcome == defrag.NoRoom.String():
-		fmt.Fprintf(w, "No room can be made by moving so few pods: %s may be moved.\n", survey.Counted(r.Movable, "pod"))
+		fmt.Fprintf(w, "No room can be made by moving so few pods: %s may be moved.\n", wire.Counted(r.Movable, "pod"))
 		if r.Ending > 0 {
-			fmt.Fprintf(w, "%s ending: ask again when they have gone, there may be room then.\n", survey.Counted(r.Ending, "pod")+map[bool]string{true: " is", false: " are"}[r.Ending == 1])
+			fmt.Fprintf(w, "%s ending: ask again when they have gone, there may be room then.\n", wire.Counted(r.Ending, "pod")+map[bool]string{true: " is", false: " are"}[r.Ending == 1])
 		}
 	case r.Outcome == defrag.GaveUp.String():
-		fmt.Fprintf(w, "No plan was found among the first %s to ledgers; there may be one.\n", survey.Counted(r.Asked, "question"))
+		fmt.Fprintf(w, "No plan was found among the first %s to ledgers; there may be one.\n", wire.Counted(r.Asked, "question"))
 	case len(r.Moves) == 0:
 		fmt.Fprintln(w, "There is room already: nothing has to move.")
 	case len(r.Moves) == 1:

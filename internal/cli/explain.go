@@ -15,6 +15,7 @@ import (
 	"github.com/berth-dev/berth/internal/gangs"
 	"github.com/berth-dev/berth/internal/survey"
 	"github.com/berth-dev/berth/internal/whatif"
+	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/topology"
 )
 
@@ -342,14 +343,14 @@ func answersText(w io.Writer, e *survey.Explained, limit int) {
 	}
 	groupsText(w, groups)
 	if others > 0 {
-		indented(w, survey.Counted(others, "node")+" excluded or not relied on")
+		indented(w, wire.Counted(others, "node")+" excluded or not relied on")
 	}
 	if len(e.Fewer) > 0 {
 		indented(w, fmt.Sprintf("on fewer NUMA nodes than now: %s", someNames(e.Fewer)))
 	}
 	if f := e.Fits; f != nil {
 		indented(w, fmt.Sprintf("would fit now: container %s with %s instead of %d, on %s: %s", f.Container,
-			survey.Counted(int(f.CPUs), "CPU"), f.Asked, survey.Counted(f.NUMACount, "NUMA node"), someNames(f.Nodes)))
+			wire.Counted(int(f.CPUs), "CPU"), f.Asked, wire.Counted(f.NUMACount, "NUMA node"), someNames(f.Nodes)))
 	}
 	choicesText(w, e)
 	var given [][]string
@@ -382,13 +383,13 @@ func choicesText(w io.Writer, e *survey.Explained) {
 func whoAnswers(e *survey.Explained) string {
 	switch {
 	case e.Node == "" && e.MemberOf != nil:
-		return survey.Counted(len(e.Nodes), "node") + ", asked about this pod alone"
+		return wire.Counted(len(e.Nodes), "node") + ", asked about this pod alone"
 	case e.Node == "":
-		return survey.Counted(len(e.Nodes), "node")
+		return wire.Counted(len(e.Nodes), "node")
 	case e.Refused:
 		return "asked again now"
 	}
-	return "now, " + survey.Counted(len(e.Nodes), "other node")
+	return "now, " + wire.Counted(len(e.Nodes), "other node")
 }
 
 // someNames are the first names of a list.
@@ -408,7 +409,7 @@ func refusalsText(w io.Writer, answers []survey.Answer, limit int, others string
 		answerText(w, a)
 	}
 	if more := len(refusals) - limit; more > 0 && limit > 0 {
-		fmt.Fprintf(w, "\nNot shown: %s. --nodes N shows N of them%s.\n", survey.Counted(more, "refusing node"), others)
+		fmt.Fprintf(w, "\nNot shown: %s. --nodes N shows N of them%s.\n", wire.Counted(more, "refusing node"), others)
 	}
 }
 
@@ -434,7 +435,7 @@ func refusalsOf(answers []survey.Answer) []*survey.Answer {
 func groupsText(w io.Writer, groups []survey.Group) {
 	for i := range groups {
 		g := &groups[i]
-		indented(w, fmt.Sprintf("%s %s: %s\n  (%s)", survey.Counted(len(g.Nodes), "node"), answerStyles[g.Answer].Mark(groupVerb(g)), g.Message, someNames(g.Labels)))
+		indented(w, fmt.Sprintf("%s %s: %s\n  (%s)", wire.Counted(len(g.Nodes), "node"), answerStyles[g.Answer].Mark(groupVerb(g)), g.Message, someNames(g.Labels)))
 		if g.Advice != "" && (i+1 == len(groups) || groups[i+1].Advice != g.Advice) {
 			indented(w, "  do: "+g.Advice)
 		}
@@ -455,10 +456,10 @@ func groupVerb(g *survey.Group) string {
 func answerText(w io.Writer, a *survey.Answer) {
 	fmt.Fprintf(w, "\nnode %s (report %d", a.Node, a.Report)
 	if a.InFlight > 0 {
-		fmt.Fprintf(w, ", and %s bound since", survey.Counted(a.InFlight, "pod"))
+		fmt.Fprintf(w, ", and %s bound since", wire.Counted(a.InFlight, "pod"))
 	}
 	if a.Mates > 0 {
-		fmt.Fprintf(w, ", with %s of the gang", survey.Counted(a.Mates, "pod"))
+		fmt.Fprintf(w, ", with %s of the gang", wire.Counted(a.Mates, "pod"))
 	}
 	fmt.Fprintln(w, "):")
 	indented(w, a.Refusal.Table())

@@ -12,6 +12,7 @@ import (
 
 	"github.com/berth-dev/berth/internal/manifest"
 	"github.com/berth-dev/berth/internal/survey"
+	"github.com/berth-dev/berth/internal/wire"
 )
 
 // defaultCopies bounds how many copies are counted on a node.
@@ -118,7 +119,7 @@ func (q *fitQuestion) one(w io.Writer, f *survey.Fitting) error {
 	if err := copiesTable(w, f); err != nil {
 		return err
 	}
-	fmt.Fprintf(w, "\n%s:\n", survey.Counted(len(f.Nodes), "node"))
+	fmt.Fprintf(w, "\n%s:\n", wire.Counted(len(f.Nodes), "node"))
 	groupsText(w, f.Groups)
 	answers := make([]survey.Answer, len(f.Nodes))
 	for i := range f.Nodes {
@@ -190,12 +191,12 @@ func copiesTable(w io.Writer, f *survey.Fitting) error {
 			rows = append(rows, []string{n.Node, strconv.Itoa(n.Copies), dash(countsText(n.ByNUMA)), cmp.Or(n.Next, "the limit was reached")})
 		}
 	}
-	title := fmt.Sprintf("\nIn all %s of it would fit, on %s:", copiesText(f.Copies), survey.Counted(taking, "node"))
+	title := fmt.Sprintf("\nIn all %s of it would fit, on %s:", copiesText(f.Copies), wire.Counted(taking, "node"))
 	if err := section(w, title, "NODE | COPIES | BY NUMA NODES | THE NEXT IS NOT TAKEN BECAUSE", rows); err != nil {
 		return err
 	}
 	if more := taking - len(rows); more > 0 {
-		fmt.Fprintf(w, "and %s\n", survey.Counted(more, "more node"))
+		fmt.Fprintf(w, "and %s\n", wire.Counted(more, "more node"))
 	}
 	return nil
 }

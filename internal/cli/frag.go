@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berth-dev/berth/internal/survey"
+	"github.com/berth-dev/berth/internal/wire"
 )
 
 // defaultStranded is how many NUMA nodes are listed.
@@ -117,7 +118,7 @@ func fragTable(w io.Writer, nodes []survey.Node, all []survey.Stranded, limit in
 		return err
 	}
 	if more := len(all) - len(rows); more > 0 {
-		fmt.Fprintf(w, "\nNot shown: %s. --limit N shows N of each resource.\n", survey.Counted(more, "line"))
+		fmt.Fprintf(w, "\nNot shown: %s. --limit N shows N of each resource.\n", wire.Counted(more, "line"))
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/berth-dev/berth/internal/machineview"
 	"github.com/berth-dev/berth/internal/survey"
+	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/topology"
 )
 
@@ -272,7 +273,7 @@ func wholeFree(all []survey.Node) string {
 	}
 	var parts []string
 	for _, size := range slices.Backward(slices.Sorted(maps.Keys(bySize))) {
-		parts = append(parts, fmt.Sprintf("%d of %s", bySize[size], survey.Counted(int(size), "CPU")))
+		parts = append(parts, fmt.Sprintf("%d of %s", bySize[size], wire.Counted(int(size), "CPU")))
 	}
 	return strings.Join(parts, ", ")
 }

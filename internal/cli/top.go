@@ -202,7 +202,7 @@ func (t *top) draw(b *bytes.Buffer, lines int) error {
 		return err
 	}
 	if more := len(nodes) - len(nodeLines); more > 0 {
-		fmt.Fprintf(b, "and %s\n", survey.Counted(more, "more node"))
+		fmt.Fprintf(b, "and %s\n", wire.Counted(more, "more node"))
 	}
 	b.Write(tail.Bytes())
 	return nil
@@ -216,7 +216,7 @@ func topSum(nodes []survey.Node, waiting int) string {
 		}
 		pods, inFlight = pods+nodes[i].Pods, inFlight+nodes[i].InFlight
 	}
-	return fmt.Sprintf("%s, %d in trouble; %s, %d on their way, %d wait", survey.Counted(len(nodes), "node"), troubled, survey.Counted(pods, "pod"), inFlight, waiting)
+	return fmt.Sprintf("%s, %d in trouble; %s, %d on their way, %d wait", wire.Counted(len(nodes), "node"), troubled, wire.Counted(pods, "pod"), inFlight, waiting)
 }
 
 // topResources adds up what nodes have that can be relied on.

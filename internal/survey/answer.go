@@ -27,7 +27,7 @@ func (n *node) answer(c *ledger.Candidate, wanted demand.Level, out *Answer) {
 	case ledger.Admitted:
 		out.Answer, out.Message, out.NUMANodes = Admits, "would take the pod", a.Verdict.NUMA.String()
 		if out.NUMACount = a.Verdict.NUMA.Len(); out.NUMACount > 0 {
-			out.Message += " on " + Counted(out.NUMACount, "NUMA node")
+			out.Message += " on " + wire.Counted(out.NUMACount, "NUMA node")
 		}
 		out.Choice = n.choice(c, wanted, &a)
 		if !a.Exact {
@@ -76,10 +76,10 @@ func (n *node) nameHolders(r *placement.Refusal) {
 func (n *node) openText(why ledger.Wait) string {
 	var parts []string
 	if n.inFlight > 0 {
-		parts = append(parts, Counted(n.inFlight, "pod")+" bound since the last one")
+		parts = append(parts, wire.Counted(n.inFlight, "pod")+" bound since the last one")
 	}
 	if n.lingering > 0 {
-		parts = append(parts, Counted(n.lingering, "pod")+" ending or ended, and not listed")
+		parts = append(parts, wire.Counted(n.lingering, "pod")+" ending or ended, and not listed")
 	}
 	text := strings.Join(parts, ", ")
 	if text != "" {

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/berth-dev/berth/internal/defrag"
+	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/topology"
 )
 
@@ -297,7 +298,7 @@ func (m *Moving) text() string {
 	case m.Outcome == "":
 		return "nothing has to move"
 	case m.Outcome == defrag.Found.String():
-		return "all find a place, " + Counted(m.Moves, "move")
+		return "all find a place, " + wire.Counted(m.Moves, "move")
 	}
 	return "no: " + m.Outcome
 }

@@ -243,7 +243,7 @@ func (g *Gang) why(facts *gangs.Facts, ending int) string {
 	case enough:
 		return whySaid(g.pods, g.waiting[0])
 	case ending > 0 && len(g.waiting) == 0:
-		return lack + " are there, and " + Counted(ending, "pod") + " ending"
+		return lack + " are there, and " + wire.Counted(ending, "pod") + " ending"
 	}
 	return lack + " are there"
 }

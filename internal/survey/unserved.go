@@ -10,6 +10,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-dev/berth/internal/wire"
 )
 
 // NoScheduler is the reason of a pod's trouble: no scheduler has looked at it.
@@ -76,7 +78,7 @@ func (a *api) unserved(ctx context.Context, s *Survey, pod *corev1.Pod, age time
 		out.Message += lease
 		out.Advice = "look at the log of that scheduler: whether one of its profiles is named " + name + ", and whether it waits for something"
 	case served[name] > 0:
-		out.Message += "no Lease of a scheduler named " + name + " is seen, but " + Counted(served[name], "other pod") + " of it have a node"
+		out.Message += "no Lease of a scheduler named " + name + " is seen, but " + wire.Counted(served[name], "other pod") + " of it have a node"
 		out.Advice = "look whether the scheduler that placed them still runs"
 	default:
 		out.Message += "no Lease of a scheduler named " + name + " is seen, and no other pod of it has a node"

@@ -1,6 +1,9 @@
 package wire
 
-import "strings"
+import (
+	"strconv"
+	"strings"
+)
 
 // What the scheduler's events and the command line say about nodes. The texts are constant, so that
 // equal ones add up.
@@ -22,4 +25,12 @@ func OfNodes(text string) string {
 		}
 	}
 	return "node(s) where " + text
+}
+
+// Counted is a number of things, "1 node" or "2 nodes".
+func Counted(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return strconv.Itoa(n) + " " + thing + "s"
 }
