@@ -101,22 +101,16 @@ func coreOf(shared informers.SharedInformerFactory) *core {
 	return cores.byInformers[shared]
 }
 
-// DelaysOf returns those of the scheduler that has the informers; nil where no profile has the
-// plugin.
-func DelaysOf(shared informers.SharedInformerFactory) *Delays {
-	if c := coreOf(shared); c != nil {
-		return &c.delays
-	}
-	return nil
-}
+// HasPlugin says whether some profile of the scheduler with the informers has the plugin.
+func HasPlugin(shared informers.SharedInformerFactory) bool { return coreOf(shared) != nil }
+
+// DelaysOf returns those of the scheduler that has the informers, and the plugin.
+func DelaysOf(shared informers.SharedInformerFactory) *Delays { return &coreOf(shared).delays }
 
 // OutcomesOf returns what writes down what came of attempts, for the scheduler that has the
-// informers; nil where no profile has the plugin.
+// informers, and the plugin.
 func OutcomesOf(shared informers.SharedInformerFactory) *outcome.Writer {
-	if c := coreOf(shared); c != nil {
-		return c.outcomes
-	}
-	return nil
+	return coreOf(shared).outcomes
 }
 
 // sharedCore returns the core of the scheduler that the handle belongs to. The first profile makes
@@ -167,7 +161,7 @@ func newCore(ctx context.Context, args Args, handle fwk.Handle, o Options) *core
 	made.reservations = newReservations(&args, handle, made, logger)
 	made.pauses = &groupPauses{clock: made.clock, activate: func(pods map[string]*corev1.Pod) { handle.Activate(logger, pods) }}
 	made.feed = nodes.NewFeed(nodes.FeedOptions{
-		Table: table, Waiters: w, Beside: made.onNodes.beside, Changed: made.stir, SettleAfter: args.SettleAfter.Duration, Exists: existsOf(handle), Logger: logger, Events: made.events, Metrics: feedMetrics{},
+		Table: table, Waiters: w, Beside: made.onNodes.beside, Changed: made.stir, SettleAfter: args.SettleAfter.Duration, Exists: made.onNodes.exists, Logger: logger, Events: made.events, Metrics: feedMetrics{},
 	})
 	made.takeOverBy(handover.Options{
 		Leases: handle.ClientSet().CoordinationV1().Leases(args.HeartbeatNamespace), Pods: handle.ClientSet().CoreV1(),
@@ -245,7 +239,7 @@ func (c *core) start(ctx context.Context, args Args, handle fwk.Handle) error {
 	go c.begin(synced)
 	go func() {
 		if synced() {
-			c.table.FollowDemand(ctx, objectOf(handle))
+			c.table.FollowDemand(ctx, c.onNodes.node)
 		}
 	}()
 	uids := uidsOf(c.pods.PodLister)
@@ -253,24 +247,6 @@ func (c *core) start(ctx context.Context, args Args, handle fwk.Handle) error {
 	go c.reservations.Sweep(ctx, uids)
 	go c.feed.Sweep(ctx)
 	return nil
-}
-
-// objectOf returns what finds the Node of a name; nil for none.
-func objectOf(handle fwk.Handle) func(name string) *corev1.Node {
-	nodes := handle.SharedInformerFactory().Core().V1().Nodes().Lister()
-	return func(name string) *corev1.Node {
-		node, err := nodes.Get(name)
-		if err != nil {
-			return nil
-		}
-		return node
-	}
-}
-
-// existsOf returns what says whether there is a Node of a name.
-func existsOf(handle fwk.Handle) func(node string) bool {
-	of := objectOf(handle)
-	return func(name string) bool { return of(name) != nil }
 }
 
 // uidsOf returns what says which pod of a name there is; "" for none.

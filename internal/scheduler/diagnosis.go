@@ -14,6 +14,7 @@ import (
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/nodestate"
 	"github.com/berth-dev/berth/internal/scheduler/nodes"
+	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
 )
 
@@ -121,7 +122,7 @@ func (d *diagnosis) silence(list []*nodes.Node) string {
 	if long := duration.HumanDuration(longest); long != text {
 		text += " to " + long
 	}
-	return fmt.Sprintf("%s: last sign of life %s ago", nodeCount(len(list)), text)
+	return fmt.Sprintf("%s: last sign of life %s ago", wire.Counted(len(list), "node"), text)
 }
 
 // explain says in one line why nodes refuse, the most frequent reason first.
@@ -149,20 +150,13 @@ func (d *diagnosis) explain(refusing []*nodes.Node) string {
 		if i > 0 {
 			b.WriteString("; ")
 		}
-		fmt.Fprintf(&b, "%s: %s", nodeCount(count[text]), text)
+		fmt.Fprintf(&b, "%s: %s", wire.Counted(count[text], "node"), text)
 		told += count[text]
 	}
 	if more := len(refusing) - told; more > 0 {
-		fmt.Fprintf(&b, "; %s more", nodeCount(more))
+		fmt.Fprintf(&b, "; %s more", wire.Counted(more, "node"))
 	}
 	return b.String()
-}
-
-func nodeCount(n int) string {
-	if n == 1 {
-		return "1 node"
-	}
-	return fmt.Sprintf("%d nodes", n)
 }
 
 // whatWaits says what the pod waits for. Where a node would take it, it waits for certainty alone.

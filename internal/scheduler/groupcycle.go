@@ -36,9 +36,8 @@ type groupTrial struct {
 	namespace, name string
 	// least is how many members the group needs.
 	least int
-	// before is the snapshot as it was before pods were taken from it.
-	before []fwk.NodeInfo
-	// byName is before by the nodes' names, once somebody has asked.
+	// byName is the snapshot as it was before pods were taken from it, by the nodes' names, once
+	// somebody has asked.
 	byName func() map[string]fwk.NodeInfo
 
 	// nodes are the nodes that members are tried on. A node promises them their places, except
@@ -81,7 +80,7 @@ func newGroupTrial(handle fwk.Handle, pod *corev1.Pod) (*groupTrial, error) {
 		return nil, err
 	}
 	g := &groupTrial{
-		handle: handle, namespace: pod.Namespace, name: *pod.Spec.SchedulingGroup.PodGroupName, before: before,
+		handle: handle, namespace: pod.Namespace, name: *pod.Spec.SchedulingGroup.PodGroupName,
 		nodes: suppose.Field[*nodes.Node]{Bare: bare}, placed: map[types.UID]*suppose.Pod{},
 	}
 	g.byName = sync.OnceValue(func() map[string]fwk.NodeInfo {

@@ -14,15 +14,9 @@ type Look func(pod *corev1.Pod, all int, set int32) int32
 
 // LookFurther returns how far a scheduler looks for pods that could be pinned: at all nodes, up to
 // Args.MaxNodes of the pod's profile. The best node may be one that kube-scheduler, which looks at
-// 10 percent of 5,000, would not look at. The informers are those of the scheduler. It returns nil
-// where no profile has the plugin.
-func LookFurther(shared informers.SharedInformerFactory) Look {
-	c := coreOf(shared)
-	if c == nil {
-		return nil
-	}
-	return c.look
-}
+// 10 percent of 5,000, would not look at. The informers are those of the scheduler, which has the
+// plugin.
+func LookFurther(shared informers.SharedInformerFactory) Look { return coreOf(shared).look }
 
 func (c *core) look(pod *corev1.Pod, all int, set int32) int32 {
 	maxNodes, ours := c.profiles.maxNodes.Load(pod.Spec.SchedulerName)

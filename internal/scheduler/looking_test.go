@@ -42,7 +42,7 @@ func TestPinnedPodsAreLookedForFurther(t *testing.T) {
 			t.Errorf("%s: %d percent of %d nodes, want %d", tc.name, got, tc.all, tc.want)
 		}
 	}
-	if LookFurther(informers.NewSharedInformerFactory(nil, 0)) != nil {
+	if HasPlugin(informers.NewSharedInformerFactory(nil, 0)) {
 		t.Error("a scheduler without Berth looks further")
 	}
 }

@@ -31,11 +31,12 @@ var (
 
 // newGangs makes the groups of a scheduler.
 func newGangs(args *Args, handle fwk.Handle, c *core, logger klog.Logger) *gang.Groups {
+	budgets := handle.SharedInformerFactory().Policy().V1().PodDisruptionBudgets().Lister()
 	return gang.New(gang.Options{
 		Clock: c.clock, Logger: logger, Timeout: args.GangTimeout.Duration, Client: handle.ClientSet(), Events: handle.EventRecorder(),
 		Activate: func(pods map[string]*corev1.Pod) { handle.Activate(logger, pods) },
 		Waiting:  handle.GetWaitingPod,
-		Budgets:  budgetsOf(handle),
+		Budgets:  func() ([]*policyv1.PodDisruptionBudget, error) { return budgets.List(labels.Everything()) },
 		Forgo:    c.forgoFor(handle),
 		Ours:     c.profiles.ours,
 		Room:     roomOn(handle.SharedInformerFactory().Core().V1()), Lead: c.lead,
@@ -88,12 +89,6 @@ func roomOn(core corev1informers.Interface) gang.Room {
 	}
 }
 
-// budgetsOf lists the cluster's PodDisruptionBudgets.
-func budgetsOf(handle fwk.Handle) func() ([]*policyv1.PodDisruptionBudget, error) {
-	lister := handle.SharedInformerFactory().Policy().V1().PodDisruptionBudgets().Lister()
-	return func() ([]*policyv1.PodDisruptionBudget, error) { return lister.List(labels.Everything()) }
-}
-
 // watchForGangs tells the groups of their objects, and of nodes that may help them.
 func (c *core) watchForGangs(ctx context.Context, handle fwk.Handle) error {
 	gang.WatchObjects(ctx, handle.KubeConfig(), c.gangs)
@@ -122,13 +117,9 @@ func mayHelp(old, now *corev1.Node) bool {
 
 // FollowMates makes the members of a gang leave the scheduling queue one after another: next is the
 // scheduler's NextPod, take its queue's PopSpecificPod, and the result the new NextPod. The
-// informers are those of the scheduler.
+// informers are those of the scheduler, which has the plugin.
 func FollowMates[L, P any](shared informers.SharedInformerFactory, next func(L) (*P, error), take func(L, *corev1.Pod) *P) func(L) (*P, error) {
-	c := coreOf(shared)
-	if c == nil { // no profile has the plugin
-		return next
-	}
-	return gang.Follow(c.gangs, next, take)
+	return gang.Follow(coreOf(shared).gangs, next, take)
 }
 
 // PreEnqueue holds members of a gang until it is their turn.

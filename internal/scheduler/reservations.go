@@ -21,7 +21,7 @@ import (
 func newReservations(args *Args, handle fwk.Handle, c *core, logger klog.Logger) *reservation.Reservations {
 	return reservation.New(reservation.Options{
 		Clock: c.clock, Logger: logger, Lead: c.lead, OwnersNeedNamespace: args.ReservationOwnersNeedNamespace, Events: handle.EventRecorder(), Account: func(node string) *ledger.Node { return c.table.Named(node).Account() },
-		HasNode: existsOf(handle), Done: c.waiters.Done,
+		HasNode: c.onNodes.exists, Done: c.waiters.Done,
 		Ours: c.profiles.ours,
 	})
 }
@@ -56,12 +56,9 @@ type Freed func(node string, held *corev1.Pod)
 
 // HoldReservations has a scheduler hold places for the owners of Reservations: it is to call what
 // is returned between its cycles, at the begin of each, and when one fails. The informers are those
-// of the scheduler. nil: no profile has the plugin.
+// of the scheduler, which has the plugin.
 func HoldReservations(shared informers.SharedInformerFactory, in reservation.Cache, queue reservation.Queue, freed Freed) *reservation.Reservations {
 	c := coreOf(shared)
-	if c == nil {
-		return nil
-	}
 	c.freed = freed
 	c.reservations.Changed = func(node string, held *corev1.Pod) {
 		c.waiters.NodeChanged(c.table.Named(node).Account())

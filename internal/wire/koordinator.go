@@ -286,8 +286,6 @@ type KoordinatorNode struct {
 	Rules    placement.Rules // policy and scope; what pods leave open
 	CPUs     joint.Rules     // how CPUs are bound on the node
 	Strategy joint.Strategy
-	// Memory says that memory is accounted by NUMA node (numa-memory-policy, with any value).
-	Memory bool
 }
 
 // ReadKoordinatorNode reads the labels of a node. Where the kubelet has a policy of its own
@@ -327,7 +325,6 @@ func ReadKoordinatorNode(node *corev1.Node, kubelet string) (KoordinatorNode, er
 	default:
 		return KoordinatorNode{}, e.at(label(koordinatorBind), text, "None, FullPCPUsOnly or SpreadByPCPUs")
 	}
-	_, n.Memory = node.Labels[koordinatorMemory]
 	return n, nil
 }
 

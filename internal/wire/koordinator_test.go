@@ -153,7 +153,7 @@ func TestReadKoordinatorNode(t *testing.T) {
 		{name: "the kubelet's comes first", labels: map[string]string{koordinatorPolicy: "BestEffort"}, kubelet: "SingleNUMANodePodLevel", want: KoordinatorNode{Rules: single}},
 		{name: "unless it is none", labels: map[string]string{koordinatorPolicy: "SingleNUMANode"}, kubelet: "None", want: KoordinatorNode{Rules: single}},
 		{name: "the rest", labels: map[string]string{koordinatorFill: "LeastAllocated", koordinatorBind: "FullPCPUsOnly", koordinatorMemory: ""},
-			want: KoordinatorNode{Strategy: joint.LeastAllocated, Memory: true, CPUs: joint.Rules{Bind: joint.FullCores, BindHow: joint.Required}}},
+			want: KoordinatorNode{Strategy: joint.LeastAllocated, CPUs: joint.Rules{Bind: joint.FullCores, BindHow: joint.Required}}},
 		{name: "spread", labels: map[string]string{koordinatorBind: "SpreadByPCPUs"}, want: KoordinatorNode{CPUs: joint.Rules{Bind: joint.Spread, BindHow: joint.Required}}},
 		{name: "misspelt policy", labels: map[string]string{koordinatorPolicy: "None "}, wrong: koordinatorPolicy},
 		{name: "most", labels: map[string]string{koordinatorFill: "MostAllocated"}, want: KoordinatorNode{Strategy: joint.FillNodes}},

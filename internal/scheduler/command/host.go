@@ -79,23 +79,18 @@ func Equip(ctx context.Context, sched *kubescheduler.Scheduler, global *int32, p
 	for name, profile := range sched.Profiles {
 		sched.Profiles[name] = unnominated{profile}
 	}
+	if !scheduler.HasPlugin(shared) {
+		return
+	}
 	sched.NextPod = scheduler.FollowMates(shared, sched.NextPod, sched.SchedulingQueue.PopSpecificPod)
 	logger := klog.FromContext(ctx)
 	freed := func(_ string, held *corev1.Pod) {
 		sched.SchedulingQueue.MoveAllToActiveOrBackoffQueue(logger, framework.EventAssignedPodDelete, held, nil, nil)
 	}
-	if outcomes := scheduler.OutcomesOf(shared); outcomes != nil {
-		writeAside(sched, outcomes)
-	}
-	if held := scheduler.HoldReservations(shared, sched.Cache, sched.SchedulingQueue, freed); held != nil {
-		tellReservations(sched, held)
-	}
-	if delays := scheduler.DelaysOf(shared); delays != nil {
-		tellDelays(sched, delays)
-	}
-	if look := scheduler.LookFurther(shared); look != nil {
-		sched.SchedulePod = lookingFurther(sched.SchedulePod, look, global, know(sched.Profiles, profiles))
-	}
+	writeAside(sched, scheduler.OutcomesOf(shared))
+	tellReservations(sched, scheduler.HoldReservations(shared, sched.Cache, sched.SchedulingQueue, freed))
+	tellDelays(sched, scheduler.DelaysOf(shared))
+	sched.SchedulePod = lookingFurther(sched.SchedulePod, scheduler.LookFurther(shared), global, know(sched.Profiles, profiles))
 }
 
 // informersOf returns the informers that all profiles share; nil for a scheduler without profiles.

@@ -420,7 +420,7 @@ const maxVictimsNamed = 8
 // text says what is done.
 func (e *eviction) text() string {
 	if len(e.victims) == 0 {
-		return fmt.Sprintf("fits once %s that are on their way out have gone", counted(e.leaving, "pod"))
+		return fmt.Sprintf("fits once %s that are on their way out have gone", wire.Counted(e.leaving, "pod"))
 	}
 	var names []string
 	for _, pod := range e.victims[:min(len(e.victims), maxVictimsNamed)] {
@@ -433,14 +433,7 @@ func (e *eviction) text() string {
 	if e.cut {
 		text += "; fewer may do: " + searchCut
 	}
-	return fmt.Sprintf("fits once %s of lower priority have gone, which are evicted: %s", counted(len(e.victims), "pod"), text)
-}
-
-func counted(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
+	return fmt.Sprintf("fits once %s of lower priority have gone, which are evicted: %s", wire.Counted(len(e.victims), "pod"), text)
 }
 
 // Nominated is the node that is kept for a member while others leave it; "" for none.

@@ -109,7 +109,6 @@ type Question struct {
 // Scores is the plugin's scores of nodes for a pod.
 type Scores struct {
 	memory      *Memory
-	namespace   string
 	complete    bool
 	constraints []weighed
 }
@@ -131,7 +130,7 @@ func (m *Memory) Ask(q *Question) *Scores {
 		return nil
 	}
 	m.Look(q.All)
-	s := &Scores{memory: m, namespace: q.Pod.Namespace, complete: q.Complete}
+	s := &Scores{memory: m, complete: q.Complete}
 	for _, c := range q.Constraints {
 		w := weighed{Constraint: c, values: m.Values(c.Key), counts: m.Counts(q.Pod.Namespace, c.Selector)}
 		s.constraints = append(s.constraints, w)
