@@ -11,7 +11,7 @@ import (
 	"github.com/berth-dev/berth/internal/sim"
 	"github.com/berth-dev/berth/internal/suppose"
 	"github.com/berth-dev/berth/placement"
-	"github.com/berth-dev/berth/topology"
+	"github.com/berth-dev/berth/test/made"
 )
 
 // harbour is a small cluster of kubelets, and the problem that is made of it.
@@ -22,19 +22,7 @@ type harbour struct {
 
 func model(t testing.TB, machine, policy string) *placement.Model {
 	t.Helper()
-	m, err := topology.Parse(machine)
-	if err != nil {
-		t.Fatal(err)
-	}
-	view, err := placement.ViewOf(m)
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := placement.NewModel(view, placement.Config{CPUManagerPolicy: "static", ReservedSystemCPUs: "0", TopologyManagerPolicy: policy, GuardDefects: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return out
+	return made.Model(t, machine, placement.Config{CPUManagerPolicy: "static", ReservedSystemCPUs: "0", TopologyManagerPolicy: policy, GuardDefects: true})
 }
 
 func candidate(r *placement.Request, created int64) *ledger.Candidate {

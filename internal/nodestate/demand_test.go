@@ -13,6 +13,7 @@ import (
 	"github.com/berth-dev/berth/internal/demand"
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/test/made"
 	"github.com/berth-dev/berth/topology"
 )
 
@@ -21,18 +22,7 @@ const gpu = "example.com/gpu"
 // gpuNode is a node with so many GPUs on one NUMA node with 8 CPUs, and its account.
 func gpuNode(t testing.TB, kind string, gpus int) (*corev1.Node, ledger.View) {
 	t.Helper()
-	m, err := topology.Parse("package:1 numa:1 core:4 pu:2 mem:16Gi")
-	if err != nil {
-		t.Fatal(err)
-	}
-	view, err := placement.ViewOf(m)
-	if err != nil {
-		t.Fatal(err)
-	}
-	model, err := placement.NewModel(view, placement.Config{CPUManagerPolicy: "static", TopologyManagerPolicy: "single-numa-node", ReservedSystemCPUs: "0"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	model := made.Model(t, "package:1 numa:1 core:4 pu:2 mem:16Gi", placement.Config{CPUManagerPolicy: "static", TopologyManagerPolicy: "single-numa-node", ReservedSystemCPUs: "0"})
 	state := model.NewState()
 	pool := placement.DevicePool{Resource: gpu}
 	for i := range gpus {
@@ -41,13 +31,7 @@ func gpuNode(t testing.TB, kind string, gpus int) (*corev1.Node, ledger.View) {
 	if kind != "bare" { // without a plugin
 		state.SetPool(pool)
 	}
-	snap := state.Snapshot()
-	report, err := ledger.NewReport(1, model, &snap, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	account := new(ledger.Ledger).Open(nil)
-	account.Accept(report)
+	account := made.Account(t, model, state)
 	object := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: kind, Labels: map[string]string{"kind": kind}}}
 	object.Status.Allocatable = corev1.ResourceList{gpu: *resource.NewQuantity(int64(gpus), resource.DecimalSI)}
 	return object, account.View()

@@ -9,7 +9,7 @@ import (
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/suppose"
 	"github.com/berth-dev/berth/placement"
-	"github.com/berth-dev/berth/topology"
+	"github.com/berth-dev/berth/test/made"
 )
 
 var pinning = placement.Config{
@@ -18,19 +18,7 @@ var pinning = placement.Config{
 
 func model(t testing.TB, machine string) *placement.Model {
 	t.Helper()
-	m, err := topology.Parse(machine)
-	if err != nil {
-		t.Fatal(err)
-	}
-	view, err := placement.ViewOf(m)
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := placement.NewModel(view, pinning)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return out
+	return made.Model(t, machine, pinning)
 }
 
 // field is nodes with nothing but ledgers, in their order.

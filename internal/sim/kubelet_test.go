@@ -4,24 +4,13 @@ import (
 	"testing"
 
 	"github.com/berth-dev/berth/placement"
-	"github.com/berth-dev/berth/topology"
+	"github.com/berth-dev/berth/test/made"
 )
 
 // newKubelet has two NUMA nodes of four CPUs, keeps a pod on one of them, and reserves CPU 0.
 func newKubelet(t *testing.T) *Kubelet {
 	t.Helper()
-	m, err := topology.Parse("package:2 numa:1 core:4 pu:1 mem:16Gi dist:10,21")
-	if err != nil {
-		t.Fatal(err)
-	}
-	view, err := placement.ViewOf(m)
-	if err != nil {
-		t.Fatal(err)
-	}
-	model, err := placement.NewModel(view, placement.Config{CPUManagerPolicy: "static", ReservedSystemCPUs: "0", TopologyManagerPolicy: "single-numa-node"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	model := made.Model(t, "package:2 numa:1 core:4 pu:1 mem:16Gi dist:10,21", placement.Config{CPUManagerPolicy: "static", ReservedSystemCPUs: "0", TopologyManagerPolicy: "single-numa-node"})
 	return NewKubelet(model)
 }
 

@@ -8,24 +8,13 @@ import (
 	"github.com/berth-dev/berth/internal/amounts"
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/placement"
-	"github.com/berth-dev/berth/topology"
+	"github.com/berth-dev/berth/test/made"
 )
 
 // node makes a node of 7 CPUs for pods, and its pods, of 2 CPUs each; the first has a port.
 func node(t *testing.T, uids ...string) (Node, []*Pod) {
 	t.Helper()
-	m, err := topology.Parse("package:1 numa:2 core:4 pu:1 mem:16Gi")
-	if err != nil {
-		t.Fatal(err)
-	}
-	view, err := placement.ViewOf(m)
-	if err != nil {
-		t.Fatal(err)
-	}
-	model, err := placement.NewModel(view, placement.Config{CPUManagerPolicy: "static", ReservedSystemCPUs: "0", TopologyManagerPolicy: "single-numa-node", GuardDefects: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	model := made.Model(t, "package:1 numa:2 core:4 pu:1 mem:16Gi", placement.Config{CPUManagerPolicy: "static", ReservedSystemCPUs: "0", TopologyManagerPolicy: "single-numa-node", GuardDefects: true})
 	state, room := model.NewState(), amounts.NewNode(amounts.List{amounts.CPU: 7000, amounts.Pods: 5})
 	var pods []*Pod
 	for i, uid := range uids {
@@ -45,13 +34,7 @@ func node(t *testing.T, uids ...string) (Node, []*Pod) {
 		p.Candidate.Request = &again
 		pods = append(pods, p)
 	}
-	snap := state.Snapshot()
-	report, err := ledger.NewReport(1, model, &snap, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	account := new(ledger.Ledger).Open(nil)
-	account.Accept(report)
+	account := made.Account(t, model, state)
 	return On(account, room), pods
 }
 

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/test/made"
 	"github.com/berth-dev/berth/topology"
 )
 
@@ -79,18 +80,7 @@ func TestVolcanoPassesOverOthers(t *testing.T) {
 
 func volcanoNode(t *testing.T, machine string, cfg placement.Config) *placement.Model {
 	t.Helper()
-	m, err := topology.Parse(machine)
-	if err != nil {
-		t.Fatal(err)
-	}
-	view, err := placement.ViewOf(m)
-	if err != nil {
-		t.Fatal(err)
-	}
-	model, err := placement.NewModel(view, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	model := made.Model(t, machine, cfg)
 	return model
 }
 
