@@ -311,7 +311,7 @@ scheduler/gang.trial.cleared a trial
 scheduler/gang.trial.mates a trial
 scheduler/gang.trial.over a trial
 scheduler/handover.fences.awaited = handover.fences
-scheduler/nodes.Answers.byShape = nodes.Answers
+scheduler/nodes.Answers.byKey = nodes.Answers
 scheduler/nodes.Feed.posted = Feed.posted
 scheduler/nodes.Table.byName = nodes.Table
 scheduler/nodes.reflectorStore.aside = aside

@@ -42,6 +42,9 @@ type Sample struct {
 	Answer Answer
 	// Count is that of the node's changes when the answer was given.
 	Count uint32
+	// Repeats says that the answer is one to every candidate of the same shape that was created in
+	// the same second and is Loose or not, until the next change.
+	Repeats bool
 	// Lasts says that the answer is one to every later candidate of the same shape that follows the
 	// pods in flight, until the next change.
 	Lasts bool
@@ -77,8 +80,8 @@ func (v View) Sample(q Question) Sample {
 		}
 	}
 	a := n.admit(c)
-	lasts := n.keyOf(c).shape != 0 && c.Created > n.newest
-	return Sample{Answer: a, Count: n.changes.Count(), Lasts: lasts}
+	repeats := n.keyOf(c).shape != 0
+	return Sample{Answer: a, Count: n.changes.Count(), Repeats: repeats, Lasts: repeats && c.Created > n.newest}
 }
 
 // Shift asks again and says what the node answered before the last change. What is not remembered
@@ -136,21 +139,25 @@ func (n *Node) admit(c *Candidate) Answer {
 }
 
 // firstOrder answers for the order of Reserve, where there are others and nobody has gone through
-// them. A loose candidate that asks for the same as all pods in flight is told the whole answer: it
-// is certain on this node, and on one with pods of several kinds it would not be.
+// them. A loose candidate that asks for the same as all pods in flight, or for which there is room
+// whatever their order, is told the whole answer.
 func (n *Node) firstOrder(c *Candidate) (a Answer, ok bool) {
 	if n.report == nil || len(n.holdings) > 0 || n.answers.present.find(n.keyOf(c)) != nil {
 		return Answer{}, false
 	}
 	n.compute()
-	if c.Created > n.newest || n.full.uncertain() || n.wave() > 0 || c.Loose && n.comesLast(newPod(c)) {
+	if c.Created > n.newest || n.wave() > 0 || c.Loose && (n.comesLast(newPod(c)) || n.hasRoom(n.line, c)) {
+		return Answer{}, false
+	}
+	full := n.afterReserved()
+	if full.uncertain() {
 		return Answer{}, false
 	}
 	k := answerKey{shape: n.keyOf(c).shape}
 	if known := n.answers.estimates.find(k); known != nil {
 		return *known, known.OK()
 	}
-	a = n.full.ask(c.Request)
+	a = full.ask(c.Request)
 	a.Certain, a.Exact, a.Amounts = false, false, n.report.Amounts
 	if k.shape != 0 {
 		n.answers.estimates.put(k, a)

@@ -60,7 +60,7 @@ func (o *outlook) checkWorlds() error {
 	for _, pair := range []struct {
 		what      string
 		got, want *worlds
-	}{{"after the posted pods", &o.base, &fresh.base}, {"after all pods", &o.full, &fresh.full}} {
+	}{{"after the posted pods", o.afterPosted(), fresh.afterPosted()}, {"after all pods", o.afterReserved(), fresh.afterReserved()}} {
 		if err := sameWorlds(pair.got, pair.want); err != nil {
 			return fmt.Errorf("states %s: %w", pair.what, err)
 		}

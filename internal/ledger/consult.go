@@ -15,25 +15,34 @@ func (o *outlook) consult(c *Candidate, withReserved bool, d *placement.Decision
 
 // consultBeside is consult for a pod that is no owner of what is held on the node.
 func (o *outlook) consultBeside(c *Candidate, d *placement.Decision) Answer {
-	return o.besideHoldings(o.consult(c, true, d), c.Request, "", &o.full)
+	a := o.consult(c, true, d)
+	if len(o.holdings) == 0 {
+		return a
+	}
+	return o.besideHoldings(a, c.Request, "", o.afterReserved())
 }
 
 // consultStates is consult as if every report told what is free.
 func (o *outlook) consultStates(c *Candidate, withReserved bool, d *placement.Decision) Answer {
 	o.compute()
-	flight := o.flight(withReserved)
+	flight := o.line
+	if !withReserved {
+		flight = o.flight(false)
+	}
 	if waveOf(flight) > c.Wave && !inert(o.report.Model, c.Request) {
 		return waiting(InWaves)
 	}
-	w := &o.base
-	if withReserved {
-		w = &o.full
-	}
 	switch {
-	case w.why == ManyOrders: // one more makes no fewer
-		return waiting(ManyOrders)
+	case c.Loose && o.hasRoom(flight, c):
+		return o.consultLast(c, flight, d)
 	case !o.report.Amounts && !c.follows(flight) && !inert(o.report.Model, c.Request):
 		return o.consultInAnyOrder(c, flight, d)
+	}
+	w := o.afterPosted()
+	if withReserved {
+		w = o.afterReserved()
+	}
+	switch {
 	case w.uncertain():
 		return waiting(w.why)
 	case d != nil:
@@ -45,6 +54,36 @@ func (o *outlook) consultStates(c *Candidate, withReserved bool, d *placement.De
 		defer decisions.Put(d)
 		return w.decideAll(c.Request, d)
 	}
+}
+
+// hasRoom says whether the node admits the candidate and all pods of a flight in whatever order
+// they come, and none of them is promised its CPUs: no order need be gone through then.
+func (o *outlook) hasRoom(flight []*pod, c *Candidate) bool {
+	w := &o.first
+	if o.forked || o.decides() || o.report.Amounts || len(w.all) != 1 || w.all[0].open != 0 || w.lingering != nil || len(flight) == 0 {
+		return false
+	}
+	requests := make([]*placement.Request, 0, len(flight)+1)
+	for _, p := range flight {
+		if p.inherited || p.ending() || p.promisedExact() || p.uid == c.Request.UID {
+			return false
+		}
+		requests = append(requests, p.req)
+	}
+	return w.all[0].state.TakesInAnyOrder(append(requests, c.Request))
+}
+
+// consultLast is for a candidate that hasRoom. Its likeliest decision is that after all pods of the
+// flight; others are possible.
+func (o *outlook) consultLast(c *Candidate, flight []*pod, d *placement.Decision) Answer {
+	if d == nil {
+		d = decisions.Get().(*placement.Decision)
+		defer decisions.Put(d)
+	}
+	a := o.after(flight, len(flight)).decideAll(c.Request, d)
+	same := inOneOrder(append(slices.Clip(flight), newPod(c)), interchangeableInDebt)
+	a.Certain, a.Exact = a.Certain && same, a.Exact && same
+	return a
 }
 
 // consultInAnyOrder is for a candidate that the kubelet may admit before pods that are in flight.
@@ -94,7 +133,7 @@ func (o *outlook) keepsHeld(p *pod, d *placement.Decision) Answer {
 	if p.held == nil || p.displaced != "" {
 		return waiting(Undecided)
 	}
-	return o.full.decideAll(p.req, d)
+	return o.afterReserved().decideAll(p.req, d)
 }
 
 // maxMortals is how many pods that can end by themselves are taken into account.
@@ -170,14 +209,13 @@ func (o *outlook) consultOwner(c *Candidate, h *holding, d *placement.Decision) 
 		defer decisions.Put(d)
 	}
 	if !o.decides() {
-		return o.besideHoldings(o.consult(c, true, d), c.Request, h.UID, &o.full)
+		return o.besideHoldings(o.consult(c, true, d), c.Request, h.UID, o.afterReserved())
 	}
 	if h.Held == nil {
 		return Answer{Outcome: Refused, Verdict: placement.Verdict{Reason: placement.NoBerth, Detail: placement.NoRoom, Scarcity: placement.Resolvable}}
 	}
-	o.compute()
 	var v placement.Verdict
-	if state := o.full.all[0].state; h.More {
+	if state := o.afterReserved().all[0].state; h.More {
 		v = placement.DecideBeyond(state, h.Held, h.Once, c.Request, d)
 	} else {
 		v = placement.DecideWithin(state, h.Held, c.Request, d)

@@ -79,10 +79,10 @@ func (f *facts) afterAll(first *worlds, flight []*pod, same sameness) worlds {
 // flight returns the pods in flight that matter: the posted ones, and where asked for the reserved
 // ones after them. Where the report tells amounts alone the ones that are afloat come first.
 func (f *facts) flight(withReserved bool) []*pod {
-	var out []*pod
 	if f.decides() {
 		return nil // they hold what they were promised
 	}
+	out := make([]*pod, 0, len(f.posted)+len(f.reserved))
 	if f.report.Amounts {
 		out = slices.DeleteFunc(f.afloat(), f.isInert)
 	}
@@ -103,12 +103,6 @@ func (f *facts) flight(withReserved bool) []*pod {
 
 // isInert says whether the node's kubelet never pins anything for the pod.
 func (f *facts) isInert(p *pod) bool { return p.isInert(f.report.Model) }
-
-// comesLast says whether it makes no difference when the kubelet admits the pod among those in
-// flight.
-func (f *facts) comesLast(p *pod) bool {
-	return len(arrivalOrders(append(f.flight(true), p), interchangeable)) == 1
-}
 
 // mortals returns the pods that hold something, can end by themselves and are not known to be
 // ending.

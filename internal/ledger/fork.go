@@ -13,12 +13,15 @@ import (
 func (n *Node) Fork() *Node {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.report != nil {
-		n.compute()
-	}
-	n.first.shared, n.base.shared, n.full.shared = true, true, true
 	f := newNode(new(ChangeCounter), n.stateIDs, n.facts.fork())
-	f.first, f.base, f.full, f.valid = n.first.clone(), n.base.clone(), n.full.clone(), n.valid
+	f.forked = true
+	if n.report != nil {
+		base, full := n.afterPosted(), n.afterReserved()
+		n.first.shared, base.shared, full.shared = true, true, true
+		first, posted, all := n.first.clone(), base.clone(), full.clone()
+		f.first, f.base, f.full = first, &posted, &all
+		f.line, f.ordered, f.valid = f.flight(true), n.ordered, true
+	}
 	f.horizon.set(n.newest, n.changes.InFlight())
 	return f
 }

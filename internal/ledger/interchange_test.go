@@ -41,7 +41,7 @@ func sameAnswers(n *Node, c *Candidate, t *Trial) (got, want Answer, same bool) 
 	n, o := copyOf(n, false), apart(n)
 	got, want = n.View().Ask(Question{Candidate: c, Trial: t}), o.View().Ask(Question{Candidate: c, Trial: t})
 	flight := append(o.flight(true), &pod{asked: asked{req: c.Request}, created: c.Created})
-	tooMuch := o.full.uncertain() || arrivalOrders(flight, interchangeable) == nil
+	tooMuch := o.afterReserved().uncertain() || arrivalOrders(flight, interchangeable) == nil
 	return got, want, got.Outcome == want.Outcome && got.Verdict == want.Verdict && (got.Exact || !want.Exact) || want.Outcome == Waiting && tooMuch
 }
 
@@ -51,7 +51,7 @@ func TestPodsThatAreAlike(t *testing.T) {
 		n.See(Sighting{UID: fmt.Sprint("posted", i), Request: cpus(fmt.Sprint("posted", i), 1), Created: 7, Turn: int64(i + 1)})
 	}
 	check(t, n)
-	if got := len(n.full.all); got != 1 {
+	if got := len(n.afterReserved().all); got != 1 {
 		t.Errorf("%d states of 5 pods that are alike, want 1", got)
 	}
 	if o := apart(n); o.View().Ask(Question{Candidate: cand(cpus("x", 1))}).Outcome != Waiting {
@@ -67,7 +67,7 @@ func TestStrangersThatAreAlike(t *testing.T) {
 		n.See(Sighting{UID: fmt.Sprint("p", i), Request: cpus(fmt.Sprint("p", i), 1), Created: 7})
 	}
 	check(t, n)
-	if got := len(n.full.all); got != maxEvents+1 {
+	if got := len(n.afterReserved().all); got != maxEvents+1 {
 		t.Errorf("%d states, want %d: any number of them may have come", got, maxEvents+1)
 	}
 	if o := apart(n); o.View().Ask(Question{Candidate: cand(cpus("x", 1))}).Outcome != Waiting {
@@ -135,7 +135,7 @@ func TestAlikeInRandomHistories(t *testing.T) {
 			}
 			o := apart(h.n)
 			o.compute()
-			if len(h.n.full.all) != len(o.full.all) {
+			if len(h.n.afterReserved().all) != len(o.afterReserved().all) {
 				fewer++
 			}
 		}
@@ -196,10 +196,48 @@ func TestALooseCandidateAmongItsLike(t *testing.T) {
 	n := open(t, newKubelet(t, model(t, twoSockets, pinning)))
 	n.Reserve(&Candidate{Request: cpus("a", 2), Created: 7, Loose: true}, new(placement.Decision))
 	post(t, n, "a")
-	for count, like := range map[int64]bool{2: true, 3: false} {
+	for count, like := range map[int64]bool{2: true, 8: false} {
 		s := n.View().Sample(Question{Candidate: &Candidate{Request: cpus("x", count), Created: 7, Loose: true}, Estimate: true})
 		if !s.Answer.OK() || s.Estimated == like || s.Answer.Certain != like {
 			t.Errorf("%d CPUs beside a pod of 2: %+v, want it certain: %v", count, s, like)
 		}
+	}
+}
+
+// TestRoomInEveryOrder: where there is room for all pods in flight, going through their orders one
+// by one gives the same answer, or is too much.
+func TestRoomInEveryOrder(t *testing.T) {
+	same, more := 0, 0
+	machines := []string{"package:2 numa:1 core:8 pu:2 mem:64Gi dist:10,21", "package:1 numa:4 core:4 pu:2 mem:16Gi"}
+	for seed := range uint64(200) {
+		rng := rand.New(rand.NewPCG(seed, 27))
+		cfg := placement.Config{CPUManagerPolicy: "static", ReservedSystemCPUs: "0",
+			TopologyManagerPolicy: []string{"best-effort", "restricted", "single-numa-node"}[rng.IntN(3)]}
+		n := open(t, newKubelet(t, model(t, machines[rng.IntN(2)], cfg)))
+		var d placement.Decision
+		for i := range 8 {
+			c := &Candidate{Request: cpus(fmt.Sprint("p", i), 1+rng.Int64N(4)), Created: rng.Int64N(2), Loose: i > 0 || rng.IntN(4) > 0}
+			if a := n.Reserve(c, &d); a.OK() && rng.IntN(2) == 0 {
+				post(t, n, c.Request.UID)
+			}
+			check(t, n)
+			c = &Candidate{Request: cpus("x", 1+rng.Int64N(5)), Created: rng.Int64N(3), Loose: true}
+			if !n.hasRoom(n.line, c) {
+				continue
+			}
+			got, want := n.consultLast(c, n.line, nil), n.consultInAnyOrder(c, n.line, nil)
+			switch {
+			case want.Wait == ManyOrders:
+				more++
+			case got.Outcome != want.Outcome || got.Verdict != want.Verdict || got.Exact && !want.Exact || got.Certain && !want.Certain:
+				t.Fatalf("seed %d: %+v with room, and in every order %+v", seed, got, want)
+			default:
+				same++
+			}
+		}
+	}
+	t.Logf("%d answers, %d more where orders were too many", same, more)
+	if same < 100 || more == 0 {
+		t.Error("too few pods had room to mean anything")
 	}
 }

@@ -508,7 +508,7 @@ func TestARestartRebuildsTheOrder(t *testing.T) {
 	}
 	after.Accept(before.View().Report())
 	check(t, after)
-	if err := sameWorlds(&before.full, &after.full); err != nil {
+	if err := sameWorlds(before.afterReserved(), after.afterReserved()); err != nil {
 		t.Fatal(err)
 	}
 	reserve(t, after, cpus("d", 2))

@@ -72,6 +72,7 @@ func (n *Node) hold(p *pod) {
 	}
 	n.full.own()
 	p.holdIn(n.full.all[0].state)
-	n.base = n.full.clone()
+	base := n.full.clone()
+	n.base = &base
 	n.stale()
 }

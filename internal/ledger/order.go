@@ -69,11 +69,29 @@ func firstWave(flight []*pod) int {
 	return len(flight)
 }
 
+// inOneOrder says whether arrivalOrders would return one order alone: any two pods may change
+// places, or come in the order in which they are.
+func inOneOrder(flight []*pod, mayChange sameness) bool {
+	for i, p := range flight {
+		if !comesLast(flight[:i], p, mayChange) {
+			return false
+		}
+	}
+	return true
+}
+
+// comesLast says whether nobody notices when the pod comes before some of the flight.
+func comesLast(flight []*pod, p *pod, mayChange sameness) bool {
+	return !slices.ContainsFunc(flight, func(q *pod) bool {
+		return q.wave == p.wave && q.created >= p.created && !mayChange(q, p)
+	})
+}
+
 // ordersOfWave is arrivalOrders for pods of one wave.
 func ordersOfWave(flight []*pod, mayChange sameness) [][]*pod {
 	orders := [][]*pod{flight}
 	switch {
-	case ascending(flight) || alike(flight, mayChange):
+	case inOneOrder(flight, mayChange):
 		return orders
 	case batchOrders(flight, mayChange) > maxOrders:
 		return nil
@@ -90,17 +108,6 @@ func ordersOfWave(flight []*pod, mayChange sameness) [][]*pod {
 		}
 	}
 	return orders
-}
-
-// ascending says whether each pod was created in a later second than the one before: a batch keeps
-// their order.
-func ascending(flight []*pod) bool {
-	for i := 1; i < len(flight); i++ {
-		if flight[i].created <= flight[i-1].created {
-			return false
-		}
-	}
-	return true
 }
 
 // batchOrders counts the orders that arrangements would return, or stops at a number above
@@ -122,16 +129,6 @@ func batchOrders(batch []*pod, mayChange sameness) int {
 		}
 	}
 	return count
-}
-
-// alike says whether all pods may change places.
-func alike(flight []*pod, mayChange sameness) bool {
-	for _, p := range flight[1:] {
-		if !mayChange(flight[0], p) {
-			return false
-		}
-	}
-	return true
 }
 
 // arrangements returns the orders of a batch, at most maxOrders+1 of them. Pods that may change

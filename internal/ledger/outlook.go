@@ -7,11 +7,19 @@ type outlook struct {
 	facts
 	// horizon is that of the Node. forget, compute and admitLast set it.
 	horizon *horizon
-	// first holds the states before the pods in flight, base those after the posted ones, full
-	// those after the reserved ones too. valid says that they have been computed since the facts
-	// changed.
-	first, base, full worlds
-	valid             bool
+	// first holds the states before the pods in flight. valid says that they have been computed
+	// since the facts changed.
+	first worlds
+	valid bool
+	// forked: the node is a fork. A plan there wants the states after its pods, which only their
+	// orders tell, and puts a pod elsewhere, or in a wave of its own, before these are too many.
+	forked bool
+	// line is all pods in flight, and ordered says that they come in one order alone.
+	line    []*pod
+	ordered bool
+	// base holds the states after the posted pods, full those after the reserved ones too; nil
+	// while nobody has asked for them.
+	base, full *worlds
 	// steps holds the states after none, one, two ... of the pods in flight, as far as anyone has
 	// asked for them.
 	steps []worlds
@@ -19,11 +27,11 @@ type outlook struct {
 
 // forget drops what was computed. No pod follows all pods in flight until they are counted again.
 func (o *outlook) forget() {
-	o.first, o.base, o.full, o.steps, o.valid = worlds{}, worlds{}, worlds{}, nil, false
+	o.first, o.line, o.base, o.full, o.steps, o.valid = worlds{}, nil, nil, nil, nil, false
 	o.horizon.set(afterAll, o.horizon.changes.InFlight())
 }
 
-// compute brings the states up to date.
+// compute brings the states before the pods in flight up to date, and the horizon.
 func (o *outlook) compute() {
 	switch {
 	case o.valid:
@@ -33,15 +41,30 @@ func (o *outlook) compute() {
 		return
 	}
 	o.first = o.initial(interchangeable)
-	posted, all := o.flight(false), o.flight(true)
-	o.base = o.afterAll(&o.first, posted, interchangeable)
-	if len(all) == len(posted) {
-		o.full = o.base.clone()
-	} else {
-		o.full = o.afterAll(&o.first, all, interchangeable)
-	}
-	o.horizon.set(newestOf(all), len(all))
+	o.line = o.flight(true)
+	o.ordered = inOneOrder(o.line, interchangeable)
+	o.horizon.set(newestOf(o.line), len(o.line))
 	o.valid = true
+}
+
+// afterPosted returns the states after the posted pods, which are the node's.
+func (o *outlook) afterPosted() *worlds {
+	o.compute()
+	if o.base == nil {
+		w := o.afterAll(&o.first, o.flight(false), interchangeable)
+		o.base = &w
+	}
+	return o.base
+}
+
+// afterReserved returns the states after the posted and the reserved pods, which are the node's.
+func (o *outlook) afterReserved() *worlds {
+	o.compute()
+	if o.full == nil {
+		w := o.afterAll(&o.first, o.line, interchangeable)
+		o.full = &w
+	}
+	return o.full
 }
 
 // computeHeld brings the one state up to date.
@@ -63,14 +86,29 @@ func (o *outlook) computeHeld() {
 	}
 	o.holdRests(s)
 	o.first = worlds{model: o.report.Model, all: []world{{state: s}}, shared: true}
-	o.base, o.full = o.first.clone(), o.first.clone()
+	base, full := o.first.clone(), o.first.clone()
+	o.base, o.full = &base, &full
 	o.horizon.set(beforeAll, 0)
-	o.valid = true
+	o.ordered, o.valid = true, true
 }
 
-// admitLast admits a pod after everything in flight.
-func (o *outlook) admitLast(p *pod) {
-	o.full.admitNext(p)
+// comesLast says whether it makes no difference when the kubelet admits the pod among those in
+// flight, and when it admits these.
+func (o *outlook) comesLast(p *pod) bool {
+	o.compute()
+	return o.ordered && comesLast(o.line, p, interchangeable)
+}
+
+// append takes a pod in that is the last of all in flight. last says that it makes no difference
+// when the kubelet admits it.
+func (o *outlook) append(p *pod, last bool) {
+	if o.full != nil && last {
+		o.full.admitNext(p)
+	} else {
+		o.full = nil
+	}
+	o.ordered = o.comesLast(p)
+	o.line = append(o.line, p)
 	o.horizon.set(max(o.horizon.newest, p.created), o.horizon.changes.InFlight()+1)
 }
 
@@ -81,10 +119,17 @@ func (o *outlook) likeliest() *placement.State {
 		return nil
 	}
 	o.compute()
-	if o.full.uncertain() {
+	w := o.full
+	switch {
+	case o.report.Amounts || o.decides():
+		w = o.afterReserved()
+	case w == nil || w.uncertain(): // by other orders than that of the Bindings, which is the first
+		w = o.after(o.line, len(o.line))
+	}
+	if w.uncertain() {
 		return nil
 	}
-	return o.full.all[0].state
+	return w.all[0].state
 }
 
 // certain returns the state that decides what the node answers; nil where there are several, and
@@ -92,10 +137,13 @@ func (o *outlook) likeliest() *placement.State {
 // decides, nor an order.
 func (o *outlook) certain() *placement.State {
 	o.compute()
-	if o.full.uncertain() || len(o.full.all) != 1 || len(o.holdings) > 0 || o.wave() > 0 {
+	if len(o.holdings) > 0 || o.wave() > 0 || !o.report.Amounts && !o.ordered {
 		return nil
 	}
-	return o.full.all[0].state
+	if w := o.afterReserved(); len(w.all) == 1 {
+		return w.all[0].state
+	}
+	return nil
 }
 
 // after returns the states after the first pods of the flight. They are the node's: the caller
@@ -119,7 +167,7 @@ func (o *outlook) after(flight []*pod, count int) *worlds {
 func (o *outlook) supposing(uids []string, withReserved bool) worlds {
 	o.compute()
 	if o.decides() {
-		return o.full.clone()
+		return o.afterReserved().clone()
 	}
 	apart := o.exchangeable(uids)
 	switch {
@@ -128,8 +176,8 @@ func (o *outlook) supposing(uids []string, withReserved bool) worlds {
 		first := o.initial(same)
 		return first.admitAll(o.flight(withReserved), same)
 	case withReserved:
-		return o.full.clone()
+		return o.afterReserved().clone()
 	default:
-		return o.base.clone()
+		return o.afterPosted().clone()
 	}
 }

@@ -74,17 +74,14 @@ func (n *Node) Loosen(uid string) {
 
 // reserve takes an admitted pod in.
 func (n *Node) reserve(p *pod) {
-	last := n.valid && (p.wave > n.wave() || p.loose && n.comesLast(p))
+	last := p.created > n.newest || p.wave > n.wave() || p.loose && n.comesLast(p)
 	n.become(p, reserved)
 	switch {
 	case n.decides():
 		n.hold(p)
-	case n.isInert(p):
-	case p.created > n.newest || last:
-		n.admitLast(p)
+	case !n.isInert(p):
+		n.append(p, last)
 		n.stale()
-	default:
-		n.changed()
 	}
 }
 
@@ -123,16 +120,16 @@ func (n *Node) Post(uid string, d *placement.Decision) (Posting, error) {
 
 // postNext posts a reserved pod. Where the order stays the same, so does full.
 func (n *Node) postNext(p *pod, promise *Promise) {
-	first, newest := n.reserved[0] == p, newestOf(n.flight(false))
-	same := Same(&p.promise.Decision, &promise.Decision) && p.promise.Exact == promise.Exact
+	first := n.reserved[0] == p
+	same := p.promise.Exact == promise.Exact && (!promise.Exact || Same(&p.promise.Decision, &promise.Decision))
 	n.post(p, promise)
 	switch {
 	case n.decides(): // it holds what it held
 	case n.isInert(p):
-	case !first || p.created <= newest:
+	case !first:
 		n.changed()
 	default:
-		n.base.admitNext(p)
+		n.base = nil
 		if !same {
 			n.stale() // others are answered by what it is promised
 		}

@@ -39,7 +39,7 @@ func (v View) Spare(r *placement.Request, verdict *placement.Verdict, s *Spare) 
 	if state == nil {
 		return false
 	}
-	s.Fill(v.n.full.model, state, r, verdict)
+	s.Fill(v.n.report.Model, state, r, verdict)
 	return true
 }
 

@@ -80,8 +80,7 @@ func (v View) Room(c *Candidate, limit int) int {
 	if v.n.report == nil {
 		return 0
 	}
-	v.n.compute()
-	w := v.n.full.clone()
+	w := v.n.afterReserved().clone()
 	for room := range limit {
 		r := *c.Request
 		r.UID += "/" + strconv.Itoa(room)
@@ -103,8 +102,7 @@ func (v View) Flooded() Wait {
 	if v.n.report == nil || !v.n.valid && v.n.quiet() {
 		return WaitsForNothing
 	}
-	v.n.compute()
-	return v.n.full.why
+	return v.n.afterReserved().why
 }
 
 // Census counts the pods of a node that are on their way, or are ending.

@@ -166,8 +166,8 @@ func (s *Scoring) weigh(certain bool, fit, closeness int64) uint8 {
 	return uint8(sum / (s.Certainty + s.Fit + s.Distance))
 }
 
-// busyLoss is how much of its certainty a busy node loses, in percent, and busyFrom how many pods
-// are in flight on one. One report mentions so many, and each report costs the API server and
+// busyLoss is how much of its certainty a busy node loses, in percent, for each busyFrom pods that
+// are in flight on it. One report mentions so many, and each report costs the API server and
 // everybody who reads it.
 const (
 	busyLoss = 75
@@ -177,14 +177,14 @@ const (
 // IsBusy says whether a node is busy with so many pods in flight.
 func IsBusy(inFlight int) bool { return inFlight >= busyFrom }
 
-// Busy returns the score of a node that is busy. The next pod may have to wait for those in flight,
-// in the scheduler for its turn and on the node behind their admissions. So a burst spreads over
-// nodes that are as good, and pods that come one by one fill them.
-func (s *Scoring) Busy(score uint8) uint8 {
+// Busy returns the score of a node with so many pods in flight. The next pod may have to wait for
+// these, in the scheduler for its turn and on the node behind their admissions. So a burst spreads
+// over nodes that are as good, and pods that come one by one fill them.
+func (s *Scoring) Busy(score uint8, inFlight int) uint8 {
 	if s.Formula == Volcano {
 		return score
 	}
-	loss := busyLoss * s.Certainty / (s.Certainty + s.Fit + s.Distance)
+	loss := busyLoss * s.Certainty / (s.Certainty + s.Fit + s.Distance) * int64(inFlight/busyFrom)
 	return score - uint8(min(int64(score), loss))
 }
 

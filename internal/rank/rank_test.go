@@ -201,15 +201,16 @@ func TestBusyNodesComeLater(t *testing.T) {
 	s := defaults()
 	full := s.Rank(offer(t, func(o *Offer) { take(o, "0-3") }))
 	empty := s.Rank(offer(t, nil))
-	if busy := s.Busy(full.Score); busy >= empty.Score {
+	if busy := s.Busy(full.Score, busyFrom); busy >= empty.Score {
 		t.Errorf("%d for a full node with pods in flight, %d for an empty one without", busy, empty.Score)
 	}
 	if IsBusy(busyFrom-1) || !IsBusy(busyFrom) {
 		t.Errorf("busy with %d pods in flight: %t, with %d: %t", busyFrom-1, IsBusy(busyFrom-1), busyFrom, IsBusy(busyFrom))
 	}
 	for score := range MaxScore + 1 {
-		if got := s.Busy(uint8(score)); int(got) > score {
-			t.Errorf("%d becomes %d", score, got)
+		got := s.Busy(uint8(score), busyFrom)
+		if more := s.Busy(uint8(score), 2*busyFrom); int(got) > score || more > got || s.Busy(uint8(score), busyFrom-1) != uint8(score) {
+			t.Errorf("%d becomes %d, and %d with twice as many in flight", score, got, more)
 		}
 	}
 }

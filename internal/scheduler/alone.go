@@ -59,7 +59,7 @@ func (a *alone) wait(c *cycle, pod *corev1.Pod) {
 	core, patience := c.plugin.core, c.plugin.args.Patience.Duration
 	a.patientUntil = core.waiters.Add(waiterOf(pod), &c.query.Candidate).Add(patience)
 	core.forgetIfGone(pod)
-	c.query.Candidate.Loose = core.delays.crowded(pod.Namespace, core.table.Size())
+	c.query.Share(c.plugin.profile, core.delays.crowded(pod.Namespace, core.table.Size()))
 	a.patient = !c.query.Candidate.Loose && core.clock.Now().Before(a.patientUntil)
 	if patience > 0 && pod.Status.NominatedNodeName == "" {
 		a.waiting = &waitingNodes{}
@@ -166,6 +166,7 @@ func (a *alone) reserve(_ fwk.CycleState, c *cycle, pod *corev1.Pod, n *nodes.No
 		return c.refuse(fwk.NewStatus(fwk.Pending, waitBetter))
 	}
 	if status := c.decide(pod, n, ""); status != nil {
+		c.query.Refused(n)
 		a.again = c.refused && c.query.Estimates(n)
 		return status
 	}

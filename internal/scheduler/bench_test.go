@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"runtime"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	corelisters "k8s.io/client-go/listers/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/scheduler/nodes"
 	"github.com/berth-dev/berth/placement"
@@ -41,6 +43,11 @@ func (f *fixture) tryKnown(pod *corev1.Pod, r *placement.Request) *cycle {
 func fleet(b *testing.B, count int) (*fixture, []infoOf) {
 	b.Helper()
 	f := newFixture(b)
+	return f, f.reportAll(count)
+}
+
+// reportAll makes count nodes of the fixture's machine that have reported.
+func (f *fixture) reportAll(count int) []infoOf {
 	f.pods.PodLister = &knownPod{}
 	base := f.topology()
 	var list []infoOf
@@ -50,7 +57,7 @@ func fleet(b *testing.B, count int) (*fixture, []infoOf) {
 		f.feed.ReportSeen(nt)
 		list = append(list, nodeObject(nt.Name))
 	}
-	return f, list
+	return list
 }
 
 // BenchmarkFilter5000New asks 5,000 nodes about a pod of a shape that none was asked about before,
@@ -147,16 +154,96 @@ func BenchmarkBurst(b *testing.B) {
 			continue
 		}
 		for _, l := range under[:(len(under)+1)/2] {
-			nt := base.DeepCopy()
-			nt.Name, nt.UID = l.node.Name(), types.UID("nt"+l.node.Name()[1:])
-			f.seq++
-			nt.Status.Sequence = f.seq
-			f.feed.ReportSeen(nt) // the pod has ended meanwhile
-			l.node.Account().Gone(string(l.uid), f.clock.Now())
-			l.node.Account().ForgetGone(f.clock.Now().Add(f.args.SettleAfter.Duration), f.args.SettleAfter.Duration)
+			f.reportEmpty(base, l.node)
+			f.end(l)
 		}
 		under = under[(len(under)+1)/2:]
 	}
+}
+
+// reportEmpty is a node's report when its pods have ended.
+func (f *fixture) reportEmpty(base *v1alpha1.NodeTopology, n *nodes.Node) {
+	nt := base.DeepCopy()
+	nt.Name, nt.UID = n.Name(), types.UID("nt"+n.Name()[1:])
+	f.seq++
+	nt.Status.Sequence = f.seq
+	f.feed.ReportSeen(nt)
+}
+
+// end lets a pod be gone for long.
+func (f *fixture) end(l landed) {
+	l.node.Account().Gone(string(l.uid), f.clock.Now())
+	l.node.Account().ForgetGone(f.clock.Now().Add(f.args.SettleAfter.Duration), f.args.SettleAfter.Duration)
+}
+
+// BenchmarkCrowd places pods of a large burst: 8 shapes, 300 pods of each second, each on the best
+// of 100 nodes. The Binding of a pod is posted 20 pods later, and nodes report when 80 or more have
+// been posted since. It is what the plugin costs a scheduler per pod, except for the Binding.
+func BenchmarkCrowd(b *testing.B) {
+	f := newFixture(b)
+	f.useMachine("package:2 numa:1 core:20 pu:2 mem:64Gi dist:10,21")
+	infos, base := f.reportAll(100), f.topology()
+	const writing, lag = 20, 160
+	var waiting, under []landed
+	for placed := 0; b.Loop(); placed++ {
+		pod := pinned(fmt.Sprint("p", placed), 1+int64(placed*5)%8)
+		pod.CreationTimestamp = metav1.Unix(500+int64(placed/300), 0)
+		at := f.placeInCrowd(b, pod, infos)
+		if at == nil {
+			b.Fatal("no node takes the pod")
+		}
+		if waiting = append(waiting, landed{at, pod.UID}); len(waiting) <= writing {
+			continue
+		}
+		l := waiting[0]
+		if p, err := l.node.Account().Post(string(l.uid), new(placement.Decision)); err != nil || !p.Answer.OK() {
+			b.Fatal(p, err)
+		}
+		if under, waiting = append(under, l), waiting[1:]; len(under) < lag {
+			continue
+		}
+		reporting := map[*nodes.Node]bool{}
+		for _, l := range under[:lag/2] {
+			f.end(l)
+			reporting[l.node] = true
+		}
+		for n := range reporting {
+			f.reportEmpty(base, n)
+		}
+		under = under[lag/2:]
+	}
+}
+
+// placeInCrowd is place for a pod that is promised no CPUs, with all that the plugins are asked.
+func (f *fixture) placeInCrowd(b *testing.B, pod *corev1.Pod, infos []infoOf) *nodes.Node {
+	state := newCycleData()
+	c := f.tryKnown(pod, requestOf(b, pod))
+	c.way.(*alone).patient = false
+	c.query.Share(f.profile, true)
+	state.Write(cycleKey, c)
+	var pass []fwk.NodeInfo
+	for i := range infos {
+		if f.Filter(b.Context(), state, pod, &infos[i]).IsSuccess() {
+			pass = append(pass, &infos[i])
+		}
+	}
+	skipped := Tiers{}.PreScore(b.Context(), state, pod, pass).Code() == fwk.Skip
+	var best *nodes.Node
+	most := int64(math.MinInt64)
+	for _, info := range pass {
+		score, _ := f.Score(b.Context(), state, pod, info)
+		if !skipped {
+			tier, _ := Tiers{}.Score(b.Context(), state, pod, info)
+			score -= tier << 8
+		}
+		if score > most {
+			best, most = f.table.Of(info.Node()), score
+		}
+	}
+	if best == nil || f.Reserve(b.Context(), state, pod, best.Name()) != nil {
+		return nil
+	}
+	return best
 }
 
 type landed struct {

@@ -91,21 +91,27 @@ func newFixture(t testing.TB) *fixture {
 	f.core.reservations = reservation.New(reservation.Options{Clock: f.clock, Events: f.events})
 	f.Plugin = &Plugin{args: args, core: f.core, profile: &nodes.Profile{Table: table, Scoring: args.Scoring}}
 	f.lead()
-	m, err := topology.Parse("package:2 numa:1 core:4 pu:2 mem:16Gi dist:10,21")
+	f.useMachine("package:2 numa:1 core:4 pu:2 mem:16Gi dist:10,21")
+	return f
+}
+
+// useMachine gives the nodes that are reported from now on another machine.
+func (f *fixture) useMachine(text string) {
+	f.Helper()
+	m, err := topology.Parse(text)
 	if err != nil {
-		t.Fatal(err)
+		f.Fatal(err)
 	}
 	view, err := placement.ViewOf(m)
 	if err != nil {
-		t.Fatal(err)
+		f.Fatal(err)
 	}
 	f.spec = wire.NodeSpec{Machine: m, View: view, Authority: v1alpha1.AuthorityKubelet, KubeletVersion: "v1.36.3",
 		Config: placement.Config{CPUManagerPolicy: "static", ReservedSystemCPUs: "0", TopologyManagerPolicy: "single-numa-node"}}
 	if f.model, err = placement.NewModel(view, f.spec.Config); err != nil {
-		t.Fatal(err)
+		f.Fatal(err)
 	}
 	f.state = f.model.NewState()
-	return f
 }
 
 // unknownPods is a lister that can say about no pod whether it is gone.

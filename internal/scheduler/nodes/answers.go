@@ -7,28 +7,37 @@ import (
 	"github.com/berth-dev/berth/internal/ledger"
 )
 
-// Answers remembers what nodes answered to the shapes that were asked about last.
-type Answers struct {
-	mu      sync.Mutex
-	byShape map[ledger.Shape]*answerTable
+// Answers remembers what nodes answered to the pods that were asked about last: K is what they have
+// in common.
+type Answers[K comparable] struct {
+	mu    sync.Mutex
+	byKey map[K]*answerTable
 }
 
-// maxShapes bounds how many shapes have tables. With more, all begin again.
-const maxShapes = 64
+// maxTables bounds how many tables there are. With more, all begin again.
+const maxTables = 64
 
-// of returns the table of a shape, with room for count nodes.
-func (a *Answers) of(shape ledger.Shape, count int) *answerTable {
+// of returns the table of a key, with room for count nodes.
+func (a *Answers[K]) of(key K, count int) *answerTable {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if found := a.byShape[shape]; found != nil && len(found.byNumber) >= count {
+	if found := a.byKey[key]; found != nil && len(found.byNumber) >= count {
 		return found
 	}
-	if a.byShape == nil || len(a.byShape) >= maxShapes {
-		a.byShape = map[ledger.Shape]*answerTable{}
+	if a.byKey == nil || len(a.byKey) >= maxTables {
+		a.byKey = map[K]*answerTable{}
 	}
 	made := newAnswerTable(count)
-	a.byShape[shape] = made
+	a.byKey[key] = made
 	return made
+}
+
+// mates are pods of one shape that were created in one second: the kubelet may admit them in any
+// order among the pods in flight.
+type mates struct {
+	shape   ledger.Shape
+	created int64
+	loose   bool
 }
 
 // answerTable is what the nodes last answered to pods of one shape, so that Filter and Score of a

@@ -22,14 +22,15 @@ func TestRememberedAnswersAgreeWithNodes(t *testing.T) {
 		played := playAnswers(t, rand.New(rand.NewPCG(seed, 1)))
 		sum.recalled += played.recalled
 		sum.ofState += played.ofState
+		sum.amid += played.amid
 	}
-	if sum.recalled < 1000 || sum.ofState < 200 {
-		t.Errorf("only %d answers were remembered, and %d that the node had not given since it changed", sum.recalled, sum.ofState)
+	if sum.recalled < 1000 || sum.ofState < 200 || sum.amid < 500 {
+		t.Errorf("only %d answers were remembered, %d that the node had not given since it changed, %d to mates", sum.recalled, sum.ofState, sum.amid)
 	}
 }
 
-// told counts answers that were remembered, and those of another node.
-type told struct{ recalled, ofState int }
+// told counts answers that were remembered, those of another node, and those that mates were given.
+type told struct{ recalled, ofState, amid int }
 
 type playedNode struct {
 	*Node
@@ -51,9 +52,10 @@ func playAnswers(t *testing.T, rng *rand.Rand) (sum told) {
 		for range 2 {
 			pod := randomPod(rng, "asked")
 			for _, n := range all {
-				got := f.askTwice(t, profile, pod, n)
+				got := f.askTwice(t, profile, pod, n, rng.IntN(4))
 				sum.recalled += got.recalled
 				sum.ofState += got.ofState
+				sum.amid += got.amid
 			}
 		}
 	}
@@ -94,14 +96,17 @@ func (f *fixture) change(t *testing.T, rng *rand.Rand, n *playedNode, name strin
 }
 
 // askTwice compares a query's answer and rank with the node's own, and says whether the answer was
-// remembered.
-func (f *fixture) askTwice(t *testing.T, profile *Profile, pod *corev1.Pod, played *playedNode) (what told) {
+// remembered. Mates are asked with 1 to 3; with 3 they are loose.
+func (f *fixture) askTwice(t *testing.T, profile *Profile, pod *corev1.Pod, played *playedNode, mates int) (what told) {
 	t.Helper()
 	n := f.table.Of(played.object)
 	if n != played.Node {
 		t.Fatalf("the object of %s is that of %s", played.name, n.name)
 	}
 	q := profile.Begin(f.table.Candidate(pod, requestOf(t, pod)), "")
+	if mates > 0 {
+		q.Share(profile, mates == 3)
+	}
 	got, had := q.Recall(n)
 	own := q.answers.ofNode(n.Number())
 	if why := f.table.Unusable(n); why != nil {
@@ -113,7 +118,11 @@ func (f *fixture) askTwice(t *testing.T, profile *Profile, pod *corev1.Pod, play
 	if !had {
 		got = q.Ask(n)
 	}
+	if q.Candidate.Loose && (!had || n.hot.changes.Follows(q.Candidate.Created)) {
+		return what // it may be an estimate, or what pods were told that are not loose
+	}
 	a := n.account.View().Ask(ledger.Question{Candidate: &q.Candidate})
+	a.Certain = a.Certain || q.Candidate.Loose
 	want := Pack(n.hot.changes.Count(), &a)
 	if want.admits() {
 		want = packAdmission(want.count(), want.Kind(), q.rankBy(n, &a))
@@ -129,6 +138,9 @@ func (f *fixture) askTwice(t *testing.T, profile *Profile, pod *corev1.Pod, play
 		if own.Kind() == NoAnswer || own.count() != n.hot.changes.Count() {
 			what.ofState = 1
 		}
+		if !n.hot.changes.Follows(q.Candidate.Created) {
+			what.ofState, what.amid = 0, 1
+		}
 	}
 	return what
 }
@@ -138,9 +150,7 @@ func rankOf(q *Query, n *Node, p PackedAnswer) rank.Rank {
 		return rank.Rank{Tier: rank.LastTier}
 	}
 	r := p.rank()
-	if rank.IsBusy(n.hot.changes.InFlight()) {
-		r.Score = q.scoring.Busy(r.Score)
-	}
+	r.Score = q.scoring.Busy(r.Score, n.hot.changes.InFlight())
 	return r
 }
 
@@ -170,7 +180,7 @@ func TestPackedAnswersKeepTheirParts(t *testing.T) {
 
 // TestAnswersGrow gives nodes that come later a place, and forgets shapes when there are too many.
 func TestAnswersGrow(t *testing.T) {
-	var all Answers
+	var all Answers[int]
 	first := all.of(1, 10)
 	if again := all.of(1, len(first.byNumber)); again != first {
 		t.Error("a table that is large enough is made anew")
@@ -178,11 +188,11 @@ func TestAnswersGrow(t *testing.T) {
 	if more := all.of(1, len(first.byNumber)+1); len(more.byNumber) <= len(first.byNumber) {
 		t.Error("a table does not grow")
 	}
-	for i := range 3 * maxShapes {
-		all.of(ledger.Shape(i+1), 10)
+	for i := range 3 * maxTables {
+		all.of(i+1, 10)
 	}
-	if len(all.byShape) > maxShapes {
-		t.Errorf("%d tables, want at most %d", len(all.byShape), maxShapes)
+	if len(all.byKey) > maxTables {
+		t.Errorf("%d tables, want at most %d", len(all.byKey), maxTables)
 	}
 }
 

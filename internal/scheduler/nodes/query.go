@@ -19,6 +19,9 @@ type Query struct {
 	// answers is what nodes answered to the pod's shape; nil when the nodes must be asked about the
 	// pod by itself.
 	answers *answerTable
+	// amid is what nodes answered to the pod and its mates, also where these do not follow all pods
+	// in flight; nil where the query does not Share.
+	amid *answerTable
 	// begun is when the attempt began, as since has it.
 	begun time.Duration
 	// nominated is the node that is kept for the pod; "" for none.
@@ -30,7 +33,8 @@ type Query struct {
 type Profile struct {
 	Table   *Table
 	Scoring rank.Scoring
-	answers Answers
+	answers Answers[ledger.Shape]
+	amid    Answers[mates]
 }
 
 // Begin begins an attempt to place the candidate. nominated is the node that is kept for it; "" for
@@ -41,6 +45,22 @@ func (p *Profile) Begin(c ledger.Candidate, nominated string) Query {
 		q.answers = p.answers.of(c.Shape, p.Table.Size())
 	}
 	return q
+}
+
+// Share lets the query recall what nodes answered to the candidate's mates, and tell them. Loose is
+// the candidate's. A large cluster estimates instead.
+func (q *Query) Share(p *Profile, loose bool) {
+	q.Candidate.Loose = loose
+	if c := &q.Candidate; q.answers != nil && !p.Table.Large() {
+		q.amid = p.amid.of(mates{c.Shape, c.Created, c.Loose}, p.Table.Size())
+	}
+}
+
+// Refused notes that the node refuses the pod in Reserve, whatever it answered before.
+func (q *Query) Refused(n *Node) {
+	if q.amid != nil {
+		q.amid.noteNode(n.Number(), 0)
+	}
 }
 
 // Recall returns what the node answered to the pod's shape, or another in the same state did, if it
@@ -75,10 +95,22 @@ func (q *Query) recall(n *Node) (PackedAnswer, bool) {
 	if p.Kind() == NoAnswer {
 		p = q.answers.ofNode(n.Number())
 		if p.count() != count {
-			return 0, false
+			return q.recallAmid(n)
 		}
 	}
-	return p.at(count), q.holds(n, p, count)
+	if q.holds(n, p, count) {
+		return p.at(count), true
+	}
+	return q.recallAmid(n)
+}
+
+// recallAmid is recall of what the node answered to a mate.
+func (q *Query) recallAmid(n *Node) (PackedAnswer, bool) {
+	if q.amid == nil {
+		return 0, false
+	}
+	p := q.amid.ofNode(n.Number())
+	return p, p.Kind() != NoAnswer && p.count() == n.hot.changes.Count()
 }
 
 // holds says whether an answer to the pod's shape, given at that count of the node's changes, is
@@ -102,6 +134,9 @@ func (q *Query) Ask(n *Node) PackedAnswer {
 		s.Answer.Certain, s.Lasts = true, false
 	}
 	p := q.pack(n, &s)
+	if s.Repeats && q.amid != nil {
+		q.amid.noteNode(n.Number(), p)
+	}
 	if s.Lasts && q.answers != nil {
 		q.answers.noteNode(n.Number(), p)
 		if n.still(&stamp) {
@@ -155,9 +190,7 @@ func (q *Query) RankOf(n *Node, p PackedAnswer) rank.Rank {
 		return rank.Rank{Tier: rank.LastTier}
 	}
 	r := q.setting.Rank(p.rank(), n.demand())
-	if rank.IsBusy(n.hot.changes.InFlight()) {
-		r.Score = q.scoring.Busy(r.Score)
-	}
+	r.Score = q.scoring.Busy(r.Score, n.hot.changes.InFlight())
 	return r
 }
 

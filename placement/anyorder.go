@@ -1,0 +1,81 @@
+package placement
+
+import (
+	"github.com/berth-dev/berth/placement/cpu"
+	"github.com/berth-dev/berth/placement/memory"
+	"github.com/berth-dev/berth/topology"
+)
+
+// TakesInAnyOrder says whether the kubelet admits all requests, each from a single NUMA node, in
+// whatever order they come. False says nothing: it is a bound that goes through no order. No
+// request is of a pod that the state has.
+//
+// A NUMA node is too full for a pod of n CPUs once others have taken all but n-1 of its free ones.
+// The pod finds a place where the others together have too few CPUs for doing that to every NUMA
+// node. The widest pod needs most for that, so that it speaks for all of them. A NUMA node counts
+// only if it has memory for all requests together.
+func (s *State) TakesInAnyOrder(requests []*Request) bool {
+	if !s.m.simple() {
+		return false
+	}
+	all, widest, bytes := 0, 0, uint64(0)
+	for _, r := range requests {
+		n, memory, ok := s.m.simpleRequest(r)
+		if !ok {
+			return false
+		}
+		all, widest, bytes = all+n, max(widest, n), bytes+memory
+	}
+	free, toBlock := s.FreeCPUs(), 0
+	for i := range s.m.nodeCPUs {
+		n := &s.m.nodeCPUs[i]
+		if s.m.mem.hasRegular(s.book, n.id, bytes) {
+			toBlock += max(0, n.cpus.AndLen(&free)-widest+1)
+		}
+	}
+	return toBlock > all-widest
+}
+
+// simple says whether a CPU that is free on a NUMA node can always be given away by itself, so that
+// counting them is enough.
+func (m *Model) simple() bool {
+	c := &m.cpus
+	return m.joint == nil && c.hinter != nil && c.topology.Regular() && m.set.cpu == cpu.Options{Version: m.set.version} &&
+		!c.reserved.IsEmpty() && len(m.supplies) == 0
+}
+
+// simpleRequest returns how many CPUs and bytes of memory a pod is given. It returns false for a
+// pod that the kubelet does not place as one, by whole CPUs and memory alone.
+func (m *Model) simpleRequest(r *Request) (cpus int, bytes uint64, ok bool) {
+	policy := m.rulesFor(r.Rules).Policy
+	if len(r.Containers) != 1 || !r.sane() || !m.pins(r) || r.PodLevel || r.Rules.Keep != nil || m.set.cannot[policy] != nil {
+		return 0, 0, false
+	}
+	c := &r.Containers[0]
+	if cpus = m.exclusiveCPUs(r, 0); cpus == 0 || c.Kind != App || len(c.Devices) > 0 {
+		return 0, 0, false
+	}
+	switch {
+	case m.mem == nil:
+		return cpus, 0, policy == PolicySingleNUMANode || policy == PolicyRestricted || policy == PolicyBestEffort
+	case policy != PolicySingleNUMANode || len(c.Memory) != 1 || c.fractional():
+		return 0, 0, false
+	}
+	return cpus, c.Memory[0].Bytes, c.Memory[0].Resource == memory.Regular && c.Memory[0].Bytes > 0
+}
+
+// hasRegular says whether a NUMA node has so many bytes of ordinary memory, and may give them away
+// by itself. Nobody counts them without the memory manager.
+func (m *memoryModel) hasRegular(b *memory.Book, node topology.NUMAID, bytes uint64) bool {
+	if m == nil {
+		return true
+	}
+	k, known := m.Kind(memory.Regular)
+	pos, named := m.layout.space.Position(node)
+	asked := []memory.Need{{Kind: k}}
+	if !known || !named || m.Crashes(asked) || m.Underflows(asked) {
+		return false
+	}
+	_, cells := b.Group(pos)
+	return cells.Len() <= 1 && m.Free(b, k, pos) >= bytes
+}
