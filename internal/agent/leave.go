@@ -66,12 +66,10 @@ func (a *agent) awaitsAdmission(resources map[string]bool) bool {
 }
 
 func asks(pod *corev1.Pod, resources map[string]bool) bool {
-	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for i := range list {
-			for name := range list[i].Resources.Requests {
-				if resources[string(name)] {
-					return true
-				}
+	for _, c := range wire.Containers(pod) {
+		for name := range c.Resources.Requests {
+			if resources[string(name)] {
+				return true
 			}
 		}
 	}

@@ -68,11 +68,8 @@ func factsOf(pod *corev1.Pod, rivals []Rival) podFacts {
 	for _, s := range pod.Status.InitContainerStatuses {
 		started[s.Name] = ran(s)
 	}
-	for _, c := range pod.Spec.InitContainers {
-		f.containers = append(f.containers, containerFacts{c.Name, wire.InitKind(&c), started[c.Name], extended(&c)})
-	}
-	for _, c := range pod.Spec.Containers {
-		f.containers = append(f.containers, containerFacts{name: c.Name, devices: extended(&c)})
+	for at, c := range wire.Containers(pod) {
+		f.containers = append(f.containers, containerFacts{c.Name, at.Kind, started[c.Name], extended(c)})
 	}
 	return f
 }

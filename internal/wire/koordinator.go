@@ -107,15 +107,13 @@ func ownsCPUs(pod *corev1.Pod, p placement.Policy) bool {
 		return false
 	}
 	asks := false
-	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for i := range list {
-			limit, limits := list[i].Resources.Limits[corev1.ResourceCPU]
-			q, requests := list[i].Resources.Requests[corev1.ResourceCPU]
-			if requests && q.Sign() > 0 && q.Cmp(limit) != 0 {
-				return false
-			}
-			asks = asks || limits && limit.Sign() > 0 && limit.MilliValue()%1000 == 0
+	for _, c := range Containers(pod) {
+		limit, limits := c.Resources.Limits[corev1.ResourceCPU]
+		q, requests := c.Resources.Requests[corev1.ResourceCPU]
+		if requests && q.Sign() > 0 && q.Cmp(limit) != 0 {
+			return false
 		}
+		asks = asks || limits && limit.Sign() > 0 && limit.MilliValue()%1000 == 0
 	}
 	return asks
 }
@@ -124,24 +122,17 @@ func ownsCPUs(pod *corev1.Pod, p placement.Policy) bool {
 // Koordinator it is the pod that MUST ask for whole CPUs (proposal 20220530); Berth gives CPUs to
 // containers.
 func (r koordinatorReader) wholeCPUs(class string) error {
-	spec := field.NewPath("spec")
-	check := func(at *field.Path, containers []corev1.Container) error {
-		for i := range containers {
-			res, kind := &containers[i].Resources, "requests"
-			q, said := res.Requests[corev1.ResourceCPU]
-			if !said {
-				q, kind = res.Limits[corev1.ResourceCPU], "limits"
-			}
-			if q.MilliValue()%1000 != 0 {
-				return r.at(at.Index(i).Child("resources", kind).Key("cpu"), &q, "a whole number of CPUs: containers of class "+class+" have CPUs of their own")
-			}
+	for at, c := range Containers(r.pod) {
+		kind := "requests"
+		q, said := c.Resources.Requests[corev1.ResourceCPU]
+		if !said {
+			q, kind = c.Resources.Limits[corev1.ResourceCPU], "limits"
 		}
-		return nil
+		if q.MilliValue()%1000 != 0 {
+			return r.at(at.path().Child("resources", kind).Key("cpu"), &q, "a whole number of CPUs: containers of class "+class+" have CPUs of their own")
+		}
 	}
-	if err := check(spec.Child("initContainers"), r.pod.Spec.InitContainers); err != nil {
-		return err
-	}
-	return check(spec.Child("containers"), r.pod.Spec.Containers)
+	return nil
 }
 
 // SpeaksKoordinator says whether the pod says in Koordinator's words how it wants to be placed.

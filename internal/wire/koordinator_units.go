@@ -5,7 +5,6 @@ import (
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 // koordinatorUnit is how many units Koordinator's device manager counts for a whole device.
@@ -58,17 +57,11 @@ var koordinatorParts = []string{"koordinator.sh/gpu-memory", "koordinator.sh/gpu
 
 // checkUnits refuses parts of devices in Koordinator's words. The error is a *FieldError.
 func checkUnits(pod *corev1.Pod) error {
-	for _, list := range []struct {
-		name       string
-		containers []corev1.Container
-	}{{"initContainers", pod.Spec.InitContainers}, {"containers", pod.Spec.Containers}} {
-		for i := range list.containers {
-			limits := list.containers[i].Resources.Limits
-			for _, name := range namesIn(limits) {
-				if q, want := limits[name], wantUnits(string(name), limits); want != "" {
-					at := field.NewPath("spec", list.name).Index(i).Child("resources", "limits").Key(string(name))
-					return fieldErrors(podName(pod)).at(at, &q, want)
-				}
+	for at, c := range Containers(pod) {
+		limits := c.Resources.Limits
+		for _, name := range namesIn(limits) {
+			if q, want := limits[name], wantUnits(string(name), limits); want != "" {
+				return fieldErrors(podName(pod)).at(at.path().Child("resources", "limits").Key(string(name)), &q, want)
 			}
 		}
 	}

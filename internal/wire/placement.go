@@ -121,9 +121,9 @@ type containerJSON struct {
 	Memory  []blockJSON  `json:"memory,omitempty"`
 	Devices []deviceJSON `json:"devices,omitempty"`
 	// The following are written for nodes with authority berth alone.
-	Shares    []shareJSON `json:"shares,omitempty"`
-	Exclusive string      `json:"exclusive,omitempty"` // "", "core", "numa"
-	Bounds    []string    `json:"bounds,omitempty"`    // "cpus", "memory"
+	Shares    []v1alpha1.CPUShare `json:"shares,omitempty"`
+	Exclusive string              `json:"exclusive,omitempty"` // "", "core", "numa"
+	Bounds    []string            `json:"bounds,omitempty"`    // "cpus", "memory"
 	// Provided is what providers of the scheduler's own build gave.
 	Provided []providedJSON `json:"provided,omitempty"`
 }
@@ -132,11 +132,6 @@ type providedJSON struct {
 	Resource string `json:"resource"`
 	Place    string `json:"place"`
 	Amount   uint64 `json:"amount"`
-}
-
-type shareJSON struct {
-	NUMA     topology.NUMAID `json:"numa"`
-	MilliCPU int64           `json:"milliCPU"`
 }
 
 // hintJSON has no numa when the kubelet's affinity is nil.
@@ -198,15 +193,18 @@ func WritePlacement(p *Placement) (string, error) {
 // CheckPlacement says whether WritePlacement can write the decision, whatever else the placement
 // says, and whether the pod's other annotations leave room for it. The error names the pod. It is
 // cheap for all but large decisions and large annotations.
-func CheckPlacement(pod *corev1.Pod, d *placement.Decision) error {
-	if rough := roughBytes(d); len(d.Containers) <= placement.MaxContainers && rough <= MaxPlacementBytes && CheckAnnotations(pod, rough) == nil {
+func CheckPlacement(pod *corev1.Pod, d *placement.Decision) error { return checkBeside(pod, d, 0) }
+
+// checkBeside is CheckPlacement where so many bytes come with the placement.
+func checkBeside(pod *corev1.Pod, d *placement.Decision, more int) error {
+	if rough := roughBytes(d); len(d.Containers) <= placement.MaxContainers && rough <= MaxPlacementBytes && CheckAnnotations(pod, rough+more) == nil {
 		return nil
 	}
 	text, err := WritePlacement(longestPlacement(d))
 	if err != nil {
 		return fmt.Errorf("%s: %w", podName(pod), err)
 	}
-	return CheckAnnotations(pod, len(text))
+	return CheckAnnotations(pod, len(text)+more)
 }
 
 // longestPlacement says whatever takes the most room, beside the decision.
@@ -289,7 +287,7 @@ func writeContainer(c *placement.ContainerDecision) containerJSON {
 		out.Devices = append(out.Devices, deviceJSON{d.Resource, d.IDs})
 	}
 	for _, s := range c.Shares {
-		out.Shares = append(out.Shares, shareJSON{s.NUMA, s.MilliCPU})
+		out.Shares = append(out.Shares, v1alpha1.CPUShare{NUMA: v1alpha1.NUMAID(s.NUMA), MilliCPU: s.MilliCPU})
 	}
 	for _, p := range c.Provided {
 		out.Provided = append(out.Provided, providedJSON(p))
@@ -441,19 +439,10 @@ var (
 
 // ownDecision reads what only Berth's own decisions have.
 func (r placementReader) ownDecision(at *field.Path, in *containerJSON, out *placement.ContainerDecision) error {
-	if len(in.Shares) > topology.MaxNUMANodes {
-		return r.at(at.Child("shares"), len(in.Shares), fmt.Sprint("at most ", topology.MaxNUMANodes))
-	}
-	for i, s := range in.Shares {
-		if s.NUMA >= topology.MaxNUMANodes || i > 0 && in.Shares[i-1].NUMA >= s.NUMA {
-			return r.at(at.Child("shares").Index(i).Child("numa"), s.NUMA, "NUMA nodes below 64 in ascending order, each once")
-		}
-		if s.MilliCPU <= 0 || s.MilliCPU > 1000*topology.MaxCPUs {
-			return r.at(at.Child("shares").Index(i).Child("milliCPU"), s.MilliCPU, fmt.Sprint("1 to ", 1000*topology.MaxCPUs))
-		}
-		out.Shares = append(out.Shares, placement.CPUShare{NUMA: s.NUMA, MilliCPU: s.MilliCPU})
-	}
 	var err error
+	if out.Shares, err = r.shares(at.Child("shares"), in.Shares); err != nil {
+		return err
+	}
 	if out.Provided, err = r.provided(at.Child("provided"), in.Provided); err != nil {
 		return err
 	}
@@ -470,6 +459,24 @@ func (r placementReader) ownDecision(at *field.Path, in *containerJSON, out *pla
 		out.Bounds |= 1 << bit
 	}
 	return nil
+}
+
+// shares reads CPU time by NUMA node.
+func (o fieldErrors) shares(at *field.Path, in []v1alpha1.CPUShare) ([]placement.CPUShare, error) {
+	if len(in) > topology.MaxNUMANodes {
+		return nil, o.at(at, len(in), fmt.Sprint("at most ", topology.MaxNUMANodes))
+	}
+	var out []placement.CPUShare
+	for i, s := range in {
+		if s.NUMA < 0 || s.NUMA >= topology.MaxNUMANodes || i > 0 && in[i-1].NUMA >= s.NUMA {
+			return nil, o.at(at.Index(i).Child("numa"), s.NUMA, "NUMA nodes below 64 in ascending order, each once")
+		}
+		if s.MilliCPU <= 0 || s.MilliCPU > 1000*topology.MaxCPUs {
+			return nil, o.at(at.Index(i).Child("milliCPU"), s.MilliCPU, fmt.Sprint("1 to ", 1000*topology.MaxCPUs))
+		}
+		out = append(out, placement.CPUShare{NUMA: topology.NUMAID(s.NUMA), MilliCPU: s.MilliCPU})
+	}
+	return out, nil
 }
 
 // maxProvided bounds the places at which a container holds something of providers.

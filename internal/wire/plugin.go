@@ -1,8 +1,6 @@
 package wire
 
 import (
-	"fmt"
-
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
@@ -52,19 +50,7 @@ func CheckOwnPlacement(pod *corev1.Pod, d *placement.Decision) error {
 			return fieldErrors(podName(pod)).at(annotation(key), text, "none: berth-scheduler writes it")
 		}
 	}
-	if err := CheckPlacement(pod, d); err != nil {
-		return err
-	}
-	added := map[string]string{}
-	if err := CheckAnnotations(pod, roughBytes(d)+DemandPlugin(added, d)); err == nil {
-		return nil
-	}
-	text, err := WritePlacement(longestPlacement(d))
-	if err != nil {
-		return fmt.Errorf("%s: %w", podName(pod), err)
-	}
-	clear(added)
-	return CheckAnnotations(pod, len(text)+DemandPlugin(added, d))
+	return checkBeside(pod, d, DemandPlugin(map[string]string{}, d))
 }
 
 // pluginKeys returns the keys under which the validator looks for demands.

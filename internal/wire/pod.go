@@ -2,6 +2,7 @@ package wire
 
 import (
 	"fmt"
+	"iter"
 	"reflect"
 	"slices"
 	"strings"
@@ -67,27 +68,50 @@ func readRequest(pod *corev1.Pod) (placement.Request, error) {
 		EmptyLevel: pod.Spec.Resources != nil && !hasPodLevelResources(pod) && pod.Status.QOSClass == "",
 		Containers: make([]placement.ContainerRequest, 0, count),
 	}
-	for _, list := range []struct {
-		name       string
-		containers []corev1.Container
-	}{{"initContainers", pod.Spec.InitContainers}, {"containers", pod.Spec.Containers}} {
-		for i := range list.containers {
-			c, err := r.container(field.NewPath("spec", list.name).Index(i), &list.containers[i])
-			if err != nil {
-				return placement.Request{}, err
-			}
-			if list.name == "initContainers" {
-				c.Kind = InitKind(&list.containers[i])
-			}
-			out.Containers = append(out.Containers, c)
+	for at, spec := range Containers(pod) {
+		c, err := r.container(at.path(), spec)
+		if err != nil {
+			return placement.Request{}, err
 		}
+		c.Kind = at.Kind
+		out.Containers = append(out.Containers, c)
 	}
 	out.Guaranteed = isGuaranteed(pod)
 	return out, nil
 }
 
-// InitKind tells sidecars, which restart always, from init containers that run to their end.
-func InitKind(c *corev1.Container) placement.ContainerKind {
+// ContainerAt is where a pod's spec has a container, and what that makes of it.
+type ContainerAt struct {
+	Kind  placement.ContainerKind
+	index int
+}
+
+func (a ContainerAt) path() *field.Path {
+	list := "initContainers"
+	if a.Kind == placement.App {
+		list = "containers"
+	}
+	return field.NewPath("spec", list).Index(a.index)
+}
+
+// Containers are a pod's init containers and sidecars, and then its other containers.
+func Containers(pod *corev1.Pod) iter.Seq2[ContainerAt, *corev1.Container] {
+	return func(yield func(ContainerAt, *corev1.Container) bool) {
+		for i := range pod.Spec.InitContainers {
+			if c := &pod.Spec.InitContainers[i]; !yield(ContainerAt{initKind(c), i}, c) {
+				return
+			}
+		}
+		for i := range pod.Spec.Containers {
+			if !yield(ContainerAt{placement.App, i}, &pod.Spec.Containers[i]) {
+				return
+			}
+		}
+	}
+}
+
+// initKind tells sidecars, which restart always, from init containers that run to their end.
+func initKind(c *corev1.Container) placement.ContainerKind {
 	if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
 		return placement.Sidecar
 	}
@@ -215,10 +239,8 @@ func isGuaranteed(pod *corev1.Pod) bool {
 		return pod.Status.QOSClass == corev1.PodQOSGuaranteed
 	}
 	var all []corev1.ResourceRequirements
-	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for i := range list {
-			all = append(all, list[i].Resources)
-		}
+	for _, c := range Containers(pod) {
+		all = append(all, c.Resources)
 	}
 	return guaranteedBy(all)
 }
@@ -297,12 +319,8 @@ func MightPin(pod *corev1.Pod) bool {
 // MightAskDevices is placement.Request.AsksDevices of the pod's request without translating the
 // pod: cheap, and never false where that is true.
 func MightAskDevices(pod *corev1.Pod) bool {
-	return asksDevices(pod.Spec.InitContainers) || asksDevices(pod.Spec.Containers)
-}
-
-func asksDevices(containers []corev1.Container) bool {
-	for i := range containers {
-		for name := range containers[i].Resources.Limits {
+	for _, c := range Containers(pod) {
+		for name := range c.Resources.Limits {
 			if IsExtended(name) {
 				return true
 			}

@@ -6,12 +6,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/berth-dev/berth/internal/amounts"
+	"github.com/berth-dev/berth/placement"
 )
 
 // PortsOf returns the ports of the node that a pod wants: those of its containers and sidecars, as
 // GetHostPorts (kube-scheduler's util) reads them.
 func PortsOf(pod *corev1.Pod) (ports []amounts.Port) {
-	add := func(c *corev1.Container) {
+	for at, c := range Containers(pod) {
+		if at.Kind == placement.Init {
+			continue
+		}
 		for _, p := range c.Ports {
 			want := p.HostPort
 			if pod.Spec.HostNetwork {
@@ -21,14 +25,6 @@ func PortsOf(pod *corev1.Pod) (ports []amounts.Port) {
 				ports = append(ports, amounts.Port{IP: cmp.Or(p.HostIP, amounts.AnyIP), Protocol: string(cmp.Or(p.Protocol, corev1.ProtocolTCP)), Number: want})
 			}
 		}
-	}
-	for i := range pod.Spec.InitContainers {
-		if c := &pod.Spec.InitContainers[i]; c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
-			add(c)
-		}
-	}
-	for i := range pod.Spec.Containers {
-		add(&pod.Spec.Containers[i])
 	}
 	return ports
 }

@@ -317,7 +317,12 @@ func (r *reportReader) container(at *field.Path, c *v1alpha1.ContainerAllocation
 	if out.CPUs.Intersects(&r.taken) {
 		return out, r.at(at.Child("cpus"), c.CPUs, "CPUs that no other pod holds")
 	}
-	if err := r.ownDecision(at, c, &out); err != nil {
+	level := slices.Index(exclusiveNames[:], string(c.Exclusive))
+	if level < 0 {
+		return out, r.at(at.Child("exclusive"), c.Exclusive, "none, core or numa")
+	}
+	out.Exclusive = joint.Exclusive(level)
+	if out.Shares, err = r.shares(at.Child("shares"), c.Shares); err != nil {
 		return out, err
 	}
 	for i := range c.Memory {
@@ -329,25 +334,6 @@ func (r *reportReader) container(at *field.Path, c *v1alpha1.ContainerAllocation
 	}
 	out.Devices, err = r.held(at.Child("devices"), c.Devices)
 	return out, err
-}
-
-// ownDecision reads what only Berth's own decisions have.
-func (r *reportReader) ownDecision(at *field.Path, c *v1alpha1.ContainerAllocation, out *placement.ContainerAllocation) error {
-	level := slices.Index(exclusiveNames[:], string(c.Exclusive))
-	if level < 0 {
-		return r.at(at.Child("exclusive"), c.Exclusive, "none, core or numa")
-	}
-	out.Exclusive = joint.Exclusive(level)
-	for i, s := range c.Shares {
-		if s.NUMA < 0 || s.NUMA >= topology.MaxNUMANodes || i > 0 && c.Shares[i-1].NUMA >= s.NUMA {
-			return r.at(at.Child("shares").Index(i).Child("numa"), s.NUMA, "NUMA nodes below 64 in ascending order, each once")
-		}
-		if s.MilliCPU <= 0 || s.MilliCPU > 1000*topology.MaxCPUs {
-			return r.at(at.Child("shares").Index(i).Child("milliCPU"), s.MilliCPU, fmt.Sprint("1 to ", 1000*topology.MaxCPUs))
-		}
-		out.Shares = append(out.Shares, placement.CPUShare{NUMA: topology.NUMAID(s.NUMA), MilliCPU: s.MilliCPU})
-	}
-	return nil
 }
 
 // block reads RESOURCE@NODES=QUANTITY.
