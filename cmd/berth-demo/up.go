@@ -161,13 +161,13 @@ func (p *playground) up(ctx context.Context, stdout, stderr io.Writer) error {
 		return err
 	}
 	fmt.Fprintln(stderr, "Starting an API server, nodes, controllers and", s.Title()+": half a minute or so.")
-	c, stop, err := demo.StartPlayground(ctx, p.Options, s)
+	c, err := demo.StartPlayground(ctx, p.Options, s)
 	if err != nil {
 		return err
 	}
 	err = p.keep(ctx, c, s, stdout, stderr, kubeconfig)
 	fmt.Fprintln(stderr, "Ending the cluster.")
-	return errors.Join(err, stop())
+	return errors.Join(err, c.Stop())
 }
 
 // keep writes the kubeconfig, serves the map, says what is there, and looks after it until ctx
@@ -311,9 +311,9 @@ func (o *options) play(ctx context.Context, scene *demo.Scene, stdout, stderr io
 	o.Nodes, o.Own = scene.Nodes, scene.Own
 	fmt.Fprintf(stdout, "%s\n", scene.About)
 	fmt.Fprintln(stderr, "Starting a cluster of", max(scene.Nodes, len(scene.Own)), "nodes.")
-	c, stop, err := demo.StartPlayground(ctx, o.Options, scene.Berth)
+	c, err := demo.StartPlayground(ctx, o.Options, scene.Berth)
 	if err != nil {
 		return err
 	}
-	return errors.Join(scene.Play(ctx, c, stdout), stop())
+	return errors.Join(scene.Play(ctx, c, stdout), c.Stop())
 }

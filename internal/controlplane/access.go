@@ -31,11 +31,11 @@ func Kubelet(node string) User { return User{"system:node:" + node, []string{"sy
 
 // WriteKubeconfig writes the user's kubeconfig into a file.
 func (cp *ControlPlane) WriteKubeconfig(path string, u User) error {
-	data, err := cp.Kubeconfig(u.Name, u.Groups)
+	config, err := cp.UserConfig(u.Name, u.Groups)
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(path, data, 0o600)
+	return WriteAccess(path, config)
 }
 
 // UserConfig returns a client configuration that authenticates, by certificate, as the user with
@@ -65,7 +65,7 @@ func (cp *ControlPlane) Kubeconfig(user string, groups []string) ([]byte, error)
 	if err != nil {
 		return nil, err
 	}
-	return clientcmd.Write(*accessOf(config, user))
+	return Access(config)
 }
 
 // tokenLife is how long a token of TokenConfig is valid.
@@ -108,16 +108,20 @@ func (a Account) Config(ctx context.Context, admin *rest.Config, node string) (*
 
 // WriteAccess writes a kubeconfig with the credentials of a client configuration into a file.
 func WriteAccess(path string, config *rest.Config) error {
-	return clientcmd.WriteToFile(*accessOf(config, "berth"), path)
+	data, err := Access(config)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, data, 0o600)
 }
 
-// accessOf is a client configuration as a kubeconfig.
-func accessOf(config *rest.Config, user string) *clientcmdapi.Config {
+// Access is a kubeconfig with the address and the credentials of a client configuration.
+func Access(config *rest.Config) ([]byte, error) {
 	const name = "berth"
 	out := clientcmdapi.NewConfig()
-	out.Clusters[name] = &clientcmdapi.Cluster{Server: config.Host, CertificateAuthorityData: config.CAData}
-	out.AuthInfos[user] = &clientcmdapi.AuthInfo{Token: config.BearerToken, ClientCertificateData: config.CertData, ClientKeyData: config.KeyData}
-	out.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: user}
+	out.Clusters[name] = &clientcmdapi.Cluster{Server: config.Host, TLSServerName: config.ServerName, CertificateAuthorityData: config.CAData}
+	out.AuthInfos[name] = &clientcmdapi.AuthInfo{Token: config.BearerToken, ClientCertificateData: config.CertData, ClientKeyData: config.KeyData}
+	out.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name}
 	out.CurrentContext = name
-	return out
+	return clientcmd.Write(*out)
 }

@@ -34,18 +34,13 @@ const agentNamespace, agentAccount = "berth-system", "berth-agent"
 
 // StartAgents runs an agent for each node, with a token as a pod of the DaemonSet has, and returns
 // when all of them report.
-func (c *Cluster) StartAgents(ctx context.Context) (stop func() error, err error) {
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, c.stopAgents())
-		}
-	}()
+func (c *Cluster) StartAgents(ctx context.Context) error {
 	for _, p := range c.Nodes {
 		if err := c.StartAgent(ctx, p.Name); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return c.stopAgents, c.waitReports(ctx)
+	return c.waitReports(ctx)
 }
 
 // stopAgents ends all agents at the same time.
@@ -72,6 +67,9 @@ func (c *Cluster) StartAgent(ctx context.Context, node string) error {
 		return err
 	}
 	client, err := c.ControlPlane.TokenConfig(ctx, agentNamespace, agentAccount, node)
+	if err == nil {
+		client, err = c.opts.Way(agentPart+" "+node, client)
+	}
 	if err != nil {
 		return err
 	}
@@ -109,6 +107,9 @@ func (c *Cluster) startAgentHere(ctx context.Context, p *hollow.Process, client 
 	opts, err := agentOptions(p.Dir, client, log)
 	if err != nil {
 		return runningAgent{}, errors.Join(err, log.Close())
+	}
+	if c.opts.Agent != nil {
+		c.opts.Agent(&opts)
 	}
 	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	done := make(chan error, 1)
@@ -212,7 +213,7 @@ func (c *Cluster) waitReports(ctx context.Context) error {
 		return err
 	}
 	var missing string
-	err = c.await(ctx, func(ctx context.Context) bool {
+	err = c.await(ctx, "nodes", func(ctx context.Context) bool {
 		found, err := cluster.Survey(ctx, "")
 		if err != nil {
 			missing = err.Error()
@@ -226,11 +227,8 @@ func (c *Cluster) waitReports(ctx context.Context) error {
 		}
 		return true
 	})
-	if ended := c.Ended(); ended != nil {
-		return ended
+	if err != nil && ctx.Err() != nil {
+		return fmt.Errorf("%w: %s", err, missing)
 	}
-	if err != nil {
-		return fmt.Errorf("nodes: %w: %s", err, missing)
-	}
-	return nil
+	return err
 }

@@ -61,16 +61,13 @@ func (b Berth) Start(ctx context.Context, c *Cluster, self []string) (func() err
 	if err := c.startSchedulers(argv); err != nil { // while they begin, agents do
 		return nil, err
 	}
-	stopAgents, err := c.StartAgents(ctx)
-	if err != nil {
-		return nil, errors.Join(err, c.stopSchedulers())
-	}
-	stopBoth := func() error { return errors.Join(c.stopSchedulers(), stopAgents()) }
-	if err := c.waitLeader(ctx); err != nil {
-		return nil, errors.Join(err, stopBoth())
-	}
+	stopBoth := func() error { return errors.Join(c.stopSchedulers(), c.stopAgents()) }
 	stopJobs := func() error { return nil }
+	if err = c.StartAgents(ctx); err == nil {
+		err = c.waitLeader(ctx)
+	}
 	switch {
+	case err != nil:
 	case b.Volcano != nil:
 		stopJobs, err = c.startVolcano(ctx, b.Volcano)
 	case b.Jobs:

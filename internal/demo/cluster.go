@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,7 +12,9 @@ import (
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
+	"github.com/berth-dev/berth/internal/agent"
 	"github.com/berth-dev/berth/internal/controlplane"
 	"github.com/berth-dev/berth/internal/hollow"
 )
@@ -30,10 +31,16 @@ type ClusterOptions struct {
 	NodeCommand []string
 	// Manifests are applied before the nodes start: custom resources, roles, policies.
 	Manifests [][]byte
-	// Server is the program of a kube-apiserver; "" means the one that is linked in.
-	Server string
-	// Flags are further flags of the kube-apiserver that is linked in.
-	Flags []string
+	// ControlPlane says what the control plane is like. Its directory is in the cluster's.
+	ControlPlane controlplane.Options
+	// On is a control plane that runs already, and that others may use; it is not stopped. nil
+	// starts one.
+	On *controlplane.ControlPlane
+	// Way leads a part of the cluster, "node NAME" or "agent NAME", to the API server: from the
+	// access that it is given to the access that it uses. nil is the direct way.
+	Way func(part string, access *rest.Config) (*rest.Config, error)
+	// Agent changes what an agent that runs in this process is told; nil for nothing.
+	Agent func(*agent.Options)
 	// AgentCommand is a command line that plays the role VerbAgent with what is appended to it, so
 	// that each agent is a process; nil makes agents run in this one.
 	AgentCommand []string
@@ -46,8 +53,6 @@ type ClusterOptions struct {
 	Metrics bool
 	// Keep leaves the directory, with the logs of nodes, agents and scheduler, behind.
 	Keep bool
-	// Log receives the log of the control plane; nil discards it.
-	Log io.Writer
 }
 
 // Cluster is a running control plane with its nodes.
@@ -62,6 +67,7 @@ type Cluster struct {
 	schedulers []*part // none before they are started
 	// agents are the ones that run, by node.
 	agents map[string]runningAgent
+	stops  []func() error
 }
 
 // Ended returns an error when a process of the cluster has ended by itself.
@@ -87,16 +93,27 @@ func (c *Cluster) Ended() error {
 	return nil
 }
 
-// await asks again and again until done, for as long as the cluster stands.
-func (c *Cluster) await(ctx context.Context, done func(context.Context) bool) error {
-	return wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+// await asks again and again until done, for as long as the cluster stands. what is what may be
+// missing when ctx ends.
+func (c *Cluster) await(ctx context.Context, what string, done func(context.Context) bool) error {
+	err := wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(ctx context.Context) (bool, error) {
 		return done(ctx), c.Ended()
 	})
+	if ended := c.Ended(); ended != nil {
+		return ended
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	return nil
 }
 
 // StartCluster starts the control plane and the nodes and returns when every node is ready. Nothing
 // is left behind when it fails. ctx limits the start alone.
 func StartCluster(ctx context.Context, opts ClusterOptions) (_ *Cluster, err error) {
+	if opts.Way == nil {
+		opts.Way = func(_ string, access *rest.Config) (*rest.Config, error) { return access, nil }
+	}
 	c := &Cluster{opts: opts}
 	defer func() {
 		if err != nil {
@@ -106,20 +123,27 @@ func StartCluster(ctx context.Context, opts ClusterOptions) (_ *Cluster, err err
 	if c.dir, err = os.MkdirTemp(opts.Dir, "berth-"); err != nil {
 		return nil, err
 	}
-	c.ControlPlane, err = controlplane.Start(ctx, controlplane.Options{Dir: c.dir, Server: opts.Server, Flags: opts.Flags, Log: opts.Log})
-	if err != nil {
-		return nil, err
+	if c.ControlPlane = opts.On; c.ControlPlane == nil {
+		opts.ControlPlane.Dir = c.dir
+		if c.ControlPlane, err = controlplane.Start(ctx, opts.ControlPlane); err != nil {
+			return nil, err
+		}
 	}
 	if c.Client, err = kubernetes.NewForConfig(c.ControlPlane.RESTConfig()); err != nil {
 		return nil, err
 	}
-	if err = c.ControlPlane.Apply(ctx, append([][]byte{[]byte(kubeletsReadPods)}, opts.Manifests...)...); err != nil {
+	if len(opts.Nodes) > 0 {
+		opts.Manifests = append(slices.Clone(opts.Manifests), []byte(kubeletsReadPods))
+	}
+	if err = c.ControlPlane.Apply(ctx, opts.Manifests...); err != nil {
 		return nil, err
 	}
 	for i := range opts.Nodes {
-		if err = c.AddNode(&opts.Nodes[i], opts.NodeCommand); err != nil {
+		p, err := c.launch(&opts.Nodes[i])
+		if err != nil {
 			return nil, err
 		}
+		c.Nodes = append(c.Nodes, p)
 	}
 	return c, c.waitNodes(ctx)
 }
@@ -146,40 +170,38 @@ subjects:
 - {apiGroup: rbac.authorization.k8s.io, kind: Group, name: system:nodes}
 `
 
-// AddNode starts a node with credentials of its own: user system:node:NAME in group system:nodes.
-func (c *Cluster) AddNode(spec *hollow.Spec, command []string) error {
-	p, err := c.launch(spec, command)
-	if err != nil {
-		return err
-	}
-	c.Nodes = append(c.Nodes, p)
-	return nil
-}
-
-func (c *Cluster) launch(spec *hollow.Spec, command []string) (*hollow.Process, error) {
+// launch starts a node with credentials of its own: user system:node:NAME in group system:nodes.
+func (c *Cluster) launch(spec *hollow.Spec) (*hollow.Process, error) {
 	user := controlplane.Kubelet(spec.Name)
-	kubeconfig, err := c.ControlPlane.Kubeconfig(user.Name, user.Groups)
+	config, err := c.ControlPlane.UserConfig(user.Name, user.Groups)
+	if err == nil {
+		config, err = c.opts.Way(nodePart+" "+spec.Name, config)
+	}
 	if err != nil {
 		return nil, err
 	}
-	return hollow.Launch(hollow.Dir(filepath.Join(c.dir, spec.Name)), spec, kubeconfig, command)
+	kubeconfig, err := controlplane.Access(config)
+	if err != nil {
+		return nil, err
+	}
+	return hollow.Launch(hollow.Dir(filepath.Join(c.dir, spec.Name)), spec, kubeconfig, c.opts.NodeCommand)
 }
 
 // RestartNode kills the kubelet of the named node, and its containers with it, and starts it again
 // on what it has left on disk. It does not wait until the node is ready.
-func (c *Cluster) RestartNode(name string, command []string) error {
-	i := slices.IndexFunc(c.Nodes, func(p *hollow.Process) bool { return p.Name == name })
-	if i < 0 {
-		return fmt.Errorf("cluster: no node %q", name)
-	}
-	spec, err := c.Nodes[i].Dir.ReadSpec()
+func (c *Cluster) RestartNode(name string) error {
+	node, err := c.Node(name)
 	if err != nil {
 		return err
 	}
-	c.Nodes[i].Kill()
-	p, err := c.launch(spec, command)
+	spec, err := node.Dir.ReadSpec()
+	if err != nil {
+		return err
+	}
+	node.Kill()
+	p, err := c.launch(spec)
 	if err == nil {
-		c.Nodes[i] = p
+		node.Process = p.Process
 	}
 	return err
 }
@@ -205,34 +227,27 @@ func (c *Cluster) Node(name string) (*hollow.Process, error) {
 	return nil, fmt.Errorf("cluster: no node %q", name)
 }
 
-// Stop ends nodes and control plane and removes everything on disk.
+// OnStop adds what Stop calls before it ends what was there already.
+func (c *Cluster) OnStop(stop func() error) { c.stops = append(c.stops, stop) }
+
+// Stop ends everything, the last first: what OnStop was told, schedulers, agents, nodes and control
+// plane. It removes everything on disk.
 func (c *Cluster) Stop() error {
+	var errs []error
+	for _, stop := range slices.Backward(c.stops) {
+		errs = append(errs, stop())
+	}
+	errs = append(errs, c.stopSchedulers(), c.stopAgents())
 	var g errgroup.Group
 	for _, p := range c.Nodes {
 		g.Go(p.Stop)
 	}
-	errs := []error{g.Wait()}
-	if c.ControlPlane != nil {
+	errs = append(errs, g.Wait())
+	if c.ControlPlane != c.opts.On {
 		errs = append(errs, c.ControlPlane.Stop())
 	}
 	if c.dir != "" && !c.opts.Keep {
 		errs = append(errs, os.RemoveAll(c.dir))
 	}
 	return errors.Join(errs...)
-}
-
-// Wait returns nil when ctx ends, or the error of a part of the cluster that ended first.
-func (c *Cluster) Wait(ctx context.Context) error {
-	clock := time.NewTicker(500 * time.Millisecond)
-	defer clock.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-clock.C:
-			if err := c.Ended(); err != nil {
-				return err
-			}
-		}
-	}
 }

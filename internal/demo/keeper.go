@@ -78,7 +78,7 @@ func (c *Cluster) nodePart(p *hollow.Process) (*part, error) {
 		return nil, err
 	}
 	made := &part{name: nodePart + " " + p.Name, start: func() (*child.Process, error) {
-		again, err := c.launch(spec, c.opts.NodeCommand)
+		again, err := c.launch(spec)
 		if err != nil {
 			return nil, err
 		}

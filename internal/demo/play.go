@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/berth-dev/berth/internal/controlplane"
 	"github.com/berth-dev/berth/internal/hollow"
 )
 
@@ -73,11 +74,11 @@ func Play(ctx context.Context, opts Options, s Scheduler) (_ *Report, err error)
 	m := newMeter(opts.Progress, s.Title())
 	m.line("starting an API server and %d nodes", opts.Nodes)
 	begun := time.Now()
-	c, stop, err := up(ctx, opts, s, ClusterOptions{Metrics: true})
+	c, err := up(ctx, opts, s, ClusterOptions{Metrics: true})
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, stop()) }()
+	defer func() { err = errors.Join(err, c.Stop()) }()
 	if opts.Keep {
 		m.line("logs and checkpoints stay in %s", c.dir)
 	}
@@ -106,35 +107,36 @@ func (o *Options) specs() ([]hollow.Spec, error) {
 	return Nodes(o.Nodes)
 }
 
-// Up starts a cluster with the scheduler at work; stop takes both down.
-func Up(ctx context.Context, opts Options, s Scheduler) (_ *Cluster, stop func() error, err error) {
+// Up starts a cluster with the scheduler at work.
+func Up(ctx context.Context, opts Options, s Scheduler) (*Cluster, error) {
 	return up(ctx, opts, s, ClusterOptions{})
 }
 
 // up is Up with some options of the cluster filled in.
-func up(ctx context.Context, opts Options, s Scheduler, cluster ClusterOptions) (_ *Cluster, stop func() error, err error) {
+func up(ctx context.Context, opts Options, s Scheduler, cluster ClusterOptions) (*Cluster, error) {
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
 	nodes, err := opts.specs()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	manifests, err := s.Manifests()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	cluster.Nodes, cluster.NodeCommand, cluster.Manifests = nodes, opts.verb(VerbNode), manifests
-	cluster.Server, cluster.Log, cluster.Keep = opts.Server, opts.Log, opts.Keep
+	cluster.ControlPlane, cluster.Keep = controlplane.Options{Server: opts.Server, Log: opts.Log}, opts.Keep
 	if err := checkWatches(nodes, s.Predicts()); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	c, err := StartCluster(ctx, cluster)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	stopScheduler, err := s.Start(ctx, c, opts.Self)
+	stop, err := s.Start(ctx, c, opts.Self)
 	if err != nil {
-		return nil, nil, errors.Join(err, c.Stop())
+		return nil, errors.Join(err, c.Stop())
 	}
-	return c, func() error { return errors.Join(stopScheduler(), c.Stop()) }, nil
+	c.OnStop(stop)
+	return c, nil
 }

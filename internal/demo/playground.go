@@ -20,22 +20,20 @@ const playgroundLease = 15 * time.Second
 
 // StartPlayground starts a cluster to try things on: as Up, with agents that are processes. It has
 // the controllers that make pods of Deployments, Jobs and StatefulSets, and the ones that watch
-// over nodes. stop takes all of it down.
-func StartPlayground(ctx context.Context, opts Options, s Scheduler) (_ *Cluster, stop func() error, err error) {
-	c, stopCluster, err := up(ctx, opts, s, ClusterOptions{
+// over nodes.
+func StartPlayground(ctx context.Context, opts Options, s Scheduler) (*Cluster, error) {
+	c, err := up(ctx, opts, s, ClusterOptions{
 		AgentCommand: opts.verb(VerbAgent), Schedulers: opts.Schedulers, Lease: playgroundLease, Metrics: opts.Metrics,
 	})
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	stopControllers, err := controllers.StartWithNodes(ctx, c.ControlPlane.RESTConfig())
+	stop, err := controllers.StartWithNodes(ctx, c.ControlPlane.RESTConfig())
 	if err != nil {
-		return nil, nil, errors.Join(err, stopCluster())
+		return nil, errors.Join(err, c.Stop())
 	}
-	return c, func() error {
-		stopControllers()
-		return stopCluster()
-	}, nil
+	c.OnStop(func() error { stop(); return nil })
+	return c, nil
 }
 
 // DescribeNodes writes what the nodes are, one to a line.

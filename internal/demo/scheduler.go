@@ -118,17 +118,13 @@ func (c *Cluster) schedulerPart(i int, argv []string) (*part, error) {
 
 // waitLeader waits until one of the schedulers holds the lease.
 func (c *Cluster) waitLeader(ctx context.Context) error {
-	err := c.await(ctx, func(ctx context.Context) bool {
-		l, err := c.Client.CoordinationV1().Leases(metav1.NamespaceSystem).Get(ctx, lease, metav1.GetOptions{})
-		return err == nil && l.Spec.HolderIdentity != nil && *l.Spec.HolderIdentity != ""
-	})
-	if ended := c.Ended(); ended != nil {
-		return ended
-	}
-	if err != nil {
-		return fmt.Errorf("scheduler: no lease: %w", err)
-	}
-	return nil
+	return c.await(ctx, "scheduler: no lease", func(ctx context.Context) bool { return c.held(ctx, metav1.NamespaceSystem, lease) })
+}
+
+// held says whether somebody holds a Lease.
+func (c *Cluster) held(ctx context.Context, namespace, name string) bool {
+	l, err := c.Client.CoordinationV1().Leases(namespace).Get(ctx, name, metav1.GetOptions{})
+	return err == nil && l.Spec.HolderIdentity != nil && *l.Spec.HolderIdentity != ""
 }
 
 func (c *Cluster) stopSchedulers() error {

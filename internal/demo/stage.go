@@ -296,7 +296,7 @@ func (s *stage) makesRoom(ctx context.Context) error {
 func (s *stage) poll(ctx context.Context, done func(context.Context) bool) error {
 	ctx, cancel := context.WithTimeout(ctx, sceneLimit)
 	defer cancel()
-	return s.await(ctx, done)
+	return s.await(ctx, "a step of the scene", done)
 }
 
 func (s *stage) until(ctx context.Context, name string, done func(*corev1.Pod) bool) (*corev1.Pod, error) {

@@ -3,15 +3,14 @@ package demo
 import (
 	"context"
 	"fmt"
-	"github.com/berth-dev/berth/internal/controlplane"
 	"os"
 	"path/filepath"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/berth-dev/berth/internal/child"
+	"github.com/berth-dev/berth/internal/controlplane"
 )
 
 // VolcanoController is Volcano's own vc-controller-manager, from a file of the user's. It makes the
@@ -107,8 +106,7 @@ func (c *Cluster) startVolcano(ctx context.Context, v *VolcanoController) (stop 
 		return nil, err
 	}
 	err = wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(ctx context.Context) (bool, error) {
-		l, err := c.Client.CoordinationV1().Leases(volcanoNamespace).Get(ctx, volcanoLease, metav1.GetOptions{})
-		return err == nil && l.Spec.HolderIdentity != nil && *l.Spec.HolderIdentity != "", p.Ended()
+		return c.held(ctx, volcanoNamespace, volcanoLease), p.Ended()
 	})
 	if err != nil {
 		p.Stop()

@@ -12,6 +12,7 @@ import (
 	"github.com/berth-dev/berth/internal/hollow"
 	"github.com/berth-dev/berth/internal/kubeletstate"
 	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/test/trial"
 	"github.com/berth-dev/berth/topology"
 )
 
@@ -20,15 +21,7 @@ import (
 func (o *observer) watchCheckpoints(ctx context.Context, spec *hollow.Spec) {
 	var last kubeletstate.Raw
 	var next, since time.Time // next: of holding against the machine; zero: not before a change
-	clock := time.NewTicker(checkpointPoll)
-	defer clock.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-clock.C:
-		}
-		now := time.Now()
+	for now := range trial.Every(ctx, checkpointPoll) {
 		if raw, held := o.look(spec); held && !raw.Equal(last) {
 			last, since, next = raw, now, now.Add(soundAfter)
 			o.mu.Lock()

@@ -17,7 +17,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
-	"sigs.k8s.io/yaml"
 
 	"github.com/berth-dev/berth/internal/child"
 	"github.com/berth-dev/berth/internal/controlplane"
@@ -30,23 +29,17 @@ import (
 
 // process is a part of the cluster. Its faults and its life are the driver's alone.
 type process struct {
+	*trial.Part
 	name  string
 	log   string
-	start func() (*child.Process, error)
-	child *child.Process // nil while it is down on purpose
-	way   way            // nil: it is no client of anybody
-	wrong time.Duration  // by which its clock is wrong
-}
-
-func (p *process) up() (err error) {
-	p.child, err = p.start()
-	return err
+	way   way           // nil: it is no client of anybody
+	wrong time.Duration // by which its clock is wrong
 }
 
 // signal sends a signal to a process that is up.
 func (p *process) signal(s syscall.Signal) {
-	if p.child != nil {
-		p.child.Signal(s)
+	if up := p.Process(); up != nil {
+		up.Signal(s)
 	}
 }
 
@@ -61,7 +54,6 @@ type cluster struct {
 	specs  []hollow.Spec
 	procs  map[string]*process
 	order  []string // of start
-	ports  []int    // of the schedulers' metrics
 	// bindings holds when a scheduler last sent the Binding of a pod, by its namespace and name.
 	bindings sync.Map
 
@@ -100,25 +92,25 @@ func (c *cluster) add(p *process) error {
 	p.log = filepath.Join(c.dir, p.name+".log")
 	c.procs[p.name] = p
 	c.order = append(c.order, p.name)
-	return p.up()
+	return p.Start()
 }
 
-// run returns a start function for this program in another role.
-func (c *cluster) run(name string, args ...string) func() (*child.Process, error) {
-	return func() (*child.Process, error) {
+// run is this program in another role.
+func (c *cluster) run(name string, args ...string) *trial.Part {
+	return trial.NewPart(func() (*child.Process, error) {
 		return child.Start(child.Spec{Name: name, Argv: append([]string{c.self}, args...), Log: filepath.Join(c.dir, name+".log")})
-	}
+	})
 }
 
 func (c *cluster) planeDir() string { return filepath.Join(c.dir, "plane") }
 
 // startStorage starts etcd and the line that leads to it.
 func (c *cluster) startStorage(ctx context.Context) error {
-	p := &process{name: storageName, start: c.run(storageName, verbStorage, c.planeDir(), filepath.Join(c.dir, storageURLFile))}
+	p := &process{name: storageName, Part: c.run(storageName, verbStorage, c.planeDir(), filepath.Join(c.dir, storageURLFile))}
 	if err := c.add(p); err != nil {
 		return err
 	}
-	url, err := p.child.Await(ctx, filepath.Join(c.dir, storageURLFile))
+	url, err := p.Process().Await(ctx, filepath.Join(c.dir, storageURLFile))
 	if err != nil {
 		return err
 	}
@@ -133,11 +125,11 @@ func (c *cluster) startAPIServer(ctx context.Context) error {
 	for i := range c.specs {
 		args = append(args, c.specs[i].Name)
 	}
-	p := &process{name: apiServerName, start: c.run(apiServerName, args...)}
+	p := &process{name: apiServerName, Part: c.run(apiServerName, args...)}
 	if err := c.add(p); err != nil {
 		return err
 	}
-	if _, err := p.child.Await(ctx, filepath.Join(c.dir, controlplane.ReadyFile)); err != nil {
+	if _, err := p.Process().Await(ctx, filepath.Join(c.dir, controlplane.ReadyFile)); err != nil {
 		return err
 	}
 	var err error
@@ -168,7 +160,7 @@ func (c *cluster) lineFor(name string, config *rest.Config, f fraud) (w *clientL
 	}
 	w.fraud, w.bindings = f, &c.bindings
 	kubeconfig = filepath.Join(c.dir, name+".kubeconfig")
-	return w, kubeconfig, w.WriteKubeconfig(kubeconfig)
+	return w, kubeconfig, controlplane.WriteAccess(kubeconfig, w.Access())
 }
 
 func (c *cluster) nodeDir(node string) hollow.Dir { return hollow.Dir(filepath.Join(c.dir, node)) }
@@ -206,20 +198,20 @@ func (c *cluster) startNode(spec *hollow.Spec) error {
 		return err
 	}
 	dir := c.nodeDir(spec.Name)
-	p.start = func() (*child.Process, error) {
+	p.Part = trial.NewPart(func() (*child.Process, error) {
 		n, err := hollow.Launch(dir, spec, kubeconfig, []string{c.self, demo.VerbNode})
 		if err != nil {
 			return nil, err
 		}
 		return n.Process, nil
-	}
+	})
 	err = c.add(p)
 	p.log = dir.Log()
 	return err
 }
 
 func (c *cluster) waitNode(ctx context.Context, name string) error {
-	n := &hollow.Process{Process: c.procs["node-"+name].child, Dir: c.nodeDir(name)}
+	n := &hollow.Process{Process: c.procs["node-"+name].Process(), Dir: c.nodeDir(name)}
 	n.Process.Name = name
 	return n.WaitReady(ctx, c.client)
 }
@@ -234,7 +226,7 @@ func (c *cluster) startAgent(ctx context.Context, node string) error {
 	if p.way, path, err = c.lineFor(p.name, config, ""); err != nil {
 		return err
 	}
-	p.start = c.run(p.name, verbAgent, path, string(c.nodeDir(node)), wrongclock.File(c.dir, p.name))
+	p.Part = c.run(p.name, verbAgent, path, string(c.nodeDir(node)), wrongclock.File(c.dir, p.name))
 	return c.add(p)
 }
 
@@ -259,9 +251,9 @@ func (c *cluster) startScheduler(i int) error {
 	if err != nil {
 		return err
 	}
-	c.ports = append(c.ports, port)
-	p.start = c.run(p.name, append(append(role, flags...),
+	p.Part = c.run(p.name, append(append(role, flags...),
 		"--leader-elect", "--leader-elect-lease-duration=8s", "--leader-elect-renew-deadline=6s", "--leader-elect-retry-period=1s", "-v=3")...)
+	p.Port = port
 	return c.add(p)
 }
 
@@ -271,20 +263,16 @@ const rivalName = "rival"
 
 // startRival starts a scheduler that puts pods on the same nodes and knows nothing of NUMA nodes.
 func (c *cluster) startRival() error {
-	text, err := yaml.Marshal(map[string]any{
-		"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration",
-		"leaderElection":   map[string]any{"leaderElect": false},
-		"clientConnection": map[string]any{"kubeconfig": filepath.Join(c.dir, schedulerConfig)},
-		"profiles":         []any{map[string]any{"schedulerName": rivalName}},
-	})
+	s := trial.Scheduler{Dir: c.dir, Name: rivalName}
+	config, err := c.credentials(schedulerConfig)
 	if err != nil {
 		return err
 	}
-	file := filepath.Join(c.dir, rivalName+".yaml")
-	if err := os.WriteFile(file, text, 0o600); err != nil {
+	flags, err := s.Stock()
+	if err := errors.Join(err, controlplane.WriteAccess(s.Access(), config)); err != nil {
 		return err
 	}
-	return c.add(&process{name: rivalName, start: c.run(rivalName, demo.VerbKubeScheduler, "--config="+file, "--secure-port=0")})
+	return c.add(&process{name: rivalName, Part: c.run(rivalName, append([]string{demo.VerbKubeScheduler}, flags...)...)})
 }
 
 // stop ends all processes, the control plane last, makes sure that none is left, and removes their
@@ -297,9 +285,7 @@ func (c *cluster) stop(keep bool) error {
 	for _, name := range slices.Backward(c.order) {
 		p := c.procs[name]
 		p.signal(syscall.SIGCONT)
-		if p.child != nil {
-			p.child.Kill()
-		}
+		p.Kill()
 		if p.way != nil {
 			p.way.close()
 		}

@@ -260,13 +260,9 @@ func (o *observer) leftInReport(node, but string) string {
 // ledger asks the one scheduler that is left what it still counts. The other is stopped first: only
 // a leader knows.
 func (d *driver) ledger(ctx context.Context) error {
-	other := d.procs["scheduler-1"]
-	if other.child != nil {
-		other.child.Kill()
-		other.child = nil
-	}
+	d.procs["scheduler-1"].Kill()
 	d.until(ctx, settleLimit, "", func() string {
-		m, err := scrape.Scheduler(d.ports[0])
+		m, err := scrape.Scheduler(d.procs["scheduler-0"].Port)
 		if err != nil {
 			return err.Error()
 		}

@@ -104,18 +104,19 @@ func (d *driver) later(after time.Duration, name string, do func() error) {
 func (d *driver) revive() error {
 	for _, name := range d.order {
 		p := d.procs[name]
-		if p.child == nil || p.child.Ended() == nil {
+		ended := p.Ended()
+		if ended == nil {
 			continue
 		}
 		if name == storageName {
-			return p.child.Ended() // nothing that is done to it makes it end
+			return ended // nothing that is done to it makes it end
 		}
 		d.exits[name]++
 		if !strings.HasPrefix(name, "scheduler-") {
-			d.book.note(p.child.Ended().Error())
+			d.book.note(ended.Error())
 		}
-		p.child = nil
-		d.later(time.Second, "start "+name, p.up)
+		p.Kill()
+		d.later(time.Second, "start "+name, p.Start)
 	}
 	return nil
 }
@@ -197,12 +198,11 @@ func (d *driver) inflict(o *Op) error {
 	name := fmt.Sprintf("end of %s %s", o.Kind, o.Target)
 	switch o.Kind {
 	case Kill:
-		if p.child == nil {
+		if p.Process() == nil {
 			return nil // it has ended by itself, and is going to be started
 		}
-		p.child.Kill()
-		p.child = nil
-		d.later(o.For, name, p.up)
+		p.Kill()
+		d.later(o.For, name, p.Start)
 	case Pause:
 		p.signal(syscall.SIGSTOP)
 		d.later(o.For, name, func() error { p.signal(syscall.SIGCONT); return nil })

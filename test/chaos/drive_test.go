@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/berth-dev/berth/internal/child"
+	"github.com/berth-dev/berth/test/trial"
 )
 
 // TestWhatEndsIsStartedAgain: when a process ends by itself, others' programs included, chaos
@@ -20,20 +21,19 @@ func TestWhatEndsIsStartedAgain(t *testing.T) {
 	d := &driver{cluster: c, observer: &observer{tally: tally{}}, book: &book{out: &out}, out: &out, exits: map[string]int{}}
 	starts := map[string]int{}
 	for _, name := range []string{apiServerName, rivalName, "agent-n0", "scheduler-0"} {
-		p := &process{name: name}
-		p.start = func() (*child.Process, error) {
+		p := &process{name: name, Part: trial.NewPart(func() (*child.Process, error) {
 			script := "echo corrupted; exit 1"
 			if starts[name]++; starts[name] > 1 {
 				script = "exec sleep 600"
 			}
 			return child.Start(child.Spec{Name: name, Argv: []string{"/bin/sh", "-c", script}, Log: filepath.Join(c.dir, name+".log")})
-		}
+		})}
 		if err := c.add(p); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for _, p := range c.procs {
-		<-p.child.Done()
+		<-p.Process().Done()
 	}
 	if err := d.settleDue(time.Now()); err != nil {
 		t.Fatal(err)
@@ -43,9 +43,7 @@ func TestWhatEndsIsStartedAgain(t *testing.T) {
 	}
 	defer func() {
 		for _, p := range c.procs {
-			if p.child != nil {
-				p.child.Kill()
-			}
+			p.Kill()
 		}
 	}()
 	twice := map[string]int{apiServerName: 2, rivalName: 2, "agent-n0": 2, "scheduler-0": 2}

@@ -4,10 +4,10 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/berth-dev/berth/internal/hollow"
 	"github.com/berth-dev/berth/test/obeyed"
+	"github.com/berth-dev/berth/test/trial"
 	"github.com/berth-dev/berth/topology"
 )
 
@@ -24,14 +24,7 @@ func (o *observer) watchCgroups(ctx context.Context, spec *hollow.Spec) {
 		o.book.violate("machine of "+spec.Name+": "+err.Error(), spec.Name)
 		return
 	}
-	clock := time.NewTicker(checkpointPoll)
-	defer clock.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-clock.C:
-		}
+	for range trial.Every(ctx, checkpointPoll) {
 		wrong := o.judgeCgroups(spec, m)
 		for range 2 {
 			if !wrong.Empty() {

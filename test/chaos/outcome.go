@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/berth-dev/berth/test/trial"
 )
 
 // outcome is a line of a scheduler's log: what became of a promise that was not kept.
@@ -101,20 +103,14 @@ var leadership = []byte("uccessfully acquired lease")
 
 // watchLeader looks until ctx ends.
 func (o *observer) watchLeader(ctx context.Context) {
-	clock := time.NewTicker(leaderPoll)
-	defer clock.Stop()
 	var f follower
-	for ctx.Err() == nil {
+	for range trial.Every(ctx, leaderPoll) {
 		for i := range schedulers {
 			name := fmt.Sprint("scheduler-", i)
 			// A log that cannot be read is noticed by others.
 			if fresh, err := f.read(o.cluster.procs[name].log); err == nil && bytes.Contains(fresh, leadership) {
 				o.leads(name)
 			}
-		}
-		select {
-		case <-clock.C:
-		case <-ctx.Done():
 		}
 	}
 }

@@ -71,11 +71,10 @@ func play(ctx context.Context, o *options, out io.Writer) (_ *result, err error)
 	nodes := p.nodes()
 	starting, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
-	var stop func() error
-	if p.Cluster, stop, err = demo.Up(starting, demo.Options{Own: nodes, Self: []string{os.Args[0]}, Progress: out}, demo.Berth{}); err != nil {
+	if p.Cluster, err = demo.Up(starting, demo.Options{Own: nodes, Self: []string{os.Args[0]}, Progress: out}, demo.Berth{}); err != nil {
 		return &p.result, err
 	}
-	defer func() { err = errors.Join(err, stop()) }()
+	defer func() { err = errors.Join(err, p.Stop()) }()
 	config := p.ControlPlane.RESTConfig()
 	stopControllers, err := controllers.Start(starting, config)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 
 	"github.com/berth-dev/berth/internal/hollow"
 	"github.com/berth-dev/berth/internal/wire"
-	"github.com/berth-dev/berth/test/obeying"
+	"github.com/berth-dev/berth/test/trial"
 )
 
 // most is the largest number of members of a gang.
@@ -59,7 +59,7 @@ func newPod(rng *rand.Rand, name string) *corev1.Pod {
 	}
 	annotate(rng, p)
 	if rng.IntN(6) == 0 {
-		p.Spec.PriorityClassName = obeying.Urgent
+		p.Spec.PriorityClassName = trial.Urgent
 	}
 	return p
 }

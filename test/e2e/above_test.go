@@ -58,7 +58,7 @@ func queued(c *hollowCluster) {
 	c.awaitRunning(full...)
 	c.delete("h1-a", nil)
 	admit := `{"spec":{"schedulingGates":[],"nodeSelector":{"kubernetes.io/hostname":"h1"}}}`
-	_, err := c.client.CoreV1().Pods("default").Patch(c.Context(), "kueue", types.MergePatchType, []byte(admit), metav1.PatchOptions{})
+	_, err := c.Client.CoreV1().Pods("default").Patch(c.Context(), "kueue", types.MergePatchType, []byte(admit), metav1.PatchOptions{})
 	c.must(err)
 	c.awaitRunning("kueue")
 	if got := c.nodeOf("kueue"); got != "h1" {
@@ -68,7 +68,7 @@ func queued(c *hollowCluster) {
 		c.delete(name, nil)
 	}
 	// Kueue takes its finalizer away when the pod has ended.
-	_, err = c.client.CoreV1().Pods("default").Patch(c.Context(), "kueue", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+	_, err = c.Client.CoreV1().Pods("default").Patch(c.Context(), "kueue", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
 	c.must(err)
 	c.delete("kueue", nil)
 }
@@ -114,7 +114,7 @@ func (c *hollowCluster) createAbove(file string) (names []string) {
 
 func (c *hollowCluster) nodeOf(name string) string {
 	c.Helper()
-	pod, err := c.client.CoreV1().Pods("default").Get(c.Context(), name, metav1.GetOptions{})
+	pod, err := c.Client.CoreV1().Pods("default").Get(c.Context(), name, metav1.GetOptions{})
 	c.must(err)
 	return pod.Spec.NodeName
 }

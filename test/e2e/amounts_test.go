@@ -19,6 +19,7 @@ import (
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	nrt "github.com/berth-dev/berth/api/nrt/v1alpha2"
 	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/test/trial"
 	"github.com/berth-dev/berth/topology"
 )
 
@@ -34,7 +35,7 @@ type exporter struct {
 
 func (c *hollowCluster) newExporter(n *hollowNode) *exporter {
 	c.Helper()
-	client, err := dynamic.NewForConfig(c.cp.RESTConfig())
+	client, err := dynamic.NewForConfig(c.ControlPlane.RESTConfig())
 	c.must(err)
 	m, err := topology.Parse(n.spec.Machine)
 	c.must(err)
@@ -43,15 +44,9 @@ func (c *hollowCluster) newExporter(n *hollowNode) *exporter {
 
 // run exports until ctx ends.
 func (e *exporter) run(ctx context.Context) {
-	tick := time.NewTicker(200 * time.Millisecond)
-	defer tick.Stop()
-	for ctx.Err() == nil {
+	for range trial.Every(ctx, 200*time.Millisecond) {
 		if err := e.export(ctx); err != nil && ctx.Err() == nil {
 			e.c.Errorf("exporter: %v", err)
-		}
-		select {
-		case <-ctx.Done():
-		case <-tick.C:
 		}
 	}
 }
@@ -61,7 +56,7 @@ func (e *exporter) export(ctx context.Context) error {
 	if held == nil {
 		return nil
 	}
-	list, err := e.c.client.CoreV1().Pods("default").List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName=" + e.node.spec.Name})
+	list, err := e.c.Client.CoreV1().Pods("default").List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName=" + e.node.spec.Name})
 	if err != nil {
 		return err
 	}
@@ -172,7 +167,7 @@ func (c *hollowCluster) untilPlacedWith(g wire.Guarantee, certainty wire.Certain
 		name := fmt.Sprintf("%s-%s-%d", g, certainty, i)
 		c.create(pinnedPod(name, "", cpus))
 		c.awaitRunning(name)
-		pod, err := c.client.CoreV1().Pods("default").Get(c.Context(), name, metav1.GetOptions{})
+		pod, err := c.Client.CoreV1().Pods("default").Get(c.Context(), name, metav1.GetOptions{})
 		c.must(err)
 		p, _, err := wire.ReadPlacement(pod)
 		c.must(err)
@@ -190,8 +185,8 @@ func (c *hollowCluster) untilPlacedWith(g wire.Guarantee, certainty wire.Certain
 // withoutAgent leaves a node without an agent, and without its report.
 func (c *hollowCluster) withoutAgent(n *hollowNode) {
 	c.Helper()
-	n.stop()
-	client, err := dynamic.NewForConfig(c.cp.RESTConfig())
+	n.stopAgent()
+	client, err := dynamic.NewForConfig(c.ControlPlane.RESTConfig())
 	c.must(err)
 	err = client.Resource(v1alpha1.NodeTopologies).Delete(c.Context(), n.spec.Name, metav1.DeleteOptions{})
 	if !apierrors.IsNotFound(err) { // it may have been stopped before its first report
@@ -202,7 +197,7 @@ func (c *hollowCluster) withoutAgent(n *hollowNode) {
 // wantGuarantee demands that all bound pods were placed so.
 func (c *hollowCluster) wantGuarantee(g wire.Guarantee, certainty wire.Certainty) {
 	c.Helper()
-	list, err := c.client.CoreV1().Pods("default").List(c.Context(), metav1.ListOptions{})
+	list, err := c.Client.CoreV1().Pods("default").List(c.Context(), metav1.ListOptions{})
 	c.must(err)
 	for i := range list.Items {
 		if list.Items[i].Spec.NodeName != "" {
@@ -213,7 +208,7 @@ func (c *hollowCluster) wantGuarantee(g wire.Guarantee, certainty wire.Certainty
 
 func (c *hollowCluster) wantPlacement(name string, g wire.Guarantee, certainty wire.Certainty) {
 	c.Helper()
-	pod, err := c.client.CoreV1().Pods("default").Get(c.Context(), name, metav1.GetOptions{})
+	pod, err := c.Client.CoreV1().Pods("default").Get(c.Context(), name, metav1.GetOptions{})
 	c.must(err)
 	p, _, err := wire.ReadPlacement(pod)
 	if err != nil || p.Guarantee != g || p.Certainty != certainty {

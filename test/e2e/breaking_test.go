@@ -65,15 +65,11 @@ func startKept(t *testing.T) *keptPlayground {
 	starting, cancel := context.WithTimeout(t.Context(), startLimit)
 	defer cancel()
 	// Sooner than on a cluster, for the sake of who waits.
-	c, stop, err := demo.StartPlayground(starting, opts, demo.Berth{Args: &scheduler.Args{StaleAfter: metav1.Duration{Duration: 10 * time.Second}}})
+	c, err := demo.StartPlayground(starting, opts, demo.Berth{Args: &scheduler.Args{StaleAfter: metav1.Duration{Duration: 10 * time.Second}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := stop(); err != nil {
-			t.Error(err)
-		}
-	})
+	atEnd(t, c.Stop)
 	p := &keptPlayground{Cluster: c, kubeconfig: filepath.Join(t.TempDir(), "kubeconfig"), told: &lockedBuffer{}}
 	k, err := demo.NewKeeper(c, p.told)
 	if err != nil {

@@ -20,8 +20,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
 	"sigs.k8s.io/yaml"
 
@@ -134,12 +132,7 @@ func (c *chartTest) kubeconfig(account string) []byte {
 	if err != nil {
 		c.Fatal(err)
 	}
-	cfg := clientcmdapi.NewConfig()
-	cfg.Clusters["c"] = &clientcmdapi.Cluster{Server: token.Host, CertificateAuthorityData: token.CAData}
-	cfg.AuthInfos["u"] = &clientcmdapi.AuthInfo{Token: token.BearerToken}
-	cfg.Contexts["c"] = &clientcmdapi.Context{Cluster: "c", AuthInfo: "u"}
-	cfg.CurrentContext = "c"
-	data, err := clientcmd.Write(*cfg)
+	data, err := controlplane.Access(token)
 	if err != nil {
 		c.Fatal(err)
 	}

@@ -17,15 +17,11 @@ func choose(t *testing.T, nodes int, pods []demo.Pod) *demo.Report {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), startLimit)
 	defer cancel()
-	c, stop, err := demo.Up(ctx, demo.Options{Nodes: nodes, Self: []string{os.Args[0]}, Progress: lineWriter{t}, Server: otherServer}, demo.Berth{})
+	c, err := demo.Up(ctx, demo.Options{Nodes: nodes, Self: []string{os.Args[0]}, Progress: lineWriter{t}, Server: otherServer}, demo.Berth{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := stop(); err != nil {
-			t.Error(err)
-		}
-	})
+	atEnd(t, c.Stop)
 	for i := range pods {
 		pods[i].At = time.Duration(i) * 300 * time.Millisecond
 	}

@@ -36,11 +36,7 @@ func startControlPlane(t *testing.T, opts controlplane.Options) *controlplane.Co
 		t.Fatal(err)
 	}
 	t.Logf("ready after %v", time.Since(begun).Round(10*time.Millisecond))
-	t.Cleanup(func() {
-		if err := cp.Stop(); err != nil {
-			t.Errorf("stop: %v", err)
-		}
-	})
+	atEnd(t, cp.Stop)
 	return cp
 }
 

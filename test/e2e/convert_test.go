@@ -11,8 +11,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/yaml"
 
 	"github.com/berth-dev/berth/deploy"
@@ -33,14 +31,9 @@ func TestConvertedConfigurations(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	access := clientcmdapi.NewConfig()
-	access.Clusters["c"] = &clientcmdapi.Cluster{Server: account.Host, CertificateAuthorityData: account.CAData}
-	access.AuthInfos["c"] = &clientcmdapi.AuthInfo{Token: account.BearerToken}
-	access.Contexts["c"] = &clientcmdapi.Context{Cluster: "c", AuthInfo: "c"}
-	access.CurrentContext = "c"
 	dir := t.TempDir()
 	kubeconfig := filepath.Join(dir, "kubeconfig")
-	if err := clientcmd.WriteToFile(*access, kubeconfig); err != nil {
+	if err := controlplane.WriteAccess(kubeconfig, account); err != nil {
 		t.Fatal(err)
 	}
 	client := kubernetes.NewForConfigOrDie(cp.RESTConfig())

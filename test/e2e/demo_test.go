@@ -43,15 +43,11 @@ func upDemo(t *testing.T, s demo.Scheduler, seed uint64) *demo.Cluster {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), startLimit)
 	defer cancel()
-	c, stop, err := demo.Up(ctx, demoOptions(t, seed), s)
+	c, err := demo.Up(ctx, demoOptions(t, seed), s)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := stop(); err != nil {
-			t.Error(err)
-		}
-	})
+	atEnd(t, c.Stop)
 	return c
 }
 

@@ -66,16 +66,12 @@ func TestExamplesRun(t *testing.T) {
 	opts := demoOptions(t, 1)
 	opts.Own = exampleNodes()
 	ctx, cancel := context.WithTimeout(t.Context(), startLimit)
-	c, stop, err := demo.StartPlayground(ctx, opts, demo.Berth{Names: demo.SchedulerNames, Jobs: true})
+	c, err := demo.StartPlayground(ctx, opts, demo.Berth{Names: demo.SchedulerNames, Jobs: true})
 	cancel()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() {
-		if err := stop(); err != nil {
-			t.Error(err)
-		}
-	}()
+	atEnd(t, c.Stop)
 	if err := c.ControlPlane.Apply(t.Context(), podgroup.Reservations()); err != nil {
 		t.Fatal(err)
 	}

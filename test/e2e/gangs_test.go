@@ -91,8 +91,8 @@ type gangCluster struct {
 func newGangCluster(t *testing.T, nodes int) *gangCluster {
 	t.Helper()
 	c := newHollowCluster(t, nodes)
-	c.must(c.cp.Apply(t.Context(), podgroup.Manifests()...))
-	groups, err := dynamic.NewForConfig(c.cp.RESTConfig())
+	c.must(c.ControlPlane.Apply(t.Context(), podgroup.Manifests()...))
+	groups, err := dynamic.NewForConfig(c.ControlPlane.RESTConfig())
 	c.must(err)
 	return &gangCluster{c, groups}
 }
@@ -105,7 +105,7 @@ func (c *gangCluster) makeGang(ctx context.Context, g *gangSpec) error {
 		}
 	}
 	for i := range g.cpus {
-		if _, err := c.client.CoreV1().Pods("default").Create(ctx, g.pod(i), metav1.CreateOptions{}); err != nil {
+		if _, err := c.Client.CoreV1().Pods("default").Create(ctx, g.pod(i), metav1.CreateOptions{}); err != nil {
 			return err
 		}
 	}
@@ -114,7 +114,7 @@ func (c *gangCluster) makeGang(ctx context.Context, g *gangSpec) error {
 
 // endGang deletes what makeGang created.
 func (c *gangCluster) endGang(ctx context.Context, g *gangSpec) error {
-	err := c.client.CoreV1().Pods("default").DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: gangLabel + "=" + g.name})
+	err := c.Client.CoreV1().Pods("default").DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: gangLabel + "=" + g.name})
 	if r, ok := g.resource(); ok && err == nil {
 		err = c.groups.Resource(r).Namespace("default").Delete(ctx, g.name, metav1.DeleteOptions{})
 	}
@@ -171,15 +171,7 @@ func TestGangs(t *testing.T) {
 		{"the scheduler is killed between two Bindings, and the gang ends whole", killedGangEndsWhole},
 		{"the scheduler is killed between two Bindings, and the gang ends not at all", killedGangEndsNotAtAll},
 	} {
-		ok := t.Run(test.name, func(t *testing.T) {
-			outer := c.T
-			c.T = t
-			defer func() { c.T = outer }()
-			test.run(c)
-			c.demandKept()
-			c.clean()
-		})
-		if !ok {
+		if !c.scene(test.name, func() { test.run(c) }) {
 			return
 		}
 	}
@@ -208,7 +200,7 @@ func largeGang(c *gangCluster) {
 		if n := boundOf(pods, g.name); n > 0 {
 			c.Fatalf("%d members are bound of a gang that does not fit", n)
 		}
-		list, err := c.client.CoreV1().Events("default").List(c.Context(), metav1.ListOptions{FieldSelector: "reason=GangNotPlaced"})
+		list, err := c.Client.CoreV1().Events("default").List(c.Context(), metav1.ListOptions{FieldSelector: "reason=GangNotPlaced"})
 		for i := range list.Items {
 			c.Log(list.Items[i].InvolvedObject.Kind, list.Items[i].InvolvedObject.Name, list.Items[i].Message)
 		}
@@ -256,7 +248,7 @@ func evictingGang(c *gangCluster) {
 		if n := boundOf(pods, full.name); n != 4 {
 			c.Fatalf("%d of 4 pods are left: some were evicted for a gang that never fits", n)
 		}
-		list, err := c.client.CoreV1().Events("default").List(c.Context(), metav1.ListOptions{FieldSelector: "involvedObject.name=hopeless"})
+		list, err := c.Client.CoreV1().Events("default").List(c.Context(), metav1.ListOptions{FieldSelector: "involvedObject.name=hopeless"})
 		return err == nil && len(list.Items) > 0
 	})
 	c.must(c.endGang(c.Context(), hopeless))
@@ -371,7 +363,7 @@ func killedGangEndsNotAtAll(c *gangCluster) {
 	g := &gangSpec{name: "killed", source: wire.GangOfSigs, minimum: 4, cpus: []int{8, 8, 6, 6}, timeout: 15}
 	c.killBetweenBindings(g)
 	var names []string
-	list, err := c.client.CoreV1().Pods("default").List(c.Context(), metav1.ListOptions{})
+	list, err := c.Client.CoreV1().Pods("default").List(c.Context(), metav1.ListOptions{})
 	c.must(err)
 	for _, n := range c.nodes {
 		free := 6

@@ -21,6 +21,7 @@ import (
 	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
 
 	"github.com/berth-dev/berth/internal/controlplane"
+	"github.com/berth-dev/berth/internal/demo"
 	"github.com/berth-dev/berth/internal/hollow"
 	"github.com/berth-dev/berth/internal/kubeletstate"
 	"github.com/berth-dev/berth/topology"
@@ -283,7 +284,6 @@ func testHollowNodeContainersEnd(t *testing.T, cp *controlplane.ControlPlane) {
 // testHollowNodeRefusesToStart shows that the kubelet's own validation decides, and that its words
 // arrive.
 func testHollowNodeRefusesToStart(t *testing.T, cp *controlplane.ControlPlane) {
-	c := startCluster(t, cp)
 	for _, tc := range []struct{ name, config, want string }{
 		{"unknown policy", "cpuManagerPolicy: statik", "statik"},
 		{"static without reserved CPUs", "cpuManagerPolicy: static", "static policy"},
@@ -295,7 +295,7 @@ func testHollowNodeRefusesToStart(t *testing.T, cp *controlplane.ControlPlane) {
 				KubeletConfig: "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n" + tc.config}
 			ctx, cancel := context.WithTimeout(t.Context(), startLimit)
 			defer cancel()
-			err := c.launch(t, &spec).WaitReady(ctx, c.Client)
+			_, err := demo.StartCluster(ctx, demo.ClusterOptions{Nodes: []hollow.Spec{spec}, NodeCommand: nodeCommand, On: cp})
 			if err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("got %v, want an error with %q", err, tc.want)
 			}

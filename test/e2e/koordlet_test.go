@@ -25,7 +25,7 @@ func TestKoordletCarriesOut(t *testing.T) {
 		s.KubeletConfig, s.StopTime = obeyingConfig, 100*time.Millisecond
 	})
 	n := c.nodes[0]
-	n.stop()
+	n.stopAgent()
 	n.koordlet = true
 	n.startAgent()
 	start := func(cpus string, names ...string) {
@@ -64,19 +64,19 @@ func TestKoordletCarriesOut(t *testing.T) {
 func (c *hollowCluster) createKoordlet(node string) {
 	c.Helper()
 	r := agent.DefaultRivals()[0]
-	_, err := c.client.CoreV1().Namespaces().Create(c.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: r.Namespace}}, metav1.CreateOptions{})
+	_, err := c.Client.CoreV1().Namespaces().Create(c.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: r.Namespace}}, metav1.CreateOptions{})
 	c.must(err)
 	pod := ask("koordlet", "100m", false)
 	pod.Spec.NodeName, pod.Spec.ServiceAccountName = node, r.ServiceAccount
 	pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: r.DaemonSet, UID: "daemonset", Controller: new(true)}}
-	_, err = c.client.CoreV1().Pods(r.Namespace).Create(c.Context(), pod, metav1.CreateOptions{})
+	_, err = c.Client.CoreV1().Pods(r.Namespace).Create(c.Context(), pod, metav1.CreateOptions{})
 	c.must(err)
 }
 
 // entrustedKept fails if the pods that run have not so many CPUs in all, each of one pod.
 func (c *hollowCluster) entrustedKept(want int) {
 	c.Helper()
-	list, err := c.client.CoreV1().Pods("default").List(c.Context(), metav1.ListOptions{})
+	list, err := c.Client.CoreV1().Pods("default").List(c.Context(), metav1.ListOptions{})
 	c.must(err)
 	var taken topology.CPUSet
 	for i := range list.Items {

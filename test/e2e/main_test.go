@@ -3,13 +3,11 @@ package e2e
 import (
 	"context"
 	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 
 	"github.com/berth-dev/berth/internal/controlplane"
 	"github.com/berth-dev/berth/internal/demo"
@@ -34,12 +32,8 @@ const patience = 3 * time.Minute
 // cluster is the hollow nodes of one test, and a namespace for its pods, on a control plane that
 // other tests may use at the same time: names of nodes are the test's own.
 type cluster struct {
-	ControlPlane *controlplane.ControlPlane
-	// Client is an administrator's.
-	Client    kubernetes.Interface
-	Nodes     []*hollow.Process
+	*demo.Cluster
 	namespace string
-	dir       string
 }
 
 // startCluster starts the nodes and returns when they are ready.
@@ -48,23 +42,34 @@ func startCluster(t *testing.T, cp *controlplane.ControlPlane, nodes ...hollow.S
 	ctx, cancel := context.WithTimeout(t.Context(), startLimit)
 	defer cancel()
 	begun := time.Now()
-	c := &cluster{ControlPlane: cp, Client: kubernetes.NewForConfigOrDie(cp.RESTConfig()), dir: shortDir(t)}
+	c, err := demo.StartCluster(ctx, demo.ClusterOptions{Nodes: nodes, NodeCommand: nodeCommand, On: cp})
+	if err != nil {
+		t.Fatal(err)
+	}
+	atEnd(t, c.Stop)
+	t.Cleanup(func() {
+		for _, p := range c.Nodes {
+			if t.Failed() {
+				log, _ := os.ReadFile(p.Dir.Log())
+				t.Logf("log of node %s:\n%s", p.Name, log[max(0, len(log)-4000):])
+			}
+		}
+	})
 	ns, err := c.Client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.namespace = ns.Name
-	t.Cleanup(func() { c.stop(t) })
-	for i := range nodes {
-		c.Nodes = append(c.Nodes, c.launch(t, &nodes[i]))
-	}
-	for _, p := range c.Nodes {
-		if err := p.WaitReady(ctx, c.Client); err != nil {
-			t.Fatal(err)
-		}
-	}
 	t.Logf("%d nodes ready after %v", len(nodes), time.Since(begun).Round(10*time.Millisecond))
-	return c
+	return &cluster{c, ns.Name}
+}
+
+// atEnd stops something when the test ends.
+func atEnd(t *testing.T, stop func() error) {
+	t.Cleanup(func() {
+		if err := stop(); err != nil {
+			t.Errorf("stop: %v", err)
+		}
+	})
 }
 
 // shortDir makes a directory with a path that is short enough for sockets, unlike those of
@@ -75,40 +80,9 @@ func shortDir(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
-		}
-	})
+	atEnd(t, func() error { return os.RemoveAll(dir) })
 	return dir
 }
 
 // nodeCommand makes this binary a node.
 var nodeCommand = []string{os.Args[0], demo.VerbNode}
-
-// launch starts a node with credentials of its own.
-func (c *cluster) launch(t *testing.T, spec *hollow.Spec) *hollow.Process {
-	t.Helper()
-	user := controlplane.Kubelet(spec.Name)
-	kubeconfig, err := c.ControlPlane.Kubeconfig(user.Name, user.Groups)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := hollow.Launch(hollow.Dir(filepath.Join(c.dir, spec.Name)), spec, kubeconfig, nodeCommand)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
-}
-
-func (c *cluster) stop(t *testing.T) {
-	for _, p := range c.Nodes {
-		if t.Failed() {
-			log, _ := os.ReadFile(p.Dir.Log())
-			t.Logf("log of node %s:\n%s", p.Name, log[max(0, len(log)-4000):])
-		}
-		if err := p.Stop(); err != nil {
-			t.Errorf("stop: %v", err)
-		}
-	}
-}

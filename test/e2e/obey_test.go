@@ -203,7 +203,7 @@ func TestObeyingNodes(t *testing.T) {
 	c.awaitObeyed("at first")
 
 	n := c.nodes[0]
-	n.stop()
+	n.stopAgent()
 	late := onNode(ask("late", "1", true), "h0")
 	start(late)
 	c.awaitBound("late")
@@ -222,9 +222,8 @@ func TestObeyingNodes(t *testing.T) {
 	c.awaitRunning(names...)
 	c.awaitObeyed("after the scheduler's restart")
 
-	n.proc.Kill()
-	n.start()
-	c.must(n.proc.WaitReady(t.Context(), c.client))
+	n.restart()
+	c.must(n.process().WaitReady(t.Context(), c.Client))
 	c.awaitObeyed("after the node's restart")
 	c.awaitRunning(names...)
 	c.demandKept()

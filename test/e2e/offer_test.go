@@ -48,7 +48,7 @@ resources:
 // topologyOf reads a node's NodeTopology; an empty one where there is none yet.
 func (c *hollowCluster) topologyOf(node string) *v1alpha1.NodeTopology {
 	c.Helper()
-	object, err := dynamic.NewForConfigOrDie(c.cp.RESTConfig()).Resource(v1alpha1.NodeTopologies).Get(c.Context(), node, metav1.GetOptions{})
+	object, err := dynamic.NewForConfigOrDie(c.ControlPlane.RESTConfig()).Resource(v1alpha1.NodeTopologies).Get(c.Context(), node, metav1.GetOptions{})
 	nt := &v1alpha1.NodeTopology{}
 	if apierrors.IsNotFound(err) {
 		return nt
@@ -98,7 +98,7 @@ func (c *hollowCluster) place(p *corev1.Pod, node string, cpus string, devices .
 	binding := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: p.Name, Namespace: p.Namespace, Annotations: map[string]string{wire.PlacementAnnotation: text}},
 		Target: corev1.ObjectReference{Kind: "Node", Name: node}}
 	wire.DemandPlugin(binding.Annotations, &d)
-	config, err := c.cp.UserConfig("system:kube-scheduler", nil)
+	config, err := c.ControlPlane.UserConfig("system:kube-scheduler", nil)
 	c.must(err)
 	c.must(kubernetes.NewForConfigOrDie(config).CoreV1().Pods(p.Namespace).Bind(c.Context(), binding, metav1.CreateOptions{}))
 	return p
@@ -224,7 +224,7 @@ func TestOfferedDevices(t *testing.T) {
 	c.delete("bare", nil)
 
 	// Without the agent's plugin the kubelet refuses pods, so one that ends says that before.
-	n.stop()
+	n.stopAgent()
 	const noneWell = "example.com/gpu(berth) numa0 sick 0000:3b:00.0 0000:3c:00.0 numa1 sick 0000:bb:00.0 0000:bc:00.0; example.com/nic(berth) numa0 sick 0000:3d:00.0 numa1 sick 0000:bd:00.0"
 	pools(noneWell, metav1.ConditionTrue)
 	n.startAgent()
@@ -243,10 +243,10 @@ func TestOfferedDevices(t *testing.T) {
 	}
 
 	// A kubelet that starts refuses pods that ask for what no plugin has offered to it yet.
-	n.proc.Kill()
+	n.process().Kill()
 	pools(noneWell, metav1.ConditionFalse)
-	n.start()
-	c.must(n.proc.WaitReady(t.Context(), c.client))
+	n.restart()
+	c.must(n.process().WaitReady(t.Context(), c.Client))
 	pools(allWell, metav1.ConditionTrue)
 	c.place(asking(ask("late", "1", true), offeredNIC, 1), "h0", "4", ofNIC("0000:3d:00.0"))
 	c.awaitRunning("late")
@@ -279,7 +279,7 @@ func TestOfferedDevices(t *testing.T) {
 
 func (c *hollowCluster) pod(name string) *corev1.Pod {
 	c.Helper()
-	p, err := c.client.CoreV1().Pods("default").Get(c.Context(), name, metav1.GetOptions{})
+	p, err := c.Client.CoreV1().Pods("default").Get(c.Context(), name, metav1.GetOptions{})
 	c.must(err)
 	return p
 }
@@ -288,7 +288,7 @@ func (c *hollowCluster) pod(name string) *corev1.Pod {
 func (c *hollowCluster) awaitAllocatable(node, name string, n int64) {
 	c.Helper()
 	c.await(fmt.Sprint(n, " ", name, " on ", node), func([]corev1.Pod) bool {
-		object, err := c.client.CoreV1().Nodes().Get(c.Context(), node, metav1.GetOptions{})
+		object, err := c.Client.CoreV1().Nodes().Get(c.Context(), node, metav1.GetOptions{})
 		c.must(err)
 		q := object.Status.Allocatable[corev1.ResourceName(name)]
 		return q.Value() == n
@@ -306,7 +306,7 @@ func (c *hollowCluster) machineOf(n *hollowNode) *topology.Machine {
 func (c *hollowCluster) decisions() obeyed.Decisions {
 	c.Helper()
 	out := obeyed.Decisions{}
-	list, err := c.client.CoreV1().Pods("default").List(c.Context(), metav1.ListOptions{})
+	list, err := c.Client.CoreV1().Pods("default").List(c.Context(), metav1.ListOptions{})
 	c.must(err)
 	for i := range list.Items {
 		out.Note(&list.Items[i])

@@ -44,15 +44,11 @@ func startPlayground(t *testing.T, s demo.Scheduler, nodes ...string) *demo.Clus
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), startLimit)
 	defer cancel()
-	c, stop, err := demo.StartPlayground(ctx, opts, s)
+	c, err := demo.StartPlayground(ctx, opts, s)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := stop(); err != nil {
-			t.Error(err)
-		}
-	})
+	atEnd(t, c.Stop)
 	return c
 }
 
@@ -144,7 +140,7 @@ func TestScenes(t *testing.T) {
 			opts.Nodes, opts.Own = scene.Nodes, scene.Own
 			ctx, cancel := context.WithTimeout(t.Context(), startLimit)
 			defer cancel()
-			c, stop, err := demo.StartPlayground(ctx, opts, scene.Berth)
+			c, err := demo.StartPlayground(ctx, opts, scene.Berth)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -152,7 +148,7 @@ func TestScenes(t *testing.T) {
 			if err := scene.Play(t.Context(), c, &out); err != nil {
 				t.Error(err)
 			}
-			if err := stop(); err != nil {
+			if err := c.Stop(); err != nil {
 				t.Error(err)
 			}
 			if want := shows[scene.Name]; want == "" || !strings.Contains(out.String(), want) {
@@ -270,10 +266,10 @@ func TestPlaygroundOfNothing(t *testing.T) {
 	} {
 		opts.Own = []hollow.Spec{c.node}
 		ctx, cancel := context.WithTimeout(t.Context(), startLimit)
-		_, stop, err := demo.StartPlayground(ctx, opts, c.scheduler)
+		up, err := demo.StartPlayground(ctx, opts, c.scheduler)
 		cancel()
 		if err == nil {
-			t.Fatal(stop())
+			t.Fatal(up.Stop())
 		}
 		if err.Error() != c.want {
 			t.Errorf("%v\nwant %s", err, c.want)

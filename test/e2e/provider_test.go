@@ -36,7 +36,7 @@ func TestLicences(t *testing.T) {
 	c.verb = licencesVerb
 	c.restartScheduler(nil)
 	for _, n := range c.nodes {
-		_, err := c.client.CoreV1().Nodes().Patch(t.Context(), n.spec.Name, types.MergePatchType,
+		_, err := c.Client.CoreV1().Nodes().Patch(t.Context(), n.spec.Name, types.MergePatchType,
 			[]byte(`{"status":{"capacity":{"`+licence+`":"100"},"allocatable":{"`+licence+`":"100"}}}`), metav1.PatchOptions{}, "status")
 		c.must(err)
 	}
@@ -73,7 +73,7 @@ func TestLicences(t *testing.T) {
 // On this machine every socket is a NUMA node.
 func (c *hollowCluster) licencesKept() {
 	c.Helper()
-	list, err := c.client.CoreV1().Pods("default").List(c.Context(), metav1.ListOptions{})
+	list, err := c.Client.CoreV1().Pods("default").List(c.Context(), metav1.ListOptions{})
 	c.must(err)
 	given := map[string]uint64{}
 	for i := range list.Items {

@@ -124,7 +124,7 @@ func (c *reservationCluster) place(name string) (cpus topology.CPUSet) {
 // given is what a pod's Binding says.
 func (c *reservationCluster) given(name string) (node string, cpus topology.CPUSet) {
 	c.Helper()
-	pod, err := c.client.CoreV1().Pods("default").Get(c.Context(), name, metav1.GetOptions{})
+	pod, err := c.Client.CoreV1().Pods("default").Get(c.Context(), name, metav1.GetOptions{})
 	c.must(err)
 	p, _, err := wire.ReadPlacement(pod)
 	c.must(err)
@@ -150,9 +150,9 @@ func TestReservations(t *testing.T) {
 		}
 	})
 	c := &reservationCluster{hollowCluster: h}
-	c.must(c.cp.Apply(t.Context(), podgroup.Reservations()))
+	c.must(c.ControlPlane.Apply(t.Context(), podgroup.Reservations()))
 	var err error
-	c.objects, err = dynamic.NewForConfig(c.cp.RESTConfig())
+	c.objects, err = dynamic.NewForConfig(c.ControlPlane.RESTConfig())
 	c.must(err)
 	c.restartScheduler(nil) // the kind is looked for once a minute
 
@@ -226,7 +226,7 @@ func TestReservations(t *testing.T) {
 // prints runs kubectl berth, and demands what it prints.
 func (c *reservationCluster) prints(args string, want ...string) {
 	c.Helper()
-	kubeconfig, err := c.cp.Kubeconfig("admin", []string{"system:masters"})
+	kubeconfig, err := c.ControlPlane.Kubeconfig("admin", []string{"system:masters"})
 	c.must(err)
 	file := filepath.Join(c.TempDir(), "config")
 	write(c.T, file, kubeconfig)
@@ -271,7 +271,7 @@ func (c *reservationCluster) refusedReservations() {
 	if r := c.get("foreign"); r.Status.Phase != "" {
 		c.Errorf("somebody else's: %+v", r.Status)
 	}
-	events, err := c.client.EventsV1().Events("default").List(c.Context(), metav1.ListOptions{})
+	events, err := c.Client.EventsV1().Events("default").List(c.Context(), metav1.ListOptions{})
 	c.must(err)
 	var about []string
 	for i := range events.Items {

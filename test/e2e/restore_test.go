@@ -31,7 +31,7 @@ func TestRestore(t *testing.T) {
 	c.create(pinnedPod("since", "", "8"))
 	c.awaitRunning("since")
 	c.awaitGauges()
-	agent := c.nodes[0].agent
+	agent := c.nodes[0].agent()
 	agent.set(func(*http.Request) fault { return lostRequest }) // the last to find its way back
 	c.restore(backup)
 
@@ -48,7 +48,7 @@ func TestRestore(t *testing.T) {
 		if why != "" && i >= 0 && pods[i].UID != tried {
 			tried = pods[i].UID
 			uid := tried
-			c.must(c.client.CoreV1().Pods("default").Delete(c.Context(), "after",
+			c.must(c.Client.CoreV1().Pods("default").Delete(c.Context(), "after",
 				metav1.DeleteOptions{GracePeriodSeconds: new(int64), Preconditions: &metav1.Preconditions{UID: &uid}}))
 			c.create(pinnedPod("after", "", "8"))
 		}
@@ -71,14 +71,14 @@ func TestRestore(t *testing.T) {
 // stopControlPlane returns the directory of etcd's data.
 func (c *hollowCluster) stopControlPlane() string {
 	c.Helper()
-	c.must(c.cp.Stop())
+	c.must(c.ControlPlane.Stop())
 	return filepath.Join(c.kept.Keep, "etcd", "data")
 }
 
 func (c *hollowCluster) startControlPlane() {
 	c.Helper()
 	var err error
-	c.cp, err = controlplane.Start(c.Context(), c.kept)
+	c.ControlPlane, err = controlplane.Start(c.Context(), c.kept)
 	c.must(err)
 }
 
@@ -96,7 +96,7 @@ func (c *hollowCluster) backUp() (dir string) {
 // again.
 func (c *hollowCluster) restore(backup string) {
 	c.Helper()
-	list, err := c.client.CoreV1().ConfigMaps("default").List(c.Context(), metav1.ListOptions{})
+	list, err := c.Client.CoreV1().ConfigMaps("default").List(c.Context(), metav1.ListOptions{})
 	c.must(err)
 	revision, err := strconv.ParseInt(list.ResourceVersion, 10, 64)
 	c.must(err)

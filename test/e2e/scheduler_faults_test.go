@@ -1,31 +1,23 @@
 package e2e
 
 import (
-	"bytes"
-	"context"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net/http"
-	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/berth-dev/berth/internal/controlplane"
+	"github.com/berth-dev/berth/test/line"
 )
 
 // faultyWire stands between a scheduler and the API server and loses what it is told to lose.
 type faultyWire struct {
-	server *httptest.Server
-	proxy  *httputil.ReverseProxy
+	*line.Line
 
 	mu sync.Mutex
 	// fault is asked for every request.
@@ -62,25 +54,13 @@ func newFaultyWire(t *testing.T, cp *controlplane.ControlPlane, f func(*http.Req
 // newFaultyWireFor makes a wire with the credentials of config.
 func newFaultyWireFor(t *testing.T, config *rest.Config, f func(*http.Request) fault) *faultyWire {
 	t.Helper()
-	transport, err := rest.TransportFor(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	target, err := url.Parse(config.Host)
-	if err != nil {
-		t.Fatal(err)
-	}
 	w := &faultyWire{fault: f, counts: map[fault]int{}}
-	w.proxy = &httputil.ReverseProxy{
-		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(target) },
-		Transport:     transport,
-		FlushInterval: -1,
-		ErrorHandler:  func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
+	var err error
+	if w.Line, err = line.New(config, w); err != nil {
+		t.Fatal(err)
 	}
-	w.server = httptest.NewServer(w)
 	t.Cleanup(func() {
-		w.server.CloseClientConnections()
-		w.server.Close()
+		w.Close()
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		t.Logf("faults: %v", w.counts)
@@ -98,48 +78,35 @@ func (w *faultyWire) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 	w.mu.Unlock()
 	switch f {
 	case lostRequest:
-		panic(http.ErrAbortHandler)
+		line.Drop()
 	case lostAnswer:
-		w.proxy.ServeHTTP(httptest.NewRecorder(), r)
-		panic(http.ErrAbortHandler)
+		w.Send(w.CopyOf(r))
+		line.Drop()
 	case lateAnswer:
-		w.proxy.ServeHTTP(out, r)
+		w.Forward(out, r)
 		time.Sleep(150 * time.Millisecond) // the fault itself
 	case lateRequest:
 		time.Sleep(150 * time.Millisecond) // the fault itself
-		w.proxy.ServeHTTP(out, r)
+		w.Forward(out, r)
 	case repeated:
-		first, second := w.copyOf(r), w.copyOf(r)
-		w.proxy.ServeHTTP(httptest.NewRecorder(), first)
-		w.proxy.ServeHTTP(out, second)
+		w.Send(w.CopyOf(r))
+		w.Forward(out, r)
 	case changedPod:
 		w.meddle(r)
-		w.proxy.ServeHTTP(out, r)
+		w.Forward(out, r)
 	case noRequest:
 		http.Error(out, "no request", http.StatusServiceUnavailable)
 	case heldBack:
 		w.hold(r)
 		<-r.Context().Done()
-		panic(http.ErrAbortHandler)
+		line.Drop()
 	default:
-		w.proxy.ServeHTTP(out, r)
+		w.Forward(out, r)
 	}
-}
-
-// copyOf returns a request that outlives r's client.
-func (w *faultyWire) copyOf(r *http.Request) *http.Request {
-	body, err := io.ReadAll(r.Body)
-	if err != nil {
-		panic(http.ErrAbortHandler)
-	}
-	r.Body = io.NopCloser(bytes.NewReader(body))
-	c := r.Clone(context.WithoutCancel(r.Context()))
-	c.Body = io.NopCloser(bytes.NewReader(body))
-	return c
 }
 
 func (w *faultyWire) hold(r *http.Request) {
-	c := w.copyOf(r)
+	c := w.CopyOf(r)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.held = append(w.held, c)
@@ -159,9 +126,7 @@ func (w *faultyWire) letGo() (codes []int) {
 	w.held = nil
 	w.mu.Unlock()
 	for _, r := range held {
-		out := httptest.NewRecorder()
-		w.proxy.ServeHTTP(out, r)
-		codes = append(codes, out.Code)
+		codes = append(codes, w.Send(r))
 	}
 	return codes
 }
@@ -175,7 +140,7 @@ func (w *faultyWire) set(f func(*http.Request) fault) {
 
 // cut closes all connections.
 func (w *faultyWire) cut() {
-	w.server.CloseClientConnections()
+	w.Cut()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.counts[cutWatch]++
@@ -189,21 +154,6 @@ func (w *faultyWire) sinceCut() time.Duration {
 	return time.Since(w.lastCut)
 }
 
-// kubeconfig leads to the wire.
-func (w *faultyWire) kubeconfig(t *testing.T) []byte {
-	t.Helper()
-	c := clientcmdapi.NewConfig()
-	c.Clusters["w"] = &clientcmdapi.Cluster{Server: w.server.URL}
-	c.AuthInfos["w"] = &clientcmdapi.AuthInfo{}
-	c.Contexts["w"] = &clientcmdapi.Context{Cluster: "w", AuthInfo: "w"}
-	c.CurrentContext = "w"
-	data, err := clientcmd.Write(*c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return data
-}
-
 func isBinding(r *http.Request) bool {
 	return r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/binding")
 }
@@ -213,7 +163,7 @@ func newFaultyTest(t *testing.T, p *schedulerPlane, nodes map[string]nodeSpec, f
 	t.Helper()
 	s := newFleetTest(t, p, nodes)
 	s.wire = newFaultyWire(t, p.ControlPlane, f)
-	s.sched = startSchedulerWith(t, schedulerVerb, s.wire.kubeconfig(t), nil)
+	s.sched = startSchedulerWith(t, schedulerVerb, s.wire.Access(), nil)
 	return s
 }
 
@@ -246,7 +196,7 @@ func testSchedulerWithCutWatches(t *testing.T, p *schedulerPlane) {
 	s := newFaultyTest(t, p, pinnedNodes(3), func(*http.Request) fault { return noFault })
 	s.churn(rand.New(rand.NewPCG(9, 10)), 100, func(i int) {
 		if i%25 == 24 {
-			s.wire.server.CloseClientConnections()
+			s.wire.Cut()
 			s.wire.mu.Lock()
 			s.wire.counts[cutWatch]++
 			s.wire.mu.Unlock()

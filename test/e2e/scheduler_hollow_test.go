@@ -1,19 +1,12 @@
 package e2e
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"crypto/tls"
 	"fmt"
-	"io"
-	"log/slog"
 	"net/http"
 	"os"
-	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -24,7 +17,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
@@ -32,42 +24,39 @@ import (
 	"github.com/berth-dev/berth/deploy"
 	"github.com/berth-dev/berth/internal/agent"
 	"github.com/berth-dev/berth/internal/controlplane"
+	"github.com/berth-dev/berth/internal/demo"
 	"github.com/berth-dev/berth/internal/hollow"
 	"github.com/berth-dev/berth/internal/kubeletstate"
-	"github.com/berth-dev/berth/internal/offer"
 	"github.com/berth-dev/berth/internal/scheduler"
 	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/test/scrape"
+	"github.com/berth-dev/berth/test/trial"
 	"github.com/berth-dev/berth/topology"
 )
 
-// hollowCluster is a real API server, hollow nodes with the kubelet's own managers, an agent for
-// each, and a scheduler, each behind a wire of its own that can be made faulty. What kubelets do
-// with pods is noted.
+// hollowCluster is a cluster with kubelets, agents in this process and a scheduler, each behind a
+// wire of its own that can be made faulty. What kubelets do with pods is noted.
 type hollowCluster struct {
 	*testing.T
+	*demo.Cluster
 	// root is the test that the cluster belongs to; T may be a subtest.
-	root   *testing.T
-	kept   controlplane.Options // of cp
-	cp     *controlplane.ControlPlane
-	client kubernetes.Interface
-	nodes  []*hollowNode
-	wire   *faultyWire // the scheduler's
-	sched  *schedulerProcess
-	verb   string // that of the next scheduler; "" for schedulerVerb
+	root  *testing.T
+	kept  controlplane.Options // of the control plane
+	nodes []*hollowNode
+	wires map[string]*faultyWire // of kubelets and agents
+	wire  *faultyWire            // the scheduler's
+	sched *schedulerProcess
+	verb  string // that of the next scheduler; "" for schedulerVerb
 
 	mu   sync.Mutex
 	pods map[types.UID]*noted
 }
 
-// hollowNode is a node, its kubelet in a process of its own and its agent in ours.
+// hollowNode is a node of the cluster.
 type hollowNode struct {
-	c       *hollowCluster
-	spec    hollow.Spec
-	dir     hollow.Dir
-	proc    *hollow.Process
-	kubelet *faultyWire
-	agent   *faultyWire
-	stop    func() // the agent
+	c    *hollowCluster
+	spec hollow.Spec
+	dir  hollow.Dir
 	// koordlet: the agent that starts next leaves it to koordlet to carry out what Berth decides.
 	koordlet bool
 }
@@ -101,34 +90,66 @@ func newHollowCluster(t *testing.T, nodes int) *hollowCluster {
 func newHollowClusterOn(t *testing.T, nodes int, opts controlplane.Options, change ...func(*hollow.Spec)) *hollowCluster {
 	t.Helper()
 	begun := time.Now()
-	dir := shortDir(t)
-	c := &hollowCluster{T: t, root: t, kept: opts, pods: map[types.UID]*noted{}}
-	c.startControlPlane()
-	t.Cleanup(func() {
-		if err := c.cp.Stop(); err != nil {
-			t.Errorf("stop: %v", err)
-		}
-	})
-	c.must(c.cp.Apply(t.Context(), deploy.Manifests()...))
-	var err error
-	c.client, err = kubernetes.NewForConfig(c.cp.RESTConfig())
-	c.must(err)
+	c := &hollowCluster{T: t, root: t, kept: opts, wires: map[string]*faultyWire{}, pods: map[types.UID]*noted{}}
+	o := demo.ClusterOptions{NodeCommand: nodeCommand, ControlPlane: opts, Manifests: deploy.Manifests(), Way: c.way, Agent: c.changeAgent}
 	for i := range nodes {
 		spec := hollow.Spec{Name: fmt.Sprint("h", i), Machine: twoSockets, KubeletConfig: singleNUMA, StopTime: hollowStop}
 		if len(change) > 0 {
 			change[0](&spec)
 		}
-		c.nodes = append(c.nodes, c.addNode(dir, spec))
+		o.Nodes = append(o.Nodes, spec)
 	}
-	for _, n := range c.nodes {
-		c.must(n.proc.WaitReady(t.Context(), c.client))
-		n.startAgent()
+	var err error
+	c.Cluster, err = demo.StartCluster(t.Context(), o)
+	c.must(err)
+	t.Cleanup(c.end)
+	for i, p := range c.Nodes {
+		c.nodes = append(c.nodes, &hollowNode{c: c, spec: o.Nodes[i], dir: p.Dir})
+		c.nodes[i].startAgent()
 	}
 	c.watch()
-	c.wire = c.newWire("system:kube-scheduler")
+	config, err := c.ControlPlane.UserConfig(controlplane.Scheduler.Name, nil)
+	c.must(err)
+	c.wire = newFaultyWireFor(t, config, soundly)
 	c.startScheduler(nil)
 	t.Logf("%d hollow nodes ready after %v", nodes, time.Since(begun).Round(10*time.Millisecond))
 	return c
+}
+
+// end ends the cluster, and shows what nodes have said where the test has failed.
+func (c *hollowCluster) end() {
+	for _, n := range c.nodes {
+		if c.root.Failed() {
+			log, _ := os.ReadFile(n.dir.Log())
+			c.root.Logf("log of node %s:\n%s", n.spec.Name, log[max(0, len(log)-3000):])
+		}
+		n.signal(syscall.SIGCONT)
+	}
+	if err := c.Stop(); err != nil {
+		c.root.Errorf("stop: %v", err)
+	}
+}
+
+// soundly has nothing go wrong.
+func soundly(*http.Request) fault { return noFault }
+
+// way puts a wire before a part, which it keeps when it is started again.
+func (c *hollowCluster) way(part string, access *rest.Config) (*rest.Config, error) {
+	if c.wires[part] == nil {
+		c.wires[part] = newFaultyWireFor(c.root, access, soundly)
+	}
+	return c.wires[part].Access(), nil
+}
+
+// changeAgent tells an agent what it cannot know in a test, and what the test wants.
+func (c *hollowCluster) changeAgent(o *agent.Options) {
+	n := c.nodes[slices.IndexFunc(c.nodes, func(n *hollowNode) bool { return n.spec.Name == o.Node })]
+	if n.spec.Devices != "" {
+		o.Enforce.NRIVersion = "v0.12.3" // a test's binary does not know the versions of its modules
+	}
+	if n.koordlet {
+		o.Authority, o.Enforcer = v1alpha1.AuthorityBerth, v1alpha1.EnforcerKoordlet
+	}
 }
 
 func (c *hollowCluster) must(err error) {
@@ -138,83 +159,41 @@ func (c *hollowCluster) must(err error) {
 	}
 }
 
-// newWire makes a sound wire with the user's credentials.
-func (c *hollowCluster) newWire(user string, groups ...string) *faultyWire {
-	c.Helper()
-	config, err := c.cp.UserConfig(user, groups)
-	c.must(err)
-	return newFaultyWireFor(c.T, config, func(*http.Request) fault { return noFault })
-}
-
-func (c *hollowCluster) addNode(dir string, spec hollow.Spec) *hollowNode {
-	c.Helper()
-	name := spec.Name
-	n := &hollowNode{c: c, spec: spec, dir: hollow.Dir(filepath.Join(dir, name)), kubelet: c.newWire("system:node:"+name, "system:nodes")}
-	n.start()
-	c.Cleanup(func() {
-		if c.Failed() {
-			log, _ := os.ReadFile(n.dir.Log())
-			c.Logf("log of node %s:\n%s", name, log[max(0, len(log)-3000):])
-		}
-		n.signal(syscall.SIGCONT)
-		n.proc.Kill()
-	})
-	return n
-}
-
-// start starts the kubelet, for the first time or again.
-func (n *hollowNode) start() {
-	n.c.Helper()
-	var err error
-	n.proc, err = hollow.Launch(n.dir, &n.spec, n.kubelet.kubeconfig(n.c.T), nodeCommand)
+// process is the kubelet.
+func (n *hollowNode) process() *hollow.Process {
+	p, err := n.c.Node(n.spec.Name)
 	n.c.must(err)
+	return p
+}
+
+// kubelet and agent are the wires of the two.
+func (n *hollowNode) kubelet() *faultyWire { return n.c.wires["node "+n.spec.Name] }
+func (n *hollowNode) agent() *faultyWire   { return n.c.wires["agent "+n.spec.Name] }
+
+// restart kills the kubelet and starts it again.
+func (n *hollowNode) restart() {
+	n.c.Helper()
+	n.c.must(n.c.RestartNode(n.spec.Name))
 }
 
 // signal signals the kubelet.
-func (n *hollowNode) signal(s syscall.Signal) { _ = syscall.Kill(n.proc.PID(), s) } // it may have ended
+func (n *hollowNode) signal(s syscall.Signal) { n.process().Signal(s) }
 
-// startAgent starts the agent and waits for its first report.
 func (n *hollowNode) startAgent() {
 	n.c.Helper()
-	client, err := n.c.cp.TokenConfig(n.c.Context(), leaseNamespace, "berth-agent", n.spec.Name)
-	n.c.must(err)
-	n.agent = newFaultyWireFor(n.c.root, client, func(*http.Request) fault { return noFault })
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		opts := agent.Options{Node: n.spec.Name, Client: &rest.Config{Host: n.agent.server.URL, QPS: -1}, Root: n.dir.Root(),
-			Machine: n.spec.Machine, Log: slog.New(slog.DiscardHandler)}
-		if n.spec.NRI {
-			opts.Authority = v1alpha1.AuthorityBerth
-			opts.Enforce = agent.EnforceOptions{NRISocket: n.dir.NRI(), Cgroups: n.dir.Cgroups()}
-			opts.SpecDirs = []string{n.dir.CDI()}
-		}
-		if n.spec.Devices != "" {
-			offers, err := offer.Read(n.spec.Name, []byte(n.spec.Devices))
-			if err != nil {
-				n.c.Errorf("devices of %s: %v", n.spec.Name, err)
-			}
-			opts.Devices = offers
-			opts.Enforce.NRIVersion = "v0.12.3" // a test's binary does not know the versions of its modules
-		}
-		if n.koordlet {
-			opts.Authority, opts.Enforcer = v1alpha1.AuthorityBerth, v1alpha1.EnforcerKoordlet
-		}
-		err := agent.Run(ctx, opts)
-		if err != nil && ctx.Err() == nil {
-			n.c.Errorf("agent of %s: %v", n.spec.Name, err)
-		}
-	}()
-	n.stop = func() { cancel(); <-done }
-	n.c.root.Cleanup(func() { n.stop() })
+	n.c.must(n.c.StartAgent(n.c.Context(), n.spec.Name))
+}
+
+func (n *hollowNode) stopAgent() {
+	n.c.Helper()
+	n.c.must(n.c.StopAgent(n.spec.Name))
 }
 
 // watch notes what kubelets do with pods.
 func (c *hollowCluster) watch() {
 	ctx, cancel := context.WithCancel(context.Background())
 	c.Cleanup(cancel)
-	factory := informers.NewSharedInformerFactoryWithOptions(c.client, 0, informers.WithNamespace("default"))
+	factory := informers.NewSharedInformerFactoryWithOptions(c.Client, 0, informers.WithNamespace("default"))
 	_, err := factory.Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) { c.note(obj.(*corev1.Pod)) }, UpdateFunc: func(_, obj any) { c.note(obj.(*corev1.Pod)) },
 	})
@@ -322,7 +301,7 @@ func (c *hollowCluster) demandKept() (sum tally) {
 func (c *hollowCluster) create(p *corev1.Pod) *corev1.Pod {
 	c.Helper()
 	p.Namespace = "default"
-	created, err := c.client.CoreV1().Pods("default").Create(c.Context(), p, metav1.CreateOptions{})
+	created, err := c.Client.CoreV1().Pods("default").Create(c.Context(), p, metav1.CreateOptions{})
 	c.must(err)
 	return created
 }
@@ -335,7 +314,7 @@ func onNode(p *corev1.Pod, node string) *corev1.Pod {
 
 func (c *hollowCluster) delete(name string, grace *int64) {
 	c.Helper()
-	err := c.client.CoreV1().Pods("default").Delete(c.Context(), name, metav1.DeleteOptions{GracePeriodSeconds: grace})
+	err := c.Client.CoreV1().Pods("default").Delete(c.Context(), name, metav1.DeleteOptions{GracePeriodSeconds: grace})
 	if !apierrors.IsNotFound(err) {
 		c.must(err)
 	}
@@ -346,25 +325,17 @@ func (c *hollowCluster) await(what string, done func([]corev1.Pod) bool) {
 	c.Helper()
 	ctx, cancel := context.WithTimeout(c.Context(), patience)
 	defer cancel()
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		list, err := c.client.CoreV1().Pods("default").List(ctx, metav1.ListOptions{})
-		if err == nil && done(list.Items) {
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			c.demandKept()
-			if list != nil {
-				for _, p := range list.Items {
-					c.Logf("%s on %q: %s %s %v", p.Name, p.Spec.NodeName, p.Status.Phase, p.Status.Reason, p.Status.Conditions)
-				}
-			}
-			c.Fatalf("waited %v for %s", patience, what)
-		}
+	var list *corev1.PodList
+	if trial.Until(ctx, 50*time.Millisecond, func() (is bool) {
+		var err error
+		list, err = c.Client.CoreV1().Pods("default").List(ctx, metav1.ListOptions{})
+		return err == nil && done(list.Items)
+	}) {
+		return
 	}
+	c.demandKept()
+	describe(c.T, list)
+	c.Fatalf("waited %v for %s", patience, what)
 }
 
 func (c *hollowCluster) awaitRunning(names ...string) {
@@ -386,11 +357,23 @@ func (c *hollowCluster) awaitBound(name string) {
 	})
 }
 
+// scene plays something as a test of its own, and demands that all promises are kept and nothing is
+// left of it.
+func (c *hollowCluster) scene(name string, play func()) bool {
+	return c.root.Run(name, func(t *testing.T) {
+		c.T = t
+		defer func() { c.T = c.root }()
+		play()
+		c.demandKept()
+		c.clean()
+	})
+}
+
 // clean deletes everything and demands that nothing is left: of pods, in the kubelets' books, in
 // the scheduler's gauges.
 func (c *hollowCluster) clean() {
 	c.Helper()
-	c.must(c.client.CoreV1().Pods("default").DeleteCollection(c.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}))
+	c.must(c.Client.CoreV1().Pods("default").DeleteCollection(c.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}))
 	c.await("no pods", func(pods []corev1.Pod) bool { return len(pods) == 0 })
 	c.awaitGauges()
 }
@@ -402,46 +385,15 @@ func (c *hollowCluster) awaitGauges() {
 	defer func() { c.Log("gauges: ", left) }()
 	c.await("gauges at 0", func([]corev1.Pod) bool {
 		m, err := c.sched.metrics()
-		if err != nil || len(m) == 0 {
-			left = fmt.Sprint("no metrics: ", err)
-			return false
-		}
-		left = ""
-		for name, v := range m {
-			for _, gauge := range []string{"berth_scheduler_in_flight_pods", "berth_scheduler_ending_pods", "berth_scheduler_waiting_pods"} {
-				if strings.HasPrefix(name, gauge) && v != 0 {
-					left += fmt.Sprint(name, " is ", v, "; ")
-				}
-			}
+		if left = fmt.Sprint(err); err == nil {
+			left = scrape.Left(m, scrape.Held...)
 		}
 		return left == ""
 	})
-	if left != "" {
-		c.Error(left)
-	}
 }
 
 // metrics returns Berth's metrics, by name with labels.
-func (p *schedulerProcess) metrics() (map[string]float64, error) {
-	client := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}}
-	resp, err := client.Get(fmt.Sprintf("https://127.0.0.1:%d/metrics", p.port))
-	if err != nil {
-		return nil, err
-	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return nil, err
-	}
-	out := map[string]float64{}
-	for line := range bytes.Lines(text) {
-		name, value, _ := strings.Cut(strings.TrimSpace(string(line)), " ")
-		if v, err := strconv.ParseFloat(value, 64); err == nil && strings.HasPrefix(name, "berth_scheduler_") {
-			out[name] = v
-		}
-	}
-	return out, nil
-}
+func (p *schedulerProcess) metrics() (map[string]float64, error) { return scrape.Scheduler(p.port) }
 
 // restartScheduler kills the scheduler and lets another one take over.
 func (c *hollowCluster) restartScheduler(args *scheduler.Args) {
@@ -452,5 +404,5 @@ func (c *hollowCluster) restartScheduler(args *scheduler.Args) {
 
 func (c *hollowCluster) startScheduler(args *scheduler.Args) {
 	c.Helper()
-	c.sched = startSchedulerWith(c.root, cmp.Or(c.verb, schedulerVerb), c.wire.kubeconfig(c.T), args)
+	c.sched = startSchedulerWith(c.root, cmp.Or(c.verb, schedulerVerb), c.wire.Access(), args)
 }

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
 	"k8s.io/component-base/cli"
 
 	"github.com/berth-dev/berth/deploy"
@@ -54,20 +56,19 @@ type schedulerProcess struct {
 // startScheduler starts a berth-scheduler for the control plane; the test's end stops it.
 func startScheduler(t *testing.T, cp *controlplane.ControlPlane, args *scheduler.Args) *schedulerProcess {
 	t.Helper()
-	kubeconfig, err := cp.Kubeconfig("berth-scheduler", []string{"system:masters"})
+	access, err := cp.UserConfig("berth-scheduler", []string{"system:masters"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return startSchedulerWith(t, schedulerVerb, kubeconfig, args)
+	return startSchedulerWith(t, schedulerVerb, access, args)
 }
 
 // startSchedulerWith starts the scheduler that the verb stands for.
-func startSchedulerWith(t *testing.T, verb string, kubeconfig []byte, args *scheduler.Args) *schedulerProcess {
+func startSchedulerWith(t *testing.T, verb string, access *rest.Config, args *scheduler.Args) *schedulerProcess {
 	t.Helper()
 	s := trial.Scheduler{Dir: t.TempDir(), Name: "scheduler", Args: args}
-	write(t, s.Access(), kubeconfig)
 	port, flags, err := s.Flags()
-	if err != nil {
+	if err := errors.Join(err, controlplane.WriteAccess(s.Access(), access)); err != nil {
 		t.Fatal(err)
 	}
 	return runScheduler(t, verb, port, append(flags, "-v=2")...)
@@ -105,11 +106,7 @@ func startBerthControlPlane(t *testing.T) *controlplane.ControlPlane {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := cp.Stop(); err != nil {
-			t.Errorf("stop: %v", err)
-		}
-	})
+	atEnd(t, cp.Stop)
 	crds, err := readAll(deploy.CRDs())
 	if err != nil {
 		t.Fatal(err)

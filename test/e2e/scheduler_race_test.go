@@ -34,15 +34,7 @@ func TestRace(t *testing.T) {
 		{"pods that end by themselves", endedByThemselves},
 		{"a pod of somebody else between a report and a Binding", contendedPod},
 	} {
-		ok := t.Run(test.name, func(t *testing.T) {
-			outer := c.T
-			c.T = t
-			defer func() { c.T = outer }()
-			test.run(c)
-			c.demandKept()
-			c.clean()
-		})
-		if !ok {
+		if !c.scene(test.name, func() { test.run(c) }) {
 			return
 		}
 	}
@@ -94,12 +86,12 @@ func lateBindingOfADeadLeader(c *hollowCluster) {
 func (c *hollowCluster) createUrgent(p *corev1.Pod) {
 	c.Helper()
 	class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "urgent"}, Value: 1000}
-	if _, err := c.client.SchedulingV1().PriorityClasses().Create(c.Context(), class, metav1.CreateOptions{}); !apierrors.IsAlreadyExists(err) {
+	if _, err := c.Client.SchedulingV1().PriorityClasses().Create(c.Context(), class, metav1.CreateOptions{}); !apierrors.IsAlreadyExists(err) {
 		c.must(err)
 	}
 	p.Spec.PriorityClassName = class.Name
 	c.await("the priority class", func([]corev1.Pod) bool {
-		_, err := c.client.CoreV1().Pods("default").Create(c.Context(), p, metav1.CreateOptions{})
+		_, err := c.Client.CoreV1().Pods("default").Create(c.Context(), p, metav1.CreateOptions{})
 		if !apierrors.IsForbidden(err) {
 			c.must(err)
 		}
@@ -153,9 +145,9 @@ func fourUndelivered(c *hollowCluster) (names []string) {
 
 // deafen keeps the kubelet from the API server, until it is called again.
 func (n *hollowNode) deafen() (listen func()) {
-	n.kubelet.set(func(*http.Request) fault { return noRequest })
-	n.kubelet.cut()
-	return func() { n.kubelet.set(func(*http.Request) fault { return noFault }) }
+	n.kubelet().set(func(*http.Request) fault { return noRequest })
+	n.kubelet().cut()
+	return func() { n.kubelet().set(func(*http.Request) fault { return noFault }) }
 }
 
 func listedAgain(c *hollowCluster) {
@@ -174,8 +166,7 @@ func kubeletRestarted(c *hollowCluster) {
 	c.awaitRunning("stays")
 	n.signal(syscall.SIGSTOP)
 	names := fourUndelivered(c)
-	n.proc.Kill()
-	n.start()
+	n.restart()
 	c.awaitRunning(names...)
 }
 
@@ -183,7 +174,7 @@ func agentRestarted(c *hollowCluster) {
 	c.create(pinnedPod("before", "", "3"))
 	c.awaitRunning("before")
 	c.awaitGauges() // the report that lists it is in: nothing is said any more about the pods before the kubelet's restart
-	c.nodes[0].stop()
+	c.nodes[0].stopAgent()
 	c.create(pinnedPod("while", "", "3"))
 	c.awaitRunning("while")
 	c.delete("before", nil)

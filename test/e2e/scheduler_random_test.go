@@ -72,8 +72,8 @@ func (g *gambler) bets() {
 	writes := func(r *http.Request) bool { return r.Method != http.MethodGet }
 	g.c.wire.set(odds(2, isBinding, lostRequest, lostAnswer, lateAnswer, lateRequest, repeated, changedPod))
 	for i, n := range g.c.nodes {
-		n.kubelet.set(odds(uint64(10+i), writes, lateAnswer, lateRequest))
-		n.agent.set(odds(uint64(20+i), writes, lostAnswer, lateRequest, noRequest, repeated))
+		n.kubelet().set(odds(uint64(10+i), writes, lateAnswer, lateRequest))
+		n.agent().set(odds(uint64(20+i), writes, lostAnswer, lateRequest, noRequest, repeated))
 	}
 }
 
@@ -82,8 +82,8 @@ func (g *gambler) calm() {
 	sound := func(*http.Request) fault { return noFault }
 	g.c.wire.set(sound)
 	for _, n := range g.c.nodes {
-		n.kubelet.set(sound)
-		n.agent.set(sound)
+		n.kubelet().set(sound)
+		n.agent().set(sound)
 	}
 }
 
@@ -95,9 +95,9 @@ func (g *gambler) step(i int) {
 	case n == 0:
 		g.c.wire.cut()
 	case n == 1:
-		g.c.nodes[g.rng.IntN(len(g.c.nodes))].kubelet.cut()
+		g.c.nodes[g.rng.IntN(len(g.c.nodes))].kubelet().cut()
 	case n == 2:
-		g.c.nodes[g.rng.IntN(len(g.c.nodes))].agent.cut()
+		g.c.nodes[g.rng.IntN(len(g.c.nodes))].agent().cut()
 	}
 	// Three fifths full: whatever order they come in, NUMA nodes with room for 4 CPUs remain.
 	if cpus := 1 + g.rng.IntN(4); g.load+cpus <= 8*len(g.c.nodes) && g.rng.IntN(5) > 0 {
@@ -134,7 +134,7 @@ func (g *gambler) delete(k int) {
 func (c *hollowCluster) meddle(r *http.Request) {
 	name := strings.TrimSuffix(r.URL.Path[strings.Index(r.URL.Path, "/pods/")+len("/pods/"):], "/binding")
 	patch := fmt.Appendf(nil, `{"metadata":{"labels":{"changed":"%d"}}}`, time.Now().UnixNano())
-	_, _ = c.client.CoreV1().Pods("default").Patch(r.Context(), name, types.MergePatchType, patch, metav1.PatchOptions{}) // it may be gone
+	_, _ = c.Client.CoreV1().Pods("default").Patch(r.Context(), name, types.MergePatchType, patch, metav1.PatchOptions{}) // it may be gone
 }
 
 // demandNoneBroken fails the test when the scheduler that runs counts a promise that was not kept,

@@ -24,6 +24,8 @@ import (
 	"github.com/berth-dev/berth/internal/scheduler"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
+
+	"github.com/berth-dev/berth/test/trial"
 )
 
 // controlplaneClients are an administrator's.
@@ -201,30 +203,28 @@ func (s *schedulerTest) await(what string, done func([]corev1.Pod) bool) {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Context(), patience)
 	defer cancel()
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		list, err := s.api.client.CoreV1().Pods("default").List(ctx, metav1.ListOptions{})
-		if err == nil && done(list.Items) {
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			s.fleet.demandNoSurprise()
-			s.describe(list)
-			s.Fatalf("waited %v for %s", patience, what)
-		}
+	var list *corev1.PodList
+	if trial.Until(ctx, 50*time.Millisecond, func() bool {
+		var err error
+		list, err = s.api.client.CoreV1().Pods("default").List(ctx, metav1.ListOptions{})
+		return err == nil && done(list.Items)
+	}) {
+		return
 	}
+	s.fleet.demandNoSurprise()
+	describe(s.T, list)
+	s.Fatalf("waited %v for %s", patience, what)
 }
 
-func (s *schedulerTest) describe(list *corev1.PodList) {
+// describe logs the pods that do not run.
+func describe(t *testing.T, list *corev1.PodList) {
+	t.Helper()
 	if list == nil {
 		return
 	}
 	for _, p := range list.Items {
 		if p.Status.Phase != corev1.PodRunning {
-			s.Logf("%s on %q: %s %v", p.Name, p.Spec.NodeName, p.Status.Phase, p.Status.Conditions)
+			t.Logf("%s on %q: %s %s %v", p.Name, p.Spec.NodeName, p.Status.Phase, p.Status.Reason, p.Status.Conditions)
 		}
 	}
 }

@@ -241,7 +241,7 @@ func (s *simulated) otherwise(pod *corev1.Pod, got simulate.Outcome, want *place
 func (s *simulated) settled(name string) (pod *corev1.Pod) {
 	s.until(name+" to run, or to be refused", func(ctx context.Context) bool {
 		var err error
-		if pod, err = s.client.CoreV1().Pods("default").Get(ctx, name, metav1.GetOptions{}); err != nil {
+		if pod, err = s.Client.CoreV1().Pods("default").Get(ctx, name, metav1.GetOptions{}); err != nil {
 			return false
 		}
 		return s.isRefused(pod) || pod.Status.Phase == corev1.PodRunning && s.inFlight() == 0
@@ -301,7 +301,7 @@ func (s *simulated) atOnce() {
 	var all sync.WaitGroup
 	for i := range s.pods {
 		all.Go(func() {
-			if _, err := s.client.CoreV1().Pods("default").Create(s.Context(), asked(&s.pods[i]), metav1.CreateOptions{}); err != nil {
+			if _, err := s.Client.CoreV1().Pods("default").Create(s.Context(), asked(&s.pods[i]), metav1.CreateOptions{}); err != nil {
 				s.Error(err)
 			}
 		})

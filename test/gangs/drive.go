@@ -95,14 +95,11 @@ type single struct {
 func play(ctx context.Context, o *options, out io.Writer) error {
 	plan := NewPlan(o.seed, o.gangs)
 	fmt.Fprintf(out, "seed %d: %d gangs and %d single pods on %d nodes; SEED=%d replays the plan\n", o.seed, o.gangs, len(plan.Singles), len(kinds), o.seed)
-	return trial.With(out, func() (*cluster, error) { return startCluster(ctx, o) }, func(c *cluster) error {
-		return newDriver(c, o, plan, out).play(ctx)
-	}, func(c *cluster) error {
-		err := c.stop()
+	return trial.With(ctx, out, func(ctx context.Context) (*cluster, error) { return startCluster(ctx, o) }, func(c *cluster) error {
 		if o.keep {
 			fmt.Fprintln(out, "logs are kept in", c.Dir())
 		}
-		return err
+		return newDriver(c, o, plan, out).play(ctx)
 	})
 }
 
@@ -111,6 +108,8 @@ func newDriver(c *cluster, o *options, plan Plan, out io.Writer) *driver {
 	d.observer = newObserver(out, d.mispredicted)
 	d.mender = &mender{cluster: c, out: out, startAgain: d.startAgain, unproved: map[string]time.Time{}}
 	d.result.Seed, d.result.Gangs = o.seed, o.gangs
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.before = d.killsBefore
 	return d
 }
@@ -119,7 +118,7 @@ func newDriver(c *cluster, o *options, plan Plan, out io.Writer) *driver {
 func (d *driver) play(ctx context.Context) error {
 	watching, cancel := context.WithCancel(ctx)
 	defer cancel()
-	if err := d.observer.start(watching, d.Cluster); err != nil {
+	if err := d.observer.start(watching, d.Client); err != nil {
 		return err
 	}
 	if err := d.drive(ctx); err != nil {
@@ -143,7 +142,7 @@ func (d *driver) last() error {
 	}
 	fmt.Fprintf(d.out, "the replica that stands by saw %d pieces of its watches up to %v late, with a clock %v ahead\n", d.standby.view.Held(), standbyLate, standbyAhead)
 	fmt.Fprintf(d.out, "%d of %d gangs that fit were whole, %d schedulers were killed between two Bindings, %d kubelets restarted and %d of them mended, %d pods evicted; %d exact placements held, %d were excused by a restart, %d by a pod that left\n",
-		d.result.Whole, fits, d.killed(), d.restarts, d.mender.mended, d.evicted, d.exact, d.excused, d.overtaken)
+		d.result.Whole, fits, d.scheduler.Restarts(), d.restarts, d.mender.mended, d.evicted, d.exact, d.excused, d.overtaken)
 	if err := json.NewEncoder(d.out).Encode(d.result); err != nil {
 		return err
 	}
@@ -179,7 +178,7 @@ func (d *driver) evidence(dir hollow.Dir, pod *corev1.Pod) {
 	if state, err := os.ReadFile(dir.Checkpoint(kubeletstate.CPUFile)); err == nil {
 		dump["state"] = json.RawMessage(state)
 	}
-	if report, err := d.groups.Resource(v1alpha1.NodeTopologies).Get(ctx, pod.Spec.NodeName, metav1.GetOptions{}); err == nil {
+	if report, err := d.Objects.Resource(v1alpha1.NodeTopologies).Get(ctx, pod.Spec.NodeName, metav1.GetOptions{}); err == nil {
 		dump["report"] = report.Object
 	}
 	if list, err := d.Client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName=" + pod.Spec.NodeName}); err == nil {
@@ -213,14 +212,7 @@ func (d *driver) killsBefore(pod string) (kill, arrives bool) {
 // The last gang that is too large stays.
 func (d *driver) drive(ctx context.Context) error {
 	d.begun, d.progress = time.Now(), time.Now()
-	clock := time.NewTicker(tick)
-	defer clock.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-clock.C:
-		}
+	for range trial.Every(ctx, tick) {
 		left, err := d.tick(ctx)
 		if err != nil {
 			return err
@@ -231,14 +223,15 @@ func (d *driver) drive(ctx context.Context) error {
 			return nil
 		}
 	}
+	return ctx.Err()
 }
 
 // tick does what is due, and says how many gangs and single pods are left.
 func (d *driver) tick(ctx context.Context) (left int, err error) {
-	if err := errors.Join(d.keepScheduler(), d.standby.standsBy()); err != nil {
+	if err := errors.Join(d.scheduler.Keep(), d.standby.standsBy()); err != nil {
 		return 0, err
 	}
-	d.late(d.runsSince())
+	d.late(d.scheduler.Since())
 	if err := d.come(ctx); err != nil {
 		return 0, err
 	}
@@ -304,7 +297,7 @@ func (d *driver) startAgain(name string) error {
 	mark()
 	defer mark()
 	d.mender.expect(name)
-	return d.RestartNode(name, d.command)
+	return d.RestartNode(name)
 }
 
 // make makes a gang: its object, and all pods.
@@ -340,7 +333,7 @@ func (d *driver) declare(ctx context.Context, g *Gang) error {
 	if object == nil {
 		return nil
 	}
-	_, err := d.groups.Resource(where).Namespace(namespace).Create(ctx, object, metav1.CreateOptions{})
+	_, err := d.Objects.Resource(where).Namespace(namespace).Create(ctx, object, metav1.CreateOptions{})
 	return err
 }
 
@@ -506,7 +499,7 @@ func (d *driver) end(ctx context.Context, a *actor) error {
 	if err != nil || object == nil {
 		return err
 	}
-	if err = d.groups.Resource(where).Namespace(namespace).Delete(ctx, a.Name, metav1.DeleteOptions{}); apierrors.IsNotFound(err) {
+	if err = d.Objects.Resource(where).Namespace(namespace).Delete(ctx, a.Name, metav1.DeleteOptions{}); apierrors.IsNotFound(err) {
 		return nil
 	}
 	return err
@@ -565,7 +558,7 @@ func (d *driver) show(now bool) {
 		}
 	}
 	fmt.Fprintf(d.out, "%4.0fs  gangs %d  whole %d  waiting %d  pods %d  bound %d  kills %d  wrong %d\n",
-		time.Since(d.begun).Seconds(), len(d.actors), d.result.Whole, waiting, len(d.pods), bound, d.killed(), d.wrong)
+		time.Since(d.begun).Seconds(), len(d.actors), d.result.Whole, waiting, len(d.pods), bound, d.scheduler.Restarts(), d.wrong)
 }
 
 // finish demands that a gang that does not fit holds nothing, and that gangs that are gone leave
@@ -601,26 +594,21 @@ func (d *driver) wrongly(format string, args ...any) {
 func (d *driver) until(ctx context.Context, ask func() string) (last string) {
 	ctx, cancel := context.WithTimeout(ctx, endLimit)
 	defer cancel()
-	clock := time.NewTicker(tick)
-	defer clock.Stop()
-	for {
-		if err := d.keepScheduler(); err != nil {
-			return err.Error()
+	trial.Until(ctx, tick, func() bool {
+		err := d.scheduler.Keep()
+		if err != nil {
+			last = err.Error()
+		} else {
+			last = ask()
 		}
-		if last = ask(); last == "" {
-			return ""
-		}
-		select {
-		case <-ctx.Done():
-			return last
-		case <-clock.C:
-		}
-	}
+		return err != nil || last == ""
+	})
+	return last
 }
 
 // held says what the scheduler still counts.
 func (d *driver) held(gauges ...string) string {
-	m, err := scrape.Scheduler(d.port)
+	m, err := scrape.Scheduler(d.scheduler.Port)
 	if err != nil {
 		return err.Error()
 	}
@@ -637,7 +625,7 @@ func (d *driver) leftover(ctx context.Context) string {
 		return fmt.Sprintf("%d pods are left, %s among them", n, pods.Items[0].Name)
 	}
 	for _, where := range []schema.GroupVersionResource{volcano.PodGroups, sigs.PodGroups} {
-		list, err := d.groups.Resource(where).Namespace(namespace).List(ctx, metav1.ListOptions{})
+		list, err := d.Objects.Resource(where).Namespace(namespace).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return err.Error()
 		}

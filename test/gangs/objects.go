@@ -14,6 +14,7 @@ import (
 	volcano "github.com/berth-dev/berth/api/scheduling/volcano/v1beta1"
 	"github.com/berth-dev/berth/internal/hollow"
 	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/test/trial"
 )
 
 // gangLabel of a pod names its gang, for those who watch.
@@ -42,7 +43,7 @@ func (g *Gang) member(m *Member, name string) *corev1.Pod {
 	p := m.pod(name)
 	p.Labels[gangLabel] = g.Name
 	if g.Urgent {
-		p.Spec.PriorityClassName = urgent
+		p.Spec.PriorityClassName = trial.Urgent
 	}
 	switch g.Source {
 	case wire.GangOfPods:

@@ -11,10 +11,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
 	volcano "github.com/berth-dev/berth/api/scheduling/volcano/v1beta1"
-	"github.com/berth-dev/berth/internal/demo"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/test/trial"
 	"github.com/berth-dev/berth/topology"
@@ -102,8 +102,8 @@ func newObserver(out io.Writer, differs func(*corev1.Pod) (topology.CPUSet, stri
 }
 
 // start watches until ctx ends.
-func (o *observer) start(ctx context.Context, c *demo.Cluster) error {
-	factory := informers.NewSharedInformerFactoryWithOptions(c.Client, 0, informers.WithNamespace(namespace))
+func (o *observer) start(ctx context.Context, c kubernetes.Interface) error {
+	factory := informers.NewSharedInformerFactoryWithOptions(c, 0, informers.WithNamespace(namespace))
 	handle, err := factory.Core().V1().Pods().Informer().AddEventHandler(trial.Handler(o.see, o.gone))
 	if err != nil {
 		return err

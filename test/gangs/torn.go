@@ -42,7 +42,7 @@ func (m *mender) mend(ctx context.Context) error {
 		if time.Now().Before(next) {
 			continue
 		}
-		report, err := m.groups.Resource(v1alpha1.NodeTopologies).Get(ctx, name, metav1.GetOptions{})
+		report, err := m.Objects.Resource(v1alpha1.NodeTopologies).Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
 			return err
 		}

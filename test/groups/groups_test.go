@@ -6,22 +6,19 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	schedulingv1 "k8s.io/api/scheduling/v1"
 	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/klog/v2"
 
-	"github.com/berth-dev/berth/deploy"
-	"github.com/berth-dev/berth/internal/child"
+	"github.com/berth-dev/berth/internal/controlplane"
 	"github.com/berth-dev/berth/internal/demo"
 	"github.com/berth-dev/berth/internal/hollow"
 	"github.com/berth-dev/berth/test/line"
@@ -62,9 +59,8 @@ reservedSystemCPUs: "0,8"
 // world is two hollow nodes, and a scheduler with the gates on.
 type world struct {
 	*testing.T
-	*demo.Cluster
-	way  *line.Line
-	port int
+	*trial.Cluster
+	scheduler *trial.Part
 
 	mu sync.Mutex
 	// refuse is how often the Binding of a pod is refused.
@@ -81,21 +77,22 @@ func newWorld(t *testing.T) *world {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	var err error
-	w.Cluster, err = demo.StartCluster(ctx, demo.ClusterOptions{
-		Nodes: nodes, NodeCommand: []string{os.Args[0], demo.VerbNode}, Manifests: deploy.Manifests(),
-		Flags: []string{"--runtime-config=scheduling.k8s.io/v1alpha2=true"},
+	w.Cluster, err = trial.Start(ctx, demo.ClusterOptions{
+		Nodes: nodes, Manifests: trial.Manifests(namespace),
+		ControlPlane: controlplane.Options{Flags: []string{"--runtime-config=scheduling.k8s.io/v1alpha2=true"}},
+	})
+	t.Cleanup(func() {
+		if t.Failed() && w.scheduler != nil {
+			t.Logf("log of the scheduler:\n%s", w.scheduler.Process().LogTail(8000))
+		}
+		w.check(w.Stop())
 	})
 	w.must(err)
-	t.Cleanup(func() { w.check(w.Stop()) })
-	stop, err := w.StartAgents(ctx)
+	w.must(w.StartAgents(ctx))
+	way, err := w.Line(w.forward)
 	w.must(err)
-	t.Cleanup(func() { w.check(stop()) })
-	config, err := w.ControlPlane.UserConfig("system:kube-scheduler", nil)
+	w.scheduler, err = w.StartScheduler(trial.Scheduler{Name: "scheduler"}, way, demo.VerbBerthScheduler, "--feature-gates="+gates)
 	w.must(err)
-	w.way, err = line.New(config, w)
-	w.must(err)
-	t.Cleanup(w.way.Close)
-	w.startScheduler()
 	return w
 }
 
@@ -113,25 +110,8 @@ func (w *world) check(err error) {
 	}
 }
 
-func (w *world) startScheduler() {
-	s := trial.Scheduler{Dir: w.TempDir(), Name: "scheduler"}
-	w.must(w.way.WriteKubeconfig(s.Access()))
-	port, flags, err := s.Flags()
-	w.must(err)
-	w.port = port
-	p, err := child.Start(child.Spec{Name: "scheduler", Log: filepath.Join(s.Dir, "log"), Argv: append(
-		[]string{os.Args[0], demo.VerbBerthScheduler, "--feature-gates=" + gates, "-v=3"}, flags...)})
-	w.must(err)
-	w.Cleanup(func() {
-		p.Kill()
-		if w.Failed() {
-			w.Logf("log of the scheduler:\n%s", p.LogTail(8000))
-		}
-	})
-}
-
-// ServeHTTP has the scheduler's requests carried out, and some Bindings refused.
-func (w *world) ServeHTTP(out http.ResponseWriter, r *http.Request) {
+// forward has the scheduler's requests carried out, and some Bindings refused.
+func (w *world) forward(way *line.Line, out http.ResponseWriter, r *http.Request) {
 	_, pod, _ := strings.Cut(line.BindingOf(r), "/")
 	w.mu.Lock()
 	refused := w.refuse[pod] > 0
@@ -143,7 +123,7 @@ func (w *world) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 		http.Error(out, "refused", http.StatusForbidden)
 		return
 	}
-	w.way.Forward(out, r)
+	way.Forward(out, r)
 }
 
 // pod makes a Guaranteed pod of the group; "" is none.
@@ -187,26 +167,20 @@ func (w *world) pods() []corev1.Pod {
 // await waits until nothing is missing any more. A refusal by a kubelet ends it.
 func (w *world) await(missing func([]corev1.Pod) string) {
 	w.Helper()
-	end := time.NewTimer(patience)
-	defer end.Stop()
-	clock := time.NewTicker(100 * time.Millisecond)
-	defer clock.Stop()
-	for {
+	ctx, cancel := context.WithTimeout(w.Context(), patience)
+	defer cancel()
+	why := ""
+	if !trial.Until(ctx, 100*time.Millisecond, func() bool {
 		pods := w.pods()
 		for i := range pods {
 			if p := &pods[i]; p.Status.Phase == corev1.PodFailed && p.DeletionTimestamp == nil && p.Status.Reason != "" {
 				w.Fatalf("node %s refused pod %s: %s", p.Spec.NodeName, p.Name, p.Status.Message)
 			}
 		}
-		why := missing(pods)
-		if why == "" {
-			return
-		}
-		select {
-		case <-clock.C:
-		case <-end.C:
-			w.Fatalf("after %v: %s", patience, why)
-		}
+		why = missing(pods)
+		return why == ""
+	}) {
+		w.Fatalf("after %v: %s", patience, why)
 	}
 }
 
@@ -248,7 +222,7 @@ func (w *world) clean() {
 		if len(pods) > 0 {
 			return fmt.Sprintf("%d pods are left", len(pods))
 		}
-		m, err := scrape.Scheduler(w.port)
+		m, err := scrape.Scheduler(w.scheduler.Port)
 		if err != nil {
 			return err.Error()
 		}
@@ -259,7 +233,7 @@ func (w *world) clean() {
 // reserved counts what Reserve has been asked for in earnest.
 func (w *world) reserved() (sum float64) {
 	w.Helper()
-	m, err := scrape.Scheduler(w.port)
+	m, err := scrape.Scheduler(w.scheduler.Port)
 	w.must(err)
 	for name, n := range m {
 		if strings.HasPrefix(name, "berth_scheduler_verdicts_total") && strings.Contains(name, `"Reserve"`) {
@@ -275,8 +249,6 @@ func TestKubernetesOwnGroups(t *testing.T) {
 		t.Skip("BERTH_SLOW_SCENES is not set; make e2e-gangs sets it")
 	}
 	w := newWorld(t)
-	_, err := w.Client.SchedulingV1().PriorityClasses().Create(t.Context(), &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "high"}, Value: 1000}, metav1.CreateOptions{})
-	w.must(err)
 	for _, test := range []struct {
 		name string
 		run  func(*world)
@@ -343,6 +315,6 @@ func preemptingGroup(w *world) {
 		w.create(pod("", name, cpus, ""))
 	}
 	w.awaitRunning(low...)
-	w.group("urgent", "high", 8, 8)
+	w.group("urgent", trial.Urgent, 8, 8)
 	w.awaitRunning("urgent-0", "urgent-1", "low-2", "low-3")
 }

@@ -4,13 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
-	"os"
 	"path/filepath"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -18,9 +15,7 @@ import (
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	sigs "github.com/berth-dev/berth/api/scheduling/sigs/v1alpha1"
 	"github.com/berth-dev/berth/deploy"
-	"github.com/berth-dev/berth/internal/child"
 	"github.com/berth-dev/berth/internal/controlplane"
-	"github.com/berth-dev/berth/internal/controlplane/controllers"
 	"github.com/berth-dev/berth/internal/demo"
 	"github.com/berth-dev/berth/internal/hollow"
 	"github.com/berth-dev/berth/test/line"
@@ -29,9 +24,6 @@ import (
 	"github.com/berth-dev/berth/test/trial"
 	"github.com/berth-dev/berth/test/wrongclock"
 )
-
-// startLimit bounds the start of the cluster on a busy machine.
-const startLimit = 5 * time.Minute
 
 // The parts whose memory is watched, with what the chart lets them have where it says so.
 const (
@@ -43,101 +35,58 @@ const (
 
 // part is a process that runs all the time.
 type part struct {
-	spec    child.Spec
-	base    string // of its files
-	bound   int64  // of its resident set, bytes
-	process *child.Process
-	peak    int64
+	*trial.Part
+	base  string // of its files
+	bound int64  // of its resident set, bytes
+	peak  int64
 	// heap is what was in use before the tenant began.
-	heap   uint64
-	starts int
-}
-
-func (p *part) start() (err error) {
-	p.process, err = child.Start(p.spec)
-	p.starts++
-	return err
+	heap uint64
 }
 
 // cluster is everything that runs.
 type cluster struct {
-	*demo.Cluster
-	objects dynamic.Interface // an administrator's
-	foe     *rest.Config
-	parts   map[string]*part
+	*trial.Cluster
+	foe   *rest.Config
+	parts map[string]*part
 	// views are what the replicas see, by name.
 	views map[string]*line.Standby
-	ports []int
 	// deletions are those of friendly pods.
 	deletions deletions
-	stops     []func() error
 }
 
 // replicas are the schedulers. Which of them leads, the first to run, is up to them.
 var replicas = []string{"scheduler-0", "scheduler-1"}
 
 // startCluster starts everything. What has been started is in the result also when it fails.
-func startCluster(ctx context.Context, o *options) (*cluster, error) {
-	ctx, cancel := context.WithTimeout(ctx, startLimit)
-	defer cancel()
-	c := &cluster{parts: map[string]*part{}, views: map[string]*line.Standby{}}
+func startCluster(ctx context.Context, o *options, by deletions) (c *cluster, err error) {
+	c = &cluster{parts: map[string]*part{}, views: map[string]*line.Standby{}, deletions: by}
 	all := append(deploy.Manifests(), deploy.JobManifests()...)
-	all = append(all, podgroup.Manifests()[1], podgroup.Reservations())
-	var err error
-	if c.deletions, err = newDeletions(o.dir); err != nil {
-		return c, err
-	}
-	if !o.keep {
-		c.stops = append(c.stops, func() error { return os.RemoveAll(string(c.deletions)) })
-	}
-	c.Cluster, err = demo.StartCluster(ctx, demo.ClusterOptions{Dir: o.dir, Nodes: specs(), NodeCommand: []string{os.Args[0], demo.VerbNode},
-		Manifests: append(all, manifests), Flags: c.deletions.flags(), Keep: o.keep})
+	all = append(all, podgroup.Manifests()[1], podgroup.Reservations(), manifests)
+	c.Cluster, err = trial.Start(ctx, demo.ClusterOptions{Dir: o.dir, Nodes: specs(), Manifests: all, Keep: o.keep,
+		ControlPlane: controlplane.Options{Flags: by.flags()}})
 	if err != nil {
 		return c, err
 	}
-	c.stops = append(c.stops, c.Stop)
-	if c.objects, err = dynamic.NewForConfig(c.ControlPlane.RESTConfig()); err != nil {
-		return c, err
-	}
-	stopControllers, err := controllers.Start(ctx, rest.AddUserAgent(c.ControlPlane.RESTConfig(), "controllers"))
-	if err != nil {
-		return c, err
-	}
-	c.stops = append(c.stops, func() error { stopControllers(); return nil })
 	if c.foe, err = c.ControlPlane.UserConfig(tenant.User, []string{"system:authenticated"}); err != nil {
 		return c, err
 	}
-	return c, errors.Join(c.startAgents(ctx), c.startController(ctx), c.startSchedulers(ctx), c.waitTenant(ctx))
+	return c, errors.Join(c.StartControllers(ctx), c.startAgents(ctx), c.startController(ctx), c.startSchedulers(ctx), c.waitTenant(ctx))
 }
 
 // run starts this program in another role and keeps an eye on it.
 func (c *cluster) run(name, verb string, bound int64, args ...string) error {
-	base := filepath.Join(c.Dir(), name)
-	p := &part{base: base, bound: bound, spec: child.Spec{Name: name, Log: base + ".log", Argv: append([]string{os.Args[0], verb, base}, args...)}}
-	c.parts[name] = p
-	c.stops = append(c.stops, func() error {
-		if p.process != nil {
-			p.process.Kill()
-		}
-		return nil
-	})
-	return p.start()
+	p, err := c.Run(name, append([]string{verb, c.File(name, "")}, args...)...)
+	c.add(name, p, bound)
+	return err
 }
 
-// access writes the kubeconfig of a service account of Berth's, as of a pod on the node if one is
-// named.
-func (c *cluster) access(ctx context.Context, account, node string) (string, error) {
-	config, err := c.ControlPlane.TokenConfig(ctx, "berth-system", account, node)
-	if err != nil {
-		return "", err
-	}
-	path := filepath.Join(c.Dir(), account+node+".kubeconfig")
-	return path, controlplane.WriteAccess(path, config)
+func (c *cluster) add(name string, p *trial.Part, bound int64) {
+	c.parts[name] = &part{Part: p, base: c.File(name, ""), bound: bound}
 }
 
 func (c *cluster) startAgents(ctx context.Context) error {
 	for _, n := range c.Nodes {
-		path, err := c.access(ctx, "berth-agent", n.Name)
+		path, err := c.Access(ctx, "berth-agent", n.Name)
 		if err != nil {
 			return err
 		}
@@ -145,20 +94,20 @@ func (c *cluster) startAgents(ctx context.Context) error {
 			return err
 		}
 	}
-	return wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(ctx context.Context) (bool, error) {
-		reports, err := c.objects.Resource(v1alpha1.NodeTopologies).List(ctx, metav1.ListOptions{})
+	return c.Await(ctx, func(ctx context.Context) bool {
+		reports, err := c.Objects.Resource(v1alpha1.NodeTopologies).List(ctx, metav1.ListOptions{})
 		ready := 0
 		for i := 0; err == nil && i < len(reports.Items); i++ {
 			if reason, _ := notReady(&reports.Items[i]); reason == "" {
 				ready++
 			}
 		}
-		return ready == len(c.Nodes), nil
+		return ready == len(c.Nodes)
 	})
 }
 
 func (c *cluster) startController(ctx context.Context) error {
-	path, err := c.access(ctx, "berth-controller", "")
+	path, err := c.Access(ctx, "berth-controller", "")
 	if err != nil {
 		return err
 	}
@@ -169,41 +118,17 @@ func (c *cluster) startController(ctx context.Context) error {
 // leads.
 func (c *cluster) startSchedulers(ctx context.Context) error {
 	for _, name := range replicas {
-		if err := c.startScheduler(name); err != nil {
+		c.views[name] = &line.Standby{}
+		p, err := c.StartReplica(trial.Scheduler{Name: name}, c.views[name], verbScheduler, c.File(name, ""))
+		if err != nil {
 			return err
 		}
-		err := wait.PollUntilContextCancel(ctx, 50*time.Millisecond, true, func(context.Context) (bool, error) {
-			return c.views[replicas[0]].Leads(), c.parts[name].process.Ended()
-		})
-		if err != nil {
+		c.add(name, p, schedulerBound)
+		if err := c.Await(ctx, func(context.Context) bool { return c.views[replicas[0]].Leads() }); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
 	return nil
-}
-
-func (c *cluster) startScheduler(name string) error {
-	config, err := c.ControlPlane.UserConfig("system:kube-scheduler", nil)
-	if err != nil {
-		return err
-	}
-	view := &line.Standby{}
-	var way *line.Line
-	if way, err = line.New(config, http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) { view.Forward(way, out, r) })); err != nil {
-		return err
-	}
-	c.views[name] = view
-	c.stops = append(c.stops, func() error { way.Close(); return nil })
-	s := trial.Scheduler{Dir: c.Dir(), Name: name, LeaderElect: true}
-	if err := way.WriteKubeconfig(s.Access()); err != nil {
-		return err
-	}
-	port, flags, err := s.Flags()
-	if err != nil {
-		return err
-	}
-	c.ports = append(c.ports, port)
-	return c.run(name, verbScheduler, schedulerBound, append([]string{wrongclock.File(c.Dir(), name), "-v=2"}, flags...)...)
 }
 
 // owner returns an administrator's client of the friendly load, by whose name it is known who
@@ -218,10 +143,10 @@ func (c *cluster) waitTenant(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+	return c.Await(ctx, func(ctx context.Context) bool {
 		_, err := objects.Resource(sigs.PodGroups).Namespace(tenant.Namespace).List(ctx, metav1.ListOptions{})
 		quota, errQuota := c.Client.CoreV1().ResourceQuotas(tenant.Namespace).Get(ctx, "tenant", metav1.GetOptions{})
-		return err == nil && errQuota == nil && len(quota.Status.Hard) > 0, nil
+		return err == nil && errQuota == nil && len(quota.Status.Hard) > 0
 	})
 }
 
@@ -229,13 +154,13 @@ func (c *cluster) waitTenant(ctx context.Context) error {
 // have ended.
 func (c *cluster) keep() (ended []string, err error) {
 	for name, p := range c.parts {
-		if p.process.Ended() != nil {
-			ended = append(ended, fmt.Sprintf("%s: %s", name, p.process.LogTail(1000)))
-			if err := p.start(); err != nil {
+		if p.Ended() != nil {
+			ended = append(ended, fmt.Sprintf("%s: %s", name, p.Process().LogTail(1000)))
+			if err := p.Start(); err != nil {
 				return ended, err
 			}
 		}
-		p.peak = max(p.peak, p.process.Memory("VmHWM"))
+		p.peak = max(p.peak, p.Process().Memory("VmHWM"))
 	}
 	return ended, c.Ended()
 }
@@ -246,15 +171,6 @@ func (c *cluster) unsettle(late, wrong time.Duration) error {
 		v.Late(late)
 	}
 	return wrongclock.Set(wrongclock.File(c.Dir(), replicas[1]), wrong)
-}
-
-// stop ends everything, the last first.
-func (c *cluster) stop() error {
-	var errs []error
-	for i := len(c.stops) - 1; i >= 0; i-- {
-		errs = append(errs, c.stops[i]())
-	}
-	return errors.Join(errs...)
 }
 
 // hollowDir is the directory of a node.

@@ -26,6 +26,7 @@ import (
 	volcano "github.com/berth-dev/berth/api/scheduling/volcano/v1beta1"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/test/tenant"
+	"github.com/berth-dev/berth/test/trial"
 )
 
 const (
@@ -144,7 +145,7 @@ func (u *unit) create(ctx context.Context, p *corev1.Pod) error {
 
 // make makes an object of a kind, in the friendly namespace unless it belongs to none.
 func (u *unit) make(ctx context.Context, where schema.GroupVersionResource, namespace string, object *unstructured.Unstructured) error {
-	client := u.objects.Resource(where).Namespace(namespace)
+	client := u.Objects.Resource(where).Namespace(namespace)
 	return u.put(ctx, where.Resource+" "+object.GetName(), func() error {
 		made, err := client.Create(ctx, object, metav1.CreateOptions{})
 		if err != nil {
@@ -250,7 +251,7 @@ func (u *unit) hold(ctx context.Context) error {
 	}
 	var held *unstructured.Unstructured
 	ready := func() (done bool, err error) {
-		if held, err = u.objects.Resource(koordinator.Reservations).Get(ctx, u.name, metav1.GetOptions{}); err != nil {
+		if held, err = u.Objects.Resource(koordinator.Reservations).Get(ctx, u.name, metav1.GetOptions{}); err != nil {
 			return false, err
 		}
 		phase, _, _ := unstructured.NestedString(held.Object, "status", "phase")
@@ -303,15 +304,11 @@ func (u *unit) job(ctx context.Context) error {
 }
 
 // until asks until the answer is yes, for as long as a unit may take to be placed.
-func until(ctx context.Context, done func() (bool, error)) (bool, error) {
-	clock := time.NewTicker(look)
-	defer clock.Stop()
-	for end := time.Now().Add(patience); time.Now().Before(end); <-clock.C {
-		if is, err := done(); is || err != nil || ctx.Err() != nil {
-			return is, err
-		}
-	}
-	return false, nil
+func until(ctx context.Context, done func() (bool, error)) (is bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	trial.Until(ctx, look, func() bool { is, err = done(); return is || err != nil })
+	return is, err
 }
 
 // settle waits until so many pods of the unit have nodes, notes how long it took, and lets them

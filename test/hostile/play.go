@@ -118,14 +118,18 @@ type driver struct {
 // play starts the cluster and carries the trial out.
 func play(ctx context.Context, o *options, out io.Writer) error {
 	fmt.Fprintf(out, "seed %d: %v of friendly load, then %d attempts beside it; SEED=%d draws the same acts, not the same moments\n", o.seed, o.calm, o.attempts, o.seed)
-	return trial.With(out, func() (*cluster, error) { return startCluster(ctx, o) }, func(c *cluster) error {
-		return playOn(ctx, c, o, out)
-	}, func(c *cluster) error {
-		err := c.stop()
-		if o.keep {
-			fmt.Fprintf(out, "logs are kept in %s, who deleted pods in %s\n", c.Dir(), c.deletions)
-		}
+	by, err := newDeletions(o.dir)
+	if err != nil {
 		return err
+	}
+	if !o.keep {
+		defer os.RemoveAll(string(by))
+	}
+	return trial.With(ctx, out, func(ctx context.Context) (*cluster, error) { return startCluster(ctx, o, by) }, func(c *cluster) error {
+		if o.keep {
+			fmt.Fprintf(out, "logs are kept in %s, who deleted pods in %s\n", c.Dir(), by)
+		}
+		return playOn(ctx, c, o, out)
 	})
 }
 
@@ -258,7 +262,7 @@ func (d *driver) show() {
 	var rss []string
 	for _, name := range slices.Sorted(maps.Keys(d.parts)) {
 		if !strings.HasPrefix(name, "agent-") {
-			rss = append(rss, fmt.Sprintf("%s %d", name, d.parts[name].process.Memory("VmRSS")/mib))
+			rss = append(rss, fmt.Sprintf("%s %d", name, d.parts[name].Process().Memory("VmRSS")/mib))
 		}
 	}
 	fmt.Fprintf(d.out, "%4.0fs  attempts %d  accepted %d  friendly %d  foes %d  harm %+v  MiB %v\n",
@@ -329,17 +333,17 @@ func (d *driver) left(ctx context.Context) (left []string, err error) {
 			}
 			left = append(left, fmt.Sprintf("%s remembers the tenant in %s, %d times", name, place, got.Places[place]))
 		}
-		if p.starts == 1 && got.Heap > p.heap+heapBound {
+		if p.Restarts() == 0 && got.Heap > p.heap+heapBound {
 			left = append(left, fmt.Sprintf("%s has %d MiB of heap in use, and had %d before", name, got.Heap/mib, p.heap/mib))
 		}
 	}
-	for i, port := range d.ports {
-		metrics, err := scrape.Scheduler(port)
+	for _, name := range replicas {
+		metrics, err := scrape.Scheduler(d.parts[name].Port)
 		if err != nil {
 			return nil, err
 		}
 		if what := scrape.Left(metrics, scrape.Held...); what != "" {
-			left = append(left, replicas[i]+": "+what)
+			left = append(left, name+": "+what)
 		}
 	}
 	onNodes, err := d.leftOnNodes(ctx, marks)
@@ -348,7 +352,7 @@ func (d *driver) left(ctx context.Context) (left []string, err error) {
 
 // leftOnNodes says what reports and cgroups still have of the tenant.
 func (d *driver) leftOnNodes(ctx context.Context, marks []string) (left []string, err error) {
-	reports, err := d.objects.Resource(v1alpha1.NodeTopologies).List(ctx, metav1.ListOptions{})
+	reports, err := d.Objects.Resource(v1alpha1.NodeTopologies).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, err
 	}
@@ -380,8 +384,8 @@ func (d *driver) ask(ctx context.Context, p *part, marks []string) (out remember
 	if err := errors.Join(os.WriteFile(p.base+".marks", []byte(strings.Join(marks, "\n")), 0o600), os.RemoveAll(p.base+".remembered")); err != nil {
 		return out, err
 	}
-	p.process.Signal(syscall.SIGUSR1)
-	text, err := p.process.Await(ctx, p.base+".remembered")
+	p.Process().Signal(syscall.SIGUSR1)
+	text, err := p.Process().Await(ctx, p.base+".remembered")
 	if err != nil {
 		return out, err
 	}

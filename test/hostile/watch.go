@@ -95,7 +95,7 @@ func newWatcher(out io.Writer) (*watcher, error) {
 // start watches until ctx ends.
 func (w *watcher) start(ctx context.Context, c *cluster) error {
 	pods := informers.NewSharedInformerFactory(c.Client, 0)
-	nodes := dynamicinformer.NewDynamicSharedInformerFactory(c.objects, 0)
+	nodes := dynamicinformer.NewDynamicSharedInformerFactory(c.Objects, 0)
 	for informer, handler := range map[cache.SharedIndexInformer]cache.ResourceEventHandler{
 		pods.Core().V1().Pods().Informer():                    trial.Handler(w.see, w.gone),
 		nodes.ForResource(v1alpha1.NodeTopologies).Informer(): trial.Handler(w.report, func(*unstructured.Unstructured) {}),

@@ -33,10 +33,7 @@ type load struct {
 }
 
 func newLoad(t *obeying.Trial) (obeying.Load, error) {
-	holds, err := newReservations(t.Cluster)
-	if err != nil {
-		return nil, err
-	}
+	holds := newReservations(t.Objects)
 	t.Noticed = func(pod *corev1.Pod) {
 		if pod.Spec.NodeName != "" && wire.ReadAllocated(pod) != "" {
 			holds.reused[string(pod.UID)] = true

@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-dev/berth/internal/hollow"
-	"github.com/berth-dev/berth/test/obeying"
+	"github.com/berth-dev/berth/test/trial"
 )
 
 // wholePod needs that many CPUs of the node.
@@ -53,7 +53,7 @@ func newPod(rng *rand.Rand, i int) *corev1.Pod {
 			pick("FullPCPUs", "SpreadByPCPUs", "Default"), pick("None", "None", "PCPULevel"))
 	}
 	if rng.IntN(10) == 0 {
-		p.Spec.PriorityClassName = obeying.Urgent
+		p.Spec.PriorityClassName = trial.Urgent
 	}
 	return p
 }

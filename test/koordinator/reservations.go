@@ -16,7 +16,6 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/test/obeyed"
-	"github.com/berth-dev/berth/test/obeying"
 )
 
 // ownerLabel is on pods that own the Reservation of its value.
@@ -33,12 +32,8 @@ type reservations struct {
 	reused map[string]bool
 }
 
-func newReservations(c *obeying.Cluster) (*reservations, error) {
-	client, err := dynamic.NewForConfig(c.ControlPlane.RESTConfig())
-	if err != nil {
-		return nil, err
-	}
-	return &reservations{client: client.Resource(koordinator.Reservations), reused: map[string]bool{}, places: map[string]*corev1.Pod{}}, nil
+func newReservations(objects dynamic.Interface) *reservations {
+	return &reservations{client: objects.Resource(koordinator.Reservations), reused: map[string]bool{}, places: map[string]*corev1.Pod{}}
 }
 
 // make makes a Reservation of the place of a pod. Without once several owners may have it.

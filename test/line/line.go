@@ -12,13 +12,10 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/url"
-	"os"
 	"strings"
 	"sync"
 
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/berth-dev/berth/internal/child"
 )
@@ -87,22 +84,28 @@ func (l *Line) Forward(out http.ResponseWriter, r *http.Request) { l.proxy.Serve
 func Drop() { panic(http.ErrAbortHandler) }
 
 // CopyOf returns the request as it may be sent when its client is gone; nil when it cannot be read.
+// The request itself may be forwarded after that.
 func (l *Line) CopyOf(r *http.Request) *http.Request {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return nil
 	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
 	later := r.Clone(context.WithoutCancel(r.Context()))
 	later.URL.Scheme, later.URL.Host, later.Host, later.RequestURI = l.target.Scheme, l.target.Host, "", ""
 	later.Body, later.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	return later
 }
 
-// Send carries out what CopyOf returned; nobody hears of the answer.
-func (l *Line) Send(r *http.Request) {
-	if resp, err := l.upstream.RoundTrip(r); err == nil {
-		resp.Body.Close()
+// Send carries out what CopyOf returned. The client does not hear of the answer, whose status code
+// is returned; 0 is none.
+func (l *Line) Send(r *http.Request) (code int) {
+	resp, err := l.upstream.RoundTrip(r)
+	if err != nil {
+		return 0
 	}
+	resp.Body.Close()
+	return resp.StatusCode
 }
 
 // Cut closes all connections of the client.
@@ -117,19 +120,8 @@ func (l *Line) Cut() {
 // Close ends the line.
 func (l *Line) Close() { l.server.Close() }
 
-// WriteKubeconfig writes a kubeconfig that leads here.
-func (l *Line) WriteKubeconfig(path string) error {
-	c := clientcmdapi.NewConfig()
-	c.Clusters["w"] = &clientcmdapi.Cluster{Server: "http://" + l.addr}
-	c.AuthInfos["w"] = &clientcmdapi.AuthInfo{}
-	c.Contexts["w"] = &clientcmdapi.Context{Cluster: "w", AuthInfo: "w"}
-	c.CurrentContext = "w"
-	data, err := clientcmd.Write(*c)
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(path, data, 0o600)
-}
+// Access is what leads here, without credentials.
+func (l *Line) Access() *rest.Config { return &rest.Config{Host: "http://" + l.addr, QPS: -1} }
 
 // IsWatch says whether the request is a watch, which lasts.
 func IsWatch(r *http.Request) bool { return r.URL.Query().Get("watch") != "" }

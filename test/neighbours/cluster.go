@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
@@ -22,6 +23,7 @@ import (
 	batch "github.com/berth-dev/berth/api/batch/v1alpha1"
 	"github.com/berth-dev/berth/internal/demo"
 	"github.com/berth-dev/berth/internal/hollow"
+	"github.com/berth-dev/berth/test/podgroup"
 )
 
 // basics are what the e2e tests of Volcano make before their Jobs.
@@ -98,7 +100,8 @@ type cluster struct {
 	names   []string // of its scheduler
 	dynamic dynamic.Interface
 	mapper  *restmapper.DeferredDiscoveryRESTMapper
-	stops   []func() error
+	// unpacked is where Volcano's controller is; "" for nowhere.
+	unpacked string
 
 	mu sync.Mutex
 	// spaces counts the namespaces of each name that cases were played in.
@@ -130,12 +133,11 @@ func startCluster(ctx context.Context, o *options, by string) (_ *cluster, err e
 	}
 	starting, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
-	up, stop, err := demo.StartPlayground(starting, demo.Options{Own: own, Self: []string{os.Args[0]}, Progress: io.Discard, Keep: o.keep}, berth)
+	up, err := demo.StartPlayground(starting, demo.Options{Own: own, Self: []string{os.Args[0]}, Progress: io.Discard, Keep: o.keep}, berth)
 	if err != nil {
 		return nil, err
 	}
 	c.Cluster = up
-	c.stops = append(c.stops, stop)
 	if err := c.ControlPlane.Apply(ctx, []byte(more)); err != nil {
 		return nil, err
 	}
@@ -181,12 +183,12 @@ func (c *cluster) unpack(ctx context.Context, from string) (*demo.VolcanoControl
 	if err != nil {
 		return nil, err
 	}
-	c.stops = append(c.stops, func() error { return os.RemoveAll(dir) })
+	c.unpacked = dir
 	v := &demo.VolcanoController{Program: filepath.Join(dir, "vc-controller-manager"), Definitions: filepath.Join(dir, "crds")}
 	if err := os.CopyFS(v.Definitions, os.DirFS(filepath.Join(from, "volcano-crds"))); err != nil {
 		return nil, err
 	}
-	if err := os.WriteFile(filepath.Join(v.Definitions, "flow.volcano.sh_flows.yaml"), []byte(flowDefinitions), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(v.Definitions, "flow.volcano.sh_flows.yaml"), flowKinds(), 0o600); err != nil {
 		return nil, err
 	}
 	file, err := os.OpenFile(v.Program, os.O_CREATE|os.O_WRONLY, 0o700)
@@ -211,7 +213,7 @@ func (c *cluster) watch(ctx context.Context) (err error) {
 		return nil // no Jobs
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	c.stops = append(c.stops, func() error { cancel(); return nil })
+	c.OnStop(func() error { cancel(); return nil })
 	factory := dynamicinformer.NewDynamicSharedInformerFactory(c.dynamic, 0)
 	jobs := factory.ForResource(batch.Jobs).Informer()
 	_, err = jobs.AddEventHandler(cache.ResourceEventHandlerFuncs{
@@ -242,42 +244,17 @@ func (c *cluster) note(obj any) {
 	}
 }
 
-// stop ends everything, the last first.
+// stop ends everything.
 func (c *cluster) stop() error {
-	var errs []error
-	for i := len(c.stops) - 1; i >= 0; i-- {
-		errs = append(errs, c.stops[i]())
+	var err error
+	if c.Cluster != nil {
+		err = c.Stop()
 	}
-	return errors.Join(errs...)
+	return errors.Join(err, os.RemoveAll(c.unpacked))
 }
 
-// flowDefinitions are the kinds of JobFlows, which the folder lacks, as far as an API server is
-// concerned: Volcano's controller reads the objects.
-const flowDefinitions = `apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: jobflows.flow.volcano.sh}
-spec:
-  group: flow.volcano.sh
-  scope: Namespaced
-  names: {plural: jobflows, singular: jobflow, kind: JobFlow, listKind: JobFlowList}
-  versions:
-  - name: v1alpha1
-    served: true
-    storage: true
-    subresources: {status: {}}
-    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
----
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: jobtemplates.flow.volcano.sh}
-spec:
-  group: flow.volcano.sh
-  scope: Namespaced
-  names: {plural: jobtemplates, singular: jobtemplate, kind: JobTemplate, listKind: JobTemplateList}
-  versions:
-  - name: v1alpha1
-    served: true
-    storage: true
-    subresources: {status: {}}
-    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
-`
+// flowKinds are those of JobFlows, which the folder lacks: Volcano's controller reads the objects.
+func flowKinds() []byte {
+	flow := schema.GroupVersion{Group: "flow.volcano.sh", Version: "v1alpha1"}
+	return slices.Concat(podgroup.Kind(flow, "JobFlow", "Namespaced"), []byte("---"), podgroup.Kind(flow, "JobTemplate", "Namespaced"))
+}

@@ -1,3 +1,5 @@
+// Package obeying is what programs share that try nodes with authority berth from a seed: what is
+// played on a cluster, and what is seen of its pods and nodes.
 package obeying
 
 import (
@@ -29,7 +31,7 @@ const (
 
 // Observer sees the pods of a cluster, and what its nodes that obey do with them.
 type Observer struct {
-	*Cluster
+	*trial.Cluster
 	// Machines are those of the nodes that obey, by name.
 	Machines map[string]*topology.Machine
 	// Noticed is told about each version of a pod, under the lock, after it has been noted; nil for
@@ -47,7 +49,7 @@ type Observer struct {
 }
 
 // NewObserver returns one of these nodes that obey.
-func NewObserver(c *Cluster, nodes []hollow.Spec) (*Observer, error) {
+func NewObserver(c *trial.Cluster, nodes []hollow.Spec) (*Observer, error) {
 	o := &Observer{Cluster: c, Machines: map[string]*topology.Machine{}, Pods: map[string]*corev1.Pod{}, Ran: map[string]bool{},
 		Refused: map[string]bool{}, Decisions: obeyed.Decisions{}, Faults: obeyed.NewFaults()}
 	for _, s := range nodes {
@@ -119,7 +121,7 @@ func (o *Observer) Leftover() (n int) {
 
 // watch judges the cgroups of all nodes until ctx ends.
 func (o *Observer) watch(ctx context.Context) {
-	for ctx.Err() == nil {
+	for range trial.Every(ctx, look) {
 		for name, m := range o.Machines {
 			if f := o.judgeNow(name, m); !f.Empty() {
 				if f = f.Both(o.judgeNow(name, m)); !f.Empty() {
@@ -129,7 +131,6 @@ func (o *Observer) watch(ctx context.Context) {
 				}
 			}
 		}
-		Pause(ctx, look)
 	}
 }
 
@@ -147,16 +148,13 @@ func (o *Observer) judge(node string, m *topology.Machine) obeyed.Faults {
 func (o *Observer) Settle(ctx context.Context, out io.Writer, waiting func(context.Context) (string, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, CalmLimit)
 	defer cancel()
-	for {
-		waits, err := waiting(ctx)
-		if err != nil || waits == "" {
-			return err
-		}
-		if Pause(ctx, 200*time.Millisecond); ctx.Err() != nil {
-			fmt.Fprintln(out, waits)
-			return fmt.Errorf("waited %s: %s", CalmLimit, waits)
-		}
+	var waits string
+	var err error
+	if !trial.Until(ctx, 200*time.Millisecond, func() bool { waits, err = waiting(ctx); return err != nil || waits == "" }) {
+		fmt.Fprintln(out, waits)
+		return fmt.Errorf("waited %s: %s", CalmLimit, waits)
 	}
+	return err
 }
 
 // Waiting says which pod does not run though roomFor names a node for it; "" for none. What is
@@ -194,16 +192,12 @@ func (o *Observer) Empty(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, CalmLimit)
 	defer cancel()
-	for {
-		left := o.Leftover()
+	trial.Until(ctx, 100*time.Millisecond, func() bool {
 		o.Lock()
-		left += len(o.Pods)
-		o.Unlock()
-		if left == 0 || ctx.Err() != nil {
-			return nil
-		}
-		Pause(ctx, 100*time.Millisecond)
-	}
+		defer o.Unlock()
+		return len(o.Pods) == 0 && o.Leftover() == 0
+	})
+	return nil
 }
 
 // Pause lets time pass.

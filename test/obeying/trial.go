@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/berth-dev/berth/internal/demo"
 	"github.com/berth-dev/berth/internal/hollow"
 	"github.com/berth-dev/berth/test/trial"
 )
@@ -48,10 +49,11 @@ type Trial struct {
 	*Observer
 	Rand *rand.Rand
 	// Made counts the pods.
-	Made int
-	kind *Kind
-	load Load
-	live []string
+	Made      int
+	kind      *Kind
+	load      Load
+	live      []string
+	scheduler *trial.Part
 }
 
 // options are the flags.
@@ -94,13 +96,22 @@ func Main(kinds ...Kind) {
 }
 
 // play starts the cluster, plays the seed and says what was wrong.
-func play(ctx context.Context, k *Kind, o *options, out io.Writer) (err error) {
-	c, err := Start(ctx, Options{Dir: o.dir, Keep: o.keep, Nodes: k.Nodes, Manifests: k.Manifests})
-	defer func() { err = errors.Join(err, c.End()) }()
-	if err != nil {
-		return err
-	}
+func play(ctx context.Context, k *Kind, o *options, out io.Writer) error {
 	t := &Trial{Rand: rand.New(rand.NewPCG(o.seed, k.Stream)), kind: k}
+	return trial.With(ctx, out, func(ctx context.Context) (*trial.Cluster, error) {
+		c, err := trial.Start(ctx, demo.ClusterOptions{Dir: o.dir, Keep: o.keep, Nodes: k.Nodes, Manifests: trial.Manifests(Namespace, k.Manifests...)})
+		if err == nil {
+			err = c.StartAgents(ctx)
+		}
+		if err == nil {
+			t.scheduler, err = c.StartScheduler(trial.Scheduler{Name: "scheduler"}, nil)
+		}
+		return c, err
+	}, func(c *trial.Cluster) error { return t.play(ctx, c, o, out) })
+}
+
+func (t *Trial) play(ctx context.Context, c *trial.Cluster, o *options, out io.Writer) (err error) {
+	k := t.kind
 	if t.Observer, err = NewObserver(c, k.Nodes[:k.Obey]); err != nil {
 		return err
 	}
@@ -158,9 +169,10 @@ func (t *Trial) step(ctx context.Context, i int) error {
 	}
 	switch t.Rand.IntN(25) {
 	case 0:
-		return t.RestartScheduler()
+		return t.scheduler.Restart()
 	case 1:
-		return t.RestartAgent(ctx, t.kind.Nodes[t.Rand.IntN(len(t.kind.Nodes))].Name)
+		node := t.kind.Nodes[t.Rand.IntN(len(t.kind.Nodes))].Name
+		return errors.Join(t.StopAgent(node), t.StartAgent(ctx, node))
 	}
 	return nil
 }

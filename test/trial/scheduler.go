@@ -34,6 +34,20 @@ func (s Scheduler) Flags() (port int, flags []string, err error) {
 	return port, append(flags, "--config="+file), err
 }
 
+// Stock writes the configuration of kube-scheduler as it comes, for the pods that ask for it by its
+// name, and returns the flags to start it with. Nobody else leads in its place, and it does not
+// listen.
+func (s Scheduler) Stock() (flags []string, err error) {
+	text := fmt.Sprintf(`apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+leaderElection: {leaderElect: false}
+clientConnection: {kubeconfig: %q}
+profiles: [{schedulerName: %s}]
+`, s.Access(), s.Name)
+	file := filepath.Join(s.Dir, s.Name+".yaml")
+	return []string{"--config=" + file, "--secure-port=0"}, os.WriteFile(file, []byte(text), 0o600)
+}
+
 // Serving returns the flags of its own server alone: it listens on loopback, and anybody may read
 // its metrics and its health.
 func (s Scheduler) Serving() (port int, flags []string, err error) {

@@ -1,6 +1,7 @@
 // Package trial is the frame of the programs that put a cluster of hollow nodes on trial: gangs,
-// Jobs, faults, releases. A seed determines what happens, the last lines say what came of it, and
-// the exit code whether all of it was as it must be.
+// Jobs, faults, releases; and the cluster that they and other tests run on. A seed determines what
+// happens, the last lines say what came of it, and the exit code whether all of it was as it must
+// be.
 package trial
 
 import (
@@ -118,14 +119,20 @@ func (p *Program) check(f *flag.FlagSet) error {
 	return nil
 }
 
-// With starts a cluster, says how long that took, and lets play have it. What has been started is
-// stopped in the end, also where the start or the play has failed.
-func With[C any](out io.Writer, start func() (C, error), play func(C) error, stop func(C) error) error {
+// startLimit bounds the start of a cluster on a busy machine.
+const startLimit = 5 * time.Minute
+
+// With starts a cluster, for which start has a limited ctx, says how long that took, and lets play
+// have it. What has been started is stopped in the end, also where the start or the play has
+// failed.
+func With[C interface{ Stop() error }](ctx context.Context, out io.Writer, start func(context.Context) (C, error), play func(C) error) error {
 	begun := time.Now()
-	c, err := start()
+	starting, cancel := context.WithTimeout(ctx, startLimit)
+	defer cancel()
+	c, err := start(starting)
 	if err == nil {
 		fmt.Fprintf(out, "ready after %.1fs\n", time.Since(begun).Seconds())
 		err = play(c)
 	}
-	return errors.Join(err, stop(c))
+	return errors.Join(err, c.Stop())
 }

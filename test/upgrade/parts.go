@@ -12,12 +12,11 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
-
 	"github.com/berth-dev/berth/internal/child"
+	"github.com/berth-dev/berth/internal/controlplane"
 	"github.com/berth-dev/berth/internal/demo"
 	"github.com/berth-dev/berth/internal/hollow"
+	"github.com/berth-dev/berth/test/trial"
 )
 
 // namespace is where the chart is installed.
@@ -25,8 +24,7 @@ const namespace = "berth-system"
 
 // parts are the processes of Berth on a cluster.
 type parts struct {
-	cluster   *demo.Cluster
-	dir       string
+	*trial.Cluster
 	count     int
 	scheduler *child.Process
 	agents    map[string]*child.Process // by node
@@ -37,16 +35,12 @@ type parts struct {
 // replaceScheduler starts a release's scheduler, and ends the one before it once the new one is
 // ready, as a Deployment does.
 func (p *parts) replaceScheduler(ctx context.Context, r *release) error {
-	kubeconfig, err := p.cluster.ControlPlane.Kubeconfig("system:kube-scheduler", nil)
-	if err != nil {
-		return err
-	}
 	dir, err := p.folder("scheduler")
 	if err != nil {
 		return err
 	}
 	access, config := filepath.Join(dir, "kubeconfig"), filepath.Join(dir, "scheduler.yaml")
-	if err := errors.Join(os.WriteFile(access, kubeconfig, 0o600), r.writeConfig(config, access)); err != nil {
+	if err := errors.Join(p.ControlPlane.WriteKubeconfig(access, controlplane.Scheduler), r.writeConfig(config, access)); err != nil {
 		return err
 	}
 	port, err := child.FreePort()
@@ -70,7 +64,7 @@ func (p *parts) replaceScheduler(ctx context.Context, r *release) error {
 
 // replaceAgents replaces one node's agent after the other, as a DaemonSet does.
 func (p *parts) replaceAgents(ctx context.Context, r *release) error {
-	for _, node := range p.cluster.Nodes {
+	for _, node := range p.Nodes {
 		if before := p.agents[node.Name]; before != nil {
 			if err := before.Stop(); err != nil {
 				return err
@@ -92,8 +86,8 @@ func (p *parts) startAgent(ctx context.Context, r *release, node *hollow.Process
 	if err != nil {
 		return err
 	}
-	access := filepath.Join(dir, "kubeconfig")
-	if err := p.writeToken(ctx, node.Name, access); err != nil {
+	access, err := p.Access(ctx, "berth-agent", node.Name)
+	if err != nil {
 		return err
 	}
 	port, err := child.FreePort()
@@ -123,25 +117,10 @@ func preferences(spec *hollow.Spec) string {
 	return strings.Join(out, ",")
 }
 
-// writeToken writes credentials with a token that is bound to the node, as a pod on it has.
-func (p *parts) writeToken(ctx context.Context, node, path string) error {
-	token, err := p.cluster.ControlPlane.TokenConfig(ctx, namespace, "berth-agent", node)
-	if err != nil {
-		return err
-	}
-	const name = "berth"
-	c := clientcmdapi.NewConfig()
-	c.Clusters[name] = &clientcmdapi.Cluster{Server: token.Host, CertificateAuthorityData: token.CAData}
-	c.AuthInfos[name] = &clientcmdapi.AuthInfo{Token: token.BearerToken}
-	c.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name}
-	c.CurrentContext = name
-	return clientcmd.WriteToFile(*c, path)
-}
-
 // folder makes a folder for one process.
 func (p *parts) folder(name string) (string, error) {
 	p.count++
-	dir := filepath.Join(p.dir, fmt.Sprintf("%02d-%s", p.count, name))
+	dir := filepath.Join(p.Dir(), fmt.Sprintf("%02d-%s", p.count, name))
 	return dir, os.Mkdir(dir, 0o700)
 }
 
@@ -157,10 +136,8 @@ func waitReady(ctx context.Context, p *child.Process, url string) error {
 	ctx, cancel := context.WithTimeout(ctx, readyLimit)
 	defer cancel()
 	client := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
-	clock := time.NewTicker(100 * time.Millisecond)
-	defer clock.Stop()
 	var last error
-	for {
+	for range trial.Every(ctx, 100*time.Millisecond) {
 		if err := p.Ended(); err != nil {
 			return err
 		}
@@ -173,12 +150,8 @@ func waitReady(ctx context.Context, p *child.Process, url string) error {
 			err = errors.New(resp.Status)
 		}
 		last = err
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("%s is not ready: %w", p.Name, errors.Join(ctx.Err(), last))
-		case <-clock.C:
-		}
 	}
+	return fmt.Errorf("%s is not ready: %w", p.Name, errors.Join(ctx.Err(), last))
 }
 
 // boundBy says which release's scheduler has bound a pod, by its log; "" where none has.
@@ -212,7 +185,7 @@ func (p *parts) ended() error {
 	return errors.Join(errs...)
 }
 
-func (p *parts) stop() error {
+func (p *parts) stopParts() error {
 	var errs []error
 	if p.scheduler != nil {
 		errs = append(errs, p.scheduler.Stop())

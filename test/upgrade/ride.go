@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -16,11 +15,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/dynamic"
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/internal/child"
 	"github.com/berth-dev/berth/internal/demo"
+	"github.com/berth-dev/berth/test/trial"
 )
 
 // ride is what came of one direction.
@@ -47,54 +46,34 @@ const stageTime = 24 * time.Second
 // leastRunning is how many pods each pair must bring to run, for the ride to say anything.
 const leastRunning = 10
 
-// startLimit bounds the start of a cluster on a busy machine.
-const startLimit = 5 * time.Minute
-
 const namespaceManifest = "apiVersion: v1\nkind: Namespace\nmetadata: {name: " + namespace + "}\n"
 
 // travel goes from one release to another on a fresh cluster, under load.
-func travel(ctx context.Context, o *options, from, to *release, out io.Writer) (_ *ride, err error) {
+func travel(ctx context.Context, o *options, from, to *release, out io.Writer) (r *ride, err error) {
 	nodes, err := demo.Nodes(o.nodes)
 	if err != nil {
 		return nil, err
 	}
-	starting, cancel := context.WithTimeout(ctx, startLimit)
-	defer cancel()
-	c, err := demo.StartCluster(starting, demo.ClusterOptions{
-		Nodes: nodes, NodeCommand: []string{os.Args[0], demo.VerbNode}, Manifests: [][]byte{[]byte(namespaceManifest), from.manifests}, Keep: o.keep,
-	})
-	if err != nil {
-		return nil, err
+	start := func(ctx context.Context) (p *parts, err error) {
+		p = &parts{agents: map[string]*child.Process{}}
+		p.Cluster, err = trial.Start(ctx, demo.ClusterOptions{Nodes: nodes, Manifests: [][]byte{[]byte(namespaceManifest), from.manifests}, Keep: o.keep})
+		if err != nil {
+			return p, err
+		}
+		p.OnStop(p.stopParts)
+		if err := p.replaceAgents(ctx, from); err != nil {
+			return p, err
+		}
+		return p, p.replaceScheduler(ctx, from)
 	}
-	defer func() { err = errors.Join(err, c.Stop()) }()
-	p, err := startParts(starting, c, from)
-	defer func() { err = errors.Join(err, p.end(o.keep, out)) }()
-	if err != nil {
-		return nil, err
-	}
-	return (&journey{parts: p, from: from, to: to, out: out, o: o}).run(ctx)
-}
-
-func startParts(ctx context.Context, c *demo.Cluster, r *release) (*parts, error) {
-	p := &parts{cluster: c, agents: map[string]*child.Process{}}
-	var err error
-	if p.dir, err = os.MkdirTemp("", "berth-up-"); err != nil {
-		return p, err
-	}
-	if err := p.replaceAgents(ctx, r); err != nil {
-		return p, err
-	}
-	return p, p.replaceScheduler(ctx, r)
-}
-
-// end stops the processes and removes what they wrote.
-func (p *parts) end(keep bool, out io.Writer) error {
-	err := p.stop()
-	if keep {
-		fmt.Fprintln(out, "  logs stay in", p.dir)
+	err = trial.With(ctx, out, start, func(p *parts) error {
+		if o.keep {
+			fmt.Fprintln(out, "  logs stay in", p.Dir())
+		}
+		r, err = (&journey{parts: p, from: from, to: to, out: out, o: o}).run(ctx)
 		return err
-	}
-	return errors.Join(err, os.RemoveAll(p.dir))
+	})
+	return r, err
 }
 
 // journey is a ride that is under way.
@@ -124,7 +103,7 @@ func (j *journey) run(ctx context.Context) (*ride, error) {
 		}
 		moved <- err
 	}()
-	runner := &demo.Runner{Cluster: j.parts.cluster, Workload: demo.Generate(j.o.seed, j.o.nodes), Predicts: true, Progress: j.progress}
+	runner := &demo.Runner{Cluster: j.parts.Cluster.Cluster, Workload: demo.Generate(j.o.seed, j.o.nodes), Predicts: true, Progress: j.progress}
 	report, err := runner.Run(ctx)
 	if err != nil {
 		return nil, errors.Join(err, context.Cause(ctx))
@@ -170,7 +149,7 @@ func (j *journey) move(ctx context.Context) error {
 		return err
 	}
 	j.close(j.from, j.from)
-	if err := j.parts.cluster.ControlPlane.Apply(ctx, j.to.manifests); err != nil {
+	if err := j.parts.ControlPlane.Apply(ctx, j.to.manifests); err != nil {
 		return err
 	}
 	if err := j.parts.replaceScheduler(ctx, j.to); err != nil {
@@ -213,11 +192,7 @@ type report struct {
 
 // reports reads the NodeTopologies.
 func (j *journey) reports(ctx context.Context) (map[string]report, error) {
-	client, err := dynamic.NewForConfig(j.parts.cluster.ControlPlane.RESTConfig())
-	if err != nil {
-		return nil, err
-	}
-	list, err := client.Resource(v1alpha1.NodeTopologies).List(ctx, metav1.ListOptions{})
+	list, err := j.parts.Objects.Resource(v1alpha1.NodeTopologies).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, err
 	}

@@ -26,7 +26,6 @@ import (
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/internal/controlplane"
-	"github.com/berth-dev/berth/internal/controlplane/controllers"
 	"github.com/berth-dev/berth/internal/wire"
 )
 
@@ -126,16 +125,11 @@ func TestChart(t *testing.T) {
 func startChartTest(t *testing.T, releases ...chartRelease) *chartTest {
 	t.Helper()
 	c := &chartTest{cluster: newPlainCluster(t, controlplane.Options{ServiceAccounts: true})}
-	stop, err := controllers.Start(t.Context(), c.cp.RESTConfig())
-	if err != nil {
+	access := c.File("admin", ".kubeconfig")
+	if err := errors.Join(c.StartControllers(t.Context()), c.ControlPlane.WriteKubeconfig(access, controlplane.Admin)); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(stop)
-	kubeconfig, err := c.cp.Kubeconfig(controlplane.Admin.Name, controlplane.Admin.Groups)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.env = append(os.Environ(), "KUBECONFIG="+c.write("admin.kubeconfig", kubeconfig))
+	c.env = append(os.Environ(), "KUBECONFIG="+access)
 	for _, place := range []string{"CACHE", "CONFIG", "DATA"} {
 		c.env = append(c.env, "HELM_"+place+"_HOME="+filepath.Join(c.dir, "helm"))
 	}
@@ -221,7 +215,7 @@ func (c *chartTest) helm(args ...string) {
 
 // explain logs the states of Berth's pods and what they have said.
 func (c *chartTest) explain() {
-	pods, err := c.client.CoreV1().Pods(chartNamespace).List(c.t.Context(), metav1.ListOptions{})
+	pods, err := c.Client.CoreV1().Pods(chartNamespace).List(c.t.Context(), metav1.ListOptions{})
 	if err != nil {
 		c.t.Log(err)
 		return
@@ -229,7 +223,7 @@ func (c *chartTest) explain() {
 	for i := range pods.Items {
 		c.t.Logf("pod %s: %s %+v", pods.Items[i].Name, pods.Items[i].Status.Phase, pods.Items[i].Status.ContainerStatuses)
 	}
-	events, err := c.client.CoreV1().Events(chartNamespace).List(c.t.Context(), metav1.ListOptions{})
+	events, err := c.Client.CoreV1().Events(chartNamespace).List(c.t.Context(), metav1.ListOptions{})
 	if err == nil {
 		for _, e := range events.Items {
 			c.t.Logf("event of %s: %s: %s", e.InvolvedObject.Name, e.Reason, e.Message)
@@ -243,7 +237,7 @@ func (c *chartTest) explain() {
 func (c *chartTest) namespace() {
 	c.t.Helper()
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: chartNamespace, Labels: map[string]string{"pod-security.kubernetes.io/enforce": "privileged"}}}
-	if _, err := c.client.CoreV1().Namespaces().Create(c.t.Context(), ns, metav1.CreateOptions{}); err != nil {
+	if _, err := c.Client.CoreV1().Namespaces().Create(c.t.Context(), ns, metav1.CreateOptions{}); err != nil {
 		c.t.Fatal(err)
 	}
 }
@@ -253,7 +247,7 @@ func (c *chartTest) report() types.UID {
 	c.t.Helper()
 	c.reported(c.machine.Name)
 	c.sameTopology(c.machine)
-	u, err := c.dynamic.Resource(v1alpha1.NodeTopologies).Get(c.t.Context(), c.machine.Name, metav1.GetOptions{})
+	u, err := c.Objects.Resource(v1alpha1.NodeTopologies).Get(c.t.Context(), c.machine.Name, metav1.GetOptions{})
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -263,7 +257,7 @@ func (c *chartTest) report() types.UID {
 // parts are the pods of a part of the chart that are not about to go.
 func (c *chartTest) parts(component string) []corev1.Pod {
 	c.t.Helper()
-	pods, err := c.client.CoreV1().Pods(chartNamespace).List(c.t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/component=" + component})
+	pods, err := c.Client.CoreV1().Pods(chartNamespace).List(c.t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/component=" + component})
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -320,7 +314,7 @@ func (c *chartTest) placed(name string, cpus int) *corev1.Pod {
 	c.t.Helper()
 	pod := pinnedPod(name, cpus)
 	pod.Spec.SchedulerName = "berth"
-	if _, err := c.client.CoreV1().Pods("default").Create(c.t.Context(), pod, metav1.CreateOptions{}); err != nil {
+	if _, err := c.Client.CoreV1().Pods("default").Create(c.t.Context(), pod, metav1.CreateOptions{}); err != nil {
 		c.t.Fatal(err)
 	}
 	pod = c.running(name)
@@ -335,7 +329,7 @@ func (c *chartTest) placed(name string, cpus int) *corev1.Pod {
 // cleanUp is what docs/install.md says to do after helm uninstall, and the test's own pods.
 func (c *chartTest) cleanUp() {
 	c.t.Helper()
-	crds := c.dynamic.Resource(apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions"))
+	crds := c.Objects.Resource(apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions"))
 	kept, err := crds.List(c.t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=berth,app.kubernetes.io/instance=berth"})
 	if err != nil {
 		c.t.Fatal(err)
@@ -345,9 +339,9 @@ func (c *chartTest) cleanUp() {
 		err = errors.Join(err, crds.Delete(c.t.Context(), kept.Items[i].GetName(), metav1.DeleteOptions{}))
 	}
 	for _, name := range []string{"first", "second"} {
-		err = errors.Join(err, c.client.CoreV1().Pods("default").Delete(c.t.Context(), name, metav1.DeleteOptions{}))
+		err = errors.Join(err, c.Client.CoreV1().Pods("default").Delete(c.t.Context(), name, metav1.DeleteOptions{}))
 	}
-	err = errors.Join(err, c.client.CoreV1().Namespaces().Delete(c.t.Context(), chartNamespace, metav1.DeleteOptions{}))
+	err = errors.Join(err, c.Client.CoreV1().Namespaces().Delete(c.t.Context(), chartNamespace, metav1.DeleteOptions{}))
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -364,13 +358,13 @@ func (c *chartTest) objects() map[string]bool {
 }
 
 func (c *chartTest) listed(ctx context.Context) (map[string]bool, error) {
-	config := c.cp.RESTConfig()
+	config := c.ControlPlane.RESTConfig()
 	config.QPS = -1 // some seventy lists, one after the other
 	client, err := metadata.NewForConfig(config)
 	if err != nil {
 		return nil, err
 	}
-	lists, err := discovery.ServerPreferredResources(c.client.Discovery())
+	lists, err := discovery.ServerPreferredResources(c.Client.Discovery())
 	if err != nil {
 		return nil, err
 	}

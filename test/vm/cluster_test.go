@@ -15,12 +15,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/kubernetes"
 
 	"github.com/berth-dev/berth/deploy"
-	"github.com/berth-dev/berth/internal/child"
 	"github.com/berth-dev/berth/internal/controlplane"
+	"github.com/berth-dev/berth/internal/demo"
+	"github.com/berth-dev/berth/test/trial"
 	"github.com/berth-dev/berth/topology"
 )
 
@@ -29,10 +28,8 @@ const patience = 6 * time.Minute
 
 // cluster is the control plane and the machines that joined it.
 type cluster struct {
+	*trial.Cluster
 	t         *testing.T
-	cp        *controlplane.ControlPlane
-	client    *kubernetes.Clientset
-	dynamic   dynamic.Interface
 	artifacts *Artifacts
 	dir       string
 	// kernelArgs and plugins go to the machines booted from now on; plugins holds the flags of a
@@ -43,40 +40,37 @@ type cluster struct {
 	// agentFlags are added to those of their agents.
 	agentFlags string
 	// files and archive go to them as well.
-	files      map[string][]byte
-	archive    string
-	schedulers []*child.Process
+	files   map[string][]byte
+	archive string
 }
 
 // newCluster starts a control plane; what it and its machines leave is kept when the test fails.
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
-	c := newPlainCluster(t, controlplane.Options{})
-	if err := c.cp.Apply(t.Context(), deploy.Manifests()...); err != nil {
-		t.Fatal(err)
-	}
-	return c
+	return newPlainCluster(t, controlplane.Options{}, deploy.Manifests()...)
 }
 
-// newPlainCluster starts a control plane without anything of Berth's.
-func newPlainCluster(t *testing.T, options controlplane.Options) *cluster {
+// newPlainCluster starts a control plane with these manifests alone.
+func newPlainCluster(t *testing.T, options controlplane.Options, manifests ...[]byte) *cluster {
 	t.Helper()
-	a := ensure(t)
-	cp, err := controlplane.Start(t.Context(), options)
-	if err != nil {
+	c := &cluster{t: t, artifacts: ensure(t), dir: filepath.Join(repoRoot, "_artifacts", "vm", t.Name())}
+	if err := errors.Join(os.RemoveAll(c.dir), os.MkdirAll(c.dir, 0o755)); err != nil {
 		t.Fatal(err)
 	}
+	var err error
+	c.Cluster, err = trial.Start(t.Context(), demo.ClusterOptions{ControlPlane: options, Manifests: manifests})
 	t.Cleanup(func() {
-		if err := cp.Stop(); err != nil {
+		if t.Failed() {
+			c.keepSchedulers()
+		}
+		if err := c.Stop(); err != nil {
 			t.Error(err)
 		}
 	})
-	dir := filepath.Join(repoRoot, "_artifacts", "vm", t.Name())
-	if err := os.RemoveAll(dir); err != nil {
+	if err != nil {
 		t.Fatal(err)
 	}
-	config := cp.RESTConfig()
-	return &cluster{t: t, cp: cp, client: kubernetes.NewForConfigOrDie(config), dynamic: dynamic.NewForConfigOrDie(config), artifacts: a, dir: dir}
+	return c
 }
 
 // node boots a machine with an agent of its own, and waits until its kubelet calls it Ready.
@@ -90,7 +84,7 @@ func (c *cluster) node(name string, shape Shape, settings KubeletSettings) *Mach
 // machine boots a machine and waits until its kubelet calls it Ready.
 func (c *cluster) machine(name string, shape Shape, settings KubeletSettings) *Machine {
 	c.t.Helper()
-	files, err := joinFiles(c.cp, name, settings)
+	files, err := joinFiles(c.ControlPlane, name, settings)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -102,7 +96,7 @@ func (c *cluster) machine(name string, shape Shape, settings KubeletSettings) *M
 	if c.agentFlags != "" {
 		files["agent.sh"] = bytes.ReplaceAll(files["agent.sh"], []byte("--kubelet-config="), []byte(c.agentFlags+" --kubelet-config="))
 	}
-	port, err := apiPort(c.cp)
+	port, err := apiPort(c.ControlPlane)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -127,11 +121,11 @@ func (c *cluster) machine(name string, shape Shape, settings KubeletSettings) *M
 // admitAgent hands the guest's agent its token, as the kubelet hands a DaemonSet's pod one.
 func (c *cluster) admitAgent(m *Machine) {
 	c.t.Helper()
-	config, err := c.cp.TokenConfig(c.t.Context(), "berth-system", "berth-agent", m.Name)
+	config, err := c.ControlPlane.TokenConfig(c.t.Context(), "berth-system", "berth-agent", m.Name)
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	text, err := agentKubeconfig(config)
+	text, err := guestAccess(config)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -142,7 +136,7 @@ func (c *cluster) admitAgent(m *Machine) {
 }
 
 func (c *cluster) ready(ctx context.Context, name string) error {
-	node, err := c.client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+	node, err := c.Client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		return err
 	}
@@ -168,28 +162,30 @@ func (c *cluster) keep(m *Machine) {
 	c.t.Logf("console, logs and checkpoints of %s are kept in %s", m.Name, c.dir)
 }
 
+// keepSchedulers saves what schedulers have said.
+func (c *cluster) keepSchedulers() {
+	for _, p := range c.Parts {
+		log := p.Process().Log
+		text, _ := os.ReadFile(log)
+		_ = os.WriteFile(filepath.Join(c.dir, filepath.Base(log)), text, 0o644)
+	}
+}
+
 // eventually polls until check succeeds or patience ends.
 func (c *cluster) eventually(what string, check func(context.Context) error) {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(c.t.Context(), patience)
 	defer cancel()
-	tick := time.NewTicker(200 * time.Millisecond)
-	defer tick.Stop()
 	var last error
-	for {
+	if !trial.Until(ctx, 200*time.Millisecond, func() bool {
+		c.schedulersRun()
 		err := check(ctx)
-		if err == nil {
-			return
-		}
 		if last == nil || ctx.Err() == nil { // the end of patience says nothing
 			last = err
 		}
-		select {
-		case <-ctx.Done():
-			c.t.Fatalf("waited %s for: %s; last: %v", patience, what, last)
-		case <-tick.C:
-			c.schedulersRun()
-		}
+		return err == nil
+	}) {
+		c.t.Fatalf("waited %s for: %s; last: %v", patience, what, last)
 	}
 }
 
@@ -244,7 +240,7 @@ func (c *cluster) running(name string) *corev1.Pod {
 	c.t.Helper()
 	var pod *corev1.Pod
 	c.eventually("pod "+name+" runs", func(ctx context.Context) error {
-		p, err := c.client.CoreV1().Pods("default").Get(ctx, name, metav1.GetOptions{})
+		p, err := c.Client.CoreV1().Pods("default").Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
 			return err
 		}

@@ -34,7 +34,7 @@ func TestDevices(t *testing.T) {
 	c.preferences = preferring + "=sorted," + careless + "=none"
 	m := c.node("vm-a", twoByTwo, "cpuManagerPolicy: static\ntopologyManagerPolicy: single-numa-node\nreservedSystemCPUs: \"0\"\n"+staticMemory)
 	c.eventually("the node offers the devices", func(ctx context.Context) error {
-		node, err := c.client.CoreV1().Nodes().Get(ctx, m.Name, metav1.GetOptions{})
+		node, err := c.Client.CoreV1().Nodes().Get(ctx, m.Name, metav1.GetOptions{})
 		if err != nil {
 			return err
 		}
@@ -61,7 +61,7 @@ func TestDevices(t *testing.T) {
 				setBoth(&pod.Spec.Containers[0].Resources, name, *resource.NewQuantity(int64(n), resource.DecimalSI))
 			}
 		}
-		if _, err := c.client.CoreV1().Pods("default").Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
+		if _, err := c.Client.CoreV1().Pods("default").Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		c.checkDevices(m, c.running(pod.Name))

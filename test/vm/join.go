@@ -11,23 +11,16 @@ import (
 	"fmt"
 	"math/big"
 	"net"
-	"net/url"
 	"strconv"
 	"time"
 
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/berth-dev/berth/internal/controlplane"
 )
 
 // guestAPIServer is where the guest finds the API server: QEMU forwards it to loopback on the host.
 const guestAPIServer = "https://10.0.2.100:6443"
-
-// Credentials gives kubeconfigs; the in-process control plane does.
-type Credentials interface {
-	Kubeconfig(user string, groups []string) ([]byte, error)
-	Addr() string
-}
 
 // KubeletSettings is the part of a KubeletConfiguration that a test varies, as YAML lines
 // ("topologyManagerPolicy: restricted").
@@ -51,8 +44,13 @@ evictionHard: {memory.available: 50Mi}
 `
 
 // joinFiles returns the files that make a guest a node of the cluster.
-func joinFiles(cp Credentials, node string, settings KubeletSettings) (map[string][]byte, error) {
-	kubelet, err := guestKubeconfig(cp, "system:node:"+node, []string{"system:nodes"})
+func joinFiles(cp *controlplane.ControlPlane, node string, settings KubeletSettings) (map[string][]byte, error) {
+	user := controlplane.Kubelet(node)
+	config, err := cp.UserConfig(user.Name, user.Groups)
+	if err != nil {
+		return nil, err
+	}
+	kubelet, err := guestAccess(config)
 	if err != nil {
 		return nil, err
 	}
@@ -76,41 +74,17 @@ berth-agent --node-name="$(cat /etc/berth/name)" --kubeconfig=` + agentCredentia
 // once the node is.
 const agentCredentials = "/etc/berth/agent.kubeconfig"
 
-// agentKubeconfig turns a client configuration with a token into a file for the guest.
-func agentKubeconfig(c *rest.Config) ([]byte, error) {
-	const name = "agent"
-	config := clientcmdapi.NewConfig()
-	config.Clusters[name] = &clientcmdapi.Cluster{Server: guestAPIServer, TLSServerName: "127.0.0.1", CertificateAuthorityData: c.CAData}
-	config.AuthInfos[name] = &clientcmdapi.AuthInfo{Token: c.BearerToken}
-	config.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name}
-	config.CurrentContext = name
-	return clientcmd.Write(*config)
-}
-
-// guestKubeconfig points the credentials at the forwarded address; the certificate is still the one
+// guestAccess is a kubeconfig that leads to the forwarded address; the certificate is still the one
 // for loopback.
-func guestKubeconfig(cp Credentials, user string, groups []string) ([]byte, error) {
-	data, err := cp.Kubeconfig(user, groups)
-	if err != nil {
-		return nil, err
-	}
-	config, err := clientcmd.Load(data)
-	if err != nil {
-		return nil, err
-	}
-	for _, c := range config.Clusters {
-		c.Server, c.TLSServerName = guestAPIServer, "127.0.0.1"
-	}
-	return clientcmd.Write(*config)
+func guestAccess(config *rest.Config) ([]byte, error) {
+	config = rest.CopyConfig(config)
+	config.Host, config.ServerName = guestAPIServer, "127.0.0.1"
+	return controlplane.Access(config)
 }
 
 // apiPort is the loopback port of the API server.
-func apiPort(cp Credentials) (int, error) {
-	addr := cp.Addr()
-	if u, err := url.Parse(addr); err == nil && u.Host != "" {
-		addr = u.Host
-	}
-	_, port, err := net.SplitHostPort(addr)
+func apiPort(cp *controlplane.ControlPlane) (int, error) {
+	_, port, err := net.SplitHostPort(cp.Addr())
 	if err != nil {
 		return 0, err
 	}

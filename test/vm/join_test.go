@@ -21,12 +21,12 @@ func TestJoin(t *testing.T) {
 	requireVM(t, "join")
 	c := newCluster(t)
 	m := c.node("vm-a", twoByTwo, restricted)
-	pod, err := c.client.CoreV1().Pods("default").Create(t.Context(), pinnedPod("hand", 4), metav1.CreateOptions{})
+	pod, err := c.Client.CoreV1().Pods("default").Create(t.Context(), pinnedPod("hand", 4), metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	binding := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: pod.Name}, Target: corev1.ObjectReference{Kind: "Node", Name: m.Name}}
-	if err := c.client.CoreV1().Pods("default").Bind(t.Context(), binding, metav1.CreateOptions{}); err != nil {
+	if err := c.Client.CoreV1().Pods("default").Bind(t.Context(), binding, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	got := c.confined(m, c.running("hand"), "c")

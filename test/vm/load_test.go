@@ -85,7 +85,7 @@ func (c *cluster) play(l load, machines ...*Machine) tally {
 	for round := range l.rounds {
 		for _, pod := range l.pods(round) {
 			out.Pods++
-			if _, err := c.client.CoreV1().Pods("default").Create(c.t.Context(), pod, metav1.CreateOptions{}); err != nil {
+			if _, err := c.Client.CoreV1().Pods("default").Create(c.t.Context(), pod, metav1.CreateOptions{}); err != nil {
 				c.t.Fatal(err)
 			}
 		}
@@ -102,7 +102,7 @@ func (c *cluster) settled() []corev1.Pod {
 	var pods []corev1.Pod
 	version, since := "", time.Now()
 	check := func() error {
-		list, err := c.client.CoreV1().Pods("default").List(c.t.Context(), metav1.ListOptions{})
+		list, err := c.Client.CoreV1().Pods("default").List(c.t.Context(), metav1.ListOptions{})
 		if err != nil {
 			return err
 		}
@@ -226,12 +226,12 @@ func (c *cluster) clear(pods []corev1.Pod, end bool, out *tally) {
 			continue
 		}
 		doomed = append(doomed, p.Name)
-		if err := c.client.CoreV1().Pods("default").Delete(c.t.Context(), p.Name, metav1.DeleteOptions{}); err != nil {
+		if err := c.Client.CoreV1().Pods("default").Delete(c.t.Context(), p.Name, metav1.DeleteOptions{}); err != nil {
 			c.t.Fatal(err)
 		}
 	}
 	c.eventually("deleted pods are gone", func(ctx context.Context) error {
-		list, err := c.client.CoreV1().Pods("default").List(ctx, metav1.ListOptions{})
+		list, err := c.Client.CoreV1().Pods("default").List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return err
 		}

@@ -44,7 +44,7 @@ func TestNode(t *testing.T) {
 	other := c.node("vm-b", oneByTwo, restricted)
 	c.sameAsTools(other)
 	other.Stop()
-	if err := c.client.CoreV1().Nodes().Delete(t.Context(), other.Name, metav1.DeleteOptions{}); err != nil {
+	if err := c.Client.CoreV1().Nodes().Delete(t.Context(), other.Name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	s := &nodeStory{cluster: c, m: c.node("vm-a", twoByTwo, nodeSettings)}
@@ -93,7 +93,7 @@ func (s *nodeStory) cpusGoOffline() {
 	s.says("CPU 5 goes offline", changed, v1alpha1.ConditionReady, v1alpha1.ReasonMachineChanged, "CPUs 5 have gone offline", "cpu_manager_state")
 	s.ask("waits", 2, nil)
 	s.eventually("the pod is told why it waits", func(ctx context.Context) error {
-		p, err := s.client.CoreV1().Pods("default").Get(ctx, "waits", metav1.GetOptions{})
+		p, err := s.Client.CoreV1().Pods("default").Get(ctx, "waits", metav1.GetOptions{})
 		if err != nil {
 			return err
 		}
@@ -119,7 +119,7 @@ func (s *nodeStory) boundAllTheSame(offline topology.CPUID) {
 	pod.Spec.SchedulerName = "nobody"
 	s.create(pod)
 	binding := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: pod.Name}, Target: corev1.ObjectReference{Kind: "Node", Name: s.m.Name}}
-	if err := s.client.CoreV1().Pods("default").Bind(s.t.Context(), binding, metav1.CreateOptions{}); err != nil {
+	if err := s.Client.CoreV1().Pods("default").Bind(s.t.Context(), binding, metav1.CreateOptions{}); err != nil {
 		s.t.Fatal(err)
 	}
 	pod = s.running(pod.Name)
@@ -204,7 +204,7 @@ func (s *nodeStory) rebootWithPods() {
 	changed := s.reboot()
 	for name, want := range before {
 		s.eventually("pod "+name+" runs again", func(ctx context.Context) error {
-			p, err := s.client.CoreV1().Pods("default").Get(ctx, name, metav1.GetOptions{})
+			p, err := s.Client.CoreV1().Pods("default").Get(ctx, name, metav1.GetOptions{})
 			if err != nil {
 				return err
 			}
@@ -311,7 +311,7 @@ func (s *nodeStory) compare(pod *corev1.Pod) {
 // it still holds when it is stopped, it finds in its books when it starts again.
 func (s *nodeStory) empty() {
 	s.t.Helper()
-	pods, err := s.client.CoreV1().Pods("default").List(s.t.Context(), metav1.ListOptions{})
+	pods, err := s.Client.CoreV1().Pods("default").List(s.t.Context(), metav1.ListOptions{})
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -117,7 +117,7 @@ func runtimeFile(runtime string) string {
 
 // follow notes what the API says about pods.
 func (r *obeyRun) follow() {
-	factory := informers.NewSharedInformerFactoryWithOptions(r.client, 0, informers.WithNamespace("default"))
+	factory := informers.NewSharedInformerFactoryWithOptions(r.Client, 0, informers.WithNamespace("default"))
 	see := func(obj any) {
 		pod := obj.(*corev1.Pod)
 		r.mu.Lock()
@@ -182,7 +182,7 @@ func (r *obeyRun) replace() {
 	}
 	r.mu.Unlock()
 	for _, old := range pods {
-		if err := r.client.CoreV1().Pods("default").Delete(r.t.Context(), old.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(old.UID))}); err != nil {
+		if err := r.Client.CoreV1().Pods("default").Delete(r.t.Context(), old.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(old.UID))}); err != nil {
 			continue // it has been deleted
 		}
 		r.replaced++
@@ -235,7 +235,7 @@ func (r *obeyRun) step(i int) {
 	r.add(r.make(i))
 	if len(r.live) > 10 {
 		at := r.rng.IntN(len(r.live))
-		_ = r.client.CoreV1().Pods("default").Delete(r.t.Context(), r.live[at], metav1.DeleteOptions{}) // counted at the end
+		_ = r.Client.CoreV1().Pods("default").Delete(r.t.Context(), r.live[at], metav1.DeleteOptions{}) // counted at the end
 		r.live = slices.Delete(r.live, at, at+1)
 	}
 	for tick := time.NewTicker(200 * time.Millisecond); ; <-tick.C {
@@ -296,7 +296,7 @@ func (r *obeyRun) do(m *Machine, what, script string) {
 
 // bootOf returns which boot of a machine its kubelet has last reported from, "" for none.
 func (r *obeyRun) bootOf(ctx context.Context, machine string) string {
-	node, err := r.client.CoreV1().Nodes().Get(ctx, machine, metav1.GetOptions{})
+	node, err := r.Client.CoreV1().Nodes().Get(ctx, machine, metav1.GetOptions{})
 	if err != nil {
 		return ""
 	}
@@ -676,7 +676,7 @@ func (r *obeyRun) everyContainer() string {
 // clean deletes all pods, and counts what is left of them.
 func (r *obeyRun) clean() {
 	r.t.Helper()
-	if err := r.client.CoreV1().Pods("default").DeleteCollection(r.t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
+	if err := r.Client.CoreV1().Pods("default").DeleteCollection(r.t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
 		r.t.Fatal(err)
 	}
 	limit, least := time.Now().Add(patience), math.MaxInt

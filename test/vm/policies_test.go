@@ -167,7 +167,7 @@ rm -f /run/kubelet-hold`
 			return c.ready(ctx, m.Name)
 		})
 	}
-	pods, err := c.client.CoreV1().Pods("default").List(c.t.Context(), metav1.ListOptions{})
+	pods, err := c.Client.CoreV1().Pods("default").List(c.t.Context(), metav1.ListOptions{})
 	if err != nil || len(pods.Items) > 0 {
 		c.t.Fatalf("%d pods are left over, error %v", len(pods.Items), err)
 	}

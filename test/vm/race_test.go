@@ -48,7 +48,7 @@ func TestRace(t *testing.T) {
 					t.Fatalf("%s: %v", d.what, err)
 				}
 			}
-			if _, err := c.client.CoreV1().Pods("default").Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
+			if _, err := c.Client.CoreV1().Pods("default").Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -112,7 +112,7 @@ type watchedPods struct {
 // pod after its own restart may do so between two looks.
 func (c *cluster) watchRunning() func(name string) bool {
 	c.t.Helper()
-	events, err := c.client.CoreV1().Pods("default").Watch(c.t.Context(), metav1.ListOptions{})
+	events, err := c.Client.CoreV1().Pods("default").Watch(c.t.Context(), metav1.ListOptions{})
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -147,7 +147,7 @@ func TestRestartRefusals(t *testing.T) {
 	c.eventually("the kubelet refuses a pod that ran", func(ctx context.Context) error {
 		refused = nil
 		for _, name := range names {
-			p, err := c.client.CoreV1().Pods("default").Get(ctx, name, metav1.GetOptions{})
+			p, err := c.Client.CoreV1().Pods("default").Get(ctx, name, metav1.GetOptions{})
 			if err != nil {
 				return err
 			}
@@ -229,7 +229,7 @@ func TestRestartsKeepPods(t *testing.T) {
 
 func (c *cluster) create(pod *corev1.Pod) {
 	c.t.Helper()
-	if _, err := c.client.CoreV1().Pods("default").Create(c.t.Context(), pod, metav1.CreateOptions{}); err != nil {
+	if _, err := c.Client.CoreV1().Pods("default").Create(c.t.Context(), pod, metav1.CreateOptions{}); err != nil {
 		c.t.Fatal(err)
 	}
 }
@@ -242,7 +242,7 @@ var admissionReasons = []string{placement.TopologyAffinityError.String(), placem
 func (c *cluster) drainAll(seen *watchedPods, machines ...*Machine) {
 	c.t.Helper()
 	c.eventuallyProgress("every pod has had its turn", func(ctx context.Context) (int, error) {
-		list, err := c.client.CoreV1().Pods("default").List(ctx, metav1.ListOptions{})
+		list, err := c.Client.CoreV1().Pods("default").List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return 0, err
 		}
@@ -276,7 +276,7 @@ func (c *cluster) takeNote(ctx context.Context, seen *watchedPods, p *corev1.Pod
 		seen.ran[p.Name] = true
 	}
 	if p.DeletionTimestamp == nil {
-		_ = c.client.CoreV1().Pods("default").Delete(ctx, p.Name, metav1.DeleteOptions{}) // the next look tries again
+		_ = c.Client.CoreV1().Pods("default").Delete(ctx, p.Name, metav1.DeleteOptions{}) // the next look tries again
 	}
 }
 

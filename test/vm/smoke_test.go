@@ -32,7 +32,7 @@ func TestSmoke(t *testing.T) {
 	// NUMA node 0 has 3 CPUs to give, the others 4: there is one way to seat them all.
 	for i, cpus := range []int{4, 4, 2, 4, 1} {
 		pod := pinnedPod(fmt.Sprintf("pod-%d", i), cpus)
-		if _, err := c.client.CoreV1().Pods("default").Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
+		if _, err := c.Client.CoreV1().Pods("default").Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -65,7 +65,7 @@ func (c *cluster) reported(node string) wire.Node {
 	c.t.Helper()
 	var out wire.Node
 	c.eventually("the agent of "+node+" reports", func(ctx context.Context) error {
-		u, err := c.dynamic.Resource(v1alpha1.NodeTopologies).Get(ctx, node, metav1.GetOptions{})
+		u, err := c.Objects.Resource(v1alpha1.NodeTopologies).Get(ctx, node, metav1.GetOptions{})
 		if err != nil {
 			return err
 		}

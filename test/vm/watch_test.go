@@ -29,7 +29,7 @@ type toldTopology struct {
 // watchTopology watches until the test ends.
 func (c *cluster) watchTopology(node string) *topologyWatch {
 	c.t.Helper()
-	events, err := c.dynamic.Resource(v1alpha1.NodeTopologies).Watch(c.t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + node})
+	events, err := c.Objects.Resource(v1alpha1.NodeTopologies).Watch(c.t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + node})
 	if err != nil {
 		c.t.Fatal(err)
 	}

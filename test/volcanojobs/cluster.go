@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -19,32 +18,13 @@ import (
 	batch "github.com/berth-dev/berth/api/batch/v1alpha1"
 	volcano "github.com/berth-dev/berth/api/scheduling/volcano/v1beta1"
 	"github.com/berth-dev/berth/deploy"
-	"github.com/berth-dev/berth/internal/child"
-	"github.com/berth-dev/berth/internal/controlplane"
-	"github.com/berth-dev/berth/internal/controlplane/controllers"
 	"github.com/berth-dev/berth/internal/demo"
 	"github.com/berth-dev/berth/internal/hollow"
 	"github.com/berth-dev/berth/internal/jobs"
 	"github.com/berth-dev/berth/test/trial"
 )
 
-// startLimit bounds the start of the cluster on a busy machine.
-const startLimit = 4 * time.Minute
-
-const (
-	namespace = "jobs"
-	urgent    = "urgent"
-)
-
-const manifests = `apiVersion: v1
-kind: Namespace
-metadata: {name: ` + namespace + `}
----
-apiVersion: scheduling.k8s.io/v1
-kind: PriorityClass
-metadata: {name: ` + urgent + `}
-value: 1000
-`
+const namespace = "jobs"
 
 // policies are those of the nodes' Topology Managers. All nodes are one machine otherwise, and
 // reserve CPU 0.
@@ -80,69 +60,40 @@ func controller(args []string, stdin io.Reader, stderr io.Writer) (code int, ok 
 	return 1, true
 }
 
-// cluster is a hollow cluster with agents, and a controller and a scheduler that can be killed.
+// cluster is a cluster with agents, and a controller and a scheduler that can be killed.
 type cluster struct {
-	*demo.Cluster
+	*trial.Cluster
 	client client.Client
-	stops  []func() error
-	// parts are the scheduler and the controller.
-	parts [2]part
-	port  int // of the scheduler
 }
 
-// The parts that are killed.
+// The parts that are killed, in the order in which they are started.
 const (
 	schedulerPart = iota
 	controllerPart
 )
 
-// part is a process that is started again when it was killed.
-type part struct {
-	spec    child.Spec
-	process *child.Process
-	deaths  int
-}
-
-func (p *part) start() (err error) {
-	p.process, err = child.Start(p.spec)
-	return err
-}
-
-// kill has it die at once, and starts it again.
-func (p *part) kill() error {
-	p.process.Kill()
-	p.deaths++
-	return p.start()
-}
-
 // startCluster starts everything. What has been started is in the result also when it fails.
-func startCluster(ctx context.Context, o *options) (*cluster, error) {
-	ctx, cancel := context.WithTimeout(ctx, startLimit)
-	defer cancel()
-	c := &cluster{}
-	all := append(deploy.Manifests(), deploy.JobManifests()...)
-	var err error
-	c.Cluster, err = demo.StartCluster(ctx, demo.ClusterOptions{
-		Dir: o.dir, Nodes: specs(), NodeCommand: []string{os.Args[0], demo.VerbNode}, Manifests: append(all, []byte(manifests)), Keep: o.keep,
-	})
+func startCluster(ctx context.Context, o *options) (c *cluster, err error) {
+	c = &cluster{}
+	c.Cluster, err = trial.Start(ctx, demo.ClusterOptions{Dir: o.dir, Nodes: specs(), Manifests: trial.Manifests(namespace, deploy.JobManifests()...), Keep: o.keep})
 	if err != nil {
 		return c, err
 	}
-	c.stops = append(c.stops, c.Stop)
 	if c.client, err = newClient(c.ControlPlane.RESTConfig()); err != nil {
 		return c, err
 	}
-	stopControllers, err := controllers.Start(ctx, c.ControlPlane.RESTConfig())
+	if err = errors.Join(c.StartControllers(ctx), c.StartAgents(ctx)); err != nil {
+		return c, err
+	}
+	if _, err = c.StartScheduler(trial.Scheduler{Name: "scheduler"}, nil); err != nil {
+		return c, err
+	}
+	token, err := c.Access(ctx, "berth-controller", "")
 	if err != nil {
 		return c, err
 	}
-	c.stops = append(c.stops, func() error { stopControllers(); return nil })
-	stopAgents, err := c.StartAgents(ctx)
-	if err != nil {
-		return c, err
-	}
-	c.stops = append(c.stops, stopAgents)
-	return c, c.startParts(ctx)
+	_, err = c.Run("controller", verbController, token)
+	return c, err
 }
 
 // newClient returns a client that knows Jobs and PodGroups.
@@ -154,54 +105,4 @@ func newClient(config *rest.Config) (client.Client, error) {
 		}
 	}
 	return client.New(config, client.Options{Scheme: known})
-}
-
-// startParts starts the scheduler and the controller.
-func (c *cluster) startParts(ctx context.Context) error {
-	if err := c.configureScheduler(); err != nil {
-		return err
-	}
-	account, err := c.ControlPlane.TokenConfig(ctx, "berth-system", "berth-controller", "")
-	if err != nil {
-		return err
-	}
-	token := filepath.Join(c.Dir(), "controller.kubeconfig")
-	if err := controlplane.WriteAccess(token, account); err != nil {
-		return err
-	}
-	c.parts[controllerPart].spec = child.Spec{Name: "controller", Log: filepath.Join(c.Dir(), "controller.log"), Argv: []string{os.Args[0], verbController, token}}
-	for i := range c.parts {
-		if err := c.parts[i].start(); err != nil {
-			return err
-		}
-		c.stops = append(c.stops, func() error { c.parts[i].process.Kill(); return nil })
-	}
-	return nil
-}
-
-// configureScheduler writes the scheduler's files, and says how it is started.
-func (c *cluster) configureScheduler() error {
-	s := trial.Scheduler{Dir: c.Dir(), Name: "scheduler"}
-	if err := c.ControlPlane.WriteKubeconfig(s.Access(), controlplane.Scheduler); err != nil {
-		return err
-	}
-	port, flags, err := s.Flags()
-	c.port = port
-	c.parts[schedulerPart].spec = child.Spec{Name: "scheduler", Log: filepath.Join(c.Dir(), "scheduler.log"), Argv: append(
-		[]string{os.Args[0], demo.VerbBerthScheduler, "-v=3"}, flags...)}
-	return err
-}
-
-// ended says that a part has ended by itself.
-func (c *cluster) ended() error {
-	return errors.Join(c.parts[schedulerPart].process.Ended(), c.parts[controllerPart].process.Ended(), c.Ended())
-}
-
-// stop ends everything, the last first.
-func (c *cluster) stop() error {
-	var errs []error
-	for i := len(c.stops) - 1; i >= 0; i-- {
-		errs = append(errs, c.stops[i]())
-	}
-	return errors.Join(errs...)
 }

@@ -92,11 +92,11 @@ type active struct {
 
 // play carries out the plan of the seed.
 func play(ctx context.Context, o *options, out io.Writer) error {
-	return trial.With(out, func() (*cluster, error) { return startCluster(ctx, o) }, func(c *cluster) error {
+	return trial.With(ctx, out, func(ctx context.Context) (*cluster, error) { return startCluster(ctx, o) }, func(c *cluster) error {
 		d := &driver{cluster: c, out: out, each: o.each, plan: NewPlan(o.seed, o.jobs), active: map[string]*active{}, judged: map[types.UID]bool{}}
 		d.result.Seed, d.result.Jobs = o.seed, o.jobs
 		return d.play(ctx)
-	}, (*cluster).stop)
+	})
 }
 
 // play carries the plan out and says what came of it.
@@ -119,7 +119,7 @@ func (d *driver) play(ctx context.Context) error {
 func (d *driver) last() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	fmt.Fprintf(d.out, "%d placements were exact; the scheduler died %d times, the controller %d times\n", d.exact, d.parts[schedulerPart].deaths, d.parts[controllerPart].deaths)
+	fmt.Fprintf(d.out, "%d placements were exact; the scheduler died %d times, the controller %d times\n", d.exact, d.Parts[schedulerPart].Restarts(), d.Parts[controllerPart].Restarts())
 	last, err := json.Marshal(d.result)
 	if err != nil {
 		return err
@@ -187,11 +187,12 @@ func (d *driver) complain(format string, args ...any) {
 
 // drive goes through the plan.
 func (d *driver) drive(ctx context.Context) error {
-	clock := time.NewTicker(tick)
-	defer clock.Stop()
 	begun, shown := time.Now(), time.Time{}
-	for d.next.job < len(d.plan.Jobs) || len(d.active) > 0 {
-		if err := d.ended(); err != nil {
+	for range trial.Every(ctx, tick) {
+		if d.next.job == len(d.plan.Jobs) && len(d.active) == 0 {
+			return nil
+		}
+		if err := d.Ended(); err != nil {
 			return err
 		}
 		if err := d.step(ctx); err != nil {
@@ -201,16 +202,11 @@ func (d *driver) drive(ctx context.Context) error {
 			shown = time.Now()
 			d.mu.Lock()
 			fmt.Fprintf(d.out, "%4.0fs  Jobs %d  as specified %d  on their way %d  exact %d  deaths %d\n", time.Since(begun).Seconds(),
-				d.next.job, d.result.AsSpecified, len(d.active), d.exact, d.parts[schedulerPart].deaths+d.parts[controllerPart].deaths)
+				d.next.job, d.result.AsSpecified, len(d.active), d.exact, d.Parts[schedulerPart].Restarts()+d.Parts[controllerPart].Restarts())
 			d.mu.Unlock()
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-clock.C:
-		}
 	}
-	return nil
+	return ctx.Err()
 }
 
 // step makes what is due, and looks at what there is.
@@ -255,7 +251,7 @@ func (d *driver) begin(ctx context.Context) error {
 		d.next.single++
 	}
 	for d.next.kill < len(d.plan.Kills) && d.plan.Kills[d.next.kill].AfterJobs <= d.next.job {
-		if err := d.parts[d.plan.Kills[d.next.kill].Part].kill(); err != nil {
+		if err := d.Parts[d.plan.Kills[d.next.kill].Part].Restart(); err != nil {
 			return err
 		}
 		d.next.kill++
@@ -369,23 +365,15 @@ func (d *driver) sweep(ctx context.Context, pods []corev1.Pod) error {
 func (d *driver) finish(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, endLimit)
 	defer cancel()
-	clock := time.NewTicker(tick)
-	defer clock.Stop()
-	for {
-		left, err := d.leftover(ctx)
-		if err == nil && left == "" {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			d.mu.Lock()
-			defer d.mu.Unlock()
-			d.result.Leftover++
-			d.complain("everything is over, and %s %v", left, err)
-			return nil
-		case <-clock.C:
-		}
+	var left string
+	var err error
+	if !trial.Until(ctx, tick, func() bool { left, err = d.leftover(ctx); return err == nil && left == "" }) {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.result.Leftover++
+		d.complain("everything is over, and %s %v", left, err)
 	}
+	return nil
 }
 
 // leftover says what is left; "" for nothing.
@@ -414,7 +402,7 @@ func (d *driver) leftover(ctx context.Context) (string, error) {
 			return "ConfigMap " + maps.Items[i].Name + " is left", nil
 		}
 	}
-	m, err := scrape.Scheduler(d.port)
+	m, err := scrape.Scheduler(d.Parts[schedulerPart].Port)
 	if err != nil {
 		return "", err
 	}

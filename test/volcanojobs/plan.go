@@ -11,6 +11,7 @@ import (
 
 	batch "github.com/berth-dev/berth/api/batch/v1alpha1"
 	"github.com/berth-dev/berth/internal/hollow"
+	"github.com/berth-dev/berth/test/trial"
 )
 
 // Plan is what a cluster has to do.
@@ -103,7 +104,7 @@ var shapes = []shape{
 		t := p.task(j, "work", 1, p.ends()) // a whole NUMA node of the one node with that policy
 		t.TopologyPolicy = "restricted"
 		setCPUs(t, 9)
-		j.Spec.PriorityClassName = urgent
+		j.Spec.PriorityClassName = trial.Urgent
 	}},
 	{"is restarted when evicted", func(p *planner, j *Job) {
 		p.task(j, "work", 2, hollow.ExitImage(3*time.Second))

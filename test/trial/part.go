@@ -1,0 +1,105 @@
+package trial
+
+import (
+	"sync"
+	"time"
+
+	"github.com/berth-dev/berth/internal/child"
+)
+
+// Part is a process that can be killed and started again. It is safe for concurrent use.
+type Part struct {
+	// Port is where a scheduler serves its metrics.
+	Port  int
+	start func() (*child.Process, error)
+
+	mu      sync.Mutex
+	process *child.Process // nil: it does not run
+	started time.Time
+	// dying: it has been killed, and may not have ended yet.
+	dying  bool
+	starts int
+}
+
+// NewPart returns a part that is started so.
+func NewPart(start func() (*child.Process, error)) *Part { return &Part{start: start} }
+
+// Start starts the process.
+func (p *Part) Start() error {
+	process, err := p.start()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err == nil {
+		p.process, p.started = process, time.Now()
+		p.starts++
+	}
+	return err
+}
+
+// Process is the process; nil where it does not run.
+func (p *Part) Process() *child.Process {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.process
+}
+
+// Kill ends the process at once, if it runs.
+func (p *Part) Kill() {
+	p.mu.Lock()
+	process := p.process
+	p.dying = true
+	p.mu.Unlock()
+	if process != nil {
+		process.Kill()
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.process, p.dying = nil, false
+}
+
+// Restart kills the process and starts it again.
+func (p *Part) Restart() error {
+	p.Kill()
+	return p.Start()
+}
+
+// Keep starts the process again where it was killed. The error says that it has ended otherwise.
+func (p *Part) Keep() error {
+	p.mu.Lock()
+	process, dying := p.process, p.dying
+	p.mu.Unlock()
+	switch {
+	case dying:
+		return nil
+	case process != nil:
+		return process.Ended()
+	}
+	return p.Start()
+}
+
+// Ended returns an error when the process has ended by itself.
+func (p *Part) Ended() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.process == nil || p.dying {
+		return nil
+	}
+	return p.process.Ended()
+}
+
+// Since is when the process began to run; zero: it does not.
+func (p *Part) Since() time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.process == nil || p.dying {
+		return time.Time{}
+	}
+	return p.started
+}
+
+// Restarts is how often the process was started again.
+func (p *Part) Restarts() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return max(0, p.starts-1)
+}
