@@ -484,10 +484,20 @@ func (r *Runner) wait() {
 	r.report.Notes = append(r.report.Notes, notes...)
 }
 
+// whatKubeletSays is why the containers of a bound pod wait; "" before the kubelet says anything.
+func whatKubeletSays(s *corev1.PodStatus) string {
+	for _, c := range slices.Concat(s.InitContainerStatuses, s.ContainerStatuses) {
+		if w := c.State.Waiting; w != nil {
+			return fmt.Sprintf(": container %s: %s: %s", c.Name, w.Reason, w.Message)
+		}
+	}
+	return ""
+}
+
 // whyWaiting counts a pod that waits as stalled if it is, and gives the scheduler's words.
 func (r *Runner) whyWaiting(p *livePod) string {
 	if on := p.last.Spec.NodeName; on != "" {
-		return "it is bound to " + on + ", and does not run yet"
+		return "it is bound to " + on + ", and does not run yet" + whatKubeletSays(&p.last.Status)
 	}
 	why := "no scheduler has looked at it"
 	for _, c := range p.last.Status.Conditions {

@@ -243,6 +243,9 @@ func testWrongPredictions(t *testing.T, c *demo.Cluster) {
 	}
 	if report.Running != 2 || report.Predicted != 2 || report.Mispredicted != 2 || !strings.Contains(strings.Join(report.Notes, "\n"), "CPUs 1,49, predicted 0") {
 		t.Errorf("want 2 running, 2 predicted, both wrongly; got %+v", report)
+		for _, n := range c.Nodes {
+			t.Logf("%s says: %s", n.Name, n.LogTail(4000))
+		}
 	}
 }
 

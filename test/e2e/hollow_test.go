@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -19,6 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
+	"k8s.io/kubernetes/pkg/kubelet/images"
 
 	"github.com/berth-dev/berth/internal/controlplane"
 	"github.com/berth-dev/berth/internal/demo"
@@ -279,6 +281,28 @@ func testHollowNodeContainersEnd(t *testing.T, cp *controlplane.ControlPlane) {
 	create(t, c, pod)
 	waitPod(t, c, "job", running)
 	waitPod(t, c, "job", func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodSucceeded })
+}
+
+// testHollowNodePullsMany shows that no pod of many waits because an image is pulled too often.
+func testHollowNodePullsMany(t *testing.T, cp *controlplane.ControlPlane) {
+	c := startCluster(t, cp, hollow.Spec{Name: "pulls", Machine: twoSockets, KubeletConfig: singleNUMA})
+	const pods = 40
+	for i := range pods {
+		pod := pinnedPod(fmt.Sprintf("p%d", i), "pulls", "100m")
+		pod.Spec.Containers[0].Image = "app:latest"
+		create(t, c, pod)
+	}
+	for i := range pods {
+		waitPod(t, c, fmt.Sprintf("p%d", i), func(p *corev1.Pod) bool {
+			for _, s := range p.Status.ContainerStatuses {
+				if w := s.State.Waiting; w != nil && w.Reason == images.ErrImagePull.Error() {
+					t.Errorf("pod %s: %s", p.Name, w.Message)
+					return true
+				}
+			}
+			return settled(p)
+		})
+	}
 }
 
 // testHollowNodeRefusesToStart shows that the kubelet's own validation decides, and that its words

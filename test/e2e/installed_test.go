@@ -28,6 +28,7 @@ func TestInstalled(t *testing.T) {
 		{"hollow node", testHollowNode},
 		{"memory and devices", testHollowNodeMemoryAndDevices},
 		{"containers end", testHollowNodeContainersEnd},
+		{"many images", testHollowNodePullsMany},
 		{"a hollow node refuses to start", testHollowNodeRefusesToStart},
 		{"a hollow node dies with its parent", testNodeDiesWithItsParent},
 	} {
