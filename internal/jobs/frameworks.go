@@ -201,10 +201,8 @@ func (p *rayPlugin) ports() (ports []corev1.ServicePort) {
 
 // openPort lets every container name a port.
 func openPort(pod *corev1.Pod, name string, port int) {
-	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for i := range list {
-			openPortOf(&list[i], name, port)
-		}
+	for _, c := range containersOf(pod) {
+		openPortOf(c, name, port)
 	}
 }
 

@@ -1,6 +1,8 @@
 package jobs
 
 import (
+	"maps"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	corehelpers "k8s.io/component-helpers/resource"
@@ -58,17 +60,10 @@ func leastResources(s *spec) corev1.ResourceList {
 
 // defaultRequests takes requests that are left out from the limits, as the API server does.
 func defaultRequests(pod *corev1.Pod) {
-	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for i := range list {
-			r := &list[i].Resources
-			for name, q := range r.Limits {
-				if _, ok := r.Requests[name]; !ok {
-					if r.Requests == nil {
-						r.Requests = corev1.ResourceList{}
-					}
-					r.Requests[name] = q
-				}
-			}
+	for _, c := range containersOf(pod) {
+		if requests := maps.Clone(c.Resources.Limits); requests != nil {
+			maps.Copy(requests, c.Resources.Requests)
+			c.Resources.Requests = requests
 		}
 	}
 }

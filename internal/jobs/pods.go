@@ -76,12 +76,10 @@ func plugInto(pod *corev1.Pod, job *batch.Job, s *spec, m member) {
 
 // addEnv gives every container variables; one that the template sets is left as it is.
 func addEnv(pod *corev1.Pod, vars ...corev1.EnvVar) {
-	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for i := range list {
-			for _, v := range vars {
-				if !slices.ContainsFunc(list[i].Env, func(has corev1.EnvVar) bool { return has.Name == v.Name }) {
-					list[i].Env = append(list[i].Env, v)
-				}
+	for _, c := range containersOf(pod) {
+		for _, v := range vars {
+			if !slices.ContainsFunc(c.Env, func(has corev1.EnvVar) bool { return has.Name == v.Name }) {
+				c.Env = append(c.Env, v)
 			}
 		}
 	}
@@ -97,10 +95,8 @@ func mountHosts(pod *corev1.Pod, job *batch.Job, s *spec, variables bool) {
 	pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{
 		ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: source},
 	}})
-	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for i := range list {
-			list[i].VolumeMounts = append(list[i].VolumeMounts, corev1.VolumeMount{Name: name, MountPath: hostsPath})
-		}
+	for _, c := range containersOf(pod) {
+		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: name, MountPath: hostsPath})
 	}
 	for i := 0; variables && i < len(s.tasks); i++ {
 		for _, v := range []string{hostsKey(s.tasks[i].name), countKey(s.tasks[i].name)} {

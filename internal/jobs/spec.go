@@ -146,3 +146,13 @@ func hostOf(job *batch.Job, t *task, index int) string {
 func podName(job, task string, index int) string {
 	return job + "-" + task + "-" + strconv.Itoa(index)
 }
+
+// containersOf are all containers of a pod.
+func containersOf(pod *corev1.Pod) (all []*corev1.Container) {
+	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range list {
+			all = append(all, &list[i])
+		}
+	}
+	return all
+}

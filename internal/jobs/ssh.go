@@ -75,10 +75,8 @@ func (p *sshPlugin) mountKeys(pod *corev1.Pod, job *batch.Job) {
 	pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: sshVolume, VolumeSource: corev1.VolumeSource{
 		Secret: &corev1.SecretVolumeSource{SecretName: secretName(job), Items: items, DefaultMode: &mode},
 	}})
-	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for i := range list {
-			list[i].VolumeMounts = append(list[i].VolumeMounts, corev1.VolumeMount{Name: sshVolume, MountPath: p.folder, SubPath: keysInVolume})
-		}
+	for _, c := range containersOf(pod) {
+		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: sshVolume, MountPath: p.folder, SubPath: keysInVolume})
 	}
 }
 

@@ -350,14 +350,7 @@ func reservationPod(o *koordinator.Reservation) *corev1.Pod {
 			pod.Spec.Containers[i].Name = "container-" + strconv.Itoa(i)
 		}
 		r := &pod.Spec.Containers[i].Resources
-		for name, q := range r.Limits { // as the API server does for pods
-			if _, said := r.Requests[name]; !said {
-				if r.Requests == nil {
-					r.Requests = corev1.ResourceList{}
-				}
-				r.Requests[name] = q
-			}
-		}
+		r.Requests = completed(*r) // as the API server does for pods
 	}
 	if t.Spec.NodeName != "" {
 		onlyOn(pod, t.Spec.NodeName)
