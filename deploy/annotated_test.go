@@ -86,10 +86,10 @@ func TestAnnotatedPods(t *testing.T) {
 				file, other = other, file
 			}
 			write := writes(one.resource, kind, one.object, nil, &user.DefaultInfo{})
-			if more := deniedIn(t, Jobs(), other, write); len(more) > 0 {
+			if more := deniedIn(t, Folder("jobs"), other, write); len(more) > 0 {
 				t.Errorf("%s, %s: %s says %q", kind, name, other, more)
 			}
-			got := strings.Join(deniedIn(t, Jobs(), file, write), "\n")
+			got := strings.Join(deniedIn(t, Folder("jobs"), file, write), "\n")
 			if (got == "") != (c.want == "") || !strings.Contains(got, c.want) || got != "" && !strings.Contains(got, one.path) {
 				t.Errorf("%s, %s: denied %q, want ...%s...", kind, name, got, c.want)
 			}
@@ -97,13 +97,13 @@ func TestAnnotatedPods(t *testing.T) {
 	}
 	init := annotated(t, "restricted", whole)
 	init["spec"].(map[string]any)["initContainers"] = []any{map[string]any{"name": "i"}}
-	if got := deniedIn(t, Jobs(), "annotated-shared.yaml", writes(podKind, "Pod", init, nil, &user.DefaultInfo{})); !strings.Contains(strings.Join(got, " "), "of i (none)") {
+	if got := deniedIn(t, Folder("jobs"), "annotated-shared.yaml", writes(podKind, "Pod", init, nil, &user.DefaultInfo{})); !strings.Contains(strings.Join(got, " "), "of i (none)") {
 		t.Errorf("an init container without limits: %q", got)
 	}
 	theirs := annotated(t, "somebody's own", `{}`)
 	theirs["spec"].(map[string]any)["schedulerName"] = "other-scheduler"
 	for _, file := range []string{"annotated-pods.yaml", "annotated-shared.yaml"} {
-		if got := deniedIn(t, Jobs(), file, writes(podKind, "Pod", theirs, nil, &user.DefaultInfo{})); len(got) > 0 {
+		if got := deniedIn(t, Folder("jobs"), file, writes(podKind, "Pod", theirs, nil, &user.DefaultInfo{})); len(got) > 0 {
 			t.Errorf("%s says of another scheduler's pod: %q", file, got)
 		}
 	}
@@ -124,7 +124,7 @@ func TestAnnotatedPodsStayWhatTheyAre(t *testing.T) {
 		"no policy now":    {annotated(t, "", whole), annotated(t, "restricted", whole), `"": want "restricted"`},
 		"a label, as such": {labelled, annotated(t, "restricted", `{}`), ""},
 	} {
-		got := strings.Join(deniedIn(t, Jobs(), "annotated-pods.yaml", writes(podKind, "Pod", c.now, c.before, &user.DefaultInfo{})), "\n")
+		got := strings.Join(deniedIn(t, Folder("jobs"), "annotated-pods.yaml", writes(podKind, "Pod", c.now, c.before, &user.DefaultInfo{})), "\n")
 		if (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
 			t.Errorf("%s: denied %q, want ...%s...", name, got, c.want)
 		}
@@ -188,11 +188,11 @@ func TestForgedAmounts(t *testing.T) {
 			{"an administrator", &user.DefaultInfo{Name: "a", Groups: []string{"system:masters"}}, nil, false},
 			{"the garbage collector that forges", collector, old, true},
 		} {
-			if got := deniedIn(t, Exporters(), "agents-alone.yaml", writes(r, "X", forged, c.before, c.by)); len(got) > 0 != c.denied {
+			if got := deniedIn(t, Folder("exporters"), "agents-alone.yaml", writes(r, "X", forged, c.before, c.by)); len(got) > 0 != c.denied {
 				t.Errorf("%s, %s: refused by %q, want refused %t", r.Resource, c.name, got, c.denied)
 			}
 		}
-		if got := deniedIn(t, Exporters(), "agents-alone.yaml", writes(r, "X", old, old, collector)); len(got) > 0 {
+		if got := deniedIn(t, Folder("exporters"), "agents-alone.yaml", writes(r, "X", old, old, collector)); len(got) > 0 {
 			t.Errorf("%s: the garbage collector takes the owner away: %q", r.Resource, got)
 		}
 	}

@@ -46,7 +46,7 @@ func TestControllerWritesForJobs(t *testing.T) {
 		"somebody else makes what nobody owns":   {&user.DefaultInfo{Name: "admin"}, free, nil, ""},
 		"somebody else deletes what nobody owns": {&user.DefaultInfo{Name: "admin"}, nil, free, ""},
 	} {
-		got := strings.Join(deniedIn(t, Jobs(), "controller-writes-for-jobs.yaml", requestOf(c.by, c.object, c.old)), "\n")
+		got := strings.Join(deniedIn(t, Folder("jobs"), "controller-writes-for-jobs.yaml", requestOf(c.by, c.object, c.old)), "\n")
 		if (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
 			t.Errorf("%s: denied %q, want ...%s...", name, got, c.want)
 		}

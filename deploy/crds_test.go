@@ -36,7 +36,7 @@ type customKind struct {
 // readCRD reads a file of crds.
 func readCRD(t *testing.T, file string) customKind {
 	t.Helper()
-	data, err := fs.ReadFile(CRDs(), file)
+	data, err := fs.ReadFile(Folder("crds"), file)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,19 +13,20 @@ import (
 //go:embed crds/*.yaml rbac/*.yaml policies/*.yaml jobs/*.yaml exporters/*.yaml
 var manifests embed.FS
 
-// CRDs are the custom resource definitions: of NodeTopology, and, for clusters in which nobody else
-// has installed them, those of other projects.
-func CRDs() fs.FS { return sub("crds") }
-
-// RBAC is the namespace, the service accounts and the roles of agent and scheduler.
-func RBAC() fs.FS { return sub("rbac") }
-
-// Policies are the ValidatingAdmissionPolicies that hold the laws which roles cannot say, and the
-// one that warns of annotations which nobody reads.
-func Policies() fs.FS { return sub("policies") }
-
-// Jobs are the roles and the policies of the controller of batch Jobs.
-func Jobs() fs.FS { return sub("jobs") }
+// Folder holds the files of one of the folders: "crds" are the custom resource definitions, of
+// NodeTopology and, for clusters in which nobody else has installed them, those of other projects;
+// "rbac" is the namespace, the service accounts and the roles of agent and scheduler; "policies"
+// are the ValidatingAdmissionPolicies that hold the laws which roles cannot say, and the one that
+// warns of annotations which nobody reads; "jobs" are the roles and the policies of the controller
+// of batch Jobs; "exporters" is the policy by which nobody but agents reports amounts, for clusters
+// without exporters of others.
+func Folder(name string) fs.FS {
+	f, err := fs.Sub(manifests, name)
+	if err != nil {
+		panic("deploy: " + err.Error()) // only for an invalid path, and name is a constant
+	}
+	return f
+}
 
 // JobManifests returns what that controller needs besides Manifests, in an order in which it can be
 // applied.
@@ -33,10 +34,6 @@ func JobManifests() [][]byte {
 	return read(append(slices.Clone(optional), "jobs/rbac.yaml", "jobs/policies.yaml", "jobs/controller-writes-for-jobs.yaml", "jobs/annotated-pods.yaml",
 		"jobs/annotated-shared.yaml", "jobs/unserved-kinds.yaml"))
 }
-
-// Exporters holds the policy by which nobody but agents reports amounts, for clusters without
-// exporters of others.
-func Exporters() fs.FS { return sub("exporters") }
 
 // ServingNames returns the manifests for a scheduler that serves the names: the policy
 // ignored-annotations.berth.dev then warns of their pods, too, where a name is that of a dialect's
@@ -48,14 +45,6 @@ func ServingNames(manifests [][]byte, names ...string) [][]byte {
 		out[i] = bytes.ReplaceAll(m, []byte("!(n in [])"), served)
 	}
 	return out
-}
-
-func sub(dir string) fs.FS {
-	f, err := fs.Sub(manifests, dir)
-	if err != nil {
-		panic("deploy: " + err.Error()) // only for an invalid path, and dir is a constant
-	}
-	return f
 }
 
 // optional are files that only serve people who come from Volcano.

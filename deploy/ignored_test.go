@@ -143,7 +143,7 @@ const ignored = "ignored-annotations.yaml"
 // TestIgnoredAnnotationsWarnOfServedNames: where Berth serves the name of a dialect's own
 // scheduler, the policy warns of its pods as of others.
 func TestIgnoredAnnotationsWarnOfServedNames(t *testing.T) {
-	data, err := fs.ReadFile(Policies(), ignored)
+	data, err := fs.ReadFile(Folder("policies"), ignored)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,7 +173,7 @@ func TestUnservedKindsWarn(t *testing.T) {
 	}
 	const file = "unserved-kinds.yaml"
 	for _, k := range wire.UnservedKinds() {
-		in, other := Policies(), Jobs()
+		in, other := Folder("policies"), Folder("jobs")
 		if k.Jobs {
 			in, other = other, in
 		}

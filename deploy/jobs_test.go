@@ -112,12 +112,12 @@ func TestJobPolicy(t *testing.T) {
 	} {
 		job := documented(t, "job-best-effort.yaml")
 		c.spoil(job)
-		got := strings.Join(deniedIn(t, Jobs(), "policies.yaml", jobRequest(job, nil)), "\n")
+		got := strings.Join(deniedIn(t, Folder("jobs"), "policies.yaml", jobRequest(job, nil)), "\n")
 		if (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
 			t.Errorf("%s: denied %q, want ...%s...", name, got, c.want)
 		}
 	}
-	if got := deniedIn(t, Jobs(), "policies.yaml", jobRequest(documented(t, "job-reference.yaml"), nil)); len(got) > 0 {
+	if got := deniedIn(t, Folder("jobs"), "policies.yaml", jobRequest(documented(t, "job-reference.yaml"), nil)); len(got) > 0 {
 		t.Errorf("the reference's Job: %q", got)
 	}
 }
@@ -140,7 +140,7 @@ func TestJobsStayWhatTheyAre(t *testing.T) {
 	} {
 		job := documented(t, "job-best-effort.yaml")
 		c.change(job)
-		got := strings.Join(deniedIn(t, Jobs(), "policies.yaml", jobRequest(job, documented(t, "job-best-effort.yaml"))), "\n")
+		got := strings.Join(deniedIn(t, Folder("jobs"), "policies.yaml", jobRequest(job, documented(t, "job-best-effort.yaml"))), "\n")
 		if (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
 			t.Errorf("%s: denied %q, want ...%s...", name, got, c.want)
 		}

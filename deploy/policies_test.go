@@ -26,7 +26,7 @@ import (
 // it. An expression that fails refuses, as failurePolicy Fail has it.
 func denied(t *testing.T, file string, a admission.Attributes) (messages []string) {
 	t.Helper()
-	return deniedIn(t, Policies(), file, a)
+	return deniedIn(t, Folder("policies"), file, a)
 }
 
 // deniedIn is denied for a policy that is kept elsewhere.

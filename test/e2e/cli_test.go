@@ -289,7 +289,7 @@ func (c *cliCluster) withoutBerth() {
 func rbacManifests(t *testing.T) (out [][]byte) {
 	t.Helper()
 	for _, name := range []string{"namespace.yaml", "viewer.yaml"} {
-		data, err := fs.ReadFile(deploy.RBAC(), name)
+		data, err := fs.ReadFile(deploy.Folder("rbac"), name)
 		if err != nil {
 			t.Fatal(err)
 		}

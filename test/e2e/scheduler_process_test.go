@@ -107,7 +107,7 @@ func startBerthControlPlane(t *testing.T) *controlplane.ControlPlane {
 		t.Fatal(err)
 	}
 	atEnd(t, cp.Stop)
-	crds, err := readAll(deploy.CRDs())
+	crds, err := readAll(deploy.Folder("crds"))
 	if err != nil {
 		t.Fatal(err)
 	}
