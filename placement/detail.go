@@ -154,14 +154,14 @@ const (
 	details // the number of values
 )
 
+type rule struct {
+	reason             Reason
+	name, text, advice string
+}
+
 // rules is what each Detail means, in the words of Berth's own messages, with the Reason that it
 // comes under, and what a person can do.
-var rules = [details]struct {
-	reason Reason
-	name   string
-	text   string
-	advice string
-}{
+var rules = [details]rule{
 	NoDetail: {Admitted, "None", "admitted", ""},
 	NotPreferred: {TopologyAffinityError, "NotPreferred", "no set of NUMA nodes is preferred by all resources",
 		"make room in one place, or ask for less, so that it fits on fewer NUMA nodes" + milderNodes},
@@ -286,37 +286,24 @@ var rules = [details]struct {
 		"ask for a policy that the node can apply, or use other nodes"},
 }
 
-// Reason returns the reason that the detail comes under.
-func (d Detail) Reason() Reason {
+func (d Detail) rule() *rule {
 	if d >= details {
-		return InvalidRequest
+		return &rule{InvalidRequest, "Detail(?)", "unknown", ""}
 	}
-	return rules[d].reason
+	return &rules[d]
 }
+
+// Reason returns the reason that the detail comes under.
+func (d Detail) Reason() Reason { return d.rule().reason }
 
 // String returns the detail's name, "NotPreferred".
-func (d Detail) String() string {
-	if d >= details {
-		return "Detail(?)"
-	}
-	return rules[d].name
-}
+func (d Detail) String() string { return d.rule().name }
 
 // Text returns what the detail means, as half a sentence.
-func (d Detail) Text() string {
-	if d >= details {
-		return "unknown"
-	}
-	return rules[d].text
-}
+func (d Detail) Text() string { return d.rule().text }
 
 // Advice returns what a person can do about it, in the imperative; "" where there is nothing to do.
-func (d Detail) Advice() string {
-	if d >= details {
-		return ""
-	}
-	return rules[d].advice
-}
+func (d Detail) Advice() string { return d.rule().advice }
 
 // MarshalText implements encoding.TextMarshaler with the name.
 func (d Detail) MarshalText() ([]byte, error) { return []byte(d.String()), nil }

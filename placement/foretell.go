@@ -2,6 +2,7 @@ package placement
 
 import (
 	"cmp"
+	"slices"
 
 	"github.com/berth-dev/berth/topology"
 )
@@ -262,13 +263,6 @@ func (s *State) counts(resource string, asked, n int64) Detail {
 
 // pinsMemory says whether the memory manager gives container c memory.
 func (m *Model) pinsMemory(r *Request, c int) bool {
-	if m.mem == nil || !m.pins(r) {
-		return false
-	}
-	for i := range r.Containers[c].Memory {
-		if r.Containers[c].Memory[i].Bytes > 0 {
-			return true
-		}
-	}
-	return false
+	asksFor := func(a MemoryRequest) bool { return a.Bytes > 0 }
+	return m.mem != nil && m.pins(r) && slices.ContainsFunc(r.Containers[c].Memory, asksFor)
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // MaxNodes and MaxDevices bound the size of a Machine.
@@ -285,13 +286,5 @@ func isPCISlot(s string) bool {
 }
 
 func isHex(s string, n int) bool {
-	if len(s) != n {
-		return false
-	}
-	for i := range len(s) {
-		if c := s[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
-			return false
-		}
-	}
-	return true
+	return len(s) == n && strings.Trim(s, "0123456789abcdef") == ""
 }

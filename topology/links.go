@@ -23,12 +23,7 @@ const (
 var linkNames = [...]string{NVLink: "nvlink", XGMI: "xgmi"}
 
 // String returns the kind as a machine string has it.
-func (k LinkKind) String() string {
-	if int(k) >= len(linkNames) {
-		return "?"
-	}
-	return linkNames[k]
-}
+func (k LinkKind) String() string { return spell(k, linkNames[:]) }
 
 // compareAddresses orders PCI addresses; a longer domain ("10000:") comes after every four-digit
 // one.

@@ -21,12 +21,7 @@ const (
 var nearnessNames = [...]string{"?", "SYS", "NODE", "PHB", "PXB", "PIX"}
 
 // String returns the name that nvidia-smi uses.
-func (n Nearness) String() string {
-	if int(n) >= len(nearnessNames) {
-		return "?"
-	}
-	return nearnessNames[n]
-}
+func (n Nearness) String() string { return spell(n, nearnessNames[:]) }
 
 // Nearness returns how near each pair of devices is to each other, row by row, by their addresses.
 // It is false where the machine lacks one of them.

@@ -29,12 +29,7 @@ var deviceKindNames = [...]string{
 }
 
 // String names the kind for people.
-func (k DeviceKind) String() string {
-	if int(k) >= len(deviceKindNames) {
-		return "?"
-	}
-	return deviceKindNames[k]
-}
+func (k DeviceKind) String() string { return spell(k, deviceKindNames[:]) }
 
 // gpuVendors make GPUs. Other vendors' class 0300 is the console of a server's management chip, and
 // their class 1200 an accelerator.

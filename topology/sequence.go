@@ -187,3 +187,11 @@ func ParseBytes(text string) (uint64, error) {
 	}
 	return n << shift, nil
 }
+
+// spell returns the name of a value; there is none for values that do not exist.
+func spell[T ~uint8](v T, names []string) string {
+	if int(v) >= len(names) {
+		return "?"
+	}
+	return names[v]
+}

@@ -44,6 +44,15 @@ type writer struct {
 // item starts an item.
 func (w *writer) item(key string) { w.b = append(append(append(w.b, ' '), key...), ':') }
 
+// part starts part i of an item.
+func (w *writer) part(key string, i int) {
+	if i > 0 {
+		w.b = append(w.b, ';')
+		return
+	}
+	w.item(key)
+}
+
 // setsOf returns the CPUs of the objects of a level that the tree could hold.
 func (w *writer) setsOf(kind levelKind) []CPUSet {
 	switch kind {
@@ -305,11 +314,7 @@ func (w *writer) writeIDs(key string, ids []int) {
 // writeList prints "KEY:ID=CPUS;ID=CPUS".
 func (w *writer) writeList(kind levelKind, entries []entry) {
 	for i, e := range entries {
-		if i == 0 {
-			w.item(kind.String())
-		} else {
-			w.b = append(w.b, ';')
-		}
+		w.part(kind.String(), i)
 		w.b = append(strconv.AppendInt(w.b, int64(e.id), 10), '=')
 		w.b = e.cpus.AppendText(w.b)
 	}
@@ -380,11 +385,7 @@ func (w *writer) writeDies() {
 }
 
 func (w *writer) startMember(key string, i int, pkg PackageID) {
-	if i == 0 {
-		w.item(key)
-	} else {
-		w.b = append(w.b, ';')
-	}
+	w.part(key, i)
 	if pkg == NoPackage {
 		w.b = append(w.b, "-/"...)
 		return
@@ -542,11 +543,7 @@ func (w *writer) writeHugePages() {
 	}
 	slices.Sort(sizes)
 	for i, size := range slices.Compact(sizes) {
-		if i == 0 {
-			w.item("huge")
-		} else {
-			w.b = append(w.b, ';')
-		}
+		w.part("huge", i)
 		w.b = append(append(w.b, FormatBytes(size)...), '=')
 		w.writePerNode(w.pools(size))
 	}

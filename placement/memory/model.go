@@ -8,6 +8,7 @@ package memory
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 
@@ -189,12 +190,7 @@ func CheckReserved(nodes []Node, want map[string]uint64) error {
 	for name := range want {
 		sums[name] += 0
 	}
-	names := make([]string, 0, len(sums))
-	for name := range sums {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(sums)) {
 		if sums[name] != want[name] {
 			return &ReservedError{name, sums[name], want[name]}
 		}
