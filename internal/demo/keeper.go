@@ -2,6 +2,7 @@ package demo
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -361,14 +362,11 @@ func (k *Keeper) table() string {
 	}
 	fmt.Fprintf(tw, "%s\t%s\t-\t-\n", apiPart, state)
 	for _, p := range k.parts {
-		process, metrics := "-", "-"
+		process := "-"
 		if p.runs() {
 			process = fmt.Sprint(p.process.PID())
 		}
-		if p.metrics != "" {
-			metrics = p.metrics
-		}
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\n", p.name, p.state(), process, metrics)
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\n", p.name, p.state(), process, cmp.Or(p.metrics, "-"))
 	}
 	_ = tw.Flush() // a buffer takes everything
 	return out.String()

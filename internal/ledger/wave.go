@@ -1,5 +1,7 @@
 package ledger
 
+import "slices"
+
 // Of pods that are reserved together some may be refused in another order than theirs, and those of
 // one second come in any order. They get waves then. The pods of a later wave are not posted before
 // a report lists those of the waves before: who is admitted cannot be overtaken any more. Until
@@ -19,12 +21,7 @@ func waveOf(flight []*pod) int {
 // follows says whether the candidate comes after all pods of a flight in every order. None of them
 // is of a later wave.
 func (c *Candidate) follows(flight []*pod) bool {
-	for _, p := range flight {
-		if p.wave == c.Wave && p.created >= c.Created {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(flight, func(p *pod) bool { return p.wave == c.Wave && p.created >= c.Created })
 }
 
 // Due says whether Post may be asked about a reserved pod: all that comes in waves before its own

@@ -319,14 +319,13 @@ func (r *runner) end(ctx context.Context, m *Move, pod *corev1.Pod) error {
 // stillHeld takes the place again where its holder ended or was deleted since.
 func (r *runner) stillHeld(ctx context.Context, i int, pod *corev1.Pod) error {
 	h := r.holders[i]
-	if stands, err := r.stands(ctx, h); err != nil || stands {
+	stands, err := r.stands(ctx, h)
+	if err != nil || stands {
 		return err
 	}
 	if err := r.drop(ctx, h); err != nil {
 		return err
 	}
-	r.holders[i] = nil
-	var err error
 	r.holders[i], err = r.hold(ctx, pod, r.plan.Moves[i].To)
 	return err
 }

@@ -2,6 +2,7 @@ package protocol
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/berth-dev/berth/internal/protocol/explore"
 )
@@ -109,14 +110,7 @@ func (q *queue) pop() event {
 	return e
 }
 
-func (q *queue) holds(e event) bool {
-	for _, x := range q {
-		if x == e {
-			return true
-		}
-	}
-	return false
-}
+func (q *queue) holds(e event) bool { return slices.Contains(q[:], e) }
 
 // Budget counts what the world may still do to the cluster. Zero means never again.
 type Budget struct {
@@ -291,14 +285,7 @@ func count(b bool) int {
 }
 
 // inCycle reports whether a scheduling cycle is under way: there is one at a time.
-func (s *scheduler) inCycle() bool {
-	for _, st := range s.stage {
-		if st == filtered {
-			return true
-		}
-	}
-	return false
-}
+func (s *scheduler) inCycle() bool { return slices.Contains(s.stage[:], filtered) }
 
 func (s *scheduler) bindingTo(n NodeID) bool {
 	for p, st := range s.stage {

@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"cmp"
 	"container/heap"
 	"context"
 	"math"
@@ -293,12 +294,9 @@ func (c *clock) put(id, pod int32, node int) {
 	m.outcome = c.cluster.Put(node, pod, s, c.gpu(node, s))
 	if m.outcome.Refused {
 		c.meter.refused(j)
-		back := int64(lastBackOff)
-		if m.tries < 10 {
-			back = min(back, firstBackOff<<m.tries)
-		}
+		back := min(lastBackOff, firstBackOff<<min(m.tries, 10))
 		m.tries++
-		c.create(entry{job: id, pod: pod, life: j.life}, back)
+		c.create(entry{job: id, pod: pod, life: j.life}, int64(back))
 		return
 	}
 	c.changed(node)
@@ -392,22 +390,15 @@ func (c *clock) wake() {
 			turn = append(turn, class)
 		}
 	}
+	oldest := func(class waitClass) entry { return c.queue.byClass[class][0] }
 	for len(turn) > 0 {
-		first := 0
-		for i := range turn {
-			if c.queue.byClass[turn[i]][0].seq < c.queue.byClass[turn[first]][0].seq {
-				first = i
-			}
-		}
-		class := turn[first]
-		if c.try(c.queue.byClass[class][0], freed) {
+		class := slices.MinFunc(turn, func(a, b waitClass) int { return cmp.Compare(oldest(a).seq, oldest(b).seq) })
+		taken := c.try(oldest(class), freed)
+		if taken {
 			c.queue.pop(class)
-		} else {
-			turn = slices.Delete(turn, first, first+1)
-			continue
 		}
-		if !c.queue.has(class) {
-			turn = slices.Delete(turn, first, first+1)
+		if !taken || !c.queue.has(class) {
+			turn = slices.DeleteFunc(turn, func(other waitClass) bool { return other == class })
 		}
 	}
 }
