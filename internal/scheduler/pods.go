@@ -15,8 +15,7 @@ import (
 func uidOf(pod *corev1.Pod) string { return string(pod.UID) }
 
 // pods are the pods as the scheduler's own watch has shown them. What they ask for is remembered,
-// so that each version of a pod is read once. A version is an object, which nobody changes: the
-// resourceVersion does not tell two objects apart that stand for one Reservation.
+// so that each version of a pod is read once. A version is an object, which nobody changes.
 type pods struct {
 	corev1listers.PodLister
 
@@ -34,7 +33,7 @@ type readPod struct {
 // maxAsks is the most pods whose asks are remembered. With one more, any other is forgotten.
 const maxAsks = 4096
 
-// read is wire.ReadPod.
+// read is wire.ReadPod. What a pod asks for that stands for a Reservation is not remembered.
 func (p *pods) read(pod *corev1.Pod) (wire.Ask, error) {
 	p.mu.Lock()
 	known := p.of[pod.UID]
@@ -43,13 +42,28 @@ func (p *pods) read(pod *corev1.Pod) (wire.Ask, error) {
 		return known.ask, known.err
 	}
 	ask, err := wire.ReadPod(pod)
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	if wire.OfReservation(pod) {
+		return ask, err // nobody would tell that it is gone
+	}
 	p.remember(readPod{pod, ask, err})
+	if p.gone(pod) {
+		p.forget(pod.UID) // its deletion may have been told before it was read
+	}
 	return ask, err
 }
 
+// gone says whether the pod has left the API, or has its node.
+func (p *pods) gone(pod *corev1.Pod) bool {
+	now, err := p.Pods(pod.Namespace).Get(pod.Name)
+	if err == nil {
+		return now.UID != pod.UID || now.Spec.NodeName != ""
+	}
+	return apierrors.IsNotFound(err)
+}
+
 func (p *pods) remember(r readPod) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if p.of == nil {
 		p.of = map[types.UID]readPod{}
 	}
@@ -77,8 +91,8 @@ func (p *pods) forget(uid types.UID) {
 	delete(p.of, uid)
 }
 
-// forgetIfGone forgets a pod that left the API while it was being tried. Its deletion was told
-// before it joined those who wait.
+// forgetIfGone forgets that a pod waits which left the API while it was being tried. Its deletion
+// was told before it joined those who wait.
 func (c *core) forgetIfGone(pod *corev1.Pod) {
 	if wire.OfReservation(pod) {
 		if !c.reservations.Wants(pod.UID) {
@@ -86,10 +100,7 @@ func (c *core) forgetIfGone(pod *corev1.Pod) {
 		}
 		return
 	}
-	now, err := c.pods.Pods(pod.Namespace).Get(pod.Name)
-	gone := err == nil && (now.UID != pod.UID || now.Spec.NodeName != "")
-	if gone || err != nil && apierrors.IsNotFound(err) { // which is slow where there is no error
+	if c.pods.gone(pod) {
 		c.waiters.Done(uidOf(pod))
-		c.pods.forget(pod.UID) // it may have been read after its deletion was told
 	}
 }

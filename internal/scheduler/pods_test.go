@@ -5,10 +5,12 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
 )
 
 // TestAVersionIsReadOnce: and another one is not taken for it, though it has the same
-// resourceVersion, as what is left of a Reservation has.
+// resourceVersion.
 func TestAVersionIsReadOnce(t *testing.T) {
 	f := newFixture(t)
 	one, two := pinned("x", 4), pinned("x", 2)
@@ -56,4 +58,36 @@ func TestAsksHaveABound(t *testing.T) {
 	if len(f.pods.of) != maxAsks {
 		t.Errorf("%d remembered, want %d", len(f.pods.of), maxAsks)
 	}
+}
+
+// TestNobodyGoneIsRemembered: the framework may ask about a pod whose deletion has been told, and
+// about one that has its node.
+func TestNobodyGoneIsRemembered(t *testing.T) {
+	f := newFixture(t)
+	pod := pinned("x", 1)
+	for _, now := range []*corev1.Pod{nil, on(pod.DeepCopy(), "n"), pinned("x", 1)} {
+		if now != nil && now.Spec.NodeName == "" {
+			now.UID = "another"
+		}
+		f.pods.PodLister = listerOf(t, now)
+		if f.pods.same(pod, pod.DeepCopy()); len(f.pods.of) > 0 {
+			t.Errorf("remembered, though the API has %v", now)
+		}
+	}
+	f.pods.PodLister = listerOf(t, pod)
+	if f.pods.same(pod, pod.DeepCopy()); len(f.pods.of) != 1 {
+		t.Errorf("%d remembered, want 1", len(f.pods.of))
+	}
+}
+
+// listerOf lists one pod; nil for none.
+func listerOf(t *testing.T, pod *corev1.Pod) corelisters.PodLister {
+	t.Helper()
+	store := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
+	if pod != nil {
+		if err := store.Add(pod); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return corelisters.NewPodLister(store)
 }
