@@ -146,7 +146,7 @@ func (n *Node) firstOrder(c *Candidate) (a Answer, ok bool) {
 		return Answer{}, false
 	}
 	n.compute()
-	if c.Created > n.newest || n.wave() > 0 || c.Loose && (n.comesLast(newPod(c)) || n.hasRoom(n.line, c)) {
+	if c.Created > n.newest || n.wave() > 0 || c.Loose && (n.comesLast(newPod(c)) || n.hasRoom(n.line, c.Request)) {
 		return Answer{}, false
 	}
 	full := n.afterReserved()

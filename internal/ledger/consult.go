@@ -33,7 +33,7 @@ func (o *outlook) consultStates(c *Candidate, withReserved bool, d *placement.De
 		return waiting(InWaves)
 	}
 	switch {
-	case c.Loose && o.hasRoom(flight, c):
+	case c.Loose && o.hasRoom(flight, c.Request):
 		return o.consultLast(c, flight, d)
 	case !o.report.Amounts && !c.follows(flight) && !inert(o.report.Model, c.Request):
 		return o.consultInAnyOrder(c, flight, d)
@@ -56,21 +56,25 @@ func (o *outlook) consultStates(c *Candidate, withReserved bool, d *placement.De
 	}
 }
 
-// hasRoom says whether the node admits the candidate and all pods of a flight in whatever order
-// they come, and none of them is promised its CPUs: no order need be gone through then.
-func (o *outlook) hasRoom(flight []*pod, c *Candidate) bool {
+// hasRoom says whether the node admits all pods of a flight, and one that asks for r where that is
+// not nil, in whatever order they come, and none of them is promised its CPUs: no order need be
+// gone through then.
+func (o *outlook) hasRoom(flight []*pod, r *placement.Request) bool {
 	w := &o.first
 	if o.forked || o.decides() || o.report.Amounts || len(w.all) != 1 || w.all[0].open != 0 || w.lingering != nil || len(flight) == 0 {
 		return false
 	}
 	requests := make([]*placement.Request, 0, len(flight)+1)
 	for _, p := range flight {
-		if p.inherited || p.ending() || p.promisedExact() || p.uid == c.Request.UID {
+		if p.inherited || p.ending() || p.promisedExact() || r != nil && p.uid == r.UID {
 			return false
 		}
 		requests = append(requests, p.req)
 	}
-	return w.all[0].state.TakesInAnyOrder(append(requests, c.Request))
+	if r != nil {
+		requests = append(requests, r)
+	}
+	return w.all[0].state.TakesInAnyOrder(requests)
 }
 
 // consultLast is for a candidate that hasRoom. Its likeliest decision is that after all pods of the

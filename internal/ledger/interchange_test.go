@@ -222,13 +222,15 @@ func TestRoomInEveryOrder(t *testing.T) {
 			}
 			check(t, n)
 			c = &Candidate{Request: cpus("x", 1+rng.Int64N(5)), Created: rng.Int64N(3), Loose: true}
-			if !n.hasRoom(n.line, c) {
+			if !n.hasRoom(n.line, c.Request) {
 				continue
 			}
 			got, want := n.consultLast(c, n.line, nil), n.consultInAnyOrder(c, n.line, nil)
 			switch {
 			case want.Wait == ManyOrders:
-				more++
+				if more++; n.View().Flooded() != WaitsForNothing {
+					t.Fatalf("seed %d: flooded, with room", seed)
+				}
 			case got.Outcome != want.Outcome || got.Verdict != want.Verdict || got.Exact && !want.Exact || got.Certain && !want.Certain:
 				t.Fatalf("seed %d: %+v with room, and in every order %+v", seed, got, want)
 			default:

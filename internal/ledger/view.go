@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"slices"
 	"strconv"
 
 	"github.com/berth-dev/berth/placement"
@@ -101,6 +102,10 @@ func (v View) Flooded() Wait {
 	defer v.n.mu.Unlock()
 	if v.n.report == nil || !v.n.valid && v.n.quiet() {
 		return WaitsForNothing
+	}
+	v.n.compute()
+	if slices.ContainsFunc(v.n.line, func(p *pod) bool { return p.loose }) && v.n.hasRoom(v.n.line, nil) {
+		return WaitsForNothing // more such pods are taken
 	}
 	return v.n.afterReserved().why
 }
