@@ -28,13 +28,6 @@ type room struct {
 	own Decision // for Admit, which is not asked for one
 }
 
-func newDecider(m *Model) decider {
-	if m.joint != nil {
-		return newJointAdmission(m)
-	}
-	return newAdmission(m)
-}
-
 // admission is one run through a kubelet's admission: copies of the books that it writes to, and
 // room for hints and decisions.
 type admission struct {

@@ -78,7 +78,7 @@ func (ad *admission) decide(s *State, r *Request, d *Decision) Verdict {
 func (ad *admission) hopeless(s *State, r *Request) bool {
 	ad.begin(s, r, &ad.empty, true)
 	detail, _ := ad.run(len(r.Containers))
-	hopeless := detail != NoDetail && !detail.passing() && (!detail.placed() || ad.atOnce(detail) || ad.m.monotone(r))
+	hopeless := detail != NoDetail && !detail.passing() && (!detail.placed() || ad.atOnce(detail) || ad.m.side.monotone(r, false))
 	ad.end()
 	return hopeless
 }
@@ -127,17 +127,20 @@ func (ad *admission) atOnce(d Detail) bool {
 //
 // Nor is a Keep: a full NUMA node keeps the pod off, and sends it where nothing is kept.
 func (m *Model) Monotone(r *Request) bool {
-	return (m.joint != nil || !r.Rules.Keep.from(r)) && m.monotone(r)
+	return m.side.monotone(r, r.Rules.Keep.from(r))
 }
 
-// monotone is Monotone of the decider, which knows no Keep.
-func (m *Model) monotone(r *Request) bool {
-	if m.joint != nil {
-		rules := m.rulesFor(r.Rules)
-		if rules.NUMANodes > 0 && rules.CPUs.L3 == joint.Required {
-			return false // how CPUs are split, and so how many caches are enough, depends on what is free
-		}
-		return len(r.Containers) <= 1 || rules.Scope == PodScope && rules.Policy != PolicyNone
+func (m berthSide) monotone(r *Request, _ bool) bool {
+	rules := m.rulesFor(r.Rules)
+	if rules.NUMANodes > 0 && rules.CPUs.L3 == joint.Required {
+		return false // how CPUs are split, and so how many caches are enough, depends on what is free
+	}
+	return len(r.Containers) <= 1 || rules.Scope == PodScope && rules.Policy != PolicyNone
+}
+
+func (m kubeletSide) monotone(r *Request, kept bool) bool {
+	if kept {
+		return false
 	}
 	pins := m.pins(r)
 	groups := pins && m.mem != nil && m.space != nil && m.space.Len() > 1

@@ -1,7 +1,6 @@
 package placement
 
 import (
-	"github.com/berth-dev/berth/placement/cpu"
 	"github.com/berth-dev/berth/placement/memory"
 	"github.com/berth-dev/berth/topology"
 )
@@ -15,7 +14,7 @@ import (
 // node. The widest pod needs most for that, so that it speaks for all of them. A NUMA node counts
 // only if it has memory for all requests together.
 func (s *State) TakesInAnyOrder(requests []*Request) bool {
-	if !s.m.simple() {
+	if !s.m.side.countable() {
 		return false
 	}
 	all, widest, bytes := 0, 0, uint64(0)
@@ -34,14 +33,6 @@ func (s *State) TakesInAnyOrder(requests []*Request) bool {
 		}
 	}
 	return toBlock > all-widest
-}
-
-// simple says whether a CPU that is free on a NUMA node can always be given away by itself, so that
-// counting them is enough.
-func (m *Model) simple() bool {
-	c := &m.cpus
-	return m.joint == nil && c.hinter != nil && c.topology.Regular() && m.set.cpu == cpu.Options{Version: m.set.version} &&
-		!c.reserved.IsEmpty() && len(m.supplies) == 0
 }
 
 // simpleRequest returns how many CPUs and bytes of memory a pod is given. It returns false for a

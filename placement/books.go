@@ -12,6 +12,16 @@ type books interface {
 	restore(snap *Snapshot) error
 	// check says which of the books contradicts the pods.
 	check() error
+	// linger is State.Linger for a pod that the state does not have.
+	linger(p *PodAllocation) (before *State, free bool)
+	// hold is State.Hold for a pod that the state does not have.
+	hold(p *PodAllocation) (problem string)
+	// sameOrder says whether the pods came in the same order, as far as that means anything.
+	sameOrder(o *State) bool
+	// fit is State.Fit.
+	fit(reach topology.NUMASet) (score int, ok bool)
+	// breaksGroups is State.BreaksGroups.
+	breaksGroups(r *Request) int
 	// freeOn is State.FreeCPUsOn.
 	freeOn(node *topology.NUMANode) int
 }
@@ -22,13 +32,7 @@ type kubeletBooks struct{ *State }
 // jointBooks are those of Berth.
 type jointBooks struct{ *State }
 
-// books are the ones that the state is kept in.
-func (s *State) books() books {
-	if s.m.joint != nil {
-		return jointBooks{s}
-	}
-	return kubeletBooks{s}
-}
+func (s *State) books() books { return s.m.side.books(s) }
 
 func (s kubeletBooks) freeOn(node *topology.NUMANode) int {
 	free := s.FreeCPUs()

@@ -155,9 +155,13 @@ func (s kubeletBooks) release(pod *PodAllocation) {
 // it. Free says that nobody else has any of it in s; the result is nil where that is not so, or
 // where the state before cannot be told from s.
 func (s *State) Linger(p *PodAllocation) (before *State, free bool) {
-	if s.m.joint != nil || s.Has(p.UID) {
+	if s.Has(p.UID) {
 		return nil, false
 	}
+	return s.books().linger(p)
+}
+
+func (s kubeletBooks) linger(p *PodAllocation) (before *State, free bool) {
 	to := s.Clone()
 	to.put(&PodAllocation{UID: p.UID, Containers: p.Containers})
 	held := to.cpusOf(p.UID)
@@ -181,11 +185,13 @@ func (s *State) Linger(p *PodAllocation) (before *State, free bool) {
 		}
 	}
 	after := to.Clone()
-	if after.Release(p.UID); to.Check() != nil || !after.Equal(s) {
+	if after.Release(p.UID); to.Check() != nil || !after.Equal(s.State) {
 		return nil, true
 	}
 	return to, true
 }
+
+func (jointBooks) linger(*PodAllocation) (before *State, free bool) { return nil, false }
 
 func (s kubeletBooks) releaseMemory(blocks []MemoryBlock) {
 	if s.m.mem != nil {

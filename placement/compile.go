@@ -303,7 +303,8 @@ func NewModel(view *KubeletView, cfg Config) (*Model, error) {
 			return nil, err
 		}
 	}
-	m.admissions.New = func() any { return &room{decider: newDecider(m)} }
+	m.side = m.sideOf()
+	m.admissions.New = func() any { return &room{decider: m.side.newDecider()} }
 	m.empty = m.newEmpty()
 	return m, nil
 }
@@ -313,10 +314,6 @@ func (m *Model) newEmpty() *State {
 	if m.mem != nil {
 		s.book = m.mem.NewBook()
 	}
-	if m.joint != nil {
-		s.account = m.joint.NewBook()
-		s.shared = m.joint.SharedCPUs(s.account)
-		s.given = make([]uint64, m.supplies.places())
-	}
+	m.side.open(s)
 	return s
 }

@@ -35,7 +35,7 @@ func Explain(s *State, r *Request) Refusal {
 	if v.Detail == KeptForDevices {
 		return s.explainKept(r, out, &v)
 	}
-	return newDecider(m).explain(s, r, out, &v)
+	return m.side.newDecider().explain(s, r, out, &v)
 }
 
 func (ad *admission) explain(s *State, r *Request, out Refusal, v *Verdict) Refusal {

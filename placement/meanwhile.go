@@ -82,7 +82,7 @@ type leaving struct {
 	r      *Request
 	events []Meanwhile
 	// noticed says, by provider, which events that manager has noticed.
-	noticed [len(providers)][]bool
+	noticed [managers][]bool
 }
 
 // give comes before a manager is asked for the container of that place.

@@ -28,6 +28,7 @@ type Model struct {
 	supplies supplies
 	// joint decides where Berth does, in the kubelet's place; nil where the kubelet does.
 	joint *obeyModel
+	side  side
 
 	// empty is the state of a kubelet without pods or plugins.
 	empty *State

@@ -70,7 +70,7 @@ func (ad *jointAdmission) decide(s *State, r *Request, d *Decision) Verdict {
 	clear(ad.provision.given)
 	ad.d = &ad.empty
 	ad.d.begin(r)
-	if again, _ := ad.run(ad.m.empty.account); again == Withholds || again != NoDetail && !ad.budget.Cut() && ad.m.monotone(r) {
+	if again, _ := ad.run(ad.m.empty.account); again == Withholds || again != NoDetail && !ad.budget.Cut() && ad.m.side.monotone(r, false) {
 		v.Scarcity = Unresolvable
 	}
 	ad.end()

@@ -8,7 +8,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// commitJointly writes down an admission. A pod that is there keeps what it has.
+// commit writes down an admission. A pod that is there keeps what it has.
 func (s jointBooks) commit(_ *Request, d *Decision, _ *leaving) {
 	if s.pod(d.UID) != nil {
 		return
@@ -39,9 +39,15 @@ func (s jointBooks) freeOn(node *topology.NUMANode) int {
 // pod that is there keeps what it has. CPUs and devices that another one has, or that nobody can
 // have, stay as they are: the text says what is wrong with them, "" for nothing.
 func (s *State) Hold(p *PodAllocation) (problem string) {
-	if s.m.joint == nil || s.pod(p.UID) != nil {
+	if s.pod(p.UID) != nil {
 		return ""
 	}
+	return s.books().hold(p)
+}
+
+func (kubeletBooks) hold(*PodAllocation) string { return "" }
+
+func (s jointBooks) hold(p *PodAllocation) (problem string) {
 	pod := &PodAllocation{UID: p.UID, Containers: slices.Clone(p.Containers)}
 	for i := range pod.Containers {
 		c := &pod.Containers[i]
@@ -61,7 +67,7 @@ func (s *State) Hold(p *PodAllocation) (problem string) {
 			c.Devices = s.m.joint.onlyFree(s.account, c.Devices)
 		}
 	}
-	jointBooks{s}.take(pod)
+	s.take(pod)
 	return problem
 }
 

@@ -17,5 +17,8 @@ type provider interface {
 // wholePod stands for all containers of a pod in provider.hints.
 const wholePod = -1
 
+// managers is how many providers there are.
+const managers = 3
+
 // providers are in the order in which the kubelet asks them (cm.NewContainerManager).
-var providers = [...]provider{deviceProvider{}, cpuProvider{}, memoryProvider{}}
+var providers = [managers]provider{deviceProvider{}, cpuProvider{}, memoryProvider{}}

@@ -158,13 +158,17 @@ func ownCPUs(m *Model, r *Request) int {
 // BreaksGroups returns how many groups of free devices that belong together the pod would take
 // apart: some of a group, and not all (joint.Model.Breaks). Where the kubelet decides that is not
 // known, and 0. It decides for a pod with devices once more, and costs others nothing.
-func (s *State) BreaksGroups(r *Request) int {
-	if s.m.joint == nil || !s.m.joint.HasGroups() || !r.AsksDevices() {
+func (s *State) BreaksGroups(r *Request) int { return s.books().breaksGroups(r) }
+
+func (kubeletBooks) breaksGroups(*Request) int { return 0 }
+
+func (s jointBooks) breaksGroups(r *Request) int {
+	if !s.m.joint.HasGroups() || !r.AsksDevices() {
 		return 0
 	}
 	in := s.m.admissions.Get().(*room)
 	defer s.m.admissions.Put(in)
-	if v := in.decide(s, r, &in.own); !v.OK() {
+	if v := in.decide(s.State, r, &in.own); !v.OK() {
 		return 0
 	}
 	ad := in.decider.(*jointAdmission)
