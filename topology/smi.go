@@ -83,8 +83,8 @@ func withoutEscapes(line string) string {
 	}
 }
 
-// header reads the names of the columns, which end where those of affinities begin. What is in
-// front of the matrix has none.
+// header reads the names of the devices' columns. The columns of affinities follow them. A line
+// that is not the header changes nothing.
 func (m *SMIMatrix) header(fields []string) error {
 	if !isNumbered(fields[0], "GPU") || len(fields) > 1 && !isColumn(fields[1]) {
 		return nil

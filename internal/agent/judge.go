@@ -98,8 +98,8 @@ func also(first, second error) error {
 	return fmt.Errorf("%w; %w", first, second)
 }
 
-// gone says what may still be handed out to a pod for its own though it is no longer there. A
-// kubelet that pins nothing promises nothing; where Berth decides, the scheduler goes by the
+// gone is an error where a pod may still be given CPUs or memory that the machine has lost. A
+// kubelet that pins nothing promises nothing. Where Berth decides, the scheduler goes by the
 // report.
 func (s *sighting) gone() error {
 	c := &s.platform.spec.Config

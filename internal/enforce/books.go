@@ -286,8 +286,8 @@ func (b *Books) bury() {
 }
 
 // Begun says that a container has started, and returns the move that has become due meanwhile. The
-// runtime may ask for no moves at this time: Moved has to follow one that is sent, one that is not
-// comes with a later answer.
+// runtime may not be able to take a move at this time. Whoever sends the move calls Moved when it
+// has arrived; a move that is not sent comes with a later answer.
 func (b *Books) Begun(id string) (u Update, due bool) {
 	e := b.all[id]
 	if e == nil || !e.running {
@@ -479,9 +479,9 @@ func (b *Books) due(e *entry) Set {
 	return set
 }
 
-// spread returns the moves of running shared containers whose pool has changed, and the ones that
-// may not have arrived: all except one and except containers that are not settled, which nothing
-// takes CPUs from.
+// spread returns the moves of running shared containers whose pool has changed, and the moves that
+// may not have arrived. It leaves out one container, and the ones that are not settled: nothing
+// takes CPUs from these.
 func (b *Books) spread(but string) []Update {
 	var out []Update
 	for _, id := range b.ids() {

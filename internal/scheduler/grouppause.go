@@ -96,7 +96,7 @@ func (g *groupPauses) hold(pod *corev1.Pod) *fwk.Status {
 	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "Berth: the pod's group was tried in vain, and backs off")
 }
 
-// wake sends members that were held to be tried.
+// wake puts the members that a pause held back into the queue.
 func (g *groupPauses) wake(p *groupPause) {
 	g.mu.Lock()
 	if g.clock.Now().Before(p.until) {

@@ -36,8 +36,8 @@ func wholeMachine() (split, error) {
 	return split{p, p}, nil
 }
 
-// first gives the schedulers precedence: this process steps back from now on, and all it starts,
-// except for them.
+// first gives the schedulers precedence: from now on this process steps back, and so do all others
+// that it starts.
 func (s *split) first() error {
 	s.rest.nice = min(s.rest.nice+behind, 19)
 	err := eachThread(func(id int) error { return unix.Setpriority(unix.PRIO_PROCESS, id, s.rest.nice) })

@@ -123,8 +123,8 @@ func (f *Feed) loseAmounts(n *Node, kind int) news {
 	return noNews
 }
 
-// goByAmounts makes the node go by what is known about amounts, where there is no report of an
-// agent, and where anything of that is news. The caller holds the lock, and tells what comes of it.
+// goByAmounts makes the node go by what is known about amounts. It does nothing where an agent
+// reports, or where nothing is new. The caller holds the lock, and tells what comes of it.
 func (f *Feed) goByAmounts(n *Node) news {
 	a := &n.amounts
 	if a.full || a.none() {
@@ -154,9 +154,9 @@ func (f *Feed) goByAmounts(n *Node) news {
 	return noNews
 }
 
-// amountsWith takes a pod in of a node that goes by amounts; false of any other. Which pods a
-// report counts is found out again. Of a pod that has ended the kubelet has let go before it said
-// so.
+// amountsWith takes in a pod of a node that goes by amounts, and finds out again which pods its
+// reports count. It returns false for a pod of any other node. A kubelet lets go of a pod before it
+// says that the pod has ended.
 func (f *Feed) amountsWith(pod *corev1.Pod) bool {
 	if pod.Spec.NodeName == "" {
 		return false

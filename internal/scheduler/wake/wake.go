@@ -78,7 +78,7 @@ type replies struct {
 	news map[ledger.Shape]bool
 }
 
-// wake puts a change to the first classes of the ring. The others are asked behind.
+// wake asks the first classes of the ring about a change. The others are asked later (fallBehind).
 func (w *Waiters) wake(c *change) {
 	c.at, c.stop = start, start
 	w.mu.RLock()
@@ -127,8 +127,8 @@ func (w *Waiters) ask(c *change, list []question) (said replies, asked int) {
 	return said, len(list)
 }
 
-// fallBehind has the classes that a change has not been put to be asked later. The caller holds the
-// lock.
+// fallBehind keeps a change for the classes that have not been asked about it yet. The caller holds
+// the lock.
 func (w *Waiters) fallBehind(c *change) {
 	b := &w.behind
 	if before := b.byNode[c.node]; before != nil {
