@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"net"
+	"net/http"
 	"slices"
 	"sync"
 	"time"
@@ -16,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/util/compatibility"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/kubernetes"
@@ -78,7 +80,7 @@ func startAPIServer(ctx context.Context, cp *ControlPlane, storage string, opts 
 			cancel()
 		}
 	}()
-	prepared, err := build(ctx, listener, append(defaultFlags(cp.pki, storage, opts), opts.Flags...))
+	prepared, err := build(ctx, listener, append(defaultFlags(cp.pki, storage, opts), opts.Flags...), opts.Around)
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +99,7 @@ var building sync.Mutex
 // runnable is a server that is ready to run.
 type runnable interface{ Run(context.Context) error }
 
-func build(ctx context.Context, listener net.Listener, flags []string) (runnable, error) {
+func build(ctx context.Context, listener net.Listener, flags []string, around func(http.Handler) http.Handler) (runnable, error) {
 	building.Lock()
 	defer building.Unlock()
 	opts, err := serverOptions(ctx, listener, flags)
@@ -107,6 +109,11 @@ func build(ctx context.Context, listener net.Listener, flags []string) (runnable
 	config, err := app.NewConfig(opts)
 	if err != nil {
 		return nil, err
+	}
+	if around != nil {
+		front := config.Aggregator.GenericConfig // requests for the other servers go through its chain too
+		inner := front.BuildHandlerChainFunc
+		front.BuildHandlerChainFunc = func(h http.Handler, c *server.Config) http.Handler { return around(inner(h, c)) }
 	}
 	completed, err := config.Complete()
 	if err != nil {

@@ -3,6 +3,7 @@ package controlplane
 import (
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"sync"
@@ -35,6 +36,8 @@ type Options struct {
 	// Flags are further kube-apiserver flags ("--v=2"). Feature gates are shared by everything in
 	// the process and cannot be set here.
 	Flags []string
+	// Around, where it is not nil, wraps the whole handler of the server that is linked in.
+	Around func(http.Handler) http.Handler
 }
 
 // ControlPlane is a running kube-apiserver, and its etcd unless that runs elsewhere.

@@ -40,7 +40,10 @@ type simNode struct {
 	sequence  int64
 	published *placement.Snapshot
 	bytes     int
-	version   string // of the object, where ways are compared
+	// stored is the report that the API has, and version that of the object, where ways are
+	// compared.
+	stored  *v1alpha1.NodeTopology
+	version string
 
 	// holds is the number of the last report that was written, for heartbeats.
 	holds atomic.Int64

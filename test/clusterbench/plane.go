@@ -37,7 +37,7 @@ func servePlane(ctx context.Context, dir string, stdin io.Reader) error {
 	}
 	defer log.Close()
 	s := controlplane.Service{
-		Options: controlplane.Options{Dir: dir, Log: log, Flags: []string{
+		Options: controlplane.Options{Dir: dir, Log: log, Around: labelled, Flags: []string{
 			"--etcd-compaction-interval=1m", // the database's size is bounded
 		}},
 		Out: dir, Manifests: deploy.Manifests(),

@@ -128,10 +128,19 @@ func (r *result) printGangs(w io.Writer) {
 }
 
 func printWays(w io.Writer, ways []*way) {
-	table(w, "way to write a report\tserver us/report\tby the first\tlatency ms", func(line func(...any)) {
-		first := median(ways[0].PerWrite)
+	table(w, "way to write a report\tserver us/report\tby the first\ta change by the first\tlatency ms", func(line func(...any)) {
 		for _, way := range ways {
-			line(way.Name, fmt.Sprintf("%.0f", median(way.PerWrite)), median(way.PerWrite)/first, median(way.Latency))
+			ratio := way.byFirst(ways[0])
+			line(way.Name, fmt.Sprintf("%.0f", median(way.PerWrite)), ratio, ratio/float64(max(1, way.Changes)), median(way.Latency))
 		}
 	})
+}
+
+// byFirst is what a write of this way costs by one of the first: the median of the turns' ratios.
+func (w *way) byFirst(first *way) float64 {
+	ratios := slices.Clone(w.PerWrite)
+	for i := range ratios {
+		ratios[i] /= first.PerWrite[i]
+	}
+	return median(ratios)
 }

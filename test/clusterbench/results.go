@@ -6,8 +6,6 @@ import (
 	"time"
 
 	"k8s.io/client-go/rest"
-
-	"github.com/berth-dev/berth/api/berth/v1alpha1"
 )
 
 // result is what is printed and kept as JSON.
@@ -249,8 +247,9 @@ func newLatencies(took []time.Duration, seconds float64) latencies {
 // way is one way to write a report over the one before.
 type way struct {
 	Name string `json:"name"`
-	// request makes the write; version is that of the object as it is.
-	request func(raw rest.Interface, nt *v1alpha1.NodeTopology, version string) (*rest.Request, error)
+	// Changes of the node go into one write; 0 is one.
+	Changes int `json:"changes,omitempty"`
+	request func(raw rest.Interface, w written) (*rest.Request, error)
 
 	// PerWrite is processor time of API server and etcd in microseconds, one value for each turn.
 	PerWrite []float64 `json:"serverMicrosecondsPerWrite"`

@@ -22,34 +22,70 @@ const (
 	waysWidth  = 4
 )
 
+// written is a report, and the one before it as the API has it, with its version.
+type written struct {
+	before, now *v1alpha1.NodeTopology
+	version     string
+}
+
 // newWays returns what is compared; the first is what agents do.
 func newWays() []*way {
-	terse := func(r *rest.Request) *rest.Request {
-		return r.Param("fieldValidation", "Ignore").SetHeader("Accept", metadataOnly)
-	}
 	return []*way{
-		{Name: "server-side apply, fields not validated twice, metadata as answer", request: func(raw rest.Interface, nt *v1alpha1.NodeTopology, _ string) (*rest.Request, error) {
-			r, err := applied(raw, nt)
-			return terse(r), err
-		}},
-		{Name: "server-side apply with the defaults of a client", request: func(raw rest.Interface, nt *v1alpha1.NodeTopology, _ string) (*rest.Request, error) {
-			return applied(raw, nt)
-		}},
-		{Name: "update with a resource version", request: func(raw rest.Interface, nt *v1alpha1.NodeTopology, version string) (*rest.Request, error) {
-			nt.ResourceVersion = version
-			data, err := json.Marshal(nt)
-			return terse(raw.Put().AbsPath(reportPath(nt.Name)).Body(data).SetHeader("Content-Type", "application/json")), err
-		}},
-		{Name: "merge patch of the status", request: func(raw rest.Interface, nt *v1alpha1.NodeTopology, version string) (*rest.Request, error) {
-			data, err := json.Marshal(map[string]any{"metadata": map[string]any{"resourceVersion": version}, "status": nt.Status})
-			return terse(raw.Patch(types.MergePatchType).AbsPath(reportPath(nt.Name)).Body(data)), err
-		}},
+		{Name: "server-side apply, fields not validated twice, metadata as answer", request: appliedTersely},
+		{Name: "server-side apply with the defaults of a client", request: applied},
+		{Name: "update with a resource version", request: updated},
+		{Name: "merge patch of the status", request: mergePatched},
+		{Name: "delta: a JSON patch of what is different", request: deltaPatched},
+		{Name: "split object: the pods apart from the machine, by the first way", request: appliedApart},
+		{Name: "coarser: by the first way after four changes", Changes: 4, request: appliedTersely},
 	}
 }
 
-func applied(raw rest.Interface, nt *v1alpha1.NodeTopology) (*rest.Request, error) {
-	data, err := json.Marshal(nt)
-	return raw.Patch(types.ApplyPatchType).AbsPath(reportPath(nt.Name)).Param("force", "true").Body(data), err
+// terse asks for no second look at the fields and for metadata as answer.
+func terse(r *rest.Request) *rest.Request {
+	return r.Param("fieldValidation", "Ignore").SetHeader("Accept", metadataOnly)
+}
+
+func applied(raw rest.Interface, w written) (*rest.Request, error) {
+	data, err := json.Marshal(w.now)
+	return raw.Patch(types.ApplyPatchType).AbsPath(reportPath(w.now.Name)).Param("force", "true").Body(data), err
+}
+
+func appliedTersely(raw rest.Interface, w written) (*rest.Request, error) {
+	r, err := applied(raw, w)
+	return terse(r), err
+}
+
+func updated(raw rest.Interface, w written) (*rest.Request, error) {
+	w.now.ResourceVersion = w.version
+	data, err := json.Marshal(w.now)
+	return terse(raw.Put().AbsPath(reportPath(w.now.Name)).Body(data).SetHeader("Content-Type", "application/json")), err
+}
+
+func mergePatched(raw rest.Interface, w written) (*rest.Request, error) {
+	data, err := json.Marshal(map[string]any{"metadata": map[string]any{"resourceVersion": w.version}, "status": w.now.Status})
+	return terse(raw.Patch(types.MergePatchType).AbsPath(reportPath(w.now.Name)).Body(data)), err
+}
+
+// deltaPatched says what is different from the report that the API has, and asks for that one to be
+// there still.
+func deltaPatched(raw rest.Interface, w written) (*rest.Request, error) {
+	steps, err := deltaOf(&w.before.Status, &w.now.Status)
+	if err != nil {
+		return nil, err
+	}
+	data, err := json.Marshal(append([]step{{"test", "/status/sequence", w.before.Status.Sequence}}, steps...))
+	return terse(raw.Patch(types.JSONPatchType).AbsPath(reportPath(w.now.Name)).Body(data)), err
+}
+
+// appliedApart writes the status alone, to a second object of the node. The definition requires a
+// machine; it is as short as can be.
+func appliedApart(raw rest.Interface, w written) (*rest.Request, error) {
+	apart := *w.now
+	apart.Name += "-pods"
+	apart.Spec = v1alpha1.NodeTopologySpec{Machine: "-", Authority: w.now.Spec.Authority, KubeletVersion: w.now.Spec.KubeletVersion}
+	w.now = &apart
+	return appliedTersely(raw, w)
 }
 
 // ways compares ways to write a report, in turns, on one API server.
@@ -90,8 +126,10 @@ func (b *bench) turn(w *way) error {
 
 // write changes a node and reports it.
 func (b *bench) write(ctx context.Context, w *way, n *simNode) (time.Duration, error) {
-	if err := n.turnOver(); err != nil {
-		return 0, err
+	for range max(1, w.Changes) {
+		if err := n.turnOver(); err != nil {
+			return 0, err
+		}
 	}
 	snap, more := n.snapshot()
 	n.sequence++
@@ -101,7 +139,7 @@ func (b *bench) write(ctx context.Context, w *way, n *simNode) (time.Duration, e
 	if err != nil {
 		return 0, err
 	}
-	r, err := w.request(b.plane.raw, nt, n.version)
+	r, err := w.request(b.plane.raw, written{n.stored, nt, n.version})
 	if err != nil {
 		return 0, err
 	}
@@ -112,7 +150,11 @@ func (b *bench) write(ctx context.Context, w *way, n *simNode) (time.Duration, e
 	}
 	took := time.Since(begun)
 	var got metav1.PartialObjectMetadata
-	err = json.Unmarshal(answer, &got)
-	n.version = got.ResourceVersion
-	return took, err
+	if err := json.Unmarshal(answer, &got); err != nil {
+		return 0, err
+	}
+	if got.Name == n.name { // not the second object of the node
+		n.stored, n.version = nt, got.ResourceVersion
+	}
+	return took, nil
 }
