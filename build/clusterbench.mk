@@ -53,5 +53,5 @@ bench-gangs: clusterbench-build ## Pods in gangs of 16 beside the same pods one 
 bench-writes: clusterbench-build ## What reports and heartbeats of NODES agents cost the API server (five minutes).
 	$(call say,reports and heartbeats of $(NODES) nodes with 256 CPUs and 60 pods)
 	@$(call CLUSTERBENCH,writes) -length=$(LENGTH) $(CLUSTERBENCH_FLAGS)
-	$(call say,one report by server-side apply, by update and by patch)
+	$(call say,ways to write one report)
 	@$(call CLUSTERBENCH,ways) $(CLUSTERBENCH_FLAGS)
