@@ -87,7 +87,8 @@ func (v View) Sample(q Question) Sample {
 // Shift asks again and says what the node answered before the last change. What is not remembered
 // is Unreported, and so is an admission that Shift did not give: anyone who waits for the node to
 // take it has to be told again. Others may have asked after the change that Shift was to report,
-// and changed the node since.
+// and changed the node since. Where UnshownCPUs counts any, who waits may be kept off by them
+// (Unshown) whatever the node answers, and is told again after the next change.
 func (n *Node) Shift(c *Candidate) (before, now Answer) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -95,7 +96,9 @@ func (n *Node) Shift(c *Candidate) (before, now Answer) {
 		before = *a
 	}
 	now = n.admit(c)
-	n.answers.present.tell(n.keyOf(c))
+	if n.changes.Unshown() == 0 {
+		n.answers.present.tell(n.keyOf(c))
+	}
 	return before, now
 }
 

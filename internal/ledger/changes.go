@@ -15,6 +15,8 @@ type ChangeCounter struct {
 	newest atomic.Int64
 	// flight is how many pods that could be pinned are in flight.
 	flight atomic.Int32
+	// unshown is View.UnshownCPUs.
+	unshown atomic.Int32
 }
 
 // beforeAll and afterAll stand for any second before and after those of the pods in flight.
@@ -70,3 +72,6 @@ func (c *ChangeCounter) Follows(created int64) bool { return created > c.newest.
 // InFlight says how many pods that could be pinned are in flight, as of the last answer. Nobody
 // waits for them where Berth decides: there it says 0.
 func (c *ChangeCounter) InFlight() int { return int(c.flight.Load()) }
+
+// Unshown is View.UnshownCPUs as of the last change, where nobody is known elsewhere.
+func (c *ChangeCounter) Unshown() int { return int(c.unshown.Load()) }

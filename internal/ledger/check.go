@@ -14,6 +14,9 @@ func (v View) Check() error {
 	if err := n.checkStages(); err != nil {
 		return err
 	}
+	if got, want := n.changes.Unshown(), n.unshownCPUs(nil); got != want && !n.forked {
+		return fmt.Errorf("%d CPUs are noted as unshown, and %d are", got, want)
+	}
 	if n.report == nil {
 		return nil
 	}

@@ -1,6 +1,10 @@
 package ledger
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/berth-dev/berth/topology"
+)
 
 // facts is what was told about a node: everything from which its states follow.
 type facts struct {
@@ -114,6 +118,26 @@ func (f *facts) mortals() []string {
 		}
 	}
 	return list
+}
+
+// unshownCPUs counts the exclusive CPUs of pods that only the report lists, without the pods that
+// are known elsewhere; nil stands for none. A sum of the requests of the API's pods lacks theirs.
+// Where Berth decides, or the report tells amounts alone, it is 0.
+func (f *facts) unshownCPUs(known func(uid string) bool) (count int) {
+	if f.report == nil || f.report.Amounts || f.decides() {
+		return 0
+	}
+	for _, uid := range f.report.order {
+		if f.pods[uid] != nil || known != nil && known(uid) {
+			continue
+		}
+		var held topology.CPUSet // init containers hand theirs on
+		for _, c := range f.report.pods[uid].alloc.Containers {
+			held = held.Or(&c.CPUs)
+		}
+		count += held.Len()
+	}
+	return count
 }
 
 // see says whether anything follows from the sighting.

@@ -31,6 +31,9 @@ func newNode(c *ChangeCounter, ids *numbers, f facts) *Node {
 
 // changed forgets what was computed.
 func (n *Node) changed() {
+	if n.changes.Unshown() > 0 {
+		n.noteUnshown()
+	}
 	n.forget()
 	n.stale()
 }
@@ -40,3 +43,6 @@ func (n *Node) stale() {
 	n.changes.Bump()
 	n.answers.stale()
 }
+
+// noteUnshown counts the CPUs of pods that only the report lists. Only a report can bring any.
+func (n *Node) noteUnshown() { n.changes.unshown.Store(int32(n.unshownCPUs(nil))) }

@@ -110,6 +110,15 @@ func (v View) Flooded() Wait {
 	return v.n.afterReserved().why
 }
 
+// UnshownCPUs counts the exclusive CPUs of pods that only the report lists: the API has not shown
+// them, and nobody here has placed them. Pods that are known elsewhere do not count. Where Berth
+// decides, or the report tells amounts alone, it is 0.
+func (v View) UnshownCPUs(known func(uid string) bool) int {
+	v.n.mu.Lock()
+	defer v.n.mu.Unlock()
+	return v.n.unshownCPUs(known)
+}
+
 // Census counts the pods of a node that are on their way, or are ending.
 type Census struct{ Reserved, Posted, Afloat, Ending int }
 

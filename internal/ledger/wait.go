@@ -28,6 +28,9 @@ const (
 	AfterOthers
 	// InWaves: members of a gang are admitted one after another, in an order that must not change.
 	InWaves
+	// Unshown: the report lists pods that the API has not shown, and with what they ask for the
+	// node may have too little left. Who counts requests says so, not the ledger.
+	Unshown
 
 	waitCount = iota
 )
@@ -47,7 +50,7 @@ func (w Wait) Flood() bool {
 }
 
 var waitNames = [waitCount]string{"", "Undecided", "ManyEvents", "ManyOrders", "ManyStates", "Unpredictable", "Inherited",
-	"PromiseAtRisk", "AfterOthers", "InWaves"}
+	"PromiseAtRisk", "AfterOthers", "InWaves", "Unshown"}
 
 // String returns the name, for a metric.
 func (w Wait) String() string { return waitNames[min(w, waitCount-1)] }
@@ -62,6 +65,7 @@ var waitTexts = [waitCount]string{"",
 	"a pod on its way to it could lose the CPUs that it was promised",
 	"pods that are nominated to it come first",
 	"members of a gang come to it one after another, in an order that has to be kept",
+	"it reports pods that the API has not shown yet, and with them it may have too few CPUs",
 }
 
 // Text says the reason in words; "" for none.

@@ -91,6 +91,9 @@ func (a *alone) filter(ctx context.Context, c *cycle, info fwk.NodeInfo) *fwk.St
 		}
 		answer = c.query.Ask(n)
 	}
+	if n.Unshown() { // which is rare, and counted is a call
+		answer = c.counted(answer, n, info)
+	}
 	if answer.Kind() == nodes.Takes { // which is what is said most
 		return nil
 	}

@@ -3,6 +3,7 @@ package scheduler
 import (
 	"context"
 	"maps"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/berth-dev/berth/internal/amounts"
 	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/internal/scheduler/gang"
 	"github.com/berth-dev/berth/internal/scheduler/nodes"
 	"github.com/berth-dev/berth/internal/suppose"
 	"github.com/berth-dev/berth/internal/wire"
@@ -40,6 +42,8 @@ type way interface {
 type cycle struct {
 	// way is how the pod goes through the extension points.
 	way way
+	// pod is the one to place.
+	pod *corev1.Pod
 	// ask is what the pod asks for, as PreFilter has read it.
 	ask   *wire.Ask
 	query nodes.Query
@@ -127,13 +131,42 @@ func (c *cycle) askNow(n *nodes.Node) ledger.Answer {
 // Where pods in flight leave open which of them is in the way, that would be all: the report tells.
 func (c *cycle) suppose(n *nodes.Node, info fwk.NodeInfo) *fwk.Status {
 	a, assumed := c.askWithoutSome(n, info), c.assumed(n)
-	if a.OK() && !a.Certain && len(assumed.Trial().Without) > 0 && n.Account().View().Census().InFlight() > 0 {
+	switch {
+	case !a.OK():
+	case c.overlooked(n, info):
+		a = ledger.Answer{Outcome: ledger.Waiting, Wait: ledger.Unshown}
+	case !a.Certain && len(assumed.Trial().Without) > 0 && n.Account().View().Census().InFlight() > 0:
 		a = ledger.Answer{Outcome: ledger.Waiting, Wait: ledger.Undecided}
 	}
 	if a.Outcome == ledger.Waiting {
 		c.plugin.core.waiters.BlameToo(c.query.Candidate.Request.UID, n.Account())
 	}
 	return c.status(nodes.Pack(0, &a), false)
+}
+
+// waitsForAPI is the answer of a node where pods are overlooked.
+var waitsForAPI = nodes.Pack(0, &ledger.Answer{Outcome: ledger.Waiting, Wait: ledger.Unshown})
+
+// counted is the node's answer, or waitsForAPI in place of an admission.
+func (c *cycle) counted(a nodes.PackedAnswer, n *nodes.Node, info fwk.NodeInfo) nodes.PackedAnswer {
+	if a.Admits() && c.overlooked(n, info) {
+		return waitsForAPI
+	}
+	return a
+}
+
+// overlooked says whether the node has CPUs left for the pod beside the pods that the API has
+// shown, and too few beside pods that only its report lists as well. Its kubelet counts them all
+// (OutOfcpu), and NodeResourcesFit counts the former alone.
+func (c *cycle) overlooked(n *nodes.Node, info fwk.NodeInfo) bool {
+	if !n.Unshown() {
+		return false
+	}
+	left := gang.RoomIn(info).Free(amounts.CPU) - wire.ReadAmounts(c.pod)[amounts.CPU]
+	unshown := n.Account().View().UnshownCPUs(func(uid string) bool {
+		return slices.ContainsFunc(info.GetPods(), func(p fwk.PodInfo) bool { return uidOf(p.GetPod()) == uid })
+	})
+	return left >= 0 && left < 1000*int64(unshown)
 }
 
 // passes says whether a pod for which no kubelet pins anything is nothing to Berth on the node: a

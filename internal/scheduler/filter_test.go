@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/internal/wire"
@@ -43,7 +44,7 @@ func (c *cycleData) Read(key fwk.StateKey) (fwk.StateData, error) {
 	return nil, fwk.ErrNotFound
 }
 
-// infoOf is as much of a NodeInfo as the plugin needs.
+// infoOf is as much of a NodeInfo as the plugin needs; the framework knows of no amounts there.
 type infoOf struct {
 	fwk.NodeInfo
 	object *corev1.Node
@@ -52,7 +53,7 @@ type infoOf struct {
 func (i infoOf) Node() *corev1.Node { return i.object }
 
 func nodeObject(name string) infoOf {
-	return infoOf{object: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}}
+	return infoOf{NodeInfo: framework.NewNodeInfo(), object: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}}
 }
 
 // reportOf is a report of a node by that name.

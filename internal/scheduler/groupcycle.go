@@ -145,13 +145,13 @@ func (g *inGroup) filter(ctx context.Context, c *cycle, info fwk.NodeInfo) *fwk.
 	if status := c.unasked(n); status != nil {
 		return status
 	}
+	var answer nodes.PackedAnswer
 	if a, ok := g.ask(c, n, info); ok {
-		return c.status(nodes.Pack(0, &a), false)
+		answer = nodes.Pack(0, &a)
+	} else if answer, ok = c.query.Recall(n); !ok {
+		answer = c.query.Ask(n)
 	}
-	if a, ok := c.query.Recall(n); ok {
-		return c.status(a, false)
-	}
-	return c.status(c.query.Ask(n), false)
+	return c.status(c.counted(answer, n, info), false)
 }
 
 // ask asks a node as the trial has it; false where the trial has left the node alone.

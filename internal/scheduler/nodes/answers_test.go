@@ -124,7 +124,7 @@ func (f *fixture) askTwice(t *testing.T, profile *Profile, pod *corev1.Pod, play
 	a := n.account.View().Ask(ledger.Question{Candidate: &q.Candidate})
 	a.Certain = a.Certain || q.Candidate.Loose
 	want := Pack(n.hot.changes.Count(), &a)
-	if want.admits() {
+	if want.Admits() {
 		want = packAdmission(want.count(), want.Kind(), q.rankBy(n, &a))
 	}
 	if got != want {
@@ -146,7 +146,7 @@ func (f *fixture) askTwice(t *testing.T, profile *Profile, pod *corev1.Pod, play
 }
 
 func rankOf(q *Query, n *Node, p PackedAnswer) rank.Rank {
-	if !p.admits() {
+	if !p.Admits() {
 		return rank.Rank{Tier: rank.LastTier}
 	}
 	r := p.rank()

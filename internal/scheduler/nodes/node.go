@@ -146,6 +146,10 @@ func (n *Node) demand() demand.Level {
 	return demand.Level(n.hot.traits.word.Load()) & demand.MostDemand
 }
 
+// Unshown says whether pods that only the node's report lists have exclusive CPUs
+// (ledger.View.UnshownCPUs).
+func (n *Node) Unshown() bool { return n.hot.changes.Unshown() > 0 }
+
 // Koordlet says whether koordlet carries decisions out on the node, where Berth decides.
 func (n *Node) Koordlet() bool { return n.koordlet.Load() }
 

@@ -154,7 +154,7 @@ func (q *Query) Estimates(n *Node) bool {
 
 func (q *Query) pack(n *Node, s *ledger.Sample) PackedAnswer {
 	p := Pack(s.Count, &s.Answer)
-	if !p.admits() {
+	if !p.Admits() {
 		return p
 	}
 	kind := p.Kind()
@@ -186,7 +186,7 @@ func (q *Query) OrderOf(n *Node, p PackedAnswer) uint32 { return q.scoring.Order
 
 // RankOf is Rank of a node that has just given the answer.
 func (q *Query) RankOf(n *Node, p PackedAnswer) rank.Rank {
-	if !p.admits() && p.Kind() != AtBest {
+	if !p.Admits() && p.Kind() != AtBest {
 		return rank.Rank{Tier: rank.LastTier}
 	}
 	r := q.setting.Rank(p.rank(), n.demand())
