@@ -1,11 +1,9 @@
 package deploy
 
 import (
-	"bytes"
 	"io/fs"
 	"testing"
 
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/admission"
@@ -15,7 +13,6 @@ import (
 	apiservercel "k8s.io/apiserver/pkg/apis/cel"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/cel/environment"
-	"sigs.k8s.io/yaml"
 )
 
 // BenchmarkBinding is what the policies cost the API server for a Binding with a placement: by the
@@ -42,39 +39,28 @@ func BenchmarkBinding(b *testing.B) {
 	}
 }
 
-// validatorOf compiles a policy as the API server does.
+// validatorOf is the policy as the API server asks it.
 func validatorOf(b *testing.B, file string) validating.Validator {
 	b.Helper()
-	var policy admissionregistrationv1.ValidatingAdmissionPolicy
 	text, err := fs.ReadFile(Folder("policies"), file)
-	if err == nil {
-		err = yaml.UnmarshalStrict(bytes.SplitN(text, []byte("\n---\n"), 2)[0], &policy)
-	}
 	if err != nil {
 		b.Fatal(err)
 	}
-	compiler, err := cel.NewCompositedCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
-	if err != nil {
-		b.Fatal(err)
-	}
-	for _, v := range policy.Spec.Variables {
-		compiler.CompileAndStoreVariable(&validating.Variable{Name: v.Name, Expression: v.Expression}, cel.OptionalVariableDeclarations{HasAuthorizer: true}, environment.StoredExpressions)
-	}
-	evaluator := func(expressions []cel.ExpressionAccessor) cel.ConditionEvaluator {
-		return compiler.CompileCondition(expressions, cel.OptionalVariableDeclarations{HasAuthorizer: true}, environment.StoredExpressions)
-	}
-	var matches, validations, messages []cel.ExpressionAccessor
-	for i := range policy.Spec.MatchConditions {
-		matches = append(matches, (*matchconditions.MatchCondition)(&policy.Spec.MatchConditions[i]))
-	}
-	for _, v := range policy.Spec.Validations {
-		validations = append(validations, &validating.ValidationCondition{Expression: v.Expression, Message: v.Message})
+	c := compile(b, text)
+	var messages []cel.ExpressionAccessor
+	for _, v := range c.policy.Spec.Validations {
 		var message cel.ExpressionAccessor // nil for none, as the API server has it
 		if v.MessageExpression != "" {
 			message = &validating.MessageExpressionCondition{MessageExpression: v.MessageExpression}
 		}
 		messages = append(messages, message)
 	}
-	matcher := matchconditions.NewMatcher(evaluator(matches), policy.Spec.FailurePolicy, "policy", "any", policy.Name)
-	return validating.NewValidator(evaluator(validations), matcher, evaluator(nil), evaluator(messages), policy.Spec.FailurePolicy, nil)
+	policy := c.policy.Spec.FailurePolicy
+	matcher := matchconditions.NewMatcher(c.condition(b, c.matches()), policy, "policy", "any", c.policy.Name)
+	return validating.NewValidator(c.condition(b, c.validations()), matcher, c.condition(b, nil), c.allowingNone(messages), policy, nil)
+}
+
+// allowingNone evaluates expressions of which some are missing.
+func (c *compiled) allowingNone(expressions []cel.ExpressionAccessor) cel.ConditionEvaluator {
+	return c.compiler.CompileCondition(expressions, cel.OptionalVariableDeclarations{}, environment.StoredExpressions)
 }

@@ -49,20 +49,12 @@ func deniedIn(t *testing.T, in fs.FS, file string, a admission.Attributes) (mess
 		return results
 	}
 	policy := &c.policy
-	var matches []cel.ExpressionAccessor
-	for i := range policy.Spec.MatchConditions {
-		matches = append(matches, (*matchconditions.MatchCondition)(&policy.Spec.MatchConditions[i]))
-	}
-	for _, r := range evaluate(matches) {
+	for _, r := range evaluate(c.matches()) {
 		if r.Error == nil && r.EvalResult.Value() == false {
 			return nil
 		}
 	}
-	var validations []cel.ExpressionAccessor
-	for _, v := range policy.Spec.Validations {
-		validations = append(validations, &validating.ValidationCondition{Expression: v.Expression, Message: v.Message})
-	}
-	for i, r := range evaluate(validations) {
+	for i, r := range evaluate(c.validations()) {
 		switch {
 		case r.Error != nil:
 			messages = append(messages, r.Error.Error())
@@ -85,7 +77,7 @@ type compiled struct {
 var compiledBefore = map[string]*compiled{}
 
 // compile reads the first document of a text.
-func compile(t *testing.T, text []byte) *compiled {
+func compile(t testing.TB, text []byte) *compiled {
 	t.Helper()
 	if c := compiledBefore[string(text)]; c != nil {
 		return c
@@ -108,8 +100,24 @@ func compile(t *testing.T, text []byte) *compiled {
 	return c
 }
 
+// matches are the conditions under which the policy looks at a request.
+func (c *compiled) matches() (out []cel.ExpressionAccessor) {
+	for i := range c.policy.Spec.MatchConditions {
+		out = append(out, (*matchconditions.MatchCondition)(&c.policy.Spec.MatchConditions[i]))
+	}
+	return out
+}
+
+// validations are what the policy demands of a request.
+func (c *compiled) validations() (out []cel.ExpressionAccessor) {
+	for _, v := range c.policy.Spec.Validations {
+		out = append(out, &validating.ValidationCondition{Expression: v.Expression, Message: v.Message})
+	}
+	return out
+}
+
 // condition returns what evaluates the expressions.
-func (c *compiled) condition(t *testing.T, expressions []cel.ExpressionAccessor) cel.ConditionEvaluator {
+func (c *compiled) condition(t testing.TB, expressions []cel.ExpressionAccessor) cel.ConditionEvaluator {
 	t.Helper()
 	key := ""
 	for _, e := range expressions {

@@ -154,6 +154,7 @@ const (
 	details // the number of values
 )
 
+// rule is what a Detail means.
 type rule struct {
 	reason             Reason
 	name, text, advice string

@@ -28,7 +28,8 @@ type Model struct {
 	supplies supplies
 	// joint decides where Berth does, in the kubelet's place; nil where the kubelet does.
 	joint *obeyModel
-	side  side
+	// side is who decides, by joint.
+	side side
 
 	// empty is the state of a kubelet without pods or plugins.
 	empty *State

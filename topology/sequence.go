@@ -188,7 +188,7 @@ func ParseBytes(text string) (uint64, error) {
 	return n << shift, nil
 }
 
-// spell returns the name of a value; there is none for values that do not exist.
+// spell returns the name of a value; "?" for a value that does not exist.
 func spell[T ~uint8](v T, names []string) string {
 	if int(v) >= len(names) {
 		return "?"

@@ -401,8 +401,8 @@ func someNames(names []string) string {
 	return text
 }
 
-// refusalsText explains nodes that refuse in full, at most limit of them; others says how to see
-// those that are left out, beside --nodes.
+// refusalsText explains at most limit of the nodes that refuse. It says that --nodes shows more of
+// them; others is what to add about another way to see them.
 func refusalsText(w io.Writer, answers []survey.Answer, limit int, others string) {
 	refusals := refusalsOf(answers)
 	for _, a := range refusals[:min(len(refusals), limit)] {

@@ -128,8 +128,17 @@ func (q *question) register(cmd *cobra.Command, formats ...string) {
 	cmd.Flags().StringSliceVarP(&q.files, "filename", "f", nil, "files or folders with pods or workloads, YAML or JSON; - is stdin; may be repeated")
 	cmd.Flags().BoolVarP(&q.recursive, "recursive", "R", false, "look into the folders of folders given with -f too")
 	_ = cmd.MarkFlagRequired("filename")
+	cmd.PreRunE = wantPods
 	under(nodeHeading, cmd, func() { q.node.register(cmd) })
 	q.output.register(cmd, formats...)
+}
+
+// wantPods says in our words, before cobra does, that the pods are missing.
+func wantPods(cmd *cobra.Command, _ []string) error {
+	if cmd.ValidateRequiredFlags() == nil {
+		return nil
+	}
+	return Usagef("%s: want pods: -f, --filename with a file, a folder, or - for standard input", cmd.Name())
 }
 
 // load reads pods and node, and says on stderr what was assumed.

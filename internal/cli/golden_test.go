@@ -66,7 +66,7 @@ func TestBadInput(t *testing.T) {
 		code int
 		want string
 	}{
-		"no file":           {[]string{"place"}, ExitUsage, "filename"},
+		"no file":           {[]string{"place"}, ExitUsage, "want pods: -f, --filename"},
 		"unknown verb":      {[]string{"plaec"}, ExitUsage, "plaec"},
 		"unknown flag":      {[]string{"fit", "--limits", "3"}, ExitUsage, "--limits"},
 		"stray argument":    {[]string{"place", twoByTwo, "x", "-f", "testdata/pods.yaml"}, ExitUsage, "at most 1 arg"},

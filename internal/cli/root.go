@@ -53,11 +53,8 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	return ExitFailure
 }
 
-// isCobraUsage recognises the errors that cobra makes itself, which carry no type.
-func isCobraUsage(err error) bool {
-	text := err.Error()
-	return strings.HasPrefix(text, "unknown command") || strings.HasPrefix(text, "required flag")
-}
+// isCobraUsage recognises the error that cobra makes itself, which carries no type.
+func isCobraUsage(err error) bool { return strings.HasPrefix(err.Error(), "unknown command") }
 
 func newRoot(program string) *cobra.Command {
 	root := &cobra.Command{

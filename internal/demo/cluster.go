@@ -93,8 +93,8 @@ func (c *Cluster) Ended() error {
 	return nil
 }
 
-// await asks again and again until done, for as long as the cluster stands. what is what may be
-// missing when ctx ends.
+// await asks again and again until done, for as long as the cluster stands. what begins the error
+// when ctx ends before.
 func (c *Cluster) await(ctx context.Context, what string, done func(context.Context) bool) error {
 	err := wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(ctx context.Context) (bool, error) {
 		return done(ctx), c.Ended()

@@ -42,8 +42,8 @@ type Sample struct {
 	Answer Answer
 	// Count is that of the node's changes when the answer was given.
 	Count uint32
-	// Repeats says that the answer is one to every candidate of the same shape that was created in
-	// the same second and is Loose or not, until the next change.
+	// Repeats says that the answer is one to every candidate of the same shape and second of
+	// creation that is Loose if this one is, until the next change.
 	Repeats bool
 	// Lasts says that the answer is one to every later candidate of the same shape that follows the
 	// pods in flight, until the next change.

@@ -56,9 +56,9 @@ func (o *outlook) consultStates(c *Candidate, withReserved bool, d *placement.De
 	}
 }
 
-// hasRoom says whether the node admits all pods of a flight, and one that asks for r where that is
-// not nil, in whatever order they come, and none of them is promised its CPUs: no order need be
-// gone through then.
+// hasRoom says whether the node admits all pods of a flight in whatever order they come, and with
+// them a pod that asks for r, unless that is nil. No order need be gone through then. It is false
+// where one of them is promised its CPUs.
 func (o *outlook) hasRoom(flight []*pod, r *placement.Request) bool {
 	w := &o.first
 	if o.forked || o.decides() || o.report.Amounts || len(w.all) != 1 || w.all[0].open != 0 || w.lingering != nil || len(flight) == 0 {

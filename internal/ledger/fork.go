@@ -16,10 +16,15 @@ func (n *Node) Fork() *Node {
 	f := newNode(new(ChangeCounter), n.stateIDs, n.facts.fork())
 	f.forked = true
 	if n.report != nil {
-		base, full := n.afterPosted(), n.afterReserved()
-		n.first.shared, base.shared, full.shared = true, true, true
-		first, posted, all := n.first.clone(), base.clone(), full.clone()
-		f.first, f.base, f.full = first, &posted, &all
+		full := n.afterReserved()
+		n.first.shared, full.shared = true, true
+		all := full.clone()
+		f.first, f.full = n.first.clone(), &all
+		if n.base != nil {
+			n.base.shared = true
+			posted := n.base.clone()
+			f.base = &posted
+		}
 		f.line, f.ordered, f.valid = f.flight(true), n.ordered, true
 	}
 	f.horizon.set(n.newest, n.changes.InFlight())

@@ -81,7 +81,6 @@ func (n *Node) Accept(r *Report) []PromiseOutcome {
 	for _, p := range n.posted {
 		p.underway = true
 	}
-	n.noteUnshown()
 	n.changed()
 	slices.SortFunc(outcomes, func(a, b PromiseOutcome) int { return cmp.Compare(a.UID, b.UID) })
 	return outcomes

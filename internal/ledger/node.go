@@ -31,9 +31,7 @@ func newNode(c *ChangeCounter, ids *numbers, f facts) *Node {
 
 // changed forgets what was computed.
 func (n *Node) changed() {
-	if n.changes.Unshown() > 0 {
-		n.noteUnshown()
-	}
+	n.noteUnshown()
 	n.forget()
 	n.stale()
 }
@@ -44,5 +42,6 @@ func (n *Node) stale() {
 	n.answers.stale()
 }
 
-// noteUnshown counts the CPUs of pods that only the report lists. Only a report can bring any.
+// noteUnshown counts the CPUs of pods that only the report lists. A report brings such pods, and so
+// does a pod that is taken back after a report has listed it.
 func (n *Node) noteUnshown() { n.changes.unshown.Store(int32(n.unshownCPUs(nil))) }

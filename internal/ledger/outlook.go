@@ -5,7 +5,7 @@ import "github.com/berth-dev/berth/placement"
 // outlook is the states that a node may be in, as they follow from the facts.
 type outlook struct {
 	facts
-	// horizon is that of the Node. forget, compute and admitLast set it.
+	// horizon is that of the Node. forget, compute and enqueue set it.
 	horizon *horizon
 	// first holds the states before the pods in flight. valid says that they have been computed
 	// since the facts changed.
@@ -99,10 +99,10 @@ func (o *outlook) comesLast(p *pod) bool {
 	return o.ordered && comesLast(o.line, p, interchangeable)
 }
 
-// append takes a pod in that is the last of all in flight. last says that it makes no difference
-// when the kubelet admits it.
-func (o *outlook) append(p *pod, last bool) {
-	if o.full != nil && last {
+// enqueue puts a pod behind all in flight. settled says that the kubelet admits it after these, or
+// that it makes no difference when: the states after all of them then follow from those before it.
+func (o *outlook) enqueue(p *pod, settled bool) {
+	if o.full != nil && settled {
 		o.full.admitNext(p)
 	} else {
 		o.full = nil
@@ -123,7 +123,7 @@ func (o *outlook) likeliest() *placement.State {
 	switch {
 	case o.report.Amounts || o.decides():
 		w = o.afterReserved()
-	case w == nil || w.uncertain(): // by other orders than that of the Bindings, which is the first
+	case w == nil || w.uncertain(): // go by the order of the Bindings alone
 		w = o.after(o.line, len(o.line))
 	}
 	if w.uncertain() {

@@ -76,11 +76,14 @@ func (n *Node) Loosen(uid string) {
 func (n *Node) reserve(p *pod) {
 	last := p.created > n.newest || p.wave > n.wave() || p.loose && n.comesLast(p)
 	n.become(p, reserved)
+	if n.changes.Unshown() > 0 {
+		n.noteUnshown()
+	}
 	switch {
 	case n.decides():
 		n.hold(p)
 	case !n.isInert(p):
-		n.append(p, last)
+		n.enqueue(p, last)
 		n.stale()
 	}
 }

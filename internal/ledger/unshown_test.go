@@ -57,6 +57,25 @@ func TestUnshownCPUs(t *testing.T) {
 	}
 }
 
+// TestATakenBackPodIsUnshownAgain: a pod that its node has reported is placed anew, as the API
+// shows it without a node, and taken back.
+func TestATakenBackPodIsUnshownAgain(t *testing.T) {
+	k := newKubelet(t, model(t, twoSockets, pinning))
+	n := open(t, k)
+	k.must(cpus("a", 2))
+	n.Accept(k.report())
+	var d placement.Decision
+	n.Reserve(cand(cpus("a", 2)), &d)
+	if got := n.changes.Unshown(); got != 0 {
+		t.Errorf("%d, want 0: it is placed here", got)
+	}
+	n.Forget("a")
+	check(t, n)
+	if got := n.changes.Unshown(); got != 2 {
+		t.Errorf("%d, want 2", got)
+	}
+}
+
 // TestWhereBerthDecidesNothingIsUnshown: pods that came past Berth have no CPUs to themselves.
 func TestWhereBerthDecidesNothingIsUnshown(t *testing.T) {
 	m := model(t, "package:1 numa:1 core:6 pu:1 mem:4Gi", obeying)

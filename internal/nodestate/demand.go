@@ -36,8 +36,8 @@ type wish struct {
 	affinity *nodeaffinity.RequiredNodeAffinity
 }
 
-// maxSelector bounds the JSON of what a pod may say about nodes, in bytes. A pod that says more
-// does not count, because its words have to be compared with every node.
+// maxSelector is the most bytes of JSON that a pod may say about nodes. Each node is compared with
+// what a pod says, so a pod that says more is not counted.
 const maxSelector = 4096
 
 // wishOf reads a pod; false where it asks for no devices, or cannot be counted.

@@ -166,9 +166,9 @@ func (s *Scoring) weigh(certain bool, fit, closeness int64) uint8 {
 	return uint8(sum / (s.Certainty + s.Fit + s.Distance))
 }
 
-// busyLoss is how much of its certainty a busy node loses, in percent, for each busyFrom pods that
-// are in flight on it. One report mentions so many, and each report costs the API server and
-// everybody who reads it.
+// busyLoss is how much of the weight of its certainty a node loses, in percent, for each busyFrom
+// pods that are in flight on it. One report mentions about busyFrom pods, and each report costs the
+// API server and everybody who reads it.
 const (
 	busyLoss = 75
 	busyFrom = 4

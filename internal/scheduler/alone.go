@@ -59,7 +59,7 @@ func (a *alone) wait(c *cycle, pod *corev1.Pod) {
 	core, patience := c.plugin.core, c.plugin.args.Patience.Duration
 	a.patientUntil = core.waiters.Add(waiterOf(pod), &c.query.Candidate).Add(patience)
 	core.forgetIfGone(pod)
-	c.query.Share(c.plugin.profile, core.delays.crowded(pod.Namespace, core.table.Size()))
+	c.query.Candidate.Loose = core.delays.crowded(pod.Namespace, core.table.Size())
 	a.patient = !c.query.Candidate.Loose && core.clock.Now().Before(a.patientUntil)
 	if patience > 0 && pod.Status.NominatedNodeName == "" {
 		a.waiting = &waitingNodes{}
@@ -91,8 +91,8 @@ func (a *alone) filter(ctx context.Context, c *cycle, info fwk.NodeInfo) *fwk.St
 		}
 		answer = c.query.Ask(n)
 	}
-	if n.Unshown() { // which is rare, and counted is a call
-		answer = c.counted(answer, n, info)
+	if n.Unshown() { // which is rare: nearly all nodes are spared the call
+		answer = c.unlessOverlooked(answer, n, info)
 	}
 	if answer.Kind() == nodes.Takes { // which is what is said most
 		return nil
@@ -112,9 +112,9 @@ func (a *alone) say(c *cycle, n *nodes.Node, answer nodes.PackedAnswer) *fwk.Sta
 	return status
 }
 
-// postFilter evicts nobody while a node merely waits for a report. The report wakes the pod at
-// once, and then it is known whether a pod has to be evicted. Otherwise postFilter says why the
-// nodes refuse, per NUMA node, and leaves the rest to preemption.
+// postFilter evicts nobody while a node merely waits for its report: the report wakes the pod, and
+// the next attempt shows whether somebody has to be evicted. Where no node waits, postFilter says
+// for each NUMA node why it refuses the pod, and leaves the rest to preemption.
 func (a *alone) postFilter(ctx context.Context, c *cycle, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	d := &diagnosis{c, statuses}
 	var by [3][]*nodes.Node

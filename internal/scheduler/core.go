@@ -101,17 +101,21 @@ func coreOf(shared informers.SharedInformerFactory) *core {
 	return cores.byInformers[shared]
 }
 
-// HasPlugin says whether some profile of the scheduler with the informers has the plugin.
-func HasPlugin(shared informers.SharedInformerFactory) bool { return coreOf(shared) != nil }
+// Parts is what a scheduler with the plugin has beside its profiles.
+type Parts struct{ core *core }
 
-// DelaysOf returns those of the scheduler that has the informers, and the plugin.
-func DelaysOf(shared informers.SharedInformerFactory) *Delays { return &coreOf(shared).delays }
-
-// OutcomesOf returns what writes down what came of attempts, for the scheduler that has the
-// informers, and the plugin.
-func OutcomesOf(shared informers.SharedInformerFactory) *outcome.Writer {
-	return coreOf(shared).outcomes
+// PartsOf returns those of the scheduler that has the informers. It returns false where no profile
+// has the plugin, and once the scheduler's context has ended.
+func PartsOf(shared informers.SharedInformerFactory) (Parts, bool) {
+	c := coreOf(shared)
+	return Parts{c}, c != nil
 }
+
+// Delays are where the time of pods goes.
+func (p Parts) Delays() *Delays { return &p.core.delays }
+
+// Outcomes writes down what came of attempts.
+func (p Parts) Outcomes() *outcome.Writer { return p.core.outcomes }
 
 // sharedCore returns the core of the scheduler that the handle belongs to. The first profile makes
 // it.

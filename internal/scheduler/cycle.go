@@ -147,8 +147,8 @@ func (c *cycle) suppose(n *nodes.Node, info fwk.NodeInfo) *fwk.Status {
 // waitsForAPI is the answer of a node where pods are overlooked.
 var waitsForAPI = nodes.Pack(0, &ledger.Answer{Outcome: ledger.Waiting, Wait: ledger.Unshown})
 
-// counted is the node's answer, or waitsForAPI in place of an admission.
-func (c *cycle) counted(a nodes.PackedAnswer, n *nodes.Node, info fwk.NodeInfo) nodes.PackedAnswer {
+// unlessOverlooked is the node's answer, or waitsForAPI in place of an admission.
+func (c *cycle) unlessOverlooked(a nodes.PackedAnswer, n *nodes.Node, info fwk.NodeInfo) nodes.PackedAnswer {
 	if a.Admits() && c.overlooked(n, info) {
 		return waitsForAPI
 	}
@@ -157,7 +157,8 @@ func (c *cycle) counted(a nodes.PackedAnswer, n *nodes.Node, info fwk.NodeInfo) 
 
 // overlooked says whether the node has CPUs left for the pod beside the pods that the API has
 // shown, and too few beside pods that only its report lists as well. Its kubelet counts them all
-// (OutOfcpu), and NodeResourcesFit counts the former alone.
+// (OutOfcpu), and NodeResourcesFit counts the former alone. Plans of Berth's own gangs,
+// and owners of Reservations, do not ask.
 func (c *cycle) overlooked(n *nodes.Node, info fwk.NodeInfo) bool {
 	if !n.Unshown() {
 		return false

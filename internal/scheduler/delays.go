@@ -53,12 +53,12 @@ type Delays struct {
 	crowds map[string]*crowd
 }
 
-// crowd is how many pods of a namespace spend their time on each cause. is is what crowded last
-// said.
+// crowd counts the pods of a namespace: the ones that spend their time on each cause, and all.
 type crowd struct {
 	count [causes]int
 	all   int
-	is    bool
+	// before is what crowded said last.
+	before bool
 }
 
 // delay is where the time of one pod went.
@@ -130,8 +130,8 @@ func (d *Delays) crowded(namespace string, nodes int) bool {
 		return false
 	}
 	want := in.count[inQueue] + in.count[inAttempt] + in.count[forReport]
-	in.is = want > crowdFrom*nodes || in.is && crowdTo*want > nodes
-	return in.is
+	in.before = want > crowdFrom*nodes || in.before && crowdTo*want > nodes
+	return in.before
 }
 
 // Failed notes that an attempt was in vain. waits says that a plugin waits for something.

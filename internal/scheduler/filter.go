@@ -83,6 +83,7 @@ func (c *cycle) choose(state fwk.CycleState, pod *corev1.Pod, from, heldOn strin
 	default:
 		a := &alone{}
 		a.wait(c, pod)
+		c.query.Share(c.plugin.profile, c.query.Candidate.Loose)
 		c.way = a
 	}
 	return err

@@ -151,7 +151,7 @@ func (g *inGroup) filter(ctx context.Context, c *cycle, info fwk.NodeInfo) *fwk.
 	} else if answer, ok = c.query.Recall(n); !ok {
 		answer = c.query.Ask(n)
 	}
-	return c.status(c.counted(answer, n, info), false)
+	return c.status(c.unlessOverlooked(answer, n, info), false)
 }
 
 // ask asks a node as the trial has it; false where the trial has left the node alone.

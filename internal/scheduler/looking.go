@@ -2,7 +2,6 @@ package scheduler
 
 import (
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/informers"
 
 	"github.com/berth-dev/berth/internal/wire"
 )
@@ -14,9 +13,8 @@ type Look func(pod *corev1.Pod, all int, set int32) int32
 
 // LookFurther returns how far a scheduler looks for pods that could be pinned: at all nodes, up to
 // Args.MaxNodes of the pod's profile. The best node may be one that kube-scheduler, which looks at
-// 10 percent of 5,000, would not look at. The informers are those of the scheduler, which has the
-// plugin.
-func LookFurther(shared informers.SharedInformerFactory) Look { return coreOf(shared).look }
+// 10 percent of 5,000, would not look at.
+func (p Parts) LookFurther() Look { return p.core.look }
 
 func (c *core) look(pod *corev1.Pod, all int, set int32) int32 {
 	maxNodes, ours := c.profiles.maxNodes.Load(pod.Spec.SchedulerName)

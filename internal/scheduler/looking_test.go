@@ -42,7 +42,7 @@ func TestPinnedPodsAreLookedForFurther(t *testing.T) {
 			t.Errorf("%s: %d percent of %d nodes, want %d", tc.name, got, tc.all, tc.want)
 		}
 	}
-	if HasPlugin(informers.NewSharedInformerFactory(nil, 0)) {
+	if _, has := PartsOf(informers.NewSharedInformerFactory(nil, 0)); has {
 		t.Error("a scheduler without Berth looks further")
 	}
 }

@@ -10,7 +10,6 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/client-go/informers"
 	corev1informers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
@@ -116,10 +115,9 @@ func mayHelp(old, now *corev1.Node) bool {
 }
 
 // FollowMates makes the members of a gang leave the scheduling queue one after another: next is the
-// scheduler's NextPod, take its queue's PopSpecificPod, and the result the new NextPod. The
-// informers are those of the scheduler, which has the plugin.
-func FollowMates[L, P any](shared informers.SharedInformerFactory, next func(L) (*P, error), take func(L, *corev1.Pod) *P) func(L) (*P, error) {
-	return gang.Follow(coreOf(shared).gangs, next, take)
+// scheduler's NextPod, take its queue's PopSpecificPod, and the result the new NextPod.
+func FollowMates[L, P any](in Parts, next func(L) (*P, error), take func(L, *corev1.Pod) *P) func(L) (*P, error) {
+	return gang.Follow(in.core.gangs, next, take)
 }
 
 // PreEnqueue holds members of a gang until it is their turn.

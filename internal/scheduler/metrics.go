@@ -17,31 +17,31 @@ const (
 	subsystem = "scheduler"
 )
 
-// counted is a counter of its own for each value of the labels.
-func counted(name, help string, labels ...string) *metrics.CounterVec {
+// counterVec is a counter of its own for each value of the labels.
+func counterVec(name, help string, labels ...string) *metrics.CounterVec {
 	return metrics.NewCounterVec(&metrics.CounterOpts{Namespace: namespace, Subsystem: subsystem, Name: name, StabilityLevel: metrics.ALPHA, Help: help}, labels)
 }
 
 var (
-	verdicts = counted("verdicts_total",
+	verdicts = counterVec("verdicts_total",
 		"Decisions of Reserve and Bind by outcome and by the reason for which the kubelet would refuse, or a pod waits.", "extension_point", "outcome", "reason")
-	bindings = counted("bindings_total",
+	bindings = counterVec("bindings_total",
 		"Bindings by how writing them went: written, failed, or in doubt.", "result")
-	devicePods = counted("device_pods_total",
+	devicePods = counterVec("device_pods_total",
 		"Pods with devices that were bound, by whether these lie below one PCI switch, at one root complex, with all else that the pod has on one NUMA node, in one package, or across the machine, as decided or predicted.", "alignment")
-	promises = counted("promises_total",
+	promises = counterVec("promises_total",
 		"Decisions by what the node's report said about them: kept, contended (another pod came between), mispredicted, refused. The last two must stay 0.", "outcome")
 	reportsRefused = metrics.NewCounter(&metrics.CounterOpts{
 		Namespace: namespace, Subsystem: subsystem, Name: "reports_refused_total", StabilityLevel: metrics.ALPHA,
 		Help: "NodeTopologies that contradicted themselves, or could not be understood.",
 	})
-	searches = counted("searches_total",
+	searches = counterVec("searches_total",
 		"Searches for the best node among the nodes that Berth named to the other plugins, by how they ended: once (in the first few), further (in the next ones: other plugins refused all before), all (all nodes were looked at: they refused all that was named, or nothing took the pod).", "result")
 	delays = metrics.NewHistogramVec(&metrics.HistogramOpts{
 		Namespace: namespace, Subsystem: subsystem, Name: "pod_delay_seconds", StabilityLevel: metrics.ALPHA, Buckets: metrics.ExponentialBuckets(0.001, 4, 9),
 		Help: "What pods that could be pinned spent their time on from the scheduling queue until their Binding was written, one observation a pod and cause: queue (others came first), attempt (being tried), report (a node had to report first), mates (of a gang), room (no node took it), backoff (something else failed), binding (from the choice of a node on).",
 	}, []string{"cause"})
-	podsRefused = counted("pod_inputs_refused_total",
+	podsRefused = counterVec("pod_inputs_refused_total",
 		"What pods say and Berth could not understand, at each look: request (refused), policy (refused), placement (ignored).", "input")
 )
 

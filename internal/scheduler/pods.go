@@ -33,7 +33,8 @@ type readPod struct {
 // maxAsks is the most pods whose asks are remembered. With one more, any other is forgotten.
 const maxAsks = 4096
 
-// read is wire.ReadPod. What a pod asks for that stands for a Reservation is not remembered.
+// read is wire.ReadPod. What a pod asks for that has its node or is gone, or that stands for a
+// Reservation, is not remembered.
 func (p *pods) read(pod *corev1.Pod) (wire.Ask, error) {
 	p.mu.Lock()
 	known := p.of[pod.UID]
@@ -42,12 +43,12 @@ func (p *pods) read(pod *corev1.Pod) (wire.Ask, error) {
 		return known.ask, known.err
 	}
 	ask, err := wire.ReadPod(pod)
-	if wire.OfReservation(pod) {
+	if wire.OfReservation(pod) || p.gone(pod) {
 		return ask, err // nobody would tell that it is gone
 	}
 	p.remember(readPod{pod, ask, err})
 	if p.gone(pod) {
-		p.forget(pod.UID) // its deletion may have been told before it was read
+		p.forget(pod.UID) // it has gone meanwhile
 	}
 	return ask, err
 }
@@ -91,8 +92,8 @@ func (p *pods) forget(uid types.UID) {
 	delete(p.of, uid)
 }
 
-// forgetIfGone forgets that a pod waits which left the API while it was being tried. Its deletion
-// was told before it joined those who wait.
+// forgetIfGone takes a pod from those who wait if it left the API, or got its node, while it was
+// being tried. That was told before it joined them.
 func (c *core) forgetIfGone(pod *corev1.Pod) {
 	if wire.OfReservation(pod) {
 		if !c.reservations.Wants(pod.UID) {

@@ -5,7 +5,6 @@ import (
 	"context"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -55,10 +54,9 @@ func (c *core) stir() {
 type Freed func(node string, held *corev1.Pod)
 
 // HoldReservations has a scheduler hold places for the owners of Reservations: it is to call what
-// is returned between its cycles, at the begin of each, and when one fails. The informers are those
-// of the scheduler, which has the plugin.
-func HoldReservations(shared informers.SharedInformerFactory, in reservation.Cache, queue reservation.Queue, freed Freed) *reservation.Reservations {
-	c := coreOf(shared)
+// is returned between its cycles, at the begin of each, and when one fails.
+func (p Parts) HoldReservations(in reservation.Cache, queue reservation.Queue, freed Freed) *reservation.Reservations {
+	c := p.core
 	c.freed = freed
 	c.reservations.Changed = func(node string, held *corev1.Pod) {
 		c.waiters.NodeChanged(c.table.Named(node).Account())

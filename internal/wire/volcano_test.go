@@ -80,8 +80,7 @@ func TestVolcanoPassesOverOthers(t *testing.T) {
 
 func volcanoNode(t *testing.T, machine string, cfg placement.Config) *placement.Model {
 	t.Helper()
-	model := made.Model(t, machine, cfg)
-	return model
+	return made.Model(t, machine, cfg)
 }
 
 // TestVolcanoNodes is the table "Scheduling Prediction" of the product's page, and the conditions

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"net/http/httptest"
 	"reflect"
 	"slices"
 	"strconv"
@@ -124,27 +123,5 @@ func TestDeltaOfAChange(t *testing.T) {
 	want := `[{"op":"remove","path":"/status/pods/0"},{"op":"add","path":"/status/pods/59","value":"new"},{"op":"replace","path":"/status/sequence","value":8}]`
 	if err != nil || string(got) != want {
 		t.Errorf("%s, %v, want %s", got, err, want)
-	}
-}
-
-func TestRequestsAreToldApart(t *testing.T) {
-	for _, c := range []struct{ method, path, want string }{
-		{"GET", "/api/v1/nodes?watch=true", "watch nodes"},
-		{"GET", "/api/v1/nodes?limit=500", "list nodes"},
-		{"POST", "/api/v1/namespaces/load/pods/a/binding", "create pods/binding"},
-		{"PATCH", "/apis/berth.dev/v1alpha1/nodetopologies/n", "patch nodetopologies"},
-		{"PATCH", "/apis/coordination.k8s.io/v1/namespaces/berth-system/leases/n", "patch leases"},
-		{"GET", "/metrics", "get"},
-	} {
-		if got := askedFor(httptest.NewRequest(c.method, c.path, nil)); got != c.want {
-			t.Errorf("%s %s is %q, want %q", c.method, c.path, got, c.want)
-		}
-	}
-}
-
-func TestWayByTheFirst(t *testing.T) {
-	first, second := &way{PerWrite: []float64{10, 30, 20}}, &way{PerWrite: []float64{5, 60, 20}}
-	if got := second.byFirst(first); got != 1 {
-		t.Errorf("%v, want 1: the median of 0.5, 2 and 1", got)
 	}
 }

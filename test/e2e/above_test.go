@@ -32,7 +32,8 @@ func TestAbove(t *testing.T) {
 			step.do(c)
 		})
 	}
-	// Seven, where reports come in time.
+	// Seven are exact where reports come in time. On a busy machine most get a verdict, which is no
+	// fault. None at all would mean that nothing was compared.
 	if sum := c.demandKept(); sum.exact < 1 {
 		t.Error("no pod was compared with what was promised")
 	}

@@ -385,9 +385,11 @@ func (c *hollowCluster) awaitGauges() {
 	defer func() { c.Log("gauges: ", left) }()
 	c.await("gauges at 0", func([]corev1.Pod) bool {
 		m, err := c.sched.metrics()
-		if left = fmt.Sprint(err); err == nil {
-			left = scrape.Left(m, scrape.Held...)
+		if err != nil {
+			left = err.Error()
+			return false
 		}
+		left = scrape.Left(m, scrape.Held...)
 		return left == ""
 	})
 }

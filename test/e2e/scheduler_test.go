@@ -24,7 +24,6 @@ import (
 	"github.com/berth-dev/berth/internal/scheduler"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
-
 	"github.com/berth-dev/berth/test/trial"
 )
 

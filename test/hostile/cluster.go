@@ -76,7 +76,9 @@ func startCluster(ctx context.Context, o *options, by deletions) (c *cluster, er
 // run starts this program in another role and keeps an eye on it.
 func (c *cluster) run(name, verb string, bound int64, args ...string) error {
 	p, err := c.Run(name, append([]string{verb, c.File(name, "")}, args...)...)
-	c.add(name, p, bound)
+	if err == nil {
+		c.add(name, p, bound)
+	}
 	return err
 }
 
@@ -162,7 +164,7 @@ func (c *cluster) keep() (ended []string, err error) {
 		}
 		p.peak = max(p.peak, p.Process().Memory("VmHWM"))
 	}
-	return ended, c.Ended()
+	return ended, c.Cluster.Cluster.Ended() // parts that have ended are started again above
 }
 
 // unsettle makes the view of replicas that do not lead late, and the clock of the last one wrong.

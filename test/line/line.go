@@ -97,9 +97,12 @@ func (l *Line) CopyOf(r *http.Request) *http.Request {
 	return later
 }
 
-// Send carries out what CopyOf returned. The client does not hear of the answer, whose status code
-// is returned; 0 is none.
+// Send carries out what CopyOf returned, if anything. The client does not hear of the answer, whose
+// status code is returned; 0 is none.
 func (l *Line) Send(r *http.Request) (code int) {
+	if r == nil {
+		return 0
+	}
 	resp, err := l.upstream.RoundTrip(r)
 	if err != nil {
 		return 0

@@ -85,9 +85,12 @@ func (c *Cluster) Run(name string, role ...string) (*Part, error) {
 	p := NewPart(func() (*child.Process, error) {
 		return child.Start(child.Spec{Name: name, Log: c.File(name, ".log"), Argv: append([]string{os.Args[0]}, role...)})
 	})
+	if err := p.Start(); err != nil {
+		return nil, err
+	}
 	c.Parts = append(c.Parts, p)
 	c.OnStop(func() error { p.Kill(); return nil })
-	return p, p.Start()
+	return p, nil
 }
 
 // Access writes the kubeconfig of a service account of Berth's, as of a pod on the node if one is
@@ -136,7 +139,9 @@ func (c *Cluster) StartScheduler(s Scheduler, way *line.Line, role ...string) (*
 		role = []string{demo.VerbBerthScheduler}
 	}
 	p, err := c.Run(s.Name, append(append(role, "-v=3"), flags...)...)
-	p.Port = port
+	if err == nil {
+		p.Port = port
+	}
 	return p, err
 }
 

@@ -16,6 +16,9 @@ func Every(ctx context.Context, d time.Duration) iter.Seq[time.Time] {
 			case <-ctx.Done():
 				return
 			case now = <-clock.C:
+				if ctx.Err() != nil { // both were ready
+					return
+				}
 			}
 		}
 	}

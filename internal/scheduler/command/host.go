@@ -79,18 +79,19 @@ func Equip(ctx context.Context, sched *kubescheduler.Scheduler, global *int32, p
 	for name, profile := range sched.Profiles {
 		sched.Profiles[name] = unnominated{profile}
 	}
-	if !scheduler.HasPlugin(shared) {
+	parts, ours := scheduler.PartsOf(shared)
+	if !ours {
 		return
 	}
-	sched.NextPod = scheduler.FollowMates(shared, sched.NextPod, sched.SchedulingQueue.PopSpecificPod)
+	sched.NextPod = scheduler.FollowMates(parts, sched.NextPod, sched.SchedulingQueue.PopSpecificPod)
 	logger := klog.FromContext(ctx)
 	freed := func(_ string, held *corev1.Pod) {
 		sched.SchedulingQueue.MoveAllToActiveOrBackoffQueue(logger, framework.EventAssignedPodDelete, held, nil, nil)
 	}
-	writeAside(sched, scheduler.OutcomesOf(shared))
-	tellReservations(sched, scheduler.HoldReservations(shared, sched.Cache, sched.SchedulingQueue, freed))
-	tellDelays(sched, scheduler.DelaysOf(shared))
-	sched.SchedulePod = lookingFurther(sched.SchedulePod, scheduler.LookFurther(shared), global, know(sched.Profiles, profiles))
+	writeAside(sched, parts.Outcomes())
+	tellReservations(sched, parts.HoldReservations(sched.Cache, sched.SchedulingQueue, freed))
+	tellDelays(sched, parts.Delays())
+	sched.SchedulePod = lookingFurther(sched.SchedulePod, parts.LookFurther(), global, know(sched.Profiles, profiles))
 }
 
 // informersOf returns the informers that all profiles share; nil for a scheduler without profiles.

@@ -32,15 +32,15 @@ func (a *Answers[K]) of(key K, count int) *answerTable {
 	return made
 }
 
-// mates are pods of one shape that were created in one second: the kubelet may admit them in any
-// order among the pods in flight.
-type mates struct {
+// batch is the pods of one shape that were created in one second, and are all loose, or none is:
+// the kubelet may admit them in any order among the pods in flight.
+type batch struct {
 	shape   ledger.Shape
 	created int64
 	loose   bool
 }
 
-// answerTable is what the nodes last answered to pods of one shape, so that Filter and Score of a
+// answerTable is what the nodes last answered to the pods of one key, so that Filter and Score of a
 // large cluster read along a few pages of memory, without a lock. An answer holds while the node's
 // counter has not moved on.
 //

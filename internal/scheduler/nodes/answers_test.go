@@ -25,11 +25,12 @@ func TestRememberedAnswersAgreeWithNodes(t *testing.T) {
 		sum.amid += played.amid
 	}
 	if sum.recalled < 1000 || sum.ofState < 200 || sum.amid < 500 {
-		t.Errorf("only %d answers were remembered, %d that the node had not given since it changed, %d to mates", sum.recalled, sum.ofState, sum.amid)
+		t.Errorf("only %d answers were remembered, %d that the node had not given since it changed, %d to others of the batch", sum.recalled, sum.ofState, sum.amid)
 	}
 }
 
-// told counts answers that were remembered, those of another node, and those that mates were given.
+// told counts the answers that were remembered. ofState of them another node in the same state had
+// given, and amid were given to others of the pod's batch.
 type told struct{ recalled, ofState, amid int }
 
 type playedNode struct {
@@ -97,15 +98,15 @@ func (f *fixture) change(t *testing.T, rng *rand.Rand, n *playedNode, name strin
 
 // askTwice compares a query's answer and rank with the node's own, and says whether the answer was
 // remembered. Mates are asked with 1 to 3; with 3 they are loose.
-func (f *fixture) askTwice(t *testing.T, profile *Profile, pod *corev1.Pod, played *playedNode, mates int) (what told) {
+func (f *fixture) askTwice(t *testing.T, profile *Profile, pod *corev1.Pod, played *playedNode, batch int) (what told) {
 	t.Helper()
 	n := f.table.Of(played.object)
 	if n != played.Node {
 		t.Fatalf("the object of %s is that of %s", played.name, n.name)
 	}
 	q := profile.Begin(f.table.Candidate(pod, requestOf(t, pod)), "")
-	if mates > 0 {
-		q.Share(profile, mates == 3)
+	if batch > 0 {
+		q.Share(profile, batch == 3)
 	}
 	got, had := q.Recall(n)
 	own := q.answers.ofNode(n.Number())

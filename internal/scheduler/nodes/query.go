@@ -19,7 +19,7 @@ type Query struct {
 	// answers is what nodes answered to the pod's shape; nil when the nodes must be asked about the
 	// pod by itself.
 	answers *answerTable
-	// amid is what nodes answered to the pod and its mates, also where these do not follow all pods
+	// amid is what nodes answered to the pod and its batch, also where these do not follow all pods
 	// in flight; nil where the query does not Share.
 	amid *answerTable
 	// begun is when the attempt began, as since has it.
@@ -34,7 +34,7 @@ type Profile struct {
 	Table   *Table
 	Scoring rank.Scoring
 	answers Answers[ledger.Shape]
-	amid    Answers[mates]
+	amid    Answers[batch]
 }
 
 // Begin begins an attempt to place the candidate. nominated is the node that is kept for it; "" for
@@ -47,16 +47,16 @@ func (p *Profile) Begin(c ledger.Candidate, nominated string) Query {
 	return q
 }
 
-// Share lets the query recall what nodes answered to the candidate's mates, and tell them. Loose is
+// Share lets the query recall what nodes answered to the candidate's batch, and tell it. Loose is
 // the candidate's. A large cluster estimates instead.
 func (q *Query) Share(p *Profile, loose bool) {
 	q.Candidate.Loose = loose
 	if c := &q.Candidate; q.answers != nil && !p.Table.Large() {
-		q.amid = p.amid.of(mates{c.Shape, c.Created, c.Loose}, p.Table.Size())
+		q.amid = p.amid.of(batch{c.Shape, c.Created, c.Loose}, p.Table.Size())
 	}
 }
 
-// Refused notes that the node refuses the pod in Reserve, whatever it answered before.
+// Refused forgets what the node answered before: in Reserve it refuses the pod.
 func (q *Query) Refused(n *Node) {
 	if q.amid != nil {
 		q.amid.noteNode(n.Number(), 0)
@@ -104,7 +104,7 @@ func (q *Query) recall(n *Node) (PackedAnswer, bool) {
 	return q.recallAmid(n)
 }
 
-// recallAmid is recall of what the node answered to a mate.
+// recallAmid is recall of what the node answered to another of the batch.
 func (q *Query) recallAmid(n *Node) (PackedAnswer, bool) {
 	if q.amid == nil {
 		return 0, false
