@@ -17,10 +17,12 @@ export CGO_ENABLED ?= 1
 
 # Packages that link a server or the kubelet of k8s.io/kubernetes are compiled once, without the race detector; most are tests
 # and gathered under test/. One package runs at a time, four tests of it beside each other, as they wait for kubelets most of the time.
-HEAVY  = ./test/... $(filter-out $(LIGHT),$(shell $(GO) list ./cmd/... ./internal/...))
+# USED are packages under test/ that are light: what only tests use.
+HEAVY  = $(filter-out $(LIGHT),$(shell $(GO) list ./test/... ./cmd/... ./internal/...))
+USED   = ./test/golden ./test/protocol/... ./test/reference ./test/sysfstest
 LIGHT  = $(call once,LIGHT)
 LIST_LIGHT = $(GO) list -f '{{.ImportPath}} {{join .Deps " "}}' ./... | \
-             grep -v -e ' k8s.io/kubernetes/\(cmd\|pkg/kubelet\|pkg/controller\)/' -e '^[^ ]*/test/' | cut -d' ' -f1
+             grep -v -e ' k8s.io/kubernetes/\(cmd\|pkg/kubelet\|pkg/controller\)/' -e '^[^ ]*/test/' | cut -d' ' -f1 && $(GO) list $(USED)
 # Packages in which goroutines are started, by code or tests: make test has the race detector for these, make test-race for all.
 # ALONE are their tests that run in one goroutine, and that the race detector slows down most, or whose allocations it changes.
 RACING = $(call once,RACING)

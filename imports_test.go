@@ -30,7 +30,6 @@ placement/device          : topology placement/hint
 placement/joint           : topology placement/hint
 placement                 : topology placement/hint placement/release placement/cpu placement/memory placement/device placement/joint
 sysfs                     : topology
-sysfs/sysfstest           : topology
 
 api/berth/v1alpha1        :
 api/batch/v1alpha1        :
@@ -47,11 +46,6 @@ internal/clip             :
 internal/lscpu            : topology
 internal/machineview      : topology placement
 internal/kubeletstate     : internal/clip topology placement
-internal/protocol         : internal/protocol/explore
-internal/protocol/explore :
-internal/protocol/obey    : internal/protocol/explore
-internal/protocol/page    : internal/golden
-internal/protocol/gangs   : internal/protocol/explore
 internal/version          :
 internal/ledger           : topology placement
 internal/sim              : placement
@@ -104,8 +98,6 @@ internal/cli              : internal/atomicfile internal/gangs topology/... inte
 internal/guarded          :
 internal/jobs             : internal/clip internal/version api/batch/... api/scheduling/volcano/... internal/guarded
 internal/child            :
-internal/golden           :
-internal/reference        :
 internal/apiclient        : api/...
 internal/controlplane     : deploy internal/child
 internal/controlplane/controllers :
@@ -115,12 +107,20 @@ internal/demo/places      : topology placement internal/sampleplugin internal/wi
 internal/demo             : ...
 
 cmd/...                   : ...
+test/golden               :
+test/protocol             : test/protocol/explore
+test/protocol/explore     :
+test/protocol/gangs       : test/protocol/explore
+test/protocol/obey        : test/protocol/explore
+test/protocol/page        : test/golden
+test/reference            :
+test/sysfstest            : topology
 test/...                  : ...
 build/...                 : ...
 `
 
 // pure packages know neither Kubernetes nor logging nor metrics: they can be embedded anywhere.
-const pure = "topology placement sysfs internal/amounts internal/demand internal/stranded internal/suggest internal/ledger internal/rank internal/plan internal/suppose internal/defrag internal/sim internal/simulate internal/protocol internal/capture internal/lscpu internal/child"
+const pure = "topology placement sysfs internal/amounts internal/demand internal/stranded internal/suggest internal/ledger internal/rank internal/plan internal/suppose internal/defrag internal/sim internal/simulate internal/capture internal/lscpu internal/child test/protocol"
 
 // strangers never import one another: each talks to the others through the API server alone.
 const strangers = "internal/scheduler internal/agent internal/jobs internal/web"
@@ -141,6 +141,9 @@ func TestImportsOnlyDescend(t *testing.T) {
 			own, isOwn := strings.CutPrefix(imp, module+"/")
 			if isOwn && own != pkg && !slices.ContainsFunc(allowed, func(p string) bool { return matches(p, own) }) {
 				t.Errorf("%s: %s may not import %s", file, pkg, own)
+			}
+			if isOwn && strings.HasPrefix(own, "test/") && !strings.HasPrefix(pkg, "test/") {
+				t.Errorf("%s: %s imports %s: test/ has what only tests use", file, pkg, own)
 			}
 			if reason := impure(pkg, imp); reason != "" {
 				t.Errorf("%s: %s imports %s: %s", file, pkg, imp, reason)

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/berth-dev/berth/internal/golden"
 	"github.com/berth-dev/berth/placement/hint"
+	"github.com/berth-dev/berth/test/golden"
 	"github.com/berth-dev/berth/topology"
 )
 

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/berth-dev/berth/internal/golden"
 	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/test/golden"
 	"github.com/berth-dev/berth/topology"
 )
 

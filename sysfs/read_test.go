@@ -11,7 +11,7 @@ import (
 	"testing/fstest"
 
 	"github.com/berth-dev/berth/sysfs"
-	"github.com/berth-dev/berth/sysfs/sysfstest"
+	"github.com/berth-dev/berth/test/sysfstest"
 	"github.com/berth-dev/berth/topology"
 	"github.com/berth-dev/berth/topology/shapes"
 )

@@ -10,8 +10,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/berth-dev/berth/internal/golden"
 	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/test/golden"
 )
 
 // TestStories plays testdata/*.txt: what happens on a node, and what the agent publishes then.

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/berth-dev/berth/internal/golden"
+	"github.com/berth-dev/berth/test/golden"
 )
 
 // ownedSnapshot is the playground's snapshot with a controller for every pod.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/berth-dev/berth/internal/golden"
+	"github.com/berth-dev/berth/test/golden"
 	"github.com/berth-dev/berth/topology/shapes"
 )
 

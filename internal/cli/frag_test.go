@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/berth-dev/berth/internal/golden"
+	"github.com/berth-dev/berth/test/golden"
 )
 
 const playgroundSnapshot = "../../test/web/testdata/cluster.berth"

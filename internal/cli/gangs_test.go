@@ -7,7 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/berth-dev/berth/internal/golden"
+	"github.com/berth-dev/berth/test/golden"
 )
 
 // gangWorld has two nodes, with 4 CPUs on each NUMA node, and gangs of Volcano.

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/berth-dev/berth/internal/golden"
+	"github.com/berth-dev/berth/test/golden"
 )
 
 // twoByTwo has 4 NUMA nodes of 4 cores with 2 threads, numbered as most servers do: siblings half

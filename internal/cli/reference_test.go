@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/pflag"
 	"sigs.k8s.io/yaml"
 
-	"github.com/berth-dev/berth/internal/golden"
-	"github.com/berth-dev/berth/internal/reference"
+	"github.com/berth-dev/berth/test/golden"
+	"github.com/berth-dev/berth/test/reference"
 )
 
 // TestReference holds docs/reference/berth.md against the command: every verb with its words and

@@ -13,9 +13,9 @@ import (
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	koordinator "github.com/berth-dev/berth/api/scheduling/koordinator/v1alpha1"
-	"github.com/berth-dev/berth/internal/golden"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/test/golden"
 	"github.com/berth-dev/berth/topology"
 )
 

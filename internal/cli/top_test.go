@@ -3,7 +3,7 @@ package cli
 import (
 	"testing"
 
-	"github.com/berth-dev/berth/internal/golden"
+	"github.com/berth-dev/berth/test/golden"
 )
 
 // TestTop shows the playground's snapshot once.

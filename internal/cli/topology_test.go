@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/berth-dev/berth/internal/machineview"
-	"github.com/berth-dev/berth/sysfs/sysfstest"
+	"github.com/berth-dev/berth/test/sysfstest"
 	"github.com/berth-dev/berth/topology/shapes"
 )
 

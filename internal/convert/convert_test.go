@@ -12,7 +12,7 @@ import (
 	kubescheduler "k8s.io/kube-scheduler/config/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/berth-dev/berth/internal/golden"
+	"github.com/berth-dev/berth/test/golden"
 )
 
 // TestForms holds every form that a configuration is found in against testdata/NAME.out.

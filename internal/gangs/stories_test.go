@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/berth-dev/berth/internal/golden"
 	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/test/golden"
 )
 
 // TestStories plays testdata/*.txt: what happens to a gang, how it stands then, and what the

@@ -3,9 +3,9 @@ package jobs
 import (
 	"testing"
 
-	"github.com/berth-dev/berth/internal/golden"
-	"github.com/berth-dev/berth/internal/reference"
 	"github.com/berth-dev/berth/internal/version"
+	"github.com/berth-dev/berth/test/golden"
+	"github.com/berth-dev/berth/test/reference"
 )
 
 // TestReference holds docs/reference/metrics-controller.md against the metrics. `make reference`

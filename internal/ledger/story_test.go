@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/berth-dev/berth/internal/golden"
 	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/test/golden"
 )
 
 // TestStories plays testdata/*.txt: what happens on a node, and what the ledger makes of it.

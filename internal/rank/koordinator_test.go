@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/berth-dev/berth/internal/golden"
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/placement/joint"
+	"github.com/berth-dev/berth/test/golden"
 	"github.com/berth-dev/berth/topology"
 )
 

@@ -11,10 +11,10 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/berth-dev/berth/internal/golden"
-	"github.com/berth-dev/berth/internal/reference"
 	"github.com/berth-dev/berth/internal/scheduler/gang"
 	"github.com/berth-dev/berth/internal/version"
+	"github.com/berth-dev/berth/test/golden"
+	"github.com/berth-dev/berth/test/reference"
 )
 
 // TestReferenceMetrics holds docs/reference/metrics-scheduler.md against the metrics. `make

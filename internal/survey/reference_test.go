@@ -6,11 +6,11 @@ import (
 	"testing"
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
-	"github.com/berth-dev/berth/internal/golden"
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/nodestate"
-	"github.com/berth-dev/berth/internal/reference"
 	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/test/golden"
+	"github.com/berth-dev/berth/test/reference"
 )
 
 // TestReference holds docs/reference/reasons.md against the code: every reason for which a pod is

@@ -16,9 +16,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	koordinator "github.com/berth-dev/berth/api/scheduling/koordinator/v1alpha1"
-	"github.com/berth-dev/berth/internal/golden"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/test/golden"
 )
 
 // TestStories plays testdata/*.txt: the lives of Reservations and of their owners.

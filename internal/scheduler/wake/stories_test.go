@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/berth-dev/berth/internal/golden"
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/test/golden"
 )
 
 // TestStories plays testdata/*.txt: what happens in a cluster, and who is woken by it.

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/berth-dev/berth/internal/golden"
 	"github.com/berth-dev/berth/internal/simulate"
 	"github.com/berth-dev/berth/internal/simulate/trace"
+	"github.com/berth-dev/berth/test/golden"
 )
 
 // small plays a few pods on a few nodes.

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/berth-dev/berth/internal/golden"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/test/fields"
+	"github.com/berth-dev/berth/test/golden"
 )
 
 // TestEveryFieldOfNeighbours feeds each field of the table: what is read changes what is

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/berth-dev/berth/internal/protocol/explore"
+	"github.com/berth-dev/berth/test/protocol/explore"
 )
 
 func (n NodeID) String() string { return fmt.Sprintf("n%d", uint8(n)) }

@@ -1,6 +1,6 @@
 package obey
 
-import "github.com/berth-dev/berth/internal/protocol/explore"
+import "github.com/berth-dev/berth/test/protocol/explore"
 
 // Result is what Check found.
 type Result struct {

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/berth-dev/berth/internal/protocol/page"
+	"github.com/berth-dev/berth/test/protocol/page"
 )
 
 // TestAllRulesKeepEveryPromise is the claim of docs/protocol.md.

@@ -1,6 +1,6 @@
 package protocol
 
-import "github.com/berth-dev/berth/internal/protocol/explore"
+import "github.com/berth-dev/berth/test/protocol/explore"
 
 // Law numbers the laws of the cluster that the model holds (docs/protocol.md).
 type Law uint8

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/berth-dev/berth/internal/protocol/page"
+	"github.com/berth-dev/berth/test/protocol/page"
 )
 
 // TestPageCarriesTheTraces holds docs/protocol-runs.md to the shortest runs that the model finds

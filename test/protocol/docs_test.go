@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/berth-dev/berth/internal/protocol/page"
+	"github.com/berth-dev/berth/test/protocol/page"
 )
 
 // TestPageCarriesTheTraces holds docs/protocol-runs.md to the runs that the model finds: between

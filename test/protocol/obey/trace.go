@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/berth-dev/berth/internal/protocol/explore"
+	"github.com/berth-dev/berth/test/protocol/explore"
 )
 
 // moment is one step of a trace and the states around it.

@@ -9,5 +9,5 @@
 // what it closes. docs/protocol-runs.md carries the same runs in words.
 //
 // The model is pure: no clock, no randomness, no I/O. It shares no code with the scheduler, on
-// purpose: it states what the scheduler must do.
+// purpose: it states what the scheduler must do. Only its tests run it, so it stands under test/.
 package protocol

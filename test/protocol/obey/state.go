@@ -3,7 +3,7 @@ package obey
 import (
 	"fmt"
 
-	"github.com/berth-dev/berth/internal/protocol/explore"
+	"github.com/berth-dev/berth/test/protocol/explore"
 )
 
 // Pods is the number of pods in the model.

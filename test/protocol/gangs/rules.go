@@ -1,6 +1,6 @@
 package gangs
 
-import "github.com/berth-dev/berth/internal/protocol/explore"
+import "github.com/berth-dev/berth/test/protocol/explore"
 
 // Rule is one part of law 8 that can be switched off.
 type Rule = explore.Rules[ruleNames]

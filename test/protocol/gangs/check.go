@@ -3,7 +3,7 @@ package gangs
 import (
 	"fmt"
 
-	"github.com/berth-dev/berth/internal/protocol/explore"
+	"github.com/berth-dev/berth/test/protocol/explore"
 )
 
 // Result is what Check found.

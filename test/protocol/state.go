@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/berth-dev/berth/internal/protocol/explore"
+	"github.com/berth-dev/berth/test/protocol/explore"
 )
 
 // The size of the model.

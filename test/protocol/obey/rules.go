@@ -1,6 +1,6 @@
 package obey
 
-import "github.com/berth-dev/berth/internal/protocol/explore"
+import "github.com/berth-dev/berth/test/protocol/explore"
 
 // Rule is one thing that scheduler, agent or cluster does, and that can be switched off alone.
 type Rule = explore.Rules[ruleNames]
