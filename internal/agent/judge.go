@@ -51,7 +51,8 @@ func judge(s *sighting) verdict {
 }
 
 // rely says whether a report may be relied on. What keeps the kubelet itself from starting comes
-// first: it explains books that are not there.
+// first: it explains books that are not there. A kubelet that was killed while it admitted a pod
+// does not finish that.
 func (s *sighting) rely(out *outcome) (reason string, problem error) {
 	switch {
 	case s.platform.problem != nil:
@@ -73,11 +74,12 @@ func (s *sighting) rely(out *outcome) (reason string, problem error) {
 	if len(s.undescribed) > 0 {
 		return v1alpha1.ReasonDevicesUnknown, &unknownDevices{s.undescribed}
 	}
-	if len(out.arriving) > 0 {
+	_, torn := s.platform.model.StateOf(&out.snapshot)
+	switch {
+	case torn != nil && (s.booting || len(out.arriving) == 0):
+		return v1alpha1.ReasonContradiction, s.withRemedy(torn)
+	case len(out.arriving) > 0:
 		return v1alpha1.ReasonAdmissionUnfinished, &unfinished{out.arriving}
-	}
-	if _, err := s.platform.model.StateOf(&out.snapshot); err != nil {
-		return v1alpha1.ReasonContradiction, s.withRemedy(err)
 	}
 	return v1alpha1.ReasonConsistent, nil
 }

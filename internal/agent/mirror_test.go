@@ -374,6 +374,23 @@ func TestKubeletKilledBetweenTwoWrites(t *testing.T) {
 	}
 }
 
+// TestKubeletKilledWhileItAdmits: the agent names the file that keeps the kubelet from starting,
+// although a pod is still on its way in.
+func TestKubeletKilledWhileItAdmits(t *testing.T) {
+	w := newWorld(t)
+	w.m.presence.is(true)
+	w.settle()
+	w.see("a", corev1.PodPending)
+	w.cpus("0,3-7", map[string]string{"a": "1"})
+	w.m.presence.is(false)
+	for begun := w.clock; len(w.writes) < 2; w.steps(1) {
+		if w.clock.Sub(begun) > 2*arrivalLimit {
+			t.Fatal("never reported")
+		}
+	}
+	w.wantReady(v1alpha1.ReasonContradiction, "remove cpu_manager_state, start the kubelet")
+}
+
 func TestTwoReadingsMustAgree(t *testing.T) {
 	w := newWorld(t)
 	for i := range 5 {

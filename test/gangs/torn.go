@@ -46,9 +46,13 @@ func (m *mender) mend(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		node, err := m.Node(name)
+		if err != nil {
+			return err
+		}
 		m.expect(name)
 		switch ready, message := readyOf(report); {
-		case ready:
+		case ready && node.Ended() == nil:
 			delete(m.unproved, name)
 		case strings.Contains(message, "remove memory_manager_state"):
 			fmt.Fprintf(m.out, "node %s: its kubelet was killed between two writes: %s\n", name, message)
