@@ -25,8 +25,11 @@ type Member struct {
 // Field is all that has a say in where members go, and the order in which nodes are tried. Nodes
 // are numbers of its own.
 type Field interface {
-	// Nodes returns the nodes that members of the kind may go to as things stand, best first.
+	// Nodes returns the nodes that members of the kind may go to as things stand, best first. Where
+	// there are many it may return the best alone, until Widen.
 	Nodes(kind int) []int
+	// Widen makes Nodes return all nodes from now on. It says whether Nodes has left out any.
+	Widen() bool
 	// Coupled says whether a member's place changes where others of the kind may go, beyond the
 	// room that it takes on its node. Nodes is asked again for each member then.
 	Coupled(kind int) bool
@@ -113,6 +116,10 @@ func makePlan(g *Gang, f Field, w *work) Plan {
 	largest := func(a, b unit) int { return cmp.Or(cmp.Compare(b.size, a.size), cmp.Compare(a.kind, b.kind)) }
 	smallest := func(a, b unit) int { return cmp.Or(cmp.Compare(a.size, b.size), cmp.Compare(a.kind, b.kind)) }
 	first := pass(g, f, w, largest, false)
+	if first.Lacking >= 0 && f.Widen() {
+		first.undo(f)
+		first = pass(g, f, w, largest, false)
+	}
 	if first.Whole {
 		return first
 	}

@@ -3,6 +3,7 @@ package plan
 import (
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -29,6 +30,8 @@ type field struct {
 	on    []int
 	limit int
 	asked int
+	// best is how many nodes are named before Widen; 0 for all.
+	best int
 }
 
 func newField(t testing.TB, m *placement.Model, nodes int) *field {
@@ -53,7 +56,15 @@ func (f *field) Nodes(int) []int {
 	for i := range out {
 		out[i] = i
 	}
+	if f.best > 0 {
+		return out[:f.best]
+	}
 	return out
+}
+func (f *field) Widen() bool {
+	left := f.best > 0
+	f.best = 0
+	return left
 }
 func (f *field) Coupled(int) bool               { return false }
 func (f *field) Node(node int) suppose.Node     { return suppose.On(f.accounts[node], nil) }
@@ -336,6 +347,35 @@ func TestPlanAgreesWithTwin(t *testing.T) {
 	t.Logf("%d planned, %d that fit missed, %d do not fit", whole, missed, not)
 	if whole < 30 || not < 20 || missed > whole/10 {
 		t.Errorf("%d planned, %d missed, %d do not fit", whole, missed, not)
+	}
+}
+
+// TestTheBestNodesWillDo: a plan that is made with the best nodes alone, or with all when these do
+// not take every member, is the plan that is made with all.
+func TestTheBestNodesWillDo(t *testing.T) {
+	m := model(t, twoSockets)
+	rng := rand.New(rand.NewPCG(20, 26))
+	did, widened := 0, 0
+	for range 150 {
+		var sizes []int64
+		for range 1 + rng.IntN(7) {
+			sizes = append(sizes, 1+rng.Int64N(9))
+		}
+		g := Gang{Members: members(sizes...), Minimum: 1 + rng.IntN(len(sizes))}
+		all, few := newField(t, m, 4), newField(t, m, 4)
+		few.best = 2
+		want, got := Make(&g, all), Make(&g, few)
+		if few.best > 0 {
+			did++
+		} else {
+			widened++
+		}
+		if got.Whole != want.Whole || got.Lacking != want.Lacking || !reflect.DeepEqual(got.Places, want.Places) || !slices.Equal(all.on, few.on) {
+			t.Fatalf("%v, minimum %d: whole %t, places %v; with all nodes %t, %v", sizes, g.Minimum, got.Whole, got.Places, want.Whole, want.Places)
+		}
+	}
+	if did < 30 || widened < 30 {
+		t.Errorf("the best nodes did %d times, and %d times not", did, widened)
 	}
 }
 

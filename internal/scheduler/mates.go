@@ -183,22 +183,25 @@ func (p *Plugin) gangProfile() gang.Profile {
 // skip pods for which nothing is preferred.
 var weighing = []string{names.NodeAffinity, names.InterPodAffinity, names.PodTopologySpread}
 
-// bestFirst orders nodes that take a pod as Berth would, by their places in the list; nil where
+// bestFirst orders the nodes that take a pod as Berth would, by their places in the list; nil where
 // other plugins weigh them, by preferences or by taints PreferNoSchedule, or Berth does not.
 func (p *Plugin) bestFirst(state fwk.CycleState, infos []fwk.NodeInfo) []int {
 	c := cycleOf(state)
 	if c == nil || c.unpinned || !state.GetSkipScorePlugins().HasAll(weighing...) {
 		return nil
 	}
-	orders, places := make([]uint64, len(infos)), make([]int, len(infos))
+	orders := make([]uint64, 0, len(infos))
 	for i, info := range infos {
 		n := p.core.table.Of(info.Node())
 		if n.Shunned() {
 			return nil
 		}
-		orders[i] = uint64(c.query.OrderOf(n, c.verdict(n)))<<32 | uint64(i)
+		if a := c.verdict(n); a.Admits() {
+			orders = append(orders, uint64(c.query.OrderOf(n, a))<<32|uint64(i))
+		}
 	}
 	slices.Sort(orders)
+	places := make([]int, len(orders))
 	for i, order := range orders {
 		places[i] = int(uint32(order))
 	}

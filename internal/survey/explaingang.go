@@ -369,6 +369,9 @@ func (t *gangTrial) Nodes(kind int) []int {
 	return out
 }
 
+// Widen implements plan.Field. Nodes leaves out none.
+func (t *gangTrial) Widen() bool { return false }
+
 // Coupled implements plan.Field. Affinity between pods is not looked at.
 func (t *gangTrial) Coupled(int) bool { return false }
 

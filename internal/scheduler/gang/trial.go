@@ -79,6 +79,8 @@ type trial struct {
 	// cleared are the nodes that pods may be thought away from; nil while none are. What the others
 	// say is known then.
 	cleared map[int]bool
+	// wide: all nodes are asked. left: some were not.
+	wide, left bool
 	// loners are members on the trial that refuse company (required anti-affinity).
 	loners []plan.Place
 }
@@ -249,36 +251,77 @@ func (t *trial) begin() *fwk.Status {
 // as the framework scores them.
 func (t *trial) Nodes(which int) []int {
 	k := t.kinds[which]
-	said := make([]*fwk.Status, len(t.infos))
-	t.profile.Handle.Parallelizer().Until(t.ctx, len(t.infos), func(i int) {
-		if k.allowed != nil && !k.allowed.Has(t.infos[i].Node().Name) {
-			said[i] = fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "not among the nodes that its plugins name")
-			return
+	if !t.wide && t.cleared == nil && !t.job.gang.Wishes() {
+		if best := t.best(k); best != nil {
+			t.left = true
+			return t.scored(k, best)
 		}
-		if t.cleared != nil && !t.cleared[i] && !k.coupled {
-			said[i] = k.refused[i]
-			return
+	}
+	all := make([]int, len(t.infos))
+	for i := range all {
+		all[i] = i
+	}
+	return t.ranked(k, t.fitting(k, all))
+}
+
+// Widen implements plan.Field.
+func (t *trial) Widen() bool {
+	t.wide = true
+	return t.left
+}
+
+// best returns the first nodes of Berth's order that every plugin lets members of the kind have, as
+// many as are scored; nil where there are not so many, or Berth has no order. These are the nodes
+// that ranked begins with, and the others have not been asked.
+func (t *trial) best(k *kind) []int {
+	few := t.few()
+	if len(t.infos) <= few || !t.profile.Handle.RunPreScorePlugins(t.ctx, k.state, k.pod, t.infos).IsSuccess() {
+		return nil
+	}
+	fit := make([]int, 0, 2*few)
+	for asked := range slices.Chunk(t.profile.BestFirst(k.state, t.infos), few) {
+		fit = append(fit, t.fitting(k, asked)...)
+		if len(fit) >= few {
+			return fit[:few]
 		}
-		said[i] = t.filter(k, t.info(i))
-	}, "GangFilter")
+	}
+	return nil
+}
+
+// fitting returns the nodes among some that every plugin lets members of the kind have.
+func (t *trial) fitting(k *kind, among []int) (fit []int) {
+	said := make([]*fwk.Status, len(among))
+	t.profile.Handle.Parallelizer().Until(t.ctx, len(among), func(i int) { said[i] = t.ask(k, among[i]) }, "GangFilter")
 	if k.refused == nil {
 		k.refused = map[int]*fwk.Status{}
 	}
-	var fit []int
 	for i, s := range said {
 		switch {
 		case s.IsSuccess():
-			fit = append(fit, i)
+			fit = append(fit, among[i])
 		case t.cleared == nil:
-			k.refused[i] = s
+			k.refused[among[i]] = s
 		}
 	}
-	return t.ranked(k, fit)
+	return fit
+}
+
+// ask asks a node about members of the kind, unless what it says is known.
+func (t *trial) ask(k *kind, node int) *fwk.Status {
+	switch {
+	case k.allowed != nil && !k.allowed.Has(t.name(node)):
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "not among the nodes that its plugins name")
+	case t.cleared != nil && !t.cleared[node] && !k.coupled:
+		return k.refused[node]
+	}
+	return t.filter(k, t.info(node))
 }
 
 // scoredNodes is how many of Berth's best nodes the framework scores for a gang, or two for each
 // member if that is more. The others follow in Berth's order.
 const scoredNodes = 64
+
+func (t *trial) few() int { return max(scoredNodes, 2*len(t.bodies)) }
 
 // ranked orders nodes by the framework's scores, the best first. To score all nodes of a large
 // cluster costs more than all else about a gang. It does so nevertheless where pods are thought
@@ -288,20 +331,26 @@ func (t *trial) ranked(k *kind, fit []int) []int {
 	if len(fit) < 2 || !t.profile.Handle.RunPreScorePlugins(t.ctx, k.state, k.pod, infos).IsSuccess() {
 		return fit
 	}
-	var rest []int
-	if few := max(scoredNodes, 2*len(t.bodies)); t.cleared == nil && len(fit) > few {
-		if order := t.profile.BestFirst(k.state, infos); order != nil {
-			best := make([]int, len(fit))
-			for i, place := range order {
-				best[i] = fit[place]
-			}
-			fit, rest = best[:few], best[few:]
-			infos = t.infosOf(fit)
-		}
+	few := t.few()
+	if t.cleared != nil || len(fit) <= few {
+		return t.scored(k, fit)
 	}
-	scores, status := t.profile.Handle.RunScorePlugins(t.ctx, k.state, k.pod, infos)
+	order := t.profile.BestFirst(k.state, infos)
+	if len(order) < len(fit) { // a node has changed its mind, or Berth has no order
+		return t.scored(k, fit)
+	}
+	best := make([]int, len(fit))
+	for i, place := range order {
+		best[i] = fit[place]
+	}
+	return append(t.scored(k, best[:few]), best[few:]...)
+}
+
+// scored orders nodes by the framework's scores; it leaves their order where there are none.
+func (t *trial) scored(k *kind, fit []int) []int {
+	scores, status := t.profile.Handle.RunScorePlugins(t.ctx, k.state, k.pod, t.infosOf(fit))
 	if !status.IsSuccess() {
-		return append(fit, rest...)
+		return fit
 	}
 	order := make([]int, len(fit))
 	for i := range order {
@@ -311,7 +360,7 @@ func (t *trial) ranked(k *kind, fit []int) []int {
 	for i, place := range order {
 		order[i] = fit[place]
 	}
-	return append(order, rest...)
+	return order
 }
 
 func (t *trial) infosOf(list []int) []fwk.NodeInfo {

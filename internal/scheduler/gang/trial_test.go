@@ -2,11 +2,18 @@ package gang
 
 import (
 	"context"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
 	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berth-dev/berth/internal/plan"
 )
 
 // oddFirst is a framework that likes every other node better.
@@ -60,4 +67,77 @@ func TestTheBestNodesAreScored(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestTheBestNodesAreAsked: where Berth has an order, the nodes that come first in it are asked,
+// and no others as long as these take all members. The plan is the one that is made with all nodes,
+// and so is what it says where there is none.
+func TestTheBestNodesAreAsked(t *testing.T) {
+	rng := rand.New(rand.NewPCG(26, 11))
+	did, widened, few := 0, 0, 0
+	inWorld(t, 160, func(w *world) {
+		for range 60 {
+			w.fill(func() bool { return rng.IntN(20) > 0 }, rng.IntN(2)*len(w.nodes))
+			order, size, cpus := rng.Perm(len(w.nodes)), 1+rng.IntN(20), 3+2*rng.IntN(2) // no NUMA node has 5
+			best, got := w.plan(order, size, cpus, false)
+			asked := w.filtered
+			all, want := w.plan(order, size, cpus, true)
+			switch {
+			case !best.left:
+				few++
+			case best.wide:
+				widened++
+			case asked >= w.filtered:
+				w.t.Errorf("%d members: %d questions, and %d where all nodes are asked", size, asked, w.filtered)
+			default:
+				did++
+			}
+			if got.Whole != want.Whole || !reflect.DeepEqual(got.Places, want.Places) {
+				w.t.Fatalf("%d members: whole %t, %v; with all nodes %t, %v", size, got.Whole, got.Places, want.Whole, want.Places)
+			}
+			why, wantWhy := best.job.explain(&result{Plan: got, trial: best}), all.job.explain(&result{Plan: want, trial: all})
+			if !got.Whole && why != wantWhy {
+				w.t.Errorf("%d members: %q; with all nodes %q", size, why, wantWhy)
+			}
+		}
+	})
+	if min(did, widened, few) < 10 {
+		t.Errorf("the best nodes did %d times, %d times not, and %d times there were too few", did, widened, few)
+	}
+}
+
+// fill fills some of the first nodes, and empties the others.
+func (w *world) fill(some func() bool, first int) {
+	w.pods = map[types.UID]*corev1.Pod{}
+	for _, n := range w.nodes[:first] {
+		if full := podOf("others", "on-"+n.Name, 1, 7); some() {
+			full.Spec.NodeName = n.Name
+			w.pods[full.UID] = full
+		}
+	}
+}
+
+// plan plans a gang where Berth has that order.
+func (w *world) plan(order []int, size, cpus int, wide bool) (*trial, plan.Plan) {
+	profile := w.profile()
+	profile.Handle = oddFirst{&fakeHandle{w: w}}
+	profile.BestFirst = func(_ fwk.CycleState, infos []fwk.NodeInfo) (places []int) {
+		for _, node := range order {
+			if i := slices.IndexFunc(infos, func(n fwk.NodeInfo) bool { return n.Node() == w.nodes[node] }); i >= 0 {
+				places = append(places, i)
+			}
+		}
+		return places
+	}
+	j := &job{tasks: make([]string, size)}
+	for i := range size {
+		j.pods = append(j.pods, podOf("g", fmt.Sprint("m-", i), size, cpus))
+	}
+	j.gang.Minimum = size
+	t := &trial{ctx: w.t.Context(), profile: profile, job: j, mates: sets.New[types.UID](), over: map[int]fwk.NodeInfo{}, wide: wide}
+	if status := t.prepare(); status != nil {
+		w.t.Fatal(status)
+	}
+	w.filtered = 0
+	return t, plan.Make(&j.gang, t)
 }
