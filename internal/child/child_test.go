@@ -164,20 +164,6 @@ func TestWithParent(t *testing.T) {
 	}
 }
 
-func TestUsage(t *testing.T) {
-	p := start(t, Spec{}, "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; echo; cat")
-	for p.CPU() == 0 && p.Ended() == nil {
-		time.Sleep(time.Millisecond)
-	}
-	if p.CPU() <= 0 || p.Memory("VmRSS") <= 0 || p.Memory("VmHWM") < p.Memory("VmRSS") {
-		t.Errorf("CPU %v, memory %d of at most %d", p.CPU(), p.Memory("VmRSS"), p.Memory("VmHWM"))
-	}
-	p.Kill()
-	if p.CPU() != 0 || p.Memory("VmRSS") != 0 {
-		t.Errorf("after its end: CPU %v, memory %d", p.CPU(), p.Memory("VmRSS"))
-	}
-}
-
 // TestFreePort: every port is another one, and clients do not get them by themselves.
 func TestFreePort(t *testing.T) {
 	seen := map[int]bool{}

@@ -23,6 +23,7 @@ import (
 	"github.com/berth-dev/berth/internal/controlplane/controllers"
 	"github.com/berth-dev/berth/internal/demo"
 	"github.com/berth-dev/berth/internal/hollow"
+	"github.com/berth-dev/berth/test/standalone"
 	"github.com/berth-dev/berth/test/trial"
 	"github.com/berth-dev/berth/test/wrongclock"
 )
@@ -129,7 +130,7 @@ func (c *cluster) startAPIServer(ctx context.Context) error {
 	if err := c.add(p); err != nil {
 		return err
 	}
-	if _, err := p.Process().Await(ctx, filepath.Join(c.dir, controlplane.ReadyFile)); err != nil {
+	if _, err := p.Process().Await(ctx, filepath.Join(c.dir, standalone.ReadyFile)); err != nil {
 		return err
 	}
 	var err error

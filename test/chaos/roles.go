@@ -17,6 +17,7 @@ import (
 	"github.com/berth-dev/berth/internal/hollow"
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/test/podgroup"
+	"github.com/berth-dev/berth/test/standalone"
 	"github.com/berth-dev/berth/test/tenant"
 	"github.com/berth-dev/berth/test/wrongclock"
 )
@@ -89,7 +90,7 @@ func writeWhole(file string, data []byte) error {
 
 // serveAPIServer runs an API server with Berth's manifests, and hands out everybody's credentials.
 func serveAPIServer(ctx context.Context, args []string, log io.Writer) error {
-	s := controlplane.Service{
+	s := standalone.Service{
 		Options: controlplane.Options{Keep: args[1], Etcd: args[2], Log: log}, Out: args[0], Manifests: append(append(deploy.Manifests(), podgroup.Manifests()...), tenant.Manifests(tenantCPUs, tenantPods)),
 		Users: map[string]controlplane.User{adminConfig: controlplane.Admin, schedulerConfig: controlplane.Scheduler, tenantConfig: {Name: tenant.User}},
 	}

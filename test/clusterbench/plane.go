@@ -16,6 +16,8 @@ import (
 	"github.com/berth-dev/berth/deploy"
 	"github.com/berth-dev/berth/internal/child"
 	"github.com/berth-dev/berth/internal/controlplane"
+	"github.com/berth-dev/berth/test/standalone"
+	"github.com/berth-dev/berth/test/usage"
 )
 
 // verbPlane is the verb of the child process that is the control plane.
@@ -36,7 +38,7 @@ func servePlane(ctx context.Context, dir string, stdin io.Reader) error {
 		return err
 	}
 	defer log.Close()
-	s := controlplane.Service{
+	s := standalone.Service{
 		Options: controlplane.Options{Dir: dir, Log: log, Around: labelled, Flags: []string{
 			"--etcd-compaction-interval=1m", // the database's size is bounded
 		}},
@@ -66,7 +68,7 @@ func startPlane(ctx context.Context, dir string, at place) (*plane, error) {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
 	defer cancel()
 	p := &plane{Process: c, dir: dir}
-	if _, err = c.Await(ctx, filepath.Join(dir, controlplane.ReadyFile)); err == nil {
+	if _, err = c.Await(ctx, filepath.Join(dir, standalone.ReadyFile)); err == nil {
 		err = p.connect()
 	}
 	if err != nil {
@@ -97,14 +99,14 @@ func (p *plane) calm(ctx context.Context) error {
 	const little = 600 * time.Millisecond // in a second
 	clock := time.NewTicker(time.Second)
 	defer clock.Stop()
-	last, calm := p.CPU(), 0
+	last, calm := usage.CPU(p.Process), 0
 	for range 10 {
 		select {
 		case <-clock.C:
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		now := p.CPU()
+		now := usage.CPU(p.Process)
 		if calm++; now-last > little {
 			calm = 0
 		}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/berth-dev/berth/internal/scheduler"
+	"github.com/berth-dev/berth/test/usage"
 )
 
 // runLimit is how long a run may take.
@@ -68,12 +69,12 @@ func (t *testbed) startReading(who contestant, profile string) (*sched, error) {
 // measure lets the scheduler begin and waits for its last pod.
 func (t *testbed) measure(s *sched, r *runResult) error {
 	t.fleet.tally.reset()
-	r.IdleMemory = s.Memory("VmRSS")
+	r.IdleMemory = usage.Memory(s.Process, "VmRSS")
 	before, err := t.plane.metrics(t.ctx)
 	if err != nil {
 		return err
 	}
-	cpu, server := s.CPU(), t.plane.CPU()
+	cpu, server := usage.CPU(s.Process), usage.CPU(t.plane.Process)
 	profiled := t.profile(s, r)
 	if err := t.bindAll(r.Pods); err != nil {
 		return err
@@ -82,8 +83,8 @@ func (t *testbed) measure(s *sched, r *runResult) error {
 	if err := s.Ended(); err != nil {
 		return err
 	}
-	cpu, server = s.CPU()-cpu, t.plane.CPU()-server
-	r.PeakMemory, r.LoadAverage = s.Memory("VmHWM"), loadAverage()
+	cpu, server = usage.CPU(s.Process)-cpu, usage.CPU(t.plane.Process)-server
+	r.PeakMemory, r.LoadAverage = usage.Memory(s.Process, "VmHWM"), loadAverage()
 	r.count(&t.fleet.tally, settled)
 	r.SchedulerCPU, r.ServerCPU = perPod(cpu, r.Bound), perPod(server, r.Bound)
 	after, err := t.plane.metrics(t.ctx)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/berth-dev/berth/internal/child"
 	"github.com/berth-dev/berth/internal/scheduler"
+	"github.com/berth-dev/berth/test/usage"
 )
 
 // contestant is a scheduler to be measured.
@@ -97,7 +98,7 @@ func (s *sched) settle(ctx context.Context) error {
 	const little = 250 * time.Millisecond // in a second
 	clock := time.NewTicker(time.Second)
 	defer clock.Stop()
-	last, calm, synced := s.CPU(), 0, false
+	last, calm, synced := usage.CPU(s.Process), 0, false
 	for range 180 {
 		select {
 		case <-clock.C:
@@ -106,7 +107,7 @@ func (s *sched) settle(ctx context.Context) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		now := s.CPU()
+		now := usage.CPU(s.Process)
 		if !synced {
 			_, err := s.get(ctx, "/readyz?exclude=leaderElection")
 			synced = err == nil

@@ -12,6 +12,7 @@ import (
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/test/usage"
 )
 
 // The sizes of the comparison: nodes, writes of each in a turn, turns of each way, and writers.
@@ -109,7 +110,7 @@ func (b *bench) ways() error {
 
 func (b *bench) turn(w *way) error {
 	took := make([]time.Duration, waysNodes*waysWrites)
-	before := b.plane.CPU()
+	before := usage.CPU(b.plane.Process)
 	err := each(b.ctx, waysWidth, waysNodes, func(ctx context.Context, i int) error {
 		for k := range waysWrites {
 			var err error
@@ -119,7 +120,7 @@ func (b *bench) turn(w *way) error {
 		}
 		return nil
 	})
-	w.PerWrite = append(w.PerWrite, float64((b.plane.CPU()-before).Microseconds())/float64(len(took)))
+	w.PerWrite = append(w.PerWrite, float64((usage.CPU(b.plane.Process)-before).Microseconds())/float64(len(took)))
 	w.Latency = append(w.Latency, newLatencies(took, 1).P50)
 	return err
 }

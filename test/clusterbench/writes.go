@@ -14,6 +14,7 @@ import (
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/test/usage"
 )
 
 // A node of the write generator: so many pods, and a change once in so long, which is in the middle
@@ -73,7 +74,7 @@ func (b *bench) phaseOfWrites(name string, beats, changes bool, received *atomic
 	defer cancel()
 	b.fleet.beats.taken()
 	b.fleet.tally.reset()
-	cpu, bytes, begun := b.plane.CPU(), received.Load(), time.Now()
+	cpu, bytes, begun := usage.CPU(b.plane.Process), received.Load(), time.Now()
 	var wg sync.WaitGroup
 	if beats {
 		wg.Go(func() { b.fleet.pulse(ctx, b.options.heartbeat) })
@@ -88,8 +89,8 @@ func (b *bench) phaseOfWrites(name string, beats, changes bool, received *atomic
 	}
 	wg.Wait()
 	p := writesPhase{Name: name, Seconds: time.Since(begun).Seconds(), LoadAverage: loadAverage()}
-	p.Cores = (b.plane.CPU() - cpu).Seconds() / p.Seconds
-	p.WatchedBytes, p.ServerMemory = received.Load()-bytes, b.plane.Memory("VmRSS")
+	p.Cores = (usage.CPU(b.plane.Process) - cpu).Seconds() / p.Seconds
+	p.WatchedBytes, p.ServerMemory = received.Load()-bytes, usage.Memory(b.plane.Process, "VmRSS")
 	p.Heartbeats = newLatencies(b.fleet.beats.taken(), p.Seconds)
 	b.fleet.tally.mu.Lock()
 	p.Reports = newLatencies(b.fleet.tally.reports, p.Seconds)

@@ -22,6 +22,7 @@ import (
 	"github.com/berth-dev/berth/test/podgroup"
 	"github.com/berth-dev/berth/test/tenant"
 	"github.com/berth-dev/berth/test/trial"
+	"github.com/berth-dev/berth/test/usage"
 	"github.com/berth-dev/berth/test/wrongclock"
 )
 
@@ -162,7 +163,7 @@ func (c *cluster) keep() (ended []string, err error) {
 				return ended, err
 			}
 		}
-		p.peak = max(p.peak, p.Process().Memory("VmHWM"))
+		p.peak = max(p.peak, usage.Memory(p.Process(), "VmHWM"))
 	}
 	return ended, c.Cluster.Cluster.Ended() // parts that have ended are started again above
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/berth-dev/berth/test/scrape"
 	"github.com/berth-dev/berth/test/tenant"
 	"github.com/berth-dev/berth/test/trial"
+	"github.com/berth-dev/berth/test/usage"
 )
 
 const (
@@ -262,7 +263,7 @@ func (d *driver) show() {
 	var rss []string
 	for _, name := range slices.Sorted(maps.Keys(d.parts)) {
 		if !strings.HasPrefix(name, "agent-") {
-			rss = append(rss, fmt.Sprintf("%s %d", name, d.parts[name].Process().Memory("VmRSS")/mib))
+			rss = append(rss, fmt.Sprintf("%s %d", name, usage.Memory(d.parts[name].Process(), "VmRSS")/mib))
 		}
 	}
 	fmt.Fprintf(d.out, "%4.0fs  attempts %d  accepted %d  friendly %d  foes %d  harm %+v  MiB %v\n",

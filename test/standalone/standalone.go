@@ -1,4 +1,6 @@
-package controlplane
+// Package standalone is a control plane in a process of its own, which can be killed and started
+// again.
+package standalone
 
 import (
 	"context"
@@ -6,15 +8,17 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/berth-dev/berth/internal/controlplane"
 )
 
-// Service is a control plane in a process of its own, for which Serve runs it.
+// Service is the control plane of such a process, for which Serve runs it.
 type Service struct {
-	Options
+	controlplane.Options
 	// Manifests are applied before anybody gets in.
 	Manifests [][]byte
 	// Users get kubeconfigs: the name of the file in Out, and whose it is.
-	Users map[string]User
+	Users map[string]controlplane.User
 	// Out receives the kubeconfigs, and last the file ReadyFile.
 	Out string
 }
@@ -25,7 +29,7 @@ const ReadyFile = "ready"
 // Serve runs the control plane until ctx ends. One that continues another (Options.Keep) finds
 // manifests and users in place.
 func (s *Service) Serve(ctx context.Context) (err error) {
-	cp, err := Start(ctx, s.Options)
+	cp, err := controlplane.Start(ctx, s.Options)
 	if err != nil {
 		return err
 	}
@@ -43,7 +47,7 @@ func (s *Service) Serve(ctx context.Context) (err error) {
 	return nil
 }
 
-func (s *Service) furnish(ctx context.Context, cp *ControlPlane) error {
+func (s *Service) furnish(ctx context.Context, cp *controlplane.ControlPlane) error {
 	if err := cp.Apply(ctx, s.Manifests...); err != nil {
 		return err
 	}

@@ -1,4 +1,5 @@
-package child
+// Package usage says what a process uses of its machine.
+package usage
 
 import (
 	"fmt"
@@ -6,12 +7,14 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/berth-dev/berth/internal/child"
 )
 
 // CPU returns the processor time that the process has used, user and system; 0 once it has ended.
-func (p *Process) CPU() time.Duration {
+func CPU(p *child.Process) time.Duration {
 	const tick = time.Second / 100 // USER_HZ
-	fields := p.fields("stat", ") ")
+	fields := fieldsOf(p, "stat", ") ")
 	if len(fields) < 13 {
 		return 0
 	}
@@ -20,8 +23,8 @@ func (p *Process) CPU() time.Duration {
 	return time.Duration(user+system) * tick
 }
 
-// fields are what stands behind a text in a file of /proc/PID; none once the process has ended.
-func (p *Process) fields(file, after string) []string {
+// fieldsOf are what stands behind a text in a file of /proc/PID; none once the process has ended.
+func fieldsOf(p *child.Process, file, after string) []string {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", p.PID(), file))
 	if err != nil {
 		return nil
@@ -32,8 +35,8 @@ func (p *Process) fields(file, after string) []string {
 
 // Memory returns a line of /proc/PID/status in bytes, 0 once the process has ended: VmHWM is the
 // peak of the resident set, VmRSS its present size.
-func (p *Process) Memory(line string) int64 {
-	fields := p.fields("status", line+":")
+func Memory(p *child.Process, line string) int64 {
+	fields := fieldsOf(p, "status", line+":")
 	if len(fields) == 0 {
 		return 0
 	}
