@@ -171,12 +171,8 @@ const sweepEvery = time.Minute
 // Until ctx ends, Sweep forgets pods that are gone. uid returns the UID of the pod of that name; ""
 // where there is none.
 func (gs *Groups) Sweep(ctx context.Context, uid func(namespace, name string) types.UID) {
-	for ctx.Err() == nil {
-		select {
-		case <-ctx.Done():
-		case <-gs.Clock.After(sweepEvery):
-			gs.sweep(uid)
-		}
+	for later.Wait(ctx, gs.Clock, sweepEvery) {
+		gs.sweep(uid)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/berth-dev/berth/internal/apiclient"
+	"github.com/berth-dev/berth/internal/scheduler/later"
 	"github.com/berth-dev/berth/internal/wire"
 )
 
@@ -65,10 +66,7 @@ func (o *APIObjects) discover() {
 		if left == 0 {
 			return
 		}
-		select {
-		case <-o.ctx.Done():
-		case <-o.groups.Clock.After(discoverEvery):
-		}
+		later.Wait(o.ctx, o.groups.Clock, discoverEvery)
 	}
 }
 

@@ -1,7 +1,8 @@
-// Package later calls functions by a clock that a test may turn.
+// Package later waits, and calls functions, by a clock that a test may turn.
 package later
 
 import (
+	"context"
 	"time"
 
 	"k8s.io/utils/clock"
@@ -12,4 +13,14 @@ import (
 // wait for itself. The timer may be stopped until then.
 func Call(c clock.WithDelayedExecution, d time.Duration, do func()) clock.Timer {
 	return c.AfterFunc(d, func() { go do() })
+}
+
+// Wait returns true when d has passed, and false when ctx has ended before.
+func Wait(ctx context.Context, c clock.Clock, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-c.After(d):
+		return true
+	}
 }

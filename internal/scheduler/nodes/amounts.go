@@ -16,6 +16,7 @@ import (
 
 	"github.com/berth-dev/berth/internal/apiclient"
 	"github.com/berth-dev/berth/internal/nodestate"
+	"github.com/berth-dev/berth/internal/scheduler/later"
 	"github.com/berth-dev/berth/internal/wire"
 )
 
@@ -44,10 +45,7 @@ func (f *Feed) watchAmounts(ctx context.Context, config *rest.Config, kind *apic
 		} else if !apierrors.IsNotFound(err) {
 			f.Logger.Info("Reports cannot be read", "kind", kind.Resource.Resource, "err", err)
 		}
-		select {
-		case <-ctx.Done():
-		case <-f.Table.clock.After(lookForKinds):
-		}
+		later.Wait(ctx, f.Table.clock, lookForKinds)
 	}
 }
 

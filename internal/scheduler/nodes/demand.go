@@ -8,6 +8,7 @@ import (
 
 	"github.com/berth-dev/berth/internal/demand"
 	"github.com/berth-dev/berth/internal/nodestate"
+	"github.com/berth-dev/berth/internal/scheduler/later"
 )
 
 // The demand for nodes is noted when new levels are due, but for no more than one part in
@@ -25,10 +26,8 @@ func (t *Table) FollowDemand(ctx context.Context, objectOf func(name string) *co
 	for {
 		begun := t.clock.Now()
 		t.noteDemand(levels, objectOf)
-		select {
-		case <-ctx.Done():
+		if !later.Wait(ctx, t.clock, demandShare*t.clock.Since(begun)) {
 			return
-		case <-t.clock.After(demandShare * t.clock.Since(begun)):
 		}
 		select {
 		case <-ctx.Done():

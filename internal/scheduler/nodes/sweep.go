@@ -4,6 +4,8 @@ import (
 	"context"
 	"maps"
 	"time"
+
+	"github.com/berth-dev/berth/internal/scheduler/later"
 )
 
 // sweepEvery is how often nodes that are gone are looked for. One is forgotten when it is found
@@ -14,12 +16,7 @@ const sweepEvery = 10 * time.Minute
 // machine a new name.
 func (f *Feed) Sweep(ctx context.Context) {
 	found := map[*Node]bool{}
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-f.Table.clock.After(sweepEvery):
-		}
+	for later.Wait(ctx, f.Table.clock, sweepEvery) {
 		f.Table.expire(f.Table.clock.Now())
 		f.reports.Lock() // a report is taken in by a node that stays
 		found = f.Table.sweep(found, f.Exists)

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/berth-dev/berth/internal/scheduler/later"
 	"github.com/berth-dev/berth/internal/wire"
 )
 
@@ -63,12 +64,8 @@ const sweepEvery = time.Minute
 // Until ctx ends, Sweep forgets pods that are gone. uid returns the UID of the pod of that name; ""
 // where there is none.
 func (rs *Reservations) Sweep(ctx context.Context, uid func(namespace, name string) types.UID) {
-	for ctx.Err() == nil {
-		select {
-		case <-ctx.Done():
-		case <-rs.Clock.After(sweepEvery):
-			rs.sweep(uid)
-		}
+	for later.Wait(ctx, rs.Clock, sweepEvery) {
+		rs.sweep(uid)
 	}
 }
 

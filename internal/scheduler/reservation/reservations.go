@@ -181,7 +181,10 @@ func (rs *Reservations) drop(it *item) {
 const nodeGrace = time.Minute
 
 // NodeGone says that a node is not there any more.
-func (rs *Reservations) NodeGone(name string) {
+func (rs *Reservations) NodeGone(name string) { rs.placedOn(name, rs.lose) }
+
+// placedOn calls do, which holds the lock, with the Reservations that have their place on a node.
+func (rs *Reservations) placedOn(name string, do func(*item)) {
 	if !rs.any.Load() {
 		return
 	}
@@ -189,7 +192,7 @@ func (rs *Reservations) NodeGone(name string) {
 	defer rs.mu.Unlock()
 	for _, it := range rs.all {
 		if it.stage == placed && it.node == name {
-			rs.lose(it)
+			do(it)
 		}
 	}
 }
@@ -222,17 +225,12 @@ func (rs *Reservations) lost(uid types.UID) {
 
 // NodeBack says that a node is there. What was held on it before is held if its next report allows.
 func (rs *Reservations) NodeBack(name string) {
-	if !rs.any.Load() {
-		return
-	}
-	rs.mu.Lock()
-	defer rs.mu.Unlock()
-	for _, it := range rs.all {
-		if it.stage == placed && it.node == name && !it.lostAt.IsZero() {
+	rs.placedOn(name, func(it *item) {
+		if !it.lostAt.IsZero() {
 			it.lostAt, it.unchecked = time.Time{}, true
 			rs.sync(it)
 		}
-	}
+	})
 }
 
 // nodeGone is the reason of a Reservation whose node is gone.

@@ -13,6 +13,7 @@ import (
 
 	koordinator "github.com/berth-dev/berth/api/scheduling/koordinator/v1alpha1"
 	"github.com/berth-dev/berth/internal/apiclient"
+	"github.com/berth-dev/berth/internal/scheduler/later"
 )
 
 // discoverEvery is how often the kind is looked for while it is not served, and retryEvery while
@@ -61,10 +62,7 @@ func (r *reader) discover(ctx context.Context) {
 		case r.Clock.Now().Sub(begun) > readLimit:
 			pause = discoverEvery
 		}
-		select {
-		case <-ctx.Done():
-		case <-r.Clock.After(pause):
-		}
+		later.Wait(ctx, r.Clock, pause)
 	}
 }
 

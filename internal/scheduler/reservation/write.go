@@ -149,26 +149,24 @@ type restWriter struct{ client rest.Interface }
 
 // Annotate implements Writer.
 func (w restWriter) Annotate(ctx context.Context, name, version string, annotations map[string]any) (string, error) {
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"resourceVersion": version, "annotations": annotations}})
-	if err != nil {
-		return "", err
-	}
-	out := new(koordinator.Reservation)
-	err = w.client.Patch(types.MergePatchType).Resource("reservations").Name(name).Body(patch).Do(ctx).Into(out)
-	return out.ResourceVersion, err
+	return w.patch(ctx, name, types.MergePatchType, map[string]any{"metadata": map[string]any{"resourceVersion": version, "annotations": annotations}})
 }
 
 // Status implements Writer.
 func (w restWriter) Status(ctx context.Context, name, version string, status *koordinator.ReservationStatus) (string, error) {
-	patch, err := json.Marshal([]map[string]any{
+	return w.patch(ctx, name, types.JSONPatchType, []map[string]any{
 		{"op": "add", "path": "/metadata/resourceVersion", "value": version},
 		{"op": "add", "path": "/status", "value": status},
-	})
+	}, "status")
+}
+
+func (w restWriter) patch(ctx context.Context, name string, kind types.PatchType, change any, sub ...string) (string, error) {
+	patch, err := json.Marshal(change)
 	if err != nil {
 		return "", err
 	}
 	out := new(koordinator.Reservation)
-	err = w.client.Patch(types.JSONPatchType).Resource("reservations").Name(name).SubResource("status").Body(patch).Do(ctx).Into(out)
+	err = w.client.Patch(kind).Resource("reservations").Name(name).SubResource(sub...).Body(patch).Do(ctx).Into(out)
 	return out.ResourceVersion, err
 }
 
