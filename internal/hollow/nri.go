@@ -159,6 +159,16 @@ func replaceFile(name, text string) error {
 	return os.Rename(name+".new", name)
 }
 
+// lock keeps plugins from joining, and everybody else off, until unlock.
+func (r *nriRuntime) lock() (unlock func()) {
+	block := r.nri.BlockPluginSync()
+	r.mu.Lock()
+	return func() {
+		r.mu.Unlock()
+		block.Unblock()
+	}
+}
+
 // RunPodSandbox makes a sandbox.
 func (r *nriRuntime) RunPodSandbox(ctx context.Context, config *runtimeapi.PodSandboxConfig, handler string) (string, error) {
 	id, err := r.fakeRuntime.RunPodSandbox(ctx, config, handler)
@@ -167,20 +177,14 @@ func (r *nriRuntime) RunPodSandbox(ctx context.Context, config *runtimeapi.PodSa
 	}
 	m := config.GetMetadata()
 	pod := &api.PodSandbox{Id: id, Name: m.GetName(), Namespace: m.GetNamespace(), Uid: m.GetUid(), Labels: config.GetLabels(), Annotations: config.GetAnnotations(), Linux: &api.LinuxPodSandbox{}}
-	block := r.nri.BlockPluginSync()
-	defer block.Unblock()
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	defer r.lock()()
 	r.pods[id] = pod
 	return id, r.nri.RunPodSandbox(ctx, &api.RunPodSandboxRequest{Pod: pod})
 }
 
 // CreateContainer asks the plugins how to make the container, or whether at all.
 func (r *nriRuntime) CreateContainer(ctx context.Context, sandbox string, config *runtimeapi.ContainerConfig, pod *runtimeapi.PodSandboxConfig) (string, error) {
-	block := r.nri.BlockPluginSync()
-	defer block.Unblock()
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	defer r.lock()()
 	p := r.pods[sandbox]
 	if p == nil {
 		return "", fmt.Errorf("sandbox %s is not there", sandbox)
@@ -219,10 +223,7 @@ func (r *nriRuntime) StartContainer(ctx context.Context, id string) error {
 	if err := r.fakeRuntime.StartContainer(ctx, id); err != nil {
 		return err
 	}
-	block := r.nri.BlockPluginSync()
-	defer block.Unblock()
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	defer r.lock()()
 	c := r.ctrs[id]
 	if c == nil { // it has ended already
 		return nil
@@ -242,10 +243,7 @@ func (r *nriRuntime) StopContainer(ctx context.Context, id string, grace int64) 
 
 // containerEnded tells the plugins of a container that runs no more.
 func (r *nriRuntime) containerEnded(id string) {
-	block := r.nri.BlockPluginSync()
-	defer block.Unblock()
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	defer r.lock()()
 	c := r.ctrs[id]
 	if c == nil || c.State == api.ContainerState_CONTAINER_STOPPED {
 		return
@@ -295,10 +293,7 @@ func (r *nriRuntime) containersIn(sandbox string) (ids []string) {
 
 // podEvent tells the plugins something of a sandbox that is there.
 func (r *nriRuntime) podEvent(id string, tell func(*api.PodSandbox) error) error {
-	block := r.nri.BlockPluginSync()
-	defer block.Unblock()
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	defer r.lock()()
 	if p := r.pods[id]; p != nil {
 		return tell(p)
 	}

@@ -106,18 +106,24 @@ func (c *amounts) Put(node int, pod int32, s *Shape, gpu int) Outcome {
 
 // hold gives the pod what it asks for, and these GPUs.
 func (c *amounts) hold(node int, pod int32, s *Shape, bits uint64) {
-	n := &c.nodes[node]
-	n.cpu, n.mib = n.cpu-s.MilliCPU, n.mib-s.MiB
+	c.nodes[node].enter(s, bits, 1)
+	if s.GPUs > 0 {
+		c.had[pod] = bits
+	}
+}
+
+// enter takes what so many pods ask for, and of these GPUs; -1 gives back what one has.
+func (n *amountsNode) enter(s *Shape, bits uint64, pods int64) {
+	n.cpu, n.mib = n.cpu-pods*s.MilliCPU, n.mib-pods*s.MiB
 	if s.GPUs == 0 {
 		return
 	}
-	n.kinds[s.kind()]++
+	n.kinds[s.kind()] += int32(pods)
 	for i := range n.gpus {
 		if bits>>i&1 == 1 {
-			n.gpus[i] -= s.MilliGPU
+			n.gpus[i] -= pods * s.MilliGPU
 		}
 	}
-	c.had[pod] = bits
 }
 
 // Learn learns nothing: who sees amounts alone goes by them.
@@ -137,17 +143,7 @@ func (c *amounts) Assume(node int, pod int32, s *Shape, gpu int) {
 }
 
 func (c *amounts) Forget(node int, pod int32, s *Shape) {
-	n := &c.nodes[node]
-	n.cpu, n.mib = n.cpu+s.MilliCPU, n.mib+s.MiB
-	if s.GPUs == 0 {
-		return
-	}
-	n.kinds[s.kind()]--
-	for i := range n.gpus {
-		if c.had[pod]>>i&1 == 1 {
-			n.gpus[i] += s.MilliGPU
-		}
-	}
+	c.nodes[node].enter(s, c.had[pod], -1)
 	delete(c.had, pod)
 }
 

@@ -262,7 +262,7 @@ func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { retur
 // read reads a list of a kind that no client here knows.
 func (a *api) read(ctx context.Context, o *metav1.ListOptions, into any, path ...string) error {
 	answer := a.reports.Get().AbsPath(path...).VersionedParams(o, metav1.ParameterCodec).Do(ctx)
-	if err := answer.Error(); err != nil {
+	if err := answer.Error(); err != nil { // that of Raw says less
 		return err
 	}
 	data, err := answer.Raw()
@@ -274,19 +274,11 @@ func (a *api) read(ctx context.Context, o *metav1.ListOptions, into any, path ..
 
 // rawPage reads one page of a list, its items as they come.
 func (a *api) rawPage(ctx context.Context, path []string, o metav1.ListOptions) ([]json.RawMessage, string, error) {
-	answer := a.reports.Get().AbsPath(path...).VersionedParams(&o, metav1.ParameterCodec).Do(ctx)
-	if err := answer.Error(); err != nil { // that of Raw says less
-		return nil, "", err
-	}
-	data, err := answer.Raw()
-	if err != nil {
-		return nil, "", err
-	}
 	var page struct {
 		Metadata metav1.ListMeta   `json:"metadata"`
 		Items    []json.RawMessage `json:"items"`
 	}
-	err = json.Unmarshal(data, &page)
+	err := a.read(ctx, &o, &page, path...)
 	return page.Items, page.Metadata.Continue, err
 }
 
