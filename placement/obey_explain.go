@@ -88,14 +88,14 @@ func (ad *jointAdmission) explainDevice(ref joint.DeviceRef, d *PlacedDevice, ne
 	case !m.IsFree(book, ref):
 		return "unhealthy", ""
 	}
-	if lack := ad.lacks(ref.Kind, d, needs); lack != "" {
+	if lack := ad.lacks(d, needs); lack != "" {
 		return "free, and " + lack, ""
 	}
 	return "free", ""
 }
 
 // lacks says what the place of a free device lacks of what is wanted together.
-func (ad *jointAdmission) lacks(kind uint8, d *PlacedDevice, needs []Need) string {
+func (ad *jointAdmission) lacks(d *PlacedDevice, needs []Need) string {
 	w := &ad.want
 	at, place := d.Root, "root complex"
 	if w.Same == joint.SameSwitch || w.Same == joint.OneSwitch {
