@@ -289,18 +289,3 @@ func named(field, value string) metav1.ListOptions {
 	}
 	return metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector(field, value).String()}
 }
-
-// written is when the API server last took in a change of the object: the newest time of its
-// managed fields, or else.
-func written(o metav1.Object, or time.Time) time.Time {
-	var newest time.Time
-	for _, f := range o.GetManagedFields() {
-		if f.Time != nil && f.Time.After(newest) {
-			newest = f.Time.Time
-		}
-	}
-	if newest.IsZero() {
-		return or
-	}
-	return newest
-}

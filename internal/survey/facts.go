@@ -18,6 +18,7 @@ import (
 	koordinator "github.com/berth-dev/berth/api/scheduling/koordinator/v1alpha1"
 	"github.com/berth-dev/berth/internal/apiclient"
 	"github.com/berth-dev/berth/internal/nodestate"
+	"github.com/berth-dev/berth/internal/wire"
 )
 
 // facts are what the API server answered.
@@ -196,7 +197,7 @@ func beatOf(l *coordinationv1.Lease) beat {
 	if err != nil {
 		return beat{}
 	}
-	return beat{b, written(&l.ObjectMeta, b.Renewed)}
+	return beat{b, wire.LastWritten(&l.ObjectMeta, b.Renewed)}
 }
 
 // boundPods reads the pods of all namespaces that are bound, to one node where it is named.

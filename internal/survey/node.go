@@ -72,7 +72,7 @@ func (g *glance) at(name string, s *nodeFacts) *node {
 	n := &node{name: name, object: s.object, bound: s.pods, held: s.held, given: givenOf(s.pods)}
 	if s.report != nil {
 		n.reading = g.kinds.Read(s.report, nil)
-		n.heard = written(&s.report.ObjectMeta, s.report.Status.ObservedTime.Time)
+		n.heard = wire.LastWritten(&s.report.ObjectMeta, s.report.Status.ObservedTime.Time)
 	}
 	if n.hears(&s.beat) {
 		n.heard = s.beat.written
@@ -109,7 +109,7 @@ func (n *node) goByAmounts(g *glance, s *nodeFacts) {
 	n.reading = nodestate.Prefer(nil, readings...)
 	for _, o := range s.coarse {
 		if n.reading != nil && string(o.GetUID()) == n.reading.Source.UID {
-			n.heard = written(o, o.GetCreationTimestamp().Time)
+			n.heard = wire.LastWritten(o, o.GetCreationTimestamp().Time)
 		}
 	}
 }

@@ -135,7 +135,7 @@ func (a *api) schedulerLease(ctx context.Context, s *Survey, name string) (said 
 			if err != nil || l.Spec.RenewTime == nil || l.Spec.HolderIdentity == nil || *l.Spec.HolderIdentity == "" {
 				continue
 			}
-			renewed := written(&l.ObjectMeta, l.Spec.RenewTime.Time)
+			renewed := wire.LastWritten(&l.ObjectMeta, l.Spec.RenewTime.Time)
 			silent := s.Now.Sub(renewed)
 			lasts := usualLease
 			if told := l.Spec.LeaseDurationSeconds; told != nil {

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
@@ -124,6 +125,21 @@ func startedBy(pods []BoundPod, written time.Time) (out []BoundPod) {
 		}
 	}
 	return out
+}
+
+// LastWritten is when the API server last took in a change of the object: the newest time of its
+// managed fields, or else.
+func LastWritten(o metav1.Object, or time.Time) time.Time {
+	var newest time.Time
+	for _, f := range o.GetManagedFields() {
+		if f.Time != nil && f.Time.After(newest) {
+			newest = f.Time.Time
+		}
+	}
+	if newest.IsZero() {
+		return or
+	}
+	return newest
 }
 
 // policies reads the policies of the Topology Manager.

@@ -63,12 +63,7 @@ func ReadNodeResourceTopology(o *nrt.NodeResourceTopology, b *Beside) (Node, err
 		}
 	}
 	r.distances(zones)
-	written := o.CreationTimestamp.Time
-	for i := range o.ManagedFields {
-		if t := o.ManagedFields[i].Time; t != nil && t.After(written) {
-			written = t.Time
-		}
-	}
+	written := LastWritten(o, o.CreationTimestamp.Time)
 	if k != nil {
 		if err := r.koordletPods(k, b.Pods); err != nil {
 			return Node{}, err

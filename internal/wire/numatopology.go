@@ -56,13 +56,7 @@ func writtenAt(nt *nodeinfo.Numatopology) time.Time {
 	if seconds, err := strconv.ParseInt(nt.Annotations[nodeinfo.TimestampAnnotation], 10, 64); err == nil && seconds > 0 {
 		return time.Unix(seconds, 0)
 	}
-	written := nt.CreationTimestamp.Time
-	for i := range nt.ManagedFields {
-		if t := nt.ManagedFields[i].Time; t != nil && t.After(written) {
-			written = t.Time
-		}
-	}
-	return written
+	return LastWritten(nt, nt.CreationTimestamp.Time)
 }
 
 func (r *numatopologyReader) cpus(at *field.Path, detail map[string]nodeinfo.CPUInfo) error {
