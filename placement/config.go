@@ -72,6 +72,10 @@ type Config struct {
 	// KubeletDefect is the answer in any case. It also refuses what the kubelet refuses after all
 	// its managers have admitted it (PodLevelOff).
 	GuardDefects bool
+	// GuardRestarts refuses pods after which a restart of a kubelet before 1.37 would kill
+	// containers: with full-pcpus-only it asks again for as many free whole cores as each container
+	// has already, so that no more than half of the CPUs can be used.
+	GuardRestarts bool
 }
 
 // ReservedMemory is one entry of KubeletConfiguration.reservedMemory.

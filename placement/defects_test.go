@@ -107,21 +107,28 @@ func TestNoSharedCPU(t *testing.T) {
 // whole cores than are free.
 func TestRestartKills(t *testing.T) {
 	for _, version := range []placement.Version{placement.V136, placement.V137} {
-		c := m2.config("none")
-		c.Version = version
-		c.ReservedSystemCPUs = "0,4"
-		c.CPUManagerPolicyOptions = map[string]string{"full-pcpus-only": "true"}
-		s := state(t, machine{1, 1, 4, 2, 8 << 30, 0}.view(), c)
-		if v := admit(s, cpus("small", 2)); !v.OK() {
-			t.Fatalf("got %+v", v)
-		}
-		if v := admit(s, cpus("second", 4)); !v.OK() {
-			t.Fatalf("1.%d: got %+v", version, v)
-		}
-		kills := version < placement.V137
-		for _, pod := range []placement.Request{cpus("small", 2), cpus("second", 4)} {
-			if again := placement.Admit(s, &pod); again.OK() == kills {
-				t.Errorf("1.%d: %s after a restart: %+v", version, pod.UID, again)
+		for _, guard := range []bool{false, true} {
+			c := m2.config("none")
+			c.Version, c.GuardRestarts = version, guard
+			c.ReservedSystemCPUs = "0,4"
+			c.CPUManagerPolicyOptions = map[string]string{"full-pcpus-only": "true"}
+			s := state(t, machine{1, 1, 4, 2, 8 << 30, 0}.view(), c)
+			if v := admit(s, cpus("small", 2)); !v.OK() {
+				t.Fatalf("got %+v", v)
+			}
+			kills := version < placement.V137
+			v := admit(s, cpus("second", 4))
+			if kills && guard {
+				wantDefect(t, v, placement.DefectRestartKills)
+				continue
+			}
+			if !v.OK() {
+				t.Fatalf("1.%d, guard %v: got %+v", version, guard, v)
+			}
+			for _, pod := range []placement.Request{cpus("small", 2), cpus("second", 4)} {
+				if again := placement.Admit(s, &pod); again.OK() == kills {
+					t.Errorf("1.%d: %s after a restart: %+v", version, pod.UID, again)
+				}
 			}
 		}
 	}

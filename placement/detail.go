@@ -67,6 +67,10 @@ const (
 	// DefectNoSharedCPU: strict-cpu-reservation would leave no shared CPU and the kubelet could not
 	// restart (kubernetes#141196).
 	DefectNoSharedCPU
+	// DefectRestartKills: after this the kubelet, when it restarts, would refuse a container that
+	// runs (SMTAlignmentError), because fewer whole cores are free than it has. Only with
+	// Config.GuardRestarts.
+	DefectRestartKills
 	// DefectMixedGroups: a NUMA node's memory would be in two groups at once, and the kubelet could
 	// not restart.
 	DefectMixedGroups
@@ -212,6 +216,8 @@ var rules = [details]rule{
 		"use nodes whose cores have equally many threads, or ask for another number of CPUs"},
 	DefectNoSharedCPU: {KubeletDefect, "DefectNoSharedCPU", "no shared CPU would be left and the kubelet could not restart (kubernetes#141196)",
 		"ask for fewer CPUs: one has to be left for pods that share"},
+	DefectRestartKills: {KubeletDefect, "DefectRestartKills", "a restart of the kubelet would kill a container: full-pcpus-only wants as many whole cores free as it has",
+		"ask for fewer CPUs, or bring the node's kubelet to 1.37, whose restarts kill nobody"},
 	DefectMixedGroups: {KubeletDefect, "DefectMixedGroups", "a NUMA node's memory would be in two groups and the kubelet could not restart",
 		"ask for memory that fits on one NUMA node"},
 	DefectUnequalGroup: {KubeletDefect, "DefectUnequalGroup", "memory of NUMA nodes with different kinds of huge pages would be grouped and the kubelet would crash when it restarts",

@@ -17,6 +17,8 @@ type Model struct {
 	authority Authority
 	// guard refuses what would run into a known defect of the kubelet.
 	guard bool
+	// guardRestarts refuses what a restart would kill: Config.GuardRestarts where it matters.
+	guardRestarts bool
 	// memoryStays is Config.MemoryStays where Berth decides.
 	memoryStays bool
 	layout

@@ -120,7 +120,7 @@ func (ad *admission) run(n int) (Detail, int) {
 			return d, c
 		}
 	}
-	return NoDetail, 0
+	return ad.guardRestart(), 0
 }
 
 // runContainers is the container scope, and the policy none, which asks for no hints.
@@ -137,7 +137,7 @@ func (ad *admission) runContainers(n int) (Detail, int) {
 			return d, c
 		}
 	}
-	return NoDetail, 0
+	return ad.guardRestart(), 0
 }
 
 // allocate lets all providers give container c what the hint allows.

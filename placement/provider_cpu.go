@@ -173,6 +173,37 @@ func (ad *admission) guardCPUs(got *topology.CPUSet) Detail {
 	return NoDetail
 }
 
+// guardRestart refuses the pod if, with it, a restart of the kubelet would kill a container of this
+// or another pod.
+func (ad *admission) guardRestart() Detail {
+	if !ad.m.guardRestarts {
+		return NoDetail
+	}
+	widest := 0
+	for c := range ad.d.Containers {
+		widest = max(widest, ad.d.Containers[c].CPUs.Len())
+	}
+	if widest == 0 {
+		return NoDetail
+	}
+	widest = max(widest, widestOf(ad.pods))
+	if whole := ad.cpus.shared.AndNot(&ad.m.cpus.siblings); whole.Len() < widest {
+		return DefectRestartKills
+	}
+	return NoDetail
+}
+
+// widestOf is the most exclusive CPUs that a container has.
+func widestOf(pods []podRef) int {
+	widest := 0
+	for i := range pods {
+		for j := range pods[i].pod.Containers {
+			widest = max(widest, pods[i].pod.Containers[j].CPUs.Len())
+		}
+	}
+	return widest
+}
+
 // reuseCPUs is updateCPUsToReuse: what a regular init container has, later containers may have too.
 func (ad *admission) reuseCPUs(c int) {
 	got := &ad.d.Containers[c].CPUs

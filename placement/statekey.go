@@ -31,6 +31,9 @@ func (s *State) AppendStateKey(b []byte) []byte {
 	for _, n := range s.given {
 		b = binary.AppendUvarint(b, n)
 	}
+	if s.m.guardRestarts {
+		b = binary.AppendUvarint(b, uint64(widestOf(s.pods)))
+	}
 	b = binary.AppendUvarint(b, uint64(len(s.pools)))
 	for i := range s.pools {
 		b = s.pools[i].append(b)

@@ -415,7 +415,7 @@ func TestSettingsAreAllThatIsRead(t *testing.T) {
 		"ReservedMilliCPU": {"kubeReserved", "systemReserved"},
 		"NodeReserved":     {"kubeReserved", "systemReserved", "evictionHard"},
 		// Not of a KubeletConfiguration:
-		"Version": nil, "Authority": nil, "GuardDefects": nil, "Strategy": nil, "Default": nil, "Devices": nil, "Providers": nil, "MemoryStays": nil,
+		"Version": nil, "Authority": nil, "GuardDefects": nil, "GuardRestarts": nil, "Strategy": nil, "Default": nil, "Devices": nil, "Providers": nil, "MemoryStays": nil,
 	}
 	for f := range reflect.TypeFor[placement.Config]().Fields() {
 		fields, other := sources[f.Name]
