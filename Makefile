@@ -16,9 +16,9 @@ COMMANDS := $(notdir $(wildcard cmd/*))
 export CGO_ENABLED ?= 1
 
 # Packages that link a server or the kubelet of k8s.io/kubernetes are compiled once, without the race detector; most are tests
-# and gathered under test/. One package runs at a time, four tests of it beside each other, as they wait for kubelets most of the time.
+# and gathered under test/. The two that wait longest for kubelets come first: meanwhile the others are linked and run.
 # USED are packages under test/ that are light: what only tests use.
-HEAVY  = $(filter-out $(LIGHT),$(shell $(GO) list ./test/... ./cmd/... ./internal/...))
+HEAVY  = $(filter-out $(LIGHT),$(shell $(GO) list ./test/e2e ./test/neighbours ./test/... ./cmd/... ./internal/...))
 USED   = ./test/golden ./test/protocol/... ./test/reference ./test/sysfstest
 LIGHT  = $(call once,LIGHT)
 LIST_LIGHT = $(GO) list -f '{{.ImportPath}} {{join .Deps " "}}' ./... | \
@@ -73,7 +73,7 @@ test: ## All tests, but for the slow suites that have targets of their own.
 	@$(call TIMED,alone) -timeout 20m -run '^($(ALONE))$$' $(call once,WITH_ALONE)
 	@$(MAKE) --no-print-directory release-check
 	$(call say,against the genuine kubelet and API server (the first time compiles Kubernetes: about 6 minutes on 2 cores))
-	@$(call TIMED,heavy) -timeout 40m -p 1 -parallel 4 $(HEAVY)
+	@$(call TIMED,heavy) -timeout 40m -p 2 -parallel 6 $(HEAVY)
 	$(call say,what took how long)
 	@$(GO) run ./test/times $(TIMES)/*.json
 	$(call say,all tests passed)

@@ -33,6 +33,7 @@ const from = "../../../shared/neighbours"
 // the pods of its examples, and Berth places them: Jobs, a CronJob, a JobFlow, and plain pods, for
 // which it makes groups.
 func TestUnderVolcanosOwnController(t *testing.T) {
+	t.Parallel()
 	program, err := filepath.Abs(filepath.Join(from, "bin", "vc-controller-manager.xz"))
 	if err != nil {
 		t.Fatal(err)
@@ -62,6 +63,7 @@ func ran(t *testing.T, by string, names ...string) {
 // TestInKoordinatorsWords: files as Koordinator's manuals have them run under its scheduler's name,
 // where its own definitions are installed.
 func TestInKoordinatorsWords(t *testing.T) {
+	t.Parallel()
 	if _, err := os.Stat(filepath.Join(from, "koordinator-crds")); err != nil {
 		t.Skipf("Koordinator's definitions are not there: %v", err)
 	}
@@ -145,6 +147,7 @@ func TestJoin(t *testing.T) {
 // TestVolumesOnHollowNodes: pods with Secrets, a part of one among them, ConfigMaps, projected and
 // empty volumes, the host's network and storage of the node run.
 func TestVolumesOnHollowNodes(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	c, err := startCluster(ctx, &options{}, byBerth)
