@@ -999,7 +999,12 @@ func TestWithoutAdmittedFile(t *testing.T) {
 			w.steps(10)
 			w.wantWrites(0)
 			pod := w.pod("a", corev1.PodPending)
-			pod.Status.StartTime = &pod.CreationTimestamp
+			pod.Status.StartTime = &pod.CreationTimestamp // so it is written of a pod that a kubelet refuses while it starts
+			w.m.pods.see(pod, w.clock)
+			w.steps(10)
+			w.wantWrites(0)
+			pod = pod.DeepCopy()
+			pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "main"}}
 			w.m.pods.see(pod, w.clock)
 			w.settle()
 			w.wantPods("a::1-2")

@@ -24,7 +24,7 @@ type podFacts struct {
 	apiUID          string
 	namespace, name string
 	created         time.Time
-	// acknowledged: the kubelet has written a status.
+	// acknowledged: by its status, the kubelet has admitted the pod.
 	acknowledged bool
 	// refused: the kubelet has failed the pod without running it.
 	refused bool
@@ -55,7 +55,7 @@ func (p *podFacts) key() string { return p.namespace + "/" + p.name }
 func factsOf(pod *corev1.Pod, rivals []Rival) podFacts {
 	f := podFacts{
 		uid: string(pod.UID), apiUID: string(pod.UID), namespace: pod.Namespace, name: pod.Name,
-		created: pod.CreationTimestamp.Time, acknowledged: pod.Status.StartTime != nil,
+		created: pod.CreationTimestamp.Time, acknowledged: wire.Admitted(pod),
 		owner: rivalIn(rivals, pod), looksLike: famousImage(rivals, pod),
 	}
 	f.notePlacement(pod)

@@ -359,7 +359,7 @@ func (r *runner) place(ctx context.Context, pod *corev1.Pod, node string) (*core
 			return false, changed("pod %s went to %s, not to %s", now.Name, now.Spec.NodeName, node)
 		}
 		made = now
-		return now.Spec.NodeName != "" && now.Status.StartTime != nil, nil // the kubelet writes the time when it has admitted the pod
+		return now.Spec.NodeName != "" && wire.Admitted(now), nil
 	})
 	if err == nil {
 		return made, nil

@@ -72,7 +72,7 @@ func newStand(t *testing.T, pods ...runtime.Object) *stand {
 		}
 		made++
 		pod := create.GetObject().(*corev1.Pod).DeepCopy()
-		pod.Status.StartTime = &metav1.Time{Time: time.Unix(1, 0)}
+		pod.Status.StartTime, pod.Status.ContainerStatuses = &metav1.Time{Time: time.Unix(1, 0)}, make([]corev1.ContainerStatus, 1)
 		if pod.Spec.NodeName != "" {
 			pod.Name, pod.UID = fmt.Sprint("guard-", made), types.UID(fmt.Sprint("guard-", made))
 			s.log = append(s.log, "keep "+pod.Spec.NodeName)
