@@ -54,7 +54,7 @@ func (w *Wait) Over(now time.Time) bool {
 	return w.Why == "" && !now.Before(w.NotBefore)
 }
 
-// ReportLimit is for how long in a row reports that nodes wait for keep others from being evicted.
+// ReportLimit is how long in a row reports that nodes wait for keep others from being evicted.
 const ReportLimit = 30 * time.Second
 
 // Patient says whether nobody is evicted yet, because a report may show room: reports says that the

@@ -34,7 +34,9 @@
 // pod takes longer than the scheduler takes to hear of the deletion, plus the kubelet to hear of a
 // Binding written until then. A pod that has no deadline, and whose containers are started again
 // whatever they end with, ends only when it is deleted. Where they fail, CPUs may differ from a
-// prediction.
+// prediction. The first fails for a pod that is deleted by force, as its kubelet lets go of it at
+// once, and for one that is deleted before it has containers. Such a broken promise is told as
+// contended (Gone, See).
 //
 // Admission rests on one: a pod that was bound, and has left the API before any report listed it,
 // has left the kubelet, too, once its agent has been heard for a while after, or, without a report,

@@ -43,8 +43,12 @@ func (n *Node) Gone(uid string, now time.Time) (outcome *PromiseOutcome) {
 	if p == nil || p.gone {
 		return outcome
 	}
-	if !p.ending() {
-		n.excuseUnseen(uid)
+	if p.phase != Ended {
+		// Deleted by force, which shows it ending just before, if at all: a kubelet has it end
+		// first. It lets go of such a pod at once, although its containers run (HandlePodRemoves
+		// and GetActivePods of pkg/kubelet), and before it admits pods that were bound earlier, if
+		// its watch had broken.
+		n.contend(uid)
 	}
 	if p.stage == reported && !n.report.Has(uid) {
 		n.leave(p)
@@ -64,7 +68,7 @@ func (n *Node) Accept(r *Report) []PromiseOutcome {
 	if !r.Model.Decides() {
 		n.forgetHeld()
 		if len(n.afloat()) > 0 || n.hasStrangers(r) {
-			n.contend()
+			n.contend("")
 		}
 	}
 	if n.hasNewcomers(r) {

@@ -93,7 +93,7 @@ func (l *lives) appear(s *Sighting, listed bool) {
 		l.become(p, posted)
 	default:
 		l.become(p, afloat)
-		l.contend() // nobody counted with it
+		l.contend("") // nobody counted with it
 	}
 }
 
@@ -116,10 +116,12 @@ func (l *lives) hasStrangerTo(s *Sighting) bool {
 	return s.Report < l.strangers || len(l.afloat()) > 0
 }
 
-// contend excuses everything that has been promised.
-func (l *lives) contend() {
-	for _, p := range l.pods {
-		p.excuse()
+// contend excuses everything that has been promised, but not to this pod; "" for none.
+func (l *lives) contend(but string) {
+	for uid, p := range l.pods {
+		if uid != but {
+			p.excuse()
+		}
 	}
 }
 

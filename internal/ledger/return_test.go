@@ -127,6 +127,36 @@ func TestAStandbyBlamesNobodyForWhatItsLeaderCouldNotKnow(t *testing.T) {
 	}
 }
 
+// TestADeletionByForceIsNobodysMistake: a kubelet whose watch had broken lets go of a pod that was
+// deleted by force before it admits one that was bound earlier. One that is deleted in the usual
+// way holds its CPUs until it has stopped: its kubelet has heard of that Binding by then.
+func TestADeletionByForceIsNobodysMistake(t *testing.T) {
+	for _, force := range []bool{true, false} {
+		k := newKubelet(t, model(t, twoSockets, pinning))
+		first, ours := cpus("first", 2), cpus("ours", 2)
+		k.must(first)
+		n := open(t, k)
+		n.See(Sighting{UID: "first", Request: first})
+		reserve(t, n, ours)
+		if p, _ := post(t, n, "ours"); !p.Answer.Exact {
+			t.Fatalf("posting %+v", p)
+		}
+		n.See(Sighting{UID: "ours", Request: ours, Turn: 1})
+		n.See(Sighting{UID: "first", Request: first, Phase: Ending})
+		if !force {
+			n.See(Sighting{UID: "first", Request: first, Phase: Ended})
+		}
+		n.Gone("first", time.Unix(1, 0))
+		k.End("first")
+		k.ReleaseEnded()
+		k.must(ours)
+		if l := n.Accept(k.report()); len(l) != 1 || l[0].Kept || l[0].Contended != force {
+			t.Errorf("by force %v: told %+v, want one that is not kept, contended: %v", force, l, force)
+		}
+		check(t, n)
+	}
+}
+
 // TestTheFirstReportOwesNothing: a scheduler that begins while the kubelet releases what a pod held
 // knows neither what the pod got nor, where the watch of pods is behind, that it has left.
 func TestTheFirstReportOwesNothing(t *testing.T) {

@@ -136,7 +136,7 @@ func (c *contact) say() (lost []Lost, news bool) {
 	return c.said, !slices.EqualFunc(was, c.said, func(a, b Lost) bool { return a.Resource == b.Resource && a.Since.Equal(b.Since) })
 }
 
-// told is what the reader was told of last.
+// told is what the reader was told last.
 func (c *contact) told() []Lost {
 	c.mu.Lock()
 	defer c.mu.Unlock()

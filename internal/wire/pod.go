@@ -282,8 +282,8 @@ func Refused(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodFailed && strings.HasPrefix(pod.Status.Message, "Pod was rejected: ")
 }
 
-// Admitted says whether the pod's kubelet has written that it admitted the pod: since when the pod
-// is there, and how its containers are. A pod that it refuses while it starts has the time, but no
+// Admitted says whether the pod's kubelet has written that it admitted the pod: a start time and
+// how its containers are. A pod that it refuses while it starts has the time, but no
 // containers, and is Failed only once the kubelet has gone through its pods (mergePodStatus of
 // pkg/kubelet/status/status_manager.go).
 func Admitted(pod *corev1.Pod) bool {

@@ -27,6 +27,8 @@ type faultyWire struct {
 	// held are requests whose client has given up, to be carried out when let go.
 	held    []*http.Request
 	lastCut time.Time
+	// sent is when a Binding was last sent, by the pod's name.
+	sent map[string]time.Time
 	// meddle changes the pod of a Binding just before the Binding.
 	meddle func(*http.Request)
 }
@@ -54,7 +56,7 @@ func newFaultyWire(t *testing.T, cp *controlplane.ControlPlane, f func(*http.Req
 // newFaultyWireFor makes a wire with the credentials of config.
 func newFaultyWireFor(t *testing.T, config *rest.Config, f func(*http.Request) fault) *faultyWire {
 	t.Helper()
-	w := &faultyWire{fault: f, counts: map[fault]int{}}
+	w := &faultyWire{fault: f, counts: map[fault]int{}, sent: map[string]time.Time{}}
 	var err error
 	if w.Line, err = line.New(config, w); err != nil {
 		t.Fatal(err)
@@ -71,6 +73,9 @@ func newFaultyWireFor(t *testing.T, config *rest.Config, f func(*http.Request) f
 // ServeHTTP implements http.Handler.
 func (w *faultyWire) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 	w.mu.Lock()
+	if isBinding(r) {
+		w.sent[podOfBinding(r)] = time.Now()
+	}
 	f := w.fault(r)
 	if f != noFault {
 		w.counts[f]++
@@ -154,8 +159,20 @@ func (w *faultyWire) sinceCut() time.Duration {
 	return time.Since(w.lastCut)
 }
 
+// sentBinding is when a Binding of the pod was last sent.
+func (w *faultyWire) sentBinding(pod string) time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.sent[pod]
+}
+
 func isBinding(r *http.Request) bool {
 	return r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/binding")
+}
+
+// podOfBinding is the name of the pod that a Binding is for.
+func podOfBinding(r *http.Request) string {
+	return strings.TrimSuffix(r.URL.Path[strings.Index(r.URL.Path, "/pods/")+len("/pods/"):], "/binding")
 }
 
 // newFaultyTest is newSchedulerTest with a faulty wire.

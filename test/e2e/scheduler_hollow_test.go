@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"slices"
+	"strconv"
 	"sync"
 	"syscall"
 	"testing"
@@ -72,10 +74,65 @@ type noted struct {
 	wrong      string
 	// excused: what is wrong may come of the scheduler having been cut off when it decided.
 	excused bool
+	// sent is when its Binding was last sent; on says which that was, and on which report.
+	sent time.Time
+	on   string
+	// deafened: its kubelet's watch had been cut when it came.
+	deafened bool
+	// bound, began, left and gone are when the API first showed it on its node, running, being
+	// deleted or not at all, and not at all.
+	bound, began, left, gone moment
 }
 
-// deafFor is how long a scheduler whose watches were cut may not have heard of a deletion: longer
-// than a container takes to stop, which is what exact placements rest on (package ledger).
+// moment is a resource version, and when it was seen here; zero: it was not.
+type moment struct {
+	version uint64
+	at      time.Time
+}
+
+// see notes the version of the pod if it is the first.
+func (m *moment) see(pod *corev1.Pod) {
+	if version, err := strconv.ParseUint(pod.ResourceVersion, 10, 64); err == nil && m.version == 0 {
+		*m = moment{version, time.Now()}
+	}
+}
+
+// before says whether the API showed the one before the other.
+func (m *moment) before(other *moment) bool { return m.version != 0 && m.version < other.version }
+
+func (m *moment) String() string {
+	if m.version == 0 {
+		return "never"
+	}
+	return fmt.Sprintf("%d at %s", m.version, m.at.Format("15:04:05.000"))
+}
+
+func (n *noted) String() string {
+	return fmt.Sprintf("%s: %s, sent at %s; bound %v, running %v, deleted %v, gone %v", n.name, n.on, n.sent.Format("15:04:05.000"), &n.bound, &n.began, &n.left, &n.gone)
+}
+
+// hearing is how long the scheduler may take to hear of a deletion while its watches hold.
+const hearing = 3 * time.Second
+
+// freed says whether the kubelet had let go of p when it heard of n's Binding, and the scheduler
+// need not have known when it sent that. It lets go at once of a pod that the API does not show any
+// more, although its containers run (HandlePodRemoves of pkg/kubelet/kubelet.go takes it from the
+// pods that GetActivePods returns); one that never ran has nothing to stop. A kubelet whose watch
+// had been cut hears of deletions before it hears of earlier Bindings.
+func (p *noted) freed(n *noted) bool {
+	over, heard := &p.gone, &n.bound
+	if !p.ran {
+		over = &p.left
+	}
+	if n.deafened {
+		heard = &n.began
+	}
+	return p != n && p.node == n.node && over.before(heard) && !p.left.at.Before(n.sent.Add(-hearing))
+}
+
+// deafFor is how long a scheduler or kubelet whose watches were cut may not have heard of a
+// deletion: longer than a container takes to stop, which is what exact placements rest on (package
+// ledger).
 const deafFor = 15 * time.Second
 
 // hollowStop is how long containers take to stop: longer than a fault delays anything.
@@ -196,6 +253,7 @@ func (c *hollowCluster) watch() {
 	factory := informers.NewSharedInformerFactoryWithOptions(c.Client, 0, informers.WithNamespace("default"))
 	_, err := factory.Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) { c.note(obj.(*corev1.Pod)) }, UpdateFunc: func(_, obj any) { c.note(obj.(*corev1.Pod)) },
+		DeleteFunc: c.noteGone,
 	})
 	c.must(err)
 	factory.Start(ctx.Done())
@@ -210,14 +268,56 @@ func (c *hollowCluster) note(pod *corev1.Pod) {
 		n = &noted{name: pod.Name, foreign: pod.Spec.NodeName != "" && pod.Annotations[wire.PlacementAnnotation] == ""}
 		c.pods[pod.UID] = n
 	}
-	n.node = pod.Spec.NodeName
+	if n.node = pod.Spec.NodeName; n.node != "" {
+		n.bound.see(pod)
+	}
+	if pod.DeletionTimestamp != nil {
+		n.left.see(pod)
+	}
 	switch {
 	case pod.Status.Phase == corev1.PodFailed && pod.Status.Reason != "" && pod.DeletionTimestamp == nil:
 		n.refused = pod.Status.Reason
 	case pod.Status.Phase == corev1.PodRunning && !n.ran:
 		n.ran = true
+		n.began.see(pod)
 		c.judge(n, pod)
 	}
+}
+
+// noteGone notes that the API does not show a pod any more.
+func (c *hollowCluster) noteGone(obj any) {
+	pod, ok := obj.(*corev1.Pod)
+	if !ok {
+		return // the watch had broken: which version that was is not known
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if n := c.pods[pod.UID]; n != nil {
+		n.left.see(pod)
+		n.gone.see(pod)
+	}
+}
+
+// freedBefore returns the pod that the kubelet had let go of before it heard of n's Binding, as
+// freed says; nil for none. The caller holds mu.
+func (c *hollowCluster) freedBefore(n *noted) *noted {
+	for _, p := range c.pods {
+		if p.freed(n) {
+			return p
+		}
+	}
+	return nil
+}
+
+// history tells in the order of the API what became of the pods of a node. The caller holds mu.
+func (c *hollowCluster) history(node string) string {
+	pods := slices.DeleteFunc(slices.Collect(maps.Values(c.pods)), func(n *noted) bool { return n.node != node })
+	slices.SortFunc(pods, func(a, b *noted) int { return cmp.Compare(a.bound.version, b.bound.version) })
+	text := "pods of " + node + ", by the resource version of their Bindings:"
+	for _, n := range pods {
+		text += "\n" + n.String()
+	}
+	return text
 }
 
 // judge compares an exact placement with the CPUs that the kubelet's own checkpoint shows.
@@ -230,10 +330,15 @@ func (c *hollowCluster) judge(n *noted, pod *corev1.Pod) {
 		return
 	}
 	n.promised, n.exact = true, p.Certainty == wire.Exact
+	n.on = fmt.Sprintf("Binding %d on report %d", p.Sequence, p.Report)
+	if c.wire != nil {
+		n.sent = c.wire.sentBinding(pod.Name)
+	}
 	if !n.exact {
 		return
 	}
 	at := slices.IndexFunc(c.nodes, func(h *hollowNode) bool { return h.spec.Name == pod.Spec.NodeName })
+	n.deafened = c.nodes[at].kubelet().sinceCut() < deafFor
 	held := c.nodes[at].held()[string(pod.UID)]
 	for i := range p.Decision.Containers {
 		if got, there := held[p.Decision.Containers[i].Name]; there && got != p.Decision.Containers[i].CPUs {
@@ -280,9 +385,11 @@ func (c *hollowCluster) demandKept() (sum tally) {
 			c.Errorf("%s on %s: refused: %s", n.name, n.node, n.refused)
 		case n.excused:
 			c.Logf("%s on %s: %s, while the scheduler was cut off", n.name, n.node, n.wrong)
+		case n.wrong != "" && c.freedBefore(n) != nil:
+			c.Logf("%s on %s: %s, as its kubelet had let go before of %v", n, n.node, n.wrong, c.freedBefore(n))
 		case n.wrong != "":
 			sum.mispredicted++
-			c.Errorf("%s on %s: %s", n.name, n.node, n.wrong)
+			c.Errorf("%s on %s: %s\n%s", n.name, n.node, n.wrong, c.history(n.node))
 		}
 		if n.ran {
 			sum.admitted++

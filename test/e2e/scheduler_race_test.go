@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-dev/berth/internal/hollow"
+	"github.com/berth-dev/berth/internal/scheduler/nodes"
 )
 
 // TestRace goes through cases in which a pod could be promised what another one gets, one after the
@@ -33,6 +34,8 @@ func TestRace(t *testing.T) {
 		{"an agent that restarts", agentRestarted},
 		{"pods that end by themselves", endedByThemselves},
 		{"a pod of somebody else between a report and a Binding", contendedPod},
+		{"a pod that is deleted by force while the next one's Binding is on its way", deletedWhileBinding},
+		{"a pod that is deleted by force while its kubelet has yet to hear of another", deletedWhileDeaf},
 	} {
 		if !c.scene(test.name, func() { test.run(c) }) {
 			return
@@ -202,8 +205,7 @@ func contendedPod(c *hollowCluster) {
 	n := c.nodes[0]
 	c.create(pinnedPod("full0", "", "6"))
 	c.awaitRunning("full0")
-	before, err := c.sched.metrics()
-	c.must(err)
+	before := c.outcomes()
 	n.signal(syscall.SIGSTOP)
 	c.create(pinnedPod("foreign", n.spec.Name, "5"))
 	c.create(pinnedPod("own", "", "5"))
@@ -214,12 +216,84 @@ func contendedPod(c *hollowCluster) {
 	c.awaitRunning("foreign")
 	c.delete("foreign", nil)
 	c.awaitRunning("own")
-	after, err := c.sched.metrics()
+	c.demandUnblamed(before)
+}
+
+// outcomes is how many promises the scheduler counts, by what became of them.
+func (c *hollowCluster) outcomes() map[nodes.PromiseResult]float64 {
+	c.Helper()
+	m, err := c.sched.metrics()
 	c.must(err)
-	for _, outcome := range []string{"refused", "mispredicted"} {
-		name := `berth_scheduler_promises_total{outcome="` + outcome + `"}`
-		if after[name] != before[name] {
-			c.Errorf("%s rose from %v to %v", name, before[name], after[name])
+	out := map[nodes.PromiseResult]float64{}
+	for _, result := range nodes.PromiseResults {
+		out[result] = m[fmt.Sprintf("berth_scheduler_promises_total{outcome=%q}", result)]
+	}
+	return out
+}
+
+// demandUnblamed fails the test when the scheduler has counted a mistake of its own since.
+func (c *hollowCluster) demandUnblamed(before map[nodes.PromiseResult]float64) {
+	c.Helper()
+	after := c.outcomes()
+	for _, result := range []nodes.PromiseResult{nodes.PromiseRefused, nodes.PromiseMispredicted} {
+		if after[result] != before[result] {
+			c.Errorf("promises %s rose from %v to %v", result, before[result], after[result])
 		}
 	}
+}
+
+// leaving makes a pod run with 4 CPUs, and returns what deletes it by force, once.
+func (c *hollowCluster) leaving() (remove func()) {
+	c.Helper()
+	c.create(pinnedPod("leaves", "", "4"))
+	c.awaitRunning("leaves")
+	c.awaitGauges() // the report that lists it is in
+	return func() {
+		err := c.Client.CoreV1().Pods("default").Delete(c.Context(), "leaves", metav1.DeleteOptions{GracePeriodSeconds: new(int64)})
+		if err != nil && !apierrors.IsNotFound(err) {
+			c.Error(err)
+		}
+	}
+}
+
+// demandContended demands that the pod has got other CPUs than promised, and that the scheduler
+// counts that as contended.
+func (c *hollowCluster) demandContended(before map[nodes.PromiseResult]float64) {
+	c.Helper()
+	c.awaitGauges()
+	c.demandUnblamed(before)
+	if now := c.outcomes()[nodes.PromiseContended]; now != before[nodes.PromiseContended]+1 {
+		c.Errorf("contended rose from %v to %v, want by 1", before[nodes.PromiseContended], now)
+	}
+}
+
+// deletedWhileBinding: the API server shows the deletion before the Binding, and the kubelet lets
+// go of the pod at once, although it runs. The other one gets its CPUs.
+func deletedWhileBinding(c *hollowCluster) {
+	remove, before, meddle := c.leaving(), c.outcomes(), c.wire.meddle
+	defer func() { c.wire.meddle = meddle }()
+	c.wire.meddle = func(*http.Request) { remove() }
+	c.wire.set(func(r *http.Request) fault {
+		if isBinding(r) {
+			return changedPod
+		}
+		return noFault
+	})
+	c.create(pinnedPod("moved", "", "1"))
+	c.awaitRunning("moved")
+	c.soundWire()
+	c.demandContended(before)
+}
+
+// deletedWhileDeaf: the kubelet's watch breaks before the Binding, and the deletion comes after it.
+// The kubelet lists, and hears of the deletion first.
+func deletedWhileDeaf(c *hollowCluster) {
+	remove, before := c.leaving(), c.outcomes()
+	listen := c.nodes[0].deafen()
+	c.create(pinnedPod("moved", "", "1"))
+	c.awaitBound("moved")
+	remove()
+	listen()
+	c.awaitRunning("moved")
+	c.demandContended(before)
 }

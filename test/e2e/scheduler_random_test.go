@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"strings"
 	"testing"
 	"time"
 
@@ -132,9 +131,8 @@ func (g *gambler) delete(k int) {
 
 // meddle changes the pod of a Binding, so that the Binding is for a version that is gone.
 func (c *hollowCluster) meddle(r *http.Request) {
-	name := strings.TrimSuffix(r.URL.Path[strings.Index(r.URL.Path, "/pods/")+len("/pods/"):], "/binding")
 	patch := fmt.Appendf(nil, `{"metadata":{"labels":{"changed":"%d"}}}`, time.Now().UnixNano())
-	_, _ = c.Client.CoreV1().Pods("default").Patch(r.Context(), name, types.MergePatchType, patch, metav1.PatchOptions{}) // it may be gone
+	_, _ = c.Client.CoreV1().Pods("default").Patch(r.Context(), podOfBinding(r), types.MergePatchType, patch, metav1.PatchOptions{}) // it may be gone
 }
 
 // demandNoneBroken fails the test when the scheduler that runs counts a promise that was not kept,

@@ -1,6 +1,6 @@
 // Command times prints what took how long in runs of go test, from the action graphs that go test
-// writes with -debug-actiongraph: for each package the seconds that its tests ran, and those in
-// which it and its test binary were compiled, linked and vetted. Each argument is one graph.
+// writes with -debug-actiongraph: for each package the seconds that its tests ran, and the seconds
+// in which it and its test binary were compiled, linked and vetted. Each argument is one graph.
 package main
 
 import (
