@@ -111,8 +111,8 @@ func upper(task string) string    { return strings.ToUpper(strings.ReplaceAll(ta
 func hostsKey(task string) string { return "VC_" + upper(task) + "_HOSTS" }
 func countKey(task string) string { return "VC_" + upper(task) + "_NUM" }
 
-// hosts is what the svc plugin writes down: the hosts of each task. Volcano's names of the files
-// have no hyphens; Berth's documents named them with.
+// hosts is what the svc plugin writes down: the hosts of each task, in files with Volcano's names,
+// which have no hyphens.
 func hosts(job *batch.Job, s *spec) map[string]string {
 	data := map[string]string{}
 	for i := range s.tasks {

@@ -338,7 +338,7 @@ func (f *fitter) take(s *seat) (Berthed, bool) {
 	return b, true
 }
 
-// count puts copies on a node on which there are none until it takes no more, or there are limit.
+// count puts copies on a node that has none of them, until it takes no more or has limit.
 func (f *fitter) count(s seat, limit int) NodeFit {
 	out := NodeFit{Answer: s.answer}
 	for a := s.answer; ; a = f.ask(&s) {
