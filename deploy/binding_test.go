@@ -60,7 +60,7 @@ func validatorOf(b *testing.B, file string) validating.Validator {
 	return validating.NewValidator(c.condition(b, c.validations()), matcher, c.condition(b, nil), c.allowingNone(messages), policy, nil)
 }
 
-// allowingNone evaluates expressions of which some are missing.
+// allowingNone evaluates expressions, and does without the ones that a policy leaves out.
 func (c *compiled) allowingNone(expressions []cel.ExpressionAccessor) cel.ConditionEvaluator {
 	return c.compiler.CompileCondition(expressions, cel.OptionalVariableDeclarations{}, environment.StoredExpressions)
 }

@@ -52,7 +52,7 @@ func judge(s *sighting) verdict {
 
 // rely says whether a report may be relied on. What keeps the kubelet itself from starting comes
 // first: it explains books that are not there. A kubelet that was killed while it admitted a pod
-// does not finish that.
+// does not finish the admission.
 func (s *sighting) rely(out *outcome) (reason string, problem error) {
 	switch {
 	case s.platform.problem != nil:

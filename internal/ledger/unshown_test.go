@@ -57,8 +57,8 @@ func TestUnshownCPUs(t *testing.T) {
 	}
 }
 
-// TestATakenBackPodIsUnshownAgain: a pod that its node has reported is placed anew, as the API
-// shows it without a node, and taken back.
+// TestATakenBackPodIsUnshownAgain: a node has reported a pod that the API still shows without a
+// node. The scheduler places the pod again, and takes it back.
 func TestATakenBackPodIsUnshownAgain(t *testing.T) {
 	k := newKubelet(t, model(t, twoSockets, pinning))
 	n := open(t, k)

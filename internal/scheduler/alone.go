@@ -113,8 +113,8 @@ func (a *alone) say(c *cycle, n *nodes.Node, answer nodes.PackedAnswer) *fwk.Sta
 }
 
 // postFilter evicts nobody while a node merely waits for its report: the report wakes the pod, and
-// the next attempt shows whether somebody has to be evicted. Where no node waits, postFilter says
-// for each NUMA node why it refuses the pod, and leaves the rest to preemption.
+// the next attempt may evict somebody. Where no node waits, postFilter says for each NUMA node why
+// it refuses the pod, and leaves the rest to preemption.
 func (a *alone) postFilter(ctx context.Context, c *cycle, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	d := &diagnosis{c, statuses}
 	var by [3][]*nodes.Node

@@ -79,7 +79,7 @@ type trial struct {
 	// cleared are the nodes that pods may be thought away from; nil while none are. What the others
 	// say is known then.
 	cleared map[int]bool
-	// wide: all nodes are asked. left: some were not.
+	// wide: Nodes asks all nodes. left: it has left some out.
 	wide, left bool
 	// loners are members on the trial that refuse company (required anti-affinity).
 	loners []plan.Place
