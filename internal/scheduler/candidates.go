@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"context"
 	"math/rand/v2"
 
 	corev1 "k8s.io/api/core/v1"
@@ -39,6 +40,8 @@ type Candidates struct {
 	classes []ranked
 	taking  []fwk.NodeInfo
 	few     int
+	// unconfirmed is how many nodes have said no, asked in full, after an estimate that said yes.
+	unconfirmed int
 }
 
 // ranked are nodes that have not been named: a binary heap, its least value first. A value is the
@@ -250,25 +253,59 @@ func (r *ranked) drop() {
 	r.sink(0)
 }
 
-// Next names the best few of the nodes of a class that have not been named; fewer where there are
-// gone.
+// fewConfirmed is how many nodes are named at most of which each had to be asked in full, and
+// maxUnconfirmed how many of these may say no before estimates have to do.
+const (
+	fewConfirmed   = 2
+	maxUnconfirmed = 512
+)
+
+// Next names the best few of the nodes of a class that have not been named; none where there are
+// none left. A node that gave an estimate is asked in full before: what Reserve refuses would cost
+// the pod another attempt, behind all others. That takes longer than anything else here, so that
+// fewer are named then.
 func (s *Candidates) Next(class int) []fwk.NodeInfo {
-	few, heap := make([]fwk.NodeInfo, 0, s.few), &s.classes[class]
-	for len(few) < s.few && len(*heap) > 0 {
+	few, heap, confirmed := make([]fwk.NodeInfo, 0, s.few), &s.classes[class], 0
+	for len(few) < s.few && confirmed < fewConfirmed && len(*heap) > 0 {
 		first := (*heap)[0]
 		i := int(uint32(first) >> 1)
 		info := s.infos[s.place(i)]
-		switch {
-		case s.pod.refusedBy(info):
+		if s.pod.refusedBy(info) {
 			heap.drop()
-		case first&1 != 0:
-			s.ask(heap, s.cycle.plugin.core.table.Of(info.Node()), i)
-		default:
-			few = append(few, info)
-			heap.drop()
+			continue
+		}
+		n := s.cycle.plugin.core.table.Of(info.Node())
+		if first&1 != 0 {
+			s.ask(heap, n, i)
+			continue
+		}
+		heap.drop()
+		takes, estimated := s.unconfirmed == maxUnconfirmed, false
+		if !takes {
+			takes, estimated = s.cycle.query.Confirm(n)
+		}
+		if !takes {
+			s.way.waiting.add(n)
+			s.unconfirmed++
+			continue
+		}
+		if few = append(few, info); estimated {
+			confirmed++
 		}
 	}
 	return few
+}
+
+// Waits says that a node must report before it may take the pod, and nil of one that need not, or
+// that a plugin is foreseen to refuse.
+func (s *Candidates) Waits(ctx context.Context, info fwk.NodeInfo) *fwk.Status {
+	if s.pod.refusedBy(info) {
+		return nil
+	}
+	if status := s.way.filter(ctx, s.cycle, info); status.Code() == fwk.Pending {
+		return status.WithPlugin(Name)
+	}
+	return nil
 }
 
 // ask asks the first node of the heap, and puts it where it belongs.

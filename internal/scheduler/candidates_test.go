@@ -155,3 +155,72 @@ func (c *cluster) compare(pod *corev1.Pod) (asked int) {
 	}
 	return asked
 }
+
+// TestEstimatesAreConfirmed: in a large cluster where pods of the same second are on their way to
+// most nodes, the nodes that are named keep what they said in Reserve; those that do not say in
+// Filter that they wait. Where all do, none is named.
+func TestEstimatesAreConfirmed(t *testing.T) {
+	c := newCluster(t, 300, 41)
+	if !c.table.Large() {
+		t.Fatal("the cluster is not large")
+	}
+	infos := make([]fwk.NodeInfo, len(c.nodes))
+	for i, n := range c.nodes {
+		infos[i] = n.infoOf
+		if i < 10 {
+			continue
+		}
+		pod := c.pod(int64(1+c.rng.IntN(4)), 0)
+		candidate := c.table.Candidate(pod, requestOf(t, pod))
+		candidate.Created = 600
+		c.table.Of(n.object).Account().Reserve(&candidate, new(placement.Decision))
+	}
+	named, waiting, nowhere := 0, 0, 0
+	for i := range 40 {
+		pod := c.pod(int64(1+i%8), 0)
+		pod.CreationTimestamp = metav1.Unix(600, 0)
+		request := requestOf(t, pod)
+		cyc := c.attempt(pod, request)
+		state := newCycleData()
+		state.Write(cycleKey, cyc)
+		candidates := CandidatesOf(state, pod, infos, 0, Spread{})
+		few := candidates.Next(0)
+		for len(few) == 0 && nowhere == 0 {
+			t.Fatalf("pod %d: no candidates, and 10 nodes are empty", i)
+		}
+		for j, info := range few {
+			candidate := c.table.Candidate(pod, request)
+			a := c.table.Of(info.Node()).Account().Reserve(&candidate, new(placement.Decision))
+			if !a.OK() {
+				t.Fatalf("pod %d: candidate %d, %s, says %+v in Reserve", i, j, info.Node().Name, a)
+			}
+			if named++; j > 0 || i >= 20 {
+				c.table.Of(info.Node()).Account().Forget(request.UID)
+			}
+		}
+		for candidates.Next(0) != nil && len(candidates.classes[0]) > 0 {
+		}
+		for _, info := range infos {
+			if status := candidates.Waits(t.Context(), info); status != nil {
+				waiting++
+				if status.Code() != fwk.Pending || status.Plugin() != Name {
+					t.Fatalf("pod %d waits for %s: %v of %q", i, info.Node().Name, status, status.Plugin())
+				}
+			}
+		}
+		if i != 19 {
+			continue
+		}
+		for _, n := range c.nodes[:10] { // now on all
+			pod := c.pod(1, 0)
+			candidate := c.table.Candidate(pod, requestOf(t, pod))
+			candidate.Created = 600
+			c.table.Of(n.object).Account().Reserve(&candidate, new(placement.Decision))
+		}
+		nowhere = 1
+	}
+	t.Logf("%d named, %d waits", named, waiting)
+	if named < 40 || waiting < 1000 {
+		t.Errorf("%d named and %d waits: the test shows little", named, waiting)
+	}
+}

@@ -20,10 +20,12 @@ type ConfigOptions struct {
 	Args *Args
 }
 
-// Configuration returns a KubeSchedulerConfiguration with the plugin in its place; see
-// Points.Check.
+// Configuration returns a KubeSchedulerConfiguration with the plugin in its place, see Points.Check,
+// and with Sort.
 func Configuration(o ConfigOptions) ([]byte, error) {
-	profile := map[string]any{"schedulerName": cmp.Or(o.SchedulerName, "default-scheduler"), "plugins": plugins()}
+	plugins := plugins()
+	plugins["queueSort"] = map[string]any{"enabled": []any{map[string]any{"name": SortName}}, "disabled": []any{map[string]any{"name": "*"}}}
+	profile := map[string]any{"schedulerName": cmp.Or(o.SchedulerName, "default-scheduler"), "plugins": plugins}
 	if o.Args != nil {
 		args, err := json.Marshal(o.Args)
 		if err != nil {

@@ -36,7 +36,7 @@ var (
 		Help: "NodeTopologies that contradicted themselves, or could not be understood.",
 	})
 	searches = counterVec("searches_total",
-		"Searches for the best node among the nodes that Berth named to the other plugins, by how they ended: once (in the first few), further (in the next ones: other plugins refused all before), all (all nodes were looked at: they refused all that was named, or nothing took the pod).", "result")
+		"Searches for the best node among the nodes that Berth named to the other plugins, by how they ended: once (in the first few), further (in the next ones: other plugins refused all before), all (all nodes were looked at, as they refused all that was named), nowhere (no node took the pod, so that none was named).", "result")
 	delays = metrics.NewHistogramVec(&metrics.HistogramOpts{
 		Namespace: namespace, Subsystem: subsystem, Name: "pod_delay_seconds", StabilityLevel: metrics.ALPHA, Buckets: metrics.ExponentialBuckets(0.001, 4, 9),
 		Help: "What pods that could be pinned spent their time on from the scheduling queue until their Binding was written, one observation a pod and cause: queue (others came first), attempt (being tried), report (a node had to report first), mates (of a gang), room (no node took it), backoff (something else failed), binding (from the choice of a node on).",
@@ -57,6 +57,7 @@ const (
 	SearchedOnce    = "once"
 	SearchedFurther = "further"
 	SearchedAll     = "all"
+	SearchedNowhere = "nowhere"
 )
 
 // Searched counts a search by how it ended.
@@ -78,7 +79,7 @@ func register() {
 			// An alert on the increase does not see a series that begins at 1.
 			bindings.WithLabelValues(result)
 		}
-		for _, result := range []string{SearchedOnce, SearchedFurther, SearchedAll} {
+		for _, result := range []string{SearchedOnce, SearchedFurther, SearchedAll, SearchedNowhere} {
 			searches.WithLabelValues(result)
 		}
 		for _, near := range placement.Nearnesses {

@@ -151,7 +151,7 @@ func startCycles(b testing.TB, o cyclesOptions) *cycles {
 		func(string) events.EventRecorderLogger { return &events.FakeRecorder{} },
 		kubescheduler.WithKubeConfig(c.world.config), kubescheduler.WithProfiles(cfg.Profiles...),
 		kubescheduler.WithFrameworkOutOfTreeRegistry(frameworkruntime.Registry{
-			scheduler.Name: scheduler.New, scheduler.TiersName: scheduler.NewTiers, gateName: newGate,
+			scheduler.Name: scheduler.New, scheduler.TiersName: scheduler.NewTiers, scheduler.SortName: scheduler.NewSort, gateName: newGate,
 		}))
 	if err != nil {
 		b.Fatal(err)

@@ -22,8 +22,8 @@ type summary struct {
 	// Settled is of pinned pods per second until all is settled, at worst.
 	Settled     *float64 `json:"settled"`
 	OrdinaryCPU *float64 `json:"ordinaryCPU"`
-	// SecondRound is the share of searches that were not over with the first few candidates, at
-	// worst.
+	// SecondRound is the share of searches with candidates that were not over with the first few,
+	// at worst.
 	SecondRound *float64 `json:"secondRound"`
 	// P99New is of the 99th percentile of the time in which a node is found for a pinned pod of a
 	// new shape, at worst.
@@ -57,8 +57,8 @@ func summarize(r *result) (s summary) {
 		}
 	}
 	for i := range r.Runs {
-		if run := &r.Runs[i]; run.Searches > 0 {
-			highest(&s.SecondRound, run.SecondRounds/run.Searches)
+		if run := &r.Runs[i]; run.Searches > run.Nowhere {
+			highest(&s.SecondRound, run.SecondRounds/(run.Searches-run.Nowhere))
 		}
 	}
 	return s

@@ -21,7 +21,7 @@ func TestFloors(t *testing.T) {
 	bad := result{
 		Ratios: []ratioResult{ratio(500, loadPinned, 0.99, 0.9), ratio(5000, loadPinned, 1.3, 1.01), ratio(5000, loadOrdinary, 1, 1.03)},
 		Gangs:  []gangRatio{{Settled: estimate{Centre: 0.95}}, {Settled: estimate{Centre: 0.89}}},
-		Runs:   []runResult{{cycleStats: cycleStats{Searches: 200, SecondRounds: 1}}, {cycleStats: cycleStats{Searches: 100, SecondRounds: 2}}},
+		Runs:   []runResult{{cycleStats: cycleStats{Searches: 200, SecondRounds: 1}}, {cycleStats: cycleStats{Searches: 150, Nowhere: 50, SecondRounds: 2}}},
 		Filter: []filterResult{{Scheduler: stock, Pods: podsNew, Milliseconds: []float64{2}}, {Scheduler: berth, Pods: podsNew, Milliseconds: []float64{3}}},
 	}
 	for _, tc := range []struct {

@@ -67,7 +67,7 @@ func TestResume(t *testing.T) {
 func TestRunInTheFile(t *testing.T) {
 	const text = `{"nodes":1,"load":"l","profile":"p","scheduler":"berth","pair":2,"bound":3,"pods":4,"refused":5,` +
 		`"settledPerSecond":6,"boundPerSecond":7,"acknowledgedP50":8,"acknowledgedP99":9,"schedulerMicrosecondsPerPod":10,"serverMicrosecondsPerPod":11,` +
-		`"peakMemory":12,"idleMemory":13,"attempts":14,"searches":15,"secondRounds":16,"nodesPerAttempt":17,"filterMilliseconds":18,"scoreMilliseconds":19,` +
+		`"peakMemory":12,"idleMemory":13,"attempts":14,"searches":15,"nowhere":23,"secondRounds":16,"nodesPerAttempt":17,"filterMilliseconds":18,"scoreMilliseconds":19,` +
 		`"promises":{"a":20},"reports":21,"requests":{"b":22},"loadAverage":"x"}`
 	var r runResult
 	if err := json.Unmarshal([]byte(text), &r); err != nil {

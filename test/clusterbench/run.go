@@ -153,7 +153,8 @@ func (s *sched) cycleStats(ctx context.Context, who contestant) (c cycleStats, e
 	if who == berth {
 		const searches = "berth_scheduler_searches_total"
 		c.Searches = m.sum(searches)
-		c.SecondRounds = c.Searches - m.sum(searches, `result="`+scheduler.SearchedOnce+`"`)
+		c.Nowhere = m.sum(searches, `result="`+scheduler.SearchedNowhere+`"`)
+		c.SecondRounds = c.Searches - c.Nowhere - m.sum(searches, `result="`+scheduler.SearchedOnce+`"`)
 		c.Promises = map[string]float64{}
 		for _, outcome := range []string{"kept", "contended", "mispredicted", "refused"} {
 			c.Promises[outcome] = m.sum("berth_scheduler_promises_total", `outcome="`+outcome+`"`)

@@ -160,6 +160,44 @@ func TestFind(t *testing.T) {
 	}
 }
 
+// reserving is a profile that keeps a node for another pod.
+type reserving struct {
+	picky
+	kept string
+}
+
+func (k *reserving) NominatedPodsForNode(node string) []fwk.PodInfo {
+	if node == k.kept {
+		return make([]fwk.PodInfo, 1)
+	}
+	return nil
+}
+
+// TestPluginsAreNotAskedAboutNodesThatWait, where there is no node for the pod anyway: what Berth
+// says is the answer. About other nodes, and those that are kept for somebody, they are asked.
+func TestPluginsAreNotAskedAboutNodesThatWait(t *testing.T) {
+	p := &reserving{kept: "kept"}
+	waits := fwk.NewStatus(fwk.Pending)
+	s := &search{Framework: p, waits: func(_ context.Context, info fwk.NodeInfo) *fwk.Status {
+		if info.Node().Name == "full" {
+			return nil
+		}
+		return waits
+	}}
+	for _, tc := range []struct {
+		node  string
+		asked int
+	}{{"waits", 0}, {"full", 1}, {"kept", 1}} {
+		p.asked = 0
+		info := framework.NewNodeInfo()
+		info.SetNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: tc.node}})
+		status := s.RunFilterPluginsWithNominatedPods(t.Context(), nil, nil, info)
+		if p.asked != tc.asked || (status == waits) != (tc.asked == 0) {
+			t.Errorf("%s: %v after %d questions, want %d", tc.node, status, p.asked, tc.asked)
+		}
+	}
+}
+
 // informed is a profile that has informers.
 type informed struct {
 	framework.Framework

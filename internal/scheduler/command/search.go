@@ -71,6 +71,8 @@ type search struct {
 	constraints []spread.Constraint
 	// named are nodes that passed Filter; nil while all are looked at.
 	named sets.Set[string]
+	// waits says what Candidates.Waits says, where none of the nodes could be named; else it is nil.
+	waits func(context.Context, fwk.NodeInfo) *fwk.Status
 	// weighed are all nodes that take the pod, where plugins weigh them for it; else nil.
 	weighed []fwk.NodeInfo
 }
@@ -114,13 +116,18 @@ func (s *search) findInAll(ctx context.Context, state fwk.CycleState, pod *corev
 	named, most := sets.Set[string]{}, 0
 	for class := range c.Classes() {
 		passed, rounds := s.find(ctx, state, pod, func() []fwk.NodeInfo { return c.Next(class) })
+		most = max(most, rounds)
 		if passed == nil && rounds == maxRounds {
 			named = nil
 			break
 		}
-		named, most = named.Union(passed), max(most, rounds)
+		named = named.Union(passed)
 	}
 	switch {
+	case most == 0:
+		s.waits = c.Waits
+		scheduler.Searched(scheduler.SearchedNowhere)
+		return nil
 	case len(named) == 0:
 		scheduler.Searched(scheduler.SearchedAll)
 		return nil
@@ -163,10 +170,16 @@ func (s *search) RunPreScorePlugins(ctx context.Context, state fwk.CycleState, p
 	return s.Framework.RunPreScorePlugins(ctx, state, pod, nodes)
 }
 
-// RunFilterPluginsWithNominatedPods implements framework.Framework. What is named has passed.
+// RunFilterPluginsWithNominatedPods implements framework.Framework. What is named has passed. Of a
+// node that has to report first no other plugin need be asked.
 func (s *search) RunFilterPluginsWithNominatedPods(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, info fwk.NodeInfo) *fwk.Status {
 	if s.named.Has(info.Node().Name) {
 		return nil
+	}
+	if s.waits != nil && len(s.NominatedPodsForNode(info.Node().Name)) == 0 {
+		if status := s.waits(ctx, info); status != nil {
+			return status
+		}
 	}
 	return s.Framework.RunFilterPluginsWithNominatedPods(ctx, state, pod, info)
 }

@@ -21,7 +21,7 @@ const maxTables = 64
 func (a *Answers[K]) of(key K, count int) *answerTable {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if found := a.byKey[key]; found != nil && len(found.byNumber) >= count {
+	if found := a.byKey[key]; found != nil && found.byNumber.count >= count {
 		return found
 	}
 	if a.byKey == nil || len(a.byKey) >= maxTables {
@@ -49,10 +49,34 @@ type batch struct {
 // answer of its own.
 type answerTable struct {
 	// byNumber is by the nodes' numbers. Nodes that came later have no place.
-	byNumber []atomic.Uint64
+	byNumber column
 	// byState is a direct-mapped cache. The slot is the low bits of the StateID; the entry holds
 	// the id where others hold the count. Its length is a power of two, and a collision overwrites.
-	byState []atomic.Uint64
+	byState column
+}
+
+// column is answers, none of which takes memory before the first is noted.
+type column struct {
+	count int
+	once  sync.Once
+	made  atomic.Pointer[[]atomic.Uint64]
+}
+
+// at returns the answer in a slot.
+func (c *column) at(i int) PackedAnswer {
+	made := c.made.Load()
+	if made == nil {
+		return 0
+	}
+	return PackedAnswer((*made)[i].Load())
+}
+
+func (c *column) note(i int, p PackedAnswer) {
+	c.once.Do(func() {
+		made := make([]atomic.Uint64, c.count)
+		c.made.Store(&made)
+	})
+	(*c.made.Load())[i].Store(uint64(p))
 }
 
 // minStates is the least number of places for StateIDs.
@@ -63,27 +87,27 @@ func newAnswerTable(count int) *answerTable {
 	for states < count/2 {
 		states *= 2
 	}
-	return &answerTable{byNumber: make([]atomic.Uint64, count+count/8), byState: make([]atomic.Uint64, states)}
+	return &answerTable{byNumber: column{count: count + count/8}, byState: column{count: states}}
 }
 
 // ofNode returns what the node of that number answered, at whatever count.
 func (t *answerTable) ofNode(number int) PackedAnswer {
-	if number >= len(t.byNumber) {
+	if number >= t.byNumber.count {
 		return 0
 	}
-	return PackedAnswer(t.byNumber[number].Load())
+	return t.byNumber.at(number)
 }
 
 // noteNode notes what the node of that number answers.
 func (t *answerTable) noteNode(number int, p PackedAnswer) {
-	if number < len(t.byNumber) {
-		t.byNumber[number].Store(uint64(p))
+	if number < t.byNumber.count {
+		t.byNumber.note(number, p)
 	}
 }
 
 // ofState returns what nodes in that state answer; nothing for none.
 func (t *answerTable) ofState(id ledger.StateID) PackedAnswer {
-	p := PackedAnswer(t.byState[int(id)&(len(t.byState)-1)].Load())
+	p := t.byState.at(int(id) & (t.byState.count - 1))
 	if id == 0 || ledger.StateID(p.count()) != id {
 		return 0
 	}
@@ -92,5 +116,5 @@ func (t *answerTable) ofState(id ledger.StateID) PackedAnswer {
 
 // noteState notes what nodes in that state answer.
 func (t *answerTable) noteState(id ledger.StateID, p PackedAnswer) {
-	t.byState[int(id)&(len(t.byState)-1)].Store(uint64(p.at(uint32(id))))
+	t.byState.note(int(id)&(t.byState.count-1), p.at(uint32(id)))
 }

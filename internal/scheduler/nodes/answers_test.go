@@ -183,10 +183,10 @@ func TestPackedAnswersKeepTheirParts(t *testing.T) {
 func TestAnswersGrow(t *testing.T) {
 	var all Answers[int]
 	first := all.of(1, 10)
-	if again := all.of(1, len(first.byNumber)); again != first {
+	if again := all.of(1, first.byNumber.count); again != first {
 		t.Error("a table that is large enough is made anew")
 	}
-	if more := all.of(1, len(first.byNumber)+1); len(more.byNumber) <= len(first.byNumber) {
+	if more := all.of(1, first.byNumber.count+1); more.byNumber.count <= first.byNumber.count {
 		t.Error("a table does not grow")
 	}
 	for i := range 3 * maxTables {

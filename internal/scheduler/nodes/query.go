@@ -19,8 +19,8 @@ type Query struct {
 	// answers is what nodes answered to the pod's shape; nil when the nodes must be asked about the
 	// pod by itself.
 	answers *answerTable
-	// amid is what nodes answered to the pod and its batch, also where these do not follow all pods
-	// in flight; nil where the query does not Share.
+	// amid is what nodes answered to the pod and its batch, or estimated, also where these do not
+	// follow all pods in flight; nil where the query does not Share.
 	amid *answerTable
 	// begun is when the attempt began, as since has it.
 	begun time.Duration
@@ -48,10 +48,10 @@ func (p *Profile) Begin(c ledger.Candidate, nominated string) Query {
 }
 
 // Share lets the query recall what nodes answered to the candidate's batch, and tell it. Loose is
-// the candidate's. A large cluster estimates instead.
+// the candidate's.
 func (q *Query) Share(p *Profile, loose bool) {
 	q.Candidate.Loose = loose
-	if c := &q.Candidate; q.answers != nil && !p.Table.Large() {
+	if c := &q.Candidate; q.answers != nil {
 		q.amid = p.amid.of(batch{c.Shape, c.Created, c.Loose}, p.Table.Size())
 	}
 }
@@ -106,7 +106,7 @@ func (q *Query) recall(n *Node) (PackedAnswer, bool) {
 
 // recallAmid is recall of what the node answered to another of the batch.
 func (q *Query) recallAmid(n *Node) (PackedAnswer, bool) {
-	if q.amid == nil {
+	if q.amid == nil || n.name == q.nominated {
 		return 0, false
 	}
 	p := q.amid.ofNode(n.Number())
@@ -134,7 +134,7 @@ func (q *Query) Ask(n *Node) PackedAnswer {
 		s.Answer.Certain, s.Lasts = true, false
 	}
 	p := q.pack(n, &s)
-	if s.Repeats && q.amid != nil {
+	if (s.Repeats || s.Estimated && q.table.Large()) && q.amid != nil {
 		q.amid.noteNode(n.Number(), p)
 	}
 	if s.Lasts && q.answers != nil {
@@ -144,6 +144,19 @@ func (q *Query) Ask(n *Node) PackedAnswer {
 		}
 	}
 	return p
+}
+
+// Confirm asks a node in full that has given an estimate, and says whether it had. That it refuses
+// is remembered.
+func (q *Query) Confirm(n *Node) (takes, estimated bool) {
+	if n.hot.changes.Follows(q.Candidate.Created) || n.name == q.nominated || !q.Estimates(n) {
+		return true, false
+	}
+	s := n.account.View().Sample(ledger.Question{Candidate: &q.Candidate})
+	if !s.Answer.OK() && s.Repeats && q.amid != nil {
+		q.amid.noteNode(n.Number(), Pack(s.Count, &s.Answer))
+	}
+	return s.Answer.OK(), true
 }
 
 // Estimates says whether the node is asked for the order of Reserve alone. If Reserve then refuses,

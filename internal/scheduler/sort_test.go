@@ -1,0 +1,67 @@
+package scheduler
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+)
+
+// waitingPod is a pod of that priority, created in that second, and put into the queue so many
+// milliseconds later.
+func waitingPod(name string, priority int32, created, queued int64) *framework.QueuedPodInfo {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.Unix(created, 0)}, Spec: corev1.PodSpec{Priority: &priority}}
+	return &framework.QueuedPodInfo{PodInfo: &framework.PodInfo{Pod: pod}, Timestamp: time.UnixMilli(queued)}
+}
+
+// TestSort: priority comes first, then the second in which a pod came into the queue, then that of
+// its creation, then the queue's order.
+func TestSort(t *testing.T) {
+	want := []*framework.QueuedPodInfo{
+		waitingPod("urgent", 9, 500, 900_000),
+		waitingPod("queued a second before the others", 1, 90, 99_999),
+		waitingPod("older", 1, 80, 100_900),
+		waitingPod("younger, queued first", 1, 81, 100_100),
+		waitingPod("younger, queued next", 1, 81, 100_200),
+		waitingPod("queued in the next second", 1, 10, 101_000),
+		waitingPod("of no importance", 0, 10, 90_000),
+	}
+	rng := rand.New(rand.NewPCG(27, 1))
+	for range 50 {
+		got := slices.Clone(want)
+		rng.Shuffle(len(got), func(i, j int) { got[i], got[j] = got[j], got[i] })
+		slices.SortFunc(got, func(a, b *framework.QueuedPodInfo) int {
+			switch less, more := (Sort{}).Less(a, b), (Sort{}).Less(b, a); {
+			case less == more:
+				t.Fatalf("%s and %s: %t both ways", a.Pod.Name, b.Pod.Name, less)
+			case less:
+				return -1
+			}
+			return 1
+		})
+		for i := range got {
+			if got[i] != want[i] {
+				t.Fatalf("%d is %q, want %q", i, got[i].Pod.Name, want[i].Pod.Name)
+			}
+		}
+	}
+	if one := want[0]; (Sort{}).Less(one, one) {
+		t.Error("a pod comes before itself")
+	}
+}
+
+// TestSortTakesNoArguments, and says so.
+func TestSortTakesNoArguments(t *testing.T) {
+	for raw, ok := range map[string]bool{"": true, "{}": true, "{by: name}": false} {
+		p, err := NewSort(t.Context(), &runtime.Unknown{Raw: []byte(raw)}, nil)
+		if (err == nil) != ok || ok && p.(fwk.QueueSortPlugin).Name() != SortName {
+			t.Errorf("%q: %v, %v", raw, p, err)
+		}
+	}
+}
