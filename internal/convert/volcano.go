@@ -232,6 +232,7 @@ func (c *converter) configuration() map[string]any {
 		postFilter["disabled"], args["evictsNobody"] = []any{map[string]any{"name": "*"}}, true
 	}
 	plugins := map[string]any{
+		"queueSort":  map[string]any{"enabled": []any{map[string]any{"name": "BerthSort"}}, "disabled": []any{map[string]any{"name": "*"}}},
 		"multiPoint": map[string]any{"enabled": enabled},
 		"bind":       map[string]any{"enabled": berth},
 		"postFilter": postFilter,

@@ -257,7 +257,7 @@ func (r *ranked) drop() {
 // maxUnconfirmed how many of these may say no before estimates have to do.
 const (
 	fewConfirmed   = 2
-	maxUnconfirmed = 512
+	maxUnconfirmed = 128
 )
 
 // Next names the best few of the nodes of a class that have not been named; none where there are
@@ -280,17 +280,14 @@ func (s *Candidates) Next(class int) []fwk.NodeInfo {
 			continue
 		}
 		heap.drop()
-		takes, estimated := s.unconfirmed == maxUnconfirmed, false
-		if !takes {
-			takes, estimated = s.cycle.query.Confirm(n)
-		}
-		if !takes {
+		switch takes, estimated := s.cycle.query.Confirm(n, s.unconfirmed < maxUnconfirmed); {
+		case !takes:
 			s.way.waiting.add(n)
 			s.unconfirmed++
-			continue
-		}
-		if few = append(few, info); estimated {
-			confirmed++
+		case estimated:
+			few, confirmed = append(few, info), confirmed+1
+		default:
+			few = append(few, info)
 		}
 	}
 	return few

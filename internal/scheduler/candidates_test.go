@@ -160,9 +160,9 @@ func (c *cluster) compare(pod *corev1.Pod) (asked int) {
 // most nodes, the nodes that are named keep what they said in Reserve; those that do not say in
 // Filter that they wait. Where all do, none is named.
 func TestEstimatesAreConfirmed(t *testing.T) {
-	c := newCluster(t, 300, 41)
-	if !c.table.Large() {
-		t.Fatal("the cluster is not large")
+	c := newCluster(t, 120, 41)
+	for i := 0; !c.table.Large(); i++ {
+		c.table.Named(fmt.Sprint("other", i))
 	}
 	infos := make([]fwk.NodeInfo, len(c.nodes))
 	for i, n := range c.nodes {
@@ -222,5 +222,28 @@ func TestEstimatesAreConfirmed(t *testing.T) {
 	t.Logf("%d named, %d waits", named, waiting)
 	if named < 40 || waiting < 1000 {
 		t.Errorf("%d named and %d waits: the test shows little", named, waiting)
+	}
+}
+
+// TestEstimatesHaveToDo where very many nodes said no after an estimate that said yes: the search
+// ends, and Reserve has the last word.
+func TestEstimatesHaveToDo(t *testing.T) {
+	c := newCluster(t, 300, 42)
+	infos := make([]fwk.NodeInfo, len(c.nodes))
+	for i, n := range c.nodes {
+		infos[i] = n.infoOf
+		pod := c.pod(1, 0)
+		candidate := c.table.Candidate(pod, requestOf(t, pod))
+		candidate.Created = 600
+		c.table.Of(n.object).Account().Reserve(&candidate, new(placement.Decision))
+	}
+	pod := c.pod(1, 0)
+	pod.CreationTimestamp = metav1.Unix(600, 0)
+	cyc := c.attempt(pod, requestOf(t, pod))
+	state := newCycleData()
+	state.Write(cycleKey, cyc)
+	candidates := CandidatesOf(state, pod, infos, 0, Spread{})
+	if few := candidates.Next(0); len(few) != fewConfirmed || candidates.unconfirmed != maxUnconfirmed {
+		t.Errorf("%d named after %d said no, want %d and %d", len(few), candidates.unconfirmed, fewConfirmed, maxUnconfirmed)
 	}
 }

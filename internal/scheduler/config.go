@@ -20,8 +20,8 @@ type ConfigOptions struct {
 	Args *Args
 }
 
-// Configuration returns a KubeSchedulerConfiguration with the plugin in its place, see Points.Check,
-// and with Sort.
+// Configuration returns a KubeSchedulerConfiguration with Sort, and with the plugin in its place;
+// see Points.Check.
 func Configuration(o ConfigOptions) ([]byte, error) {
 	plugins := plugins()
 	plugins["queueSort"] = map[string]any{"enabled": []any{map[string]any{"name": SortName}}, "disabled": []any{map[string]any{"name": "*"}}}

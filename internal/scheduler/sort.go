@@ -16,14 +16,21 @@ import (
 const SortName = "BerthSort"
 
 // Sort is the order in which waiting pods are tried: that of kube-scheduler's PrioritySort, except
-// that among pods which came into the queue in the same second those created in an earlier one come
-// first.
+// for what comes into the queue in the first minute of the process. Of these, pods created in an
+// earlier second come first.
 //
-// A scheduler that begins to lead finds all waiting pods at once, in no order. A kubelet that hears
-// of several pods at once admits the ones created first before the others (pod_workers and
-// kubelet.go sort them by creationTimestamp). So a pod that is tried after younger ones could take
-// the CPUs that these were promised, and has to wait for reports.
-type Sort struct{}
+// A scheduler that starts finds all waiting pods at once, in no order. A kubelet that hears of
+// several pods at once admits older ones first (HandlePodAdditions of pkg/kubelet/kubelet.go). So a
+// pod that is tried after younger ones could take the CPUs that these were promised, and has to
+// wait for reports. Afterwards pods come into the queue in the order of their creation by
+// themselves, and nobody gets ahead of others with old pods.
+type Sort struct {
+	// started is when the first minute ends.
+	started time.Time
+}
+
+// starting is how long a scheduler has to find the pods that waited before it.
+const starting = time.Minute
 
 var _ fwk.QueueSortPlugin = Sort{}
 
@@ -33,22 +40,21 @@ func NewSort(_ context.Context, obj runtime.Object, _ fwk.Handle) (fwk.Plugin, e
 	if err := decodeArgs(obj, &struct{}{}); err != nil {
 		return nil, fmt.Errorf("arguments of plugin %s: %w: want none", SortName, err)
 	}
-	return Sort{}, nil
+	return Sort{time.Now().Add(starting)}, nil
 }
 
 // Name implements fwk.Plugin.
 func (Sort) Name() string { return SortName }
 
 // Less implements fwk.QueueSortPlugin.
-func (Sort) Less(a, b fwk.QueuedPodInfo) bool {
+func (s Sort) Less(a, b fwk.QueuedPodInfo) bool {
 	p, q := a.GetPodInfo().GetPod(), b.GetPodInfo().GetPod()
-	s, t := a.GetTimestamp(), b.GetTimestamp()
-	return cmp.Or(
-		cmp.Compare(corev1helpers.PodPriority(q), corev1helpers.PodPriority(p)),
-		s.Truncate(time.Second).Compare(t.Truncate(time.Second)),
-		cmp.Compare(created(p), created(q)),
-		s.Compare(t),
-	) < 0
+	t, u := a.GetTimestamp(), b.GetTimestamp()
+	byAge := 0
+	if t.Before(s.started) && u.Before(s.started) {
+		byAge = cmp.Compare(created(p), created(q))
+	}
+	return cmp.Or(cmp.Compare(corev1helpers.PodPriority(q), corev1helpers.PodPriority(p)), byAge, t.Compare(u)) < 0
 }
 
 func created(pod *corev1.Pod) int64 { return pod.CreationTimestamp.Unix() }

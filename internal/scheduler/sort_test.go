@@ -20,16 +20,17 @@ func waitingPod(name string, priority int32, created, queued int64) *framework.Q
 	return &framework.QueuedPodInfo{PodInfo: &framework.PodInfo{Pod: pod}, Timestamp: time.UnixMilli(queued)}
 }
 
-// TestSort: priority comes first, then the second in which a pod came into the queue, then that of
-// its creation, then the queue's order.
+// TestSort: priority comes first, then among pods that came into the queue in the first minute the
+// second of their creation, then the queue's order.
 func TestSort(t *testing.T) {
+	sort := Sort{started: time.UnixMilli(100_000)}
 	want := []*framework.QueuedPodInfo{
 		waitingPod("urgent", 9, 500, 900_000),
-		waitingPod("queued a second before the others", 1, 90, 99_999),
-		waitingPod("older", 1, 80, 100_900),
-		waitingPod("younger, queued first", 1, 81, 100_100),
-		waitingPod("younger, queued next", 1, 81, 100_200),
-		waitingPod("queued in the next second", 1, 10, 101_000),
+		waitingPod("older", 1, 80, 99_900),
+		waitingPod("younger, queued first", 1, 81, 99_100),
+		waitingPod("younger, queued next", 1, 81, 99_200),
+		waitingPod("queued later", 1, 20, 100_000),
+		waitingPod("queued last", 1, 10, 100_001),
 		waitingPod("of no importance", 0, 10, 90_000),
 	}
 	rng := rand.New(rand.NewPCG(27, 1))
@@ -37,7 +38,7 @@ func TestSort(t *testing.T) {
 		got := slices.Clone(want)
 		rng.Shuffle(len(got), func(i, j int) { got[i], got[j] = got[j], got[i] })
 		slices.SortFunc(got, func(a, b *framework.QueuedPodInfo) int {
-			switch less, more := (Sort{}).Less(a, b), (Sort{}).Less(b, a); {
+			switch less, more := sort.Less(a, b), sort.Less(b, a); {
 			case less == more:
 				t.Fatalf("%s and %s: %t both ways", a.Pod.Name, b.Pod.Name, less)
 			case less:
@@ -51,7 +52,7 @@ func TestSort(t *testing.T) {
 			}
 		}
 	}
-	if one := want[0]; (Sort{}).Less(one, one) {
+	if one := want[0]; sort.Less(one, one) {
 		t.Error("a pod comes before itself")
 	}
 }
@@ -62,6 +63,9 @@ func TestSortTakesNoArguments(t *testing.T) {
 		p, err := NewSort(t.Context(), &runtime.Unknown{Raw: []byte(raw)}, nil)
 		if (err == nil) != ok || ok && p.(fwk.QueueSortPlugin).Name() != SortName {
 			t.Errorf("%q: %v, %v", raw, p, err)
+		}
+		if s, _ := p.(Sort); ok && !s.started.After(time.Now()) {
+			t.Error("the first minute is over at once")
 		}
 	}
 }

@@ -85,9 +85,9 @@ type runResult struct {
 type cycleStats struct {
 	// Attempts is how many scheduling cycles there were.
 	Attempts float64 `json:"attempts"`
-	// Searches is how often Berth looked for the best node among candidates, Nowhere how often there
-	// were none, as pods had to wait for reports, and SecondRounds how often the first few were not
-	// enough.
+	// Searches is how often Berth looked for the best node among candidates. Nowhere is how often
+	// there were none, as pods had to wait for reports, SecondRounds how often the first few were
+	// not enough.
 	Searches     float64 `json:"searches,omitempty"`
 	Nowhere      float64 `json:"nowhere,omitempty"`
 	SecondRounds float64 `json:"secondRounds,omitempty"`

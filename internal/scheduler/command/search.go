@@ -71,7 +71,7 @@ type search struct {
 	constraints []spread.Constraint
 	// named are nodes that passed Filter; nil while all are looked at.
 	named sets.Set[string]
-	// waits says what Candidates.Waits says, where none of the nodes could be named; else it is nil.
+	// waits is Candidates.Waits where none of the nodes could be named; else it is nil.
 	waits func(context.Context, fwk.NodeInfo) *fwk.Status
 	// weighed are all nodes that take the pod, where plugins weigh them for it; else nil.
 	weighed []fwk.NodeInfo

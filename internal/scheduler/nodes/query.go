@@ -146,11 +146,14 @@ func (q *Query) Ask(n *Node) PackedAnswer {
 	return p
 }
 
-// Confirm asks a node in full that has given an estimate, and says whether it had. That it refuses
-// is remembered.
-func (q *Query) Confirm(n *Node) (takes, estimated bool) {
-	if n.hot.changes.Follows(q.Candidate.Created) || n.name == q.nominated || !q.Estimates(n) {
+// Confirm asks a node in full that has given an estimate, unless it is to be believed, and says
+// whether it takes the pod and whether it had only estimated. That it refuses is remembered.
+func (q *Query) Confirm(n *Node, ask bool) (takes, estimated bool) {
+	switch {
+	case n.hot.changes.Follows(q.Candidate.Created) || n.name == q.nominated || !q.Estimates(n):
 		return true, false
+	case !ask:
+		return true, true
 	}
 	s := n.account.View().Sample(ledger.Question{Candidate: &q.Candidate})
 	if !s.Answer.OK() && s.Repeats && q.amid != nil {
