@@ -257,6 +257,28 @@ func testChartWiring(t *testing.T, helm string) {
 			}
 		})
 	}
+	t.Run("one order in all profiles", func(t *testing.T) {
+		berths := map[string]any{"enabled": []any{map[string]any{"name": scheduler.SortName}}, "disabled": []any{map[string]any{"name": "*"}}}
+		theirs := map[string]any{"enabled": []any{map[string]any{"name": "Theirs"}}, "disabled": []any{map[string]any{"name": "*"}}}
+		const second, third = "scheduler.profiles[0].schedulerName=second", "scheduler.profiles[1].schedulerName=third"
+		for set, want := range map[string]map[string]any{
+			second + "," + third: berths,
+			second + "," + third + ",scheduler.profiles[1].plugins.queueSort.enabled[0].name=Theirs,scheduler.profiles[1].plugins.queueSort.disabled[0].name=*": theirs,
+		} {
+			var got schedulerConfig
+			if err := yaml.Unmarshal(renderedConfig(t, objectsOf(t, mustRender(t, helm, "--set="+set))), &got); err != nil {
+				t.Fatal(err)
+			}
+			if len(got.Profiles) != 3 || got.Profiles[2].SchedulerName != "third" {
+				t.Fatalf("profiles %+v", got.Profiles)
+			}
+			for _, p := range got.Profiles {
+				if !reflect.DeepEqual(p.Plugins["queueSort"], any(want)) {
+					t.Errorf("%s: profile %s has %v, want %v", set, p.SchedulerName, p.Plugins["queueSort"], want)
+				}
+			}
+		}
+	})
 	t.Run("arguments", func(t *testing.T) {
 		set := "--set=scheduler.args.staleAfter=2m,scheduler.args.scoring.strategy=LeastAllocated,scheduler.args.scoring.fit=7"
 		p := configOf(t, renderedConfig(t, objectsOf(t, mustRender(t, helm, set)))).Profiles[0]
