@@ -127,9 +127,10 @@ func (a *alone) postFilter(ctx context.Context, c *cycle, pod *corev1.Pod, statu
 	core := c.plugin.core
 	waitsFrom := core.waiters.Blame(uidOf(pod), wakeNodes(by[0]), wakeNodes(by[1], by[2]))
 	core.forgetIfGone(pod)
-	if waiting := by[0]; len(waiting) > 0 && (core.clock.Now().Sub(waitsFrom) < wake.ReportLimit || a.patient && d.fits(waiting)) {
-		a.runOutOfPatience(c, pod, waitsFrom)
-		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "Berth: "+whatWaits(len(waiting), d.fits(waiting)))
+	fits := d.fits(by[0])
+	if waiting := by[0]; len(waiting) > 0 && (core.clock.Now().Sub(waitsFrom) < wake.ReportLimit || a.patient && fits) {
+		a.runOutOfPatience(c, pod, waitsFrom, fits)
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "Berth: "+whatWaits(len(waiting), fits))
 	}
 	text, err := d.text(by[1], by[2])
 	if err != nil {
@@ -144,11 +145,12 @@ func (a *alone) postFilter(ctx context.Context, c *cycle, pod *corev1.Pod, statu
 	return nil, fwk.NewStatus(fwk.Unschedulable)
 }
 
-// runOutOfPatience wakes the pod when it should no longer wait for certainty, or for reports.
-func (a *alone) runOutOfPatience(c *cycle, pod *corev1.Pod, waitsFrom time.Time) {
+// runOutOfPatience wakes the pod when it should no longer wait for certainty, which it does where it
+// fits a node, or for reports.
+func (a *alone) runOutOfPatience(c *cycle, pod *corev1.Pod, waitsFrom time.Time, fits bool) {
 	now := c.plugin.core.clock.Now()
 	left := waitsFrom.Add(wake.ReportLimit).Sub(now)
-	if patient := a.patientUntil.Sub(now); patient > 0 && (patient < left || left <= 0) {
+	if patient := a.patientUntil.Sub(now); fits && patient > 0 && (patient < left || left <= 0) {
 		left = patient
 	}
 	c.plugin.core.waiters.WakeOneAfter(left, uidOf(pod))
