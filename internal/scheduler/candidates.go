@@ -3,6 +3,8 @@ package scheduler
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	corev1informers "k8s.io/client-go/informers/core/v1"
@@ -40,6 +42,8 @@ type Candidates struct {
 	classes []ranked
 	taking  []fwk.NodeInfo
 	few     int
+	// space is what the one class lies in, where there is one, from spaces.
+	space *ranked
 	// unconfirmed is how many nodes have said no, asked in full, after an estimate that said yes.
 	unconfirmed int
 }
@@ -112,6 +116,17 @@ func CandidatesOf(state fwk.CycleState, pod *corev1.Pod, infos []fwk.NodeInfo, a
 	return found
 }
 
+// spaces are for the classes of the next pods: there are 120 KiB for each on 15,000 nodes.
+var spaces = sync.Pool{New: func() any { return new(ranked) }}
+
+// Done ends the search: nothing more is named.
+func (s *Candidates) Done() {
+	if s.space != nil {
+		spaces.Put(s.space)
+	}
+	s.classes, s.space = nil, nil
+}
+
 // Classes is how many classes of nodes there are.
 func (s *Candidates) Classes() int { return len(s.classes) }
 
@@ -124,8 +139,10 @@ func (s *Candidates) Taking() []fwk.NodeInfo { return s.taking }
 // taint PreferNoSchedule.
 func (s *Candidates) foresee() (shunned bool) {
 	s.classes, s.taking = nil, nil
-	if s.prefers == nil { // one allocation
-		s.classes = []ranked{make(ranked, 0, len(s.infos))}
+	if s.prefers == nil {
+		s.space = spaces.Get().(*ranked)
+		s.classes = []ranked{slices.Grow((*s.space)[:0], len(s.infos))}
+		*s.space = s.classes[0]
 	}
 	var objects [stretch]*corev1.Node
 	var found [stretch]*nodes.Node

@@ -113,6 +113,7 @@ const maxRounds = 8
 // findInAll returns those of the best candidates of each class that no plugin refuses; nil where
 // there are none, or where it would be long until some of a class are found.
 func (s *search) findInAll(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, c *scheduler.Candidates) sets.Set[string] {
+	defer c.Done()
 	named, most := sets.Set[string]{}, 0
 	for class := range c.Classes() {
 		passed, rounds := s.find(ctx, state, pod, func() []fwk.NodeInfo { return c.Next(class) })
