@@ -145,8 +145,8 @@ func (a *alone) postFilter(ctx context.Context, c *cycle, pod *corev1.Pod, statu
 	return nil, fwk.NewStatus(fwk.Unschedulable)
 }
 
-// runOutOfPatience wakes the pod when it should no longer wait for reports, or for certainty, where
-// it fits a node.
+// runOutOfPatience wakes the pod when it should no longer wait for reports. A pod that fits a node
+// is woken when it should no longer wait for certainty.
 func (a *alone) runOutOfPatience(c *cycle, pod *corev1.Pod, waitsFrom time.Time, fits bool) {
 	now := c.plugin.core.clock.Now()
 	left := waitsFrom.Add(wake.ReportLimit).Sub(now)

@@ -42,9 +42,9 @@ type Candidates struct {
 	classes []ranked
 	taking  []fwk.NodeInfo
 	few     int
-	// space is what the one class lies in, where there is one, from spaces.
+	// space is the memory of the one class, borrowed from spaces; nil where there are several.
 	space *ranked
-	// unconfirmed is how many nodes have said no, asked in full, after an estimate that said yes.
+	// unconfirmed counts nodes that admitted the pod by an estimate and refused when asked in full.
 	unconfirmed int
 }
 
@@ -116,7 +116,7 @@ func CandidatesOf(state fwk.CycleState, pod *corev1.Pod, infos []fwk.NodeInfo, a
 	return found
 }
 
-// spaces are for the classes of the next pods: there are 120 KiB for each on 15,000 nodes.
+// spaces lends each search the memory for its class: 120 KiB on 15,000 nodes.
 var spaces = sync.Pool{New: func() any { return new(ranked) }}
 
 // Done ends the search: nothing more is named.
@@ -270,17 +270,16 @@ func (r *ranked) drop() {
 	r.sink(0)
 }
 
-// fewConfirmed is how many nodes are named at most of which each had to be asked in full, and
-// maxUnconfirmed how many of these may say no before estimates have to do.
 const (
-	fewConfirmed   = 2
+	// fewConfirmed: Next names no more at a time once it has asked so many of them in full.
+	fewConfirmed = 2
+	// maxUnconfirmed: once so many nodes have refused when asked in full, Next believes estimates.
 	maxUnconfirmed = 128
 )
 
 // Next names the best few of the nodes of a class that have not been named; none where there are
-// none left. A node that gave an estimate is asked in full before: what Reserve refuses would cost
-// the pod another attempt, behind all others. That takes longer than anything else here, so that
-// fewer are named then.
+// none left. Before it names a node that gave an estimate, it asks the node in full: a refusal by
+// Reserve would cost the pod another attempt, behind all others.
 func (s *Candidates) Next(class int) []fwk.NodeInfo {
 	few, heap, confirmed := make([]fwk.NodeInfo, 0, s.few), &s.classes[class], 0
 	for len(few) < s.few && confirmed < fewConfirmed && len(*heap) > 0 {
@@ -310,8 +309,8 @@ func (s *Candidates) Next(class int) []fwk.NodeInfo {
 	return few
 }
 
-// Waits says that a node must report before it may take the pod, and nil of one that need not, or
-// that a plugin is foreseen to refuse.
+// Waits returns what Berth says about a node that must report before it may take the pod. It is
+// nil for other nodes, and for nodes that a plugin is certain to refuse.
 func (s *Candidates) Waits(ctx context.Context, info fwk.NodeInfo) *fwk.Status {
 	if s.pod.refusedBy(info) {
 		return nil

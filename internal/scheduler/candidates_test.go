@@ -66,17 +66,23 @@ func (c *cluster) fill() {
 func (c *cluster) onTheWay() (forget func()) {
 	var back []func()
 	for range 10 {
-		pod, account := c.pod(int64(1+c.rng.IntN(4)), 0), c.table.Named(c.nodes[c.rng.IntN(len(c.nodes))].object.Name).Account()
-		candidate := c.table.Candidate(pod, requestOf(c.TB, pod))
-		candidate.Created = int64(600 + c.rng.IntN(2))
-		account.Reserve(&candidate, new(placement.Decision))
-		back = append(back, func() { account.Forget(string(pod.UID)) })
+		n := c.nodes[c.rng.IntN(len(c.nodes))]
+		back = append(back, c.send(n, int64(1+c.rng.IntN(4)), int64(600+c.rng.IntN(2))))
 	}
 	return func() {
 		for _, forget := range back {
 			forget()
 		}
 	}
+}
+
+// send puts a pod on its way to the node, and returns what takes it back.
+func (c *cluster) send(n *clusterNode, cpus, created int64) (forget func()) {
+	pod, account := c.pod(cpus, 0), c.table.Named(n.object.Name).Account()
+	candidate := c.table.Candidate(pod, requestOf(c.TB, pod))
+	candidate.Created = created
+	account.Reserve(&candidate, new(placement.Decision))
+	return func() { account.Forget(string(pod.UID)) }
 }
 
 // anyPod is a pod of a shape that is mostly new, created before or after those on their way.
@@ -156,51 +162,58 @@ func (c *cluster) compare(pod *corev1.Pod) (asked int) {
 	return asked
 }
 
-// TestEstimatesAreConfirmed: in a large cluster where pods of the same second are on their way to
-// most nodes, the nodes that are named keep what they said in Reserve; those that do not say in
-// Filter that they wait. Where all do, none is named.
+// search begins a search among the nodes for a pod of so many CPUs, created in the second in which
+// pods were sent.
+func (c *cluster) search(cpus int64) (*placement.Request, *corev1.Pod, *Candidates) {
+	pod := c.pod(cpus, 0)
+	pod.CreationTimestamp = metav1.Unix(600, 0)
+	request := requestOf(c.TB, pod)
+	state := newCycleData()
+	state.Write(cycleKey, c.attempt(pod, request))
+	infos := make([]fwk.NodeInfo, len(c.nodes))
+	for i, n := range c.nodes {
+		infos[i] = n.infoOf
+	}
+	return request, pod, CandidatesOf(state, pod, infos, 0, Spread{})
+}
+
+// TestEstimatesAreConfirmed: pods of the same second are on their way to most nodes of a large
+// cluster. Reserve takes the pod on each node that is named. About nodes whose estimate was wrong
+// Filter says that they wait.
 func TestEstimatesAreConfirmed(t *testing.T) {
 	c := newCluster(t, 120, 41)
 	for i := 0; !c.table.Large(); i++ {
 		c.table.Named(fmt.Sprint("other", i))
 	}
-	infos := make([]fwk.NodeInfo, len(c.nodes))
-	for i, n := range c.nodes {
-		infos[i] = n.infoOf
-		if i < 10 {
-			continue
-		}
-		pod := c.pod(int64(1+c.rng.IntN(4)), 0)
-		candidate := c.table.Candidate(pod, requestOf(t, pod))
-		candidate.Created = 600
-		c.table.Of(n.object).Account().Reserve(&candidate, new(placement.Decision))
+	empty, sent := c.nodes[:10], c.nodes[10:]
+	for _, n := range sent {
+		c.send(n, int64(1+c.rng.IntN(4)), 600)
 	}
-	named, waiting, nowhere := 0, 0, 0
+	named, waiting := 0, 0
 	for i := range 40 {
-		pod := c.pod(int64(1+i%8), 0)
-		pod.CreationTimestamp = metav1.Unix(600, 0)
-		request := requestOf(t, pod)
-		cyc := c.attempt(pod, request)
-		state := newCycleData()
-		state.Write(cycleKey, cyc)
-		candidates := CandidatesOf(state, pod, infos, 0, Spread{})
+		if i == 20 {
+			for _, n := range empty { // now to all
+				c.send(n, 1, 600)
+			}
+		}
+		request, pod, candidates := c.search(int64(1 + i%8))
 		few := candidates.Next(0)
-		for len(few) == 0 && nowhere == 0 {
+		if len(few) == 0 && i < 20 {
 			t.Fatalf("pod %d: no candidates, and 10 nodes are empty", i)
 		}
 		for j, info := range few {
-			candidate := c.table.Candidate(pod, request)
-			a := c.table.Of(info.Node()).Account().Reserve(&candidate, new(placement.Decision))
-			if !a.OK() {
+			candidate, account := c.table.Candidate(pod, request), c.table.Of(info.Node()).Account()
+			if a := account.Reserve(&candidate, new(placement.Decision)); !a.OK() {
 				t.Fatalf("pod %d: candidate %d, %s, says %+v in Reserve", i, j, info.Node().Name, a)
 			}
 			if named++; j > 0 || i >= 20 {
-				c.table.Of(info.Node()).Account().Forget(request.UID)
+				account.Forget(request.UID)
 			}
 		}
-		for candidates.Next(0) != nil && len(candidates.classes[0]) > 0 {
+		for len(candidates.classes[0]) > 0 {
+			candidates.Next(0)
 		}
-		for _, info := range infos {
+		for _, info := range candidates.infos {
 			if status := candidates.Waits(t.Context(), info); status != nil {
 				waiting++
 				if status.Code() != fwk.Pending || status.Plugin() != Name {
@@ -208,16 +221,6 @@ func TestEstimatesAreConfirmed(t *testing.T) {
 				}
 			}
 		}
-		if i != 19 {
-			continue
-		}
-		for _, n := range c.nodes[:10] { // now on all
-			pod := c.pod(1, 0)
-			candidate := c.table.Candidate(pod, requestOf(t, pod))
-			candidate.Created = 600
-			c.table.Of(n.object).Account().Reserve(&candidate, new(placement.Decision))
-		}
-		nowhere = 1
 	}
 	t.Logf("%d named, %d waits", named, waiting)
 	if named < 40 || waiting < 1000 {
@@ -225,25 +228,15 @@ func TestEstimatesAreConfirmed(t *testing.T) {
 	}
 }
 
-// TestEstimatesHaveToDo where very many nodes said no after an estimate that said yes: the search
-// ends, and Reserve has the last word.
+// TestEstimatesHaveToDo: where very many nodes refuse when asked in full, Next stops asking.
+// Reserve has the last word.
 func TestEstimatesHaveToDo(t *testing.T) {
 	c := newCluster(t, 300, 42)
-	infos := make([]fwk.NodeInfo, len(c.nodes))
-	for i, n := range c.nodes {
-		infos[i] = n.infoOf
-		pod := c.pod(1, 0)
-		candidate := c.table.Candidate(pod, requestOf(t, pod))
-		candidate.Created = 600
-		c.table.Of(n.object).Account().Reserve(&candidate, new(placement.Decision))
+	for _, n := range c.nodes {
+		c.send(n, 1, 600)
 	}
-	pod := c.pod(1, 0)
-	pod.CreationTimestamp = metav1.Unix(600, 0)
-	cyc := c.attempt(pod, requestOf(t, pod))
-	state := newCycleData()
-	state.Write(cycleKey, cyc)
-	candidates := CandidatesOf(state, pod, infos, 0, Spread{})
+	_, _, candidates := c.search(1)
 	if few := candidates.Next(0); len(few) != fewConfirmed || candidates.unconfirmed != maxUnconfirmed {
-		t.Errorf("%d named after %d said no, want %d and %d", len(few), candidates.unconfirmed, fewConfirmed, maxUnconfirmed)
+		t.Errorf("%d named after %d refused, want %d and %d", len(few), candidates.unconfirmed, fewConfirmed, maxUnconfirmed)
 	}
 }

@@ -15,9 +15,8 @@ import (
 // SortName is the name of the plugin Sort in profiles.
 const SortName = "BerthSort"
 
-// Sort is the order in which waiting pods are tried: that of kube-scheduler's PrioritySort, except
-// for what comes into the queue in the first minute of the process. Of these, pods created in an
-// earlier second come first.
+// Sort decides in what order waiting pods are tried. It is kube-scheduler's PrioritySort, but pods
+// that come into the queue in the first minute of the process are tried by age, in whole seconds.
 //
 // A scheduler that starts finds all waiting pods at once, in no order. A kubelet that hears of
 // several pods at once admits older ones first (HandlePodAdditions of pkg/kubelet/kubelet.go). So a

@@ -173,8 +173,8 @@ func (k *reserving) NominatedPodsForNode(node string) []fwk.PodInfo {
 	return nil
 }
 
-// TestPluginsAreNotAskedAboutNodesThatWait, where there is no node for the pod anyway: what Berth
-// says is the answer. About other nodes, and those that are kept for somebody, they are asked.
+// TestPluginsAreNotAskedAboutNodesThatWait: where Berth could name no node, its own answer is
+// enough for a node that waits. Plugins are asked about nodes that are full, or kept for others.
 func TestPluginsAreNotAskedAboutNodesThatWait(t *testing.T) {
 	p := &reserving{kept: "kept"}
 	waits := fwk.NewStatus(fwk.Pending)

@@ -55,7 +55,7 @@ type answerTable struct {
 	byState column
 }
 
-// column is answers, none of which takes memory before the first is noted.
+// column holds answers. It takes no memory until the first is noted.
 type column struct {
 	count int
 	once  sync.Once

@@ -146,8 +146,9 @@ func (q *Query) Ask(n *Node) PackedAnswer {
 	return p
 }
 
-// Confirm asks a node in full that has given an estimate, unless it is to be believed, and says
-// whether it takes the pod and whether it had only estimated. That it refuses is remembered.
+// Confirm says whether a node takes the pod that has said so, and whether it had only estimated.
+// With ask, a node that had is asked in full; else its estimate is believed. A refusal is
+// remembered.
 func (q *Query) Confirm(n *Node, ask bool) (takes, estimated bool) {
 	switch {
 	case n.hot.changes.Follows(q.Candidate.Created) || n.name == q.nominated || !q.Estimates(n):
