@@ -35,7 +35,7 @@ func TestRoomMissesNobody(t *testing.T) {
 			if a := h.n.View().Ask(Question{Candidate: c}); !a.OK() {
 				continue // nobody asks how much room there is
 			}
-			taken, last := takenOneByOne(h.n, c, limit)
+			taken, last := takenOneByOne(h.n, c, limit, 1)
 			switch room := h.n.View().Room(c, limit); {
 			case room == taken:
 				same++
@@ -52,13 +52,47 @@ func TestRoomMissesNobody(t *testing.T) {
 	}
 }
 
-// takenOneByOne reserves pods like the candidate on a fork of the node until it takes no more.
-func takenOneByOne(n *Node, c *Candidate, limit int) (taken int, last Answer) {
+// TestApart holds Apart against pods of one second that are reserved one after the other, in the
+// middle of random histories. A node that keeps them apart takes one. One that does not takes as
+// many as of other seconds, or is not certain of what it gives them.
+func TestApart(t *testing.T) {
+	const limit = 4
+	apart, together := 0, 0
+	for seed := range uint64(100) {
+		h := newHistory(t, seed)
+		for range 60 {
+			h.step()
+			c := &Candidate{Request: h.request(), Created: h.second}
+			if a := h.n.View().Ask(Question{Candidate: c}); !a.OK() || h.n.View().Room(c, limit) < 2 {
+				continue
+			}
+			taken, last := takenOneByOne(h.n, c, limit, 0)
+			switch exact := h.n.View().Ask(Question{Candidate: c}).Exact; {
+			case !h.n.View().Apart(c):
+				together++
+				if exact && taken < 2 {
+					h.fail("seed %d: %s is not kept apart, and the second of its second is: %+v", seed, c.Request.UID, last)
+				}
+			case taken > 1:
+				h.fail("seed %d: %s is kept apart, and the node takes %d of its second", seed, c.Request.UID, taken)
+			default:
+				apart++
+			}
+		}
+	}
+	if t.Logf("%d apart, %d together", apart, together); apart < 100 || together < 100 {
+		t.Errorf("%d apart, %d together: the histories show too little", apart, together)
+	}
+}
+
+// takenOneByOne reserves pods like the candidate, each created so many seconds after the one
+// before, on a fork of the node until it takes no more.
+func takenOneByOne(n *Node, c *Candidate, limit int, later int64) (taken int, last Answer) {
 	fork := n.Fork()
 	for ; taken < limit; taken++ {
 		r, d := *c.Request, placement.Decision{}
 		r.UID = fmt.Sprint(r.UID, "/", taken)
-		if last = fork.Reserve(&Candidate{Request: &r, Created: c.Created + int64(taken)}, &d); !last.OK() {
+		if last = fork.Reserve(&Candidate{Request: &r, Created: c.Created + int64(taken)*later}, &d); !last.OK() {
 			return taken, last
 		}
 	}

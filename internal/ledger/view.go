@@ -95,6 +95,18 @@ func (v View) Room(c *Candidate, limit int) int {
 	return limit
 }
 
+// Apart says whether, of the pods like the candidate that were created in its second, the node
+// takes one and keeps the others off until a report. It promises the one its CPUs, and the kubelet
+// may admit the others before it.
+func (v View) Apart(c *Candidate) bool {
+	v.n.mu.Lock()
+	defer v.n.mu.Unlock()
+	if v.n.report == nil || v.n.report.Amounts || v.n.decides() || c.Loose {
+		return false
+	}
+	return v.n.admit(c).Exact && !inert(v.n.report.Model, c.Request)
+}
+
 // Flooded says why every pod waits for the node's next report, whatever it asks for;
 // WaitsForNothing if none does.
 func (v View) Flooded() Wait {

@@ -57,9 +57,9 @@ func (w *waitingNodes) add(n *nodes.Node) {
 // until a report.
 func (a *alone) wait(c *cycle, pod *corev1.Pod) {
 	core, patience := c.plugin.core, c.plugin.args.Patience.Duration
+	c.query.Candidate.Loose = core.delays.crowded(pod.Namespace, core.table.Size())
 	a.patientUntil = core.waiters.Add(waiterOf(pod), &c.query.Candidate).Add(patience)
 	core.forgetIfGone(pod)
-	c.query.Candidate.Loose = core.delays.crowded(pod.Namespace, core.table.Size())
 	a.patient = !c.query.Candidate.Loose && core.clock.Now().Before(a.patientUntil)
 	if patience > 0 && pod.Status.NominatedNodeName == "" {
 		a.waiting = &waitingNodes{}

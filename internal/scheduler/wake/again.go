@@ -29,8 +29,8 @@ type renewal struct {
 	// nodes that take the shape: the last that said so; several says that it was not the only one.
 	node    Node
 	several bool
-	// room is how many pods nodes have said that they take; 0 where the node has to be asked again.
-	room int
+	// room is what nodes have said that they have; none where the node has to be asked again.
+	room room
 	// blamed and woken are as in wakeRound.
 	blamed Node
 	woken  map[string]bool
@@ -41,7 +41,7 @@ type renewal struct {
 
 // add gives a class a turn for its shape.
 func (a *again) add(m *members) {
-	if r := a.byShape[m.class.shape]; r.turned && r.room == 0 {
+	if r := a.byShape[m.class.shape]; r.turned && r.room.pods == 0 {
 		a.later.add(m)
 	} else {
 		a.order.add(m)

@@ -34,8 +34,8 @@ type class struct {
 type members struct {
 	class class
 	place place // in the ring
-	// candidate is that of one of the pods. A node that holds that pod in flight takes the
-	// candidate for the pod itself.
+	// candidate is that of the pod that was tried last, if it is still here. A node that holds that
+	// pod in flight takes the candidate for the pod itself.
 	candidate *ledger.Candidate
 	pods      map[string]*waiter // by UID
 }
@@ -43,7 +43,7 @@ type members struct {
 // waiter is a pod that wants a node.
 type waiter struct {
 	pod       Pod
-	candidate ledger.Candidate
+	candidate *ledger.Candidate
 	since     time.Time
 	// blamed are the nodes that kept the pod off; true marks the ones that merely waited. nil: any
 	// node may have.

@@ -3,7 +3,7 @@ package wake
 import "github.com/berth-dev/berth/internal/ledger"
 
 // wakeAgain notes that a node takes a class. The caller holds the lock.
-func (w *Waiters) wakeAgain(c *change, m *members, room int) {
+func (w *Waiters) wakeAgain(c *change, m *members, free room) {
 	a := &w.again
 	r := a.byShape[m.class.shape]
 	if r == nil {
@@ -16,7 +16,8 @@ func (w *Waiters) wakeAgain(c *change, m *members, room int) {
 	if c.blamed() == nil {
 		r.blamed = nil
 	}
-	r.node, r.room, r.more = c.node, min(r.room+room, maxAgain), len(r.woken) > 0
+	r.room = room{min(r.room.pods+free.pods, maxAgain), (r.room.apart || free.apart) && !r.several}
+	r.node, r.more = c.node, len(r.woken) > 0
 	a.add(m)
 }
 
@@ -55,25 +56,25 @@ func (w *Waiters) renewNext() bool {
 	if m != nil {
 		r = w.again.byShape[m.class.shape]
 	}
-	if r == nil || r.turned && r.room == 0 {
+	if r == nil || r.turned && r.room.pods == 0 {
 		if r != nil {
 			w.again.later.add(m)
 		}
 		w.mu.Unlock()
 		return m != nil
 	}
-	node, room := r.node, r.room
-	if r.several && room == 0 {
-		room = maxRoom // one of them may have some
+	node, free := r.node, r.room
+	if r.several && free.pods == 0 {
+		free.pods = maxRoom // one of them may have some
 	}
 	w.mu.Unlock()
-	if room == 0 { // no lock is held while a node is asked
-		room = w.roomOf(&wakeRound{roundKey: roundKey{node, r.shape}})
+	if free.pods == 0 { // no lock is held while a node is asked
+		free = w.roomOf(&wakeRound{roundKey: roundKey{node, r.shape}})
 	}
 	pods := batch{}
 	w.mu.Lock()
 	if w.again.byShape[r.shape] == r {
-		w.turn(m, r, room, pods)
+		w.turn(m, r, free, pods)
 	}
 	w.mu.Unlock()
 	w.activate(pods)
@@ -81,14 +82,13 @@ func (w *Waiters) renewNext() bool {
 }
 
 // turn wakes as many pods of the shape as there is room and budget for. The caller holds the lock.
-func (w *Waiters) turn(m *members, r *renewal, room int, pods batch) {
+func (w *Waiters) turn(m *members, r *renewal, free room, pods batch) {
 	a := &w.again
-	count := min(room, maxAgain-a.spent)
-	left := w.wakeSome(r.shape, r.blamed, r.woken, count, pods)
-	a.spent += count - max(0, count-left)
-	r.room, r.turned = 0, true
+	some, left := w.wakeSome(r.shape, r.blamed, r.woken, room{min(free.pods, maxAgain-a.spent), free.apart}, pods)
+	a.spent += some
+	r.room, r.turned = room{}, true
 	switch {
-	case room > 0 && left > count:
+	case free.pods > 0 && left > 0:
 	case r.more:
 		r.more = false
 		clear(r.woken)

@@ -41,23 +41,36 @@ func (w *Waiters) beginRound(c *change, shape ledger.Shape) *wakeRound {
 	return r
 }
 
-// wakeNext wakes count pods of the round that it has not woken yet: first the ones that nobody has
-// woken, then by priority, then by how long they have waited. Pods on trial are woken too, and do
-// not count. If pods are left, the round goes on after a pause: a pod that was woken may be placed
-// elsewhere, or be kept off by others. The caller holds the lock.
-func (w *Waiters) wakeNext(r *wakeRound, count int, pods batch) {
-	if w.wakeSome(r.shape, r.blamed, r.woken, count, pods) <= count {
+// room is how many pods of a shape are woken at once for what a node has for them.
+type room struct {
+	pods int
+	// apart: one of each second of creation at most.
+	apart bool
+}
+
+// roomFor asks a node that takes the candidate how many such pods it takes.
+func roomFor(n Node, c *ledger.Candidate) room {
+	v := n.View()
+	return room{max(1, v.Room(c, maxRoom)), v.Apart(c)}
+}
+
+// wakeNext wakes pods of the round that it has not woken yet, as many as there is room for: first
+// the ones that nobody has woken, then by priority, then by how long they have waited. Pods on
+// trial are woken too, and do not count. If pods are left, the round goes on after a pause: a pod
+// that was woken may be placed elsewhere, or be kept off by others. The caller holds the lock.
+func (w *Waiters) wakeNext(r *wakeRound, free room, pods batch) {
+	if _, left := w.wakeSome(r.shape, r.blamed, r.woken, free, pods); left == 0 {
 		delete(w.rounds, r.roundKey)
 		return
 	}
 	w.edge.After(RoundPause, func() { w.goOn(r) })
 }
 
-// wakeSome wakes the first count pods of a shape, and all that are on trial, except for the ones
-// that have been woken already or blame another node. It returns how many of them are not on trial.
-// The caller holds the lock.
-func (w *Waiters) wakeSome(shape ledger.Shape, blamed Node, woken map[string]bool, count int, pods batch) int {
-	var left []*waiter
+// wakeSome wakes the first pods of a shape for which there is room, and all that are on trial,
+// except for the ones that have been woken already or blame another node. It returns how many of
+// those not on trial it has woken, and how many are left. The caller holds the lock.
+func (w *Waiters) wakeSome(shape ledger.Shape, blamed Node, woken map[string]bool, free room, pods batch) (some, left int) {
+	var rest []*waiter
 	for _, m := range w.byShape[shape] {
 		for uid, p := range m.pods {
 			switch {
@@ -66,16 +79,21 @@ func (w *Waiters) wakeSome(shape ledger.Shape, blamed Node, woken map[string]boo
 				woken[uid] = true
 				pods.add(p)
 			default:
-				left = append(left, p)
+				rest = append(rest, p)
 			}
 		}
 	}
-	slices.SortFunc(left, wakeOrder)
-	for _, p := range left[:min(count, len(left))] {
-		woken[p.pod.UID] = true
-		pods.add(p)
+	slices.SortFunc(rest, wakeOrder)
+	seconds := map[int64]bool{}
+	for _, p := range rest {
+		if second := p.candidate.Created; some < free.pods && !(free.apart && seconds[second]) {
+			seconds[second] = true
+			woken[p.pod.UID] = true
+			pods.add(p)
+			some++
+		}
 	}
-	return len(left)
+	return some, len(rest) - some
 }
 
 // wakeOrder sorts waiters by who is woken first.
@@ -92,29 +110,29 @@ func wakeOrder(a, b *waiter) int {
 // goOn continues a round if the node still has room. If it has none, the change that makes some
 // begins another round.
 func (w *Waiters) goOn(r *wakeRound) {
-	room := w.roomOf(r)
+	free := w.roomOf(r)
 	pods := batch{}
 	w.mu.Lock()
 	switch {
 	case w.rounds[r.roundKey] != r: // another one has taken its place
-	case room == 0:
+	case free.pods == 0:
 		delete(w.rounds, r.roundKey)
 	default:
-		w.wakeNext(r, room, pods)
+		w.wakeNext(r, free, pods)
 	}
 	w.mu.Unlock()
 	w.activate(pods)
 }
 
-// roomOf asks how many pods of a round's shape the node takes. Among classes of one shape those of
-// pods that were created later are asked first: the node answers them alike.
-func (w *Waiters) roomOf(r *wakeRound) int {
+// roomOf asks how many pods of a round's shape the node takes; 0 if none. Among classes of one
+// shape those of pods that were created later are asked first: the node answers them alike.
+func (w *Waiters) roomOf(r *wakeRound) room {
 	for _, c := range w.latest(r.shape) {
 		if a := r.node.View().Ask(ledger.Question{Candidate: c}); a.OK() {
-			return max(1, r.node.View().Room(c, maxRoom))
+			return roomFor(r.node, c)
 		}
 	}
-	return 0
+	return room{}
 }
 
 // latest returns candidates of a shape, at most maxAsked, the classes that came last first.

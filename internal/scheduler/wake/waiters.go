@@ -57,22 +57,22 @@ func New(edge Edge) *Waiters {
 // Add notes that an attempt to place a pod begins, and returns when the pod began to want a node.
 func (w *Waiters) Add(pod Pod, c *ledger.Candidate) time.Time {
 	now := w.edge.Now()
+	latest := *c
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	key := class{pod.Namespace, c.Shape, c.Created}
 	if old, ok := w.classOf[pod.UID]; ok {
-		if known := w.byClass[old].pods[pod.UID]; old == key {
+		if m := w.byClass[old]; old == key {
+			known := m.pods[pod.UID]
+			known.candidate, m.candidate = &latest, &latest
 			known.blamed, known.trying, known.woken = nil, true, false
 			return known.since
 		}
 		w.remove(pod.UID)
 	}
 	m := w.membersOf(key)
-	p := &waiter{pod: pod, candidate: *c, since: now, trying: true}
-	m.pods[pod.UID] = p
-	if m.candidate == nil {
-		m.candidate = &p.candidate
-	}
+	m.pods[pod.UID] = &waiter{pod: pod, candidate: &latest, since: now, trying: true}
+	m.candidate = &latest
 	w.classOf[pod.UID] = key
 	return now
 }
@@ -213,11 +213,11 @@ func (w *Waiters) remove(uid string) {
 	if len(m.pods) == 0 {
 		w.forget(m)
 	}
-	if m.candidate != &left.candidate {
+	if m.candidate != left.candidate {
 		return
 	}
 	for _, p := range m.pods {
-		m.candidate = &p.candidate
+		m.candidate = p.candidate
 		return
 	}
 }

@@ -54,7 +54,7 @@ func (w *Waiters) follow(c *change, said *replies, pods batch) {
 		case r == wakePerhaps:
 			if !said.news[key.shape] {
 				w.wakeAgain(c, m, said.room[key.shape])
-				said.room[key.shape] = 0 // once for all of its classes
+				said.room[key.shape] = room{} // once for all of its classes
 			}
 		case r == wakeLater:
 			m.waitFor(c.node, pods)
@@ -72,9 +72,9 @@ func (w *Waiters) follow(c *change, said *replies, pods batch) {
 // replies are what a node said about several classes.
 type replies struct {
 	reached map[class]reach
-	// room is how many pods of a shape the node has room for, news which shapes it takes for
+	// room is what the node has for pods of a shape, news which shapes it takes for
 	// certain since the change alone.
-	room map[ledger.Shape]int
+	room map[ledger.Shape]room
 	news map[ledger.Shape]bool
 }
 
@@ -114,14 +114,14 @@ func (w *Waiters) ask(c *change, list []question) (said replies, asked int) {
 			continue
 		}
 		if said.reached == nil {
-			said.reached, said.room, said.news = map[class]reach{}, map[ledger.Shape]int{}, map[ledger.Shape]bool{}
+			said.reached, said.room, said.news = map[class]reach{}, map[ledger.Shape]room{}, map[ledger.Shape]bool{}
 		}
 		said.reached[q.class] = r
 		if r == wakeRoom {
 			said.news[q.class.shape] = true
 		}
 		if _, known := said.room[q.class.shape]; (r == wakeRoom || r == wakePerhaps) && !known {
-			said.room[q.class.shape] = max(1, c.node.View().Room(q.candidate, maxRoom))
+			said.room[q.class.shape] = roomFor(c.node, q.candidate)
 		}
 	}
 	return said, len(list)

@@ -10,13 +10,14 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// crowd is a node on which one pod has ended, and count pods alike that want its place.
-func crowd(t *testing.T, count int) (*cluster, *ledger.Node) {
+// crowd is a node on which one pod has ended, and count pods alike that want its place. Each was
+// created so many seconds after the one before.
+func crowd(t *testing.T, count int, later int64) (*cluster, *ledger.Node) {
 	c := newCluster(t)
 	n := c.addNode("n", twoSockets)
 	_, two := c.fill(n)
 	for i := range count {
-		p := c.addPod(fmt.Sprintf("p%03d", i), 4, 500)
+		p := c.addPod(fmt.Sprintf("p%03d", i), 4, 500+int64(i)*later)
 		if a := n.View().Ask(ledger.Question{Candidate: &p.Candidate}); a.Outcome != ledger.Refused {
 			t.Fatalf("a full node says %v", a.Outcome)
 		}
@@ -28,28 +29,52 @@ func crowd(t *testing.T, count int) (*cluster, *ledger.Node) {
 }
 
 func TestAReportWakesAsManyAsThereIsRoomFor(t *testing.T) {
-	c, n := crowd(t, 500)
+	c, n := crowd(t, 500, 1)
 	first := c.edge.take() // 8 CPUs are free
 	if len(first) != 2 {
 		t.Fatalf("%d pods woken, want 2", len(first))
 	}
-	p := c.pods[first[0]]
-	c.waiters.Add(p.Pod, &p.Candidate)
-	if a := n.Reserve(&p.Candidate, new(placement.Decision)); !a.OK() {
-		t.Fatalf("%s: %v", p.Name, a)
+	for _, name := range first {
+		c.place(n, c.pods[name])
 	}
-	c.waiters.Done(p.UID)
-	// The others were created in the same second: until the first is reported nobody knows their
-	// order.
 	c.edge.step(RoundPause)
 	if next := c.edge.take(); len(next) > 0 {
 		t.Errorf("%v woken although the room is taken", next)
 	}
 }
 
+// TestOneOfASecondIsWoken: a node that promises a pod its CPUs keeps others of its second off until
+// a report, so that it wakes one of each.
+func TestOneOfASecondIsWoken(t *testing.T) {
+	c, n := crowd(t, 500, 0)
+	later := c.addPod("later", 4, 501)
+	c.fail(n, later)
+	c.edge.step(RoundPause)
+	woken := c.edge.take()
+	if !slices.Equal(woken, []string{"p000", "later", "p001"}) { // two at once
+		t.Fatalf("%v woken", woken)
+	}
+	c.waiters.Done(later.UID)
+	c.place(n, c.pods["p001"])
+	c.edge.step(RoundPause)
+	if next := c.edge.take(); len(next) > 0 {
+		t.Errorf("%v woken although they are kept off by one of their second", next)
+	}
+}
+
+// place gives the pod a place on the node.
+func (c *cluster) place(n *ledger.Node, p *pod) {
+	c.Helper()
+	c.waiters.Add(p.Pod, &p.Candidate)
+	if a := n.Reserve(&p.Candidate, new(placement.Decision)); !a.OK() {
+		c.Fatalf("%s: %v", p.Name, a)
+	}
+	c.waiters.Done(p.UID)
+}
+
 func TestNoWakeUpIsLost(t *testing.T) {
 	const count = 31
-	c, n := crowd(t, count)
+	c, n := crowd(t, count, 1)
 	seen := map[string]int{}
 	for len(seen) < count {
 		names := c.edge.take()
@@ -76,9 +101,9 @@ func TestNoWakeUpIsLost(t *testing.T) {
 }
 
 func TestUrgentPodsAreWokenFirst(t *testing.T) {
-	c, n := crowd(t, 20)
+	c, n := crowd(t, 20, 1)
 	c.edge.take()
-	urgent := c.addPod("urgent", 4, 500)
+	urgent := c.addPod("urgent", 4, 600)
 	urgent.Priority = 7
 	c.fail(n, urgent)
 	c.edge.step(RoundPause)
