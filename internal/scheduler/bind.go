@@ -22,14 +22,27 @@ import (
 func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodeName string) *fwk.Status {
 	c := cycleOf(state)
 	p.core.tellShared(pod, nodeName)
-	switch decided := c != nil && c.number > 0; {
+	switch {
 	case wire.OfReservation(pod):
-		return p.core.bindReservation(ctx, pod, nodeName, decided)
-	case !decided:
+		return p.core.bindReservation(ctx, pod, nodeName, c.decided())
+	case !c.decided():
 		return p.bindUndecided(ctx, c, pod, nodeName)
 	}
 	b := &binding{cycle: c, pod: pod, node: p.core.table.Named(nodeName)}
 	return b.write(ctx)
+}
+
+// decided says whether the pod has a decision to write. It may be called on nil.
+func (c *cycle) decided() bool { return c != nil && c.number > 0 }
+
+// Pace lets so many Bindings be written at a time, whoever writes them (handover.Handover.Pace).
+// done is called when the pod's is written. Bind itself paces pods that have a decision, when their
+// turn has come. Members of gangs wait for each other, and hold up nobody else.
+func (p Parts) Pace(ctx context.Context, state fwk.CycleState, pod *corev1.Pod) (done func(), err error) {
+	if cycleOf(state).decided() || wire.OfReservation(pod) || wire.InGang(pod) {
+		return func() {}, nil
+	}
+	return p.core.handover.Paced, p.core.handover.Pace(ctx)
 }
 
 // bindReservation writes the place of the Reservation that the pod stands for. decided says that

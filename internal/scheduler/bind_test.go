@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -8,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
@@ -125,5 +127,34 @@ func TestABindingSaysWhatItIsFor(t *testing.T) {
 				t.Errorf("the Binding says %+v, %t: want %s, whole", said, ok, want)
 			}
 		})
+	}
+}
+
+// TestPace: a Binding that somebody else writes is paced here. One that Bind writes, or a gang
+// waits for, has its own turn.
+func TestPace(t *testing.T) {
+	place := &corev1.Pod{TypeMeta: metav1.TypeMeta{Kind: "Reservation"}}
+	member := pinned("member", 4)
+	member.Labels = map[string]string{"scheduling.x-k8s.io/pod-group": "g"}
+	f, _ := attached(t, pinned("decided", 4))
+	ended, end := context.WithCancel(t.Context())
+	end()
+	for what, tc := range map[string]struct {
+		pod   *corev1.Pod
+		state fwk.CycleState
+		want  bool
+	}{
+		"ordinary":    {burstable("a", "1"), framework.NewCycleState(), true},
+		"decided":     {pinned("decided", 4), f.reserve(pinned("decided", 4)), false},
+		"member":      {member, framework.NewCycleState(), false},
+		"Reservation": {place, framework.NewCycleState(), false},
+	} {
+		done, err := Parts{f.core}.Pace(ended, tc.state, tc.pod)
+		if paced := errors.Is(err, context.Canceled); paced != tc.want {
+			t.Errorf("%s: %v, want that it waits: %v", what, err, tc.want)
+		}
+		if err == nil {
+			done()
+		}
 	}
 }

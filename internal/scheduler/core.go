@@ -222,6 +222,16 @@ func MerelyWaits(status *fwk.Status) bool {
 	return d.PendingPlugins.Has(Name) || d.PreFilterMsg == waitReports || d.PreFilterMsg == waitTakeover
 }
 
+// refusesAlone says whether an attempt has failed because of Berth and no other plugin.
+func refusesAlone(status *fwk.Status) bool {
+	var none *framework.FitError
+	if !errors.As(status.AsError(), &none) {
+		return false
+	}
+	refusing := none.Diagnosis.UnschedulablePlugins.Union(none.Diagnosis.PendingPlugins)
+	return refusing.Len() == 1 && refusing.Has(Name)
+}
+
 // start begins to watch, until ctx ends.
 func (c *core) start(ctx context.Context, args Args, handle fwk.Handle) error {
 	sources, err := nodes.NewSources(handle.KubeConfig(), handle.ClientSet(), args.HeartbeatNamespace)

@@ -67,17 +67,24 @@ type delay struct {
 	now       cause
 	since     time.Time
 	spent     [causes]time.Duration
+	// ours: its last attempt has failed because of Berth alone.
+	ours bool
 }
 
-// Queued notes that a pod may be tried from now on, unless others may still hold it: its gang, its
-// gates, or its claims.
+// Queued notes that a pod may be tried from now on, unless others may still hold it.
 func (d *Delays) Queued(pod *corev1.Pod) {
-	if !wire.MightPin(pod) || wire.InGang(pod) || len(pod.Spec.SchedulingGates)+len(pod.Spec.ResourceClaims) > 0 {
+	if !wire.MightPin(pod) || mayBeHeld(pod) {
 		return
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.begin(pod, d.clock.Now())
+}
+
+// mayBeHeld says whether others could keep the pod from being tried: its gang, its gates, or its
+// claims.
+func mayBeHeld(pod *corev1.Pod) bool {
+	return wire.InGang(pod) || len(pod.Spec.SchedulingGates)+len(pod.Spec.ResourceClaims) > 0
 }
 
 // Tried notes that a pod, which was put into the queue at that time, leaves it to be tried.
@@ -89,6 +96,7 @@ func (d *Delays) Tried(pod *corev1.Pod, queued time.Time) {
 	defer d.mu.Unlock()
 	if d.begin(pod, queued) {
 		d.become(pod.UID, inAttempt)
+		d.of[pod.UID].ours = false
 	}
 }
 
@@ -145,7 +153,21 @@ func (d *Delays) Failed(pod *corev1.Pod, status *fwk.Status, waits bool) {
 	case status.IsRejected():
 		why = forRoom
 	}
-	d.is(pod.UID, why)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.become(pod.UID, why)
+	if known := d.of[pod.UID]; known != nil {
+		known.ours = refusesAlone(status) && !mayBeHeld(pod)
+	}
+}
+
+// Ours says whether the pod waits for Berth and for no other plugin. It is false where that is not
+// known.
+func (d *Delays) Ours(pod *corev1.Pod) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	known := d.of[pod.UID]
+	return known != nil && known.ours
 }
 
 // is notes what the pod spends its time on from now on.

@@ -9,8 +9,10 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/component-base/metrics/testutil"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/berth-dev/berth/internal/wire"
@@ -61,6 +63,43 @@ func TestDelays(t *testing.T) {
 		t.Error("a pod that is bound is remembered")
 	}
 	d.bound("unknown")
+}
+
+// TestOurs: a pod whose last attempt has failed because of Berth alone waits for no other plugin.
+func TestOurs(t *testing.T) {
+	clock := clocktesting.NewFakeClock(time.Unix(1000, 0))
+	d := Delays{clock: clock, waits: func(*corev1.Pod) bool { return true }}
+	failed := func(unschedulable, pending []string) *fwk.Status {
+		return fwk.NewStatus(fwk.Unschedulable).WithError(&framework.FitError{Diagnosis: framework.Diagnosis{
+			UnschedulablePlugins: sets.New(unschedulable...), PendingPlugins: sets.New(pending...)}})
+	}
+	claiming := pinnedPod("claiming", nil)
+	claiming.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu"}}
+	for i, test := range []struct {
+		pod    *corev1.Pod
+		status *fwk.Status
+		want   bool
+	}{
+		{pinnedPod("a", nil), failed([]string{Name}, nil), true},
+		{pinnedPod("a", nil), failed([]string{Name}, []string{Name}), true},
+		{pinnedPod("a", nil), failed(nil, []string{Name}), true},
+		{pinnedPod("a", nil), failed([]string{"NodeAffinity"}, []string{Name}), false},
+		{pinnedPod("a", nil), failed(nil, nil), false},
+		{pinnedPod("a", nil), fwk.AsStatus(fmt.Errorf("the API server is away")), false},
+		{claiming, failed([]string{Name}, nil), false},
+	} {
+		d.Tried(test.pod, clock.Now())
+		if d.Ours(test.pod) {
+			t.Errorf("%d: a pod that is tried is ours", i)
+		}
+		if d.Failed(test.pod, test.status, false); d.Ours(test.pod) != test.want {
+			t.Errorf("%d: ours %v, want %v", i, !test.want, test.want)
+		}
+	}
+	d.forget("a")
+	if d.Ours(pinnedPod("a", nil)) {
+		t.Error("a pod that is gone is ours")
+	}
 }
 
 // TestDelaysAreOfPodsThatWereTried: a replica that stands by has all pods in its queue, and does

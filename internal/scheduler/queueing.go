@@ -20,14 +20,28 @@ import (
 // for it. That is harmless: the queue reports such updates anyway.
 var ownUpdate = framework.EventUnscheduledPodUpdate
 
+var (
+	podDelete = fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Delete}
+	nodeAdd   = fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add}
+	// taintUpdate is added by kube-scheduler for those who register nodeAdd
+	// (buildQueueingHintMap).
+	taintUpdate = fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.UpdateNodeTaint}
+)
+
 // EventsToRegister names the events of the framework that can help a pod which this plugin has
 // refused. What helps most is no such event: a node's next report, which wakes pods by itself.
 func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return []fwk.ClusterEventWithHint{
-		{Event: fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Delete}, QueueingHintFn: p.afterPodDelete},
+		{Event: podDelete, QueueingHintFn: p.afterPodDelete},
 		{Event: ownUpdate, QueueingHintFn: p.afterPodUpdate},
-		{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add}, QueueingHintFn: p.afterNodeAdd},
+		{Event: nodeAdd, QueueingHintFn: p.afterNodeAdd},
 	}, nil
+}
+
+// MayHelp says whether the event could help a pod that this plugin alone has refused.
+func MayHelp(event fwk.ClusterEvent) bool {
+	return framework.ClusterEventIsWildCard(event) ||
+		framework.MatchAnyClusterEvent(event, []fwk.ClusterEvent{podDelete, ownUpdate, nodeAdd, taintUpdate})
 }
 
 // afterPodDelete wakes a pod when the node of the deleted one takes it already, or when the pod may

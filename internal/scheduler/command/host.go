@@ -14,6 +14,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	kubescheduler "k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/backend/queue"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/berth-dev/berth/internal/scheduler"
@@ -83,6 +84,10 @@ func Equip(ctx context.Context, sched *kubescheduler.Scheduler, global *int32, p
 	if !ours {
 		return
 	}
+	for name, profile := range sched.Profiles {
+		sched.Profiles[name] = paced{profile, parts}
+	}
+	sched.SchedulingQueue = attentive{sched.SchedulingQueue, parts.Delays().Ours}
 	sched.NextPod = scheduler.FollowMates(parts, sched.NextPod, sched.SchedulingQueue.PopSpecificPod)
 	logger := klog.FromContext(ctx)
 	freed := func(_ string, held *corev1.Pod) {
@@ -100,6 +105,40 @@ func informersOf(sched *kubescheduler.Scheduler) informers.SharedInformerFactory
 		return profile.SharedInformerFactory()
 	}
 	return nil
+}
+
+// paced is a profile that writes so many Bindings at a time. Kube-scheduler has no such bound.
+type paced struct {
+	framework.Framework
+	parts scheduler.Parts
+}
+
+// RunBindPlugins implements framework.Framework.
+func (p paced) RunBindPlugins(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
+	done, err := p.parts.Pace(ctx, state, pod)
+	if err != nil {
+		return fwk.AsStatus(err)
+	}
+	defer done()
+	return p.Framework.RunBindPlugins(ctx, state, pod, node)
+}
+
+// attentive is a queue that puts events to no pod which they cannot help. Kube-scheduler puts each
+// event to every pod that waits, in order to find out which plugins keep it off: with thousands of
+// pods that wait for reports, each Binding would go through all of them.
+type attentive struct {
+	queue.SchedulingQueue
+	// ours says that a pod waits for Berth and for no other plugin.
+	ours func(*corev1.Pod) bool
+}
+
+// MoveAllToActiveOrBackoffQueue implements queue.SchedulingQueue.
+func (a attentive) MoveAllToActiveOrBackoffQueue(logger klog.Logger, event fwk.ClusterEvent, before, after any, check queue.PreEnqueueCheck) {
+	if !scheduler.MayHelp(event) {
+		of := check
+		check = func(pod *corev1.Pod) bool { return (of == nil || of(pod)) && !a.ours(pod) }
+	}
+	a.SchedulingQueue.MoveAllToActiveOrBackoffQueue(logger, event, before, after, check)
 }
 
 // writeAside lets what came of attempts be written beside the scheduling loop.

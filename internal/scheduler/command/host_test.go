@@ -24,6 +24,7 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	kubescheduler "k8s.io/kubernetes/pkg/scheduler"
+	"k8s.io/kubernetes/pkg/scheduler/backend/queue"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/berth-dev/berth/internal/scheduler"
@@ -36,13 +37,13 @@ func TestSeams(t *testing.T) {
 	s := newSeams(t)
 	s.add(t, s.pod("small", "1"))
 	s.cycle(t)
-	<-s.asked
+	<-s.binds
 	s.add(t, s.pod("large", "1000"))
 	s.cycle(t)
 	want := []string{
 		"Scheduler.NextPod", "Scheduler.SchedulePod", "Scheduler.FailureHandler", "Scheduler.Profiles",
 		"Framework.PercentageOfNodesToScore", "Framework.RunPreFilterPlugins", "Framework.RunFilterPluginsWithNominatedPods",
-		"Framework.RunPreScorePlugins", "Framework.RunScorePlugins", "Framework.WillWaitOnPermit", "Framework.APICacher",
+		"Framework.RunPreScorePlugins", "Framework.RunScorePlugins", "Framework.WillWaitOnPermit", "Framework.RunBindPlugins", "Framework.APICacher",
 	}
 	for _, seam := range want {
 		if !s.passed.Has(seam) {
@@ -62,6 +63,7 @@ func TestSeams(t *testing.T) {
 	}
 	t.Run("SchedulingQueue.PopSpecificPod", s.popsSpecific)
 	t.Run("SchedulingQueue.AddUnschedulableIfNotPresent", s.putsBack)
+	t.Run("Scheduler.SchedulingQueue", s.putsEvents)
 	t.Run("Scheduler.Cache", s.caches)
 }
 
@@ -102,6 +104,73 @@ func (s *seams) putsBack(t *testing.T) {
 	q.Done(pod.UID)
 	q.Delete(pod)
 	q.MoveAllToActiveOrBackoffQueue(logger, framework.EventAssignedPodDelete, pod, nil, nil)
+}
+
+// putsEvents: what happens in the cluster is put to the queue that stands in the scheduler.
+func (s *seams) putsEvents(t *testing.T) {
+	moves := make(chan fwk.ClusterEvent, 10)
+	s.sched.SchedulingQueue = noting{s.sched.SchedulingQueue, moves}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "new"}}
+	if _, err := s.client.CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if event := <-moves; event.Resource != fwk.Node || event.ActionType != fwk.Add {
+		t.Errorf("the queue hears of %v, want the new node", event)
+	}
+}
+
+// noting is a queue that notes what it is told.
+type noting struct {
+	queue.SchedulingQueue
+	moves chan fwk.ClusterEvent
+}
+
+func (n noting) MoveAllToActiveOrBackoffQueue(_ klog.Logger, event fwk.ClusterEvent, _, _ any, _ queue.PreEnqueueCheck) {
+	n.moves <- event
+}
+
+// checking is a queue with one pod, and notes whether an event was put to it.
+type checking struct {
+	queue.SchedulingQueue
+	put bool
+}
+
+func (c *checking) MoveAllToActiveOrBackoffQueue(_ klog.Logger, _ fwk.ClusterEvent, _, _ any, check queue.PreEnqueueCheck) {
+	c.put = check == nil || check(&corev1.Pod{})
+}
+
+// TestEventsThatCannotHelp: a pod that waits for Berth alone is asked about the events that Berth
+// has registered, and about no others. What else kube-scheduler checks holds as before.
+func TestEventsThatCannotHelp(t *testing.T) {
+	yes, no := func(*corev1.Pod) bool { return true }, func(*corev1.Pod) bool { return false }
+	for _, test := range []struct {
+		event fwk.ClusterEvent
+		ours  func(*corev1.Pod) bool
+		check queue.PreEnqueueCheck
+		want  bool
+	}{
+		{framework.EventAssignedPodAdd, yes, nil, false},
+		{framework.EventAssignedPodAdd, yes, yes, false},
+		{framework.EventAssignedPodAdd, no, nil, true},
+		{framework.EventAssignedPodAdd, no, yes, true},
+		{framework.EventAssignedPodAdd, no, no, false},
+		{framework.EventAssignedPodUpdate, yes, nil, false},
+		{framework.EventAssignedPodDelete, yes, nil, true},
+		{framework.EventAssignedPodDelete, yes, no, false},
+		{framework.EventUnscheduledPodUpdate, yes, nil, true},
+		{fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add}, yes, nil, true},
+		{fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.UpdateNodeTaint}, yes, nil, true},
+		{fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.UpdateNodeAllocatable}, yes, nil, false},
+		{fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.UpdateNodeAllocatable}, no, nil, true},
+		{framework.EventForceActivate, yes, nil, true},
+		{framework.EventUnschedulableTimeout, yes, nil, true},
+	} {
+		q := &checking{}
+		attentive{q, test.ours}.MoveAllToActiveOrBackoffQueue(klog.Background(), test.event, nil, nil, test.check)
+		if q.put != test.want {
+			t.Errorf("%v, ours %v: put to the pod: %v, want %v", test.event, test.ours(nil), q.put, test.want)
+		}
+	}
 }
 
 // caches: a pod that the cache is told of counts on its node until it is removed.
@@ -161,8 +230,8 @@ type seams struct {
 	sched  *kubescheduler.Scheduler
 	client *fake.Clientset
 	passed *places
-	// asked is closed when a binding cycle has asked whether its pod waits.
-	asked chan struct{}
+	// binds is closed when a binding cycle has come to its Binding.
+	binds chan struct{}
 }
 
 // places is where somebody has passed. Nodes are filtered beside each other.
@@ -190,7 +259,7 @@ func newSeams(t *testing.T) *seams {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.sched, s.asked = sched, make(chan struct{})
+	s.sched, s.binds = sched, make(chan struct{})
 	for name, profile := range sched.Profiles {
 		sched.Profiles[name] = permitting{profile, s}
 	}
@@ -238,7 +307,7 @@ func (s *seams) cycle(t *testing.T) {
 	s.sched.ScheduleOne(t.Context())
 }
 
-// permitting is a profile that notes when it is asked whether a pod waits.
+// permitting is a profile that notes when it is asked whether a pod waits, and to bind one.
 type permitting struct {
 	framework.Framework
 	*seams
@@ -246,8 +315,13 @@ type permitting struct {
 
 func (p permitting) WillWaitOnPermit(ctx context.Context, pod *corev1.Pod) bool {
 	p.passed.Insert("Framework.WillWaitOnPermit")
-	close(p.asked)
 	return p.Framework.WillWaitOnPermit(ctx, pod)
+}
+
+func (p permitting) RunBindPlugins(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
+	p.passed.Insert("Framework.RunBindPlugins")
+	close(p.binds)
+	return p.Framework.RunBindPlugins(ctx, state, pod, node)
 }
 
 // TestMembersAreNotNominated: a pod that waits for its gang alone is not said to wait, and one that
