@@ -49,6 +49,15 @@ bench-gangs: clusterbench-build ## Pods in gangs of 16 beside the same pods one 
 	$(call say,$(PAIRS) pairs of runs: $(PODS) pods on $(NODES) simulated nodes)
 	@$(call CLUSTERBENCH,gangs) -pods=$(PODS) -pairs=$(PAIRS) -heartbeat=$(HEARTBEAT) -apart -floors $(CLUSTERBENCH_FLAGS)
 
+bench-starts: NODES = 15000
+bench-starts: PODS = 100000
+bench-starts: PAIRS = 3
+bench-starts: HEARTBEAT = 2m
+.PHONY: bench-starts
+bench-starts: clusterbench-build ## How soon either scheduler that starts binds its first pod: NODES=15000 PODS=100000 PAIRS=3 (half an hour).
+	$(call say,$(PAIRS) pairs of starts with $(NODES) simulated nodes and $(PODS) pods that run)
+	@$(call CLUSTERBENCH,starts) -pods=$(PODS) -pairs=$(PAIRS) -heartbeat=$(HEARTBEAT) -apart -floors $(CLUSTERBENCH_FLAGS)
+
 .PHONY: bench-writes
 bench-writes: clusterbench-build ## What reports and heartbeats of NODES agents cost the API server (five minutes).
 	$(call say,reports and heartbeats of $(NODES) nodes with 256 CPUs and 60 pods)

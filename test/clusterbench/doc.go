@@ -3,6 +3,7 @@
 //
 //	clusterbench cluster   throughput and memory of both schedulers, and how long Filter takes
 //	clusterbench gangs     pods in gangs beside the same pods one by one, both by Berth
+//	clusterbench starts    how soon a scheduler that starts binds its first pod
 //	clusterbench writes    reports and heartbeats of all agents at their usual rates
 //	clusterbench ways      other ways to write a report
 //

@@ -31,6 +31,9 @@ type summary struct {
 	// Gangs is of pods per second until all is settled, in gangs by one by one, at worst. Only
 	// a comparison of these has it.
 	Gangs *float64 `json:"gangs,omitempty"`
+	// Start is of the time from the start of a scheduler until its first Binding, in the middle.
+	// Only a measurement of that has it.
+	Start *float64 `json:"start,omitempty"`
 }
 
 // What a comparison has to reach; see summary.
@@ -41,6 +44,7 @@ const (
 	floorSecondRound = 0.01
 	floorP99New      = 1.0
 	floorGangs       = 0.9
+	floorStart       = 1.5
 )
 
 // summarize makes a summary of what was measured.
@@ -48,6 +52,9 @@ func summarize(r *result) (s summary) {
 	s.takeRatios(r.Ratios)
 	for i := range r.Gangs {
 		lowest(&s.Gangs, r.Gangs[i].Settled.Centre)
+	}
+	if ratio := startRatio(r.Starts); ratio > 0 {
+		s.Start = &ratio
 	}
 	for i := range r.Filter {
 		f := &r.Filter[i]
@@ -107,7 +114,7 @@ func (s *summary) floors() []floor {
 		{"cpu500", s.CPU500, floorCPU, false}, {"cpu5000", s.CPU5000, floorCPU, false}, {"cpu15000", s.CPU15000, floorCPU, false},
 		{"settled", s.Settled, floorSettled, true}, {"ordinaryCPU", s.OrdinaryCPU, floorOrdinaryCPU, false},
 		{"secondRound", s.SecondRound, floorSecondRound, false}, {"p99New", s.P99New, floorP99New, false},
-		{"gangs", s.Gangs, floorGangs, true},
+		{"gangs", s.Gangs, floorGangs, true}, {"start", s.Start, floorStart, false},
 	}
 }
 
@@ -130,7 +137,7 @@ func (s *summary) check() error {
 // profiles.
 func (r *result) missing(s *summary) (out []string) {
 	for _, f := range s.floors() {
-		if f.value == nil && f.name != "gangs" {
+		if f.value == nil && f.name != "gangs" && f.name != "start" {
 			out = append(out, f.name)
 		}
 	}

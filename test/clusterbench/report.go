@@ -15,6 +15,7 @@ func (r *result) print(w io.Writer) {
 	r.printRatios(w)
 	r.printGangs(w)
 	r.printFilter(w)
+	r.printStarts(w)
 	r.printSeconds(w)
 	if r.Writes != nil {
 		r.Writes.print(w)

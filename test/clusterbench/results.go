@@ -26,6 +26,7 @@ type result struct {
 	Ratios []ratioResult  `json:"ratios,omitempty"`
 	Gangs  []gangRatio    `json:"gangs,omitempty"`
 	Filter []filterResult `json:"filter,omitempty"`
+	Starts []startResult  `json:"starts,omitempty"`
 	Writes *writesResult  `json:"writes,omitempty"`
 	Ways   []*way         `json:"ways,omitempty"`
 }
