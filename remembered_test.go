@@ -340,6 +340,8 @@ scheduler/wake.behind.byNode = behind
 scheduler/wake.members.pods = wake.Waiters
 scheduler/wake.replies.reached a change
 scheduler/wake.replies.room a change
+scheduler/wake.replies.woken a change
+scheduler/wake.room.apart a change, or that of a renewal
 scheduler/wake.ring.lanes = wake.Waiters
 scheduler/wake.waiter.blamed = wake.Waiters
 scheduler/wake.wakeRound.woken = rounds

@@ -50,8 +50,7 @@ const (
 // the processor time of the process. Nothing else runs in it meanwhile, and garbage is collected
 // between the slices: what a cycle leaves of it is in a column of its own.
 //
-// A known shape is one that pods before had. A new one none had: every pod has its own. In a burst
-// three pods come to a node, and cycles that place none count too.
+// A known shape is one that pods before had. A new one none had: every pod has its own.
 func BenchmarkCycle(b *testing.B) {
 	klog.SetLogger(klog.Logger{})
 	for _, p := range []struct {
@@ -66,10 +65,6 @@ func BenchmarkCycle(b *testing.B) {
 			for _, load := range []string{"known", "new", loadOrdinary} {
 				b.Run(load, func(b *testing.B) { compareCycles(b, pair, load) })
 			}
-			for i, who := range []contestant{stock, berth} {
-				pair[i] = startCycles(b, cyclesOptions{who: who, world: newWorld(b, nodesOfBurst, nil), chart: p.chart})
-			}
-			b.Run("burst", func(b *testing.B) { compareBursts(b, pair) })
 		})
 	}
 }
@@ -78,7 +73,7 @@ func BenchmarkCycle(b *testing.B) {
 var floors = map[string]float64{
 	"BenchmarkCycle/chart/known": 0.75, "BenchmarkCycle/chart/new": 0.9, "BenchmarkCycle/chart/ordinary": 1.02,
 	"BenchmarkCycle/stock/known": 0.75, "BenchmarkCycle/stock/new": 0.9, "BenchmarkCycle/stock/ordinary": 1.02,
-	"BenchmarkCycle/chart/burst": 1, "BenchmarkCycle/stock/burst": 1,
+	"BenchmarkBurst/chart": 1, "BenchmarkBurst/stock": 1,
 }
 
 // compareCycles measures a slice of each in turn, over and over, at least five of either.
@@ -305,8 +300,12 @@ func (c *cycles) finish(pods []*corev1.Pod) {
 // bind lets pods be bound, and returns the ones that were.
 func (c *cycles) bind(pods []*corev1.Pod) []*corev1.Pod {
 	c.Helper()
-	for _, profile := range c.sched.Profiles {
-		profile.IterateOverWaitingPods(func(waiting fwk.WaitingPod) { waiting.Allow(gateName) })
+	for _, pod := range pods {
+		for _, profile := range c.sched.Profiles {
+			if waiting := profile.GetWaitingPod(pod.UID); waiting != nil {
+				waiting.Allow(gateName)
+			}
+		}
 	}
 	for range len(pods) {
 		select {
@@ -376,93 +375,4 @@ func (gate) Name() string { return gateName }
 
 func (gate) Permit(context.Context, fwk.CycleState, *corev1.Pod, string) (*fwk.Status, time.Duration) {
 	return fwk.NewStatus(fwk.Wait), time.Hour
-}
-
-// nodesOfBurst is how many nodes a burst comes to, and podsOfBurst of how many pods it is: some
-// shapes, created in a few seconds.
-const (
-	nodesOfBurst = 500
-	podsOfBurst  = 3 * nodesOfBurst
-)
-
-// compareBursts measures a burst of each in turn, over and over, at least three of either.
-func compareBursts(b *testing.B, pair [2]*cycles) {
-	for _, c := range pair {
-		c.TB, c.lost = b, make(chan *corev1.Pod, podsOfBurst)
-		c.burst()
-	}
-	var ratios, attempts []float64
-	var cost [2][]float64
-	one := func(i int) {
-		for j := range pair {
-			who := (i + j) % 2
-			micros, tried := pair[who].burst()
-			if cost[who] = append(cost[who], micros); pair[who].who == berth {
-				attempts = append(attempts, tried)
-			}
-		}
-		ratios = append(ratios, cost[1][i]/cost[0][i])
-	}
-	for b.Loop() {
-		one(len(ratios))
-	}
-	for len(ratios) < 3 {
-		one(len(ratios))
-	}
-	b.ReportMetric(0, "ns/op") // that of a burst means nothing
-	b.ReportMetric(median(cost[0]), "stock-us/pod")
-	b.ReportMetric(median(cost[1]), "berth-us/pod")
-	b.ReportMetric(median(ratios), "ratio")
-	b.ReportMetric(median(attempts), "attempts/pod")
-	if most := floors[b.Name()]; most > 0 && median(ratios) > most {
-		b.Errorf("a pod of a burst costs %.2f of the stock scheduler's: want at most %g", median(ratios), most)
-	}
-}
-
-// burst places podsOfBurst pods that come at once, and returns what one cost in microseconds, and
-// how often it was tried. Nobody is bound, and no node reports, while pods can be tried. In the end
-// all are gone.
-func (c *cycles) burst() (micros, attempts float64) {
-	c.Helper()
-	for range podsOfBurst {
-		c.world.pods.Add(c.pod("known"))
-	}
-	var all []*corev1.Pod
-	var spent time.Duration
-	tried := 0
-	for len(all) < podsOfBurst {
-		c.awaitPods()
-		runtime.GC()
-		percent := debug.SetGCPercent(-1)
-		var placed []*corev1.Pod
-		for len(c.sched.SchedulingQueue.PodsInActiveQ()) > 0 {
-			c.sched.ScheduleOne(c.Context())
-			spent, tried = spent+processorTime()-c.begun, tried+1
-			select {
-			case <-c.lost:
-			default:
-				placed = append(placed, c.popped)
-			}
-		}
-		debug.SetGCPercent(percent)
-		placed = c.bind(placed)
-		c.world.run(placed)
-		all = append(all, placed...)
-	}
-	c.world.end(all)
-	c.calm()
-	return float64(spent.Microseconds()) / podsOfBurst, float64(tried) / podsOfBurst
-}
-
-// awaitPods waits until some pod can be tried, and the process has nothing left to do.
-func (c *cycles) awaitPods() {
-	c.Helper()
-	for begun := time.Now(); ; {
-		if c.calm(); len(c.sched.SchedulingQueue.PodsInActiveQ()) > 0 {
-			return
-		}
-		if time.Since(begun) > time.Minute {
-			c.Fatal("pods wait, and nobody has woken one for a minute")
-		}
-	}
 }

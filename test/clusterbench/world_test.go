@@ -49,7 +49,7 @@ type world struct {
 
 	client  kubernetes.Interface
 	config  *rest.Config
-	pods    *watch.RaceFreeFakeWatcher
+	pods    *watch.FakeWatcher
 	reports reports
 
 	mu      sync.Mutex
@@ -64,7 +64,7 @@ func newWorld(tb testing.TB, count int, change func(*corev1.Node)) *world {
 	tb.Helper()
 	first := beginning(tb, count)
 	w := &world{
-		TB: tb, byName: map[string]*simNode{}, there: first.there, made: first.made, bound: map[string]string{}, written: make(chan struct{}, 1<<16), pods: watch.NewRaceFreeFake(),
+		TB: tb, byName: map[string]*simNode{}, there: first.there, made: first.made, bound: map[string]string{}, written: make(chan struct{}, 1<<16), pods: watch.NewFakeWithChanSize(1<<14, false),
 	}
 	w.reports.list, w.change = first.reports.list, change
 	for _, n := range first.nodes {

@@ -66,7 +66,7 @@ func TestAFewShapesAreWokenOnce(t *testing.T) {
 	n := c.addNode("n", twoSockets)
 	c.accept(n)
 	for i := range int64(3) {
-		p := c.addPod(fmt.Sprint("p", i), i+1, 500)
+		p := c.addPod(fmt.Sprint("p", i), i+1, 500+i)
 		c.waiters.Add(p.Pod, &p.Candidate)
 		c.waiters.Tried(p.UID)
 	}

@@ -16,7 +16,10 @@ func (w *Waiters) wakeAgain(c *change, m *members, free room) {
 	if c.blamed() == nil {
 		r.blamed = nil
 	}
-	r.room = room{min(r.room.pods+free.pods, maxAgain), (r.room.apart || free.apart) && !r.several}
+	if r.several {
+		free.apart = nil
+	}
+	r.room = room{min(r.room.pods+free.pods, maxAgain), free.apart}
 	r.node, r.more = c.node, len(r.woken) > 0
 	a.add(m)
 }

@@ -44,14 +44,23 @@ func (w *Waiters) beginRound(c *change, shape ledger.Shape) *wakeRound {
 // room is how many pods of a shape are woken at once for what a node has for them.
 type room struct {
 	pods int
-	// apart: one of each second of creation at most.
-	apart bool
+	// apart are the seconds of creation of which a pod has been woken: no other is. nil: pods of
+	// one second do not keep each other off the node.
+	apart seconds
 }
 
-// roomFor asks a node that takes the candidate how many such pods it takes.
-func roomFor(n Node, c *ledger.Candidate) room {
+// seconds are in Unix time.
+type seconds map[int64]bool
+
+// roomFor asks a node that takes the candidate how many such pods it takes. The seconds are those
+// of the pods that are woken for it at once, of whatever shape.
+func roomFor(n Node, c *ledger.Candidate, woken seconds) room {
 	v := n.View()
-	return room{max(1, v.Room(c, maxRoom)), v.Apart(c)}
+	r := room{pods: max(1, v.Room(c, maxRoom))}
+	if v.Apart(c) {
+		r.apart = woken
+	}
+	return r
 }
 
 // wakeNext wakes pods of the round that it has not woken yet, as many as there is room for: first
@@ -84,14 +93,16 @@ func (w *Waiters) wakeSome(shape ledger.Shape, blamed Node, woken map[string]boo
 		}
 	}
 	slices.SortFunc(rest, wakeOrder)
-	seconds := map[int64]bool{}
 	for _, p := range rest {
-		if second := p.candidate.Created; some < free.pods && !(free.apart && seconds[second]) {
-			seconds[second] = true
-			woken[p.pod.UID] = true
-			pods.add(p)
-			some++
+		if some == free.pods || free.apart[p.candidate.Created] {
+			continue
 		}
+		if free.apart != nil {
+			free.apart[p.candidate.Created] = true
+		}
+		woken[p.pod.UID] = true
+		pods.add(p)
+		some++
 	}
 	return some, len(rest) - some
 }
@@ -129,7 +140,7 @@ func (w *Waiters) goOn(r *wakeRound) {
 func (w *Waiters) roomOf(r *wakeRound) room {
 	for _, c := range w.latest(r.shape) {
 		if a := r.node.View().Ask(ledger.Question{Candidate: c}); a.OK() {
-			return roomFor(r.node, c)
+			return roomFor(r.node, c, seconds{})
 		}
 	}
 	return room{}

@@ -1,6 +1,8 @@
 package wake
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/berth-dev/berth/internal/ledger"
@@ -64,9 +66,27 @@ func (w *Waiters) follow(c *change, said *replies, pods batch) {
 			m.wakeBlaming(c.blamed(), r, pods)
 		}
 	}
-	for shape := range said.news {
+	for _, shape := range w.inOrder(said.news) {
 		w.wakeNext(w.beginRound(c, shape), said.room[shape], pods)
 	}
+}
+
+// inOrder sorts shapes by the pod of each that is woken first. The caller holds the lock.
+func (w *Waiters) inOrder(shapes map[ledger.Shape]bool) []ledger.Shape {
+	if len(shapes) < 2 {
+		return slices.Collect(maps.Keys(shapes))
+	}
+	first := map[ledger.Shape]*waiter{}
+	for shape := range shapes {
+		for _, m := range w.byShape[shape] {
+			for _, p := range m.pods {
+				if best := first[shape]; best == nil || wakeOrder(p, best) < 0 {
+					first[shape] = p
+				}
+			}
+		}
+	}
+	return slices.SortedFunc(maps.Keys(first), func(a, b ledger.Shape) int { return wakeOrder(first[a], first[b]) })
 }
 
 // replies are what a node said about several classes.
@@ -76,6 +96,8 @@ type replies struct {
 	// certain since the change alone.
 	room map[ledger.Shape]room
 	news map[ledger.Shape]bool
+	// woken are the seconds of which a pod is woken for it.
+	woken seconds
 }
 
 // wake asks the first classes of the ring about a change. The others are asked later (fallBehind).
@@ -114,14 +136,14 @@ func (w *Waiters) ask(c *change, list []question) (said replies, asked int) {
 			continue
 		}
 		if said.reached == nil {
-			said.reached, said.room, said.news = map[class]reach{}, map[ledger.Shape]room{}, map[ledger.Shape]bool{}
+			said = replies{map[class]reach{}, map[ledger.Shape]room{}, map[ledger.Shape]bool{}, seconds{}}
 		}
 		said.reached[q.class] = r
 		if r == wakeRoom {
 			said.news[q.class.shape] = true
 		}
 		if _, known := said.room[q.class.shape]; (r == wakeRoom || r == wakePerhaps) && !known {
-			said.room[q.class.shape] = roomFor(c.node, q.candidate)
+			said.room[q.class.shape] = roomFor(c.node, q.candidate, said.woken)
 		}
 	}
 	return said, len(list)

@@ -62,6 +62,29 @@ func TestOneOfASecondIsWoken(t *testing.T) {
 	}
 }
 
+// TestOneOfASecondIsWokenOfAllShapes: shapes keep each other off, too. The pod that has waited
+// longest comes first, and those of other shapes while it takes no place.
+func TestOneOfASecondIsWokenOfAllShapes(t *testing.T) {
+	c := newCluster(t)
+	n := c.addNode("n", twoSockets)
+	_, two := c.fill(n)
+	for i, name := range []string{"old", "older", "oldest"} {
+		p := c.addPod(name, int64(4-i), 600)
+		p.Priority = int32(i)
+		c.fail(n, p)
+	}
+	c.end(n, two)
+	for _, want := range [][]string{{"oldest"}, {"old", "older"}} {
+		if c.report(n); want[0] == "old" {
+			c.edge.step(RoundPause)
+		}
+		woken := c.edge.take()
+		if slices.Sort(woken); !slices.Equal(woken, want) {
+			t.Errorf("%v woken, want %v", woken, want)
+		}
+	}
+}
+
 // place gives the pod a place on the node.
 func (c *cluster) place(n *ledger.Node, p *pod) {
 	c.Helper()
