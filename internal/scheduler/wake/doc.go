@@ -20,7 +20,7 @@
 //
 // Where a node has room for fewer than want it, the others follow in rounds for as long as there is
 // room. A kubelet may admit pods of one second in any order, so that a promise to one of them keeps
-// the others off until a report: then one of each second is woken, of whatever shape.
+// the others off until a report: then one of each second and namespace is woken, of whatever shape.
 //
 // A change has a budget, because tenants choose how many classes there are. It is put to at most
 // 128 classes at once, those of one namespace in turn with those of others. The other classes are

@@ -44,17 +44,23 @@ func (w *Waiters) beginRound(c *change, shape ledger.Shape) *wakeRound {
 // room is how many pods of a shape are woken at once for what a node has for them.
 type room struct {
 	pods int
-	// apart are the seconds of creation of which a pod has been woken: no other is. nil: pods of
-	// one second do not keep each other off the node.
-	apart seconds
+	// apart are the moments of which a pod has been woken: no other is. nil: pods of one second do
+	// not keep each other off the node.
+	apart moments
 }
 
-// seconds are in Unix time.
-type seconds map[int64]bool
+// moments are seconds in which pods of a namespace were created. A tenant's pods are woken beside
+// those of others: what keeps them off need not be a promise.
+type moments map[moment]bool
 
-// roomFor asks a node that takes the candidate how many such pods it takes. The seconds are those
+type moment struct {
+	namespace string
+	created   int64 // in Unix time
+}
+
+// roomFor asks a node that takes the candidate how many such pods it takes. The moments are those
 // of the pods that are woken for it at once, of whatever shape.
-func roomFor(n Node, c *ledger.Candidate, woken seconds) room {
+func roomFor(n Node, c *ledger.Candidate, woken moments) room {
 	v := n.View()
 	r := room{pods: max(1, v.Room(c, maxRoom))}
 	if v.Apart(c) {
@@ -64,9 +70,10 @@ func roomFor(n Node, c *ledger.Candidate, woken seconds) room {
 }
 
 // wakeNext wakes pods of the round that it has not woken yet, as many as there is room for: first
-// the ones that nobody has woken, then by priority, then by how long they have waited. Pods on
-// trial are woken too, and do not count. If pods are left, the round goes on after a pause: a pod
-// that was woken may be placed elsewhere, or be kept off by others. The caller holds the lock.
+// the ones that nobody has woken, then by priority, then of each namespace in turn the ones that
+// have waited longest. Pods on trial are woken too, and do not count. If pods are left, the round
+// goes on after a pause: a pod that was woken may be placed elsewhere, or be kept off by others.
+// The caller holds the lock.
 func (w *Waiters) wakeNext(r *wakeRound, free room, pods batch) {
 	if _, left := w.wakeSome(r.shape, r.blamed, r.woken, free, pods); left == 0 {
 		delete(w.rounds, r.roundKey)
@@ -92,13 +99,14 @@ func (w *Waiters) wakeSome(shape ledger.Shape, blamed Node, woken map[string]boo
 			}
 		}
 	}
-	slices.SortFunc(rest, wakeOrder)
+	sortByTurns(rest)
 	for _, p := range rest {
-		if some == free.pods || free.apart[p.candidate.Created] {
+		of := moment{p.pod.Namespace, p.candidate.Created}
+		if some == free.pods || free.apart[of] {
 			continue
 		}
 		if free.apart != nil {
-			free.apart[p.candidate.Created] = true
+			free.apart[of] = true
 		}
 		woken[p.pod.UID] = true
 		pods.add(p)
@@ -107,15 +115,40 @@ func (w *Waiters) wakeSome(shape ledger.Shape, blamed Node, woken map[string]boo
 	return some, len(rest) - some
 }
 
-// wakeOrder sorts waiters by who is woken first.
+// sortByTurns sorts waiters by who is woken first: of those that are as urgent the namespaces take
+// turns, so that one with many pods keeps no other waiting.
+func sortByTurns(list []*waiter) {
+	type lane struct {
+		namespace string
+		priority  int32
+		woken     bool
+	}
+	slices.SortFunc(list, wakeOrder)
+	turn, turns := make(map[lane]int), make(map[*waiter]int, len(list))
+	for _, p := range list {
+		in := lane{p.pod.Namespace, p.pod.Priority, p.woken}
+		turns[p] = turn[in]
+		turn[in]++
+	}
+	if len(turn) > 1 {
+		slices.SortStableFunc(list, func(a, b *waiter) int { return cmp.Or(byUrgency(a, b), cmp.Compare(turns[a], turns[b])) })
+	}
+}
+
+// wakeOrder sorts waiters of one namespace by who is woken first.
 func wakeOrder(a, b *waiter) int {
+	return cmp.Or(byUrgency(a, b), a.since.Compare(b.since), cmp.Compare(a.pod.UID, b.pod.UID))
+}
+
+// byUrgency sorts waiters: first the ones that nobody has woken, then by priority.
+func byUrgency(a, b *waiter) int {
 	switch {
 	case a.woken != b.woken && a.woken:
 		return 1
 	case a.woken != b.woken:
 		return -1
 	}
-	return cmp.Or(cmp.Compare(b.pod.Priority, a.pod.Priority), a.since.Compare(b.since), cmp.Compare(a.pod.UID, b.pod.UID))
+	return cmp.Compare(b.pod.Priority, a.pod.Priority)
 }
 
 // goOn continues a round if the node still has room. If it has none, the change that makes some
@@ -140,7 +173,7 @@ func (w *Waiters) goOn(r *wakeRound) {
 func (w *Waiters) roomOf(r *wakeRound) room {
 	for _, c := range w.latest(r.shape) {
 		if a := r.node.View().Ask(ledger.Question{Candidate: c}); a.OK() {
-			return roomFor(r.node, c, seconds{})
+			return roomFor(r.node, c, moments{})
 		}
 	}
 	return room{}

@@ -96,8 +96,8 @@ type replies struct {
 	// certain since the change alone.
 	room map[ledger.Shape]room
 	news map[ledger.Shape]bool
-	// woken are the seconds of which a pod is woken for it.
-	woken seconds
+	// woken are the moments of which a pod is woken for it.
+	woken moments
 }
 
 // wake asks the first classes of the ring about a change. The others are asked later (fallBehind).
@@ -136,7 +136,7 @@ func (w *Waiters) ask(c *change, list []question) (said replies, asked int) {
 			continue
 		}
 		if said.reached == nil {
-			said = replies{map[class]reach{}, map[ledger.Shape]room{}, map[ledger.Shape]bool{}, seconds{}}
+			said = replies{map[class]reach{}, map[ledger.Shape]room{}, map[ledger.Shape]bool{}, moments{}}
 		}
 		said.reached[q.class] = r
 		if r == wakeRoom {

@@ -44,18 +44,21 @@ func TestAReportWakesAsManyAsThereIsRoomFor(t *testing.T) {
 }
 
 // TestOneOfASecondIsWoken: a node that promises a pod its CPUs keeps others of its second off until
-// a report, so that it wakes one of each.
+// a report, so that it wakes one of each. Pods of another namespace are woken beside them.
 func TestOneOfASecondIsWoken(t *testing.T) {
 	c, n := crowd(t, 500, 0)
 	later := c.addPod("later", 4, 501)
 	c.fail(n, later)
+	other := c.addPod("other", 4, 500)
+	other.Namespace = "other"
+	c.fail(n, other)
 	c.edge.step(RoundPause)
 	woken := c.edge.take()
-	if !slices.Equal(woken, []string{"p000", "later", "p001"}) { // two at once
+	if !slices.Equal(woken, []string{"p000", "later", "other"}) { // one, and after a pause two
 		t.Fatalf("%v woken", woken)
 	}
 	c.waiters.Done(later.UID)
-	c.place(n, c.pods["p001"])
+	c.place(n, other)
 	c.edge.step(RoundPause)
 	if next := c.edge.take(); len(next) > 0 {
 		t.Errorf("%v woken although they are kept off by one of their second", next)
@@ -132,6 +135,19 @@ func TestUrgentPodsAreWokenFirst(t *testing.T) {
 	c.edge.step(RoundPause)
 	if next := c.edge.take(); len(next) != 2 || !slices.Contains(next, "urgent") {
 		t.Errorf("%v woken, want the urgent one among them", next)
+	}
+}
+
+// TestManyPodsOfOneNamespace keep those of another from no turn, however long they have waited.
+func TestManyPodsOfOneNamespace(t *testing.T) {
+	c, n := crowd(t, 500, 1)
+	c.edge.take()
+	late := c.addPod("late", 4, 2000)
+	late.Namespace = "few"
+	c.fail(n, late)
+	c.edge.step(RoundPause)
+	if next := c.edge.take(); !slices.Contains(next, "late") {
+		t.Errorf("%v woken, want the only pod of the other namespace among them", next)
 	}
 }
 
