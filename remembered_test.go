@@ -310,6 +310,7 @@ scheduler/gang.sums.schedulers = gang.Groups
 scheduler/gang.trial.cleared a trial
 scheduler/gang.trial.mates a trial
 scheduler/gang.trial.over a trial
+scheduler/handover.pace.waiting = pace
 scheduler/handover.fences.awaited = handover.fences
 scheduler/nodes.Answers.byKey = nodes.Answers
 scheduler/nodes.Feed.posted = Feed.posted

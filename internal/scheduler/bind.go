@@ -39,10 +39,10 @@ func (c *cycle) decided() bool { return c != nil && c.number > 0 }
 // done is called when the pod's is written. Bind itself paces pods that have a decision, when their
 // turn has come. Members of gangs wait for each other, and hold up nobody else.
 func (p Parts) Pace(ctx context.Context, state fwk.CycleState, pod *corev1.Pod) (done func(), err error) {
-	if cycleOf(state).decided() || wire.OfReservation(pod) || wire.InGang(pod) {
+	if cycleOf(state).decided() || wire.InGang(pod) {
 		return func() {}, nil
 	}
-	return p.core.handover.Paced, p.core.handover.Pace(ctx)
+	return p.core.handover.Pace(ctx, pod.Namespace)
 }
 
 // bindReservation writes the place of the Reservation that the pod stands for. decided says that
@@ -136,6 +136,8 @@ type binding struct {
 	amounts bool
 	// words are what else the Binding is to say (wordsOf).
 	words map[string]string
+	// sent is called when the Binding has been sent for the first time: others may be then.
+	sent func()
 }
 
 var _ handover.Binding = (*binding)(nil)
@@ -155,6 +157,11 @@ func (b *binding) write(ctx context.Context) *fwk.Status {
 		return b.refuse(fwk.NewStatus(fwk.Unschedulable, why.Text))
 	}
 	// Before the decision: nothing may come between that and the Binding which takes time.
+	var err error
+	if b.sent, err = core.handover.Pace(ctx, b.pod.Namespace); err != nil {
+		return fwk.AsStatus(err)
+	}
+	defer b.sent()
 	if err := core.handover.Enter(ctx); err != nil {
 		return fwk.AsStatus(err)
 	}
@@ -294,6 +301,7 @@ func (b *binding) Make(now *corev1.Pod) (*corev1.Binding, error) {
 // Post implements handover.Binding, through the framework's cache of calls where there is one.
 func (b *binding) Post(ctx context.Context, object *corev1.Binding) error {
 	klog.FromContext(ctx).V(3).Info("Binding pod", "pod", klog.KRef(object.Namespace, object.Name), "node", object.Target.Name)
+	defer b.sent()
 	return post(ctx, b.plugin.handle, object)
 }
 

@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
@@ -133,21 +132,22 @@ func TestABindingSaysWhatItIsFor(t *testing.T) {
 // TestPace: a Binding that somebody else writes is paced here. One that Bind writes, or a gang
 // waits for, has its own turn.
 func TestPace(t *testing.T) {
-	place := &corev1.Pod{TypeMeta: metav1.TypeMeta{Kind: "Reservation"}}
 	member := pinned("member", 4)
 	member.Labels = map[string]string{"scheduling.x-k8s.io/pod-group": "g"}
 	f, _ := attached(t, pinned("decided", 4))
 	ended, end := context.WithCancel(t.Context())
 	end()
+	for err := error(nil); err == nil; { // until so many are under way
+		_, err = f.core.handover.Pace(ended, "ns")
+	}
 	for what, tc := range map[string]struct {
 		pod   *corev1.Pod
 		state fwk.CycleState
 		want  bool
 	}{
-		"ordinary":    {burstable("a", "1"), framework.NewCycleState(), true},
-		"decided":     {pinned("decided", 4), f.reserve(pinned("decided", 4)), false},
-		"member":      {member, framework.NewCycleState(), false},
-		"Reservation": {place, framework.NewCycleState(), false},
+		"ordinary": {burstable("a", "1"), framework.NewCycleState(), true},
+		"decided":  {pinned("decided", 4), f.reserve(pinned("decided", 4)), false},
+		"member":   {member, framework.NewCycleState(), false},
 	} {
 		done, err := Parts{f.core}.Pace(ended, tc.state, tc.pod)
 		if paced := errors.Is(err, context.Canceled); paced != tc.want {

@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sync/semaphore"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/uuid"
@@ -43,7 +42,7 @@ type Options struct {
 type Handover struct {
 	Options
 	lease  bindingsLease
-	writes *semaphore.Weighted // as many as maxUnderWay
+	pace   pace
 	fences fences
 	state  atomic.Int32
 	// synced is when everything that was there at the start had been taken in.
@@ -65,7 +64,7 @@ const (
 
 // New returns a Handover that has taken nothing over yet.
 func New(o Options) *Handover {
-	return &Handover{Options: o, led: make(chan struct{}), writes: semaphore.NewWeighted(maxUnderWay), lease: bindingsLease{leases: o.Leases, clock: o.Clock, logger: o.Logger,
+	return &Handover{Options: o, led: make(chan struct{}), pace: newPace(), lease: bindingsLease{leases: o.Leases, clock: o.Clock, logger: o.Logger,
 		name: string(uuid.NewUUID()), bindTimeout: o.BindTimeout, fresh: leaseFresh}}
 }
 
@@ -152,31 +151,11 @@ func (h *Handover) claim(ctx context.Context) (left found) {
 	return left
 }
 
-// maxUnderWay bounds the Bindings that are written at a time. The API server grants a connection
-// 100 requests at a time (--http2-max-streams-per-connection), and watches are some of them: with
-// more Bindings client-go opens connection after connection. A server that has too much to do
-// answers Bindings with "too many requests", and the pod waits for seconds. In the queue before it
-// a pod loses nothing, and is decided for by what is known later.
-const maxUnderWay = 64
-
-// Pace waits while maxUnderWay Bindings are written. Paced is called when this one is.
-func (h *Handover) Pace(ctx context.Context) error { return h.writes.Acquire(ctx, 1) }
-
-// Paced lets the next Binding be written.
-func (h *Handover) Paced() { h.writes.Release(1) }
-
-// Enter is Pace for a Binding that the next leader has to know of. The error says that it must not
-// be written. A scheduler that does not lead any more is about to end, and takes over
-// from nobody. If two go on nevertheless, since there is no election, each takes over from the
-// other.
+// Enter is called before a Binding is written; the error says that it must not be. A scheduler that
+// does not lead any more is about to end, and takes over from nobody. If two go on nevertheless,
+// since there is no election, each takes over from the other.
 func (h *Handover) Enter(ctx context.Context) error {
-	if err := h.Pace(ctx); err != nil {
-		return err
-	}
 	err := h.lease.enter(ctx)
-	if err != nil {
-		h.Paced()
-	}
 	if errors.Is(err, ErrDeposed) {
 		h.state.CompareAndSwap(leading, idle)
 	}
@@ -186,7 +165,6 @@ func (h *Handover) Enter(ctx context.Context) error {
 // Leave is called after Enter, with the error of the write. A Binding in doubt may be written until
 // Options.BindTimeout has passed.
 func (h *Handover) Leave(err error) {
-	defer h.Paced()
 	quietFrom := h.Clock.Now()
 	if errors.Is(err, ErrInDoubt) {
 		quietFrom = quietFrom.Add(h.BindTimeout)

@@ -208,30 +208,6 @@ func TestTheDeposedTakesOverAnew(t *testing.T) {
 	if h.state.Load() != idle {
 		t.Error("it still leads")
 	}
-	if !h.writes.TryAcquire(maxUnderWay) {
-		t.Error("a Binding that may not be written counts")
-	}
-}
-
-// TestSoManyBindingsAtATime: while maxUnderWay Bindings are written the next one waits.
-func TestSoManyBindingsAtATime(t *testing.T) {
-	h, _, done := successor(fake.NewClientset())
-	h.Ready(t.Context())
-	<-done
-	for range maxUnderWay {
-		if err := h.Enter(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if h.writes.TryAcquire(1) {
-		t.Error("one more Binding may be written")
-	}
-	next := make(chan error)
-	go func() { next <- h.Pace(t.Context()) }()
-	h.Leave(nil)
-	if err := <-next; err != nil {
-		t.Error(err)
-	}
 }
 
 // fencing is a takeover that fences pods a and b. A webhook keeps a from being written; tried names
