@@ -37,7 +37,7 @@ func (c *cycle) decided() bool { return c != nil && c.number > 0 }
 
 // Pace lets so many Bindings be written at a time, whoever writes them (handover.Handover.Pace).
 // done is called when the pod's is written. Bind itself paces pods that have a decision, when their
-// turn has come. Members of gangs wait for each other, and hold up nobody else.
+// turn has come, and members of gangs, when they no longer wait for each other.
 func (p Parts) Pace(ctx context.Context, state fwk.CycleState, pod *corev1.Pod) (done func(), err error) {
 	if cycleOf(state).decided() || wire.InGang(pod) {
 		return func() {}, nil
@@ -94,6 +94,13 @@ func (p *Plugin) bindUndecided(ctx context.Context, c *cycle, pod *corev1.Pod, n
 	}
 	if why := p.core.onNodes.tooLate(pod, nodeName, p.core.feed.PostedOn(nodeName)); why != "" {
 		return fwk.NewStatus(fwk.Unschedulable, why)
+	}
+	if wire.InGang(pod) { // any other has been paced before
+		done, err := p.core.handover.Pace(ctx, pod.Namespace)
+		if err != nil {
+			return fwk.AsStatus(err)
+		}
+		defer done()
 	}
 	err := post(ctx, p.handle, &corev1.Binding{
 		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, Annotations: words},
@@ -153,15 +160,15 @@ func (b *binding) write(ctx context.Context) *fwk.Status {
 		return fwk.AsStatus(err)
 	}
 	defer n.Leave()
-	if why := core.table.Unusable(n); why != nil {
-		return b.refuse(fwk.NewStatus(fwk.Unschedulable, why.Text))
-	}
 	// Before the decision: nothing may come between that and the Binding which takes time.
 	var err error
 	if b.sent, err = core.handover.Pace(ctx, b.pod.Namespace); err != nil {
 		return fwk.AsStatus(err)
 	}
 	defer b.sent()
+	if why := core.table.Unusable(n); why != nil {
+		return b.refuse(fwk.NewStatus(fwk.Unschedulable, why.Text))
+	}
 	if err := core.handover.Enter(ctx); err != nil {
 		return fwk.AsStatus(err)
 	}

@@ -29,7 +29,7 @@ const (
 	forRoom
 	// inBackOff: something else has failed, and kube-scheduler tries it again after a while.
 	inBackOff
-	// inBinding: it has a node, and Bindings of the node before it, or its own, are being written.
+	// inBinding: it has a node. Bindings before it, or its own, are being written.
 	inBinding
 	causes
 )
@@ -81,10 +81,10 @@ func (d *Delays) Queued(pod *corev1.Pod) {
 	d.begin(pod, d.clock.Now())
 }
 
-// mayBeHeld says whether others could keep the pod from being tried: its gang, its gates, or its
-// claims.
+// mayBeHeld says whether others could keep the pod from being tried: its gang or its group, its
+// gates, or its claims.
 func mayBeHeld(pod *corev1.Pod) bool {
-	return wire.InGang(pod) || len(pod.Spec.SchedulingGates)+len(pod.Spec.ResourceClaims) > 0
+	return wire.InGang(pod) || pod.Spec.SchedulingGroup != nil || len(pod.Spec.SchedulingGates)+len(pod.Spec.ResourceClaims) > 0
 }
 
 // Tried notes that a pod, which was put into the queue at that time, leaves it to be tried.

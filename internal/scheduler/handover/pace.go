@@ -10,11 +10,12 @@ import (
 // 100 requests at a time (--http2-max-streams-per-connection), and watches are some of them: with
 // more Bindings client-go opens connection after connection. A server that has too much to do
 // answers Bindings with "too many requests", and the pod waits for seconds. In the queue before it
-// a pod loses nothing, and is decided for by what is known later.
+// a pod loses nothing, and is decided for by what its node has reported by then.
 const maxUnderWay = 64
 
 // pace lets maxUnderWay Bindings be written at a time. Namespaces that wait take turns: one with
-// many pods holds up no other.
+// many pods holds up others on the nodes alone where its pods come before theirs. A Binding that is
+// written again, since the pod has changed or the answer was lost, does not count.
 type pace struct {
 	mu   sync.Mutex
 	free int

@@ -3,6 +3,7 @@ package wake
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/berth-dev/berth/internal/ledger"
@@ -114,4 +115,28 @@ func TestWhoIsLeftIsWokenLater(t *testing.T) {
 		t.Errorf("%v have not been woken", pods)
 	}
 	wantNothingKept(t, c, others)
+}
+
+// TestOneOfASecondIsWokenAgain: where nobody remembers what nodes said, pods of one second keep
+// each other off as well.
+func TestOneOfASecondIsWokenAgain(t *testing.T) {
+	c := newCluster(t)
+	n := c.addNode("n", twoSockets)
+	c.accept(n)
+	c.refusedByOthers("others", ledger.MaxAnswers)
+	for i := range 6 {
+		p := c.addPod(fmt.Sprint("one of a second ", i), 2, int64(500+i%2)) // two classes
+		c.waiters.Add(p.Pod, &p.Candidate)
+		c.waiters.Tried(p.UID)
+	}
+	c.report(n)
+	count := 0
+	for _, name := range c.edge.take() {
+		if strings.HasPrefix(name, "one of a second") {
+			count++
+		}
+	}
+	if count != 2 {
+		t.Errorf("%d pods of two seconds are woken at once, want one of each", count)
+	}
 }

@@ -16,8 +16,11 @@ func (w *Waiters) wakeAgain(c *change, m *members, free room) {
 	if c.blamed() == nil {
 		r.blamed = nil
 	}
-	if r.several {
+	switch {
+	case r.several:
 		free.apart = nil
+	case free.pods == 0: // another class has brought the room
+		free.apart = r.room.apart
 	}
 	r.room = room{min(r.room.pods+free.pods, maxAgain), free.apart}
 	r.node, r.more = c.node, len(r.woken) > 0

@@ -162,10 +162,23 @@ func (w *Waiters) goOn(r *wakeRound) {
 	case free.pods == 0:
 		delete(w.rounds, r.roundKey)
 	default:
+		if w.tried(r) { // and no promise to one of them keeps others off
+			free.apart = nil
+		}
 		w.wakeNext(r, free, pods)
 	}
 	w.mu.Unlock()
 	w.activate(pods)
+}
+
+// tried says whether all that the round has woken have been tried since. The caller holds the lock.
+func (w *Waiters) tried(r *wakeRound) bool {
+	for uid := range r.woken {
+		if p := w.find(uid); p != nil && p.woken {
+			return false
+		}
+	}
+	return true
 }
 
 // roomOf asks how many pods of a round's shape the node takes; 0 if none. Among classes of one

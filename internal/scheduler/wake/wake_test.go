@@ -65,6 +65,22 @@ func TestOneOfASecondIsWoken(t *testing.T) {
 	}
 }
 
+// TestOneOfASecondTakesNoPlace: once it has been tried, and the node still takes such pods, no
+// promise keeps the others off.
+func TestOneOfASecondTakesNoPlace(t *testing.T) {
+	c, n := crowd(t, 500, 0)
+	for i, want := range []int{1, 2, 2} {
+		woken := c.edge.take()
+		if len(woken) != want {
+			t.Errorf("round %d: %v woken, want %d", i, woken, want)
+		}
+		for _, name := range woken {
+			c.fail(n, c.pods[name]) // something else keeps it from the node
+		}
+		c.edge.step(RoundPause)
+	}
+}
+
 // TestOneOfASecondIsWokenOfAllShapes: shapes keep each other off, too. The pod that has waited
 // longest comes first, and those of other shapes while it takes no place.
 func TestOneOfASecondIsWokenOfAllShapes(t *testing.T) {
