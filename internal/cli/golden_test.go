@@ -69,6 +69,7 @@ func TestBadInput(t *testing.T) {
 		"no file":           {[]string{"place"}, ExitUsage, "want pods: -f, --filename"},
 		"unknown verb":      {[]string{"plaec"}, ExitUsage, "plaec"},
 		"unknown flag":      {[]string{"fit", "--limits", "3"}, ExitUsage, "--limits"},
+		"strange flag":      {[]string{"fit", "--cpus", "3"}, ExitUsage, "--cpus (see berth fit --help)"},
 		"stray argument":    {[]string{"place", twoByTwo, "x", "-f", "testdata/pods.yaml"}, ExitUsage, "at most 1 arg"},
 		"machine twice":     {[]string{"place", twoByTwo, "--node", "/", "-f", "testdata/pods.yaml"}, ExitUsage, "want the machine once"},
 		"format":            {[]string{"place", "-f", "testdata/pods.yaml", "-o", "xml"}, ExitUsage, `"xml"`},

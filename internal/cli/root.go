@@ -105,7 +105,7 @@ func flagError(cmd *cobra.Command, err error) error {
 	if missing, ok := errors.AsType[*pflag.NotExistError](err); ok {
 		var names []string
 		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
-		return Usagef("%w%s", err, suggest.DidYouMean("--"+missing.GetSpecifiedName(), names))
+		return Usagef("%w%s (see %s --help)", err, suggest.DidYouMean("--"+missing.GetSpecifiedName(), names), cmd.CommandPath())
 	}
 	if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
 		if want := wantOf[invalid.GetFlag().Value.Type()]; want != "" {
