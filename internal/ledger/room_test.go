@@ -27,25 +27,17 @@ func TestRoom(t *testing.T) {
 func TestRoomMissesNobody(t *testing.T) {
 	const limit = 8
 	same, more := 0, 0
-	for seed := range uint64(100) {
-		h := newHistory(t, seed)
-		for range 60 {
-			h.step()
-			c := &Candidate{Request: h.request(), Created: h.second}
-			if a := h.n.View().Ask(Question{Candidate: c}); !a.OK() {
-				continue // nobody asks how much room there is
-			}
-			taken, last := takenOneByOne(h.n, c, limit, 1)
-			switch room := h.n.View().Room(c, limit); {
-			case room == taken:
-				same++
-			case room > taken && last.Outcome == Waiting:
-				more++
-			default:
-				h.fail("seed %d: room for %d pods like %s: the node takes %d, and then says %+v", seed, room, c.Request.UID, taken, last)
-			}
+	whereAdmitted(t, func(h *history, c *Candidate, _ Answer) {
+		taken, last := takenOneByOne(h.n, c, limit, 1)
+		switch room := h.n.View().Room(c, limit); {
+		case room == taken:
+			same++
+		case room > taken && last.Outcome == Waiting:
+			more++
+		default:
+			h.fail("room for %d pods like %s: the node takes %d, and then says %+v", room, c.Request.UID, taken, last)
 		}
-	}
+	})
 	t.Logf("%d same, %d times more", same, more)
 	if same < 1000 || more > same/100 {
 		t.Errorf("%d times the same, %d times more: the histories show too little, or Room counts too many", same, more)
@@ -53,35 +45,45 @@ func TestRoomMissesNobody(t *testing.T) {
 }
 
 // TestApart holds Apart against pods of one second that are reserved one after the other, in the
-// middle of random histories. A node that keeps them apart takes one. One that does not takes as
-// many as of other seconds, or is not certain of what it gives them.
+// middle of random histories. A node that keeps them apart takes one. One that does not takes
+// a second one, or is not certain of what it gives the first.
 func TestApart(t *testing.T) {
 	const limit = 4
 	apart, together := 0, 0
+	whereAdmitted(t, func(h *history, c *Candidate, a Answer) {
+		if h.n.View().Room(c, limit) < 2 {
+			return
+		}
+		taken, last := takenOneByOne(h.n, c, limit, 0)
+		switch {
+		case !h.n.View().Apart(c):
+			together++
+			if a.Exact && taken < 2 {
+				h.fail("%s is not kept apart, and another of its second is: %+v", c.Request.UID, last)
+			}
+		case taken > 1:
+			h.fail("%s is kept apart, and the node takes %d of its second", c.Request.UID, taken)
+		default:
+			apart++
+		}
+	})
+	if t.Logf("%d apart, %d together", apart, together); apart < 100 || together < 100 {
+		t.Errorf("%d apart, %d together: the histories show too little", apart, together)
+	}
+}
+
+// whereAdmitted goes through random histories, and does something wherever the node takes a pod.
+func whereAdmitted(t *testing.T, do func(h *history, c *Candidate, a Answer)) {
 	for seed := range uint64(100) {
 		h := newHistory(t, seed)
+		h.trace = append(h.trace, fmt.Sprint("seed ", seed))
 		for range 60 {
 			h.step()
 			c := &Candidate{Request: h.request(), Created: h.second}
-			if a := h.n.View().Ask(Question{Candidate: c}); !a.OK() || h.n.View().Room(c, limit) < 2 {
-				continue
-			}
-			taken, last := takenOneByOne(h.n, c, limit, 0)
-			switch exact := h.n.View().Ask(Question{Candidate: c}).Exact; {
-			case !h.n.View().Apart(c):
-				together++
-				if exact && taken < 2 {
-					h.fail("seed %d: %s is not kept apart, and the second of its second is: %+v", seed, c.Request.UID, last)
-				}
-			case taken > 1:
-				h.fail("seed %d: %s is kept apart, and the node takes %d of its second", seed, c.Request.UID, taken)
-			default:
-				apart++
+			if a := h.n.View().Ask(Question{Candidate: c}); a.OK() {
+				do(h, c, a)
 			}
 		}
-	}
-	if t.Logf("%d apart, %d together", apart, together); apart < 100 || together < 100 {
-		t.Errorf("%d apart, %d together: the histories show too little", apart, together)
 	}
 }
 

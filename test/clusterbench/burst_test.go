@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/klog/v2"
 )
 
 // nodesOfBurst is how many nodes a burst comes to, and podsOfBurst of how many pods it is, of eight
@@ -24,53 +23,14 @@ const (
 // stock scheduler in one process, in turn: with the ones that place none, because nodes have been
 // promised to others of its second. The clock is that of BenchmarkCycle.
 func BenchmarkBurst(b *testing.B) {
-	klog.SetLogger(klog.Logger{})
-	for _, p := range []struct {
-		name  string
-		chart bool
-	}{{"chart", true}, {"stock", false}} {
-		b.Run(p.name, func(b *testing.B) {
-			var pair [2]*cycles
-			for i, who := range []contestant{stock, berth} {
-				pair[i] = startCycles(b, cyclesOptions{who: who, world: newWorld(b, nodesOfBurst, nil), chart: p.chart})
-				pair[i].lost = make(chan *corev1.Pod, podsOfBurst)
-			}
-			compareBursts(b, pair)
-		})
-	}
-}
-
-// compareBursts measures a burst of each in turn, over and over, at least three of either.
-func compareBursts(b *testing.B, pair [2]*cycles) {
-	for _, c := range pair {
-		c.burst()
-	}
-	var ratios, attempts []float64
-	var cost [2][]float64
-	one := func(i int) {
-		for j := range pair {
-			who := (i + j) % 2
-			micros, tried := pair[who].burst()
-			if cost[who] = append(cost[who], micros); pair[who].who == berth {
-				attempts = append(attempts, tried)
-			}
+	inProfiles(b, nodesOfBurst, func(b *testing.B, pair [2]*cycles) {
+		for _, c := range pair {
+			c.lost = make(chan *corev1.Pod, podsOfBurst)
+			c.burst()
 		}
-		ratios = append(ratios, cost[1][i]/cost[0][i])
-	}
-	for b.Loop() {
-		one(len(ratios))
-	}
-	for len(ratios) < 3 {
-		one(len(ratios))
-	}
-	b.ReportMetric(0, "ns/op") // that of a burst means nothing
-	b.ReportMetric(median(cost[0]), "stock-us/pod")
-	b.ReportMetric(median(cost[1]), "berth-us/pod")
-	b.ReportMetric(median(ratios), "ratio")
-	b.ReportMetric(median(attempts), "attempts/pod")
-	if most := floors[b.Name()]; most > 0 && median(ratios) > most {
-		b.Errorf("a pod of a burst costs %.2f of the stock scheduler's, in %.2f attempts: want at most %g", median(ratios), median(attempts), most)
-	}
+		attempts := inTurns(b, pair, 3, "pod", (*cycles).burst)
+		b.ReportMetric(median(attempts[1]), "attempts/pod")
+	})
 }
 
 // burst places podsOfBurst pods that come at once, and returns what one cost in microseconds, and

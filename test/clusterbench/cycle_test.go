@@ -52,19 +52,24 @@ const (
 //
 // A known shape is one that pods before had. A new one none had: every pod has its own.
 func BenchmarkCycle(b *testing.B) {
+	inProfiles(b, nodesOfCycle, func(b *testing.B, pair [2]*cycles) {
+		for _, load := range []string{"known", "new", loadOrdinary} {
+			b.Run(load, func(b *testing.B) { compareCycles(b, pair, load) })
+		}
+	})
+}
+
+// inProfiles runs a benchmark with the chart's arguments of other plugins and with stock's, each
+// with the stock scheduler and Berth, in this order, in worlds of so many nodes.
+func inProfiles(b *testing.B, nodes int, run func(*testing.B, [2]*cycles)) {
 	klog.SetLogger(klog.Logger{})
-	for _, p := range []struct {
-		name  string
-		chart bool
-	}{{"chart", true}, {"stock", false}} {
-		b.Run(p.name, func(b *testing.B) {
+	for _, profile := range []string{profileChart, profileStock} {
+		b.Run(profile, func(b *testing.B) {
 			var pair [2]*cycles
 			for i, who := range []contestant{stock, berth} {
-				pair[i] = startCycles(b, cyclesOptions{who: who, world: newWorld(b, nodesOfCycle, nil), chart: p.chart})
+				pair[i] = startCycles(b, cyclesOptions{who: who, world: newWorld(b, nodes, nil), chart: profile == profileChart})
 			}
-			for _, load := range []string{"known", "new", loadOrdinary} {
-				b.Run(load, func(b *testing.B) { compareCycles(b, pair, load) })
-			}
+			run(b, pair)
 		})
 	}
 }
@@ -76,7 +81,37 @@ var floors = map[string]float64{
 	"BenchmarkBurst/chart": 1, "BenchmarkBurst/stock": 1,
 }
 
-// compareCycles measures a slice of each in turn, over and over, at least five of either.
+// inTurns measures both of a pair in turn, at least so many times, and holds the ratio of their
+// costs against the benchmark's floor. measure returns the cost of one unit in microseconds, and
+// something else, which inTurns returns for each of the pair.
+func inTurns(b *testing.B, pair [2]*cycles, least int, unit string, measure func(*cycles) (micros, more float64)) (more [2][]float64) {
+	var ratios []float64
+	var cost [2][]float64
+	one := func(i int) {
+		for j := range pair {
+			who := (i + j) % 2
+			micros, other := measure(pair[who])
+			cost[who], more[who] = append(cost[who], micros), append(more[who], other)
+		}
+		ratios = append(ratios, cost[1][i]/cost[0][i])
+	}
+	for b.Loop() {
+		one(len(ratios))
+	}
+	for len(ratios) < least {
+		one(len(ratios))
+	}
+	b.ReportMetric(0, "ns/op") // that of one measurement means nothing
+	b.ReportMetric(median(cost[0]), "stock-us/"+unit)
+	b.ReportMetric(median(cost[1]), "berth-us/"+unit)
+	b.ReportMetric(median(ratios), "ratio")
+	if most := floors[b.Name()]; most > 0 && median(ratios) > most {
+		b.Errorf("a %s costs %.2f of the stock scheduler's: want at most %g", unit, median(ratios), most)
+	}
+	return more
+}
+
+// compareCycles measures slices of pods, at least five of either.
 func compareCycles(b *testing.B, pair [2]*cycles, load string) {
 	for _, c := range pair {
 		c.TB = b
@@ -84,33 +119,13 @@ func compareCycles(b *testing.B, pair [2]*cycles, load string) {
 			c.slice(load)
 		}
 	}
-	var ratios, bytes []float64
-	var cost [2][]float64
 	before := pair[1].rounds()
-	one := func(i int) {
-		var garbage [2]float64
-		var spent [2]float64
-		for j := range pair {
-			who := (i + j) % 2
-			spent[who], garbage[who] = pair[who].slice(load)
-			cost[who] = append(cost[who], spent[who])
-		}
-		ratios, bytes = append(ratios, spent[1]/spent[0]), append(bytes, garbage[1]/garbage[0])
+	garbage := inTurns(b, pair, 5, "cycle", func(c *cycles) (micros, bytes float64) { return c.slice(load) })
+	ratios := make([]float64, len(garbage[0]))
+	for i := range ratios {
+		ratios[i] = garbage[1][i] / garbage[0][i]
 	}
-	for b.Loop() {
-		one(len(ratios))
-	}
-	for len(ratios) < 5 {
-		one(len(ratios))
-	}
-	b.ReportMetric(0, "ns/op") // that of a slice means nothing
-	b.ReportMetric(median(cost[0]), "stock-us/cycle")
-	b.ReportMetric(median(cost[1]), "berth-us/cycle")
-	b.ReportMetric(median(ratios), "ratio")
-	if most := floors[b.Name()]; most > 0 && median(ratios) > most {
-		b.Errorf("a cycle costs %.2f of the stock scheduler's: want at most %g", median(ratios), most)
-	}
-	b.ReportMetric(median(bytes), "garbage-ratio")
+	b.ReportMetric(median(ratios), "garbage-ratio")
 	after := pair[1].rounds()
 	if pods := after.pods - before.pods; pods > 0 {
 		b.ReportMetric(100*(after.second-before.second)/pods, "second-rounds-%")

@@ -64,8 +64,8 @@ func (b *bench) starts() error {
 	return nil
 }
 
-// fill has pods run, from the number of those that do up to another. They come to the nodes in
-// turn, two of seven are pinned, and no scheduler has a part in it.
+// fill creates pods until so many run, where from of them do already. Each names its node, so that
+// no scheduler takes part. Two of seven are pinned.
 func (t *testbed) fill(from, to int) error {
 	defer t.took("pods that run", time.Now())
 	nodes, perNode := len(t.fleet.list), (to+len(t.fleet.list)-1)/len(t.fleet.list)

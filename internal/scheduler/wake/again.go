@@ -29,7 +29,8 @@ type renewal struct {
 	// nodes that take the shape: the last that said so; several says that it was not the only one.
 	node    Node
 	several bool
-	// room is what nodes have said that they have; none where the node has to be asked again.
+	// room is what nodes have for the shape, as they have said. Without pods in it the node has to
+	// be asked again.
 	room room
 	// blamed and woken are as in wakeRound.
 	blamed Node

@@ -41,25 +41,27 @@ func (w *Waiters) beginRound(c *change, shape ledger.Shape) *wakeRound {
 	return r
 }
 
-// room is how many pods of a shape are woken at once for what a node has for them.
+// room says which pods of a shape are woken at once for what a node has for them.
 type room struct {
+	// pods is how many at most.
 	pods int
-	// apart are the moments of which a pod has been woken: no other is. nil: pods of one second do
-	// not keep each other off the node.
+	// apart has the moment of each pod that has been woken, and no second pod of a moment is woken.
+	// It is nil where pods of one second do not keep each other off the node.
 	apart moments
 }
 
-// moments are seconds in which pods of a namespace were created. A tenant's pods are woken beside
-// those of others: what keeps them off need not be a promise.
+// moments is a set of moments.
 type moments map[moment]bool
 
+// moment is a second in which pods of a namespace were created. It is of one namespace so that no
+// tenant's pod is woken in place of another tenant's.
 type moment struct {
 	namespace string
 	created   int64 // in Unix time
 }
 
-// roomFor asks a node that takes the candidate how many such pods it takes. The moments are those
-// of the pods that are woken for it at once, of whatever shape.
+// roomFor asks a node that takes the candidate how many such pods it takes. Pods of all shapes that
+// are woken for one change share woken.
 func roomFor(n Node, c *ledger.Candidate, woken moments) room {
 	v := n.View()
 	r := room{pods: max(1, v.Room(c, maxRoom))}
@@ -115,27 +117,28 @@ func (w *Waiters) wakeSome(shape ledger.Shape, blamed Node, woken map[string]boo
 	return some, len(rest) - some
 }
 
-// sortByTurns sorts waiters by who is woken first: of those that are as urgent the namespaces take
-// turns, so that one with many pods keeps no other waiting.
+// sortByTurns puts the waiters that are woken first at the front. Where waiters are equally urgent,
+// their namespaces take turns: one with many pods keeps no other waiting.
 func sortByTurns(list []*waiter) {
+	slices.SortFunc(list, wakeOrder)
+	if !slices.ContainsFunc(list, func(p *waiter) bool { return p.pod.Namespace != list[0].pod.Namespace }) {
+		return
+	}
 	type lane struct {
 		namespace string
 		priority  int32
 		woken     bool
 	}
-	slices.SortFunc(list, wakeOrder)
-	turn, turns := make(map[lane]int), make(map[*waiter]int, len(list))
+	next, turn := make(map[lane]int), make(map[*waiter]int, len(list))
 	for _, p := range list {
 		in := lane{p.pod.Namespace, p.pod.Priority, p.woken}
-		turns[p] = turn[in]
-		turn[in]++
+		turn[p] = next[in]
+		next[in]++
 	}
-	if len(turn) > 1 {
-		slices.SortStableFunc(list, func(a, b *waiter) int { return cmp.Or(byUrgency(a, b), cmp.Compare(turns[a], turns[b])) })
-	}
+	slices.SortStableFunc(list, func(a, b *waiter) int { return cmp.Or(byUrgency(a, b), cmp.Compare(turn[a], turn[b])) })
 }
 
-// wakeOrder sorts waiters of one namespace by who is woken first.
+// wakeOrder sorts waiters by who is woken first, were there no turns.
 func wakeOrder(a, b *waiter) int {
 	return cmp.Or(byUrgency(a, b), a.since.Compare(b.since), cmp.Compare(a.pod.UID, b.pod.UID))
 }
@@ -162,7 +165,7 @@ func (w *Waiters) goOn(r *wakeRound) {
 	case free.pods == 0:
 		delete(w.rounds, r.roundKey)
 	default:
-		if w.tried(r) { // and no promise to one of them keeps others off
+		if w.tried(r) { // the node still takes such pods: no promise keeps them off
 			free.apart = nil
 		}
 		w.wakeNext(r, free, pods)
@@ -181,8 +184,8 @@ func (w *Waiters) tried(r *wakeRound) bool {
 	return true
 }
 
-// roomOf asks how many pods of a round's shape the node takes; 0 if none. Among classes of one
-// shape those of pods that were created later are asked first: the node answers them alike.
+// roomOf asks how many pods of a round's shape the node takes. Among classes of one shape those of
+// pods that were created later are asked first: the node answers them alike.
 func (w *Waiters) roomOf(r *wakeRound) room {
 	for _, c := range w.latest(r.shape) {
 		if a := r.node.View().Ask(ledger.Question{Candidate: c}); a.OK() {

@@ -71,7 +71,7 @@ func (w *Waiters) follow(c *change, said *replies, pods batch) {
 	}
 }
 
-// inOrder sorts shapes by the pod of each that is woken first. The caller holds the lock.
+// inOrder sorts shapes by which of their first pods is woken first. The caller holds the lock.
 func (w *Waiters) inOrder(shapes map[ledger.Shape]bool) []ledger.Shape {
 	if len(shapes) < 2 {
 		return slices.Collect(maps.Keys(shapes))
@@ -92,11 +92,11 @@ func (w *Waiters) inOrder(shapes map[ledger.Shape]bool) []ledger.Shape {
 // replies are what a node said about several classes.
 type replies struct {
 	reached map[class]reach
-	// room is what the node has for pods of a shape, news which shapes it takes for
-	// certain since the change alone.
+	// room is what the node has for pods of a shape, news which shapes it takes for certain since
+	// the change alone.
 	room map[ledger.Shape]room
 	news map[ledger.Shape]bool
-	// woken are the moments of which a pod is woken for it.
+	// woken has the moments of the pods that the change wakes.
 	woken moments
 }
 

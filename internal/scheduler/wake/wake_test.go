@@ -81,26 +81,26 @@ func TestOneOfASecondTakesNoPlace(t *testing.T) {
 	}
 }
 
-// TestOneOfASecondIsWokenOfAllShapes: shapes keep each other off, too. The pod that has waited
-// longest comes first, and those of other shapes while it takes no place.
+// TestOneOfASecondIsWokenOfAllShapes: shapes keep each other off, too. The most urgent pod
+// comes first, and those of other shapes while it takes no place.
 func TestOneOfASecondIsWokenOfAllShapes(t *testing.T) {
 	c := newCluster(t)
 	n := c.addNode("n", twoSockets)
 	_, two := c.fill(n)
-	for i, name := range []string{"old", "older", "oldest"} {
+	for i, name := range []string{"low", "middle", "high"} {
 		p := c.addPod(name, int64(4-i), 600)
 		p.Priority = int32(i)
 		c.fail(n, p)
 	}
 	c.end(n, two)
-	for _, want := range [][]string{{"oldest"}, {"old", "older"}} {
-		if c.report(n); want[0] == "old" {
-			c.edge.step(RoundPause)
-		}
-		woken := c.edge.take()
-		if slices.Sort(woken); !slices.Equal(woken, want) {
-			t.Errorf("%v woken, want %v", woken, want)
-		}
+	c.report(n)
+	if woken := c.edge.take(); !slices.Equal(woken, []string{"high"}) {
+		t.Errorf("%v woken by the report, want the one of the highest priority", woken)
+	}
+	c.edge.step(RoundPause)
+	woken := c.edge.take()
+	if slices.Sort(woken); !slices.Equal(woken, []string{"low", "middle"}) {
+		t.Errorf("%v woken after the pause, want the others", woken)
 	}
 }
 
