@@ -17,6 +17,7 @@ import (
 	"github.com/berth-dev/berth/internal/rank"
 	"github.com/berth-dev/berth/internal/scheduler/gang"
 	"github.com/berth-dev/berth/internal/scheduler/nodes"
+	"github.com/berth-dev/berth/internal/wire"
 )
 
 // fewNodes is up to how many nodes kube-scheduler looks at all of them
@@ -42,8 +43,8 @@ type Candidates struct {
 	classes []ranked
 	taking  []fwk.NodeInfo
 	few     int
-	// space is the memory of the one class, borrowed from spaces; nil where there are several.
-	space *ranked
+	// space is the memory of classes, borrowed from spaces; nil before and after.
+	space *[]ranked
 	// unconfirmed counts nodes that admitted the pod by an estimate and refused when asked in full.
 	unconfirmed int
 }
@@ -105,6 +106,7 @@ func CandidatesOf(state fwk.CycleState, pod *corev1.Pod, infos []fwk.NodeInfo, a
 		found.foresee()
 	}
 	if len(found.classes) > maxClasses {
+		found.Done()
 		return nil
 	}
 	for i := range found.classes {
@@ -116,15 +118,29 @@ func CandidatesOf(state fwk.CycleState, pod *corev1.Pod, infos []fwk.NodeInfo, a
 	return found
 }
 
-// spaces lends each search the memory for its class: 120 KiB on 15,000 nodes.
-var spaces = sync.Pool{New: func() any { return new(ranked) }}
+// spaces lends each search the memory for its classes: 120 KiB on 15,000 nodes.
+var spaces = sync.Pool{New: func() any { return new([]ranked) }}
 
 // Done ends the search: nothing more is named.
 func (s *Candidates) Done() {
 	if s.space != nil {
+		*s.space = s.classes
 		spaces.Put(s.space)
 	}
 	s.classes, s.space = nil, nil
+}
+
+// class returns the nodes of a class, in the memory of an earlier search where there is some.
+func (s *Candidates) class(class int) *ranked {
+	for n := len(s.classes); n <= class; n++ {
+		if n == cap(s.classes) {
+			s.classes = append(s.classes, nil)
+			continue
+		}
+		s.classes = s.classes[:n+1]
+		s.classes[n] = s.classes[n][:0]
+	}
+	return &s.classes[class]
 }
 
 // Classes is how many classes of nodes there are.
@@ -138,11 +154,15 @@ func (s *Candidates) Taking() []fwk.NodeInfo { return s.taking }
 // says whether there are nodes that the pod should be kept off if others take it as well, by a
 // taint PreferNoSchedule.
 func (s *Candidates) foresee() (shunned bool) {
-	s.classes, s.taking = nil, nil
-	if s.prefers == nil {
-		s.space = spaces.Get().(*ranked)
-		s.classes = []ranked{slices.Grow((*s.space)[:0], len(s.infos))}
-		*s.space = s.classes[0]
+	if s.space == nil {
+		s.space = spaces.Get().(*[]ranked)
+		s.classes = *s.space
+	}
+	if s.classes = s.classes[:0]; s.prefers == nil {
+		first := s.class(0)
+		*first = slices.Grow(*first, len(s.infos))
+	} else {
+		s.taking = make([]fwk.NodeInfo, 0, len(s.infos))
 	}
 	var objects [stretch]*corev1.Node
 	var found [stretch]*nodes.Node
@@ -176,10 +196,8 @@ func (s *Candidates) classify(n *nodes.Node, i int) bool {
 		class = s.prefers.classOf(info.Node(), place)
 		s.taking = append(s.taking, info)
 	}
-	for len(s.classes) <= class {
-		s.classes = append(s.classes, nil)
-	}
-	s.classes[class] = append(s.classes[class], order)
+	of := s.class(class)
+	*of = append(*of, order)
 	return true
 }
 
@@ -314,6 +332,11 @@ func (s *Candidates) Next(class int) []fwk.NodeInfo {
 func (s *Candidates) Waits(ctx context.Context, info fwk.NodeInfo) *fwk.Status {
 	if s.pod.refusedBy(info) {
 		return nil
+	}
+	n := s.cycle.plugin.core.table.Of(info.Node())
+	if a, known := s.cycle.query.Recall(n); known && a.Kind() == nodes.Waits && s.cycle.ask.Said == (wire.Said{}) && !n.Unshown() {
+		s.way.waiting.add(n) // which is what nearly all nodes of a burst say
+		return waitStatuses[a.Wait()]
 	}
 	if status := s.way.filter(ctx, s.cycle, info); status.Code() == fwk.Pending {
 		return status.WithPlugin(Name)

@@ -32,6 +32,15 @@ var waitTexts = func() (out [256]string) {
 	return out
 }()
 
+// waitStatuses are the statuses of nodes that wait, by ledger.Wait. Many nodes share one: nobody
+// may change it.
+var waitStatuses = func() (out [256]*fwk.Status) {
+	for i, text := range waitTexts {
+		out[i] = fwk.NewStatus(fwk.Pending, text).WithPlugin(Name)
+	}
+	return out
+}()
+
 // status says a node's answer in the framework's words, and with the keys that the pod has.
 func (c *cycle) status(a nodes.PackedAnswer, patient bool) *fwk.Status {
 	s := statusOf(a, patient)

@@ -144,8 +144,9 @@ func TestFind(t *testing.T) {
 		}
 		p := &picky{take: sets.New(tc.take...)}
 		s := &search{Framework: p}
-		got, _ := s.find(t.Context(), nil, &corev1.Pod{}, two)
-		if !got.Equal(sets.New(tc.want...)) || (got == nil) != (tc.want == nil) || p.asked != tc.asked {
+		got := sets.Set[string]{}
+		found, _ := s.find(t.Context(), nil, &corev1.Pod{}, got, two)
+		if !got.Equal(sets.New(tc.want...)) || found != (tc.want != nil) || p.asked != tc.asked {
 			t.Errorf("%s: %v after %d questions, want %v after %d", tc.name, got, p.asked, tc.want, tc.asked)
 		}
 		s.named = sets.New("n0")
@@ -155,8 +156,8 @@ func TestFind(t *testing.T) {
 		}
 	}
 	none := func() []fwk.NodeInfo { return nil }
-	if got, rounds := (&search{Framework: &picky{}}).find(t.Context(), nil, nil, none); got != nil || rounds > 0 {
-		t.Errorf("without candidates: %v", got)
+	if found, rounds := (&search{Framework: &picky{}}).find(t.Context(), nil, nil, nil, none); found || rounds > 0 {
+		t.Errorf("without candidates: found %t after %d rounds", found, rounds)
 	}
 }
 

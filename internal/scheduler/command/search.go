@@ -116,13 +116,12 @@ func (s *search) findInAll(ctx context.Context, state fwk.CycleState, pod *corev
 	defer c.Done()
 	named, most := sets.Set[string]{}, 0
 	for class := range c.Classes() {
-		passed, rounds := s.find(ctx, state, pod, func() []fwk.NodeInfo { return c.Next(class) })
+		found, rounds := s.find(ctx, state, pod, named, func() []fwk.NodeInfo { return c.Next(class) })
 		most = max(most, rounds)
-		if passed == nil && rounds == maxRounds {
+		if !found && rounds == maxRounds {
 			named = nil
 			break
 		}
-		named = named.Union(passed)
 	}
 	switch {
 	case most == 0:
@@ -140,26 +139,23 @@ func (s *search) findInAll(ctx context.Context, state fwk.CycleState, pod *corev
 	return named
 }
 
-// find returns those of the best candidates that no plugin refuses, and how often candidates were
-// named; nil where there are none. next names a few of them at a time.
-func (s *search) find(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, next func() []fwk.NodeInfo) (passed sets.Set[string], rounds int) {
-	for rounds < maxRounds {
+// find names those of the best candidates that no plugin refuses, and says whether there are any,
+// and how often candidates were asked for. next returns a few of them at a time.
+func (s *search) find(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, named sets.Set[string], next func() []fwk.NodeInfo) (found bool, rounds int) {
+	for !found && rounds < maxRounds {
 		few := next()
 		if len(few) == 0 {
 			break
 		}
 		rounds++
-		passed := make(sets.Set[string], len(few))
 		for _, info := range few {
 			if s.Framework.RunFilterPluginsWithNominatedPods(ctx, state, pod, info).IsSuccess() {
-				passed.Insert(info.Node().Name)
+				named.Insert(info.Node().Name)
+				found = true
 			}
 		}
-		if len(passed) > 0 {
-			return passed, rounds
-		}
 	}
-	return nil, rounds
+	return found, rounds
 }
 
 // RunPreScorePlugins implements framework.Framework. Plugins that weigh nodes compare the ones that

@@ -5,6 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	apiselection "k8s.io/apimachinery/pkg/selection"
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
@@ -37,10 +38,9 @@ type told struct {
 
 // Counts are how many pods of a namespace a selector selects, by the places of nodes.
 type Counts struct {
-	namespace string
-	selector  labels.Selector
-	told      []told
-	asked     int64
+	pods  selection
+	told  []told
+	asked int64
 }
 
 // Values are the numbers of the values that nodes have of one label, by their places. Of
@@ -102,12 +102,12 @@ func (m *Memory) Counts(namespace string, selector labels.Selector) *Counts {
 		if m.counts == nil {
 			m.counts = map[string]*Counts{}
 		}
-		c = &Counts{namespace: namespace, selector: selector}
+		c = &Counts{pods: selectionOf(namespace, selector)}
 		dropOldest(m.counts, maxSelectors, func(c *Counts) int64 { return c.asked })
 		m.counts[key] = c
 	}
 	c.asked = m.asked
-	m.update(&c.told, func(info fwk.NodeInfo) int32 { return int32(countPods(info, namespace, selector)) })
+	m.update(&c.told, func(info fwk.NodeInfo) int32 { return int32(c.pods.count(info)) })
 	return c
 }
 
@@ -182,7 +182,7 @@ func (c *Counts) At(place int) int { return int(c.told[place].number) }
 
 func (c *Counts) of(info fwk.NodeInfo, place int) int {
 	if place == elsewhere {
-		return countPods(info, c.namespace, c.selector)
+		return c.pods.count(info)
 	}
 	return c.At(place)
 }
@@ -217,16 +217,52 @@ func (v *Values) read(info fwk.NodeInfo) int32 {
 	return number
 }
 
-// countPods counts as the plugin does (countPodsMatchSelector).
-func countPods(info fwk.NodeInfo, namespace string, selector labels.Selector) (count int) {
-	if selector.Empty() {
+// selection is pods of a namespace.
+type selection struct {
+	namespace string
+	selector  labels.Selector
+	// exact are the labels that the selector asks for, where it asks for nothing else; else nil.
+	exact []exactly
+}
+
+// exactly is a label that has one value.
+type exactly struct{ key, value string }
+
+func selectionOf(namespace string, selector labels.Selector) selection {
+	s := selection{namespace: namespace, selector: selector}
+	requirements, selectable := selector.Requirements()
+	if !selectable {
+		return s
+	}
+	for _, r := range requirements {
+		values := r.ValuesUnsorted()
+		if op := r.Operator(); len(values) != 1 || op != apiselection.Equals && op != apiselection.DoubleEquals && op != apiselection.In {
+			s.exact = nil
+			return s
+		}
+		s.exact = append(s.exact, exactly{r.Key(), values[0]})
+	}
+	return s
+}
+
+// count counts the pods on a node as the plugin does (countPodsMatchSelector).
+func (s *selection) count(info fwk.NodeInfo) (count int) {
+	if s.selector.Empty() {
 		return 0
 	}
 	for _, p := range info.GetPods() {
-		pod := p.GetPod()
-		if pod.Namespace == namespace && pod.DeletionTimestamp == nil && selector.Matches(labels.Set(pod.Labels)) {
+		if pod := p.GetPod(); pod.Namespace == s.namespace && pod.DeletionTimestamp == nil && s.selects(pod.Labels) {
 			count++
 		}
 	}
 	return count
+}
+
+func (s *selection) selects(of map[string]string) bool {
+	for _, want := range s.exact {
+		if value, has := of[want.key]; !has || value != want.value {
+			return false
+		}
+	}
+	return s.exact != nil || s.selector.Matches(labels.Set(of))
 }
