@@ -86,7 +86,15 @@ func (c *core) onlyHeld(ctx context.Context, pod *corev1.Pod, from string) *fwk.
 	case affinity == nil || from != "":
 		return nil
 	}
-	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, cmp.Or(c.notYet(ctx), noPlace))
+	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, cmp.Or(c.notYet(ctx), c.noPlaceHeld(pod)))
+}
+
+// noPlaceHeld says that no Reservation takes the pod, and why the last one did not.
+func (c *core) noPlaceHeld(pod *corev1.Pod) string {
+	if why := c.reservations.WhyInVain(pod); why != "" {
+		return noPlace + "; " + why
+	}
+	return noPlace
 }
 
 // owner is the way of a pod that is sent to the place of a Reservation. If that refuses the pod,
@@ -127,9 +135,9 @@ func (o *owner) filter(_ context.Context, c *cycle, info fwk.NodeInfo) *fwk.Stat
 }
 
 // postFilter has the pod tried at once without the place. Nobody is evicted before.
-func (o *owner) postFilter(_ context.Context, c *cycle, pod *corev1.Pod, _ fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
+func (o *owner) postFilter(_ context.Context, c *cycle, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	core := c.plugin.core
-	core.reservations.InVain(pod, o.from)
+	core.reservations.InVain(pod, o.from, statuses.Get(o.heldOn).Message())
 	core.waiters.Tried(uidOf(pod))
 	core.waiters.WakeOne(uidOf(pod))
 	return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, notInPlace)
@@ -143,7 +151,7 @@ func (o *owner) reserve(_ fwk.CycleState, c *cycle, pod *corev1.Pod, n *nodes.No
 		}
 		if status := c.decide(pod, n, o.from); status != nil {
 			if o.again = c.refused; o.again {
-				core.reservations.InVain(pod, o.from)
+				core.reservations.InVain(pod, o.from, status.Message())
 			}
 			return status
 		}

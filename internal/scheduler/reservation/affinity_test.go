@@ -50,3 +50,25 @@ func TestAffinity(t *testing.T) {
 		t.Error("an affinity that cannot be read sends nobody")
 	}
 }
+
+// TestWhyInVain: while the pod is tried without the Reservation, it is known why that did not take
+// it.
+func TestWhyInVain(t *testing.T) {
+	w := newWorld(t)
+	uid := w.reservation("r", 2)
+	if err := w.cycle(uid); err != nil {
+		t.Fatal(err)
+	}
+	owner := ownerOf("owner", "r", 2)
+	w.rs.Begins(owner)
+	w.rs.InVain(owner, string(uid), "it waits")
+	w.rs.Between()
+	w.rs.Begins(owner)
+	if got, want := w.rs.WhyInVain(owner), "Reservation r on node n: it waits"; got != want {
+		t.Errorf("while it is tried without: %q, want %q", got, want)
+	}
+	w.rs.Between()
+	if got := w.rs.WhyInVain(owner); got != "" {
+		t.Errorf("once it was tried without: %q, want nothing", got)
+	}
+}

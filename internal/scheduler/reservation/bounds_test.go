@@ -100,9 +100,9 @@ func TestWhatIsRememberedIsSwept(t *testing.T) {
 	w.rs.PodSeen(bindFor(onNode("owner", uid), uid))
 	lost := ownerOf("lost", "r", 9) // too large: it waits
 	w.rs.Begins(lost)
-	w.rs.InVain(lost, string(uid))
+	w.rs.InVain(lost, string(uid), "it waits")
 	w.rs.Between()
-	w.rs.InVain(ownerOf("vain", "r", 1), string(uid))
+	w.rs.InVain(ownerOf("vain", "r", 1), string(uid), "it waits")
 	w.rs.Begins(ownerOf("taking", "r", 1))
 	w.rs.sweep(func(_, _ string) types.UID { return "" })
 	it := w.rs.all[uid]

@@ -1,6 +1,7 @@
 package reservation
 
 import (
+	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -119,19 +120,34 @@ func (rs *Reservations) GaveBack(pod *corev1.Pod, uid string) {
 	rs.sync(it)
 }
 
-// InVain notes that the node refused a pod the place of a Reservation: the pod's next attempt is
-// without that Reservation.
-func (rs *Reservations) InVain(pod *corev1.Pod, uid string) {
+// InVain notes that the node refused a pod the place of a Reservation, and why: the pod's next
+// attempt is without that Reservation.
+func (rs *Reservations) InVain(pod *corev1.Pod, uid, why string) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
-	if v := rs.vain[pod.UID]; v == nil {
-		rs.vain[pod.UID] = &inVain{pod, []types.UID{types.UID(uid)}}
-	} else if !v.has(types.UID(uid)) {
+	v := rs.vain[pod.UID]
+	if v == nil {
+		v = &inVain{pod: pod}
+		rs.vain[pod.UID] = v
+	}
+	if !v.has(types.UID(uid)) {
 		v.of = append(v.of, types.UID(uid))
 	}
 	if it := rs.all[types.UID(uid)]; it != nil && it.stage == placed {
 		it.hungry, it.vainAt = true, rs.Account(it.node).View().Stamp().Count
+		v.why = fmt.Sprintf("Reservation %s on node %s: %s", it.object.Name, it.node, why)
 	}
+}
+
+// WhyInVain says which Reservation the pod was refused the place of last, and why; "" for none,
+// since it was tried without.
+func (rs *Reservations) WhyInVain(pod *corev1.Pod) string {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	if v := rs.vain[pod.UID]; v != nil {
+		return v.why
+	}
+	return ""
 }
 
 // Allocated is what the Binding of an owner is to say; "" for a Reservation that is gone.

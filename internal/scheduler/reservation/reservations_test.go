@@ -263,7 +263,7 @@ func (w *world) take(pod *corev1.Pod) (cpus topology.CPUSet, sent bool) {
 	}
 	var d placement.Decision
 	if a := w.account.ReserveOwner(candidate(w.t, pod), uid, &d); !a.OK() {
-		w.rs.InVain(pod, uid)
+		w.rs.InVain(pod, uid, "it waits")
 		return cpus, true
 	}
 	w.rs.Took(pod)

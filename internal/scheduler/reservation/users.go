@@ -101,6 +101,8 @@ func (u *users) there(it *item) []*corev1.Pod {
 type inVain struct {
 	pod *corev1.Pod
 	of  []types.UID
+	// why is what the last of them was refused for, with its name and node.
+	why string
 }
 
 func (v *inVain) has(of types.UID) bool { return v != nil && slices.Contains(v.of, of) }
