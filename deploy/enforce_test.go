@@ -72,7 +72,7 @@ func TestDemandedPlugins(t *testing.T) {
 		"koord-scheduler demands plugin": {annotatedPod("", koordinator, said, none), "leave it out"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := strings.Join(deniedIn(t, Folder("policies"), "demanded-plugins.yaml", c.a), "\n")
+			got := strings.Join(deniedIn(t, Folder("policies"), "placement-by-binding.yaml", c.a), "\n")
 			if !strings.Contains(got, c.want) || (got == "") != (c.want == "") {
 				t.Errorf("refused with %q, want %q", got, c.want)
 			}

@@ -737,7 +737,7 @@ func testChartMonitoring(t *testing.T, helm string) {
 // testChartEnforcement: nobody reaches the container runtime, unless the values say so; then no
 // user says which plugins of it a pod needs.
 func testChartEnforcement(t *testing.T, helm string) {
-	const policy = "demanded-plugins.berth.dev"
+	const policy = "placement-by-binding.berth.dev"
 	mounts := func(objects []*object) bool {
 		return slices.ContainsFunc(agentPod(t, objects).Containers[0].VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == "/run/nri" })
 	}
