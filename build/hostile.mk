@@ -9,7 +9,7 @@ HOSTILE_LEFT   ?= -attempts=6000 -limit=4m
 HOSTILE_SEEN   ?= -attempts=30000 -limit=12m
 
 .PHONY: e2e-hostile e2e-hostile-proof hostile-build
-e2e-hostile: hostile-build ## A tenant with the role edit who means harm, two schedulers, and a friendly load that must not notice: SEED=n HOSTILE_FLAGS=-keep; the last line is JSON (10 to 15 minutes).
+e2e-hostile: hostile-build ## A tenant with the role edit who means harm, two schedulers, and a friendly load that must not notice: SEED=n HOSTILE_FLAGS=-keep; the last line is JSON (15 to 20 minutes).
 	$(call say,running bin/hostile -seed=$(SEED) $(HOSTILE_FLAGS))
 	@$(BIN)/hostile -seed=$(SEED) $(HOSTILE_FLAGS)
 

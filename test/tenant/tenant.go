@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -91,46 +92,52 @@ const UnitLabel = "hostile.test/unit"
 // Jobs is the resource of Volcano's Jobs.
 var Jobs = wire.JobVersion.WithResource("jobs")
 
-// harms are the kinds of harm, and how often each is chosen.
-var harms = []struct {
+// act is a kind of harm, and how often it is chosen.
+type act struct {
 	kind   string
 	weight int
 	do     func(*hand)
-}{
-	{"annotations", 26, (*hand).annotate},
-	{"labels", 8, (*hand).label},
-	{"words", 12, (*hand).speak},
-	{"node", 8, (*hand).goTo},
-	{"containers", 1, (*hand).crowd},
-	{"shapes", 8, (*hand).shape},
-	{"gangs", 8, (*hand).gang},
-	{"again", 6, (*hand).again},
-	{"claims", 8, (*hand).claim},
-	{"images", 4, (*hand).disguise},
-	{"withhold", 6, (*hand).withhold},
-	{"podgroups", 5, (*hand).podGroup},
-	{"jobs", 2, (*hand).job},
-	{"reservations", 2, (*hand).reserve},
-	{"size", 1, (*hand).fill},
-	{"trespass", 3, (*hand).trespass},
-	{"controllers", 1, (*hand).control},
-	{"deletions", 18, (*hand).remove},
+	// words: the harm is in the words alone. With words that nobody reads it does none.
+	words bool
 }
 
-// hand is one of the tenant's hands, in one act of harm.
+var acts = []act{
+	{"annotations", 26, (*hand).annotate, true},
+	{"labels", 8, (*hand).label, true},
+	{"words", 12, (*hand).speak, true},
+	{"node", 8, (*hand).goTo, false},
+	{"containers", 1, (*hand).crowd, false},
+	{"shapes", 8, (*hand).shape, false},
+	{"gangs", 8, (*hand).gang, true},
+	{"again", 6, (*hand).again, true},
+	{"claims", 8, (*hand).claim, true},
+	{"images", 4, (*hand).disguise, false},
+	{"withhold", 6, (*hand).withhold, false},
+	{"podgroups", 5, (*hand).podGroup, false},
+	{"jobs", 2, (*hand).job, false},
+	{"reservations", 2, (*hand).reserve, false},
+	{"size", 1, (*hand).fill, false},
+	{"trespass", 3, (*hand).trespass, false},
+	{"controllers", 1, (*hand).control, false},
+	{"deletions", 18, (*hand).remove, true},
+}
+
+// hand is one of the tenant's hands, in one act.
 type hand struct {
 	*Tenant
 	ctx  context.Context
 	r    *rand.Rand
 	kind string
+	// harmless: it writes words that nobody reads, and is not counted.
+	harmless bool
 }
 
 // New returns a tenant that has done nothing yet.
 func New(o Options) (*Tenant, error) {
 	t := &Tenant{Options: o, words: newWords(), limit: flowcontrol.NewTokenBucketRateLimiter(float32(o.PerSecond), o.PerSecond),
 		counts: Counts{Kinds: map[string]int{}, Refused: map[metav1.StatusReason]int{}}}
-	for _, h := range harms {
-		t.counts.Kinds[h.kind] = 0
+	for _, a := range acts {
+		t.counts.Kinds[a.kind] = 0
 	}
 	var err error
 	if t.clients, err = kubernetes.NewForConfig(o.Config); err != nil {
@@ -142,27 +149,41 @@ func New(o Options) (*Tenant, error) {
 
 // Harm does harm until ctx ends. The seed determines the acts, not the moments.
 func (t *Tenant) Harm(ctx context.Context, seed uint64) {
+	t.work(ctx, seed, acts, false)
+}
+
+// Toil makes as many requests as Harm, and none of harm, until ctx ends: the acts whose harm is in
+// their words, with words that nobody reads. It is not counted.
+func (t *Tenant) Toil(ctx context.Context, seed uint64) {
+	t.work(ctx, seed, slices.DeleteFunc(slices.Clone(acts), func(a act) bool { return !a.words }), true)
+}
+
+func (t *Tenant) work(ctx context.Context, seed uint64, of []act, harmless bool) {
+	total := 0
+	for _, a := range of {
+		total += a.weight
+	}
 	var hands sync.WaitGroup
 	for n := range t.Hands {
-		hands.Go(func() { t.harm(ctx, rand.New(rand.NewPCG(seed, uint64(n)))) })
+		r := rand.New(rand.NewPCG(seed, uint64(n)))
+		hands.Go(func() {
+			for ctx.Err() == nil {
+				a := choose(of, r.IntN(total))
+				a.do(&hand{t, ctx, r, a.kind, harmless})
+			}
+		})
 	}
 	hands.Wait()
 }
 
-func (t *Tenant) harm(ctx context.Context, r *rand.Rand) {
-	total := 0
-	for _, h := range harms {
-		total += h.weight
-	}
-	for ctx.Err() == nil {
-		n := r.IntN(total)
-		for _, h := range harms {
-			if n -= h.weight; n < 0 {
-				h.do(&hand{t, ctx, r, h.kind})
-				break
-			}
+// choose returns the act that the n-th of all weights belongs to.
+func choose(of []act, n int) act {
+	for _, a := range of {
+		if n -= a.weight; n < 0 {
+			return a
 		}
 	}
+	panic("more than all weights")
 }
 
 // Counts returns what was tried so far.
@@ -184,6 +205,9 @@ func (h *hand) try(send func(context.Context) error) bool {
 	err := send(ctx)
 	if h.ctx.Err() != nil {
 		return false
+	}
+	if h.harmless {
+		return err == nil
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -222,7 +246,20 @@ func (h *hand) pod() *corev1.Pod {
 	return p
 }
 
+// keys are those that it writes: of what nobody reads where it means no harm.
+func (h *hand) keys(values map[string]string) map[string]string {
+	if !h.harmless {
+		return values
+	}
+	out := map[string]string{}
+	for key, value := range values {
+		out["unread-"+key] = value
+	}
+	return out
+}
+
 func (h *hand) create(p *corev1.Pod) bool {
+	p.Annotations, p.Labels = h.keys(p.Annotations), h.keys(p.Labels)
 	return h.try(func(ctx context.Context) error {
 		_, err := h.clients.CoreV1().Pods(Namespace).Create(ctx, p, metav1.CreateOptions{})
 		return err
@@ -250,7 +287,7 @@ func (h *hand) patch(field string, values map[string]string) {
 		h.create(h.pod())
 		return
 	}
-	body, err := json.Marshal(map[string]any{"metadata": map[string]any{field: values}})
+	body, err := json.Marshal(map[string]any{"metadata": map[string]any{field: h.keys(values)}})
 	if err != nil {
 		return
 	}
