@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/berth-dev/berth/internal/apiclient"
+	"github.com/berth-dev/berth/internal/clip"
 	"github.com/berth-dev/berth/internal/demo/places"
 )
 
@@ -361,7 +363,8 @@ func (r *Runner) timed(p *livePod) {
 	t.toNode = append(t.toNode, p.bound.Sub(p.created))
 	t.onNode = append(t.onNode, onNode)
 	if onNode > lateOnNode {
-		r.report.Notes = append(r.report.Notes, fmt.Sprintf("%s on %s: it ran %s after it was bound", p.last.Name, p.last.Spec.NodeName, onNode.Round(time.Second)))
+		r.report.Notes = append(r.report.Notes, fmt.Sprintf("%s on %s: it ran %s after it was bound%s",
+			p.last.Name, p.last.Spec.NodeName, onNode.Round(time.Second), r.kubeletLog(p.last)))
 	}
 }
 
@@ -493,10 +496,26 @@ func whatKubeletSays(s *corev1.PodStatus) string {
 	return ""
 }
 
+// kubeletLog is what the kubelet of a bound pod last wrote about it, a line each; "" for nothing.
+func (r *Runner) kubeletLog(pod *corev1.Pod) string {
+	const lines, columns, most = 12, 300, 4 << 20
+	node, err := r.Cluster.Node(pod.Spec.NodeName)
+	if err != nil {
+		return ""
+	}
+	var about []string
+	for line := range strings.Lines(string(node.LogTail(most))) {
+		if strings.Contains(line, pod.Name) || strings.Contains(line, string(pod.UID)) {
+			about = append(about, "\n    "+clip.Text(strings.TrimSpace(line), columns))
+		}
+	}
+	return strings.Join(about[max(0, len(about)-lines):], "")
+}
+
 // whyWaiting counts a pod that waits as stalled if it is, and gives the scheduler's words.
 func (r *Runner) whyWaiting(p *livePod) string {
 	if on := p.last.Spec.NodeName; on != "" {
-		return "it is bound to " + on + ", and does not run yet" + whatKubeletSays(&p.last.Status)
+		return "it is bound to " + on + ", and does not run yet" + whatKubeletSays(&p.last.Status) + r.kubeletLog(p.last)
 	}
 	why := "no scheduler has looked at it"
 	for _, c := range p.last.Status.Conditions {

@@ -3,6 +3,7 @@ package hollow
 import (
 	"cmp"
 	"context"
+	"flag"
 	"fmt"
 	"maps"
 	"os"
@@ -12,6 +13,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/klog/v2"
 	kubeletconfigv1beta1 "k8s.io/kubelet/config/v1beta1"
 	kubeletconfig "k8s.io/kubernetes/pkg/kubelet/apis/config"
 	kubeletscheme "k8s.io/kubernetes/pkg/kubelet/apis/config/scheme"
@@ -19,6 +21,13 @@ import (
 	"k8s.io/kubernetes/pkg/kubelet/eviction"
 	"k8s.io/kubernetes/pkg/kubelet/kubeletconfig/util/codec"
 )
+
+// logVerbosely has the kubelet write what it does with which pod, as most clusters' do.
+func logVerbosely() error {
+	var flags flag.FlagSet
+	klog.InitFlags(&flags)
+	return flags.Set("v", "2")
+}
 
 // loadConfig decodes the user's KubeletConfiguration, applies the kubelet's defaults, takes away
 // what a node without a machine cannot do, sets feature gates and validates the result as the

@@ -37,6 +37,9 @@ func Run(ctx context.Context, dir Dir) error {
 		return err
 	}
 	setKubeletVersion()
+	if err := logVerbosely(); err != nil {
+		return fmt.Errorf("node %s: %w", spec.Name, err)
+	}
 	n, err := newNode(ctx, dir, spec)
 	if err != nil {
 		return fmt.Errorf("node %s: %w", spec.Name, err)

@@ -88,10 +88,14 @@ func (p *Process) WaitReady(ctx context.Context, client clientset.Interface) err
 // ended says why the process has ended: the line that Main prints, or the end of the log where
 // there is none.
 func (p *Process) ended() error {
-	log := p.LogTail(4000)
-	last := log[bytes.LastIndexByte(log, '\n')+1:]
-	if why, ok := bytes.CutPrefix(last, []byte("node "+p.Name+": ")); ok {
-		return fmt.Errorf("node %s does not start: %s", p.Name, why)
+	var last []byte
+	for line := range bytes.Lines(p.LogTail(4000)) { // the kubelet may write a line after that
+		if why, ok := bytes.CutPrefix(line, []byte("node "+p.Name+": ")); ok {
+			last = bytes.TrimSpace(why)
+		}
+	}
+	if last != nil {
+		return fmt.Errorf("node %s does not start: %s", p.Name, last)
 	}
 	return p.Ended()
 }
