@@ -498,13 +498,19 @@ func whatKubeletSays(s *corev1.PodStatus) string {
 
 // kubeletLog is what the kubelet of a bound pod last wrote about it, a line each; "" for nothing.
 func (r *Runner) kubeletLog(pod *corev1.Pod) string {
-	const lines, columns, most = 12, 300, 4 << 20
+	const most = 4 << 20
 	node, err := r.Cluster.Node(pod.Spec.NodeName)
 	if err != nil {
 		return ""
 	}
+	return linesAbout(string(node.LogTail(most)), pod)
+}
+
+// linesAbout returns the last lines of a log that name a pod, each on a line of its own.
+func linesAbout(log string, pod *corev1.Pod) string {
+	const lines, columns = 12, 300
 	var about []string
-	for line := range strings.Lines(string(node.LogTail(most))) {
+	for line := range strings.Lines(log) {
 		if strings.Contains(line, pod.Name) || strings.Contains(line, string(pod.UID)) {
 			about = append(about, "\n    "+clip.Text(strings.TrimSpace(line), columns))
 		}

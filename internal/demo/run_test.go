@@ -2,6 +2,7 @@ package demo
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -80,5 +81,20 @@ func TestRunnerDoesNotWaitForTheAPIServer(t *testing.T) {
 	left, err := client.CoreV1().Pods(Namespace).List(t.Context(), metav1.ListOptions{})
 	if err != nil || len(left.Items) > 0 {
 		t.Errorf("%d pods are left, %v", len(left.Items), err)
+	}
+}
+
+// TestLinesAbout: what is shown of a kubelet's log names the pod, and is not long.
+func TestLinesAbout(t *testing.T) {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "pod-7", UID: "u-7"}}
+	if got, want := linesAbout("started\npod-7 is bound\npod-8 is bound\ncontainer of u-7\n", pod), "\n    pod-7 is bound\n    container of u-7"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	long := linesAbout(strings.Repeat("pod-7 "+strings.Repeat("x", 1000)+"\n", 100), pod)
+	if lines := strings.Count(long, "\n"); lines != 12 || len(long) > 12*320 {
+		t.Errorf("%d lines with %d bytes: want 12 of at most 300 and what marks them", lines, len(long))
+	}
+	if got := linesAbout("nothing of it\n", pod); got != "" {
+		t.Errorf("%q, want nothing", got)
 	}
 }

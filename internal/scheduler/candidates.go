@@ -43,7 +43,7 @@ type Candidates struct {
 	classes []ranked
 	taking  []fwk.NodeInfo
 	few     int
-	// space is the memory of classes, borrowed from spaces; nil before and after.
+	// space is where the memory of classes is borrowed from; nil before the search and after.
 	space *[]ranked
 	// unconfirmed counts nodes that admitted the pod by an estimate and refused when asked in full.
 	unconfirmed int
@@ -130,7 +130,8 @@ func (s *Candidates) Done() {
 	s.classes, s.space = nil, nil
 }
 
-// class returns the nodes of a class, in the memory of an earlier search where there is some.
+// class returns the nodes of a class. Classes up to that one are begun in the memory of an earlier
+// search, where there is some.
 func (s *Candidates) class(class int) *ranked {
 	for n := len(s.classes); n <= class; n++ {
 		if n == cap(s.classes) {

@@ -219,6 +219,9 @@ func TestEstimatesAreConfirmed(t *testing.T) {
 				if status.Code() != fwk.Pending || status.Plugin() != Name {
 					t.Fatalf("pod %d waits for %s: %v of %q", i, info.Node().Name, status, status.Plugin())
 				}
+				if filter := candidates.way.filter(t.Context(), candidates.cycle, info); filter.Message() != status.Message() {
+					t.Fatalf("pod %d waits for %s: %q, and Filter says %q", i, info.Node().Name, status.Message(), filter.Message())
+				}
 			}
 		}
 	}

@@ -18,7 +18,7 @@ func main() {
 		Flags: func(f *flag.FlagSet) {
 			f.IntVar(&o.attempts, "attempts", 20000, "how many requests the tenant sends at least")
 			f.IntVar(&o.friendly, "friendly", 500, "how much of the friendly load is placed beside the tenant at least")
-			f.DurationVar(&o.calm, "calm", 4*time.Minute, "how long the friendly load runs alone, and then beside a tenant who means no harm")
+			f.DurationVar(&o.calm, "calm", 4*time.Minute, "how long the friendly load runs alone, and then beside harmless requests of the tenant's")
 			f.DurationVar(&o.limit, "limit", 15*time.Minute, "how long the tenant may take for its attempts")
 			f.StringVar(&o.until, "until", "", fmt.Sprint("end the attack at the first harm of this name, one of ", harmNames, ", and demand no minimum"))
 		},

@@ -46,8 +46,8 @@ const (
 	nodesByName, nameOfNode = ".core.table.byName[]", ".core.table.byName[].name"
 	// heapBound is how much the heap of a process may have grown when the tenant is gone, in bytes.
 	heapBound = 48 * mib
-	// slowest is how much slower the friendly load may be placed beside the tenant than beside as
-	// many requests that mean no harm, at the 99th percentile.
+	// slowest is how much slower the friendly load may be placed beside the tenant, at the 99th
+	// percentile.
 	slowest = 2
 )
 
@@ -70,10 +70,10 @@ type result struct {
 	Stuck int `json:"stuck"`
 	// Leftover is what was left of the tenant when all its objects were deleted.
 	Leftover int `json:"leftover"`
-	// Slower is how much longer the friendly load took to be placed than beside as many requests
-	// that mean no harm, at the 99th percentile; SlowerThanAlone is by the load alone.
-	Slower          float64 `json:"slower"`
-	SlowerThanAlone float64 `json:"slowerThanAlone"`
+	// Slower is how much longer the friendly load took to be placed than alone, at the 99th
+	// percentile. SlowerByHarm is how much longer than beside as many harmless requests.
+	Slower       float64 `json:"slower"`
+	SlowerByHarm float64 `json:"slowerByHarm"`
 	// MaxRSSMiB is the largest resident set of scheduler, agents and controller.
 	MaxRSSMiB int64 `json:"maxRSSMiB"`
 }
@@ -120,7 +120,7 @@ type driver struct {
 
 // play starts the cluster and carries the trial out.
 func play(ctx context.Context, o *options, out io.Writer) error {
-	fmt.Fprintf(out, "seed %d: %v of friendly load, as long beside requests that mean no harm, then %d attempts; SEED=%d draws the same acts, not the same moments\n", o.seed, o.calm, o.attempts, o.seed)
+	fmt.Fprintf(out, "seed %d: %v of friendly load, as long beside harmless requests, then %d attempts; SEED=%d draws the same acts, not the same moments\n", o.seed, o.calm, o.attempts, o.seed)
 	by, err := newDeletions(o.dir)
 	if err != nil {
 		return err
@@ -163,8 +163,8 @@ func playOn(ctx context.Context, c *cluster, o *options, out io.Writer) error {
 	return d.last()
 }
 
-// drive runs the friendly load alone, beside a tenant who means no harm, and beside one who does;
-// then everything is taken away, and it is looked for what is left.
+// drive runs the friendly load alone, then beside harmless requests of the tenant's, then beside
+// the tenant's harm. It takes everything away, and looks for what is left.
 func (d *driver) drive(ctx context.Context) error {
 	if err := d.unsettle(late, wrongBy); err != nil {
 		return err
@@ -183,17 +183,10 @@ func (d *driver) drive(ctx context.Context) error {
 	if err := d.baseline(ctx); err != nil {
 		return err
 	}
-	toiling, rest := context.WithCancel(ctx)
-	defer rest()
-	var toil sync.WaitGroup
-	toil.Go(func() { d.foe.Toil(toiling, d.o.seed) })
-	err := d.calm(ctx, failed)
-	rest()
-	toil.Wait()
-	if err != nil {
+	if err := d.toil(ctx, failed); err != nil {
 		return err
 	}
-	harmless := d.tell("beside requests that mean no harm")
+	harmless := d.tell("beside harmless requests")
 	if err := d.attack(ctx, failed); err != nil {
 		return err
 	}
@@ -201,7 +194,7 @@ func (d *driver) drive(ctx context.Context) error {
 	load.Wait()
 	beside := d.tell("beside the tenant")
 	p99 := percentile(beside, 99)
-	d.result.Friendly, d.result.Slower, d.result.SlowerThanAlone = len(beside), ratio(p99, percentile(harmless, 99)), ratio(p99, percentile(alone, 99))
+	d.result.Friendly, d.result.Slower, d.result.SlowerByHarm = len(beside), ratio(p99, percentile(alone, 99)), ratio(p99, percentile(harmless, 99))
 	if d.o.until != "" && d.harms().of(d.o.until) > 0 {
 		return nil // what was looked for has been found
 	}
@@ -212,6 +205,18 @@ func (d *driver) drive(ctx context.Context) error {
 func (d *driver) calm(ctx context.Context, failed chan error) error {
 	begun := time.Now()
 	return d.watchUntil(ctx, failed, func() bool { return time.Since(begun) > d.o.calm })
+}
+
+// toil lets the tenant send harmless requests for as long.
+func (d *driver) toil(ctx context.Context, failed chan error) error {
+	toiling, stop := context.WithCancel(ctx)
+	defer stop()
+	done := make(chan struct{})
+	go func() { defer close(done); d.foe.Toil(toiling, d.o.seed) }()
+	err := d.calm(ctx, failed)
+	stop()
+	<-done
+	return err
 }
 
 // tell ends a phase of the friendly load: how long placing took, and what the slowest waited for.

@@ -92,12 +92,13 @@ const UnitLabel = "hostile.test/unit"
 // Jobs is the resource of Volcano's Jobs.
 var Jobs = wire.JobVersion.WithResource("jobs")
 
-// act is a kind of harm, and how often it is chosen.
+// act is something that a tenant does to harm others.
 type act struct {
-	kind   string
+	kind string
+	// weight is how often the act is chosen, beside the weights of the others.
 	weight int
 	do     func(*hand)
-	// words: the harm is in the words alone. With words that nobody reads it does none.
+	// words says that the act harms by its words alone, and not where nobody reads them.
 	words bool
 }
 
@@ -128,7 +129,8 @@ type hand struct {
 	ctx  context.Context
 	r    *rand.Rand
 	kind string
-	// harmless: it writes words that nobody reads, and is not counted.
+	// harmless says that the hand writes words that nobody reads, and that nobody counts what it
+	// does.
 	harmless bool
 }
 
@@ -149,17 +151,21 @@ func New(o Options) (*Tenant, error) {
 
 // Harm does harm until ctx ends. The seed determines the acts, not the moments.
 func (t *Tenant) Harm(ctx context.Context, seed uint64) {
-	t.work(ctx, seed, acts, false)
+	t.work(ctx, seed, false)
 }
 
-// Toil makes as many requests as Harm, and none of harm, until ctx ends: the acts whose harm is in
-// their words, with words that nobody reads. It is not counted.
+// Toil sends as many requests a second as Harm until ctx ends, and harms nobody: it chooses among
+// the acts that harm by their words alone, and writes words that nobody reads. Counts leaves it
+// out.
 func (t *Tenant) Toil(ctx context.Context, seed uint64) {
-	t.work(ctx, seed, slices.DeleteFunc(slices.Clone(acts), func(a act) bool { return !a.words }), true)
+	t.work(ctx, seed, true)
 }
 
-func (t *Tenant) work(ctx context.Context, seed uint64, of []act, harmless bool) {
-	total := 0
+func (t *Tenant) work(ctx context.Context, seed uint64, harmless bool) {
+	of, total := acts, 0
+	if harmless {
+		of = slices.DeleteFunc(slices.Clone(acts), func(a act) bool { return !a.words })
+	}
 	for _, a := range of {
 		total += a.weight
 	}
@@ -176,14 +182,14 @@ func (t *Tenant) work(ctx context.Context, seed uint64, of []act, harmless bool)
 	hands.Wait()
 }
 
-// choose returns the act that the n-th of all weights belongs to.
-func choose(of []act, n int) act {
+// choose returns an act for a number below the sum of all weights.
+func choose(of []act, number int) act {
 	for _, a := range of {
-		if n -= a.weight; n < 0 {
+		if number -= a.weight; number < 0 {
 			return a
 		}
 	}
-	panic("more than all weights")
+	panic("the number is not below the sum of all weights")
 }
 
 // Counts returns what was tried so far.
@@ -246,7 +252,7 @@ func (h *hand) pod() *corev1.Pod {
 	return p
 }
 
-// keys are those that it writes: of what nobody reads where it means no harm.
+// keys returns what the hand writes. A harmless hand puts each value under a key that nobody reads.
 func (h *hand) keys(values map[string]string) map[string]string {
 	if !h.harmless {
 		return values

@@ -139,8 +139,8 @@ func (s *search) findInAll(ctx context.Context, state fwk.CycleState, pod *corev
 	return named
 }
 
-// find names those of the best candidates that no plugin refuses, and says whether there are any,
-// and how often candidates were asked for. next returns a few of them at a time.
+// find adds to named those of the best candidates that no plugin refuses. It says whether there are
+// any, and how often it asked next, which returns a few candidates at a time.
 func (s *search) find(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, named sets.Set[string], next func() []fwk.NodeInfo) (found bool, rounds int) {
 	for !found && rounds < maxRounds {
 		few := next()

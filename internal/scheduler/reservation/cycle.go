@@ -139,8 +139,8 @@ func (rs *Reservations) InVain(pod *corev1.Pod, uid, why string) {
 	}
 }
 
-// WhyInVain says which Reservation the pod was refused the place of last, and why; "" for none,
-// since it was tried without.
+// WhyInVain names the last Reservation that the pod was tried with in vain, and says why its node
+// refused. It returns "" where there is none, as after an attempt without.
 func (rs *Reservations) WhyInVain(pod *corev1.Pod) string {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()

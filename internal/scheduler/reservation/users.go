@@ -101,7 +101,7 @@ func (u *users) there(it *item) []*corev1.Pod {
 type inVain struct {
 	pod *corev1.Pod
 	of  []types.UID
-	// why is what the last of them was refused for, with its name and node.
+	// why names the last of them and its node, and says why the node refused.
 	why string
 }
 

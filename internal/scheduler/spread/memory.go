@@ -5,7 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	apiselection "k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apimachinery/pkg/selection"
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
@@ -38,7 +38,7 @@ type told struct {
 
 // Counts are how many pods of a namespace a selector selects, by the places of nodes.
 type Counts struct {
-	pods  selection
+	pods  selected
 	told  []told
 	asked int64
 }
@@ -102,7 +102,7 @@ func (m *Memory) Counts(namespace string, selector labels.Selector) *Counts {
 		if m.counts == nil {
 			m.counts = map[string]*Counts{}
 		}
-		c = &Counts{pods: selectionOf(namespace, selector)}
+		c = &Counts{pods: selectedBy(namespace, selector)}
 		dropOldest(m.counts, maxSelectors, func(c *Counts) int64 { return c.asked })
 		m.counts[key] = c
 	}
@@ -217,36 +217,36 @@ func (v *Values) read(info fwk.NodeInfo) int32 {
 	return number
 }
 
-// selection is pods of a namespace.
-type selection struct {
+// selected are the pods of a namespace that a selector selects.
+type selected struct {
 	namespace string
 	selector  labels.Selector
-	// exact are the labels that the selector asks for, where it asks for nothing else; else nil.
-	exact []exactly
+	// labels are all that the selector asks for; nil where it asks for something else. Comparing
+	// them is quicker than Selector.Matches.
+	labels []label
 }
 
-// exactly is a label that has one value.
-type exactly struct{ key, value string }
+type label struct{ key, value string }
 
-func selectionOf(namespace string, selector labels.Selector) selection {
-	s := selection{namespace: namespace, selector: selector}
+func selectedBy(namespace string, selector labels.Selector) selected {
+	s := selected{namespace: namespace, selector: selector}
 	requirements, selectable := selector.Requirements()
 	if !selectable {
 		return s
 	}
 	for _, r := range requirements {
 		values := r.ValuesUnsorted()
-		if op := r.Operator(); len(values) != 1 || op != apiselection.Equals && op != apiselection.DoubleEquals && op != apiselection.In {
-			s.exact = nil
+		if op := r.Operator(); len(values) != 1 || op != selection.Equals && op != selection.DoubleEquals && op != selection.In {
+			s.labels = nil
 			return s
 		}
-		s.exact = append(s.exact, exactly{r.Key(), values[0]})
+		s.labels = append(s.labels, label{r.Key(), values[0]})
 	}
 	return s
 }
 
 // count counts the pods on a node as the plugin does (countPodsMatchSelector).
-func (s *selection) count(info fwk.NodeInfo) (count int) {
+func (s *selected) count(info fwk.NodeInfo) (count int) {
 	if s.selector.Empty() {
 		return 0
 	}
@@ -258,11 +258,11 @@ func (s *selection) count(info fwk.NodeInfo) (count int) {
 	return count
 }
 
-func (s *selection) selects(of map[string]string) bool {
-	for _, want := range s.exact {
+func (s *selected) selects(of map[string]string) bool {
+	for _, want := range s.labels {
 		if value, has := of[want.key]; !has || value != want.value {
 			return false
 		}
 	}
-	return s.exact != nil || s.selector.Matches(labels.Set(of))
+	return s.labels != nil || s.selector.Matches(labels.Set(of))
 }

@@ -109,3 +109,20 @@ func TestValuesAreBounded(t *testing.T) {
 		}
 	}
 }
+
+// TestSelected: labels that are compared select what the selector's own matching does.
+func TestSelected(t *testing.T) {
+	pods := []map[string]string{nil, {"app": "a"}, {"app": "b"}, {"app": "a", "tier": "x"}, {"tier": "x"}, {"app": ""}}
+	for _, text := range []string{"app=a", "app==a,tier=x", "app in (a)", "app in (a,b)", "app!=a", "app", "!app", "app=a,tier!=x", "app="} {
+		selector, err := labels.Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := selectedBy("ns", selector)
+		for _, of := range pods {
+			if got, want := s.selects(of), selector.Matches(labels.Set(of)); got != want {
+				t.Errorf("%s selects %v: %t, want %t", text, of, got, want)
+			}
+		}
+	}
+}
