@@ -72,26 +72,41 @@ type Room struct {
 	Free, All int32
 }
 
-// Outline says what is free on each NUMA node of the machine. It returns false where the node may
-// be in several states, where places are held for others, and where Berth decides.
-func (v View) Outline(m *topology.Machine) (o Outline, known bool) {
+// Outline says what is free on each NUMA node of the machine. It returns nil where the node may be
+// in several states, where places are held for others, and where Berth decides.
+func (v View) Outline(m *topology.Machine) *Outline {
 	n := v.n
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.report == nil || n.decides() {
-		return o, false
+		return nil
 	}
 	state := n.certain()
 	if state == nil {
-		return o, false
+		return nil
 	}
-	o = Outline{Model: n.report.Model, Amounts: n.report.Amounts, Count: n.changes.Count(), Rooms: make([]Room, len(m.NUMANodes))}
+	o := newOutline(len(m.NUMANodes))
+	o.Model, o.Amounts, o.Count = n.report.Model, n.report.Amounts, n.changes.Count()
 	free := state.FreeCPUs()
 	for i := range m.NUMANodes {
 		node := &m.NUMANodes[i]
 		o.Rooms[i] = Room{Free: int32(node.CPUs.AndLen(&free)), All: int32(node.CPUs.Len())}
 	}
-	return o, true
+	return o
+}
+
+// newOutline returns an Outline of so many NUMA nodes. Most have theirs beside it in memory: one
+// is read for every node and pod of a new shape.
+func newOutline(numaNodes int) *Outline {
+	beside := new(struct {
+		Outline
+		rooms [8]Room
+	})
+	if numaNodes > len(beside.rooms) {
+		return &Outline{Rooms: make([]Room, numaNodes)}
+	}
+	beside.Rooms = beside.rooms[:numaNodes]
+	return &beside.Outline
 }
 
 // Hope says what would surround the candidate on a node that has it wait, if all pods on their way

@@ -51,16 +51,20 @@ func (s *Scoring) bestRoom(rooms []ledger.Room, own int32, asked int64) int64 {
 // narrowest is the least number of NUMA nodes that have that many free CPUs; more than there are if
 // there are too few.
 func narrowest(rooms []ledger.Room, cpus int32) int {
-	const most = topology.MaxNUMANodes
-	var free [most]int32
-	if len(rooms) > most {
+	if cpus > 0 && slices.ContainsFunc(rooms, func(r ledger.Room) bool { return r.Free >= cpus }) {
+		return 1
+	}
+	if len(rooms) > topology.MaxNUMANodes {
 		return 0
 	}
+	return fewest(rooms, cpus)
+}
+
+// fewest is narrowest where no NUMA node has as many.
+func fewest(rooms []ledger.Room, cpus int32) int {
+	var free [topology.MaxNUMANodes]int32
 	for i := range rooms {
 		free[i] = rooms[i].Free
-		if cpus > 0 && free[i] >= cpus {
-			return 1
-		}
 	}
 	all := free[:len(rooms)]
 	slices.Sort(all)

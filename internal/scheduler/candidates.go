@@ -43,8 +43,9 @@ type Candidates struct {
 	classes []ranked
 	taking  []fwk.NodeInfo
 	few     int
-	// space is where the memory of classes is borrowed from; nil before the search and after.
-	space *[]ranked
+	// space is where the memory of classes and taking is borrowed from; nil before the search and
+	// after.
+	space *space
 	// unconfirmed counts nodes that admitted the pod by an estimate and refused when asked in full.
 	unconfirmed int
 }
@@ -118,16 +119,25 @@ func CandidatesOf(state fwk.CycleState, pod *corev1.Pod, infos []fwk.NodeInfo, a
 	return found
 }
 
-// spaces lends each search the memory for its classes: 120 KiB on 15,000 nodes.
-var spaces = sync.Pool{New: func() any { return new([]ranked) }}
+// space is the memory of one search at a time: on 15,000 nodes 120 KiB, and where nodes are divided
+// 360 KiB.
+type space struct {
+	classes []ranked
+	taking  []fwk.NodeInfo
+}
 
-// Done ends the search: nothing more is named.
+var spaces = sync.Pool{New: func() any { return new(space) }}
+
+// Done ends the search: nothing more is named, and what Taking returned is no longer used. It may
+// be called on nil, and again.
 func (s *Candidates) Done() {
-	if s.space != nil {
-		*s.space = s.classes
-		spaces.Put(s.space)
+	if s == nil || s.space == nil {
+		return
 	}
-	s.classes, s.space = nil, nil
+	clear(s.taking) // so that no node is kept that has gone
+	s.space.classes, s.space.taking = s.classes, s.taking
+	spaces.Put(s.space)
+	s.classes, s.taking, s.space = nil, nil, nil
 }
 
 // class returns the nodes of a class. Classes up to that one are begun in the memory of an earlier
@@ -148,7 +158,7 @@ func (s *Candidates) class(class int) *ranked {
 func (s *Candidates) Classes() int { return len(s.classes) }
 
 // Taking are all nodes that take the pod and that no plugin is foreseen to refuse, for plugins that
-// compare the named ones with these; nil where none does.
+// compare the named ones with these; nil where none does. It holds until Done.
 func (s *Candidates) Taking() []fwk.NodeInfo { return s.taking }
 
 // foresee puts the nodes into their classes, and asks the nodes that it cannot judge otherwise. It
@@ -156,14 +166,14 @@ func (s *Candidates) Taking() []fwk.NodeInfo { return s.taking }
 // taint PreferNoSchedule.
 func (s *Candidates) foresee() (shunned bool) {
 	if s.space == nil {
-		s.space = spaces.Get().(*[]ranked)
-		s.classes = *s.space
+		s.space = spaces.Get().(*space)
+		s.classes = s.space.classes
 	}
 	if s.classes = s.classes[:0]; s.prefers == nil {
 		first := s.class(0)
 		*first = slices.Grow(*first, len(s.infos))
 	} else {
-		s.taking = make([]fwk.NodeInfo, 0, len(s.infos))
+		s.taking = slices.Grow(s.space.taking[:0], len(s.infos))
 	}
 	var objects [stretch]*corev1.Node
 	var found [stretch]*nodes.Node

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -43,11 +44,13 @@ func lookingFurther(next schedulePod, look scheduler.Look, global *int32, profil
 		if spread != nil {
 			s.constraints = spread.constraints
 		}
+		defer s.done()
 		result, err := next(ctx, s, state, pod)
 		if none := (*framework.FitError)(nil); s.named == nil || !errors.As(err, &none) {
 			return result, err
 		}
-		s.named, s.weighed, s.all = nil, nil, true // an extender has refused all that was named
+		s.done()
+		s.all = true // an extender has refused all that was named
 		scheduler.Searched(scheduler.SearchedAll)
 		return next(ctx, s, state, pod)
 	}
@@ -75,6 +78,14 @@ type search struct {
 	waits func(context.Context, fwk.NodeInfo) *fwk.Status
 	// weighed are all nodes that take the pod, where plugins weigh them for it; else nil.
 	weighed []fwk.NodeInfo
+	// candidates are what weighed belongs to.
+	candidates *scheduler.Candidates
+}
+
+// done ends the search: what it found is no longer used.
+func (s *search) done() {
+	s.candidates.Done()
+	s.named, s.weighed, s.candidates = nil, nil, nil
 }
 
 // PercentageOfNodesToScore implements framework.Framework: all of what is named.
@@ -99,10 +110,14 @@ func (s *search) RunPreFilterPlugins(ctx context.Context, state fwk.CycleState, 
 	if candidates == nil {
 		return result, status, plugins
 	}
+	s.candidates = candidates
 	if s.named = s.findInAll(ctx, state, pod, candidates); s.named == nil {
 		return result, status, plugins
 	}
 	s.weighed = candidates.Taking()
+	if !s.known.ours { // some other plugin may keep what it is given
+		s.weighed = slices.Clone(s.weighed)
+	}
 	return &fwk.PreFilterResult{NodeNames: s.named}, status, plugins
 }
 
@@ -113,7 +128,6 @@ const maxRounds = 8
 // findInAll returns those of the best candidates of each class that no plugin refuses; nil where
 // there are none, or where it would be long until some of a class are found.
 func (s *search) findInAll(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, c *scheduler.Candidates) sets.Set[string] {
-	defer c.Done()
 	named, most := sets.Set[string]{}, 0
 	for class := range c.Classes() {
 		found, rounds := s.find(ctx, state, pod, named, func() []fwk.NodeInfo { return c.Next(class) })

@@ -178,17 +178,14 @@ func (n *Node) outline() *ledger.Outline {
 	if o := n.hot.free.Load(); o != nil && o.Count == n.hot.changes.Count() {
 		return o
 	}
-	n.hot.free.Store(nil)
 	m := n.Machine()
 	if m == nil {
+		n.hot.free.Store(nil)
 		return nil
 	}
-	o, known := n.account.View().Outline(m)
-	if !known {
-		return nil
-	}
-	n.hot.free.Store(&o)
-	return &o
+	o := n.account.View().Outline(m)
+	n.hot.free.Store(o)
+	return o
 }
 
 // still reports whether the node is unchanged since s was taken.

@@ -106,11 +106,12 @@ func (q *Query) recall(n *Node) (PackedAnswer, bool) {
 
 // recallAmid is recall of what the node answered to another of the batch.
 func (q *Query) recallAmid(n *Node) (PackedAnswer, bool) {
-	if q.amid == nil || n.name == q.nominated {
+	if q.amid == nil {
 		return 0, false
 	}
 	p := q.amid.ofNode(n.Number())
-	return p, p.Kind() != NoAnswer && p.count() == n.hot.changes.Count()
+	known := p.Kind() != NoAnswer && p.count() == n.hot.changes.Count()
+	return p, known && n.name != q.nominated // the name last: it does not lie in hot
 }
 
 // holds says whether an answer to the pod's shape, given at that count of the node's changes, is

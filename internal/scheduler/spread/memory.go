@@ -24,32 +24,40 @@ type Memory struct {
 
 	nodes       []fwk.NodeInfo
 	generations []int64
-	places      map[fwk.NodeInfo]int
-	counts      map[string]*Counts
-	values      map[string]*Values
-	asked       int64 // counts the questions
+	// changed is the look at which a node was last found changed, by its place.
+	changed []int64
+	places  map[fwk.NodeInfo]int
+	counts  map[string]*Counts
+	values  map[string]*Values
+	looks   int64
+	// space is where places of nodes that have changed are listed.
+	space []int
 }
 
-// told is a number that a node had at a generation.
-type told struct {
-	generation int64
-	number     int32
+// column is a number of each node, by its place. It takes 4 bytes: there is one for each node and
+// selector.
+type column struct {
+	numbers []int32
+	// asked is the last look after which somebody asked for it; what changed at a later one is not
+	// in it. It is 0 for none.
+	asked int64
 }
+
+// at returns the number of the node of that place.
+func (c *column) at(place int) int32 { return c.numbers[place] }
 
 // Counts are how many pods of a namespace a selector selects, by the places of nodes.
 type Counts struct {
-	pods  selected
-	told  []told
-	asked int64
+	pods selected
+	column
 }
 
 // Values are the numbers of the values that nodes have of one label, by their places. Of
 // kubernetes.io/hostname it is only told whether it is there.
 type Values struct {
-	key     string
-	numbers map[string]int32
-	told    []told
-	asked   int64
+	key   string
+	known map[string]int32
+	column
 }
 
 // Numbers of values.
@@ -66,16 +74,25 @@ func domainOf(value int32) int32 { return max(value, empty) }
 
 // Look is to be called first in each cycle: these are all nodes.
 func (m *Memory) Look(nodes []fwk.NodeInfo) {
-	m.asked++
+	m.looks++
 	if !sameSlice(m.nodes, nodes) {
-		m.nodes, m.generations, m.places = nodes, make([]int64, len(nodes)), make(map[fwk.NodeInfo]int, len(nodes))
+		m.nodes, m.places = nodes, make(map[fwk.NodeInfo]int, len(nodes))
+		m.generations, m.changed = resized(m.generations, len(nodes)), resized(m.changed, len(nodes))
 		for i, info := range nodes {
 			m.places[info] = i
 		}
 	}
 	for i, info := range nodes {
-		m.generations[i] = info.GetGeneration()
+		if now := info.GetGeneration(); now != m.generations[i] || now == 0 {
+			m.generations[i], m.changed[i] = now, m.looks
+		}
 	}
+}
+
+// resized returns a slice of that length: cut off, or with zeros added.
+func resized[T any](s []T, length int) []T {
+	s = s[:min(len(s), length)]
+	return append(s, make([]T, length-len(s))...)
 }
 
 // sameSlice says whether both are the same piece of memory. kube-scheduler makes a new list
@@ -106,26 +123,24 @@ func (m *Memory) Counts(namespace string, selector labels.Selector) *Counts {
 		dropOldest(m.counts, maxSelectors, func(c *Counts) int64 { return c.asked })
 		m.counts[key] = c
 	}
-	c.asked = m.asked
-	m.update(&c.told, func(info fwk.NodeInfo) int32 { return int32(c.pods.count(info)) })
+	m.update(&c.column, func(info fwk.NodeInfo) int32 { return int32(c.pods.count(info)) })
 	return c
 }
 
 // Values returns the values of a label on the nodes that are looked at.
 func (m *Memory) Values(key string) *Values {
 	v := m.values[key]
-	if v == nil || len(v.numbers) > 2*len(m.nodes)+2 { // most of them are of nodes that are gone
+	if v == nil || len(v.known) > 2*len(m.nodes)+2 { // most of them are of nodes that are gone
 		if m.values == nil {
 			m.values = map[string]*Values{}
 		}
 		delete(m.values, key)
-		v = &Values{key: key, numbers: map[string]int32{"": empty}}
+		v = &Values{key: key, known: map[string]int32{"": empty}}
 		dropOldest(m.values, maxKeys, func(v *Values) int64 { return v.asked })
 		m.values[key] = v
 	}
-	v.asked = m.asked
-	for _, place := range m.stale(&v.told) {
-		v.told[place] = told{m.generations[place], v.read(m.nodes[place])}
+	for _, place := range m.stale(&v.column) {
+		v.numbers[place] = v.read(m.nodes[place])
 	}
 	return v
 }
@@ -144,17 +159,19 @@ func dropOldest[T any](in map[string]T, most int, asked func(T) int64) {
 	delete(in, oldest)
 }
 
-// stale are the places of nodes that have changed since they were told of.
-func (m *Memory) stale(all *[]told) (places []int) {
-	if missing := len(m.nodes) - len(*all); missing > 0 {
-		*all = append(*all, make([]told, missing)...)
+// stale are the places of nodes that have changed since a column was asked for. They hold until the
+// next call.
+func (m *Memory) stale(c *column) []int {
+	if len(c.numbers) != len(m.nodes) {
+		c.numbers = resized(c.numbers, len(m.nodes))
 	}
-	*all = (*all)[:len(m.nodes)]
-	for place := range *all {
-		if now := m.generations[place]; (*all)[place].generation != now || now == 0 {
+	places := m.space[:0]
+	for place, changed := range m.changed {
+		if changed > c.asked {
 			places = append(places, place)
 		}
 	}
+	c.asked, m.space = m.looks, places
 	return places
 }
 
@@ -162,12 +179,9 @@ func (m *Memory) stale(all *[]told) (places []int) {
 const fewStale = 64
 
 // update asks the nodes that have changed.
-func (m *Memory) update(all *[]told, ask func(fwk.NodeInfo) int32) {
-	stale := m.stale(all)
-	one := func(i int) {
-		place := stale[i]
-		(*all)[place] = told{m.generations[place], ask(m.nodes[place])}
-	}
+func (m *Memory) update(c *column, ask func(fwk.NodeInfo) int32) {
+	stale := m.stale(c)
+	one := func(i int) { c.numbers[stale[i]] = ask(m.nodes[stale[i]]) }
 	if m.Parallelizer != nil && len(stale) > fewStale {
 		m.Parallelizer.Until(context.Background(), len(stale), one, "PodTopologySpread")
 		return
@@ -178,7 +192,7 @@ func (m *Memory) update(all *[]told, ask func(fwk.NodeInfo) int32) {
 }
 
 // At returns how many pods there are on the node of that place.
-func (c *Counts) At(place int) int { return int(c.told[place].number) }
+func (c *Counts) At(place int) int { return int(c.at(place)) }
 
 func (c *Counts) of(info fwk.NodeInfo, place int) int {
 	if place == elsewhere {
@@ -189,10 +203,10 @@ func (c *Counts) of(info fwk.NodeInfo, place int) int {
 
 // At returns the number of the value that the node of that place has. Nodes with the same number
 // have the same value, or both have none.
-func (v *Values) At(place int) int32 { return v.told[place].number }
+func (v *Values) At(place int) int32 { return v.at(place) }
 
 // Numbers is what the number of a value is less than.
-func (v *Values) Numbers() int { return len(v.numbers) + 1 }
+func (v *Values) Numbers() int { return len(v.known) + 1 }
 
 func (v *Values) of(info fwk.NodeInfo, place int) int32 {
 	if place == elsewhere {
@@ -209,10 +223,10 @@ func (v *Values) read(info fwk.NodeInfo) int32 {
 	case v.key == corev1.LabelHostname:
 		return empty
 	}
-	number, known := v.numbers[value]
+	number, known := v.known[value]
 	if !known {
-		number = int32(len(v.numbers)) + 1
-		v.numbers[value] = number
+		number = int32(len(v.known)) + 1
+		v.known[value] = number
 	}
 	return number
 }

@@ -2,6 +2,8 @@ package spread
 
 import (
 	"fmt"
+	"math/rand/v2"
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -65,6 +67,44 @@ func TestPodsAreCountedOnce(t *testing.T) {
 	ask([]fwk.NodeInfo{a}, 1)
 	ask(nil)
 	ask(nodes, 1, 1)
+}
+
+// TestCountsFollowTheNodes: whatever nodes come, go and change between two questions, the answers
+// are those of a memory that remembers nothing.
+func TestCountsFollowTheNodes(t *testing.T) {
+	random, generation := rand.New(rand.NewPCG(1, 2)), int64(0)
+	apps := []string{"a", "b", "c"}
+	made := func() fwk.NodeInfo {
+		generation++
+		return nodeWith(generation, apps[random.IntN(len(apps))])
+	}
+	var m Memory
+	var nodes []fwk.NodeInfo
+	for range 2000 {
+		switch at := random.IntN(len(nodes) + 1); {
+		case random.IntN(3) == 0 && len(nodes) < 12:
+			nodes = slices.Insert(slices.Clone(nodes), at, made())
+		case at == len(nodes):
+		case random.IntN(3) == 0:
+			nodes = slices.Delete(slices.Clone(nodes), at, at+1)
+		default:
+			changed := made().(*oneNode)
+			n := nodes[at].(*oneNode)
+			n.generation, n.node, n.pod = changed.generation, changed.node, changed.pod
+		}
+		m.Look(nodes)
+		app := apps[random.IntN(len(apps))]
+		counts, values := m.Counts("ns", labels.SelectorFromSet(labels.Set{"app": app})), m.Values("zone")
+		for place, info := range nodes {
+			is := info.(*oneNode).pod.Labels["app"]
+			if got := counts.At(place) == 1; got != (is == app) {
+				t.Fatalf("place %d: a pod of %s counts for %s: %t", place, is, app, got)
+			}
+			if number := values.At(place); number != values.known[is] {
+				t.Fatalf("place %d: value %d for %s, which is %d", place, number, is, values.known[is])
+			}
+		}
+	}
 }
 
 // TestSelectorsAreBounded: what was not asked about for the longest time is forgotten, and what is
