@@ -281,7 +281,7 @@ scheduler.preferences.classes an attempt
 scheduler/spread.Memory.counts = spread.Memory.counts
 scheduler/spread.Memory.values = spread.Memory.values
 scheduler/spread.Memory.places = spread.Memory.places
-scheduler/spread.Values.known = Values.numbers
+scheduler/spread.Values.known = Values.known
 scheduler.groupTrial.placed a cycle of a group
 scheduler.groupPauses.by = groupPauses
 scheduler.groupPause.held = groupPauses
