@@ -95,16 +95,17 @@ func (v View) Outline(m *topology.Machine) *Outline {
 	return o
 }
 
-// newOutline returns an Outline of so many NUMA nodes. Most have theirs beside it in memory: one
-// is read for every node and pod of a new shape.
+// newOutline returns an Outline of so many NUMA nodes. Up to eight rooms lie in its own piece of
+// memory: the Outline of every node is read for a pod of a new shape.
 func newOutline(numaNodes int) *Outline {
-	beside := new(struct {
-		Outline
-		rooms [8]Room
-	})
-	if numaNodes > len(beside.rooms) {
+	const few = 8
+	if numaNodes > few {
 		return &Outline{Rooms: make([]Room, numaNodes)}
 	}
+	beside := new(struct {
+		Outline
+		rooms [few]Room
+	})
 	beside.Rooms = beside.rooms[:numaNodes]
 	return &beside.Outline
 }

@@ -60,7 +60,7 @@ func narrowest(rooms []ledger.Room, cpus int32) int {
 	return fewest(rooms, cpus)
 }
 
-// fewest is narrowest where no NUMA node has as many.
+// fewest is narrowest of a pod that needs several NUMA nodes, or no CPU.
 func fewest(rooms []ledger.Room, cpus int32) int {
 	var free [topology.MaxNUMANodes]int32
 	for i := range rooms {

@@ -181,7 +181,7 @@ func IsBusy(inFlight int) bool { return inFlight >= busyFrom }
 // these, in the scheduler for its turn and on the node behind their admissions. So a burst spreads
 // over nodes that are as good, and pods that come one by one fill them.
 func (s *Scoring) Busy(score uint8, inFlight int) uint8 {
-	if s.Formula == Volcano || inFlight < busyFrom {
+	if s.Formula == Volcano || !IsBusy(inFlight) {
 		return score
 	}
 	loss := busyLoss * s.Certainty / (s.Certainty + s.Fit + s.Distance) * int64(inFlight/busyFrom)

@@ -119,8 +119,8 @@ func CandidatesOf(state fwk.CycleState, pod *corev1.Pod, infos []fwk.NodeInfo, a
 	return found
 }
 
-// space is the memory of one search at a time: on 15,000 nodes 120 KiB, and where nodes are divided
-// 360 KiB.
+// space is the memory of one search at a time. On 15,000 nodes a class may take 120 KiB, and taking
+// 240 KiB.
 type space struct {
 	classes []ranked
 	taking  []fwk.NodeInfo
@@ -134,9 +134,13 @@ func (s *Candidates) Done() {
 	if s == nil || s.space == nil {
 		return
 	}
-	clear(s.taking) // so that no node is kept that has gone
-	s.space.classes, s.space.taking = s.classes, s.taking
-	spaces.Put(s.space)
+	if s.taking != nil {
+		clear(s.taking) // so that no node is kept that has gone
+		s.space.taking = s.taking
+	}
+	if s.space.classes = s.classes; len(s.classes) <= maxClasses { // more are too much to keep
+		spaces.Put(s.space)
+	}
 	s.classes, s.taking, s.space = nil, nil, nil
 }
 

@@ -164,8 +164,11 @@ func (c *cluster) compare(pod *corev1.Pod) (asked int) {
 
 // search begins a search among the nodes for a pod of so many CPUs, created in the second in which
 // pods were sent.
-func (c *cluster) search(cpus int64) (*placement.Request, *corev1.Pod, *Candidates) {
+func (c *cluster) search(cpus int64, change ...func(*corev1.Pod)) (*placement.Request, *corev1.Pod, *Candidates) {
 	pod := c.pod(cpus, 0)
+	for _, also := range change {
+		also(pod)
+	}
 	pod.CreationTimestamp = metav1.Unix(600, 0)
 	request := requestOf(c.TB, pod)
 	state := newCycleData()
@@ -175,6 +178,33 @@ func (c *cluster) search(cpus int64) (*placement.Request, *corev1.Pod, *Candidat
 		infos[i] = n.infoOf
 	}
 	return request, pod, CandidatesOf(state, pod, infos, 0, Spread{})
+}
+
+// TestSearchesBorrow: what is taking goes back when the search is done, with no node in it, and a
+// search that does not divide the nodes leaves it alone.
+func TestSearchesBorrow(t *testing.T) {
+	c := newCluster(t, 120, 43)
+	_, _, divided := c.search(1, func(pod *corev1.Pod) {
+		pod.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{
+			{Weight: 1, Preference: corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "liked", Operator: corev1.NodeSelectorOpExists}}}},
+		}}}
+	})
+	lent, taking := divided.space, divided.Taking()
+	if len(taking) == 0 {
+		t.Fatal("no node is taking")
+	}
+	for range 2 {
+		divided.Done()
+	}
+	if divided.Taking() != nil || &lent.taking[0] != &taking[0] || slices.ContainsFunc(lent.taking, func(info fwk.NodeInfo) bool { return info != nil }) {
+		t.Error("what was taking did not go back, or has nodes in it")
+	}
+	_, _, undivided := c.search(1)
+	undivided.space = &space{taking: make([]fwk.NodeInfo, 3)}
+	lent = undivided.space
+	if undivided.Done(); len(lent.taking) != 3 || len(lent.classes) != 1 {
+		t.Errorf("%d classes and room for %d nodes went back, want 1 and 3", len(lent.classes), len(lent.taking))
+	}
 }
 
 // TestEstimatesAreConfirmed: pods of the same second are on their way to most nodes of a large

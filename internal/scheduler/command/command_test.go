@@ -63,7 +63,7 @@ func TestLookingFurther(t *testing.T) {
 			return tc.answer
 		}
 		pod := &framework.QueuedPodInfo{PodInfo: &framework.PodInfo{Pod: &corev1.Pod{}}}
-		result, err := lookingFurther(next, look, tc.global, nil)(t.Context(), &profile{percentage: tc.own}, nil, pod)
+		result, err := lookingFurther(next, look, tc.global, nil)(t.Context(), &profile{percentage: tc.own}, framework.NewCycleState(), pod)
 		if err != nil || result.SuggestedHost != "n" {
 			t.Errorf("%s: %+v, %v", tc.name, result, err)
 		}

@@ -30,7 +30,7 @@ func lookingFurther(next schedulePod, look scheduler.Look, global *int32, profil
 			was = *set
 		}
 		about := profiles[profile.ProfileName()]
-		spread, wrong := about.spreading(profile, pod.Pod)
+		spread, wrong := about.spreading(profile, state, pod.Pod)
 		if spread != nil {
 			profile = spread
 		}
@@ -78,7 +78,7 @@ type search struct {
 	waits func(context.Context, fwk.NodeInfo) *fwk.Status
 	// weighed are all nodes that take the pod, where plugins weigh them for it; else nil.
 	weighed []fwk.NodeInfo
-	// candidates are what weighed belongs to.
+	// candidates are what the search goes through. They lend weighed its memory.
 	candidates *scheduler.Candidates
 }
 
@@ -115,7 +115,7 @@ func (s *search) RunPreFilterPlugins(ctx context.Context, state fwk.CycleState, 
 		return result, status, plugins
 	}
 	s.weighed = candidates.Taking()
-	if !s.known.ours { // some other plugin may keep what it is given
+	if !s.known.ours { // some plugin may keep what it is given
 		s.weighed = slices.Clone(s.weighed)
 	}
 	return &fwk.PreFilterResult{NodeNames: s.named}, status, plugins

@@ -30,8 +30,9 @@ type known struct {
 	system   bool
 	// weight is that of PodTopologySpread; 0 where it does not score nodes.
 	weight int64
-	// ours: all plugins that prepare scores are known not to read a pod's constraints. Then
-	// PodTopologySpread can be spared.
+	// ours: all plugins that prepare scores are kube-scheduler's or Berth's. None but
+	// PodTopologySpread reads a pod's constraints, so that it can be spared, and none keeps the
+	// nodes that it is given.
 	ours  bool
 	gates spread.Gates
 }
@@ -119,9 +120,11 @@ type spreading struct {
 	scores      *spread.Scores
 }
 
-// spreading returns the profile for a pod; nil where the plugin does not score nodes for it.
-func (k *known) spreading(profile framework.Framework, pod *corev1.Pod) (*spreading, error) {
-	if k == nil || k.weight == 0 {
+// spreading returns the profile for a pod; nil where the plugin does not score nodes for it, and in
+// Kubernetes' own cycle of a group: that adds pods to the snapshot and takes them back, and leaves
+// the nodes' generations as they are.
+func (k *known) spreading(profile framework.Framework, state fwk.CycleState, pod *corev1.Pod) (*spreading, error) {
+	if k == nil || k.weight == 0 || state.IsPodGroupSchedulingCycle() {
 		return nil, nil
 	}
 	s := &spreading{Framework: profile, known: k, complete: true}

@@ -70,6 +70,35 @@ func TestSpreadingIsPodTopologySpreads(t *testing.T) {
 	}
 }
 
+// TestGroupCyclesAreLeftToThePlugin: Kubernetes' own cycle of a group adds pods to the snapshot and
+// takes them back, and the generations of their nodes stay as they are.
+func TestGroupCyclesAreLeftToThePlugin(t *testing.T) {
+	c := newSpreadCluster(t, 3, &config.PodTopologySpreadArgs{DefaultingType: config.SystemDefaulting})
+	c.change()
+	var pod *corev1.Pod
+	for spread := false; !spread; spread = c.compare(pod) {
+		pod = c.pod()
+	}
+	member := pod.DeepCopy()
+	member.Name, member.UID, member.Spec.NodeName, member.DeletionTimestamp = "member", "member", c.nodes[0].Name, nil
+	info, err := framework.NewPodInfo(member)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.snapshot.AssumePod(info); err != nil {
+		t.Fatal(err)
+	}
+	group := framework.NewCycleState()
+	group.SetPodGroupSchedulingCycle(framework.NewCycleState())
+	if ours, err := c.profiles["p"].spreading(c.profile, group, pod); ours != nil || err != nil {
+		t.Errorf("%+v, %v, want the profile itself", ours, err)
+	}
+	if err := c.snapshot.ForgetPod(klog.Background(), member); err != nil {
+		t.Fatal(err)
+	}
+	c.compare(pod)
+}
+
 func newSpreadCluster(t *testing.T, seed uint64, args *config.PodTopologySpreadArgs) *spreadCluster {
 	t.Helper()
 	metrics.Register()
@@ -240,7 +269,7 @@ func (c *spreadCluster) compare(pod *corev1.Pod) bool {
 	c.rng.Shuffle(len(taking), func(i, j int) { taking[i], taking[j] = taking[j], taking[i] })
 	taking = taking[:1+c.rng.IntN(len(taking))]
 	named := taking[:1+c.rng.IntN(len(taking))]
-	ours, err := c.profiles["p"].spreading(c.profile, pod)
+	ours, err := c.profiles["p"].spreading(c.profile, framework.NewCycleState(), pod)
 	if err != nil {
 		c.Fatal(err)
 	}

@@ -16,8 +16,9 @@ const (
 )
 
 // Memory remembers, of the nodes of the scheduler's snapshot, how many pods selectors select and
-// which values labels have. A node's Generation, which no two states of NodeInfos share, says
-// whether that still holds. The zero value is useful. Only the goroutine that schedules uses it.
+// which values labels have. A node's Generation, which no two states of NodeInfos share outside of
+// Kubernetes' own cycles of groups, says whether that still holds. It must not be asked in such a
+// cycle. The zero value is useful. Only the goroutine that schedules uses it.
 type Memory struct {
 	// Parallelizer counts pods on many nodes at once; nil for one after another.
 	Parallelizer fwk.Parallelizer

@@ -2,6 +2,7 @@ package spread
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -70,7 +71,7 @@ func TestPodsAreCountedOnce(t *testing.T) {
 }
 
 // TestCountsFollowTheNodes: whatever nodes come, go and change between two questions, the answers
-// are those of a memory that remembers nothing.
+// are those of the nodes themselves.
 func TestCountsFollowTheNodes(t *testing.T) {
 	random, generation := rand.New(rand.NewPCG(1, 2)), int64(0)
 	apps := []string{"a", "b", "c"}
@@ -92,17 +93,30 @@ func TestCountsFollowTheNodes(t *testing.T) {
 			n := nodes[at].(*oneNode)
 			n.generation, n.node, n.pod = changed.generation, changed.node, changed.pod
 		}
-		m.Look(nodes)
+		for range 1 + random.IntN(2) {
+			m.Look(nodes)
+		}
 		app := apps[random.IntN(len(apps))]
-		counts, values := m.Counts("ns", labels.SelectorFromSet(labels.Set{"app": app})), m.Values("zone")
+		counts := m.Counts("ns", labels.SelectorFromSet(labels.Set{"app": app}))
 		for place, info := range nodes {
 			is := info.(*oneNode).pod.Labels["app"]
 			if got := counts.At(place) == 1; got != (is == app) {
 				t.Fatalf("place %d: a pod of %s counts for %s: %t", place, is, app, got)
 			}
-			if number := values.At(place); number != values.known[is] {
-				t.Fatalf("place %d: value %d for %s, which is %d", place, number, is, values.known[is])
+		}
+		if random.IntN(3) > 0 {
+			continue
+		}
+		values, numbers := m.Values("zone"), map[string]int32{}
+		for place, info := range nodes {
+			number, zone := values.At(place), info.Node().Labels["zone"]
+			if as, known := numbers[zone]; number == missing || number == empty || known && as != number {
+				t.Fatalf("place %d: zone %s has the numbers %d and %d", place, zone, number, as)
 			}
+			numbers[zone] = number
+		}
+		if distinct := slices.Compact(slices.Sorted(maps.Values(numbers))); len(distinct) != len(numbers) {
+			t.Fatalf("zones share numbers: %v", numbers)
 		}
 	}
 }
