@@ -31,12 +31,11 @@ type Memory struct {
 	counts  map[string]*Counts
 	values  map[string]*Values
 	looks   int64
-	// space is where places of nodes that have changed are listed.
+	// space is the memory of what stale returns.
 	space []int
 }
 
-// column is a number of each node, by its place. It takes 4 bytes: there is one for each node and
-// selector.
+// column has a number for each node, by its place.
 type column struct {
 	numbers []int32
 	// asked is the last look after which somebody asked for it; what changed at a later one is not
@@ -160,8 +159,8 @@ func dropOldest[T any](in map[string]T, most int, asked func(T) int64) {
 	delete(in, oldest)
 }
 
-// stale are the places of nodes that have changed since a column was asked for. They hold until the
-// next call.
+// stale returns the places of nodes whose numbers in a column no longer hold, and takes it that the
+// caller renews these at once. They hold until the next call.
 func (m *Memory) stale(c *column) []int {
 	if len(c.numbers) != len(m.nodes) {
 		c.numbers = resized(c.numbers, len(m.nodes))
