@@ -310,7 +310,6 @@ scheduler/gang.sums.schedulers = gang.Groups
 scheduler/gang.trial.cleared a trial
 scheduler/gang.trial.mates a trial
 scheduler/gang.trial.over a trial
-scheduler/handover.pace.waiting = pace
 scheduler/handover.fences.awaited = handover.fences
 scheduler/nodes.Answers.byKey = nodes.Answers
 scheduler/nodes.Feed.posted = Feed.posted
@@ -330,6 +329,7 @@ scheduler/reservation.users.of = users
 scheduler/reservation.Reservations.vain = vain
 scheduler/reservation.Reservations.wanting = wanting
 scheduler/reservation.item.taking = taking
+scheduler/turns.Turns.waiting = turns.Turns
 scheduler/wake.Waiters.byClass = wake.Waiters
 scheduler/wake.Waiters.byShape = wake.Waiters
 scheduler/wake.Waiters.classOf = wake.Waiters

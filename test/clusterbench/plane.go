@@ -9,9 +9,11 @@ import (
 	"path/filepath"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/utils/ptr"
 
 	"github.com/berth-dev/berth/deploy"
 	"github.com/berth-dev/berth/internal/child"
@@ -115,6 +117,15 @@ func (p *plane) calm(ctx context.Context) error {
 		}
 	}
 	return nil // the same for both
+}
+
+// events returns how many Events there are.
+func (p *plane) events(ctx context.Context) (int64, error) {
+	list, err := p.core.EventsV1().Events(metav1.NamespaceAll).List(ctx, metav1.ListOptions{Limit: 1})
+	if err != nil {
+		return 0, fmt.Errorf("count events: %w", err)
+	}
+	return int64(len(list.Items)) + ptr.Deref(list.RemainingItemCount, 0), nil
 }
 
 // metrics returns the API server's metrics.

@@ -35,6 +35,7 @@ func compareOne(runs []runResult, o ratioResult) ratioResult {
 	return ratioResult{
 		Nodes: o.Nodes, Load: o.Load, Pods: o.Pods, Profile: o.Profile, Pairs: min(len(a), len(b)),
 		Settled: ratios(settled), Throughput: ratios(bound),
+		Told:   ratios(func(r *runResult) float64 { return r.Told }),
 		CPU:    ratios(func(r *runResult) float64 { return r.SchedulerCPU }),
 		Memory: ratios(func(r *runResult) float64 { return float64(r.PeakMemory) }),
 		Stock:  typical(a, settled), Berth: typical(b, settled), StockBound: typical(a, bound), BerthBound: typical(b, bound),

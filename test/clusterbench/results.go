@@ -57,8 +57,11 @@ type runResult struct {
 	// Refused is how many of them the nodes' kubelets refused.
 	Refused int `json:"refused"`
 	// Settled is pods per second from the first Binding until all are bound, their phases written
-	// and all reports too: the same work in every run, whatever the scheduler does first.
+	// and all reports too.
 	Settled float64 `json:"settledPerSecond"`
+	// Told is Settled until all events are written, too: the same work in every run, whatever the
+	// scheduler does first.
+	Told float64 `json:"toldPerSecond"`
 	// PerSecond is pods bound per second, from the first to the last: how much else has been done
 	// by then differs.
 	PerSecond float64 `json:"boundPerSecond"`
@@ -66,7 +69,7 @@ type runResult struct {
 	AcknowledgedP50 float64 `json:"acknowledgedP50"`
 	AcknowledgedP99 float64 `json:"acknowledgedP99"`
 	// SchedulerCPU and ServerCPU are processor time per pod in microseconds, of the scheduler and
-	// of API server and etcd, until all is settled.
+	// of API server and etcd, until all is settled and all events are written.
 	SchedulerCPU float64 `json:"schedulerMicrosecondsPerPod"`
 	ServerCPU    float64 `json:"serverMicrosecondsPerPod"`
 	// PeakMemory and IdleMemory are the scheduler's resident set in bytes, at its largest and
@@ -107,8 +110,8 @@ type cycleStats struct {
 }
 
 func (r *runResult) String() string {
-	return fmt.Sprintf("%5d nodes %-8s %-5s %-5s pair %2d: %5d of %d pods, %6.1f/s settled, %6.1f/s bound, acknowledged p50 %.1f s p99 %.1f s, scheduler %5.0f us/pod, server %5.0f us/pod, peak %4d MiB, %d refused, load %s",
-		r.Nodes, r.Load, r.Profile, r.Scheduler, r.Pair+1, r.Bound, r.Pods, r.Settled, r.PerSecond, r.AcknowledgedP50, r.AcknowledgedP99, r.SchedulerCPU, r.ServerCPU, r.PeakMemory>>20, r.Refused, r.LoadAverage)
+	return fmt.Sprintf("%5d nodes %-8s %-5s %-5s pair %2d: %5d of %d pods, %6.1f/s settled, %6.1f/s told, %6.1f/s bound, acknowledged p50 %.1f s p99 %.1f s, scheduler %5.0f us/pod, server %5.0f us/pod, peak %4d MiB, %d refused, load %s",
+		r.Nodes, r.Load, r.Profile, r.Scheduler, r.Pair+1, r.Bound, r.Pods, r.Settled, r.Told, r.PerSecond, r.AcknowledgedP50, r.AcknowledgedP99, r.SchedulerCPU, r.ServerCPU, r.PeakMemory>>20, r.Refused, r.LoadAverage)
 }
 
 // filterResult is how long the search for a node took for one pinned pod, in milliseconds, as the
@@ -162,8 +165,10 @@ type ratioResult struct {
 	Pods    int    `json:"pods"`
 	Profile string `json:"profile,omitempty"`
 	Pairs   int    `json:"pairs"`
-	// Settled is of pods per second until all is settled, Throughput of those bound per second.
+	// Settled is of pods per second until all is settled, Told until all events are written, too,
+	// Throughput of those bound per second.
 	Settled    estimate `json:"settled"`
+	Told       estimate `json:"told"`
 	Throughput estimate `json:"throughput"`
 	// CPU is of processor time per pod, Memory of the peak resident set.
 	CPU    estimate `json:"cpu"`

@@ -74,6 +74,10 @@ func (t *testbed) measure(s *sched, r *runResult) error {
 	if err != nil {
 		return err
 	}
+	events, err := t.plane.events(t.ctx)
+	if err != nil {
+		return err
+	}
 	cpu, server := usage.CPU(s.Process), usage.CPU(t.plane.Process)
 	profiled := t.profile(s, r)
 	if err := t.bindAll(r.Pods); err != nil {
@@ -83,9 +87,13 @@ func (t *testbed) measure(s *sched, r *runResult) error {
 	if err := s.Ended(); err != nil {
 		return err
 	}
+	told, err := t.told(events + int64(r.Pods))
+	if err != nil {
+		return err
+	}
 	cpu, server = usage.CPU(s.Process)-cpu, usage.CPU(t.plane.Process)-server
 	r.PeakMemory, r.LoadAverage = usage.Memory(s.Process, "VmHWM"), loadAverage()
-	r.count(&t.fleet.tally, settled)
+	r.count(&t.fleet.tally, settled, told)
 	r.SchedulerCPU, r.ServerCPU = perPod(cpu, r.Bound), perPod(server, r.Bound)
 	after, err := t.plane.metrics(t.ctx)
 	if err != nil {
@@ -110,18 +118,45 @@ func (t *testbed) bindAll(pods int) error {
 	return t.fleet.quiet(t.ctx, pods)
 }
 
+// told waits until there are so many events, or no more come, and returns when the last one came:
+// a scheduler may write them after everything else, and they are work, too.
+func (t *testbed) told(events int64) (time.Time, error) {
+	const patience = 2 * time.Second
+	clock := time.NewTicker(100 * time.Millisecond)
+	defer clock.Stop()
+	last, before := time.Now(), int64(-1)
+	for {
+		now, err := t.plane.events(t.ctx)
+		if err != nil {
+			return last, err
+		}
+		if now != before {
+			last, before = time.Now(), now
+		}
+		if now >= events || time.Since(last) > patience {
+			return last, nil
+		}
+		select {
+		case <-clock.C:
+		case <-t.ctx.Done():
+			return last, t.ctx.Err()
+		}
+	}
+}
+
 func perPod(cpu time.Duration, pods int) float64 {
 	return float64(cpu.Microseconds()) / float64(max(1, pods))
 }
 
 // count takes over what the watch has shown.
-func (r *runResult) count(y *tally, settled time.Time) {
+func (r *runResult) count(y *tally, settled, told time.Time) {
 	y.mu.Lock()
 	defer y.mu.Unlock()
 	r.Bound, r.Refused, r.Reports = len(y.bound), y.refused, len(y.reports)
 	r.PerSecond = rate(y.bound)
 	if len(y.bound) > 0 {
 		r.Settled = float64(len(y.bound)) / settled.Sub(y.bound[0]).Seconds()
+		r.Told = float64(len(y.bound)) / told.Sub(y.bound[0]).Seconds()
 	}
 	if len(y.acknowledged) > 0 {
 		r.AcknowledgedP50, r.AcknowledgedP99 = quantile(y.acknowledged, 0.5), quantile(y.acknowledged, 0.99)

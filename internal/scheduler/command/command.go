@@ -98,7 +98,13 @@ func run(cmd *cobra.Command, opts *options.Options, plugin frameworkruntime.Plug
 	if err := checkProfiles(klog.FromContext(ctx), sched.Profiles); err != nil {
 		return err
 	}
-	Equip(ctx, sched, completed.ComponentConfig.PercentageOfNodesToScore, completed.ComponentConfig.Profiles)
+	if Equip(ctx, sched, completed.ComponentConfig.PercentageOfNodesToScore, completed.ComponentConfig.Profiles) {
+		recorder, err := unhurriedEvents(ctx, completed.KubeConfig)
+		if err != nil {
+			return err
+		}
+		say(sched, recorder)
+	}
 	if election := completed.LeaderElection; election != nil {
 		sayWhoLeads(sched, election.Lock)
 	}

@@ -71,18 +71,18 @@ var (
 // Equip gives a scheduler whose profiles have the plugin what a plugin cannot do by itself. global
 // is what holds for profiles that say no percentageOfNodesToScore; nil for kube-scheduler's own
 // choice. profiles are its profiles, with their defaults. Setup has made it, and it does not run
-// yet.
-func Equip(ctx context.Context, sched *kubescheduler.Scheduler, global *int32, profiles []config.KubeSchedulerProfile) {
+// yet. It returns whether any profile has it.
+func Equip(ctx context.Context, sched *kubescheduler.Scheduler, global *int32, profiles []config.KubeSchedulerProfile) bool {
 	shared := informersOf(sched)
 	if shared == nil {
-		return
+		return false
 	}
 	for name, profile := range sched.Profiles {
 		sched.Profiles[name] = unnominated{profile}
 	}
 	parts, ours := scheduler.PartsOf(shared)
 	if !ours {
-		return
+		return false
 	}
 	for name, profile := range sched.Profiles {
 		sched.Profiles[name] = paced{profile, parts}
@@ -97,7 +97,24 @@ func Equip(ctx context.Context, sched *kubescheduler.Scheduler, global *int32, p
 	tellReservations(sched, parts.HoldReservations(sched.Cache, sched.SchedulingQueue, freed))
 	tellDelays(sched, parts.Delays())
 	sched.SchedulePod = lookingFurther(sched.SchedulePod, parts.LookFurther(), global, know(sched.Profiles, profiles))
+	return true
 }
+
+// say lets each profile say what comes of its cycles by a recorder of its own.
+func say(sched *kubescheduler.Scheduler, recorder func(profile string) events.EventRecorderLogger) {
+	for name, profile := range sched.Profiles {
+		sched.Profiles[name] = saying{profile, recorder(name)}
+	}
+}
+
+// saying is a profile with another recorder of events.
+type saying struct {
+	framework.Framework
+	recorder events.EventRecorderLogger
+}
+
+// EventRecorder implements framework.Framework.
+func (s saying) EventRecorder() events.EventRecorderLogger { return s.recorder }
 
 // informersOf returns the informers that all profiles share; nil for a scheduler without profiles.
 func informersOf(sched *kubescheduler.Scheduler) informers.SharedInformerFactory {

@@ -43,7 +43,7 @@ func TestSeams(t *testing.T) {
 	want := []string{
 		"Scheduler.NextPod", "Scheduler.SchedulePod", "Scheduler.FailureHandler", "Scheduler.Profiles",
 		"Framework.PercentageOfNodesToScore", "Framework.RunPreFilterPlugins", "Framework.RunFilterPluginsWithNominatedPods",
-		"Framework.RunPreScorePlugins", "Framework.RunScorePlugins", "Framework.WillWaitOnPermit", "Framework.RunBindPlugins", "Framework.APICacher",
+		"Framework.RunPreScorePlugins", "Framework.RunScorePlugins", "Framework.WillWaitOnPermit", "Framework.RunBindPlugins", "Framework.APICacher", "Framework.EventRecorder",
 	}
 	for _, seam := range want {
 		if !s.passed.Has(seam) {
@@ -316,6 +316,11 @@ type permitting struct {
 func (p permitting) WillWaitOnPermit(ctx context.Context, pod *corev1.Pod) bool {
 	p.passed.Insert("Framework.WillWaitOnPermit")
 	return p.Framework.WillWaitOnPermit(ctx, pod)
+}
+
+func (p permitting) EventRecorder() events.EventRecorderLogger {
+	p.passed.Insert("Framework.EventRecorder")
+	return p.Framework.EventRecorder()
 }
 
 func (p permitting) RunBindPlugins(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {

@@ -15,6 +15,8 @@ import (
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
+
+	"github.com/berth-dev/berth/internal/scheduler/turns"
 )
 
 // Options are what a Handover lives on.
@@ -42,7 +44,7 @@ type Options struct {
 type Handover struct {
 	Options
 	lease  bindingsLease
-	pace   pace
+	pace   *turns.Turns
 	fences fences
 	state  atomic.Int32
 	// synced is when everything that was there at the start had been taken in.
@@ -62,10 +64,25 @@ const (
 	leading
 )
 
+// maxUnderWay bounds the Bindings that are written at a time. The API server grants a connection
+// 100 requests at a time (--http2-max-streams-per-connection), and watches are some of them: with
+// more Bindings client-go opens connection after connection. A server that has too much to do
+// answers Bindings with "too many requests", and the pod waits for seconds. In the queue before it
+// a pod loses nothing, and is decided for by what its node has reported by then.
+const maxUnderWay = 64
+
 // New returns a Handover that has taken nothing over yet.
 func New(o Options) *Handover {
-	return &Handover{Options: o, led: make(chan struct{}), pace: newPace(), lease: bindingsLease{leases: o.Leases, clock: o.Clock, logger: o.Logger,
+	return &Handover{Options: o, led: make(chan struct{}), pace: turns.New(maxUnderWay), lease: bindingsLease{leases: o.Leases, clock: o.Clock, logger: o.Logger,
 		name: string(uuid.NewUUID()), bindTimeout: o.BindTimeout, fresh: leaseFresh}}
+}
+
+// Pace waits until a Binding in the namespace may be written beside others. done is called, once or
+// more often, when it is. A namespace with many pods holds up others on the nodes alone where its
+// pods come before theirs. A Binding that is written again, since the pod has changed or the answer
+// was lost, does not count. The error is that of ctx.
+func (h *Handover) Pace(ctx context.Context, namespace string) (done func(), err error) {
+	return h.pace.Take(ctx, namespace)
 }
 
 // Synced notes that everything that was there at the start has been taken in. It comes before the

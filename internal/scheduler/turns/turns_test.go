@@ -1,0 +1,100 @@
+package turns
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// most is how many are under way at a time in these tests.
+const most = 8
+
+// TestOrder: while most are under way the next ones wait, and namespaces take turns.
+func TestOrder(t *testing.T) {
+	turns := New(most)
+	for range most {
+		if _, err := turns.Take(t.Context(), "many"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var many []chan struct{}
+	for range 3 {
+		many = append(many, turns.queue("many"))
+	}
+	few := turns.queue("few")
+	if n := turns.Waiting(); n != 4 {
+		t.Errorf("%d wait, want 4", n)
+	}
+	for i, turn := range []chan struct{}{many[0], few, many[1], many[2]} {
+		select {
+		case <-turn:
+			t.Fatalf("%d: it has begun beside %d others", i, most)
+		default:
+		}
+		turns.leave()
+		select {
+		case <-turn:
+		default:
+			t.Fatalf("%d: its turn has not come", i)
+		}
+	}
+	for range most {
+		turns.leave()
+	}
+	turns.wantEmpty(t, most)
+}
+
+func (t *Turns) wantEmpty(test *testing.T, free int) {
+	test.Helper()
+	if t.free != free || len(t.waiting)+len(t.turns)+t.Waiting() > 0 {
+		test.Errorf("%d may begin, want %d; %v wait, %d in all", t.free, free, t.turns, t.Waiting())
+	}
+}
+
+// TestWithoutPatience: who no longer waits has no turn, and keeps nobody from one.
+func TestWithoutPatience(t *testing.T) {
+	turns := New(most)
+	var last func()
+	for range most {
+		last, _ = turns.Take(t.Context(), "a")
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if _, err := turns.Take(ended, "a"); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v, want that it waits until it is given up", err)
+	}
+	turns.wantEmpty(t, 0)
+	last()
+	last() // as often as one likes
+	turns.wantEmpty(t, 1)
+}
+
+// TestAtRandom: many come at once, some give up, and no more than most are ever there.
+func TestAtRandom(t *testing.T) {
+	turns := New(most)
+	var there atomic.Int64
+	var all sync.WaitGroup
+	for i := range 400 * most {
+		all.Go(func() {
+			ctx, end := context.WithCancel(t.Context())
+			if i%3 == 0 {
+				go end()
+			}
+			defer end()
+			done, err := turns.Take(ctx, fmt.Sprint(i%7))
+			if err != nil {
+				return
+			}
+			if now := there.Add(1); now > most {
+				t.Errorf("%d are under way at a time", now)
+			}
+			there.Add(-1)
+			done()
+		})
+	}
+	all.Wait()
+	turns.wantEmpty(t, most)
+}
