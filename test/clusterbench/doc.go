@@ -19,8 +19,9 @@
 // last Binding depends on how much of that was done by then. So
 //
 //   - the throughput counts from the first Binding until every pod is bound, its phase written and
-//     every report too: the same work for both schedulers in every run. The rate of the Bindings
-//     alone stands beside it;
+//     every report too. Berth writes most events after that, so that the same until every event is
+//     written stands beside it, the same work for both schedulers in every run, and so does the
+//     rate of the Bindings alone. Processor time is counted until the last event;
 //   - acknowledgements come 0.3 to 1 s after a Binding and are not held back; how long they took,
 //     where the API server is slower than that, is in the result;
 //   - with -apart the schedulers have half of the processors for themselves. Nodes, API server and

@@ -49,14 +49,14 @@ func (r *result) printRuns(w io.Writer) {
 	if len(r.Runs) == 0 {
 		return
 	}
-	table(w, "nodes\tload\tprofile\tpair\tscheduler\tbound\tsettled/s\ttold/s\tbound/s\tack p50 s\tp99 s\tscheduler us/pod\tserver us/pod\tpeak MiB\tidle MiB\tcycles\tnowhere\tnodes\tFilter ms\tScore ms\treports\trefused\tpromises\tload average", func(line func(...any)) {
+	table(w, "nodes\tload\tprofile\tpair\tscheduler\tbound\tsettled/s\ttold/s\tbound/s\tack p50 s\tp99 s\tscheduler us/pod\tserver us/pod\tpeak MiB\tidle MiB\tcycles\tnowhere\tnodes\tFilter ms\tScore ms\treports\tevents\trefused\tpromises\tload average", func(line func(...any)) {
 		for _, r := range r.Runs {
 			promises := "-"
 			if p := r.Promises; p != nil {
 				promises = fmt.Sprintf("%.0f kept, %.0f contended, %.0f broken", p["kept"], p["contended"], p["mispredicted"]+p["refused"])
 			}
 			line(r.Nodes, r.Load, r.Profile, r.Pair+1, r.Scheduler, r.Bound, fmt.Sprintf("%.1f", r.Settled), fmt.Sprintf("%.1f", r.Told), fmt.Sprintf("%.1f", r.PerSecond), r.AcknowledgedP50, r.AcknowledgedP99, fmt.Sprintf("%.0f", r.SchedulerCPU),
-				fmt.Sprintf("%.0f", r.ServerCPU), r.PeakMemory>>20, r.IdleMemory>>20, int(r.Attempts), int(r.Nowhere), r.Asked, r.Filter, r.Score, r.Reports, r.Refused, promises, r.LoadAverage)
+				fmt.Sprintf("%.0f", r.ServerCPU), r.PeakMemory>>20, r.IdleMemory>>20, int(r.Attempts), int(r.Nowhere), r.Asked, r.Filter, r.Score, r.Reports, r.Events, r.Refused, promises, r.LoadAverage)
 		}
 	})
 }

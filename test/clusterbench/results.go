@@ -62,6 +62,8 @@ type runResult struct {
 	// Told is Settled until all events are written, too: the same work in every run, whatever the
 	// scheduler does first.
 	Told float64 `json:"toldPerSecond"`
+	// Events is how many were written, by whomever.
+	Events int `json:"events"`
 	// PerSecond is pods bound per second, from the first to the last: how much else has been done
 	// by then differs.
 	PerSecond float64 `json:"boundPerSecond"`

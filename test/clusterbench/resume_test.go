@@ -66,7 +66,7 @@ func TestResume(t *testing.T) {
 // TestRunInTheFile: a run keeps its names and their order in the files that later calls go on with.
 func TestRunInTheFile(t *testing.T) {
 	const text = `{"nodes":1,"load":"l","profile":"p","scheduler":"berth","pair":2,"bound":3,"pods":4,"refused":5,` +
-		`"settledPerSecond":6,"toldPerSecond":24,"boundPerSecond":7,"acknowledgedP50":8,"acknowledgedP99":9,"schedulerMicrosecondsPerPod":10,"serverMicrosecondsPerPod":11,` +
+		`"settledPerSecond":6,"toldPerSecond":24,"events":25,"boundPerSecond":7,"acknowledgedP50":8,"acknowledgedP99":9,"schedulerMicrosecondsPerPod":10,"serverMicrosecondsPerPod":11,` +
 		`"peakMemory":12,"idleMemory":13,"attempts":14,"searches":15,"nowhere":23,"secondRounds":16,"nodesPerAttempt":17,"filterMilliseconds":18,"scoreMilliseconds":19,` +
 		`"promises":{"a":20},"reports":21,"requests":{"b":22},"loadAverage":"x"}`
 	var r runResult

@@ -78,7 +78,7 @@ func (t *testbed) measure(s *sched, r *runResult) error {
 	if err != nil {
 		return err
 	}
-	cpu, server := usage.CPU(s.Process), usage.CPU(t.plane.Process)
+	begun := t.used(s)
 	profiled := t.profile(s, r)
 	if err := t.bindAll(r.Pods); err != nil {
 		return err
@@ -87,14 +87,13 @@ func (t *testbed) measure(s *sched, r *runResult) error {
 	if err := s.Ended(); err != nil {
 		return err
 	}
-	told, err := t.told(events + int64(r.Pods))
+	r.count(&t.fleet.tally, settled)
+	then, err := t.told(s, r, events, settled)
 	if err != nil {
 		return err
 	}
-	cpu, server = usage.CPU(s.Process)-cpu, usage.CPU(t.plane.Process)-server
 	r.PeakMemory, r.LoadAverage = usage.Memory(s.Process, "VmHWM"), loadAverage()
-	r.count(&t.fleet.tally, settled, told)
-	r.SchedulerCPU, r.ServerCPU = perPod(cpu, r.Bound), perPod(server, r.Bound)
+	r.SchedulerCPU, r.ServerCPU = perPod(then.scheduler-begun.scheduler, r.Bound), perPod(then.server-begun.server, r.Bound)
 	after, err := t.plane.metrics(t.ctx)
 	if err != nil {
 		return err
@@ -118,30 +117,47 @@ func (t *testbed) bindAll(pods int) error {
 	return t.fleet.quiet(t.ctx, pods)
 }
 
-// told waits until there are so many events, or no more come, and returns when the last one came:
-// a scheduler may write them after everything else, and they are work, too.
-func (t *testbed) told(events int64) (time.Time, error) {
-	const patience = 2 * time.Second
+// used is processor time of a scheduler, and of API server and etcd.
+type used struct{ scheduler, server time.Duration }
+
+func (t *testbed) used(s *sched) used {
+	return used{usage.CPU(s.Process), usage.CPU(t.plane.Process)}
+}
+
+// told waits until no more events come: a scheduler may write them after everything else, and they
+// are work, too. It returns what had been used when the last one came. It is patient while there is
+// not one for each pod: a client waits for seconds after a refusal. before is how many events there
+// were at first.
+func (t *testbed) told(s *sched, r *runResult, before int64, settled time.Time) (used, error) {
+	const some, little = 15 * time.Second, time.Second
+	last, then := settled, t.used(s)
 	clock := time.NewTicker(100 * time.Millisecond)
 	defer clock.Stop()
-	last, before := time.Now(), int64(-1)
 	for {
 		now, err := t.plane.events(t.ctx)
 		if err != nil {
-			return last, err
+			return then, err
 		}
-		if now != before {
-			last, before = time.Now(), now
+		if written := int(now - before); written > r.Events {
+			last, then, r.Events = time.Now(), t.used(s), written
 		}
-		if now >= events || time.Since(last) > patience {
-			return last, nil
+		patience := some
+		if r.Events >= r.Bound {
+			patience = little
+		}
+		if time.Since(last) > patience {
+			break
 		}
 		select {
 		case <-clock.C:
 		case <-t.ctx.Done():
-			return last, t.ctx.Err()
+			return then, t.ctx.Err()
 		}
 	}
+	if r.Settled > 0 {
+		r.Told = float64(r.Bound) / (float64(r.Bound)/r.Settled + last.Sub(settled).Seconds())
+	}
+	return then, nil
 }
 
 func perPod(cpu time.Duration, pods int) float64 {
@@ -149,14 +165,13 @@ func perPod(cpu time.Duration, pods int) float64 {
 }
 
 // count takes over what the watch has shown.
-func (r *runResult) count(y *tally, settled, told time.Time) {
+func (r *runResult) count(y *tally, settled time.Time) {
 	y.mu.Lock()
 	defer y.mu.Unlock()
 	r.Bound, r.Refused, r.Reports = len(y.bound), y.refused, len(y.reports)
 	r.PerSecond = rate(y.bound)
 	if len(y.bound) > 0 {
 		r.Settled = float64(len(y.bound)) / settled.Sub(y.bound[0]).Seconds()
-		r.Told = float64(len(y.bound)) / told.Sub(y.bound[0]).Seconds()
 	}
 	if len(y.acknowledged) > 0 {
 		r.AcknowledgedP50, r.AcknowledgedP99 = quantile(y.acknowledged, 0.5), quantile(y.acknowledged, 0.99)

@@ -2,11 +2,13 @@ package e2e
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-dev/berth/internal/scheduler"
@@ -62,4 +64,17 @@ func testEventOfAMixedCluster(t *testing.T, p *schedulerPlane) {
 	if strings.Contains(text, "\n") || len(text) > maxEventNote {
 		t.Errorf("%d bytes, or more than a line:\n%s", len(text), text)
 	}
+	for name, reason := range map[string]string{"filler0": "Scheduled", "asking": "FailedScheduling"} {
+		s.await("an event "+reason+" of "+name, func(p []corev1.Pod) bool { return s.isSaid(p, name, reason) })
+	}
+}
+
+// isSaid says whether there is such an event about the pod, by the profile that it is for.
+func (s *schedulerTest) isSaid(pods []corev1.Pod, name, reason string) bool {
+	s.Helper()
+	i := slices.IndexFunc(pods, func(p corev1.Pod) bool { return p.Name == name })
+	events, err := s.api.client.EventsV1().Events("default").List(s.Context(), metav1.ListOptions{})
+	return err == nil && i >= 0 && slices.ContainsFunc(events.Items, func(e eventsv1.Event) bool {
+		return e.Regarding.UID == pods[i].UID && e.Reason == reason && e.ReportingController == pods[i].Spec.SchedulerName
+	})
 }

@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"time"
 
 	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/client-go/kubernetes"
@@ -22,6 +23,10 @@ const (
 	maxWaiting = 4096
 )
 
+// writeTimeout bounds how long an event may keep others from their turn. The broadcaster tries it
+// again.
+const writeTimeout = 30 * time.Second
+
 // unhurriedEvents returns recorders for profiles whose events give way to Bindings. config is that
 // of kube-scheduler's clients. Recording ends with ctx; events that wait then are lost, as those
 // that are under way are with kube-scheduler.
@@ -34,12 +39,15 @@ func unhurriedEvents(ctx context.Context, config *rest.Config) (func(profile str
 	if err := broadcaster.StartRecordingToSinkWithContext(ctx); err != nil {
 		return nil, err
 	}
+	context.AfterFunc(ctx, broadcaster.Shutdown)
 	return func(profile string) events.EventRecorderLogger {
 		return broadcaster.NewRecorder(scheme.Scheme, profile)
 	}, nil
 }
 
-// unhurried is a sink that takes maxEvents events at a time. Namespaces take turns.
+// unhurried is a sink that takes maxEvents new events at a time. Namespaces take turns. What else
+// the broadcaster writes is rare, and some of it written while it can take no event: that an event
+// has come again.
 type unhurried struct {
 	events.EventSink
 	turns *turns.Turns
@@ -49,27 +57,14 @@ func newUnhurried(sink events.EventSink) unhurried { return unhurried{sink, turn
 
 // Create implements events.EventSink.
 func (u unhurried) Create(ctx context.Context, event *eventsv1.Event) (*eventsv1.Event, error) {
-	done, err := u.turn(ctx, event)
-	if err != nil {
-		return nil, err
+	if event.Series == nil && u.turns.Waiting() < maxWaiting {
+		done, err := u.turns.Take(ctx, event.Namespace)
+		if err != nil {
+			return event, nil // the process ends, and the event is lost
+		}
+		defer done()
 	}
-	defer done()
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
 	return u.EventSink.Create(ctx, event)
-}
-
-// Patch implements events.EventSink.
-func (u unhurried) Patch(ctx context.Context, event *eventsv1.Event, data []byte) (*eventsv1.Event, error) {
-	done, err := u.turn(ctx, event)
-	if err != nil {
-		return nil, err
-	}
-	defer done()
-	return u.EventSink.Patch(ctx, event, data)
-}
-
-func (u unhurried) turn(ctx context.Context, event *eventsv1.Event) (done func(), err error) {
-	if u.turns.Waiting() >= maxWaiting {
-		return func() {}, nil
-	}
-	return u.turns.Take(ctx, event.Namespace)
 }

@@ -2,11 +2,11 @@ package command
 
 import (
 	"context"
-	"errors"
 	"runtime"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
@@ -44,60 +44,82 @@ func eventIn(namespace, name string) *eventsv1.Event {
 	return &eventsv1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 }
 
-// TestEventsGiveWay: maxEvents are written at a time, new ones and further ones of a series alike,
-// and another namespace's event comes before the rest of one with many.
-func TestEventsGiveWay(t *testing.T) {
+// patience is how long a test waits for what comes at once.
+const patience = time.Minute
+
+func next(t *testing.T, from <-chan string) string {
+	t.Helper()
+	select {
+	case name := <-from:
+		return name
+	case <-time.After(patience):
+		t.Fatal("nothing comes")
+		return ""
+	}
+}
+
+// await waits until so many events wait.
+func (u unhurried) await(t *testing.T, waiting int) {
+	t.Helper()
+	for begun := time.Now(); u.turns.Waiting() != waiting; runtime.Gosched() {
+		if time.Since(begun) > patience {
+			t.Fatalf("%d events wait, want %d", u.turns.Waiting(), waiting)
+		}
+	}
+}
+
+// TestEventsThatComeAgain: what is said of an event that has been written waits for nobody, since
+// the broadcaster may take no other event before it is written.
+func TestEventsThatComeAgain(t *testing.T) {
 	server := slow{given: make(chan string), answer: make(chan struct{})}
 	sink := newUnhurried(server)
 	var all sync.WaitGroup
-	write := func(namespace, name string, patch bool) {
-		all.Go(func() {
-			var err error
-			if event := eventIn(namespace, name); patch {
-				_, err = sink.Patch(t.Context(), event, nil)
-			} else {
-				_, err = sink.Create(t.Context(), event)
-			}
-			if err != nil {
-				t.Error(err)
-			}
-		})
+	for range maxEvents {
+		all.Go(func() { _, _ = sink.Create(t.Context(), eventIn("many", "first")) })
+		next(t, server.given)
 	}
-	for i := range maxEvents {
-		write("many", "first", i%2 == 0)
-		<-server.given
+	again := eventIn("many", "again")
+	again.Series = &eventsv1.EventSeries{Count: 2}
+	all.Go(func() { _, _ = sink.Patch(t.Context(), again, nil) })
+	next(t, server.given)
+	all.Go(func() { _, _ = sink.Create(t.Context(), again) }) // it was deleted meanwhile
+	next(t, server.given)
+	close(server.answer)
+	all.Wait()
+}
+
+// TestEventsTakeTurns: maxEvents are written at a time, and another namespace's event comes before
+// the rest of one with many.
+func TestEventsTakeTurns(t *testing.T) {
+	server := slow{given: make(chan string), answer: make(chan struct{})}
+	sink := newUnhurried(server)
+	var all sync.WaitGroup
+	write := func(namespace, name string) {
+		all.Go(func() { _, _ = sink.Create(t.Context(), eventIn(namespace, name)) })
 	}
-	for i := range 2 * maxEvents {
-		write("many", "later", i%2 == 0)
-		sink.await(i + 1)
+	for range maxEvents {
+		write("many", "first")
+		next(t, server.given)
 	}
-	write("few", "other", false)
-	sink.await(2*maxEvents + 1)
+	for i := range 3 {
+		write("many", "later")
+		sink.await(t, i+1)
+	}
+	write("few", "other")
+	sink.await(t, 4)
 	select {
 	case name := <-server.given:
 		t.Fatalf("the event %s is written beside %d others", name, maxEvents)
 	default:
 	}
-	for i, want := range []string{"later", "other", "later"} {
+	for i, want := range []string{"later", "other", "later", "later"} {
 		server.answer <- struct{}{}
-		if got := <-server.given; got != want {
+		if got := next(t, server.given); got != want {
 			t.Errorf("answer %d: the event %s comes, want %s", i, got, want)
 		}
 	}
-	go func() {
-		for range server.given {
-		}
-	}()
 	close(server.answer)
 	all.Wait()
-	close(server.given)
-}
-
-// await waits until so many events wait.
-func (u unhurried) await(waiting int) {
-	for u.turns.Waiting() != waiting {
-		runtime.Gosched()
-	}
 }
 
 // TestEventsWaitInBounds: where maxWaiting wait, further ones are written at once, and none waits
@@ -109,22 +131,23 @@ func TestEventsWaitInBounds(t *testing.T) {
 	var waiting, written sync.WaitGroup
 	for range maxEvents {
 		written.Go(func() { _, _ = sink.Create(t.Context(), eventIn("a", "first")) })
-		<-server.given
+		next(t, server.given)
 	}
 	for range maxWaiting {
 		waiting.Go(func() {
-			if _, err := sink.Create(ctx, eventIn("a", "waits")); !errors.Is(err, context.Canceled) {
-				t.Errorf("%v, want that it waited until it was given up", err)
+			if _, err := sink.Create(ctx, eventIn("a", "waits")); err != nil {
+				t.Errorf("%v: want that an event which is lost is no error to try again for", err)
 			}
 		})
 	}
-	sink.await(maxWaiting)
+	sink.await(t, maxWaiting)
 	written.Go(func() { _, _ = sink.Create(t.Context(), eventIn("a", "beyond")) })
-	if got := <-server.given; got != "beyond" {
+	if got := next(t, server.given); got != "beyond" {
 		t.Errorf("the event %s comes, want the one beyond", got)
 	}
 	end()
 	waiting.Wait()
+	sink.await(t, 0)
 	close(server.answer)
 	written.Wait()
 }
@@ -147,7 +170,7 @@ func TestProfilesSay(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.cycle(t)
-		if got := <-recorder.Events; !strings.Contains(got, tc.want) {
+		if got := next(t, recorder.Events); !strings.Contains(got, tc.want) {
 			t.Errorf("got %q, want %s", got, tc.want)
 		}
 	}

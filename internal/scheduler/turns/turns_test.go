@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -91,6 +92,7 @@ func TestAtRandom(t *testing.T) {
 			if now := there.Add(1); now > most {
 				t.Errorf("%d are under way at a time", now)
 			}
+			runtime.Gosched()
 			there.Add(-1)
 			done()
 		})
