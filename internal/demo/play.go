@@ -63,6 +63,7 @@ func Compare(ctx context.Context, opts Options, stock, berth Scheduler) (*Compar
 		}
 		*half.into = report
 	}
+	c.finish()
 	return c, nil
 }
 

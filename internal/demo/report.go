@@ -75,14 +75,20 @@ type Report struct {
 	times times
 }
 
-// times are those of the pods that ran.
-type times struct{ toRunning, refused, toNode, onNode []time.Duration }
+// times are those of the pods that ran. byName is toRunning by what the workload calls the pod.
+type times struct {
+	toRunning, refused, toNode, onNode []time.Duration
+	byName                             map[string]time.Duration
+}
 
 // Seconds are how long something took, with its three parts, each with quantiles of its own: as
 // long as kubelets refused the pod and it was created again, from then until the API showed its
 // node, and from then on.
 type Seconds struct {
 	Quantiles
+	// InBoth is of the pods that ran under both schedulers. Under one of them alone run pods that
+	// the other lets wait until their time is up.
+	InBoth  Quantiles `json:"inBoth"`
 	Refused Quantiles `json:"refused"`
 	ToNode  Quantiles `json:"toNode"`
 	OnNode  Quantiles `json:"onNode"`
@@ -95,7 +101,7 @@ type Quantiles struct {
 }
 
 func newReport() *Report {
-	return &Report{Rejected: map[string]int{}, NUMANodesPerPod: map[string]int{}}
+	return &Report{Rejected: map[string]int{}, NUMANodesPerPod: map[string]int{}, times: times{byName: map[string]time.Duration{}}}
 }
 
 // Refused is the number of refusals for all reasons.
@@ -109,7 +115,21 @@ func (r *Report) Refused() (n int) {
 // finish computes what depends on the whole.
 func (r *Report) finish() {
 	t := &r.times
-	r.SecondsToRunning = Seconds{quantilesOf(t.toRunning), quantilesOf(t.refused), quantilesOf(t.toNode), quantilesOf(t.onNode)}
+	r.SecondsToRunning = Seconds{Quantiles: quantilesOf(t.toRunning), Refused: quantilesOf(t.refused), ToNode: quantilesOf(t.toNode), OnNode: quantilesOf(t.onNode)}
+}
+
+// finish computes what depends on both halves.
+func (c *Comparison) finish() {
+	halves := [2]*Report{c.Stock, c.Berth}
+	for i, r := range halves {
+		var both []time.Duration
+		for name, took := range r.times.byName {
+			if _, ran := halves[1-i].times.byName[name]; ran {
+				both = append(both, took)
+			}
+		}
+		r.SecondsToRunning.InBoth = quantilesOf(both)
+	}
 }
 
 // quantilesOf sorts the times.
@@ -296,6 +316,7 @@ func figures(reports []*Report) []figure {
 	number("  contended", func(r *Report) int { return r.Contended })
 	fraction("seconds to running, median", func(r *Report) float64 { return r.SecondsToRunning.P50 })
 	fraction("seconds to running, p99", func(r *Report) float64 { return r.SecondsToRunning.P99 })
+	fraction("  of pods that ran in both", func(r *Report) float64 { return r.SecondsToRunning.InBoth.P99 })
 	fraction("  while refused, p99", func(r *Report) float64 { return r.SecondsToRunning.Refused.P99 })
 	fraction("  until it has a node, p99", func(r *Report) float64 { return r.SecondsToRunning.ToNode.P99 })
 	fraction("  from then on, p99", func(r *Report) float64 { return r.SecondsToRunning.OnNode.P99 })

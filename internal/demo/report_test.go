@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 )
 
 // half is a report with some figures.
@@ -54,5 +55,19 @@ func TestSeveralRuns(t *testing.T) {
 	runs[1].Berth.Mispredicted = 1
 	if runs.Kept() {
 		t.Error("kept, although a run has a wrong prediction")
+	}
+}
+
+// TestRanUnderBoth: a pod that ran under one scheduler alone is not compared.
+func TestRanUnderBoth(t *testing.T) {
+	c := Comparison{Stock: newReport(), Berth: newReport()}
+	c.Stock.times.byName = map[string]time.Duration{"easy": time.Second, "lucky": 9 * time.Second}
+	c.Berth.times.byName = map[string]time.Duration{"easy": 2 * time.Second, "large": 5 * time.Second}
+	c.finish()
+	if got := c.Stock.SecondsToRunning.InBoth; got != (Quantiles{1, 1}) {
+		t.Errorf("stock: %v, want 1 s", got)
+	}
+	if got := c.Berth.SecondsToRunning.InBoth; got != (Quantiles{2, 2}) {
+		t.Errorf("Berth: %v, want 2 s", got)
 	}
 }

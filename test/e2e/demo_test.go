@@ -321,8 +321,8 @@ func TestComparisonJSON(t *testing.T) {
 	if err := c.WriteJSON(&out); err != nil {
 		t.Fatal(err)
 	}
-	const want = `{"stock":{"pods":3,"running":2,"rejected":{"TopologyAffinityError":1},"numaNodesPerPod":{"1":2},"avoidablySplit":0,"avoidablyStranded":0,"strandedDevices":0,"crossSocket":0,"predicted":0,"exact":0,"mispredicted":0,"contended":0,"pending":0,"stalled":0,"outOfTime":false,"secondsToRunning":{"p50":0,"p99":0,"refused":{"p50":0,"p99":0},"toNode":{"p50":0,"p99":0},"onNode":{"p50":0,"p99":0}}},` +
-		`"berth":{"pods":3,"running":3,"rejected":{},"numaNodesPerPod":{"1":3},"avoidablySplit":0,"avoidablyStranded":0,"strandedDevices":0,"crossSocket":0,"predicted":0,"exact":0,"mispredicted":0,"contended":0,"pending":0,"stalled":0,"outOfTime":false,"secondsToRunning":{"p50":0.1,"p99":0.25,"refused":{"p50":0,"p99":0},"toNode":{"p50":0,"p99":0},"onNode":{"p50":0,"p99":0}}}}` + "\n"
+	const want = `{"stock":{"pods":3,"running":2,"rejected":{"TopologyAffinityError":1},"numaNodesPerPod":{"1":2},"avoidablySplit":0,"avoidablyStranded":0,"strandedDevices":0,"crossSocket":0,"predicted":0,"exact":0,"mispredicted":0,"contended":0,"pending":0,"stalled":0,"outOfTime":false,"secondsToRunning":{"p50":0,"p99":0,"inBoth":{"p50":0,"p99":0},"refused":{"p50":0,"p99":0},"toNode":{"p50":0,"p99":0},"onNode":{"p50":0,"p99":0}}},` +
+		`"berth":{"pods":3,"running":3,"rejected":{},"numaNodesPerPod":{"1":3},"avoidablySplit":0,"avoidablyStranded":0,"strandedDevices":0,"crossSocket":0,"predicted":0,"exact":0,"mispredicted":0,"contended":0,"pending":0,"stalled":0,"outOfTime":false,"secondsToRunning":{"p50":0.1,"p99":0.25,"inBoth":{"p50":0,"p99":0},"refused":{"p50":0,"p99":0},"toNode":{"p50":0,"p99":0},"onNode":{"p50":0,"p99":0}}}}` + "\n"
 	if out.String() != want {
 		t.Errorf("got\n%swant\n%s", out.String(), want)
 	}
@@ -342,7 +342,7 @@ func TestComparisonJSON(t *testing.T) {
 func TestComparisonTable(t *testing.T) {
 	c := demo.Comparison{
 		Stock: &demo.Report{Pods: 12, Running: 8, Rejected: map[string]int{"TopologyAffinityError": 3}, NUMANodesPerPod: map[string]int{"1": 6, "2": 2}, CrossSocket: 2, Pending: 1, StrandedDevices: 0.21},
-		Berth: &demo.Report{Pods: 9, Running: 9, NUMANodesPerPod: map[string]int{"1": 9}, Predicted: 9, Exact: 8, Pending: 1, Stalled: 1, OutOfTime: true, SecondsToRunning: demo.Seconds{Quantiles: demo.Quantiles{P50: 0.5, P99: 12}, ToNode: demo.Quantiles{P99: 11}, OnNode: demo.Quantiles{P99: 0.75}}},
+		Berth: &demo.Report{Pods: 9, Running: 9, NUMANodesPerPod: map[string]int{"1": 9}, Predicted: 9, Exact: 8, Pending: 1, Stalled: 1, OutOfTime: true, SecondsToRunning: demo.Seconds{Quantiles: demo.Quantiles{P50: 0.5, P99: 12}, InBoth: demo.Quantiles{P99: 10}, ToNode: demo.Quantiles{P99: 11}, OnNode: demo.Quantiles{P99: 0.75}}},
 	}
 	var out strings.Builder
 	if err := c.WriteTable(&out); err != nil {
@@ -368,6 +368,7 @@ decisions before binding                  0         9
   contended                               0         0
 seconds to running, median             0.00      0.50
 seconds to running, p99                0.00     12.00
+  of pods that ran in both             0.00     10.00
   while refused, p99                   0.00      0.00
   until it has a node, p99             0.00     11.00
   from then on, p99                    0.00      0.75
