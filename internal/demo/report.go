@@ -75,10 +75,10 @@ type Report struct {
 	times times
 }
 
-// times are those of the pods that ran. byName is toRunning by what the workload calls the pod.
+// times are those of the pods that ran; toRunning by what the workload calls the pod.
 type times struct {
-	toRunning, refused, toNode, onNode []time.Duration
-	byName                             map[string]time.Duration
+	toRunning               map[string]time.Duration
+	refused, toNode, onNode []time.Duration
 }
 
 // Seconds are how long something took, with its three parts, each with quantiles of its own: as
@@ -86,8 +86,8 @@ type times struct {
 // node, and from then on.
 type Seconds struct {
 	Quantiles
-	// InBoth is of the pods that ran under both schedulers. Under one of them alone run pods that
-	// the other lets wait until their time is up.
+	// InBoth is of the pods that ran under both schedulers. Some run under one alone, and late:
+	// under the other they wait, or are refused, until their time is up.
 	InBoth  Quantiles `json:"inBoth"`
 	Refused Quantiles `json:"refused"`
 	ToNode  Quantiles `json:"toNode"`
@@ -101,7 +101,7 @@ type Quantiles struct {
 }
 
 func newReport() *Report {
-	return &Report{Rejected: map[string]int{}, NUMANodesPerPod: map[string]int{}, times: times{byName: map[string]time.Duration{}}}
+	return &Report{Rejected: map[string]int{}, NUMANodesPerPod: map[string]int{}, times: times{toRunning: map[string]time.Duration{}}}
 }
 
 // Refused is the number of refusals for all reasons.
@@ -115,7 +115,7 @@ func (r *Report) Refused() (n int) {
 // finish computes what depends on the whole.
 func (r *Report) finish() {
 	t := &r.times
-	r.SecondsToRunning = Seconds{Quantiles: quantilesOf(t.toRunning), Refused: quantilesOf(t.refused), ToNode: quantilesOf(t.toNode), OnNode: quantilesOf(t.onNode)}
+	r.SecondsToRunning = Seconds{Quantiles: quantilesOf(slices.Collect(maps.Values(t.toRunning))), Refused: quantilesOf(t.refused), ToNode: quantilesOf(t.toNode), OnNode: quantilesOf(t.onNode)}
 }
 
 // finish computes what depends on both halves.
@@ -123,8 +123,8 @@ func (c *Comparison) finish() {
 	halves := [2]*Report{c.Stock, c.Berth}
 	for i, r := range halves {
 		var both []time.Duration
-		for name, took := range r.times.byName {
-			if _, ran := halves[1-i].times.byName[name]; ran {
+		for name, took := range r.times.toRunning {
+			if _, ran := halves[1-i].times.toRunning[name]; ran {
 				both = append(both, took)
 			}
 		}

@@ -61,8 +61,8 @@ func TestSeveralRuns(t *testing.T) {
 // TestRanUnderBoth: a pod that ran under one scheduler alone is not compared.
 func TestRanUnderBoth(t *testing.T) {
 	c := Comparison{Stock: newReport(), Berth: newReport()}
-	c.Stock.times.byName = map[string]time.Duration{"easy": time.Second, "lucky": 9 * time.Second}
-	c.Berth.times.byName = map[string]time.Duration{"easy": 2 * time.Second, "large": 5 * time.Second}
+	c.Stock.times.toRunning = map[string]time.Duration{"easy": time.Second, "lucky": 9 * time.Second}
+	c.Berth.times.toRunning = map[string]time.Duration{"easy": 2 * time.Second, "large": 5 * time.Second}
 	c.finish()
 	if got := c.Stock.SecondsToRunning.InBoth; got != (Quantiles{1, 1}) {
 		t.Errorf("stock: %v, want 1 s", got)

@@ -358,8 +358,7 @@ func (r *Runner) ran(p *livePod) error {
 // timed notes how long it took until the pod ran.
 func (r *Runner) timed(p *livePod) {
 	t, onNode := &r.report.times, r.touched.Sub(p.bound)
-	t.byName[p.want.Name] = r.touched.Sub(p.wanted)
-	t.toRunning = append(t.toRunning, t.byName[p.want.Name])
+	t.toRunning[p.want.Name] = r.touched.Sub(p.wanted)
 	t.refused = append(t.refused, p.created.Sub(p.wanted))
 	t.toNode = append(t.toNode, p.bound.Sub(p.created))
 	t.onNode = append(t.onNode, onNode)

@@ -129,7 +129,7 @@ func (t *testbed) used(s *sched) used {
 // not one for each pod: a client waits for seconds after a refusal. before is how many events there
 // were at first.
 func (t *testbed) told(s *sched, r *runResult, before int64, settled time.Time) (used, error) {
-	const some, little = 15 * time.Second, time.Second
+	const lacking, complete = 15 * time.Second, time.Second
 	last, then := settled, t.used(s)
 	clock := time.NewTicker(100 * time.Millisecond)
 	defer clock.Stop()
@@ -141,9 +141,9 @@ func (t *testbed) told(s *sched, r *runResult, before int64, settled time.Time) 
 		if written := int(now - before); written > r.Events {
 			last, then, r.Events = time.Now(), t.used(s), written
 		}
-		patience := some
+		patience := lacking
 		if r.Events >= r.Bound {
-			patience = little
+			patience = complete
 		}
 		if time.Since(last) > patience {
 			break

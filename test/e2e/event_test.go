@@ -71,7 +71,6 @@ func testEventOfAMixedCluster(t *testing.T, p *schedulerPlane) {
 
 // isSaid says whether there is such an event about the pod, by the profile that it is for.
 func (s *schedulerTest) isSaid(pods []corev1.Pod, name, reason string) bool {
-	s.Helper()
 	i := slices.IndexFunc(pods, func(p corev1.Pod) bool { return p.Name == name })
 	events, err := s.api.client.EventsV1().Events("default").List(s.Context(), metav1.ListOptions{})
 	return err == nil && i >= 0 && slices.ContainsFunc(events.Items, func(e eventsv1.Event) bool {

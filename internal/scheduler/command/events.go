@@ -45,9 +45,9 @@ func unhurriedEvents(ctx context.Context, config *rest.Config) (func(profile str
 	}, nil
 }
 
-// unhurried is a sink that takes maxEvents new events at a time. Namespaces take turns. What else
-// the broadcaster writes is rare, and some of it written while it can take no event: that an event
-// has come again.
+// unhurried is a sink that takes maxEvents new events at a time. Namespaces take turns. That an
+// event has come again waits for nobody: it is rare, and the broadcaster may hold a lock meanwhile
+// that every new event needs (finishSeries in client-go's tools/events).
 type unhurried struct {
 	events.EventSink
 	turns *turns.Turns

@@ -12,11 +12,11 @@ import (
 type Turns struct {
 	mu   sync.Mutex
 	free int
-	// waiting are closed when their turn has come, by namespace; count of them there are. turns are
-	// the namespaces that have any, the next one first.
+	// waiting are closed when their turn has come, by namespace, and count is how many there are.
+	// order has the namespaces with any, the next one first.
 	waiting map[string][]chan struct{}
-	turns   []string
 	count   int
+	order   []string
 }
 
 // New returns Turns for most at a time.
@@ -62,7 +62,7 @@ func (t *Turns) queue(namespace string) chan struct{} {
 	}
 	turn := make(chan struct{})
 	if t.waiting[namespace] = append(t.waiting[namespace], turn); len(t.waiting[namespace]) == 1 {
-		t.turns = append(t.turns, namespace)
+		t.order = append(t.order, namespace)
 	}
 	t.count++
 	return turn
@@ -80,7 +80,7 @@ func (t *Turns) drop(namespace string, turn chan struct{}) bool {
 	t.waiting[namespace] = slices.Delete(t.waiting[namespace], i, i+1)
 	if len(t.waiting[namespace]) == 0 {
 		delete(t.waiting, namespace)
-		t.turns = slices.DeleteFunc(t.turns, func(n string) bool { return n == namespace })
+		t.order = slices.DeleteFunc(t.order, func(n string) bool { return n == namespace })
 	}
 	return true
 }
@@ -89,13 +89,13 @@ func (t *Turns) drop(namespace string, turn chan struct{}) bool {
 func (t *Turns) leave() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if len(t.turns) == 0 {
+	if len(t.order) == 0 {
 		t.free++
 		return
 	}
 	t.count--
-	namespace := t.turns[0]
-	t.turns = t.turns[1:]
+	namespace := t.order[0]
+	t.order = t.order[1:]
 	list := t.waiting[namespace]
 	close(list[0])
 	if len(list) == 1 {
@@ -103,5 +103,5 @@ func (t *Turns) leave() {
 		return
 	}
 	t.waiting[namespace] = list[1:]
-	t.turns = append(t.turns, namespace)
+	t.order = append(t.order, namespace)
 }

@@ -50,8 +50,8 @@ func TestOrder(t *testing.T) {
 
 func (t *Turns) wantEmpty(test *testing.T, free int) {
 	test.Helper()
-	if t.free != free || len(t.waiting)+len(t.turns)+t.Waiting() > 0 {
-		test.Errorf("%d may begin, want %d; %v wait, %d in all", t.free, free, t.turns, t.Waiting())
+	if t.free != free || len(t.waiting)+len(t.order)+t.Waiting() > 0 {
+		test.Errorf("%d may begin, want %d; %v wait, %d in all", t.free, free, t.order, t.Waiting())
 	}
 }
 
