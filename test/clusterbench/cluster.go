@@ -1,5 +1,7 @@
 package main
 
+import "slices"
+
 // cluster measures both schedulers on clusters of growing size.
 func (b *bench) cluster() error {
 	kinds, err := kindsOfCluster()
@@ -10,15 +12,46 @@ func (b *bench) cluster() error {
 		return err
 	}
 	c := &comparison{bench: b, kinds: kinds}
-	for i := range b.options.nodes {
-		for pair := range of(b.options.pairs, i) {
-			if err := c.pairs(i, pair); err != nil {
-				return err
-			}
+	for _, t := range b.options.tasks() {
+		measure := c.pairs
+		if t.cycles {
+			measure = c.cycles
 		}
-		if err := c.filter(i); err != nil {
+		if err := measure(t); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// task is what is measured at a time on an entry of options.nodes: a pair of runs of each profile
+// and load, or the cycles of single pods.
+type task struct {
+	size, pair int
+	cycles     bool
+}
+
+// tasks returns what a comparison measures, in order. Where every pair has nodes of its own, the
+// first pair of all sizes comes first: a call that is stopped has measured something of each.
+func (o *options) tasks() (out []task) {
+	if o.fresh {
+		for pair := range max(1, slices.Max(o.pairs)) {
+			for size := range o.nodes {
+				if pair < of(o.pairs, size) {
+					out = append(out, task{size: size, pair: pair})
+				}
+				if pair == 0 {
+					out = append(out, task{size: size, cycles: true})
+				}
+			}
+		}
+		return out
+	}
+	for size := range o.nodes { // they only become more
+		for pair := range of(o.pairs, size) {
+			out = append(out, task{size: size, pair: pair})
+		}
+		out = append(out, task{size: size, cycles: true})
+	}
+	return out
 }

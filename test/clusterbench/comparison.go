@@ -37,17 +37,17 @@ func (c *comparison) enter(at stage) error {
 }
 
 // pairs measures a pair of each profile and load, except for what has been measured before.
-func (c *comparison) pairs(size, pair int) error {
+func (c *comparison) pairs(t task) error {
 	for _, profile := range c.options.profiles {
 		for _, load := range c.options.loads {
-			key := runKey{Nodes: c.options.nodes[size], Load: load, Profile: profile, Pair: pair}
-			pods := of(c.options.pods, size)
+			key := runKey{Nodes: c.options.nodes[t.size], Load: load, Profile: profile, Pair: t.pair}
+			pods := of(c.options.pods, t.size)
 			if c.result.has(key, pods) {
 				continue
 			}
-			at := stage{size, 1}
+			at := stage{t.size, 1}
 			if c.options.fresh {
-				at.pair += pair
+				at.pair += t.pair
 			}
 			if err := c.enter(at); err != nil {
 				return err

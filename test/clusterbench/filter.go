@@ -9,17 +9,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// filter measures cycles one by one, on a cluster that runs pinned pods already, except for runs
+// cycles measures cycles one by one, on a cluster that runs pinned pods already, except for runs
 // that have been measured before.
-func (c *comparison) filter(size int) error {
-	nodes, pods, ready := c.options.nodes[size], of(c.options.pods, size), false
-	for i := range of(c.options.filterRuns, size) {
+func (c *comparison) cycles(t task) error {
+	nodes, pods, ready := c.options.nodes[t.size], of(c.options.pods, t.size), false
+	for i := range of(c.options.filterRuns, t.size) {
 		for _, who := range inTurn(i) {
 			if at := c.result.filterOf(nodes, pods, who, podsNew); at >= 0 && c.result.Filter[at].Runs > i {
 				continue
 			}
 			if !ready {
-				if err := c.fill(size); err != nil {
+				if err := c.fill(t.size); err != nil {
 					return fmt.Errorf("fill the nodes: %w", err)
 				}
 				ready = true

@@ -2,7 +2,7 @@ package command
 
 import (
 	"context"
-	"runtime"
+	"errors"
 	"strings"
 	"sync"
 	"testing"
@@ -10,10 +10,14 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
 	k8stesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/events"
+
+	"github.com/berth-dev/berth/internal/scheduler/turns"
 )
 
 // slow is a sink that says which event it was given, and answers when it is let.
@@ -58,13 +62,11 @@ func next(t *testing.T, from <-chan string) string {
 	}
 }
 
-// await waits until so many events wait.
-func (u unhurried) await(t *testing.T, waiting int) {
+// put hands an event to the sink, which keeps nobody waiting.
+func (u unhurried) put(ctx context.Context, t *testing.T, event *eventsv1.Event) {
 	t.Helper()
-	for begun := time.Now(); u.turns.Waiting() != waiting; runtime.Gosched() {
-		if time.Since(begun) > patience {
-			t.Fatalf("%d events wait, want %d", u.turns.Waiting(), waiting)
-		}
+	if _, err := u.Create(ctx, event); err != nil {
+		t.Errorf("event %s: %v", event.Name, err)
 	}
 }
 
@@ -73,13 +75,13 @@ func (u unhurried) await(t *testing.T, waiting int) {
 func TestEventsThatComeAgain(t *testing.T) {
 	server := slow{given: make(chan string), answer: make(chan struct{})}
 	sink := newUnhurried(server)
-	var all sync.WaitGroup
 	for range maxEvents {
-		all.Go(func() { _, _ = sink.Create(t.Context(), eventIn("many", "first")) })
+		sink.put(t.Context(), t, eventIn("many", "first"))
 		next(t, server.given)
 	}
 	again := eventIn("many", "again")
 	again.Series = &eventsv1.EventSeries{Count: 2}
+	var all sync.WaitGroup
 	all.Go(func() { _, _ = sink.Patch(t.Context(), again, nil) })
 	next(t, server.given)
 	all.Go(func() { _, _ = sink.Create(t.Context(), again) }) // it was deleted meanwhile
@@ -93,20 +95,17 @@ func TestEventsThatComeAgain(t *testing.T) {
 func TestEventsTakeTurns(t *testing.T) {
 	server := slow{given: make(chan string), answer: make(chan struct{})}
 	sink := newUnhurried(server)
-	var all sync.WaitGroup
-	write := func(namespace, name string) {
-		all.Go(func() { _, _ = sink.Create(t.Context(), eventIn(namespace, name)) })
-	}
 	for range maxEvents {
-		write("many", "first")
+		sink.put(t.Context(), t, eventIn("many", "first"))
 		next(t, server.given)
 	}
-	for i := range 3 {
-		write("many", "later")
-		sink.await(t, i+1)
+	for range 3 {
+		sink.put(t.Context(), t, eventIn("many", "later"))
 	}
-	write("few", "other")
-	sink.await(t, 4)
+	sink.put(t.Context(), t, eventIn("few", "other"))
+	if n := sink.turns.Waiting(); n != 4 {
+		t.Errorf("%d events wait, want 4", n)
+	}
 	select {
 	case name := <-server.given:
 		t.Fatalf("the event %s is written beside %d others", name, maxEvents)
@@ -119,37 +118,76 @@ func TestEventsTakeTurns(t *testing.T) {
 		}
 	}
 	close(server.answer)
-	all.Wait()
 }
 
-// TestEventsWaitInBounds: where maxWaiting wait, further ones are written at once, and none waits
-// beyond its context.
+// TestEventsWaitInBounds: where maxWaiting wait, further ones are written at once, and those that
+// wait when the process ends are lost.
 func TestEventsWaitInBounds(t *testing.T) {
 	server := slow{given: make(chan string, 2*maxEvents), answer: make(chan struct{})}
 	sink := newUnhurried(server)
 	ctx, end := context.WithCancel(t.Context())
-	var waiting, written sync.WaitGroup
 	for range maxEvents {
-		written.Go(func() { _, _ = sink.Create(t.Context(), eventIn("a", "first")) })
+		sink.put(t.Context(), t, eventIn("a", "first"))
 		next(t, server.given)
 	}
 	for range maxWaiting {
-		waiting.Go(func() {
-			if _, err := sink.Create(ctx, eventIn("a", "waits")); err != nil {
-				t.Errorf("%v: want that an event which is lost is no error to try again for", err)
-			}
-		})
+		sink.put(ctx, t, eventIn("a", "waits"))
 	}
-	sink.await(t, maxWaiting)
-	written.Go(func() { _, _ = sink.Create(t.Context(), eventIn("a", "beyond")) })
+	var written sync.WaitGroup
+	written.Go(func() { sink.put(t.Context(), t, eventIn("a", "beyond")) })
 	if got := next(t, server.given); got != "beyond" {
 		t.Errorf("the event %s comes, want the one beyond", got)
 	}
 	end()
-	waiting.Wait()
-	sink.await(t, 0)
 	close(server.answer)
 	written.Wait()
+	for range maxEvents { // all turns come back
+		if _, err := sink.turns.Take(t.Context(), "a"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(server.given) > 0 {
+		t.Errorf("the event %s is written although the process ends", next(t, server.given))
+	}
+}
+
+// answers is a sink that answers with one error after the other.
+type answers struct {
+	slow
+	errs []error
+}
+
+func (a *answers) Create(_ context.Context, event *eventsv1.Event) (*eventsv1.Event, error) {
+	err := a.errs[0]
+	a.errs = a.errs[1:]
+	return event, err
+}
+
+// TestEventsAreInsistedOn: an event that the server did not answer is written again, and one that
+// it rejects is not.
+func TestEventsAreInsistedOn(t *testing.T) {
+	gone, full := errors.New("connection refused"), apierrors.NewForbidden(eventsv1.Resource("events"), "first", errors.New("quota"))
+	const tries = 4
+	for name, errs := range map[string][]error{ // and one that nobody asks for
+		"written":         {nil, nil},
+		"no answer":       {gone, gone, nil, nil},
+		"never an answer": {gone, gone, gone, gone, gone},
+		"rejected":        {full, nil},
+		"then rejected":   {gone, full, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := &answers{errs: errs}
+			sink := newUnhurried(server)
+			sink.turns, sink.again = turns.New(1), wait.Backoff{Duration: time.Millisecond, Factor: 1, Steps: tries}
+			sink.put(t.Context(), t, eventIn("a", "first"))
+			if _, err := sink.turns.Take(t.Context(), "a"); err != nil { // it is over
+				t.Fatal(err)
+			}
+			if got := len(server.errs); got != 1 {
+				t.Errorf("%d answers are left of %d, want 1", got, len(errs))
+			}
+		})
+	}
 }
 
 // TestProfilesSay: what a cycle says of a pod comes by the recorder that the profile was given.

@@ -12,25 +12,43 @@ import (
 type Turns struct {
 	mu   sync.Mutex
 	free int
-	// waiting are closed when their turn has come, by namespace, and count is how many there are.
+	// waiting are those whose turn has not come, by namespace, and count is how many there are.
 	// order has the namespaces with any, the next one first.
-	waiting map[string][]chan struct{}
+	waiting map[string][]*turn
 	count   int
 	order   []string
 }
 
+// turn is what waits. begin is called once, under Turns' lock, when it has come.
+type turn struct{ begin func() }
+
 // New returns Turns for most at a time.
-func New(most int) *Turns { return &Turns{free: most, waiting: map[string][]chan struct{}{}} }
+func New(most int) *Turns { return &Turns{free: most, waiting: map[string][]*turn{}} }
 
 // Take waits until it is the namespace's turn. done is called, once or more often, when what the
 // turn was for is over. The error is that of ctx.
 func (t *Turns) Take(ctx context.Context, namespace string) (done func(), err error) {
-	if turn := t.queue(namespace); turn != nil {
-		if err := t.await(ctx, namespace, turn); err != nil {
+	come := make(chan struct{})
+	if waits := t.queue(namespace, func() { close(come) }); waits != nil {
+		if err := t.await(ctx, namespace, waits, come); err != nil {
 			return nil, err
 		}
 	}
 	return sync.OnceFunc(t.leave), nil
+}
+
+// Later calls do in a goroutine of its own when it is the namespace's turn. The turn is over when
+// do returns. Until then nothing but do is kept: a goroutine that waits would take kilobytes.
+func (t *Turns) Later(namespace string, do func()) {
+	begin := func() {
+		go func() {
+			defer t.leave()
+			do()
+		}()
+	}
+	if t.queue(namespace, begin) == nil {
+		begin()
+	}
 }
 
 // Waiting returns how many wait for their turn.
@@ -40,39 +58,40 @@ func (t *Turns) Waiting() int {
 	return t.count
 }
 
-func (t *Turns) await(ctx context.Context, namespace string, turn chan struct{}) error {
+func (t *Turns) await(ctx context.Context, namespace string, waits *turn, come <-chan struct{}) error {
 	select {
-	case <-turn:
+	case <-come:
 		return nil
 	case <-ctx.Done():
 	}
-	if !t.drop(namespace, turn) { // it has come all the same
+	if !t.drop(namespace, waits) { // it has come all the same
 		t.leave()
 	}
 	return ctx.Err()
 }
 
-// queue returns what to wait for; nil for nothing.
-func (t *Turns) queue(namespace string) chan struct{} {
+// queue has begin called when the namespace's turn comes, and returns what waits; nil where the
+// turn has come already, and begin is the caller's to call.
+func (t *Turns) queue(namespace string, begin func()) *turn {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.free > 0 {
 		t.free--
 		return nil
 	}
-	turn := make(chan struct{})
-	if t.waiting[namespace] = append(t.waiting[namespace], turn); len(t.waiting[namespace]) == 1 {
+	waits := &turn{begin}
+	if t.waiting[namespace] = append(t.waiting[namespace], waits); len(t.waiting[namespace]) == 1 {
 		t.order = append(t.order, namespace)
 	}
 	t.count++
-	return turn
+	return waits
 }
 
 // drop takes a turn out of the queue, and says whether it was there.
-func (t *Turns) drop(namespace string, turn chan struct{}) bool {
+func (t *Turns) drop(namespace string, waits *turn) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	i := slices.Index(t.waiting[namespace], turn)
+	i := slices.Index(t.waiting[namespace], waits)
 	if i < 0 {
 		return false
 	}
@@ -97,7 +116,7 @@ func (t *Turns) leave() {
 	namespace := t.order[0]
 	t.order = t.order[1:]
 	list := t.waiting[namespace]
-	close(list[0])
+	list[0].begin()
 	if len(list) == 1 {
 		delete(t.waiting, namespace)
 		return
