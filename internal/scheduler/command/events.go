@@ -3,6 +3,7 @@ package command
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	eventsv1 "k8s.io/api/events/v1"
@@ -13,7 +14,9 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
 
+	"github.com/berth-dev/berth/internal/scheduler/later"
 	"github.com/berth-dev/berth/internal/scheduler/turns"
 )
 
@@ -27,12 +30,15 @@ const (
 	maxWaiting = 4096
 )
 
-// writeTimeout bounds how long a write may keep others from their turn. It is tried again.
+// writeTimeout bounds how long one write keeps others from their turn.
 const writeTimeout = 30 * time.Second
 
-// again is how often an event is tried where the server did not answer: as the broadcaster tries
-// those that it writes itself (attemptRecording in client-go's tools/events).
-var again = wait.Backoff{Duration: 10 * time.Second, Jitter: 0.25, Factor: 1, Steps: 12}
+// How often an event is tried where the server did not answer, and after which pause: as the
+// broadcaster does with what it writes itself (attemptRecording in client-go's tools/events).
+const (
+	maxTries = 12
+	pause    = 10 * time.Second
+)
 
 // unhurriedEvents returns recorders for profiles whose events give way to Bindings. config is that
 // of kube-scheduler's clients. Recording ends with ctx; events that wait then are lost, as those
@@ -42,7 +48,7 @@ func unhurriedEvents(ctx context.Context, config *rest.Config) (func(profile str
 	if err != nil {
 		return nil, err
 	}
-	broadcaster := events.NewBroadcaster(newUnhurried(&events.EventSinkImpl{Interface: client.EventsV1()}))
+	broadcaster := events.NewBroadcaster(newUnhurried(&events.EventSinkImpl{Interface: client.EventsV1()}, clock.RealClock{}))
 	if err := broadcaster.StartRecordingToSinkWithContext(ctx); err != nil {
 		return nil, err
 	}
@@ -60,20 +66,26 @@ func unhurriedEvents(ctx context.Context, config *rest.Config) (func(profile str
 type unhurried struct {
 	events.EventSink
 	turns *turns.Turns
-	again wait.Backoff
+	clock clock.WithDelayedExecution
+	// pausing is how many wait until they are tried again.
+	pausing *atomic.Int64
 }
 
-func newUnhurried(sink events.EventSink) unhurried {
-	return unhurried{sink, turns.New(maxEvents), again}
+func newUnhurried(sink events.EventSink, c clock.WithDelayedExecution) unhurried {
+	return unhurried{sink, turns.New(maxEvents), c, new(atomic.Int64)}
 }
 
 // Create implements events.EventSink. ctx lasts as long as the broadcaster records.
 func (u unhurried) Create(ctx context.Context, event *eventsv1.Event) (*eventsv1.Event, error) {
-	if event.Series != nil || u.turns.Waiting() >= maxWaiting {
+	if event.Series != nil || u.turns.Waiting()+int(u.pausing.Load()) >= maxWaiting {
 		return u.write(ctx, event)
 	}
-	u.turns.Later(event.Namespace, func() { u.insist(ctx, event) })
+	u.later(ctx, event, maxTries)
 	return event, nil
+}
+
+func (u unhurried) later(ctx context.Context, event *eventsv1.Event, tries int) {
+	u.turns.Later(event.Namespace, func() { u.try(ctx, event, tries) })
 }
 
 func (u unhurried) write(ctx context.Context, event *eventsv1.Event) (*eventsv1.Event, error) {
@@ -82,23 +94,33 @@ func (u unhurried) write(ctx context.Context, event *eventsv1.Event) (*eventsv1.
 	return u.EventSink.Create(ctx, event)
 }
 
-// insist writes an event, and tries again where no answer came. It gives up when ctx ends.
-func (u unhurried) insist(ctx context.Context, event *eventsv1.Event) {
-	var last error
-	err := wait.ExponentialBackoffWithContext(ctx, u.again, func(ctx context.Context) (bool, error) {
-		_, last = u.write(ctx, event)
-		return last == nil || answered(last), nil
-	})
-	switch {
-	case ctx.Err() != nil: // the process ends
-	case err != nil || last != nil && !apierrors.IsAlreadyExists(last):
-		klog.FromContext(ctx).Error(last, "This event was not written", "event", klog.KObj(event), "reason", event.Reason, "regarding", event.Regarding)
+// try writes an event. Where no answer comes it is tried again, up to so many times in all, and has
+// no turn until then. What waits when ctx ends is lost.
+func (u unhurried) try(ctx context.Context, event *eventsv1.Event, tries int) {
+	if ctx.Err() != nil {
+		return
 	}
+	_, err := u.write(ctx, event)
+	if err == nil || ctx.Err() != nil || apierrors.IsAlreadyExists(err) { // written again as a series
+		return
+	}
+	logger := klog.LoggerWithValues(klog.FromContext(ctx), "event", klog.KObj(event), "regarding", klog.KRef(event.Regarding.Namespace, event.Regarding.Name),
+		"type", event.Type, "reason", event.Reason, "note", event.Note)
+	if final(err) || tries <= 1 {
+		logger.Error(err, "An event was not written")
+		return
+	}
+	logger.Error(err, "An event was not written yet")
+	later.Call(u.clock, wait.Jitter(pause, 0.25), func() {
+		u.later(ctx, event, tries-1)
+		u.pausing.Add(-1)
+	})
+	u.pausing.Add(1)
 }
 
-// answered says that trying again would fail again: the server rejects the event, or it cannot be
-// sent. As the broadcaster sees it.
-func answered(err error) bool {
+// final says that an event is not tried again: the server has answered, or nothing can be sent. As
+// for the broadcaster, even "too many requests" is an answer: the client has tried that before.
+func final(err error) bool {
 	var status *apierrors.StatusError
 	var construction *rest.RequestConstructionError
 	return errors.As(err, &status) || errors.As(err, &construction)

@@ -3,6 +3,8 @@ package command
 import (
 	"context"
 	"errors"
+	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -13,11 +15,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/kubernetes/scheme"
 	k8stesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/events"
-
-	"github.com/berth-dev/berth/internal/scheduler/turns"
+	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
 )
 
 // slow is a sink that says which event it was given, and answers when it is let.
@@ -74,7 +77,7 @@ func (u unhurried) put(ctx context.Context, t *testing.T, event *eventsv1.Event)
 // the broadcaster may take no other event before it is written.
 func TestEventsThatComeAgain(t *testing.T) {
 	server := slow{given: make(chan string), answer: make(chan struct{})}
-	sink := newUnhurried(server)
+	sink := newUnhurried(server, clock.RealClock{})
 	for range maxEvents {
 		sink.put(t.Context(), t, eventIn("many", "first"))
 		next(t, server.given)
@@ -94,7 +97,7 @@ func TestEventsThatComeAgain(t *testing.T) {
 // the rest of one with many.
 func TestEventsTakeTurns(t *testing.T) {
 	server := slow{given: make(chan string), answer: make(chan struct{})}
-	sink := newUnhurried(server)
+	sink := newUnhurried(server, clock.RealClock{})
 	for range maxEvents {
 		sink.put(t.Context(), t, eventIn("many", "first"))
 		next(t, server.given)
@@ -124,7 +127,7 @@ func TestEventsTakeTurns(t *testing.T) {
 // wait when the process ends are lost.
 func TestEventsWaitInBounds(t *testing.T) {
 	server := slow{given: make(chan string, 2*maxEvents), answer: make(chan struct{})}
-	sink := newUnhurried(server)
+	sink := newUnhurried(server, clock.RealClock{})
 	ctx, end := context.WithCancel(t.Context())
 	for range maxEvents {
 		sink.put(t.Context(), t, eventIn("a", "first"))
@@ -141,52 +144,151 @@ func TestEventsWaitInBounds(t *testing.T) {
 	end()
 	close(server.answer)
 	written.Wait()
-	for range maxEvents { // all turns come back
-		if _, err := sink.turns.Take(t.Context(), "a"); err != nil {
-			t.Fatal(err)
-		}
-	}
+	sink.takeAll(t)
 	if len(server.given) > 0 {
 		t.Errorf("the event %s is written although the process ends", next(t, server.given))
+	}
+}
+
+// takeAll waits until all turns have come back, and keeps them until it is told otherwise.
+func (u unhurried) takeAll(t *testing.T) (giveBack func()) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	var all []func()
+	for range maxEvents {
+		done, err := u.turns.Take(ctx, "a")
+		if err != nil {
+			t.Fatalf("a turn does not come back: %v", err)
+		}
+		all = append(all, done)
+	}
+	return func() {
+		for _, done := range all {
+			done()
+		}
+	}
+}
+
+// await waits until so many events wait for their turn, and so many to be tried again.
+func (u unhurried) await(t *testing.T, waiting, pausing int) {
+	t.Helper()
+	for begun := time.Now(); u.turns.Waiting() != waiting || int(u.pausing.Load()) != pausing; runtime.Gosched() {
+		if time.Since(begun) > patience {
+			t.Fatalf("%d wait, want %d; %d are tried again, want %d", u.turns.Waiting(), waiting, u.pausing.Load(), pausing)
+		}
 	}
 }
 
 // answers is a sink that answers with one error after the other.
 type answers struct {
 	slow
-	errs []error
+	errs chan error
 }
 
-func (a *answers) Create(_ context.Context, event *eventsv1.Event) (*eventsv1.Event, error) {
-	err := a.errs[0]
-	a.errs = a.errs[1:]
-	return event, err
+func (a answers) Create(_ context.Context, event *eventsv1.Event) (*eventsv1.Event, error) {
+	a.given <- event.Name
+	return event, <-a.errs
 }
 
-// TestEventsAreInsistedOn: an event that the server did not answer is written again, and one that
-// it rejects is not.
-func TestEventsAreInsistedOn(t *testing.T) {
+// TestEventsAreTriedAgain: an event that the server did not answer is written again after a pause,
+// in which others are written, and one that it answered is not.
+func TestEventsAreTriedAgain(t *testing.T) {
 	gone, full := errors.New("connection refused"), apierrors.NewForbidden(eventsv1.Resource("events"), "first", errors.New("quota"))
-	const tries = 4
-	for name, errs := range map[string][]error{ // and one that nobody asks for
-		"written":         {nil, nil},
-		"no answer":       {gone, gone, nil, nil},
-		"never an answer": {gone, gone, gone, gone, gone},
-		"rejected":        {full, nil},
-		"then rejected":   {gone, full, nil},
+	there := apierrors.NewAlreadyExists(eventsv1.Resource("events"), "first")
+	for name, errs := range map[string][]error{
+		"written":         {nil},
+		"no answer":       {gone, gone, nil},
+		"never an answer": slices.Repeat([]error{gone}, maxTries),
+		"rejected":        {full},
+		"then rejected":   {gone, full},
+		"then there":      {gone, there},
 	} {
 		t.Run(name, func(t *testing.T) {
-			server := &answers{errs: errs}
-			sink := newUnhurried(server)
-			sink.turns, sink.again = turns.New(1), wait.Backoff{Duration: time.Millisecond, Factor: 1, Steps: tries}
+			now := clocktesting.NewFakeClock(time.Now())
+			server := answers{slow{given: make(chan string, 1)}, make(chan error, 1)}
+			sink := newUnhurried(server, now)
 			sink.put(t.Context(), t, eventIn("a", "first"))
-			if _, err := sink.turns.Take(t.Context(), "a"); err != nil { // it is over
-				t.Fatal(err)
+			for i, err := range errs {
+				next(t, server.given)
+				server.errs <- err
+				if i == len(errs)-1 {
+					break
+				}
+				sink.await(t, 0, 1)
+				sink.put(t.Context(), t, eventIn("a", "other"))
+				if got := next(t, server.given); got != "other" {
+					t.Fatalf("the event %s is written, want the other one", got)
+				}
+				server.errs <- nil
+				now.Step(2 * pause)
 			}
-			if got := len(server.errs); got != 1 {
-				t.Errorf("%d answers are left of %d, want 1", got, len(errs))
+			sink.takeAll(t)
+			if n := sink.pausing.Load(); n > 0 || now.HasWaiters() {
+				t.Errorf("%d are tried again, want none after %d answers", n, len(errs))
 			}
 		})
+	}
+}
+
+// TestEventsThatPauseEnd: an event that is to be tried again is lost when the process ends.
+func TestEventsThatPauseEnd(t *testing.T) {
+	now := clocktesting.NewFakeClock(time.Now())
+	server := answers{slow{given: make(chan string, 1)}, make(chan error, 1)}
+	sink := newUnhurried(server, now)
+	ctx, end := context.WithCancel(t.Context())
+	sink.put(ctx, t, eventIn("a", "first"))
+	next(t, server.given)
+	server.errs <- errors.New("connection refused")
+	sink.await(t, 0, 1)
+	giveBack := sink.takeAll(t)
+	now.Step(2 * pause)
+	sink.await(t, 1, 0)
+	end()
+	giveBack()
+	sink.takeAll(t)
+	if len(server.given) > 0 {
+		t.Error("the event is written although the process ends")
+	}
+}
+
+// TestEventsOfASeries: with client-go's broadcaster, what is said a second time while the first
+// event waits is written as a series, and the first one finds it there.
+func TestEventsOfASeries(t *testing.T) {
+	client := fake.NewClientset()
+	server := slow{given: make(chan string, 8), answer: make(chan struct{})}
+	client.PrependReactor("*", "events", func(a k8stesting.Action) (bool, apiruntime.Object, error) {
+		server.given <- a.GetVerb()
+		return false, nil, nil
+	})
+	sink := newUnhurried(&events.EventSinkImpl{Interface: client.EventsV1()}, clock.RealClock{})
+	giveBack := sink.takeAll(t)
+	broadcaster := events.NewBroadcaster(sink)
+	defer broadcaster.Shutdown()
+	if err := broadcaster.StartRecordingToSinkWithContext(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	recorder := broadcaster.NewRecorder(scheme.Scheme, "berth")
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "pod", UID: "1"}}
+	say := func() {
+		recorder.Eventf(pod, nil, corev1.EventTypeWarning, "FailedScheduling", "Scheduling", "no node")
+	}
+	say()
+	sink.await(t, 1, 0)
+	say()
+	for _, want := range []string{"patch", "create"} {
+		if got := next(t, server.given); got != want {
+			t.Fatalf("%s, want %s", got, want)
+		}
+	}
+	giveBack()
+	if got := next(t, server.given); got != "create" {
+		t.Errorf("%s, want that the first event is written", got)
+	}
+	sink.takeAll(t)
+	list, err := client.EventsV1().Events("a").List(t.Context(), metav1.ListOptions{})
+	if err != nil || len(list.Items) != 1 || list.Items[0].Series == nil || list.Items[0].Series.Count != 2 {
+		t.Errorf("%v, %v: want one event that came twice", list.Items, err)
 	}
 }
 

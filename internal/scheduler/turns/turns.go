@@ -38,7 +38,7 @@ func (t *Turns) Take(ctx context.Context, namespace string) (done func(), err er
 }
 
 // Later calls do in a goroutine of its own when it is the namespace's turn. The turn is over when
-// do returns. Until then nothing but do is kept: a goroutine that waits would take kilobytes.
+// do returns. Before its turn only do is kept: a goroutine that waited would take kilobytes.
 func (t *Turns) Later(namespace string, do func()) {
 	begin := func() {
 		go func() {
@@ -117,6 +117,7 @@ func (t *Turns) leave() {
 	t.order = t.order[1:]
 	list := t.waiting[namespace]
 	list[0].begin()
+	list[0] = nil // what is behind it is kept no longer
 	if len(list) == 1 {
 		delete(t.waiting, namespace)
 		return

@@ -55,8 +55,10 @@ func TestOrder(t *testing.T) {
 
 func (t *Turns) wantEmpty(test *testing.T, free int) {
 	test.Helper()
-	if t.free != free || len(t.waiting)+len(t.order)+t.Waiting() > 0 {
-		test.Errorf("%d may begin, want %d; %v wait, %d in all", t.free, free, t.order, t.Waiting())
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.free != free || len(t.waiting)+len(t.order)+t.count > 0 {
+		test.Errorf("%d may begin, want %d; %v wait, %d in all", t.free, free, t.order, t.count)
 	}
 }
 
