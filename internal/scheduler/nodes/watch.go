@@ -94,7 +94,7 @@ func (s *reflectorStore[T]) pace(c clock.WithDelayedExecution) {
 	s.clock, s.limits, s.aside = c, map[string]flowcontrol.PassiveRateLimiter{}, map[string]T{}
 }
 
-var _ cache.ReflectorStore = (*reflectorStore[*coordinationv1.Lease])(nil)
+var _ cache.TransformingStore = (*reflectorStore[*coordinationv1.Lease])(nil)
 
 func newReflectorStore[T metav1.Object](seen func(T), gone func(string)) *reflectorStore[T] {
 	return &reflectorStore[T]{seen: seen, gone: gone, versions: map[string]string{}}
@@ -186,18 +186,37 @@ func (s *reflectorStore[T]) drop(name string) {
 	s.gone(name)
 }
 
-// Replace implements cache.ReflectorStore.
+// Transformer implements cache.TransformingStore. The reflector keeps all that a watch begins with
+// until the last of it has come. An object is handed on as it comes, and only its name and its
+// version are kept so long: thousands of reports at once would be most of the scheduler's memory.
+func (s *reflectorStore[T]) Transformer() cache.TransformFunc {
+	return func(obj any) (any, error) {
+		o, ok := obj.(T)
+		if !ok {
+			return obj, fmt.Errorf("got %T", obj)
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.take(o)
+		return &metav1.ObjectMeta{Namespace: o.GetNamespace(), Name: o.GetName(), ResourceVersion: o.GetResourceVersion()}, nil
+	}
+}
+
+// Replace implements cache.ReflectorStore. The list has objects, and what Transformer made of them.
 func (s *reflectorStore[T]) Replace(list []any, _ string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	present := make(map[string]bool, len(list))
 	for _, obj := range list {
-		o, ok := obj.(T)
-		if !ok {
+		switch o := obj.(type) {
+		case T:
+			present[o.GetName()] = true
+			s.take(o)
+		case *metav1.ObjectMeta:
+			present[o.Name] = true
+		default:
 			return fmt.Errorf("got %T", obj)
 		}
-		present[o.GetName()] = true
-		s.take(o)
 	}
 	for name := range s.versions {
 		if !present[name] {
