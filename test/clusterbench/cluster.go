@@ -2,7 +2,7 @@ package main
 
 import "slices"
 
-// cluster measures both schedulers on clusters of some sizes.
+// cluster measures both schedulers on each number of nodes.
 func (b *bench) cluster() error {
 	kinds, err := kindsOfCluster()
 	if err != nil {
@@ -32,7 +32,8 @@ type task struct {
 }
 
 // tasks returns what a comparison measures, in order. Where every pair has nodes of its own, the
-// first pair of all sizes comes first, so that a call that is stopped rather has something of each.
+// first pair of each size comes before the second of any. So a call that is stopped early has
+// something of most sizes.
 func (o *options) tasks() (out []task) {
 	if o.fresh {
 		for pair := range max(1, slices.Max(o.pairs)) {

@@ -80,11 +80,12 @@ func (u unhurried) Create(ctx context.Context, event *eventsv1.Event) (*eventsv1
 	if event.Series != nil || u.turns.Waiting()+int(u.pausing.Load()) >= maxWaiting {
 		return u.write(ctx, event)
 	}
-	u.later(ctx, event, maxTries)
+	u.queue(ctx, event, maxTries)
 	return event, nil
 }
 
-func (u unhurried) later(ctx context.Context, event *eventsv1.Event, tries int) {
+// queue has an event tried when its turn comes, up to so many times in all.
+func (u unhurried) queue(ctx context.Context, event *eventsv1.Event, tries int) {
 	u.turns.Later(event.Namespace, func() { u.try(ctx, event, tries) })
 }
 
@@ -94,14 +95,14 @@ func (u unhurried) write(ctx context.Context, event *eventsv1.Event) (*eventsv1.
 	return u.EventSink.Create(ctx, event)
 }
 
-// try writes an event. Where no answer comes it is tried again, up to so many times in all, and has
-// no turn until then. What waits when ctx ends is lost.
+// try writes an event. Where no answer comes the event is queued again after a pause, in which it
+// has no turn. What waits when ctx ends is lost.
 func (u unhurried) try(ctx context.Context, event *eventsv1.Event, tries int) {
 	if ctx.Err() != nil {
 		return
 	}
 	_, err := u.write(ctx, event)
-	if err == nil || ctx.Err() != nil || apierrors.IsAlreadyExists(err) { // written again as a series
+	if err == nil || ctx.Err() != nil || apierrors.IsAlreadyExists(err) { // its series came first
 		return
 	}
 	logger := klog.LoggerWithValues(klog.FromContext(ctx), "event", klog.KObj(event), "regarding", klog.KRef(event.Regarding.Namespace, event.Regarding.Name),
@@ -111,15 +112,16 @@ func (u unhurried) try(ctx context.Context, event *eventsv1.Event, tries int) {
 		return
 	}
 	logger.Error(err, "An event was not written yet")
+	u.pausing.Add(1)
 	later.Call(u.clock, wait.Jitter(pause, 0.25), func() {
-		u.later(ctx, event, tries-1)
+		u.queue(ctx, event, tries-1)
 		u.pausing.Add(-1)
 	})
-	u.pausing.Add(1)
 }
 
-// final says that an event is not tried again: the server has answered, or nothing can be sent. As
-// for the broadcaster, even "too many requests" is an answer: the client has tried that before.
+// final says that an event is not tried again after err: the server has answered, or the event
+// cannot be sent. "Too many requests" is an answer, too, as it is for the broadcaster: the client
+// has waited and sent the event again by itself.
 func final(err error) bool {
 	var status *apierrors.StatusError
 	var construction *rest.RequestConstructionError

@@ -123,8 +123,8 @@ func TestEventsTakeTurns(t *testing.T) {
 	close(server.answer)
 }
 
-// TestEventsWaitInBounds: where maxWaiting wait, further ones are written at once, and those that
-// wait when the process ends are lost.
+// TestEventsWaitInBounds: while maxWaiting events wait, the sink writes a further one at once. When
+// the process ends, it writes none that waits.
 func TestEventsWaitInBounds(t *testing.T) {
 	server := slow{given: make(chan string, 2*maxEvents), answer: make(chan struct{})}
 	sink := newUnhurried(server, clock.RealClock{})
@@ -170,12 +170,23 @@ func (u unhurried) takeAll(t *testing.T) (giveBack func()) {
 	}
 }
 
-// await waits until so many events wait for their turn, and so many to be tried again.
+// await waits until so many events wait for their turn, and so many pause.
 func (u unhurried) await(t *testing.T, waiting, pausing int) {
 	t.Helper()
 	for begun := time.Now(); u.turns.Waiting() != waiting || int(u.pausing.Load()) != pausing; runtime.Gosched() {
 		if time.Since(begun) > patience {
-			t.Fatalf("%d wait, want %d; %d are tried again, want %d", u.turns.Waiting(), waiting, u.pausing.Load(), pausing)
+			t.Fatalf("%d wait, want %d; %d pause, want %d", u.turns.Waiting(), waiting, u.pausing.Load(), pausing)
+		}
+	}
+}
+
+// awaitPause waits until one event pauses, and the clock knows of it.
+func (u unhurried) awaitPause(t *testing.T, now *clocktesting.FakeClock) {
+	t.Helper()
+	u.await(t, 0, 1)
+	for begun := time.Now(); !now.HasWaiters(); runtime.Gosched() {
+		if time.Since(begun) > patience {
+			t.Fatal("nobody waits for the end of the pause")
 		}
 	}
 }
@@ -215,7 +226,7 @@ func TestEventsAreTriedAgain(t *testing.T) {
 				if i == len(errs)-1 {
 					break
 				}
-				sink.await(t, 0, 1)
+				sink.awaitPause(t, now)
 				sink.put(t.Context(), t, eventIn("a", "other"))
 				if got := next(t, server.given); got != "other" {
 					t.Fatalf("the event %s is written, want the other one", got)
@@ -240,7 +251,7 @@ func TestEventsThatPauseEnd(t *testing.T) {
 	sink.put(ctx, t, eventIn("a", "first"))
 	next(t, server.given)
 	server.errs <- errors.New("connection refused")
-	sink.await(t, 0, 1)
+	sink.awaitPause(t, now)
 	giveBack := sink.takeAll(t)
 	now.Step(2 * pause)
 	sink.await(t, 1, 0)

@@ -1,16 +1,11 @@
 package nodes
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/tools/cache"
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/placement"
@@ -149,77 +144,5 @@ func TestNamesThatPodsInvent(t *testing.T) {
 	}
 	if len(f.table.byName) != maxUnproven/2+2 || f.table.unproven != maxUnproven/2 {
 		t.Errorf("%d nodes are left, %d unproven; want those whose pods are there, and two that reported", len(f.table.byName), f.table.unproven)
-	}
-}
-
-// TestAWatchBegins: what a watch begins with is handed on as it comes, and only its names and
-// versions are kept until the last of it has come.
-func TestAWatchBegins(t *testing.T) {
-	seen, gone := make(chan string, 10), make(chan string, 10)
-	s := newReflectorStore(func(nt *v1alpha1.NodeTopology) { seen <- nt.Name + "@" + nt.ResourceVersion }, func(name string) { gone <- name })
-	_ = s.Add(version("was-there", 1))
-	_ = s.Add(version("is-there", 2))
-	for range 2 {
-		<-seen
-	}
-	server := watch.NewRaceFreeFake()
-	go s.run(t.Context(), &cache.ListWatch{
-		ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
-			return nil, errors.New("want a watch")
-		},
-		WatchFuncWithContext: func(_ context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			if o.SendInitialEvents == nil || !*o.SendInitialEvents {
-				t.Errorf("%v: want that the watch begins with what is there", o)
-			}
-			return server, nil
-		},
-	}, new(v1alpha1.NodeTopology))
-	want := func(from <-chan string, what string) {
-		t.Helper()
-		select {
-		case got := <-from:
-			if got != what {
-				t.Fatalf("got %s, want %s", got, what)
-			}
-		case <-time.After(time.Minute):
-			t.Fatalf("nothing comes, want %s", what)
-		}
-	}
-	server.Add(version("is-there", 2)) // known already
-	server.Add(version("new", 3))
-	want(seen, "new@3")
-	server.Add(version("short", 4))
-	want(seen, "short@4")
-	if s.synced.Load() || len(gone) > 0 {
-		t.Errorf("it is taken for complete before its end; %d are gone", len(gone))
-	}
-	server.Modify(version("new", 5))
-	want(seen, "new@5")
-	server.Delete(version("short", 6))
-	end := version("", 7)
-	end.Annotations = map[string]string{metav1.InitialEventsAnnotationKey: "true"}
-	server.Action(watch.Bookmark, end)
-	left := map[string]bool{}
-	for range 2 {
-		select {
-		case name := <-gone:
-			left[name] = true
-		case <-time.After(time.Minute):
-			t.Fatal("what was deleted is not gone")
-		}
-	}
-	if !left["was-there"] || !left["short"] {
-		t.Errorf("%v are gone", left)
-	}
-	server.Modify(version("is-there", 8))
-	want(seen, "is-there@8")
-	if !s.synced.Load() || len(s.versions) != 2 {
-		t.Errorf("complete: %t; versions %v, want two", s.synced.Load(), s.versions)
-	}
-	if _, err := s.Transformer()("a string"); err == nil {
-		t.Error("a string is taken for a report")
-	}
-	if err := s.Replace([]any{"a string"}, ""); err == nil {
-		t.Error("a string is taken for a report")
 	}
 }
