@@ -71,6 +71,17 @@ func (c *checkpoints) Admitted(uid string) (admitted, told bool) {
 
 // holders returns the pods that hold something, by the kubelet's UID.
 func (c *checkpoints) holders() map[string]bool {
+	out := c.pinned()
+	if c.state.Devices != nil {
+		for _, e := range c.state.Devices.Entries {
+			out[e.PodUID] = true
+		}
+	}
+	return out
+}
+
+// pinned returns the pods that have CPUs or memory, by the kubelet's UID.
+func (c *checkpoints) pinned() map[string]bool {
 	out := map[string]bool{}
 	if c.state.CPU != nil {
 		for _, e := range c.state.CPU.Entries {
@@ -79,11 +90,6 @@ func (c *checkpoints) holders() map[string]bool {
 	}
 	if c.state.Memory != nil {
 		for _, e := range c.state.Memory.Entries {
-			out[e.PodUID] = true
-		}
-	}
-	if c.state.Devices != nil {
-		for _, e := range c.state.Devices.Entries {
 			out[e.PodUID] = true
 		}
 	}

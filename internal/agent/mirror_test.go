@@ -907,6 +907,78 @@ func TestKubeletThatStartsHasClearedNothing(t *testing.T) {
 	w.wantPods("a:Ended:1-2")
 }
 
+// TestKubeletThatHasCleared: CPUs that a pod which is over has lost since the kubelet started say
+// that it has read its pods, and nothing else does.
+func TestKubeletThatHasCleared(t *testing.T) {
+	both := map[string]string{"a": "1-2", "b": "3-4"}
+	without := map[string]string{"b": "3-4"}
+	for name, c := range map[string]struct {
+		happens func(*world)
+		want    bool
+	}{
+		"CPUs of a pod that has ended": {func(w *world) { w.cpus("0-2,5-7", without) }, true},
+		"CPUs of a pod that has gone": {func(w *world) {
+			w.m.pods.lose(w.pod("a", corev1.PodRunning), w.clock)
+			w.steps(10)
+			w.cpus("0-2,5-7", without)
+		}, true},
+		"CPUs of a pod that runs": {func(w *world) {
+			w.see("a", corev1.PodRunning)
+			w.steps(10)
+			w.cpus("0-2,5-7", without)
+		}, false},
+		"a pod that runs again": {func(w *world) { w.see("a", corev1.PodRunning) }, false},
+		"nothing":               {func(*world) {}, false},
+		"the file is gone":      {func(w *world) { w.files.CPU = nil }, false},
+		"before it started again": {func(w *world) {
+			w.cpus("0-2,5-7", without)
+			w.m.presence.is(false)
+			w.m.presence.is(true)
+		}, false},
+		"CPUs that went, and then it started again": {func(w *world) {
+			w.cpus("0-2,5-7", without)
+			w.steps(10)
+			w.m.restarted()
+		}, false},
+		"while it was gone": {func(w *world) {
+			w.m.presence.is(false)
+			w.steps(10)
+			w.cpus("0-2,5-7", without)
+			w.steps(10)
+			w.m.presence.is(true)
+		}, false},
+	} {
+		w := newWorld(t)
+		w.m.presence.is(false)
+		w.see("a", corev1.PodSucceeded)
+		w.see("b", corev1.PodSucceeded)
+		w.cpus("0,5-7", both)
+		w.m.presence.is(true)
+		w.steps(10)
+		c.happens(w)
+		w.steps(10)
+		if got := !w.m.presence.booting(); got != c.want {
+			t.Errorf("%s: has read its pods: %v, want %v", name, got, c.want)
+		}
+	}
+}
+
+// TestReadingFromBeforeTheKubeletStarted: the kubelet starts after the agent has read the books of
+// the one before, and before the agent has looked at what it read.
+func TestReadingFromBeforeTheKubeletStarted(t *testing.T) {
+	p := &presence{now: time.Now}
+	over := func(string) bool { return true }
+	p.is(true)
+	p.reads()
+	p.started()
+	p.hasRead(map[string]bool{"a": true}, over)
+	p.reads()
+	p.hasRead(nil, over)
+	if !p.booting() {
+		t.Error("the kubelet before has taken back what the pod had")
+	}
+}
+
 // TestKubeletAndAgentStartTogether: an agent that has just started does not know how long the
 // kubelet has been there. Of pods that went while nobody looked, the API says nothing.
 func TestKubeletAndAgentStartTogether(t *testing.T) {

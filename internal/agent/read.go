@@ -17,11 +17,15 @@ func (m *mirror) sight(ctx context.Context) *sighting {
 	state := &m.books.state
 	m.pods.admit(func(uid string) bool { admitted, told := m.books.Admitted(uid); return admitted && told })
 	s := &sighting{
-		now: m.now(), books: m.books, pods: m.pods.all(),
-		booting: m.presence.booting(), away: m.presence.away(), history: m.history,
+		now: m.now(), books: m.books, pods: m.pods.all(), history: m.history,
 	}
 	s.memory = m.around.recall(state.Memory)
 	s.platform, s.drift = m.around.platform, m.around.drift()
+	s.disagree, s.offline = m.books.policiesAgree(&s.platform.spec.Config), m.books.offline(m.around.offline())
+	if s.disagree == nil {
+		m.presence.hasRead(m.books.pinned(), s.over)
+	}
+	s.booting, s.away = m.presence.booting(), m.presence.away()
 	s.rival = m.claim(s)
 	s.holders = m.books.holders()
 	if s.platform.spec.Authority == v1alpha1.AuthorityBerth {
@@ -35,7 +39,6 @@ func (m *mirror) sight(ctx context.Context) *sighting {
 			s.holders[uid] = true
 		}
 	}
-	s.disagree, s.offline = m.books.policiesAgree(&s.platform.spec.Config), m.books.offline(m.around.offline())
 	s.active = m.askActive(ctx, s)
 	m.missing.recall(ctx, m, s)
 	capacity := capacityOf(m.node())

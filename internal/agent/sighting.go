@@ -67,6 +67,12 @@ func (s *sighting) admitted(uid string) bool {
 	return ok && f.acknowledged && !f.refused
 }
 
+// over says whether the API says that a pod has ended, or does not have it.
+func (s *sighting) over(uid string) bool {
+	f, known := s.pods[uid]
+	return !known || !f.ended.IsZero()
+}
+
 func (s *sighting) admittedAlive(uid string) bool {
 	f := s.pods[uid]
 	return f.ended.IsZero() && s.admitted(uid)
