@@ -35,8 +35,10 @@ func (o *observer) vanished(w *watched, decided time.Time) bool {
 // report on which w was decided and the moment at which the kubelet decided about it; it is then
 // w's excuse. The caller holds mu.
 //
-// One that the report has, or that the scheduler must have heard of before it wrote w's Binding, is
-// no excuse: Berth counts with it.
+// Berth counts with a pod by what the report shows it to hold, and by what the API tells: one that
+// holds something in that report, or that the scheduler must have heard of before it wrote w's
+// Binding, is no excuse. Of a pod that shares CPUs, or came past Berth to a node where Berth
+// decides, a report shows the UID alone.
 func (o *observer) contended(w *watched, decided time.Time) bool {
 	p, _, _ := wire.ReadPlacement(w.pod)
 	for uid, f := range o.pods {

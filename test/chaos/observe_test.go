@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"testing"
@@ -10,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
@@ -95,6 +97,18 @@ func TestContended(t *testing.T) {
 				t.Errorf("contended %v, excuse %q; want %v", got, w.excuse, tc.want)
 			}
 		})
+	}
+}
+
+// TestReportsShowWhatPodsHold: of a pod that holds nothing Berth learns nothing.
+func TestReportsShowWhatPodsHold(t *testing.T) {
+	o, _ := scene(t)
+	o.seeReport(&unstructured.Unstructured{Object: map[string]any{
+		"metadata": map[string]any{"name": "n0"},
+		"status":   map[string]any{"sequence": int64(7), "pods": []any{"pinned pod=default/a c;cpus=1-2", "sharing"}},
+	}})
+	if want := map[string]int64{"pinned": 7}; !maps.Equal(o.listed, want) {
+		t.Errorf("%v, want %v", o.listed, want)
 	}
 }
 

@@ -65,7 +65,7 @@ type observer struct {
 	whole    map[string]bool      // gangs that were
 	returned map[string]time.Time // by node: when a pod was last admitted again (see forgotten)
 	reports  map[string]*v1alpha1.NodeTopology
-	listed   map[string]int64 // by pod UID: the first report that has it
+	listed   map[string]int64 // by pod UID: the first report that shows what it holds
 	tally    tally
 	leader   string // the scheduler that was last seen to lead
 	// decided are the decisions of all Bindings, for nodes that obey.

@@ -22,7 +22,9 @@ func (o *observer) seeReport(u *unstructured.Unstructured) {
 	}
 	problem := ""
 	for _, p := range nt.Status.Pods {
-		o.list(p.UID, nt.Status.Sequence)
+		if len(p.Containers) > 0 {
+			o.list(p.UID, nt.Status.Sequence)
+		}
 	}
 	if data, err := json.Marshal(u.Object); err != nil {
 		problem = err.Error()
@@ -45,7 +47,7 @@ func (o *observer) seeReport(u *unstructured.Unstructured) {
 	}
 }
 
-// list notes that a report has the pod.
+// list notes that a report shows what the pod holds.
 func (o *observer) list(uid string, sequence int64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
