@@ -75,7 +75,7 @@ func (m *mirror) step(ctx context.Context) next {
 		m.metrics.readErrors.Inc()
 		return n
 	}
-	m.presence.reads()
+	m.presence.beginReading()
 	quiet, err := m.books.Read()
 	if err != nil {
 		return m.unreadable(ctx, err)

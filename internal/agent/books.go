@@ -71,7 +71,10 @@ func (c *checkpoints) Admitted(uid string) (admitted, told bool) {
 
 // holders returns the pods that hold something, by the kubelet's UID.
 func (c *checkpoints) holders() map[string]bool {
-	out := c.pinned()
+	out := map[string]bool{}
+	for h := range c.pinned() {
+		out[h.uid] = true
+	}
 	if c.state.Devices != nil {
 		for _, e := range c.state.Devices.Entries {
 			out[e.PodUID] = true
@@ -80,17 +83,22 @@ func (c *checkpoints) holders() map[string]bool {
 	return out
 }
 
-// pinned returns the pods that have CPUs or memory, by the kubelet's UID.
-func (c *checkpoints) pinned() map[string]bool {
-	out := map[string]bool{}
+// holding is that a pod, by the kubelet's UID, has CPUs or memory.
+type holding struct {
+	uid, file string
+}
+
+// pinned returns who has CPUs, and who has memory.
+func (c *checkpoints) pinned() map[holding]bool {
+	out := map[holding]bool{}
 	if c.state.CPU != nil {
 		for _, e := range c.state.CPU.Entries {
-			out[e.PodUID] = true
+			out[holding{e.PodUID, kubeletstate.CPUFile}] = true
 		}
 	}
 	if c.state.Memory != nil {
 		for _, e := range c.state.Memory.Entries {
-			out[e.PodUID] = true
+			out[holding{e.PodUID, kubeletstate.MemoryFile}] = true
 		}
 	}
 	return out

@@ -27,8 +27,8 @@
 //
 // # Pods that end
 //
-// The kubelet frees what a pod held when it next admits one, and CPUs also every
-// cpuManagerReconcilePeriod (removeStaleState); until then its books still hold it. It frees by its
+// The kubelet clears away what a pod held when it next admits one, and CPUs also every
+// cpuManagerReconcilePeriod (removeStaleState); until then its books still hold it. It goes by its
 // own list of active pods, which the API does not show: a pod may be Succeeded there and active
 // here for a moment, or gone there and not yet here. The PodResources API lists active pods. A pod
 // is reported as Ended only when it has left that list, which it never enters again: its resources

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"log/slog"
+	"maps"
 	"net"
 	"path/filepath"
 	"reflect"
@@ -907,75 +908,67 @@ func TestKubeletThatStartsHasClearedNothing(t *testing.T) {
 	w.wantPods("a:Ended:1-2")
 }
 
-// TestKubeletThatHasCleared: CPUs that a pod which is over has lost since the kubelet started say
-// that it has read its pods, and nothing else does.
+// TestKubeletThatHasCleared: once a pod that has ended has lost its CPUs, the kubelet is known to
+// have read its pods. Nothing else says so.
 func TestKubeletThatHasCleared(t *testing.T) {
-	both := map[string]string{"a": "1-2", "b": "3-4"}
-	without := map[string]string{"b": "3-4"}
+	withoutA := func(w *world) { w.cpus("0-2,7", map[string]string{"b": "3-4", "stranger": "5-6"}) }
 	for name, c := range map[string]struct {
 		happens func(*world)
 		want    bool
 	}{
-		"CPUs of a pod that has ended": {func(w *world) { w.cpus("0-2,5-7", without) }, true},
-		"CPUs of a pod that has gone": {func(w *world) {
-			w.m.pods.lose(w.pod("a", corev1.PodRunning), w.clock)
-			w.steps(10)
-			w.cpus("0-2,5-7", without)
-		}, true},
-		"CPUs of a pod that runs": {func(w *world) {
-			w.see("a", corev1.PodRunning)
-			w.steps(10)
-			w.cpus("0-2,5-7", without)
-		}, false},
-		"a pod that runs again": {func(w *world) { w.see("a", corev1.PodRunning) }, false},
-		"nothing":               {func(*world) {}, false},
-		"the file is gone":      {func(w *world) { w.files.CPU = nil }, false},
-		"before it started again": {func(w *world) {
-			w.cpus("0-2,5-7", without)
-			w.m.presence.is(false)
-			w.m.presence.is(true)
-		}, false},
-		"CPUs that went, and then it started again": {func(w *world) {
-			w.cpus("0-2,5-7", without)
-			w.steps(10)
-			w.m.restarted()
-		}, false},
-		"while it was gone": {func(w *world) {
+		"a pod that has ended loses its CPUs":               {withoutA, true},
+		"a pod that the API does not have loses its CPUs":   {func(w *world) { w.cpus("0,5-7", map[string]string{"a": "1-2", "b": "3-4"}) }, true},
+		"a pod that runs loses its CPUs":                    {func(w *world) { w.see("a", corev1.PodRunning); w.steps(10); withoutA(w) }, false},
+		"a pod turns out to run":                            {func(w *world) { w.see("a", corev1.PodRunning) }, false},
+		"nothing happens":                                   {func(*world) {}, false},
+		"the file is removed":                               {func(w *world) { w.files.CPU = nil }, false},
+		"the file is removed, and another one is written":   {func(w *world) { w.files.CPU = nil; w.steps(10); w.cpus("0-7", nil) }, false},
+		"the kubelet starts again":                          {func(w *world) { withoutA(w); w.steps(10); w.m.restarted() }, false},
+		"the CPUs are lost before the kubelet starts again": {func(w *world) { withoutA(w); w.m.presence.is(false); w.m.presence.is(true) }, false},
+		"the CPUs are lost while the kubelet is away": {func(w *world) {
 			w.m.presence.is(false)
 			w.steps(10)
-			w.cpus("0-2,5-7", without)
+			withoutA(w)
 			w.steps(10)
 			w.m.presence.is(true)
+		}, false},
+		"the kubelet starts again while its books are read": {func(w *world) {
+			w.m.books.read = func() (kubeletstate.Raw, error) {
+				w.m.presence.started()
+				w.m.books.read = func() (kubeletstate.Raw, error) { return w.files, nil }
+				return w.files, nil
+			}
+			w.steps(1)
+			withoutA(w)
 		}, false},
 	} {
 		w := newWorld(t)
 		w.m.presence.is(false)
 		w.see("a", corev1.PodSucceeded)
 		w.see("b", corev1.PodSucceeded)
-		w.cpus("0,5-7", both)
+		w.cpus("0,7", map[string]string{"a": "1-2", "b": "3-4", "stranger": "5-6"})
 		w.m.presence.is(true)
 		w.steps(10)
 		c.happens(w)
 		w.steps(10)
 		if got := !w.m.presence.booting(); got != c.want {
-			t.Errorf("%s: has read its pods: %v, want %v", name, got, c.want)
+			t.Errorf("%s: the kubelet has read its pods: %v, want %v", name, got, c.want)
 		}
 	}
 }
 
-// TestReadingFromBeforeTheKubeletStarted: the kubelet starts after the agent has read the books of
-// the one before, and before the agent has looked at what it read.
-func TestReadingFromBeforeTheKubeletStarted(t *testing.T) {
-	p := &presence{now: time.Now}
-	over := func(string) bool { return true }
-	p.is(true)
-	p.reads()
-	p.started()
-	p.hasRead(map[string]bool{"a": true}, over)
-	p.reads()
-	p.hasRead(nil, over)
-	if !p.booting() {
-		t.Error("the kubelet before has taken back what the pod had")
+// TestPinned tells CPUs and memory apart: the kubelet clears away either.
+func TestPinned(t *testing.T) {
+	c := &checkpoints{state: kubeletstate.State{
+		CPU:    &kubeletstate.CPUState{Entries: []kubeletstate.CPUEntry{{PodUID: "a", Container: "c"}, {PodUID: "a", Container: "d"}}},
+		Memory: &kubeletstate.MemoryState{Entries: []kubeletstate.MemoryEntry{{PodUID: "a", Container: "c"}, {PodUID: "b", Container: "c"}}},
+	}}
+	want := map[holding]bool{{"a", kubeletstate.CPUFile}: true, {"a", kubeletstate.MemoryFile}: true, {"b", kubeletstate.MemoryFile}: true}
+	if got := c.pinned(); !maps.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	if got, want := c.holders(), map[string]bool{"a": true, "b": true}; !maps.Equal(got, want) {
+		t.Errorf("holders %v, want %v", got, want)
 	}
 }
 

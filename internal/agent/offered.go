@@ -43,7 +43,7 @@ func (m *mirror) claim(s *sighting) (rival string) {
 		case rival == "":
 			rival = foreign(s, &e)
 		}
-		if f, known := s.pods[e.PodUID]; b.own[e.Resource] && s.booting && (!known || !f.ended.IsZero()) {
+		if b.own[e.Resource] && s.booting && s.ended(e.PodUID) {
 			s.stale = append(s.stale, wire.DeviceOf(e.Resource))
 		}
 	}

@@ -10,8 +10,8 @@ import (
 // clock tells the time.
 type clock func() time.Time
 
-// presence says whether the kubelet is there, and how long it has been. It is safe for concurrent
-// use.
+// presence says whether the kubelet is there, how long it has been, and whether it has read its
+// pods. It is safe for concurrent use.
 type presence struct {
 	now clock
 	age func() time.Duration // how long ago the kubelet started; nil: nobody knows
@@ -19,12 +19,12 @@ type presence struct {
 	mu     sync.Mutex
 	absent bool      // the kubelet is gone, or has not been seen yet
 	back   time.Time // when it last started, as far as is known
-	// changes counts how often it was found to have gone or to have started; reading is the count
-	// when the last reading of its books began.
-	changes, reading int
-	// leftovers are the pods that are over and had CPUs or memory by the last reading; cleared says
-	// that the kubelet has taken back what such a pod had. Both are since it started.
-	leftovers []string
+	// starts counts how often it was found to have started; reading is the count when the last
+	// reading of the books began.
+	starts, reading int
+	// leftovers are what pods that have ended held by the last reading. cleared: the kubelet has
+	// cleared some of that away. Both are since it started.
+	leftovers []holding
 	cleared   bool
 }
 
@@ -35,10 +35,9 @@ func (p *presence) is(there bool) {
 	switch {
 	case !there:
 		p.absent = true
-		p.another()
 	case p.absent:
 		p.absent, p.back = false, p.now()
-		p.another()
+		p.forget()
 		if p.age != nil {
 			p.back = p.back.Add(-p.age())
 		}
@@ -51,34 +50,34 @@ func (p *presence) started() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.back = p.now()
-	p.another()
+	p.forget()
 }
 
-// another forgets what was seen of the kubelet before. The caller holds the lock.
-func (p *presence) another() {
-	p.changes++
+// forget forgets what was read so far. The caller holds the lock.
+func (p *presence) forget() {
+	p.starts++
 	p.leftovers, p.cleared = nil, false
 }
 
-// reads notes that a reading of the books begins.
-func (p *presence) reads() {
+// beginReading is told before the agent reads the kubelet's books.
+func (p *presence) beginReading() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.reading = p.changes
+	p.reading = p.starts
 }
 
-// hasRead notes which pods have CPUs or memory by the reading, and which pods are over. A kubelet
-// that takes back what one of these had has read its pods: it does not before all its sources are
-// ready (removeStaleState in pkg/kubelet/cm/cpumanager/cpu_manager.go and
-// pkg/kubelet/cm/memorymanager/memory_manager.go).
-func (p *presence) hasRead(pinned map[string]bool, over func(uid string) bool) {
+// endReading is told what the books say is held of CPUs and memory, nil where they cannot be relied
+// on, and which pods have ended. A kubelet that clears away what such a pod held has read its pods:
+// it clears nothing away before all its sources are ready (removeStaleState in
+// pkg/kubelet/cm/cpumanager/cpu_manager.go and pkg/kubelet/cm/memorymanager/memory_manager.go).
+func (p *presence) endReading(held map[holding]bool, ended func(uid string) bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.cleared || p.reading != p.changes {
+	if p.cleared || p.reading != p.starts {
 		return
 	}
-	p.cleared = slices.ContainsFunc(p.leftovers, func(uid string) bool { return !pinned[uid] })
-	p.leftovers = slices.DeleteFunc(slices.Collect(maps.Keys(pinned)), func(uid string) bool { return !over(uid) })
+	p.cleared = held != nil && slices.ContainsFunc(p.leftovers, func(h holding) bool { return !held[h] })
+	p.leftovers = slices.DeleteFunc(slices.Collect(maps.Keys(held)), func(h holding) bool { return !ended(h.uid) })
 }
 
 // away says whether the kubelet is gone.

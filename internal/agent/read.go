@@ -22,9 +22,11 @@ func (m *mirror) sight(ctx context.Context) *sighting {
 	s.memory = m.around.recall(state.Memory)
 	s.platform, s.drift = m.around.platform, m.around.drift()
 	s.disagree, s.offline = m.books.policiesAgree(&s.platform.spec.Config), m.books.offline(m.around.offline())
-	if s.disagree == nil {
-		m.presence.hasRead(m.books.pinned(), s.over)
+	held := m.books.pinned()
+	if s.disagree != nil {
+		held = nil
 	}
+	m.presence.endReading(held, s.ended)
 	s.booting, s.away = m.presence.booting(), m.presence.away()
 	s.rival = m.claim(s)
 	s.holders = m.books.holders()
@@ -56,11 +58,11 @@ func (m *mirror) sight(ctx context.Context) *sighting {
 func (m *mirror) askActive(ctx context.Context, s *sighting) map[string]int {
 	ask := false
 	for uid := range s.holders {
-		f, known := s.pods[uid]
+		_, known := s.pods[uid]
 		if !known && s.history.firstSeen[uid].IsZero() {
 			s.history.firstSeen[uid] = s.now
 		}
-		ask = ask || !known || !f.ended.IsZero()
+		ask = ask || s.ended(uid)
 	}
 	if !ask || m.kubelet == nil {
 		return nil

@@ -67,8 +67,8 @@ func (s *sighting) admitted(uid string) bool {
 	return ok && f.acknowledged && !f.refused
 }
 
-// over says whether the API says that a pod has ended, or does not have it.
-func (s *sighting) over(uid string) bool {
+// ended says whether the API says that a pod has ended, or does not have it.
+func (s *sighting) ended(uid string) bool {
 	f, known := s.pods[uid]
 	return !known || !f.ended.IsZero()
 }
