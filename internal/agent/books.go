@@ -72,8 +72,8 @@ func (c *checkpoints) Admitted(uid string) (admitted, told bool) {
 // holders returns the pods that hold something, by the kubelet's UID.
 func (c *checkpoints) holders() map[string]bool {
 	out := map[string]bool{}
-	for h := range c.pinned() {
-		out[h.uid] = true
+	for p := range c.pinned() {
+		out[p.uid] = true
 	}
 	if c.state.Devices != nil {
 		for _, e := range c.state.Devices.Entries {
@@ -83,22 +83,20 @@ func (c *checkpoints) holders() map[string]bool {
 	return out
 }
 
-// holding is that a pod, by the kubelet's UID, has CPUs or memory.
-type holding struct {
-	uid, file string
-}
+// pin is CPUs or memory that a pod has: the kubelet's UID of the pod, and the file that says so.
+type pin struct{ uid, file string }
 
-// pinned returns who has CPUs, and who has memory.
-func (c *checkpoints) pinned() map[holding]bool {
-	out := map[holding]bool{}
+// pinned returns the CPUs and the memory that pods have.
+func (c *checkpoints) pinned() map[pin]bool {
+	out := map[pin]bool{}
 	if c.state.CPU != nil {
 		for _, e := range c.state.CPU.Entries {
-			out[holding{e.PodUID, kubeletstate.CPUFile}] = true
+			out[pin{e.PodUID, kubeletstate.CPUFile}] = true
 		}
 	}
 	if c.state.Memory != nil {
 		for _, e := range c.state.Memory.Entries {
-			out[holding{e.PodUID, kubeletstate.MemoryFile}] = true
+			out[pin{e.PodUID, kubeletstate.MemoryFile}] = true
 		}
 	}
 	return out

@@ -963,7 +963,7 @@ func TestPinned(t *testing.T) {
 		CPU:    &kubeletstate.CPUState{Entries: []kubeletstate.CPUEntry{{PodUID: "a", Container: "c"}, {PodUID: "a", Container: "d"}}},
 		Memory: &kubeletstate.MemoryState{Entries: []kubeletstate.MemoryEntry{{PodUID: "a", Container: "c"}, {PodUID: "b", Container: "c"}}},
 	}}
-	want := map[holding]bool{{"a", kubeletstate.CPUFile}: true, {"a", kubeletstate.MemoryFile}: true, {"b", kubeletstate.MemoryFile}: true}
+	want := map[pin]bool{{"a", kubeletstate.CPUFile}: true, {"a", kubeletstate.MemoryFile}: true, {"b", kubeletstate.MemoryFile}: true}
 	if got := c.pinned(); !maps.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}

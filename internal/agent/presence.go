@@ -22,9 +22,9 @@ type presence struct {
 	// starts counts how often it was found to have started; reading is the count when the last
 	// reading of the books began.
 	starts, reading int
-	// leftovers are what pods that have ended held by the last reading. cleared: the kubelet has
-	// cleared some of that away. Both are since it started.
-	leftovers []holding
+	// leftovers are what ended pods had by the last reading. cleared: the kubelet has cleared some
+	// of that away. Both are since it started.
+	leftovers []pin
 	cleared   bool
 }
 
@@ -37,7 +37,7 @@ func (p *presence) is(there bool) {
 		p.absent = true
 	case p.absent:
 		p.absent, p.back = false, p.now()
-		p.forget()
+		p.another()
 		if p.age != nil {
 			p.back = p.back.Add(-p.age())
 		}
@@ -50,11 +50,12 @@ func (p *presence) started() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.back = p.now()
-	p.forget()
+	p.another()
 }
 
-// forget forgets what was read so far. The caller holds the lock.
-func (p *presence) forget() {
+// another notes that another kubelet runs: what was read of the one before says nothing about it,
+// and neither does a reading that has begun. The caller holds the lock.
+func (p *presence) another() {
 	p.starts++
 	p.leftovers, p.cleared = nil, false
 }
@@ -66,18 +67,18 @@ func (p *presence) beginReading() {
 	p.reading = p.starts
 }
 
-// endReading is told what the books say is held of CPUs and memory, nil where they cannot be relied
-// on, and which pods have ended. A kubelet that clears away what such a pod held has read its pods:
+// endReading is told what CPUs and memory pods have by the books, nil where these cannot be relied
+// on, and which pods have ended. A kubelet that clears away what an ended pod had has read its pods:
 // it clears nothing away before all its sources are ready (removeStaleState in
 // pkg/kubelet/cm/cpumanager/cpu_manager.go and pkg/kubelet/cm/memorymanager/memory_manager.go).
-func (p *presence) endReading(held map[holding]bool, ended func(uid string) bool) {
+func (p *presence) endReading(pinned map[pin]bool, ended func(uid string) bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.cleared || p.reading != p.starts {
 		return
 	}
-	p.cleared = held != nil && slices.ContainsFunc(p.leftovers, func(h holding) bool { return !held[h] })
-	p.leftovers = slices.DeleteFunc(slices.Collect(maps.Keys(held)), func(h holding) bool { return !ended(h.uid) })
+	p.cleared = pinned != nil && slices.ContainsFunc(p.leftovers, func(was pin) bool { return !pinned[was] })
+	p.leftovers = slices.DeleteFunc(slices.Collect(maps.Keys(pinned)), func(is pin) bool { return !ended(is.uid) })
 }
 
 // away says whether the kubelet is gone.

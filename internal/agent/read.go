@@ -22,11 +22,11 @@ func (m *mirror) sight(ctx context.Context) *sighting {
 	s.memory = m.around.recall(state.Memory)
 	s.platform, s.drift = m.around.platform, m.around.drift()
 	s.disagree, s.offline = m.books.policiesAgree(&s.platform.spec.Config), m.books.offline(m.around.offline())
-	held := m.books.pinned()
-	if s.disagree != nil {
-		held = nil
+	var pinned map[pin]bool
+	if s.disagree == nil {
+		pinned = m.books.pinned()
 	}
-	m.presence.endReading(held, s.ended)
+	m.presence.endReading(pinned, s.ended)
 	s.booting, s.away = m.presence.booting(), m.presence.away()
 	s.rival = m.claim(s)
 	s.holders = m.books.holders()

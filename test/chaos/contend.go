@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/berth-dev/berth/internal/wire"
@@ -35,14 +36,17 @@ func (o *observer) vanished(w *watched, decided time.Time) bool {
 // report on which w was decided and the moment at which the kubelet decided about it; it is then
 // w's excuse. The caller holds mu.
 //
-// Berth counts with a pod by what the report shows it to hold, and by what the API tells: one that
-// holds something in that report, or that the scheduler must have heard of before it wrote w's
-// Binding, is no excuse. Of a pod that shares CPUs, or came past Berth to a node where Berth
-// decides, a report shows the UID alone.
+// One that the report has, or that the scheduler must have heard of before it wrote w's Binding, is
+// no excuse: Berth counts with it. But of a pod that holds nothing the report has the UID alone.
+// Berth cannot know then what it asks for, and the kubelet may have too little left for w.
 func (o *observer) contended(w *watched, decided time.Time) bool {
 	p, _, _ := wire.ReadPlacement(w.pod)
+	reported := o.listed
+	if strings.HasPrefix(w.pod.Status.Reason, "OutOf") {
+		reported = o.shown
+	}
 	for uid, f := range o.pods {
-		switch sequence, listed := o.listed[string(uid)]; {
+		switch sequence, listed := reported[string(uid)]; {
 		case !f.foreign || f.pod.Spec.NodeName != w.pod.Spec.NodeName:
 		case f.bound.After(decided):
 		case listed && sequence <= p.Report:

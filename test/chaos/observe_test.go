@@ -83,6 +83,14 @@ func TestContended(t *testing.T) {
 		}, false},
 		{"in the report that was decided on", time.Minute - time.Second, func(o *observer, f *watched) { o.listed["other"] = 7 }, false},
 		{"in a later report", time.Minute - time.Second, func(o *observer, f *watched) { o.listed["other"] = 8 }, true},
+		{"in that report, which does not show what it asks for, and too little is left", time.Minute - time.Second, func(o *observer, f *watched) {
+			o.listed["other"] = 7
+			o.pods["ours"].pod.Status.Reason = "OutOfcpu"
+		}, true},
+		{"in that report, which shows what it has, and too little is left", time.Minute - time.Second, func(o *observer, f *watched) {
+			o.listed["other"], o.shown["other"] = 7, 7
+			o.pods["ours"].pod.Status.Reason = "OutOfcpu"
+		}, false},
 		{"on another node", time.Minute - time.Second, func(_ *observer, f *watched) { f.pod.Spec.NodeName = "n1" }, false},
 		{"one of ours", time.Minute - time.Second, func(_ *observer, f *watched) { f.foreign = false }, false},
 	} {
@@ -100,15 +108,18 @@ func TestContended(t *testing.T) {
 	}
 }
 
-// TestReportsShowWhatPodsHold: of a pod that holds nothing Berth learns nothing.
+// TestReportsShowWhatPodsHold: of a pod that holds nothing a report has the UID alone.
 func TestReportsShowWhatPodsHold(t *testing.T) {
 	o, _ := scene(t)
 	o.seeReport(&unstructured.Unstructured{Object: map[string]any{
 		"metadata": map[string]any{"name": "n0"},
 		"status":   map[string]any{"sequence": int64(7), "pods": []any{"pinned pod=default/a c;cpus=1-2", "sharing"}},
 	}})
-	if want := map[string]int64{"pinned": 7}; !maps.Equal(o.listed, want) {
-		t.Errorf("%v, want %v", o.listed, want)
+	if want := map[string]int64{"pinned": 7, "sharing": 7}; !maps.Equal(o.listed, want) {
+		t.Errorf("listed %v, want %v", o.listed, want)
+	}
+	if want := map[string]int64{"pinned": 7}; !maps.Equal(o.shown, want) {
+		t.Errorf("shown %v, want %v", o.shown, want)
 	}
 }
 

@@ -65,7 +65,8 @@ type observer struct {
 	whole    map[string]bool      // gangs that were
 	returned map[string]time.Time // by node: when a pod was last admitted again (see forgotten)
 	reports  map[string]*v1alpha1.NodeTopology
-	listed   map[string]int64 // by pod UID: the first report that shows what it holds
+	listed   map[string]int64 // by pod UID: the first report that has it
+	shown    map[string]int64 // by pod UID: the first report that shows what it holds
 	tally    tally
 	leader   string // the scheduler that was last seen to lead
 	// decided are the decisions of all Bindings, for nodes that obey.
@@ -104,7 +105,7 @@ type refusals struct{ foreign, again, unplugged, unswept, returned, contended in
 
 func newObserver(c *cluster, b *book) *observer {
 	return &observer{
-		cluster: c, book: b, pods: map[types.UID]*watched{}, reports: map[string]*v1alpha1.NodeTopology{}, listed: map[string]int64{},
+		cluster: c, book: b, pods: map[types.UID]*watched{}, reports: map[string]*v1alpha1.NodeTopology{}, listed: map[string]int64{}, shown: map[string]int64{},
 		holdings: map[string]*holding{}, pinned: map[string][]string{}, returned: map[string]time.Time{}, whole: map[string]bool{},
 		tally: tally{outcomes: map[string]int{}}, decided: obeyed.Decisions{},
 	}

@@ -22,9 +22,7 @@ func (o *observer) seeReport(u *unstructured.Unstructured) {
 	}
 	problem := ""
 	for _, p := range nt.Status.Pods {
-		if len(p.Containers) > 0 {
-			o.list(p.UID, nt.Status.Sequence)
-		}
+		o.list(p.UID, nt.Status.Sequence, len(p.Containers) > 0)
 	}
 	if data, err := json.Marshal(u.Object); err != nil {
 		problem = err.Error()
@@ -47,12 +45,15 @@ func (o *observer) seeReport(u *unstructured.Unstructured) {
 	}
 }
 
-// list notes that a report shows what the pod holds.
-func (o *observer) list(uid string, sequence int64) {
+// list notes that a report has the pod, and whether it shows what the pod holds.
+func (o *observer) list(uid string, sequence int64, holds bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if _, ok := o.listed[uid]; !ok {
 		o.listed[uid] = sequence
+	}
+	if _, ok := o.shown[uid]; !ok && holds {
+		o.shown[uid] = sequence
 	}
 }
 
