@@ -53,7 +53,7 @@ func (p *presence) started() {
 	p.another()
 }
 
-// another notes that another kubelet runs: what was read of the one before says nothing about it,
+// another notes that another kubelet runs. What was read of the one before says nothing about it,
 // and neither does a reading that has begun. The caller holds the lock.
 func (p *presence) another() {
 	p.starts++
@@ -67,9 +67,9 @@ func (p *presence) beginReading() {
 	p.reading = p.starts
 }
 
-// endReading is told what CPUs and memory pods have by the books, nil where these cannot be relied
-// on, and which pods have ended. A kubelet that clears away what an ended pod had has read its pods:
-// it clears nothing away before all its sources are ready (removeStaleState in
+// endReading is told what CPUs and memory pods have by the books, nil where these cannot be
+// relied on, and which pods have ended. A kubelet that has cleared away what an ended pod had has
+// read its pods: it clears nothing away before all its sources are ready (removeStaleState in
 // pkg/kubelet/cm/cpumanager/cpu_manager.go and pkg/kubelet/cm/memorymanager/memory_manager.go).
 func (p *presence) endReading(pinned map[pin]bool, ended func(uid string) bool) {
 	p.mu.Lock()
