@@ -73,7 +73,7 @@ type compiled struct {
 	conditions map[string]cel.ConditionEvaluator
 }
 
-// compiledBefore are those that were compiled, by their text.
+// compiledBefore are the expressions that were compiled, by their text.
 var compiledBefore = map[string]*compiled{}
 
 // compile reads the first document of a text.

@@ -84,8 +84,8 @@ func flagTable(b *strings.Builder, flags []*pflag.Flag) {
 // kind, and what the others are. `make reference` writes it.
 func TestReferenceKinds(t *testing.T) {
 	var b strings.Builder
-	b.WriteString("# Kinds\n\nThe fields of Berth's own kind, as `kubectl explain nodetopology` tells them, and the kinds of others that Berth reads or\n" +
-		"writes. Written by `make reference`.\n")
+	b.WriteString("# Kinds\n\nThe fields of Berth's own kind, as `kubectl explain nodetopology` tells them, and the kinds of others whose definitions\n" +
+		"come with Berth. [Dialects](../dialects.md) has all that it reads. Written by `make reference`.\n")
 	var others []string
 	files, err := filepath.Glob("../../deploy/crds/*.yaml")
 	if err != nil || len(files) == 0 {

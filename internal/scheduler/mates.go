@@ -91,6 +91,9 @@ func roomOn(core corev1informers.Interface) gang.Room {
 // watchForGangs tells the groups of their objects, and of nodes that may help them.
 func (c *core) watchForGangs(ctx context.Context, handle fwk.Handle) error {
 	gang.WatchObjects(ctx, handle.KubeConfig(), c.gangs)
+	if err := gang.WatchEnded(ctx, handle.ClientSet(), c.gangs); err != nil {
+		return err
+	}
 	_, err := handle.SharedInformerFactory().Core().V1().Nodes().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) {
 			c.feed.NodeSeen(obj.(*corev1.Node).Name)

@@ -182,8 +182,22 @@ func (g *gathering) whatIsWrong() error {
 	return wire.CheckMates(g.active())
 }
 
+// leaveFormer leaves out the pods of former runs.
+func (g *gathering) leaveFormer() {
+	former := gangs.Former(g.pods)
+	var pods []*corev1.Pod
+	var tasks []string
+	for i, pod := range g.pods {
+		if !former(pod) {
+			pods, tasks = append(pods, pod), append(tasks, g.tasks[i])
+		}
+	}
+	g.pods, g.tasks = pods, tasks
+}
+
 // sum adds a gang up.
 func (g *gathering) sum(now time.Time) Gang {
+	g.leaveFormer()
 	g.readMembers()
 	out := Gang{
 		Namespace: g.key.Namespace, Name: g.key.Name, Source: g.key.Source.String(), Phase: g.spec.Phase,

@@ -30,11 +30,11 @@ func TestReference(t *testing.T) {
 	}
 	b.WriteString("\n## A node is not relied on\n\nPods that could be pinned keep away from it.\n\n| reason | what to do |\n|---|---|\n")
 	for _, r := range []string{nodestate.NoReport, nodestate.NoSuchNode, nodestate.Silent, nodestate.Malformed, nodestate.Unsupported, nodestate.OtherRelease, nodestate.WentBack,
-		v1alpha1.ReasonUnreadable, v1alpha1.ReasonContradiction, v1alpha1.ReasonAdmissionUnfinished, v1alpha1.ReasonDevicesUnknown, v1alpha1.ReasonMachineChanged, v1alpha1.ReasonNotEnforced} {
+		v1alpha1.ReasonUnreadable, v1alpha1.ReasonContradiction, v1alpha1.ReasonAdmissionUnfinished, v1alpha1.ReasonDevicesUnknown, v1alpha1.ReasonMachineChanged, v1alpha1.ReasonNotEnforced, v1alpha1.ReasonTooLarge} {
 		fmt.Fprintf(&b, "| `%s` | %s |\n", r, reference.Cell(adviceFor(r, "NODE")))
 	}
 	b.WriteString("\n## A node is doubtful\n\nIt is relied on, and something will go wrong later.\n\n| reason | what to do |\n|---|---|\n")
-	for _, r := range []string{NotReady, LabelIgnored, v1alpha1.ReasonMachineChanged, v1alpha1.ReasonConfigurationChanged, v1alpha1.ReasonConfigurationUnreadable, v1alpha1.ReasonAstray} {
+	for _, r := range []string{NotReady, LabelIgnored, v1alpha1.ReasonMachineChanged, v1alpha1.ReasonConfigurationChanged, v1alpha1.ReasonConfigurationUnreadable, v1alpha1.ReasonAstray, v1alpha1.ReasonRivalSuspected} {
 		fmt.Fprintf(&b, "| `%s` | %s |\n", r, reference.Cell(adviceForDoubt(r, "NODE")))
 	}
 	golden.File(t, "../../docs/reference/reasons.md", b.String())

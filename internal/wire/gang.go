@@ -522,3 +522,44 @@ func CheckMates(pods []*corev1.Pod) error {
 	}
 	return nil
 }
+
+// TrimToGang returns a pod with what this package reads about its gang, and nothing else but whose
+// it is, where it is and how far.
+func TrimToGang(pod *corev1.Pod) *corev1.Pod {
+	out := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion,
+		CreationTimestamp: pod.CreationTimestamp, DeletionTimestamp: pod.DeletionTimestamp,
+		Annotations: map[string]string{}, Labels: map[string]string{},
+	}}
+	if c := metav1.GetControllerOf(pod); c != nil {
+		out.OwnerReferences = []metav1.OwnerReference{*c}
+	}
+	keep := func(key string) {
+		if text, ok := pod.Annotations[key]; ok && len(text) <= maxKoordinatorText {
+			out.Annotations[key] = text
+		}
+	}
+	for i := range claims {
+		keep(claims[i].key)
+		if name, ok := pod.Labels[claims[i].key]; ok {
+			out.Labels[claims[i].key] = name
+		}
+	}
+	for _, key := range koordinatorGangKeys {
+		keep(key)
+	}
+	keep(GangMinimumAnnotation)
+	keep(volcano.TaskSpecAnnotation)
+	keep(BoundForAnnotation)
+	out.Spec.NodeName, out.Spec.SchedulerName, out.Spec.Priority = pod.Spec.NodeName, pod.Spec.SchedulerName, pod.Spec.Priority
+	out.Status.Phase = pod.Status.Phase
+	out.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{
+		Terminated: &corev1.ContainerStateTerminated{FinishedAt: metav1.NewTime(Finished(pod))},
+	}}}
+	for i := range pod.Status.Conditions {
+		if c := pod.Status.Conditions[i]; c.Type == GangWholeCondition {
+			out.Status.Conditions = append(out.Status.Conditions, c)
+		}
+	}
+	return out
+}

@@ -2,6 +2,8 @@ package wire
 
 import (
 	"errors"
+	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -112,4 +114,41 @@ func FuzzReadMembership(f *testing.F) {
 			t.Errorf("three gangs claim the pod: %+v, %v", m, err)
 		}
 	})
+}
+
+// TestTrimToGang: what is kept says the same as the pod about its gang, its run and its end.
+func TestTrimToGang(t *testing.T) {
+	long := strings.Repeat("x", 1<<20)
+	for _, said := range []map[string]string{
+		{GangAnnotation: "a", GangMinimumAnnotation: "3"},
+		{volcano.GroupNameAnnotation: "a", volcano.TaskSpecAnnotation: "worker"},
+		{volcano.VolcanoGroupNameAnnotation: "a"},
+		{koordinatorGang: "a", koordinatorGangMinimum: "2", koordinatorGangTimeout: "30s", koordinatorGangPolicy: onceWords[true], koordinatorGangGroups: `["ns/a","ns/b"]`},
+		{GangAnnotation: "a", GangMinimumAnnotation: "three"},
+		{},
+	} {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "u", Annotations: map[string]string{"note": long}, Labels: map[string]string{"note": "x"},
+			OwnerReferences: []metav1.OwnerReference{{UID: "no controller"}, {UID: "job", Controller: new(true)}}}}
+		maps.Copy(pod.Annotations, said)
+		pod.Spec.NodeName, pod.Spec.Containers, pod.Status.Phase = "n", []corev1.Container{{Name: long}}, corev1.PodSucceeded
+		pod.Annotations[BoundForAnnotation] = WriteBoundFor(pod, BoundFor{Gang: GangKey{Source: GangOfPods, Namespace: "ns", Name: "a"}, Whole: true})
+		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{}, {State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{FinishedAt: metav1.Unix(7, 0)}}}}
+		kept := TrimToGang(pod)
+		want, wrong := ReadMembership(pod)
+		got, err := ReadMembership(kept)
+		if got != want || fmt.Sprint(err) != fmt.Sprint(wrong) {
+			t.Errorf("%v: it says %v, %v: want %v, %v", said, got, err, want, wrong)
+		}
+		bound, _ := ReadBoundFor(kept)
+		if wantBound, _ := ReadBoundFor(pod); bound != wantBound || !GangWasWhole(kept) || !Ended(kept) || Finished(kept) != Finished(pod) || metav1.GetControllerOf(kept).UID != "job" {
+			t.Errorf("%v: %+v is left of it", said, kept)
+		}
+		if size := kept.Size(); size > 2048 {
+			t.Errorf("%v: %d bytes are left of it", said, size)
+		}
+	}
+	huge := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{GangAnnotation: long, koordinatorGangGroups: long}}}
+	if size := TrimToGang(huge).Size(); size > 2048 {
+		t.Errorf("of huge annotations %d bytes are left", size)
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -274,6 +275,18 @@ func guaranteedBy(all []corev1.ResourceRequirements) bool {
 // Ended says whether the pod's containers have all ended for good.
 func Ended(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}
+
+// Finished is when the last container of a pod ended, by its node's clock; when the pod was created
+// where nothing is said of that.
+func Finished(pod *corev1.Pod) time.Time {
+	at := pod.CreationTimestamp.Time
+	for i := range pod.Status.ContainerStatuses {
+		if end := pod.Status.ContainerStatuses[i].State.Terminated; end != nil && end.FinishedAt.After(at) {
+			at = end.FinishedAt.Time
+		}
+	}
+	return at
 }
 
 // Refused says whether the pod's kubelet refused it: no container of it has run. The kubelet says

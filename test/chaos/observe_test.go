@@ -123,8 +123,8 @@ func TestReportsShowWhatPodsHold(t *testing.T) {
 	}
 }
 
-// TestARefusalIsJudgedByAllPods: after a break of the watch the observer is told of a refused pod
-// before it is told of the pod of others that came in between.
+// TestARefusalIsJudgedByAllPods: after a break of the watch the observer sees a refused pod before
+// it sees the pod of others that came in between.
 func TestARefusalIsJudgedByAllPods(t *testing.T) {
 	for _, labels := range []map[string]string{nil, {foreignLabel: "yes"}} {
 		o, w := scene(t)

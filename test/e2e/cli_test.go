@@ -15,6 +15,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -210,6 +211,7 @@ func TestCLI(t *testing.T) {
 	t.Parallel()
 	c := newCLICluster(t, "reader", append(rbacManifests(t), []byte(asReader))...)
 	c.withoutBerth()
+	c.readsTheRest()
 	if err := c.cp.Apply(t.Context(), deploy.Manifests()...); err != nil {
 		t.Fatal(err)
 	}
@@ -282,6 +284,26 @@ func (c *cliCluster) withoutBerth() {
 	}
 	if err := c.api.CoreV1().Pods("default").Delete(c.Context(), "lonely", metav1.DeleteOptions{}); err != nil {
 		c.Fatal(err)
+	}
+}
+
+// readsTheRest reads with the role of readers what verbs read beside nodes, pods and reports. They
+// leave out what they may not read, some of it in silence.
+func (c *cliCluster) readsTheRest() {
+	c.Helper()
+	reader, ctx := client(c.T, c.cp, "reader"), c.Context()
+	_, budgets := reader.PolicyV1().PodDisruptionBudgets("").List(ctx, metav1.ListOptions{})
+	_, classes := reader.SchedulingV1().PriorityClasses().List(ctx, metav1.ListOptions{})
+	_, events := reader.CoreV1().Events("").List(ctx, metav1.ListOptions{})
+	_, namespaces := reader.CoreV1().Namespaces().List(ctx, metav1.ListOptions{})
+	if err := errors.Join(budgets, classes, events, namespaces); err != nil {
+		c.Errorf("with berth-reader: %v", err)
+	}
+	if _, err := reader.CoordinationV1().Leases("kube-system").Get(ctx, "kube-scheduler", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		c.Errorf("the default scheduler's Lease, with berth-reader: %v, want not found", err)
+	}
+	if _, err := reader.CoordinationV1().Leases("kube-system").Get(ctx, "other", metav1.GetOptions{}); !apierrors.IsForbidden(err) {
+		c.Errorf("another Lease there, with berth-reader: %v, want forbidden", err)
 	}
 }
 

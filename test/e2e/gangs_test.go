@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strconv"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -165,6 +166,7 @@ func TestGangs(t *testing.T) {
 		{"a gang that does not fit holds nothing", largeGang},
 		{"two gangs that compete do not block each other", competingGangs},
 		{"a minimum below the number of pods, and a member that dies later", smallMinimum},
+		{"a member that ended well counts, and another is replaced", endedMember},
 		{"a gang evicts for the whole of it, or nobody", evictingGang},
 		{"a pod of no gang evicts a gang whole, or leaves it alone", gangOutOfTheWay},
 		{"a Binding that nobody answers does not hold a gang for ever", unansweredGang},
@@ -294,6 +296,44 @@ func smallMinimum(c *gangCluster) {
 	c.delete(died, nil)
 	c.awaitGang(g, 2) // the third takes its place
 	c.await("the other one to be left alone", func(pods []corev1.Pod) bool { return boundOf(pods, g.name) == 2 })
+	c.must(c.endGang(c.Context(), g))
+}
+
+// endedMember has a gang that needs all its pods. One ends well, which kube-scheduler's watch does
+// not tell from a deletion, and another is deleted and created again.
+func endedMember(c *gangCluster) {
+	g := &gangSpec{name: "ended", source: wire.GangOfVolcano, minimum: 3, cpus: []int{2, 2, 2, 2}}
+	group := c.groups.Resource(volcano.PodGroups).Namespace("default")
+	_, err := group.Create(c.Context(), g.object(volcano.PodGroups.GroupVersion()), metav1.CreateOptions{})
+	c.must(err)
+	told := func() (phase string, succeeded int64) {
+		object, err := group.Get(c.Context(), g.name, metav1.GetOptions{})
+		c.must(err)
+		phase, _, _ = unstructured.NestedString(object.Object, "status", "phase")
+		succeeded, _, _ = unstructured.NestedInt64(object.Object, "status", "succeeded")
+		return phase, succeeded
+	}
+	for i := range 3 {
+		pod := g.pod(i)
+		if i == 0 {
+			pod.Spec.RestartPolicy, pod.Spec.Containers[0].Image = corev1.RestartPolicyNever, hollow.ExitImage(time.Second)
+		}
+		c.create(pod)
+	}
+	c.await("a member to end well, and the PodGroup to say so", func(pods []corev1.Pod) bool {
+		phase, succeeded := told()
+		if phase == string(volcano.PodGroupUnknown) {
+			c.Errorf("the PodGroup is %s, and all of its pods run or have ended well", phase)
+		}
+		return phaseOf(pods, "ended-0") == corev1.PodSucceeded && succeeded == 1 && runningOf(pods, g.name) == 2
+	})
+	c.delete("ended-1", nil)
+	c.await("the member to go", func(pods []corev1.Pod) bool { return boundOf(pods, g.name) == 2 }) // with the one that ended
+	c.create(g.pod(3))
+	c.await("its replacement to run", func(pods []corev1.Pod) bool {
+		phase, _ := told()
+		return runningOf(pods, g.name) == 2 && phase == string(volcano.PodGroupRunning)
+	})
 	c.must(c.endGang(c.Context(), g))
 }
 

@@ -41,8 +41,8 @@ const (
 )
 
 // unhurriedEvents returns recorders for profiles whose events give way to Bindings. config is that
-// of kube-scheduler's clients. Recording ends with ctx; events that wait then are lost, as those
-// that are under way are with kube-scheduler.
+// of kube-scheduler's clients. Recording ends with ctx; events that wait then are lost, as
+// kube-scheduler's are that are under way.
 func unhurriedEvents(ctx context.Context, config *rest.Config) (func(profile string) events.EventRecorderLogger, error) {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {

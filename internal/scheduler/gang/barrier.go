@@ -23,16 +23,34 @@ type barrier struct {
 	waves chan struct{}
 }
 
-func (b *barrier) allow(uids []types.UID) {
+// allow lets the ones pass that wait in Permit, and says whether all did.
+func (b *barrier) allow(uids []types.UID) (all bool) {
+	all = true
 	for _, uid := range uids {
 		if w := b.Waiting(uid); w != nil {
 			w.Allow(Name)
+		} else {
+			all = false
 		}
 	}
+	return all
 }
 
-// maxRejects bounds how often a member is looked for in Permit that is about to wait there.
-const maxRejects = 20
+// maxLooks bounds how often a member is looked for in Permit that is about to wait there.
+const maxLooks = 20
+
+// allowPlan lets all members of a plan pass. One whose Permit has just answered may not wait yet.
+func (b *barrier) allowPlan(g *group, p *planned, looks int) {
+	b.mu.Lock()
+	var members []types.UID
+	if g.plan == p {
+		members = p.members()
+	}
+	b.mu.Unlock()
+	if !b.allow(members) && looks > 0 {
+		b.callAt(b.Clock.Now().Add(gangs.FirstPause/10), func() { b.allowPlan(g, p, looks-1) })
+	}
+}
 
 // reject ends the waiting of members in Permit. One whose Permit has just answered may not wait
 // yet.
@@ -167,7 +185,7 @@ func (b *barrier) drop(g *group, why string) {
 	}
 	plansDropped.WithLabelValues(failedMember).Inc()
 	b.Logger.V(2).Info("Plan of a gang is dropped", "gang", g.key, "why", why)
-	go b.reject(waiting, why, maxRejects)
+	go b.reject(waiting, why, maxLooks)
 }
 
 // nextMate returns the next member to send for; nil for none.

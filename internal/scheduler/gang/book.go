@@ -35,6 +35,8 @@ type Options struct {
 	Events events.EventRecorder
 	// Objects are the groups that have objects; nil where there are none.
 	Objects Objects
+	// Ended are the members that have ended; nil where nobody watches them.
+	Ended Ended
 	// Activate sends pods to be tried at once. It is called without a lock.
 	Activate func(pods map[string]*corev1.Pod)
 	// Waiting returns a pod that waits in Permit; nil where it does not.
@@ -65,6 +67,19 @@ type Objects interface {
 	// Write writes how things stand into the object's status, unless it says so. It returns the
 	// version of the object that does.
 	Write(ctx context.Context, key wire.GangKey, s standing) (version string, err error)
+}
+
+// Ended are the pods of gangs that have ended. kube-scheduler's own watch does not show them: there
+// a pod that ends is gone (newPodInformer in pkg/scheduler/scheduler.go).
+type Ended interface {
+	// Want starts to watch them.
+	Want()
+	// Await returns when the ones that were there at the start have been seen, or after a while.
+	Await()
+	// Of returns those of a gang, of all its runs (gangs.Run).
+	Of(key wire.GangKey) []*corev1.Pod
+	// Last returns a pod as it has ended; nil where it has not, or is gone.
+	Last(pod *corev1.Pod) *corev1.Pod
 }
 
 // book knows the groups and their members, and says how things stand with them. Its lock is that of
@@ -138,6 +153,9 @@ func (b *book) named(key wire.GangKey) *group {
 	b.any.Store(true)
 	if b.Objects != nil && key.Source.HasObject() {
 		b.Objects.Want(key.Source)
+	}
+	if b.Ended != nil {
+		b.Ended.Want()
 	}
 	return g
 }

@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/tools/pager"
 	"k8s.io/klog/v2"
 
+	"github.com/berth-dev/berth/internal/gangs"
 	"github.com/berth-dev/berth/internal/wire"
 )
 
@@ -42,15 +43,18 @@ func (t *teller) recount(g *group) error {
 	list := pager.New(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 		return t.Client.CoreV1().Pods(g.key.Namespace).List(ctx, o)
 	})
-	var bound []*corev1.Pod
+	var pods []*corev1.Pod
 	err := list.EachListItem(ctx, metav1.ListOptions{}, func(obj runtime.Object) error {
-		if pod, ok := obj.(*corev1.Pod); ok && pod.Spec.NodeName != "" && belongs(pod) {
-			bound = append(bound, pod.DeepCopy())
+		if pod, ok := obj.(*corev1.Pod); ok && belongs(pod) && g.claims(pod) {
+			pods = append(pods, pod.DeepCopy())
 		}
 		return nil
 	})
-	for _, pod := range bound {
-		g.countIn(pod)
+	former := gangs.Former(pods)
+	for _, pod := range pods {
+		if !former(pod) {
+			g.countIn(pod)
+		}
 	}
 	maps.DeleteFunc(g.members, func(_ types.UID, m *member) bool { return m == nil })
 	if g.spec.Minimum == 0 {
@@ -58,6 +62,13 @@ func (t *teller) recount(g *group) error {
 	}
 	g.Whole = g.Whole || g.settled()
 	return err
+}
+
+// claims says whether a pod was known as a member, or is one by its Binding or its own word.
+func (g *group) claims(pod *corev1.Pod) bool {
+	_, known := g.members[pod.UID]
+	part, _ := gangs.PartOf(pod, false)
+	return known || swears(pod, g.key) || pod.Spec.NodeName == "" && part.Says.Gang == g.key
 }
 
 // countIn takes a pod with a node in that the API server has shown, if it is of the group: by its

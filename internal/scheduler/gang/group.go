@@ -71,8 +71,10 @@ type member struct {
 	nominated string
 	// marked: it has been given the wire.GangWholeCondition, whether the API has shown it or not.
 	marked bool
-	// inLine: it is in the group's line.
-	inLine bool
+	// at is its place in the group's line, counted from 1; 0: it is in none.
+	at int
+	// parted: the scheduler's watch shows it no more, and it may have ended or be gone.
+	parted bool
 }
 
 func (m *member) placed() bool { return m.posted || m.pod.Spec.NodeName != "" }
@@ -126,6 +128,15 @@ func (g *group) mates() error {
 		}
 	}
 	return wire.CheckMates(g.activePods())
+}
+
+// pods are those of the members.
+func (g *group) pods() []*corev1.Pod {
+	pods := make([]*corev1.Pod, 0, len(g.members))
+	for _, m := range g.members {
+		pods = append(pods, m.pod)
+	}
+	return pods
 }
 
 // activePods are the pods of the members that count.

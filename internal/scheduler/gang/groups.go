@@ -56,6 +56,9 @@ func (gs *Groups) PodSeen(pod *corev1.Pod) {
 	gs.mu.Lock()
 	was := gs.leaveOther(pod)
 	known := gs.of[pod.UID] != nil
+	if !known {
+		runs{gs}.beginAnew(pod)
+	}
 	g := gs.join(pod)
 	if g != nil {
 		if !known {
@@ -63,6 +66,10 @@ func (gs *Groups) PodSeen(pod *corev1.Pod) {
 			gs.on(g, gangs.News{})
 		}
 		gs.take(g, pod)
+		if !known {
+			runs{gs}.recall(g, pod)
+		}
+		runs{gs}.prune(g)
 	}
 	// The queue may have asked before the groups knew: a member that comes after its gang is not
 	// let through by its leader.
@@ -95,7 +102,7 @@ func (gs *Groups) leaveOther(pod *corev1.Pod) *group {
 // take brings a member up to date. The caller holds the lock.
 func (gs *Groups) take(g *group, pod *corev1.Pod) {
 	m := g.members[pod.UID]
-	m.pod = pod
+	m.pod, m.parted = pod, false
 	g.sum(m)
 	if pod.Spec.NodeName != "" && m.bound.IsZero() {
 		m.bound = gs.Clock.Now()
@@ -109,8 +116,19 @@ func (gs *Groups) take(g *group, pod *corev1.Pod) {
 	}
 }
 
-// Synced says that all pods that were there at the start have been seen.
+// Synced says that all pods have been seen that were there at the start and had not ended.
 func (gs *Groups) Synced() {
+	if gs.Ended == nil || !gs.any.Load() {
+		gs.allSeen()
+		return
+	}
+	go func() {
+		gs.Ended.Await()
+		gs.allSeen()
+	}()
+}
+
+func (gs *Groups) allSeen() {
 	gs.mu.Lock()
 	gs.synced = true
 	gs.mu.Unlock()
@@ -135,7 +153,7 @@ func (gs *Groups) begin() {
 	}
 }
 
-// PodGone takes a deletion in.
+// PodGone takes in that the scheduler's watch shows a pod no more: it has ended, or is gone.
 func (gs *Groups) PodGone(pod *corev1.Pod) {
 	if !gs.any.Load() {
 		return
@@ -146,8 +164,16 @@ func (gs *Groups) PodGone(pod *corev1.Pod) {
 		gs.mu.Unlock()
 		return
 	}
-	gs.forget(g, pod.UID)
-	gs.unlockAndLook(g)
+	switch ended, open := (runs{gs}).part(g.members[pod.UID], pod); {
+	case ended != nil:
+		gs.mu.Unlock()
+		gs.PodSeen(ended)
+	case open:
+		gs.mu.Unlock()
+	default:
+		gs.forget(g, pod.UID)
+		gs.unlockAndLook(g)
+	}
 }
 
 // forget takes a member out of its group. The caller holds the lock.
@@ -182,7 +208,7 @@ func (gs *Groups) sweep(uid func(namespace, name string) types.UID) {
 	maps.DeleteFunc(gs.evicted, func(_ types.UID, at time.Time) bool { return now.Sub(at) >= leaveTimeout })
 	changed := map[*group]bool{}
 	for id, g := range gs.of {
-		if pod := g.members[id].pod; uid(pod.Namespace, pod.Name) != id {
+		if pod := g.members[id].pod; uid(pod.Namespace, pod.Name) != id && (gs.Ended == nil || gs.Ended.Last(pod) == nil) {
 			gs.forget(g, id)
 			changed[g] = true
 		}
@@ -541,7 +567,7 @@ func (gs *Groups) lose(g *group, at *place, why string) {
 		gs.stirWaves()
 	}
 	if gs.on(g, gangs.Lost{Why: why, Enough: p.enough() && len(p.places) > 0, All: p.complete(), Before: before}).Release {
-		go gs.allow(p.members())
+		go gs.allowPlan(g, p, maxLooks)
 	}
 	gs.endIfDone(g)
 }

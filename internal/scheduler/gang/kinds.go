@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 
 	"github.com/berth-dev/berth/internal/ledger"
 )
@@ -31,10 +32,10 @@ type aspects struct {
 	Volumes       []corev1.Volume
 	Claims        []corev1.PodResourceClaim
 	HostNetwork   bool
-	Shape         ledger.Shape
-	Pinned        bool
-	Owner         string // of pods with claims of their own
+	Shape         *ledger.Shape // nil: nothing is pinned
+	Owner         string        // of pods with claims of their own
 	SchedulerName string
+	Priority      int32 // of pods that are nominated to a node some count and some do not
 }
 
 type wants struct {
@@ -58,11 +59,12 @@ func likeness(pod *corev1.Pod, c *ledger.Candidate) string {
 	a := aspects{
 		Namespace: pod.Namespace, Labels: map[string]string{}, NodeName: s.NodeName, Selector: s.NodeSelector, Affinity: s.Affinity,
 		Tolerations: s.Tolerations, Spread: s.TopologySpreadConstraints, Overhead: s.Overhead, Resources: s.Resources,
-		Claims: s.ResourceClaims, HostNetwork: s.HostNetwork, SchedulerName: s.SchedulerName, Pinned: c != nil,
-		Init: wantsOf(s.InitContainers), Main: wantsOf(s.Containers),
+		Claims: s.ResourceClaims, HostNetwork: s.HostNetwork, SchedulerName: s.SchedulerName,
+		Priority: corev1helpers.PodPriority(pod),
+		Init:     wantsOf(s.InitContainers), Main: wantsOf(s.Containers),
 	}
 	if c != nil {
-		a.Shape = c.Shape
+		a.Shape = &c.Shape
 	}
 	for key, value := range pod.Labels {
 		if isCoupled(pod) || !slices.Contains(ownLabels, key) {

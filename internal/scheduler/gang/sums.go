@@ -14,6 +14,8 @@ import (
 type sums struct {
 	// waiting are members that want a node, done the ones that have one, or had one and ended well.
 	waiting, done gangs.Count
+	// ended counts members that have ended, well or not.
+	ended int
 	// wrongs counts active members with something that cannot be read, asking the ones with wishes
 	// about their mates' places.
 	wrongs, asking int
@@ -36,16 +38,24 @@ func (l line) Len() int { return len(l) }
 func (l line) Less(i, j int) bool { return gangs.Compare(l[i].pod, l[j].pod) < 0 }
 
 // Swap implements heap.Interface.
-func (l line) Swap(i, j int) { l[i], l[j] = l[j], l[i] }
+func (l line) Swap(i, j int) {
+	l[i], l[j] = l[j], l[i]
+	l[i].at, l[j].at = i+1, j+1
+}
 
 // Push implements heap.Interface.
-func (l *line) Push(m any) { *l = append(*l, m.(*member)) }
+func (l *line) Push(m any) {
+	*l = append(*l, m.(*member))
+	m.(*member).at = len(*l)
+}
 
 // Pop implements heap.Interface.
 func (l *line) Pop() any {
 	last := len(*l) - 1
 	m := (*l)[last]
+	(*l)[last] = nil
 	*l = (*l)[:last]
+	m.at = 0
 	return m
 }
 
@@ -55,7 +65,7 @@ func (g *group) leader() *member {
 		if first := g.line[0]; first.summed.waits {
 			return first
 		}
-		heap.Pop(&g.line).(*member).inLine = false
+		heap.Pop(&g.line)
 	}
 	return nil
 }
@@ -72,9 +82,9 @@ func addTo[K comparable](m *map[K]int, key K, n int) {
 
 // part is what a member adds to the sums; the zero value adds nothing.
 type part struct {
-	waits, done, active bool
-	task                string
-	said                said // counts of an active member
+	waits, done, active, ended bool
+	task                       string
+	said                       said // counts of an active member
 }
 
 // said is what a member's pod says that is added up.
@@ -86,7 +96,7 @@ type said struct {
 }
 
 func (m *member) part() part {
-	return part{waits: m.pending(), done: gangs.Done(m.pod, m.placed()), active: m.active(), task: m.says.Task, said: said{
+	return part{waits: m.pending(), done: gangs.Done(m.pod, m.placed()), active: m.active(), ended: wire.Ended(m.pod), task: m.says.Task, said: said{
 		wrong: m.wrong != nil, asks: wire.AsksMates(m.pod), scheduler: m.pod.Spec.SchedulerName,
 		priority: corev1helpers.PodPriority(m.pod), declares: m.says.Declaration,
 	}}
@@ -101,16 +111,19 @@ func (g *group) sum(m *member) {
 	g.add(&m.summed, -1)
 	g.add(&now, 1)
 	m.summed = now
-	if now.waits && !m.inLine {
-		m.inLine = true
+	if now.waits && m.at == 0 {
 		heap.Push(&g.line, m)
 	}
 }
 
-// drop takes a member out of the sums.
+// drop takes a member out of the sums and out of the line: pods of a gang may come and go for as
+// long as the first of them waits.
 func (g *group) drop(m *member) {
 	g.add(&m.summed, -1)
 	m.summed = part{}
+	if m.at > 0 {
+		heap.Remove(&g.line, m.at-1)
+	}
 }
 
 func (g *group) add(p *part, n int) {
@@ -119,6 +132,9 @@ func (g *group) add(p *part, n int) {
 	}
 	if p.done {
 		g.done.Add(p.task, n)
+	}
+	if p.ended {
+		g.ended += n
 	}
 	if p.active {
 		g.hear(&p.said, n)

@@ -16,6 +16,7 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
+	"github.com/berth-dev/berth/internal/scheduler/later"
 	"github.com/berth-dev/berth/internal/scheduler/turns"
 )
 
@@ -122,6 +123,28 @@ func (h *Handover) takeOver(ctx context.Context) {
 	h.state.Store(leading)
 	h.once.Do(func() { close(h.led) })
 	h.Done()
+	if left == foundUnknown {
+		go h.claimLater(ctx)
+	}
+}
+
+// claimPause is how long a leader waits before it tries again to claim the Lease.
+const claimPause = 10 * time.Second
+
+// claimLater claims the Lease that could not be claimed: the next leader would take what the one
+// before this one has left in it for what this one has.
+func (h *Handover) claimLater(ctx context.Context) {
+	for later.Wait(ctx, h.Clock, claimPause) {
+		h.awaitLead(ctx)
+		if _, err := h.lease.claim(ctx); err != nil {
+			h.Logger.V(2).Info("Cannot claim the lease yet", "lease", LeaseName, "err", err)
+			continue
+		}
+		if h.Enter(ctx) == nil { // Bindings may be under way that it says nothing about
+			h.Leave(nil)
+		}
+		return
+	}
 }
 
 // Await returns once this scheduler has taken over, when ctx ends, or after limit. Before the

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	goruntime "runtime"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -323,4 +324,47 @@ func TestWhoDoesNotLeadTakesNothingOver(t *testing.T) {
 	if got := *lease(t, client).Spec.HolderIdentity; got != h.lease.name {
 		t.Errorf("the Lease is held by %s once this one leads", got)
 	}
+}
+
+// TestALeaseThatCannotBeClaimedIsClaimedLater: the leader after this one took what the one before
+// it had left in the Lease for what this one has.
+func TestALeaseThatCannotBeClaimedIsClaimedLater(t *testing.T) {
+	client := fake.NewClientset()
+	before := newLease(client, "before", testingclock.NewFakeClock(time.Unix(1000, 0)))
+	claim(t, before, foundNobody)
+	h, clock, done := successor(client)
+	var refused atomic.Bool
+	refused.Store(true)
+	client.PrependReactor("update", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {
+		if refused.Load() {
+			return true, nil, apierrors.NewForbidden(corev1.Resource("leases"), LeaseName, errors.New("not now"))
+		}
+		return false, nil, nil
+	})
+	h.Synced()
+	h.Ready(t.Context())
+	for {
+		select {
+		case <-done:
+		default:
+			clock.Step(time.Second)
+			goruntime.Gosched()
+			continue
+		}
+		break
+	}
+	if err := h.Enter(t.Context()); err != nil {
+		t.Fatalf("it cannot bind without the Lease: %v", err)
+	}
+	refused.Store(false)
+	for said := ""; said != bindingsUnderWay; {
+		clock.Step(time.Second)
+		lease, err := client.CoordinationV1().Leases("berth-system").Get(t.Context(), LeaseName, metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		said = lease.Annotations[leaseAnnotation]
+		goruntime.Gosched()
+	}
+	claim(t, newLease(client, "after", clock), foundUnderWay)
 }

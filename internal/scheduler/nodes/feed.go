@@ -127,7 +127,11 @@ func (f *Feed) podGone(pod *corev1.Pod) {
 	if v, ok := f.posted.LoadAndDelete(pod.UID); ok && name == "" {
 		name = v.(post).node.name
 	}
-	if name == "" || !counts(pod) {
+	if name == "" {
+		return
+	}
+	if !counts(pod) {
+		f.Changed() // no report says so
 		return
 	}
 	n := f.Table.Known(name)

@@ -109,6 +109,21 @@ func (m *members) waitFor(n Node, pods batch) {
 	}
 }
 
+// blame makes the members blame the node too, which they could not ask: who is not woken now will
+// be when it changes.
+func (m *members) blame(n Node) {
+	for _, p := range m.pods {
+		if _, known := p.blamed[n]; known || p.blamed == nil {
+			continue
+		}
+		if len(p.blamed) >= maxBlamed {
+			p.blamed = nil
+			continue
+		}
+		p.blamed[n] = false
+	}
+}
+
 // batch holds pods that are woken together, by UID.
 type batch map[string]Pod
 

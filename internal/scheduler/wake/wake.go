@@ -49,8 +49,12 @@ func (w *Waiters) WakeOneAfter(d time.Duration, uid string) {
 // lock.
 func (w *Waiters) follow(c *change, said *replies, pods batch) {
 	for key, r := range said.reached {
-		switch m := w.byClass[key]; {
-		case m == nil || r == wakeRoom:
+		m := w.byClass[key]
+		if m != nil && c.returned {
+			m.blame(c.node)
+		}
+		switch {
+		case m == nil || r == wakeRoom || r == wakeNobody:
 		case r == wakePerhaps && len(w.byShape) <= ledger.MaxAnswers:
 			said.news[key.shape] = true
 		case r == wakePerhaps:
@@ -132,7 +136,7 @@ func (w *Waiters) ask(c *change, list []question) (said replies, asked int) {
 		}
 		q := &list[i]
 		r := c.reach(q.candidate)
-		if r == wakeNobody {
+		if r == wakeNobody && !c.returned {
 			continue
 		}
 		if said.reached == nil {

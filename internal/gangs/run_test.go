@@ -1,0 +1,63 @@
+package gangs
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+func second(text string) metav1.Time {
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		panic(err)
+	}
+	return metav1.Unix(int64(n), 0)
+}
+
+// TestFormer: RUN:PHASE of each pod, when it was created and when it ended, and which are of former
+// runs.
+func TestFormer(t *testing.T) {
+	for _, tc := range []struct{ pods, former string }{
+		{"one:Running:1 one:Succeeded:1:5", ""},
+		{"one:Succeeded:1:5 one:Failed:1:5", ""},
+		{"one:Succeeded:1:5 two:Succeeded:7:9", ""},
+		{"one:Succeeded:1:5 one:Failed:1:6 two:Pending:9", "0 1"},
+		{"one:Succeeded:1:5 two:Pending:9 one:Running:2", ""},
+		{"one:Succeeded:1:5 two:Pending:9 two:Running:4", ""}, // the launcher of a job, and its workers
+		{"one:Succeeded:1:5 two:Pending:9 three:Running:8", "0"},
+		{"one:Failed:3 two:Running:2", ""}, // nobody knows when it ended
+		{"one:Failed:1 two:Running:2", "0"},
+		{":Succeeded:1:5 :Running:9", ""},
+		{":Succeeded:1:5 two:Running:9", "0"},
+		{"one:Failed:1:5 :Running:9", "0"},
+	} {
+		var pods []*corev1.Pod
+		for i, text := range strings.Fields(tc.pods) {
+			f := strings.Split(text, ":")
+			run, phase := f[0], f[1]
+			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(i), CreationTimestamp: second(f[2])}, Status: corev1.PodStatus{Phase: corev1.PodPhase(phase)}}
+			if len(f) > 3 {
+				pod.Status.ContainerStatuses = []corev1.ContainerStatus{{}, {State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{FinishedAt: second(f[3])}}}}
+			}
+			pod.OwnerReferences = []metav1.OwnerReference{{UID: "no controller"}}
+			if run != "" {
+				pod.OwnerReferences = append(pod.OwnerReferences, metav1.OwnerReference{UID: types.UID(run), Controller: new(true)})
+			}
+			pods = append(pods, pod)
+		}
+		former, got := Former(pods), []string{}
+		for _, pod := range pods {
+			if former(pod) {
+				got = append(got, pod.Name)
+			}
+		}
+		if strings.Join(got, " ") != tc.former {
+			t.Errorf("%s: %v are of former runs: want %s", tc.pods, got, tc.former)
+		}
+	}
+}

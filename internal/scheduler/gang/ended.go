@@ -1,0 +1,258 @@
+package gang
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	corev1informers "k8s.io/client-go/informers/core/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"github.com/berth-dev/berth/internal/apiclient"
+	"github.com/berth-dev/berth/internal/gangs"
+	"github.com/berth-dev/berth/internal/scheduler/later"
+	"github.com/berth-dev/berth/internal/wire"
+)
+
+// endedPatience is how long a member that is gone from one watch may still turn up in the other.
+const endedPatience = 5 * time.Second
+
+// runs keep members that have ended for as long as they count.
+type runs struct{ gs *Groups }
+
+// ended takes in a pod that has ended. It is a member where its gang has others, and the pod is not
+// of a former run.
+func (r runs) ended(pod *corev1.Pod) {
+	gs := r.gs
+	gs.mu.Lock()
+	wanted := gs.of[pod.UID] != nil
+	if m := gs.memberOf(pod); !wanted && m != nil {
+		g := gs.groups[m.says.Gang]
+		wanted = g != nil && !gangs.Former(append(g.pods(), pod))(pod)
+	}
+	gs.mu.Unlock()
+	if wanted {
+		gs.PodSeen(pod)
+	}
+}
+
+// gone takes in that a pod which had ended is gone.
+func (r runs) gone(uid types.UID) {
+	gs := r.gs
+	gs.mu.Lock()
+	g := gs.of[uid]
+	if g == nil || !wire.Ended(g.members[uid].pod) {
+		gs.mu.Unlock()
+		return
+	}
+	gs.forget(g, uid)
+	gs.unlockAndLook(g)
+}
+
+// part takes in that the scheduler's watch shows a member no more. It returns the pod if that has
+// ended, and says whether that may still turn out. The caller holds the lock.
+func (r runs) part(m *member, pod *corev1.Pod) (ended *corev1.Pod, open bool) {
+	gs := r.gs
+	if gs.Ended == nil || m.pod.Spec.NodeName == "" {
+		return nil, false
+	}
+	if ended = gs.Ended.Last(pod); ended != nil {
+		return ended, false
+	}
+	if pod.DeletionTimestamp != nil || wire.Ended(m.pod) {
+		return nil, false
+	}
+	m.parted = true
+	later.Call(gs.Clock, endedPatience, func() { r.parted(pod) })
+	return nil, true
+}
+
+// parted forgets a member that the scheduler's watch shows no more, unless it has ended.
+func (r runs) parted(pod *corev1.Pod) {
+	gs := r.gs
+	gs.mu.Lock()
+	g := gs.of[pod.UID]
+	if g == nil || !g.members[pod.UID].parted {
+		gs.mu.Unlock()
+		return
+	}
+	if ended := gs.Ended.Last(pod); ended != nil {
+		gs.mu.Unlock()
+		gs.PodSeen(ended)
+		return
+	}
+	gs.forget(g, pod.UID)
+	gs.unlockAndLook(g)
+}
+
+// beginAnew forgets a gang whose pods have all ended if for this pod they are of former runs. The
+// caller holds the lock.
+func (r runs) beginAnew(pod *corev1.Pod) {
+	gs := r.gs
+	m := gs.memberOf(pod)
+	if m == nil || wire.Ended(pod) {
+		return
+	}
+	g := gs.groups[m.says.Gang]
+	if g == nil || g.ended == 0 || g.ended < len(g.members) {
+		return
+	}
+	pods := g.pods()
+	former := gangs.Former(append(pods, pod))
+	if slices.ContainsFunc(pods, func(old *corev1.Pod) bool { return !former(old) }) {
+		return
+	}
+	for _, old := range pods {
+		gs.forget(g, old.UID)
+	}
+}
+
+// recall takes in what has ended of a pod's gang. The caller holds the lock.
+func (r runs) recall(g *group, pod *corev1.Pod) {
+	gs := r.gs
+	if gs.Ended == nil || wire.Ended(pod) {
+		return
+	}
+	ended := gs.Ended.Of(g.key)
+	if len(ended) == 0 {
+		return
+	}
+	former := gangs.Former(g.pods())
+	for _, old := range ended {
+		if gs.of[old.UID] == nil && !former(old) && gs.join(old) == g {
+			gs.take(g, old)
+		}
+	}
+}
+
+// prune forgets members of former runs. The caller holds the lock.
+func (r runs) prune(g *group) {
+	if g.ended == 0 || g.ended == len(g.members) {
+		return
+	}
+	pods := g.pods()
+	former := gangs.Former(pods)
+	for _, pod := range pods {
+		if former(pod) {
+			r.gs.forget(g, pod.UID)
+		}
+	}
+}
+
+// endedPods are Ended as the API server shows them. What belongs to no gang is kept as a name.
+type endedPods struct {
+	ctx      context.Context
+	logger   klog.Logger
+	informer cache.SharedIndexInformer
+	told     cache.InformerSynced
+	begin    sync.Once
+}
+
+// hasEnded selects pods by their phase: Succeeded and Failed are left.
+const hasEnded = "status.phase!=Pending,status.phase!=Running,status.phase!=Unknown"
+
+// byGang is the index of ended pods by gang.
+const byGang = "gang"
+
+// WatchEnded has the groups watch pods that have ended, from the first gang on.
+func WatchEnded(ctx context.Context, client kubernetes.Interface, gs *Groups) error {
+	index := func(obj any) ([]string, error) {
+		pod, ok := obj.(*corev1.Pod)
+		if !ok {
+			return nil, nil
+		}
+		if m, ok := gangs.PartOf(pod, true); ok && wire.Ended(pod) {
+			return []string{m.Says.Gang.String()}, nil
+		}
+		return nil, nil
+	}
+	informer := corev1informers.NewFilteredPodInformer(client, metav1.NamespaceAll, 0, cache.Indexers{byGang: index},
+		func(o *metav1.ListOptions) { o.FieldSelector = hasEnded })
+	if err := informer.SetTransform(trimEnded); err != nil {
+		return err
+	}
+	told, err := informer.AddEventHandler(runs{gs}.handler())
+	if err != nil {
+		return err
+	}
+	gs.Ended = &endedPods{ctx: ctx, logger: gs.Logger, informer: informer, told: told.HasSynced}
+	return nil
+}
+
+// handler takes in news of pods that have ended. A list that comes after a break may show one
+// that was deleted and created again under its name as one that has changed.
+func (r runs) handler() cache.ResourceEventHandler {
+	seen := func(obj any) {
+		if pod, ok := obj.(*corev1.Pod); ok && wire.Ended(pod) {
+			r.ended(pod)
+		}
+	}
+	gone := func(obj any) {
+		if pod, ok := apiclient.Last(obj).(*corev1.Pod); ok {
+			r.gone(pod.UID)
+		}
+	}
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc: seen,
+		UpdateFunc: func(was, is any) {
+			if was.(metav1.Object).GetUID() != is.(metav1.Object).GetUID() {
+				gone(was)
+			}
+			seen(is)
+		},
+		DeleteFunc: gone,
+	}
+}
+
+// trimEnded keeps of a pod that has ended what its gang needs, and of others the name.
+func trimEnded(obj any) (any, error) {
+	pod, ok := obj.(*corev1.Pod)
+	if !ok {
+		return obj, nil
+	}
+	if belongs(pod) {
+		return wire.TrimToGang(pod), nil
+	}
+	return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+		Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion,
+	}}, nil
+}
+
+// Want implements Ended.
+func (e *endedPods) Want() {
+	e.begin.Do(func() { go e.informer.RunWithContext(klog.NewContext(e.ctx, e.logger)) })
+}
+
+// Await implements Ended.
+func (e *endedPods) Await() {
+	ctx, cancel := context.WithTimeout(e.ctx, requestTimeout)
+	defer cancel()
+	cache.WaitForCacheSync(ctx.Done(), e.told)
+}
+
+// Of implements Ended.
+func (e *endedPods) Of(key wire.GangKey) (pods []*corev1.Pod) {
+	found, err := e.informer.GetIndexer().ByIndex(byGang, key.String())
+	if err != nil {
+		return nil
+	}
+	for _, obj := range found {
+		pods = append(pods, obj.(*corev1.Pod))
+	}
+	return pods
+}
+
+// Last implements Ended.
+func (e *endedPods) Last(pod *corev1.Pod) *corev1.Pod {
+	obj, _, err := e.informer.GetStore().GetByKey(pod.Namespace + "/" + pod.Name)
+	if last, ok := obj.(*corev1.Pod); err == nil && ok && last.UID == pod.UID && wire.Ended(last) {
+		return last
+	}
+	return nil
+}

@@ -1,0 +1,347 @@
+package gang
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+
+	fwk "k8s.io/kube-scheduler/framework"
+
+	volcano "github.com/berth-dev/berth/api/scheduling/volcano/v1beta1"
+	"github.com/berth-dev/berth/internal/gangs"
+	"github.com/berth-dev/berth/internal/wire"
+)
+
+// theEnded are pods that have ended, as the API has them.
+type theEnded map[types.UID]*corev1.Pod
+
+func (theEnded) Want()  {}
+func (theEnded) Await() {}
+
+func (e theEnded) Of(key wire.GangKey) (pods []*corev1.Pod) {
+	for _, pod := range e {
+		if m, _ := gangs.PartOf(pod, true); m.Says.Gang == key {
+			pods = append(pods, pod)
+		}
+	}
+	return pods
+}
+
+func (e theEnded) Last(pod *corev1.Pod) *corev1.Pod { return e[pod.UID] }
+
+// finish ends a pod. The API has it on, and nobody is told.
+func (w *world) finish(name string, how corev1.PodPhase) (before, after *corev1.Pod) {
+	before = w.pods[types.UID(name)]
+	after = before.DeepCopy()
+	after.Status.Phase = how
+	after.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{FinishedAt: metav1.Now()}}}}
+	trimmed, err := trimEnded(after)
+	w.must(err)
+	after = trimmed.(*corev1.Pod)
+	w.groups.Ended.(theEnded)[after.UID] = after
+	delete(w.pods, before.UID)
+	w.accounts[before.Spec.NodeName].Forget(string(before.UID))
+	w.release(before)
+	return before, after
+}
+
+// addRun creates members that have a controller.
+func (w *world) addRun(gang, run string, first, count, minimum int) {
+	for i := range count {
+		pod := podOf(gang, fmt.Sprintf("%s-%d", gang, first+i), minimum, 1)
+		pod.OwnerReferences = []metav1.OwnerReference{{Kind: "Job", Name: run, UID: types.UID(run), Controller: new(true)}}
+		w.create(pod)
+	}
+}
+
+func (w *world) doneOf(gang string) int {
+	w.groups.mu.Lock()
+	defer w.groups.mu.Unlock()
+	if g := w.groups.groups[wire.GangKey{Source: wire.GangOfPods, Namespace: "default", Name: gang}]; g != nil {
+		return g.done.All
+	}
+	return 0
+}
+
+// TestAMemberThatEndedWellCounts: kube-scheduler's watch shows it as gone, before or after the
+// watch of the ended shows it. The replacement of another one was kept out for ever.
+func TestAMemberThatEndedWellCounts(t *testing.T) {
+	for _, first := range []string{"gone", "ended", "ended, and late news", "gone for long"} {
+		inWorld(t, 2, func(w *world) {
+			w.groups.Ended = theEnded{}
+			w.add("a", 4, 4, 1)
+			w.run(time.Second)
+			w.want("a", 4, 4)
+			for name, how := range map[string]corev1.PodPhase{"a-0": corev1.PodSucceeded, "a-1": corev1.PodFailed} {
+				before, after := w.finish(name, how)
+				switch first {
+				case "gone":
+					w.groups.PodGone(before)
+					runs{w.groups}.ended(after)
+				case "ended":
+					runs{w.groups}.ended(after)
+					w.groups.PodGone(before)
+				case "ended, and late news":
+					runs{w.groups}.ended(after)
+					w.groups.PodSeen(before)
+					w.groups.PodGone(before)
+				default:
+					delete(w.groups.Ended.(theEnded), after.UID)
+					w.groups.PodGone(before)
+					w.run(time.Second)
+					w.groups.Ended.(theEnded)[after.UID] = after
+					runs{w.groups}.ended(after)
+				}
+			}
+			w.run(time.Minute)
+			if done := w.doneOf("a"); done != 3 {
+				t.Errorf("%s first: %d are done: want 3, with the one that ended well", first, done)
+			}
+			w.groups.sweep(func(_, name string) types.UID {
+				if w.pods[types.UID(name)] == nil {
+					return ""
+				}
+				return types.UID(name)
+			})
+			if done := w.doneOf("a"); done != 3 {
+				t.Errorf("%s first: %d are done after a sweep: want 3", first, done)
+			}
+			w.create(podOf("a", "a-4", 4, 1))
+			w.run(time.Second)
+			w.want("a", 3, 3)
+			runs{w.groups}.gone("a-0")
+			if done := w.doneOf("a"); done != 3 {
+				t.Errorf("%s first: %d are done once the API has forgotten the one that ended well: want 3", first, done)
+			}
+		})
+	}
+}
+
+// TestAGangThatEndsIsCompleted says so in the status of its object.
+func TestAGangThatEndsIsCompleted(t *testing.T) {
+	inWorld(t, 2, func(w *world) {
+		key := wire.GangKey{Source: wire.GangOfVolcano, Namespace: "default", Name: "a"}
+		w.objects = map[wire.GangKey]wire.Gang{key: {Key: key, Minimum: 2, Version: "1"}}
+		w.groups.Objects, w.groups.Ended = w, theEnded{}
+		for i := range 2 {
+			pod := podOf("a", fmt.Sprint("a-", i), 2, 1)
+			pod.Annotations = map[string]string{volcano.GroupNameAnnotation: "a"}
+			w.create(pod)
+		}
+		w.run(time.Second)
+		w.want("a", 2, 2)
+		for _, name := range []string{"a-0", "a-1"} {
+			before, after := w.finish(name, corev1.PodSucceeded)
+			w.groups.PodGone(before)
+			runs{w.groups}.ended(after)
+			w.run(time.Second)
+		}
+		for i, s := range w.stood {
+			if s.phase == volcano.PodGroupUnknown {
+				t.Errorf("status %d says Unknown: %+v", i, w.stood)
+			}
+		}
+		if last := w.stood[len(w.stood)-1]; last.phase != volcano.PodGroupCompleted || last.succeeded != 2 {
+			t.Errorf("the status says %+v: want Completed, 2 succeeded", last)
+		}
+	})
+}
+
+// TestAMemberThatIsGoneCountsNoLonger than it takes to hear that it has ended.
+func TestAMemberThatIsGoneCountsNoLonger(t *testing.T) {
+	inWorld(t, 2, func(w *world) {
+		w.groups.Ended = theEnded{}
+		w.add("a", 4, 4, 1)
+		w.run(time.Second)
+		w.remove("a-0") // by force
+		w.run(endedPatience / 2)
+		if done := w.doneOf("a"); done != 4 {
+			t.Errorf("%d are done: want 4, since it may have ended", done)
+		}
+		w.run(endedPatience)
+		if done := w.doneOf("a"); done != 3 {
+			t.Errorf("%d are done: want 3", done)
+		}
+		again := w.pods["a-2"] // a list shows it no more, and the next one does
+		w.groups.PodGone(again)
+		w.groups.PodSeen(again)
+		w.run(2 * endedPatience)
+		if done := w.doneOf("a"); done != 3 {
+			t.Errorf("%d are done: want 3, one is back", done)
+		}
+		w.leave("a-1")
+		w.remove("a-1")
+		if done := w.doneOf("a"); done != 2 || w.groups.of["a-1"] != nil {
+			t.Errorf("%d are done: want 2, one was deleted", done)
+		}
+	})
+}
+
+// TestANewRunBeginsAnew: the pods of a CronJob's last Job have ended, and those of the next one are
+// a gang of their own under the same name.
+func TestANewRunBeginsAnew(t *testing.T) {
+	inWorld(t, 2, func(w *world) {
+		w.groups.Ended = theEnded{}
+		w.addRun("a", "one", 0, 2, 2)
+		w.run(time.Second)
+		w.want("a", 2, 2)
+		for _, name := range []string{"a-0", "a-1"} {
+			before, after := w.finish(name, corev1.PodSucceeded)
+			w.groups.PodGone(before)
+			runs{w.groups}.ended(after)
+		}
+		w.run(time.Second)
+		w.addRun("a", "two", 2, 1, 2)
+		w.run(time.Second)
+		w.want("a", 0, 0)
+		for _, pod := range w.groups.Ended.(theEnded) { // somebody changes them
+			runs{w.groups}.ended(pod)
+		}
+		w.run(time.Second)
+		w.want("a", 0, 0)
+		if g := w.groups.of["a-2"]; g.Whole || len(g.members) != 1 {
+			t.Errorf("of the new run %d pods are there, and it was whole: %v; want 1, false", len(g.members), g.Whole)
+		}
+		w.addRun("a", "two", 3, 1, 2)
+		w.run(time.Second)
+		w.want("a", 2, 2)
+	})
+}
+
+// TestMembersOfSeveralControllers: the launcher of a job ends well while its workers run.
+func TestMembersOfSeveralControllers(t *testing.T) {
+	inWorld(t, 2, func(w *world) {
+		ended := theEnded{}
+		w.groups.Ended = ended
+		w.addRun("a", "launcher", 0, 1, 3)
+		w.addRun("a", "workers", 1, 2, 3)
+		w.run(time.Second)
+		w.want("a", 3, 3)
+		before, after := w.finish("a-0", corev1.PodSucceeded)
+		w.groups.PodGone(before)
+		runs{w.groups}.ended(after)
+		if done := w.doneOf("a"); done != 3 {
+			t.Errorf("%d are done: want 3", done)
+		}
+		w.restart()
+		w.groups.Ended = ended
+		runs{w.groups}.ended(after)
+		if done := w.doneOf("a"); done != 3 {
+			t.Errorf("%d are done for a scheduler that has begun: want 3", done)
+		}
+		w.run(time.Second)
+		// A launcher of before, which the watch shows late, is none of these.
+		old := after.DeepCopy()
+		old.UID, old.Name = "a-old", "a-old"
+		old.CreationTimestamp = metav1.NewTime(old.CreationTimestamp.Add(-time.Hour))
+		old.Status.ContainerStatuses[0].State.Terminated.FinishedAt = metav1.NewTime(old.CreationTimestamp.Add(time.Minute))
+		old.OwnerReferences[0].UID = "launcher before"
+		runs{w.groups}.ended(old)
+		if done := w.doneOf("a"); done != 3 || w.groups.of["a-old"] != nil {
+			t.Errorf("%d are done: want 3, without the one of a former run", done)
+		}
+		// The workers are replaced by others of another controller: it was of a former run.
+		for _, name := range []string{"a-1", "a-2"} {
+			w.leave(name)
+		}
+		w.addRun("a", "workers after", 3, 1, 3)
+		for _, name := range []string{"a-1", "a-2"} {
+			w.remove(name)
+		}
+		w.run(time.Second)
+		w.groups.PodSeen(w.pods["a-3"])
+		if g := w.groups.of["a-3"]; len(g.members) != 1 || g.done.All != 0 {
+			t.Errorf("%d members, %d done: want the new one alone", len(g.members), g.done.All)
+		}
+	})
+}
+
+// TestASchedulerThatBeginsHearsOfTheEnded: one member ended well and another one not, before it
+// began.
+func TestASchedulerThatBeginsHearsOfTheEnded(t *testing.T) {
+	inWorld(t, 2, func(w *world) {
+		ended := theEnded{}
+		w.groups.Ended = ended
+		w.addRun("a", "one", 0, 2, 2)
+		w.run(time.Second)
+		w.want("a", 2, 2)
+		w.finish("a-0", corev1.PodSucceeded)
+		w.finish("a-1", corev1.PodFailed)
+		w.restart()
+		w.groups.Ended = ended
+		for _, pod := range ended { // no other pod of the gang is there
+			runs{w.groups}.ended(pod)
+		}
+		if len(w.groups.groups) > 0 {
+			t.Errorf("%d gangs are known of which all pods have ended: want none", len(w.groups.groups))
+		}
+		w.addRun("a", "one", 2, 1, 2)
+		w.run(time.Second)
+		w.want("a", 1, 1)
+	})
+}
+
+// TestTheLineForgetsWhoIsGone: pods of a gang came and went behind one that waits, and each stayed
+// in memory.
+func TestTheLineForgetsWhoIsGone(t *testing.T) {
+	inWorld(t, 1, func(w *world) {
+		w.add("a", 1, 5, 1)
+		for i := range 1000 {
+			pod := podOf("a", fmt.Sprint("a-x", i), 5, 1)
+			w.groups.PodSeen(pod)
+			w.groups.PodGone(pod)
+		}
+		g := w.groups.of["a-0"]
+		if len(g.line) != 1 || g.leader() == nil || g.leader().pod.Name != "a-0" {
+			t.Errorf("%d pods are in line: want a-0 alone", len(g.line))
+		}
+	})
+}
+
+// TestAMemberThatIsAboutToWaitIsLetPass: the framework has it wait once its Permit has answered.
+func TestAMemberThatIsAboutToWaitIsLetPass(t *testing.T) {
+	inWorld(t, 1, func(w *world) {
+		looks, passed := 0, make(chan struct{})
+		b := &barrier{book: &book{Options: Options{Clock: clock.RealClock{}, Waiting: func(types.UID) fwk.WaitingPod {
+			if looks++; looks < 3 {
+				return nil
+			}
+			return waitsToPass{passed: passed}
+		}}}}
+		g := &group{}
+		g.plan = &planned{group: g, places: []*place{{uid: "a-0"}}}
+		b.allowPlan(g, g.plan, maxLooks)
+		<-passed
+		looks = 0
+		b.allowPlan(g, &planned{group: g, places: []*place{{uid: "a-0"}}}, maxLooks) // which is over
+		if looks > 0 {
+			t.Error("a member of a plan that is over is looked for")
+		}
+	})
+}
+
+// waitsToPass is a pod that waits in Permit.
+type waitsToPass struct {
+	fwk.WaitingPod
+	passed chan struct{}
+}
+
+func (w waitsToPass) Allow(string) { close(w.passed) }
+
+// TestPriorityIsPartOfALikeness: a pod that is nominated to a node counts for members of its
+// priority and below alone.
+func TestPriorityIsPartOfALikeness(t *testing.T) {
+	low, high := podOf("a", "a-0", 2, 1), podOf("a", "a-1", 2, 1)
+	if likeness(low, nil) != likeness(high, nil) {
+		t.Error("two pods that are equal are told apart")
+	}
+	high.Spec.Priority = new(int32(5))
+	if likeness(low, nil) == likeness(high, nil) {
+		t.Error("pods of two priorities are not told apart")
+	}
+}
