@@ -297,6 +297,7 @@ scheduler/gang.Groups.evicted = Groups.evicted
 scheduler/gang.aspects.Labels a trial
 scheduler/gang.aspects.Selector a trial
 gangs.Count.Tasks = gang.Groups
+gangs.Runs.of = gang.Groups
 scheduler/gang.eviction.nodes an eviction
 scheduler/gang.group.kept = group.kept
 scheduler/gang.group.members = gang.Groups

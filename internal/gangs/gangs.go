@@ -49,9 +49,10 @@ func Waits(pod *corev1.Pod, placed bool) bool {
 	return !placed && Active(pod) && len(pod.Spec.SchedulingGates) == 0
 }
 
-// Done says whether a member has a node, or had one and ended well.
+// Done says whether a member has a node, or had one and ended well. One that was told to end has
+// not ended well, whatever its phase.
 func Done(pod *corev1.Pod, placed bool) bool {
-	return placed && (Active(pod) || pod.Status.Phase == corev1.PodSucceeded)
+	return placed && pod.DeletionTimestamp == nil && pod.Status.Phase != corev1.PodFailed
 }
 
 // Compare orders members: the oldest first, then by name.

@@ -10,7 +10,8 @@ const (
 	// Incomplete: something else than room keeps it from being tried. Pods are missing, say, or its
 	// object is missing or wrong.
 	Incomplete Phase = "incomplete"
-	// Unconfirmed: its object may be older than its members, and is asked for again.
+	// Unconfirmed: its object may be older than its members, and is asked for again; or nobody
+	// knows whether one of these has ended or is gone.
 	Unconfirmed Phase = "unconfirmed"
 	// BackedOff: a plan was not possible, or was dropped. It is not tried before a moment.
 	BackedOff Phase = "backed off"
@@ -63,7 +64,7 @@ type Conditions struct {
 	Blocked string
 	// Settled: the minimum has nodes, or need not have them.
 	Settled bool
-	// Stale: its object may be older than its members.
+	// Stale: its object may be older than its members, or one of these may be gone.
 	Stale bool
 	// Disagree: its members contradict each other.
 	Disagree bool

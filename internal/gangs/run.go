@@ -19,21 +19,85 @@ func Run(pod *corev1.Pod) types.UID {
 	return ""
 }
 
-// Former returns what says which of a gang's pods are of former runs: they had ended before any of
-// those was created that have not, and none of these is of their run. Where all have ended, none
-// is.
-func Former(pods []*corev1.Pod) func(*corev1.Pod) bool {
-	runs, first := map[types.UID]bool{}, time.Time{}
+// Runs are the runs that the pods of a gang are of. The zero value has none.
+type Runs struct {
+	of map[types.UID]*run
+	// live counts runs with pods that have not ended.
+	live int
+}
+
+// run counts pods of a run: all, and the ones that have not ended.
+type run struct {
+	all, live int
+	// began is when the first of them was created, as far as was seen.
+	began time.Time
+}
+
+// RunPart is a pod's part in its run. It is comparable.
+type RunPart struct {
+	run   types.UID
+	began int64 // seconds
+	live  bool
+}
+
+// RunPartOf returns that of a pod.
+func RunPartOf(pod *corev1.Pod) RunPart {
+	return RunPart{Run(pod), pod.CreationTimestamp.Unix(), !wire.Ended(pod)}
+}
+
+// Add counts a pod n times more; fewer where n is negative.
+func (r *Runs) Add(p RunPart, n int) {
+	if r.of == nil {
+		r.of = map[types.UID]*run{}
+	}
+	one, began := r.of[p.run], time.Unix(p.began, 0)
+	if one == nil {
+		one = &run{began: began}
+		r.of[p.run] = one
+	}
+	if began.Before(one.began) {
+		one.began = began
+	}
+	was := one.live > 0
+	if one.all += n; p.live {
+		one.live += n
+	}
+	switch is := one.live > 0; {
+	case is && !was:
+		r.live++
+	case was && !is:
+		r.live--
+	}
+	if one.all == 0 {
+		delete(r.of, p.run)
+	}
+}
+
+// Live counts the runs that have pods which have not ended.
+func (r *Runs) Live() int { return r.live }
+
+// Has says whether there are pods of a run.
+func (r *Runs) Has(id types.UID) bool { return r.of[id] != nil }
+
+// Former says whether a pod of the gang is of a former run: it had ended before any run began that
+// is not over, and its own is over. Where all runs are over, none is a former one.
+func (r *Runs) Former(pod *corev1.Pod) bool {
+	if own := r.of[Run(pod)]; r.live == 0 || own != nil && own.live > 0 || !wire.Ended(pod) {
+		return false
+	}
+	finished := wire.Finished(pod)
+	for _, one := range r.of {
+		if one.live > 0 && !finished.Before(one.began) {
+			return false
+		}
+	}
+	return true
+}
+
+// RunsOf returns the runs of a gang's pods.
+func RunsOf(pods []*corev1.Pod) (r Runs) {
 	for _, pod := range pods {
-		if wire.Ended(pod) {
-			continue
-		}
-		runs[Run(pod)] = true
-		if created := pod.CreationTimestamp.Time; len(runs) == 1 && first.IsZero() || created.Before(first) {
-			first = created
-		}
+		r.Add(RunPartOf(pod), 1)
 	}
-	return func(pod *corev1.Pod) bool {
-		return len(runs) > 0 && wire.Ended(pod) && !runs[Run(pod)] && wire.Finished(pod).Before(first)
-	}
+	return r
 }

@@ -30,7 +30,9 @@ func TestFormer(t *testing.T) {
 		{"one:Succeeded:1:5 two:Pending:9 one:Running:2", ""},
 		{"one:Succeeded:1:5 two:Pending:9 two:Running:4", ""}, // the launcher of a job, and its workers
 		{"one:Succeeded:1:5 two:Pending:9 three:Running:8", "0"},
-		{"one:Failed:3 two:Running:2", ""}, // nobody knows when it ended
+		{"one:Succeeded:1:5 two:Failed:1:6 two:Pending:9 three:Pending:9", ""},
+		{"one:Succeeded:1:5 two:Failed:1:6 two:Pending:9", ""}, // two began while one went on
+		{"one:Failed:3 two:Running:2", ""},                     // nobody knows when it ended
 		{"one:Failed:1 two:Running:2", "0"},
 		{":Succeeded:1:5 :Running:9", ""},
 		{":Succeeded:1:5 two:Running:9", "0"},
@@ -50,9 +52,9 @@ func TestFormer(t *testing.T) {
 			}
 			pods = append(pods, pod)
 		}
-		former, got := Former(pods), []string{}
+		runs, got := RunsOf(pods), []string{}
 		for _, pod := range pods {
-			if former(pod) {
+			if runs.Former(pod) {
 				got = append(got, pod.Name)
 			}
 		}

@@ -184,11 +184,11 @@ func (g *gathering) whatIsWrong() error {
 
 // leaveFormer leaves out the pods of former runs.
 func (g *gathering) leaveFormer() {
-	former := gangs.Former(g.pods)
+	runs := gangs.RunsOf(g.pods)
 	var pods []*corev1.Pod
 	var tasks []string
 	for i, pod := range g.pods {
-		if !former(pod) {
+		if !runs.Former(pod) {
 			pods, tasks = append(pods, pod), append(tasks, g.tasks[i])
 		}
 	}
@@ -224,7 +224,7 @@ func (g *gathering) count(out *Gang) (facts gangs.Facts, ending int) {
 	for i, pod := range g.pods {
 		placed := pod.Spec.NodeName != ""
 		switch {
-		case pod.Status.Phase == corev1.PodSucceeded && placed:
+		case wire.Ended(pod) && gangs.Done(pod, placed):
 			out.Succeeded++
 		case gangs.Active(pod) && placed:
 			out.Bound++

@@ -238,8 +238,12 @@ func (g *Gang) Lacks(all int, of func(task string) int) string {
 const GangWholeCondition corev1.PodConditionType = "berth.dev/gang-whole"
 
 // GangWasWhole says whether the pod has the GangWholeCondition, or was bound as the one with which
-// its gang was whole: a scheduler that dies right after that Binding leaves no condition.
+// its gang was whole: a scheduler that dies right after that Binding leaves no condition. A pod
+// that failed says nothing: a controller may have started all of them again.
 func GangWasWhole(pod *corev1.Pod) bool {
+	if pod.Status.Phase == corev1.PodFailed {
+		return false
+	}
 	if bound, said := ReadBoundFor(pod); said && bound.Whole {
 		return true
 	}

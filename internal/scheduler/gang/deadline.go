@@ -50,9 +50,9 @@ func (t *teller) recount(g *group) error {
 		}
 		return nil
 	})
-	former := gangs.Former(pods)
+	now := gangs.RunsOf(pods)
 	for _, pod := range pods {
-		if !former(pod) {
+		if !now.Former(pod) {
 			g.countIn(pod)
 		}
 	}

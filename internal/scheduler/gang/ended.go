@@ -26,20 +26,18 @@ const endedPatience = 5 * time.Second
 // runs keep members that have ended for as long as they count.
 type runs struct{ gs *Groups }
 
-// ended takes in a pod that has ended. It is a member where its gang has others, and the pod is not
-// of a former run.
-func (r runs) ended(pod *corev1.Pod) {
-	gs := r.gs
-	gs.mu.Lock()
-	wanted := gs.of[pod.UID] != nil
-	if m := gs.memberOf(pod); !wanted && m != nil {
-		g := gs.groups[m.says.Gang]
-		wanted = g != nil && !gangs.Former(append(g.pods(), pod))(pod)
+// wanted says whether a pod that has ended is a member: it was one before, or its gang has others,
+// and the pod is not of a former run. The caller holds the lock.
+func (r runs) wanted(pod *corev1.Pod) bool {
+	if r.gs.of[pod.UID] != nil {
+		return true
 	}
-	gs.mu.Unlock()
-	if wanted {
-		gs.PodSeen(pod)
+	m := r.gs.memberOf(pod)
+	if m == nil {
+		return false
 	}
+	g := r.gs.groups[m.says.Gang]
+	return g != nil && !g.runs.Former(pod)
 }
 
 // gone takes in that a pod which had ended is gone.
@@ -69,6 +67,9 @@ func (r runs) part(m *member, pod *corev1.Pod) (ended *corev1.Pod, open bool) {
 		return nil, false
 	}
 	m.parted = true
+	g := gs.of[pod.UID]
+	g.sum(m)
+	gs.on(g, gangs.News{})
 	later.Call(gs.Clock, endedPatience, func() { r.parted(pod) })
 	return nil, true
 }
@@ -91,59 +92,68 @@ func (r runs) parted(pod *corev1.Pod) {
 	gs.unlockAndLook(g)
 }
 
-// beginAnew forgets a gang whose pods have all ended if for this pod they are of former runs. The
-// caller holds the lock.
-func (r runs) beginAnew(pod *corev1.Pod) {
-	gs := r.gs
-	m := gs.memberOf(pod)
+// arrives makes way for a pod that has not been seen before, and says whether its gang knows none
+// of its run. The caller holds the lock.
+func (r runs) arrives(pod *corev1.Pod) (first bool) {
+	m := r.gs.memberOf(pod)
 	if m == nil || wire.Ended(pod) {
-		return
+		return false
 	}
-	g := gs.groups[m.says.Gang]
-	if g == nil || g.ended == 0 || g.ended < len(g.members) {
-		return
+	g := r.gs.groups[m.says.Gang]
+	if g != nil && g.ended > 0 && g.ended == len(g.members) {
+		r.beginAnew(g, pod)
 	}
+	return g == nil || !g.runs.Has(gangs.Run(pod))
+}
+
+// beginAnew forgets a gang whose pods have all ended, none of them well that is not of a former run
+// by now: what it was counts for nothing. The caller holds the lock.
+func (r runs) beginAnew(g *group, pod *corev1.Pod) {
 	pods := g.pods()
-	former := gangs.Former(append(pods, pod))
-	if slices.ContainsFunc(pods, func(old *corev1.Pod) bool { return !former(old) }) {
+	now := gangs.RunsOf(append(pods, pod))
+	if slices.ContainsFunc(pods, func(old *corev1.Pod) bool { return old.Status.Phase == corev1.PodSucceeded && !now.Former(old) }) {
 		return
 	}
 	for _, old := range pods {
-		gs.forget(g, old.UID)
+		r.gs.forget(g, old.UID)
 	}
 }
 
-// recall takes in what has ended of a pod's gang. The caller holds the lock.
-func (r runs) recall(g *group, pod *corev1.Pod) {
+// recall takes in what has ended of a gang. The caller holds the lock.
+func (r runs) recall(g *group) {
 	gs := r.gs
-	if gs.Ended == nil || wire.Ended(pod) {
+	if gs.Ended == nil {
 		return
 	}
-	ended := gs.Ended.Of(g.key)
-	if len(ended) == 0 {
-		return
-	}
-	former := gangs.Former(g.pods())
-	for _, old := range ended {
-		if gs.of[old.UID] == nil && !former(old) && gs.join(old) == g {
+	for _, old := range gs.Ended.Of(g.key) {
+		if gs.of[old.UID] == nil && !g.runs.Former(old) && gs.join(old) == g {
 			gs.take(g, old)
 		}
 	}
 }
 
-// prune forgets members of former runs. The caller holds the lock.
+// prune forgets members of former runs, once another run has begun or is over. The caller holds the
+// lock.
 func (r runs) prune(g *group) {
-	if g.ended == 0 || g.ended == len(g.members) {
+	live := g.runs.Live()
+	if live == g.pruned || g.ended == 0 {
 		return
 	}
-	pods := g.pods()
-	former := gangs.Former(pods)
-	for _, pod := range pods {
-		if former(pod) {
+	g.pruned = live
+	left := false
+	for _, pod := range g.pods() {
+		if g.runs.Former(pod) {
 			r.gs.forget(g, pod.UID)
+			left = true
 		}
 	}
+	if left && g.plan == nil && !g.hasPlaced() { // what it was, it was in a former run
+		g.Whole, g.Open, g.roomy = false, false, false
+	}
 }
+
+// stays says whether a pod has ended by itself. One that was told to end is on its way out.
+func stays(pod *corev1.Pod) bool { return wire.Ended(pod) && pod.DeletionTimestamp == nil }
 
 // endedPods are Ended as the API server shows them. What belongs to no gang is kept as a name.
 type endedPods struct {
@@ -167,7 +177,7 @@ func WatchEnded(ctx context.Context, client kubernetes.Interface, gs *Groups) er
 		if !ok {
 			return nil, nil
 		}
-		if m, ok := gangs.PartOf(pod, true); ok && wire.Ended(pod) {
+		if m, ok := gangs.PartOf(pod, true); ok && stays(pod) {
 			return []string{m.Says.Gang.String()}, nil
 		}
 		return nil, nil
@@ -189,8 +199,12 @@ func WatchEnded(ctx context.Context, client kubernetes.Interface, gs *Groups) er
 // that was deleted and created again under its name as one that has changed.
 func (r runs) handler() cache.ResourceEventHandler {
 	seen := func(obj any) {
-		if pod, ok := obj.(*corev1.Pod); ok && wire.Ended(pod) {
-			r.ended(pod)
+		switch pod, ok := obj.(*corev1.Pod); {
+		case !ok || !wire.Ended(pod):
+		case stays(pod):
+			r.gs.PodSeen(pod)
+		default:
+			r.gone(pod.UID)
 		}
 	}
 	gone := func(obj any) {
@@ -251,7 +265,7 @@ func (e *endedPods) Of(key wire.GangKey) (pods []*corev1.Pod) {
 // Last implements Ended.
 func (e *endedPods) Last(pod *corev1.Pod) *corev1.Pod {
 	obj, _, err := e.informer.GetStore().GetByKey(pod.Namespace + "/" + pod.Name)
-	if last, ok := obj.(*corev1.Pod); err == nil && ok && last.UID == pod.UID && wire.Ended(last) {
+	if last, ok := obj.(*corev1.Pod); err == nil && ok && last.UID == pod.UID && stays(last) {
 		return last
 	}
 	return nil

@@ -82,12 +82,12 @@ func TestAMemberThatEndedWellCounts(t *testing.T) {
 				switch first {
 				case "gone":
 					w.groups.PodGone(before)
-					runs{w.groups}.ended(after)
+					w.groups.PodSeen(after)
 				case "ended":
-					runs{w.groups}.ended(after)
+					w.groups.PodSeen(after)
 					w.groups.PodGone(before)
 				case "ended, and late news":
-					runs{w.groups}.ended(after)
+					w.groups.PodSeen(after)
 					w.groups.PodSeen(before)
 					w.groups.PodGone(before)
 				default:
@@ -95,7 +95,7 @@ func TestAMemberThatEndedWellCounts(t *testing.T) {
 					w.groups.PodGone(before)
 					w.run(time.Second)
 					w.groups.Ended.(theEnded)[after.UID] = after
-					runs{w.groups}.ended(after)
+					w.groups.PodSeen(after)
 				}
 			}
 			w.run(time.Minute)
@@ -138,7 +138,7 @@ func TestAGangThatEndsIsCompleted(t *testing.T) {
 		for _, name := range []string{"a-0", "a-1"} {
 			before, after := w.finish(name, corev1.PodSucceeded)
 			w.groups.PodGone(before)
-			runs{w.groups}.ended(after)
+			w.groups.PodSeen(after)
 			w.run(time.Second)
 		}
 		for i, s := range w.stood {
@@ -193,14 +193,14 @@ func TestANewRunBeginsAnew(t *testing.T) {
 		for _, name := range []string{"a-0", "a-1"} {
 			before, after := w.finish(name, corev1.PodSucceeded)
 			w.groups.PodGone(before)
-			runs{w.groups}.ended(after)
+			w.groups.PodSeen(after)
 		}
 		w.run(time.Second)
 		w.addRun("a", "two", 2, 1, 2)
 		w.run(time.Second)
 		w.want("a", 0, 0)
 		for _, pod := range w.groups.Ended.(theEnded) { // somebody changes them
-			runs{w.groups}.ended(pod)
+			w.groups.PodSeen(pod)
 		}
 		w.run(time.Second)
 		w.want("a", 0, 0)
@@ -210,6 +210,82 @@ func TestANewRunBeginsAnew(t *testing.T) {
 		w.addRun("a", "two", 3, 1, 2)
 		w.run(time.Second)
 		w.want("a", 2, 2)
+	})
+}
+
+// TestAGangThatIsStartedAgainBeginsAnew: all members failed, and the same controller makes others.
+func TestAGangThatIsStartedAgainBeginsAnew(t *testing.T) {
+	inWorld(t, 2, func(w *world) {
+		w.groups.Ended = theEnded{}
+		w.addRun("a", "one", 0, 3, 3)
+		w.run(time.Second)
+		w.want("a", 3, 3)
+		for i := range 3 {
+			before, after := w.finish(fmt.Sprint("a-", i), corev1.PodFailed)
+			w.groups.PodGone(before)
+			w.groups.PodSeen(after)
+		}
+		w.run(time.Second)
+		w.addRun("a", "one", 3, 2, 3)
+		for _, pod := range w.groups.Ended.(theEnded) { // somebody changes them
+			w.groups.PodSeen(pod)
+		}
+		w.run(time.Second)
+		w.want("a", 0, 0)
+		if g := w.groups.of["a-3"]; g.Whole {
+			t.Error("what failed says that the gang was whole")
+		}
+		w.addRun("a", "one", 5, 1, 3)
+		w.run(time.Second)
+		w.want("a", 3, 3)
+	})
+}
+
+// TestMembersThatAreToldToEndAreNotDone, even if they end well: others take their place as a gang.
+func TestMembersThatAreToldToEndAreNotDone(t *testing.T) {
+	inWorld(t, 1, func(w *world) {
+		w.groups.Ended = theEnded{}
+		w.add("a", 2, 2, 3)
+		w.run(time.Second)
+		w.want("a", 2, 2)
+		w.add("full", 1, 1, 1) // so that others do not fit
+		w.run(time.Second)
+		for _, name := range []string{"a-0", "a-1"} {
+			w.leave(name)
+			before, after := w.finish(name, corev1.PodSucceeded)
+			w.groups.PodGone(before)
+			handler := runs{w.groups}.handler()
+			handler.OnAdd(after, false)
+			if done := w.doneOf("a"); done > 1 {
+				t.Errorf("%s was told to end, and %d are done", name, done)
+			}
+		}
+		if n := len(w.groups.groups); n != 1 {
+			t.Errorf("%d gangs are known: want the one that is full alone", n)
+		}
+	})
+}
+
+// TestNobodyIsTriedWhileAMemberMayBeGone: for a moment nobody knows how many the gang needs.
+func TestNobodyIsTriedWhileAMemberMayBeGone(t *testing.T) {
+	inWorld(t, 2, func(w *world) {
+		w.groups.Ended = theEnded{}
+		w.add("a", 3, 3, 1)
+		w.run(time.Second)
+		w.want("a", 3, 3)
+		for i := range 3 {
+			w.remove(fmt.Sprint("a-", i)) // by force
+		}
+		for i := range 2 {
+			w.create(podOf("a", fmt.Sprint("a-", 3+i), 3, 1))
+		}
+		w.run(endedPatience - time.Second)
+		w.want("a", 0, 0)
+		w.run(time.Minute)
+		w.want("a", 0, 0)
+		w.create(podOf("a", "a-5", 3, 1))
+		w.run(time.Second)
+		w.want("a", 3, 3)
 	})
 }
 
@@ -224,13 +300,13 @@ func TestMembersOfSeveralControllers(t *testing.T) {
 		w.want("a", 3, 3)
 		before, after := w.finish("a-0", corev1.PodSucceeded)
 		w.groups.PodGone(before)
-		runs{w.groups}.ended(after)
+		w.groups.PodSeen(after)
 		if done := w.doneOf("a"); done != 3 {
 			t.Errorf("%d are done: want 3", done)
 		}
 		w.restart()
 		w.groups.Ended = ended
-		runs{w.groups}.ended(after)
+		w.groups.PodSeen(after)
 		if done := w.doneOf("a"); done != 3 {
 			t.Errorf("%d are done for a scheduler that has begun: want 3", done)
 		}
@@ -241,7 +317,7 @@ func TestMembersOfSeveralControllers(t *testing.T) {
 		old.CreationTimestamp = metav1.NewTime(old.CreationTimestamp.Add(-time.Hour))
 		old.Status.ContainerStatuses[0].State.Terminated.FinishedAt = metav1.NewTime(old.CreationTimestamp.Add(time.Minute))
 		old.OwnerReferences[0].UID = "launcher before"
-		runs{w.groups}.ended(old)
+		w.groups.PodSeen(old)
 		if done := w.doneOf("a"); done != 3 || w.groups.of["a-old"] != nil {
 			t.Errorf("%d are done: want 3, without the one of a former run", done)
 		}
@@ -275,7 +351,7 @@ func TestASchedulerThatBeginsHearsOfTheEnded(t *testing.T) {
 		w.restart()
 		w.groups.Ended = ended
 		for _, pod := range ended { // no other pod of the gang is there
-			runs{w.groups}.ended(pod)
+			w.groups.PodSeen(pod)
 		}
 		if len(w.groups.groups) > 0 {
 			t.Errorf("%d gangs are known of which all pods have ended: want none", len(w.groups.groups))

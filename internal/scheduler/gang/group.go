@@ -111,7 +111,7 @@ func (g *group) blocked() string {
 func (g *group) conditions() *gangs.Conditions {
 	return &gangs.Conditions{
 		Members: len(g.members), Waiting: g.waiting.All, Blocked: g.blocked(), Settled: g.settled(),
-		Stale: g.fresh < g.changes, Disagree: !g.agree(),
+		Stale: g.fresh < g.changes || g.parted > 0, Disagree: !g.agree(),
 	}
 }
 

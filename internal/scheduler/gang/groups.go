@@ -54,11 +54,13 @@ func (gs *Groups) PodSeen(pod *corev1.Pod) {
 		gs.Stir() // what it held is free, or will be
 	}
 	gs.mu.Lock()
+	if gs.Ended != nil && wire.Ended(pod) && !(runs{gs}).wanted(pod) {
+		gs.mu.Unlock()
+		return
+	}
 	was := gs.leaveOther(pod)
 	known := gs.of[pod.UID] != nil
-	if !known {
-		runs{gs}.beginAnew(pod)
-	}
+	first := !known && (runs{gs}).arrives(pod)
 	g := gs.join(pod)
 	if g != nil {
 		if !known {
@@ -66,8 +68,8 @@ func (gs *Groups) PodSeen(pod *corev1.Pod) {
 			gs.on(g, gangs.News{})
 		}
 		gs.take(g, pod)
-		if !known {
-			runs{gs}.recall(g, pod)
+		if first {
+			runs{gs}.recall(g)
 		}
 		runs{gs}.prune(g)
 	}

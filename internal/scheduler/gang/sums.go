@@ -3,6 +3,7 @@ package gang
 import (
 	"container/heap"
 
+	corev1 "k8s.io/api/core/v1"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 
 	"github.com/berth-dev/berth/internal/gangs"
@@ -14,8 +15,13 @@ import (
 type sums struct {
 	// waiting are members that want a node, done the ones that have one, or had one and ended well.
 	waiting, done gangs.Count
-	// ended counts members that have ended, well or not.
-	ended int
+	// ended counts members that have ended, well or not; parted the ones that the scheduler's watch
+	// shows no more, and that may have ended.
+	ended, parted int
+	// runs are those of the members. pruned is how many were not over when members of former ones
+	// were forgotten last.
+	runs   gangs.Runs
+	pruned int
 	// wrongs counts active members with something that cannot be read, asking the ones with wishes
 	// about their mates' places.
 	wrongs, asking int
@@ -82,9 +88,31 @@ func addTo[K comparable](m *map[K]int, key K, n int) {
 
 // part is what a member adds to the sums; the zero value adds nothing.
 type part struct {
-	waits, done, active, ended bool
-	task                       string
-	said                       said // counts of an active member
+	waits, done, parted bool
+	life                life
+	task                string
+	run                 gangs.RunPart
+	said                said // counts of an active member
+}
+
+// life is how far a member's pod is; the zero value is that of no member.
+type life uint8
+
+const (
+	active life = iota + 1
+	leaving
+	ended
+)
+
+func lifeOf(pod *corev1.Pod) life {
+	switch {
+	case wire.Ended(pod):
+		return ended
+	case gangs.Active(pod):
+		return active
+	default:
+		return leaving
+	}
 }
 
 // said is what a member's pod says that is added up.
@@ -96,7 +124,7 @@ type said struct {
 }
 
 func (m *member) part() part {
-	return part{waits: m.pending(), done: gangs.Done(m.pod, m.placed()), active: m.active(), ended: wire.Ended(m.pod), task: m.says.Task, said: said{
+	return part{waits: m.pending(), done: gangs.Done(m.pod, m.placed()), parted: m.parted, life: lifeOf(m.pod), task: m.says.Task, run: gangs.RunPartOf(m.pod), said: said{
 		wrong: m.wrong != nil, asks: wire.AsksMates(m.pod), scheduler: m.pod.Spec.SchedulerName,
 		priority: corev1helpers.PodPriority(m.pod), declares: m.says.Declaration,
 	}}
@@ -133,10 +161,16 @@ func (g *group) add(p *part, n int) {
 	if p.done {
 		g.done.Add(p.task, n)
 	}
-	if p.ended {
+	if p.life != 0 {
+		g.runs.Add(p.run, n)
+	}
+	if p.life == ended {
 		g.ended += n
 	}
-	if p.active {
+	if p.parted {
+		g.parted += n
+	}
+	if p.life == active {
 		g.hear(&p.said, n)
 	}
 }
