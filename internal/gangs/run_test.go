@@ -32,6 +32,7 @@ func TestFormer(t *testing.T) {
 		{"one:Succeeded:1:5 two:Pending:9 three:Running:8", "0"},
 		{"one:Succeeded:1:5 two:Failed:1:6 two:Pending:9 three:Pending:9", ""},
 		{"one:Succeeded:1:5 two:Failed:1:6 two:Pending:9", ""}, // two began while one went on
+		{"one:Succeeded:1:5 two:Running:5", ""},                // within one second
 		{"one:Failed:3 two:Running:2", ""},                     // nobody knows when it ended
 		{"one:Failed:1 two:Running:2", "0"},
 		{":Succeeded:1:5 :Running:9", ""},

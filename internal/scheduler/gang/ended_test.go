@@ -331,8 +331,8 @@ func TestMembersOfSeveralControllers(t *testing.T) {
 		}
 		w.run(time.Second)
 		w.groups.PodSeen(w.pods["a-3"])
-		if g := w.groups.of["a-3"]; len(g.members) != 1 || g.done.All != 0 {
-			t.Errorf("%d members, %d done: want the new one alone", len(g.members), g.done.All)
+		if g := w.groups.of["a-3"]; len(g.members) != 1 || g.done.All != 0 || g.Whole {
+			t.Errorf("%d members, %d done, it was whole: %v; want the new one alone, false", len(g.members), g.done.All, g.Whole)
 		}
 	})
 }
