@@ -234,6 +234,7 @@ agent.occupancy.pods sums of the last report, by alignment
 agent.occupancy.withDevices sums of the last report, by alignment
 agent.Options.Preferences an option
 agent.podBook.pods = podFacts
+agent.podBook.left = podFacts
 agent.sighting.holders a reading
 agent.sighting.pods a reading
 agent.sighting.active a reading

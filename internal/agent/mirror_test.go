@@ -874,10 +874,9 @@ func TestAmounts(t *testing.T) {
 func TestKubeletRestart(t *testing.T) {
 	w := newWorld(t)
 	w.settle()
-	w.node.Status.NodeInfo.KubeletVersion = "v1.35.2"
+	w.m.restarted() // it says which release it is only later
 	w.settle()
-	w.wantWrites(1) // what is frozen stays until the kubelet restarts
-	w.m.restarted()
+	w.node.Status.NodeInfo.KubeletVersion = "v1.35.2"
 	w.settle()
 	w.wantWrites(2)
 	if n := w.last(); n.Spec.Config.Version != placement.V135 {
@@ -1211,4 +1210,60 @@ func TestNumberGivenTwice(t *testing.T) {
 	w.clock = w.clock.Add(assureEvery)
 	w.settle()
 	w.wantWrites(2)
+}
+
+// TestAForgedMirrorStandsForNobody: anybody who may create pods may create one that says it mirrors
+// another pod. The kubelet deletes it; the pod went on, and was reported to have ended.
+func TestAForgedMirrorStandsForNobody(t *testing.T) {
+	for _, of := range []string{"a", "manifest-hash"} {
+		w := newWorld(t)
+		real := w.pod("a", corev1.PodRunning)
+		if of != "a" {
+			real.Annotations = map[string]string{mirrorAnnotation: of}
+		}
+		forged := w.pod("forged", corev1.PodRunning)
+		forged.Name, forged.Annotations = "forged", map[string]string{mirrorAnnotation: of}
+		forged.CreationTimestamp = metav1.NewTime(real.CreationTimestamp.Add(time.Hour))
+		w.m.pods.see(real, w.clock)
+		w.cpus("0,3-7", map[string]string{of: "1-2"})
+		w.admitted(of)
+		w.settle()
+		w.wantPods("a::1-2")
+		for range 2 {
+			w.m.pods.see(forged, w.clock)
+			w.settle()
+			w.wantPods("a::1-2")
+			w.m.pods.lose(forged, w.clock)
+			w.settle()
+			w.wantPods("a::1-2")
+		}
+		if n := len(w.m.pods.left); n > 0 {
+			t.Errorf("%s: %d pods are remembered that have left: want none", of, n)
+		}
+		// The agent starts, and sees the forged one first.
+		w.m.pods = newPodBook(DefaultRivals())
+		w.m.pods.see(forged, w.clock)
+		w.m.pods.see(real, w.clock)
+		w.settle()
+		w.wantPods("a::1-2")
+		w.m.pods.lose(real, w.clock)
+		if of == "a" && !w.m.pods.all()["a"].ended.Equal(w.clock) {
+			t.Errorf("the pod is gone, and its forged mirror keeps it: %+v", w.m.pods.all()["a"])
+		}
+	}
+}
+
+// TestPodsThatHaveLeftAreBounded where no report can be made.
+func TestPodsThatHaveLeftAreBounded(t *testing.T) {
+	w := newWorld(t)
+	for i := range 3 * maxLeft {
+		pod := w.pod(fmt.Sprint("p", i), corev1.PodRunning)
+		w.m.pods.see(pod, w.clock)
+		w.clock = w.clock.Add(time.Second)
+		w.m.pods.lose(pod, w.clock)
+	}
+	last := fmt.Sprint("p", 3*maxLeft-1)
+	if all := w.m.pods.all(); len(all) != maxLeft || all[last].uid != last {
+		t.Errorf("%d pods are remembered: want the last %d", len(all), maxLeft)
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/internal/wire"
@@ -21,7 +22,8 @@ const mirrorAnnotation = "kubernetes.io/config.mirror"
 // podFacts is what a report needs to know of a pod.
 type podFacts struct {
 	uid             string // in the kubelet's books
-	apiUID          string
+	apiUID          string // "" for one that has left the API
+	mirror          bool   // it says that it mirrors the static pod of that uid
 	namespace, name string
 	created         time.Time
 	// acknowledged: by its status, the kubelet has admitted the pod.
@@ -60,7 +62,7 @@ func factsOf(pod *corev1.Pod, rivals []Rival) podFacts {
 	}
 	f.notePlacement(pod)
 	if static := pod.Annotations[mirrorAnnotation]; static != "" {
-		f.uid = static
+		f.uid, f.mirror = static, true
 	}
 	f.refused = wire.Refused(pod)
 	f.admitted = slices.ContainsFunc(slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses), ran)
@@ -93,14 +95,24 @@ func ran(s corev1.ContainerStatus) bool {
 
 // podBook keeps the pods that the API binds to the node, and the ones that have left it while the
 // kubelet's books may still name them. It is safe for concurrent use.
+//
+// Anybody who may create pods may create one that says it mirrors another pod (the annotation
+// kubernetes.io/config.mirror): the kubelet runs none of these, and deletes the ones whose static
+// pod it does not have. So a mirror never stands for a pod that has that UID itself, and of several
+// mirrors the oldest counts.
 type podBook struct {
 	rivals []Rival
 	mu     sync.Mutex
-	pods   map[string]podFacts
+	pods   map[types.UID]podFacts // in the API, by its UID
+	left   map[string]podFacts    // by the kubelet's
 }
 
+// maxLeft bounds the pods that have left the API: where no report can be made, nobody says that the
+// kubelet's books no longer name them.
+const maxLeft = 512
+
 func newPodBook(rivals []Rival) *podBook {
-	return &podBook{rivals: rivals, pods: map[string]podFacts{}}
+	return &podBook{rivals: rivals, pods: map[types.UID]podFacts{}, left: map[string]podFacts{}}
 }
 
 // see notes a pod that the API has.
@@ -108,7 +120,11 @@ func (b *podBook) see(pod *corev1.Pod, now time.Time) {
 	f := factsOf(pod, b.rivals)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	old := b.pods[f.uid]
+	old, known := b.pods[pod.UID]
+	if gone := b.left[f.uid]; !known && gone.mirror == f.mirror {
+		old = gone
+		delete(b.left, f.uid)
+	}
 	f.admitted = f.admitted || old.admitted
 	if wire.Ended(pod) {
 		f.ended = now
@@ -116,7 +132,7 @@ func (b *podBook) see(pod *corev1.Pod, now time.Time) {
 			f.ended = old.ended
 		}
 	}
-	b.pods[f.uid] = f
+	b.pods[pod.UID] = f
 }
 
 // change notes that a pod has changed. It may be another that was created under its name while
@@ -133,16 +149,41 @@ func (b *podBook) lose(pod *corev1.Pod, now time.Time) {
 	f := factsOf(pod, b.rivals)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	old, ok := b.pods[f.uid]
-	if ok && old.apiUID != f.apiUID {
-		return // another mirror of the same static pod
+	old := b.pods[pod.UID]
+	delete(b.pods, pod.UID)
+	if _, known := b.left[f.uid]; f.mirror && (known || b.hasOther(f.uid)) {
+		return // it stood for none, or another mirror of the same static pod is there
 	}
 	f.ended, f.admitted = now, f.admitted || old.admitted
 	if !old.ended.IsZero() {
 		f.ended = old.ended
 	}
 	f.apiUID = ""
-	b.pods[f.uid] = f
+	if len(b.left) >= maxLeft {
+		b.leaveOldest()
+	}
+	b.left[f.uid] = f
+}
+
+// hasOther says whether the API has a pod of that UID of the kubelet's. The caller holds the lock.
+func (b *podBook) hasOther(uid string) bool {
+	for _, f := range b.pods {
+		if f.uid == uid {
+			return true
+		}
+	}
+	return false
+}
+
+// leaveOldest forgets the pod that left the API first. The caller holds the lock.
+func (b *podBook) leaveOldest() {
+	oldest, at := "", time.Time{}
+	for uid, f := range b.left {
+		if oldest == "" || f.ended.Before(at) {
+			oldest, at = uid, f.ended
+		}
+	}
+	delete(b.left, oldest)
 }
 
 // admit notes which pods the kubelet has admitted.
@@ -150,9 +191,15 @@ func (b *podBook) admit(admitted func(uid string) bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for uid, f := range b.pods {
-		if !f.admitted && admitted(uid) {
+		if !f.admitted && admitted(f.uid) {
 			f.admitted = true
 			b.pods[uid] = f
+		}
+	}
+	for uid, f := range b.left {
+		if !f.admitted && admitted(uid) {
+			f.admitted = true
+			b.left[uid] = f
 		}
 	}
 }
@@ -161,14 +208,34 @@ func (b *podBook) admit(admitted func(uid string) bool) {
 func (b *podBook) all() map[string]podFacts {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return maps.Clone(b.pods)
+	out := maps.Clone(b.left)
+	for _, f := range b.pods {
+		if other, taken := out[f.uid]; !taken || f.standsBefore(other) {
+			out[f.uid] = f
+		}
+	}
+	return out
+}
+
+// standsBefore says which of two pods counts that are of one UID of the kubelet's: the one that has
+// it itself, one that the API has, one that has not ended, the oldest.
+func (p podFacts) standsBefore(o podFacts) bool {
+	switch {
+	case p.mirror != o.mirror:
+		return !p.mirror
+	case (p.apiUID == "") != (o.apiUID == ""):
+		return p.apiUID != ""
+	case p.ended.IsZero() != o.ended.IsZero():
+		return p.ended.IsZero()
+	}
+	return cmp.Or(p.created.Compare(o.created), cmp.Compare(p.apiUID, o.apiUID)) < 0
 }
 
 // forget drops pods that have left the API and that the kubelet's books no longer name.
 func (b *podBook) forget(named func(uid string) bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	maps.DeleteFunc(b.pods, func(uid string, f podFacts) bool { return f.apiUID == "" && !named(uid) })
+	maps.DeleteFunc(b.left, func(uid string, _ podFacts) bool { return !named(uid) })
 }
 
 // running names the pods that have not ended.

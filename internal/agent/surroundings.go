@@ -73,6 +73,7 @@ type surroundings struct {
 	say         *complaints
 
 	decider decider // as of when the platform was found
+	release string  // the kubelet's, as of then
 	// mislabelled: nobody can say who decides, or what labels ask for.
 	mislabelled     bool
 	platform        *platform // what the kubelet found; nil until it is known
@@ -102,21 +103,25 @@ type present struct {
 // find makes sure that the platform is known. The error comes with the time to the next attempt.
 func (a *surroundings) find(ctx context.Context, node *corev1.Node) (next, error) {
 	by, wrong := deciderOf(a.authority, a.enforcer, a.devices, node)
-	if a.platform != nil && (node == nil || a.decider == by && a.mislabelled == (wrong != nil)) {
-		return settled, nil
-	}
 	if node == nil {
+		if a.platform != nil {
+			return settled, nil
+		}
 		return again(endPoll), errNoNode
+	}
+	// A kubelet of another release says so some time after it has started.
+	version := cmp.Or(a.version, node.Status.NodeInfo.KubeletVersion)
+	if a.platform != nil && a.decider == by && a.release == version && a.mislabelled == (wrong != nil) {
+		return settled, nil
 	}
 	if a.fingerprint != nil {
 		a.lastFingerprint = a.fingerprint()
 	}
-	version := cmp.Or(a.version, node.Status.NodeInfo.KubeletVersion)
 	p, err := discover(ctx, a.machine, a.config, version, by)
 	if err != nil {
 		return again(a.attempts.Step()), err
 	}
-	a.decider = by
+	a.decider, a.release = by, version
 	if a.mislabelled = wrong != nil; a.mislabelled {
 		p.problem = wrong
 	}
