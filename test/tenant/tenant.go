@@ -113,6 +113,7 @@ var acts = []act{
 	{"again", 6, (*hand).again, true},
 	{"claims", 8, (*hand).claim, true},
 	{"images", 4, (*hand).disguise, false},
+	{"mirrors", 4, (*hand).mirror, false},
 	{"withhold", 6, (*hand).withhold, false},
 	{"podgroups", 5, (*hand).podGroup, false},
 	{"jobs", 2, (*hand).job, false},
@@ -469,6 +470,20 @@ func (h *hand) disguise() {
 	if h.r.IntN(2) == 0 {
 		p.Annotations[wire.KoordinatorStatusAnnotation] = `{"cpuset":"1-4"}`
 	}
+	h.create(p)
+}
+
+// mirror makes a pod on a node that says it mirrors one of the tenant's own, or none.
+func (h *hand) mirror() {
+	p, of := h.pod(), h.uid()
+	p.Spec.NodeName = h.node()
+	if pod := h.any(); pod != nil {
+		of = string(pod.UID)
+		if pod.Spec.NodeName != "" {
+			p.Spec.NodeName = pod.Spec.NodeName
+		}
+	}
+	p.Annotations[corev1.MirrorPodAnnotationKey] = of
 	h.create(p)
 }
 
