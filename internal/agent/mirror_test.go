@@ -869,6 +869,22 @@ func TestAmounts(t *testing.T) {
 	if held := w.numatopologies[1].Spec.PodAllocations; len(held) != 1 || held[0].ContainerAllocations[0].Allocations["cpu"] != "1-2" {
 		t.Errorf("got %+v", held)
 	}
+	// While the books cannot be read, nobody says what is free beside the pods of now.
+	books := w.files.CPU
+	w.files.CPU = []byte("{")
+	w.see("b", corev1.PodRunning)
+	for n := w.last(); n.Report.Ready().Status == metav1.ConditionTrue; n = w.last() {
+		w.steps(1)
+	}
+	w.steps(10)
+	if len(w.amounts) != 2 {
+		t.Errorf("%d NodeResourceTopologies: want the two of before", len(w.amounts))
+	}
+	w.files.CPU = books
+	w.settle()
+	if len(w.amounts) != 3 {
+		t.Errorf("%d NodeResourceTopologies: want a third, with the pod that has come", len(w.amounts))
+	}
 }
 
 func TestKubeletRestart(t *testing.T) {
