@@ -560,7 +560,7 @@ func TestStranger(t *testing.T) {
 func TestStaticPodGoesByItsMirror(t *testing.T) {
 	w := newWorld(t)
 	mirror := w.pod("api-uid", corev1.PodRunning)
-	mirror.Annotations = map[string]string{mirrorAnnotation: "manifest-hash"}
+	mirror.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: "manifest-hash"}
 	w.m.pods.see(mirror, w.clock)
 	w.cpus("0,3-7", map[string]string{"manifest-hash": "1-2"})
 	w.admitted("manifest-hash")
@@ -1235,10 +1235,10 @@ func TestAForgedMirrorStandsForNobody(t *testing.T) {
 		w := newWorld(t)
 		real := w.pod("a", corev1.PodRunning)
 		if of != "a" {
-			real.Annotations = map[string]string{mirrorAnnotation: of}
+			real.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: of}
 		}
 		forged := w.pod("forged", corev1.PodRunning)
-		forged.Name, forged.Annotations = "forged", map[string]string{mirrorAnnotation: of}
+		forged.Name, forged.Annotations = "forged", map[string]string{corev1.MirrorPodAnnotationKey: of}
 		forged.CreationTimestamp = metav1.NewTime(real.CreationTimestamp.Add(time.Hour))
 		w.m.pods.see(real, w.clock)
 		w.cpus("0,3-7", map[string]string{of: "1-2"})

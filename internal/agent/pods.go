@@ -15,10 +15,6 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// mirrorAnnotation on a pod in the API says which static pod of the kubelet it mirrors
-// (kubetypes.ConfigMirrorAnnotationKey).
-const mirrorAnnotation = "kubernetes.io/config.mirror"
-
 // podFacts is what a report needs to know of a pod.
 type podFacts struct {
 	uid             string // in the kubelet's books
@@ -61,7 +57,7 @@ func factsOf(pod *corev1.Pod, rivals []Rival) podFacts {
 		owner: rivalIn(rivals, pod), looksLike: famousImage(rivals, pod),
 	}
 	f.notePlacement(pod)
-	if static := pod.Annotations[mirrorAnnotation]; static != "" {
+	if static := pod.Annotations[corev1.MirrorPodAnnotationKey]; static != "" {
 		f.uid, f.mirror = static, true
 	}
 	f.refused = wire.Refused(pod)

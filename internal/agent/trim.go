@@ -50,8 +50,8 @@ func keptAnnotations(pod *corev1.Pod) map[string]string {
 	if text, ok := pod.Annotations[wire.PlacementAnnotation]; ok && len(text) <= wire.MaxPlacementBytes {
 		out[wire.PlacementAnnotation] = text
 	}
-	if text := pod.Annotations[mirrorAnnotation]; text != "" && len(text) <= maxKeptText {
-		out[mirrorAnnotation] = text
+	if text := pod.Annotations[corev1.MirrorPodAnnotationKey]; text != "" && len(text) <= maxKeptText {
+		out[corev1.MirrorPodAnnotationKey] = text
 	}
 	if pod.Annotations[wire.KoordinatorStatusAnnotation] != "" {
 		out[wire.KoordinatorStatusAnnotation] = "{}"

@@ -71,7 +71,7 @@ func TestTrimmed(t *testing.T) {
 // TestTrimmedIsBounded: as many containers and resources as an object holds make no large pod.
 func TestTrimmedIsBounded(t *testing.T) {
 	pod := newWorld(t).pod("a", corev1.PodRunning)
-	pod.Annotations = map[string]string{mirrorAnnotation: strings.Repeat("u", 200<<10)}
+	pod.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: strings.Repeat("u", 200<<10)}
 	for i := range 10_000 {
 		c := corev1.Container{Name: fmt.Sprint("c", i), Image: "a/" + strings.Repeat("ä", 200), Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{}}}
 		for j := range 3 {

@@ -45,7 +45,7 @@ func (t *teller) recount(g *group) error {
 	})
 	var pods []*corev1.Pod
 	err := list.EachListItem(ctx, metav1.ListOptions{}, func(obj runtime.Object) error {
-		if pod, ok := obj.(*corev1.Pod); ok && belongs(pod) && g.claims(pod) {
+		if pod, ok := obj.(*corev1.Pod); ok && belongs(pod) && g.concerns(pod) {
 			pods = append(pods, pod.DeepCopy())
 		}
 		return nil
@@ -64,8 +64,8 @@ func (t *teller) recount(g *group) error {
 	return err
 }
 
-// claims says whether a pod was known as a member, or is one by its Binding or its own word.
-func (g *group) claims(pod *corev1.Pod) bool {
+// concerns says whether a pod was known as a member, or is one by its Binding or its own word.
+func (g *group) concerns(pod *corev1.Pod) bool {
 	_, known := g.members[pod.UID]
 	part, _ := gangs.PartOf(pod, false)
 	return known || swears(pod, g.key) || pod.Spec.NodeName == "" && part.Says.Gang == g.key

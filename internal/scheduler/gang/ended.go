@@ -23,26 +23,26 @@ import (
 // endedPatience is how long a member that is gone from one watch may still turn up in the other.
 const endedPatience = 5 * time.Second
 
-// runs keep members that have ended for as long as they count.
-type runs struct{ gs *Groups }
+// endings keep members that have ended for as long as they count.
+type endings struct{ gs *Groups }
 
 // wanted says whether a pod that has ended is a member: it was one before, or its gang has others,
 // and the pod is not of a former run. The caller holds the lock.
-func (r runs) wanted(pod *corev1.Pod) bool {
-	if r.gs.of[pod.UID] != nil {
+func (e endings) wanted(pod *corev1.Pod) bool {
+	if e.gs.of[pod.UID] != nil {
 		return true
 	}
-	m := r.gs.memberOf(pod)
+	m := e.gs.memberOf(pod)
 	if m == nil {
 		return false
 	}
-	g := r.gs.groups[m.says.Gang]
+	g := e.gs.groups[m.says.Gang]
 	return g != nil && !g.runs.Former(pod)
 }
 
 // gone takes in that a pod which had ended is gone.
-func (r runs) gone(uid types.UID) {
-	gs := r.gs
+func (e endings) gone(uid types.UID) {
+	gs := e.gs
 	gs.mu.Lock()
 	g := gs.of[uid]
 	if g == nil || !wire.Ended(g.members[uid].pod) {
@@ -55,8 +55,8 @@ func (r runs) gone(uid types.UID) {
 
 // part takes in that the scheduler's watch shows a member no more. It returns the pod if that has
 // ended, and says whether that may still turn out. The caller holds the lock.
-func (r runs) part(m *member, pod *corev1.Pod) (ended *corev1.Pod, open bool) {
-	gs := r.gs
+func (e endings) part(m *member, pod *corev1.Pod) (ended *corev1.Pod, open bool) {
+	gs := e.gs
 	if gs.Ended == nil || m.pod.Spec.NodeName == "" {
 		return nil, false
 	}
@@ -70,13 +70,13 @@ func (r runs) part(m *member, pod *corev1.Pod) (ended *corev1.Pod, open bool) {
 	g := gs.of[pod.UID]
 	g.sum(m)
 	gs.on(g, gangs.News{})
-	later.Call(gs.Clock, endedPatience, func() { r.parted(pod) })
+	later.Call(gs.Clock, endedPatience, func() { e.parted(pod) })
 	return nil, true
 }
 
 // parted forgets a member that the scheduler's watch shows no more, unless it has ended.
-func (r runs) parted(pod *corev1.Pod) {
-	gs := r.gs
+func (e endings) parted(pod *corev1.Pod) {
+	gs := e.gs
 	gs.mu.Lock()
 	g := gs.of[pod.UID]
 	if g == nil || !g.members[pod.UID].parted {
@@ -94,34 +94,37 @@ func (r runs) parted(pod *corev1.Pod) {
 
 // arrives makes way for a pod that has not been seen before, and says whether its gang knows none
 // of its run. The caller holds the lock.
-func (r runs) arrives(pod *corev1.Pod) (first bool) {
-	m := r.gs.memberOf(pod)
-	if m == nil || wire.Ended(pod) {
+func (e endings) arrives(pod *corev1.Pod) (first bool) {
+	if !belongs(pod) || wire.Ended(pod) {
 		return false
 	}
-	g := r.gs.groups[m.says.Gang]
+	m := e.gs.memberOf(pod)
+	if m == nil {
+		return false
+	}
+	g := e.gs.groups[m.says.Gang]
 	if g != nil && g.ended > 0 && g.ended == len(g.members) {
-		r.beginAnew(g, pod)
+		e.beginAnew(g, pod)
 	}
 	return g == nil || !g.runs.Has(gangs.Run(pod))
 }
 
 // beginAnew forgets a gang whose pods have all ended, none of them well that is not of a former run
 // by now: what it was counts for nothing. The caller holds the lock.
-func (r runs) beginAnew(g *group, pod *corev1.Pod) {
+func (e endings) beginAnew(g *group, pod *corev1.Pod) {
 	pods := g.pods()
 	now := gangs.RunsOf(append(pods, pod))
 	if slices.ContainsFunc(pods, func(old *corev1.Pod) bool { return old.Status.Phase == corev1.PodSucceeded && !now.Former(old) }) {
 		return
 	}
 	for _, old := range pods {
-		r.gs.forget(g, old.UID)
+		e.gs.forget(g, old.UID)
 	}
 }
 
 // recall takes in what has ended of a gang. The caller holds the lock.
-func (r runs) recall(g *group) {
-	gs := r.gs
+func (e endings) recall(g *group) {
+	gs := e.gs
 	if gs.Ended == nil {
 		return
 	}
@@ -134,7 +137,7 @@ func (r runs) recall(g *group) {
 
 // prune forgets members of former runs, once another run has begun or is over. The caller holds the
 // lock.
-func (r runs) prune(g *group) {
+func (e endings) prune(g *group) {
 	live := g.runs.Live()
 	if live == g.pruned || g.ended == 0 {
 		return
@@ -143,7 +146,7 @@ func (r runs) prune(g *group) {
 	left := false
 	for _, pod := range g.pods() {
 		if g.runs.Former(pod) {
-			r.gs.forget(g, pod.UID)
+			e.gs.forget(g, pod.UID)
 			left = true
 		}
 	}
@@ -187,7 +190,7 @@ func WatchEnded(ctx context.Context, client kubernetes.Interface, gs *Groups) er
 	if err := informer.SetTransform(trimEnded); err != nil {
 		return err
 	}
-	told, err := informer.AddEventHandler(runs{gs}.handler())
+	told, err := informer.AddEventHandler(endings{gs}.handler())
 	if err != nil {
 		return err
 	}
@@ -197,19 +200,19 @@ func WatchEnded(ctx context.Context, client kubernetes.Interface, gs *Groups) er
 
 // handler takes in news of pods that have ended. A list that comes after a break may show one
 // that was deleted and created again under its name as one that has changed.
-func (r runs) handler() cache.ResourceEventHandler {
+func (e endings) handler() cache.ResourceEventHandler {
 	seen := func(obj any) {
 		switch pod, ok := obj.(*corev1.Pod); {
 		case !ok || !wire.Ended(pod):
 		case stays(pod):
-			r.gs.PodSeen(pod)
+			e.gs.PodSeen(pod)
 		default:
-			r.gone(pod.UID)
+			e.gone(pod.UID)
 		}
 	}
 	gone := func(obj any) {
 		if pod, ok := apiclient.Last(obj).(*corev1.Pod); ok {
-			r.gone(pod.UID)
+			e.gone(pod.UID)
 		}
 	}
 	return cache.ResourceEventHandlerFuncs{

@@ -50,6 +50,14 @@ func (w *world) finish(name string, how corev1.PodPhase) (before, after *corev1.
 	return before, after
 }
 
+// endsAs ends a pod, and both watches show it.
+func (w *world) endsAs(name string, how corev1.PodPhase) *corev1.Pod {
+	before, after := w.finish(name, how)
+	w.groups.PodGone(before)
+	w.groups.PodSeen(after)
+	return after
+}
+
 // addRun creates members that have a controller.
 func (w *world) addRun(gang, run string, first, count, minimum int) {
 	for i := range count {
@@ -114,7 +122,7 @@ func TestAMemberThatEndedWellCounts(t *testing.T) {
 			w.create(podOf("a", "a-4", 4, 1))
 			w.run(time.Second)
 			w.want("a", 3, 3)
-			runs{w.groups}.gone("a-0")
+			endings{w.groups}.gone("a-0")
 			if done := w.doneOf("a"); done != 3 {
 				t.Errorf("%s first: %d are done once the API has forgotten the one that ended well: want 3", first, done)
 			}
@@ -136,9 +144,7 @@ func TestAGangThatEndsIsCompleted(t *testing.T) {
 		w.run(time.Second)
 		w.want("a", 2, 2)
 		for _, name := range []string{"a-0", "a-1"} {
-			before, after := w.finish(name, corev1.PodSucceeded)
-			w.groups.PodGone(before)
-			w.groups.PodSeen(after)
+			w.endsAs(name, corev1.PodSucceeded)
 			w.run(time.Second)
 		}
 		for i, s := range w.stood {
@@ -191,9 +197,7 @@ func TestANewRunBeginsAnew(t *testing.T) {
 		w.run(time.Second)
 		w.want("a", 2, 2)
 		for _, name := range []string{"a-0", "a-1"} {
-			before, after := w.finish(name, corev1.PodSucceeded)
-			w.groups.PodGone(before)
-			w.groups.PodSeen(after)
+			w.endsAs(name, corev1.PodSucceeded)
 		}
 		w.run(time.Second)
 		w.addRun("a", "two", 2, 1, 2)
@@ -221,9 +225,7 @@ func TestAGangThatIsStartedAgainBeginsAnew(t *testing.T) {
 		w.run(time.Second)
 		w.want("a", 3, 3)
 		for i := range 3 {
-			before, after := w.finish(fmt.Sprint("a-", i), corev1.PodFailed)
-			w.groups.PodGone(before)
-			w.groups.PodSeen(after)
+			w.endsAs(fmt.Sprint("a-", i), corev1.PodFailed)
 		}
 		w.run(time.Second)
 		w.addRun("a", "one", 3, 2, 3)
@@ -254,7 +256,7 @@ func TestMembersThatAreToldToEndAreNotDone(t *testing.T) {
 			w.leave(name)
 			before, after := w.finish(name, corev1.PodSucceeded)
 			w.groups.PodGone(before)
-			handler := runs{w.groups}.handler()
+			handler := endings{w.groups}.handler()
 			handler.OnAdd(after, false)
 			if done := w.doneOf("a"); done > 1 {
 				t.Errorf("%s was told to end, and %d are done", name, done)
@@ -298,9 +300,7 @@ func TestMembersOfSeveralControllers(t *testing.T) {
 		w.addRun("a", "workers", 1, 2, 3)
 		w.run(time.Second)
 		w.want("a", 3, 3)
-		before, after := w.finish("a-0", corev1.PodSucceeded)
-		w.groups.PodGone(before)
-		w.groups.PodSeen(after)
+		after := w.endsAs("a-0", corev1.PodSucceeded)
 		if done := w.doneOf("a"); done != 3 {
 			t.Errorf("%d are done: want 3", done)
 		}

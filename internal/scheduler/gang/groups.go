@@ -54,13 +54,13 @@ func (gs *Groups) PodSeen(pod *corev1.Pod) {
 		gs.Stir() // what it held is free, or will be
 	}
 	gs.mu.Lock()
-	if gs.Ended != nil && wire.Ended(pod) && !(runs{gs}).wanted(pod) {
+	if gs.Ended != nil && wire.Ended(pod) && !(endings{gs}).wanted(pod) {
 		gs.mu.Unlock()
 		return
 	}
 	was := gs.leaveOther(pod)
 	known := gs.of[pod.UID] != nil
-	first := !known && (runs{gs}).arrives(pod)
+	first := !known && (endings{gs}).arrives(pod)
 	g := gs.join(pod)
 	if g != nil {
 		if !known {
@@ -69,9 +69,9 @@ func (gs *Groups) PodSeen(pod *corev1.Pod) {
 		}
 		gs.take(g, pod)
 		if first {
-			runs{gs}.recall(g)
+			endings{gs}.recall(g)
 		}
-		runs{gs}.prune(g)
+		endings{gs}.prune(g)
 	}
 	// The queue may have asked before the groups knew: a member that comes after its gang is not
 	// let through by its leader.
@@ -166,7 +166,7 @@ func (gs *Groups) PodGone(pod *corev1.Pod) {
 		gs.mu.Unlock()
 		return
 	}
-	switch ended, open := (runs{gs}).part(g.members[pod.UID], pod); {
+	switch ended, open := (endings{gs}).part(g.members[pod.UID], pod); {
 	case ended != nil:
 		gs.mu.Unlock()
 		gs.PodSeen(ended)

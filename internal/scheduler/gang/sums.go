@@ -99,19 +99,19 @@ type part struct {
 type life uint8
 
 const (
-	active life = iota + 1
-	leaving
-	ended
+	lifeActive life = iota + 1
+	lifeLeaving
+	lifeEnded
 )
 
 func lifeOf(pod *corev1.Pod) life {
 	switch {
 	case wire.Ended(pod):
-		return ended
+		return lifeEnded
 	case gangs.Active(pod):
-		return active
+		return lifeActive
 	default:
-		return leaving
+		return lifeLeaving
 	}
 }
 
@@ -164,13 +164,13 @@ func (g *group) add(p *part, n int) {
 	if p.life != 0 {
 		g.runs.Add(p.run, n)
 	}
-	if p.life == ended {
+	if p.life == lifeEnded {
 		g.ended += n
 	}
 	if p.parted {
 		g.parted += n
 	}
-	if p.life == active {
+	if p.life == lifeActive {
 		g.hear(&p.said, n)
 	}
 }
