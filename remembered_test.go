@@ -222,6 +222,7 @@ agent.concerns.steps files of the kubelet's configuration
 agent.concerns.trees files of the kubelet's configuration
 agent.deviceBook.known = devices
 agent.deviceBook.unlisted = devices
+agent.deviceBook.lost = devices
 agent.deviceBook.preferences an option
 agent.deviceBook.own an option
 agent.deviceBook.address = devices

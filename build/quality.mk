@@ -8,6 +8,6 @@ quality: ## What the default serves beside others and beside the optimum: two li
 	$(call say,running bin/quality)
 	$(QUALITY) $(QUALITY_FLAGS)
 
-quality-full: ## The same with all lists, and ten seeds (hours); called again it goes on where it ended.
+quality-full: ## The same with all lists, and ten seeds (an hour or two); called again it goes on where it ended.
 	$(call say,running bin/quality -full)
 	$(QUALITY) -full $(QUALITY_FLAGS)

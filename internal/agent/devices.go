@@ -24,6 +24,9 @@ type deviceBook struct {
 	// plugins that register at the same moment the older half can come last (writeCheckpoint of
 	// pkg/kubelet/cm/devicemanager/manager.go), and stays until the next writing.
 	unlisted map[string][]string
+	// lost are the healthy devices that are left, ascending, of resources whose plugin the kubelet
+	// has lost: it writes that nowhere for minutes (PluginDisconnected, ibid.).
+	lost map[string][]string
 	// preferences says how plugins choose, where that is known.
 	preferences map[string]placement.Preference
 	// own are the resources that the agent offers itself: of these the kubelet has tokens alone.
@@ -90,20 +93,31 @@ func (b *deviceBook) learn(resource string, devices ...placement.Device) {
 	}
 }
 
-// compare notes which resources of the kubelet's answer its checkpoint lacks.
-func (b *deviceBook) compare(s *kubeletstate.DeviceState, answer map[string][]placement.Device) {
-	b.unlisted = map[string][]string{}
+// compare notes which resources of the kubelet's answer its checkpoint lacks, and which devices of
+// its checkpoint it does not have any more, by its answer and by its Node, which offers fewer: a
+// kubelet that starts answers without the devices whose plugins have yet to register.
+func (b *deviceBook) compare(s *kubeletstate.DeviceState, answer map[string][]placement.Device, short []string) {
+	b.unlisted, b.lost = map[string][]string{}, map[string][]string{}
 	for resource, devices := range answer {
-		if _, ok := s.Registered[resource]; ok || b.own[resource] {
-			continue
+		if _, ok := s.Registered[resource]; !ok && !b.own[resource] {
+			b.unlisted[resource] = idsOf(devices)
 		}
-		ids := make([]string, 0, len(devices))
-		for _, d := range devices {
-			ids = append(ids, d.ID)
-		}
-		slices.Sort(ids)
-		b.unlisted[resource] = slices.Compact(ids)
 	}
+	for _, resource := range short {
+		if left := idsOf(answer[resource]); !slices.Equal(left, s.Registered[resource]) {
+			b.lost[resource] = left
+		}
+	}
+}
+
+// idsOf are the ids of the devices, ascending.
+func idsOf(devices []placement.Device) []string {
+	ids := make([]string, 0, len(devices))
+	for _, d := range devices {
+		ids = append(ids, d.ID)
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
 }
 
 // unregistered are the extended resources, ascending, that a Node offers and the checkpoint lacks.
@@ -118,9 +132,25 @@ func (b *deviceBook) unregistered(s *kubeletstate.DeviceState, capacity map[stri
 	return out
 }
 
+// fewer are the resources, ascending, of which the Node offers fewer devices than the checkpoint
+// has.
+func (b *deviceBook) fewer(s *kubeletstate.DeviceState, allocatable map[string]int64) []string {
+	var out []string
+	for resource, ids := range s.Registered {
+		if n, told := allocatable[resource]; told && n < int64(len(ids)) && !b.own[resource] {
+			out = append(out, resource)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
 // healthy are the registered resources with their healthy devices.
 func (b *deviceBook) healthy(s *kubeletstate.DeviceState) map[string][]string {
 	all := maps.Clone(s.Registered)
+	for resource, left := range b.lost {
+		all[resource] = left
+	}
 	for resource, ids := range b.unlisted {
 		if _, ok := all[resource]; !ok {
 			all[resource] = ids

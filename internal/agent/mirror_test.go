@@ -736,6 +736,38 @@ func TestDevicesThatTheCheckpointLacks(t *testing.T) {
 	}
 }
 
+// TestAPluginThatIsLost: the kubelet writes nothing when a plugin goes, and what it wrote before is
+// what it writes when the plugin is back. Its Node tells, some seconds later.
+func TestAPluginThatIsLost(t *testing.T) {
+	w := newWorld(t)
+	expect := func(when string, healthy bool) {
+		t.Helper()
+		w.settle()
+		want := []placement.Device{
+			{ID: "d0", NUMA: 1, HasTopology: true, Unhealthy: !healthy}, {ID: "d1", NUMA: 2, HasTopology: true, Unhealthy: !healthy},
+		}
+		if got := w.last().Report.Snapshot.Devices; len(got) != 1 || !reflect.DeepEqual(got[0].Devices, want) {
+			t.Errorf("%s: pools %+v, want %+v", when, got, want)
+		}
+	}
+	w.node.Status.Allocatable = corev1.ResourceList{"x.y/d": resource.MustParse("2")}
+	w.devices(map[string][]string{"x.y/d": {"d0", "d1"}})
+	expect("registered", true)
+	w.noPlugin = true
+	w.m.restarted()
+	expect("a kubelet that starts, whose Node offers what the one before did", true)
+	w.node.Status.Allocatable["x.y/d"] = resource.MustParse("0")
+	expect("the plugin is gone", false)
+	w.noPlugin = false
+	expect("it is back, and the Node does not say so yet", true)
+	w.noPlugin = true
+	expect("it has gone again", false)
+	w.noPlugin = false
+	expect("it is back again", true)
+	w.node.Status.Allocatable["x.y/d"] = resource.MustParse("2")
+	expect("it is back", true)
+}
+
 func TestFailedWritesAreTriedAgain(t *testing.T) {
 	w := newWorld(t)
 	w.publishErr = errors.New("the server is away")

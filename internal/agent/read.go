@@ -43,8 +43,8 @@ func (m *mirror) sight(ctx context.Context) *sighting {
 	}
 	s.active = m.askActive(ctx, s)
 	m.missing.recall(ctx, m, s)
-	capacity := capacityOf(m.node())
-	m.describe(ctx, capacity)
+	capacity, allocatable := offersOf(m.node())
+	m.describe(ctx, capacity, allocatable)
 	s.pools, s.undescribed = m.devices.pools(state.Devices, capacity)
 	if machine := s.platform.spec.Machine; machine != nil {
 		m.say.about(topicGPUs, m.devices.locate(s.pools, machine))
@@ -76,14 +76,15 @@ func (m *mirror) askActive(ctx context.Context, s *sighting) map[string]int {
 }
 
 // describe asks for the topology of devices when plugins have told the kubelet something new.
-func (m *mirror) describe(ctx context.Context, capacity map[string]int64) {
+func (m *mirror) describe(ctx context.Context, capacity, allocatable map[string]int64) {
 	b, s := m.devices, m.books.state.Devices
 	if s == nil || m.kubelet == nil {
 		return
 	}
-	beyond := b.unregistered(s, capacity)
+	beyond, short := b.unregistered(s, capacity), b.fewer(s, allocatable)
 	fresh := b.described == nil || !bytes.Equal(b.described, m.books.raw.Devices) || !slices.Equal(b.beyond, beyond)
-	if !fresh && !b.unknown(s) {
+	maps.DeleteFunc(b.lost, func(resource string, _ []string) bool { return !slices.Contains(short, resource) })
+	if !fresh && len(short) == 0 && !b.unknown(s) {
 		return
 	}
 	devices, err := m.kubelet.Devices(ctx)
@@ -94,16 +95,22 @@ func (m *mirror) describe(ctx context.Context, capacity map[string]int64) {
 	for resource, list := range devices {
 		b.learn(resource, list...)
 	}
-	b.compare(s, devices)
+	b.compare(s, devices, short)
 	b.described, b.beyond = m.books.raw.Devices, beyond
 }
 
-func capacityOf(node *corev1.Node) map[string]int64 {
+// offersOf is what the Node offers, as far as there is one.
+func offersOf(node *corev1.Node) (capacity, allocatable map[string]int64) {
+	if node == nil {
+		return nil, nil
+	}
+	return wholeOf(node.Status.Capacity), wholeOf(node.Status.Allocatable)
+}
+
+func wholeOf(list corev1.ResourceList) map[string]int64 {
 	out := map[string]int64{}
-	if node != nil {
-		for name, q := range node.Status.Capacity {
-			out[string(name)] = q.Value()
-		}
+	for name, q := range list {
+		out[string(name)] = q.Value()
 	}
 	return out
 }

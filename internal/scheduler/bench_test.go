@@ -124,12 +124,13 @@ func BenchmarkNodeMemory(b *testing.B) {
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
-	_, list := fleet(b, 5000)
+	f, list := fleet(b, 5000)
 	runtime.GC()
 	runtime.ReadMemStats(&after)
 	for b.Loop() {
 	}
 	b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/float64(len(list)), "B/node")
+	runtime.KeepAlive(f)
 	runtime.KeepAlive(list)
 }
 

@@ -99,6 +99,7 @@ func run(cmd *cobra.Command, opts *options.Options, plugin frameworkruntime.Plug
 		return err
 	}
 	if Equip(ctx, sched, completed.ComponentConfig.PercentageOfNodesToScore, completed.ComponentConfig.Profiles) {
+		restrainHeap()
 		recorder, err := unhurriedEvents(ctx, completed.KubeConfig)
 		if err != nil {
 			return err
