@@ -132,7 +132,7 @@ func (b *deviceBook) unregistered(s *kubeletstate.DeviceState, capacity map[stri
 	return out
 }
 
-// fewer are the resources, ascending, of which the Node offers fewer devices than the checkpoint
+// fewer are the resources, ascending, for which the Node offers fewer devices than the checkpoint
 // has.
 func (b *deviceBook) fewer(s *kubeletstate.DeviceState, allocatable map[string]int64) []string {
 	var out []string

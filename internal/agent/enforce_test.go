@@ -21,6 +21,7 @@ import (
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/internal/enforce"
+	"github.com/berth-dev/berth/internal/kubeletstate"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/placement/joint"
@@ -147,6 +148,14 @@ func TestAuthorityByLabel(t *testing.T) {
 	authority("brth")
 	if got := w.ready(); !strings.Contains(got, `metadata.labels[berth.dev/authority]: "brth": want kubelet or berth`) {
 		t.Errorf("%s", got)
+	}
+	table := placement.MemoryTable{NUMA: 0, Resources: []placement.MemoryAmounts{{Resource: "memory"}}}
+	less := &kubeletstate.MemoryState{Nodes: []kubeletstate.MemoryNode{{MemoryTable: table, Totals: map[string]uint64{"memory": 1 << 30}}}}
+	switch p, err := w.m.around.platform.withMemoryOf(less); {
+	case err != nil || p.spec.View.Nodes[0].MemoryBytes != 1<<30:
+		t.Fatalf("%v, %+v, want the memory that the kubelet saw", err, p.spec.View)
+	case p.problem == nil || p.problem != w.m.around.platform.problem:
+		t.Errorf("with the memory that the kubelet saw the problem is %v", p.problem)
 	}
 }
 

@@ -84,6 +84,9 @@ type platform struct {
 	// model is nil where the engine cannot predict the node; problem then says why.
 	model   *placement.Model
 	problem error
+	// wrong says why no promise is right, whatever the model: labels that cannot be read, devices
+	// that cannot be offered. Then it is the problem.
+	wrong error
 	// memoryBytes is the memory that percentages in the configuration are of.
 	memoryBytes uint64
 	// listsAll says that the PodResources API lists pods that have ended, too, until they are
@@ -157,15 +160,19 @@ func discover(ctx context.Context, machine MachineSource, config ConfigSource, v
 	}
 	c.MemoryStays = koordlet
 	p.spec = wire.NodeSpec{Machine: trimmed, View: view, Config: c, Authority: by.authority, Koordlet: koordlet, KubeletVersion: version}
-	offered, wrong := offers.Resolve(m)
-	if p.offered = offered; len(offered) > 0 {
-		c.Devices = placement.DevicesOf(trimmed, poolsOf(offered, nil))
-		p.spec.Config = c
+	if p.offered, p.wrong = offers.Resolve(m); len(p.offered) > 0 {
+		p.spec.Config.Devices = placement.DevicesOf(trimmed, poolsOf(p.offered, nil))
 	}
-	if p.model, p.problem = placement.NewModel(view, c); wrong != nil {
-		p.problem = wrong
-	}
+	p.compile()
 	return p, nil
+}
+
+// compile makes the model.
+func (p *platform) compile() {
+	p.model, p.problem = placement.NewModel(p.spec.View, p.spec.Config)
+	if p.wrong != nil {
+		p.problem = p.wrong
+	}
 }
 
 // off says that a feature gate is switched off explicitly.
@@ -196,6 +203,6 @@ func (p platform) withMemoryOf(s *kubeletstate.MemoryState) (platform, error) {
 		return p, nil
 	}
 	p.spec.View = &view
-	p.model, p.problem = placement.NewModel(&view, p.spec.Config)
+	p.compile()
 	return p, nil
 }

@@ -123,7 +123,7 @@ func (a *surroundings) find(ctx context.Context, node *corev1.Node) (next, error
 	}
 	a.decider, a.release = by, version
 	if a.mislabelled = wrong != nil; a.mislabelled {
-		p.problem = wrong
+		p.wrong, p.problem = wrong, wrong
 	}
 	a.platform, a.present = &p, present{view: p.spec.View, config: p.config}
 	a.looked.last, a.looked.due, a.attempts = a.now(), time.Time{}, newLook()

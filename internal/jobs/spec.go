@@ -85,14 +85,40 @@ const (
 	iterateAll = "all"
 )
 
-// reaches says whether a task waits for another, by way of others or not; seen are tasks that have
-// been looked at.
-func (s *spec) reaches(from, to *task, seen map[string]bool) bool {
-	if from == nil || from.spec.DependsOn == nil || seen[from.name] {
-		return false
+// circle returns the names of tasks that wait for each other in a circle; nil where none do. Each
+// task is looked at once.
+func (s *spec) circle() []string {
+	byName := map[string]*task{}
+	for i := range s.tasks {
+		byName[s.tasks[i].name] = &s.tasks[i]
 	}
-	seen[from.name] = true
-	return slices.ContainsFunc(from.spec.DependsOn.Name, func(name string) bool { return name == to.name || s.reaches(s.task(name), to, seen) })
+	var path []string // each waits for the one after it
+	done := map[string]bool{}
+	var found func(name string) []string
+	found = func(name string) []string {
+		t := byName[name]
+		if t == nil || done[name] || t.spec.DependsOn == nil {
+			return nil
+		}
+		if at := slices.Index(path, name); at >= 0 {
+			return slices.Clone(path[at:])
+		}
+		path = append(path, name)
+		for _, other := range t.spec.DependsOn.Name {
+			if circle := found(other); circle != nil {
+				return circle
+			}
+		}
+		path = path[:len(path)-1]
+		done[name] = true
+		return nil
+	}
+	for i := range s.tasks {
+		if circle := found(s.tasks[i].name); circle != nil {
+			return circle
+		}
+	}
+	return nil
 }
 
 // isFinal says whether a Job of the phase has ended.

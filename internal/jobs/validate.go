@@ -60,7 +60,7 @@ func refusedVolumes(at *field.Path, list []batch.VolumeSpec) (wrong field.ErrorL
 // refusedOrder looks at dependsOn: tasks that are there, in no circle, and a Job that does not wait
 // for pods that wait for it.
 func refusedOrder(s *spec) (wrong field.ErrorList) {
-	at, first, waiting := field.NewPath("spec"), int32(0), false
+	at, first, waiting, circle := field.NewPath("spec"), int32(0), false, s.circle()
 	for i := range s.tasks {
 		t, at := &s.tasks[i], at.Child("tasks").Index(i).Child("dependsOn")
 		d := t.spec.DependsOn
@@ -69,6 +69,10 @@ func refusedOrder(s *spec) (wrong field.ErrorList) {
 			continue
 		}
 		waiting = true
+		if len(d.Name) > len(s.tasks) {
+			wrong = append(wrong, field.TooMany(at.Child("name"), len(d.Name), len(s.tasks)))
+			continue
+		}
 		for j, name := range d.Name {
 			if s.task(name) == nil {
 				wrong = append(wrong, field.NotFound(at.Child("name").Index(j), name))
@@ -77,7 +81,7 @@ func refusedOrder(s *spec) (wrong field.ErrorList) {
 		if d.Iteration != "" && d.Iteration != iterateAny && d.Iteration != iterateAll {
 			wrong = append(wrong, field.NotSupported(at.Child("iteration"), d.Iteration, []string{iterateAny, iterateAll}))
 		}
-		if s.reaches(t, t, map[string]bool{}) {
+		if slices.Contains(circle, t.name) {
 			wrong = append(wrong, field.Invalid(at.Child("name"), strings.Join(d.Name, ", "), "tasks that do not wait for this one"))
 		}
 	}

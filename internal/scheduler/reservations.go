@@ -30,6 +30,12 @@ func newReservations(args *Args, handle fwk.Handle, c *core, logger klog.Logger)
 func (c *core) watchForReservations(ctx context.Context, handle fwk.Handle) error {
 	_, err := handle.SharedInformerFactory().Core().V1().Nodes().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) { c.reservations.NodeBack(obj.(*corev1.Node).Name) },
+		UpdateFunc: func(old, now any) { // a watch that broke shows two Nodes of a name as one that has changed
+			if was, is := old.(*corev1.Node), now.(*corev1.Node); was.UID != is.UID {
+				c.reservations.NodeGone(was.Name)
+				c.reservations.NodeBack(is.Name)
+			}
+		},
 		DeleteFunc: func(obj any) {
 			if node, ok := apiclient.Last(obj).(*corev1.Node); ok {
 				c.reservations.NodeGone(node.Name)

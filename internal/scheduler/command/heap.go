@@ -15,7 +15,7 @@ const (
 	leastPercent = 75
 )
 
-// growthOf is by how many percent a heap may grow of which that many bytes are in use.
+// growthOf returns how many percent a heap may grow when that many bytes are in use.
 func growthOf(live uint64) int {
 	return int(min(100, max(leastPercent, 100*mostGrowth/max(live, 1))))
 }

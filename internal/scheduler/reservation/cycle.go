@@ -108,7 +108,8 @@ func (rs *Reservations) Took(pod *corev1.Pod) {
 	}
 }
 
-// GaveBack says that a pod does not get the place that it took. The account has forgotten it.
+// GaveBack says that a pod does not get the place that it took: others may. The account has
+// forgotten it.
 func (rs *Reservations) GaveBack(pod *corev1.Pod, uid string) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -118,6 +119,7 @@ func (rs *Reservations) GaveBack(pod *corev1.Pod, uid string) {
 	}
 	delete(it.taking, pod.UID)
 	rs.sync(it)
+	rs.wake(it)
 }
 
 // InVain notes that the node refused a pod the place of a Reservation, and why: the pod's next

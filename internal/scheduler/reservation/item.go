@@ -2,6 +2,7 @@ package reservation
 
 import (
 	"cmp"
+	"reflect"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -72,6 +73,15 @@ func (it *item) adopt() {
 	}
 	it.stage, it.node, it.decision, it.unchecked = placed, r.Node, r.Decision, true
 	it.say(koordinator.ReservationAvailable, koordinator.ReasonReservationAvailable, "")
+}
+
+// contradicted says whether the object has, or may get, another place than was concluded.
+func (it *item) contradicted() bool {
+	r := it.read
+	if r == nil || r.Over() {
+		return false
+	}
+	return it.stage == over || it.stage == placed && (r.Node != it.node || !reflect.DeepEqual(r.Decision, it.decision))
 }
 
 // end ends a Reservation: nothing is held, and never will be.

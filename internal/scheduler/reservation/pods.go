@@ -18,9 +18,14 @@ func (rs *Reservations) Synced() {
 	rs.users.synced = true
 }
 
+// saysOwner says whether a pod may be bound as an owner: by its own word, or by the Binding's.
+func saysOwner(pod *corev1.Pod) bool {
+	return pod.Annotations[wire.BoundForAnnotation] != "" || wire.ReadAllocated(pod) != ""
+}
+
 // PodSeen takes a pod in.
 func (rs *Reservations) PodSeen(pod *corev1.Pod) {
-	if !rs.any.Load() && wire.ReadAllocated(pod) == "" {
+	if !rs.any.Load() && !saysOwner(pod) {
 		return
 	}
 	if wire.Ended(pod) {
@@ -41,7 +46,7 @@ func (rs *Reservations) PodSeen(pod *corev1.Pod) {
 
 // PodGone says that a pod is gone, or has ended.
 func (rs *Reservations) PodGone(pod *corev1.Pod) {
-	if !rs.any.Load() && wire.ReadAllocated(pod) == "" {
+	if !rs.any.Load() && !saysOwner(pod) {
 		return
 	}
 	rs.mu.Lock()

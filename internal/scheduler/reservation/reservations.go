@@ -61,11 +61,15 @@ func New(o Options) *Reservations {
 	return rs
 }
 
-// begin is called when this process begins to lead. Write looks at the status of all of them then.
+// begin is called when this process begins to lead, and concludes what only a leader does. Write
+// looks at the status of all of them then.
 func (rs *Reservations) begin() {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
-	for uid := range rs.all {
+	for uid, it := range rs.all {
+		if it.read != nil && it.stage != over {
+			rs.callAtExpiry(it)
+		}
 		rs.dirty.Add(uid)
 	}
 }
@@ -114,9 +118,15 @@ func (o *Options) understand(r *koordinator.Reservation) (*wire.Reservation, err
 	return wire.ReadReservation(r)
 }
 
-// follow draws conclusions from what the object says.
+// follow draws conclusions from what the object says. Where this process does not lead, the object
+// is right against what was concluded here: the leader may have known more.
 func (rs *Reservations) follow(it *item, before *wire.Reservation) {
 	r := it.read
+	if !rs.Lead.Leads() && it.contradicted() {
+		it.stage = waiting
+		it.say(koordinator.ReservationPending, "", "")
+		rs.release(it)
+	}
 	switch {
 	case r == nil && it.stage == placed && before != nil:
 		it.read = before // what is held was right when it was found
@@ -147,7 +157,7 @@ func (rs *Reservations) expire(uid types.UID) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	it := rs.all[uid]
-	if it == nil || it.read == nil || it.stage == over || it.read.Expires.IsZero() {
+	if it == nil || it.read == nil || it.stage == over || it.read.Expires.IsZero() || !rs.Lead.Leads() {
 		return
 	}
 	if rs.Clock.Now().Before(it.read.Expires) { // the clock was set back, or the object has changed
@@ -215,7 +225,7 @@ func (rs *Reservations) lost(uid types.UID) {
 	if it == nil || it.stage != placed || it.lostAt.IsZero() || rs.Clock.Now().Sub(it.lostAt) < nodeGrace {
 		return
 	}
-	if it.lostAt = (time.Time{}); rs.HasNode(it.node) {
+	if it.lostAt = (time.Time{}); rs.HasNode(it.node) || !rs.Lead.Leads() {
 		return
 	}
 	it.end(koordinator.ReservationFailed, nodeGone, "node "+it.node+" is gone")

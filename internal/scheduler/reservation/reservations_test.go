@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -67,6 +68,12 @@ func newWorld(t *testing.T) *world {
 
 // begin is a scheduler that begins again, and leads.
 func (w *world) begin() {
+	w.beginIdle()
+	w.rs.Between()
+}
+
+// beginIdle is one that does not lead.
+func (w *world) beginIdle() {
 	w.cached, w.queued, w.activated = map[types.UID]*corev1.Pod{}, map[types.UID]*corev1.Pod{}, make(chan string, 100)
 	w.rs = New(Options{
 		Clock: w.clock, Logger: klog.Background(), Events: events.NewFakeRecorder(1000),
@@ -76,7 +83,6 @@ func (w *world) begin() {
 	w.rs.writer = w
 	w.rs.Attach(w, w)
 	w.rs.allRead()
-	w.rs.Between()
 }
 
 func (w *world) AddPod(_ klog.Logger, pod *corev1.Pod) error {
@@ -318,6 +324,102 @@ func TestAnOwnerThatAsksForMore(t *testing.T) {
 			t.Errorf("%q: nothing is left, and an owner is sent there", policy)
 		}
 	}
+}
+
+// TestAReplicaThatDoesNotLead concludes nothing that the object contradicts, and what is left to
+// conclude when it begins to lead.
+func TestAReplicaThatDoesNotLead(t *testing.T) {
+	hours := func(n time.Duration) func(*koordinator.Reservation) {
+		return func(o *koordinator.Reservation) { o.Spec.TTL = &metav1.Duration{Duration: n * time.Hour} }
+	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		uid := w.reservation("r", 4, many, hours(1))
+		if err := w.cycle(uid); err != nil {
+			t.Fatal(err)
+		}
+		ends := func() { // the process; the API keeps the object
+			w.rs.ObjectGone(uid)
+			w.rs.dirty.ShutDown()
+		}
+		ends()
+		w.beginIdle()
+		defer func() { ends() }()
+		change := func(what string, node string, edit func(*koordinator.Reservation)) {
+			t.Helper()
+			if _, err := w.write("r", w.objects[uid].ResourceVersion, edit); err != nil {
+				t.Fatal(err)
+			}
+			w.rs.ObjectSeen(w.objects[uid])
+			if held := w.cached[uid]; (held == nil) != (node == "") || held != nil && held.Spec.NodeName != node {
+				t.Errorf("%s: held is %+v, want it on node %q", what, held, node)
+			}
+		}
+		w.rs.ObjectSeen(w.objects[uid])
+		stays := func(what string) {
+			t.Helper()
+			synctest.Wait()
+			if w.cached[uid] == nil {
+				t.Errorf("%s: nothing is held any more", what)
+			}
+		}
+		w.clock.Step(2 * time.Hour)
+		stays("it has expired here")
+		change("it was given more time", "n", hours(24))
+		w.nodeGone = true
+		w.rs.NodeGone("n")
+		w.clock.Step(nodeGrace)
+		stays("its node is missed here")
+		change("its node was missed here alone", "n", func(*koordinator.Reservation) {})
+		w.nodeGone = false
+		change("it lost its place", "", func(o *koordinator.Reservation) {
+			o.Status.NodeName, o.Status.Phase = "", koordinator.ReservationPending
+		})
+		change("it got another", "n2", func(o *koordinator.Reservation) {
+			o.Status.NodeName, o.Status.Phase = "n2", koordinator.ReservationAvailable
+		})
+		w.rs.Between()
+		if phase := w.phase(uid); phase != koordinator.ReservationAvailable || w.objects[uid].Status.NodeName != "n2" {
+			t.Errorf("the new leader says %s on %s, want Available on n2", phase, w.objects[uid].Status.NodeName)
+		}
+		ends()
+		w.beginIdle()
+		w.rs.ObjectSeen(w.objects[uid])
+		w.clock.Step(24 * time.Hour)
+		synctest.Wait()
+		w.rs.Between()
+		w.clock.Step(time.Second)
+		synctest.Wait()
+		if phase := w.phase(uid); phase != koordinator.ReservationFailed {
+			t.Errorf("one that expired before this process led is %s, want Failed", phase)
+		}
+	})
+}
+
+// TestAPlaceGivenBackWakes: an owner that found no room in a Reservation is tried when another one
+// does not get its place after all.
+func TestAPlaceGivenBackWakes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		defer func() { w.rs.dirty.ShutDown() }()
+		uid := w.reservation("r", 4, many)
+		if err := w.cycle(uid); err != nil {
+			t.Fatal(err)
+		}
+		a := ownerOf("a", "r", 4)
+		w.rs.Between()
+		w.rs.Begins(a)
+		w.rs.Took(a)
+		if _, sent := w.take(ownerOf("b", "r", 4)); sent {
+			t.Fatal("b is sent to a place that a has")
+		}
+		w.rs.Between()
+		w.rs.GaveBack(a, string(uid))
+		synctest.Wait()
+		if len(w.activated) != 1 || <-w.activated != "ns/b" {
+			t.Error("nobody is tried, or somebody else, want b alone")
+		}
+	})
 }
 
 func TestALife(t *testing.T) {

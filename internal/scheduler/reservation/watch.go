@@ -48,18 +48,19 @@ func (r *reader) discover(ctx context.Context) {
 	begun := r.Clock.Now()
 	for ctx.Err() == nil {
 		err := r.client.Get().Resource("reservations").Param("limit", "1").Do(ctx).Error()
-		pause := retryEvery
+		pause, late := retryEvery, r.Clock.Now().Sub(begun) > readLimit
 		switch {
 		case err == nil:
 			r.watch(ctx)
 			return
-		case apierrors.IsNotFound(err), apierrors.IsForbidden(err):
-			if apierrors.IsForbidden(err) {
-				r.Logger.Error(err, "Reservations are not read")
-			}
+		case apierrors.IsNotFound(err):
 			r.allRead()
 			pause = discoverEvery
-		case r.Clock.Now().Sub(begun) > readLimit:
+		case late && apierrors.IsForbidden(err): // not before: an API server that starts forbids everything
+			r.Logger.Error(err, "Reservations are not read")
+			r.allRead()
+			pause = discoverEvery
+		case late:
 			pause = discoverEvery
 		}
 		later.Wait(ctx, r.Clock, pause)

@@ -71,7 +71,7 @@ func (rs *Reservations) settle(uid types.UID, node string, decision *placement.D
 	defer rs.mu.Unlock()
 	it := rs.all[uid]
 	switch {
-	case it == nil || it.stage == over:
+	case it == nil || it.read == nil || it.stage == over:
 		return errElsewhere
 	case it.stage == placed && it.node != node: // somebody else's news came first
 		return errElsewhere
