@@ -302,3 +302,24 @@ func TestHostsThatNobodyCanBeTold(t *testing.T) {
 		}
 	}
 }
+
+// TestPodsBeyondReplicasDecideNothing: a Job that asks for fewer pods goes on with the others,
+// whatever has become of the ones that are too many.
+func TestPodsBeyondReplicasDecideNothing(t *testing.T) {
+	job := jobOf(t, "policies: [{event: PodFailed, action: AbortJob}]\ntasks: [{name: a, replicas: 2, template: {spec: {containers: [{name: c}]}}}]")
+	job.Status.State.Phase = batch.Running
+	s := specOf(job)
+	var pods []*corev1.Pod
+	for i, phase := range []corev1.PodPhase{corev1.PodRunning, corev1.PodSucceeded, corev1.PodSucceeded, corev1.PodFailed} {
+		pod := podOf(job, &s, member{&s.tasks[0], i}, "berth")
+		pod.Status.Phase = phase
+		pods = append(pods, pod)
+	}
+	out := next(job, pods, job.CreationTimestamp.Time)
+	if phase := out.status.State.Phase; phase != batch.Running || !slices.Equal(out.remove, pods[2:]) {
+		t.Errorf("%s, %d pods are deleted: want Running, and the two that are too many deleted", phase, len(out.remove))
+	}
+	if out.status.Running != 1 || out.status.Succeeded != 1 || out.status.Failed != 0 || out.status.Terminating != 2 {
+		t.Errorf("%+v: want one that runs, one that has succeeded, and two that leave", out.status)
+	}
+}

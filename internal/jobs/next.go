@@ -56,8 +56,8 @@ type stepper struct {
 	job  *batch.Job
 	spec spec
 	now  metav1.Time
-	// seen are the pods that count, by task; old are those of earlier versions, and of tasks that
-	// are gone.
+	// seen are the pods that count, by task; old are those of earlier versions, of tasks that are
+	// gone, and beyond a task's replicas.
 	seen map[string][]*corev1.Pod
 	old  []*corev1.Pod
 	out  step
@@ -152,6 +152,7 @@ const maxConditions = 32
 
 // run is a Job that is Pending or Running.
 func (n *stepper) run() {
+	n.shrink()
 	for _, pod := range n.old {
 		n.drop(pod)
 	}
@@ -167,7 +168,6 @@ func (n *stepper) run() {
 		n.act(c)
 	case n.judge():
 	default:
-		n.shrink()
 		n.fill()
 	}
 }
@@ -371,15 +371,18 @@ func (n *stepper) phases() map[corev1.PodPhase]int32 {
 	return count
 }
 
-// shrink deletes pods beyond a task's replicas.
+// shrink puts pods beyond a task's replicas to the old ones: what becomes of them decides nothing.
 func (n *stepper) shrink() {
 	for i := range n.spec.tasks {
 		t := &n.spec.tasks[i]
-		for _, pod := range n.seen[t.name] {
-			if index, err := strconv.Atoi(pod.Annotations[batch.TaskIndexKey]); err != nil || index < 0 || index >= int(t.replicas) {
-				n.drop(pod)
+		n.seen[t.name] = slices.DeleteFunc(n.seen[t.name], func(pod *corev1.Pod) bool {
+			index, err := strconv.Atoi(pod.Annotations[batch.TaskIndexKey])
+			beyond := err != nil || index < 0 || index >= int(t.replicas)
+			if beyond {
+				n.old = append(n.old, pod)
 			}
-		}
+			return beyond
+		})
 	}
 }
 

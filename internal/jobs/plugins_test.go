@@ -228,6 +228,26 @@ func TestATaskWhoseContainersRestartTooOften(t *testing.T) {
 	}
 }
 
+// TestATaskThatFailedHasAPodRestarted: the one whose containers were restarted most often, once.
+func TestATaskThatFailedHasAPodRestarted(t *testing.T) {
+	job := jobOf(t, "policies: [{event: TaskFailed, action: RestartPod}]\ntasks: [{name: a, replicas: 2, maxRetry: 2, template: {spec: {containers: [{name: c}]}}}]")
+	job.Status.State.Phase = batch.Running
+	s := specOf(job)
+	var pods []*corev1.Pod
+	for i, restarts := range []int32{1, 3} {
+		pod := podOf(job, &s, member{&s.tasks[0], i}, "berth")
+		pod.Status = corev1.PodStatus{Phase: corev1.PodRunning, ContainerStatuses: []corev1.ContainerStatus{{Name: "c", RestartCount: restarts}}}
+		pods = append(pods, pod)
+	}
+	for range 2 { // the pod takes its time to leave
+		out := next(job, pods, job.CreationTimestamp.Time)
+		if !slices.Equal(out.remove, pods[1:]) || out.status.RetryCount != 1 || out.status.State.Phase != batch.Running {
+			t.Errorf("%d pods are deleted, %d retries, %s: want the second one, 1, Running", len(out.remove), out.status.RetryCount, out.status.State.Phase)
+		}
+		job.Status = out.status
+	}
+}
+
 // TestAJobThatIsTorn: its pods run, one has gone and its successor finds no node.
 func TestAJobThatIsTorn(t *testing.T) {
 	job := jobOf(t, "policies: [{event: Unknown, action: RestartJob}]\ntasks: [{name: a, replicas: 2, template: {spec: {containers: [{name: c}]}}}]")

@@ -149,8 +149,8 @@ func (s *spec) causes(status *batch.JobStatus, seen map[string][]*corev1.Pod) (o
 		if alive < min(recorded(status, t.name), t.replicas) {
 			add(batch.PodEvicted, nil, nil)
 		}
-		if t.restartedTooOften(seen[t.name]) {
-			add(batch.TaskFailed, nil, nil)
+		if pod := t.restartedTooOften(seen[t.name]); pod != nil {
+			add(batch.TaskFailed, pod, nil)
 		}
 		if torn {
 			add(batch.JobUnknown, nil, nil)
@@ -192,21 +192,28 @@ func (s *spec) torn(status *batch.JobStatus, seen map[string][]*corev1.Pod) bool
 // defaultTaskRetry is how often the containers of a task may be restarted where it says nothing.
 const defaultTaskRetry = 3
 
-// restartedTooOften says whether the kubelets have restarted the containers of a task's pods more
-// often than its maxRetry, all together; -1 is no limit (TaskFailed in Volcano's
-// pkg/controllers/cache/cache.go).
-func (t *task) restartedTooOften(pods []*corev1.Pod) bool {
-	most := cmp.Or(t.spec.MaxRetry, defaultTaskRetry)
-	restarts := int32(0)
+// restartedTooOften returns the pod whose containers were restarted most often, where the kubelets
+// have restarted those of a task's pods more often than its maxRetry, all together; else nil. -1 is
+// no limit (TaskFailed in Volcano's pkg/controllers/cache/cache.go).
+func (t *task) restartedTooOften(pods []*corev1.Pod) (worst *corev1.Pod) {
+	limit := cmp.Or(t.spec.MaxRetry, defaultTaskRetry)
+	all, most := int32(0), int32(0)
 	for _, pod := range pods {
 		if ended(pod) || pod.DeletionTimestamp != nil {
 			continue
 		}
+		restarts := int32(0)
 		for _, c := range statusesOf(pod) {
 			restarts += c.RestartCount
 		}
+		if all += restarts; restarts > most {
+			worst, most = pod, restarts
+		}
 	}
-	return most >= 0 && restarts > most
+	if limit < 0 || all <= limit {
+		return nil
+	}
+	return worst
 }
 
 // recorded is how many pods of a task the status reports.

@@ -209,8 +209,8 @@ func (w *watcher) judgeQuota() {
 	for _, s := range w.pods {
 		if s.pod.Namespace == tenant.Namespace && s.pod.Spec.NodeName != "" && !wire.Ended(s.pod) {
 			n := withheld(w.machines[s.pod.Spec.NodeName], s.pod)
-			if held += n; n > 1 {
-				most = append(most, fmt.Sprintf("%s %d on %s", s.pod.Name, n, s.pod.Spec.NodeName))
+			if held += n; n > 0 {
+				most = append(most, fmt.Sprintf("%s %d on %s%s", s.pod.Name, n, s.pod.Spec.NodeName, leaving(s.pod)))
 			}
 		}
 	}
@@ -220,6 +220,15 @@ func (w *watcher) judgeQuota() {
 		w.tell(&w.all.OverQuota, "the tenant's pods keep %d CPUs from others, and its quota is %d: %v", held, quotaCPUs, most)
 	}
 	w.over = held > quotaCPUs
+}
+
+// leaving says until when a pod that is being deleted may take for it: one that takes longer is not
+// counted in a quota any more (QuotaV1Pod of k8s.io/kubernetes/pkg/quota/v1/evaluator/core).
+func leaving(pod *corev1.Pod) string {
+	if pod.DeletionTimestamp == nil {
+		return ""
+	}
+	return " leaving by " + pod.DeletionTimestamp.UTC().Format(time.TimeOnly)
 }
 
 // withheld is how many whole CPUs a pod keeps from others, by its decision; m is nil where the
