@@ -75,7 +75,8 @@ func (m *mirror) askActive(ctx context.Context, s *sighting) map[string]int {
 	return active
 }
 
-// describe asks for the topology of devices when plugins have told the kubelet something new.
+// describe asks for the topology of devices when plugins have told the kubelet something new, and
+// while its Node offers fewer than its checkpoint has: which are left, only the kubelet knows.
 func (m *mirror) describe(ctx context.Context, capacity, allocatable map[string]int64) {
 	b, s := m.devices, m.books.state.Devices
 	if s == nil || m.kubelet == nil {

@@ -371,7 +371,7 @@ func (n *stepper) phases() map[corev1.PodPhase]int32 {
 	return count
 }
 
-// shrink puts pods beyond a task's replicas to the old ones: what becomes of them decides nothing.
+// shrink moves pods beyond a task's replicas to the old ones: what becomes of them decides nothing.
 func (n *stepper) shrink() {
 	for i := range n.spec.tasks {
 		t := &n.spec.tasks[i]

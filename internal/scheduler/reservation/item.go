@@ -75,7 +75,8 @@ func (it *item) adopt() {
 	it.say(koordinator.ReservationAvailable, koordinator.ReasonReservationAvailable, "")
 }
 
-// contradicted says whether the object has, or may get, another place than was concluded.
+// contradicted says whether the object differs from what was concluded: it is not over, or has its
+// place elsewhere.
 func (it *item) contradicted() bool {
 	r := it.read
 	if r == nil || r.Over() {
