@@ -323,3 +323,80 @@ func TestPodsBeyondReplicasDecideNothing(t *testing.T) {
 		t.Errorf("%+v: want one that runs, one that has succeeded, and two that leave", out.status)
 	}
 }
+
+// runningJob is a Job of two tasks, a and b, of two pods each, all of which run.
+func runningJob(t *testing.T, policies string) (*batch.Job, []*corev1.Pod) {
+	const tasks = "\ntasks: [{name: a, replicas: 2, template: {spec: {containers: [{name: c}]}}}, {name: b, replicas: 2, template: {spec: {containers: [{name: c}]}}}]"
+	job := jobOf(t, policies+tasks)
+	job.Status.State.Phase = batch.Running
+	s := specOf(job)
+	var pods []*corev1.Pod
+	for i := range 4 {
+		pod := podOf(job, &s, member{&s.tasks[i/2], i % 2}, "berth")
+		pod.UID, pod.Spec.NodeName, pod.Status.Phase = types.UID(pod.Name), "node", corev1.PodRunning
+		pods = append(pods, pod)
+	}
+	job.Status = next(job, pods, job.CreationTimestamp.Time).status
+	return job, pods
+}
+
+// TestAnEvictionWaitsForAnotherTask: while a task is restarted, an eviction from another one is not
+// forgotten, and its policy acts afterwards.
+func TestAnEvictionWaitsForAnotherTask(t *testing.T) {
+	job, pods := runningJob(t, "policies: [{event: PodEvicted, action: RestartTask}]")
+	for i, c := range []struct {
+		there, removed []*corev1.Pod
+		made           int
+		retries        int32
+		restarting     string
+	}{
+		{[]*corev1.Pod{pods[1], pods[2], pods[3]}, pods[1:2], 0, 1, "a"}, // one of a is evicted
+		{[]*corev1.Pod{pods[1], pods[3]}, pods[1:2], 0, 1, "a"},          // and one of b
+		{pods[3:], nil, 2, 1, ""},                                        // nothing is left of a
+		{[]*corev1.Pod{pods[0], pods[1], pods[3]}, pods[3:], 0, 2, "b"},
+		{pods[:2], nil, 2, 2, ""},
+	} {
+		out := next(job, c.there, job.CreationTimestamp.Time)
+		job.Status = out.status
+		if !slices.Equal(out.remove, c.removed) || len(out.make) != c.made || out.status.RetryCount != c.retries || out.status.ControlledResources[restartingTask] != c.restarting {
+			t.Errorf("step %d: %d pods go, %d are made: want %d and %d; status %+v", i, len(out.remove), len(out.make), len(c.removed), c.made, out.status)
+		}
+	}
+}
+
+// TestAnEvictionOfAFailedJob: it waits for nothing any more.
+func TestAnEvictionOfAFailedJob(t *testing.T) {
+	job, pods := runningJob(t, "maxRetry: 1\npolicies: [{event: PodEvicted, action: RestartTask}]")
+	job.Status.RetryCount = 1
+	out := next(job, []*corev1.Pod{pods[1], pods[3]}, job.CreationTimestamp.Time)
+	if s := out.status; s.State.Phase != batch.Failed || len(s.TaskStatusCount) > 0 || s.Terminating != 2 {
+		t.Errorf("status %+v: want Failed, and two pods that leave", s)
+	}
+}
+
+// TestATearCountsOnce: a Job that is torn stays so for as long as a pod finds no node, and the
+// policy for that restarts a part of it once. When it was whole, the next tear counts again.
+func TestATearCountsOnce(t *testing.T) {
+	for _, action := range []batch.Action{batch.RestartTask, batch.RestartPod} {
+		job, pods := runningJob(t, "policies: [{event: Unknown, action: "+string(action)+"}]")
+		look := func(torn bool) int32 {
+			last := pods[3]
+			last.Spec.NodeName, last.Status = "node", corev1.PodStatus{Phase: corev1.PodRunning}
+			if torn {
+				last.Spec.NodeName, last.Status.Phase = "", corev1.PodPending
+				last.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable}}
+			}
+			job.Status = next(job, pods, job.CreationTimestamp.Time).status
+			delete(job.Status.ControlledResources, restartingTask) // its pods have come again
+			return job.Status.RetryCount
+		}
+		for i, c := range []struct {
+			torn bool
+			want int32
+		}{{true, 1}, {true, 1}, {true, 1}, {false, 1}, {true, 2}, {true, 2}} {
+			if got := look(c.torn); got != c.want || job.Status.State.Phase != batch.Running {
+				t.Errorf("%s, look %d: %d retries, want %d; status %+v", action, i, got, c.want, job.Status)
+			}
+		}
+	}
+}

@@ -2,8 +2,10 @@ package jobs
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -28,7 +30,8 @@ func (r *Reconciler) network(ctx context.Context, job *batch.Job, s *spec, p *pl
 	}
 	for _, o := range objects {
 		if err := r.ensure(ctx, o); err != nil {
-			return fmt.Errorf("%T %s/%s: %w", o, job.Namespace, job.Name, err)
+			kind := strings.TrimPrefix(fmt.Sprintf("%T", o), "*v1.")
+			return fmt.Errorf("%s %s/%s: %w", kind, job.Namespace, job.Name, err)
 		}
 	}
 	return r.hosts(ctx, job, s)
@@ -55,13 +58,18 @@ func serviceOf(job *batch.Job, p *plugins, meta metav1.ObjectMeta) *corev1.Servi
 	return &corev1.Service{ObjectMeta: meta, Spec: spec}
 }
 
-// ensure makes an object where there is none of its name. One that is there stays as it is: its Job
-// may not be this one, and then pods are merely not found by name.
+// ensure makes an object where there is none of its name. One that is there stays as it is, and
+// pods may not be found by name. What is left of a Job of the same name will be gone: that is an
+// error until then.
 func (r *Reconciler) ensure(ctx context.Context, o client.Object) error {
 	there := o.DeepCopyObject().(client.Object)
 	err := r.Client.Get(ctx, client.ObjectKeyFromObject(o), there)
 	if apierrors.IsNotFound(err) {
 		return ignoreExists(r.Client.Create(ctx, o))
+	}
+	mine, its := metav1.GetControllerOf(o), metav1.GetControllerOf(there)
+	if err == nil && its != nil && its.Kind == mine.Kind && its.Name == mine.Name && its.UID != mine.UID {
+		return errors.New("the Job of this name that was deleted has left it, and it is about to go")
 	}
 	return err
 }

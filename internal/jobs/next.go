@@ -60,6 +60,9 @@ type stepper struct {
 	// gone, and beyond a task's replicas.
 	seen map[string][]*corev1.Pod
 	old  []*corev1.Pod
+	// owed are tasks that were evicted from, whose policies have to wait for another task's. Until
+	// then they are not filled up, and the status goes on saying how many pods they had.
+	owed map[string]bool
 	out  step
 }
 
@@ -160,15 +163,39 @@ func (n *stepper) run() {
 		t := &n.spec.tasks[i]
 		n.out.suspects = n.out.suspects || int32(len(n.seen[t.name])) < min(recorded(&n.job.Status, t.name), t.replicas)
 	}
-	c, t := worst(n.due(n.spec.causes(&n.job.Status, n.seen))), n.restarting()
+	causes := n.due(n.spec.causes(&n.job.Status, n.seen, n.newlyTorn()))
+	c, t := worst(causes), n.restarting()
 	switch {
 	case t != nil && (c == nil || weight[c.action] <= weight[batch.RestartTask]):
+		n.owe(causes, t)
 		n.goOn(t)
 	case c != nil:
+		if weight[c.action] <= weight[batch.RestartTask] {
+			n.owe(causes, c.task)
+		}
 		n.act(c)
 	case n.judge():
 	default:
 		n.fill()
+	}
+}
+
+// newlyTorn says whether the Job is torn, and no policy has acted upon that yet.
+func (n *stepper) newlyTorn() bool {
+	if !n.spec.torn(&n.job.Status, n.seen) {
+		n.note(countedTear, "")
+		return false
+	}
+	return n.out.status.ControlledResources[countedTear] == ""
+}
+
+// owe remembers evictions from other tasks than the one that is acted upon.
+func (n *stepper) owe(causes []cause, but *task) {
+	n.owed = map[string]bool{}
+	for _, c := range causes {
+		if c.event == batch.PodEvicted && c.task.name != but.name {
+			n.owed[c.task.name] = true
+		}
 	}
 }
 
@@ -231,6 +258,7 @@ func (n *stepper) retry(c *cause) bool {
 	s := &n.out.status
 	if s.RetryCount >= n.spec.maxRetry {
 		n.enter(batch.Failed, "MaxRetry", fmt.Sprintf("restarted %d times, the most that spec.maxRetry allows; then %s", s.RetryCount, c))
+		n.owed = nil
 		n.clear(ended)
 		return false
 	}
@@ -242,6 +270,9 @@ func (n *stepper) retry(c *cause) bool {
 // one cause counts once.
 func (n *stepper) restartPart(c *cause) {
 	s := &n.out.status
+	if c.event == batch.JobUnknown {
+		n.note(countedTear, c.String())
+	}
 	if c.action == batch.RestartTask {
 		if n.retry(c) {
 			s.State.Reason, s.State.Message = string(c.action), "restarting task "+c.task.name+": "+c.String()
@@ -271,6 +302,9 @@ const (
 	restartingTask = "berth.dev/restarting-task"
 	// countedCause is why a pod was restarted last: while the pod leaves, its end is no new cause.
 	countedCause = "berth.dev/counted-cause"
+	// countedTear is what restarted a part of a Job that was torn. It is forgotten when the Job is
+	// whole: being torn lasts, and counts once.
+	countedTear = "berth.dev/counted-tear"
 )
 
 // note remembers a word in the status; "" forgets it.
@@ -396,7 +430,7 @@ func (n *stepper) fill() {
 	}
 	for i := range n.spec.tasks {
 		t := &n.spec.tasks[i]
-		if n.waits(t) {
+		if n.waits(t) || n.owed[t.name] {
 			continue
 		}
 		for index := range int(t.replicas) {
@@ -464,6 +498,9 @@ func (n *stepper) tally() {
 			}
 			counts[name].Phase[phase]++
 		}
+	}
+	for name := range n.owed {
+		counts[name] = n.job.Status.TaskStatusCount[name]
 	}
 	s.Terminating += int32(len(n.old))
 	if s.TaskStatusCount = counts; len(counts) == 0 {

@@ -10,6 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	batch "github.com/berth-dev/berth/api/batch/v1alpha1"
@@ -154,7 +156,7 @@ tasks: [{name: a, replicas: 1, template: {spec: {containers: [{name: c}]}}}]
 `, onceAll(never("j-a-0")))
 	w.settle()
 	claim := new(corev1.PersistentVolumeClaim)
-	if err := w.client.Get(t.Context(), types.NamespacedName{Namespace: "d", Name: "j-volume-0"}, claim); err != nil {
+	if err := w.client.Get(t.Context(), types.NamespacedName{Namespace: "d", Name: "j-volume-0-job-uid"}, claim); err != nil {
 		t.Fatal(err)
 	}
 	if q := claim.Spec.Resources.Requests[corev1.ResourceStorage]; q.String() != "1Gi" || len(claim.OwnerReferences) != 1 {
@@ -279,5 +281,58 @@ func TestAPolicyThatTakesItsTime(t *testing.T) {
 	w.settle()
 	if s := w.read().Status.State; s.Phase != batch.Aborted || !strings.HasPrefix(s.Message, "PodPending of pod j-a-0") {
 		t.Errorf("after 5 seconds: %+v", s)
+	}
+}
+
+// TestNothingOfTheJobBefore: a Job that is made again under its name gets claims of its own, and
+// waits for the Service of the one before to go.
+func TestNothingOfTheJobBefore(t *testing.T) {
+	w := newWorld(t, `
+plugins: {svc: []}
+volumes: [{mountPath: /made, volumeClaim: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}]
+tasks: [{name: a, replicas: 1, template: {spec: {containers: [{name: c}]}}}]
+`, onceAll(never("j-a-0")))
+	before := w.read()
+	before.UID = "earlier"
+	meta := metav1.ObjectMeta{Namespace: "d", Name: "j", OwnerReferences: ownerOf(before)}
+	left := []client.Object{&corev1.Service{ObjectMeta: meta}, &corev1.PersistentVolumeClaim{ObjectMeta: *meta.DeepCopy()}}
+	left[1].SetName(claimName(before, 0))
+	w.byWorld = true
+	for _, o := range left {
+		if err := w.client.Create(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.byWorld = false
+	r := w.reconciler()
+	told := events.NewFakeRecorder(16)
+	r.Events = told
+	if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: w.job}); err == nil || !strings.Contains(err.Error(), "Service d/j: the Job of this name that was deleted") {
+		t.Fatalf("%v: want a word about the Service", err)
+	}
+	close(told.Events)
+	var texts []string
+	for text := range told.Events {
+		texts = append(texts, text)
+	}
+	if !slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(text, "Warning FailedCreate") }) || len(w.pods()) > 0 {
+		t.Errorf("events %q, %d pods: want FailedCreate, and none", texts, len(w.pods()))
+	}
+	w.byWorld = true
+	if err := w.client.Delete(t.Context(), left[0]); err != nil {
+		t.Fatal(err)
+	}
+	w.byWorld = false
+	w.settle()
+	service := new(corev1.Service)
+	if err := w.client.Get(t.Context(), w.job, service); err != nil || !metav1.IsControlledBy(service, w.read()) {
+		t.Errorf("Service %+v, error %v: want this Job's", service, err)
+	}
+	claim := w.pods()[0].Spec.Volumes[0].PersistentVolumeClaim.ClaimName
+	if claim == left[1].GetName() {
+		t.Errorf("its pod mounts %s, the claim of the Job before", claim)
+	}
+	if err := w.client.Get(t.Context(), types.NamespacedName{Namespace: "d", Name: claim}, new(corev1.PersistentVolumeClaim)); err != nil {
+		t.Error(err)
 	}
 }

@@ -126,12 +126,12 @@ func hosts(job *batch.Job, s *spec) map[string]string {
 	return data
 }
 
-// volumeName is the name of a Job's volume in its pods, and claimName the claim of it: the one that
-// the Job names, or one that is made for it.
+// volumeName is the name of a Job's volume in its pods.
 func volumeName(index int) string { return "volcano-volume-" + strconv.Itoa(index) }
 
+// claimName is the claim of a Job's volume: the one that the Job names, or one that is made for it.
 func claimName(job *batch.Job, index int) string {
-	return cmp.Or(job.Spec.Volumes[index].VolumeClaimName, job.Name+"-volume-"+strconv.Itoa(index))
+	return cmp.Or(job.Spec.Volumes[index].VolumeClaimName, job.Name+"-volume-"+strconv.Itoa(index)+"-"+uidPart(job))
 }
 
 // mountVolumes mounts the Job's volumes into every container.

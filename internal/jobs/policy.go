@@ -112,9 +112,8 @@ func worst(causes []cause) *cause {
 }
 
 // causes says what has happened, and what to do about it. seen are the Job's pods that count; the
-// ones that are missing were taken away.
-func (s *spec) causes(status *batch.JobStatus, seen map[string][]*corev1.Pod) (out []cause) {
-	torn := s.torn(status, seen)
+// ones that are missing were taken away. torn says that the Job has just been torn.
+func (s *spec) causes(status *batch.JobStatus, seen map[string][]*corev1.Pod, torn bool) (out []cause) {
 	for i := range s.tasks {
 		t := &s.tasks[i]
 		var last time.Time

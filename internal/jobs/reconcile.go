@@ -115,6 +115,9 @@ func (r *Reconciler) step(ctx context.Context, job *batch.Job) (reconcile.Result
 		return r.close(ctx, job)
 	}
 	if err := r.surroundings(ctx, job, len(s.make) > 0); err != nil {
+		if !apierrors.IsConflict(err) {
+			r.tell(job, corev1.EventTypeWarning, "FailedCreate", err.Error())
+		}
 		return reconcile.Result{}, err
 	}
 	more, err := r.create(ctx, job, s.make)
@@ -326,7 +329,6 @@ func (r *Reconciler) claims(ctx context.Context, job *batch.Job) error {
 			ObjectMeta: metav1.ObjectMeta{Namespace: job.Namespace, Name: claimName(job, i), OwnerReferences: ownerOf(job)}, Spec: *v.VolumeClaim.DeepCopy(),
 		}
 		if err := ignoreExists(r.Client.Create(ctx, claim)); err != nil {
-			r.tell(job, corev1.EventTypeWarning, "FailedCreate", err.Error())
 			return fmt.Errorf("PersistentVolumeClaim %s/%s: %w", claim.Namespace, claim.Name, err)
 		}
 	}

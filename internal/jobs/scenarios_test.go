@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -62,12 +63,12 @@ func never(names ...string) func(*world, *corev1.Pod) bool {
 	}
 }
 
-func evictOnce(name string) func(*world, *corev1.Pod) bool {
+func evictOnce(names ...string) func(*world, *corev1.Pod) bool {
 	return func(w *world, pod *corev1.Pod) bool {
-		if w.lives[name] > 1 {
+		if w.lives[names[0]] > 1 {
 			return false
 		}
-		if pod.Name == name {
+		if slices.Contains(names, pod.Name) {
 			w.evict(pod)
 		}
 		return true
@@ -109,6 +110,7 @@ var scenarios = map[string]struct {
 	"any event terminates":         {"policies: [{event: '*', action: TerminateJob}]", "", either(failOnce("j-worker-1", 1), never("j-ps-0", "j-worker-0")), "Terminated version 0 retries 0 succeeded 0 failed 1: j-worker-1:Failed"},
 	"an eviction restarts the Job": {"policies: [{event: PodEvicted, action: RestartJob}]", "", evictOnce("j-worker-0"), "Completed version 1 retries 1 succeeded 3 failed 0: " + allDone},
 	"an eviction restarts a task":  {"policies: [{events: [PodEvicted, PodFailed], action: RestartTask}]", "", evictOnce("j-worker-0"), "Completed version 0 retries 1 succeeded 3 failed 0: " + allDone},
+	"two tasks are evicted from":   {"policies: [{event: PodEvicted, action: RestartTask}]", "", evictOnce("j-ps-0", "j-worker-0"), "Completed version 0 retries 2 succeeded 3 failed 0: " + allDone},
 	"an evicted pod comes again":   {"", "", evictOnce("j-worker-0"), "Completed version 0 retries 0 succeeded 3 failed 0: " + allDone},
 	"enough succeed":               {"minSuccess: 1", "", never("j-worker-0", "j-worker-1"), "Completed version 0 retries 0 succeeded 1 failed 0: j-ps-0:Succeeded"},
 	"the task's own policy first":  {"policies: [{event: PodFailed, action: TerminateJob}]", "policies: [{event: PodFailed, action: RestartTask}]", failOnce("j-ps-0", 1), "Completed version 0 retries 1 succeeded 3 failed 0: " + allDone},

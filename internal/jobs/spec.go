@@ -182,3 +182,7 @@ func containersOf(pod *corev1.Pod) (all []*corev1.Container) {
 	}
 	return all
 }
+
+// uidPart is a part of the Job's UID. It is for names of what is made for the Job and never read: a
+// Job that is made again under its name does not take what is left of the one before.
+func uidPart(job *batch.Job) string { return string(job.UID[:min(8, len(job.UID))]) }

@@ -56,11 +56,8 @@ func (p *sshPlugin) check(*batch.Job) error {
 	return nil
 }
 
-// secretName is the name of the Job's Secret. It has a part of the Job's UID: a Job made again gets
-// keys of its own, and who makes the Secret need not be able to read any.
-func secretName(job *batch.Job) string {
-	return job.Name + "-ssh-" + string(job.UID[:min(8, len(job.UID))])
-}
+// secretName is the name of the Job's Secret. Who makes it need not be able to read any.
+func secretName(job *batch.Job) string { return job.Name + "-ssh-" + uidPart(job) }
 
 // mountKeys shows the keys to every container.
 func (p *sshPlugin) mountKeys(pod *corev1.Pod, job *batch.Job) {

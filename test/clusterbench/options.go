@@ -79,7 +79,7 @@ func parseOptions(args []string, stderr io.Writer) (options, error) {
 	f.StringVar(&o.out, "out", "", "folder for the JSON result, logs and profiles")
 	f.DurationVar(&o.heartbeat, "heartbeat", 10*time.Second, "interval of every agent's heartbeat")
 	f.DurationVar(&o.length, "length", time.Minute, "how long writes are generated")
-	f.BoolVar(&o.profile, "profile", false, "keep CPU profiles of the schedulers and of the API server")
+	f.BoolVar(&o.profile, "profile", false, "keep CPU profiles of the schedulers and of the API server, and the schedulers' heaps")
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}

@@ -217,21 +217,27 @@ func (s *sched) cycleStats(ctx context.Context, who contestant) (c cycleStats, e
 }
 
 // profile keeps CPU profiles of the scheduler and of the API server during the run where they are
-// wanted; the channel is closed when they are written.
+// wanted, and the scheduler's heap before it and after them; the channel is closed when all are
+// written.
 func (t *testbed) profile(s *sched, r *runResult) <-chan struct{} {
 	done := make(chan struct{})
 	if !t.options.profile || t.options.out == "" {
 		close(done)
 		return done
 	}
-	const path, seconds = "/debug/pprof/profile", "20"
+	const path, heap, seconds = "/debug/pprof/profile", "/debug/pprof/heap", "20"
 	keep := func(of string, data []byte, err error) {
 		t.keepProfile(fmt.Sprintf("%d-%s-%s%s-%d%s.pprof", r.Nodes, r.Load, r.Profile, r.Scheduler, r.Pair+1, of), data, err)
 	}
+	ask := func(of, path string) {
+		data, err := s.get(t.ctx, path)
+		keep(of, data, err)
+	}
+	ask("-heap-before", heap+"?gc=1")
 	var both sync.WaitGroup
 	both.Go(func() {
-		data, err := s.get(t.ctx, path+"?seconds="+seconds)
-		keep("", data, err)
+		ask("", path+"?seconds="+seconds)
+		ask("-heap", heap)
 	})
 	both.Go(func() {
 		data, err := t.plane.raw.Get().AbsPath(path).Param("seconds", seconds).Do(t.ctx).Raw()

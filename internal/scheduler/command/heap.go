@@ -7,50 +7,83 @@ import (
 	"runtime/metrics"
 )
 
-// A heap may grow by mostGrowth before garbage is collected, and by leastPercent of what is in use
-// where that is more. Go lets it double: a large cluster's nodes and reports would be paid for
-// twice. A small heap goes on doubling, since a collection costs as much as is in use.
+// A heap may grow before garbage is collected. Go lets it double: a large cluster's nodes and
+// reports would be paid for twice. Here it grows by the least while collecting takes at most
+// fairCost of the scheduler's work, and by more where it would take more. The bounds are in bytes
+// for small heaps, which go on doubling, since a collection costs as much as is in use, and in
+// percent of what is in use for large ones.
 const (
-	mostGrowth   = 90 << 20
-	leastPercent = 75
+	leastGrowth, leastPercent = 45 << 20, 33
+	mostGrowth, mostPercent   = 90 << 20, 75
+	fairCost                  = 0.04
 )
 
-// growthOf returns how many percent a heap may grow when that many bytes are in use.
-func growthOf(live uint64) int {
-	return int(min(100, max(leastPercent, 100*mostGrowth/max(live, 1))))
+// growthOf returns how many percent a heap may grow when that many bytes are in use. cost is the
+// share of the work that collecting took when it grew by last percent: twice the growth costs half
+// as much.
+func growthOf(live uint64, last int, cost float64) int {
+	percent := func(growth uint64, percent int) int {
+		return min(100, max(percent, int(100*growth/max(live, 1))))
+	}
+	fair := int(min(100, float64(last)*cost/fairCost))
+	return max(percent(leastGrowth, leastPercent), min(percent(mostGrowth, mostPercent), fair))
 }
 
 // restrainHeap keeps growthOf from now on, unless whoever runs the program says something else in
 // GOGC.
 func restrainHeap() {
 	if os.Getenv("GOGC") == "" {
-		r := restraint{live: liveHeap, set: func(percent int) { debug.SetGCPercent(percent) }}
+		r := restraint{read: readHeap, set: func(percent int) { debug.SetGCPercent(percent) }, last: 100}
 		r.watch()
 	}
 }
 
+// heap is what the runtime counts: the bytes in use by the last collection, and the seconds since
+// the start that processors have worked, that they have collected garbage, and that there were of
+// each.
+type heap struct {
+	live                    uint64
+	worked, collected, time float64
+}
+
+// costSince returns the share of the work that collecting has taken since an earlier count. Work
+// counts as at least a tenth of a processor: a scheduler that rests does not save on collections.
+func (h *heap) costSince(then *heap) float64 {
+	worked, collected := h.worked-then.worked, h.collected-then.collected
+	return collected / max(worked+collected, (h.time-then.time)/10, 1e-9)
+}
+
 // restraint sets by how many percent the heap may grow, after every collection.
 type restraint struct {
-	live func() uint64
+	read func() heap
 	set  func(percent int)
 	last int
+	was  heap
 }
 
 // watch waits for the next collection: it finds the marker, which nobody uses.
 func (r *restraint) watch() {
 	type marker struct{ _ *marker }
 	runtime.AddCleanup(new(marker), func(r *restraint) {
-		if percent := growthOf(r.live()); percent != r.last {
+		is := r.read()
+		if percent := growthOf(is.live, r.last, is.costSince(&r.was)); percent != r.last {
 			r.last = percent
 			r.set(percent)
 		}
+		r.was = is
 		r.watch()
 	}, r)
 }
 
-// liveHeap is how many bytes were in use by the last collection.
-func liveHeap() uint64 {
-	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
-	metrics.Read(sample)
-	return sample[0].Value.Uint64()
+// readHeap asks the runtime, which counts time whenever it has collected.
+func readHeap() heap {
+	s := []metrics.Sample{
+		{Name: "/gc/heap/live:bytes"}, {Name: "/cpu/classes/user:cpu-seconds"},
+		{Name: "/cpu/classes/gc/total:cpu-seconds"}, {Name: "/cpu/classes/total:cpu-seconds"},
+	}
+	metrics.Read(s)
+	return heap{
+		live: s[0].Value.Uint64(), worked: s[1].Value.Float64(), collected: s[2].Value.Float64(),
+		time: s[3].Value.Float64() / float64(runtime.GOMAXPROCS(0)),
+	}
 }

@@ -1,15 +1,44 @@
 package command
 
 import (
+	"math"
 	"runtime"
 	"testing"
 	"time"
 )
 
 func TestGrowthOf(t *testing.T) {
-	for live, want := range map[uint64]int{0: 100, 40 << 20: 100, 90 << 20: 100, 100 << 20: 90, 112 << 20: 80, 121 << 20: 75, 1 << 40: 75} {
-		if got := growthOf(live); got != want {
-			t.Errorf("%d MiB: %d, want %d", live>>20, got, want)
+	const MiB = 1 << 20
+	for _, c := range []struct {
+		live uint64
+		last int
+		cost float64
+		want int
+	}{
+		{0, 100, 0, 100}, {40 * MiB, 100, 0, 100}, {90 * MiB, 100, 1, 100}, {60 * MiB, 100, 0, 75}, // small
+		{100 * MiB, 75, 1, 90}, {112 * MiB, 75, 1, 80}, {121 * MiB, 75, 1, 75}, {1 << 40, 75, 1, 75}, // dear
+		{100 * MiB, 75, 0, 45}, {121 * MiB, 75, 0, 37}, {150 * MiB, 75, 0, 33}, {1 << 40, 75, 0, 33}, // for nothing
+		{1 << 30, 75, 0.02, 37}, {1 << 30, 37, 0.04, 37}, {1 << 30, 37, 0.08, 74}, {1 << 30, 33, 0.06, 49}, // by its cost
+		{1 << 30, 75, math.Inf(1), 75},
+	} {
+		if got := growthOf(c.live, c.last, c.cost); got != c.want {
+			t.Errorf("%d MiB, %d percent at a cost of %v: %d, want %d", c.live>>20, c.last, c.cost, got, c.want)
+		}
+	}
+}
+
+func TestCostSince(t *testing.T) {
+	then := heap{worked: 10, collected: 1, time: 100}
+	for _, c := range []struct {
+		now  heap
+		want float64
+	}{
+		{heap{worked: 13, collected: 2, time: 105}, 0.25},
+		{heap{worked: 10, collected: 2, time: 200}, 0.1}, // it rested, for 100 s
+		{then, 0},
+	} {
+		if got := c.now.costSince(&then); got != c.want {
+			t.Errorf("%+v: %v, want %v", c.now, got, c.want)
 		}
 	}
 }
@@ -17,21 +46,28 @@ func TestGrowthOf(t *testing.T) {
 // TestRestraint: what is in use counts after each collection, and what is set already is not set
 // again.
 func TestRestraint(t *testing.T) {
-	inUse, asked, set := make(chan uint64), make(chan bool), make(chan int, 1)
-	live := func() uint64 {
+	counts, asked, set := make(chan heap), make(chan bool), make(chan int, 1)
+	read := func() heap {
 		select {
 		case asked <- true:
-			return <-inUse
+			return <-counts
 		case <-t.Context().Done():
-			return 0
+			return heap{}
 		}
 	}
-	r := restraint{live: live, set: func(percent int) { set <- percent }}
+	r := restraint{read: read, set: func(percent int) { set <- percent }, last: 100}
 	r.watch()
-	for _, step := range []struct {
-		live uint64
+	for i, step := range []struct {
+		is   heap
 		want int // 0: nothing
-	}{{1 << 30, 75}, {2 << 30, 0}, {100 << 20, 90}, {1 << 20, 100}, {0, 0}, {1 << 30, 75}} {
+	}{
+		{heap{live: 1 << 30, worked: 1, collected: 1}, 75},
+		{heap{live: 2 << 30, worked: 2, collected: 2}, 0},
+		{heap{live: 100 << 20, worked: 3, collected: 3}, 90},
+		{heap{live: 1 << 20, worked: 4, collected: 4}, 100},
+		{heap{worked: 5, collected: 5}, 0},
+		{heap{live: 1 << 30, worked: 5.99, collected: 5.01}, 33},
+	} {
 		for waits := true; waits; { // a collection that has begun does not find the next marker
 			runtime.GC()
 			select {
@@ -40,22 +76,29 @@ func TestRestraint(t *testing.T) {
 			case <-time.After(10 * time.Millisecond):
 			}
 		}
-		inUse <- step.live
+		counts <- step.is
 		if step.want == 0 {
 			continue
 		}
 		if got := <-set; got != step.want {
-			t.Errorf("%d MiB in use: %d percent, want %d", step.live>>20, got, step.want)
+			t.Errorf("step %d: %d percent, want %d", i, got, step.want)
 		}
 	}
 }
 
-// TestLiveHeap: the runtime tells it.
-func TestLiveHeap(t *testing.T) {
+// TestReadHeap: the runtime says it.
+func TestReadHeap(t *testing.T) {
+	before := readHeap()
 	ballast := make([]byte, 64<<20)
-	runtime.GC()
-	if got := liveHeap(); got < 64<<20 || got > 1<<30 {
-		t.Errorf("%d bytes in use, want 64 MiB and some more", got)
+	for begun := time.Now(); time.Since(begun) < 50*time.Millisecond; {
+		runtime.GC()
+	}
+	got := readHeap()
+	if got.live < 64<<20 || got.live > 1<<30 {
+		t.Errorf("%d bytes in use, want 64 MiB and some more", got.live)
+	}
+	if got.worked <= before.worked || got.collected <= before.collected || got.time-before.time < 0.04 || got.time-before.time > 100 {
+		t.Errorf("%+v, before %+v: want more of each, and some 50 ms", got, before)
 	}
 	runtime.KeepAlive(ballast)
 }
