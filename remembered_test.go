@@ -227,6 +227,7 @@ agent.deviceBook.preferences an option
 agent.deviceBook.own an option
 agent.deviceBook.address = devices
 agent.enforcer.missing = enforcer.missing
+agent.obeyed.offered a look at the containers
 agent.obeyed.pods a look at the containers
 agent.obeyed.sick a look at the containers
 agent.absence.since is enforcer.missing
@@ -323,6 +324,7 @@ scheduler/nodes.reflectorStore.limits = limits
 scheduler/nodes.reflectorStore.versions = reflectorStore
 scheduler/outcome.Writer.due = outcome.Writer
 scheduler/outcome.Writer.held = outcome.Writer
+scheduler/outcome.Writer.nominated = outcome.Writer
 scheduler/outcome.Writer.spaces = outcome.Writer
 scheduler/reservation.Census.Held sums, made when metrics are read
 scheduler/reservation.Census.Phases sums, made when metrics are read

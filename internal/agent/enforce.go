@@ -89,8 +89,9 @@ type obeyed struct {
 	pods map[string][]placement.ContainerAllocation
 	// astray lists containers that do not run as it was decided.
 	astray []string
-	// sick says why offered devices are not given to anybody, by address.
-	sick map[string]string
+	// offered are the devices that the kubelet is offered, by address: the resource of each. sick
+	// says why some of them are not given to anybody.
+	offered, sick map[string]string
 	// koordlet says that koordlet carries decisions out: pods hold what was decided, until the
 	// kubelet does not run them any more.
 	koordlet bool
@@ -263,7 +264,12 @@ func (e *enforcer) look() *obeyed {
 	}
 	out := obeyedBy(plugin.Sight(), os.DirFS(e.opts.Enforce.Cgroups), absence{e.missing, e.opts.Now()})
 	if offers != nil {
-		out.sick = sickOf(offers, e.leaving.Load())
+		out.offered, out.sick = map[string]string{}, sickOf(offers, e.leaving.Load())
+		for _, p := range offers.Pools() {
+			for _, d := range p.Devices {
+				out.offered[d.Address] = p.Resource
+			}
+		}
 	}
 	return out
 }
@@ -398,6 +404,9 @@ func (s *sighting) contested() error {
 		}
 		if s.obeyed.koordlet && f.by == v1alpha1.EnforcerAgent && f.ended.IsZero() && s.admitted(f.uid) {
 			return fmt.Errorf("koordlet carries decisions out here, and pod %s was placed when the agent did: drain the node, or have the agent do it again", f.key())
+		}
+		if !s.obeyed.koordlet && !f.predicted.IsEmpty() && f.ended.IsZero() && s.admitted(f.uid) {
+			return fmt.Errorf("Berth decides here, and pod %s was placed when the kubelet did, with CPUs %s as a prediction: drain the node, or have the kubelet decide again", f.key(), f.predicted)
 		}
 		if f.owner != "" && f.ended.IsZero() {
 			return fmt.Errorf("pod %s runs %s, which sets the CPUs of containers as Berth does: remove it from the node, or have the kubelet decide there",

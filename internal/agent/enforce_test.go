@@ -113,6 +113,14 @@ func TestObeyingNodeIsRefused(t *testing.T) {
 			one := []placement.ContainerAllocation{{Name: "main", CPUs: cpuSet(t, "2")}}
 			w.obeys(&obeyed{pods: map[string][]placement.ContainerAllocation{"a": one, "b": one}})
 		}, "False Contradiction: "},
+		"placed on a guess": {func(w *world) {
+			w.placed("p", "2-3", wire.Placement{Certainty: wire.VerdictOnly})
+			w.admitted("p")
+		}, "False Contradiction: Berth decides here, and pod ns/pod-p was placed when the kubelet did, with CPUs 2-3 as a prediction: drain the node"},
+		"placed on what it has": {func(w *world) {
+			w.placed("p", "2-3", wire.Placement{Certainty: wire.Exact})
+			w.admitted("p")
+		}, "True"},
 		"authority was berth": {func(w *world) {
 			w.m.around.authority = v1alpha1.AuthorityKubelet
 			w.placed("p", "2-3", wire.Placement{Authority: placement.AuthorityBerth})

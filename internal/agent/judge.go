@@ -204,7 +204,7 @@ const (
 
 // with says whether to wait, and when to look again.
 func (p *patience) with(v *verdict, now time.Time) (hold, next) {
-	if p.awaits(v.outcome, now) {
+	if p.awaits(v.outcome, now) && !v.lasts() {
 		return forArrival, again(arrivalPoll)
 	}
 	if v.reason != v1alpha1.ReasonContradiction {
@@ -221,6 +221,15 @@ func (p *patience) with(v *verdict, now time.Time) (hold, next) {
 		return forBooks, again(arrivalPoll)
 	}
 	return noHold, settled
+}
+
+// lasts says whether the problem has nothing to do with a pod that is on its way in.
+func (v *verdict) lasts() bool {
+	switch v.reason {
+	case v1alpha1.ReasonUnsupported, v1alpha1.ReasonNotEnforced, v1alpha1.ReasonMachineChanged:
+		return true
+	}
+	return false
 }
 
 // awaits says whether a pod is on its way in, and has not been for too long. Without an outcome

@@ -424,6 +424,20 @@ func TestAdmissionThatNeverEnds(t *testing.T) {
 	w.wantReady(v1alpha1.ReasonAdmissionUnfinished, "a")
 }
 
+// TestWhatNoAdmissionEndsIsSaidAtOnce: while a pod is on its way in, the node is refused for what
+// its admission does not change.
+func TestWhatNoAdmissionEndsIsSaidAtOnce(t *testing.T) {
+	for reason, want := range map[string]hold{
+		v1alpha1.ReasonConsistent: forArrival, v1alpha1.ReasonAdmissionUnfinished: forArrival, v1alpha1.ReasonContradiction: forArrival,
+		v1alpha1.ReasonDevicesUnknown: forArrival, v1alpha1.ReasonUnsupported: noHold, v1alpha1.ReasonNotEnforced: noHold, v1alpha1.ReasonMachineChanged: noHold,
+	} {
+		p, v := patience{}, verdict{reason: reason, outcome: &outcome{arriving: []string{"a"}}}
+		if got, _ := p.with(&v, time.Unix(1000, 0)); got != want {
+			t.Errorf("%s: %v, want %v", reason, got, want)
+		}
+	}
+}
+
 // TestEndedPodIsHeldWhileActive: the API says that the pod is gone, the kubelet still has it on its
 // list.
 func TestEndedPodIsHeldWhileActive(t *testing.T) {

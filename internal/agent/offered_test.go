@@ -28,6 +28,7 @@ func newOfferingWorld(t *testing.T) *world {
 	w.m.around.devices = offers
 	w.node.Status.Capacity["a.b/gpu"], w.node.Status.Capacity["a.b/odd"] = resource.MustParse("3"), resource.MustParse("1")
 	w.allocated(registeredTokens(nil), "null")
+	w.obeys(&obeyed{offered: map[string]string{"0000:3b:00.0": "a.b/gpu", "0000:3c:00.0": "a.b/gpu", "0000:bb:00.0": "a.b/gpu", "0000:bc:00.0": "a.b/odd"}})
 	return w
 }
 
@@ -50,8 +51,9 @@ func TestOfferedReport(t *testing.T) {
 {"PodUID":"a","ContainerName":"main","ResourceName":"x.y/d","DeviceIDs":{"1":["d0"]},"AllocResp":""}]`
 	w.allocated(registeredTokens(nil), entries)
 	w.obeys(&obeyed{
-		pods: map[string][]placement.ContainerAllocation{"a": {{Name: "main", CPUs: cpuSet(t, "2"), Devices: []placement.DeviceAllocation{{Resource: "a.b/gpu", IDs: []string{"0000:bb:00.0"}}}}}},
-		sick: map[string]string{"0000:3c:00.0": "it has gone"},
+		pods:    map[string][]placement.ContainerAllocation{"a": {{Name: "main", CPUs: cpuSet(t, "2"), Devices: []placement.DeviceAllocation{{Resource: "a.b/gpu", IDs: []string{"0000:bb:00.0"}}}}}},
+		offered: map[string]string{"0000:3b:00.0": "a.b/gpu", "0000:3c:00.0": "a.b/gpu", "0000:bb:00.0": "a.b/gpu", "0000:bc:00.0": "another"}, // the last came later
+		sick:    map[string]string{"0000:3c:00.0": "it has gone"},
 	})
 	w.settle()
 	nt := w.writes[len(w.writes)-1]
@@ -63,7 +65,7 @@ func TestOfferedReport(t *testing.T) {
 		}
 		pools = append(pools, line)
 	}
-	want := []string{"a.b/gpu berth 0[0000:3b:00.0] false 0[0000:3c:00.0] true 1[0000:bb:00.0] false", "a.b/odd berth 1[0000:bc:00.0] false", "x.y/d  0[d0] false 1[d1] false"}
+	want := []string{"a.b/gpu berth 0[0000:3b:00.0] false 0[0000:3c:00.0] true 1[0000:bb:00.0] false", "a.b/odd berth 1[0000:bc:00.0] true", "x.y/d  0[d0] false 1[d1] false"}
 	if strings.Join(pools, "\n") != strings.Join(want, "\n") {
 		t.Errorf("pools\n%s\nwant\n%s", strings.Join(pools, "\n"), strings.Join(want, "\n"))
 	}

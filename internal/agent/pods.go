@@ -13,6 +13,7 @@ import (
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/topology"
 )
 
 // podFacts is what a report needs to know of a pod.
@@ -36,8 +37,11 @@ type podFacts struct {
 	owner, looksLike string
 	// by is who should carry its decision out, "" where the kubelet decides; decided is what it was
 	// given for koordlet to carry out.
-	by         v1alpha1.Enforcer
-	decided    []placement.ContainerAllocation
+	by      v1alpha1.Enforcer
+	decided []placement.ContainerAllocation
+	// predicted are CPUs of its placement that may not be the ones it has, from when the kubelet
+	// decided.
+	predicted  topology.CPUSet
 	containers []containerFacts // as the kubelet allocates: init containers as declared, then the others
 }
 
@@ -282,6 +286,9 @@ func (f *podFacts) notePlacement(pod *corev1.Pod) {
 		f.by = v1alpha1.EnforcerKoordlet
 	case p.Authority == placement.AuthorityBerth || hasOwnWords(&p.Decision):
 		f.by = v1alpha1.EnforcerAgent
+	}
+	for i := 0; f.by == "" && p.Certainty == wire.VerdictOnly && i < len(p.Decision.Containers); i++ {
+		f.predicted = f.predicted.Or(&p.Decision.Containers[i].CPUs)
 	}
 	// A placement from before placements named koordlet: what the pod holds is in it all the same.
 	unnamed := p.Authority == placement.AuthorityKubelet && pod.Annotations[wire.KoordinatorStatusAnnotation] != ""

@@ -383,12 +383,14 @@ func memsOf(d *placement.ContainerDecision) (nodes topology.NUMASet) {
 func samePod(a, b *Container) bool { return a.Pod == b.Pod || a.UID != "" && a.UID == b.UID }
 
 // problem says what keeps the container from its CPUs, "" for nothing. Containers of one pod may
-// have the same: they take turns.
+// have the same: they take turns. One that runs on its CPUs stays there when they are reserved, if
+// others are left to the system.
 func (b *Books) problem(e *entry) string {
 	if extra := e.Decision.CPUs.AndNot(&b.machine.Online); !extra.IsEmpty() {
 		return "its decision names CPUs " + extra.String() + ", which the machine does not have"
 	}
-	if extra := e.Decision.CPUs.And(&b.reserved); !extra.IsEmpty() {
+	stays := e.Now.CPUs == e.Decision.CPUs && b.leavesReserved(e)
+	if extra := e.Decision.CPUs.And(&b.reserved); !extra.IsEmpty() && !stays {
 		return "its decision names CPUs " + extra.String() + ", which are reserved"
 	}
 	for _, id := range b.ids() {
@@ -401,6 +403,17 @@ func (b *Books) problem(e *entry) string {
 		}
 	}
 	return ""
+}
+
+// leavesReserved says whether a reserved CPU is left when the container has its own.
+func (b *Books) leavesReserved(e *entry) bool {
+	left := b.reserved.AndNot(&e.Decision.CPUs)
+	for _, o := range b.all {
+		if o.set.Pinned {
+			left = left.AndNot(&o.shut)
+		}
+	}
+	return !left.IsEmpty()
 }
 
 // shutFor returns the CPUs of a decision with the ones that stay idle for it. Reserved ones are not
@@ -524,9 +537,10 @@ func (b *Books) Remove(id string) {
 	}
 }
 
-// RemovePod forgets a pod whose sandbox has stopped: nothing begins in it any more.
+// RemovePod forgets a pod whose sandbox has stopped: nothing begins in it any more. The runtime has
+// not stopped what it does not list: that keeps its place while it has processes.
 func (b *Books) RemovePod(pod string) {
-	maps.DeleteFunc(b.all, func(_ string, e *entry) bool { return e.Pod == pod })
+	maps.DeleteFunc(b.all, func(id string, e *entry) bool { return e.Pod == pod && !(e.lost && b.lives(id)) })
 	delete(b.found, pod)
 	maps.DeleteFunc(b.claims, func(c claimant, _ claim) bool { return c.pod == pod })
 }

@@ -556,6 +556,11 @@ func TestContainersOfWhichTheRuntimeDoesNotTell(t *testing.T) {
 	if got := create(b, pinnedTo(t, "c", "7")); !strings.Contains(got, "shared by s, and the runtime does not list it") {
 		t.Errorf("on a CPU of s: %q", got)
 	}
+	b.RemovePod("pod-a")
+	b.RemovePod("pod-s")
+	if got := create(b, pinnedTo(t, "b", "5")); !strings.Contains(got, "held by a") {
+		t.Errorf("on a's CPU, and its sandbox has stopped: %q", got)
+	}
 	delete(alive, "s")
 	if got := create(b, pinnedTo(t, "c", "7")); got != "7; other=0-3,6,8-15" {
 		t.Errorf("s has ended: %q", got)
@@ -622,6 +627,15 @@ func TestRenew(t *testing.T) {
 	renew(twoNodes+" offline:14", "1,15", "s=3-13,15") // CPU 1 is a's, reserved or not
 	if got := create(b, pinnedTo(t, "more", "14")); !strings.Contains(got, "which the machine does not have") {
 		t.Error(got)
+	}
+	running := []Container{pinnedTo(t, "a", "1-2"), shared("s")}
+	running[0].Now.CPUs, running[1].Now.CPUs = cpus(t, "1-2"), cpus(t, "3-13,15")
+	if got := tellUpdates(b.Synchronize(running, "pod-a", "pod-s")); got != "s=0,3-13,15" {
+		t.Errorf("the agent starts again: moves %q; want none of a", got)
+	}
+	running[0].Now.CPUs = cpus(t, "3-4")
+	if got := tellUpdates(b.Synchronize(running, "pod-a", "pod-s")); !strings.Contains(got, "a=") {
+		t.Errorf("a runs elsewhere: moves %q, want it among the shared", got)
 	}
 	if err := b.Renew(shapes.Machine(twoNodes), cpus(t, "")); err == nil {
 		t.Error("nothing is reserved, and that passes")

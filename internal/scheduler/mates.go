@@ -10,7 +10,6 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/labels"
-	corev1informers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -38,7 +37,7 @@ func newGangs(args *Args, handle fwk.Handle, c *core, logger klog.Logger) *gang.
 		Budgets:  func() ([]*policyv1.PodDisruptionBudget, error) { return budgets.List(labels.Everything()) },
 		Forgo:    c.forgoFor(handle),
 		Ours:     c.profiles.ours,
-		Room:     roomOn(handle.SharedInformerFactory().Core().V1()), Lead: c.lead,
+		Room:     roomOn(handle), Lead: c.lead,
 	})
 }
 
@@ -56,7 +55,8 @@ func (c *core) forgoFor(handle fwk.Handle) func(pod *corev1.Pod, node string) {
 }
 
 // roomOn counts what is free on the nodes that pods may go to, by what the scheduler watches.
-func roomOn(core corev1informers.Interface) gang.Room {
+func roomOn(handle fwk.Handle) gang.Room {
+	core := handle.SharedInformerFactory().Core().V1()
 	nodes, pods := core.Nodes().Lister(), core.Pods().Lister()
 	return func(asked corev1.ResourceList) bool {
 		if len(asked) == 0 {
@@ -78,13 +78,17 @@ func roomOn(core corev1informers.Interface) gang.Room {
 		if err != nil {
 			return false
 		}
+		want := wire.ReadResources(asked)
+		for _, name := range gang.ByDriver(handle, want) {
+			delete(want, name)
+		}
 		together := amounts.NewNode(has)
 		for _, p := range there {
 			if open[p.Spec.NodeName] && !wire.Ended(p) {
 				together.Add(wire.ReadAmounts(p))
 			}
 		}
-		return together.Has(wire.ReadResources(asked))
+		return together.Has(want)
 	}
 }
 

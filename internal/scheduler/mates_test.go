@@ -50,6 +50,7 @@ func (inTurns) Until(_ context.Context, n int, do workqueue.DoWorkPieceFunc, _ s
 }
 
 func (h *gangHandle) SnapshotSharedLister() fwk.SharedLister                        { return listOf{infos: h.infos} }
+func (h *gangHandle) SharedDRAManager() fwk.SharedDRAManager                        { return nil }
 func (h *gangHandle) Parallelizer() fwk.Parallelizer                                { return inTurns{} }
 func (h *gangHandle) DeleteNominatedPodIfExists(*corev1.Pod)                        {}
 func (h *gangHandle) AddNominatedPod(klog.Logger, fwk.PodInfo, *fwk.NominatingInfo) {}

@@ -12,6 +12,7 @@ import (
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/scheduler/nodes"
+	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
 )
 
@@ -70,13 +71,23 @@ func TestPodThatCameBackUnderItsName(t *testing.T) {
 
 // TestPodThatWasBoundAndLeftUnheard: the last news of it was that it had no node.
 func TestPodThatWasBoundAndLeftUnheard(t *testing.T) {
-	for name, reported := range map[string]bool{"its kubelet had it": true, "its kubelet never had it": false} {
+	for name, c := range map[string]struct {
+		pod      *corev1.Pod
+		reported bool
+	}{
+		"its kubelet had it":                            {pinned("x", 8), true},
+		"its kubelet never had it":                      {pinned("x", 8), false},
+		"it has CPU time alone, and its kubelet had it": {burstable("x", "8"), true},
+		"it has CPU time alone, and no kubelet had it":  {burstable("x", "8"), false},
+	} {
 		t.Run(name, func(t *testing.T) {
-			f := newFixture(t)
+			f, pod := newFixture(t), c.pod
+			if !wire.MightPin(pod) {
+				f.obeys()
+			}
 			h := f.core
 			f.feed.ReportSeen(f.topology())
 			n := f.table.Named("n")
-			pod := pinned("x", 8)
 			h.OnAdd(pod, false)
 			f.postOn(n, pod)
 			h.OnDelete(cache.DeletedFinalStateUnknown{Key: "default/x", Obj: pod})
@@ -85,7 +96,7 @@ func TestPodThatWasBoundAndLeftUnheard(t *testing.T) {
 			if a := n.Account().View().Ask(ledger.Question{Candidate: f.wait(later)}); a.Exact {
 				t.Errorf("certain of the CPUs that the pod may hold: %+v", a)
 			}
-			if reported {
+			if c.reported {
 				f.admit(pod)
 				f.feed.ReportSeen(f.topology())
 				f.state.Release(uidOf(pod))

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+	kubescheduler "k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/utils/clock"
 	testingclock "k8s.io/utils/clock/testing"
@@ -128,6 +129,31 @@ func TestWhoWaitsIsToldLater(t *testing.T) {
 		clock.Step(time.Minute)
 		if got := <-recorder.Events; !strings.Contains(got, tc.name) {
 			t.Errorf("%s: told %q", tc.name, got)
+		}
+	}
+}
+
+// TestANominationIsSaidBeforeItIsWritten: a pod that is tried again says where it was nominated to,
+// and what others have of it stays as it was.
+func TestANominationIsSaidBeforeItIsWritten(t *testing.T) {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p", UID: "p"}}
+	queued := &framework.PodInfo{Pod: pod}
+	sched := &kubescheduler.Scheduler{NextPod: func(klog.Logger) (*framework.QueuedPodInfo, error) {
+		return &framework.QueuedPodInfo{PodInfo: queued}, nil
+	}}
+	none := corelisters.NewPodLister(cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{}))
+	o := outcome.NewWriter(outcome.Options{Client: fake.NewClientset(), Pods: none, Clock: clock.RealClock{}, Logger: klog.Background()})
+	writeAside(sched, o)
+	for _, want := range []string{"", "n1", "n2"} {
+		if want != "" {
+			o.Write(pod, nil, &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: want})
+		}
+		info, err := sched.NextPod(klog.Background())
+		if err != nil || info.Pod.Status.NominatedNodeName != want || info.Pod.UID != pod.UID {
+			t.Errorf("%+v, error %v: want nominated to %q", info.Pod, err, want)
+		}
+		if queued.Pod != pod || pod.Status.NominatedNodeName != "" {
+			t.Fatalf("the watch's own pod was changed: %+v", pod)
 		}
 	}
 }

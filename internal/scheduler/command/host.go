@@ -158,8 +158,16 @@ func (a attentive) MoveAllToActiveOrBackoffQueue(logger klog.Logger, event fwk.C
 	a.SchedulingQueue.MoveAllToActiveOrBackoffQueue(logger, event, before, after, check)
 }
 
-// writeAside lets what came of attempts be written beside the scheduling loop.
+// writeAside lets what came of attempts be written beside the scheduling loop. A pod that is tried
+// before its nomination is written says it all the same: else kube-scheduler would evict others for
+// it once more.
 func writeAside(sched *kubescheduler.Scheduler, outcomes *outcome.Writer) {
+	sched.NextPod = telling(sched.NextPod, func() {}, func(info *framework.QueuedPodInfo) {
+		if node, unshown := outcomes.Nominated(info.Pod); unshown {
+			says, pod := *info.PodInfo, *info.Pod
+			pod.Status.NominatedNodeName, says.Pod, info.PodInfo = node, &pod, &says
+		}
+	})
 	failed := sched.FailureHandler
 	sched.FailureHandler = func(ctx context.Context, profile framework.Framework, info *framework.QueuedPodInfo, status *fwk.Status, nominating *fwk.NominatingInfo, start time.Time) {
 		failed(ctx, &aside{Framework: profile, outcomes: outcomes, waits: scheduler.MerelyWaits(status)}, info, status, nominating, start)

@@ -119,6 +119,9 @@ func (t *trial) short() string {
 		return ""
 	}
 	asked, free := wire.ReadResources(t.job.resources), amounts.List{}
+	for _, name := range ByDriver(t.profile.Handle, asked) {
+		delete(asked, name)
+	}
 	for _, info := range t.infos {
 		room := RoomIn(info)
 		for name := range asked {
@@ -132,6 +135,22 @@ func (t *trial) short() string {
 		}
 	}
 	return ""
+}
+
+// ByDriver returns the resources that devices of a driver may stand for (KEP-5004). How many are
+// free on a node that does not offer such a resource itself, the plugin DynamicResources alone
+// knows.
+func ByDriver(handle fwk.Handle, asked amounts.List) (names []string) {
+	for name := range asked {
+		if !amounts.IsExtended(name) {
+			continue
+		}
+		drivers := handle.SharedDRAManager() // nil without the feature gate DynamicResourceAllocation
+		if drivers != nil && drivers.DeviceClassResolver().GetDeviceClass(corev1.ResourceName(name)) != nil {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // RoomIn is what a node has beside its pods, as the framework counts.

@@ -9,9 +9,12 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	volcano "github.com/berth-dev/berth/api/scheduling/volcano/v1beta1"
+	"github.com/berth-dev/berth/internal/plan"
+	"github.com/berth-dev/berth/internal/suppose"
 	"github.com/berth-dev/berth/internal/wire"
 )
 
@@ -104,6 +107,39 @@ func TestFreeOfEachResource(t *testing.T) {
 	for name, want := range wire.ReadResources(asked) {
 		if got := room.Free(name); got != want {
 			t.Errorf("%d of %s are free, want %d", got, name, want)
+		}
+	}
+}
+
+// TestWhatDriversStandForIsNotCounted: how many devices a driver has free, DynamicResources alone
+// knows. On a node that offers the resource itself they are counted.
+func TestWhatDriversStandForIsNotCounted(t *testing.T) {
+	asked := corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("2"), "cpu": resource.MustParse("1")}
+	node := func(gpus string) fwk.NodeInfo {
+		info := framework.NewNodeInfo()
+		info.SetNode(&corev1.Node{Status: corev1.NodeStatus{Allocatable: corev1.ResourceList{
+			"cpu": resource.MustParse("4"), "pods": resource.MustParse("9"), "nvidia.com/gpu": resource.MustParse(gpus),
+		}}})
+		return info
+	}
+	for _, c := range []struct {
+		drivers []string
+		gpus    string
+		short   bool // of the group's own resources
+		room    bool
+	}{
+		{nil, "0", true, false}, {nil, "1", true, false}, {nil, "2", false, true},
+		{[]string{"nvidia.com/gpu", "a.b/c"}, "0", false, true}, {[]string{"nvidia.com/gpu"}, "1", false, false}, {[]string{"a.b/c"}, "0", true, false},
+	} {
+		h := &fakeHandle{w: &world{drivers: c.drivers}}
+		all := &trial{profile: Profile{Handle: h}, job: &job{resources: asked}, infos: []fwk.NodeInfo{node(c.gpus)}}
+		if got := all.short(); (got != "") != c.short {
+			t.Errorf("drivers %v, %s GPUs: short of %q", c.drivers, c.gpus, got)
+		}
+		all.job.gang.Members = []plan.Member{{Pod: suppose.Pod{Asks: wire.ReadResources(asked)}}}
+		room := RoomIn(all.infos[0])
+		if got := room.Has((&hope{trial: all}).counted(0, room)); got != c.room {
+			t.Errorf("drivers %v, %s GPUs: room %t", c.drivers, c.gpus, got)
 		}
 	}
 }

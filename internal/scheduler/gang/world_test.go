@@ -17,6 +17,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -53,6 +54,7 @@ type world struct {
 	next func(klog.Logger) (*corev1.Pod, error)
 
 	nodes    []*corev1.Node
+	drivers  []string
 	accounts map[string]*ledger.Node
 	pods     map[types.UID]*corev1.Pod
 	active   []types.UID
@@ -211,6 +213,24 @@ type sharedLister struct {
 
 func (s sharedLister) NodeInfos() fwk.NodeInfoLister { return s.nodes }
 
+// drivers are the extended resources that drivers stand for.
+type drivers struct {
+	fwk.SharedDRAManager
+	names []string
+}
+
+func (d drivers) DeviceClassResolver() fwk.DeviceClassResolver { return classes(d.names) }
+
+type classes []string
+
+func (c classes) GetDeviceClass(name corev1.ResourceName) *resourceapi.DeviceClass {
+	if slices.Contains(c, string(name)) {
+		return new(resourceapi.DeviceClass)
+	}
+	return nil
+}
+
+func (h *fakeHandle) SharedDRAManager() fwk.SharedDRAManager   { return drivers{names: h.w.drivers} }
 func (h *fakeHandle) Parallelizer() fwk.Parallelizer           { return inTurns{} }
 func (h *fakeHandle) DeleteNominatedPodIfExists(p *corev1.Pod) { delete(h.w.nominated, p.Name) }
 func (h *fakeHandle) RunPreFilterExtensionAddPod(context.Context, fwk.CycleState, *corev1.Pod, fwk.PodInfo, fwk.NodeInfo) *fwk.Status {

@@ -124,13 +124,14 @@ func (f *Feed) PodGone(pod *corev1.Pod) {
 func (f *Feed) podGone(pod *corev1.Pod) {
 	f.Waiters.Done(string(pod.UID))
 	name := pod.Spec.NodeName
-	if v, ok := f.posted.LoadAndDelete(pod.UID); ok && name == "" {
+	v, posted := f.posted.LoadAndDelete(pod.UID)
+	if posted && name == "" {
 		name = v.(post).node.name
 	}
 	if name == "" {
 		return
 	}
-	if !counts(pod) {
+	if !posted && !counts(pod) { // what was posted has a place, also where this copy shows no decision
 		f.Changed() // no report says so
 		return
 	}

@@ -12,6 +12,8 @@
 //   - A pod that merely waits, as for a node's report, is told so when it has waited for a while,
 //     with condition and event. In a burst most pods wait, and for a moment: to tell each of them
 //     would cost the API server as much as their Bindings.
+//   - The Writer knows where a pod is nominated to until the watch shows it: a pod that is tried
+//     before would have other pods evicted for it once more.
 //   - A write is for the version of the pod that the watch has shown. The API server refuses it
 //     where the pod has been bound or has changed meanwhile. Only the replica that leads has
 //     attempts, and so outcomes; a process that loses its Lease ends.

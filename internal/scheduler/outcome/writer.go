@@ -50,6 +50,8 @@ type Writer struct {
 	mu sync.Mutex
 	// due are the outcomes to write, by pod, and held those of pods that wait.
 	due, held map[types.UID]*outcome
+	// nominated are the nodes that pods are nominated to, as long as the watch does not show it.
+	nominated map[types.UID]string
 	// spaces are the namespaces with something to write, or that rest after it.
 	spaces map[string]*space
 	// turns are those among them that may write, in their order.
@@ -67,7 +69,7 @@ type space struct {
 
 // NewWriter returns a Writer with nothing to write.
 func NewWriter(o Options) *Writer {
-	return &Writer{Options: o, due: map[types.UID]*outcome{}, held: map[types.UID]*outcome{}, spaces: map[string]*space{}}
+	return &Writer{Options: o, due: map[types.UID]*outcome{}, held: map[types.UID]*outcome{}, nominated: map[types.UID]string{}, spaces: map[string]*space{}}
 }
 
 // Write arranges for what came of an attempt to be written. condition and nominating may be nil. It
@@ -76,8 +78,27 @@ func (w *Writer) Write(pod *corev1.Pod, condition *corev1.PodCondition, nominati
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.held, pod.UID)
+	if nominating.Mode() == fwk.ModeOverride {
+		w.nominated[pod.UID] = nominating.NominatedNodeName
+		if nominating.NominatedNodeName == "" && pod.Status.NominatedNodeName == "" {
+			delete(w.nominated, pod.UID)
+		}
+	}
 	w.add(&outcome{ref: klog.KObj(pod), uid: pod.UID, condition: condition, nominating: nominating})
 	w.start()
+}
+
+// Nominated returns the node that the last outcome nominates a pod to, and whether this version of
+// the pod does not say so yet.
+func (w *Writer) Nominated(pod *corev1.Pod) (node string, unshown bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	node, unshown = w.nominated[pod.UID]
+	if unshown && node == pod.Status.NominatedNodeName {
+		delete(w.nominated, pod.UID)
+		unshown = false
+	}
+	return node, unshown
 }
 
 // WriteLater is Write for a pod that merely waits, as for a report. Where it still does after a
@@ -109,6 +130,7 @@ func (w *Writer) Forget(uid types.UID) {
 	defer w.mu.Unlock()
 	delete(w.due, uid)
 	delete(w.held, uid)
+	delete(w.nominated, uid)
 }
 
 // add puts an outcome in the place of what is due for the pod, or behind its namespace's others.

@@ -388,3 +388,49 @@ func says(text string, parts ...string) bool {
 	}
 	return true
 }
+
+// TestANominationCountsBeforeItIsShown: until the watch shows where the last outcome nominates a
+// pod to, the Writer knows it.
+func TestANominationCountsBeforeItIsShown(t *testing.T) {
+	w := newWorld()
+	to := func(node string) *fwk.NominatingInfo {
+		return &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: node}
+	}
+	says := func(node string) *corev1.Pod {
+		return w.show("d", "p", func(pod *corev1.Pod) { pod.Status.NominatedNodeName = node })
+	}
+	for i, step := range []struct {
+		said    string // by the pod at this attempt
+		outcome *fwk.NominatingInfo
+		node    string // to which it is nominated then, and not shown
+		unshown bool
+	}{
+		{"", nil, "", false},
+		{"", to("a"), "a", true},
+		{"", nil, "a", true},
+		{"a", nil, "", false},
+		{"a", to("b"), "b", true},
+		{"a", to(""), "", true},
+		{"", nil, "", false},
+		{"", to(""), "", false},
+		{"", to("c"), "c", true},
+	} {
+		pod := says(step.said)
+		_, _ = w.Nominated(pod) // as at the next attempt
+		w.Write(pod, nil, step.outcome)
+		if step.outcome.Mode() == fwk.ModeOverride && step.outcome.NominatedNodeName != step.said {
+			w.comes(t, "d/p").answer <- nil
+		}
+		w.empty(t)
+		if !step.unshown && len(w.nominated) > 0 {
+			t.Errorf("step %d: %v is remembered for nothing", i, w.nominated)
+		}
+		if node, unshown := w.Nominated(pod); unshown != step.unshown || unshown && node != step.node {
+			t.Errorf("step %d: %q, unshown %t: want %q, %t", i, node, unshown, step.node, step.unshown)
+		}
+	}
+	w.Forget(says("").UID)
+	if node, unshown := w.Nominated(says("")); unshown || len(w.nominated) > 0 {
+		t.Errorf("a pod that is gone is nominated to %q", node)
+	}
+}
