@@ -406,7 +406,7 @@ func (s *sighting) contested() error {
 			return fmt.Errorf("koordlet carries decisions out here, and pod %s was placed when the agent did: drain the node, or have the agent do it again", f.key())
 		}
 		if !s.obeyed.koordlet && !f.predicted.IsEmpty() && f.ended.IsZero() && s.admitted(f.uid) {
-			return fmt.Errorf("Berth decides here, and pod %s was placed when the kubelet did, with CPUs %s as a prediction: drain the node, or have the kubelet decide again", f.key(), f.predicted)
+			return fmt.Errorf("decisions are carried out here, and pod %s was placed when the kubelet decided, with CPUs %s as a prediction: drain the node, or have the kubelet decide again", f.key(), f.predicted)
 		}
 		if f.owner != "" && f.ended.IsZero() {
 			return fmt.Errorf("pod %s runs %s, which sets the CPUs of containers as Berth does: remove it from the node, or have the kubelet decide there",

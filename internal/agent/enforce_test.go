@@ -116,7 +116,7 @@ func TestObeyingNodeIsRefused(t *testing.T) {
 		"placed on a guess": {func(w *world) {
 			w.placed("p", "2-3", wire.Placement{Certainty: wire.VerdictOnly})
 			w.admitted("p")
-		}, "False Contradiction: Berth decides here, and pod ns/pod-p was placed when the kubelet did, with CPUs 2-3 as a prediction: drain the node"},
+		}, "False Contradiction: decisions are carried out here, and pod ns/pod-p was placed when the kubelet decided, with CPUs 2-3 as a prediction: drain the node"},
 		"placed on what it has": {func(w *world) {
 			w.placed("p", "2-3", wire.Placement{Certainty: wire.Exact})
 			w.admitted("p")
