@@ -117,6 +117,11 @@ func TestObeyingNodeIsRefused(t *testing.T) {
 			w.placed("p", "2-3", wire.Placement{Certainty: wire.VerdictOnly})
 			w.admitted("p")
 		}, "False Contradiction: decisions are carried out here, and pod ns/pod-p was placed when the kubelet decided, with CPUs 2-3 as a prediction: drain the node"},
+		"placed on a guess that has come true": {func(w *world) {
+			w.placed("p", "2-3", wire.Placement{Certainty: wire.VerdictOnly})
+			w.admitted("p")
+			w.obeys(&obeyed{pods: map[string][]placement.ContainerAllocation{"p": {{Name: "main", CPUs: cpuSet(t, "2-3")}}}})
+		}, "True"},
 		"placed on what it has": {func(w *world) {
 			w.placed("p", "2-3", wire.Placement{Certainty: wire.Exact})
 			w.admitted("p")

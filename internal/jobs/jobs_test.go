@@ -374,28 +374,29 @@ func TestAnEvictionOfAFailedJob(t *testing.T) {
 	}
 }
 
-// TestATearCountsOnce: a Job that is torn stays so for as long as a pod finds no node, and the
-// policy for that restarts a part of it once. When it was whole, the next tear counts again.
+// TestATearCountsOnce: a Job that is torn stays so for as long as a pod finds no node, also while a
+// part of it is restarted, and the policy for that restarts a part of it once. When it was whole,
+// the next tear counts again.
 func TestATearCountsOnce(t *testing.T) {
 	for _, action := range []batch.Action{batch.RestartTask, batch.RestartPod} {
 		job, pods := runningJob(t, "policies: [{event: Unknown, action: "+string(action)+"}]")
-		look := func(torn bool) int32 {
-			last := pods[3]
-			last.Spec.NodeName, last.Status = "node", corev1.PodStatus{Phase: corev1.PodRunning}
-			if torn {
-				last.Spec.NodeName, last.Status.Phase = "", corev1.PodPending
-				last.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable}}
+		first := pods[0] // of the task that is restarted
+		for i, step := range []struct {
+			torn, gone bool // gone: what was deleted has gone
+			want       int32
+		}{{true, false, 1}, {true, true, 1}, {true, false, 1}, {true, true, 1}, {false, false, 1}, {true, false, 2}, {true, true, 2}} {
+			first.Spec.NodeName, first.Status = "node", corev1.PodStatus{Phase: corev1.PodRunning}
+			if step.torn {
+				first.Spec.NodeName, first.Status.Phase = "", corev1.PodPending
+				first.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable}}
 			}
-			job.Status = next(job, pods, job.CreationTimestamp.Time).status
-			delete(job.Status.ControlledResources, restartingTask) // its pods have come again
-			return job.Status.RetryCount
-		}
-		for i, c := range []struct {
-			torn bool
-			want int32
-		}{{true, 1}, {true, 1}, {true, 1}, {false, 1}, {true, 2}, {true, 2}} {
-			if got := look(c.torn); got != c.want || job.Status.State.Phase != batch.Running {
-				t.Errorf("%s, look %d: %d retries, want %d; status %+v", action, i, got, c.want, job.Status)
+			there := pods
+			if step.gone {
+				there = pods[2:]
+			}
+			job.Status = next(job, there, job.CreationTimestamp.Time).status
+			if got := job.Status.RetryCount; got != step.want || job.Status.State.Phase != batch.Running {
+				t.Errorf("%s, look %d: %d retries, want %d; status %+v", action, i, got, step.want, job.Status)
 			}
 		}
 	}

@@ -180,13 +180,13 @@ func (n *stepper) run() {
 	}
 }
 
-// newlyTorn says whether the Job is torn, and no policy has acted upon that yet.
+// newlyTorn says whether the Job is torn, and no policy has acted upon that since it was whole.
 func (n *stepper) newlyTorn() bool {
-	if !n.spec.torn(&n.job.Status, n.seen) {
+	if n.job.Status.State.Phase != batch.Running || placed(n.seen) >= n.spec.minAvailable {
 		n.note(countedTear, "")
 		return false
 	}
-	return n.out.status.ControlledResources[countedTear] == ""
+	return n.out.status.ControlledResources[countedTear] == "" && torn(n.seen)
 }
 
 // owe remembers evictions from other tasks than the one that is acted upon.
@@ -302,8 +302,9 @@ const (
 	restartingTask = "berth.dev/restarting-task"
 	// countedCause is why a pod was restarted last: while the pod leaves, its end is no new cause.
 	countedCause = "berth.dev/counted-cause"
-	// countedTear is what restarted a part of a Job that was torn. It is forgotten when the Job is
-	// whole: being torn lasts, and counts once.
+	// countedTear is what restarted a part of a Job that was torn. It is forgotten when as many
+	// pods have nodes as the Job needs: being torn lasts, also while a part is restarted, and
+	// counts once.
 	countedTear = "berth.dev/counted-tear"
 )
 

@@ -165,17 +165,26 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// torn says that a Job which ran has pods that run, fewer than it needs, and one that finds no node
-// (PodGroupUnknown of Volcano's scheduler).
-func (s *spec) torn(status *batch.JobStatus, seen map[string][]*corev1.Pod) bool {
-	there, running, stuck := int32(0), 0, false
+// placed counts the pods that have nodes and are not about to leave them.
+func placed(seen map[string][]*corev1.Pod) (n int32) {
+	for _, pods := range seen {
+		for _, pod := range pods {
+			if pod.DeletionTimestamp == nil && pod.Status.Phase != corev1.PodFailed && pod.Spec.NodeName != "" {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// torn says of a Job that ran, and has fewer pods on nodes than it needs, whether some run and one
+// finds no node (PodGroupUnknown of Volcano's scheduler).
+func torn(seen map[string][]*corev1.Pod) bool {
+	running, stuck := 0, false
 	for _, pods := range seen {
 		for _, pod := range pods {
 			if pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodFailed {
 				continue
-			}
-			if pod.Spec.NodeName != "" {
-				there++
 			}
 			if pod.Status.Phase == corev1.PodRunning {
 				running++
@@ -185,7 +194,7 @@ func (s *spec) torn(status *batch.JobStatus, seen map[string][]*corev1.Pod) bool
 			})
 		}
 	}
-	return status.State.Phase == batch.Running && stuck && running > 0 && there < s.minAvailable
+	return stuck && running > 0
 }
 
 // defaultTaskRetry is how often the containers of a task may be restarted where it says nothing.

@@ -117,6 +117,11 @@ func (p Parts) Delays() *Delays { return &p.core.delays }
 // Outcomes writes down what came of attempts.
 func (p Parts) Outcomes() *outcome.Writer { return p.core.outcomes }
 
+// MemberFailed says that a pod was tried in vain, which may be planned with a gang.
+func (p Parts) MemberFailed(pod *corev1.Pod) {
+	p.core.gangs.Failed(pod.UID, "pod "+pod.Name+" was tried in vain")
+}
+
 // sharedCore returns the core of the scheduler that the handle belongs to. The first profile makes
 // it.
 func sharedCore(ctx context.Context, args Args, handle fwk.Handle, o Options) (*core, error) {
@@ -317,6 +322,7 @@ func (c *core) seen(pod *corev1.Pod, initial bool) {
 		c.delays.bound(pod.UID)
 		c.pods.forget(pod.UID)
 	}
+	c.outcomes.Shown(pod)
 	c.feed.PodSeen(pod, initial)
 	c.table.Demand.Seen(pod)
 	c.gangs.PodSeen(pod)

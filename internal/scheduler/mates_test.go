@@ -163,6 +163,27 @@ func TestAMemberGoesWhereItWasPlanned(t *testing.T) {
 	}
 }
 
+// TestAMemberThatWasTriedInVain gives its planned place back, whoever ended the attempt.
+func TestAMemberThatWasTriedInVain(t *testing.T) {
+	f := newFixture(t)
+	f.forGangs()
+	one, two := f.member("one", 2, 8, 0), f.member("two", 2, 8, 1)
+	_, node := f.plannedFor(one)
+	held := func() (n int) {
+		for _, name := range []string{"n", "m"} {
+			if at := f.table.Known(name); at != nil {
+				n += at.Account().View().Census().Reserved
+			}
+		}
+		return n
+	}
+	before := held()
+	Parts{f.core}.MemberFailed(two)
+	if after := held(); before != 2 || after == before {
+		t.Errorf("planned on %s: %d places are held before, %d after", node, before, after)
+	}
+}
+
 // TestTheQueueOfThoseThatBackOffAsksAgain: PreEnqueue was passed before the plan was dropped.
 func TestTheQueueOfThoseThatBackOffAsksAgain(t *testing.T) {
 	f := newFixture(t)

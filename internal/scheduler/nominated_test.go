@@ -9,11 +9,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/scheduler/nodes"
+	"github.com/berth-dev/berth/internal/scheduler/outcome"
 	"github.com/berth-dev/berth/internal/scheduler/wake"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
@@ -330,5 +334,29 @@ func TestOnlyItsOwnUpdateHelpsWhatCannotBeRead(t *testing.T) {
 	}
 	if got, err := f.afterPodDelete(klog.Background(), right, gone, nil); err != nil || got != fwk.Queue {
 		t.Errorf("%v, %v: want a pod that can be read to be tried", got, err)
+	}
+}
+
+// TestTheWatchShowsNominations: what it has shown is not said for the pod any more, also where
+// somebody takes it back before the pod is tried again.
+func TestTheWatchShowsNominations(t *testing.T) {
+	f := newFixture(t)
+	pods := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
+	f.core.outcomes = outcome.NewWriter(outcome.Options{Client: fake.NewClientset(), Pods: corelisters.NewPodLister(pods), Clock: f.clock, Logger: klog.Background()})
+	pod := pinned("x", 2)
+	if err := pods.Add(pod); err != nil {
+		t.Fatal(err)
+	}
+	f.core.outcomes.Write(pod, nil, &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: "n"})
+	shown := pod.DeepCopy()
+	shown.Status.NominatedNodeName = "n"
+	for i, step := range []struct {
+		from, to *corev1.Pod
+		unshown  bool
+	}{{pod, pod, true}, {pod, shown, false}, {shown, pod, false}} {
+		f.core.OnUpdate(step.from, step.to)
+		if node, unshown := f.core.outcomes.Nominated(pod.UID); unshown != step.unshown {
+			t.Errorf("step %d: nominated to %q, unshown %t", i, node, unshown)
+		}
 	}
 }

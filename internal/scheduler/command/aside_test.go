@@ -1,6 +1,7 @@
 package command
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -133,16 +134,25 @@ func TestWhoWaitsIsToldLater(t *testing.T) {
 	}
 }
 
-// TestANominationIsSaidBeforeItIsWritten: a pod that is tried again says where it was nominated to,
-// and what others have of it stays as it was.
-func TestANominationIsSaidBeforeItIsWritten(t *testing.T) {
+// TestANominationIsSaidBeforeItIsShown: a pod that is tried again says where it was nominated to,
+// what others have of it stays as it was, and the node stays kept for it.
+func TestANominationIsSaidBeforeItIsShown(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p", UID: "p"}}
-	queued := &framework.PodInfo{Pod: pod}
-	sched := &kubescheduler.Scheduler{NextPod: func(klog.Logger) (*framework.QueuedPodInfo, error) {
-		return &framework.QueuedPodInfo{PodInfo: queued}, nil
-	}}
-	none := corelisters.NewPodLister(cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{}))
-	o := outcome.NewWriter(outcome.Options{Client: fake.NewClientset(), Pods: none, Clock: clock.RealClock{}, Logger: klog.Background()})
+	pods := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
+	if err := pods.Add(pod); err != nil {
+		t.Fatal(err)
+	}
+	queued, kept := &framework.PodInfo{Pod: pod}, nominations{nodes: map[string]string{}}
+	sched := &kubescheduler.Scheduler{
+		NextPod: func(klog.Logger) (*framework.QueuedPodInfo, error) {
+			return &framework.QueuedPodInfo{PodInfo: queued}, nil
+		},
+		FailureHandler: func(_ context.Context, profile framework.Framework, info *framework.QueuedPodInfo, _ *fwk.Status, nominating *fwk.NominatingInfo, _ time.Time) {
+			info.PodInfo = queued // as the watch has shown it
+			profile.AddNominatedPod(klog.Background(), info.PodInfo, nominating)
+		},
+	}
+	o := outcome.NewWriter(outcome.Options{Client: fake.NewClientset(), Pods: corelisters.NewPodLister(pods), Clock: clock.RealClock{}, Logger: klog.Background()})
 	writeAside(sched, o)
 	for _, want := range []string{"", "n1", "n2"} {
 		if want != "" {
@@ -155,6 +165,23 @@ func TestANominationIsSaidBeforeItIsWritten(t *testing.T) {
 		if queued.Pod != pod || pod.Status.NominatedNodeName != "" {
 			t.Fatalf("the watch's own pod was changed: %+v", pod)
 		}
+		sched.FailureHandler(t.Context(), kept, info, fwk.NewStatus(fwk.Unschedulable), nil, time.Now())
+		if got := kept.nodes["p"]; got != want {
+			t.Errorf("after an attempt in vain %q is kept, want %q", got, want)
+		}
+	}
+}
+
+// nominations is a profile that knows which node is kept for which pod.
+type nominations struct {
+	framework.Framework
+	nodes map[string]string
+}
+
+func (n nominations) AddNominatedPod(_ klog.Logger, info fwk.PodInfo, to *fwk.NominatingInfo) {
+	n.nodes[info.GetPod().Name] = ""
+	if to.Mode() == fwk.ModeOverride {
+		n.nodes[info.GetPod().Name] = to.NominatedNodeName
 	}
 }
 

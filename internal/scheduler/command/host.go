@@ -95,6 +95,7 @@ func Equip(ctx context.Context, sched *kubescheduler.Scheduler, global *int32, p
 	}
 	writeAside(sched, parts.Outcomes())
 	tellReservations(sched, parts.HoldReservations(sched.Cache, sched.SchedulingQueue, freed))
+	tellGangs(sched, parts)
 	tellDelays(sched, parts.Delays())
 	sched.SchedulePod = lookingFurther(sched.SchedulePod, parts.LookFurther(), global, know(sched.Profiles, profiles))
 	return true
@@ -159,11 +160,11 @@ func (a attentive) MoveAllToActiveOrBackoffQueue(logger klog.Logger, event fwk.C
 }
 
 // writeAside lets what came of attempts be written beside the scheduling loop. A pod that is tried
-// before its nomination is written says it all the same: else kube-scheduler would evict others for
-// it once more.
+// before its nomination is shown says it all the same, and the node stays kept for it: else
+// kube-scheduler would evict others for it once more.
 func writeAside(sched *kubescheduler.Scheduler, outcomes *outcome.Writer) {
 	sched.NextPod = telling(sched.NextPod, func() {}, func(info *framework.QueuedPodInfo) {
-		if node, unshown := outcomes.Nominated(info.Pod); unshown {
+		if node, unshown := outcomes.Nominated(info.Pod.UID); unshown {
 			says, pod := *info.PodInfo, *info.Pod
 			pod.Status.NominatedNodeName, says.Pod, info.PodInfo = node, &pod, &says
 		}
@@ -171,6 +172,10 @@ func writeAside(sched *kubescheduler.Scheduler, outcomes *outcome.Writer) {
 	failed := sched.FailureHandler
 	sched.FailureHandler = func(ctx context.Context, profile framework.Framework, info *framework.QueuedPodInfo, status *fwk.Status, nominating *fwk.NominatingInfo, start time.Time) {
 		failed(ctx, &aside{Framework: profile, outcomes: outcomes, waits: scheduler.MerelyWaits(status)}, info, status, nominating, start)
+		// The handler goes by the pod that the watch has shown, and has let go of the node.
+		if node, unshown := outcomes.Nominated(info.Pod.UID); unshown && node != "" && nominating.Mode() == fwk.ModeNoop {
+			profile.AddNominatedPod(klog.FromContext(ctx), info.PodInfo, &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: node})
+		}
 	}
 }
 
@@ -257,6 +262,16 @@ func tellReservations(sched *kubescheduler.Scheduler, held *reservation.Reservat
 			reservation.Raise(info)
 		}
 		return result, err
+	}
+}
+
+// tellGangs tells which pods were tried in vain. Where another plugin's error ends an attempt, the
+// plugin's PostFilter is not called.
+func tellGangs(sched *kubescheduler.Scheduler, parts scheduler.Parts) {
+	failed := sched.FailureHandler
+	sched.FailureHandler = func(ctx context.Context, profile framework.Framework, info *framework.QueuedPodInfo, status *fwk.Status, nominating *fwk.NominatingInfo, start time.Time) {
+		parts.MemberFailed(info.Pod)
+		failed(ctx, profile, info, status, nominating, start)
 	}
 }
 

@@ -79,25 +79,38 @@ func (w *Writer) Write(pod *corev1.Pod, condition *corev1.PodCondition, nominati
 	defer w.mu.Unlock()
 	delete(w.held, pod.UID)
 	if nominating.Mode() == fwk.ModeOverride {
-		w.nominated[pod.UID] = nominating.NominatedNodeName
-		if nominating.NominatedNodeName == "" && pod.Status.NominatedNodeName == "" {
-			delete(w.nominated, pod.UID)
-		}
+		w.nominate(pod, nominating.NominatedNodeName)
 	}
 	w.add(&outcome{ref: klog.KObj(pod), uid: pod.UID, condition: condition, nominating: nominating})
 	w.start()
 }
 
-// Nominated returns the node that the last outcome nominates a pod to, and whether this version of
-// the pod does not say so yet.
-func (w *Writer) Nominated(pod *corev1.Pod) (node string, unshown bool) {
+// nominate remembers a nomination until the watch shows it, or that the pod is gone. The caller
+// holds the lock.
+func (w *Writer) nominate(pod *corev1.Pod, node string) {
+	shown, err := w.Pods.Pods(pod.Namespace).Get(pod.Name)
+	if err != nil || shown.UID != pod.UID || shown.Status.NominatedNodeName == node {
+		delete(w.nominated, pod.UID)
+		return
+	}
+	w.nominated[pod.UID] = node
+}
+
+// Shown takes in what the watch shows of a pod.
+func (w *Writer) Shown(pod *corev1.Pod) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	node, unshown = w.nominated[pod.UID]
-	if unshown && node == pod.Status.NominatedNodeName {
+	if node, unshown := w.nominated[pod.UID]; unshown && node == pod.Status.NominatedNodeName {
 		delete(w.nominated, pod.UID)
-		unshown = false
 	}
+}
+
+// Nominated returns the node that the last outcome nominates a pod to, and whether the watch has
+// not shown it since.
+func (w *Writer) Nominated(uid types.UID) (node string, unshown bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	node, unshown = w.nominated[uid]
 	return node, unshown
 }
 

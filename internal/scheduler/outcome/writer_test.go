@@ -397,40 +397,46 @@ func TestANominationCountsBeforeItIsShown(t *testing.T) {
 		return &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: node}
 	}
 	says := func(node string) *corev1.Pod {
-		return w.show("d", "p", func(pod *corev1.Pod) { pod.Status.NominatedNodeName = node })
+		pod := w.show("d", "p", func(pod *corev1.Pod) { pod.Status.NominatedNodeName = node })
+		w.Shown(pod)
+		return pod
 	}
 	for i, step := range []struct {
-		said    string // by the pod at this attempt
+		shown   string // as the watch has the pod
 		outcome *fwk.NominatingInfo
-		node    string // to which it is nominated then, and not shown
+		node    string // to which it is nominated, and not shown
 		unshown bool
 	}{
 		{"", nil, "", false},
 		{"", to("a"), "a", true},
 		{"", nil, "a", true},
 		{"a", nil, "", false},
+		{"a", to("a"), "", false},
+		{"", nil, "", false}, // somebody else took it back
 		{"a", to("b"), "b", true},
 		{"a", to(""), "", true},
 		{"", nil, "", false},
 		{"", to(""), "", false},
 		{"", to("c"), "c", true},
 	} {
-		pod := says(step.said)
-		_, _ = w.Nominated(pod) // as at the next attempt
+		pod := says(step.shown)
 		w.Write(pod, nil, step.outcome)
-		if step.outcome.Mode() == fwk.ModeOverride && step.outcome.NominatedNodeName != step.said {
+		if step.outcome.Mode() == fwk.ModeOverride && step.outcome.NominatedNodeName != step.shown {
 			w.comes(t, "d/p").answer <- nil
 		}
 		w.empty(t)
-		if !step.unshown && len(w.nominated) > 0 {
-			t.Errorf("step %d: %v is remembered for nothing", i, w.nominated)
-		}
-		if node, unshown := w.Nominated(pod); unshown != step.unshown || unshown && node != step.node {
+		if node, unshown := w.Nominated(pod.UID); unshown != step.unshown || unshown && node != step.node {
 			t.Errorf("step %d: %q, unshown %t: want %q, %t", i, node, unshown, step.node, step.unshown)
 		}
 	}
-	w.Forget(says("").UID)
-	if node, unshown := w.Nominated(says("")); unshown || len(w.nominated) > 0 {
-		t.Errorf("a pod that is gone is nominated to %q", node)
+	pod := says("")
+	w.Forget(pod.UID)
+	if err := w.pods.Delete(pod); err != nil {
+		t.Fatal(err)
+	}
+	w.Write(pod, nil, to("d"))
+	w.empty(t)
+	if len(w.nominated) > 0 {
+		t.Errorf("pods that are gone are nominated: %v", w.nominated)
 	}
 }
