@@ -42,7 +42,7 @@ func (s *settings) convert() (Result, error) {
 	}
 	c.order(s.Actions)
 	if !c.evicts {
-		c.note("no action %s: nobody is evicted here either (evictsNobody of plugin Berth, and no plugin at postFilter that evicts)", strings.Join(evicting, " or "))
+		c.note("no action %s: nobody is evicted here either (evictsNobody of plugin Berth, and no other plugin at postFilter)", strings.Join(evicting, " or "))
 	}
 	for i := range s.Plugins {
 		c.plugin(&s.Plugins[i])
@@ -227,8 +227,7 @@ func (c *converter) configuration() map[string]any {
 		}
 	}
 	berth := []any{map[string]any{"name": "Berth"}}
-	claims := []any{map[string]any{"name": "DynamicResources"}} // it gives devices of claims back, and evicts nobody
-	postFilter, args := map[string]any{"enabled": append(claims, berth...)}, map[string]any{"scoring": map[string]any{"formula": "volcano"}}
+	postFilter, args := map[string]any{"enabled": berth}, map[string]any{"scoring": map[string]any{"formula": "volcano"}}
 	if !c.evicts {
 		postFilter["disabled"], args["evictsNobody"] = []any{map[string]any{"name": "*"}}, true
 	}

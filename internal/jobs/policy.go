@@ -177,8 +177,8 @@ func placed(seen map[string][]*corev1.Pod) (n int32) {
 	return n
 }
 
-// torn says of a Job that ran, and has fewer pods on nodes than it needs, whether some run and one
-// finds no node (PodGroupUnknown of Volcano's scheduler).
+// torn says whether some pods run and one finds no node. The Job ran, and fewer of its pods have
+// nodes than it needs (PodGroupUnknown of Volcano's scheduler).
 func torn(seen map[string][]*corev1.Pod) bool {
 	running, stuck := 0, false
 	for _, pods := range seen {

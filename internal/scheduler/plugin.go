@@ -5,8 +5,12 @@ import (
 	"errors"
 
 	"k8s.io/apimachinery/pkg/runtime"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/feature"
 	"k8s.io/utils/clock"
 
 	"github.com/berth-dev/berth/internal/scheduler/nodes"
@@ -25,6 +29,13 @@ type Plugin struct {
 	terms   wire.Terms // of the args
 	profile *nodes.Profile
 	handle  fwk.Handle
+	claims  claims
+}
+
+// claims is kube-scheduler's plugin for claims, as far as it gives devices back.
+type claims interface {
+	fwk.PreFilterPlugin
+	fwk.PostFilterPlugin
 }
 
 var (
@@ -79,9 +90,23 @@ func newPlugin(ctx context.Context, obj runtime.Object, handle fwk.Handle, o Opt
 	if err != nil {
 		return nil, err
 	}
-	p := &Plugin{core: c, args: args, terms: terms, profile: &nodes.Profile{Table: c.table, Scoring: args.Scoring}, handle: handle}
+	claims, err := claimsOf(ctx, handle)
+	if err != nil {
+		return nil, err
+	}
+	p := &Plugin{core: c, args: args, terms: terms, profile: &nodes.Profile{Table: c.table, Scoring: args.Scoring}, handle: handle, claims: claims}
 	nodeGauges.core.Store(c)
 	return p, nil
+}
+
+// claimsOf returns the plugin for claims. It goes by what the profile's own one has written into
+// the cycle's state.
+func claimsOf(ctx context.Context, handle fwk.Handle) (claims, error) {
+	made, err := dynamicresources.New(ctx, new(config.DynamicResourcesArgs), handle, feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate))
+	if err != nil {
+		return nil, err
+	}
+	return made.(claims), nil
 }
 
 // Name implements fwk.Plugin.

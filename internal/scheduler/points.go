@@ -28,17 +28,6 @@ var first = map[string]struct{ before, because string }{
 	"postFilter": {"DefaultPreemption", "it evicts while a node merely waits for a report"},
 }
 
-// claims is the plugin that gives back the devices of claims which keep a pod off all nodes, at
-// postFilter. Berth ends some attempts there, and no plugin after it is asked.
-const claims = "DynamicResources"
-
-// KeepsClaims says whether Berth keeps that plugin from running: a pod, or a gang, whose claim was
-// allocated in an attempt before could wait for ever.
-func (p Points) KeepsClaims() bool {
-	at := slices.Index(p["postFilter"], claims)
-	return slices.Contains(p["preFilter"], claims) && (at < 0 || at > slices.Index(p["postFilter"], Name))
-}
-
 // Has says whether the profile has the plugin at any extension point.
 func (p Points) Has() bool {
 	for _, plugins := range p {
@@ -82,6 +71,6 @@ func plugins() map[string]any {
 	return map[string]any{
 		"multiPoint": map[string]any{"enabled": scored},
 		"bind":       map[string]any{"enabled": berth},
-		"postFilter": map[string]any{"enabled": append([]any{map[string]any{"name": claims}}, berth...)},
+		"postFilter": map[string]any{"enabled": berth},
 	}
 }

@@ -50,25 +50,6 @@ func TestPoints(t *testing.T) {
 	}
 }
 
-// TestKeepsClaims: what gives devices of claims back comes before Berth, or is said to be missing.
-func TestKeepsClaims(t *testing.T) {
-	for want, all := range map[bool][][]string{
-		false: {{claims, Name, "DefaultPreemption"}, {claims, "X", Name}},
-		true:  {{Name, "DefaultPreemption"}, {Name, claims}, {"X", Name, claims}},
-	} {
-		for _, at := range all {
-			p := complete()
-			p["preFilter"], p["postFilter"] = append(p["preFilter"], claims), at
-			if got := p.KeepsClaims(); got != want {
-				t.Errorf("%v: %t", at, got)
-			}
-		}
-	}
-	if complete().KeepsClaims() {
-		t.Error("there is none in this profile")
-	}
-}
-
 // TestPointsOfOthers: a profile without the plugin is somebody else's.
 func TestPointsOfOthers(t *testing.T) {
 	if (Points{"bind": {"DefaultBinder"}}).Has() {

@@ -4,8 +4,10 @@ import (
 	"context"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/berth-dev/berth/internal/amounts"
 	"github.com/berth-dev/berth/internal/scheduler/nodes"
 	"github.com/berth-dev/berth/internal/wire"
 )
@@ -19,8 +21,49 @@ func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, _ *corev1.Pod
 }
 
 // PostFilter comes before kube-scheduler's preemption. UnschedulableAndUnresolvable keeps that from
-// running.
+// running, and DynamicResources with it, which comes in between and gives devices of claims back.
+// So that is done here, unless a node merely waits for a report: the claims may be right there.
 func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
+	result, status := p.postFilter(ctx, state, pod, statuses)
+	if status.Code() == fwk.UnschedulableAndUnresolvable && p.claims != nil && mayClaim(pod) && !p.awaitsReport(statuses) {
+		p.giveClaimsBack(ctx, state, pod, statuses)
+	}
+	return result, status
+}
+
+// giveClaimsBack has devices given back that an earlier attempt had allocated to the pod, where no
+// node takes the pod with them. Where the attempt ended before the profile looked at claims, those
+// are found that kube-scheduler has made for the pod's extended resources.
+func (p *Plugin) giveClaimsBack(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader) {
+	_, said := p.claims.PostFilter(ctx, state, pod, statuses)
+	if said.Code() == fwk.Error {
+		if _, found := p.claims.PreFilter(ctx, state, pod, nil); found.IsSuccess() {
+			_, said = p.claims.PostFilter(ctx, state, pod, statuses)
+		}
+	}
+	klog.FromContext(ctx).V(4).Info("Claims of a pod that no node takes", "pod", klog.KObj(pod), "status", said)
+}
+
+// mayClaim says whether a driver may have devices for the pod.
+func mayClaim(pod *corev1.Pod) bool {
+	if len(pod.Spec.ResourceClaims) > 0 {
+		return true
+	}
+	for name := range wire.ReadAmounts(pod) {
+		if amounts.IsExtended(name) {
+			return true
+		}
+	}
+	return false
+}
+
+// awaitsReport says whether some node refuses the pod only until it has reported.
+func (p *Plugin) awaitsReport(statuses fwk.NodeToStatusReader) bool {
+	waiting, err := statuses.NodesForStatusCode(p.handle.SnapshotSharedLister().NodeInfos(), fwk.Pending)
+	return err != nil || len(waiting) > 0
+}
+
+func (p *Plugin) postFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	c := cycleOf(state)
 	if c == nil {
 		c = &cycle{plugin: p, way: untouched{}}

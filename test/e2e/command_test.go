@@ -45,7 +45,7 @@ func TestIncompleteProfileDoesNotStart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const bind, postFilter = "    bind:\n      enabled:\n      - name: Berth\n", "    postFilter:\n      enabled:\n      - name: DynamicResources\n      - name: Berth\n"
+	const bind, postFilter = "    bind:\n      enabled:\n      - name: Berth\n", "    postFilter:\n      enabled:\n      - name: Berth\n"
 	points := fmt.Sprintf("    multiPoint:\n      enabled:\n      - name: Berth\n        weight: %d\n", scheduler.Weight)
 	tiers := fmt.Sprintf("      - name: BerthTiers\n        weight: %d\n", scheduler.TiersWeight)
 	for what, tc := range map[string]struct{ from, to, want string }{

@@ -135,7 +135,7 @@ func TestWhoWaitsIsToldLater(t *testing.T) {
 }
 
 // TestANominationIsSaidBeforeItIsShown: a pod that is tried again says where it was nominated to,
-// what others have of it stays as it was, and the node stays kept for it.
+// others' copies of it stay as they were, and the node stays kept for it.
 func TestANominationIsSaidBeforeItIsShown(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p", UID: "p"}}
 	pods := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})

@@ -146,10 +146,6 @@ func checkProfiles(logger klog.Logger, profiles map[string]framework.Framework) 
 			continue
 		}
 		wrong = append(wrong, points.Check(name))
-		if points.KeepsClaims() {
-			logger.Info("No ResourceClaim that keeps its pod off all nodes is given back", "profile", name,
-				"want", "DynamicResources enabled at postFilter, before "+scheduler.Name)
-		}
 		if rivals, outvoted := outvotes(plugins.Score.Enabled); outvoted {
 			logger.Info("Other score plugins can outvote this one and split pods over NUMA nodes", "profile", name,
 				"plugin", scheduler.TiersName, "weightsOfOthers", rivals, "want", "a weight above 100 times theirs")

@@ -38,9 +38,8 @@ func restrainHeap() {
 	}
 }
 
-// heap is what the runtime counts: the bytes in use by the last collection, and the seconds since
-// the start that processors have worked, that they have collected garbage, and that there were of
-// each.
+// heap is what the runtime counts: the bytes in use by the last collection, and how many seconds
+// since the start processors have worked, have collected garbage, and each could have.
 type heap struct {
 	live                    uint64
 	worked, collected, time float64

@@ -265,8 +265,8 @@ func tellReservations(sched *kubescheduler.Scheduler, held *reservation.Reservat
 	}
 }
 
-// tellGangs tells which pods were tried in vain. Where another plugin's error ends an attempt, the
-// plugin's PostFilter is not called.
+// tellGangs tells which pods were tried in vain. Where an error ends an attempt, no PostFilter is
+// called.
 func tellGangs(sched *kubescheduler.Scheduler, parts scheduler.Parts) {
 	failed := sched.FailureHandler
 	sched.FailureHandler = func(ctx context.Context, profile framework.Framework, info *framework.QueuedPodInfo, status *fwk.Status, nominating *fwk.NominatingInfo, start time.Time) {
