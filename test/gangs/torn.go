@@ -21,8 +21,8 @@ import (
 const tornAfter = 15 * time.Second
 
 // mender does to nodes what their agents ask a person to do. A kubelet that was killed between two
-// writes of its memory manager does not start again (docs/kubelet-defects.md), and without its node
-// a gang that fits cannot run.
+// writes of its CPU or memory manager does not start again (docs/kubelet-defects.md), and without
+// its node a gang that fits cannot run.
 type mender struct {
 	*cluster
 	out        io.Writer
@@ -51,12 +51,16 @@ func (m *mender) mend(ctx context.Context) error {
 			return err
 		}
 		m.expect(name)
-		switch ready, message := readyOf(report); {
-		case ready && node.Ended() == nil:
+		ready, message := readyOf(report)
+		if ready && node.Ended() == nil {
 			delete(m.unproved, name)
-		case strings.Contains(message, "remove memory_manager_state"):
+		}
+		for _, file := range []string{kubeletstate.CPUFile, kubeletstate.MemoryFile} {
+			if !strings.Contains(message, "remove "+file) {
+				continue
+			}
 			fmt.Fprintf(m.out, "node %s: its kubelet was killed between two writes: %s\n", name, message)
-			if err := m.restartWithout(name); err != nil {
+			if err := m.restartWithout(name, file); err != nil {
 				return err
 			}
 		}
@@ -65,13 +69,13 @@ func (m *mender) mend(ctx context.Context) error {
 }
 
 // restartWithout starts a kubelet without the checkpoint that keeps it from starting.
-func (m *mender) restartWithout(name string) error {
+func (m *mender) restartWithout(name, file string) error {
 	node, err := m.Node(name)
 	if err != nil {
 		return err
 	}
 	node.Kill()
-	if err := os.Remove(node.Dir.Checkpoint(kubeletstate.MemoryFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := os.Remove(node.Dir.Checkpoint(file)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	m.mended++
