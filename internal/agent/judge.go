@@ -223,7 +223,7 @@ func (p *patience) with(v *verdict, now time.Time) (hold, next) {
 	return noHold, settled
 }
 
-// lasts says whether the problem has nothing to do with a pod that is on its way in.
+// lasts says whether the problem stays when the pods that are on their way in have been admitted.
 func (v *verdict) lasts() bool {
 	switch v.reason {
 	case v1alpha1.ReasonUnsupported, v1alpha1.ReasonNotEnforced, v1alpha1.ReasonMachineChanged:

@@ -39,8 +39,8 @@ type podFacts struct {
 	// given for koordlet to carry out.
 	by      v1alpha1.Enforcer
 	decided []placement.ContainerAllocation
-	// predicted are CPUs of its placement that may not be the ones it has, from when the kubelet
-	// decided.
+	// predicted are the CPUs of a placement that was made when the kubelet decided, and was not
+	// certain of them.
 	predicted  topology.CPUSet
 	containers []containerFacts // as the kubelet allocates: init containers as declared, then the others
 }

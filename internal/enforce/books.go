@@ -383,8 +383,8 @@ func memsOf(d *placement.ContainerDecision) (nodes topology.NUMASet) {
 func samePod(a, b *Container) bool { return a.Pod == b.Pod || a.UID != "" && a.UID == b.UID }
 
 // problem says what keeps the container from its CPUs, "" for nothing. Containers of one pod may
-// have the same: they take turns. One that runs on its CPUs stays there when they are reserved, if
-// others are left to the system.
+// have the same: they take turns. A container that runs on its CPUs stays there when they become
+// reserved, as long as the system keeps another reserved CPU.
 func (b *Books) problem(e *entry) string {
 	if extra := e.Decision.CPUs.AndNot(&b.machine.Online); !extra.IsEmpty() {
 		return "its decision names CPUs " + extra.String() + ", which the machine does not have"
@@ -537,8 +537,9 @@ func (b *Books) Remove(id string) {
 	}
 }
 
-// RemovePod forgets a pod whose sandbox has stopped: nothing begins in it any more. The runtime has
-// not stopped what it does not list: that keeps its place while it has processes.
+// RemovePod forgets a pod whose sandbox has stopped: nothing begins in it any more. The runtime
+// does not stop a container that it does not list: such a one keeps its place while it has
+// processes.
 func (b *Books) RemovePod(pod string) {
 	maps.DeleteFunc(b.all, func(id string, e *entry) bool { return e.Pod == pod && !(e.lost && b.lives(id)) })
 	delete(b.found, pod)

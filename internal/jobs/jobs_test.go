@@ -324,7 +324,7 @@ func TestPodsBeyondReplicasDecideNothing(t *testing.T) {
 	}
 }
 
-// runningJob is a Job of two tasks, a and b, of two pods each, all of which run.
+// runningJob is a Job with the tasks a and b. Each task has two pods, and all four run.
 func runningJob(t *testing.T, policies string) (*batch.Job, []*corev1.Pod) {
 	const tasks = "\ntasks: [{name: a, replicas: 2, template: {spec: {containers: [{name: c}]}}}, {name: b, replicas: 2, template: {spec: {containers: [{name: c}]}}}]"
 	job := jobOf(t, policies+tasks)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -30,8 +29,8 @@ func (r *Reconciler) network(ctx context.Context, job *batch.Job, s *spec, p *pl
 	}
 	for _, o := range objects {
 		if err := r.ensure(ctx, o); err != nil {
-			kind := strings.TrimPrefix(fmt.Sprintf("%T", o), "*v1.")
-			return fmt.Errorf("%s %s/%s: %w", kind, job.Namespace, job.Name, err)
+			of, _ := r.Client.GroupVersionKindFor(o) // the scheme has all that this package makes
+			return fmt.Errorf("%s %s/%s: %w", of.Kind, job.Namespace, job.Name, err)
 		}
 	}
 	return r.hosts(ctx, job, s)
@@ -58,9 +57,9 @@ func serviceOf(job *batch.Job, p *plugins, meta metav1.ObjectMeta) *corev1.Servi
 	return &corev1.Service{ObjectMeta: meta, Spec: spec}
 }
 
-// ensure makes an object where there is none of its name. One that is there stays as it is, and
-// pods may not be found by name. What is left of a Job of the same name will be gone: that is an
-// error until then.
+// ensure makes an object where there is none of its name. Somebody else's stays as it is, and then
+// pods are merely not found by name. One that a deleted Job of the same name has left is about to
+// go: that is an error until it has gone.
 func (r *Reconciler) ensure(ctx context.Context, o client.Object) error {
 	there := o.DeepCopyObject().(client.Object)
 	err := r.Client.Get(ctx, client.ObjectKeyFromObject(o), there)

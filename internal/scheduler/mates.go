@@ -78,17 +78,13 @@ func roomOn(handle fwk.Handle) gang.Room {
 		if err != nil {
 			return false
 		}
-		want := wire.ReadResources(asked)
-		for _, name := range gang.ByDriver(handle, want) {
-			delete(want, name)
-		}
 		together := amounts.NewNode(has)
 		for _, p := range there {
 			if open[p.Spec.NodeName] && !wire.Ended(p) {
 				together.Add(wire.ReadAmounts(p))
 			}
 		}
-		return together.Has(want)
+		return together.Has(gang.Countable(handle, wire.ReadResources(asked), nil))
 	}
 }
 

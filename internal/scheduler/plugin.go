@@ -99,8 +99,8 @@ func newPlugin(ctx context.Context, obj runtime.Object, handle fwk.Handle, o Opt
 	return p, nil
 }
 
-// claimsOf returns the plugin for claims. It goes by what the profile's own one has written into
-// the cycle's state.
+// claimsOf returns a plugin for claims of Berth's own: a plugin cannot call another one of its
+// profile. Both read and write the same entry of the cycle's state.
 func claimsOf(ctx context.Context, handle fwk.Handle) (claims, error) {
 	made, err := dynamicresources.New(ctx, new(config.DynamicResourcesArgs), handle, feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate))
 	if err != nil {

@@ -21,8 +21,9 @@ func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, _ *corev1.Pod
 }
 
 // PostFilter comes before kube-scheduler's preemption. UnschedulableAndUnresolvable keeps that from
-// running, and DynamicResources with it, which comes in between and gives devices of claims back.
-// So that is done here, unless a node merely waits for a report: the claims may be right there.
+// running. It also keeps DynamicResources, which comes in between, from giving devices of claims
+// back, so PostFilter has that done. A pod for which some node merely waits for a report keeps its
+// devices: they may be on that node.
 func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	result, status := p.postFilter(ctx, state, pod, statuses)
 	if status.Code() == fwk.UnschedulableAndUnresolvable && p.claims != nil && mayClaim(pod) && !p.awaitsReport(statuses) {
@@ -31,9 +32,10 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 	return result, status
 }
 
-// giveClaimsBack has devices given back that an earlier attempt had allocated to the pod, where no
-// node takes the pod with them. Where the attempt ended before the profile looked at claims, those
-// are found that kube-scheduler has made for the pod's extended resources.
+// giveClaimsBack has the plugin for claims give back what an earlier attempt allocated to the pod,
+// if no node takes the pod with it. That plugin answers with an error where the attempt ended
+// before it looked at the pod. Then it looks now, and finds the claim that kube-scheduler has made
+// for the pod's extended resources.
 func (p *Plugin) giveClaimsBack(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader) {
 	_, said := p.claims.PostFilter(ctx, state, pod, statuses)
 	if said.Code() == fwk.Error {

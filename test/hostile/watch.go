@@ -222,8 +222,8 @@ func (w *watcher) judgeQuota() {
 	w.over = held > quotaCPUs
 }
 
-// leaving says until when a pod that is being deleted may take for it: one that takes longer is not
-// counted in a quota any more (QuotaV1Pod of k8s.io/kubernetes/pkg/quota/v1/evaluator/core).
+// leaving says by when a pod that is being deleted should be gone. A quota does not count one that
+// takes longer (QuotaV1Pod of k8s.io/kubernetes/pkg/quota/v1/evaluator/core).
 func leaving(pod *corev1.Pod) string {
 	if pod.DeletionTimestamp == nil {
 		return ""

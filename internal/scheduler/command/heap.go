@@ -8,10 +8,10 @@ import (
 )
 
 // A heap may grow before garbage is collected. Go lets it double: a large cluster's nodes and
-// reports would be paid for twice. Here it grows by the least while collecting takes at most
-// fairCost of the scheduler's work, and by more where it would take more. The bounds are in bytes
-// for small heaps, which go on doubling, since a collection costs as much as is in use, and in
-// percent of what is in use for large ones.
+// reports would be paid for twice. Here it grows by the least as long as collecting takes at most
+// fairCost of the scheduler's work, and by more where collecting would take more. For large heaps
+// the bounds are percent of what is in use. For small ones they are bytes, so that these go on
+// doubling: they cost little memory.
 const (
 	leastGrowth, leastPercent = 45 << 20, 33
 	mostGrowth, mostPercent   = 90 << 20, 75
@@ -38,10 +38,12 @@ func restrainHeap() {
 	}
 }
 
-// heap is what the runtime counts: the bytes in use by the last collection, and how many seconds
-// since the start processors have worked, have collected garbage, and each could have.
+// heap is what the runtime counts.
 type heap struct {
-	live                    uint64
+	// live are the bytes that were in use at the last collection.
+	live uint64
+	// worked and collected are the seconds of all processors since the start, for the program
+	// itself and for the garbage collector; time are the seconds since the start.
 	worked, collected, time float64
 }
 

@@ -74,23 +74,11 @@ func (h *hope) Node(node int) suppose.Node {
 	return h.trial.Node(node)
 }
 
-// counted is what a member asks for of what a node can have by its own account.
-func (h *hope) counted(member int, room *amounts.Node) amounts.List {
-	asks := h.job.gang.Members[member].Asks
-	for _, name := range ByDriver(h.profile.Handle, asks) {
-		if offered, _ := room.Allocatable(name); offered == 0 {
-			asks = maps.Clone(asks)
-			delete(asks, name)
-		}
-	}
-	return asks
-}
-
 // Admits implements plan.Field.
 func (h *hope) Admits(member, node int) bool {
 	if h.waits[node] {
 		room := RoomIn(h.info(node))
-		return !h.disturbs(member, node) && room.Free(amounts.Pods) > 0 && room.Has(h.counted(member, room))
+		return !h.disturbs(member, node) && room.Free(amounts.Pods) > 0 && room.Has(Countable(h.profile.Handle, h.job.gang.Members[member].Asks, room))
 	}
 	return h.trial.Admits(member, node)
 }

@@ -118,10 +118,7 @@ func (t *trial) short() string {
 	if len(t.job.resources) == 0 {
 		return ""
 	}
-	asked, free := wire.ReadResources(t.job.resources), amounts.List{}
-	for _, name := range ByDriver(t.profile.Handle, asked) {
-		delete(asked, name)
-	}
+	asked, free := Countable(t.profile.Handle, wire.ReadResources(t.job.resources), nil), amounts.List{}
 	for _, info := range t.infos {
 		room := RoomIn(info)
 		for name := range asked {
@@ -137,20 +134,31 @@ func (t *trial) short() string {
 	return ""
 }
 
-// ByDriver returns the resources that devices of a driver may stand for (KEP-5004). How many are
-// free on a node that does not offer such a resource itself, the plugin DynamicResources alone
-// knows.
-func ByDriver(handle fwk.Handle, asked amounts.List) (names []string) {
+// Countable returns what somebody asks for, without the resources that devices of a driver may
+// stand for (KEP-5004): only the plugin DynamicResources knows how many of these are free. A node
+// that offers such a resource itself is asked for it. on is that node; nil stands for all together.
+func Countable(handle fwk.Handle, asked amounts.List, on *amounts.Node) amounts.List {
+	out := asked
 	for name := range asked {
-		if !amounts.IsExtended(name) {
+		if !amounts.IsExtended(name) || offers(on, name) {
 			continue
 		}
 		drivers := handle.SharedDRAManager() // nil without the feature gate DynamicResourceAllocation
 		if drivers != nil && drivers.DeviceClassResolver().GetDeviceClass(corev1.ResourceName(name)) != nil {
-			names = append(names, name)
+			out = maps.Clone(out)
+			delete(out, name)
 		}
 	}
-	return names
+	return out
+}
+
+// offers says whether the node, if there is one, has the resource by its own account.
+func offers(node *amounts.Node, resource string) bool {
+	if node == nil {
+		return false
+	}
+	has, _ := node.Allocatable(resource)
+	return has > 0
 }
 
 // RoomIn is what a node has beside its pods, as the framework counts.

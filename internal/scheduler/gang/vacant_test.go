@@ -13,8 +13,6 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	volcano "github.com/berth-dev/berth/api/scheduling/volcano/v1beta1"
-	"github.com/berth-dev/berth/internal/plan"
-	"github.com/berth-dev/berth/internal/suppose"
 	"github.com/berth-dev/berth/internal/wire"
 )
 
@@ -136,9 +134,8 @@ func TestWhatDriversStandForIsNotCounted(t *testing.T) {
 		if got := all.short(); (got != "") != c.short {
 			t.Errorf("drivers %v, %s GPUs: short of %q", c.drivers, c.gpus, got)
 		}
-		all.job.gang.Members = []plan.Member{{Pod: suppose.Pod{Asks: wire.ReadResources(asked)}}}
 		room := RoomIn(all.infos[0])
-		if got := room.Has((&hope{trial: all}).counted(0, room)); got != c.room {
+		if got := room.Has(Countable(h, wire.ReadResources(asked), room)); got != c.room {
 			t.Errorf("drivers %v, %s GPUs: room %t", c.drivers, c.gpus, got)
 		}
 	}
