@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"reflect"
 	"slices"
 	"strings"
 
@@ -88,12 +89,16 @@ func (all holdings) fork() holdings {
 func (n *Node) Hold(h Holding) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if p := n.pods[h.UID]; p != nil {
-		n.leave(p)
-	}
 	h.Owners = slices.Clone(h.Owners)
 	if h.Held != nil {
 		h.Held = &placement.PodAllocation{UID: h.UID, Containers: h.Held.Containers}
+	}
+	p, was := n.pods[h.UID], n.holdings.of(h.UID)
+	if p == nil && was != nil && reflect.DeepEqual(was.Holding, h) {
+		return // nothing changes: what is remembered of the node holds
+	}
+	if p != nil {
+		n.leave(p)
 	}
 	n.holdings.put(&holding{Holding: h})
 	n.changed()

@@ -99,7 +99,9 @@ func run(cmd *cobra.Command, opts *options.Options, plugin frameworkruntime.Plug
 		return err
 	}
 	if Equip(ctx, sched, completed.ComponentConfig.PercentageOfNodesToScore, completed.ComponentConfig.Profiles) {
-		restrainHeap()
+		if err := spareMemory(sched, completed.ComponentConfig.Profiles); err != nil {
+			return err
+		}
 		recorder, err := unhurriedEvents(ctx, completed.KubeConfig)
 		if err != nil {
 			return err

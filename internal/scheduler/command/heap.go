@@ -9,31 +9,34 @@ import (
 
 // A heap may grow before garbage is collected. Go lets it double: a large cluster's nodes and
 // reports would be paid for twice. Here it grows by the least as long as collecting takes at most
-// fairCost of the scheduler's work, and by more where collecting would take more. For large heaps
-// the bounds are percent of what is in use. For small ones they are bytes, so that these go on
-// doubling: they cost little memory.
+// a fair share of the scheduler's work, and by more where collecting would take more. For large
+// heaps the bounds are percent of what is in use. For small ones they are bytes, so that these go
+// on doubling: they cost little memory.
 const (
-	leastGrowth, leastPercent = 45 << 20, 33
+	leastGrowth, leastPercent = 36 << 20, 33
 	mostGrowth, mostPercent   = 90 << 20, 75
-	fairCost                  = 0.04
+	// fairShare is what collecting may take. sparedShare is that of a scheduler that spreads pods
+	// by default: there Berth spares it most of the work, and has the memory of more pods a second
+	// to make up for.
+	fairShare, sparedShare = 0.04, 0.5
 )
 
 // growthOf returns how many percent a heap may grow when that many bytes are in use. cost is the
-// share of the work that collecting took when it grew by last percent: twice the growth costs half
-// as much.
-func growthOf(live uint64, last int, cost float64) int {
+// share of the work that collecting took when it grew by last percent, and fair what it may take:
+// twice the growth costs half as much.
+func growthOf(live uint64, last int, cost, fair float64) int {
 	percent := func(growth uint64, percent int) int {
 		return min(100, max(percent, int(100*growth/max(live, 1))))
 	}
-	fair := int(min(100, float64(last)*cost/fairCost))
-	return max(percent(leastGrowth, leastPercent), min(percent(mostGrowth, mostPercent), fair))
+	wanted := int(min(100, float64(last)*cost/fair))
+	return max(percent(leastGrowth, leastPercent), min(percent(mostGrowth, mostPercent), wanted))
 }
 
 // restrainHeap keeps growthOf from now on, unless whoever runs the program says something else in
 // GOGC.
-func restrainHeap() {
+func restrainHeap(fair float64) {
 	if os.Getenv("GOGC") == "" {
-		r := restraint{read: readHeap, set: func(percent int) { debug.SetGCPercent(percent) }, last: 100}
+		r := restraint{read: readHeap, set: func(percent int) { debug.SetGCPercent(percent) }, fair: fair, last: 100}
 		r.watch()
 	}
 }
@@ -58,6 +61,7 @@ func (h *heap) costSince(then *heap) float64 {
 type restraint struct {
 	read func() heap
 	set  func(percent int)
+	fair float64
 	last int
 	was  heap
 }
@@ -67,7 +71,7 @@ func (r *restraint) watch() {
 	type marker struct{ _ *marker }
 	runtime.AddCleanup(new(marker), func(r *restraint) {
 		is := r.read()
-		if percent := growthOf(is.live, r.last, is.costSince(&r.was)); percent != r.last {
+		if percent := growthOf(is.live, r.last, is.costSince(&r.was), r.fair); percent != r.last {
 			r.last = percent
 			r.set(percent)
 		}

@@ -10,19 +10,20 @@ import (
 func TestGrowthOf(t *testing.T) {
 	const MiB = 1 << 20
 	for _, c := range []struct {
-		live uint64
-		last int
-		cost float64
-		want int
+		live       uint64
+		last       int
+		cost, fair float64
+		want       int
 	}{
-		{0, 100, 0, 100}, {40 * MiB, 100, 0, 100}, {90 * MiB, 100, 1, 100}, {60 * MiB, 100, 0, 75}, // small
-		{100 * MiB, 75, 1, 90}, {112 * MiB, 75, 1, 80}, {121 * MiB, 75, 1, 75}, {1 << 40, 75, 1, 75}, // dear
-		{100 * MiB, 75, 0, 45}, {121 * MiB, 75, 0, 37}, {150 * MiB, 75, 0, 33}, {1 << 40, 75, 0, 33}, // for nothing
-		{1 << 30, 75, 0.02, 37}, {1 << 30, 37, 0.04, 37}, {1 << 30, 37, 0.08, 74}, {1 << 30, 33, 0.06, 49}, // by its cost
-		{1 << 30, 75, math.Inf(1), 75},
+		{0, 100, 0, fairShare, 100}, {36 * MiB, 100, 0, fairShare, 100}, {90 * MiB, 100, 1, fairShare, 100}, {60 * MiB, 100, 0, fairShare, 60}, // small
+		{100 * MiB, 75, 1, fairShare, 90}, {112 * MiB, 75, 1, fairShare, 80}, {121 * MiB, 75, 1, fairShare, 75}, {1 << 40, 75, 1, fairShare, 75}, // dear
+		{100 * MiB, 75, 0, fairShare, 36}, {121 * MiB, 75, 0, fairShare, 33}, {1 << 40, 75, 0, fairShare, 33}, // for nothing
+		{1 << 30, 75, 0.02, fairShare, 37}, {1 << 30, 37, 0.04, fairShare, 37}, {1 << 30, 37, 0.08, fairShare, 74}, {1 << 30, 33, 0.06, fairShare, 49}, // by its cost
+		{1 << 30, 75, math.Inf(1), fairShare, 75},
+		{1 << 30, 33, 0.25, sparedShare, 33}, {90 * MiB, 75, 0.25, sparedShare, 40}, {1 << 30, 75, 0.5, sparedShare, 75}, {36 * MiB, 100, 0, sparedShare, 100}, // spreads by default
 	} {
-		if got := growthOf(c.live, c.last, c.cost); got != c.want {
-			t.Errorf("%d MiB, %d percent at a cost of %v: %d, want %d", c.live>>20, c.last, c.cost, got, c.want)
+		if got := growthOf(c.live, c.last, c.cost, c.fair); got != c.want {
+			t.Errorf("%d MiB, %d percent at a cost of %v where %v is fair: %d, want %d", c.live>>20, c.last, c.cost, c.fair, got, c.want)
 		}
 	}
 }
@@ -55,7 +56,7 @@ func TestRestraint(t *testing.T) {
 			return heap{}
 		}
 	}
-	r := restraint{read: read, set: func(percent int) { set <- percent }, last: 100}
+	r := restraint{read: read, set: func(percent int) { set <- percent }, fair: fairShare, last: 100}
 	r.watch()
 	for i, step := range []struct {
 		is   heap

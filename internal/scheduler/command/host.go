@@ -101,6 +101,23 @@ func Equip(ctx context.Context, sched *kubescheduler.Scheduler, global *int32, p
 	return true
 }
 
+// spareMemory has a scheduler take less memory than Go and kube-scheduler would. Extenders are sent
+// whole Nodes: a scheduler that has any remembers those. profiles are its own, with their defaults.
+// The error is an informer's.
+func spareMemory(sched *kubescheduler.Scheduler, profiles []config.KubeSchedulerProfile) error {
+	fair := fairShare
+	for i := range profiles {
+		if spreadsByDefault(sched.Profiles[profiles[i].SchedulerName].ListPlugins(), profiles[i].PluginConfig) {
+			fair = sparedShare
+		}
+	}
+	restrainHeap(fair)
+	if len(sched.Extenders) > 0 {
+		return nil
+	}
+	return trimNodes(informersOf(sched))
+}
+
 // say lets each profile say what comes of its cycles by a recorder of its own.
 func say(sched *kubescheduler.Scheduler, recorder func(profile string) events.EventRecorderLogger) {
 	for name, profile := range sched.Profiles {

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/features"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
@@ -109,6 +110,12 @@ func defaultsOf(configs []config.PluginConfig) (constraints []corev1.TopologySpr
 	return nil, false
 }
 
+// spreadsByDefault says whether a profile spreads pods whose authors have no constraints.
+func spreadsByDefault(listed *config.Plugins, configs []config.PluginConfig) bool {
+	constraints, _ := defaultsOf(configs)
+	return len(constraints) > 0 && weightOf(names.PodTopologySpread, listed) > 0
+}
+
 // spreading is a profile in the cycle of a pod for which PodTopologySpread scores nodes. The scores
 // are those of package spread. The plugin is told of a pod without constraints, and has nothing to
 // do.
@@ -167,10 +174,13 @@ func (s *spreading) RunScorePlugins(ctx context.Context, state fwk.CycleState, p
 	if s.scores == nil || !status.IsSuccess() {
 		return out, status
 	}
+	logged := klog.FromContext(ctx).V(10).Enabled()
 	for i, score := range s.scores.Of(nodes) {
 		score *= s.weight
-		out[i].Scores = append(out[i].Scores, fwk.PluginScore{Name: names.PodTopologySpread, Score: score})
 		out[i].TotalScore += score
+		if logged { // nothing else reads what each plugin gave
+			out[i].Scores = append(out[i].Scores, fwk.PluginScore{Name: names.PodTopologySpread, Score: score})
+		}
 	}
 	return out, status
 }

@@ -3,6 +3,7 @@ package command
 import (
 	"context"
 	"fmt"
+	"io"
 	"maps"
 	"math/rand/v2"
 	"reflect"
@@ -17,6 +18,7 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/textlogger"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	schedulercache "k8s.io/kubernetes/pkg/scheduler/backend/cache"
@@ -302,7 +304,8 @@ func (c *spreadCluster) scores(profile framework.Framework, pod *corev1.Pod, tak
 	if s := profile.RunPreScorePlugins(c.Context(), state, pod, taking); !s.IsSuccess() {
 		c.Fatal(s)
 	}
-	scores, s := profile.RunScorePlugins(c.Context(), state, pod, named)
+	wordy := klog.NewContext(c.Context(), textlogger.NewLogger(textlogger.NewConfig(textlogger.Verbosity(10), textlogger.Output(io.Discard))))
+	scores, s := profile.RunScorePlugins(wordy, state, pod, named)
 	if !s.IsSuccess() {
 		c.Fatal(s)
 	}

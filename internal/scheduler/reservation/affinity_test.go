@@ -5,6 +5,7 @@ import (
 
 	koordinator "github.com/berth-dev/berth/api/scheduling/koordinator/v1alpha1"
 	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/placement"
 )
 
 // TestAffinity: a pod with an affinity is sent to what it names, and to nothing else that it owns;
@@ -70,5 +71,36 @@ func TestWhyInVain(t *testing.T) {
 	w.rs.Between()
 	if got := w.rs.WhyInVain(owner); got != "" {
 		t.Errorf("once it was tried without: %q, want nothing", got)
+	}
+}
+
+// TestANodeThatChangesBetweenTwoAttempts: the owner does not wait yet. It is woken when its attempt
+// without the Reservation has ended. What its own attempts change helps nobody.
+func TestANodeThatChangesBetweenTwoAttempts(t *testing.T) {
+	for _, changes := range []bool{true, false} {
+		w := newWorld(t)
+		uid := w.reservation("r", 2)
+		if err := w.cycle(uid); err != nil {
+			t.Fatal(err)
+		}
+		owner := ownerOf("owner", "r", 2)
+		w.rs.Between()
+		w.rs.Begins(owner)
+		w.rs.InVain(owner, string(uid), "it waits")
+		w.rs.Between()
+		if changes {
+			w.account.Reserve(candidate(t, ownerOf("another", "", 1)), new(placement.Decision))
+		}
+		w.rs.Stir()
+		w.rs.Begins(owner)
+		w.rs.Between()
+		if got := w.rs.all[uid].hungry; got == changes {
+			t.Errorf("the node has changed: %t; the owner still waits for that: %t", changes, got)
+		}
+		if changes {
+			if got := <-w.activated; got != "ns/owner" {
+				t.Errorf("woken is %s", got)
+			}
+		}
 	}
 }

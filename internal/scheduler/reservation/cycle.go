@@ -45,8 +45,15 @@ func (rs *Reservations) Between() {
 		delete(it.taking, rs.now.UID)
 		rs.open = nil
 		rs.sync(it)
-	} else if rs.now != nil {
-		delete(rs.vain, rs.now.UID) // it was tried without
+		if rs.vain[rs.now.UID].has(it.object.UID) {
+			it.vainAt = rs.changes(it) // those of its own attempt do not help it
+		}
+	} else if rs.now != nil { // it was tried without
+		tried := rs.vain[rs.now.UID]
+		delete(rs.vain, rs.now.UID)
+		if tried != nil {
+			rs.feed(tried.of)
+		}
 	}
 	if missed := rs.now; rs.missed && rs.queue != nil {
 		go rs.queue.Activate(rs.Logger, map[string]*corev1.Pod{missed.Namespace + "/" + missed.Name: missed})
@@ -136,7 +143,7 @@ func (rs *Reservations) InVain(pod *corev1.Pod, uid, why string) {
 		v.of = append(v.of, types.UID(uid))
 	}
 	if it := rs.all[types.UID(uid)]; it != nil && it.stage == placed {
-		it.hungry, it.vainAt = true, rs.Account(it.node).View().Stamp().Count
+		it.hungry, it.vainAt = true, rs.changes(it)
 		v.why = fmt.Sprintf("Reservation %s on node %s: %s", it.object.Name, it.node, why)
 	}
 }

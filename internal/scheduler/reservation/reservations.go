@@ -305,13 +305,38 @@ func (rs *Reservations) Stir() {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	rs.unbelieved()
-	for _, it := range rs.all {
-		if it.hungry && it.stage == placed && rs.Account(it.node).View().Stamp().Count != it.vainAt {
+	var hungry []types.UID
+	for uid, it := range rs.all {
+		if it.hungry && !rs.triedAgain(uid) {
+			hungry = append(hungry, uid)
+		}
+	}
+	rs.feed(hungry)
+}
+
+// triedAgain says whether a pod that was tried with the Reservation in vain is yet to be tried
+// without it. Until then it does not wait, and to wake it would be in vain, too.
+func (rs *Reservations) triedAgain(uid types.UID) bool {
+	for _, v := range rs.vain {
+		if v.has(uid) {
+			return true
+		}
+	}
+	return false
+}
+
+// feed wakes owners where the node has changed since one was tried there in vain.
+func (rs *Reservations) feed(uids []types.UID) {
+	for _, uid := range uids {
+		if it := rs.all[uid]; it != nil && it.hungry && it.stage == placed && rs.changes(it) != it.vainAt {
 			it.hungry = false
 			rs.wake(it)
 		}
 	}
 }
+
+// changes counts those of the node where a Reservation has its place.
+func (rs *Reservations) changes(it *item) uint32 { return rs.Account(it.node).View().Stamp().Count }
 
 // wake has owners that wait be tried: a place is there.
 func (rs *Reservations) wake(it *item) {
