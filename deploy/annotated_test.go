@@ -1,8 +1,10 @@
 package deploy
 
 import (
+	"io/fs"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -105,6 +107,28 @@ func TestAnnotatedPods(t *testing.T) {
 	for _, file := range []string{"annotated-pods.yaml", "annotated-shared.yaml"} {
 		if got := deniedIn(t, Folder("jobs"), file, writes(podKind, "Pod", theirs, nil, &user.DefaultInfo{})); len(got) > 0 {
 			t.Errorf("%s says of another scheduler's pod: %q", file, got)
+		}
+	}
+}
+
+// TestAnnotatedPodsOfServedNames: pods of every scheduler name that Berth serves are looked at.
+func TestAnnotatedPodsOfServedNames(t *testing.T) {
+	for _, file := range []string{"annotated-pods.yaml", "annotated-shared.yaml"} {
+		data, err := fs.ReadFile(Folder("jobs"), file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		serving := fstest.MapFS{file: {Data: ServingNames([][]byte{data}, "numa", "volcano")[0]}}
+		for scheduler, want := range map[string]bool{"": true, "volcano": true, "numa": true, "berth": false} {
+			policy := "single-numa"
+			if file == "annotated-shared.yaml" {
+				policy = "restricted"
+			}
+			pod := annotated(t, policy, `{}`)
+			pod["spec"].(map[string]any)["schedulerName"] = scheduler
+			if got := deniedIn(t, serving, file, writes(podKind, "Pod", pod, nil, &user.DefaultInfo{})); len(got) > 0 != want {
+				t.Errorf("%s, scheduler %q: %q, want a word: %t", file, scheduler, got, want)
+			}
 		}
 	}
 }

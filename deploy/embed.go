@@ -3,7 +3,6 @@
 package deploy
 
 import (
-	"bytes"
 	"embed"
 	"io/fs"
 	"slices"
@@ -37,12 +36,20 @@ func JobManifests() [][]byte {
 
 // ServingNames returns the manifests for a scheduler that serves the names: the policy
 // ignored-annotations.berth.dev then warns of their pods, too, where a name is that of a dialect's
-// own scheduler. The chart does the same with the names of its profiles.
+// own scheduler, and the policies about Volcano's annotation look at their pods. The chart does the
+// same with the names of its profiles.
 func ServingNames(manifests [][]byte, names ...string) [][]byte {
-	served := []byte("!(n in ['" + strings.Join(names, "', '") + "'])")
+	ours := []string{"", "default-scheduler", "volcano"}
+	for _, name := range names {
+		if !slices.Contains(ours, name) {
+			ours = append(ours, name)
+		}
+	}
+	in := func(names []string) string { return "in ['" + strings.Join(names, "', '") + "']" }
+	replace := strings.NewReplacer("!(n in [])", "!(n "+in(names)+")", "in ['', 'default-scheduler', 'volcano', 'berth']", in(ours))
 	out := make([][]byte, len(manifests))
 	for i, m := range manifests {
-		out[i] = bytes.ReplaceAll(m, []byte("!(n in [])"), served)
+		out[i] = []byte(replace.Replace(string(m)))
 	}
 	return out
 }

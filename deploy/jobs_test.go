@@ -145,4 +145,15 @@ func TestJobsStayWhatTheyAre(t *testing.T) {
 			t.Errorf("%s: denied %q, want ...%s...", name, got, c.want)
 		}
 	}
+	// A Job from before the policy is not what it wants. Its labels and finalizers change all the same.
+	before := documented(t, "job-best-effort.yaml")
+	before["spec"].(map[string]any)["minAvailable"] = int64(99)
+	labelled := runtime.DeepCopyJSON(before)
+	labelled["metadata"].(map[string]any)["labels"] = map[string]any{"a": "b"}
+	if got := deniedIn(t, Folder("jobs"), "policies.yaml", jobRequest(labelled, before)); len(got) > 0 {
+		t.Errorf("a label of a Job from before the policy: denied %q", got)
+	}
+	if got := deniedIn(t, Folder("jobs"), "policies.yaml", jobRequest(before, nil)); len(got) == 0 {
+		t.Error("such a Job can be created")
+	}
 }

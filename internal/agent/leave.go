@@ -88,7 +88,9 @@ func (e *enforcer) withdraw() map[string]bool {
 	}
 	resources := map[string]bool{}
 	for _, p := range offers.Pools() {
-		resources[p.Resource] = true
+		for _, name := range wire.DeviceNames(p.Resource) {
+			resources[name] = true
+		}
 	}
 	e.changed()
 	return resources

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -173,6 +174,11 @@ type ownership struct {
 	lease      types.NamespacedName
 	reader     client.Reader
 	now        func() time.Time
+
+	mu sync.Mutex
+	// renewed is when the Lease was renewed last, by another machine's clock; since is when that was
+	// seen first, by ours.
+	renewed, since time.Time
 }
 
 // whyNot says why a Job of a scheduler is not this controller's; "" where it is. What cannot be
@@ -191,15 +197,31 @@ func (o *ownership) whyNot(ctx context.Context, scheduler string) string {
 		return ""
 	case err != nil:
 		return fmt.Sprintf("whether Volcano's controller runs cannot be found out: %v", err)
-	case lease.Spec.RenewTime != nil && o.now().Sub(lease.Spec.RenewTime.Time) < leaseExpires:
+	case lease.Spec.RenewTime != nil && o.lives(lease.Spec.RenewTime.Time):
 		return fmt.Sprintf("Volcano's controller runs (Lease %s) and owns Jobs of the scheduler volcano: give the Job another schedulerName, or stop that controller", o.lease)
 	}
 	return ""
 }
 
-// leaseExpires is how long Volcano's controller may go without a renewal before it counts as
-// stopped: many times what it renews after.
-const leaseExpires = 2 * time.Minute
+// lives says whether a Lease that was renewed then is still being renewed. As in leader election,
+// clocks of two machines are not compared; except that what is old enough is dead at first sight.
+func (o *ownership) lives(renewed time.Time) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	now := o.now()
+	if !renewed.Equal(o.renewed) {
+		o.renewed, o.since = renewed, now
+	}
+	return now.Sub(renewed) < leaseForgotten && now.Sub(o.since) < leaseExpires
+}
+
+const (
+	// leaseExpires is how long Volcano's controller may go without a renewal before it counts as
+	// stopped: many times what it renews after.
+	leaseExpires = 2 * time.Minute
+	// leaseForgotten is more than clocks differ.
+	leaseForgotten = time.Hour
+)
 
 // retries is how long a Job whose work failed waits until it is tried again. Each Job counts its
 // own failures. The default of client-go also has one bucket for all, and a tenant whose quota is

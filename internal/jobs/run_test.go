@@ -58,6 +58,30 @@ func TestOneOwner(t *testing.T) {
 	}
 }
 
+// TestVolcanosClockIsNotBelieved: whether its controller renews the Lease is seen by our own clock.
+func TestVolcanosClockIsNotBelieved(t *testing.T) {
+	begun := time.Unix(1_760_000_000, 0)
+	now := begun
+	o := ownership{now: func() time.Time { return now }}
+	for _, c := range []struct {
+		passed, renewed time.Duration
+		want            bool
+	}{
+		{0, -10 * time.Minute, true}, // its clock is slow, or it has stopped
+		{time.Minute, -9 * time.Minute, true},
+		{2 * time.Minute, -9 * time.Minute, true},
+		{3 * time.Minute, -9 * time.Minute, false},
+		{4 * time.Minute, 20 * time.Minute, true}, // it is back, and its clock is fast
+		{6 * time.Minute, 20 * time.Minute, false},
+		{7 * time.Minute, -time.Hour, false},
+	} {
+		now = begun.Add(c.passed)
+		if got := o.lives(begun.Add(c.renewed)); got != c.want {
+			t.Errorf("after %s, renewed at %s: %t, want %t", c.passed, c.renewed, got, c.want)
+		}
+	}
+}
+
 // TestMetricsAreGuardedWhereAsked: over TLS, and behind a filter.
 func TestMetricsAreGuardedWhereAsked(t *testing.T) {
 	for auth, want := range map[string]bool{"": false, guarded.None: false, guarded.Cluster: true} {

@@ -377,6 +377,7 @@ func testChartContradictions(t *testing.T, helm string) {
 		{"scheduler.networkPolicy.enabled=true,monitoring.serviceMonitor.enabled=true", "scheduler.networkPolicy.from: empty lets nobody"},
 		{"controller.enabled=true,controller.networkPolicy.enabled=true,monitoring.serviceMonitor.enabled=true", "controller.networkPolicy.from: empty lets nobody"},
 		{"agent.devices[0].resource=example.com/gpu,agent.devices[0].class=gpu", "agent.devices: with agent.authority: kubelet"},
+		{"agent.authority=berth,agent.enforcer=koordlet,agent.devices[0].resource=example.com/gpu,agent.devices[0].class=gpu", "agent.devices: with agent.enforcer: koordlet"},
 		{"agent.rescan=1m", "agent.rescan: 1m: an agent is ready while"},
 		{"agent.heartbeat=1m", "scheduler.args.staleAfter: 60s with agent.heartbeat: 1m"},
 		{"agent.heartbeat=30s", "scheduler.args.staleAfter: 60s with agent.heartbeat: 30s"},
@@ -398,6 +399,7 @@ func testChartContradictions(t *testing.T, helm string) {
 		"agent.heartbeat=12s", "agent.heartbeat=1m,scheduler.args.staleAfter=5m", "agent.heartbeat=0.5m,scheduler.args.staleAfter=2m30s",
 		"image.repository=localhost:5000/berth", "image.repository=berth", "scheduler.weights.BerthTiers=2000000,scheduler.weights.ImageLocality=3",
 		"agent.resources.limits.cpu=1", "agent.resources.limits.cpu=100m,agent.resources.requests.cpu=100m", "agent.enforcer=koordlet,agent.authority=berth",
+		"agent.resources.limits=null", "agent.resources=null", "map.enabled=true,scheduler.args=null", "agent.resources.requests=null,agent.resources.limits.cpu=100m",
 	} {
 		mustRender(t, helm, "--set="+set)
 	}
@@ -564,18 +566,19 @@ func testPool(t *testing.T, helm string, g *guarded) {
 		}
 		return // Helm asks the API server, and leaves the policy out
 	}
-	out := mustRender(t, helm, "--skip-tests", pool, "--api-versions=admissionregistration.k8s.io/v1/MutatingAdmissionPolicy")
+	out := mustRender(t, helm, "--skip-tests", pool, "--set=scheduler.profiles[0].schedulerName=profile", "--api-versions=admissionregistration.k8s.io/v1/MutatingAdmissionPolicy")
 	if err := g.cp.Apply(t.Context(), out); err != nil {
 		t.Fatal(err)
 	}
-	testPoolNamespaces(t, helm, g)
-	testAnnotatedPods(t, helm, g)
 	for _, tc := range []struct {
 		scheduler string
 		tolerates bool
-	}{{"berth", true}, {"", false}, {"volcano", false}} {
+	}{{"berth", true}, {"", false}, {"volcano", false}, {"profile", true}} {
 		pod := plainPod("pooled")
 		pod.Spec.SchedulerName = tc.scheduler
+		if tc.tolerates { // what tolerates to run on does not tolerate to be placed
+			pod.Spec.Tolerations = []corev1.Toleration{{Key: "berth.dev/pool", Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute}}
+		}
 		eventually(t, fmt.Sprintf("a pod of scheduler %q", tc.scheduler), func() error {
 			got, err := g.admin.CoreV1().Pods("default").Create(t.Context(), pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 			if err != nil {
@@ -593,6 +596,8 @@ func testPool(t *testing.T, helm string, g *guarded) {
 			return nil
 		})
 	}
+	testPoolNamespaces(t, helm, g)
+	testAnnotatedPods(t, helm, g)
 }
 
 // testPoolNamespaces: pods of the chosen namespaces are Berth's where they name no scheduler, and

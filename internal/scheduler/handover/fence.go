@@ -76,7 +76,8 @@ func (h *Handover) bindable(ctx context.Context) (pods []*corev1.Pod, err error)
 		})
 		err := list.EachListItem(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName="}, func(obj runtime.Object) error {
 			pod, ok := obj.(*corev1.Pod)
-			if ok && pod.DeletionTimestamp == nil && len(pod.Spec.SchedulingGates) == 0 && h.Ours(pod) {
+			ended := ok && (pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed) // no informer shows it
+			if ok && !ended && pod.DeletionTimestamp == nil && len(pod.Spec.SchedulingGates) == 0 && h.Ours(pod) {
 				pods = append(pods, pod.DeepCopy())
 			}
 			return nil

@@ -113,6 +113,8 @@ func TestTheFirstPodWaitsForTheTakeover(t *testing.T) {
 func TestTakeover(t *testing.T) {
 	foreign, gated := unbound("foreign", "theirs"), unbound("gated", "mine")
 	gated.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "gate"}}
+	over := unbound("over", "mine")
+	over.Status.Phase = corev1.PodFailed
 	client := fake.NewClientset(unbound("a", "mine"), unbound("b", "mine"), on(unbound("bound", "mine"), "n"), foreign, gated)
 	h, clock, done := successor(client)
 	before := newLease(client, "before", clock)
@@ -128,7 +130,7 @@ func TestTakeover(t *testing.T) {
 	})
 	// The fake does not select by field.
 	client.PrependReactor("list", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
-		return true, &corev1.PodList{Items: []corev1.Pod{*unbound("a", "mine"), *unbound("b", "mine"), *foreign, *gated}}, nil
+		return true, &corev1.PodList{Items: []corev1.Pod{*unbound("a", "mine"), *unbound("b", "mine"), *foreign, *gated, *over}}, nil
 	})
 	h.Synced()
 	clock.Step(time.Minute)
