@@ -176,8 +176,8 @@ type ownership struct {
 	now        func() time.Time
 
 	mu sync.Mutex
-	// renewed is when the Lease was renewed last, by another machine's clock; since is when that was
-	// seen first, by ours.
+	// renewed is when the Lease was renewed last, by another machine's clock. since is when that
+	// was seen first, by ours.
 	renewed, since time.Time
 }
 

@@ -114,10 +114,10 @@ func placesOn(reservations []*koordinator.Reservation, pods []*corev1.Pod) (out 
 
 // seeHeld takes in what a Reservation holds on the node.
 func (n *node) seeHeld(pod *corev1.Pod) error {
-	ask, err := wire.ReadPod(pod)
+	ask, err := wire.HeldRequest(pod)
 	if err == nil {
 		h := n.held[string(pod.UID)]
-		h.UID, h.Request = string(pod.UID), &ask.Request
+		h.UID, h.Request = string(pod.UID), ask
 		n.account.Hold(h)
 	}
 	return err

@@ -413,34 +413,71 @@ func (r *Reservation) Allocated(owners []*corev1.Pod) corev1.ResourceList {
 }
 
 // Rest returns the pod that stands for what is left of the place beside its owners; nil for
-// nothing.
+// nothing. What owners have comes off its containers, one after the other.
 func (r *Reservation) Rest(owners []*corev1.Pod) *corev1.Pod {
 	rest := r.Pod.DeepCopy()
 	if len(owners) == 0 {
 		return rest
 	}
-	left := r.Allocatable()
-	for name, q := range r.Allocated(owners) {
-		have := left[name]
-		have.Sub(q)
-		left[name] = have
+	guaranteed := isGuaranteed(r.Pod)
+	part := func(c corev1.Container) bool { return c.Resources.Requests.Cpu().MilliValue()%1000 != 0 }
+	if guaranteed && !slices.ContainsFunc(r.Pod.Spec.Containers, part) {
+		// Also where all its memory is taken the next owner gets CPUs of its own.
+		rest.Status.QOSClass = corev1.PodQOSGuaranteed
 	}
-	for name, q := range left {
-		if q.Sign() <= 0 {
-			delete(left, name)
+	taken := r.Allocated(owners)
+	rest.Spec.Containers = nil
+	for _, c := range r.Pod.Spec.Containers { // a template has no others (reservationReader.template)
+		left := takeFrom(c.Resources.Requests, taken)
+		if len(left) == 0 {
+			continue
 		}
+		c.Resources = corev1.ResourceRequirements{Requests: left}
+		if guaranteed {
+			c.Resources.Limits = left
+		} else if limits := pluginsIn(left); len(limits) > 0 {
+			c.Resources.Limits = limits
+		}
+		rest.Spec.Containers = append(rest.Spec.Containers, c)
 	}
-	if len(left) == 0 {
+	if len(rest.Spec.Containers) == 0 {
 		return nil
 	}
-	c := corev1.Container{Name: "rest", Resources: corev1.ResourceRequirements{Requests: left}}
-	if isGuaranteed(r.Pod) {
-		c.Resources.Limits = left
-	} else if limits := pluginsIn(left); len(limits) > 0 {
-		c.Resources.Limits = limits
-	}
-	rest.Spec.Containers = []corev1.Container{c}
 	return rest
+}
+
+// takeFrom returns what is left of the amounts, and takes what it could take away from taken.
+func takeFrom(amounts, taken corev1.ResourceList) corev1.ResourceList {
+	left := corev1.ResourceList{}
+	for name, q := range amounts {
+		q, gone := q.DeepCopy(), taken[name]
+		if gone.Cmp(q) >= 0 {
+			gone.Sub(q)
+			taken[name] = gone
+			continue
+		}
+		q.Sub(gone)
+		delete(taken, name)
+		left[name] = q
+	}
+	return left
+}
+
+// HeldRequest is what owners to come may ask for of the pod that Rest or Reservation.Pod is. Of a
+// place for CPUs of one's own nobody can have a part of a CPU: what is left is rounded down.
+func HeldRequest(rest *corev1.Pod) (*placement.Request, error) {
+	ask, err := ReadPod(rest)
+	if err != nil {
+		return nil, err
+	}
+	r := &ask.Request
+	r.Rules.MayWithhold = true // it has what it holds
+	if rest.Status.QOSClass == corev1.PodQOSGuaranteed {
+		for i := range r.Containers {
+			r.Containers[i].MilliCPU -= r.Containers[i].MilliCPU % 1000
+		}
+	}
+	return r, nil
 }
 
 func pluginsIn(list corev1.ResourceList) corev1.ResourceList {

@@ -179,6 +179,33 @@ func TestRest(t *testing.T) {
 	if got := rest.Spec.Containers[0].Resources.Requests; got.Cpu().Value() != 3 || got.Memory().String() != "1Gi" || !isGuaranteed(rest) {
 		t.Errorf("left are %v", got)
 	}
+	memory := func(amount string) func(*corev1.Pod) {
+		return func(p *corev1.Pod) { p.Spec.Containers[0].Resources.Requests["memory"] = resource.MustParse(amount) }
+	}
+	for _, c := range []struct {
+		owner *corev1.Pod
+		left  int64 // thousandths of CPUs of one's own, to come
+	}{
+		{podWith("all memory", "2", memory("2Gi")), 2000}, {podWith("a part", "500m"), 3000}, {podWith("nearly all", "3500m"), 0},
+	} {
+		got, err := HeldRequest(r.Rest([]*corev1.Pod{c.owner}))
+		if err != nil || !got.Guaranteed || got.Containers[0].MilliCPU != c.left {
+			t.Errorf("%s: left are %+v, %v, want %d thousandths", c.owner.Name, got, err, c.left)
+		}
+	}
+	shared := r.Pod.DeepCopy()
+	shared.Spec.Containers[0].Resources.Requests["cpu"] = resource.MustParse("2500m")
+	shared.Spec.Containers[0].Resources.Limits = shared.Spec.Containers[0].Resources.Requests
+	if got, err := HeldRequest((&Reservation{Pod: shared}).Rest([]*corev1.Pod{one})); err != nil || got.Containers[0].MilliCPU != 1500 {
+		t.Errorf("left of a place that no owner is to have to itself are %+v, %v", got, err)
+	}
+	two := r.Pod.DeepCopy()
+	two.Spec.Containers = append(two.Spec.Containers, *two.Spec.Containers[0].DeepCopy())
+	two.Spec.Containers[1].Name = "second"
+	got, err := HeldRequest((&Reservation{Pod: two}).Rest([]*corev1.Pod{one}))
+	if err != nil || len(got.Containers) != 2 || got.Containers[0].MilliCPU != 3000 || got.Containers[1].MilliCPU != 4000 {
+		t.Errorf("left of two containers beside one CPU are %+v, %v", got, err)
+	}
 	big := podWith("big", "9", func(p *corev1.Pod) { p.Spec.Containers[0].Resources.Requests["memory"] = resource.MustParse("2Gi") })
 	if rest := r.Rest([]*corev1.Pod{big}); rest != nil {
 		t.Errorf("left are %v of nothing", rest.Spec.Containers)

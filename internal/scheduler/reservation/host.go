@@ -101,9 +101,8 @@ func (h *host) hold(it *item, owners []*corev1.Pod) {
 		place.Held = it.decision.Held()
 	}
 	if rest != nil {
-		if ask, err := wire.ReadPod(rest); err == nil {
-			ask.Request.Rules.MayWithhold = true // it has what it holds
-			place.Request = &ask.Request
+		if ask, err := wire.HeldRequest(rest); err == nil {
+			place.Request = ask
 		}
 	}
 	account.Hold(place)
