@@ -145,7 +145,7 @@ func TestJobsStayWhatTheyAre(t *testing.T) {
 			t.Errorf("%s: denied %q, want ...%s...", name, got, c.want)
 		}
 	}
-	// A Job from before the policy is not what it wants. Its labels and finalizers change all the same.
+	// A Job from before the policy is not what it wants. Its labels change all the same.
 	before := documented(t, "job-best-effort.yaml")
 	before["spec"].(map[string]any)["minAvailable"] = int64(99)
 	labelled := runtime.DeepCopyJSON(before)

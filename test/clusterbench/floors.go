@@ -24,6 +24,8 @@ type summary struct {
 	// Told is Settled until all events are written, too: Berth writes them after the rest.
 	Told        *float64 `json:"told"`
 	OrdinaryCPU *float64 `json:"ordinaryCPU"`
+	// Memory is of the scheduler's largest memory, for pods of either kind, at worst.
+	Memory *float64 `json:"memory"`
 	// SecondRound is the share of searches with candidates that were not over with the first few,
 	// at worst.
 	SecondRound *float64 `json:"secondRound"`
@@ -44,6 +46,7 @@ const (
 	floorSettled     = 1.0
 	floorTold        = 0.9
 	floorOrdinaryCPU = 1.02
+	floorMemory      = 1.1
 	floorSecondRound = 0.01
 	floorP99New      = 1.0
 	floorGangs       = 0.9
@@ -92,6 +95,7 @@ func (s *summary) takeRatios(all []ratioResult) {
 	cpu := map[int]**float64{500: &s.CPU500, 5000: &s.CPU5000, 15000: &s.CPU15000}
 	for i := range all {
 		ratio := &all[i]
+		highest(&s.Memory, ratio.Memory.Centre)
 		if ratio.Load == loadOrdinary {
 			highest(&s.OrdinaryCPU, ratio.CPU.Centre)
 			continue
@@ -117,6 +121,7 @@ func (s *summary) floors() []floor {
 	return []floor{
 		{"cpu500", s.CPU500, floorCPU, false}, {"cpu5000", s.CPU5000, floorCPU, false}, {"cpu15000", s.CPU15000, floorCPU, false},
 		{"settled", s.Settled, floorSettled, true}, {"told", s.Told, floorTold, true}, {"ordinaryCPU", s.OrdinaryCPU, floorOrdinaryCPU, false},
+		{"memory", s.Memory, floorMemory, false},
 		{"secondRound", s.SecondRound, floorSecondRound, false}, {"p99New", s.P99New, floorP99New, false},
 		{"gangs", s.Gangs, floorGangs, true}, {"start", s.Start, floorStart, false},
 	}

@@ -8,7 +8,7 @@ import (
 // TestFloors: the summary has the worst of what was measured, and says which floors are missed.
 func TestFloors(t *testing.T) {
 	ratio := func(nodes int, load string, settled, cpu float64) ratioResult {
-		return ratioResult{Nodes: nodes, Load: load, Pairs: 2, Settled: estimate{Centre: settled}, Told: estimate{Centre: settled - 0.1}, CPU: estimate{Centre: cpu}}
+		return ratioResult{Nodes: nodes, Load: load, Pairs: 2, Settled: estimate{Centre: settled}, Told: estimate{Centre: settled - 0.1}, CPU: estimate{Centre: cpu}, Memory: estimate{Centre: cpu + 0.08}}
 	}
 	good := result{
 		Ratios: []ratioResult{ratio(500, loadPinned, 1.1, 0.9), ratio(5000, loadPinned, 1.3, 0.7), ratio(5000, loadOrdinary, 0.9, 1.01)},
@@ -29,10 +29,10 @@ func TestFloors(t *testing.T) {
 		r                   *result
 		missed              []string
 	}{
-		{"good", "cpu15000, the profile stock", `{"pairs":4,"cpu500":0.9,"cpu5000":0.7,"cpu15000":null,"settled":1.1,"told":1,"ordinaryCPU":1.01,"secondRound":0.005,"p99New":0.75}`, &good, nil},
-		{"bad", "", `{"pairs":4,"cpu500":0.9,"cpu5000":1.01,"cpu15000":null,"settled":0.99,"told":0.89,"ordinaryCPU":1.03,"secondRound":0.02,"p99New":1.5,"gangs":0.89}`, &bad,
-			[]string{"cpu5000: 1.010: want at most 1", "settled: 0.990: want at least 1", "told: 0.890: want at least 0.9", "ordinaryCPU: 1.030: want at most 1.02", "secondRound: 0.020: want at most 0.01", "p99New: 1.500: want at most 1", "gangs: 0.890: want at least 0.9"}},
-		{"nothing", "cpu500, cpu5000, cpu15000, settled, told, ordinaryCPU, secondRound, p99New, the profile chart, the profile stock", `{"pairs":0,"cpu500":null,"cpu5000":null,"cpu15000":null,"settled":null,"told":null,"ordinaryCPU":null,"secondRound":null,"p99New":null}`, &result{}, nil},
+		{"good", "cpu15000, the profile stock", `{"pairs":4,"cpu500":0.9,"cpu5000":0.7,"cpu15000":null,"settled":1.1,"told":1,"ordinaryCPU":1.01,"memory":1.09,"secondRound":0.005,"p99New":0.75}`, &good, nil},
+		{"bad", "", `{"pairs":4,"cpu500":0.9,"cpu5000":1.01,"cpu15000":null,"settled":0.99,"told":0.89,"ordinaryCPU":1.03,"memory":1.11,"secondRound":0.02,"p99New":1.5,"gangs":0.89}`, &bad,
+			[]string{"cpu5000: 1.010: want at most 1", "settled: 0.990: want at least 1", "told: 0.890: want at least 0.9", "ordinaryCPU: 1.030: want at most 1.02", "memory: 1.110: want at most 1.1", "secondRound: 0.020: want at most 0.01", "p99New: 1.500: want at most 1", "gangs: 0.890: want at least 0.9"}},
+		{"nothing", "cpu500, cpu5000, cpu15000, settled, told, ordinaryCPU, memory, secondRound, p99New, the profile chart, the profile stock", `{"pairs":0,"cpu500":null,"cpu5000":null,"cpu15000":null,"settled":null,"told":null,"ordinaryCPU":null,"memory":null,"secondRound":null,"p99New":null}`, &result{}, nil},
 	} {
 		var out strings.Builder
 		err := tc.r.conclude(&out)
