@@ -2,10 +2,12 @@ package placement_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"reflect"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/berth-dev/berth/placement"
 )
@@ -387,6 +389,13 @@ func TestContradictions(t *testing.T) {
 		"container twice": {func(s *placement.Snapshot) {
 			s.Pods[0].Containers = append(s.Pods[0].Containers, placement.ContainerAllocation{Name: "c"})
 		}, "pods[load0].containers[c].name"},
+		"container twice among many": {func(s *placement.Snapshot) {
+			c := &s.Pods[0].Containers
+			for i := range 40 {
+				*c = append(*c, placement.ContainerAllocation{Name: fmt.Sprint("many", i)})
+			}
+			*c = append(*c, placement.ContainerAllocation{Name: "many7"})
+		}, "pods[load0].containers[many7].name"},
 		"device held twice": {func(s *placement.Snapshot) {
 			for i := range s.Pods {
 				s.Pods[i].Containers[0].Devices = []placement.DeviceAllocation{{Resource: "example.com/gpu", IDs: []string{"gpu0"}}}
@@ -404,6 +413,22 @@ func TestContradictions(t *testing.T) {
 		if !ok || wrong.Field != test.want {
 			t.Errorf("%s: got %v, want an error about %s", name, err, test.want)
 		}
+	}
+}
+
+// TestManyContainers: as many containers as a report can have cost a moment, whoever wrote it.
+func TestManyContainers(t *testing.T) {
+	m, s := m2.load(t, "restricted", true)
+	snap := s.Snapshot()
+	for i := range 100_000 {
+		snap.Pods[0].Containers = append(snap.Pods[0].Containers, placement.ContainerAllocation{Name: fmt.Sprint("many", i)})
+	}
+	start := time.Now()
+	if _, err := m.StateOf(&snap); err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(start); took > 3*time.Second {
+		t.Errorf("100000 containers took %v", took)
 	}
 }
 

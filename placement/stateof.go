@@ -75,11 +75,12 @@ func (s *State) restorePod(p *PodAllocation) error {
 		return contradiction("pods["+p.UID+"]", p.UID, "each pod once")
 	}
 	pod := &PodAllocation{UID: p.UID, Containers: slices.Clone(p.Containers)}
+	if i := namedTwice(pod.Containers); i >= 0 {
+		c := &pod.Containers[i]
+		return contradiction(containerField(pod, c, "name"), c.Name, "each container once")
+	}
 	for i := range pod.Containers {
 		c := &pod.Containers[i]
-		if pod.container(c.Name) != c {
-			return contradiction(containerField(pod, c, "name"), c.Name, "each container once")
-		}
 		if c.Kind > Sidecar {
 			return contradiction(containerField(pod, c, "kind"), strconv.Itoa(int(c.Kind)), "App, Init or Sidecar")
 		}
@@ -90,6 +91,35 @@ func (s *State) restorePod(p *PodAllocation) error {
 	}
 	s.put(pod)
 	return nil
+}
+
+// fewContainers is how many names are compared with each other; a set of more names costs less.
+const fewContainers = 16
+
+// namedTwice returns the index of the first container that has the name of an earlier one, -1 for
+// none. Whoever writes reports may name tens of thousands: the time must not grow with the square
+// of their number.
+func namedTwice(containers []ContainerAllocation) int {
+	var seen map[string]bool
+	if len(containers) > fewContainers {
+		seen = make(map[string]bool, len(containers))
+	}
+	for i := range containers {
+		name := containers[i].Name
+		if seen[name] {
+			return i
+		}
+		if seen != nil {
+			seen[name] = true
+			continue
+		}
+		for j := range i {
+			if containers[j].Name == name {
+				return i
+			}
+		}
+	}
+	return -1
 }
 
 func (s kubeletBooks) restore(snap *Snapshot) error {

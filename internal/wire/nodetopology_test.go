@@ -319,6 +319,13 @@ func TestContradictions(t *testing.T) {
 		{"pod twice", "status.pods[1].uid", func(o *v1alpha1.NodeTopology) { o.Status.Pods[1].UID = "u-1" }},
 		{"pod state", "status.pods[1].state", func(o *v1alpha1.NodeTopology) { o.Status.Pods[1].State = "Dead" }},
 		{"container twice", "status.pods[0].containers[1].name", func(o *v1alpha1.NodeTopology) { o.Status.Pods[0].Containers[1].Name = "init" }},
+		{"container twice among many", "status.pods[2].containers[41].name", func(o *v1alpha1.NodeTopology) {
+			c := &o.Status.Pods[2].Containers
+			for i := range 40 {
+				*c = append(*c, v1alpha1.ContainerAllocation{Name: fmt.Sprint("c", i)})
+			}
+			*c = append(*c, v1alpha1.ContainerAllocation{Name: "c0"})
+		}},
 		{"kind", "status.pods[0].containers[0].kind", func(o *v1alpha1.NodeTopology) { o.Status.Pods[0].Containers[0].Kind = "init" }},
 		{"CPUs shared", "status.pods[0].containers[1].cpus", func(o *v1alpha1.NodeTopology) { o.Status.Pods[0].Containers[1].CPUs = "2-3,5" }},
 		{"CPUs twice", "status.pods[2].containers[0].cpus", func(o *v1alpha1.NodeTopology) { o.Status.Pods[2].Containers[0].CPUs = "3" }},
@@ -344,6 +351,25 @@ func TestContradictions(t *testing.T) {
 				t.Fatalf("got error %v, want one about %s of NodeTopology n1", err, tc.field)
 			}
 		})
+	}
+}
+
+// TestManyContainers: a report with as many containers as fit is read in a moment, whoever wrote it.
+func TestManyContainers(t *testing.T) {
+	n := sampleNode(t)
+	nt, err := WriteNodeTopology(&n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 100_000 {
+		nt.Status.Pods[2].Containers = append(nt.Status.Pods[2].Containers, v1alpha1.ContainerAllocation{Name: fmt.Sprint("c", i)})
+	}
+	start := time.Now()
+	if _, err := ReadNodeTopology(nt); err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(start); took > 3*time.Second {
+		t.Errorf("100000 containers took %v", took)
 	}
 }
 
