@@ -55,6 +55,12 @@ func DeviceCount(name string, units int) string {
 // koordinatorParts are resources of parts of GPUs.
 var koordinatorParts = []string{"koordinator.sh/gpu-memory", "koordinator.sh/gpu.shared"}
 
+// isKoordinatorDevice says whether a name is one of those for Koordinator's devices, or parts of
+// them.
+func isKoordinatorDevice(name string) bool {
+	return DeviceUnits(name) > 1 || slices.Contains(koordinatorParts, name)
+}
+
 // checkUnits refuses parts of devices in Koordinator's words. The error is a *FieldError.
 func checkUnits(pod *corev1.Pod) error {
 	for at, c := range Containers(pod) {

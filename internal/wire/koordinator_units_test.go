@@ -18,6 +18,10 @@ func TestKoordinatorUnits(t *testing.T) {
 		{"koordinator.sh/rdma=100", 1, ""},
 		{"koordinator.sh/gpu=400", 4, ""},
 		{"koordinator.sh/fpga=0", 0, ""},
+		{"koordinator.sh/gpu-memory=0", 0, ""},
+		{"koordinator.sh/gpu=0 koordinator.sh/gpu-core=100 koordinator.sh/gpu-memory-ratio=100", 1, ""},
+		{"koordinator.sh/gpu-core=0 koordinator.sh/gpu-memory-ratio=100", 1, ""},
+		{"koordinator.sh/gpu-core=200 koordinator.sh/gpu-memory=0 koordinator.sh/gpu-memory-ratio=200", 2, ""},
 		{"nvidia.com/gpu=1", 1, ""},
 		{"koordinator.sh/rdma=1", 0, `limits[koordinator.sh/rdma]: "1": want a multiple of 100`},
 		{"koordinator.sh/gpu=150", 0, `limits[koordinator.sh/gpu]: "150": want a multiple of 100`},
@@ -40,7 +44,12 @@ func TestKoordinatorUnits(t *testing.T) {
 			}
 			continue
 		}
-		if got := ask.Request.Containers[1].Devices; ask.RulesErr != nil || len(got) != 1 || got[0].Count != c.count || DeviceOf(got[0].Resource) != got[0].Resource {
+		got := ask.Request.Containers[1].Devices
+		wrong := len(got) != 1 || got[0].Count != c.count || DeviceOf(got[0].Resource) != got[0].Resource
+		if c.count == 0 {
+			wrong = len(got) > 0
+		}
+		if wrong || ask.RulesErr != nil {
 			t.Errorf("%s: %+v, %v; want %d", c.limits, got, ask.RulesErr, c.count)
 		}
 	}

@@ -163,7 +163,8 @@ func (r podReader) container(at *field.Path, c *corev1.Container) (placement.Con
 	return out, nil
 }
 
-// device adds an extended resource. The device manager reads limits only.
+// device adds an extended resource. The device manager reads limits only. Koordinator has several
+// names for one device, and nothing of one of its names says nothing about the others.
 func (r podReader) device(at *field.Path, c *corev1.Container, name corev1.ResourceName, out *placement.ContainerRequest) error {
 	q, limited := c.Resources.Limits[name]
 	if !limited {
@@ -173,7 +174,10 @@ func (r podReader) device(at *field.Path, c *corev1.Container, name corev1.Resou
 		return err
 	}
 	units, device := int64(DeviceUnits(string(name))), DeviceOf(string(name))
-	if n := len(out.Devices); n > 0 && out.Devices[n-1].Resource == device {
+	if q.IsZero() && isKoordinatorDevice(string(name)) {
+		return nil
+	}
+	if slices.ContainsFunc(out.Devices, func(d placement.DeviceRequest) bool { return d.Resource == device }) {
 		return nil // another name of the same devices
 	}
 	out.Devices = append(out.Devices, placement.DeviceRequest{
