@@ -17,11 +17,18 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
+// countedAsScheduler are kube-scheduler's options (CalculateResource of
+// pkg/scheduler/framework/types.go), with the features that are on by default in its release: a
+// container, or a whole pod, that is being resized still takes what it has where that is more.
+var countedAsScheduler = corehelpers.PodResourcesOptions{
+	UseStatusResources: true, InPlacePodLevelResourcesVerticalScalingEnabled: true,
+}
+
 // ReadAmounts returns what a pod asks for in all, as NodeResourcesFit counts it
 // (framework.PodRequests): the kubelet's admission and the scheduler do. Requests that are left out
 // are the limits, as the API server has it.
 func ReadAmounts(pod *corev1.Pod) amounts.List {
-	return ReadResources(corehelpers.PodRequests(withRequests(pod), corehelpers.PodResourcesOptions{UseStatusResources: true}))
+	return ReadResources(corehelpers.PodRequests(withRequests(pod), countedAsScheduler))
 }
 
 // ReadResources returns the amounts of a list of resources.
