@@ -28,6 +28,12 @@ func koordinatorPod(class, numa, cpus string) *corev1.Pod {
 	return pod
 }
 
+// owning is the pod with a container that a static CPU manager gives CPUs of its own.
+func owning(pod *corev1.Pod) *corev1.Pod {
+	pod.Spec.Containers = []corev1.Container{{Name: "c", Resources: whole("cpu=2 memory=1Gi")}}
+	return pod
+}
+
 func TestReadKoordinatorRules(t *testing.T) {
 	likeFull := joint.Rules{Bind: joint.FullCores, BindHow: joint.Preferred}
 	for _, c := range []struct {
@@ -124,7 +130,7 @@ func TestKoordinatorBesideOthers(t *testing.T) {
 		"the same":     {with("", `{"numaTopologyPolicy":"Restricted"}`, PolicyAnnotation+"=restricted,scope=container"), placement.Rules{Policy: placement.PolicyRestricted, Scope: placement.ContainerScope}, ""},
 		"a wish":       {with("LSR", "", CPUsAnnotation+"=spread"), placement.Rules{CPUs: joint.Rules{Bind: joint.Spread, BindHow: joint.Required}}, ""},
 		"another":      {with("", `{"numaTopologyPolicy":"Restricted"}`, PolicyAnnotation+"=none"), placement.Rules{}, "[" + koordinatorNUMA + "]"},
-		"Volcano's":    {with("", `{"numaTopologyPolicy":"Restricted"}`, VolcanoPolicyAnnotation+"=best-effort"), placement.Rules{}, "[" + koordinatorNUMA + "]"},
+		"Volcano's":    {owning(with("", `{"numaTopologyPolicy":"Restricted"}`, VolcanoPolicyAnnotation+"=best-effort")), placement.Rules{}, "[" + koordinatorNUMA + "]"},
 		"no such":      {with("", `{"numaTopologyPolicy":"restrictd"}`), placement.Rules{}, ".numaTopologyPolicy"},
 		"LS that pins": {with("LS", "", CPUsAnnotation+"=full-cores"), placement.Rules{}, "[" + CPUsAnnotation + "]"},
 	} {

@@ -48,10 +48,7 @@ func ReadPod(pod *corev1.Pod) (Ask, error) {
 		return Ask{}, err
 	}
 	ask := Ask{Request: r}
-	ask.Request.Rules, ask.Said, ask.RulesErr = readRules(pod)
-	if rules := &ask.Request.Rules; isVolcano(*rules) && !ask.Request.AsksExclusiveCPUs() {
-		rules.Policy, rules.Scope, rules.Match, rules.OwnCPUs = placement.NodePolicy, placement.NodeScope, placement.AtLeast, false
-	}
+	ask.Request.Rules, ask.Said, ask.RulesErr = readRules(pod, r.AsksExclusiveCPUs())
 	return ask, nil
 }
 

@@ -40,14 +40,16 @@ func Unmet(m *placement.Model, asked *placement.Request) string {
 // wishes for CPUs and memory, as ReadPod does. Words that nobody knows are refused, never taken for
 // a default. The error is a *FieldError.
 func ReadRules(pod *corev1.Pod) (placement.Rules, error) {
-	r, _, err := readRules(pod)
-	return r, err
+	asked, err := readRequest(pod)
+	r, _, wrong := readRules(pod, err == nil && asked.AsksExclusiveCPUs())
+	return r, wrong
 }
 
-// readRules returns with the rules under which keys the pod asks for them.
-func readRules(pod *corev1.Pod) (placement.Rules, Said, error) {
+// readRules returns with the rules under which keys the pod asks for them. Whether the pod gets
+// CPUs of its own from the kubelet is known from its amounts.
+func readRules(pod *corev1.Pod, ownCPUs bool) (placement.Rules, Said, error) {
 	var said Said
-	r, err := readPolicies(pod, &said)
+	r, err := readPolicies(pod, ownCPUs, &said)
 	if err == nil {
 		r, err = withKoordinator(pod, r, &said)
 	}
@@ -64,10 +66,10 @@ func readRules(pod *corev1.Pod) (placement.Rules, Said, error) {
 }
 
 // readPolicies reads the policy annotations.
-func readPolicies(pod *corev1.Pod, said *Said) (placement.Rules, error) {
+func readPolicies(pod *corev1.Pod, ownCPUs bool, said *Said) (placement.Rules, error) {
 	text, asks := pod.Annotations[PolicyAnnotation]
 	if !asks {
-		r, err := readVolcanoRules(pod)
+		r, err := readVolcanoRules(pod, ownCPUs)
 		if r != (placement.Rules{}) {
 			said.policy = VolcanoPolicyAnnotation
 		}
@@ -77,7 +79,7 @@ func readPolicies(pod *corev1.Pod, said *Said) (placement.Rules, error) {
 	if want != "" {
 		return placement.Rules{}, fieldErrors(podName(pod)).at(annotation(PolicyAnnotation), text, want)
 	}
-	if other, err := readVolcanoRules(pod); err != nil || other != (placement.Rules{}) {
+	if other, err := readVolcanoRules(pod, ownCPUs); err != nil || other != (placement.Rules{}) {
 		return both(pod, r, other, err)
 	}
 	return r, nil

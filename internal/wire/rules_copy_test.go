@@ -38,8 +38,8 @@ func TestCopyRules(t *testing.T) {
 // sameRules copies, and compares what is read, errors included.
 func sameRules(t *testing.T, from *corev1.Pod) {
 	t.Helper()
-	from.Name, from.Spec.Containers = "p", []corev1.Container{{Name: "c"}}
-	to := corev1.Pod{Spec: from.Spec}
+	from.Name = "p"
+	to := corev1.Pod{Spec: owning(from).Spec}
 	to.Name = from.Name
 	CopyRules(&to.ObjectMeta, from)
 	want, wantErr := ReadRules(from)

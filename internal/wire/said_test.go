@@ -49,7 +49,7 @@ func TestSaidInThePodsOwnWords(t *testing.T) {
 				pod.Labels[key] = value
 			}
 		}
-		r, said, err := readRules(pod)
+		r, said, err := readRules(pod, true)
 		if err != nil {
 			t.Fatalf("%s: %v", c.said, err)
 		}

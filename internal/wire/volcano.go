@@ -13,8 +13,9 @@ import (
 const VolcanoPolicyAnnotation = "volcano.sh/numa-topology-policy"
 
 // readVolcanoRules reads the annotation. "none" and "" ask for nothing, as absence does: the node's
-// own policy holds. The error is a *FieldError.
-func readVolcanoRules(pod *corev1.Pod) (placement.Rules, error) {
+// own policy holds. Nor does any other on a pod that gets no CPUs of its own, but a word that is no
+// policy is an error there, too. The error is a *FieldError.
+func readVolcanoRules(pod *corev1.Pod, ownCPUs bool) (placement.Rules, error) {
 	text, ok := pod.Annotations[VolcanoPolicyAnnotation]
 	if !ok || text == "" {
 		return placement.Rules{}, nil
@@ -24,7 +25,7 @@ func readVolcanoRules(pod *corev1.Pod) (placement.Rules, error) {
 	case !ok:
 		return placement.Rules{}, fieldErrors(podName(pod)).at(annotation(VolcanoPolicyAnnotation), text,
 			"none, best-effort, restricted or single-numa-node")
-	case policy == placement.PolicyNone:
+	case policy == placement.PolicyNone || !ownCPUs:
 		return placement.Rules{}, nil
 	}
 	return placement.Rules{Policy: policy, Match: placement.Exactly, OwnCPUs: true}, nil

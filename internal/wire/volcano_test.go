@@ -2,6 +2,7 @@ package wire
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/placement/joint"
 	"github.com/berth-dev/berth/test/made"
 	"github.com/berth-dev/berth/topology"
 )
@@ -68,13 +70,39 @@ func TestVolcanoRules(t *testing.T) {
 	}
 }
 
-// TestVolcanoPassesOverOthers: the annotation means nothing for a pod that gets no CPUs of its own.
+// TestVolcanoPassesOverOthers: the annotation means nothing for a pod that gets no CPUs of its own,
+// and takes nothing from what other dialects say. Only its spelling is checked.
 func TestVolcanoPassesOverOthers(t *testing.T) {
-	pod := podOf(t, `{metadata: {annotations: {volcano.sh/numa-topology-policy: single-numa-node}},
-		spec: {containers: [{name: c, resources: {requests: {cpu: 1}, limits: {cpu: 2, memory: 1Gi, example.com/gpu: 1}}}]}}`)
-	ask, err := ReadPod(pod)
-	if err != nil || ask.RulesErr != nil || ask.Request.Rules != (placement.Rules{}) {
-		t.Errorf("a Burstable pod: %+v, %v, %v", ask.Request.Rules, ask.RulesErr, err)
+	for name, c := range map[string]struct {
+		policy, beside string // a key and its value
+		want           placement.Rules
+		wrong          string
+	}{
+		"alone":                     {"single-numa-node", "", placement.Rules{}, ""},
+		"Berth's, the same":         {"single-numa-node", PolicyAnnotation + "=single-numa-node", placement.Rules{Policy: placement.PolicySingleNUMANode}, ""},
+		"Berth's, another":          {"single-numa-node", PolicyAnnotation + "=restricted,scope=pod", placement.Rules{Policy: placement.PolicyRestricted, Scope: placement.PodScope}, ""},
+		"Koordinator's, the same":   {"restricted", koordinatorNUMA + `={"numaTopologyPolicy":"Restricted"}`, placement.Rules{Policy: placement.PolicyRestricted, Scope: placement.PodScope}, ""},
+		"Koordinator's, another":    {"best-effort", koordinatorNUMA + `={"numaTopologyPolicy":"Restricted"}`, placement.Rules{Policy: placement.PolicyRestricted, Scope: placement.PodScope}, ""},
+		"a class without CPUs":      {"single-numa-node", koordinatorQoS + "=LS", placement.Rules{Shares: joint.Preferred}, ""},
+		"shares":                    {"single-numa-node", CPUsAnnotation + "=shares", placement.Rules{Shares: joint.Required}, ""},
+		"misspelt":                  {"single-numa", "", placement.Rules{}, VolcanoPolicyAnnotation},
+		"misspelt, beside Berth's":  {"single-numa", PolicyAnnotation + "=restricted", placement.Rules{}, VolcanoPolicyAnnotation},
+		"Berth's, that is misspelt": {"restricted", PolicyAnnotation + "=restrictd", placement.Rules{}, PolicyAnnotation},
+	} {
+		pod := podOf(t, `{spec: {containers: [{name: c, resources: {requests: {cpu: 1}, limits: {cpu: 2, memory: 1Gi, example.com/gpu: 1}}}]}}`)
+		pod.Annotations, pod.Labels = map[string]string{VolcanoPolicyAnnotation: c.policy}, map[string]string{}
+		if key, value, _ := strings.Cut(c.beside, "="); key == koordinatorQoS {
+			pod.Labels[key] = value
+		} else if key != "" {
+			pod.Annotations[key] = value
+		}
+		ask, err := ReadPod(pod)
+		if err != nil || (ask.RulesErr == nil) != (c.wrong == "") || ask.RulesErr != nil && !strings.Contains(ask.RulesErr.Error(), c.wrong) || ask.Request.Rules != c.want {
+			t.Errorf("%s: %+v, %v, %v; want %+v", name, ask.Request.Rules, ask.RulesErr, err, c.want)
+		}
+		if r, err := ReadRules(pod); r != ask.Request.Rules || fmt.Sprint(err) != fmt.Sprint(ask.RulesErr) {
+			t.Errorf("%s: %+v, %v by its rules alone", name, r, err)
+		}
 	}
 }
 

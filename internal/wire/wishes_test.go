@@ -97,7 +97,7 @@ func TestReadWishes(t *testing.T) {
 	}
 	for _, beside := range []map[string]string{{ExclusiveAnnotation: "core"}, {L3Annotation: "preferred"}, {VolcanoPolicyAnnotation: "restricted"}} {
 		beside[CPUsAnnotation] = "shares"
-		if _, err := ReadRules(podAsking(beside)); err == nil {
+		if _, err := ReadRules(owning(podAsking(beside))); err == nil {
 			t.Errorf("%v: shares beside CPUs of its own", beside)
 		}
 	}
