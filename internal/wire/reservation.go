@@ -21,6 +21,7 @@ import (
 	koordinator "github.com/berth-dev/berth/api/scheduling/koordinator/v1alpha1"
 	"github.com/berth-dev/berth/internal/clip"
 	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/placement/joint"
 )
 
 // AllocatedAnnotation is on a pod that has something of a Reservation, with its name and UID.
@@ -628,7 +629,8 @@ func Held(pod *corev1.Pod, node string) *corev1.Pod {
 	return out
 }
 
-// CheckDecision says why a decision is none of this pod's, as one that was forged.
+// CheckDecision says why a decision is none of this pod's, as one that was forged. Whether the pod's
+// namespace may withhold CPUs is not asked: a scheduler with other arguments may have decided.
 func CheckDecision(pod *corev1.Pod, d *placement.Decision) error {
 	ask, err := ReadPod(pod)
 	if err != nil {
@@ -641,33 +643,53 @@ func CheckDecision(pod *corev1.Pod, d *placement.Decision) error {
 	}
 	for i := range d.Containers {
 		got, asked := &d.Containers[i], &ask.Request.Containers[i]
-		var milli int64
-		for _, a := range got.Shares {
-			milli += a.MilliCPU
+		if got.Name != asked.Name {
+			return wrong.at(at, got.Name, "the container "+asked.Name+" in this place, as in its template")
 		}
-		milli += 1000 * int64(got.CPUs.Len())
-		var bytes, wanted uint64
-		for _, m := range got.Memory {
-			bytes += m.Bytes
+		more := moreThan(got, asked)
+		if e := got.Exclusive; more == "" && e != joint.Shareable && e != ask.Request.Rules.CPUs.Exclusive {
+			more = "CPUs that are exclusive by " + nameOf(exclusiveNames[:], int(e))
 		}
-		for _, m := range asked.Memory {
-			wanted += m.Bytes
-		}
-		for _, device := range got.Devices {
-			wants := int64(0)
-			for _, q := range asked.Devices {
-				if q.Resource == device.Resource {
-					wants = q.Count
-				}
-			}
-			if int64(len(device.IDs)) > wants {
-				return wrong.at(at, fmt.Sprint(got.Name, " with ", len(device.IDs), " of ", device.Resource), "no more than its template asks for")
-			}
-		}
-		if got.Name != asked.Name || milli > asked.MilliCPU || bytes > wanted {
-			return wrong.at(at, got.Name+" with "+strconv.FormatInt(milli, 10)+"m of CPU and "+resource.NewQuantity(int64(min(bytes, math.MaxInt64)), resource.BinarySI).String(),
-				"no more than its template asks for")
+		if more != "" {
+			return wrong.at(at, got.Name+" with "+more, "no more than its template asks for")
 		}
 	}
 	return nil
+}
+
+// moreThan says what a container was given that it does not ask for, or not so much; "" for
+// nothing.
+func moreThan(got *placement.ContainerDecision, asked *placement.ContainerRequest) string {
+	var milli int64
+	for _, a := range got.Shares {
+		milli += a.MilliCPU
+	}
+	if milli += 1000 * int64(got.CPUs.Len()); milli > asked.MilliCPU {
+		return strconv.FormatInt(milli, 10) + "m of CPU"
+	}
+	left := make(map[string]uint64, len(asked.Memory))
+	for _, m := range asked.Memory {
+		left[m.Resource] += m.Bytes
+	}
+	for _, m := range got.Memory {
+		if m.Bytes > left[m.Resource] {
+			return "more of " + m.Resource + " by " + resource.NewQuantity(int64(min(m.Bytes-left[m.Resource], math.MaxInt64)), resource.BinarySI).String()
+		}
+		left[m.Resource] -= m.Bytes
+	}
+	count := make(map[string]int64, len(asked.Devices))
+	for _, q := range asked.Devices {
+		count[q.Resource] = q.Count
+	}
+	for _, device := range got.Devices {
+		if n := len(device.IDs); int64(n) > count[device.Resource] {
+			return fmt.Sprint(n, " of ", device.Resource)
+		}
+	}
+	for _, p := range got.Provided {
+		if count[p.Resource] == 0 {
+			return fmt.Sprint(p.Amount, " of ", p.Resource, " at ", p.Place)
+		}
+	}
+	return ""
 }

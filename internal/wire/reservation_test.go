@@ -14,6 +14,7 @@ import (
 
 	koordinator "github.com/berth-dev/berth/api/scheduling/koordinator/v1alpha1"
 	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/placement/joint"
 	"github.com/berth-dev/berth/topology"
 )
 
@@ -232,30 +233,68 @@ func TestAllocatedAnnotation(t *testing.T) {
 }
 
 func TestForgedDecisions(t *testing.T) {
-	r, err := ReadReservation(reservationObject(t, `{`+fourCPUs+`,`+anyOwners+`}`))
-	if err != nil {
-		t.Fatal(err)
+	const template = `"template":{"metadata":{"annotations":{%s}},"spec":{"containers":[{"name":"a","resources":{"limits":
+		{"cpu":"4","memory":"1Gi","hugepages-2Mi":"4Mi","example.com/gpu":"1","example.com/link":"5"}}}]}}`
+	pod := func(annotations string) *corev1.Pod {
+		r, err := ReadReservation(reservationObject(t, `{`+fmt.Sprintf(template, annotations)+`,`+anyOwners+`}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.Pod
 	}
+	plain, alone := pod(""), pod(`"berth.dev/exclusive":"core"`)
 	cpus := func(n int) (s topology.CPUSet) {
 		for i := range n {
 			s.Add(topology.CPUID(i))
 		}
 		return s
 	}
-	sound := placement.Decision{UID: "u", Containers: []placement.ContainerDecision{{Name: "a", CPUs: cpus(4)}}}
-	if err := CheckDecision(r.Pod, &sound); err != nil {
-		t.Error(err)
+	of := func(change func(c *placement.ContainerDecision)) *placement.Decision {
+		c := placement.ContainerDecision{Name: "a", CPUs: cpus(4)}
+		change(&c)
+		return &placement.Decision{UID: "u", Containers: []placement.ContainerDecision{c}}
 	}
-	for i, d := range []placement.Decision{
-		{UID: "other", Containers: sound.Containers},
-		{UID: "u"},
-		{UID: "u", Containers: []placement.ContainerDecision{{Name: "b", CPUs: cpus(4)}}},
-		{UID: "u", Containers: []placement.ContainerDecision{{Name: "a", CPUs: cpus(5)}}},
-		{UID: "u", Containers: []placement.ContainerDecision{{Name: "a", Shares: []placement.CPUShare{{MilliCPU: 1 << 40}}}}},
-		{UID: "u", Containers: []placement.ContainerDecision{{Name: "a", Memory: []placement.MemoryBlock{{Resource: "memory", NUMA: 1, Bytes: 1 << 60}}}}},
+	memory := func(resource string, bytes ...uint64) (out []placement.MemoryBlock) {
+		for _, b := range bytes {
+			out = append(out, placement.MemoryBlock{Resource: resource, NUMA: 1, Bytes: b})
+		}
+		return out
+	}
+	whole := of(func(c *placement.ContainerDecision) {
+		c.Memory = append(memory("memory", 1<<29, 1<<29), memory("hugepages-2Mi", 4<<20)...)
+		c.Devices = []placement.DeviceAllocation{{Resource: "example.com/gpu", IDs: []string{"g"}}}
+		c.Provided = []placement.Provided{{Resource: "example.com/link", Place: "x", Amount: 5}}
+	})
+	core := of(func(c *placement.ContainerDecision) { c.Exclusive = joint.ExclusiveCore })
+	for name, c := range map[string]struct {
+		pod  *corev1.Pod
+		d    *placement.Decision
+		says string // "" where it is believed
+	}{
+		"what it asks for":      {plain, whole, ""},
+		"another's":             {plain, &placement.Decision{UID: "other", Containers: whole.Containers}, `"other": want the decision for u`},
+		"no containers":         {plain, &placement.Decision{UID: "u"}, "want the decision for u"},
+		"another container":     {plain, of(func(c *placement.ContainerDecision) { c.Name = "b" }), `"b": want the container a`},
+		"CPUs":                  {plain, of(func(c *placement.ContainerDecision) { c.CPUs = cpus(5) }), "a with 5000m of CPU"},
+		"CPU time":              {plain, of(func(c *placement.ContainerDecision) { c.Shares = []placement.CPUShare{{MilliCPU: 1}} }), "a with 4001m of CPU"},
+		"memory":                {plain, of(func(c *placement.ContainerDecision) { c.Memory = memory("memory", 1<<60) }), "a with more of memory by "},
+		"memory that overflows": {plain, of(func(c *placement.ContainerDecision) { c.Memory = memory("memory", 1<<63, 1<<63) }), "a with more of memory by "},
+		"huge pages for memory": {plain, of(func(c *placement.ContainerDecision) { c.Memory = memory("hugepages-2Mi", 1<<29) }), "a with more of hugepages-2Mi by 508Mi"},
+		"huge pages of no kind": {plain, of(func(c *placement.ContainerDecision) { c.Memory = memory("hugepages-1Gi", 1<<30) }), "a with more of hugepages-1Gi by 1Gi"},
+		"devices": {plain, of(func(c *placement.ContainerDecision) {
+			c.Devices = []placement.DeviceAllocation{{Resource: "example.com/gpu", IDs: []string{"g", "h"}}}
+		}), "a with 2 of example.com/gpu"},
+		"provided, not asked": {plain, of(func(c *placement.ContainerDecision) {
+			c.Provided = []placement.Provided{{Resource: "example.com/licence", Place: "x", Amount: 9}}
+		}), "a with 9 of example.com/licence at x"},
+		"exclusive, not asked":    {plain, core, "a with CPUs that are exclusive by core"},
+		"exclusive, as asked":     {alone, core, ""},
+		"exclusive, by another":   {alone, of(func(c *placement.ContainerDecision) { c.Exclusive = joint.ExclusiveNUMA }), "a with CPUs that are exclusive by numa"},
+		"exclusive, and given up": {alone, of(func(*placement.ContainerDecision) {}), ""},
 	} {
-		if err := CheckDecision(r.Pod, &d); err == nil {
-			t.Errorf("%d is believed: %+v", i, d)
+		err := CheckDecision(c.pod, c.d)
+		if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v, want %q", name, err, c.says)
 		}
 	}
 }
