@@ -132,7 +132,7 @@ func TestKoordinatorBesideOthers(t *testing.T) {
 		"another":      {with("", `{"numaTopologyPolicy":"Restricted"}`, PolicyAnnotation+"=none"), placement.Rules{}, "[" + koordinatorNUMA + "]"},
 		"Volcano's":    {owning(with("", `{"numaTopologyPolicy":"Restricted"}`, VolcanoPolicyAnnotation+"=best-effort")), placement.Rules{}, "[" + koordinatorNUMA + "]"},
 		"no such":      {with("", `{"numaTopologyPolicy":"restrictd"}`), placement.Rules{}, ".numaTopologyPolicy"},
-		"LS that pins": {with("LS", "", CPUsAnnotation+"=full-cores"), placement.Rules{}, "[" + CPUsAnnotation + "]"},
+		"LS that pins": {with("LS", "", CPUsAnnotation+"=full-cores"), placement.Rules{}, "[" + koordinatorQoS + "]"},
 	} {
 		r, err := ReadRules(c.pod)
 		if r != c.want || (err == nil) != (c.wrong == "") {

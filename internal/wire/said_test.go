@@ -62,13 +62,28 @@ func TestSaidInThePodsOwnWords(t *testing.T) {
 	}
 }
 
-// TestClassBesideWishes: a pod whose class has no CPUs of its own is told about its class, where it
-// does not say berth.dev/cpus.
+// TestClassBesideWishes: of a class and wishes that contradict each other, the pod is told both, as
+// they are written.
 func TestClassBesideWishes(t *testing.T) {
-	pod := koordinatorPod("LS", "", "")
-	pod.Annotations[ExclusiveAnnotation] = "core"
-	_, err := ReadRules(pod)
-	if err == nil || !strings.Contains(err.Error(), `metadata.labels[koordinator.sh/qosClass]: "LS": want LSE or LSR`) {
-		t.Errorf("%v", err)
+	const label, cpus = `metadata.labels[koordinator.sh/qosClass]: `, `metadata.annotations[berth.dev/cpus]: `
+	for _, c := range []struct{ class, says, want string }{
+		{"LS", ExclusiveAnnotation + "=core", label + `"LS": want LSE or LSR beside annotations that want CPUs`},
+		{"LS", CPUsAnnotation + "=full-cores", label + `"LS": want LSE or LSR beside the annotation berth.dev/cpus: full-cores, or shares there`},
+		{"BE", CPUsAnnotation + "=spread,preferred", label + `"BE": want LSE or LSR beside the annotation berth.dev/cpus: spread,preferred, or shares there`},
+		{"LSR", CPUsAnnotation + "=shares", cpus + `"shares": want full-cores or spread beside the label koordinator.sh/qosClass: LSR, or the class LS`},
+		{"LSE", CPUsAnnotation + "=shares", cpus + `"shares": want full-cores or spread beside the label koordinator.sh/qosClass: LSE, or the class LS`},
+		{"LS", CPUsAnnotation + "=shares " + ExclusiveAnnotation + "=core", cpus + `"shares": want full-cores or spread beside annotations`},
+		{"", CPUsAnnotation + "=shares " + ExclusiveAnnotation + "=core", cpus + `"shares": want full-cores or spread beside annotations`},
+		{"LS", CPUsAnnotation + "=shares", ""},
+		{"LSR", CPUsAnnotation + "=spread", ""},
+	} {
+		pod := koordinatorPod(c.class, "", "")
+		for _, word := range strings.Split(c.says, " ") {
+			key, value, _ := strings.Cut(word, "=")
+			pod.Annotations[key] = value
+		}
+		if _, err := ReadRules(pod); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s %s: %v, want %q", c.class, c.says, err, c.want)
+		}
 	}
 }

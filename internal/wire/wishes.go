@@ -43,18 +43,36 @@ func readWishes(pod *corev1.Pod, r *placement.Rules, said *Said) error {
 		*wish.said = ""
 	}
 	if r.Shares != joint.Unset && (r.CPUs != joint.Rules{} || r.OwnCPUs) {
-		if said.cpus == koordinatorQoS {
-			return fieldErrors(podName(pod)).at(field.NewPath("metadata", "labels").Key(koordinatorQoS), pod.Labels[koordinatorQoS],
-				"LSE or LSR beside annotations that want CPUs of the pod's own, or none of them: pods of this class have time, not CPUs")
-		}
-		return fieldErrors(podName(pod)).at(annotation(CPUsAnnotation), pod.Annotations[CPUsAnnotation],
-			"full-cores or spread beside annotations that want CPUs of the pod's own, or none of them: shares are time, not CPUs")
+		return sharesBesideCPUs(pod)
 	}
 	if r.NUMANodes > 1 && r.Policy == placement.PolicySingleNUMANode {
 		return fieldErrors(podName(pod)).at(annotation(NUMANodesAnnotation), pod.Annotations[NUMANodesAnnotation],
 			"1 beside the policy single-numa-node, or another policy")
 	}
 	return nil
+}
+
+// sharesBesideCPUs says which keys of the pod ask for CPU time, and which for CPUs of its own. It
+// goes by the class and the annotation as they are written: which of them was read last says
+// nothing about the cause.
+func sharesBesideCPUs(pod *corev1.Pod) error {
+	wrong := fieldErrors(podName(pod))
+	label, class := field.NewPath("metadata", "labels").Key(koordinatorQoS), pod.Labels[koordinatorQoS]
+	shares, own := class == "LS" || class == "BE", class == "LSE" || class == "LSR"
+	cpus, said := pod.Annotations[CPUsAnnotation]
+	switch {
+	case shares && !said:
+		return wrong.at(label, class,
+			"LSE or LSR beside annotations that want CPUs of the pod's own, or none of them: pods of this class have time, not CPUs")
+	case shares && cpus != "shares":
+		return wrong.at(label, class, "LSE or LSR beside the annotation "+CPUsAnnotation+": "+cpus+
+			", or shares there: pods of this class have time, not CPUs")
+	case own:
+		return wrong.at(annotation(CPUsAnnotation), cpus, "full-cores or spread beside the label "+koordinatorQoS+": "+class+
+			", or the class LS: shares are time, not CPUs")
+	}
+	return wrong.at(annotation(CPUsAnnotation), cpus,
+		"full-cores or spread beside annotations that want CPUs of the pod's own, or none of them: shares are time, not CPUs")
 }
 
 // strengthOf cuts the strength off a wish.
