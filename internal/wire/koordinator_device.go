@@ -77,8 +77,11 @@ func (r *deviceReader) add(at *field.Path, d *koordinator.DeviceInfo) error {
 	if !known {
 		return r.at(at.Child("type"), d.Type, "gpu, rdma, fpga or xpu")
 	}
-	if d.Minor == nil || *d.Minor < 0 {
-		return r.at(at.Child("minor"), d.Minor, "a number from 0, each once for a type")
+	switch {
+	case d.Minor == nil:
+		return r.at(at.Child("minor"), "none", "a number from 0, each once for a type")
+	case *d.Minor < 0:
+		return r.at(at.Child("minor"), *d.Minor, "a number from 0, each once for a type")
 	}
 	key := fmt.Sprintf("%s %d", d.Type, *d.Minor)
 	if r.minors[key] {
