@@ -48,6 +48,14 @@ var koordinatorPolicies = map[string]placement.Rules{
 	"SingleNUMANodeContainerLevel": {Policy: placement.PolicySingleNUMANode, Scope: placement.ContainerScope},
 }
 
+// koordinatorBinds are the ways to bind CPUs by which node labels name them.
+var koordinatorBinds = map[string]joint.Rules{
+	"":              {},
+	"None":          {},
+	"FullPCPUsOnly": {Bind: joint.FullCores, BindHow: joint.Required},
+	"SpreadByPCPUs": {Bind: joint.Spread, BindHow: joint.Required},
+}
+
 const koordinatorPoliciesWanted = "None, BestEffort, Restricted or SingleNUMANode"
 
 // koordinatorNUMASpec is the value of numa-topology-spec, koordinatorCPUSpec that of resource-spec.
@@ -307,39 +315,44 @@ func ReadKoordinatorNode(node *corev1.Node, kubelet string) (KoordinatorNode, er
 	default:
 		return KoordinatorNode{}, e.at(label(koordinatorFill), text, "MostAllocated, LeastAllocated or DistributeEvenly")
 	}
-	switch text := node.Labels[koordinatorBind]; text {
-	case "", "None":
-	case "FullPCPUsOnly":
-		n.CPUs = joint.Rules{Bind: joint.FullCores, BindHow: joint.Required}
-	case "SpreadByPCPUs":
-		n.CPUs = joint.Rules{Bind: joint.Spread, BindHow: joint.Required}
-	default:
-		return KoordinatorNode{}, e.at(label(koordinatorBind), text, "None, FullPCPUsOnly or SpreadByPCPUs")
+	if n.CPUs, ok = koordinatorBinds[node.Labels[koordinatorBind]]; !ok {
+		return KoordinatorNode{}, e.at(label(koordinatorBind), node.Labels[koordinatorBind], "None, FullPCPUsOnly or SpreadByPCPUs")
 	}
 	return n, nil
 }
 
 // KoordinatorLabelsIgnored says which of Koordinator's labels have no effect on a node whose
-// kubelet decides: a policy that the kubelet does not keep, and what else such a label asks for. It
-// is "" where there is none, and where Berth decides: there a label that cannot be kept makes the
-// node unusable.
+// kubelet decides: a policy, or a way to bind CPUs, that the kubelet does not keep, and what else
+// such a label asks for. A label that asks for nothing is not named. It is "" where there is none,
+// and where Berth decides: there a label that cannot be kept makes the node unusable.
 func KoordinatorLabelsIgnored(node *corev1.Node, m *placement.Model) string {
 	if m == nil || m.Decides() {
 		return ""
 	}
 	var vain []string
 	for _, key := range []string{koordinatorPolicy, koordinatorBind, koordinatorFill, koordinatorMemory} {
-		text, said := node.Labels[key]
-		if rules, known := koordinatorPolicies[text]; !said || key == koordinatorPolicy && known && m.Keeps(rules) {
-			continue
+		if text := node.Labels[key]; text != "" && !keepsLabel(m, key, text) {
+			vain = append(vain, key+"="+text)
 		}
-		vain = append(vain, key+"="+text)
 	}
 	if len(vain) == 0 {
 		return ""
 	}
 	own := m.Rules()
 	return fmt.Sprintf("%s: the kubelet decides on this node, with policy %s and scope %s", strings.Join(vain, ", "), own.Policy, own.Scope)
+}
+
+// keepsLabel says whether a kubelet does what a label asks for.
+func keepsLabel(m *placement.Model, key, text string) bool {
+	switch key {
+	case koordinatorPolicy:
+		rules, known := koordinatorPolicies[text]
+		return known && m.Keeps(rules)
+	case koordinatorBind:
+		cpus, known := koordinatorBinds[text]
+		return known && m.Keeps(placement.Rules{CPUs: cpus})
+	}
+	return false
 }
 
 // resourceStatus is the value of resource-status.

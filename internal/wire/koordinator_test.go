@@ -185,6 +185,10 @@ func TestLabelsThatAKubeletDoesNotKeep(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	static := func(option string) placement.Config {
+		return placement.Config{CPUManagerPolicy: "static", ReservedSystemCPUs: "0", CPUManagerPolicyOptions: map[string]string{option: "true"},
+			FeatureGates: map[string]bool{"CPUManagerPolicyAlphaOptions": true}}
+	}
 	for _, c := range []struct {
 		labels string
 		config placement.Config
@@ -195,7 +199,17 @@ func TestLabelsThatAKubeletDoesNotKeep(t *testing.T) {
 		{"numa-topology-policy=Restricted", placement.Config{TopologyManagerPolicy: "single-numa-node", TopologyManagerScope: "pod"}, ""},
 		{"numa-topology-policy=None", placement.Config{}, ""},
 		{"numa-topology-policy=restrictd", placement.Config{}, "=restrictd: the kubelet decides"},
+		{"numa-topology-policy=", placement.Config{}, ""},
 		{"cpu-bind-policy=FullPCPUsOnly", placement.Config{}, koordinatorBind + "=FullPCPUsOnly: the kubelet decides"},
+		{"cpu-bind-policy=FullPCPUsOnly", static("full-pcpus-only"), ""},
+		{"cpu-bind-policy=SpreadByPCPUs", static("full-pcpus-only"), koordinatorBind + "=SpreadByPCPUs: the kubelet decides"},
+		{"cpu-bind-policy=SpreadByPCPUs", static("distribute-cpus-across-cores"), ""},
+		{"cpu-bind-policy=None", placement.Config{}, ""},
+		{"cpu-bind-policy=", placement.Config{}, ""},
+		{"cpu-bind-policy=full", static("full-pcpus-only"), koordinatorBind + "=full: the kubelet decides"},
+		{"numa-allocate-strategy=MostAllocated", placement.Config{}, koordinatorFill + "=MostAllocated: the kubelet decides"},
+		{"numa-allocate-strategy=", placement.Config{}, ""},
+		{"numa-memory-policy=", placement.Config{}, ""},
 		{"numa-topology-policy=SingleNUMANode", placement.Config{Authority: placement.AuthorityBerth, ReservedMilliCPU: 1000}, ""},
 	} {
 		m, err := placement.NewModel(view, c.config)
