@@ -238,6 +238,47 @@ func TestEveryArgumentIsUsedOrNamed(t *testing.T) {
 	}
 }
 
+// TestNoStrategy: where Volcano prefers neither empty nodes nor full ones, NodeResourcesFit does not
+// score.
+func TestNoStrategy(t *testing.T) {
+	const nodeorder, binpack = "{name: nodeorder, arguments: {leastrequested.weight: %}}", "{name: binpack, arguments: {binpack.weight: 2}}"
+	zero := strings.ReplaceAll(nodeorder, "%", "0")
+	for plugins, want := range map[string]int32{
+		zero:                  0,
+		zero + ", " + binpack: 2,
+		binpack + ", " + zero: 2,
+		zero + ", {name: binpack, arguments: {binpack.weight: x}}": -1, // nobody understands it
+		strings.ReplaceAll(nodeorder, "%", "x"):                    -1,
+		strings.ReplaceAll(nodeorder, "%", "3"):                    3,
+		"{name: nodeorder}":                                        1,
+		"{name: gang}":                                             -1,
+		"{name: nodeorder, arguments: {leastrequested.weight: 0, mostrequested.weight: 5}}": 5,
+	} {
+		r, err := Volcano([]byte("actions: allocate\ntiers: [{plugins: [" + plugins + "]}]"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var config kubescheduler.KubeSchedulerConfiguration
+		if err := yaml.UnmarshalStrict(r.Config, &config); err != nil {
+			t.Fatal(err)
+		}
+		got := int32(-1)
+		for _, p := range config.Profiles[0].Plugins.MultiPoint.Enabled {
+			if p.Name == "NodeResourcesFit" {
+				got = *p.Weight
+			}
+		}
+		for _, p := range config.Profiles[0].Plugins.Score.Disabled {
+			if p.Name == "NodeResourcesFit" {
+				got = 0
+			}
+		}
+		if got != want {
+			t.Errorf("%s: weight %d, want %d (-1 for nothing said)\n%s", plugins, got, want, r.Config)
+		}
+	}
+}
+
 // valuesFor are two values of the same kind.
 func valuesFor(value string) [2]string {
 	switch {

@@ -142,6 +142,9 @@ func (c *converter) take(p *plugin, argument, standard string) (int64, bool) {
 	return n, true
 }
 
+// fit is the plugin of kube-scheduler that scores nodes by what is left of them.
+const fit = "NodeResourcesFit"
+
 // maxWeight keeps a plugin from outvoting BerthTiers.
 const maxWeight = 1000
 
@@ -149,18 +152,24 @@ func (c *converter) nodeorder(p *plugin) {
 	for _, n := range nodeorder {
 		c.weigh(p, n.argument, n.plugin, n.standard)
 	}
+	readable := true
 	for _, s := range strategies {
 		standard := "0"
 		if s.strategy == "LeastAllocated" {
 			standard = "1"
 		}
 		switch weight, ok := c.take(p, s.argument, standard); {
-		case !ok || weight == 0:
+		case !ok:
+			readable = false
+		case weight == 0:
 		case c.strategy == "":
-			c.strategy, c.weights["NodeResourcesFit"] = s.strategy, weight
+			c.strategy, c.weights[fit] = s.strategy, weight
 		default:
 			c.note("plugin nodeorder: argument %s %d: kube-scheduler has one strategy: %s", s.argument, weight, c.strategy)
 		}
+	}
+	if c.strategy == "" && readable {
+		c.weights[fit] = 0 // else it would score with a weight of 1
 	}
 }
 
@@ -170,11 +179,14 @@ func (c *converter) binpack(p *plugin) {
 	case "LeastAllocated":
 		c.note("plugin binpack: it fills nodes, leastrequested.weight of nodeorder empties them; only one of them can be: binpack")
 	case "MostAllocated":
-		c.note("plugin binpack: it fills nodes, as mostrequested.weight %d of nodeorder does: its own weight counts", c.weights["NodeResourcesFit"])
+		c.note("plugin binpack: it fills nodes, as mostrequested.weight %d of nodeorder does: its own weight counts", c.weights[fit])
+	}
+	if c.strategy == "" {
+		delete(c.weights, fit)
 	}
 	c.strategy, c.resources = "MostAllocated", map[string]int64{}
 	if weight, ok := c.take(p, "binpack.weight", "1"); ok {
-		c.weights["NodeResourcesFit"] = weight
+		c.weights[fit] = weight
 	}
 	for _, name := range []string{"cpu", "memory"} {
 		c.resource(p, "binpack."+name, name)
@@ -242,7 +254,7 @@ func (c *converter) configuration() map[string]any {
 	}
 	config := []any{map[string]any{"name": "Berth", "args": args}}
 	if c.strategy != "" {
-		config = append(config, map[string]any{"name": "NodeResourcesFit", "args": c.fit()})
+		config = append(config, map[string]any{"name": fit, "args": c.fitArgs()})
 	}
 	return map[string]any{
 		"apiVersion":     "kubescheduler.config.k8s.io/v1",
@@ -255,8 +267,8 @@ func (c *converter) configuration() map[string]any {
 // tiersWeight is what BerthTiers has everywhere; under Volcano's formula it scores nothing.
 const tiersWeight = 1_000_000
 
-// fit are the arguments of NodeResourcesFit, whose weights are from 1 to maxResource.
-func (c *converter) fit() map[string]any {
+// fitArgs are the arguments of NodeResourcesFit, whose weights are from 1 to maxResource.
+func (c *converter) fitArgs() map[string]any {
 	resources := []any{}
 	for _, name := range sortedKeys(c.resources) {
 		if weight := c.resources[name]; weight > 0 {
