@@ -12,6 +12,10 @@ type Wish struct {
 	// Mate is the other member. From the number of members on it is one that has its place: the
 	// next one is the first of Gang.Seated.
 	Mate int
+	// All, which goes with Apart, asks it of all others, and Mate says nothing. A mate that has its
+	// place asks it of the members alone. A wish for each of them would take the room of the square
+	// of their number.
+	All bool
 	// Apart asks for another NUMA node than the mate's; else it is the same one that is asked for,
 	// on the same node.
 	Apart bool
@@ -68,6 +72,9 @@ func (t *trial) grants(m, node int, got *Decided) bool {
 
 // parted says whether a mate on another node and the member are to be on one NUMA node.
 func (t *trial) parted(m, node int) bool {
+	if !t.joining {
+		return false
+	}
 	for mate, at := range t.at {
 		if at != nowhere && at != node && mate != m && (t.wants(m, mate, false) || t.wants(mate, m, false)) {
 			return true
@@ -79,8 +86,13 @@ func (t *trial) parted(m, node int) bool {
 // wants says whether a member asks for that of a mate.
 func (t *trial) wants(m, mate int, apart bool) bool {
 	return slices.ContainsFunc(t.wishesOf(m), func(w Wish) bool {
-		return w.Mate == mate && w.Apart == apart && (w.Required || t.strict)
+		return w.Apart == apart && (w.Required || t.strict) && (w.All && t.others(m, mate) || !w.All && w.Mate == mate)
 	})
+}
+
+// others says whether a mate is one of all others for a member, or for a mate that has its place.
+func (t *trial) others(m, mate int) bool {
+	return m != mate && (m < len(t.gang.Members) || mate < len(t.gang.Members))
 }
 
 // wishesOf are those of a member, or of a mate that has its place.

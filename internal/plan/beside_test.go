@@ -1,8 +1,14 @@
 package plan
 
 import (
+	"fmt"
+	"math/rand/v2"
+	"reflect"
 	"slices"
 	"testing"
+	"time"
+
+	"github.com/berth-dev/berth/topology"
 )
 
 // TestWishesInEveryOrder: NUMA nodes of 7 and 8 CPUs; the kubelet takes the first one with room.
@@ -62,5 +68,75 @@ func TestWishesInEveryOrder(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestApartFromAll: a wish about all others is what a wish about each of them is, whoever of them
+// has a place.
+func TestApartFromAll(t *testing.T) {
+	m, rng := model(t, twoSockets), rand.New(rand.NewPCG(11, 28))
+	whole, apart := 0, 0
+	for range 300 {
+		one := Gang{Members: members(make([]int64, 2+rng.IntN(3))...)}
+		for range rng.IntN(3) {
+			one.Seated = append(one.Seated, Seat{Node: rng.IntN(3), Got: Decided{NUMA: topology.NUMASet(1 + rng.IntN(2)), Exact: true}})
+		}
+		one.Minimum = len(one.Members) - rng.IntN(2)
+		each := Gang{Minimum: one.Minimum, Seated: slices.Clone(one.Seated)}
+		all := len(one.Members) + len(one.Seated)
+		for i := range one.Members {
+			one.Members[i] = member(fmt.Sprint("m", i), 0, 1+rng.Int64N(4), 100+rng.Int64N(2))
+		}
+		each.Members = slices.Clone(one.Members)
+		for i := range all {
+			mate, required := rng.IntN(all), rng.IntN(3) > 0
+			if i < len(one.Members) && mate != i && rng.IntN(4) == 0 {
+				w := Wish{Mate: mate, Required: required}
+				one.Wish(i, w)
+				each.Wish(i, w)
+			}
+			if rng.IntN(2) == 0 {
+				continue
+			}
+			one.Wish(i, Wish{All: true, Apart: true, Required: required})
+			for mate := range all {
+				if mate != i && (i < len(one.Members) || mate < len(one.Members)) {
+					each.Wish(i, Wish{Mate: mate, Apart: true, Required: required})
+				}
+			}
+		}
+		got, want := Make(&one, newField(t, m, 3)), Make(&each, newField(t, m, 3))
+		if got.Whole != want.Whole || got.Lacking != want.Lacking || !reflect.DeepEqual(got.Places, want.Places) {
+			t.Fatalf("%+v, %+v: whole %t, places %v; want %t, %v", one.Members, one.Seated, got.Whole, got.Places, want.Whole, want.Places)
+		}
+		whole, apart = whole+b2i(got.Whole), apart+b2i(!got.Whole)
+	}
+	if whole < 50 || apart < 50 {
+		t.Errorf("%d gangs are whole and %d are not", whole, apart)
+	}
+}
+
+func b2i(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// TestManyApart: a large gang whose members are apart from all others is planned in a moment.
+func TestManyApart(t *testing.T) {
+	const many = 4096
+	g := Gang{Minimum: many}
+	for i := range many {
+		g.Members = append(g.Members, member(fmt.Sprint("m", i), 0, 2, 100))
+		g.Wish(i, Wish{All: true, Apart: true, Required: true})
+	}
+	f := newField(t, model(t, twoSockets), 1)
+	start := time.Now()
+	if p := Make(&g, f); p.Whole {
+		t.Error("4096 members are apart on two NUMA nodes")
+	}
+	if took := time.Since(start); took > 10*time.Second {
+		t.Errorf("%d members took %v", many, took)
 	}
 }

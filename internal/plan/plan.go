@@ -63,9 +63,12 @@ func (g *Gang) Wish(of int, w Wish) {
 }
 
 // Wishes says whether anybody asks anything about another one's place.
-func (g *Gang) Wishes() bool {
-	return slices.ContainsFunc(g.Members, func(m Member) bool { return len(m.Beside) > 0 }) ||
-		slices.ContainsFunc(g.Seated, func(s Seat) bool { return len(s.Beside) > 0 })
+func (g *Gang) Wishes() bool { return g.wishes(func(Wish) bool { return true }) }
+
+// wishes says whether there is such a wish.
+func (g *Gang) wishes(is func(Wish) bool) bool {
+	return slices.ContainsFunc(g.Members, func(m Member) bool { return slices.ContainsFunc(m.Beside, is) }) ||
+		slices.ContainsFunc(g.Seated, func(s Seat) bool { return slices.ContainsFunc(s.Beside, is) })
 }
 
 // Place is the node that a member gets.
@@ -181,7 +184,7 @@ func pass(g *Gang, f Field, w *work, order func(a, b unit) int, inWaves bool) Pl
 	for i := range g.Seated {
 		t.at[len(g.Members)+i], t.placed[len(g.Members)+i] = g.Seated[i].Node, g.Seated[i].Got
 	}
-	t.wishing = g.Wishes()
+	t.wishing, t.joining = g.Wishes(), g.wishes(func(w Wish) bool { return !w.Apart })
 	units := unitsOf(g.Members)
 	slices.SortStableFunc(units, order)
 	var open []int // the nodes for the kind, without the ones that are full
@@ -215,6 +218,8 @@ type trial struct {
 	placed  []Decided // what each got there
 	// wishing: some member has wishes about others.
 	wishing bool
+	// joining: some of them are for the same NUMA node.
+	joining bool
 	// strict: wishes that are preferred count as required.
 	strict bool
 }

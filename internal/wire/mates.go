@@ -91,10 +91,11 @@ func AsksMates(pod *corev1.Pod) bool {
 	})
 }
 
-// PlacedWish is a MateWish by the numbers of pods.
+// PlacedWish is a MateWish by the numbers of pods. All stands for EveryMate, and Mate then says
+// nothing; to a pod that has its node the others are those that have none.
 type PlacedWish struct {
-	Mate            int
-	Apart, Required bool
+	Mate                 int
+	All, Apart, Required bool
 }
 
 // MatesOf is what each of the pods that are placed together asks about the others, and about the
@@ -118,13 +119,11 @@ func MatesOf(pods, seated []*corev1.Pod) ([][]PlacedWish, error) {
 			mate, ok := by[w.Mate]
 			switch {
 			case w.Mate == EveryMate:
-				for mate := range all {
-					if mate != i && (!placed || mate < len(pods)) {
-						out[i] = append(out[i], PlacedWish{mate, w.Apart, w.Required})
-					}
+				if len(all) > 1 && len(pods) > 0 { // there are others
+					out[i] = append(out[i], PlacedWish{All: true, Apart: w.Apart, Required: w.Required})
 				}
 			case ok && (!placed || mate < len(pods)):
-				out[i] = append(out[i], PlacedWish{mate, w.Apart, w.Required})
+				out[i] = append(out[i], PlacedWish{Mate: mate, Apart: w.Apart, Required: w.Required})
 			case w.Required && !placed:
 				return nil, fmt.Errorf("%s asks for NUMA nodes beside pod %s, which neither waits nor runs in its gang", podName(pod), w.Mate)
 			}

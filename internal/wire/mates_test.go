@@ -2,6 +2,8 @@ package wire
 
 import (
 	"errors"
+	"fmt"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -47,6 +49,42 @@ func TestReadMates(t *testing.T) {
 	delete(single.Annotations, GangAnnotation)
 	if _, err := ReadMates(single); err == nil {
 		t.Error("a pod of no gang has no mates")
+	}
+}
+
+// TestMatesOf: wishes go by the numbers of pods. What is asked of all others is one wish, however
+// many these are.
+func TestMatesOf(t *testing.T) {
+	named := func(name, same, other string) *corev1.Pod {
+		pod := mateOf(same, other)
+		pod.Name = name
+		return pod
+	}
+	pods := []*corev1.Pod{named("p", "-", "*"), named("q", "preferred:p", "s"), named("r", "-", "preferred:*")}
+	seated := []*corev1.Pod{named("s", "q,t", "*"), named("t", "-", "s")}
+	got, err := MatesOf(pods, seated)
+	want := [][]PlacedWish{
+		{{All: true, Apart: true, Required: true}},
+		{{Mate: 0}, {Mate: 3, Apart: true, Required: true}},
+		{{All: true, Apart: true}},
+		{{Mate: 1, Required: true}, {All: true, Apart: true, Required: true}},
+		nil,
+	}
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, %v; want %+v", got, err, want)
+	}
+	if got, err := MatesOf(pods[:1], nil); err != nil || len(got[0]) > 0 {
+		t.Errorf("there are no others: %+v, %v", got, err)
+	}
+	if _, err := MatesOf([]*corev1.Pod{named("p", "x", "-")}, nil); err == nil {
+		t.Error("a pod that is not there is asked for")
+	}
+	var many []*corev1.Pod
+	for i := range MaxGang {
+		many = append(many, named(fmt.Sprint("p", i), "-", "*"))
+	}
+	if got, err := MatesOf(many, nil); err != nil || len(got[MaxGang-1]) != 1 {
+		t.Errorf("%d wishes of a pod, %v; want 1", len(got[MaxGang-1]), err)
 	}
 }
 
