@@ -75,7 +75,7 @@ func (s *State) restorePod(p *PodAllocation) error {
 		return contradiction("pods["+p.UID+"]", p.UID, "each pod once")
 	}
 	pod := &PodAllocation{UID: p.UID, Containers: slices.Clone(p.Containers)}
-	if i := namedTwice(pod.Containers); i >= 0 {
+	if i := pod.NamedTwice(); i >= 0 {
 		c := &pod.Containers[i]
 		return contradiction(containerField(pod, c, "name"), c.Name, "each container once")
 	}
@@ -96,16 +96,16 @@ func (s *State) restorePod(p *PodAllocation) error {
 // fewContainers is how many names are compared with each other; a set of more names costs less.
 const fewContainers = 16
 
-// namedTwice returns the index of the first container that has the name of an earlier one, -1 for
+// NamedTwice returns the index of the first container that has the name of an earlier one, -1 for
 // none. Whoever writes reports may name tens of thousands: the time must not grow with the square
 // of their number.
-func namedTwice(containers []ContainerAllocation) int {
+func (p *PodAllocation) NamedTwice() int {
 	var seen map[string]bool
-	if len(containers) > fewContainers {
-		seen = make(map[string]bool, len(containers))
+	if len(p.Containers) > fewContainers {
+		seen = make(map[string]bool, len(p.Containers))
 	}
-	for i := range containers {
-		name := containers[i].Name
+	for i := range p.Containers {
+		name := p.Containers[i].Name
 		if seen[name] {
 			return i
 		}
@@ -114,7 +114,7 @@ func namedTwice(containers []ContainerAllocation) int {
 			continue
 		}
 		for j := range i {
-			if containers[j].Name == name {
+			if p.Containers[j].Name == name {
 				return i
 			}
 		}

@@ -272,9 +272,6 @@ func (r *reportReader) pods(at *field.Path, pods []v1alpha1.PodAllocation, out *
 		}
 		pod := placement.PodAllocation{UID: p.UID}
 		var held topology.CPUSet
-		if j := namedTwice(p.Containers); j >= 0 {
-			return r.at(at.Child("containers").Index(j).Child("name"), p.Containers[j].Name, "each container once")
-		}
 		for j := range p.Containers {
 			c, err := r.container(at.Child("containers").Index(j), &p.Containers[j], &out.Snapshot.SharedCPUs)
 			if err != nil {
@@ -286,40 +283,14 @@ func (r *reportReader) pods(at *field.Path, pods []v1alpha1.PodAllocation, out *
 			held = held.Or(&c.CPUs)
 			pod.Containers = append(pod.Containers, c)
 		}
+		if j := pod.NamedTwice(); j >= 0 {
+			return r.at(at.Child("containers").Index(j).Child("name"), pod.Containers[j].Name, "each container once")
+		}
 		r.taken = r.taken.Or(&held)
 		out.Snapshot.Pods = append(out.Snapshot.Pods, pod)
 		out.Pods = append(out.Pods, more)
 	}
 	return nil
-}
-
-// fewContainers is how many names are compared with each other; a set of more names costs less.
-const fewContainers = 16
-
-// namedTwice returns the index of the first container that has the name of an earlier one, -1 for
-// none. Whoever writes reports may name tens of thousands: the time must not grow with the square
-// of their number.
-func namedTwice(containers []v1alpha1.ContainerAllocation) int {
-	var seen map[string]bool
-	if len(containers) > fewContainers {
-		seen = make(map[string]bool, len(containers))
-	}
-	for i := range containers {
-		name := containers[i].Name
-		if seen[name] {
-			return i
-		}
-		if seen != nil {
-			seen[name] = true
-			continue
-		}
-		for j := range i {
-			if containers[j].Name == name {
-				return i
-			}
-		}
-	}
-	return -1
 }
 
 var containerKinds = map[v1alpha1.ContainerKind]placement.ContainerKind{
