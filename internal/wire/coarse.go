@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -117,7 +118,9 @@ func (c *coarse) list(pods []BoundPod) {
 }
 
 // startedBy are the pods that the kubelet had taken in when a report was written: what they hold is
-// in it. Both times are of the node's clock, to the second.
+// in it. The kubelet's time is of the node's clock, to the second. The report's is too where its
+// exporter tells one; else it is of the API server's clock. Then the two clocks must agree: a pod
+// that started while they differ counts as seen too early, or too late.
 func startedBy(pods []BoundPod, written time.Time) (out []BoundPod) {
 	for _, p := range pods {
 		if !p.Started.IsZero() && !p.Started.After(written) {
@@ -130,9 +133,21 @@ func startedBy(pods []BoundPod, written time.Time) (out []BoundPod) {
 // LastWritten is when the API server last took in a change of the object: the newest time of its
 // managed fields, or else.
 func LastWritten(o metav1.Object, or time.Time) time.Time {
+	return newestEntry(o, or, func(*metav1.FieldsV1) bool { return true })
+}
+
+// lastWroteField is LastWritten by those who own a field of that name: what others write says
+// nothing about how old it is. Who does not tell what he owns may own it.
+func lastWroteField(o metav1.Object, or time.Time, name string) time.Time {
+	key := `"f:` + name + `"`
+	return newestEntry(o, or, func(f *metav1.FieldsV1) bool { return f == nil || strings.Contains(f.GetRawString(), key) })
+}
+
+// newestEntry is the newest time of the managed fields that count.
+func newestEntry(o metav1.Object, or time.Time, counts func(*metav1.FieldsV1) bool) time.Time {
 	var newest time.Time
 	for _, f := range o.GetManagedFields() {
-		if f.Time != nil && f.Time.After(newest) {
+		if f.Time != nil && f.Time.After(newest) && counts(f.FieldsV1) {
 			newest = f.Time.Time
 		}
 	}

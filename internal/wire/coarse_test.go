@@ -250,6 +250,60 @@ zones:
 	}
 }
 
+// TestOthersWriteIntoReports: a report is as old as what it says is in use. Who writes something
+// else into the object makes it no newer.
+func TestOthersWriteIntoReports(t *testing.T) {
+	entry := func(after int64, fields string) metav1.ManagedFieldsEntry {
+		at := metav1.Unix(writtenSecond+after, 0)
+		e := metav1.ManagedFieldsEntry{Manager: "m", Time: &at}
+		if fields != "" {
+			e.FieldsV1 = metav1.NewFieldsV1(fields)
+		}
+		return e
+	}
+	const zones, spec = `{"f:attributes":{},"f:zones":{}}`, `{"f:spec":{"f:numares":{".":{},"f:cpu":{}}}}`
+	const pods, note = `{"f:metadata":{"f:annotations":{"f:node.koordinator.sh/pod-cpu-allocs":{}}}}`, `{"f:metadata":{"f:annotations":{"f:example.com/note":{}}}}`
+	plain := func() metav1.Object {
+		return nrtOf(t, `
+attributes: [{name: topologyManagerPolicy, value: restricted}, {name: topologyManagerScope, value: pod}]
+zones: [{name: node-0, type: Node, resources: [{name: cpu, capacity: 8, allocatable: 8, available: 8}]}]`)
+	}
+	koordlets := func() metav1.Object { return koordletObject(t, map[string]string{koordletPods: "[]"}) }
+	volcanos := func() metav1.Object {
+		o := numatopologyOf(t, eight+`numares: {cpu: {allocatable: "0-7", capacity: 8}}`)
+		o.Annotations, o.CreationTimestamp = nil, metav1.Unix(writtenSecond, 0)
+		return o
+	}
+	b := &Beside{Pods: []BoundPod{bound("old", 0), bound("young", 50), bound("new", 150)}}
+	for name, c := range map[string]struct {
+		object  metav1.Object
+		entries []metav1.ManagedFieldsEntry
+		want    string
+	}{
+		"zones, and a note":        {plain(), []metav1.ManagedFieldsEntry{entry(10, zones), entry(100, note)}, "uid-old"},
+		"a note, and zones":        {plain(), []metav1.ManagedFieldsEntry{entry(10, note), entry(100, zones)}, "uid-old uid-young"},
+		"two who write zones":      {plain(), []metav1.ManagedFieldsEntry{entry(100, zones), entry(10, zones)}, "uid-old uid-young"},
+		"a note alone":             {plain(), []metav1.ManagedFieldsEntry{entry(100, note)}, "uid-old"},
+		"who does not tell":        {plain(), []metav1.ManagedFieldsEntry{entry(10, zones), entry(100, "")}, "uid-old uid-young"},
+		"koordlet's pods":          {koordlets(), []metav1.ManagedFieldsEntry{entry(10, pods), entry(100, zones)}, "uid-old"},
+		"koordlet's pods, younger": {koordlets(), []metav1.ManagedFieldsEntry{entry(100, pods), entry(10, zones)}, "uid-old uid-young"},
+		"Volcano's":                {volcanos(), []metav1.ManagedFieldsEntry{entry(10, spec), entry(100, note)}, "uid-old"},
+	} {
+		c.object.SetManagedFields(c.entries)
+		var n Node
+		var err error
+		switch o := c.object.(type) {
+		case *nrt.NodeResourceTopology:
+			n, err = ReadNodeResourceTopology(o, b)
+		case *nodeinfo.Numatopology:
+			n, err = ReadNumatopology(o, b)
+		}
+		if got := strings.TrimSuffix(podsIn(&n), " "+Others); err != nil || got != c.want {
+			t.Errorf("%s: %s, %v; want %s", name, got, err, c.want)
+		}
+	}
+}
+
 // TestZonesWithoutCPUs: an exporter that reports no CPUs says nothing about them, not that there
 // are none.
 func TestZonesWithoutCPUs(t *testing.T) {

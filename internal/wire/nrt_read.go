@@ -36,7 +36,7 @@ const (
 //     nothing about what is in use. So its CPUs are real, and memory counts only if some zone says
 //     that some is in use.
 //   - A pod's fingerprint says which pods the object counts; else a pod counts as seen that the
-//     kubelet had taken in when the object was written.
+//     kubelet had taken in when the zones were written, or koordlet's list of pods with CPUs.
 func ReadNodeResourceTopology(o *nrt.NodeResourceTopology, b *Beside) (Node, error) {
 	r := zoneReader{coarse: coarse{fieldErrors: fieldErrors("NodeResourceTopology " + o.Name), version: b.KubeletVersion}}
 	if err := r.policiesOf(o); err != nil {
@@ -63,7 +63,11 @@ func ReadNodeResourceTopology(o *nrt.NodeResourceTopology, b *Beside) (Node, err
 		}
 	}
 	r.distances(zones)
-	written := LastWritten(o, o.CreationTimestamp.Time)
+	telling := "zones" // what is in use
+	if k != nil && k.pods != nil {
+		telling = koordletPods
+	}
+	written := lastWroteField(o, o.CreationTimestamp.Time, telling)
 	if k != nil {
 		if err := r.koordletPods(k, b.Pods); err != nil {
 			return Node{}, err

@@ -51,12 +51,13 @@ func ReadNumatopology(nt *nodeinfo.Numatopology, b *Beside) (Node, error) {
 
 type numatopologyReader struct{ coarse }
 
-// writtenAt is the exporter's time; that of the API server where it is not told.
+// writtenAt is the exporter's time; where it is not told, that at which the API server took in what
+// is in use.
 func writtenAt(nt *nodeinfo.Numatopology) time.Time {
 	if seconds, err := strconv.ParseInt(nt.Annotations[nodeinfo.TimestampAnnotation], 10, 64); err == nil && seconds > 0 {
 		return time.Unix(seconds, 0)
 	}
-	return LastWritten(nt, nt.CreationTimestamp.Time)
+	return lastWroteField(nt, nt.CreationTimestamp.Time, "numares")
 }
 
 func (r *numatopologyReader) cpus(at *field.Path, detail map[string]nodeinfo.CPUInfo) error {
