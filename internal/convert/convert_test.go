@@ -238,8 +238,8 @@ func TestEveryArgumentIsUsedOrNamed(t *testing.T) {
 	}
 }
 
-// TestNoStrategy: where Volcano prefers neither empty nodes nor full ones, NodeResourcesFit does not
-// score.
+// TestNoStrategy: where Volcano prefers neither empty nodes nor full ones, NodeResourcesFit does
+// not score.
 func TestNoStrategy(t *testing.T) {
 	const nodeorder, binpack = "{name: nodeorder, arguments: {leastrequested.weight: %}}", "{name: binpack, arguments: {binpack.weight: 2}}"
 	zero := strings.ReplaceAll(nodeorder, "%", "0")

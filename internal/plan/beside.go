@@ -70,7 +70,7 @@ func (t *trial) grants(m, node int, got *Decided) bool {
 	return len(outcomes) > 0 && !slices.ContainsFunc(outcomes, func(numa []topology.NUMASet) bool { return !t.keep(here, numa) })
 }
 
-// parted says whether a mate on another node and the member are to be on one NUMA node.
+// parted says whether a mate on another node and the member must be on one NUMA node.
 func (t *trial) parted(m, node int) bool {
 	if !t.joining {
 		return false

@@ -137,7 +137,7 @@ func LastWritten(o metav1.Object, or time.Time) time.Time {
 }
 
 // lastWroteField is LastWritten by those who own a field of that name: what others write says
-// nothing about how old it is. Who does not tell what he owns may own it.
+// nothing about how old it is. An entry without its fields counts: it may own this one.
 func lastWroteField(o metav1.Object, or time.Time, name string) time.Time {
 	key := `"f:` + name + `"`
 	return newestEntry(o, or, func(f *metav1.FieldsV1) bool { return f == nil || strings.Contains(f.GetRawString(), key) })

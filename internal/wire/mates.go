@@ -92,7 +92,7 @@ func AsksMates(pod *corev1.Pod) bool {
 }
 
 // PlacedWish is a MateWish by the numbers of pods. All stands for EveryMate, and Mate then says
-// nothing; to a pod that has its node the others are those that have none.
+// nothing; to a pod that has its node only the pods without one are others.
 type PlacedWish struct {
 	Mate                 int
 	All, Apart, Required bool

@@ -52,8 +52,8 @@ func TestReadMates(t *testing.T) {
 	}
 }
 
-// TestMatesOf: wishes go by the numbers of pods. What is asked of all others is one wish, however
-// many these are.
+// TestMatesOf: wishes go by the numbers of pods. A pod that stays apart from all others has one
+// wish, however many there are.
 func TestMatesOf(t *testing.T) {
 	named := func(name, same, other string) *corev1.Pod {
 		pod := mateOf(same, other)

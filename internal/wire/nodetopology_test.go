@@ -354,7 +354,8 @@ func TestContradictions(t *testing.T) {
 	}
 }
 
-// TestManyContainers: a report with as many containers as fit is read in a moment, whoever wrote it.
+// TestManyContainers: a report with as many containers as fit is read in a moment, whoever wrote
+// it.
 func TestManyContainers(t *testing.T) {
 	n := sampleNode(t)
 	nt, err := WriteNodeTopology(&n)

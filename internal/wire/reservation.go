@@ -629,8 +629,9 @@ func Held(pod *corev1.Pod, node string) *corev1.Pod {
 	return out
 }
 
-// CheckDecision says why a decision is none of this pod's, as one that was forged. Whether the pod's
-// namespace may withhold CPUs is not asked: a scheduler with other arguments may have decided.
+// CheckDecision says why a decision is none of this pod's, as one that was forged. Whether the
+// pod's namespace may withhold CPUs is not asked: a scheduler with other arguments may have
+// decided.
 func CheckDecision(pod *corev1.Pod, d *placement.Decision) error {
 	ask, err := ReadPod(pod)
 	if err != nil {
