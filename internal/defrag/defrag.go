@@ -2,6 +2,7 @@ package defrag
 
 import (
 	"cmp"
+	"context"
 	"slices"
 
 	"github.com/berth-dev/berth/internal/amounts"
@@ -32,7 +33,8 @@ type Problem struct {
 	May func(p *Pod, node int) bool
 	// MostMoves bounds the moves for one wanted pod; 0 stands for DefaultMoves.
 	MostMoves int
-	// Effort bounds the questions to ledgers; 0 stands for DefaultEffort.
+	// Effort bounds the questions to ledgers; 0 stands for DefaultEffort. Looks at amounts alone are
+	// bounded too, at looksPerQuestion for each.
 	Effort int
 }
 
@@ -40,6 +42,14 @@ type Problem struct {
 const (
 	DefaultMoves  = 6
 	DefaultEffort = 200_000
+)
+
+const (
+	// looksPerQuestion is how many looks at a node may come to a question to a ledger: where amounts
+	// are what is short, no ledger is asked, and the sets of pods that may leave are as many as ever.
+	looksPerQuestion = 50
+	// looksUnheard is how many looks pass until the search hears that its context has ended.
+	looksUnheard = 256
 )
 
 // Move is one step of a plan.
@@ -57,7 +67,8 @@ const (
 	Found Outcome = iota
 	// NoRoom: no plan of so few moves makes room.
 	NoRoom
-	// GaveUp: there may be a plan, and Effort was used up before one was found.
+	// GaveUp: there may be a plan, and Effort was used up, or the context ended, before one was
+	// found.
 	GaveUp
 )
 
@@ -79,14 +90,15 @@ type Plan struct {
 
 // Find looks for the fewest moves. Of several wanted pods each is found a place after those before
 // it, with the fewest moves for itself. They come when all moves are made, in their order: so a
-// plan suits pods that start together.
-func Find(p *Problem) Plan {
+// plan suits pods that start together. The search ends when the context does.
+func Find(ctx context.Context, p *Problem) Plan {
 	s := newSearch(p)
+	s.ctx = ctx
 	out := Plan{}
 	for i := range p.Wanted {
 		if !s.deepen(i) {
 			out.Outcome = NoRoom
-			if s.asked >= s.effort {
+			if s.spent() {
 				out.Outcome = GaveUp
 			}
 			break
@@ -99,8 +111,12 @@ func Find(p *Problem) Plan {
 // search is a problem with the moves that are supposed.
 type search struct {
 	*Problem
+	ctx          context.Context
 	effort, most int
-	asked        int
+	// asked are the questions to ledgers, looked the looks at nodes, whether or not a ledger was
+	// asked. ended says that the context has.
+	asked, looked int
+	ended         bool
 	// log is the moves in order. After them the wanted pods come: arrive is their nodes.
 	log     []Move
 	arrive  []int
@@ -136,11 +152,23 @@ func newSearch(p *Problem) *search {
 	return s
 }
 
+// spent says whether the search has to end.
+func (s *search) spent() bool {
+	return s.ended || s.asked >= s.effort || s.looked/looksPerQuestion >= s.effort
+}
+
+// look counts a look at a node.
+func (s *search) look() {
+	if s.looked++; s.looked%looksUnheard == 0 {
+		s.ended = s.ctx.Err() != nil
+	}
+}
+
 // deepen finds the i-th wanted pod a node with the fewest moves.
 func (s *search) deepen(i int) bool {
 	w := &s.Wanted[i]
 	least := s.estimates(w)
-	for moves := 0; moves <= s.most && s.asked < s.effort; moves++ {
+	for moves := 0; moves <= s.most && !s.spent(); moves++ {
 		ok := s.place(w, moves, least, func(n, _ int) bool {
 			s.arrive = append(s.arrive, n)
 			if s.replay() {
@@ -285,7 +313,7 @@ func (s *search) choose(p *Pod, n, from int, set []int, moves int, then func(nod
 			return false
 		})
 	}
-	if len(set) == moves || s.asked >= s.effort {
+	if len(set) == moves || s.spent() {
 		return false
 	}
 	for i := from; i < len(s.on[n]); i++ {
@@ -361,6 +389,7 @@ func (s *search) fits(p *Pod, n int) bool {
 }
 
 func (s *search) ask(p *Pod, n *suppose.Node) bool {
+	s.look()
 	if !n.Enough(&p.Pod) {
 		return false
 	}
@@ -404,7 +433,7 @@ func (s *search) estimate(p *Pod, n int) int {
 		}
 	}
 	least := never
-	if len(gone) > 0 && s.asked < s.effort && s.fits(p, n) {
+	if len(gone) > 0 && !s.spent() && s.fits(p, n) {
 		gone = s.letBack(p, n, gone)
 		least = len(gone)
 	}

@@ -1,6 +1,7 @@
 package defrag
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -216,7 +217,7 @@ func TestFindAgainstTwin(t *testing.T) {
 			continue
 		}
 		cases++
-		got := Find(&h.problem)
+		got := Find(t.Context(), &h.problem)
 		if got.Outcome == Found {
 			end := h.play()
 			for _, m := range got.Moves {
@@ -255,7 +256,7 @@ func TestFindForSeveral(t *testing.T) {
 		random := rand.New(rand.NewPCG(seed, 19))
 		h := build(t, random, models, 3+random.IntN(3))
 		h.want(4, 3, 5)
-		got := Find(&h.problem)
+		got := Find(t.Context(), &h.problem)
 		end := h.play()
 		for _, m := range got.Moves {
 			if err := end.move(m); err != nil && got.Outcome == Found {
@@ -298,7 +299,7 @@ func TestFindOutcomes(t *testing.T) {
 		h.want(8)
 		h.problem.May = func(*Pod, int) bool { return true }
 		change(&h.problem)
-		return Find(&h.problem)
+		return Find(t.Context(), &h.problem)
 	}
 	for _, c := range []struct {
 		what    string
@@ -341,5 +342,44 @@ func TestFindOutcomes(t *testing.T) {
 		if got.Outcome != c.outcome || (len(got.Moves) > 0) != c.moves {
 			t.Errorf("%s: %s with moves %v, want %s", c.what, got.Outcome, got.Moves, c.outcome)
 		}
+	}
+}
+
+// crowded is a problem in which no ledger is asked: two nodes with 60 small pods each, all of which
+// would have to leave for the one that is wanted.
+func crowded() *Problem {
+	p := &Problem{May: func(*Pod, int) bool { return true }}
+	for n := range 2 {
+		room := amounts.NewNode(amounts.List{amounts.CPU: 60_000, amounts.Pods: 100})
+		for i := range 60 {
+			asks := amounts.List{amounts.CPU: 1000}
+			room.Add(asks)
+			p.Pods = append(p.Pods, Pod{Node: n, Pod: suppose.Pod{UID: fmt.Sprintf("pod-%d-%d", n, i), Asks: asks}})
+		}
+		p.Nodes = append(p.Nodes, suppose.On(nil, room))
+	}
+	p.Wanted = []Pod{{Pod: suppose.Pod{Asks: amounts.List{amounts.CPU: 5000}}}}
+	return p
+}
+
+// TestFindEnds where amounts alone are short, so that no ledger is asked, and where nobody waits
+// for the answer any more.
+func TestFindEnds(t *testing.T) {
+	few := crowded()
+	few.Effort = 500
+	if got := Find(t.Context(), few); got.Outcome != GaveUp {
+		t.Errorf("%s after %d questions to ledgers, want that it gave up", got.Outcome, got.Asked)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	looks, may := 0, crowded()
+	may.Effort = 1 << 40
+	may.May = func(*Pod, int) bool {
+		if looks++; looks == 10 {
+			cancel()
+		}
+		return true
+	}
+	if got := Find(ctx, may); got.Outcome != GaveUp {
+		t.Errorf("%s though the context ended, want that it gave up", got.Outcome)
 	}
 }

@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 	"time"
@@ -138,7 +139,7 @@ func (c *clock) planFor(e entry, class waitClass) *movingPlan {
 	p.May = func(pod *defrag.Pod, node int) bool {
 		return c.scores.open(node) && shapes[pod].takes(c.defrag.nodes[node].GPUModel)
 	}
-	found := defrag.Find(&p)
+	found := defrag.Find(context.Background(), &p)
 	c.meter.timed.Plans.Asked += int64(found.Asked)
 	if found.Outcome != defrag.Found {
 		c.meter.timed.Plans.None++

@@ -148,7 +148,10 @@ func (c *Cluster) makeRoom(ctx context.Context, s *Survey, wanted []Wanted, o Ro
 	}
 	m.gather()
 	m.problem.May, m.problem.MostMoves = m.may, o.MostMoves
-	plan := defrag.Find(&m.problem)
+	plan := defrag.Find(ctx, &m.problem)
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	m.tell(&plan, o.Draw)
 	return m.out, nil
 }

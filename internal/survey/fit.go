@@ -177,12 +177,18 @@ func (c *Cluster) fitOne(ctx context.Context, s *Survey, w *Wanted, names []stri
 	}
 	seats := make([]*seat, len(names))
 	inParallel(len(names), func(i int) {
+		if ctx.Err() != nil {
+			return // the answer is thrown away
+		}
 		seats[i] = f.seat(names[i])
 		seats[i].answer = f.ask(seats[i])
 		out.Nodes[i] = f.count(*seats[i], o.Limit)
 	})
 	out.Untried = max(0, w.Replicas-MaxBerths)
 	for range w.Replicas - out.Untried {
+		if ctx.Err() != nil {
+			break
+		}
 		b, ok := f.next(seats)
 		if !ok {
 			break
@@ -191,6 +197,9 @@ func (c *Cluster) fitOne(ctx context.Context, s *Survey, w *Wanted, names []stri
 		if out.Pinnable { // else other plugins choose among the nodes
 			out.Berths = append(out.Berths, b)
 		}
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
 	}
 	slices.SortStableFunc(out.Nodes, func(a, b NodeFit) int { return better(a.Answer, b.Answer) })
 	answers := make([]Answer, len(out.Nodes))

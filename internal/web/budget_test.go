@@ -132,3 +132,20 @@ func TestAnAnswerThatFailedIsAskedAgain(t *testing.T) {
 		t.Error("it is hidden although the API server answers again")
 	}
 }
+
+// TestAnAnswerThatTakesLong is given up, and its place is free for the next question.
+func TestAnAnswerThatTakesLong(t *testing.T) {
+	s := served(t, Options{Live: change(t)})
+	for _, path := range []string{"/api/fit", "/api/compare", "/api/room"} {
+		for range maxFits + 1 {
+			s.answerPatience = time.Nanosecond
+			if status, body := post(s, path, "application/yaml", gpuPod); status != http.StatusServiceUnavailable || !strings.Contains(body, "no answer within 1ns") {
+				t.Errorf("%s: status %d: %.300s", path, status, body)
+			}
+		}
+		s.answerPatience = answerPatience
+		if status, body := post(s, path, "application/yaml", gpuPod); status != http.StatusOK {
+			t.Errorf("%s, asked again: status %d: %.300s", path, status, body)
+		}
+	}
+}

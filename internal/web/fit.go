@@ -28,8 +28,8 @@ const (
 	maxFits = 2
 	// bodyPatience is how long the manifest may take to come.
 	bodyPatience = 10 * time.Second
-	// comparePatience is how long nodes may be compared before and after a change.
-	comparePatience = 20 * time.Second
+	// answerPatience is how long the answer to one question may take.
+	answerPatience = 20 * time.Second
 	// maxFitNodes is how many nodes that take a copy are shown.
 	maxFitNodes = 50
 )
@@ -130,9 +130,11 @@ func (s *Server) fit(r *http.Request, v Viewer) (any, error) {
 	}
 	defer done()
 	q.options.Draw = true
-	all, more, err := s.Live.Fit(r.Context(), q.wanted, q.options)
+	ctx, cancel := context.WithTimeout(r.Context(), s.answerPatience)
+	defer cancel()
+	all, more, err := s.Live.Fit(ctx, q.wanted, q.options)
 	if err != nil {
-		return nil, &failure{http.StatusBadRequest, err.Error()}
+		return nil, s.unanswered(err)
 	}
 	out := fitPage{Notes: slices.Concat(q.notes, more, q.options.Setting.Notes())}
 	for i := range all {
@@ -148,17 +150,22 @@ func (s *Server) compare(r *http.Request, _ Viewer) (any, error) {
 		return nil, err
 	}
 	defer done()
-	ctx, cancel := context.WithTimeout(r.Context(), comparePatience)
+	ctx, cancel := context.WithTimeout(r.Context(), s.answerPatience)
 	defer cancel()
 	out, err := s.Live.Compare(ctx, q.wanted, q.options)
-	switch {
-	case errors.Is(err, context.DeadlineExceeded):
-		return nil, &failure{http.StatusServiceUnavailable, fmt.Sprintf("no answer within %v: ask about fewer pods, or one node", comparePatience)}
-	case err != nil:
-		return nil, &failure{http.StatusBadRequest, err.Error()}
+	if err != nil {
+		return nil, s.unanswered(err)
 	}
 	out.Notes = slices.Concat(q.notes, out.Notes)
 	return out, nil
+}
+
+// unanswered says why a question about pods that do not exist has no answer.
+func (s *Server) unanswered(err error) error {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return &failure{http.StatusServiceUnavailable, fmt.Sprintf("no answer within %v: ask about fewer pods, or one node", s.answerPatience)}
+	}
+	return &failure{http.StatusBadRequest, err.Error()}
 }
 
 // podYAML is another pod like one that exists, as YAML to ask about.

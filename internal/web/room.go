@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"net/http"
 	"slices"
 
@@ -21,9 +22,11 @@ func (s *Server) room(r *http.Request, v Viewer) (any, error) {
 		return nil, err
 	}
 	defer done()
-	room, err := s.Live.MakeRoom(r.Context(), wanted, survey.RoomOptions{Draw: true})
+	ctx, cancel := context.WithTimeout(r.Context(), s.answerPatience)
+	defer cancel()
+	room, err := s.Live.MakeRoom(ctx, wanted, survey.RoomOptions{Draw: true})
 	if err != nil {
-		return nil, &failure{http.StatusBadRequest, err.Error()}
+		return nil, s.unanswered(err)
 	}
 	room.Notes = slices.Concat(notes, room.Notes)
 	out := roomPage{Room: room}

@@ -20,7 +20,7 @@ var static embed.FS
 func New(o Options) *Server {
 	s := &Server{
 		Options: o, rows: newRows(), streams: newStreams(), history: new(history), mux: http.NewServeMux(),
-		fits: make(slots, maxFits), explains: make(slots, maxExplains), patience: bodyPatience,
+		fits: make(slots, maxFits), explains: make(slots, maxExplains), patience: bodyPatience, answerPatience: answerPatience,
 	}
 	if s.Gate == nil {
 		s.Gate = open{}

@@ -29,9 +29,9 @@ type Server struct {
 	// fits and explains are questions that are being answered: about new pods, and about pods and
 	// gangs that exist.
 	fits, explains slots
-	// patience is how long a body may take to come.
-	patience time.Duration
-	mux      *http.ServeMux
+	// patience is how long a body may take to come, answerPatience how long the answer to it may.
+	patience, answerPatience time.Duration
+	mux                      *http.ServeMux
 }
 
 // slots has an element for each question of a kind that is being answered.
