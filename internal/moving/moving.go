@@ -153,6 +153,9 @@ func (r *runner) run(ctx context.Context, done *Done) error {
 		if err := r.holdFree(ctx, i); err != nil {
 			return err
 		}
+		if here, err := r.look(ctx, done); err != nil || here { // holding may have taken minutes
+			return err
+		}
 		if err := r.move(ctx, i); err != nil {
 			return r.inStep(i, err)
 		}
@@ -458,6 +461,19 @@ func (r *runner) nominate(ctx context.Context, pod *corev1.Pod, node string) err
 	return err
 }
 
+// Unplaceable says why no scheduler gives a pod a node, so that no room helps it; "" where one may.
+func Unplaceable(pod *corev1.Pod) string {
+	switch {
+	case wire.Ended(pod):
+		return fmt.Sprintf("it has ended (status.phase: %s)", pod.Status.Phase)
+	case pod.DeletionTimestamp != nil:
+		return "it is being deleted"
+	case len(pod.Spec.SchedulingGates) > 0:
+		return fmt.Sprintf("it has the scheduling gate %s: no scheduler looks at it before all gates are taken away", pod.Spec.SchedulingGates[0].Name)
+	}
+	return ""
+}
+
 // look reads the wanted pods, and says whether all have a node: then nobody has to move any more.
 func (r *runner) look(ctx context.Context, done *Done) (here bool, err error) {
 	here = true
@@ -469,6 +485,9 @@ func (r *runner) look(ctx context.Context, done *Done) (here bool, err error) {
 		if node := r.wanted[i].Spec.NodeName; node != done.Nodes[i] {
 			r.Tell("%s goes to %s.", w.String(), node)
 			done.Nodes[i] = node
+		}
+		if why := Unplaceable(r.wanted[i]); why != "" && done.Nodes[i] == "" {
+			return false, changed("pod %s: %s", w.String(), why)
 		}
 		here = here && done.Nodes[i] != ""
 	}

@@ -243,6 +243,9 @@ func TestRunStops(t *testing.T) {
 		{"another of the name", func(_ *stand, p *Plan) { p.Moves[1].Pod.UID = "else" }, 0, 0, "step 2, default/two: the cluster is not as the plan has it: pod default/two is gone"},
 		{"elsewhere", func(_ *stand, p *Plan) { p.Moves[0].From = "c" }, 0, 0, `it is on node "a", not on c`},
 		{"wanted gone", func(_ *stand, p *Plan) { p.Wanted[0].UID = "else" }, 0, 0, "pod default/wanted is gone"},
+		{"wanted is being deleted", func(s *stand, _ *Plan) { s.turns(0, deleted) }, 0, 0, "pod default/wanted: it is being deleted"},
+		{"wanted ends while places are held", func(s *stand, _ *Plan) { s.turns(2, ended) }, 0, 0, "pod default/wanted: it has ended (status.phase: Failed)"},
+		{"wanted is gated", func(s *stand, _ *Plan) { s.turns(0, gated) }, 0, 0, "pod default/wanted: it has the scheduling gate example.com/quota"},
 		{"the place is taken", func(s *stand, _ *Plan) { s.refuses = true }, 0, 0, "the kubelet of b refused pod holder-1: TopologyAffinityError"},
 		{"the holder goes elsewhere", func(s *stand, _ *Plan) { s.holderGoes = "c" }, 0, 0, "pod holder-1 went to c, not to b"},
 		{"a budget", func(s *stand, _ *Plan) { s.keeps = true }, 0, 0, "the eviction, which a PodDisruptionBudget forbids, did not happen within"},
@@ -270,6 +273,34 @@ func TestRunStops(t *testing.T) {
 			}
 		})
 	}
+}
+
+func deleted(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} }
+func ended(p *corev1.Pod)   { p.Status.Phase = corev1.PodFailed }
+func gated(p *corev1.Pod) {
+	p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/quota"}}
+}
+
+// turns changes the wanted pod once so many holders are there.
+func (s *stand) turns(holders int, change func(*corev1.Pod)) {
+	now := func() {
+		pod := wanted()
+		change(pod)
+		if err := s.client.Tracker().Update(corev1.SchemeGroupVersion.WithResource("pods"), pod, ns); err != nil {
+			s.Error(err)
+		}
+	}
+	if holders == 0 {
+		now()
+		return
+	}
+	made := 0
+	s.client.PrependReactor("create", "pods", func(a ktesting.Action) (bool, runtime.Object, error) {
+		if made++; a.GetSubresource() == "" && made == holders {
+			now()
+		}
+		return false, nil, nil
+	})
 }
 
 // TestRunKeepsPlaces: the new pod of the first step does not get the place of the second.

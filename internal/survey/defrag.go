@@ -14,6 +14,7 @@ import (
 	"github.com/berth-dev/berth/internal/defrag"
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/machineview"
+	"github.com/berth-dev/berth/internal/moving"
 	"github.com/berth-dev/berth/internal/nodestate"
 	"github.com/berth-dev/berth/internal/suppose"
 	"github.com/berth-dev/berth/internal/wire"
@@ -96,6 +97,9 @@ func (c *Cluster) MakeRoomFor(ctx context.Context, name string, o RoomOptions) (
 	}
 	if pod.Spec.NodeName != "" {
 		return nil, fmt.Errorf("pod %s/%s: is on node %s: want a pod that waits for a place", pod.Namespace, pod.Name, pod.Spec.NodeName)
+	}
+	if why := moving.Unplaceable(pod); why != "" {
+		return nil, fmt.Errorf("pod %s/%s: %s: want a pod that waits for a place", pod.Namespace, pod.Name, why)
 	}
 	if wire.InGang(pod) {
 		return c.makeRoomForMember(ctx, pod, o)

@@ -273,6 +273,24 @@ func TestMakeRoomRefuses(t *testing.T) {
 	if _, err := c.MakeRoomFor(t.Context(), "train-0", RoomOptions{}); err == nil || !strings.Contains(err.Error(), "want a pod that waits") {
 		t.Errorf("a pod that runs: %v", err)
 	}
+	now := metav1.Now()
+	for want, change := range map[string]func(*corev1.Pod){
+		"it is being deleted: want a pod that waits": func(p *corev1.Pod) { p.DeletionTimestamp = &now },
+		"it has ended (status.phase: Failed)":        func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed },
+		"it has the scheduling gate example.com/q": func(p *corev1.Pod) {
+			p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/q"}}
+		},
+	} {
+		p := gpus("3")
+		p.Namespace = c.Namespace
+		change(p)
+		pods := &c.from.(*still).Pods
+		*pods = append(*pods, p)
+		if r, err := c.MakeRoomFor(t.Context(), p.Name, RoomOptions{}); err == nil || !strings.Contains(err.Error(), "pod research/big: "+want) {
+			t.Errorf("%+v, %v: want %q", r, err, want)
+		}
+		*pods = (*pods)[:len(*pods)-1]
+	}
 	if _, err := c.MakeRoomFor(t.Context(), "nobody", RoomOptions{}); err == nil {
 		t.Error("a pod that is not there")
 	}
