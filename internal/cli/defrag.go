@@ -41,9 +41,11 @@ func NewDefragCommand() *cobra.Command {
 		Short: "Plan room for a pod or a gang: which others would have to move, and where to",
 		Long: `Find the fewest pods whose moving makes room for a pod that waits (POD), for the pods that a gang lacks to start (gang NAME;
 podgroup NAME is the same for a gang that a PodGroup declares), or for pods of a file that do not exist yet (--for). Every
-pod that moves has a certain new place on another node, which is free before it leaves. Never moved are pods that no
-controller would replace, pods of DaemonSets and Jobs, members of gangs, pods with volumes, with a higher priority, of another
-scheduler, or kept by a PodDisruptionBudget or an annotation of the descheduler or the cluster autoscaler.
+pod that moves has a certain new place on another node, which is free before it leaves. Moved are pods of
+ReplicaSets, StatefulSets and ReplicationControllers; of other controllers, and with volumes, those alone that have the
+annotation descheduler.alpha.kubernetes.io/evict: "true". Never moved are pods that no controller would replace, pods of
+DaemonSets, members of gangs, pods with a higher priority, of another scheduler, or kept by a PodDisruptionBudget or an
+annotation of the descheduler or the cluster autoscaler.
 
 The plan is printed, and nothing is written. Exit code 1 says that there is none. With --execute the plan for pods that wait
 is then carried out, a pod at a time: its new place is taken by a pod that holds it, it is evicted through the Eviction API,

@@ -230,6 +230,16 @@ func TestStays(t *testing.T) {
 		{"mirrored", func(p *corev1.Pod) { p.Annotations = map[string]string{annotationMirror: "x"} }, "static pod"},
 		{"a DaemonSet's", func(p *corev1.Pod) { owned(p, "DaemonSet", "d") }, "DaemonSet"},
 		{"a Job's", func(p *corev1.Pod) { owned(p, "Job", "j") }, "work would be lost"},
+		{"a Job's that may go", func(p *corev1.Pod) {
+			owned(p, "Job", "j").Annotations = map[string]string{annotationEvict: "true"}
+		}, ""},
+		{"a StatefulSet's", func(p *corev1.Pod) { owned(p, "StatefulSet", "s") }, ""},
+		{"a ReplicationController's", func(p *corev1.Pod) { owned(p, "ReplicationController", "r") }, ""},
+		{"a TaskRun's", func(p *corev1.Pod) { owned(p, "TaskRun", "t") }, "its TaskRun may not make it again"},
+		{"a virtual machine's", func(p *corev1.Pod) { owned(p, "VirtualMachineInstance", "v") }, "its VirtualMachineInstance may not make it again"},
+		{"a CloneSet's that may go", func(p *corev1.Pod) {
+			owned(p, "CloneSet", "c").Annotations = map[string]string{annotationEvict: "true"}
+		}, ""},
 		{"more important", func(p *corev1.Pod) { high := int32(101); p.Spec.Priority = &high }, "its priority is higher"},
 		{"as important", func(p *corev1.Pod) { same := int32(100); p.Spec.Priority = &same }, ""},
 		{"critical", func(p *corev1.Pod) { high := int32(systemCritical); p.Spec.Priority = &high }, "critical"},

@@ -17,7 +17,8 @@ import (
 
 // Annotations by which people say whether a pod may be evicted.
 const (
-	// annotationEvict of the descheduler lets a pod go that has local volumes, or is a Job's.
+	// annotationEvict of the descheduler lets a pod go that has local volumes, or whose controller is
+	// none of remakers.
 	annotationEvict = "descheduler.alpha.kubernetes.io/evict"
 	// annotationPrefer of the descheduler, and annotationSafe = "false" of the cluster autoscaler,
 	// keep it.
@@ -25,6 +26,10 @@ const (
 	annotationSafe   = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 	annotationMirror = "kubernetes.io/config.mirror"
 )
+
+// remakers are the kinds of controllers that make a pod again whenever it goes, and whose pods do
+// their work anew. Others may count it as failed (a TaskRun), or lose what it did (a Job).
+var remakers = []string{"ReplicaSet", "StatefulSet", "ReplicationController"}
 
 // systemCritical is the lowest priority of what the cluster cannot do without
 // (scheduling.SystemCriticalPriority).
@@ -111,6 +116,9 @@ func (m *mover) stays(pod *corev1.Pod, n *node) string {
 func (m *mover) clings(pod *corev1.Pod, owner string) string {
 	if owner == "Job" {
 		return "it is a Job's, and its work would be lost"
+	}
+	if !slices.Contains(remakers, owner) {
+		return "its " + owner + " may not make it again, or its work would be lost"
 	}
 	for i := range pod.Spec.Volumes {
 		switch v := &pod.Spec.Volumes[i]; {
