@@ -33,10 +33,10 @@ func (r *runner) kept(step int) map[string]bool {
 	return out
 }
 
-// keep has a guard on each of those nodes, and on no other.
-func (r *runner) keep(ctx context.Context, nodes map[string]bool) error {
+// keep has a guard on each of those nodes, for at least so long, and on no other.
+func (r *runner) keep(ctx context.Context, nodes map[string]bool, lasts time.Duration) error {
 	for _, node := range slices.Sorted(maps.Keys(nodes)) {
-		if err := r.keepClear(ctx, node); err != nil {
+		if err := r.keepClear(ctx, node, lasts); err != nil {
 			return fmt.Errorf("keeping others off %s: %w", node, err)
 		}
 	}
@@ -52,10 +52,10 @@ func (r *runner) keep(ctx context.Context, nodes map[string]bool) error {
 	return nil
 }
 
-// keepClear has a guard on the node.
-func (r *runner) keepClear(ctx context.Context, node string) error {
+// keepClear has a guard on the node for at least so long.
+func (r *runner) keepClear(ctx context.Context, node string, lasts time.Duration) error {
 	if old := r.guards[node]; old != nil {
-		stands, err := r.stands(ctx, old)
+		stands, err := r.stands(ctx, old, lasts)
 		if err != nil || stands {
 			return err
 		}
@@ -71,8 +71,11 @@ func (r *runner) keepClear(ctx context.Context, node string) error {
 	return err
 }
 
-// stands says whether a pod that was placed is still there.
-func (r *runner) stands(ctx context.Context, pod *corev1.Pod) (bool, error) {
+// stands says whether a pod that was placed is still there, and will be for so long.
+func (r *runner) stands(ctx context.Context, pod *corev1.Pod, lasts time.Duration) (bool, error) {
+	if time.Since(r.since[pod.UID]) > HolderLife-lasts {
+		return false, nil
+	}
 	now, err := r.get(ctx, &Pod{pod.Namespace, pod.Name, pod.UID})
 	if errors.Is(err, ErrChanged) {
 		return false, nil

@@ -71,6 +71,9 @@ const (
 	DefaultImage = "registry.k8s.io/pause:3.10"
 	// HolderLife is how long a holder lives that nobody deletes: its kubelet then ends it.
 	HolderLife = 15 * time.Minute
+	// MostGrace bounds the grace period of a pod that moves: until it has ended its holder and the
+	// guards have to live, and the waits before and after take two more limits.
+	MostGrace = 10 * time.Minute
 	// HolderLabel is on holders, with the UID of the pod whose new place they hold.
 	HolderLabel = wire.HolderLabel
 
@@ -91,7 +94,7 @@ type Done struct {
 
 // Run carries out a plan. An error that is ErrChanged says what was not as planned.
 func Run(ctx context.Context, plan *Plan, o Options) (Done, error) {
-	r := &runner{Options: o, plan: plan, wanted: make([]*corev1.Pod, len(plan.Wanted)), holders: make([]*corev1.Pod, len(plan.Moves)), guards: map[string]*corev1.Pod{}}
+	r := &runner{Options: o, plan: plan, wanted: make([]*corev1.Pod, len(plan.Wanted)), holders: make([]*corev1.Pod, len(plan.Moves)), guards: map[string]*corev1.Pod{}, since: map[types.UID]time.Time{}}
 	r.Limit, r.Image = cmp.Or(o.Limit, DefaultLimit), cmp.Or(o.Image, DefaultImage)
 	done := Done{Nodes: make([]string, len(plan.Wanted))}
 	watching, stop := context.WithCancel(ctx)
@@ -110,6 +113,8 @@ type runner struct {
 	holders []*corev1.Pod
 	// guards keep others off the nodes that are still needed.
 	guards map[string]*corev1.Pod
+	// since is when holders and guards were made, by UID.
+	since map[types.UID]time.Time
 	// changes has a value after a pod of the plan's namespaces has changed.
 	changes <-chan struct{}
 }
@@ -268,6 +273,8 @@ func (r *runner) movable(ctx context.Context, m *Move) (*corev1.Pod, error) {
 		return nil, changed("it is being deleted")
 	case metav1.GetControllerOf(pod) == nil:
 		return nil, changed("no controller would replace it")
+	case graceOf(pod) > MostGrace:
+		return nil, fmt.Errorf("spec.terminationGracePeriodSeconds: %d: want at most %d: the pods that keep places for it live %v", int(graceOf(pod).Seconds()), int(MostGrace.Seconds()), HolderLife)
 	}
 	return pod, nil
 }
@@ -282,18 +289,17 @@ func (r *runner) move(ctx context.Context, i int) error {
 	if err := r.stillHeld(ctx, i, pod); err != nil {
 		return err
 	}
-	if err := r.keep(ctx, r.kept(i)); err != nil {
+	if err := r.keep(ctx, r.kept(i), r.lasts(pod)); err != nil {
 		return err
 	}
-	owner := metav1.GetControllerOf(pod).UID
-	before, err := r.siblings(ctx, pod.Namespace, owner)
+	before, err := r.siblings(ctx, pod.Namespace, metav1.GetControllerOf(pod).UID)
 	if err != nil {
 		return err
 	}
 	if err := r.evict(ctx, m, pod); err != nil {
 		return err
 	}
-	if err := r.handOver(ctx, m, owner, before, r.holders[i]); err != nil {
+	if err := r.handOver(ctx, m, pod, before, r.holders[i]); err != nil {
 		return err
 	}
 	if err := r.drop(ctx, r.holders[i]); err != nil {
@@ -303,14 +309,22 @@ func (r *runner) move(ctx context.Context, i int) error {
 	return r.end(ctx, m, pod)
 }
 
+// graceOf is how long a pod may take to end.
+func graceOf(pod *corev1.Pod) time.Duration {
+	if grace := pod.Spec.TerminationGracePeriodSeconds; grace != nil {
+		return time.Duration(*grace) * time.Second
+	}
+	return corev1.DefaultTerminationGracePeriodSeconds * time.Second
+}
+
+// lasts is how long a step may need its holder and its guards: a budget may forbid the eviction for
+// a while, the pod ends, and the new one gets its place.
+func (r *runner) lasts(pod *corev1.Pod) time.Duration { return 2*r.Limit + graceOf(pod) }
+
 // end waits until the pod that was evicted is gone: until then it has its place, and who comes to
 // its node gets another one than planned.
 func (r *runner) end(ctx context.Context, m *Move, pod *corev1.Pod) error {
-	limit := r.Limit
-	if grace := pod.Spec.TerminationGracePeriodSeconds; grace != nil {
-		limit += time.Duration(*grace) * time.Second
-	}
-	return r.untilIn(ctx, limit, "its end", func(ctx context.Context) (bool, error) {
+	return r.untilIn(ctx, r.Limit+graceOf(pod), "its end", func(ctx context.Context) (bool, error) {
 		_, err := r.get(ctx, &m.Pod)
 		if errors.Is(err, ErrChanged) {
 			return true, nil
@@ -319,10 +333,11 @@ func (r *runner) end(ctx context.Context, m *Move, pod *corev1.Pod) error {
 	})
 }
 
-// stillHeld takes the place again where its holder ended or was deleted since.
+// stillHeld takes the place again where its holder ended or was deleted since, or would end during
+// the step.
 func (r *runner) stillHeld(ctx context.Context, i int, pod *corev1.Pod) error {
 	h := r.holders[i]
-	stands, err := r.stands(ctx, h)
+	stands, err := r.stands(ctx, h, r.lasts(pod))
 	if err != nil || stands {
 		return err
 	}
@@ -350,6 +365,7 @@ func (r *runner) place(ctx context.Context, pod *corev1.Pod, node string) (*core
 	if err != nil {
 		return nil, err
 	}
+	r.since[made.UID] = time.Now()
 	at := &Pod{made.Namespace, made.Name, made.UID}
 	err = r.until(ctx, "the admission of pod "+made.Name, func(ctx context.Context) (bool, error) {
 		now, err := r.get(ctx, at)
@@ -417,9 +433,11 @@ func (r *runner) evict(ctx context.Context, m *Move, pod *corev1.Pod) error {
 	return err
 }
 
-// handOver waits for the new pod and sees to it that it gets the place of the holder.
-func (r *runner) handOver(ctx context.Context, m *Move, owner types.UID, before map[types.UID]*corev1.Pod, holder *corev1.Pod) error {
-	return r.until(ctx, "a new place for it", func(ctx context.Context) (bool, error) {
+// handOver waits for the new pod and sees to it that it gets the place of the holder. A StatefulSet
+// makes the new pod when the old one has ended.
+func (r *runner) handOver(ctx context.Context, m *Move, old *corev1.Pod, before map[types.UID]*corev1.Pod, holder *corev1.Pod) error {
+	owner := metav1.GetControllerOf(old).UID
+	return r.untilIn(ctx, r.Limit+graceOf(old), "a new place for it", func(ctx context.Context) (bool, error) {
 		all, err := r.siblings(ctx, m.Pod.Namespace, owner)
 		if err != nil {
 			return false, err
@@ -509,7 +527,7 @@ func (r *runner) arrive(ctx context.Context, done *Done) error {
 				return false, err
 			}
 		}
-		return false, r.keep(ctx, nil)
+		return false, r.keep(ctx, nil, 0)
 	})
 	if errors.Is(err, ErrChanged) {
 		return r.explained(err, done)

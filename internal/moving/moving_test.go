@@ -45,6 +45,9 @@ type stand struct {
 	narrow  string
 	lingers bool // evicted pods do not end
 	stuck   bool // the scheduler finds no node for the wanted pod
+	// slow is how long a pod takes to end, after which its controller makes it again, as a
+	// StatefulSet does.
+	slow time.Duration
 	// greedy is where new pods go at once where no guard keeps them off.
 	greedy string
 	// ends is called at the first eviction; nil does nothing.
@@ -121,6 +124,16 @@ func (s *stand) evicted(e *policyv1.Eviction, tracker ktesting.ObjectTracker, po
 		if err := ends(); err != nil {
 			return true, nil, err
 		}
+	}
+	if s.slow > 0 {
+		go func() {
+			time.Sleep(s.slow)
+			s.slow = 0
+			if _, _, err := s.evicted(e, tracker, pods); err != nil {
+				s.Error(err)
+			}
+		}()
+		return true, nil, nil
 	}
 	if !s.lingers {
 		if err := tracker.Delete(pods, ns, e.Name); err != nil || s.barren {
@@ -364,6 +377,35 @@ func TestRunWaitsForTheEnd(t *testing.T) {
 	done, err := s.run(p)
 	if err == nil || !strings.Contains(err.Error(), "its end did not happen within") || done.Nodes[0] != "" || s.nodeOf("one-new") != "b" {
 		t.Errorf("%+v, %v; %q", done, err, s.log)
+	}
+}
+
+// slowly gives a pod so long to end.
+func slowly(p *corev1.Pod, grace time.Duration) *corev1.Pod {
+	seconds := int64(grace / time.Second)
+	p.Spec.TerminationGracePeriodSeconds = &seconds
+	return p
+}
+
+// TestRunWaitsForAStatefulSet: the new pod comes when the old one has used up its grace period, and
+// the places of later steps are held until then, by holders that outlive their step.
+func TestRunWaitsForAStatefulSet(t *testing.T) {
+	s := newStand(t, wanted(), slowly(replica("one", "a"), MostGrace), slowly(replica("two", "a"), MostGrace))
+	s.slow = MostGrace
+	done, err := s.run(plan())
+	want := []string{"hold b", "hold c", "keep a", "evict one", "evict one", "nominate one-new", "drop holder-1",
+		"drop holder-2", "hold c", "drop guard-3", "keep a", "evict two", "nominate two-new", "drop holder-4", "nominate wanted", "drop guard-5"}
+	if err != nil || done.Moved != 2 || !slices.Equal(s.log, want) {
+		t.Errorf("%+v, %v\ngot  %q\nwant %q", done, err, s.log, want)
+	}
+}
+
+// TestRunRefusesTheSlow: nobody is evicted where a holder would not live until a pod has ended.
+func TestRunRefusesTheSlow(t *testing.T) {
+	s := newStand(t, wanted(), replica("one", "a"), slowly(replica("two", "a"), MostGrace+time.Second))
+	done, err := s.run(plan())
+	if want := "step 2, default/two: spec.terminationGracePeriodSeconds: 601: want at most 600"; err == nil || !strings.Contains(err.Error(), want) || done.Moved > 0 || slices.Contains(s.log, "evict one") {
+		t.Errorf("%+v, %v, want %q; %q", done, err, want, s.log)
 	}
 }
 

@@ -240,6 +240,8 @@ func TestStays(t *testing.T) {
 		{"a CloneSet's that may go", func(p *corev1.Pod) {
 			owned(p, "CloneSet", "c").Annotations = map[string]string{annotationEvict: "true"}
 		}, ""},
+		{"slow to end", func(p *corev1.Pod) { grace := int64(601); p.Spec.TerminationGracePeriodSeconds = &grace }, "longer than 10m0s to end"},
+		{"not too slow to end", func(p *corev1.Pod) { grace := int64(600); p.Spec.TerminationGracePeriodSeconds = &grace }, ""},
 		{"more important", func(p *corev1.Pod) { high := int32(101); p.Spec.Priority = &high }, "its priority is higher"},
 		{"as important", func(p *corev1.Pod) { same := int32(100); p.Spec.Priority = &same }, ""},
 		{"critical", func(p *corev1.Pod) { high := int32(systemCritical); p.Spec.Priority = &high }, "critical"},

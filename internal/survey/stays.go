@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -12,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/berth-dev/berth/internal/moving"
 	"github.com/berth-dev/berth/internal/wire"
 )
 
@@ -97,6 +99,9 @@ func (m *mover) stays(pod *corev1.Pod, n *node) string {
 		return "annotation " + annotationSafe + " keeps it"
 	case prefers != "" && prefers != "false":
 		return "annotation " + annotationPrefer + " keeps it"
+	}
+	if grace := pod.Spec.TerminationGracePeriodSeconds; grace != nil && *grace > int64(moving.MostGrace/time.Second) {
+		return fmt.Sprintf("it may take longer than %v to end, and its new place cannot be held for so long", moving.MostGrace)
 	}
 	if why := m.clings(pod, owner.Kind); why != "" && pod.Annotations[annotationEvict] != "true" {
 		return why
