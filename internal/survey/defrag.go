@@ -170,7 +170,7 @@ func (m *maker) want(ctx context.Context, c *Cluster, wanted []Wanted) error {
 		return fmt.Errorf("%d pods: want at most %d to make room for at a time", replicas, MaxRoomFor)
 	}
 	for i := range wanted {
-		pod := wanted[i].Pod.DeepCopy()
+		pod := c.inNamespace(wanted[i].Pod)
 		pod.Spec.NodeName, pod.Status = "", corev1.PodStatus{}
 		priority, note := c.priority(ctx, pod)
 		if note != "" {

@@ -1,6 +1,7 @@
 package survey
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -148,9 +149,17 @@ func (o *FitOptions) names(c *Cluster, s *Survey) ([]string, error) {
 	return s.Names(), nil
 }
 
+// inNamespace is a copy of a pod that does not exist. One that names no namespace is in the
+// Cluster's, as kubectl would create it there.
+func (c *Cluster) inNamespace(pod *corev1.Pod) *corev1.Pod {
+	out := pod.DeepCopy()
+	out.Namespace = cmp.Or(out.Namespace, c.Namespace)
+	return out
+}
+
 // newFitter reads a pod that does not exist.
 func newFitter(ctx context.Context, c *Cluster, s *Survey, w *Wanted) (*fitter, error) {
-	pod := w.Pod.DeepCopy()
+	pod := c.inNamespace(w.Pod)
 	pod.Spec.NodeName, pod.Status = "", corev1.PodStatus{} // a pod of the cluster may have been pasted
 	ask, err := c.Terms.ReadPod(pod)
 	if err != nil {
@@ -172,7 +181,7 @@ func (c *Cluster) fitOne(ctx context.Context, s *Survey, w *Wanted, names []stri
 		return nil, err
 	}
 	out := &Fitting{
-		Name: w.Pod.Name, Namespace: w.Pod.Namespace, Replicas: w.Replicas, Asks: asksText(f.request), Pinnable: f.request.Pinnable(),
+		Name: w.Pod.Name, Namespace: f.pod.Namespace, Replicas: w.Replicas, Asks: asksText(f.request), Pinnable: f.request.Pinnable(),
 		Nodes: make([]NodeFit, len(names)), NotAsked: notAsked(w.Pod), Berths: []Berthed{},
 	}
 	seats := make([]*seat, len(names))

@@ -211,3 +211,28 @@ func TestFitOfDevices(t *testing.T) {
 		}
 	}
 }
+
+// TestNamespaceOfManifests: a pod that names no namespace is asked about as one of the Cluster's,
+// and one that names another is not.
+func TestNamespaceOfManifests(t *testing.T) {
+	for _, one := range []struct {
+		names, asked, want string
+	}{{"", "research", "research"}, {"", "telco", "telco"}, {"research", "telco", "research"}} {
+		c := playground(t)
+		c.Namespace, c.Terms.ExclusiveNamespaces = one.asked, wire.ExclusiveNamespaces{"research"}
+		p := gpus("1")
+		p.Namespace = one.names
+		wanted := Wanted{Pod: p, Replicas: 1}
+		f, err := newFitter(t.Context(), c, surveyed(t, c), &wanted)
+		if err != nil || f.request.Rules.MayWithhold != (one.want == "research") {
+			t.Errorf("%+v: %v, it may keep CPUs from others: %t", one, err, f.request.Rules.MayWithhold)
+		}
+		fits, _, err := c.Fit(t.Context(), []Wanted{wanted}, FitOptions{Limit: 1})
+		if err != nil || fits[0].Namespace != one.want {
+			t.Errorf("%+v: fits in %q, %v", one, fits[0].Namespace, err)
+		}
+		if room := makeRoomFor(t, c, p, RoomOptions{}); room.Wanted[0].Namespace != one.want || p.Namespace != one.names {
+			t.Errorf("%+v: room for %+v", one, room.Wanted)
+		}
+	}
+}
