@@ -364,6 +364,7 @@ survey.Standing.Labels of a pod in the informer
 survey.Survey.bound = survey.Live
 survey.Survey.held = survey.Live
 survey.Survey.nodes = survey.Live
+survey.classList.resources a reading
 survey.changes.nodes names since the last look, which takes them
 survey.changes.pods names since the last look, which takes them
 survey.facts.beats a reading

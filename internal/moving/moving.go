@@ -9,10 +9,13 @@ import (
 	"strings"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -292,7 +295,7 @@ func (r *runner) move(ctx context.Context, i int) error {
 	if err := r.keep(ctx, r.kept(i), r.lasts(pod)); err != nil {
 		return err
 	}
-	before, err := r.siblings(ctx, pod.Namespace, metav1.GetControllerOf(pod).UID)
+	before, err := r.siblings(ctx, pod, "")
 	if err != nil {
 		return err
 	}
@@ -398,19 +401,45 @@ func (r *runner) drop(ctx context.Context, holder *corev1.Pod) error {
 	return err
 }
 
-// siblings are the pods of a controller.
-func (r *runner) siblings(ctx context.Context, namespace string, owner types.UID) (map[types.UID]*corev1.Pod, error) {
-	all, err := r.Pods.Pods(namespace).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil, err
+// kin are pods of one controller.
+type kin struct {
+	byUID map[types.UID]*corev1.Pod
+	// version is the resource version of the list.
+	version string
+}
+
+// siblings are the pods of a pod's controller, as far as one of them may take its place; with a
+// version as they were then or later, which the API server tells without asking etcd.
+func (r *runner) siblings(ctx context.Context, pod *corev1.Pod, version string) (kin, error) {
+	o := selects(pod)
+	if version != "" {
+		o.ResourceVersion, o.ResourceVersionMatch = version, metav1.ResourceVersionMatchNotOlderThan
 	}
-	out := map[types.UID]*corev1.Pod{}
+	all, err := r.Pods.Pods(pod.Namespace).List(ctx, o)
+	if err != nil {
+		return kin{}, err
+	}
+	out, owner := kin{map[types.UID]*corev1.Pod{}, all.ResourceVersion}, metav1.GetControllerOf(pod).UID
 	for i := range all.Items {
 		if c := metav1.GetControllerOf(&all.Items[i]); c != nil && c.UID == owner {
-			out[all.Items[i].UID] = &all.Items[i]
+			out.byUID[all.Items[i].UID] = &all.Items[i]
 		}
 	}
 	return out, nil
+}
+
+// selects is what to list that the pod which takes the place of another is surely among: a
+// StatefulSet's has the same name, that of a Deployment's ReplicaSet the same hash. Other labels
+// may differ from pod to pod.
+func selects(pod *corev1.Pod) (o metav1.ListOptions) {
+	hash := pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey]
+	switch kind := metav1.GetControllerOf(pod).Kind; {
+	case kind == "StatefulSet":
+		o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, pod.Name).String()
+	case kind == "ReplicaSet" && hash != "":
+		o.LabelSelector = labels.Set{appsv1.DefaultDeploymentUniqueLabelKey: hash}.String()
+	}
+	return o
 }
 
 // evict asks for the eviction until a PodDisruptionBudget allows it.
@@ -435,15 +464,14 @@ func (r *runner) evict(ctx context.Context, m *Move, pod *corev1.Pod) error {
 
 // handOver waits for the new pod and sees to it that it gets the place of the holder. A StatefulSet
 // makes the new pod when the old one has ended.
-func (r *runner) handOver(ctx context.Context, m *Move, old *corev1.Pod, before map[types.UID]*corev1.Pod, holder *corev1.Pod) error {
-	owner := metav1.GetControllerOf(old).UID
+func (r *runner) handOver(ctx context.Context, m *Move, old *corev1.Pod, before kin, holder *corev1.Pod) error {
 	return r.untilIn(ctx, r.Limit+graceOf(old), "a new place for it", func(ctx context.Context) (bool, error) {
-		all, err := r.siblings(ctx, m.Pod.Namespace, owner)
+		all, err := r.siblings(ctx, old, before.version)
 		if err != nil {
 			return false, err
 		}
-		for uid, pod := range all {
-			if before[uid] != nil || pod.DeletionTimestamp != nil {
+		for uid, pod := range all.byUID {
+			if before.byUID[uid] != nil || pod.DeletionTimestamp != nil {
 				continue
 			}
 			switch pod.Spec.NodeName {

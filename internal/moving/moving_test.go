@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -488,6 +489,47 @@ func TestElsewhere(t *testing.T) {
 	done, err := s.run(p)
 	if err != nil && !strings.Contains(err.Error(), "a node for default/wanted") || done.Moved != 1 {
 		t.Errorf("%+v, %v", done, err)
+	}
+}
+
+// TestRunListsLittle: while a new pod is awaited the pods of its controller are listed alone where a
+// selector surely finds it.
+func TestRunListsLittle(t *testing.T) {
+	for _, c := range []struct {
+		kind, hash string
+		want       metav1.ListOptions
+	}{
+		{"ReplicaSet", "abc", metav1.ListOptions{LabelSelector: "pod-template-hash=abc"}},
+		{"ReplicaSet", "", metav1.ListOptions{}},
+		{"StatefulSet", "abc", metav1.ListOptions{FieldSelector: "metadata.name=one"}},
+		{"CloneSet", "abc", metav1.ListOptions{}},
+	} {
+		old := replica("one", "a")
+		old.OwnerReferences[0].Kind = c.kind
+		if c.hash != "" {
+			old.Labels[appsv1.DefaultDeploymentUniqueLabelKey] = c.hash
+		}
+		s := newStand(t, old)
+		s.client.PrependReactor("list", "pods", func(ktesting.Action) (bool, runtime.Object, error) {
+			return true, &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "7"}, Items: []corev1.Pod{*old}}, nil
+		})
+		r := &runner{Options: Options{Pods: s.client.CoreV1()}}
+		before, err := r.siblings(t.Context(), old, "")
+		if err != nil || before.byUID["uid-one"] == nil {
+			t.Errorf("%s: %+v, %v", c.kind, before, err)
+		}
+		if _, err := r.siblings(t.Context(), old, before.version); err != nil {
+			t.Error(err)
+		}
+		var got []metav1.ListOptions
+		for _, a := range s.client.Actions() {
+			got = append(got, a.(ktesting.ListActionImpl).ListOptions)
+		}
+		later := c.want
+		later.ResourceVersion, later.ResourceVersionMatch = "7", metav1.ResourceVersionMatchNotOlderThan
+		if !slices.Equal(got, []metav1.ListOptions{c.want, later}) {
+			t.Errorf("%s: lists %+v, want %+v, then with the version", c.kind, got, c.want)
+		}
 	}
 }
 

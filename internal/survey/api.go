@@ -37,6 +37,13 @@ type api struct {
 	// reservations knows Koordinator's group.
 	reservations rest.Interface
 	clock        serverClock
+	classes      held[classList]
+}
+
+// classList is what device classes stand for, and what may not be read of them.
+type classList struct {
+	resources map[corev1.ResourceName]bool
+	notes     []string
 }
 
 // The client's own limits; the API server has its own.
@@ -157,25 +164,34 @@ func (a *api) priorityClasses(ctx context.Context) ([]priorityClass, error) {
 	return l.Items, err
 }
 
-// deviceClasses implements source.
+// deviceClasses implements source. A page asks once for every pod that it explains.
 func (a *api) deviceClasses(ctx context.Context) (map[corev1.ResourceName]bool, []string, error) {
+	list, err := a.classes.get(func() (*classList, error) { return a.listClasses(ctx) })
+	if err != nil {
+		return nil, nil, err
+	}
+	return list.resources, list.notes, nil
+}
+
+func (a *api) listClasses(ctx context.Context) (*classList, error) {
 	classes, err := pages(func(o metav1.ListOptions) ([]resourcev1.DeviceClass, string, error) {
 		var l resourcev1.DeviceClassList
 		err := a.read(ctx, &o, &l, "/apis", resourcev1.SchemeGroupVersion.String(), "deviceclasses")
 		return l.Items, l.Continue, err
 	}, metav1.ListOptions{})
+	out := &classList{}
 	if apierrors.IsNotFound(err) {
-		return nil, nil, nil
+		return out, nil
 	}
-	out := map[corev1.ResourceName]bool{}
+	out.resources = map[corev1.ResourceName]bool{}
 	for i := range classes {
-		out[corev1.ResourceName(resourcev1.ResourceDeviceClassPrefix+classes[i].Name)] = true
+		out.resources[corev1.ResourceName(resourcev1.ResourceDeviceClassPrefix+classes[i].Name)] = true
 		if name := classes[i].Spec.ExtendedResourceName; name != nil {
-			out[corev1.ResourceName(*name)] = true
+			out.resources[corev1.ResourceName(*name)] = true
 		}
 	}
-	note, err := a.tolerate("device classes", "what only Dynamic Resource Allocation provides counts as missing", err)
-	return out, note, err
+	out.notes, err = a.tolerate("device classes", "what only Dynamic Resource Allocation provides counts as missing", err)
+	return out, err
 }
 
 // tolerate makes a note of a list that the user may not read, and of what is missing therefore;

@@ -13,33 +13,33 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// groupsLast is how long the objects that declare gangs are believed: however many pages are open,
-// they are listed once in that time.
-const groupsLast = 2 * time.Second
+// readLasts is how long objects are believed that are listed, and not followed: however many pages
+// are open, they are listed once in that time.
+const readLasts = 2 * time.Second
 
-// heldGroups are objects that declare gangs, as they were read last.
-type heldGroups struct {
+// held is what was read last of objects that are not followed.
+type held[T any] struct {
 	mu   sync.Mutex
-	last *groupObjects
+	last *T
 	at   time.Time
 }
 
-// read returns the objects, read again where they are old.
-func (h *heldGroups) read(ctx context.Context, c *Cluster, namespace string) (*groupObjects, error) {
+// get returns the objects, read again where they are old.
+func (h *held[T]) get(read func() (*T, error)) (*T, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.last != nil && time.Since(h.at) < groupsLast {
+	if h.last != nil && time.Since(h.at) < readLasts {
 		return h.last, nil
 	}
-	read, err := c.from.groupsIn(ctx, namespace)
+	now, err := read()
 	if err != nil && h.last != nil {
 		return h.last, nil // as old as the pods then are
 	}
 	if err != nil {
 		return nil, err
 	}
-	h.last, h.at = read, time.Now()
-	return read, nil
+	h.last, h.at = now, time.Now()
+	return now, nil
 }
 
 // Gangs are those of the pods that are known.
@@ -48,7 +48,7 @@ func (l *Live) Gangs(ctx context.Context) (*Gangs, error) {
 	if !l.Moves() {
 		namespace = metav1.NamespaceAll
 	}
-	objects, err := l.groups.read(ctx, l.c, namespace)
+	objects, err := l.groups.get(func() (*groupObjects, error) { return l.c.from.groupsIn(ctx, namespace) })
 	if err != nil {
 		return nil, err
 	}
