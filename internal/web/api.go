@@ -213,6 +213,27 @@ func hideTenants(b *machineview.Berths, v Viewer) {
 	}
 }
 
+// hideHolders takes away who holds a device where the viewer does not see their namespace, or where
+// nobody but a UID is named.
+func hideHolders(a *survey.Answer, v Viewer) {
+	if _, all := v.(everything); all || a.Refusal == nil {
+		return
+	}
+	refusal := *a.Refusal
+	refusal.Devices = slices.Clone(refusal.Devices)
+	for i := range refusal.Devices {
+		d := &refusal.Devices[i]
+		namespace, _, named := strings.Cut(d.Holder, "/")
+		switch {
+		case !named:
+			d.Holder = ""
+		case !v.Sees(namespace):
+			d.Holder = hidden
+		}
+	}
+	a.Refusal = &refusal
+}
+
 func (s *Server) pod(r *http.Request, v Viewer) (any, error) {
 	namespace, name := r.PathValue("namespace"), r.PathValue("name")
 	none := missing("there is no pod " + namespace + "/" + name + "")
@@ -232,7 +253,7 @@ func (s *Server) pod(r *http.Request, v Viewer) (any, error) {
 	if err != nil {
 		return map[string]any{"pod": sum, "problem": err.Error()}, nil
 	}
-	e.Nodes = shortened(e.Nodes)
+	e.Nodes = shortened(e.Nodes, v)
 	return map[string]any{"pod": sum, "explained": e}, nil
 }
 
@@ -242,11 +263,13 @@ const maxExplains = 4
 // maxAnswers bounds how many nodes are explained in full; groups have all.
 const maxAnswers = 24
 
-// shortened leaves one node of each thing that is said, then others, as many as are shown.
-func shortened(all []survey.Answer) []survey.Answer {
+// shortened leaves one node of each thing that is said, then others, as many as are shown, as the
+// viewer sees them.
+func shortened(all []survey.Answer, v Viewer) []survey.Answer {
 	var first, others []survey.Answer
 	said := map[string]bool{}
 	for i := range all {
+		hideHolders(&all[i], v)
 		if a := &all[i]; said[a.Answer+a.Message] {
 			others = append(others, *a)
 		} else {

@@ -209,6 +209,7 @@ func shownFit(f *survey.Fitting, v Viewer) fitOne {
 	var taking, others []survey.NodeFit
 	said := map[string]bool{}
 	for _, n := range f.Nodes {
+		hideHolders(&n.Answer, v)
 		switch {
 		case n.Copies > 0:
 			taking = append(taking, n)

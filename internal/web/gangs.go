@@ -43,7 +43,7 @@ func (s *Server) gang(r *http.Request, v Viewer) (any, error) {
 		return nil, none
 	}
 	if e.Lacking != nil {
-		e.Lacking.Nodes = shortened(e.Lacking.Nodes)
+		e.Lacking.Nodes = shortened(e.Lacking.Nodes, v)
 	}
 	return e, nil
 }

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/berth-dev/berth/internal/survey"
+	"github.com/berth-dev/berth/placement"
 )
 
 const fixture = "../../test/web/testdata/cluster.berth"
@@ -357,6 +358,38 @@ func TestOneNamespace(t *testing.T) {
 	}
 	if status, _, _ := get(s, "/api/pods/research/train-1"); status != 404 {
 		t.Errorf("a pod of another namespace: status %d, want 404 as for one that is not there", status)
+	}
+}
+
+// TestHoldersOfOneNamespace: who holds a device is told to those alone who see their namespace.
+func TestHoldersOfOneNamespace(t *testing.T) {
+	answers := func() []survey.Answer {
+		a := survey.Answer{Node: "gpu-1", Answer: survey.Refuses, Refusal: new(placement.Refusal)}
+		for _, holder := range []string{"telco/upf-0", "research/train-1", "secret-uid", ""} {
+			a.Refusal.Devices = append(a.Refusal.Devices, placement.DeviceAnswer{ID: "gpu", Why: "held", Holder: holder})
+		}
+		return []survey.Answer{a}
+	}
+	holders := func(a *survey.Answer) (out []string) {
+		for _, d := range a.Refusal.Devices {
+			out = append(out, d.Holder)
+		}
+		return out
+	}
+	for _, c := range []struct {
+		viewer Viewer
+		want   []string
+	}{
+		{everything{}, []string{"telco/upf-0", "research/train-1", "secret-uid", ""}},
+		{onlyNamespace("telco"), []string{"telco/upf-0", hidden, "", ""}},
+	} {
+		if got := holders(&shortened(answers(), c.viewer)[0]); !slices.Equal(got, c.want) {
+			t.Errorf("%T: an explanation tells %q, want %q", c.viewer, got, c.want)
+		}
+		fit := shownFit(&survey.Fitting{Nodes: []survey.NodeFit{{Answer: answers()[0]}}}, c.viewer)
+		if got := holders(&fit.Nodes[0].Answer); !slices.Equal(got, c.want) {
+			t.Errorf("%T: a fit tells %q, want %q", c.viewer, got, c.want)
+		}
 	}
 }
 
