@@ -383,6 +383,7 @@ web.nodePage.Labels an answer
 web.point.Free a point of the history
 web.point.Total a point of the history
 web.reviewed.sees = reviews
+web.reviews.known = reviews
 web.reviews.strangers = reviews
 web.reviews.viewers = reviews
 web.rows.changed = web.rows

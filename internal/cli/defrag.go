@@ -42,8 +42,8 @@ func NewDefragCommand() *cobra.Command {
 		Long: `Find the fewest pods whose moving makes room for a pod that waits (POD), for the pods that a gang lacks to start (gang NAME;
 podgroup NAME is the same for a gang that a PodGroup declares), or for pods of a file that do not exist yet (--for). Every
 pod that moves has a certain new place on another node, which is free before it leaves. Moved are pods of
-ReplicaSets, StatefulSets and ReplicationControllers; of other controllers, and with volumes, those alone that have the
-annotation descheduler.alpha.kubernetes.io/evict: "true". Never moved are pods that no controller would replace, pods of
+ReplicaSets, StatefulSets and ReplicationControllers; pods of other controllers, and pods with volumes, only where they have
+the annotation descheduler.alpha.kubernetes.io/evict: "true". Never moved are pods that no controller would replace, pods of
 DaemonSets, members of gangs, pods with a higher priority, of another scheduler, or kept by a PodDisruptionBudget or an
 annotation of the descheduler or the cluster autoscaler.
 

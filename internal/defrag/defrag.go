@@ -33,8 +33,8 @@ type Problem struct {
 	May func(p *Pod, node int) bool
 	// MostMoves bounds the moves for one wanted pod; 0 stands for DefaultMoves.
 	MostMoves int
-	// Effort bounds the questions to ledgers; 0 stands for DefaultEffort. Looks at amounts alone are
-	// bounded too, at looksPerQuestion for each.
+	// Effort bounds the questions to ledgers; 0 stands for DefaultEffort. Looks at amounts alone
+	// are bounded too, at looksPerQuestion for each.
 	Effort int
 }
 
@@ -45,8 +45,9 @@ const (
 )
 
 const (
-	// looksPerQuestion is how many looks at a node may come to a question to a ledger: where amounts
-	// are what is short, no ledger is asked, and the sets of pods that may leave are as many as ever.
+	// looksPerQuestion is how many looks at a node may come to a question to a ledger: where
+	// amounts are what is short, no ledger is asked, and the sets of pods that may leave are as
+	// many as ever.
 	looksPerQuestion = 50
 	// looksUnheard is how many looks pass until the search hears that its context has ended.
 	looksUnheard = 256

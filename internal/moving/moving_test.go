@@ -492,8 +492,8 @@ func TestElsewhere(t *testing.T) {
 	}
 }
 
-// TestRunListsLittle: while a new pod is awaited the pods of its controller are listed alone where a
-// selector surely finds it.
+// TestRunListsLittle: while a new pod is awaited no other pods are listed than those of its
+// controller, where a selector surely finds it.
 func TestRunListsLittle(t *testing.T) {
 	for _, c := range []struct {
 		kind, hash string

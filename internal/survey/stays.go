@@ -19,8 +19,8 @@ import (
 
 // Annotations by which people say whether a pod may be evicted.
 const (
-	// annotationEvict of the descheduler lets a pod go that has local volumes, or whose controller is
-	// none of remakers.
+	// annotationEvict of the descheduler lets a pod go that has local volumes, or whose controller
+	// is none of remakers.
 	annotationEvict = "descheduler.alpha.kubernetes.io/evict"
 	// annotationPrefer of the descheduler, and annotationSafe = "false" of the cluster autoscaler,
 	// keep it.

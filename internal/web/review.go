@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"net"
 	"net/http"
 	"strings"
@@ -47,6 +48,10 @@ type reviews struct {
 
 	mu      sync.Mutex
 	viewers map[[sha256.Size]byte]*reviewed
+	// known are tokens that belonged to a viewer when the API server was asked last: it is asked
+	// again as often as need be, whatever strangers send from the same address. Behind an ingress
+	// all come from one.
+	known map[[sha256.Size]byte]bool
 	// strangers are limits by address.
 	strangers map[string]flowcontrol.PassiveRateLimiter
 }
@@ -65,7 +70,7 @@ func Reviews(config *rest.Config) (Gate, error) {
 		return nil, err
 	}
 	return &reviews{tokens: tokens.TokenReviews(), access: access.SubjectAccessReviews(), now: time.Now,
-		viewers: map[[sha256.Size]byte]*reviewed{}, strangers: map[string]flowcontrol.PassiveRateLimiter{}}, nil
+		viewers: map[[sha256.Size]byte]*reviewed{}, known: map[[sha256.Size]byte]bool{}, strangers: map[string]flowcontrol.PassiveRateLimiter{}}, nil
 }
 
 // reviewed is a user whom the API server knows, until it is asked again.
@@ -94,20 +99,42 @@ func (g *reviews) Admit(r *http.Request) (Viewer, error) {
 	if v := g.remembered(key); v != nil {
 		return v, nil
 	}
-	if !g.mayAsk(r.RemoteAddr) {
+	if !g.knows(key) && !g.mayAsk(r.RemoteAddr) {
 		return nil, &failure{http.StatusTooManyRequests, "too many tokens come from your address: try again in a moment"}
 	}
 	v, err := g.review(r.Context(), token)
+	g.note(key, v, err)
 	if err != nil {
 		return nil, err
 	}
+	return v, nil
+}
+
+// knows says whether the token belonged to a viewer when the API server was asked last.
+func (g *reviews) knows(key [sha256.Size]byte) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	return g.known[key]
+}
+
+// note remembers what a review came to. Where the API server did not answer, a token stays known or
+// unknown.
+func (g *reviews) note(key [sha256.Size]byte, v *reviewed, err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if err != nil {
+		if said := new(failure); errors.As(err, &said) && said.status != http.StatusServiceUnavailable {
+			delete(g.known, key)
+		}
+		return
+	}
 	if len(g.viewers) >= maxReviews {
 		clear(g.viewers)
 	}
-	g.viewers[key] = v
-	return v, nil
+	if len(g.known) >= maxReviews {
+		clear(g.known)
+	}
+	g.viewers[key], g.known[key] = v, true
 }
 
 // mayAsk says whether the API server is asked about one more token from that address.

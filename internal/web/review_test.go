@@ -12,6 +12,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/flowcontrol"
 )
 
 // authority stands in for the API server's reviews. A token is a user's name; may holds what users
@@ -140,6 +141,39 @@ func TestReviewsAreRepeated(t *testing.T) {
 	}
 }
 
+// TestStrangersLockNobodyOut: whoever is known is asked about again, though strangers have used up
+// the reviews of the address that all come from, such as that of a proxy. One who may see nothing
+// any more is a stranger.
+func TestStrangersLockNobodyOut(t *testing.T) {
+	a := &authority{may: map[string]bool{"dev list nodetopologies": true, "dev list pods": true}}
+	s, clock := gated(t, a)
+	ask := func(token string) int {
+		status, _ := as(s, "/api/pods", "Authorization", "Bearer "+token)
+		return status
+	}
+	if status := ask("token-of-dev"); status != 200 {
+		t.Fatalf("status %d", status)
+	}
+	// That of httptest's requests.
+	s.Gate.(*reviews).strangers["192.0.2.1"] = flowcontrol.NewFakeNeverRateLimiter()
+	if status := ask("nonsense"); status != http.StatusTooManyRequests {
+		t.Fatalf("a stranger: status %d", status)
+	}
+	*clock = clock.Add(reviewLasts)
+	if status := ask("token-of-dev"); status != 200 {
+		t.Errorf("status %d once strangers have used up their reviews, want 200", status)
+	}
+	a.mu.Lock()
+	a.may = nil
+	a.mu.Unlock()
+	*clock = clock.Add(reviewLasts)
+	for _, want := range []int{http.StatusForbidden, http.StatusTooManyRequests} {
+		if status := ask("token-of-dev"); status != want {
+			t.Errorf("status %d once the user may see nothing, want %d", status, want)
+		}
+	}
+}
+
 // TestReviewsAreBounded: a thousand tokens leave no thousand users behind for ever.
 func TestReviewsAreBounded(t *testing.T) {
 	g := &reviews{now: time.Now, viewers: map[[32]byte]*reviewed{}}
@@ -148,5 +182,12 @@ func TestReviewsAreBounded(t *testing.T) {
 	}
 	if g.remembered([32]byte{1}) != nil || len(g.viewers) != maxReviews-1 {
 		t.Errorf("%d users are remembered", len(g.viewers))
+	}
+	g.known = map[[32]byte]bool{}
+	for i := range maxReviews + 1 {
+		g.note([32]byte{byte(i), byte(i >> 8)}, &reviewed{}, nil)
+	}
+	if len(g.viewers) > maxReviews || len(g.known) > maxReviews {
+		t.Errorf("%d users and %d tokens are remembered, want at most %d", len(g.viewers), len(g.known), maxReviews)
 	}
 }
