@@ -60,12 +60,13 @@ func (f *clusterFlags) add(cmd *cobra.Command) {
 	fs.StringSliceVar((*[]string)(&f.terms.ExclusiveNamespaces), "exclusive-namespaces", nil, "namespaces whose pods may keep CPUs from others that they do not ask for, as the scheduler is configured (exclusiveNamespaces); * is all")
 	fs.StringVar(&f.terms.Keep, "keep", "", "CPUs that are kept for pods with devices, as the scheduler is configured (keep): "+wire.CPUsNearDevices)
 	fs.StringToIntVar(&f.terms.CPUsPerDevice, "cpus-per-device", nil, "how many CPUs are kept for a device, by resource, as the scheduler is configured (cpusPerDevice)")
+	fs.BoolVar(&f.terms.BestEffortAnywhere, "best-effort-anywhere", false, "let pods that ask for best-effort in Volcano's way go to nodes of any policy, as the scheduler is configured (bestEffortAnywhere)")
 }
 
 // connect makes a cluster of the flags. It speaks to nobody yet.
 func (f *clusterFlags) connect() (*survey.Cluster, error) {
-	if t := &f.terms; f.snapshot != "" && (t.Keep != "" || len(t.CPUsPerDevice) > 0 || len(t.ExclusiveNamespaces) > 0) {
-		return nil, errors.New("--snapshot: the file holds what the scheduler was configured with: want none of --keep, --cpus-per-device and --exclusive-namespaces")
+	if t := &f.terms; f.snapshot != "" && (t.Keep != "" || len(t.CPUsPerDevice) > 0 || len(t.ExclusiveNamespaces) > 0 || t.BestEffortAnywhere) {
+		return nil, errors.New("--snapshot: the file holds what the scheduler was configured with: want none of --keep, --cpus-per-device, --exclusive-namespaces and --best-effort-anywhere")
 	}
 	if f.snapshot != "" {
 		return openSnapshot(f.snapshot, cmp.Or(*f.config.Namespace, metav1.NamespaceDefault))

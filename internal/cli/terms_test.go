@@ -13,6 +13,7 @@ func TestTermsNameTheirFlags(t *testing.T) {
 		"--keep=cpusNearDevices":              "--keep: cpusNearDevices: want cpusPerDevice beside it",
 		"--cpus-per-device=nvidia.com/gpu=8":  "--cpus-per-device: want keep: cpusNearDevices beside it",
 		"--snapshot=x --keep=cpusNearDevices": "--snapshot: the file holds what the scheduler was configured with",
+		"--snapshot=x --best-effort-anywhere": "want none of --keep, --cpus-per-device, --exclusive-namespaces and --best-effort-anywhere",
 		"--exclusive-namespaces=No_Namespace": `--exclusive-namespaces: "No_Namespace": want the name of a namespace, or *`,
 	} {
 		if code, _, stderr := run(t, append([]string{"nodes"}, strings.Fields(args)...)...); code == 0 || !strings.Contains(stderr, want) {

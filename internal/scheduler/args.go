@@ -142,7 +142,7 @@ func (a *Args) validate() error {
 
 // terms returns what the arguments say about every pod.
 func (a *Args) terms() (wire.Terms, error) {
-	t := wire.Terms{ExclusiveNamespaces: a.ExclusiveNamespaces, Keep: a.Keep, CPUsPerDevice: a.CPUsPerDevice}
+	t := wire.Terms{ExclusiveNamespaces: a.ExclusiveNamespaces, Keep: a.Keep, CPUsPerDevice: a.CPUsPerDevice, BestEffortAnywhere: a.BestEffortAnywhere}
 	return t, t.Check()
 }
 

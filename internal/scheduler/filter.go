@@ -145,9 +145,6 @@ func (p *Plugin) read(pod *corev1.Pod) (wire.Ask, error) {
 func (p *Plugin) readBy(read func(*corev1.Pod) (wire.Ask, error), pod *corev1.Pod) (wire.Ask, error) {
 	ask, err := read(pod)
 	p.terms.Impose(pod.Namespace, &ask.Request.Rules)
-	if err == nil && p.args.BestEffortAnywhere {
-		ask.Request.Rules = wire.BestEffortAnywhere(ask.Request.Rules)
-	}
 	return ask, err
 }
 

@@ -137,7 +137,11 @@ func TestBestEffortAnywhere(t *testing.T) {
 	f.feed.ReportSeen(f.topology())
 	node := nodeObject("n") // single-numa-node
 	for _, anywhere := range []bool{false, true} {
+		var err error
 		f.args.BestEffortAnywhere = anywhere
+		if f.terms, err = f.args.terms(); err != nil {
+			t.Fatal(err)
+		}
 		for policy, want := range map[string]bool{"best-effort": anywhere, "restricted": false, "single-numa-node": true} {
 			pod, state := policied(2, policy), newCycleData()
 			if _, status := f.PreFilter(t.Context(), state, pod, nil); !status.IsSuccess() {

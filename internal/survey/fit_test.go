@@ -236,3 +236,21 @@ func TestNamespaceOfManifests(t *testing.T) {
 		}
 	}
 }
+
+// TestBestEffortAnywhere: a pod that asks for best-effort in Volcano's way is asked about as the
+// scheduler is configured.
+func TestBestEffortAnywhere(t *testing.T) {
+	for _, anywhere := range []bool{false, true} {
+		c := owning(t)
+		c.Terms.BestEffortAnywhere = anywhere
+		p := gpus("1")
+		p.Annotations = map[string]string{wire.VolcanoPolicyAnnotation: "best-effort"}
+		fits, _, err := c.Fit(t.Context(), []Wanted{{Pod: p, Replicas: 1}}, FitOptions{Limit: 1})
+		if err != nil || (fits[0].Placed == 1) != anywhere {
+			t.Errorf("anywhere %t: %d placed, %v; %v", anywhere, fits[0].Placed, fits[0].Groups, err)
+		}
+		if r := makeRoomFor(t, c, p, RoomOptions{}); (r.Outcome == "found") != anywhere {
+			t.Errorf("anywhere %t: %s", anywhere, r.Outcome)
+		}
+	}
+}

@@ -380,12 +380,12 @@ func TestExplain(t *testing.T) {
 func TestSnapshotsKeepWhoMayWithhold(t *testing.T) {
 	var file bytes.Buffer
 	packed := gzip.NewWriter(&file)
-	if err := json.NewEncoder(packed).Encode(still{Kind: stillKind, Version: stillVersion, StaleAfter: "1m", Terms: wire.Terms{ExclusiveNamespaces: wire.ExclusiveNamespaces{"a"}}}); err != nil {
+	if err := json.NewEncoder(packed).Encode(still{Kind: stillKind, Version: stillVersion, StaleAfter: "1m", Terms: wire.Terms{ExclusiveNamespaces: wire.ExclusiveNamespaces{"a"}, BestEffortAnywhere: true}}); err != nil {
 		t.Fatal(err)
 	}
 	packed.Close()
 	c, err := Open(&file, "f")
-	if err != nil || !c.Terms.ExclusiveNamespaces.Allow("a") || c.Terms.ExclusiveNamespaces.Allow("b") {
+	if err != nil || !c.Terms.ExclusiveNamespaces.Allow("a") || c.Terms.ExclusiveNamespaces.Allow("b") || !c.Terms.BestEffortAnywhere {
 		t.Errorf("%v, error %v", c, err)
 	}
 }

@@ -17,6 +17,9 @@ type Terms struct {
 	Keep string `json:"keep,omitempty"`
 	// CPUsPerDevice is how many CPUs are kept for each device, by resource: see placement.NewKeep.
 	CPUsPerDevice map[string]int `json:"cpusPerDevice,omitempty"`
+	// BestEffortAnywhere says that pods that ask for best-effort in Volcano's way may go to nodes
+	// of any policy.
+	BestEffortAnywhere bool `json:"bestEffortAnywhere,omitempty"`
 
 	kept *placement.Keep // what both say, once Check has been called
 }
@@ -76,9 +79,12 @@ func (t *Terms) ReadPod(pod *corev1.Pod) (Ask, error) {
 	return ask, err
 }
 
-// Impose adds the terms to what a pod of the namespace asks for.
+// Impose makes the terms hold for what a pod of the namespace asks for.
 func (t *Terms) Impose(namespace string, rules *placement.Rules) {
 	rules.MayWithhold, rules.Keep = t.ExclusiveNamespaces.Allow(namespace), t.kept
+	if t.BestEffortAnywhere {
+		*rules = BestEffortAnywhere(*rules)
+	}
 }
 
 // anyNamespace among ExclusiveNamespaces stands for all.
