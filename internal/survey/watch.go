@@ -43,7 +43,9 @@ const leasesResource = "leases"
 type watcher struct {
 	c *Cluster
 	informers
-	look  glance
+	look glance
+	// begun has no monotonic reading: that clock stands still while a machine sleeps, and what has
+	// passed since is counted by the other.
 	begun time.Time
 	// contact says what cannot be followed. swung is told when that changes; nil has Follower.Tell
 	// told in words.
@@ -60,6 +62,9 @@ type watcher struct {
 	silent  map[string]bool
 	deaf    bool
 	listens time.Time
+	// looked is when somebody last looked whether the machine has slept; lookedWall is the same
+	// moment by the wall clock alone.
+	looked, lookedWall time.Time
 }
 
 // informers follow one resource each. What may not be read is nil; reports are always there.
@@ -83,7 +88,7 @@ func (c *Cluster) watch(f *facts, only string, allPods bool) (*watcher, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &watcher{c: c, begun: time.Now(), ping: make(chan struct{}, 1), notes: make(chan string, 16), fatal: make(chan error, 1)}
+	w := &watcher{c: c, begun: time.Now().Round(0), ping: make(chan struct{}, 1), notes: make(chan string, 16), fatal: make(chan error, 1)}
 	w.changed.clear()
 	w.look, w.contact = c.glance(f, a.clock.now()), newContact(w.now)
 	namespace, bound := metav1.NamespaceAll, fields.Everything()
@@ -273,9 +278,11 @@ func (w *watcher) follow(ctx context.Context, ready <-chan struct{}, each func(*
 			swung = nil
 			w.sayLost(tell)
 		case <-tick.C:
+			w.lookForSleep()
 			w.lookForSilence()
 		case <-due:
 			due = nil
+			w.lookForSleep()
 			c := w.take()
 			if err := each(&c); err != nil {
 				return err
@@ -312,6 +319,16 @@ func (w *watcher) sayLost(tell func(string)) {
 // hears says whether heartbeats would have been heard for as long as an agent may be silent. Else
 // nobody can say that an agent is.
 func (w *watcher) hears() bool { return !w.deaf && time.Since(w.listens) > w.c.StaleAfter }
+
+// lookForSleep listens anew where the machine has slept: the heartbeats of that time are still to
+// come.
+func (w *watcher) lookForSleep() {
+	now := time.Now()
+	if slept := now.Round(0).Sub(w.lookedWall) - now.Sub(w.looked); !w.looked.IsZero() && slept > watchTick {
+		w.listens = now
+	}
+	w.looked, w.lookedWall = now, now.Round(0)
+}
 
 // lookForSilence has every node looked at whose agent has been silent for too long, once.
 func (w *watcher) lookForSilence() {

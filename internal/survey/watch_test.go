@@ -6,6 +6,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
@@ -40,5 +41,33 @@ func TestSilenceIsSeenOnce(t *testing.T) {
 		if got := len(w.take().nodes); got != step.want {
 			t.Errorf("step %d: %d nodes are looked at, want %d", i, got, step.want)
 		}
+	}
+}
+
+// TestSleepCounts: the time that this machine slept has passed for the cluster, and until heartbeats
+// have been heard again for a while no agent is called silent for it.
+func TestSleepCounts(t *testing.T) {
+	c, err := Connect(Options{Config: &rest.Config{Host: "https://nobody.invalid"}, StaleAfter: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := c.watch(&facts{}, "", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w.begun != w.begun.Round(0) {
+		t.Error("what has passed since the watch began is counted by a clock that stands still while the machine sleeps")
+	}
+	w.lookForSleep()
+	if w.lookForSleep(); !w.hears() {
+		t.Error("it does not hear heartbeats though it has not slept")
+	}
+	w.lookedWall = w.lookedWall.Add(-time.Hour)
+	if w.lookForSleep(); w.hears() {
+		t.Error("it calls agents silent that it could not hear while it slept")
+	}
+	w.listens = w.listens.Add(-2 * time.Minute)
+	if w.lookForSleep(); !w.hears() {
+		t.Error("it does not hear heartbeats a while after it slept")
 	}
 }
