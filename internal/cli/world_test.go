@@ -85,6 +85,7 @@ users: [{name: u, user: {token: t}}], clusters: [{name: c, cluster: {server: "` 
 }
 
 func (w *world) ServeHTTP(out http.ResponseWriter, r *http.Request) {
+	out.Header().Set("Date", noon.Format(http.TimeFormat))
 	if r.URL.Query().Get("watch") != "" {
 		w.serveWatch(out, r)
 		return
@@ -92,7 +93,6 @@ func (w *world) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.requests = append(w.requests, r.Method+" "+r.URL.Path)
-	out.Header().Set("Date", noon.Format(http.TimeFormat))
 	out.Header().Set("Content-Type", "application/json")
 	switch path := r.URL.Path; {
 	case w.forbidden[path]:

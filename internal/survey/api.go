@@ -249,14 +249,26 @@ func pages[T any](list func(metav1.ListOptions) ([]T, string, error), opts metav
 
 // serverClock tells the API server's time, which is what the times in managedFields are measured
 // by.
-type serverClock struct{ seconds atomic.Int64 }
+type serverClock struct{ last atomic.Pointer[lastAnswer] }
+
+// lastAnswer is when an answer came, by the API server's clock and by this machine's.
+type lastAnswer struct{ date, at time.Time }
 
 // now is the time of the last answer; that of this machine before the first.
 func (c *serverClock) now() time.Time {
-	if s := c.seconds.Load(); s != 0 {
-		return time.Unix(s, 0)
+	if last := c.last.Load(); last != nil {
+		return last.date
 	}
 	return time.Now()
+}
+
+// running is now with what has passed since the last answer, without the time that this machine has
+// slept; zero before the first answer.
+func (c *serverClock) running() time.Time {
+	if last := c.last.Load(); last != nil {
+		return last.date.Add(time.Since(last.at))
+	}
+	return time.Time{}
 }
 
 func (c *serverClock) listen(next http.RoundTripper) http.RoundTripper {
@@ -264,7 +276,7 @@ func (c *serverClock) listen(next http.RoundTripper) http.RoundTripper {
 		answer, err := next.RoundTrip(r)
 		if err == nil {
 			if date, dateErr := http.ParseTime(answer.Header.Get("Date")); dateErr == nil {
-				c.seconds.Store(date.Unix())
+				c.last.Store(&lastAnswer{date, time.Now()})
 			}
 		}
 		return answer, err

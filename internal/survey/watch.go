@@ -43,10 +43,10 @@ const leasesResource = "leases"
 type watcher struct {
 	c *Cluster
 	informers
-	look glance
-	// begun has no monotonic reading: that clock stands still while a machine sleeps, and what has
-	// passed since is counted by the other.
+	look  glance
 	begun time.Time
+	// clock is the API server's, as its last answer told it.
+	clock *serverClock
 	// contact says what cannot be followed. swung is told when that changes; nil has Follower.Tell
 	// told in words.
 	contact *contact
@@ -88,7 +88,7 @@ func (c *Cluster) watch(f *facts, only string, allPods bool) (*watcher, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &watcher{c: c, begun: time.Now().Round(0), ping: make(chan struct{}, 1), notes: make(chan string, 16), fatal: make(chan error, 1)}
+	w := &watcher{c: c, begun: time.Now(), clock: &a.clock, ping: make(chan struct{}, 1), notes: make(chan string, 16), fatal: make(chan error, 1)}
 	w.changed.clear()
 	w.look, w.contact = c.glance(f, a.clock.now()), newContact(w.now)
 	namespace, bound := metav1.NamespaceAll, fields.Everything()
@@ -225,8 +225,16 @@ func (w *watcher) failed(resource string) cache.WatchErrorHandlerWithContext {
 	}
 }
 
-// now is the API server's time.
-func (w *watcher) now() time.Time { return w.look.silence.now.Add(time.Since(w.begun)) }
+// now is the API server's time. Where this machine has slept, the next answer tells what has passed.
+func (w *watcher) now() time.Time {
+	now := w.look.silence.now.Add(time.Since(w.begun))
+	if w.clock != nil {
+		if told := w.clock.running(); told.After(now) {
+			return told
+		}
+	}
+	return now
+}
 
 // run follows until ctx ends. It calls each with what may have changed, the first time with
 // everything; tell with what is wrong.
