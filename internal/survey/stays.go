@@ -29,8 +29,8 @@ const (
 	annotationMirror = "kubernetes.io/config.mirror"
 )
 
-// remakers are the kinds of controllers that make a pod again whenever it goes, and whose pods do
-// their work anew. Others may count it as failed (a TaskRun), or lose what it did (a Job).
+// remakers are the kinds of controllers that make a pod again whenever it goes, and whose pods lose
+// no work by that. Others may count it as failed (a TaskRun), or lose what it did (a Job).
 var remakers = []string{"ReplicaSet", "StatefulSet", "ReplicationController"}
 
 // systemCritical is the lowest priority of what the cluster cannot do without

@@ -328,8 +328,8 @@ func (w *watcher) sayLost(tell func(string)) {
 // nobody can say that an agent is.
 func (w *watcher) hears() bool { return !w.deaf && time.Since(w.listens) > w.c.StaleAfter }
 
-// lookForSleep listens anew where the machine has slept: the heartbeats of that time are still to
-// come.
+// lookForSleep begins to listen again where the machine has slept: the heartbeats of that time have
+// not come yet.
 func (w *watcher) lookForSleep() {
 	now := time.Now()
 	if slept := now.Round(0).Sub(w.lookedWall) - now.Sub(w.looked); !w.looked.IsZero() && slept > watchTick {

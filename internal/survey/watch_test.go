@@ -44,8 +44,8 @@ func TestSilenceIsSeenOnce(t *testing.T) {
 	}
 }
 
-// TestSleepCounts: the time that this machine slept has passed for the cluster, and until heartbeats
-// have been heard again for a while no agent is called silent for it.
+// TestSleepCounts: the time that this machine slept has passed for the cluster, and no agent is
+// called silent for it before heartbeats have been heard again for a while.
 func TestSleepCounts(t *testing.T) {
 	c, err := Connect(Options{Config: &rest.Config{Host: "https://nobody.invalid"}, StaleAfter: time.Minute})
 	if err != nil {

@@ -141,9 +141,9 @@ func TestReviewsAreRepeated(t *testing.T) {
 	}
 }
 
-// TestStrangersLockNobodyOut: whoever is known is asked about again, though strangers have used up
-// the reviews of the address that all come from, such as that of a proxy. One who may see nothing
-// any more is a stranger.
+// TestStrangersLockNobodyOut: a token that is known is reviewed again, though strangers have used
+// up the reviews of the address that all come from, such as that of a proxy. The token of a user
+// who may see nothing any more is a stranger's.
 func TestStrangersLockNobodyOut(t *testing.T) {
 	a := &authority{may: map[string]bool{"dev list nodetopologies": true, "dev list pods": true}}
 	s, clock := gated(t, a)

@@ -361,7 +361,8 @@ func TestOneNamespace(t *testing.T) {
 	}
 }
 
-// TestHoldersOfOneNamespace: who holds a device is told to those alone who see their namespace.
+// TestHoldersOfOneNamespace: no viewer is told who holds a device in a namespace that they do not
+// see.
 func TestHoldersOfOneNamespace(t *testing.T) {
 	answers := func() []survey.Answer {
 		a := survey.Answer{Node: "gpu-1", Answer: survey.Refuses, Refusal: new(placement.Refusal)}
