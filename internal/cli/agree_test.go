@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -52,7 +53,7 @@ func TestAllSayTheSame(t *testing.T) {
 		return
 	}
 	for _, what := range []string{survey.Admits, survey.Refuses, survey.Waits, survey.Unreliable, survey.Excluded,
-		"berth", "kubelet", "admitted", "in flight", "ended", "stranded", "copies", "short"} {
+		"shares", "passes", "berth", "kubelet", "admitted", "in flight", "ended", "stranded", "copies", "short"} {
 		if seen[what] < 5 {
 			t.Errorf("%q came up %d times: the clusters are not as they should be; of all: %v", what, seen[what], seen)
 		}
@@ -81,6 +82,9 @@ func randomCluster(t *testing.T, seed uint64) *agreeing {
 	for i := range 3 {
 		p := a.randomPod(fmt.Sprint("waits", i), "")
 		p.CreationTimestamp = metav1.NewTime(noon) // fit asks about pods that come last
+		if !requestOf(t, p).Pinnable() {
+			a.wish(p)
+		}
 	}
 	return a
 }
@@ -107,6 +111,33 @@ func (a *agreeing) randomPod(name, node string) *corev1.Pod {
 		p.Annotations = map[string]string{wire.PolicyAnnotation: policy}
 	}
 	return p
+}
+
+// wish makes a pod that shares CPUs ask for more of them, and perhaps for how they lie.
+func (a *agreeing) wish(p *corev1.Pod) {
+	p.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = *resource.NewMilliQuantity(500*int64(1+a.rng.IntN(16)), resource.DecimalSI)
+	for key, value := range pick(a.rng, nil, nil, map[string]string{wire.CPUsAnnotation: "full-cores"}, map[string]string{wire.NUMANodesAnnotation: "2", wire.PolicyAnnotation: "restricted"}) {
+		metav1.SetMetaDataAnnotation(&p.ObjectMeta, key, value)
+	}
+}
+
+// hasSay says whether a scheduler asks the node about the pod.
+func (a *agreeing) hasSay(p *corev1.Pod, n *answered) bool {
+	r := requestOf(a, p)
+	report := a.reports[n.Node]
+	switch {
+	case r.Pinnable():
+		return true
+	case (report == nil || report.Spec.Authority != v1alpha1.AuthorityBerth) && r.Rules.NUMANodes == 0:
+		return false
+	}
+	return report != nil && !a.silent(n.Node) || len(p.Annotations) > 0
+}
+
+// silent says whether the agent of the node has not been heard for more than a minute.
+func (a *agreeing) silent(node string) bool {
+	at := slices.IndexFunc(a.leases, func(l coordinationv1.Lease) bool { return l.Name == v1alpha1.HeartbeatName(node) })
+	return noon.Sub(a.leases[at].ManagedFields[0].Time.Time) > time.Minute
 }
 
 // addRandomNode adds a node with pods: reported ones, some of which have ended, and ones on their
@@ -573,13 +604,25 @@ func (a *agreeing) checkWaiting(p *corev1.Pod) {
 	fit := &verb.Pods[0]
 	a.agree(p.Name+": copies by fit and the map", fit.copies(), asked.Pods[0].copies())
 	a.agree(p.Name+": how many nodes take it", len(fit.copies()), asked.Pods[0].Taking)
-	if !fit.Pinnable {
-		return // explain does not ask about it
-	}
-	a.agree(p.Name+": explain and fit", answersBy(e.Nodes), answersBy(fit.answers()))
+	decided := fit.Pinnable
 	for i := range fit.Nodes {
 		n := &fit.Nodes[i]
-		a.checkAnswer(p, &n.answered, n.Copies, n.Next)
+		if a.hasSay(p, &n.answered) {
+			decided = true
+			a.checkAnswer(p, &n.answered, n.Copies, n.Next)
+			continue
+		}
+		a.seen["passes"]++
+		if n.Answer == survey.Waits || n.Answer == survey.Unreliable || n.Refusal != nil {
+			a.Errorf("%s passes on %s, which says %s: %s", p.Name, n.Node, n.Answer, n.Message)
+		}
+	}
+	a.agree(p.Name+": decided by explain, fit and hand", []bool{e.Decided, fit.Decided}, []bool{decided, decided})
+	if decided {
+		a.agree(p.Name+": explain and fit", answersBy(e.Nodes), answersBy(fit.answers()))
+	}
+	if decided && !fit.Pinnable {
+		a.seen["shares"]++
 	}
 }
 
@@ -587,6 +630,7 @@ func (a *agreeing) checkWaiting(p *corev1.Pod) {
 type (
 	explained struct {
 		Node, Outcome  string
+		Decided        bool
 		Promise, Holds *struct {
 			State, NUMANodes string
 			Containers       []survey.Container
@@ -603,6 +647,7 @@ type (
 	// fitting is an answer of fit.
 	fitting struct {
 		Pinnable       bool
+		Decided        bool
 		Copies, Taking int
 		Nodes          []struct {
 			answered

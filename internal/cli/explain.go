@@ -178,7 +178,7 @@ func whyNot(e *survey.Explained) error {
 		return errGangForming
 	case e.Node == "" && e.MemberOf.HoldsBack():
 		return errGangWrong
-	case e.Node == "" && e.Pinnable && !admits:
+	case e.Node == "" && e.Decided && !admits:
 		return errNoNode
 	case e.Unserved != nil:
 		return errUnserved
@@ -217,7 +217,7 @@ func explainedText(w io.Writer, e *survey.Explained, limit int) error {
 	if e.Resize != "" {
 		fmt.Fprintf(w, "resize: %s\n", e.Resize)
 	}
-	if !e.Pinnable {
+	if !e.Decided {
 		fmt.Fprintln(w, "Berth lets it pass: it is not Guaranteed and asks for no devices, so no kubelet pins anything for it.")
 	}
 	if e.Node != "" {
@@ -276,7 +276,7 @@ func boundText(w io.Writer, e *survey.Explained) error {
 		rows = append(rows, containerRows("promise", p.Containers)...)
 	case e.PromiseError != "":
 		fmt.Fprintf(w, "promised: ignored, because it cannot be right: %s\n", e.PromiseError)
-	case e.Pinnable:
+	case e.Decided:
 		fmt.Fprintln(w, "promised: nothing; no placement came with its Binding (another scheduler, a static pod, or one bound by hand)")
 	}
 	if h := e.Holds; h != nil {
@@ -349,8 +349,11 @@ func answersText(w io.Writer, e *survey.Explained, limit int) {
 		indented(w, fmt.Sprintf("on fewer NUMA nodes than now: %s", someNames(e.Fewer)))
 	}
 	if f := e.Fits; f != nil {
-		indented(w, fmt.Sprintf("would fit now: container %s with %s instead of %d, on %s: %s", f.Container,
-			wire.Counted(int(f.CPUs), "CPU"), f.Asked, wire.Counted(f.NUMACount, "NUMA node"), someNames(f.Nodes)))
+		on := ""
+		if f.NUMACount > 0 {
+			on = ", on " + wire.Counted(f.NUMACount, "NUMA node")
+		}
+		indented(w, fmt.Sprintf("would fit now: container %s with %s instead of %d%s: %s", f.Container, wire.Counted(int(f.CPUs), "CPU"), f.Asked, on, someNames(f.Nodes)))
 	}
 	choicesText(w, e)
 	var given [][]string

@@ -110,7 +110,7 @@ func (q *fitQuestion) one(w io.Writer, f *survey.Fitting) error {
 	for _, a := range f.Asks {
 		fmt.Fprintf(w, "asks: %s\n", a)
 	}
-	if !f.Pinnable {
+	if !f.Decided {
 		fmt.Fprintln(w, "Berth lets it pass: it is not Guaranteed and asks for no devices, so no kubelet pins anything for it.")
 	}
 	if err := berthsTable(w, f); err != nil {

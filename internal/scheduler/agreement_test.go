@@ -10,8 +10,10 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
+	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/internal/scheduler/nodes"
@@ -24,6 +26,8 @@ type answers struct {
 	now time.Time
 	// report and lease are JSON; "" where there is none.
 	report, lease string
+	// pod is the pod named x, as JSON; "" where there is none.
+	pod string
 }
 
 // survey asks as the command line does, and returns what it finds out about node n.
@@ -53,6 +57,11 @@ func (w *answers) connect(t *testing.T, terms wire.Terms) *survey.Cluster {
 		group, resource := strings.TrimPrefix(strings.TrimPrefix(r.URL.Path, "/apis/"), "/api/"), r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:]
 		version, _, _ := strings.Cut(strings.TrimSuffix(group, "/"+resource), "/namespaces/")
 		out.Header().Set("Date", w.now.UTC().Format(http.TimeFormat))
+		if w.pod != "" && r.URL.Path == "/api/v1/namespaces/default/pods/x" {
+			out.Header().Set("Content-Type", "application/json")
+			fmt.Fprint(out, w.pod)
+			return
+		}
 		if kinds[resource] == "" { // the kinds of others are not served
 			http.NotFound(out, r)
 			return
@@ -105,6 +114,79 @@ func TestWhoMayWithholdAgrees(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestPodsThatShareAgree: of pods without CPUs of their own the scheduler, explain and fit say the
+// same: whether Berth decides for them, and whether the node takes them.
+func TestPodsThatShareAgree(t *testing.T) {
+	says := func(key, value string) map[string]string { return map[string]string{key: value} }
+	wide := with(burstable("x", "9"), says(wire.PolicyAnnotation, "single-numa-node"))
+	grouped, group := wide.DeepCopy(), "g"
+	grouped.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: &group}
+	for name, pod := range map[string]*corev1.Pod{
+		"plain":       burstable("x", "500m"),
+		"aligned":     with(burstable("x", "1500m"), says(wire.PolicyAnnotation, "single-numa-node")),
+		"too wide":    wide,
+		"full cores":  with(burstable("x", "2"), says(wire.CPUsAnnotation, "full-cores")),
+		"on two":      with(burstable("x", "500m"), says(wire.NUMANodesAnnotation, "2")),
+		"a whole one": with(burstable("x", "8"), says(wire.ExclusiveAnnotation, "numa")),
+		"misspelt":    with(burstable("x", "1"), says(wire.PolicyAnnotation, "singel")),
+		"grouped":     grouped,
+	} {
+		for _, node := range []string{"kubelet", "obeys", "kubelet, silent", "obeys, silent"} {
+			t.Run(name+" on "+node, func(t *testing.T) { podsThatShareAgree(t, pod, node) })
+		}
+	}
+}
+
+func podsThatShareAgree(t *testing.T, pod *corev1.Pod, node string) {
+	f, _ := attached(t, pod)
+	if strings.HasPrefix(node, "obeys") {
+		f.obeys()
+	}
+	w := answers{report: f.written(nil), pod: f.encode(pod)}
+	var nt v1alpha1.NodeTopology
+	f.decode(w.report, &nt)
+	f.feed.ReportSeen(&nt)
+	w.lease = f.beat(func(l *coordinationv1.Lease) { l.Annotations[v1alpha1.SequenceAnnotation] = fmt.Sprint(f.seq) })
+	if strings.HasSuffix(node, "silent") {
+		f.clock.Step(2 * time.Minute)
+	}
+	w.now = f.clock.Now()
+	decided, takes := f.decidesFor(pod)
+	c := w.connect(t, wire.Terms{})
+	c.Namespace = pod.Namespace
+	e, err := c.Explain(t.Context(), pod.Name, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e.Decided != decided || len(e.Nodes) > 0 != decided || decided && (e.Nodes[0].Answer == survey.Admits) != takes {
+		t.Errorf("explain says decided %t, %+v; the scheduler %t, it takes the pod: %t", e.Decided, e.Nodes, decided, takes)
+	}
+	fits, _, err := c.Fit(t.Context(), []survey.Wanted{{Pod: pod, Replicas: 1}}, survey.FitOptions{Limit: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := fits[0]; got.Decided != decided || got.Placed > 0 != takes || got.Copies > 0 != takes {
+		t.Errorf("fit says decided %t, %d placed: %s; the scheduler %t, it takes the pod: %t", got.Decided, got.Placed, got.Nodes[0].Answer.Message, decided, takes)
+	}
+}
+
+// decidesFor says whether the plugin decides for the pod on node n, or before it asks any node, and
+// whether the pod may go there.
+func (f *fixture) decidesFor(pod *corev1.Pod) (decided, takes bool) {
+	f.Helper()
+	state := newCycleData()
+	if pod.Spec.SchedulingGroup != nil {
+		state.group = struct{ fwk.PodGroupCycleState }{}
+	}
+	switch _, s := f.PreFilter(f.TB.Context(), state, pod, nil); {
+	case s.IsSkip():
+		return false, true
+	case !s.IsSuccess():
+		return true, false
+	}
+	return !cycleOf(state).passes(f.table.Named("n")), f.Filter(f.TB.Context(), state, pod, nodeObject("n")).IsSuccess()
 }
 
 // TestCommandLineAndSchedulerAgree feeds the same objects to both: what the one calls Ready the

@@ -115,7 +115,7 @@ func (q *question) fitOf(s *Survey, answers []Answer) *Fit {
 	}
 	rooms := make([]room, len(answers))
 	inParallel(len(answers), func(i int) {
-		if a := &answers[i]; a.Answer == Refuses || a.Answer == Excluded && a.tooLarge {
+		if a := &answers[i]; s.nodes[a.Node].trouble == nil && (a.Answer == Refuses || a.Answer == Excluded && a.tooLarge) {
 			rooms[i].cpus, rooms[i].numa = q.most(s, s.nodes[a.Node], at, all)
 		}
 	})

@@ -30,6 +30,10 @@ type Explained struct {
 	// Asks says per container what could be pinned; Pinnable whether any kubelet would.
 	Asks     []string `json:"asks"`
 	Pinnable bool     `json:"pinnable"`
+	// Decided says whether Berth decides for the pod: it is Pinnable; or a node has a say about it,
+	// its own or, of a pod that has none, one that is asked; or it wants a Reservation's place
+	// alone. Any other pod passes, and no node is asked.
+	Decided bool `json:"decided"`
 	// Fractions says why containers of a Guaranteed pod get no CPUs of their own.
 	Fractions []string `json:"fractions,omitempty"`
 
@@ -160,14 +164,14 @@ func (c *Cluster) explain(ctx context.Context, pod *corev1.Pod, by lookup, only 
 		return nil, err
 	}
 	e := about(pod, &ask.Request)
-	s, err := by.survey(onlyNode(e, only))
+	s, err := surveyFor(e, pod, &ask, by, only)
 	if err != nil {
 		return nil, err
 	}
 	if only != "" && s.nodes[only] == nil {
 		return nil, c.noNode(s, only)
 	}
-	q := question{pod: pod, request: &ask.Request, said: ask.Said, rulesErr: ask.RulesErr, created: pod.CreationTimestamp.Unix(), amounts: wire.ReadAmounts(pod), only: only, demand: s.demand(&ask.Request)}
+	q := question{pod: pod, request: &ask.Request, said: ask.Said, rulesErr: s.rulesErr(pod, &ask), created: pod.CreationTimestamp.Unix(), amounts: wire.ReadAmounts(pod), only: only, demand: s.demand(&ask.Request)}
 	if q.classes, err = s.classes(ctx, c, q.amounts); err != nil {
 		return nil, err
 	}
@@ -208,6 +212,22 @@ func onlyNode(e *Explained, only string) string {
 		return e.Node
 	}
 	return ""
+}
+
+// surveyFor surveys what the explanation of a pod needs.
+func surveyFor(e *Explained, pod *corev1.Pod, ask *wire.Ask, by lookup, only string) (*Survey, error) {
+	one := onlyNode(e, only)
+	s, err := by.survey(one)
+	if err != nil || one == "" || e.Pinnable {
+		return s, err
+	}
+	switch {
+	case e.Node == "" && ask.RulesErr != nil: // no node takes it where Berth decides on any
+	case e.Node != "" && only == "" && !e.Refused && !e.ended() && s.nodes[e.Node].hasSay(pod, &ask.Request):
+	default:
+		return s, nil
+	}
+	return by.survey("")
 }
 
 // ended says whether the pod's containers have all ended for good.
@@ -295,10 +315,11 @@ type question struct {
 
 // ask asks the nodes about a pending pod.
 func (e *Explained) ask(s *Survey, q *question) {
-	if !e.Pinnable {
+	names := q.asked(s, s.Names())
+	if e.Decided = e.Pinnable || q.heldOnly || q.decided(s, names); !e.Decided {
 		return
 	}
-	e.answered(q.ask(s, s.Names()))
+	e.answered(q.ask(s, names))
 	if len(e.Nodes) > 0 && e.Nodes[0].Answer != Admits {
 		e.Fits = q.fitOf(s, e.Nodes)
 	}
@@ -307,6 +328,7 @@ func (e *Explained) ask(s *Survey, q *question) {
 // askAgain asks, about a pod that has a node, what would be possible for one like it that came now.
 // A pod that was refused asks its own node, any other pod the other nodes.
 func (e *Explained) askAgain(s *Survey, q *question) {
+	e.Decided = e.Pinnable || s.nodes[e.Node].hasSay(q.pod, q.request)
 	again := *q.request
 	again.UID = "again/" + again.UID // on its own node, the old one may still hold something
 	if e.Refused && onlyNode(e, q.only) == e.Node {
@@ -315,7 +337,7 @@ func (e *Explained) askAgain(s *Survey, q *question) {
 	q.request, q.created = &again, s.Now.Unix()
 	var names []string
 	switch {
-	case !e.Pinnable:
+	case !e.Decided:
 	case e.Refused && q.only == "":
 		names = []string{e.Node}
 	case e.Refused || !e.ended() || q.only != "":
@@ -324,7 +346,7 @@ func (e *Explained) askAgain(s *Survey, q *question) {
 	e.answered(q.ask(s, names))
 	has := s.nodes[e.Node].numaCount(e.UID)
 	for i := range e.Nodes {
-		if a := &e.Nodes[i]; a.Answer == Admits && a.NUMACount < has {
+		if a := &e.Nodes[i]; a.Answer == Admits && a.NUMACount < has && q.hasSay(s.nodes[a.Node]) {
 			e.Fewer = append(e.Fewer, a.Node)
 		}
 	}
@@ -341,10 +363,15 @@ func (e *Explained) answered(answers []Answer) {
 	e.Nodes, e.Groups = answers, groupsOf(answers)
 }
 
+// asked leaves of the names those of the nodes that the question goes to.
+func (q *question) asked(s *Survey, names []string) []string {
+	return slices.DeleteFunc(names, func(n string) bool { return s.nodes[n] == nil || q.only != "" && n != q.only })
+}
+
 // ask asks those of the nodes that the question goes to.
 func (q *question) ask(s *Survey, names []string) []Answer {
 	affinity := nodeaffinity.GetRequiredNodeAffinity(q.pod)
-	names = slices.DeleteFunc(names, func(n string) bool { return s.nodes[n] == nil || q.only != "" && n != q.only })
+	names = q.asked(s, names)
 	answers := make([]Answer, len(names))
 	inParallel(len(names), func(i int) {
 		n := s.nodes[names[i]]
@@ -369,7 +396,8 @@ func (q *question) room(s *Survey, n *node) *amounts.Node {
 func (q *question) askNode(s *Survey, n *node, affinity nodeaffinity.RequiredNodeAffinity, room func() *amounts.Node) (a Answer) {
 	defer func() { a.say(q.said) }()
 	a = Answer{Node: n.name, Report: n.sequence(), InFlight: n.inFlight}
-	if n.trouble != nil && n.trouble.Reason == nodestate.Silent && !n.heard.IsZero() {
+	asked := q.hasSay(n) || s.facts.nodesKnown && n.object == nil // no pod goes to a node that is not there
+	if asked && n.trouble != nil && n.trouble.Reason == nodestate.Silent && !n.heard.IsZero() {
 		a.SilentSeconds = Seconds(s.Now.Sub(n.heard))
 	}
 	if n.name != q.pod.Spec.NodeName { // a pod that was bound by hand has passed by the scheduler
@@ -388,8 +416,8 @@ func (q *question) askNode(s *Survey, n *node, affinity nodeaffinity.RequiredNod
 	}
 	if from != nil {
 		a.Answer, a.Message = Admits, "would take the pod, of what Reservation "+from.Name+" holds"
-	} else if q.request.Pinnable() {
-		n.answer(&ledger.Candidate{Request: q.request, Created: q.created}, q.demand[n.name], &a)
+	} else if asked {
+		q.answer(n, &ledger.Candidate{Request: q.request, Created: q.created}, &a)
 	} else {
 		a.Answer, a.Message = Admits, "would take the pod"
 	}
@@ -404,9 +432,12 @@ func (q *question) askNode(s *Survey, n *node, affinity nodeaffinity.RequiredNod
 }
 
 // unmet says why a node cannot keep the rules that the pod asks for; "" when it can. Of a kubelet
-// that Berth cannot predict the rules are not known either: its answer says what is wrong.
+// that Berth cannot predict the rules are not known either: its answer says what is wrong. A node
+// that lets the pod pass keeps no rules.
 func (q *question) unmet(n *node) string {
 	switch {
+	case !q.hasSay(n):
+		return ""
 	case q.rulesErr != nil:
 		return "the scheduler cannot read the pod: " + q.rulesErr.Error()
 	case n.reading == nil || n.reading.Kind == nil || n.reading.Kind.Model == nil:

@@ -42,6 +42,9 @@ type Fitting struct {
 	// Asks says per container what could be pinned; Pinnable whether any kubelet would.
 	Asks     []string `json:"asks"`
 	Pinnable bool     `json:"pinnable"`
+	// Decided says whether Berth decides for the pod: it is Pinnable, or a node that was asked has a
+	// say about it. Any other pod passes, and amounts alone are asked about.
+	Decided bool `json:"decided"`
 	// Berths are where the replicas would go one after the other, as far as there is room, at most
 	// MaxBerths of them.
 	Berths []Berthed `json:"berths"`
@@ -168,7 +171,7 @@ func newFitter(ctx context.Context, c *Cluster, s *Survey, w *Wanted) (*fitter, 
 	if _, err := wire.ReadReservationAffinity(pod); err != nil {
 		return nil, err
 	}
-	q := &question{pod: pod, request: &ask.Request, said: ask.Said, rulesErr: ask.RulesErr, created: s.Now.Unix() + 1, amounts: wire.ReadAmounts(pod), demand: s.demand(&ask.Request)}
+	q := &question{pod: pod, request: &ask.Request, said: ask.Said, rulesErr: s.rulesErr(pod, &ask), created: s.Now.Unix() + 1, amounts: wire.ReadAmounts(pod), demand: s.demand(&ask.Request)}
 	if q.classes, err = s.classes(ctx, c, q.amounts); err != nil {
 		return nil, err
 	}
@@ -182,7 +185,7 @@ func (c *Cluster) fitOne(ctx context.Context, s *Survey, w *Wanted, names []stri
 	}
 	out := &Fitting{
 		Name: w.Pod.Name, Namespace: f.pod.Namespace, Replicas: w.Replicas, Asks: asksText(f.request), Pinnable: f.request.Pinnable(),
-		Nodes: make([]NodeFit, len(names)), NotAsked: notAsked(w.Pod), Berths: []Berthed{},
+		Decided: f.decided(s, names), Nodes: make([]NodeFit, len(names)), NotAsked: notAsked(w.Pod), Berths: []Berthed{},
 	}
 	seats := make([]*seat, len(names))
 	inParallel(len(names), func(i int) {
@@ -278,18 +281,19 @@ func (s *seat) with() *node {
 
 // ask asks the node as it is with the copies.
 func (f *fitter) ask(s *seat) Answer {
-	if !f.request.Pinnable() {
-		return f.askUnpinned(s)
-	}
 	c := f.copyOf(s).Candidate
 	if s.copies == 0 {
 		q := *f.question
-		q.request, q.created = c.Request, c.Created
+		if c != nil {
+			q.request, q.created = c.Request, c.Created
+		}
 		return q.askNode(f.survey, s.node, f.affinity, s.Room)
 	}
-	a := Answer{Node: s.node.name, Report: s.node.sequence(), InFlight: s.node.inFlight}
-	s.with().answer(c, f.demand[s.node.name], &a)
-	a.say(f.said)
+	a := Answer{Node: s.node.name, Report: s.node.sequence(), InFlight: s.node.inFlight, Answer: Admits, Message: "would take the pod"}
+	if c != nil {
+		f.answer(s.with(), c, &a)
+		a.say(f.said)
+	}
 	if a.Answer == Admits {
 		f.short(s, &a)
 	}
@@ -303,31 +307,10 @@ func (f *fitter) short(s *seat, a *Answer) {
 	}
 }
 
-// askUnpinned asks about a pod for which no kubelet pins anything: nodes whose reports cannot be
-// relied on take it like any other.
-func (f *fitter) askUnpinned(s *seat) Answer {
-	n := s.node
-	a := Answer{Node: n.name, Report: n.sequence(), InFlight: n.inFlight, Answer: Admits, Message: "would take the pod"}
-	x := excluded(f.pod, n.object, f.affinity)
-	why := x.why
-	if why == "" {
-		why = lacking(f.amounts, f.classes, n.object)
-	}
-	switch {
-	case f.survey.facts.nodesKnown && n.object == nil:
-		a.Answer, a.Message = Unreliable, n.trouble.Message
-	case why != "":
-		a.Answer, a.Message, a.Advice = Excluded, why, x.advice
-	default:
-		f.short(s, &a)
-	}
-	return a
-}
-
 // copyOf is the next copy on the node.
 func (f *fitter) copyOf(s *seat) *suppose.Pod {
 	p := &suppose.Pod{Asks: f.amounts, Ports: wire.PortsOf(f.pod)}
-	if f.request.Pinnable() {
+	if f.hasSay(s.node) {
 		r := *f.request
 		r.UID = f.uid(s.copies)
 		p.Candidate = &ledger.Candidate{Request: &r, Created: f.created + int64(s.copies)}

@@ -95,7 +95,7 @@ func (s *Survey) podsOf(pods []corev1.Pod, only string) []Pod {
 	return all
 }
 
-// pod adds a pod up, and says whether it could be pinned.
+// pod adds a pod up, and says whether it could be pinned, or has a placement that pins it.
 func (s *Survey) pod(pod *corev1.Pod) (Pod, bool) {
 	if wire.OfReservation(pod) {
 		return s.heldPod(pod), true
@@ -115,12 +115,13 @@ func (s *Survey) pod(pod *corev1.Pod) (Pod, bool) {
 		return out, ask.Request.Pinnable()
 	}
 	out.State = StateInFlight
+	pins := false
 	if found {
 		promise := n.promise(&p)
-		if out.Guarantee = promise.Guarantee; promise.Pins() {
+		if out.Guarantee, pins = promise.Guarantee, promise.Pins(); pins {
 			out.Certainty = promise.Certainty
 		}
-		if outcome := n.outcome(pod, &p); promise.Pins() || outcome == PromiseRefused {
+		if outcome := n.outcome(pod, &p); pins || outcome == PromiseRefused {
 			out.Outcome = outcome
 		}
 		out.hold(promise.NUMANodes, promise.Containers)
@@ -142,7 +143,7 @@ func (s *Survey) pod(pod *corev1.Pod) (Pod, bool) {
 		out.State, out.Alignment = StateEnded, ""
 		out.hold("", nil)
 	}
-	return out, ask.Request.Pinnable() || err != nil
+	return out, pins || ask.Request.Pinnable() || err != nil
 }
 
 // addProvided adds what providers gave: only the Binding says so.
