@@ -259,3 +259,48 @@ func TestGivenIsShown(t *testing.T) {
 		t.Errorf("%s", b.String())
 	}
 }
+
+// TestPodsThatShare: pods without CPUs of their own are asked about where a node has a say, and by
+// amounts elsewhere. Only where no node has one does Berth let them pass.
+func TestPodsThatShare(t *testing.T) {
+	const pass, aligned = "Berth lets it pass", "single-numa-node"
+	for name, c := range map[string]struct {
+		cpus        int64
+		annotations map[string]string
+		bound       string
+		nodes       []string
+		asked
+	}{
+		"it fits":          {cpus: 6, annotations: map[string]string{wire.PolicyAnnotation: aligned}, nodes: []string{"obeys"}, asked: asked{want: []string{"1 node admits: would take the pod on 1 NUMA node"}, never: []string{pass}}},
+		"no NUMA node":     {cpus: 9, annotations: map[string]string{wire.PolicyAnnotation: aligned}, nodes: []string{"obeys"}, asked: asked{code: ExitFailure, want: []string{"1 node refuses", "would fit now: container main with 8 CPUs instead of 9, on 1 NUMA node: obeys", "no node takes the pod"}, never: []string{pass}}},
+		"others pass":      {cpus: 9, annotations: map[string]string{wire.PolicyAnnotation: aligned}, nodes: []string{"obeys", "kubelet", "bare"}, asked: asked{want: []string{"1 node refuses", "2 nodes admit: would take the pod\n"}, never: []string{pass}}},
+		"others are short": {cpus: 15, nodes: []string{"obeys", "kubelet", "bare"}, asked: asked{code: ExitFailure, want: []string{"3 nodes", "would fit now: container main with 14 CPUs instead of 15: kubelet"}, never: []string{pass}}},
+		"two NUMA nodes":   {cpus: 2, annotations: map[string]string{wire.NUMANodesAnnotation: "2"}, nodes: []string{"kubelet"}, asked: asked{code: ExitFailure, want: []string{"1 node is excluded: ", "the kubelet pins no CPUs for the pod"}, never: []string{pass}}},
+		"kubelets":         {cpus: 9, annotations: map[string]string{wire.PolicyAnnotation: aligned}, nodes: []string{"kubelet", "bare"}, asked: asked{want: []string{pass}, never: []string{"node:", "nodes:"}}},
+		"misspelt":         {cpus: 1, annotations: map[string]string{wire.PolicyAnnotation: "singel"}, nodes: []string{"obeys", "kubelet"}, asked: asked{code: ExitFailure, args: []string{"--node", "kubelet"}, want: []string{"the scheduler cannot read the pod"}, never: []string{pass}}},
+		"nobody reads it":  {cpus: 1, annotations: map[string]string{wire.PolicyAnnotation: "singel"}, nodes: []string{"kubelet"}, asked: asked{want: []string{pass}}},
+		"one that passes":  {cpus: 9, nodes: []string{"obeys", "kubelet"}, asked: asked{args: []string{"--node", "kubelet"}, want: []string{pass}}},
+		"it has a node":    {cpus: 2, bound: "obeys", nodes: []string{"obeys", "kubelet"}, asked: asked{want: []string{"now, 1 other node:", "no placement came with its Binding"}, never: []string{pass, "on fewer NUMA nodes"}}},
+		"it has passed":    {cpus: 2, bound: "kubelet", nodes: []string{"obeys", "kubelet"}, asked: asked{want: []string{pass}, never: []string{"promised", "other node"}}},
+		"a Reservation's":  {cpus: 2, annotations: map[string]string{wire.ReservationAffinityAnnotation: `{"name":"r"}`}, nodes: []string{"kubelet"}, asked: asked{code: ExitFailure, want: []string{"a place of a Reservation alone"}, never: []string{pass}}},
+		"a member":         {cpus: 9, annotations: map[string]string{wire.PolicyAnnotation: aligned, wire.GangAnnotation: "g", wire.GangMinimumAnnotation: "1"}, nodes: []string{"obeys"}, asked: asked{want: []string{pass}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := &world{t: t}
+			for _, node := range c.nodes {
+				w.addNode(node, 0).Status.Allocatable = amountsText("cpu", "14", "memory", "30Gi", "pods", "110")
+				switch node {
+				case "obeys":
+					w.addTopology(obeying(t, node), nil)
+				case "kubelet":
+					w.addTopology(reportOf(t, node), nil)
+				}
+			}
+			p := w.addPod("pod", c.bound, c.cpus, 0)
+			p.Status.QOSClass, p.Annotations = corev1.PodQOSBurstable, c.annotations
+			p.Spec.Containers[0].Resources.Limits = nil
+			c.asked.args = append([]string{"explain", "pod"}, c.asked.args...)
+			c.asked.check(t, w)
+		})
+	}
+}

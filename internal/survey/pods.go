@@ -115,13 +115,12 @@ func (s *Survey) pod(pod *corev1.Pod) (Pod, bool) {
 		return out, ask.Request.Pinnable()
 	}
 	out.State = StateInFlight
-	pins := false
 	if found {
 		promise := n.promise(&p)
-		if out.Guarantee, pins = promise.Guarantee, promise.Pins(); pins {
+		if out.Guarantee = promise.Guarantee; promise.Pins() {
 			out.Certainty = promise.Certainty
 		}
-		if outcome := n.outcome(pod, &p); pins || outcome == PromiseRefused {
+		if outcome := n.outcome(pod, &p); promise.Pins() || outcome == PromiseRefused {
 			out.Outcome = outcome
 		}
 		out.hold(promise.NUMANodes, promise.Containers)
@@ -143,7 +142,14 @@ func (s *Survey) pod(pod *corev1.Pod) (Pod, bool) {
 		out.State, out.Alignment = StateEnded, ""
 		out.hold("", nil)
 	}
-	return out, pins || ask.Request.Pinnable() || err != nil
+	return out, found && pins(&p.Decision) || ask.Request.Pinnable() || err != nil
+}
+
+// pins says whether a decision gives a pod CPUs or devices of its own, or keeps it to NUMA nodes.
+func pins(d *placement.Decision) bool {
+	return slices.ContainsFunc(d.Containers, func(c placement.ContainerDecision) bool {
+		return !c.CPUs.IsEmpty() || len(c.Devices) > 0 || c.Bounds != 0
+	})
 }
 
 // addProvided adds what providers gave: only the Binding says so.
