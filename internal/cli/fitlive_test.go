@@ -3,6 +3,7 @@ package cli
 import (
 	"testing"
 
+	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/test/golden"
 )
 
@@ -63,4 +64,18 @@ func TestFitLive(t *testing.T) {
 	in := newInputs(t)
 	a := asked{args: []string{"fit", "-f", in.pod("two", `{limits: {cpu: "2", memory: 1Gi}}`)}, want: []string{"finds a place now", "BY NUMA NODES"}}
 	a.check(t, w)
+}
+
+// TestFitOfPodsThatShare: a pod without CPUs of its own does not pass where Berth decides.
+func TestFitOfPodsThatShare(t *testing.T) {
+	w := &world{t: t}
+	w.addNode("n1", 0).Status.Allocatable = amountsText("cpu", "14", "memory", "30Gi", "pods", "110")
+	w.addTopology(obeying(t, "n1"), nil)
+	file := func(name, cpus string) string {
+		return newInputs(t).file(name+".yaml", "{apiVersion: v1, kind: Pod, metadata: {name: "+name+", annotations: {"+wire.PolicyAnnotation+
+			": single-numa-node}}, spec: {containers: [{name: x, resources: {requests: {cpu: "+cpus+"}}}]}}")
+	}
+	const pass = "Berth lets it pass"
+	(&asked{args: []string{"fit", "-f", file("narrow", "3500m")}, want: []string{"finds a place now", "In all 3 copies of it would fit, on 1 node", "0: 1, 1: 2"}, never: []string{pass}}).check(t, w)
+	(&asked{args: []string{"fit", "-f", file("wide", "9")}, code: ExitFailure, want: []string{"no node takes it now", "cpu shares"}, never: []string{pass}}).check(t, w)
 }

@@ -42,8 +42,8 @@ type Fitting struct {
 	// Asks says per container what could be pinned; Pinnable whether any kubelet would.
 	Asks     []string `json:"asks"`
 	Pinnable bool     `json:"pinnable"`
-	// Decided says whether Berth decides for the pod: it is Pinnable, or a node that was asked has a
-	// say about it. Any other pod passes, and amounts alone are asked about.
+	// Decided says whether Berth decides for the pod: it is Pinnable, or a node that was asked has
+	// a say about it. Any other pod passes, and amounts alone are asked about.
 	Decided bool `json:"decided"`
 	// Berths are where the replicas would go one after the other, as far as there is room, at most
 	// MaxBerths of them.

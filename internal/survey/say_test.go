@@ -11,8 +11,9 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// TestPodsThatShareAndPin: of pods that are not Guaranteed those are listed to which their placement
-// gives CPUs, or which it keeps to NUMA nodes. CPU time that is only counted is nothing of theirs.
+// TestPodsThatShareAndPin: of pods that are not Guaranteed those are listed to which their
+// placement gives CPUs, or which it keeps to NUMA nodes. CPU time that is only counted is nothing
+// of theirs.
 func TestPodsThatShareAndPin(t *testing.T) {
 	w := newWorld(t)
 	w.report(w.addNode("n"))
