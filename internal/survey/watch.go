@@ -225,7 +225,7 @@ func (w *watcher) failed(resource string) cache.WatchErrorHandlerWithContext {
 	}
 }
 
-// now is the API server's time. Where this machine has slept, the next answer tells what has passed.
+// now is the API server's time. Where this machine has slept, its next answer tells how long.
 func (w *watcher) now() time.Time {
 	now := w.look.silence.now.Add(time.Since(w.begun))
 	if w.clock != nil {
