@@ -43,8 +43,11 @@ const (
 // believes no header but Authorization: what a proxy says about a user is not looked at.
 type reviews struct {
 	tokens authenticationclient.TokenReviewInterface
-	access authorizationclient.SubjectAccessReviewInterface
-	now    func() time.Time
+	// entry is asked who may see the map at all, access what they may see of it. Each has a limit
+	// of its own: one who may list pods in some of many namespaces costs a review for each of
+	// these, and must not keep others out.
+	entry, access authorizationclient.AuthorizationV1Interface
+	now           func() time.Time
 
 	mu      sync.Mutex
 	viewers map[[sha256.Size]byte]*reviewed
@@ -65,11 +68,15 @@ func Reviews(config *rest.Config) (Gate, error) {
 	if err != nil {
 		return nil, err
 	}
+	entry, err := authorizationclient.NewForConfig(c)
+	if err != nil {
+		return nil, err
+	}
 	access, err := authorizationclient.NewForConfig(c)
 	if err != nil {
 		return nil, err
 	}
-	return &reviews{tokens: tokens.TokenReviews(), access: access.SubjectAccessReviews(), now: time.Now,
+	return &reviews{tokens: tokens.TokenReviews(), entry: entry, access: access, now: time.Now,
 		viewers: map[[sha256.Size]byte]*reviewed{}, known: map[[sha256.Size]byte]bool{}, strangers: map[string]flowcontrol.PassiveRateLimiter{}}, nil
 }
 
@@ -176,7 +183,7 @@ func (g *reviews) review(ctx context.Context, token string) (*reviewed, error) {
 		return nil, &failure{http.StatusUnauthorized, "the API server does not know this token; it may have expired"}
 	}
 	v := &reviewed{gate: g, user: out.Status.User, until: g.now().Add(reviewLasts), sees: map[string]seen{}}
-	allowed, err := v.may(ctx, &authorizationv1.ResourceAttributes{Group: "berth.dev", Resource: "nodetopologies", Verb: "list"})
+	allowed, err := v.may(ctx, g.entry, &authorizationv1.ResourceAttributes{Group: "berth.dev", Resource: "nodetopologies", Verb: "list"})
 	switch {
 	case err != nil:
 		return nil, &failure{http.StatusServiceUnavailable, "the API server does not say what " + v.user.Username + " may see: " + err.Error()}
@@ -187,12 +194,12 @@ func (g *reviews) review(ctx context.Context, token string) (*reviewed, error) {
 }
 
 // may asks whether the user may do something.
-func (v *reviewed) may(ctx context.Context, what *authorizationv1.ResourceAttributes) (bool, error) {
+func (v *reviewed) may(ctx context.Context, by authorizationclient.AuthorizationV1Interface, what *authorizationv1.ResourceAttributes) (bool, error) {
 	extra := map[string]authorizationv1.ExtraValue{}
 	for key, values := range v.user.Extra {
 		extra[key] = authorizationv1.ExtraValue(values)
 	}
-	out, err := v.gate.access.Create(ctx, &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+	out, err := by.SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 		ResourceAttributes: what, User: v.user.Username, UID: v.user.UID, Groups: v.user.Groups, Extra: extra,
 	}}, metav1.CreateOptions{})
 	if err != nil {
@@ -219,7 +226,7 @@ func (v *reviewed) asked(namespace string) bool {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), reviewLimit)
 	defer cancel()
-	allowed, err := v.may(ctx, &authorizationv1.ResourceAttributes{Namespace: namespace, Resource: "pods", Verb: "list"})
+	allowed, err := v.may(ctx, v.gate.access, &authorizationv1.ResourceAttributes{Namespace: namespace, Resource: "pods", Verb: "list"})
 	said = seen{allowed: allowed}
 	if err != nil {
 		said.failed = v.gate.now()

@@ -191,3 +191,16 @@ func TestReviewsAreBounded(t *testing.T) {
 		t.Errorf("%d users and %d tokens are remembered, want at most %d", len(g.viewers), len(g.known), maxReviews)
 	}
 }
+
+// TestNobodyIsKeptOutByNamespaces: what others may see of many namespaces is asked by another limit
+// than who may see the map.
+func TestNobodyIsKeptOutByNamespaces(t *testing.T) {
+	s, _ := gated(t, &authority{})
+	g := s.Gate.(*reviews)
+	entry, access := g.entry.RESTClient().GetRateLimiter(), g.access.RESTClient().GetRateLimiter()
+	for access.TryAccept() {
+	}
+	if !entry.TryAccept() || entry.QPS() != reviewQPS {
+		t.Error("who may see the map is not asked while others use up what may be asked about namespaces")
+	}
+}
