@@ -345,8 +345,8 @@ func TestFindOutcomes(t *testing.T) {
 	}
 }
 
-// crowded is a problem in which no ledger is asked: two nodes with 60 small pods each, all of which
-// would have to leave for the one that is wanted.
+// crowded has two full nodes of 60 pods with a CPU each, and wants 5 CPUs. No ledger is asked, as
+// amounts alone are short.
 func crowded() *Problem {
 	p := &Problem{May: func(*Pod, int) bool { return true }}
 	for n := range 2 {

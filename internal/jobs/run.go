@@ -219,7 +219,8 @@ const (
 	// leaseExpires is how long Volcano's controller may go without a renewal before it counts as
 	// stopped: many times what it renews after.
 	leaseExpires = 2 * time.Minute
-	// leaseForgotten is more than clocks differ.
+	// leaseForgotten is the age at which a Lease counts as dead at first sight: clocks of machines
+	// differ by less.
 	leaseForgotten = time.Hour
 )
 

@@ -127,13 +127,12 @@ func (s *stand) evicted(e *policyv1.Eviction, tracker ktesting.ObjectTracker, po
 		}
 	}
 	if s.slow > 0 {
-		go func() {
-			time.Sleep(s.slow)
+		time.AfterFunc(s.slow, func() {
 			s.slow = 0
 			if _, _, err := s.evicted(e, tracker, pods); err != nil {
 				s.Error(err)
 			}
-		}()
+		})
 		return true, nil, nil
 	}
 	if !s.lingers {

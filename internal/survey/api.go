@@ -37,7 +37,7 @@ type api struct {
 	// reservations knows Koordinator's group.
 	reservations rest.Interface
 	clock        serverClock
-	classes      held[classList]
+	classes      recent[classList]
 }
 
 // classList is what device classes stand for, and what may not be read of them.

@@ -28,7 +28,7 @@ type Live struct {
 	// still are the pods of a Live that never changes, by key.
 	still map[string]*corev1.Pod
 	// groups are the objects that declare gangs.
-	groups held[groupObjects]
+	groups recent[groupObjects]
 
 	mu   sync.RWMutex
 	s    *Survey

@@ -17,28 +17,28 @@ import (
 // are open, they are listed once in that time.
 const readLasts = 2 * time.Second
 
-// held is what was read last of objects that are not followed.
-type held[T any] struct {
+// recent is what was read last of objects that are not followed.
+type recent[T any] struct {
 	mu   sync.Mutex
 	last *T
 	at   time.Time
 }
 
 // get returns the objects, read again where they are old.
-func (h *held[T]) get(read func() (*T, error)) (*T, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.last != nil && time.Since(h.at) < readLasts {
-		return h.last, nil
+func (r *recent[T]) get(read func() (*T, error)) (*T, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.last != nil && time.Since(r.at) < readLasts {
+		return r.last, nil
 	}
 	now, err := read()
-	if err != nil && h.last != nil {
-		return h.last, nil // as old as the pods then are
+	if err != nil && r.last != nil {
+		return r.last, nil // as old as the pods then are
 	}
 	if err != nil {
 		return nil, err
 	}
-	h.last, h.at = now, time.Now()
+	r.last, r.at = now, time.Now()
 	return now, nil
 }
 

@@ -464,8 +464,8 @@ func takeFrom(amounts, taken corev1.ResourceList) corev1.ResourceList {
 	return left
 }
 
-// HeldRequest is what owners to come may ask for of the pod that Rest or Reservation.Pod is. Of a
-// place for CPUs of one's own nobody can have a part of a CPU: what is left is rounded down.
+// HeldRequest reads what Rest returned, as what owners to come may ask for. No owner can have a
+// part of a CPU to itself, so what is left of such CPUs is rounded down.
 func HeldRequest(rest *corev1.Pod) (*placement.Request, error) {
 	ask, err := ReadPod(rest)
 	if err != nil {

@@ -15,9 +15,9 @@ import (
 const (
 	leastGrowth, leastPercent = 36 << 20, 33
 	mostGrowth, mostPercent   = 90 << 20, 75
-	// fairShare is what collecting may take. sparedShare is that of a scheduler that spreads pods
-	// by default: there Berth spares it most of the work, and has the memory of more pods a second
-	// to make up for.
+	// fairShare is what collecting may take. In a scheduler that spreads pods by default it may
+	// take sparedShare: there Berth spares more work than that, and binds so many more pods a
+	// second that their garbage would take more memory than kube-scheduler alone needs.
 	fairShare, sparedShare = 0.04, 0.5
 )
 

@@ -52,7 +52,7 @@ func (rs *Reservations) Between() {
 		tried := rs.vain[rs.now.UID]
 		delete(rs.vain, rs.now.UID)
 		if tried != nil {
-			rs.feed(tried.of)
+			rs.wakeWhereChanged(tried.of)
 		}
 	}
 	if missed := rs.now; rs.missed && rs.queue != nil {

@@ -307,16 +307,16 @@ func (rs *Reservations) Stir() {
 	rs.unbelieved()
 	var hungry []types.UID
 	for uid, it := range rs.all {
-		if it.hungry && !rs.triedAgain(uid) {
+		if it.hungry && !rs.tryPending(uid) {
 			hungry = append(hungry, uid)
 		}
 	}
-	rs.feed(hungry)
+	rs.wakeWhereChanged(hungry)
 }
 
-// triedAgain says whether a pod that was tried with the Reservation in vain is yet to be tried
+// tryPending says whether a pod that was tried with the Reservation in vain is yet to be tried
 // without it. Until then it does not wait, and to wake it would be in vain, too.
-func (rs *Reservations) triedAgain(uid types.UID) bool {
+func (rs *Reservations) tryPending(uid types.UID) bool {
 	for _, v := range rs.vain {
 		if v.has(uid) {
 			return true
@@ -325,8 +325,8 @@ func (rs *Reservations) triedAgain(uid types.UID) bool {
 	return false
 }
 
-// feed wakes owners where the node has changed since one was tried there in vain.
-func (rs *Reservations) feed(uids []types.UID) {
+// wakeWhereChanged wakes owners where the node has changed since one was tried there in vain.
+func (rs *Reservations) wakeWhereChanged(uids []types.UID) {
 	for _, uid := range uids {
 		if it := rs.all[uid]; it != nil && it.hungry && it.stage == placed && rs.changes(it) != it.vainAt {
 			it.hungry = false
