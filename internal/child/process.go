@@ -145,6 +145,9 @@ func (p *Process) Await(ctx context.Context, file string) ([]byte, error) {
 		}
 		select {
 		case <-p.done:
+			if data, err := os.ReadFile(file); err == nil { // it came as the process ended
+				return data, nil
+			}
 			return nil, p.Ended()
 		case <-ctx.Done():
 			return nil, fmt.Errorf("%s: %w: %w", p.Name, ctx.Err(), err)

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"net"
 	"net/http"
 	"path/filepath"
 	"slices"
@@ -144,12 +143,7 @@ func TestClusterErrors(t *testing.T) {
 	good := busyWorld(t).kubeconfig()
 	uninstalled := busyWorld(t)
 	uninstalled.uninstalled = true
-	closed, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := "http://" + closed.Addr().String()
-	closed.Close()
+	const address = "http://127.0.0.1:1" // where nobody listens
 	for name, c := range map[string]struct {
 		args []string
 		code int

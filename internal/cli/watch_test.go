@@ -268,6 +268,10 @@ func TestWatchPods(t *testing.T) {
 		v.line("first", "n1", "admitted")
 		pod.Status.Phase = corev1.PodSucceeded
 		w.tell(podsPath, "MODIFIED", pod)
+		next := smallWorld(t).pods[0].DeepCopy()
+		next.Name, next.UID = "next", "uid-next"
+		w.tell(podsPath, "ADDED", next)
+		v.line("next", "pending") // the end of the first has come: two watches have no order
 		w.tell(reportsPath, "MODIFIED", reportWith(t, "n1"))
 		v.line("first", "n1", "ended", "kept")
 		w.tell(podsPath, "DELETED", pod)

@@ -26,7 +26,7 @@ func TestWatches(t *testing.T) {
 			t.Errorf("%d nodes, agents %v: %d, want %d", len(c.nodes), c.agents, got, c.want)
 		}
 	}
-	if err := checkWatches(nodes, true); err != nil {
+	if err := checkWatches(nodes, true); err != nil && !strings.Contains(err.Error(), "fs.inotify.max_user_instances") { // others may have them
 		t.Error(err)
 	}
 	const want = "13 nodes need 45 inotify instances, and this user may have 7 more of "

@@ -79,10 +79,11 @@ func (c *Cluster) WatchPods(ctx context.Context, p *Pods, only string, to Follow
 	}, to.Tell)
 }
 
-// remember keeps the outcome that was seen before the pod ended: no report shows it later. last is
-// by UID.
+// remember keeps the outcome that was seen before the pod ended: no report shows it later, and the
+// report without the pod may come before the pod's end does. last is by UID.
 func (p *Pod) remember(last map[string]string) {
-	if before := last[p.UID]; p.Outcome == PromisePast && before != "" && before != PromiseOpen {
+	over := p.Outcome == PromisePast || p.Outcome == PromiseOpen
+	if before := last[p.UID]; over && before != "" && before != PromiseOpen {
 		p.Outcome = before
 	}
 	last[p.UID] = p.Outcome

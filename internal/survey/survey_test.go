@@ -408,3 +408,25 @@ func TestSnapshotIsWhole(t *testing.T) {
 		}
 	}
 }
+
+// TestOutcomesAreRemembered: what was seen of a pod is not lost when it ends, whether its end or
+// the report without it comes first.
+func TestOutcomesAreRemembered(t *testing.T) {
+	for _, c := range []struct{ seen, want []string }{
+		{[]string{PromiseOpen, PromiseKept, PromisePast}, []string{PromiseOpen, PromiseKept, PromiseKept}},
+		{[]string{PromiseBroken, PromiseOpen, PromisePast}, []string{PromiseBroken, PromiseBroken, PromiseBroken}},
+		{[]string{PromiseKept, PromiseBroken, PromisePast}, []string{PromiseKept, PromiseBroken, PromiseBroken}},
+		{[]string{PromiseOpen, PromisePast}, []string{PromiseOpen, PromisePast}},
+	} {
+		last := map[string]string{}
+		var got []string
+		for _, outcome := range c.seen {
+			p := Pod{UID: "u", Outcome: outcome}
+			p.remember(last)
+			got = append(got, p.Outcome)
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("of %q is said %q, want %q", c.seen, got, c.want)
+		}
+	}
+}

@@ -12,7 +12,7 @@ func TestPoolOutlivesItsChildren(t *testing.T) {
 	script := `while read -r l; do case "$l" in die) exit 3;; hang) exec sleep 60;; last) echo "$l"; exit 0;; *) echo "$l";; esac; done`
 	lines := []string{"a", "last", "b", "die", "c", "hang", "d", "last", "last", "e"}
 	i := 0
-	p := Pool{Command: func() *exec.Cmd { return exec.Command("/bin/sh", "-c", script) }, Workers: 2, Renew: 2, Silence: 2 * time.Second}
+	p := Pool{Command: func() *exec.Cmd { return exec.Command("/bin/sh", "-c", script) }, Workers: 2, Renew: 2, Silence: 10 * time.Second}
 	got := map[int]string{}
 	err := p.Run(func() []byte {
 		if i == len(lines) {

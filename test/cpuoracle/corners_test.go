@@ -1,7 +1,7 @@
 package cpuoracle
 
 import (
-	"bytes"
+	"bufio"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -135,22 +135,32 @@ func TestHang(t *testing.T) {
 	if got := hang.askUs(t, topo, topo.CPUDetails.CPUs(), cpuset.New(0, 6, 12, 18)); got != cpu.ErrWouldHang.Error() {
 		t.Fatalf("we say %q, want %q", got, cpu.ErrWouldHang)
 	}
-	var out bytes.Buffer
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestHang$")
-	cmd.Env, cmd.Stdout = append(os.Environ(), "BERTH_CPU_HANG=1"), &out
+	cmd.Env = append(os.Environ(), "BERTH_CPU_HANG=1")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
-	select {
-	case err := <-ended:
-		t.Errorf("the kubelet came back: %v, %s", err, &out)
-	case <-time.After(2 * time.Second):
-		_ = cmd.Process.Kill()
-		<-ended
-		if out.String() != "begun\n" {
-			t.Errorf("the kubelet did not begin, or came back: %q", &out)
+	lines := make(chan string)
+	go func() {
+		defer close(lines)
+		for in := bufio.NewScanner(out); in.Scan(); {
+			lines <- in.Text()
 		}
+	}()
+	if got := <-lines; got != "begun" {
+		t.Errorf("the kubelet did not begin: %q", got)
 	}
+	select {
+	case got := <-lines:
+		t.Errorf("the kubelet came back: %q", got)
+	case <-time.After(2 * time.Second):
+	}
+	_ = cmd.Process.Kill()
+	for range lines { // until it has gone
+	}
+	_ = cmd.Wait()
 }

@@ -3,7 +3,6 @@ package e2e
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -271,17 +270,15 @@ func (c *reservationCluster) refusedReservations() {
 	if r := c.get("foreign"); r.Status.Phase != "" {
 		c.Errorf("somebody else's: %+v", r.Status)
 	}
-	events, err := c.Client.EventsV1().Events("default").List(c.Context(), metav1.ListOptions{})
-	c.must(err)
-	var about []string
-	for i := range events.Items {
-		if e := &events.Items[i]; e.Regarding.Kind == "Reservation" && e.Reason == "FailedScheduling" {
-			about = append(about, e.Regarding.Name)
+	c.await("events about huge, early and mad", func([]corev1.Pod) bool {
+		events, err := c.Client.EventsV1().Events("default").List(c.Context(), metav1.ListOptions{})
+		c.must(err)
+		about := map[string]bool{}
+		for i := range events.Items {
+			if e := &events.Items[i]; e.Regarding.Kind == "Reservation" && e.Reason == "FailedScheduling" {
+				about[e.Regarding.Name] = true
+			}
 		}
-	}
-	for _, name := range []string{"huge", "early", "mad"} {
-		if !slices.Contains(about, name) {
-			c.Errorf("no event about %s, only %s", name, fmt.Sprint(about))
-		}
-	}
+		return about["huge"] && about["early"] && about["mad"]
+	})
 }

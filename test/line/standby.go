@@ -30,7 +30,7 @@ const leads = 15 * time.Second
 // Late sets how late the watches are at most; 0 for not at all.
 func (s *Standby) Late(by time.Duration) { s.late.Store(int64(by)) }
 
-// Held counts the pieces of watches that have been late.
+// Held counts the pieces of watches that were not passed on at once.
 func (s *Standby) Held() int { return int(s.held.Load()) }
 
 // Leads says whether the replica leads: only a leader writes Leases, which are those of its
@@ -93,7 +93,7 @@ type lateWriter struct {
 type piece struct {
 	data []byte
 	said time.Time
-	late bool // it was not passed on at once
+	late bool // it is not passed on at once
 }
 
 // WriteHeader implements http.ResponseWriter. That a watch begins is not late.
@@ -157,12 +157,12 @@ func (w *lateWriter) pass() bool {
 	if len(w.wait) == 0 {
 		return false
 	}
-	if time.Now().Before(w.dueAt(&w.wait[0])) {
-		w.wait[0].late = true
+	if first := &w.wait[0]; time.Now().Before(w.dueAt(first)) {
+		if !first.late {
+			first.late = true
+			w.of.held.Add(1)
+		}
 		return false
-	}
-	if w.wait[0].late {
-		w.of.held.Add(1)
 	}
 	if _, err := w.ResponseWriter.Write(w.wait[0].data); err != nil {
 		w.wrong = err
