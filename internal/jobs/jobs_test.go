@@ -367,7 +367,6 @@ func TestAnEvictionWaitsForAnotherTask(t *testing.T) {
 // TestAnEvictionOfAFailedJob: it waits for nothing any more.
 func TestAnEvictionOfAFailedJob(t *testing.T) {
 	job, pods := runningJob(t, "maxRetry: 1\npolicies: [{event: PodEvicted, action: RestartTask}]")
-	job.Status.RetryCount = 1
 	out := next(job, []*corev1.Pod{pods[1], pods[3]}, job.CreationTimestamp.Time)
 	if s := out.status; s.State.Phase != batch.Failed || len(s.TaskStatusCount) > 0 || s.Terminating != 2 {
 		t.Errorf("status %+v: want Failed, and two pods that leave", s)

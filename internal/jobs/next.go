@@ -253,17 +253,18 @@ func (n *stepper) takeAll() (all []*corev1.Pod) {
 	return all
 }
 
-// retry counts a restart. The Job has failed where that is one too many.
+// retry counts a restart. The Job fails instead when the count reaches spec.maxRetry, so it is
+// restarted once less than that says (restartingUpdateStatus in Volcano's
+// pkg/controllers/job/state/restarting.go).
 func (n *stepper) retry(c *cause) bool {
 	s := &n.out.status
-	if s.RetryCount >= n.spec.maxRetry {
-		n.enter(batch.Failed, "MaxRetry", fmt.Sprintf("restarted %d times, the most that spec.maxRetry allows; then %s", s.RetryCount, c))
-		n.owed = nil
-		n.clear(ended)
-		return false
+	if s.RetryCount++; s.RetryCount < n.spec.maxRetry {
+		return true
 	}
-	s.RetryCount++
-	return true
+	n.enter(batch.Failed, "MaxRetry", fmt.Sprintf("retry %d of spec.maxRetry %d, which fails the Job: %s", s.RetryCount, n.spec.maxRetry, c))
+	n.owed = nil
+	n.clear(ended)
+	return false
 }
 
 // restartPart begins to restart a task, or restarts a pod. That it was counted is in the status:

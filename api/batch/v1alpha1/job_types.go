@@ -68,7 +68,7 @@ type JobSpec struct {
 	// Queue is the queue of the Job. Berth has one, "default".
 	// +optional
 	Queue string `json:"queue,omitempty"`
-	// MaxRetry is how often the Job is restarted before it has failed.
+	// MaxRetry is the retry at which the Job fails: it is restarted once less than this says.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:default:=3
