@@ -108,6 +108,17 @@ func TestJobPolicy(t *testing.T) {
 		"near nodes": {func(job map[string]any) {
 			specOf(job)["schedulerName"], specOf(job)["networkTopology"] = "berth", map[string]any{"mode": "hard"}
 		}, "spec.networkTopology.mode: hard"},
+		"a large gang of Volcano's": {func(job map[string]any) { taskOf(job)["replicas"] = int64(5000) }, ""},
+		"a large gang": {func(job map[string]any) {
+			specOf(job)["schedulerName"], specOf(job)["minAvailable"], taskOf(job)["replicas"] = "berth", int64(4097), int64(5000)
+		}, "spec.minAvailable: 4097 pods start together: want at most 4096"},
+		"a large gang by default": {func(job map[string]any) {
+			delete(specOf(job), "minAvailable")
+			specOf(job)["schedulerName"], taskOf(job)["replicas"] = "berth", int64(5000)
+		}, "spec.minAvailable: 5000 pods start together"},
+		"a large Job that begins with few": {func(job map[string]any) {
+			specOf(job)["schedulerName"], specOf(job)["minAvailable"], taskOf(job)["replicas"] = "berth", int64(1), int64(5000)
+		}, ""},
 		"a hundred thousand pods": {func(job map[string]any) { taskOf(job)["replicas"] = int64(100_000) }, "100000 pods in all"},
 	} {
 		job := documented(t, "job-best-effort.yaml")

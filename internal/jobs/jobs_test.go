@@ -19,6 +19,7 @@ import (
 	"context"
 	batch "github.com/berth-dev/berth/api/batch/v1alpha1"
 	group "github.com/berth-dev/berth/api/scheduling/volcano/v1beta1"
+	"github.com/berth-dev/berth/internal/wire"
 )
 
 func jobOf(t *testing.T, spec string) *batch.Job {
@@ -152,6 +153,11 @@ func TestRefused(t *testing.T) {
 		"tasks: [{name: a, replicas: 1}, {name: a, replicas: 1}]":                                                                                                 "spec.tasks[1].name",
 		"tasks: [{name: A_b, replicas: 1}]":                                                                                                                       "spec.tasks[0].name",
 		"tasks: [{name: a, replicas: 6000}, {name: b, replicas: 6000}]":                                                                                           "spec.tasks",
+		"tasks: [{name: a, replicas: 5000}]":                                                                                                                      "spec.minAvailable",
+		"minAvailable: 4097\ntasks: [{name: a, replicas: 5000}]":                                                                                                  "spec.minAvailable",
+		"tasks: [{name: a, replicas: 3000}, {name: b, replicas: 3000}]":                                                                                           "spec.minAvailable",
+		"minAvailable: 4096\ntasks: [{name: a, replicas: 5000}]":                                                                                                  "",
+		"tasks: [{name: a, replicas: 5000, minAvailable: 1}, {replicas: 40}]":                                                                                     "",
 		"tasks: [{name: a, replicas: 100000}]":                                                                                                                    "spec.tasks",
 		"tasks: [{name: " + strings.Repeat("a", 63) + ", replicas: 1}]":                                                                                           "spec.tasks[0].name",
 	} {
@@ -165,6 +171,26 @@ func TestRefused(t *testing.T) {
 	}
 	if wrong := Refused(jobOf(t, fmt.Sprintf(task, ""))); len(wrong) > 0 {
 		t.Errorf("a plain Job is refused: %v", wrong)
+	}
+}
+
+// TestTheSchedulerPlansWhatIsServed: of a Job that is not refused, berth-scheduler takes the group.
+func TestTheSchedulerPlansWhatIsServed(t *testing.T) {
+	for spec, served := range map[string]bool{
+		"tasks: [{name: a, replicas: 4096}]":                              true,
+		"tasks: [{name: a, replicas: 4097}]":                              false,
+		"minAvailable: 4096\ntasks: [{name: a, replicas: 9000}]":          true,
+		"minAvailable: 1\ntasks: [{name: a, replicas: 9000}]":             true,
+		"minAvailable: 4097\ntasks: [{name: a, replicas: 9000}]":          false,
+		"tasks: [{replicas: 5000, minAvailable: 2000}, {replicas: 2000}]": true,
+		"tasks: [{replicas: 5000, minAvailable: 2000}, {replicas: 3000}]": false,
+	} {
+		job := jobOf(t, spec)
+		s := specOf(job)
+		_, err := wire.ReadVolcanoGroup(podGroupOf(job, &s))
+		if wrong := Refused(job); (err == nil) != served || (len(wrong) == 0) != served {
+			t.Errorf("%s: the scheduler says %v, the controller %v; want served %t", spec, err, wrong, served)
+		}
 	}
 }
 
@@ -278,7 +304,7 @@ func TestEndedJobGoes(t *testing.T) {
 // ConfigMap and as a variable, and both have limits.
 func TestHostsThatNobodyCanBeTold(t *testing.T) {
 	spec := func(plugins string, replicas ...int) string {
-		text := "plugins: {" + plugins + "}\ntasks:\n"
+		text := "minAvailable: 1\nplugins: {" + plugins + "}\ntasks:\n"
 		for i, n := range replicas {
 			text += fmt.Sprintf("- {name: %s%d, replicas: %d, template: {spec: {containers: [{name: c}]}}}\n", strings.Repeat("t", 50), i, n)
 		}

@@ -22,6 +22,10 @@ const (
 // MaxPods is the largest number of pods that a Job may have.
 const MaxPods = 10_000
 
+// maxTogether is the largest number of pods that may have to start together: berth-scheduler plans
+// no larger gang (MaxGang of internal/wire).
+const maxTogether = 4096
+
 // task is a task with everything filled in.
 type task struct {
 	name         string

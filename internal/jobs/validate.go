@@ -135,6 +135,9 @@ func refusedShape(job *batch.Job, s *spec) (wrong field.ErrorList) {
 	}
 	if told := job.Spec.MinAvailable; told > s.replicas || told < 0 {
 		wrong = append(wrong, field.Invalid(at.Child("minAvailable"), told, fmt.Sprintf("0 to %d, the pods of all tasks", s.replicas)))
+	} else if s.minAvailable > maxTogether && s.replicas <= MaxPods {
+		wrong = append(wrong, field.Invalid(at.Child("minAvailable"), s.minAvailable,
+			fmt.Sprintf("at most %d pods that start together: by default those of all tasks do", maxTogether)))
 	}
 	if most := job.Spec.MaxRetry; most < 0 {
 		wrong = append(wrong, field.Invalid(at.Child("maxRetry"), most, "0 or more"))

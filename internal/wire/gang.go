@@ -374,14 +374,11 @@ func (o fieldErrors) tasks(at *field.Path, asked map[string]int32, minimum int) 
 	out, sum := make(map[string]int, len(asked)), 0
 	for _, task := range slices.Sorted(maps.Keys(asked)) {
 		n := asked[task]
-		if n < 0 || n > MaxGang {
-			return nil, o.at(at.Key(task), n, fmt.Sprintf("0 to %d", MaxGang))
+		if n < 0 {
+			return nil, o.at(at.Key(task), n, "0 or more")
 		}
 		out[task] = int(n)
 		sum += int(n)
-	}
-	if sum > MaxGang {
-		return nil, o.at(at, sum, fmt.Sprintf("at most %d in all", MaxGang))
 	}
 	if minimum < sum {
 		return nil, nil //nolint:nilnil // no task has a minimum of its own

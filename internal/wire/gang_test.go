@@ -66,11 +66,11 @@ func TestReadGroups(t *testing.T) {
 		t.Errorf("got %+v, %v", g, err)
 	}
 	for want, spec := range map[string]volcano.PodGroupSpec{
-		"spec.minMember":           {MinMember: -1},
-		"spec.minTaskMember[ps]":   {MinTaskMember: map[string]int32{"ps": -1}},
-		"spec.minTaskMember: \"81": {MinTaskMember: map[string]int32{"a": 4096, "b": 4096}},
-		"spec.networkTopology":     {NetworkTopology: &volcano.NetworkTopologySpec{Mode: "hard"}},
-		"spec.subGroupPolicy":      {SubGroupPolicy: []volcano.SubGroupPolicySpec{{Name: "x"}}},
+		"spec.minMember":         {MinMember: -1},
+		"spec.minTaskMember[ps]": {MinTaskMember: map[string]int32{"ps": -1}},
+		"spec.minMember: \"4097": {MinMember: 4097},
+		"spec.networkTopology":   {NetworkTopology: &volcano.NetworkTopologySpec{Mode: "hard"}},
+		"spec.subGroupPolicy":    {SubGroupPolicy: []volcano.SubGroupPolicySpec{{Name: "x"}}},
 	} {
 		_, err := ReadVolcanoGroup(&volcano.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a"}, Spec: spec})
 		var wrong *FieldError
@@ -99,6 +99,10 @@ func TestWhatVolcanosControllerWrites(t *testing.T) {
 	}
 	if lack := g.Lacks(3, func(string) int { return 0 }); lack != "" {
 		t.Errorf("a group whose minimum is below that of its tasks lacks %s", lack)
+	}
+	g, err = ReadVolcanoGroup(&volcano.PodGroup{Spec: volcano.PodGroupSpec{MinMember: 1, MinTaskMember: map[string]int32{"a": 5000}}})
+	if lack := g.Lacks(1, func(string) int { return 0 }); err != nil || lack != "" {
+		t.Errorf("a large group that begins with one pod lacks %q, %v", lack, err)
 	}
 	g, err = ReadVolcanoGroup(&volcano.PodGroup{Spec: volcano.PodGroupSpec{MinMember: 4, MinTaskMember: map[string]int32{"a": 2, "b": 2}}})
 	if lack := g.Lacks(4, func(string) int { return 1 }); err != nil || lack != `1 of 2 pods of task "a"` {
