@@ -99,6 +99,11 @@ func BesideOf(node *corev1.Node, pods []*corev1.Pod) *wire.Beside {
 		if pod.Status.StartTime != nil {
 			one.Started = pod.Status.StartTime.Time
 		}
+		for _, c := range pod.Status.Conditions {
+			if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue {
+				one.Bound = c.LastTransitionTime.Time
+			}
+		}
 		ask, err := wire.ReadPod(pod)
 		one.Exclusive = err == nil && ask.Request.Pinnable()
 		b.Pods = append(b.Pods, one)

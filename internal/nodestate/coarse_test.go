@@ -78,6 +78,20 @@ func TestCoarseCountsPodsOnce(t *testing.T) {
 	}
 }
 
+// TestANodeWhoseClockIsBehind: its kubelet says that a pod started before the report was written.
+// By the API server's clock the pod had no node then, so the report does not count it.
+func TestANodeWhoseClockIsBehind(t *testing.T) {
+	for after, counted := range map[time.Duration]bool{-time.Second: true, 0: true, time.Second: false} {
+		pod := four("p", after-time.Minute)
+		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(written.Add(after))}}
+		var kinds Kinds
+		r, err := kinds.ReadCoarse(zones("3"), BesideOf(nil, []*corev1.Pod{pod}), nil)
+		if err != nil || r.Unusable != nil || r.State.Has("p") != counted {
+			t.Errorf("bound %s after the report: %+v, error %v; want it counted: %t", after, r, err, counted)
+		}
+	}
+}
+
 func TestCoarseKindsAreShared(t *testing.T) {
 	var kinds Kinds
 	a, _ := kinds.ReadCoarse(zones("7"), new(wire.Beside), nil)

@@ -21,8 +21,12 @@ import (
 type BoundPod struct {
 	UID string
 	PodName
-	// Started is when the kubelet took the pod in (status.startTime); zero before that.
+	// Started is when the kubelet took the pod in (status.startTime), by the node's clock; zero
+	// before that.
 	Started time.Time
+	// Bound is when the pod got its node (PodScheduled), by the API server's clock; zero where
+	// nobody says it.
+	Bound time.Time
 	// Exclusive says that the kubelet may give it something of its own.
 	Exclusive bool
 }
@@ -117,10 +121,21 @@ func (c *coarse) list(pods []BoundPod) {
 	}
 }
 
+// boundBy are the pods that had their node when the API server took in a report: of others nothing
+// can be in it, whatever the node's clock says of their start. Both times are the API server's.
+func boundBy(pods []BoundPod, written time.Time) (out []BoundPod) {
+	for _, p := range pods {
+		if !p.Bound.After(written) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
 // startedBy are the pods that the kubelet had taken in when a report was written: what they hold is
 // in it. The kubelet's time is of the node's clock, to the second. The report's is too where its
-// exporter tells one; else it is of the API server's clock. Then the two clocks must agree: a pod
-// that started while they differ counts as seen too early, or too late.
+// exporter tells one; else it is of the API server's clock, and boundBy has to come first. A node's
+// clock that is ahead then keeps pods that have just started among the ones that are on their way.
 func startedBy(pods []BoundPod, written time.Time) (out []BoundPod) {
 	for _, p := range pods {
 		if !p.Started.IsZero() && !p.Started.After(written) {

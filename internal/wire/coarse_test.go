@@ -304,6 +304,20 @@ zones: [{name: node-0, type: Node, resources: [{name: cpu, capacity: 8, allocata
 	}
 }
 
+// TestWhoseClockCounts: an exporter that tells its time has the kubelet's clock; else a pod that
+// has its node since is not counted, as the API server's clock says.
+func TestWhoseClockCounts(t *testing.T) {
+	for said, want := range map[string]string{fmt.Sprint(writtenSecond): "uid-old", "": ""} {
+		o, old := numatopologyOf(t, eight+`numares: {cpu: {allocatable: "0-7", capacity: 8}}`), bound("old", -10)
+		o.Annotations, o.CreationTimestamp = map[string]string{nodeinfo.TimestampAnnotation: said}, metav1.Unix(writtenSecond, 0)
+		old.Bound = time.Unix(writtenSecond+1, 0)
+		n, err := ReadNumatopology(o, &Beside{Pods: []BoundPod{old}})
+		if got := strings.TrimSuffix(podsIn(&n), Others); err != nil || strings.TrimSpace(got) != want {
+			t.Errorf("written at %q by its exporter: %q is counted, %v; want %q", said, got, err, want)
+		}
+	}
+}
+
 // TestZonesWithoutCPUs: an exporter that reports no CPUs says nothing about them, not that there
 // are none.
 func TestZonesWithoutCPUs(t *testing.T) {

@@ -381,7 +381,7 @@ func counted(o *nrt.NodeResourceTopology, bound []BoundPod, written time.Time) [
 			return seen
 		}
 	}
-	return startedBy(bound, written)
+	return startedBy(boundBy(bound, written), written)
 }
 
 func namesOf(pods []BoundPod) []PodName {

@@ -39,9 +39,13 @@ func ReadNumatopology(nt *nodeinfo.Numatopology, b *Beside) (Node, error) {
 	if err := r.allocations(at.Child("podAllocations"), s.PodAllocations, b.Pods); err != nil {
 		return Node{}, err
 	}
-	written := writtenAt(nt)
+	written, pods := exportedAt(nt), b.Pods
+	if written.IsZero() {
+		written = lastWroteField(nt, nt.CreationTimestamp.Time, "numares")
+		pods = boundBy(pods, written)
+	}
 	if len(s.PodAllocations) == 0 {
-		r.list(startedBy(b.Pods, written))
+		r.list(startedBy(pods, written))
 	}
 	if err := r.reserved(at.Child("resReserved").Key("cpu"), s.ResReserved["cpu"]); err != nil {
 		return Node{}, err
@@ -51,13 +55,12 @@ func ReadNumatopology(nt *nodeinfo.Numatopology, b *Beside) (Node, error) {
 
 type numatopologyReader struct{ coarse }
 
-// writtenAt is the exporter's time; where it is not told, that at which the API server took in what
-// is in use.
-func writtenAt(nt *nodeinfo.Numatopology) time.Time {
+// exportedAt is the exporter's time, by the node's clock; zero where it is not told.
+func exportedAt(nt *nodeinfo.Numatopology) time.Time {
 	if seconds, err := strconv.ParseInt(nt.Annotations[nodeinfo.TimestampAnnotation], 10, 64); err == nil && seconds > 0 {
 		return time.Unix(seconds, 0)
 	}
-	return lastWroteField(nt, nt.CreationTimestamp.Time, "numares")
+	return time.Time{}
 }
 
 func (r *numatopologyReader) cpus(at *field.Path, detail map[string]nodeinfo.CPUInfo) error {
