@@ -10,6 +10,7 @@ const (
 	topicPlatform    topic = "cannot report yet"
 	topicActive      topic = "the kubelet does not tell its active pods; going by time"
 	topicMachine     topic = "the machine has changed and cannot be read"
+	topicDevices     topic = "the machine has other devices and cannot be read"
 	topicDescription topic = "the kubelet does not describe its devices"
 	topicGPUs        topic = "the choice of NVIDIA's device plugin cannot be predicted"
 	topicHolders     topic = "the kubelet does not tell which devices its pods hold"

@@ -202,7 +202,7 @@ func (e *enforcer) books(ctx context.Context) (*enforce.Books, *offer.Offers, er
 		return nil, nil, err
 	}
 	books, err := enforce.NewBooks(p.spec.Machine, p.model.ReservedCPUs(), e.opts.Enforce.OnCollision)
-	if err != nil || len(p.offered) == 0 {
+	if err != nil || e.opts.Devices == nil {
 		return books, nil, err
 	}
 	offers := offer.New(p.offered, e.opts.host(), func(format string, args ...any) { e.opts.Log.Info(fmt.Sprintf(format, args...)) })
@@ -220,11 +220,11 @@ func (e *enforcer) set(p *enforce.Plugin, o *offer.Offers, problem error) {
 	e.changed()
 }
 
-// renew makes the books go on with a platform that was found since they were made, as after a
-// restart of the kubelet with other reserved CPUs.
+// renew makes books and offers go on with a platform that was found since they were made, as after
+// a restart of the kubelet with other reserved CPUs, or with a device that has come since.
 func (e *enforcer) renew(p *platform) {
 	e.mu.Lock()
-	plugin, known := e.plugin, e.machine == p.spec.Machine
+	plugin, offers, known := e.plugin, e.offers, e.machine == p.spec.Machine
 	e.machine = p.spec.Machine
 	e.mu.Unlock()
 	if plugin == nil || known || p.model == nil || p.spec.Authority != v1alpha1.AuthorityBerth || p.spec.Koordlet {
@@ -232,6 +232,9 @@ func (e *enforcer) renew(p *platform) {
 	}
 	if err := plugin.Renew(p.spec.Machine, p.model.ReservedCPUs()); err != nil {
 		e.opts.Log.Warn("decisions are carried out as on the machine before", "error", err)
+	}
+	if offers != nil && p.wrong == nil {
+		offers.Renew(p.offered)
 	}
 }
 

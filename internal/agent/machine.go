@@ -118,6 +118,15 @@ func deciderOf(flag v1alpha1.Authority, enforcer v1alpha1.Enforcer, devices *off
 	return by, err
 }
 
+// offers are what the agent offers there; nil where Berth does not decide. Koordlet gives
+// containers no devices.
+func (by *decider) offers() *offer.Config {
+	if by.authority != v1alpha1.AuthorityBerth || by.enforcer == v1alpha1.EnforcerKoordlet {
+		return nil
+	}
+	return by.devices
+}
+
 // discover reads machine and configuration again.
 func discover(ctx context.Context, machine MachineSource, config ConfigSource, version string, by decider) (platform, error) {
 	m, err := machine()
@@ -125,11 +134,7 @@ func discover(ctx context.Context, machine MachineSource, config ConfigSource, v
 		return platform{}, fmt.Errorf("machine: %w", err)
 	}
 	koordlet := by.authority == v1alpha1.AuthorityBerth && by.enforcer == v1alpha1.EnforcerKoordlet
-	offers := by.devices
-	if by.authority != v1alpha1.AuthorityBerth || koordlet { // koordlet gives containers no devices
-		offers = nil
-	}
-	trimmed := reported(m, offers)
+	trimmed := reported(m, by.offers())
 	view, err := placement.ViewOf(trimmed)
 	if err != nil {
 		return platform{}, fmt.Errorf("machine: %w", err)
@@ -160,11 +165,25 @@ func discover(ctx context.Context, machine MachineSource, config ConfigSource, v
 	}
 	c.MemoryStays = koordlet
 	p.spec = wire.NodeSpec{Machine: trimmed, View: view, Config: c, Authority: by.authority, Koordlet: koordlet, KubeletVersion: version}
-	if p.offered, p.wrong = offers.Resolve(m); len(p.offered) > 0 {
-		p.spec.Config.Devices = placement.DevicesOf(trimmed, poolsOf(p.offered, nil))
-	}
-	p.compile()
+	p.offer(m, by.offers())
 	return p, nil
+}
+
+// offer finds the devices that are offered, and makes the model.
+func (p *platform) offer(m *topology.Machine, offers *offer.Config) {
+	p.offered, p.wrong = offers.Resolve(m)
+	p.spec.Config.Devices = placement.DevicesOf(p.spec.Machine, poolsOf(p.offered, nil))
+	p.compile()
+}
+
+// withDevicesOf returns the platform with the devices that the machine has now, and the rest of it
+// as the kubelet found it.
+func (p platform) withDevicesOf(m *topology.Machine, offers *offer.Config) platform {
+	machine, now := *p.spec.Machine, reported(m, offers)
+	machine.Devices, machine.Links = now.Devices, now.Links
+	p.spec.Machine = &machine
+	p.offer(m, offers)
+	return p
 }
 
 // compile makes the model.

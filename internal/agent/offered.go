@@ -75,7 +75,7 @@ func (s *sighting) addOffered() {
 	for _, p := range s.platform.offered {
 		for _, d := range p.Devices {
 			if s.obeyed != nil && s.obeyed.offered[d.Address] != p.Resource {
-				sick[d.Address] = "it is offered to the kubelet when the agent starts again"
+				sick[d.Address] = "the kubelet has not been offered it yet"
 			}
 			if slices.Contains(s.stale, p.Resource) {
 				sick[d.Address] = "the kubelet counts what pods had that have gone"

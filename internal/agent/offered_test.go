@@ -2,6 +2,7 @@ package agent
 
 import (
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 
@@ -9,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/internal/enforce"
 	"github.com/berth-dev/berth/internal/offer"
 	"github.com/berth-dev/berth/placement"
 )
@@ -30,6 +32,17 @@ func newOfferingWorld(t *testing.T) *world {
 	w.allocated(registeredTokens(nil), "null")
 	w.obeys(&obeyed{offered: map[string]string{"0000:3b:00.0": "a.b/gpu", "0000:3c:00.0": "a.b/gpu", "0000:bb:00.0": "a.b/gpu", "0000:bc:00.0": "a.b/odd"}})
 	return w
+}
+
+// newPluginOf is a plugin for a world that nobody asks.
+func newPluginOf(t *testing.T, w *world) *enforce.Plugin {
+	t.Helper()
+	w.settle()
+	books, err := enforce.NewBooks(w.m.around.platform.spec.Machine, cpuSet(t, "0"), enforce.Hold)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return enforce.NewPlugin(books, t.Logf)
 }
 
 // registeredTokens are the healthy devices of the kubelet's plugins, with more ones.
@@ -77,6 +90,52 @@ func TestOfferedReport(t *testing.T) {
 	}
 	if !strings.Contains(nt.Spec.Devices, "bc:00.0,00ff00") {
 		t.Errorf("spec.devices lacks the device that is no GPU: %s", nt.Spec.Devices)
+	}
+}
+
+// TestADeviceThatComes is offered without a restart of kubelet or agent, and one that goes stays
+// known: a pod may have it.
+func TestADeviceThatComes(t *testing.T) {
+	w := newOfferingWorld(t)
+	slots := "as at first"
+	w.m.around.slots.fingerprint = func() string { return slots }
+	e := &enforcer{opts: &Options{Log: slog.New(slog.DiscardHandler)}, changed: func() {}}
+	e.set(newPluginOf(t, w), offer.New(nil, offer.Host{SpecDirs: []string{t.TempDir()}}, t.Logf), nil)
+	w.m.renew = e.renew
+	w.m.running = func() *obeyed {
+		out := &obeyed{offered: map[string]string{}}
+		for _, p := range e.offers.Pools() {
+			for _, d := range p.Devices {
+				out.offered[d.Address] = p.Resource
+			}
+		}
+		return out
+	}
+	w.settle()
+	gpus := func() string {
+		var out []string
+		for _, g := range w.writes[len(w.writes)-1].Status.Devices[0].Groups {
+			out = append(out, fmt.Sprint(g.IDs, g.Unhealthy))
+		}
+		return strings.Join(out, " ")
+	}
+	if got, want := gpus(), "[0000:3b:00.0 0000:3c:00.0] false [0000:bb:00.0] false"; got != want {
+		t.Fatalf("at first %s, want %s", got, want)
+	}
+	w.m.around.machine = GivenMachine(testMachine + " dev:3b:00.0,030200,10de:2330,numa=0,root=3a dev:bb:00.0,030200,10de:2330,numa=1,root=ba dev:bc:00.0,00ff00,1234:11e8,numa=1,root=ba dev:cc:00.0,030200,10de:2330,numa=1,root=cb")
+	if w.m.lookAround(t.Context()) {
+		t.Error("news before the machine has others")
+	}
+	slots = "one goes, one comes"
+	if !w.m.lookAround(t.Context()) || w.m.lookAround(t.Context()) {
+		t.Error("want news, once")
+	}
+	w.settle()
+	if got, want := gpus(), "[0000:3b:00.0 0000:3c:00.0] false [0000:bb:00.0 0000:cc:00.0] false"; got != want {
+		t.Errorf("then %s, want %s", got, want)
+	}
+	if got := w.ready(); !strings.HasPrefix(got, "True") {
+		t.Error(got)
 	}
 }
 

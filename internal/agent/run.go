@@ -142,6 +142,7 @@ func (a *agent) newMirror(api API, book *podBook) *mirror {
 	}
 	if o.Machine == "" {
 		around.fingerprint = MachineFingerprint(os.DirFS(o.SysRoot))
+		around.slots.fingerprint = DeviceFingerprint(os.DirFS(o.SysRoot))
 	}
 	root := os.DirFS(o.Root)
 	return &mirror{

@@ -58,6 +58,31 @@ func MachineFingerprint(fsys fs.FS) func() string {
 	}
 }
 
+// DeviceFingerprint returns a source of which PCI functions the machine has, and which of them have
+// RDMA: it may have others at any time.
+func DeviceFingerprint(fsys fs.FS) func() string {
+	return func() string {
+		var b strings.Builder
+		for _, dir := range []string{"sys/bus/pci/devices", "sys/class/infiniband"} {
+			entries, err := fs.ReadDir(fsys, dir)
+			if err != nil {
+				continue // a machine may have neither
+			}
+			for _, e := range entries {
+				fmt.Fprintln(&b, e.Name())
+			}
+		}
+		return b.String()
+	}
+}
+
+// slots are where devices come and go while a kubelet runs.
+type slots struct {
+	fingerprint func() string // nil: none comes or goes
+	last        string        // of the machine whose devices the platform has
+	offered     []offer.Pool  // by the last platform: these stay when the machine loses them
+}
+
 // surroundings are the machine and the configuration that the kubelet found when it started, and
 // what it would find if it started now.
 type surroundings struct {
@@ -69,18 +94,18 @@ type surroundings struct {
 	devices     *offer.Config      // what is offered where Berth does
 	version     string             // of the kubelet; "": as the Node object says
 	fingerprint func() string      // what may change under a kubelet; nil: nothing
-	every       time.Duration      // how often to look whether the configuration has changed
+	slots       slots
+	every       time.Duration // how often to look whether the configuration has changed
 	say         *complaints
 
 	decider decider // as of when the platform was found
 	release string  // the kubelet's, as of then
 	// mislabelled: nobody can say who decides, or what labels ask for.
-	mislabelled     bool
-	platform        *platform // what the kubelet found; nil until it is known
-	present         present
-	lastFingerprint string // of the machine that platform or present has
-	looked          configLook
-	attempts        backoff // between attempts to find out machine and configuration
+	mislabelled bool
+	platform    *platform // what the kubelet found; nil until it is known
+	present     present
+	looked      configLook
+	attempts    backoff // between attempts to find out machine and configuration
 }
 
 // configLook is how the configuration is looked at.
@@ -93,8 +118,9 @@ type configLook struct {
 
 // present is what a kubelet would see if it started now; nil where nothing says that it differs.
 type present struct {
-	view   *placement.KubeletView
-	config *kubeletv1beta1.KubeletConfiguration
+	fingerprint string // of the machine
+	view        *placement.KubeletView
+	config      *kubeletv1beta1.KubeletConfiguration
 	// unread is why the configuration on disk cannot be read, and unseen why the changed machine
 	// cannot; "" if it can.
 	unread, unseen string
@@ -114,20 +140,42 @@ func (a *surroundings) find(ctx context.Context, node *corev1.Node) (next, error
 	if a.platform != nil && a.decider == by && a.release == version && a.mislabelled == (wrong != nil) {
 		return settled, nil
 	}
+	is := present{}
 	if a.fingerprint != nil {
-		a.lastFingerprint = a.fingerprint()
+		is.fingerprint = a.fingerprint()
 	}
-	p, err := discover(ctx, a.machine, a.config, version, by)
+	if a.slots.fingerprint != nil {
+		a.slots.last = a.slots.fingerprint()
+	}
+	p, err := discover(ctx, func() (*topology.Machine, error) { return a.keeping(&by) }, a.config, version, by)
 	if err != nil {
 		return again(a.attempts.Step()), err
 	}
+	a.offering(&p)
 	a.decider, a.release = by, version
 	if a.mislabelled = wrong != nil; a.mislabelled {
 		p.wrong, p.problem = wrong, wrong
 	}
-	a.platform, a.present = &p, present{view: p.spec.View, config: p.config}
+	is.view, is.config = p.spec.View, p.config
+	a.platform, a.present = &p, is
 	a.looked.last, a.looked.due, a.attempts = a.now(), time.Time{}, newLook()
 	return settled, nil
+}
+
+// keeping is the machine with what was offered on it before.
+func (a *surroundings) keeping(by *decider) (*topology.Machine, error) {
+	m, err := a.machine()
+	if offers := by.offers(); err == nil && offers != nil {
+		m = offers.Keep(m, a.slots.offered)
+	}
+	return m, err
+}
+
+// offering remembers what is offered.
+func (a *surroundings) offering(p *platform) {
+	if p.wrong == nil {
+		a.slots.offered = p.offered
+	}
 }
 
 // forget makes the agent find out everything again: another kubelet has started.
@@ -146,7 +194,7 @@ func (a *surroundings) look(ctx context.Context) bool {
 	if a.platform == nil {
 		return false
 	}
-	before := a.present
+	before, devices := a.present, a.lookAtDevices()
 	a.lookAtMachine()
 	now := a.now()
 	if now.Sub(a.looked.last) >= a.every || !a.looked.due.IsZero() && !now.Before(a.looked.due) {
@@ -154,8 +202,30 @@ func (a *surroundings) look(ctx context.Context) bool {
 		a.lookAtConfig(ctx)
 	}
 	is := &a.present
-	return is.view != before.view || is.unseen != before.unseen || is.unread != before.unread ||
+	return devices || is.view != before.view || is.unseen != before.unseen || is.unread != before.unread ||
 		len(changedSettings(before.config, is.config)) > 0
+}
+
+// lookAtDevices follows the devices that are offered. It says whether the machine has others than
+// before.
+func (a *surroundings) lookAtDevices() bool {
+	offers := a.decider.offers()
+	if offers == nil || a.slots.fingerprint == nil || a.mislabelled {
+		return false
+	}
+	fingerprint := a.slots.fingerprint()
+	if fingerprint == a.slots.last {
+		return false
+	}
+	m, err := a.keeping(&a.decider)
+	a.say.about(topicDevices, err)
+	if err != nil {
+		return false
+	}
+	p := a.platform.withDevicesOf(m, offers)
+	a.offering(&p)
+	a.platform, a.slots.last = &p, fingerprint
+	return true
 }
 
 func (a *surroundings) lookAtMachine() {
@@ -163,7 +233,7 @@ func (a *surroundings) lookAtMachine() {
 		return
 	}
 	fingerprint := a.fingerprint()
-	if fingerprint == a.lastFingerprint {
+	if fingerprint == a.present.fingerprint {
 		a.present.unseen = ""
 		a.say.about(topicMachine, nil)
 		return
@@ -178,7 +248,7 @@ func (a *surroundings) lookAtMachine() {
 		a.present.unseen = err.Error()
 		return
 	}
-	a.present.view, a.present.unseen, a.lastFingerprint = view, "", fingerprint
+	a.present.view, a.present.unseen, a.present.fingerprint = view, "", fingerprint
 }
 
 func (a *surroundings) lookAtConfig(ctx context.Context) {

@@ -75,6 +75,42 @@ func TestResolve(t *testing.T) {
 	}
 }
 
+// TestKeep: what was offered stays when the machine loses it or sees its RDMA device no more; one
+// of another product takes its place.
+func TestKeep(t *testing.T) {
+	c := mustRead(t, `resources: [{resource: a.b/gpu, class: gpu, product: "2330", vendor: 10de}, {resource: a.b/vf, class: rdma, virtual: true}]`)
+	before, err := c.Resolve(testMachine(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed, other := *testMachine(t), []topology.Device(nil)
+	for _, d := range changed.Devices {
+		switch d.Address {
+		case "0000:3b:00.0": // has gone
+			continue
+		case "0000:3c:00.1":
+			d.RDMA = ""
+		case "0000:bb:00.0":
+			d.Product = "1111"
+		}
+		other = append(other, d)
+	}
+	changed.Devices = other
+	var got []string
+	pools, err := c.Resolve(c.Keep(&changed, before))
+	for _, p := range pools {
+		for _, d := range p.Devices {
+			got = append(got, p.Resource+" "+d.Address)
+		}
+	}
+	if want := "a.b/gpu 0000:3b:00.0, a.b/vf 0000:3c:00.1"; err != nil || strings.Join(got, ", ") != want {
+		t.Errorf("%q, %v; want %s", got, err, want)
+	}
+	if m := testMachine(t); c.Keep(m, before) != m {
+		t.Error("a machine that has everything is another one")
+	}
+}
+
 // TestWrongConfigs: each mistake is told with its field, its value and what would be right.
 func TestWrongConfigs(t *testing.T) {
 	r := func(more string) string { return "resources: [{resource: example.com/x, " + more + "}]" }

@@ -24,10 +24,12 @@ type Offers struct {
 	// a pool up, or let it go; nil for nobody. It must not wait.
 	Changed func()
 
-	pools []Pool
-	host  Host
+	host Host
+	// looking lets one look at a time pass.
+	looking sync.Mutex
 
 	mu       sync.Mutex
+	pools    []Pool
 	findings map[string]Finding
 	// listeners counts the kubelet's open questions for tokens, by resource: it lets go of them
 	// when it ends.
@@ -38,13 +40,17 @@ type Offers struct {
 
 // New returns offers of pools, and looks at the devices for the first time.
 func New(pools []Pool, host Host, log func(string, ...any)) *Offers {
-	o := &Offers{pools: pools, host: host, Log: log, listeners: map[string]int{}, told: make(chan struct{})}
-	o.Look()
+	o := &Offers{host: host, Log: log, listeners: map[string]int{}, told: make(chan struct{})}
+	o.Renew(pools)
 	return o
 }
 
 // Pools are what is offered. Nobody changes them.
-func (o *Offers) Pools() []Pool { return o.pools }
+func (o *Offers) Pools() []Pool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.pools
+}
 
 // Findings are what the last look found, by address.
 func (o *Offers) Findings() map[string]Finding {
@@ -73,27 +79,44 @@ func (o *Offers) listen(resource string, n int) {
 
 // Look looks at the devices, and writes the specification of the ones that no vendor describes.
 func (o *Offers) Look() {
-	findings := o.host.look(o.pools)
-	if err := o.host.writeSpec(o.pools, findings); err != nil {
-		for i := range o.pools {
-			for _, d := range o.pools[i].Devices {
-				if s := findings[d.Address]; o.pools[i].cdi == nil && s.Sick == "" {
+	o.looking.Lock()
+	defer o.looking.Unlock()
+	o.lookAt(o.Pools())
+}
+
+// Renew offers these pools instead. Of a resource that is not among them nothing is left.
+func (o *Offers) Renew(pools []Pool) {
+	o.looking.Lock()
+	defer o.looking.Unlock()
+	o.lookAt(pools)
+}
+
+func (o *Offers) lookAt(pools []Pool) {
+	findings := o.host.look(pools)
+	if err := o.host.writeSpec(pools, findings); err != nil {
+		for i := range pools {
+			for _, d := range pools[i].Devices {
+				if s := findings[d.Address]; pools[i].cdi == nil && s.Sick == "" {
 					s.Sick = "its CDI specification cannot be written: " + err.Error()
 					findings[d.Address] = s
 				}
 			}
 		}
 	}
-	if o.note(findings) && o.Changed != nil {
+	if o.note(pools, findings) && o.Changed != nil {
 		o.Changed()
 	}
 }
 
-// note says whether the findings are news.
-func (o *Offers) note(findings map[string]Finding) bool {
+// note says whether pools or findings are news.
+func (o *Offers) note(pools []Pool, findings map[string]Finding) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.findings != nil && maps.EqualFunc(o.findings, findings, func(a, b Finding) bool { return a.Sick == b.Sick && a.CDI == b.CDI && slices.Equal(a.Nodes, b.Nodes) }) {
+	same := slices.EqualFunc(o.pools, pools, func(a, b Pool) bool {
+		return a.Resource == b.Resource && slices.EqualFunc(a.Devices, b.Devices, func(c, d Device) bool { return c.Address == d.Address })
+	})
+	o.pools = pools
+	if same && o.findings != nil && maps.EqualFunc(o.findings, findings, func(a, b Finding) bool { return a.Sick == b.Sick && a.CDI == b.CDI && slices.Equal(a.Nodes, b.Nodes) }) {
 		return false
 	}
 	for _, address := range slices.Sorted(maps.Keys(findings)) {
@@ -110,16 +133,22 @@ func (o *Offers) note(findings map[string]Finding) bool {
 	return true
 }
 
-// tokens says how many devices of a pool may be given away, and tells when that may have changed.
-func (o *Offers) tokens(p *Pool) (well int, changed <-chan struct{}) {
+// tokens says how many devices there are under a name, and how many of them may be given away, and
+// tells when that may have changed.
+func (o *Offers) tokens(name string) (well, all int, changed <-chan struct{}) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for _, d := range p.Devices {
-		if o.findings[d.Address].Sick == "" {
-			well++
+	for i := range o.pools {
+		if !slices.Contains(wire.DeviceNames(o.pools[i].Resource), name) {
+			continue
+		}
+		for _, d := range o.pools[i].Devices {
+			if all++; o.findings[d.Address].Sick == "" {
+				well++
+			}
 		}
 	}
-	return well, o.told
+	return well, all, o.told
 }
 
 // lookPeriod is how often devices are looked at: a dozen small files of sysfs for each.
@@ -128,16 +157,18 @@ const lookPeriod = time.Second
 // Run offers the devices until ctx ends. A kubelet that starts again finds the plugins again.
 func (o *Offers) Run(ctx context.Context) {
 	var all sync.WaitGroup
-	for i := range o.pools {
-		for _, name := range wire.DeviceNames(o.pools[i].Resource) {
-			pool := o.pools[i]
-			pool.Resource = name
-			all.Go(func() { o.serve(ctx, &pool) })
-		}
-	}
+	served := map[string]bool{}
 	tick := time.NewTicker(lookPeriod)
 	defer tick.Stop()
 	for ctx.Err() == nil {
+		for _, p := range o.Pools() {
+			for _, name := range wire.DeviceNames(p.Resource) {
+				if !served[name] {
+					all.Go(func() { o.serve(ctx, name) })
+				}
+				served[name] = true
+			}
+		}
 		select {
 		case <-ctx.Done():
 		case <-tick.C:

@@ -69,6 +69,32 @@ func (c *Config) Resolve(m *topology.Machine) ([]Pool, error) {
 	return pools, nil
 }
 
+// Keep returns a machine with the devices that were offered on it and that it has lost, or sees as
+// something else: a card whose RDMA device is in a container's network is a plain one to others. A
+// device of another maker or product takes the place of the one before.
+func (c *Config) Keep(m *topology.Machine, before []Pool) *topology.Machine {
+	devices, kept := slices.Clone(m.Devices), false
+	for i := range before {
+		for _, d := range before[i].Devices {
+			at := slices.IndexFunc(devices, func(o topology.Device) bool { return o.Address == d.Address })
+			switch {
+			case at < 0:
+				devices, kept = append(devices, *d.Device), true
+			case devices[at].Vendor == d.Vendor && devices[at].Product == d.Product && !c.Selects(&devices[at]):
+				devices[at], kept = *d.Device, true
+			}
+		}
+	}
+	if !kept {
+		return m
+	}
+	out, err := m.SetDevices(devices, m.Links)
+	if err != nil {
+		return m // one that was kept needs another one that has gone
+	}
+	return out
+}
+
 // pool finds the devices of one resource, and takes them.
 func (c *Config) pool(i int, m *topology.Machine, taken map[string]string) (Pool, error) {
 	r, at := &c.Resources[i], fmt.Sprintf("resources[%d]", i)

@@ -31,12 +31,12 @@ func IsToken(id string) bool { return strings.HasPrefix(id, tokenPrefix) }
 // kubeletSocket is where plugins register, in the folder for device plugins.
 const kubeletSocket = "kubelet.sock"
 
-// plugin serves the tokens of a pool to the kubelet.
+// plugin serves the tokens of a resource to the kubelet.
 type plugin struct {
 	pluginapi.UnimplementedDevicePluginServer
-	offers *Offers
-	pool   *Pool
-	ended  context.Context
+	offers   *Offers
+	resource string
+	ended    context.Context
 }
 
 var _ pluginapi.DevicePluginServer = (*plugin)(nil)
@@ -44,13 +44,13 @@ var _ pluginapi.DevicePluginServer = (*plugin)(nil)
 // retryAfter is how long to wait for a kubelet that is not there.
 const retryAfter = time.Second
 
-// serve offers one pool until ctx ends.
-func (o *Offers) serve(ctx context.Context, p *Pool) {
+// serve offers one resource until ctx ends.
+func (o *Offers) serve(ctx context.Context, resource string) {
 	said := ""
 	for ctx.Err() == nil {
-		err := o.serveOnce(ctx, p)
+		err := o.serveOnce(ctx, resource)
 		if text := fmt.Sprint(err); err != nil && ctx.Err() == nil && text != said {
-			o.Log("device plugin of %s: %v; tried again", p.Resource, err)
+			o.Log("device plugin of %s: %v; tried again", resource, err)
 			said = text
 		}
 		if err == nil {
@@ -64,13 +64,15 @@ func (o *Offers) serve(ctx context.Context, p *Pool) {
 	}
 }
 
-// socketOf is the name of a pool's socket.
-func socketOf(p *Pool) string { return "berth-" + strings.ReplaceAll(p.Resource, "/", "_") + ".sock" }
+// socketOf is the name of a resource's socket.
+func socketOf(resource string) string {
+	return "berth-" + strings.ReplaceAll(resource, "/", "_") + ".sock"
+}
 
-// serveOnce offers a pool until its socket is gone: a kubelet that starts removes the sockets of
-// plugins, and by that tells them to register again (pkg/kubelet/cm/devicemanager/plugin/v1beta1,
-// server.Start). It does so before it listens, so there is no socket until then.
-func (o *Offers) serveOnce(ctx context.Context, p *Pool) error {
+// serveOnce offers a resource until its socket is gone: a kubelet that starts removes the sockets
+// of plugins, and by that tells them to register again (server.Start in
+// pkg/kubelet/cm/devicemanager/plugin/v1beta1). It does so before it listens, so there is no socket until then.
+func (o *Offers) serveOnce(ctx context.Context, resource string) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	watch, err := fsnotify.NewWatcher()
@@ -86,7 +88,7 @@ func (o *Offers) serveOnce(ctx context.Context, p *Pool) error {
 		return err
 	}
 	defer kubelet.Close()
-	path := filepath.Join(o.Dir, socketOf(p))
+	path := filepath.Join(o.Dir, socketOf(resource))
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -96,12 +98,13 @@ func (o *Offers) serveOnce(ctx context.Context, p *Pool) error {
 	}
 	server := grpc.NewServer()
 	defer server.Stop()
-	pluginapi.RegisterDevicePluginServer(server, &plugin{offers: o, pool: p, ended: ctx})
+	pluginapi.RegisterDevicePluginServer(server, &plugin{offers: o, resource: resource, ended: ctx})
 	go server.Serve(listener) //nolint:errcheck // it ends with the server
-	if err := register(ctx, p, kubelet); err != nil {
+	if err := register(ctx, resource, kubelet); err != nil {
 		return err
 	}
-	o.Log("the kubelet has been offered %d of %s", len(p.Devices), p.Resource)
+	_, all, _ := o.tokens(resource)
+	o.Log("the kubelet has been offered %d of %s", all, resource)
 	return awaitGone(ctx, watch, path)
 }
 
@@ -156,8 +159,8 @@ func awaitGone(ctx context.Context, watch *fsnotify.Watcher, path string) error 
 // registerLimit bounds one registration. The kubelet gives a plugin 10 s to be connected to.
 const registerLimit = 30 * time.Second
 
-// register registers a pool over a connection to the kubelet.
-func register(ctx context.Context, p *Pool, kubelet net.Conn) error {
+// register registers a resource over a connection to the kubelet.
+func register(ctx context.Context, resource string, kubelet net.Conn) error {
 	ctx, cancel := context.WithTimeout(ctx, registerLimit)
 	defer cancel()
 	unused := make(chan net.Conn, 1)
@@ -176,7 +179,7 @@ func register(ctx context.Context, p *Pool, kubelet net.Conn) error {
 	}
 	defer conn.Close()
 	_, err = pluginapi.NewRegistrationClient(conn).Register(ctx, &pluginapi.RegisterRequest{
-		Version: pluginapi.Version, Endpoint: socketOf(p), ResourceName: p.Resource, Options: options(),
+		Version: pluginapi.Version, Endpoint: socketOf(resource), ResourceName: resource, Options: options(),
 	})
 	return err
 }
@@ -193,18 +196,18 @@ func (p *plugin) GetDevicePluginOptions(context.Context, *pluginapi.Empty) (*plu
 
 // ListAndWatch implements pluginapi.DevicePluginServer.
 func (p *plugin) ListAndWatch(_ *pluginapi.Empty, stream pluginapi.DevicePlugin_ListAndWatchServer) error {
-	for last := -1; ; {
-		well, changed := p.offers.tokens(p.pool)
-		if well != last {
-			units := wire.DeviceUnits(p.pool.Resource)
-			if err := stream.Send(&pluginapi.ListAndWatchResponse{Devices: tokens(units*well, units*len(p.pool.Devices))}); err != nil {
+	for lastWell, lastAll := -1, -1; ; {
+		well, all, changed := p.offers.tokens(p.resource)
+		if well != lastWell || all != lastAll {
+			units := wire.DeviceUnits(p.resource)
+			if err := stream.Send(&pluginapi.ListAndWatchResponse{Devices: tokens(units*well, units*all)}); err != nil {
 				return err
 			}
-			if last < 0 {
-				p.offers.listen(p.pool.Resource, 1)
-				defer p.offers.listen(p.pool.Resource, -1)
+			if lastWell < 0 {
+				p.offers.listen(p.resource, 1)
+				defer p.offers.listen(p.resource, -1)
 			}
-			last = well
+			lastWell, lastAll = well, all
 		}
 		select {
 		case <-changed:
@@ -250,7 +253,7 @@ func (p *plugin) Allocate(_ context.Context, req *pluginapi.AllocateRequest) (*p
 	resp := &pluginapi.AllocateResponse{}
 	for _, c := range req.ContainerRequests {
 		resp.ContainerResponses = append(resp.ContainerResponses, &pluginapi.ContainerAllocateResponse{
-			Annotations: map[string]string{wire.TokensAnnotation(p.pool.Resource): wire.DeviceCount(p.pool.Resource, len(c.DevicesIds))},
+			Annotations: map[string]string{wire.TokensAnnotation(p.resource): wire.DeviceCount(p.resource, len(c.DevicesIds))},
 		})
 	}
 	return resp, nil

@@ -16,6 +16,7 @@ import (
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
 	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/topology"
 )
 
 // kubelet is as much of a kubelet as plugins see: it removes their sockets when it starts, and
@@ -93,7 +94,7 @@ func TestServe(t *testing.T) {
 	go func() {
 		defer close(ended)
 		for i := range o.pools { // without the looks of Run: this test changes the files
-			o.serve(ctx, &o.pools[i])
+			o.serve(ctx, o.pools[i].Resource)
 		}
 	}()
 	client, r := k.plugin(t)
@@ -139,6 +140,20 @@ func TestServe(t *testing.T) {
 		t.Errorf("gives %v", a)
 	}
 
+	more, err := mustRead(t, "resources: [{resource: a.b/gpu, vendor: 10de}, {resource: a.b/odd, class: other, optional: true}]").Resolve(testMachine(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	more[0].Devices = append(more[0].Devices, Device{&topology.Device{Address: "0000:cc:00.0"}, 2})
+	files[pci+"0000:cc:00.0/class"] = files[pci+"0000:bb:00.0/class"]
+	o.Renew(more)
+	want("berth-token-0000=Healthy berth-token-0001=Healthy berth-token-0002=Unhealthy")
+	if f, known := o.Findings()["0000:cc:00.0"]; !known || f.Sick != "" {
+		t.Errorf("of a device that has come: %+v", f)
+	}
+	o.Renew(pools)
+	want("berth-token-0000=Healthy berth-token-0001=Unhealthy")
+
 	k.server.Stop()
 	startAgain := startKubelet(t, o.Dir)
 	if _, r := startAgain.plugin(t); r.ResourceName != "a.b/gpu" {
@@ -166,7 +181,7 @@ func TestServeBeforeTheKubelet(t *testing.T) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		o.serve(ctx, &o.pools[0])
+		o.serve(ctx, o.pools[0].Resource)
 	}()
 	conn, err := old.Accept() // it is killed in the middle of a registration
 	if err != nil {
@@ -223,7 +238,7 @@ func TestUnits(t *testing.T) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		o.serve(ctx, &o.pools[0])
+		o.serve(ctx, o.pools[0].Resource)
 	}()
 	defer func() { cancel(); <-ended }()
 	client, _ := k.plugin(t)
