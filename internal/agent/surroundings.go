@@ -58,8 +58,8 @@ func MachineFingerprint(fsys fs.FS) func() string {
 	}
 }
 
-// DeviceFingerprint returns a source of which PCI functions the machine has, and which of them have
-// RDMA: it may have others at any time.
+// DeviceFingerprint returns a source of the machine's PCI functions and RDMA devices: it may have
+// others at any time.
 func DeviceFingerprint(fsys fs.FS) func() string {
 	return func() string {
 		var b strings.Builder

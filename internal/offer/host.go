@@ -10,6 +10,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -44,7 +45,7 @@ type Finding struct {
 // look looks at all devices of the pools.
 func (h *Host) look(pools []Pool) map[string]Finding {
 	out := map[string]Finding{}
-	var known map[string]bool // CDI devices of vendors
+	var known map[string][]string // CDI devices of vendors, with their nodes
 	busy := h.busy()
 	for i := range pools {
 		p := &pools[i]
@@ -54,13 +55,52 @@ func (h *Host) look(pools []Pool) map[string]Finding {
 		for j := range p.Devices {
 			d := &p.Devices[j]
 			s := h.lookAt(d, p.cdi, busy)
-			if s.Sick == "" && p.cdi != nil && !known[s.CDI] {
-				s.Sick = "no CDI specification in " + strings.Join(h.SpecDirs, " or ") + " has " + s.CDI
+			if s.Sick == "" && p.cdi != nil {
+				s.Sick = h.misnamed(d, p.cdi, s.CDI, known)
 			}
 			out[d.Address] = s
 		}
 	}
 	return out
+}
+
+// misnamed says why a vendor's specification does not have the device under its name; "" where it
+// does.
+func (h *Host) misnamed(d *Device, cdi *CDI, name string, known map[string][]string) string {
+	nodes, found := known[name]
+	if !found {
+		return "no CDI specification in " + strings.Join(h.SpecDirs, " or ") + " has " + name
+	}
+	if cdi.Names != byIndex || h.Root == nil {
+		return "" // the name is the device's own
+	}
+	own := h.ownNodes(d.Address)
+	for _, n := range nodes {
+		if ownNode.MatchString(n) && !slices.Contains(own, n) {
+			return fmt.Sprintf("%s has /dev/%s, and the host lists [%s] for this device: the specification counts devices otherwise; have it name them by address or uuid",
+				name, n, strings.Join(own, " "))
+		}
+	}
+	return ""
+}
+
+// ownNode matches a node that belongs to one device alone, where sysfs or NVIDIA's driver knows it.
+var ownNode = regexp.MustCompile(`^(nvidia[0-9]+|dri/(card|renderD)[0-9]+|accel/accel[0-9]+)$`)
+
+// ownNodes are a function's nodes of that kind, as the host lists them.
+func (h *Host) ownNodes(address string) (nodes []string) {
+	for _, class := range []string{"drm", "accel"} {
+		dir := pciDir + address + "/" + class
+		for _, name := range h.children(dir) {
+			if n := h.node(dir + "/" + name); ownNode.MatchString(n) {
+				nodes = append(nodes, n)
+			}
+		}
+	}
+	if minor := h.nvidia(address, "Device Minor"); minor != "" {
+		nodes = append(nodes, "nvidia"+minor)
+	}
+	return nodes
 }
 
 // pciDir has an entry for every function.
@@ -100,16 +140,30 @@ func (h *Host) nameOf(d *Device, names string) (string, error) {
 
 // uuid asks NVIDIA's driver.
 func (h *Host) uuid(address string) (string, error) {
-	name := "driver/nvidia/gpus/" + address + "/information"
-	if h.Proc != nil {
-		text, err := fs.ReadFile(h.Proc, name)
-		for line := range strings.Lines(string(text)) {
-			if key, value, ok := strings.Cut(line, ":"); err == nil && ok && strings.TrimSpace(key) == "GPU UUID" {
-				return strings.TrimSpace(value), nil
-			}
+	if uuid := h.nvidia(address, "GPU UUID"); uuid != "" {
+		return uuid, nil
+	}
+	return "", fmt.Errorf("no UUID of it in /proc/%s: is NVIDIA's driver loaded?", nvidiaFile(address))
+}
+
+// nvidiaFile is where NVIDIA's driver describes a GPU, below /proc.
+func nvidiaFile(address string) string { return "driver/nvidia/gpus/" + address + "/information" }
+
+// nvidia is what NVIDIA's driver says about a GPU under a key; "" where it says nothing.
+func (h *Host) nvidia(address, key string) string {
+	if h.Proc == nil {
+		return ""
+	}
+	text, err := fs.ReadFile(h.Proc, nvidiaFile(address))
+	if err != nil {
+		return ""
+	}
+	for line := range strings.Lines(string(text)) {
+		if k, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(k) == key {
+			return strings.TrimSpace(value)
 		}
 	}
-	return "", fmt.Errorf("no UUID of it in /proc/%s: is NVIDIA's driver loaded?", name)
+	return ""
 }
 
 // nodeDirs are where sysfs lists what has device nodes, below a function's folder.
@@ -293,16 +347,22 @@ func replace(name string, text []byte) error {
 }
 
 // described are the devices, KIND=NAME, of the specifications of all vendors, as a runtime reads
-// them: a specification that is not valid describes nothing, and neither do two that say different
-// things of one device.
-func (h *Host) described() map[string]bool {
-	out := map[string]bool{}
+// them, with their nodes below /dev: a specification that is not valid describes nothing, and
+// neither do two that say different things of one device.
+func (h *Host) described() map[string][]string {
+	out := map[string][]string{}
 	vendors, err := cdi.NewCache(cdi.WithSpecDirs(h.SpecDirs...), cdi.WithAutoRefresh(false))
 	if err != nil {
 		return out // only an option can fail
 	}
 	for _, name := range vendors.ListDevices() {
-		out[name] = true
+		out[name] = []string{}
+		for _, n := range vendors.GetDevice(name).ContainerEdits.DeviceNodes {
+			at := path.Clean(cmp.Or(n.HostPath, n.Path)) // a driver may be installed below another root
+			if i := strings.LastIndex(at, "/dev/"); i >= 0 {
+				out[name] = append(out[name], at[i+len("/dev/"):])
+			}
+		}
 	}
 	return out
 }

@@ -1,6 +1,7 @@
 package offer
 
 import (
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -139,6 +140,44 @@ func TestVendorsSpecification(t *testing.T) {
 	}
 	if g := got["0000:3b:00.0"]; !strings.Contains(g.Sick, "no UUID of it in /proc/driver/nvidia/gpus/0000:3b:00.0/information") {
 		t.Errorf("%+v", g)
+	}
+}
+
+// TestASpecificationThatCountsOtherwise: what it has under a device's index is the device's own
+// node, or is not given to anybody.
+func TestASpecificationThatCountsOtherwise(t *testing.T) {
+	const first, second = "0000:3b:00.0", "0000:bb:00.0"
+	all := map[string]string{
+		pci + first + "/class": "", pci + first + "/drm/card1/uevent": "DEVNAME=dri/card1\n",
+		pci + second + "/class": "", pci + second + "/drm/card2/uevent": "DEVNAME=dri/card2\n", pci + second + "/drm/renderD129/uevent": "DEVNAME=dri/renderD129\n",
+	}
+	minors := tree(map[string]string{"driver/nvidia/gpus/" + first + "/information": "Device Minor: \t 1\n", "driver/nvidia/gpus/" + second + "/information": "Device Minor: \t 0\n"})
+	for name, c := range map[string]struct {
+		zero, one string // the nodes of 0 and 1
+		sick      map[string]string
+	}{
+		"as sysfs counts":              {"/dev/nvidia1", "/dev/nvidia0", nil},
+		"and with others":              {"/dev/nvidia1, /dev/dri/card1, /dev/nvidiactl", "/dev/dri/renderD129, /dev/dri/card2", nil},
+		"nothing that can be compared": {"/dev/x", "/dev/nvidiactl", nil},
+		"one GPU was lost": {"/dev/nvidia0", "/dev/null", map[string]string{
+			first: "nvidia.com/gpu=0 has /dev/nvidia0, and the host lists [dri/card1 nvidia1] for this device"}},
+		"a driver below another root": {"/dev/nvidia1, hostPath: /run/nvidia/driver/dev/nvidia0", "/dev/nvidia0, hostPath: /run/nvidia/driver/dev/nvidia0", map[string]string{
+			first: "nvidia.com/gpu=0 has /dev/nvidia0"}},
+		"the other way round": {"/dev/dri/card2", "/dev/dri/card1", map[string]string{
+			first: "nvidia.com/gpu=0 has /dev/dri/card2", second: "nvidia.com/gpu=1 has /dev/dri/card1"}},
+	} {
+		dir, list := t.TempDir(), func(nodes string) string { return "[{path: " + strings.ReplaceAll(nodes, ", /", "}, {path: /") + "}]" }
+		text := fmt.Sprintf("cdiVersion: 0.5.0\nkind: nvidia.com/gpu\ndevices: [{name: \"0\", containerEdits: {deviceNodes: %s}}, {name: \"1\", containerEdits: {deviceNodes: %s}}]\n",
+			list(c.zero), list(c.one))
+		if err := os.WriteFile(filepath.Join(dir, "nvidia.yaml"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got := lookAt(t, `resources: [{resource: nvidia.com/gpu, class: gpu, cdi: {kind: nvidia.com/gpu, names: index}}]`, Host{Root: tree(all), Proc: minors, SpecDirs: []string{dir}})
+		for _, address := range []string{first, second} {
+			if sick, want := got[address].Sick, c.sick[address]; (sick == "") != (want == "") || !strings.HasPrefix(sick, want) {
+				t.Errorf("%s: %s: %q, want %q", name, address, sick, want)
+			}
+		}
 	}
 }
 

@@ -71,7 +71,8 @@ func socketOf(resource string) string {
 
 // serveOnce offers a resource until its socket is gone: a kubelet that starts removes the sockets
 // of plugins, and by that tells them to register again (server.Start in
-// pkg/kubelet/cm/devicemanager/plugin/v1beta1). It does so before it listens, so there is no socket until then.
+// pkg/kubelet/cm/devicemanager/plugin/v1beta1). It does so before it listens, so there is no socket
+// until then.
 func (o *Offers) serveOnce(ctx context.Context, resource string) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
