@@ -2,10 +2,12 @@ package scheduler
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"maps"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
@@ -22,6 +24,9 @@ import (
 func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodeName string) *fwk.Status {
 	c := cycleOf(state)
 	p.core.tellShared(pod, nodeName)
+	if err := p.dropClaim(ctx, pod); err != nil {
+		return fwk.AsStatus(err)
+	}
 	switch {
 	case wire.OfReservation(pod):
 		return p.core.bindReservation(ctx, pod, nodeName, c.decided())
@@ -30,6 +35,30 @@ func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod
 	}
 	b := &binding{cycle: c, pod: pod, node: p.core.table.Named(nodeName)}
 	return b.write(ctx)
+}
+
+// dropClaim takes from the pod's status the claim that an attempt before this one made for extended
+// resources: kube-scheduler deletes the claim and leaves the status, by which a kubelet would look
+// for it and would not ask its device plugin. A claim of this attempt has another name.
+func (p *Plugin) dropClaim(ctx context.Context, pod *corev1.Pod) error {
+	stale := pod.Status.ExtendedResourceClaimStatus
+	if stale == nil {
+		return nil
+	}
+	const at = "/status/extendedResourceClaimStatus"
+	patch, err := json.Marshal([]map[string]any{
+		{"op": "test", "path": "/metadata/uid", "value": pod.UID},
+		{"op": "test", "path": at + "/resourceClaimName", "value": stale.ResourceClaimName},
+		{"op": "remove", "path": at},
+	})
+	if err != nil {
+		return err
+	}
+	_, err = p.handle.ClientSet().CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.JSONPatchType, patch, metav1.PatchOptions{}, "status")
+	if apierrors.IsInvalid(err) {
+		return nil // it is another one by now, or gone
+	}
+	return err
 }
 
 // decided says whether the pod has a decision to write. It may be called on nil.
@@ -229,11 +258,7 @@ func (b *binding) Forbidden(now *corev1.Pod) string {
 	case b.pod.ResourceVersion == now.ResourceVersion:
 		return ""
 	}
-	// Which of its devices are claimed is written on the way to Bind, for nodes without a device
-	// plugin for them. No version of the pod is like this: it is not to be remembered.
-	like := *now
-	like.Status.ExtendedResourceClaimStatus = b.pod.Status.ExtendedResourceClaimStatus
-	if ask, err := b.plugin.readBy(wire.ReadPod, &like); err != nil || !ask.Equal(b.ask) {
+	if ask, err := b.plugin.readBy(wire.ReadPending, now); err != nil || !ask.Equal(b.ask) {
 		return "resized"
 	}
 	return ""

@@ -3,12 +3,16 @@ package scheduler
 import (
 	"context"
 	"errors"
+	"net/http"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clienttesting "k8s.io/client-go/testing"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
@@ -77,6 +81,45 @@ func TestAPodThatChangesOnItsWay(t *testing.T) {
 			}
 			if !bound {
 				f.want("the place is free", pinned("next", 8), ledger.Admitted)
+			}
+		})
+	}
+}
+
+// TestAClaimOfAnAttemptBefore: it has gone, and the pod's status is rid of it before the kubelet
+// sees the pod. The pod is placed as one that asks the device plugin.
+func TestAClaimOfAnAttemptBefore(t *testing.T) {
+	for what, tc := range map[string]struct {
+		answer error
+		bound  bool
+	}{
+		"it is still there":         {nil, true},
+		"this attempt made another": {apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "", "", 0, false), true},
+		"nobody answers":            {errors.New("no answer"), false},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			pod := pinned("x", 4)
+			pod.Spec.Containers[0].Resources.Limits["example.com/device"] = resource.MustParse("1")
+			pod.Status.ExtendedResourceClaimStatus = &corev1.PodExtendedResourceClaimStatus{ResourceClaimName: "x-abc",
+				RequestMappings: []corev1.ContainerExtendedResourceRequest{{ContainerName: "c", ResourceName: "example.com/device"}}}
+			f, h := attached(t, pod)
+			if ask, err := f.Plugin.read(pod); err != nil || ask.Request.Containers[0].Devices[0].Claimed {
+				t.Errorf("reads %+v, %v: want a device that nobody claims", ask, err)
+			}
+			state := f.reserve(pod)
+			var said []string
+			h.client.PrependReactor("patch", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
+				said = append(said, action.GetSubresource()+" "+string(action.(clienttesting.PatchAction).GetPatch()))
+				return true, pod, tc.answer
+			})
+			bound := false
+			h.onBind(func(*corev1.Binding) error { bound = true; return nil })
+			if s := f.Bind(t.Context(), state, pod, "n"); s.IsSuccess() != tc.bound || bound != tc.bound {
+				t.Errorf("bound: %v, %v", bound, s)
+			}
+			if len(said) != 1 || !strings.HasPrefix(said[0], "status ") || !strings.Contains(said[0], `"value":"x-abc"`) || !strings.Contains(said[0], `"op":"remove"`) {
+				t.Errorf("patched by %q, want one that removes x-abc", said)
 			}
 		})
 	}

@@ -141,7 +141,7 @@ func (p *Plugin) read(pod *corev1.Pod) (wire.Ask, error) {
 	return p.readBy(p.core.pods.read, pod)
 }
 
-// readBy reads a pod by wire.ReadPod, or what remembers its answers.
+// readBy reads a pod by wire.ReadPending, or what remembers its answers.
 func (p *Plugin) readBy(read func(*corev1.Pod) (wire.Ask, error), pod *corev1.Pod) (wire.Ask, error) {
 	ask, err := read(pod)
 	p.terms.Impose(pod.Namespace, &ask.Request.Rules)

@@ -33,7 +33,7 @@ type readPod struct {
 // maxAsks is the most pods whose asks are remembered. With one more, any other is forgotten.
 const maxAsks = 4096
 
-// read is wire.ReadPod. What a pod asks for that has its node or is gone, or that stands for a
+// read is wire.ReadPending. What a pod asks for that has its node or is gone, or that stands for a
 // Reservation, is not remembered.
 func (p *pods) read(pod *corev1.Pod) (wire.Ask, error) {
 	p.mu.Lock()
@@ -42,7 +42,7 @@ func (p *pods) read(pod *corev1.Pod) (wire.Ask, error) {
 	if known.version == pod {
 		return known.ask, known.err
 	}
-	ask, err := wire.ReadPod(pod)
+	ask, err := wire.ReadPending(pod)
 	if wire.OfReservation(pod) || p.gone(pod) {
 		return ask, err // nobody would tell that it is gone
 	}

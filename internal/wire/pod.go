@@ -52,6 +52,18 @@ func ReadPod(pod *corev1.Pod) (Ask, error) {
 	return ask, nil
 }
 
+// ReadPending is ReadPod for a pod that may have no node yet. Such a pod has no claim for extended
+// resources: what its status says is left from an attempt that failed, or was written on the way to
+// Bind for a node without a device plugin for them.
+func ReadPending(pod *corev1.Pod) (Ask, error) {
+	if pod.Spec.NodeName == "" && pod.Status.ExtendedResourceClaimStatus != nil {
+		unclaimed := *pod
+		unclaimed.Status.ExtendedResourceClaimStatus = nil
+		pod = &unclaimed
+	}
+	return ReadPod(pod)
+}
+
 // readRequest returns the amounts.
 func readRequest(pod *corev1.Pod) (placement.Request, error) {
 	r := podReader{fieldErrors: fieldErrors(podName(pod)), pod: pod}

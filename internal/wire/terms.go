@@ -72,9 +72,9 @@ func (t *Terms) Check() error {
 	return nil
 }
 
-// ReadPod is ReadPod for whoever places the pod, or predicts where it is placed.
+// ReadPod is ReadPending for whoever places the pod, or predicts where it is placed.
 func (t *Terms) ReadPod(pod *corev1.Pod) (Ask, error) {
-	ask, err := ReadPod(pod)
+	ask, err := ReadPending(pod)
 	t.Impose(pod.Namespace, &ask.Request.Rules)
 	return ask, err
 }
