@@ -362,7 +362,7 @@ func (n *stepper) judge() (over bool) {
 		return false
 	case most != nil && succeeded >= *most:
 		n.enter(batch.Completed, "", fmt.Sprintf("%d pods have succeeded, minSuccess is %d", succeeded, *most))
-	case succeeded+failed < n.spec.replicas:
+	case succeeded+failed < n.spec.replicas, failed > 0 && !n.out.again.IsZero(): // a policy is still to act
 		return false
 	case most != nil || succeeded < least || n.taskLacks() != "":
 		n.enter(batch.Failed, "NotEnoughSuccess", fmt.Sprintf("%d pods have succeeded and %d have failed%s", succeeded, failed, n.taskLacks()))

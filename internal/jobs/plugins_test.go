@@ -284,6 +284,34 @@ func TestAPolicyThatTakesItsTime(t *testing.T) {
 	}
 }
 
+// TestATimeoutOfAPodThatNeverRan: no container tells when it failed; its conditions do, or it was
+// not before the pod was there. A Job whose pods have all ended waits for the policy, too.
+func TestATimeoutOfAPodThatNeverRan(t *testing.T) {
+	made := time.Unix(1_000_000, 0)
+	for name, c := range map[string]struct {
+		conditions []corev1.PodCondition
+		failed     time.Time
+	}{
+		"its node has gone": {[]corev1.PodCondition{
+			{Type: corev1.PodScheduled, LastTransitionTime: metav1.NewTime(made)},
+			{Type: corev1.DisruptionTarget, LastTransitionTime: metav1.NewTime(made.Add(time.Hour))}}, made.Add(time.Hour)},
+		"the kubelet refused it": {nil, made},
+	} {
+		job := jobOf(t, "policies: [{event: PodFailed, timeout: 1m, action: AbortJob}]\ntasks: [{name: a, replicas: 1, template: {spec: {containers: [{name: c}]}}}]")
+		job.Status.State.Phase = batch.Running
+		s := specOf(job)
+		pod := podOf(job, &s, member{&s.tasks[0], 0}, "berth")
+		pod.CreationTimestamp = metav1.NewTime(made)
+		pod.Status = corev1.PodStatus{Phase: corev1.PodFailed, Conditions: c.conditions}
+		if out := next(job, []*corev1.Pod{pod}, c.failed.Add(59*time.Second)); out.status.State.Phase != batch.Running || !out.again.Equal(c.failed.Add(time.Minute)) {
+			t.Errorf("%s: %s before its minute is over", name, out.status.State.Phase)
+		}
+		if out := next(job, []*corev1.Pod{pod}, c.failed.Add(time.Minute)); out.status.State.Phase != batch.Aborting {
+			t.Errorf("%s: %s after a minute", name, out.status.State.Phase)
+		}
+	}
+}
+
 // TestNothingOfTheJobBefore: a Job that is made again under its name gets claims of its own, and
 // waits for the Service of the one before to go.
 func TestNothingOfTheJobBefore(t *testing.T) {

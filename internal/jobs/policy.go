@@ -40,14 +40,22 @@ func statusesOf(pod *corev1.Pod) []corev1.ContainerStatus {
 	return slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses)
 }
 
-// endedAt is when the last of a pod's containers ended.
+// endedAt is when the last of a pod's containers ended. Of a pod that the kubelet has refused, or
+// whose node has gone, no container tells: the newest of its conditions does, or it was not before
+// the pod was there.
 func endedAt(pod *corev1.Pod) (last time.Time) {
 	for _, c := range statusesOf(pod) {
-		if t := c.State.Terminated; t != nil && t.FinishedAt.After(last) {
-			last = t.FinishedAt.Time
+		if t := c.State.Terminated; t != nil {
+			last = later(last, t.FinishedAt.Time)
 		}
 	}
-	return last
+	if !last.IsZero() {
+		return last
+	}
+	for _, c := range pod.Status.Conditions {
+		last = later(last, c.LastTransitionTime.Time)
+	}
+	return later(last, pod.CreationTimestamp.Time)
 }
 
 // String says it to people. The pod's UID tells one cause from the next.
