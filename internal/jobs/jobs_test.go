@@ -399,6 +399,32 @@ func TestAnEvictionOfAFailedJob(t *testing.T) {
 	}
 }
 
+// TestPodsThatFailTogetherCountOnce: a node that goes takes several with it, and that is one retry.
+// Their successors' failures are another.
+func TestPodsThatFailTogetherCountOnce(t *testing.T) {
+	job, pods := runningJob(t, "maxRetry: 2\npolicies: [{event: PodFailed, action: RestartPod}]")
+	for _, pod := range pods[1:] {
+		pod.Status.Phase = corev1.PodFailed
+	}
+	for _, leaving := range []bool{false, false, true} { // nobody sees at once that they leave
+		for i, pod := range pods[1:] {
+			if leaving && i > 0 {
+				pod.DeletionTimestamp = &job.CreationTimestamp
+			}
+		}
+		out := next(job, pods, job.CreationTimestamp.Time)
+		if job.Status = out.status; out.status.RetryCount != 1 || !leaving && !slices.Equal(out.remove, pods[1:]) {
+			t.Errorf("%d pods go, %d retries: want %d, and one; status %+v", len(out.remove), out.status.RetryCount, len(pods[1:]), out.status)
+		}
+	}
+	for _, pod := range pods[1:] {
+		pod.UID, pod.DeletionTimestamp = "next-"+pod.UID, nil
+	}
+	if s := next(job, pods, job.CreationTimestamp.Time).status; s.RetryCount != 2 || s.State.Phase != batch.Failed {
+		t.Errorf("when they fail again: %+v, want Failed by the second retry", s)
+	}
+}
+
 // TestATearCountsOnce: a Job that is torn stays so for as long as a pod finds no node, also while a
 // part of it is restarted, and the policy for that restarts a part of it once. When it was whole,
 // the next tear counts again.

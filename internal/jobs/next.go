@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -173,7 +174,7 @@ func (n *stepper) run() {
 		if weight[c.action] <= weight[batch.RestartTask] {
 			n.owe(causes, c.task)
 		}
-		n.act(c)
+		n.act(c, causes)
 	case n.judge():
 	default:
 		n.fill()
@@ -213,8 +214,8 @@ func (n *stepper) due(causes []cause) (out []cause) {
 	return out
 }
 
-// act does what a policy says.
-func (n *stepper) act(c *cause) {
+// act does what a policy says. c is the worst of the causes.
+func (n *stepper) act(c *cause, causes []cause) {
 	switch c.action {
 	case batch.AbortJob:
 		n.enter(batch.Aborting, string(c.action), c.String())
@@ -226,7 +227,7 @@ func (n *stepper) act(c *cause) {
 		n.restart(c)
 		return
 	case batch.RestartTask, batch.RestartPod:
-		n.restartPart(c)
+		n.restartPart(c, causes)
 		return
 	}
 	n.clear(ended)
@@ -267,9 +268,9 @@ func (n *stepper) retry(c *cause) bool {
 	return false
 }
 
-// restartPart begins to restart a task, or restarts a pod. That it was counted is in the status:
-// one cause counts once.
-func (n *stepper) restartPart(c *cause) {
+// restartPart begins to restart a task, or restarts pods. That it was counted is in the status: one
+// cause counts once.
+func (n *stepper) restartPart(c *cause, causes []cause) {
 	s := &n.out.status
 	if c.event == batch.JobUnknown {
 		n.note(countedTear, c.String())
@@ -282,18 +283,43 @@ func (n *stepper) restartPart(c *cause) {
 		}
 		return
 	}
-	if s.ControlledResources[countedCause] != c.String() && !n.retry(c) {
+	if c.pod != nil {
+		n.restartPods(c, causes)
 		return
 	}
-	s.State.Reason, s.State.Message = string(c.action), c.String()
-	if c.pod != nil {
-		n.note(countedCause, c.String())
-		n.drop(c.pod)
+	if !n.retry(c) {
 		return
 	}
 	n.note(countedCause, "") // nothing is left of the pod, so the same again is another cause
-	s.State.Message += " is over"
+	s.State.Reason, s.State.Message = string(c.action), c.String()+" is over"
 	n.fill()
+}
+
+// maxAtOnce is how many pods one retry restarts: the status names them.
+const maxAtOnce = 64
+
+// restartPods restarts the pods of all causes. Those that fail at the same time, as when their node
+// goes, are one retry: while Volcano's Job is Restarting it counts no other
+// (pkg/controllers/job/state/restarting.go).
+func (n *stepper) restartPods(c *cause, causes []cause) {
+	s := &n.out.status
+	var pods []*corev1.Pod
+	var uids []string
+	fresh := false
+	for i := range causes {
+		if pod := causes[i].pod; pod != nil && len(pods) < maxAtOnce && !slices.Contains(pods, pod) {
+			pods, uids = append(pods, pod), append(uids, string(pod.UID))
+			fresh = fresh || !strings.Contains(s.ControlledResources[countedCause], string(pod.UID))
+		}
+	}
+	if fresh && !n.retry(c) {
+		return
+	}
+	s.State.Reason, s.State.Message = string(c.action), c.String()
+	n.note(countedCause, strings.Join(uids, " "))
+	for _, pod := range pods {
+		n.drop(pod)
+	}
 }
 
 // What a status remembers of a restart, among ControlledResources: every definition of Jobs keeps
@@ -301,7 +327,8 @@ func (n *stepper) restartPart(c *cause) {
 const (
 	// restartingTask is the task whose pods are being replaced.
 	restartingTask = "berth.dev/restarting-task"
-	// countedCause is why a pod was restarted last: while the pod leaves, its end is no new cause.
+	// countedCause has the UIDs of the pods that were restarted last: while they leave, their ends
+	// are no new causes.
 	countedCause = "berth.dev/counted-cause"
 	// countedTear is what restarted a part of a Job that was torn. It is forgotten when as many
 	// pods have nodes as the Job needs: being torn lasts, also while a part is restarted, and

@@ -238,6 +238,7 @@ func TestATaskThatFailedHasAPodRestarted(t *testing.T) {
 	var pods []*corev1.Pod
 	for i, restarts := range []int32{1, 3} {
 		pod := podOf(job, &s, member{&s.tasks[0], i}, "berth")
+		pod.UID = types.UID(pod.Name)
 		pod.Status = corev1.PodStatus{Phase: corev1.PodRunning, ContainerStatuses: []corev1.ContainerStatus{{Name: "c", RestartCount: restarts}}}
 		pods = append(pods, pod)
 	}
