@@ -378,6 +378,7 @@ survey.question.classes a question
 survey.question.demand a question
 survey.nodeFacts.held a look at a node
 survey.watcher.silent nodes, made anew at each look
+survey.contact.denied resources of a watcher, seven at most
 survey.contact.lost resources of a watcher, seven at most
 web.nodePage.Labels an answer
 web.point.Free a point of the history

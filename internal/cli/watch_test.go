@@ -115,7 +115,7 @@ func (w *world) serveWatch(out http.ResponseWriter, r *http.Request) {
 	out.Header().Set("Content-Type", "application/json")
 	q := r.URL.Query()
 	switch {
-	case w.unwatchable[r.URL.Path]:
+	case w.mayNotWatch(r.URL.Path):
 		w.refuse(out, http.StatusForbidden, metav1.StatusReasonForbidden)
 		return
 	case q.Get("sendInitialEvents") != "": // as an API server without streaming lists
@@ -170,6 +170,20 @@ func (l *lockedBuffer) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.b.Write(p)
+}
+
+// await waits until the words have been written.
+func (l *lockedBuffer) await(t *testing.T, words string) {
+	t.Helper()
+	tick, end := time.NewTicker(10*time.Millisecond), time.After(time.Minute)
+	defer tick.Stop()
+	for !strings.Contains(l.String(), words) {
+		select {
+		case <-tick.C:
+		case <-end:
+			t.Fatalf("nobody wrote %q; want it in %q", words, l.String())
+		}
+	}
 }
 
 func (l *lockedBuffer) String() string {
@@ -367,6 +381,31 @@ func TestWatchFormats(t *testing.T) {
 	if err := json.Unmarshal([]byte(text), &list); err != nil || len(list.Nodes) != 1 || list.Nodes[0].Name != "n2" || list.Nodes[0].Trouble == nil {
 		t.Errorf("%v: got %s", err, text)
 	}
+	v.end()
+}
+
+func (w *world) mayNotWatch(path string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.unwatchable[path]
+}
+
+// TestWatchGoesOnWithoutWhatItMayNotWatch: a watch of a kind that adds to what is shown, and is not
+// allowed, is a note. It is taken up when it is allowed.
+func TestWatchGoesOnWithoutWhatItMayNotWatch(t *testing.T) {
+	w := smallWorld(t)
+	const nodesPath = "/api/v1/nodes"
+	w.unwatchable = map[string]bool{nodesPath: true}
+	v := watch(t, w, "nodes", "-w")
+	v.line("n2", "Ready")
+	v.stderr.await(t, "nodes may not be watched")
+	w.tell(reportsPath, "DELETED", reportWith(t, "n2"))
+	v.line("n2", nodestate.NoReport)
+	w.mu.Lock()
+	w.unwatchable = nil
+	w.mu.Unlock()
+	w.waitForWatch(nodesPath)
+	v.stderr.await(t, "nodes may be watched again")
 	v.end()
 }
 

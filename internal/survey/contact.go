@@ -42,12 +42,16 @@ type contact struct {
 
 	mu   sync.Mutex
 	lost map[string]Lost // by resource
+	// denied are the API server's first words about resources that may not be watched.
+	denied map[string]string
+	// saidDenied are the denied resources that the reader knows about, ascending.
+	saidDenied []string
 	// said are the lost resources that the reader knows about, by resource.
 	said []Lost
 }
 
 func newContact(now func() time.Time) *contact {
-	return &contact{now: now, swung: make(chan struct{}, 1), lost: map[string]Lost{}}
+	return &contact{now: now, swung: make(chan struct{}, 1), lost: map[string]Lost{}, denied: map[string]string{}}
 }
 
 // listening hears what the API server answers to lists and watches of a resource.
@@ -86,23 +90,46 @@ func (c *contact) heard(ctx context.Context, resource string, err error) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	was, lost := c.lost[resource]
-	switch {
-	case replied(err) && lost:
-		delete(c.lost, resource)
-	case replied(err):
+	denied, lost := c.deny(resource, err), c.lose(resource, err)
+	if !denied && !lost {
 		return
-	case lost:
-		was.Why = why(err)
-		c.lost[resource] = was
-		return
-	default:
-		c.lost[resource] = Lost{Resource: resource, Since: c.now(), Why: why(err)}
 	}
 	select {
 	case c.swung <- struct{}{}:
 	default:
 	}
+}
+
+// deny takes in whether the resource may be watched, and says whether that is new.
+func (c *contact) deny(resource string, err error) bool {
+	was := c.denied[resource]
+	switch {
+	case err == nil:
+		delete(c.denied, resource)
+		return was != ""
+	case apierrors.IsForbidden(err) && was == "":
+		c.denied[resource] = err.Error()
+		return true
+	}
+	return false
+}
+
+// lose takes in whether the API server answers about the resource, and says whether that is new.
+func (c *contact) lose(resource string, err error) bool {
+	was, lost := c.lost[resource]
+	switch {
+	case replied(err) && lost:
+		delete(c.lost, resource)
+	case replied(err):
+		return false
+	case lost:
+		was.Why = why(err)
+		c.lost[resource] = was
+		return false
+	default:
+		c.lost[resource] = Lost{Resource: resource, Since: c.now(), Why: why(err)}
+	}
+	return true
 }
 
 // why is an error without the address that was asked.
@@ -141,6 +168,47 @@ func (c *contact) told() []Lost {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.said
+}
+
+// sayDenied returns the notes about what may not be watched that the reader does not know yet, and
+// what may be watched again.
+func (c *contact) sayDenied() (notes []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := slices.Sorted(maps.Keys(c.denied))
+	for _, resource := range now {
+		if !slices.Contains(c.saidDenied, resource) {
+			notes = append(notes, deniedWords(resource, c.denied[resource]))
+		}
+	}
+	for _, resource := range c.saidDenied {
+		if c.denied[resource] == "" {
+			notes = append(notes, resource+" may be watched again")
+		}
+	}
+	c.saidDenied = now
+	return notes
+}
+
+// isDenied says whether a resource may not be watched now.
+func (c *contact) isDenied(resource string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.denied[resource] != ""
+}
+
+// deniedNotes are about everything that may not be watched now.
+func (c *contact) deniedNotes() (notes []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, resource := range slices.Sorted(maps.Keys(c.denied)) {
+		notes = append(notes, deniedWords(resource, c.denied[resource]))
+	}
+	return notes
+}
+
+func deniedWords(resource, why string) string {
+	return resource + " may not be watched, so their changes are seen late or not at all: " + why
 }
 
 // lostWords say what is lost to somebody who reads lines.

@@ -136,6 +136,9 @@ func (l *Live) Notes() []string {
 	if l.trouble != "" {
 		out = append(out, l.trouble)
 	}
+	if l.w != nil {
+		out = append(out, l.w.contact.deniedNotes()...)
+	}
 	return out
 }
 

@@ -36,7 +36,10 @@ const (
 
 const byNodeIndex = "node"
 
-const leasesResource = "leases"
+const (
+	leasesResource = "leases"
+	podsResource   = "pods"
+)
 
 // watcher follows what a survey is made of, through client-go's informers: they list and watch
 // again by themselves when a watch breaks.
@@ -119,7 +122,7 @@ func (c *Cluster) watch(f *facts, only string, allPods bool) (*watcher, error) {
 		{&w.reports, true, a.reports, v1alpha1.NodeTopologies.Resource, "", name, &v1alpha1.NodeTopology{}, w.nodeTold},
 		{&w.nodes, f.nodesKnown, rester(a.core), "nodes", "", name, &corev1.Node{}, w.nodeTold},
 		{&w.leases, f.beatsKnown, rester(a.leases), leasesResource, c.Heartbeats, fields.Everything(), &coordinationv1.Lease{}, w.leaseTold},
-		{&w.pods, f.podsKnown || allPods, rester(a.core), "pods", namespace, bound, &corev1.Pod{}, w.podTold},
+		{&w.pods, f.podsKnown || allPods, rester(a.core), podsResource, namespace, bound, &corev1.Pod{}, w.podTold},
 		{&w.coarse[0], f.served[0], a.coarse[0], kinds[0].Resource.Resource, "", name, kinds[0].New(), w.nodeTold},
 		{&w.coarse[1], f.served[1], a.coarse[1], kinds[1].Resource.Resource, "", name, kinds[1].New(), w.nodeTold},
 		{&w.places, f.reservationsServed, a.reservations, koordinator.Reservations.Resource, "", fields.Everything(), &koordinator.Reservation{}, w.placeTold},
@@ -203,12 +206,16 @@ func (w *watcher) leaseTold(obj any) {
 	}
 }
 
-// failed ends the watch where it is not allowed, and says what else is wrong; informers try again
-// by themselves.
+// vital are the resources without which a watch shows nothing that is right.
+var vital = []string{v1alpha1.NodeTopologies.Resource, podsResource}
+
+// failed ends the watch of what is vital where it is not allowed, and says what else is wrong;
+// informers try again by themselves. What else is not allowed the contact says.
 func (w *watcher) failed(resource string) cache.WatchErrorHandlerWithContext {
 	said := ""
 	return func(_ context.Context, _ *cache.Reflector, err error) {
 		switch {
+		case apierrors.IsForbidden(err) && !slices.Contains(vital, resource):
 		case apierrors.IsForbidden(err):
 			select {
 			case w.fatal <- fmt.Errorf("%s may not be watched (without --watch they can be read): %w", resource, err):
@@ -307,20 +314,26 @@ func (w *watcher) take() changes {
 	return c
 }
 
-// sayLost tells what cannot be followed, where that is news.
+// sayLost tells what cannot be followed, or may not be, where that is news.
 func (w *watcher) sayLost(tell func(string)) {
 	lost, news := w.contact.say()
-	deaf := slices.ContainsFunc(lost, func(l Lost) bool { return l.Resource == leasesResource })
+	deaf := slices.ContainsFunc(lost, func(l Lost) bool { return l.Resource == leasesResource }) || w.contact.isDenied(leasesResource)
 	if w.deaf && !deaf {
 		w.listens = time.Now()
 	}
 	w.deaf = deaf
+	notes := w.contact.sayDenied()
+	if news {
+		notes = append(notes, lostWords(lost))
+	}
 	switch {
-	case !news:
+	case len(notes) == 0:
 	case w.swung != nil:
 		w.swung()
 	default:
-		tell(lostWords(lost))
+		for _, note := range notes {
+			tell(note)
+		}
 	}
 }
 
