@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -74,7 +75,7 @@ func (q *question) need(cmd *cobra.Command, machines, sets []string) error {
 	rows, never := []needed{}, false
 	for _, machine := range machines {
 		for _, set := range append([]string{""}, sets...) {
-			row, more, err := q.needOne(machine, set, templates)
+			row, more, err := q.needOne(cmd.Context(), machine, set, templates)
 			if err != nil {
 				return err
 			}
@@ -90,7 +91,7 @@ func (q *question) need(cmd *cobra.Command, machines, sets []string) error {
 }
 
 // needOne answers for a machine, as set.
-func (q *question) needOne(machine, set string, load []manifest.Template) (row needed, notes []string, err error) {
+func (q *question) needOne(ctx context.Context, machine, set string, load []manifest.Template) (row needed, notes []string, err error) {
 	spec, err := q.node.spec()
 	if err != nil {
 		return row, nil, err
@@ -109,7 +110,7 @@ func (q *question) needOne(machine, set string, load []manifest.Template) (row n
 		return row, nil, err
 	}
 	row = needed{Machine: machine, Set: set}
-	row.Need, err = n.Need(load)
+	row.Need, err = n.Need(ctx, load)
 	return row, n.Notes, err
 }
 

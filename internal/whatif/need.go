@@ -1,6 +1,7 @@
 package whatif
 
 import (
+	"context"
 	"fmt"
 	"maps"
 
@@ -28,8 +29,8 @@ type NeverFits struct {
 const maxNeeded = 100_000
 
 // Need says how many nodes like this one the load needs. The error says that a pod cannot be read,
-// or that there are too many.
-func (n *Node) Need(load []survey.Wanted) (out Need, err error) {
+// that there are too many, or that ctx has ended.
+func (n *Node) Need(ctx context.Context, load []survey.Wanted) (out Need, err error) {
 	asks, err := n.asksOf(load)
 	if err != nil {
 		return out, err
@@ -43,11 +44,14 @@ func (n *Node) Need(load []survey.Wanted) (out Need, err error) {
 		}
 	}
 	out.Needs = suppose.NeedsOf(all, n.bare, func(on *Node, kind, i int) bool {
+		if ctx.Err() != nil { // the answer is thrown away
+			return true
+		}
 		one := asks[kind]
 		one.request.UID = fmt.Sprintf("%s/copy-%d", one.request.UID, i)
 		return on.admit(&one).Admitted
 	}, n.counted)
-	return out, nil
+	return out, ctx.Err()
 }
 
 // asksOf reads the pods of a load that is not too large.

@@ -1,6 +1,8 @@
 package whatif
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"math/rand"
 	"slices"
@@ -51,7 +53,7 @@ func TestNeedAgreesWithAdmit(t *testing.T) {
 		for i := range 1 + rng.Intn(4) {
 			load = append(load, survey.Wanted{Pod: guaranteed(fmt.Sprint("p", i), 1+rng.Intn(10), rng.Intn(3)), Replicas: 1 + rng.Intn(9)})
 		}
-		got, err := n.Need(load)
+		got, err := n.Need(t.Context(), load)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -114,7 +116,7 @@ func TestNeedAsSet(t *testing.T) {
 		{survey.Setting{NUMAPerPackage: 2, Policy: "restricted"}, 4, ""},
 		{survey.Setting{CPUManager: "none"}, 4, ""},
 	} {
-		got, err := server(t, c.set).Need(load)
+		got, err := server(t, c.set).Need(t.Context(), load)
 		if err != nil || got.Nodes != c.nodes || (c.never == "") != (len(got.Never) == 0) {
 			t.Errorf("%+v: %+v, %v: want %d nodes", c.set, got, err, c.nodes)
 		}
@@ -122,7 +124,16 @@ func TestNeedAsSet(t *testing.T) {
 			t.Errorf("%+v: %s: want %s", c.set, got.Never[0].Refusal, c.never)
 		}
 	}
-	if _, err := server(t, survey.Setting{}).Need([]survey.Wanted{{Pod: guaranteed("p", 1, 0), Replicas: maxNeeded + 1}}); err == nil || !strings.Contains(err.Error(), "want at most") {
+	if _, err := server(t, survey.Setting{}).Need(t.Context(), []survey.Wanted{{Pod: guaranteed("p", 1, 0), Replicas: maxNeeded + 1}}); err == nil || !strings.Contains(err.Error(), "want at most") {
 		t.Errorf("too many pods: %v", err)
+	}
+}
+
+// TestNeedEnds: an interrupt ends a question about a large load, without an answer.
+func TestNeedEnds(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	if _, err := server(t, survey.Setting{}).Need(ctx, []survey.Wanted{{Pod: guaranteed("p", 1, 0), Replicas: maxNeeded}}); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v: want %v", err, context.Canceled)
 	}
 }
