@@ -1,7 +1,9 @@
 package berth
 
 import (
+	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -31,5 +33,18 @@ func TestPlayBuildsItsKubectl(t *testing.T) {
 	}
 	if !strings.Contains(string(out), "-modfile=tools/kubectl/go.mod") || !strings.Contains(string(out), "k8s.io/kubernetes/cmd/kubectl") {
 		t.Errorf("make builds kubectl from another module:\n%s", out)
+	}
+}
+
+// TestSeeds: conformance and race begin at seed 1 where nobody says another, whatever the trials
+// beside them begin at.
+func TestSeeds(t *testing.T) {
+	for args, want := range map[string]string{"conformance": "-seed=1", "race": "-race-seed=1", "race SEED=7": "-race-seed=7", "chaos": "-seed=0", "chaos SEED=7": "-seed=7"} {
+		cmd := exec.Command("make", append([]string{"-n"}, strings.Fields(args)...)...)
+		cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "SEED=") || strings.HasPrefix(v, "MAKEFLAGS=") })
+		out, err := cmd.CombinedOutput()
+		if err != nil || !strings.Contains(string(out), want) {
+			t.Errorf("make %s: %v, want %s in:\n%s", args, err, want, out)
+		}
 	}
 }

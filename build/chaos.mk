@@ -1,4 +1,5 @@
 # A cluster of real parts, broken at random from a seed: SEED=n replays a plan, DURATION=1h goes on for longer.
+# SEED is that of all trials: 0 is one of the clock, which they print. The seeds of conformance and race begin at 1.
 SEED     ?= 0
 DURATION ?= 5m
 

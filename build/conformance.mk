@@ -1,13 +1,12 @@
 # The engine against the genuine kubelet. N is the number of admissions to compare, SEED the seed of the first case;
 # FILE=cases.ndjson compares the cases of a file. A mismatch is shrunk and printed as a line for `berth replay`.
-N    ?= 20000
-SEED ?= 1
+N ?= 20000
 CONFORMANCE_VERSIONS ?= 1.37 1.35 1.34 1.33
 
 .PHONY: conformance
 conformance: ## The engine against the genuine kubelet on random cases: N=100000 SEED=1 (about a minute per 60,000).
 	$(call say,$(N) admissions by the engine and by the kubelet managers of Kubernetes $(KUBE))
-	@$(GO) test -count=1 -timeout 0 -v -run '^TestConformance$$' ./test/conformance -args -n=$(N) -seed=$(SEED) $(if $(FILE),-file=$(abspath $(FILE)))
+	@$(GO) test -count=1 -timeout 0 -v -run '^TestConformance$$' ./test/conformance -args -n=$(N) -seed=$(or $(filter-out 0,$(SEED)),1) $(if $(FILE),-file=$(abspath $(FILE)))
 
 .PHONY: conformance-versions
 conformance-versions: ## The same against the kubelets of 1.37, 1.35, 1.34 and 1.33 (each compiled once: some 5 minutes).
@@ -16,7 +15,7 @@ conformance-versions: ## The same against the kubelets of 1.37, 1.35, 1.34 and 1
 	  printf '\n== building the managers of Kubernetes %s\n' $$v; \
 	  $(GO) build -modfile=test/conformance/versions/v$$v/go.mod -tags kubelet$${v/./} -o $(BIN)/kubelet-$$v ./test/conformance/kubelet; \
 	  printf '\n== %s admissions by the engine and by the kubelet managers of Kubernetes %s\n' $(N) $$v; \
-	  $(GO) test -count=1 -timeout 0 -v -run '^TestVersion$$' ./test/conformance -args -n=$(N) -seed=$(SEED) -kubelet=$(BIN)/kubelet-$$v -version=$$v; \
+	  $(GO) test -count=1 -timeout 0 -v -run '^TestVersion$$' ./test/conformance -args -n=$(N) -seed=$(or $(filter-out 0,$(SEED)),1) -kubelet=$(BIN)/kubelet-$$v -version=$$v; \
 	done
 
 # Which gates a kubelet has is printed by what it registers them with, one file for each release.
