@@ -385,6 +385,7 @@ web.point.Free a point of the history
 web.point.Total a point of the history
 web.reviewed.sees = reviews
 web.reviews.known = reviews
+web.reviews.refused = reviews
 web.reviews.strangers = reviews
 web.reviews.viewers = reviews
 web.rows.changed = web.rows

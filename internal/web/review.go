@@ -31,6 +31,8 @@ const (
 	reviewBurst = 100
 	// failureLasts is how long the API server is not asked again what it did not answer.
 	failureLasts = 5 * time.Second
+	// refusalLasts is how long a token is not asked about again that belongs to no viewer.
+	refusalLasts = 10 * time.Second
 	// strangerQPS and strangerBurst are of tokens from one address that nobody has asked about
 	// before: one who sends nonsense does not use up the reviews of all. maxStrangers bounds the
 	// addresses that are remembered.
@@ -55,6 +57,9 @@ type reviews struct {
 	// again as often as need be, whatever strangers send from the same address. Behind an ingress
 	// all come from one.
 	known map[[sha256.Size]byte]bool
+	// refused are tokens that belong to no viewer. One that is sent again and again, as by a page
+	// that was left open, does not use up what strangers from its address may ask.
+	refused map[[sha256.Size]byte]refusal
 	// strangers are limits by address.
 	strangers map[string]flowcontrol.PassiveRateLimiter
 }
@@ -77,7 +82,13 @@ func Reviews(config *rest.Config) (Gate, error) {
 		return nil, err
 	}
 	return &reviews{tokens: tokens.TokenReviews(), entry: entry, access: access, now: time.Now,
-		viewers: map[[sha256.Size]byte]*reviewed{}, known: map[[sha256.Size]byte]bool{}, strangers: map[string]flowcontrol.PassiveRateLimiter{}}, nil
+		viewers: map[[sha256.Size]byte]*reviewed{}, known: map[[sha256.Size]byte]bool{}, refused: map[[sha256.Size]byte]refusal{}, strangers: map[string]flowcontrol.PassiveRateLimiter{}}, nil
+}
+
+// refusal is what was said about a token that belongs to no viewer, until it is asked about again.
+type refusal struct {
+	said  *failure
+	until time.Time
 }
 
 // reviewed is a user whom the API server knows, until it is asked again.
@@ -106,6 +117,9 @@ func (g *reviews) Admit(r *http.Request) (Viewer, error) {
 	if v := g.remembered(key); v != nil {
 		return v, nil
 	}
+	if said := g.refusal(key); said != nil {
+		return nil, said
+	}
 	if !g.knows(key) && !g.mayAsk(r.RemoteAddr) {
 		return nil, &failure{http.StatusTooManyRequests, "too many tokens come from your address: try again in a moment"}
 	}
@@ -132,6 +146,10 @@ func (g *reviews) note(key [sha256.Size]byte, v *reviewed, err error) {
 	if err != nil {
 		if said := new(failure); errors.As(err, &said) && said.status != http.StatusServiceUnavailable {
 			delete(g.known, key)
+			if len(g.refused) >= maxReviews {
+				clear(g.refused)
+			}
+			g.refused[key] = refusal{said, g.now().Add(refusalLasts)}
 		}
 		return
 	}
@@ -161,6 +179,17 @@ func (g *reviews) mayAsk(remote string) bool {
 		g.strangers[host] = limit
 	}
 	return limit.TryAccept()
+}
+
+// refusal is what was said lately about a token that belongs to no viewer; nil where nothing was.
+func (g *reviews) refusal(key [sha256.Size]byte) *failure {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if r, ok := g.refused[key]; ok && g.now().Before(r.until) {
+		return r.said
+	}
+	delete(g.refused, key)
+	return nil
 }
 
 func (g *reviews) remembered(key [sha256.Size]byte) *reviewed {

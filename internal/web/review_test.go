@@ -171,6 +171,30 @@ func TestStrangersLockNobodyOut(t *testing.T) {
 		if status := ask("token-of-dev"); status != want {
 			t.Errorf("status %d once the user may see nothing, want %d", status, want)
 		}
+		*clock = clock.Add(refusalLasts)
+	}
+}
+
+// TestOneWrongTokenLocksNobodyOut: a wrong token that is sent again and again, as by a page left
+// open behind the same proxy, keeps no first login waiting. It is asked about again later.
+func TestOneWrongTokenLocksNobodyOut(t *testing.T) {
+	a := &authority{may: map[string]bool{"dev list nodetopologies": true, "dev list pods": true}}
+	s, clock := gated(t, a)
+	for range 3 * strangerBurst {
+		if status, _ := as(s, "/api/pods", "Authorization", "Bearer nonsense"); status != http.StatusUnauthorized {
+			t.Fatalf("a wrong token: status %d, want 401", status)
+		}
+	}
+	if a.asks != 1 {
+		t.Errorf("%d questions about one wrong token, want 1", a.asks)
+	}
+	if status, _ := as(s, "/api/pods", "Authorization", "Bearer token-of-dev"); status != http.StatusOK {
+		t.Errorf("the first login from that address: status %d", status)
+	}
+	asks := a.asks
+	*clock = clock.Add(refusalLasts)
+	if as(s, "/api/pods", "Authorization", "Bearer nonsense"); a.asks != asks+1 {
+		t.Errorf("%d more questions after a while, want 1", a.asks-asks)
 	}
 }
 
@@ -186,6 +210,13 @@ func TestReviewsAreBounded(t *testing.T) {
 	g.known = map[[32]byte]bool{}
 	for i := range maxReviews + 1 {
 		g.note([32]byte{byte(i), byte(i >> 8)}, &reviewed{}, nil)
+	}
+	g.refused = map[[32]byte]refusal{}
+	for i := range maxReviews + 1 {
+		g.note([32]byte{byte(i), byte(i >> 8)}, nil, &failure{http.StatusUnauthorized, "no"})
+	}
+	if len(g.refused) > maxReviews {
+		t.Errorf("%d refusals are remembered, want at most %d", len(g.refused), maxReviews)
 	}
 	if len(g.viewers) > maxReviews || len(g.known) > maxReviews {
 		t.Errorf("%d users and %d tokens are remembered, want at most %d", len(g.viewers), len(g.known), maxReviews)
