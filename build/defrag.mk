@@ -6,4 +6,4 @@ e2e-defrag: ## Make room by moving pods, plan after plan, on hollow nodes: SEED=
 	$(call say,building bin/defrag)
 	@mkdir -p $(BIN)
 	@$(GO) build -ldflags '$(LDFLAGS)' -o $(BIN)/defrag ./test/defrag
-	@$(BIN)/defrag -seed=$(or $(SEED),1) $(DEFRAG_FLAGS)
+	@$(BIN)/defrag -seed=$(SEED) $(DEFRAG_FLAGS)
