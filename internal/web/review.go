@@ -22,11 +22,14 @@ import (
 
 // How long and how many answers of the API server are remembered, and how hard it is asked.
 const (
-	reviewLasts   = time.Minute
-	reviewLimit   = 5 * time.Second
+	reviewLasts = time.Minute
+	reviewLimit = 5 * time.Second
+	// unseenLasts is how long a user is not asked about again who may not list the pods of one
+	// namespace: most users may in few of very many.
+	unseenLasts   = 5 * time.Minute
 	maxReviews    = 4096
 	maxTokenBytes = 16 << 10
-	// reviewQPS and reviewBurst are of each kind of review.
+	// reviewQPS and reviewBurst are of each kind of review; of namespaces it is ten times as many.
 	reviewQPS   = 20
 	reviewBurst = 100
 	// failureLasts is how long the API server is not asked again what it did not answer.
@@ -77,6 +80,7 @@ func Reviews(config *rest.Config) (Gate, error) {
 	if err != nil {
 		return nil, err
 	}
+	c.QPS, c.Burst = 10*reviewQPS, 10*reviewBurst
 	access, err := authorizationclient.NewForConfig(c)
 	if err != nil {
 		return nil, err
@@ -103,8 +107,8 @@ type reviewed struct {
 
 // seen is what the API server said about a namespace; a failure holds until it is asked again.
 type seen struct {
-	allowed bool
-	failed  time.Time // zero: it answered
+	allowed, failed bool
+	at              time.Time
 }
 
 // Admit lets those in whose token the API server knows, and who may list NodeTopologies.
@@ -123,12 +127,23 @@ func (g *reviews) Admit(r *http.Request) (Viewer, error) {
 	if !g.knows(key) && !g.mayAsk(r.RemoteAddr) {
 		return nil, &failure{http.StatusTooManyRequests, "too many tokens come from your address: try again in a moment"}
 	}
+	before := g.latest(key)
 	v, err := g.review(r.Context(), token)
+	if err == nil && before != nil {
+		v.sees = before.unseen()
+	}
 	g.note(key, v, err)
 	if err != nil {
 		return nil, err
 	}
 	return v, nil
+}
+
+// latest is what was last found out about a token's user, however long ago; nil for nothing.
+func (g *reviews) latest(key [sha256.Size]byte) *reviewed {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.viewers[key]
 }
 
 // knows says whether the token belonged to a viewer when the API server was asked last.
@@ -146,6 +161,7 @@ func (g *reviews) note(key [sha256.Size]byte, v *reviewed, err error) {
 	if err != nil {
 		if said := new(failure); errors.As(err, &said) && said.status != http.StatusServiceUnavailable {
 			delete(g.known, key)
+			delete(g.viewers, key)
 			if len(g.refused) >= maxReviews {
 				clear(g.refused)
 			}
@@ -198,7 +214,6 @@ func (g *reviews) remembered(key [sha256.Size]byte) *reviewed {
 	if v := g.viewers[key]; v != nil && g.now().Before(v.until) {
 		return v
 	}
-	delete(g.viewers, key)
 	return nil
 }
 
@@ -247,19 +262,28 @@ func (v *reviewed) Sees(namespace string) bool {
 	return v.asked(metav1.NamespaceAll) || namespace != metav1.NamespaceAll && v.asked(namespace)
 }
 
+// unseen are the namespaces that the user may not see, as far as the API server said so lately.
+func (v *reviewed) unseen() map[string]seen {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	out := map[string]seen{}
+	for namespace, said := range v.sees {
+		if namespace != metav1.NamespaceAll && !said.allowed && !said.failed && v.gate.now().Sub(said.at) < unseenLasts {
+			out[namespace] = said
+		}
+	}
+	return out
+}
+
 // asked is what the API server said about a namespace; no where it has not answered lately.
 func (v *reviewed) asked(namespace string) bool {
 	said, known := v.sees[namespace]
-	if known && (said.failed.IsZero() || v.gate.now().Sub(said.failed) < failureLasts) {
+	if known && (!said.failed || v.gate.now().Sub(said.at) < failureLasts) {
 		return said.allowed
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), reviewLimit)
 	defer cancel()
 	allowed, err := v.may(ctx, v.gate.access, &authorizationv1.ResourceAttributes{Namespace: namespace, Resource: "pods", Verb: "list"})
-	said = seen{allowed: allowed}
-	if err != nil {
-		said.failed = v.gate.now()
-	}
-	v.sees[namespace] = said
+	v.sees[namespace] = seen{allowed: allowed, failed: err != nil, at: v.gate.now()}
 	return allowed
 }

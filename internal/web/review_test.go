@@ -204,8 +204,8 @@ func TestReviewsAreBounded(t *testing.T) {
 	for i := range maxReviews {
 		g.viewers[[32]byte{byte(i), byte(i >> 8)}] = &reviewed{}
 	}
-	if g.remembered([32]byte{1}) != nil || len(g.viewers) != maxReviews-1 {
-		t.Errorf("%d users are remembered", len(g.viewers))
+	if g.remembered([32]byte{1}) != nil {
+		t.Error("a user is remembered for longer than a minute")
 	}
 	g.known = map[[32]byte]bool{}
 	for i := range maxReviews + 1 {
@@ -220,6 +220,41 @@ func TestReviewsAreBounded(t *testing.T) {
 	}
 	if len(g.viewers) > maxReviews || len(g.known) > maxReviews {
 		t.Errorf("%d users and %d tokens are remembered, want at most %d", len(g.viewers), len(g.known), maxReviews)
+	}
+}
+
+// TestWhatIsNotSeenIsAskedRarely: of many namespaces most users may see few. What they may see is
+// asked every minute, what they may not every five.
+func TestWhatIsNotSeenIsAskedRarely(t *testing.T) {
+	a := &authority{may: map[string]bool{"dev list nodetopologies": true, "dev list pods telco": true}}
+	s, clock := gated(t, a)
+	ask := func() (asked int, body string) {
+		before := a.asks
+		_, body = as(s, "/api/pods", "Authorization", "Bearer token-of-dev")
+		return a.asks - before, body
+	}
+	all, _ := ask()
+	if all < 6 {
+		t.Fatalf("%d questions: token, reports, all pods, and three namespaces at least", all)
+	}
+	a.may["dev list pods research"] = true
+	for minute := 1; minute < 5; minute++ {
+		*clock = clock.Add(reviewLasts)
+		if asked, body := ask(); asked != 4 || !strings.Contains(body, "telco") || strings.Contains(body, "research") {
+			t.Errorf("minute %d: %d questions, want token, reports, all pods and telco: %.300s", minute, asked, body)
+		}
+	}
+	*clock = clock.Add(reviewLasts)
+	if asked, body := ask(); asked != all || !strings.Contains(body, "research") {
+		t.Errorf("after five minutes: %d questions, want %d: %.300s", asked, all, body)
+	}
+	a.may = nil
+	*clock = clock.Add(reviewLasts)
+	if _, body := ask(); !strings.Contains(body, "may not list") {
+		t.Errorf("what was allowed counts for a minute: %.300s", body)
+	}
+	if g := s.Gate.(*reviews); len(g.viewers) > 0 {
+		t.Error("who is refused is remembered as a viewer")
 	}
 }
 
