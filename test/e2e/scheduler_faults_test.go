@@ -29,6 +29,8 @@ type faultyWire struct {
 	lastCut time.Time
 	// sent is when a Binding was last sent, by the pod's name.
 	sent map[string]time.Time
+	// hears is how often pods of a node have been asked for.
+	hears int
 	// meddle changes the pod of a Binding just before the Binding.
 	meddle func(*http.Request)
 }
@@ -75,6 +77,9 @@ func (w *faultyWire) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 	w.mu.Lock()
 	if isBinding(r) {
 		w.sent[podOfBinding(r)] = time.Now()
+	}
+	if r.Method == http.MethodGet && r.URL.Path == "/api/v1/pods" && strings.Contains(r.URL.Query().Get("fieldSelector"), "spec.nodeName=") {
+		w.hears++
 	}
 	f := w.fault(r)
 	if f != noFault {
@@ -157,6 +162,13 @@ func (w *faultyWire) count(f fault) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.counts[f]
+}
+
+// heard is how often pods of a node have been asked for.
+func (w *faultyWire) heard() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.hears
 }
 
 // sinceCut is how long ago connections were last cut.

@@ -163,6 +163,7 @@ func newHollowClusterOn(t *testing.T, nodes int, opts controlplane.Options, chan
 	for i, p := range c.Nodes {
 		c.nodes = append(c.nodes, &hollowNode{c: c, spec: o.Nodes[i], dir: p.Dir})
 		c.nodes[i].startAgent()
+		c.nodes[i].awaitHearing(0)
 	}
 	c.watch()
 	config, err := c.ControlPlane.UserConfig(controlplane.Scheduler.Name, nil)
@@ -230,7 +231,20 @@ func (n *hollowNode) agent() *faultyWire   { return n.c.wires["agent "+n.spec.Na
 // restart kills the kubelet and starts it again.
 func (n *hollowNode) restart() {
 	n.c.Helper()
+	before := n.kubelet().heard()
 	n.c.must(n.c.RestartNode(n.spec.Name))
+	n.awaitHearing(before)
+}
+
+// awaitHearing waits until the kubelet has asked for its pods again. A Node may be ready before, and
+// its kubelet never sees a pod that has come and gone by then.
+func (n *hollowNode) awaitHearing(before int) {
+	n.c.Helper()
+	ctx, cancel := context.WithTimeout(n.c.Context(), patience)
+	defer cancel()
+	if !trial.Until(ctx, 10*time.Millisecond, func() bool { return n.kubelet().heard() > before }) {
+		n.c.Fatalf("%s does not ask for its pods", n.spec.Name)
+	}
 }
 
 // signal signals the kubelet.
