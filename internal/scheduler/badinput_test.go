@@ -19,7 +19,7 @@ import (
 
 // quick is more than anything here may take, on a busy machine, and less than what depends on the
 // size of an input.
-const quick = 5 * time.Second
+const quick = 15 * time.Second
 
 func (f *fixture) wantEvent(reason string) {
 	f.Helper()

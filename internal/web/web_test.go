@@ -516,7 +516,7 @@ func TestStreams(t *testing.T) {
 		defer s.streams.mu.Unlock()
 		return len(s.streams.open)
 	}
-	for deadline := time.Now().Add(10 * time.Second); left() > 0; {
+	for deadline := time.Now().Add(time.Minute); left() > 0; {
 		if time.Now().After(deadline) {
 			t.Fatalf("%d streams are left", left())
 		}

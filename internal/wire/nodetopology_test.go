@@ -369,7 +369,7 @@ func TestManyContainers(t *testing.T) {
 	if _, err := ReadNodeTopology(nt); err != nil {
 		t.Fatal(err)
 	}
-	if took := time.Since(start); took > 3*time.Second {
+	if took := time.Since(start); took > 30*time.Second {
 		t.Errorf("100000 containers took %v", took)
 	}
 }

@@ -218,7 +218,7 @@ func TestEventsAreTriedAgain(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			now := clocktesting.NewFakeClock(time.Now())
-			server := answers{slow{given: make(chan string, 1)}, make(chan error, 1)}
+			server := answers{slow{given: make(chan string, 1)}, make(chan error)}
 			sink := newUnhurried(server, now)
 			sink.put(t.Context(), t, eventIn("a", "first"))
 			for i, err := range errs {
@@ -247,7 +247,7 @@ func TestEventsAreTriedAgain(t *testing.T) {
 // TestEventsThatPauseEnd: an event that is to be tried again is lost when the process ends.
 func TestEventsThatPauseEnd(t *testing.T) {
 	now := clocktesting.NewFakeClock(time.Now())
-	server := answers{slow{given: make(chan string, 1)}, make(chan error, 1)}
+	server := answers{slow{given: make(chan string, 1)}, make(chan error)}
 	sink := newUnhurried(server, now)
 	ctx, end := context.WithCancel(t.Context())
 	sink.put(ctx, t, eventIn("a", "first"))

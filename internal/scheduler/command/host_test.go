@@ -38,6 +38,7 @@ func TestSeams(t *testing.T) {
 	s.add(t, s.pod("small", "1"))
 	s.cycle(t)
 	<-s.binds
+	<-s.failed // the API has no such pod: its binding cycle is over
 	s.add(t, s.pod("large", "1000"))
 	s.cycle(t)
 	want := []string{
@@ -232,6 +233,8 @@ type seams struct {
 	passed *places
 	// binds is closed when a binding cycle has come to its Binding.
 	binds chan struct{}
+	// failed gets a word after each call of the FailureHandler.
+	failed chan struct{}
 }
 
 // places is where somebody has passed. Nodes are filtered beside each other.
@@ -259,7 +262,7 @@ func newSeams(t *testing.T) *seams {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.sched, s.binds = sched, make(chan struct{})
+	s.sched, s.binds, s.failed = sched, make(chan struct{}), make(chan struct{}, 10)
 	for name, profile := range sched.Profiles {
 		sched.Profiles[name] = permitting{profile, s}
 	}
@@ -275,6 +278,7 @@ func newSeams(t *testing.T) *seams {
 	sched.FailureHandler = func(ctx context.Context, profile framework.Framework, info *framework.QueuedPodInfo, status *fwk.Status, nominating *fwk.NominatingInfo, start time.Time) {
 		s.passed.Insert("Scheduler.FailureHandler")
 		failed(ctx, passing{profile, s.passed}, info, status, nominating, start)
+		s.failed <- struct{}{}
 	}
 	shared.Start(t.Context().Done())
 	shared.WaitForCacheSync(t.Context().Done())

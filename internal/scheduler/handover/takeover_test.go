@@ -310,6 +310,8 @@ func TestWhoDoesNotLeadTakesNothingOver(t *testing.T) {
 		asked <- struct{}{}
 		return <-leads, nil
 	}
+	waiting := make(chan time.Duration, 1)
+	h.Clock = noticing{clock, waiting}
 	h.Synced()
 	if h.Ready(t.Context()) {
 		t.Fatal("ready at once")
@@ -321,7 +323,8 @@ func TestWhoDoesNotLeadTakesNothingOver(t *testing.T) {
 		t.Errorf("the Lease is held by %s, which does not lead", got)
 	}
 	leads <- true
-	clock.SetTime(clock.Now().Add(h.SettleAfter))
+	<-waiting
+	clock.Step(h.SettleAfter)
 	<-done
 	if got := *lease(t, client).Spec.HolderIdentity; got != h.lease.name {
 		t.Errorf("the Lease is held by %s once this one leads", got)

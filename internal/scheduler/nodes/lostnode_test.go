@@ -131,7 +131,7 @@ func (f *lostFixture) forgets(when string) {
 	f.t.Helper()
 	select {
 	case <-f.told:
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		f.t.Errorf("%s: nobody is told", when)
 	}
 	if !f.node.account.View().Idle() {
