@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/berth-dev/berth/internal/suppose"
 	"github.com/berth-dev/berth/topology"
 )
 
@@ -113,6 +114,52 @@ func TestApartFromAll(t *testing.T) {
 	}
 	if whole < 50 || apart < 50 {
 		t.Errorf("%d gangs are whole and %d are not", whole, apart)
+	}
+}
+
+// TestRefusedWishesLeaveNothing: what nodes were tried with in vain shows in no promise. Members
+// that are promised their places one by one, without the ones that were refused, are promised the
+// same.
+func TestRefusedWishesLeaveNothing(t *testing.T) {
+	m, rng := model(t, twoSockets), rand.New(rand.NewPCG(28, 11))
+	whole, loose, tight, waves := 0, 0, 0, 0
+	for range 600 {
+		g := Gang{Members: members(make([]int64, 2+rng.IntN(5))...)}
+		for i := range g.Members {
+			g.Members[i] = member(fmt.Sprint("m", i), 0, 1+rng.Int64N(4), 100+rng.Int64N(2))
+			if mate := rng.IntN(len(g.Members)); mate != i && rng.IntN(2) == 0 {
+				g.Wish(i, Wish{Mate: mate, Apart: rng.IntN(3) > 0, Required: rng.IntN(3) > 0})
+			}
+		}
+		g.Minimum = len(g.Members) - rng.IntN(2)
+		f := newField(t, m, 3)
+		p := Make(&g, f)
+		if !p.Whole {
+			continue
+		}
+		whole++
+		alone := trial{gang: &Gang{Members: slices.Clone(g.Members)}, field: newField(t, m, 3), work: &work{}, at: make([]int, len(g.Members)), placed: make([]Decided, len(g.Members))}
+		alone.plan.Nodes = suppose.Field[int]{Bare: alone.field.Node}
+		for _, at := range p.Places {
+			alone.inWaves = alone.inWaves || at.Wave > 0
+		}
+		for _, at := range p.Places {
+			if !alone.put(at.Member, at.Node) {
+				t.Fatalf("%+v: member %d is refused where it was planned: %+v", g.Members, at.Member, p.Places)
+			}
+		}
+		for i, at := range p.Places {
+			if want := alone.plan.Nodes.At(at.Node).Loose(); at.Loose != want || at.Wave != alone.plan.Places[i].Wave {
+				t.Fatalf("%+v: member %d on node %d: loose %t in wave %d, want %t in %d", g.Members, at.Member, at.Node, at.Loose, at.Wave, want, alone.plan.Places[i].Wave)
+			}
+			loose, tight, waves = loose+b2i(at.Loose), tight+b2i(!at.Loose), waves+b2i(at.Wave > 0)
+		}
+		if err := f.reserve(&p, &g); err != nil {
+			t.Error(err)
+		}
+	}
+	if t.Logf("%d gangs are whole: %d members loose, %d not, %d in later waves", whole, loose, tight, waves); whole < 100 || loose < 50 || tight < 50 {
+		t.Error("the test shows too little")
 	}
 }
 

@@ -216,6 +216,8 @@ type trial struct {
 	// inWaves: nodes may be given members in waves.
 	inWaves bool
 	placed  []Decided // what each got there
+	// before is what the node of each of the plan's places was.
+	before []before
 	// wishing: some member has wishes about others.
 	wishing bool
 	// joining: some of them are for the same NUMA node.
@@ -277,26 +279,45 @@ func (t *trial) put(m, node int) bool {
 	if !on.Enough(&member.Pod) {
 		return false
 	}
-	got, ok := t.promise(&member.Pod, node, on)
+	was := before{wave: on.Wave}
+	got, ok := t.promise(&member.Pod, node, on, &was)
 	if !ok {
 		return false
 	}
 	if !t.grants(m, node, &got) {
-		on.Withdraw(&member.Pod)
+		was.restore(on, &member.Pod)
 		return false
 	}
 	t.field.Put(m, node)
+	t.before = append(t.before, was)
 	t.at[m], t.placed[m] = node, got
 	t.plan.Places = append(t.plan.Places, Place{Member: m, Node: node, Wave: on.Wave, Got: got})
 	return true
 }
 
-// promise promises a pod its place.
-func (t *trial) promise(p *suppose.Pod, node int, on *suppose.Node) (Decided, bool) {
+// before is what a node was before a pod was promised a place there.
+type before struct {
+	// tight is the node before it was loosened; nil where it was not.
+	tight *suppose.Node
+	wave  int
+}
+
+// restore takes the pod's promise back, and what was done to the node for its sake.
+func (b *before) restore(on *suppose.Node, p *suppose.Pod) {
+	if b.tight != nil {
+		*on = *b.tight
+		return
+	}
+	on.Withdraw(p)
+	on.Wave = b.wave
+}
+
+// promise promises a pod its place, and notes what the node was where that is changed.
+func (t *trial) promise(p *suppose.Pod, node int, on *suppose.Node, was *before) (Decided, bool) {
 	var d placement.Decision
 	a := on.Promise(p, &d)
 	if a.Outcome == ledger.Waiting && a.Wait == ledger.PromiseAtRisk && !on.Loose() {
-		a = loosen(p, on)
+		a, was.tight = loosen(p, on)
 	}
 	if a.Outcome == ledger.Waiting && on.Promised() > 0 {
 		t.plan.Crowded = true
@@ -329,16 +350,17 @@ func (t *trial) waits(node int, on *suppose.Node, why ledger.Wait) {
 }
 
 // loosen tries the pod where the members on the node are promised no CPUs. Their kubelet may admit
-// it before them, and give them others.
-func loosen(p *suppose.Pod, on *suppose.Node) ledger.Answer {
+// it before them, and give them others. It returns the node as it was, or nil where it still is.
+func loosen(p *suppose.Pod, on *suppose.Node) (ledger.Answer, *suppose.Node) {
 	loose := on.Clone()
 	loose.Loosen()
 	var d placement.Decision
 	a := loose.Promise(p, &d)
-	if a.OK() {
-		*on = loose
+	if !a.OK() {
+		return a, nil
 	}
-	return a
+	*on, loose = loose, *on
+	return a, &loose
 }
 
 // maxWaves bounds the waves of a node after the first. Each takes a second or so, and all of them
@@ -358,8 +380,9 @@ func nextWave(p *suppose.Pod, on *suppose.Node) ledger.Answer {
 
 // take undoes the last put.
 func (t *trial) take(m int) {
-	node := t.at[m]
-	t.plan.Nodes.At(node).Withdraw(&t.gang.Members[m].Pod)
+	node, last := t.at[m], len(t.before)-1
+	t.before[last].restore(t.plan.Nodes.At(node), &t.gang.Members[m].Pod)
+	t.before = t.before[:last]
 	t.field.Take(m, node)
 	t.at[m] = nowhere
 	t.plan.Places = t.plan.Places[:len(t.plan.Places)-1]
