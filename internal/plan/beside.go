@@ -1,7 +1,10 @@
 package plan
 
 import (
+	"cmp"
+	"maps"
 	"slices"
+	"strconv"
 
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/topology"
@@ -48,93 +51,44 @@ type Decided struct {
 // grants says whether the wishes about the member and those placed before it are kept: the ones
 // that are required and, while the trial is strict, the ones that are preferred. A wish is about an
 // exact prediction, in each order in which the node's kubelet may admit the members: where no such
-// order exists, or nothing is pinned, it is not kept.
-func (t *trial) grants(m, node int, got *Decided) bool {
-	if !t.wishing {
+// order exists, or nothing is pinned, it is not kept. The site is the node's with the member.
+func (t *trial) grants(m, node int, with *site, got *Decided) bool {
+	if t.wishes == nil || !slices.ContainsFunc(with.pairs, t.counts) {
 		return true
 	}
-	if t.parted(m, node) {
-		return false
-	}
-	var here []int // the members on the node
-	for mate, at := range t.at {
-		if at == node && mate != m {
-			here = append(here, mate)
-		}
-	}
-	here = append(here, m)
-	if !t.anyWish(here) {
-		return true
-	}
-	outcomes := t.outcomes(node, here, got)
-	return len(outcomes) > 0 && !slices.ContainsFunc(outcomes, func(numa []topology.NUMASet) bool { return !t.keep(here, numa) })
+	outcomes := t.outcomes(node, with.members, got)
+	return len(outcomes) > 0 && !slices.ContainsFunc(outcomes, func(numa []topology.NUMASet) bool { return !t.keep(with.pairs, numa) })
 }
 
-// parted says whether a mate on another node and the member must be on one NUMA node.
-func (t *trial) parted(m, node int) bool {
-	if !t.joining {
-		return false
-	}
-	for mate, at := range t.at {
-		if at != nowhere && at != node && mate != m && (t.wants(m, mate, false) || t.wants(mate, m, false)) {
-			return true
-		}
-	}
-	return false
-}
+// counts says whether the wish is to be kept.
+func (t *trial) counts(p pair) bool { return p.required || t.strict }
 
-// wants says whether a member asks for that of a mate.
-func (t *trial) wants(m, mate int, apart bool) bool {
-	return slices.ContainsFunc(t.wishesOf(m), func(w Wish) bool {
-		return w.Apart == apart && (w.Required || t.strict) && (w.All && t.others(m, mate) || !w.All && w.Mate == mate)
+// keep says whether members on these NUMA nodes have what they ask of each other.
+func (t *trial) keep(pairs []pair, numa []topology.NUMASet) bool {
+	return !slices.ContainsFunc(pairs, func(p pair) bool {
+		own, other := numa[p.asks], numa[p.mate]
+		return t.counts(p) && (own == 0 || !p.apart && own != other || p.apart && (other == 0 || own&other != 0))
 	})
 }
 
 // others says whether a mate is one of all others for a member, or for a mate that has its place.
-func (t *trial) others(m, mate int) bool {
-	return m != mate && (m < len(t.gang.Members) || mate < len(t.gang.Members))
+func (g *Gang) others(m, mate int) bool {
+	return m != mate && (m < len(g.Members) || mate < len(g.Members))
 }
 
 // wishesOf are those of a member, or of a mate that has its place.
-func (t *trial) wishesOf(m int) []Wish {
-	if m >= len(t.gang.Members) {
-		return t.gang.Seated[m-len(t.gang.Members)].Beside
+func (g *Gang) wishesOf(m int) []Wish {
+	if m >= len(g.Members) {
+		return g.Seated[m-len(g.Members)].Beside
 	}
-	return t.gang.Members[m].Beside
-}
-
-// anyWish says whether any of the members asks anything about another one of them.
-func (t *trial) anyWish(members []int) bool {
-	for _, m := range members {
-		for _, mate := range members {
-			if t.wants(m, mate, false) || t.wants(m, mate, true) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// keep says whether members on these NUMA nodes have what they ask of each other.
-func (t *trial) keep(members []int, numa []topology.NUMASet) bool {
-	for i, m := range members {
-		for j, mate := range members {
-			switch {
-			case t.wants(m, mate, false) && (numa[i] == 0 || numa[i] != numa[j]):
-				return false
-			case t.wants(m, mate, true) && (numa[i] == 0 || numa[j] == 0 || numa[i]&numa[j] != 0):
-				return false
-			}
-		}
-	}
-	return true
+	return g.Members[m].Beside
 }
 
 // maxTogether is how many members with wishes share a node in unknown order: the search considers
 // all their orders.
 const maxTogether = 4
 
-// outcomes are the NUMA nodes that the members on a node may getonce the last of them got its own:
+// outcomes are the NUMA nodes that the members on a node may get once the last of them got its own:
 // one outcome where the node's prediction is exact, else one for each order. None says that nobody
 // can tell.
 func (t *trial) outcomes(node int, members []int, got *Decided) (out [][]topology.NUMASet) {
@@ -281,4 +235,207 @@ func unitsOf(members []Member) []unit {
 		out = append(out, *by[r])
 	}
 	return out
+}
+
+// In a gang with wishes a member may pass nodes that another one takes, so that each would ask all
+// nodes that the ones before it have filled. A tenant's gang of thousands would hold the scheduler
+// up for minutes. So a node is not asked twice what it has answered.
+
+// site is a node of a trial as the members on it make it. It is replaced when one comes.
+type site struct {
+	// members are the ones on the node, and the mates that have their places there.
+	members []int
+	pairs   []pair
+	// refusals are those of the node as it is.
+	refusals map[refusal]bool
+	// seconds are those in which its members were created, in order. foreign: others are in flight
+	// there. Both are known once the site has refusals.
+	seconds []int64
+	foreign bool
+}
+
+// pair is a wish of a member of a site about another one, both by their places there.
+type pair struct {
+	asks, mate      int
+	apart, required bool
+}
+
+// refusal is what was refused on a node: a kind or, for its wishes, a class.
+type refusal struct {
+	kind, class int
+	strict      bool
+	// age is where members of that second come among the ones of the site; the second itself where
+	// others are in flight there.
+	age int64
+}
+
+// wishes are what members and mates wish, as it is looked up.
+type wishes struct {
+	// joins are the wishes for the same NUMA node, of each member and about it.
+	joins map[int][]Wish
+	// classes tell members apart that are not of one kind with the same wishes, of theirs and about
+	// them.
+	classes []int
+}
+
+// wishesOf reads what members wish.
+func wishesOf(g *Gang) *wishes {
+	out := &wishes{joins: map[int][]Wish{}, classes: make([]int, len(g.Members))}
+	about := make([][]byte, len(g.Members))
+	for m := range len(g.Members) + len(g.Seated) {
+		for _, w := range g.wishesOf(m) {
+			if w.All {
+				continue
+			}
+			if w.Mate < len(about) {
+				about[w.Mate] = w.by(m).append(about[w.Mate])
+			}
+			if !w.Apart {
+				out.joins[m] = append(out.joins[m], w)
+				out.joins[w.Mate] = append(out.joins[w.Mate], w.by(m))
+			}
+		}
+	}
+	known := map[string]int{}
+	for m := range g.Members {
+		key := strconv.AppendInt(nil, int64(g.Members[m].Kind), 10)
+		for _, w := range g.Members[m].Beside {
+			key = w.append(key)
+		}
+		key = append(append(key, '/'), about[m]...)
+		if _, ok := known[string(key)]; !ok {
+			known[string(key)] = len(known)
+		}
+		out.classes[m] = known[string(key)]
+	}
+	return out
+}
+
+// by is the wish as one about the member who has it.
+func (w Wish) by(m int) Wish {
+	w.Mate = m
+	return w
+}
+
+// append adds the wish to a key.
+func (w Wish) append(key []byte) []byte {
+	for _, is := range []bool{w.All, w.Apart, w.Required} {
+		key = strconv.AppendBool(append(key, ' '), is)
+	}
+	if w.All {
+		return key
+	}
+	return strconv.AppendInt(append(key, ' '), int64(w.Mate), 10)
+}
+
+// with is the node's site with one more member; nil where nobody wishes anything.
+func (t *trial) with(m, node int) *site {
+	if t.wishes == nil {
+		return nil
+	}
+	var out site
+	if now := t.sites[node]; now != nil {
+		out.members, out.pairs = slices.Clip(now.members), slices.Clip(now.pairs)
+	}
+	for i, mate := range out.members {
+		out.pair(t.gang, m, len(out.members), mate, i)
+		out.pair(t.gang, mate, i, m, len(out.members))
+	}
+	out.members = append(out.members, m)
+	return &out
+}
+
+// pair notes what a member asks of another one.
+func (s *site) pair(g *Gang, m, place, mate, its int) {
+	for _, w := range g.wishesOf(m) {
+		if w.All && g.others(m, mate) || !w.All && w.Mate == mate {
+			s.pairs = append(s.pairs, pair{place, its, w.Apart, w.Required})
+		}
+	}
+}
+
+// meets returns the only node on which the unit would be with the mates that have their places, as
+// far as it is to be on their NUMA nodes, or they on its own; Elsewhere where there is none. It
+// returns false where any node will do.
+func (t *trial) meets(u *unit) (only int, joins bool) {
+	if t.wishes == nil {
+		return 0, false
+	}
+	for _, m := range u.members {
+		for _, w := range t.wishes.joins[m] {
+			switch at := t.at[w.Mate]; {
+			case at == nowhere || !w.Required && !t.strict:
+			case joins && at != only:
+				return Elsewhere, true
+			default:
+				only, joins = at, true
+			}
+		}
+	}
+	return only, joins
+}
+
+// alike says whether all nodes answer the same about two units, as things stand.
+func (t *trial) alike(a, b *unit) bool {
+	x, y := a.members[0], b.members[0]
+	return len(a.members)+len(b.members) == 2 && t.wishes.classes[x] == t.wishes.classes[y] && t.created(x) == t.created(y)
+}
+
+func (t *trial) created(m int) int64 {
+	if c := t.gang.Members[m].Candidate; c != nil {
+		return c.Created
+	}
+	return 0
+}
+
+// refused says whether the node has refused the like of the member since the last one came.
+func (t *trial) refused(m, node int) bool {
+	s := t.sites[node]
+	if s == nil || len(s.refusals) == 0 {
+		return false
+	}
+	return s.refusals[t.refusal(s, m, false)] || s.refusals[t.refusal(s, m, true)]
+}
+
+func (t *trial) refusal(s *site, m int, wish bool) refusal {
+	r := refusal{kind: t.gang.Members[m].Kind, class: nowhere, age: t.created(m)}
+	if wish {
+		r.class, r.strict = t.wishes.classes[m], t.strict
+	}
+	if !s.foreign {
+		before, same := slices.BinarySearch(s.seconds, r.age)
+		if r.age = int64(2 * before); same {
+			r.age++
+		}
+	}
+	return r
+}
+
+// note notes that the node refuses the member; wish: for the wishes.
+func (t *trial) note(m, node int, wish bool) {
+	if t.wishes == nil || t.field.Coupled(t.gang.Members[m].Kind) {
+		return
+	}
+	s := t.sites[node]
+	if s == nil {
+		s = &site{}
+		t.sites[node] = s
+	}
+	if s.refusals == nil {
+		s.refusals = map[refusal]bool{}
+		t.date(s, node)
+	}
+	s.refusals[t.refusal(s, m, wish)] = true
+}
+
+// date notes what decides whether one comes before others of the site.
+func (t *trial) date(s *site, node int) {
+	on, seconds := t.plan.Nodes.At(node), map[int64]bool{}
+	for _, m := range s.members {
+		if m < len(t.gang.Members) && t.gang.Members[m].Candidate != nil {
+			seconds[t.created(m)] = true
+		}
+	}
+	s.seconds = slices.SortedFunc(maps.Keys(seconds), cmp.Compare)
+	s.foreign = on.Account() != nil && on.Account().View().Census().InFlight() != on.Promised()
 }

@@ -86,7 +86,8 @@ func TestApartFromAll(t *testing.T) {
 		each := Gang{Minimum: one.Minimum, Seated: slices.Clone(one.Seated)}
 		all := len(one.Members) + len(one.Seated)
 		for i := range one.Members {
-			one.Members[i] = member(fmt.Sprint("m", i), 0, 1+rng.Int64N(4), 100+rng.Int64N(2))
+			size := 1 + rng.Int64N(4)
+			one.Members[i] = member(fmt.Sprint("m", i), int(size), size, 100+rng.Int64N(2))
 		}
 		each.Members = slices.Clone(one.Members)
 		for i := range all {
@@ -126,7 +127,8 @@ func TestRefusedWishesLeaveNothing(t *testing.T) {
 	for range 600 {
 		g := Gang{Members: members(make([]int64, 2+rng.IntN(5))...)}
 		for i := range g.Members {
-			g.Members[i] = member(fmt.Sprint("m", i), 0, 1+rng.Int64N(4), 100+rng.Int64N(2))
+			size := 1 + rng.Int64N(4)
+			g.Members[i] = member(fmt.Sprint("m", i), int(size), size, 100+rng.Int64N(2))
 			if mate := rng.IntN(len(g.Members)); mate != i && rng.IntN(2) == 0 {
 				g.Wish(i, Wish{Mate: mate, Apart: rng.IntN(3) > 0, Required: rng.IntN(3) > 0})
 			}
@@ -170,20 +172,78 @@ func b2i(b bool) int {
 	return 0
 }
 
-// TestManyApart: a large gang whose members are apart from all others is planned in a moment.
+// TestAnAnswerStandsForTheLike: the twin has every member ask every node.
+func TestAnAnswerStandsForTheLike(t *testing.T) {
+	m, spared, whole, not := model(t, twoSockets), 0, 0, 0
+	for seed := range uint64(1500) {
+		g, nodes := wishful(seed)
+		if !g.Wishes() {
+			continue
+		}
+		f, slow := newField(t, m, nodes), newField(t, m, nodes)
+		slow.coupled = true
+		if seed%3 == 0 {
+			f.limit, slow.limit = 1+int(seed%2), 1+int(seed%2)
+		}
+		got, want := Make(&g, f), Make(&g, slow)
+		if got.Whole != want.Whole || got.Lacking != want.Lacking || !reflect.DeepEqual(got.Places, want.Places) || !slices.Equal(f.on, slow.on) {
+			t.Fatalf("seed %d, %d nodes: whole %t, lacking %d, places %+v; want %t, %d, %+v; %+v", seed, nodes, got.Whole, got.Lacking, got.Places, want.Whole, want.Lacking, want.Places, g)
+		}
+		spared, whole, not = spared+slow.asked-f.asked, whole+b2i(got.Whole), not+b2i(!got.Whole)
+	}
+	if t.Logf("%d questions spared; %d gangs are whole, %d are not", spared, whole, not); spared < 1000 || whole < 300 || not < 300 {
+		t.Error("the test shows too little")
+	}
+}
+
+// wishful is a gang of a few kinds with wishes, and a number of nodes for it.
+func wishful(seed uint64) (g Gang, nodes int) {
+	rng := rand.New(rand.NewPCG(seed, 11))
+	nodes = 1 + rng.IntN(4)
+	g = Gang{Members: members(make([]int64, 2+rng.IntN(7))...)}
+	sizes, seconds := [3]int64{1 + rng.Int64N(5), 1 + rng.Int64N(5), 1 + rng.Int64N(5)}, 1+rng.Int64N(4)
+	for i := range g.Members {
+		kind := rng.IntN(len(sizes))
+		g.Members[i] = member(fmt.Sprint("m", i), kind, sizes[kind], 100+rng.Int64N(seconds))
+	}
+	for range rng.IntN(3) {
+		seat := Seat{Node: Elsewhere, Got: Decided{NUMA: topology.NUMASet(rng.IntN(4)), Exact: rng.IntN(4) > 0}}
+		if rng.IntN(4) > 0 {
+			seat.Node = rng.IntN(nodes)
+		}
+		g.Seated = append(g.Seated, seat)
+	}
+	g.Minimum = len(g.Members) - rng.IntN(2)
+	all, most := len(g.Members)+len(g.Seated), 1+rng.IntN(3)
+	for i := range all {
+		if required := rng.IntN(3) > 0; rng.IntN(most) == 0 {
+			g.Wish(i, Wish{All: true, Apart: true, Required: required})
+		}
+		if mate := rng.IntN(all); rng.IntN(4) == 0 && mate != i && (i < len(g.Members) || mate < len(g.Members)) {
+			g.Wish(i, Wish{Mate: mate, Apart: rng.IntN(3) > 0, Required: rng.IntN(2) > 0})
+		}
+	}
+	return g, nodes
+}
+
+// TestManyApart: a large gang whose members are apart from all others is planned in a moment,
+// whether there are nodes for all of them or for two, and in however many seconds they came.
 func TestManyApart(t *testing.T) {
 	const many = 4096
-	g := Gang{Minimum: many}
-	for i := range many {
-		g.Members = append(g.Members, member(fmt.Sprint("m", i), 0, 2, 100))
-		g.Wish(i, Wish{All: true, Apart: true, Required: true})
-	}
-	f := newField(t, model(t, twoSockets), 1)
-	start := time.Now()
-	if p := Make(&g, f); p.Whole {
-		t.Error("4096 members are apart on two NUMA nodes")
-	}
-	if took := time.Since(start); took > 10*time.Second {
-		t.Errorf("%d members took %v", many, took)
+	for _, c := range []struct{ nodes, second int }{{1, many}, {many, many}, {many, 50}, {many, 1}} {
+		g := Gang{Minimum: many}
+		for i := range many {
+			g.Members = append(g.Members, member(fmt.Sprint("m", i), 0, 2, 100+int64(i/c.second)))
+			g.Wish(i, Wish{All: true, Apart: true, Required: true})
+		}
+		f := newField(t, model(t, twoSockets), c.nodes)
+		start := time.Now()
+		if p := Make(&g, f); p.Whole != (c.nodes == many) {
+			t.Errorf("%d members apart on %d nodes of two NUMA nodes: whole %t", many, c.nodes, p.Whole)
+		}
+		took := time.Since(start)
+		if t.Logf("%d nodes, %d members in a second: %d questions, %v", c.nodes, c.second, f.asked, took); f.asked > 4*many || took > 10*time.Second {
+			t.Errorf("%d questions, %v: want %d at most, and 10s", f.asked, took, 4*many)
+		}
 	}
 }

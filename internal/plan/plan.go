@@ -111,9 +111,19 @@ type Plan struct {
 func Make(g *Gang, f Field) Plan { return makePlan(g, f, &work{}) }
 
 // work counts how often nodes are asked about members, at most limit times where that is not 0.
-type work struct{ asked, limit int }
+type work struct {
+	asked, limit int
+	wishes       *wishes // of the gang, once somebody asked for them
+}
 
 func (w *work) over() bool { return w.limit > 0 && w.asked >= w.limit }
+
+func (w *work) wishesOf(g *Gang) *wishes {
+	if w.wishes == nil {
+		w.wishes = wishesOf(g)
+	}
+	return w.wishes
+}
 
 func makePlan(g *Gang, f Field, w *work) Plan {
 	largest := func(a, b unit) int { return cmp.Or(cmp.Compare(b.size, a.size), cmp.Compare(a.kind, b.kind)) }
@@ -175,8 +185,8 @@ func (p *Plan) undo(f Field) {
 // pass goes through the members once. In waves, a node is given members in an order that it has to
 // keep where it does not take them in every order.
 func pass(g *Gang, f Field, w *work, order func(a, b unit) int, inWaves bool) Plan {
-	all := len(g.Members) + len(g.Seated)
-	t := &trial{gang: g, field: f, work: w, inWaves: inWaves, at: make([]int, all), placed: make([]Decided, all)}
+	count := len(g.Members) + len(g.Seated)
+	t := &trial{gang: g, field: f, work: w, inWaves: inWaves, at: make([]int, count), placed: make([]Decided, count)}
 	t.plan = Plan{Lacking: -1, Nodes: suppose.Field[int]{Bare: f.Node}}
 	for i := range t.at {
 		t.at[i] = nowhere
@@ -184,16 +194,27 @@ func pass(g *Gang, f Field, w *work, order func(a, b unit) int, inWaves bool) Pl
 	for i := range g.Seated {
 		t.at[len(g.Members)+i], t.placed[len(g.Members)+i] = g.Seated[i].Node, g.Seated[i].Got
 	}
-	t.wishing, t.joining = g.Wishes(), g.wishes(func(w Wish) bool { return !w.Apart })
+	if g.Wishes() {
+		t.wishes, t.sites = w.wishesOf(g), map[int]*site{}
+		for m := len(g.Members); m < count; m++ {
+			if t.at[m] != Elsewhere {
+				t.sites[t.at[m]] = t.with(m, t.at[m])
+			}
+		}
+	}
 	units := unitsOf(g.Members)
 	slices.SortStableFunc(units, order)
-	var open []int // the nodes for the kind, without the ones that are full
+	var all, open []int // the nodes for the kind, and the ones that may take the next unit
 	for i, u := range units {
-		if i == 0 || units[i-1].kind != u.kind || f.Coupled(u.kind) {
-			open = f.Nodes(u.kind)
-			w.asked += len(open)
+		switch {
+		case i == 0 || units[i-1].kind != u.kind || f.Coupled(u.kind):
+			all = f.Nodes(u.kind)
+			w.asked += len(all)
+			open = all
+		case t.wishes != nil && !t.alike(&units[i-1], &u):
+			open = all
 		}
-		open = t.place(u, open)
+		open = t.place(&u, open)
 	}
 	t.plan.Whole = t.whole()
 	for i := range t.plan.Places {
@@ -218,38 +239,41 @@ type trial struct {
 	placed  []Decided // what each got there
 	// before is what the node of each of the plan's places was.
 	before []before
-	// wishing: some member has wishes about others.
-	wishing bool
-	// joining: some of them are for the same NUMA node.
-	joining bool
+	// wishes are nil, and there are no sites, where nobody wishes anything.
+	wishes *wishes
+	sites  map[int]*site
 	// strict: wishes that are preferred count as required.
 	strict bool
 }
 
-// place finds the unit a node, and returns the nodes that may take the next one of its kind.
-func (t *trial) place(u unit, open []int) []int {
+// place finds the unit a node, and returns the nodes that may take the next one if it is alike.
+func (t *trial) place(u *unit, open []int) []int {
 	if u.prefers {
 		t.strict = true
-		kept := slices.ContainsFunc(open, func(node int) bool { return t.putAll(u.members, node) })
-		if t.strict = false; kept {
+		kept := t.first(u, open)
+		if t.strict = false; kept >= 0 {
 			return open
 		}
 	}
-	for i, node := range open {
-		if t.putAll(u.members, node) {
-			if t.wishing {
-				return open
-			}
-			return open[i:]
-		}
-	}
-	if t.plan.Lacking < 0 {
+	at := t.first(u, open)
+	if at < 0 && t.plan.Lacking < 0 {
 		t.plan.Lacking = u.members[0]
 	}
-	if t.field.Coupled(u.kind) || t.wishing {
+	switch {
+	case u.prefers:
+		return open // one before may keep what the next one would rather have
+	case at >= 0:
+		return open[at:]
+	case t.field.Coupled(u.kind):
 		return open
 	}
 	return nil
+}
+
+// first puts the unit on the first node that takes it, and returns its place; -1 for none.
+func (t *trial) first(u *unit, open []int) int {
+	only, joins := t.meets(u)
+	return slices.IndexFunc(open, func(node int) bool { return (!joins || node == only) && t.putAll(u.members, node) })
 }
 
 // putAll puts all members on the node, or none.
@@ -267,32 +291,43 @@ func (t *trial) putAll(members []int, node int) bool {
 }
 
 func (t *trial) put(m, node int) bool {
-	member := &t.gang.Members[m]
-	if t.work.over() {
+	if t.work.over() || t.refused(m, node) {
 		return false
 	}
 	t.work.asked++
-	if !t.field.Admits(m, node) {
-		return false
-	}
-	on := t.plan.Nodes.At(node)
-	if !on.Enough(&member.Pod) {
-		return false
-	}
-	was := before{wave: on.Wave}
-	got, ok := t.promise(&member.Pod, node, on, &was)
+	pod, was := &t.gang.Members[m].Pod, before{site: t.sites[node]}
+	got, ok := t.asks(m, node, &was)
 	if !ok {
+		t.note(m, node, false)
 		return false
 	}
-	if !t.grants(m, node, &got) {
-		was.restore(on, &member.Pod)
+	on, next := t.plan.Nodes.At(node), t.with(m, node)
+	if !t.grants(m, node, next, &got) {
+		was.restore(on, pod)
+		t.note(m, node, true)
 		return false
 	}
 	t.field.Put(m, node)
 	t.before = append(t.before, was)
+	if t.wishes != nil {
+		t.sites[node] = next
+	}
 	t.at[m], t.placed[m] = node, got
 	t.plan.Places = append(t.plan.Places, Place{Member: m, Node: node, Wave: on.Wave, Got: got})
 	return true
+}
+
+// asks asks the node about the member, whatever is wished.
+func (t *trial) asks(m, node int, was *before) (Decided, bool) {
+	if !t.field.Admits(m, node) {
+		return Decided{}, false
+	}
+	on, pod := t.plan.Nodes.At(node), &t.gang.Members[m].Pod
+	if !on.Enough(pod) {
+		return Decided{}, false
+	}
+	was.wave = on.Wave
+	return t.promise(pod, node, on, was)
 }
 
 // before is what a node was before a pod was promised a place there.
@@ -300,6 +335,7 @@ type before struct {
 	// tight is the node before it was loosened; nil where it was not.
 	tight *suppose.Node
 	wave  int
+	site  *site
 }
 
 // restore takes the pod's promise back, and what was done to the node for its sake.
@@ -382,6 +418,9 @@ func nextWave(p *suppose.Pod, on *suppose.Node) ledger.Answer {
 func (t *trial) take(m int) {
 	node, last := t.at[m], len(t.before)-1
 	t.before[last].restore(t.plan.Nodes.At(node), &t.gang.Members[m].Pod)
+	if t.wishes != nil {
+		t.sites[node] = t.before[last].site
+	}
 	t.before = t.before[:last]
 	t.field.Take(m, node)
 	t.at[m] = nowhere

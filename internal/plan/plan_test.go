@@ -30,6 +30,8 @@ type field struct {
 	on    []int
 	limit int
 	asked int
+	// coupled: the field says that members' places change where others may go.
+	coupled bool
 	// best is how many nodes are named before Widen; 0 for all.
 	best int
 }
@@ -66,7 +68,7 @@ func (f *field) Widen() bool {
 	f.best = 0
 	return left
 }
-func (f *field) Coupled(int) bool               { return false }
+func (f *field) Coupled(int) bool               { return f.coupled }
 func (f *field) Node(node int) suppose.Node     { return suppose.On(f.accounts[node], nil) }
 func (f *field) Admits(_, node int) bool        { f.asked++; return f.limit == 0 || f.on[node] < f.limit }
 func (f *field) Put(_, node int)                { f.on[node]++ }
