@@ -134,6 +134,41 @@ func TestOwnersGetWhatIsHeldOrNothing(t *testing.T) {
 	check(t, n)
 }
 
+// TestOwnersMayWithholdByThemselves: what is held may keep CPUs idle that it does not ask for. An
+// owner has it so where its own namespace may, and asks for these CPUs as well where that may not.
+func TestOwnersMayWithholdByThemselves(t *testing.T) {
+	m := model(t, "package:1 numa:1 core:3 pu:2 mem:4Gi", obeying)
+	r, err := NewReport(1, m, &placement.Snapshot{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	asking := func(uid string, cpus int64, may bool) *placement.Request {
+		r := share(uid, cpus)
+		r.Rules.CPUs = joint.Rules{Exclusive: joint.ExclusiveCore, ExclusiveHow: joint.Required}
+		r.Rules.MayWithhold = may
+		return r
+	}
+	for held := range int64(2) {
+		for more := range 2 {
+			n := new(Ledger).Open(nil)
+			n.Accept(r)
+			place := asking("held", 1+held, true)
+			var d placement.Decision
+			if a := n.Reserve(cand(place), &d); !a.OK() {
+				t.Fatalf("the place: %+v", a)
+			}
+			n.Hold(Holding{UID: "held", Request: place, Held: d.Held(), More: more > 0})
+			if a := n.ReserveOwner(cand(asking("a", 1, false)), "held", &d); a.OK() {
+				t.Errorf("%d CPUs held, an owner that may not withhold has %s", 1+held, decided(&d))
+			}
+			if a := n.ReserveOwner(cand(asking("b", 1+held, true)), "held", &d); !a.OK() {
+				t.Errorf("%d CPUs held, an owner that may withhold: %+v", 1+held, a)
+			}
+			check(t, n)
+		}
+	}
+}
+
 // TestHoldingsOnKubeletNodes: no CPUs are held there. A pod comes only where what is held would be
 // admitted after it, as it would be without it.
 func TestHoldingsOnKubeletNodes(t *testing.T) {

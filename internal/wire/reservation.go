@@ -629,9 +629,10 @@ func Held(pod *corev1.Pod, node string) *corev1.Pod {
 	return out
 }
 
-// CheckDecision says why a decision is none of this pod's, as one that was forged. Whether the
-// pod's namespace may withhold CPUs is not asked: a scheduler with other arguments may have
-// decided.
+// CheckDecision says why a decision is none of this pod's, as one that was forged. Whether it may
+// withhold CPUs is not asked. A Reservation has no namespace, and no quota counts it: who writes
+// one may ask for these CPUs as well. A scheduler with other arguments may have decided, and what
+// is held is held. Its owners are asked as the pods of their namespaces that they are.
 func CheckDecision(pod *corev1.Pod, d *placement.Decision) error {
 	ask, err := ReadPod(pod)
 	if err != nil {
