@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"strings"
 	"sync"
 	"time"
 
@@ -39,7 +40,7 @@ type groupPause struct {
 	held map[string]*corev1.Pod
 }
 
-// maxGroupPauses is how many groups are remembered.
+// maxGroupPauses bounds how many groups are remembered.
 const maxGroupPauses = 1024
 
 // ownGroup names the group of Kubernetes' own that a pod belongs to; "" for none.
@@ -58,11 +59,12 @@ func (g *groupPauses) tried(pod *corev1.Pod) {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.by == nil || len(g.by) >= maxGroupPauses && g.by[key] == nil {
-		g.by = map[string]*groupPause{} // all begin again; the ones that are held have their own way out
-	}
 	p := g.by[key]
 	if p == nil {
+		if g.by == nil {
+			g.by = map[string]*groupPause{}
+		}
+		makeWay(g.by, maxGroupPauses) // the ones that are held have their own way out
 		p = &groupPause{held: map[string]*corev1.Pod{}}
 		g.by[key] = p
 	}
@@ -131,7 +133,7 @@ type groupWaits struct {
 	since map[string]time.Time
 }
 
-// maxGroupWaits bounds how many groups are remembered. With more, all begin again.
+// maxGroupWaits bounds how many groups are remembered.
 const maxGroupWaits = 1024
 
 // begin returns when the group of the key began to wait.
@@ -141,9 +143,10 @@ func (w *groupWaits) begin(key string, now time.Time) time.Time {
 	if since, ok := w.since[key]; ok {
 		return since
 	}
-	if w.since == nil || len(w.since) >= maxGroupWaits {
+	if w.since == nil {
 		w.since = map[string]time.Time{}
 	}
+	makeWay(w.since, maxGroupWaits)
 	w.since[key] = now
 	return now
 }
@@ -153,4 +156,25 @@ func (w *groupWaits) end(key string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.since, key)
+}
+
+// makeWay makes room for one more group, where there are so many. One of the namespace that has the
+// most is forgotten: no tenant's groups end what is remembered of another's.
+func makeWay[V any](groups map[string]V, most int) {
+	if len(groups) < most {
+		return
+	}
+	count, largest := map[string]int{}, ""
+	for key := range groups {
+		namespace, _, _ := strings.Cut(key, "/")
+		if count[namespace]++; count[namespace] > count[largest] {
+			largest = namespace
+		}
+	}
+	for key := range groups {
+		if strings.HasPrefix(key, largest+"/") {
+			delete(groups, key)
+			return
+		}
+	}
 }

@@ -66,6 +66,9 @@ func TestAGroupThatWasTriedInVainPauses(t *testing.T) {
 // TestManyGroupsArePausedInBoundedMemory.
 func TestManyGroupsArePausedInBoundedMemory(t *testing.T) {
 	g := &groupPauses{clock: testingclock.NewFakeClock(time.Unix(1000, 0)), activate: func(map[string]*corev1.Pod) {}}
+	quiet, group := pinned("quiet", 1), "g"
+	quiet.Namespace, quiet.Spec.SchedulingGroup = "other", &corev1.PodSchedulingGroup{PodGroupName: &group}
+	g.tried(quiet)
 	for i := range 3 * maxGroupPauses {
 		p := pinned("a", 1)
 		name := string(rune('a'+i%26)) + time.Duration(i).String()
@@ -75,15 +78,24 @@ func TestManyGroupsArePausedInBoundedMemory(t *testing.T) {
 	if len(g.by) > maxGroupPauses {
 		t.Errorf("%d groups are remembered, want at most %d", len(g.by), maxGroupPauses)
 	}
+	if g.hold(quiet) == nil {
+		t.Error("the groups of another namespace have ended a group's pause")
+	}
 }
 
-// TestGroupWaitsAreBounded: with too many groups all begin to wait again.
+// TestGroupWaitsAreBounded: with too many groups some of the namespace that has the most begin to
+// wait again.
 func TestGroupWaitsAreBounded(t *testing.T) {
 	var w groupWaits
+	begun := time.Unix(-1, 0)
+	w.begin("other/g", begun)
 	for i := range 3 * maxGroupWaits {
 		w.begin(fmt.Sprint("ns/", i), time.Unix(int64(i), 0))
 	}
 	if len(w.since) > maxGroupWaits {
 		t.Errorf("%d groups are remembered, want at most %d", len(w.since), maxGroupWaits)
+	}
+	if since := w.begin("other/g", time.Unix(1e6, 0)); since != begun {
+		t.Errorf("a group waits from %v on, for the groups of another namespace; it began at %v", since, begun)
 	}
 }
