@@ -40,7 +40,7 @@ func New(o Options) *Groups {
 		o.Forgo = func(*corev1.Pod, string) {}
 	}
 	b := &book{Options: o, groups: map[wire.GangKey]*group{}, of: map[types.UID]*group{}}
-	gs := &Groups{book: b, teller: &teller{book: b, vacant: map[wire.GangKey]wire.Gang{}}, barrier: &barrier{book: b}, evicted: map[types.UID]time.Time{}, lone: map[types.UID]*group{}}
+	gs := &Groups{book: b, teller: &teller{book: b, vacant: map[wire.GangKey]vacancy{}}, barrier: &barrier{book: b}, evicted: map[types.UID]time.Time{}, lone: map[types.UID]*group{}}
 	gs.Lead.Then(gs.begin)
 	return gs
 }

@@ -24,8 +24,9 @@ import (
 type teller struct {
 	*book
 	// vacant are objects of groups without pods that wait for admission.
-	vacant          map[wire.GangKey]wire.Gang
+	vacant          map[wire.GangKey]vacancy
 	lookingAtVacant bool
+	vacantLooks     int
 }
 
 // statusPause is how long changes of a group are collected before its status is written.

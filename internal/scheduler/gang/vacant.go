@@ -30,9 +30,21 @@ func (t *teller) vacantSeen(spec wire.Gang, wrong error) {
 		delete(t.vacant, spec.Key)
 		return
 	}
-	t.vacant[spec.Key] = spec
+	t.vacant[spec.Key] = vacancy{spec, t.vacant[spec.Key].looked}
 	t.lookAtVacantIn(statusPause)
 }
+
+// vacancy is a group without pods.
+type vacancy struct {
+	spec wire.Gang
+	// looked is when it was looked at last, counted in looks at all.
+	looked int
+}
+
+// vacantShare is how many groups of a namespace are looked at beside those of others. Each look
+// counts what is free or asks the API server, so that a tenant's thousands would hold up all
+// others.
+const vacantShare = 64
 
 // lookAtVacantIn arranges a look at groups without pods then. The caller holds the lock.
 func (t *teller) lookAtVacantIn(pause time.Duration) {
@@ -43,18 +55,43 @@ func (t *teller) lookAtVacantIn(pause time.Duration) {
 	t.callAt(t.Clock.Now().Add(pause), t.lookAtVacant)
 }
 
-// lookAtVacant lets the groups in that fit, one after the other by name.
+// lookAtVacant lets the groups in that fit, one after the other, those first that were looked at
+// longest ago, and then by name. While some go in, the ones that were left out soon follow.
 func (t *teller) lookAtVacant() {
 	t.mu.Lock()
 	waiting := maps.Clone(t.vacant)
 	t.mu.Unlock()
-	for _, key := range slices.SortedFunc(maps.Keys(waiting), compareKeys) {
-		t.letIn(waiting[key])
+	now := inShares(waiting)
+	for _, key := range now {
+		t.letIn(waiting[key].spec)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.vacantLooks++
+	pause := vacantEvery
+	for _, key := range now {
+		if v, still := t.vacant[key]; still {
+			t.vacant[key] = vacancy{v.spec, t.vacantLooks}
+		} else if len(now) < len(waiting) {
+			pause = statusPause
+		}
+	}
 	t.lookingAtVacant = false
-	t.lookAtVacantIn(vacantEvery)
+	t.lookAtVacantIn(pause)
+}
+
+// inShares returns the groups whose turn it is.
+func inShares(waiting map[wire.GangKey]vacancy) (now []wire.GangKey) {
+	order := slices.SortedFunc(maps.Keys(waiting), func(a, b wire.GangKey) int {
+		return cmp.Or(cmp.Compare(waiting[a].looked, waiting[b].looked), compareKeys(a, b))
+	})
+	count := map[string]int{}
+	for _, key := range order {
+		if count[key.Namespace]++; count[key.Namespace] <= vacantShare {
+			now = append(now, key)
+		}
+	}
+	return now
 }
 
 func compareKeys(a, b wire.GangKey) int {
@@ -78,7 +115,7 @@ func (t *teller) letIn(spec wire.Gang) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.vacant[spec.Key].Version == spec.Version {
+	if t.vacant[spec.Key].spec.Version == spec.Version {
 		delete(t.vacant, spec.Key)
 	}
 }

@@ -1,6 +1,7 @@
 package gang
 
 import (
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -88,6 +89,55 @@ func TestAClosedQueueHoldsItsGroups(t *testing.T) {
 		w.run(10 * time.Second)
 		if got := w.objects[key].Phase; got != "Inqueue" {
 			t.Errorf("the phase is %q when the queue is open", got)
+		}
+	})
+}
+
+// TestATenantsGroupsWithoutPodsHoldUpNobody: of a namespace some are looked at beside others', and
+// all of them in time.
+func TestATenantsGroupsWithoutPodsHoldUpNobody(t *testing.T) {
+	inWorld(t, 1, func(w *world) {
+		const many = 1000
+		w.objects, w.queues = map[wire.GangKey]wire.Gang{}, map[string]string{"night": "Closed"}
+		var looks, before atomic.Int64
+		w.groups.Objects = w
+		w.groups.Room = func(asked corev1.ResourceList) bool {
+			if looks.Add(1); len(asked) > 0 {
+				before.CompareAndSwap(0, looks.Load())
+			}
+			return true
+		}
+		see := func(namespace, name string, spec wire.Gang) wire.GangKey {
+			spec.Key, spec.Version, spec.Minimum, spec.Job = wire.GangKey{Source: wire.GangOfVolcano, Namespace: namespace, Name: name}, "5", 1, "default-scheduler"
+			w.mu.Lock()
+			w.objects[spec.Key] = spec
+			w.mu.Unlock()
+			w.groups.ObjectSeen(spec, nil)
+			return spec.Key
+		}
+		var theirs []wire.GangKey
+		for i := range many {
+			theirs = append(theirs, see("a-tenant", fmt.Sprint("g", i), wire.Gang{Queue: "night"}))
+		}
+		own := see("other", "g", wire.Gang{Resources: corev1.ResourceList{"cpu": resource.MustParse("1")}})
+		w.run(time.Second)
+		if got := w.objects[own].Phase; got != "Inqueue" || before.Load() > 100 {
+			t.Errorf("the phase is %q, after %d looks at groups: want Inqueue, after 100 at most", got, before.Load())
+		}
+		w.run(vacantEvery * (many/vacantShare + 2))
+		for _, key := range theirs {
+			if w.objects[key].Phase != "Pending" {
+				t.Fatalf("group %s of the tenant's was never looked at", key)
+			}
+		}
+		w.mu.Lock()
+		w.queues["night"] = "Open"
+		w.mu.Unlock()
+		w.run(vacantEvery + many/vacantShare*2*statusPause)
+		for _, key := range theirs {
+			if got := w.objects[key].Phase; got != "Inqueue" {
+				t.Fatalf("the phase of %s is %q when its queue is open", key, got)
+			}
 		}
 	})
 }
