@@ -402,7 +402,7 @@ func (p *publisher) writeAmounts(ctx context.Context, on *platform) next {
 	return settled
 }
 
-// writeZones leaves the object as it is where the report is not to be relied on: its fingerprint is
+// writeZones leaves the object as it is where the report must not be relied on: its fingerprint is
 // that of the pods of then, by which readers see that it is old.
 func (p *publisher) writeZones(ctx context.Context, node *wire.Node) error {
 	if !p.amounts.zones || !meta.IsStatusConditionTrue(p.published.Status.Conditions, v1alpha1.ConditionReady) {

@@ -298,7 +298,7 @@ func (n *stepper) restartPart(c *cause, causes []cause) {
 // maxAtOnce is how many pods one retry restarts: the status names them.
 const maxAtOnce = 64
 
-// restartPods restarts the pods of all causes. Those that fail at the same time, as when their node
+// restartPods restarts the pods of all causes. Pods that fail at the same time, as when their node
 // goes, are one retry: while Volcano's Job is Restarting it counts no other
 // (pkg/controllers/job/state/restarting.go).
 func (n *stepper) restartPods(c *cause, causes []cause) {

@@ -236,8 +236,8 @@ func (n *hollowNode) restart() {
 	n.awaitHearing(before)
 }
 
-// awaitHearing waits until the kubelet has asked for its pods again. A Node may be ready before, and
-// its kubelet never sees a pod that has come and gone by then.
+// awaitHearing waits until the kubelet has asked for its pods again. A Node may be ready before,
+// and its kubelet never sees a pod that has come and gone by then.
 func (n *hollowNode) awaitHearing(before int) {
 	n.c.Helper()
 	ctx, cancel := context.WithTimeout(n.c.Context(), patience)
