@@ -276,6 +276,8 @@ type wishes struct {
 	// classes tell members apart that are not of one kind with the same wishes, of theirs and about
 	// them.
 	classes []int
+	// sizes are how many members each class has.
+	sizes []int
 }
 
 // wishesOf reads what members wish.
@@ -305,8 +307,10 @@ func wishesOf(g *Gang) *wishes {
 		key = append(append(key, '/'), about[m]...)
 		if _, ok := known[string(key)]; !ok {
 			known[string(key)] = len(known)
+			out.sizes = append(out.sizes, 0)
 		}
 		out.classes[m] = known[string(key)]
+		out.sizes[out.classes[m]]++
 	}
 	return out
 }
@@ -413,8 +417,8 @@ func (t *trial) refusal(s *site, m int, wish bool) refusal {
 
 // note notes that the node refuses the member; wish: for the wishes.
 func (t *trial) note(m, node int, wish bool) {
-	if t.wishes == nil || t.field.Coupled(t.gang.Members[m].Kind) {
-		return
+	if t.wishes == nil || t.field.Coupled(t.gang.Members[m].Kind) || wish && t.wishes.sizes[t.wishes.classes[m]] == 1 {
+		return // or nobody would ask
 	}
 	s := t.sites[node]
 	if s == nil {

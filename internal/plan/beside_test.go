@@ -165,6 +165,23 @@ func TestRefusedWishesLeaveNothing(t *testing.T) {
 	}
 }
 
+// TestNothingOfNodesBeforeIsKept: what a node was before its members is kept for a unit alone, and
+// no refusal is kept that nobody asks for again.
+func TestNothingOfNodesBeforeIsKept(t *testing.T) {
+	g := Gang{Members: members(2, 2, 2)}
+	g.Wish(0, Wish{All: true, Apart: true})
+	g.Wish(2, Wish{Mate: 0, Apart: true, Required: true})
+	f := newField(t, model(t, twoSockets), 1)
+	one := &trial{gang: &g, field: f, work: &work{}, at: make([]int, 3), placed: make([]Decided, 3), wishes: wishesOf(&g), sites: map[int]*site{}}
+	one.plan.Nodes = suppose.Field[int]{Bare: f.Node}
+	if !one.putAll([]int{0}, 0) || !one.putAll([]int{1}, 0) || len(one.before) > 0 {
+		t.Errorf("%d nodes of before are kept", len(one.before))
+	}
+	if one.putAll([]int{2}, 0) || len(one.sites[0].refusals) > 0 {
+		t.Errorf("%v is kept of a member that is like no other", one.sites[0].refusals)
+	}
+}
+
 func b2i(b bool) int {
 	if b {
 		return 1

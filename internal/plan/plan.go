@@ -237,7 +237,7 @@ type trial struct {
 	// inWaves: nodes may be given members in waves.
 	inWaves bool
 	placed  []Decided // what each got there
-	// before is what the node of each of the plan's places was.
+	// before is what the nodes of the unit's members were.
 	before []before
 	// wishes are nil, and there are no sites, where nobody wishes anything.
 	wishes *wishes
@@ -287,6 +287,8 @@ func (t *trial) putAll(members []int, node int) bool {
 		}
 		return false
 	}
+	clear(t.before) // nobody takes these back any more, and they hold much
+	t.before = t.before[:0]
 	return true
 }
 
