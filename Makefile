@@ -19,7 +19,7 @@ export CGO_ENABLED ?= 1
 # and gathered under test/. The two that wait longest for kubelets come first: meanwhile the others are linked and run.
 # USED are packages under test/ that are light: what only tests use.
 HEAVY  = $(filter-out $(LIGHT),$(shell $(GO) list ./test/e2e ./test/neighbours ./test/... ./cmd/... ./internal/...))
-USED   = ./test/golden ./test/protocol/... ./test/reference ./test/sysfstest
+USED   = ./test/golden ./test/protocol/... ./test/reference ./test/repo ./test/sysfstest
 LIGHT  = $(call once,LIGHT)
 LIST_LIGHT = $(GO) list -f '{{.ImportPath}} {{join .Deps " "}}' ./... | \
              grep -v -e ' k8s.io/kubernetes/\(cmd\|pkg/kubelet\|pkg/controller\)/' -e '^[^ ]*/test/' | cut -d' ' -f1 && $(GO) list $(USED)
@@ -91,7 +91,7 @@ lint: ## gofmt, go vet, staticcheck and the import lattice.
 	$(call say,staticcheck)
 	@$(TOOL) staticcheck ./...
 	$(call say,import lattice)
-	@$(GO) test -count=1 -run 'TestImports|TestStrangers' .
+	@$(GO) test -count=1 -run 'TestImports|TestStrangers' ./test/repo
 
 .PHONY: bench
 bench: ## The engine's speed beside the genuine kubelet, as ratios (docs/performance.md).

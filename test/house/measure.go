@@ -16,14 +16,19 @@ import (
 
 // house is what was measured of a module: everything but tests, testdata and generated files.
 type house struct {
-	lines   int            // of Go outside api/, test/ and tools/
-	lengths []int          // of all functions with a name, in lines, ascending
-	methods map[string]int // by type, as "package.Type"
+	lines   int                // of Go outside api/, test/, tools/ and lab/
+	lengths []int              // of all functions with a name, in lines, ascending
+	methods map[string]methods // by type, as "package.Type"
 	structs map[string]fields
 	rooms   map[string]arrows // by package
 }
 
-// fields counts the fields of a struct. An embedded field is one.
+// methods counts the methods of a type: its own, and all that a caller reaches through it. Methods
+// of embedded types of the same package are reached too.
+type methods struct{ own, reachable int }
+
+// fields counts the fields of a struct. A struct of the same package that is embedded counts with
+// all its fields; any other embedded type is one field.
 type fields struct{ all, bools int }
 
 // arrows are the uses between the files of one package: one arrow from a file to each other file
@@ -40,7 +45,7 @@ func (a arrows) percent() int {
 
 // measure reads all packages below root.
 func measure(root string) (*house, error) {
-	h := &house{methods: map[string]int{}, structs: map[string]fields{}, rooms: map[string]arrows{}}
+	h := &house{methods: map[string]methods{}, structs: map[string]fields{}, rooms: map[string]arrows{}}
 	dirs, err := goDirs(root)
 	if err != nil {
 		return nil, err
@@ -98,7 +103,7 @@ func (h *house) addRoom(root, dir string) error {
 		if err != nil {
 			return err
 		}
-		if room, _, _ := strings.Cut(dir, "/"); room != "api" && room != "test" && room != "tools" {
+		if room, _, _ := strings.Cut(dir, "/"); room != "api" && room != "test" && room != "tools" && room != "lab" {
 			h.lines += set.File(f.Pos()).LineCount()
 		}
 		if !ast.IsGenerated(f) {
@@ -106,47 +111,70 @@ func (h *house) addRoom(root, dir string) error {
 		}
 	}
 	for _, f := range files {
-		h.addFile(set, dir, f)
+		h.addFunctions(set, dir, f)
 	}
-	if a := arrowsBetween(set, files); a.files > 1 {
+	pkg, info := check(set, files)
+	h.addTypes(dir, pkg)
+	if a := arrowsBetween(set, files, pkg, info); a.files > 1 {
 		h.rooms[dir] = a
 	}
 	return nil
 }
 
-// addFile counts the functions and structs of one file.
-func (h *house) addFile(set *token.FileSet, dir string, f *ast.File) {
+// addFunctions counts the functions of one file, and methods as their types' own.
+func (h *house) addFunctions(set *token.FileSet, dir string, f *ast.File) {
 	for _, d := range f.Decls {
-		switch d := d.(type) {
-		case *ast.FuncDecl:
-			h.lengths = append(h.lengths, set.Position(d.End()).Line-set.Position(d.Pos()).Line+1)
-			if t := receiver(d); t != "" {
-				h.methods[dir+"."+t]++
-			}
-		case *ast.GenDecl:
-			for _, s := range d.Specs {
-				if t, ok := s.(*ast.TypeSpec); ok {
-					h.addStruct(dir, t)
-				}
-			}
+		d, ok := d.(*ast.FuncDecl)
+		if !ok {
+			continue
+		}
+		h.lengths = append(h.lengths, set.Position(d.End()).Line-set.Position(d.Pos()).Line+1)
+		if t := receiver(d); t != "" {
+			m := h.methods[dir+"."+t]
+			m.own++
+			h.methods[dir+"."+t] = m
 		}
 	}
 }
 
-func (h *house) addStruct(dir string, t *ast.TypeSpec) {
-	s, ok := t.Type.(*ast.StructType)
-	if !ok {
-		return
-	}
-	var n fields
-	for _, f := range s.Fields.List {
-		count := max(1, len(f.Names))
-		n.all += count
-		if id, ok := f.Type.(*ast.Ident); ok && id.Name == "bool" {
-			n.bools += count
+// addTypes counts the fields of a package's structs, and the methods that are reached through its
+// types.
+func (h *house) addTypes(dir string, pkg *types.Package) {
+	for _, name := range pkg.Scope().Names() {
+		t, ok := pkg.Scope().Lookup(name).(*types.TypeName)
+		if !ok || t.IsAlias() || types.IsInterface(t.Type()) {
+			continue
+		}
+		if n := types.NewMethodSet(types.NewPointer(t.Type())).Len(); n > 0 {
+			m := h.methods[dir+"."+name]
+			m.reachable = n
+			h.methods[dir+"."+name] = m
+		}
+		if s, ok := t.Type().Underlying().(*types.Struct); ok {
+			h.structs[dir+"."+name] = flattened(s, nil)
 		}
 	}
-	h.structs[dir+"."+t.Name.Name] = n
+}
+
+// flattened counts the fields of a struct. outer are the structs around it, so that a struct that
+// embeds a pointer to itself comes to an end.
+func flattened(s *types.Struct, outer []*types.Struct) (n fields) {
+	for f := range s.Fields() {
+		t := f.Type()
+		if p, ok := t.(*types.Pointer); ok {
+			t = p.Elem()
+		}
+		if inner, ok := t.Underlying().(*types.Struct); ok && f.Embedded() && !slices.Contains(append(outer, s), inner) {
+			in := flattened(inner, append(outer, s))
+			n.all, n.bools = n.all+in.all, n.bools+in.bools
+			continue
+		}
+		n.all++
+		if b, ok := f.Type().(*types.Basic); ok && b.Kind() == types.Bool {
+			n.bools++
+		}
+	}
+	return n
 }
 
 // receiver names the type of a method, "" of a function.
@@ -171,12 +199,17 @@ func receiver(d *ast.FuncDecl) string {
 	}
 }
 
-// arrowsBetween type-checks the files without what they import: names of the package itself resolve
-// all the same, and nothing need be compiled.
-func arrowsBetween(set *token.FileSet, files []*ast.File) arrows {
-	info := types.Info{Uses: map[*ast.Ident]types.Object{}, Selections: map[*ast.SelectorExpr]*types.Selection{}}
+// check type-checks the files without the packages that they import: names of the package itself
+// resolve all the same, and nothing has to be compiled.
+func check(set *token.FileSet, files []*ast.File) (*types.Package, *types.Info) {
+	info := &types.Info{Uses: map[*ast.Ident]types.Object{}}
 	conf := types.Config{Importer: nothing{}, Error: func(error) {}, FakeImportC: true}
-	pkg, _ := conf.Check("room", set, files, &info) // what the imports leave open is no error here
+	pkg, _ := conf.Check("room", set, files, info) // a name that an import leaves open is no error here
+	return pkg, info
+}
+
+// arrowsBetween counts the uses between the files of a package.
+func arrowsBetween(set *token.FileSet, files []*ast.File, pkg *types.Package, info *types.Info) arrows {
 	order := map[string]int{}
 	for i, f := range files {
 		order[set.Position(f.Pos()).Filename] = i

@@ -1,4 +1,4 @@
-package berth
+package repo
 
 import (
 	"io/fs"
@@ -132,4 +132,34 @@ func sourceText(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return all.String()
+}
+
+// passage is a paragraph of a document.
+type passage struct{ file, text string }
+
+// paragraphs returns those of README, of the guides next to it and of docs. CHANGELOG is left out:
+// a release may name what later went.
+func paragraphs(t *testing.T) (out []passage) {
+	t.Helper()
+	reference, err := filepath.Glob("docs/reference/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range append(documents(t), reference...) {
+		if file == "CHANGELOG.md" {
+			continue
+		}
+		p := passage{file: file}
+		for _, line := range append(linesOf(t, file), "") {
+			if strings.TrimSpace(line) != "" {
+				p.text += strings.TrimSpace(line) + " "
+				continue
+			}
+			if p.text != "" {
+				out = append(out, p)
+			}
+			p.text = ""
+		}
+	}
+	return out
 }

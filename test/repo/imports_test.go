@@ -1,4 +1,4 @@
-package berth
+package repo
 
 import (
 	"go/parser"
