@@ -14,6 +14,9 @@ import (
 func (r *Refusal) Advice() string { return r.asked.advice(r.advice()) }
 
 func (r *Refusal) advice() string {
+	if r.advised && !slices.Contains(fixed, r.Detail) {
+		return r.remedy()
+	}
 	never := r.Scarcity == Unresolvable.String()
 	if advice, own := adviceForNever[r.Detail]; own && never {
 		return advice

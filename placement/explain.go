@@ -85,7 +85,7 @@ func (ad needing) prefer(n *Need) {
 	i := slices.Index(ad.of[:ad.used], name)
 	if i < 0 || ad.lists[i].Kind == hint.NoPreference {
 		n.Anywhere = true
-		n.Fewest = 0
+		n.Fewest, n.FewestUsable = 0, 0
 		return
 	}
 	for _, mask := range ad.m.space.BySize() {
@@ -118,7 +118,26 @@ func (ad needing) addCPUNeed(needs []Need, c int) []Need {
 		n.Nodes = append(n.Nodes, NodeAmount{NUMA: node.id, Free: uint64(node.cpus.AndLen(&free)), Total: uint64(node.cpus.AndLen(&ever)),
 			Reused: uint64(node.cpus.AndLen(&ad.cpus.reusable))})
 	}
+	if usable := n.fewestUsable(); usable > n.Fewest && ad.m.cpus.hinter != nil {
+		n.FewestUsable = usable
+	}
 	return append(needs, n)
+}
+
+// fewestUsable is how many NUMA nodes an empty machine needs for what is asked; 0 for all of them
+// and more.
+func (n *Need) fewestUsable() int {
+	totals := make([]uint64, len(n.Nodes))
+	for i := range n.Nodes {
+		totals[i] = n.Nodes[i].Total
+	}
+	slices.Sort(totals)
+	for sum, k := uint64(0), 1; k <= len(totals); k++ {
+		if sum += totals[len(totals)-k]; sum >= n.Asked {
+			return k
+		}
+	}
+	return 0
 }
 
 func (ad needing) addMemoryNeeds(needs []Need, c int) []Need {

@@ -35,8 +35,12 @@ type Refusal struct {
 	// Devices says why each device that was asked for by its kind could not be given; only where
 	// Berth decides.
 	Devices []DeviceAnswer `json:"devices,omitempty"`
+	// Remedies are changes after which the node admits the pod; only of Advise.
+	Remedies []Remedy `json:"remedies,omitempty"`
 
 	asked Rules // the pod's own
+	// advised says that Remedies are all there are, and milderHelps that milder holds.
+	advised, milderHelps bool
 	// alone says that the pod has no other container, so that nobody has to be told which it is.
 	alone bool
 }
@@ -64,6 +68,9 @@ type Need struct {
 	// Fewest is the least number of NUMA nodes that could provide the resource on an empty machine;
 	// 0 where that does not matter.
 	Fewest int `json:"fewest,omitempty"`
+	// FewestUsable is the least number that could without the reserved CPUs, if it is another one:
+	// a kubelet counts reserved CPUs when it says which number is the least (kubernetes#132187).
+	FewestUsable int `json:"fewestUsable,omitempty"`
 	// Whole is how many CPUs a core has, where full-pcpus-only gives whole cores alone; else 0.
 	Whole uint64 `json:"whole,omitempty"`
 	// Preferred is the sets of NUMA nodes from which the resource would best be had, as lists;
@@ -197,10 +204,7 @@ func (r *Refusal) withheld() string {
 
 // inexact says what each NUMA node has where no set of as many as wanted has room.
 func (r *Refusal) inexact() string {
-	wanted := strconv.Itoa(r.NUMANodes) + " NUMA node"
-	if r.NUMANodes != 1 {
-		wanted += "s"
-	}
+	wanted := numaNodes(r.NUMANodes)
 	var parts []string
 	for i := range r.Needs {
 		parts = append(parts, r.Needs[i].perNode())
@@ -229,7 +233,11 @@ func (r *Refusal) unaligned() string {
 	}
 	for i := range r.Needs {
 		if n := &r.Needs[i]; len(n.Preferred) == 0 && !n.Anywhere {
-			return n.perNode()
+			text := n.perNode()
+			if n.FewestUsable > 0 {
+				text += "; " + n.counted()
+			}
+			return text
 		}
 	}
 	return r.conflict()
@@ -268,11 +276,23 @@ func (r *Refusal) extremes() (fewest, most *Need) {
 }
 
 func (n *Need) size() string {
-	nodes := "NUMA nodes"
-	if n.Fewest == 1 {
-		nodes = "NUMA node"
+	if n.FewestUsable > 0 {
+		return n.counted()
 	}
-	return fmt.Sprintf("%s %s need %d %s", n.amount(n.Asked), n.unit(), n.Fewest, nodes)
+	return fmt.Sprintf("%s %s need %s", n.amount(n.Asked), n.unit(), numaNodes(n.Fewest))
+}
+
+// counted says how many NUMA nodes a kubelet wants for CPUs that fit on no so many.
+func (n *Need) counted() string {
+	return fmt.Sprintf("%s %s count as %s, as the kubelet counts reserved CPUs too (%d have so many for pods)",
+		n.amount(n.Asked), n.unit(), numaNodes(n.Fewest), n.FewestUsable)
+}
+
+func numaNodes(n int) string {
+	if n == 1 {
+		return "1 NUMA node"
+	}
+	return strconv.Itoa(n) + " NUMA nodes"
 }
 
 // about says whether the refusal's rule is about the resource.
@@ -299,8 +319,10 @@ func (n *Need) isProvided() bool {
 	return !n.isMemory() && n.Resource != cpuResource && n.Resource != shareResource
 }
 
-func (n *Need) isMemory() bool {
-	return n.Resource == memory.Regular || strings.HasPrefix(n.Resource, "hugepages-")
+func (n *Need) isMemory() bool { return isMemory(n.Resource) }
+
+func isMemory(resource string) bool {
+	return resource == memory.Regular || strings.HasPrefix(resource, "hugepages-")
 }
 
 // perNode lists what each NUMA node has. Where a single one has enough, its total or its group is
@@ -372,10 +394,19 @@ func (n *Need) amount(v uint64) string {
 	if n.isMemory() && v >= endless {
 		return "endless"
 	}
-	if n.isMemory() {
+	switch {
+	case n.isMemory() && n.close():
+		return topology.FormatBytes(v)
+	case n.isMemory():
 		return topology.RoughBytes(v)
 	}
 	return strconv.FormatUint(v, 10)
+}
+
+// close says whether what is free somewhere differs from what is asked, and would look the same.
+func (n *Need) close() bool {
+	alike := func(v uint64) bool { return v != n.Asked && topology.RoughBytes(v) == topology.RoughBytes(n.Asked) }
+	return alike(n.Free) || slices.ContainsFunc(n.Nodes, func(a NodeAmount) bool { return alike(a.Free) || alike(a.Total) })
 }
 
 // endless is the number of bytes that shows that a kubelet has subtracted more than there is (see
@@ -408,6 +439,11 @@ func (r Refusal) Table() string {
 		rows = append(rows, r.Needs[i].rows()...)
 	}
 	writeColumns(&b, rows)
+	for i := range r.Needs {
+		if n := &r.Needs[i]; n.FewestUsable > 0 {
+			b.WriteString(n.counted() + "\n")
+		}
+	}
 	if len(r.Devices) > 0 {
 		rows = [][]string{{"RESOURCE", "DEVICE", "NUMA", "ROOT", "SWITCH", "STATE"}}
 		for i := range r.Devices {

@@ -190,8 +190,19 @@ func (s *Shortage) Message() string {
 // Text says the same to people, CPUs as numbers and bytes with a unit.
 func (s *Shortage) Text() string {
 	free := max(0, s.Capacity-s.Used)
-	return fmt.Sprintf("the node has %s free %s of %s in all, %s asked",
-		Text(s.Resource, free), Name(s.Resource, free), Text(s.Resource, s.Capacity), Text(s.Resource, s.Requested))
+	has, wants := Texts(s.Resource, free, s.Requested)
+	all, _ := Texts(s.Resource, s.Capacity, s.Requested)
+	return fmt.Sprintf("the node has %s free %s of %s in all, %s asked", has, Name(s.Resource, free), all, wants)
+}
+
+// Texts are two amounts of a resource as Text has them; to the last byte if they differ and would
+// look the same.
+func Texts(resource string, a, b int64) (string, string) {
+	x, y := Text(resource, a), Text(resource, b)
+	if x == y && a != b {
+		return topology.FormatBytes(uint64(a)), topology.FormatBytes(uint64(b))
+	}
+	return x, y
 }
 
 // Name is what people call the resource of an amount that stands before it: "31.5 CPUs".

@@ -16,6 +16,7 @@ import (
 	"github.com/berth-dev/berth/internal/survey"
 	"github.com/berth-dev/berth/internal/whatif"
 	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/topology"
 )
 
@@ -94,7 +95,14 @@ func explainText(w io.Writer, answers []whatif.Placed) error {
 			fmt.Fprintln(w)
 		}
 		if !a.Admitted {
-			fmt.Fprintf(w, "pod %s: refused\n%s\n", a.Name, a.Refusal.Table())
+			fmt.Fprintf(w, "pod %s: refused\n%s", a.Name, a.Refusal.Table())
+			if a.Refusal.Refusal.Reason != placement.Admitted {
+				fmt.Fprintf(w, "why: %s\n", a.Refusal)
+			}
+			if do := a.Refusal.Advice; do != "" {
+				fmt.Fprintf(w, "do: %s\n", do)
+			}
+			fmt.Fprintln(w)
 			continue
 		}
 		fmt.Fprintf(w, "pod %s: admitted on NUMA nodes %s\n", a.Name, dash(a.NUMANodes))
@@ -348,12 +356,9 @@ func answersText(w io.Writer, e *survey.Explained, limit int) {
 	if len(e.Fewer) > 0 {
 		indented(w, fmt.Sprintf("on fewer NUMA nodes than now: %s", someNames(e.Fewer)))
 	}
-	if f := e.Fits; f != nil {
-		on := ""
-		if f.NUMACount > 0 {
-			on = ", on " + wire.Counted(f.NUMACount, "NUMA node")
-		}
-		indented(w, fmt.Sprintf("would fit now: container %s with %s instead of %d%s: %s", f.Container, wire.Counted(int(f.CPUs), "CPU"), f.Asked, on, someNames(f.Nodes)))
+	for i := range e.Alternatives {
+		a := &e.Alternatives[i]
+		indented(w, "would fit now: "+a.Text+": "+someNames(a.Nodes))
 	}
 	choicesText(w, e)
 	var given [][]string

@@ -79,6 +79,9 @@ func placeTable(w io.Writer, answers []whatif.Placed) error {
 		if !a.Admitted {
 			rows = append(rows, []string{a.Name, "-", refusedWord, "-", "-", "-"})
 			refused += fmt.Sprintf("%s: %s\n", a.Name, a.Refusal)
+			if a.Refusal.Advice != "" {
+				refused += "  do: " + a.Refusal.Advice + "\n"
+			}
 			continue
 		}
 		for j := range a.Containers {

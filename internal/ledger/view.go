@@ -41,6 +41,17 @@ func (v View) Explain(r *placement.Request) (placement.Refusal, bool) {
 	return placement.Explain(s, r), true
 }
 
+// Advise is Explain with what would help (placement.Advise).
+func (v View) Advise(r *placement.Request, fits func(*placement.Request) bool) (placement.Refusal, bool) {
+	v.n.mu.Lock()
+	defer v.n.mu.Unlock()
+	s := v.n.likeliest()
+	if s == nil {
+		return placement.Refusal{}, false
+	}
+	return placement.Advise(s, r, fits), true
+}
+
 // Snapshot returns the likeliest state after everything in flight, and whether there is one.
 func (v View) Snapshot() (placement.Snapshot, bool) {
 	v.n.mu.Lock()

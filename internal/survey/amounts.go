@@ -11,7 +11,7 @@ import (
 
 	"github.com/berth-dev/berth/internal/amounts"
 	"github.com/berth-dev/berth/internal/nodestate"
-	"github.com/berth-dev/berth/topology"
+	"github.com/berth-dev/berth/placement"
 )
 
 // lacking says what the node will never have enough of; "" where there is nothing like that, or
@@ -23,7 +23,7 @@ func lacking(asked amounts.List, classes map[corev1.ResourceName]bool, node *cor
 	}
 	for _, r := range slices.Sorted(maps.Keys(asked)) {
 		if all[r] < asked[r] && (all[r] > 0 || !classes[corev1.ResourceName(r)]) {
-			has, wants := amountTexts(r, all[r], asked[r])
+			has, wants := amounts.Texts(r, all[r], asked[r])
 			return fmt.Sprintf("the node has %s %s in all, %s asked", has, amounts.Name(r, all[r]), wants)
 		}
 	}
@@ -55,16 +55,30 @@ func short(asked amounts.List, ports []amounts.Port, room *amounts.Node) string 
 		return fmt.Sprintf("it has %d pods, and takes no more than %d", s.Used, s.Capacity)
 	}
 	left := max(0, s.Capacity-s.Used)
-	has, wants := amountTexts(s.Resource, left, s.Requested)
+	has, wants := amounts.Texts(s.Resource, left, s.Requested)
 	return fmt.Sprintf("%s %s left beside what its pods ask for, %s asked", has, amounts.Name(s.Resource, left), wants)
 }
 
-// amountTexts are two amounts of a resource that differ, as amounts.Text has them; to the last byte
-// where they would look the same.
-func amountTexts(r string, has, wants int64) (string, string) {
-	a, b := amounts.Text(r, has), amounts.Text(r, wants)
-	if a == b && has != wants {
-		return topology.FormatBytes(uint64(has)), topology.FormatBytes(uint64(wants))
+// Instead is what a pod asks for in all if it asks by one request instead of another.
+func Instead(asked amounts.List, from, to *placement.Request) amounts.List {
+	out := maps.Clone(asked)
+	add := func(r *placement.Request, sign int64) {
+		sums := placement.Peaks[string]{}
+		for i := range r.Containers {
+			c := &r.Containers[i]
+			sums.Add(c.Kind, amounts.CPU, uint64(c.MilliCPU))
+			for _, m := range c.Memory {
+				sums.Add(c.Kind, m.Resource, m.Bytes)
+			}
+			for _, d := range c.Devices {
+				sums.Add(c.Kind, d.Resource, uint64(max(0, d.Count)))
+			}
+		}
+		for resource, sum := range sums {
+			out[resource] += sign * int64(sum.Most())
+		}
 	}
-	return a, b
+	add(to, 1)
+	add(from, -1)
+	return out
 }

@@ -6,13 +6,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/berth-dev/berth/internal/amounts"
 	"github.com/berth-dev/berth/internal/nodestate"
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-func nodeWith(amounts map[corev1.ResourceName]string) *corev1.Node {
+func nodeWith(list map[corev1.ResourceName]string) *corev1.Node {
 	n := &corev1.Node{Status: corev1.NodeStatus{Allocatable: corev1.ResourceList{}}}
-	for r, text := range amounts {
+	for r, text := range list {
 		n.Status.Allocatable[r] = resource.MustParse(text)
 	}
 	return n
@@ -67,7 +68,7 @@ func TestAmountTexts(t *testing.T) {
 		{"cpu", 3999, 4000, "3.999 4"},
 		{"example.com/gpu", 1, 2, "1 2"},
 	} {
-		if a, b := amountTexts(c.resource, c.has, c.wants); a+" "+b != c.want {
+		if a, b := amounts.Texts(c.resource, c.has, c.wants); a+" "+b != c.want {
 			t.Errorf("%s, %d and %d: %s %s, want %s", c.resource, c.has, c.wants, a, b, c.want)
 		}
 	}

@@ -2,17 +2,18 @@ package survey
 
 import (
 	"cmp"
-	"maps"
 	"slices"
-	"sort"
+	"strconv"
 
 	"github.com/berth-dev/berth/internal/amounts"
 	"github.com/berth-dev/berth/internal/demand"
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/nodestate"
 	"github.com/berth-dev/berth/internal/rank"
+	"github.com/berth-dev/berth/internal/stranded"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/topology"
 )
 
 // Choice is what the scheduler goes by among nodes that take a pod.
@@ -101,86 +102,109 @@ type Fit struct {
 	NUMACount int      `json:"numaCount"`
 }
 
-// fitOf finds what would fit in place of what is refused everywhere: the same pod with fewer CPUs
-// in its largest container. It goes by each node's likeliest state. It returns nil where nothing
-// smaller fits either, or where the container asks for no whole CPUs.
-func (q *question) fitOf(s *Survey, answers []Answer) *Fit {
-	at, all := largest(q.request)
-	if at < 0 || all < 2 {
-		return nil
-	}
-	type room struct {
-		cpus int64
-		numa int
-	}
-	rooms := make([]room, len(answers))
+// Alternative is another amount of one resource with which nodes would take the pod now.
+type Alternative struct {
+	// Container would ask for Instead of Asked; the rest stays as it is.
+	Container string `json:"container"`
+	Resource  string `json:"resource"`
+	Asked     uint64 `json:"asked"`
+	Instead   uint64 `json:"instead"`
+	// Nodes would take the pod then, on as few NUMA nodes as any: NUMACount, 0 if none is pinned.
+	Nodes     []string `json:"nodes"`
+	NUMACount int      `json:"numaCount,omitempty"`
+	// Text says it in half a sentence, without the nodes.
+	Text string `json:"text"`
+}
+
+// alternatives are what would fit in place of what is refused everywhere: the same pod with another
+// amount of one resource, CPUs first. They go by each node's likeliest state.
+func (q *question) alternatives(s *Survey, answers []Answer) (out []Alternative) {
+	remedies := make([][]placement.Remedy, len(answers))
 	inParallel(len(answers), func(i int) {
-		if a := &answers[i]; s.nodes[a.Node].trouble == nil && (a.Answer == Refuses || a.Answer == Excluded && a.tooLarge) {
-			rooms[i].cpus, rooms[i].numa = q.most(s, s.nodes[a.Node], at, all)
+		a := &answers[i]
+		n := s.nodes[a.Node]
+		switch {
+		case n.trouble != nil || a.Answer != Refuses && (a.Answer != Excluded || !a.tooLarge):
+		case a.Refusal != nil:
+			remedies[i] = a.Refusal.Remedies
+		case n.reading != nil && n.reading.Kind != nil && n.reading.Kind.Model != nil:
+			snap := n.snapshot()
+			if state, err := n.reading.Kind.Model.StateOf(&snap); err == nil {
+				remedies[i] = placement.Changes(state, q.request, q.roomy(n, nodestate.RoomOf(n.object, s.bound[n.name], q.classes)))
+			}
 		}
 	})
-	best := &Fit{Container: q.request.Containers[at].Name, Asked: all}
-	for i, r := range rooms {
-		if r.cpus == 0 || r.cpus < best.CPUs || r.cpus == best.CPUs && r.numa > best.NUMACount {
-			continue
-		}
-		if r.cpus > best.CPUs || r.numa < best.NUMACount {
-			best.CPUs, best.NUMACount, best.Nodes = r.cpus, r.numa, nil
-		}
-		best.Nodes = append(best.Nodes, answers[i].Node)
-	}
-	if best.CPUs == 0 {
-		return nil
-	}
-	slices.Sort(best.Nodes)
-	return best
-}
-
-// largest is the app container with most CPUs, and how many; -1 where none asks for whole CPUs.
-func largest(r *placement.Request) (at int, cpus int64) {
-	at = -1
-	for i := range r.Containers {
-		c := &r.Containers[i]
-		if n := c.MilliCPU / 1000; c.Kind == placement.App && c.MilliCPU%1000 == 0 && n > cpus {
-			at, cpus = i, n
+	best := map[string]*Alternative{}
+	for i := range answers {
+		for j := range remedies[i] {
+			m := &remedies[i][j]
+			if m.Do != placement.RemedyAsk || m.Empty {
+				continue
+			}
+			one := &Alternative{Container: m.Container, Resource: m.Resource, Asked: m.Asked, Instead: m.Instead, NUMACount: m.NUMANodes, Nodes: []string{answers[i].Node}}
+			switch has := best[m.Resource]; {
+			case has == nil || one.closer(has):
+				best[m.Resource] = one
+			case !has.closer(one):
+				has.Nodes = append(has.Nodes, answers[i].Node)
+			}
 		}
 	}
-	return at, cpus
-}
-
-// most is the most CPUs below all that the container could ask for on the node, and on how many
-// NUMA nodes the pod would be; 0 for none. More CPUs never fit better, except for rare requests
-// (placement.Model.Monotone): what is found there is a number that fits.
-func (q *question) most(s *Survey, n *node, at int, all int64) (cpus int64, numa int) {
-	snap := n.snapshot()
-	state, err := n.reading.Kind.Model.StateOf(&snap)
-	if err != nil {
-		return 0, 0
+	for _, one := range best {
+		slices.Sort(one.Nodes)
+		one.Text = one.text()
+		out = append(out, *one)
 	}
-	room := nodestate.RoomOf(n.object, s.bound[n.name], q.classes)
-	try := func(cpus int64) (placement.Verdict, bool) {
-		r := *q.request
-		r.Containers = slices.Clone(r.Containers)
-		r.Containers[at].MilliCPU = 1000 * cpus
-		less := maps.Clone(q.amounts)
-		less[amounts.CPU] -= 1000 * (all - cpus)
-		if lacking(less, q.classes, n.object) != "" || room.Short(less) != nil {
-			return placement.Verdict{}, false
-		}
-		v := placement.Admit(state, &r)
-		return v, v.OK()
-	}
-	first := sort.Search(int(all-1), func(i int) bool { // fits all-1-i
-		_, ok := try(all - 1 - int64(i))
-		return ok
+	slices.SortFunc(out, func(a, b Alternative) int {
+		return cmp.Or(-cmp.Compare(boolInt(a.Resource == amounts.CPU), boolInt(b.Resource == amounts.CPU)), cmp.Compare(a.Resource, b.Resource))
 	})
-	cpus = all - 1 - int64(first)
-	if cpus < 1 {
-		return 0, 0
+	return out
+}
+
+func boolInt(b bool) int {
+	if b {
+		return 1
 	}
-	v, ok := try(cpus)
-	if !ok {
-		return 0, 0
+	return 0
+}
+
+// closer says whether a is nearer to what the pod asks for than b: less before more, then fewer
+// NUMA nodes.
+func (a *Alternative) closer(b *Alternative) bool {
+	switch less, other := a.Instead < a.Asked, b.Instead < b.Asked; {
+	case less != other:
+		return less
+	case a.Asked != b.Asked: // of another container
+		return a.Asked > b.Asked
+	case a.Instead != b.Instead:
+		return less == (a.Instead > b.Instead)
 	}
-	return cpus, v.NUMA.Len()
+	return a.NUMACount < b.NUMACount
+}
+
+func (a *Alternative) text() string {
+	name, on := a.Resource, ""
+	if a.Resource == amounts.CPU {
+		name = map[bool]string{true: "CPU", false: "CPUs"}[a.Instead == 1]
+	}
+	if a.NUMACount > 0 {
+		on = ", on " + wire.Counted(a.NUMACount, "NUMA node")
+	}
+	text := func(n uint64) string {
+		if stranded.IsBytes(a.Resource) {
+			return topology.FormatBytes(n)
+		}
+		return strconv.FormatUint(n, 10)
+	}
+	return "container " + a.Container + " with " + text(a.Instead) + " " + name + " instead of " + text(a.Asked) + on
+}
+
+// fitOf is the alternative with fewer CPUs.
+func fitOf(all []Alternative) *Fit {
+	for i := range all {
+		if a := &all[i]; a.Resource == amounts.CPU && a.Instead < a.Asked {
+			return &Fit{Container: a.Container, CPUs: int64(a.Instead), Asked: int64(a.Asked), Nodes: a.Nodes, NUMACount: a.NUMACount}
+		}
+	}
+	return nil
 }

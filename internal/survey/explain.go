@@ -81,6 +81,8 @@ type Bound struct {
 type Answers struct {
 	// Fits is what would fit in place of a pod that no node takes.
 	Fits *Fit `json:"fits,omitempty"`
+	// Alternatives are that for each resource that the pod asks for.
+	Alternatives []Alternative `json:"alternatives,omitempty"`
 	// Nodes are the answers, Groups the nodes that say the same.
 	Groups []Group  `json:"groups,omitempty"`
 	Nodes  []Answer `json:"nodes,omitempty"`
@@ -321,7 +323,8 @@ func (e *Explained) ask(s *Survey, q *question) {
 	}
 	e.answered(q.ask(s, names))
 	if len(e.Nodes) > 0 && e.Nodes[0].Answer != Admits {
-		e.Fits = q.fitOf(s, e.Nodes)
+		e.Alternatives = q.alternatives(s, e.Nodes)
+		e.Fits = fitOf(e.Alternatives)
 	}
 }
 
@@ -418,6 +421,7 @@ func (q *question) askNode(s *Survey, n *node, affinity nodeaffinity.RequiredNod
 		a.Answer, a.Message = Admits, "would take the pod, of what Reservation "+from.Name+" holds"
 	} else if asked {
 		q.answer(n, &ledger.Candidate{Request: q.request, Created: q.created}, &a)
+		q.advise(n, room, &a)
 	} else {
 		a.Answer, a.Message = Admits, "would take the pod"
 	}

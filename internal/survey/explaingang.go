@@ -314,7 +314,7 @@ func (t *gangTrial) never() string {
 			return ""
 		}
 		if all > 0 && want > all {
-			has, wants := amountTexts(name, all, want)
+			has, wants := amounts.Texts(name, all, want)
 			return fmt.Sprintf("; not even empty nodes would do: they have %s %s in all, and these pods ask for %s", has, amounts.Name(name, all), wants)
 		}
 	}
@@ -342,7 +342,7 @@ func (t *gangTrial) short() string {
 			free += t.rooms[i]().Free(string(name))
 		}
 		if free < want {
-			has, wants := amountTexts(string(name), max(0, free), want)
+			has, wants := amounts.Texts(string(name), max(0, free), want)
 			return fmt.Sprintf("minResources asks for %s %s, and %s are free", wants, amounts.Name(string(name), want), has)
 		}
 	}
@@ -425,7 +425,7 @@ func (t *gangTrial) again(p *plan.Plan, node int) (a Answer) {
 	// Perhaps its mates' promises are all that is at risk.
 	var d placement.Decision
 	if said := on.Promise(&member.Pod, &d); said.Outcome == ledger.Refused {
-		if refusal, ok := on.Account().View().Explain(member.Candidate.Request); ok {
+		if refusal, ok := on.Account().View().Advise(member.Candidate.Request, nil); ok {
 			a.Answer, a.Message, a.Advice, a.Refusal = Refuses, refusal.String(), refusal.Advice(), &refusal
 			a.say(q.said)
 		}

@@ -5,6 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/berth-dev/berth/internal/amounts"
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
@@ -56,6 +57,27 @@ func (s *Survey) rulesErr(pod *corev1.Pod, ask *wire.Ask) error {
 		}
 	}
 	return nil
+}
+
+// advise says what would help with a node that refuses, amounts and all.
+func (q *question) advise(n *node, room func() *amounts.Node, a *Answer) {
+	if a.Refusal == nil {
+		return
+	}
+	refusal, ok := n.account.View().Advise(q.request, q.roomy(n, room()))
+	if !ok || refusal.Reason == placement.Admitted {
+		return
+	}
+	n.nameHolders(&refusal)
+	a.Refusal, a.Advice = &refusal, refusal.Advice()
+}
+
+// roomy says of other requests whether the node has the amounts for them.
+func (q *question) roomy(n *node, room *amounts.Node) func(*placement.Request) bool {
+	return func(r *placement.Request) bool {
+		asks := Instead(q.amounts, q.request, r)
+		return lacking(asks, q.classes, n.object) == "" && room.Short(asks) == nil
+	}
 }
 
 // answer asks a node that has a say about the pod. Among the nodes that take a pod for which no

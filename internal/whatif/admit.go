@@ -73,9 +73,12 @@ func (n *Node) admit(a *ask) Placed {
 	}
 	got := n.kubelet.Admit(&a.request)
 	if !got.Verdict.OK() {
-		out.Refusal = &Refused{Refusal: placement.Explain(n.kubelet.State, &a.request)}
+		out.Refusal = &Refused{Refusal: placement.Advise(n.kubelet.State, &a.request, func(r *placement.Request) bool {
+			return n.totals.Short(survey.Instead(a.amounts, &a.request, r)) == nil
+		})}
 		out.Refusal.Refusal.Rule = a.said.In(out.Refusal.Refusal.Rule)
 		out.Refusal.fill()
+		out.Refusal.Advice = a.said.In(out.Refusal.Refusal.Advice())
 		return out
 	}
 	if out.Refusal = n.refusedAfter(a); out.Refusal != nil {
@@ -210,6 +213,8 @@ type Refused struct {
 	Detail string `json:"detail,omitempty"`
 	Rule   string `json:"rule"`
 	placement.Refusal
+	// Advice is what a person can do; "" if nothing is known to help.
+	Advice string `json:"advice,omitempty"`
 	// Shortage is the resource that the node has too little of in all.
 	Shortage *amounts.Shortage `json:"shortage,omitempty"`
 }

@@ -1,0 +1,506 @@
+package placement
+
+import (
+	"fmt"
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+
+	"github.com/berth-dev/berth/placement/joint"
+	"github.com/berth-dev/berth/placement/memory"
+	"github.com/berth-dev/berth/topology"
+)
+
+// Remedy is a change after which the node admits the pod. None follows from a rule: each was tried.
+type Remedy struct {
+	// Do is one of RemedyAsk, RemedyDrop, RemedyWait.
+	Do string `json:"do"`
+	// Container asks for Instead of Asked of the Resource: CPUs, bytes or devices.
+	Container string `json:"container,omitempty"`
+	Resource  string `json:"resource,omitempty"`
+	Asked     uint64 `json:"asked,omitempty"`
+	Instead   uint64 `json:"instead,omitempty"`
+	// Wish is the annotation that the pod leaves out, or the one that it sets.
+	Wish string `json:"wish,omitempty"`
+	// Empty says that it helps once the other pods have ended.
+	Empty bool `json:"empty,omitempty"`
+	// NUMANodes is how many NUMA nodes the pod has then.
+	NUMANodes int `json:"numaNodes,omitempty"`
+
+	alone bool // the pod has one container
+}
+
+// What a Remedy does.
+const (
+	RemedyAsk  = "ask"      // ask for another amount
+	RemedyDrop = "leaveOut" // leave a wish out, or set a milder one
+	RemedyWait = "wait"     // wait until other pods end
+)
+
+// Advise is Explain with Remedies. fits says of a changed request whether what the engine does not
+// know of has room for it as well; nil for always. It asks Admit some dozens of times.
+func Advise(s *State, r *Request, fits func(*Request) bool) Refusal {
+	out := Explain(s, r)
+	if out.Reason == Admitted || !r.sane() {
+		return out
+	}
+	t := trial{s, r, fits}
+	out.advised = true
+	out.Remedies = append(t.changes(out.Container), t.drops()...)
+	empty, err := s.emptied(s.m)
+	if err != nil {
+		return out
+	}
+	t.s = empty
+	if t.admits(r) {
+		out.Remedies = append(out.Remedies, Remedy{Do: RemedyWait, Empty: true})
+	} else if len(out.Remedies) == 0 {
+		for _, one := range append(t.changes(out.Container), t.drops()...) {
+			one.Empty = true
+			out.Remedies = append(out.Remedies, one)
+		}
+	}
+	out.milderHelps = s.m.milderAdmits(s, r)
+	return out
+}
+
+// Changes returns the amounts nearest to what the pod asks for that the node admits now, at most
+// one for each resource: the next smaller, or else the next greater number of CPUs.
+func Changes(s *State, r *Request, fits func(*Request) bool) []Remedy {
+	if !r.sane() {
+		return nil
+	}
+	t := trial{s, r, fits}
+	return t.changes("")
+}
+
+// emptied is the state of model m with the devices of s, and without pods.
+func (s *State) emptied(m *Model) (*State, error) {
+	snap := m.NewState().Snapshot()
+	snap.Devices = s.Snapshot().Devices
+	return m.StateOf(&snap)
+}
+
+// milderAdmits says whether a node like this one, empty and with the policy best-effort, admits the
+// request.
+func (m *Model) milderAdmits(s *State, r *Request) bool {
+	if m.joint != nil || m.own.Policy != PolicyRestricted && m.own.Policy != PolicySingleNUMANode {
+		return false
+	}
+	mild := &Model{set: m.set, own: m.own, authority: m.authority, guard: m.guard, guardRestarts: m.guardRestarts, layout: m.layout,
+		cpus: m.cpus, mem: m.mem, supplies: m.supplies}
+	mild.own.Policy = PolicyBestEffort
+	mild.set.own.Policy = PolicyBestEffort
+	mild.side = mild.sideOf()
+	mild.admissions.New = func() any { return &room{decider: mild.side.newDecider()} }
+	mild.empty = mild.newEmpty()
+	empty, err := s.emptied(mild)
+	if err != nil {
+		return false
+	}
+	v := Admit(empty, r)
+	return v.OK()
+}
+
+// trial asks a state about changed requests.
+type trial struct {
+	s    *State
+	r    *Request
+	fits func(*Request) bool
+}
+
+func (t *trial) admits(r *Request) bool {
+	if t.fits != nil && !t.fits(r) {
+		return false
+	}
+	v := Admit(t.s, r)
+	return v.OK()
+}
+
+// quantity is what a container asks for of a resource, in steps.
+type quantity struct {
+	at          int
+	resource    string
+	asked, step uint64
+	// width is how many NUMA nodes an empty machine needs for an amount. Within one width less
+	// fits wherever more does, but for rare rules.
+	width func(uint64) int
+	// most bounds what is tried above asked; 0 for nothing.
+	most uint64
+}
+
+// changes tries other amounts; at names the container that was refused, "" for the pod.
+func (t *trial) changes(at string) (out []Remedy) {
+	for _, q := range t.quantities(at) {
+		instead, ok := t.below(&q)
+		if !ok {
+			instead, ok = t.above(&q)
+		}
+		if !ok {
+			continue
+		}
+		with := t.with(&q, instead)
+		v := Admit(t.s, &with)
+		out = append(out, Remedy{Do: RemedyAsk, Container: t.r.Containers[q.at].Name, Resource: q.resource, Asked: q.asked, Instead: instead,
+			NUMANodes: v.NUMA.Len(), alone: len(t.r.Containers) == 1})
+	}
+	return out
+}
+
+// nearby is how many amounts next to the one that is asked for are tried one by one.
+const nearby = 16
+
+// below finds the greatest smaller amount that is admitted.
+func (t *trial) below(q *quantity) (uint64, bool) {
+	steps := (q.asked - 1) / q.step
+	for high := steps; high > 0; {
+		width := q.width(high * q.step)
+		low := 1 + uint64(sort.Search(int(high-1), func(i int) bool { return q.width(uint64(i+1)*q.step) >= width }))
+		n := uint64(sort.Search(int(high-low+1), func(i int) bool { return t.tries(q, (high-uint64(i))*q.step) }))
+		if n <= high-low && t.tries(q, (high-n)*q.step) {
+			return (high - n) * q.step, true
+		}
+		high = low - 1
+	}
+	for n := steps; n > 0 && n+nearby > steps; n-- {
+		if t.tries(q, n*q.step) {
+			return n * q.step, true
+		}
+	}
+	return 0, false
+}
+
+// above finds the smallest greater amount that is admitted: a few more, or the first of more NUMA
+// nodes.
+func (t *trial) above(q *quantity) (uint64, bool) {
+	for n := q.asked + q.step; n <= q.most && n <= q.asked+nearby*q.step; n += q.step {
+		if t.tries(q, n) {
+			return n, true
+		}
+	}
+	for n := q.asked; n < q.most; {
+		width := q.width(n)
+		n += 1 + uint64(sort.Search(int(q.most-n-1), func(i int) bool { return q.width(n+1+uint64(i)) > width }))
+		for _, more := range []uint64{0, 1, 2, 3} { // a whole core
+			if n+more <= q.most && t.tries(q, n+more) {
+				return n + more, true
+			}
+		}
+	}
+	return 0, false
+}
+
+func (t *trial) tries(q *quantity, n uint64) bool {
+	r := t.with(q, n)
+	return t.admits(&r)
+}
+
+// with is the request with another amount.
+func (t *trial) with(q *quantity, n uint64) Request {
+	r := *t.r
+	r.Containers = slices.Clone(r.Containers)
+	c := &r.Containers[q.at]
+	switch {
+	case q.resource == cpuResource:
+		c.MilliCPU = int64(n) * 1000
+	case isMemory(q.resource):
+		c.Memory = slices.Clone(c.Memory)
+		for i := range c.Memory {
+			if c.Memory[i].Resource == q.resource {
+				c.Memory[i].Bytes = n
+			}
+		}
+	default:
+		c.Devices = slices.Clone(c.Devices)
+		for i := range c.Devices {
+			if c.Devices[i].Resource == q.resource {
+				c.Devices[i].Count = int64(n)
+			}
+		}
+	}
+	return r
+}
+
+// quantities are the amounts that can be changed: of each resource in the container that was
+// refused, or else in the one that asks for most.
+func (t *trial) quantities(at string) (out []quantity) {
+	m := t.s.m
+	add := func(q quantity) {
+		i := slices.IndexFunc(out, func(o quantity) bool { return o.resource == q.resource })
+		switch {
+		case q.asked == 0:
+		case i < 0:
+			out = append(out, q)
+		case t.r.Containers[q.at].Name == at || t.r.Containers[out[i].at].Name != at && q.asked > out[i].asked:
+			out[i] = q
+		}
+	}
+	for i := range t.r.Containers {
+		c := &t.r.Containers[i]
+		if c.MilliCPU%1000 == 0 {
+			var all topology.CPUSet
+			for j := range m.nodeCPUs {
+				all = all.Or(&m.nodeCPUs[j].cpus)
+			}
+			asked := uint64(c.MilliCPU / 1000)
+			add(quantity{i, cpuResource, asked, 1, func(n uint64) int { return m.fewestForCPUs(t.cpusWith(i, n)) }, uint64(all.Len())})
+		}
+		for j := range c.Devices {
+			one := t.devices(i, &c.Devices[j])
+			add(one)
+		}
+		for j := range c.Memory {
+			k := &c.Memory[j]
+			add(quantity{i, k.Resource, k.Bytes, t.step(k), t.noWidth, 0})
+		}
+	}
+	for i := range out {
+		if m.mem != nil && isMemory(out[i].resource) {
+			out[i].width = t.memoryWidth(&out[i])
+		}
+	}
+	return out
+}
+
+func (*trial) noWidth(uint64) int { return 1 }
+
+// cpusWith is how many CPUs are looked for at once if container i asks for n.
+func (t *trial) cpusWith(i int, n uint64) int {
+	if rules := t.s.m.rulesFor(t.r.Rules); rules.Scope != PodScope || rules.Policy == PolicyNone {
+		return int(n)
+	}
+	var sum Peak[int]
+	for j := range t.r.Containers {
+		cpus := 0
+		if c := &t.r.Containers[j]; j == i {
+			cpus = int(n)
+		} else if c.MilliCPU%1000 == 0 {
+			cpus = int(c.MilliCPU / 1000)
+		}
+		sum.Add(t.r.Containers[j].Kind, cpus)
+	}
+	return sum.Most()
+}
+
+func (t *trial) devices(i int, d *DeviceRequest) quantity {
+	q := quantity{at: i, resource: d.Resource, asked: uint64(max(0, d.Count)), step: 1, width: t.noWidth}
+	if d.Claimed {
+		q.asked = 0 // somebody else hands them out
+	}
+	for j := range t.s.pools {
+		if p := &t.s.pools[j]; p.resource == d.Resource && p.pool != nil {
+			q.most = uint64(p.pool.Len())
+			if p.pool.Aligned() && t.s.m.space != nil {
+				q.width = func(n uint64) int { return p.pool.MinSize(int(n)) }
+			}
+		}
+	}
+	return q
+}
+
+// memoryWidth is Need.Fewest of memory for an amount of the resource.
+func (t *trial) memoryWidth(q *quantity) func(uint64) int {
+	rules := t.s.m.rulesFor(t.r.Rules)
+	if rules.Policy != PolicyRestricted {
+		return t.noWidth
+	}
+	totals := make([]uint64, 0, 8)
+	for pos := range t.s.m.space.Len() {
+		for kind, name := range t.s.m.mem.Names() {
+			if name == q.resource {
+				totals = append(totals, t.s.m.mem.Allocatable(memory.Kind(kind), pos))
+			}
+		}
+	}
+	slices.Sort(totals)
+	return func(n uint64) int {
+		for sum, k := uint64(0), 1; k <= len(totals); k++ {
+			if sum += totals[len(totals)-k]; sum >= n {
+				return k
+			}
+		}
+		return len(totals) + 1
+	}
+}
+
+// step is the precision with which an amount of memory is changed.
+func (t *trial) step(k *MemoryRequest) uint64 {
+	if size, ok := strings.CutPrefix(k.Resource, "hugepages-"); ok {
+		if page, err := topology.ParseBytes(size); err == nil && page > 0 {
+			return page
+		}
+	}
+	for _, step := range []uint64{1 << 20, 1 << 10} {
+		if k.Bytes%step == 0 {
+			return step
+		}
+	}
+	return 1
+}
+
+// The annotations that are left out or set, as package wire spells them.
+const (
+	policyWish    = "berth.dev/policy"
+	scopeWish     = "berth.dev/scope"
+	cpusWish      = "berth.dev/cpus"
+	exclusiveWish = "berth.dev/exclusive"
+	l3Wish        = "berth.dev/l3"
+	numaWish      = "berth.dev/numa-nodes"
+	devicesWish   = "berth.dev/devices"
+)
+
+// drops tries the pod without each of its wishes, where Berth decides or only Berth knows them.
+func (t *trial) drops() (out []Remedy) {
+	for _, wish := range []struct {
+		name string
+		drop func(*Rules) bool // false where there is nothing to drop
+	}{
+		{policyWish + ": best-effort", func(r *Rules) bool {
+			strict := t.s.m.rulesFor(*r).Policy > PolicyBestEffort && t.s.m.joint != nil
+			r.Policy = PolicyBestEffort
+			return strict && r.NUMANodes == 0 && r.Devices.PerNode == 0
+		}},
+		{cpusWish, func(r *Rules) bool {
+			had := r.CPUs.Bind
+			r.CPUs.Bind, r.CPUs.BindHow = joint.BindAny, 0
+			return had != joint.BindAny
+		}},
+		{exclusiveWish, func(r *Rules) bool {
+			had := r.CPUs.ExclusiveHow
+			r.CPUs.Exclusive, r.CPUs.ExclusiveHow = 0, 0
+			return had != 0
+		}},
+		{l3Wish, func(r *Rules) bool { had := r.CPUs.L3; r.CPUs.L3 = 0; return had != 0 }},
+		{numaWish, func(r *Rules) bool { had := r.NUMANodes; r.NUMANodes = 0; return had != 0 }},
+		{devicesWish, func(r *Rules) bool {
+			had := r.Devices.Same != joint.Anywhere || r.Devices.PerNode != 0
+			r.Devices.Same, r.Devices.SameHow, r.Devices.Joint, r.Devices.PerNode = joint.Anywhere, joint.Unset, 0, 0
+			return had
+		}},
+	} {
+		r := *t.r
+		if wish.drop(&r.Rules) && r.sane() && t.admits(&r) {
+			out = append(out, Remedy{Do: RemedyDrop, Wish: wish.name})
+		}
+	}
+	return out
+}
+
+// Text is the remedy in the imperative.
+func (m *Remedy) Text() string {
+	switch m.Do {
+	case RemedyAsk:
+		text := "ask for " + amountOf(m.Resource, m.Instead) + " instead of " + amountOf(m.Resource, m.Asked) + " " + nameOf(m.Resource)
+		if !m.alone {
+			text += " in container " + m.Container
+		}
+		return text
+	case RemedyDrop:
+		if strings.Contains(m.Wish, ": ") {
+			return "write " + m.Wish
+		}
+		return "leave " + m.Wish + " out"
+	}
+	return "wait until pods end that are in the way"
+}
+
+// amountOf writes an amount exactly.
+func amountOf(resource string, n uint64) string {
+	if isMemory(resource) {
+		return topology.FormatBytes(n)
+	}
+	return strconv.FormatUint(n, 10)
+}
+
+func nameOf(resource string) string {
+	if resource == cpuResource {
+		return "CPUs"
+	}
+	return resource
+}
+
+// remedy is the advice where everything was tried.
+func (r *Refusal) remedy() string {
+	var now, then []string
+	wait := false
+	for i := range r.Remedies {
+		switch m := &r.Remedies[i]; {
+		case m.Do == RemedyWait:
+			wait = true
+		case m.Empty:
+			then = append(then, m.Text())
+		default:
+			now = append(now, m.Text())
+		}
+	}
+	var parts []string
+	if wait {
+		parts = append(parts, r.wait()...)
+	}
+	parts = append(parts, now...)
+	if len(then) > 0 {
+		parts = append(parts, either(then)+", and wait until other pods end")
+	}
+	if other := otherAdvice[r.Detail]; other != "" {
+		parts = append(parts, other)
+	}
+	if len(parts) == 0 {
+		parts = append(parts, r.elsewhere())
+	}
+	if r.milderHelps {
+		return either(parts) + milderNodes
+	}
+	return either(parts)
+}
+
+// either joins alternatives.
+func either(parts []string) string {
+	last := len(parts) - 1
+	if last < 1 {
+		return strings.Join(parts, "")
+	}
+	return strings.Join(parts[:last], ", ") + ", or " + parts[last]
+}
+
+// wait says which pods have to end.
+func (r *Refusal) wait() []string {
+	for i := range r.Needs {
+		switch n := &r.Needs[i]; {
+		case n.Free >= n.Asked:
+		case n.Free == 0:
+			return []string{"wait until pods end that have " + n.unit() + " (none is free here)", "add nodes"}
+		default:
+			return []string{"wait until pods end that have " + n.unit(), "add nodes"}
+		}
+	}
+	return []string{"wait until pods end that are in the way (berth defrag says which would have to move)"}
+}
+
+// elsewhere is the advice where neither waiting nor another amount of one resource helps.
+func (r *Refusal) elsewhere() string {
+	for i := range r.Needs {
+		if n := &r.Needs[i]; n.lacksEver() {
+			return fmt.Sprintf("use other nodes: this one has %s %s for pods in all", n.amount(n.total()), n.unit())
+		}
+	}
+	return "use other nodes: neither fewer pods here nor another amount of one resource makes this one take the pod"
+}
+
+// otherAdvice is what helps apart from what can be tried.
+var otherAdvice = map[Detail]string{
+	CPUAccounting:      "switch distribute-cpus-across-numa off",
+	DefectHang:         "use nodes without distribute-cpus-across-numa",
+	DefectTooComplex:   "use nodes without distribute-cpus-across-numa",
+	DefectSlowMerge:    "use nodes with fewer NUMA nodes",
+	DefectForeignCPUs:  "use nodes whose cores have equally many threads",
+	DefectRestartKills: "bring the node's kubelet to 1.37, whose restarts kill nobody",
+	DefectUnequalGroup: "give all NUMA nodes the same kinds of huge pages",
+	DefectWideDevices:  "run a kubelet of 1.36 or later, whose hints name the NUMA nodes of devices alone",
+	Withholds:          "write \",preferred\" behind the word of berth.dev/exclusive, or let the administrator name the namespace in exclusiveNamespaces",
+}
+
+// fixed are the rules whose advice no change of the pod's amounts replaces.
+var fixed = []Detail{MemoryNotInteger, DeviceUnregistered, NoHealthyDevice, HeldDeviceUnhealthy, DeviceRequestChanged, PodLevelOff,
+	DefectMissingMemoryKind, DefectNoRegularMemory, DefectVanishedDevice, DefectMemoryUnderflow, BadRequest, PodLevelUndecided, DevicesUndecided,
+	DevicesNowhere, DevicesOpen, DevicesApart, ProviderWrong, ProviderElsewhere, KeptForDevices, PolicyUnsupported, UnequalCores}

@@ -1,0 +1,248 @@
+package placement_test
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/placement/joint"
+	"github.com/berth-dev/berth/topology"
+)
+
+// refused returns a random world with some life behind it, and a request that it refuses; nil if it
+// refuses none soon.
+func refused(t *testing.T, seed uint64) (*world, placement.Request) {
+	w := newWorld(t, seed, true)
+	if w == nil {
+		return nil, placement.Request{}
+	}
+	for range w.r.IntN(12) {
+		w.step()
+	}
+	for range 20 {
+		r := w.request()
+		if w.r.IntN(2) == 0 {
+			for i := range r.Containers {
+				r.Containers[i].MilliCPU *= int64(1 + w.r.IntN(3))
+			}
+		}
+		if v := placement.Admit(w.state, &r); !v.OK() {
+			return w, r
+		}
+	}
+	return nil, placement.Request{}
+}
+
+// emptied is the state without pods.
+func (w *world) emptied(t *testing.T, m *placement.Model) *placement.State {
+	t.Helper()
+	s := m.NewState()
+	for _, p := range w.state.Snapshot().Devices {
+		s.SetPool(p)
+	}
+	return s
+}
+
+// followed is the request after a remedy.
+func followed(t *testing.T, r *placement.Request, m *placement.Remedy) placement.Request {
+	t.Helper()
+	out := *r
+	out.Containers = slices.Clone(r.Containers)
+	at := slices.IndexFunc(out.Containers, func(c placement.ContainerRequest) bool { return c.Name == m.Container })
+	if m.Do != placement.RemedyAsk {
+		return out
+	}
+	c := &out.Containers[at]
+	switch i := slices.IndexFunc(c.Devices, func(d placement.DeviceRequest) bool { return d.Resource == m.Resource }); {
+	case m.Resource == "cpu":
+		c.MilliCPU = int64(m.Instead) * 1000
+	case i >= 0:
+		c.Devices = slices.Clone(c.Devices)
+		c.Devices[i].Count = int64(m.Instead)
+	default:
+		i := slices.IndexFunc(c.Memory, func(k placement.MemoryRequest) bool { return k.Resource == m.Resource })
+		c.Memory = slices.Clone(c.Memory)
+		c.Memory[i].Bytes = m.Instead
+	}
+	return out
+}
+
+// TestAdviceIsFollowed: for 500 random refusals, each remedy of the advice is carried out, and the
+// pod is admitted. What the advice does not offer does not help: an empty node refuses the pod if
+// nobody is told to wait.
+func TestAdviceIsFollowed(t *testing.T) {
+	const refusals = 500
+	kinds, told, withText := map[string]int{}, 0, 0
+	for seed := uint64(0); told < refusals; seed++ {
+		w, r := refused(t, seed)
+		if w == nil {
+			continue
+		}
+		told++
+		f := placement.Advise(w.state, &r, nil)
+		text := f.Advice()
+		if text == "" {
+			t.Fatalf("seed %d: no advice: %s", seed, f.String())
+		}
+		waits := false
+		for i := range f.Remedies {
+			m := &f.Remedies[i]
+			kinds[m.Do]++
+			state := w.state
+			if m.Empty {
+				state = w.emptied(t, w.model)
+			}
+			waits = waits || m.Do == placement.RemedyWait
+			with := followed(t, &r, m)
+			if v := placement.Admit(state, &with); !v.OK() {
+				t.Errorf("seed %d: %s\nadvice %q\nremedy %+v: still refused: %s", seed, f.String(), text, m, v.Detail)
+			}
+			if m.Do == placement.RemedyAsk && strings.Contains(text, m.Text()) {
+				withText++
+			}
+		}
+		empty := w.emptied(t, w.model)
+		if v := placement.Admit(empty, &r); !waits && v.OK() {
+			t.Errorf("seed %d: waiting helps, and the advice does not say so: %q", seed, text)
+		}
+		if strings.Contains(text, "whose kubelet has the policy best-effort") {
+			kinds["milder"]++
+			cfg := w.cfg
+			cfg.TopologyManagerPolicy = "best-effort"
+			m, err := placement.NewModel(w.view, cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if v := placement.Admit(w.emptied(t, m), &r); !v.OK() {
+				t.Errorf("seed %d: %s\nadvice %q: such a node refuses it too: %s", seed, f.String(), text, v.Detail)
+			}
+		}
+	}
+	if kinds[placement.RemedyAsk] < refusals/4 || kinds[placement.RemedyWait] < refusals/10 || kinds["milder"] < 10 || withText < refusals/5 {
+		t.Errorf("too little was advised: %v, %d amounts in texts", kinds, withText)
+	}
+	t.Log(kinds, withText)
+}
+
+// TestAdviceIsFollowedWhereBerthDecides is the same with wishes.
+func TestAdviceIsFollowedWhereBerthDecides(t *testing.T) {
+	kinds, told := map[string]int{}, 0
+	for seed := uint64(0); told < 500; seed++ {
+		w := obeyWorld(t, seed)
+		for range 30 {
+			q := w.obeyRequest()
+			f := placement.Advise(w.state, &q, nil)
+			if f.Reason == placement.Admitted {
+				var d placement.Decision
+				if v := placement.Decide(w.state, &q, &d); v.OK() {
+					w.state.Commit(&q, &d)
+				}
+				continue
+			}
+			told++
+			for i := range f.Remedies {
+				m := &f.Remedies[i]
+				kinds[m.Do]++
+				state := w.state
+				if m.Empty {
+					state = w.emptied(t, w.model)
+				}
+				with := followed(t, &q, m)
+				if m.Do == placement.RemedyDrop {
+					with.Rules = without(t, q.Rules, m.Wish)
+				}
+				if v := placement.Admit(state, &with); !v.OK() {
+					t.Errorf("%s\nadvice %q\nremedy %+v: still refused: %s", f.String(), f.Advice(), m, v.Detail)
+				}
+			}
+		}
+	}
+	if kinds[placement.RemedyAsk] < 100 || kinds[placement.RemedyDrop] < 50 {
+		t.Errorf("too little was advised: %v", kinds)
+	}
+	t.Log(kinds)
+}
+
+// without are the rules after the wish is left out.
+func without(t *testing.T, r placement.Rules, wish string) placement.Rules {
+	t.Helper()
+	switch wish {
+	case "berth.dev/policy: best-effort":
+		r.Policy = placement.PolicyBestEffort
+	case "berth.dev/cpus":
+		r.CPUs.Bind, r.CPUs.BindHow = joint.BindAny, joint.Unset
+	case "berth.dev/exclusive":
+		r.CPUs.Exclusive, r.CPUs.ExclusiveHow = 0, joint.Unset
+	case "berth.dev/l3":
+		r.CPUs.L3 = joint.Unset
+	case "berth.dev/numa-nodes":
+		r.NUMANodes = 0
+	case "berth.dev/devices":
+		r.Devices.Same, r.Devices.SameHow, r.Devices.Joint, r.Devices.PerNode = joint.Anywhere, joint.Unset, 0, 0
+	default:
+		t.Fatalf("no such wish: %q", wish)
+	}
+	return r
+}
+
+// TestReservedCPUsAreCounted: a kubelet counts reserved CPUs when it says how many NUMA nodes CPUs
+// need (kubernetes#132187). Refusals say so, and the advice is to ask for more.
+func TestReservedCPUsAreCounted(t *testing.T) {
+	view := machine{2, 4, 8, 2, 64 << 30, 0}.view()
+	pool := placement.DevicePool{Resource: "example.com/gpu"}
+	for i := range 8 {
+		pool.Devices = append(pool.Devices, placement.Device{ID: string(rune('a' + i)), HasTopology: true, NUMA: topology.NewNUMASet(topology.NUMAID(i))})
+	}
+	for _, c := range []struct {
+		name, policy  string
+		cpus, gpus    int64
+		says, advises string
+	}{
+		{"the least differs", "restricted", 112, 8, "count as 7 NUMA nodes, as the kubelet counts reserved CPUs too (8 have so many for pods)", "ask for 113 instead of 112 CPUs"},
+		{"nowhere preferred", "restricted", 16, 0, "count as 1 NUMA node, as the kubelet counts reserved CPUs too (2 have so many for pods)", "ask for 15 instead of 16 CPUs"},
+		{"one NUMA node", "single-numa-node", 16, 1, "counts reserved CPUs too", "ask for 15 instead of 16 CPUs"},
+	} {
+		reserved := "0"
+		for i := 1; i < 8; i++ {
+			reserved += "," + strconv.Itoa(int(view.Nodes[i].Cores[0].Threads[0]))
+		}
+		m, err := placement.NewModel(view, placement.Config{CPUManagerPolicy: "static", ReservedSystemCPUs: reserved, TopologyManagerPolicy: c.policy})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := m.NewState()
+		s.SetPool(pool)
+		r := placement.Request{UID: "p", Guaranteed: true, Containers: []placement.ContainerRequest{{Name: "c", MilliCPU: c.cpus * 1000}}}
+		if c.gpus > 0 {
+			r.Containers[0].Devices = []placement.DeviceRequest{{Resource: pool.Resource, Count: c.gpus}}
+		}
+		f := placement.Advise(s, &r, nil)
+		if got := f.String(); !strings.Contains(got, c.says) {
+			t.Errorf("%s: %q: want %q", c.name, got, c.says)
+		}
+		if got := f.Table(); !strings.Contains(got, "counts reserved CPUs too") {
+			t.Errorf("%s: the table does not say so:\n%s", c.name, got)
+		}
+		if got := f.Advice(); !strings.Contains(got, c.advises) {
+			t.Errorf("%s: advice %q: want %q", c.name, got, c.advises)
+		}
+	}
+}
+
+// TestAmountsThatDifferLookDifferent: less is free than asked, by less than the unit shows.
+func TestAmountsThatDifferLookDifferent(t *testing.T) {
+	const asked = 3<<30 + 5<<10
+	for _, free := range []uint64{asked - 1<<10, asked - 1, asked + 1<<10} {
+		n := placement.Need{Resource: "memory", Asked: asked, Free: free, Nodes: []placement.NodeAmount{{Free: free, Total: 8 << 30}}}
+		r := placement.Refusal{Reason: placement.UnexpectedAdmissionError, Detail: placement.NoDefaultMemory, Needs: []placement.Need{n}}
+		exact, wants := topology.FormatBytes(free), topology.FormatBytes(asked)
+		if got := r.Table(); !strings.Contains(got, exact) || !strings.Contains(got, wants) {
+			t.Errorf("%d: want %s and %s in\n%s", free, exact, wants, got)
+		}
+		if got := r.String(); free < asked && (!strings.Contains(got, exact) || !strings.Contains(got, wants)) {
+			t.Errorf("%d: want %s and %s in %s", free, exact, wants, got)
+		}
+	}
+}
