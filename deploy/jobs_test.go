@@ -104,7 +104,19 @@ func TestJobPolicy(t *testing.T) {
 		"a plugin of Volcano's": {func(job map[string]any) { specOf(job)["plugins"] = map[string]any{"hcclrank": []any{}} }, ""},
 		"a plugin that Berth lacks": {func(job map[string]any) {
 			specOf(job)["schedulerName"], specOf(job)["plugins"] = "berth", map[string]any{"hcclrank": []any{}}
-		}, "spec.plugins: want env"},
+		}, "spec.plugins: hcclrank: want env"},
+		"a plugin that nobody has": {func(job map[string]any) {
+			specOf(job)["plugins"] = map[string]any{"svc": []any{}, "nosuch": []any{}}
+		}, "spec.plugins: nosuch: want env"},
+		"a name in capitals":   {func(job map[string]any) { taskOf(job)["name"] = "Test_1" }, "spec.tasks[].name: vj-test-Test_1-1: want names"},
+		"a long name":          {func(job map[string]any) { taskOf(job)["name"] = strings.Repeat("t", 63) }, "spec.tasks[].name: vj-test-ttt"},
+		"the longest name":     {func(job map[string]any) { taskOf(job)["name"] = strings.Repeat("t", 63-len("vj-test--1")) }, ""},
+		"no name":              {func(job map[string]any) { delete(taskOf(job), "name") }, ""},
+		"a dot of Volcano's":   {func(job map[string]any) { job["metadata"].(map[string]any)["name"] = "vj.test" }, ""},
+		"two dots of nobody's": {func(job map[string]any) { taskOf(job)["name"] = "a..b" }, "spec.tasks[].name: vj-test-a..b-1"},
+		"a dot": {func(job map[string]any) {
+			specOf(job)["schedulerName"], job["metadata"].(map[string]any)["name"] = "berth", "vj.test"
+		}, "spec.tasks[].name: vj.test-test-1"},
 		"near nodes": {func(job map[string]any) {
 			specOf(job)["schedulerName"], specOf(job)["networkTopology"] = "berth", map[string]any{"mode": "hard"}
 		}, "spec.networkTopology.mode: hard"},

@@ -12,7 +12,9 @@ import (
 )
 
 // podGroupOf makes the Job's PodGroup: how many of its pods start together, in all and by task.
-func podGroupOf(job *batch.Job, s *spec) *group.PodGroup {
+// Pods of the tasks in later come when others run, and do not count before. The group's resources
+// are those of all stages.
+func podGroupOf(job *batch.Job, s *spec, later map[string]bool) *group.PodGroup {
 	g := &group.PodGroup{ObjectMeta: metav1.ObjectMeta{
 		Name: groupName(job), Namespace: job.Namespace, OwnerReferences: ownerOf(job), Labels: job.Labels, Annotations: groupAnnotations(job),
 	}}
@@ -20,9 +22,18 @@ func podGroupOf(job *batch.Job, s *spec) *group.PodGroup {
 	if resources := leastResources(s); len(resources) > 0 {
 		g.Spec.MinResources = &resources
 	}
+	var first int32
 	for i := range s.tasks {
-		put(&g.Spec.MinTaskMember, map[string]int32{s.tasks[i].name: s.tasks[i].minAvailable})
+		t := &s.tasks[i]
+		if later[t.name] {
+			continue
+		}
+		first = sum(first, t.replicas)
+		if len(later) == 0 || s.minAvailable >= s.ofTasks { // otherwise the tasks' do not count
+			put(&g.Spec.MinTaskMember, map[string]int32{t.name: t.minAvailable})
+		}
 	}
+	g.Spec.MinMember = min(s.minAvailable, first)
 	return g
 }
 

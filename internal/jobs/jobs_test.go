@@ -67,7 +67,7 @@ func TestPodsOfDocumentedJobs(t *testing.T) {
 		pod.Labels["volcano.sh/job-name"] != "vj-test" || pod.Spec.RestartPolicy != corev1.RestartPolicyOnFailure || !metav1.IsControlledBy(pod, job) {
 		t.Errorf("made %+v", pod)
 	}
-	g := podGroupOf(job, &s)
+	g := podGroupOf(job, &s, nil)
 	if cpu := (*g.Spec.MinResources)[corev1.ResourceCPU]; g.Spec.MinMember != 1 || g.Spec.Queue != "default" || g.Name != "vj-test-u" || cpu.Value() != 20 {
 		t.Errorf("PodGroup %+v", g)
 	}
@@ -136,7 +136,7 @@ func TestRefused(t *testing.T) {
 		"tasks: [{name: a, replicas: 1, dependsOn: {name: [c]}}, {name: b, replicas: 1, dependsOn: {name: [c]}}, {name: c, replicas: 1, dependsOn: {name: [b]}}]": "spec.tasks[1].dependsOn.name spec.tasks[2].dependsOn.name",
 		"minAvailable: 1\ntasks: [{name: a, replicas: 1}, {name: b, replicas: 1, dependsOn: {name: [a, a]}}, {name: c, replicas: 1, dependsOn: {name: [b, a]}}]":  "",
 		"tasks: [{name: a, replicas: 1}, {name: b, replicas: 1, dependsOn: {name: [a, a, a]}}]":                                                                   "spec.tasks[1].dependsOn.name",
-		"minAvailable: 2\ntasks: [{name: a, replicas: 1}, {name: b, replicas: 1, dependsOn: {name: [a]}}]":                                                        "spec.minAvailable",
+		"minAvailable: 2\ntasks: [{name: a, replicas: 1}, {name: b, replicas: 1, dependsOn: {name: [a]}}]":                                                        "",
 		fmt.Sprintf(task, "") + "minAvailable: 3":                                                                                                                 "spec.minAvailable",
 		fmt.Sprintf(task, "") + "policies: [{event: PodPending, action: RestartJob}]":                                                                             "spec.policies[0].timeout",
 		fmt.Sprintf(task, "") + "policies: [{event: PodRunning, action: RestartJob}]":                                                                             "spec.policies[0].event",
@@ -187,7 +187,7 @@ func TestTheSchedulerPlansWhatIsServed(t *testing.T) {
 	} {
 		job := jobOf(t, spec)
 		s := specOf(job)
-		_, err := wire.ReadVolcanoGroup(podGroupOf(job, &s))
+		_, err := wire.ReadVolcanoGroup(podGroupOf(job, &s, nil))
 		if wrong := Refused(job); (err == nil) != served || (len(wrong) == 0) != served {
 			t.Errorf("%s: the scheduler says %v, the controller %v; want served %t", spec, err, wrong, served)
 		}
@@ -354,7 +354,7 @@ func TestPodsBeyondReplicasDecideNothing(t *testing.T) {
 func runningJob(t *testing.T, policies string) (*batch.Job, []*corev1.Pod) {
 	const tasks = "\ntasks: [{name: a, replicas: 2, template: {spec: {containers: [{name: c}]}}}, {name: b, replicas: 2, template: {spec: {containers: [{name: c}]}}}]"
 	job := jobOf(t, policies+tasks)
-	job.Status.State.Phase = batch.Running
+	job.Status.State.Phase, job.Status.Conditions = batch.Running, []batch.JobCondition{{Status: batch.Running}}
 	s := specOf(job)
 	var pods []*corev1.Pod
 	for i := range 4 {
@@ -379,8 +379,8 @@ func TestAnEvictionWaitsForAnotherTask(t *testing.T) {
 		{[]*corev1.Pod{pods[1], pods[2], pods[3]}, pods[1:2], 0, 1, "a"}, // one of a is evicted
 		{[]*corev1.Pod{pods[1], pods[3]}, pods[1:2], 0, 1, "a"},          // and one of b
 		{pods[3:], nil, 2, 1, ""},                                        // nothing is left of a
-		{[]*corev1.Pod{pods[0], pods[1], pods[3]}, pods[3:], 0, 2, "b"},
-		{pods[:2], nil, 2, 2, ""},
+		{[]*corev1.Pod{pods[0], pods[1], pods[3]}, pods[3:], 0, 1, "b"},  // made before the retry: no other one
+		{pods[:2], nil, 2, 1, ""},
 	} {
 		out := next(job, c.there, job.CreationTimestamp.Time)
 		job.Status = out.status
@@ -419,6 +419,7 @@ func TestPodsThatFailTogetherCountOnce(t *testing.T) {
 	}
 	for _, pod := range pods[1:] {
 		pod.UID, pod.DeletionTimestamp = "next-"+pod.UID, nil
+		pod.Annotations[batch.JobRetryCountKey] = "1"
 	}
 	if s := next(job, pods, job.CreationTimestamp.Time).status; s.RetryCount != 2 || s.State.Phase != batch.Failed {
 		t.Errorf("when they fail again: %+v, want Failed by the second retry", s)
@@ -446,9 +447,191 @@ func TestATearCountsOnce(t *testing.T) {
 				there = pods[2:]
 			}
 			job.Status = next(job, there, job.CreationTimestamp.Time).status
-			if got := job.Status.RetryCount; got != step.want || job.Status.State.Phase != batch.Running {
+			if got := job.Status.RetryCount; got != step.want || isFinal(job.Status.State.Phase) {
 				t.Errorf("%s, look %d: %d retries, want %d; status %+v", action, i, got, step.want, job.Status)
 			}
 		}
+	}
+}
+
+// jobOfANode is a Job of many pods that a node takes with it.
+func jobOfANode(t *testing.T, policies string, count int) (*batch.Job, []*corev1.Pod) {
+	job := jobOf(t, fmt.Sprintf("%s\ntasks: [{name: a, replicas: %d, template: {spec: {containers: [{name: c}]}}}]", policies, count))
+	job.Status.State.Phase, job.Status.Conditions = batch.Running, []batch.JobCondition{{Status: batch.Running}}
+	s := specOf(job)
+	var pods []*corev1.Pod
+	for i := range count {
+		pods = append(pods, running(podOf(job, &s, member{&s.tasks[0], i}, "berth")))
+	}
+	job.Status = next(job, pods, job.CreationTimestamp.Time).status
+	return job, pods
+}
+
+func running(pod *corev1.Pod) *corev1.Pod {
+	pod.UID, pod.Spec.NodeName, pod.Status.Phase = types.UID(pod.Name), "node", corev1.PodRunning
+	return pod
+}
+
+// TestOneFailureIsOneRetry: the pods of a node that is lost end, or go, over several looks, however
+// many they are. Successors that fail are another failure.
+func TestOneFailureIsOneRetry(t *testing.T) {
+	fails := func(pod *corev1.Pod) *corev1.Pod { pod.Status.Phase = corev1.PodFailed; return pod }
+	goes := func(*corev1.Pod) *corev1.Pod { return nil }
+	for name, c := range map[string]struct {
+		action batch.Action
+		count  int
+		looks  []int // how many pods are lost at each look
+		lost   []func(*corev1.Pod) *corev1.Pod
+	}{
+		"one after the other":     {batch.RestartPod, 8, []int{3, 3, 2}, []func(*corev1.Pod) *corev1.Pod{fails}},
+		"many at once":            {batch.RestartPod, 150, []int{150}, []func(*corev1.Pod) *corev1.Pod{fails}},
+		"evicted":                 {batch.RestartPod, 8, []int{3, 3, 2}, []func(*corev1.Pod) *corev1.Pod{goes}},
+		"evicted, tasks":          {batch.RestartTask, 8, []int{3, 3, 2}, []func(*corev1.Pod) *corev1.Pod{goes}},
+		"some fail and some go":   {batch.RestartPod, 8, []int{4, 4}, []func(*corev1.Pod) *corev1.Pod{goes, fails}},
+		"many, one after another": {batch.RestartPod, 8, []int{1, 1, 1, 1, 1, 1, 1, 1}, []func(*corev1.Pod) *corev1.Pod{fails, goes}},
+	} {
+		job, pods := jobOfANode(t, "policies: [{events: [PodFailed, PodEvicted], action: "+string(c.action)+"}]", c.count)
+		s := specOf(job)
+		// look lets the controller look twice, and do what it says.
+		look := func() {
+			for range 3 {
+				out := next(job, slices.DeleteFunc(slices.Clone(pods), func(p *corev1.Pod) bool { return p == nil }), job.CreationTimestamp.Time)
+				job.Status = out.status
+				for _, gone := range out.remove {
+					pods[slices.Index(pods, gone)] = nil
+				}
+				for _, m := range out.make {
+					pods[m.index] = running(podOf(job, &s, m, "berth"))
+				}
+			}
+		}
+		for round := int32(1); round <= 2; round++ {
+			first := 0
+			for i, n := range c.looks {
+				for at := first; at < first+n; at++ {
+					if pods[at] != nil && pods[at].Annotations[batch.JobRetryCountKey] == fmt.Sprint(round-1) {
+						pods[at] = c.lost[at%len(c.lost)](pods[at])
+					}
+				}
+				first += n
+				if look(); job.Status.RetryCount != round || isFinal(job.Status.State.Phase) {
+					t.Errorf("%s: failure %d, look %d: %d retries, %s; want %d", name, round, i, job.Status.RetryCount, job.Status.State.Phase, round)
+				}
+			}
+			if slices.Contains(pods, nil) {
+				t.Errorf("%s: pods are missing after failure %d", name, round)
+			}
+		}
+	}
+}
+
+// TestAJobWithoutItsPodsIsPending: one that ran and has lost its pods waits again, and says so.
+func TestAJobWithoutItsPodsIsPending(t *testing.T) {
+	for name, c := range map[string]struct {
+		spec string
+		lost int // pods that wait again
+		want batch.JobPhase
+	}{
+		"all are lost":         {"", 4, batch.Pending},
+		"one is lost":          {"", 1, batch.Pending},
+		"enough are left":      {"minAvailable: 2", 2, batch.Running},
+		"too few are left":     {"minAvailable: 2", 3, batch.Pending},
+		"all, and none needed": {"minAvailable: 1", 4, batch.Pending},
+	} {
+		job, pods := runningJob(t, c.spec)
+		for _, pod := range pods[:c.lost] {
+			pod.Spec.NodeName, pod.Status.Phase = "", corev1.PodPending
+		}
+		out := next(job, pods, job.CreationTimestamp.Time)
+		if got := out.status.State.Phase; got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+		job.Status = next(job, pods[c.lost:], job.CreationTimestamp.Time).status // before they are made again
+		if got := job.Status.State.Phase; got != c.want {
+			t.Errorf("%s, not made again: %s, want %s", name, got, c.want)
+		}
+		for _, pod := range pods {
+			pod.Status.Phase = corev1.PodRunning
+		}
+		if got := next(job, pods, job.CreationTimestamp.Time).status.State.Phase; got != batch.Running {
+			t.Errorf("%s, and back: %s", name, got)
+		}
+	}
+}
+
+// TestATaskOfWhichTooFewSucceed has failed when its pods have ended.
+func TestATaskOfWhichTooFewSucceed(t *testing.T) {
+	for name, c := range map[string]struct {
+		least  string
+		phases [2]corev1.PodPhase
+		want   batch.JobPhase
+	}{
+		"both fail":        {"", [2]corev1.PodPhase{corev1.PodFailed, corev1.PodFailed}, batch.Terminating},
+		"one fails":        {"", [2]corev1.PodPhase{corev1.PodFailed, corev1.PodSucceeded}, batch.Terminating},
+		"one goes on":      {"", [2]corev1.PodPhase{corev1.PodFailed, corev1.PodRunning}, batch.Running},
+		"enough succeed":   {", minAvailable: 1", [2]corev1.PodPhase{corev1.PodFailed, corev1.PodSucceeded}, batch.Running},
+		"none has to":      {", minAvailable: 0", [2]corev1.PodPhase{corev1.PodFailed, corev1.PodFailed}, batch.Running},
+		"nothing was lost": {"", [2]corev1.PodPhase{corev1.PodSucceeded, corev1.PodSucceeded}, batch.Running},
+	} {
+		job := jobOf(t, "minAvailable: 1\npolicies: [{event: TaskFailed, action: TerminateJob}]\ntasks: [{name: a, replicas: 2"+c.least+", template: {spec: {restartPolicy: Never}}}, {name: b, replicas: 1}]")
+		job.Status.State.Phase = batch.Running
+		s := specOf(job)
+		var pods []*corev1.Pod
+		for i, phase := range append(c.phases[:], corev1.PodRunning) {
+			pod := running(podOf(job, &s, member{&s.tasks[i/2], i % 2}, "berth"))
+			pod.Status.Phase = phase
+			pods = append(pods, pod)
+		}
+		out := next(job, pods, job.CreationTimestamp.Time)
+		if got := out.status.State.Phase; got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+}
+
+// TestAnEndedJobWaitsForPoliciesOfItsFailure, and for no others.
+func TestAnEndedJobWaitsForPoliciesOfItsFailure(t *testing.T) {
+	for policy, want := range map[string]batch.JobPhase{
+		"{event: TaskCompleted, timeout: 24h, action: CompleteJob}": batch.Completed,
+		"{event: PodFailed, timeout: 24h, action: AbortJob}":        batch.Running,
+		"{exitCode: 3, timeout: 24h, action: AbortJob}":             batch.Running,
+		"{exitCode: 4, timeout: 24h, action: AbortJob}":             batch.Completed,
+	} {
+		job := jobOf(t, "minAvailable: 1\npolicies: ["+policy+"]\ntasks: [{name: a, replicas: 1, minAvailable: 0}, {name: b, replicas: 1}]")
+		job.Status.State.Phase = batch.Running
+		s := specOf(job)
+		bad, good := running(podOf(job, &s, member{&s.tasks[0], 0}, "berth")), running(podOf(job, &s, member{&s.tasks[1], 0}, "berth"))
+		bad.Status = corev1.PodStatus{Phase: corev1.PodFailed, ContainerStatuses: []corev1.ContainerStatus{
+			{Name: "c", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 3}}},
+		}}
+		good.Status.Phase = corev1.PodSucceeded
+		if got := next(job, []*corev1.Pod{bad, good}, job.CreationTimestamp.Time).status.State.Phase; got != want {
+			t.Errorf("%s: %s, want %s", policy, got, want)
+		}
+	}
+}
+
+// TestStagesOfOneJob: a Job may need the pods of tasks that wait for others. Pods that start
+// together are those of the tasks that have begun; the resources are those of all.
+func TestStagesOfOneJob(t *testing.T) {
+	w := newWorld(t, `
+tasks:
+- {name: b, replicas: 2, dependsOn: {name: [a]}, template: {spec: {containers: [{name: c, resources: {requests: {cpu: 1}}}]}}}
+- {name: a, replicas: 1, template: {spec: {containers: [{name: c, resources: {requests: {cpu: 1}}}]}}}`, onceAll(never("j-a-0")))
+	for _, want := range []struct {
+		pods, minimum int32
+		tasks         string
+		phase         batch.JobPhase
+	}{{1, 1, "map[a:1]", batch.Pending}, {3, 3, "map[a:1 b:2]", batch.Pending}, {3, 3, "map[a:1 b:2]", batch.Running}} {
+		w.settle()
+		var g group.PodGroup
+		if err := w.client.Get(t.Context(), types.NamespacedName{Namespace: "d", Name: "j-job-uid"}, &g); err != nil {
+			t.Fatal(err)
+		}
+		cpu, phase := (*g.Spec.MinResources)[corev1.ResourceCPU], w.read().Status.State.Phase
+		if tasks := fmt.Sprint(g.Spec.MinTaskMember); len(w.pods()) != int(want.pods) || g.Spec.MinMember != want.minimum || tasks != want.tasks || cpu.Value() != 3 || phase != want.phase {
+			t.Errorf("%d pods, PodGroup %+v, %s: want %+v", len(w.pods()), g.Spec, phase, want)
+		}
+		w.act()
 	}
 }

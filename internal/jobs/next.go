@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -26,6 +25,8 @@ type step struct {
 	suspects bool
 	// again is when a policy's timeout ends; zero for none.
 	again time.Time
+	// later are the tasks that have no pods yet, since they wait for others.
+	later map[string]bool
 }
 
 // next says what to do with a Job that has these pods, whose status is as it says. It is pure: now
@@ -50,6 +51,12 @@ func next(job *batch.Job, pods []*corev1.Pod, now time.Time) step {
 		n.run()
 	}
 	n.tally()
+	n.out.later = map[string]bool{}
+	for i := range n.spec.tasks {
+		if t := &n.spec.tasks[i]; len(n.seen[t.name]) == 0 && n.waits(t) {
+			n.out.later[t.name] = true
+		}
+	}
 	return n.out
 }
 
@@ -64,7 +71,9 @@ type stepper struct {
 	// owed are tasks that were evicted from, whose policies have to wait for another task's. Until
 	// then they are not filled up, and the status goes on saying how many pods they had.
 	owed map[string]bool
-	out  step
+	// failing says that a pod has failed for which a policy has to wait.
+	failing bool
+	out     step
 }
 
 func (n *stepper) sort(pods []*corev1.Pod) {
@@ -144,7 +153,6 @@ func (n *stepper) enter(phase batch.JobPhase, reason, message string) {
 	}
 	s.State = batch.JobState{Phase: phase, Reason: reason, Message: message, LastTransitionTime: n.now}
 	n.note(restartingTask, "") // a phase concerns all pods
-	n.note(countedCause, "")
 	s.Conditions = append(s.Conditions, batch.JobCondition{Status: phase, LastTransitionTime: &n.now})
 	if over := len(s.Conditions) - maxConditions; over > 0 {
 		s.Conditions = slices.Delete(s.Conditions, 0, over)
@@ -181,9 +189,22 @@ func (n *stepper) run() {
 	}
 }
 
+// ran says whether the Job has been Running since it was started last.
+func (n *stepper) ran() bool {
+	for _, c := range slices.Backward(n.job.Status.Conditions) {
+		switch c.Status {
+		case batch.Running:
+			return true
+		case batch.Restarting:
+			return false
+		}
+	}
+	return n.job.Status.State.Phase == batch.Running
+}
+
 // newlyTorn says whether the Job is torn, and no policy has acted upon that since it was whole.
 func (n *stepper) newlyTorn() bool {
-	if n.job.Status.State.Phase != batch.Running || placed(n.seen) >= n.spec.minAvailable {
+	if !n.ran() || placed(n.seen) >= n.spec.minAvailable {
 		n.note(countedTear, "")
 		return false
 	}
@@ -207,7 +228,10 @@ func (n *stepper) due(causes []cause) (out []cause) {
 		at := c.since().Add(c.timeout)
 		if c.timeout == 0 || !n.now.Time.Before(at) {
 			out = append(out, c)
-		} else if n.out.again.IsZero() || at.Before(n.out.again) {
+			continue
+		}
+		n.failing = n.failing || c.event == batch.PodFailed
+		if n.out.again.IsZero() || at.Before(n.out.again) {
 			n.out.again = at
 		}
 	}
@@ -268,58 +292,60 @@ func (n *stepper) retry(c *cause) bool {
 	return false
 }
 
-// restartPart begins to restart a task, or restarts pods. That it was counted is in the status: one
-// cause counts once.
+// restartPart begins to restart a task, or restarts pods. One failure is one retry, though its pods
+// end or go one after the other, as when their node is lost: pods that were made before the last
+// retry belong to it.
 func (n *stepper) restartPart(c *cause, causes []cause) {
 	s := &n.out.status
+	if slices.ContainsFunc(causes, n.isNew) && !n.retry(c) {
+		return
+	}
 	if c.event == batch.JobUnknown {
 		n.note(countedTear, c.String())
 	}
+	s.State.Reason, s.State.Message = string(c.action), c.String()
 	if c.action == batch.RestartTask {
-		if n.retry(c) {
-			s.State.Reason, s.State.Message = string(c.action), "restarting task "+c.task.name+": "+c.String()
-			n.note(restartingTask, c.task.name)
-			n.goOn(c.task)
+		s.State.Message = "restarting task " + c.task.name + ": " + c.String()
+		n.note(restartingTask, c.task.name)
+		n.goOn(c.task)
+		return
+	}
+	for i := range causes {
+		if pod := causes[i].pod; pod != nil {
+			n.drop(pod)
 		}
-		return
 	}
-	if c.pod != nil {
-		n.restartPods(c, causes)
-		return
-	}
-	if !n.retry(c) {
-		return
-	}
-	n.note(countedCause, "") // nothing is left of the pod, so the same again is another cause
-	s.State.Reason, s.State.Message = string(c.action), c.String()+" is over"
 	n.fill()
 }
 
-// maxAtOnce is how many pods one retry restarts: the status names them.
-const maxAtOnce = 64
+// isNew says whether a cause is a retry of its own: it happened to a pod that was made since the
+// last retry.
+func (n *stepper) isNew(c cause) bool {
+	switch {
+	case c.pod != nil:
+		return n.madeSince(c.pod)
+	case c.event == batch.PodEvicted: // the pods are gone: how many there were is in the status
+		since, err := strconv.Atoi(n.job.Status.ControlledResources[podsSince])
+		return n.job.Status.RetryCount == 0 || err == nil && n.countSince() < since
+	}
+	return true
+}
 
-// restartPods restarts the pods of all causes. Pods that fail at the same time, as when their node
-// goes, are one retry: while Volcano's Job is Restarting it counts no other
-// (pkg/controllers/job/state/restarting.go).
-func (n *stepper) restartPods(c *cause, causes []cause) {
-	s := &n.out.status
-	var pods []*corev1.Pod
-	var uids []string
-	fresh := false
-	for i := range causes {
-		if pod := causes[i].pod; pod != nil && len(pods) < maxAtOnce && !slices.Contains(pods, pod) {
-			pods, uids = append(pods, pod), append(uids, string(pod.UID))
-			fresh = fresh || !strings.Contains(s.ControlledResources[countedCause], string(pod.UID))
+// madeSince says whether a pod was made after the last retry.
+func (n *stepper) madeSince(pod *corev1.Pod) bool {
+	return pod.Annotations[batch.JobRetryCountKey] == strconv.Itoa(int(n.out.status.RetryCount))
+}
+
+// countSince counts the pods that were made after the last retry and stay.
+func (n *stepper) countSince() (count int) {
+	for _, pods := range n.seen {
+		for _, pod := range pods {
+			if pod.DeletionTimestamp == nil && !slices.Contains(n.out.remove, pod) && n.madeSince(pod) {
+				count++
+			}
 		}
 	}
-	if fresh && !n.retry(c) {
-		return
-	}
-	s.State.Reason, s.State.Message = string(c.action), c.String()
-	n.note(countedCause, strings.Join(uids, " "))
-	for _, pod := range pods {
-		n.drop(pod)
-	}
+	return count
 }
 
 // What a status remembers of a restart, among ControlledResources: every definition of Jobs keeps
@@ -327,9 +353,9 @@ func (n *stepper) restartPods(c *cause, causes []cause) {
 const (
 	// restartingTask is the task whose pods are being replaced.
 	restartingTask = "berth.dev/restarting-task"
-	// countedCause has the UIDs of the pods that were restarted last: while they leave, their ends
-	// are no new causes.
-	countedCause = "berth.dev/counted-cause"
+	// podsSince is how many pods were made since the last retry. Fewer are there when one of them
+	// was evicted. Before the first retry all pods are such, and it is not written.
+	podsSince = "berth.dev/pods-since-retry"
 	// countedTear is what restarted a part of a Job that was torn. It is forgotten when as many
 	// pods have nodes as the Job needs: being torn lasts, also while a part is restarted, and
 	// counts once.
@@ -380,8 +406,12 @@ func (n *stepper) judge() (over bool) {
 	s, count := &n.out.status, n.phases()
 	succeeded, failed := count[corev1.PodSucceeded], count[corev1.PodFailed]
 	least := n.spec.minAvailable
-	if s.State.Phase == batch.Pending && n.spec.replicas > 0 && count[corev1.PodRunning]+succeeded+failed >= max(least, 1) {
+	switch there := count[corev1.PodRunning]+succeeded+failed >= max(least, 1); {
+	case n.spec.replicas == 0:
+	case there && s.State.Phase == batch.Pending:
 		n.enter(batch.Running, "", "")
+	case !there && s.State.Phase == batch.Running:
+		n.enter(batch.Pending, "", "fewer pods than minAvailable run")
 	}
 	most := n.job.Spec.MinSuccess
 	switch {
@@ -389,7 +419,7 @@ func (n *stepper) judge() (over bool) {
 		return false
 	case most != nil && succeeded >= *most:
 		n.enter(batch.Completed, "", fmt.Sprintf("%d pods have succeeded, minSuccess is %d", succeeded, *most))
-	case succeeded+failed < n.spec.replicas, failed > 0 && !n.out.again.IsZero(): // a policy is still to act
+	case succeeded+failed < n.spec.replicas, n.failing: // a policy is still to act
 		return false
 	case most != nil || succeeded < least || n.taskLacks() != "":
 		n.enter(batch.Failed, "NotEnoughSuccess", fmt.Sprintf("%d pods have succeeded and %d have failed%s", succeeded, failed, n.taskLacks()))
@@ -530,6 +560,10 @@ func (n *stepper) tally() {
 	}
 	for name := range n.owed {
 		counts[name] = n.job.Status.TaskStatusCount[name]
+	}
+	n.note(podsSince, "")
+	if since := n.countSince(); since > 0 && s.RetryCount > 0 {
+		n.note(podsSince, strconv.Itoa(since))
 	}
 	s.Terminating += int32(len(n.old))
 	if s.TaskStatusCount = counts; len(counts) == 0 {

@@ -1,6 +1,8 @@
 package jobs
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -8,10 +10,12 @@ import (
 
 	"golang.org/x/crypto/ssh"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	batch "github.com/berth-dev/berth/api/batch/v1alpha1"
@@ -206,7 +210,7 @@ func TestHostNetworkFindsNamesOfTheCluster(t *testing.T) {
 func TestTasksThatSayNothingNeedAll(t *testing.T) {
 	job := jobOf(t, "minAvailable: 4\ntasks: [{name: worker, replicas: 4, minAvailable: 2}, {name: ps, replicas: 2}]")
 	s := specOf(job)
-	var g *group.PodGroup = podGroupOf(job, &s)
+	var g *group.PodGroup = podGroupOf(job, &s, nil)
 	if m := g.Spec.MinTaskMember; m["worker"] != 2 || m["ps"] != 2 || g.Spec.MinMember != 4 {
 		t.Errorf("minMember %d, minTaskMember %v", g.Spec.MinMember, m)
 	}
@@ -214,8 +218,8 @@ func TestTasksThatSayNothingNeedAll(t *testing.T) {
 
 // TestATaskWhoseContainersRestartTooOften has failed: the restarts of all its pods count together.
 func TestATaskWhoseContainersRestartTooOften(t *testing.T) {
-	for restarts, want := range map[int32]batch.JobPhase{1: batch.Running, 2: batch.Aborting} {
-		job := jobOf(t, "policies: [{event: TaskFailed, action: AbortJob}]\ntasks: [{name: a, replicas: 2, maxRetry: 2, template: {spec: {containers: [{name: c}]}}}]")
+	for restarts, want := range map[int32]batch.JobPhase{1: batch.Running, 2: batch.Aborting, 3: batch.Aborting} {
+		job := jobOf(t, "policies: [{event: TaskFailed, action: AbortJob}]\ntasks: [{name: a, replicas: 2, maxRetry: 3, template: {spec: {containers: [{name: c}]}}}]")
 		job.Status.State.Phase = batch.Running
 		var pods []*corev1.Pod
 		for i := range 2 {
@@ -254,12 +258,13 @@ func TestATaskThatFailedHasAPodRestarted(t *testing.T) {
 // TestAJobThatIsTorn: its pods run, one has gone and its successor finds no node.
 func TestAJobThatIsTorn(t *testing.T) {
 	job := jobOf(t, "policies: [{event: Unknown, action: RestartJob}]\ntasks: [{name: a, replicas: 2, template: {spec: {containers: [{name: c}]}}}]")
-	job.Status.State.Phase = batch.Running
+	job.Status.State.Phase, job.Status.Conditions = batch.Running, []batch.JobCondition{{Status: batch.Running}}
 	s := specOf(job)
 	runs, waits := podOf(job, &s, member{&s.tasks[0], 0}, "berth"), podOf(job, &s, member{&s.tasks[0], 1}, "berth")
 	runs.Spec.NodeName, runs.Status.Phase = "n", corev1.PodRunning
 	waits.Status.Phase = corev1.PodPending
-	if got := next(job, []*corev1.Pod{runs, waits}, job.CreationTimestamp.Time).status.State.Phase; got != batch.Running {
+	job.Status = next(job, []*corev1.Pod{runs, waits}, job.CreationTimestamp.Time).status
+	if got := job.Status.State.Phase; got != batch.Pending {
 		t.Errorf("nobody has said yet that it does not fit, and the Job is %s", got)
 	}
 	waits.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable}}
@@ -363,5 +368,48 @@ tasks: [{name: a, replicas: 1, template: {spec: {containers: [{name: c}]}}}]
 	}
 	if err := w.client.Get(t.Context(), types.NamespacedName{Namespace: "d", Name: claim}, new(corev1.PersistentVolumeClaim)); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestKeysAreMadeOnce: a Job whose pods are refused comes again and again, and its Secret is there.
+func TestKeysAreMadeOnce(t *testing.T) {
+	w := newWorld(t, "plugins: {ssh: []}"+twoRoles, onceAll(nil))
+	r, made, there := w.reconciler(), 0, false
+	r.Client = interceptor.NewClient(w.client, interceptor.Funcs{Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+		secret, is := o.(*corev1.Secret)
+		if !is {
+			return c.Create(ctx, o, opts...)
+		}
+		if there { // as the API server answers a try, too
+			return apierrors.NewAlreadyExists(corev1.Resource("secrets"), o.GetName())
+		}
+		if len(secret.Data) > 0 {
+			made++
+			there = true
+		}
+		return nil
+	}})
+	job := w.read()
+	s := specOf(job)
+	for range 3 {
+		if err := r.surroundings(t.Context(), job, &step{make: []member{{&s.tasks[0], 0}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if made != 1 {
+		t.Errorf("keys were made and sent %d times, want once", made)
+	}
+	there = false
+	r.Client = interceptor.NewClient(w.client, interceptor.Funcs{Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+		if secret, is := o.(*corev1.Secret); is {
+			if len(secret.Data) > 0 {
+				t.Error("keys are made for a Secret that a quota refuses")
+			}
+			return apierrors.NewForbidden(corev1.Resource("secrets"), o.GetName(), errors.New("exceeded quota"))
+		}
+		return c.Create(ctx, o, opts...)
+	}})
+	if err := r.surroundings(t.Context(), job, &step{make: []member{{&s.tasks[0], 0}}}); !apierrors.IsForbidden(err) {
+		t.Errorf("error %v", err)
 	}
 }

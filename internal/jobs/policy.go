@@ -16,18 +16,18 @@ type cause struct {
 	action batch.Action
 	event  batch.Event
 	task   *task
-	// pod is the one that it happened to; nil for what happens to a task, or to a pod that is gone.
+	// pod is the one that it happened to, and the last one to end where a task has completed; nil
+	// for a pod that is gone, and for a Job that is torn.
 	pod *corev1.Pod
-	// timeout is how long it must have lasted, and last when the last pod of a task ended.
+	// timeout is how long it must have lasted.
 	timeout time.Duration
-	last    time.Time
 }
 
 // since is when the cause began; the zero time where pods do not tell.
 func (c *cause) since() time.Time {
 	switch {
 	case c.pod == nil:
-		return c.last
+		return time.Time{}
 	case c.event == batch.PodPending:
 		return c.pod.CreationTimestamp.Time
 	default:
@@ -42,7 +42,7 @@ func statusesOf(pod *corev1.Pod) []corev1.ContainerStatus {
 
 // endedAt is when the last of a pod's containers ended. Of a pod that the kubelet has refused, or
 // whose node has gone, no container tells: the newest of its conditions does, or it was not before
-// the pod was there.
+// the pod was there. Conditions of a pod that lives move with each crash and tell nothing.
 func endedAt(pod *corev1.Pod) (last time.Time) {
 	for _, c := range statusesOf(pod) {
 		if t := c.State.Terminated; t != nil {
@@ -52,15 +52,15 @@ func endedAt(pod *corev1.Pod) (last time.Time) {
 	if !last.IsZero() {
 		return last
 	}
-	for _, c := range pod.Status.Conditions {
-		last = later(last, c.LastTransitionTime.Time)
+	for i := 0; ended(pod) && i < len(pod.Status.Conditions); i++ {
+		last = later(last, pod.Status.Conditions[i].LastTransitionTime.Time)
 	}
 	return later(last, pod.CreationTimestamp.Time)
 }
 
-// String says it to people. The pod's UID tells one cause from the next.
+// String says it to people.
 func (c *cause) String() string {
-	if c.pod != nil {
+	if c.pod != nil && c.event != batch.TaskCompleted {
 		return fmt.Sprintf("%s of pod %s (%s)", c.event, c.pod.Name, c.pod.UID)
 	}
 	return fmt.Sprintf("%s of task %s", c.event, c.task.name)
@@ -124,10 +124,11 @@ func worst(causes []cause) *cause {
 func (s *spec) causes(status *batch.JobStatus, seen map[string][]*corev1.Pod, torn bool) (out []cause) {
 	for i := range s.tasks {
 		t := &s.tasks[i]
-		var last time.Time
+		var last *corev1.Pod
+		var failed []*corev1.Pod
 		add := func(e batch.Event, pod *corev1.Pod, codes []int32) {
 			if p := t.policyFor(e, codes); p != nil {
-				c := cause{action: p.Action, event: e, task: t, pod: pod, last: last}
+				c := cause{action: p.Action, event: e, task: t, pod: pod}
 				if p.Timeout != nil {
 					c.timeout = p.Timeout.Duration
 				}
@@ -142,8 +143,11 @@ func (s *spec) causes(status *batch.JobStatus, seen map[string][]*corev1.Pod, to
 			switch pod.Status.Phase {
 			case corev1.PodSucceeded:
 				succeeded++
-				last = later(last, endedAt(pod))
+				if last == nil || endedAt(pod).After(endedAt(last)) {
+					last = pod
+				}
 			case corev1.PodFailed:
+				failed = append(failed, pod)
 				add(batch.PodFailed, pod, exitCodes(pod))
 			case corev1.PodPending, "":
 				add(batch.PodPending, pod, nil)
@@ -151,13 +155,18 @@ func (s *spec) causes(status *batch.JobStatus, seen map[string][]*corev1.Pod, to
 			alive++
 		}
 		if t.replicas > 0 && succeeded == t.replicas {
-			add(batch.TaskCompleted, nil, nil)
+			add(batch.TaskCompleted, last, nil)
 		}
 		if alive < min(recorded(status, t.name), t.replicas) {
 			add(batch.PodEvicted, nil, nil)
 		}
 		if pod := t.restartedTooOften(seen[t.name]); pod != nil {
 			add(batch.TaskFailed, pod, nil)
+		}
+		if succeeded+int32(len(failed)) >= t.replicas && succeeded < t.minAvailable {
+			for _, pod := range failed {
+				add(batch.TaskFailed, pod, nil)
+			}
 		}
 		if torn {
 			add(batch.JobUnknown, nil, nil)
@@ -208,9 +217,9 @@ func torn(seen map[string][]*corev1.Pod) bool {
 // defaultTaskRetry is how often the containers of a task may be restarted where it says nothing.
 const defaultTaskRetry = 3
 
-// restartedTooOften returns the pod whose containers were restarted most often, where the kubelets
-// have restarted those of a task's pods more often than its maxRetry, all together; else nil. -1 is
-// no limit (TaskFailed in Volcano's pkg/controllers/cache/cache.go).
+// restartedTooOften returns the pod whose containers were restarted most often if the kubelets have
+// restarted those of a task's pods maxRetry times, all together; otherwise nil. -1 is no limit
+// (TaskFailed in Volcano's pkg/controllers/cache/cache.go).
 func (t *task) restartedTooOften(pods []*corev1.Pod) (worst *corev1.Pod) {
 	limit := cmp.Or(t.spec.MaxRetry, defaultTaskRetry)
 	all, most := int32(0), int32(0)
@@ -226,7 +235,7 @@ func (t *task) restartedTooOften(pods []*corev1.Pod) (worst *corev1.Pod) {
 			worst, most = pod, restarts
 		}
 	}
-	if limit < 0 || all <= limit {
+	if limit < 0 || all < limit {
 		return nil
 	}
 	return worst

@@ -114,7 +114,7 @@ func (r *Reconciler) step(ctx context.Context, job *batch.Job) (reconcile.Result
 	if isFinal(s.status.State.Phase) {
 		return r.close(ctx, job)
 	}
-	if err := r.surroundings(ctx, job, len(s.make) > 0); err != nil {
+	if err := r.surroundings(ctx, job, &s); err != nil {
 		if !apierrors.IsConflict(err) {
 			r.tell(job, corev1.EventTypeWarning, "FailedCreate", err.Error())
 		}
@@ -273,9 +273,9 @@ func (r *Reconciler) createPod(ctx context.Context, job *batch.Job, pod *corev1.
 
 // surroundings makes what the pods need: their PodGroup first, so that no scheduler places them one
 // by one. Keys and claims are made before pods are.
-func (r *Reconciler) surroundings(ctx context.Context, job *batch.Job, beforePods bool) error {
+func (r *Reconciler) surroundings(ctx context.Context, job *batch.Job, step *step) error {
 	s := specOf(job)
-	want := podGroupOf(job, &s)
+	want := podGroupOf(job, &s, step.later)
 	have := new(group.PodGroup)
 	err := r.Client.Get(ctx, types.NamespacedName{Namespace: want.Namespace, Name: want.Name}, have)
 	switch {
@@ -294,7 +294,7 @@ func (r *Reconciler) surroundings(ctx context.Context, job *batch.Job, beforePod
 			return err
 		}
 	}
-	if !beforePods {
+	if len(step.make) == 0 {
 		return nil
 	}
 	if p.ssh != nil {
@@ -306,13 +306,23 @@ func (r *Reconciler) surroundings(ctx context.Context, job *batch.Job, beforePod
 }
 
 // keys makes the Secret of the ssh plugin. Its name has the Job's UID, so one that is there is it.
+// The controller may read none. A try without keys tells whether it is there: making keys takes as
+// long as a hundred requests, and a Job whose pods are refused comes here again and again.
 func (r *Reconciler) keys(ctx context.Context, job *batch.Job, s *spec, p *sshPlugin) error {
+	failed := func(err error) error { return fmt.Errorf("the Secret %s/%s: %w", job.Namespace, secretName(job), err) }
+	err := r.Client.Create(ctx, &corev1.Secret{ObjectMeta: secretMeta(job)}, client.DryRunAll)
+	switch { // what else goes wrong is the try's own, as an admission webhook that takes none
+	case apierrors.IsAlreadyExists(err):
+		return nil
+	case apierrors.IsForbidden(err):
+		return failed(err)
+	}
 	secret, err := p.secret(job, s)
 	if err == nil {
 		err = ignoreExists(r.Client.Create(ctx, secret))
 	}
 	if err != nil {
-		return fmt.Errorf("the Secret %s/%s: %w", job.Namespace, secretName(job), err)
+		return failed(err)
 	}
 	return nil
 }

@@ -59,6 +59,10 @@ func (p *sshPlugin) check(*batch.Job) error {
 // secretName is the name of the Job's Secret. Who makes it need not be able to read any.
 func secretName(job *batch.Job) string { return job.Name + "-ssh-" + uidPart(job) }
 
+func secretMeta(job *batch.Job) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: job.Namespace, Name: secretName(job), OwnerReferences: ownerOf(job)}
+}
+
 // mountKeys shows the keys to every container.
 func (p *sshPlugin) mountKeys(pod *corev1.Pod, job *batch.Job) {
 	mode := int32(0o600)
@@ -91,7 +95,7 @@ func (p *sshPlugin) secret(job *batch.Job, s *spec) (*corev1.Secret, error) {
 		}
 	}
 	return &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: job.Namespace, Name: secretName(job), OwnerReferences: ownerOf(job)},
+		ObjectMeta: secretMeta(job),
 		Data:       map[string][]byte{"id_rsa": private, "id_rsa.pub": public, "authorized_keys": public, "config": []byte(sshConfig(job, s))},
 	}, nil
 }

@@ -57,18 +57,15 @@ func refusedVolumes(at *field.Path, list []batch.VolumeSpec) (wrong field.ErrorL
 	return wrong
 }
 
-// refusedOrder looks at dependsOn: tasks that are there, in no circle, and a Job that does not wait
-// for pods that wait for it.
+// refusedOrder looks at dependsOn: tasks that are there, in no circle.
 func refusedOrder(s *spec) (wrong field.ErrorList) {
-	at, first, waiting, circle := field.NewPath("spec"), int32(0), false, s.circle()
+	circle := s.circle()
 	for i := range s.tasks {
-		t, at := &s.tasks[i], at.Child("tasks").Index(i).Child("dependsOn")
+		t, at := &s.tasks[i], field.NewPath("spec", "tasks").Index(i).Child("dependsOn")
 		d := t.spec.DependsOn
 		if d == nil || len(d.Name) == 0 {
-			first += t.replicas
 			continue
 		}
-		waiting = true
 		if len(d.Name) > len(s.tasks) {
 			wrong = append(wrong, field.TooMany(at.Child("name"), len(d.Name), len(s.tasks)))
 			continue
@@ -84,10 +81,6 @@ func refusedOrder(s *spec) (wrong field.ErrorList) {
 		if slices.Contains(circle, t.name) {
 			wrong = append(wrong, field.Invalid(at.Child("name"), strings.Join(d.Name, ", "), "tasks that do not wait for this one"))
 		}
-	}
-	if waiting && s.minAvailable > first && len(wrong) == 0 {
-		wrong = append(wrong, field.Invalid(at.Child("minAvailable"), s.minAvailable,
-			fmt.Sprintf("at most %d, the pods of tasks without dependsOn: the others come when those run", first)))
 	}
 	return wrong
 }
@@ -218,7 +211,7 @@ func refusedCause(at *field.Path, p *batch.LifecyclePolicy, events []batch.Event
 		case !slices.Contains(servedEvents, e):
 			wrong = append(wrong, notServed(at.Child("event"), string(e)+" is none of "+join(servedEvents)))
 		case p.Timeout != nil && !slices.Contains(lasting, e):
-			wrong = append(wrong, notServed(at.Child("timeout"), "of "+join(lasting)+"alone pods tell when they began to be so"))
+			wrong = append(wrong, notServed(at.Child("timeout"), "with "+join(lasting)+" only: of other events pods do not tell when they began"))
 		case e == batch.PodPending && p.Timeout == nil:
 			wrong = append(wrong, field.Required(at.Child("timeout"), "how long a pod may be pending: each one is at first"))
 		}

@@ -256,6 +256,7 @@ enforce.Sight.Cgroups a look at the containers
 jobs.fairQueue.namespaces = fairQueue
 jobs.namespaceQueue.admitted = fairQueue
 jobs.namespaceQueue.waits = fairQueue
+jobs.step.later a step of a Job
 jobs.stepper.owed a step of a Job
 jobs.stepper.seen a step of a Job
 ledger.lives.pods = ledger.Node

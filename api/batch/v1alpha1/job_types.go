@@ -198,7 +198,8 @@ const (
 	JobUnknown Event = "Unknown"
 	// TaskCompleted: all pods of a task have succeeded.
 	TaskCompleted Event = "TaskCompleted"
-	// TaskFailed: containers of a task were restarted more often than its maxRetry.
+	// TaskFailed: containers of a task were restarted as often as its maxRetry says, or its pods
+	// have ended and too few have succeeded.
 	TaskFailed Event = "TaskFailed"
 )
 
