@@ -117,9 +117,23 @@ func (p Parts) Delays() *Delays { return &p.core.delays }
 // Outcomes writes down what came of attempts.
 func (p Parts) Outcomes() *outcome.Writer { return p.core.outcomes }
 
-// MemberFailed says that a pod was tried in vain, which may be planned with a gang.
+// MemberFailed is told of each pod that an attempt has not placed, before kube-scheduler puts it
+// back. The pod may be planned with a gang, or be a member of one of Kubernetes' own groups.
 func (p Parts) MemberFailed(pod *corev1.Pod) {
-	p.core.gangs.Failed(pod.UID, "pod "+pod.Name+" was tried in vain")
+	c := p.core
+	c.gangs.Failed(pod.UID, "pod "+pod.Name+" was tried in vain")
+	if ownGroup(pod) != "" {
+		c.pauses.failed(pod, c.decidesInGroup(pod))
+	}
+}
+
+// decidesInGroup reports if Berth places or refuses the pod in a cycle of its group.
+func (c *core) decidesInGroup(pod *corev1.Pod) bool {
+	if !wire.MightPin(pod) {
+		return false
+	}
+	ask, err := c.pods.read(pod)
+	return err != nil || ask.Request.Pinnable()
 }
 
 // sharedCore returns the core of the scheduler that the handle belongs to. The first profile makes

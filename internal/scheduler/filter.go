@@ -23,9 +23,6 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev
 	case wire.InGang(pod):
 		return p.preFilterMember(ctx, state, pod)
 	}
-	if state.IsPodGroupSchedulingCycle() {
-		p.core.pauses.tried(pod)
-	}
 	p.core.tellIgnored(pod)
 	return p.preFilterAlone(ctx, state, pod)
 }

@@ -13,10 +13,13 @@ import (
 	"github.com/berth-dev/berth/internal/scheduler/later"
 )
 
-// groupPauses hold members of Kubernetes' own groups for a while after their group was tried in
-// vain. That cycle puts them into the queue of the ones that back off, from which an idle scheduler
-// takes them at once (feature gate SchedulerPopFromBackoffQ): it would try the group again and
-// again, thousands of times a second. PreEnqueue is asked before they get there.
+// groupPauses hold members of Kubernetes' own groups for a while after an attempt has failed in
+// which Berth decides about a member. kube-scheduler puts such members into the queue of pods that
+// back off, from which an idle scheduler takes them at once (gate SchedulerPopFromBackoffQ): it
+// would try the group again thousands of times a second. PreEnqueue is asked before they get there.
+//
+// Only members that have failed are held. Groups of ordinary pods and members that are new are left
+// to kube-scheduler.
 type groupPauses struct {
 	clock clock.WithDelayedExecution
 	// activate sends pods to be tried at once.
@@ -28,15 +31,13 @@ type groupPauses struct {
 	by map[string]*groupPause
 }
 
-// groupPause is how things stand with one group.
+// groupPause is the pause of one group.
 type groupPause struct {
-	// tried is when it was last tried; zero: not since it was held.
-	tried time.Time
-	// failures in a row.
+	// failures are the attempts in a row in which no member was placed.
 	failures int
 	// until is when its members may be tried again.
 	until time.Time
-	// held are members that wait for that, by namespace and name.
+	// held are members that have failed since the pause began, by namespace and name.
 	held map[string]*corev1.Pod
 }
 
@@ -51,8 +52,10 @@ func ownGroup(pod *corev1.Pod) string {
 	return ""
 }
 
-// tried notes that the pod's group is being tried.
-func (g *groupPauses) tried(pod *corev1.Pod) {
+// failed notes that an attempt to place the pod has failed, before kube-scheduler puts it back.
+// ours reports if Berth decides about the pod: such a member begins a pause, and other members of
+// its group share it.
+func (g *groupPauses) failed(pod *corev1.Pod, ours bool) {
 	key := ownGroup(pod)
 	if key == "" {
 		return
@@ -60,19 +63,34 @@ func (g *groupPauses) tried(pod *corev1.Pod) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	p := g.by[key]
+	switch now := g.clock.Now(); {
+	case p != nil && now.Before(p.until): // another member has begun the pause
+	case !ours:
+		return
+	default:
+		p = g.begin(key, p, now)
+	}
+	p.held[nameOf(pod)] = pod
+}
+
+// begin begins a pause of the group, whose last one is p. The caller holds the lock.
+func (g *groupPauses) begin(key string, p *groupPause, now time.Time) *groupPause {
 	if p == nil {
 		if g.by == nil {
 			g.by = map[string]*groupPause{}
 		}
-		makeWay(g.by, maxGroupPauses) // the ones that are held have their own way out
+		makeWay(g.by, maxGroupPauses) // a pause that is forgotten still wakes its members
 		p = &groupPause{held: map[string]*corev1.Pod{}}
 		g.by[key] = p
 	}
-	p.tried = g.clock.Now()
+	pause := gangs.Doubled(p.failures, gangs.LongestPause)
+	p.failures++
+	p.until = now.Add(pause)
+	later.Call(g.clock, pause, func() { g.wake(p) })
+	return p
 }
 
-// hold says why the pod is not tried now; nil when it is. A member that comes back after its group
-// was tried has been tried in vain.
+// hold explains why a member is not tried now; nil if it is.
 func (g *groupPauses) hold(pod *corev1.Pod) *fwk.Status {
 	key := ownGroup(pod)
 	if key == "" {
@@ -81,29 +99,24 @@ func (g *groupPauses) hold(pod *corev1.Pod) *fwk.Status {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	p := g.by[key]
-	if p == nil {
+	if p == nil || !g.clock.Now().Before(p.until) {
 		return nil
 	}
-	now := g.clock.Now()
-	if !p.tried.IsZero() {
-		pause := gangs.Doubled(p.failures, gangs.LongestPause)
-		p.failures++
-		p.until, p.tried = p.tried.Add(pause), time.Time{}
-		later.Call(g.clock, max(0, p.until.Sub(now)), func() { g.wake(p) })
-	}
-	if !now.Before(p.until) {
+	if held := p.held[nameOf(pod)]; held == nil || held.UID != pod.UID {
 		return nil
 	}
-	p.held[pod.Namespace+"/"+pod.Name] = pod
-	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "Berth: the pod's group was tried in vain, and backs off")
+	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "Berth: the last attempt to place the pod's group failed, and the group backs off")
 }
 
-// wake puts the members that a pause held back into the queue.
+func nameOf(pod *corev1.Pod) string { return pod.Namespace + "/" + pod.Name }
+
+// wake puts the members that a pause held back into the queue. All of them have been tried, so that
+// the queue and the group's cycle order them as kube-scheduler does.
 func (g *groupPauses) wake(p *groupPause) {
 	g.mu.Lock()
 	if g.clock.Now().Before(p.until) {
 		g.mu.Unlock()
-		return // it was tried again meanwhile, and is held again
+		return // a member has failed again meanwhile, and began the next pause
 	}
 	held := p.held
 	p.held = map[string]*corev1.Pod{}
@@ -113,7 +126,7 @@ func (g *groupPauses) wake(p *groupPause) {
 	}
 }
 
-// placed notes that a member of the group got its node in earnest.
+// placed notes that a member of the group got its node, after the trial of the group's cycle.
 func (g *groupPauses) placed(pod *corev1.Pod) {
 	key := ownGroup(pod)
 	if key == "" {
@@ -122,7 +135,7 @@ func (g *groupPauses) placed(pod *corev1.Pod) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if p := g.by[key]; p != nil {
-		p.failures, p.tried = 0, time.Time{}
+		p.failures = 0
 	}
 }
 

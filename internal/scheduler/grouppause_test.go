@@ -6,24 +6,19 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
 	testingclock "k8s.io/utils/clock/testing"
 
 	"github.com/berth-dev/berth/internal/gangs"
 )
 
-// TestAGroupThatWasTriedInVainPauses: its members are held, longer each time, and come back
+// TestAGroupThatFailsPauses: members that failed are held, longer each time, and come back
 // together.
-func TestAGroupThatWasTriedInVainPauses(t *testing.T) {
+func TestAGroupThatFailsPauses(t *testing.T) {
 	c := testingclock.NewFakeClock(time.Unix(1000, 0))
 	woken := make(chan map[string]*corev1.Pod, 10)
 	g := &groupPauses{clock: c, activate: func(pods map[string]*corev1.Pod) { woken <- pods }}
-	group := "g"
-	member := func(name string) *corev1.Pod {
-		p := pinned(name, 1)
-		p.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: &group}
-		return p
-	}
-	a, b, other := member("a"), member("b"), pinned("other", 1)
+	a, b, other := inGroupNamed("g", "a"), inGroupNamed("g", "b"), pinned("other", 1)
 	free := func(when string, pods ...*corev1.Pod) {
 		t.Helper()
 		for _, p := range pods {
@@ -34,13 +29,16 @@ func TestAGroupThatWasTriedInVainPauses(t *testing.T) {
 	}
 	free("before anything was tried", a, b, other)
 	for _, pause := range []time.Duration{1, 2, 4, 8, 10, 10} {
-		g.tried(a)
-		g.tried(b)
-		g.tried(other)
-		free("it has no group", other)
+		g.failed(a, true)
+		g.failed(b, true)
+		g.failed(other, true)
+		free("it has no group, or is new", other, inGroupNamed("g", "new"))
 		if g.hold(a) == nil || g.hold(b) == nil {
-			t.Fatal("members of a group that was tried in vain are not held")
+			t.Fatal("members of a group that failed are not held")
 		}
+		again := inGroupNamed("g", "a")
+		again.UID = "another"
+		free("it is another pod of that name", again)
 		c.Step(pause*time.Second - 1)
 		if g.hold(a) == nil {
 			t.Errorf("it is held for less than %d s", pause)
@@ -51,16 +49,56 @@ func TestAGroupThatWasTriedInVainPauses(t *testing.T) {
 		}
 		free("after the pause", a, b)
 	}
-	g.tried(a)
 	g.placed(a)
 	free("when a member was placed", b)
-	g.tried(a)
+	g.failed(a, true)
 	if g.hold(a) == nil {
-		t.Error("a member of a group that was tried in vain is not held")
+		t.Error("a member that failed is not held")
 	}
 	c.Step(gangs.FirstPause)
 	<-woken
 	free("after the first pause", a)
+}
+
+// inGroupNamed is a member of a group, with a UID of its name.
+func inGroupNamed(group, name string) *corev1.Pod {
+	p := pinned(name, 1)
+	p.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: &group}
+	return p
+}
+
+// ordinary makes a pod one for which no kubelet pins anything.
+func ordinary(pod *corev1.Pod) *corev1.Pod {
+	pod.Spec.Containers[0].Resources, pod.Status.QOSClass = corev1.ResourceRequirements{}, corev1.PodQOSBestEffort
+	return pod
+}
+
+// TestOrdinaryMembersAreNotHeld: the groups of pods about which Berth decides nothing are left to
+// kube-scheduler, whether their attempts succeed or fail.
+func TestOrdinaryMembersAreNotHeld(t *testing.T) {
+	f := newFixture(t)
+	pod := ordinary(inGroupNamed("g", "ordinary"))
+	for range 3 {
+		state := groupState(newCycleData(), false)
+		if _, status := f.Plugin.PreFilter(t.Context(), state, pod, nil); status.Code() != fwk.Skip {
+			t.Fatalf("PreFilter: %v, want Skip: Berth decides nothing about it", status)
+		}
+		if s := f.Plugin.PreEnqueue(t.Context(), ordinary(inGroupNamed("g", "next"))); !s.IsSuccess() {
+			t.Errorf("the next member is held after one was tried: %s", s.Message())
+		}
+		Parts{f.core}.MemberFailed(pod)
+		if s := f.Plugin.PreEnqueue(t.Context(), pod); !s.IsSuccess() {
+			t.Errorf("an ordinary member that failed is held: %s", s.Message())
+		}
+	}
+	member := inGroupNamed("g", "pinned")
+	Parts{f.core}.MemberFailed(member)
+	Parts{f.core}.MemberFailed(pod)
+	for _, p := range []*corev1.Pod{member, pod} {
+		if f.Plugin.PreEnqueue(t.Context(), p).IsSuccess() {
+			t.Errorf("%s is not held, and Berth decides about a member of its group", p.Name)
+		}
+	}
 }
 
 // TestManyGroupsArePausedInBoundedMemory.
@@ -68,12 +106,12 @@ func TestManyGroupsArePausedInBoundedMemory(t *testing.T) {
 	g := &groupPauses{clock: testingclock.NewFakeClock(time.Unix(1000, 0)), activate: func(map[string]*corev1.Pod) {}}
 	quiet, group := pinned("quiet", 1), "g"
 	quiet.Namespace, quiet.Spec.SchedulingGroup = "other", &corev1.PodSchedulingGroup{PodGroupName: &group}
-	g.tried(quiet)
+	g.failed(quiet, true)
 	for i := range 3 * maxGroupPauses {
 		p := pinned("a", 1)
 		name := string(rune('a'+i%26)) + time.Duration(i).String()
 		p.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: &name}
-		g.tried(p)
+		g.failed(p, true)
 	}
 	if len(g.by) > maxGroupPauses {
 		t.Errorf("%d groups are remembered, want at most %d", len(g.by), maxGroupPauses)

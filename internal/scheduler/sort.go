@@ -16,7 +16,8 @@ import (
 const SortName = "BerthSort"
 
 // Sort decides in what order waiting pods are tried. It is kube-scheduler's PrioritySort, but pods
-// that come into the queue in the first minute of the process are tried by age, in whole seconds.
+// that come into the queue in the first minute of the process are tried by age, in whole seconds,
+// until each of them has been tried once.
 //
 // A scheduler that starts finds all waiting pods at once, in no order. A kubelet that hears of
 // several pods at once admits older ones first (HandlePodAdditions of pkg/kubelet/kubelet.go). So a
@@ -48,12 +49,21 @@ func (Sort) Name() string { return SortName }
 // Less implements fwk.QueueSortPlugin.
 func (s Sort) Less(a, b fwk.QueuedPodInfo) bool {
 	p, q := a.GetPodInfo().GetPod(), b.GetPodInfo().GetPod()
-	t, u := a.GetTimestamp(), b.GetTimestamp()
-	byAge := 0
-	if t.Before(s.started) && u.Before(s.started) {
+	byAge, first := 0, 0
+	switch x, y := s.found(a), s.found(b); {
+	case x && y:
 		byAge = cmp.Compare(created(p), created(q))
+	case x:
+		first = -1
+	case y:
+		first = 1
 	}
-	return cmp.Or(cmp.Compare(corev1helpers.PodPriority(q), corev1helpers.PodPriority(p)), byAge, t.Compare(u)) < 0
+	return cmp.Or(cmp.Compare(corev1helpers.PodPriority(q), corev1helpers.PodPriority(p)), first, byAge, a.GetTimestamp().Compare(b.GetTimestamp())) < 0
+}
+
+// found reports if a pod came in the first minute and has not been tried since.
+func (s Sort) found(a fwk.QueuedPodInfo) bool {
+	return a.GetTimestamp().Before(s.started) && a.GetAttempts() == 0
 }
 
 func created(pod *corev1.Pod) int64 { return pod.CreationTimestamp.Unix() }

@@ -20,8 +20,15 @@ func waitingPod(name string, priority int32, created, queued int64) *framework.Q
 	return &framework.QueuedPodInfo{PodInfo: &framework.PodInfo{Pod: pod}, Timestamp: time.UnixMilli(queued)}
 }
 
-// TestSort: priority comes first, then among pods that came into the queue in the first minute the
-// second of their creation, then the queue's order.
+// triedBefore is a pod that has been tried so often.
+func triedBefore(info *framework.QueuedPodInfo, attempts int) *framework.QueuedPodInfo {
+	info.Attempts = attempts
+	return info
+}
+
+// TestSort: priority comes first. Then come pods of the first minute that were not tried yet, in
+// the order of the second of their creation. All others are in the queue's order: a pod that was
+// tried does not go before pods that have waited since.
 func TestSort(t *testing.T) {
 	sort := Sort{started: time.UnixMilli(100_000)}
 	want := []*framework.QueuedPodInfo{
@@ -29,8 +36,11 @@ func TestSort(t *testing.T) {
 		waitingPod("older", 1, 80, 99_900),
 		waitingPod("younger, queued first", 1, 81, 99_100),
 		waitingPod("younger, queued next", 1, 81, 99_200),
+		triedBefore(waitingPod("tried, and queued again first", 1, 79, 99_050), 2),
+		triedBefore(waitingPod("tried, and queued again next", 1, 10, 99_060), 1),
 		waitingPod("queued later", 1, 20, 100_000),
-		waitingPod("queued last", 1, 10, 100_001),
+		triedBefore(waitingPod("tried, and queued again later", 1, 5, 100_000+1), 1),
+		waitingPod("queued last", 1, 10, 100_002),
 		waitingPod("of no importance", 0, 10, 90_000),
 	}
 	rng := rand.New(rand.NewPCG(27, 1))

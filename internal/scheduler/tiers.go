@@ -33,6 +33,7 @@ var (
 	_ fwk.PreScorePlugin  = Tiers{}
 	_ fwk.ScorePlugin     = Tiers{}
 	_ fwk.ScoreExtensions = Tiers{}
+	_ fwk.SignPlugin      = Tiers{}
 )
 
 // NewTiers makes the plugin; it has the signature of frameworkruntime.PluginFactory. There are no
@@ -46,6 +47,11 @@ func NewTiers(_ context.Context, obj runtime.Object, _ fwk.Handle) (fwk.Plugin, 
 
 // Name implements fwk.Plugin.
 func (Tiers) Name() string { return TiersName }
+
+// SignPod adds nothing to a pod's signature: a tier is what Plugin found out about the node, and
+// Plugin.SignPod refuses to sign the pods for which it does. kube-scheduler signs no pods of a
+// profile in which a plugin that scores cannot.
+func (Tiers) SignPod(context.Context, *corev1.Pod) ([]fwk.SignFragment, *fwk.Status) { return nil, nil }
 
 // PreScore spares pods the calls of Score that pass untouched, or whose nodes are all of one tier.
 func (Tiers) PreScore(_ context.Context, state fwk.CycleState, _ *corev1.Pod, nodes []fwk.NodeInfo) *fwk.Status {
