@@ -154,8 +154,16 @@ type Comparison struct {
 	Berth *Report `json:"berth"`
 }
 
-// Kept says whether Berth kept its promise: nothing refused, nothing mispredicted.
-func (c *Comparison) Kept() bool { return c.Berth.Refused() == 0 && c.Berth.Mispredicted == 0 }
+// Kept reports whether no kubelet refused a pod that Berth placed, and every prediction that was
+// wrong was overtaken.
+func (c *Comparison) Kept() bool {
+	return c.Berth.Refused() == 0 && c.Berth.Mispredicted <= c.Berth.Contended
+}
+
+// overtaken explains predictions that did not come true because of pods deleted at the last moment.
+const overtaken = "%d of the pods on CPUs other than promised: a pod on the same node was deleted just before their Binding, and the\n" +
+	"API server told the scheduler only after it. The kubelet gave them the CPUs that became free. This happens when a\n" +
+	"machine is too busy: see \"exact\" in docs/concepts.md.\n"
 
 // WriteJSON writes the comparison as one line.
 func (c *Comparison) WriteJSON(w io.Writer) error { return json.NewEncoder(w).Encode(c) }
@@ -204,6 +212,11 @@ func (c Comparisons) WriteTable(w io.Writer) error {
 			return err
 		}
 	}
+	if n := contended(berth); n > 0 {
+		if _, err := fmt.Fprintf(w, overtaken, n); err != nil {
+			return err
+		}
+	}
 	for i := range c {
 		for _, half := range []struct {
 			title string
@@ -221,6 +234,14 @@ func (c Comparisons) WriteTable(w io.Writer) error {
 		}
 	}
 	return nil
+}
+
+// contended adds up the promises that were overtaken.
+func contended(reports []*Report) (n int) {
+	for _, r := range reports {
+		n += r.Contended
+	}
+	return n
 }
 
 // halves returns the reports under either scheduler.

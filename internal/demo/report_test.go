@@ -56,6 +56,18 @@ func TestSeveralRuns(t *testing.T) {
 	if runs.Kept() {
 		t.Error("kept, although a run has a wrong prediction")
 	}
+	runs[1].Berth.Contended = 1
+	var out strings.Builder
+	if err := runs.WriteTable(&out); err != nil {
+		t.Fatal(err)
+	}
+	if !runs.Kept() || !strings.Contains(out.String(), "1 of the pods on CPUs other than promised: ") {
+		t.Errorf("kept %v: an overtaken promise is explained, and no failure:\n%s", runs.Kept(), &out)
+	}
+	runs[1].Berth.Mispredicted = 2
+	if runs.Kept() {
+		t.Error("kept, although one of two wrong predictions was not overtaken")
+	}
 }
 
 // TestRanUnderBoth: a pod that ran under one scheduler alone is not compared.

@@ -52,12 +52,12 @@ func (w *waitingNodes) add(n *nodes.Node) {
 }
 
 // wait makes the pod wait for nodes from the begin of its attempt on. Members of a group do not:
-// kube-scheduler tries them again when their back-off ends. In a crowd of its namespace nobody is
+// kube-scheduler tries them again when their back-off ends. In a crowd of its namespace no pod is
 // promised CPUs, or waits to be certain of them: a promise keeps others of its second off the node
-// until a report.
+// until a report. The same goes while the watch of pods is slow (nodes.Feed.Prompt).
 func (a *alone) wait(c *cycle, pod *corev1.Pod) {
 	core, patience := c.plugin.core, c.plugin.args.Patience.Duration
-	c.query.Candidate.Loose = core.delays.crowded(pod.Namespace, core.table.Size())
+	c.query.Candidate.Loose = core.delays.crowded(pod.Namespace, core.table.Size()) || !core.feed.Prompt()
 	a.patientUntil = core.waiters.Add(waiterOf(pod), &c.query.Candidate).Add(patience)
 	core.forgetIfGone(pod)
 	a.patient = !c.query.Candidate.Loose && core.clock.Now().Before(a.patientUntil)

@@ -221,6 +221,9 @@ func (b *binding) decideAndWrite(ctx context.Context) (*fwk.Status, error) {
 			return fwk.NewStatus(fwk.Unschedulable, why), nil
 		}
 	}
+	if !core.feed.Prompt() {
+		n.Account().Loosen(uidOf(b.pod))
+	}
 	posting, err := n.Account().Post(uidOf(b.pod), &b.decision)
 	if err != nil {
 		return fwk.AsStatus(err), nil

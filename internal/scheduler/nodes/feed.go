@@ -63,6 +63,8 @@ type Feed struct {
 	// posted are pods whose Binding may have been written and that the API has not shown on a node
 	// yet, by UID: post.
 	posted sync.Map
+	// slow is when a Binding was last shown late; nil for never.
+	slow atomic.Pointer[time.Time]
 	// lowest is the lowest priority ever seen on a node, or 0.
 	lowest atomic.Int32
 }
@@ -70,14 +72,17 @@ type Feed struct {
 // NewFeed returns a feed that has heard nothing yet.
 func NewFeed(o FeedOptions) *Feed { return &Feed{FeedOptions: o} }
 
-// post is a pod whose Binding may have been written, and its node.
+// post is a pod whose Binding may have been written, its node, and when that was decided.
 type post struct {
 	pod  *corev1.Pod
 	node *Node
+	at   time.Time
 }
 
 // Posted says that the Binding of a pod to the node may be written from now on.
-func (f *Feed) Posted(pod *corev1.Pod, n *Node) { f.posted.Store(pod.UID, post{pod, n}) }
+func (f *Feed) Posted(pod *corev1.Pod, n *Node) {
+	f.posted.Store(pod.UID, post{pod, n, f.Table.clock.Now()})
+}
 
 // PostedOn returns the pods whose Binding to the node may have been written and that the API has
 // not shown there yet.
@@ -207,11 +212,11 @@ func (f *Feed) lower(priority int32) {
 
 // resolve ends the doubt about a pod's Binding: the API shows the pod on the named node.
 func (f *Feed) resolve(pod *corev1.Pod, nodeName string) {
-	v, ok := f.posted.LoadAndDelete(pod.UID)
+	p, ok := f.shown(pod.UID)
 	if !ok {
 		return
 	}
-	if n := v.(post).node; n.name != nodeName {
+	if n := p.node; n.name != nodeName {
 		n.account.See(ledger.Sighting{UID: string(pod.UID), Phase: ledger.Elsewhere})
 		f.Waiters.NodeChanged(n.account)
 		f.Changed()

@@ -1,0 +1,49 @@
+package nodes
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+const (
+	// soonShown is how soon after its decision the watch of pods should show a Binding. A kubelet
+	// takes longer to stop a pod that is deleted, so a deletion that comes before a Binding is
+	// known in time if the watch is as quick as this.
+	soonShown = 200 * time.Millisecond
+	// slowFor is how long one Binding that was shown later counts.
+	slowFor = 5 * time.Second
+	// lostAfter is how long a Binding that no event shows is taken to be late rather than lost.
+	lostAfter = time.Minute
+)
+
+// Prompt reports whether the watch of pods follows the Bindings closely: each one of the last
+// seconds was shown soon after its decision, and none is overdue. If it does not, a decision cannot
+// promise CPUs. A pod on the node may have been deleted without the scheduler's knowledge, and the
+// kubelet may give the CPUs that it left to the next pod.
+func (f *Feed) Prompt() bool {
+	now := f.Table.clock.Now()
+	if last := f.slow.Load(); last != nil && now.Sub(*last) < slowFor {
+		return false
+	}
+	prompt := true
+	f.posted.Range(func(_, v any) bool {
+		age := now.Sub(v.(post).at)
+		prompt = age < soonShown || age > lostAfter
+		return prompt
+	})
+	return prompt
+}
+
+// shown ends the wait for the event that shows a Binding, and notes if it came late.
+func (f *Feed) shown(uid types.UID) (post, bool) {
+	v, ok := f.posted.LoadAndDelete(uid)
+	if !ok {
+		return post{}, false
+	}
+	p, now := v.(post), f.Table.clock.Now()
+	if now.Sub(p.at) >= soonShown {
+		f.slow.Store(&now)
+	}
+	return p, true
+}
