@@ -333,7 +333,7 @@ func TestExcluded(t *testing.T) {
 		want  string
 	}{
 		"nothing":  {func(*corev1.Node, *corev1.Pod) {}, "1 node admits"},
-		"selector": {func(_ *corev1.Node, p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"disk": "fast"} }, "node selector or affinity does not match\n    (n1)\n    do: if the pod may go there, change its nodeSelector"},
+		"selector": {func(_ *corev1.Node, p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"disk": "fast"} }, "node selector or affinity does not match: nodeSelector disk=fast\n    (n1)\n    do: no node has a label disk: mend the pod's nodeSelector"},
 		"matching": {func(_ *corev1.Node, p *corev1.Pod) {
 			p.Spec.NodeSelector = map[string]string{"kubernetes.io/hostname": "n1"}
 		}, "1 node admits"},

@@ -26,6 +26,7 @@ var errNoNode = errors.New("no node takes the pod")
 // Other answers no of explain.
 var (
 	errUnserved       = errors.New("no scheduler has looked at the pod")
+	errHeldBack       = errors.New("something other than Berth holds the pod back")
 	errGangForming    = errors.New("its gang is not complete: fewer pods are there than start together")
 	errKubeletRefused = errors.New("its kubelet refused the pod")
 	errGangWrong      = errors.New("what the gang asks cannot be served")
@@ -188,6 +189,8 @@ func whyNot(e *survey.Explained) error {
 		return errGangWrong
 	case e.Node == "" && e.Decided && !admits:
 		return errNoNode
+	case e.HeldBack != nil:
+		return errHeldBack
 	case e.Unserved != nil:
 		return errUnserved
 	}
@@ -201,6 +204,12 @@ const maxNamed = 6
 func explainedText(w io.Writer, e *survey.Explained, limit int) error {
 	fmt.Fprintf(w, "pod %s/%s: %s\n", e.Namespace, e.Name, whereIs(e))
 	fmt.Fprintf(w, "scheduler: %s\n", e.Scheduler)
+	if h := e.HeldBack; h != nil {
+		fmt.Fprintf(w, "held back by %s: %s\n", h.By, h.Message)
+		if h.Advice != "" {
+			indented(w, "do: "+h.Advice)
+		}
+	}
 	if e.Message != "" {
 		fmt.Fprintf(w, "message: %s\n", e.Message)
 	}
@@ -390,6 +399,8 @@ func choicesText(w io.Writer, e *survey.Explained) {
 // whoAnswers is the heading above the answers.
 func whoAnswers(e *survey.Explained) string {
 	switch {
+	case e.Node == "" && e.HeldBack != nil:
+		return wire.Counted(len(e.Nodes), "node") + ", asked as if nothing else held the pod back"
 	case e.Node == "" && e.MemberOf != nil:
 		return wire.Counted(len(e.Nodes), "node") + ", asked about this pod alone"
 	case e.Node == "":

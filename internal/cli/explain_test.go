@@ -72,7 +72,7 @@ func TestUnserved(t *testing.T) {
 			w.elections = map[string]*coordinationv1.Lease{"/apis/coordination.k8s.io/v1/namespaces/berth-system/leases/bert-scheduler": dead}
 		}, asked{code: ExitFailure, want: []string{unserved, "which renewed it 16s ago", "do: the Lease has run out: look whether that scheduler still runs"}, never: []string{"look at the log"}}},
 		"young":     {func(_ *world, p *corev1.Pod) { p.CreationTimestamp = metav1.NewTime(noon.Add(-time.Second)) }, asked{code: ExitOK, never: []string{unserved}}},
-		"gated":     {func(_ *world, p *corev1.Pod) { p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "quota"}} }, asked{code: ExitOK, never: []string{unserved}}},
+		"gated":     {func(_ *world, p *corev1.Pod) { p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "quota"}} }, asked{code: ExitFailure, want: []string{"held back by SchedulingGates"}, never: []string{unserved}}},
 		"nominated": {func(_ *world, p *corev1.Pod) { p.Status.NominatedNodeName = "n1" }, asked{code: ExitOK, never: []string{unserved}}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -527,7 +527,11 @@ func holdersTable(w io.Writer, n *survey.Node) error {
 		case h.Namespace == "":
 			pod = h.Name
 		}
-		rows = append(rows, []string{n.Name, strconv.Itoa(int(h.NUMA)), strconv.Itoa(h.Count), stridesOf(h.CPUs), pod, h.Container})
+		cpus := stridesOf(h.CPUs)
+		if h.CPUs == "" {
+			cpus = "unknown"
+		}
+		rows = append(rows, []string{n.Name, strconv.Itoa(int(h.NUMA)), strconv.Itoa(h.Count), cpus, pod, h.Container})
 	}
 	return section(w, "", "NODE | NUMA | HELD | CPUS | POD | CONTAINER", rows)
 }

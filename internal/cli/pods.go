@@ -127,6 +127,9 @@ func podRow(p *survey.Pod, wide bool) []string {
 
 // podCPUs are the CPUs of the containers, with strides where a list is long.
 func podCPUs(p *survey.Pod) string {
+	if p.CPUs == "" && p.UnknownCPUs > 0 {
+		return fmt.Sprintf("%d %s", p.UnknownCPUs, survey.CPUsUnknown)
+	}
 	parts := strings.Split(p.CPUs, ";")
 	for i := range parts {
 		parts[i] = stridesOf(parts[i])

@@ -129,7 +129,10 @@ func dash(s string) string { return cmp.Or(s, "-") }
 
 // cpusText prints exclusive CPUs, with strides where the kernel's list would be long.
 func cpusText(c *survey.Container) string {
-	if c.CPUs == "" {
+	switch {
+	case c.UnknownCPUs > 0:
+		return fmt.Sprintf("%d %s", c.UnknownCPUs, survey.CPUsUnknown)
+	case c.CPUs == "":
 		return "shared"
 	}
 	return stridesOf(c.CPUs)

@@ -98,7 +98,12 @@ func excluded(pod *corev1.Pod, node *corev1.Node, affinity nodeaffinity.Required
 		return exclusion{}
 	}
 	if ok, err := affinity.Match(node); !ok || err != nil {
-		return exclusion{"the pod's node selector or affinity does not match",
+		why := "the pod's node selector or affinity does not match"
+		terms := termsOf(pod)
+		if i := slices.IndexFunc(terms, func(t term) bool { return !t.matches(node) }); i >= 0 {
+			why += ": " + terms[i].text
+		}
+		return exclusion{why,
 			"if the pod may go there, change its nodeSelector or affinity, or the node's labels: kubectl get node " + node.Name + " --show-labels"}
 	}
 	if node.Spec.Unschedulable && !tolerates(pod, &corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}) {

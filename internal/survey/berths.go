@@ -2,12 +2,14 @@ package survey
 
 import (
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/berth-dev/berth/internal/machineview"
 	"github.com/berth-dev/berth/internal/stranded"
 	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/topology"
 )
 
@@ -33,6 +35,9 @@ func (s *Survey) Berths(name string) (*machineview.Berths, error) {
 		Title: name, Snapshot: n.snapshot(),
 		Pinning: n.spec().PinsCPUs(), Reserved: n.reading.Kind.Model.ReservedCPUs(),
 	}
+	if n.coarse() {
+		out.Snapshot.Pods = withoutCPUs(out.Snapshot.Pods)
+	}
 	sum := n.summary(s.Now)
 	out.Facts = fmt.Sprintf("%s, scope %s, CPU manager %s, memory manager %s", sum.Policy, sum.Scope, sum.CPUManager, sum.MemoryManager)
 	if state := stranded.Decided(n.reading.Kind.Model, &out.Snapshot); state != nil {
@@ -42,6 +47,9 @@ func (s *Survey) Berths(name string) (*machineview.Berths, error) {
 			out.Free[n.machine().NUMANodes[i].ID] = state.FreeCPUsOn(&n.machine().NUMANodes[i])
 		}
 	}
+	if n.coarse() {
+		out.Facts += "; known by amounts only: which CPUs pods have is not known"
+	}
 	if n.trouble != nil {
 		out.Facts += "; " + n.trouble.Message
 	}
@@ -49,6 +57,18 @@ func (s *Survey) Berths(name string) (*machineview.Berths, error) {
 		out.Tenants = append(out.Tenants, machineview.Tenant{UID: string(pod.UID), Name: nameOf(pod), Note: n.note(pod), Held: wire.OfReservation(pod)})
 	}
 	return out, nil
+}
+
+// withoutCPUs are pods whose CPUs are not drawn.
+func withoutCPUs(pods []placement.PodAllocation) []placement.PodAllocation {
+	pods = slices.Clone(pods)
+	for i := range pods {
+		pods[i].Containers = slices.Clone(pods[i].Containers)
+		for j := range pods[i].Containers {
+			pods[i].Containers[j].CPUs = topology.CPUSet{}
+		}
+	}
+	return pods
 }
 
 // note is a word about a pod that is bound to the node; "" where its report says that it runs.

@@ -12,10 +12,13 @@ import (
 
 // Container is what one container gets, or has.
 type Container struct {
-	Name   string   `json:"name"`
-	Kind   string   `json:"kind"`
-	CPUs   string   `json:"cpus"` // exclusive CPUs; "" is the shared pool
-	Memory []Memory `json:"memory,omitempty"`
+	Name string `json:"name"`
+	Kind string `json:"kind"`
+	CPUs string `json:"cpus"` // exclusive CPUs; "" is the shared pool, or see UnknownCPUs
+	// UnknownCPUs is how many exclusive CPUs it has on a node that is known by amounts only: nobody
+	// knows which.
+	UnknownCPUs int      `json:"unknownCPUs,omitempty"`
+	Memory      []Memory `json:"memory,omitempty"`
 	// Devices are ids by resource; of what a provider gave, amounts with their places.
 	Devices map[string][]string `json:"devices,omitempty"`
 	// NUMANodes are those of the CPUs and memory.
@@ -63,6 +66,32 @@ func (c *Container) addProvided(all []placement.Provided) {
 		}
 		c.Devices[p.Resource] = append(c.Devices[p.Resource], fmt.Sprintf("%d of %s", p.Amount, p.Place))
 	}
+}
+
+// CPUsUnknown is said of pinned CPUs on a node that is known by amounts only.
+const CPUsUnknown = "pinned, CPUs unknown"
+
+// countUnknown counts the CPUs that containers have to themselves on a node whose report does not
+// say which. It makes up containers if there are none.
+func (n *node) countUnknown(containers []Container, r *placement.Request) []Container {
+	if !n.coarse() || !n.spec().PinsCPUs() || !r.Guaranteed {
+		return containers
+	}
+	for i := range r.Containers {
+		c := &r.Containers[i]
+		if c.MilliCPU == 0 || c.MilliCPU%1000 != 0 {
+			continue
+		}
+		at := slices.IndexFunc(containers, func(o Container) bool { return o.Name == c.Name })
+		if at < 0 {
+			at = len(containers)
+			containers = append(containers, Container{Name: c.Name, Kind: kindNames[c.Kind]})
+		}
+		if containers[at].CPUs == "" {
+			containers[at].UnknownCPUs = int(c.MilliCPU / 1000)
+		}
+	}
+	return containers
 }
 
 var kindNames = map[placement.ContainerKind]string{placement.App: "app", placement.Init: "init", placement.Sidecar: "sidecar"}

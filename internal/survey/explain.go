@@ -44,6 +44,9 @@ type Explained struct {
 	Resize string `json:"resize,omitempty"`
 	// Unserved says that no scheduler has looked at the pod, and whether one of its name is seen.
 	Unserved *Trouble `json:"unserved,omitempty"`
+	// HeldBack is what keeps a pending pod from nodes that Berth has nothing against; nil for
+	// nothing.
+	HeldBack *HeldBack `json:"heldBack,omitempty"`
 
 	Bound
 	Answers
@@ -177,6 +180,7 @@ func (c *Cluster) explain(ctx context.Context, pod *corev1.Pod, by lookup, only 
 	if q.classes, err = s.classes(ctx, c, q.amounts); err != nil {
 		return nil, err
 	}
+	q.noNode = s.noNodeHas(pod, q.amounts, q.classes)
 	e.Reservations = s.owned(pod)
 	affinity, err := wire.ReadReservationAffinity(pod)
 	q.owned, q.heldOnly, q.rulesErr = e.Reservations, affinity != nil, cmp.Or(q.rulesErr, err)
@@ -188,8 +192,9 @@ func (c *Cluster) explain(ctx context.Context, pod *corev1.Pod, by lookup, only 
 	if e.Node == "" {
 		c.askWhoServes(ctx, s, pod, e)
 		e.ask(s, &q)
+		e.holdBack(ctx, c, s, pod)
 	} else {
-		e.bound(pod, s)
+		e.bound(pod, &ask.Request, s)
 		e.askAgain(s, &q)
 	}
 	return e, nil
@@ -256,19 +261,21 @@ func about(pod *corev1.Pod, r *placement.Request) *Explained {
 }
 
 // bound fills in what was promised to a pod, and what its node says it has.
-func (e *Explained) bound(pod *corev1.Pod, s *Survey) {
+func (e *Explained) bound(pod *corev1.Pod, asked *placement.Request, s *Survey) {
 	n := s.nodes[pod.Spec.NodeName]
 	p, found, err := wire.ReadPlacement(pod)
 	if err != nil {
 		e.PromiseError, found = err.Error(), false
 	}
 	if found {
-		e.Promise = n.promise(&p)
+		e.Promise = n.promise(&p, asked)
 		if outcome := n.outcome(pod, &p); e.Promise.Pins() || outcome == PromiseRefused {
 			e.Outcome = outcome
 		}
 	}
-	e.Holds = n.holding(e.UID, s.Now)
+	if e.Holds = n.holding(e.UID, s.Now); e.Holds != nil && e.Holds.State == StateAdmitted {
+		e.Holds.Containers = n.countUnknown(e.Holds.Containers, asked)
+	}
 	e.Trouble = s.missing(e.Node)
 	if n != nil {
 		e.Trouble = n.trouble
@@ -303,6 +310,8 @@ type question struct {
 	amounts amounts.List
 	// classes are the resources that device classes stand for.
 	classes map[corev1.ResourceName]bool
+	// noNode is advice for what no node has.
+	noNode map[string]string
 	// only is the one node to ask; "" for all.
 	only string
 	// owned are the Reservations that the pod owns.
@@ -408,7 +417,7 @@ func (q *question) askNode(s *Survey, n *node, affinity nodeaffinity.RequiredNod
 		why := cmp.Or(x.why, q.unmet(n), never)
 		a.tooLarge = why == never && n.trouble == nil
 		if why != "" {
-			a.Answer, a.Message, a.Advice = Excluded, why, x.advice
+			a.Answer, a.Message, a.Advice = Excluded, why, cmp.Or(q.adviceFor(why), x.advice)
 			return a
 		}
 	}

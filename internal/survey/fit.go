@@ -175,6 +175,7 @@ func newFitter(ctx context.Context, c *Cluster, s *Survey, w *Wanted) (*fitter, 
 	if q.classes, err = s.classes(ctx, c, q.amounts); err != nil {
 		return nil, err
 	}
+	q.noNode = s.noNodeHas(pod, q.amounts, q.classes)
 	return &fitter{question: q, survey: s, affinity: nodeaffinity.GetRequiredNodeAffinity(pod)}, nil
 }
 

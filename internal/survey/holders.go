@@ -21,7 +21,8 @@ type Holder struct {
 	Name      string `json:"name,omitempty"`
 	UID       string `json:"uid"`
 	Container string `json:"container"`
-	CPUs      string `json:"cpus"`
+	// CPUs is "" on a node that is known by amounts only.
+	CPUs string `json:"cpus"`
 	// Count is the number of these CPUs.
 	Count int `json:"count"`
 }
@@ -44,6 +45,9 @@ func (s *Survey) Holders(name string) []Holder {
 		from := len(out)
 		for p := range snap.Pods {
 			out = append(out, holdersOn(m, &snap.Pods[p], names[snap.Pods[p].UID])...)
+		}
+		for i := from; n.coarse() && i < len(out); i++ {
+			out[i].CPUs = "" // the account has to give some to be able to count
 		}
 		slices.SortStableFunc(out[from:], func(a, b Holder) int {
 			return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))

@@ -27,6 +27,8 @@ type Pod struct {
 	// NUMANodes and CPUs are what the pod holds; of a pod in flight, what it was promised.
 	NUMANodes string `json:"numaNodes,omitempty"`
 	CPUs      string `json:"cpus,omitempty"`
+	// UnknownCPUs is how many CPUs it has to itself on a node that does not say which.
+	UnknownCPUs int `json:"unknownCPUs,omitempty"`
 	// Certainty and Outcome are "" of a pod that was promised nothing.
 	Certainty string `json:"certainty,omitempty"`
 	Guarantee string `json:"guarantee,omitempty"`
@@ -116,7 +118,7 @@ func (s *Survey) pod(pod *corev1.Pod) (Pod, bool) {
 	}
 	out.State = StateInFlight
 	if found {
-		promise := n.promise(&p)
+		promise := n.promise(&p, &ask.Request)
 		if out.Guarantee = promise.Guarantee; promise.Pins() {
 			out.Certainty = promise.Certainty
 		}
@@ -133,6 +135,9 @@ func (s *Survey) pod(pod *corev1.Pod) (Pod, bool) {
 		out.hold("", nil)
 	case h != nil && h.State == StateAdmitted && n.coarse() && len(h.Containers) == 0:
 		out.State = h.State // it is counted; nobody says where
+		if !found {
+			out.hold("", n.countUnknown(nil, &ask.Request))
+		}
 	case h != nil && h.State != StateAbsent:
 		out.State, out.Alignment = h.State, h.Alignment
 		if out.hold(h.NUMANodes, h.Containers); found && h.State == StateAdmitted {
@@ -170,4 +175,8 @@ func (p *Pod) hold(numa string, containers []Container) {
 		}
 	}
 	p.NUMANodes, p.CPUs, p.Containers = numa, strings.Join(cpus, ";"), containers
+	p.UnknownCPUs = 0
+	for i := range containers {
+		p.UnknownCPUs += containers[i].UnknownCPUs
+	}
 }

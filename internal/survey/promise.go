@@ -32,7 +32,7 @@ type Promise struct {
 // there is nothing to be certain of, and nothing to keep.
 func (p *Promise) Pins() bool {
 	return p.NUMANodes != "" || slices.ContainsFunc(p.Containers, func(c Container) bool {
-		return c.CPUs != "" || len(c.Memory) > 0 || len(c.Devices) > 0
+		return c.CPUs != "" || c.UnknownCPUs > 0 || len(c.Memory) > 0 || len(c.Devices) > 0
 	})
 }
 
@@ -102,12 +102,13 @@ func stateWord(s v1alpha1.PodState) string {
 	return strings.ToLower(string(s))
 }
 
-// promise puts a placement into words.
-func (n *node) promise(p *wire.Placement) *Promise {
+// promise puts the placement of a pod that asks so into words.
+func (n *node) promise(p *wire.Placement, asked *placement.Request) *Promise {
 	out := &Promise{Sequence: p.Sequence, Report: p.Report, Certainty: p.Certainty.String(), Guarantee: p.Guarantee.String()}
 	for i := range p.Decision.Containers {
 		out.Containers = append(out.Containers, ContainerOf(n.machine(), &p.Decision.Containers[i]))
 	}
+	out.Containers = n.countUnknown(out.Containers, asked)
 	out.NUMANodes = n.promisedNodes(p).String()
 	return out
 }

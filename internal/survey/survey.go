@@ -33,6 +33,8 @@ type Survey struct {
 	held map[string]ledger.Holding
 	// narrowed says which nodes are wanted; nil for all.
 	narrowed func(*node) bool
+	// partial says that one node was looked at.
+	partial bool
 }
 
 // missing is the trouble with a node that has neither a Node nor a NodeTopology.
@@ -75,7 +77,9 @@ func (c *Cluster) Survey(ctx context.Context, only string) (*Survey, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.surveyOf(f), nil
+	s := c.surveyOf(f)
+	s.partial = only != ""
+	return s, nil
 }
 
 // surveyOf looks at every node that there is anything about.

@@ -377,6 +377,7 @@ survey.node.held = survey.Live
 survey.places.left a question
 survey.question.classes a question
 survey.question.demand a question
+survey.question.noNode a question
 survey.nodeFacts.held a look at a node
 survey.watcher.silent nodes, made anew at each look
 survey.contact.denied resources of a watcher, seven at most

@@ -1,0 +1,238 @@
+package survey
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-dev/berth/internal/wire"
+)
+
+// HeldBack is what keeps a pending pod from nodes that would take it as far as Berth can see.
+type HeldBack struct {
+	// By is who does: SchedulingGates, or a plugin of the pod's scheduler.
+	By string `json:"by"`
+	// Message says what is missing, Advice what a person can do.
+	Message string `json:"message"`
+	Advice  string `json:"advice,omitempty"`
+}
+
+// Who holds a pod back, by the names of kube-scheduler's plugins.
+const (
+	bySchedulingGates = "SchedulingGates"
+	bySpread          = "PodTopologySpread"
+	byAffinity        = "InterPodAffinity"
+	byVolumes         = "VolumeBinding"
+	byClaims          = "DynamicResources"
+	byAnother         = "another plugin"
+)
+
+// refusal is a reason of a plugin that is not asked here, by a part of its text.
+type refusal struct{ text, by, advice string }
+
+// refusals are the reasons of kube-scheduler's plugins (the ErrReason constants below
+// pkg/scheduler/framework/plugins).
+var refusals = []refusal{
+	{"pod topology spread constraints (missing required label)", bySpread, "give nodes the label of the pod's topologySpreadConstraints, or change its topologyKey"},
+	{"pod topology spread constraints", bySpread, "wait until pods end that are in the way, or let the pod be uneven: raise maxSkew, or whenUnsatisfiable: ScheduleAnyway"},
+	{"anti-affinity rules", byAffinity, "wait until the pods end that keep it off, or change its podAntiAffinity or theirs"},
+	{"pod affinity rules", byAffinity, "look whether pods run that its podAffinity names, or change the podAffinity"},
+	{"unbound immediate PersistentVolumeClaims", byVolumes, claimAdvice},
+	{"persistentvolumeclaim", byVolumes, claimAdvice},
+	{"PersistentVolume", byVolumes, claimAdvice},
+	{"persistent volumes to bind", byVolumes, "offer a volume that the claim's nodes can use: kubectl describe pvc"},
+	{"volume node affinity", byVolumes, "its volume is tied to other nodes: make room on those, or use another volume"},
+	{"free storage", byVolumes, "make room in the storage, or ask for a smaller volume"},
+	{"volume zone", "VolumeZone", "its volume is in another zone: make room on the nodes there, or use another volume"},
+	{"max volume count", "NodeVolumeLimits", "wait until pods with volumes end, or add nodes"},
+	{"ReadWriteOncePod", "VolumeRestrictions", "the claim's access mode lets one pod use it: wait until that one ends"},
+	{"conflicting volume", "VolumeRestrictions", "wait until the pod ends that uses the volume"},
+	{"resourceclaim", byClaims, "look at the claim: kubectl describe resourceclaim"},
+	{"allocate all claims", byClaims, "wait until devices are free, or change the claim's selectors: kubectl describe resourceclaim"},
+}
+
+const claimAdvice = "bind the claim: kubectl describe pvc says what it waits for (a StorageClass, a provisioner, or a PersistentVolume)"
+
+// asked are parts of reasons that are asked about here, in words of kube-scheduler and Berth.
+var askedHere = []string{"Insufficient ", "Too many pods", "taint", "unschedulable", "node affinity/selector", "free ports", "requested node name",
+	"kubelet", "Berth", "berth", "report", "certain", "Reservation", "gang", "No preemption", "preempt", "node(s) whose", "filtered out"}
+
+// reasonCount begins each reason of a FitError: how many nodes it is of.
+var reasonCount = regexp.MustCompile(`(?:^|[,:] )(\d+) `)
+
+// reasonsOf are the reasons of a scheduler's message, without their numbers.
+func reasonsOf(message string) (out []string) {
+	message = WithoutPreemption(message)
+	if head, rest, ok := strings.Cut(message, "nodes are available: "); ok && !strings.Contains(head, ";") {
+		message = rest
+	}
+	at := reasonCount.FindAllStringIndex(message, -1)
+	if len(at) == 0 || at[0][0] != 0 {
+		return []string{message}
+	}
+	for i, from := range at {
+		to := len(message)
+		if i+1 < len(at) {
+			to = at[i+1][0]
+		}
+		out = append(out, strings.TrimSuffix(message[from[1]:to], "."))
+	}
+	return out
+}
+
+// heldBack says what holds a pending pod back as its spec, the nodes and the scheduler's message
+// have it; nil for nothing. admits says that a node would take it otherwise: only then does a
+// message count, as it may be older than what nodes say now.
+func (s *Survey) heldBack(pod *corev1.Pod, admits bool) *HeldBack {
+	if gates := pod.Spec.SchedulingGates; len(gates) > 0 {
+		names := make([]string, len(gates))
+		for i := range gates {
+			names[i] = gates[i].Name
+		}
+		return &HeldBack{bySchedulingGates, "no scheduler looks at the pod before its scheduling gates are taken away: " + strings.Join(names, ", "),
+			"look at the controller that sets the gate and takes it away; or take spec.schedulingGates away yourself (kubectl edit pod " + pod.Name + ")"}
+	}
+	if key := s.unknownTopology(pod); key != "" {
+		return &HeldBack{bySpread, "no node has the label " + key + " of its topologySpreadConstraints",
+			"give nodes the label (kubectl label node NODE " + key + "=VALUE), or change the constraint's topologyKey"}
+	}
+	if !admits {
+		return nil
+	}
+	return heldByMessage(wire.Unscheduled(pod).Message)
+}
+
+// heldByMessage finds the first reason of a scheduler's message that is not asked about here; nil
+// for none.
+func heldByMessage(message string) *HeldBack {
+	if message == "" {
+		return nil
+	}
+	var other string
+	for _, reason := range reasonsOf(message) {
+		if at := slices.IndexFunc(refusals, func(r refusal) bool { return strings.Contains(reason, r.text) }); at >= 0 {
+			r := &refusals[at]
+			return &HeldBack{r.by, strings.TrimPrefix(reason, "node(s) "), r.advice}
+		}
+		if !slices.ContainsFunc(askedHere, func(text string) bool { return strings.Contains(reason, text) }) {
+			other = cmp.Or(other, reason)
+		}
+	}
+	if other == "" {
+		return nil
+	}
+	return &HeldBack{byAnother, strings.TrimPrefix(other, "node(s) "), "look at what its scheduler says, and at the scheduler's log: Berth has nothing against the pod"}
+}
+
+// unknownTopology is the first key of a required spread constraint that no node has; "" for none,
+// or if nodes may not be read.
+func (s *Survey) unknownTopology(pod *corev1.Pod) string {
+	if !s.facts.nodesKnown || s.partial {
+		return ""
+	}
+	for i := range pod.Spec.TopologySpreadConstraints {
+		c := &pod.Spec.TopologySpreadConstraints[i]
+		if c.WhenUnsatisfiable != corev1.DoNotSchedule {
+			continue
+		}
+		known := false
+		for _, n := range s.nodes {
+			if n.object != nil {
+				if _, has := n.object.Labels[c.TopologyKey]; has {
+					known = true
+					break
+				}
+			}
+		}
+		if !known {
+			return c.TopologyKey
+		}
+	}
+	return ""
+}
+
+// claimsOf are the claims of a pod's volumes, by name.
+func claimsOf(pod *corev1.Pod) (out []string) {
+	for i := range pod.Spec.Volumes {
+		switch v := &pod.Spec.Volumes[i]; {
+		case v.PersistentVolumeClaim != nil:
+			out = append(out, v.PersistentVolumeClaim.ClaimName)
+		case v.Ephemeral != nil:
+			out = append(out, pod.Name+"-"+v.Name)
+		}
+	}
+	return out
+}
+
+// selectedNode is the annotation by which a scheduler asks a provisioner for a volume
+// (volume.AnnSelectedNode).
+const selectedNode = "volume.kubernetes.io/selected-node"
+
+// heldByClaims says which claim of the pod is not bound, if that holds it back; nil for none, or
+// where claims may not be read.
+func (a *api) heldByClaims(ctx context.Context, pod *corev1.Pod) *HeldBack {
+	for _, name := range claimsOf(pod) {
+		claim, err := a.core.PersistentVolumeClaims(pod.Namespace).Get(ctx, name, metav1.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err):
+			return &HeldBack{byVolumes, "there is no PersistentVolumeClaim " + name, "create it, or mend the name in spec.volumes"}
+		case err != nil:
+			return nil
+		case claim.Status.Phase == corev1.ClaimLost:
+			return &HeldBack{byVolumes, "PersistentVolumeClaim " + name + " has lost its volume", "kubectl describe pvc " + name}
+		case claim.Spec.VolumeName != "" || claim.Status.Phase == corev1.ClaimBound:
+			continue
+		}
+		class := ""
+		if claim.Spec.StorageClassName != nil {
+			class = *claim.Spec.StorageClassName
+		}
+		if held := unbound(name, class, claim.Annotations[selectedNode], wire.Unscheduled(pod).Message); held != nil {
+			return held
+		}
+	}
+	return nil
+}
+
+// unbound says why a claim without a volume holds a pod back. A claim that is bound when a node is
+// chosen (WaitForFirstConsumer) does so only from then on, or if the scheduler says so.
+func unbound(name, class, chosen, message string) *HeldBack {
+	what := "PersistentVolumeClaim " + name + " is not bound"
+	if class != "" {
+		what += " (StorageClass " + class + ")"
+	}
+	switch held := heldByMessage(message); {
+	case chosen != "":
+		return &HeldBack{byVolumes, what + ": it waits for a volume on node " + chosen, "look at the provisioner of the StorageClass: kubectl describe pvc " + name}
+	case held != nil && held.By == byVolumes:
+		return &HeldBack{byVolumes, what + ": " + held.Message, "kubectl describe pvc " + name + " says what it waits for: a StorageClass, a provisioner, or a PersistentVolume"}
+	case class == "":
+		return &HeldBack{byVolumes, what + ", and names no StorageClass", "offer a PersistentVolume for it, or name a StorageClass: kubectl describe pvc " + name}
+	}
+	return nil
+}
+
+// holdBack fills in what holds a pending pod back, and what its nodes' answers are worth then.
+func (e *Explained) holdBack(ctx context.Context, c *Cluster, s *Survey, pod *corev1.Pod) {
+	admits := !e.Decided || slices.ContainsFunc(e.Nodes, func(a Answer) bool { return a.Answer == Admits })
+	e.HeldBack = s.heldBack(pod, admits)
+	if a, err := c.live(); err == nil && (e.HeldBack == nil || e.HeldBack.By == byVolumes) && len(claimsOf(pod)) > 0 {
+		e.HeldBack = cmp.Or(a.heldByClaims(ctx, pod), e.HeldBack)
+	}
+	if e.HeldBack == nil {
+		return
+	}
+	for i := range e.Nodes {
+		if a := &e.Nodes[i]; a.Answer == Admits {
+			a.Message = fmt.Sprintf("%s, once %s no longer holds the pod back", a.Message, e.HeldBack.By)
+		}
+	}
+	e.Groups = groupsOf(e.Nodes)
+}
