@@ -102,11 +102,6 @@ func run(cmd *cobra.Command, opts *options.Options, plugin frameworkruntime.Plug
 		if err := spareMemory(sched, completed.ComponentConfig.Profiles); err != nil {
 			return err
 		}
-		recorder, err := unhurriedEvents(ctx, completed.KubeConfig)
-		if err != nil {
-			return err
-		}
-		say(sched, recorder)
 	}
 	if election := completed.LeaderElection; election != nil {
 		sayWhoLeads(sched, election.Lock)

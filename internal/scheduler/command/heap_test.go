@@ -7,6 +7,9 @@ import (
 	"time"
 )
 
+// patience is how long a test waits for what comes at once.
+const patience = time.Minute
+
 func TestGrowthOf(t *testing.T) {
 	const MiB = 1 << 20
 	for _, c := range []struct {

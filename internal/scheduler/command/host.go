@@ -118,22 +118,6 @@ func spareMemory(sched *kubescheduler.Scheduler, profiles []config.KubeScheduler
 	return trimNodes(informersOf(sched))
 }
 
-// say lets each profile say what comes of its cycles by a recorder of its own.
-func say(sched *kubescheduler.Scheduler, recorder func(profile string) events.EventRecorderLogger) {
-	for name, profile := range sched.Profiles {
-		sched.Profiles[name] = saying{profile, recorder(name)}
-	}
-}
-
-// saying is a profile with another recorder of events.
-type saying struct {
-	framework.Framework
-	recorder events.EventRecorderLogger
-}
-
-// EventRecorder implements framework.Framework.
-func (s saying) EventRecorder() events.EventRecorderLogger { return s.recorder }
-
 // informersOf returns the informers that all profiles share; nil for a scheduler without profiles.
 func informersOf(sched *kubescheduler.Scheduler) informers.SharedInformerFactory {
 	for _, profile := range sched.Profiles {

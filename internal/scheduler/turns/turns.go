@@ -12,10 +12,9 @@ import (
 type Turns struct {
 	mu   sync.Mutex
 	free int
-	// waiting are those whose turn has not come, by namespace, and count is how many there are.
-	// order has the namespaces with any, the next one first.
+	// waiting are those whose turn has not come, by namespace. order has the namespaces with any,
+	// the next one first.
 	waiting map[string][]*turn
-	count   int
 	order   []string
 }
 
@@ -35,27 +34,6 @@ func (t *Turns) Take(ctx context.Context, namespace string) (done func(), err er
 		}
 	}
 	return sync.OnceFunc(t.leave), nil
-}
-
-// Later calls do in a goroutine of its own when it is the namespace's turn. The turn is over when
-// do returns. Before its turn only do is kept: a goroutine that waited would take kilobytes.
-func (t *Turns) Later(namespace string, do func()) {
-	begin := func() {
-		go func() {
-			defer t.leave()
-			do()
-		}()
-	}
-	if t.queue(namespace, begin) == nil {
-		begin()
-	}
-}
-
-// Waiting returns how many wait for their turn.
-func (t *Turns) Waiting() int {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.count
 }
 
 func (t *Turns) await(ctx context.Context, namespace string, waits *turn, come <-chan struct{}) error {
@@ -83,7 +61,6 @@ func (t *Turns) queue(namespace string, begin func()) *turn {
 	if t.waiting[namespace] = append(t.waiting[namespace], waits); len(t.waiting[namespace]) == 1 {
 		t.order = append(t.order, namespace)
 	}
-	t.count++
 	return waits
 }
 
@@ -95,7 +72,6 @@ func (t *Turns) drop(namespace string, waits *turn) bool {
 	if i < 0 {
 		return false
 	}
-	t.count--
 	t.waiting[namespace] = slices.Delete(t.waiting[namespace], i, i+1)
 	if len(t.waiting[namespace]) == 0 {
 		delete(t.waiting, namespace)
@@ -112,7 +88,6 @@ func (t *Turns) leave() {
 		t.free++
 		return
 	}
-	t.count--
 	namespace := t.order[0]
 	t.order = t.order[1:]
 	list := t.waiting[namespace]
