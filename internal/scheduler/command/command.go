@@ -99,7 +99,7 @@ func run(cmd *cobra.Command, opts *options.Options, plugin frameworkruntime.Plug
 		return err
 	}
 	if Equip(ctx, sched, completed.ComponentConfig.PercentageOfNodesToScore, completed.ComponentConfig.Profiles) {
-		if err := spareMemory(sched, completed.ComponentConfig.Profiles); err != nil {
+		if err := spareMemory(sched); err != nil {
 			return err
 		}
 	}

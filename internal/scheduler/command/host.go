@@ -101,17 +101,9 @@ func Equip(ctx context.Context, sched *kubescheduler.Scheduler, global *int32, p
 	return true
 }
 
-// spareMemory has a scheduler take less memory than Go and kube-scheduler would. Extenders are sent
-// whole Nodes: a scheduler that has any remembers those. profiles are its own, with their defaults.
-// The error is an informer's.
-func spareMemory(sched *kubescheduler.Scheduler, profiles []config.KubeSchedulerProfile) error {
-	fair := fairShare
-	for i := range profiles {
-		if spreadsByDefault(sched.Profiles[profiles[i].SchedulerName].ListPlugins(), profiles[i].PluginConfig) {
-			fair = sparedShare
-		}
-	}
-	restrainHeap(fair)
+// spareMemory has a scheduler take less memory than kube-scheduler would. Extenders are sent whole
+// Nodes: a scheduler that has any remembers those. The error is an informer's.
+func spareMemory(sched *kubescheduler.Scheduler) error {
 	if len(sched.Extenders) > 0 {
 		return nil
 	}

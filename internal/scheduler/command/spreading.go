@@ -110,12 +110,6 @@ func defaultsOf(configs []config.PluginConfig) (constraints []corev1.TopologySpr
 	return nil, false
 }
 
-// spreadsByDefault says whether a profile spreads pods whose authors have no constraints.
-func spreadsByDefault(listed *config.Plugins, configs []config.PluginConfig) bool {
-	constraints, _ := defaultsOf(configs)
-	return len(constraints) > 0 && weightOf(names.PodTopologySpread, listed) > 0
-}
-
 // spreading is a profile in the cycle of a pod for which PodTopologySpread scores nodes. The scores
 // are those of package spread. The plugin is told of a pod without constraints, and has nothing to
 // do.
