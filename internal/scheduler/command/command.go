@@ -98,11 +98,7 @@ func run(cmd *cobra.Command, opts *options.Options, plugin frameworkruntime.Plug
 	if err := checkProfiles(klog.FromContext(ctx), sched.Profiles); err != nil {
 		return err
 	}
-	if Equip(ctx, sched, completed.ComponentConfig.PercentageOfNodesToScore, completed.ComponentConfig.Profiles) {
-		if err := spareMemory(sched); err != nil {
-			return err
-		}
-	}
+	Equip(ctx, sched, completed.ComponentConfig.PercentageOfNodesToScore, completed.ComponentConfig.Profiles)
 	if election := completed.LeaderElection; election != nil {
 		sayWhoLeads(sched, election.Lock)
 	}

@@ -101,15 +101,6 @@ func Equip(ctx context.Context, sched *kubescheduler.Scheduler, global *int32, p
 	return true
 }
 
-// spareMemory has a scheduler take less memory than kube-scheduler would. Extenders are sent whole
-// Nodes: a scheduler that has any remembers those. The error is an informer's.
-func spareMemory(sched *kubescheduler.Scheduler) error {
-	if len(sched.Extenders) > 0 {
-		return nil
-	}
-	return trimNodes(informersOf(sched))
-}
-
 // informersOf returns the informers that all profiles share; nil for a scheduler without profiles.
 func informersOf(sched *kubescheduler.Scheduler) informers.SharedInformerFactory {
 	for _, profile := range sched.Profiles {
