@@ -34,7 +34,6 @@ func lookingFurther(next schedulePod, look scheduler.Look, global *int32, profil
 		if spread != nil {
 			profile = spread
 		}
-		profile = sparing{profile}
 		percentage := look(pod.Pod, len(nodes), was)
 		if percentage == was {
 			return next(ctx, profile, state, pod)
