@@ -88,7 +88,7 @@ type podNeeds struct {
 // It returns nil where it could gain or lose nothing: for pods that Berth does not decide about or
 // that must not choose among all nodes (members of gangs, owners of Reservations, pods of a group
 // cycle, trials), in small clusters, and where preferences divide the nodes too much.
-func CandidatesOf(state fwk.CycleState, pod *corev1.Pod, infos []fwk.NodeInfo, ahead Foresight, by Spread) *Candidates {
+func CandidatesOf(state fwk.CycleState, pod *corev1.Pod, infos []fwk.NodeInfo, ahead Foresight, by []Spread) *Candidates {
 	c := cycleOf(state)
 	if c == nil || len(infos) <= fewNodes || c.unpinned || c.dry != nil {
 		return nil
@@ -97,7 +97,7 @@ func CandidatesOf(state fwk.CycleState, pod *corev1.Pod, infos []fwk.NodeInfo, a
 	if !ok || state.IsPodGroupSchedulingCycle() || gang.InTrial(state) {
 		return nil
 	}
-	prefers, ok := preferencesOf(pod, infos, by)
+	prefers, ok := preferencesOf(pod, by)
 	if !ok {
 		return nil
 	}
@@ -208,7 +208,7 @@ func (s *Candidates) classify(n *nodes.Node, i int) bool {
 		if s.pod.refusedBy(info) {
 			return false
 		}
-		class = s.prefers.classOf(info.Node(), place)
+		class = s.prefers.classOf(info)
 		s.taking = append(s.taking, info)
 	}
 	of := s.class(class)

@@ -122,7 +122,7 @@ func (c *cluster) compare(pod *corev1.Pod) (asked int) {
 	for i, n := range c.nodes {
 		infos[i] = n.infoOf
 	}
-	candidates := CandidatesOf(state, pod, infos, 0, Spread{})
+	candidates := CandidatesOf(state, pod, infos, 0, nil)
 	if candidates == nil {
 		c.Fatal("no candidates")
 	}
@@ -177,7 +177,7 @@ func (c *cluster) search(cpus int64, change ...func(*corev1.Pod)) (*placement.Re
 	for i, n := range c.nodes {
 		infos[i] = n.infoOf
 	}
-	return request, pod, CandidatesOf(state, pod, infos, 0, Spread{})
+	return request, pod, CandidatesOf(state, pod, infos, 0, nil)
 }
 
 // TestSearchesBorrow: what is taking goes back when the search is done, with no node in it, and a

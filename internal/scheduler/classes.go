@@ -5,17 +5,16 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	fwk "k8s.io/kube-scheduler/framework"
-
-	"github.com/berth-dev/berth/internal/scheduler/spread"
 )
 
-// Spread is what PodTopologySpread scores nodes by for a pod, in a profile that has it score.
+// Spread is a constraint by which PodTopologySpread scores nodes for a pod: the label whose values
+// divide the nodes, and the pods in the pod's namespace that are counted.
 type Spread struct {
-	// Memory remembers what the scheduler's nodes hold.
-	Memory      *spread.Memory
-	Constraints []spread.Constraint
+	Key      string
+	Selector labels.Selector
 }
 
 // preferences are what other plugins read of a node to weigh it for one pod, by the pod's author or
@@ -24,10 +23,12 @@ type Spread struct {
 // read what: NodeAffinity terms, PodTopologySpread values and counts, InterPodAffinity values,
 // TaintToleration taints.
 type preferences struct {
-	values []*spread.Values
-	// counts are of pods that count on the node itself, where pods are spread over nodes.
-	counts []*spread.Counts
-	terms  *nodeaffinity.PreferredSchedulingTerms
+	namespace string
+	// keys are the labels whose values are read.
+	keys []string
+	// counted select pods that count on the node itself, if pods are spread over nodes.
+	counted []labels.Selector
+	terms   *nodeaffinity.PreferredSchedulingTerms
 	// classes are numbered as they are found.
 	classes map[string]int
 	key     []byte
@@ -41,39 +42,31 @@ const fewOfClass = 8
 
 // preferencesOf reads what is preferred of nodes; nil for nothing. It returns false where they
 // cannot be divided: the pods that a preferred inter-pod term selects are not counted node by node.
-func preferencesOf(pod *corev1.Pod, infos []fwk.NodeInfo, by Spread) (*preferences, bool) {
-	found := &preferences{classes: map[string]int{}}
-	keys, ok := found.affine(pod.Spec.Affinity)
-	if !ok {
+func preferencesOf(pod *corev1.Pod, by []Spread) (*preferences, bool) {
+	found := &preferences{namespace: pod.Namespace, classes: map[string]int{}}
+	if !found.affine(pod.Spec.Affinity) {
 		return nil, false
 	}
-	if len(keys) == 0 && len(by.Constraints) == 0 {
-		if found.terms == nil {
-			return nil, true
-		}
-		return found, true
-	}
-	by.Memory.Look(infos)
-	for _, c := range by.Constraints {
-		if keys = append(keys, c.Key); c.Key == corev1.LabelHostname {
-			found.counts = append(found.counts, by.Memory.Counts(pod.Namespace, c.Selector))
+	for _, c := range by {
+		if found.keys = append(found.keys, c.Key); c.Key == corev1.LabelHostname {
+			found.counted = append(found.counted, c.Selector)
 		}
 	}
-	for _, key := range keys {
-		found.values = append(found.values, by.Memory.Values(key))
+	if len(found.keys) == 0 && found.terms == nil {
+		return nil, true
 	}
 	return found, true
 }
 
-// affine reads preferred affinity, and returns the keys of labels that inter-pod terms are about.
-func (f *preferences) affine(a *corev1.Affinity) (keys []string, ok bool) {
+// affine reads preferred affinity. It returns false if an inter-pod term is about single nodes.
+func (f *preferences) affine(a *corev1.Affinity) bool {
 	if a == nil {
-		return nil, true
+		return true
 	}
 	if a.NodeAffinity != nil && len(a.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution) > 0 {
 		terms, err := nodeaffinity.NewPreferredSchedulingTerms(a.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution)
 		if f.terms = terms; err != nil {
-			return nil, false
+			return false
 		}
 	}
 	var terms []corev1.WeightedPodAffinityTerm
@@ -84,19 +77,28 @@ func (f *preferences) affine(a *corev1.Affinity) (keys []string, ok bool) {
 		terms = append(terms, a.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution...)
 	}
 	for i := range terms {
-		keys = append(keys, terms[i].PodAffinityTerm.TopologyKey)
+		f.keys = append(f.keys, terms[i].PodAffinityTerm.TopologyKey)
 	}
-	return keys, !slices.Contains(keys, corev1.LabelHostname)
+	return !slices.Contains(f.keys, corev1.LabelHostname)
 }
 
-// classOf returns the class of the node that has the place among all nodes.
-func (f *preferences) classOf(node *corev1.Node, place int) int {
-	key := f.key[:0]
-	for _, v := range f.values {
-		key = binary.AppendUvarint(key, uint64(v.At(place)))
+// classOf returns the class of a node.
+func (f *preferences) classOf(info fwk.NodeInfo) int {
+	node, key := info.Node(), f.key[:0]
+	for _, label := range f.keys {
+		value, has := node.Labels[label]
+		switch {
+		case !has:
+			key = append(key, 0)
+		case label == corev1.LabelHostname: // each node has its own; what counts is if there is one
+			key = append(key, 1)
+		default:
+			key = binary.AppendUvarint(append(key, 2), uint64(len(value)))
+			key = append(key, value...)
+		}
 	}
-	for _, c := range f.counts {
-		key = binary.AppendUvarint(key, uint64(c.At(place)))
+	for _, selector := range f.counted {
+		key = binary.AppendUvarint(key, uint64(f.count(info, selector)))
 	}
 	if f.terms != nil {
 		key = binary.AppendVarint(key, f.terms.Score(node))
@@ -113,4 +115,17 @@ func (f *preferences) classOf(node *corev1.Node, place int) int {
 		f.classes[string(key)] = class
 	}
 	return class
+}
+
+// count counts pods as PodTopologySpread does (countPodsMatchSelector).
+func (f *preferences) count(info fwk.NodeInfo, selector labels.Selector) (count int) {
+	if selector.Empty() {
+		return 0
+	}
+	for _, p := range info.GetPods() {
+		if pod := p.GetPod(); pod.Namespace == f.namespace && pod.DeletionTimestamp == nil && selector.Matches(labels.Set(pod.Labels)) {
+			count++
+		}
+	}
+	return count
 }

@@ -8,8 +8,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	fwk "k8s.io/kube-scheduler/framework"
-
-	"github.com/berth-dev/berth/internal/scheduler/spread"
 )
 
 // withPods is a node with pods on it.
@@ -69,44 +67,38 @@ func TestClasses(t *testing.T) {
 	selected := &metav1.LabelSelector{MatchLabels: map[string]string{"app": "a"}}
 	pods := map[string]corev1.PodSpec{
 		"by default": {},
-		"zone":       {TopologySpreadConstraints: []corev1.TopologySpreadConstraint{{TopologyKey: corev1.LabelTopologyZone, WhenUnsatisfiable: corev1.ScheduleAnyway, LabelSelector: selected}}},
-		"host":       {TopologySpreadConstraints: []corev1.TopologySpreadConstraint{{TopologyKey: corev1.LabelHostname, WhenUnsatisfiable: corev1.ScheduleAnyway, LabelSelector: &metav1.LabelSelector{}, MatchLabelKeys: []string{"app"}}}},
+		"zone":       {},
+		"host":       {},
 		"disk": {Affinity: &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{{Weight: 1,
 			Preference: corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "disk", Operator: corev1.NodeSelectorOpIn, Values: []string{"fast"}}}}}}}}},
 		"near": {Affinity: &corev1.Affinity{PodAffinity: &corev1.PodAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{{Weight: 1,
 			PodAffinityTerm: corev1.PodAffinityTerm{TopologyKey: corev1.LabelTopologyZone, LabelSelector: selected}}}}}},
 	}
+	hosts, zones := Spread{Key: corev1.LabelHostname, Selector: labels.SelectorFromSet(selected.MatchLabels)}, Spread{Key: corev1.LabelTopologyZone, Selector: labels.SelectorFromSet(selected.MatchLabels)}
+	by := map[string][]Spread{"by default": {hosts, zones}, "zone": {zones}, "host": {hosts}}
 	infos := []fwk.NodeInfo{first}
 	for i := range cases {
 		infos = append(infos, cases[i].n)
 	}
-	var memory spread.Memory
 	for name, spec := range pods {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Labels: map[string]string{"app": "a"}}, Spec: spec}
-		asked, err := spread.Asked(pod, spread.Gates{MatchLabelKeys: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if name == "by default" {
-			asked = []spread.Constraint{{Key: corev1.LabelHostname, Selector: labels.SelectorFromSet(pod.Labels)}, {Key: corev1.LabelTopologyZone, Selector: labels.SelectorFromSet(pod.Labels)}}
-		}
-		p, ok := preferencesOf(pod, infos, Spread{Memory: &memory, Constraints: asked})
+		p, ok := preferencesOf(pod, by[name])
 		if !ok || p == nil {
 			t.Fatalf("%s: %+v, %t", name, p, ok)
 		}
-		class := func(i int) int { return p.classOf(infos[i].Node(), i) }
+		class := func(i int) int { return p.classOf(infos[i]) }
 		for i, tc := range cases {
 			if apart := class(0) != class(i+1); apart != tc.apart[name] {
 				t.Errorf("%s: %s is of a class of its own: %t", name, tc.name, apart)
 			}
 		}
 	}
-	hosts := &corev1.Pod{Spec: corev1.PodSpec{Affinity: &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{{Weight: 1,
+	near := &corev1.Pod{Spec: corev1.PodSpec{Affinity: &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{{Weight: 1,
 		PodAffinityTerm: corev1.PodAffinityTerm{TopologyKey: corev1.LabelHostname, LabelSelector: selected}}}}}}}
-	if _, ok := preferencesOf(hosts, nil, Spread{}); ok {
+	if _, ok := preferencesOf(near, nil); ok {
 		t.Error("nodes are divided by pods on single nodes that nobody counts")
 	}
-	if p, ok := preferencesOf(&corev1.Pod{}, nil, Spread{}); p != nil || !ok {
+	if p, ok := preferencesOf(&corev1.Pod{}, nil); p != nil || !ok {
 		t.Errorf("a pod without preferences: %+v, %t", p, ok)
 	}
 }

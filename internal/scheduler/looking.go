@@ -11,6 +11,9 @@ import (
 // no less than kube-scheduler would.
 type Look func(pod *corev1.Pod, all int, set int32) int32
 
+// MightPin reports if a kubelet could pin anything for the pod.
+func MightPin(pod *corev1.Pod) bool { return wire.MightPin(pod) }
+
 // LookFurther returns how far a scheduler looks for pods that could be pinned: at all nodes, up to
 // Args.MaxNodes of the pod's profile. The best node may be one that kube-scheduler, which looks at
 // 10 percent of 5,000, would not look at.

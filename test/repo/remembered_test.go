@@ -283,10 +283,6 @@ scheduler.Delays.of = Delays.of
 scheduler.pods.of = pods.of
 scheduler.groupWaits.since = groupWaits
 scheduler.preferences.classes an attempt
-scheduler/spread.Memory.counts = spread.Memory.counts
-scheduler/spread.Memory.values = spread.Memory.values
-scheduler/spread.Memory.places = spread.Memory.places
-scheduler/spread.Values.known = Values.known
 scheduler.groupTrial.placed a cycle of a group
 scheduler.groupPauses.by = groupPauses
 scheduler.groupPause.held = groupPauses

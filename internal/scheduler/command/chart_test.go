@@ -6,7 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
 	kubescheduler "k8s.io/kubernetes/pkg/scheduler"
@@ -36,8 +36,7 @@ profiles:
     args: {ignorePreferredTermsOfExistingPods: true}
 `
 
-// chartScheduler is a scheduler with the chart's profile. Its API has no objects, and answers no
-// watch of Berth's own kinds.
+// chartScheduler is a scheduler with the chart's profile, and without an API server.
 func chartScheduler(t *testing.T) (*kubescheduler.Scheduler, *config.KubeSchedulerConfiguration) {
 	t.Helper()
 	object, err := runtime.Decode(scheme.Codecs.UniversalDecoder(), []byte(chartConfig))
@@ -45,11 +44,15 @@ func chartScheduler(t *testing.T) (*kubescheduler.Scheduler, *config.KubeSchedul
 		t.Fatal(err)
 	}
 	c := object.(*config.KubeSchedulerConfiguration)
-	client := fake.NewClientset()
+	nowhere := &rest.Config{Host: "127.0.0.1:1"}
+	client, err := kubernetes.NewForConfig(nowhere)
+	if err != nil {
+		t.Fatal(err)
+	}
 	shared := kubescheduler.NewInformerFactory(client, 0)
 	registry := frameworkruntime.Registry{scheduler.Name: scheduler.New, scheduler.TiersName: scheduler.NewTiers, scheduler.SortName: scheduler.NewSort}
 	sched, err := kubescheduler.New(t.Context(), client, shared, nil, func(string) events.EventRecorderLogger { return &events.FakeRecorder{} },
-		kubescheduler.WithProfiles(c.Profiles...), kubescheduler.WithFrameworkOutOfTreeRegistry(registry), kubescheduler.WithKubeConfig(&rest.Config{Host: "127.0.0.1:1"}))
+		kubescheduler.WithProfiles(c.Profiles...), kubescheduler.WithFrameworkOutOfTreeRegistry(registry), kubescheduler.WithKubeConfig(nowhere))
 	if err != nil {
 		t.Fatal(err)
 	}

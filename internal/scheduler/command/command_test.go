@@ -4,19 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
-	"k8s.io/client-go/tools/cache"
 	fwk "k8s.io/kube-scheduler/framework"
 	kubescheduler "k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/helper"
 )
 
 // profile is one of a scheduler with 200 nodes.
@@ -62,7 +61,7 @@ func TestLookingFurther(t *testing.T) {
 			}
 			return tc.answer
 		}
-		pod := &framework.QueuedPodInfo{PodInfo: &framework.PodInfo{Pod: &corev1.Pod{}}}
+		pod := &framework.QueuedPodInfo{PodInfo: &framework.PodInfo{Pod: pinnedPod()}}
 		result, err := lookingFurther(next, look, tc.global, nil)(t.Context(), &profile{percentage: tc.own}, framework.NewCycleState(), pod)
 		if err != nil || result.SuggestedHost != "n" {
 			t.Errorf("%s: %+v, %v", tc.name, result, err)
@@ -74,6 +73,15 @@ func TestLookingFurther(t *testing.T) {
 		if _, err := lookingFurther(next, look, tc.global, nil)(t.Context(), failing, nil, pod); err == nil {
 			t.Errorf("%s: placed without nodes", tc.name)
 		}
+	}
+}
+
+// pinnedPod is a pod that a kubelet could pin.
+func pinnedPod() *corev1.Pod {
+	all := corev1.ResourceList{"cpu": resource.MustParse("1"), "memory": resource.MustParse("1Gi")}
+	return &corev1.Pod{
+		Spec:   corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Resources: corev1.ResourceRequirements{Limits: all, Requests: all}}}},
+		Status: corev1.PodStatus{QOSClass: corev1.PodQOSGuaranteed},
 	}
 }
 
@@ -98,7 +106,7 @@ func TestExtendersRefuseAllThatIsNamed(t *testing.T) {
 		return kubescheduler.ScheduleResult{SuggestedHost: "m"}, nil
 	}
 	look := func(*corev1.Pod, int, int32) int32 { return 60 }
-	pod := &framework.QueuedPodInfo{PodInfo: &framework.PodInfo{Pod: &corev1.Pod{}}}
+	pod := &framework.QueuedPodInfo{PodInfo: &framework.PodInfo{Pod: pinnedPod()}}
 	result, err := lookingFurther(next, look, nil, nil)(t.Context(), &profile{}, nil, pod)
 	if err != nil || result.SuggestedHost != "m" || calls != 2 {
 		t.Errorf("%+v, %v after %d calls", result, err, calls)
@@ -207,29 +215,47 @@ type informed struct {
 
 func (f *informed) SharedInformerFactory() informers.SharedInformerFactory { return f.shared }
 
-// TestSpreadBeside: the pods beside which a pod is spread are the ones that the plugin selects,
-// whatever Services there are that do not select the pod.
-func TestSpreadBeside(t *testing.T) {
+// TestSpreadBy: the labels and pods that PodTopologySpread scores by, of a pod with constraints of
+// its own, and of one that a profile spreads by default next to the pods of its Service.
+func TestSpreadBy(t *testing.T) {
 	shared := informers.NewSharedInformerFactory(fake.NewClientset(), 0)
-	core, apps := shared.Core().V1(), shared.Apps().V1()
-	add := func(informer cache.SharedIndexInformer, object any) {
-		if err := informer.GetIndexer().Add(object); err != nil {
-			t.Fatal(err)
+	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "s"}, Spec: corev1.ServiceSpec{Selector: map[string]string{"app": "a"}}}
+	if err := shared.Core().V1().Services().Informer().GetIndexer().Add(service); err != nil {
+		t.Fatal(err)
+	}
+	pod := func(app string, constraints ...corev1.TopologySpreadConstraint) *corev1.Pod {
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Labels: map[string]string{"app": app, "hash": "1"}}, Spec: corev1.PodSpec{TopologySpreadConstraints: constraints}}
+	}
+	rack := corev1.TopologySpreadConstraint{TopologyKey: "rack", WhenUnsatisfiable: corev1.ScheduleAnyway, MatchLabelKeys: []string{"hash", "none"}, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "a"}}}
+	strict, wrong, hosts := rack, rack, rack
+	hosts.TopologyKey = corev1.LabelHostname
+	strict.WhenUnsatisfiable = corev1.DoNotSchedule
+	wrong.LabelSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "app", Operator: "?"}}}
+	for _, tc := range []struct {
+		name string
+		k    *known
+		pod  *corev1.Pod
+		want string
+	}{
+		{"its own", &known{spreads: true, defaults: systemDefaults}, pod("a", rack, strict), "rack:app=a,hash=1 "},
+		{"by default", &known{spreads: true, defaults: systemDefaults}, pod("a"), "topology.kubernetes.io/zone:app=a "},
+		{"over nodes, its own", &known{spreads: true, defaults: systemDefaults}, pod("a", hosts), "kubernetes.io/hostname:app=a,hash=1 "},
+		{"of no Service", &known{spreads: true, defaults: systemDefaults}, pod("b"), ""},
+		{"nothing by default", &known{spreads: true}, pod("a"), ""},
+		{"a profile that does not spread", &known{defaults: systemDefaults}, pod("a", rack), ""},
+		{"an unknown profile", nil, pod("a", rack), ""},
+		{"a selector that cannot be read", &known{spreads: true}, pod("a", strict, wrong), "topologySpreadConstraints[1].labelSelector"},
+	} {
+		got := ""
+		by, err := tc.k.spreadBy(&informed{shared: shared}, tc.pod)
+		for _, c := range by {
+			got += c.Key + ":" + c.Selector.String() + " "
 		}
-	}
-	for i, selector := range []map[string]string{{"app": "a"}, {"app": "a", "tier": "front"}, {"app": "b"}, {"app": "a", "tier": ""}, {}, nil} {
-		add(core.Services().Informer(), &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: fmt.Sprint("s", i)}, Spec: corev1.ServiceSpec{Selector: selector}})
-	}
-	add(core.Services().Informer(), &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "other", Name: "s"}, Spec: corev1.ServiceSpec{Selector: map[string]string{"role": "x"}}})
-	add(apps.ReplicaSets().Informer(), &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "r"}, Spec: appsv1.ReplicaSetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"hash": "1"}}}})
-	owned := []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "r", Controller: new(true)}}
-	for _, has := range []map[string]string{{"app": "a"}, {"app": "a", "tier": "front"}, {"app": "c"}, {"app": "a", "tier": ""}, {"role": "x"}, nil} {
-		for _, owners := range [][]metav1.OwnerReference{nil, owned} {
-			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Labels: has, OwnerReferences: owners}}
-			want := helper.DefaultSelector(pod, core.Services().Lister(), core.ReplicationControllers().Lister(), apps.ReplicaSets().Lister(), apps.StatefulSets().Lister())
-			if got := spreadBeside(&informed{shared: shared}, pod); got.String() != want.String() || got.Empty() != want.Empty() {
-				t.Errorf("a pod with %v is spread beside %s, want %s", has, got, want)
-			}
+		if err != nil {
+			got, _, _ = strings.Cut(err.Error(), ": ")
+		}
+		if got != tc.want {
+			t.Errorf("%s: %q, want %q", tc.name, got, tc.want)
 		}
 	}
 }

@@ -13,13 +13,14 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/berth-dev/berth/internal/scheduler"
-	"github.com/berth-dev/berth/internal/scheduler/spread"
 )
 
-// lookingFurther returns next with a search of its own for each pod, with scores of
-// PodTopologySpread from what is remembered, and without what plugins need not be asked.
+// lookingFurther returns next with a search of its own for each pod that could be pinned.
 func lookingFurther(next schedulePod, look scheduler.Look, global *int32, profiles map[string]*known) schedulePod {
 	return func(ctx context.Context, profile framework.Framework, state fwk.CycleState, pod *framework.QueuedPodInfo) (kubescheduler.ScheduleResult, error) {
+		if !scheduler.MightPin(pod.Pod) {
+			return next(ctx, profile, state, pod)
+		}
 		set := cmp.Or(profile.PercentageOfNodesToScore(), global)
 		nodes, err := profile.SnapshotSharedLister().NodeInfos().List()
 		if err != nil {
@@ -29,20 +30,12 @@ func lookingFurther(next schedulePod, look scheduler.Look, global *int32, profil
 		if set != nil {
 			was = *set
 		}
-		about := profiles[profile.ProfileName()]
-		spread, wrong := about.spreading(profile, state, pod.Pod)
-		if spread != nil {
-			profile = spread
-		}
 		percentage := look(pod.Pod, len(nodes), was)
 		if percentage == was {
 			return next(ctx, profile, state, pod)
 		}
-		s := &search{Framework: profile, percentage: percentage, known: about}
-		s.all = pod.Pod.Status.NominatedNodeName != "" || wrong != nil
-		if spread != nil {
-			s.constraints = spread.constraints
-		}
+		s := &search{Framework: profile, percentage: percentage, known: profiles[profile.ProfileName()]}
+		s.all = pod.Pod.Status.NominatedNodeName != ""
 		defer s.done()
 		result, err := next(ctx, s, state, pod)
 		if none := (*framework.FitError)(nil); s.named == nil || !errors.As(err, &none) {
@@ -69,8 +62,6 @@ type search struct {
 	all bool
 	// known is what does not change of the profile.
 	known *known
-	// constraints are those by which PodTopologySpread scores nodes for the pod.
-	constraints []spread.Constraint
 	// named are nodes that passed Filter; nil while all are looked at.
 	named sets.Set[string]
 	// waits is Candidates.Waits where none of the nodes could be named; else it is nil.
@@ -105,7 +96,11 @@ func (s *search) RunPreFilterPlugins(ctx context.Context, state fwk.CycleState, 
 	if err != nil {
 		return result, fwk.AsStatus(err), plugins
 	}
-	candidates := scheduler.CandidatesOf(state, pod, nodes, s.known.ahead, scheduler.Spread{Memory: s.known.memory, Constraints: s.constraints})
+	by, err := s.known.spreadBy(s.Framework, pod)
+	if err != nil {
+		return result, status, plugins // PodTopologySpread refuses the pod by the same error
+	}
+	candidates := scheduler.CandidatesOf(state, pod, nodes, s.known.ahead, by)
 	if candidates == nil {
 		return result, status, plugins
 	}

@@ -1,0 +1,147 @@
+package command
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/kubernetes/pkg/features"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/helper"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+
+	"github.com/berth-dev/berth/internal/scheduler"
+)
+
+// known is what does not change of a profile.
+type known struct {
+	ahead scheduler.Foresight
+	// spreads: PodTopologySpread scores nodes.
+	spreads bool
+	// defaults are the constraints of pods whose authors have none.
+	defaults []corev1.TopologySpreadConstraint
+	// ours: all plugins that prepare scores are kube-scheduler's or Berth's, and none keeps the
+	// nodes that it is given.
+	ours bool
+}
+
+// know reads what does not change of profiles.
+func know(sched map[string]framework.Framework, profiles []config.KubeSchedulerProfile) map[string]*known {
+	out := map[string]*known{}
+	for name, profile := range sched {
+		listed := profile.ListPlugins()
+		out[name] = &known{ahead: foresightOf(listed), ours: onlyKnown(listed.PreScore), spreads: has(listed.Score, names.PodTopologySpread) && has(listed.PreScore, names.PodTopologySpread)}
+	}
+	for i := range profiles {
+		if k := out[profiles[i].SchedulerName]; k != nil {
+			k.defaults = defaultsOf(profiles[i].PluginConfig)
+		}
+	}
+	return out
+}
+
+func has(set config.PluginSet, plugin string) bool {
+	return slices.ContainsFunc(set.Enabled, func(p config.Plugin) bool { return p.Name == plugin })
+}
+
+// onlyKnown reports if all plugins are kube-scheduler's or Berth's.
+func onlyKnown(enabled config.PluginSet) bool {
+	all := plugins.NewInTreeRegistry()
+	return !slices.ContainsFunc(enabled.Enabled, func(p config.Plugin) bool {
+		return all[p.Name] == nil && p.Name != scheduler.Name && p.Name != scheduler.TiersName
+	})
+}
+
+// foreseen are the plugins that Berth can look ahead for.
+var foreseen = map[string]scheduler.Foresight{
+	names.NodeUnschedulable: scheduler.SeesUnschedulable, names.TaintToleration: scheduler.SeesTaints,
+	names.NodeResourcesFit: scheduler.SeesAmounts, names.NodeAffinity: scheduler.SeesAffinity, names.VolumeBinding: scheduler.SeesVolumes,
+}
+
+// foresightOf returns which of these plugins filter in a profile.
+func foresightOf(listed *config.Plugins) (f scheduler.Foresight) {
+	for _, p := range listed.Filter.Enabled {
+		f |= foreseen[p.Name]
+	}
+	return f
+}
+
+// systemDefaults are systemDefaultConstraints of PodTopologySpread.
+var systemDefaults = []corev1.TopologySpreadConstraint{
+	{TopologyKey: corev1.LabelHostname, WhenUnsatisfiable: corev1.ScheduleAnyway, MaxSkew: 3},
+	{TopologyKey: corev1.LabelTopologyZone, WhenUnsatisfiable: corev1.ScheduleAnyway, MaxSkew: 5},
+}
+
+// defaultsOf returns the constraints of pods whose authors have none.
+func defaultsOf(configs []config.PluginConfig) []corev1.TopologySpreadConstraint {
+	for _, c := range configs {
+		if args, ok := c.Args.(*config.PodTopologySpreadArgs); ok {
+			if args.DefaultingType == config.SystemDefaulting {
+				return systemDefaults
+			}
+			return args.DefaultConstraints
+		}
+	}
+	return nil
+}
+
+// spreadBy returns what PodTopologySpread scores nodes by for the pod. It reads constraints as the
+// plugin does (filterTopologySpreadConstraints, buildDefaultConstraints). By default spreading over
+// nodes is left out: the plugin then spreads over the nodes that Berth names.
+func (k *known) spreadBy(profile framework.Framework, pod *corev1.Pod) ([]scheduler.Spread, error) {
+	if k == nil || !k.spreads {
+		return nil, nil
+	}
+	constraints, beside := pod.Spec.TopologySpreadConstraints, labels.Selector(nil)
+	if len(constraints) == 0 && len(k.defaults) > 0 {
+		core, apps := profile.SharedInformerFactory().Core().V1(), profile.SharedInformerFactory().Apps().V1()
+		beside = helper.DefaultSelector(pod, core.Services().Lister(), core.ReplicationControllers().Lister(), apps.ReplicaSets().Lister(), apps.StatefulSets().Lister())
+		if beside.Empty() {
+			return nil, nil
+		}
+		constraints = k.defaults
+	}
+	var by []scheduler.Spread
+	for i := range constraints {
+		c, selector := &constraints[i], beside
+		if c.WhenUnsatisfiable != corev1.ScheduleAnyway {
+			continue
+		}
+		if beside != nil && c.TopologyKey == corev1.LabelHostname {
+			continue // to count all pods of all nodes is dear, and the author has not asked for it
+		}
+		if selector == nil {
+			own, err := selectorOf(pod, c)
+			if err != nil {
+				return nil, fmt.Errorf("topologySpreadConstraints[%d].labelSelector: %w", i, err)
+			}
+			selector = own
+		}
+		by = append(by, scheduler.Spread{Key: c.TopologyKey, Selector: selector})
+	}
+	return by, nil
+}
+
+// selectorOf selects the pods that a constraint of the pod's author counts.
+func selectorOf(pod *corev1.Pod, c *corev1.TopologySpreadConstraint) (labels.Selector, error) {
+	selector, err := metav1.LabelSelectorAsSelector(c.LabelSelector)
+	if err != nil || !utilfeature.DefaultFeatureGate.Enabled(features.MatchLabelKeysInPodTopologySpread) {
+		return selector, err
+	}
+	same := labels.Set{}
+	for _, key := range c.MatchLabelKeys {
+		if value, has := pod.Labels[key]; has {
+			same[key] = value
+		}
+	}
+	requirements, selectable := selector.Requirements()
+	if len(same) == 0 || !selectable {
+		return selector, nil
+	}
+	return labels.SelectorFromSet(same).Add(requirements...), nil
+}
