@@ -200,4 +200,6 @@ type reader struct {
 	dirs topology.CPUSet
 	// addresses are the folders of the PCI devices.
 	addresses map[string]string
+	// parents are the physical functions of virtual ones, by the links virtfn of the former.
+	parents map[string]string
 }

@@ -26,7 +26,7 @@ func (r *reader) readDevices() error {
 	if len(places) > topology.MaxDevices {
 		return &Error{Path: pciDir, Field: "devices", Value: fmt.Sprint(len(places)), Want: fmt.Sprintf("at most %d", topology.MaxDevices)}
 	}
-	r.addresses = places
+	r.addresses, r.parents = places, r.virtualFunctions(places)
 	for address, place := range places {
 		d, err := r.device(address, place)
 		if err != nil {
@@ -150,11 +150,12 @@ func (r *reader) device(address, dir string) (d topology.Device, err error) {
 }
 
 // physical returns the address to which the link physfn of a virtual function leads. One that the
-// capture lacks is none.
+// capture lacks is none. If the link cannot be read, the link virtfn of a physical function tells:
+// functions come and go while sysfs is read, and a virtual one is never taken for a physical one.
 func (r *reader) physical(address, name string) (string, error) {
 	target, err := fs.ReadLink(r.fsys, name)
 	if err != nil {
-		return "", nil
+		return r.parents[address], nil
 	}
 	pf := path.Base(target)
 	if !isAddress(pf) || pf == address {
@@ -164,6 +165,23 @@ func (r *reader) physical(address, name string) (string, error) {
 		return "", nil
 	}
 	return pf, nil
+}
+
+// virtualFunctions returns the physical functions of virtual ones.
+func (r *reader) virtualFunctions(places map[string]string) map[string]string {
+	parents := map[string]string{}
+	for address, place := range places {
+		for n := range topology.MaxDevices {
+			target, err := fs.ReadLink(r.fsys, path.Join(place, fmt.Sprint("virtfn", n)))
+			if err != nil {
+				break
+			}
+			if vf := path.Base(target); vf != address {
+				parents[vf] = address
+			}
+		}
+	}
+	return parents
 }
 
 // hexID reads "0x8086" as "8086"; a missing file as "".

@@ -305,6 +305,11 @@ func TestReadVirtualFunctions(t *testing.T) {
 	if m, err = sysfs.Read(f); err != nil || m.Devices[1].Physical != "" {
 		t.Errorf("a physical function that the capture lacks: %s, %v", m, err)
 	}
+	delete(f, pci+"0000:3b:00.1/physfn")
+	link(f, pci+"0000:3b:00.0/virtfn0", "../0000:3b:00.1")
+	if m, err = sysfs.Read(f); err != nil || m.Devices[1].Physical != "0000:3b:00.0" || m.Devices[0].Physical != "" {
+		t.Errorf("physfn is not there yet, and virtfn0 is: %s, %v", m, err)
+	}
 	put(f, pci+"0000:00:01.0/0000:3b:00.0/class", "0x020000")
 	if _, err := sysfs.Read(f); err == nil || !strings.Contains(err.Error(), "want each PCI address once") {
 		t.Errorf("two devices of one address: got %v", err)

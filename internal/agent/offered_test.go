@@ -127,6 +127,9 @@ func TestADeviceThatComes(t *testing.T) {
 		t.Error("news before the machine has others")
 	}
 	slots = "one goes, one comes"
+	if w.m.lookAround(t.Context()) {
+		t.Error("news though a second look has not seen the same")
+	}
 	if !w.m.lookAround(t.Context()) || w.m.lookAround(t.Context()) {
 		t.Error("want news, once")
 	}

@@ -59,7 +59,7 @@ func MachineFingerprint(fsys fs.FS) func() string {
 }
 
 // DeviceFingerprint returns a source of the machine's PCI functions and RDMA devices: it may have
-// others at any time.
+// others at any time. The link physfn makes a virtual function; it comes after the function.
 func DeviceFingerprint(fsys fs.FS) func() string {
 	return func() string {
 		var b strings.Builder
@@ -69,7 +69,8 @@ func DeviceFingerprint(fsys fs.FS) func() string {
 				continue // a machine may have neither
 			}
 			for _, e := range entries {
-				fmt.Fprintln(&b, e.Name())
+				_, err := fs.ReadLink(fsys, path.Join(dir, e.Name(), "physfn"))
+				fmt.Fprintln(&b, e.Name(), err == nil)
 			}
 		}
 		return b.String()
@@ -80,6 +81,7 @@ func DeviceFingerprint(fsys fs.FS) func() string {
 type slots struct {
 	fingerprint func() string // nil: none comes or goes
 	last        string        // of the machine whose devices the platform has
+	seen        string        // by the last look: others are read when two looks agree
 	offered     []offer.Pool  // by the last platform: these stay when the machine loses them
 }
 
@@ -214,7 +216,8 @@ func (a *surroundings) lookAtDevices() bool {
 		return false
 	}
 	fingerprint := a.slots.fingerprint()
-	if fingerprint == a.slots.last {
+	if seen := a.slots.seen; fingerprint == a.slots.last || fingerprint != seen {
+		a.slots.seen = fingerprint
 		return false
 	}
 	m, err := a.keeping(&a.decider)

@@ -2,6 +2,7 @@ package offer
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -108,6 +109,56 @@ func TestKeep(t *testing.T) {
 	}
 	if m := testMachine(t); c.Keep(m, before) != m {
 		t.Error("a machine that has everything is another one")
+	}
+}
+
+// TestKeepOfOneReading: a device that was read while it came or went is what the next reading says,
+// or what it was before.
+func TestKeepOfOneReading(t *testing.T) {
+	c := mustRead(t, `resources: [{resource: a.b/pf, class: rdma}]`)
+	was := testMachine(t)
+	vf := slices.IndexFunc(was.Devices, func(d topology.Device) bool { return d.Physical != "" })
+	if vf < 0 {
+		t.Fatal("the machine has no virtual function")
+	}
+	is := func(change func(*topology.Device)) *topology.Machine {
+		m := *was
+		m.Devices = slices.Clone(was.Devices)
+		change(&m.Devices[vf])
+		return &m
+	}
+	offered := func(m *topology.Machine, before []Pool) []Pool {
+		t.Helper()
+		pools, err := c.Resolve(c.Keep(m, before))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return pools
+	}
+	names := func(pools []Pool) (out []string) {
+		for _, d := range pools[0].Devices {
+			out = append(out, d.Address)
+		}
+		return out
+	}
+	right := names(offered(was, nil))
+	wrong := offered(is(func(d *topology.Device) { d.Physical = "" }), nil) // as before its link physfn is there
+	if len(names(wrong)) != len(right)+1 {
+		t.Fatalf("the function is not taken for a physical one: %q", names(wrong))
+	}
+	if got := names(offered(was, wrong)); !slices.Equal(got, right) {
+		t.Errorf("once its link was there: %q, want %q", got, right)
+	}
+	c = mustRead(t, `resources: [{resource: a.b/vf, class: rdma, virtual: true}]`)
+	before := offered(was, nil)
+	for name, gone := range map[string]func(*topology.Device){
+		"nothing is read": func(d *topology.Device) { *d = topology.Device{Address: d.Address} },
+		"no vendor":       func(d *topology.Device) { d.Vendor = "" },
+		"no product":      func(d *topology.Device) { d.Product, d.Class = "", "" },
+	} {
+		if got := names(offered(is(gone), before)); !slices.Equal(got, names(before)) {
+			t.Errorf("%s: %q, want %q", name, got, names(before))
+		}
 	}
 }
 

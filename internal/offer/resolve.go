@@ -70,17 +70,21 @@ func (c *Config) Resolve(m *topology.Machine) ([]Pool, error) {
 }
 
 // Keep returns a machine with the devices that were offered on it and that it has lost, or sees as
-// something else: a card whose RDMA device is in a container's network is a plain one to others. A
-// device of another maker or product takes the place of the one before.
+// something else: a card whose RDMA device is in a container's network is a plain one to others, and
+// one that goes while it is read has no vendor. A device of another maker or product takes the place
+// of the one before, and so does one that has turned out to be a virtual function.
 func (c *Config) Keep(m *topology.Machine, before []Pool) *topology.Machine {
 	devices, kept := slices.Clone(m.Devices), false
 	for i := range before {
 		for _, d := range before[i].Devices {
 			at := slices.IndexFunc(devices, func(o topology.Device) bool { return o.Address == d.Address })
-			switch {
-			case at < 0:
+			if at < 0 {
 				devices, kept = append(devices, *d.Device), true
-			case devices[at].Vendor == d.Vendor && devices[at].Product == d.Product && !c.Selects(&devices[at]):
+				continue
+			}
+			is := &devices[at]
+			same := is.Vendor == d.Vendor && is.Product == d.Product && is.Physical == d.Physical
+			if unread := is.Vendor == "" || is.Product == ""; unread || same && !c.Selects(is) {
 				devices[at], kept = *d.Device, true
 			}
 		}
