@@ -22,6 +22,8 @@ type ConfigSource struct {
 	read func(ctx context.Context) (*kubeletv1beta1.KubeletConfiguration, error)
 	// paths are what it is read from, to be watched; none where a kubelet is asked.
 	paths configPaths
+	// newer names what of it was changed after a time; nil where a kubelet is asked.
+	newer func(time.Time) []string
 }
 
 // ConfigFile reads a KubeletConfiguration in YAML or JSON, and merges the drop-ins of dir, if it is
@@ -29,7 +31,7 @@ type ConfigSource struct {
 func ConfigFile(path, dir string) ConfigSource {
 	files := kubeletconfig.Files{File: path, Dir: dir}
 	read := func(context.Context) (*kubeletv1beta1.KubeletConfiguration, error) { return files.Read() }
-	return ConfigSource{read: read, paths: configPaths{path, dir}}
+	return ConfigSource{read: read, paths: configPaths{path, dir}, newer: files.NewerThan}
 }
 
 // Configz asks a kubelet's /configz at url ("https://10.0.0.7:10250/configz") with an HTTP client

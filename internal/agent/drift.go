@@ -34,6 +34,8 @@ type drift struct {
 	// if it can.
 	settings []string
 	unread   string
+	// newer are files of the configuration whose contents the kubelet may have read or not.
+	newer []string
 }
 
 // machineAndConfig is what a kubelet reads when it starts.
@@ -269,8 +271,15 @@ func (d *drift) condition(config *placement.Config) (metav1.Condition, bool) {
 	case len(d.settings) > 0:
 		c.Reason = v1alpha1.ReasonConfigurationChanged
 		why = outdated{d.settings, "restart the kubelet, which reads its configuration when it starts"}
+	case len(d.newer) > 0:
+		c.Reason = v1alpha1.ReasonConfigurationNewer
 	default:
 		return c, false
+	}
+	if len(d.newer) > 0 { // whatever else has changed, its rules are not known
+		c.Status = metav1.ConditionUnknown
+		why.what = append(why.what, strings.Join(d.newer, ", ")+" was changed after the kubelet had started, and what it has read is not known")
+		why.remedy = cmp.Or(why.remedy, "restart the kubelet, or have the agent ask it (configSource: configz)")
 	}
 	c.Message = why.Error()
 	return c, true

@@ -307,6 +307,52 @@ func TestAgentThatStartsLate(t *testing.T) {
 	w.wantReady(v1alpha1.ReasonMachineChanged, "cpu_manager_state has CPUs 5, which are offline: undo the change, or drain the node")
 }
 
+// TestConfigurationThatIsNewerThanTheKubelet: an agent that starts then does not know what the
+// kubelet has read, until the kubelet has started again.
+func TestConfigurationThatIsNewerThanTheKubelet(t *testing.T) {
+	w := newWorld(t)
+	start := time.Unix(1_000_000, 0)
+	changed := start.Add(time.Minute)
+	w.m.around.started = func() time.Time { return start }
+	w.m.around.config.newer = func(since time.Time) (out []string) {
+		if changed.After(since) {
+			out = append(out, "/etc/kubernetes/kubelet.yaml")
+		}
+		return out
+	}
+	unsure := func(reason string, words ...string) {
+		t.Helper()
+		c := meta.FindStatusCondition(w.last().Report.Conditions, v1alpha1.ConditionKubeletCurrent)
+		if c == nil || c.Status != "Unknown" || c.Reason != reason {
+			t.Fatalf("%+v, want Unknown for reason %s", c, reason)
+		}
+		for _, word := range words {
+			if !strings.Contains(c.Message, word) {
+				t.Errorf("%q does not have %q", c.Message, word)
+			}
+		}
+	}
+	w.settle()
+	w.wantReady(v1alpha1.ReasonConsistent, "")
+	unsure(v1alpha1.ReasonConfigurationNewer, "/etc/kubernetes/kubelet.yaml was changed after the kubelet had started", "restart the kubelet")
+	again := *w.config
+	again.TopologyManagerPolicy = "best-effort"
+	w.config = &again
+	if !w.m.lookAround(t.Context()) {
+		t.Fatal("no news of another change")
+	}
+	w.settle()
+	unsure(v1alpha1.ReasonConfigurationChanged, "/etc/kubernetes/kubelet.yaml was changed", "topologyManagerPolicy is best-effort")
+	start = changed.Add(time.Minute)
+	w.m.restarted()
+	w.settle()
+	w.wantCurrent("")
+	w.m.around.started = func() time.Time { return time.Time{} } // nobody listens
+	w.m.restarted()
+	w.settle()
+	w.wantCurrent("")
+}
+
 func TestMachineFingerprint(t *testing.T) {
 	files := fstest.MapFS{
 		"sys/devices/system/cpu/online":                                            {Data: []byte("0-7\n")},

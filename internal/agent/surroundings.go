@@ -96,6 +96,7 @@ type surroundings struct {
 	devices     *offer.Config      // what is offered where Berth does
 	version     string             // of the kubelet; "": as the Node object says
 	fingerprint func() string      // what may change under a kubelet; nil: nothing
+	started     func() time.Time   // when the kubelet did, zero if unknown; nil: nobody knows
 	slots       slots
 	every       time.Duration // how often to look whether the configuration has changed
 	say         *complaints
@@ -105,9 +106,12 @@ type surroundings struct {
 	// mislabelled: nobody can say who decides, or what labels ask for.
 	mislabelled bool
 	platform    *platform // what the kubelet found; nil until it is known
-	present     present
-	looked      configLook
-	attempts    backoff // between attempts to find out machine and configuration
+	// newer are the files of the configuration that were changed after the kubelet had started and
+	// before the agent read them: what the kubelet has read is not known.
+	newer    []string
+	present  present
+	looked   configLook
+	attempts backoff // between attempts to find out machine and configuration
 }
 
 // configLook is how the configuration is looked at.
@@ -154,6 +158,7 @@ func (a *surroundings) find(ctx context.Context, node *corev1.Node) (next, error
 		return again(a.attempts.Step()), err
 	}
 	a.offering(&p)
+	a.newer = a.newerFiles()
 	a.decider, a.release = by, version
 	if a.mislabelled = wrong != nil; a.mislabelled {
 		p.wrong, p.problem = wrong, wrong
@@ -162,6 +167,17 @@ func (a *surroundings) find(ctx context.Context, node *corev1.Node) (next, error
 	a.platform, a.present = &p, is
 	a.looked.last, a.looked.due, a.attempts = a.now(), time.Time{}, newLook()
 	return settled, nil
+}
+
+// newerFiles are those of the configuration that the kubelet that runs has not read as they are.
+func (a *surroundings) newerFiles() []string {
+	if a.started == nil || a.config.newer == nil {
+		return nil
+	}
+	if at := a.started(); !at.IsZero() {
+		return a.config.newer(at)
+	}
+	return nil
 }
 
 // keeping is the machine with what was offered on it before.
@@ -295,7 +311,7 @@ func (a *surroundings) presentConfig(ctx context.Context) (*kubeletv1beta1.Kubel
 func (a *surroundings) drift() drift {
 	then := machineAndConfig{a.platform.spec.View, a.platform.config}
 	d := driftOf(then, machineAndConfig{a.present.view, a.present.config})
-	d.unread = a.present.unread
+	d.unread, d.newer = a.present.unread, a.newer
 	if a.present.unseen != "" {
 		d.lost = append(d.lost, string(topicMachine)+": "+a.present.unseen)
 		d.cpus, d.memory = true, true

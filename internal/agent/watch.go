@@ -87,21 +87,29 @@ func (f *fileEvents) handle(w *fsnotify.Watcher, e fsnotify.Event, devices strin
 	}
 }
 
-// kubeletAge is how long ago the kubelet that runs made its socket, just before it admits its first
-// pods; 0 while nobody listens there, as when the kubelet before it was killed and this one still
-// waits for its runtime.
-func kubeletAge(root string) time.Duration {
+// kubeletStart is when the kubelet that runs made its socket, after it has read its configuration
+// and just before it admits its first pods; zero while nobody listens there, as when the kubelet
+// before it was killed and this one still waits for its runtime.
+func kubeletStart(root string) (at time.Time) {
 	path := filepath.Join(root, filepath.Dir(kubeletstate.DeviceFile), kubeletSocket)
 	conn, err := net.Dial("unix", path)
 	if err != nil {
-		return 0
+		return at
 	}
 	_ = conn.Close() // it has answered
-	info, err := os.Stat(path)
-	if err != nil {
+	if info, err := os.Stat(path); err == nil {
+		at = info.ModTime()
+	}
+	return at
+}
+
+// kubeletAge is how long ago that was; 0 where it is not known.
+func kubeletAge(root string) time.Duration {
+	at := kubeletStart(root)
+	if at.IsZero() {
 		return 0
 	}
-	return max(0, time.Since(info.ModTime()))
+	return max(0, time.Since(at))
 }
 
 // poke leaves one event pending.

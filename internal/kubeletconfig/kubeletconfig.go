@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
 	"sigs.k8s.io/yaml"
@@ -59,6 +60,29 @@ func (f Files) Read() (*kubeletv1beta1.KubeletConfiguration, error) {
 		return nil, fmt.Errorf("kubelet configuration drop-ins: %w", err)
 	}
 	return mergeAll(f.File, base, patches)
+}
+
+// NewerThan names the files that were changed after a time, and the folder of drop-ins if one came
+// or went.
+func (f Files) NewerThan(t time.Time) (newer []string) {
+	look := func(name string, info fs.FileInfo, err error) {
+		if err == nil && info.ModTime().After(t) {
+			newer = append(newer, name)
+		}
+	}
+	info, err := os.Stat(f.File)
+	look(f.File, info, err)
+	if f.Dir == "" {
+		return newer
+	}
+	_ = filepath.WalkDir(f.Dir, func(name string, e fs.DirEntry, err error) error {
+		if err == nil && (e.IsDir() || filepath.Ext(name) == ".conf") {
+			info, err := os.Stat(name) // of a link, what it leads to
+			look(name, info, err)
+		}
+		return nil // what cannot be read, Read tells
+	})
+	return newer
 }
 
 // mergeAll merges drop-ins over what the file says.

@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
 )
@@ -144,5 +145,38 @@ func TestStrict(t *testing.T) {
 				t.Errorf("error %v, want %s", err, c.want)
 			}
 		})
+	}
+}
+
+// TestNewerThan: what was written after a time, and a drop-in that has gone.
+func TestNewerThan(t *testing.T) {
+	dir := t.TempDir()
+	file, drop := filepath.Join(dir, "config.yaml"), filepath.Join(dir, "conf.d")
+	names := []string{file, filepath.Join(drop, "10.conf"), filepath.Join(drop, "README"), drop}
+	for _, name := range names[:3] {
+		writeFile(t, name, "cpuManagerPolicy: none\n")
+	}
+	start := time.Now().Add(-time.Hour)
+	at := func(name string, when time.Time) {
+		t.Helper()
+		if err := os.Chtimes(name, when, when); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct{ changed, want string }{
+		{"", ""}, {file, file}, {names[1], names[1]}, {names[2], ""}, {drop, drop},
+	} {
+		for _, name := range names {
+			at(name, start)
+		}
+		if c.changed != "" {
+			at(c.changed, start.Add(time.Second))
+		}
+		if got := strings.Join(Files{File: file, Dir: drop}.NewerThan(start), " "); got != c.want {
+			t.Errorf("%s is changed: newer %q, want %q", c.changed, got, c.want)
+		}
+	}
+	if got := (Files{File: filepath.Join(dir, "absent"), Dir: filepath.Join(dir, "none")}).NewerThan(start); len(got) > 0 {
+		t.Errorf("what is not there is newer: %q", got)
 	}
 }

@@ -83,3 +83,29 @@ func TestFromAmountsToTheFullReport(t *testing.T) {
 	n.Accept(k.report())
 	free("with both", 4, 5)
 }
+
+// TestAnUnsureReportIsNeverExact: pods are admitted and in an order, and nothing is promised, where
+// the kubelet may go by other rules.
+func TestAnUnsureReportIsNeverExact(t *testing.T) {
+	for _, unsure := range []bool{false, true} {
+		k := newKubelet(t, model(t, twoSockets, pinning))
+		n := new(Ledger).Open(nil)
+		r := k.report()
+		r.Unsure = unsure
+		n.Accept(r)
+		c := &Candidate{Request: cpus("x", 4), Created: 1, Shape: 1}
+		for name, a := range map[string]Answer{
+			"asked": n.View().Ask(Question{Candidate: c}), "under a trial": n.View().Ask(Question{Candidate: c, Trial: &Trial{Without: []string{"y"}}}),
+			"reserved": n.Reserve(c, new(placement.Decision)),
+		} {
+			if !a.OK() || a.Exact == unsure || a.Amounts {
+				t.Errorf("unsure %v, %s: %+v", unsure, name, a)
+			}
+		}
+		posting, err := n.Post("x", new(placement.Decision))
+		if err != nil || !posting.Answer.OK() || posting.Answer.Exact == unsure {
+			t.Errorf("unsure %v, posted: %+v, %v", unsure, posting, err)
+		}
+		check(t, n)
+	}
+}

@@ -24,6 +24,7 @@ func (f *facts) asFarAsKnown(a Answer) Answer {
 	if f.report.Amounts {
 		a.Exact, a.Amounts = false, true
 	}
+	a.Exact = a.Exact && (!f.report.Unsure || f.decides())
 	return a
 }
 

@@ -60,7 +60,7 @@ func (n *Node) ForkWithout(uids ...string) (*Node, bool) {
 
 // as is a report with another state of the same node.
 func (r *Report) as(state *placement.State) *Report {
-	out := &Report{Sequence: r.Sequence, Model: r.Model, Amounts: r.Amounts, state: state, bare: r.bare, pinsMemory: r.pinsMemory, pods: map[string]listing{}}
+	out := &Report{Sequence: r.Sequence, Model: r.Model, Amounts: r.Amounts, Unsure: r.Unsure, state: state, bare: r.bare, pinsMemory: r.pinsMemory, pods: map[string]listing{}}
 	snap := state.Snapshot()
 	for _, p := range snap.Pods {
 		out.pods[p.UID] = listing{fate: r.pods[p.UID].fate, holds: holds(&p), alloc: p}

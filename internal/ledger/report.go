@@ -30,6 +30,9 @@ type Report struct {
 	// Amounts says that the report tells amounts alone: how much is free on each NUMA node, and not
 	// what. No decision is exact then, and in which order the kubelet admits pods is not asked.
 	Amounts bool
+	// Unsure says that the kubelet may go by another configuration than the model's. No decision
+	// is exact then.
+	Unsure bool
 
 	state *placement.State
 	// bare is the state without pods, where Berth decides.

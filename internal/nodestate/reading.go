@@ -3,6 +3,7 @@ package nodestate
 import (
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -105,6 +106,9 @@ func (r *Reading) read(nt *v1alpha1.NodeTopology, kinds *Kinds, last *Kind) erro
 	}
 	report.Complete(&r.Kind.Spec)
 	r.State, err = ledger.NewReport(report.Sequence, r.Kind.Model, &report.Snapshot, fates(&report))
+	if current := meta.FindStatusCondition(report.Conditions, v1alpha1.ConditionKubeletCurrent); err == nil && current != nil {
+		r.State.Unsure = current.Status == metav1.ConditionUnknown
+	}
 	return err
 }
 

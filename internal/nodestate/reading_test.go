@@ -61,6 +61,20 @@ func TestRead(t *testing.T) {
 	}
 }
 
+// TestAKubeletOfUnknownConfiguration: its node is relied on, and its reading is unsure.
+func TestAKubeletOfUnknownConfiguration(t *testing.T) {
+	for status, unsure := range map[metav1.ConditionStatus]bool{metav1.ConditionUnknown: true, metav1.ConditionFalse: false} {
+		nt := sample(t)
+		nt.Status.Conditions = append(nt.Status.Conditions, metav1.Condition{
+			Type: v1alpha1.ConditionKubeletCurrent, Status: status, Reason: v1alpha1.ReasonConfigurationNewer,
+		})
+		var kinds Kinds
+		if r := kinds.Read(nt, nil); r.Unusable != nil || r.State.Unsure != unsure {
+			t.Errorf("KubeletCurrent is %s: %+v", status, r)
+		}
+	}
+}
+
 // TestNVIDIAIsPredicted: with the addresses of the GPUs and the links of the machine it is known
 // which ones NVIDIA's plugin takes.
 func TestNVIDIAIsPredicted(t *testing.T) {

@@ -36,6 +36,6 @@ func (r *Reading) Under(alter func(*wire.NodeSpec) error, empty bool, devices fu
 	if out.State, err = ledger.NewReport(report.Sequence, kind.Model, &report.Snapshot, told); err != nil {
 		return nil, err
 	}
-	out.State.Amounts = r.State.Amounts
+	out.State.Amounts, out.State.Unsure = r.State.Amounts, r.State.Unsure
 	return &out, nil
 }

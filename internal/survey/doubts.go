@@ -21,8 +21,8 @@ func (n *node) warnings() (out []Trouble) {
 	if r := n.report(); r != nil {
 		for _, c := range r.Conditions {
 			known := n.trouble != nil && n.trouble.Reason == c.Reason
-			if c.Type != v1alpha1.ConditionReady && c.Status == metav1.ConditionFalse && !known {
-				out = append(out, Trouble{Reason: c.Reason, Message: c.Type + " is False: " + c.Message, Advice: adviceForDoubt(c.Reason, n.name)})
+			if c.Type != v1alpha1.ConditionReady && c.Status != metav1.ConditionTrue && !known {
+				out = append(out, Trouble{Reason: c.Reason, Message: fmt.Sprintf("%s is %s: ", c.Type, c.Status) + c.Message, Advice: adviceForDoubt(c.Reason, n.name)})
 			}
 		}
 	}

@@ -72,6 +72,8 @@ func adviceForDoubt(reason, node string) string {
 		return "restart the kubelet, or take the change back"
 	case v1alpha1.ReasonConfigurationUnreadable:
 		return "mend the kubelet's configuration before the kubelet is restarted"
+	case v1alpha1.ReasonConfigurationNewer:
+		return "restart the kubelet, or have the agent ask it (configSource: configz); until then no decision there is exact"
 	case v1alpha1.ReasonAstray:
 		return "look who else writes cgroups there; a restart of the agent brings everything to where it belongs (docs/operations.md)"
 	case v1alpha1.ReasonRivalSuspected:

@@ -612,7 +612,8 @@ const ReasonRivalSuspected = "RivalSuspected"
 // ConditionKubeletCurrent is the type of the condition that is False while the kubelet does not
 // know its machine or its configuration as they are now: it reads both when it starts. It is left
 // out while there is nothing to say. What the kubelet still hands out though it is gone also makes
-// Ready False. Its reasons are ReasonMachineChanged and those below.
+// Ready False. It is Unknown while nobody can tell which configuration the kubelet has read: no
+// decision for the node is exact then. Its reasons are ReasonMachineChanged and those below.
 const ConditionKubeletCurrent = "KubeletCurrent"
 
 const (
@@ -622,6 +623,9 @@ const (
 	// ReasonConfigurationUnreadable: the kubelet's configuration cannot be read any more: a kubelet
 	// that starts now would not come up.
 	ReasonConfigurationUnreadable = "ConfigurationUnreadable"
+	// ReasonConfigurationNewer: the kubelet's configuration was changed after the kubelet had
+	// started and before the agent had.
+	ReasonConfigurationNewer = "ConfigurationNewer"
 )
 
 // SequenceAnnotation on a node's heartbeat Lease is the sequence number of the report that still
