@@ -80,7 +80,7 @@ type found uint8
 const (
 	// foundUnknown: nobody could tell.
 	foundUnknown found = iota
-	// foundNobody: nobody has led before.
+	// foundNobody: there was no Lease.
 	foundNobody
 	// foundQuiet: no Binding of the leader before is under way.
 	foundQuiet

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/apimachinery/pkg/util/wait"
 	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
@@ -109,6 +110,9 @@ func (h *Handover) takeOver(ctx context.Context) {
 	limit, cancel := context.WithTimeout(ctx, h.BindTimeout)
 	defer cancel()
 	left := h.claim(limit)
+	if left == foundNobody && h.anyPods(limit) { // or the Lease was deleted
+		left = foundUnderWay
+	}
 	if young := h.synced.Add(h.SettleAfter).Sub(h.Clock.Now()); left != foundNobody && young > 0 {
 		// A pod that was bound, and deleted by force, before we began to watch may be on its way to
 		// its kubelet.
@@ -126,6 +130,12 @@ func (h *Handover) takeOver(ctx context.Context) {
 	if left == foundUnknown {
 		go h.claimLater(ctx)
 	}
+}
+
+// anyPods says whether the cluster has a pod: without one nobody can have bound any.
+func (h *Handover) anyPods(ctx context.Context) bool {
+	list, err := h.Pods.Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{Limit: 1})
+	return err != nil || len(list.Items) > 0
 }
 
 // claimPause is how long a leader waits before it tries again to claim the Lease.

@@ -194,6 +194,36 @@ func TestTheFirstLeaderWaitsForNothing(t *testing.T) {
 	<-done
 }
 
+// TestADeletedLeaseHidesNothing: somebody has deleted the Lease while Bindings were under way. The
+// next leader fences and waits as if it said so.
+func TestADeletedLeaseHidesNothing(t *testing.T) {
+	pod := unbound("a", "mine")
+	client := fake.NewClientset(pod)
+	h, clock, done := successor(client)
+	waiting := make(chan time.Duration, 1)
+	h.Clock = noticing{clock, waiting}
+	h.Synced()
+	h.Ready(t.Context())
+	if d := <-waiting; d != h.SettleAfter {
+		t.Errorf("waits %v, want %v", d, h.SettleAfter)
+	}
+	clock.Step(h.SettleAfter)
+	for fenceOf(pod) != h.lease.name {
+		now, err := client.CoreV1().Pods("default").Get(t.Context(), "a", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-done:
+			t.Fatal("pods are placed while one may be bound")
+		default:
+		}
+		pod = now
+	}
+	h.Seen(pod)
+	<-done
+}
+
 // TestTheDeposedTakesOverAnew before it places another pod.
 func TestTheDeposedTakesOverAnew(t *testing.T) {
 	client := fake.NewClientset()
