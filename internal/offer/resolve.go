@@ -70,9 +70,9 @@ func (c *Config) Resolve(m *topology.Machine) ([]Pool, error) {
 }
 
 // Keep returns a machine with the devices that were offered on it and that it has lost, or sees as
-// something else: a card whose RDMA device is in a container's network is a plain one to others, and
-// one that goes while it is read has no vendor. A device of another maker or product takes the place
-// of the one before, and so does one that has turned out to be a virtual function.
+// something else: a card whose RDMA device is in a container's network is a plain one to others,
+// and one that goes while it is read has no vendor. A device of another maker or product takes the
+// place of the one before, and so does one that has turned out to be a virtual function.
 func (c *Config) Keep(m *topology.Machine, before []Pool) *topology.Machine {
 	devices, kept := slices.Clone(m.Devices), false
 	for i := range before {

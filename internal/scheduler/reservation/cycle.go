@@ -62,12 +62,16 @@ func (rs *Reservations) Between() {
 	rs.unbelieved()
 }
 
-// awaitRead waits for the ones that were there at the start.
+// awaitRead waits for the ones that were there at the start: without them what they hold would be
+// given away.
 func (rs *Reservations) awaitRead() {
-	select {
-	case <-rs.read:
-	case <-rs.Clock.After(readLimit):
-		rs.Logger.Info("Reservations cannot be read; pods are placed as if there were none", "waited", readLimit)
+	for {
+		select {
+		case <-rs.read:
+			return
+		case <-rs.Clock.After(readLimit):
+			rs.Logger.Info("Reservations have not been read; no pod is placed before", "waited", readLimit)
+		}
 	}
 }
 

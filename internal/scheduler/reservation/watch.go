@@ -2,6 +2,8 @@ package reservation
 
 import (
 	"context"
+	"encoding/json"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -16,11 +18,12 @@ import (
 	"github.com/berth-dev/berth/internal/scheduler/later"
 )
 
-// discoverEvery is how often the kind is looked for while it is not served, and retryEvery while
-// the API server cannot say.
+// discoverEvery is how often the kind is looked for while it is not served, retryEvery while the
+// API server cannot say, and forbiddenEvery while it is served and may not be read.
 const (
-	discoverEvery = time.Minute
-	retryEvery    = time.Second
+	discoverEvery  = time.Minute
+	retryEvery     = time.Second
+	forbiddenEvery = 10 * time.Second
 )
 
 // Watch hears of the objects until ctx ends. Where the kind is not served nothing is watched.
@@ -57,14 +60,28 @@ func (r *reader) discover(ctx context.Context) {
 			r.allRead()
 			pause = discoverEvery
 		case late && apierrors.IsForbidden(err): // not before: an API server that starts forbids everything
-			r.Logger.Error(err, "Reservations are not read")
-			r.allRead()
-			pause = discoverEvery
-		case late:
-			pause = discoverEvery
+			if r.absent(ctx) {
+				r.allRead()
+				pause = discoverEvery
+				break
+			}
+			r.Logger.Error(err, "Reservations are served and may not be read: want the right to list and watch reservations.scheduling.koordinator.sh")
+			pause = forbiddenEvery
 		}
 		later.Wait(ctx, r.Clock, pause)
 	}
+}
+
+// absent says whether the kind is not served, where its objects may not be read: everybody may ask
+// what is served.
+func (r *reader) absent(ctx context.Context) bool {
+	served, err := r.client.Get().AbsPath("/apis", koordinator.GroupVersion.String()).Do(ctx).Raw()
+	if err != nil {
+		return apierrors.IsNotFound(err)
+	}
+	var list metav1.APIResourceList
+	return json.Unmarshal(served, &list) == nil &&
+		!slices.ContainsFunc(list.APIResources, func(k metav1.APIResource) bool { return k.Name == "reservations" })
 }
 
 func (r *reader) watch(ctx context.Context) {

@@ -1,0 +1,90 @@
+package reservation
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+	testingclock "k8s.io/utils/clock/testing"
+
+	"github.com/berth-dev/berth/internal/apiclient"
+)
+
+// TestForbiddenReservationsAreNotNone: where the kind is served and may not be read, no pod is
+// placed until it may; where it is not served, there are none.
+func TestForbiddenReservationsAreNotNone(t *testing.T) {
+	for name, c := range map[string]struct {
+		served []metav1.APIResource // nil: not even the group is
+		want   bool                 // read without the right
+	}{
+		"not served":           {nil, true},
+		"another kind alone":   {[]metav1.APIResource{{Name: "devices"}}, true},
+		"served and forbidden": {[]metav1.APIResource{{Name: "devices"}, {Name: "reservations"}}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var asked atomic.Int32
+			var gone atomic.Bool
+			answer := func(w http.ResponseWriter, code int, o any) {
+				w.Header().Set("Content-Type", "application/json")
+				w.WriteHeader(code)
+				_ = json.NewEncoder(w).Encode(o)
+			}
+			refuse := func(w http.ResponseWriter, code int, reason metav1.StatusReason) {
+				answer(w, code, metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure, Reason: reason, Code: int32(code)})
+			}
+			api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+				switch {
+				case q.URL.Path == "/apis/scheduling.koordinator.sh/v1alpha1" && c.served == nil:
+					asked.Add(1)
+					refuse(w, http.StatusNotFound, metav1.StatusReasonNotFound)
+				case q.URL.Path == "/apis/scheduling.koordinator.sh/v1alpha1":
+					asked.Add(1)
+					answer(w, http.StatusOK, metav1.APIResourceList{APIResources: c.served})
+				case gone.Load():
+					refuse(w, http.StatusNotFound, metav1.StatusReasonNotFound)
+				default:
+					refuse(w, http.StatusForbidden, metav1.StatusReasonForbidden)
+				}
+			}))
+			t.Cleanup(api.Close)
+			clock := testingclock.NewFakeClock(time.Unix(1000, 0))
+			rs := New(Options{Clock: clock, Logger: klog.Background()})
+			client, err := apiclient.Koordinator(&rest.Config{Host: api.URL})
+			if err != nil {
+				t.Fatal(err)
+			}
+			go (&reader{rs, client}).discover(t.Context())
+			begun := make(chan struct{})
+			go func() { rs.Between(); close(begun) }()
+			passes := func(until func() bool) {
+				for !until() {
+					if clock.HasWaiters() {
+						clock.Step(retryEvery)
+					}
+					runtime.Gosched()
+				}
+			}
+			open := func() bool {
+				select {
+				case <-begun:
+					return true
+				default:
+					return false
+				}
+			}
+			passes(func() bool { return open() || asked.Load() >= 3 })
+			if open() != c.want {
+				t.Fatalf("pods are placed: %v, want %v", open(), c.want)
+			}
+			gone.Store(true) // the kind
+			passes(open)
+		})
+	}
+}
