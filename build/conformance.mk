@@ -8,14 +8,20 @@ conformance: ## The engine against the genuine kubelet on random cases: N=100000
 	$(call say,$(N) admissions by the engine and by the kubelet managers of Kubernetes $(KUBE))
 	@$(GO) test -count=1 -timeout 0 -v -run '^TestConformance$$' ./test/conformance -args -n=$(N) -seed=$(or $(filter-out 0,$(SEED)),1) $(if $(FILE),-file=$(abspath $(FILE)))
 
+.PHONY: conformance-checkpoints
+conformance-checkpoints: ## Whether a kubelet starts over random checkpoints, foretold and by its own code: N=10000 SEED=1 (about a minute per 10,000).
+	$(call say,$(N) pairs of checkpoints and configuration by berth check and by the kubelet managers of Kubernetes $(KUBE))
+	@$(GO) test -count=1 -timeout 0 -v -run '^TestCheckpoints$$' ./test/conformance -args -folders=$(N) -seed=$(or $(filter-out 0,$(SEED)),1) \
+	  | awk '{ print; if (/ differ$$/) last = $$0 } END { print last }'
+
 .PHONY: conformance-versions
-conformance-versions: ## The same against the kubelets of 1.37, 1.35, 1.34 and 1.33 (each compiled once: some 5 minutes).
+conformance-versions: ## Both against the kubelets of 1.37, 1.35, 1.34 and 1.33 (each compiled once: some 5 minutes).
 	@mkdir -p $(BIN)
 	@for v in $(CONFORMANCE_VERSIONS); do \
 	  printf '\n== building the managers of Kubernetes %s\n' $$v; \
 	  $(GO) build -modfile=test/conformance/versions/v$$v/go.mod -tags kubelet$${v/./} -o $(BIN)/kubelet-$$v ./test/conformance/kubelet; \
-	  printf '\n== %s admissions by the engine and by the kubelet managers of Kubernetes %s\n' $(N) $$v; \
-	  $(GO) test -count=1 -timeout 0 -v -run '^TestVersion$$' ./test/conformance -args -n=$(N) -seed=$(or $(filter-out 0,$(SEED)),1) -kubelet=$(BIN)/kubelet-$$v -version=$$v; \
+	  printf '\n== %s admissions and checkpoints by the engine and by the kubelet managers of Kubernetes %s\n' $(N) $$v; \
+	  $(GO) test -count=1 -timeout 0 -v -run '^(TestVersion|TestCheckpointsOfVersion)$$' ./test/conformance -args -n=$(N) -folders=$(N) -seed=$(or $(filter-out 0,$(SEED)),1) -kubelet=$(BIN)/kubelet-$$v -version=$$v; \
 	done
 
 # Which gates a kubelet has is printed by what it registers them with, one file for each release.

@@ -85,6 +85,9 @@ func (m *mirror) step(ctx context.Context) next {
 		return again(settleTime)
 	}
 	if err := m.books.parse(m.around.platform.tellsAdmitted); err != nil {
+		if starts := m.books.starts(m.around.platform); starts != nil {
+			err = starts
+		}
 		return m.unreadable(ctx, err)
 	}
 	return m.report(ctx)

@@ -1,7 +1,7 @@
 package agent
 
 import (
-	"cmp"
+	"errors"
 	"fmt"
 
 	"github.com/berth-dev/berth/internal/kubeletstate"
@@ -31,6 +31,7 @@ var _ Books = (*checkpoints)(nil)
 // checkpoints are the Books of a kubelet.
 type checkpoints struct {
 	read  func() (kubeletstate.Raw, error)
+	root  string            // the kubelet's root directory, as messages name it
 	raw   *kubeletstate.Raw // the last reading; nil before the first
 	state kubeletstate.State
 }
@@ -115,25 +116,30 @@ func (c *checkpoints) offline(cpus topology.CPUSet) topology.CPUSet {
 	return named.And(&cpus)
 }
 
-// policiesAgree says whether the checkpoints were written under a configuration: they are not while
-// somebody has changed the file and not restarted the kubelet.
-func (c *checkpoints) policiesAgree(config *placement.Config) error {
-	s := &c.state
-	if s.CPU == nil && config.CPUManagerPolicy == "static" {
+// present says whether the checkpoints are there that a kubelet of this configuration writes.
+func (c *checkpoints) present(config *placement.Config) error {
+	if c.state.CPU == nil && config.CPUManagerPolicy == "static" {
 		return absent(kubeletstate.CPUFile, "static")
 	}
-	if s.Memory == nil && config.MemoryManagerPolicy == "Static" {
+	if c.state.Memory == nil && config.MemoryManagerPolicy == "Static" {
 		return absent(kubeletstate.MemoryFile, "Static")
 	}
-	if s.CPU != nil && s.CPU.Policy != cmp.Or(config.CPUManagerPolicy, "none") {
-		return fmt.Errorf("%s: policyName: %q: want %q, the kubelet configuration's cpuManagerPolicy: restart the kubelet",
-			kubeletstate.CPUFile, s.CPU.Policy, config.CPUManagerPolicy)
-	}
-	if s.Memory != nil && s.Memory.Policy != cmp.Or(config.MemoryManagerPolicy, "None") {
-		return fmt.Errorf("%s: policyName: %q: want %q, the kubelet configuration's memoryManagerPolicy: restart the kubelet",
-			kubeletstate.MemoryFile, s.Memory.Policy, config.MemoryManagerPolicy)
-	}
 	return nil
+}
+
+// starts says why a kubelet of this machine and configuration does not start over the checkpoints;
+// nil if it does, or may. Of another policy they are if somebody has changed the configuration and
+// not restarted the kubelet.
+func (c *checkpoints) starts(p *platform) *kubeletstate.StartError {
+	if p.model == nil {
+		return nil // p.problem says why nothing is known
+	}
+	startup := p.model.Startup()
+	err, _ := errors.AsType[*kubeletstate.StartError](c.raw.Start(&startup, c.root))
+	if err != nil && err.Chance {
+		return nil
+	}
+	return err
 }
 
 func absent(file, policy string) error {

@@ -245,7 +245,7 @@ func (d *drift) remedy(c *placement.Config) string {
 	}
 	remedy := "restart the kubelet, which looks at its machine when it starts"
 	if files != nil {
-		remedy = "drain the node, stop the kubelet, remove " + strings.Join(files, " and ") + ", start the kubelet"
+		remedy = kubeletstate.Remedy(files...)
 	}
 	if len(d.lost) > 0 {
 		return "undo the change, or " + remedy

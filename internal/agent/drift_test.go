@@ -55,7 +55,7 @@ func TestMachineChangesUnderTheKubelet(t *testing.T) {
 		ready         string
 		words         []string
 	}{
-		{"a CPU goes offline", testMachine + " offline:5", v1alpha1.ReasonMachineChanged, []string{"CPUs 5 have gone offline", "undo the change", "remove cpu_manager_state"}},
+		{"a CPU goes offline", testMachine + " offline:5", v1alpha1.ReasonMachineChanged, []string{"CPUs 5 have gone offline", "undo the change", "delete cpu_manager_state"}},
 		{"huge pages are added, memory not pinned", testMachine + " huge:2Mi=64", v1alpha1.ReasonConsistent, []string{"64 huge pages of 2048 KiB, 0 when", ": restart the kubelet"}},
 		{"memory is taken away", strings.Replace(testMachine, "8Gi", "8Gi,6Gi", 1), v1alpha1.ReasonMachineChanged, []string{"NUMA node 1 has 6144 MiB of memory, 8192 when", "undo the change, or restart the kubelet"}},
 		{"a little memory is taken away", strings.Replace(testMachine, "8Gi", "8191Mi", 1), "", nil},

@@ -1,14 +1,12 @@
 package agent
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/internal/kubeletstate"
-	"github.com/berth-dev/berth/placement"
 )
 
 // verdict is what to publish about one moment.
@@ -36,7 +34,7 @@ func judge(s *sighting) verdict {
 		v.astray = s.obeyed.astray
 	}
 	if err := s.books.Check(); err != nil {
-		v.reason, v.problem = v1alpha1.ReasonContradiction, err
+		v.reason, v.problem = v1alpha1.ReasonContradiction, s.orStarts(err)
 		return v
 	}
 	out, err := makeReport(s)
@@ -56,11 +54,13 @@ func judge(s *sighting) verdict {
 func (s *sighting) rely(out *outcome) (reason string, problem error) {
 	switch {
 	case s.platform.problem != nil:
-		return v1alpha1.ReasonUnsupported, also(s.platform.problem, s.disagree)
+		return v1alpha1.ReasonUnsupported, also(s.platform.problem, s.absent)
 	case s.memory != nil:
 		return v1alpha1.ReasonContradiction, s.memory
-	case s.disagree != nil:
-		return v1alpha1.ReasonContradiction, s.disagree
+	case s.absent != nil:
+		return v1alpha1.ReasonContradiction, s.absent
+	case s.foreign() != nil:
+		return v1alpha1.ReasonContradiction, s.foreign()
 	}
 	if err := s.decidedByTwo(); err != nil {
 		return v1alpha1.ReasonContradiction, err
@@ -75,9 +75,9 @@ func (s *sighting) rely(out *outcome) (reason string, problem error) {
 		return v1alpha1.ReasonDevicesUnknown, &unknownDevices{s.undescribed}
 	}
 	_, torn := s.platform.model.StateOf(&out.snapshot)
-	switch {
+	switch torn = s.orStarts(torn); {
 	case torn != nil && (s.booting || len(out.arriving) == 0):
-		return v1alpha1.ReasonContradiction, s.withRemedy(torn)
+		return v1alpha1.ReasonContradiction, torn
 	case len(out.arriving) > 0:
 		return v1alpha1.ReasonAdmissionUnfinished, &unfinished{out.arriving}
 	}
@@ -117,26 +117,22 @@ func (s *sighting) gone() error {
 	return &outdated{d.lost, d.remedy(c)}
 }
 
-// withRemedy adds to a contradiction what helps where the kubelet is away. It writes what is left
-// over and what a container gets one after the other, and does not start over checkpoints when it
-// could write only one of them (validateState of pkg/kubelet/cm/cpumanager/policy_static.go and
-// pkg/kubelet/cm/memorymanager/policy_static.go). Of devices it starts over any.
-func (s *sighting) withRemedy(err error) error {
-	wrong := (*placement.StateError)(nil)
-	if !s.booting || !errors.As(err, &wrong) {
-		return err
+// foreign is why no kubelet of this configuration can have written the checkpoints; nil if one can.
+func (s *sighting) foreign() error {
+	if s.starts == nil || !s.starts.Restoring {
+		return nil
 	}
-	var file string
-	switch field := wrong.Field; {
-	case strings.HasPrefix(field, "memory"), strings.HasSuffix(field, "memory"):
-		file = kubeletstate.MemoryFile
-	case field == "sharedCPUs", strings.HasSuffix(field, "cpus"):
-		file = kubeletstate.CPUFile
-	default:
-		return err
+	return s.starts
+}
+
+// orStarts is a contradiction, or why a kubelet does not start over the checkpoints. A kubelet that
+// runs may still end the contradiction: it writes what is left over and what a container gets one
+// after the other.
+func (s *sighting) orStarts(contradiction error) error {
+	if s.starts == nil || contradiction != nil && !s.booting {
+		return contradiction
 	}
-	return fmt.Errorf("%w; a kubelet that was killed between two writes does not start over this: "+
-		"drain the node, stop the kubelet, remove %s, start the kubelet", err, file)
+	return s.starts
 }
 
 // underWay says whether the kubelet may be admitting a pod, or taking back what one held: both take

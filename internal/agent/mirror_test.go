@@ -324,7 +324,7 @@ func TestSlowAdmission(t *testing.T) {
 		for len(w.writes) < 2 {
 			w.steps(1)
 		}
-		w.wantReady(v1alpha1.ReasonContradiction, `CPUs "1-2"`)
+		w.wantReady(v1alpha1.ReasonContradiction, `"0,3-7"`)
 		return w.clock.Sub(begun).Round(100 * time.Millisecond)
 	}
 	w := half(t)
@@ -357,22 +357,14 @@ func TestKubeletKilledBetweenTwoWrites(t *testing.T) {
 	w.settle()
 	w.wantReady(v1alpha1.ReasonContradiction, `sharedCPUs: "0,3-7": want CPUs "1-2" accounted for`)
 	n := w.last()
-	if c := n.Report.Ready(); strings.Contains(c.Message, "remove") {
+	if c := n.Report.Ready(); strings.Contains(c.Message, "delete") {
 		t.Errorf("a kubelet that runs may still mend it: %s", c.Message)
 	}
 	w.m.presence.is(false)
 	w.m.notice()
 	w.settle()
-	w.wantReady(v1alpha1.ReasonContradiction, "drain the node, stop the kubelet, remove cpu_manager_state, start the kubelet")
-	s := &sighting{booting: true}
-	err := s.withRemedy(&placement.StateError{Field: "memory[0]"})
-	if !strings.Contains(err.Error(), "remove memory_manager_state") {
-		t.Error(err)
-	}
-	wrong := &placement.StateError{Field: "pods[a].containers[main].devices"}
-	if err := s.withRemedy(wrong); err != wrong {
-		t.Errorf("no file of CPUs or memory is wrong: %s", err)
-	}
+	w.wantReady(v1alpha1.ReasonContradiction, `current set of available CPUs "0-7" doesn't match with CPUs in state "0,3-7"`)
+	w.wantReady(v1alpha1.ReasonContradiction, "drain the node, stop the kubelet, delete cpu_manager_state, start the kubelet")
 }
 
 // TestKubeletKilledWhileItAdmits: the agent names the file that keeps the kubelet from starting,
@@ -389,7 +381,7 @@ func TestKubeletKilledWhileItAdmits(t *testing.T) {
 			t.Fatal("never reported")
 		}
 	}
-	w.wantReady(v1alpha1.ReasonContradiction, "remove cpu_manager_state, start the kubelet")
+	w.wantReady(v1alpha1.ReasonContradiction, "delete cpu_manager_state, start the kubelet")
 }
 
 func TestTwoReadingsMustAgree(t *testing.T) {
@@ -647,8 +639,19 @@ func TestProblemsAreSaid(t *testing.T) {
 		{"CPU nowhere", v1alpha1.ReasonContradiction, `"7"`, func(w *world) { w.cpus("0-6", nil) }},
 		{"CPU twice", v1alpha1.ReasonContradiction, "entries[a][main]", func(w *world) { w.cpus("0-7", map[string]string{"a": "7"}) }},
 		{"CPU beyond the machine", v1alpha1.ReasonContradiction, `8`, func(w *world) { w.cpus("0-8", nil) }},
-		{"policy", v1alpha1.ReasonContradiction, "restart the kubelet", func(w *world) {
+		{"policy", v1alpha1.ReasonContradiction, `configured policy "static" differs from state checkpoint policy "none": drain the node, stop the kubelet, delete cpu_manager_state`, func(w *world) {
 			w.files.CPU = []byte(`{"policyName":"none","defaultCpuSet":"","checksum":0}`)
+		}},
+		{"policy of memory", v1alpha1.ReasonContradiction, `configured policy "None" differs from state checkpoint policy "Static"`, func(w *world) {
+			w.files.Memory = []byte(`{"policyName":"Static","machineState":{},"checksum":0}`)
+		}},
+		{"reserved CPU held", v1alpha1.ReasonContradiction, `not all reserved cpus: "0" are present in defaultCpuSet: "1-7"`, func(w *world) {
+			w.cpus("1-7", map[string]string{"a": "0"})
+			w.admitted("a")
+			w.see("a", corev1.PodRunning)
+		}},
+		{"the end of a JSON value", v1alpha1.ReasonUnreadable, "a kubelet does not start over this file: unexpected end of JSON input", func(w *world) {
+			w.files.CPU = []byte(`{"pol`)
 		}},
 		{"pod level", v1alpha1.ReasonUnsupported, "podEntries", func(w *world) {
 			w.files.CPU = []byte(`{"policyName":"static","defaultCpuSet":"0-6","podEntries":{"a":{"cpuSet":"7"}},"checksum":3717688127}`)

@@ -21,9 +21,10 @@ func (m *mirror) sight(ctx context.Context) *sighting {
 	}
 	s.memory = m.around.recall(state.Memory)
 	s.platform, s.drift = m.around.platform, m.around.drift()
-	s.disagree, s.offline = m.books.policiesAgree(&s.platform.spec.Config), m.books.offline(m.around.offline())
+	s.absent, s.starts = m.books.present(&s.platform.spec.Config), m.books.starts(s.platform)
+	s.offline = m.books.offline(m.around.offline())
 	var pinned map[pin]bool
-	if s.disagree == nil {
+	if s.absent == nil && s.foreign() == nil {
 		pinned = m.books.pinned()
 	}
 	m.presence.endReading(pinned, s.ended)

@@ -147,7 +147,7 @@ func (a *agent) newMirror(api API, book *podBook) *mirror {
 	around.started = func() time.Time { return kubeletStart(o.Root) }
 	root := os.DirFS(o.Root)
 	return &mirror{
-		now: o.Now, books: &checkpoints{read: func() (kubeletstate.Raw, error) { return kubeletstate.ReadRaw(root) }},
+		now: o.Now, books: &checkpoints{read: func() (kubeletstate.Raw, error) { return kubeletstate.ReadRaw(root) }, root: kubeletstate.RootOf(o.Root)},
 		node: a.node, pods: book, around: around, presence: &presence{now: o.Now}, devices: newDeviceBook(o.Preferences, o.NVIDIA),
 		running: a.enforcer.look, renew: a.enforcer.renew, history: newHistory(), out: out, say: say, metrics: out.metrics,
 	}

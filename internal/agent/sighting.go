@@ -3,6 +3,7 @@ package agent
 import (
 	"time"
 
+	"github.com/berth-dev/berth/internal/kubeletstate"
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/topology"
 )
@@ -16,9 +17,10 @@ type sighting struct {
 	// is.
 	memory error
 	drift  drift
-	// disagree is why the books cannot have been written under the platform's configuration; nil if
-	// they can.
-	disagree error
+	// absent names a checkpoint that the kubelet writes and that is not there; nil if all are.
+	// starts says why a kubelet does not start over them; nil if it does.
+	absent error
+	starts *kubeletstate.StartError
 	// offline are the CPUs that the books would hand out, or have, and that are offline.
 	offline topology.CPUSet
 	// holders are the pods that hold something, by the kubelet's UID; pods are the ones that the

@@ -16,6 +16,7 @@ import (
 	"github.com/berth-dev/berth/internal/kubeletstate"
 	"github.com/berth-dev/berth/internal/manifest"
 	"github.com/berth-dev/berth/internal/nodestate"
+	"github.com/berth-dev/berth/internal/whatif"
 	"github.com/berth-dev/berth/internal/wire"
 )
 
@@ -41,8 +42,8 @@ func NewCheckCommand() *cobra.Command {
 		Use:   "check DIR|FILE...",
 		Short: "Verify a kubelet's checkpoints, or NodeTopology objects",
 		Long: `Verify checksums and invariants: of the checkpoints below a kubelet's root directory, of single checkpoint
-files, of NodeTopology objects in YAML or JSON. With --node, a directory is also held against machine and configuration:
-every CPU shared or held, every byte free or reserved. A kubelet at work writes its files one after the other: what looks
+files, of NodeTopology objects in YAML or JSON. With --node, checkpoints are also held against machine and configuration:
+a kubelet starts over them, every CPU is shared or held, every byte free or reserved. A kubelet at work writes its files one after the other: what looks
 wrong is read again before it is condemned. Exit code 1 says that something is not sound.`,
 		Example: `  berth check /var/lib/kubelet
   berth check /var/lib/kubelet --node / --kubelet-config /var/lib/kubelet/config.yaml
@@ -68,7 +69,7 @@ wrong is read again before it is condemned. Exit code 1 says that something is n
 			return cmp.Or(printCleaned(cmd, out, c.found, asTable), answerNo(!allSound(c.found), errNotSound))
 		},
 	}
-	cmd.Flags().StringVar(&node.machine, nodeFlag, "", "machine string or capture to hold directories against")
+	cmd.Flags().StringVar(&node.machine, nodeFlag, "", "machine string or capture to hold checkpoints against")
 	node.registerKubelet(cmd)
 	node.guard = true
 	out.register(cmd)
@@ -77,9 +78,11 @@ wrong is read again before it is condemned. Exit code 1 says that something is n
 
 type checker struct {
 	stdin io.Reader
-	node  *nodeFlags // nil: nothing to hold directories against
-	pause func()     // between two looks at the same path
-	found []checked
+	node  *nodeFlags // nil: nothing to hold checkpoints against
+	// against is the node that they are held against, once it is loaded.
+	against *whatif.Node
+	pause   func() // between two looks at the same path
+	found   []checked
 }
 
 // patiently checks a path, and again where something is not sound, until it is or stays the same.
@@ -142,8 +145,38 @@ func (c *checker) path(path string) error {
 	if what == "" {
 		return c.reports(path, data)
 	}
+	if err := c.load(); err != nil {
+		return err
+	}
 	summary, err := checkFile(what, path, data)
-	c.add(path, what, summary, err)
+	c.add(path, what, summary, cmp.Or(c.starts(what, filepath.Dir(path), data), err))
+	return nil
+}
+
+// load reads machine and configuration, if there is something to hold checkpoints against.
+func (c *checker) load() error {
+	if c.node == nil || c.against != nil {
+		return nil
+	}
+	spec, err := c.node.spec()
+	if err == nil {
+		c.against, err = spec.Load()
+	}
+	return err
+}
+
+// starts says if a kubelet starts over a checkpoint in dir.
+func (c *checker) starts(what, dir string, data []byte) error {
+	if c.against == nil {
+		return nil
+	}
+	startup, root := c.against.Startup(), kubeletstate.RootOf(dir)
+	switch what {
+	case kubeletstate.CPUFile:
+		return kubeletstate.StartCPU(&startup, root, data)
+	case kubeletstate.MemoryFile:
+		return kubeletstate.StartMemory(&startup, root, data)
+	}
 	return nil
 }
 
@@ -151,6 +184,9 @@ func (c *checker) path(path string) error {
 func (c *checker) dir(dir string) error {
 	raw, err := kubeletstate.ReadRaw(os.DirFS(dir))
 	if err != nil {
+		return err
+	}
+	if err := c.load(); err != nil {
 		return err
 	}
 	sound, any := true, false
@@ -165,27 +201,21 @@ func (c *checker) dir(dir string) error {
 			continue
 		}
 		any = true
-		summary, err := checkFile(filepath.Base(f.name), f.name, f.data)
-		c.add(filepath.Join(dir, f.name), filepath.Base(f.name), summary, err)
+		what := filepath.Base(f.name)
+		summary, err := checkFile(what, f.name, f.data)
+		err = cmp.Or(c.starts(what, dir, f.data), err)
+		c.add(filepath.Join(dir, f.name), what, summary, err)
 		sound = sound && err == nil
 	}
 	if !any {
 		return fmt.Errorf("%s: none of %s, %s, %s, %s is there", dir, kubeletstate.CPUFile, kubeletstate.MemoryFile, kubeletstate.DeviceFile, kubeletstate.AdmittedFile)
 	}
-	if c.node == nil || !sound {
+	if c.against == nil || !sound {
 		return nil
 	}
-	spec, err := c.node.spec()
-	if err != nil {
-		return err
-	}
-	n, err := spec.Load()
-	if err != nil {
-		return err
-	}
 	summary := ""
-	if err = n.ReadState(dir); err == nil {
-		summary = fmt.Sprintf("%d pods hold something; agrees with machine and configuration", n.Pods())
+	if err = c.against.ReadState(dir); err == nil {
+		summary = fmt.Sprintf("%d pods hold something; agrees with machine and configuration", c.against.Pods())
 	}
 	c.add(dir, "kubelet state", summary, err)
 	return nil

@@ -13,26 +13,41 @@ import (
 // methods. That text holds the names of the kubelet's types and tells a nil map from an empty one,
 // so it is written here field by field, for the types as they are in pkg/kubelet/cm/*/state and
 // devicemanager/checkpoint.
-type dump []byte
+type dump struct {
+	out []byte
+	// untyped: a pointer that is nil has just been written, and spew then forgets the type of the
+	// next field.
+	untyped bool
+}
+
+func newDump(head string) *dump { return &dump{out: []byte(head)} }
 
 // sum is the checksum of what has been written.
-func (d dump) sum() uint32 {
+func (d *dump) sum() uint32 {
 	h := fnv.New32a()
-	h.Write(d)
+	h.Write(d.out)
 	return h.Sum32()
 }
 
-func (d *dump) text(s string) { *d = append(*d, s...) }
+func (d *dump) text(s string) { d.out = append(d.out, s...) }
+
+// null writes a pointer that is nil.
+func (d *dump) null() {
+	d.text("<nil>")
+	d.untyped = true
+}
 
 // field begins a field of a struct.
 func (d *dump) field(name, typ string) {
-	if n := len(*d); n > 0 && (*d)[n-1] != '{' {
+	if n := len(d.out); n > 0 && d.out[n-1] != '{' {
 		d.text(" ")
 	}
 	d.text(name)
-	d.text(":(")
-	d.text(typ)
-	d.text(")")
+	d.text(":")
+	if !d.untyped {
+		d.text("(" + typ + ")")
+	}
+	d.untyped = false
 }
 
 func (d *dump) str(name, s string) {
@@ -42,10 +57,10 @@ func (d *dump) str(name, s string) {
 
 func (d *dump) uint(name string, v uint64) {
 	d.field(name, "uint64")
-	*d = strconv.AppendUint(*d, v, 10)
+	d.out = strconv.AppendUint(d.out, v, 10)
 }
 
-func (d *dump) number(v int) { *d = strconv.AppendInt(*d, int64(v), 10) }
+func (d *dump) number(v int) { d.out = strconv.AppendInt(d.out, int64(v), 10) }
 
 // list writes a slice; element writes one of it.
 func list[V any](d *dump, all []V, element func(V)) {
@@ -76,6 +91,7 @@ func dumpMap[K cmp.Ordered, V any](d *dump, m map[K]V, key func(K), value func(V
 	slices.Sort(keys)
 	d.text("map")
 	list(d, keys, func(k K) {
+		d.untyped = false
 		key(k)
 		d.text(":")
 		value(m[k])
@@ -86,4 +102,4 @@ func dumpMap[K cmp.Ordered, V any](d *dump, m map[K]V, key func(K), value func(V
 func (d *dump) end() { d.text(" Checksum:(checksum.Checksum)0}") }
 
 // sumText is the checksum of a string (the data field of Kubernetes 1.37).
-func sumText(s string) uint32 { return dump("(string)" + s).sum() }
+func sumText(s string) uint32 { return newDump("(string)" + s).sum() }

@@ -52,17 +52,28 @@ type podCPUEntry struct {
 	CPUSet string `json:"cpuSet"`
 }
 
-type cpuFileV1 struct {
-	PolicyName    string            `json:"policyName"`
-	DefaultCPUSet string            `json:"defaultCpuSet"`
-	Entries       map[string]string `json:"entries"`
-	Checksum      uint64            `json:"checksum"`
-}
-
 // newCPUFile has empty maps, not nil ones, as the kubelet's constructors: the checksum knows the
 // difference.
 func newCPUFile() cpuFile {
 	return cpuFile{Entries: map[string]map[string]string{}, PodEntries: map[string]podCPUEntry{}}
+}
+
+// sums are the checksums without (v2) and with (v3) the field for pod-level assignments. The parser
+// refuses lists that cannot be read.
+func (in *cpuFile) sums() (v2, v3 uint32) {
+	pods := podCPUs{}
+	if in.PodEntries == nil {
+		pods = nil
+	}
+	for uid, e := range in.PodEntries {
+		cpus, _ := parseRanges(e.CPUSet)
+		pods[uid] = podCPUSet{cpus}
+	}
+	dumped, _ := pods.dumped()
+	sum := func(pods *podDump) uint32 {
+		return sumCPU(cpuTypeName, in.PolicyName, in.DefaultCPUSet, in.Entries, pods)
+	}
+	return sum(nil), sum(&dumped)
 }
 
 // ParseCPU reads a cpu_manager_state of Kubernetes 1.8 to 1.37; name is for the error, which is an
@@ -89,11 +100,14 @@ func ParseCPU(name string, data []byte) (*CPUState, error) {
 		}
 		in, out.Verified = inner, true
 	case in.Checksum != 0 || len(in.PodEntries) > 0:
-		if in.Checksum != uint64(sumCPU(&in, false)) && in.Checksum != uint64(sumCPU(&in, true)) {
+		if v2, v3 := in.sums(); in.Checksum != uint64(v2) && in.Checksum != uint64(v3) {
 			if old, err := parseCPUv1(f, data); err == nil { // without entries the formats look alike
 				return old, nil
 			}
-			return nil, f.checksum("checksum", in.Checksum, sumCPU(&in, len(in.PodEntries) > 0))
+			if len(in.PodEntries) > 0 {
+				v2 = v3
+			}
+			return nil, f.checksum("checksum", in.Checksum, v2)
 		}
 		out.Verified = true
 	}
@@ -101,12 +115,12 @@ func ParseCPU(name string, data []byte) (*CPUState, error) {
 }
 
 func parseCPUv1(f file, data []byte) (*CPUState, error) {
-	in := cpuFileV1{Entries: map[string]string{}}
+	in := cpuV1{Entries: map[string]string{}}
 	if err := decode(data, &in); err != nil {
 		return nil, err
 	}
-	if in.Checksum != 0 && in.Checksum != uint64(sumCPUv1(&in)) {
-		return nil, f.checksum("checksum", in.Checksum, sumCPUv1(&in))
+	if in.Checksum != 0 && in.Checksum != checksumValue(sumCPUv1(&in)) {
+		return nil, f.checksum("checksum", uint64(in.Checksum), sumCPUv1(&in))
 	}
 	out := &CPUState{Policy: in.PolicyName, Verified: in.Checksum != 0}
 	var err error
@@ -163,12 +177,16 @@ func byContainer[V, E any](in map[string]map[string]V, read func(uid, container 
 	return slices.Concat(pods...), err
 }
 
-// Check refuses CPUs that are shared and exclusive at once, or exclusive to two pods: while the
-// kubelet is allocating, a checkpoint may leave CPUs unaccounted for, but it never says this.
+// Check refuses CPUs that are shared and exclusive at once, or exclusive to two pods, and a shared
+// pool without CPUs. While the kubelet is allocating, a checkpoint may leave CPUs unaccounted for,
+// but it never says this. A kubelet starts if two pods have the same CPUs, and both run there.
 // Containers of one pod may name the same CPUs, since later ones reuse those of init containers.
 // The error is an *Error.
 func (s *CPUState) Check(name string) error {
 	f := file(name)
+	if s.Policy == "static" && s.Shared.IsEmpty() && len(s.Entries) > 0 {
+		return f.err("defaultCpuSet", "", "a CPU at least: a kubelet does not start over a file without: default cpuset cannot be empty")
+	}
 	var taken, own topology.CPUSet
 	uid := ""
 	for _, e := range slices.Concat(s.Entries, s.Legacy) {
@@ -212,43 +230,72 @@ func decode(data []byte, into any) error {
 	return nil
 }
 
+// cpuTypeName is what the kubelet calls the type of its own format.
+const cpuTypeName = "CPUManagerCheckpoint"
+
 // sumCPUv1 is the checksum of a checkpoint whose entries go by container id (before Kubernetes
 // 1.17).
-func sumCPUv1(c *cpuFileV1) uint32 {
-	d := dumpCPUHead(c.PolicyName, c.DefaultCPUSet)
+func sumCPUv1(c *cpuV1) uint32 {
+	d := dumpCPUHead(cpuTypeName, c.PolicyName, c.DefaultCPUSet)
 	d.field("Entries", "map[string]string")
-	dumpMap(&d, c.Entries, d.text, d.text)
+	dumpMap(d, c.Entries, d.text, d.text)
 	d.end()
 	return d.sum()
 }
 
-// sumCPU is the checksum with (v3) or without (v2) the field for pod-level assignments.
-func sumCPU(c *cpuFile, podEntries bool) uint32 {
-	d := dumpCPUHead(c.PolicyName, c.DefaultCPUSet)
+// podDump is the field for pod-level assignments in a dump.
+type podDump map[string][]int
+
+// mostDumped bounds the CPUs of a dump.
+const mostDumped = 1 << 18
+
+// dumped lists the CPUs; not if they are more than any kubelet hands out.
+func (p podCPUs) dumped() (out podDump, ok bool) {
+	if p == nil {
+		return nil, true
+	}
+	out, room := podDump{}, mostDumped
+	for uid, e := range p {
+		out[uid] = []int{}
+		for _, r := range e.cpus {
+			if r.last-r.first >= room {
+				return nil, false
+			}
+			room -= r.last - r.first + 1
+			for id := r.first; id <= r.last; id++ {
+				out[uid] = append(out[uid], id)
+			}
+		}
+	}
+	return out, true
+}
+
+// sumCPU is the checksum of a checkpoint of this type; pods is nil if the type has no pod-level
+// assignments.
+func sumCPU(typ, policy, cpus string, entries map[string]map[string]string, pods *podDump) uint32 {
+	d := dumpCPUHead(typ, policy, cpus)
 	d.field("Entries", "map[string]map[string]string")
-	dumpMap(&d, c.Entries, d.text, func(m map[string]string) { dumpMap(&d, m, d.text, d.text) })
-	if podEntries {
+	dumpMap(d, entries, d.text, func(m map[string]string) { dumpMap(d, m, d.text, d.text) })
+	if pods != nil {
 		d.field("PodEntries", "state.PodCPUAssignments")
-		dumpMap(&d, c.PodEntries, d.text, d.podCPUs)
+		dumpMap(d, *pods, d.text, d.podCPUs)
 	}
 	d.end()
 	return d.sum()
 }
 
-func dumpCPUHead(policy, cpus string) dump {
-	d := dump("(*state.CPUManagerCheckpoint){")
+func dumpCPUHead(typ, policy, cpus string) *dump {
+	d := newDump("(*state." + typ + "){")
 	d.str("PolicyName", policy)
 	d.str("DefaultCPUSet", cpus)
 	return d
 }
 
-// podCPUs writes a state.PodEntry, whose set is a k8s.io/utils/cpuset.CPUSet. A list that cannot be
-// read is left for the parser to refuse.
-func (d *dump) podCPUs(e podCPUEntry) {
-	set, _ := topology.ParseCPUList(e.CPUSet)
+// podCPUs writes a state.PodEntry, whose set is a k8s.io/utils/cpuset.CPUSet.
+func (d *dump) podCPUs(cpus []int) {
 	d.text("{CPUSet:(cpuset.CPUSet){elems:(map[int]struct {})map")
-	list(d, slices.AppendSeq([]topology.CPUID{}, set.All()), func(id topology.CPUID) {
-		d.number(int(id))
+	list(d, cpus, func(id int) {
+		d.number(id)
 		d.text(":{}")
 	})
 	d.text("}}")

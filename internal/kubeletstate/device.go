@@ -55,10 +55,10 @@ func ParseDevices(name string, data []byte) (*DeviceState, error) {
 	f := file(name)
 	in := deviceFile{Data: deviceData{RegisteredDevices: map[string][]string{}}}
 	if err := decode(data, &in); err != nil {
-		return nil, f.broken("", err, "the JSON of a kubelet_internal_checkpoint")
+		return nil, ignored(f.broken("", err, "the JSON of a kubelet_internal_checkpoint"))
 	}
 	if in.Checksum != uint64(sumDevices(&in.Data)) {
-		return nil, f.checksum("Checksum", in.Checksum, sumDevices(&in.Data))
+		return nil, ignored(f.checksum("Checksum", in.Checksum, sumDevices(&in.Data)))
 	}
 	out := &DeviceState{Registered: map[string][]string{}}
 	for resource, ids := range in.Data.RegisteredDevices {
@@ -73,6 +73,13 @@ func ParseDevices(name string, data []byte) (*DeviceState, error) {
 	}
 	slices.SortStableFunc(out.Entries, DeviceEntry.Compare)
 	return out, nil
+}
+
+// ignored says what comes of a file that the device manager cannot read: it logs that, and starts
+// without it (ManagerImpl.Start of pkg/kubelet/cm/devicemanager).
+func ignored(err *Error) *Error {
+	err.Want += "; a kubelet that starts ignores this file, and gives away devices that pods still have: drain the node first"
+	return err
 }
 
 func (f file) deviceEntry(i int, e *deviceEntry) (DeviceEntry, error) {
@@ -140,11 +147,11 @@ func (s *DeviceState) Check(name string) error {
 
 // sumDevices is the checksum of the Data of a device checkpoint.
 func sumDevices(c *deviceData) uint32 {
-	d := dump("(checkpoint.checkpointData){")
+	d := newDump("(checkpoint.checkpointData){")
 	d.field("PodDeviceEntries", "[]checkpoint.PodDevicesEntry")
-	list(&d, c.PodDeviceEntries, d.deviceEntry)
+	list(d, c.PodDeviceEntries, d.deviceEntry)
 	d.field("RegisteredDevices", "map[string][]string")
-	dumpMap(&d, c.RegisteredDevices, d.text, d.strs)
+	dumpMap(d, c.RegisteredDevices, d.text, d.strs)
 	d.text("}")
 	return d.sum()
 }

@@ -220,10 +220,28 @@ func randomSlice[V any](r random, value func() V) []V {
 func (r random) int() int     { return r.IntN(300) - 20 }
 func (r random) size() uint64 { return r.Uint64() >> r.IntN(64) }
 func (r random) block() memoryBlock {
-	return memoryBlock{NUMAAffinity: randomSlice(r, r.int), Type: r.word(), Size: r.size()}
+	return memoryBlock{NUMAAffinity: randomSlice(r, r.int), Type: resourceName(r.word()), Size: r.size()}
+}
+
+// node is null, or has null tables, once in a while.
+func (r random) node() *memoryNode {
+	if r.IntN(10) == 0 {
+		return nil
+	}
+	n := &memoryNode{NumberOfAssignments: r.int(), Cells: randomSlice(r, r.int)}
+	if tables := randomMap(r, r.table); tables != nil {
+		n.MemoryMap = map[resourceName]*memoryTable{}
+		for name, t := range tables {
+			n.MemoryMap[resourceName(name)] = t
+		}
+	}
+	return n
 }
 
 func (r random) table() *memoryTable {
+	if r.IntN(10) == 0 {
+		return nil
+	}
 	return &memoryTable{r.size(), r.size(), r.size(), r.size(), r.size()}
 }
 
@@ -234,7 +252,8 @@ func TestChecksumOfCPUsAgainstTwin(t *testing.T) {
 			Entries:    randomMap(r, func() map[string]string { return randomMap(r, r.word) }),
 			PodEntries: randomMap(r, func() podCPUEntry { return podCPUEntry{[]string{"", "3", "0-2,7", "1,64-66"}[r.IntN(4)]} })}
 		v2 := &CPUManagerCheckpointV2{PolicyName: f.PolicyName, DefaultCPUSet: f.DefaultCPUSet, Entries: f.Entries}
-		if got, want := sumCPU(&f, false), twinSum(v2, "state"); got != want {
+		sum2, sum3 := f.sums()
+		if got, want := sum2, twinSum(v2, "state"); got != want {
 			t.Fatalf("v2: %d, want %d of\n%s", got, want, spew.ForHash(v2))
 		}
 		v3 := &CPUManagerCheckpoint{PolicyName: f.PolicyName, DefaultCPUSet: f.DefaultCPUSet, Entries: f.Entries}
@@ -248,7 +267,7 @@ func TestChecksumOfCPUsAgainstTwin(t *testing.T) {
 			}
 			v3.PodEntries[uid] = PodEntry{set}
 		}
-		if got, want := sumCPU(&f, true), twinSum(v3, "state"); got != want {
+		if got, want := sum3, twinSum(v3, "state"); got != want {
 			t.Fatalf("v3: %d, want %d of\n%s", got, want, spew.ForHash(v3))
 		}
 	}
@@ -264,16 +283,17 @@ func TestChecksumOfMemoryAgainstTwin(t *testing.T) {
 			PodEntries: randomMap(r, func() podMemoryEntry { return podMemoryEntry{randomSlice(r, r.block)} })}
 		for range r.IntN(4) {
 			if f.MachineState == nil {
-				f.MachineState = map[int]*memoryNode{}
+				f.MachineState = memoryNodes{}
 			}
-			f.MachineState[r.int()] = &memoryNode{r.int(), randomMap(r, r.table), randomSlice(r, r.int)}
+			f.MachineState[r.int()] = r.node()
 		}
 		v2 := twinMemory(&f)
-		if got, want := sumMemory(&f, true), twinSum(v2, "state"); got != want {
+		sum1, sum2 := f.sums()
+		if got, want := sum2, twinSum(v2, "state"); got != want {
 			t.Fatalf("v2: %d, want %d of\n%s", got, want, spew.ForHash(v2))
 		}
 		v1 := &MemoryManagerCheckpointV1{v2.PolicyName, v2.MachineState, v2.Entries, 0}
-		if got, want := sumMemory(&f, false), twinSum(v1, "state"); got != want {
+		if got, want := sum1, twinSum(v1, "state"); got != want {
 			t.Fatalf("v1: %d, want %d of\n%s", got, want, spew.ForHash(v1))
 		}
 	}
@@ -285,11 +305,19 @@ func twinMemory(f *memoryFile) *MemoryManagerCheckpoint {
 		out.MachineState = NUMANodeMap{}
 	}
 	for id, n := range f.MachineState {
+		if n == nil {
+			out.MachineState[id] = nil
+			continue
+		}
 		node := &NUMANodeState{NumberOfAssignments: n.NumberOfAssignments, Cells: n.Cells}
 		if n.MemoryMap != nil {
 			node.MemoryMap = map[corev1.ResourceName]*MemoryTable{}
 		}
 		for k, v := range n.MemoryMap {
+			if v == nil {
+				node.MemoryMap[corev1.ResourceName(k)] = nil
+				continue
+			}
 			node.MemoryMap[corev1.ResourceName(k)] = &MemoryTable{v.Total, v.SystemReserved, v.Allocatable, v.Reserved, v.Free}
 		}
 		out.MachineState[id] = node
@@ -464,6 +492,7 @@ func TestBadInput(t *testing.T) {
 		{"huge CPU", `{"defaultCpuSet":"4000000000"}`, "too large", cpu},
 		{"wrong checksum", `{"defaultCpuSet":"0-3","checksum":7}`, "checksum does not match", cpu},
 		{"shared and exclusive", `{"defaultCpuSet":"0-3","entries":{"u":{"c":"3"}}}`, "entries[u][c]", cpu},
+		{"nothing shared", `{"policyName":"static","entries":{"u":{"c":"3"}}}`, "default cpuset cannot be empty", cpu},
 		{"exclusive twice", `{"entries":{"u":{"c":"3"},"v":{"d":"3"}}}`, "entries[v][d]", cpu},
 		{"NUMA id", `{"machineState":{"64":{}}}`, "machineState[64]", memory},
 		{"null node", `{"machineState":{"0":null}}`, "machineState[0]", memory},

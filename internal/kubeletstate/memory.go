@@ -41,23 +41,30 @@ type MemoryEntry struct {
 
 // The file, as pkg/kubelet/cm/memorymanager/state has it: v1, v2 (podEntries) and v3 (data).
 type memoryFile struct {
-	PolicyName   string                              `json:"policyName"`
-	MachineState map[int]*memoryNode                 `json:"machineState"`
-	Entries      map[string]map[string][]memoryBlock `json:"entries"`
-	PodEntries   map[string]podMemoryEntry           `json:"podEntries"`
-	Checksum     uint64                              `json:"checksum"`
-	Data         *string                             `json:"data"`
-	DataChecksum uint64                              `json:"dataChecksum"`
+	PolicyName   string          `json:"policyName"`
+	MachineState memoryNodes     `json:"machineState"`
+	Entries      containerBlocks `json:"entries"`
+	PodEntries   podBlocks       `json:"podEntries"`
+	Checksum     uint64          `json:"checksum"`
+	Data         *string         `json:"data"`
+	DataChecksum uint64          `json:"dataChecksum"`
 }
+
+type (
+	memoryNodes     map[int]*memoryNode
+	containerBlocks map[string]map[string][]memoryBlock
+	podBlocks       map[string]podMemoryEntry
+	resourceName    string
+)
 
 type podMemoryEntry struct {
 	MemoryBlocks []memoryBlock `json:"memoryBlocks"`
 }
 
 type memoryNode struct {
-	NumberOfAssignments int                     `json:"numberOfAssignments"`
-	MemoryMap           map[string]*memoryTable `json:"memoryMap"`
-	Cells               []int                   `json:"cells"`
+	NumberOfAssignments int                           `json:"numberOfAssignments"`
+	MemoryMap           map[resourceName]*memoryTable `json:"memoryMap"`
+	Cells               []int                         `json:"cells"`
 }
 
 type memoryTable struct {
@@ -69,17 +76,19 @@ type memoryTable struct {
 }
 
 type memoryBlock struct {
-	NUMAAffinity []int  `json:"numaAffinity"`
-	Type         string `json:"type"`
-	Size         uint64 `json:"size"`
+	NUMAAffinity []int        `json:"numaAffinity"`
+	Type         resourceName `json:"type"`
+	Size         uint64       `json:"size"`
 }
 
 func newMemoryFile() memoryFile {
-	return memoryFile{
-		MachineState: map[int]*memoryNode{},
-		Entries:      map[string]map[string][]memoryBlock{},
-		PodEntries:   map[string]podMemoryEntry{},
-	}
+	return memoryFile{MachineState: memoryNodes{}, Entries: containerBlocks{}, PodEntries: podBlocks{}}
+}
+
+// sums are the checksums without (v1) and with (v2) the field for pod-level assignments.
+func (in *memoryFile) sums() (v1, v2 uint32) {
+	book := memoryV1{PolicyName: in.PolicyName, MachineState: in.MachineState, Entries: in.Entries}
+	return sumMemory(memoryTypeName, &book, nil), sumMemory(memoryTypeName, &book, &in.PodEntries)
 }
 
 // ParseMemory reads a memory_manager_state of Kubernetes 1.21 to 1.37; name is for the error, which
@@ -108,8 +117,11 @@ func ParseMemory(name string, data []byte) (*MemoryState, error) {
 		}
 		in, out.Verified = inner, true
 	case in.Checksum != 0 || len(in.PodEntries) > 0:
-		if in.Checksum != uint64(sumMemory(&in, false)) && in.Checksum != uint64(sumMemory(&in, true)) {
-			return nil, f.checksum("checksum", in.Checksum, sumMemory(&in, len(in.PodEntries) > 0))
+		if v1, v2 := in.sums(); in.Checksum != uint64(v1) && in.Checksum != uint64(v2) {
+			if len(in.PodEntries) > 0 {
+				v1 = v2
+			}
+			return nil, f.checksum("checksum", in.Checksum, v1)
 		}
 		out.Verified = true
 	}
@@ -125,7 +137,7 @@ func (f file) noNulls(in *memoryFile) error {
 		}
 		for resource, t := range n.MemoryMap {
 			if t == nil {
-				return f.err(at+".memoryMap["+resource+"]", "null", "a table")
+				return f.err(at+".memoryMap["+string(resource)+"]", "null", "a table")
 			}
 		}
 	}
@@ -165,8 +177,8 @@ func (f file) memoryNode(id int, n *memoryNode) (MemoryNode, error) {
 	}
 	out := MemoryNode{Totals: map[string]uint64{}, SystemReserved: map[string]uint64{}}
 	out.NUMA, out.Assignments, out.Cells = topology.NUMAID(id), n.NumberOfAssignments, cells
-	for _, resource := range slices.Sorted(maps.Keys(n.MemoryMap)) {
-		t := n.MemoryMap[resource]
+	for _, name := range slices.Sorted(maps.Keys(n.MemoryMap)) {
+		t, resource := n.MemoryMap[name], string(name)
 		out.Totals[resource], out.SystemReserved[resource] = t.Total, t.SystemReserved
 		out.Resources = append(out.Resources, placement.MemoryAmounts{
 			Resource: resource, Allocatable: t.Allocatable, Reserved: t.Reserved, Free: t.Free,
@@ -205,7 +217,7 @@ func (f file) blocks(at string, in []memoryBlock) ([]placement.MemoryBlock, erro
 		if numa == 0 {
 			return nil, f.err(fmt.Sprintf("%s[%d].numaAffinity", at, i), "[]", "at least one NUMA node")
 		}
-		out = append(out, placement.MemoryBlock{Resource: b.Type, NUMA: numa, Bytes: b.Size})
+		out = append(out, placement.MemoryBlock{Resource: string(b.Type), NUMA: numa, Bytes: b.Size})
 	}
 	slices.SortStableFunc(out, func(a, b placement.MemoryBlock) int {
 		return cmp.Or(cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.NUMA, b.NUMA))
@@ -224,18 +236,21 @@ func (f file) nodes(at string, ids []int) (topology.NUMASet, error) {
 	return set, nil
 }
 
-// sumMemory is the checksum with (v2) or without (v1) the field for pod-level assignments. No node
-// or table may be nil.
-func sumMemory(c *memoryFile, podEntries bool) uint32 {
-	d := dump("(*state.MemoryManagerCheckpoint){")
+// memoryTypeName is what the kubelet calls the type of its own format.
+const memoryTypeName = "MemoryManagerCheckpoint"
+
+// sumMemory is the checksum of a checkpoint of this type; pods is nil if the type has no pod-level
+// assignments.
+func sumMemory(typ string, c *memoryV1, pods *podBlocks) uint32 {
+	d := newDump("(*state." + typ + "){")
 	d.str("PolicyName", c.PolicyName)
 	d.field("MachineState", "state.NUMANodeMap")
-	dumpMap(&d, c.MachineState, d.number, d.node)
+	dumpMap(d, c.MachineState, d.number, d.node)
 	d.field("Entries", "state.ContainerMemoryAssignments")
-	dumpMap(&d, c.Entries, d.text, func(m map[string][]memoryBlock) { dumpMap(&d, m, d.text, d.blocks) })
-	if podEntries {
+	dumpMap(d, c.Entries, d.text, func(m map[string][]memoryBlock) { dumpMap(d, m, d.text, d.blocks) })
+	if pods != nil {
 		d.field("PodEntries", "state.PodMemoryAssignments")
-		dumpMap(&d, c.PodEntries, d.text, func(e podMemoryEntry) {
+		dumpMap(d, *pods, d.text, func(e podMemoryEntry) {
 			d.text("{")
 			d.field("MemoryBlocks", "[]state.Block")
 			d.blocks(e.MemoryBlocks)
@@ -247,17 +262,25 @@ func sumMemory(c *memoryFile, podEntries bool) uint32 {
 }
 
 func (d *dump) node(n *memoryNode) {
+	if n == nil {
+		d.null()
+		return
+	}
 	d.text("<*>{")
 	d.field("NumberOfAssignments", "int")
 	d.number(n.NumberOfAssignments)
 	d.field("MemoryMap", "map[v1.ResourceName]*state.MemoryTable")
-	dumpMap(d, n.MemoryMap, d.text, d.table)
+	dumpMap(d, n.MemoryMap, func(r resourceName) { d.text(string(r)) }, d.table)
 	d.field("Cells", "[]int")
 	d.ints(n.Cells)
 	d.text("}")
 }
 
 func (d *dump) table(t *memoryTable) {
+	if t == nil {
+		d.null()
+		return
+	}
 	d.text("<*>{")
 	d.uint("TotalMemSize", t.Total)
 	d.uint("SystemReserved", t.SystemReserved)
@@ -273,7 +296,7 @@ func (d *dump) blocks(blocks []memoryBlock) {
 		d.field("NUMAAffinity", "[]int")
 		d.ints(b.NUMAAffinity)
 		d.field("Type", "v1.ResourceName")
-		d.text(b.Type)
+		d.text(string(b.Type))
 		d.uint("Size", b.Size)
 		d.text("}")
 	})

@@ -12,11 +12,11 @@ import (
 )
 
 // Snapshot returns what the checkpoints say in the engine's words. Pods and containers are in
-// ascending order of UID and name, and every container counts as an ordinary one, for the files
-// know neither order nor kind. Device pools hold the registered (healthy) devices and the ones that
-// are held, with the NUMA nodes that the files report: those of held devices alone. The error, an
-// *Error, says that the files hold what a Snapshot cannot: assignments of whole pods, or entries of
-// a format that names no pods.
+// ascending order of UID and name. The files know neither order nor kind of containers: containers
+// of a pod that share CPUs count as init containers, all others as ordinary ones. Device pools hold
+// the registered (healthy) devices and the ones that are held, with the NUMA nodes that the files
+// report: only those of held devices. The error, an *Error, says that the files hold what a
+// Snapshot cannot: assignments of whole pods, or entries of a format that names no pods.
 func (s *State) Snapshot() (placement.Snapshot, error) {
 	b := snapshotBuilder{pods: map[string]map[string]*placement.ContainerAllocation{}}
 	if s.CPU != nil {
@@ -68,7 +68,25 @@ func (b *snapshotBuilder) cpus(s *CPUState) error {
 	for _, e := range s.Entries {
 		b.container(e.PodUID, e.Container).CPUs = e.CPUs
 	}
+	for _, containers := range b.pods {
+		markReuse(containers)
+	}
 	return nil
+}
+
+// markReuse marks containers of a pod that have CPUs in common: later ones reuse those of init
+// containers (cpusToReuse of pkg/kubelet/cm/cpumanager).
+func markReuse(containers map[string]*placement.ContainerAllocation) {
+	var once, twice topology.CPUSet
+	for _, c := range containers {
+		both := once.And(&c.CPUs)
+		once, twice = once.Or(&c.CPUs), twice.Or(&both)
+	}
+	for _, c := range containers {
+		if c.CPUs.Intersects(&twice) {
+			c.Kind = placement.Init
+		}
+	}
 }
 
 func (b *snapshotBuilder) memory(s *MemoryState) error {

@@ -5,6 +5,7 @@ package whatif
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -188,12 +189,19 @@ func (n *Node) ReadState(dir string) error {
 }
 
 func (n *Node) readState(dir string) error {
-	read, err := kubeletstate.Read(os.DirFS(dir))
+	raw, err := kubeletstate.ReadRaw(os.DirFS(dir))
 	if err != nil {
 		return err
 	}
-	if read.CPU == nil && read.Memory == nil && read.Devices == nil {
+	if raw.CPU == nil && raw.Memory == nil && raw.Devices == nil {
 		return fmt.Errorf("none of %s, %s, %s is there", kubeletstate.CPUFile, kubeletstate.MemoryFile, kubeletstate.DeviceFile)
+	}
+	if err := n.starts(&raw, dir); err != nil {
+		return err
+	}
+	read, err := raw.Parse()
+	if err != nil {
+		return err
 	}
 	if err := read.Check(); err != nil {
 		return err
@@ -215,6 +223,21 @@ func (n *Node) readState(dir string) error {
 	return nil
 }
 
+// Startup is what the node's kubelet holds its checkpoints against.
+func (n *Node) Startup() placement.Startup { return n.model.Startup() }
+
+// starts refuses checkpoints over which the kubelet does not start. If that is left to chance, a
+// kubelet that runs goes on with them.
+func (n *Node) starts(raw *kubeletstate.Raw, dir string) error {
+	startup := n.Startup()
+	err := raw.Start(&startup, kubeletstate.RootOf(dir))
+	if may, ok := errors.AsType[*kubeletstate.StartError](err); ok && may.Chance {
+		n.note(err.Error())
+		return nil
+	}
+	return err
+}
+
 // count adds what the pods of the checkpoints hold to what is used: they say no more of what pods
 // ask for.
 func (n *Node) count(snap *placement.Snapshot) {
@@ -226,9 +249,10 @@ func (n *Node) count(snap *placement.Snapshot) {
 
 func heldBy(p *placement.PodAllocation) amounts.List {
 	out := amounts.List{}
+	var cpus topology.CPUSet // containers of one pod may have the same
 	for i := range p.Containers {
 		c := &p.Containers[i]
-		out[amounts.CPU] += int64(c.CPUs.Len()) * 1000
+		cpus = cpus.Or(&c.CPUs)
 		for _, b := range c.Memory {
 			out[b.Resource] += int64(b.Bytes)
 		}
@@ -236,5 +260,6 @@ func heldBy(p *placement.PodAllocation) amounts.List {
 			out[d.Resource] += int64(len(d.IDs))
 		}
 	}
+	out[amounts.CPU] = int64(cpus.Len()) * 1000
 	return out
 }

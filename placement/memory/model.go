@@ -148,6 +148,12 @@ func (m *Model) Kind(name string) (Kind, bool) {
 // Has says which nodes have a row for the kind in the kubelet's table.
 func (m *Model) Has(k Kind) hint.Mask { return m.has[k] }
 
+// Total returns the bytes of a kind that a node has.
+func (m *Model) Total(k Kind, pos int) uint64 { return m.total[m.at(k, pos)] }
+
+// Kept returns the bytes of a kind that are kept for the system on a node.
+func (m *Model) Kept(k Kind, pos int) uint64 { return m.reserved[m.at(k, pos)] }
+
 // Allocatable returns the bytes of a kind that containers can have on a node.
 func (m *Model) Allocatable(k Kind, pos int) uint64 { return m.allocatable[m.at(k, pos)] }
 

@@ -55,9 +55,9 @@ func (o *observer) torn(node string, since time.Time) bool {
 // that is wrong. The kubelet gives all pods new CPUs, or new memory, when it starts.
 func (o *observer) mend(node, problem string) {
 	o.book.note(fmt.Sprintf("node %s: its kubelet was killed between two writes, and does not start: %s", node, problem))
-	wrong := "cpu_manager_state"
-	if strings.Contains(problem, ": memory: ") {
-		wrong = "memory_manager_state"
+	wrong := kubeletstate.CPUFile
+	if strings.Contains(problem, kubeletstate.MemoryFile) || strings.Contains(problem, ": memory: ") {
+		wrong = kubeletstate.MemoryFile
 	}
 	if err := os.Remove(filepath.Join(o.cluster.nodeDir(node).Root(), wrong)); err != nil {
 		o.book.violate("node "+node+": "+err.Error(), node)

@@ -21,13 +21,46 @@ type Told struct {
 	Error string `json:"error,omitempty"`
 }
 
-// AnswerOracle is a child's Serve function: a case in, a Told out. After a hang or a crash it asks
-// to be ended.
+// AnswerOracle is a child's Serve function: a case in, a Told out, or a Folder in, an Over out.
+// After a hang or a crash it asks to be ended.
 func AnswerOracle(timeout time.Duration) func([]byte) ([]byte, bool) {
 	return func(line []byte) ([]byte, bool) {
+		if f, ok := folderOf(line); ok {
+			return reply(startOver(&f)), false
+		}
 		t := tell(line, timeout)
 		return reply(t), t.Outcome != oracle.Finished
 	}
+}
+
+// Folder is a kubelet's checkpoints, by their names in its root directory, and a case with the
+// machine and the configuration of the kubelet that starts over them.
+type Folder struct {
+	Case  json.RawMessage   `json:"case"`
+	Files map[string][]byte `json:"files"`
+}
+
+// Over is an oracle's answer to a Folder.
+type Over struct {
+	oracle.Started
+	Error string `json:"error,omitempty"`
+}
+
+// folderOf reads a Folder; false if the line is a case.
+func folderOf(line []byte) (f Folder, ok bool) {
+	return f, json.Unmarshal(line, &f) == nil && f.Case != nil
+}
+
+func startOver(f *Folder) Over {
+	c, err := cases.DecodeCase(f.Case)
+	if err != nil {
+		return Over{Error: fmt.Sprintf("case: %v", err)}
+	}
+	s, err := oracle.Start(c, f.Files)
+	if err != nil {
+		return Over{Error: err.Error()}
+	}
+	return Over{Started: s}
 }
 
 func tell(line []byte, timeout time.Duration) Told {

@@ -26,11 +26,7 @@ func TestVersion(t *testing.T) {
 	if *kubeletBinary == "" {
 		t.Skip("no -kubelet: run make conformance-versions")
 	}
-	minor, err := strconv.ParseUint(strings.TrimPrefix(*kubeletMinor, "1."), 10, 8)
-	version := placement.Version(minor)
-	if err != nil || !version.Known() {
-		t.Fatalf("-version: %q: want 1.33 to 1.37", *kubeletMinor)
-	}
+	version := otherVersion(t)
 	v := other{run: run{t: t, begin: time.Now(), next: *firstSeed}, version: version}
 	pool := Pool{Command: kubeletCommand, Workers: *workers}
 	if err := pool.Run(v.line, v.answer); err != nil {
@@ -43,6 +39,16 @@ func TestVersion(t *testing.T) {
 	if v.admissions < *admissionsWanted && len(v.mismatches) == 0 {
 		t.Errorf("compared %d admissions, wanted %d", v.admissions, *admissionsWanted)
 	}
+}
+
+// otherVersion is the release of the program.
+func otherVersion(t *testing.T) placement.Version {
+	minor, err := strconv.ParseUint(strings.TrimPrefix(*kubeletMinor, "1."), 10, 8)
+	version := placement.Version(minor)
+	if err != nil || !version.Known() {
+		t.Fatalf("-version: %q: want 1.33 to 1.37", *kubeletMinor)
+	}
+	return version
 }
 
 func kubeletCommand() *exec.Cmd { return exec.Command(*kubeletBinary) }

@@ -262,7 +262,7 @@ func (s *nodeStory) kubeletIsKilledBetweenTwoWrites() {
 	s.t.Helper()
 	changed := s.renew(`echo -n '{"policyName":"static","defaultCpuSet":"0,2-15","checksum":88468307}' > /var/lib/kubelet/` + kubeletstate.CPUFile)
 	s.says("the kubelet is killed between two writes", changed, v1alpha1.ConditionReady, v1alpha1.ReasonContradiction,
-		"remove cpu_manager_state", `CPUs "1" accounted for`)
+		"delete /var/lib/kubelet/cpu_manager_state", `current set of available CPUs "0-15" doesn't match with CPUs in state "0,2-15"`)
 	s.refusesToStart(`current set of available CPUs .* match with CPUs in state`)
 	changed = s.renew("true", kubeletstate.CPUFile)
 	s.isFine("the kubelet starts anew", changed)

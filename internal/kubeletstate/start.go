@@ -1,0 +1,213 @@
+package kubeletstate
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"github.com/berth-dev/berth/internal/clip"
+	"github.com/berth-dev/berth/placement"
+)
+
+// StartError says that a kubelet does not start over a checkpoint. It is what Start, StartCPU and
+// StartMemory return; nil means that the kubelet starts.
+type StartError struct {
+	// Path is the checkpoint's: File below the kubelet's root directory.
+	Path string
+	// Problem is the kubelet's own words.
+	Problem string
+	// Detail is what differs, if Problem does not say it.
+	Detail string
+	// Or is what the kubelet may say instead: it looks at pods and containers in random order.
+	Or []string
+	// Crash says that the kubelet crashes; Problem is the panic.
+	Crash bool
+	// Chance says that the kubelet may start as well, because the order in which it adds up memory
+	// blocks is random.
+	Chance bool
+
+	// Restoring says that the manager cannot take the file over at all, as one of another policy or
+	// format: a kubelet that runs has not written it.
+	Restoring bool
+
+	manager string // in the kubelet's words, if Restoring
+}
+
+// mostWords is how much of the kubelet's words an error repeats: a file may hold any text.
+const mostWords = 400
+
+// Error is the kubelet's words and what to do.
+func (e *StartError) Error() string {
+	does := "does not start"
+	switch {
+	case e.Chance:
+		does = "may not start"
+	case e.Crash:
+		does = "crashes when it starts"
+	}
+	problem := clip.Text(e.Problem, mostWords)
+	if e.Detail != "" {
+		problem += " (" + clip.Text(e.Detail, mostWords) + ")"
+	}
+	return fmt.Sprintf("%s: a kubelet %s over this file: %s: %s", path.Base(e.Path), does, problem, Remedy(e.Path))
+}
+
+// Remedy is what makes a kubelet start anew that does not start over these checkpoints.
+func Remedy(files ...string) string {
+	return "drain the node, stop the kubelet, delete " + strings.Join(files, " and ") + ", start the kubelet"
+}
+
+// Messages are the errors with which the kubelet's manager may end, in full; Error is about the
+// first.
+func (e *StartError) Messages() []string {
+	var out []string
+	for _, problem := range append([]string{e.Problem}, e.Or...) {
+		if e.Restoring {
+			problem = fmt.Sprintf("could not restore state from checkpoint: %s, please drain this node and delete the %s manager checkpoint file %q before restarting Kubelet",
+				problem, e.manager, e.Path)
+		}
+		out = append(out, problem)
+	}
+	return out
+}
+
+// DefaultRoot is the kubelet's root directory, unless its flag --root-dir says otherwise.
+const DefaultRoot = "/var/lib/kubelet"
+
+// RootOf is the root directory of the kubelet whose checkpoints lie in dir: dir itself if it is
+// called like one, otherwise DefaultRoot, because dir is a copy then.
+func RootOf(dir string) string {
+	if abs, err := filepath.Abs(dir); err == nil && filepath.Base(abs) == "kubelet" {
+		return abs
+	}
+	return DefaultRoot
+}
+
+// Start says if a kubelet starts over these checkpoints, in root. It looks at them in the kubelet's
+// order, and at no others: the device manager of a kubelet starts over any file. The error is a
+// *StartError.
+func (r *Raw) Start(s *placement.Startup, root string) error {
+	if err := StartCPU(s, root, r.CPU); err != nil {
+		return err
+	}
+	return StartMemory(s, root, r.Memory)
+}
+
+// restoreError is about a checkpoint that the manager cannot take over, before it looks at the
+// machine.
+func restoreError(root, name, manager string, problem error) *StartError {
+	e := &StartError{Path: path.Join(root, name), Problem: problem.Error(), Restoring: true, manager: manager}
+	if words := (*randomWords)(nil); errors.As(problem, &words) {
+		e.Or = words.or()
+	}
+	return e
+}
+
+// invalid is about a checkpoint that does not fit machine and configuration.
+func invalid(root, name string, problem error) *StartError {
+	e := &StartError{Path: path.Join(root, name), Problem: problem.Error()}
+	if words := (*randomWords)(nil); errors.As(problem, &words) {
+		e.Or = words.or()
+	}
+	if other := (*otherCPUs)(nil); errors.As(problem, &other) {
+		e.Detail = other.detail()
+	}
+	return e
+}
+
+// crashed is about a checkpoint over which the kubelet panics.
+func crashed(root, name string) *StartError {
+	return &StartError{Path: path.Join(root, name), Crash: true, Problem: nilPointer}
+}
+
+const nilPointer = "runtime error: invalid memory address or nil pointer dereference"
+
+// randomWords are the errors among which the kubelet ends with one, by the order of a Go map. The
+// first stands for all.
+type randomWords struct {
+	all  []error
+	size int
+}
+
+// mostRandom bounds their bytes.
+const mostRandom = 1 << 20
+
+func (w *randomWords) full() bool { return w.size > mostRandom }
+
+func (w *randomWords) add(err error) {
+	if !w.full() {
+		w.all = append(w.all, err)
+		w.size += len(err.Error())
+	}
+}
+
+func (w *randomWords) Error() string { return w.all[0].Error() }
+
+func (w *randomWords) or() (out []string) {
+	for _, err := range w.all[1:] {
+		out = append(out, err.Error())
+	}
+	return out
+}
+
+// err is nil if nothing was added.
+func (w *randomWords) err() error {
+	if len(w.all) == 0 {
+		return nil
+	}
+	return w
+}
+
+// errCorrupted is checkpointmanager/errors.CorruptCheckpointError.
+var errCorrupted = errors.New("checkpoint is corrupted")
+
+// unmarshal is encoding/json's, with which the kubelet reads a checkpoint: it ignores fields that
+// it does not know, and takes names in any case. A type error names the kubelet's types.
+func unmarshal(data []byte, into any, names typeNames) error {
+	err := json.Unmarshal(data, into)
+	wrong := (*json.UnmarshalTypeError)(nil)
+	if !errors.As(err, &wrong) {
+		return err
+	}
+	where := "value"
+	if wrong.Struct != "" || wrong.Field != "" {
+		path := strings.Split(wrong.Field, ".")
+		for i := range path {
+			path[i] = names.bare(path[i]) // an embedded type is part of the path
+		}
+		where = "struct field " + names.bare(wrong.Struct) + "." + strings.Join(path, ".")
+	}
+	return fmt.Errorf("json: cannot unmarshal %s into Go %s of type %s", wrong.Value, where, names.in(wrong.Type.String()))
+}
+
+// typeNames are the kubelet's names for the types of this package, which encoding/json's errors
+// mention.
+type typeNames map[string]string
+
+// but is the names with one other.
+func (n typeNames) but(own, kubelet string) typeNames {
+	out := maps.Clone(n)
+	out[own] = kubelet
+	return out
+}
+
+// bare is the name of a type without its package.
+func (n typeNames) bare(name string) string {
+	if kubelet, ok := n[name]; ok {
+		_, name, _ = strings.Cut(kubelet, ".")
+	}
+	return name
+}
+
+var ownType = regexp.MustCompile(`kubeletstate\.\w+`)
+
+// in puts the kubelet's names into the text of a type.
+func (n typeNames) in(text string) string {
+	return ownType.ReplaceAllStringFunc(text, func(own string) string { return cmp.Or(n[strings.TrimPrefix(own, "kubeletstate.")], own) })
+}

@@ -1,0 +1,308 @@
+package kubeletstate
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/berth-dev/berth/placement"
+)
+
+// The formats of a cpu_manager_state, as pkg/kubelet/cm/cpumanager/state/checkpoint.go has them.
+type (
+	cpuV1 struct {
+		PolicyName    string            `json:"policyName"`
+		DefaultCPUSet string            `json:"defaultCpuSet"`
+		Entries       map[string]string `json:"entries,omitempty"`
+		Checksum      checksumValue     `json:"checksum"`
+	}
+	cpuV2 struct {
+		PolicyName    string                       `json:"policyName"`
+		DefaultCPUSet string                       `json:"defaultCpuSet"`
+		Entries       map[string]map[string]string `json:"entries,omitempty"`
+		Checksum      checksumValue                `json:"checksum"`
+	}
+	cpuV3 struct {
+		PolicyName    string                       `json:"policyName"`
+		DefaultCPUSet string                       `json:"defaultCpuSet"`
+		Entries       map[string]map[string]string `json:"entries,omitempty"`
+		PodEntries    podCPUs                      `json:"podEntries,omitempty"`
+		Checksum      checksumValue                `json:"checksum"`
+	}
+	// cpuV4 has V2 for older kubelets; Data counts.
+	cpuV4 struct {
+		cpuV2
+		Data         string        `json:"data"`
+		DataChecksum checksumValue `json:"dataChecksum"`
+	}
+	cpuV4Data struct {
+		PolicyName    string                             `json:"policyName"`
+		DefaultCPUSet string                             `json:"defaultCpuSet"`
+		Entries       map[string]map[string]string       `json:"entries,omitempty"`
+		PodEntries    podCPUs                            `json:"podEntries,omitempty"`
+		Baselines     map[string]map[string]cpuBaselines `json:"baselines,omitempty"`
+	}
+	cpuBaselines struct {
+		Baseline string `json:"baseline"`
+	}
+	podCPUs      map[string]podCPUSet
+	podCPUSet    struct{ cpus cpuRanges }
+	podEntryJSON struct {
+		CPUSet string `json:"cpuSet,omitempty"`
+	}
+	checksumValue uint64
+)
+
+// UnmarshalJSON is state.PodEntry's.
+func (p *podCPUSet) UnmarshalJSON(b []byte) (err error) {
+	var entry podEntryJSON
+	if err := json.Unmarshal(b, &entry); err != nil {
+		return err
+	}
+	if p.cpus, err = parseRanges(entry.CPUSet); err != nil {
+		return fmt.Errorf("failed to parse cpuset: %w", err)
+	}
+	return nil
+}
+
+var cpuTypes = typeNames{
+	"cpuV1": "state.CPUManagerCheckpointV1", "cpuV2": "state.CPUManagerCheckpointV2",
+	"cpuV3": "state.CPUManagerCheckpointV3", "cpuV4": "state.CPUManagerCheckpoint",
+	"cpuV4Data": "state.CPUManagerCheckpointData", "cpuBaselines": "state.ContainerCPUs",
+	"podCPUs": "state.PodCPUAssignments", "podCPUSet": "state.PodEntry", "podEntryJSON": "state.podEntryJSON",
+	"checksumValue": "checksum.Checksum",
+}
+
+// cpuTypesUntil135 are those of the releases that know two formats.
+var cpuTypesUntil135 = cpuTypes.but("cpuV2", "state."+cpuTypeName)
+
+// cpuBook is what a CPU manager takes over from its checkpoint.
+type cpuBook struct {
+	policy, shared string
+	entries        map[string]map[string]string
+}
+
+// StartCPU says if the CPU manager of a kubelet starts over a cpu_manager_state in root; nil data
+// means that there is no file. The error is a *StartError.
+func StartCPU(s *placement.Startup, root string, data []byte) error {
+	if data == nil {
+		return nil // the kubelet writes a new one
+	}
+	book, err := readCPU(s.Version, data)
+	if err != nil {
+		return restoreError(root, CPUFile, "CPU", err)
+	}
+	shared, held, err := book.restore(s)
+	if err != nil {
+		return restoreError(root, CPUFile, "CPU", err)
+	}
+	if s.CPUPolicy != "static" {
+		return nil
+	}
+	if err := validateCPUs(s, shared, held); err != nil {
+		return invalid(root, CPUFile, err)
+	}
+	return nil
+}
+
+// readCPU is loading and migrating, which each release does in its own way
+// (pkg/kubelet/cm/cpumanager/state/state_checkpoint.go). The gate PodLevelResourceManagers is off:
+// placement.NewModel refuses it.
+func readCPU(version placement.Version, data []byte) (*cpuBook, error) {
+	switch {
+	case version <= placement.V135:
+		old, err := readCPUv1(data)
+		if err != nil {
+			return readCPUv2(data, cpuTypesUntil135)
+		}
+		return migrateCPU(old, "error migrating v1 checkpoint state to v2 checkpoint state: ")
+	case version == placement.V136:
+		book, err := readCPUv2(data, cpuTypes)
+		if err == nil {
+			return book, nil
+		}
+		old, err := readCPUv1(data)
+		if err != nil {
+			return nil, err
+		}
+		return migrateCPU(old, "failed to migrate checkpoint from v1 to v2: ")
+	}
+	return readCPUv4(data)
+}
+
+func readCPUv1(data []byte) (*cpuV1, error) {
+	in := cpuV1{Entries: map[string]string{}}
+	if err := unmarshal(data, &in, cpuTypes); err != nil {
+		return nil, err
+	}
+	if in.Checksum != 0 && in.Checksum != checksumValue(sumCPUv1(&in)) {
+		return nil, errCorrupted
+	}
+	return &in, nil
+}
+
+// migrateCPU takes over a file without container ids: none of those is among the containers that
+// run when a kubelet of today starts.
+func migrateCPU(in *cpuV1, failed string) (*cpuBook, error) {
+	unknown := &randomWords{}
+	for _, id := range slices.Sorted(maps.Keys(in.Entries)) {
+		unknown.add(fmt.Errorf("%scontainerID '%s' not found in initial containers list", failed, id))
+	}
+	return &cpuBook{policy: in.PolicyName, shared: in.DefaultCPUSet}, unknown.err()
+}
+
+// readCPUv2 accepts checksums by either name of the type: the old one, and that of the release.
+func readCPUv2(data []byte, names typeNames) (*cpuBook, error) {
+	in := cpuV2{Entries: map[string]map[string]string{}}
+	if err := unmarshal(data, &in, names); err != nil {
+		return nil, err
+	}
+	sum := func(name string) checksumValue {
+		return checksumValue(sumCPU(name, in.PolicyName, in.DefaultCPUSet, in.Entries, nil))
+	}
+	if in.Checksum != 0 && in.Checksum != sum(cpuTypeName) && in.Checksum != sum(names.bare("cpuV2")) {
+		return nil, errCorrupted
+	}
+	return &cpuBook{in.PolicyName, in.DefaultCPUSet, in.Entries}, nil
+}
+
+func readCPUv3(data []byte) (*cpuBook, error) {
+	in := cpuV3{Entries: map[string]map[string]string{}, PodEntries: podCPUs{}}
+	if err := unmarshal(data, &in, cpuTypes); err != nil {
+		return nil, err
+	}
+	dumped, ok := in.PodEntries.dumped()
+	sum := func(name string) checksumValue {
+		return checksumValue(sumCPU(name, in.PolicyName, in.DefaultCPUSet, in.Entries, &dumped))
+	}
+	if !ok || in.Checksum != sum("CPUManagerCheckpointV3") && in.Checksum != sum(cpuTypeName) {
+		return nil, errCorrupted
+	}
+	return &cpuBook{in.PolicyName, in.DefaultCPUSet, in.Entries}, nil
+}
+
+// readCPUv4 falls back on V3 and V2, but not if there is something of V4.
+func readCPUv4(data []byte) (*cpuBook, error) {
+	in := cpuV4{cpuV2: cpuV2{Entries: map[string]map[string]string{}}}
+	inner := cpuV4Data{Entries: map[string]map[string]string{}, PodEntries: podCPUs{}, Baselines: map[string]map[string]cpuBaselines{}}
+	err := readData(data, &in, cpuTypes, "cpu manager checkpoint", func() error { return unmarshal([]byte(in.Data), &inner, cpuTypes) })
+	if err == nil && in.DataChecksum != checksumValue(sumText(in.Data)) {
+		err = errCorrupted
+	}
+	switch {
+	case err == nil:
+		return &cpuBook{inner.PolicyName, inner.DefaultCPUSet, inner.Entries}, nil
+	case in.Data != "" || in.DataChecksum != 0:
+		return nil, fmt.Errorf("could not load v4 checkpoint: %w", err)
+	}
+	if book, err := readCPUv3(data); err == nil {
+		return book, nil
+	}
+	return readCPUv2(data, cpuTypes)
+}
+
+// readData reads the outer and the inner JSON of Kubernetes 1.37.
+func readData(data []byte, into any, names typeNames, what string, inner func() error) error {
+	if err := unmarshal(data, into, names); err != nil {
+		return fmt.Errorf("failed to deserialize %s: %w", what, err)
+	}
+	if err := inner(); err != nil {
+		return fmt.Errorf("failed to deserialize %s data: %w", what, err)
+	}
+	return nil
+}
+
+// cpuHolders are the containers with CPUs of their own; pods counts their pods, and pods without
+// containers too.
+type cpuHolders struct {
+	pods int
+	all  []heldCPUs
+}
+
+// heldCPUs is what a container has.
+type heldCPUs struct {
+	pod, container string
+	cpus           cpuRanges
+}
+
+// restore is the second half of restoreState.
+func (b *cpuBook) restore(s *placement.Startup) (shared cpuRanges, held cpuHolders, err error) {
+	if s.CPUPolicy != b.policy {
+		return nil, held, fmt.Errorf("configured policy %q differs from state checkpoint policy %q", s.CPUPolicy, b.policy)
+	}
+	if shared, err = parseRanges(b.shared); err != nil {
+		cpu := "cpu"
+		if s.Version >= placement.V137 {
+			cpu = "CPU"
+		}
+		return nil, held, fmt.Errorf("could not parse default %s set %q: %w", cpu, b.shared, err)
+	}
+	wrong := &randomWords{}
+	held.pods = len(b.entries)
+	for _, pod := range slices.Sorted(maps.Keys(b.entries)) {
+		for _, container := range slices.Sorted(maps.Keys(b.entries[pod])) {
+			text := b.entries[pod][container]
+			cpus, err := parseRanges(text)
+			if err != nil {
+				wrong.add(fmt.Errorf("could not parse cpuset %q for container %q in pod %q: %w", text, container, pod, err))
+			}
+			held.all = append(held.all, heldCPUs{pod, container, cpus})
+		}
+	}
+	return shared, held, wrong.err()
+}
+
+// validateCPUs is validateState of pkg/kubelet/cm/cpumanager/policy_static.go. It does not mind
+// containers that have the same CPUs, of one pod or of two.
+func validateCPUs(s *placement.Startup, shared cpuRanges, held cpuHolders) error {
+	all, reserved := rangesOf(s.CPUs), rangesOf(s.Reserved)
+	if len(shared) == 0 {
+		if held.pods > 0 {
+			return errors.New("default cpuset cannot be empty")
+		}
+		return nil
+	}
+	both := reserved.and(shared)
+	switch {
+	case s.StrictReservation && len(both) > 0:
+		return fmt.Errorf("some of strictly reserved cpus: %q are present in defaultCpuSet: %q", both, shared)
+	case !s.StrictReservation && !slices.Equal(both, reserved):
+		return fmt.Errorf("not all reserved cpus: %q are present in defaultCpuSet: %q", reserved, shared)
+	}
+	overlaps := &randomWords{}
+	known := slices.Clone(shared)
+	for i := range held.all {
+		h := &held.all[i]
+		if !overlaps.full() && len(h.cpus.and(shared)) > 0 {
+			overlaps.add(fmt.Errorf("pod: %s, container: %s cpuset: %q overlaps with default cpuset %q", h.pod, h.container, h.cpus, shared))
+		}
+		known = append(known, h.cpus...)
+	}
+	if known = known.merged(); !slices.Equal(known, all) {
+		return cmp.Or(overlaps.err(), error(&otherCPUs{all, known}))
+	}
+	return overlaps.err()
+}
+
+// otherCPUs says that the CPUs of the machine are not those of the file.
+type otherCPUs struct{ machine, file cpuRanges }
+
+func (e *otherCPUs) Error() string {
+	return fmt.Sprintf("current set of available CPUs %q doesn't match with CPUs in state %q", e.machine, e.file)
+}
+
+// detail tells the difference, which is hard to see among hundreds of CPUs.
+func (e *otherCPUs) detail() string {
+	var out []string
+	if lacks := e.machine.without(e.file); len(lacks) > 0 {
+		out = append(out, fmt.Sprintf("the file lacks %s", lacks))
+	}
+	if more := e.file.without(e.machine); len(more) > 0 {
+		out = append(out, fmt.Sprintf("the kubelet has no CPUs %s", more))
+	}
+	return strings.Join(out, ", ")
+}

@@ -1,0 +1,363 @@
+package kubeletstate
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/berth-dev/berth/placement"
+)
+
+// The formats of a memory_manager_state, as pkg/kubelet/cm/memorymanager/state/checkpoint.go has
+// them.
+type (
+	memoryV1 struct {
+		PolicyName   string          `json:"policyName"`
+		MachineState memoryNodes     `json:"machineState"`
+		Entries      containerBlocks `json:"entries,omitempty"`
+		Checksum     checksumValue   `json:"checksum"`
+	}
+	memoryV2 struct {
+		PolicyName   string          `json:"policyName"`
+		MachineState memoryNodes     `json:"machineState"`
+		Entries      containerBlocks `json:"entries,omitempty"`
+		PodEntries   podBlocks       `json:"podEntries,omitempty"`
+		Checksum     checksumValue   `json:"checksum"`
+	}
+	// memoryV3 has V1 for older kubelets; Data counts.
+	memoryV3 struct {
+		memoryV1
+		Data         string        `json:"data"`
+		DataChecksum checksumValue `json:"dataChecksum"`
+	}
+	memoryV3Data struct {
+		PolicyName   string          `json:"policyName"`
+		MachineState memoryNodes     `json:"machineState"`
+		Entries      containerBlocks `json:"entries,omitempty"`
+		PodEntries   podBlocks       `json:"podEntries,omitempty"`
+	}
+)
+
+var memoryTypes = typeNames{
+	"memoryV1": "state.MemoryManagerCheckpointV1", "memoryV2": "state.MemoryManagerCheckpointV2",
+	"memoryV3": "state.MemoryManagerCheckpoint", "memoryV3Data": "state.MemoryManagerCheckpointData",
+	"memoryNodes": "state.NUMANodeMap", "memoryNode": "state.NUMANodeState", "memoryTable": "state.MemoryTable",
+	"containerBlocks": "state.ContainerMemoryAssignments", "podBlocks": "state.PodMemoryAssignments",
+	"podMemoryEntry": "state.PodEntry", "memoryBlock": "state.Block",
+	"resourceName": "v1.ResourceName", "checksumValue": "checksum.Checksum",
+}
+
+// memoryTypesUntil135 are those of the releases that know one format.
+var memoryTypesUntil135 = memoryTypes.but("memoryV1", "state."+memoryTypeName)
+
+// StartMemory says if the memory manager of a kubelet starts over a memory_manager_state in root;
+// nil data means that there is no file. The error is a *StartError.
+func StartMemory(s *placement.Startup, root string, data []byte) error {
+	if data == nil {
+		return nil // the kubelet writes a new one
+	}
+	book, err := readMemory(s.Version, data)
+	if err == nil && s.MemoryPolicy != book.PolicyName {
+		err = fmt.Errorf("[memorymanager] configured policy %q differs from state checkpoint policy %q", s.MemoryPolicy, book.PolicyName)
+	}
+	if err != nil {
+		return restoreError(root, MemoryFile, "memory", err)
+	}
+	if book.nullTable() {
+		return crashed(root, MemoryFile)
+	}
+	if s.MemoryPolicy != "Static" {
+		return nil
+	}
+	return book.validate(s, root)
+}
+
+// readMemory is loading and migrating, which each release does in its own way
+// (pkg/kubelet/cm/memorymanager/state/state_checkpoint.go). The gate PodLevelResourceManagers is
+// off: placement.NewModel refuses it.
+func readMemory(version placement.Version, data []byte) (*memoryV1, error) {
+	switch {
+	case version <= placement.V135:
+		return readMemoryV1(data, memoryTypesUntil135, memoryV1Sums{own: memoryTypeName})
+	case version == placement.V136:
+		return readMemoryV1(data, memoryTypes, memoryV1Sums{own: memoryTypeName, also: "MemoryManagerCheckpointV1", none: true})
+	}
+	return readMemoryV3(data)
+}
+
+// memoryV1Sums says which checksums a release accepts: by the names of the type, and none at all.
+type memoryV1Sums struct {
+	own, also string
+	none      bool
+}
+
+func readMemoryV1(data []byte, names typeNames, accepts memoryV1Sums) (*memoryV1, error) {
+	in := memoryV1{Entries: containerBlocks{}, MachineState: memoryNodes{}}
+	if err := unmarshal(data, &in, names); err != nil {
+		return nil, err
+	}
+	if accepts.none && in.Checksum == 0 {
+		return &in, nil
+	}
+	if in.Checksum != checksumValue(sumMemory(accepts.own, &in, nil)) && (accepts.also == "" || in.Checksum != checksumValue(sumMemory(accepts.also, &in, nil))) {
+		return nil, errCorrupted
+	}
+	return &in, nil
+}
+
+func readMemoryV2(data []byte) (*memoryV1, error) {
+	in := memoryV2{Entries: containerBlocks{}, PodEntries: podBlocks{}, MachineState: memoryNodes{}}
+	if err := unmarshal(data, &in, memoryTypes); err != nil {
+		return nil, err
+	}
+	book := &memoryV1{PolicyName: in.PolicyName, MachineState: in.MachineState, Entries: in.Entries}
+	if in.Checksum != checksumValue(sumMemory(memoryTypeName, book, &in.PodEntries)) {
+		return nil, errCorrupted
+	}
+	return book, nil
+}
+
+// readMemoryV3 falls back on V2 and V1, but not if there is something of V3.
+func readMemoryV3(data []byte) (*memoryV1, error) {
+	in := memoryV3{memoryV1: memoryV1{Entries: containerBlocks{}, MachineState: memoryNodes{}}}
+	inner := memoryV3Data{Entries: containerBlocks{}, PodEntries: podBlocks{}, MachineState: memoryNodes{}}
+	err := readData(data, &in, memoryTypes, "memory manager checkpoint", func() error { return unmarshal([]byte(in.Data), &inner, memoryTypes) })
+	if err == nil && in.DataChecksum != checksumValue(sumText(in.Data)) {
+		err = errCorrupted
+	}
+	switch {
+	case err == nil:
+		return &memoryV1{PolicyName: inner.PolicyName, MachineState: inner.MachineState, Entries: inner.Entries}, nil
+	case in.Data != "" || in.DataChecksum != 0:
+		return nil, fmt.Errorf("could not load v3 checkpoint: %w", err)
+	}
+	if book, err := readMemoryV2(data); err == nil {
+		return book, nil
+	}
+	return readMemoryV1(data, memoryTypes, memoryV1Sums{own: memoryTypeName, none: true})
+}
+
+// nullTable says if NUMANodeMap.Clone, through which every book goes, would look into a table that
+// is null.
+func (c *memoryV1) nullTable() bool {
+	for _, n := range c.MachineState {
+		if n == nil {
+			continue
+		}
+		for _, t := range n.MemoryMap {
+			if t == nil {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// validate is validateState of pkg/kubelet/cm/memorymanager/policy_static.go.
+func (c *memoryV1) validate(s *placement.Startup, root string) error {
+	if len(c.MachineState) == 0 {
+		if len(c.Entries) != 0 {
+			return invalid(root, MemoryFile, errors.New("[memorymanager] machine state can not be empty when it has memory assignments"))
+		}
+		return nil
+	}
+	expected := defaultMachineState(s)
+	strange := &randomWords{}
+	for _, pod := range slices.Sorted(maps.Keys(c.Entries)) {
+		for _, container := range slices.Sorted(maps.Keys(c.Entries[pod])) {
+			if err := expected.take(c.Entries[pod][container]); err != nil {
+				strange.add(fmt.Errorf("[memorymanager] (pod: %s, container: %s) %w", pod, container, err))
+			}
+		}
+	}
+	if err := strange.err(); err != nil {
+		return invalid(root, MemoryFile, err)
+	}
+	found := c.MachineState.compare(expected, c.groups())
+	return found.err(root)
+}
+
+// defaultMachineState is getDefaultMachineState.
+func defaultMachineState(s *placement.Startup) memoryNodes {
+	out := memoryNodes{}
+	for _, m := range s.Memory {
+		id := int(m.NUMA)
+		if out[id] == nil {
+			out[id] = &memoryNode{MemoryMap: map[resourceName]*memoryTable{}, Cells: []int{id}}
+		}
+		out[id].MemoryMap[resourceName(m.Resource)] = &memoryTable{Total: m.Total, SystemReserved: m.SystemReserved, Allocatable: m.Allocatable, Free: m.Allocatable}
+	}
+	return out
+}
+
+// take is updateExpectedMachineState.
+func (ns memoryNodes) take(blocks []memoryBlock) error {
+	for _, b := range blocks {
+		left := b.Size
+		for _, id := range b.NUMAAffinity {
+			n := ns[id]
+			if n == nil {
+				return errors.New("the memory assignment uses the NUMA that does not exist")
+			}
+			n.NumberOfAssignments++
+			n.Cells = b.NUMAAffinity
+			t := n.MemoryMap[b.Type]
+			if t == nil {
+				return errors.New("the memory assignment uses memory resource that does not exist")
+			}
+			taken := min(left, t.Free)
+			t.Reserved += taken
+			t.Free -= taken
+			left -= taken
+		}
+	}
+	return nil
+}
+
+// groups are, for each NUMA node, the groups in which containers end up with it: more than one if
+// they are mixed (placement.State.Mixed). The kubelet then keeps the group of the container that it
+// comes to last.
+func (c *memoryV1) groups() map[int][][]int {
+	out := map[int][][]int{}
+	for _, containers := range c.Entries {
+		for _, blocks := range containers {
+			last := map[int][]int{}
+			for _, b := range blocks {
+				for _, id := range b.NUMAAffinity {
+					last[id] = slices.Sorted(slices.Values(b.NUMAAffinity))
+				}
+			}
+			for id, group := range last {
+				if !slices.ContainsFunc(out[id], func(g []int) bool { return slices.Equal(g, group) }) {
+					out[id] = append(out[id], group)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// compared is what areMachineStatesEqual may come to. It ends at the first NUMA node, or kind of
+// memory, that is not equal, in random order.
+type compared struct {
+	// different is a difference that does not depend on the order of blocks; reordered is one that
+	// may. detail is the first.
+	different, reordered bool
+	detail               string
+	// crash: it looks up a NUMA node, or a kind of memory, that the file does not have.
+	crash bool
+	// mixed: see groups.
+	mixed bool
+}
+
+func (c *compared) err(root string) error {
+	e := invalid(root, MemoryFile, errors.New("[memorymanager] the expected machine state is different from the real one"))
+	e.Chance, e.Detail = c.mixed && !c.different, c.detail
+	switch differs := c.different || c.reordered || c.mixed; {
+	case c.crash && differs:
+		e.Or = []string{nilPointer}
+	case c.crash:
+		e = crashed(root, MemoryFile)
+	case !differs:
+		return nil
+	}
+	return e
+}
+
+// compare is areMachineStatesEqual.
+func (ns memoryNodes) compare(expected memoryNodes, groups map[int][][]int) (out compared) {
+	if len(ns) != len(expected) {
+		out.differ("NUMA nodes "+idsOf(ns), idsOf(expected))
+		return out
+	}
+	for _, id := range slices.Sorted(maps.Keys(ns)) {
+		n, want := ns[id], expected[id]
+		out.mixed = out.mixed || len(groups[id]) > 1
+		switch {
+		case want == nil:
+			out.differ(fmt.Sprintf("NUMA node %d", id), "none")
+		case n == nil:
+			out.crash = true
+		default:
+			out.compareNode(ns, expected, id, groups[id])
+		}
+	}
+	return out
+}
+
+func (c *compared) compareNode(ns, expected memoryNodes, id int, groups [][]int) {
+	n, want := ns[id], expected[id]
+	cells := slices.Sorted(slices.Values(n.Cells))
+	isCells := func(group []int) bool { return slices.Equal(group, cells) }
+	at := fmt.Sprintf("NUMA node %d: ", id)
+	switch same := isCells(slices.Sorted(slices.Values(want.Cells))); {
+	case n.NumberOfAssignments != want.NumberOfAssignments:
+		c.differ(fmt.Sprintf("%s%d assignments", at, n.NumberOfAssignments), fmt.Sprintf("%d by its blocks", want.NumberOfAssignments))
+		return
+	case len(n.MemoryMap) != len(want.MemoryMap):
+		c.differ(fmt.Sprintf("%s%d kinds of memory", at, len(n.MemoryMap)), fmt.Sprint(len(want.MemoryMap)))
+		return
+	case !same && !slices.ContainsFunc(groups, isCells):
+		c.differ(fmt.Sprintf("%sgroup %v", at, cells), fmt.Sprintf("%v by its blocks", want.Cells))
+		return
+	case !same:
+		c.reordered = true
+	}
+	for _, resource := range slices.Sorted(maps.Keys(n.MemoryMap)) {
+		t, w := n.MemoryMap[resource], want.MemoryMap[resource]
+		at := at + string(resource) + ": "
+		switch {
+		case w == nil:
+			c.differ(at+"a table", "none")
+			continue
+		case t.Total != w.Total:
+			c.differ(fmt.Sprintf("%s%d bytes", at, t.Total), fmt.Sprint(w.Total))
+			continue
+		case t.SystemReserved != w.SystemReserved:
+			c.differ(fmt.Sprintf("%s%d bytes reserved for the system", at, t.SystemReserved), fmt.Sprint(w.SystemReserved))
+			continue
+		case t.Allocatable != w.Allocatable:
+			c.differ(fmt.Sprintf("%s%d bytes allocatable", at, t.Allocatable), fmt.Sprint(w.Allocatable))
+			continue
+		}
+		var got, all memoryTable
+		for _, cell := range cells {
+			a, b := ns.table(cell, resource), expected.table(cell, resource)
+			if a == nil || b == nil {
+				c.crash = true
+				break
+			}
+			got.Free, got.Reserved = got.Free+a.Free, got.Reserved+a.Reserved
+			all.Free, all.Reserved = all.Free+b.Free, all.Reserved+b.Reserved
+		}
+		if got != all {
+			c.reordered = true
+			c.detail = cmp.Or(c.detail, fmt.Sprintf("%s%d bytes reserved and %d free in the file, %d and %d by its blocks", at, got.Reserved, got.Free, all.Reserved, all.Free))
+		}
+	}
+}
+
+// differ notes what the file has, and what it should have.
+func (c *compared) differ(has, want string) {
+	c.different = true
+	c.detail = cmp.Or(c.detail, has+" in the file, want "+want)
+}
+
+func idsOf(ns memoryNodes) string {
+	var out []string
+	for _, id := range slices.Sorted(maps.Keys(ns)) {
+		out = append(out, strconv.Itoa(id))
+	}
+	return strings.Join(out, ",")
+}
+
+func (ns memoryNodes) table(id int, resource resourceName) *memoryTable {
+	if ns[id] == nil {
+		return nil
+	}
+	return ns[id].MemoryMap[resource]
+}

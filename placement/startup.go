@@ -1,0 +1,52 @@
+package placement
+
+import (
+	"github.com/berth-dev/berth/placement/memory"
+	"github.com/berth-dev/berth/topology"
+)
+
+// Startup is what the managers of a kubelet know before they read their checkpoints: what they hold
+// the files against (validateState of pkg/kubelet/cm/cpumanager and memorymanager).
+type Startup struct {
+	Version Version
+	// CPUPolicy is "none" or "static", MemoryPolicy is "None" or "Static".
+	CPUPolicy, MemoryPolicy string
+	// CPUs is what shared and exclusive CPUs add up to: the machine's, with StrictReservation
+	// without Reserved. Both are empty without the static policy.
+	CPUs, Reserved    topology.CPUSet
+	StrictReservation bool
+	// Memory is ascending by NUMA node, then resource; nil without the policy Static.
+	Memory []StartupMemory
+}
+
+// StartupMemory is one kind of memory of a NUMA node, in bytes. Allocatable may have wrapped
+// around, as it does in the kubelet.
+type StartupMemory struct {
+	NUMA                               topology.NUMAID
+	Resource                           string
+	Total, SystemReserved, Allocatable uint64
+}
+
+// Startup returns what the managers of this kubelet know when they start.
+func (m *Model) Startup() Startup {
+	s := Startup{Version: m.set.version, CPUPolicy: "none", MemoryPolicy: "None"}
+	if m.set.static {
+		s.CPUPolicy, s.StrictReservation = "static", m.set.cpu.StrictReservation
+		s.CPUs, s.Reserved = m.cpus.initial, m.cpus.reserved
+	}
+	if m.mem == nil {
+		return s
+	}
+	s.MemoryPolicy = "Static"
+	for pos := range m.space.Len() {
+		for k, name := range m.mem.Names() {
+			kind := memory.Kind(k)
+			if !m.mem.Has(kind).Has(pos) {
+				continue
+			}
+			s.Memory = append(s.Memory, StartupMemory{NUMA: m.space.ID(pos), Resource: name,
+				Total: m.mem.Total(kind, pos), SystemReserved: m.mem.Kept(kind, pos), Allocatable: m.mem.Allocatable(kind, pos)})
+		}
+	}
+	return s
+}
