@@ -6,7 +6,7 @@
 // breaks a promise: a pod refused by its kubelet, CPUs promised twice, a prediction marked exact
 // that turns out wrong, a victim evicted for nothing, or a pod that fits and is left waiting. Each
 // law of the cluster is made of Rules, and each Rule can be switched off, so that the tests show
-// what it closes. docs/protocol-runs.md carries the same runs in words.
+// what it closes. testdata has the runs.
 //
 // The model is pure: no clock, no randomness, no I/O. It shares no code with the scheduler, on
 // purpose: it states what the scheduler must do. Only its tests run it, so it stands under test/.

@@ -112,7 +112,6 @@ test/protocol             : test/protocol/explore
 test/protocol/explore     :
 test/protocol/gangs       : test/protocol/explore
 test/protocol/obey        : test/protocol/explore
-test/protocol/page        : test/golden
 test/reference            :
 test/sysfstest            : topology
 test/...                  : ...

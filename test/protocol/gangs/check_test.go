@@ -1,10 +1,9 @@
 package gangs
 
 import (
-	"fmt"
 	"testing"
 
-	"github.com/berth-dev/berth/test/protocol/page"
+	"github.com/berth-dev/berth/test/golden"
 )
 
 // TestAllRulesKeepEveryPromise is the claim of docs/protocol.md.
@@ -64,13 +63,11 @@ func TestEachRuleIsNeeded(t *testing.T) {
 	}
 }
 
-// TestPageCarriesTheTraces holds the page to the runs that the model finds; -rewrite writes them.
-func TestPageCarriesTheTraces(t *testing.T) {
-	page.Hold(t, "../../../docs/protocol-runs.md", func(yield func(string, fmt.Stringer) bool) {
-		for _, o := range off {
-			if !yield("gangs-"+o.rule.String(), Check(Config{Rules: AllRules.Without(o.rule), Budget: o.budget, Look: o.breach})) {
-				return
-			}
-		}
-	})
+// TestRuns holds testdata to the shortest runs that the model finds without each rule; -rewrite
+// writes them. docs/protocol.md names the files.
+func TestRuns(t *testing.T) {
+	for _, o := range off {
+		run := Check(Config{Rules: AllRules.Without(o.rule), Budget: o.budget, Look: o.breach})
+		golden.File(t, "testdata/"+o.rule.String()+".txt", run.String())
+	}
 }

@@ -6,8 +6,7 @@
 // Check walks every reachable state of a Config breadth first and returns the shortest run that
 // breaks a promise: places held for a part of a gang, a part that stays bound, a gang torn that was
 // whole, a member started and deleted for nothing, a gang that fits and is left waiting. Each Rule
-// can be switched off, so that the tests show what it closes. docs/protocol-runs.md carries the
-// runs.
+// can be switched off, so that the tests show what it closes. testdata has the runs.
 //
 // The model is pure and shares no code with the scheduler: it states what that must do. Room is a
 // number here; which node has it, and in what order its kubelet hears of pods, is what package

@@ -6,7 +6,7 @@
 // breaks a promise: two containers pinned to one CPU, a shared container on a pinned CPU, a
 // container beside its decision, a genuine decision that has to wait for somebody else's CPUs, a
 // difference that no report shows, a pod that fits and does not run. Each Rule can be switched off,
-// so that the tests show what it closes. docs/protocol-runs.md carries the same runs.
+// so that the tests show what it closes. testdata has the runs.
 //
 // The model is pure and shares no code with scheduler or agent: it states what they must do. It
 // begins where package protocol ends: how Bindings race with each other is modelled there.
