@@ -172,7 +172,7 @@ tiers:
     arguments: {nodeaffinity.weight: 1, podaffinity.weight: 1, tainttoleration.weight: 1, imagelocality.weight: 1, podtopologyspread.weight: 1,
       balancedresource.weight: 1, leastrequested.weight: 1, mostrequested.weight: 1, selectorspread.weight: 1}
   - name: predicates
-    arguments: {predicate.NodeAffinityEnable: true, predicate.GPUSharingEnable: true, predicate.CacheEnable: true, predicate.resources: x}
+    arguments: {predicate.NodeAffinityEnable: true, predicate.GPUSharingEnable: true, predicate.CacheEnable: true, predicate.ProportionalEnable: true, predicate.resources: x, predicate.resources.x.cpu: 4}
   - name: numa-aware
     arguments: {weight: 1, else: x}
   - name: extender
@@ -307,6 +307,47 @@ func TestOrderOfActions(t *testing.T) {
 		if said := strings.Contains(notes, "stands before allocate"); said != (want != "") || !strings.Contains(notes, want) {
 			t.Errorf("%s: %s", actions, notes)
 		}
+	}
+}
+
+// TestNoScheduler: what holds no configuration is refused, with what it is and what is wanted.
+func TestNoScheduler(t *testing.T) {
+	const deployment = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec: {template: {spec: {}}}\n"
+	const bare = "actions: allocate\n"
+	for name, c := range map[string]struct{ text, want string }{
+		"a deployment":       {deployment, "no volcano-scheduler.conf in it, but Deployment web: want volcano-scheduler.conf"},
+		"two of them":        {deployment + "---\n" + deployment, "but Deployment web, Deployment web"},
+		"already converted":  {"apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles: []", "but KubeSchedulerConfiguration: want"},
+		"another ConfigMap":  {"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: other}\ndata: {a.conf: b}", "but ConfigMap other: want"},
+		"misspelt alone":     {"action: allocate", `key "action" (did you mean "actions"?)`},
+		"two configurations": {bare + "---\n" + bare, "2 configurations, in an object"},
+		"empty text":         {"kind: ConfigMap\ndata: {volcano-scheduler.conf: ''}", "data.volcano-scheduler.conf: want one configuration"},
+		"broken text":        {"kind: ConfigMap\ndata: {volcano-scheduler.conf: '{'}", "data.volcano-scheduler.conf: "},
+		"a number":           {"default_scheduler_conf: 5", `default_scheduler_conf: got "5": want a configuration`},
+		"arguments, a text":  {"tiers: [{plugins: [{name: gang, arguments: x}]}]", `tiers[0].plugins[0].arguments: got "x": want an object`},
+	} {
+		if r, err := Volcano([]byte(c.text)); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: error %v, want %q; %s", name, err, c.want, r.Config)
+		}
+	}
+}
+
+// TestConfigMapAsBare: a text says the same in its ConfigMap as by itself.
+func TestConfigMapAsBare(t *testing.T) {
+	const bare = "logLevel: 7\naction: allocate\ntier: []\ntiers: [{plugins: [{name: gang, enabled: true}], plugin: []}]\nconfigurations: [{name: x, arguments: {a: b}}]\nmetrics: {type: y}\n"
+	alone, err := Volcano([]byte(bare))
+	if err != nil || len(alone.Unknown) != 5 {
+		t.Fatalf("%q, %v: want 5 keys", alone.Unknown, err)
+	}
+	wrapped, err := Volcano([]byte("kind: ConfigMap\ndata:\n  volcano-scheduler.conf: |\n    " + strings.ReplaceAll(bare, "\n", "\n    ")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := func(r *Result) string {
+		return strings.ReplaceAll(string(r.Config)+strings.Join(r.Notes, "\n")+strings.Join(r.Unknown, "\n"), "data.volcano-scheduler.conf: ", "")
+	}
+	if a, w := said(&alone), strings.ReplaceAll(said(&wrapped), "data.volcano-scheduler.conf.", ""); a != w {
+		t.Errorf("bare:\n%s\nin its ConfigMap:\n%s", a, w)
 	}
 }
 

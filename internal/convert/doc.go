@@ -3,7 +3,7 @@
 // out.
 //
 //   - read.go takes a Volcano configuration out of what people have: the bare file, its ConfigMap,
-//     and the JSON of a product's page.
+//     and the parameters of a product's add-on.
 //   - known.go is what to say about each plugin, action and argument.
 //   - volcano.go writes the configuration.
 package convert

@@ -57,33 +57,144 @@ var plugins = map[string]string{
 	"resource-strategy-fit":  "use scoringStrategy of NodeResourcesFit",
 	"crossquota":             useKueue,
 
-	"cce-gpu-topology-predicate": "a node's devices are placed by NUMA node under the node's own policy",
-	"cce-gpu-topology-priority":  "nodes on which devices keep their CPUs come first; there is no plugin to switch on",
-	"cce-gpu":                    "GPUs are extended resources, placed whole; parts of one are out of scope",
-	"nodelocalvolume":            servedByKube + " (VolumeBinding)",
-	"nodeemptydirvolume":         "ask for ephemeral-storage in the pod's requests",
-	"nodeCSIscheduling":          servedByKube + " (NodeVolumeLimits)",
-	"networkresource":            "the network plugin's resources are counted where pods ask for them as extended resources",
+	// Of the products that are built on Volcano: Huawei's CCE and Open Telekom Cloud's.
+	"cce-gpu-topology-predicate": "it kept a node whose GPUs or NPUs are not connected as asked from a pod; here a node's devices are placed by NUMA node under the node's own policy",
+	"cce-gpu-topology-priority":  "it preferred nodes with well connected GPUs or NPUs; here nodes on which devices keep their CPUs come first, and there is no plugin to switch on",
+	"cce-gpu":                    "it divided GPUs; " + wholeDevices,
+	"xgpu":                       "it divided GPUs by memory and computing power; " + wholeDevices,
+	"gpushare":                   "it divided GPUs; " + wholeDevices,
+	"nodelocalvolume":            "it left out nodes without the local volume; " + servedByKube + " (VolumeBinding)",
+	"nodeemptydirvolume":         "it left out nodes without room for an emptyDir; ask for ephemeral-storage in the pod's requests",
+	"nodeCSIscheduling":          "it left out nodes without the CSI driver; " + servedByKube + " (NodeVolumeLimits)",
+	"networkresource":            "it counted network interfaces; they are counted here if pods ask for them as extended resources",
+	"oversubscription":           "it placed pods by oversold CPUs and memory, which are out of scope: use requests",
+	"lifecycle":                  "it placed pods that end at a similar time together; nothing here knows when pods end",
+	"volcano-npu":                ascend,
 }
 
-// others says what becomes of keys around the configuration.
-var others = map[string]string{
-	"apiVersion": "", "kind": "", "metadata": "", "data": "",
-	"ca_cert": notScheduler, "server_cert": notScheduler, "server_key": notScheduler,
-	"resource_exporter_enable": "berth-agent reports what the exporter did, and more; nodes with only the exporter get the guarantee amounts",
-	"configurations":           "arguments of actions: kube-scheduler's own settings hold",
-	"metrics":                  "load of nodes is not looked at",
-	"plugins.eas_service":      notScheduler + ": it asks a service to make nodes",
+const (
+	wholeDevices = "GPUs are extended resources here, placed whole with their CPUs; parts of one are out of scope"
+	ascend       = "Ascend's plugin placed NPUs by their links, and pods of a failed NPU anew; here NPUs are extended resources (huawei.com/Ascend910), " +
+		"placed whole with their CPUs, and links between NPUs or nodes are not looked at"
+)
+
+// families say what becomes of plugins whose names have a vendor's word and differ after it.
+var families = []struct{ prefix, why string }{
+	{"volcano-npu", ascend}, // volcano-npu_v6.0.RC1_linux-aarch64
+	{"ascend", ascend},
+	{"npu", ascend},
+	{"huawei-npu", ascend},
+	{"cce-gpu", "a plugin of CCE's for GPUs; " + wholeDevices},
 }
 
-// inFamily says what becomes of a plugin that belongs to a known one by its first word.
+// inFamily says what becomes of a plugin that belongs to a family.
 func inFamily(name string) (string, bool) {
-	for _, family := range []string{"cce-gpu", "volcano-"} {
-		if strings.HasPrefix(name, family) {
-			return plugins["cce-gpu"], family == "cce-gpu"
+	for _, f := range families {
+		if strings.HasPrefix(name, f.prefix) {
+			return f.why, true
 		}
 	}
 	return "", false
+}
+
+// configurations say what becomes of each entry of configurations, by its name.
+var configurations = map[string]string{
+	"init-params": "settings of Ascend's plugin",
+	"selector":    "labels of nodes that Ascend's plugin offers: use the pod's node affinity",
+}
+
+// ownParameters say what becomes of parameters that only an add-on has: a text with one of them is
+// an add-on's.
+var ownParameters = map[string]string{
+	"resource_exporter_enable": "berth-agent reports what the exporter did, and more; nodes with only the exporter get the guarantee amounts",
+	"plugins.eas_service":      notScheduler + ": it asks a service to make nodes",
+	"ca_cert":                  notScheduler,
+	"server_cert":              notScheduler,
+	"server_key":               notScheduler,
+	"colocation_enable":        "oversold CPUs and memory are out of scope",
+	"oversubscription_ratio":   "oversold CPUs and memory are out of scope",
+	"oversubscription_method":  "oversold CPUs and memory are out of scope",
+	"descheduler_enable":       useDescheduler,
+	"deschedulerPolicy":        useDescheduler,
+	"deschedulingInterval":     useDescheduler,
+	"enable_workload_balancer": useDescheduler,
+	"scheduler_kube_api_qps":   "set clientConnection.qps of the KubeSchedulerConfiguration",
+	"scheduler_kube_api_burst": "set clientConnection.burst of the KubeSchedulerConfiguration",
+	"controller_kube_api_qps":  notScheduler,
+	"admission_kube_api_qps":   notScheduler,
+	"update_pod_status_qps":    notScheduler,
+	"admissions":               notScheduler + ": Volcano's webhooks stay where its controller stays",
+	"multiAZEnabled":           notScheduler + ": where the add-on's own pods run",
+	"multiAZBalance":           notScheduler + ": where the add-on's own pods run",
+	"node_match_expressions":   notScheduler + ": where the add-on's own pods run",
+	"recommendation_enable":    notScheduler,
+}
+
+const useDescheduler = "use a descheduler; Berth moves pods only for a plan that somebody asks for (berth defrag)"
+
+// switches are the keys of a plugin that switch a part of it.
+var switches = []string{
+	"enableJobOrder", "enableHierarchy", "enableJobReady", "enableJobPipelined", "enableTaskOrder", "enablePreemptable", "enableReclaimable",
+	"enablePreemptive", "enableQueueOrder", "enabledClusterOrder", "enableClusterOrder", "enablePredicate", "enableBestNode", "enableNodeOrder", "enableTargetJob",
+	"enableReservedNodes", "enableJobEnqueued", "enabledVictim", "enableJobStarving", "enabledOverused", "enabledAllocatable",
+	"enabledHyperNodeOrder", "enabledSubJobReady", "enabledSubJobPipelined", "enabledSubJobOrder", "enabledHyperNodeGradient",
+}
+
+// predicate is a switch of the plugin predicates.
+type predicate struct {
+	argument string
+	// plugin of kube-scheduler that does it, always; "": none does.
+	plugin string
+	// on is what becomes of the switch if it is on; "": it is served, or nobody misses it.
+	on string
+}
+
+// predicates are all switches that a release of Volcano has had.
+var predicates = []predicate{
+	{"predicate.NodeAffinityEnable", "NodeAffinity", ""},
+	{"predicate.NodePortsEnable", "NodePorts", ""},
+	{"predicate.TaintTolerationEnable", "TaintToleration", ""},
+	{"predicate.PodAffinityEnable", "InterPodAffinity", ""},
+	{"predicate.NodeVolumeLimitsEnable", "NodeVolumeLimits", ""},
+	{"predicate.VolumeZoneEnable", "VolumeZone", ""},
+	{"predicate.PodTopologySpreadEnable", "PodTopologySpread", ""},
+	{"predicate.VolumeBindingEnable", "VolumeBinding", ""},
+	{"predicate.DynamicResourceAllocationEnable", "DynamicResources", ""},
+	{"predicate.MemoryPressureEnable", "TaintToleration", ""}, // the node's controller taints such nodes
+	{"predicate.DiskPressureEnable", "TaintToleration", ""},
+	{"predicate.PIDPressureEnable", "TaintToleration", ""},
+	{"predicate.CacheEnable", "", "it has no counterpart, and needs none: Berth remembers what nodes answered by itself"},
+	{"predicate.GPUSharingEnable", "", "it has no counterpart: parts of a GPU are out of scope, whole ones are placed with their CPUs"},
+	{"predicate.GPUNumberEnable", "", "it has no counterpart, and needs none: a number of whole GPUs is an extended resource (volcano.sh/gpu-number, nvidia.com/gpu), placed with its CPUs"},
+}
+
+// proportional is the switch of the plugin predicates that keeps CPUs for devices.
+const (
+	proportional          = "predicate.ProportionalEnable"
+	proportionalResources = "predicate.resources"
+)
+
+// argumentsOf are the arguments that are read of a plugin; a name that is near to one is misspelt.
+func argumentsOf(plugin string) (out []string) {
+	switch plugin {
+	case "numa-aware":
+		out = []string{"weight"}
+	case "nodeorder":
+		for _, n := range nodeorder {
+			out = append(out, n.argument)
+		}
+		for _, s := range strategies {
+			out = append(out, s.argument)
+		}
+	case "binpack":
+		out = []string{"binpack.weight", "binpack.cpu", "binpack.memory", "binpack.resources"}
+	case "predicates":
+		for _, p := range predicates {
+			out = append(out, p.argument)
+		}
+		out = append(out, proportional, proportionalResources)
+	}
+	return out
 }
 
 // nodeorder says which plugin of kube-scheduler each weight of nodeorder is that of, and Volcano's

@@ -1,11 +1,18 @@
 package convert
 
 import (
+	"bufio"
+	"bytes"
+	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
+
+	"github.com/berth-dev/berth/internal/suggest"
 )
 
 // MaxInput bounds what is read: a ConfigMap holds no more than 1 MiB.
@@ -17,8 +24,12 @@ type settings struct {
 	Actions []string
 	// Plugins are those of all tiers, in their order.
 	Plugins []plugin
-	// Others are keys besides, as a product has them around the configuration.
-	Others []string
+	// Configurations are the arguments of actions and, in Ascend's Volcano, of its plugin.
+	Configurations []plugin
+	// Parameters are keys around the configuration, as a product's add-on has them.
+	Parameters []string
+	// Notes and Unknown are what is said about the other keys, as in Result.
+	Notes, Unknown []string
 }
 
 type plugin struct {
@@ -26,143 +37,322 @@ type plugin struct {
 	Arguments map[string]string
 }
 
-// read takes the settings out of a text.
+// what a text should be.
+const wanted = "want volcano-scheduler.conf, the ConfigMap that holds it, or the parameters of an add-on"
+
+// read takes the settings out of a text, which may hold other objects too.
 func read(text []byte) (settings, error) {
 	if len(text) > MaxInput {
 		return settings{}, fmt.Errorf("%d bytes: want at most %d, as a ConfigMap holds", len(text), MaxInput)
 	}
-	var document any
-	if err := yaml.Unmarshal(withoutSlashComments(text), &document); err != nil {
-		return settings{}, fmt.Errorf("%w: want YAML or JSON as it is stored: in print, braces and list marks may be lost", err)
-	}
-	var s settings
-	if err := s.take(document, 0); err != nil {
+	documents, err := documentsOf(text)
+	if err != nil {
 		return settings{}, err
 	}
-	if len(s.Actions) == 0 && len(s.Plugins) == 0 && len(s.Others) == 0 {
-		return settings{}, fmt.Errorf("neither actions nor tiers: want volcano-scheduler.conf, its ConfigMap, or the add-on's parameters")
+	var found []map[string]any
+	var names, others []string
+	for _, object := range documents {
+		if !holds(object, 0) {
+			others = append(others, nameOf(object))
+			continue
+		}
+		found, names = append(found, object), append(names, nameOf(object))
 	}
-	return s, nil
+	switch {
+	case len(found) > 1:
+		return settings{}, fmt.Errorf("%d configurations, in %s: want one at a time", len(found), strings.Join(names, " and "))
+	case len(found) == 0 && len(others) == 0:
+		return settings{}, errors.New("nothing in it: " + wanted)
+	case len(found) == 0:
+		return settings{}, fmt.Errorf("no volcano-scheduler.conf in it, but %s: %s%s", strings.Join(others, ", "), wanted, misspelt(documents[0]))
+	}
+	var s settings
+	if len(others) > 0 {
+		s.note("passed over, with no configuration in it: %s", strings.Join(others, ", "))
+	}
+	return s, s.take("", found[0], 0)
 }
 
-// inner are the keys below which a configuration stands: those of a ConfigMap as texts.
-var inner = []string{"volcano-scheduler.conf", "default-scheduler.conf", "default_scheduler_conf"}
+// documentsOf returns the objects of a text, those of lists one by one.
+func documentsOf(text []byte) (out []map[string]any, err error) {
+	docs := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(withoutSlashComments(text))))
+	for {
+		doc, err := docs.Read()
+		if errors.Is(err, io.EOF) {
+			return out, nil
+		}
+		var document any
+		if err == nil {
+			err = yaml.Unmarshal(doc, &document)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%w: want YAML or JSON as it is stored: in print, braces and list marks may be lost", err)
+		}
+		if document == nil {
+			continue
+		}
+		object, ok := document.(map[string]any)
+		if !ok {
+			return nil, fmt.Errorf("got %.40q: want an object with actions and tiers", fmt.Sprint(document))
+		}
+		out = append(out, itemsOf(object)...)
+	}
+}
+
+// itemsOf are the objects of a list; of any other object itself.
+func itemsOf(object map[string]any) (out []map[string]any) {
+	items, ok := object["items"].([]any)
+	if kind, _ := object["kind"].(string); !ok || !strings.HasSuffix(kind, "List") {
+		return []map[string]any{object}
+	}
+	for _, item := range items {
+		if one, ok := item.(map[string]any); ok {
+			out = append(out, one)
+		}
+	}
+	return out
+}
+
+// nameOf is how a message calls an object.
+func nameOf(object map[string]any) string {
+	kind, _ := object["kind"].(string)
+	meta, _ := object["metadata"].(map[string]any)
+	name, _ := meta["name"].(string)
+	if kind == "" {
+		return fmt.Sprintf("an object with %.80q", sortedKeys(object))
+	}
+	return strings.TrimSpace(fmt.Sprintf("%.40s %.80s", kind, name))
+}
+
+// misspelt names the key that somebody meant to be one of a configuration's.
+func misspelt(object map[string]any) string {
+	for _, key := range sortedKeys(object) {
+		if near := suggest.DidYouMean(key, confKeys); near != "" {
+			return fmt.Sprintf("; key %.40q%s", key, near)
+		}
+	}
+	return ""
+}
+
+var (
+	// confKeys are the keys of a configuration.
+	confKeys = []string{"actions", "tiers", "configurations", "metrics"}
+	// inner are the keys below which a configuration stands, as a text or an object: those of a
+	// ConfigMap, of the chart and of the add-on.
+	inner = []string{"volcano-scheduler.conf", "default-scheduler.conf", "volcano-scheduler-ci.conf", "default_scheduler_conf", "scheduler_config_override"}
+	// wrappers are the keys below which one of inner stands: those of a ConfigMap, of the chart, and
+	// of the product's API.
+	wrappers = []string{"data", "custom", "values", "spec"}
+)
 
 // maxDepth bounds texts in texts.
-const maxDepth = 3
+const maxDepth = 6
 
-// take reads a document of any of the forms.
-func (s *settings) take(document any, depth int) error {
-	object, ok := document.(map[string]any)
-	if !ok || depth > maxDepth {
-		return fmt.Errorf("got %.40q: want an object with actions and tiers", fmt.Sprint(document))
-	}
-	if data, ok := object["data"].(map[string]any); ok {
-		return s.take(data, depth+1)
-	}
-	for _, key := range inner {
-		switch conf := object[key].(type) {
-		case string:
-			read, err := read([]byte(conf))
-			s.Others, read.Others = othersIn(object), nil
-			read.Others, *s = s.Others, read
-			return err
-		case map[string]any:
-			if err := s.take(conf, depth+1); err != nil {
-				return err
-			}
-			s.Others = append(s.Others, othersIn(object)...)
-			return nil
-		}
-	}
-	return s.takeConf(object)
+// isConf says whether the object is a configuration.
+func isConf(object map[string]any) bool {
+	_, actions := object["actions"]
+	_, tiers := object["tiers"]
+	_, plugins := object["plugins"].([]any)
+	_, named := object["kind"]
+	return !named && (actions || tiers || plugins)
 }
 
-// othersIn lists the keys of an object that no configuration is below.
-func othersIn(object map[string]any) (keys []string) {
-	for _, key := range sortedKeys(object) {
-		if !slices.Contains(inner, key) {
-			keys = append(keys, key)
+// holds says whether a configuration is in the object, or parameters of an add-on.
+func holds(object map[string]any, depth int) bool {
+	if depth > maxDepth {
+		return false
+	}
+	if isConf(object) {
+		return true
+	}
+	for _, key := range inner {
+		if object[key] != nil {
+			return true
 		}
 	}
-	return keys
+	for _, key := range wrappers {
+		if below, ok := object[key].(map[string]any); ok && holds(below, depth+1) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(sortedKeys(object), func(key string) bool { return ownParameters[key] != "" })
+}
+
+// take reads an object of any of the forms, found below the key at.
+func (s *settings) take(at string, object map[string]any, depth int) error {
+	if depth > maxDepth {
+		return fmt.Errorf("%s: want a configuration, not one in another", at)
+	}
+	if isConf(object) {
+		return s.takeConf(at, object)
+	}
+	below := ""
+	for _, key := range slices.Concat(inner, wrappers) {
+		conf, ok := object[key].(map[string]any)
+		if text, isText := object[key].(string); isText {
+			ok = slices.Contains(inner, key)
+			if ok && below == "" {
+				documents, err := documentsOf([]byte(text))
+				if err != nil || len(documents) != 1 {
+					return fmt.Errorf("%s: %w", join(at, key), cmpErr(err, "want one configuration"))
+				}
+				conf = documents[0]
+			}
+		}
+		switch {
+		case !ok && slices.Contains(inner, key) && object[key] != nil:
+			return fmt.Errorf("%s: got %.40q: want a configuration", join(at, key), fmt.Sprint(object[key]))
+		case !ok, slices.Contains(wrappers, key) && !holds(conf, depth+1):
+			continue
+		}
+		if below != "" {
+			s.Unknown = append(s.Unknown, fmt.Sprintf("%s: a second configuration, beside %s: convert it by itself", join(at, key), join(at, below)))
+			continue
+		}
+		below = key
+		read := s.take
+		if slices.Contains(inner, key) && !holds(conf, depth+1) {
+			read = func(at string, conf map[string]any, _ int) error { return s.takeConf(at, conf) }
+		}
+		if err := read(join(at, key), conf, depth+1); err != nil {
+			return err
+		}
+	}
+	for _, key := range sortedKeys(object) {
+		_, isObject := object["kind"]
+		products, product := object["plugins"].(map[string]any)
+		switch {
+		case slices.Contains(inner, key), key == below:
+		case isObject && slices.Contains([]string{"apiVersion", "kind", "metadata", "immutable", "status"}, key):
+		case key == "plugins" && product: // the add-on's, not the scheduler's
+			for _, name := range sortedKeys(products) {
+				s.Parameters = append(s.Parameters, "plugins."+name)
+			}
+		case at == "data" && strings.Contains(key, "."):
+			s.note("%s: another text of the ConfigMap: it is not read", join(at, key))
+		default:
+			s.Parameters = append(s.Parameters, key)
+		}
+	}
+	return nil
+}
+
+func cmpErr(err error, otherwise string) error {
+	if err != nil {
+		return err
+	}
+	return errors.New(otherwise)
+}
+
+func join(at, key string) string {
+	if at == "" {
+		return key
+	}
+	return at + "." + key
+}
+
+func (s *settings) note(format string, args ...any) {
+	s.Notes = append(s.Notes, fmt.Sprintf(format, args...))
+}
+
+// strange says about a key that nothing reads it.
+func (s *settings) strange(at, key string, known []string) {
+	where := ""
+	if at != "" {
+		where = at + ": "
+	}
+	s.Unknown = append(s.Unknown, fmt.Sprintf("%skey %.80q: Volcano has no such key, and nothing is done for it%s", where, key, suggest.DidYouMean(key, known)))
 }
 
 // takeConf reads the configuration itself.
-func (s *settings) takeConf(object map[string]any) error {
+func (s *settings) takeConf(at string, object map[string]any) (err error) {
 	for _, key := range sortedKeys(object) {
 		switch value := object[key]; key {
 		case "actions":
 			text, ok := value.(string)
 			if !ok {
-				return fmt.Errorf("actions: got %.40q: want names with commas between them", fmt.Sprint(value))
+				return fmt.Errorf("%s: got %.40q: want names with commas between them", join(at, key), fmt.Sprint(value))
 			}
 			s.Actions = namesIn(text)
 		case "tiers":
-			if err := s.takeTiers(value); err != nil {
-				return err
-			}
+			err = s.takeTiers(join(at, key), value)
 		case "plugins":
-			if products, ok := value.(map[string]any); ok { // the add-on's, not the scheduler's
-				for _, name := range sortedKeys(products) {
-					s.Others = append(s.Others, "plugins."+name)
-				}
-				continue
+			s.Plugins, err = s.takePlugins(s.Plugins, join(at, key), value)
+		case "configurations":
+			if value != nil {
+				s.Configurations, err = s.takePlugins(nil, join(at, key), value)
 			}
-			if err := s.takePlugins("plugins", value); err != nil {
-				return err
-			}
+		case "metrics":
+			s.note("metrics: load of nodes is not looked at: use requests")
 		default:
-			s.Others = append(s.Others, key)
+			s.strange(at, key, confKeys)
 		}
-	}
-	return nil
-}
-
-func (s *settings) takeTiers(value any) error {
-	tiers, ok := value.([]any)
-	if !ok {
-		return fmt.Errorf("tiers: got %.40q: want a list", fmt.Sprint(value))
-	}
-	for i, tier := range tiers {
-		object, ok := tier.(map[string]any)
-		if !ok {
-			return fmt.Errorf("tiers[%d]: got %.40q: want an object with plugins", i, fmt.Sprint(tier))
-		}
-		if err := s.takePlugins(fmt.Sprintf("tiers[%d].plugins", i), object["plugins"]); err != nil {
+		if err != nil {
 			return err
 		}
 	}
+	if len(s.Actions) == 0 && len(s.Plugins) == 0 && len(s.Unknown) == 0 {
+		return errors.New("neither actions nor tiers: " + wanted)
+	}
 	return nil
 }
 
-func (s *settings) takePlugins(at string, value any) error {
-	plugins, ok := value.([]any)
+func (s *settings) takeTiers(at string, value any) (err error) {
+	tiers, ok := value.([]any)
 	if !ok {
 		return fmt.Errorf("%s: got %.40q: want a list", at, fmt.Sprint(value))
+	}
+	for i, tier := range tiers {
+		at := fmt.Sprintf("%s[%d]", at, i)
+		object, ok := tier.(map[string]any)
+		if !ok {
+			return fmt.Errorf("%s: got %.40q: want an object with plugins", at, fmt.Sprint(tier))
+		}
+		for _, key := range sortedKeys(object) {
+			if key != "plugins" {
+				s.strange(at, key, []string{"plugins"})
+				continue
+			}
+			if s.Plugins, err = s.takePlugins(s.Plugins, at+".plugins", object[key]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// takePlugins adds a list of things with a name and arguments.
+func (s *settings) takePlugins(into []plugin, at string, value any) ([]plugin, error) {
+	plugins, ok := value.([]any)
+	if !ok {
+		return nil, fmt.Errorf("%s: got %.40q: want a list", at, fmt.Sprint(value))
 	}
 	for i, one := range plugins {
 		object, _ := one.(map[string]any)
 		name, ok := object["name"].(string)
 		if !ok || name == "" {
-			return fmt.Errorf("%s[%d]: got %.40q: want an object with a name", at, i, fmt.Sprint(one))
+			return nil, fmt.Errorf("%s[%d]: got %.40q: want an object with a name", at, i, fmt.Sprint(one))
 		}
 		p := plugin{Name: name, Arguments: map[string]string{}}
 		for _, key := range sortedKeys(object) {
-			switch value := object[key].(type) {
-			case map[string]any:
-				for _, k := range sortedKeys(value) {
-					p.Arguments[k] = fmt.Sprint(value[k])
+			arguments, isMap := object[key].(map[string]any)
+			switch {
+			case key == "name", object[key] == nil:
+			case key == "arguments" && isMap:
+				for _, k := range sortedKeys(arguments) {
+					p.Arguments[k] = fmt.Sprint(arguments[k])
 				}
+			case slices.Contains(switches, key):
+				p.Arguments[key] = fmt.Sprint(object[key])
+			case key == "arguments":
+				return nil, fmt.Errorf("%s[%d].arguments: got %.40q: want an object", at, i, fmt.Sprint(object[key]))
 			default:
-				if key != "name" && value != nil {
-					p.Arguments[key] = fmt.Sprint(value)
-				}
+				s.strange(fmt.Sprintf("plugin %.80s", name), key, slices.Concat([]string{"name", "arguments"}, switches))
 			}
 		}
-		s.Plugins = append(s.Plugins, p)
+		into = append(into, p)
 	}
-	return nil
+	return into, nil
 }
 
 // withoutComment drops what stands behind # or // outside of quotes.

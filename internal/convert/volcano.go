@@ -33,8 +33,10 @@ func Volcano(text []byte) (Result, error) {
 // convert uses every setting up, or says what becomes of it.
 func (s *settings) convert() (Result, error) {
 	c := converter{weights: map[string]int64{}}
-	for _, key := range s.Others {
-		c.explain("", key, others)
+	c.Notes, c.Unknown = slices.Clone(s.Notes), slices.Clone(s.Unknown)
+	c.parameters(s.Parameters)
+	for i := range s.Configurations {
+		c.configured(&s.Configurations[i])
 	}
 	for _, action := range s.Actions {
 		c.explain("action ", action, actions)
@@ -50,6 +52,31 @@ func (s *settings) convert() (Result, error) {
 	config, err := yaml.Marshal(c.configuration())
 	c.Config = config
 	return c.Result, err
+}
+
+// parameters says what becomes of parameters around the configuration.
+func (c *converter) parameters(keys []string) {
+	for _, key := range keys {
+		why, known := ownParameters[key]
+		near := suggest.DidYouMean(key, slices.Concat(inner, confKeys))
+		switch {
+		case known:
+			c.note("%s: %s", key, why)
+		case near != "":
+			c.Unknown = append(c.Unknown, fmt.Sprintf("key %.80q: nobody here knows it%s", key, near))
+		default:
+			c.note("%.80s: it stands beside the scheduler's configuration, and is none of its keys: a matter of what installs Volcano", key)
+		}
+	}
+}
+
+// configured says what becomes of an entry of configurations.
+func (c *converter) configured(p *plugin) {
+	why, ok := configurations[p.Name]
+	if !ok {
+		why = "arguments of an action: kube-scheduler's own settings hold"
+	}
+	c.note("configurations: %.80s: %s; not used: %.200s", p.Name, why, strings.Join(sortedKeys(p.Arguments), ", "))
 }
 
 // order says what becomes of actions that Volcano runs before it allocates.
@@ -74,6 +101,8 @@ type converter struct {
 	resources map[string]int64
 	// evicts says that an action evicts by priority.
 	evicts bool
+	// keep is how many CPUs are kept for a device, by resource.
+	keep map[string]int64
 }
 
 func (c *converter) note(format string, args ...any) {
@@ -83,7 +112,7 @@ func (c *converter) note(format string, args ...any) {
 // explain says what becomes of a thing by a table.
 func (c *converter) explain(what, name string, known map[string]string) {
 	why, ok := known[name]
-	if !ok && what == "plugin " {
+	if near := suggest.Nearest(name, sortedKeys(known)); !ok && what == "plugin " && (near == "" || strings.HasPrefix(name, near)) {
 		why, ok = inFamily(name)
 	}
 	switch {
@@ -111,9 +140,13 @@ func (c *converter) plugin(p *plugin) {
 		c.predicates(p)
 	}
 	for _, key := range sortedKeys(p.Arguments) {
-		if value := p.Arguments[key]; strings.HasPrefix(key, "enable") {
+		value, near := p.Arguments[key], suggest.DidYouMean(key, argumentsOf(p.Name))
+		switch {
+		case slices.Contains(switches, key):
 			c.note("plugin %s: %s %s: a plugin of kube-scheduler is switched off whole, below disabled", p.Name, key, value)
-		} else {
+		case near != "":
+			c.Unknown = append(c.Unknown, fmt.Sprintf("plugin %s: argument %.80s %.40s: Volcano has no such argument%s", p.Name, key, value, near))
+		default:
 			c.note("plugin %s: argument %s %.40s: it has no counterpart", p.Name, key, value)
 		}
 	}
@@ -212,16 +245,58 @@ func (c *converter) resource(p *plugin, argument, name string) {
 	c.resources[name] = min(weight, maxResource)
 }
 
-// predicates are always on in kube-scheduler.
+// predicates uses up the switches of the plugin predicates.
 func (c *converter) predicates(p *plugin) {
-	for _, key := range sortedKeys(p.Arguments) {
-		if !strings.HasPrefix(key, "predicate.") {
-			continue
-		}
-		if on := strings.EqualFold(p.Arguments[key], "true"); on && !strings.Contains(key, "GPUSharing") && !strings.Contains(key, "Cache") {
-			delete(p.Arguments, key) // it is
+	for i := range predicates {
+		known := &predicates[i]
+		on, told := c.takeSwitch(p, known.argument)
+		switch {
+		case !told:
+		case on && known.on != "":
+			c.note("plugin predicates: argument %s true: %s", known.argument, known.on)
+		case !on && known.plugin != "":
+			c.note("plugin predicates: argument %s false: kube-scheduler's %s does it all the same; to leave it out, name it below plugins.filter.disabled", known.argument, known.plugin)
 		}
 	}
+	if on, _ := c.takeSwitch(p, proportional); on {
+		c.proportional(p)
+	}
+}
+
+// takeSwitch takes a switch out of the arguments.
+func (c *converter) takeSwitch(p *plugin, argument string) (on, told bool) {
+	value, told := p.Arguments[argument]
+	if !told {
+		return false, false
+	}
+	delete(p.Arguments, argument)
+	on, err := strconv.ParseBool(value)
+	if err != nil {
+		c.Unknown = append(c.Unknown, fmt.Sprintf("plugin %s: argument %s %.40q: want true or false", p.Name, argument, value))
+	}
+	return on, err == nil
+}
+
+// proportional keeps CPUs for devices, as the resources of the plugin predicates say. Volcano keeps
+// memory too, and looks at a node as a whole.
+func (c *converter) proportional(p *plugin) {
+	c.keep = map[string]int64{}
+	for _, resource := range namesIn(p.Arguments[proportionalResources]) {
+		argument := proportionalResources + "." + resource + ".cpu"
+		switch cpus, ok := c.take(p, argument, "0"); {
+		case !ok:
+		case cpus == 0:
+			c.note("plugin predicates: resource %.80s: no CPUs are kept for it: %s has none", resource, argument)
+		default:
+			c.keep[resource] = cpus
+		}
+	}
+	delete(p.Arguments, proportionalResources)
+	if len(c.keep) == 0 {
+		c.note("plugin predicates: argument %s true: it keeps no CPUs: %s names no resource with any", proportional, proportionalResources)
+		return
+	}
+	c.note("plugin predicates: argument %s true: it becomes keep: cpusNearDevices with cpusPerDevice, which keeps CPUs on each NUMA node, for every healthy device", proportional)
 }
 
 // configuration is what berth-scheduler is started with.
@@ -240,6 +315,9 @@ func (c *converter) configuration() map[string]any {
 	}
 	berth := []any{map[string]any{"name": "Berth"}}
 	postFilter, args := map[string]any{"enabled": berth}, map[string]any{"scoring": map[string]any{"formula": "volcano"}}
+	if len(c.keep) > 0 {
+		args["keep"], args["cpusPerDevice"] = "cpusNearDevices", c.keep
+	}
 	if !c.evicts {
 		postFilter["disabled"], args["evictsNobody"] = []any{map[string]any{"name": "*"}}, true
 	}
