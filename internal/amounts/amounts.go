@@ -189,10 +189,13 @@ func (s *Shortage) Message() string {
 
 // Text says the same to people, CPUs as numbers and bytes with a unit.
 func (s *Shortage) Text() string {
-	free := max(0, s.Capacity-s.Used)
+	free, meant := max(0, s.Capacity-s.Used), ""
+	if s.Capacity == 0 {
+		meant = Meant(s.Resource)
+	}
 	has, wants := Texts(s.Resource, free, s.Requested)
 	all, _ := Texts(s.Resource, s.Capacity, s.Requested)
-	return fmt.Sprintf("the node has %s free %s of %s in all, %s asked", has, Name(s.Resource, free), all, wants)
+	return fmt.Sprintf("the node has %s free %s of %s in all, %s asked%s", has, Name(s.Resource, free), all, wants, meant)
 }
 
 // Texts are two amounts of a resource as Text has them; to the last byte if they differ and would

@@ -38,6 +38,7 @@ var (
 func NewExplainCommand() *cobra.Command {
 	var q question
 	var l podQuestion
+	var podsOf string
 	cmd := &cobra.Command{
 		Use:   "explain POD | gang NAME | -f PODS [--node MACHINE|CAPTURE]",
 		Short: "Show why pods and gangs go where they go or nowhere, NUMA node by NUMA node",
@@ -72,11 +73,12 @@ empty node. Exit code 1 says that a pod was refused.`,
 			case len(q.files) == 0:
 				return Usagef("explain: want the name of a pod, or a file: -f, --filename")
 			}
-			return q.ask(cmd, explainText)
+			return q.ask(cmd, podsOf, explainText)
 		},
 	}
 	q.register(cmd)
 	_ = cmd.Flags().SetAnnotation("filename", cobra.BashCompOneRequiredFlag, []string{"false"})
+	registerPodsOf(cmd, &podsOf)
 	l.cluster.register(cmd)
 	_ = cmd.RegisterFlagCompletionFunc("node", l.completeNode)
 	cmd.Flags().IntVar(&l.limit, "nodes", defaultExplained, "with POD: how many nodes that refuse are explained in full")

@@ -63,22 +63,23 @@ Exit code 1 says that some pod finds no place.`,
 
 // fit counts the copies of one pod of each template: replicas do not matter.
 func (q *question) fit(cmd *cobra.Command, limit int) error {
-	n, templates, err := q.load(cmd)
+	n, pods, err := q.load(cmd)
 	if err != nil {
 		return err
 	}
 	all, none := []whatif.Fitted{}, false
-	for i := range templates {
-		f, err := n.Fit(templates[i].Pod, limit)
+	for i := range pods.templates {
+		f, err := n.Fit(pods.templates[i].Pod, limit)
 		if err != nil {
-			return err
+			pods.partly, n.Notes = errPartly, append(n.Notes, "not read: "+err.Error())
+			continue
 		}
 		all = append(all, f)
 		none = none || f.Copies == 0
 	}
 	writeNotes(cmd, n.Notes)
 	asTable := func(w io.Writer) error { return fitTable(w, all) }
-	return cmp.Or(printCleaned(cmd, q.output, map[string]any{"pods": all}, asTable), answerNo(none, errNoCopy))
+	return cmp.Or(printCleaned(cmd, q.output, map[string]any{"pods": all}, asTable), answerNo(none, errNoCopy), pods.partly)
 }
 
 func fitTable(w io.Writer, all []whatif.Fitted) error {

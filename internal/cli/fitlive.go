@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/berth-dev/berth/internal/manifest"
 	"github.com/berth-dev/berth/internal/survey"
 	"github.com/berth-dev/berth/internal/wire"
 )
@@ -67,7 +66,7 @@ func (q *fitQuestion) run(cmd *cobra.Command, from *question) error {
 		return Usagef("--set %w", err)
 	}
 	setting.Empty = setting.Empty || q.empty
-	templates, notes, err := manifest.Source{Paths: from.files, Recursive: from.recursive, Stdin: cmd.InOrStdin()}.Read()
+	pods, err := readManifests(cmd, from.files, from.recursive)
 	if err != nil {
 		return err
 	}
@@ -77,17 +76,17 @@ func (q *fitQuestion) run(cmd *cobra.Command, from *question) error {
 	}
 	options := survey.FitOptions{Nodes: q.on, Limit: q.limit, Setting: setting}
 	if q.compare {
-		return compared(cmd, &from.output, c, templates, options, notes)
+		return cmp.Or(compared(cmd, &from.output, c, pods.templates, options, pods.notes), pods.partly)
 	}
-	all, more, err := c.Fit(cmd.Context(), templates, options)
+	all, more, err := c.Fit(cmd.Context(), pods.templates, options)
 	if err != nil {
 		return err
 	}
-	notes = slices.Concat(notes, more, setting.Notes())
+	notes := slices.Concat(pods.notes, more, setting.Notes())
 	writeNotes(cmd, notes)
 	none := slices.ContainsFunc(all, func(f survey.Fitting) bool { return f.Placed == 0 && f.Replicas > 0 })
 	asTable := func(w io.Writer) error { return q.table(w, all) }
-	return cmp.Or(printCleaned(cmd, from.output, listing("pods", all, notes), asTable), answerNo(none, errNoCopy))
+	return cmp.Or(printCleaned(cmd, from.output, listing("pods", all, notes), asTable), answerNo(none, errNoCopy), pods.partly)
 }
 
 func (q *fitQuestion) table(w io.Writer, all []survey.Fitting) error {

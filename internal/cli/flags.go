@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berth-dev/berth/internal/kubeletconfig"
-	"github.com/berth-dev/berth/internal/manifest"
 	"github.com/berth-dev/berth/internal/whatif"
 	"github.com/berth-dev/berth/placement"
 )
@@ -18,6 +17,7 @@ const (
 	kubeletConfigFlag  = "kubelet-config"
 	kubeletDropInsFlag = "kubelet-config-dir"
 	kubeletVersionFlag = "kubelet-version"
+	podsOfFlag         = "pods-of"
 )
 
 const defaultKubeletVersion = "1.36"
@@ -141,22 +141,20 @@ func wantPods(cmd *cobra.Command, _ []string) error {
 	return Usagef("%s: want pods: -f, --filename with a file, a folder, or - for standard input", cmd.Name())
 }
 
-// load reads pods and node, and says on stderr what was assumed.
-func (q *question) load(cmd *cobra.Command) (*whatif.Node, []manifest.Template, error) {
+// load reads pods and node, whose notes say what was assumed.
+func (q *question) load(cmd *cobra.Command) (n *whatif.Node, pods manifests, err error) {
 	if err := q.output.check(); err != nil {
-		return nil, nil, err
+		return nil, pods, err
 	}
 	spec, err := q.node.spec()
 	if err != nil {
-		return nil, nil, err
+		return nil, pods, err
 	}
-	templates, notes, err := manifest.Source{Paths: q.files, Recursive: q.recursive, Stdin: cmd.InOrStdin()}.Read()
-	if err != nil {
-		return nil, nil, err
+	if pods, err = readManifests(cmd, q.files, q.recursive); err != nil {
+		return nil, pods, err
 	}
-	n, err := spec.Load()
-	if err == nil {
-		n.Notes = append(notes, n.Notes...)
+	if n, err = spec.Load(); err == nil {
+		n.Notes = append(pods.notes, n.Notes...)
 	}
-	return n, templates, err
+	return n, pods, err
 }

@@ -68,14 +68,15 @@ func (q *question) need(cmd *cobra.Command, machines, sets []string) error {
 	if q.node.state != "" {
 		return Usagef("--state %s: the nodes are new and empty: want no checkpoints", q.node.state)
 	}
-	templates, notes, err := manifest.Source{Paths: q.files, Recursive: q.recursive, Stdin: cmd.InOrStdin()}.Read()
+	pods, err := readManifests(cmd, q.files, q.recursive)
 	if err != nil {
 		return err
 	}
+	notes := pods.notes
 	rows, never := []needed{}, false
 	for _, machine := range machines {
 		for _, set := range append([]string{""}, sets...) {
-			row, more, err := q.needOne(cmd.Context(), machine, set, templates)
+			row, more, err := q.needOne(cmd.Context(), machine, set, pods.templates)
 			if err != nil {
 				return err
 			}
@@ -87,7 +88,7 @@ func (q *question) need(cmd *cobra.Command, machines, sets []string) error {
 	notes = slices.Compact(notes)
 	writeNotes(cmd, notes)
 	asTable := func(w io.Writer) error { return needTable(w, rows, len(sets)+1) }
-	return cmp.Or(printCleaned(cmd, q.output, listing("groups", rows, notes), asTable), answerNo(never, errNever))
+	return cmp.Or(printCleaned(cmd, q.output, listing("groups", rows, notes), asTable), answerNo(never, errNever), pods.partly)
 }
 
 // needOne answers for a machine, as set.

@@ -17,6 +17,7 @@ var errRefused = errors.New("not every pod is admitted")
 // NewPlaceCommand returns the verb that says what a kubelet would do with pods.
 func NewPlaceCommand() *cobra.Command {
 	var q question
+	var podsOf string
 	cmd := &cobra.Command{
 		Use:   "place -f PODS [MACHINE|CAPTURE]",
 		Short: "Say where pods go on a node, or why its kubelet refuses them",
@@ -33,26 +34,36 @@ Exit code 1 says that a pod was refused.`,
 			if err := q.node.takeMachine(cmd, args); err != nil {
 				return err
 			}
-			return q.ask(cmd, placeTable)
+			return q.ask(cmd, podsOf, placeTable)
 		},
 	}
 	q.register(cmd, formatSVG)
+	registerPodsOf(cmd, &podsOf)
 	return cmd
 }
 
+// registerPodsOf adds the flag that says which of the pods are placed.
+func registerPodsOf(cmd *cobra.Command, node *string) {
+	cmd.Flags().StringVar(node, podsOfFlag, "", "with pods of several nodes, as kubectl get pods -A -o yaml prints them: the node, by its name, whose pods are placed")
+}
+
 // ask admits the pods in their order, each seeing what those before it hold, prints the answers and
-// turns a refusal into the exit code.
-func (q *question) ask(cmd *cobra.Command, print func(io.Writer, []whatif.Placed) error) error {
-	n, templates, err := q.load(cmd)
+// turns a refusal into the exit code. podsOf is the node whose pods they are; "" for the only one.
+func (q *question) ask(cmd *cobra.Command, podsOf string, print func(io.Writer, []whatif.Placed) error) error {
+	n, pods, err := q.load(cmd)
+	if err == nil {
+		err = pods.ofNode(podsOf)
+	}
 	if err != nil {
 		return err
 	}
 	answers, refused := []whatif.Placed{}, false
-	for i := range templates {
-		for _, pod := range templates[i].Pods() {
+	for i := range pods.templates {
+		for _, pod := range pods.templates[i].Pods() {
 			a, err := n.Admit(pod)
 			if err != nil {
-				return err
+				pods.partly, n.Notes = errPartly, append(n.Notes, "not read: "+err.Error())
+				break
 			}
 			answers = append(answers, a)
 			refused = refused || !a.Admitted
@@ -63,7 +74,7 @@ func (q *question) ask(cmd *cobra.Command, print func(io.Writer, []whatif.Placed
 		return drawAnswers(cmd, n, answers)
 	}
 	asTable := func(w io.Writer) error { return print(w, answers) }
-	return cmp.Or(printCleaned(cmd, q.output, map[string]any{"pods": answers}, asTable), answerNo(refused, errRefused))
+	return cmp.Or(printCleaned(cmd, q.output, map[string]any{"pods": answers}, asTable), answerNo(refused, errRefused), pods.partly)
 }
 
 // refusedWord takes the place of the NUMA nodes that an admitted pod would have.

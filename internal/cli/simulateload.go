@@ -31,13 +31,13 @@ func readLoad(cmd *cobra.Command, name string, gangs bool) ([]trace.Pod, error) 
 	}
 	info, err := os.Stat(name)
 	if slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name)) || err == nil && info.IsDir() {
-		return readManifests(cmd, name)
+		return readManifestLoad(cmd, name)
 	}
 	return readList(name, trace.ReadPods)
 }
 
-// readManifests reads pods, and the pods of workloads.
-func readManifests(cmd *cobra.Command, name string) ([]trace.Pod, error) {
+// readManifestLoad reads pods, and the pods of workloads.
+func readManifestLoad(cmd *cobra.Command, name string) ([]trace.Pod, error) {
 	templates, notes, err := manifest.Source{Paths: []string{name}, Stdin: cmd.InOrStdin()}.Read()
 	if err != nil {
 		return nil, err

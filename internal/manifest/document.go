@@ -3,15 +3,15 @@ package manifest
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
-	appsv1 "k8s.io/api/apps/v1"
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
 	"github.com/berth-dev/berth/internal/strict"
@@ -19,46 +19,32 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-type template = corev1.PodTemplateSpec
-
-// kind is a kind of object that holds pods.
-type kind struct {
-	apiVersion string
-	read       func(object string, doc []byte) (metav1.Object, *template, *int32, error)
-}
-
-var kinds = map[string]kind{
-	"Pod":         {"v1", readPod},
-	"Deployment":  {"apps/v1", workload(func(o *appsv1.Deployment) (*template, *int32) { return &o.Spec.Template, o.Spec.Replicas })},
-	"StatefulSet": {"apps/v1", workload(func(o *appsv1.StatefulSet) (*template, *int32) { return &o.Spec.Template, o.Spec.Replicas })},
-	"DaemonSet":   {"apps/v1", workload(func(o *appsv1.DaemonSet) (*template, *int32) { return &o.Spec.Template, nil })},
-	"ReplicaSet":  {"apps/v1", workload(func(o *appsv1.ReplicaSet) (*template, *int32) { return &o.Spec.Template, o.Spec.Replicas })},
-	"Job":         {"batch/v1", workload(func(o *batchv1.Job) (*template, *int32) { return &o.Spec.Template, atOnce(&o.Spec) })},
-	"CronJob": {"batch/v1", workload(func(o *batchv1.CronJob) (*template, *int32) {
-		return &o.Spec.JobTemplate.Spec.Template, atOnce(&o.Spec.JobTemplate.Spec)
-	})},
-}
-
+// head is what says which object it is.
 type head struct {
-	metav1.TypeMeta `json:",inline"`
-	Metadata        struct {
-		Name         string `json:"name"`
-		GenerateName string `json:"generateName"`
-		Namespace    string `json:"namespace"`
-	} `json:"metadata"`
+	metav1.TypeMeta
+	metav1.ObjectMeta
+}
+
+// group is the API group, "" for the core's.
+func (h *head) group() string {
+	group, _, named := strings.Cut(h.APIVersion, "/")
+	if !named {
+		return ""
+	}
+	return group
 }
 
 // object is kind, namespace and name, as errors have it.
 func (h *head) object() string {
-	name := cmp.Or(h.Metadata.Name, h.Metadata.GenerateName)
-	if h.Metadata.Namespace != "" {
-		name = h.Metadata.Namespace + "/" + name
+	name := cmp.Or(h.Name, h.GenerateName)
+	if h.Namespace != "" {
+		name = h.Namespace + "/" + name
 	}
 	return strings.TrimSpace(h.Kind + " " + name)
 }
 
-// document reads one object; listed is the kind of a typed list's items, which need not repeat it.
-func (r *reader) document(doc []byte, listed string) error {
+// document reads one object; listed is the type of a typed list's items, which need not repeat it.
+func (r *reader) document(doc []byte, listed metav1.TypeMeta) error {
 	if len(doc) == 0 {
 		return nil
 	}
@@ -66,20 +52,22 @@ func (r *reader) document(doc []byte, listed string) error {
 	if err != nil {
 		return err
 	}
-	if h.Kind == "" && listed != "" {
-		h.Kind, h.APIVersion = listed, kinds[listed].apiVersion
+	if h.Kind == "" && listed.Kind != "" {
+		h.TypeMeta = listed
 	}
-	k, known := kinds[h.Kind]
+	k, known := kinds[kindName{h.group(), h.Kind}]
 	switch {
 	case h.Kind == "":
-		return &wire.FieldError{Object: "object " + cmp.Or(h.Metadata.Name, "without a name"), Field: "kind",
+		return &wire.FieldError{Object: "object " + cmp.Or(h.Name, "without a name"), Field: "kind",
 			Want: "Pod, a workload with a pod template, or List"}
 	case strings.HasSuffix(h.Kind, "List"):
 		return r.list(doc, h)
-	case !known:
-		return r.skip(h)
-	case h.APIVersion != k.apiVersion:
+	case known && k.apiVersion != "" && h.APIVersion != k.apiVersion:
 		return &wire.FieldError{Object: h.object(), Field: "apiVersion", Value: h.APIVersion, Want: k.apiVersion}
+	case !known:
+		return r.skip(doc, h)
+	case r.seen(h):
+		return nil
 	}
 	return r.add(h, k, doc)
 }
@@ -94,114 +82,176 @@ func headOf(doc []byte) (*head, error) {
 	h.Kind, _ = loose["kind"].(string)
 	h.APIVersion, _ = loose["apiVersion"].(string)
 	meta, _ := loose["metadata"].(map[string]any)
-	h.Metadata.Name, _ = meta["name"].(string)
-	h.Metadata.GenerateName, _ = meta["generateName"].(string)
-	h.Metadata.Namespace, _ = meta["namespace"].(string)
+	h.Name, _ = meta["name"].(string)
+	h.GenerateName, _ = meta["generateName"].(string)
+	h.Namespace, _ = meta["namespace"].(string)
+	uid, _ := meta["uid"].(string)
+	h.UID = types.UID(uid)
+	h.OwnerReferences = ownersIn(meta)
 	return h, nil
 }
 
-// skip passes over a kind that holds no pods, unless it looks like a slip of the pen.
-func (r *reader) skip(h *head) error {
-	names := slices.Sorted(maps.Keys(kinds))
-	group, _, _ := strings.Cut(h.APIVersion, "/")
-	own := slices.Contains([]string{"", "v1", "apps", "batch"}, group)
-	if near := suggest.DidYouMean(h.Kind, names); near != "" && own {
-		return &wire.FieldError{Object: h.object(), Field: "kind", Value: h.Kind, Want: strings.Join(names, ", ") + " or List" + near}
-	}
-	r.skipped[h.Kind]++
-	return nil
-}
-
-func (r *reader) list(doc []byte, h *head) error {
-	var list struct {
-		metav1.TypeMeta `json:",inline"`
-		Metadata        metav1.ListMeta   `json:"metadata"`
-		Items           []json.RawMessage `json:"items"`
-	}
-	if err := yaml.Unmarshal(doc, &list); err != nil {
-		return fmt.Errorf("%s: %w", h.object(), err)
-	}
-	base := strings.TrimSuffix(h.Kind, "List")
-	if _, known := kinds[base]; !known && base != "" {
-		r.skipped[h.Kind]++
-		return nil
-	}
-	for i, item := range list.Items {
-		if err := r.document(item, base); err != nil {
-			return fmt.Errorf("items[%d]: %w", i, err)
+// ownersIn are the owners that control the object: at most one.
+func ownersIn(meta map[string]any) []metav1.OwnerReference {
+	all, _ := meta["ownerReferences"].([]any)
+	for _, one := range all {
+		data, err := json.Marshal(one)
+		var ref metav1.OwnerReference
+		if err == nil && json.Unmarshal(data, &ref) == nil && ref.Controller != nil && *ref.Controller {
+			return []metav1.OwnerReference{ref}
 		}
 	}
 	return nil
 }
 
-// add reads a workload and takes its pods.
-func (r *reader) add(h *head, k kind, doc []byte) error {
-	obj, template, count, err := k.read(h.object(), doc)
-	if err != nil {
-		return err
+// builtIn says whether the API server may have the group by itself. No custom resource's group is
+// without a domain.
+func builtIn(group string) bool {
+	return !strings.Contains(group, ".") || strings.HasSuffix(group, ".k8s.io")
+}
+
+// skip passes over a kind that is not read, unless it looks like a slip of the pen.
+func (r *reader) skip(doc []byte, h *head) error {
+	var names, versions []string
+	for name, k := range kinds {
+		if builtIn(name.group) {
+			names = append(names, name.kind)
+		}
+		if name.kind == h.Kind && builtIn(name.group) {
+			versions = append(versions, k.apiVersion)
+		}
 	}
-	pod, isPod := obj.(*corev1.Pod)
-	at := ""
-	if !isPod {
-		pod = &corev1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec}
-		pod.Name, pod.Namespace = obj.GetName(), obj.GetNamespace()
-		at = templatePath(h.Kind)
+	slices.Sort(names)
+	own := !strings.Contains(h.group(), ".")
+	if own && len(versions) > 0 {
+		return &wire.FieldError{Object: h.object(), Field: "apiVersion", Value: h.APIVersion, Want: strings.Join(versions, " or ")}
 	}
-	replicas := 1
-	if count != nil {
-		replicas = int(*count)
+	if near := suggest.DidYouMean(h.Kind, names); near != "" && own {
+		return &wire.FieldError{Object: h.object(), Field: "kind", Value: h.Kind, Want: strings.Join(names, ", ") + " or List" + near}
 	}
-	if replicas < 0 || r.pods+replicas > MaxPods {
-		return &wire.FieldError{Object: h.object(), Field: "spec.replicas", Value: fmt.Sprint(replicas),
-			Want: fmt.Sprintf("0 to %d pods in all", MaxPods)}
+	name := h.Kind
+	if !builtIn(h.group()) || len(versions) > 0 {
+		name += " of " + h.group()
 	}
-	if err := validate(h.object(), at, pod); err != nil {
-		return err
-	}
-	if replicas != 1 {
-		r.counted = append(r.counted, fmt.Sprintf("%s: counted as %d pods", h.object(), replicas))
-	}
-	r.pods += replicas
-	if replicas > 0 {
-		r.templates = append(r.templates, Template{pod, replicas})
+	var loose any
+	if yaml.Unmarshal(doc, &loose) == nil && hasContainers(loose) {
+		r.unread[name]++
+	} else {
+		r.skipped[name]++
 	}
 	return nil
 }
 
-func templatePath(kind string) string {
-	if kind == "CronJob" {
-		return "spec.jobTemplate.spec.template."
+// hasContainers says whether pods are made of the object: a list of containers is somewhere in it.
+func hasContainers(value any) bool {
+	switch v := value.(type) {
+	case map[string]any:
+		if _, ok := v["containers"].([]any); ok {
+			return true
+		}
+		for _, below := range v {
+			if hasContainers(below) {
+				return true
+			}
+		}
+	case []any:
+		return slices.ContainsFunc(v, hasContainers)
 	}
-	return "spec.template."
+	return false
 }
 
-func readPod(object string, doc []byte) (metav1.Object, *template, *int32, error) {
-	o := new(corev1.Pod)
-	return o, nil, nil, strict.Unmarshal(object, doc, o)
+// maxItemErrors bounds the items of a list that one error names.
+const maxItemErrors = 10
+
+func (r *reader) list(doc []byte, h *head) error {
+	var list struct {
+		Items []json.RawMessage `json:"items"`
+	}
+	if err := yaml.Unmarshal(doc, &list); err != nil {
+		return fmt.Errorf("%s: %w", h.object(), err)
+	}
+	base := strings.TrimSuffix(h.Kind, "List")
+	listed := metav1.TypeMeta{Kind: base, APIVersion: h.APIVersion}
+	if _, known := kinds[kindName{h.group(), base}]; !known && base != "" {
+		r.skipped[h.Kind]++
+		return nil
+	}
+	var errs []error
+	for i, item := range list.Items {
+		if err := r.document(item, listed); err != nil {
+			errs = append(errs, fmt.Errorf("items[%d]: %w", i, err))
+		}
+	}
+	if more := len(errs) - maxItemErrors; more > 0 {
+		errs = append(errs[:maxItemErrors], fmt.Errorf("and %d more items", more))
+	}
+	return errors.Join(errs...)
 }
 
-// workload reads objects with a pod template; parts returns it, and how many replicas it has, nil
-// where the object does not say.
-func workload[T any, O interface {
-	*T
-	metav1.Object
-}](parts func(O) (*template, *int32)) func(string, []byte) (metav1.Object, *template, *int32, error) {
-	return func(object string, doc []byte) (metav1.Object, *template, *int32, error) {
-		o := O(new(T))
-		err := strict.Unmarshal(object, doc, o)
-		t, count := parts(o)
-		return o, t, count, err
+// add reads an object and takes its pods.
+func (r *reader) add(h *head, k kind, doc []byte) error {
+	parts, err := k.read(&objectReader{h, doc, r})
+	if err != nil {
+		return err
 	}
+	o := object{head: *h, pod: h.Kind == "Pod"}
+	for i := range parts {
+		p := &parts[i]
+		replicas := 1
+		if p.count != nil {
+			replicas = int(*p.count)
+		}
+		if replicas < 0 || o.pods+replicas > MaxPods {
+			return &wire.FieldError{Object: h.object(), Field: cmp.Or(p.counted, "spec.replicas"), Value: fmt.Sprint(replicas),
+				Want: fmt.Sprintf("0 to %d pods in all", MaxPods)}
+		}
+		if err := validate(h.object(), p.at, p.pod); err != nil {
+			return err
+		}
+		o.pods += replicas
+		o.templates = append(o.templates, Template{p.pod, replicas})
+	}
+	if o.pods != 1 && !o.pod {
+		o.counted = fmt.Sprintf("%s: counted as %d pods", h.object(), o.pods)
+	}
+	if ended(h.Kind, doc) {
+		o.ended, o.pods, o.templates, o.counted = true, 0, nil, ""
+	}
+	r.objects = append(r.objects, o)
+	return nil
 }
 
-// atOnce is how many pods of a Job run at the same time.
-func atOnce(s *batchv1.JobSpec) *int32 {
-	if s.Parallelism == nil {
-		return nil // one, or as many as there are completions, which needs parallelism too
+// ended says whether the status of a Pod or a Job says that nothing of it runs any more.
+func ended(kind string, doc []byte) bool {
+	var o struct {
+		Status struct {
+			Phase string `json:"phase"`
+			State struct {
+				Phase string `json:"phase"`
+			} `json:"state"`
+			Conditions []metav1.Condition `json:"conditions"`
+		} `json:"status"`
 	}
-	count := *s.Parallelism
-	if s.Completions != nil {
-		count = min(count, *s.Completions)
+	if yaml.Unmarshal(doc, &o) != nil {
+		return false
 	}
-	return &count
+	over := func(c metav1.Condition) bool {
+		return c.Status == metav1.ConditionTrue && (c.Type == "Complete" || c.Type == "Failed")
+	}
+	switch kind {
+	case "Pod":
+		return o.Status.Phase == string(corev1.PodSucceeded) || o.Status.Phase == string(corev1.PodFailed)
+	case "Job":
+		return slices.ContainsFunc(o.Status.Conditions, over) || slices.Contains([]string{"Completed", "Failed", "Aborted", "Terminated"}, o.Status.State.Phase)
+	}
+	return false
+}
+
+// counts writes down counts by name: "2 Pod, 1 Job".
+func counts(of map[string]int) string {
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(of)) {
+		all = append(all, fmt.Sprintf("%d %s", of[name], name))
+	}
+	return strings.Join(all, ", ")
 }

@@ -6,19 +6,23 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"iter"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/yaml"
+
+	"github.com/berth-dev/berth/internal/wire"
 )
 
 const (
@@ -58,12 +62,15 @@ type Source struct {
 	Paths     []string
 	Recursive bool
 	Stdin     io.Reader
+	// Bad takes what is wrong with a document, and the others are read all the same. Without it the
+	// first such document ends Read.
+	Bad func(error)
 }
 
-// Read returns what the files hold, in their order. Objects that hold no pods are left out, and a
-// note names them.
+// Read returns what the files hold, in their order. What is left out is in a note: objects that
+// hold no pods or have ended, and owners of pods that are there too.
 func (s Source) Read() (templates []Template, notes []string, err error) {
-	r := reader{skipped: map[string]int{}}
+	r := reader{bad: s.Bad, skipped: map[string]int{}, unread: map[string]int{}, uids: map[types.UID]bool{}}
 	for _, path := range s.Paths {
 		files, err := s.files(path)
 		if err != nil {
@@ -75,12 +82,19 @@ func (s Source) Read() (templates []Template, notes []string, err error) {
 			}
 		}
 	}
+	r.coverOwners()
+	templates, err = r.templates()
 	notes = r.notes()
-	if len(r.templates) == 0 {
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case len(templates) == 0 && r.first != nil:
+		return nil, nil, r.first
+	case len(templates) == 0:
 		return nil, nil, errors.New(strings.Join(append([]string{strings.Join(s.Paths, ", ") + ": no pods in it"}, notes...), "; "))
 	}
-	nameAll(r.templates)
-	return r.templates, notes, nil
+	nameAll(templates)
+	return templates, notes, nil
 }
 
 var endings = []string{".yaml", ".yml", ".json"}
@@ -114,23 +128,142 @@ func (s Source) files(path string) ([]string, error) {
 }
 
 type reader struct {
-	templates []Template
-	pods      int
-	// skipped counts objects without pods by kind.
-	skipped map[string]int
-	counted []string
+	bad func(error)
+	// first is the first error that bad took; taken counts them.
+	first   error
+	taken   int
+	objects []object
+	uids    map[types.UID]bool
+	// skipped counts objects without pods by kind, unread those whose pods are at no known place.
+	skipped, unread map[string]int
+	// twice are objects that came before, unknown fields that only a newer API server knows.
+	twice   int
+	unknown []error
 }
 
-func (r *reader) notes() []string {
-	notes := r.counted
-	var kinds []string
-	for _, kind := range slices.Sorted(maps.Keys(r.skipped)) {
-		kinds = append(kinds, fmt.Sprintf("%d %s", r.skipped[kind], kind))
+// object is one that was read.
+type object struct {
+	head
+	pod, ended bool
+	templates  []Template
+	pods       int
+	counted    string // the note about pods
+	// covered says that the pods of the object are in the input themselves.
+	covered bool
+}
+
+// maxNamed bounds how many of a kind a note names, and how many errors Bad takes in full.
+const maxNamed = 10
+
+// some are the first names of a list.
+func some(names []string) string {
+	text := strings.Join(names[:min(len(names), maxNamed)], ", ")
+	if more := len(names) - maxNamed; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
 	}
-	if len(kinds) > 0 {
-		notes = append(notes, "skipped what holds no pods: "+strings.Join(kinds, ", "))
+	return text
+}
+
+func (r *reader) notes() (notes []string) {
+	ended, covered := map[string]int{}, []string(nil)
+	for i := range r.objects {
+		o := &r.objects[i]
+		switch {
+		case o.ended:
+			ended[o.Kind]++
+		case o.covered:
+			covered = append(covered, o.object())
+		case o.counted != "":
+			notes = append(notes, o.counted)
+		}
+	}
+	if len(covered) > 0 {
+		notes = append(notes, "counted by the pods in the input, not again by their owner: "+some(covered))
+	}
+	if len(ended) > 0 {
+		notes = append(notes, "left out, as they have ended and hold nothing: "+counts(ended))
+	}
+	if r.twice > 0 {
+		notes = append(notes, fmt.Sprintf("left out, as they are in the input twice: %d objects", r.twice))
+	}
+	if len(r.unknown) > 0 {
+		var fields []string
+		for _, err := range r.unknown {
+			fields = append(fields, err.Error())
+		}
+		notes = append(notes, "not looked at, as this release does not know it: "+some(fields))
+	}
+	if len(r.unread) > 0 {
+		notes = append(notes, "skipped, as it is not known where their pods are: "+counts(r.unread))
+	}
+	if len(r.skipped) > 0 {
+		notes = append(notes, "skipped what holds no pods: "+counts(r.skipped))
+	}
+	if more := r.taken - maxNamed; more > 0 {
+		notes = append(notes, fmt.Sprintf("not read: %d more documents", more))
 	}
 	return notes
+}
+
+// seen says whether the very object was read before.
+func (r *reader) seen(h *head) bool {
+	if h.UID == "" {
+		return false
+	}
+	if r.uids[h.UID] {
+		r.twice++
+		return true
+	}
+	r.uids[h.UID] = true
+	return false
+}
+
+// coverOwners marks objects whose pods, or whose objects with pods, are in the input.
+func (r *reader) coverOwners() {
+	type name struct {
+		group, kind, namespace, name string
+	}
+	byName := map[name]int{}
+	for i := range r.objects {
+		o := &r.objects[i]
+		byName[name{o.group(), o.Kind, o.Namespace, o.Name}] = i
+	}
+	for i := range r.objects {
+		o := &r.objects[i]
+		if !o.pod && o.pods == 0 {
+			continue
+		}
+		for len(o.OwnerReferences) > 0 {
+			ref := o.OwnerReferences[0]
+			up := head{TypeMeta: metav1.TypeMeta{APIVersion: ref.APIVersion}}
+			at, ok := byName[name{up.group(), ref.Kind, o.Namespace, ref.Name}]
+			if !ok || r.objects[at].covered || r.objects[at].UID != "" && ref.UID != "" && r.objects[at].UID != ref.UID {
+				break
+			}
+			o = &r.objects[at]
+			o.covered = true
+		}
+	}
+}
+
+// templates are those that count.
+func (r *reader) templates() (out []Template, err error) {
+	pods := 0
+	for i := range r.objects {
+		o := &r.objects[i]
+		if o.covered {
+			continue
+		}
+		if pods += o.pods; pods > MaxPods {
+			return nil, &wire.FieldError{Object: o.object(), Field: "spec.replicas", Value: fmt.Sprint(o.pods), Want: fmt.Sprintf("0 to %d pods in all", MaxPods)}
+		}
+		for _, t := range o.templates {
+			if t.Replicas > 0 {
+				out = append(out, t)
+			}
+		}
+	}
+	return out, nil
 }
 
 // file reads YAML or JSON with any number of documents.
@@ -146,31 +279,76 @@ func (r *reader) file(path string, stdin io.Reader) error {
 	for doc, err := range Documents(data) {
 		n++
 		if err == nil {
-			err = r.document(doc, "")
+			err = r.document(doc, metav1.TypeMeta{})
 		}
-		if err != nil {
-			return fmt.Errorf("%s: document %d: %w", path, n, err)
+		if err == nil {
+			continue
 		}
+		err = fmt.Errorf("%s: document %d: %w", path, n, err)
+		if r.bad == nil {
+			return err
+		}
+		if r.first = cmp.Or(r.first, err); r.taken < maxNamed {
+			r.bad(err)
+		}
+		r.taken++
 	}
 	return nil
 }
 
-// Documents returns the documents of YAML or JSON. A document in which there are only comments is
-// empty. After an error comes no other.
+// Documents returns the documents of YAML or JSON; objects of a list without a kind, and JSON
+// objects that follow one another, are a document each. A document in which there are only comments
+// is empty.
 func Documents(data []byte) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
-		docs := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
+		docs := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(bytes.TrimPrefix(data, []byte("\ufeff")))))
 		for {
 			doc, err := docs.Read()
 			if errors.Is(err, io.EOF) {
 				return
 			}
+			if err != nil {
+				yield(nil, err)
+				return
+			}
 			if onlyComments(doc) {
 				doc = nil
 			}
-			if !yield(doc, err) || err != nil {
-				return
+			for _, one := range objectsOf(doc) {
+				if !yield(one, nil) {
+					return
+				}
 			}
+		}
+	}
+}
+
+// objectsOf are the objects of a document that has several; otherwise the document, however wrong
+// it is.
+func objectsOf(doc []byte) (out [][]byte) {
+	text := bytes.TrimSpace(bytes.TrimPrefix(bytes.TrimSpace(doc), []byte("---")))
+	if bytes.HasPrefix(text, []byte("- ")) {
+		text, _ = yaml.YAMLToJSON(text)
+	}
+	if !bytes.HasPrefix(text, []byte("{")) && !bytes.HasPrefix(text, []byte("[")) {
+		return [][]byte{doc}
+	}
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	for {
+		var value json.RawMessage
+		err := decoder.Decode(&value)
+		if errors.Is(err, io.EOF) {
+			return out
+		}
+		var items []json.RawMessage
+		switch {
+		case err != nil: // YAML may begin so too
+			return [][]byte{doc}
+		case json.Unmarshal(value, &items) != nil:
+			out = append(out, value)
+		}
+		for _, item := range items {
+			out = append(out, item)
 		}
 	}
 }

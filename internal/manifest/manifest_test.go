@@ -2,10 +2,13 @@ package manifest
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"sigs.k8s.io/yaml"
 
 	"github.com/berth-dev/berth/internal/wire"
 )
@@ -61,6 +64,134 @@ items: [{metadata: {name: z, namespace: ns}, spec: {containers: [{name: c}]}}]
 	}
 	if cpu := templates[0].Pod.Spec.Containers[0].Resources.Limits.Cpu().Value(); cpu != 4 {
 		t.Errorf("cpu limit %d, want 4", cpu)
+	}
+}
+
+// owned writes the metadata of an object with an owner.
+func owned(name, uid, apiVersion, kind, owner, ownerUID string) string {
+	return fmt.Sprintf("{name: %s, uid: %q, ownerReferences: [{apiVersion: %s, kind: %s, name: %s, uid: %q, controller: true}]}", name, uid, apiVersion, kind, owner, ownerUID)
+}
+
+// TestExports: what a cluster exports says the same as the pods that hold something.
+func TestExports(t *testing.T) {
+	const spec = "spec: {containers: [{name: c}]}"
+	const template = "template: {" + spec + "}"
+	pod := func(meta, status string) string {
+		return "{apiVersion: v1, kind: Pod, metadata: " + meta + ", spec: {nodeName: n1, containers: [{name: c}]}, status: " + status + "}"
+	}
+	running := func(meta string) string { return pod(meta, "{phase: Running}") }
+	deployment := "{apiVersion: apps/v1, kind: Deployment, metadata: {name: web, uid: d}, spec: {replicas: 3, " + template + "}}"
+	replicas := "{apiVersion: apps/v1, kind: ReplicaSet, metadata: " + owned("web-1", "r", "apps/v1", "Deployment", "web", "d") + ", spec: {replicas: 2, " + template + "}}"
+	const tasks = "spec: {minAvailable: 1, tasks: [{name: master, replicas: 1, " + template + "}, {replicas: 2, topologyPolicy: restricted, " + template + "}]}"
+	const vcjob = "{apiVersion: batch.volcano.sh/v1alpha1, kind: Job, metadata: {name: mpi}, " + tasks + "}"
+	for name, c := range map[string]struct {
+		docs        []string
+		want, notes string
+	}{
+		"ended pods": {[]string{pod("{name: a}", "{phase: Succeeded}"), pod("{name: b}", "{phase: Failed, reason: Evicted}"), running("{name: c}"), pod("{name: d}", "{phase: Pending}"), pod("{name: e, deletionTimestamp: '2026-01-01T00:00:00Z'}", "{phase: Running}")},
+			"c d e", "left out, as they have ended and hold nothing: 2 Pod"},
+		"an ended Job and its CronJob": {[]string{"{apiVersion: batch/v1, kind: Job, metadata: {name: j}, spec: {" + template + "}, status: {conditions: [{type: Complete, status: 'True'}]}}", running("{name: c}")},
+			"c", "left out, as they have ended and hold nothing: 1 Job"},
+		"a Job at work":             {[]string{"{apiVersion: batch/v1, kind: Job, metadata: {name: j}, spec: {" + template + "}, status: {conditions: [{type: Complete, status: 'False'}]}}"}, "j", ""},
+		"an ended Job of Volcano's": {[]string{strings.TrimSuffix(vcjob, "}") + ", status: {state: {phase: Completed}}}", running("{name: c}")}, "c", "left out, as they have ended and hold nothing: 1 Job"},
+		"an owner of pods": {[]string{deployment, replicas, running(owned("web-1-a", "p", "apps/v1", "ReplicaSet", "web-1", "r"))},
+			"web-1-a", "counted by the pods in the input, not again by their owner: Deployment web, ReplicaSet web-1"},
+		"an owner of an owner":             {[]string{replicas, deployment}, "web-1-0 web-1-1", "ReplicaSet web-1: counted as 2 pods|counted by the pods in the input, not again by their owner: Deployment web"},
+		"an owner of old ones":             {[]string{strings.Replace(replicas, "replicas: 2", "replicas: 0", 1), deployment}, "web-0 web-1 web-2", "ReplicaSet web-1: counted as 0 pods|Deployment web: counted as 3 pods"},
+		"the owner's name, another object": {[]string{strings.Replace(replicas, `uid: "d"`, `uid: "x"`, 1), deployment}, "web-1-0 web-1-1 web-0 web-1 web-2", "ReplicaSet web-1: counted as 2 pods|Deployment web: counted as 3 pods"},
+		"an owner in another group":        {[]string{running(owned("j-a", "p", "batch.volcano.sh/v1alpha1", "Job", "j", "x")), "{apiVersion: batch/v1, kind: Job, metadata: {name: j}, spec: {" + template + "}}"}, "j-a j", ""},
+		"Volcano's Job and a pod of it":    {[]string{vcjob, running(owned("mpi-master-0", "p", "batch.volcano.sh/v1alpha1", "Job", "mpi", "x"))}, "mpi-master-0", "counted by the pods in the input, not again by their owner: Job mpi"},
+		"owners in a circle": {[]string{"{apiVersion: apps/v1, kind: ReplicaSet, metadata: " + owned("a", "a", "apps/v1", "ReplicaSet", "a", "a") + ", spec: {" + template + "}}", running("{name: c}")},
+			"c", "counted by the pods in the input, not again by their owner: ReplicaSet a"},
+		"the same object twice":   {[]string{running("{name: a, uid: u}"), running("{name: a, uid: u}")}, "a", "left out, as they are in the input twice: 1 objects"},
+		"a newer API server's":    {[]string{running("{name: a, uid: u, shard: 4}")}, "a", `not looked at, as this release does not know it: Pod a: metadata.shard: "4": want a known field`},
+		"Volcano's Job":           {[]string{vcjob}, "mpi-master mpi-default1-0:restricted mpi-default1-1:restricted", "Job mpi: counted as 3 pods"},
+		"claims of a StatefulSet": {[]string{"{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: kafka}, spec: {volumeClaimTemplates: [{metadata: {name: data}}], template: {spec: {containers: [{name: c, volumeMounts: [{name: data, mountPath: /d}]}]}}}}"}, "kafka", ""},
+		"custom workloads": {[]string{
+			"{apiVersion: apps.kruise.io/v1alpha1, kind: CloneSet, metadata: {name: k}, spec: {replicas: 2, " + template + "}}",
+			"{apiVersion: apps.kruise.io/v1alpha1, kind: DaemonSet, metadata: {name: ds}, spec: {replicas: x, " + template + "}}",
+			"{apiVersion: kubeflow.org/v1, kind: PyTorchJob, metadata: {name: p}, spec: {pytorchReplicaSpecs: {Worker: {replicas: 1, " + template + "}, Master: {" + template + "}}}}",
+			"{apiVersion: jobset.x-k8s.io/v1alpha2, kind: JobSet, metadata: {name: s}, spec: {replicatedJobs: [{name: w, replicas: 2, template: {spec: {parallelism: 2, " + template + "}}}]}}",
+		}, "k-0 k-1 ds p-master p-worker s-w-0 s-w-1 s-w-2 s-w-3", "CloneSet k: counted as 2 pods|PyTorchJob p: counted as 2 pods|JobSet s: counted as 4 pods"},
+		"kinds that are not read": {[]string{"{apiVersion: serving.knative.dev/v1, kind: Service, metadata: {name: s}, spec: {" + template + "}}", "{apiVersion: ray.io/v1, kind: RayCluster, spec: {a: [{" + spec + "}]}}", "{apiVersion: v1, kind: Service}", running("{name: c}")},
+			"c", "skipped, as it is not known where their pods are: 1 RayCluster of ray.io, 1 Service of serving.knative.dev|skipped what holds no pods: 1 Service"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for form, text := range map[string]string{
+				"documents": strings.Join(c.docs, "\n---\n"), "a List": "{apiVersion: v1, kind: List, items: [" + strings.Join(c.docs, ", ") + "]}",
+				"a sequence": "- " + strings.Join(c.docs, "\n- "), "JSON one by one": asJSON(t, c.docs, "\n"), "a JSON array": "[" + asJSON(t, c.docs, ",") + "]",
+			} {
+				templates, notes, err := readText(text)
+				if err != nil {
+					t.Fatalf("%s: %v", form, err)
+				}
+				var got []string
+				for i := range templates {
+					for _, p := range templates[i].Pods() {
+						name := p.Name
+						if policy := p.Annotations[wire.VolcanoPolicyAnnotation]; policy != "" {
+							name += ":" + policy
+						}
+						got = append(got, name)
+					}
+				}
+				if strings.Join(got, " ") != c.want || strings.Join(notes, "|") != c.notes {
+					t.Errorf("%s: %q, notes %q\nwant %q, %q", form, strings.Join(got, " "), strings.Join(notes, "|"), c.want, c.notes)
+				}
+			}
+		})
+	}
+}
+
+// asJSON writes documents as JSON.
+func asJSON(t *testing.T, docs []string, separator string) string {
+	var out []string
+	for _, doc := range docs {
+		data, err := yaml.YAMLToJSON([]byte(doc))
+		if err != nil {
+			t.Fatal(doc, err)
+		}
+		out = append(out, string(data))
+	}
+	return strings.Join(out, separator)
+}
+
+// TestTypedList: an API server's answer names kind and version once.
+func TestTypedList(t *testing.T) {
+	templates, _, err := readText(`{"kind": "JobList", "apiVersion": "batch.volcano.sh/v1alpha1", "items": [{"metadata": {"name": "a"}, "spec": {"tasks": [{"name": "t", "replicas": 1, "template": {"spec": {"containers": [{"name": "c"}]}}}]}}]}`)
+	if err != nil || len(templates) != 1 || templates[0].Pod.Name != "a-t" {
+		t.Errorf("%+v, %v", templates, err)
+	}
+}
+
+// TestBad: a document that is wrong leaves the others, wherever it stands; of many, only some are
+// named.
+func TestBad(t *testing.T) {
+	const good = "{apiVersion: v1, kind: Pod, metadata: {name: good}, spec: {containers: [{name: c}]}}"
+	for name, c := range map[string]struct{ text, bad, pods, notes string }{
+		"a pod":      {"{apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {}}\n---\n" + good, "document 1: Pod a: spec.containers", "good", ""},
+		"no YAML":    {"kind: {\n---\n" + good, "document 1: object: ", "good", ""},
+		"an item":    {"{apiVersion: v1, kind: List, items: [{kind: Pod}, " + good + "]}", "document 1: items[0]: Pod", "good", ""},
+		"many":       {strings.Repeat("kind: 1\n---\n", 50) + good, "document 10", "good", "not read: 40 more documents"},
+		"many items": {"{kind: List, items: [" + strings.Repeat("{kind: 1},", 50) + good + "]}", "and 40 more items", "good", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var bad []string
+			templates, notes, err := Source{Paths: []string{"-"}, Stdin: strings.NewReader(c.text), Bad: func(err error) { bad = append(bad, err.Error()) }}.Read()
+			if err != nil || len(templates) != 1 || templates[0].Pod.Name != c.pods || strings.Join(notes, "|") != c.notes {
+				t.Errorf("%v, notes %q, error %v", templates, notes, err)
+			}
+			if all := strings.Join(bad, "\n"); !strings.Contains(all, c.bad) || len(bad) > 10 {
+				t.Errorf("bad: %s, want %q", all, c.bad)
+			}
+			if _, _, err := readText(c.text); err == nil {
+				t.Error("without Bad it is no error")
+			}
+		})
+	}
+	source := Source{Paths: []string{"-"}, Stdin: strings.NewReader("{kind: Pod}"), Bad: func(error) {}}
+	if _, _, err := source.Read(); err == nil || !strings.Contains(err.Error(), `document 1: Pod: apiVersion`) {
+		t.Errorf("nothing is left: error %v, want that of the document", err)
 	}
 }
 
@@ -120,28 +251,40 @@ func TestReadRefuses(t *testing.T) {
 		"only others":      {"{kind: Service, apiVersion: v1}", "no pods in it; skipped what holds no pods: 1 Service"},
 		"no kind":          {"metadata: {name: x}", `object x: kind: "": want Pod`},
 		"no apiVersion":    {"{kind: Pod, metadata: {name: p}}", `Pod p: apiVersion: "": want v1`},
-		"wrong apiVersion": {"{kind: Pod, apiVersion: berth.io/v9, metadata: {name: p}}", `Pod p: apiVersion: "berth.io/v9": want v1`},
+		"wrong apiVersion": {"{kind: Deployment, apiVersion: app/v1, metadata: {name: p}}", `Deployment p: apiVersion: "app/v1": want apps/v1`},
+		"old apiVersion":   {"{kind: CronJob, apiVersion: batch/v1beta1, metadata: {name: p}}", `CronJob p: apiVersion: "batch/v1beta1": want batch/v1`},
+		"another group":    {"{kind: Pod, apiVersion: berth.io/v9, metadata: {name: p}}", `no pods in it; skipped what holds no pods: 1 Pod of berth.io`},
 		"Volcano's Job": {"{kind: Job, apiVersion: batch.volcano.sh/v1alpha1, metadata: {name: j}, spec: {tasks: []}}",
-			`Job j: apiVersion: "batch.volcano.sh/v1alpha1": want batch/v1`},
-		"misspelt kind":    {"{kind: Deploymnet, apiVersion: apps/v1, metadata: {name: d}}", `(did you mean "Deployment"?)`},
-		"unknown field":    {pod("{container: []}"), `Pod p: spec.container: "[]": want a known field (did you mean "containers"?)`},
-		"bad quantity":     {resources("{limits: {cpu: four}}"), `Pod p: spec.containers[0].resources.limits[cpu]: "four": want a quantity`},
-		"second bad":       {pod("{containers: [{name: c}]}") + "\n---\nkind: {", "stdin: document 2"},
-		"item bad":         {"{kind: List, apiVersion: v1, items: [{metadata: {name: q}}]}", `items[0]: object q: kind`},
-		"no containers":    {pod("{}"), `Pod p: spec.containers: "": want at least one container`},
-		"twice a name":     {pod("{containers: [{name: x}, {name: x}]}"), `spec.containers[1].name: "x": want a name that no other`},
-		"init name":        {pod("{containers: [{name: x}], initContainers: [{name: x}]}"), `spec.containers[0].name: "x"`},
-		"no name":          {pod("{containers: [{}]}"), `spec.containers[0].name: ""`},
-		"over limit":       {resources(`{requests: {cpu: "4"}, limits: {cpu: "2"}}`), `requests[cpu]: "4": want at most the limit, 2`},
-		"page size":        {resources("{limits: {cpu: 1, hugepages-3Mi: 3Mi}}"), `limits[hugepages-3Mi]: "3Mi": want huge pages of a size that is a power of two`},
-		"no multiple":      {resources("{limits: {cpu: 1, hugepages-2Mi: 3Mi}}"), `limits[hugepages-2Mi]: "3Mi": want a multiple of the page size, 2Mi`},
-		"only huge pages":  {resources("{limits: {hugepages-2Mi: 2Mi}}"), `want cpu or memory beside huge pages`},
-		"huge no limit":    {resources("{requests: {cpu: 1, hugepages-2Mi: 2Mi}}"), `want a limit too`},
-		"broken device":    {resources("{limits: {foo.com/x: 1500m}}"), `limits[foo.com/x]: "1500m": want a whole number`},
-		"uneven device":    {resources("{requests: {foo.com/x: 1}, limits: {foo.com/x: 2}}"), `requests[foo.com/x]: "1": want as much as the limit, 2`},
-		"misspelt memory":  {resources("{limits: {memroy: 1Gi}}"), `limits[memroy]: "1Gi": want cpu, memory, ephemeral-storage, hugepages-SIZE or a name with a domain, like nvidia.com/gpu (did you mean "memory"?)`},
-		"negative":         {resources("{limits: {cpu: -1}}"), `limits[cpu]: "-1": want 0 or more`},
-		"unclaimed":        {resources("{claims: [{name: gpu}]}"), `spec.containers[0].resources.claims[0].name: "gpu": want a name of spec.resourceClaims`},
+			`Job j: spec.tasks: "": want at least one task`},
+		"a task's replicas": {"{kind: Job, apiVersion: batch.volcano.sh/v1alpha1, metadata: {name: j}, spec: {tasks: [{replicas: -1, template: {spec: {containers: [{name: c}]}}}]}}",
+			`Job j: spec.tasks[0].replicas: "-1": want 0 to 10000`},
+		"a task's template": {"{kind: Job, apiVersion: batch.volcano.sh/v1alpha1, metadata: {name: j}, spec: {tasks: [{replicas: 1, template: {spec: {containers: [{name: C}]}}}]}}",
+			`Job j: spec.tasks[0].template.spec.containers[0].name: "C"`},
+		"no template":          {"{kind: Rollout, apiVersion: argoproj.io/v1alpha1, metadata: {name: r}, spec: {replicas: 2}}", `Rollout r: spec.template.spec.containers: ""`},
+		"misspelt in a custom": {"{kind: CloneSet, apiVersion: apps.kruise.io/v1alpha1, metadata: {name: r}, spec: {template: {spec: {container: []}}}}", `CloneSet r: spec.template: spec.container: "[]": want a known field`},
+		"half a replica":       {"{kind: TFJob, apiVersion: kubeflow.org/v1, metadata: {name: r}, spec: {tfReplicaSpecs: {Worker: {replicas: 0.5, template: {spec: {containers: [{name: c}]}}}}}}", `TFJob r: spec.tfReplicaSpecs[Worker].replicas: "0.5": want a whole number`},
+		"no tasks":             {"{kind: TFJob, apiVersion: kubeflow.org/v1, metadata: {name: r}, spec: {}}", `TFJob r: spec.tfReplicaSpecs: "": want pod templates`},
+		"misspelt kind":        {"{kind: Deploymnet, apiVersion: apps/v1, metadata: {name: d}}", `(did you mean "Deployment"?)`},
+		"unknown field":        {pod("{container: []}"), `Pod p: spec.container: "[]": want a known field (did you mean "containers"?)`},
+		"bad quantity":         {resources("{limits: {cpu: four}}"), `Pod p: spec.containers[0].resources.limits[cpu]: "four": want a quantity`},
+		"second bad":           {pod("{containers: [{name: c}]}") + "\n---\nkind: {", "stdin: document 2"},
+		"item bad":             {"{kind: List, apiVersion: v1, items: [{metadata: {name: q}}]}", `items[0]: object q: kind`},
+		"no containers":        {pod("{}"), `Pod p: spec.containers: "": want at least one container`},
+		"twice a name":         {pod("{containers: [{name: x}, {name: x}]}"), `spec.containers[1].name: "x": want a name that no other`},
+		"init name":            {pod("{containers: [{name: x}], initContainers: [{name: x}]}"), `spec.containers[0].name: "x"`},
+		"no name":              {pod("{containers: [{}]}"), `spec.containers[0].name: ""`},
+		"over limit":           {resources(`{requests: {cpu: "4"}, limits: {cpu: "2"}}`), `requests[cpu]: "4": want at most the limit, 2`},
+		"page size":            {resources("{limits: {cpu: 1, hugepages-3Mi: 3Mi}}"), `limits[hugepages-3Mi]: "3Mi": want huge pages of a size that is a power of two`},
+		"no multiple":          {resources("{limits: {cpu: 1, hugepages-2Mi: 3Mi}}"), `limits[hugepages-2Mi]: "3Mi": want a multiple of the page size, 2Mi`},
+		"only huge pages":      {resources("{limits: {hugepages-2Mi: 2Mi}}"), `want cpu or memory beside huge pages`},
+		"huge no limit":        {resources("{requests: {cpu: 1, hugepages-2Mi: 2Mi}}"), `want a limit too`},
+		"broken device":        {resources("{limits: {foo.com/x: 1500m}}"), `limits[foo.com/x]: "1500m": want a whole number`},
+		"uneven device":        {resources("{requests: {foo.com/x: 1}, limits: {foo.com/x: 2}}"), `requests[foo.com/x]: "1": want as much as the limit, 2`},
+		"misspelt memory":      {resources("{limits: {memroy: 1Gi}}"), `limits[memroy]: "1Gi": want cpu, memory, ephemeral-storage, hugepages-SIZE or a name with a domain, like nvidia.com/gpu (did you mean "memory"?)`},
+		"negative":             {resources("{limits: {cpu: -1}}"), `limits[cpu]: "-1": want 0 or more`},
+		"unclaimed":            {resources("{claims: [{name: gpu}]}"), `spec.containers[0].resources.claims[0].name: "gpu": want a name of spec.resourceClaims`},
+		"unknown claim volume": {"{kind: StatefulSet, apiVersion: apps/v1, metadata: {name: s}, spec: {volumeClaimTemplates: [{metadata: {name: data}}], template: {spec: {containers: [{name: x, volumeMounts: [{name: dat, mountPath: /d}]}]}}}}",
+			`spec.template.spec.containers[0].volumeMounts[0].name: "dat": want a name of spec.volumes (did you mean "data"?)`},
 		"unknown volume":   {pod("{volumes: [{name: data}], containers: [{name: x, volumeMounts: [{name: dta, mountPath: /d}]}]}"), `spec.containers[0].volumeMounts[0].name: "dta": want a name of spec.volumes (did you mean "data"?)`},
 		"twice a volume":   {pod("{volumes: [{name: a}, {name: a}], containers: [{name: x}]}"), `spec.volumes[1].name: "a": want a name that no other`},
 		"bad name":         {strings.Replace(pod("{containers: [{name: c}]}"), "name: p", "name: P_1", 1), `Pod P_1: metadata.name: "P_1"`},
@@ -172,6 +315,10 @@ func FuzzRead(f *testing.F) {
 	f.Add("{apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {containers: [{name: c}]}}\n---\n{kind: List, apiVersion: v1, items: [{kind: Job}]}")
 	f.Add("{apiVersion: apps/v1, kind: Deployment, spec: {replicas: 2, template: {spec: {containers: [{name: c, resources: {limits: {cpu: 1}}}]}}}}")
 	f.Fuzz(func(t *testing.T, doc string) {
+		bad := Source{Paths: []string{"-"}, Stdin: strings.NewReader(doc), Bad: func(error) {}}
+		if some, _, err := bad.Read(); (err == nil) != (len(some) > 0) {
+			t.Errorf("%d templates with error %v", len(some), err)
+		}
 		templates, _, err := readText(doc)
 		if (err == nil) != (len(templates) > 0) {
 			t.Errorf("%d templates with error %v", len(templates), err)

@@ -28,23 +28,32 @@ const maxErrors = 10
 // and values of another type are errors; each about a field is a *wire.FieldError with the given
 // object.
 func Unmarshal(object string, doc []byte, into any) error {
+	unknown, err := Known(object, doc, into)
+	if err == nil {
+		err = errors.Join(unknown...)
+	}
+	return err
+}
+
+// Known is Unmarshal that reads a document with unknown fields all the same, and returns them.
+func Known(object string, doc []byte, into any) (unknown []error, err error) {
 	data, err := yaml.YAMLToJSONStrict(doc)
 	if err != nil {
-		return fmt.Errorf("%s: %w", object, plain(err))
+		return nil, fmt.Errorf("%s: %w", object, plain(err))
 	}
 	var value any
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(data, &value); err != nil {
-		return fmt.Errorf("%s: %w", object, err)
+		return nil, fmt.Errorf("%s: %w", object, err)
 	}
 	c := checker{object: object}
 	c.value("", value, reflect.TypeOf(into).Elem())
-	if len(c.errs) > 0 {
-		return errors.Join(c.errs...)
+	if c.wrong {
+		return nil, errors.Join(c.errs...)
 	}
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(data, into); err != nil {
-		return fmt.Errorf("%s: %w", object, err)
+		return nil, fmt.Errorf("%s: %w", object, err)
 	}
-	return nil
+	return c.errs, nil
 }
 
 // plain drops the prefixes that YAML libraries put before each other's errors, and line breaks.
@@ -59,9 +68,15 @@ func plain(err error) error {
 type checker struct {
 	object string
 	errs   []error
+	wrong  bool // one of errs is not about an unknown field
 }
 
 func (c *checker) fail(path string, value any, want string) {
+	c.wrong = true
+	c.add(path, value, want)
+}
+
+func (c *checker) add(path string, value any, want string) {
 	if len(c.errs) < maxErrors {
 		c.errs = append(c.errs, &wire.FieldError{Object: c.object, Field: path, Value: text(value), Want: want})
 	}
@@ -144,7 +159,7 @@ func (c *checker) fields(path string, v any, t reflect.Type) {
 		f, known := fields[name]
 		if !known {
 			names := slices.Sorted(maps.Keys(fields))
-			c.fail(at, m[name], "a known field"+suggest.DidYouMean(name, names))
+			c.add(at, m[name], "a known field"+suggest.DidYouMean(name, names))
 			continue
 		}
 		c.value(at, m[name], f)

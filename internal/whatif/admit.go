@@ -71,6 +71,9 @@ func (n *Node) admit(a *ask) Placed {
 	if out.Refusal = n.refusedBefore(a); out.Refusal != nil {
 		return out
 	}
+	if held, ok := n.kubelet.State.Pod(a.request.UID); ok { // a pod of the checkpoints is admitted again
+		n.totals.Remove(heldBy(&held))
+	}
 	got := n.kubelet.Admit(&a.request)
 	if !got.Verdict.OK() {
 		out.Refusal = &Refused{Refusal: placement.Advise(n.kubelet.State, &a.request, func(r *placement.Request) bool {
@@ -100,10 +103,18 @@ func (n *Node) refusedBefore(a *ask) *Refused {
 		return n.refuse(a, PolicyNotKept, a.said.In(why))
 	}
 	if missing := n.missing(&a.request); missing != "" && !n.spec.IgnoreMissingDevices {
-		return n.refuse(a, NotOffered, "no device plugin of this node offers "+missing+
+		return n.refuse(a, NotOffered, "no device plugin of this node offers "+missing+amounts.Meant(missing, n.offered()...)+
 			", so no scheduler sends the pod there; see --device and --ignore-missing-devices")
 	}
 	return nil
+}
+
+// offered are the resources of the node's plugins.
+func (n *Node) offered() (names []string) {
+	for _, pool := range n.kubelet.State.Snapshot().Devices {
+		names = append(names, pool.Resource)
+	}
+	return names
 }
 
 // missing names the first resource that no plugin of the node offers; its kubelet would ignore it.

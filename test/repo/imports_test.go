@@ -64,14 +64,14 @@ internal/gangs            : internal/wire
 internal/suggest          :
 internal/stranded         : topology placement
 internal/convert          : internal/suggest
-internal/amounts          : topology placement placement/memory
+internal/amounts          : internal/suggest topology placement placement/memory
 internal/featuregates     : internal/suggest
 internal/strict           : internal/suggest internal/wire
 internal/kubeletconfig    : internal/strict internal/wire placement
 internal/nodestate        : topology placement api/... internal/amounts internal/demand internal/ledger internal/wire
 internal/survey           : internal/demand internal/gangs topology placement api/... internal/stranded internal/amounts internal/apiclient internal/suppose internal/defrag internal/moving internal/machineview internal/manifest internal/ledger internal/rank internal/plan internal/wire internal/nodestate internal/suggest
 internal/web              : internal/clip topology internal/machineview internal/manifest internal/survey internal/version internal/wire
-internal/manifest         : internal/amounts internal/strict internal/suggest internal/wire
+internal/manifest         : api/... internal/amounts internal/strict internal/suggest internal/wire
 internal/whatif           : topology placement sysfs internal/lscpu internal/machineview internal/amounts internal/capture internal/featuregates internal/kubeletconfig internal/kubeletstate internal/sim internal/suggest internal/suppose internal/survey internal/wire
 internal/replay           : topology placement/... internal/cases internal/sim internal/wire
 

@@ -1,0 +1,33 @@
+package amounts
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/berth-dev/berth/internal/suggest"
+)
+
+// wellKnown are resources of device plugins that many clusters have.
+var wellKnown = []string{
+	"nvidia.com/gpu", "amd.com/gpu", "gpu.intel.com/i915", "gpu.intel.com/xe", "huawei.com/Ascend910", "huawei.com/Ascend310P",
+	"rdma/hca", "rdma/hca_shared_devices_a", "nvidia.com/hostdev", "intel.com/intel_sriov_netdevice", "intel.com/intel_sriov_dpdk", "openshift.io/sriov",
+}
+
+// Meant is the end of a sentence about a resource that a node does not have: ` (did you mean
+// "nvidia.com/gpu"?)` if it is nearly one that the node offers, or a well-known one. Domain and name
+// are compared one by one: one of them is the same.
+func Meant(resource string, offered ...string) string {
+	domain, name, _ := strings.Cut(resource, "/")
+	known := slices.Concat(offered, wellKnown)
+	if slices.Contains(known, resource) {
+		return ""
+	}
+	for _, k := range known {
+		d, n, _ := strings.Cut(k, "/")
+		if d == domain && suggest.Nearest(name, []string{n}) != "" || n == name && suggest.Nearest(domain, []string{d}) != "" {
+			return fmt.Sprintf(" (did you mean %q?)", k)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,76 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-dev/berth/internal/manifest"
+	"github.com/berth-dev/berth/internal/suggest"
+	"github.com/berth-dev/berth/internal/wire"
+)
+
+// errPartly ends a verb with exit code 1 after its answer.
+var errPartly = errors.New("not every document could be read: the answer is about the others")
+
+// manifests are the pods that files hold.
+type manifests struct {
+	templates []manifest.Template
+	notes     []string
+	// partly is errPartly if a document could not be read; a note says which.
+	partly error
+}
+
+// readManifests reads what can be read of files and folders.
+func readManifests(cmd *cobra.Command, paths []string, recursive bool) (m manifests, err error) {
+	var bad []string
+	source := manifest.Source{Paths: paths, Recursive: recursive, Stdin: cmd.InOrStdin(), Bad: func(err error) {
+		bad, m.partly = append(bad, "not read: "+strings.ReplaceAll(err.Error(), "\n", "; ")), errPartly
+	}}
+	m.templates, m.notes, err = source.Read()
+	m.notes = append(bad, m.notes...)
+	return m, err
+}
+
+// ofNode keeps the pods of one node and those that are on none, which come after them. Without a
+// name the pods must not be of several nodes.
+func (m *manifests) ofNode(name string) error {
+	nodes := map[string]int{}
+	for i := range m.templates {
+		if on := m.templates[i].Pod.Spec.NodeName; on != "" {
+			nodes[on] += m.templates[i].Replicas
+		}
+	}
+	names := slices.Sorted(maps.Keys(nodes))
+	var counted []string
+	for _, on := range names[:min(len(names), maxNamed)] {
+		counted = append(counted, fmt.Sprintf("%s (%s)", on, wire.Counted(nodes[on], "pod")))
+	}
+	if len(names) > maxNamed {
+		counted = append(counted, "...")
+	}
+	switch {
+	case name == "" && len(names) > 1:
+		return fmt.Errorf("the pods are on %d nodes by their spec.nodeName, %s: want --%s with the node whose pods are placed", len(names), strings.Join(counted, ", "), podsOfFlag)
+	case name != "" && nodes[name] == 0:
+		return fmt.Errorf("--%s %q: want a node that pods are on by their spec.nodeName: %s%s", podsOfFlag, name, dash(strings.Join(counted, ", ")), suggest.DidYouMean(name, names))
+	}
+	others := func(t manifest.Template) bool {
+		return name != "" && t.Pod.Spec.NodeName != "" && t.Pod.Spec.NodeName != name
+	}
+	m.templates = slices.DeleteFunc(m.templates, others)
+	slices.SortStableFunc(m.templates, func(a, b manifest.Template) int { return waits(&a) - waits(&b) })
+	return nil
+}
+
+// waits orders pods that are on no node after the others.
+func waits(t *manifest.Template) int {
+	if t.Pod.Spec.NodeName == "" {
+		return 1
+	}
+	return 0
+}

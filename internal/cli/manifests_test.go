@@ -1,0 +1,66 @@
+package cli
+
+import "testing"
+
+// onNode writes a Pod with whole CPUs, as a cluster exports it.
+func onNode(name, node, cpus, phase string) string {
+	return "{apiVersion: v1, kind: Pod, metadata: {name: " + name + ", uid: " + name + "}, spec: {nodeName: '" + node +
+		"', containers: [{name: x, image: i, resources: {limits: {cpu: '" + cpus + "', memory: 1Gi}}}]}, status: {phase: " + phase + "}}"
+}
+
+func list(items string) string { return "{apiVersion: v1, kind: List, items: [" + items + "]}" }
+
+// TestExportedPods: what a cluster exports is answered about the pods that are on one node.
+func TestExportedPods(t *testing.T) {
+	in := newInputs(t)
+	kubelet := in.file("kubelet.yaml", staticCPUs)
+	ask := func(verb, file string, more ...string) []string {
+		return append([]string{verb, "-f", file, "--node", oneByTwo, "--kubelet-config", kubelet}, more...)
+	}
+	ended := in.file("ended.yaml", list(onNode("done", "n1", "2", "Succeeded")+","+onNode("runs", "n1", "2", "Running")))
+	for _, verb := range []string{"place", "explain"} {
+		expect(t, ExitOK, "runs   x           0      1,9", ask(verb, ended)...)
+	}
+	expect(t, ExitOK, "note: left out, as they have ended and hold nothing: 1 Pod", ask("place", ended)...)
+
+	two := in.file("two.yaml", list(onNode("new", "", "2", "Pending")+","+onNode("a", "n1", "2", "Running")+","+onNode("b", "n2", "2", "Running")))
+	expect(t, ExitFailure, "the pods are on 2 nodes by their spec.nodeName, n1 (1 pod), n2 (1 pod): want --pods-of", ask("place", two)...)
+	expect(t, ExitFailure, `--pods-of "n3": want a node that pods are on by their spec.nodeName: n1 (1 pod), n2 (1 pod) (did you mean "n1"?)`, ask("place", two, "--pods-of", "n3")...)
+	expect(t, ExitOK, "b     x           0      1,9    -        -\nnew   x           0      2,10", ask("place", two, "--pods-of", "n2")...)
+	expect(t, ExitOK, "2", ask("fit", two)...)
+	expect(t, ExitOK, "PODS PLACED", "need", "-f", two, oneByTwo, "--kubelet-config", kubelet)
+}
+
+// TestPartlyRead: a document that is wrong does not end the command; the exit code is 1.
+func TestPartlyRead(t *testing.T) {
+	in := newInputs(t)
+	kubelet := in.file("kubelet.yaml", staticCPUs)
+	mixed := in.file("mixed.yaml", "{apiVersion: v1, kind: Pod, metadata: {name: bad}, spec: {containers: []}}\n---\n"+onNode("good", "", "2", "Pending"))
+	for _, verb := range []string{"place", "explain", "fit", "need"} {
+		args := []string{verb, "-f", mixed, "--node", oneByTwo, "--kubelet-config", kubelet}
+		expect(t, ExitFailure, "note: not read: "+mixed+": document 1: Pod bad: spec.containers", args...)
+		expect(t, ExitFailure, "berth: not every document could be read: the answer is about the others", args...)
+		if verb != "need" {
+			expect(t, ExitFailure, "good", args...)
+		}
+	}
+	only := in.file("only.yaml", "{apiVersion: v1, kind: Pod, metadata: {name: bad}, spec: {containers: []}}")
+	expect(t, ExitFailure, "berth: "+only+": document 1: Pod bad: spec.containers", "place", "-f", only, oneByTwo)
+}
+
+// TestMisspeltResource: a resource that no plugin offers may be a slip of the pen.
+func TestMisspeltResource(t *testing.T) {
+	in := newInputs(t)
+	pod := in.pod("p", `{limits: {cpu: 1, memory: 1Gi, nvidia.com/gpus: 1}}`)
+	expect(t, ExitFailure, `no device plugin of this node offers nvidia.com/gpus (did you mean "nvidia.com/gpu"?)`, "place", "-f", pod, oneByTwo)
+}
+
+// TestPodOfCheckpoint: a pod that the checkpoints know is admitted again, on its CPUs, and counted
+// once.
+func TestPodOfCheckpoint(t *testing.T) {
+	in := newInputs(t)
+	kubelet := in.file("kubelet.yaml", kubeletHead+"cpuManagerPolicy: static\nreservedSystemCPUs: \"0\"\n")
+	in.file("cpu_manager_state", `{"policyName":"static","defaultCpuSet":"0-2","entries":{"a":{"x":"3-7"}}}`)
+	pod := in.file("a.yaml", onNode("a", "n1", "5", "Running"))
+	expect(t, ExitOK, "x           0      3-7", "place", "-f", pod, "--node", "package:1 numa:1 core:8 pu:1 mem:8Gi", "--kubelet-config", kubelet, "--state", in.dir)
+}

@@ -1,0 +1,278 @@
+package manifest
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	volcano "github.com/berth-dev/berth/api/batch/v1alpha1"
+	"github.com/berth-dev/berth/internal/strict"
+	"github.com/berth-dev/berth/internal/wire"
+)
+
+// kindName is a kind of object: others have the same name in other groups.
+type kindName struct{ group, kind string }
+
+// kind is how an object that holds pods is read.
+type kind struct {
+	// apiVersion is the only one that is read; "" for any of the group.
+	apiVersion string
+	read       func(*objectReader) ([]part, error)
+}
+
+// part is pods of an object that are all alike.
+type part struct {
+	// at is where in the object the pod is, "spec.template."; counted the field that says how many
+	// there are.
+	at, counted string
+	pod         *corev1.Pod
+	count       *int32 // nil if the object does not say it
+}
+
+var kinds = map[kindName]kind{
+	{"", "Pod"}: {"v1", readPod},
+	{"", "ReplicationController"}: {"v1", workload(func(o *corev1.ReplicationController) (*template, *int32) {
+		return cmp.Or(o.Spec.Template, &template{}), o.Spec.Replicas
+	})},
+	{"apps", "Deployment"}:  {"apps/v1", workload(func(o *appsv1.Deployment) (*template, *int32) { return &o.Spec.Template, o.Spec.Replicas })},
+	{"apps", "StatefulSet"}: {"apps/v1", readStatefulSet},
+	{"apps", "DaemonSet"}:   {"apps/v1", workload(func(o *appsv1.DaemonSet) (*template, *int32) { return &o.Spec.Template, nil })},
+	{"apps", "ReplicaSet"}:  {"apps/v1", workload(func(o *appsv1.ReplicaSet) (*template, *int32) { return &o.Spec.Template, o.Spec.Replicas })},
+	{"batch", "Job"}:        {"batch/v1", workload(func(o *batchv1.Job) (*template, *int32) { return &o.Spec.Template, atOnce(&o.Spec) })},
+	{"batch", "CronJob"}:    {"batch/v1", readCronJob},
+
+	{volcano.GroupVersion.Group, "Job"}: {volcano.GroupVersion.String(), readVolcanoJob},
+
+	// Custom resources whose pod templates are at known places.
+	{"apps.kruise.io", "CloneSet"}:    custom(place{}),
+	{"apps.kruise.io", "StatefulSet"}: custom(place{}),
+	{"apps.kruise.io", "DaemonSet"}:   custom(place{counts: []string{"-"}}),
+	{"argoproj.io", "Rollout"}:        custom(place{}),
+	{"jobset.x-k8s.io", "JobSet"}:     custom(place{each: "spec.replicatedJobs", template: "template.spec.template", counts: []string{"replicas", "template.spec.parallelism"}}),
+	{"kubeflow.org", "PyTorchJob"}:    custom(place{each: "spec.pytorchReplicaSpecs"}),
+	{"kubeflow.org", "TFJob"}:         custom(place{each: "spec.tfReplicaSpecs"}),
+	{"kubeflow.org", "MPIJob"}:        custom(place{each: "spec.mpiReplicaSpecs"}),
+	{"kubeflow.org", "XGBoostJob"}:    custom(place{each: "spec.xgbReplicaSpecs"}),
+	{"kubeflow.org", "PaddleJob"}:     custom(place{each: "spec.paddleReplicaSpecs"}),
+	{"kubeflow.org", "JAXJob"}:        custom(place{each: "spec.jaxReplicaSpecs"}),
+}
+
+type template = corev1.PodTemplateSpec
+
+// objectReader reads one object.
+type objectReader struct {
+	head *head
+	doc  []byte
+	r    *reader
+}
+
+// into reads the object as the API server does that is asked to create it. A field that is not
+// known here is an error; of an object that an API server has taken already it is a note, since the
+// server may be newer.
+func (o *objectReader) into(v any) error {
+	if o.head.UID == "" {
+		return strict.Unmarshal(o.head.object(), o.doc, v)
+	}
+	unknown, err := strict.Known(o.head.object(), o.doc, v)
+	if err == nil && unknown != nil {
+		o.r.unknown = append(o.r.unknown, unknown...)
+	}
+	return err
+}
+
+// podOf is a pod of the object's template.
+func (o *objectReader) podOf(t *template, name string) *corev1.Pod {
+	pod := &corev1.Pod{ObjectMeta: t.ObjectMeta, Spec: t.Spec}
+	pod.Name, pod.Namespace = name, o.head.Namespace
+	return pod
+}
+
+func readPod(o *objectReader) ([]part, error) {
+	pod := new(corev1.Pod)
+	return []part{{pod: pod}}, o.into(pod)
+}
+
+const templateAt = "spec.template."
+
+// workload reads objects with one pod template; parts returns it, and how many replicas it has, nil
+// if the object does not say.
+func workload[T any, O interface {
+	*T
+	metav1.Object
+}](parts func(O) (*template, *int32)) func(*objectReader) ([]part, error) {
+	return func(r *objectReader) ([]part, error) {
+		o := O(new(T))
+		err := r.into(o)
+		t, count := parts(o)
+		return []part{{at: templateAt, pod: r.podOf(t, o.GetName()), count: count}}, err
+	}
+}
+
+func readCronJob(r *objectReader) ([]part, error) {
+	o := new(batchv1.CronJob)
+	err := r.into(o)
+	job := &o.Spec.JobTemplate.Spec
+	return []part{{at: "spec.jobTemplate.spec.template.", pod: r.podOf(&job.Template, o.Name), count: atOnce(job)}}, err
+}
+
+// readStatefulSet gives the pod a volume for each claim template, as the controller does.
+func readStatefulSet(r *objectReader) ([]part, error) {
+	o := new(appsv1.StatefulSet)
+	if err := r.into(o); err != nil {
+		return nil, err
+	}
+	pod := r.podOf(&o.Spec.Template, o.Name)
+	for i := range o.Spec.VolumeClaimTemplates {
+		name := o.Spec.VolumeClaimTemplates[i].Name
+		pod.Spec.Volumes = slices.DeleteFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == name })
+		pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{
+			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: name + "-" + o.Name},
+		}})
+	}
+	return []part{{at: templateAt, pod: pod, count: o.Spec.Replicas}}, nil
+}
+
+// readVolcanoJob reads the pods of each task. Their gang is not read: nothing that takes manifests
+// asks about the Job's PodGroup.
+func readVolcanoJob(r *objectReader) (out []part, err error) {
+	o := new(volcano.Job)
+	if err := r.into(o); err != nil {
+		return nil, err
+	}
+	for i := range o.Spec.Tasks {
+		t := &o.Spec.Tasks[i]
+		pod := r.podOf(&t.Template, o.Name+"-"+cmp.Or(t.Name, fmt.Sprint("default", i)))
+		if t.TopologyPolicy != "" {
+			pod.Annotations = maps.Clone(pod.Annotations)
+			if pod.Annotations == nil {
+				pod.Annotations = map[string]string{}
+			}
+			pod.Annotations[wire.VolcanoPolicyAnnotation] = string(t.TopologyPolicy)
+		}
+		pod.Spec.SchedulerName = cmp.Or(pod.Spec.SchedulerName, o.Spec.SchedulerName)
+		at := fmt.Sprintf("spec.tasks[%d].", i)
+		out = append(out, part{at: at + "template.", counted: at + "replicas", pod: pod, count: &t.Replicas})
+	}
+	if len(out) == 0 {
+		return nil, &wire.FieldError{Object: r.head.object(), Field: "spec.tasks", Want: "at least one task"}
+	}
+	return out, nil
+}
+
+// place is where a custom resource has its pod templates, and how many pods each has.
+type place struct {
+	// each is a list or an object of things with a template; "" for the object's spec.
+	each string
+	// template is where it is in one of them; "" for template.
+	template string
+	// counts are multiplied; none means replicas. "-" means that nothing says it.
+	counts []string
+}
+
+func custom(p place) kind {
+	p.each, p.template = cmp.Or(p.each, "spec"), cmp.Or(p.template, "template")
+	if p.counts == nil {
+		p.counts = []string{"replicas"}
+	}
+	return kind{read: p.read}
+}
+
+// read reads the pods at the place.
+func (p place) read(r *objectReader) (out []part, err error) {
+	var object map[string]any
+	if err := yaml.Unmarshal(r.doc, &object); err != nil {
+		return nil, fmt.Errorf("%s: %w", r.head.object(), err)
+	}
+	switch each := below(object, p.each).(type) {
+	case []any:
+		for i, item := range each {
+			name, ok := below(item, "name").(string)
+			if !ok {
+				name = strconv.Itoa(i)
+			}
+			out = append(out, part{at: fmt.Sprintf("%s[%d].", p.each, i)})
+			err = cmp.Or(err, p.fill(&out[i], r, "-"+name, item))
+		}
+	case map[string]any:
+		if p.each == "spec" {
+			out = []part{{at: "spec."}}
+			return out, p.fill(&out[0], r, "", each)
+		}
+		for i, name := range slices.Sorted(maps.Keys(each)) {
+			out = append(out, part{at: fmt.Sprintf("%s[%s].", p.each, name)})
+			err = cmp.Or(err, p.fill(&out[i], r, "-"+strings.ToLower(name), each[name]))
+		}
+	}
+	if len(out) == 0 {
+		err = &wire.FieldError{Object: r.head.object(), Field: p.each, Want: "pod templates"}
+	}
+	return out, err
+}
+
+// fill reads the pods of one thing with a template.
+func (p place) fill(one *part, r *objectReader, suffix string, value any) error {
+	at := one.at
+	one.at, one.counted = at+p.template+".", at+p.counts[0]
+	data, err := json.Marshal(below(value, p.template))
+	if err != nil {
+		return fmt.Errorf("%s: %w", r.head.object(), err)
+	}
+	var t template
+	inner := objectReader{&head{TypeMeta: metav1.TypeMeta{Kind: r.head.object() + ": " + at + p.template}}, data, r.r}
+	inner.head.UID = r.head.UID
+	if err := inner.into(&t); err != nil {
+		return err
+	}
+	one.pod = r.podOf(&t, cmp.Or(r.head.Name, r.head.GenerateName)+suffix)
+	if p.counts[0] == "-" {
+		return nil
+	}
+	product := int64(1)
+	for _, field := range p.counts {
+		switch n := below(value, field).(type) {
+		case nil: // one
+		case float64:
+			if n != math.Trunc(n) || n < 0 || n > MaxPods {
+				return &wire.FieldError{Object: r.head.object(), Field: at + field, Value: fmt.Sprint(n), Want: fmt.Sprintf("a whole number from 0 to %d", MaxPods)}
+			}
+			product = min(product*int64(n), MaxPods+1)
+		default:
+			return &wire.FieldError{Object: r.head.object(), Field: at + field, Value: fmt.Sprint(n), Want: fmt.Sprintf("a whole number from 0 to %d", MaxPods)}
+		}
+	}
+	count := int32(product)
+	one.count = &count
+	return nil
+}
+
+// below is the value at a path of fields; nil if there is none.
+func below(value any, path string) any {
+	for field := range strings.SplitSeq(path, ".") {
+		object, _ := value.(map[string]any)
+		value = object[field]
+	}
+	return value
+}
+
+// atOnce is how many pods of a Job run at the same time.
+func atOnce(s *batchv1.JobSpec) *int32 {
+	if s.Parallelism == nil {
+		return nil // one, or as many as there are completions, which needs parallelism too
+	}
+	count := *s.Parallelism
+	if s.Completions != nil {
+		count = min(count, *s.Completions)
+	}
+	return &count
+}
