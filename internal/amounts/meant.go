@@ -15,8 +15,8 @@ var wellKnown = []string{
 }
 
 // Meant is the end of a sentence about a resource that a node does not have: ` (did you mean
-// "nvidia.com/gpu"?)` if it is nearly one that the node offers, or a well-known one. Domain and name
-// are compared one by one: one of them is the same.
+// "nvidia.com/gpu"?)` if it is nearly one that the node offers, or a well-known one. Either the
+// domain or the name must be the same.
 func Meant(resource string, offered ...string) string {
 	domain, name, _ := strings.Cut(resource, "/")
 	known := slices.Concat(offered, wellKnown)

@@ -37,7 +37,7 @@ type plugin struct {
 	Arguments map[string]string
 }
 
-// what a text should be.
+// wanted is what a text should be.
 const wanted = "want volcano-scheduler.conf, the ConfigMap that holds it, or the parameters of an add-on"
 
 // read takes the settings out of a text, which may hold other objects too.
@@ -140,8 +140,8 @@ var (
 	// inner are the keys below which a configuration stands, as a text or an object: those of a
 	// ConfigMap, of the chart and of the add-on.
 	inner = []string{"volcano-scheduler.conf", "default-scheduler.conf", "volcano-scheduler-ci.conf", "default_scheduler_conf", "scheduler_config_override"}
-	// wrappers are the keys below which one of inner stands: those of a ConfigMap, of the chart, and
-	// of the product's API.
+	// wrappers are the keys below which one of inner stands: those of a ConfigMap, of the chart,
+	// and of the product's API.
 	wrappers = []string{"data", "custom", "values", "spec"}
 )
 
