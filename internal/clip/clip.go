@@ -6,9 +6,11 @@ import (
 	"unicode/utf8"
 )
 
-// Event is how many bytes of a text go into an event. The API server takes 1024 (events.k8s.io,
-// note), and Text adds three dots.
-const Event = 1000
+// Event is how many bytes of a text go into an event, which has at most 300: Text adds three dots.
+const Event = 297
+
+// Condition is how many bytes of a text go into the message of a state.
+const Condition = 1000
 
 // value is how many bytes of a wrong value an error repeats.
 const value = 80

@@ -90,7 +90,7 @@ func (r *Reconciler) refuse(ctx context.Context, job *batch.Job, why error) erro
 	r.tell(job, corev1.EventTypeWarning, "Refused", why.Error())
 	n := stepper{job: job, spec: specOf(job), now: metav1.NewTime(r.Now().Truncate(time.Second))}
 	n.out.status = *job.Status.DeepCopy()
-	n.enter(batch.Failed, "Refused", clip.Text(why.Error(), clip.Event))
+	n.enter(batch.Failed, "Refused", clip.Text(why.Error(), clip.Condition))
 	return r.write(ctx, job, &n.out.status)
 }
 

@@ -156,7 +156,9 @@ func (p *Plugin) makeRoom(ctx context.Context, pod *corev1.Pod, text string) (*f
 	case node != "":
 		return framework.NewPostFilterResultWithNominatedNode(node), fwk.NewStatus(fwk.Success, text)
 	}
-	text = join(text, "Berth: evicting pods of lower priority, gangs whole or not at all, does not help")
+	if text != "" { // else another plugin refuses the pod, and its event says enough
+		text += "; no preemption helps"
+	}
 	return framework.NewPostFilterResultWithNominatedNode(""), fwk.NewStatus(fwk.UnschedulableAndUnresolvable, text)
 }
 

@@ -85,7 +85,7 @@ internal/scheduler/gang   : internal/apiclient internal/amounts internal/suppose
 internal/scheduler/reservation : internal/clip placement internal/apiclient internal/ledger internal/wire internal/scheduler/later internal/scheduler/lead api/scheduling/koordinator/v1alpha1
 internal/scheduler/nodes  : topology placement internal/apiclient internal/demand internal/ledger internal/rank internal/wire internal/scheduler/wake internal/scheduler/later api/... internal/nodestate
 internal/scheduler        : internal/apiclient internal/gangs internal/suppose placement internal/amounts internal/ledger internal/rank internal/wire internal/version internal/scheduler/wake internal/scheduler/nodes internal/scheduler/later internal/scheduler/handover internal/scheduler/gang internal/scheduler/lead internal/scheduler/outcome internal/scheduler/reservation api/... internal/nodestate
-internal/scheduler/command: internal/scheduler internal/scheduler/outcome internal/scheduler/reservation internal/scheduler/gang internal/version
+internal/scheduler/command: internal/clip internal/scheduler internal/scheduler/outcome internal/scheduler/reservation internal/scheduler/gang internal/version
 internal/offer            : internal/atomicfile internal/clip topology internal/strict internal/suggest internal/wire
 scheduler                 : placement internal/scheduler internal/scheduler/command
 examples                  :

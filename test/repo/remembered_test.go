@@ -286,6 +286,7 @@ scheduler.preferences.classes an attempt
 scheduler.groupTrial.placed a cycle of a group
 scheduler.groupPauses.by = groupPauses
 scheduler.groupPause.held = groupPauses
+scheduler/command.briefEvents.last = briefEvents.last
 scheduler/command.search.named a search
 scheduler/gang.APIObjects.clients one for each kind of group
 scheduler/gang.APIObjects.watched one for each kind of group

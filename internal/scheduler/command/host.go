@@ -77,8 +77,9 @@ func Equip(ctx context.Context, sched *kubescheduler.Scheduler, global *int32, p
 	if shared == nil {
 		return false
 	}
+	said := newBriefEvents()
 	for name, profile := range sched.Profiles {
-		sched.Profiles[name] = unnominated{profile}
+		sched.Profiles[name] = inBrief{unnominated{profile}, said}
 	}
 	parts, ours := scheduler.PartsOf(shared)
 	if !ours {
