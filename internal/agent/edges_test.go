@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fsnotify/fsnotify"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -167,6 +168,18 @@ func TestWatchFilesOfAQuickKubelet(t *testing.T) {
 	writeFile(t, filepath.Join(root, "new", kubeletSocket), "")
 	rename(t, filepath.Join(root, "new"), filepath.Join(root, "device-plugins"))
 	receive(t, events.Restarted, "the kubelet's socket")
+}
+
+// TestLostEventsMayHideAKubeletThatStarted: where inotify's queue has overflowed, everything is
+// looked at again.
+func TestLostEventsMayHideAKubeletThatStarted(t *testing.T) {
+	w := &fsnotify.Watcher{Events: make(chan fsnotify.Event), Errors: make(chan error)}
+	f := &fileEvents{Changed: make(chan struct{}, 1), Restarted: make(chan struct{}, 1)}
+	go f.follow(w, "/devices")
+	w.Errors <- fsnotify.ErrEventOverflow
+	receive(t, f.Changed, "changes")
+	receive(t, f.Restarted, "a kubelet that started")
+	close(w.Events)
 }
 
 func TestKubeletAge(t *testing.T) {

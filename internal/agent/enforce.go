@@ -167,8 +167,9 @@ func (e *enforcer) offer(ctx context.Context, p *enforce.Plugin, o *offer.Offers
 
 // offeredBy is what containers may be given.
 func offeredBy(o *offer.Offers) enforce.Offered {
-	out, findings := enforce.Offered{}, o.Findings()
-	for _, p := range o.Pools() {
+	out := enforce.Offered{}
+	pools, findings := o.Found()
+	for _, p := range pools {
 		out[p.Resource] = map[string]enforce.Device{}
 		for _, d := range p.Devices {
 			s := findings[d.Address]
@@ -281,8 +282,9 @@ func (e *enforcer) look() *obeyed {
 // not well, and all that the kubelet does not know of, or will not for long, because it refuses
 // pods that ask for them.
 func sickOf(o *offer.Offers, ends bool) map[string]string {
-	out, findings := map[string]string{}, o.Findings()
-	for _, p := range o.Pools() {
+	out := map[string]string{}
+	pools, findings := o.Found()
+	for _, p := range pools {
 		taken := o.Taken(p.Resource)
 		for _, d := range p.Devices {
 			switch why := findings[d.Address].Sick; {

@@ -51,23 +51,26 @@ func watchFiles(root string) (*fileEvents, func() error, error) {
 		return nil, nil, errors.Join(fmt.Errorf("watch %s: %w", devices, err), w.Close())
 	}
 	events := &fileEvents{Changed: make(chan struct{}, 1), Restarted: make(chan struct{}, 1)}
-	go func() {
-		for {
-			select {
-			case e, ok := <-w.Events:
-				if !ok {
-					return
-				}
-				events.handle(w, e, devices)
-			case _, ok := <-w.Errors: // an overflowing queue: look at everything
-				if !ok {
-					return
-				}
-				poke(events.Changed)
-			}
-		}
-	}()
+	go events.follow(w, devices)
 	return events, w.Close, nil
+}
+
+func (f *fileEvents) follow(w *fsnotify.Watcher, devices string) {
+	for {
+		select {
+		case e, ok := <-w.Events:
+			if !ok {
+				return
+			}
+			f.handle(w, e, devices)
+		case _, ok := <-w.Errors: // an overflowing queue: anything may have happened
+			if !ok {
+				return
+			}
+			poke(f.Changed)
+			poke(f.Restarted)
+		}
+	}
 }
 
 func (f *fileEvents) handle(w *fsnotify.Watcher, e fsnotify.Event, devices string) {

@@ -234,14 +234,19 @@ func TestOwnSpecification(t *testing.T) {
 	o.Look()
 	delete(files, pci+"0000:5f:00.0/class")
 	o.Look()
-	if s := o.Findings()["0000:5f:00.0"]; s.Sick != "it has gone from the machine" || changes != 1 {
+	if s := findingsOf(o)["0000:5f:00.0"]; s.Sick != "it has gone from the machine" || changes != 1 {
 		t.Errorf("%+v after %d changes", s, changes)
 	}
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
 		t.Errorf("%d files are left (%v)", len(entries), err)
 	}
 	o = New(pools, Host{Root: files, SpecDirs: []string{filepath.Join(dir, specFile, "none")}}, t.Logf)
-	if s := o.Findings()["0000:5e:00.0"]; !strings.Contains(s.Sick, "its CDI specification cannot be written") {
+	if s := findingsOf(o)["0000:5e:00.0"]; !strings.Contains(s.Sick, "its CDI specification cannot be written") {
 		t.Errorf("%+v", s)
 	}
+}
+
+func findingsOf(o *Offers) map[string]Finding {
+	_, findings := o.Found()
+	return findings
 }

@@ -52,11 +52,11 @@ func (o *Offers) Pools() []Pool {
 	return o.pools
 }
 
-// Findings are what the last look found, by address.
-func (o *Offers) Findings() map[string]Finding {
+// Found is what is offered, and what the last look found about each of the devices, by address.
+func (o *Offers) Found() ([]Pool, map[string]Finding) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return maps.Clone(o.findings)
+	return o.pools, maps.Clone(o.findings)
 }
 
 // Taken says whether the kubelet knows of a resource now. One that has just started does not, and

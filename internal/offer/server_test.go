@@ -148,7 +148,7 @@ func TestServe(t *testing.T) {
 	files[pci+"0000:cc:00.0/class"] = files[pci+"0000:bb:00.0/class"]
 	o.Renew(more)
 	want("berth-token-0000=Healthy berth-token-0001=Healthy berth-token-0002=Unhealthy")
-	if f, known := o.Findings()["0000:cc:00.0"]; !known || f.Sick != "" {
+	if f, known := findingsOf(o)["0000:cc:00.0"]; !known || f.Sick != "" {
 		t.Errorf("of a device that has come: %+v", f)
 	}
 	o.Renew(pools)
