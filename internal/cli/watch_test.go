@@ -314,6 +314,27 @@ func TestWatchNodes(t *testing.T) {
 	}
 }
 
+// TestWatchGoesOnWithoutWhatIsForbiddenMeanwhile: a right may be lost between the first reading and
+// the watch. What is left is shown, and what is missing is told.
+func TestWatchGoesOnWithoutWhatIsForbiddenMeanwhile(t *testing.T) {
+	const leases = "/apis/coordination.k8s.io/v1/namespaces/berth-system/leases"
+	for resource, path := range map[string]string{"nodes": "/api/v1/nodes", "leases": leases, "reservations": reservationsPath} {
+		w := smallWorld(t)
+		w.reservations = []koordinator.Reservation{}
+		w.mayRead = map[string]int{path: 1}
+		v := watch(t, w, "nodes", "-w")
+		v.line("n1", "full")
+		v.line("n2", "full")
+		v.stderr.await(t, resource)
+		drifted := reportWith(t, "n1")
+		drifted.Status.Conditions = append(drifted.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionKubeletCurrent, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonConfigurationChanged})
+		w.waitForWatch(reportsPath)
+		w.tell(reportsPath, "MODIFIED", drifted)
+		v.line("n1", v1alpha1.ReasonConfigurationChanged)
+		v.end()
+	}
+}
+
 // TestWatchTellsWhatChanged: each line says when, and marks what is not as in the line before. Of a
 // node with a line for each NUMA node only the lines come that differ.
 func TestWatchTellsWhatChanged(t *testing.T) {

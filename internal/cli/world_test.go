@@ -50,6 +50,8 @@ type world struct {
 	uninstalled bool
 	// forbidden are paths that may not be read.
 	forbidden map[string]bool
+	// mayRead is how often paths may be read; they are forbidden afterwards.
+	mayRead map[string]int
 	// pageOf is how many objects a page holds at most; 0 is no limit.
 	pageOf int
 	// expires: every page but the first has expired.
@@ -95,7 +97,7 @@ func (w *world) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 	w.requests = append(w.requests, r.Method+" "+r.URL.Path)
 	out.Header().Set("Content-Type", "application/json")
 	switch path := r.URL.Path; {
-	case w.forbidden[path]:
+	case w.forbidden[path] || w.spent(path):
 		w.refuse(out, http.StatusForbidden, metav1.StatusReasonForbidden)
 	case path == "/api/v1/nodes":
 		serve(w, out, r, "NodeList", w.nodes, func(n *corev1.Node) [2]string { return [2]string{n.Name} })
@@ -363,4 +365,13 @@ func busyWorld(t testing.TB) *world {
 	failed := w.addPod("failed", "n2", 4, 0)
 	failed.Status = corev1.PodStatus{Phase: corev1.PodFailed, QOSClass: corev1.PodQOSGuaranteed, Reason: "TopologyAffinityError", Message: "Pod was rejected: Resources cannot be allocated with Topology locality"}
 	return w
+}
+
+// spent says whether a path has been read as often as it may be. The caller holds the lock.
+func (w *world) spent(path string) bool {
+	left, limited := w.mayRead[path]
+	if limited && left > 0 {
+		w.mayRead[path]--
+	}
+	return limited && left == 0
 }

@@ -50,6 +50,8 @@ type watcher struct {
 	begun time.Time
 	// clock is the API server's, as its last answer told it.
 	clock *serverClock
+	// synced say of each resource that it was listed, or that it may not be.
+	synced []cache.InformerSynced
 	// contact says what cannot be followed. swung is told when that changes; nil has Follower.Tell
 	// told in words.
 	contact *contact
@@ -133,6 +135,9 @@ func (c *Cluster) watch(f *facts, only string, allPods bool) (*watcher, error) {
 		requests := w.contact.listening(s.resource, cache.NewListWatchFromClient(s.client, s.resource, s.namespace, s.selector))
 		informer := cache.NewSharedIndexInformer(requests, s.object, 0, cache.Indexers{byNodeIndex: nodeOf})
 		*s.into = informer
+		w.synced = append(w.synced, func() bool {
+			return informer.HasSynced() || !slices.Contains(vital, s.resource) && w.contact.isDenied(s.resource)
+		})
 		if err := informer.SetTransform(slim); err != nil {
 			return nil, err
 		}
@@ -250,16 +255,14 @@ func (w *watcher) run(ctx context.Context, each func(*changes) error, tell func(
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer stop()
-	var synced []cache.InformerSynced
 	for _, i := range []cache.SharedIndexInformer{w.reports, w.nodes, w.leases, w.pods, w.coarse[0], w.coarse[1], w.places} {
 		if i != nil {
 			running.Go(func() { i.RunWithContext(ctx) })
-			synced = append(synced, i.HasSynced)
 		}
 	}
 	ready := make(chan struct{})
 	running.Go(func() {
-		if cache.WaitForCacheSync(ctx.Done(), synced...) {
+		if cache.WaitForCacheSync(ctx.Done(), w.synced...) {
 			close(ready)
 		}
 	})
@@ -339,7 +342,13 @@ func (w *watcher) sayLost(tell func(string)) {
 
 // hears says whether heartbeats would have been heard for as long as an agent may be silent. Else
 // nobody can say that an agent is.
-func (w *watcher) hears() bool { return !w.deaf && time.Since(w.listens) > w.c.StaleAfter }
+func (w *watcher) hears() bool {
+	denied := w.contact != nil && w.contact.isDenied(leasesResource)
+	return !w.deaf && !denied && time.Since(w.listens) > w.c.StaleAfter
+}
+
+// filled says whether an informer has what was there at first; one that is nil has nothing to have.
+func filled(informer cache.SharedIndexInformer) bool { return informer == nil || informer.HasSynced() }
 
 // lookForSleep begins to listen again where the machine has slept: the heartbeats of that time have
 // not come yet.
@@ -390,7 +399,7 @@ func (w *watcher) at(name string) *node {
 		}
 	}
 	for _, i := range w.coarse {
-		if i == nil || s.object == nil && w.nodes != nil {
+		if i == nil || s.object == nil && w.nodes != nil && filled(w.nodes) {
 			continue
 		}
 		if obj, ok, err := i.GetStore().GetByKey(name); err == nil && ok {
@@ -407,7 +416,7 @@ func (w *watcher) at(name string) *node {
 	held := placesOn(on[koordinator.Reservation](w.places, name), s.pods)
 	s.pods, s.held = append(s.pods, held.pods...), held.left
 	look := w.look
-	look.silence.now = w.now()
+	look.silence.now, look.nodesKnown = w.now(), look.nodesKnown && filled(w.nodes)
 	look.silence.told = look.silence.told && (w.hears() || w.silent[name])
 	return look.at(name, &s)
 }
