@@ -64,8 +64,13 @@ func (r *release) binaries(ctx context.Context, work string) (all []binary, err 
 // compile builds without C, so that the binary is static, and without paths and repository state, so
 // that it does not depend on where it was built.
 func (r *release) compile(ctx context.Context, b binary) error {
-	return r.run(ctx, []string{"CGO_ENABLED=0", "GOOS=" + b.platform.os, "GOARCH=" + b.platform.arch, "GOFLAGS="},
-		"go", "build", "-trimpath", "-buildvcs=false", "-ldflags", r.ldflags, "-o", b.path, "./cmd/"+b.command)
+	return r.run(ctx, buildEnv(b.platform), "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", r.ldflags, "-o", b.path, "./cmd/"+b.command)
+}
+
+// buildEnv is all of the environment that decides what a compiler makes: nothing of the builder's
+// own, nor of its go.env.
+func buildEnv(p platform) []string {
+	return []string{"CGO_ENABLED=0", "GOOS=" + p.os, "GOARCH=" + p.arch, "GOFLAGS=", "GOENV=off", "GOAMD64=v1", "GOARM64=v8.0", "GOEXPERIMENT=", "GOFIPS140=off"}
 }
 
 // run runs a program in the sources.

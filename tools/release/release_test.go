@@ -8,6 +8,7 @@ import (
 	"log"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -340,5 +341,23 @@ func TestBadFlags(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%q: %v, want %q", tc.args, err, tc.want)
 		}
+	}
+}
+
+// TestNothingOfTheBuilderGetsIn: what the Go command would take from its environment or from go.env
+// is told.
+func TestNothingOfTheBuilderGetsIn(t *testing.T) {
+	t.Setenv("GOAMD64", "v3")
+	t.Setenv("GOEXPERIMENT", "greenteagc")
+	file := filepath.Join(t.TempDir(), "env")
+	if err := os.WriteFile(file, []byte("GOAMD64=v4\nGOARM64=v9.0\nGOFLAGS=-race\nGOFIPS140=latest\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("GOENV", file)
+	cmd := exec.CommandContext(t.Context(), "go", "env", "GOAMD64", "GOARM64", "GOEXPERIMENT", "GOFLAGS", "GOFIPS140", "CGO_ENABLED")
+	cmd.Env = append(os.Environ(), buildEnv(platform{os: "linux", arch: "amd64"})...)
+	out, err := cmd.CombinedOutput()
+	if want := "v1\nv8.0\n\n\noff\n0\n"; err != nil || string(out) != want {
+		t.Errorf("%v, %q, want %q", err, out, want)
 	}
 }

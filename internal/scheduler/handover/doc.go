@@ -6,7 +6,7 @@
 // the next one does this before it places its first pod:
 //
 //	the Lease says           the new leader
-//	nothing, there is none   begins at once
+//	nothing, there is none   begins at once if there are no pods; otherwise as with under-way
 //	none                     waits until a pod that was deleted by force before it began to watch has reached its kubelet
 //	under-way, or unreadable waits likewise, and fences every pod that could be bound; see fenceType
 //

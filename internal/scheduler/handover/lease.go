@@ -185,6 +185,21 @@ func (l *bindingsLease) goesOn() bool {
 	return true
 }
 
+// unclaimed says whether the Lease is not ours though nobody has deposed us, and it is a while
+// since we asked who leads.
+func (l *bindingsLease) unclaimed() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.lease == nil && time.Since(l.confirmed) >= l.fresh
+}
+
+// leads notes that we led when that was asked.
+func (l *bindingsLease) leads(asked time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.confirmed = asked
+}
+
 // leave is called when the outcome of a Binding is known, or given up on. From quietFrom on the
 // Binding can no longer be written.
 func (l *bindingsLease) leave(quietFrom time.Time) {

@@ -3,6 +3,7 @@ package handover
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -205,11 +206,32 @@ func (h *Handover) claim(ctx context.Context) (left found) {
 // does not lead any more is about to end, and takes over from nobody. If two go on nevertheless,
 // since there is no election, each takes over from the other.
 func (h *Handover) Enter(ctx context.Context) error {
-	err := h.lease.enter(ctx)
+	err := h.stillLeads(ctx)
+	if err == nil {
+		err = h.lease.enter(ctx)
+	}
 	if errors.Is(err, ErrDeposed) {
 		h.state.CompareAndSwap(leading, idle)
 	}
 	return err
+}
+
+// stillLeads asks the election where the Lease could not be claimed: it tells a leader that was
+// stopped for a while nothing.
+func (h *Handover) stillLeads(ctx context.Context) error {
+	if h.Leads == nil || !h.lease.unclaimed() {
+		return nil
+	}
+	asked := time.Now()
+	leads, err := h.Leads(ctx)
+	switch {
+	case err != nil:
+		return fmt.Errorf("who leads: %w", err)
+	case !leads:
+		return ErrDeposed
+	}
+	h.lease.leads(asked)
+	return nil
 }
 
 // Leave is called after Enter, with the error of the write. A Binding in doubt may be written until

@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
@@ -222,6 +223,42 @@ func TestADeletedLeaseHidesNothing(t *testing.T) {
 	}
 	h.Seen(pod)
 	<-done
+}
+
+// TestWithoutItsLeaseTheElectionTells: a leader whose Lease may not be written asks who leads
+// before it binds.
+func TestWithoutItsLeaseTheElectionTells(t *testing.T) {
+	client := fake.NewClientset()
+	client.PrependReactor("*", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: "leases"}, LeaseName, nil)
+	})
+	h, clock, done := successor(client)
+	var leads atomic.Bool
+	leads.Store(true)
+	var asked atomic.Int32
+	h.Leads = func(context.Context) (bool, error) { asked.Add(1); return leads.Load(), nil }
+	waiting := make(chan time.Duration, 1)
+	h.Clock = noticing{clock, waiting}
+	h.Synced()
+	h.Ready(t.Context())
+	<-waiting
+	clock.Step(h.SettleAfter)
+	<-done
+	before := asked.Load()
+	for range 2 {
+		if err := h.Enter(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		h.Leave(nil)
+	}
+	if got := asked.Load() - before; got != 1 {
+		t.Errorf("two Bindings at once: asked %d times who leads, want once", got)
+	}
+	leads.Store(false)
+	h.lease.fresh = 0 // a while later
+	if err := h.Enter(t.Context()); !errors.Is(err, ErrDeposed) {
+		t.Errorf("another one leads: %v", err)
+	}
 }
 
 // TestTheDeposedTakesOverAnew before it places another pod.

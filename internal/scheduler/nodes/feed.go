@@ -258,8 +258,8 @@ const (
 	nodeReturned
 )
 
-// tell wakes pods. The caller does not hold the lock: while one node is asked what it takes, the
-// reports of others are taken in.
+// tell wakes pods. The caller does not hold the Feed's lock: while one node is asked what it takes,
+// pods and amounts are taken in. Other reports wait in the watch's store, as long as waking takes.
 func (f *Feed) tell(n *Node, what news) {
 	switch what {
 	case nodeChanged:
