@@ -114,6 +114,10 @@ func TestJobPolicy(t *testing.T) {
 		"no name":              {func(job map[string]any) { delete(taskOf(job), "name") }, ""},
 		"a dot of Volcano's":   {func(job map[string]any) { job["metadata"].(map[string]any)["name"] = "vj.test" }, ""},
 		"two dots of nobody's": {func(job map[string]any) { taskOf(job)["name"] = "a..b" }, "spec.tasks[].name: vj-test-a..b-1"},
+		"a long name of a Job": {func(job map[string]any) {
+			delete(taskOf(job), "name")
+			job["metadata"].(map[string]any)["name"] = strings.Repeat("j", 63)
+		}, "-default0-1: want names"},
 		"a dot": {func(job map[string]any) {
 			specOf(job)["schedulerName"], job["metadata"].(map[string]any)["name"] = "berth", "vj.test"
 		}, "spec.tasks[].name: vj.test-test-1"},
