@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/fake"
 	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/events"
@@ -149,7 +150,7 @@ func (heldLease) Update(_ context.Context, l *coordinationv1.Lease, _ metav1.Upd
 // whether theirs has anything to do.
 func (f *fixture) lead() {
 	done := make(chan struct{})
-	f.takeOverBy(handover.Options{Leases: heldLease{}, Clock: testingclock.NewFakeClock(f.clock.Now()), Logger: klog.Background(), SettleAfter: f.args.SettleAfter.Duration})
+	f.takeOverBy(handover.Options{Leases: heldLease{}, Pods: fake.NewClientset().CoreV1(), Clock: testingclock.NewFakeClock(f.clock.Now()), Logger: klog.Background(), SettleAfter: f.args.SettleAfter.Duration})
 	f.handover.Done = func() { close(done) }
 	f.ready.Store(true)
 	f.handover.Synced()

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
@@ -208,7 +209,7 @@ func TestALeaderTakesOverAtOnce(t *testing.T) {
 	f.ready.Store(false)
 	var leads atomic.Bool
 	taken := make(chan struct{})
-	f.takeOverBy(handover.Options{Leases: heldLease{}, Clock: testingclock.NewFakeClock(f.clock.Now()), Logger: klog.Background(), SettleAfter: f.args.SettleAfter.Duration,
+	f.takeOverBy(handover.Options{Leases: heldLease{}, Pods: fake.NewClientset().CoreV1(), Clock: testingclock.NewFakeClock(f.clock.Now()), Logger: klog.Background(), SettleAfter: f.args.SettleAfter.Duration,
 		Leads: func(context.Context) (bool, error) {
 			if !leads.Load() {
 				t.Error("a process that does not lead begins to take over")
