@@ -30,6 +30,8 @@ type drift struct {
 	lost, gained []string
 	// cpus and memory say which of its managers is concerned.
 	cpus, memory bool
+	// stale are the checkpoints over which a kubelet that starts now does not start.
+	stale []string
 	// settings are the fields of the configuration that differ; unread is why it cannot be read, ""
 	// if it can.
 	settings []string
@@ -243,6 +245,9 @@ func (d *drift) remedy(c *placement.Config) string {
 	if d.memory && c.MemoryManagerPolicy == "Static" {
 		files = append(files, kubeletstate.MemoryFile)
 	}
+	files = append(files, d.stale...)
+	slices.Sort(files) // the CPU manager starts first
+	files = slices.Compact(files)
 	remedy := "restart the kubelet, which looks at its machine when it starts"
 	if files != nil {
 		remedy = kubeletstate.Remedy(files...)
@@ -271,6 +276,9 @@ func (d *drift) condition(config *placement.Config) (metav1.Condition, bool) {
 	case len(d.settings) > 0:
 		c.Reason = v1alpha1.ReasonConfigurationChanged
 		why = outdated{d.settings, "restart the kubelet, which reads its configuration when it starts"}
+		if len(d.stale) > 0 {
+			why.remedy = "take the change back, or " + kubeletstate.Remedy(d.stale...)
+		}
 	case len(d.newer) > 0:
 		c.Reason = v1alpha1.ReasonConfigurationNewer
 	default:

@@ -190,6 +190,38 @@ func TestConfigurationChangesUnderTheKubelet(t *testing.T) {
 	}
 }
 
+// TestConfigurationOverWhichNoKubeletStarts: a restart would not help if the checkpoints are of the
+// old configuration.
+func TestConfigurationOverWhichNoKubeletStarts(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		change func(*kubeletv1beta1.KubeletConfiguration)
+		want   string
+	}{
+		{"another policy", func(c *kubeletv1beta1.KubeletConfiguration) { c.CPUManagerPolicy, c.ReservedSystemCPUs = "none", "" }, "take the change back, or drain the node, stop the kubelet, delete cpu_manager_state, start the kubelet"},
+		{"strictly reserved", func(c *kubeletv1beta1.KubeletConfiguration) {
+			c.CPUManagerPolicyOptions = map[string]string{"strict-cpu-reservation": "true"}
+		}, "delete cpu_manager_state"},
+		{"another CPU reserved that is shared", func(c *kubeletv1beta1.KubeletConfiguration) { c.ReservedSystemCPUs = "1" }, "restart the kubelet"},
+		{"another CPU reserved that is held", func(c *kubeletv1beta1.KubeletConfiguration) { c.ReservedSystemCPUs = "7" }, "delete cpu_manager_state"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w := newWorld(t)
+			w.see("a", corev1.PodRunning)
+			w.cpus("0-6", map[string]string{"a": "7"})
+			w.admitted("a")
+			w.settle()
+			changed := *w.config
+			tc.change(&changed)
+			w.config = &changed
+			w.m.lookAround(t.Context())
+			w.settle()
+			w.wantReady(v1alpha1.ReasonConsistent, "")
+			w.wantCurrent(v1alpha1.ReasonConfigurationChanged, tc.want)
+		})
+	}
+}
+
 // TestConfigurationThatCannotBeRead: the kubelet goes on with the old one and would not start with
 // the new one. Said once it stays so, as a file that is being written cannot be read either.
 func TestConfigurationThatCannotBeRead(t *testing.T) {

@@ -21,6 +21,7 @@ func (m *mirror) sight(ctx context.Context) *sighting {
 	}
 	s.memory = m.around.recall(state.Memory)
 	s.platform, s.drift = m.around.platform, m.around.drift()
+	s.drift.stale = m.around.stale(m.books, &s.drift)
 	s.absent, s.starts = m.books.present(&s.platform.spec.Config), m.books.starts(s.platform)
 	s.offline = m.books.offline(m.around.offline())
 	var pinned map[pin]bool

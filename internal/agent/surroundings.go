@@ -297,11 +297,8 @@ func (a *surroundings) presentConfig(ctx context.Context) (*kubeletv1beta1.Kubel
 	if err != nil {
 		return nil, err
 	}
-	release, err := wire.ReadKubeletVersion(a.platform.spec.KubeletVersion)
+	_, err = a.readConfig(raw)
 	if err != nil {
-		return nil, err
-	}
-	if _, err = wire.ReadConfig(raw, wire.KubeletFacts{Version: release, MemoryBytes: a.platform.memoryBytes}); err != nil {
 		return nil, err
 	}
 	return raw, nil
@@ -317,6 +314,40 @@ func (a *surroundings) drift() drift {
 		d.cpus, d.memory = true, true
 	}
 	return d
+}
+
+// stale are the checkpoints over which a kubelet that starts now does not start, because machine or
+// configuration has changed.
+func (a *surroundings) stale(books *checkpoints, d *drift) (files []string) {
+	if len(d.lost)+len(d.gained)+len(d.settings) == 0 || a.present.view == nil {
+		return nil
+	}
+	c, err := a.readConfig(a.present.config)
+	if err != nil {
+		return nil
+	}
+	c.FeatureGates = gatesOf(c.FeatureGates)
+	model, err := placement.NewModel(a.present.view, c)
+	if err != nil {
+		return nil // it does not start at all, or nobody can tell
+	}
+	startup := model.Startup()
+	if kubeletstate.StartCPU(&startup, "", books.raw.CPU) != nil {
+		files = append(files, kubeletstate.CPUFile)
+	}
+	if kubeletstate.StartMemory(&startup, "", books.raw.Memory) != nil {
+		files = append(files, kubeletstate.MemoryFile)
+	}
+	return files
+}
+
+// readConfig reads a configuration for the kubelet's release and machine.
+func (a *surroundings) readConfig(raw *kubeletv1beta1.KubeletConfiguration) (placement.Config, error) {
+	release, err := wire.ReadKubeletVersion(a.platform.spec.KubeletVersion)
+	if err != nil {
+		return placement.Config{}, err
+	}
+	return wire.ReadConfig(raw, wire.KubeletFacts{Version: release, MemoryBytes: a.platform.memoryBytes})
 }
 
 // offline are the CPUs that were offline when the agent started, and still are.

@@ -46,7 +46,7 @@ func adviceFor(reason, node string) string {
 	case v1alpha1.ReasonUnreadable:
 		return "look at the file that the message names, in the kubelet's root directory (docs/operations.md)"
 	case v1alpha1.ReasonContradiction:
-		return "if the kubelet's configuration was changed without a restart, restart it or take the change back (docs/operations.md)"
+		return "do as the message says; if the kubelet's configuration was changed without a restart, take the change back (docs/operations.md)"
 	case v1alpha1.ReasonMachineChanged:
 		return "undo the change; or drain the node, stop the kubelet, remove the checkpoints that the message names, start the kubelet (docs/operations.md)"
 	case v1alpha1.ReasonNotEnforced:
@@ -69,7 +69,7 @@ func adviceForDoubt(reason, node string) string {
 	case v1alpha1.ReasonMachineChanged:
 		return "drain the node and restart its kubelet as docs/operations.md says, when there is time, or undo the change"
 	case v1alpha1.ReasonConfigurationChanged:
-		return "restart the kubelet, or take the change back"
+		return "restart the kubelet as the message says, or take the change back"
 	case v1alpha1.ReasonConfigurationUnreadable:
 		return "mend the kubelet's configuration before the kubelet is restarted"
 	case v1alpha1.ReasonConfigurationNewer:
