@@ -123,10 +123,10 @@ func invalid(root, name string, problem error) *StartError {
 
 // crashed is about a checkpoint over which the kubelet panics.
 func crashed(root, name string) *StartError {
-	return &StartError{Path: path.Join(root, name), Crash: true, Problem: nilPointer}
+	return &StartError{Path: path.Join(root, name), Crash: true, Problem: errNilPointer.Error()}
 }
 
-const nilPointer = "runtime error: invalid memory address or nil pointer dereference"
+var errNilPointer = errors.New("runtime error: invalid memory address or nil pointer dereference")
 
 // randomWords are the errors among which the kubelet ends with one, by the order of a Go map. The
 // first stands for all.

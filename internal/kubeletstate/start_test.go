@@ -146,6 +146,8 @@ func TestStartMemory(t *testing.T) {
 		{"a block of huge pages that are gone", asIs, file(node(1, 30, 60, "[0]"), free1, strings.Replace(onZero, `"memory"`, `"hugepages-2Mi"`, 1)), "(pod: u, container: c) the memory assignment uses memory resource that does not exist"},
 		{"mixed groups", asIs, file(node(2, 90, 0, "[0,1]"), node(1, 40, 50, "[0,1]"), mixed), differ},
 		{"a null table", none, `{"policyName":"None","machineState":{"0":{"memoryMap":{"memory":null}}},"checksum":0}`, "nil pointer dereference"},
+		{"a null table and another policy", asIs, `{"policyName":"None","machineState":{"0":{"memoryMap":{"memory":null}}},"checksum":0}`, "configured policy"},
+		{"a null table and another policy, 1.37", func(s *placement.Startup) { s.Version = placement.V137 }, `{"policyName":"None","machineState":{"0":{"memoryMap":{"memory":null}}},"checksum":0}`, "nil pointer dereference"},
 		{"a null node", asIs, file("null", free1, "{}"), "nil pointer dereference"},
 		{"no checksum, 1.35", func(s *placement.Startup) { s.Version = placement.V135 }, file(free0, free1, "{}"), "checkpoint is corrupted"},
 		{"checksum", asIs, strings.Replace(file(free0, free1, "{}"), `"checksum":0`, `"checksum":7`, 1), "checkpoint is corrupted"},

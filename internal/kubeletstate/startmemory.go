@@ -61,6 +61,9 @@ func StartMemory(s *placement.Startup, root string, data []byte) error {
 		return nil // the kubelet writes a new one
 	}
 	book, err := readMemory(s.Version, data)
+	if errors.Is(err, errNilPointer) {
+		return crashed(root, MemoryFile)
+	}
 	if err == nil && s.MemoryPolicy != book.PolicyName {
 		err = fmt.Errorf("[memorymanager] configured policy %q differs from state checkpoint policy %q", s.MemoryPolicy, book.PolicyName)
 	}
@@ -135,10 +138,14 @@ func readMemoryV3(data []byte) (*memoryV1, error) {
 	case in.Data != "" || in.DataChecksum != 0:
 		return nil, fmt.Errorf("could not load v3 checkpoint: %w", err)
 	}
-	if book, err := readMemoryV2(data); err == nil {
-		return book, nil
+	book, err := readMemoryV2(data)
+	if err != nil {
+		book, err = readMemoryV1(data, memoryTypes, memoryV1Sums{own: memoryTypeName, none: true})
 	}
-	return readMemoryV1(data, memoryTypes, memoryV1Sums{own: memoryTypeName, none: true})
+	if err == nil && book.nullTable() { // it migrates before it looks at the policy
+		return nil, errNilPointer
+	}
+	return book, err
 }
 
 // nullTable says if NUMANodeMap.Clone, through which every book goes, would look into a table that
@@ -259,7 +266,7 @@ func (c *compared) err(root string) error {
 	e.Chance, e.Detail = c.mixed && !c.different, c.detail
 	switch differs := c.different || c.reordered || c.mixed; {
 	case c.crash && differs:
-		e.Or = []string{nilPointer}
+		e.Or = []string{errNilPointer.Error()}
 	case c.crash:
 		e = crashed(root, MemoryFile)
 	case !differs:
