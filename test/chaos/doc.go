@@ -1,7 +1,7 @@
 // Command chaos runs a whole cluster of real parts except for its machines (etcd, API server,
 // hollow nodes, agents, two schedulers with leader election, a stock scheduler beside them, each a
 // process of its own), breaks them at random and checks throughout that Berth keeps its promises.
-// docs/chaos.md describes it for those who run it.
+// README.md describes it for those who run it.
 //
 // What is done is a Plan: a list of operations that a seed alone determines. The moments at which
 // the parts answer are their own, so that a seed replays decisions, not outcomes.

@@ -4,7 +4,7 @@
 //
 //	hostile -seed=7
 //
-// docs/hostile.md says what the tenant does, what is demanded and what is excused. The last line
+// README.md says what the tenant does, what is demanded and what is excused. The last line
 // of the output is JSON; the exit code is 1 when something was not as it must be.
 //
 // make e2e-hostile builds and runs it; make e2e-hostile-proof puts known faults back, and demands

@@ -238,7 +238,11 @@ func documents(t *testing.T) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return append(files, top...)
+	suites, err := filepath.Glob("test/*/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.Concat(files, top, suites)
 }
 
 func linesOf(t *testing.T, file string) []string {

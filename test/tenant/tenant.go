@@ -1,5 +1,5 @@
 // Package tenant is somebody with the ClusterRole edit in a namespace of a cluster on trial, who
-// means harm: docs/hostile.md says what it does.
+// means harm: test/hostile/README.md says what it does.
 package tenant
 
 import (
