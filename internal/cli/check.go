@@ -56,9 +56,9 @@ wrong is read again before it is condemned. Exit code 1 says that something is n
 			c := checker{stdin: cmd.InOrStdin(), pause: func() { time.Sleep(kubeletstate.LookPause) }}
 			if cmd.Flags().Changed(nodeFlag) {
 				c.node = &node
-			} else if cmd.Flags().Changed(kubeletConfigFlag) || cmd.Flags().Changed(kubeletDropInsFlag) || cmd.Flags().Changed(kubeletVersionFlag) {
-				return Usagef("check --%s, --%s, --%s: want --%s too: nothing is held against a configuration alone",
-					kubeletConfigFlag, kubeletDropInsFlag, kubeletVersionFlag, nodeFlag)
+			} else if cmd.Flags().Changed(kubeletConfigFlag) || cmd.Flags().Changed(kubeletDropInsFlag) || cmd.Flags().Changed(kubeletFlagsFlag) || cmd.Flags().Changed(kubeletVersionFlag) {
+				return Usagef("check --%s, --%s, --%s, --%s: want --%s too: nothing is held against a configuration alone",
+					kubeletConfigFlag, kubeletDropInsFlag, kubeletFlagsFlag, kubeletVersionFlag, nodeFlag)
 			}
 			for _, path := range args {
 				if err := c.patiently(path); err != nil {

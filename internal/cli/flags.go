@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"os"
 	"regexp"
 	"slices"
 	"strconv"
@@ -8,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berth-dev/berth/internal/kubeletconfig"
+	"github.com/berth-dev/berth/internal/manifest"
 	"github.com/berth-dev/berth/internal/whatif"
 	"github.com/berth-dev/berth/placement"
 )
@@ -17,6 +19,7 @@ const (
 	kubeletConfigFlag  = "kubelet-config"
 	kubeletDropInsFlag = "kubelet-config-dir"
 	kubeletVersionFlag = "kubelet-version"
+	kubeletFlagsFlag   = "kubelet-flags"
 	podsOfFlag         = "pods-of"
 )
 
@@ -25,23 +28,24 @@ const defaultKubeletVersion = "1.36"
 // nodeFlags say which node a question is about: a machine, a kubelet's configuration, and what is
 // handed out.
 type nodeFlags struct {
-	machine, config, dropIns, version, state string
-	devices                                  []string
-	guard, ignoreMissing                     bool
+	machine, config, dropIns, flags, version, state string
+	devices                                         []string
+	guard, ignoreMissing                            bool
 }
 
 // register adds what says which kubelet it is: all that check needs.
 func (f *nodeFlags) registerKubelet(cmd *cobra.Command) {
 	fs := cmd.Flags()
-	fs.StringVar(&f.config, kubeletConfigFlag, "", "file with the node's KubeletConfiguration; without it every manager's policy is none")
+	fs.StringVar(&f.config, kubeletConfigFlag, "", "file with the node's KubeletConfiguration, kubeadm's ConfigMap of it, what the kubelet answers to /configz, or its flags; without it every manager's policy is none")
 	fs.StringVar(&f.dropIns, kubeletDropInsFlag, "", "directory with drop-ins (*.conf) of the KubeletConfiguration")
+	fs.StringVar(&f.flags, kubeletFlagsFlag, "", "the kubelet's own flags ('--reserved-cpus=0-1 --kube-reserved=cpu=1'), or a file with them: its command line as ps prints it, or KUBELET_EXTRA_ARGS=...")
 	fs.StringVar(&f.version, kubeletVersionFlag, defaultKubeletVersion, "release of the node's kubelet, 1.33 to 1.37")
 	_ = cmd.RegisterFlagCompletionFunc(kubeletVersionFlag, cobra.FixedCompletions(kubeletVersions, cobra.ShellCompDirectiveNoFileComp))
 }
 
 func (f *nodeFlags) register(cmd *cobra.Command) {
 	fs := cmd.Flags()
-	fs.StringVar(&f.machine, nodeFlag, "/", "machine string ('package:2 numa:2 core:8 pu:2 mem:64Gi'), or a capture: a folder with sys/ in it, or an archive of one")
+	fs.StringVar(&f.machine, nodeFlag, "/", "machine string ('package:2 numa:2 core:8 pu:2 mem:64Gi'), a capture (a folder with sys/ in it, or an archive of one), or a file with what lscpu -p printed")
 	f.registerKubelet(cmd)
 	fs.StringVar(&f.state, "state", "", "folder with the kubelet's checkpoints (/var/lib/kubelet); without it the node is empty")
 	fs.StringArrayVar(&f.devices, "device", nil, "devices of a plugin, RESOURCE=NUMA:COUNT[,NUMA:COUNT...] (nvidia.com/gpu=0:4,1:4; NUMA - means none); repeat for each resource")
@@ -59,6 +63,9 @@ func (f *nodeFlags) spec() (whatif.Spec, error) {
 		return s, Usagef("--%s %s: want --%s too, the file that they are merged over", kubeletDropInsFlag, f.dropIns, kubeletConfigFlag)
 	}
 	var err error
+	if s.Config.Flags, err = textOrFile(f.flags); err != nil {
+		return s, err
+	}
 	if s.Version, err = parseVersion(f.version); err != nil {
 		return s, err
 	}
@@ -72,9 +79,18 @@ func (f *nodeFlags) spec() (whatif.Spec, error) {
 	return s, nil
 }
 
+// textOrFile is what a file has if the text names one; otherwise the text.
+func textOrFile(text string) (string, error) {
+	if info, err := os.Stat(text); err != nil || info.IsDir() {
+		return text, nil
+	}
+	data, err := manifest.ReadInput(text, nil, kubeletconfig.MaxBytes)
+	return string(data), err
+}
+
 // describe says whether a flag describes a node, so that no cluster is asked about.
 func (f *nodeFlags) describe(cmd *cobra.Command) bool {
-	return changedOf(cmd, []string{nodeFlag, kubeletConfigFlag, kubeletDropInsFlag, kubeletVersionFlag, "state", "device", "guard", "ignore-missing-devices"}) != ""
+	return changedOf(cmd, []string{nodeFlag, kubeletConfigFlag, kubeletDropInsFlag, kubeletFlagsFlag, kubeletVersionFlag, "state", "device", "guard", "ignore-missing-devices"}) != ""
 }
 
 // changedOf is the first of these flags that somebody gave; "" for none.

@@ -54,10 +54,11 @@ func NewTopologyCommand() *cobra.Command {
 .tar.bz2, .tar.xz) in which such a folder lies, or from a machine string. Of an archive with several machines,
 ARCHIVE:FOLDER names one.
 
-Where there is nothing but an output of lscpu, plain or JSON, --lscpu reads it, and prints the machine string unless --output
-says otherwise. lscpu knows no memory, distances and devices: add mem:SIZE, dist:LOCAL,REMOTE and dev: to that string.`,
+--lscpu reads what lscpu -p, -e, -J or lscpu without options printed, and prints the machine string unless --output says
+otherwise. Best is lscpu -p, which leaves no doubt. lscpu knows no memory, distances and devices: add mem:SIZE,
+dist:LOCAL,REMOTE and dev: to that string.`,
 		Example: `  berth topology
-  ssh server lscpu | berth topology --lscpu -
+  ssh server lscpu -p | berth topology --lscpu -
   berth topology server.tgz -o tree
   berth topology 'package:2 numa:2 core:8 pu:2 mem:64Gi' -o svg > machine.svg`,
 		Args: usageArgs(cobra.MaximumNArgs(1)),
@@ -81,9 +82,9 @@ says otherwise. lscpu knows no memory, distances and devices: add mem:SIZE, dist
 			return Usagef("--output %q: want %s%s", form, strings.Join(names, ", "), suggest.DidYouMean(form, names))
 		},
 	}
-	cmd.Flags().String(nodeFlag, "/", "machine string ('package:2 numa:2 core:8 pu:2 mem:64Gi'), or a capture: a folder with sys/ in it, or an archive of one")
+	cmd.Flags().String(nodeFlag, "/", "machine string ('package:2 numa:2 core:8 pu:2 mem:64Gi'), a capture (a folder with sys/ in it, or an archive of one), or a file with what lscpu -p printed")
 	cmd.Flags().StringVar(&root, "root", "/", "folder that contains sys/, or an archive of one")
-	cmd.Flags().StringVar(&printed, "lscpu", "", "file with what lscpu or lscpu -J printed; - is standard input")
+	cmd.Flags().StringVar(&printed, "lscpu", "", "file with what lscpu printed, best with -p; - is standard input")
 	cmd.Flags().StringVar(&device, "device", "", "file with a Device of scheduling.koordinator.sh: show its devices instead of the machine's own")
 	cmd.Flags().StringVarP(&form, "output", "o", names[0], strings.Join(names, "|"))
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))

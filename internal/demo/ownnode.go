@@ -77,7 +77,7 @@ func ParseNode(text string) (hollow.Spec, error) {
 func starts(spec *hollow.Spec, config string) error {
 	question := whatif.Spec{Machine: spec.Machine, Version: placement.V136}
 	if info, err := os.Stat(config); err == nil && info.Mode().IsRegular() {
-		question.Config.File = config
+		question.Config.File, question.Config.Plain = config, true
 	}
 	n, err := question.Load()
 	if err != nil {

@@ -25,7 +25,8 @@ const MaxBytes = 1 << 20
 
 // Files are where a configuration lies.
 type Files struct {
-	// File is YAML or JSON.
+	// File is YAML or JSON; "": the kubelet has its defaults, and Flags. If Strict is set, it may
+	// be in another form that people have.
 	File string
 	// Dir has drop-ins: files that end in .conf, in lexical order, each a JSON merge patch (RFC
 	// 7396). "" or a directory that is not there: none.
@@ -33,19 +34,32 @@ type Files struct {
 	// Strict refuses fields that a KubeletConfiguration does not have. A running kubelet passes
 	// over them.
 	Strict bool
+	// Flags are the kubelet's own, as text: its command line, or a line of its environment file.
+	// Only what concerns placement is read.
+	Flags string
+	// Plain refuses a File in another form, with Strict.
+	Plain bool
 	// Version is the kubelet's release, which decides what Strict refuses; 0 means placement.V136.
 	Version placement.Version
 }
 
 // Read returns the configuration with the drop-ins merged over it.
 func (f Files) Read() (*kubeletv1beta1.KubeletConfiguration, error) {
-	base, err := f.object(f.File)
+	g, err := f.given()
 	if err != nil {
 		return nil, err
 	}
 	if f.Dir == "" {
-		completeEviction(base)
-		return Decode(f.File, base)
+		if !g.settled {
+			completeEviction(g.object)
+		}
+		if g.flags != nil {
+			g.flags.over(g.object)
+		}
+		return Decode(f.File, g.object)
+	}
+	if g.settled {
+		return nil, fmt.Errorf("%s: this is what a kubelet answers to /configz, drop-ins included: want it without the drop-ins of %s", f.File, f.Dir)
 	}
 	var patches []map[string]any
 	err = filepath.WalkDir(f.Dir, func(name string, e fs.DirEntry, err error) error {
@@ -59,7 +73,41 @@ func (f Files) Read() (*kubeletv1beta1.KubeletConfiguration, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("kubelet configuration drop-ins: %w", err)
 	}
-	return mergeAll(f.File, base, patches)
+	return mergeAll(f.File, g, patches)
+}
+
+// given reads the file and the flags.
+func (f Files) given() (g given, err error) {
+	g.object = map[string]any{}
+	if f.File != "" {
+		data, err := readFile(f.File)
+		if err != nil {
+			return g, fmt.Errorf("kubelet configuration: %w", err)
+		}
+		if f.Strict {
+			g, err = f.read(f.File, data)
+		} else {
+			g.object, err = f.parse(f.File, data)
+		}
+		if err != nil {
+			return g, err
+		}
+	}
+	if f.Flags == "" {
+		return g, nil
+	}
+	if g.settled {
+		return g, fmt.Errorf("%s: this is what a kubelet answers to /configz, flags included: want it without flags", f.File)
+	}
+	more, err := readFlags(f.Flags)
+	if err == nil {
+		err = more.alone(f.File, f.Dir)
+	}
+	if err == nil && g.flags != nil {
+		g.flags.over(g.object)
+	}
+	g.flags = more
+	return g, err
 }
 
 // NewerThan names the files that were changed after a time, and the folder of drop-ins if one came
@@ -86,13 +134,16 @@ func (f Files) NewerThan(t time.Time) (newer []string) {
 }
 
 // mergeAll merges drop-ins over what the file says.
-func mergeAll(file string, base map[string]any, patches []map[string]any) (*kubeletv1beta1.KubeletConfiguration, error) {
-	completeEviction(base)
+func mergeAll(file string, g given, patches []map[string]any) (*kubeletv1beta1.KubeletConfiguration, error) {
+	completeEviction(g.object)
 	for _, patch := range patches {
-		merge(base, patch)
+		merge(g.object, patch)
 	}
-	SettleEviction(base)
-	return Decode(file, base)
+	SettleEviction(g.object)
+	if g.flags != nil {
+		g.flags.over(g.object)
+	}
+	return Decode(file, g.object)
 }
 
 const (

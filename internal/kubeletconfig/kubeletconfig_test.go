@@ -76,7 +76,7 @@ func FuzzMergedConfig(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if c, err := mergeAll("a", over, []map[string]any{drop}); (c == nil) == (err == nil) {
+		if c, err := mergeAll("a", given{object: over}, []map[string]any{drop}); (c == nil) == (err == nil) {
 			t.Errorf("got %v, error %v", c, err)
 		}
 	})

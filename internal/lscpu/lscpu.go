@@ -1,8 +1,8 @@
-// Package lscpu makes a machine of what lscpu prints, in its plain form or as JSON (-J). lscpu says
-// how many threads, cores and sockets there are, and which CPUs each NUMA node has. Which CPUs
-// share a core, a socket or a cache follows from how platforms number them. Where more than one
-// answer is possible, the machine is refused, for a capture says it. Memory, distances, huge pages
-// and devices are not in it.
+// Package lscpu makes a machine of what lscpu prints. With -p, -e or -Je it says of each CPU which
+// core, socket, NUMA node and L3 cache it has. In its plain form, or as JSON (-J), it only counts
+// threads, cores and sockets, and has the CPUs of each NUMA node: which CPUs share a core, a socket
+// or a cache follows from how platforms number them. If more than one answer is possible, the
+// machine is refused. Memory, distances, huge pages and devices are in none of them.
 package lscpu
 
 import (
@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/berth-dev/berth/internal/pasted"
 	"github.com/berth-dev/berth/topology"
 )
 
@@ -39,6 +40,20 @@ func Read(text []byte) (*topology.Machine, error) {
 	if len(text) > MaxText {
 		return nil, fmt.Errorf("lscpu: %d bytes: want at most %d", len(text), MaxText)
 	}
+	switch form := pasted.What(text); form {
+	case pasted.LscpuExtended:
+		return readExtended(string(text))
+	case pasted.LscpuParsable:
+		return readParsable(string(text))
+	case pasted.LscpuExtendedJSON:
+		return readExtendedJSON(string(text))
+	case pasted.Numactl:
+		return nil, errNumactl(string(text))
+	case pasted.NvidiaTopology:
+		return nil, errNvidia(string(text))
+	case pasted.KubeletConfig, pasted.KubeletAnswer, pasted.KubernetesObject:
+		return nil, fmt.Errorf("this is %s, and no machine: want what lscpu -p prints", form)
+	}
 	f, err := read(string(text))
 	if err != nil {
 		return nil, err
@@ -50,16 +65,6 @@ func Read(text []byte) (*topology.Machine, error) {
 		}
 	}
 	return r.machine()
-}
-
-// Prints says whether the text looks like an output of lscpu.
-func Prints(text []byte) bool {
-	f, err := read(string(text))
-	if err != nil {
-		return false
-	}
-	_, known := f[cpus]
-	return known
 }
 
 // field is a value, and where it stands.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/berth-dev/berth/internal/pasted"
 	"github.com/berth-dev/berth/topology"
 )
 
@@ -62,7 +63,7 @@ func TestRead(t *testing.T) {
 			if !sameShape(m, want) {
 				t.Errorf("%s\nwant %s", m, want)
 			}
-			if !Prints([]byte(c.text)) {
+			if !pasted.What([]byte(c.text)).IsMachine() {
 				t.Error("is not known as an output of lscpu")
 			}
 		})
@@ -106,14 +107,14 @@ func TestRefused(t *testing.T) {
 		{"no number", change("2\n    Core", "two\n    Core"), `line 7: Thread(s) per core: "two": want a number from 1 to 1024`},
 		{"too many", change("80\n", "4096\n"), `line 3: CPU(s): "4096": want a number from 1 to 1024`},
 		{"CPUs that do not add up", change("80\n", "81\n"), "line 3: CPU(s)"},
-		{"counts that do not add up", change("20\n", "21\n"), `line 4: On-line CPU(s) list: "0-79": want 84 CPUs, for 2 sockets of 21 cores of 2 threads; where cores differ or CPUs are off: a capture`},
+		{"counts that do not add up", change("20\n", "21\n"), `line 4: On-line CPU(s) list: "0-79": want 84 CPUs, for 2 sockets of 21 cores of 2 threads; where cores differ or CPUs are off: lscpu -p or a capture`},
 		{"no list", change("1-79:2", "1-79:x"), `line 16: NUMA node1 CPU(s): "1-79:x": want CPUs like 0-15,32-47`},
 		{"twice", change("1-79:2", "0-79:2"), "NUMA node1 CPU(s)"},
 		{"lost", change("1-79:2", "3-79:2"), "line 4: On-line CPU(s) list"},
 		{"nodes lost", change("node(s):           2", "node(s):           3"), "line 14: NUMA node(s)"},
 		{"caches", change("(2 instances)\nNUMA", "(3 instances)\nNUMA"), "line 12: L3 cache"},
 		{"kinds of cores", flat("CPU(s): 4", "On-line CPU(s) list: 0-3", "Thread(s) per core: 1", "Core(s) per socket: 2", "Socket(s): 1", "Core(s) per socket: 3"), "line 6: Core(s) per socket"},
-		{"one node", flat("CPU(s): 8", "On-line CPU(s) list: 0-7", "Thread(s) per core: 1", "Core(s) per socket: 4", "Socket(s): 2", "NUMA node0 CPU(s): 0-7"), `line 5: Socket(s): "2": want 1 where there is one NUMA node; otherwise a capture`},
+		{"one node", flat("CPU(s): 8", "On-line CPU(s) list: 0-7", "Thread(s) per core: 1", "Core(s) per socket: 4", "Socket(s): 2", "NUMA node0 CPU(s): 0-7"), `line 5: Socket(s): "2": want 1 where there is one NUMA node; otherwise lscpu -p or a capture`},
 		{"a node across sockets", flat("CPU(s): 12", "On-line CPU(s) list: 0-11", "Thread(s) per core: 1", "Core(s) per socket: 4", "Socket(s): 3", "NUMA node0 CPU(s): 0-7", "NUMA node1 CPU(s): 8-11"), "line 6: NUMA node0 CPU(s)"},
 		{"threads apart", flat("CPU(s): 8", "On-line CPU(s) list: 0-7", "Thread(s) per core: 2", "Core(s) per socket: 2", "Socket(s): 2", "NUMA node0 CPU(s): 0,3,5,6", "NUMA node1 CPU(s): 1,2,4,7"), "line 3: Thread(s) per core"},
 		{"books", flat("CPU(s): 3", "On-line CPU(s) list: 0-2", "Thread(s) per core: 1", "Core(s) per socket: 1", "Socket(s) per book: 1", "Book(s): 3"), "line 5: Socket(s) per book"},
@@ -134,7 +135,9 @@ func TestRefused(t *testing.T) {
 // FuzzRead looks for outputs that break the reader, or that it reads as a machine that cannot be,
 // or whose string is another machine.
 func FuzzRead(f *testing.F) {
-	f.Add([]byte(xeon))
+	for _, text := range []string{xeon, interleaved, extended, "# CPU,Core,Socket\n0,0,0\n", "available: 1 nodes (0)\nnode 0 cpus: 0\nnode 0 size: 5 MB\n  0:  10\n"} {
+		f.Add([]byte(text))
+	}
 	f.Add([]byte(`{"lscpu":[{"field":"CPU(s):","data":"4","children":[{"field":"On-line CPU(s) list:","data":"0-3"}]},{"field":"Thread(s) per core:","data":"2"},{"field":"Core(s) per socket:","data":"2"},{"field":"Socket(s):","data":"1"}]}`))
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil {

@@ -31,7 +31,7 @@ type numaNode struct {
 }
 
 // capture is what says all that lscpu does not.
-const capture = "a capture (berth topology --help), as lscpu does not say "
+const capture = "lscpu -p or a capture (berth topology --help), as lscpu without options does not say "
 
 // readCounts reads how many threads, cores and sockets there are.
 func (r *reader) readCounts() (err error) {
@@ -129,8 +129,14 @@ func (r *reader) readNodes() error {
 }
 
 // findSockets gives the CPUs to sockets: NUMA nodes of a socket have ids that follow one another.
+// If a socket has several NUMA nodes, that is known only if their CPUs follow one another too:
+// Linux numbers such nodes in turns on some machines, and then nodes 0 and 2 may be the first
+// socket's.
 func (r *reader) findSockets() error {
 	size := r.cores * r.threads
+	if n := r.interleaved(size); n != nil {
+		return r.fields.wrong(fmt.Sprintf("NUMA node%d CPU(s)", n.id), "NUMA nodes whose CPUs follow one another where a socket has several; otherwise %swhich of them a socket has", capture)
+	}
 	var socket topology.CPUSet
 	for _, n := range r.nodes {
 		socket = socket.Or(&n.cpus)
@@ -145,6 +151,34 @@ func (r *reader) findSockets() error {
 		}
 	}
 	return nil // the counts add up to the CPUs that there are, and so do the nodes
+}
+
+// interleaved is the first NUMA node whose first threads do not follow one another and those of the
+// nodes before it, if there are several sockets with several nodes of so many CPUs; otherwise nil.
+func (r *reader) interleaved(size int) *numaNode {
+	if r.sockets < 2 || !slices.ContainsFunc(r.nodes, func(n numaNode) bool { return !n.cpus.IsEmpty() && n.cpus.Len() < size }) {
+		return nil
+	}
+	position := map[topology.CPUID]int{}
+	for cpu := range r.online.All() {
+		position[cpu] = len(position)
+	}
+	next := 0
+	for i := range r.nodes {
+		n := &r.nodes[i]
+		firsts, found := n.cpus.Len()/r.threads, 0
+		for cpu := range n.cpus.All() {
+			if found++; found > firsts {
+				break
+			}
+			at := position[cpu]
+			if found == 1 && at < next || found > 1 && at != next {
+				return n
+			}
+			next = at + 1
+		}
+	}
+	return nil
 }
 
 // findCores gives the CPUs of each socket to cores. The second threads of all cores are numbered

@@ -2,15 +2,18 @@
 package suggest
 
 import (
+	"slices"
 	"strings"
+	"unicode"
 )
 
 // maxWord is the longest word that is compared, in bytes. A longer one was not mistyped.
 const maxWord = 64
 
 // Nearest returns the known word that is nearest to the given one, or "" where none is near: one
-// slip in three letters, at most three in all. Case does not count. Of equally near ones the first
-// is taken.
+// slip in three letters, at most three in all. Otherwise it is the known one with the fewest words
+// in it that has all of several words of the given one: reservedSystemCPUs for reservedCpus. Case
+// does not count. Of equally near ones the first is taken.
 func Nearest(word string, known []string) string {
 	best, least := "", min(3, 1+len(word)/4)+1
 	if len(word) > maxWord {
@@ -24,7 +27,49 @@ func Nearest(word string, known []string) string {
 			best, least = k, d
 		}
 	}
+	if best == "" {
+		return withAllWords(word, known)
+	}
 	return best
+}
+
+// withAllWords is the shortest known name in which all words of a name are.
+func withAllWords(name string, known []string) (best string) {
+	words, least := wordsOf(name), 0
+	if len(words) < 2 {
+		return ""
+	}
+	for _, k := range known {
+		if k == name || len(k) > maxWord {
+			continue
+		}
+		has := wordsOf(k)
+		missing := slices.ContainsFunc(words, func(w string) bool { return !slices.Contains(has, w) })
+		if !missing && (best == "" || len(has) < least) {
+			best, least = k, len(has)
+		}
+	}
+	return best
+}
+
+// wordsOf are the words of a name like reservedSystemCPUs or reserved-cpus, without the s of a
+// plural.
+func wordsOf(name string) (words []string) {
+	var spaced strings.Builder
+	old := ' '
+	for _, c := range name {
+		if unicode.IsUpper(c) && unicode.IsLower(old) || !unicode.IsLetter(c) && !unicode.IsDigit(c) {
+			spaced.WriteRune(' ')
+		}
+		if unicode.IsLetter(c) || unicode.IsDigit(c) {
+			spaced.WriteRune(unicode.ToLower(c))
+		}
+		old = c
+	}
+	for word := range strings.FieldsSeq(spaced.String()) {
+		words = append(words, strings.TrimSuffix(word, "s"))
+	}
+	return words
 }
 
 // DidYouMean is Nearest as the end of a sentence: ` (did you mean "x"?)`, or nothing.

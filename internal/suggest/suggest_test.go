@@ -43,3 +43,16 @@ func slow(a, b string) int {
 	}
 	return d
 }
+
+// TestNearestByWords: a name that lacks a word of the right one is too far away by letters.
+func TestNearestByWords(t *testing.T) {
+	known := []string{"cpuManagerPolicy", "reservedSystemCPUs", "cpuManagerPolicyOptions", "reservedMemory", "reserved-cpus"}
+	for word, want := range map[string]string{
+		"reservedCpus": "reserved-cpus", "reservedSystemCPU": "reservedSystemCPUs", "systemReservedCpus": "reservedSystemCPUs",
+		"managerPolicyOptions": "cpuManagerPolicyOptions", "managerPolicy": "cpuManagerPolicy", "manager": "", "reserved": "", "topologyPolicy": "",
+	} {
+		if got := Nearest(word, known); got != want {
+			t.Errorf("%q: %q, want %q", word, got, want)
+		}
+	}
+}

@@ -10,13 +10,14 @@ import (
 
 	"github.com/berth-dev/berth/internal/capture"
 	"github.com/berth-dev/berth/internal/lscpu"
+	"github.com/berth-dev/berth/internal/pasted"
 	"github.com/berth-dev/berth/internal/suggest"
 	"github.com/berth-dev/berth/sysfs"
 	"github.com/berth-dev/berth/topology"
 )
 
-// ReadMachine reads the machine of a live system or a capture where the text is a path that exists,
-// and a machine string otherwise.
+// ReadMachine reads the machine of a live system, a capture or a file with what lscpu printed if
+// the text is a path that exists, and a machine string otherwise.
 func ReadMachine(text string) (*topology.Machine, error) {
 	path, _, _ := strings.Cut(text, ":")
 	if _, err := os.Stat(path); err != nil {
@@ -43,11 +44,12 @@ func meant(text string, err error) error {
 	return err
 }
 
-// ReadCapture reads the machine of a folder that contains sys/, or of an archive of one.
+// ReadCapture reads the machine of a folder that contains sys/, of an archive of one, or of a file
+// with what lscpu printed.
 func ReadCapture(path string) (*topology.Machine, error) {
 	c, err := capture.Open(path)
 	if err != nil {
-		return nil, meantLscpu(path, err)
+		return readPrinted(path, err)
 	}
 	defer c.Close()
 	m, err := sysfs.Read(c.FS)
@@ -57,18 +59,23 @@ func ReadCapture(path string) (*topology.Machine, error) {
 	return m, nil
 }
 
-// meantLscpu says how to read a file with what lscpu printed, which is no capture.
-func meantLscpu(path string, err error) error {
+// readPrinted reads a file with what a tool printed of a machine; of any other file it returns the
+// error.
+func readPrinted(path string, err error) (*topology.Machine, error) {
 	f, openErr := os.Open(path)
 	if openErr != nil {
-		return err
+		return nil, err
 	}
 	defer f.Close()
-	text, readErr := io.ReadAll(io.LimitReader(f, lscpu.MaxText))
-	if readErr != nil || !lscpu.Prints(text) {
-		return err
+	text, readErr := io.ReadAll(io.LimitReader(f, lscpu.MaxText+1))
+	if readErr != nil || !pasted.What(text).IsMachine() {
+		return nil, err
 	}
-	return fmt.Errorf("%s: is what lscpu printed, and no capture: berth topology --lscpu %s makes a machine string of it", path, path)
+	m, err := lscpu.Read(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return m, nil
 }
 
 // leastMemory is less than the memory of any NUMA node: an amount below it lacks its unit.

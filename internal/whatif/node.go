@@ -28,7 +28,8 @@ import (
 type Spec struct {
 	// Machine is a machine string or a capture, as ReadMachine takes it.
 	Machine string
-	// Config is where the KubeletConfiguration lies. Without a file every manager's policy is none.
+	// Config is where the KubeletConfiguration lies, and the kubelet's flags. Without them every
+	// manager's policy is none.
 	Config kubeletconfig.Files
 	// Version is the kubelet's release.
 	Version placement.Version
@@ -120,7 +121,7 @@ func set(c *kubeletv1beta1.KubeletConfiguration, o *survey.Setting) {
 // configure compiles machine and configuration, and says how much of everything there is.
 func (n *Node) configure(view *placement.KubeletView) error {
 	c := &kubeletv1beta1.KubeletConfiguration{}
-	if n.spec.Config.File != "" {
+	if n.spec.Config.File != "" || n.spec.Config.Flags != "" {
 		n.spec.Config.Strict, n.spec.Config.Version = true, n.spec.Version
 		var err error
 		if c, err = n.spec.Config.Read(); err != nil {

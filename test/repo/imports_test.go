@@ -43,7 +43,7 @@ deploy                    :
 internal/atomicfile       :
 internal/capture          :
 internal/clip             :
-internal/lscpu            : topology
+internal/lscpu            : internal/pasted topology
 internal/machineview      : topology placement
 internal/kubeletstate     : internal/clip topology placement
 internal/version          :
@@ -62,17 +62,18 @@ internal/cases            : internal/clip topology placement
 internal/wire             : internal/clip topology placement placement/joint api/... internal/amounts internal/kubeletstate
 internal/gangs            : internal/wire
 internal/suggest          :
+internal/pasted           :
 internal/stranded         : topology placement
 internal/convert          : internal/suggest
 internal/amounts          : internal/suggest topology placement placement/memory
 internal/featuregates     : internal/suggest
 internal/strict           : internal/suggest internal/wire
-internal/kubeletconfig    : internal/strict internal/wire placement
+internal/kubeletconfig    : internal/pasted internal/suggest internal/strict internal/wire placement
 internal/nodestate        : topology placement api/... internal/amounts internal/demand internal/ledger internal/wire
 internal/survey           : internal/demand internal/gangs topology placement api/... internal/stranded internal/amounts internal/apiclient internal/suppose internal/defrag internal/moving internal/machineview internal/manifest internal/ledger internal/rank internal/plan internal/wire internal/nodestate internal/suggest
 internal/web              : internal/clip topology internal/machineview internal/manifest internal/survey internal/version internal/wire
 internal/manifest         : api/... internal/amounts internal/strict internal/suggest internal/wire
-internal/whatif           : topology placement sysfs internal/lscpu internal/machineview internal/amounts internal/capture internal/featuregates internal/kubeletconfig internal/kubeletstate internal/sim internal/suggest internal/suppose internal/survey internal/wire
+internal/whatif           : topology placement sysfs internal/lscpu internal/pasted internal/machineview internal/amounts internal/capture internal/featuregates internal/kubeletconfig internal/kubeletstate internal/sim internal/suggest internal/suppose internal/survey internal/wire
 internal/replay           : topology placement/... internal/cases internal/sim internal/wire
 
 internal/scheduler/wake   : placement internal/ledger
@@ -119,7 +120,7 @@ build/...                 : ...
 `
 
 // pure packages know neither Kubernetes nor logging nor metrics: they can be embedded anywhere.
-const pure = "topology placement sysfs internal/amounts internal/demand internal/stranded internal/suggest internal/ledger internal/rank internal/plan internal/suppose internal/defrag internal/sim internal/simulate internal/capture internal/lscpu internal/child test/protocol"
+const pure = "topology placement sysfs internal/amounts internal/demand internal/stranded internal/suggest internal/ledger internal/rank internal/plan internal/suppose internal/defrag internal/sim internal/simulate internal/capture internal/lscpu internal/pasted internal/child test/protocol"
 
 // strangers never import one another: each talks to the others through the API server alone.
 const strangers = "internal/scheduler internal/agent internal/jobs internal/web"

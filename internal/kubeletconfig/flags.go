@@ -1,0 +1,323 @@
+package kubeletconfig
+
+import (
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/berth-dev/berth/internal/suggest"
+	"github.com/berth-dev/berth/internal/wire"
+)
+
+// flagError is an error about a flag of a kubelet.
+func flagError(name, value, want string) error {
+	return &wire.FieldError{Object: "flags of the kubelet", Field: "--" + name, Value: value, Want: want}
+}
+
+// flags are what the command line of a kubelet says, as a KubeletConfiguration does.
+type flags struct {
+	object map[string]any
+	// config and dir are --config and --config-dir.
+	config, dir string
+}
+
+// setter puts the value of a flag into an object.
+type setter func(object map[string]any, name, value string) error
+
+// told are the flags that concern placement, by the field that each sets.
+var told = map[string]struct {
+	field string
+	set   func(field string) setter
+}{
+	"reserved-cpus":                   {"reservedSystemCPUs", asText},
+	"cpu-manager-policy":              {"cpuManagerPolicy", asText},
+	"cpu-manager-policy-options":      {"cpuManagerPolicyOptions", asOption},
+	"memory-manager-policy":           {"memoryManagerPolicy", asText},
+	"reserved-memory":                 {"reservedMemory", asReservedMemory},
+	"topology-manager-policy":         {"topologyManagerPolicy", asText},
+	"topology-manager-scope":          {"topologyManagerScope", asText},
+	"topology-manager-policy-options": {"topologyManagerPolicyOptions", asPairs("=")},
+	"kube-reserved":                   {"kubeReserved", asPairs("=")},
+	"system-reserved":                 {"systemReserved", asPairs("=")},
+	"eviction-hard":                   {"evictionHard", asPairs("<")},
+	"enforce-node-allocatable":        {"enforceNodeAllocatable", asList},
+	"feature-gates":                   {"featureGates", asGates},
+	"max-pods":                        {"maxPods", asNumber},
+	"pods-per-core":                   {"podsPerCore", asNumber},
+}
+
+// switchFlags may stand without a value; otherFlags need one. Neither concerns placement. Those
+// that a release no longer has are among them: the command lines of older nodes have them.
+var (
+	switchFlags = strings.Fields(`anonymous-auth authentication-token-webhook cgroups-per-qos contention-profiling cpu-cfs-quota
+		enable-controller-attach-detach enable-debugging-handlers enable-server exit-on-lock-contention experimental-allocatable-ignore-eviction
+		fail-cgroupv1 fail-swap-on kernel-memcg-notification local-storage-capacity-isolation make-iptables-util-chains protect-kernel-defaults
+		register-node rotate-certificates rotate-server-certificates runonce seccomp-default serialize-image-pulls windows-service
+		allow-privileged alsologtostderr logtostderr version help log-flush-stderr`)
+	otherFlags = strings.Fields(`address allowed-unsafe-sysctls authentication-token-webhook-cache-ttl authorization-mode
+		authorization-webhook-cache-authorized-ttl authorization-webhook-cache-unauthorized-ttl bootstrap-kubeconfig cert-dir cgroup-driver cgroup-root
+		client-ca-file cloud-config cloud-provider cluster-dns cluster-domain cni-bin-dir cni-conf-dir container-log-max-files container-log-max-size
+		container-runtime container-runtime-endpoint cpu-cfs-quota-period cpu-manager-reconcile-period event-burst event-qps
+		eviction-max-pod-grace-period eviction-minimum-reclaim eviction-pressure-transition-period eviction-soft eviction-soft-grace-period
+		experimental-mounter-path file-check-frequency hairpin-mode healthz-bind-address healthz-port hostname-override http-check-frequency
+		image-credential-provider-bin-dir image-credential-provider-config image-gc-high-threshold image-gc-low-threshold image-service-endpoint
+		kube-api-burst kube-api-content-type kube-api-qps kube-reserved-cgroup kubeconfig kubelet-cgroups lock-file log-dir log-file
+		log-flush-frequency log-json-info-buffer-size log-json-split-stream log-text-info-buffer-size log-text-split-stream logging-format manifest-url manifest-url-header max-open-files
+		maximum-dead-containers maximum-dead-containers-per-container minimum-container-ttl-duration minimum-image-ttl-duration network-plugin
+		network-plugin-mtu node-ip node-labels node-status-max-images node-status-update-frequency oom-score-adj pod-cidr pod-infra-container-image
+		pod-manifest-path pod-max-pids port provider-id qos-reserved read-only-port register-with-taints registry-burst registry-qps resolv-conf
+		root-dir runtime-cgroups runtime-request-timeout streaming-connection-idle-timeout sync-frequency system-cgroups system-reserved-cgroup
+		tls-cert-file tls-cipher-suites tls-min-version tls-private-key-file v vmodule volume-plugin-dir volume-stats-agg-period windows-priorityclass`)
+)
+
+// readFlags reads the flags of a kubelet: its command line as ps prints it, the lines of a unit or
+// of an environment file (KUBELET_EXTRA_ARGS="..."), or the flags by themselves.
+func readFlags(text string) (*flags, error) {
+	text = strings.NewReplacer("\\\r\n", " ", "\\\n", " ", "\x00", " ").Replace(text)
+	f := &flags{object: map[string]any{}}
+	defined := map[string]bool{}
+	var open []string // variables whose values are used
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(strings.TrimSpace(line), "#") {
+			continue
+		}
+		words := wordsOf(line)
+		for i := 0; i < len(words); i++ { // what is in quotes may be several words
+			if m := assigned.FindStringSubmatch(words[i]); m != nil && (m[2] == "" || strings.HasPrefix(strings.TrimSpace(m[2]), "-")) {
+				defined[m[1]] = true
+				words = slices.Replace(words, i, i+1, wordsOf(m[2])...)
+				i--
+			}
+		}
+		for _, word := range words {
+			if name, ok := strings.CutPrefix(word, "$"); ok {
+				open = append(open, strings.Trim(name, "{}"))
+			}
+		}
+		words = slices.DeleteFunc(words, func(word string) bool { return strings.HasPrefix(word, "$") })
+		if err := f.take(words); err != nil {
+			return nil, err
+		}
+	}
+	for _, name := range open {
+		if !defined[name] {
+			return nil, &wire.FieldError{Object: "flags of the kubelet", Field: "$" + name, Want: "its value too: NAME=\"--flag=value\", or the command line as ps prints it"}
+		}
+	}
+	return f, nil
+}
+
+// assigned is a variable with flags, as a shell or a unit of systemd has it.
+var assigned = regexp.MustCompile(`(?s)^(?:[A-Za-z]+=)?([A-Z][A-Z0-9_]*)=(.*)$`)
+
+// wordsOf cuts a line as a shell does.
+func wordsOf(line string) (words []string) {
+	var word strings.Builder
+	quote, begun := rune(0), false
+	for _, c := range line {
+		switch {
+		case quote != 0 && c == quote:
+			quote = 0
+		case quote == 0 && (c == '"' || c == '\''):
+			quote, begun = c, true
+		case quote == 0 && (c == ' ' || c == '\t' || c == '\n' || c == '\r'):
+			if begun {
+				words = append(words, word.String())
+			}
+			word.Reset()
+			begun = false
+		default:
+			word.WriteRune(c)
+			begun = true
+		}
+	}
+	if begun {
+		words = append(words, word.String())
+	}
+	return words
+}
+
+// take takes the flags of a line. What stands before the first one is the command.
+func (f *flags) take(words []string) error {
+	at := slices.IndexFunc(words, func(w string) bool { return strings.HasPrefix(w, "-") && len(w) > 1 })
+	if at < 0 {
+		return nil
+	}
+	for at < len(words) {
+		word := words[at]
+		name, value, valued := strings.Cut(strings.TrimLeft(word, "-"), "=")
+		at++
+		if !strings.HasPrefix(word, "-") {
+			return &wire.FieldError{Object: "flags of the kubelet", Field: "command line", Value: word, Want: "a flag, --name=value"}
+		}
+		if !valued && !slices.Contains(switchFlags, name) && known(name) {
+			if at == len(words) || strings.HasPrefix(words[at], "--") {
+				return flagError(name, "", "a value")
+			}
+			value, at = words[at], at+1
+		}
+		if err := f.one(name, value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func known(name string) bool { return slices.Contains(knownFlags(), name) }
+
+func knownFlags() []string {
+	return slices.Concat(slices.Sorted(maps.Keys(told)), []string{"config", "config-dir"}, switchFlags, otherFlags)
+}
+
+// one takes one flag.
+func (f *flags) one(name, value string) error {
+	set, tells := told[name]
+	switch {
+	case tells:
+		return set.set(set.field)(f.object, name, value)
+	case name == "config":
+		f.config = value
+	case name == "config-dir":
+		f.dir = value
+	case !known(name):
+		return flagError(name, value, "a flag of the kubelet"+suggest.DidYouMean(name, knownFlags()))
+	}
+	return nil
+}
+
+func asText(field string) setter {
+	return func(object map[string]any, _, value string) error {
+		object[field] = value
+		return nil
+	}
+}
+
+// asPairs are names and values with a separator between them. A flag that stands twice adds to the
+// first.
+func asPairs(separator string) func(string) setter {
+	return func(field string) setter {
+		return func(object map[string]any, name, value string) error {
+			pairs, ok := object[field].(map[string]any)
+			if !ok {
+				pairs = map[string]any{}
+				object[field] = pairs
+			}
+			for item := range strings.SplitSeq(value, ",") {
+				if item = strings.TrimSpace(item); item == "" {
+					continue
+				}
+				k, v, ok := strings.Cut(item, separator)
+				if !ok {
+					return flagError(name, value, "name"+separator+"value, with commas between several")
+				}
+				pairs[strings.TrimSpace(k)] = strings.TrimSpace(v)
+			}
+			return nil
+		}
+	}
+}
+
+// asOption is one pair: the kubelet does not cut this flag at commas (MapStringStringNoSplit).
+func asOption(field string) setter {
+	return func(object map[string]any, name, value string) error {
+		if strings.Contains(value, ",") {
+			return flagError(name, value, "one option: the kubelet does not cut this flag at commas, so it stands once for each")
+		}
+		return asPairs("=")(field)(object, name, value)
+	}
+}
+
+func asList(field string) setter {
+	return func(object map[string]any, _, value string) error {
+		list := []any{}
+		for item := range strings.SplitSeq(value, ",") {
+			if item = strings.TrimSpace(item); item != "" {
+				list = append(list, item)
+			}
+		}
+		object[field] = list
+		return nil
+	}
+}
+
+func asGates(field string) setter {
+	return func(object map[string]any, name, value string) error {
+		if err := asPairs("=")(field)(object, name, value); err != nil {
+			return err
+		}
+		gates, _ := object[field].(map[string]any)
+		for gate, text := range gates {
+			if text, ok := text.(string); ok {
+				on, err := strconv.ParseBool(text)
+				if err != nil {
+					return flagError(name, gate+"="+text, "true or false")
+				}
+				gates[gate] = on
+			}
+		}
+		return nil
+	}
+}
+
+func asNumber(field string) setter {
+	return func(object map[string]any, name, value string) error {
+		n, err := strconv.ParseInt(value, 10, 32)
+		if err != nil {
+			return flagError(name, value, "a whole number")
+		}
+		object[field] = n
+		return nil
+	}
+}
+
+// asReservedMemory reads NUMA:RESOURCE=AMOUNT[,RESOURCE=AMOUNT...][;NUMA:...], as
+// ReservedMemoryVar (cmd/kubelet/app/options) does.
+func asReservedMemory(field string) setter {
+	return func(object map[string]any, name, value string) error {
+		list, _ := object[field].([]any)
+		for item := range strings.SplitSeq(value, ";") {
+			if item = strings.TrimSpace(item); item == "" {
+				continue
+			}
+			numa, limits, ok := strings.Cut(item, ":")
+			node, err := strconv.ParseInt(strings.TrimSpace(numa), 10, 32)
+			if !ok || err != nil || node < 0 {
+				return flagError(name, value, "NUMA:RESOURCE=AMOUNT[,RESOURCE=AMOUNT], like 0:memory=1Gi, with semicolons between NUMA nodes")
+			}
+			one := map[string]any{}
+			if err := asPairs("=")("limits")(one, name, limits); err != nil {
+				return err
+			}
+			one["numaNode"] = node
+			list = append(list, one)
+		}
+		object[field] = list
+		return nil
+	}
+}
+
+// over puts the flags over an object, as kubeletConfigFlagPrecedence (cmd/kubelet/app) does: only
+// feature gates are merged.
+func (f *flags) over(object map[string]any) {
+	for field, value := range f.object {
+		old, _ := object[field].(map[string]any)
+		if gates, ok := value.(map[string]any); ok && field == "featureGates" && old != nil {
+			maps.Copy(old, gates)
+			continue
+		}
+		object[field] = value
+	}
+}
+
+// alone refuses flags that stand over files which are not given.
+func (f *flags) alone(file, dir string) error {
+	switch {
+	case f.config != "" && file == "":
+		return flagError("config", f.config, "that file too: give it with --kubelet-config, and the flags with --kubelet-flags")
+	case f.dir != "" && dir == "":
+		return flagError("config-dir", f.dir, "that directory too: give it with --kubelet-config-dir, and the flags with --kubelet-flags")
+	}
+	return nil
+}

@@ -1,0 +1,154 @@
+package kubeletconfig
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/yaml"
+
+	"github.com/berth-dev/berth/internal/pasted"
+)
+
+// given is what a text says of a kubelet, in any of the forms that people have.
+type given struct {
+	object map[string]any
+	// settled says that the kubelet told it, with its defaults.
+	settled bool
+	flags   *flags
+}
+
+// forms is what a text may be.
+const forms = "want a KubeletConfiguration, kubeadm's ConfigMap kubelet-config, what a kubelet answers to /configz, or its flags"
+
+// read reads a text that a person gives: where names it.
+func (f Files) read(where string, data []byte) (g given, err error) {
+	switch form := pasted.What(data); {
+	case form.IsMachine():
+		return g, fmt.Errorf("%s: this is %s: %s", where, form, forms)
+	case f.Plain && form != pasted.KubeletConfig && form != pasted.Unknown:
+		return g, fmt.Errorf("%s: this is %s: want a KubeletConfiguration", where, form)
+	case form == pasted.KubeletAnswer:
+		g.settled = true
+		g.object, err = answered(where, data)
+		return g, err
+	case form == pasted.KubeletFlags:
+		g.object = map[string]any{}
+		if g.flags, err = readFlags(string(data)); err == nil {
+			err = g.flags.alone("", f.Dir)
+		}
+		if err != nil {
+			return g, fmt.Errorf("%s: %w", where, err)
+		}
+		return g, nil
+	case form == pasted.KubernetesObject, form == pasted.KubeletConfig:
+		return f.documents(where, data)
+	}
+	g.object, err = f.parse(where, data)
+	return g, err
+}
+
+// answered is the configuration in what a kubelet answers.
+func answered(where string, data []byte) (map[string]any, error) {
+	var answer struct {
+		Config map[string]any `json:"kubeletconfig"`
+	}
+	if err := yaml.Unmarshal(data, &answer); err != nil || answer.Config == nil {
+		return nil, fmt.Errorf("%s: kubeletconfig: want an object, as a kubelet answers to /configz (%v)", where, err)
+	}
+	SettleEviction(answer.Config) // an empty evictionHard is left out of the answer
+	return answer.Config, nil
+}
+
+// kubeadm are the kinds that stand beside a KubeletConfiguration in a file of kubeadm's.
+var kubeadm = []string{"ClusterConfiguration", "InitConfiguration", "JoinConfiguration", "KubeProxyConfiguration", "UpgradeConfiguration", "ResetConfiguration"}
+
+// documents finds the configuration among the objects of a text: by itself, in a ConfigMap, or in a
+// file of kubeadm's.
+func (f Files) documents(where string, data []byte) (g given, err error) {
+	var extra []string
+	docs := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
+	for {
+		doc, err := docs.Read()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		var object map[string]any
+		if err == nil {
+			err = yaml.Unmarshal(doc, &object)
+		}
+		if err != nil {
+			return g, fmt.Errorf("%s: %w", where, err)
+		}
+		kind, _ := object["kind"].(string)
+		here, text := where, doc
+		switch {
+		case len(object) == 0:
+			continue
+		case kind == "ConfigMap":
+			key, inner, err := inConfigMap(object)
+			if err != nil {
+				return g, fmt.Errorf("%s: %w", where, err)
+			}
+			here, text = where+": data."+key, []byte(inner)
+		case slices.Contains(kubeadm, kind):
+			extra = append(extra, extraArgs(object)...)
+			continue
+		case kind == "KubeletConfig":
+			return g, fmt.Errorf("%s: a KubeletConfig of OpenShift is merged over a configuration that it does not contain: want what the node's kubelet answers (kubectl get --raw /api/v1/nodes/NODE/proxy/configz)", where)
+		case kind != "" && kind != "KubeletConfiguration":
+			return g, fmt.Errorf("%s: kind: %.80q: %s", where, kind, forms)
+		}
+		if g.object != nil {
+			return g, fmt.Errorf("%s: two configurations of a kubelet: want one", where)
+		}
+		if g.object, err = f.parse(here, text); err != nil {
+			return g, err
+		}
+	}
+	if g.object == nil {
+		return g, fmt.Errorf("%s: no KubeletConfiguration in it: %s", where, forms)
+	}
+	if len(extra) > 0 {
+		if g.flags, err = readFlags(strings.Join(extra, "\n")); err != nil {
+			return g, fmt.Errorf("%s: kubeletExtraArgs: %w", where, err)
+		}
+	}
+	return g, nil
+}
+
+// inConfigMap is the text of a ConfigMap that is a configuration: kubeadm's key is kubelet.
+func inConfigMap(object map[string]any) (key, text string, err error) {
+	data, _ := object["data"].(map[string]any)
+	for _, key := range slices.Sorted(maps.Keys(data)) {
+		text, _ := data[key].(string)
+		if key == "kubelet" || pasted.What([]byte(text)) == pasted.KubeletConfig {
+			return key, text, nil
+		}
+	}
+	return "", "", fmt.Errorf("ConfigMap: no data.kubelet, but %.200q: want kubeadm's ConfigMap kubelet-config", slices.Sorted(maps.Keys(data)))
+}
+
+// extraArgs are nodeRegistration.kubeletExtraArgs as lines with a flag each: a list of names and
+// values since kubeadm.k8s.io/v1beta4, an object before.
+func extraArgs(object map[string]any) (lines []string) {
+	registration, _ := object["nodeRegistration"].(map[string]any)
+	switch args := registration["kubeletExtraArgs"].(type) {
+	case map[string]any:
+		for _, name := range slices.Sorted(maps.Keys(args)) {
+			lines = append(lines, fmt.Sprintf("--%s=%v", name, args[name]))
+		}
+	case []any:
+		for _, one := range args {
+			arg, _ := one.(map[string]any)
+			lines = append(lines, fmt.Sprintf("--%v=%v", arg["name"], arg["value"]))
+		}
+	}
+	return lines
+}

@@ -1,0 +1,171 @@
+package kubeletconfig
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+)
+
+// TestFlags: flags say what a KubeletConfiguration would.
+func TestFlags(t *testing.T) {
+	for text, want := range map[string]string{
+		"--reserved-cpus=0-1,8": "reservedSystemCPUs: 0-1,8",
+		`KUBELET_EXTRA_ARGS="--cpu-manager-policy=static --reserved-cpus=0 --fail-swap-on=false"`:                                                             "{cpuManagerPolicy: static, reservedSystemCPUs: '0'}",
+		"KUBELET_EXTRA_ARGS=--cpu-manager-policy=static":                                                                                                      "cpuManagerPolicy: static",
+		"# of kubeadm\nKUBELET_KUBEADM_ARGS='--container-runtime-endpoint=unix:///x --max-pods 9'\nKUBELET_EXTRA_ARGS=":                                       "maxPods: 9",
+		"[Service]\nEnvironment=\"KUBELET_X=--topology-manager-policy=restricted --topology-manager-scope=pod\"\nExecStart=/usr/bin/kubelet $KUBELET_X --v=2": "{topologyManagerPolicy: restricted, topologyManagerScope: pod}",
+		"root 812 4.2 0.3 1234 5678 ? Ssl Jan01 9:99 /usr/bin/kubelet --hostname-override=n1 --kube-reserved=cpu=500m,memory=1Gi --system-reserved cpu=1":     "{kubeReserved: {cpu: 500m, memory: 1Gi}, systemReserved: {cpu: '1'}}",
+		"/usr/bin/kubelet \\\n  --cpu-manager-policy-options=full-pcpus-only=true \\\n  --cpu-manager-policy-options=strict-cpu-reservation=true":             "cpuManagerPolicyOptions: {full-pcpus-only: 'true', strict-cpu-reservation: 'true'}",
+		"--topology-manager-policy-options=a=true,b=8":                                                                                                        "topologyManagerPolicyOptions: {a: 'true', b: '8'}",
+		"--memory-manager-policy=Static --reserved-memory='0:memory=1Gi,hugepages-1Gi=2Gi;1:memory=2Gi' --reserved-memory=2:memory=1Gi":                       "{memoryManagerPolicy: Static, reservedMemory: [{numaNode: 0, limits: {memory: 1Gi, hugepages-1Gi: 2Gi}}, {numaNode: 1, limits: {memory: 2Gi}}, {numaNode: 2, limits: {memory: 1Gi}}]}",
+		"--eviction-hard=memory.available<200Mi,nodefs.available<10%":                                                                                         "evictionHard: {memory.available: 200Mi, nodefs.available: 10%}",
+		"--feature-gates=A=true,B=false --feature-gates C=true":                                                                                               "featureGates: {A: true, B: false, C: true}",
+		"--enforce-node-allocatable=pods,system-reserved":                                                                                                     "enforceNodeAllocatable: [pods, system-reserved]",
+		"kubelet\x00--pods-per-core=4\x00--rotate-certificates\x00":                                                                                           "podsPerCore: 4",
+		"--reserved-cpus=0 --reserved-cpus=1":                                                                                                                 "reservedSystemCPUs: '1'",
+		"--v=2":                                                                                                                                               "{}",
+	} {
+		f, err := readFlags(text)
+		if err != nil {
+			t.Errorf("%q: %v", text, err)
+			continue
+		}
+		var object any
+		if err := yaml.Unmarshal([]byte(want), &object); err != nil {
+			t.Fatal(err)
+		}
+		a, _ := json.Marshal(f.object)
+		if b, _ := json.Marshal(object); string(a) != string(b) {
+			t.Errorf("%q: %s, want %s", text, a, b)
+		}
+	}
+}
+
+func TestFlagsRefused(t *testing.T) {
+	for text, want := range map[string]string{
+		"--reserved-cpu=0":                     `flags of the kubelet: --reserved-cpu: "0": want a flag of the kubelet (did you mean "reserved-cpus"?)`,
+		"--color=auto":                         `--color: "auto": want a flag of the kubelet`,
+		"--reserved-cpus":                      `--reserved-cpus: "": want a value`,
+		"--reserved-cpus --v=2":                `--reserved-cpus: "": want a value`,
+		"--v=2 static":                         `command line: "static": want a flag`,
+		"--max-pods=many":                      `--max-pods: "many": want a whole number`,
+		"--kube-reserved=cpu":                  `--kube-reserved: "cpu": want name=value`,
+		"--eviction-hard=memory.available=1":   `--eviction-hard: "memory.available=1": want name<value`,
+		"--feature-gates=A=yes":                `--feature-gates: "A=yes": want true or false`,
+		"--reserved-memory=memory=1Gi":         `--reserved-memory: "memory=1Gi": want NUMA:RESOURCE=AMOUNT`,
+		"--cpu-manager-policy-options=a=1,b=2": `--cpu-manager-policy-options: "a=1,b=2": want one option`,
+		"ExecStart=/usr/bin/kubelet $KUBELET_EXTRA_ARGS --v=2": `$KUBELET_EXTRA_ARGS: "": want its value too`,
+	} {
+		if f, err := readFlags(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %+v, error %v, want %s", text, f, err, want)
+		}
+	}
+}
+
+// TestForms: the forms that people have of one configuration mean the same.
+func TestForms(t *testing.T) {
+	const conf = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\ncpuManagerPolicy: static\nreservedSystemCPUs: \"0\"\n"
+	configMap := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: kubelet-config}\ndata:\n  kubelet: |\n    " + strings.ReplaceAll(conf, "\n", "\n    ") + "\n"
+	const answer = `{"kubeletconfig":{"cpuManagerPolicy":"static","reservedSystemCPUs":"0","evictionHard":{"memory.available":"100Mi"},"aFieldOfLater":1}}`
+	for name, text := range map[string]string{
+		"bare": conf, "JSON": `{"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration", "cpuManagerPolicy": "static", "reservedSystemCPUs": "0"}`,
+		"ConfigMap": configMap, "another key": strings.Replace(configMap, "kubelet: |", "config.yaml: |", 1),
+		"answer": answer, "answer, as YAML": "kubeletconfig:\n  cpuManagerPolicy: static\n  reservedSystemCPUs: \"0\"\n  evictionHard: {memory.available: 100Mi}\n",
+		"flags":          "--cpu-manager-policy=static --reserved-cpus=0",
+		"kubeadm's file": "apiVersion: kubeadm.k8s.io/v1beta4\nkind: InitConfiguration\nnodeRegistration:\n  kubeletExtraArgs: [{name: cpu-manager-policy, value: static}]\n---\n" + strings.Replace(conf, "cpuManagerPolicy: static", "cpuManagerPolicy: none", 1) + "---\nkind: KubeProxyConfiguration\n",
+		"an older one":   strings.Replace(conf, "\"0\"", "\"1\"", 1) + "---\nkind: InitConfiguration\nnodeRegistration: {kubeletExtraArgs: {reserved-cpus: \"0\"}}\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "file")
+			writeFile(t, file, text)
+			c, err := Files{File: file, Strict: true}.Read()
+			if err != nil || c.CPUManagerPolicy != "static" || c.ReservedSystemCPUs != "0" || c.EvictionHard["memory.available"] != "100Mi" {
+				t.Errorf("%v: %+v", err, c)
+			}
+		})
+	}
+	for name, c := range map[string]struct{ text, flags, dir, want string }{
+		"lscpu":               {"Architecture: x86_64\nCPU(s): 8\n", "", "", "this is what lscpu prints: want a KubeletConfiguration, kubeadm's ConfigMap"},
+		"another kind":        {"apiVersion: v1\nkind: Pod\n", "", "", `kind: "Pod": want a KubeletConfiguration`},
+		"OpenShift's":         {"apiVersion: machineconfiguration.openshift.io/v1\nkind: KubeletConfig\nspec: {}\n", "", "", "KubeletConfig of OpenShift is merged over"},
+		"empty ConfigMap":     {"kind: ConfigMap\ndata: {a: b}\n", "", "", `ConfigMap: no data.kubelet, but ["a"]: want kubeadm's ConfigMap kubelet-config`},
+		"misspelt in it":      {strings.Replace(configMap, "reservedSystemCPUs", "reservedCpus", 1), "", "", `data.kubelet: KubeletConfiguration: reservedCpus: "0": want a known field (did you mean "reservedSystemCPUs"?)`},
+		"misspelt":            {strings.Replace(conf, "reservedSystemCPUs", "reservedCpus", 1), "", "", `reservedCpus: "0": want a known field (did you mean "reservedSystemCPUs"?)`},
+		"two":                 {conf + "---\n" + conf, "", "", "two configurations"},
+		"none":                {"kind: ClusterConfiguration\n", "", "", "no KubeletConfiguration in it"},
+		"flags over files":    {"--config=/var/lib/kubelet/config.yaml --v=2", "", "", `--config: "/var/lib/kubelet/config.yaml": want that file too: give it with --kubelet-config, and the flags with --kubelet-flags`},
+		"flags over drop-ins": {conf, "--config=x --config-dir=/d", "", `--config-dir: "/d": want that directory too`},
+		"answer and flags":    {answer, "--reserved-cpus=1", "", "flags included: want it without flags"},
+		"answer and drop-ins": {answer, "", "d", "drop-ins included: want it without the drop-ins"},
+		"no object":           {`{"kubeletconfig": 5}`, "", "", "kubeletconfig: want an object"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			file := filepath.Join(dir, "file")
+			writeFile(t, file, c.text)
+			files := Files{File: file, Flags: c.flags, Strict: true}
+			if c.dir != "" {
+				files.Dir = dir
+			}
+			if got, err := files.Read(); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error %v, want %s; %+v", err, c.want, got)
+			}
+		})
+	}
+}
+
+// TestFlagsOverFile: flags win over file and drop-ins; feature gates are merged.
+func TestFlagsOverFile(t *testing.T) {
+	const head = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
+	dir := t.TempDir()
+	file, drops := filepath.Join(dir, "file"), filepath.Join(dir, "d")
+	writeFile(t, file, head+"cpuManagerPolicy: none\nkubeReserved: {cpu: 100m, memory: 1Gi}\nfeatureGates: {A: true, B: true}\nmaxPods: 5\n")
+	writeFile(t, filepath.Join(drops, "1.conf"), head+"reservedSystemCPUs: \"3\"\n")
+	flags := "--config=/x --config-dir=/y --cpu-manager-policy=static --reserved-cpus=0 --kube-reserved=cpu=1 --feature-gates=B=false"
+	for _, at := range []string{"", drops} {
+		if at == "" {
+			flags = strings.Replace(flags, "--config-dir=/y ", "", 1)
+		}
+		c, err := Files{File: file, Dir: at, Flags: flags, Strict: true}.Read()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.CPUManagerPolicy != "static" || c.ReservedSystemCPUs != "0" || len(c.KubeReserved) != 1 || c.KubeReserved["cpu"] != "1" || !c.FeatureGates["A"] || c.FeatureGates["B"] || c.MaxPods != 5 {
+			t.Errorf("%+v", c)
+		}
+	}
+	if c, err := (Files{Flags: "--max-pods=7", Strict: true}).Read(); err != nil || c.MaxPods != 7 || c.EvictionHard["memory.available"] != "100Mi" {
+		t.Errorf("flags alone: %+v, %v", c, err)
+	}
+	if _, err := (Files{File: file}).Read(); err != nil {
+		t.Error(err)
+	}
+	if err := os.WriteFile(file, []byte("--max-pods=7"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if c, err := (Files{File: file}).Read(); err == nil {
+		t.Errorf("an agent's file is a file: %+v", c)
+	}
+}
+
+func FuzzForms(f *testing.F) {
+	for _, text := range []string{
+		"--reserved-cpus=0-1 --kube-reserved=cpu=1", "KUBELET_EXTRA_ARGS=\"--v=2 --reserved-memory=0:memory=1Gi;1:memory=2Gi\"", `{"kubeletconfig":{"maxPods":5}}`,
+		"kind: ConfigMap\ndata: {kubelet: 'kind: KubeletConfiguration'}", "kind: InitConfiguration\nnodeRegistration: {kubeletExtraArgs: [{name: a}]}",
+	} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		g, err := Files{Strict: true}.read("x", text)
+		if err == nil && g.object == nil {
+			t.Error("neither a configuration nor an error")
+		}
+		if err == nil && g.flags != nil {
+			g.flags.over(g.object)
+		}
+	})
+}

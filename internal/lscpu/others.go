@@ -1,0 +1,88 @@
+package lscpu
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/berth-dev/berth/internal/pasted"
+)
+
+// errNumactl refuses what numactl -H prints, and says what of it a machine string can have.
+func errNumactl(text string) error {
+	hint := ""
+	if said := numactlItems(text); said != "" {
+		hint = "; what it says goes behind the machine string: " + said
+	}
+	return fmt.Errorf("this is %s: it does not say which CPUs share a core, a package or a cache: want what lscpu -p prints%s", pasted.Numactl, hint)
+}
+
+var (
+	numactlSize = regexp.MustCompile(`(?m)^node [0-9]+ size: ([0-9]{1,12}) MB\s*$`)
+	numactlDist = regexp.MustCompile(`(?m)^ *[0-9]+: +([0-9][0-9 ]*[0-9])\s*$`)
+)
+
+// numactlItems are memory and distances as items of a machine string; "" if they are not whole.
+func numactlItems(text string) string {
+	sizes, rows := numactlSize.FindAllStringSubmatch(text, maxNUMAID), numactlDist.FindAllStringSubmatch(text, maxNUMAID)
+	if len(sizes) == 0 || len(sizes) != len(rows) {
+		return ""
+	}
+	var memory, distances []string
+	for i := range sizes {
+		memory = append(memory, sizes[i][1]+"Mi")
+		distances = append(distances, strings.Join(strings.Fields(rows[i][1]), ","))
+	}
+	return "mem:" + strings.Join(memory, ",") + " dist:" + strings.Join(distances, "/")
+}
+
+// errNvidia refuses what nvidia-smi topo -m prints, and says what --device would be.
+func errNvidia(text string) error {
+	hint := "the GPUs go into --device, like nvidia.com/gpu=0:4,1:4"
+	if said := nvidiaPool(text); said != "" {
+		hint = "the GPUs are --device " + said
+	}
+	return fmt.Errorf("this is %s: it does not say which cores there are: want what lscpu -p prints; %s", pasted.NvidiaTopology, hint)
+}
+
+var (
+	escapes = regexp.MustCompile(`\x1b\[[0-9;]*m`)
+	gpuRow  = regexp.MustCompile(`^\s*GPU[0-9]+$`)
+)
+
+// nvidiaPool counts the GPUs of each NUMA node, as --device has them; "" if the output does not say
+// it.
+func nvidiaPool(text string) string {
+	affinity, counts, order := -1, map[string]int{}, []string(nil)
+	for line := range strings.Lines(escapes.ReplaceAllString(text, "")) {
+		cells := strings.Split(strings.TrimRight(line, "\r\n"), "\t")
+		for i := range cells {
+			cells[i] = strings.TrimSpace(cells[i])
+		}
+		if at := slices.Index(cells, "NUMA Affinity"); at >= 0 {
+			affinity = at
+			continue
+		}
+		if affinity < 0 || !gpuRow.MatchString(cells[0]) {
+			continue
+		}
+		node := "-"
+		if affinity < len(cells) && numaID.MatchString(cells[affinity]) {
+			node = cells[affinity]
+		}
+		if counts[node]++; counts[node] == 1 {
+			order = append(order, node)
+		}
+	}
+	var items []string
+	for _, node := range order {
+		items = append(items, fmt.Sprintf("%s:%d", node, counts[node]))
+	}
+	if items == nil {
+		return ""
+	}
+	return "nvidia.com/gpu=" + strings.Join(items, ",")
+}
+
+var numaID = regexp.MustCompile(`^[0-9]{1,4}$`)

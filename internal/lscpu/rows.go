@@ -1,0 +1,277 @@
+package lscpu
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/berth-dev/berth/internal/pasted"
+	"github.com/berth-dev/berth/topology"
+)
+
+// row is what an output with a row for each CPU says about one.
+type row struct {
+	where string // "line 7", "cpus[6]"
+	cpu   int
+	// ids are by column; none for a cell that is empty.
+	ids    map[string]int
+	online bool
+}
+
+// The columns that are read.
+const (
+	columnCPU    = "CPU"
+	columnCore   = "CORE"
+	columnSocket = "SOCKET"
+	columnNode   = "NODE"
+	columnL3     = "L3"
+	columnOnline = "ONLINE"
+)
+
+// rowError names the form, the place, the column, the value and what would be right.
+func rowError(form pasted.Form, where, column, value, want string) error {
+	text := fmt.Sprintf("as %s", form)
+	for _, part := range []string{where, column} {
+		if part != "" {
+			text += ": " + part
+		}
+	}
+	if value != "" {
+		text += fmt.Sprintf(": %.80q", value)
+	}
+	return fmt.Errorf("%s: want %s", text, want)
+}
+
+// rowReader collects rows.
+type rowReader struct {
+	form pasted.Form
+	rows []row
+}
+
+// add reads a row of cells by their columns.
+func (r *rowReader) add(where string, cells map[string]string) error {
+	one := row{where: where, ids: map[string]int{}, online: true}
+	for _, column := range []string{columnCPU, columnCore, columnSocket, columnNode, columnL3} {
+		text := strings.TrimSpace(cells[column])
+		if text == "" || text == "-" {
+			continue
+		}
+		id, err := strconv.Atoi(text)
+		if err != nil || id < 0 || id > maxNUMAID {
+			return rowError(r.form, where, column, text, fmt.Sprintf("a number from 0 to %d", maxNUMAID))
+		}
+		one.ids[column] = id
+	}
+	cpu, ok := one.ids[columnCPU]
+	if !ok || cpu >= topology.MaxCPUs {
+		return rowError(r.form, where, columnCPU, cells[columnCPU], fmt.Sprintf("a number from 0 to %d", topology.MaxCPUs-1))
+	}
+	one.cpu = cpu
+	switch strings.ToLower(strings.TrimSpace(cells[columnOnline])) {
+	case "", "yes", "y", "true":
+	case "no", "n", "false", "-":
+		one.online = false
+	default:
+		return rowError(r.form, where, columnOnline, cells[columnOnline], "yes or no, as LC_ALL=C lscpu prints")
+	}
+	if slices.ContainsFunc(r.rows, func(o row) bool { return o.cpu == cpu }) {
+		return rowError(r.form, where, columnCPU, cells[columnCPU], "each CPU once")
+	}
+	r.rows = append(r.rows, one)
+	return nil
+}
+
+// readExtended reads what lscpu -e prints: a heading, and a row for each CPU.
+func readExtended(text string) (*topology.Machine, error) {
+	r := rowReader{form: pasted.LscpuExtended}
+	var heading []string
+	n := 0
+	for line := range strings.Lines(text) {
+		n++
+		cells := strings.Fields(line)
+		switch where := fmt.Sprint("line ", n); {
+		case len(cells) == 0:
+		case heading == nil:
+			heading = cells
+		case len(cells) != len(heading):
+			return nil, rowError(r.form, where, "", strings.TrimSpace(line), fmt.Sprintf("%d values, as the heading has", len(heading)))
+		default:
+			if err := r.add(where, byColumn(heading, cells)); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return r.machine()
+}
+
+// readParsable reads what lscpu -p prints: comments, the last of which names the columns, and a row
+// for each CPU.
+func readParsable(text string) (*topology.Machine, error) {
+	r := rowReader{form: pasted.LscpuParsable}
+	var heading []string
+	n := 0
+	for line := range strings.Lines(text) {
+		n++
+		line = strings.TrimSpace(line)
+		if comment, ok := strings.CutPrefix(line, "#"); ok && r.rows == nil {
+			heading = strings.Split(strings.TrimSpace(comment), ",")
+			continue
+		}
+		if line == "" {
+			continue
+		}
+		cells := strings.Split(line, ",")
+		if len(cells) != len(heading) {
+			return nil, rowError(r.form, fmt.Sprint("line ", n), "", line, fmt.Sprintf("%d values, as the heading has", len(heading)))
+		}
+		if err := r.add(fmt.Sprint("line ", n), byColumn(heading, cells)); err != nil {
+			return nil, err
+		}
+	}
+	return r.machine()
+}
+
+// readExtendedJSON reads what lscpu -Je prints. Values are numbers or texts, by the release.
+func readExtendedJSON(text string) (*topology.Machine, error) {
+	r := rowReader{form: pasted.LscpuExtendedJSON}
+	var all struct {
+		CPUs []map[string]any `json:"cpus"`
+	}
+	if err := json.Unmarshal([]byte(text), &all); err != nil {
+		return nil, fmt.Errorf("as %s: %s: %w", r.form, whereInJSON(text, err), err)
+	}
+	for i, object := range all.CPUs {
+		cells := map[string]string{}
+		for name, value := range object {
+			if value == nil {
+				value = "-"
+			}
+			for column, cell := range byColumn([]string{name}, []string{fmt.Sprint(value)}) {
+				cells[column] = cell
+			}
+		}
+		if err := r.add(fmt.Sprintf("cpus[%d]", i), cells); err != nil {
+			return nil, err
+		}
+	}
+	return r.machine()
+}
+
+// byColumn are the cells by their columns. A column like L1d:L1i:L2:L3 is several.
+func byColumn(heading, cells []string) map[string]string {
+	out := map[string]string{}
+	for i, name := range heading {
+		names, values := strings.Split(name, ":"), strings.Split(cells[i], ":")
+		for k, one := range names {
+			if len(values) == len(names) {
+				out[strings.ToUpper(strings.TrimSpace(one))] = values[k]
+			}
+		}
+	}
+	return out
+}
+
+// inOne are the CPUs that have an id of a column in common, and that id.
+type inOne struct {
+	socket, id int
+	cpus       topology.CPUSet
+}
+
+// group groups the CPUs by a column: ids of cores may be those of each socket, others are the
+// machine's.
+func (r *rowReader) group(column string) (out []inOne) {
+	at := map[[2]int]int{}
+	for i := range r.rows {
+		id, ok := r.rows[i].ids[column]
+		if !ok || !r.rows[i].online {
+			continue
+		}
+		key := [2]int{-1, id}
+		if column == columnCore {
+			key[0] = r.rows[i].ids[columnSocket]
+		}
+		k, known := at[key]
+		if !known {
+			k = len(out)
+			at[key], out = k, append(out, inOne{socket: key[0], id: id})
+		}
+		out[k].cpus.Add(topology.CPUID(r.rows[i].cpu))
+	}
+	slices.SortFunc(out, func(a, b inOne) int {
+		if a.socket != b.socket {
+			return a.socket - b.socket
+		}
+		return a.id - b.id
+	})
+	return out
+}
+
+// machine makes the machine of the rows.
+func (r *rowReader) machine() (*topology.Machine, error) {
+	var online, offline topology.CPUSet
+	slices.SortFunc(r.rows, func(a, b row) int { return a.cpu - b.cpu })
+	for i := range r.rows {
+		one := &r.rows[i]
+		if !one.online {
+			offline.Add(topology.CPUID(one.cpu))
+			continue
+		}
+		online.Add(topology.CPUID(one.cpu))
+		for _, column := range []string{columnCore, columnSocket} {
+			if _, ok := one.ids[column]; !ok {
+				return nil, rowError(r.form, one.where, column, "", "a number: lscpu -p=CPU,Core,Socket,Node,L3 prints all that is read")
+			}
+		}
+	}
+	if online.IsEmpty() {
+		return nil, rowError(r.form, "", "", "", "a row for each CPU, and one that is online")
+	}
+	nodes := r.group(columnNode)
+	var inNodes topology.CPUSet
+	for i := range nodes {
+		inNodes = inNodes.Or(&nodes[i].cpus)
+	}
+	switch {
+	case len(nodes) == 0: // a kernel that knows no NUMA nodes has one
+		nodes = []inOne{{cpus: online}}
+	case inNodes != online:
+		return nil, rowError(r.form, "", columnNode, inNodes.String(), "a NUMA node for each CPU that is online: "+online.String())
+	}
+	m, err := topology.Parse(r.text(online, nodes))
+	if err != nil {
+		return nil, fmt.Errorf("as %s: the machine that it says cannot be: %w", r.form, err)
+	}
+	if !offline.IsEmpty() {
+		m.Offline = offline
+	}
+	return m, m.Check()
+}
+
+// text writes the machine as a machine string, one by one.
+func (r *rowReader) text(online topology.CPUSet, nodes []inOne) string {
+	packages, cores := r.group(columnSocket), r.group(columnCore)
+	sets := func(key string, all []inOne, entry func(i int) string) string {
+		var entries []string
+		for i := range all {
+			entries = append(entries, entry(i)+"="+all[i].cpus.String())
+		}
+		if entries == nil {
+			return ""
+		}
+		return " " + key + ":" + strings.Join(entries, ";")
+	}
+	l3s := r.group(columnL3)
+	byID := func(all []inOne) func(int) string { return func(i int) string { return strconv.Itoa(all[i].id) } }
+	text := "cpu:" + online.String() + sets("package", packages, byID(packages)) + sets("numa", nodes, byID(nodes)) + sets("l3", l3s, byID(l3s))
+	var runs []string
+	for i := range cores {
+		var cpus []string
+		for cpu := range cores[i].cpus.All() {
+			cpus = append(cpus, fmt.Sprint(cpu))
+		}
+		runs = append(runs, fmt.Sprintf("%d/%d=%s", cores[i].socket, cores[i].id, strings.Join(cpus, "+")))
+	}
+	return text + " core:" + strings.Join(runs, ";")
+}

@@ -1,0 +1,50 @@
+package pasted
+
+import "testing"
+
+func TestWhat(t *testing.T) {
+	for text, want := range map[string]Form{
+		"":                                      Unknown,
+		"To be or not to be":                    Unknown,
+		"package:2 numa:1 core:4 pu:2 mem:64Gi": Unknown,
+		"Architecture: x86_64\nCPU(s):   8\n":   Lscpu,
+		"Architecture:  x86_64\n  CPU op-mode(s): 64-bit\nCPU(s): 8\n":                    Lscpu,
+		`{"lscpu": [{"field": "CPU(s):", "data": "8"}]}`:                                  LscpuJSON,
+		`{"cpus": [{"cpu": 0},]}`:                                                         LscpuExtendedJSON,
+		` {"cpus": [{"cpu": 0}]}`:                                                         LscpuExtendedJSON,
+		"CPU NODE SOCKET CORE L1d:L1i:L2:L3 ONLINE\n  0    0":                             LscpuExtended,
+		"# The following is the parsable format\n# CPU,Core,Socket,Node,,L1d\n0,0,0,0,,0": LscpuParsable,
+		"# CPU\n0\n": LscpuParsable,
+		"available: 2 nodes (0-1)\nnode 0 cpus: 0 1":                                     Numactl,
+		"node 0 cpus: 0 1\nnode 0 size: 5 MB":                                            Numactl,
+		"\tGPU0\tGPU1\tCPU Affinity\tNUMA Affinity\nGPU0\t X \tNV4\t0-7\t0":              NvidiaTopology,
+		"\x1b[4m\tGPU0\tCPU Affinity\x1b[0m\nGPU0\t X \t0-7":                             NvidiaTopology,
+		`{"kubeletconfig":{"cpuManagerPolicy":"static"}}`:                                KubeletAnswer,
+		"kubeletconfig:\n  cpuManagerPolicy: static\n":                                   KubeletAnswer,
+		"apiVersion: x\nkind: KubeletConfiguration\n":                                    KubeletConfig,
+		`{"kind": "KubeletConfiguration"}`:                                               KubeletConfig,
+		"apiVersion: v1\nkind: ConfigMap\ndata: {kubelet: --x}":                          KubernetesObject,
+		`{"kind": "ConfigMap"}`:                                                          KubernetesObject,
+		`{"a": 1}`:                                                                       Unknown,
+		"cpuManagerPolicy: static\n":                                                     Unknown,
+		"--reserved-cpus=0-1":                                                            KubeletFlags,
+		`KUBELET_EXTRA_ARGS="--reserved-cpus=0"`:                                         KubeletFlags,
+		"KUBELET_EXTRA_ARGS=--reserved-cpus=0":                                           KubeletFlags,
+		"root 812 1.0 /usr/bin/kubelet --config=/a/b --v=2":                              KubeletFlags,
+		"# a comment\nKUBELET_KUBEADM_ARGS='--pod-infra-container-image=x --max-pods 9'": KubeletFlags,
+	} {
+		if got := What([]byte(text)); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
+
+func FuzzWhat(f *testing.F) {
+	f.Add([]byte("CPU NODE\n"))
+	f.Add([]byte(`{"cpus": [`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if form := What(text); form == Unknown && form.IsMachine() {
+			t.Error("what is unknown is no machine")
+		}
+	})
+}
