@@ -66,7 +66,8 @@ type Args struct {
 	MaxNodes int `json:"maxNodes,omitempty"`
 	// Candidates is how many nodes Berth names to the other plugins at a time: the best of all by
 	// its own account. More cost more, and give the scores of other plugins more to choose from.
-	// Default 32.
+	// Default 32; negative means that kube-scheduler searches for nodes as it does for any other
+	// pod, and maxNodes has no effect.
 	Candidates int `json:"candidates,omitempty"`
 	// Scoring says which of the nodes that take a pod is best; "volcano" alone stands for Volcano's
 	// formula.
@@ -131,13 +132,22 @@ func (a *Args) validate() error {
 	if a.MaxNodes < 1 || a.MaxNodes > maxMaxNodes {
 		return fmt.Errorf("maxNodes: %d: want 1 to %d", a.MaxNodes, maxMaxNodes)
 	}
-	if a.Candidates < minCandidates || a.Candidates > maxCandidates {
-		return fmt.Errorf("candidates: %d: want %d to %d", a.Candidates, minCandidates, maxCandidates)
+	if a.Candidates >= 0 && a.Candidates < minCandidates || a.Candidates > maxCandidates {
+		return fmt.Errorf("candidates: %d: want %d to %d, or a negative number for no search of Berth's own", a.Candidates, minCandidates, maxCandidates)
 	}
 	if _, err := a.terms(); err != nil {
 		return err
 	}
 	return a.Scoring.Validate()
+}
+
+// looksAt is how many nodes the scheduler looks at for a pod that could be pinned; 0 for as many as
+// for any other pod.
+func (a *Args) looksAt() int {
+	if a.Candidates < 0 {
+		return 0
+	}
+	return a.MaxNodes
 }
 
 // terms returns what the arguments say about every pod.

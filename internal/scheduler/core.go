@@ -65,7 +65,7 @@ type core struct {
 
 // profiles are those of a scheduler.
 type profiles struct {
-	// maxNodes is Args.MaxNodes of each, by the name by which pods ask for it.
+	// maxNodes is Args.looksAt of each, by the name by which pods ask for it.
 	maxNodes sync.Map
 	// common are the arguments in which they may not differ.
 	common commonArgs
@@ -143,7 +143,7 @@ func sharedCore(ctx context.Context, args Args, handle fwk.Handle, o Options) (*
 	defer cores.Unlock()
 	key := handle.SharedInformerFactory()
 	if c, ok := cores.byInformers[key]; ok {
-		c.profiles.maxNodes.Store(handle.ProfileName(), args.MaxNodes)
+		c.profiles.maxNodes.Store(handle.ProfileName(), args.looksAt())
 		if c.profiles.common != commonOf(&args) {
 			return nil, fmt.Errorf("arguments of plugin %s: heartbeatNamespace, settleAfter, staleAfter and reservationOwnersNeedNamespace: %v and %v: want the same in every profile",
 				Name, c.profiles.common, commonOf(&args))
@@ -151,7 +151,7 @@ func sharedCore(ctx context.Context, args Args, handle fwk.Handle, o Options) (*
 		return c, nil
 	}
 	c := newCore(ctx, args, handle, o)
-	c.profiles.maxNodes.Store(handle.ProfileName(), args.MaxNodes)
+	c.profiles.maxNodes.Store(handle.ProfileName(), args.looksAt())
 	if err := c.start(ctx, args, handle); err != nil {
 		return nil, err
 	}

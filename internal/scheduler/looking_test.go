@@ -15,6 +15,8 @@ import (
 func TestPinnedPodsAreLookedForFurther(t *testing.T) {
 	c := &core{}
 	c.profiles.maxNodes.Store("berth", 1000)
+	off := Args{Candidates: -1, MaxNodes: 1000}
+	c.profiles.maxNodes.Store("off", off.looksAt())
 	pod := func(scheduler string) *corev1.Pod {
 		p := pinned("x", 4)
 		p.Spec.SchedulerName = scheduler
@@ -36,6 +38,7 @@ func TestPinnedPodsAreLookedForFurther(t *testing.T) {
 		{"the profile asks for less", pod("berth"), 3000, 20, 33},
 		{"no node", pod("berth"), 0, 0, 0},
 		{"nothing to pin", ordinary, 150, 0, 0},
+		{"a profile without a search of Berth's own", pod("off"), 150, 7, 7},
 		{"a profile without Berth", pod("other"), 150, 7, 7},
 	} {
 		if got := c.look(tc.pod, tc.all, tc.set); got != tc.want {
