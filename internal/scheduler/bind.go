@@ -64,16 +64,6 @@ func (p *Plugin) dropClaim(ctx context.Context, pod *corev1.Pod) error {
 // decided says whether the pod has a decision to write. It may be called on nil.
 func (c *cycle) decided() bool { return c != nil && c.number > 0 }
 
-// Pace lets so many Bindings be written at a time, whoever writes them (handover.Handover.Pace).
-// done is called when the pod's is written. Bind itself paces pods that have a decision, when their
-// turn has come, and members of gangs, when they no longer wait for each other.
-func (p Parts) Pace(ctx context.Context, state fwk.CycleState, pod *corev1.Pod) (done func(), err error) {
-	if cycleOf(state).decided() || wire.InGang(pod) {
-		return func() {}, nil
-	}
-	return p.core.handover.Pace(ctx, pod.Namespace)
-}
-
 // bindReservation writes the place of the Reservation that the pod stands for. decided says that
 // the account of the node holds it.
 func (c *core) bindReservation(ctx context.Context, pod *corev1.Pod, nodeName string, decided bool) *fwk.Status {
@@ -124,14 +114,12 @@ func (p *Plugin) bindUndecided(ctx context.Context, c *cycle, pod *corev1.Pod, n
 	if why := p.core.onNodes.tooLate(pod, nodeName, p.core.feed.PostedOn(nodeName)); why != "" {
 		return fwk.NewStatus(fwk.Unschedulable, why)
 	}
-	if wire.InGang(pod) { // any other has been paced before
-		done, err := p.core.handover.Pace(ctx, pod.Namespace)
-		if err != nil {
-			return fwk.AsStatus(err)
-		}
-		defer done()
+	done, err := p.core.handover.Pace(ctx, pod.Namespace)
+	if err != nil {
+		return fwk.AsStatus(err)
 	}
-	err := post(ctx, p.handle, &corev1.Binding{
+	defer done()
+	err = post(ctx, p.handle, &corev1.Binding{
 		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, Annotations: words},
 		Target:     corev1.ObjectReference{Kind: "Node", Name: nodeName},
 	})

@@ -1,7 +1,6 @@
 package scheduler
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"strings"
@@ -169,35 +168,5 @@ func TestABindingSaysWhatItIsFor(t *testing.T) {
 				t.Errorf("the Binding says %+v, %t: want %s, whole", said, ok, want)
 			}
 		})
-	}
-}
-
-// TestPace: a Binding that somebody else writes is paced here. One that Bind writes, or a gang
-// waits for, has its own turn.
-func TestPace(t *testing.T) {
-	member := pinned("member", 4)
-	member.Labels = map[string]string{"scheduling.x-k8s.io/pod-group": "g"}
-	f, _ := attached(t, pinned("decided", 4))
-	ended, end := context.WithCancel(t.Context())
-	end()
-	for err := error(nil); err == nil; { // until so many are under way
-		_, err = f.core.handover.Pace(ended, "ns")
-	}
-	for what, tc := range map[string]struct {
-		pod   *corev1.Pod
-		state fwk.CycleState
-		want  bool
-	}{
-		"ordinary": {burstable("a", "1"), framework.NewCycleState(), true},
-		"decided":  {pinned("decided", 4), f.reserve(pinned("decided", 4)), false},
-		"member":   {member, framework.NewCycleState(), false},
-	} {
-		done, err := Parts{f.core}.Pace(ended, tc.state, tc.pod)
-		if paced := errors.Is(err, context.Canceled); paced != tc.want {
-			t.Errorf("%s: %v, want that it waits: %v", what, err, tc.want)
-		}
-		if err == nil {
-			done()
-		}
 	}
 }

@@ -117,6 +117,12 @@ func (p Parts) Delays() *Delays { return &p.core.delays }
 // Outcomes writes down what came of attempts.
 func (p Parts) Outcomes() *outcome.Writer { return p.core.outcomes }
 
+// Decides reports if Berth may decide about the pod, or refuse it. Other pods are left to
+// kube-scheduler.
+func (p Parts) Decides(pod *corev1.Pod) bool {
+	return wire.MightPin(pod) || wire.MayCountNUMANodes(pod) || wire.InGang(pod) || wire.OfReservation(pod) || p.core.table.Obeying()
+}
+
 // MemberFailed is told of each pod that an attempt has not placed, before kube-scheduler puts it
 // back. The pod may be planned with a gang, or be a member of one of Kubernetes' own groups.
 func (p Parts) MemberFailed(pod *corev1.Pod) {

@@ -28,7 +28,7 @@ import (
 
 // beside lets the outcomes of the scheduler's attempts be written beside its loop.
 func (s *seams) beside() {
-	writeAside(s.sched, outcome.NewWriter(outcome.Options{
+	s.sched.FailureHandler = writingAside(s.sched.FailureHandler, outcome.NewWriter(outcome.Options{
 		Client: s.client, Pods: informersOf(s.sched).Core().V1().Pods().Lister(), Clock: clock.RealClock{}, Logger: klog.Background(),
 	}))
 }
@@ -118,7 +118,7 @@ func TestWhoWaitsIsToldLater(t *testing.T) {
 			t.Fatal(err)
 		}
 		o := outcome.NewWriter(outcome.Options{Client: client, Pods: corelisters.NewPodLister(pods), Clock: clock, Logger: klog.Background()})
-		a := &aside{Framework: cachers{recorder: recorder}, outcomes: o, waits: tc.waits}
+		a := &aside{Framework: cachers{recorder: recorder}, outcomes: o, said: newBriefEvents(), waits: tc.waits}
 		a.EventRecorder().WithLogger(klog.Background()).Eventf(pod, nil, corev1.EventTypeWarning, "FailedScheduling", "Scheduling", "%s", tc.name)
 		condition := &corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: tc.name}
 		if _, err := a.APICacher().PatchPodStatus(pod, condition, tc.nominating); err != nil {
@@ -153,12 +153,13 @@ func TestANominationIsSaidBeforeItIsShown(t *testing.T) {
 		},
 	}
 	o := outcome.NewWriter(outcome.Options{Client: fake.NewClientset(), Pods: corelisters.NewPodLister(pods), Clock: clock.RealClock{}, Logger: klog.Background()})
-	writeAside(sched, o)
+	sched.FailureHandler = writingAside(sched.FailureHandler, o)
 	for _, want := range []string{"", "n1", "n2"} {
 		if want != "" {
 			o.Write(pod, nil, &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: want})
 		}
 		info, err := sched.NextPod(klog.Background())
+		sayNomination(o, info)
 		if err != nil || info.Pod.Status.NominatedNodeName != want || info.Pod.UID != pod.UID {
 			t.Errorf("%+v, error %v: want nominated to %q", info.Pod, err, want)
 		}

@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
-	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/berth-dev/berth/internal/clip"
 )
@@ -43,17 +42,6 @@ type toldAbout struct {
 type told struct{ note, version string }
 
 func newBriefEvents() *briefEvents { return &briefEvents{last: map[toldAbout]told{}} }
-
-// inBrief is a profile whose events are such ones.
-type inBrief struct {
-	framework.Framework
-	said *briefEvents
-}
-
-// EventRecorder implements framework.Framework.
-func (p inBrief) EventRecorder() events.EventRecorderLogger {
-	return brief{p.Framework.EventRecorder(), p.said}
-}
 
 // brief is a recorder of such events.
 type brief struct {

@@ -1,17 +1,26 @@
 package command
 
 import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
 	kubescheduler "k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
 	"github.com/berth-dev/berth/internal/scheduler"
@@ -36,7 +45,7 @@ profiles:
     args: {ignorePreferredTermsOfExistingPods: true}
 `
 
-// chartScheduler is a scheduler with the chart's profile, and without an API server.
+// chartScheduler is a scheduler with the chart's profile. Its API server serves no kinds.
 func chartScheduler(t *testing.T) (*kubescheduler.Scheduler, *config.KubeSchedulerConfiguration) {
 	t.Helper()
 	object, err := runtime.Decode(scheme.Codecs.UniversalDecoder(), []byte(chartConfig))
@@ -44,15 +53,17 @@ func chartScheduler(t *testing.T) (*kubescheduler.Scheduler, *config.KubeSchedul
 		t.Fatal(err)
 	}
 	c := object.(*config.KubeSchedulerConfiguration)
-	nowhere := &rest.Config{Host: "127.0.0.1:1"}
-	client, err := kubernetes.NewForConfig(nowhere)
+	api := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(api.Close)
+	nothing := &rest.Config{Host: api.URL}
+	client, err := kubernetes.NewForConfig(nothing)
 	if err != nil {
 		t.Fatal(err)
 	}
 	shared := kubescheduler.NewInformerFactory(client, 0)
 	registry := frameworkruntime.Registry{scheduler.Name: scheduler.New, scheduler.TiersName: scheduler.NewTiers, scheduler.SortName: scheduler.NewSort}
 	sched, err := kubescheduler.New(t.Context(), client, shared, nil, func(string) events.EventRecorderLogger { return &events.FakeRecorder{} },
-		kubescheduler.WithProfiles(c.Profiles...), kubescheduler.WithFrameworkOutOfTreeRegistry(registry), kubescheduler.WithKubeConfig(nowhere))
+		kubescheduler.WithProfiles(c.Profiles...), kubescheduler.WithFrameworkOutOfTreeRegistry(registry), kubescheduler.WithKubeConfig(nothing))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,5 +87,70 @@ func TestOrdinaryPodsAreSigned(t *testing.T) {
 	}
 	if profile.SignPod(t.Context(), pinned) != nil {
 		t.Error("a pinned pod is signed, and the next one would take the CPUs that it was given")
+	}
+}
+
+// passage is what was called in a scheduler for one pod.
+type passage struct {
+	profile framework.Framework
+	info    *framework.QueuedPodInfo
+}
+
+// TestOrdinaryPodsPassUntouched: for a pod that Berth does not decide about kube-scheduler's own
+// SchedulePod and FailureHandler are called with the scheduler's own profile and with what its
+// queue returned. For a pinned pod they are not.
+func TestOrdinaryPodsPassUntouched(t *testing.T) {
+	sched, c := chartScheduler(t)
+	for i := range 150 { // of fewer nodes nobody names the best
+		room := corev1.ResourceList{"cpu": resource.MustParse("10"), "memory": resource.MustParse("10Gi"), "pods": resource.MustParse("10")}
+		sched.Cache.AddNode(klog.Background(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("n", i)}, Status: corev1.NodeStatus{Allocatable: room}})
+	}
+	own := sched.Profiles["berth"]
+	var next *framework.QueuedPodInfo
+	var placing, failing []passage
+	place := sched.SchedulePod
+	sched.NextPod = func(klog.Logger) (*framework.QueuedPodInfo, error) { return next, nil }
+	sched.SchedulePod = func(ctx context.Context, profile framework.Framework, state fwk.CycleState, info *framework.QueuedPodInfo) (kubescheduler.ScheduleResult, error) {
+		placing = append(placing, passage{profile, info})
+		return place(ctx, profile, state, info)
+	}
+	sched.FailureHandler = func(_ context.Context, profile framework.Framework, info *framework.QueuedPodInfo, _ *fwk.Status, _ *fwk.NominatingInfo, _ time.Time) {
+		failing = append(failing, passage{profile, info})
+	}
+	if !Equip(t.Context(), sched, nil, c.Profiles) {
+		t.Fatal("no profile has the plugin")
+	}
+	if sched.Profiles["berth"] != own {
+		t.Errorf("the profile is a %T, want kube-scheduler's own", sched.Profiles["berth"])
+	}
+	pinned := pinnedPod()
+	pinned.ObjectMeta = metav1.ObjectMeta{Namespace: "default", Name: "pinned", UID: "pinned"}
+	pinned.Spec.SchedulerName = "berth"
+	for _, tc := range []struct {
+		pod            *corev1.Pod
+		untouched      bool
+		placed, failed int
+	}{
+		{(&seams{}).pod("large", "1000"), true, 1, 1},
+		{pinned, false, 1, 1},
+	} {
+		tc.pod.Spec.SchedulerName = "berth"
+		if tc.untouched {
+			tc.pod.Status.QOSClass = corev1.PodQOSBurstable
+		}
+		podInfo, err := framework.NewPodInfo(tc.pod)
+		if err != nil {
+			t.Fatal(err)
+		}
+		next, placing, failing = &framework.QueuedPodInfo{PodInfo: podInfo}, nil, nil
+		sched.ScheduleOne(t.Context())
+		if len(placing) != tc.placed || len(failing) != tc.failed {
+			t.Fatalf("%s: %d calls of SchedulePod and %d of FailureHandler, want %d and %d", tc.pod.Name, len(placing), len(failing), tc.placed, tc.failed)
+		}
+		for _, p := range append(placing, failing...) {
+			if untouched := p.profile == own && p.info == next; untouched != tc.untouched {
+				t.Errorf("%s: it passes with a profile of %T, untouched: %t, want %t", tc.pod.Name, p.profile, untouched, tc.untouched)
+			}
+		}
 	}
 }

@@ -27,7 +27,6 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/backend/queue"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
-	"github.com/berth-dev/berth/internal/scheduler"
 	"github.com/berth-dev/berth/internal/scheduler/gang"
 )
 
@@ -42,9 +41,9 @@ func TestSeams(t *testing.T) {
 	s.add(t, s.pod("large", "1000"))
 	s.cycle(t)
 	want := []string{
-		"Scheduler.NextPod", "Scheduler.SchedulePod", "Scheduler.FailureHandler", "Scheduler.Profiles",
+		"Scheduler.NextPod", "Scheduler.SchedulePod", "Scheduler.FailureHandler",
 		"Framework.PercentageOfNodesToScore", "Framework.RunPreFilterPlugins", "Framework.RunFilterPluginsWithNominatedPods",
-		"Framework.RunPreScorePlugins", "Framework.RunScorePlugins", "Framework.WillWaitOnPermit", "Framework.RunBindPlugins", "Framework.APICacher", "Framework.EventRecorder",
+		"Framework.RunPreScorePlugins", "Framework.APICacher", "Framework.EventRecorder",
 	}
 	for _, seam := range want {
 		if !s.passed.Has(seam) {
@@ -264,15 +263,15 @@ func newSeams(t *testing.T) *seams {
 	}
 	s.sched, s.binds, s.failed = sched, make(chan struct{}), make(chan struct{}, 10)
 	for name, profile := range sched.Profiles {
-		sched.Profiles[name] = permitting{profile, s}
+		sched.Profiles[name] = binding{profile, s}
 	}
 	next, place, failed := sched.NextPod, sched.SchedulePod, sched.FailureHandler
-	sched.NextPod = telling(next, func() { s.passed.Insert("Scheduler.NextPod") }, func(*framework.QueuedPodInfo) {})
+	sched.NextPod = func(logger klog.Logger) (*framework.QueuedPodInfo, error) {
+		s.passed.Insert("Scheduler.NextPod")
+		return next(logger)
+	}
 	sched.SchedulePod = func(ctx context.Context, profile framework.Framework, state fwk.CycleState, pod *framework.QueuedPodInfo) (kubescheduler.ScheduleResult, error) {
 		s.passed.Insert("Scheduler.SchedulePod")
-		if profile == sched.Profiles[corev1.DefaultSchedulerName] {
-			s.passed.Insert("Scheduler.Profiles")
-		}
 		return place(ctx, passing{profile, s.passed}, state, pod)
 	}
 	sched.FailureHandler = func(ctx context.Context, profile framework.Framework, info *framework.QueuedPodInfo, status *fwk.Status, nominating *fwk.NominatingInfo, start time.Time) {
@@ -311,64 +310,16 @@ func (s *seams) cycle(t *testing.T) {
 	s.sched.ScheduleOne(t.Context())
 }
 
-// permitting is a profile that notes when it is asked whether a pod waits, and to bind one.
-type permitting struct {
+// binding is a profile that notes when a pod comes to its Binding.
+type binding struct {
 	framework.Framework
 	*seams
 }
 
-func (p permitting) WillWaitOnPermit(ctx context.Context, pod *corev1.Pod) bool {
-	p.passed.Insert("Framework.WillWaitOnPermit")
-	return p.Framework.WillWaitOnPermit(ctx, pod)
+func (b binding) RunBindPlugins(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
+	close(b.binds)
+	return b.Framework.RunBindPlugins(ctx, state, pod, node)
 }
-
-func (p permitting) EventRecorder() events.EventRecorderLogger {
-	p.passed.Insert("Framework.EventRecorder")
-	return p.Framework.EventRecorder()
-}
-
-func (p permitting) RunBindPlugins(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
-	p.passed.Insert("Framework.RunBindPlugins")
-	close(p.binds)
-	return p.Framework.RunBindPlugins(ctx, state, pod, node)
-}
-
-// TestMembersAreNotNominated: a pod that waits for its gang alone is not said to wait, and one that
-// waits for another plugin is.
-func TestMembersAreNotNominated(t *testing.T) {
-	for _, tc := range []struct {
-		waits   bool
-		plugins []string
-		want    bool
-	}{
-		{false, nil, false},
-		{true, []string{scheduler.Name}, false},
-		{true, []string{"Other"}, true},
-		{true, []string{scheduler.Name, "Other"}, true},
-	} {
-		profile := unnominated{&holding{waits: tc.waits, plugins: tc.plugins}}
-		if got := profile.WillWaitOnPermit(t.Context(), &corev1.Pod{}); got != tc.want {
-			t.Errorf("waits %v for %v: said to wait: %v, want %v", tc.waits, tc.plugins, got, tc.want)
-		}
-	}
-}
-
-// holding is a profile in whose Permit a pod waits, or none.
-type holding struct {
-	framework.Framework
-	fwk.WaitingPod
-	waits   bool
-	plugins []string
-}
-
-func (h *holding) GetWaitingPod(types.UID) fwk.WaitingPod {
-	if !h.waits {
-		return nil
-	}
-	return h
-}
-
-func (h *holding) GetPendingPlugins() []string { return h.plugins }
 
 // passing is a profile that notes what of it is called.
 type passing struct {
@@ -379,6 +330,11 @@ type passing struct {
 func (p passing) PercentageOfNodesToScore() *int32 {
 	p.passed.Insert("Framework.PercentageOfNodesToScore")
 	return p.Framework.PercentageOfNodesToScore()
+}
+
+func (p passing) EventRecorder() events.EventRecorderLogger {
+	p.passed.Insert("Framework.EventRecorder")
+	return p.Framework.EventRecorder()
 }
 
 func (p passing) APICacher() fwk.APICacher {
@@ -394,11 +350,6 @@ func (p passing) RunPreFilterPlugins(ctx context.Context, state fwk.CycleState, 
 func (p passing) RunPreScorePlugins(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) *fwk.Status {
 	p.passed.Insert("Framework.RunPreScorePlugins")
 	return p.Framework.RunPreScorePlugins(ctx, state, pod, nodes)
-}
-
-func (p passing) RunScorePlugins(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) ([]fwk.NodePluginScores, *fwk.Status) {
-	p.passed.Insert("Framework.RunScorePlugins")
-	return p.Framework.RunScorePlugins(ctx, state, pod, nodes)
 }
 
 func (p passing) RunFilterPluginsWithNominatedPods(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo) *fwk.Status {
