@@ -64,7 +64,7 @@ func strandedIn(n *wire.Node) map[string]int64 {
 			sum.Model = m
 		}
 	}
-	out := map[string]int64{}
+	out, wants := map[string]int64{}, stranded.Wants{Shapes: shapesOn(n)}
 	for _, numa := range sum.NUMANodes() {
 		if numa.Anywhere {
 			continue
@@ -72,8 +72,30 @@ func strandedIn(n *wire.Node) map[string]int64 {
 		for _, a := range numa.Amounts() {
 			out[a.Resource] += 0
 		}
-		for _, p := range numa.Parts() {
+		for _, p := range numa.Parts(&wants) {
 			out[p.Resource] += int64(p.Stranded)
+		}
+	}
+	return out
+}
+
+// shapesOn are those of the node's pods: an agent knows no others.
+func shapesOn(n *wire.Node) (out []stranded.Shape) {
+	for i := range n.Report.Snapshot.Pods {
+		s := stranded.Shape{Devices: map[string]uint64{}}
+		for _, c := range n.Report.Snapshot.Pods[i].Containers {
+			s.CPUs += uint64(c.CPUs.Len())
+			for _, m := range c.Memory {
+				if m.Resource == stranded.Memory {
+					s.Memory += m.Bytes
+				}
+			}
+			for _, d := range c.Devices {
+				s.Devices[d.Resource] += uint64(len(d.IDs))
+			}
+		}
+		if len(s.Devices) > 0 {
+			out = append(out, s)
 		}
 	}
 	return out
@@ -123,6 +145,12 @@ func descsOf(name, help string, labels ...string) unitDescs {
 	}
 }
 
+// withDevices gives devices a help of their own.
+func withDevices(all unitDescs, name, help string) unitDescs {
+	all[unitDevices] = prometheus.NewDesc(name+"_devices", help, []string{"resource"}, nil)
+	return all
+}
+
 // occupancyMetrics shows the last occupancy that was set; nothing before.
 type occupancyMetrics struct{ last atomic.Pointer[occupancy] }
 
@@ -131,7 +159,7 @@ var (
 
 	allocatableDescs = descsOf("berth_agent_numa_allocatable", "%s that a NUMA node has for pods to have to themselves.", "numa")
 	availableDescs   = descsOf("berth_agent_numa_available", "%s of a NUMA node that pods could have to themselves and no pod has.", "numa")
-	strandedDescs    = descsOf("berth_agent_stranded", "%s that no pod has and that have too few free CPUs, or too little free memory, beside them on their NUMA node.")
+	strandedDescs    = withDevices(descsOf("berth_agent_stranded", "%s that no pod has and that have too few free CPUs, or too little free memory, beside them on their NUMA node."), "berth_agent_stranded", "Devices that no pod has and that no pod like those of the node could use on their NUMA node; if none has such devices, those without a free CPU.")
 	nearDesc         = prometheus.NewDesc("berth_agent_device_pods", "Running pods that have devices, by whether these lie below one PCI switch, at one root complex, with all else that the pod has on one NUMA node, in one package, or across the machine.", []string{"alignment"}, nil)
 	alignedDesc      = prometheus.NewDesc("berth_agent_pinned_pods", "Running pods that have CPUs, memory or devices to themselves, by whether these lie on one NUMA node, in one package, or across the machine.", []string{"alignment"}, nil)
 )

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/internal/stranded"
 	"github.com/berth-dev/berth/internal/survey"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
@@ -130,7 +131,7 @@ func TestStranded(t *testing.T) {
 	}{
 		{"nothing is used up", "0-7", 8, map[string]int64{"cpu": 0, "memory": 0, "x.y/d": 0}},
 		{"CPU 0 is reserved, 1 is taken", "0,2-7", 8, map[string]int64{"cpu": 0, "memory": 0, "x.y/d": 1}},
-		{"less memory than CPUs", "0-7", 5, map[string]int64{"cpu": 1, "memory": 0, "x.y/d": 1}},
+		{"less memory than CPUs", "0-7", 5, map[string]int64{"cpu": 1, "memory": 0, "x.y/d": 0}},
 		{"CPUs beside free memory are taken", "0-5", 5, map[string]int64{"cpu": 0, "memory": 5, "x.y/d": 1}},
 		{"memory beside free CPUs is taken", "0-7", 0, map[string]int64{"cpu": 2, "memory": 0, "x.y/d": 1}},
 		{"both are taken", "0-5", 0, map[string]int64{"cpu": 0, "memory": 0, "x.y/d": 1}},
@@ -154,7 +155,7 @@ func TestStrandedAgrees(t *testing.T) {
 	for i := range 300 {
 		n := randomNode(t, r)
 		got, want := occupancyOf(n).stranded, map[string]int64{}
-		for _, s := range surveyed(t, n).Stranded() {
+		for _, s := range surveyed(t, n).Stranded(&stranded.Wants{Shapes: shapesOn(n)}) {
 			want[s.Resource] += int64(s.Stranded)
 		}
 		for resource, v := range got {
@@ -271,7 +272,7 @@ func TestOccupancyMetrics(t *testing.T) {
 berth_agent_stranded_cpus 0
 `,
 		"berth_agent_stranded_devices": `
-# HELP berth_agent_stranded_devices Devices that no pod has and that have too few free CPUs, or too little free memory, beside them on their NUMA node.
+# HELP berth_agent_stranded_devices Devices that no pod has and that no pod like those of the node could use on their NUMA node; if none has such devices, those without a free CPU.
 # TYPE berth_agent_stranded_devices gauge
 berth_agent_stranded_devices{resource="x.y/d"} 1
 `,

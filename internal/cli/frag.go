@@ -28,8 +28,9 @@ func NewFragCommand() *cobra.Command {
 		Use:   "frag [NODE ...]",
 		Short: "Show what is free in a cluster and of little use, and why",
 		Long: `For each resource show how much is free, and how much of that is stranded: on nodes in trouble or cordoned, or on a NUMA
-node that has too few free CPUs, or too little free memory, beside it. What goes with what is the NUMA node's own proportion:
-where 4 GPUs and 60 CPUs belong together, 2 free GPUs want 30 free CPUs. Below stand the NUMA nodes, most stranded first.`,
+node with too few free CPUs, or too little free memory. A device is stranded if it has fewer CPUs than --cpus-per-device says
+(with --keep); without that, if no pod that waits or ran lately could use it. CPUs and memory go by the NUMA node's own proportion,
+from a tenth on. Below stand the NUMA nodes, most stranded first, with the RULE that applied.`,
 		Example: `  kubectl berth frag
   kubectl berth frag -l pool=gpu --limit 5
   kubectl berth frag gpu-1 -o json`,
@@ -51,7 +52,12 @@ where 4 GPUs and 60 CPUs belong together, 2 free GPUs want 30 free CPUs. Below s
 				return err
 			}
 			writeNotes(cmd, s.Notes)
-			all := s.Stranded()
+			wants, err := c.Wants(cmd.Context())
+			if err != nil {
+				writeNotes(cmd, []string{"what pods ask of devices is not known: " + err.Error()})
+				wants = &survey.Wants{PerDevice: live.terms.CPUsPerDevice}
+			}
+			all := s.Stranded(wants)
 			return printCleaned(cmd, o, listing("stranded", all, s.Notes), func(w io.Writer) error {
 				return fragTable(w, s.Nodes(), all, limit)
 			})
@@ -110,11 +116,11 @@ func fragTable(w io.Writer, nodes []survey.Node, all []survey.Stranded, limit in
 	for i := range all {
 		s := &all[i]
 		if listed[s.Resource]++; listed[s.Resource] <= limit {
-			rows = append(rows, []string{s.Resource, s.Node, strconv.Itoa(int(s.NUMA)), survey.AmountText(s.Resource, s.Stranded), s.Reason, s.Message})
+			rows = append(rows, []string{s.Resource, s.Node, strconv.Itoa(int(s.NUMA)), survey.AmountText(s.Resource, s.Stranded), s.Reason, s.Message, dash(s.Rule)})
 		}
 	}
 	fmt.Fprintln(w)
-	if err := columns(w, "RESOURCE | NODE | NUMA | STRANDED | REASON | WHY", rows); err != nil {
+	if err := columns(w, "RESOURCE | NODE | NUMA | STRANDED | REASON | WHY | RULE", rows); err != nil {
 		return err
 	}
 	if more := len(all) - len(rows); more > 0 {

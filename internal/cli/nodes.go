@@ -187,7 +187,7 @@ func watchNodes(cmd *cobra.Command, o output, c *survey.Cluster, s *survey.Surve
 // Columns of nodes. The second are those of one line a node; the third, of one line a NUMA node,
 // are only of -o wide.
 const (
-	nodeColumns     = "NODE | STATUS | POLICY | PODS | " + ageColumn + " | GUARANTEE"
+	nodeColumns     = "NODE | STATUS | AUTHORITY | POLICY | PODS | " + ageColumn + " | GUARANTEE"
 	nodeColumnsLine = " | CPUS | MEMORY | DEVICES"
 	nodeWideColumns = " | NUMA | CPUS | MEMORY | DEVICES | KUBELET | MANAGERS | SEQUENCE | CONDITIONS"
 )
@@ -304,7 +304,7 @@ func nodeRows(n *survey.Node, wide bool) [][]string {
 	var rows [][]string
 	for _, c := range cells {
 		rows = append(rows, slices.Concat(first, c, last))
-		first, last = []string{n.Name, "", "", "", "", ""}, []string{"", "", "", ""}
+		first, last = []string{n.Name, "", "", "", "", "", ""}, []string{"", "", "", ""}
 	}
 	return rows
 }
@@ -315,6 +315,7 @@ func nodeCells(n *survey.Node) []string {
 	if n.Policy != "" {
 		policy = n.Policy + "/" + n.Scope
 	}
+	authority := dash(n.Authority)
 	pods, age := "-", "-"
 	if n.Report > 0 {
 		pods, age = strconv.Itoa(n.Pods), survey.AgeText(n.AgeSeconds)
@@ -326,7 +327,7 @@ func nodeCells(n *survey.Node) []string {
 	if n.Source != "" {
 		guarantee += " (" + n.Source + ")"
 	}
-	return []string{n.Name, nodeStatus(n), policy, pods, age, guarantee}
+	return []string{n.Name, nodeStatus(n), authority, policy, pods, age, guarantee}
 }
 
 // lineCells are CPUs, memory and devices of all NUMA nodes: "0:6/6 1-3:8/8". Huge pages are left to

@@ -3,6 +3,7 @@
 package stranded
 
 import (
+	"fmt"
 	"math/bits"
 	"slices"
 	"strings"
@@ -162,27 +163,101 @@ type Part struct {
 	Amount
 	// Stranded is how much of Free has too little beside it. 0: nothing.
 	Stranded uint64
-	// Beside is the CPUs, or the memory, that strand it; of the two the ones that strand more.
+	// Beside is the CPUs, or the memory, that strand it; of the two the ones that strand more. It
+	// is empty if devices are too few for every pod.
 	Beside Amount
+	// Rule says by what it is stranded.
+	Rule string
 }
 
-// Parts says how much of all that is free on a NUMA node is stranded: what has too few free CPUs,
-// or too little free memory, beside it, in the proportion in which the NUMA node has both. Where 4
-// GPUs and 60 CPUs belong together, 2 free GPUs want 30 free CPUs. A device counts from one on,
-// CPUs and bytes from a tenth of what there is.
-func (n *NUMANode) Parts() []Part {
+// Shape is what one pod asks for.
+type Shape struct {
+	CPUs, Memory uint64
+	Devices      map[string]uint64
+}
+
+// Wants is what is asked of devices. The zero value knows of no pod.
+type Wants struct {
+	// PerDevice is how many CPUs pods are to find beside a device, by resource (cpusPerDevice).
+	PerDevice map[string]int
+	// Shapes are those of pods that wait or ran lately.
+	Shapes []Shape
+}
+
+// The rules, as people read them.
+const (
+	ruleProportion = "the NUMA node's own proportion"
+	ruleShapes     = "no pod that waits or ran lately could use it"
+	ruleOne        = "no pod asks for it, so one CPU for each would do"
+)
+
+// Parts says how much of all that is free on a NUMA node is stranded. A device is if it has fewer
+// CPUs than cpusPerDevice says; without that, if no shape could use it; and if no shape asks for
+// its resource, if it has no CPU or no memory. Of CPUs and bytes it is what has too few free CPUs,
+// or too little free memory, beside it, in the proportion in which the NUMA node has both, from a
+// tenth of what there is.
+func (n *NUMANode) Parts(w *Wants) []Part {
 	var out []Part
 	all := n.Amounts()
 	for _, a := range all {
-		if a.Free > 0 {
+		switch {
+		case a.Free == 0:
+		case a.Resource == CPU || IsBytes(a.Resource):
 			out = append(out, a.beside(all))
+		default:
+			out = append(out, n.device(a, w))
 		}
 	}
 	return out
 }
 
+// device says how many devices are stranded: as few as any way to use them leaves.
+func (n *NUMANode) device(a Amount, w *Wants) Part {
+	if per := w.PerDevice[a.Resource]; per > 0 {
+		return n.leaves(a, Shape{CPUs: uint64(per), Devices: map[string]uint64{a.Resource: 1}}, fmt.Sprintf("cpusPerDevice: %d", per))
+	}
+	var best *Part
+	for _, s := range w.Shapes {
+		if s.Devices[a.Resource] == 0 {
+			continue
+		}
+		if p := n.leaves(a, s, ruleShapes); best == nil || p.Stranded < best.Stranded {
+			best = &p
+		}
+	}
+	if best != nil {
+		return *best
+	}
+	return n.leaves(a, Shape{CPUs: 1, Memory: 1, Devices: map[string]uint64{a.Resource: 1}}, ruleOne)
+}
+
+// leaves says how many devices pods of one shape leave. A shape that wants more than there is takes
+// a part of it, as it does on several NUMA nodes.
+func (n *NUMANode) leaves(a Amount, s Shape, rule string) Part {
+	each, cpus, memory := s.Devices[a.Resource], s.CPUs, s.Memory
+	if each > a.Total {
+		share := func(v uint64) uint64 {
+			hi, lo := bits.Mul64(v, a.Total)
+			part, _ := bits.Div64(hi, lo, each)
+			return part
+		}
+		each, cpus, memory = a.Total, share(cpus), share(memory)
+	}
+	copies, by := a.Free/each, Amount{}
+	limit := func(has *Amount, resource string, wants uint64) {
+		if has != nil && wants > 0 && has.Free/wants < copies {
+			copies, by = has.Free/wants, Amount{resource, has.Free, has.Total}
+		}
+	}
+	limit(n.CPUs, CPU, cpus)
+	if at := slices.IndexFunc(n.Memory, func(m Amount) bool { return m.Resource == Memory }); at >= 0 {
+		limit(&n.Memory[at], Memory, memory)
+	}
+	return Part{a, a.Free - copies*each, by, rule}
+}
+
 func (a Amount) beside(all []Amount) Part {
-	p := Part{Amount: a}
+	p := Part{Amount: a, Rule: ruleProportion}
 	others := slices.DeleteFunc(slices.Clone(all), func(o Amount) bool {
 		return o.Resource == a.Resource || o.Resource != CPU && o.Resource != Memory || o.Total == 0 || a.Total == 0
 	})
@@ -197,10 +272,5 @@ func (a Amount) beside(all []Amount) Part {
 	return p
 }
 
-// worthwhile is how much of a resource counts: a device, or a tenth of CPUs or bytes.
-func (a Amount) worthwhile() uint64 {
-	if a.Resource == CPU || IsBytes(a.Resource) {
-		return max(1, a.Total/10)
-	}
-	return 1
-}
+// worthwhile is how much of CPUs or bytes counts: a tenth.
+func (a Amount) worthwhile() uint64 { return max(1, a.Total/10) }

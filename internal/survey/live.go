@@ -365,7 +365,7 @@ func (l *Live) pod(key string) *corev1.Pod {
 }
 
 // Stranded is what is free and of little use on all nodes, as Survey.Stranded has it.
-func (l *Live) Stranded() []Stranded { return l.survey().Stranded() }
+func (l *Live) Stranded() []Stranded { return l.survey().Stranded(l.c.wantsOf(l.Pods())) }
 
 // Another is a pod that asks for what this one does, as somebody would write it who creates another
 // one: without node, status, volumes, and what only a scheduler writes. nil where there is none.

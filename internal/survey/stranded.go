@@ -2,12 +2,17 @@ package survey
 
 import (
 	"cmp"
+	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/berth-dev/berth/internal/amounts"
 	"github.com/berth-dev/berth/internal/stranded"
+	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/topology"
 )
 
@@ -20,9 +25,12 @@ type Stranded struct {
 	Resource string `json:"resource"`
 	Free     uint64 `json:"free"`
 	Stranded uint64 `json:"stranded"`
-	// Reason is one word: the node's trouble, Cordoned, or NoCPUs, NoMemory where these are short.
+	// Reason is one word: the node's trouble, Cordoned, NoCPUs or NoMemory if these are short, or
+	// TooFewDevices if every pod asks for more.
 	Reason  string `json:"reason"`
 	Message string `json:"message"`
+	// Rule says by what it counts as stranded; "" on a node that takes no pods.
+	Rule string `json:"rule,omitempty"`
 }
 
 // Reasons beside those of a node's trouble.
@@ -30,17 +38,19 @@ const (
 	strandedCordoned = "Cordoned"
 	strandedNoCPUs   = "NoCPUs"
 	strandedNoMemory = "NoMemory"
+	strandedTooFew   = "TooFewDevices"
 )
 
-// Stranded returns what is stranded, most of a resource first, then by node and NUMA node.
-func (s *Survey) Stranded() []Stranded {
+// Stranded returns what is stranded, most of a resource first, then by node and NUMA node. wants is
+// what is asked of devices.
+func (s *Survey) Stranded(wants *stranded.Wants) []Stranded {
 	var out []Stranded
 	for _, name := range s.Names() {
 		n := s.nodes[name]
 		sum := n.summary(s.Now)
 		for i := range sum.NUMANodes {
 			if m := &sum.NUMANodes[i]; !m.Anywhere {
-				out = append(out, strandedOn(&sum, m, n.object)...)
+				out = append(out, strandedOn(&sum, m, n.object, wants)...)
 			}
 		}
 	}
@@ -98,24 +108,72 @@ func (s *StrandedSum) add(one *Stranded) {
 }
 
 // strandedOn is what is stranded on one NUMA node.
-func strandedOn(n *Node, m *NUMANode, object *corev1.Node) (out []Stranded) {
-	for _, p := range m.Parts() {
+func strandedOn(n *Node, m *NUMANode, object *corev1.Node, wants *stranded.Wants) (out []Stranded) {
+	for _, p := range m.Parts(wants) {
 		one := Stranded{Node: n.Name, NUMA: m.NUMA, Resource: p.Resource, Free: p.Free, Stranded: p.Stranded}
 		switch {
 		case n.Trouble != nil:
 			one.Stranded, one.Reason, one.Message = p.Free, n.Trouble.Reason, n.Trouble.Message
 		case object != nil && object.Spec.Unschedulable:
 			one.Stranded, one.Reason, one.Message = p.Free, strandedCordoned, "the node is cordoned"
+		case p.Beside.Resource == "" && p.Stranded > 0:
+			one.Reason, one.Message, one.Rule = strandedTooFew, fmt.Sprintf("%d of %d free, and pods ask for more at a time", p.Free, p.Total), p.Rule
 		case p.Beside.Resource == stranded.Memory:
-			one.Reason, one.Message = strandedNoMemory, besideText(&p)+" memory"
+			one.Reason, one.Message, one.Rule = strandedNoMemory, besideText(&p)+" memory", p.Rule
 		default:
-			one.Reason, one.Message = strandedNoCPUs, besideText(&p)+" CPUs"
+			one.Reason, one.Message, one.Rule = strandedNoCPUs, besideText(&p)+" CPUs", p.Rule
 		}
 		if one.Stranded > 0 {
 			out = append(out, one)
 		}
 	}
 	return out
+}
+
+// Wants is what is asked of devices.
+type Wants = stranded.Wants
+
+// maxShapes bounds the shapes that devices are compared with.
+const maxShapes = 64
+
+// wantsOf is what pods that wait, run or ran lately ask of devices, the most frequent shapes.
+func (c *Cluster) wantsOf(pods []*corev1.Pod) *stranded.Wants {
+	out := &stranded.Wants{PerDevice: c.Terms.CPUsPerDevice}
+	count, shapes := map[string]int{}, map[string]stranded.Shape{}
+	for _, pod := range pods {
+		s := stranded.Shape{Devices: map[string]uint64{}}
+		asks := wire.ReadAmounts(pod)
+		for r, n := range asks {
+			if amounts.IsExtended(r) && n > 0 {
+				s.Devices[r] = uint64(n)
+			}
+		}
+		if len(s.Devices) == 0 {
+			continue
+		}
+		s.CPUs, s.Memory = uint64(max(0, asks[amounts.CPU])+999)/1000, uint64(max(0, asks[amounts.Memory]))
+		key := fmt.Sprint(s.CPUs, s.Memory, s.Devices)
+		count[key]++
+		shapes[key] = s
+	}
+	keys := slices.SortedFunc(maps.Keys(shapes), func(a, b string) int { return cmp.Or(cmp.Compare(count[b], count[a]), cmp.Compare(a, b)) })
+	for _, key := range keys[:min(len(keys), maxShapes)] {
+		out.Shapes = append(out.Shapes, shapes[key])
+	}
+	return out
+}
+
+// Wants is what the cluster's pods ask of devices.
+func (c *Cluster) Wants(ctx context.Context) (*stranded.Wants, error) {
+	pods, err := c.from.podsIn(ctx, metav1.NamespaceAll, "")
+	if err != nil {
+		return nil, err
+	}
+	all := make([]*corev1.Pod, len(pods))
+	for i := range pods {
+		all[i] = &pods[i]
+	}
+	return c.wantsOf(all), nil
 }
 
 // besideText says how much is free, and beside how much of what strands it.
