@@ -54,7 +54,8 @@ what a kubelet refuses is created again. Without --overlay a pod fits where amou
 overlay lays a machine with NUMA nodes and a kubelet below each node, by name, or by the node's model as a file says; then all pods ask for whole CPUs and GPUs and are
 Guaranteed, and a kubelet may refuse what a strategy chose that knows no NUMA nodes. With --snapshot a cluster as berth
 snapshot has written it is the start: its nodes with their machines and kubelets, and what runs there, which stays until its
-activeDeadlineSeconds are over. The pods of --trace come in addition; without it, the pods that wait there. Both lists are
+activeDeadlineSeconds are over, with their huge pages and devices. The pods of --trace come in addition; without it, the pods
+that wait there; a note counts pods that cannot be played, and says why. Both lists are
 comma-separated values, plain or packed by gzip:
 
   nodes  sn,cpu_milli,memory_mib,gpu[,model]
@@ -246,7 +247,7 @@ func (q *simulateQuestion) read(cmd *cobra.Command, e *simulate.Experiment) (err
 		e.Nodes, err = readList(q.nodes, trace.ReadNodes)
 	}
 	if err == nil && q.trace != "" {
-		e.Pods, err = readLoad(cmd, q.trace, e.Times != nil)
+		e.Pods, err = readLoad(cmd, q.trace, e.Times != nil, e.Start.Others())
 	}
 	return err
 }

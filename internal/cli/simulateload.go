@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/berth-dev/berth/internal/amounts"
 	"github.com/berth-dev/berth/internal/manifest"
 	"github.com/berth-dev/berth/internal/simulate"
 	"github.com/berth-dev/berth/internal/simulate/trace"
@@ -20,8 +22,9 @@ import (
 // syntheticLoad precedes the name of a load that was thought of.
 const syntheticLoad = "synthetic:"
 
-// readLoad reads a list of pods or manifests, or makes a synthetic load.
-func readLoad(cmd *cobra.Command, name string, gangs bool) ([]trace.Pod, error) {
+// readLoad reads a list of pods or manifests, or makes a synthetic load. others are the resources
+// beside CPUs, memory and GPUs that nodes have.
+func readLoad(cmd *cobra.Command, name string, gangs bool, others []string) ([]trace.Pod, error) {
 	if load, ok := strings.CutPrefix(name, syntheticLoad); ok {
 		pods, err := simulate.Synthetic(load, gangs)
 		if err != nil {
@@ -31,13 +34,13 @@ func readLoad(cmd *cobra.Command, name string, gangs bool) ([]trace.Pod, error) 
 	}
 	info, err := os.Stat(name)
 	if slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name)) || err == nil && info.IsDir() {
-		return readManifestLoad(cmd, name)
+		return readManifestLoad(cmd, name, others)
 	}
 	return readList(name, trace.ReadPods)
 }
 
 // readManifestLoad reads pods, and the pods of workloads.
-func readManifestLoad(cmd *cobra.Command, name string) ([]trace.Pod, error) {
+func readManifestLoad(cmd *cobra.Command, name string, others []string) ([]trace.Pod, error) {
 	templates, notes, err := manifest.Source{Paths: []string{name}, Stdin: cmd.InOrStdin()}.Read()
 	if err != nil {
 		return nil, err
@@ -47,7 +50,11 @@ func readManifestLoad(cmd *cobra.Command, name string) ([]trace.Pod, error) {
 	gangs := map[wire.GangKey]string{}
 	for i := range templates {
 		t := &templates[i]
-		p, err := podOfManifest(t.Pod)
+		p, err := podOfManifest(t.Pod, others)
+		if no := (*unplayed)(nil); errors.As(err, &no) && len(others) > 0 {
+			writeNotes(cmd, []string{fmt.Sprintf("%s of %s not played: %v", wire.Counted(t.Replicas, "pod"), t.Pod.Name, err)})
+			continue
+		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: pod %s: %w", name, t.Pod.Name, err)
 		}
@@ -81,7 +88,7 @@ const maxSimulated = 1 << 46
 
 // podOfManifest is the pod as a row of a list. It comes at its creationTimestamp and runs until its
 // activeDeadlineSeconds are over, where it has both.
-func podOfManifest(pod *corev1.Pod) (p trace.Pod, err error) {
+func podOfManifest(pod *corev1.Pod, others []string) (p trace.Pod, err error) {
 	for resource, amount := range wire.ReadAmounts(pod) {
 		switch resource {
 		case "cpu":
@@ -93,7 +100,13 @@ func podOfManifest(pod *corev1.Pod) (p trace.Pod, err error) {
 		case "ephemeral-storage", "pods":
 			continue
 		default:
-			return p, fmt.Errorf("it asks for %.60q: want cpu, memory and %s: nothing else is simulated", resource, simulatedGPU)
+			if !slices.Contains(others, resource) {
+				return p, &unplayed{resource, others}
+			}
+			if p.Others == nil {
+				p.Others = map[string]int64{}
+			}
+			p.Others[resource] = amount
 		}
 		if amount < 0 || amount > maxSimulated || resource == simulatedGPU && amount > trace.MaxGPUs {
 			return p, fmt.Errorf("it asks for %d of %s: want an amount that a node could have", amount, resource)
@@ -112,6 +125,18 @@ func podOfManifest(pod *corev1.Pod) (p trace.Pod, err error) {
 	p.Timed, p.Created = true, pod.CreationTimestamp.Unix()
 	p.Deleted = p.Created + *deadline
 	return p, nil
+}
+
+// unplayed says that a pod asks for a resource that no node has.
+type unplayed struct {
+	resource string
+	others   []string
+}
+
+func (e *unplayed) Error() string {
+	known := append([]string{"cpu", "memory", simulatedGPU}, e.others...)
+	last := len(known) - 1
+	return fmt.Sprintf("it asks for %.60q: want %.200s and %.60s: nothing else is simulated%s", e.resource, strings.Join(known[:last], ", "), known[last], amounts.Meant(e.resource, known...))
 }
 
 func readList[T any](name string, read func(io.Reader, string) ([]T, error)) ([]T, error) {

@@ -1,13 +1,18 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/berth-dev/berth/internal/amounts"
 	"github.com/berth-dev/berth/internal/simulate"
 	"github.com/berth-dev/berth/internal/simulate/trace"
 	"github.com/berth-dev/berth/internal/survey"
@@ -52,18 +57,17 @@ func startFrom(cmd *cobra.Command, snapshot string, others bool, e *simulate.Exp
 	if err != nil {
 		return err
 	}
-	if e.Pods, err = waitingLoad(waiting, e.Times); err == nil && len(e.Pods) == 0 {
-		err = fmt.Errorf("no pod waits for a node there: want --trace, a list of pods that arrive")
-	}
-	if err != nil {
-		return fmt.Errorf("--snapshot %s: %w", snapshot, err)
+	e.Pods, notes = waitingLoad(waiting, e.Times, e.Start.Others())
+	writeNotes(cmd, notes)
+	if len(e.Pods) == 0 {
+		return fmt.Errorf("--snapshot %s: no pod that can be played waits for a node there: want --trace, a list of pods that arrive", snapshot)
 	}
 	return nil
 }
 
 // startNode is the node in the simulator's words.
 func startNode(n *survey.StartNode, now time.Time) (out simulate.StartNode, err error) {
-	out = simulate.StartNode{Machine: n.Machine, Model: n.Model, State: n.State, KeptCPU: n.Kept["cpu"], KeptMiB: mebibytes(n.Kept["memory"])}
+	out = simulate.StartNode{Machine: n.Machine, Model: n.Model, State: n.State, KeptCPU: n.Kept["cpu"], KeptMiB: mebibytes(n.Kept["memory"]), Others: othersIn(n.Has), KeptOthers: othersIn(n.Kept)}
 	out.Node = trace.Node{Name: n.Name, MilliCPU: n.Has["cpu"], MiB: n.Has["memory"] >> 20, GPUs: int(n.Has[simulatedGPU]), GPUModel: n.Object.Labels[labelGPUModel]}
 	if out.MilliCPU < 1 || out.MilliCPU > maxSimulated || out.MiB < 1 || n.Has[simulatedGPU] > trace.MaxGPUs {
 		return out, fmt.Errorf("status.allocatable: %d thousandths of a CPU, %d MiB, %d of %s: want an amount of each that a node could have", out.MilliCPU, out.MiB, out.GPUs, simulatedGPU)
@@ -75,7 +79,7 @@ func startNode(n *survey.StartNode, now time.Time) (out simulate.StartNode, err 
 				p.Pod.Namespace, p.Pod.Name, p.Asks["cpu"], p.Asks[simulatedGPU], simulatedGPU)
 		}
 		out.Pods = append(out.Pods, simulate.StartPod{UID: string(p.Pod.UID), Request: p.Request, MilliCPU: p.Asks["cpu"], MiB: mebibytes(p.Asks["memory"]),
-			GPUs: int(p.Asks[simulatedGPU]), Left: secondsLeft(p.Pod, now), Stays: p.Stays != ""})
+			GPUs: int(p.Asks[simulatedGPU]), Others: othersIn(p.Asks), Left: secondsLeft(p.Pod, now), Stays: p.Stays != ""})
 	}
 	return out, nil
 }
@@ -95,17 +99,60 @@ func secondsLeft(pod *corev1.Pod, now time.Time) int64 {
 	return max(1, *pod.Spec.ActiveDeadlineSeconds-int64(now.Sub(began).Seconds()))
 }
 
-// waitingLoad is pods that wait, as rows of a list. Where time passes, all come at its beginning,
-// and run until their deadline, or until the end.
-func waitingLoad(pods []corev1.Pod, times *trace.Times) (out []trace.Pod, err error) {
-	gangs := map[wire.GangKey]int{}
+// othersIn are amounts of huge pages and of devices other than GPUs; nil for none.
+func othersIn(all amounts.List) (out map[string]int64) {
+	for name, amount := range all {
+		if name != simulatedGPU && amount > 0 && (amounts.IsExtended(name) || strings.HasPrefix(name, "hugepages-")) {
+			if out == nil {
+				out = map[string]int64{}
+			}
+			out[name] = amount
+		}
+	}
+	return out
+}
+
+// waitingUnit is a pod that waits, or the pods of a gang.
+type waitingUnit struct {
+	row   trace.Pod // that of the first
+	names []string
+	// why it cannot be played; "" if it can.
+	why string
+}
+
+// add takes in another pod of a gang, and why it cannot be played.
+func (u *waitingUnit) add(row *trace.Pod, name string, gang bool, err error) {
+	if len(u.names) == 0 {
+		u.row = *row
+	}
+	u.names = append(u.names, name)
+	switch first := &u.row; {
+	case u.why != "":
+	case err != nil:
+		u.why = err.Error()
+	case first.MilliCPU != row.MilliCPU || first.MiB != row.MiB || first.GPUs != row.GPUs || !maps.Equal(first.Others, row.Others):
+		u.why = "it asks for other amounts than " + u.names[0] + " of its gang: want the members of a gang alike"
+	case len(u.names) > trace.MaxMembers:
+		u.why = fmt.Sprintf("its gang has more than %d members", trace.MaxMembers)
+	case gang:
+		first.Members = len(u.names)
+	}
+}
+
+// maxSkipped bounds the reasons for which pods are not played that are named.
+const maxSkipped = 10
+
+// waitingLoad is pods that wait, as rows of a list; others are the resources that nodes have. If
+// time passes, all come at its beginning, and run until their deadline, or until the end. A note
+// says which pods cannot be played, and why: they are left out, with their gangs.
+func waitingLoad(pods []corev1.Pod, times *trace.Times, others []string) (out []trace.Pod, notes []string) {
+	var units []*waitingUnit
+	gangs := map[wire.GangKey]*waitingUnit{}
 	for i := range pods {
 		pod := &pods[i]
 		name := pod.Namespace + "/" + pod.Name
-		p, err := podOfManifest(pod)
-		if err != nil {
-			return nil, fmt.Errorf("pod %s: %w", name, err)
-		}
+		p, err := podOfManifest(pod, others)
+		m, wrong := wire.ReadMembership(pod)
 		p.Name, p.Timed, p.Created, p.Deleted = name, false, 0, 0
 		if times != nil && times.Load == 0 {
 			p.Timed, p.Deleted = true, int64(times.For.Seconds())
@@ -113,24 +160,33 @@ func waitingLoad(pods []corev1.Pod, times *trace.Times) (out []trace.Pod, err er
 				p.Deleted = *d
 			}
 		}
-		m, err := wire.ReadMembership(pod)
-		if err != nil {
-			return nil, err
+		gang := wrong == nil && !m.Gang.IsZero()
+		u := gangs[m.Gang]
+		if !gang || u == nil {
+			u = new(waitingUnit)
+			units = append(units, u)
 		}
-		at, known := gangs[m.Gang]
-		switch {
-		case m.Gang.IsZero():
-			out = append(out, p)
-		case !known:
-			gangs[m.Gang], p.Members = len(out), 1
-			out = append(out, p)
-		case out[at].MilliCPU != p.MilliCPU || out[at].MiB != p.MiB || out[at].GPUs != p.GPUs:
-			return nil, fmt.Errorf("pod %s: it asks for other amounts than %s of its gang %s: want the members of a gang alike", name, out[at].Name, m.Gang.Name)
-		case out[at].Members == trace.MaxMembers:
-			return nil, fmt.Errorf("pod %s: gang %s has more than %d members: want fewer", name, m.Gang.Name, trace.MaxMembers)
-		default:
-			out[at].Members++
+		if gang {
+			gangs[m.Gang] = u
+		}
+		u.add(&p, name, gang, cmp.Or(wrong, err))
+	}
+	skipped := map[string][]string{}
+	for _, u := range units {
+		if u.why == "" {
+			out = append(out, u.row)
+		} else {
+			skipped[u.why] = append(skipped[u.why], u.names...)
 		}
 	}
-	return out, nil
+	reasons := slices.Sorted(maps.Keys(skipped))
+	slices.SortStableFunc(reasons, func(a, b string) int { return len(skipped[b]) - len(skipped[a]) })
+	for i, why := range reasons {
+		if i == maxSkipped {
+			notes = append(notes, fmt.Sprintf("waiting pods not played for %d more reasons", len(reasons)-i))
+			break
+		}
+		notes = append(notes, fmt.Sprintf("%s not played, %s: %s", wire.Counted(len(skipped[why]), "waiting pod"), someNames(skipped[why]), why))
+	}
+	return out, notes
 }

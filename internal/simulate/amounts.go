@@ -2,6 +2,8 @@ package simulate
 
 import (
 	"encoding/binary"
+	"maps"
+	"slices"
 	"strconv"
 
 	count "github.com/berth-dev/berth/internal/amounts"
@@ -21,6 +23,7 @@ type amountsNode struct {
 	// allCPU and allMiB are what pods can have in all.
 	allCPU, allMiB int64
 	gpus           []int64
+	others         map[string]int64 // free; nil if the node has none
 	kinds          [maxKinds]int32
 	of             *trace.Node
 }
@@ -50,6 +53,9 @@ func (c *amounts) AppendKey(b []byte, node int) []byte {
 		b = binary.AppendVarint(b, free)
 	}
 	b = append(append(b, 0xff), n.of.GPUModel...)
+	for _, name := range slices.Sorted(maps.Keys(n.others)) {
+		b = binary.AppendVarint(append(append(b, 0xff), name...), n.others[name])
+	}
 	for kind, count := range n.kinds {
 		if count > 0 {
 			b = append(b, byte(kind))
@@ -75,8 +81,24 @@ func (c *amounts) Lacks(node int, s *Shape) Lack {
 		return LacksMemory
 	case s.GPUs > 0 && (!s.takes(n.of.GPUModel) || room(n.gpus, s.MilliGPU) < s.GPUs):
 		return LacksGPUs
+	case len(s.Others) > 0:
+		return n.lacksOthers(s)
 	}
 	return LacksNothing
+}
+
+// lacksOthers looks at huge pages and devices other than GPUs.
+func (n *amountsNode) lacksOthers(s *Shape) (lack Lack) {
+	for name, amount := range s.Others {
+		switch {
+		case amount <= n.others[name]:
+		case isHugePages(name):
+			return LacksMemory
+		default:
+			lack = LacksGPUs
+		}
+	}
+	return lack
 }
 
 func (c *amounts) Free(node int, gpus bool) (sum int64) {
@@ -115,6 +137,11 @@ func (c *amounts) hold(node int, pod int32, s *Shape, bits uint64) {
 // enter takes what so many pods ask for, and of these GPUs; -1 gives back what one has.
 func (n *amountsNode) enter(s *Shape, bits uint64, pods int64) {
 	n.cpu, n.mib = n.cpu-pods*s.MilliCPU, n.mib-pods*s.MiB
+	for name, amount := range s.Others {
+		if n.others != nil {
+			n.others[name] -= pods * amount
+		}
+	}
 	if s.GPUs == 0 {
 		return
 	}
@@ -154,6 +181,7 @@ func (c *amounts) Suppose(node int) suppose.Node { return suppose.On(nil, c.room
 func (c *amounts) room(node int) *count.Node {
 	n := &c.nodes[node]
 	has := count.List{count.CPU: n.cpu, count.Memory: n.mib << 20, gpuResource: int64(room(n.gpus, trace.Thousandths))}
+	maps.Copy(has, n.others)
 	return count.NewNode(has, count.Pods)
 }
 

@@ -46,7 +46,7 @@ const (
 	// LacksCPUs and LacksMemory are about amounts.
 	LacksCPUs
 	LacksMemory
-	// LacksGPUs: too few, or of models that the pod may not have.
+	// LacksGPUs: too few GPUs or other devices, or GPUs of models that the pod may not have.
 	LacksGPUs
 	// LacksNUMANodes: all amounts are there, and its kubelet refuses the pod.
 	LacksNUMANodes

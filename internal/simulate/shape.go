@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -17,6 +18,8 @@ type Shape struct {
 	MilliGPU int64 // of each
 	// GPUModels are the ones that it may have; none means any.
 	GPUModels []string
+	// Others are amounts of huge pages, in bytes, and of other devices.
+	Others map[string]int64
 	// ask is what a kubelet hears of it: all its CPUs and GPUs are whole there (Whole).
 	ask *placement.Request
 	// key is the same for shapes that ask for the same.
@@ -36,12 +39,12 @@ func shapes(pods []trace.Pod) (all []Shape, of []int32) {
 	known := map[string]int32{}
 	for i := range pods {
 		p := &pods[i]
-		key := fmt.Sprint(p.MilliCPU, p.MiB, p.GPUs, p.MilliGPU, strings.Join(p.GPUModels, "|"))
+		key := fmt.Sprint(p.MilliCPU, p.MiB, p.GPUs, p.MilliGPU, strings.Join(p.GPUModels, "|"), p.Others)
 		id, ok := known[key]
 		if !ok {
 			id = int32(len(all))
 			known[key] = id
-			s := Shape{MilliCPU: p.MilliCPU, MiB: p.MiB, GPUs: p.GPUs, MilliGPU: p.MilliGPU, GPUModels: p.GPUModels, key: key}
+			s := Shape{MilliCPU: p.MilliCPU, MiB: p.MiB, GPUs: p.GPUs, MilliGPU: p.MilliGPU, GPUModels: p.GPUModels, Others: p.Others, key: key}
 			s.ask = s.request()
 			all = append(all, s)
 		}
@@ -64,6 +67,8 @@ func keeping(all []Shape, k *placement.Keep) []Shape {
 	return all
 }
 
+func isHugePages(resource string) bool { return strings.HasPrefix(resource, "hugepages-") }
+
 // gpuResource is the name of the GPUs.
 const gpuResource = "nvidia.com/gpu"
 
@@ -72,6 +77,13 @@ func (s *Shape) request() *placement.Request {
 	c := placement.ContainerRequest{Name: "main", MilliCPU: s.MilliCPU, Memory: []placement.MemoryRequest{{Resource: "memory", Bytes: uint64(s.MiB) << 20}}}
 	if s.GPUs > 0 {
 		c.Devices = []placement.DeviceRequest{{Resource: gpuResource, Count: int64(s.GPUs)}}
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Others)) {
+		if isHugePages(name) {
+			c.Memory = append(c.Memory, placement.MemoryRequest{Resource: name, Bytes: uint64(s.Others[name])})
+		} else {
+			c.Devices = append(c.Devices, placement.DeviceRequest{Resource: name, Count: s.Others[name]})
+		}
 	}
 	return &placement.Request{Guaranteed: true, Containers: []placement.ContainerRequest{c}}
 }

@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/berth-dev/berth/internal/simulate/trace"
@@ -19,7 +20,10 @@ type StartNode struct {
 	State *placement.State
 	// KeptCPU (thousandths) and KeptMiB are what pods ask for that stay for good, whatever happens.
 	KeptCPU, KeptMiB int64
-	Pods             []StartPod
+	// Others are the huge pages, in bytes, and the devices other than GPUs that pods can have on it
+	// when it is empty; KeptOthers are those of pods that stay.
+	Others, KeptOthers map[string]int64
+	Pods               []StartPod
 }
 
 // StartPod is a pod that is on a node.
@@ -30,6 +34,7 @@ type StartPod struct {
 	// What it asks for in all: thousandths of a CPU, MiB and whole GPUs.
 	MilliCPU, MiB int64
 	GPUs          int
+	Others        map[string]int64 // huge pages, in bytes, and other devices
 	// Left is how many seconds it has yet to run; 0: longer than anybody looks.
 	Left int64
 	// Stays says that nothing may be gained by moving it.
@@ -119,6 +124,20 @@ func (n *StartNode) gpus(pools []placement.DevicePool) (at []int, ids map[string
 	return at, ids, nil
 }
 
+// Others are the resources other than CPUs, memory and GPUs that its nodes have.
+func (s *Start) Others() []string {
+	names := map[string]bool{}
+	if s == nil {
+		return nil
+	}
+	for i := range s.nodes {
+		for name := range s.nodes[i].Others {
+			names[name] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(names))
+}
+
 // Nodes are its nodes, as a list has them.
 func (s *Start) Nodes() []trace.Node { return slices.Clone(s.list) }
 
@@ -128,6 +147,10 @@ func (s *Start) Ground(nodes []trace.Node, blind bool) Cluster {
 	for i := range s.nodes {
 		n, here := &s.nodes[i], &c.nodes[i]
 		here.cpu, here.mib = here.cpu-n.KeptCPU, here.mib-n.KeptMiB
+		here.others = map[string]int64{}
+		for name, has := range n.Others {
+			here.others[name] = has - n.KeptOthers[name]
+		}
 		here.gpus = here.gpus[:0]
 		for range s.kinds[i].gpuAt {
 			here.gpus = append(here.gpus, trace.Thousandths)
@@ -162,7 +185,7 @@ func (s *Start) Ground(nodes []trace.Node, blind bool) Cluster {
 func (p *StartPod) shape() *Shape {
 	ask := p.Request
 	ask.UID = ""
-	s := &Shape{MilliCPU: p.MilliCPU, MiB: p.MiB, GPUs: p.GPUs, ask: &p.Request, key: fmt.Sprintf("%d %d %d %+v", p.MilliCPU, p.MiB, p.GPUs, ask)}
+	s := &Shape{MilliCPU: p.MilliCPU, MiB: p.MiB, GPUs: p.GPUs, Others: p.Others, ask: &p.Request, key: fmt.Sprintf("%d %d %d %v %+v", p.MilliCPU, p.MiB, p.GPUs, p.Others, ask)}
 	if p.GPUs > 0 {
 		s.MilliGPU = trace.Thousandths
 	}

@@ -172,3 +172,57 @@ func TestStartKinds(t *testing.T) {
 		t.Errorf("kinds %d, %d and %d: want the third alone to be another one", s.kinds[0].id, s.kinds[1].id, s.kinds[2].id)
 	}
 }
+
+// TestOtherResources: huge pages and devices other than GPUs are taken and given back, on the books
+// of the node's kubelet too.
+func TestOtherResources(t *testing.T) {
+	const nic, huge = "rdma/hca", "hugepages-1Gi"
+	list := trace.Node{Name: "n", MilliCPU: 64000, MiB: 64 << 10}
+	below := Overlay{Packages: 2, PerPackage: 1, Policy: "single-numa-node"}
+	k, err := below.kindOf(&list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	state := k.model.NewState()
+	state.SetPool(placement.DevicePool{Resource: nic, Preference: placement.SortedPreference, Devices: []placement.Device{
+		{ID: "a", HasTopology: true, NUMA: topology.NewNUMASet(0)}, {ID: "b", HasTopology: true, NUMA: topology.NewNUMASet(1)}}})
+	s, err := NewStart([]StartNode{{Node: list, Machine: k.machine, Model: k.model, State: state, Others: map[string]int64{nic: 3}, KeptOthers: map[string]int64{nic: 1}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, _ := shapes([]trace.Pod{
+		{MilliCPU: 1000, MiB: 1, Others: map[string]int64{nic: 1}}, {MilliCPU: 1000, MiB: 1, Others: map[string]int64{nic: 2}},
+		{MilliCPU: 1000, MiB: 1, Others: map[string]int64{huge: 1 << 30}}, {MilliCPU: 1000, MiB: 1},
+	})
+	if len(all) != 4 {
+		t.Fatalf("%d shapes, want 4: what else pods ask for is part of their shape", len(all))
+	}
+	one, both, pages := &all[0], &all[1], &all[2]
+	for range 2 { // another cluster of the start begins anew
+		c := s.Ground(s.Nodes(), false).(*numa)
+		lacks := func(when string, s *Shape, want Lack) {
+			if got := c.Lacks(0, s); got != want {
+				t.Errorf("%s: lacks %d, want %d", when, got, want)
+			}
+		}
+		lacks("empty, one NIC", one, LacksNothing)
+		lacks("empty, a NIC of each NUMA node", both, LacksNUMANodes)
+		lacks("empty, huge pages", pages, LacksMemory)
+		before := string(c.AppendKey(nil, 0))
+		for pod := range int32(2) {
+			if c.Put(0, pod, one, -1).Refused {
+				t.Fatal("the kubelet refuses it")
+			}
+		}
+		lacks("full", one, LacksGPUs)
+		if string(c.AppendKey(nil, 0)) == before {
+			t.Error("a node without NICs is like one with NICs")
+		}
+		c.Take(0, 0, one)
+		lacks("one has gone", one, LacksNothing)
+		c.Take(0, 1, one)
+		if string(c.AppendKey(nil, 0)) != before {
+			t.Error("what was taken is not given back")
+		}
+	}
+}

@@ -34,6 +34,8 @@ type Pod struct {
 	MilliGPU int64
 	// GPUModels are the ones that the pod may have; none means any.
 	GPUModels []string
+	// Others are the amounts of huge pages, in bytes, and of other devices that it asks for.
+	Others map[string]int64
 	// Members is how many such pods are a gang, which starts together; 0 and 1 are none.
 	Members int
 	// Created, Scheduled and Deleted are seconds; Timed says that the list has them. Scheduled is 0
