@@ -53,3 +53,6 @@ func (m *Model) Version() Version { return m.set.version }
 // ReservedCPUs returns the CPUs that are kept for the system: none where the kubelet decides
 // without the static CPU manager.
 func (m *Model) ReservedCPUs() topology.CPUSet { return m.cpus.reserved }
+
+// NUMANodes returns the NUMA nodes that the kubelet knows.
+func (m *Model) NUMANodes() topology.NUMASet { return m.nodes }

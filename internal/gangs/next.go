@@ -20,6 +20,8 @@ type (
 		Since   time.Time
 		Timeout time.Duration
 	}
+	// Held: it is not tried before a moment, though nothing is wrong with it.
+	Held struct{ Until time.Time }
 	// Failed: it was tried in vain, for another reason than that it does not fit.
 	Failed struct{}
 	// PlanMade: a plan was reserved whole. Timeout is as in Placed.
@@ -169,6 +171,12 @@ func (e Placed) happen(s *step) {
 		s.Whole, s.failures, s.Why, s.Deadline = true, 0, "", time.Time{}
 	case !s.Whole && s.Deadline.IsZero() && !e.Since.IsZero():
 		s.Deadline = e.Since.Add(e.Timeout)
+	}
+}
+
+func (e Held) happen(s *step) {
+	if s.NotBefore.Before(e.Until) {
+		s.NotBefore = e.Until
 	}
 }
 

@@ -3,6 +3,8 @@ package plan
 import (
 	"cmp"
 	"maps"
+	"math"
+	"math/bits"
 	"slices"
 	"strconv"
 
@@ -118,19 +120,28 @@ func (t *trial) outcomes(node int, members []int, got *Decided) (out [][]topolog
 	if len(coming) > maxTogether {
 		return nil
 	}
-	exact := true
+	exact, played := true, map[[maxTogether + 1]int64][]topology.NUMASet{}
 	permute(len(coming), func(order []int) {
-		numa, ok := t.play(node, coming, order)
-		if !ok {
+		if !exact || t.work.over() {
 			exact = false
 			return
+		}
+		key := t.sequence(coming, order)
+		numa, known := played[key]
+		if !known || t.work.slow {
+			var ok bool
+			if numa, ok = t.play(node, coming, order); !ok {
+				exact = false
+				return
+			}
+			played[key] = numa
 		}
 		all := make([]topology.NUMASet, len(members))
 		for i, m := range members {
 			all[i] = t.placed[m].NUMA
 		}
-		for i, at := range places {
-			all[at] = numa[i]
+		for i, at := range order {
+			all[places[at]] = numa[i]
 		}
 		out = append(out, all)
 	})
@@ -140,7 +151,16 @@ func (t *trial) outcomes(node int, members []int, got *Decided) (out [][]topolog
 	return out
 }
 
-// play lets a copy of the node admit members in an order.
+// sequence is equal for orders in which the node admits members that are alike.
+func (t *trial) sequence(members, order []int) (key [maxTogether + 1]int64) {
+	for i, at := range order {
+		key[i] = int64(t.gang.Members[members[at]].Kind) + 1
+	}
+	key[maxTogether] = t.created(members[order[0]])
+	return key
+}
+
+// play lets a copy of the node admit members in an order, and returns what each got in that order.
 func (t *trial) play(node int, members, order []int) ([]topology.NUMASet, bool) {
 	on, numa := t.field.Node(node), make([]topology.NUMASet, len(members))
 	if on.Account() == nil {
@@ -157,6 +177,7 @@ func (t *trial) play(node int, members, order []int) ([]topology.NUMASet, bool) 
 		if next.Candidate == nil {
 			continue
 		}
+		t.work.budget.Spend(promiseLooks(&next))
 		c := *next.Candidate
 		if next.Candidate = &c; i > 0 { // they come one after the other
 			c.Created = latest + int64(i)
@@ -165,7 +186,7 @@ func (t *trial) play(node int, members, order []int) ([]topology.NUMASet, bool) 
 		if !a.OK() || !a.Exact {
 			return nil, false
 		}
-		numa[at] = on.Account().View().Report().Model.Reach(c.Request, &a.Verdict)
+		numa[i] = on.Account().View().Report().Model.Reach(c.Request, &a.Verdict)
 	}
 	return numa, true
 }
@@ -278,6 +299,8 @@ type wishes struct {
 	classes []int
 	// sizes are how many members each class has.
 	sizes []int
+	// count is how many wishes there are.
+	count int
 }
 
 // wishesOf reads what members wish.
@@ -286,7 +309,7 @@ func wishesOf(g *Gang) *wishes {
 	about := make([][]byte, len(g.Members))
 	for m := range len(g.Members) + len(g.Seated) {
 		for _, w := range g.wishesOf(m) {
-			if w.All {
+			if out.count++; w.All {
 				continue
 			}
 			if w.Mate < len(about) {
@@ -345,8 +368,75 @@ func (t *trial) with(m, node int) *site {
 		out.pair(t.gang, m, len(out.members), mate, i)
 		out.pair(t.gang, mate, i, m, len(out.members))
 	}
+	t.work.budget.Spend(len(out.members)*len(t.gang.wishesOf(m))/pairsPerLook + len(out.pairs)/pairsPerLook)
 	out.members = append(out.members, m)
 	return &out
+}
+
+// pairsPerLook is how many pairs of members are compared in the time of a look.
+const pairsPerLook = 128
+
+// crowdedOut reports if more members than the node has NUMA nodes would have to be apart from each
+// other there, whatever its ledger says. The site is the node's with the member.
+func (t *trial) crowdedOut(node int, with *site) bool {
+	if with == nil || len(with.pairs) == 0 || t.work.slow {
+		return false
+	}
+	first := max(0, len(with.members)-64) // the member is the last
+	var apart [64]uint64
+	for _, p := range with.pairs {
+		if p.apart && t.counts(p) && p.asks >= first && p.mate >= first {
+			apart[p.asks-first] |= 1 << (p.mate - first)
+			apart[p.mate-first] |= 1 << (p.asks - first)
+		}
+	}
+	count, others := 1, apart[len(with.members)-1-first]
+	for ; others != 0; count++ {
+		others &= apart[bits.TrailingZeros64(others)]
+	}
+	return count > 1 && count > t.numaNodes(node)
+}
+
+// numaNodes is how many NUMA nodes the node has; no limit if that is not known.
+func (t *trial) numaNodes(node int) int {
+	if account := t.plan.Nodes.At(node).Account(); account != nil {
+		if report := account.View().Report(); report != nil {
+			return report.Model.NUMANodes().Len()
+		}
+	}
+	return math.MaxInt
+}
+
+// settle ends the search for a unit. A node with as many members that want no others on their NUMA
+// nodes as it has NUMA nodes takes nobody any more.
+func (t *trial) settle(placed bool) {
+	if !placed || t.wishes == nil || len(t.plan.Places) == 0 || t.work.slow {
+		return
+	}
+	node := t.plan.Places[len(t.plan.Places)-1].Node
+	all, seated := 0, 0
+	for _, m := range t.sites[node].members {
+		switch {
+		case !slices.ContainsFunc(t.gang.wishesOf(m), func(w Wish) bool { return w.All && w.Apart && w.Required }):
+		case m < len(t.gang.Members):
+			all++
+		default:
+			seated = 1 // to each other they are not others
+		}
+	}
+	if all+seated > 0 && all+seated >= t.numaNodes(node) && !t.taken[node] {
+		t.taken[node] = true
+		t.fresh++
+	}
+}
+
+// withoutTaken returns the nodes among some that are not taken, or all if few are.
+func (t *trial) withoutTaken(all []int) []int {
+	if t.fresh <= len(all)/8 {
+		return all
+	}
+	t.fresh = 0
+	return slices.DeleteFunc(slices.Clone(all), func(node int) bool { return t.taken[node] })
 }
 
 // pair notes what a member asks of another one.
@@ -395,7 +485,7 @@ func (t *trial) created(m int) int64 {
 // refused says whether the node has refused the like of the member since the last one came.
 func (t *trial) refused(m, node int) bool {
 	s := t.sites[node]
-	if s == nil || len(s.refusals) == 0 {
+	if s == nil || len(s.refusals) == 0 || t.work.slow {
 		return false
 	}
 	return s.refusals[t.refusal(s, m, false)] || s.refusals[t.refusal(s, m, true)]

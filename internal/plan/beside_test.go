@@ -53,7 +53,7 @@ func TestWishesInEveryOrder(t *testing.T) {
 				}
 			}
 			f := newField(t, m, c.nodes)
-			p := Make(&g, f)
+			p := Make(&g, f, nil)
 			var used []int
 			for _, at := range p.Places {
 				if !slices.Contains(used, at.Node) {
@@ -107,7 +107,7 @@ func TestApartFromAll(t *testing.T) {
 				}
 			}
 		}
-		got, want := Make(&one, newField(t, m, 3)), Make(&each, newField(t, m, 3))
+		got, want := Make(&one, newField(t, m, 3), nil), Make(&each, newField(t, m, 3), nil)
 		if got.Whole != want.Whole || got.Lacking != want.Lacking || !reflect.DeepEqual(got.Places, want.Places) {
 			t.Fatalf("%+v, %+v: whole %t, places %v; want %t, %v", one.Members, one.Seated, got.Whole, got.Places, want.Whole, want.Places)
 		}
@@ -135,7 +135,7 @@ func TestRefusedWishesLeaveNothing(t *testing.T) {
 		}
 		g.Minimum = len(g.Members) - rng.IntN(2)
 		f := newField(t, m, 3)
-		p := Make(&g, f)
+		p := Make(&g, f, nil)
 		if !p.Whole {
 			continue
 		}
@@ -198,11 +198,10 @@ func TestAnAnswerStandsForTheLike(t *testing.T) {
 			continue
 		}
 		f, slow := newField(t, m, nodes), newField(t, m, nodes)
-		slow.coupled = true
 		if seed%3 == 0 {
 			f.limit, slow.limit = 1+int(seed%2), 1+int(seed%2)
 		}
-		got, want := Make(&g, f), Make(&g, slow)
+		got, want := Make(&g, f, nil), makePlan(&g, slow, &work{slow: true})
 		if got.Whole != want.Whole || got.Lacking != want.Lacking || !reflect.DeepEqual(got.Places, want.Places) || !slices.Equal(f.on, slow.on) {
 			t.Fatalf("seed %d, %d nodes: whole %t, lacking %d, places %+v; want %t, %d, %+v; %+v", seed, nodes, got.Whole, got.Lacking, got.Places, want.Whole, want.Lacking, want.Places, g)
 		}
@@ -255,7 +254,7 @@ func TestManyApart(t *testing.T) {
 		}
 		f := newField(t, model(t, twoSockets), c.nodes)
 		start := time.Now()
-		if p := Make(&g, f); p.Whole != (c.nodes == many) {
+		if p := Make(&g, f, nil); p.Whole != (c.nodes == many) {
 			t.Errorf("%d members apart on %d nodes of two NUMA nodes: whole %t", many, c.nodes, p.Whole)
 		}
 		took := time.Since(start)

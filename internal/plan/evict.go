@@ -63,13 +63,15 @@ const MaxAsked = 50_000
 // left out. Then it takes the cheapest so many that are enough, and spares, the dearest first, each
 // without whom it still fits. What it finds cannot be made smaller on the nodes that it uses,
 // unless the search is cut off at MaxAsked, and need not be the cheapest of all sets. The Crowd is
-// left as it was.
-func Evict(g *Gang, f Crowd, r *Removal) (Eviction, bool) { return evictAsking(g, f, r, MaxAsked) }
+// left as it was. The search is part of the plan whose budget it takes from.
+func Evict(g *Gang, f Crowd, r *Removal, b *Budget) (Eviction, bool) {
+	return evictAsking(g, f, r, MaxAsked, b)
+}
 
 // evictAsking is Evict with another bound.
-func evictAsking(g *Gang, f Crowd, r *Removal, limit int) (found Eviction, ok bool) {
+func evictAsking(g *Gang, f Crowd, r *Removal, limit int, b *Budget) (found Eviction, ok bool) {
 	c := newClearing(f, r)
-	c.work.limit = limit
+	c.work.limit, c.work.budget = limit, b
 	defer c.restoreAll()
 	defer func() { found.Asked, found.Cut = c.work.asked, c.work.over() }()
 	var order []int

@@ -74,7 +74,7 @@ func TestEvict(t *testing.T) {
 			for _, i := range c.leaving {
 				r.Victims[i].Leaving = true
 			}
-			got, ok := Evict(&c.gang, f, r)
+			got, ok := Evict(&c.gang, f, r, nil)
 			if ok != c.fits || !slices.Equal(got.Victims, c.victims) {
 				t.Errorf("%v, %t, want %v, %t; victims %+v", got.Victims, ok, c.victims, c.fits, r.Victims)
 			}
@@ -93,11 +93,11 @@ func TestBudgetsAreSpared(t *testing.T) {
 	f, r := occupied(t, model(t, twoSockets), 1, []int64{7, 7}, []int{0, 0}, []int32{1, 2})
 	r.Victims[0].Pods[0].Budgets, r.Allowed = []int{0}, []int{0}
 	g := Gang{Members: members(7), Minimum: 1}
-	if got, ok := Evict(&g, f, r); !ok || !slices.Equal(got.Victims, []int{1}) {
+	if got, ok := Evict(&g, f, r, nil); !ok || !slices.Equal(got.Victims, []int{1}) {
 		t.Errorf("%v, %t: want the one of higher priority, which violates nothing", got.Victims, ok)
 	}
 	g = Gang{Members: members(7, 7), Minimum: 2}
-	if got, ok := Evict(&g, f, r); !ok || r.Cost(got.Victims).Violations != 1 {
+	if got, ok := Evict(&g, f, r, nil); !ok || r.Cost(got.Victims).Violations != 1 {
 		t.Errorf("%v, %t: want both where nothing else helps", got.Victims, ok)
 	}
 }
@@ -111,7 +111,7 @@ func TestEvictIsBounded(t *testing.T) {
 	}
 	g := Gang{Members: members(slices.Repeat([]int64{5}, 10)...), Minimum: 10}
 	f, r := full()
-	whole, ok := Evict(&g, f, r)
+	whole, ok := Evict(&g, f, r, nil)
 	if !ok || whole.Cut || whole.Asked == 0 {
 		t.Fatalf("%d victims after %d questions, cut off %t: want all, and the search done", len(whole.Victims), whole.Asked, whole.Cut)
 	}
@@ -120,7 +120,7 @@ func TestEvictIsBounded(t *testing.T) {
 	last, none := len(r.Victims)+1, 0
 	for _, limit := range []int{1, 20, 40, 80, 160, whole.Asked / 2, whole.Asked + 1} {
 		f, r := full()
-		got, ok := evictAsking(&g, f, r, limit)
+		got, ok := evictAsking(&g, f, r, limit, nil)
 		if got.Asked > limit+12 || got.Cut != (got.Asked >= limit) {
 			t.Errorf("at most %d: asked %d times, cut off %t", limit, got.Asked, got.Cut)
 		}
@@ -153,7 +153,7 @@ func BenchmarkEvict(b *testing.B) {
 	g := Gang{Members: members(slices.Repeat([]int64{5}, 64)...), Minimum: 64}
 	asked := 0
 	for b.Loop() {
-		found, ok := Evict(&g, f, r)
+		found, ok := Evict(&g, f, r, nil)
 		if !ok {
 			b.Fatal("no victims")
 		}
@@ -191,7 +191,7 @@ func TestEvictAgreesWithTwin(t *testing.T) {
 		for i := range g.Members {
 			g.Members[i].Candidate.Created += int64(i)
 		}
-		got, ok := Evict(&g, f, r)
+		got, ok := Evict(&g, f, r, nil)
 		if ok && !fitsWithout(t, &g, f, r, got.Victims) {
 			t.Errorf("round %d: without %v the gang does not fit", round, got.Victims)
 		}

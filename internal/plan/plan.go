@@ -31,8 +31,14 @@ type Field interface {
 	// Widen makes Nodes return all nodes from now on. It says whether Nodes has left out any.
 	Widen() bool
 	// Coupled says whether a member's place changes where others of the kind may go, beyond the
-	// room that it takes on its node. Nodes is asked again for each member then.
+	// room that it takes on its node. Nodes returns the nodes that may take one later, too, and
+	// Admits answers as things stand.
 	Coupled(kind int) bool
+	// Closed reports if the node has refused a member of a coupled kind since the kind was last
+	// reopened, itself or as one of a domain. Such a node is asked last.
+	Closed(kind, node int) bool
+	// Reopen forgets which nodes are Closed for the kind, and reports if there were any.
+	Reopen(kind int) bool
 	// Node is the node without members.
 	Node(node int) suppose.Node
 	// Admits says whether the node takes the member as things stand, whatever is free on it.
@@ -100,6 +106,9 @@ type Plan struct {
 	// Crowded says that a node did not take some member because its kubelet may admit it before, or
 	// after, other members.
 	Crowded bool
+	// Cut reports that the budget was used up before the minimum was reached: whether the gang fits
+	// is not known.
+	Cut bool
 	// Nodes are the nodes that members were tried on, as they would be.
 	Nodes suppose.Field[int]
 }
@@ -107,25 +116,39 @@ type Plan struct {
 // Make plans the gang. Members that are created in one second come to a node in any order, and are
 // given places that hold in every order. Only where there is no such plan they come in waves: that
 // takes the time of a report for each. The Field is left as it was where the plan is not whole, and
-// with all members of a whole one in their places.
-func Make(g *Gang, f Field) Plan { return makePlan(g, f, &work{}) }
+// with all members of a whole one in their places. The Field may take from the same budget.
+func Make(g *Gang, f Field, b *Budget) Plan {
+	return makePlan(g, f, &work{budget: b})
+}
 
-// work counts how often nodes are asked about members, at most limit times where that is not 0.
+// work counts how often nodes are asked about members, at most limit times if that is not 0.
 type work struct {
 	asked, limit int
+	budget       *Budget
+	slow         bool    // every member asks every node, for tests
 	wishes       *wishes // of the gang, once somebody asked for them
 }
 
-func (w *work) over() bool { return w.limit > 0 && w.asked >= w.limit }
+func (w *work) over() bool { return w.limit > 0 && w.asked >= w.limit || w.budget.Over() }
+
+// wishesPerLook is how many wishes are read in the time of a look.
+const wishesPerLook = 8
 
 func (w *work) wishesOf(g *Gang) *wishes {
 	if w.wishes == nil {
 		w.wishes = wishesOf(g)
+		w.budget.Spend(w.wishes.count / wishesPerLook)
 	}
 	return w.wishes
 }
 
 func makePlan(g *Gang, f Field, w *work) Plan {
+	p := bestPass(g, f, w)
+	p.Cut = !p.Whole && w.over()
+	return p
+}
+
+func bestPass(g *Gang, f Field, w *work) Plan {
 	largest := func(a, b unit) int { return cmp.Or(cmp.Compare(b.size, a.size), cmp.Compare(a.kind, b.kind)) }
 	smallest := func(a, b unit) int { return cmp.Or(cmp.Compare(a.size, b.size), cmp.Compare(a.kind, b.kind)) }
 	first := pass(g, f, w, largest, false)
@@ -147,7 +170,7 @@ func makePlan(g *Gang, f Field, w *work) Plan {
 		}
 		second.undo(f)
 	}
-	if !first.Crowded {
+	if !first.Crowded || w.over() {
 		return first
 	}
 	third := pass(g, f, w, largest, true)
@@ -195,7 +218,7 @@ func pass(g *Gang, f Field, w *work, order func(a, b unit) int, inWaves bool) Pl
 		t.at[len(g.Members)+i], t.placed[len(g.Members)+i] = g.Seated[i].Node, g.Seated[i].Got
 	}
 	if g.Wishes() {
-		t.wishes, t.sites = w.wishesOf(g), map[int]*site{}
+		t.wishes, t.sites, t.taken = w.wishesOf(g), map[int]*site{}, map[int]bool{}
 		for m := len(g.Members); m < count; m++ {
 			if t.at[m] != Elsewhere {
 				t.sites[t.at[m]] = t.with(m, t.at[m])
@@ -206,12 +229,22 @@ func pass(g *Gang, f Field, w *work, order func(a, b unit) int, inWaves bool) Pl
 	slices.SortStableFunc(units, order)
 	var all, open []int // the nodes for the kind, and the ones that may take the next unit
 	for i, u := range units {
+		if w.over() {
+			if t.plan.Lacking < 0 {
+				t.plan.Lacking = u.members[0]
+			}
+			break
+		}
 		switch {
-		case i == 0 || units[i-1].kind != u.kind || f.Coupled(u.kind):
+		case i == 0 || units[i-1].kind != u.kind:
+			f.Reopen(u.kind)
 			all = f.Nodes(u.kind)
 			w.asked += len(all)
 			open = all
+		case w.slow:
+			open = all
 		case t.wishes != nil && !t.alike(&units[i-1], &u):
+			all = t.withoutTaken(all)
 			open = all
 		}
 		open = t.place(&u, open)
@@ -239,6 +272,13 @@ type trial struct {
 	placed  []Decided // what each got there
 	// before is what the nodes of the unit's members were.
 	before []before
+	// taken are the nodes whose NUMA nodes all belong to members that want no others there; fresh
+	// counts the ones that have come since a list of nodes was last made without them.
+	taken map[int]bool
+	fresh int
+	skips int // of nodes that have refused the like
+	// full are nodes whose ledger has refused a member of a coupled kind since one was placed.
+	full []int
 	// wishes are nil, and there are no sites, where nobody wishes anything.
 	wishes *wishes
 	sites  map[int]*site
@@ -250,30 +290,61 @@ type trial struct {
 func (t *trial) place(u *unit, open []int) []int {
 	if u.prefers {
 		t.strict = true
-		kept := t.first(u, open)
-		if t.strict = false; kept >= 0 {
+		_, kept := t.first(u, open)
+		if t.strict = false; kept {
 			return open
 		}
 	}
-	at := t.first(u, open)
-	if at < 0 && t.plan.Lacking < 0 {
+	rest, found := t.first(u, open)
+	if !found && t.plan.Lacking < 0 {
 		t.plan.Lacking = u.members[0]
 	}
 	switch {
 	case u.prefers:
 		return open // one before may keep what the next one would rather have
-	case at >= 0:
-		return open[at:]
-	case t.field.Coupled(u.kind):
-		return open
+	case found:
+		return rest
 	}
 	return nil
 }
 
-// first puts the unit on the first node that takes it, and returns its place; -1 for none.
-func (t *trial) first(u *unit, open []int) int {
+// first puts the unit on the first node that takes it, and returns the nodes that may take another
+// one that is alike.
+func (t *trial) first(u *unit, open []int) (rest []int, found bool) {
 	only, joins := t.meets(u)
-	return slices.IndexFunc(open, func(node int) bool { return (!joins || node == only) && t.putAll(u.members, node) })
+	takes := func(node int) bool { return (!joins || node == only) && t.putAll(u.members, node) }
+	if !t.field.Coupled(u.kind) {
+		at := slices.IndexFunc(open, takes)
+		t.settle(at >= 0)
+		return open[max(0, at):], at >= 0
+	}
+	for again := true; ; {
+		for i, node := range open {
+			if !t.field.Closed(u.kind, node) && takes(node) {
+				t.work.budget.Spend(i / (16 * skipsPerLook))
+				t.settle(true)
+				return t.roomy(u, open), true
+			}
+			if t.work.over() {
+				return open, false
+			}
+		}
+		t.work.budget.Spend(len(open) / (16 * skipsPerLook))
+		if !again || !t.field.Reopen(u.kind) {
+			return open, false
+		}
+		again = false
+	}
+}
+
+// roomy returns the nodes among some that have not refused members of a coupled kind for good.
+func (t *trial) roomy(u *unit, open []int) []int {
+	if len(t.full) == 0 || t.wishes != nil || len(u.members) > 1 {
+		return open
+	}
+	open = slices.DeleteFunc(slices.Clone(open), func(node int) bool { return slices.Contains(t.full, node) })
+	t.full = t.full[:0]
+	return open
 }
 
 // putAll puts all members on the node, or none.
@@ -292,18 +363,37 @@ func (t *trial) putAll(members []int, node int) bool {
 	return true
 }
 
+// skipsPerLook is how many nodes are passed by that have refused the like, in the time of a look.
+const skipsPerLook = 16
+
+// passesBy reports if what the node says to the member is known.
+func (t *trial) passesBy(m, node int) bool {
+	if !t.taken[node] && !t.refused(m, node) {
+		return false
+	}
+	if t.skips++; t.skips%skipsPerLook == 0 {
+		t.work.budget.Spend(1)
+	}
+	return true
+}
+
 func (t *trial) put(m, node int) bool {
-	if t.work.over() || t.refused(m, node) {
+	if t.work.over() || t.passesBy(m, node) {
 		return false
 	}
 	t.work.asked++
+	t.work.budget.Spend(1)
+	next := t.with(m, node)
+	if t.crowdedOut(node, next) {
+		return false
+	}
 	pod, was := &t.gang.Members[m].Pod, before{site: t.sites[node]}
 	got, ok := t.asks(m, node, &was)
 	if !ok {
 		t.note(m, node, false)
 		return false
 	}
-	on, next := t.plan.Nodes.At(node), t.with(m, node)
+	on := t.plan.Nodes.At(node)
 	if !t.grants(m, node, next, &got) {
 		was.restore(on, pod)
 		t.note(m, node, true)
@@ -325,11 +415,16 @@ func (t *trial) asks(m, node int, was *before) (Decided, bool) {
 		return Decided{}, false
 	}
 	on, pod := t.plan.Nodes.At(node), &t.gang.Members[m].Pod
-	if !on.Enough(pod) {
-		return Decided{}, false
+	if on.Enough(pod) {
+		was.wave = on.Wave
+		if got, ok := t.promise(pod, node, on, was); ok {
+			return got, true
+		}
 	}
-	was.wave = on.Wave
-	return t.promise(pod, node, on, was)
+	if t.field.Coupled(t.gang.Members[m].Kind) {
+		t.full = append(t.full, node)
+	}
+	return Decided{}, false
 }
 
 // before is what a node was before a pod was promised a place there.
@@ -354,12 +449,17 @@ func (b *before) restore(on *suppose.Node, p *suppose.Pod) {
 func (t *trial) promise(p *suppose.Pod, node int, on *suppose.Node, was *before) (Decided, bool) {
 	var d placement.Decision
 	a := on.Promise(p, &d)
+	if on.Pins(p) {
+		t.work.budget.Spend(promiseLooks(p))
+	}
 	if a.Outcome == ledger.Waiting && a.Wait == ledger.PromiseAtRisk && !on.Loose() {
+		t.work.budget.Spend(promiseLooks(p))
 		a, was.tight = loosen(p, on)
 	}
 	if a.Outcome == ledger.Waiting && on.Promised() > 0 {
 		t.plan.Crowded = true
 		if t.inWaves && on.Wave < maxWaves {
+			t.work.budget.Spend(promiseLooks(p))
 			a = nextWave(p, on)
 		}
 	}

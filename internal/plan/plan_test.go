@@ -69,6 +69,8 @@ func (f *field) Widen() bool {
 	return left
 }
 func (f *field) Coupled(int) bool               { return f.coupled }
+func (f *field) Closed(int, int) bool           { return false }
+func (f *field) Reopen(int) bool                { return false }
 func (f *field) Node(node int) suppose.Node     { return suppose.On(f.accounts[node], nil) }
 func (f *field) Admits(_, node int) bool        { f.asked++; return f.limit == 0 || f.on[node] < f.limit }
 func (f *field) Put(_, node int)                { f.on[node]++ }
@@ -128,7 +130,7 @@ func TestMake(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := newField(t, model(t, twoSockets), c.nodes)
-			p := Make(&c.gang, f)
+			p := Make(&c.gang, f, nil)
 			if p.Whole != c.whole || len(p.Places) != c.placed {
 				t.Fatalf("whole %t with %d places: want %t with %d", p.Whole, len(p.Places), c.whole, c.placed)
 			}
@@ -158,7 +160,7 @@ func TestTasksHaveTheirOwnMinimum(t *testing.T) {
 	}{{nil, true}, {map[string]int{"ps": 1}, true}, {map[string]int{"ps": 2}, false}, {map[string]int{"worker": 1}, false}} {
 		g := Gang{Members: members(8, 8, 8), Minimum: 2, Tasks: c.tasks}
 		g.Members[0].Task, g.Members[1].Task = "ps", "other"
-		if p := Make(&g, newField(t, model(t, twoSockets), 2)); p.Whole != c.whole {
+		if p := Make(&g, newField(t, model(t, twoSockets), 2), nil); p.Whole != c.whole {
 			t.Errorf("tasks %v: whole %t, want %t", c.tasks, p.Whole, c.whole)
 		}
 	}
@@ -174,7 +176,7 @@ func TestBoundsOfALedgerSpread(t *testing.T) {
 	}
 	g := Gang{Members: members(sizes...), Minimum: len(sizes)}
 	f := newField(t, m, 12)
-	p := Make(&g, f)
+	p := Make(&g, f, nil)
 	if !p.Whole {
 		t.Fatalf("%d of %d placed", len(p.Places), len(sizes))
 	}
@@ -205,7 +207,7 @@ func TestWaves(t *testing.T) {
 	}
 	g := Gang{Members: members(sizes...), Minimum: len(sizes)}
 	f := newField(t, m, 1)
-	p := Make(&g, f)
+	p := Make(&g, f, nil)
 	if !p.Whole || !p.Crowded {
 		t.Fatalf("%d of %d placed, crowded %t: want all, in waves", len(p.Places), len(sizes), p.Crowded)
 	}
@@ -223,7 +225,7 @@ func TestWaves(t *testing.T) {
 		t.Error(err)
 	}
 	g = Gang{Members: members(append(sizes, 40)...), Minimum: len(sizes) + 1}
-	if p := Make(&g, newField(t, m, 1)); p.Whole || len(p.Waits) > 0 {
+	if p := Make(&g, newField(t, m, 1), nil); p.Whole || len(p.Waits) > 0 {
 		t.Errorf("with one that is too large: whole %t, waits %v: no report helps", p.Whole, p.Waits)
 	}
 }
@@ -247,7 +249,7 @@ func TestThreeKindsFillTheirNodes(t *testing.T) {
 		}
 		g := Gang{Members: members(sizes...), Minimum: len(sizes)}
 		f := newField(t, m, 2)
-		p := Make(&g, f)
+		p := Make(&g, f, nil)
 		if !p.Whole {
 			t.Fatalf("%v: %d of %d placed, waits %v", sizes, len(p.Places), len(sizes), p.Waits)
 		}
@@ -329,7 +331,7 @@ func TestPlanAgreesWithTwin(t *testing.T) {
 			}
 		}
 		f := newField(t, m, nodes)
-		p, can := Make(&g, f), fits(t, m, nodes, &g)
+		p, can := Make(&g, f, nil), fits(t, m, nodes, &g)
 		switch {
 		case p.Whole && !can:
 			t.Fatalf("%v on %d nodes, minimum %d: planned, and no combination fits", sizes, nodes, g.Minimum)
@@ -366,7 +368,7 @@ func TestTheBestNodesWillDo(t *testing.T) {
 		g := Gang{Members: members(sizes...), Minimum: 1 + rng.IntN(len(sizes))}
 		all, few := newField(t, m, 4), newField(t, m, 4)
 		few.best = 2
-		want, got := Make(&g, all), Make(&g, few)
+		want, got := Make(&g, all, nil), Make(&g, few, nil)
 		if few.best > 0 {
 			did++
 		} else {
@@ -402,7 +404,7 @@ func TestWishes(t *testing.T) {
 			g.Members[1].Beside = []Wish{c.wish}
 			g.Members[1].Candidate.Created++
 			f := newField(t, m, c.nodes)
-			p := Make(&g, f)
+			p := Make(&g, f, nil)
 			if p.Whole != c.whole {
 				t.Fatalf("whole %t, want %t", p.Whole, c.whole)
 			}
@@ -426,7 +428,7 @@ func TestOneLookAtAFullNode(t *testing.T) {
 	for i := range 16 {
 		g.Members = append(g.Members, member(fmt.Sprint("m", i), 0, 7, 100))
 	}
-	if p := Make(&g, f); !p.Whole {
+	if p := Make(&g, f, nil); !p.Whole {
 		t.Fatal("not planned")
 	}
 	if f.asked > 2*len(g.Members) {
@@ -445,7 +447,7 @@ func BenchmarkMake(b *testing.B) {
 				g.Members = append(g.Members, member(fmt.Sprint("m", i), 0, 8, 100))
 			}
 			for b.Loop() {
-				if p := Make(&g, f); !p.Whole {
+				if p := Make(&g, f, nil); !p.Whole {
 					b.Fatal("not planned")
 				}
 				f.reset()
@@ -470,7 +472,7 @@ func BenchmarkMakeMixed(b *testing.B) {
 		g.Members = append(g.Members, c)
 	}
 	for b.Loop() {
-		if p := Make(&g, f); !p.Whole {
+		if p := Make(&g, f, nil); !p.Whole {
 			b.Fatal("not planned")
 		}
 		f.reset()

@@ -3,6 +3,7 @@ package survey
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -133,6 +134,9 @@ func (c *Cluster) explainGang(ctx context.Context, s *Survey, g *Gang, notes []s
 			return nil, err
 		}
 		waits.run(e)
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
 	}
 	e.Notes = append(slices.Clone(s.Notes), notes...)
 	return e, nil
@@ -159,6 +163,9 @@ type gangTrial struct {
 	gang   plan.Gang
 	kinds  []*gangKind
 	nodes  []*node
+	budget *plan.Budget
+	// dear is what the gang asks for, as far as that makes it dear.
+	dear plan.Dear
 	// rooms are what the nodes have beside the pods that are bound to them.
 	rooms []func() *amounts.Node
 	// classes are the resources that device classes stand for, once a member asks for such.
@@ -186,11 +193,18 @@ func newGangTrial(s *Survey, spec wire.Gang, pods []*corev1.Pod) *gangTrial {
 
 // prepare makes members of the pods.
 func (t *gangTrial) prepare(ctx context.Context, c *Cluster) error {
-	known := map[string]int{}
+	t.budget = plan.NewBudget(ctx)
+	known := map[[sha256.Size]byte]int{}
 	for _, pod := range t.pods {
-		if err := t.add(ctx, c, pod, known); err != nil {
+		if err := t.add(ctx, c, pod, known); err != nil || t.budget.Over() {
 			return err
 		}
+	}
+	for _, pod := range slices.Concat(t.pods, t.seated) {
+		t.dear.Names += wire.CountMates(pod)
+	}
+	if !t.budget.Spend(t.dear.Names) {
+		return nil
 	}
 	wishes, err := wire.MatesOf(t.pods, t.seated)
 	for _, pod := range t.seated {
@@ -211,7 +225,7 @@ func (t *gangTrial) prepare(ctx context.Context, c *Cluster) error {
 }
 
 // add makes a member of a pod.
-func (t *gangTrial) add(ctx context.Context, c *Cluster, pod *corev1.Pod, known map[string]int) error {
+func (t *gangTrial) add(ctx context.Context, c *Cluster, pod *corev1.Pod, known map[[sha256.Size]byte]int) error {
 	ask, err := c.Terms.ReadPod(pod)
 	if err != nil {
 		return err
@@ -233,8 +247,14 @@ func (t *gangTrial) add(ctx context.Context, c *Cluster, pod *corev1.Pod, known 
 	if err != nil {
 		return err
 	}
-	key := string(like) + string(rules)
+	t.budget.Spend(len(like) / 128)
+	key := sha256.Sum256(append(like, rules...))
 	k, ok := known[key]
+	if !ok && len(t.kinds) == plan.MaxKinds {
+		t.dear.Kinds = plan.MaxKinds + 1
+		t.budget.Spend(plan.Looks)
+		return nil
+	}
 	if !ok {
 		q := question{pod: pod, request: &ask.Request, said: ask.Said, rulesErr: ask.RulesErr, created: pod.CreationTimestamp.Unix(), amounts: m.Asks}
 		if t.classes == nil {
@@ -257,7 +277,15 @@ func (t *gangTrial) run(e *ExplainedGang) {
 		e.Verdict = short
 		return
 	}
-	p := plan.Make(&t.gang, t)
+	p := plan.Plan{Lacking: -1, Cut: true}
+	if !t.budget.Over() {
+		p = plan.Make(&t.gang, t, t.budget)
+	}
+	if p.Cut {
+		t.dear.Members, t.dear.Kinds, t.dear.Late = len(t.pods), max(t.dear.Kinds, len(t.kinds)), t.budget.Late()
+		e.Verdict = t.dear.String()
+		return
+	}
 	e.Whole = p.Whole
 	e.Fit += len(p.Places)
 	by := map[string]*GangPod{}
@@ -349,11 +377,16 @@ func (t *gangTrial) short() string {
 	return ""
 }
 
+// nodeLooks is what it costs to have a node explain what it says to a kind, in looks.
+const nodeLooks = 4
+
 // Nodes implements plan.Field: the nodes that do not refuse members of the kind, as the scheduler's
 // default scoring has them.
 func (t *gangTrial) Nodes(kind int) []int {
 	k := t.kinds[kind]
-	k.said = make([]Answer, len(t.nodes))
+	if k.said = make([]Answer, len(t.nodes)); !t.budget.Spend(nodeLooks * len(t.nodes)) {
+		return nil
+	}
 	affinity := nodeaffinity.GetRequiredNodeAffinity(k.pod)
 	inParallel(len(t.nodes), func(i int) {
 		n := t.nodes[i]
@@ -374,6 +407,12 @@ func (t *gangTrial) Widen() bool { return false }
 
 // Coupled implements plan.Field. Affinity between pods is not looked at.
 func (t *gangTrial) Coupled(int) bool { return false }
+
+// Closed implements plan.Field.
+func (t *gangTrial) Closed(int, int) bool { return false }
+
+// Reopen implements plan.Field.
+func (t *gangTrial) Reopen(int) bool { return false }
 
 // Node implements plan.Field.
 func (t *gangTrial) Node(node int) suppose.Node {

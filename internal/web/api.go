@@ -249,7 +249,9 @@ func (s *Server) pod(r *http.Request, v Viewer) (any, error) {
 		return nil, err
 	}
 	defer done()
-	e, err := s.Live.Explain(r.Context(), namespace, name)
+	ctx, cancel := context.WithTimeout(r.Context(), s.answerPatience)
+	defer cancel()
+	e, err := s.Live.Explain(ctx, namespace, name)
 	if err != nil {
 		return map[string]any{"pod": sum, "problem": err.Error()}, nil
 	}
@@ -355,10 +357,16 @@ func (s *Server) waiting(v Viewer) (out []*corev1.Pod) {
 }
 
 func (s *Server) pending(r *http.Request, v Viewer) (any, error) {
-	waiting := s.waiting(v)
-	gangs, err := s.Live.GangsOf(r.Context(), waiting)
-	if err != nil {
-		return nil, err
+	waiting, gangs := s.waiting(v), &survey.Gangs{}
+	ctx, cancel := context.WithTimeout(r.Context(), s.answerPatience)
+	defer cancel()
+	done, err := s.explains.take()
+	free := err == nil // else the scheduler's own words have to do
+	if free {
+		defer done()
+		if gangs, err = s.Live.GangsOf(ctx, waiting); err != nil {
+			return nil, err
+		}
 	}
 	slices.SortFunc(waiting, func(a, b *corev1.Pod) int {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
@@ -379,9 +387,8 @@ func (s *Server) pending(r *http.Request, v Viewer) (any, error) {
 		}
 	}
 	slices.SortStableFunc(groups, moreWait)
-	if done, err := s.explains.take(); err == nil { // else the scheduler's own words have to do
-		groups = s.askNodes(r.Context(), groups)
-		done()
+	if free {
+		groups = s.askNodes(ctx, groups)
 	}
 	return map[string]any{"total": len(waiting), "groups": groups}, nil
 }

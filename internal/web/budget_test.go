@@ -133,6 +133,22 @@ func TestAnAnswerThatFailedIsAskedAgain(t *testing.T) {
 	}
 }
 
+// TestAGangThatTakesLong is given up, and its place is free for the next question.
+func TestAGangThatTakesLong(t *testing.T) {
+	s := New(Options{Live: ganged(t)})
+	const path = "/api/gangs/seen/gang/a"
+	for range maxExplains + 1 {
+		s.answerPatience = time.Nanosecond
+		if status, body, _ := get(s, path); status != http.StatusServiceUnavailable || !strings.Contains(body, "within 1ns") {
+			t.Errorf("%s: status %d: %.300s", path, status, body)
+		}
+	}
+	s.answerPatience = answerPatience
+	if status, body, _ := get(s, path); status != http.StatusOK {
+		t.Errorf("%s, asked again: status %d: %.300s", path, status, body)
+	}
+}
+
 // TestAnAnswerThatTakesLong is given up, and its place is free for the next question.
 func TestAnAnswerThatTakesLong(t *testing.T) {
 	s := served(t, Options{Live: change(t)})

@@ -1,6 +1,8 @@
 package web
 
 import (
+	"context"
+	"fmt"
 	"net/http"
 	"slices"
 
@@ -14,7 +16,9 @@ func (s *Server) gangs(r *http.Request, v Viewer) (any, error) {
 		return nil, err
 	}
 	defer done()
-	all, err := s.Live.Gangs(r.Context())
+	ctx, cancel := context.WithTimeout(r.Context(), s.answerPatience)
+	defer cancel()
+	all, err := s.Live.Gangs(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -38,8 +42,13 @@ func (s *Server) gang(r *http.Request, v Viewer) (any, error) {
 		return nil, err
 	}
 	defer done()
-	e, err := s.Live.ExplainGang(r.Context(), namespace, source, name)
-	if err != nil {
+	ctx, cancel := context.WithTimeout(r.Context(), s.answerPatience)
+	defer cancel()
+	e, err := s.Live.ExplainGang(ctx, namespace, source, name)
+	switch {
+	case ctx.Err() != nil:
+		return nil, &failure{http.StatusServiceUnavailable, fmt.Sprintf("no answer about gang %s/%s within %v", namespace, name, s.answerPatience)}
+	case err != nil:
 		return nil, none
 	}
 	if e.Lacking != nil {

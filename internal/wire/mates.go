@@ -91,6 +91,16 @@ func AsksMates(pod *corev1.Pod) bool {
 	})
 }
 
+// CountMates is how many names a pod has in its wishes, at most.
+func CountMates(pod *corev1.Pod) (n int) {
+	for _, key := range MateKeys {
+		if text, ok := pod.Annotations[key]; ok {
+			n += 1 + strings.Count(text, ",")
+		}
+	}
+	return n
+}
+
 // PlacedWish is a MateWish by the numbers of pods. All stands for EveryMate, and Mate then says
 // nothing; to a pod that has its node only the pods without one are others.
 type PlacedWish struct {

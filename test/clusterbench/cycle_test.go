@@ -187,8 +187,9 @@ func startCycles(b testing.TB, o cyclesOptions) *cycles {
 		return info, err
 	}
 	c.sched.FailureHandler = func(ctx context.Context, f framework.Framework, info *framework.QueuedPodInfo, s *fwk.Status, n *fwk.NominatingInfo, start time.Time) {
+		c.why = s.AsError()
 		if c.lost == nil {
-			c.failed, c.why = c.failed+1, s.AsError()
+			c.failed++
 		}
 		failed(ctx, f, info, s, n, start)
 		if c.lost != nil {

@@ -158,7 +158,12 @@ func (w *world) serve() {
 	for resource, objects := range lists {
 		memory.PrependReactor("list", resource, func(clienttesting.Action) (bool, runtime.Object, error) { return true, objects, nil })
 	}
-	memory.PrependWatchReactor("pods", func(clienttesting.Action) (bool, watch.Interface, error) { return true, w.pods, nil })
+	memory.PrependWatchReactor("pods", func(action clienttesting.Action) (bool, watch.Interface, error) {
+		if strings.Contains(action.(clienttesting.WatchAction).GetWatchRestrictions().Fields.String(), "status.phase=") {
+			return true, watch.NewFake(), nil // for members of gangs that have ended: none has
+		}
+		return true, w.pods, nil
+	})
 	memory.PrependReactor("create", "pods", w.bind)
 	memory.PrependReactor("patch", "pods", func(clienttesting.Action) (bool, runtime.Object, error) { return true, &corev1.Pod{}, nil })
 	w.client = &clients{memory, real}

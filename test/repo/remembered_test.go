@@ -300,6 +300,7 @@ scheduler/gang.aspects.Labels a trial
 scheduler/gang.aspects.Selector a trial
 gangs.Count.Tasks = gang.Groups
 gangs.Runs.of = gang.Groups
+gangs.Shares.until = gangs.Shares
 scheduler/gang.eviction.nodes an eviction
 scheduler/gang.group.kept = group.kept
 scheduler/gang.group.members = gang.Groups
@@ -311,6 +312,7 @@ scheduler/gang.sums.declared = gang.Groups
 scheduler/gang.sums.priorities = gang.Groups
 scheduler/gang.sums.schedulers = gang.Groups
 scheduler/gang.trial.cleared a trial
+scheduler/gang.trial.loners a trial
 scheduler/gang.trial.mates a trial
 scheduler/gang.trial.over a trial
 scheduler/handover.fences.awaited = handover.fences

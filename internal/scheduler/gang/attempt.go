@@ -46,14 +46,29 @@ func (gs *Groups) PreFilter(ctx context.Context, profile Profile, pod *corev1.Po
 		defer gs.mu.Unlock()
 		return Turn{}
 	}
+	if until := gs.shares.Until(pod.Namespace); gs.Clock.Now().Before(until) {
+		defer gs.mu.Unlock()
+		return Turn{Held: gs.holdUntil(g, pod, until)}
+	}
 	a := attempt{Groups: gs, group: g, pod: pod, job: gs.job(g, pod.UID)}
 	gs.mu.Unlock()
 
-	begun := gs.Clock.Now()
+	a.begun = gs.Clock.Now()
 	a.result = a.job.try(ctx, profile)
-	a.took = gs.Clock.Now().Sub(begun)
-	planDuration.Observe(a.took.Seconds())
+	planDuration.Observe(gs.Clock.Now().Sub(a.begun).Seconds())
 	return a.conclude()
+}
+
+// holdUntil holds a member until it may be tried. The caller holds the lock.
+func (gs *Groups) holdUntil(g *group, pod *corev1.Pod, until time.Time) *fwk.Status {
+	if g.settled() {
+		gs.callAt(until, func() { gs.lookAlone(pod.UID) })
+		m := g.members[pod.UID]
+		m.NotBefore, gs.lone[pod.UID] = until, g
+	} else {
+		gs.on(g, gangs.Held{Until: until})
+	}
+	return notNow("gangs of namespace " + pod.Namespace + " have been tried without success, and have had their share of the scheduler's time")
 }
 
 // attempt is one try to place a group, or a pod that comes after its gang: the cycle of pod.
@@ -63,8 +78,7 @@ type attempt struct {
 	pod    *corev1.Pod
 	job    *job
 	result *result
-	// took is how long it took.
-	took time.Duration
+	begun  time.Time
 }
 
 // conclude reserves the plan, or notes why there is none.
@@ -75,6 +89,10 @@ func (a *attempt) conclude() Turn {
 		return a.singleDoesNotFit(r.wrong.Message(), nil)
 	case r.wrong != nil:
 		return a.vain(r.wrong.Message(), failedInput)
+	case r.Cut && a.job.single:
+		return a.singleDoesNotFit(r.trial.tooDear(), nil)
+	case r.Cut:
+		return a.tooDear()
 	case !r.Whole && a.job.single:
 		return a.noPlaceBeside()
 	case !r.Whole:
@@ -84,6 +102,7 @@ func (a *attempt) conclude() Turn {
 	if refused != "" {
 		return a.vain(refused, failedChanged)
 	}
+	p.took = a.Clock.Now().Sub(a.begun)
 	return a.begin(p)
 }
 
@@ -156,9 +175,41 @@ func (a *attempt) vain(why, reason string) Turn {
 	plansDropped.WithLabelValues(reason).Inc()
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	a.pause()
 	a.on(a.group, gangs.Failed{})
 	a.tell(a.group, a.pod, held.Message())
 	return Turn{Held: held}
+}
+
+// pause notes what the attempt has taken, and returns how long the gang is not tried, whatever
+// changes. The caller holds the lock.
+func (a *attempt) pause() time.Duration {
+	now := a.Clock.Now()
+	until := a.shares.Spend(a.pod.Namespace, now.Sub(a.begun), now)
+	return max(gangs.ShortestPause, until.Sub(now))
+}
+
+// tooDear notes that a group asks for too much to be planned.
+func (a *attempt) tooDear() Turn {
+	plansDropped.WithLabelValues(failedBudget).Inc()
+	why := a.result.trial.tooDear()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.group.kept = nil
+	a.on(a.group, gangs.Misfit{Why: a.group.key.String() + ": " + why, Tried: a.job.stirs, Stirs: a.stirs, Pause: a.pause()})
+	a.tell(a.group, a.pod, why)
+	return Turn{Held: notNow(a.group.Why)}
+}
+
+// tooDear explains what the gang asks for that is too dear.
+func (t *trial) tooDear() string {
+	t.dear.Members, t.dear.Late = len(t.job.pods), t.budget.Late()
+	t.dear.Kinds = max(t.dear.Kinds, len(t.kinds))
+	t.dear.Terms = 0
+	for _, k := range t.kinds {
+		t.dear.Terms += terms(k.pod)
+	}
+	return t.dear.String()
 }
 
 // noPlaceBeside notes that a pod does not fit that comes after its gang.
@@ -176,10 +227,9 @@ func (a *attempt) noPlaceBeside() Turn {
 
 // doesNotFit notes that a group does not fit. It is tried again when the cluster has changed.
 func (a *attempt) doesNotFit() Turn {
-	g, why, begun := a.group, a.job.explain(a.result), a.Clock.Now()
+	g, why := a.group, a.job.explain(a.result)
 	e, waits, cut := a.room(&g.Wait)
 	why += cut
-	a.took += a.Clock.Now().Sub(begun)
 	if e != nil {
 		a.nominate(a.job, a.result.trial, e, a.pod.UID)
 	}
@@ -187,7 +237,7 @@ func (a *attempt) doesNotFit() Turn {
 	defer a.mu.Unlock()
 	g.kept = nil
 	g.roomy = g.roomy || a.result.short == ""
-	misfit := gangs.Misfit{Tried: a.job.stirs, Stirs: a.stirs, Pause: gangs.ShortestPause}
+	misfit := gangs.Misfit{Tried: a.job.stirs, Stirs: a.stirs, Pause: a.pause()}
 	if waits && e == nil {
 		// A report will tell, and costs nobody anything: no back-off.
 		why = "waits for nodes' next reports: " + why
@@ -203,7 +253,7 @@ func (a *attempt) doesNotFit() Turn {
 		a.sendAway(e.victims, g.key.String())
 	}
 	why = "does not fit: " + why
-	misfit.Why, misfit.Pause = g.key.String()+" "+why, a.share(g, misfit.Lacking, a.took)
+	misfit.Why = g.key.String() + " " + why
 	a.on(g, misfit)
 	a.tell(g, a.pod, why)
 	return Turn{Held: fwk.NewStatus(fwk.Unschedulable, "Berth: "+misfit.Why)}
@@ -244,26 +294,13 @@ func (a *attempt) singleDoesNotFit(why string, e *eviction) Turn {
 		a.sendAway(e.victims, "pod "+pod.Namespace+"/"+pod.Name)
 	}
 	if m := g.members[pod.UID]; m != nil {
-		now := a.Clock.Now()
-		m.Begin(&gangs.Misfit{Why: why, Tried: a.job.stirs, Stirs: a.stirs, Pause: gangs.ShortestPause}, now)
+		now, pause := a.Clock.Now(), a.pause()
+		m.Begin(&gangs.Misfit{Why: why, Tried: a.job.stirs, Stirs: a.stirs, Pause: pause}, now)
 		m.nominated, a.lone[pod.UID] = nominated, g
-		for _, pause := range []time.Duration{gangs.ShortestPause, gangs.LongestWait} {
+		for _, pause := range []time.Duration{pause, gangs.LongestWait} {
 			a.callAt(now.Add(pause), func() { a.lookAlone(pod.UID) })
 		}
 	}
 	a.tell(g, pod, why)
 	return Turn{Held: fwk.NewStatus(fwk.Unschedulable, "Berth: "+why)}
-}
-
-// share is how long a group that does not fit is not tried, whatever changes, where an attempt took
-// so long: the attempts of all such groups together take a tenth of the scheduler's time. A longer
-// pause would leave the room to the ones that come later and have not failed yet.
-func (b *book) share(tried *group, lacks bool, took time.Duration) time.Duration {
-	lacking := 0
-	for _, g := range b.groups {
-		if g == tried && lacks || g != tried && g.Lacking {
-			lacking++
-		}
-	}
-	return min(gangs.LongestPause, max(gangs.ShortestPause, 10*took*time.Duration(lacking)))
 }

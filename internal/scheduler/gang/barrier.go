@@ -174,6 +174,7 @@ func (b *barrier) stirWaves() {
 func (b *barrier) drop(g *group, why string) {
 	p := g.plan
 	g.plan = nil
+	b.shares.Spend(g.key.Namespace, p.took, b.Clock.Now())
 	p.forget()
 	var waiting []types.UID
 	for _, at := range p.places {

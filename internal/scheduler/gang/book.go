@@ -92,6 +92,8 @@ type book struct {
 	mu     sync.Mutex
 	groups map[wire.GangKey]*group
 	of     map[types.UID]*group
+	// shares is the time that attempts without success have taken.
+	shares gangs.Shares
 	// stirs counts changes of the cluster that could help a group which does not fit.
 	stirs uint64
 	// synced: all pods that were there at the start have been seen. Before, a gang that is whole

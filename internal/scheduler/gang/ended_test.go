@@ -413,11 +413,12 @@ func (w waitsToPass) Allow(string) { close(w.passed) }
 // priority and below alone.
 func TestPriorityIsPartOfALikeness(t *testing.T) {
 	low, high := podOf("a", "a-0", 2, 1), podOf("a", "a-1", 2, 1)
-	if likeness(low, nil) != likeness(high, nil) {
+	like := func(p *corev1.Pod) string { return string(likeness(p, nil, nil)) }
+	if like(low) != like(high) {
 		t.Error("two pods that are equal are told apart")
 	}
 	high.Spec.Priority = new(int32(5))
-	if likeness(low, nil) == likeness(high, nil) {
+	if like(low) == like(high) {
 		t.Error("pods of two priorities are not told apart")
 	}
 }

@@ -50,8 +50,10 @@ var _ plan.Crowd = (*crowd)(nil)
 
 // Evict implements plan.Crowd.
 func (c *crowd) Evict(victim int) {
+	c.changed()
 	for _, s := range c.pods[victim] {
 		on := c.copied(s.node)
+		c.budget.Spend(putLooks + len(c.kinds)/2)
 		if on.RemovePod(klog.FromContext(c.ctx), s.body.GetPod()) != nil {
 			continue // it was not there
 		}
@@ -87,7 +89,7 @@ func (gs *Groups) evict(j *job, t *trial) (e *eviction, cut bool) {
 	budgets := newBudgets(gs.budgets())
 	r.Allowed = budgets.allowed()
 	units := gs.victims(j, t)
-	nodes := choose(units, maxCleared+2*len(j.pods))
+	nodes := choose(units, maxCleared+2*len(j.pods), plan.Looks/8/(putLooks+len(t.kinds)/2))
 	cleared := map[int]bool{}
 	for _, u := range units {
 		if !slices.ContainsFunc(u.pods, func(s seated) bool { return nodes[s.node] }) {
@@ -108,7 +110,7 @@ func (gs *Groups) evict(j *job, t *trial) (e *eviction, cut bool) {
 	}
 	t.cleared = cleared
 	defer func() { t.cleared = nil }()
-	found, ok := plan.Evict(&j.gang, c, r)
+	found, ok := plan.Evict(&j.gang, c, r, t.budget)
 	victimQuestions.Observe(float64(found.Asked))
 	if found.Cut {
 		searchesCut.Inc()
@@ -134,7 +136,7 @@ func (gs *Groups) evict(j *job, t *trial) (e *eviction, cut bool) {
 }
 
 // searchCut is the text for a search that was cut off.
-var searchCut = fmt.Sprintf("the search for pods to evict was cut off after %d questions to nodes", plan.MaxAsked)
+const searchCut = "the search for pods to evict was cut off, because it had asked nodes often enough"
 
 // unit is pods that are evicted together or not at all.
 type unit struct {
@@ -223,8 +225,9 @@ func (t *trial) mayOpen(node int) bool {
 	})
 }
 
-// choose picks the nodes that are thought of as cleared: those with the fewest pods that could go.
-func choose(units []unit, most int) map[int]bool {
+// choose picks the nodes that are thought of as cleared: those with the fewest pods that could go,
+// and with so many pods at most.
+func choose(units []unit, most, pods int) map[int]bool {
 	count := map[int]int{}
 	for _, u := range units {
 		for _, s := range u.pods {
@@ -234,6 +237,9 @@ func choose(units []unit, most int) map[int]bool {
 	order := slices.SortedFunc(maps.Keys(count), func(a, b int) int { return cmp.Or(cmp.Compare(count[a], count[b]), cmp.Compare(a, b)) })
 	out := map[int]bool{}
 	for _, node := range order[:min(most, len(order))] {
+		if pods -= count[node]; pods < 0 {
+			break
+		}
 		out[node] = true
 	}
 	return out

@@ -30,7 +30,7 @@ func (r *result) hopes() bool {
 	if h.job.gang.Wishes() {
 		return true // where members would sit on such a node is what is not known
 	}
-	p := plan.Make(&h.job.gang, h)
+	p := plan.Make(&h.job.gang, h, h.budget)
 	if p.Whole {
 		for _, at := range slices.Backward(p.Places) {
 			h.Take(at.Member, at.Node)
@@ -78,7 +78,10 @@ func (h *hope) Node(node int) suppose.Node {
 func (h *hope) Admits(member, node int) bool {
 	if h.waits[node] {
 		room := RoomIn(h.info(node))
-		return !h.disturbs(member, node) && room.Free(amounts.Pods) > 0 && room.Has(Countable(h.profile.Handle, h.job.gang.Members[member].Asks, room))
+		return !h.loners.mind(h.job.pods[member], h.info(node).Node()) && room.Free(amounts.Pods) > 0 && room.Has(Countable(h.profile.Handle, h.job.gang.Members[member].Asks, room))
 	}
 	return h.trial.Admits(member, node)
 }
+
+// Closed implements plan.Field.
+func (h *hope) Closed(kind, node int) bool { return !h.waits[node] && h.trial.Closed(kind, node) }

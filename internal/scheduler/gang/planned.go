@@ -18,6 +18,8 @@ type planned struct {
 	by     map[types.UID]*place
 	// deadline is when the ones that wait in Permit are rejected.
 	deadline time.Time
+	// took is how long it took to make.
+	took time.Duration
 	// lost: a member of it has failed since all have passed Permit.
 	lost bool
 	// next is the first place whose member has not been sent for.

@@ -3,6 +3,7 @@ package gang
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"maps"
 	"slices"
@@ -69,6 +70,7 @@ type trial struct {
 	ctx     context.Context //nolint:containedctx // a trial lives as long as the call that makes it
 	profile Profile
 	job     *job
+	budget  *plan.Budget
 	mates   sets.Set[types.UID]
 	infos   []fwk.NodeInfo
 	// over are copies of nodes that members were put on.
@@ -82,7 +84,13 @@ type trial struct {
 	// wide: Nodes asks all nodes. left: it has left some out.
 	wide, left bool
 	// loners are members on the trial that refuse company (required anti-affinity).
-	loners []plan.Place
+	loners loners
+	// coupled is how many kinds are.
+	coupled int
+	// dear is what the gang asks for, as far as that makes it dear.
+	dear plan.Dear
+	// dirty: some kind remembers nodes that have refused it.
+	dirty bool
 }
 
 // Clone implements fwk.StateData.
@@ -97,20 +105,27 @@ type kind struct {
 	state   fwk.CycleState
 	allowed sets.Set[string] // nil: all nodes
 	coupled bool
+	// size is how many members are of the kind.
+	size int
+	// shut is what nodes have said that a member's place changes.
+	shut shut
 	// refused is what nodes said when they were first asked.
 	refused map[int]*fwk.Status
 }
 
 // try plans on a trial.
 func (j *job) try(ctx context.Context, profile Profile) *result {
-	t := &trial{ctx: ctx, profile: profile, job: j, mates: sets.New[types.UID](), over: map[int]fwk.NodeInfo{}}
+	t := &trial{ctx: ctx, profile: profile, job: j, budget: plan.NewBudget(ctx), mates: sets.New[types.UID](), over: map[int]fwk.NodeInfo{}}
 	if status := t.prepare(); status != nil {
 		return &result{wrong: status}
+	}
+	if t.budget.Over() {
+		return &result{Plan: plan.Plan{Lacking: -1, Cut: true}, trial: t}
 	}
 	if short := t.short(); short != "" {
 		return &result{trial: t, short: short}
 	}
-	return &result{Plan: plan.Make(&j.gang, t), trial: t}
+	return &result{Plan: plan.Make(&j.gang, t, t.budget), trial: t}
 }
 
 // short says which of the resources that the group names is not free on all nodes together.
@@ -186,8 +201,11 @@ func (t *trial) prepare() *fwk.Status {
 		return fwk.AsStatus(err)
 	}
 	t.infos = infos
-	known := map[string]int{}
+	known, looked := map[[sha256.Size]byte]int{}, t.lookedAt()
 	for i, pod := range t.job.pods {
+		if !t.budget.Spend(memberLooks) {
+			return nil
+		}
 		t.mates.Insert(pod.UID)
 		body, err := framework.NewPodInfo(pod)
 		if err != nil {
@@ -200,13 +218,23 @@ func (t *trial) prepare() *fwk.Status {
 		}
 		member := plan.Member{Task: t.job.tasks[i], Pod: suppose.Pod{Candidate: c, Asks: wire.ReadAmounts(pod)}}
 		member.Size = member.Asks.Size()
-		key := likeness(pod, c)
+		text := likeness(pod, c, looked)
+		t.budget.Spend(len(text) / bytesPerLook)
+		key := sha256.Sum256(text)
 		k, ok := known[key]
 		if !ok {
-			k = len(t.kinds)
+			if k = len(t.kinds); k == plan.MaxKinds {
+				t.budget.Spend(plan.Looks)
+				t.dear.Kinds = k + 1
+				return nil
+			}
 			known[key] = k
 			t.kinds = append(t.kinds, &kind{pod: pod, coupled: isCoupled(pod)})
+			if isCoupled(pod) {
+				t.coupled++
+			}
 		}
+		t.kinds[k].size++
 		member.Kind = k
 		t.job.gang.Members = append(t.job.gang.Members, member)
 		// What was kept for members is for the plan to give.
@@ -218,8 +246,20 @@ func (t *trial) prepare() *fwk.Status {
 	return t.begin()
 }
 
+// What it costs to read a member, in looks, and how much of its text is read in the time of one.
+const (
+	memberLooks  = 1
+	bytesPerLook = 192
+)
+
 // wish reads what members ask about each other's places.
 func (t *trial) wish() error {
+	for _, pod := range slices.Concat(t.job.pods, t.job.seated) {
+		t.dear.Names += wire.CountMates(pod)
+	}
+	if !t.budget.Spend(t.dear.Names) {
+		return nil
+	}
 	wishes, err := wire.MatesOf(t.job.pods, t.job.seated)
 	if err != nil {
 		return err
@@ -261,6 +301,9 @@ func (t *trial) begin() *fwk.Status {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "this scheduler's framework cannot be asked for a trial")
 	}
 	for _, k := range t.kinds {
+		if !t.budget.Spend(kindLooks + len(t.infos)*terms(k.pod)) {
+			return nil
+		}
 		k.state = framework.NewCycleState()
 		k.state.Write(trialKey, t)
 		result, status, _ := run.RunPreFilterPlugins(t.ctx, k.state, k.pod)
@@ -274,12 +317,20 @@ func (t *trial) begin() *fwk.Status {
 	return nil
 }
 
+// kindLooks is what it costs to have the plugins prepare for a kind, in looks. Each term about
+// other pods is compared with the pods of all nodes.
+const kindLooks = 32
+
 // Nodes implements plan.Field: the nodes that every plugin lets members of the kind have, ordered
-// as the framework scores them.
+// as the framework scores them. Those of a coupled kind may come later, too.
 func (t *trial) Nodes(which int) []int {
 	k := t.kinds[which]
-	if !t.wide && t.cleared == nil && !t.job.gang.Wishes() {
-		if best := t.best(k); best != nil {
+	if !t.wide && t.cleared == nil && !k.coupled && !t.job.gang.Wishes() {
+		best := t.best(k)
+		if best == nil {
+			best = t.some(k, which)
+		}
+		if best != nil {
 			t.left = true
 			return t.scored(k, best)
 		}
@@ -299,14 +350,20 @@ func (t *trial) Widen() bool {
 
 // best returns the first nodes of Berth's order that every plugin lets members of the kind have, as
 // many as are scored; nil where there are not so many, or Berth has no order. These are the nodes
-// that ranked begins with, and the others have not been asked.
+// that ranked begins with, and the others have not been asked. If there are many kinds it looks at
+// a part of the nodes.
 func (t *trial) best(k *kind) []int {
-	few := t.few()
-	if len(t.infos) <= few || !t.profile.Handle.RunPreScorePlugins(t.ctx, k.state, k.pod, t.infos).IsSuccess() {
+	few := t.few(k)
+	infos := t.infos[:min(len(t.infos), max(2*few, plan.Looks/(2*orderLooks*len(t.kinds))))]
+	if len(t.infos) <= few || !t.profile.Handle.RunPreScorePlugins(t.ctx, k.state, k.pod, infos).IsSuccess() {
 		return nil
 	}
+	order := t.profile.BestFirst(k.state, infos)
+	if order != nil {
+		t.budget.Spend(orderLooks * len(infos))
+	}
 	fit := make([]int, 0, 2*few)
-	for asked := range slices.Chunk(t.profile.BestFirst(k.state, t.infos), few) {
+	for asked := range slices.Chunk(order, few) {
 		fit = append(fit, t.fitting(k, asked)...)
 		if len(fit) >= few {
 			return fit[:few]
@@ -315,8 +372,35 @@ func (t *trial) best(k *kind) []int {
 	return nil
 }
 
+// orderLooks is what it costs to order a node that has not been asked about the kind's shape, in
+// looks.
+const orderLooks = 3
+
+// some returns as many nodes as are scored that every plugin lets members of the kind have, as
+// kube-scheduler looks for some; nil if there are not so many. Kinds begin at different nodes.
+func (t *trial) some(k *kind, which int) []int {
+	few, all := t.few(k), len(t.infos)
+	if all <= few {
+		return nil
+	}
+	var fit []int
+	for asked := 0; asked < all && !t.budget.Over(); {
+		among := make([]int, 0, few)
+		for ; len(among) < few && asked < all; asked++ {
+			among = append(among, (which*few+asked)%all)
+		}
+		if fit = append(fit, t.fitting(k, among)...); len(fit) >= few {
+			return fit[:few]
+		}
+	}
+	return nil
+}
+
 // fitting returns the nodes among some that every plugin lets members of the kind have.
 func (t *trial) fitting(k *kind, among []int) (fit []int) {
+	if !t.budget.Spend(len(among)) {
+		return nil
+	}
 	said := make([]*fwk.Status, len(among))
 	t.profile.Handle.Parallelizer().Until(t.ctx, len(among), func(i int) { said[i] = t.ask(k, among[i]) }, "GangFilter")
 	if k.refused == nil {
@@ -324,7 +408,7 @@ func (t *trial) fitting(k *kind, among []int) (fit []int) {
 	}
 	for i, s := range said {
 		switch {
-		case s.IsSuccess():
+		case s.IsSuccess() || k.coupled && passes(s):
 			fit = append(fit, among[i])
 		case t.cleared == nil:
 			k.refused[among[i]] = s
@@ -344,11 +428,11 @@ func (t *trial) ask(k *kind, node int) *fwk.Status {
 	return t.filter(k, t.info(node))
 }
 
-// scoredNodes is how many of Berth's best nodes the framework scores for a gang, or two for each
-// member if that is more. The others follow in Berth's order.
+// scoredNodes is how many of Berth's best nodes the framework scores for a kind, or two for each
+// member of it if that is more. The others follow in Berth's order.
 const scoredNodes = 64
 
-func (t *trial) few() int { return max(scoredNodes, 2*len(t.bodies)) }
+func (t *trial) few(k *kind) int { return max(scoredNodes, 2*k.size) }
 
 // ranked orders nodes by the framework's scores, the best first. To score all nodes of a large
 // cluster costs more than all else about a gang. It does so nevertheless where pods are thought
@@ -358,10 +442,11 @@ func (t *trial) ranked(k *kind, fit []int) []int {
 	if len(fit) < 2 || !t.profile.Handle.RunPreScorePlugins(t.ctx, k.state, k.pod, infos).IsSuccess() {
 		return fit
 	}
-	few := t.few()
+	few := t.few(k)
 	if t.cleared != nil || len(fit) <= few {
 		return t.scored(k, fit)
 	}
+	t.budget.Spend(len(infos))
 	order := t.profile.BestFirst(k.state, infos)
 	if len(order) < len(fit) { // a node has changed its mind, or Berth has no order
 		return t.scored(k, fit)
@@ -375,6 +460,9 @@ func (t *trial) ranked(k *kind, fit []int) []int {
 
 // scored orders nodes by the framework's scores; it leaves their order where there are none.
 func (t *trial) scored(k *kind, fit []int) []int {
+	if !t.budget.Spend(len(fit)) {
+		return fit
+	}
 	scores, status := t.profile.Handle.RunScorePlugins(t.ctx, k.state, k.pod, t.infosOf(fit))
 	if !status.IsSuccess() {
 		return fit
@@ -441,30 +529,42 @@ func (t *trial) Account(node int) *ledger.Node { return t.profile.Account(t.name
 
 func (t *trial) name(node int) string { return t.infos[node].Node().Name }
 
-// Admits implements plan.Field. A node without members was asked by Nodes.
+// Admits implements plan.Field. A node without members was asked by Nodes, unless the members of
+// the kind are coupled.
 func (t *trial) Admits(member, node int) bool {
-	if t.disturbs(member, node) {
-		return false
+	k, copied := t.kindOf(member), t.over[node]
+	minded := t.loners.mind(t.job.pods[member], t.infos[node].Node())
+	if copied == nil && !k.coupled && !minded {
+		return true
 	}
-	copied := t.over[node]
-	return copied == nil || t.filter(t.kindOf(member), copied).IsSuccess()
+	said := fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "has a member of the gang that wants no such company")
+	if !minded {
+		said = t.filter(k, t.info(node))
+	}
+	if k.coupled && !said.IsSuccess() {
+		k.shut.close(t, k, node, said)
+		t.dirty = true
+	}
+	return said.IsSuccess()
+}
+
+// Closed implements plan.Field.
+func (t *trial) Closed(kind, node int) bool { return t.kinds[kind].shut.has(node) }
+
+// Reopen implements plan.Field.
+func (t *trial) Reopen(kind int) bool { return t.kinds[kind].shut.reopen() }
+
+// changed forgets what nodes have said: pods have gone that were on them.
+func (t *trial) changed() {
+	if t.dirty {
+		for _, k := range t.kinds {
+			k.shut = shut{}
+		}
+		t.dirty = false
+	}
 }
 
 func (t *trial) kindOf(member int) *kind { return t.kinds[t.job.gang.Members[member].Kind] }
-
-// disturbs says whether a member on the trial wants no such company.
-func (t *trial) disturbs(member, node int) bool {
-	for _, loner := range t.loners {
-		for _, term := range t.bodies[loner.Member].GetRequiredAntiAffinityTerms() {
-			here, ok := t.infos[node].Node().Labels[term.TopologyKey]
-			there, also := t.infos[loner.Node].Node().Labels[term.TopologyKey]
-			if ok && also && here == there && term.Matches(t.job.pods[member], nil) {
-				return true
-			}
-		}
-	}
-	return false
-}
 
 // copied is the trial's own copy of a node.
 func (t *trial) copied(node int) fwk.NodeInfo {
@@ -474,13 +574,19 @@ func (t *trial) copied(node int) fwk.NodeInfo {
 	return t.over[node]
 }
 
+// What it costs to put a member on a copy of a node, and to tell the plugins of a coupled kind, in
+// looks.
+const (
+	putLooks     = 2
+	coupledLooks = 30
+)
+
 // Put implements plan.Field.
 func (t *trial) Put(member, node int) {
 	body, on := t.bodies[member], t.copied(node)
 	on.AddPodInfo(body)
-	if len(body.GetRequiredAntiAffinityTerms()) > 0 {
-		t.loners = append(t.loners, plan.Place{Member: member, Node: node})
-	}
+	t.loners.add(body, t.job.gang.Members[member].Kind, t.infos[node].Node(), 1)
+	t.budget.Spend(putLooks + coupledLooks*t.coupled)
 	for _, k := range t.kinds {
 		if k.coupled {
 			t.profile.Handle.RunPreFilterExtensionAddPod(t.ctx, k.state, k.pod, body, on)
@@ -494,7 +600,8 @@ func (t *trial) Take(member, node int) {
 	if err := on.RemovePod(klog.FromContext(t.ctx), body.GetPod()); err != nil {
 		return // it was not there
 	}
-	t.loners = slices.DeleteFunc(t.loners, func(l plan.Place) bool { return l.Member == member })
+	t.loners.add(body, t.job.gang.Members[member].Kind, t.infos[node].Node(), -1)
+	t.changed()
 	for _, k := range t.kinds {
 		if k.coupled {
 			t.profile.Handle.RunPreFilterExtensionRemovePod(t.ctx, k.state, k.pod, body, on)

@@ -55,8 +55,8 @@ func TestTheBestNodesAreScored(t *testing.T) {
 			infos, err := profile.Handle.SnapshotSharedLister().NodeInfos().List()
 			w.must(err)
 			w.scored = 0
-			t := &trial{ctx: w.t.Context(), profile: profile, infos: infos, bodies: make([]fwk.PodInfo, tc.members), cleared: tc.cleared}
-			got := t.ranked(&kind{}, slices.Clone(all))
+			t := &trial{ctx: w.t.Context(), profile: profile, infos: infos, cleared: tc.cleared}
+			got := t.ranked(&kind{size: tc.members}, slices.Clone(all))
 			want := slices.Clone(all)
 			if tc.scored < 100 {
 				want = slices.Clone(last)
@@ -139,5 +139,5 @@ func (w *world) plan(order []int, size, cpus int, wide bool) (*trial, plan.Plan)
 		w.t.Fatal(status)
 	}
 	w.filtered = 0
-	return t, plan.Make(&j.gang, t)
+	return t, plan.Make(&j.gang, t, nil)
 }

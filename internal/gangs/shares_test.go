@@ -1,0 +1,77 @@
+package gangs
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+)
+
+// TestSharesOfTenants: the loop of a scheduler that tries every gang as soon as it may be tried,
+// and friendly pods in between. Whatever an attempt costs, and however many gangs a tenant has,
+// attempts without success take a tenth of the time, and no tenant takes what is another's.
+func TestSharesOfTenants(t *testing.T) {
+	for _, c := range []struct {
+		tenants, gangs int
+		cost           time.Duration
+	}{
+		{1, 1, 250 * time.Millisecond}, {10, 1, 250 * time.Millisecond}, {10, 20, 250 * time.Millisecond},
+		{10, 3, 5 * time.Second}, {2, 100, 20 * time.Second}, {10, 10, 5 * time.Millisecond},
+	} {
+		friendly := c.cost / 20
+		var s Shares
+		begun := time.Unix(1e9, 0)
+		now, rng := begun, rand.New(rand.NewPCG(7, uint64(c.cost)))
+		length := 20 * Rarely * c.cost * time.Duration(c.tenants)
+		spent, pods := map[string]time.Duration{}, 0
+		first := time.Duration(c.tenants) * c.cost // nobody has failed before
+		for now.Sub(begun) < length {
+			tried := false
+			for _, n := range rng.Perm(c.tenants * c.gangs) { // what changes wakes them all
+				ns := fmt.Sprint("tenant-", n%c.tenants)
+				if now.Before(s.Until(ns)) {
+					continue
+				}
+				cost := c.cost/2 + time.Duration(rng.Int64N(int64(c.cost)))
+				now = now.Add(cost)
+				s.Spend(ns, cost, now)
+				spent[ns], tried = spent[ns]+cost, true
+				break
+			}
+			if !tried || rng.IntN(2) == 0 {
+				now, pods = now.Add(friendly), pods+1
+			}
+		}
+		all := time.Duration(0)
+		for _, took := range spent {
+			all += took
+		}
+		if most := now.Sub(begun)/Rarely + 2*first; all > most {
+			t.Errorf("%+v: attempts took %v of %v, want %v at most", c, all, now.Sub(begun), most)
+		}
+		if least := now.Sub(begun) / (4 * Rarely); all < least {
+			t.Errorf("%+v: attempts took %v of %v: gangs hardly ever get a turn", c, all, now.Sub(begun))
+		}
+		for ns, took := range spent {
+			if most := 2*now.Sub(begun)/Rarely/time.Duration(c.tenants) + 2*c.cost; took > most {
+				t.Errorf("%+v: %s took %v of %v, want %v at most", c, ns, took, now.Sub(begun), most)
+			}
+		}
+		if got := time.Duration(pods) * friendly; got < now.Sub(begun)*8/10-2*first {
+			t.Errorf("%+v: friendly pods got %v of %v", c, got, now.Sub(begun))
+		}
+	}
+}
+
+// TestSharesAreForgotten: a namespace is remembered for as long as its gangs pause.
+func TestSharesAreForgotten(t *testing.T) {
+	var s Shares
+	now := time.Unix(1e9, 0)
+	for i := range 100 {
+		s.Spend(fmt.Sprint(i), time.Millisecond, now)
+		now = now.Add(time.Second)
+	}
+	if len(s.until) > 1 {
+		t.Errorf("%d namespaces are remembered", len(s.until))
+	}
+}

@@ -1,0 +1,100 @@
+package plan
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/berth-dev/berth/internal/suppose"
+)
+
+// A plan holds up everything else: in the scheduler no other pod is placed meanwhile, and a page
+// or command line waits. So each plan has a Budget, whoever makes it.
+const (
+	// Looks is how many looks a plan may cost. A look is what it costs to ask one node about one
+	// member without its ledger: a microsecond or so of processor time.
+	Looks = 150_000
+	// Patience is how long a plan may take on a machine that is busy with other things.
+	Patience = 5 * time.Second
+)
+
+// MaxKinds is how many kinds of members a gang may have.
+const MaxKinds = 256
+
+// Dear is a gang that asks for too much to be planned, and what makes it so.
+type Dear struct {
+	// Members are planned together, Kinds is how many kinds they are of, Names how often they name
+	// each other.
+	Members, Kinds, Names int
+	// Late: it was given up for the time that it took.
+	Late bool
+	// Terms is how many spread constraints and terms about other pods the kinds have.
+	Terms int
+}
+
+// String explains what is too dear, and what would be right.
+func (d Dear) String() string {
+	if d.Kinds > MaxKinds {
+		return fmt.Sprintf("its pods are of more than %d kinds: pods with the same requests, node selectors, affinity and priority are of one kind", MaxKinds)
+	}
+	if d.Late {
+		return fmt.Sprintf("its %d pods could not be planned within %v on this machine, which is busy", d.Members, Patience)
+	}
+	text := fmt.Sprintf("it cannot be planned within %d looks at nodes: %d pods of %d kinds", Looks, d.Members, d.Kinds)
+	if d.Terms > 0 {
+		text += fmt.Sprintf(", with %d spread constraints and affinity terms", d.Terms)
+	}
+	if d.Names > 0 {
+		text += fmt.Sprintf(", which name each other %d times", d.Names)
+	}
+	return text + "; fewer pods in the gang, of fewer kinds, with fewer such wishes cost less"
+}
+
+// Budget bounds what a plan costs, in looks and by a context. nil is no bound. It is not safe for
+// concurrent use.
+type Budget struct {
+	ctx   context.Context //nolint:containedctx // a budget lives as long as the call that it bounds
+	until time.Time
+	left  int
+	late  bool
+}
+
+// NewBudget returns the budget of a plan that begins now, and ends with ctx at the latest.
+func NewBudget(ctx context.Context) *Budget {
+	return &Budget{ctx: ctx, until: time.Now().Add(Patience), left: Looks}
+}
+
+// Spend takes looks from the budget, and reports if it is not used up.
+func (b *Budget) Spend(looks int) bool {
+	if b != nil {
+		b.left = max(b.left-looks, -1)
+	}
+	return !b.Over()
+}
+
+// Over reports if the budget is used up.
+func (b *Budget) Over() bool {
+	switch {
+	case b == nil:
+		return false
+	case b.left < 0:
+	case b.ctx.Err() != nil || time.Now().After(b.until):
+		b.left, b.late = -1, true
+	default:
+		return false
+	}
+	return true
+}
+
+// Late reports if it is the time that is used up.
+func (b *Budget) Late() bool { return b != nil && b.late }
+
+// promiseLooks is what it costs to ask a ledger about a pod, in looks. A ledger that has to look
+// for places for many containers compares each of them with the others.
+func promiseLooks(p *suppose.Pod) int {
+	if p.Candidate == nil || p.Candidate.Request == nil {
+		return 1
+	}
+	n := len(p.Candidate.Request.Containers)
+	return 10 + 4*n + n*n/8
+}

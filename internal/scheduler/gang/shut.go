@@ -1,0 +1,102 @@
+package gang
+
+import (
+	"slices"
+	"strings"
+
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/interpodaffinity"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+)
+
+// shut is what nodes have refused to members of a coupled kind. If a node refuses one because of
+// the pods in its domain, so does every node of that domain, until a member comes to another one.
+// All nodes are not asked again for each member.
+type shut struct {
+	// full are nodes that refuse the kind whatever comes to other nodes.
+	full []bool
+	// spread and affinity are domains, by the plugin that refuses: the values of the labels that
+	// the plugin looks at.
+	spread, affinity domains
+	closed           int
+}
+
+// domains are those of one plugin.
+type domains struct {
+	of     []int32 // by node
+	closed []bool  // by domain
+}
+
+// passes reports if a refusal may pass when members come to other nodes, and is that of all nodes
+// of a domain. The pods that are there may want no company by any label.
+func passes(said *fwk.Status) bool {
+	switch said.Plugin() {
+	case names.PodTopologySpread:
+		return said.Code() == fwk.Unschedulable // else the node lacks the label
+	case names.InterPodAffinity:
+		return !slices.Contains(said.Reasons(), interpodaffinity.ErrReasonExistingAntiAffinityRulesNotMatch)
+	}
+	return false
+}
+
+// close notes a refusal.
+func (s *shut) close(t *trial, k *kind, node int, said *fwk.Status) {
+	if s.full == nil {
+		s.full = make([]bool, len(t.infos))
+		s.spread, s.affinity = newDomains(t, spreadKeys(k.pod)), newDomains(t, affinityKeys(k.pod))
+	}
+	switch {
+	case !passes(said):
+		s.full[node] = true
+		return
+	case said.Plugin() == names.PodTopologySpread:
+		s.spread.closed[s.spread.of[node]] = true
+	default:
+		s.affinity.closed[s.affinity.of[node]] = true
+	}
+	s.closed++
+}
+
+// has reports if the node has refused the kind.
+func (s *shut) has(node int) bool {
+	return s.full != nil && (s.full[node] || s.closed > 0 && (s.spread.closed[s.spread.of[node]] || s.affinity.closed[s.affinity.of[node]]))
+}
+
+// reopen forgets the domains, and reports if there were any.
+func (s *shut) reopen() bool {
+	if s.closed == 0 {
+		return false
+	}
+	clear(s.spread.closed)
+	clear(s.affinity.closed)
+	s.closed = 0
+	return true
+}
+
+func newDomains(t *trial, keys []string) domains {
+	d := domains{of: make([]int32, len(t.infos))}
+	number := map[string]int32{}
+	t.budget.Spend(len(t.infos) / 8)
+	for i, info := range t.infos {
+		text := ""
+		for _, key := range keys {
+			value, ok := info.Node().Labels[key]
+			text += value + strings.Repeat(",", 1+b2i(ok))
+		}
+		n, ok := number[text]
+		if !ok {
+			n = int32(len(number))
+			number[text] = n
+		}
+		d.of[i] = n
+	}
+	d.closed = make([]bool, len(number))
+	return d
+}
+
+func b2i(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
