@@ -88,7 +88,7 @@ func TestBadInput(t *testing.T) {
 		"config policy":     {[]string{"place", "-f", "testdata/pods.yaml", "--node", twoByTwo, "--kubelet-config", file("k2", kubelet+"topologyManagerPolicy: restrictd")}, ExitFailure, "restrictd"},
 		"conflicting":       {[]string{"place", "-f", "testdata/pods.yaml", "--node", twoByTwo, "--kubelet-config", file("k3", kubelet+"cpuManagerPolicy: static\nreservedSystemCPUs: \"0\"\ncpuManagerPolicyOptions: {full-pcpus-only: \"true\", distribute-cpus-across-cores: \"true\"}\nfeatureGates: {CPUManagerPolicyAlphaOptions: true}")}, ExitFailure, "distribute-cpus-across-cores"},
 		"empty state":       {[]string{"place", "-f", "testdata/pods.yaml", "--node", twoByTwo, "--state", t.TempDir()}, ExitFailure, "cpu_manager_state"},
-		"wrong checksum":    {[]string{"place", "-f", "testdata/pods.yaml", "--node", twoByTwo, "--state", stateDir(t, `{"policyName":"static","defaultCpuSet":"0-31","checksum":1}`)}, ExitFailure, "checksum"},
+		"wrong checksum":    {[]string{"place", "-f", "testdata/pods.yaml", "--node", twoByTwo, "--state", stateDir(t, `{"policyName":"static","defaultCpuSet":"0-31","checksum":1}`)}, ExitFailure, "checkpoint is corrupted"},
 		"truncated capture": {[]string{"place", "-f", "testdata/pods.yaml", "--node", file("cut.tgz", "\x1f\x8b\x08\x00")}, ExitFailure, "cut.tgz"},
 	} {
 		t.Run(name, func(t *testing.T) {
