@@ -65,7 +65,7 @@ func (r *reader) document(doc []byte, listed metav1.TypeMeta) error {
 	case known && k.apiVersion != "" && h.APIVersion != k.apiVersion:
 		return &wire.FieldError{Object: h.object(), Field: "apiVersion", Value: h.APIVersion, Want: k.apiVersion}
 	case !known:
-		return r.skip(doc, h)
+		return r.skip(h)
 	case r.seen(h):
 		return nil
 	}
@@ -104,14 +104,19 @@ func ownersIn(meta map[string]any) []metav1.OwnerReference {
 	return nil
 }
 
-// builtIn says whether the API server may have the group by itself. No custom resource's group is
+// builtIn says whether the API server may have the group by itself: no custom resource's group is
 // without a domain.
 func builtIn(group string) bool {
-	return !strings.Contains(group, ".") || strings.HasSuffix(group, ".k8s.io")
+	return !strings.Contains(group, ".") || slices.Contains(ownGroups, group)
 }
 
+// ownGroups are the API server's groups that have a domain.
+var ownGroups = strings.Fields(`admissionregistration.k8s.io apiextensions.k8s.io apiregistration.k8s.io authentication.k8s.io authorization.k8s.io
+	certificates.k8s.io coordination.k8s.io discovery.k8s.io events.k8s.io flowcontrol.apiserver.k8s.io internal.apiserver.k8s.io
+	networking.k8s.io node.k8s.io rbac.authorization.k8s.io resource.k8s.io scheduling.k8s.io storage.k8s.io storagemigration.k8s.io`)
+
 // skip passes over a kind that is not read, unless it looks like a slip of the pen.
-func (r *reader) skip(doc []byte, h *head) error {
+func (r *reader) skip(h *head) error {
 	var names, versions []string
 	for name, k := range kinds {
 		if builtIn(name.group) {
@@ -129,35 +134,12 @@ func (r *reader) skip(doc []byte, h *head) error {
 	if near := suggest.DidYouMean(h.Kind, names); near != "" && own {
 		return &wire.FieldError{Object: h.object(), Field: "kind", Value: h.Kind, Want: strings.Join(names, ", ") + " or List" + near}
 	}
-	name := h.Kind
-	if !builtIn(h.group()) || len(versions) > 0 {
-		name += " of " + h.group()
-	}
-	var loose any
-	if yaml.Unmarshal(doc, &loose) == nil && hasContainers(loose) {
-		r.unread[name]++
+	if builtIn(h.group()) {
+		r.skipped[h.Kind]++
 	} else {
-		r.skipped[name]++
+		r.unread[h.Kind+" of "+h.group()]++
 	}
 	return nil
-}
-
-// hasContainers says whether pods are made of the object: a list of containers is somewhere in it.
-func hasContainers(value any) bool {
-	switch v := value.(type) {
-	case map[string]any:
-		if _, ok := v["containers"].([]any); ok {
-			return true
-		}
-		for _, below := range v {
-			if hasContainers(below) {
-				return true
-			}
-		}
-	case []any:
-		return slices.ContainsFunc(v, hasContainers)
-	}
-	return false
 }
 
 // maxItemErrors bounds the items of a list that one error names.

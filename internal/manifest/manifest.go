@@ -134,7 +134,7 @@ type reader struct {
 	taken   int
 	objects []object
 	uids    map[types.UID]bool
-	// skipped counts objects without pods by kind, unread those whose pods are at no known place.
+	// skipped counts objects without pods by kind, unread custom resources that are not read.
 	skipped, unread map[string]int
 	// twice are objects that came before, unknown fields that only a newer API server knows.
 	twice   int
@@ -194,7 +194,7 @@ func (r *reader) notes() (notes []string) {
 		notes = append(notes, "not looked at, as this release does not know it: "+some(fields))
 	}
 	if len(r.unread) > 0 {
-		notes = append(notes, "skipped, as it is not known where their pods are: "+counts(r.unread))
+		notes = append(notes, "skipped, as these kinds are not read: "+counts(r.unread))
 	}
 	if len(r.skipped) > 0 {
 		notes = append(notes, "skipped what holds no pods: "+counts(r.skipped))

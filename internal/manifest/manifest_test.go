@@ -114,7 +114,7 @@ func TestExports(t *testing.T) {
 			"{apiVersion: jobset.x-k8s.io/v1alpha2, kind: JobSet, metadata: {name: s}, spec: {replicatedJobs: [{name: w, replicas: 2, template: {spec: {parallelism: 2, " + template + "}}}]}}",
 		}, "k-0 k-1 ds p-master p-worker s-w-0 s-w-1 s-w-2 s-w-3", "CloneSet k: counted as 2 pods|PyTorchJob p: counted as 2 pods|JobSet s: counted as 4 pods"},
 		"kinds that are not read": {[]string{"{apiVersion: serving.knative.dev/v1, kind: Service, metadata: {name: s}, spec: {" + template + "}}", "{apiVersion: ray.io/v1, kind: RayCluster, spec: {a: [{" + spec + "}]}}", "{apiVersion: v1, kind: Service}", running("{name: c}")},
-			"c", "skipped, as it is not known where their pods are: 1 RayCluster of ray.io, 1 Service of serving.knative.dev|skipped what holds no pods: 1 Service"},
+			"c", "skipped, as these kinds are not read: 1 RayCluster of ray.io, 1 Service of serving.knative.dev|skipped what holds no pods: 1 Service"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for form, text := range map[string]string{
@@ -253,7 +253,7 @@ func TestReadRefuses(t *testing.T) {
 		"no apiVersion":    {"{kind: Pod, metadata: {name: p}}", `Pod p: apiVersion: "": want v1`},
 		"wrong apiVersion": {"{kind: Deployment, apiVersion: app/v1, metadata: {name: p}}", `Deployment p: apiVersion: "app/v1": want apps/v1`},
 		"old apiVersion":   {"{kind: CronJob, apiVersion: batch/v1beta1, metadata: {name: p}}", `CronJob p: apiVersion: "batch/v1beta1": want batch/v1`},
-		"another group":    {"{kind: Pod, apiVersion: berth.io/v9, metadata: {name: p}}", `no pods in it; skipped what holds no pods: 1 Pod of berth.io`},
+		"another group":    {"{kind: Pod, apiVersion: berth.io/v9, metadata: {name: p}}", `no pods in it; skipped, as these kinds are not read: 1 Pod of berth.io`},
 		"Volcano's Job": {"{kind: Job, apiVersion: batch.volcano.sh/v1alpha1, metadata: {name: j}, spec: {tasks: []}}",
 			`Job j: spec.tasks: "": want at least one task`},
 		"a task's replicas": {"{kind: Job, apiVersion: batch.volcano.sh/v1alpha1, metadata: {name: j}, spec: {tasks: [{replicas: -1, template: {spec: {containers: [{name: c}]}}}]}}",
