@@ -1,0 +1,175 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/berth-dev/berth/test/suites/under"
+)
+
+// summary is the last line.
+type summary struct {
+	Packages  int `json:"packages"`
+	Tests     int `json:"tests"`
+	PassStock int `json:"passStock"`
+	PassBerth int `json:"passBerth"`
+	// Differ counts tests that pass under kube-scheduler and not under Berth, in repetitions too.
+	Differ int `json:"differ"`
+	// Slower counts packages that take more than 1.3 times as long under Berth.
+	Slower int `json:"slower"`
+}
+
+type options struct {
+	packages []string
+	repeat   int
+	limit    time.Duration
+	keep     bool
+}
+
+func main() {
+	var o options
+	packages := flag.String("packages", "", "packages below test/integration/scheduler, separated by commas; empty: all; . is the one at the top")
+	flag.IntVar(&o.repeat, "repeat", 3, "how often a test that differs is repeated under each scheduler")
+	flag.DurationVar(&o.limit, "limit", time.Hour, "how long one package may take under one scheduler")
+	flag.BoolVar(&o.keep, "keep", false, "keep the temporary folder, with the log of all tests")
+	flag.Parse()
+	if *packages != "" {
+		o.packages = strings.Split(*packages, ",")
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	s, err := run(ctx, o)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "suites:", err)
+		os.Exit(1)
+	}
+	line, err := json.Marshal(s)
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(string(line))
+	if s.Differ > 0 {
+		os.Exit(1)
+	}
+}
+
+// serving starts kube-scheduler by flags, and not by its New.
+const serving = "scheduler/serving"
+
+func run(ctx context.Context, o options) (s summary, err error) {
+	root, err := os.Getwd()
+	if err != nil {
+		return s, err
+	}
+	tmp, err := os.MkdirTemp("", "scheduler-suites-")
+	if err != nil {
+		return s, err
+	}
+	if fmt.Println("files and log:", tmp); !o.keep {
+		defer func() { _ = os.RemoveAll(tmp) }()
+	}
+	dir, err := output(ctx, "go", "list", "-m", "-f", "{{.Dir}}", kubernetes)
+	if err != nil {
+		return s, err
+	}
+	all, overlay, err := copyTests(dir, root, tmp)
+	if err != nil {
+		return s, err
+	}
+	modfile, err := copyModule(dir, root, tmp)
+	if err != nil {
+		return s, err
+	}
+	chosen, err := choose(all, o.packages)
+	if err != nil {
+		return s, err
+	}
+	if _, err := output(ctx, "go", "build", "-mod=mod", "-modfile="+modfile, "-o", filepath.Join(tmp, "etcd"), "go.etcd.io/etcd/server/v3"); err != nil {
+		return s, err
+	}
+	log, err := os.Create(filepath.Join(tmp, "log"))
+	if err != nil {
+		return s, err
+	}
+	defer func() { err = errors.Join(err, log.Close()) }()
+	for _, p := range chosen {
+		t := &suite{binary: filepath.Join(tmp, strings.ReplaceAll(p, "/", "-")+".test"), tmp: tmp, limit: o.limit, log: log}
+		if _, err := output(ctx, "go", "test", "-c", "-vet=off", "-mod=mod", "-modfile="+modfile, "-overlay="+overlay, "-o", t.binary, "./"+copies+"/"+p); err != nil {
+			return s, err
+		}
+		if err := s.add(ctx, t, p, o.repeat); err != nil {
+			return s, err
+		}
+		_ = os.Remove(t.binary) // each is a quarter of a gigabyte
+	}
+	return s, nil
+}
+
+// choose returns the packages to run. The error names one that is not there.
+func choose(all, wanted []string) ([]string, error) {
+	all = slices.DeleteFunc(all, func(p string) bool { return p == serving })
+	if wanted == nil {
+		return all, nil
+	}
+	var out []string
+	for _, w := range wanted {
+		p := strings.TrimSuffix("scheduler/"+w, "/.")
+		if !slices.Contains(all, p) {
+			return nil, fmt.Errorf("-packages: %q: want some of %s", w, strings.ReplaceAll(strings.Join(all, ", "), "scheduler/", ""))
+		}
+		out = append(out, p)
+	}
+	return out, nil
+}
+
+// add runs a package under both schedulers.
+func (s *summary) add(ctx context.Context, t *suite, name string, repeat int) error {
+	stock, err := t.run(ctx, "stock", "")
+	if err != nil {
+		return err
+	}
+	berth, err := t.run(ctx, under.Berth, "")
+	if err != nil {
+		return err
+	}
+	s.Packages++
+	s.Tests += len(stock.passed) + len(stock.failed)
+	s.PassStock += len(stock.passed)
+	s.PassBerth += len(berth.passed)
+	if berth.took > stock.took*13/10 {
+		s.Slower++
+	}
+	fmt.Printf("%s: %d pass under kube-scheduler in %s, %d under Berth in %s\n", name, len(stock.passed), stock.took.Round(time.Second), len(berth.passed), berth.took.Round(time.Second))
+	for _, test := range differing(stock, berth) {
+		differs, err := t.differs(ctx, test, repeat)
+		if err != nil {
+			return err
+		}
+		if differs {
+			s.Differ++
+		}
+	}
+	return nil
+}
+
+// output runs a command at the root of the repository. The error has what it has printed.
+func output(ctx context.Context, name string, args ...string) (string, error) {
+	var errs strings.Builder
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Stderr = &errs
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("%s %s: %w\n%s", name, strings.Join(args, " "), err, errs.String())
+	}
+	return strings.TrimSpace(string(out)), nil
+}

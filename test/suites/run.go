@@ -1,0 +1,109 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/berth-dev/berth/test/suites/under"
+)
+
+// suite is a built package of tests.
+type suite struct {
+	binary string
+	// tmp is where its tests run, with etcd.
+	tmp   string
+	limit time.Duration
+	log   *os.File
+}
+
+// result is what became of tests, by name, and how long they took together.
+type result struct {
+	passed, failed map[string]bool
+	took           time.Duration
+}
+
+// verdict finds what a test ended as. Tests that were skipped are neither.
+var verdict = regexp.MustCompile(`^\s*--- (PASS|FAIL): (\S+) \(`)
+
+// run runs tests under a scheduler: "" for all of them, else one by its name.
+func (s *suite) run(ctx context.Context, mode, test string) (result, error) {
+	args := []string{"-test.v", "-test.timeout=" + s.limit.String()}
+	if test != "" {
+		var parts []string
+		for _, part := range strings.Split(test, "/") {
+			parts = append(parts, "^"+regexp.QuoteMeta(part)+"$")
+		}
+		args = append(args, "-test.run="+strings.Join(parts, "/"))
+	}
+	cmd := exec.CommandContext(ctx, s.binary, args...)
+	cmd.Dir = s.tmp
+	cmd.Env = append(os.Environ(), under.Mode+"="+mode, "PATH="+s.tmp+string(filepath.ListSeparator)+os.Getenv("PATH"))
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, s.log
+	begun := time.Now()
+	err := cmd.Run()
+	r := read(out.Bytes())
+	r.took = time.Since(begun)
+	fmt.Fprintf(s.log, "=== %s %s %s\n%s", filepath.Base(s.binary), mode, test, out.Bytes())
+	if err != nil && len(r.passed)+len(r.failed) == 0 {
+		return r, fmt.Errorf("%s under %s: %w: no test has come to an end", filepath.Base(s.binary), mode, err)
+	}
+	return r, nil
+}
+
+func read(out []byte) result {
+	r := result{passed: map[string]bool{}, failed: map[string]bool{}}
+	lines := bufio.NewScanner(bytes.NewReader(out))
+	lines.Buffer(nil, 1<<24)
+	for lines.Scan() {
+		switch m := verdict.FindStringSubmatch(lines.Text()); {
+		case m == nil:
+		case m[1] == "PASS":
+			r.passed[m[2]] = true
+		default:
+			r.failed[m[2]] = true
+		}
+	}
+	return r
+}
+
+// differing are the tests, without those that have parts, which pass under kube-scheduler and not
+// under Berth.
+func differing(stock, berth result) []string {
+	var out []string
+	for _, test := range slices.Sorted(maps.Keys(stock.passed)) {
+		whole := slices.ContainsFunc(slices.Collect(maps.Keys(stock.passed)), func(other string) bool { return strings.HasPrefix(other, test+"/") })
+		if !whole && !berth.passed[test] {
+			out = append(out, test)
+		}
+	}
+	return out
+}
+
+// differs repeats a test under each scheduler, so many times. It reports if Berth's passes less often.
+func (s *suite) differs(ctx context.Context, test string, times int) (bool, error) {
+	passed := map[string]int{}
+	for range times {
+		for _, mode := range []string{"stock", under.Berth} {
+			r, err := s.run(ctx, mode, test)
+			if err != nil {
+				return false, err
+			}
+			if r.passed[test] {
+				passed[mode]++
+			}
+		}
+	}
+	fmt.Printf("  %s: passes %d times of %d under kube-scheduler, %d under Berth\n", test, passed["stock"], times, passed[under.Berth])
+	return passed[under.Berth] < passed["stock"], nil
+}
