@@ -22,8 +22,8 @@ const (
 // makes finds what package under replaces.
 var makes = regexp.MustCompile(`\bscheduler\.(New|WithProfiles|WithFrameworkOutOfTreeRegistry)\(`)
 
-// copyTests writes the tests of Kubernetes, whose source is in dir, and an overlay for go build into
-// tmp. root is that of this repository. It returns the packages with tests.
+// copyTests writes the tests of Kubernetes, whose source is in dir, and an overlay for go build
+// into tmp. root is that of this repository. It returns the packages with tests.
 func copyTests(dir, root, tmp string) (packages []string, overlay string, err error) {
 	replace, has := map[string]string{}, map[string]bool{}
 	for _, folder := range []string{"scheduler", "util"} {

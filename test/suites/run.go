@@ -90,7 +90,8 @@ func differing(stock, berth result) []string {
 	return out
 }
 
-// differs repeats a test under each scheduler, so many times. It reports if Berth's passes less often.
+// differs repeats a test under each scheduler, so many times. It reports if Berth's passes less
+// often.
 func (s *suite) differs(ctx context.Context, test string, times int) (bool, error) {
 	passed := map[string]int{}
 	for range times {

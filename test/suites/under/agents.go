@@ -37,8 +37,8 @@ type agents struct {
 	news    chan struct{} // closed and made again when there is more to tell
 }
 
-// startAgents returns the address of the server, which ends with ctx. It makes the namespace in which
-// the scheduler keeps a Lease.
+// startAgents returns the address of the server, which ends with ctx. It makes the namespace in
+// which the scheduler keeps a Lease.
 func startAgents(ctx context.Context, client kubernetes.Interface) string {
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.HeartbeatNamespace}}
 	if _, err := client.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {

@@ -107,9 +107,9 @@ func usual() ([]config.KubeSchedulerProfile, error) {
 	return object.(*config.KubeSchedulerConfiguration).Profiles, nil
 }
 
-// withBerth adds Berth to each profile as the chart does for a default scheduler: its plugins at all
-// points, its Bind and PostFilter before the others, and its order of the queue unless the profile
-// has one of its own.
+// withBerth adds Berth to each profile as the chart does for a default scheduler: its plugins at
+// all points, its Bind and PostFilter before the others, and its order of the queue unless the
+// profile has one of its own.
 func withBerth(profiles []config.KubeSchedulerProfile) []config.KubeSchedulerProfile {
 	var out []config.KubeSchedulerProfile
 	for i := range profiles {
