@@ -58,10 +58,10 @@ func Capacity(view *placement.KubeletView) List {
 	out := List{CPU: int64(view.NumCores) * 1000, Memory: 0}
 	for i := range view.Nodes {
 		n := &view.Nodes[i]
-		out[Memory] = add(out[Memory], int64(min(n.MemoryBytes, math.MaxInt64)))
+		out[Memory] = Sum(out[Memory], int64(min(n.MemoryBytes, math.MaxInt64)))
 		for _, h := range n.HugePages {
 			name := memory.HugePages(h.PageBytes)
-			out[name] = add(out[name], int64(min(h.PageBytes*h.Count, math.MaxInt64)))
+			out[name] = Sum(out[name], int64(min(h.PageBytes*h.Count, math.MaxInt64)))
 		}
 	}
 	return out
@@ -148,19 +148,37 @@ func (n *Node) Remove(ask List, ports ...Port) {
 func (n *Node) AddTimes(ask List, copies int) {
 	n.pods += int64(copies)
 	for resource, amount := range ask {
-		n.used[resource] = add(n.used[resource], amount*int64(copies))
+		n.used[resource] = Sum(n.used[resource], amount*int64(copies))
 	}
 }
 
 // Hold counts amounts that are taken, by pods that nothing else is known about.
 func (n *Node) Hold(amounts List) {
 	for resource, amount := range amounts {
-		n.used[resource] = add(n.used[resource], amount)
+		n.used[resource] = Sum(n.used[resource], amount)
 	}
 }
 
-// add stops at the largest number: a pod may ask for as much as it likes.
-func add(a, b int64) int64 {
+// Add adds amounts.
+func (l List) Add(more List) {
+	for resource, amount := range more {
+		l[resource] = Sum(l[resource], amount)
+	}
+}
+
+// Take takes amounts away from what is there. What there is too little of is not there any more.
+func (l List) Take(less List) {
+	for resource, amount := range less {
+		if has, there := l[resource]; there && has > amount {
+			l[resource] = has - amount
+		} else if there {
+			delete(l, resource)
+		}
+	}
+}
+
+// Sum adds two amounts. It stops at the largest number: a pod may ask for as much as it likes.
+func Sum(a, b int64) int64 {
 	if sum := a + b; sum >= a || b < 0 {
 		return sum
 	}

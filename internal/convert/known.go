@@ -15,7 +15,7 @@ const (
 
 // actions says what becomes of each action.
 var actions = map[string]string{
-	"enqueue":     "berth-scheduler lets a group in when its pods are there and their minimum could be placed",
+	"enqueue":     "", // gate says what becomes of it
 	"allocate":    "",
 	"backfill":    "pods without requests are placed like others; there is no action to switch on",
 	"preempt":     "by priority, as kube-scheduler does, for whole gangs; a pod that must not evict has preemptionPolicy: Never",
@@ -38,7 +38,7 @@ var plugins = map[string]string{
 	"nodeorder":              "",
 	"binpack":                "",
 	"conformance":            "preemption evicts by priority alone: give critical pods the PriorityClass system-cluster-critical",
-	"overcommit":             "groups are admitted by what fits, so there is nothing to overcommit",
+	"overcommit":             "",
 	"drf":                    useKueue + " (fair sharing)",
 	"proportion":             useKueue,
 	"capacity":               useKueue,

@@ -32,7 +32,7 @@ func Volcano(text []byte) (Result, error) {
 
 // convert uses every setting up, or says what becomes of it.
 func (s *settings) convert() (Result, error) {
-	c := converter{weights: map[string]int64{}}
+	c := converter{weights: map[string]int64{}, gate: gate{known: len(s.Actions) > 0, enqueue: slices.Contains(s.Actions, "enqueue")}}
 	c.Notes, c.Unknown = slices.Clone(s.Notes), slices.Clone(s.Unknown)
 	c.parameters(s.Parameters)
 	for i := range s.Configurations {
@@ -49,7 +49,7 @@ func (s *settings) convert() (Result, error) {
 	for i := range s.Plugins {
 		c.plugin(&s.Plugins[i])
 	}
-	config, err := yaml.Marshal(c.configuration())
+	config, err := yaml.Marshal(c.configuration(c.admission()))
 	c.Config = config
 	return c.Result, err
 }
@@ -103,6 +103,7 @@ type converter struct {
 	evicts bool
 	// keep is how many CPUs are kept for a device, by resource.
 	keep map[string]int64
+	gate gate
 }
 
 func (c *converter) note(format string, args ...any) {
@@ -126,6 +127,7 @@ func (c *converter) explain(what, name string, known map[string]string) {
 
 func (c *converter) plugin(p *plugin) {
 	c.explain("plugin ", p.Name, plugins)
+	c.atGate(p)
 	switch p.Name {
 	case "numa-aware":
 		c.weigh(p, "weight", "Berth", "1")
@@ -299,8 +301,8 @@ func (c *converter) proportional(p *plugin) {
 	c.note("plugin predicates: argument %s true: it becomes keep: cpusNearDevices with cpusPerDevice, which keeps CPUs on each NUMA node, for every healthy device", proportional)
 }
 
-// configuration is what berth-scheduler is started with.
-func (c *converter) configuration() map[string]any {
+// configuration is what berth-scheduler is started with. Groups are let in by admission.
+func (c *converter) configuration(admission map[string]any) map[string]any {
 	enabled := []any{map[string]any{"name": "Berth", "weight": max(1, c.weights["Berth"])}}
 	enabled = append(enabled, map[string]any{"name": "BerthTiers", "weight": tiersWeight})
 	var disabled []any
@@ -317,6 +319,9 @@ func (c *converter) configuration() map[string]any {
 	postFilter, args := map[string]any{"enabled": berth}, map[string]any{"scoring": map[string]any{"formula": "volcano"}}
 	if len(c.keep) > 0 {
 		args["keep"], args["cpusPerDevice"] = "cpusNearDevices", c.keep
+	}
+	if admission != nil {
+		args["admission"] = admission
 	}
 	if !c.evicts {
 		postFilter["disabled"], args["evictsNobody"] = []any{map[string]any{"name": "*"}}, true

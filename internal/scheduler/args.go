@@ -5,13 +5,17 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/yaml"
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/internal/gangs"
 	"github.com/berth-dev/berth/internal/rank"
 	"github.com/berth-dev/berth/internal/wire"
 )
@@ -57,6 +61,13 @@ type Args struct {
 	// GangTimeout is how long the members of a gang wait for each other, from the plan on, where
 	// the gang names no time. Default 1m.
 	GangTimeout metav1.Duration `json:"gangTimeout,omitempty"`
+	// Admission says when groups are let in that name resources (minResources of a PodGroup), and
+	// for how long what they have not used yet is kept for them.
+	Admission gangs.Admission `json:"admission,omitempty"`
+	// VolcanoLease is the Lease of Volcano's own controller, NAMESPACE/NAME. While it is renewed,
+	// pods that name the scheduler volcano wait until that controller has given them a group, for
+	// 30 s at most. Default "volcano-system/vc-controller-manager".
+	VolcanoLease string `json:"volcanoLease,omitempty"`
 	// ReservationOwnersNeedNamespace refuses Reservations with an owner that names no namespace:
 	// pods of every namespace could have what they hold. Default false, as with Koordinator.
 	ReservationOwnersNeedNamespace bool `json:"reservationOwnersNeedNamespace,omitempty"`
@@ -116,6 +127,8 @@ func (a *Args) fillIn() {
 	a.GangTimeout.Duration = cmp.Or(a.GangTimeout.Duration, time.Minute)
 	a.MaxNodes = cmp.Or(a.MaxNodes, 5000)
 	a.Candidates = cmp.Or(a.Candidates, 32)
+	a.VolcanoLease = cmp.Or(a.VolcanoLease, "volcano-system/vc-controller-manager")
+	a.Admission.FillIn()
 	a.Scoring.FillIn()
 }
 
@@ -135,6 +148,12 @@ func (a *Args) validate() error {
 	if a.Candidates >= 0 && a.Candidates < minCandidates || a.Candidates > maxCandidates {
 		return fmt.Errorf("candidates: %d: want %d to %d, or a negative number for no search of Berth's own", a.Candidates, minCandidates, maxCandidates)
 	}
+	if lease := a.volcanoLease(); len(validation.IsDNS1123Label(lease.Namespace)) > 0 || len(validation.IsDNS1123Subdomain(lease.Name)) > 0 {
+		return fmt.Errorf("volcanoLease: %q: want NAMESPACE/NAME", a.VolcanoLease)
+	}
+	if err := a.Admission.Check(); err != nil {
+		return err
+	}
 	if _, err := a.terms(); err != nil {
 		return err
 	}
@@ -148,6 +167,11 @@ func (a *Args) looksAt() int {
 		return 0
 	}
 	return a.MaxNodes
+}
+
+func (a *Args) volcanoLease() types.NamespacedName {
+	namespace, name, _ := strings.Cut(a.VolcanoLease, "/")
+	return types.NamespacedName{Namespace: namespace, Name: name}
 }
 
 // terms returns what the arguments say about every pod.

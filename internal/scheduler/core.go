@@ -44,6 +44,8 @@ type core struct {
 	outcomes *outcome.Writer
 	pauses   *groupPauses
 	gangs    *gang.Groups
+	// annotating holds pods that Volcano's own controller gives a group.
+	annotating annotating
 	// onNodes are Node objects and the pods that are bound to them.
 	onNodes *onNodes
 	// lead opens when this process takes its first pod from the scheduling queue.
@@ -67,8 +69,15 @@ type core struct {
 type profiles struct {
 	// maxNodes is Args.looksAt of each, by the name by which pods ask for it.
 	maxNodes sync.Map
+	// terms are gang.Terms of each, in the same way.
+	terms sync.Map
 	// common are the arguments in which they may not differ.
 	common commonArgs
+}
+
+func (p *profiles) add(name string, args *Args) {
+	p.maxNodes.Store(name, args.looksAt())
+	p.terms.Store(name, groupTerms(args))
 }
 
 // ours says whether pods ask for one of them by that name.
@@ -78,12 +87,12 @@ func (p *profiles) ours(name string) bool {
 }
 
 type commonArgs struct {
-	namespace, settle, stale string
-	ownersNeedNamespace      bool
+	namespace, settle, stale, volcanoLease string
+	ownersNeedNamespace                    bool
 }
 
 func commonOf(a *Args) commonArgs {
-	return commonArgs{a.HeartbeatNamespace, a.SettleAfter.Duration.String(), a.StaleAfter.Duration.String(), a.ReservationOwnersNeedNamespace}
+	return commonArgs{a.HeartbeatNamespace, a.SettleAfter.Duration.String(), a.StaleAfter.Duration.String(), a.VolcanoLease, a.ReservationOwnersNeedNamespace}
 }
 
 // cores are the schedulers of this process, by the informers that the profiles of each share. The
@@ -149,15 +158,15 @@ func sharedCore(ctx context.Context, args Args, handle fwk.Handle, o Options) (*
 	defer cores.Unlock()
 	key := handle.SharedInformerFactory()
 	if c, ok := cores.byInformers[key]; ok {
-		c.profiles.maxNodes.Store(handle.ProfileName(), args.looksAt())
+		c.profiles.add(handle.ProfileName(), &args)
 		if c.profiles.common != commonOf(&args) {
-			return nil, fmt.Errorf("arguments of plugin %s: heartbeatNamespace, settleAfter, staleAfter and reservationOwnersNeedNamespace: %v and %v: want the same in every profile",
+			return nil, fmt.Errorf("arguments of plugin %s: heartbeatNamespace, settleAfter, staleAfter, volcanoLease and reservationOwnersNeedNamespace: %v and %v: want the same in every profile",
 				Name, c.profiles.common, commonOf(&args))
 		}
 		return c, nil
 	}
 	c := newCore(ctx, args, handle, o)
-	c.profiles.maxNodes.Store(handle.ProfileName(), args.looksAt())
+	c.profiles.add(handle.ProfileName(), &args)
 	if err := c.start(ctx, args, handle); err != nil {
 		return nil, err
 	}
@@ -187,6 +196,8 @@ func newCore(ctx context.Context, args Args, handle fwk.Handle, o Options) *core
 	made.outcomes = outcome.NewWriter(outcome.Options{Client: handle.ClientSet(), Pods: lister, Clock: c, Logger: logger})
 	made.onNodes = newOnNodes(handle, logger)
 	made.gangs = newGangs(&args, handle, made, logger)
+	made.annotating.clock, made.annotating.logger, made.annotating.waits = c, logger, made.delays.waits
+	made.annotating.activate = func(pods map[string]*corev1.Pod) { handle.Activate(logger, pods) }
 	made.reservations = newReservations(&args, handle, made, logger)
 	made.pauses = &groupPauses{clock: made.clock, activate: func(pods map[string]*corev1.Pod) { handle.Activate(logger, pods) }}
 	made.feed = nodes.NewFeed(nodes.FeedOptions{
@@ -282,6 +293,7 @@ func (c *core) start(ctx context.Context, args Args, handle fwk.Handle) error {
 		}
 	}()
 	uids := uidsOf(c.pods.PodLister)
+	go c.annotating.follow(ctx, handle.ClientSet(), args.volcanoLease())
 	go c.gangs.Sweep(ctx, uids)
 	go c.reservations.Sweep(ctx, uids)
 	go c.feed.Sweep(ctx)
@@ -345,6 +357,7 @@ func (c *core) seen(pod *corev1.Pod, initial bool) {
 	c.outcomes.Shown(pod)
 	c.feed.PodSeen(pod, initial)
 	c.table.Demand.Seen(pod)
+	c.annotating.shown(pod)
 	c.gangs.PodSeen(pod)
 	c.reservations.PodSeen(pod)
 	c.handover.Seen(pod)
@@ -371,6 +384,7 @@ func (c *core) OnDelete(obj any) {
 		c.outcomes.Forget(pod.UID)
 		c.feed.PodGone(pod)
 		c.table.Demand.Gone(pod.UID)
+		c.annotating.gone(pod)
 		c.gangs.PodGone(pod)
 		c.reservations.PodGone(pod)
 		c.handover.Gone(pod.UID)

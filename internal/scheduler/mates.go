@@ -17,6 +17,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 
 	"github.com/berth-dev/berth/internal/amounts"
+	"github.com/berth-dev/berth/internal/gangs"
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/scheduler/gang"
 	"github.com/berth-dev/berth/internal/wire"
@@ -37,7 +38,8 @@ func newGangs(args *Args, handle fwk.Handle, c *core, logger klog.Logger) *gang.
 		Budgets:  func() ([]*policyv1.PodDisruptionBudget, error) { return budgets.List(labels.Everything()) },
 		Forgo:    c.forgoFor(handle),
 		Ours:     c.profiles.ours,
-		Room:     roomOn(handle), Lead: c.lead,
+		Room:     c.roomOn(handle), Lead: c.lead, Terms: c.profiles.termsOf,
+		Countable: func(list amounts.List) amounts.List { return gang.Countable(handle, list, nil) },
 	})
 }
 
@@ -54,38 +56,47 @@ func (c *core) forgoFor(handle fwk.Handle) func(pod *corev1.Pod, node string) {
 	}
 }
 
-// roomOn counts what is free on the nodes that pods may go to, by what the scheduler watches.
-func roomOn(handle fwk.Handle) gang.Room {
+// roomOn counts what is there on the nodes that pods may go to, by what the scheduler watches.
+func (c *core) roomOn(handle fwk.Handle) func() (*gangs.Room, error) {
 	core := handle.SharedInformerFactory().Core().V1()
 	nodes, pods := core.Nodes().Lister(), core.Pods().Lister()
-	return func(asked corev1.ResourceList) bool {
-		if len(asked) == 0 {
-			return true
-		}
+	return func() (*gangs.Room, error) {
 		all, err := nodes.List(labels.Everything())
 		if err != nil {
-			return false
-		}
-		has, open := amounts.List{}, map[string]bool{}
-		for _, n := range all {
-			if open[n.Name] = !n.Spec.Unschedulable; open[n.Name] {
-				for name, amount := range wire.ReadResources(n.Status.Allocatable) {
-					has[name] += amount
-				}
-			}
+			return nil, err
 		}
 		there, err := pods.List(labels.Everything())
 		if err != nil {
-			return false
+			return nil, err
 		}
-		together := amounts.NewNode(has)
-		for _, p := range there {
-			if open[p.Spec.NodeName] && !wire.Ended(p) {
-				together.Add(wire.ReadAmounts(p))
+		room, open := new(gangs.Room), map[string]bool{}
+		for _, n := range all {
+			if !n.Spec.Unschedulable {
+				open[n.Name] = true
+				room.Offer(wire.ReadResources(n.Status.Allocatable))
 			}
 		}
-		return together.Has(gang.Countable(handle, wire.ReadResources(asked), nil))
+		for _, p := range there {
+			if open[p.Spec.NodeName] && !wire.Ended(p) {
+				o := c.gangs.Occupant(p)
+				o.Asks = wire.ReadAmounts(p)
+				room.Take(&o)
+			}
+		}
+		return room, nil
 	}
+}
+
+// termsOf are what the arguments of the profile of that name say about letting groups in.
+func (p *profiles) termsOf(name string) gang.Terms {
+	if terms, ok := p.terms.Load(name); ok {
+		return terms.(gang.Terms)
+	}
+	return gang.Terms{}
+}
+
+func groupTerms(a *Args) gang.Terms {
+	return gang.Terms{Admission: a.Admission, EvictsNobody: a.EvictsNobody}
 }
 
 // watchForGangs tells the groups of their objects, and of nodes that may help them.
@@ -129,6 +140,9 @@ func (p *Plugin) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status {
 		return status
 	}
 	p.core.delays.Queued(pod)
+	if status := p.core.annotating.hold(pod); status != nil {
+		return status
+	}
 	return p.core.gangs.PreEnqueue(pod)
 }
 
@@ -177,10 +191,10 @@ func (p *Plugin) gangProfile() gang.Profile {
 			c := p.core.table.Candidate(pod, &ask.Request)
 			return &c, ask.RulesErr
 		},
-		BestFirst:    p.bestFirst,
-		Account:      func(node string) *ledger.Node { return p.core.table.Named(node).Account() },
-		Check:        wire.CheckPlacement,
-		EvictsNobody: p.args.EvictsNobody,
+		BestFirst: p.bestFirst,
+		Account:   func(node string) *ledger.Node { return p.core.table.Named(node).Account() },
+		Check:     wire.CheckPlacement,
+		Terms:     groupTerms(&p.args),
 	}
 }
 

@@ -52,8 +52,8 @@ func TestReferenceArgs(t *testing.T) {
 			if d, ok := value.Interface().(metav1.Duration); ok {
 				text = "`" + d.Duration.String() + "`"
 			}
-			if value.Kind() == reflect.Struct && f.Name == "Scoring" {
-				text = "[below](#scoring)"
+			if f.Name == "Scoring" || f.Name == "Admission" {
+				text = "[below](#" + f.JSON + ")"
 			}
 			if text == "``" {
 				text = ""
@@ -62,6 +62,8 @@ func TestReferenceArgs(t *testing.T) {
 		}
 	}
 	table(args, reference.Fields(t, "args.go", "Args"))
+	b.WriteString("\n## Admission\n\nThe fields of `admission`.\n")
+	table(args.Admission, reference.Fields(t, "../gangs/room.go", "Admission"))
 	b.WriteString("\n## Scoring\n\nThe fields of `scoring`.\n")
 	table(args.Scoring, reference.Fields(t, "../rank/scoring.go", "Scoring"))
 	golden.File(t, "../../docs/reference/arguments.md", b.String())

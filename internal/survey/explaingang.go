@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
 	"github.com/berth-dev/berth/internal/amounts"
@@ -273,7 +274,7 @@ func (t *gangTrial) add(ctx context.Context, c *Cluster, pod *corev1.Pod, known 
 
 // run plans, and says what came of it.
 func (t *gangTrial) run(e *ExplainedGang) {
-	if short := t.short(); short != "" {
+	if short := t.short(&e.Gang); short != "" {
 		e.Verdict = short
 		return
 	}
@@ -361,18 +362,46 @@ func (s *Survey) inAll(resource string) (all int64, told bool) {
 	return all, true
 }
 
-// short says which of the resources that the group names is not free on all nodes together.
-func (t *gangTrial) short() string {
-	for _, name := range slices.Sorted(maps.Keys(t.spec.Resources)) {
-		want := wire.ReadResources(corev1.ResourceList{name: t.spec.Resources[name]})[string(name)]
-		free := int64(0)
-		for i := range t.rooms {
-			free += t.rooms[i]().Free(string(name))
+// short says which of the resources that the group names can neither be had nor be freed, as the
+// scheduler does by its default arguments. What is kept for other groups only the scheduler knows:
+// it writes that into the group's status. A group that it has let in is not asked again.
+func (t *gangTrial) short(g *Gang) string {
+	if len(t.spec.Resources) == 0 || !gangs.NotLetIn(t.spec.Phase) {
+		return ""
+	}
+	var room gangs.Room
+	for _, n := range t.nodes {
+		has, told := nodestate.Allocatable(n.object)
+		if !told || n.object.Spec.Unschedulable {
+			continue
 		}
-		if free < want {
-			has, wants := amounts.Texts(string(name), max(0, free), want)
-			return fmt.Sprintf("minResources asks for %s %s, and %s are free", wants, amounts.Name(string(name), want), has)
+		room.Offer(has)
+		for _, pod := range t.survey.bound[n.name] {
+			if wire.Ended(pod) {
+				continue
+			}
+			part, _ := gangs.PartOf(pod, true)
+			room.Take(&gangs.Occupant{
+				Asks: wire.ReadAmounts(pod), Priority: corev1helpers.PodPriority(pod), Gang: part.Says.Gang, Leaving: pod.DeletionTimestamp != nil,
+			})
 		}
+	}
+	c := gangs.Claim{Asked: wire.ReadResources(t.spec.Resources)}
+	maps.DeleteFunc(c.Asked, func(name string, _ int64) bool { return t.classes[corev1.ResourceName(name)] }) // a driver knows
+	for i, pod := range t.pods {
+		if priority := corev1helpers.PodPriority(pod); i == 0 || priority < c.Priority {
+			c.Priority = priority
+		}
+		c.EvictsNobody = c.EvictsNobody || pod.Spec.PreemptionPolicy != nil && *pod.Spec.PreemptionPolicy == corev1.PreemptNever
+	}
+	for _, pod := range g.pods {
+		if gangs.Done(pod, pod.Spec.NodeName != "") {
+			c.Asked.Take(wire.ReadAmounts(pod))
+			c.Asked.Take(amounts.List{amounts.Pods: 1})
+		}
+	}
+	if s := room.Short(&c); s != nil {
+		return s.String()
 	}
 	return ""
 }

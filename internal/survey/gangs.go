@@ -258,6 +258,8 @@ func (g *Gang) why(facts *gangs.Facts, ending int) string {
 		return whySaid(g.pods, g.waiting[0])
 	case ending > 0 && len(g.waiting) == 0:
 		return lack + " are there, and " + wire.Counted(ending, "pod") + " ending"
+	case gangs.NotLetIn(g.spec.Phase) && g.spec.Unschedulable != "": // which is why nobody makes them
+		return lack + " are there: " + g.spec.Unschedulable
 	}
 	return lack + " are there"
 }

@@ -89,7 +89,7 @@ func TestGangs(t *testing.T) {
 		"forming forming 0/3 of 2: 2 of 3 pods are there",
 		"leaving forming 0/3 of 3: 0 of 3 pods are there, and 3 pods ending",
 		"missing wrong 0/0 of 1: PodGroup.scheduling.volcano.sh default/missing is not there",
-		`net wrong 0/0 of 0: PodGroup default/net: spec.networkTopology: "hard": want nothing: Berth does not serve it yet, and would not start the pods as asked`,
+		`net wrong 0/0 of 0: PodGroup default/net: spec.networkTopology.mode: "hard": want soft, or nothing: Berth does not look at the network, and would not start the pods as asked`,
 		"partial partial 1/2 of 2: ",
 		"reduced reduced 1/2 of 2: ",
 		`sigs wrong 0/0 of 0: PodGroup default/sigs: spec.minMember: "1000000": want 0 to 4096`,
@@ -102,6 +102,41 @@ func TestGangs(t *testing.T) {
 	}
 	if len(got.Notes) != 1 || !strings.Contains(got.Notes[0], "PodGroup default/mad") {
 		t.Errorf("notes %q, want one of the group that cannot be read", got.Notes)
+	}
+}
+
+// TestExplainGangCountsWhatCouldBeFreed for a group's minResources, as the scheduler does.
+func TestExplainGangCountsWhatCouldBeFreed(t *testing.T) {
+	for priority, want := range map[int32]string{
+		1: "minResources asks for 8 CPUs, and 4 are free",
+		9: "0 of 1 pods fit now",
+	} {
+		w := newWorld(t)
+		w.report(w.addNode("n1"))
+		w.report(w.addNode("n2")) // 14 CPUs in all
+		low := pod("low", 10)
+		low.Spec.NodeName, low.Spec.Priority = "n1", &[]int32{5}[0]
+		w.group(`{"apiVersion":"scheduling.volcano.sh/v1beta1","metadata":{"name":"high","namespace":"default"},"spec":{"minMember":1,"minResources":{"cpu":"8"}}}`)
+		high := pod("high", 8)
+		high.Annotations, high.Spec.Priority = map[string]string{"scheduling.k8s.io/group-name": "high"}, &priority
+		w.Pods = append(w.Pods, low, high)
+		c := w.cluster()
+		c.Namespace = "default"
+		e, err := c.ExplainGang(t.Context(), "", "high")
+		if err != nil || !strings.HasPrefix(e.Verdict, want) {
+			t.Errorf("priority %d: %+v, %v: want %q", priority, e, err, want)
+		}
+	}
+}
+
+// TestAGroupWithoutPodsSaysWhyItWaits: what the scheduler has written into its status.
+func TestAGroupWithoutPodsSaysWhyItWaits(t *testing.T) {
+	w := newWorld(t)
+	w.group(`{"apiVersion":"scheduling.volcano.sh/v1beta1","metadata":{"name":"large","namespace":"default"},"spec":{"minMember":1,"minResources":{"cpu":"73"}},
+		"status":{"phase":"Pending","conditions":[{"type":"Unschedulable","status":"True","message":"minResources asks for 73 CPUs, and 8 are free"}]}}`)
+	all, err := w.cluster().Gangs(t.Context())
+	if err != nil || len(all.Gangs) != 1 || all.Gangs[0].Why != "0 of 1 pods are there: minResources asks for 73 CPUs, and 8 are free" {
+		t.Errorf("%+v, %v", all, err)
 	}
 }
 
@@ -123,6 +158,10 @@ func TestExplainGang(t *testing.T) {
 	w.group(`{"apiVersion":"scheduling.volcano.sh/v1beta1","metadata":{"name":"broad","namespace":"default"},"spec":{"minMember":1,"minResources":{"cpu":"100"}}}`)
 	broad := pod("broad", 1)
 	broad.Annotations = map[string]string{"scheduling.k8s.io/group-name": "broad"}
+	w.group(`{"apiVersion":"scheduling.volcano.sh/v1beta1","metadata":{"name":"in","namespace":"default"},"spec":{"minMember":1,"minResources":{"cpu":"100"}},"status":{"phase":"Inqueue"}}`)
+	in := pod("in", 1)
+	in.Annotations = map[string]string{"scheduling.k8s.io/group-name": "in"}
+	w.Pods = append(w.Pods, in)
 	light := pod("light", 2)
 	light.Annotations = map[string]string{wire.GangAnnotation: "light", wire.GangMinimumAnnotation: "1"}
 	light.Spec.Containers[0].Resources.Limits = nil
@@ -139,6 +178,7 @@ func TestExplainGang(t *testing.T) {
 		{"large", "2 of 4 pods fit now; not even empty nodes would do: they have 14 CPUs in all, and these pods ask for 16", false, 2, "large-2"},
 		{"beyond", "the minimum fits now: 2, of 2", true, 2, "beyond-2"},
 		{"broad", "minResources asks for 100 CPUs, and 14 are free", false, 0, ""},
+		{"in", "all fit now", true, 1, ""}, // the scheduler has let it in
 		{"light", "all fit now", true, 1, ""},
 	} {
 		e, err := c.ExplainGang(t.Context(), "", want.name)

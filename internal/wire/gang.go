@@ -215,6 +215,10 @@ type Gang struct {
 	Job string
 	// Queue is the queue of Volcano's that the object names; "" for none.
 	Queue string
+	// PriorityClass is the one that the object names; "" for none. Pods have their own.
+	PriorityClass string
+	// Unschedulable is what the status says about why the gang gets no nodes; "" for nothing.
+	Unschedulable string
 	// Ran says that the status reports a gang that was whole once.
 	Ran bool
 }
@@ -260,13 +264,13 @@ func GangWasWhole(pod *corev1.Pod) bool {
 func ReadVolcanoGroup(g *volcano.PodGroup) (Gang, error) {
 	out := Gang{
 		Key: GangKey{GangOfVolcano, g.Namespace, g.Name}, UID: g.UID, Version: g.ResourceVersion,
-		Phase: string(g.Status.Phase), Job: jobOf(g), Queue: g.Spec.Queue,
+		Phase: string(g.Status.Phase), Job: jobOf(g), Queue: g.Spec.Queue, PriorityClass: g.Spec.PriorityClassName, Unschedulable: unschedulable(g),
 		Ran: slices.Contains([]volcano.PodGroupPhase{volcano.PodGroupRunning, volcano.PodGroupUnknown, volcano.PodGroupCompleted}, g.Status.Phase),
 	}
 	wrong, spec := fieldErrors(groupName(out.Key)), field.NewPath("spec")
 	switch {
-	case g.Spec.NetworkTopology != nil:
-		return out, wrong.at(spec.Child("networkTopology"), g.Spec.NetworkTopology.Mode, notServed)
+	case g.Spec.NetworkTopology != nil && g.Spec.NetworkTopology.Mode != softTopology:
+		return out, wrong.at(spec.Child("networkTopology", "mode"), g.Spec.NetworkTopology.Mode, "soft, or nothing: Berth does not look at the network, and would not start the pods as asked")
 	case len(g.Spec.SubGroupPolicy) > 0:
 		return out, wrong.at(spec.Child("subGroupPolicy"), g.Spec.SubGroupPolicy[0].Name, notServed)
 	}
@@ -282,6 +286,16 @@ func ReadVolcanoGroup(g *volcano.PodGroup) (Gang, error) {
 		out.Resources = ofNodes(*g.Spec.MinResources)
 	}
 	return out, wrong.amounts(spec.Child("minResources"), out.Resources)
+}
+
+// unschedulable is the message of a PodGroup's condition Unschedulable, if that is true.
+func unschedulable(g *volcano.PodGroup) string {
+	for i := range g.Status.Conditions {
+		if c := &g.Status.Conditions[i]; c.Type == volcano.PodGroupUnschedulableType && c.Status == corev1.ConditionTrue {
+			return c.Message
+		}
+	}
+	return ""
 }
 
 // GroupKind is a kind of object that declares gangs.
@@ -314,6 +328,9 @@ func ignoredOfVolcano(s *volcano.PodGroupSpec) string {
 	if s.Queue != "" && s.Queue != defaultQueue {
 		out = append(out, "spec.queue "+clip.Quoted(s.Queue)+": Berth has no queues")
 	}
+	if s.NetworkTopology != nil { // a hard one is refused
+		out = append(out, "spec.networkTopology of mode soft: Berth does not look at the network")
+	}
 	if s.PriorityClassName != "" {
 		out = append(out, "spec.priorityClassName "+clip.Quoted(s.PriorityClassName)+": the priority of its pods counts")
 	}
@@ -331,6 +348,9 @@ func jobOf(object metav1.Object) string {
 	}
 	return owner.Name
 }
+
+// softTopology is the mode of a networkTopology that is a wish.
+const softTopology = "soft"
 
 const notServed = "nothing: Berth does not serve it yet, and would not start the pods as asked"
 

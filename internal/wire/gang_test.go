@@ -84,6 +84,20 @@ func TestReadGroups(t *testing.T) {
 	}
 }
 
+// TestASoftTopologyIsAWish: the group is served, and people are told that the network is not looked
+// at. Anything else that is asked of the network is refused.
+func TestASoftTopologyIsAWish(t *testing.T) {
+	for mode, told := range map[string]string{"soft": "spec.networkTopology of mode soft", "hard": "", "": "", "sofft": ""} {
+		g, err := ReadVolcanoGroup(&volcano.PodGroup{Spec: volcano.PodGroupSpec{MinMember: 2, NetworkTopology: &volcano.NetworkTopologySpec{Mode: mode}}})
+		if served := told != ""; served != (err == nil) || !strings.Contains(g.Ignored, told) || served && g.Minimum != 2 {
+			t.Errorf("mode %q: %+v, %v", mode, g, err)
+		}
+		if err != nil && !strings.Contains(err.Error(), `spec.networkTopology.mode: "`+mode+`": want soft`) {
+			t.Errorf("mode %q: %v", mode, err)
+		}
+	}
+}
+
 // TestWhatVolcanosControllerWrites: its groups name quotas beside resources, and tasks whose minima
 // sum to more than the group's own.
 func TestWhatVolcanosControllerWrites(t *testing.T) {

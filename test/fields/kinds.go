@@ -64,6 +64,7 @@ var Kinds = []Kind{
 		{Path: "spec.queue", Fate: Told, Sample: `"research"`},
 		{Path: "spec.priorityClassName", Fate: Told, Sample: `"high"`},
 		{Path: "spec.networkTopology", Fate: Refused, Sample: `{"mode":"hard"}`},
+		{Path: "spec.networkTopology.mode", Fate: Told, Sample: `"soft"`},
 		{Path: "spec.subGroupPolicy", Fate: Refused, Sample: `[{"name":"a"}]`},
 	}},
 	{Name: "PodGroup of scheduling.sigs.k8s.io/v1alpha1", CRD: "koordinator-crds/scheduling.sigs.k8s.io_podgroups.yaml", Base: group, Fields: []Field{

@@ -60,7 +60,7 @@ internal/defrag           : placement internal/amounts internal/suppose
 internal/moving           : internal/wire
 internal/cases            : internal/clip topology placement
 internal/wire             : internal/clip topology placement placement/joint api/... internal/amounts internal/kubeletstate
-internal/gangs            : internal/wire
+internal/gangs            : internal/amounts internal/wire
 internal/suggest          :
 internal/pasted           :
 internal/stranded         : topology placement

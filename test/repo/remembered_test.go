@@ -295,6 +295,13 @@ scheduler/gang.book.groups = gang.Groups
 scheduler/gang.book.of = gang.Groups
 scheduler/gang.Groups.lone = gang.Groups
 scheduler/gang.teller.vacant = Groups.vacant
+scheduler/gang.book.admitted = book.admitted
+scheduler/gang.book.spoiled = book.spoiled
+scheduler/gang.look.classes a look
+gangs.Room.single a count
+gangs.Room.gangs a count
+scheduler.annotating.since = annotating.since
+scheduler.profiles.terms one for each profile
 scheduler/gang.Groups.evicted = Groups.evicted
 scheduler/gang.aspects.Labels a trial
 scheduler/gang.aspects.Selector a trial

@@ -50,7 +50,8 @@ func (gs *Groups) PreFilter(ctx context.Context, profile Profile, pod *corev1.Po
 		defer gs.mu.Unlock()
 		return Turn{Held: gs.holdUntil(g, pod, until)}
 	}
-	a := attempt{Groups: gs, group: g, pod: pod, job: gs.job(g, pod.UID)}
+	a := attempt{Groups: gs, group: g, pod: pod, job: gs.job(g, pod.UID), terms: profile.Terms}
+	a.job.occupant = gs.Occupant
 	gs.mu.Unlock()
 
 	a.begun = gs.Clock.Now()
@@ -79,6 +80,7 @@ type attempt struct {
 	job    *job
 	result *result
 	begun  time.Time
+	terms  Terms
 }
 
 // conclude reserves the plan, or notes why there is none.
@@ -115,7 +117,8 @@ func (a *attempt) begin(p *planned) Turn {
 		p.forget()
 		return Turn{Held: notNow("a member left while its gang was planned")}
 	}
-	g.plan, g.kept, g.roomy = p, nil, true
+	g.plan, g.kept = p, nil
+	a.passed(true)
 	a.on(g, gangs.PlanMade{Timeout: a.timeout(g)})
 	p.deadline = g.Together
 	a.following = append(a.following, p)
@@ -236,7 +239,9 @@ func (a *attempt) doesNotFit() Turn {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	g.kept = nil
-	g.roomy = g.roomy || a.result.short == ""
+	if a.result.short == "" {
+		a.passed(false)
+	}
 	misfit := gangs.Misfit{Tried: a.job.stirs, Stirs: a.stirs, Pause: a.pause()}
 	if waits && e == nil {
 		// A report will tell, and costs nobody anything: no back-off.
@@ -247,7 +252,9 @@ func (a *attempt) doesNotFit() Turn {
 		return Turn{Held: notNow(misfit.Why)}
 	}
 	plansDropped.WithLabelValues(failedCapacity).Inc()
-	if misfit.Lacking = e == nil; e != nil {
+	if misfit.Lacking = e == nil; e == nil {
+		a.keepsNothing(g.key)
+	} else {
 		why += "; it " + e.text()
 		g.keep(a.job, e, a.pod.UID)
 		a.sendAway(e.victims, g.key.String())
@@ -257,6 +264,21 @@ func (a *attempt) doesNotFit() Turn {
 	a.on(g, misfit)
 	a.tell(g, a.pod, why)
 	return Turn{Held: fwk.NewStatus(fwk.Unschedulable, "Berth: "+misfit.Why)}
+}
+
+// passed notes that the group was let in, and if planned that it gets its first nodes. The caller
+// holds the lock.
+func (a *attempt) passed(planned bool) {
+	g := a.group
+	g.letIn, g.shut = true, ""
+	if len(g.spec.Resources) == 0 || g.Whole || a.terms.Admission.Gate == gangs.GateNone || !g.key.Source.HasObject() {
+		return
+	}
+	keep := a.terms.Admission.KeepFor.Duration
+	if !planned {
+		keep = 0 // it is planned whole or not at all, so that others may go first
+	}
+	a.admit(g.key, admission{asked: wire.ReadResources(g.spec.Resources), placed: planned}, keep)
 }
 
 // room says who would have to go for what does not fit, and whether nodes' reports could show room:

@@ -17,6 +17,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/clock"
 
+	"github.com/berth-dev/berth/internal/amounts"
 	"github.com/berth-dev/berth/internal/gangs"
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/scheduler/later"
@@ -48,8 +49,13 @@ type Options struct {
 	// Forgo stops keeping a node for a pod, and tries the pods that it was kept from. It is called
 	// without a lock. nil where nobody keeps any.
 	Forgo func(pod *corev1.Pod, node string)
-	// Room is asked for groups without pods; nil where nobody knows.
-	Room Room
+	// Room counts what is there for groups whose pods are not there yet; nil if nobody knows.
+	Room func() (*gangs.Room, error)
+	// Countable leaves out of amounts what Room does not count; nil for nothing.
+	Countable func(amounts.List) amounts.List
+	// Terms are those of the profile for pods that name that scheduler; nil stands for the
+	// defaults.
+	Terms func(schedulerName string) Terms
 	// Lead says whether anything may be written or deleted. nil is a gate that Follow opens.
 	Lead *lead.Gate
 }
@@ -60,8 +66,8 @@ type Objects interface {
 	Want(source wire.GangSource)
 	// Read asks the API server for an object as it is now. The error is for people.
 	Read(ctx context.Context, key wire.GangKey) (wire.Gang, error)
-	// SchedulerOf returns the scheduler that a Job of batch.volcano.sh names.
-	SchedulerOf(ctx context.Context, namespace, job string) (string, error)
+	// JobOf returns what a Job of batch.volcano.sh says about its pods.
+	JobOf(ctx context.Context, namespace, name string) (Job, error)
 	// QueueState returns the state of a queue of Volcano's; "" where there is none of the name.
 	QueueState(ctx context.Context, queue string) (string, error)
 	// Write writes how things stand into the object's status, unless it says so. It returns the
@@ -101,6 +107,14 @@ type book struct {
 	synced bool
 	// ledFrom is when this process began to lead with all pods seen.
 	ledFrom time.Time
+	// admitted are the groups with objects that name resources and were let in: as many as there
+	// are such objects.
+	admitted map[wire.GangKey]*admission
+	// spoiled are namespaces for whose groups something was kept and no pod came to a node, and
+	// until when nothing is kept from other namespaces for groups without nodes.
+	spoiled map[string]time.Time
+	// stirred tells all groups that something has changed.
+	stirred func()
 }
 
 // join returns the pod's group with the pod in it, and makes what is missing; nil for pods of no
@@ -359,9 +373,6 @@ func (b *book) Count() map[gangs.Stage]int {
 	return out
 }
 
-// Room says whether that much is free in all on the nodes that pods may go to.
-type Room func(asked corev1.ResourceList) bool
-
 // notNow is the status of a member that is not tried for another reason than that capacity is
 // missing.
 func notNow(why string) *fwk.Status {
@@ -391,8 +402,8 @@ func (b *book) job(g *group, one types.UID) *job {
 	if g.asking > 0 {
 		j.seated = g.seated()
 	}
-	if !g.roomy && !g.Whole {
-		j.resources = g.spec.Resources
+	if !j.single {
+		j.claim = b.claim(g)
 	}
 	return j
 }

@@ -151,7 +151,8 @@ func (e endings) prune(g *group) {
 		}
 	}
 	if left && g.plan == nil && !g.hasPlaced() { // what it was, it was in a former run
-		g.Whole, g.Open, g.roomy = false, false, false
+		g.Whole, g.Open, g.letIn = false, false, false
+		delete(e.gs.admitted, g.key)
 	}
 }
 

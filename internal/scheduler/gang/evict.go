@@ -148,7 +148,7 @@ type unit struct {
 // their gangs, and pods that are leaving anyway. A gang counts by its lowest priority: a member of
 // a higher one shields nobody. Only pods on nodes that eviction may open count.
 func (gs *Groups) victims(j *job, t *trial) []unit {
-	limit, may := lowestPriority(j.pods), !t.profile.EvictsNobody && mayPreempt(j.pods)
+	limit, may := lowestPriority(j.pods), !t.profile.Terms.EvictsNobody && mayPreempt(j.pods)
 	open := make([]bool, len(t.infos))
 	for i := range t.infos {
 		open[i] = t.mayOpen(i)

@@ -95,7 +95,7 @@ func TestMembersOfDifferentPriority(t *testing.T) {
 // TestAProfileThatEvictsNobody: members of any priority wait.
 func TestAProfileThatEvictsNobody(t *testing.T) {
 	inWorld(t, 1, func(w *world) {
-		w.evictsNobody = true
+		w.terms.EvictsNobody = true
 		w.seat("low-0", "n0", 4, 1)
 		w.addWith("a", 1, 1, 4, 9)
 		w.run(time.Minute)

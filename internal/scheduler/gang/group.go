@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/clock"
 
 	volcano "github.com/berth-dev/berth/api/scheduling/volcano/v1beta1"
+	"github.com/berth-dev/berth/internal/amounts"
 	"github.com/berth-dev/berth/internal/gangs"
 	"github.com/berth-dev/berth/internal/wire"
 )
@@ -41,8 +42,10 @@ type group struct {
 	again time.Time
 	// The requests to the API server that fail are repeated, less and less often.
 	deletions, reads retry
-	// roomy: the resources that it names were free once.
-	roomy bool
+	// letIn: it need not wait until what it names is there. Its phase says so.
+	letIn bool
+	// shut is why it is not let in while pods are missing; "" for no reason, or if none are.
+	shut string
 	// kept are the nodes that are kept for members while others leave them, by UID.
 	kept map[types.UID]kept
 	// told is what was told about it.
@@ -63,8 +66,9 @@ type member struct {
 	node   string
 	// sworn: its Binding says that it is of the gang. Nobody else is deleted.
 	sworn bool
-	// summed is how it is part of the group's sums.
+	// summed is how it is part of the group's sums, asks what it takes; nil: that was not asked.
 	summed part
+	asks   amounts.List
 	// Wait is what the pod waits for that came after its gang and did not fit, nominated the node
 	// that is kept for it while others leave it; "" for none.
 	gangs.Wait

@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	volcano "github.com/berth-dev/berth/api/scheduling/volcano/v1beta1"
 	"github.com/berth-dev/berth/internal/gangs"
 	"github.com/berth-dev/berth/internal/scheduler/later"
 	"github.com/berth-dev/berth/internal/scheduler/lead"
@@ -39,8 +38,9 @@ func New(o Options) *Groups {
 	if o.Forgo == nil {
 		o.Forgo = func(*corev1.Pod, string) {}
 	}
-	b := &book{Options: o, groups: map[wire.GangKey]*group{}, of: map[types.UID]*group{}}
+	b := &book{Options: o, groups: map[wire.GangKey]*group{}, of: map[types.UID]*group{}, admitted: map[wire.GangKey]*admission{}, spoiled: map[string]time.Time{}}
 	gs := &Groups{book: b, teller: &teller{book: b, vacant: map[wire.GangKey]vacancy{}}, barrier: &barrier{book: b}, evicted: map[types.UID]time.Time{}, lone: map[types.UID]*group{}}
+	b.stirred = gs.Stir
 	gs.Lead.Then(gs.begin)
 	return gs
 }
@@ -64,7 +64,6 @@ func (gs *Groups) PodSeen(pod *corev1.Pod) {
 	g := gs.join(pod)
 	if g != nil {
 		if !known {
-			delete(gs.vacant, g.key)
 			gs.on(g, gangs.News{})
 		}
 		gs.take(g, pod)
@@ -187,6 +186,12 @@ func (gs *Groups) forget(g *group, uid types.UID) {
 	gs.left(g, uid)
 	if len(g.members) == 0 {
 		delete(gs.groups, g.key)
+		if g.Whole {
+			gs.keepsNothing(g.key)
+		}
+		if g.object != "" {
+			gs.vacantSeen(g.spec, g.wrong)
+		}
 		return
 	}
 	g.changes++
@@ -311,7 +316,10 @@ func (gs *Groups) understand(g *group, spec wire.Gang, wrong error) {
 		gs.Events.Eventf(g.reference(nil), nil, corev1.EventTypeWarning, "PassedOver", "Scheduling", "Berth ignores %s", spec.Ignored)
 	}
 	g.Whole = g.Whole || spec.Ran && g.hasPlaced()
-	g.roomy = g.roomy || spec.Phase == string(volcano.PodGroupInqueue) // it does not go back
+	if !gangs.NotLetIn(spec.Phase) {
+		g.letIn = true
+		gs.wasLetIn(g, &spec)
+	}
 	gs.on(g, gangs.News{})
 	if wrong == nil {
 		gs.placedAll(g)
@@ -341,7 +349,11 @@ func (gs *Groups) placedAll(g *group) {
 func (gs *Groups) ObjectGone(key wire.GangKey) {
 	gs.mu.Lock()
 	delete(gs.vacant, key)
+	freed := gs.discharge(key)
 	g := gs.groups[key]
+	if freed {
+		gs.callAt(gs.Clock.Now(), gs.stirred)
+	}
 	if g == nil {
 		gs.mu.Unlock()
 		return
@@ -404,6 +416,10 @@ func (gs *Groups) look(g *group) {
 		return
 	}
 	wake := g.candidates(gs.on(g, gangs.Looked{}).Try)
+	gs.atGate(g)
+	if g.Whole && g.ended == len(g.members) {
+		gs.keepsNothing(g.key)
+	}
 	idle := g.forgone()
 	ask := gs.Lead.Leads() && (g.wrong == nil || g.object == "") && g.fresh < g.changes && !g.confirming && gs.wantsObject(g)
 	if ask {

@@ -4,6 +4,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/berth-dev/berth/internal/gangs"
 	"github.com/berth-dev/berth/internal/plan"
 )
 
@@ -18,8 +19,10 @@ type job struct {
 	seated []*corev1.Pod
 	// single: the gang has its minimum, and the pod comes after it.
 	single bool
-	// resources must be free before anything is planned.
-	resources corev1.ResourceList
+	// claim is what has to be there before anything is planned; nil for nothing.
+	claim *gangs.Claim
+	// occupant is a pod on a node as admission sees it.
+	occupant func(*corev1.Pod) gangs.Occupant
 }
 
 // result is what came of a trial.

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
@@ -166,9 +167,14 @@ func (o *APIObjects) client(s wire.GangSource) (*rest.RESTClient, error) {
 
 // reference refers to the group in events: its object, or the given member.
 func (g *group) reference(member *corev1.Pod) runtime.Object {
-	kind, ok := wire.GroupKinds[g.key.Source]
-	if !ok {
+	if !g.key.Source.HasObject() {
 		return member
 	}
-	return &corev1.ObjectReference{APIVersion: kind.Version.String(), Kind: "PodGroup", Namespace: g.key.Namespace, Name: g.key.Name, UID: g.spec.UID}
+	return referenceTo(g.key, g.spec.UID)
+}
+
+// referenceTo refers to the object of a group in events.
+func referenceTo(key wire.GangKey, uid types.UID) *corev1.ObjectReference {
+	version := wire.GroupKinds[key.Source].Version.String()
+	return &corev1.ObjectReference{APIVersion: version, Kind: "PodGroup", Namespace: key.Namespace, Name: key.Name, UID: uid}
 }

@@ -115,13 +115,17 @@ func (g *group) standing() (s standing) {
 		s.phase = volcano.PodGroupRunning
 	case g.Whole && g.done.All > 0:
 		s.phase = volcano.PodGroupUnknown
-	case g.roomy || len(g.spec.Resources) == 0:
+	case g.letIn || len(g.spec.Resources) == 0:
 		s.phase = volcano.PodGroupInqueue
 	default:
 		s.phase = volcano.PodGroupPending
 	}
-	if g.Lacking && !g.settled() {
+	switch {
+	case g.settled():
+	case g.Lacking:
 		s.lacking = strings.TrimPrefix(g.told.trouble, "does not fit: ")
+	default:
+		s.lacking = g.shut
 	}
 	return s
 }

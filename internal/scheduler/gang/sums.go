@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 
+	"github.com/berth-dev/berth/internal/amounts"
 	"github.com/berth-dev/berth/internal/gangs"
 	"github.com/berth-dev/berth/internal/wire"
 )
@@ -15,6 +16,9 @@ import (
 type sums struct {
 	// waiting are members that want a node, done the ones that have one, or had one and ended well.
 	waiting, done gangs.Count
+	// shown is what members take that have, or had, nodes, as the watch has shown them; posted is
+	// the same for the ones whose Bindings it has not shown.
+	shown, posted amounts.List
 	// ended counts members that have ended, well or not; parted the ones that the scheduler's watch
 	// shows no more, and that may have ended.
 	ended, parted int
@@ -89,6 +93,7 @@ func addTo[K comparable](m *map[K]int, key K, n int) {
 // part is what a member adds to the sums; the zero value adds nothing.
 type part struct {
 	waits, done, parted bool
+	shown               bool // with its node
 	life                life
 	task                string
 	run                 gangs.RunPart
@@ -124,7 +129,7 @@ type said struct {
 }
 
 func (m *member) part() part {
-	return part{waits: m.pending(), done: gangs.Done(m.pod, m.placed()), parted: m.parted, life: lifeOf(m.pod), task: m.says.Task, run: gangs.RunPartOf(m.pod), said: said{
+	return part{waits: m.pending(), done: gangs.Done(m.pod, m.placed()), parted: m.parted, shown: m.pod.Spec.NodeName != "", life: lifeOf(m.pod), task: m.says.Task, run: gangs.RunPartOf(m.pod), said: said{
 		wrong: m.wrong != nil, asks: wire.AsksMates(m.pod), scheduler: m.pod.Spec.SchedulerName,
 		priority: corev1helpers.PodPriority(m.pod), declares: m.says.Declaration,
 	}}
@@ -138,6 +143,7 @@ func (g *group) sum(m *member) {
 	}
 	g.add(&m.summed, -1)
 	g.add(&now, 1)
+	g.weigh(m, &now)
 	m.summed = now
 	if now.waits && m.at == 0 {
 		heap.Push(&g.line, m)
@@ -148,9 +154,36 @@ func (g *group) sum(m *member) {
 // long as the first of them waits.
 func (g *group) drop(m *member) {
 	g.add(&m.summed, -1)
+	g.weigh(m, &part{})
 	m.summed = part{}
 	if m.at > 0 {
 		heap.Remove(&g.line, m.at-1)
+	}
+}
+
+// weigh moves what a member takes to where it counts now.
+func (g *group) weigh(m *member, now *part) {
+	was := &m.summed
+	if was.done == now.done && was.shown == now.shown {
+		return
+	}
+	for _, p := range []*part{was, now} {
+		if !p.done {
+			continue
+		}
+		sum := &g.posted
+		if p.shown {
+			sum = &g.shown
+		}
+		if *sum == nil {
+			*sum = amounts.List{}
+		}
+		for name, amount := range m.takes() {
+			if p == was {
+				amount = -amount
+			}
+			(*sum)[name] += amount
+		}
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -37,8 +36,8 @@ type Profile struct {
 	Account func(node string) *ledger.Node
 	// Check says why a decision cannot be stored with the pod's Binding.
 	Check func(pod *corev1.Pod, d *placement.Decision) error
-	// EvictsNobody: no pod is evicted for a gang.
-	EvictsNobody bool
+	// Terms say when groups are let in, and whether pods are evicted for them.
+	Terms Terms
 }
 
 // Runner is what the framework has and its Handle does not show.
@@ -126,27 +125,6 @@ func (j *job) try(ctx context.Context, profile Profile) *result {
 		return &result{trial: t, short: short}
 	}
 	return &result{Plan: plan.Make(&j.gang, t, t.budget), trial: t}
-}
-
-// short says which of the resources that the group names is not free on all nodes together.
-func (t *trial) short() string {
-	if len(t.job.resources) == 0 {
-		return ""
-	}
-	asked, free := Countable(t.profile.Handle, wire.ReadResources(t.job.resources), nil), amounts.List{}
-	for _, info := range t.infos {
-		room := RoomIn(info)
-		for name := range asked {
-			free[name] += room.Free(name)
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(asked)) {
-		if free[name] < asked[name] {
-			q := t.job.resources[corev1.ResourceName(name)]
-			return fmt.Sprintf("minResources asks for %s of %s, and less is free", q.String(), name)
-		}
-	}
-	return ""
 }
 
 // Countable returns what somebody asks for, without the resources that devices of a driver may

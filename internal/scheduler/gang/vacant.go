@@ -9,44 +9,121 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	volcano "github.com/berth-dev/berth/api/scheduling/volcano/v1beta1"
+	"github.com/berth-dev/berth/internal/clip"
+	"github.com/berth-dev/berth/internal/gangs"
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// Groups of Volcano's Jobs have no pods at first: Volcano's controller makes them when the group
-// has left the phase Pending. So the phase is written for groups that are not there yet, as far as
-// the rest of this package knows: their Job names this scheduler, and what they name is free.
+// The pods of many groups come when their groups have left the phase Pending: Volcano's controller
+// waits for that, and so do the operators of Kubeflow, Paddle and others. So a group is let in, or
+// told why not, while pods are missing. Whose it is without any is told by the Job that it belongs
+// to, or else it is of the scheduler that serves the name volcano: a PodGroup names none.
 
-// vacantEvery is how often groups without pods are looked at: what they name may have become free.
+// vacantEvery is how often groups without enough pods are looked at: what they name may have become
+// free.
 const vacantEvery = 2 * time.Second
+
+// volcanoScheduler is what pods of Volcano's users name.
+const volcanoScheduler = "volcano"
+
+// vacancy is a group that waits to be let in while pods of it are missing.
+type vacancy struct {
+	spec  wire.Gang
+	wrong error
+	// looked is when it was looked at last, counted in looks at all.
+	looked int
+	// known is what looks have found out. Only they touch it, one after the other.
+	known *known
+}
+
+// known is what was found out about a group without enough pods.
+type known struct {
+	// scheduler is the one that its Job names; "" for not read. classes are the PriorityClasses
+	// that its pods will name.
+	scheduler string
+	classes   []string
+	priority  int32
+	priced    bool
+	// told is why it was last told that it is not let in, and when.
+	told   string
+	toldAt time.Time
+}
 
 // vacantSeen notes, or forgets, the object of a group without pods. The caller holds the lock.
 func (t *teller) vacantSeen(spec wire.Gang, wrong error) {
-	waits := spec.Phase == "" || spec.Phase == string(volcano.PodGroupPending)
-	if wrong != nil || spec.Job == "" || !waits || t.Room == nil {
+	if !gangs.NotLetIn(spec.Phase) && wrong == nil {
+		t.wasLetIn(nil, &spec)
+	}
+	t.wait(spec, wrong)
+}
+
+// atGate notes, or forgets, that a group waits to be let in while pods are missing. The caller
+// holds the lock.
+func (t *teller) atGate(g *group) {
+	if g.object == "" || g.letIn || g.wrong != nil || len(g.spec.Resources) == 0 || g.lacks(&g.waiting, &g.done) == "" {
+		delete(t.vacant, g.key)
+		g.shut = ""
+		return
+	}
+	t.wait(g.spec, nil)
+}
+
+// wait notes, or forgets, a group that waits to be let in. The caller holds the lock.
+func (t *teller) wait(spec wire.Gang, wrong error) {
+	if spec.Key.Source != wire.GangOfVolcano || !gangs.NotLetIn(spec.Phase) || t.Room == nil {
 		delete(t.vacant, spec.Key)
 		return
 	}
-	t.vacant[spec.Key] = vacancy{spec, t.vacant[spec.Key].looked}
+	was, now := t.vacant[spec.Key], vacancy{spec: spec, wrong: wrong, known: new(known)}
+	if was.known != nil && was.spec.UID == spec.UID && was.spec.Job == spec.Job && was.spec.PriorityClass == spec.PriorityClass {
+		now.known, now.looked = was.known, was.looked
+	}
+	t.vacant[spec.Key] = now
 	t.lookAtVacantIn(statusPause)
 }
 
-// vacancy is a group without pods.
-type vacancy struct {
-	spec wire.Gang
-	// looked is when it was looked at last, counted in looks at all.
-	looked int
+// wasLetIn notes that the object of a group says that it has been let in, by whomever. The group is
+// nil if it has no pods. The caller holds the lock.
+func (b *book) wasLetIn(g *group, spec *wire.Gang) {
+	scheduler := volcanoScheduler
+	if g != nil {
+		scheduler = g.scheduler()
+	}
+	terms := b.terms(scheduler)
+	if len(spec.Resources) == 0 || spec.Phase == string(volcano.PodGroupCompleted) || terms.Admission.Gate == gangs.GateNone {
+		return
+	}
+	b.admit(spec.Key, admission{asked: wire.ReadResources(spec.Resources), placed: g != nil && g.hasPlaced()}, terms.Admission.KeepFor.Duration)
 }
 
-// vacantShare is how many groups of a namespace are looked at beside those of others. Each look
-// counts what is free or asks the API server, so that a tenant's thousands would hold up all
-// others.
+// scheduler is one that members name.
+func (g *group) scheduler() string {
+	for name := range g.schedulers {
+		return name
+	}
+	return volcanoScheduler
+}
+
+func (b *book) terms(scheduler string) (t Terms) {
+	if b.Terms != nil {
+		t = b.Terms(scheduler)
+	}
+	t.Admission.FillIn()
+	return t
+}
+
+// vacantShare is how many groups of a namespace are looked at in one look, next to those of others.
+// Each may ask the API server something, so that a tenant's thousands would hold up all others.
 const vacantShare = 64
 
-// lookAtVacantIn arranges a look at groups without pods then. The caller holds the lock.
+// lookAtVacantIn arranges a look at groups without enough pods then. The caller holds the lock.
 func (t *teller) lookAtVacantIn(pause time.Duration) {
 	if t.lookingAtVacant || len(t.vacant) == 0 || !t.Lead.Leads() {
 		return
@@ -55,23 +132,30 @@ func (t *teller) lookAtVacantIn(pause time.Duration) {
 	t.callAt(t.Clock.Now().Add(pause), t.lookAtVacant)
 }
 
-// lookAtVacant lets the groups in that fit, one after the other, those first that were looked at
-// longest ago, and then by name. While some go in, the ones that were left out soon follow.
+// lookAtVacant lets the groups in that can have what they name, one after the other: the ones of
+// higher priority first, among those that were looked at longest ago. While some go in, the ones
+// that were left out soon follow.
 func (t *teller) lookAtVacant() {
 	t.mu.Lock()
 	waiting := maps.Clone(t.vacant)
 	t.mu.Unlock()
 	now := inShares(waiting)
-	for _, key := range now {
-		t.letIn(waiting[key].spec)
+	l := &look{teller: t}
+	asked := slices.DeleteFunc(slices.Clone(now), func(key wire.GangKey) bool { return !l.find(waiting[key]) })
+	slices.SortStableFunc(asked, func(a, b wire.GangKey) int {
+		return cmp.Compare(waiting[b].known.priority, waiting[a].known.priority)
+	})
+	for _, key := range asked {
+		l.letIn(waiting[key])
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.vacantLooks++
-	pause := vacantEvery
+	pause := max(vacantEvery, 10*l.counted)
 	for _, key := range now {
 		if v, still := t.vacant[key]; still {
-			t.vacant[key] = vacancy{v.spec, t.vacantLooks}
+			v.looked = t.vacantLooks
+			t.vacant[key] = v
 		} else if len(now) < len(waiting) {
 			pause = statusPause
 		}
@@ -98,35 +182,191 @@ func compareKeys(a, b wire.GangKey) int {
 	return cmp.Compare(a.String(), b.String())
 }
 
-// letIn writes the phase of one group without pods.
-func (t *teller) letIn(spec wire.Gang) {
-	if !t.Room(spec.Resources) {
-		return
+// look is one look at groups without enough pods.
+type look struct {
+	*teller
+	// room is what is there for all of them; nil: that was not counted yet. counted is how long
+	// that took.
+	room    *gangs.Room
+	counted time.Duration
+	// classes are the values of all PriorityClasses, with the default one below ""; nil: not read.
+	classes map[string]int32
+}
+
+// find finds out whose a group is and how it compares with others. It returns false for groups that
+// are not this scheduler's.
+func (l *look) find(v vacancy) bool {
+	l.mu.Lock()
+	g := l.groups[v.spec.Key]
+	if g != nil {
+		v.known.scheduler, v.known.priority, v.known.priced = g.scheduler(), g.lowest(0), true
+	}
+	l.mu.Unlock()
+	k := v.known
+	if k.scheduler == "" && v.spec.Job == "" {
+		k.scheduler, k.classes = volcanoScheduler, []string{v.spec.PriorityClass}
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
 	defer cancel()
-	closed, err := t.writeVacant(ctx, &spec)
-	if err != nil && !isGone(err) {
-		t.Logger.Info("Group without pods cannot be admitted, will try again", "gang", spec.Key, "err", err)
+	if k.scheduler == "" {
+		job, err := l.Objects.JobOf(ctx, v.spec.Key.Namespace, v.spec.Job)
+		if err != nil {
+			if !isGone(err) {
+				l.Logger.Info("The Job of a group without pods cannot be read, will try again", "gang", v.spec.Key, "job", v.spec.Job, "err", err)
+			}
+			return false
+		}
+		k.scheduler, k.classes = job.Scheduler, job.Classes
+	}
+	if !l.Ours(k.scheduler) {
+		return false
+	}
+	if !k.priced {
+		k.priority, k.priced = l.priorityOf(ctx, k.classes)
+	}
+	return true
+}
+
+// priorityOf returns the lowest value of some PriorityClasses, known if all of them were read. One
+// that is not there stands for 0, as it will be refused with its pods.
+func (l *look) priorityOf(ctx context.Context, classes []string) (lowest int32, known bool) {
+	if l.classes == nil && l.Client != nil {
+		list, err := l.Client.SchedulingV1().PriorityClasses().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+		if err != nil {
+			l.Logger.Info("PriorityClasses cannot be read: groups without pods are let in as if they had no priority", "err", err)
+			list = &schedulingv1.PriorityClassList{}
+		}
+		l.classes = map[string]int32{}
+		for i := range list.Items {
+			c := &list.Items[i]
+			if l.classes[c.Name] = c.Value; c.GlobalDefault {
+				l.classes[""] = c.Value
+			}
+		}
+	}
+	known = true
+	for i, class := range classes {
+		value, ok := l.classes[class]
+		if known = known && (ok || class == ""); i == 0 || value < lowest {
+			lowest = value
+		}
+	}
+	return lowest, known
+}
+
+// letIn lets one group in that can have what it names, or tells it why not.
+func (l *look) letIn(v vacancy) {
+	key := v.spec.Key
+	if v.wrong != nil {
+		l.shut(v, v.wrong.Error())
 		return
 	}
-	if closed {
-		return // it may be opened
+	terms := l.terms(v.known.scheduler)
+	gated := len(v.spec.Resources) > 0 && terms.Admission.Gate != gangs.GateNone
+	if gated {
+		short, err := l.admitIfThere(v, &terms)
+		if err != nil {
+			l.Logger.Info("What is free for groups without pods cannot be counted, will try again", "gang", key, "err", err)
+			return
+		}
+		if short != nil {
+			l.shut(v, short.String())
+			return
+		}
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.vacant[spec.Key].spec.Version == spec.Version {
-		delete(t.vacant, spec.Key)
+	ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
+	defer cancel()
+	closed, err := l.writeVacant(ctx, &v.spec)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case err != nil || closed:
+		if err != nil && !isGone(err) {
+			l.Logger.Info("Group without pods cannot be admitted, will try again", "gang", key, "err", err)
+		}
+		if a := l.admitted[key]; gated && a != nil && !a.placed {
+			delete(l.admitted, key)
+		}
+		if err == nil || !isGone(err) {
+			return // the queue may be opened
+		}
+	default:
+		if g := l.groups[key]; g != nil {
+			g.letIn, g.shut = true, ""
+		}
+	}
+	if l.vacant[key].spec.Version == v.spec.Version {
+		delete(l.vacant, key)
 	}
 }
 
-// writeVacant lets a group in whose Job is this scheduler's. Where its queue is closed it says so
-// instead: Volcano's scheduler leaves such Jobs out (pkg/scheduler/actions/allocate).
-func (t *teller) writeVacant(ctx context.Context, spec *wire.Gang) (closed bool, err error) {
-	name, err := t.Objects.SchedulerOf(ctx, spec.Key.Namespace, spec.Job)
-	if err != nil || !t.Ours(name) {
-		return false, err
+// admitIfThere notes that the group is let in if it can have what it names, and returns what is
+// missing otherwise.
+func (l *look) admitIfThere(v vacancy, terms *Terms) (*gangs.Shortage, error) {
+	if l.room == nil {
+		begun := l.Clock.Now()
+		room, err := l.Room()
+		if err != nil {
+			return nil, err
+		}
+		l.room, l.counted = room, l.Clock.Now().Sub(begun)
 	}
+	asked := wire.ReadResources(v.spec.Resources)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.holds(v.spec.Key) {
+		return nil, nil //nolint:nilnil // nothing is missing
+	}
+	g := l.groups[v.spec.Key]
+	c := &gangs.Claim{
+		Asked: g.unused(asked, false), Kept: l.keptFrom(v.spec.Key, v.known.priority, false), Priority: v.known.priority,
+		EvictsNobody: terms.EvictsNobody, Overcommit: terms.Admission.OvercommitFactor,
+	}
+	if l.Countable != nil {
+		c.Asked = l.Countable(c.Asked)
+	}
+	short := l.room.Short(c)
+	if short == nil {
+		l.admit(v.spec.Key, admission{asked: asked, priority: v.known.priority}, terms.Admission.KeepFor.Duration)
+	}
+	return short, nil
+}
+
+// tellVacantEvery is how often a group is told another reason why it is not let in: amounts that
+// are free change all the time.
+const tellVacantEvery = time.Minute
+
+// shut tells a group why it is not let in: by its status and an event.
+func (l *look) shut(v vacancy, why string) {
+	now := l.Clock.Now()
+	if v.known.told == why || v.known.told != "" && now.Sub(v.known.toldAt) < tellVacantEvery {
+		return
+	}
+	l.mu.Lock()
+	g := l.groups[v.spec.Key]
+	if g != nil {
+		g.shut = why
+	}
+	l.mu.Unlock()
+	if g != nil {
+		l.tellStatus(g)
+	} else {
+		ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
+		defer cancel()
+		if _, err := l.Objects.Write(ctx, v.spec.Key, standing{phase: volcano.PodGroupPending, lacking: why}); err != nil {
+			if !isGone(err) {
+				l.Logger.Info("Group without pods cannot be told why it waits, will try again", "gang", v.spec.Key, "err", err)
+			}
+			return
+		}
+	}
+	v.known.told, v.known.toldAt = why, now
+	l.Events.Eventf(referenceTo(v.spec.Key, v.spec.UID), nil, corev1.EventTypeWarning, "GangNotPlaced", "Scheduling", "%s", clip.Text(why, clip.Event))
+}
+
+// writeVacant writes that a group is let in. If its queue is closed it says so instead: Volcano's
+// scheduler leaves such groups out (pkg/scheduler/actions/allocate).
+func (t *teller) writeVacant(ctx context.Context, spec *wire.Gang) (closed bool, err error) {
 	state, err := t.Objects.QueueState(ctx, spec.Queue)
 	if err != nil {
 		return false, err
@@ -177,16 +417,37 @@ func (o *APIObjects) read(ctx context.Context, version schema.GroupVersion, name
 	return json.Unmarshal(data, into)
 }
 
-// SchedulerOf implements Objects.
-func (o *APIObjects) SchedulerOf(ctx context.Context, namespace, job string) (string, error) {
+// Job is what a Job of batch.volcano.sh says about its pods.
+type Job struct {
+	Scheduler string
+	// Classes are the PriorityClasses of its tasks; "" stands for none.
+	Classes []string
+}
+
+// JobOf implements Objects.
+func (o *APIObjects) JobOf(ctx context.Context, namespace, name string) (Job, error) {
 	var read struct {
 		Spec struct {
-			SchedulerName string `json:"schedulerName"`
+			SchedulerName     string `json:"schedulerName"`
+			PriorityClassName string `json:"priorityClassName"`
+			Tasks             []struct {
+				Template struct {
+					Spec struct {
+						PriorityClassName string `json:"priorityClassName"`
+					} `json:"spec"`
+				} `json:"template"`
+			} `json:"tasks"`
 		} `json:"spec"`
 	}
-	err := o.read(ctx, wire.JobVersion, namespace, "jobs", job, &read)
-	if err != nil {
-		return "", err
+	if err := o.read(ctx, wire.JobVersion, namespace, "jobs", name, &read); err != nil {
+		return Job{}, err
 	}
-	return cmp.Or(read.Spec.SchedulerName, "volcano"), nil
+	out := Job{Scheduler: cmp.Or(read.Spec.SchedulerName, volcanoScheduler)}
+	for i := range read.Spec.Tasks {
+		out.Classes = append(out.Classes, cmp.Or(read.Spec.Tasks[i].Template.Spec.PriorityClassName, read.Spec.PriorityClassName))
+	}
+	if len(out.Classes) == 0 {
+		out.Classes = []string{read.Spec.PriorityClassName}
+	}
+	return out, nil
 }

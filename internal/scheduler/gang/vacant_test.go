@@ -2,6 +2,7 @@ package gang
 
 import (
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -14,6 +15,8 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	volcano "github.com/berth-dev/berth/api/scheduling/volcano/v1beta1"
+	"github.com/berth-dev/berth/internal/amounts"
+	"github.com/berth-dev/berth/internal/gangs"
 	"github.com/berth-dev/berth/internal/wire"
 )
 
@@ -31,7 +34,7 @@ func TestAGroupWithoutPodsIsLetIn(t *testing.T) {
 		{"it fits", wire.Gang{Job: "default-scheduler"}, 6, "Inqueue"},
 		{"it does not fit", wire.Gang{Job: "default-scheduler", Phase: "Pending"}, 5, "Pending"},
 		{"its Job is another scheduler's", wire.Gang{Job: "other", Phase: "Pending"}, 6, "Pending"},
-		{"nobody waits for it", wire.Gang{Phase: "Pending"}, 6, "Pending"},
+		{"it has another owner, or none", wire.Gang{Phase: "Pending"}, 6, "Inqueue"},
 		{"it runs", wire.Gang{Job: "default-scheduler", Phase: "Running"}, 6, "Running"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -42,7 +45,11 @@ func TestAGroupWithoutPodsIsLetIn(t *testing.T) {
 				spec.Key, spec.Version, spec.Minimum, spec.Resources = key, "5", 2, asked
 				w.objects = map[wire.GangKey]wire.Gang{key: spec}
 				w.groups.Objects = w
-				w.groups.Room = func(list corev1.ResourceList) bool { return list.Cpu().Value() <= free.Load() }
+				w.groups.Room = func() (*gangs.Room, error) {
+					r := new(gangs.Room)
+					r.Offer(amounts.List{amounts.CPU: 1000 * free.Load()})
+					return r, nil
+				}
 				w.groups.ObjectSeen(spec, nil)
 				w.run(time.Minute)
 				if got := w.objects[key].Phase; got != c.phase {
@@ -77,7 +84,7 @@ func TestAClosedQueueHoldsItsGroups(t *testing.T) {
 		spec := wire.Gang{Key: key, Version: "5", Minimum: 2, Job: "default-scheduler", Queue: "night"}
 		w.objects, w.queues = map[wire.GangKey]wire.Gang{key: spec}, map[string]string{"night": "Closed"}
 		w.groups.Objects = w
-		w.groups.Room = func(corev1.ResourceList) bool { return true }
+		w.groups.Room = w.there
 		w.groups.ObjectSeen(spec, nil)
 		w.run(10 * time.Second)
 		if got := w.objects[key].Phase; got != "Pending" || len(w.stood) == 0 || w.stood[0].lacking != `queue "night" is Closed: open it, or name another` {
@@ -99,14 +106,7 @@ func TestATenantsGroupsWithoutPodsHoldUpNobody(t *testing.T) {
 	inWorld(t, 1, func(w *world) {
 		const many = 1000
 		w.objects, w.queues = map[wire.GangKey]wire.Gang{}, map[string]string{"night": "Closed"}
-		var looks, before atomic.Int64
-		w.groups.Objects = w
-		w.groups.Room = func(asked corev1.ResourceList) bool {
-			if looks.Add(1); len(asked) > 0 {
-				before.CompareAndSwap(0, looks.Load())
-			}
-			return true
-		}
+		w.groups.Objects, w.groups.Room = w, w.there
 		see := func(namespace, name string, spec wire.Gang) wire.GangKey {
 			spec.Key, spec.Version, spec.Minimum, spec.Job = wire.GangKey{Source: wire.GangOfVolcano, Namespace: namespace, Name: name}, "5", 1, "default-scheduler"
 			w.mu.Lock()
@@ -121,8 +121,9 @@ func TestATenantsGroupsWithoutPodsHoldUpNobody(t *testing.T) {
 		}
 		own := see("other", "g", wire.Gang{Resources: corev1.ResourceList{"cpu": resource.MustParse("1")}})
 		w.run(time.Second)
-		if got := w.objects[own].Phase; got != "Inqueue" || before.Load() > 100 {
-			t.Errorf("the phase is %q, after %d looks at groups: want Inqueue, after 100 at most", got, before.Load())
+		before := slices.IndexFunc(w.stood, func(s standing) bool { return s.phase == volcano.PodGroupInqueue })
+		if got := w.objects[own].Phase; got != "Inqueue" || before > 100 {
+			t.Errorf("the phase is %q, after %d writes for groups of the tenant's: want Inqueue, after 100 at most", got, before)
 		}
 		w.run(vacantEvery * (many/vacantShare + 2))
 		for _, key := range theirs {
@@ -180,7 +181,7 @@ func TestWhatDriversStandForIsNotCounted(t *testing.T) {
 		{[]string{"nvidia.com/gpu", "a.b/c"}, "0", false, true}, {[]string{"nvidia.com/gpu"}, "1", false, false}, {[]string{"a.b/c"}, "0", true, false},
 	} {
 		h := &fakeHandle{w: &world{drivers: c.drivers}}
-		all := &trial{profile: Profile{Handle: h}, job: &job{resources: asked}, infos: []fwk.NodeInfo{node(c.gpus)}}
+		all := &trial{profile: Profile{Handle: h}, job: &job{claim: &gangs.Claim{Asked: wire.ReadResources(asked)}}, infos: []fwk.NodeInfo{node(c.gpus)}}
 		if got := all.short(); (got != "") != c.short {
 			t.Errorf("drivers %v, %s GPUs: short of %q", c.drivers, c.gpus, got)
 		}
@@ -195,8 +196,8 @@ func TestWhatDriversStandForIsNotCounted(t *testing.T) {
 func TestAGroupWithoutPodsThatIsGoneIsForgotten(t *testing.T) {
 	inWorld(t, 1, func(w *world) {
 		key := wire.GangKey{Source: wire.GangOfVolcano, Namespace: "default", Name: "a"}
-		w.groups.Room = func(corev1.ResourceList) bool { return false }
-		w.groups.ObjectSeen(wire.Gang{Key: key, Version: "5", Minimum: 2, Job: "default-scheduler"}, nil)
+		w.groups.Room = func() (*gangs.Room, error) { return new(gangs.Room), nil }
+		w.groups.ObjectSeen(wire.Gang{Key: key, Version: "5", Minimum: 2, Job: "default-scheduler", Resources: corev1.ResourceList{"cpu": resource.MustParse("1")}}, nil)
 		w.groups.ObjectGone(key)
 		w.run(time.Minute)
 		if len(w.groups.vacant) > 0 || w.groups.lookingAtVacant {

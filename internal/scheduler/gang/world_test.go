@@ -18,6 +18,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -95,8 +96,9 @@ type world struct {
 	asked, tried, filtered, scored int
 	// queues are states of Volcano's queues by name.
 	queues map[string]string
-	// evictsNobody is Profile.EvictsNobody.
-	evictsNobody bool
+	// terms are Profile.Terms, and those of all other profiles. classes are PriorityClasses.
+	terms   Terms
+	classes map[string]int32
 	// shape is that of all pods where they ask for the same; 0 where they need not.
 	shape ledger.Shape
 	// kubelets admit what is bound, and report it a little later; nil where nobody does. turning
@@ -342,6 +344,13 @@ func (w *world) begin() {
 		}))
 		return true, nil, nil
 	})
+	client.PrependReactor("list", "priorityclasses", func(clienttesting.Action) (bool, kruntime.Object, error) {
+		list := &schedulingv1.PriorityClassList{}
+		for name, value := range w.classes {
+			list.Items = append(list.Items, schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Value: value, GlobalDefault: name == "standard"})
+		}
+		return true, list, nil
+	})
 	client.PrependReactor("list", "pods", func(clienttesting.Action) (bool, kruntime.Object, error) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -372,7 +381,7 @@ func (w *world) begin() {
 				delete(w.nominated, pod.Name)
 			}
 		},
-		Ours: func(name string) bool { return name != "other" },
+		Ours: func(name string) bool { return name != "other" }, Terms: w.termsOf,
 		Waiting: func(uid types.UID) fwk.WaitingPod {
 			w.unlocked("GetWaitingPod")
 			if p := w.waits(uid); p != nil {
@@ -441,8 +450,12 @@ func (w *world) QueueState(_ context.Context, queue string) (string, error) {
 	return w.queues[queue], nil
 }
 
-// SchedulerOf implements Objects: Jobs are named after their schedulers.
-func (w *world) SchedulerOf(_ context.Context, _, job string) (string, error) { return job, nil }
+// JobOf implements Objects: Jobs are named after their schedulers, and after a class of their pods
+// behind a "/".
+func (w *world) JobOf(_ context.Context, _, job string) (Job, error) {
+	scheduler, class, _ := strings.Cut(job, "/")
+	return Job{Scheduler: scheduler, Classes: []string{class}}, nil
+}
 
 // Write implements Objects.
 func (w *world) Write(_ context.Context, key wire.GangKey, s standing) (string, error) {
@@ -608,8 +621,30 @@ func (w *world) profile() Profile {
 			return &ledger.Candidate{Request: &ask.Request, Created: pod.CreationTimestamp.Unix(), Shape: w.shape}, err
 		},
 		Account: func(node string) *ledger.Node { return w.accounts[node] },
-		Check:   wire.CheckPlacement, EvictsNobody: w.evictsNobody,
+		Check:   wire.CheckPlacement, Terms: w.termsOf(""),
 	}
+}
+
+func (w *world) termsOf(string) Terms {
+	t := w.terms
+	t.Admission.FillIn()
+	return t
+}
+
+// there is what the nodes have and the pods on them ask for, as their watches show it.
+func (w *world) there() (*gangs.Room, error) {
+	r := new(gangs.Room)
+	for _, n := range w.nodes {
+		r.Offer(wire.ReadResources(n.Status.Allocatable))
+	}
+	for _, pod := range w.pods {
+		if pod.Spec.NodeName != "" {
+			o := w.groups.Occupant(pod)
+			o.Asks = wire.ReadAmounts(pod)
+			r.Take(&o)
+		}
+	}
+	return r, nil
 }
 
 // cycle is one scheduling cycle.

@@ -1,0 +1,83 @@
+package convert
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// gate is what Volcano's action enqueue decides by: the plugins that have a say in it about the
+// resources of the cluster (JobEnqueueable in pkg/scheduler/framework/session_plugins.go).
+type gate struct {
+	// known: the configuration names actions. enqueue: among them is enqueue, without which
+	// Volcano's scheduler lets every group in.
+	known, enqueue bool
+	// factor is that of the plugin overcommit; 0 if it has no say. queues: proportion or capacity
+	// has one, which lets in what a queue may have: without a limit of its own, the cluster.
+	factor float64
+	queues bool
+}
+
+// The factors of the plugin overcommit: Volcano takes its default instead of one that is less than
+// 1.
+const (
+	defaultFactor = 1.2
+	maxFactor     = 1000
+)
+
+// atGate notes what a plugin has to say about letting groups in.
+func (c *converter) atGate(p *plugin) {
+	asked := !strings.EqualFold(p.Arguments["enableJobEnqueued"], "false")
+	switch p.Name {
+	case "proportion", "capacity":
+		c.gate.queues = c.gate.queues || asked
+	case "overcommit":
+		factor := c.factor(p)
+		if delete(p.Arguments, "enableJobEnqueued"); asked {
+			c.gate.factor = factor
+		}
+	}
+}
+
+func (c *converter) factor(p *plugin) float64 {
+	const argument = "overcommit-factor"
+	text, told := p.Arguments[argument]
+	delete(p.Arguments, argument)
+	if !told {
+		return defaultFactor
+	}
+	factor, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
+	switch {
+	case err != nil || !(factor <= maxFactor):
+		c.Unknown = append(c.Unknown, fmt.Sprintf("plugin %s: argument %s %.40q: want a number from 1 to %d", p.Name, argument, text, maxFactor))
+		return defaultFactor
+	case factor < 1:
+		c.note("plugin %s: argument %s %s: it is less than 1, and Volcano takes %v instead", p.Name, argument, text, defaultFactor)
+		return defaultFactor
+	}
+	return factor
+}
+
+// admission is the argument of plugin Berth by which groups are let in as Volcano did; nil for the
+// default.
+func (c *converter) admission() map[string]any {
+	switch g := &c.gate; {
+	case !g.known:
+	case !g.enqueue:
+		c.note("no action enqueue: groups are let in whatever is free (admission.gate none of plugin Berth)")
+		return map[string]any{"gate": "none"}
+	case g.factor > 0:
+		c.note("action enqueue: %s", letIn)
+		c.note("plugin overcommit: groups are let in for %v times what the nodes have (admission.overcommitFactor of plugin Berth)", g.factor)
+		return map[string]any{"overcommitFactor": g.factor}
+	case !g.queues:
+		c.note("action enqueue: no plugin overcommit, proportion or capacity has a say in it, so that groups are let in whatever is free (admission.gate none of plugin Berth)")
+		return map[string]any{"gate": "none"}
+	default:
+		c.note("action enqueue: %s", letIn)
+	}
+	return nil
+}
+
+// letIn is what Berth's own gate does.
+const letIn = "a group is let in when what its minResources name is free, or could be freed by evicting lower priorities"

@@ -1,0 +1,37 @@
+package convert
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestGroupsAreLetInAsVolcanoDid: without the action enqueue there is no gate, nor without a plugin
+// that has a say in it; the factor of overcommit is honoured.
+func TestGroupsAreLetInAsVolcanoDid(t *testing.T) {
+	for name, c := range map[string]struct{ actions, plugins, args, note, unknown string }{
+		"no enqueue":         {"allocate, preempt", "[{name: overcommit}]", "gate: none", "no action enqueue", ""},
+		"the default":        {"enqueue, allocate", "[{name: overcommit}, {name: proportion}]", "overcommitFactor: 1.2", "1.2 times what the nodes have", ""},
+		"a factor":           {"enqueue, allocate", "[{name: overcommit, arguments: {overcommit-factor: 1.5}}]", "overcommitFactor: 1.5", "1.5 times what the nodes have", ""},
+		"a factor as a text": {"enqueue, allocate", `[{name: overcommit, arguments: {overcommit-factor: "2"}}]`, "overcommitFactor: 2", "2 times what the nodes have", ""},
+		"too small a factor": {"enqueue, allocate", "[{name: overcommit, arguments: {overcommit-factor: 0.5}}]", "overcommitFactor: 1.2", "overcommit-factor 0.5: it is less than 1", ""},
+		"no factor":          {"enqueue, allocate", "[{name: overcommit, arguments: {overcommit-factor: many}}]", "overcommitFactor: 1.2", "", `overcommit-factor "many": want a number from 1 to 1000`},
+		"not a number":       {"enqueue, allocate", `[{name: overcommit, arguments: {overcommit-factor: "NaN"}}]`, "overcommitFactor: 1.2", "", `overcommit-factor "NaN": want a number from 1 to 1000`},
+		"queues":             {"enqueue, allocate", "[{name: proportion}]", "", "", ""},
+		"nobody has a say":   {"enqueue, allocate", "[{name: gang}]", "gate: none", "no plugin overcommit, proportion or capacity", ""},
+		"it is switched off": {"enqueue, allocate", "[{name: overcommit, enableJobEnqueued: false}]", "gate: none", "no plugin overcommit, proportion or capacity", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, err := Volcano([]byte("actions: \"" + c.actions + "\"\ntiers:\n- plugins: " + c.plugins + "\n"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			config, notes, unknown := string(r.Config), strings.Join(r.Notes, "\n"), strings.Join(r.Unknown, "\n")
+			if !strings.Contains(config, c.args) || strings.Contains(config, "admission:") != (c.args != "") {
+				t.Errorf("want %q in\n%s", c.args, config)
+			}
+			if !strings.Contains(notes, c.note) || strings.Contains(notes, "no counterpart") || !strings.Contains(unknown, c.unknown) || (c.unknown == "") != (unknown == "") {
+				t.Errorf("notes:\n%s\nunknown:\n%s\nwant %q and %q", notes, unknown, c.note, c.unknown)
+			}
+		})
+	}
+}

@@ -1,0 +1,220 @@
+package gangs
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-dev/berth/internal/amounts"
+	"github.com/berth-dev/berth/internal/wire"
+)
+
+// Room is what a group may be let in for that names resources: what the nodes have that pods may go
+// to, and what the pods on them ask for. The zero value is a cluster without nodes.
+type Room struct {
+	has, used, leaving amounts.List
+	// single is what pods of no gang ask for, by priority.
+	single map[int32]amounts.List
+	gangs  map[wire.GangKey]*crew
+}
+
+// crew is the members of a gang that have nodes: they are evicted together or not at all.
+type crew struct {
+	lowest int32
+	stays  bool
+	asks   amounts.List
+}
+
+// Occupant is a pod on a node.
+type Occupant struct {
+	Asks     amounts.List
+	Priority int32
+	// Gang is the one that it belongs to; zero for none.
+	Gang wire.GangKey
+	// Leaving: it is on its way out. Stays: nobody evicts it.
+	Leaving, Stays bool
+}
+
+// Offer adds a node that pods may go to.
+func (r *Room) Offer(allocatable amounts.List) { add(&r.has, allocatable) }
+
+// Hold adds what pods on such nodes ask for of which nothing else is known.
+func (r *Room) Hold(asks amounts.List) { add(&r.used, asks) }
+
+// Take adds a pod on such a node.
+func (r *Room) Take(o *Occupant) {
+	add(&r.used, o.Asks)
+	add(&r.used, onePod)
+	switch {
+	case o.Leaving:
+		add(&r.leaving, o.Asks)
+		add(&r.leaving, onePod)
+	case !o.Gang.IsZero():
+		c := r.gangs[o.Gang]
+		if c == nil {
+			if r.gangs == nil {
+				r.gangs = map[wire.GangKey]*crew{}
+			}
+			c = &crew{lowest: o.Priority}
+			r.gangs[o.Gang] = c
+		}
+		c.lowest, c.stays = min(c.lowest, o.Priority), c.stays || o.Stays
+		add(&c.asks, o.Asks)
+		add(&c.asks, onePod)
+	case !o.Stays:
+		if r.single == nil {
+			r.single = map[int32]amounts.List{}
+		}
+		sum := r.single[o.Priority]
+		add(&sum, o.Asks)
+		add(&sum, onePod)
+		r.single[o.Priority] = sum
+	}
+}
+
+var onePod = amounts.List{amounts.Pods: 1}
+
+func add(sum *amounts.List, more amounts.List) {
+	if *sum == nil {
+		*sum = amounts.List{}
+	}
+	sum.Add(more)
+}
+
+// Claim is what a group wants to be let in for.
+type Claim struct {
+	// Asked is what it names, without what its members have already.
+	Asked amounts.List
+	// Kept is what is kept for other groups.
+	Kept amounts.List
+	// Priority is what it evicts by. EvictsNobody: it does not.
+	Priority     int32
+	EvictsNobody bool
+	// Overcommit is how many times what the nodes have is given away; less than 1 stands for 1.
+	Overcommit float64
+}
+
+// Shortage is a resource of which a group cannot have what it names.
+type Shortage struct {
+	Resource string
+	// Asked, Free and Kept are amounts; Freed is what others would leave that are on their way out
+	// or could be evicted.
+	Asked, Free, Freed, Kept int64
+}
+
+// Short returns the first resource by name of which there is too little for a claim, whether free
+// or to be freed; nil for none.
+func (r *Room) Short(c *Claim) *Shortage {
+	freed := r.freed(c)
+	for _, name := range slices.Sorted(maps.Keys(c.Asked)) {
+		s := Shortage{Resource: name, Asked: c.Asked[name], Kept: c.Kept[name], Freed: freed[name]}
+		s.Free = times(r.has[name], c.Overcommit) - r.used[name]
+		if s.Asked > 0 && amounts.Sum(s.Asked, s.Kept) > amounts.Sum(s.Free, s.Freed) {
+			return &s
+		}
+	}
+	return nil
+}
+
+// freed is what others leave, or would.
+func (r *Room) freed(c *Claim) amounts.List {
+	out := maps.Clone(r.leaving)
+	if c.EvictsNobody {
+		return out
+	}
+	for priority, asks := range r.single {
+		if priority < c.Priority {
+			add(&out, asks)
+		}
+	}
+	for _, crew := range r.gangs {
+		if !crew.stays && crew.lowest < c.Priority {
+			add(&out, crew.asks)
+		}
+	}
+	return out
+}
+
+func times(amount int64, factor float64) int64 {
+	if factor <= 1 {
+		return amount
+	}
+	if more := float64(amount) * factor; more < math.MaxInt64 {
+		return int64(more)
+	}
+	return math.MaxInt64
+}
+
+// String is for people.
+func (s *Shortage) String() string {
+	free := max(0, s.Free)
+	has, wants := amounts.Texts(s.Resource, free, s.Asked)
+	text := fmt.Sprintf("minResources asks for %s %s, and %s free", wants, amounts.Name(s.Resource, s.Asked), are(has))
+	if s.Freed > 0 {
+		text += ", " + amounts.Text(s.Resource, s.Freed) + " could be left by pods that are ending or of lower priority"
+	}
+	if s.Kept > 0 {
+		text += ", " + are(amounts.Text(s.Resource, s.Kept)) + " kept for groups that were let in before"
+	}
+	return text
+}
+
+func are(amount string) string {
+	if amount == "1" {
+		return amount + " is"
+	}
+	return amount + " are"
+}
+
+// Admission says when a group is let in that names resources (minResources), and what is kept for
+// it then. The zero value stands for the defaults.
+type Admission struct {
+	// Gate is resources, the default: what a group names has to be free, or could be freed by
+	// evicting pods of lower priority. With none, groups are let in whatever is free.
+	Gate string `json:"gate,omitempty"`
+	// OvercommitFactor is how many times what the nodes have is given away at the gate. Default 1.
+	OvercommitFactor float64 `json:"overcommitFactor,omitempty"`
+	// KeepFor is how long what a group that was let in has not used yet is kept from other groups
+	// that name resources. Default 5m; negative means not at all.
+	KeepFor metav1.Duration `json:"keepFor,omitempty"`
+}
+
+// The gates.
+const (
+	GateResources = "resources"
+	GateNone      = "none"
+)
+
+// maxOvercommit and maxKeepFor are more than anybody wants.
+const (
+	maxOvercommit = 1000
+	maxKeepFor    = 24 * time.Hour
+)
+
+// FillIn fills the defaults in.
+func (a *Admission) FillIn() {
+	a.Gate = cmp.Or(a.Gate, GateResources)
+	a.OvercommitFactor = cmp.Or(a.OvercommitFactor, 1)
+	a.KeepFor.Duration = cmp.Or(a.KeepFor.Duration, 5*time.Minute)
+}
+
+// Check says what cannot be right of an Admission whose defaults are filled in.
+func (a *Admission) Check() error {
+	switch {
+	case a.Gate != GateResources && a.Gate != GateNone:
+		return fmt.Errorf("admission.gate: %q: want %s or %s", a.Gate, GateResources, GateNone)
+	case !(a.OvercommitFactor >= 1 && a.OvercommitFactor <= maxOvercommit):
+		return fmt.Errorf("admission.overcommitFactor: %v: want 1 to %d", a.OvercommitFactor, maxOvercommit)
+	case a.KeepFor.Duration > maxKeepFor:
+		return fmt.Errorf("admission.keepFor: %s: want at most %s", a.KeepFor.Duration, maxKeepFor)
+	}
+	return nil
+}
+
+// NotLetIn says whether a group of that phase has still to be let in: none goes back.
+func NotLetIn(phase string) bool { return phase == "" || phase == "Pending" }

@@ -1,0 +1,93 @@
+package gangs
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-dev/berth/internal/amounts"
+	"github.com/berth-dev/berth/internal/wire"
+)
+
+func cpus(n int64) amounts.List { return amounts.List{amounts.CPU: n * 1000} }
+
+// TestWhatAGroupIsLetInFor: what is free or could be freed, less what is kept for others.
+func TestWhatAGroupIsLetInFor(t *testing.T) {
+	gang := wire.GangKey{Source: wire.GangOfPods, Namespace: "a", Name: "g"}
+	other := wire.GangKey{Source: wire.GangOfPods, Namespace: "a", Name: "h"}
+	for name, c := range map[string]struct {
+		has   int64
+		there []Occupant
+		claim Claim
+		want  string
+	}{
+		"it is free":             {8, nil, Claim{Asked: cpus(8)}, ""},
+		"it is not":              {7, nil, Claim{Asked: cpus(8)}, "minResources asks for 8 CPUs, and 7 are free"},
+		"one is":                 {1, nil, Claim{Asked: cpus(8)}, "minResources asks for 8 CPUs, and 1 is free"},
+		"lower ones have it":     {8, []Occupant{{Asks: cpus(8), Priority: 1}}, Claim{Asked: cpus(8), Priority: 2}, ""},
+		"equal ones have it":     {8, []Occupant{{Asks: cpus(8), Priority: 2}}, Claim{Asked: cpus(8), Priority: 2}, "minResources asks for 8 CPUs, and 0 are free"},
+		"lower ones have less":   {8, []Occupant{{Asks: cpus(3), Priority: 1}, {Asks: cpus(4), Priority: 2}}, Claim{Asked: cpus(8), Priority: 2}, "minResources asks for 8 CPUs, and 1 is free, 3 could be left by pods that are ending or of lower priority"},
+		"nobody is evicted":      {8, []Occupant{{Asks: cpus(8), Priority: 1}}, Claim{Asked: cpus(8), Priority: 2, EvictsNobody: true}, "minResources asks for 8 CPUs, and 0 are free"},
+		"they are leaving":       {8, []Occupant{{Asks: cpus(8), Priority: 3, Leaving: true}}, Claim{Asked: cpus(8), Priority: 2, EvictsNobody: true}, ""},
+		"they stay":              {8, []Occupant{{Asks: cpus(8), Priority: 1, Stays: true}}, Claim{Asked: cpus(8), Priority: 2}, "minResources asks for 8 CPUs, and 0 are free"},
+		"a gang by its lowest":   {8, []Occupant{{Asks: cpus(4), Priority: 1, Gang: gang}, {Asks: cpus(4), Priority: 9, Gang: gang}}, Claim{Asked: cpus(8), Priority: 2}, ""},
+		"a gang stays whole":     {8, []Occupant{{Asks: cpus(4), Priority: 1, Gang: gang}, {Asks: cpus(4), Priority: 1, Gang: gang, Stays: true}}, Claim{Asked: cpus(8), Priority: 2}, "minResources asks for 8 CPUs, and 0 are free"},
+		"two gangs":              {8, []Occupant{{Asks: cpus(4), Priority: 1, Gang: gang}, {Asks: cpus(4), Priority: 9, Gang: other}}, Claim{Asked: cpus(8), Priority: 2}, "minResources asks for 8 CPUs, and 0 are free, 4 could be left by pods that are ending or of lower priority"},
+		"it is kept for others":  {8, nil, Claim{Asked: cpus(8), Kept: cpus(3)}, "minResources asks for 8 CPUs, and 8 are free, 3 are kept for groups that were let in before"},
+		"a part is kept":         {8, nil, Claim{Asked: cpus(5), Kept: cpus(3)}, ""},
+		"more is given away":     {10, []Occupant{{Asks: cpus(9)}}, Claim{Asked: cpus(3), Overcommit: 1.2}, ""},
+		"not even so":            {10, []Occupant{{Asks: cpus(9)}}, Claim{Asked: cpus(4), Overcommit: 1.2}, "minResources asks for 4 CPUs, and 3 are free"},
+		"nodes have too much":    {8, []Occupant{{Asks: cpus(9), Priority: 1}, {Asks: cpus(1), Priority: 5}}, Claim{Asked: cpus(8), Priority: 2}, "minResources asks for 8 CPUs, and 0 are free, 9 could be left by pods that are ending or of lower priority"},
+		"nothing is asked for":   {0, []Occupant{{Asks: cpus(1)}}, Claim{Asked: amounts.List{amounts.CPU: 0}}, ""},
+		"places for pods":        {8, []Occupant{{Asks: cpus(1), Priority: 5}}, Claim{Asked: amounts.List{amounts.Pods: 2}}, "minResources asks for 2 pods, and 1 is free"},
+		"what no node can count": {math.MaxInt64 / 1000, nil, Claim{Asked: amounts.List{"a.b/c": math.MaxInt64}, Kept: amounts.List{"a.b/c": math.MaxInt64}}, "minResources asks for 9223372036854775807 a.b/c, and 0 are free, 9223372036854775807 are kept for groups that were let in before"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var r Room
+			has := cpus(c.has)
+			has[amounts.Pods] = 2
+			r.Offer(has)
+			for i := range c.there {
+				r.Take(&c.there[i])
+			}
+			got := ""
+			if s := r.Short(&c.claim); s != nil {
+				got = s.String()
+			}
+			if got != c.want {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+// TestAdmissionIsChecked: what cannot be right is refused by name.
+func TestAdmissionIsChecked(t *testing.T) {
+	for want, a := range map[string]Admission{
+		"": {},
+		`admission.gate: "open": want resources or none`:   {Gate: "open"},
+		"admission.overcommitFactor: 0.5: want 1 to 1000":  {OvercommitFactor: 0.5},
+		"admission.overcommitFactor: NaN: want 1 to 1000":  {OvercommitFactor: math.NaN()},
+		"admission.keepFor: 25h0m0s: want at most 24h0m0s": {KeepFor: duration(25 * time.Hour)},
+	} {
+		a.FillIn()
+		got := ""
+		if err := a.Check(); err != nil {
+			got = err.Error()
+		}
+		if got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+	var a Admission
+	if a.FillIn(); a.Gate != GateResources || a.OvercommitFactor != 1 || a.KeepFor.Duration != 5*time.Minute {
+		t.Errorf("the defaults are %+v", a)
+	}
+}
+
+func duration(d time.Duration) (out metav1.Duration) {
+	out.Duration = d
+	return out
+}

@@ -1,0 +1,202 @@
+package scheduler
+
+import (
+	"context"
+	"maps"
+	"sync"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/utils/clock"
+
+	"github.com/berth-dev/berth/internal/apiclient"
+	"github.com/berth-dev/berth/internal/scheduler/later"
+	"github.com/berth-dev/berth/internal/wire"
+)
+
+// annotating holds pods that Volcano's own controller is going to annotate with their group: every
+// pod that names the scheduler volcano and no group, whatever owns it, a moment after it was made
+// (pkg/controllers/podgroup). A pod that is placed before is placed without its group. Volcano's
+// scheduler places none without one.
+type annotating struct {
+	clock    clock.WithDelayedExecution
+	logger   klog.Logger
+	activate func(pods map[string]*corev1.Pod)
+	// waits says whether there is a pod, and without a node.
+	waits func(*corev1.Pod) bool
+	mu    sync.Mutex
+	// asked: it is known whether there is a lease that Volcano's controller renews while it runs,
+	// or it cannot be read. lives: it was renewed lately.
+	asked, lives bool
+	// renewed is the renewal that was shown last, and seen when that was, by this process's clock:
+	// another clock may be anywhere.
+	renewed, seen time.Time
+	// since is when pods without a group were first held. They are forgotten with the pods.
+	since map[types.UID]held
+}
+
+type held struct {
+	pod  *corev1.Pod
+	from time.Time
+}
+
+const (
+	// volcanosName is what pods name that Volcano's controller annotates by default.
+	volcanosName = "volcano"
+	// annotatedWithin is how long a pod waits for its group. Then it is placed without: that loop
+	// of Volcano's controller may be switched off.
+	annotatedWithin = 30 * time.Second
+	// leaseEvery is how often it is looked at how old the last renewal is. After leaseDies without
+	// a renewal the controller counts as dead, and after leaseForgotten at first sight.
+	leaseEvery     = 5 * time.Second
+	leaseDies      = 30 * time.Second
+	leaseForgotten = time.Hour
+)
+
+const waitsForGroup = "Berth: Volcano's controller has not given the pod its group yet"
+
+// hold says why the pod is not tried now; nil when it is.
+func (a *annotating) hold(pod *corev1.Pod) *fwk.Status {
+	if pod.Spec.SchedulerName != volcanosName || wire.InGang(pod) || pod.Spec.NodeName != "" {
+		return nil
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.asked && !a.lives {
+		return nil
+	}
+	now := a.clock.Now()
+	h, known := a.since[pod.UID]
+	if !known {
+		h.from = now
+		uid := pod.UID
+		later.Call(a.clock, annotatedWithin, func() { a.over(uid) })
+	}
+	h.pod = pod
+	if a.since == nil {
+		a.since = map[types.UID]held{}
+	}
+	a.since[pod.UID] = h
+	if now.Sub(h.from) >= annotatedWithin {
+		return nil
+	}
+	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, waitsForGroup)
+}
+
+// over lets a pod go that has waited for long enough.
+func (a *annotating) over(uid types.UID) {
+	a.mu.Lock()
+	h, still := a.since[uid]
+	a.mu.Unlock()
+	if still {
+		a.logger.Info("Volcano's controller gave a pod no group in time: it is placed without", "pod", klog.KObj(h.pod), "waited", annotatedWithin)
+		a.activate(map[string]*corev1.Pod{h.pod.Namespace + "/" + h.pod.Name: h.pod})
+	}
+}
+
+// shown takes in a pod as the watch shows it. One that has its group, or a node, is held no more:
+// who holds it until its gang is there sends it to be tried.
+func (a *annotating) shown(pod *corev1.Pod) {
+	if pod.Spec.SchedulerName == volcanosName && (wire.InGang(pod) || pod.Spec.NodeName != "") {
+		a.gone(pod)
+	}
+}
+
+// gone forgets a pod.
+func (a *annotating) gone(pod *corev1.Pod) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.since, pod.UID)
+}
+
+// follow watches the lease until ctx ends. Pods are held until it has been read once, or cannot be.
+func (a *annotating) follow(ctx context.Context, client kubernetes.Interface, lease types.NamespacedName) {
+	leases, name := client.CoordinationV1().Leases(lease.Namespace), lease.Name
+	only := fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
+	handle := func(obj any) {
+		if lease, ok := apiclient.Last(obj).(*coordinationv1.Lease); ok && lease.Name == name {
+			a.note(lease)
+		}
+	}
+	_, informer := cache.NewInformerWithOptions(cache.InformerOptions{
+		ListerWatcher: cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
+			ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+				o.FieldSelector = only
+				list, err := leases.List(ctx, o)
+				a.forbidden(err)
+				return list, err
+			},
+			WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+				o.FieldSelector = only
+				events, err := leases.Watch(ctx, o)
+				a.forbidden(err)
+				return events, err
+			},
+		}, client),
+		ObjectType: new(coordinationv1.Lease),
+		Handler: cache.ResourceEventHandlerFuncs{
+			AddFunc: handle, UpdateFunc: func(_, now any) { handle(now) },
+			DeleteFunc: func(any) { a.note(new(coordinationv1.Lease)) },
+		},
+	})
+	go informer.RunWithContext(klog.NewContext(ctx, a.logger))
+	go func() {
+		if cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
+			a.look(true)
+		}
+	}()
+	for later.Wait(ctx, a.clock, leaseEvery) {
+		a.look(false)
+	}
+}
+
+// forbidden holds nobody any more if nobody may read the lease.
+func (a *annotating) forbidden(err error) {
+	if apierrors.IsForbidden(err) {
+		a.look(true)
+	}
+}
+
+// look finds out if Volcano's controller runs, as far as is known. If it does not, no pod is held.
+func (a *annotating) look(asked bool) {
+	a.mu.Lock()
+	a.asked = a.asked || asked
+	now := a.clock.Now()
+	a.lives = !a.seen.IsZero() && now.Sub(a.seen) < leaseDies && now.Sub(a.renewed) < leaseForgotten
+	maps.DeleteFunc(a.since, func(_ types.UID, h held) bool { return !a.waits(h.pod) })
+	free := map[string]*corev1.Pod{}
+	if a.asked && !a.lives {
+		for _, h := range a.since {
+			free[h.pod.Namespace+"/"+h.pod.Name] = h.pod
+		}
+		a.since = nil
+	}
+	a.mu.Unlock()
+	if len(free) > 0 {
+		a.activate(free)
+	}
+}
+
+// note takes in the lease as the watch shows it. One without a holder was given back.
+func (a *annotating) note(lease *coordinationv1.Lease) {
+	a.mu.Lock()
+	switch {
+	case lease.Spec.RenewTime == nil || lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "":
+		a.renewed, a.seen = time.Time{}, time.Time{}
+	case !lease.Spec.RenewTime.Time.Equal(a.renewed):
+		a.renewed, a.seen = lease.Spec.RenewTime.Time, a.clock.Now()
+	}
+	a.mu.Unlock()
+	a.look(false)
+}

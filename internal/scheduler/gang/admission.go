@@ -1,0 +1,221 @@
+package gang
+
+import (
+	"maps"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+
+	"github.com/berth-dev/berth/internal/amounts"
+	"github.com/berth-dev/berth/internal/gangs"
+	"github.com/berth-dev/berth/internal/scheduler/later"
+	"github.com/berth-dev/berth/internal/wire"
+)
+
+// Terms are what the arguments of a profile say about letting groups in.
+type Terms struct {
+	Admission gangs.Admission
+	// EvictsNobody: no pod is evicted for a gang.
+	EvictsNobody bool
+}
+
+// admission is that of a group which names resources and was let in. What it has not used yet is
+// kept from other groups: the pods of a group may come in stages, and groups that each have their
+// first stage would wait for each other for ever.
+type admission struct {
+	asked amounts.List
+	// priority is what it evicts by while it has no pods.
+	priority int32
+	// until is when nothing is kept any more. It is put off once, when the first members get nodes:
+	// a tenant could put it off again and again.
+	until  time.Time
+	placed bool
+}
+
+// admit notes that a group is let in or, if placed, that it gets its first nodes. For so long what
+// it has not used is kept. The caller holds the lock.
+func (b *book) admit(key wire.GangKey, a admission, keep time.Duration) {
+	if was := b.admitted[key]; was != nil && (was.placed || !a.placed) {
+		return
+	}
+	keep = max(0, keep)
+	a.until = b.Clock.Now().Add(keep)
+	b.admitted[key] = &a
+	if keep > 0 {
+		later.Call(b.Clock, keep, func() { b.expire(key, &a) })
+	}
+}
+
+// spoiledFor is for how many times as long as something was kept for nothing a namespace is
+// spoiled.
+const spoiledFor = 10
+
+// expire ends what is kept for a group: it is there for others.
+func (b *book) expire(key wire.GangKey, a *admission) {
+	b.mu.Lock()
+	if b.admitted[key] == a && !a.until.IsZero() && !a.placed {
+		b.spoil(key.Namespace)
+	}
+	b.mu.Unlock()
+	b.stirred()
+}
+
+// spoil notes that something was kept for a group of a namespace that never came to a node: a
+// tenant who does so again and again keeps nothing from other namespaces meanwhile. The caller
+// holds the lock.
+func (b *book) spoil(namespace string) {
+	now := b.Clock.Now()
+	maps.DeleteFunc(b.spoiled, func(_ string, until time.Time) bool { return !now.Before(until) })
+	keep := b.terms(volcanoScheduler).Admission.KeepFor.Duration
+	b.spoiled[namespace] = now.Add(spoiledFor * max(0, keep))
+}
+
+// discharge forgets the admission of a group whose object is gone, and returns if something was
+// kept for it. The caller holds the lock.
+func (b *book) discharge(key wire.GangKey) (kept bool) {
+	a := b.admitted[key]
+	delete(b.admitted, key)
+	kept = a != nil && b.Clock.Now().Before(a.until)
+	if kept && !a.placed {
+		b.spoil(key.Namespace)
+	}
+	return kept
+}
+
+// keepsNothing ends what is kept for a group, which stays let in. The caller holds the lock.
+func (b *book) keepsNothing(key wire.GangKey) {
+	if a := b.admitted[key]; a != nil && b.Clock.Now().Before(a.until) {
+		a.until = time.Time{}
+		b.callAt(b.Clock.Now(), b.stirred)
+	}
+}
+
+// holds says whether something is kept for a group, also from other namespaces. Such a group is not
+// asked again. The caller holds the lock.
+func (b *book) holds(key wire.GangKey) bool {
+	a, now := b.admitted[key], b.Clock.Now()
+	return a != nil && now.Before(a.until) && (a.placed || !now.Before(b.spoiled[key.Namespace]))
+}
+
+// keptFrom is what is kept from a group of that priority: by what other groups have not used that
+// were let in. Ones of lower priority would be evicted for it. The attempt counts members that are
+// on their way to their nodes as the scheduler's cache does; otherwise the watch has not shown them
+// yet. The caller holds the lock.
+func (b *book) keptFrom(key wire.GangKey, priority int32, attempt bool) amounts.List {
+	kept, now := amounts.List{}, b.Clock.Now()
+	for other, a := range b.admitted {
+		g := b.groups[other]
+		if other == key || !now.Before(a.until) || other.Namespace != key.Namespace && !b.holds(other) {
+			continue
+		}
+		own := a.priority
+		if g != nil {
+			own = g.lowest(own)
+		}
+		if own >= priority {
+			kept.Add(g.unused(a.asked, attempt))
+		}
+	}
+	return kept
+}
+
+// lowest is the lowest priority of the members that count, or otherwise the given one.
+func (g *group) lowest(otherwise int32) int32 {
+	first := true
+	for priority := range g.priorities {
+		if first || priority < otherwise {
+			otherwise, first = priority, false
+		}
+	}
+	return otherwise
+}
+
+// unused is what members have not taken yet of what a group names. The group is nil if it has none.
+func (g *group) unused(asked amounts.List, attempt bool) amounts.List {
+	if g == nil {
+		return asked
+	}
+	left := maps.Clone(asked)
+	if left.Take(g.shown); attempt {
+		left.Take(g.posted)
+		for _, at := range g.seats() {
+			if m := g.members[at.uid]; at.arrived && m != nil && !m.placed() {
+				left.Take(m.takes())
+			}
+		}
+	}
+	return left
+}
+
+// seats are the places of a plan.
+func (g *group) seats() []*place {
+	if g.plan == nil {
+		return nil
+	}
+	return g.plan.places
+}
+
+// takes is what a member takes of its node.
+func (m *member) takes() amounts.List {
+	if m.asks == nil {
+		m.asks = wire.ReadAmounts(m.pod)
+		m.asks.Add(amounts.List{amounts.Pods: 1})
+	}
+	return m.asks
+}
+
+// claim is what a group has to be let in for before it is planned; nil for nothing. The caller
+// holds the lock.
+func (b *book) claim(g *group) *gangs.Claim {
+	if g.Whole || len(g.spec.Resources) == 0 || b.holds(g.key) {
+		return nil
+	}
+	priority := g.lowest(0)
+	return &gangs.Claim{Asked: g.unused(wire.ReadResources(g.spec.Resources), true), Kept: b.keptFrom(g.key, priority, true), Priority: priority}
+}
+
+// short says which of the resources that the group names can neither be had nor be freed.
+func (t *trial) short() string {
+	if t.job.claim == nil || t.profile.Terms.Admission.Gate == gangs.GateNone {
+		return ""
+	}
+	c := *t.job.claim
+	c.Asked = Countable(t.profile.Handle, c.Asked, nil)
+	c.Overcommit, c.EvictsNobody = t.profile.Terms.Admission.OvercommitFactor, t.profile.Terms.EvictsNobody || !mayPreempt(t.job.pods)
+	var free, all gangs.Room
+	for _, info := range t.infos {
+		if info.Node().Spec.Unschedulable {
+			continue
+		}
+		has, used := countOf(info.GetAllocatable()), countOf(info.GetRequested())
+		has[amounts.Pods], used[amounts.Pods] = int64(info.GetAllocatable().GetAllowedPodNumber()), int64(len(info.GetPods()))
+		free.Offer(has)
+		free.Hold(used)
+	}
+	if free.Short(&c) == nil { // which spares looking at every pod
+		return ""
+	}
+	for _, info := range t.infos {
+		if info.Node().Spec.Unschedulable {
+			continue
+		}
+		has := countOf(info.GetAllocatable())
+		has[amounts.Pods] = int64(info.GetAllocatable().GetAllowedPodNumber())
+		all.Offer(has)
+		for _, body := range info.GetPods() {
+			o := t.job.occupant(body.GetPod())
+			o.Asks = countOf(body.CalculateResource().Resource)
+			all.Take(&o)
+		}
+	}
+	if s := all.Short(&c); s != nil {
+		return s.String()
+	}
+	return ""
+}
+
+// Occupant is a pod on a node as admission sees it, without what it asks for.
+func (gs *Groups) Occupant(pod *corev1.Pod) gangs.Occupant {
+	return gangs.Occupant{Priority: corev1helpers.PodPriority(pod), Gang: gs.gangOf(pod), Leaving: gs.isLeaving(pod)}
+}

@@ -1,0 +1,290 @@
+package gang
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-dev/berth/internal/gangs"
+	"github.com/berth-dev/berth/internal/wire"
+)
+
+// object makes the watch show a PodGroup of Volcano's that names so many CPUs.
+func (w *world) object(name string, minimum int, cpus string, say ...func(*wire.Gang)) wire.GangKey {
+	spec := wire.Gang{Key: volcanoKey(name), Version: "5", Minimum: minimum, Phase: "Pending", Resources: corev1.ResourceList{"cpu": resource.MustParse(cpus)}}
+	for _, more := range say {
+		more(&spec)
+	}
+	w.mu.Lock()
+	if w.objects == nil {
+		w.objects = map[wire.GangKey]wire.Gang{}
+	}
+	w.objects[spec.Key] = spec
+	w.mu.Unlock()
+	w.groups.Objects, w.groups.Room = w, w.there
+	w.groups.ObjectSeen(spec, nil)
+	return spec.Key
+}
+
+func volcanoKey(name string) wire.GangKey {
+	return wire.GangKey{Source: wire.GangOfVolcano, Namespace: "default", Name: name}
+}
+
+// staged makes a pod of a group of Volcano's.
+func staged(group, name string, cpus int, priority int32) *corev1.Pod {
+	p := taskOf(group, group+"-"+name, "")
+	p.Spec = podOf(group, name, 1, cpus).Spec
+	p.Spec.Priority = &priority
+	return p
+}
+
+func (w *world) phase(key wire.GangKey) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.objects[key].Phase
+}
+
+// shown makes the watch show what was written.
+func (w *world) shown(keys ...wire.GangKey) {
+	for _, key := range keys {
+		w.mu.Lock()
+		spec := w.objects[key]
+		w.mu.Unlock()
+		w.groups.ObjectSeen(spec, nil)
+	}
+}
+
+// TestMinResourcesDoNotKeepAGangFromEvicting on a full cluster.
+func TestMinResourcesDoNotKeepAGangFromEvicting(t *testing.T) {
+	for name, c := range map[string]struct {
+		terms Terms
+		want  int
+	}{"it evicts": {want: 2}, "nobody is evicted": {terms: Terms{EvictsNobody: true}}} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, 1, func(w *world) {
+				w.terms = c.terms
+				w.object("low", 2, "6")
+				w.create(staged("low", "0", 3, 1))
+				w.create(staged("low", "1", 3, 1))
+				w.run(time.Second)
+				w.want("low", 2, 2)
+				w.object("high", 2, "6")
+				w.create(staged("high", "0", 3, 9))
+				w.create(staged("high", "1", 3, 9))
+				w.run(time.Minute)
+				w.want("high", c.want, 2)
+				if c.want == 0 && !strings.Contains(w.said(), "minResources asks for 6 CPUs, and 1 is free") {
+					t.Error("nobody says why")
+				}
+			})
+		})
+	}
+}
+
+// TestAHighGroupWithoutPodsIsLetIn on a full cluster: its pods will evict. One of no priority is
+// not.
+func TestAHighGroupWithoutPodsIsLetIn(t *testing.T) {
+	for name, c := range map[string]struct {
+		class, job string
+		evictsNone bool
+		want       string
+	}{
+		"by its class":              {class: "high", want: "Inqueue"},
+		"by its Job's class":        {job: "volcano/high", want: "Inqueue"},
+		"by the standard class":     {want: "Pending"},
+		"of a class that is low":    {class: "low", want: "Pending"},
+		"of a class that is gone":   {class: "gone", want: "Pending"},
+		"high, and evicting nobody": {class: "high", evictsNone: true, want: "Pending"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, 1, func(w *world) {
+				w.terms.EvictsNobody = c.evictsNone
+				w.classes = map[string]int32{"high": 9, "low": 1, "standard": 2}
+				w.object("there", 2, "6")
+				w.create(staged("there", "0", 3, 2))
+				w.create(staged("there", "1", 3, 2))
+				w.run(time.Second)
+				w.want("there", 2, 2)
+				key := w.object("new", 1, "6", func(g *wire.Gang) { g.PriorityClass, g.Job = c.class, c.job })
+				w.run(time.Minute)
+				if got := w.phase(key); got != c.want {
+					t.Errorf("the phase is %q, want %q", got, c.want)
+				}
+				told := strings.Contains(w.said(), "minResources asks for 6 CPUs, and 1 is free")
+				last := w.stood[len(w.stood)-1]
+				if wait := c.want == "Pending"; told != wait || wait != strings.HasPrefix(last.lacking, "minResources asks for 6 CPUs") {
+					t.Errorf("an event says why: %t; its status: %+v", told, last)
+				}
+			})
+		})
+	}
+}
+
+// TestStagedGroupsDoNotDeadlock: what a group whose first pod has a node has not used yet is kept
+// from the first pods of others, and given to its own. When it has all it asked for, or long
+// after, others have their turn.
+func TestStagedGroupsDoNotDeadlock(t *testing.T) {
+	inWorld(t, 1, func(w *world) {
+		for _, app := range []string{"a", "b", "c"} {
+			w.object(app, 1, "4")
+			w.create(staged(app, "driver", 1, 0))
+		}
+		w.run(5 * time.Second)
+		first, runs := "", 0
+		for _, app := range []string{"a", "b", "c"} {
+			if w.bound(app) > 0 {
+				first, runs = app, runs+1
+			}
+		}
+		if runs != 1 {
+			t.Fatalf("%d drivers run: want one", runs)
+		}
+		for _, name := range []string{"x", "y", "z"} { // of different seconds, so that the ledger takes each at once
+			w.create(staged(first, name, 1, 0))
+			w.run(10 * time.Second)
+		}
+		w.want(first, 4, 4)
+		w.end(first)
+		w.run(time.Minute)
+		if n := w.bound("a") + w.bound("b") + w.bound("c"); n != 1 {
+			t.Errorf("%d of the other drivers run when the first application has ended: want one", n)
+		}
+	})
+}
+
+// TestWhatIsKeptEnds at its deadline, and at once if the group's object goes.
+func TestWhatIsKeptEnds(t *testing.T) {
+	for name, end := range map[string]func(*world, wire.GangKey){
+		"at the deadline":     func(w *world, _ wire.GangKey) { w.run(4 * time.Minute) },
+		"its object is gone":  func(w *world, key wire.GangKey) { w.groups.ObjectGone(key); w.run(time.Second) },
+		"nothing is kept":     nil,
+		"there is no gate":    nil,
+		"more is given away":  nil,
+		"the other is higher": nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, 1, func(w *world) {
+				priority, want := int32(0), 1
+				switch name {
+				case "nothing is kept":
+					w.terms.Admission.KeepFor = duration(-1)
+				case "there is no gate":
+					w.terms.Admission.Gate = gangs.GateNone
+				case "more is given away":
+					w.terms.Admission.OvercommitFactor = 1.5
+				case "the other is higher":
+					priority = 1
+				default:
+					want = 0
+				}
+				a := w.object("a", 1, "5")
+				w.create(staged("a", "driver", 1, 0))
+				w.run(time.Second)
+				w.object("b", 1, "4")
+				w.create(staged("b", "driver", 1, priority))
+				w.run(2 * time.Minute)
+				if n := w.bound("b"); n != want {
+					t.Fatalf("%d drivers of the other group run: want %d", n, want)
+				}
+				if end != nil {
+					end(w, a)
+					w.want("b", 1, 2)
+				}
+			})
+		})
+	}
+}
+
+// TestOneIsLetInBeforeItsPods: of two groups without pods that together ask for too much one is let
+// in. The other follows when the first has kept for long enough what no pod of it came for, and the
+// namespace of the first then keeps nothing from others for a while.
+func TestOneIsLetInBeforeItsPods(t *testing.T) {
+	inWorld(t, 1, func(w *world) {
+		a, b := w.object("a", 1, "4"), w.object("b", 1, "4", func(g *wire.Gang) { g.Key.Namespace = "other" })
+		w.run(time.Minute)
+		if x, y := w.phase(a), w.phase(b); x != "Inqueue" || y != "Pending" {
+			t.Fatalf("the phases are %q and %q", x, y)
+		}
+		if why := w.stood[len(w.stood)-1].lacking; why != "minResources asks for 4 CPUs, and 7 are free, 4 are kept for groups that were let in before" {
+			t.Errorf("the second is told %q", why)
+		}
+		w.run(5 * time.Minute)
+		if y := w.phase(b); y != "Inqueue" {
+			t.Fatalf("the phase of the second is %q when the first has kept something for long enough", y)
+		}
+		w.shown(a, b)
+		w.run(6 * time.Minute) // until nothing is kept for either
+		c := w.object("c", 1, "7")
+		w.run(3 * time.Second)
+		d := w.object("d", 1, "7", func(g *wire.Gang) { g.Key.Namespace = "third" })
+		e := w.object("e", 1, "7")
+		w.run(3 * time.Second)
+		if x, y, z := w.phase(c), w.phase(d), w.phase(e); x != "Inqueue" || y != "Inqueue" || z != "Pending" {
+			t.Errorf("the phases are %q, %q and %q: want the namespace to keep nothing from another, and something from itself", x, y, z)
+		}
+	})
+}
+
+// TestAnAdmissionGoesWithItsObject, and namespaces that are spoiled with their time.
+func TestAnAdmissionGoesWithItsObject(t *testing.T) {
+	inWorld(t, 1, func(w *world) {
+		for _, name := range []string{"a", "b"} {
+			key := w.object(name, 1, "4", func(g *wire.Gang) { g.Key.Namespace = "of-" + name })
+			w.run(time.Second)
+			if w.phase(key) != "Inqueue" || len(w.groups.admitted) != 1 {
+				t.Fatalf("%s is %s, and %d are remembered", name, w.phase(key), len(w.groups.admitted))
+			}
+			w.groups.ObjectGone(key)
+			if len(w.groups.admitted) > 0 || len(w.groups.spoiled) != 1 {
+				t.Errorf("%d groups are remembered and %d namespaces, want none and one", len(w.groups.admitted), len(w.groups.spoiled))
+			}
+			w.run(time.Hour)
+		}
+	})
+}
+
+// TestAFormingGroupIsLetIn: its controller makes the rest of its pods when the phase says so.
+func TestAFormingGroupIsLetIn(t *testing.T) {
+	inWorld(t, 1, func(w *world) {
+		key := w.object("a", 2, "8")
+		w.create(staged("a", "0", 3, 0))
+		w.run(time.Minute)
+		if got := w.phase(key); got != "Pending" || !strings.Contains(w.said(), "minResources asks for 8 CPUs, and 7 are free") {
+			t.Errorf("the phase is %q", got)
+		}
+		w.addNodes(1)
+		w.run(time.Minute)
+		if got := w.phase(key); got != "Inqueue" {
+			t.Errorf("the phase is %q when there is room", got)
+		}
+		w.create(staged("a", "1", 3, 0))
+		w.run(time.Minute)
+		w.want("a", 2, 2)
+	})
+}
+
+// TestAWrongGroupWithoutPodsIsTold what is wrong with it.
+func TestAWrongGroupWithoutPodsIsTold(t *testing.T) {
+	inWorld(t, 1, func(w *world) {
+		spec := wire.Gang{Key: volcanoKey("a"), Version: "5", Phase: "Pending"}
+		w.objects = map[wire.GangKey]wire.Gang{spec.Key: spec}
+		w.groups.Objects, w.groups.Room = w, w.there
+		w.groups.ObjectSeen(spec, errWrong)
+		w.run(time.Minute)
+		if got := w.phase(spec.Key); got != "Pending" || len(w.stood) != 1 || w.stood[0].lacking != errWrong.Error() || !strings.Contains(w.said(), errWrong.Error()) {
+			t.Errorf("the phase is %q, said was %+v", got, w.stood)
+		}
+	})
+}
+
+var errWrong = errors.New("spec.minMember: -1: want 0 to 4096")
+
+func duration(d time.Duration) (out metav1.Duration) {
+	out.Duration = d
+	return out
+}
