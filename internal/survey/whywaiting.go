@@ -2,6 +2,8 @@ package survey
 
 import (
 	"cmp"
+	"encoding/json"
+	"fmt"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -30,6 +32,43 @@ func WhyWaiting(p *corev1.Pod, gang *Gang) (reason, message string) {
 		return c.Reason, WithoutPreemption(c.Message)
 	}
 	return NothingWritten, "its scheduler " + nameOfScheduler(p) + " has written nothing on it yet"
+}
+
+// ShapeOf is equal for pods that nodes and schedulers answer alike, but for what their names say.
+func ShapeOf(p *corev1.Pod) string {
+	ask, err := wire.ReadPod(p)
+	wrong := ""
+	if err != nil || ask.RulesErr != nil {
+		wrong = cmp.Or(err, ask.RulesErr).Error()
+	}
+	ask.Request.UID = ""
+	spec := &p.Spec
+	text, err := json.Marshal([]any{p.Namespace, spec.SchedulerName, wrong, ask.Request.Containers, ask.Request.Guaranteed, fmt.Sprintf("%+v", ask.Request.Rules), wire.ReadAmounts(p), spec.NodeSelector, spec.Affinity,
+		spec.Tolerations, spec.TopologySpreadConstraints, wire.PortsOf(p), len(claimsOf(p)), heldByMessage(wire.Unscheduled(p).Message)})
+	if err != nil {
+		return p.Namespace + "/" + p.Name
+	}
+	return string(text)
+}
+
+// WaitsFor is in a few words why an explained pod has no node: who holds it back, or else what most
+// of the nodes that refuse it say.
+func WaitsFor(e *Explained) string {
+	if e.HeldBack != nil {
+		return "held back by " + e.HeldBack.By
+	}
+	said, other, most := "", "", 0
+	for i := range e.Groups {
+		switch g := &e.Groups[i]; {
+		case g.Answer == Admits:
+			return wire.Counted(len(g.Nodes), "node") + " would take it"
+		case g.Answer == Refuses && len(g.Nodes) > most:
+			said, most = g.Message, len(g.Nodes)
+		case g.Answer == Excluded && other == "":
+			other = g.Message
+		}
+	}
+	return cmp.Or(said, other)
 }
 
 // whyWaiting is WhyWaiting of every member that waits; "" where it is not the gang that keeps them

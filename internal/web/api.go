@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -299,6 +300,12 @@ func foundPod(p *corev1.Pod) found {
 type waitingGroup struct {
 	Reason  string `json:"reason"`
 	Message string `json:"message"`
+	// Title is what the group has in common, in Berth's words; "" if nobody was asked.
+	Title string `json:"title,omitempty"`
+	// HeldBack is what keeps all of them from nodes that Berth has nothing against.
+	HeldBack *survey.HeldBack `json:"heldBack,omitempty"`
+	// Fits say what would fit now in place of the first of Pods.
+	Fits []string `json:"fits,omitempty"`
 	// Gang is the gang that all of them belong to; nil where none has a page.
 	Gang *foundGang `json:"gang,omitempty"`
 	// Said is what the nodes say now to the first of Pods; nil where they were not asked.
@@ -372,14 +379,18 @@ func (s *Server) pending(r *http.Request, v Viewer) (any, error) {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
 	groups := []*waitingGroup{}
-	by := map[[2]string]*waitingGroup{}
+	by := map[[3]string]*waitingGroup{}
 	for _, p := range waiting {
 		gang := gangs.Of(p)
 		reason, message := survey.WhyWaiting(p, gang)
-		g := by[[2]string{reason, message}]
+		key := [3]string{reason, message}
+		if reason == corev1.PodReasonUnschedulable || reason == survey.NothingWritten {
+			key[1], key[2] = "", survey.ShapeOf(p) // texts differ and agree by what other plugins counted
+		}
+		g := by[key]
 		if g == nil {
 			g = &waitingGroup{Reason: reason, Message: message, Gang: gangFound(gang)}
-			by[[2]string{reason, message}] = g
+			by[key] = g
 			groups = append(groups, g)
 		}
 		if g.Count++; len(g.Pods) < maxOfGroup {
@@ -395,21 +406,28 @@ func (s *Server) pending(r *http.Request, v Viewer) (any, error) {
 
 func moreWait(a, b *waitingGroup) int { return cmp.Compare(b.Count, a.Count) }
 
-// maxAsked bounds for how many groups of pods that wait all nodes are asked.
-const maxAsked = 8
+// maxAsked bounds for how many groups of pods that wait all nodes are asked, and askingLasts for
+// how long.
+const (
+	maxAsked    = 24
+	askingLasts = 2 * time.Second
+)
 
-// askNodes asks the nodes about the oldest pod of each group that the scheduler found no node for,
-// and joins groups to which they say the same: events differ by what other plugins counted.
+// askNodes asks the nodes about the oldest pod of each group that waits for a node, and joins
+// groups that get the same answer.
 func (s *Server) askNodes(ctx context.Context, groups []*waitingGroup) []*waitingGroup {
+	ctx, cancel := context.WithTimeout(ctx, askingLasts)
+	defer cancel()
 	out, asked := []*waitingGroup{}, 0
 	for _, g := range groups {
-		if g.Reason == corev1.PodReasonUnschedulable && asked < maxAsked {
+		waits := g.Reason == corev1.PodReasonUnschedulable || g.Reason == survey.NothingWritten || g.Reason == corev1.PodReasonSchedulingGated
+		if waits && asked < maxAsked && ctx.Err() == nil {
 			asked++
 			if e, err := s.Live.Explain(ctx, g.Pods[0].Namespace, g.Pods[0].Name); err == nil {
-				g.Said = saidBy(e.Groups)
+				g.answered(e)
 			}
 		}
-		at := slices.IndexFunc(out, func(o *waitingGroup) bool { return g.Said != nil && reflect.DeepEqual(o.Said, g.Said) })
+		at := slices.IndexFunc(out, func(o *waitingGroup) bool { return o.alike(g) })
 		if at < 0 {
 			out = append(out, g)
 			continue
@@ -419,4 +437,20 @@ func (s *Server) askNodes(ctx context.Context, groups []*waitingGroup) []*waitin
 	}
 	slices.SortStableFunc(out, moreWait)
 	return out
+}
+
+// answered takes in what is said about the first pod.
+func (g *waitingGroup) answered(e *survey.Explained) {
+	g.Said, g.HeldBack, g.Title = saidBy(e.Groups), e.HeldBack, survey.WaitsFor(e)
+	for i := range e.Alternatives {
+		g.Fits = append(g.Fits, e.Alternatives[i].Text)
+	}
+}
+
+// alike says whether two groups got the same answer, or, unasked, wait for the same.
+func (g *waitingGroup) alike(o *waitingGroup) bool {
+	if g.Said == nil && g.HeldBack == nil {
+		return o.Said == nil && o.HeldBack == nil && g.Reason == o.Reason && g.Message == o.Message
+	}
+	return g.Title == o.Title && reflect.DeepEqual(g.Said, o.Said) && reflect.DeepEqual(g.HeldBack, o.HeldBack)
 }

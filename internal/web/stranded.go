@@ -1,9 +1,14 @@
 package web
 
 import (
+	"cmp"
 	"net/http"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/berth-dev/berth/internal/survey"
+	"github.com/berth-dev/berth/internal/wire"
 )
 
 // maxStranded is how many NUMA nodes are listed of each resource.
@@ -14,11 +19,17 @@ type strandedSum struct {
 	survey.StrandedSum
 	// Most are the NUMA nodes with the most of it, of Count.
 	Most []survey.Stranded `json:"most"`
+	// Waiting is the oldest pod without a node that asks for the resource; nil for none.
+	Waiting *found `json:"waiting,omitempty"`
 }
 
 // stranded says for each resource what is free and of little use.
-func (s *Server) stranded(*http.Request, Viewer) (any, error) {
+func (s *Server) stranded(_ *http.Request, v Viewer) (any, error) {
 	sums := []*strandedSum{}
+	waiting := s.waiting(v)
+	slices.SortFunc(waiting, func(a, b *corev1.Pod) int {
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name))
+	})
 	all := s.Live.Stranded() // by resource, most first
 	for _, sum := range survey.SumStranded(all) {
 		one := &strandedSum{StrandedSum: sum}
@@ -26,6 +37,10 @@ func (s *Server) stranded(*http.Request, Viewer) (any, error) {
 			if all[i].Resource == sum.Resource && len(one.Most) < maxStranded {
 				one.Most = append(one.Most, all[i])
 			}
+		}
+		if at := slices.IndexFunc(waiting, func(p *corev1.Pod) bool { return wire.ReadAmounts(p)[sum.Resource] > 0 }); at >= 0 {
+			pod := foundPod(waiting[at])
+			one.Waiting = &pod
 		}
 		sums = append(sums, one)
 	}

@@ -32,12 +32,14 @@ export const Scale = () => (
 
 function Cell({ numa, resource, small, apart }) {
   const a = amountOf(numa, resource)
+  const devices = (numa.devices || []).slice(0, 2)
   const gap = apart ? ' apart' : ''
   const name = numa.anywhere ? 'on no NUMA node' : 'NUMA node ' + numa.numa
   if (!a?.total) return numa.anywhere ? null : <span class={'cell none' + gap} title={name + ': nothing of that'}><i aria-hidden="true">{numa.numa}</i>–</span>
   return (
-    <span class={'cell ' + heat(a) + gap} title={`${name}: ${amount(resource, a.free)} of ${amount(resource, a.total)} free`}>
+    <span class={'cell ' + heat(a) + gap} title={`${name}: ${amount(resource, a.free)} of ${amount(resource, a.total)} free${resource === 'cpu' ? devices.map((d) => `, ${d.free} of ${d.total} ${d.resource}`).join('') : ''}`}>
       {!numa.anywhere && <i aria-hidden="true">{numa.numa}</i>}{amount(resource, a.free)}{!small && <small>/{amount(resource, a.total)}</small>}
+      {resource === 'cpu' && !small && devices.map((d) => <b class="dev" key={d.resource}>{d.free}/{d.total} {d.resource.split('/').pop()}</b>)}
     </span>
   )
 }

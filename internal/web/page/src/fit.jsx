@@ -116,6 +116,7 @@ function Compared({ c }) {
     <section class="fitted compared" aria-label="Before and after">
       <header class="title"><h2>Before and after</h2></header>
       {c.notes?.length > 0 && <Notice kind="note" title="">{c.notes.map((n) => <div key={n}>{n}</div>)}</Notice>}
+      {c.rows.every((r) => r.change === '-' || r.change === '') && <Notice kind="note" title="Nothing changes. ">As set, everything fits as it does now.</Notice>}
       <Table label="What fits, before and after" columns={[['Of'], ['What'], [c.empty ? 'Empty' : 'As they are'], ['As set'], ['Change', 'num']]} rows={c.rows.map((r) => [
         <bdi>{r.about}</bdi>, r.what, r.before, <strong>{r.after}</strong>, r.change === '-' ? '–' : r.change,
       ])} />

@@ -1,6 +1,6 @@
 // Small things that several views are made of.
 import { link } from './route.js'
-import { amount, plural, status } from './words.js'
+import { amount, cpuList, plural, status } from './words.js'
 
 // Status has a shape beside its colour.
 export function Status({ row }) {
@@ -36,7 +36,7 @@ export const WhatIf = ({ namespace, name }) => <a class="ask" href={`${link('fit
 // devices.
 export const containerName = (c) => c.name + (c.kind === 'app' ? '' : ` (${c.kind})`)
 export const shares = (c) => [
-  c.cpus || 'shared',
+  cpuList(c.cpus) || (c.unknownCPUs ? `${c.unknownCPUs} pinned, CPUs unknown` : 'shared'),
   (c.memory || []).map((m) => `${amount(m.resource, m.bytes)}${m.resource === 'memory' ? '' : ' ' + m.resource} on ${m.numaNodes}`).join(', ') || '–',
   Object.entries(c.devices || {}).map(([r, ids]) => `${r} ${ids.join(',')}`).join('; ') || '–',
 ]
@@ -92,24 +92,28 @@ const verbs = {
   unreliable: ['is not relied on', 'are not relied on'], excluded: ['is excluded', 'are excluded'],
 }
 
-export function Groups({ title, groups }) {
+export function Groups({ title, groups, held }) {
   return (
     <section>
       <h2>{title}</h2>
-      <GroupList groups={groups} />
+      <GroupList groups={groups} held={held} />
     </section>
   )
 }
 
-export function GroupList({ groups }) {
-  return <ul class="groups">{groups.map((g) => <Group key={g.answer + g.message + g.advice} g={g} count={g.count ?? g.nodes.length} />)}</ul>
+export function GroupList({ groups, held }) {
+  return <ul class="groups">{groups.map((g) => <Group key={g.answer + g.message + g.advice} g={g} count={g.count ?? g.nodes.length} held={held} />)}</ul>
 }
 
-function Group({ g, count }) {
+// HeldBack says who keeps a pod from nodes that Berth has nothing against.
+export const HeldBack = ({ h }) => <Notice title={`Held back by ${h.by}: `}>{h.message}{h.advice && <span class="advice"><b>Do:</b> {h.advice}</span>}</Notice>
+
+function Group({ g, count, held }) {
   const named = g.nodes.slice(0, 12)
+  const blocked = held && g.answer === 'admits'
   return (
-    <li class={g.answer}>
-      <strong>{plural(count, 'node')} {verbs[g.answer][count === 1 ? 0 : 1]}</strong>
+    <li class={blocked ? 'excluded' : g.answer}>
+      <strong>{plural(count, 'node')} {blocked ? 'would take it, were it not held back' : verbs[g.answer][count === 1 ? 0 : 1]}</strong>
       <span>{g.message}</span>
       {g.advice && <span class="advice"><b>Do:</b> {g.advice}</span>}
       <span class="names">
@@ -136,7 +140,7 @@ function Refusal({ answer }) {
   const r = answer.refusal
   const ids = [...new Set(r.needs.flatMap((n) => (n.nodes || []).map((x) => x.numa)))].sort((a, b) => a - b)
   return (
-    <div class="refusal scroll" tabIndex={0} role="region" aria-label={'Why ' + answer.node + ' refuses'}>
+    <div class={'refusal scroll' + (ids.length > 4 ? ' broad' : '')} tabIndex={0} role="region" aria-label={'Why ' + answer.node + ' refuses'}>
       <h3><a href={link('nodes', answer.node)}>{answer.node}</a></h3>
       <p class="muted">{r.rule}{r.scarcity && (r.scarcity === 'unresolvable' ? ', removing pods does not help' : ', removing pods can help')} · {r.policy}{r.scope && ', scope ' + r.scope}{r.container && `, container ${r.container}`}</p>
       <table class="needs">

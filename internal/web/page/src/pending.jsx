@@ -1,7 +1,7 @@
 // Pods that wait, grouped by what they wait for.
 import { useAsk, useStore } from './data.js'
 import { link } from './route.js'
-import { GroupList, Notice, PodLink, Table, Waiting, WhatIf } from './parts.jsx'
+import { GroupList, HeldBack, Notice, PodLink, Table, Waiting, WhatIf } from './parts.jsx'
 import { age, plural } from './words.js'
 
 export function Pending() {
@@ -16,7 +16,7 @@ export function Pending() {
       <div class="cards">
         {data.groups.map((g) => (
           <section class="card" key={g.reason + g.message}>
-            <h2>{plural(g.count, 'pod')} <small>{g.reason}</small></h2>
+            <h2>{plural(g.count, 'pod')} <small>{g.title || g.reason}</small></h2>
             <Why g={g} />
             <p><WhatIf {...g.pods[0]} /></p>
             {g.gang && <p>Gang <a href={link('gangs', g.gang.namespace, g.gang.source, g.gang.name)}><bdi>{g.gang.namespace}/{g.gang.name}</bdi></a></p>}
@@ -32,12 +32,15 @@ export function Pending() {
 // Why is what the nodes say, and folded what the scheduler wrote; its words alone where no node was
 // asked.
 function Why({ g }) {
+  if (!g.said && g.heldBack) return <HeldBack h={g.heldBack} />
   if (!g.said) return <p class="why">{g.message}</p>
   const [pod] = g.pods
   return (
     <>
       {g.count > 1 && <p class="muted">What the nodes say to <bdi>{pod.namespace}/{pod.name}</bdi>, the oldest:</p>}
-      <GroupList groups={g.said} />
+      {g.heldBack && <HeldBack h={g.heldBack} />}
+      <GroupList groups={g.said} held={g.heldBack} />
+      {g.fits?.map((f) => <p key={f}>Would fit now: {f}</p>)}
       <details><summary>What the scheduler wrote</summary><p>{g.message}</p></details>
     </>
   )

@@ -3,7 +3,7 @@ import { useState } from 'preact/hooks'
 import { useAsk } from './data.js'
 import { Drawing } from './node.jsx'
 import { link } from './route.js'
-import { Groups, Notice, Refusals, Table, Waiting, WhatIf, containerName, shares } from './parts.jsx'
+import { Groups, HeldBack, Notice, Refusals, Table, Waiting, WhatIf, containerName, shares } from './parts.jsx'
 
 export function PodView({ namespace, name }) {
   const { data, error } = useAsk(`api/pods/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`)
@@ -46,6 +46,7 @@ function Where({ pod }) {
 export function Explained({ e }) {
   return (
     <>
+      {e.heldBack && <HeldBack h={e.heldBack} />}
       {e.message && (e.refused || !e.groups?.length) && <Notice kind="doubt" title={e.refused ? 'Its kubelet: ' : 'The scheduler: '}>{e.message}</Notice>}
       {e.memberOf && <Gang gang={e.memberOf} waits={!e.node} />}
       {e.unserved && <Notice title="No scheduler looks at it: ">{e.unserved.message}<code class="advice">{e.unserved.advice}</code></Notice>}
@@ -62,7 +63,15 @@ export function Explained({ e }) {
         {(e.fractions || []).map((f) => <Notice key={f} kind="note" title="Shared CPUs. ">{f}</Notice>)}
       </section>
       {(e.promise || e.holds) && <Promise_ e={e} />}
-      {e.groups?.length > 0 && <Groups title={e.node ? (e.refused ? 'Asked again now' : 'What other nodes would say now') : e.memberOf ? 'What the nodes say to this pod alone' : 'What the nodes say'} groups={e.groups} />}
+      {e.groups?.length > 0 && <Groups title={e.node ? (e.refused ? 'Asked again now' : 'What other nodes would say now') : e.memberOf ? 'What the nodes say to this pod alone' : 'What the nodes say'} groups={e.groups} held={e.heldBack} />}
+      {e.alternatives?.length > 0 && (
+        <section>
+          <h2>Would fit now</h2>
+          <Table label="Would fit now" columns={[['With'], ['On']]} rows={e.alternatives.map((a) => [
+            a.text, <span class="names">{a.nodes.slice(0, 12).map((n) => <a key={n} href={link('nodes', n)}>{n}</a>)}{a.nodes.length > 12 && <em>and {a.nodes.length - 12} more</em>}</span>,
+          ])} />
+        </section>
+      )}
       {e.message && !e.refused && e.groups?.length > 0 && <details><summary>What the scheduler wrote</summary><p>{e.message}</p></details>}
       <Refusals answers={e.nodes || []} />
     </>

@@ -2,7 +2,7 @@
 import { useAsk, useStore } from './data.js'
 import { setQuery, useRoute } from './route.js'
 import { Choice, NodeLink, Notice, PodLink, Table } from './parts.jsx'
-import { age, plural } from './words.js'
+import { age, cpuList, plural } from './words.js'
 
 const orders = [['', 'Name'], ['node', 'Node'], ['cpus', 'Most CPUs'], ['young', 'Youngest'], ['old', 'Oldest']]
 const phases = ['Running', 'Pending', 'Succeeded', 'Failed'].map((p) => [p, p])
@@ -47,7 +47,7 @@ export function Pods() {
 // one NUMA node.
 function has(p) {
   const h = p.has || {}
-  const cpus = h.cpus || (p.milliCPUs ? `${p.milliCPUs / 1000} ${p.node ? 'shared' : 'asked'}` : '–')
+  const cpus = cpuList(h.cpus) || (h.unknownCPUs && `${h.unknownCPUs} pinned, CPUs unknown`) || (p.milliCPUs ? `${p.milliCPUs / 1000} ${p.node ? 'shared' : 'asked'}` : '–')
   return [h.numaNodes || '–', cpus, h.certainty || '–', h.outcome || '–', aligned[h.alignment] || '–']
 }
 

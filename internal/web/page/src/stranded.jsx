@@ -1,6 +1,7 @@
 // What is free and of little use, resource by resource: devices first, which cost the most.
 import { useAsk, useStore } from './data.js'
-import { NodeLink, Notice, Table, Waiting } from './parts.jsx'
+import { NodeLink, Notice, PodLink, Table, Waiting } from './parts.jsx'
+import { link } from './route.js'
 import { amount, amountOf, plural, resourceName, resourcesOf } from './words.js'
 
 export function Stranded() {
@@ -39,9 +40,12 @@ function Sum({ s, free, total }) {
       <h2>{resourceName(r)}: {amount(r, s.stranded)} of {amount(r, free)} free stranded <small>{amount(r, total)} in all</small></h2>
       <meter class="share" min={0} max={Math.max(free, 1)} value={s.stranded} aria-label={`${resourceName(r)}: stranded of what is free`} />
       <p>{reasons.map((one) => `${one.reason}: ${amount(r, one.stranded)}`).join(' · ')}</p>
-      <Table label={resourceName(r) + ' stranded, NUMA node by NUMA node'} columns={[['Node'], ['NUMA', 'num'], ['Stranded', 'num'], ['Reason'], ['Why']]} rows={s.most.map((m) => [
-        <NodeLink name={m.node} />, m.numa, amount(r, m.stranded), m.reason, m.message,
+      <Table label={resourceName(r) + ' stranded, NUMA node by NUMA node'} columns={[['Node'], ['NUMA', 'num'], ['Stranded', 'num'], ['Reason'], ['Why'], ['Rule']]} rows={s.most.map((m) => [
+        <NodeLink name={m.node} />, m.numa, amount(r, m.stranded), m.reason, m.message, m.rule || '–',
       ])} />
+      {s.waiting
+        ? <p class="makeroom"><PodLink p={s.waiting} /> waits for it: <a class="ask" href={`${link('fit')}?pod=${encodeURIComponent(`${s.waiting.namespace}/${s.waiting.name}`)}`}>plan which pods would have to move</a></p>
+        : <p class="makeroom"><a class="ask" href={link('fit')}>Plan which pods would have to move for a pod (defrag)</a></p>}
       {s.count > s.most.length && <p class="muted">and {plural(s.count - s.most.length, 'more NUMA node')}</p>}
     </section>
   )

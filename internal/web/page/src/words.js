@@ -23,6 +23,32 @@ export function age(seconds) {
   return Math.round(seconds / 86400) + 'd'
 }
 
+// cpuList is a list of CPUs, with strides where it is long, as the command line prints it: 3-39:1/2.
+export function cpuList(text) {
+  if (!text || text.length <= 24) return text
+  return text.split(';').map((part) => {
+    const ids = part.split(',').flatMap((r) => {
+      const [a, b = a] = r.split('-').map(Number)
+      return Array.from({ length: b - a + 1 }, (_, i) => a + i)
+    })
+    if (!ids.every(Number.isInteger)) return part
+    const out = []
+    for (let i = 0; i < ids.length;) {
+      const step = ids[i + 1] - ids[i]
+      let j = i + 1
+      while (j < ids.length && ids[j] - ids[j - 1] === step) j++
+      if (step === 1 || j - i >= 3) {
+        out.push(step === 1 ? `${ids[i]}-${ids[j - 1]}` : `${ids[i]}-${ids[j - 1]}:1/${step}`)
+        i = j
+      } else {
+        out.push(ids[i])
+        i++
+      }
+    }
+    return out.join(', ')
+  }).join('; ')
+}
+
 // amountOf is what a NUMA node has of a resource.
 export function amountOf(numa, resource) {
   if (resource === 'cpu') return numa.cpus
