@@ -52,7 +52,7 @@ func Advise(s *State, r *Request, fits func(*Request) bool) Refusal {
 	if err != nil {
 		return out
 	}
-	t.s = empty
+	t.s, t.fits = empty, nil // what pods there ask for goes with them
 	if t.admits(r) {
 		out.Remedies = append(out.Remedies, Remedy{Do: RemedyWait, Empty: true})
 	} else if len(out.Remedies) == 0 {

@@ -246,3 +246,16 @@ func TestAmountsThatDifferLookDifferent(t *testing.T) {
 		}
 	}
 }
+
+// TestWaitingHelpsWhateverIsThereNow: what the node's pods ask for goes with them, so that waiting
+// is advised though the node has no room now.
+func TestWaitingHelpsWhateverIsThereNow(t *testing.T) {
+	_, s := m2.load(t, "single-numa-node", true)
+	r := pod2()
+	r.Containers[0].MilliCPU = 63_000
+	r.Containers[0].Memory[1].Bytes = 330 << 30
+	full := func(*placement.Request) bool { return false }
+	if f := placement.Advise(s, &r, full); f.Reason == placement.Admitted || !strings.Contains(f.Advice(), "wait until pods end") {
+		t.Errorf("%s: %q", f.String(), f.Advice())
+	}
+}
