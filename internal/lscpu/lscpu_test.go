@@ -45,6 +45,8 @@ func TestRead(t *testing.T) {
 		{"POWER", flat("Architecture: ppc64le", "CPU(s): 16", "On-line CPU(s) list: 0-15", "Thread(s) per core: 4", "Core(s) per socket: 2", "Socket(s): 2", "NUMA node0 CPU(s): 0-7", "NUMA node8 CPU(s): 8-15", "NUMA node250 CPU(s):"),
 			"package:2 numa:1 core:2 pu:4 number:packed numaid:0,8 memonly:250"},
 		{"Arm without sockets", flat("Architecture: aarch64", "CPU(s): 4", "On-line CPU(s) list: 0-3", "Thread(s) per core: 1", "Core(s) per cluster: 4", "Socket(s): -", "Cluster(s): 1"), "package:1 numa:1 core:4 pu:1"},
+		{"a socket for each CPU", flat("CPU(s): 4", "On-line CPU(s) list: 0-3", "Thread(s) per core: 1", "Core(s) per socket: 1", "Socket(s): 4", "NUMA node0 CPU(s): 0-3"), "numa:1 package:4 core:1 pu:1"},
+		{"a socket for each CPU of two NUMA nodes", flat("CPU(s): 4", "On-line CPU(s) list: 0-3", "Thread(s) per core: 1", "Core(s) per socket: 1", "Socket(s): 4", "NUMA node0 CPU(s): 0,1", "NUMA node1 CPU(s): 2,3"), "numa:2 package:2 core:1 pu:1"},
 		{"no count of caches", flat("CPU(s): 4", "On-line CPU(s) list: 0-3", "Thread(s) per core: 2", "Core(s) per socket: 2", "Socket(s): 1", "L3 cache: 3072K"), "package:1 numa:1 core:2 pu:2"},
 		{"CPUs off", flat("CPU(s): 6", "On-line CPU(s) list: 0-3", "Off-line CPU(s) list: 4,5", "Thread(s) per core: 1", "Core(s) per socket: 4", "Socket(s): 1"), "package:1 numa:1 core:4 pu:1 offline:4-5"},
 		{"JSON", `{"lscpu": [{"field":"Architecture:","data":"x86_64","children":[{"field":"CPU op-mode(s):","data":"64-bit"}]},

@@ -131,9 +131,18 @@ func (r *reader) readNodes() error {
 // findSockets gives the CPUs to sockets: NUMA nodes of a socket have ids that follow one another.
 // If a socket has several NUMA nodes, that is known only if their CPUs follow one another too:
 // Linux numbers such nodes in turns on some machines, and then nodes 0 and 2 may be the first
-// socket's.
+// socket's. A hypervisor often gives each CPU a socket of its own: NUMA nodes then span sockets,
+// and there is still one answer only.
 func (r *reader) findSockets() error {
 	size := r.cores * r.threads
+	if size == 1 {
+		for _, n := range r.nodes {
+			for cpu := range n.cpus.All() {
+				r.perSocket = append(r.perSocket, topology.NewCPUSet(cpu))
+			}
+		}
+		return nil
+	}
 	if n := r.interleaved(size); n != nil {
 		return r.fields.wrong(fmt.Sprintf("NUMA node%d CPU(s)", n.id), "NUMA nodes whose CPUs follow one another where a socket has several; otherwise %swhich of them a socket has", capture)
 	}
