@@ -1,5 +1,5 @@
-# Deepcopy functions and custom resource definitions, written by controller-gen of the tools module, and the policies that warn
-# of annotations which nobody reads, and of kinds that nobody serves.
+# Deepcopy functions and custom resource definitions, written by controller-gen of the tools module, and the policies about
+# annotations and values that have no effect, and about kinds that are not served.
 CONTROLLER_GEN = go tool -modfile=tools/go.mod controller-gen
 API_PATHS = ./api/...
 # A Job carries whole pod templates: without their descriptions its schema fits the annotation that kubectl apply keeps.
@@ -7,6 +7,8 @@ JOB_PATHS = ./api/batch/...
 # PodGroups of scheduler-plugins are read where others have installed their definition.
 CRD_PATHS = ./api/batch/... ./api/berth/... ./api/nodeinfo/... ./api/nrt/... ./api/scheduling/volcano/...
 IGNORED = deploy/policies/ignored-annotations.yaml
+WISHES = deploy/policies/placement-wishes.yaml
+TEMPLATE_WISHES = deploy/policies/template-wishes.yaml
 UNSERVED = deploy/policies/unserved-kinds.yaml
 UNSERVED_JOBS = deploy/jobs/unserved-kinds.yaml
 
@@ -16,6 +18,8 @@ generate: ## Deepcopy functions, CRDs, the policies that warn, and pages made fr
 	$(CONTROLLER_GEN) crd:generateEmbeddedObjectMeta=true $(CRD_PATHS:%=paths=%) output:crd:dir=deploy/crds
 	$(CONTROLLER_GEN) crd:generateEmbeddedObjectMeta=true,maxDescLen=0 paths=$(JOB_PATHS) output:crd:dir=deploy/crds
 	$(GO) run ./build/warnings annotations > $(IGNORED).new && mv $(IGNORED).new $(IGNORED)
+	$(GO) run ./build/warnings wishes > $(WISHES).new && mv $(WISHES).new $(WISHES)
+	$(GO) run ./build/warnings template-wishes > $(TEMPLATE_WISHES).new && mv $(TEMPLATE_WISHES).new $(TEMPLATE_WISHES)
 	$(GO) run ./build/warnings kinds > $(UNSERVED).new && mv $(UNSERVED).new $(UNSERVED)
 	$(GO) run ./build/warnings job-kinds > $(UNSERVED_JOBS).new && mv $(UNSERVED_JOBS).new $(UNSERVED_JOBS)
 	$(MAKE) --no-print-directory reference

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/user"
+	"sigs.k8s.io/yaml"
 
 	"github.com/berth-dev/berth/internal/wire"
 )
@@ -35,13 +36,28 @@ var templateOf = map[schema.GroupVersionKind][]string{
 	{Group: "batch.volcano.sh", Version: "v1alpha1", Kind: "Job"}:                  {"spec", "tasks"},
 	{Group: "batch.volcano.sh", Version: "v1alpha1", Kind: "CronJob"}:              {"spec", "jobTemplate", "spec", "tasks"},
 	{Group: "flow.volcano.sh", Version: "v1alpha1", Kind: "JobTemplate"}:           {"spec", "tasks"},
+	{Group: "jobset.x-k8s.io", Version: "v1alpha2", Kind: "JobSet"}:                {"spec", "replicatedJobs"},
+	{Group: "leaderworkerset.x-k8s.io", Version: "v1", Kind: "LeaderWorkerSet"}:    {"spec", "leaderWorkerTemplate", "workerTemplate"},
+	{Group: "kubeflow.org", Version: "v1", Kind: "PyTorchJob"}:                     {"spec", "pytorchReplicaSpecs", "Worker", "template"},
+	{Group: "kubeflow.org", Version: "v2beta1", Kind: "MPIJob"}:                    {"spec", "mpiReplicaSpecs", "Launcher", "template"},
+	{Group: "ray.io", Version: "v1", Kind: "RayCluster"}:                           {"spec", "workerGroupSpecs"},
+	{Group: "ray.io", Version: "v1", Kind: "RayJob"}:                               {"spec", "rayClusterSpec", "headGroupSpec", "template"},
+	{Group: "argoproj.io", Version: "v1alpha1", Kind: "Rollout"}:                   {"spec", "template"},
 }
 
 // inside returns an object that has a pod where its kind has templates: as the second of the tasks
 // of a Job, whose scheduler is that of all.
 func inside(pod map[string]any, path []string) (map[string]any, error) {
 	outer, last := map[string]any{}, len(path)-1
-	if path[last] != "tasks" {
+	template := map[string]any{"template": pod}
+	switch path[last] {
+	case "replicatedJobs":
+		template = map[string]any{"template": map[string]any{"spec": template}}
+		fallthrough
+	case "workerGroupSpecs":
+		return outer, unstructured.SetNestedSlice(outer, []any{template}, path...)
+	case "tasks":
+	default:
 		return outer, unstructured.SetNestedMap(outer, pod, path...)
 	}
 	if name, told, _ := unstructured.NestedString(pod, "spec", "schedulerName"); told {
@@ -108,20 +124,17 @@ func warningsOf(pod *corev1.Pod) (texts []string) {
 func TestIgnoredAnnotationsWarn(t *testing.T) {
 	keys := [][]string{nil, {"berth.dev/policy", "example.com/x"}, {"berth.dev/polcy"}, {"berth.dev/policy", "berth.dev/"}}
 	schedulers := []string{"", "berth"}
-	for _, d := range wire.UnspokenDialects() {
+	for _, d := range wire.Dialects() {
 		schedulers = append(schedulers, d.Scheduler)
-		for _, key := range d.Keys {
-			keys = append(keys, []string{key}, []string{key + "x"})
-		}
-		for _, p := range d.Prefixes {
-			keys = append(keys, []string{p + "x"}, []string{"x" + p}, []string{p + "y", "berth.dev/y"})
+		for _, domain := range d.Domains {
+			keys = append(keys, []string{"x" + domain + "/x"}, []string{domain + ".x/x"}, []string{domain + "/y", "berth.dev/y"}, []string{"x." + domain + "/x"})
 		}
 	}
 	warned := 0
 	for kind := range templateOf {
 		for _, scheduler := range schedulers {
 			for i, k := range keys {
-				if kind.Kind != "Pod" && i%4 != 2 {
+				if kind.Kind != "Pod" && i%4 != 2 && i > 6 {
 					continue // each takes the compiler's time, and only where annotations stand differs
 				}
 				pod := podWith(scheduler, k...)
@@ -204,10 +217,10 @@ func TestUnservedKindsWarn(t *testing.T) {
 func TestIgnoredLabelsWarn(t *testing.T) {
 	keys := [][]string{{"app", "xberth.dev/policy"}, {"berth.dev/policy", "app"}, {"berth.dev/polcy"}}
 	schedulers := []string{"berth"}
-	for _, d := range wire.UnspokenDialects() {
+	for _, d := range wire.Dialects() {
 		schedulers = append(schedulers, d.Scheduler)
-		for _, p := range slices.Concat(d.Prefixes, d.LabelPrefixes) {
-			keys = append(keys, []string{p + "x", "x" + p + "x"})
+		for _, domain := range d.Domains {
+			keys = append(keys, []string{domain + "/x", "x" + domain + "/x"})
 		}
 	}
 	deployment := schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"}
@@ -244,5 +257,138 @@ func TestIgnoredAnnotationsWarnOnce(t *testing.T) {
 	}
 	if got := denied(t, ignored, written(t, kind, before, podWith("berth"))); len(got) != 1 {
 		t.Errorf("the first of all: %q", got)
+	}
+}
+
+// TestEveryWordWarns: the policy says of each word of the table, and of each that is read, what the
+// scheduler says.
+func TestEveryWordWarns(t *testing.T) {
+	deployment := schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"}
+	said := 0
+	hold := func(pod *corev1.Pod, key string, want int) {
+		t.Helper()
+		got := denied(t, ignored, written(t, deployment, pod, nil))
+		if all := warningsOf(pod); len(got)+len(all) > 0 && !reflect.DeepEqual(got, all) || len(got) != want {
+			t.Errorf("%s: the API server says %q, the scheduler %q, want %d", key, got, all, want)
+		}
+		said += len(got)
+	}
+	for _, d := range wire.Dialects() {
+		for _, w := range d.Words {
+			for _, key := range w.Keys {
+				hold(podWith("berth", key), key, 1)
+				hold(labelled("berth", key), key, 1)
+			}
+		}
+		for _, key := range d.Records {
+			hold(podWith("berth", key), key, 0)
+			hold(labelled("berth", key), key, 0)
+		}
+	}
+	annotations, labels := wire.KeysRead()
+	for _, key := range annotations {
+		if pod := podWith("berth", key); len(warningsOf(pod)) > 0 {
+			t.Errorf("annotation %s is read, and said to be ignored", key)
+		} else if got := denied(t, ignored, written(t, deployment, pod, nil)); len(got) > 0 && !strings.Contains(got[0], "no container") {
+			t.Errorf("annotation %s is read: %q", key, got)
+		}
+	}
+	for _, key := range labels {
+		hold(labelled("berth", key), key, 0)
+	}
+	if said < 200 {
+		t.Errorf("%d words warned of: want more", said)
+	}
+}
+
+// TestOuterWordsWarn: words on an object itself, which has a template of pods, and on a PodGroup.
+func TestOuterWordsWarn(t *testing.T) {
+	write := func(group, version, resource, kind string, annotations map[string]any) []string {
+		r := schema.GroupVersionResource{Group: group, Version: version, Resource: resource}
+		return denied(t, ignored, writes(r, kind, map[string]any{"metadata": map[string]any{"name": "x", "annotations": annotations}, "spec": map[string]any{}}, nil, &user.DefaultInfo{}))
+	}
+	volcano := map[string]any{"volcano.sh/preemptable": "true", "volcano.sh/revocable-zone": "*"}
+	for _, c := range [][3]string{{"batch.volcano.sh", "jobs", "Job"}, {"scheduling.volcano.sh", "podgroups", "PodGroup"}, {"batch", "jobs", "Job"}} {
+		if got := write(c[0], "v1", c[1], c[2], volcano); len(got) != 1 || got[0] != "Berth ignores annotations of Volcano: volcano.sh/revocable-zone (Berth knows no nodes that are lent for a time)" {
+			t.Errorf("%s: %q", c, got)
+		}
+	}
+	if got := write("apps", "v1", "deployments", "Deployment", map[string]any{"scheduling.volcano.sh/group-min-member": "2"}); len(got) != 0 {
+		t.Errorf("a word that Volcano's controller reads there: %q", got)
+	}
+	if got, want := write("apps", "v1", "deployments", "Deployment", map[string]any{"berth.dev/policy": "restricted"}), wire.MisplacedWarning("berth.dev/policy"); len(got) != 1 || got[0] != want {
+		t.Errorf("Berth's word beside the template: %q, want %q", got, want)
+	}
+}
+
+// TestSharedWarns: the policy says of pods that get nothing of their own what the scheduler says.
+func TestSharedWarns(t *testing.T) {
+	resources := func(text string) corev1.ResourceRequirements {
+		var out corev1.ResourceRequirements
+		if err := yaml.Unmarshal([]byte(text), &out); err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	pod := func(annotations map[string]string, all ...string) *corev1.Pod {
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: annotations}, Spec: corev1.PodSpec{SchedulerName: "berth"}}
+		for _, text := range all {
+			c := corev1.Container{Name: "c" + string(rune('a'+len(p.Spec.Containers)))}
+			if strings.HasPrefix(text, "init") {
+				c = corev1.Container{Name: "i", Resources: resources(strings.TrimPrefix(text, "init"))}
+				p.Spec.InitContainers = append(p.Spec.InitContainers, c)
+				continue
+			}
+			c.Resources = resources(text)
+			p.Spec.Containers = append(p.Spec.Containers, c)
+		}
+		return p
+	}
+	const good, gpu = "{limits: {cpu: 2, memory: 1Gi}}", "{limits: {cpu: 2, nvidia.com/gpu: 1}}"
+	said := func(key, value string) map[string]string { return map[string]string{key: value} }
+	policy, memory := said("berth.dev/policy", "single-numa-node"), said("berth.dev/memory", "pinned")
+	for name, c := range map[string]struct {
+		pod  *corev1.Pod
+		want string
+	}{
+		"no memory":            {pod(policy, "{limits: {cpu: 4}}"), "berth.dev/policy says, because it is not Guaranteed: container ca has no limit of memory"},
+		"requests below":       {pod(said("berth.dev/policy", "restricted"), "{requests: {cpu: 2}, limits: {cpu: 4, memory: 1Gi}}"), "container ca requests less than its limits"},
+		"a sidecar":            {pod(policy, good, "{}"), "container cb has no limits of cpu and memory"},
+		"an init container":    {pod(policy, "init{requests: {cpu: 1}}", good), "init container i has no limits of cpu and memory"},
+		"memory pinned":        {pod(memory, "{requests: {cpu: 2, memory: 1Gi}}"), "berth.dev/memory says"},
+		"four containers":      {pod(memory, "{}", "{}", "{}", "{}"), " and 1 more"},
+		"whole cores":          {pod(said("berth.dev/cpus", "full-cores"), "{limits: {cpu: 4}}"), "berth.dev/cpus says"},
+		"a part of a CPU":      {pod(said("berth.dev/cpus", "full-cores"), "{limits: {cpu: 1500m, memory: 1Gi}}"), "asks for no whole CPUs"},
+		"thousandths":          {pod(said("berth.dev/cpus", "full-cores"), "{requests: {cpu: '2', memory: 1024Mi}, limits: {cpu: 2000m, memory: 1Gi}}"), ""},
+		"Volcano's policy":     {pod(said("volcano.sh/numa-topology-policy", "restricted"), "{limits: {cpu: 4}}"), "volcano.sh/numa-topology-policy says"},
+		"Volcano's, a part":    {pod(said("volcano.sh/numa-topology-policy", "restricted"), "{limits: {cpu: 1500m, memory: 1Gi}}"), "asks for no whole CPUs"},
+		"Volcano's none":       {pod(said("volcano.sh/numa-topology-policy", "none"), "{}"), ""},
+		"preferred":            {pod(said("berth.dev/exclusive", "core,preferred"), "{}"), ""},
+		"Guaranteed":           {pod(policy, good), ""},
+		"policy none":          {pod(said("berth.dev/policy", "none"), "{}"), ""},
+		"a policy for devices": {pod(policy, gpu), ""},
+		"memory with devices":  {pod(memory, gpu), "berth.dev/memory says"},
+		"no devices":           {pod(said("berth.dev/devices", "same-switch"), good), "Berth ignores berth.dev/devices: no container"},
+		"devices":              {pod(said("berth.dev/devices", "same-switch"), gpu), ""},
+		"two keys": {pod(map[string]string{"berth.dev/policy": "restricted", "berth.dev/memory": "pinned", "berth.dev/l3": "required"}, "{}"),
+			"berth.dev/l3, berth.dev/policy, berth.dev/memory says"},
+	} {
+		var want []string
+		if w, shares := wire.CPUsShared(c.pod); shares {
+			want = append(want, w.Text)
+		}
+		if w, none := wire.NoDevices(c.pod); none {
+			want = append(want, w.Text)
+		}
+		for _, kind := range []schema.GroupVersionKind{{Version: "v1", Kind: "Pod"}, {Group: "apps", Version: "v1", Kind: "StatefulSet"}, {Group: "batch.volcano.sh", Version: "v1alpha1", Kind: "Job"}} {
+			got := denied(t, ignored, written(t, kind, c.pod, nil))
+			if len(got)+len(want) > 0 && !reflect.DeepEqual(got, want) || !strings.Contains(strings.Join(got, "; "), c.want) || (c.want == "") != (len(got) == 0) {
+				t.Errorf("%s in a %s: the API server says %q, the scheduler %q, want ...%s...", name, kind.Kind, got, want, c.want)
+			}
+		}
+	}
+	sts := schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "StatefulSet"}
+	if p := pod(policy, "{limits: {cpu: 4}}"); len(denied(t, ignored, written(t, sts, p, p))) > 0 {
+		t.Error("a template that stays as it was is warned of again")
 	}
 }

@@ -119,3 +119,41 @@ func TestWishesAreKnownWords(t *testing.T) {
 		t.Errorf("a pod that says nothing: %q", got)
 	}
 }
+
+// TestTemplatesWarnOfWrongWords: in a template of pods the API server warns of what it refuses of a
+// pod, in the same words.
+func TestTemplatesWarnOfWrongWords(t *testing.T) {
+	const file = "template-wishes.yaml"
+	pod := func(annotations map[string]string) *corev1.Pod {
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: annotations}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c"}}}}
+	}
+	for _, wrong := range []map[string]string{
+		{wire.PolicyAnnotation: "single-numa"}, {wire.PolicyAnnotation: "restricted,scope=x"}, {wire.GangAnnotation: "g"}, {wire.GangAnnotation: "G", wire.GangMinimumAnnotation: "0"},
+		{wire.SameNUMAAnnotation: "a"}, {wire.NUMANodesAnnotation: "2", wire.PolicyAnnotation: "single-numa-node"}, {wire.MemoryAnnotation: "x"}, {wire.DevicesAnnotation: "a3"},
+		{wire.PolicyAnnotation: "single-numa-node"}, {},
+	} {
+		said := map[string]any{}
+		for k, v := range wrong {
+			said[k] = v
+		}
+		want := denied(t, "placement-wishes.yaml", podRequest(said, nil))
+		for kind, path := range templateOf {
+			if path == nil {
+				continue
+			}
+			got := denied(t, file, written(t, kind, pod(wrong), nil))
+			if len(got) != len(want) {
+				t.Errorf("%s with %v: got %q, want %q", kind.Kind, wrong, got, want)
+				continue
+			}
+			for i := range got {
+				if !strings.HasSuffix(got[i], want[i]) || !strings.HasPrefix(got[i], "spec.") {
+					t.Errorf("%s with %v: got %q, want spec....%s", kind.Kind, wrong, got[i], want[i])
+				}
+			}
+			if again := denied(t, file, written(t, kind, pod(wrong), pod(wrong))); len(again) > 0 {
+				t.Errorf("%s with %v that were there: %q", kind.Kind, wrong, again)
+			}
+		}
+	}
+}

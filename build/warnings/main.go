@@ -1,7 +1,8 @@
 // Command warnings writes a ValidatingAdmissionPolicy from the tables of internal/wire to standard
-// output: with the argument annotations, the one that warns of annotations and labels which nobody
-// reads; with kinds or job-kinds, the ones that warn of kinds that the scheduler, or
-// berth-controller, does not serve. make generate calls it.
+// output: with the argument annotations, the one that warns of annotations and labels which have no
+// effect; with wishes or template-wishes, the ones about values that Berth cannot read; with kinds
+// or job-kinds, the ones that warn of kinds that the scheduler, or berth-controller, does not
+// serve. make generate calls it.
 package main
 
 import (
@@ -23,10 +24,8 @@ func main() {
 
 // kind is annotations, or labels, that one validation looks for.
 type kind struct {
-	// Variable holds those of Keys, a variable too, that Match.
-	Variable, Keys string
-	// Match is true of a key k of the kind, in CEL.
-	Match string
+	// Variable holds what was Found, a list in CEL.
+	Variable, Found string
 	// Message is what the API server says, in CEL; Short where the keys are too long for that.
 	Message, Short string
 }
@@ -36,10 +35,12 @@ func run(args []string) error {
 	switch what {
 	case "annotations":
 		return annotations()
+	case "wishes", "template-wishes":
+		return writeWishes(what == "template-wishes")
 	case "kinds", "job-kinds":
 		return unserved(what == "job-kinds")
 	}
-	return fmt.Errorf("%q: want annotations, kinds or job-kinds", what)
+	return fmt.Errorf("%q: want annotations, wishes, template-wishes, kinds or job-kinds", what)
 }
 
 // unserved writes the policy of kinds.
@@ -63,59 +64,95 @@ type kindsAbout struct {
 
 func annotations() error {
 	own := "k.startsWith(" + quote(wire.OwnPrefix) + ")"
-	kinds := []kind{
-		kindOf("unknown", "keys", own+" && !(k in "+list(wire.PodKeys())+")", wire.UnknownWarning, "that is among "+wire.OwnPrefix+"*"),
-		kindOf("unknownLabels", "labels", own+" && !(k in "+list(wire.PodLabels())+")", wire.UnknownLabelWarning, "that is among "+wire.OwnPrefix+"*"),
-	}
+	about := policyAbout{Common: common(), Families: families, Groups: groups, Asks: list(wire.Asks()), Why: why(), Shared: shared(), Kinds: []kind{
+		kindOf("unknown", "keys.filter(k, "+own+" && !(k in "+list(wire.PodKeys())+"))", wire.UnknownWarning, "that is among "+wire.OwnPrefix+"*"),
+		kindOf("unknownLabels", "labels.filter(k, "+own+" && !(k in "+list(wire.PodLabels())+"))", wire.UnknownLabelWarning, "that is among "+wire.OwnPrefix+"*"),
+		kindOf("misplaced", "outer.filter(k, k in "+list(wire.Asks())+")", wire.MisplacedWarning, "some annotations"),
+	}}
 	var schedulers []string
-	for _, d := range wire.UnspokenDialects() {
+	for _, d := range wire.Dialects() {
 		schedulers = append(schedulers, d.Scheduler)
-		variable, foreign := strings.ToLower(d.Name), "!("+quote(d.Scheduler)+" in variables.others) && "
-		kinds = append(kinds,
-			kindOf(variable, "keys", foreign+matchDialect(&d), d.Warning, "some of this object"),
-			kindOf(variable+"Labels", "labels", foreign+matchLabels(&d), d.LabelWarning, "some of this object"))
+		about.Above = append(about.Above, d.Above...)
+		variable := strings.ToLower(d.Name)
+		about.Kinds = append(about.Kinds,
+			kindOf(variable, matching(&d, false), d.Warning, "some of this object"),
+			kindOf(variable+"Labels", matching(&d, true), d.LabelWarning, "some of this object"))
 	}
-	return policy.Execute(os.Stdout, policyAbout{kinds, list(schedulers)})
+	about.Schedulers, about.AboveList = list(schedulers), list(about.Above)
+	return policy.Execute(os.Stdout, about)
 }
 
 type policyAbout struct {
-	Kinds []kind
-	// Schedulers are the dialects' own, in CEL.
-	Schedulers string
+	Common           string
+	Families, Groups []family
+	Kinds            []kind
+	// Asks are the annotations by which pods ask something of Berth, in CEL.
+	Asks string
+	// Schedulers are the dialects' own, Above the words that their controllers read above pods, in
+	// CEL.
+	Schedulers, AboveList string
+	Above                 []string
+	// Why is the reason of each word, in CEL.
+	Why string
+	// Shared are the variables and the texts about pods that get nothing of their own.
+	Shared sharedAbout
 }
 
 // kindOf makes a kind that is warned of in these words; short replaces them for keys that are too
 // long.
-func kindOf(variable, keys, match string, warning func(string) string, short string) kind {
-	return kind{variable, keys, match, message(variable, warning), warning(short)}
+func kindOf(variable, found string, warning func(string) string, short string) kind {
+	return kind{variable, "variables." + found, message(variable, warning), warning(short)}
 }
 
-func matchLabels(d *wire.Dialect) string {
-	match := matchAny(nil, slices.Concat(d.Prefixes, d.LabelPrefixes))
-	if len(d.SpokenLabels) > 0 {
-		match += " && !(k in " + list(d.SpokenLabels) + ")"
+// matching are the words of the dialect that have no effect, each with its reason, in CEL.
+func matching(d *wire.Dialect, label bool) string {
+	keys, spoken, elsewhere := "words", d.Spoken, without(d.SpokenLabels, d.Spoken)
+	if label {
+		keys, spoken, elsewhere = "wordLabels", d.SpokenLabels, without(d.Spoken, d.SpokenLabels)
 	}
-	return match
-}
-
-func matchDialect(d *wire.Dialect) string {
-	match := matchAny(d.Keys, d.Prefixes)
-	if len(d.Spoken) > 0 {
-		match += " && !(k in " + list(d.Spoken) + ")"
-	}
-	return match
-}
-
-// matchAny is true of a key that is one of keys, or begins with one of the prefixes.
-func matchAny(keys, prefixes []string) string {
 	var any []string
-	if len(keys) > 0 {
-		any = append(any, "k in "+list(keys))
+	for _, domain := range d.Domains {
+		any = append(any, "('.' + k).contains("+quote("."+domain+"/")+")")
 	}
-	for _, p := range prefixes {
-		any = append(any, "k.startsWith("+quote(p)+")")
+	var bare []string
+	for _, w := range d.Words {
+		for _, key := range w.Keys {
+			if !strings.Contains(key, "/") {
+				bare = append(bare, key)
+			}
+		}
 	}
-	return "(" + strings.Join(any, " || ") + ")"
+	if len(bare) > 0 {
+		any = append(any, "k in "+list(bare))
+	}
+	reason := "variables.why[?k].orValue(" + quote(wire.UnknownWord) + ")"
+	if elsewhere = without(elsewhere, d.Records); len(elsewhere) > 0 {
+		reason = "(k in " + list(elsewhere) + " ? " + quote(d.Why(elsewhere[0], label)) + " : " + reason + ")"
+	}
+	return keys + ".filter(k, !(" + quote(d.Scheduler) + " in variables.others) && (" + strings.Join(any, " || ") + ")" +
+		" && !(k in " + list(slices.Concat(spoken, d.Records)) + ")).map(k, k + ' (' + " + reason + " + ')')"
+}
+
+func without(words, others []string) (left []string) {
+	for _, w := range words {
+		if !slices.Contains(others, w) {
+			left = append(left, w)
+		}
+	}
+	return left
+}
+
+// why maps each word to the reason why it has no effect.
+func why() string {
+	var all []string
+	for _, d := range wire.Dialects() {
+		for _, w := range d.Words {
+			for _, key := range w.Keys {
+				all = append(all, quote(key)+": "+quote(w.Why))
+			}
+		}
+	}
+	return "{" + strings.Join(all, ", ") + "}"
 }
 
 // message is the CEL of a warning in which the keys of a variable stand.
@@ -129,19 +166,20 @@ func message(variable string, warning func(string) string) string {
 	return out
 }
 
-// quote makes a string of CEL. The table has neither quotes nor backslashes: its keys are those of
-// annotations and labels.
-func quote(s string) string { return "'" + s + "'" }
+// quote makes a string of CEL.
+func quote(s string) string {
+	return "'" + strings.NewReplacer(`\`, `\\`, "'", `\'`).Replace(s) + "'"
+}
 
 func list(words []string) string {
 	return "['" + strings.Join(words, "', '") + "']"
 }
 
-var policy = template.Must(template.New("").Parse(`# Generated by make generate from internal/wire/ignored.go; do not edit.
+var policy = template.Must(template.New("").Parse(`# Generated by make generate from internal/wire; do not edit.
 #
-# An annotation or a label that nobody reads promises nothing, and says so when it is written: the API server answers with a
-# warning. Nothing is refused. The scheduler says the same in an event of the pod. Pods of a dialect's own scheduler are left
-# alone, unless Berth serves the name: the chart puts the names of its profiles into the empty list of the variable others.
+# An annotation or a label that has no effect says so when it is written: the API server answers with a warning. Nothing is
+# refused. The scheduler says the same in an event of the pod. Pods of a dialect's own scheduler are left alone, unless Berth
+# serves the name: the chart puts the names of its profiles into the empty list of the variable others.
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicy
 metadata:
@@ -154,44 +192,20 @@ spec:
       apiVersions: ["*"]
       resources: [pods]
       operations: [CREATE]
-    - apiGroups: [""]
+{{- range .Families}}
+    - apiGroups: ["{{.Group}}"]
       apiVersions: ["*"]
-      resources: [replicationcontrollers]
+      resources: [{{.Resources}}]
       operations: [CREATE, UPDATE]
-    - apiGroups: [apps]
+{{- end}}
+{{- range .Groups}}
+    - apiGroups: ["{{.Group}}"]
       apiVersions: ["*"]
-      resources: [deployments, statefulsets, daemonsets, replicasets]
+      resources: [{{.Resources}}]
       operations: [CREATE, UPDATE]
-    - apiGroups: [batch, batch.volcano.sh]
-      apiVersions: ["*"]
-      resources: [jobs, cronjobs]
-      operations: [CREATE, UPDATE]
-    - apiGroups: [flow.volcano.sh]
-      apiVersions: ["*"]
-      resources: [jobtemplates]
-      operations: [CREATE, UPDATE]
-    - apiGroups: [scheduling.koordinator.sh]
-      apiVersions: ["*"]
-      resources: [reservations]
-      operations: [CREATE, UPDATE]
+{{- end}}
   variables:
-  - name: object # that has the templates in its spec: of a CronJob what it makes
-    expression: "request.resource.resource == 'cronjobs' ? dyn(object).spec.jobTemplate : dyn(object)"
-  - name: before # {} where it is new
-    expression: "oldObject == null ? dyn({}) : request.resource.resource == 'cronjobs' ? dyn(oldObject).spec.jobTemplate : dyn(oldObject)"
-  - name: tasks # whether the templates are those of tasks
-    expression: "request.resource.group in ['batch.volcano.sh', 'flow.volcano.sh']"
-  - name: pods # the pod, or the templates of pods
-    expression: >-
-      request.resource.resource == 'pods' ? [variables.object]
-      : variables.tasks ? variables.object.?spec.tasks.orValue(dyn([])).map(t, t.?template.orValue(dyn({})))
-      : [variables.object.?spec.template.orValue(dyn({}))]
-  - name: podsBefore
-    expression: >-
-      request.resource.resource == 'pods' ? [variables.before]
-      : variables.tasks ? variables.before.?spec.tasks.orValue(dyn([])).map(t, t.?template.orValue(dyn({})))
-      : [variables.before.?spec.template.orValue(dyn({}))]
-  - name: keys # of annotations that are written now: no key has a comma in it
+{{.Common}}  - name: keys # of annotations that are written now: no key has a comma in it
     expression: >-
       variables.pods.map(p, p.?metadata.annotations.orValue(dyn({})).map(k, string(k)).join(',')).join(',').split(',')
       .filter(k, k != '' && !variables.podsBefore.exists(p, k in p.?metadata.annotations.orValue(dyn({}))))
@@ -199,23 +213,40 @@ spec:
     expression: >-
       variables.pods.map(p, p.?metadata.labels.orValue(dyn({})).map(k, string(k)).join(',')).join(',').split(',')
       .filter(k, k != '' && !variables.podsBefore.exists(p, k in p.?metadata.labels.orValue(dyn({}))))
-  - name: scheduler # of Volcano's Jobs that of the whole
+  - name: outer # annotations of an object that has templates of pods
     expression: >-
-      variables.tasks ? string(variables.object.?spec.schedulerName.orValue(''))
-      : string(variables.pods[0].?spec.schedulerName.orValue(''))
-  - name: others # the scheduler that is named, where it is that of a dialect and somebody else's
-    expression: "[variables.scheduler].filter(n, n in {{.Schedulers}} && !(n in []))"
+      request.resource.resource == 'pods' ? [] : dyn(object).?metadata.annotations.orValue(dyn({})).map(k, string(k))
+      .filter(k, oldObject == null || !(k in dyn(oldObject).?metadata.annotations.orValue(dyn({}))))
+  - name: outerLabels
+    expression: >-
+      request.resource.resource == 'pods' ? [] : dyn(object).?metadata.labels.orValue(dyn({})).map(k, string(k))
+      .filter(k, oldObject == null || !(k in dyn(oldObject).?metadata.labels.orValue(dyn({}))))
+  - name: words # all annotations that are written now, but those which a dialect's own controller reads above pods
+    expression: "variables.keys + variables.outer.filter(k, !(k in variables.keys) && !(k in {{.AboveList}}))"
+  - name: wordLabels
+    expression: "variables.labels + variables.outerLabels.filter(k, !(k in variables.labels) && !(k in {{.AboveList}}))"
+  - name: schedulers # that are named: of Volcano's Jobs that of the whole
+    expression: >-
+      (request.resource.group in ['batch.volcano.sh', 'flow.volcano.sh'] ? [variables.object] : variables.pods)
+      .map(p, string(p.?spec.schedulerName.orValue(''))).filter(n, n != '')
+  - name: others # the first one, if it is a dialect's and not Berth
+    expression: "variables.schedulers.filter(n, n == variables.schedulers[0] && n in {{.Schedulers}} && !(n in []))"
+  - name: why
+    expression: >-
+      {{.Why}}
 {{- range .Kinds}}
   - name: {{.Variable}}
-    expression: "variables.{{.Keys}}.filter(k, {{.Match}})"
+    expression: >-
+      {{.Found}}
 {{- end}}
-  validations:
+{{.Shared.Variables}}  validations:
 {{- range .Kinds}}
   - expression: "variables.{{.Variable}} == []"
     message: "{{.Short}}"
-    messageExpression: "{{.Message}}"
+    messageExpression: >-
+      {{.Message}}
 {{- end}}
----
+{{.Shared.Validations}}---
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicyBinding
 metadata:

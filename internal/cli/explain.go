@@ -236,8 +236,11 @@ func explainedText(w io.Writer, e *survey.Explained, limit int) error {
 	if e.Resize != "" {
 		fmt.Fprintf(w, "resize: %s\n", e.Resize)
 	}
+	for _, text := range e.Ignored {
+		fmt.Fprintf(w, "no effect: %s\n", text)
+	}
 	if !e.Decided {
-		fmt.Fprintln(w, "Berth lets it pass: it is not Guaranteed and asks for no devices, so no kubelet pins anything for it.")
+		fmt.Fprintf(w, "Berth lets it pass: it is not Guaranteed%s and asks for no devices, so no kubelet pins anything for it.\n", because(e.NotGuaranteed))
 	}
 	if e.Node != "" {
 		if err := boundText(w, e); err != nil {
@@ -246,6 +249,14 @@ func explainedText(w io.Writer, e *survey.Explained, limit int) error {
 	}
 	answersText(w, e, limit)
 	return nil
+}
+
+// because is a reason in brackets; "" for none.
+func because(why string) string {
+	if why == "" {
+		return ""
+	}
+	return " (" + why + ")"
 }
 
 // gangHalf says how far a gang is, and why, as the second half of a sentence; "" where nobody

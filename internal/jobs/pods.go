@@ -37,6 +37,13 @@ func podOf(job *batch.Job, s *spec, m member, scheduler string) *corev1.Pod {
 	if p := m.task.spec.TopologyPolicy; p != "" {
 		put(&pod.Annotations, map[string]string{batch.NumaPolicyKey: string(p)})
 	}
+	// As Volcano's controller does; its other words have no effect.
+	if word, said := job.Annotations[group.PreemptableKey]; said {
+		put(&pod.Annotations, map[string]string{group.PreemptableKey: word})
+	}
+	if word, said := job.Labels[group.PreemptableKey]; said {
+		put(&pod.Labels, map[string]string{group.PreemptableKey: word})
+	}
 	pod.Spec.SchedulerName = cmp.Or(pod.Spec.SchedulerName, job.Spec.SchedulerName, scheduler)
 	pod.Spec.PriorityClassName = cmp.Or(pod.Spec.PriorityClassName, job.Spec.PriorityClassName)
 	pod.Spec.RestartPolicy = cmp.Or(pod.Spec.RestartPolicy, corev1.RestartPolicyOnFailure)

@@ -82,7 +82,7 @@ func (w *answers) connect(t *testing.T, terms wire.Terms) *survey.Cluster {
 // TestWhoMayWithholdAgrees: a pod that keeps others off CPUs is refused by both in the same words,
 // unless the scheduler's arguments allow its namespace and the command line is told so.
 func TestWhoMayWithholdAgrees(t *testing.T) {
-	for name, exclusive := range map[string]wire.ExclusiveNamespaces{
+	for name, exclusive := range map[string]wire.Namespaces{
 		"nobody may": nil, "another namespace may": {"other"}, "its namespace may": {pinned("x", 1).Namespace}, "all may": {"*"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -71,7 +71,7 @@ func (a *alone) wait(c *cycle, pod *corev1.Pod) {
 // would end the attempt of others, and nobody looks at what the node said.
 func (a *alone) filter(ctx context.Context, c *cycle, info fwk.NodeInfo) *fwk.Status {
 	n := c.plugin.core.table.Of(info.Node())
-	if c.unpinned && c.passes(n) {
+	if c.unpinned && c.passes(n) || c.plugin.unexpected(info.Node()) {
 		return nil
 	}
 	var answer nodes.PackedAnswer
@@ -158,7 +158,7 @@ func (a *alone) runOutOfPatience(c *cycle, pod *corev1.Pod, waitsFrom time.Time,
 
 func (a *alone) reserve(_ fwk.CycleState, c *cycle, pod *corev1.Pod, n *nodes.Node) *fwk.Status {
 	core := c.plugin.core
-	if c.unpinned && c.passes(n) {
+	if c.unpinned && c.passes(n) || c.plugin.unexpectedNamed(n.Name()) {
 		c.way = untouched{}
 		core.waiters.Done(uidOf(pod))
 		return nil

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -45,11 +46,19 @@ type Args struct {
 	// EvictsNobody keeps pods of the profile from evicting others, single pods and gangs alike.
 	// Default false.
 	EvictsNobody bool `json:"evictsNobody,omitempty"`
+	// ProtectedNamespaces are those whose pods and gangs volcano.sh/preemptable: "false" keeps from
+	// being evicted for others, except for system-critical pods. "*" is all, as with Volcano, and
+	// the default; an empty list is none.
+	ProtectedNamespaces wire.Namespaces `json:"protectedNamespaces,omitempty"`
+	// NodesWithoutAgents is a label selector, as kubectl takes it. Nodes that match it and have no
+	// report take pods without Berth's say: virtual nodes, on which no agent is expected. Default
+	// none.
+	NodesWithoutAgents string `json:"nodesWithoutAgents,omitempty"`
 	// ExclusiveNamespaces are those whose pods may keep CPUs from others that they do not ask for,
 	// where Berth decides: the rest of their cores, or of their NUMA nodes (berth.dev/exclusive,
 	// and Koordinator's preferredCPUExclusivePolicy). "*" is all. Default none: others' pods are
 	// refused, or lose the preference, unless they ask for all of these CPUs.
-	ExclusiveNamespaces wire.ExclusiveNamespaces `json:"exclusiveNamespaces,omitempty"`
+	ExclusiveNamespaces wire.Namespaces `json:"exclusiveNamespaces,omitempty"`
 	// Keep is cpusNearDevices, or nothing. With it, CPUs beside devices are kept for pods that ask
 	// for devices: on each NUMA node, pods that ask for none have together what is left when every
 	// healthy device keeps as many CPUs as cpusPerDevice says. Default none: such a pod takes the
@@ -129,6 +138,9 @@ func (a *Args) fillIn() {
 	a.Candidates = cmp.Or(a.Candidates, 32)
 	a.VolcanoLease = cmp.Or(a.VolcanoLease, "volcano-system/vc-controller-manager")
 	a.Admission.FillIn()
+	if a.ProtectedNamespaces == nil {
+		a.ProtectedNamespaces = wire.Namespaces{wire.AnyNamespace}
+	}
 	a.Scoring.FillIn()
 }
 
@@ -147,6 +159,12 @@ func (a *Args) validate() error {
 	}
 	if a.Candidates >= 0 && a.Candidates < minCandidates || a.Candidates > maxCandidates {
 		return fmt.Errorf("candidates: %d: want %d to %d, or a negative number for no search of Berth's own", a.Candidates, minCandidates, maxCandidates)
+	}
+	if err := a.ProtectedNamespaces.Check("protectedNamespaces"); err != nil {
+		return err
+	}
+	if _, err := a.withoutAgents(); err != nil {
+		return err
 	}
 	if lease := a.volcanoLease(); len(validation.IsDNS1123Label(lease.Namespace)) > 0 || len(validation.IsDNS1123Subdomain(lease.Name)) > 0 {
 		return fmt.Errorf("volcanoLease: %q: want NAMESPACE/NAME", a.VolcanoLease)
@@ -172,6 +190,19 @@ func (a *Args) looksAt() int {
 func (a *Args) volcanoLease() types.NamespacedName {
 	namespace, name, _ := strings.Cut(a.VolcanoLease, "/")
 	return types.NamespacedName{Namespace: namespace, Name: name}
+}
+
+// withoutAgents returns the selector of nodes on which no agent is expected. The selector of
+// nothing selects none.
+func (a *Args) withoutAgents() (labels.Selector, error) {
+	if a.NodesWithoutAgents == "" {
+		return labels.Nothing(), nil
+	}
+	selector, err := labels.Parse(a.NodesWithoutAgents)
+	if err != nil {
+		return nil, fmt.Errorf("nodesWithoutAgents: %.100q: want a label selector, such as type=virtual-kubelet: %w", a.NodesWithoutAgents, err)
+	}
+	return selector, nil
 }
 
 // terms returns what the arguments say about every pod.

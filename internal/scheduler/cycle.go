@@ -7,10 +7,12 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berth-dev/berth/internal/amounts"
 	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/internal/nodestate"
 	"github.com/berth-dev/berth/internal/scheduler/gang"
 	"github.com/berth-dev/berth/internal/scheduler/nodes"
 	"github.com/berth-dev/berth/internal/suppose"
@@ -177,6 +179,25 @@ func (c *cycle) overlooked(n *nodes.Node, info fwk.NodeInfo) bool {
 func (c *cycle) passes(n *nodes.Node) bool {
 	rules := &c.query.Candidate.Request.Rules
 	return !n.Obeys() && !rules.CountsNUMANodes() || rules.Own() == (placement.Rules{}) && c.plugin.core.table.Unusable(n) != nil
+}
+
+// unexpected says whether no agent is expected on the node, and none has reported: pods go there
+// without Berth's say.
+func (p *Plugin) unexpected(node *corev1.Node) bool {
+	if p.args.NodesWithoutAgents == "" || !p.agentless.Matches(labels.Set(node.Labels)) {
+		return false
+	}
+	why := p.core.table.Unusable(p.core.table.Of(node))
+	return why != nil && why.Reason == nodestate.NoReport
+}
+
+// unexpectedNamed is unexpected for a node of the cycle's snapshot.
+func (p *Plugin) unexpectedNamed(name string) bool {
+	if p.args.NodesWithoutAgents == "" {
+		return false
+	}
+	info, err := p.handle.SnapshotSharedLister().NodeInfos().Get(name)
+	return err == nil && p.unexpected(info.Node())
 }
 
 // unasked is the answer of a node that need not be asked: its report cannot be relied on, or it

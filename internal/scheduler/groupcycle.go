@@ -139,6 +139,9 @@ func (g *groupTrial) missing(info fwk.NodeInfo) []string {
 // filter asks what the trial has tried already, and else the node itself.
 func (g *inGroup) filter(ctx context.Context, c *cycle, info fwk.NodeInfo) *fwk.Status {
 	n := c.plugin.core.table.Of(info.Node())
+	if c.plugin.unexpected(info.Node()) {
+		return nil
+	}
 	if ctx.Err() != nil {
 		return fwk.NewStatus(fwk.Unschedulable, attemptEnded)
 	}
@@ -188,6 +191,14 @@ func (g *inGroup) rank(c *cycle, n *nodes.Node) rank.Rank {
 
 func (g *inGroup) reserve(state fwk.CycleState, c *cycle, pod *corev1.Pod, n *nodes.Node) *fwk.Status {
 	core := c.plugin.core
+	if c.plugin.unexpectedNamed(n.Name()) {
+		if !state.IsPodGroupSchedulingCycle() {
+			core.pauses.waits.end(g.key())
+			core.pauses.placed(pod)
+			c.way = untouched{}
+		}
+		return nil
+	}
 	if why := core.table.Unusable(n); why != nil {
 		return c.refuse(fwk.NewStatus(fwk.Unschedulable, why.Text))
 	}

@@ -8,24 +8,27 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// tellIgnored reports annotations and labels that nobody reads, and of CPUs of its own that a pod
-// asks for in words which no kubelet reads, in events of the pod. It does so on the first attempt
-// alone: every attempt that fails leaves a condition behind.
+// tellIgnored reports annotations and labels that have no effect, and of CPUs or memory of its own
+// that a pod asks for and no kubelet gives it, in events of the pod. It does so on the first
+// attempt alone: every attempt that fails leaves a condition behind.
 func (c *core) tellIgnored(pod *corev1.Pod) {
+	if attempted(pod) || wire.OfReservation(pod) {
+		return
+	}
 	warnings := wire.IgnoredKeys(pod, pod.Spec.SchedulerName)
 	if w, shares := wire.CPUsShared(pod); shares && !c.table.Obeying() {
 		warnings = append(warnings, w)
 	}
-	if len(warnings) == 0 || attempted(pod) || wire.OfReservation(pod) {
-		return
+	if w, none := wire.NoDevices(pod); none {
+		warnings = append(warnings, w)
 	}
 	for _, w := range warnings {
 		c.events.Eventf(pod, nil, corev1.EventTypeWarning, w.Reason, "Scheduling", "%s", w.Text)
 	}
 }
 
-// tellShared tells in an event that a pod which insists on CPUs of its own shares them on the node
-// that was chosen, where other nodes obey: its kubelet decides there.
+// tellShared tells in an event that a pod which wants CPUs or memory of its own shares them on the
+// node that was chosen, where other nodes obey: its kubelet decides there.
 func (c *core) tellShared(pod *corev1.Pod, nodeName string) {
 	if !c.table.Obeying() || wire.OfReservation(pod) || c.table.Named(nodeName).Obeys() {
 		return

@@ -5,6 +5,10 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/berth-dev/berth/internal/wire"
 )
@@ -108,6 +112,77 @@ func TestIgnoredKeysAreTold(t *testing.T) {
 			if tc.told {
 				t.Errorf("%s: nothing is told", tc.name)
 			}
+		}
+	}
+}
+
+// virtualNodes are a snapshot with one node, on which no agent is expected.
+type virtualNodes struct {
+	fwk.Handle
+	fwk.SharedLister
+	fwk.NodeInfoLister
+	info fwk.NodeInfo
+}
+
+func (v *virtualNodes) SnapshotSharedLister() fwk.SharedLister { return v }
+func (v *virtualNodes) NodeInfos() fwk.NodeInfoLister          { return v }
+func (v *virtualNodes) Get(string) (fwk.NodeInfo, error)       { return v.info, nil }
+
+// TestNodesWithoutAgents: a node that the argument selects takes a pod that could be pinned, as
+// long as no agent has reported there.
+func TestNodesWithoutAgents(t *testing.T) {
+	for _, tc := range []struct {
+		selector string
+		reports  bool
+		passes   bool
+	}{{"", false, false}, {"type=virtual", false, true}, {"type=other", false, false}, {"type=virtual", true, false}} {
+		f := newFixture(t)
+		f.args.NodesWithoutAgents = tc.selector
+		var err error
+		if f.agentless, err = f.args.withoutAgents(); err != nil {
+			t.Fatal(err)
+		}
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "virtual-1", Labels: map[string]string{"type": "virtual"}}}
+		if tc.reports {
+			node.Name = "n"
+			f.feed.ReportSeen(f.topology())
+		}
+		info := framework.NewNodeInfo()
+		info.SetNode(node)
+		f.handle = &virtualNodes{info: info}
+		state, pod := newCycleData(), pinned("x", 99)
+		c := f.attempt(pod, requestOf(t, pod))
+		state.Write(cycleKey, c)
+		filter := f.Filter(t.Context(), state, pod, info)
+		reserve := f.Reserve(t.Context(), state, pod, node.Name)
+		if filter.IsSuccess() != tc.passes || reserve.IsSuccess() != tc.passes || c.decided() {
+			t.Errorf("%+v: Filter %v, Reserve %v, decided %t", tc, filter, reserve, c.decided())
+		}
+		if hint, _ := f.afterNodeAdd(klog.Background(), pod, nil, node); (hint == fwk.Queue) != tc.passes {
+			t.Errorf("%+v: the node comes, and the pod is told %v", tc, hint)
+		}
+	}
+	for _, wrong := range []string{"type=", "type in (a", "a=b=c"} {
+		if _, err := (&Args{NodesWithoutAgents: wrong}).withoutAgents(); wrong != "type=" && (err == nil || !strings.Contains(err.Error(), "nodesWithoutAgents")) {
+			t.Errorf("%q: %v", wrong, err)
+		}
+	}
+}
+
+// TestSharedPolicyIsTold: who asks for a policy, or for memory of its own, without being Guaranteed
+// is told which container lacks what.
+func TestSharedPolicyIsTold(t *testing.T) {
+	for _, key := range []string{"berth.dev/policy", "berth.dev/memory"} {
+		f := newFixture(t)
+		value := map[string]string{"berth.dev/policy": "restricted", "berth.dev/memory": "pinned"}[key]
+		f.PreFilter(t.Context(), newCycleData(), with(burstable("x", "2"), map[string]string{key: value}), nil)
+		select {
+		case e := <-f.events.Events:
+			if !strings.Contains(e, "CPUsShared") || !strings.Contains(e, key) || !strings.Contains(e, "has no limit") {
+				t.Errorf("%s: told %q", key, e)
+			}
+		default:
+			t.Errorf("%s: nothing is told", key)
 		}
 	}
 }

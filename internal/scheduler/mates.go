@@ -40,6 +40,7 @@ func newGangs(args *Args, handle fwk.Handle, c *core, logger klog.Logger) *gang.
 		Ours:     c.profiles.ours,
 		Room:     c.roomOn(handle), Lead: c.lead, Terms: c.profiles.termsOf,
 		Countable: func(list amounts.List) amounts.List { return gang.Countable(handle, list, nil) },
+		Protects:  args.ProtectedNamespaces.Allow,
 	})
 }
 
@@ -153,9 +154,9 @@ func (p *Plugin) Permit(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ 
 
 const evictsNobody = "Berth: a Reservation evicts nobody"
 
-// makeRoom evicts for a pod of no gang where a gang could be among the victims. The status is nil
-// where none could: then kube-scheduler's own preemption comes, and else it does not. text says why
-// the nodes refuse the pod.
+// makeRoom evicts for a pod of no gang where a gang or a protected pod could be among the victims.
+// The status is nil where none could: then kube-scheduler's own preemption comes, and else it does
+// not. text says why the nodes refuse the pod.
 func (p *Plugin) makeRoom(ctx context.Context, pod *corev1.Pod, text string) (*fwk.PostFilterResult, *fwk.Status) {
 	if p.args.EvictsNobody {
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, text)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/klog/v2"
@@ -30,6 +31,8 @@ type Plugin struct {
 	profile *nodes.Profile
 	handle  fwk.Handle
 	claims  claims
+	// agentless selects nodes on which no agent is expected.
+	agentless labels.Selector
 }
 
 // claims is kube-scheduler's plugin for claims, as far as it gives devices back.
@@ -86,6 +89,10 @@ func newPlugin(ctx context.Context, obj runtime.Object, handle fwk.Handle, o Opt
 	if err != nil {
 		return nil, err
 	}
+	agentless, err := args.withoutAgents()
+	if err != nil {
+		return nil, err
+	}
 	terms, err := args.terms()
 	if err != nil {
 		return nil, err
@@ -94,7 +101,7 @@ func newPlugin(ctx context.Context, obj runtime.Object, handle fwk.Handle, o Opt
 	if err != nil {
 		return nil, err
 	}
-	p := &Plugin{core: c, args: args, terms: terms, profile: &nodes.Profile{Table: c.table, Scoring: args.Scoring}, handle: handle, claims: claims}
+	p := &Plugin{core: c, args: args, terms: terms, profile: &nodes.Profile{Table: c.table, Scoring: args.Scoring}, handle: handle, claims: claims, agentless: agentless}
 	nodeGauges.core.Store(c)
 	return p, nil
 }

@@ -92,6 +92,9 @@ func (p *Plugin) afterNodeAdd(_ klog.Logger, pod *corev1.Pod, _, newObj any) (fw
 	if !ok {
 		return fwk.QueueSkip, nil
 	}
+	if p.unexpected(node) {
+		return fwk.Queue, nil
+	}
 	return p.hint(pod, node.Name, func(a *ledger.Answer) bool { return admitsOrEvicts(a) || a.Outcome == ledger.Waiting })
 }
 

@@ -34,6 +34,10 @@ type Explained struct {
 	// its own or, of a pod that has none, one that is asked; or it wants a Reservation's place
 	// alone. Any other pod passes, and no node is asked.
 	Decided bool `json:"decided"`
+	// NotGuaranteed says what containers lack for the QoS class Guaranteed; "" for nothing.
+	NotGuaranteed string `json:"notGuaranteed,omitempty"`
+	// Ignored says what the pod says and has no effect, and why.
+	Ignored []string `json:"ignored,omitempty"`
 	// Fractions says why containers of a Guaranteed pod get no CPUs of their own.
 	Fractions []string `json:"fractions,omitempty"`
 
@@ -186,6 +190,7 @@ func (c *Cluster) explain(ctx context.Context, pod *corev1.Pod, by lookup, only 
 	q.owned, q.heldOnly, q.rulesErr = e.Reservations, affinity != nil, cmp.Or(q.rulesErr, err)
 	q.request, q.provided = s.withoutProvided(q.request)
 	e.Notes = s.Notes
+	e.ignores(pod, s.nodes[e.Node])
 	if wire.InGang(pod) {
 		e.joins(ctx, pod, by)
 	}
@@ -198,6 +203,20 @@ func (c *Cluster) explain(ctx context.Context, pod *corev1.Pod, by lookup, only 
 		e.askAgain(s, &q)
 	}
 	return e, nil
+}
+
+// ignores says what the pod says and has no effect on its node, or on any where a kubelet decides.
+func (e *Explained) ignores(pod *corev1.Pod, on *node) {
+	warnings := wire.IgnoredKeys(pod, pod.Spec.SchedulerName)
+	if w, shares := wire.CPUsShared(pod); shares && (on == nil || !on.decides()) {
+		warnings = append(warnings, w)
+	}
+	if w, none := wire.NoDevices(pod); none {
+		warnings = append(warnings, w)
+	}
+	for _, w := range warnings {
+		e.Ignored = append(e.Ignored, w.Text)
+	}
 }
 
 // joins says how far the pod's gang is.
@@ -246,7 +265,7 @@ func about(pod *corev1.Pod, r *placement.Request) *Explained {
 	e := &Explained{
 		Name: pod.Name, Namespace: pod.Namespace, UID: string(pod.UID), Phase: cmp.Or(string(pod.Status.Phase), "Pending"),
 		Scheduler: nameOfScheduler(pod), Node: pod.Spec.NodeName,
-		Asks: asksText(r), Pinnable: r.Pinnable(), Fractions: fractions(r), Resize: resizeText(pod), Bound: Bound{Refused: wire.Refused(pod)},
+		Asks: asksText(r), Pinnable: r.Pinnable(), NotGuaranteed: wire.NotGuaranteed(pod), Fractions: fractions(r), Resize: resizeText(pod), Bound: Bound{Refused: wire.Refused(pod)},
 	}
 	if says, _ := wire.ReadMembership(pod); !says.Gang.IsZero() { // what is wrong with it is MemberOf.Why
 		e.Gang, e.GangName = says.Gang.String(), says.Gang.Name

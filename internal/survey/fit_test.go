@@ -219,7 +219,7 @@ func TestNamespaceOfManifests(t *testing.T) {
 		names, asked, want string
 	}{{"", "research", "research"}, {"", "telco", "telco"}, {"research", "telco", "research"}} {
 		c := playground(t)
-		c.Namespace, c.Terms.ExclusiveNamespaces = one.asked, wire.ExclusiveNamespaces{"research"}
+		c.Namespace, c.Terms.ExclusiveNamespaces = one.asked, wire.Namespaces{"research"}
 		p := gpus("1")
 		p.Namespace = one.names
 		wanted := Wanted{Pod: p, Replicas: 1}

@@ -95,7 +95,7 @@ func slimContainers(all []corev1.Container) []corev1.Container {
 func berthAnnotations(all map[string]string) map[string]string {
 	var out map[string]string
 	for key, value := range all {
-		if domain, _, _ := strings.Cut(key, "/"); !dialectDomains[domain] {
+		if domain, _, _ := strings.Cut(key, "/"); !dialectDomains[domain] && !wire.OfDialect(key) {
 			continue
 		}
 		if out == nil {

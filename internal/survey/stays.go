@@ -97,6 +97,8 @@ func (m *mover) stays(pod *corev1.Pod, n *node) string {
 		return "it is a member of a gang"
 	case pod.Annotations[annotationSafe] == "false":
 		return "annotation " + annotationSafe + " keeps it"
+	case wire.KeptFromEviction(pod):
+		return wire.PreemptableKey + " keeps it"
 	case prefers != "" && prefers != "false":
 		return "annotation " + annotationPrefer + " keeps it"
 	}

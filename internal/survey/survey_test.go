@@ -380,7 +380,7 @@ func TestExplain(t *testing.T) {
 func TestSnapshotsKeepWhoMayWithhold(t *testing.T) {
 	var file bytes.Buffer
 	packed := gzip.NewWriter(&file)
-	if err := json.NewEncoder(packed).Encode(still{Kind: stillKind, Version: stillVersion, StaleAfter: "1m", Terms: wire.Terms{ExclusiveNamespaces: wire.ExclusiveNamespaces{"a"}, BestEffortAnywhere: true}}); err != nil {
+	if err := json.NewEncoder(packed).Encode(still{Kind: stillKind, Version: stillVersion, StaleAfter: "1m", Terms: wire.Terms{ExclusiveNamespaces: wire.Namespaces{"a"}, BestEffortAnywhere: true}}); err != nil {
 		t.Fatal(err)
 	}
 	packed.Close()

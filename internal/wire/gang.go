@@ -206,6 +206,8 @@ type Gang struct {
 	Timeout time.Duration
 	// Ignored names what the object says and nobody reads; "" for nothing.
 	Ignored string
+	// Kept says that the object keeps its pods from being evicted for others.
+	Kept bool
 	// Once says that the minimum counts until it has nodes for the first time: a pod that comes
 	// later goes its own way, however many are left.
 	Once bool
@@ -281,7 +283,7 @@ func ReadVolcanoGroup(g *volcano.PodGroup) (Gang, error) {
 	if out.Tasks, err = wrong.tasks(spec.Child("minTaskMember"), g.Spec.MinTaskMember, out.Minimum); err != nil {
 		return out, err
 	}
-	out.Ignored = ignoredOfVolcano(&g.Spec)
+	out.Ignored, out.Kept = ignoredOfVolcano(g), KeptFromEviction(g)
 	if g.Spec.MinResources != nil {
 		out.Resources = ofNodes(*g.Spec.MinResources)
 	}
@@ -321,10 +323,11 @@ var GroupKinds = map[GangSource]GroupKind{
 // defaultQueue is the queue of groups that name none.
 const defaultQueue = "default"
 
-// ignoredOfVolcano names the fields of a PodGroup of Volcano's that mean something there and
-// nothing here.
-func ignoredOfVolcano(s *volcano.PodGroupSpec) string {
+// ignoredOfVolcano names the fields and the words of a PodGroup of Volcano's that mean something
+// there and nothing here.
+func ignoredOfVolcano(g *volcano.PodGroup) string {
 	var out []string
+	s := &g.Spec
 	if s.Queue != "" && s.Queue != defaultQueue {
 		out = append(out, "spec.queue "+clip.Quoted(s.Queue)+": Berth has no queues")
 	}
@@ -333,6 +336,9 @@ func ignoredOfVolcano(s *volcano.PodGroupSpec) string {
 	}
 	if s.PriorityClassName != "" {
 		out = append(out, "spec.priorityClassName "+clip.Quoted(s.PriorityClassName)+": the priority of its pods counts")
+	}
+	if words := IgnoredOfGroup(g); words != "" {
+		out = append(out, words)
 	}
 	return strings.Join(out, "; ")
 }
@@ -360,7 +366,7 @@ func ReadSigsGroup(g *sigs.PodGroup) (Gang, error) { return readSigsGroup(g, Gan
 func readSigsGroup(g *sigs.PodGroup, source GangSource) (Gang, error) {
 	out := Gang{
 		Key: GangKey{source, g.Namespace, g.Name}, UID: g.UID, Version: g.ResourceVersion,
-		Phase: string(g.Status.Phase), Resources: g.Spec.MinResources,
+		Phase: string(g.Status.Phase), Resources: g.Spec.MinResources, Ignored: IgnoredOfGroup(g), Kept: KeptFromEviction(g),
 		Ran: slices.Contains([]sigs.PodGroupPhase{sigs.PodGroupRunning, sigs.PodGroupUnknown, sigs.PodGroupFinished}, g.Status.Phase),
 	}
 	wrong, spec := fieldErrors(groupName(out.Key)), field.NewPath("spec")

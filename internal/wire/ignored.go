@@ -1,14 +1,17 @@
 package wire
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	sigs "github.com/berth-dev/berth/api/scheduling/sigs/v1alpha1"
 	volcano "github.com/berth-dev/berth/api/scheduling/volcano/v1beta1"
+	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/placement/joint"
 )
 
@@ -28,40 +31,6 @@ const HolderLabel = OwnPrefix + "holds-place-of"
 // podLabels are the labels of Berth's that a pod may carry.
 var podLabels = []string{HolderLabel}
 
-// Dialect is a way to ask for a placement that Berth does not speak yet.
-type Dialect struct {
-	// Name is the project's.
-	Name string
-	// Scheduler is the project's own scheduler, as spec.schedulerName has it. It reads the
-	// annotations of its pods, so nobody is warned of them where Berth does not serve the name.
-	Scheduler string
-	// Keys are annotations that ask for something.
-	Keys []string
-	// Prefixes end in a slash. Every annotation and every label whose key begins so asks for
-	// something, except for the annotations of Spoken.
-	Prefixes, Spoken []string
-	// LabelPrefixes are Prefixes of labels alone, except for those of SpokenLabels.
-	LabelPrefixes, SpokenLabels []string
-}
-
-// unspoken loses a dialect when it is spoken. After a change: make generate.
-var unspoken = []Dialect{
-	{
-		Name: "Volcano", Scheduler: "volcano",
-		Prefixes: []string{"scheduling.volcano.sh/"}, Spoken: []string{volcano.VolcanoGroupNameAnnotation},
-	},
-	{
-		Name: "Koordinator", Scheduler: "koord-scheduler",
-		Prefixes: []string{koordinatorGangs, "node.koordinator.sh/", "scheduling.koordinator.sh/"},
-		Spoken: slices.Concat(koordinatorSpoken, koordinatorGangKeys,
-			[]string{KoordinatorStatusAnnotation, KoordinatorDevicesAnnotation, AllocatedAnnotation, ReservationAffinityAnnotation}),
-		LabelPrefixes: []string{"koordinator.sh/", "quota.scheduling.koordinator.sh/", sigs.OldPodGroupLabel + "/"}, SpokenLabels: []string{koordinatorQoS},
-	},
-}
-
-// UnspokenDialects returns the dialects whose annotations and labels are ignored.
-func UnspokenDialects() []Dialect { return slices.Clone(unspoken) }
-
 // PodKeys returns the annotations of Berth's that a pod may carry, sorted.
 func PodKeys() []string { return slices.Sorted(slices.Values(podKeys)) }
 
@@ -80,8 +49,8 @@ func KeysRead() (annotations, labels []string) {
 			annotations = append(annotations, claims[i].key)
 		}
 	}
-	for i := range unspoken {
-		annotations, labels = append(annotations, unspoken[i].Spoken...), append(labels, unspoken[i].SpokenLabels...)
+	for i := range dialects {
+		annotations, labels = append(annotations, dialects[i].Spoken...), append(labels, dialects[i].SpokenLabels...)
 	}
 	slices.Sort(annotations)
 	slices.Sort(labels)
@@ -99,31 +68,24 @@ func AskKeys() string {
 	return OwnPrefix + strings.Join(names[:last], ", ") + " or " + names[last]
 }
 
-// Has says whether the annotation key belongs to the dialect.
-func (d *Dialect) Has(key string) bool {
-	for _, p := range d.Prefixes {
-		if strings.HasPrefix(key, p) {
-			return !slices.Contains(d.Spoken, key)
-		}
-	}
-	return slices.Contains(d.Keys, key)
-}
-
-// HasLabel says whether the key of a label belongs to the dialect.
-func (d *Dialect) HasLabel(key string) bool {
-	begins := func(p string) bool { return strings.HasPrefix(key, p) }
-	return !slices.Contains(d.SpokenLabels, key) && (slices.ContainsFunc(d.Prefixes, begins) || slices.ContainsFunc(d.LabelPrefixes, begins))
-}
-
-// Warning says that annotations of the dialect are ignored. The API server and the scheduler say it
-// in the same words, as all warnings here.
-func (d *Dialect) Warning(keys string) string {
-	return fmt.Sprintf("Berth does not serve every annotation of %s and ignores %s", d.Name, keys)
+// Warning says that annotations of the dialect have no effect, and why: keysWhy are the keys, each
+// with its reason in brackets. The API server and the scheduler say it in the same words, as all
+// warnings here.
+func (d *Dialect) Warning(keysWhy string) string {
+	return "Berth ignores annotations of " + d.Name + ": " + keysWhy
 }
 
 // LabelWarning is Warning for labels.
-func (d *Dialect) LabelWarning(keys string) string {
-	return fmt.Sprintf("Berth does not serve every label of %s and ignores %s", d.Name, keys)
+func (d *Dialect) LabelWarning(keysWhy string) string {
+	return "Berth ignores labels of " + d.Name + ": " + keysWhy
+}
+
+// Asks returns the annotations by which pods ask something of Berth.
+func Asks() []string { return slices.Clone(askKeys) }
+
+// MisplacedWarning says that annotations of an object are not those of the pods that it makes.
+func MisplacedWarning(keys string) string {
+	return "Berth reads " + keys + " of pods and ignores the object itself: write it into the annotations of the pods' template"
 }
 
 // UnknownWarning says that there are no such annotations of Berth's, and which there are.
@@ -156,7 +118,7 @@ const (
 )
 
 // IgnoredKeys returns a warning for each kind of annotation and of label that the pod asks by and
-// nobody reads: misspelt keys of Berth's, and those of each dialect that is not spoken yet. The
+// that has no effect: misspelt keys of Berth's, and words of each dialect that are not served. The
 // policy ignored-annotations.berth.dev, made from the same table, warns at creation. Pods that name
 // a dialect's own scheduler are left alone, unless Berth serves that name too.
 func IgnoredKeys(pod *corev1.Pod, served ...string) (warnings []Ignored) {
@@ -167,41 +129,175 @@ func IgnoredKeys(pod *corev1.Pod, served ...string) (warnings []Ignored) {
 	}
 	warn(annotationIgnored, keysOf(pod.Annotations, isUnknown), UnknownWarning)
 	warn(labelIgnored, keysOf(pod.Labels, isUnknownLabel), UnknownLabelWarning)
-	for i := range unspoken {
-		d := &unspoken[i]
+	for i := range dialects {
+		d := &dialects[i]
 		if pod.Spec.SchedulerName == d.Scheduler && !slices.Contains(served, d.Scheduler) {
 			continue
 		}
-		warn(annotationIgnored, keysOf(pod.Annotations, d.Has), d.Warning)
-		warn(labelIgnored, keysOf(pod.Labels, d.HasLabel), d.LabelWarning)
+		warn(annotationIgnored, d.ignored(pod.Annotations, false), d.Warning)
+		warn(labelIgnored, d.ignored(pod.Labels, true), d.LabelWarning)
 	}
 	return warnings
 }
 
-// CPUsShared returns a warning of a pod that insists on how CPUs of its own lie, or would have some
-// where Berth decides, and that shares CPUs where a kubelet does. It names the keys that the pod
-// uses.
+// ignored returns the keys that have no effect, sorted, each with its reason.
+func (d *Dialect) ignored(of map[string]string, label bool) (keys []string) {
+	for key := range of {
+		if why := d.Why(key, label); why != "" {
+			keys = append(keys, key+" ("+why+")")
+		}
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// IgnoredOfGroup names the words of all dialects on a PodGroup that have no effect, as part of a
+// sentence; "" for none.
+func IgnoredOfGroup(group metav1.Object) string {
+	var keys []string
+	for i := range dialects {
+		d := &dialects[i]
+		above := func(key string) bool {
+			name, _, _ := strings.Cut(key, " ")
+			return slices.Contains(d.Above, name)
+		}
+		keys = append(keys, slices.DeleteFunc(slices.Concat(d.ignored(group.GetAnnotations(), false), d.ignored(group.GetLabels(), true)), above)...)
+	}
+	return listed(keys)
+}
+
+// CPUsShared returns a warning of a pod that wants CPUs of its own, memory of its own or NUMA nodes
+// of its own, and that shares them if a kubelet decides. It names the keys that the pod uses, and
+// what the pod lacks.
 func CPUsShared(pod *corev1.Pod) (Ignored, bool) {
 	if !mayWantCPUs(pod) {
 		return Ignored{}, false
 	}
 	ask, err := ReadPod(pod)
-	if err != nil || ask.RulesErr != nil || ask.Request.AsksExclusiveCPUs() {
+	if err != nil || ask.RulesErr != nil {
 		return Ignored{}, false
 	}
-	keys, why := cpuKeys(pod, &ask), "it is not Guaranteed: limits of cpu and memory in every container make it so"
+	var keys []string
+	if !ask.Request.AsksExclusiveCPUs() {
+		keys = cpuKeys(pod, &ask)
+	}
+	what, why := "CPUs", NoWholeCPUs
+	if !ask.Request.Guaranteed {
+		keys = append(keys, pinKeys(&ask, keys)...)
+		what, why = "CPUs and memory", NotGuaranteedWords+cmp.Or(NotGuaranteed(pod), "its status says so")
+	}
 	if len(keys) == 0 {
 		return Ignored{}, false
 	}
-	if ask.Request.Guaranteed {
-		why = "it asks for no whole CPUs: a limit of 2, and not of 1500m, asks for these"
+	return Ignored{cpusShared, SharedText(what, strings.Join(keys, ", "), why)}, true
+}
+
+// SharedText is the warning of CPUsShared: what the pod shares, whatever keys it has, and why.
+func SharedText(what, keys, why string) string {
+	return "where kubelets decide, the pod shares " + what + " whatever its " + keys + " says, because " + why
+}
+
+// pinKeys returns the keys that mean something only for a Guaranteed pod, besides those that are
+// known. Devices of other pods are aligned by a policy, too.
+func pinKeys(ask *Ask, known []string) (keys []string) {
+	r := &ask.Request.Rules
+	if key := ask.Said.In(PolicyAnnotation); r.Policy != placement.NodePolicy && r.Policy != placement.PolicyNone && !ask.Request.AsksDevices() && !slices.Contains(known, key) {
+		keys = append(keys, key)
 	}
-	return Ignored{cpusShared, "where kubelets decide, the pod shares CPUs whatever its " + strings.Join(keys, ", ") + " says, because " + why}, true
+	if r.PinMemory {
+		keys = append(keys, MemoryAnnotation)
+	}
+	return keys
+}
+
+// mostLacks is how many containers NotGuaranteed names.
+const mostLacks = 3
+
+// NotGuaranteed says what a pod's containers lack for the QoS class Guaranteed; "" for nothing.
+func NotGuaranteed(pod *corev1.Pod) string {
+	var lacks []string
+	note := func(who string, r *corev1.ResourceRequirements) {
+		if what := lackOf(r); what != "" {
+			lacks = append(lacks, who+" "+what)
+		}
+	}
+	if hasPodLevelResources(pod) {
+		note("spec.resources", pod.Spec.Resources)
+	} else {
+		for at, c := range Containers(pod) {
+			who := "container "
+			if at.Kind != placement.App {
+				who = "init container "
+			}
+			note(who+c.Name, &c.Resources)
+		}
+	}
+	if more := len(lacks) - mostLacks; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(lacks[:mostLacks], ", "), more)
+	}
+	return strings.Join(lacks, ", ")
+}
+
+// Why a pod shares CPUs, and what its containers lack.
+const (
+	NoWholeCPUs        = "it asks for no whole CPUs: a limit of 2, and not of 1500m, asks for these"
+	NotGuaranteedWords = "it is not Guaranteed: "
+
+	LacksBoth    = "has no limits of cpu and memory"
+	LacksCPU     = "has no limit of cpu"
+	LacksMemory  = "has no limit of memory"
+	RequestsLess = "requests less than its limits"
+)
+
+func lackOf(r *corev1.ResourceRequirements) string {
+	cpu, memory := r.Limits[corev1.ResourceCPU], r.Limits[corev1.ResourceMemory]
+	switch {
+	case cpu.Sign() <= 0 && memory.Sign() <= 0:
+		return LacksBoth
+	case cpu.Sign() <= 0:
+		return LacksCPU
+	case memory.Sign() <= 0:
+		return LacksMemory
+	}
+	for name, limit := range map[corev1.ResourceName]resource.Quantity{corev1.ResourceCPU: cpu, corev1.ResourceMemory: memory} {
+		if request, said := r.Requests[name]; said && request.Cmp(limit) != 0 {
+			return RequestsLess
+		}
+	}
+	return ""
+}
+
+// NoDevices returns a warning of a pod that says how its devices are to lie, and asks for none.
+func NoDevices(pod *corev1.Pod) (Ignored, bool) {
+	var keys []string
+	for _, key := range [...]string{DevicesAnnotation, FunctionsAnnotation} {
+		if _, said := pod.Annotations[key]; said {
+			keys = append(keys, key)
+		}
+	}
+	if len(keys) == 0 || len(pod.Spec.ResourceClaims) > 0 {
+		return Ignored{}, false
+	}
+	ask, err := ReadPod(pod)
+	if err != nil || ask.Request.AsksDevices() {
+		return Ignored{}, false
+	}
+	return Ignored{annotationIgnored, NoDevicesText(strings.Join(keys, ", "))}, true
+}
+
+// NoDevicesText is the warning of NoDevices.
+func NoDevicesText(keys string) string {
+	return "Berth ignores " + keys + ": no container of the pod asks for a device"
 }
 
 // mayWantCPUs says whether the pod may have keys for CPUsShared, without reading their values.
 func mayWantCPUs(pod *corev1.Pod) bool {
-	return pod.Annotations[CPUsAnnotation] != "" || pod.Annotations[ExclusiveAnnotation] != "" || pod.Annotations[L3Annotation] != "" || SpeaksKoordinator(pod)
+	for _, key := range [...]string{PolicyAnnotation, CPUsAnnotation, ExclusiveAnnotation, L3Annotation, MemoryAnnotation, VolcanoPolicyAnnotation} {
+		if pod.Annotations[key] != "" {
+			return true
+		}
+	}
+	return SpeaksKoordinator(pod)
 }
 
 // cpuKeys returns the keys by which the pod insists on how CPUs of its own lie, or on having some.
@@ -222,6 +318,9 @@ func cpuKeys(pod *corev1.Pod, ask *Ask) (keys []string) {
 			keys = append(keys, key)
 		}
 	}
+	if text := pod.Annotations[VolcanoPolicyAnnotation]; text != "" && text != placement.PolicyNone.String() {
+		keys = append(keys, VolcanoPolicyAnnotation)
+	}
 	return keys
 }
 
@@ -237,12 +336,19 @@ func keysOf(of map[string]string, match func(string) bool) (keys []string) {
 }
 
 // maxListed keeps a warning below the 1024 bytes of an event's note: a key has up to 317.
-const maxListed = 2
+const maxListed = 800
 
-// listed joins the first keys and counts the others.
+// listed joins as many of the keys as have room, and counts the others.
 func listed(keys []string) string {
-	if more := len(keys) - maxListed; more > 0 {
-		return fmt.Sprintf("%s and %d more", strings.Join(keys[:maxListed], ", "), more)
+	text := ""
+	for i, key := range keys {
+		if i > 0 {
+			key = ", " + key
+		}
+		if i > 0 && len(text)+len(key) > maxListed {
+			return fmt.Sprintf("%s and %d more", text, len(keys)-i)
+		}
+		text += key
 	}
-	return strings.Join(keys, ", ")
+	return text
 }

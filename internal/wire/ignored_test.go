@@ -16,7 +16,8 @@ import (
 )
 
 func TestIgnoredKeys(t *testing.T) {
-	const volcano, koordinator = "Berth does not serve every annotation of Volcano and ignores ", "Berth does not serve every annotation of Koordinator and ignores "
+	const volcano, koordinator = "Berth ignores annotations of Volcano: ", "Berth ignores annotations of Koordinator: "
+	const no = " (Berth knows no such word)"
 	unknown := func(key string) string {
 		return "Berth knows no annotation " + key + " and ignores it: want berth.dev/policy, gang, gang-minimum, gang-same-numa-node, gang-other-numa-node, cpus, exclusive, l3, memory, numa-nodes, devices or functions"
 	}
@@ -27,18 +28,29 @@ func TestIgnoredKeys(t *testing.T) {
 	}{
 		{"none", "berth", nil, nil},
 		{"what is read", "berth", []string{PolicyAnnotation, PlacementAnnotation}, nil},
-		{"others' affairs", "berth", []string{"example.com/policy", "xberth.dev/policy", "volcano.sh/job-name", "berth.dev"}, nil},
+		{"others' affairs", "berth", []string{"example.com/policy", "xberth.dev/policy", "xvolcano.sh/x", "volcano.sh", "volcano.sh.example.com/x", "berth.dev"}, nil},
 		{"misspelt", "berth", []string{"berth.dev/polcy"}, []string{unknown("berth.dev/polcy")}},
 		{"another case", "berth", []string{"berth.dev/Policy"}, []string{unknown("berth.dev/Policy")}},
-		{"three, sorted", "berth", []string{"berth.dev/c", "berth.dev/a", "berth.dev/b"}, []string{unknown("berth.dev/a, berth.dev/b and 1 more")}},
+		{"three, sorted", "berth", []string{"berth.dev/c", "berth.dev/a", "berth.dev/b"}, []string{unknown("berth.dev/a, berth.dev/b, berth.dev/c")}},
+		{"what Volcano's controller writes", "berth", []string{"volcano.sh/job-name", "volcano.sh/task-index", "volcano.sh/task-spec"}, nil},
+		{"Volcano's word for eviction is read", "berth", []string{PreemptableKey}, nil},
+		{"Volcano's words without effect", "berth", []string{"volcano.sh/cooldown-time", "volcano.sh/task-topology-affinity"}, []string{
+			volcano + `volcano.sh/cooldown-time (Berth keeps no pod from eviction for a time: volcano.sh/preemptable: "false" keeps it for good), ` +
+				"volcano.sh/task-topology-affinity (use podAffinity, or berth.dev/gang-same-numa-node)"}},
+		{"Volcano's below its domain", "berth", []string{"node.volcano.sh/warmup"}, []string{volcano + "node.volcano.sh/warmup" + no}},
+		{"KAI's, without a domain", "", []string{"gpu-fraction"}, []string{"Berth ignores annotations of KAI: gpu-fraction (Berth hands out whole devices: ask for them in resources.limits)"}},
+		{"KAI's at its own scheduler", "kai-scheduler", []string{"gpu-fraction"}, nil},
+		{"Katalyst's", "", []string{"katalyst.kubewharf.io/qos_level", "spd.katalyst.kubewharf.io/x"}, []string{"Berth ignores annotations of Katalyst: " +
+			"katalyst.kubewharf.io/qos_level (whole CPUs in limits equal to requests are a pod's own, and berth.dev/cpus says how they lie), spd.katalyst.kubewharf.io/x" + no}},
+		{"Koordinator's label as an annotation", "", []string{"koordinator.sh/qosClass"}, []string{koordinator + "koordinator.sh/qosClass (it is a label, not an annotation)"}},
 		{"Volcano's policy is read", "berth", []string{VolcanoPolicyAnnotation}, nil},
 		{"a gang is read", "", []string{"scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name", GangAnnotation, GangMinimumAnnotation}, nil},
 		{"Volcano at its own scheduler", "volcano", []string{"volcano.sh/numa-topology-policy", "scheduling.volcano.sh/x"}, nil},
 		{"Koordinator at its own scheduler", "koord-scheduler", []string{"scheduling.koordinator.sh/resource-spec"}, nil},
-		{"Koordinator at Volcano's", "volcano", []string{"scheduling.koordinator.sh/gpu-partition-spec"}, []string{koordinator + "scheduling.koordinator.sh/gpu-partition-spec"}},
+		{"Koordinator at Volcano's", "volcano", []string{"scheduling.koordinator.sh/gpu-partition-spec"}, []string{koordinator + "scheduling.koordinator.sh/gpu-partition-spec (Berth hands out whole devices: ask for them in resources.limits)"}},
 		{"Koordinator's CPUs and NUMA nodes are read", "berth", []string{"scheduling.koordinator.sh/resource-spec", "scheduling.koordinator.sh/numa-topology-spec"}, nil},
 		{"all", "berth", []string{"gang.scheduling.koordinator.sh/nam", "scheduling.volcano.sh/queue", "berth.dev/scope", PolicyAnnotation},
-			[]string{unknown("berth.dev/scope"), volcano + "scheduling.volcano.sh/queue", koordinator + "gang.scheduling.koordinator.sh/nam"}},
+			[]string{unknown("berth.dev/scope"), volcano + "scheduling.volcano.sh/queue" + no, koordinator + "gang.scheduling.koordinator.sh/nam" + no}},
 		{"Koordinator's gangs are read", "berth", koordinatorGangKeys, nil},
 	} {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{}}, Spec: corev1.PodSpec{SchedulerName: tc.scheduler}}
@@ -53,8 +65,8 @@ func TestIgnoredKeys(t *testing.T) {
 
 // TestIgnoredKeysOfServed: a pod that Berth places is told under whatever name it came.
 func TestIgnoredKeysOfServed(t *testing.T) {
-	for _, d := range UnspokenDialects() {
-		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{d.Prefixes[0] + "x": "y"}, Labels: map[string]string{d.Prefixes[0] + "x": "y"}},
+	for _, d := range Dialects() {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{d.Domains[0] + "/x": "y"}, Labels: map[string]string{d.Domains[0] + "/x": "y"}},
 			Spec: corev1.PodSpec{SchedulerName: d.Scheduler}}
 		if got := IgnoredKeys(pod, "berth", d.Scheduler); len(got) != 2 || len(IgnoredKeys(pod)) != 0 {
 			t.Errorf("%s at %s: %q, and %q at creation", d.Name, d.Scheduler, got, IgnoredKeys(pod))
@@ -82,15 +94,16 @@ func TestIgnoredLabels(t *testing.T) {
 		keys            []string
 		want            []string
 	}{
-		{"others' affairs", "berth", []string{"app", "example.com/policy", "xberth.dev/policy", "volcano.sh/job-name", "pod-template-hash"}, nil},
+		{"others' affairs", "berth", []string{"app", "example.com/policy", "xberth.dev/policy", "volcano.sh/job-name", "volcano.sh/task-spec", "pod-template-hash"}, nil},
+		{"Volcano's word for eviction is read", "berth", []string{PreemptableKey}, nil},
 		{"of a pod that holds a place", "berth", []string{HolderLabel}, nil},
 		{"a gang is read", "berth", []string{"scheduling.x-k8s.io/pod-group"}, nil},
 		{"an annotation's key", "berth", []string{PolicyAnnotation}, []string{"Berth knows no label berth.dev/policy" + own}},
 		{"misspelt", "", []string{"berth.dev/polcy", "berth.dev/gangs"}, []string{"Berth knows no label berth.dev/gangs, berth.dev/polcy" + own}},
 		{"Volcano's annotation as a label", "berth", []string{"scheduling.volcano.sh/group-name"},
-			[]string{"Berth does not serve every label of Volcano and ignores scheduling.volcano.sh/group-name"}},
+			[]string{"Berth ignores labels of Volcano: scheduling.volcano.sh/group-name (it is an annotation, not a label)"}},
 		{"Koordinator's", "berth", []string{"koordinator.sh/qosClass", "quota.scheduling.koordinator.sh/name"},
-			[]string{"Berth does not serve every label of Koordinator and ignores quota.scheduling.koordinator.sh/name"}},
+			[]string{"Berth ignores labels of Koordinator: quota.scheduling.koordinator.sh/name (Berth has no queues and quotas: use Kueue above it)"}},
 		{"Koordinator's at its own scheduler", "koord-scheduler", []string{"koordinator.sh/qosClass"}, nil},
 	} {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{}}, Spec: corev1.PodSpec{SchedulerName: tc.scheduler}}
@@ -110,15 +123,15 @@ func TestWarningsFitIntoEvents(t *testing.T) {
 	for i := range 700 {
 		pod.Annotations[fmt.Sprintf("%s%063d", OwnPrefix, i)] = ""
 		pod.Labels[fmt.Sprintf("%s%063d", OwnPrefix, i)] = ""
-		for _, d := range unspoken {
-			for _, p := range d.Prefixes {
-				pod.Annotations[fmt.Sprintf("%s%063d", p, i)] = ""
-				pod.Labels[fmt.Sprintf("%s%063d", p, i)] = ""
+		for _, d := range dialects {
+			for _, domain := range d.Domains {
+				key := fmt.Sprintf("%s.%s/%063d", strings.Repeat("a", 252-len(domain)), domain, i)
+				pod.Annotations[key], pod.Labels[key] = "", ""
 			}
 		}
 	}
 	got := IgnoredKeys(pod)
-	if len(got) != 2*(1+len(unspoken)) {
+	if len(got) != 2*(1+len(dialects)) {
 		t.Errorf("got %q", got)
 	}
 	for _, w := range got {
@@ -128,24 +141,50 @@ func TestWarningsFitIntoEvents(t *testing.T) {
 	}
 }
 
-// TestUnspokenDialects: an entry that is written wrongly would match nothing, or what is Berth's.
-func TestUnspokenDialects(t *testing.T) {
+// TestDialects: an entry that is written wrongly would match nothing, or what is Berth's, and a
+// word that is read must not be called ignored.
+func TestDialects(t *testing.T) {
 	seen := map[string]string{}
-	for _, d := range UnspokenDialects() {
-		if d.Name == "" || d.Scheduler == "" || len(d.Keys)+len(d.Prefixes) == 0 {
+	for _, d := range Dialects() {
+		if d.Name == "" || d.Scheduler == "" || len(d.Domains) == 0 {
 			t.Errorf("incomplete: %+v", d)
 		}
-		for _, p := range slices.Concat(d.Prefixes, d.LabelPrefixes) {
-			if strings.Count(p, "/") != 1 || !strings.HasSuffix(p, "/") {
-				t.Errorf("prefix %q of %s: want a domain and a slash", p, d.Name)
+		for _, w := range d.Words {
+			for _, key := range w.Keys {
+				if other := seen[key]; other != "" || w.Why == "" || strings.Contains(w.Why, "\\") || strings.Contains(key, "/") && !d.inDomain(key) {
+					t.Errorf("key %q of %s (%s): want one of its domains, once (%s), and a reason without backslashes", key, d.Name, w.Why, other)
+				}
+				if seen[key] = d.Name; d.Why(key, false) != w.Why || d.Why(key, true) != w.Why {
+					t.Errorf("key %q of %s: %q, %q", key, d.Name, d.Why(key, false), d.Why(key, true))
+				}
 			}
 		}
-		for _, key := range slices.Concat(d.Keys, d.Prefixes, d.LabelPrefixes) {
-			if other := seen[key]; other != "" || strings.HasPrefix(key, OwnPrefix) || !strings.Contains(key, "/") {
-				t.Errorf("key %q of %s: want a domain other than Berth's, once (%s)", key, d.Name, other)
+	}
+	annotations, labels := KeysRead()
+	for _, d := range Dialects() {
+		for _, key := range annotations {
+			if why := d.Why(key, false); why != "" {
+				t.Errorf("annotation %s is read, and %s says %q", key, d.Name, why)
 			}
-			seen[key] = d.Name
 		}
+		for _, key := range labels {
+			if why := d.Why(key, true); why != "" {
+				t.Errorf("label %s is read, and %s says %q", key, d.Name, why)
+			}
+		}
+	}
+}
+
+// TestIgnoredOfGroup: the words of a PodGroup that Volcano's controllers turn into its fields are
+// no mistake there.
+func TestIgnoredOfGroup(t *testing.T) {
+	group := &metav1.ObjectMeta{
+		Annotations: map[string]string{"volcano.sh/sla-waiting-time": "1h", PreemptableKey: "false", "scheduling.volcano.sh/group-min-member": "2", "example.com/x": ""},
+		Labels:      map[string]string{"kai.scheduler/queue": "a"},
+	}
+	const want = "volcano.sh/sla-waiting-time (waiting makes no pod more urgent: use a PriorityClass), kai.scheduler/queue (Berth has no queues and quotas: use Kueue above it)"
+	if got := IgnoredOfGroup(group); got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
@@ -192,12 +231,18 @@ func TestCPUsShared(t *testing.T) {
 		{says: ExclusiveAnnotation + "=core", cpu: "2", key: ExclusiveAnnotation, why: memory},
 		{says: L3Annotation + "=required", cpu: "2", key: L3Annotation, why: memory},
 		{says: L3Annotation + "=preferred", cpu: "2"},
-		{says: PolicyAnnotation + "=restricted", cpu: "2"},
+		{says: PolicyAnnotation + "=restricted", cpu: "2", key: PolicyAnnotation, why: "container main has no limit of memory"},
+		{says: PolicyAnnotation + "=none", cpu: "2"},
+		{says: PolicyAnnotation + "=restricted", cpu: "1500m", memory: "1Gi"},
+		{says: MemoryAnnotation + "=pinned", cpu: "2", key: MemoryAnnotation, why: "container main has no limit of memory"},
+		{says: VolcanoPolicyAnnotation + "=restricted", cpu: "1500m", memory: "1Gi", key: VolcanoPolicyAnnotation, why: limits},
+		{says: VolcanoPolicyAnnotation + "=none", cpu: "1500m"},
 		{says: numa, cpu: "2", key: koordinatorNUMA, why: memory},
 		{class: "LSR", says: cpus, cpu: "2", key: koordinatorQoS + ", " + koordinatorCPUs, why: memory},
-		{class: "LSR", says: numa, cpu: "2", key: koordinatorQoS, why: memory},
+		{class: "LSR", says: numa, cpu: "2", key: koordinatorQoS + ", " + koordinatorNUMA, why: memory},
 		{class: "LSR", says: cpus, cpu: "2", memory: "1Gi"},
-		{class: "LS", says: numa, cpu: "2"},
+		{class: "LS", says: numa, cpu: "2", key: koordinatorNUMA, why: memory},
+		{class: "LS", says: numa, cpu: "2", memory: "1Gi"},
 	} {
 		key, value, _ := strings.Cut(tc.says, "=")
 		pod := podAsking(map[string]string{key: value})
@@ -212,6 +257,78 @@ func TestCPUsShared(t *testing.T) {
 		w, told := CPUsShared(pod)
 		if told != (tc.key != "") || told && (w.Reason != cpusShared || !strings.Contains(w.Text, " whatever its "+tc.key+" says, because it ") || !strings.Contains(w.Text, tc.why)) {
 			t.Errorf("%+v: told %t: %q", tc, told, w.Text)
+		}
+	}
+}
+
+// TestNotGuaranteed: the warning names what each container lacks.
+func TestNotGuaranteed(t *testing.T) {
+	list := func(cpu, memory string) corev1.ResourceList {
+		out := corev1.ResourceList{}
+		if cpu != "" {
+			out[corev1.ResourceCPU] = resource.MustParse(cpu)
+		}
+		if memory != "" {
+			out[corev1.ResourceMemory] = resource.MustParse(memory)
+		}
+		return out
+	}
+	container := func(name string, requests, limits corev1.ResourceList) corev1.Container {
+		return corev1.Container{Name: name, Resources: corev1.ResourceRequirements{Requests: requests, Limits: limits}}
+	}
+	good := container("good", nil, list("2", "1Gi"))
+	always := corev1.ContainerRestartPolicyAlways
+	sidecar := container("envoy", list("100m", "64Mi"), nil)
+	sidecar.RestartPolicy = &always
+	for want, pod := range map[string]corev1.PodSpec{
+		"":                                   {Containers: []corev1.Container{good, container("same", list("2000m", "1024Mi"), list("2", "1Gi"))}},
+		"container m has no limit of memory": {Containers: []corev1.Container{good, container("m", nil, list("4", ""))}},
+		"container m has no limit of cpu":    {Containers: []corev1.Container{container("m", nil, list("0", "1Gi"))}},
+		"container m requests less than its limits":            {Containers: []corev1.Container{container("m", list("2", ""), list("4", "1Gi"))}},
+		"init container envoy has no limits of cpu and memory": {InitContainers: []corev1.Container{sidecar}, Containers: []corev1.Container{good}},
+		"spec.resources has no limit of memory":                {Containers: []corev1.Container{good}, Resources: &corev1.ResourceRequirements{Limits: list("4", "")}},
+		"container a has no limits of cpu and memory, container b has no limits of cpu and memory, container c has no limits of cpu and memory and 1 more": {Containers: []corev1.Container{
+			container("a", nil, nil), container("b", nil, nil), container("c", nil, nil), container("d", nil, nil)}},
+	} {
+		if got := NotGuaranteed(&corev1.Pod{Spec: pod}); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+// TestNoDevices: who says how devices are to lie, and asks for none, is told.
+func TestNoDevices(t *testing.T) {
+	pod := podAsking(map[string]string{DevicesAnnotation: "same-switch", FunctionsAnnotation: "one-per-card"})
+	pod.Spec.Containers = []corev1.Container{{Name: "main", Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{"cpu": resource.MustParse("2")}}}}
+	if w, told := NoDevices(pod); !told || w.Reason != annotationIgnored || w.Text != "Berth ignores berth.dev/devices, berth.dev/functions: no container of the pod asks for a device" {
+		t.Errorf("told %t: %+v", told, w)
+	}
+	pod.Spec.Containers[0].Resources.Limits["nvidia.com/gpu"] = resource.MustParse("1")
+	if w, told := NoDevices(pod); told {
+		t.Errorf("a pod with a device: %+v", w)
+	}
+	if w, told := NoDevices(podAsking(map[string]string{PolicyAnnotation: "restricted"})); told {
+		t.Errorf("a pod that says nothing of devices: %+v", w)
+	}
+}
+
+// TestKeptFromEviction goes by Volcano's own code.
+func TestKeptFromEviction(t *testing.T) {
+	for _, c := range []struct {
+		annotation, label string
+		kept              bool
+	}{
+		{"", "", false}, {"false", "", true}, {"0", "", true}, {"true", "", false}, {"maybe", "", true}, {"", "false", true}, {"", "true", false}, {"true", "false", false}, {"false", "true", true},
+	} {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{}, Labels: map[string]string{}}}
+		if c.annotation != "" {
+			pod.Annotations[PreemptableKey] = c.annotation
+		}
+		if c.label != "" {
+			pod.Labels[PreemptableKey] = c.label
+		}
+		if got := KeptFromEviction(pod); got != c.kept {
+			t.Errorf("%+v: kept %t", c, got)
 		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 
 // Terms are what the scheduler's arguments say about every pod that it places, and not the pod.
 type Terms struct {
-	ExclusiveNamespaces ExclusiveNamespaces `json:"exclusiveNamespaces,omitempty"`
+	ExclusiveNamespaces Namespaces `json:"exclusiveNamespaces,omitempty"`
 	// Keep is CPUsNearDevices, or "" for nothing.
 	Keep string `json:"keep,omitempty"`
 	// CPUsPerDevice is how many CPUs are kept for each device, by resource: see placement.NewKeep.
@@ -42,7 +42,7 @@ func (e *TermError) Error() string { return e.Field + e.At + ": " + e.Why }
 
 // Check refuses what cannot be right, with a TermError. Before it has been called, nothing is kept.
 func (t *Terms) Check() error {
-	if err := t.ExclusiveNamespaces.check(); err != nil {
+	if err := t.ExclusiveNamespaces.Check("exclusiveNamespaces"); err != nil {
 		return err
 	}
 	const keep, cpusPerDevice = "keep", "cpusPerDevice"
@@ -87,23 +87,22 @@ func (t *Terms) Impose(namespace string, rules *placement.Rules) {
 	}
 }
 
-// anyNamespace among ExclusiveNamespaces stands for all.
-const anyNamespace = "*"
+// AnyNamespace among Namespaces stands for all.
+const AnyNamespace = "*"
 
-// ExclusiveNamespaces are those whose pods may keep CPUs from others that they do not ask for, as
-// the scheduler's argument exclusiveNamespaces has them.
-type ExclusiveNamespaces []string
+// Namespaces are names of namespaces in an argument of the scheduler.
+type Namespaces []string
 
-// Allow says whether pods of a namespace may.
-func (e ExclusiveNamespaces) Allow(namespace string) bool {
-	return slices.Contains(e, namespace) || slices.Contains(e, anyNamespace)
+// Allow says whether the namespace is among them.
+func (n Namespaces) Allow(namespace string) bool {
+	return slices.Contains(n, namespace) || slices.Contains(n, AnyNamespace)
 }
 
-// check refuses what is no name of a namespace.
-func (e ExclusiveNamespaces) check() error {
-	for i, name := range e {
-		if wrong := validation.IsDNS1123Label(name); name != anyNamespace && len(wrong) > 0 {
-			return &TermError{"exclusiveNamespaces", fmt.Sprintf("[%d]", i), fmt.Sprintf("%.100q: want the name of a namespace, or *", name)}
+// Check refuses what is no name of a namespace, as a TermError of the argument.
+func (n Namespaces) Check(argument string) error {
+	for i, name := range n {
+		if wrong := validation.IsDNS1123Label(name); name != AnyNamespace && len(wrong) > 0 {
+			return &TermError{argument, fmt.Sprintf("[%d]", i), fmt.Sprintf("%.100q: want the name of a namespace, or *", name)}
 		}
 	}
 	return nil

@@ -71,16 +71,16 @@ var dry = metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
 // silentWords writes a word of each dialect that nobody reads, on a pod of each name that the
 // scheduler serves.
 func (c *cluster) silentWords(ctx context.Context, client kubernetes.Interface, warned *warnings) (silent []string, err error) {
-	for _, d := range wire.UnspokenDialects() {
+	for _, d := range wire.Dialects() {
 		for _, name := range c.names {
-			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "word", Annotations: map[string]string{d.Prefixes[0] + "x": "y"}},
+			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "word", Annotations: map[string]string{d.Domains[0] + "/x": "y"}},
 				Spec: corev1.PodSpec{SchedulerName: name, Containers: []corev1.Container{{Name: "c", Image: "i"}}}}
 			warned.take()
 			if _, err := client.CoreV1().Pods(metav1.NamespaceDefault).Create(ctx, pod, dry); err != nil {
 				return nil, err
 			}
-			if text := warned.take(); !strings.Contains(text, d.Prefixes[0]+"x") {
-				silent = append(silent, fmt.Sprintf("%s: %sx on a pod of %s: warned %q", c.by, d.Prefixes[0], name, text))
+			if text := warned.take(); !strings.Contains(text, d.Domains[0]+"/x") {
+				silent = append(silent, fmt.Sprintf("%s: %s/x on a pod of %s: warned %q", c.by, d.Domains[0], name, text))
 			}
 		}
 	}
@@ -89,9 +89,9 @@ func (c *cluster) silentWords(ctx context.Context, client kubernetes.Interface, 
 
 // silentTemplates writes such a word on the template of a workload, and of a task of Volcano's Job.
 func (c *cluster) silentTemplates(ctx context.Context, objects dynamic.Interface, warned *warnings) (silent []string, err error) {
-	for _, d := range wire.UnspokenDialects() {
+	for _, d := range wire.Dialects() {
 		for _, name := range c.names {
-			template := fmt.Sprintf(`{metadata: {labels: {app: word}, annotations: {%sx: "y"}}, spec: {schedulerName: %s, containers: [{name: c, image: i}]}}`, d.Prefixes[0], name)
+			template := fmt.Sprintf(`{metadata: {labels: {app: word}, annotations: {%s/x: "y"}}, spec: {schedulerName: %s, containers: [{name: c, image: i}]}}`, d.Domains[0], name)
 			kinds := map[schema.GroupVersionResource]string{
 				{Group: "apps", Version: "v1", Resource: "replicasets"}: "kind: ReplicaSet\nspec: {selector: {matchLabels: {app: word}}, template: " + template + "}",
 			}
@@ -108,8 +108,8 @@ func (c *cluster) silentTemplates(ctx context.Context, objects dynamic.Interface
 				if _, err := objects.Resource(kind).Namespace(metav1.NamespaceDefault).Create(ctx, object, dry); err != nil {
 					return nil, err
 				}
-				if text := warned.take(); !strings.Contains(text, d.Prefixes[0]+"x") {
-					silent = append(silent, fmt.Sprintf("%s: %sx in a template of %s of %s: warned %q", c.by, d.Prefixes[0], kind.Resource, name, text))
+				if text := warned.take(); !strings.Contains(text, d.Domains[0]+"/x") {
+					silent = append(silent, fmt.Sprintf("%s: %s/x in a template of %s of %s: warned %q", c.by, d.Domains[0], kind.Resource, name, text))
 				}
 			}
 		}

@@ -303,6 +303,7 @@ gangs.Room.gangs a count
 scheduler.annotating.since = annotating.since
 scheduler.profiles.terms one for each profile
 scheduler/gang.Groups.evicted = Groups.evicted
+scheduler/gang.protected.of = gang.protected
 scheduler/gang.aspects.Labels a trial
 scheduler/gang.aspects.Selector a trial
 gangs.Count.Tasks = gang.Groups

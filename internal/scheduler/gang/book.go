@@ -56,6 +56,9 @@ type Options struct {
 	// Terms are those of the profile for pods that name that scheduler; nil stands for the
 	// defaults.
 	Terms func(schedulerName string) Terms
+	// Protects says whether pods and gangs of the namespace may keep themselves from eviction; nil
+	// where all may.
+	Protects func(namespace string) bool
 	// Lead says whether anything may be written or deleted. nil is a gate that Follow opens.
 	Lead *lead.Gate
 }
@@ -94,6 +97,8 @@ type book struct {
 	Options
 	// any says that there is, or was, a group at all.
 	any atomic.Bool
+	// protected are pods that are not to be evicted. They need not be of any group.
+	protected protected
 
 	mu     sync.Mutex
 	groups map[wire.GangKey]*group

@@ -145,10 +145,12 @@ type unit struct {
 }
 
 // victims are those whom the group may have evicted: pods of lower priority, members of gangs with
-// their gangs, and pods that are leaving anyway. A gang counts by its lowest priority: a member of
-// a higher one shields nobody. Only pods on nodes that eviction may open count.
+// their gangs, and pods that are leaving anyway. Protected pods and gangs are spared. A gang counts
+// by its lowest priority: a member of a higher one shields nobody. Only pods on nodes that eviction
+// may open count.
 func (gs *Groups) victims(j *job, t *trial) []unit {
 	limit, may := lowestPriority(j.pods), !t.profile.Terms.EvictsNobody && mayPreempt(j.pods)
+	spares := limit < systemCritical
 	open := make([]bool, len(t.infos))
 	for i := range t.infos {
 		open[i] = t.mayOpen(i)
@@ -171,14 +173,14 @@ func (gs *Groups) victims(j *job, t *trial) []unit {
 					lowest[of] = priority
 				}
 				gangs[of] = append(gangs[of], s)
-			case open[i] && priority < limit:
+			case open[i] && priority < limit && !(spares && gs.protects(pod)):
 				units = append(units, unit{pods: []seated{s}})
 			}
 		}
 	}
 	keys := slices.SortedFunc(maps.Keys(gangs), func(a, b wire.GangKey) int { return strings.Compare(a.String(), b.String()) })
 	for _, key := range keys {
-		if lowest[key] < limit && slices.ContainsFunc(gangs[key], func(s seated) bool { return open[s.node] }) {
+		if lowest[key] < limit && !(spares && gs.protectsGang(key, gangs[key])) && slices.ContainsFunc(gangs[key], func(s seated) bool { return open[s.node] }) {
 			units = append(units, unit{pods: gangs[key]})
 		}
 	}
@@ -346,10 +348,13 @@ func (gs *Groups) sendAway(victims []*corev1.Pod, by string) {
 
 // MakeRoom has others evicted for a pod of no gang, which is planned as a gang of one: a member of
 // a gang goes with its whole gang, or stays. node is where the pod goes then; "" where evicting
-// does not help. asked is false where no gang could be among the victims: then kube-scheduler's own
-// preemption does as well. That would take members one by one.
+// does not help. asked is false where no gang and no protected pod could be among the victims: then
+// kube-scheduler's own preemption does as well. That would take members one by one, and spares
+// nobody.
 func (gs *Groups) MakeRoom(ctx context.Context, profile Profile, pod *corev1.Pod) (node string, asked bool) {
-	if !gs.any.Load() || !mayPreempt([]*corev1.Pod{pod}) || !gs.couldTear(corev1helpers.PodPriority(pod)) {
+	priority := corev1helpers.PodPriority(pod)
+	spares := priority < systemCritical && gs.protected.below(priority)
+	if !mayPreempt([]*corev1.Pod{pod}) || !spares && !(gs.any.Load() && gs.couldTear(priority)) {
 		return "", false
 	}
 	j := &job{pods: []*corev1.Pod{pod}, tasks: []string{""}}

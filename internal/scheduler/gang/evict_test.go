@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/berth-dev/berth/internal/gangs"
+	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
 )
 
@@ -358,5 +359,70 @@ func TestEveryMemberIsToldThatItsGangDoesNotFit(t *testing.T) {
 		if len(w.told) != len(want) {
 			t.Errorf("pods are told %q", w.told)
 		}
+	})
+}
+
+// TestProtectedPodsStay: volcano.sh/preemptable "false" keeps a pod, and the gang of such a pod,
+// from everybody but system-critical pods, where its namespace may say it.
+func TestProtectedPodsStay(t *testing.T) {
+	for name, c := range map[string]struct {
+		namespaces []string // that may protect; nil for all
+		comes      int32
+		deleted    []string
+	}{
+		"the other one goes":              {nil, 9, []string{"free"}},
+		"not where it may not say it":     {[]string{"others"}, 9, []string{"kept"}},
+		"not from a system-critical pod":  {nil, systemCritical, []string{"kept"}},
+		"nor from where everybody may go": {[]string{"default"}, 9, []string{"free"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, 1, func(w *world) {
+				if c.namespaces != nil {
+					w.groups.Protects = func(n string) bool { return slices.Contains(c.namespaces, n) }
+				}
+				w.seat("kept", "n0", 4, 1) // the cheaper one
+				w.seat("free", "n0", 3, 2)
+				kept := w.pods["kept"]
+				kept.Annotations = map[string]string{wire.PreemptableKey: "false"}
+				w.groups.PodSeen(kept)
+				w.run(time.Second) // until it leads
+				pod := podOf("", "comes", 1, 3)
+				pod.Annotations, pod.Spec.Priority = nil, &c.comes
+				if _, asked := w.groups.MakeRoom(t.Context(), w.profile(), pod); asked {
+					w.run(time.Second)
+					w.wantDeleted(c.deleted...)
+				} else if c.deleted[0] == "free" {
+					t.Error("kube-scheduler's own preemption would evict it")
+				}
+				w.groups.PodGone(kept)
+				if w.groups.protected.below(c.comes) {
+					t.Error("it has gone, and is remembered")
+				}
+			})
+		})
+	}
+}
+
+// TestProtectedGangsStay: a gang goes whole or not at all, so that one protected member keeps it,
+// and so does its PodGroup.
+func TestProtectedGangsStay(t *testing.T) {
+	inWorld(t, 2, func(w *world) {
+		w.slow = true
+		low := int32(1)
+		for i := range 2 {
+			pod := podOf("low", fmt.Sprintf("low-%d", i), 2, 4)
+			pod.Spec.Priority = &low
+			if i == 1 {
+				pod.Annotations[wire.PreemptableKey] = "false"
+			}
+			w.create(pod)
+		}
+		w.run(2 * time.Second)
+		w.wantBound("low", 2)
+		w.seat("filler-0", "n0", 3, 100)
+		w.seat("filler-1", "n1", 3, 100)
+		w.addWith("high", 1, 1, 4, 9)
+		w.run(time.Minute)
+		w.wantDeleted()
 	})
 }

@@ -47,6 +47,7 @@ func New(o Options) *Groups {
 
 // PodSeen takes a pod in, as the scheduler's watch shows it.
 func (gs *Groups) PodSeen(pod *corev1.Pod) {
+	gs.protected.note(pod, pod.Spec.NodeName != "" && !wire.Ended(pod) && gs.protects(pod))
 	if !gs.any.Load() && !belongs(pod) {
 		return
 	}
@@ -156,6 +157,7 @@ func (gs *Groups) begin() {
 
 // PodGone takes in that the scheduler's watch shows a pod no more: it has ended, or is gone.
 func (gs *Groups) PodGone(pod *corev1.Pod) {
+	gs.protected.note(pod, false)
 	if !gs.any.Load() {
 		return
 	}

@@ -45,7 +45,7 @@ func TestReferenceOfDialects(t *testing.T) {
 		t.Fatal(err)
 	}
 	doc := string(data)
-	for name, table := range map[string]string{"fields": fields.Table(), "kinds": kindsTable()} {
+	for name, table := range map[string]string{"fields": fields.Table(), "kinds": kindsTable(), "words": wordsTable()} {
 		begin, end := "<!-- "+name+": begin -->\n", "<!-- "+name+": end -->\n"
 		before, rest, found := strings.Cut(doc, begin)
 		_, after, closed := strings.Cut(rest, end)
@@ -62,6 +62,17 @@ func kindsTable() string {
 	out := "| kind | group | why, or who does |\n|---|---|---|\n"
 	for _, k := range wire.UnservedKinds() {
 		out += "| " + k.Kind + " | " + k.Group + " | " + k.Instead + " |\n"
+	}
+	return out
+}
+
+// wordsTable is the table of the neighbours' words that have no effect.
+func wordsTable() string {
+	out := "| dialect | annotations and labels of pods | why they have no effect |\n|---|---|---|\n"
+	for _, d := range wire.Dialects() {
+		for _, w := range d.Words {
+			out += "| " + d.Name + " | `" + strings.Join(w.Keys, "`, `") + "` | " + w.Why + " |\n"
+		}
 	}
 	return out
 }

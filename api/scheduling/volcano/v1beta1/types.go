@@ -13,6 +13,9 @@ const (
 	VolcanoGroupNameAnnotation = "scheduling.volcano.sh/group-name"
 	// TaskSpecAnnotation names the task that the pod belongs to, for minTaskMember.
 	TaskSpecAnnotation = "volcano.sh/task-spec"
+	// PreemptableKey, or else the label, is "false" on pods and PodGroups that are not evicted for
+	// others.
+	PreemptableKey = "volcano.sh/preemptable"
 )
 
 // PodGroupPhase says how far a group has come.

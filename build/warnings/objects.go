@@ -1,0 +1,96 @@
+package main
+
+import "strings"
+
+// family is kinds of objects that have templates of pods at the same place.
+type family struct {
+	// Group and Resources are as in a rule of a policy.
+	Group, Resources string
+	// Templates is the list of their templates, in CEL of an object O; "" for spec.template.
+	Templates string
+	// At is where a template is, as errors name it; "" for spec.template.
+	At string
+}
+
+const (
+	ofTasks = "O.?spec.tasks.orValue(dyn([])).map(t, t.?template.orValue(dyn({})))"
+	tasksAt = "spec.tasks[].template."
+)
+
+// families are the kinds whose pods are looked at when the object is written. A CronJob's object is
+// what it makes.
+var families = []family{
+	{"", "replicationcontrollers", "", ""},
+	{"apps", "deployments, statefulsets, daemonsets, replicasets", "", ""},
+	{"batch", "jobs, cronjobs", "", ""},
+	{"batch.volcano.sh", "jobs, cronjobs", ofTasks, tasksAt},
+	{"flow.volcano.sh", "jobtemplates", ofTasks, tasksAt},
+	{"scheduling.koordinator.sh", "reservations", "", ""},
+	{"jobset.x-k8s.io", "jobsets", "O.?spec.replicatedJobs.orValue(dyn([])).map(j, j.?template.spec.template.orValue(dyn({})))", "spec.replicatedJobs[].template.spec.template."},
+	{"leaderworkerset.x-k8s.io", "leaderworkersets",
+		"['leaderTemplate', 'workerTemplate'].map(n, O.?spec.leaderWorkerTemplate[n].orValue(dyn({})))", "spec.leaderWorkerTemplate."},
+	{"kubeflow.org", "pytorchjobs, tfjobs, mpijobs, xgboostjobs, paddlejobs, jaxjobs", kubeflow(), "spec."},
+	{"ray.io", "rayclusters", ray("O.?spec"), "spec."},
+	{"ray.io", "rayjobs", ray("O.?spec.rayClusterSpec"), "spec.rayClusterSpec."},
+	{"ray.io", "rayservices", ray("O.?spec.rayClusterConfig"), "spec.rayClusterConfig."},
+	{"argoproj.io", "rollouts", "", ""},
+}
+
+// groups are the kinds that have no pods' template, and words of dialects themselves.
+var groups = []family{
+	{Group: "scheduling.volcano.sh", Resources: "podgroups"}, {Group: "scheduling.x-k8s.io", Resources: "podgroups"}, {Group: "scheduling.sigs.k8s.io", Resources: "podgroups"},
+}
+
+// kubeflow joins the replicas of the training operator's kinds: each kind has its own field.
+func kubeflow() string {
+	var all []string
+	for _, field := range []string{"pytorchReplicaSpecs", "tfReplicaSpecs", "mpiReplicaSpecs", "xgbReplicaSpecs", "paddleReplicaSpecs", "jaxReplicaSpecs"} {
+		all = append(all, "O.?spec."+field+".orValue(dyn({})).map(r, O.spec."+field+"[r].?template.orValue(dyn({})))")
+	}
+	return strings.Join(all, " + ")
+}
+
+func ray(cluster string) string {
+	return "[" + cluster + ".headGroupSpec.template.orValue(dyn({}))] + " + cluster + ".workerGroupSpecs.orValue(dyn([])).map(g, g.?template.orValue(dyn({})))"
+}
+
+// is is true of a request about the kinds, in CEL.
+func (f *family) is() string {
+	return "request.resource.group == '" + f.Group + "' && request.resource.resource in ['" + strings.ReplaceAll(f.Resources, ", ", "', '") + "']"
+}
+
+// podsOf is the list of pods, or of their templates, in an object of the variable.
+func podsOf(variable string) string {
+	out := "request.resource.resource == 'pods' ? [variables." + variable + "]\n"
+	for i := range families {
+		if f := &families[i]; f.Templates != "" {
+			out += "      : " + f.is() + " ? " + strings.ReplaceAll(f.Templates, "O.", "variables."+variable+".") + "\n"
+		}
+	}
+	return out + "      : request.resource.resource == 'podgroups' ? []\n      : [variables." + variable + ".?spec.template.orValue(dyn({}))]"
+}
+
+// at is where the templates are.
+func at() string {
+	out := "(request.resource.resource == 'cronjobs' ? 'spec.jobTemplate.' : '') + (request.resource.resource == 'pods' ? ''\n"
+	for i := range families {
+		if f := &families[i]; f.At != "" {
+			out += "      : " + f.is() + " ? '" + f.At + "'\n"
+		}
+	}
+	return out + "      : 'spec.template.')"
+}
+
+// common are the variables that say which pods a request writes.
+func common() string {
+	return `  - name: object # that has the templates in its spec: of a CronJob what it makes
+    expression: "request.resource.resource == 'cronjobs' ? dyn(object).spec.jobTemplate : dyn(object)"
+  - name: before # {} if it is new
+    expression: "oldObject == null ? dyn({}) : request.resource.resource == 'cronjobs' ? dyn(oldObject).spec.jobTemplate : dyn(oldObject)"
+  - name: pods # the pod, or the templates of pods
+    expression: >-
+      ` + podsOf("object") + `
+  - name: podsBefore
+    expression: >-
+      ` + podsOf("before") + "\n"
+}

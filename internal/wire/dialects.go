@@ -1,0 +1,234 @@
+package wire
+
+import (
+	"slices"
+	"strings"
+
+	sigs "github.com/berth-dev/berth/api/scheduling/sigs/v1alpha1"
+	volcano "github.com/berth-dev/berth/api/scheduling/volcano/v1beta1"
+)
+
+// Dialect holds the annotations and labels of a neighbour: the ones that Berth reads, and for each
+// other one the reason why it has no effect.
+type Dialect struct {
+	// Name is the project's.
+	Name string
+	// Scheduler is the project's own scheduler, as spec.schedulerName has it. It reads the words of
+	// its pods, so nobody is warned of them unless Berth serves the name.
+	Scheduler string
+	// Domains are where its keys live, with all domains below them.
+	Domains []string
+	// Spoken are the annotations that Berth reads, and SpokenLabels the labels.
+	Spoken, SpokenLabels []string
+	// Records are keys that controllers write about pods. They ask for nothing.
+	Records []string
+	// Above are keys that the project's own controllers read from a workload, and not from its
+	// pods.
+	Above []string
+	// Words ask for something and have no effect. Some have no domain.
+	Words []Unserved
+}
+
+// Unserved are words with the reason why they have no effect.
+type Unserved struct {
+	Why  string
+	Keys []string
+}
+
+// Reasons why a word has no effect.
+const (
+	// UnknownWord is of keys in a dialect's domains that are no word of it.
+	UnknownWord     = "Berth knows no such word"
+	anAnnotation    = "it is an annotation, not a label"
+	aLabel          = "it is a label, not an annotation"
+	noQueues        = "Berth has no queues and quotas: use Kueue above it"
+	noNetwork       = "Berth does not look at the network: use Kueue's topology-aware scheduling"
+	noFractions     = "Berth hands out whole devices: ask for them in resources.limits"
+	noClusters      = "Berth places pods of one cluster"
+	noEvictionWords = `Berth evicts by priority: volcano.sh/preemptable: "false" keeps a pod`
+	ofNodesOnly     = "it is a word of Nodes"
+	aGang           = "a gang is declared by a PodGroup, or by " + GangAnnotation
+)
+
+// onNodes is the reason of words that a project's own program on the node reads.
+func onNodes(program string) string { return program + " reads it on the node, if it runs there" }
+
+// dialects are the neighbours. After a change: make generate.
+var dialects = []Dialect{
+	{
+		Name: "Volcano", Scheduler: "volcano", Domains: []string{"volcano.sh"},
+		Spoken:       []string{volcano.VolcanoGroupNameAnnotation, volcano.TaskSpecAnnotation, VolcanoPolicyAnnotation, PreemptableKey},
+		SpokenLabels: []string{PreemptableKey},
+		Records: []string{
+			volcano.TaskSpecAnnotation, "volcano.sh/task-index", "volcano.sh/job-name", "volcano.sh/job-namespace", "volcano.sh/queue-name", "volcano.sh/job-version",
+			"volcano.sh/job-retry-count", "volcano.sh/template-uid", "volcano.sh/partition-id", "volcano.sh/job-type", "volcano.sh/createdByJobTemplate",
+			"volcano.sh/createdByJobFlow", "volcano.sh/cronjob-scheduled-timestamp",
+		},
+		Above: []string{"scheduling.volcano.sh/group-min-member", "scheduling.volcano.sh/group-min-resources"},
+		Words: []Unserved{
+			{aGang, []string{"scheduling.volcano.sh/group-min-member", "scheduling.volcano.sh/group-min-resources"}},
+			{noQueues, []string{"scheduling.volcano.sh/queue-name", "scheduling.volcano.sh/queue-allocation-gate", "volcano.sh/hierarchy", "volcano.sh/hierarchy-weights"}},
+			{"Berth keeps no pod from eviction for a time: volcano.sh/preemptable: \"false\" keeps it for good", []string{"volcano.sh/cooldown-time"}},
+			{"Berth knows no nodes that are lent for a time", []string{"volcano.sh/revocable-zone"}},
+			{"use a PodDisruptionBudget", []string{"volcano.sh/jdb-min-available", "volcano.sh/jdb-max-unavailable"}},
+			{"waiting makes no pod more urgent: use a PriorityClass", []string{"volcano.sh/sla-waiting-time"}},
+			{"use podAffinity, or " + SameNUMAAnnotation, []string{
+				"volcano.sh/task-topology", "volcano.sh/task-topology-affinity", "volcano.sh/task-topology-anti-affinity", "volcano.sh/task-topology-task-order",
+			}},
+			{"use a PriorityClass", []string{
+				"volcano.sh/task-priority", "volcano.sh/scheduling-priority", "volcano.sh/scheduling-priority-reason", "volcano.sh/scheduling-priority-timestamp",
+			}},
+			{"Berth decides itself where CPUs and memory are", []string{"volcano.sh/topology-decision"}},
+			{noFractions, []string{
+				"volcano.sh/vgpu-mode", "volcano.sh/vgpu-use-gpuuuid", "volcano.sh/vgpu-nouse-gpuuuid", "volcano.sh/vgpu-podgroup-policy", "volcano.sh/vgpu-node",
+				"volcano.sh/vgpu-time", "volcano.sh/vgpu-ids", "volcano.sh/vgpu-ids-new", "volcano.sh/gpu-index", "volcano.sh/devices-to-allocate",
+				"volcano.sh/bind-phase", "volcano.sh/bind-time", "volcano.sh/predicate-time",
+			}},
+			{noNetwork, []string{
+				"volcano.sh/network-topology-mode", "volcano.sh/network-topology-highest-tier", "volcano.sh/network-topology-source", "volcano.sh/job-allocated-hypernode",
+			}},
+			{"which node is best is the scheduler's argument scoring", []string{"volcano.sh/resource-strategy-weight", "volcano.sh/resource-strategy-scoring-type"}},
+			{onNodes("Volcano's own agent"), []string{
+				"volcano.sh/qos-level", "volcano.sh/network-bandwidth-rate", "volcano.sh/enable-quota-burst", "volcano.sh/quota-burst-time",
+			}},
+			{"Volcano's own webhook reads it, if it is installed", []string{"volcano.sh/resource-group"}},
+			{noClusters, []string{"volcano.sh/job-forwarding", "volcano.sh/forward-cluster", "volcano.sh/silo-resource", "volcano.sh/burst-name"}},
+			{ofNodesOnly, []string{"volcano.sh/nodegroup-name", "volcano.sh/colocation", "volcano.sh/oversubscription", "volcano.sh/oversubscription-types"}},
+		},
+	},
+	{
+		Name: "Koordinator", Scheduler: "koord-scheduler", Domains: []string{"koordinator.sh", sigs.OldPodGroupLabel},
+		Spoken: slices.Concat(koordinatorSpoken, koordinatorGangKeys,
+			[]string{KoordinatorStatusAnnotation, KoordinatorDevicesAnnotation, AllocatedAnnotation, ReservationAffinityAnnotation}),
+		SpokenLabels: []string{koordinatorQoS},
+		Records:      []string{"scheduling.koordinator.sh/bind-timestamp", "scheduling.koordinator.sh/gpu-minors"},
+		Words: []Unserved{
+			{noQueues, []string{
+				"quota.scheduling.koordinator.sh/name", "quota.scheduling.koordinator.sh/tree-id", "quota.scheduling.koordinator.sh/parent",
+				"quota.scheduling.koordinator.sh/is-parent", "quota.scheduling.koordinator.sh/profile", "quota.scheduling.koordinator.sh/ignore-default-tree",
+			}},
+			{noEvictionWords, []string{
+				"quota.scheduling.koordinator.sh/preemptible", "scheduling.koordinator.sh/disable-preemptible", "scheduling.koordinator.sh/preemption-policy",
+			}},
+			{"use a PriorityClass", []string{"koordinator.sh/priority", "koordinator.sh/priority-class"}},
+			{aGang, []string{
+				sigs.OldPodGroupLabel + "/name", sigs.OldPodGroupLabel + "/min-available", "scheduling.koordinator.sh/bind-gang-group-id",
+				"scheduling.koordinator.sh/bind-gang-member-count",
+			}},
+			{"Koordinator's own descheduler reads it, if it runs", []string{
+				"koordinator.sh/eviction-enabled", "koordinator.sh/eviction-policy", "koordinator.sh/eviction-priority", "scheduling.koordinator.sh/eviction-cost",
+				"scheduling.koordinator.sh/soft-eviction",
+			}},
+			{onNodes("koordlet"), []string{
+				"koordinator.sh/networkQOS", "koordinator.sh/memoryQOS", "koordinator.sh/blkioQOS", "koordinator.sh/cpuBurst", "koordinator.sh/oom-score-adj",
+				"koordinator.sh/oom-score-adj-spec", "node.koordinator.sh/resctrl", "node.koordinator.sh/extended-resource-spec",
+			}},
+			{noFractions, []string{"scheduling.koordinator.sh/gpu-partition-spec", "koordinator.sh/gpu-isolation-provider"}},
+			{noNetwork, []string{"scheduling.koordinator.sh/network-topology-selector"}},
+			{"Berth does not look at load", []string{
+				"scheduling.koordinator.sh/usage-thresholds", "scheduling.koordinator.sh/load-estimated-scaling-factors",
+				"scheduling.koordinator.sh/load-estimated-seconds-after-pod-scheduled", "scheduling.koordinator.sh/load-estimated-seconds-after-initialized",
+			}},
+			{"Berth does not serve this part of Reservations", []string{
+				"scheduling.koordinator.sh/reservation-ignored", "scheduling.koordinator.sh/reservation-order", "scheduling.koordinator.sh/pre-allocation-required",
+				"scheduling.koordinator.sh/exact-match-reservation", "scheduling.koordinator.sh/reservation-restricted-options", "scheduling.koordinator.sh/operating-mode",
+				"scheduling.koordinator.sh/reservation-owners", "pod.koordinator.sh/is-pre-allocatable", "pod.koordinator.sh/pre-allocatable-priority",
+			}},
+			{ofNodesOnly, []string{
+				koordinatorPolicy, koordinatorBind, koordinatorFill, koordinatorMemory, "node.koordinator.sh/gpu-partition-policy", "node.koordinator.sh/reservation",
+				"node.koordinator.sh/resource-amplification-ratio", "node.koordinator.sh/colocation-strategy", "node.koordinator.sh/system-qos-resource",
+			}},
+		},
+	},
+	{
+		Name: "KAI", Scheduler: "kai-scheduler", Domains: []string{"kai.scheduler", "run.ai", "runai"},
+		Records: []string{
+			"kai.scheduler/last-start-timestamp", "kai.scheduler/stale-podgroup-timestamp", "kai.scheduler/top-owner-metadata", "kai.scheduler/numa-placement-observed",
+			"kai.scheduler/numa-placement-predicted",
+		},
+		Words: []Unserved{
+			{noFractions, []string{"gpu-fraction", "gpu-memory", "gpu-fraction-num-devices", "gpu-fraction-container-name", "runai-gpu-group", "runai/shared-gpu-configmap"}},
+			{noQueues, []string{"kai.scheduler/queue", "runai/queue", "kai.scheduler/accounting"}},
+			{aGang, []string{"pod-group-name", "kai.scheduler/subgroup-name"}},
+			{noEvictionWords, []string{"kai.scheduler/preemptibility"}},
+			{"use a PriorityClass", []string{"kai.scheduler/task-priority"}},
+			{"use a nodeSelector", []string{"kai.scheduler/node-pool"}},
+			{noNetwork, []string{
+				"kai.scheduler/topology", "kai.scheduler/topology-required-placement", "kai.scheduler/topology-preferred-placement", "kai.scheduler/segment-size",
+				"kai.scheduler/segment-topology-required-placement", "kai.scheduler/segment-topology-preferred-placement",
+			}},
+		},
+	},
+	{
+		Name: "Katalyst", Scheduler: "katalyst-scheduler", Domains: []string{"katalyst.kubewharf.io"},
+		Records: []string{
+			"katalyst.kubewharf.io/numa_bind_result", "katalyst.kubewharf.io/nic_selection_result", "katalyst.kubewharf.io/gpu_selection_result",
+			"katalyst.kubewharf.io/sriov_vf_result", "katalyst.kubewharf.io/net_class_id",
+		},
+		Words: []Unserved{
+			{"whole CPUs in limits equal to requests are a pod's own, and " + CPUsAnnotation + " says how they lie", []string{
+				"katalyst.kubewharf.io/qos_level", "katalyst.kubewharf.io/cpu_enhancement",
+			}},
+			{PolicyAnnotation + ": single-numa-node and " + ExclusiveAnnotation + ": numa are the words for NUMA nodes", []string{"katalyst.kubewharf.io/memory_enhancement"}},
+			{NUMANodesAnnotation + " is the word for a number of NUMA nodes", []string{"katalyst.kubewharf.io/numa_number", "katalyst.kubewharf.io/numa_ids"}},
+			{onNodes("Katalyst's own agent"), []string{
+				"katalyst.kubewharf.io/network_enhancement", "katalyst.kubewharf.io/resource_pool", "katalyst.kubewharf.io/resource_package",
+				"katalyst.kubewharf.io/pod_soft_evict_notify", "katalyst.kubewharf.io/pod_evict_score", "katalyst.kubewharf.io/cpu_weight_demand_cores",
+				"katalyst.kubewharf.io/cpu_weight_burst_ratio", "spd.katalyst.kubewharf.io/name", "spd.katalyst.kubewharf.io/enable",
+				"vpa.katalyst.kubewharf.io/enable", "vpa.katalyst.kubewharf.io/name",
+			}},
+		},
+	},
+}
+
+// Dialects returns the neighbours whose words are known.
+func Dialects() []Dialect { return slices.Clone(dialects) }
+
+// OfDialect says whether the key is a word of a neighbour.
+func OfDialect(key string) bool {
+	return slices.ContainsFunc(dialects, func(d Dialect) bool { return d.inDomain(key) || d.word(key) != "" })
+}
+
+// Why says why the key has no effect as an annotation, or as a label, of a pod; "" if it has one,
+// if it asks for nothing, or if it is not the dialect's.
+func (d *Dialect) Why(key string, label bool) string {
+	why := d.word(key)
+	if why == "" && !d.inDomain(key) {
+		return ""
+	}
+	spoken, elsewhere, place := d.Spoken, d.SpokenLabels, aLabel
+	if label {
+		spoken, elsewhere, place = d.SpokenLabels, d.Spoken, anAnnotation
+	}
+	switch {
+	case slices.Contains(spoken, key) || slices.Contains(d.Records, key):
+		return ""
+	case slices.Contains(elsewhere, key):
+		return place
+	case why == "":
+		return UnknownWord
+	}
+	return why
+}
+
+// word returns the reason of one of the Words; "" for any other.
+func (d *Dialect) word(key string) string {
+	if !d.inDomain(key) && strings.Contains(key, "/") {
+		return ""
+	}
+	for i := range d.Words {
+		if slices.Contains(d.Words[i].Keys, key) {
+			return d.Words[i].Why
+		}
+	}
+	return ""
+}
+
+// inDomain says whether the key is of one of the Domains, or of one below.
+func (d *Dialect) inDomain(key string) bool {
+	domain, _, slash := strings.Cut(key, "/")
+	return slash && slices.ContainsFunc(d.Domains, func(of string) bool {
+		rest, below := strings.CutSuffix(domain, of)
+		return below && (rest == "" || strings.HasSuffix(rest, "."))
+	})
+}
