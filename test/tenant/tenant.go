@@ -110,6 +110,7 @@ var acts = []act{
 	{"containers", 1, (*hand).crowd, false},
 	{"shapes", 8, (*hand).shape, false},
 	{"gangs", 8, (*hand).gang, true},
+	{"dear", 1, (*hand).dear, true},
 	{"again", 6, (*hand).again, true},
 	{"claims", 8, (*hand).claim, true},
 	{"images", 4, (*hand).disguise, false},
@@ -407,6 +408,34 @@ func (h *hand) gang() {
 	}
 	h.create(p)
 }
+
+// dear makes a gang of many that costs as much to plan as it can, and never fits: one member goes
+// nowhere.
+func (h *hand) dear() {
+	name, form := fmt.Sprint("dear", h.r.IntN(4)), h.r.IntN(3)
+	for i := range dearMembers {
+		p := h.pod()
+		p.Name = fmt.Sprintf("%s-%d", name, i)
+		p.Annotations[wire.GangAnnotation], p.Annotations[wire.GangMinimumAnnotation] = name, fmt.Sprint(dearMembers)
+		switch form {
+		case 0:
+			p.Annotations[wire.OtherNUMAAnnotation] = fmt.Sprintf("*,%s-%d", name, (i+1)%dearMembers)
+		case 1:
+			p.Labels["own"] = fmt.Sprint(i)
+		case 2:
+			more := *resource.NewQuantity(64<<20+int64(i)<<12, resource.BinarySI)
+			p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceMemory: more}
+			p.Spec.Containers[0].Resources.Limits = nil
+		}
+		if i == 0 {
+			p.Spec.NodeSelector = map[string]string{"no": "node"}
+		}
+		h.create(p)
+	}
+}
+
+// dearMembers is how many members such a gang has: a quota counts them.
+const dearMembers = 60
 
 // again makes the members of a gang, deletes them at once, and makes them again under their names.
 func (h *hand) again() {

@@ -556,7 +556,7 @@ func (t *trial) copied(node int) fwk.NodeInfo {
 // looks.
 const (
 	putLooks     = 2
-	coupledLooks = 30
+	coupledLooks = 45
 )
 
 // Put implements plan.Field.
