@@ -1,0 +1,52 @@
+package gang
+
+import (
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-dev/berth/internal/plan"
+)
+
+// TestKindsOfLabels: labels that nobody selects by tell no kinds apart, however long they are, and
+// a gang of too many kinds is refused before nodes are asked.
+func TestKindsOfLabels(t *testing.T) {
+	for name, c := range map[string]struct {
+		size, kinds int
+		cut         bool
+		write       func(pod *corev1.Pod, i int)
+	}{
+		"nobody looks": {300, 1, false, func(pod *corev1.Pod, i int) { pod.Labels = map[string]string{"own": fmt.Sprint(i)} }},
+		"a mate looks": {12, 12, false, func(pod *corev1.Pod, i int) {
+			pod.Labels = map[string]string{"own": fmt.Sprint(i)}
+			pod.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: "zone",
+				WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"own": "1"}}}}
+		}},
+		"a selector each": {plan.MaxKinds + 1, plan.MaxKinds, true, func(pod *corev1.Pod, i int) {
+			pod.Spec.NodeSelector = map[string]string{"own": fmt.Sprint(i)}
+		}},
+	} {
+		inWorld(t, 4, func(w *world) {
+			w.shape = 1
+			j := &job{tasks: make([]string, c.size)}
+			for i := range c.size {
+				pod := podOf("g", fmt.Sprint("m-", i), c.size, 1)
+				c.write(pod, i)
+				j.pods = append(j.pods, pod)
+			}
+			j.gang.Minimum = c.size
+			r := j.try(w.t.Context(), w.profile())
+			if r.wrong != nil {
+				w.t.Fatal(r.wrong)
+			}
+			if len(r.trial.kinds) != c.kinds || r.Cut != c.cut {
+				w.t.Errorf("%s: %d kinds, want %d; cut off %t", name, len(r.trial.kinds), c.kinds, r.Cut)
+			}
+			if c.cut && w.filtered > 0 {
+				w.t.Errorf("%s: nodes were asked %d times", name, w.filtered)
+			}
+		})
+	}
+}
