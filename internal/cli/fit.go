@@ -67,15 +67,18 @@ func (q *question) fit(cmd *cobra.Command, limit int) error {
 	if err != nil {
 		return err
 	}
-	all, none := []whatif.Fitted{}, false
+	all, none, wrong := []whatif.Fitted{}, false, error(nil)
 	for i := range pods.templates {
 		f, err := n.Fit(pods.templates[i].Pod, limit)
 		if err != nil {
-			pods.partly, n.Notes = errPartly, append(n.Notes, "not read: "+err.Error())
+			wrong, pods.partly, n.Notes = err, errPartly, append(n.Notes, "not read: "+err.Error())
 			continue
 		}
 		all = append(all, f)
 		none = none || f.Copies == 0
+	}
+	if len(all) == 0 && wrong != nil {
+		return wrong
 	}
 	writeNotes(cmd, n.Notes)
 	asTable := func(w io.Writer) error { return fitTable(w, all) }

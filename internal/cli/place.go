@@ -57,17 +57,20 @@ func (q *question) ask(cmd *cobra.Command, podsOf string, print func(io.Writer, 
 	if err != nil {
 		return err
 	}
-	answers, refused := []whatif.Placed{}, false
+	answers, refused, wrong := []whatif.Placed{}, false, error(nil)
 	for i := range pods.templates {
 		for _, pod := range pods.templates[i].Pods() {
 			a, err := n.Admit(pod)
 			if err != nil {
-				pods.partly, n.Notes = errPartly, append(n.Notes, "not read: "+err.Error())
+				wrong, pods.partly, n.Notes = err, errPartly, append(n.Notes, "not read: "+err.Error())
 				break
 			}
 			answers = append(answers, a)
 			refused = refused || !a.Admitted
 		}
+	}
+	if len(answers) == 0 && wrong != nil {
+		return wrong
 	}
 	writeNotes(cmd, n.Notes)
 	if q.output.is(formatSVG) {
