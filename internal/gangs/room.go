@@ -36,8 +36,20 @@ type Occupant struct {
 	Priority int32
 	// Gang is the one that it belongs to; zero for none.
 	Gang wire.GangKey
-	// Leaving: it is on its way out. Stays: nobody evicts it.
+	// Leaving: it is on its way out. Stays: only system-critical pods may have it evicted.
 	Leaving, Stays bool
+}
+
+// SystemCritical is the lowest priority of what the cluster cannot do without
+// (scheduling.SystemCriticalPriority). Nothing is protected from it.
+const SystemCritical = 2_000_000_000
+
+// protected is the priority by which others see what has that priority and may stay.
+func protected(priority int32, stays bool) int32 {
+	if stays {
+		return max(priority, SystemCritical-1)
+	}
+	return priority
 }
 
 // Offer adds a node that pods may go to.
@@ -66,14 +78,15 @@ func (r *Room) Take(o *Occupant) {
 		c.lowest, c.stays = min(c.lowest, o.Priority), c.stays || o.Stays
 		add(&c.asks, o.Asks)
 		add(&c.asks, onePod)
-	case !o.Stays:
+	default:
 		if r.single == nil {
 			r.single = map[int32]amounts.List{}
 		}
-		sum := r.single[o.Priority]
+		as := protected(o.Priority, o.Stays)
+		sum := r.single[as]
 		add(&sum, o.Asks)
 		add(&sum, onePod)
-		r.single[o.Priority] = sum
+		r.single[as] = sum
 	}
 }
 
@@ -133,7 +146,7 @@ func (r *Room) freed(c *Claim) amounts.List {
 		}
 	}
 	for _, crew := range r.gangs {
-		if !crew.stays && crew.lowest < c.Priority {
+		if protected(crew.lowest, crew.stays) < c.Priority {
 			add(&out, crew.asks)
 		}
 	}

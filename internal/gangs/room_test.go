@@ -32,6 +32,7 @@ func TestWhatAGroupIsLetInFor(t *testing.T) {
 		"nobody is evicted":      {8, []Occupant{{Asks: cpus(8), Priority: 1}}, Claim{Asked: cpus(8), Priority: 2, EvictsNobody: true}, "minResources asks for 8 CPUs, and 0 are free"},
 		"they are leaving":       {8, []Occupant{{Asks: cpus(8), Priority: 3, Leaving: true}}, Claim{Asked: cpus(8), Priority: 2, EvictsNobody: true}, ""},
 		"they stay":              {8, []Occupant{{Asks: cpus(8), Priority: 1, Stays: true}}, Claim{Asked: cpus(8), Priority: 2}, "minResources asks for 8 CPUs, and 0 are free"},
+		"not for critical pods":  {8, []Occupant{{Asks: cpus(4), Priority: 1, Stays: true}, {Asks: cpus(4), Gang: gang, Stays: true}}, Claim{Asked: cpus(8), Priority: SystemCritical}, ""},
 		"a gang by its lowest":   {8, []Occupant{{Asks: cpus(4), Priority: 1, Gang: gang}, {Asks: cpus(4), Priority: 9, Gang: gang}}, Claim{Asked: cpus(8), Priority: 2}, ""},
 		"a gang stays whole":     {8, []Occupant{{Asks: cpus(4), Priority: 1, Gang: gang}, {Asks: cpus(4), Priority: 1, Gang: gang, Stays: true}}, Claim{Asked: cpus(8), Priority: 2}, "minResources asks for 8 CPUs, and 0 are free"},
 		"two gangs":              {8, []Occupant{{Asks: cpus(4), Priority: 1, Gang: gang}, {Asks: cpus(4), Priority: 9, Gang: other}}, Claim{Asked: cpus(8), Priority: 2}, "minResources asks for 8 CPUs, and 0 are free, 4 could be left by pods that are ending or of lower priority"},

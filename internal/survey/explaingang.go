@@ -383,6 +383,7 @@ func (t *gangTrial) short(g *Gang) string {
 			part, _ := gangs.PartOf(pod, true)
 			room.Take(&gangs.Occupant{
 				Asks: wire.ReadAmounts(pod), Priority: corev1helpers.PodPriority(pod), Gang: part.Says.Gang, Leaving: pod.DeletionTimestamp != nil,
+				Stays: wire.KeptFromEviction(pod),
 			})
 		}
 	}

@@ -217,5 +217,6 @@ func (t *trial) short() string {
 
 // Occupant is a pod on a node as admission sees it, without what it asks for.
 func (gs *Groups) Occupant(pod *corev1.Pod) gangs.Occupant {
-	return gangs.Occupant{Priority: corev1helpers.PodPriority(pod), Gang: gs.gangOf(pod), Leaving: gs.isLeaving(pod)}
+	of := gs.gangOf(pod)
+	return gangs.Occupant{Priority: corev1helpers.PodPriority(pod), Gang: of, Leaving: gs.isLeaving(pod), Stays: gs.protects(pod) || gs.keepsPods(of)}
 }

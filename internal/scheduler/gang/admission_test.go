@@ -2,6 +2,7 @@ package gang
 
 import (
 	"errors"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -79,6 +80,44 @@ func TestMinResourcesDoNotKeepAGangFromEvicting(t *testing.T) {
 				w.run(time.Minute)
 				w.want("high", c.want, 2)
 				if c.want == 0 && !strings.Contains(w.said(), "minResources asks for 6 CPUs, and 1 is free") {
+					t.Error("nobody says why")
+				}
+			})
+		})
+	}
+}
+
+// TestProtectedPodsMakeNoRoom for a group that names resources: they are not evicted for it.
+func TestProtectedPodsMakeNoRoom(t *testing.T) {
+	keep := map[string]string{wire.PreemptableKey: "false"}
+	for name, c := range map[string]struct {
+		group, pod map[string]string
+		priority   int32
+		want       string
+	}{
+		"nothing is protected":        {nil, nil, 9, "Inqueue"},
+		"a pod is":                    {nil, keep, 9, "Pending"},
+		"the gang is":                 {keep, nil, 9, "Pending"},
+		"not from what is critical":   {nil, keep, gangs.SystemCritical, "Inqueue"},
+		"nor the gang from such pods": {keep, nil, gangs.SystemCritical, "Inqueue"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, 1, func(w *world) {
+				w.object("low", 2, "6", func(g *wire.Gang) { g.Kept = c.group != nil })
+				for _, n := range []string{"0", "1"} {
+					pod := staged("low", n, 3, 1)
+					maps.Copy(pod.Annotations, c.pod)
+					w.create(pod)
+				}
+				w.run(time.Second)
+				w.want("low", 2, 2)
+				key := w.object("high", 2, "6")
+				w.create(staged("high", "0", 3, c.priority)) // the others come when it is let in
+				w.run(10 * time.Second)
+				if got := w.phase(key); got != c.want {
+					t.Errorf("phase %q, want %q: %s", got, c.want, w.said())
+				}
+				if c.want == "Pending" && !strings.Contains(w.said(), "minResources asks for 6 CPUs, and 1 is free") {
 					t.Error("nobody says why")
 				}
 			})

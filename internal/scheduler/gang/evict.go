@@ -18,6 +18,7 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/berth-dev/berth/internal/gangs"
 	"github.com/berth-dev/berth/internal/plan"
 	"github.com/berth-dev/berth/internal/suppose"
 	"github.com/berth-dev/berth/internal/wire"
@@ -150,7 +151,7 @@ type unit struct {
 // may open count.
 func (gs *Groups) victims(j *job, t *trial) []unit {
 	limit, may := lowestPriority(j.pods), !t.profile.Terms.EvictsNobody && mayPreempt(j.pods)
-	spares := limit < systemCritical
+	spares := limit < gangs.SystemCritical
 	open := make([]bool, len(t.infos))
 	for i := range t.infos {
 		open[i] = t.mayOpen(i)
@@ -353,7 +354,7 @@ func (gs *Groups) sendAway(victims []*corev1.Pod, by string) {
 // nobody.
 func (gs *Groups) MakeRoom(ctx context.Context, profile Profile, pod *corev1.Pod) (node string, asked bool) {
 	priority := corev1helpers.PodPriority(pod)
-	spares := priority < systemCritical && gs.protected.below(priority)
+	spares := priority < gangs.SystemCritical && gs.protected.below(priority)
 	if !mayPreempt([]*corev1.Pod{pod}) || !spares && !(gs.any.Load() && gs.couldTear(priority)) {
 		return "", false
 	}

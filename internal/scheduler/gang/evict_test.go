@@ -372,7 +372,7 @@ func TestProtectedPodsStay(t *testing.T) {
 	}{
 		"the other one goes":              {nil, 9, []string{"free"}},
 		"not where it may not say it":     {[]string{"others"}, 9, []string{"kept"}},
-		"not from a system-critical pod":  {nil, systemCritical, []string{"kept"}},
+		"not from a system-critical pod":  {nil, gangs.SystemCritical, []string{"kept"}},
 		"nor from where everybody may go": {[]string{"default"}, 9, []string{"free"}},
 	} {
 		t.Run(name, func(t *testing.T) {

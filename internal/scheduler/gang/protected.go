@@ -12,10 +12,6 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// systemCritical is the lowest priority of what the cluster cannot do without
-// (scheduling.SystemCriticalPriority). Nothing is protected from it.
-const systemCritical = 2_000_000_000
-
 // protected are the pods on nodes that volcano.sh/preemptable keeps from eviction. kube-scheduler's
 // own preemption does not know that word.
 type protected struct {
@@ -70,8 +66,13 @@ func (gs *Groups) mayProtect(namespace string) bool {
 // protectsGang says whether a gang is kept from eviction, which evicts all of its pods: by a word
 // of its object, or of one of the pods on nodes.
 func (gs *Groups) protectsGang(key wire.GangKey, pods []seated) bool {
-	if slices.ContainsFunc(pods, func(s seated) bool { return gs.protects(s.body.GetPod()) }) {
-		return true
+	return slices.ContainsFunc(pods, func(s seated) bool { return gs.protects(s.body.GetPod()) }) || gs.keepsPods(key)
+}
+
+// keepsPods says whether the object of a gang keeps its pods from eviction.
+func (gs *Groups) keepsPods(key wire.GangKey) bool {
+	if key.IsZero() {
+		return false
 	}
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
