@@ -77,7 +77,7 @@ func headOf(doc []byte) (*head, error) {
 	h := new(head)
 	var loose map[string]any
 	if err := yaml.Unmarshal(doc, &loose); err != nil {
-		return nil, strict.Unmarshal("object", doc, new(map[string]any))
+		return nil, cmp.Or(strict.Unmarshal("object", doc, new(map[string]any)), err) // the same in better words
 	}
 	h.Kind, _ = loose["kind"].(string)
 	h.APIVersion, _ = loose["apiVersion"].(string)

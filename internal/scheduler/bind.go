@@ -355,6 +355,7 @@ func (b *binding) Reconsider() error {
 		return errChanged
 	}
 	b.exact = a.Exact
+	b.plugin.core.feed.Again(b.pod.UID)
 	return nil
 }
 

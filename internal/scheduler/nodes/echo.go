@@ -41,9 +41,27 @@ func (f *Feed) shown(uid types.UID) (post, bool) {
 	if !ok {
 		return post{}, false
 	}
-	p, now := v.(post), f.Table.clock.Now()
-	if now.Sub(p.at) >= soonShown {
+	p := v.(post)
+	f.note(&p)
+	return p, true
+}
+
+// Again says that the Binding of a pod is about to be sent once more. From now on it tells nothing
+// about the watch: who may write the pod can have its Binding refused again and again.
+func (f *Feed) Again(uid types.UID) {
+	v, ok := f.posted.Load(uid)
+	if !ok {
+		return
+	}
+	p := v.(post)
+	f.note(&p)
+	p.at = time.Time{}
+	f.posted.CompareAndSwap(uid, v, p)
+}
+
+// note notes if a Binding has taken long.
+func (f *Feed) note(p *post) {
+	if now := f.Table.clock.Now(); !p.at.IsZero() && now.Sub(p.at) >= soonShown {
 		f.slow.Store(&now)
 	}
-	return p, true
 }

@@ -10,7 +10,7 @@ import (
 func TestPrompt(t *testing.T) {
 	f := newFixture(t)
 	f.ReportSeen(f.reportOf("n"))
-	x, y := pinned("x", 1), pinned("y", 2)
+	x, y, v := pinned("x", 1), pinned("y", 2), pinned("v", 4)
 	steps := []struct {
 		name string
 		do   func()
@@ -23,6 +23,11 @@ func TestPrompt(t *testing.T) {
 		{"shown late", func() { f.PodSeen(on(y, "n"), false) }, false},
 		{"soon after", func() { f.clock.Step(slowFor - time.Millisecond) }, false},
 		{"long after", func() { f.clock.Step(time.Millisecond) }, true},
+		{"one that is refused, since its pod was written meanwhile", func() { f.Posted(v, f.table.Named("n")); f.Again(v.UID); f.clock.Step(soonShown) }, true},
+		{"and again", func() { f.Again(v.UID); f.clock.Step(soonShown) }, true},
+		{"and is shown at last", func() { f.PodSeen(on(v, "n"), false); f.Again(v.UID) }, true},
+		{"one that was slow before it was sent again", func() { f.Posted(pinned("w", 5), f.table.Named("n")); f.clock.Step(soonShown); f.Again("uid-w") }, false},
+		{"long after that", func() { f.clock.Step(slowFor) }, true},
 		{"one whose outcome nobody knows", func() { f.Posted(pinned("z", 3), f.table.Named("n")); f.clock.Step(lostAfter) }, false},
 		{"and never will", func() { f.clock.Step(time.Millisecond) }, true},
 	}

@@ -72,7 +72,8 @@ type Feed struct {
 // NewFeed returns a feed that has heard nothing yet.
 func NewFeed(o FeedOptions) *Feed { return &Feed{FeedOptions: o} }
 
-// post is a pod whose Binding may have been written, its node, and when that was decided.
+// post is a pod whose Binding may have been written, its node, and when that was decided; zero if
+// it has been sent again.
 type post struct {
 	pod  *corev1.Pod
 	node *Node
