@@ -354,10 +354,16 @@ func (t *trial) best(k *kind) []int {
 // looks.
 const orderLooks = 3
 
-// some returns as many nodes as are scored that every plugin lets members of the kind have, as
-// kube-scheduler looks for some; nil if there are not so many. Kinds begin at different nodes.
+// someLooks is what it costs to ask and score a node, in looks; part of the budget goes into it.
+const someLooks = 16
+
+// some returns as many nodes that every plugin lets members of the kind have as kube-scheduler
+// looks for (numFeasibleNodesToFind), less if there are many kinds; nil if there are not so many.
+// What is preferred should be among them. Kinds begin at different nodes.
 func (t *trial) some(k *kind, which int) []int {
-	few, all := t.few(k), len(t.infos)
+	all := len(t.infos)
+	usual := max(100, all*max(5, 50-all/125)/100)
+	few := max(t.few(k), min(usual, plan.Looks/(someLooks*len(t.kinds))))
 	if all <= few {
 		return nil
 	}

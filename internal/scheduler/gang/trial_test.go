@@ -106,6 +106,46 @@ func TestTheBestNodesAreAsked(t *testing.T) {
 	}
 }
 
+// likes is a framework that likes one node better than all others.
+type likes struct {
+	*fakeHandle
+	node *corev1.Node
+}
+
+func (h likes) RunScorePlugins(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, infos []fwk.NodeInfo) ([]fwk.NodePluginScores, *fwk.Status) {
+	scores, status := h.fakeHandle.RunScorePlugins(ctx, state, pod, infos)
+	for i := range scores {
+		scores[i].TotalScore = 0
+		if infos[i].Node() == h.node {
+			scores[i].TotalScore = 1
+		}
+	}
+	return scores, status
+}
+
+// TestAPreferredNodeIsFound by a gang for which Berth has no order, as kube-scheduler finds it for
+// a pod: all of 100 nodes are looked at, and a part of more.
+func TestAPreferredNodeIsFound(t *testing.T) {
+	for _, tc := range []struct{ nodes, likes, kinds, looks int }{{100, 99, 1, 100}, {400, 187, 1, 188}, {400, 63, 256, 64}} {
+		inWorld(t, tc.nodes, func(w *world) {
+			profile := w.profile()
+			profile.Handle = likes{&fakeHandle{w: w}, w.nodes[tc.likes]}
+			profile.BestFirst = func(fwk.CycleState, []fwk.NodeInfo) []int { return nil }
+			j := &job{pods: []*corev1.Pod{podOf("g", "m", 1, 3)}, tasks: make([]string, 1)}
+			t := &trial{ctx: w.t.Context(), profile: profile, job: j, mates: sets.New[types.UID](), over: map[int]fwk.NodeInfo{}}
+			if status := t.prepare(); status != nil {
+				w.t.Fatal(status)
+			}
+			for len(t.kinds) < tc.kinds {
+				t.kinds = append(t.kinds, t.kinds[0])
+			}
+			if got := t.Nodes(0); len(got) != tc.looks || got[0] != tc.likes {
+				w.t.Errorf("%+v: %d nodes, node %d first", tc, len(got), got[0])
+			}
+		})
+	}
+}
+
 // fill fills some of the first nodes, and empties the others.
 func (w *world) fill(some func() bool, first int) {
 	w.pods = map[types.UID]*corev1.Pod{}
