@@ -1,5 +1,5 @@
 # The engine against the genuine kubelet. N is the number of admissions to compare, SEED the seed of the first case;
-# FILE=cases.ndjson compares the cases of a file. A mismatch is shrunk and printed as a line for `berth replay`.
+# FILE=cases.ndjson compares the cases of a file. A mismatch is shrunk and printed as a line for `go run ./test/replay`.
 N ?= 20000
 CONFORMANCE_VERSIONS ?= 1.37 1.35 1.34 1.33
 

@@ -24,7 +24,6 @@ func verbs() []*cobra.Command {
 		NewTopologyCommand(),
 		NewCheckCommand(),
 		NewSimulateCommand(),
-		NewReplayCommand(),
 		NewConvertCommand(),
 		NewVersionCommand(),
 	}

@@ -1,4 +1,4 @@
-// Package sim plays nodes without machines: the engine in a kubelet's place. `berth replay`, `berth
+// Package sim plays nodes without machines: the engine in a kubelet's place. test/replay, `berth
 // place` and the tests of everything that is told by kubelets play theirs with it.
 //
 // It knows no ledger, so that the ledger's own tests can play nodes too.

@@ -3,10 +3,10 @@ package suggest
 import "testing"
 
 func TestNearest(t *testing.T) {
-	verbs := []string{"place", "explain", "nodes", "pods", "fit", "topology", "check", "replay"}
+	verbs := []string{"place", "explain", "nodes", "pods", "fit", "topology", "check", "simulate"}
 	for word, want := range map[string]string{
 		"topolgy": "topology", "plaec": "place", "explian": "explain", "node": "nodes", "Fit": "fit", "fti": "fit",
-		"": "", "place": "", "zzz": "", "delete": "", "relay": "replay",
+		"": "", "place": "", "zzz": "", "delete": "", "simulat": "simulate",
 	} {
 		if got := Nearest(word, verbs); got != want {
 			t.Errorf("%q: got %q, want %q", word, got, want)

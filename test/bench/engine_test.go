@@ -3,9 +3,9 @@ package bench
 import (
 	"testing"
 
-	"github.com/berth-dev/berth/internal/cases"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/test/replay/cases"
 	"github.com/berth-dev/berth/topology"
 )
 

@@ -10,9 +10,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/berth-dev/berth/internal/cases"
 	"github.com/berth-dev/berth/internal/kubeletstate"
 	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/test/replay/cases"
 )
 
 var foldersWanted = flag.Int("folders", 400, "folders of checkpoints to start a kubelet over")

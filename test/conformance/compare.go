@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/berth-dev/berth/internal/cases"
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/test/conformance/diff"
 	"github.com/berth-dev/berth/test/conformance/oracle"
+	"github.com/berth-dev/berth/test/replay/cases"
 )
 
 // Comparison is how two answers to a case relate.

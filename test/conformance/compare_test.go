@@ -3,8 +3,8 @@ package conformance
 import (
 	"testing"
 
-	"github.com/berth-dev/berth/internal/cases"
 	"github.com/berth-dev/berth/test/conformance/oracle"
+	"github.com/berth-dev/berth/test/replay/cases"
 )
 
 // answered is a result of admissions, one for each value, and its reasons are those given.

@@ -13,9 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/berth-dev/berth/internal/cases"
 	"github.com/berth-dev/berth/test/conformance/diff"
 	"github.com/berth-dev/berth/test/conformance/gen"
+	"github.com/berth-dev/berth/test/replay/cases"
 )
 
 var (

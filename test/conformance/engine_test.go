@@ -1,10 +1,10 @@
 package conformance
 
 import (
-	"github.com/berth-dev/berth/internal/cases"
-	"github.com/berth-dev/berth/internal/replay"
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/test/conformance/oracle"
+	"github.com/berth-dev/berth/test/replay/cases"
+	"github.com/berth-dev/berth/test/replay/play"
 )
 
 // engine is the engine under test, as the release that the main module links.
@@ -12,9 +12,9 @@ func engine(c *cases.Case) Answered { return answer(c, oracle.Version) }
 
 // answer is the engine under test, as a kubelet of some release.
 func answer(c *cases.Case, version placement.Version) Answered {
-	r, err := replay.Run(c, version)
+	r, err := play.Run(c, version)
 	if err != nil {
 		return Answered{Result: &cases.Result{ID: "error: " + err.Error()}}
 	}
-	return Answered{Result: r, Declined: r.StartupError != "" && replay.Declined(c, version)}
+	return Answered{Result: r, Declined: r.StartupError != "" && play.Declined(c, version)}
 }

@@ -20,10 +20,10 @@ import (
 	"k8s.io/utils/cpuset"
 	"k8s.io/utils/dump"
 
-	"github.com/berth-dev/berth/internal/cases"
 	"github.com/berth-dev/berth/internal/kubeletstate"
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/test/conformance/gen"
+	"github.com/berth-dev/berth/test/replay/cases"
 	"github.com/berth-dev/berth/topology"
 )
 

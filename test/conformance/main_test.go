@@ -32,4 +32,4 @@ func TestMain(m *testing.M) {
 }
 
 // recorded is where the genuine kubelet's decisions are.
-var recorded = filepath.Join("..", "..", "internal", "cases", "testdata", "recorded")
+var recorded = filepath.Join("..", "replay", "cases", "testdata", "recorded")

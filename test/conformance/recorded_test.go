@@ -4,9 +4,9 @@ import (
 	"encoding/json"
 	"testing"
 
-	"github.com/berth-dev/berth/internal/cases"
 	"github.com/berth-dev/berth/test/conformance/diff"
 	"github.com/berth-dev/berth/test/conformance/oracle"
+	"github.com/berth-dev/berth/test/replay/cases"
 )
 
 // TestOracleAgreesWithRecording proves the oracle: what the managers decide here is what was

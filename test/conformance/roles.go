@@ -7,11 +7,11 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/berth-dev/berth/internal/cases"
 	"github.com/berth-dev/berth/internal/featuregates"
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/test/conformance/gen"
 	"github.com/berth-dev/berth/test/conformance/oracle"
+	"github.com/berth-dev/berth/test/replay/cases"
 )
 
 // Told is an oracle's answer to a case, as a child writes it.

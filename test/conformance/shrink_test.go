@@ -3,8 +3,8 @@ package conformance
 import (
 	"testing"
 
-	"github.com/berth-dev/berth/internal/cases"
 	"github.com/berth-dev/berth/test/conformance/gen"
+	"github.com/berth-dev/berth/test/replay/cases"
 )
 
 // TestShrink shrinks with a fault that needs one pod with two CPUs, and expects little else to

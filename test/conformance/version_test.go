@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/berth-dev/berth/internal/cases"
 	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/test/replay/cases"
 )
 
 var (

@@ -58,7 +58,6 @@ internal/plan             : topology placement internal/ledger internal/suppose
 internal/suppose          : placement internal/amounts internal/ledger
 internal/defrag           : placement internal/amounts internal/suppose
 internal/moving           : internal/wire
-internal/cases            : internal/clip topology placement
 internal/wire             : internal/clip topology placement placement/joint api/... internal/amounts internal/kubeletstate
 internal/gangs            : internal/amounts internal/wire
 internal/suggest          :
@@ -74,7 +73,6 @@ internal/survey           : internal/demand internal/gangs topology placement ap
 internal/web              : internal/clip topology internal/machineview internal/manifest internal/survey internal/version internal/wire
 internal/manifest         : api/... internal/amounts internal/strict internal/suggest internal/wire
 internal/whatif           : topology placement sysfs internal/lscpu internal/pasted internal/machineview internal/amounts internal/capture internal/featuregates internal/kubeletconfig internal/kubeletstate internal/sim internal/suggest internal/suppose internal/survey internal/wire
-internal/replay           : topology placement/... internal/cases internal/sim internal/wire
 
 internal/scheduler/wake   : placement internal/ledger
 internal/scheduler/later  :
@@ -95,7 +93,7 @@ examples/licences/berth-scheduler: examples/licences scheduler
 internal/enforce          : topology placement placement/joint internal/wire
 internal/agent            : internal/apiclient internal/atomicfile internal/clip internal/stranded topology placement sysfs internal/wire internal/enforce internal/offer internal/kubeletconfig internal/kubeletstate api/...
 internal/cli/table        :
-internal/cli              : internal/amounts internal/atomicfile internal/gangs topology/... internal/convert internal/defrag internal/moving placement sysfs api/... internal/capture internal/cli/table internal/kubeletconfig internal/lscpu internal/machineview internal/manifest internal/strict internal/suggest internal/whatif internal/cases internal/replay internal/kubeletstate internal/ledger internal/nodestate internal/survey internal/sim internal/simulate/... internal/web internal/wire internal/version
+internal/cli              : internal/amounts internal/atomicfile internal/gangs topology/... internal/convert internal/defrag internal/moving placement sysfs api/... internal/capture internal/cli/table internal/kubeletconfig internal/lscpu internal/machineview internal/manifest internal/strict internal/suggest internal/whatif internal/kubeletstate internal/ledger internal/nodestate internal/survey internal/sim internal/simulate/... internal/web internal/wire internal/version
 internal/guarded          :
 internal/jobs             : internal/clip internal/version api/batch/... api/scheduling/volcano/... internal/guarded
 internal/child            :

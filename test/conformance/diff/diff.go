@@ -1,4 +1,4 @@
-// Package diff says in what two results of a case differ (internal/cases).
+// Package diff says in what two results of a case differ (test/replay/cases).
 package diff
 
 import (
@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/berth-dev/berth/internal/cases"
+	"github.com/berth-dev/berth/test/replay/cases"
 	"github.com/berth-dev/berth/topology"
 )
 

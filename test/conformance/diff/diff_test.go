@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/berth-dev/berth/internal/cases"
+	"github.com/berth-dev/berth/test/replay/cases"
 	"github.com/berth-dev/berth/topology"
 )
 
@@ -54,7 +54,7 @@ func TestResultsSeesEachField(t *testing.T) {
 }
 
 func TestRecordedResultsEqualThemselves(t *testing.T) {
-	f, err := cases.Open(filepath.Join("..", "..", "..", "internal", "cases", "testdata", "recorded", "results.ndjson.gz"))
+	f, err := cases.Open(filepath.Join("..", "..", "replay", "cases", "testdata", "recorded", "results.ndjson.gz"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,7 +5,7 @@ package gen
 import (
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/berth-dev/berth/internal/cases"
+	"github.com/berth-dev/berth/test/replay/cases"
 )
 
 // claim lets Dynamic Resource Allocation provide some of the devices that the pod asks for.

@@ -5,7 +5,7 @@ package gen
 import (
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/berth-dev/berth/internal/cases"
+	"github.com/berth-dev/berth/test/replay/cases"
 )
 
 // claim does nothing: in the API of 1.33, Dynamic Resource Allocation provides no extended

@@ -3,7 +3,7 @@ package gen
 import (
 	"fmt"
 
-	"github.com/berth-dev/berth/internal/cases"
+	"github.com/berth-dev/berth/test/replay/cases"
 	"github.com/berth-dev/berth/topology"
 )
 

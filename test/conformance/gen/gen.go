@@ -5,7 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/berth-dev/berth/internal/cases"
+	"github.com/berth-dev/berth/test/replay/cases"
 )
 
 // Case returns the case of a seed: the same seed, the same case.

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"testing"
 
-	"github.com/berth-dev/berth/internal/cases"
+	"github.com/berth-dev/berth/test/replay/cases"
 )
 
 func TestCasesAreValidAndRepeatable(t *testing.T) {

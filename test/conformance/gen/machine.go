@@ -3,7 +3,7 @@ package gen
 import (
 	"slices"
 
-	"github.com/berth-dev/berth/internal/cases"
+	"github.com/berth-dev/berth/test/replay/cases"
 	"github.com/berth-dev/berth/topology"
 )
 

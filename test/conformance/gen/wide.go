@@ -1,7 +1,7 @@
 package gen
 
 import (
-	"github.com/berth-dev/berth/internal/cases"
+	"github.com/berth-dev/berth/test/replay/cases"
 	"github.com/berth-dev/berth/topology"
 )
 

@@ -21,8 +21,8 @@ import (
 	"k8s.io/klog/v2"
 	corev1defaults "k8s.io/kubernetes/pkg/apis/core/v1"
 
-	"github.com/berth-dev/berth/internal/cases"
 	"github.com/berth-dev/berth/internal/kubeletstate"
+	"github.com/berth-dev/berth/test/replay/cases"
 )
 
 func init() {

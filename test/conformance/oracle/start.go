@@ -5,8 +5,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/berth-dev/berth/internal/cases"
 	"github.com/berth-dev/berth/internal/kubeletstate"
+	"github.com/berth-dev/berth/test/replay/cases"
 )
 
 // Started is what the managers of a kubelet said that started over checkpoints: nil if one started,

@@ -10,8 +10,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
-	"github.com/berth-dev/berth/internal/cases"
 	"github.com/berth-dev/berth/test/conformance/nvidia"
+	"github.com/berth-dev/berth/test/replay/cases"
 )
 
 // ready says that all sources of pods have been seen, so that the managers collect what inactive

@@ -1,17 +1,17 @@
-// Package replay runs cases through the engine: what would a kubelet with this machine and
+// Package play runs cases through the engine: what would a kubelet with this machine and
 // configuration do with these events? Its results have the form in which the genuine kubelet's were
-// recorded (internal/cases).
-package replay
+// recorded (test/replay/cases).
+package play
 
 import (
 	"errors"
 	"fmt"
 	"slices"
 
-	"github.com/berth-dev/berth/internal/cases"
 	"github.com/berth-dev/berth/internal/sim"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/test/replay/cases"
 	"github.com/berth-dev/berth/topology"
 )
 

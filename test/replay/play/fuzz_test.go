@@ -1,11 +1,11 @@
-package replay_test
+package play_test
 
 import (
 	"testing"
 
-	"github.com/berth-dev/berth/internal/cases"
-	"github.com/berth-dev/berth/internal/replay"
 	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/test/replay/cases"
+	"github.com/berth-dev/berth/test/replay/play"
 )
 
 const small = `{"id":"small","machine":{"nodes":[{"id":0,"memory":8589934592,"hugepages":[{"sizeKB":1048576,"count":2}],"distances":[10,20],"cores":[{"id":0,"socket":0,"threads":[0,4],"l3":0},{"id":1,"socket":0,"threads":[1,5],"l3":0}]},` +
@@ -25,14 +25,14 @@ func FuzzRun(f *testing.F) {
 		if err != nil {
 			return
 		}
-		r, err := replay.Run(c, placement.V136)
+		r, err := play.Run(c, placement.V136)
 		if err != nil {
 			return
 		}
 		if n := len(r.Events); r.StartupError == "" && n != len(c.Events) && (n == 0 || r.Events[n-1].Panic == "") {
 			t.Fatalf("%d of %d events", n, len(c.Events))
 		}
-		again, err := replay.Run(c, placement.V136)
+		again, err := play.Run(c, placement.V136)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -51,12 +51,12 @@ func TestReleases(t *testing.T) {
 		t.Fatal(err)
 	}
 	for v := placement.V133; v <= placement.V137; v++ {
-		r, err := replay.Run(c, v)
+		r, err := play.Run(c, v)
 		if err != nil || r.StartupError != "" || len(r.Events) != 5 {
 			t.Errorf("1.%d: %+v, %v", v, r, err)
 		}
 	}
-	if r, err := replay.Run(c, 99); err != nil || r.StartupError == "" || !replay.Declined(c, 99) || replay.Declined(c, 0) {
+	if r, err := play.Run(c, 99); err != nil || r.StartupError == "" || !play.Declined(c, 99) || play.Declined(c, 0) {
 		t.Errorf("an unknown release: %+v, %v", r, err)
 	}
 }

@@ -1,13 +1,13 @@
-package replay_test
+package play_test
 
 import (
 	"path/filepath"
 	"testing"
 
-	"github.com/berth-dev/berth/internal/cases"
-	"github.com/berth-dev/berth/internal/replay"
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/test/conformance/diff"
+	"github.com/berth-dev/berth/test/replay/cases"
+	"github.com/berth-dev/berth/test/replay/play"
 )
 
 // recorded is where the genuine kubelet's decisions are.
@@ -50,7 +50,7 @@ func TestRecorded(t *testing.T) {
 	cs, want := readAll(t)
 	differing, admissions := 0, 0
 	for i, c := range cs {
-		got, err := replay.Run(c, placement.V136)
+		got, err := play.Run(c, placement.V136)
 		if err != nil {
 			t.Errorf("%v", err)
 			continue

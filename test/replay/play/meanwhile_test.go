@@ -1,10 +1,10 @@
-package replay
+package play
 
 import (
 	"strings"
 	"testing"
 
-	"github.com/berth-dev/berth/internal/cases"
+	"github.com/berth-dev/berth/test/replay/cases"
 )
 
 func TestEndingsThatCannotBe(t *testing.T) {
