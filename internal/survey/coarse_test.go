@@ -82,3 +82,47 @@ func TestCoarse(t *testing.T) {
 		t.Errorf("counted by the report: %+v", p)
 	}
 }
+
+// TestPinnedCPUsUnknown: on a node that is known by amounts only, a pod that is pinned has
+// that many CPUs, and nobody makes up which; a pod on a node that nobody knows has none.
+func TestPinnedCPUsUnknown(t *testing.T) {
+	w := newWorld(t)
+	w.addZones("n", "4")
+	placed := func(p *corev1.Pod) *corev1.Pod {
+		text, err := wire.WritePlacement(&wire.Placement{Sequence: 1, Report: 1, Guarantee: wire.GuaranteeAmounts, Decision: placement.Decision{
+			UID: string(p.UID), Containers: []placement.ContainerDecision{{Name: "main", Hint: placement.Hint{NUMA: topology.NewNUMASet(1)}}}}})
+		w.must(err)
+		p.Annotations = map[string]string{wire.PlacementAnnotation: text}
+		return p
+	}
+	started := metav1.NewTime(noon.Add(-2 * time.Hour))
+	on := func(p *corev1.Pod, node string) *corev1.Pod {
+		w.bind(p, node, "")
+		p.Status.StartTime = &started
+		return p
+	}
+	shared, mixed, withInit := pod("shared", 3), pod("mixed", 3), pod("init", 3)
+	shared.Spec.Containers[0].Resources.Requests = corev1.ResourceList{"cpu": resource.MustParse("1")}
+	shared.Status.QOSClass = corev1.PodQOSBurstable
+	mixed.Spec.Containers[0].Resources.Limits["cpu"] = resource.MustParse("2500m")
+	mixed.Spec.Containers[0].Resources.Requests = mixed.Spec.Containers[0].Resources.Limits
+	first := *withInit.Spec.Containers[0].DeepCopy()
+	first.Name = "first"
+	withInit.Spec.InitContainers = []corev1.Container{first}
+	pods := map[*corev1.Pod]int{
+		placed(on(pod("placed", 3), "n")): 3, on(pod("not-ours", 3), "n"): 3, on(shared, "n"): 0, on(mixed, "n"): 0,
+		on(withInit, "n"): 3, placed(on(pod("nowhere", 3), "gone")): 0,
+	}
+	s, err := w.cluster().Survey(t.Context(), "")
+	w.must(err)
+	for p, want := range pods {
+		if got, _ := s.pod(p); got.UnknownCPUs != want || got.CPUs != "" {
+			t.Errorf("%s: %d unknown CPUs, CPUs %q; want %d and none: %+v", p.Name, got.UnknownCPUs, got.CPUs, want, got)
+		}
+	}
+	e, err := w.cluster().Explain(t.Context(), "placed", "")
+	w.must(err)
+	if e.Promise == nil || e.Promise.Containers[0].UnknownCPUs != 3 || e.Promise.Containers[0].CPUs != "" {
+		t.Errorf("%+v", e.Promise)
+	}
+}

@@ -96,6 +96,8 @@ func (n *node) countUnknown(containers []Container, r *placement.Request) []Cont
 
 var kindNames = map[placement.ContainerKind]string{placement.App: "app", placement.Init: "init", placement.Sidecar: "sidecar"}
 
+var kindNamed = map[string]placement.ContainerKind{"app": placement.App, "init": placement.Init, "sidecar": placement.Sidecar}
+
 // Label is the container's name; it marks what is not an ordinary container.
 func (c *Container) Label() string {
 	if c.Kind == kindNames[placement.App] {

@@ -158,14 +158,21 @@ func (s *Survey) unknownTopology(pod *corev1.Pod) string {
 	return ""
 }
 
-// claimsOf are the claims of a pod's volumes, by name.
-func claimsOf(pod *corev1.Pod) (out []string) {
+// claimOf is a claim of a pod, by name.
+type claimOf struct {
+	name string
+	// made is the volume that a controller makes the claim of; "" if people create it.
+	made string
+}
+
+// claimsOf are the claims of a pod's volumes.
+func claimsOf(pod *corev1.Pod) (out []claimOf) {
 	for i := range pod.Spec.Volumes {
 		switch v := &pod.Spec.Volumes[i]; {
 		case v.PersistentVolumeClaim != nil:
-			out = append(out, v.PersistentVolumeClaim.ClaimName)
+			out = append(out, claimOf{name: v.PersistentVolumeClaim.ClaimName})
 		case v.Ephemeral != nil:
-			out = append(out, pod.Name+"-"+v.Name)
+			out = append(out, claimOf{pod.Name + "-" + v.Name, v.Name})
 		}
 	}
 	return out
@@ -178,15 +185,21 @@ const selectedNode = "volume.kubernetes.io/selected-node"
 // heldByClaims says which claim of the pod is not bound, if that holds it back; nil for none, or
 // where claims may not be read.
 func (a *api) heldByClaims(ctx context.Context, pod *corev1.Pod) *HeldBack {
-	for _, name := range claimsOf(pod) {
+	for _, c := range claimsOf(pod) {
+		name := c.name
 		claim, err := a.core.PersistentVolumeClaims(pod.Namespace).Get(ctx, name, metav1.GetOptions{})
 		switch {
+		case apierrors.IsNotFound(err) && c.made != "":
+			return &HeldBack{byVolumes, "there is no PersistentVolumeClaim " + name + " yet, which kube-controller-manager makes of volume " + c.made,
+				"look at the pod's events, and at the log of kube-controller-manager: kubectl describe pod " + pod.Name}
 		case apierrors.IsNotFound(err):
 			return &HeldBack{byVolumes, "there is no PersistentVolumeClaim " + name, "create it, or mend the name in spec.volumes"}
 		case err != nil:
 			return nil
 		case claim.Status.Phase == corev1.ClaimLost:
 			return &HeldBack{byVolumes, "PersistentVolumeClaim " + name + " has lost its volume", "kubectl describe pvc " + name}
+		case claim.DeletionTimestamp != nil:
+			return &HeldBack{byVolumes, "PersistentVolumeClaim " + name + " is being deleted", "wait until it is gone and create it again: kubectl describe pvc " + name}
 		case claim.Spec.VolumeName != "" || claim.Status.Phase == corev1.ClaimBound:
 			continue
 		}

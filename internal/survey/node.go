@@ -199,8 +199,8 @@ func (n *node) guarantee() wire.Guarantee {
 	return n.reading.Guarantee
 }
 
-// coarse says that the report tells amounts alone.
-func (n *node) coarse() bool { return n.reading != nil && n.reading.Coarse() }
+// coarse says that the report tells amounts alone; false of a node that is not there.
+func (n *node) coarse() bool { return n != nil && n.reading != nil && n.reading.Coarse() }
 
 // sequence is the number of the report; 0 without one.
 func (n *node) sequence() int64 {

@@ -175,8 +175,9 @@ func (p *Pod) hold(numa string, containers []Container) {
 		}
 	}
 	p.NUMANodes, p.CPUs, p.Containers = numa, strings.Join(cpus, ";"), containers
-	p.UnknownCPUs = 0
+	var unknown placement.Peak[int]
 	for i := range containers {
-		p.UnknownCPUs += containers[i].UnknownCPUs
+		unknown.Add(kindNamed[containers[i].Kind], containers[i].UnknownCPUs)
 	}
+	p.UnknownCPUs = unknown.Most()
 }

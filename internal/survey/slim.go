@@ -23,7 +23,8 @@ func slimPod(pod *corev1.Pod) *corev1.Pod {
 		},
 		Spec: corev1.PodSpec{
 			NodeName: s.NodeName, SchedulerName: s.SchedulerName, NodeSelector: s.NodeSelector, Affinity: s.Affinity, Tolerations: s.Tolerations,
-			Priority: s.Priority, PriorityClassName: s.PriorityClassName, PreemptionPolicy: s.PreemptionPolicy, Overhead: s.Overhead, OS: s.OS, Resources: s.Resources,
+			TopologySpreadConstraints: s.TopologySpreadConstraints,
+			Priority:                  s.Priority, PriorityClassName: s.PriorityClassName, PreemptionPolicy: s.PreemptionPolicy, Overhead: s.Overhead, OS: s.OS, Resources: s.Resources,
 			RestartPolicy: s.RestartPolicy, SchedulingGates: s.SchedulingGates, ResourceClaims: s.ResourceClaims, SchedulingGroup: s.SchedulingGroup,
 			ActiveDeadlineSeconds: s.ActiveDeadlineSeconds, TerminationGracePeriodSeconds: s.TerminationGracePeriodSeconds,
 		},
@@ -45,7 +46,7 @@ func slimReservation(o *koordinator.Reservation) *koordinator.Reservation {
 		all := t.Spec
 		t.Annotations = berthAnnotations(t.Annotations)
 		t.Spec = *slimPod(&corev1.Pod{Spec: all}).Spec.DeepCopy()
-		t.Spec.RuntimeClassName, t.Spec.TopologySpreadConstraints = all.RuntimeClassName, all.TopologySpreadConstraints
+		t.Spec.RuntimeClassName = all.RuntimeClassName
 	}
 	return out
 }
@@ -68,7 +69,7 @@ func slimVolumes(all []corev1.Volume) (out []corev1.Volume) {
 		case v.HostPath != nil:
 			kept.HostPath = new(corev1.HostPathVolumeSource)
 		case v.PersistentVolumeClaim != nil:
-			kept.PersistentVolumeClaim = new(corev1.PersistentVolumeClaimVolumeSource)
+			kept.PersistentVolumeClaim = &corev1.PersistentVolumeClaimVolumeSource{ClaimName: v.PersistentVolumeClaim.ClaimName}
 		case v.Ephemeral != nil:
 			kept.Ephemeral = new(corev1.EphemeralVolumeSource)
 		default:

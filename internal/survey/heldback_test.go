@@ -1,0 +1,124 @@
+package survey
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+)
+
+// claimed is a pod with a volume of the claim data.
+func claimed(name, message string) *corev1.Pod {
+	p := pod(name, 2)
+	p.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}}}
+	if message != "" {
+		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: message}}
+	}
+	return p
+}
+
+// TestHeldByClaims: a claim holds a pod back if it is missing, lost, being deleted, or not
+// bound for a reason that is known. One that waits for the pod's node (WaitForFirstConsumer)
+// does not.
+func TestHeldByClaims(t *testing.T) {
+	class := "fast"
+	claim := func(change func(*corev1.PersistentVolumeClaim)) *corev1.PersistentVolumeClaim {
+		c := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "data"}, Spec: corev1.PersistentVolumeClaimSpec{StorageClassName: &class}, Status: corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimPending}}
+		change(c)
+		return c
+	}
+	const fails = "0/2 nodes are available: "
+	for name, c := range map[string]struct {
+		claim   *corev1.PersistentVolumeClaim
+		code    int // of a refusal
+		message string
+		want    string // "" for nothing
+	}{
+		"missing":          {code: http.StatusNotFound, want: "there is no PersistentVolumeClaim data"},
+		"may not be read":  {code: http.StatusForbidden},
+		"bound":            {claim: claim(func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeName, c.Status.Phase = "pv", corev1.ClaimBound })},
+		"lost":             {claim: claim(func(c *corev1.PersistentVolumeClaim) { c.Status.Phase = corev1.ClaimLost }), want: "PersistentVolumeClaim data has lost its volume"},
+		"on its way out":   {claim: claim(func(c *corev1.PersistentVolumeClaim) { c.DeletionTimestamp = &metav1.Time{Time: noon} }), want: "PersistentVolumeClaim data is being deleted"},
+		"no StorageClass":  {claim: claim(func(c *corev1.PersistentVolumeClaim) { c.Spec.StorageClassName = nil }), want: "PersistentVolumeClaim data is not bound, and names no StorageClass"},
+		"empty class":      {claim: claim(func(c *corev1.PersistentVolumeClaim) { c.Spec.StorageClassName = new(string) }), want: "PersistentVolumeClaim data is not bound, and names no StorageClass"},
+		"waits for a node": {claim: claim(func(*corev1.PersistentVolumeClaim) {})},
+		"waits for a node, and the node is too small": {claim: claim(func(*corev1.PersistentVolumeClaim) {}), message: fails + "2 Insufficient cpu."},
+		"waits for its volume": {claim: claim(func(c *corev1.PersistentVolumeClaim) { c.Annotations = map[string]string{selectedNode: "n1"} }),
+			want: "PersistentVolumeClaim data is not bound (StorageClass fast): it waits for a volume on node n1"},
+		"the scheduler says so": {claim: claim(func(*corev1.PersistentVolumeClaim) {}), message: fails + "pod has unbound immediate PersistentVolumeClaims. preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling.",
+			want: "PersistentVolumeClaim data is not bound (StorageClass fast): pod has unbound immediate PersistentVolumeClaims"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			asked := ""
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				asked = r.URL.Path
+				w.Header().Set("Content-Type", "application/json")
+				if c.claim == nil {
+					w.WriteHeader(c.code)
+					fmt.Fprintf(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","code":%d,"reason":%q}`, c.code, map[int]string{http.StatusNotFound: "NotFound", http.StatusForbidden: "Forbidden"}[c.code])
+					return
+				}
+				_ = json.NewEncoder(w).Encode(c.claim)
+			}))
+			defer server.Close()
+			a, err := connect(Options{Config: &rest.Config{Host: server.URL}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			held := a.heldByClaims(t.Context(), slimPod(claimed("p", c.message))) // as the map holds it
+			if asked != "/api/v1/namespaces/default/persistentvolumeclaims/data" {
+				t.Errorf("asked for %q", asked)
+			}
+			switch {
+			case c.want == "" && held != nil:
+				t.Errorf("held back: %+v", held)
+			case c.want != "" && (held == nil || held.By != byVolumes || held.Message != c.want || held.Advice == ""):
+				t.Errorf("%+v, want %q", held, c.want)
+			}
+		})
+	}
+}
+
+// TestEphemeralClaims: nobody is told to create a claim that a controller makes.
+func TestEphemeralClaims(t *testing.T) {
+	server := httptest.NewServer(http.NotFoundHandler())
+	defer server.Close()
+	a, err := connect(Options{Config: &rest.Config{Host: server.URL}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := pod("p", 2)
+	p.Spec.Volumes = []corev1.Volume{{Name: "scratch", VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}}}}
+	held := a.heldByClaims(t.Context(), slimPod(p))
+	if held == nil || held.Message != "there is no PersistentVolumeClaim p-scratch yet, which kube-controller-manager makes of volume scratch" || strings.Contains(held.Advice, "create it") {
+		t.Errorf("%+v", held)
+	}
+}
+
+// TestHeldBackOnTheMap: what the map and snapshots hold of a pod says what holds it back.
+func TestHeldBackOnTheMap(t *testing.T) {
+	w := newWorld(t)
+	w.report(w.addNode("n1"))
+	gated, spread, says := pod("gated", 2), pod("spread", 2), claimed("says", "0/1 nodes are available: 1 moon is in the wrong house.")
+	gated.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/wait"}}
+	spread.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: "zone", WhenUnsatisfiable: corev1.DoNotSchedule}}
+	for _, p := range []*corev1.Pod{gated, spread, says} {
+		w.Pods = append(w.Pods, slimPod(p))
+	}
+	for name, want := range map[string]string{"gated": "held back by SchedulingGates", "spread": "held back by PodTopologySpread", "says": "held back by another plugin"} {
+		e, err := w.cluster().Explain(t.Context(), name, "")
+		w.must(err)
+		if got := WaitsFor(e); got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+	if other := pod("other", 2); ShapeOf(other) == ShapeOf(w.Pods[1]) {
+		t.Error("a pod with a spread constraint is answered as one without")
+	}
+}
