@@ -6,6 +6,7 @@ import (
 	"testing"
 	"testing/fstest"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -15,18 +16,26 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-const numaPolicy = "volcano.sh/numa-topology-policy"
+const (
+	numaPolicy    = "volcano.sh/numa-topology-policy"
+	annotatedPods = "annotated-pods.yaml"
+)
 
-// annotated is a pod, or the template of one, with the policy and the container's resources.
+// annotated is a pod, or the template of one, with the policy and the container's resources. Its
+// amounts are texts, as in every object that the API server has decoded.
 func annotated(t *testing.T, policy, resources string) map[string]any {
 	t.Helper()
-	var out map[string]any
+	var pod corev1.PodTemplateSpec
 	text := `{metadata: {name: x, annotations: {"` + numaPolicy + `": "` + policy + `"}}, spec: {containers: [{name: c, resources: ` + resources + `}]}}`
-	if err := yaml.Unmarshal([]byte(text), &out); err != nil {
+	if err := yaml.UnmarshalStrict([]byte(text), &pod); err != nil {
 		t.Fatal(err)
 	}
 	if policy == "" {
-		delete(out["metadata"].(map[string]any), "annotations")
+		pod.Annotations = nil
+	}
+	out, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&pod)
+	if err != nil {
+		t.Fatal(err)
 	}
 	return out
 }
@@ -51,9 +60,9 @@ var (
 	cronJobKind    = schema.GroupVersionResource{Group: "batch", Version: "v1", Resource: "cronjobs"}
 )
 
-// TestAnnotatedPods: what asks for a policy in Volcano's way names one that is known, and who asks
-// for it without CPUs of its own is warned, wherever it stands. Pods of other schedulers are not
-// looked at.
+// TestAnnotatedPods: what asks for a policy in Volcano's way names one that is known. The author of
+// a pod without CPUs of its own is warned by the policy about ignored annotations, once. Pods of
+// other schedulers are not looked at.
 func TestAnnotatedPods(t *testing.T) {
 	const whole = `{limits: {cpu: 2, memory: 1Gi}}`
 	for name, c := range map[string]struct {
@@ -66,11 +75,11 @@ func TestAnnotatedPods(t *testing.T) {
 		"no policy":           {"", `{}`, "", false},
 		"policy none":         {"none", `{}`, "", false},
 		"an unknown policy":   {"single-numa", whole, `metadata.annotations[volcano.sh/numa-topology-policy]: "single-numa": want none, best-effort,`, false},
-		"a part of a CPU":     {"best-effort", `{limits: {cpu: 1500m, memory: 1Gi}}`, "spec.containers[].resources.limits.cpu of c (1500m)", true},
-		"no limits":           {"best-effort", `{}`, "limits.cpu of c (none)", true},
-		"no memory":           {"best-effort", `{limits: {cpu: 1}}`, "spec.containers[].resources of c: the policy is passed over", true},
-		"other requests":      {"best-effort", `{limits: {cpu: 2, memory: 1Gi}, requests: {cpu: 1}}`, "requests equal to them", true},
-		"a request, no limit": {"best-effort", `{limits: {memory: 1Gi}, requests: {cpu: 1}}`, "limits.cpu of c (none)", true},
+		"a part of a CPU":     {"best-effort", `{limits: {cpu: 1500m, memory: 1Gi}}`, "", true},
+		"no limits":           {"best-effort", `{}`, "", true},
+		"no memory":           {"best-effort", `{limits: {cpu: 1}}`, "", true},
+		"other requests":      {"best-effort", `{limits: {cpu: 2, memory: 1Gi}, requests: {cpu: 1}}`, "", true},
+		"a request, no limit": {"best-effort", `{limits: {memory: 1Gi}, requests: {cpu: 1}}`, "", true},
 	} {
 		pod := annotated(t, c.policy, c.resources)
 		for kind, one := range map[string]struct {
@@ -83,52 +92,36 @@ func TestAnnotatedPods(t *testing.T) {
 			"CronJob": {cronJobKind, map[string]any{"metadata": map[string]any{"name": "x"}, "spec": map[string]any{
 				"jobTemplate": map[string]any{"spec": map[string]any{"template": pod}}}}, "spec.jobTemplate.spec.template."},
 		} {
-			file, other := "annotated-pods.yaml", "annotated-shared.yaml"
-			if c.warned {
-				file, other = other, file
-			}
 			write := writes(one.resource, kind, one.object, nil, &user.DefaultInfo{})
-			if more := deniedIn(t, Folder("jobs"), other, write); len(more) > 0 {
-				t.Errorf("%s, %s: %s says %q", kind, name, other, more)
-			}
-			got := strings.Join(deniedIn(t, Folder("jobs"), file, write), "\n")
+			got := strings.Join(deniedIn(t, Folder("jobs"), annotatedPods, write), "\n")
 			if (got == "") != (c.want == "") || !strings.Contains(got, c.want) || got != "" && !strings.Contains(got, one.path) {
 				t.Errorf("%s, %s: denied %q, want ...%s...", kind, name, got, c.want)
 			}
+			warnings := denied(t, ignored, write)
+			if len(warnings) > 0 != c.warned || c.warned && (len(warnings) > 1 || !strings.Contains(warnings[0], numaPolicy)) {
+				t.Errorf("%s, %s: warned %q, want a warning: %t", kind, name, warnings, c.warned)
+			}
 		}
-	}
-	init := annotated(t, "restricted", whole)
-	init["spec"].(map[string]any)["initContainers"] = []any{map[string]any{"name": "i"}}
-	if got := deniedIn(t, Folder("jobs"), "annotated-shared.yaml", writes(podKind, "Pod", init, nil, &user.DefaultInfo{})); !strings.Contains(strings.Join(got, " "), "of i (none)") {
-		t.Errorf("an init container without limits: %q", got)
 	}
 	theirs := annotated(t, "somebody's own", `{}`)
 	theirs["spec"].(map[string]any)["schedulerName"] = "other-scheduler"
-	for _, file := range []string{"annotated-pods.yaml", "annotated-shared.yaml"} {
-		if got := deniedIn(t, Folder("jobs"), file, writes(podKind, "Pod", theirs, nil, &user.DefaultInfo{})); len(got) > 0 {
-			t.Errorf("%s says of another scheduler's pod: %q", file, got)
-		}
+	if got := deniedIn(t, Folder("jobs"), annotatedPods, writes(podKind, "Pod", theirs, nil, &user.DefaultInfo{})); len(got) > 0 {
+		t.Errorf("another scheduler's pod is denied: %q", got)
 	}
 }
 
 // TestAnnotatedPodsOfServedNames: pods of every scheduler name that Berth serves are looked at.
 func TestAnnotatedPodsOfServedNames(t *testing.T) {
-	for _, file := range []string{"annotated-pods.yaml", "annotated-shared.yaml"} {
-		data, err := fs.ReadFile(Folder("jobs"), file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		serving := fstest.MapFS{file: {Data: ServingNames([][]byte{data}, "numa", "volcano")[0]}}
-		for scheduler, want := range map[string]bool{"": true, "volcano": true, "numa": true, "berth": false} {
-			policy := "single-numa"
-			if file == "annotated-shared.yaml" {
-				policy = "restricted"
-			}
-			pod := annotated(t, policy, `{}`)
-			pod["spec"].(map[string]any)["schedulerName"] = scheduler
-			if got := deniedIn(t, serving, file, writes(podKind, "Pod", pod, nil, &user.DefaultInfo{})); len(got) > 0 != want {
-				t.Errorf("%s, scheduler %q: %q, want a word: %t", file, scheduler, got, want)
-			}
+	data, err := fs.ReadFile(Folder("jobs"), annotatedPods)
+	if err != nil {
+		t.Fatal(err)
+	}
+	serving := fstest.MapFS{annotatedPods: {Data: ServingNames([][]byte{data}, "numa", "volcano")[0]}}
+	for scheduler, want := range map[string]bool{"": true, "volcano": true, "numa": true, "berth": false} {
+		pod := annotated(t, "single-numa", `{}`)
+		pod["spec"].(map[string]any)["schedulerName"] = scheduler
+		if got := deniedIn(t, serving, annotatedPods, writes(podKind, "Pod", pod, nil, &user.DefaultInfo{})); len(got) > 0 != want {
+			t.Errorf("scheduler %q: %q, want a word: %t", scheduler, got, want)
 		}
 	}
 }
@@ -148,7 +141,7 @@ func TestAnnotatedPodsStayWhatTheyAre(t *testing.T) {
 		"no policy now":    {annotated(t, "", whole), annotated(t, "restricted", whole), `"": want "restricted"`},
 		"a label, as such": {labelled, annotated(t, "restricted", `{}`), ""},
 	} {
-		got := strings.Join(deniedIn(t, Folder("jobs"), "annotated-pods.yaml", writes(podKind, "Pod", c.now, c.before, &user.DefaultInfo{})), "\n")
+		got := strings.Join(deniedIn(t, Folder("jobs"), annotatedPods, writes(podKind, "Pod", c.now, c.before, &user.DefaultInfo{})), "\n")
 		if (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
 			t.Errorf("%s: denied %q, want ...%s...", name, got, c.want)
 		}

@@ -31,12 +31,12 @@ func Folder(name string) fs.FS {
 // applied.
 func JobManifests() [][]byte {
 	return read(append(slices.Clone(optional), "jobs/rbac.yaml", "jobs/policies.yaml", "jobs/controller-writes-for-jobs.yaml", "jobs/annotated-pods.yaml",
-		"jobs/annotated-shared.yaml", "jobs/unserved-kinds.yaml"))
+		"jobs/unserved-kinds.yaml"))
 }
 
 // ServingNames returns the manifests for a scheduler that serves the names: the policy
 // ignored-annotations.berth.dev then warns of their pods, too, where a name is that of a dialect's
-// own scheduler, and the policies about Volcano's annotation look at their pods. The chart does the
+// own scheduler, and the policy about Volcano's annotation looks at their pods. The chart does the
 // same with the names of its profiles.
 func ServingNames(manifests [][]byte, names ...string) [][]byte {
 	ours := []string{"", "default-scheduler", "volcano"}

@@ -362,6 +362,7 @@ func TestSharedWarns(t *testing.T) {
 		"thousandths":          {pod(said("berth.dev/cpus", "full-cores"), "{requests: {cpu: '2', memory: 1024Mi}, limits: {cpu: 2000m, memory: 1Gi}}"), ""},
 		"Volcano's policy":     {pod(said("volcano.sh/numa-topology-policy", "restricted"), "{limits: {cpu: 4}}"), "volcano.sh/numa-topology-policy says"},
 		"Volcano's, a part":    {pod(said("volcano.sh/numa-topology-policy", "restricted"), "{limits: {cpu: 1500m, memory: 1Gi}}"), "asks for no whole CPUs"},
+		"Volcano's, a sidecar": {pod(said("volcano.sh/numa-topology-policy", "restricted"), good, "{limits: {cpu: 100m, memory: 1Gi}}"), ""},
 		"Volcano's none":       {pod(said("volcano.sh/numa-topology-policy", "none"), "{}"), ""},
 		"preferred":            {pod(said("berth.dev/exclusive", "core,preferred"), "{}"), ""},
 		"Guaranteed":           {pod(policy, good), ""},
