@@ -2,6 +2,7 @@ package kubeletconfig
 
 import (
 	"maps"
+	"path"
 	"regexp"
 	"slices"
 	"strconv"
@@ -79,6 +80,7 @@ func readFlags(text string) (*flags, error) {
 	f := &flags{object: map[string]any{}}
 	defined := map[string]bool{}
 	var open []string // variables whose values are used
+	command := false  // there is a flag, a variable that may hold some, or the kubelet's name
 	for line := range strings.Lines(text) {
 		if strings.HasPrefix(strings.TrimSpace(line), "#") {
 			continue
@@ -97,9 +99,13 @@ func readFlags(text string) (*flags, error) {
 			}
 		}
 		words = slices.DeleteFunc(words, func(word string) bool { return strings.HasPrefix(word, "$") })
+		command = command || slices.ContainsFunc(words, func(word string) bool { return isFlag(word) || path.Base(word) == "kubelet" })
 		if err := f.take(words); err != nil {
 			return nil, err
 		}
+	}
+	if !command && len(defined)+len(open) == 0 && strings.TrimSpace(text) != "" {
+		return nil, &wire.FieldError{Object: "flags of the kubelet", Field: "command line", Value: strings.TrimSpace(text), Want: "flags, --name=value, or the kubelet's command line"}
 	}
 	for _, name := range open {
 		if !defined[name] {
@@ -141,9 +147,14 @@ func wordsOf(line string) (words []string) {
 
 // take takes the flags of a line. What stands before the first one is the command.
 func (f *flags) take(words []string) error {
-	at := slices.IndexFunc(words, func(w string) bool { return strings.HasPrefix(w, "-") && len(w) > 1 })
+	at := slices.IndexFunc(words, isFlag)
 	if at < 0 {
-		return nil
+		at = len(words)
+	}
+	for _, word := range words[:at] {
+		if name, _, valued := strings.Cut(word, "="); valued && known(name) {
+			return &wire.FieldError{Object: "flags of the kubelet", Field: "command line", Value: word, Want: "--" + word}
+		}
 	}
 	for at < len(words) {
 		word := words[at]
@@ -164,6 +175,8 @@ func (f *flags) take(words []string) error {
 	}
 	return nil
 }
+
+func isFlag(word string) bool { return strings.HasPrefix(word, "-") && len(word) > 1 }
 
 func known(name string) bool { return slices.Contains(knownFlags(), name) }
 

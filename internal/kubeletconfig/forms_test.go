@@ -27,6 +27,9 @@ func TestFlags(t *testing.T) {
 		"--enforce-node-allocatable=pods,system-reserved":                                                                                                     "enforceNodeAllocatable: [pods, system-reserved]",
 		"kubelet\x00--pods-per-core=4\x00--rotate-certificates\x00":                                                                                           "podsPerCore: 4",
 		"--reserved-cpus=0 --reserved-cpus=1":                                                                                                                 "reservedSystemCPUs: '1'",
+		"/usr/bin/kubelet":                                                                                                                                    "{}",
+		"# none\nKUBELET_EXTRA_ARGS=":                                                                                                                         "{}",
+		"":                                                                                                                                                    "{}",
 		"--v=2":                                                                                                                                               "{}",
 	} {
 		f, err := readFlags(text)
@@ -47,17 +50,22 @@ func TestFlags(t *testing.T) {
 
 func TestFlagsRefused(t *testing.T) {
 	for text, want := range map[string]string{
-		"--reserved-cpu=0":                     `flags of the kubelet: --reserved-cpu: "0": want a flag of the kubelet (did you mean "reserved-cpus"?)`,
-		"--color=auto":                         `--color: "auto": want a flag of the kubelet`,
-		"--reserved-cpus":                      `--reserved-cpus: "": want a value`,
-		"--reserved-cpus --v=2":                `--reserved-cpus: "": want a value`,
-		"--v=2 static":                         `command line: "static": want a flag`,
-		"--max-pods=many":                      `--max-pods: "many": want a whole number`,
-		"--kube-reserved=cpu":                  `--kube-reserved: "cpu": want name=value`,
-		"--eviction-hard=memory.available=1":   `--eviction-hard: "memory.available=1": want name<value`,
-		"--feature-gates=A=yes":                `--feature-gates: "A=yes": want true or false`,
-		"--reserved-memory=memory=1Gi":         `--reserved-memory: "memory=1Gi": want NUMA:RESOURCE=AMOUNT`,
-		"--cpu-manager-policy-options=a=1,b=2": `--cpu-manager-policy-options: "a=1,b=2": want one option`,
+		"--reserved-cpu=0":                                     `flags of the kubelet: --reserved-cpu: "0": want a flag of the kubelet (did you mean "reserved-cpus"?)`,
+		"--color=auto":                                         `--color: "auto": want a flag of the kubelet`,
+		"--reserved-cpus":                                      `--reserved-cpus: "": want a value`,
+		"--reserved-cpus --v=2":                                `--reserved-cpus: "": want a value`,
+		"cpu-manager-policy=static":                            `command line: "cpu-manager-policy=static": want --cpu-manager-policy=static`,
+		"reserved-cpus=0 --v=2":                                `command line: "reserved-cpus=0": want --reserved-cpus=0`,
+		"X=--v=2\nreserved-cpus=0":                             `command line: "reserved-cpus=0": want --reserved-cpus=0`,
+		"cpu-manager-policy static":                            `command line: "cpu-manager-policy static": want flags`,
+		`{"kind": "x"}`:                                        `want flags, --name=value`,
+		"--v=2 static":                                         `command line: "static": want a flag`,
+		"--max-pods=many":                                      `--max-pods: "many": want a whole number`,
+		"--kube-reserved=cpu":                                  `--kube-reserved: "cpu": want name=value`,
+		"--eviction-hard=memory.available=1":                   `--eviction-hard: "memory.available=1": want name<value`,
+		"--feature-gates=A=yes":                                `--feature-gates: "A=yes": want true or false`,
+		"--reserved-memory=memory=1Gi":                         `--reserved-memory: "memory=1Gi": want NUMA:RESOURCE=AMOUNT`,
+		"--cpu-manager-policy-options=a=1,b=2":                 `--cpu-manager-policy-options: "a=1,b=2": want one option`,
 		"ExecStart=/usr/bin/kubelet $KUBELET_EXTRA_ARGS --v=2": `$KUBELET_EXTRA_ARGS: "": want its value too`,
 	} {
 		if f, err := readFlags(text); err == nil || !strings.Contains(err.Error(), want) {
