@@ -199,13 +199,15 @@ func TestEveryArgumentIsUsedOrNamed(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"{name: numa-aware, arguments: {weight: 0}}":                                   "argument weight 0",
-		"{name: binpack, arguments: {binpack.cpu: 500}}":                               "argument binpack.cpu 500",
-		"{name: binpack, arguments: {binpack.resources: x, binpack.resources.x: 101}}": "argument binpack.resources.x 101",
+		"{name: predicates, arguments: {predicate.ProportionalEnable: false, predicate.resources: x, predicate.resources.x.cpu: 4}}": "predicate.resources.x.cpu 4: without predicate.ProportionalEnable true it does nothing",
+		"{name: predicates, arguments: {predicate.resources: x}}":                                                                    "predicate.resources x: without predicate.ProportionalEnable true it does nothing",
+		"{name: numa-aware, arguments: {weight: 0}}":                                                                                 "argument weight 0",
+		"{name: binpack, arguments: {binpack.cpu: 500}}":                                                                             "argument binpack.cpu 500",
+		"{name: binpack, arguments: {binpack.resources: x, binpack.resources.x: 101}}":                                               "argument binpack.resources.x 101",
 	} {
 		r, err := Volcano([]byte("actions: allocate\ntiers: [{plugins: [" + text + "]}]"))
-		if err != nil || !strings.Contains(strings.Join(r.Notes, "\n"), want) {
-			t.Errorf("%s: %v, %q: want %q", text, err, r.Notes, want)
+		if err != nil || len(r.Unknown) > 0 || !strings.Contains(strings.Join(r.Notes, "\n"), want) {
+			t.Errorf("%s: %v, %q, %q: want %q", text, err, r.Notes, r.Unknown, want)
 		}
 	}
 	tried := 0
@@ -318,7 +320,7 @@ func TestNoScheduler(t *testing.T) {
 		"a deployment":       {deployment, "no volcano-scheduler.conf in it, but Deployment web: want volcano-scheduler.conf"},
 		"two of them":        {deployment + "---\n" + deployment, "but Deployment web, Deployment web"},
 		"already converted":  {"apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles: []", "but KubeSchedulerConfiguration: want"},
-		"another ConfigMap":  {"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: other}\ndata: {a.conf: b}", "but ConfigMap other: want"},
+		"another ConfigMap":  {"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: other}\ndata: {a.conf: b}", "but ConfigMap other with data.a.conf: want"},
 		"misspelt alone":     {"action: allocate", `key "action" (did you mean "actions"?)`},
 		"two configurations": {bare + "---\n" + bare, "2 configurations, in an object"},
 		"empty text":         {"kind: ConfigMap\ndata: {volcano-scheduler.conf: ''}", "data.volcano-scheduler.conf: want one configuration"},

@@ -121,7 +121,11 @@ func nameOf(object map[string]any) string {
 	if kind == "" {
 		return fmt.Sprintf("an object with %.80q", sortedKeys(object))
 	}
-	return strings.TrimSpace(fmt.Sprintf("%.40s %.80s", kind, name))
+	name = strings.TrimSpace(fmt.Sprintf("%.40s %.80s", kind, name))
+	if data, ok := object["data"].(map[string]any); ok && len(data) > 0 && kind == "ConfigMap" && !holds(object, 0) {
+		name += fmt.Sprintf(" with %.200s", "data."+strings.Join(sortedKeys(data), ", data."))
+	}
+	return name
 }
 
 // misspelt names the key that somebody meant to be one of a configuration's.

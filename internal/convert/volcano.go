@@ -262,6 +262,13 @@ func (c *converter) predicates(p *plugin) {
 	}
 	if on, _ := c.takeSwitch(p, proportional); on {
 		c.proportional(p)
+		return
+	}
+	for _, key := range sortedKeys(p.Arguments) {
+		if key == proportionalResources || strings.HasPrefix(key, proportionalResources+".") {
+			c.note("plugin predicates: argument %.80s %.40s: without %s true it does nothing, and no CPUs are kept", key, p.Arguments[key], proportional)
+			delete(p.Arguments, key)
+		}
 	}
 }
 
