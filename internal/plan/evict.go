@@ -30,6 +30,9 @@ type Removal struct {
 	Victims []Victim
 	// Allowed is how many more pods each disruption budget lets go.
 	Allowed []int
+	// Short is how many members too few a plan without evictions has places for; 0 if that is not
+	// known.
+	Short int
 }
 
 // Crowd is a Field whose nodes can be cleared of victims. What is free on them then is not its
@@ -82,8 +85,10 @@ func evictAsking(g *Gang, f Crowd, r *Removal, limit int, b *Budget) (found Evic
 			order = append(order, i)
 		}
 	}
-	if places, ok := c.try(g); ok {
-		return Eviction{Places: places}, true
+	if r.Short == 0 || len(order) < len(r.Victims) {
+		if places, ok := c.try(g); ok {
+			return Eviction{Places: places}, true
+		}
 	}
 	slices.SortStableFunc(order, c.cheaper)
 	places, enough := c.prefix(g, order)
@@ -253,9 +258,12 @@ func (c *clearing) prefix(g *Gang, order []int) (places []Place, enough bool) {
 		return nil, false
 	}
 	low, high := 0, len(order) // without the first low it does not fit, without the first high it does
-	now := len(order)
+	now, guess := len(order), c.guess(order)
 	for high-low > 1 && !c.work.over() {
 		middle := (low + high) / 2
+		if low < guess && guess < middle {
+			middle, guess = guess, 2*guess
+		}
 		for ; now > middle; now-- {
 			c.restore(order[now-1])
 		}
@@ -272,6 +280,18 @@ func (c *clearing) prefix(g *Gang, order []int) (places []Place, enough bool) {
 		c.evict(order[now])
 	}
 	return places, true
+}
+
+// guess is how many of the cheapest may be enough: if as many pods go as there are members without
+// a place. The search begins there, since it is cut off before it has come down from all.
+func (c *clearing) guess(order []int) int {
+	pods := 0
+	for at, i := range order {
+		if pods += len(c.removal.Victims[i].Pods); c.removal.Short > 0 && pods >= c.removal.Short {
+			return at + 1
+		}
+	}
+	return len(order)
 }
 
 // single finds one victim without whom the gang fits, though it does not without all: the more a

@@ -86,7 +86,7 @@ func (gs *Groups) evict(j *job, t *trial) (e *eviction, cut bool) {
 		return nil, false
 	}
 	c := &crowd{trial: t}
-	r := &plan.Removal{}
+	r := &plan.Removal{Short: t.lacks}
 	budgets := newBudgets(gs.budgets())
 	r.Allowed = budgets.allowed()
 	units := gs.victims(j, t)

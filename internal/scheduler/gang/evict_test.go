@@ -362,6 +362,24 @@ func TestEveryMemberIsToldThatItsGangDoesNotFit(t *testing.T) {
 	})
 }
 
+// TestALargeGangEvictsFew: the search for victims ends before it could come down from all pods of
+// lower priority to the two that are enough.
+func TestALargeGangEvictsFew(t *testing.T) {
+	const nodes = 1200
+	inWorld(t, nodes, func(w *world) {
+		w.shape = 1 // members are alike
+		for i := range nodes {
+			w.seat(fmt.Sprint("low-", i), fmt.Sprint("n", i), 3, 1)
+		}
+		w.addWith("a", nodes+2, nodes+2, 3, 9)
+		w.run(20 * time.Second)
+		w.wantBound("a", nodes+2)
+		if len(w.deleted) != 2 {
+			t.Errorf("%d pods were evicted, want 2", len(w.deleted))
+		}
+	})
+}
+
 // TestProtectedPodsStay: volcano.sh/preemptable "false" keeps a pod, and the gang of such a pod,
 // from everybody but system-critical pods, where its namespace may say it.
 func TestProtectedPodsStay(t *testing.T) {

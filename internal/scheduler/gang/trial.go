@@ -90,6 +90,8 @@ type trial struct {
 	dear plan.Dear
 	// dirty: some kind remembers nodes that have refused it.
 	dirty bool
+	// lacks is how many members too few the plan has places for; 0 if there was none.
+	lacks int
 }
 
 // Clone implements fwk.StateData.
@@ -124,7 +126,9 @@ func (j *job) try(ctx context.Context, profile Profile) *result {
 	if short := t.short(); short != "" {
 		return &result{trial: t, short: short}
 	}
-	return &result{Plan: plan.Make(&j.gang, t, t.budget), trial: t}
+	p := plan.Make(&j.gang, t, t.budget)
+	t.lacks = max(1, j.gang.Minimum-len(p.Places))
+	return &result{Plan: p, trial: t}
 }
 
 // Countable returns what somebody asks for, without the resources that devices of a driver may

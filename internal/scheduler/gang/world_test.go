@@ -615,7 +615,7 @@ func (w *world) run(d time.Duration) {
 }
 
 func (w *world) profile() Profile {
-	return Profile{Handle: &fakeHandle{w: w},
+	return Profile{Handle: &fakeHandle{w: w}, BestFirst: func(fwk.CycleState, []fwk.NodeInfo) []int { return nil },
 		Candidate: func(pod *corev1.Pod) (*ledger.Candidate, error) {
 			ask, err := wire.ReadPod(pod)
 			return &ledger.Candidate{Request: &ask.Request, Created: pod.CreationTimestamp.Unix(), Shape: w.shape}, err
