@@ -7,8 +7,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/berth-dev/berth/internal/gangs"
 )
 
 // barrier makes the members of plans come one after another, wait for each other, and be bound in
@@ -21,50 +19,59 @@ type barrier struct {
 	follows bool
 	// waves is closed at the next change of the cluster; nil while nobody waits for a wave.
 	waves chan struct{}
+	// again is to be called before the next cycle: at most one for each member that has failed
+	// since the last one.
+	again []func()
 }
 
-// allow lets the ones pass that wait in Permit, and says whether all did.
-func (b *barrier) allow(uids []types.UID) (all bool) {
-	all = true
+// allow lets the ones pass that wait in Permit.
+func (b *barrier) allow(uids []types.UID) {
 	for _, uid := range uids {
 		if w := b.Waiting(uid); w != nil {
 			w.Allow(Name)
-		} else {
-			all = false
 		}
 	}
-	return all
 }
 
-// maxLooks bounds how often a member is looked for in Permit that is about to wait there.
-const maxLooks = 20
+// nowAndAgain calls do now, and again before the next cycle. A member that does not wait yet now
+// waits then: the framework has it wait after its Permit has answered, within the same cycle
+// (prepareForBindingCycle in pkg/scheduler/schedule_one.go). The caller holds the lock.
+func (b *barrier) nowAndAgain(do func()) {
+	b.again = append(b.again, do)
+	go do()
+}
 
-// allowPlan lets all members of a plan pass. One whose Permit has just answered may not wait yet.
-func (b *barrier) allowPlan(g *group, p *planned, looks int) {
+// callAgain is called between two cycles.
+func (b *barrier) callAgain() {
+	if !b.any.Load() {
+		return
+	}
+	b.mu.Lock()
+	again := b.again
+	b.again = nil
+	b.mu.Unlock()
+	for _, do := range again {
+		do()
+	}
+}
+
+// allowPlan lets all members of a plan pass.
+func (b *barrier) allowPlan(g *group, p *planned) {
 	b.mu.Lock()
 	var members []types.UID
 	if g.plan == p {
 		members = p.members()
 	}
 	b.mu.Unlock()
-	if !b.allow(members) && looks > 0 {
-		b.callAt(b.Clock.Now().Add(gangs.FirstPause/10), func() { b.allowPlan(g, p, looks-1) })
-	}
+	b.allow(members)
 }
 
-// reject ends the waiting of members in Permit. One whose Permit has just answered may not wait
-// yet.
-func (b *barrier) reject(uids []types.UID, why string, tries int) {
-	var left []types.UID
+// reject ends the waiting of members in Permit.
+func (b *barrier) reject(uids []types.UID, why string) {
 	for _, uid := range uids {
-		if w := b.Waiting(uid); w == nil {
-			left = append(left, uid)
-		} else {
+		if w := b.Waiting(uid); w != nil {
 			w.Reject(Name, "the plan of its gang was dropped: "+why)
 		}
-	}
-	if len(left) > 0 && tries > 0 {
-		b.callAt(b.Clock.Now().Add(gangs.FirstPause/10), func() { b.reject(left, why, tries-1) })
 	}
 }
 
@@ -186,7 +193,7 @@ func (b *barrier) drop(g *group, why string) {
 	}
 	plansDropped.WithLabelValues(failedMember).Inc()
 	b.Logger.V(2).Info("Plan of a gang is dropped", "gang", g.key, "why", why)
-	go b.reject(waiting, why, maxLooks)
+	b.nowAndAgain(func() { b.reject(waiting, why) })
 }
 
 // nextMate returns the next member to send for; nil for none.

@@ -8,9 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/clock"
-
-	fwk "k8s.io/kube-scheduler/framework"
 
 	volcano "github.com/berth-dev/berth/api/scheduling/volcano/v1beta1"
 	"github.com/berth-dev/berth/internal/gangs"
@@ -378,36 +375,6 @@ func TestTheLineForgetsWhoIsGone(t *testing.T) {
 		}
 	})
 }
-
-// TestAMemberThatIsAboutToWaitIsLetPass: the framework has it wait once its Permit has answered.
-func TestAMemberThatIsAboutToWaitIsLetPass(t *testing.T) {
-	inWorld(t, 1, func(w *world) {
-		looks, passed := 0, make(chan struct{})
-		b := &barrier{book: &book{Options: Options{Clock: clock.RealClock{}, Waiting: func(types.UID) fwk.WaitingPod {
-			if looks++; looks < 3 {
-				return nil
-			}
-			return waitsToPass{passed: passed}
-		}}}}
-		g := &group{}
-		g.plan = &planned{group: g, places: []*place{{uid: "a-0"}}}
-		b.allowPlan(g, g.plan, maxLooks)
-		<-passed
-		looks = 0
-		b.allowPlan(g, &planned{group: g, places: []*place{{uid: "a-0"}}}, maxLooks) // which is over
-		if looks > 0 {
-			t.Error("a member of a plan that is over is looked for")
-		}
-	})
-}
-
-// waitsToPass is a pod that waits in Permit.
-type waitsToPass struct {
-	fwk.WaitingPod
-	passed chan struct{}
-}
-
-func (w waitsToPass) Allow(string) { close(w.passed) }
 
 // TestPriorityIsPartOfALikeness: a pod that is nominated to a node counts for members of its
 // priority and below alone.

@@ -587,7 +587,7 @@ func (gs *Groups) lose(g *group, at *place, why string) {
 		gs.stirWaves()
 	}
 	if gs.on(g, gangs.Lost{Why: why, Enough: p.enough() && len(p.places) > 0, All: p.complete(), Before: before}).Release {
-		go gs.allowPlan(g, p, maxLooks)
+		gs.nowAndAgain(func() { gs.allowPlan(g, p) })
 	}
 	gs.endIfDone(g)
 }
@@ -600,6 +600,7 @@ func Follow[L, P any](gs *Groups, next func(L) (*P, error), take func(L, *corev1
 	gs.mu.Unlock()
 	return func(logger L) (*P, error) {
 		gs.Lead.Open()
+		gs.callAgain()
 		for pod := gs.nextMate(); pod != nil; pod = gs.nextMate() {
 			if found := take(logger, pod); found != nil {
 				return found, nil
