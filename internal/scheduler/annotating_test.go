@@ -3,6 +3,7 @@ package scheduler
 import (
 	"runtime"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,18 +24,28 @@ type annotated struct {
 	*annotating
 	renewed time.Time
 	held    bool // by some replica
-	woken   []string
 	gone    map[types.UID]bool
+	// names are pods that were woken; lock guards them, since timers wake.
+	lock  sync.Mutex
+	names []string
+}
+
+func (w *annotated) woken() []string {
+	w.lock.Lock()
+	defer w.lock.Unlock()
+	return slices.Clone(w.names)
 }
 
 func newAnnotated() *annotated {
 	w := &annotated{renewed: time.Now(), held: true, gone: map[types.UID]bool{}}
 	w.annotating = &annotating{clock: clock.RealClock{}, logger: klog.Background(), waits: func(p *corev1.Pod) bool { return !w.gone[p.UID] },
 		activate: func(pods map[string]*corev1.Pod) {
+			w.lock.Lock()
+			defer w.lock.Unlock()
 			for name := range pods {
-				w.woken = append(w.woken, name)
+				w.names = append(w.names, name)
 			}
-			slices.Sort(w.woken)
+			slices.Sort(w.names)
 		},
 	}
 	return w
@@ -81,13 +92,13 @@ func TestPodsWaitForTheirGroup(t *testing.T) {
 		time.Sleep(annotatedWithin - time.Second)
 		w.renewed = time.Now()
 		w.shows(true)
-		if w.hold(late) == nil || len(w.woken) > 0 {
+		if w.hold(late) == nil || len(w.woken()) > 0 {
 			t.Error("a pod is tried too early")
 		}
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if w.hold(late) != nil || !slices.Equal(w.woken, []string{"ns/late"}) {
-			t.Errorf("a pod waits for ever; woken were %q", w.woken)
+		if w.hold(late) != nil || !slices.Equal(w.woken(), []string{"ns/late"}) {
+			t.Errorf("a pod waits for ever; woken were %q", w.woken())
 		}
 		w.gone[late.UID] = true
 		if w.look(false); len(w.since) > 0 {
@@ -121,8 +132,8 @@ func TestWhetherVolcanosControllerRuns(t *testing.T) {
 					time.Sleep(c.after)
 					w.look(false)
 				}
-				if got := w.hold(pod) != nil; got != c.want || c.want == (len(w.woken) == 1) && c.after < annotatedWithin {
-					t.Errorf("held %t, woken %q: want held %t", got, w.woken, c.want)
+				if got := w.hold(pod) != nil; got != c.want || c.want == (len(w.woken()) == 1) && c.after < annotatedWithin {
+					t.Errorf("held %t, woken %q: want held %t", got, w.woken(), c.want)
 				}
 			})
 		})
