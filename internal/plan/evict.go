@@ -251,30 +251,43 @@ func (c *clearing) try(g *Gang) ([]Place, bool) {
 // prefix evicts the cheapest so many that are enough. It returns false, and has all evicted, where
 // all are not.
 func (c *clearing) prefix(g *Gang, order []int) (places []Place, enough bool) {
-	for _, i := range order {
-		c.evict(i)
-	}
-	if places, enough = c.try(g); !enough {
-		return nil, false
+	now := 0
+	tries := func(count int) (p []Place, ok bool) {
+		for ; now > count; now-- {
+			c.restore(order[now-1])
+		}
+		for ; now < count; now++ {
+			c.evict(order[now])
+		}
+		return c.try(g)
 	}
 	low, high := 0, len(order) // without the first low it does not fit, without the first high it does
-	now, guess := len(order), c.guess(order)
+	guess := c.guess(order)
+	if guess < high {
+		if places, enough = tries(guess); enough {
+			high = guess
+		} else {
+			low, guess = guess, 2*guess
+		}
+	}
+	if !enough {
+		if places, enough = tries(high); !enough {
+			return nil, false
+		}
+	}
 	for high-low > 1 && !c.work.over() {
 		middle := (low + high) / 2
 		if low < guess && guess < middle {
 			middle, guess = guess, 2*guess
 		}
-		for ; now > middle; now-- {
-			c.restore(order[now-1])
-		}
-		for ; now < middle; now++ {
-			c.evict(order[now])
-		}
-		if p, ok := c.try(g); ok {
+		if p, ok := tries(middle); ok {
 			places, high = p, middle
 		} else {
 			low = middle
 		}
+	}
+	for ; now > high; now-- {
+		c.restore(order[now-1])
 	}
 	for ; now < high; now++ {
 		c.evict(order[now])
