@@ -23,7 +23,8 @@ func (c *core) tellIgnored(pod *corev1.Pod) {
 		warnings = append(warnings, w)
 	}
 	for _, w := range warnings {
-		c.events.Eventf(pod, nil, corev1.EventTypeWarning, w.Reason, "Scheduling", "%s", w.Text)
+		// A second event of the same reason and action only counts up the first.
+		c.events.Eventf(pod, nil, corev1.EventTypeWarning, w.Reason, "Scheduling"+w.Of, "%s", w.Text)
 	}
 }
 

@@ -1,11 +1,14 @@
 package scheduler
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
@@ -112,6 +115,36 @@ func TestIgnoredKeysAreTold(t *testing.T) {
 			if tc.told {
 				t.Errorf("%s: nothing is told", tc.name)
 			}
+		}
+	}
+}
+
+// keyedEvents keeps of the events of one reason and action the first note, as the API server does.
+type keyedEvents struct {
+	events.EventRecorder
+	notes map[[2]string]string
+}
+
+func (k keyedEvents) Eventf(_, _ runtime.Object, _, reason, action, note string, args ...any) {
+	if key := [2]string{reason, action}; k.notes[key] == "" {
+		k.notes[key] = fmt.Sprintf(note, args...)
+	}
+}
+
+// TestWordsOfSeveralDialectsAreTold: each has an event of its own, which none of the others hides.
+func TestWordsOfSeveralDialectsAreTold(t *testing.T) {
+	f := newFixture(t)
+	told := keyedEvents{notes: map[[2]string]string{}}
+	f.core.events = told
+	words := map[string]string{
+		"berth.dev/polcy": "x", "berth.dev/devices": "near", "volcano.sh/cooldown-time": "1h", "gpu-fraction": "0.5",
+		"katalyst.kubewharf.io/qos_level": "dedicated_cores", "quota.scheduling.koordinator.sh/name": "q",
+	}
+	f.tellIgnored(with(pinned("x", 2), words))
+	all := fmt.Sprint(told.notes)
+	for word := range words {
+		if !strings.Contains(all, word) {
+			t.Errorf("%s is in no event: %q", word, told.notes)
 		}
 	}
 }

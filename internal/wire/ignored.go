@@ -108,7 +108,9 @@ func isOwn(key string) bool { return strings.HasPrefix(key, OwnPrefix) }
 // Ignored is a warning of what a pod asks by and nobody reads.
 type Ignored struct {
 	// Reason is that of an event: AnnotationIgnored, LabelIgnored or CPUsShared.
-	Reason, Text string
+	Reason string
+	// Of tells warnings of one reason apart: a dialect, "Devices", "" for Berth's own words.
+	Of, Text string
 }
 
 const (
@@ -122,20 +124,20 @@ const (
 // policy ignored-annotations.berth.dev, made from the same table, warns at creation. Pods that name
 // a dialect's own scheduler are left alone, unless Berth serves that name too.
 func IgnoredKeys(pod *corev1.Pod, served ...string) (warnings []Ignored) {
-	warn := func(reason string, keys []string, words func(string) string) {
+	warn := func(reason, of string, keys []string, words func(string) string) {
 		if len(keys) > 0 {
-			warnings = append(warnings, Ignored{reason, words(listed(keys))})
+			warnings = append(warnings, Ignored{reason, of, words(listed(keys))})
 		}
 	}
-	warn(annotationIgnored, keysOf(pod.Annotations, isUnknown), UnknownWarning)
-	warn(labelIgnored, keysOf(pod.Labels, isUnknownLabel), UnknownLabelWarning)
+	warn(annotationIgnored, "", keysOf(pod.Annotations, isUnknown), UnknownWarning)
+	warn(labelIgnored, "", keysOf(pod.Labels, isUnknownLabel), UnknownLabelWarning)
 	for i := range dialects {
 		d := &dialects[i]
 		if pod.Spec.SchedulerName == d.Scheduler && !slices.Contains(served, d.Scheduler) {
 			continue
 		}
-		warn(annotationIgnored, d.ignored(pod.Annotations, false), d.Warning)
-		warn(labelIgnored, d.ignored(pod.Labels, true), d.LabelWarning)
+		warn(annotationIgnored, d.Name, d.ignored(pod.Annotations, false), d.Warning)
+		warn(labelIgnored, d.Name, d.ignored(pod.Labels, true), d.LabelWarning)
 	}
 	return warnings
 }
@@ -189,7 +191,7 @@ func CPUsShared(pod *corev1.Pod) (Ignored, bool) {
 	if len(keys) == 0 {
 		return Ignored{}, false
 	}
-	return Ignored{cpusShared, SharedText(what, strings.Join(keys, ", "), why)}, true
+	return Ignored{cpusShared, "", SharedText(what, strings.Join(keys, ", "), why)}, true
 }
 
 // SharedText is the warning of CPUsShared: what the pod shares, whatever keys it has, and why.
@@ -282,7 +284,7 @@ func NoDevices(pod *corev1.Pod) (Ignored, bool) {
 	if err != nil || ask.Request.AsksDevices() {
 		return Ignored{}, false
 	}
-	return Ignored{annotationIgnored, NoDevicesText(strings.Join(keys, ", "))}, true
+	return Ignored{annotationIgnored, "Devices", NoDevicesText(strings.Join(keys, ", "))}, true
 }
 
 // NoDevicesText is the warning of NoDevices.
