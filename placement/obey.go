@@ -18,9 +18,15 @@ type jointAdmission struct {
 	want      joint.Want
 	grant     joint.Grant
 	held      joint.Held
-	part      joint.Held     // of held, what the next container may take over
-	peak      []Peak[uint64] // by kind, then node
-	search    search
+	part      joint.Held // of held, what the next container may take over
+	peak      peaks      // held's amounts
+	// turns are the amounts of init containers with the sidecars before them. They have those of
+	// the containers before passed.
+	turns  peaks
+	passed int
+	// entered counts the containers whose decisions were added up, for tests.
+	entered int
+	search  search
 	// budget is what the whole question may still take of steps: of every container, in every
 	// order.
 	budget *joint.Budget
@@ -280,9 +286,14 @@ func (ad *jointAdmission) runEach() (Detail, int) {
 			return d, c
 		}
 	}
+	added := false
 	for c := range ad.r.Containers {
 		if ad.r.Containers[c].Kind != Init {
 			continue
+		}
+		if !added {
+			ad.heldSoFar()
+			added = true
 		}
 		if d := ad.runInit(c); d != NoDetail {
 			return d, c
@@ -301,8 +312,8 @@ func (ad *jointAdmission) runInit(c int) Detail {
 }
 
 // placeInit places an init container as want says, when the others that run together are placed.
+// held is what the pod has so far, and is kept.
 func (ad *jointAdmission) placeInit(c int) Detail {
-	ad.heldSoFar()
 	ad.takeOver()
 	ad.pool.BeginFull()
 	ad.m.joint.Give(&ad.pool.Book, &ad.part)
@@ -323,7 +334,7 @@ func (ad *jointAdmission) placeInit(c int) Detail {
 	}
 	ad.m.joint.Give(&ad.try.Book, &ad.held)
 	ad.record(c)
-	ad.heldSoFar()
+	ad.holdInit(c)
 	ad.m.joint.Take(&ad.try.Book, &ad.held)
 	return ad.provide(c, ad.grant.Nodes)
 }
@@ -462,6 +473,27 @@ func (ad *jointAdmission) heldSoFar() {
 	}
 	p.end()
 	ad.peak = p.peak
+	ad.turns, ad.passed = ad.turns.empty(len(p.peak)), 0
+	ad.entered += len(ad.d.Containers)
+}
+
+// holdInit adds to held what init container c has. The init containers before it were added. Each
+// container is added once, because a pod may have hundreds.
+func (ad *jointAdmission) holdInit(c int) {
+	p := peakOf{m: ad.m.joint, held: &ad.held, peak: ad.turns}
+	for ; ad.passed < c; ad.passed++ {
+		if ad.r.Containers[ad.passed].Kind == Sidecar {
+			p.add(&ad.d.Containers[ad.passed])
+			ad.entered++
+		}
+	}
+	p.add(&ad.d.Containers[c])
+	ad.entered++
+	for i := range ad.peak {
+		ad.peak[i].init = max(ad.peak[i].init, ad.turns[i].Most())
+	}
+	p.peak = ad.peak
+	p.end()
 }
 
 // detailOf translates outcomes.

@@ -55,13 +55,21 @@ func (m *obeyModel) takeContainer(b *joint.Book, c *ContainerDecision, own bool)
 type peakOf struct {
 	m    *obeyModel
 	held *joint.Held
-	peak []Peak[uint64] // by kind, then node
+	peak peaks
+}
+
+// peaks are amounts by kind, then node.
+type peaks []Peak[uint64]
+
+// empty returns room for n, with nothing in it.
+func (ps peaks) empty(n int) peaks {
+	ps = slices.Grow(ps[:0], n)[:n]
+	clear(ps)
+	return ps
 }
 
 func (p *peakOf) begin() {
-	n := int(p.m.Kinds()) * p.m.space.Len()
-	p.peak = slices.Grow(p.peak[:0], n)[:n]
-	clear(p.peak)
+	p.peak = p.peak.empty(int(p.m.Kinds()) * p.m.space.Len())
 	*p.held = joint.Held{Amounts: p.held.Amounts[:0], Devices: p.held.Devices[:0]}
 }
 
@@ -87,8 +95,10 @@ func (p *peakOf) add(c *ContainerDecision) {
 	}
 }
 
+// end fills in the amounts that are held.
 func (p *peakOf) end() {
 	nodes := p.m.space.Len()
+	p.held.Amounts = p.held.Amounts[:0]
 	for i := range p.peak {
 		if n := p.peak[i].Most(); n > 0 {
 			p.held.Amounts = append(p.held.Amounts, joint.NodeAmount{Kind: joint.Kind(i / nodes), Node: uint8(i % nodes), N: n})

@@ -165,6 +165,7 @@ func (s *search) next(c, n int, mask hint.Mask) bool {
 	}
 	s.books[n].CopyFrom(&s.try.Book)
 	if s.r.Containers[c].Kind == Init {
+		s.heldSoFar()
 		return s.placeInit(c) == NoDetail || s.takeBack(c, n)
 	}
 	if s.try.Place(&s.want, &s.grant) != joint.Placed {
