@@ -122,3 +122,15 @@ func TestHeldBackOnTheMap(t *testing.T) {
 		t.Error("a pod with a spread constraint is answered as one without")
 	}
 }
+
+// TestWaitsForRoom: only for pods that nobody else holds back would it help to move others.
+func TestWaitsForRoom(t *testing.T) {
+	const fails = "0/2 nodes are available: "
+	for message, want := range map[string]bool{
+		"": false, fails + "2 Insufficient example.com/gpu.": true, fails + "pod has unbound immediate PersistentVolumeClaims.": false, fails + "2 moon is in the wrong house.": false,
+	} {
+		if got := WaitsForRoom(claimed("p", message)); got != want {
+			t.Errorf("%q: %v, want %v", message, got, want)
+		}
+	}
+}

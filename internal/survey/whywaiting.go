@@ -71,6 +71,12 @@ func WaitsFor(e *Explained) string {
 	return cmp.Or(said, other)
 }
 
+// WaitsForRoom says whether a scheduler found no node for a pod that nobody else holds back.
+func WaitsForRoom(p *corev1.Pod) bool {
+	c := wire.Unscheduled(p)
+	return c.Reason == corev1.PodReasonUnschedulable && heldByMessage(c.Message) == nil
+}
+
 // whyWaiting is WhyWaiting of every member that waits; "" where it is not the gang that keeps them
 // waiting, or there is none.
 func (g *Gang) whyWaiting() (reason, message string) {

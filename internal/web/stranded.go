@@ -19,14 +19,14 @@ type strandedSum struct {
 	survey.StrandedSum
 	// Most are the NUMA nodes with the most of it, of Count.
 	Most []survey.Stranded `json:"most"`
-	// Waiting is the oldest pod without a node that asks for the resource; nil for none.
+	// Waiting is the oldest pod that waits for room and asks for the resource; nil for none.
 	Waiting *found `json:"waiting,omitempty"`
 }
 
 // stranded says for each resource what is free and of little use.
 func (s *Server) stranded(_ *http.Request, v Viewer) (any, error) {
 	sums := []*strandedSum{}
-	waiting := s.waiting(v)
+	waiting := slices.DeleteFunc(s.waiting(v), func(p *corev1.Pod) bool { return !survey.WaitsForRoom(p) })
 	slices.SortFunc(waiting, func(a, b *corev1.Pod) int {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name))
 	})

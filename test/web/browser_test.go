@@ -198,7 +198,7 @@ func artifacts(t testing.TB) string {
 // shoot keeps a picture of the tab, as high as the page is where that is not too much.
 func (b *tab) shoot(name string) {
 	b.Helper()
-	const highest = 6000
+	const highest = 16000 // pixels that Chromium draws at a time
 	var height int64
 	var data []byte
 	ctx, cancel := context.WithTimeout(b.ctx, limit)

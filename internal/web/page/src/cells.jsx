@@ -5,6 +5,8 @@ import { amount, amountOf } from './words.js'
 
 // many is how many NUMA nodes a node has whose cells are small.
 const many = 8
+// some is how many it has whose cells leave no room for what there is in all next to devices.
+const some = 4
 
 // heat is the shade of what is taken of an amount.
 export const heat = (a) => 'h' + (a.total ? Math.min(5, Math.floor((1 - a.free / a.total) * 5.001)) : 0)
@@ -19,7 +21,7 @@ export function Columns({ row, resource, widest, grid, more }) {
       <span role={role('gridcell')} class="wide muted">{row.policy ? `${row.policy}/${row.scope}` : '–'}</span>
       <span role={role('gridcell')} class="num">{row.pods}{row.inFlight > 0 && <b title="bound, in no report yet">+{row.inFlight}</b>}</span>
       <span role={role('gridcell')} class={'cells' + (widest > many ? ' many' : '')}>
-        {(row.numaNodes || []).map((n, i) => <Cell key={n.anywhere ? 'any' : n.numa} numa={n} resource={resource} small={widest > many} apart={i > 0 && row.packages && row.packages[i] !== row.packages[i - 1]} />)}
+        {(row.numaNodes || []).map((n, i) => <Cell key={n.anywhere ? 'any' : n.numa} numa={n} resource={resource} small={widest > many} tight={row.numaNodes.length > some} apart={i > 0 && row.packages && row.packages[i] !== row.packages[i - 1]} />)}
       </span>
     </>
   )
@@ -30,16 +32,17 @@ export const Scale = () => (
   <span class="scale" aria-hidden="true">free<i class="h0" /><i class="h1" /><i class="h2" /><i class="h3" /><i class="h4" /><i class="h5" />taken</span>
 )
 
-function Cell({ numa, resource, small, apart }) {
+function Cell({ numa, resource, small, tight, apart }) {
   const a = amountOf(numa, resource)
-  const devices = (numa.devices || []).slice(0, 2)
+  const devices = resource === 'cpu' ? [...(numa.devices || [])].sort((a, b) => b.resource.includes('gpu') - a.resource.includes('gpu')) : []
+  const beside = small ? [] : devices.slice(0, 2) // what does not fit into the cell is not seen
   const gap = apart ? ' apart' : ''
   const name = numa.anywhere ? 'on no NUMA node' : 'NUMA node ' + numa.numa
   if (!a?.total) return numa.anywhere ? null : <span class={'cell none' + gap} title={name + ': nothing of that'}><i aria-hidden="true">{numa.numa}</i>–</span>
   return (
-    <span class={'cell ' + heat(a) + gap} title={`${name}: ${amount(resource, a.free)} of ${amount(resource, a.total)} free${resource === 'cpu' ? devices.map((d) => `, ${d.free} of ${d.total} ${d.resource}`).join('') : ''}`}>
-      {!numa.anywhere && <i aria-hidden="true">{numa.numa}</i>}{amount(resource, a.free)}{!small && <small>/{amount(resource, a.total)}</small>}
-      {resource === 'cpu' && !small && devices.map((d) => <b class="dev" key={d.resource}>{d.free}/{d.total} {d.resource.split('/').pop()}</b>)}
+    <span class={'cell ' + heat(a) + gap} title={`${name}: ${amount(resource, a.free)} of ${amount(resource, a.total)} free${devices.map((d) => `, ${d.free} of ${d.total} ${d.resource}`).join('')}`}>
+      {!numa.anywhere && <i aria-hidden="true">{numa.numa}</i>}<span>{amount(resource, a.free)}{!small && !(tight && beside.length) && <small>/{amount(resource, a.total)}</small>}</span>
+      {beside.map((d) => <span class="dev" key={d.resource}>{d.free}/{d.total} {d.resource.split('/').pop()}</span>)}
     </span>
   )
 }

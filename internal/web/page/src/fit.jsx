@@ -60,13 +60,15 @@ export function Fit() {
     post(`${path}?${q}`, key)
   }
   const pod = query.get('pod')
-  useEffect(() => { // NAMESPACE/NAME: the question is about another pod like that one
+  const plan = query.get('room')
+  useEffect(() => { // NAMESPACE/NAME: the question, or the plan to move pods, is about another pod like that one
     if (!pod) return
     ask(`api/pods/${pod.split('/').map(encodeURIComponent).join('/')}/yaml`).then((answer) => {
       text.current.value = answer.yaml
-      text.current.form.requestSubmit()
+      if (plan) post('api/room', 'room')
+      else text.current.form.requestSubmit()
     }, (e) => set({ ...nothing, error: e.message, asking: false }))
-  }, [pod])
+  }, [pod, plan])
   const pick = (key) => (value) => setQuery({ [key]: value })
   const { data, room, compared, error, asking } = state
   const asThey = !settings.some(([key]) => query.get(key)) && !query.get('empty')
@@ -116,7 +118,7 @@ function Compared({ c }) {
     <section class="fitted compared" aria-label="Before and after">
       <header class="title"><h2>Before and after</h2></header>
       {c.notes?.length > 0 && <Notice kind="note" title="">{c.notes.map((n) => <div key={n}>{n}</div>)}</Notice>}
-      {c.rows.every((r) => r.change === '-' || r.change === '') && <Notice kind="note" title="Nothing changes. ">As set, everything fits as it does now.</Notice>}
+      {c.rows.every((r) => r.before === r.after) && <Notice kind="note" title="Nothing changes. ">As set, everything fits as it does now.</Notice>}
       <Table label="What fits, before and after" columns={[['Of'], ['What'], [c.empty ? 'Empty' : 'As they are'], ['As set'], ['Change', 'num']]} rows={c.rows.map((r) => [
         <bdi>{r.about}</bdi>, r.what, r.before, <strong>{r.after}</strong>, r.change === '-' ? '–' : r.change,
       ])} />

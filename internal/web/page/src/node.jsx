@@ -1,5 +1,5 @@
 // One node: its machine with the pods in their berths.
-import { useEffect, useRef, useState } from 'preact/hooks'
+import { useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { useAsk, useStore } from './data.js'
 import { link } from './route.js'
 import { Notice, Status, Table, Waiting } from './parts.jsx'
@@ -48,11 +48,11 @@ export function NodeView({ name }) {
 // With nothing pointed at, the pods shown are lit.
 export function Drawing({ svg, lit, setLit, legend, pods, shown = [], label = 'The machine and its berths' }) {
   const box = useRef(null)
-  useEffect(() => {
+  useLayoutEffect(() => {
     const drawn = new DOMParser().parseFromString(svg, 'image/svg+xml').documentElement
     box.current.replaceChildren(document.importNode(drawn, true))
   }, [svg])
-  useEffect(() => {
+  useLayoutEffect(() => {
     const tags = lit ? [lit] : shown
     box.current.classList.toggle('focus', tags.length > 0)
     for (const el of box.current.querySelectorAll('[data-pod]')) el.classList.toggle('lit', tags.includes(el.dataset.pod))

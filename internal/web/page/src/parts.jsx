@@ -140,7 +140,7 @@ function Refusal({ answer }) {
   const r = answer.refusal
   const ids = [...new Set(r.needs.flatMap((n) => (n.nodes || []).map((x) => x.numa)))].sort((a, b) => a - b)
   return (
-    <div class={'refusal scroll' + (ids.length > 4 ? ' broad' : '')} tabIndex={0} role="region" aria-label={'Why ' + answer.node + ' refuses'}>
+    <div class={'refusal scroll' + (ids.length > 3 ? ' broad' : '')} tabIndex={0} role="region" aria-label={'Why ' + answer.node + ' refuses'}>
       <h3><a href={link('nodes', answer.node)}>{answer.node}</a></h3>
       <p class="muted">{r.rule}{r.scarcity && (r.scarcity === 'unresolvable' ? ', removing pods does not help' : ', removing pods can help')} · {r.policy}{r.scope && ', scope ' + r.scope}{r.container && `, container ${r.container}`}</p>
       <table class="needs">

@@ -15,12 +15,12 @@ export function Pending() {
       {!data.total && <Notice kind="good" title="No pod waits. ">Every pod has a node.</Notice>}
       <div class="cards">
         {data.groups.map((g) => (
-          <section class="card" key={g.reason + g.message}>
+          <section class="card" key={g.pods[0].namespace + '/' + g.pods[0].name}>
             <h2>{plural(g.count, 'pod')} <small>{g.title || g.reason}</small></h2>
             <Why g={g} />
             <p><WhatIf {...g.pods[0]} /></p>
             {g.gang && <p>Gang <a href={link('gangs', g.gang.namespace, g.gang.source, g.gang.name)}><bdi>{g.gang.namespace}/{g.gang.name}</bdi></a></p>}
-            <Table label={'Pods: ' + g.message} columns={[['Pod'], ['Age', 'num']]} rows={g.pods.map((p) => [<PodLink p={p} />, cluster ? age(cluster.now - p.created) : ''])} />
+            <Table label={`Pods like ${g.pods[0].namespace}/${g.pods[0].name}`} columns={[['Pod'], ['Age', 'num']]} rows={g.pods.map((p) => [<PodLink p={p} />, cluster ? age(cluster.now - p.created) : ''])} />
             {g.count > g.pods.length && <p class="muted">and {g.count - g.pods.length} more, younger ones</p>}
           </section>
         ))}
@@ -41,7 +41,7 @@ function Why({ g }) {
       {g.heldBack && <HeldBack h={g.heldBack} />}
       <GroupList groups={g.said} held={g.heldBack} />
       {g.fits?.map((f) => <p key={f}>Would fit now: {f}</p>)}
-      <details><summary>What the scheduler wrote</summary><p>{g.message}</p></details>
+      {g.reason === 'Unschedulable' && <details><summary>What the scheduler wrote</summary><p>{g.message}</p></details>}
     </>
   )
 }

@@ -7,7 +7,7 @@ import { age, cpuList, plural } from './words.js'
 const orders = [['', 'Name'], ['node', 'Node'], ['cpus', 'Most CPUs'], ['young', 'Youngest'], ['old', 'Oldest']]
 const phases = ['Running', 'Pending', 'Succeeded', 'Failed'].map((p) => [p, p])
 const kinds = [['', 'all'], ['exact', 'exact'], ['verdict', 'verdict'], ['differs', 'not as promised'], ['split', 'on several NUMA nodes']]
-const columns = [['Pod'], ['Node'], ['State'], ['NUMA'], ['CPUs', 'mono'], ['Certainty'], ['Promise'], ['Aligned'], ['Age', 'num']]
+const columns = [['Pod'], ['Node', 'at'], ['State'], ['NUMA'], ['CPUs', 'mono'], ['Certainty'], ['Promise'], ['Aligned'], ['Age', 'num']]
 const aligned = { 'numa-node': 'yes', package: 'no, one package', machine: 'no, across packages' }
 
 export function Pods() {

@@ -1,5 +1,5 @@
 // Every view has an address: the part behind #, so that the page works below any path of a proxy.
-import { useEffect, useState } from 'preact/hooks'
+import { useLayoutEffect, useState } from 'preact/hooks'
 
 function parse() {
   const [path, query] = location.hash.replace(/^#/, '').split('?')
@@ -15,7 +15,7 @@ function parse() {
 
 export function useRoute() {
   const [route, set] = useState(parse)
-  useEffect(() => {
+  useLayoutEffect(() => { // at once, for a key that is pressed next
     const f = () => set(parse())
     addEventListener('hashchange', f)
     return () => removeEventListener('hashchange', f)

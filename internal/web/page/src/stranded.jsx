@@ -15,7 +15,7 @@ export function Stranded() {
   const sums = [...data.resources].sort((a, b) => rank(a.resource) - rank(b.resource))
   return (
     <main class="stranded">
-      <h1>Stranded <small class="muted">what is free and of little use: on nodes in trouble or cordoned, or with too few free CPUs or too little free memory beside it</small></h1>
+      <h1>Stranded <small class="muted">what is free and of little use: on nodes in trouble or cordoned, next to too few free CPUs or too little free memory, or too few devices for any pod</small></h1>
       {!sums.length && <Notice kind="good" title="Nothing. ">Whatever is free has CPUs and memory beside it.</Notice>}
       <div class="cards">{sums.map((s) => <Sum key={s.resource} s={s} {...sumOf(all, s.resource)} />)}</div>
     </main>
@@ -44,7 +44,7 @@ function Sum({ s, free, total }) {
         <NodeLink name={m.node} />, m.numa, amount(r, m.stranded), m.reason, m.message, m.rule || '–',
       ])} />
       {s.waiting
-        ? <p class="makeroom"><PodLink p={s.waiting} /> waits for it: <a class="ask" href={`${link('fit')}?pod=${encodeURIComponent(`${s.waiting.namespace}/${s.waiting.name}`)}`}>plan which pods would have to move</a></p>
+        ? <p class="makeroom"><PodLink p={s.waiting} /> waits for it: <a class="ask" href={`${link('fit')}?pod=${encodeURIComponent(`${s.waiting.namespace}/${s.waiting.name}`)}&room=1`}>plan which pods would have to move</a></p>
         : <p class="makeroom"><a class="ask" href={link('fit')}>Plan which pods would have to move for a pod (defrag)</a></p>}
       {s.count > s.most.length && <p class="muted">and {plural(s.count - s.most.length, 'more NUMA node')}</p>}
     </section>
