@@ -44,9 +44,12 @@ func TestHeldBack(t *testing.T) {
 			[]string{"held back by PodTopologySpread: no node has the label topology.kubernetes.io/zone", "do: give nodes the label (kubectl label node NODE topology.kubernetes.io/zone=VALUE)"}},
 		"spread": {says(fails + "2 node(s) didn't match pod topology spread constraints. preemption: 0/2 nodes are available: 2 No preemption victims found."),
 			[]string{"held back by PodTopologySpread: didn't match pod topology spread constraints", "raise maxSkew"}},
-		"affinity":                   {says(fails + "1 Insufficient cpu, 1 node(s) didn't match pod anti-affinity rules."), []string{"held back by InterPodAffinity: didn't match pod anti-affinity rules", "do:"}},
-		"a claim":                    {says(fails + "pod has unbound immediate PersistentVolumeClaims. not found"), []string{"held back by VolumeBinding: pod has unbound immediate", "kubectl describe pvc"}},
-		"no claim":                   {says(fails + `persistentvolumeclaim "data" not found. preemption: not eligible`), []string{`held back by VolumeBinding: persistentvolumeclaim "data" not found`}},
+		"affinity": {says(fails + "1 Insufficient cpu, 1 node(s) didn't match pod anti-affinity rules."), []string{"held back by InterPodAffinity: didn't match pod anti-affinity rules", "do:"}},
+		"a claim":  {says(fails + "pod has unbound immediate PersistentVolumeClaims. not found"), []string{"held back by VolumeBinding: pod has unbound immediate", "kubectl describe pvc"}},
+		"no claim": {says(fails + `persistentvolumeclaim "data" not found. preemption: not eligible`), []string{`held back by VolumeBinding: persistentvolumeclaim "data" not found`}},
+		"no claim, by the API server": {func(p *corev1.Pod) {
+			p.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}}}
+		}, []string{"held back by VolumeBinding: there is no PersistentVolumeClaim data", "do: create it, or mend the name in spec.volumes"}},
 		"no volumes":                 {says(fails + "2 node(s) didn't find available persistent volumes to bind."), []string{"held back by VolumeBinding: didn't find available persistent volumes to bind"}},
 		"a plugin that nobody knows": {says(fails + "2 moon is in the wrong house."), []string{"held back by another plugin: moon is in the wrong house", "do: look at what its scheduler says"}},
 	} {
