@@ -24,6 +24,8 @@ type jointAdmission struct {
 	// the containers before passed.
 	turns  peaks
 	passed int
+	// dealt: pool is what is left of what the pod holds for the next container.
+	dealt bool
 	// entered counts the containers whose decisions were added up, for tests.
 	entered int
 	search  search
@@ -201,6 +203,7 @@ func (ad *jointAdmission) runPod() (Detail, int) {
 // out; init containers come last, and take turns with the containers after them.
 func (ad *jointAdmission) deal() (Detail, int) {
 	for pass := range 3 {
+		ad.dealt = false
 		for c := range ad.r.Containers {
 			turn := 1
 			switch {
@@ -220,26 +223,36 @@ func (ad *jointAdmission) deal() (Detail, int) {
 	return NoDetail, 0
 }
 
-// turn places container c on what the pod holds, less what runs beside it.
+// turn places container c on what the pod holds, less what runs beside it. After a container that
+// runs together with the next one of its pass, pool is what is left for that one.
 func (ad *jointAdmission) turn(c int) Detail {
 	ad.wantContainer(c)
 	if ad.wantsNothing() {
 		return NoDetail
 	}
 	dropPodWishes(&ad.want)
+	if !ad.dealt {
+		ad.leave(c)
+	}
+	if o := ad.pool.Place(&ad.want, &ad.grant); o != joint.Placed {
+		return detailOf[o]
+	}
+	ad.record(c)
+	ad.dealt = ad.r.Containers[c].Kind != Init
+	return NoDetail
+}
+
+// leave fills pool with what the pod holds, less what runs beside container c.
+func (ad *jointAdmission) leave(c int) {
 	ad.takeOver()
 	ad.pool.BeginFull()
 	ad.m.joint.Give(&ad.pool.Book, &ad.part)
 	for o := range ad.r.Containers {
 		if ad.beside(c, o) {
 			ad.m.joint.takeContainer(&ad.pool.Book, &ad.d.Containers[o], ad.want.CPUs > 0)
+			ad.entered++
 		}
 	}
-	if o := ad.pool.Place(&ad.want, &ad.grant); o != joint.Placed {
-		return detailOf[o]
-	}
-	ad.record(c)
-	return NoDetail
 }
 
 // dropPodWishes leaves out what is wanted of the pod as a whole.

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/berth-dev/berth/placement/joint"
+	"github.com/berth-dev/berth/topology"
 )
 
 // TestHeldIsAddedUp: what init containers add to what their pod holds, one after another, is what
@@ -60,5 +61,78 @@ func TestHeldIsAddedUp(t *testing.T) {
 	}
 	if placed < 1000 || sidecars < 500 {
 		t.Errorf("%d pods were placed, %d with sidecars: want more", placed, sidecars)
+	}
+}
+
+// TestAPodIsDealtOut: containers that run together take from what those before them have left. Each
+// gets what it would get if all others were looked at for it.
+func TestAPodIsDealtOut(t *testing.T) {
+	gpus, pool := DeviceKind{Resource: "x/gpu", Type: topology.GPU}, DevicePool{Resource: "x/gpu", Decided: true}
+	for i := range 16 {
+		id := fmt.Sprint(i)
+		gpus.Devices = append(gpus.Devices, PlacedDevice{ID: id, NUMA: topology.NUMAID(i / 8), HasNUMA: true, Root: id, Switch: id})
+		pool.Devices = append(pool.Devices, Device{ID: id})
+	}
+	m, err := NewModel(viewOf(t, "numa:2 core:8 pu:2 mem:512Gi"), Config{Authority: AuthorityBerth, ReservedMilliCPU: 1000, Devices: []DeviceKind{gpus}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := m.NewState()
+	s.SetPool(pool)
+	placed, pinned, devices := 0, 0, 0
+	for seed := range uint64(3000) {
+		rng := rand.New(rand.NewPCG(seed, 2))
+		r := Request{UID: "x", Guaranteed: true, Rules: Rules{Policy: []Policy{PolicyBestEffort, PolicyRestricted}[rng.IntN(2)], Scope: PodScope}}
+		n := 2 + rng.IntN(10)
+		if seed == 0 {
+			n = MaxContainers
+		}
+		for i := range n {
+			kind, milli := []ContainerKind{Init, Sidecar, App}[rng.IntN(3)], []int64{300, 500, 1000, 1500, 3000}[rng.IntN(5)]
+			if seed == 0 {
+				kind, milli = App, 20
+			}
+			r.Containers = append(r.Containers, ContainerRequest{Name: fmt.Sprint(i), Kind: kind, MilliCPU: milli,
+				Memory: []MemoryRequest{{Resource: "memory", Bytes: uint64(1+rng.IntN(3)) << 30}}})
+			if rng.IntN(4) == 0 && seed > 0 {
+				r.Containers[i].Devices = []DeviceRequest{{Resource: "x/gpu", Count: int64(1 + rng.IntN(3))}}
+			}
+		}
+		ad, d := newJointAdmission(m), new(Decision)
+		ad.begin(s, &r, d)
+		if detail, _ := ad.run(s.account); detail != NoDetail {
+			continue
+		}
+		placed++
+		if seed == 0 && ad.entered > 3*n {
+			t.Fatalf("%d containers were taken for a pod of %d", ad.entered, n)
+		}
+		got := slices.Clone(d.Containers)
+		slow := new(Decision)
+		slow.begin(&r)
+		ad.d = slow
+		for pass := range 3 {
+			for c := range r.Containers {
+				if k := r.Containers[c].Kind; pass == 2 && k == Init || k != Init && (pass == 0) == ad.pinsWhole(c) && pass < 2 {
+					ad.dealt = false
+					if detail := ad.turn(c); detail != NoDetail {
+						t.Fatalf("seed %d: container %d: %s", seed, c, detail)
+					}
+				}
+			}
+		}
+		for c := range got {
+			g, w := got[c], slow.Containers[c]
+			if !reflect.DeepEqual([]any{g.CPUs, g.Shares, g.Memory, g.Devices}, []any{w.CPUs, w.Shares, w.Memory, w.Devices}) {
+				t.Fatalf("seed %d: container %d of %+v has %+v, want %+v", seed, c, r.Containers, g, w)
+			}
+			if !g.CPUs.IsEmpty() && r.Containers[c].Kind != Init {
+				pinned++
+				devices += len(g.Devices)
+			}
+		}
+	}
+	if placed < 1000 || pinned < 1000 || devices < 100 {
+		t.Errorf("%d pods were placed, %d containers pinned, %d with devices: want more", placed, pinned, devices)
 	}
 }
