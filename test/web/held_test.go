@@ -48,6 +48,9 @@ func held(t *testing.T) string {
 		add("spread-0", object{"topologySpreadConstraints": []any{object{"maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "DoNotSchedule"}}})
 		says(add("other-0", nil), "6 the moon is in the wrong house.")
 		says(add("other-1", nil), "5 the moon is in the wrong house, 1 node(s) were unschedulable.")
+		addZones(s, "zones-1")
+		unknown := add("unknown-0", object{"nodeName": "zones-1"})
+		unknown["status"] = object{"phase": "Running", "qosClass": "Guaranteed", "startTime": "2026-11-22T18:30:00Z"}
 		asks(add("eight-0", object{"nodeSelector": object{"kubernetes.io/hostname": "epyc-1"}}), object{"cpu": "32", "memory": "120Gi"})
 		for name, cpus := range map[string]string{"strided-0": stridedCPUs, "a-stateful-set-with-a-name-of-some-length-0": raggedCPUs} {
 			pod := add(name, object{"nodeName": "epyc-2"})
@@ -55,6 +58,22 @@ func held(t *testing.T) string {
 			pod["metadata"].(object)["annotations"] = object{"berth.dev/placement": fmt.Sprintf(`{"v":1,"seq":1,"report":1,"uid":%q,"certainty":"exact","guarantee":"full","containers":[{"name":"main","hint":{"numa":"0-1","preferred":true},"cpus":%q}]}`, name, cpus)}
 		}
 	})
+}
+
+// addZones adds a node that only NodeResourceTopology describes: eight NUMA nodes with a GPU each.
+func addZones(s object, name string) {
+	amount := func(resource, total, free string) object {
+		return object{"name": resource, "capacity": total, "allocatable": total, "available": free}
+	}
+	zones := []any{}
+	for i := range 8 {
+		zones = append(zones, object{"name": fmt.Sprint("node-", i), "type": "Node", "resources": []any{amount("cpu", "32", fmt.Sprint(28-i)), amount("nvidia.com/gpu", "1", fmt.Sprint(i%2))}})
+	}
+	capacity := object{"cpu": "256", "memory": "512Gi", "nvidia.com/gpu": "8", "pods": "110"}
+	s["nodes"] = append(s["nodes"].([]any), object{"metadata": object{"name": name, "labels": object{"kubernetes.io/hostname": name}},
+		"status": object{"capacity": capacity, "allocatable": capacity, "conditions": []any{object{"type": "Ready", "status": "True"}}}})
+	s["nodeResourceTopologies"] = []any{object{"metadata": object{"name": name, "uid": name, "creationTimestamp": "2026-11-22T18:31:00Z"},
+		"attributes": []any{object{"name": "topologyManagerPolicy", "value": "restricted"}}, "zones": zones}}
 }
 
 // cards are the groups of pods that wait: their titles, pods, notices, and how many groups of nodes
@@ -110,6 +129,25 @@ func TestWaitingSaysWhoHolds(t *testing.T) {
 	}
 }
 
+// TestClaimsAreReadLive: a claim that the API server does not have holds a pod back, before any
+// scheduler says so.
+func TestClaimsAreReadLive(t *testing.T) {
+	s := newAPIServer(t)
+	address := berth(t, "--kubeconfig", s.start(t), "--stale-after", "1000000h")
+	b := browse(t, 1280, 900, "light")
+	b.open(address, views[0])
+	b.until("it is live", `document.querySelector('.pulse.alive')`)
+	pod := named(t, s.find(t, podsPath, "postgres-0"), "claims")
+	pod["metadata"].(object)["uid"] = "claims"
+	delete(pod["metadata"].(object), "annotations")
+	delete(pod["spec"].(object), "nodeName")
+	pod["spec"].(object)["volumes"] = []any{object{"name": "v", "persistentVolumeClaim": object{"claimName": "not-there"}}}
+	pod["status"] = object{"phase": "Pending", "qosClass": "Guaranteed"}
+	s.tell(t, podsPath, "ADDED", "Pod", pod)
+	b.open(address, view{"claims", "#/pods/data/claims", []string{".groups li"}, ""})
+	b.until("it is held back", `document.querySelector('.notice')?.textContent.startsWith('Held back by VolumeBinding: there is no PersistentVolumeClaim not-there')`)
+}
+
 // cut are the boxes whose content does not fit, and cells of tables that are not seen.
 const cut = `[...document.querySelectorAll('.scroll, .cell, .needs td, .needs th')].filter(e => e.scrollWidth > e.clientWidth + 1 && e.checkVisibility()).map(e => e.className + ': ' + e.textContent.slice(0, 80))`
 
@@ -136,6 +174,11 @@ func TestLongLists(t *testing.T) {
 		t.Errorf("columns that are seen: %s", got)
 	}
 	b.until("CPUs are printed with strides", `[...document.querySelectorAll('td.mono')].some(e => e.textContent === '2-80:1/2')`)
+	b.until("CPUs that nobody knows are counted", `[...document.querySelectorAll('td.mono')].some(e => e.textContent === '4 pinned, CPUs unknown')`)
+	b.open(address, view{"eight with GPUs", "#/?q=zones", []string{".line .cell"}, ""})
+	b.nothingCut("eight cells with GPUs")
+	b.until("eight cells say what GPUs are free", `[...document.querySelectorAll('#row-0 .cell')].map(c => [...c.children].filter(e => e.getBoundingClientRect().bottom <= c.getBoundingClientRect().bottom + 1).map(e => e.textContent).join(' ')).join() === '0 27 0 gpu,1 27 1 gpu,2 26 0 gpu,3 25 1 gpu,4 24 0 gpu,5 23 1 gpu,6 22 0 gpu,7 21 1 gpu'`)
+	b.shoot("eight-cells-1280-light")
 	b.open(address, view{"two and four", "#/pods/held/strided-0", []string{".needs td"}, ""})
 	b.nothingCut("two and four")
 	b.open(address, view{"eight", "#/pods/held/eight-0", []string{".needs td"}, ""})

@@ -5,7 +5,7 @@ import { amount, amountOf } from './words.js'
 
 // many is how many NUMA nodes a node has whose cells are small.
 const many = 8
-// some is how many it has whose cells leave no room for what there is in all next to devices.
+// some is how many it has whose cells leave room for what there is in all next to devices.
 const some = 4
 
 // heat is the shade of what is taken of an amount.
@@ -20,7 +20,7 @@ export function Columns({ row, resource, widest, grid, more }) {
       <span role={role('gridcell')} class="state"><Status row={row} /></span>
       <span role={role('gridcell')} class="wide muted">{row.policy ? `${row.policy}/${row.scope}` : '–'}</span>
       <span role={role('gridcell')} class="num">{row.pods}{row.inFlight > 0 && <b title="bound, in no report yet">+{row.inFlight}</b>}</span>
-      <span role={role('gridcell')} class={'cells' + (widest > many ? ' many' : '')}>
+      <span role={role('gridcell')} class={'cells' + (widest > many ? ' many' : row.numaNodes?.length > some ? ' tight' : '')}>
         {(row.numaNodes || []).map((n, i) => <Cell key={n.anywhere ? 'any' : n.numa} numa={n} resource={resource} small={widest > many} tight={row.numaNodes.length > some} apart={i > 0 && row.packages && row.packages[i] !== row.packages[i - 1]} />)}
       </span>
     </>
@@ -42,7 +42,7 @@ function Cell({ numa, resource, small, tight, apart }) {
   return (
     <span class={'cell ' + heat(a) + gap} title={`${name}: ${amount(resource, a.free)} of ${amount(resource, a.total)} free${devices.map((d) => `, ${d.free} of ${d.total} ${d.resource}`).join('')}`}>
       {!numa.anywhere && <i aria-hidden="true">{numa.numa}</i>}<span>{amount(resource, a.free)}{!small && !(tight && beside.length) && <small>/{amount(resource, a.total)}</small>}</span>
-      {beside.map((d) => <span class="dev" key={d.resource}>{d.free}/{d.total} {d.resource.split('/').pop()}</span>)}
+      {beside.map((d) => <span class="dev" key={d.resource}>{d.free}{!tight && '/' + d.total} {d.resource.split('/').pop()}</span>)}
     </span>
   )
 }
