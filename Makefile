@@ -28,7 +28,7 @@ LIST_LIGHT = $(GO) list -f '{{.ImportPath}} {{join .Deps " "}}' ./... | \
 RACING = $(call once,RACING)
 LIST_RACING = $(GO) list -f '{{.ImportPath}} {{.Dir}}' $(LIGHT) | while read name dir; do \
               ! grep -qsE '^\s*go (func|[A-Za-z_.]+)\(|\.Go\(|RunParallel|synctest|httptest' $$dir/*.go || echo $$name; done
-ALONE  = TestAllSayTheSame|Test.*NoAlloc.*|TestMoves|TestWaking|TestProfile|TestRecording|TestHours|TestRememberingNUMA|$\
+ALONE  = TestAllSayTheSame|Test.*NoAlloc.*|TestMoves|TestWaking|TestProfile|TestUnused|TestHours|TestRememberingNUMA|$\
          TestFewestNUMANodes|TestCandidatesAreTheBest|TestForetold|TestDevicesForetold|TestTakesInAnyOrder|TestEveryFieldOfAJobCounts
 LIST_WITH_ALONE = grep -rlE --include=*_test.go '^func ($(ALONE))\(' ./internal ./placement | xargs -n1 dirname | sort -u
 once   = $(if $(HAVE_$(1)),,$(eval HAVE_$(1) := $$(shell $$(LIST_$(1)))))$(HAVE_$(1))
@@ -71,6 +71,8 @@ test: ## All tests, but for the slow suites that have targets of their own.
 	@$(call TIMED,light) -timeout 20m $(filter-out $(RACING),$(LIGHT))
 	$(call say,and tests of one goroutine in packages of the first kind)
 	@$(call TIMED,alone) -timeout 20m -run '^($(ALONE))$$' $(call once,WITH_ALONE)
+	$(call say,the lab)
+	@$(GO) -C lab test ./...
 	@$(MAKE) --no-print-directory release-check
 	$(call say,against the genuine kubelet and API server (the first time compiles Kubernetes: about 6 minutes on 2 cores))
 	@$(call TIMED,heavy) -timeout 40m -p 2 -parallel 6 $(HEAVY)
@@ -87,7 +89,7 @@ lint: ## gofmt, go vet, staticcheck and the import lattice.
 	$(call say,gofmt)
 	@out=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$out" ] || { echo "not gofmt-ed:"; echo "$$out"; exit 1; }
 	$(call say,go vet)
-	@$(GO) vet ./...
+	@$(GO) vet ./... && $(GO) -C lab vet ./...
 	$(call say,staticcheck)
 	@$(TOOL) staticcheck ./...
 	$(call say,import lattice)
@@ -106,7 +108,7 @@ fuzz: ## Fuzz every parser and translator for FUZZTIME each (default 20s).
 	@out=$$(mktemp); trap "rm -f $$out" EXIT; for p in $$(grep -rlE '^func Fuzz' --include=*_test.go . | xargs -n1 dirname | sort -u); do \
 	  for f in $$(grep -hoE '^func Fuzz[A-Za-z0-9_]+' $$p/*_test.go | sed 's/func //'); do \
 	    echo "== $$p $$f"; \
-	    $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime $${FUZZTIME:-20s} -fuzzminimizetime 100x $$p 2>&1 | tee $$out || \
+	    $(GO) test -C $$p -run '^$$' -fuzz "^$$f$$" -fuzztime $${FUZZTIME:-20s} -fuzzminimizetime 100x . 2>&1 | tee $$out || \
 	      { grep -q 'context deadline exceeded' $$out && ! grep -q 'Failing input' $$out; } || exit 1; done; done
 
 .PHONY: clean

@@ -1,7 +1,7 @@
-# How good the choice among nodes is (docs/quality.md). OPENB is the folder with the lists and with what was published; the
+# How good the choice among nodes is (lab/README.md). OPENB is the folder with the lists and with what was published; the
 # optimum of small instances needs the solver cbc (apt-get install coinor-cbc).
 OPENB ?= ../shared/realdata/traces/openb
-QUALITY = @mkdir -p $(BIN) && $(GO) build -o $(BIN)/quality ./test/quality && $(BIN)/quality -from=$(OPENB) -results=_artifacts/quality
+QUALITY = @mkdir -p $(BIN) && $(GO) build -C lab -o $(BIN)/quality ./quality && $(BIN)/quality -from=$(OPENB) -results=_artifacts/quality
 
 .PHONY: quality quality-full
 quality: ## What the default serves beside others and beside the optimum: two lists, two overlays, two seeds, 200 instances (2 minutes; the last line is JSON).

@@ -21,4 +21,5 @@ e2e-web: web-check ## Click through the page in a headless Chromium; pictures go
 	@[ -n "$(CHROMIUM)" ] || { echo "installing chromium: there is none on this machine"; apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium fonts-noto-core; }
 	@mkdir -p $(BIN) _artifacts/web
 	@$(GO) build -ldflags '$(LDFLAGS)' -o $(BIN)/berth ./cmd/berth
-	@cd test/web && BERTH=$(BIN)/berth CHROMIUM="$$(command -v chromium || echo $(CHROMIUM))" ARTIFACTS=$(CURDIR)/_artifacts/web $(GO) test -count=1 -timeout 20m $(WEB_FLAGS) .
+	@$(GO) build -C lab -o $(BIN)/play ./play
+	@cd test/web && BERTH=$(BIN)/berth PLAY=$(BIN)/play CHROMIUM="$$(command -v chromium || echo $(CHROMIUM))" ARTIFACTS=$(CURDIR)/_artifacts/web $(GO) test -count=1 -timeout 20m $(WEB_FLAGS) .

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -11,25 +10,24 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/berth-dev/berth/internal/cli/table"
 	"github.com/berth-dev/berth/internal/simulate"
-	"github.com/berth-dev/berth/internal/simulate/page"
 	"github.com/berth-dev/berth/internal/simulate/trace"
 )
 
 // simulateQuestion is a question of simulate.
 type simulateQuestion struct {
-	output                output
-	trace, nodes, overlay string
-	snapshot              string
-	strategies            []string
-	arrive, load, hours   float64
-	timed                 bool
-	failures, defrag      time.Duration
-	seed                  int64
-	seeds                 int
+	cluster             clusterFlags
+	output              output
+	files               []string
+	strategies          []string
+	arrive, load, hours float64
+	timed               bool
+	failures, defrag    time.Duration
+	seed                int64
+	seeds               int
+	change              nodeChange
 }
 
 // The bounds of a simulation.
@@ -41,56 +39,50 @@ const (
 	maxHours  = 24 * 365
 )
 
-// NewSimulateCommand returns the verb that plays a load on nodes that need not exist.
+// NewSimulateCommand returns the verb that plays pods on the nodes of a cluster.
 func NewSimulateCommand() *cobra.Command {
-	q := simulateQuestion{strategies: []string{"BestFit", "FGD"}, hours: 24, seed: 42, seeds: 1}
+	q := simulateQuestion{strategies: []string{"StockLeast", "Berth"}, hours: 24, seed: 42, seeds: 1}
 	cmd := &cobra.Command{
-		Use:   "simulate --trace PODS --nodes NODES | --snapshot FILE [--trace PODS]",
-		Short: "Play a load on a list of nodes, strategies side by side, and say what each serves",
-		Long: `The pods of a list arrive at the nodes of another one, in an order drawn by a seed. Each strategy serves the same pods.
-Without --load and --timed none leaves. With --load pods are drawn from the list, run as long as it says, and ask for so
-much of the nodes on average; with --timed each comes and goes at its own times. Then a pod that finds no place waits, and
-what a kubelet refuses is created again. Without --overlay a pod fits where amounts do, and GPUs come in thousandths. An
-overlay lays a machine with NUMA nodes and a kubelet below each node, by name, or by the node's model as a file says; then all pods ask for whole CPUs and GPUs and are
-Guaranteed, and a kubelet may refuse what a strategy chose that knows no NUMA nodes. With --snapshot a cluster as berth
-snapshot has written it is the start: its nodes with their machines and kubelets, and what runs there, which stays until its
-activeDeadlineSeconds are over, with their huge pages and devices. The pods of --trace come in addition; without it, the pods
-that wait there; a note counts pods that cannot be played, and says why. Both lists are
-comma-separated values, plain or packed by gzip:
+		Use:   "simulate [--trace FILES]",
+		Short: "Play pods on the nodes of a cluster, under Berth and under kube-scheduler, and say what each serves",
+		Long: `The start is the cluster, or the file of --snapshot: its nodes with their machines and kubelets, and the pods that run
+there, which stay until their activeDeadlineSeconds are over. The pods that wait there arrive, or the pods of --trace,
+which are files with pods and workloads, in an order drawn by a seed. Each strategy serves the same pods. A note counts
+pods that cannot be played, and says why.
 
-  nodes  sn,cpu_milli,memory_mib,gpu[,model]
-  pods   name,cpu_milli,memory_mib,num_gpu,gpu_milli[,gpu_spec][,members][,creation_time[,scheduled_time],deletion_time];
-         a row with members is a gang of so many pods; or manifests of pods and workloads (.yaml, .json, a folder), which
-         come at their creationTimestamp and run for their activeDeadlineSeconds; or synthetic:NAME: ` + strings.Join(simulate.SyntheticNames(), ", ") + `
+Without --load and --timed no pod leaves. With --load pods are drawn from those of --trace, run for their
+activeDeadlineSeconds or for an hour, and ask for so much of the nodes on average. With --timed each comes at its
+creationTimestamp and runs for its activeDeadlineSeconds. Then a pod that finds no node waits, and a controller creates a
+pod again that a kubelet refuses. Pods that arrive ask for whole CPUs and GPUs and are Guaranteed.
 
-Strategies: ` + strings.Join(strategyNames(), ", ") + `. docs/quality.md says what they are, and what is not modelled.`,
-		Example: `  berth simulate --nodes nodes.csv.gz --trace pods.csv.gz --arrive 1.3
-  berth simulate --nodes nodes.csv --trace synthetic:inference --arrive 1.3 --overlay sockets/restricted --strategy StockLeast,KAI,Berth
-  berth simulate --nodes nodes.csv --trace synthetic:training --load 0.85 --overlay sockets/restricted --strategy StockLeast,Berth
-  berth simulate --nodes nodes.csv --trace pods.csv --strategy BestFit,FGD --seeds 10 -o json
-  berth simulate --nodes nodes.csv --trace pods.csv --arrive 1.3 --overlay quarters/restricted --strategy StockLeast,Berth -o html > page.html
-  berth simulate --nodes nodes.csv --trace pods.csv --arrive 1.3 --overlay machines.yaml --strategy StockLeast,Berth
+StockLeast and StockMost are kube-scheduler's scores, and know no NUMA nodes; Berth is the order of Berth's candidates,
+BerthKeep the same with keep: cpusNearDevices, BerthProfile the whole choice with the chart's profile.
+
+--more adds empty nodes like one that is there, with what its DaemonSets ask for. --without takes nodes away; the pods
+that run on them arrive again, first of all.`,
+		Example: `  berth simulate
   berth simulate --snapshot cluster.berth --strategy StockLeast,Berth
-  berth simulate --snapshot cluster.berth --trace synthetic:inference --load 0.3 --strategy Berth`,
+  berth simulate --snapshot cluster.berth --timed --hours 24 --strategy Berth
+  berth simulate --snapshot cluster.berth --trace load.yaml --load 0.3 -o json
+  berth simulate --snapshot cluster.berth --more gpu-1=2 --without old-1,old-2`,
 		Args: usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error { return q.run(cmd) },
 	}
 	fs := cmd.Flags()
-	fs.StringVar(&q.trace, "trace", "", "list of pods, manifests, or synthetic:NAME")
-	fs.StringVar(&q.overlay, "overlay", "", "machines and kubelets below the nodes: a file with machines by model (docs/quality.md), or SHAPE/POLICY: "+strings.Join(simulate.OverlayNames(), ", "))
-	fs.StringVar(&q.nodes, "nodes", "", "list of nodes")
-	fs.StringVar(&q.snapshot, "snapshot", "", "in place of --nodes: begin with the cluster in a file that berth snapshot wrote")
-	fs.StringSliceVar(&q.strategies, "strategy", q.strategies, "strategies that are compared")
+	fs.StringSliceVar(&q.files, "trace", nil, "files or folders with the pods and workloads that arrive, YAML or JSON; - is stdin; may be repeated")
+	fs.StringSliceVar(&q.strategies, "strategy", q.strategies, "strategies that are compared: "+strings.Join(strategyNames(), ", "))
 	fs.Float64Var(&q.arrive, "arrive", 0, "pods arrive, drawn from the list, until they ask for so many times the GPUs of all nodes; 0 is the list as it is")
 	fs.Float64Var(&q.load, "load", 0, "pods come and go, and ask for so many times the GPUs of all nodes at a time, on average")
 	fs.BoolVar(&q.timed, "timed", false, "pods come and go at the times of the list")
-	fs.Float64Var(&q.hours, "hours", q.hours, "with --load, or --snapshot --timed: how long it goes on; with --load the first quarter does not count, and no pod runs longer than that")
+	fs.Float64Var(&q.hours, "hours", q.hours, "with --load, or with --timed and the pods that wait: how long it goes on; with --load the first quarter does not count, and no pod runs longer than that")
 	fs.DurationVar(&q.failures, "failures", 0, "with --load or --timed: mean time between two failures of a node, which is then away for an hour")
 	fs.DurationVar(&q.defrag, "defrag", 0, "with --load or --timed: play each strategy a second time, and move pods so often to make room for pods that wait")
 	fs.Int64Var(&q.seed, "seed", q.seed, "the first seed")
 	fs.IntVar(&q.seeds, "seeds", q.seeds, "how many seeds, one after another")
-	q.output.register(cmd, formatHTML)
-	_ = cmd.RegisterFlagCompletionFunc("overlay", cobra.FixedCompletions(simulate.OverlayNames(), cobra.ShellCompDirectiveDefault))
+	fs.StringToIntVar(&q.change.more, "more", nil, "so many empty nodes more like this one: NODE=COUNT")
+	fs.StringSliceVar(&q.change.without, "without", nil, "nodes that are taken away; what runs there arrives again")
+	q.cluster.register(cmd)
+	q.output.register(cmd)
 	_ = cmd.RegisterFlagCompletionFunc("strategy", cobra.FixedCompletions(strategyNames(), cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
@@ -112,11 +104,8 @@ func (q *simulateQuestion) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	if q.output.is(formatHTML) {
-		return q.page(cmd, &e, runs).Write(cmd.OutOrStdout())
-	}
 	all := simulate.Summarize(runs)
-	value := map[string]any{"nodes": len(e.Nodes), "pods": len(e.Pods), "overlay": q.overlayName(), "snapshot": baseName(q.snapshot), "arrive": q.arrive, "seeds": e.Seeds, "strategies": all}
+	value := map[string]any{"nodes": len(e.Nodes), "pods": len(e.Pods), "overlay": "", "snapshot": baseName(q.cluster.snapshot), "arrive": q.arrive, "seeds": e.Seeds, "strategies": all}
 	print := simulateTable
 	if e.Times != nil {
 		value["load"], value["timed"], value["hours"], value["failures"] = q.load, q.timed, e.Times.For.Hours(), q.failures.String()
@@ -125,61 +114,13 @@ func (q *simulateQuestion) run(cmd *cobra.Command) error {
 	return printCleaned(cmd, q.output, value, func(w io.Writer) error { return print(w, all) })
 }
 
-// page is the answer to be looked at. It names the lists without their folders: it is made to be
-// shown to others.
-func (q *simulateQuestion) page(cmd *cobra.Command, e *simulate.Experiment, runs []simulate.Run) *page.Comparison {
-	c := &page.Comparison{GPUs: trace.AskGPUs(e.Pods), NUMA: e.Ground != nil, Strategies: e.Strategies, Runs: runs, Command: "berth simulate"}
-	names := map[string]string{"nodes": filepath.Base(cmp.Or(q.nodes, q.snapshot)), "snapshot": filepath.Base(q.snapshot), "trace": q.trace, "overlay": q.overlayName()}
-	if q.trace == "" {
-		names["trace"] = "the pods that wait there"
-	} else if !strings.HasPrefix(q.trace, syntheticLoad) {
-		names["trace"] = filepath.Base(q.trace)
-	}
-	cmd.Flags().Visit(func(f *pflag.Flag) {
-		value := cmp.Or(names[f.Name], strings.Trim(f.Value.String(), "[]"))
-		if f.Value.Type() == "bool" {
-			c.Command += " --" + f.Name + "=" + value
-			return
-		}
-		if strings.ContainsAny(value, " '\"\\$`;&|<>()*?\t\n") {
-			value = "'" + strings.ReplaceAll(value, "'", `'\''`) + "'"
-		}
-		c.Command += " --" + f.Name + " " + value
-	})
-	fact := func(name, value string) { c.Facts = append(c.Facts, page.Fact{Name: name, Value: value}) }
-	fact("nodes", fmt.Sprintf("%d, %s", len(e.Nodes), names["nodes"]))
-	fact("pods", names["trace"])
-	if asked := max(q.arrive, q.load); asked > 0 {
-		fact("asked for", fmt.Sprintf("%.0f %% of what the nodes have", 100*asked))
-	}
-	if q.overlay != "" {
-		fact("machines/kubelets", q.overlayName())
-	}
-	fact("seeds", strconv.Itoa(q.seeds))
-	return c
-}
-
-// overlayName is the overlay without its folder.
-func (q *simulateQuestion) overlayName() string {
-	if isOverlayFile(q.overlay) {
-		return filepath.Base(q.overlay)
-	}
-	return q.overlay
-}
-
-// experiment checks the flags and reads the lists.
+// experiment checks the flags, and reads the cluster and the pods.
 func (q *simulateQuestion) experiment(cmd *cobra.Command) (e simulate.Experiment, err error) {
 	if e.Times, err = q.times(cmd); err != nil {
 		return e, err
 	}
 	e.Failures = q.failures
 	switch {
-	case q.trace == "" && q.snapshot == "":
-		return e, Usagef("--trace: want a file with pods")
-	case q.nodes == "" && q.snapshot == "":
-		return e, Usagef("--nodes: want a file with nodes, or --snapshot")
-	case q.snapshot != "" && (q.nodes != "" || q.overlay != ""):
-		return e, Usagef("--snapshot %s: want it without --nodes and --overlay: it has nodes with machines", q.snapshot)
 	case !(q.arrive >= 0 && q.arrive <= maxArrive):
 		return e, Usagef("--arrive %v: want 0 to %d", q.arrive, maxArrive)
 	case q.seeds < 1 || q.seeds > maxSeeds:
@@ -188,25 +129,36 @@ func (q *simulateQuestion) experiment(cmd *cobra.Command) (e simulate.Experiment
 	if err := q.output.check(); err != nil {
 		return e, err
 	}
-	if e.Strategies, err = simulate.StrategiesOf(q.strategies...); err != nil {
+	if e.Strategies, err = simulate.StrategiesOf(simulate.Strategies(), q.strategies...); err != nil {
 		return e, Usagef("--strategy: %w", err)
 	}
 	if e.Strategies, err = q.defragmented(e.Strategies); err != nil {
 		return e, err
 	}
-	e.Arrive, e.Record = q.arrive, true
+	e.Arrive, e.Unused = q.arrive, true
 	for i := range q.seeds {
 		e.Seeds = append(e.Seeds, q.seed+int64(i))
 	}
-	if err := q.read(cmd, &e); err != nil {
+	if err := q.start(cmd, &e); err != nil {
 		return e, err
+	}
+	if len(q.files) > 0 {
+		pods, err := readManifestLoad(cmd, q.files, e.Start.Others())
+		if err != nil {
+			return e, err
+		}
+		e.Pods = append(e.Pods, pods...)
+	}
+	if len(e.Pods) == 0 {
+		return e, fmt.Errorf("%s: no pod that can be played: want --trace, files with pods that arrive", q.source())
 	}
 	for i := range e.Pods {
 		if p := &e.Pods[i]; p.Count() > 1 && e.Times == nil {
 			return e, Usagef("%s: pod %.60q is a gang of %d: want --load or --timed: without them nothing waits", q.source(), p.Name, p.Members)
 		}
 	}
-	return e, q.lay(&e)
+	e.Pods = simulate.Whole(e.Pods)
+	return e, nil
 }
 
 // span is how long pods come.
@@ -219,9 +171,6 @@ func (q *simulateQuestion) defragmented(all []simulate.Strategy) (out []simulate
 	if q.defrag == 0 {
 		return all, nil
 	}
-	if q.overlay == "" && q.snapshot == "" {
-		return nil, Usagef("--defrag: want --overlay or --snapshot too: moves are planned by NUMA nodes")
-	}
 	for _, s := range all {
 		if s.Blind {
 			return nil, Usagef("--defrag: strategy %s knows no NUMA nodes: want one that knows them", s.Name)
@@ -231,25 +180,20 @@ func (q *simulateQuestion) defragmented(all []simulate.Strategy) (out []simulate
 	return out, nil
 }
 
-// source is where the pods come from.
-func (q *simulateQuestion) source() string {
-	if q.trace == "" {
-		return "--snapshot " + q.snapshot
+// where is the cluster, for errors.
+func (q *simulateQuestion) where() string {
+	if q.cluster.snapshot != "" {
+		return "--snapshot " + q.cluster.snapshot
 	}
-	return "--trace " + q.trace
+	return "the cluster"
 }
 
-// read reads nodes and pods.
-func (q *simulateQuestion) read(cmd *cobra.Command, e *simulate.Experiment) (err error) {
-	if q.snapshot != "" {
-		err = startFrom(cmd, q.snapshot, q.trace != "", e)
-	} else {
-		e.Nodes, err = readList(q.nodes, trace.ReadNodes)
+// source is where the pods come from.
+func (q *simulateQuestion) source() string {
+	if len(q.files) == 0 {
+		return q.where()
 	}
-	if err == nil && q.trace != "" {
-		e.Pods, err = readLoad(cmd, q.trace, e.Times != nil, e.Start.Others())
-	}
-	return err
+	return "--trace " + strings.Join(q.files, ",")
 }
 
 // times reads when pods come and go; nil where none leaves.
@@ -262,7 +206,11 @@ func (q *simulateQuestion) times(cmd *cobra.Command) (*trace.Times, error) {
 		return nil, Usagef("--timed: want it without --load, which draws times for a load")
 	case given("load") && !(q.load > 0 && q.load <= maxLoad):
 		return nil, Usagef("--load %v: want more than 0, and at most %d", q.load, maxLoad)
-	case given("hours") && !given("load") && (q.trace != "" || !q.timed):
+	case given("load") && len(q.files) == 0:
+		return nil, Usagef("--load: want --trace too, with the pods that are drawn from")
+	case len(q.change.without) > 0 && (given("load") || q.timed && len(q.files) > 0):
+		return nil, Usagef("--without: want it without --load, and --timed without --trace: the pods of these nodes arrive when the simulation begins")
+	case given("hours") && !given("load") && (len(q.files) > 0 || !q.timed):
 		return nil, Usagef("--hours: want --load too: without it the list says when pods come")
 	case !(q.hours >= minHours && q.hours <= maxHours):
 		return nil, Usagef("--hours %v: want %v to %d", q.hours, minHours, maxHours)
@@ -276,42 +224,12 @@ func (q *simulateQuestion) times(cmd *cobra.Command) (*trace.Times, error) {
 		return nil, Usagef("--defrag %s: want at least 1m", q.defrag)
 	case given("load"):
 		return &trace.Times{Load: q.load, For: q.span()}, nil
-	case q.timed && q.trace == "":
+	case q.timed && len(q.files) == 0:
 		return &trace.Times{For: q.span()}, nil
 	case q.timed:
 		return &trace.Times{}, nil
 	}
 	return nil, nil
-}
-
-// lay lays the overlay below the nodes, where there is one.
-func (q *simulateQuestion) lay(e *simulate.Experiment) error {
-	if q.snapshot != "" {
-		e.Pods = simulate.Whole(e.Pods)
-		return nil
-	}
-	if q.overlay == "" {
-		for i := range e.Strategies {
-			if s := &e.Strategies[i]; s.NUMA {
-				return Usagef("--strategy %s: it goes by NUMA nodes: want --overlay or --snapshot too", s.Name)
-			}
-		}
-		return nil
-	}
-	e.Pods = simulate.Whole(e.Pods)
-	if isOverlayFile(q.overlay) {
-		o, err := openOverlays(q.overlay, e.Nodes)
-		if err == nil {
-			e.Ground, err = o.ground(e.Nodes)
-		}
-		return err
-	}
-	o, err := simulate.ParseOverlay(q.overlay)
-	if err != nil {
-		return Usagef("--overlay: %w; or a file with machines by model", err)
-	}
-	e.Ground, err = simulate.NewNUMA(e.Nodes, simulate.Overlays{Rest: &o})
-	return err
 }
 
 // progressEvery is how often progress is told.
@@ -342,9 +260,9 @@ func simulateTable(w io.Writer, all []simulate.Summary) error {
 		s := &all[i]
 		served := "-"
 		if n := len(s.Curve); n > 0 {
-			served = meanText(s.Curve[n-1].Served)
+			served = s.Curve[n-1].Served.String()
 		}
-		rows = append(rows, []string{s.Strategy, strconv.Itoa(s.Runs), served, meanText(s.Aligned), meanText(s.Pods), meanText(s.Refusals), meanText(s.NUMANodes)})
+		rows = append(rows, []string{s.Strategy, strconv.Itoa(s.Runs), served, s.Aligned.String(), s.Pods.String(), s.Refusals.String(), s.NUMANodes.String()})
 	}
 	return columns(w, "STRATEGY | RUNS | IN USE % | ALIGNED % | PODS SERVED % | REFUSALS PER POD | NUMA NODES PER POD", rows)
 }
@@ -361,32 +279,19 @@ func timedTable(w io.Writer, all []simulate.Summary) error {
 		s, t := &all[i], all[i].Timed
 		gangs := "-"
 		if t.Gangs > 0 {
-			gangs = meanText(t.Whole)
+			gangs = t.Whole.String()
 		}
-		row := []string{s.Strategy, strconv.Itoa(s.Runs), meanText(s.Aligned), meanText(t.GPUHoursAligned), meanText(t.CPUHoursAligned),
-			waitText(t.WaitingP50), waitText(t.WaitingP99), meanText(t.Refused), gangs, meanText(s.NUMANodes)}
+		row := []string{s.Strategy, strconv.Itoa(s.Runs), s.Aligned.String(), t.GPUHoursAligned.String(), t.CPUHoursAligned.String(),
+			t.WaitingP50.Duration().String(), t.WaitingP99.Duration().String(), t.Refused.String(), gangs, s.NUMANodes.String()}
 		switch {
 		case moves && t.Moves != nil:
-			row = append(row, meanText(*t.Moves), meanText(*t.MadeRoom))
+			row = append(row, t.Moves.String(), t.MadeRoom.String())
 		case moves:
 			row = append(row, "-", "-")
 		}
 		rows = append(rows, row)
 	}
 	return columns(w, head, rows)
-}
-
-// waitText prints how long pods wait: the mean of the runs.
-func waitText(m simulate.Mean) string {
-	return time.Duration(m.Mean * float64(time.Second)).Round(time.Second).String()
-}
-
-// meanText prints a mean, and how far runs lie apart.
-func meanText(m simulate.Mean) string {
-	if m.Deviation == 0 {
-		return fmt.Sprintf("%.2f", m.Mean)
-	}
-	return fmt.Sprintf("%.2f ± %.2f", m.Mean, m.Deviation)
 }
 
 // baseName is the last element of a path; "" of "".

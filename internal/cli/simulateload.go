@@ -3,9 +3,6 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -14,34 +11,15 @@ import (
 
 	"github.com/berth-dev/berth/internal/amounts"
 	"github.com/berth-dev/berth/internal/manifest"
-	"github.com/berth-dev/berth/internal/simulate"
 	"github.com/berth-dev/berth/internal/simulate/trace"
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// syntheticLoad precedes the name of a load that was thought of.
-const syntheticLoad = "synthetic:"
-
-// readLoad reads a list of pods or manifests, or makes a synthetic load. others are the resources
-// beside CPUs, memory and GPUs that nodes have.
-func readLoad(cmd *cobra.Command, name string, gangs bool, others []string) ([]trace.Pod, error) {
-	if load, ok := strings.CutPrefix(name, syntheticLoad); ok {
-		pods, err := simulate.Synthetic(load, gangs)
-		if err != nil {
-			return nil, Usagef("--trace: %w", err)
-		}
-		return pods, nil
-	}
-	info, err := os.Stat(name)
-	if slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name)) || err == nil && info.IsDir() {
-		return readManifestLoad(cmd, name, others)
-	}
-	return readList(name, trace.ReadPods)
-}
-
-// readManifestLoad reads pods, and the pods of workloads.
-func readManifestLoad(cmd *cobra.Command, name string, others []string) ([]trace.Pod, error) {
-	templates, notes, err := manifest.Source{Paths: []string{name}, Stdin: cmd.InOrStdin()}.Read()
+// readManifestLoad reads pods, and the pods of workloads. others are the resources other than CPUs,
+// memory and GPUs that nodes have.
+func readManifestLoad(cmd *cobra.Command, files, others []string) ([]trace.Pod, error) {
+	name := strings.Join(files, ",")
+	templates, notes, err := manifest.Source{Paths: files, Stdin: cmd.InOrStdin()}.Read()
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +29,7 @@ func readManifestLoad(cmd *cobra.Command, name string, others []string) ([]trace
 	for i := range templates {
 		t := &templates[i]
 		p, err := podOfManifest(t.Pod, others)
-		if no := (*unplayed)(nil); errors.As(err, &no) && len(others) > 0 {
+		if no := (*unplayed)(nil); errors.As(err, &no) {
 			writeNotes(cmd, []string{fmt.Sprintf("%s of %s not played: %v", wire.Counted(t.Replicas, "pod"), t.Pod.Name, err)})
 			continue
 		}
@@ -137,17 +115,4 @@ func (e *unplayed) Error() string {
 	known := append([]string{"cpu", "memory", simulatedGPU}, e.others...)
 	last := len(known) - 1
 	return fmt.Sprintf("it asks for %.60q: want %.200s and %.60s: nothing else is simulated%s", e.resource, strings.Join(known[:last], ", "), known[last], amounts.Meant(e.resource, known...))
-}
-
-func readList[T any](name string, read func(io.Reader, string) ([]T, error)) ([]T, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	out, err := read(f, name)
-	if err == nil && len(out) == 0 {
-		return nil, fmt.Errorf("%s: no rows: want at least one", name)
-	}
-	return out, err
 }

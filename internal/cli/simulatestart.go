@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-dev/berth/internal/amounts"
 	"github.com/berth-dev/berth/internal/simulate"
@@ -22,10 +21,9 @@ import (
 // labelGPUModel is where the GPU operator writes which GPUs a node has.
 const labelGPUModel = "nvidia.com/gpu.product"
 
-// startFrom begins an experiment with the cluster of a snapshot. Where no other pods come, the ones
-// that wait there arrive.
-func startFrom(cmd *cobra.Command, snapshot string, others bool, e *simulate.Experiment) error {
-	c, err := openSnapshot(snapshot, metav1.NamespaceDefault)
+// start begins an experiment with the cluster. If no other pods come, those that wait there arrive.
+func (q *simulateQuestion) start(cmd *cobra.Command, e *simulate.Experiment) error {
+	c, err := q.cluster.connect()
 	if err != nil {
 		return err
 	}
@@ -38,30 +36,32 @@ func startFrom(cmd *cobra.Command, snapshot string, others bool, e *simulate.Exp
 	for i := range found {
 		n, err := startNode(&found[i], s.Now)
 		if err != nil {
-			return fmt.Errorf("--snapshot %s: node %s: %w", snapshot, found[i].Name, err)
+			return fmt.Errorf("%s: node %s: %w", q.where(), found[i].Name, err)
 		}
 		nodes = append(nodes, n)
 	}
 	writeNotes(cmd, append(s.Notes, notes...))
 	if len(nodes) == 0 {
-		return fmt.Errorf("--snapshot %s: no node may be given pods: want at least one that reports", snapshot)
+		return fmt.Errorf("%s: no node may be given pods: want at least one that reports", q.where())
+	}
+	nodes, e.Pods, err = q.change.apply(nodes, q.span())
+	if err != nil {
+		return err
 	}
 	if e.Start, err = simulate.NewStart(nodes); err != nil {
-		return fmt.Errorf("--snapshot %s: %w", snapshot, err)
+		return fmt.Errorf("%s: %w", q.where(), err)
 	}
 	e.Nodes, e.Ground = e.Start.Nodes(), e.Start.Ground
-	if others {
+	if len(q.files) > 0 {
 		return nil
 	}
 	waiting, err := s.Waiting(cmd.Context(), c)
 	if err != nil {
 		return err
 	}
-	e.Pods, notes = waitingLoad(waiting, e.Times, e.Start.Others())
+	pods, notes := waitingLoad(waiting, e.Times, e.Start.Others())
 	writeNotes(cmd, notes)
-	if len(e.Pods) == 0 {
-		return fmt.Errorf("--snapshot %s: no pod that can be played waits for a node there: want --trace, a list of pods that arrive", snapshot)
-	}
+	e.Pods = append(e.Pods, pods...)
 	return nil
 }
 

@@ -8,6 +8,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/berth-dev/berth/internal/simulate"
 )
@@ -36,12 +40,13 @@ func changedCluster(t *testing.T, name string, change func(string) string) strin
 // TestSimulateSnapshot: a cluster is the start of a simulation; what runs there is in use, pods
 // that wait arrive, or others do, and the same seed gives the same.
 func TestSimulateSnapshot(t *testing.T) {
+	load := someLoad(t)
 	for name, args := range map[string][]string{
 		"who waits":           nil,
 		"who waits, timed":    {"--timed", "--hours", "10", "--failures", "20h"},
-		"others":              {"--trace", "synthetic:inference", "--arrive", "0.3"},
-		"others come and go":  {"--trace", "synthetic:training", "--load", "0.3", "--hours", "8"},
-		"none beside one pod": {"--trace", "synthetic:telco", "--arrive", "0.001"},
+		"others":              {"--trace", load, "--arrive", "0.3"},
+		"others come and go":  {"--trace", load, "--load", "0.3", "--hours", "8"},
+		"none beside one pod": {"--trace", load, "--arrive", "0.001"},
 	} {
 		ask := append([]string{"simulate", "--snapshot", aCluster, "--strategy", "StockLeast,Berth", "--seeds", "2", "-o", "json"}, args...)
 		code, stdout, stderr := run(t, ask...)
@@ -74,10 +79,7 @@ func TestSimulateBadSnapshot(t *testing.T) {
 		code int
 		want string
 	}{
-		{aCluster, []string{"--nodes", "n"}, ExitUsage, "want it without --nodes and --overlay"},
-		{aCluster, []string{"--overlay", "sockets/restricted"}, ExitUsage, "want it without --nodes and --overlay"},
 		{aCluster, []string{"--hours", "4"}, ExitUsage, "--hours: want --load too"},
-		{aCluster, []string{"--trace", "synthetic:telko"}, ExitUsage, "did you mean"},
 		{filepath.Join(t.TempDir(), "none"), nil, ExitFailure, "none: no such file"},
 		{changedCluster(t, "few", all(`"nvidia.com/gpu":"8"`, `"nvidia.com/gpu":"800"`)), nil, ExitFailure, "few: node gpu-1: status.allocatable"},
 		{changedCluster(t, "closed", all(`"taken":"2026`, `"taken":"2027`)), nil, ExitFailure, "closed: no node may be given pods"},
@@ -120,5 +122,29 @@ func TestSimulateSkips(t *testing.T) {
 	var a, b struct{ Pods int }
 	if json.Unmarshal([]byte(before), &a) != nil || json.Unmarshal([]byte(stdout), &b) != nil || b.Pods != a.Pods+2 {
 		t.Errorf("%d pods are played, want %d: those of before, one with a NIC, one with huge pages", b.Pods, a.Pods+2)
+	}
+}
+
+// TestSimulateCluster: without --snapshot the cluster itself is the start.
+func TestSimulateCluster(t *testing.T) {
+	w := &world{t: t}
+	w.addNode("n1", time.Second).Status.Allocatable = corev1.ResourceList{"cpu": resource.MustParse("14"), "memory": resource.MustParse("15Gi"), "pods": resource.MustParse("20"), "example.com/gpu": resource.MustParse("3")}
+	w.addTopology(reportOf(t, "n1"), nil)
+	w.addPod("waits", "", 4, 1)
+	w.addPod("too-big", "", 40, 0)
+	code, stdout, stderr := run(t, "simulate", "--kubeconfig", w.kubeconfig(), "--strategy", "StockLeast,Berth", "--more", "n1=1", "-o", "json")
+	var got struct {
+		Nodes, Pods int
+		Strategies  []simulate.Summary
+	}
+	if err := json.Unmarshal([]byte(stdout), &got); code != ExitOK || err != nil {
+		t.Fatalf("exit code %d, %v: %s", code, err, stderr)
+	}
+	if got.Nodes != 2 || got.Pods != 2 || len(got.Strategies) != 2 || got.Strategies[1].Pods.Mean != 50 {
+		t.Errorf("%+v", got)
+	}
+	code, _, stderr = run(t, "simulate", "--kubeconfig", w.kubeconfig(), "--without", "n1")
+	if code != ExitUsage || !strings.Contains(stderr, "--without n1: no node is left") {
+		t.Errorf("exit code %d, %s", code, stderr)
 	}
 }

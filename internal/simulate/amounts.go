@@ -79,7 +79,7 @@ func (c *amounts) Lacks(node int, s *Shape) Lack {
 		return LacksCPUs
 	case s.MiB > n.mib:
 		return LacksMemory
-	case s.GPUs > 0 && (!s.takes(n.of.GPUModel) || room(n.gpus, s.MilliGPU) < s.GPUs):
+	case s.GPUs > 0 && (!s.Takes(n.of.GPUModel) || room(n.gpus, s.MilliGPU) < s.GPUs):
 		return LacksGPUs
 	case len(s.Others) > 0:
 		return n.lacksOthers(s)
@@ -145,7 +145,7 @@ func (n *amountsNode) enter(s *Shape, bits uint64, pods int64) {
 	if s.GPUs == 0 {
 		return
 	}
-	n.kinds[s.kind()] += int32(pods)
+	n.kinds[s.Kind()] += int32(pods)
 	for i := range n.gpus {
 		if bits>>i&1 == 1 {
 			n.gpus[i] -= pods * s.MilliGPU
@@ -161,7 +161,7 @@ func (c *amounts) Take(node int, pod int32, s *Shape) { c.Forget(node, pod, s) }
 func (c *amounts) Assume(node int, pod int32, s *Shape, gpu int) {
 	left, bits := s.GPUs, uint64(0)
 	for i, free := range c.nodes[node].gpus {
-		if left > 0 && (s.kind() == 0 && i == gpu || s.kind() > 0 && free == trace.Thousandths) {
+		if left > 0 && (s.Kind() == 0 && i == gpu || s.Kind() > 0 && free == trace.Thousandths) {
 			bits |= 1 << i
 			left--
 		}

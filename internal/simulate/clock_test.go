@@ -130,7 +130,7 @@ func (k *timedCase) play(t *testing.T) (*clock, *audited) {
 // timedCases calls try with small runs of all strategies, without and with NUMA nodes.
 func timedCases(t *testing.T, gangs func(*Strategy) bool, try func(name string, k *timedCase)) {
 	rng := rand.New(rand.NewSource(6))
-	for round, overlay := range append([]string{"", ""}, OverlayNames()...) {
+	for round, overlay := range append([]string{"", ""}, overlayNames()...) {
 		nodes, pods := randomLists(rng)
 		ground := func(bool) Cluster { return NewAmounts(nodes) }
 		if overlay != "" {
@@ -141,7 +141,7 @@ func timedCases(t *testing.T, gangs func(*Strategy) bool, try func(name string, 
 		for i := range pods {
 			pods[i].Timed, pods[i].Deleted = true, 30+int64(rng.Intn(600))
 		}
-		for _, s := range Strategies() {
+		for _, s := range strategies() {
 			if s.NUMA && overlay == "" {
 				continue
 			}
@@ -219,7 +219,7 @@ type slowPod struct {
 // slowClock is the slow, obvious twin of clock: it passes second by second, and whenever something
 // was freed it tries all that wait on all nodes. No node fails.
 func slowClock(k *timedCase, c *audited, d *trace.TimedDraw) {
-	by, now := k.strategy.new(k.load), int64(0)
+	by, now := k.strategy.New(k.load), int64(0)
 	c.now = func() int64 { return now }
 	var running []*slowJob
 	var waiting, created []slowPod
@@ -231,7 +231,7 @@ func slowClock(k *timedCase, c *audited, d *trace.TimedDraw) {
 			if !c.Look(int(node), s, &l) {
 				continue
 			}
-			switch v := by.score(&l); {
+			switch v := by.Score(&l); {
 			case best < 0 || v > score:
 				best, score, equal = int(node), v, 1
 			case v == score && k.strategy.Ties == ByChance:
@@ -245,7 +245,7 @@ func slowClock(k *timedCase, c *audited, d *trace.TimedDraw) {
 	share := func(node int, s *Shape) int {
 		var l Look
 		if s.GPUs == 1 && s.MilliGPU < 1000 && c.Look(node, s, &l) {
-			return by.gpu(&l, d.Rand)
+			return by.GPU(&l, d.Rand)
 		}
 		return -1
 	}
@@ -326,9 +326,9 @@ func slowClock(k *timedCase, c *audited, d *trace.TimedDraw) {
 			j := &slowJob{first: pods, members: k.pods[a.Pod].Count(), shape: k.of[a.Pod], life: a.Life, nodes: map[int32]int{}}
 			pods += int32(j.members)
 			c.Learn()
-			if l, ok := by.(learner); ok {
+			if l, ok := by.(Learner); ok {
 				for range j.members {
-					l.learn(&k.shapes[j.shape])
+					l.Learn(&k.shapes[j.shape])
 				}
 			}
 			p := slowPod{job: j, pod: -1}
@@ -370,7 +370,7 @@ func TestWaking(t *testing.T) {
 // TestTimedSame: a run in which pods come and go is the same each time, and tells how far it is.
 func TestTimedSame(t *testing.T) {
 	nodes, pods := randomLists(rand.New(rand.NewSource(8)))
-	e := Experiment{Nodes: nodes, Pods: pods, Strategies: published(), Seeds: []int64{1, 2}, Times: &trace.Times{Load: 0.9, For: 4 * time.Hour}, Failures: 3 * time.Hour}
+	e := Experiment{Nodes: nodes, Pods: pods, Strategies: onAmounts(), Seeds: []int64{1, 2}, Times: &trace.Times{Load: 0.9, For: 4 * time.Hour}, Failures: 3 * time.Hour}
 	parts := 0
 	e.Progress = func(done float64, all int) {
 		if parts++; done <= 0 || done > float64(all) {

@@ -80,8 +80,8 @@ type Zone struct {
 	Mine bool
 }
 
-// freeGPU is how many thousandths of GPUs are free in all.
-func (l *Look) freeGPU() (sum int64) {
+// FreeGPUs is how many thousandths of GPUs are free in all.
+func (l *Look) FreeGPUs() (sum int64) {
 	for _, free := range l.FreeGPU {
 		sum += free
 	}
@@ -102,8 +102,8 @@ type Outcome struct {
 // maxKinds is how many kinds of pods with GPUs there are: a share, and whole GPUs by their number.
 const maxKinds = 65
 
-// kind is 0 for a share of a GPU, else the number of GPUs.
-func (s *Shape) kind() int {
+// Kind is 0 for a share of a GPU, else the number of GPUs.
+func (s *Shape) Kind() int {
 	if s.MilliGPU < 1000 {
 		return 0
 	}

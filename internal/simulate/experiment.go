@@ -31,8 +31,11 @@ type Experiment struct {
 	Ground func(nodes []trace.Node, blind bool) Cluster
 	// Start is what runs on the nodes already, on the Ground that it makes; nil: nothing.
 	Start *Start
-	// Record makes each run leave a Recording.
-	Record bool
+	// Unused makes each run in which no pod leaves say what is left for the load.
+	Unused bool
+	// Watch begins to watch a run in which no pod leaves. What it returns hears after each pod how
+	// many percent have arrived; nil hears nothing. Several goroutines call Watch.
+	Watch func(strategy string, seed int64, c Cluster) func(percent float64)
 	// Progress gets how many runs are done, parts of a run included. Any goroutine calls it.
 	Progress func(done float64, all int)
 }
@@ -129,14 +132,16 @@ func (r *play) play(ctx context.Context, part func(float64)) (Run, error) {
 	}
 	p := newPlayer(ground, r.shapes, r.strategy, r.load, trace.NewDraw(r.Nodes, r.Pods, r.Arrive, r.seed))
 	capacity := capacityOf(r.Nodes, r.Pods)
-	if r.Record {
-		p.recorder = newRecorder(ground, capacity, r.seed == r.Seeds[0])
+	if r.Watch != nil {
+		p.watch = r.Watch(r.strategy.Name, r.seed, ground)
 	}
 	var seen curves
 	p.stood, p.first = r.Start.served(), int32(r.Start.count())
 	out.Figures, seen = p.arrivals(r.of, capacity)
 	out.Curve, out.AlignedCurve = seen.served.curve(), seen.aligned.curve()
 	out.Aligned = capacity.aligned(&out.Figures) + capacity.aligned(&p.stood)
-	out.Recording = p.recorder.end(r.load)
+	if r.Experiment.Unused {
+		out.Unused = unusedOf(ground, capacity, r.load)
+	}
 	return out, nil
 }

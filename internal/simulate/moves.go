@@ -137,7 +137,7 @@ func (c *clock) planFor(e entry, class waitClass) *movingPlan {
 		shapes[&p.Wanted[i]] = &c.scores.shapes[class.shape]
 	}
 	p.May = func(pod *defrag.Pod, node int) bool {
-		return c.scores.open(node) && shapes[pod].takes(c.defrag.nodes[node].GPUModel)
+		return c.scores.open(node) && shapes[pod].Takes(c.defrag.nodes[node].GPUModel)
 	}
 	found := defrag.Find(context.Background(), &p)
 	c.meter.timed.Plans.Asked += int64(found.Asked)

@@ -26,7 +26,7 @@ func TestMoves(t *testing.T) {
 	moved, rooms, gangs, ended := int64(0), int64(0), int64(0), int64(0)
 	for _, failures := range []time.Duration{0, time.Hour} {
 		timedCases(t, func(*Strategy) bool { return true }, func(name string, k *timedCase) {
-			if s := k.strategy.Name; s != "Berth" && s != "KatalystSpread" && s != "FirstFit" {
+			if s := k.strategy.Name; s != "Berth" && s != "Spread" && s != "FirstFit" {
 				return
 			}
 			k.strategy, k.failures = k.strategy.Defragmented(5*time.Minute), failures
@@ -82,15 +82,8 @@ func TestMakesRoom(t *testing.T) {
 		}
 		pods = append(pods, p)
 	}
-	o, err := ParseOverlay("sockets/single-numa-node")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ground, err := NewNUMA(nodes, Overlays{Rest: &o})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := StrategiesOf("KatalystSpread")
+	ground := laid(t, nodes, "sockets/single-numa-node")
+	s, err := StrategiesOf(strategies(), "Spread")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +104,7 @@ func TestMakesRoom(t *testing.T) {
 	if again, err := e.Run(t.Context()); err != nil || !reflect.DeepEqual(runs, again) {
 		t.Errorf("%v: another time it is not the same", err)
 	}
-	if name := runs[3].Strategy; name != "KatalystSpread, defrag 1h" {
+	if name := runs[3].Strategy; name != "Spread, defrag 1h" {
 		t.Errorf("%q", name)
 	}
 	sums := Summarize(runs)

@@ -6,9 +6,9 @@ import (
 	"strconv"
 
 	"github.com/berth-dev/berth/internal/ledger"
-	"github.com/berth-dev/berth/internal/simulate/trace"
 	"github.com/berth-dev/berth/internal/suppose"
 	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/topology"
 )
 
 // numa is a cluster of nodes with kubelets that pin pods to NUMA nodes. Amounts are kept beside, as
@@ -25,43 +25,13 @@ type numa struct {
 	wanted   wanted
 }
 
-// NewNUMA returns a maker of empty nodes with overlays. The error says which node no machine can be
-// made of; an *OverlayError says by which field. The pods that are put there must be Whole.
-func NewNUMA(nodes []trace.Node, o Overlays) (func([]trace.Node, bool) Cluster, error) {
-	type key struct {
-		cpu, mib int64
-		gpus     int
-		below    *Overlay
-	}
-	known, of, ids, all := map[key]*numaKind{}, make([]*numaKind, len(nodes)), make([]map[string]int, len(nodes)), gpuIDs()
-	for i := range nodes {
-		n := &nodes[i]
-		below, err := o.of(n)
-		if err != nil {
-			return nil, err
-		}
-		a := key{n.MilliCPU, n.MiB, n.GPUs, below}
-		if known[a] == nil {
-			k, err := below.kindOf(n)
-			if err != nil {
-				return nil, err
-			}
-			k.id = len(known)
-			known[a] = k
-		}
-		of[i], ids[i] = known[a], all
-	}
-	return func(nodes []trace.Node, blind bool) Cluster {
-		c := &numa{amounts: newAmounts(nodes), blind: blind, kinds: of, ids: ids}
-		for i, k := range of {
-			n := &c.nodes[i]
-			n.cpu, n.allCPU = n.cpu-k.reserved, n.allCPU-k.reserved
-			n.mib, n.allMiB = n.mib-reservedMiB, n.allMiB-reservedMiB
-			c.states = append(c.states, k.empty.Clone())
-		}
-		c.wanted = newWanted(of, nodes)
-		return c
-	}, nil
+// numaKind is what nodes have in common that have the same amounts.
+type numaKind struct {
+	machine *topology.Machine
+	model   *placement.Model
+	empty   *placement.State
+	gpuAt   []int // by GPU: the position of its NUMA node; -1: it has none
+	id      int
 }
 
 func (c *numa) AppendKey(b []byte, node int) []byte {

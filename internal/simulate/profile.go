@@ -20,7 +20,7 @@ const (
 // best tier, the one is chosen that Berth's score and those of NodeResourcesFit and
 // NodeResourcesBalancedAllocation prefer.
 type profile struct {
-	scoring
+	Scoring
 	named []int32
 }
 
@@ -31,7 +31,7 @@ type comparer interface {
 }
 
 func newProfile() *profile {
-	return &profile{scoring: newBerth().score}
+	return &profile{Scoring: newBerth().score}
 }
 
 func (f *profile) equals(p *player, nodes []int32, shape int32) []int32 {

@@ -15,11 +15,7 @@ import (
 // take a pod by the order of the candidates. In a small cluster all of the best tier are compared
 // once more; in a large one as many as are named, and which of equal ones is left to chance.
 func TestProfile(t *testing.T) {
-	o, err := ParseOverlay("sockets/restricted")
-	if err != nil {
-		t.Fatal(err)
-	}
-	own, err := StrategiesOf("Berth", "BerthProfile")
+	own, err := StrategiesOf(strategies(), "Berth", "BerthProfile")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,10 +23,7 @@ func TestProfile(t *testing.T) {
 		rng := rand.New(rand.NewSource(seed))
 		size := []int{20, fewNodes + 60}[seed%2]
 		nodes, pods := randomNodes(rng, size), randomPods(rng, 8*size)
-		ground, err := NewNUMA(nodes, Overlays{Rest: &o})
-		if err != nil {
-			t.Fatal(err)
-		}
+		ground := laid(t, nodes, "sockets/restricted")
 		e := &Experiment{Nodes: nodes, Pods: pods, Ground: ground}
 		f, order := e.Follow(&own[1]), e.Follow(&own[0])
 		var compared, refused int
@@ -57,7 +50,7 @@ func TestProfile(t *testing.T) {
 // comparesAgain says whether the strategy does not choose by its score alone, as the twins of other
 // tests do. TestProfile has a twin for it.
 func comparesAgain(s *Strategy) bool {
-	_, compares := s.new(nil).(comparer)
+	_, compares := s.New(nil).(comparer)
 	return compares
 }
 

@@ -8,7 +8,7 @@ import "math"
 type scores struct {
 	cluster Cluster
 	shapes  []Shape
-	by      scorer
+	by      Scorer
 	// width is how many shapes a row remembers; where there are more, they displace one another.
 	width int
 	rows  map[string]*scoreRow
@@ -35,7 +35,7 @@ const refusing = math.MinInt32
 // maxScores bounds how many scores all rows remember: 8 bytes each.
 const maxScores = 1 << 24
 
-func newScores(c Cluster, all []Shape, by scorer) *scores {
+func newScores(c Cluster, all []Shape, by Scorer) *scores {
 	m := &scores{cluster: c, shapes: all, by: by, rows: map[string]*scoreRow{}, of: make([]*scoreRow, c.Size()), kept: make([]bool, c.Size())}
 	m.width = min(len(all), max(1, maxScores/max(1, c.Size())))
 	for node := range m.of {
@@ -102,7 +102,7 @@ func (m *scores) score(node int, shape int32) int32 {
 	}
 	k.shape, k.score = shape+1, refusing
 	if m.cluster.Look(node, &m.shapes[shape], &m.look) {
-		k.score = int32(m.by.score(&m.look))
+		k.score = int32(m.by.Score(&m.look))
 	}
 	return k.score
 }

@@ -98,8 +98,8 @@ type Run struct {
 	Curve   Curve   `json:"curve"`
 	// AlignedCurve is the same of what serves pods that lie together.
 	AlignedCurve Curve `json:"alignedCurve"`
-	// Recording is what the run left, where the Experiment asks for it.
-	Recording *Recording `json:"recording,omitempty"`
+	// Unused is what is left in the end, if the Experiment asks for it.
+	Unused *Unused `json:"unused,omitempty"`
 	// Timed is nil where no pod leaves.
 	Timed *Timed `json:"timed,omitempty"`
 }
@@ -111,19 +111,19 @@ const maxAgain = 10
 type player struct {
 	cluster  Cluster
 	strategy *Strategy
-	by       scorer
+	by       Scorer
 	scores   *scores
 	draw     *trace.Draw
 	refusals int64
 	// stood is what runs on the cluster already; first is the number of the first pod that comes.
 	stood Figures
 	first int32
-	// recorder is nil where nobody asks for it.
-	recorder *recorder
+	// watch hears how many percent have arrived, after each pod; nil: nobody does.
+	watch func(percent float64)
 }
 
 func newPlayer(c Cluster, all []Shape, s *Strategy, load []Typical, d *trace.Draw) *player {
-	by := s.new(load)
+	by := s.New(load)
 	return &player{cluster: c, strategy: s, by: by, scores: newScores(c, keeping(all, s.Keep), by), draw: d}
 }
 
@@ -188,15 +188,15 @@ func (p *player) place(pod, shape int32) (node int, o Outcome) {
 // gpu is which GPU of the node a share is of; -1 for a pod that asks for none, or for whole ones.
 func (p *player) gpu(node int, s *Shape) int {
 	if s.GPUs == 1 && s.MilliGPU < trace.Thousandths && p.cluster.Look(node, s, &p.scores.look) {
-		return p.by.gpu(&p.scores.look, p.draw.Rand)
+		return p.by.GPU(&p.scores.look, p.draw.Rand)
 	}
 	return -1
 }
 
 // learn tells the cluster, and a strategy that learns, that a pod has arrived.
 func (p *player) learn(shape int32) {
-	l, learns := p.by.(learner)
-	if news := p.cluster.Learn(); learns && l.learn(&p.scores.shapes[shape]) || news {
+	l, learns := p.by.(Learner)
+	if news := p.cluster.Learn(); learns && l.Learn(&p.scores.shapes[shape]) || news {
 		p.scores.forget()
 	}
 }
@@ -215,7 +215,9 @@ func (p *player) arrivals(of []int32, all Capacity) (f Figures, c curves) {
 		asked := percent(got.Asked+stood.Asked, have)
 		c.served.add(asked, percent(got.Served+stood.Served, have))
 		c.aligned.add(asked, percent(got.Aligned+stood.Aligned, have))
-		p.recorder.arrived(asked)
+		if p.watch != nil {
+			p.watch(asked)
+		}
 	}
 	f.Refusals = p.refusals
 	return f, c

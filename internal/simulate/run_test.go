@@ -34,13 +34,13 @@ func randomLists(rng *rand.Rand) (nodes []trace.Node, pods []trace.Pod) {
 
 // slowly is the slow, obvious twin of player.arrivals: every node is asked about every pod.
 func slowly(c Cluster, all []Shape, of []int32, s *Strategy, load []Typical, d *trace.Draw) (f Figures) {
-	by := s.new(load)
+	by := s.New(load)
 	all = keeping(all, s.Keep)
 	for i, pod := range d.Arrivals {
 		shape := &all[of[pod]]
 		c.Learn()
-		if l, ok := by.(learner); ok {
-			l.learn(shape)
+		if l, ok := by.(Learner); ok {
+			l.Learn(shape)
 		}
 		best, score, equal := -1, int64(0), 0
 		var l Look
@@ -48,7 +48,7 @@ func slowly(c Cluster, all []Shape, of []int32, s *Strategy, load []Typical, d *
 			if !c.Look(int(node), shape, &l) {
 				continue
 			}
-			switch v := by.score(&l); {
+			switch v := by.Score(&l); {
 			case best < 0 || v > score:
 				best, score, equal = int(node), v, 1
 			case v == score && s.Ties == ByChance:
@@ -61,7 +61,7 @@ func slowly(c Cluster, all []Shape, of []int32, s *Strategy, load []Typical, d *
 		if best >= 0 {
 			gpu := -1
 			if shape.GPUs == 1 && shape.MilliGPU < 1000 && c.Look(best, shape, &l) {
-				gpu = by.gpu(&l, d.Rand)
+				gpu = by.GPU(&l, d.Rand)
 			}
 			o = c.Put(best, int32(i), shape, gpu)
 		}
@@ -80,7 +80,7 @@ func TestRemembering(t *testing.T) {
 		for i := range load {
 			load[i].Part = 1 / float64(len(load))
 		}
-		for _, s := range published() {
+		for _, s := range onAmounts() {
 			seed := int64(round)
 			want := slowly(NewAmounts(nodes), all, of, &s, load, trace.NewDraw(nodes, pods, 0, seed))
 			p := newPlayer(NewAmounts(nodes), all, &s, load, trace.NewDraw(nodes, pods, 0, seed))
@@ -123,7 +123,7 @@ func TestTake(t *testing.T) {
 // TestSame: an experiment is the same each time, however its runs fall to the cores.
 func TestSame(t *testing.T) {
 	nodes, pods := randomLists(rand.New(rand.NewSource(3)))
-	e := Experiment{Nodes: nodes, Pods: pods, Strategies: published(), Seeds: []int64{1, 2, 3}, Arrive: 1.3}
+	e := Experiment{Nodes: nodes, Pods: pods, Strategies: onAmounts(), Seeds: []int64{1, 2, 3}, Arrive: 1.3}
 	first, err := e.Run(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -141,11 +141,11 @@ func TestSame(t *testing.T) {
 }
 
 func TestStrategiesOf(t *testing.T) {
-	if s, err := StrategiesOf("fgd", "BestFit"); err != nil || len(s) != 2 || s[0].Name != "FGD" {
+	if s, err := StrategiesOf(Strategies(), "berth", "StockLeast"); err != nil || len(s) != 2 || s[0].Name != "Berth" {
 		t.Errorf("%+v, %v", s, err)
 	}
-	for _, names := range [][]string{{"FGD", "fgd"}, {"BestFitt"}, {""}} {
-		if _, err := StrategiesOf(names...); err == nil {
+	for _, names := range [][]string{{"Berth", "berth"}, {"Bert"}, {""}} {
+		if _, err := StrategiesOf(Strategies(), names...); err == nil {
 			t.Errorf("%q was found", names)
 		}
 	}

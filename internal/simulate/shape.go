@@ -26,11 +26,14 @@ type Shape struct {
 	key string
 }
 
+// Request is what a kubelet hears of it. It never changes.
+func (s *Shape) Request() *placement.Request { return s.ask }
+
 // AskedGPU is how many thousandths of GPUs the pod asks for in all.
 func (s *Shape) AskedGPU() int64 { return int64(s.GPUs) * s.MilliGPU }
 
-// takes says whether the pod may have GPUs of the model.
-func (s *Shape) takes(model string) bool {
+// Takes says whether the pod may have GPUs of the model.
+func (s *Shape) Takes(model string) bool {
 	return len(s.GPUModels) == 0 || slices.Contains(s.GPUModels, model)
 }
 
@@ -86,4 +89,17 @@ func (s *Shape) request() *placement.Request {
 		}
 	}
 	return &placement.Request{Guaranteed: true, Containers: []placement.ContainerRequest{c}}
+}
+
+// Whole is the pods as a kubelet pins them: CPUs rounded up to whole ones, whole GPUs, Guaranteed.
+func Whole(pods []trace.Pod) []trace.Pod {
+	out := slices.Clone(pods)
+	for i := range out {
+		p := &out[i]
+		p.MilliCPU = max(1, (p.MilliCPU+trace.Thousandths-1)/trace.Thousandths) * trace.Thousandths
+		if p.GPUs > 0 {
+			p.MilliGPU = trace.Thousandths
+		}
+	}
+	return out
 }

@@ -56,7 +56,7 @@ func someStart(t *testing.T, rng *rand.Rand, overlay string) (*Start, *numa, []t
 // one when its pods have gone.
 func TestStart(t *testing.T) {
 	rng, stood := rand.New(rand.NewSource(9)), 0
-	for _, overlay := range append(OverlayNames(), OverlayNames()...) {
+	for _, overlay := range append(overlayNames(), overlayNames()...) {
 		s, before, pods := someStart(t, rng, overlay)
 		all, _ := shapes(pods)
 		c := s.Ground(s.Nodes(), false).(*numa)
@@ -91,7 +91,7 @@ func TestStart(t *testing.T) {
 // fails, and the same seed gives the same.
 func TestFromStart(t *testing.T) {
 	s, _, pods := someStart(t, rand.New(rand.NewSource(10)), "sockets/restricted")
-	strategies, err := StrategiesOf("StockMost", "Berth")
+	strategies, err := StrategiesOf(strategies(), "StockMost", "Berth")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +99,7 @@ func TestFromStart(t *testing.T) {
 		pods[i].Timed, pods[i].Deleted = true, 300
 	}
 	for _, times := range []*trace.Times{nil, {}, {Load: 0.5, For: 2 * time.Hour}} {
-		e := Experiment{Nodes: s.Nodes(), Pods: pods, Strategies: strategies, Seeds: []int64{1, 2}, Ground: s.Ground, Start: s, Times: times, Record: true}
+		e := Experiment{Nodes: s.Nodes(), Pods: pods, Strategies: strategies, Seeds: []int64{1, 2}, Ground: s.Ground, Start: s, Times: times}
 		if times != nil {
 			e.Failures = time.Hour
 		}
@@ -128,21 +128,14 @@ func TestFromStart(t *testing.T) {
 
 // TestBadStart: the error names the node.
 func TestBadStart(t *testing.T) {
-	o, err := ParseOverlay("sockets/restricted")
-	if err != nil {
-		t.Fatal(err)
-	}
-	k, err := o.kindOf(&trace.Node{Name: "n", MilliCPU: 64000, MiB: 65536})
-	if err != nil {
-		t.Fatal(err)
-	}
-	state := k.model.NewState()
+	k := laidNode(t, &trace.Node{Name: "n", MilliCPU: 64000, MiB: 65536}, "sockets/restricted")
+	state := k.Model.NewState()
 	pool := placement.DevicePool{Resource: gpuResource}
 	for i := range trace.MaxGPUs + 1 {
 		pool.Devices = append(pool.Devices, placement.Device{ID: fmt.Sprintf("%03d", i)})
 	}
 	state.SetPool(pool)
-	if _, err := NewStart([]StartNode{{Node: trace.Node{Name: "big"}, Machine: k.machine, Model: k.model, State: state}}); err == nil || !strings.Contains(err.Error(), "node big: 65 of") {
+	if _, err := NewStart([]StartNode{{Node: trace.Node{Name: "big"}, Machine: k.Machine, Model: k.Model, State: state}}); err == nil || !strings.Contains(err.Error(), "node big: 65 of") {
 		t.Error(err)
 	}
 }
@@ -150,19 +143,12 @@ func TestBadStart(t *testing.T) {
 // TestStartKinds: nodes whose devices differ in their ids are of one kind, nodes whose devices of
 // any pool lie elsewhere are not.
 func TestStartKinds(t *testing.T) {
-	o, err := ParseOverlay("sockets/restricted")
-	if err != nil {
-		t.Fatal(err)
-	}
-	k, err := o.kindOf(&trace.Node{Name: "n", MilliCPU: 64000, MiB: 65536})
-	if err != nil {
-		t.Fatal(err)
-	}
+	k := laidNode(t, &trace.Node{Name: "n", MilliCPU: 64000, MiB: 65536}, "sockets/restricted")
 	var nodes []StartNode
 	for i, numa := range []topology.NUMASet{topology.NewNUMASet(0), topology.NewNUMASet(0), topology.NewNUMASet(1)} {
-		state := k.model.NewState()
+		state := k.Model.NewState()
 		state.SetPool(placement.DevicePool{Resource: "example.com/nic", Devices: []placement.Device{{ID: fmt.Sprint("nic-", i), NUMA: numa, HasTopology: true}}})
-		nodes = append(nodes, StartNode{Node: trace.Node{Name: fmt.Sprint("n", i)}, Machine: k.machine, Model: k.model, State: state})
+		nodes = append(nodes, StartNode{Node: trace.Node{Name: fmt.Sprint("n", i)}, Machine: k.Machine, Model: k.Model, State: state})
 	}
 	s, err := NewStart(nodes)
 	if err != nil {
@@ -178,15 +164,11 @@ func TestStartKinds(t *testing.T) {
 func TestOtherResources(t *testing.T) {
 	const nic, huge = "rdma/hca", "hugepages-1Gi"
 	list := trace.Node{Name: "n", MilliCPU: 64000, MiB: 64 << 10}
-	below := Overlay{Packages: 2, PerPackage: 1, Policy: "single-numa-node"}
-	k, err := below.kindOf(&list)
-	if err != nil {
-		t.Fatal(err)
-	}
-	state := k.model.NewState()
+	k := laidNode(t, &list, "sockets/single-numa-node")
+	state := k.Model.NewState()
 	state.SetPool(placement.DevicePool{Resource: nic, Preference: placement.SortedPreference, Devices: []placement.Device{
 		{ID: "a", HasTopology: true, NUMA: topology.NewNUMASet(0)}, {ID: "b", HasTopology: true, NUMA: topology.NewNUMASet(1)}}})
-	s, err := NewStart([]StartNode{{Node: list, Machine: k.machine, Model: k.model, State: state, Others: map[string]int64{nic: 3}, KeptOthers: map[string]int64{nic: 1}}})
+	s, err := NewStart([]StartNode{{Node: list, Machine: k.Machine, Model: k.Model, State: state, Others: map[string]int64{nic: 3}, KeptOthers: map[string]int64{nic: 1}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,14 +6,17 @@ import "math"
 // NodeResourcesBalancedAllocation as its default profile has it beside. Scores are whole numbers.
 
 func stock() []Strategy {
+	fixed := func(name, about string, f Scoring) Strategy {
+		return Strategy{Name: name, About: about, Blind: true, Ties: ByChance, New: func([]Typical) Scorer { return f }}
+	}
 	return []Strategy{
-		fixed("StockLeast", "kube-scheduler's default: least of CPU and memory allocated, in balance", ByChance, func(l *Look) int64 {
+		fixed("StockLeast", "kube-scheduler's default: least of CPU and memory allocated, in balance", func(l *Look) int64 {
 			return leastAllocated(l) + balance(l)
 		}),
-		fixed("StockMost", "kube-scheduler with MostAllocated: most of CPU, memory and the GPUs asked for", ByChance, func(l *Look) int64 {
+		fixed("StockMost", "kube-scheduler with MostAllocated: most of CPU, memory and the GPUs asked for", func(l *Look) int64 {
 			sum, n := 200-left(l.FreeCPU-l.Shape.MilliCPU, l.AllCPU)-left(l.FreeMiB-l.Shape.MiB, l.AllMiB), int64(2)
 			if l.Shape.GPUs > 0 {
-				sum, n = sum+100-left(l.freeGPU()-l.Shape.AskedGPU(), 1000*int64(len(l.FreeGPU))), n+1
+				sum, n = sum+100-left(l.FreeGPUs()-l.Shape.AskedGPU(), 1000*int64(len(l.FreeGPU))), n+1
 			}
 			return sum/n + balance(l)
 		}),

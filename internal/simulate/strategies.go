@@ -9,11 +9,11 @@ import (
 )
 
 // Strategies are all that there are, by name in the order in which they are listed.
-func Strategies() []Strategy { return slices.Concat(published(), stock(), neighbours(), own()) }
+func Strategies() []Strategy { return slices.Concat(stock(), own()) }
 
-// StrategiesOf finds strategies by their names. The error says which name there is none of.
-func StrategiesOf(names ...string) ([]Strategy, error) {
-	all, out := Strategies(), []Strategy(nil)
+// StrategiesOf finds strategies among all by their names. The error says which name there is none
+// of.
+func StrategiesOf(all []Strategy, names ...string) (out []Strategy, err error) {
 	for _, name := range names {
 		i := slices.IndexFunc(all, func(s Strategy) bool { return strings.EqualFold(s.Name, name) })
 		if i < 0 {

@@ -27,8 +27,8 @@ type Strategy struct {
 	Keep *placement.Keep
 	// Ties says which of equal nodes is chosen: by the order of the draw, or by chance.
 	Ties Ties
-	// new makes the scorer of one run.
-	new func(load []Typical) scorer
+	// New makes the scorer of one run.
+	New func(load []Typical) Scorer
 }
 
 // Defragmented is the strategy that also moves pods, so often.
@@ -48,40 +48,25 @@ const (
 	ByChance
 )
 
-// scorer is a strategy in one run.
-type scorer interface {
-	// score is how good the node is, more is better.
-	score(l *Look) int64
-	// gpu is which GPU a share is of.
-	gpu(l *Look, r *rand.Rand) int
+// Scorer is a strategy in one run.
+type Scorer interface {
+	// Score is how good the node is, more is better.
+	Score(l *Look) int64
+	// GPU is which GPU a share is of.
+	GPU(l *Look, r *rand.Rand) int
 }
 
-// learner is a scorer that learns from who arrives. learn reports whether scores may be others now.
-type learner interface{ learn(s *Shape) bool }
+// Learner is a Scorer that learns from who arrives. Learn reports whether scores may be others now.
+type Learner interface{ Learn(s *Shape) bool }
 
-// learning is a scoring with what it learns by.
-type learning struct {
-	scoring
-	learner
-}
+// Scoring is a Scorer whose share of a GPU is of the fullest that has room.
+type Scoring func(l *Look) int64
 
-// Typical is a shape with its part of the load to come.
-type Typical struct {
-	Shape *Shape
-	Part  float64
-}
+// Score calls the function.
+func (f Scoring) Score(l *Look) int64 { return f(l) }
 
-// scoring is a scorer whose share of a GPU is of the fullest that has room.
-type scoring func(l *Look) int64
-
-func (f scoring) score(l *Look) int64 { return f(l) }
-
-func (f scoring) gpu(l *Look, _ *rand.Rand) int { return tightest(l) }
-
-// fixed is a strategy that sees amounts alone, and scores by them.
-func fixed(name, about string, t Ties, f scoring) Strategy {
-	return Strategy{Name: name, About: about, Blind: true, Ties: t, new: func([]Typical) scorer { return f }}
-}
+// GPU is the one with the least that is enough.
+func (f Scoring) GPU(l *Look, _ *rand.Rand) int { return tightest(l) }
 
 // tightest is the GPU with the least that is enough.
 func tightest(l *Look) int {

@@ -1,7 +1,9 @@
 package simulate
 
 import (
+	"fmt"
 	"math"
+	"time"
 )
 
 // Mean is what several runs come to.
@@ -9,6 +11,19 @@ type Mean struct {
 	Mean float64 `json:"mean"`
 	// Deviation is the standard deviation of the runs (of a sample); 0 for one run.
 	Deviation float64 `json:"deviation"`
+}
+
+// String prints the mean, and how far runs lie apart.
+func (m Mean) String() string {
+	if m.Deviation == 0 {
+		return fmt.Sprintf("%.2f", m.Mean)
+	}
+	return fmt.Sprintf("%.2f ± %.2f", m.Mean, m.Deviation)
+}
+
+// Duration is a mean of seconds, rounded.
+func (m Mean) Duration() time.Duration {
+	return time.Duration(m.Mean * float64(time.Second)).Round(time.Second)
 }
 
 // meanOf rounds to thousandths, which is finer than any run repeats.
@@ -51,7 +66,7 @@ type Summary struct {
 	Refusals Mean `json:"refusalsPerPod"`
 	// NUMANodes is how many NUMA nodes a served, pinned pod lies on.
 	NUMANodes Mean `json:"numaNodesPerPod"`
-	// Unused is that of the recordings; nil where there are none.
+	// Unused is the mean of the runs; nil if they have none.
 	Unused *Unused `json:"unused,omitempty"`
 	Curve  []Point `json:"curve,omitempty"`
 	// Timed is nil where no pod leaves.
@@ -134,7 +149,7 @@ func summarize(runs []Run) Summary {
 	for at := pointEvery; at < len(runs[0].Curve); at += pointEvery {
 		s.Curve = append(s.Curve, Point{at, of(func(r *Run) float64 { return r.Curve.at(at) }), of(func(r *Run) float64 { return r.AlignedCurve.at(at) })})
 	}
-	if runs[0].Recording != nil {
+	if runs[0].Unused != nil {
 		s.Unused = meanUnused(runs)
 	}
 	if runs[0].Timed != nil {

@@ -68,7 +68,7 @@ func (w *wanted) learn() (changed bool) {
 func (c *class) takesShape(s *Shape) bool {
 	takes, known := c.takes[s.key]
 	if !known {
-		takes = s.takes(c.model) && c.kind.empty.CouldTake(s.ask)
+		takes = s.Takes(c.model) && c.kind.empty.CouldTake(s.ask)
 		c.takes[s.key] = takes
 	}
 	return takes

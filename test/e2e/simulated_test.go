@@ -57,7 +57,7 @@ const gpuName = "nvidia.com/gpu"
 // TestSimulatedLikePlayed plays 60 pods on three nodes one by one.
 func TestSimulatedLikePlayed(t *testing.T) {
 	t.Parallel()
-	s := newSimulated(t, 3, 60, 1, "quarters/restricted")
+	s := newSimulated(t, 3, 60, 1, 2, 2, "restricted")
 	s.oneByOne()
 	s.demandKept()
 }
@@ -65,33 +65,34 @@ func TestSimulatedLikePlayed(t *testing.T) {
 // TestSimulatedBurst plays 500 pods on twelve nodes, one by one and then at once.
 func TestSimulatedBurst(t *testing.T) {
 	slowScene(t)
-	s := newSimulated(t, 12, 500, 2, "sockets/restricted")
+	s := newSimulated(t, 12, 500, 2, 2, 1, "restricted")
 	s.oneByOne()
 	s.clean()
 	s.atOnce()
 	s.demandKept()
 }
 
-func newSimulated(t *testing.T, nodes, pods int, seed int64, overlay string) *simulated {
+func newSimulated(t *testing.T, nodes, pods int, seed int64, packages, perPackage int, policy string) *simulated {
 	t.Helper()
 	s := &simulated{}
 	s.draw(nodes, pods, rand.New(rand.NewSource(seed)))
-	o, err := simulate.ParseOverlay(overlay)
+	laid := make([]simulate.StartNode, nodes)
+	for i := range s.nodes {
+		laid[i] = startNode(t, &s.nodes[i], packages, perPackage, policy)
+	}
+	start, err := simulate.NewStart(laid)
 	if err != nil {
 		t.Fatal(err)
 	}
-	ground, err := simulate.NewNUMA(s.nodes, simulate.Overlays{Rest: &o})
-	if err != nil {
-		t.Fatal(err)
-	}
-	strategies, err := simulate.StrategiesOf("BerthProfile")
+	ground := func(_ []trace.Node, blind bool) simulate.Cluster { return start.Ground(start.Nodes(), blind) }
+	strategies, err := simulate.StrategiesOf(simulate.Strategies(), "BerthProfile")
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.experiment = simulate.Experiment{Nodes: s.nodes, Pods: s.pods, Ground: ground, Strategies: strategies}
 	next := 0
 	s.hollowCluster = newHollowClusterOn(t, nodes, controlplane.Options{Dir: shortDir(t)}, func(spec *hollow.Spec) {
-		below(t, &o, &s.nodes[next], spec)
+		below(&laid[next], &s.nodes[next], policy, spec)
 		next++
 	})
 	s.warmUp()
@@ -116,18 +117,47 @@ func (s *simulated) draw(nodes, pods int, rng *rand.Rand) {
 	}
 }
 
-// below makes a hollow node of the machine and the kubelet that the overlay lays below a node.
-func below(t *testing.T, o *simulate.Overlay, n *trace.Node, spec *hollow.Spec) {
+// keptMiB is kept for the system on the first NUMA node of a node, with the first core.
+const keptMiB = 1024
+
+// startNode is an empty node of the list, with a machine of NUMA nodes and a kubelet. Its GPUs are
+// divided evenly.
+func startNode(t *testing.T, n *trace.Node, packages, perPackage int, policy string) simulate.StartNode {
 	t.Helper()
-	text, count, err := o.Machine(n)
+	numa := packages * perPackage
+	dist := "10,21"
+	if perPackage > 1 {
+		dist = "10,12,21"
+	}
+	m, err := topology.Parse(fmt.Sprintf("package:%d numa:%d core:%d pu:2 mem:%dMi dist:%s", packages, perPackage, int(n.MilliCPU)/2000/numa, n.MiB/int64(numa), dist))
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := topology.Parse(text)
+	view, err := placement.ViewOf(m)
 	if err != nil {
 		t.Fatal(err)
 	}
-	spec.Machine, spec.MaxPods = text, 250
+	model, err := placement.NewModel(view, placement.Config{CPUManagerPolicy: "static", MemoryManagerPolicy: "Static", TopologyManagerPolicy: policy,
+		ReservedSystemCPUs: m.Cores[0].CPUs.String(), GuardDefects: true,
+		ReservedMemory: []placement.ReservedMemory{{NUMA: m.NUMANodes[0].ID, Limits: map[string]uint64{"memory": keptMiB << 20}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := placement.DevicePool{Resource: gpuName, Preference: placement.SortedPreference}
+	for gpu := range n.GPUs {
+		at := m.NUMANodes[gpu*numa/n.GPUs].ID
+		pool.Devices = append(pool.Devices, placement.Device{ID: fmt.Sprintf("%02d", gpu), HasTopology: true, NUMA: topology.NewNUMASet(at)})
+	}
+	out := simulate.StartNode{Node: *n, Machine: m, Model: model, State: model.NewState()}
+	out.State.SetPool(pool)
+	out.MilliCPU, out.MiB = n.MilliCPU-int64(m.Cores[0].CPUs.Len())*trace.Thousandths, n.MiB-keptMiB
+	return out
+}
+
+// below makes a hollow node of the machine and the kubelet of a node of the simulator.
+func below(laid *simulate.StartNode, n *trace.Node, policy string, spec *hollow.Spec) {
+	m := laid.Machine
+	spec.Machine, spec.MaxPods = m.String(), 250
 	spec.KubeletConfig = fmt.Sprintf(`apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
 cpuManagerPolicy: static
@@ -136,13 +166,13 @@ topologyManagerPolicy: %s
 reservedSystemCPUs: %q
 systemReserved: {memory: 924Mi}
 reservedMemory: [{numaNode: %d, limits: {memory: 1024Mi}}]
-`, o.Policy, m.Cores[0].CPUs.String(), m.NUMANodes[0].ID)
+`, policy, m.Cores[0].CPUs.String(), m.NUMANodes[0].ID)
 	if n.GPUs == 0 {
 		return
 	}
 	plugin := hollow.Plugin{Resource: gpuName, Prefer: true}
 	for gpu := range n.GPUs {
-		at := m.NUMANodes[gpu*count/n.GPUs].ID
+		at := m.NUMANodes[gpu*len(m.NUMANodes)/n.GPUs].ID
 		plugin.Devices = append(plugin.Devices, hollow.Device{ID: fmt.Sprintf("%02d", gpu), NUMA: []topology.NUMAID{at}})
 	}
 	spec.Plugins = []hollow.Plugin{plugin}

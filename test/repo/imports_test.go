@@ -50,8 +50,7 @@ internal/version          :
 internal/ledger           : topology placement
 internal/sim              : placement
 internal/simulate/trace   :
-internal/simulate         : topology placement internal/amounts internal/defrag internal/demand internal/ledger internal/rank internal/sim internal/simulate/trace internal/suggest internal/suppose
-internal/simulate/page    : internal/simulate
+internal/simulate         : topology placement internal/amounts internal/defrag internal/demand internal/ledger internal/rank internal/simulate/trace internal/suggest internal/suppose
 internal/demand           :
 internal/rank             : topology placement internal/demand internal/ledger
 internal/plan             : topology placement internal/ledger internal/suppose

@@ -10,12 +10,12 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// TestSimulation opens the page that berth simulate writes, on every screen: nothing is wider than
+// TestSimulation opens the page that the lab writes, on every screen: nothing is wider than
 // the screen, and axe finds nothing.
 func TestSimulation(t *testing.T) {
-	program := os.Getenv("BERTH")
+	program := os.Getenv("PLAY")
 	if program == "" {
-		t.Skip("BERTH names no berth command: make e2e-web builds one and calls these tests")
+		t.Skip("PLAY names no play command of lab/: make e2e-web builds one and calls these tests")
 	}
 	axe, err := os.ReadFile("../../internal/web/page/node_modules/axe-core/axe.min.js")
 	if err != nil {
@@ -30,8 +30,8 @@ func TestSimulation(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, load := range map[string][]string{"arrive": {"--arrive", "1.3"}, "load": {"--load", "0.9", "--hours", "6"}} {
-		out, err := exec.Command(program, append([]string{"simulate"}, append(load, "--nodes", filepath.Join(dir, "nodes.csv"), "--trace", "synthetic:inference", "--overlay", "quarters/restricted",
-			"--strategy", "StockLeast,StockMost,Volcano,KoordinatorMost,KoordinatorLeast,KAI,LeastNUMANodes,KeepCPUs,FirstFit,Berth", "--seeds", "2", "-o", "html")...)...).Output()
+		out, err := exec.Command(program, append(load, "--nodes", filepath.Join(dir, "nodes.csv"), "--trace", "synthetic:inference", "--overlay", "quarters/restricted",
+			"--strategy", "StockLeast,StockMost,Volcano,KoordinatorMost,KoordinatorLeast,KAI,LeastNUMANodes,KeepCPUs,FirstFit,Berth", "--seeds", "2", "-o", "html")...).Output()
 		if err != nil {
 			t.Fatal(err)
 		}

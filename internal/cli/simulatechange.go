@@ -1,0 +1,99 @@
+package cli
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/berth-dev/berth/internal/simulate"
+	"github.com/berth-dev/berth/internal/simulate/trace"
+	"github.com/berth-dev/berth/internal/suggest"
+)
+
+// nodeChange is a change of the nodes that a simulation begins with.
+type nodeChange struct {
+	// more is how many empty nodes like one are added, by its name.
+	more    map[string]int
+	without []string
+}
+
+// apply changes nodes. again is what runs on those that are taken away: it arrives again, and runs
+// for what is left of its time, or for the span.
+func (c *nodeChange) apply(nodes []simulate.StartNode, span time.Duration) (out []simulate.StartNode, again []trace.Pod, err error) {
+	for _, name := range slices.Sorted(maps.Keys(c.more)) {
+		count := c.more[name]
+		if count < 1 || count > trace.MaxNodes-len(nodes) {
+			return nil, nil, Usagef("--more %s=%d: want 1 to %d", name, count, trace.MaxNodes-len(nodes))
+		}
+		i, err := startNodeNamed(nodes, "--more", name)
+		if err != nil {
+			return nil, nil, err
+		}
+		for k := range count {
+			out = append(out, emptyLike(&nodes[i], fmt.Sprintf("%s/%d", name, k+1)))
+		}
+	}
+	gone := make([]bool, len(nodes))
+	for _, name := range c.without {
+		i, err := startNodeNamed(nodes, "--without", name)
+		if err != nil {
+			return nil, nil, err
+		}
+		gone[i] = true
+	}
+	for i := range nodes {
+		if gone[i] {
+			again = append(again, arrivingAgain(nodes[i].Pods, span)...)
+		}
+	}
+	left := slices.Clone(nodes)[:0]
+	for i := range nodes {
+		if !gone[i] {
+			left = append(left, nodes[i])
+		}
+	}
+	if out = append(left, out...); len(out) == 0 {
+		return nil, nil, Usagef("--without %s: no node is left: want at least one", strings.Join(c.without, ","))
+	}
+	return out, again, nil
+}
+
+func startNodeNamed(nodes []simulate.StartNode, flag, name string) (int, error) {
+	names := make([]string, len(nodes))
+	for i := range nodes {
+		names[i] = nodes[i].Name
+	}
+	i := slices.Index(names, name)
+	if i < 0 {
+		return 0, Usagef("%s: node %.253q is not among those that are simulated: %.200q%s", flag, name, names, suggest.DidYouMean(name, names))
+	}
+	return i, nil
+}
+
+// emptyLike is a node like another one, on which nothing runs but what stays there.
+func emptyLike(n *simulate.StartNode, name string) simulate.StartNode {
+	out := *n
+	out.Name, out.Pods, out.State = name, nil, n.Model.NewState()
+	for _, pool := range n.State.Snapshot().Devices {
+		out.State.SetPool(pool)
+	}
+	return out
+}
+
+// arrivingAgain are pods as rows of a list.
+func arrivingAgain(pods []simulate.StartPod, span time.Duration) (out []trace.Pod) {
+	for i := range pods {
+		p := &pods[i]
+		row := trace.Pod{Name: p.UID, MilliCPU: p.MilliCPU, MiB: p.MiB, GPUs: p.GPUs, Others: p.Others, Timed: true, Deleted: int64(span.Seconds())}
+		if p.GPUs > 0 {
+			row.MilliGPU = trace.Thousandths
+		}
+		if p.Left > 0 {
+			row.Deleted = p.Left
+		}
+		out = append(out, row)
+	}
+	return out
+}

@@ -1,0 +1,44 @@
+package trace
+
+// Node is a row of a list of nodes.
+type Node struct {
+	Name     string
+	MilliCPU int64
+	MiB      int64
+	GPUs     int
+	// GPUModel is "" where the list names none.
+	GPUModel string
+}
+
+// Pod is a row of a list of pods.
+type Pod struct {
+	Name     string
+	MilliCPU int64
+	MiB      int64
+	// GPUs is how many GPUs the pod asks for, MilliGPU how many thousandths of each. Only a pod
+	// with one GPU asks for less than 1,000.
+	GPUs     int
+	MilliGPU int64
+	// GPUModels are the ones that the pod may have; none means any.
+	GPUModels []string
+	// Others are the amounts of huge pages, in bytes, and of other devices that it asks for.
+	Others map[string]int64
+	// Members is how many such pods are a gang, which starts together; 0 and 1 are none.
+	Members int
+	// Created, Scheduled and Deleted are seconds; Timed says that the list has them. Scheduled is 0
+	// where the pod found no node.
+	Created, Scheduled, Deleted int64
+	Timed                       bool
+}
+
+// Thousandths is a whole GPU, or a whole CPU.
+const Thousandths = 1000
+
+// The bounds of what is played.
+const (
+	MaxNodes = 100_000
+	MaxPods  = 500_000
+	MaxGPUs  = 64
+	// MaxMembers bounds a gang.
+	MaxMembers = 1024
+)

@@ -1,0 +1,59 @@
+package simulate
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+// Typical is a shape with its part of the load to come.
+type Typical struct {
+	Shape *Shape
+	Part  float64
+}
+
+// typicalPart is how much of all pods the typical shapes cover.
+const typicalPart = 0.95
+
+// typical returns the most frequent shapes of a load, until they cover most pods. Memory is no part
+// of them. count is how often each shape occurs.
+func typical(all []Shape, count []int) []Typical {
+	type key struct {
+		cpu, gpu int64
+		gpus     int
+		models   string
+	}
+	total, known, out := 0, map[key]int{}, []Typical(nil)
+	for i := range all {
+		s := &all[i]
+		k := key{s.MilliCPU, s.MilliGPU, s.GPUs, strings.Join(s.GPUModels, "|")}
+		at, ok := known[k]
+		if !ok {
+			at = len(out)
+			known[k] = at
+			out = append(out, Typical{Shape: s})
+		}
+		out[at].Part += float64(count[i])
+		total += count[i]
+	}
+	slices.SortStableFunc(out, func(a, b Typical) int { return TypicalOrder(&a, &b) })
+	covered := 0.0
+	for i := range out {
+		if covered >= typicalPart*float64(total) {
+			out = out[:i]
+			break
+		}
+		covered += out[i].Part
+	}
+	for i := range out {
+		out[i].Part /= covered
+	}
+	return out
+}
+
+// TypicalOrder puts the more frequent shape first; of equally frequent ones the larger.
+func TypicalOrder(a, b *Typical) int {
+	s, o := a.Shape, b.Shape
+	return cmp.Or(cmp.Compare(b.Part, a.Part), cmp.Compare(o.MilliCPU, s.MilliCPU), cmp.Compare(o.MilliGPU, s.MilliGPU), cmp.Compare(o.GPUs, s.GPUs),
+		cmp.Compare(strings.Join(o.GPUModels, "|"), strings.Join(s.GPUModels, "|")))
+}

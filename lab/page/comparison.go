@@ -1,0 +1,127 @@
+package page
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/berth-dev/berth/internal/simulate"
+)
+
+// Comparison is what strategies have made of the same loads on the same nodes.
+type Comparison struct {
+	// Facts are shown below the title, in their order; Command makes the page again.
+	Facts   []Fact
+	Command string
+	// GPUs says that parts are of the GPUs of all nodes; otherwise they are of the CPUs.
+	GPUs bool
+	// NUMA says that the nodes have NUMA nodes.
+	NUMA bool
+	// Strategies are what was compared; Runs what came of them, one strategy after another.
+	Strategies []simulate.Strategy
+	Runs       []simulate.Run
+	// Filled says how nodes filled; nil: nobody has watched.
+	Filled *Recorder
+}
+
+// Fact is a name and a value.
+type Fact struct{ Name, Value string }
+
+// key is how a strategy is drawn.
+type key struct {
+	Name string
+	// At is its number, Colour and Dash what follows from it.
+	At, Colour, Dash int
+	// Ours is drawn thicker.
+	Ours bool
+}
+
+// colours is how many the style has; beyond that lines are dashed.
+const colours = 8
+
+// ours is the strategy that the scheduler has.
+const ours = "Berth"
+
+// strategyRuns are the runs of a strategy.
+type strategyRuns struct {
+	key  key
+	of   *simulate.Strategy
+	sum  *simulate.Summary
+	runs []simulate.Run
+}
+
+// split returns the strategies, the best first.
+func (c *Comparison) split() (out []strategyRuns) {
+	sums := simulate.Summarize(c.Runs)
+	for i, from := 0, 0; i < len(sums); i++ {
+		s := strategyRuns{key: key{sums[i].Strategy, i, i % colours, i / colours, sums[i].Strategy == ours}, sum: &sums[i], runs: c.Runs[from : from+sums[i].Runs]}
+		if at := slices.IndexFunc(c.Strategies, func(t simulate.Strategy) bool { return t.Name == s.sum.Strategy }); at >= 0 {
+			s.of = &c.Strategies[at]
+		}
+		out, from = append(out, s), from+s.sum.Runs
+	}
+	slices.SortStableFunc(out, func(a, b strategyRuns) int { return cmp.Compare(mean(b.runs, c.end), mean(a.runs, c.end)) })
+	return out
+}
+
+// end is what a run is judged by: what lies together, or what is in use where nothing is known of
+// NUMA nodes.
+func (c *Comparison) end(r *simulate.Run) float64 {
+	if c.NUMA {
+		return r.Aligned
+	}
+	return used(r)
+}
+
+// used is how much is in use in the end, or on average where pods come and go.
+func used(r *simulate.Run) float64 {
+	if r.Timed == nil {
+		return last(r.Curve)
+	}
+	return onAverage(r.Timed, inUse)
+}
+
+func last(c simulate.Curve) float64 {
+	if len(c) == 0 {
+		return 0
+	}
+	return c[len(c)-1]
+}
+
+func mean(runs []simulate.Run, value func(*simulate.Run) float64) (sum float64) {
+	for i := range runs {
+		sum += value(&runs[i]) / float64(len(runs))
+	}
+	return sum
+}
+
+// column is one of the table.
+type column struct {
+	name string
+	cell func(*strategyRuns) string
+}
+
+func percentText(v float64) string { return fmt.Sprintf("%.1f", v) }
+
+func meanText(m simulate.Mean) string {
+	if m.Deviation == 0 {
+		return percentText(m.Mean)
+	}
+	return fmt.Sprintf("%.1f ± %.1f", m.Mean, m.Deviation)
+}
+
+// timed says whether pods come and go.
+func (c *Comparison) timed() bool { return len(c.Runs) > 0 && c.Runs[0].Timed != nil }
+
+// onAverage is the mean of the moments that count.
+func onAverage(t *simulate.Timed, value func(*simulate.Moment) float64) (sum float64) {
+	count := 0.0
+	for i := range t.Course {
+		if m := &t.Course[i]; m.Second >= t.From && m.Second <= t.To {
+			sum, count = sum+value(m), count+1
+		}
+	}
+	return sum / max(1, count)
+}
+
+func inUse(m *simulate.Moment) float64 { return m.InUse }
