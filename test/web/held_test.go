@@ -189,6 +189,15 @@ func TestLongLists(t *testing.T) {
 	}
 }
 
+// TestRefusalOnAPhone: the table of a refusal by two NUMA nodes is seen whole.
+func TestRefusalOnAPhone(t *testing.T) {
+	address := berth(t, "--snapshot", "testdata/cluster.berth")
+	b := browse(t, 390, 844, "light")
+	b.open(address, view{"pod", "#/pods/research/train-0", []string{".needs td"}, ""})
+	b.nothingCut("two NUMA nodes on a phone")
+	b.shoot("refusal-390-light")
+}
+
 // TestCellsShowDevices: a cell of CPUs says how many GPUs are free beside them, and is not cut.
 func TestCellsShowDevices(t *testing.T) {
 	address := berth(t, "--snapshot", "testdata/cluster.berth")
