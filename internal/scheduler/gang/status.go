@@ -58,7 +58,8 @@ func (t *teller) writeStatus(g *group) {
 	t.mu.Lock()
 	g.told.outdated = false
 	s, marks := g.standing(), g.marks()
-	known, key := g.object != "" && t.groups[g.key] == g && !g.says(s), g.key
+	at, left := t.groups[g.key], g.leftBehind(s)
+	known, key, uid := g.object != "" && (at == g || at == nil && left) && !g.says(s), g.key, g.spec.UID
 	t.mu.Unlock()
 	ctx, cancel := context.WithTimeout(klog.NewContext(context.Background(), t.Logger), requestTimeout)
 	defer cancel()
@@ -68,6 +69,12 @@ func (t *teller) writeStatus(g *group) {
 		err = t.mark(ctx, marks)
 	case known && t.Objects != nil:
 		var as string
+		if at == nil {
+			var now wire.Gang
+			if now, err = t.Objects.Read(ctx, key); err != nil || now.UID != uid {
+				break // gone with its pods, or another one of its name
+			}
+		}
 		if as, err = t.Objects.Write(ctx, key, s); err == nil {
 			t.mu.Lock()
 			g.told.status, g.told.version = s, as
@@ -93,6 +100,14 @@ func (t *teller) writeStatus(g *group) {
 // has changed the object since, as far as the watch has shown.
 func (g *group) says(s standing) bool {
 	return g.told.version != "" && g.told.status == s && (g.object == g.told.version || !newer(g.object, g.told.version))
+}
+
+// leftBehind says whether the group has lost its last member and is to be told so: one that is
+// completed stays so, and one that was not let in has nothing to take back. The caller holds the
+// lock.
+func (g *group) leftBehind(s standing) bool {
+	completed := g.told.status.phase == volcano.PodGroupCompleted || g.spec.Phase == string(volcano.PodGroupCompleted)
+	return len(g.members) == 0 && s.phase == volcano.PodGroupInqueue && !completed
 }
 
 // standing says how things stand. The caller holds the lock.

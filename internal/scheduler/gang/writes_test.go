@@ -40,6 +40,32 @@ func TestAMarkIsWrittenOnce(t *testing.T) {
 	})
 }
 
+// TestAGroupWithoutPodsIsToldSo: the last pods of a group went, and its object stays.
+func TestAGroupWithoutPodsIsToldSo(t *testing.T) {
+	inWorld(t, 2, func(w *world) {
+		spec := wire.Gang{Key: sigsKey("a"), Version: "5", Minimum: 2}
+		w.objects = map[wire.GangKey]wire.Gang{spec.Key: spec}
+		w.groups.Objects = w
+		w.groups.ObjectSeen(spec, nil)
+		for i := range 2 {
+			w.create(memberOf("a", fmt.Sprintf("a-%d", i), 2))
+		}
+		w.run(time.Second)
+		w.begins("a", 0)
+		w.run(time.Second)
+		if last := w.stood[len(w.stood)-1]; last.running != 2 {
+			t.Fatalf("two pods run, and %v is written", last)
+		}
+		for i := range 2 {
+			w.remove(fmt.Sprintf("a-%d", i))
+		}
+		w.run(time.Second)
+		if last := w.stood[len(w.stood)-1]; last.running != 0 {
+			t.Errorf("no pod is there, and %v is written", last)
+		}
+	})
+}
+
 // TestAStatusIsWrittenWhereItChanges: what comes to one group at once is written at once, and a
 // change after which the group stands as before is not written.
 func TestAStatusIsWrittenWhereItChanges(t *testing.T) {
