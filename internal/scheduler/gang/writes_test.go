@@ -66,6 +66,30 @@ func TestAGroupWithoutPodsIsToldSo(t *testing.T) {
 	})
 }
 
+// TestACompletedGroupWithoutPodsStaysSo: its pods are tidied up.
+func TestACompletedGroupWithoutPodsStaysSo(t *testing.T) {
+	inWorld(t, 2, func(w *world) {
+		spec := wire.Gang{Key: sigsKey("a"), Version: "5", Minimum: 1}
+		w.objects = map[wire.GangKey]wire.Gang{spec.Key: spec}
+		w.groups.Objects = w
+		w.groups.ObjectSeen(spec, nil)
+		w.create(memberOf("a", "a-0", 2))
+		w.run(time.Second)
+		w.begins("a", 0)
+		w.run(time.Second)
+		done := w.pods["a-0"].DeepCopy()
+		done.Status.Phase = corev1.PodSucceeded
+		w.pods["a-0"] = done
+		w.groups.PodSeen(done)
+		w.run(time.Second)
+		w.remove("a-0")
+		w.run(10 * time.Second)
+		if last := w.stood[len(w.stood)-1]; last.phase != "Completed" {
+			t.Errorf("all of %v: the last is not Completed", w.stood)
+		}
+	})
+}
+
 // TestAStatusIsWrittenWhereItChanges: what comes to one group at once is written at once, and a
 // change after which the group stands as before is not written.
 func TestAStatusIsWrittenWhereItChanges(t *testing.T) {
