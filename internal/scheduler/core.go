@@ -212,7 +212,7 @@ func newCore(ctx context.Context, args Args, handle fwk.Handle, o Options) *core
 
 // takeOverBy makes the core take over as the options say. It fills in what the core itself knows.
 func (c *core) takeOverBy(o handover.Options) {
-	o.BindTimeout, o.Ours, o.Done = handover.BindTimeout, c.couldBind, c.waiters.WakeAll
+	o.BindTimeout, o.Ours, o.Done, o.Decided = handover.BindTimeout, c.couldBind, c.waiters.WakeAll, wire.HasPlacement
 	c.handover = handover.New(o)
 }
 

@@ -166,6 +166,7 @@ func (g *guarded) testWarnings(t *testing.T) {
 		got = nil
 		pod := plainPod("warned")
 		pod.Spec.SchedulerName = scheduler
+		pod.Spec.Containers[0].Resources.Limits = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2"), corev1.ResourceMemory: resource.MustParse("1Gi")}
 		for _, key := range keys {
 			metav1.SetMetaDataAnnotation(&pod.ObjectMeta, key, "restricted")
 		}

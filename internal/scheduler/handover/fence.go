@@ -127,7 +127,12 @@ func (h *Handover) patch(ctx context.Context, pod *corev1.Pod, patch []byte) (bo
 }
 
 // Seen is told about every state of a pod, after it was taken in.
-func (h *Handover) Seen(pod *corev1.Pod) { h.fences.seen(pod) }
+func (h *Handover) Seen(pod *corev1.Pod) {
+	if h.Decided(pod) {
+		h.decided.Store(true)
+	}
+	h.fences.seen(pod)
+}
 
 // Gone is told about every pod that is gone, after that was taken in.
 func (h *Handover) Gone(uid types.UID) { h.fences.gone(uid) }

@@ -10,7 +10,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/apimachinery/pkg/util/wait"
 	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
@@ -34,6 +33,8 @@ type Options struct {
 	BindTimeout time.Duration
 	// Ours says whether a scheduler like this one could be binding a pod that has no node.
 	Ours func(*corev1.Pod) bool
+	// Decided reports whether a pod carries the decision of a scheduler like this one.
+	Decided func(*corev1.Pod) bool
 	// Done is called when pods may be placed.
 	Done func()
 	// Leads asks the API server whether the election's Lease names this process. nil: there is no
@@ -50,6 +51,8 @@ type Handover struct {
 	pace   *turns.Turns
 	fences fences
 	state  atomic.Int32
+	// decided: a pod was seen that a scheduler like this one has placed.
+	decided atomic.Bool
 	// synced is when everything that was there at the start had been taken in.
 	synced time.Time
 	// led is closed when this scheduler has taken over for the first time.
@@ -111,7 +114,7 @@ func (h *Handover) takeOver(ctx context.Context) {
 	limit, cancel := context.WithTimeout(ctx, h.BindTimeout)
 	defer cancel()
 	left := h.claim(limit)
-	if left == foundNobody && h.anyPods(limit) { // or the Lease was deleted
+	if left == foundNobody && h.decided.Load() { // the Lease was deleted
 		left = foundUnderWay
 	}
 	if young := h.synced.Add(h.SettleAfter).Sub(h.Clock.Now()); left != foundNobody && young > 0 {
@@ -131,12 +134,6 @@ func (h *Handover) takeOver(ctx context.Context) {
 	if left == foundUnknown {
 		go h.claimLater(ctx)
 	}
-}
-
-// anyPods says whether the cluster has a pod: without one nobody can have bound any.
-func (h *Handover) anyPods(ctx context.Context) bool {
-	list, err := h.Pods.Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{Limit: 1})
-	return err != nil || len(list.Items) > 0
 }
 
 // claimPause is how long a leader waits before it tries again to claim the Lease.

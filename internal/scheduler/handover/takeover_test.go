@@ -45,7 +45,7 @@ func successor(client *fake.Clientset) (h *Handover, clock *testingclock.FakeClo
 	h = New(Options{
 		Leases: client.CoordinationV1().Leases("berth-system"), Pods: client.CoreV1(), Clock: clock, Logger: klog.Background(),
 		SettleAfter: 5 * time.Second, BindTimeout: time.Minute,
-		Ours: func(pod *corev1.Pod) bool { return pod.Spec.SchedulerName == "mine" }, Done: func() { close(done) },
+		Ours: func(pod *corev1.Pod) bool { return pod.Spec.SchedulerName == "mine" }, Decided: func(pod *corev1.Pod) bool { return pod.Name == "placed" }, Done: func() { close(done) },
 	})
 	return h, clock, done
 }
@@ -203,6 +203,7 @@ func TestADeletedLeaseHidesNothing(t *testing.T) {
 	h, clock, done := successor(client)
 	waiting := make(chan time.Duration, 1)
 	h.Clock = noticing{clock, waiting}
+	h.Seen(unbound("placed", "mine"))
 	h.Synced()
 	h.Ready(t.Context())
 	if d := <-waiting; d != h.SettleAfter {
