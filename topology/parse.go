@@ -23,7 +23,7 @@ func (e *ParseError) Error() string {
 	return fmt.Sprintf("machine string: %s: %.80q: want %s", e.Item, e.Value, e.Want)
 }
 
-// Parse reads a machine string, the grammar of docs/machine-string.md: items KEY:VALUE separated by
+// Parse reads a machine string, the grammar of docs/topology.md: items KEY:VALUE separated by
 // white space, in any order except for the levels of the tree, which nest as they are written.
 //
 //	package:2 numa:4 l3:2 core:8 pu:2 number:split mem:64Gi dist:10,12,32

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// String prints the machine as a machine string, the grammar of docs/machine-string.md: one line,
+// String prints the machine as a machine string, the grammar of docs/topology.md: one line,
 // short where the machine is regular, exact where it is not. For every Machine that passes Check,
 // Parse returns an equal one.
 func (m *Machine) String() string {

@@ -116,7 +116,7 @@ func (n *newcomer) follow(ctx context.Context) {
 
 // done are the beginnings of commands that have been carried out before a document is read:
 // packages are installed, make play runs, and what it exports is set.
-var done = []string{"apt-get install ", "make ", "export "}
+var done = []string{"apt-get install ", "git clone ", "make ", "export "}
 
 // read carries out the other steps of a document.
 func (n *newcomer) read(ctx context.Context, name string, steps []Step) {
