@@ -41,7 +41,7 @@ const (
 	goneLimit, sweptLimit = 5 * time.Minute, 4 * time.Minute
 	// nodesByName is where a scheduler keeps the names of nodes, of the ones that pods have
 	// invented too, and nameOfNode where each node has its name. The sweep forgets them after 10 to
-	// 20 minutes (docs/operations.md, "What is remembered"), which no run waits for: they are
+	// 20 minutes (test/repo/README.md, "What is remembered"), which no run waits for: they are
 	// counted, and shown. The pods on these nodes are not excused.
 	nodesByName, nameOfNode = ".core.table.byName[]", ".core.table.byName[].name"
 	// heapBound is how much the heap of a process may have grown when the tenant is gone, in bytes.

@@ -14,17 +14,17 @@ import (
 	"testing"
 )
 
-// TestWhatIsRememberedIsTested: every test that docs/operations.md names beside something that is
+// TestWhatIsRememberedIsTested: every test that test/repo/README.md names beside something that is
 // remembered is there, by that name.
 func TestWhatIsRememberedIsTested(t *testing.T) {
 	named := regexp.MustCompile("`(Test[A-Za-z0-9]+)`").FindAllStringSubmatch(rememberedTable(t), -1)
 	if len(named) == 0 {
-		t.Fatal("docs/operations.md names no tests of what is remembered")
+		t.Fatal("test/repo/README.md names no tests of what is remembered")
 	}
 	there := testsUnder(t, "internal")
 	for _, m := range named {
 		if !there[m[1]] {
-			t.Errorf("docs/operations.md names %s, which is not there", m[1])
+			t.Errorf("test/repo/README.md names %s, which is not there", m[1])
 		}
 	}
 }
@@ -54,7 +54,7 @@ func testsUnder(t *testing.T, root string) map[string]bool {
 const longLived = "internal/scheduler internal/ledger internal/gangs internal/nodestate internal/agent internal/enforce internal/offer internal/jobs internal/guarded internal/survey internal/web"
 
 // TestDocsHaveEveryMap: each map that a program may keep, as a field of a struct or as a
-// variable, has its place in docs/operations.md, "What is remembered", or a reason in maps why it
+// variable, has its place in test/repo/README.md, "What is remembered", or a reason in maps why it
 // is not remembered. A new one is in neither.
 func TestDocsHaveEveryMap(t *testing.T) {
 	table := rememberedTable(t)
@@ -70,10 +70,10 @@ func TestDocsHaveEveryMap(t *testing.T) {
 		row, inTable := strings.CutPrefix(said[name], "= ")
 		switch {
 		case said[name] == "":
-			t.Errorf("%s: %s is a map that nobody has thought about: bound it, put it into the table of docs/operations.md, \"What is remembered\", "+
+			t.Errorf("%s: %s is a map that nobody has thought about: bound it, put it into the table of test/repo/README.md, \"What is remembered\", "+
 				"and name it in maps of this test, with the word of the table or the reason why it is not remembered", at, name)
 		case inTable && !strings.Contains(table, "`"+row+"`"):
-			t.Errorf("%s: %s is said to be in the table of docs/operations.md as `%s`, which is not there", at, name, row)
+			t.Errorf("%s: %s is said to be in the table of test/repo/README.md as `%s`, which is not there", at, name, row)
 		}
 		delete(said, name)
 	}
@@ -82,17 +82,17 @@ func TestDocsHaveEveryMap(t *testing.T) {
 	}
 }
 
-// rememberedTable is the section of docs/operations.md.
+// rememberedTable is the section of test/repo/README.md.
 func rememberedTable(t *testing.T) string {
 	t.Helper()
-	text, err := os.ReadFile("docs/operations.md")
+	text, err := os.ReadFile("test/repo/README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, section, found := strings.Cut(string(text), "### What is remembered\n")
-	section, _, ends := strings.Cut(section, "\n### ")
+	_, section, found := strings.Cut(string(text), "## What is remembered\n")
+	section, _, ends := strings.Cut(section, "\n## ")
 	if !found || !ends {
-		t.Fatal("docs/operations.md: no section \"What is remembered\"")
+		t.Fatal("test/repo/README.md: no section \"What is remembered\"")
 	}
 	return section
 }
