@@ -53,7 +53,7 @@ func TestKoordinatorMergeTables(t *testing.T) {
 			}
 		}
 	}
-	tally.Row(t, filepath.Join("..", "docs", "koordinator.md"), "merging and filtering hints")
+	tally.Row(t, filepath.Join("..", "docs", "reference", "koordinator.md"), "merging and filtering hints")
 }
 
 // mergeText merges hints as the table writes them, and says what comes of them in its words.

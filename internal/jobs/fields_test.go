@@ -108,8 +108,8 @@ func (w *world) record() string {
 	return out.String()
 }
 
-// TestEveryFieldOfAJobCounts: each field that is read, as docs/dialects.md says, changes what comes
-// of a Job. The name and the namespace of a template do not.
+// TestEveryFieldOfAJobCounts: each field that docs/reference/dialects.md lists as read changes the
+// result of a Job. The name and the namespace of a template do not.
 func TestEveryFieldOfAJobCounts(t *testing.T) {
 	kind := fields.KindNamed("Job of batch.volcano.sh/v1alpha1")
 	without := map[string]string{} // what comes of each base

@@ -30,7 +30,7 @@ func TestKoordinatorScores(t *testing.T) {
 			return fmt.Sprint(scores[0]), fields[3]
 		}
 		return orderOf(scores), fields[3]
-	}).Row(t, "../../docs/koordinator.md", "scores of nodes")
+	}).Row(t, "../../docs/reference/koordinator.md", "scores of nodes")
 }
 
 // tableOffer is what a node of the table has to offer to a pod.

@@ -3,7 +3,6 @@ package wire
 import (
 	"fmt"
 	"maps"
-	"os"
 	"reflect"
 	"regexp"
 	"slices"
@@ -196,15 +195,11 @@ func TestIgnoredKeysNoAlloc(t *testing.T) {
 	}
 }
 
-// TestEveryAnnotationIsOnTheSheet holds docs/annotations.md against the annotations that Berth
-// reads, and against no others.
+// TestEveryAnnotationIsOnTheSheet: docs/concepts.md lists every annotation that Berth reads, and no
+// other.
 func TestEveryAnnotationIsOnTheSheet(t *testing.T) {
-	data, err := os.ReadFile("../../docs/annotations.md")
-	if err != nil {
-		t.Fatal(err)
-	}
 	said := map[string]bool{}
-	for _, key := range regexp.MustCompile("`("+OwnPrefix+"[a-z0-9-]+)`").FindAllStringSubmatch(string(data), -1) {
+	for _, key := range regexp.MustCompile("`("+OwnPrefix+"[a-z0-9-]+)`").FindAllStringSubmatch(sheet(t), -1) {
 		said[key[1]] = true
 	}
 	if got, want := slices.Sorted(maps.Keys(said)), PodKeys(); !slices.Equal(got, want) {

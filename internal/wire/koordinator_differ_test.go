@@ -40,11 +40,10 @@ func whole(text string) corev1.ResourceRequirements {
 	return corev1.ResourceRequirements{Requests: list(text), Limits: list(text)}
 }
 
-// TestKoordinatorCases holds the table of docs/koordinator.md that compares single cases: what
-// becomes of a pod beside others on a node of two NUMA nodes with 8 CPUs each, 1 of them reserved,
-// where Berth decides.
+// TestKoordinatorCases checks the single cases of docs/reference/koordinator.md: where a pod goes
+// next to others on a node with two NUMA nodes of 8 CPUs, 1 of them reserved, where Berth decides.
 func TestKoordinatorCases(t *testing.T) {
-	doc, err := os.ReadFile("../../docs/koordinator.md")
+	doc, err := os.ReadFile("../../docs/reference/koordinator.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +92,7 @@ func TestKoordinatorCases(t *testing.T) {
 			t.Errorf("%s: %s, want %s", c.name, got, c.ours)
 		}
 		if row := "\n| " + c.name + " | " + c.theirs + " | " + c.ours + " |"; !strings.Contains(string(doc), row) {
-			t.Errorf("the table in docs/koordinator.md lacks%s", row)
+			t.Errorf("the table in docs/reference/koordinator.md lacks%s", row)
 		}
 	}
 }

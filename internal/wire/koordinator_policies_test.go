@@ -25,10 +25,10 @@ func theirPolicy(pod, node string) string {
 	return node
 }
 
-// TestKoordinatorPolicyTable holds the table of docs/koordinator.md, cell by cell: which policy
-// holds for a pod on a node, there and here.
+// TestKoordinatorPolicyTable checks the policies of docs/reference/koordinator.md, cell by cell:
+// which one holds for a pod on a node, in Koordinator and in Berth.
 func TestKoordinatorPolicyTable(t *testing.T) {
-	doc, err := os.ReadFile("../../docs/koordinator.md")
+	doc, err := os.ReadFile("../../docs/reference/koordinator.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +47,7 @@ func TestKoordinatorPolicyTable(t *testing.T) {
 				row += " " + cell + " |"
 			}
 			if !strings.Contains(string(doc), "\n"+row+"\n") {
-				t.Errorf("the table in docs/koordinator.md lacks\n%s", row)
+				t.Errorf("the table in docs/reference/koordinator.md lacks\n%s", row)
 			}
 		}
 	}

@@ -13,8 +13,23 @@ import (
 	"github.com/berth-dev/berth/topology/shapes"
 )
 
-// sheetNodes are the kinds of node that docs/annotations.md tells apart, each as its kubelet, or
-// Berth, is configured. Every other manager's policy is none.
+// sheet returns the section of docs/concepts.md that lists the annotations.
+func sheet(t *testing.T) string {
+	t.Helper()
+	data, err := os.ReadFile("../../docs/concepts.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, found := strings.Cut(string(data), "\n## Annotations\n")
+	if !found {
+		t.Fatal("docs/concepts.md has no section Annotations")
+	}
+	section, _, _ = strings.Cut(section, "\n## ")
+	return section
+}
+
+// sheetNodes are the kinds of node that the sheet tells apart, each as its kubelet, or Berth, is
+// configured. Every other manager's policy is none.
 var sheetNodes = map[string]placement.Config{
 	"none":              {},
 	"static":            {CPUManagerPolicy: "static"},
@@ -28,19 +43,19 @@ var sheetNodes = map[string]placement.Config{
 	"berth by koordlet": {Authority: placement.AuthorityBerth, MemoryStays: true},
 }
 
-// sheetNeeds says which kinds of node each phrase of the sheet's last column means, beside those
-// with authority berth.
+// sheetNeeds maps each phrase of the sheet's last column to the kinds of node that it means, in
+// addition to nodes with authority berth.
 var sheetNeeds = map[string][]string{
 	"any":             {"none", "static", "full-pcpus-only", "distribute", "memory", "best-effort", "restricted", "single-numa-node"},
 	"authority berth": nil,
-	"authority berth, or a kubelet with full-pcpus-only":                                       {"full-pcpus-only"},
-	"authority berth, or a kubelet with distribute-cpus-across-cores":                          {"distribute"},
-	"authority berth, or a kubelet whose CPU manager is none":                                  {"none", "memory"},
-	"authority berth where the agent carries out, or a kubelet with the memory manager Static": {"memory"},
+	"authority berth, or a kubelet with full-pcpus-only":                            {"full-pcpus-only"},
+	"authority berth, or a kubelet with distribute-cpus-across-cores":               {"distribute"},
+	"authority berth, or a kubelet whose CPU manager is none":                       {"none", "memory"},
+	"authority berth without koordlet, or a kubelet with the Static memory manager": {"memory"},
 	// The pod asks for CPUs, and for devices, that one NUMA node has.
-	"authority berth, or a kubelet that is sure to use that number":                                      {"restricted", "single-numa-node"},
-	"authority berth; `perNUMANode`: or a kubelet that is sure to give that number":                      {"restricted", "single-numa-node"},
-	"authority berth keeps it; where the kubelet decides, its own policy has to be the same or stricter": {"restricted", "single-numa-node"},
+	"authority berth, or a kubelet that is sure to use that number":                 {"restricted", "single-numa-node"},
+	"authority berth; `perNUMANode`: or a kubelet that is sure to give that number": {"restricted", "single-numa-node"},
+	"authority berth, or a kubelet whose policy is the same or stricter":            {"restricted", "single-numa-node"},
 }
 
 // sheetValues are values where the sheet describes them in words. A kubelet's answer to those of
@@ -51,13 +66,9 @@ var sheetValues = map[string][]string{
 	DevicesAnnotation:   {"perNUMANode=1"},
 }
 
-// TestTheSheetSaysWhichNodes holds the last column of docs/annotations.md against what each kind of
-// node says to a pod with the annotation.
+// TestTheSheetSaysWhichNodes compares the last column of the sheet with the answer of each kind of
+// node to a pod with the annotation.
 func TestTheSheetSaysWhichNodes(t *testing.T) {
-	data, err := os.ReadFile("../../docs/annotations.md")
-	if err != nil {
-		t.Fatal(err)
-	}
 	view, err := placement.ViewOf(shapes.Machine("package:2 numa:1 core:4 pu:2 mem:16Gi dist:10,21"))
 	if err != nil {
 		t.Fatal(err)
@@ -71,7 +82,7 @@ func TestTheSheetSaysWhichNodes(t *testing.T) {
 	}
 	asked, key := 0, ""
 	link, word := regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`), regexp.MustCompile("`([^`]+)`")
-	for _, line := range strings.Split(string(data), "\n") {
+	for _, line := range strings.Split(sheet(t), "\n") {
 		cells := strings.Split(line, "|")
 		if len(cells) != 5 || !strings.Contains(cells[2], "`") && !strings.HasPrefix(cells[1], " `"+OwnPrefix) {
 			continue

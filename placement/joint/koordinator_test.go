@@ -9,7 +9,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-const koordinatorDocument = "../../docs/koordinator.md"
+const koordinatorDocument = "../../docs/reference/koordinator.md"
 
 // TestKoordinator holds the published facts of Koordinator's CPU accumulator: Berth gives the same,
 // or what the line says, which then says why.

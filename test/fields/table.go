@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Table is the table of docs/dialects.md.
+// Table is the table of docs/reference/dialects.md.
 func Table() string {
 	out := "| kind | read | an event names it | refused by name | has no effect on the place |\n|---|---|---|---|---|\n"
 	kinds := slices.SortedFunc(slices.Values(Kinds), func(a, b Kind) int { return strings.Compare(a.Name, b.Name) })

@@ -37,9 +37,9 @@ func TestNoFieldOfNeighboursIsSilent(t *testing.T) {
 	}
 }
 
-// TestReferenceOfDialects holds docs/dialects.md against the tables; with -rewrite it writes them.
+// TestReferenceOfDialects compares docs/reference/dialects.md with the tables; -rewrite writes them.
 func TestReferenceOfDialects(t *testing.T) {
-	const path = "../../../docs/dialects.md"
+	const path = "../../../docs/reference/dialects.md"
 	data, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
