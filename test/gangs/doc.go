@@ -3,10 +3,10 @@
 //
 //	gangs -seed=7 -gangs=100
 //
-// A seed determines the Plan: gangs of 2 to 32 members, declared by annotations and by the PodGroups
-// of Volcano and scheduler-plugins. Some are too large, have more members than they need, are scaled
-// up, lose a member, are urgent, or have their scheduler killed between two of their Bindings. There
-// are single pods too, and kubelets restart.
+// A seed determines the Plan: gangs of 2 to 32 members, declared by annotations and by the
+// PodGroups of Volcano and scheduler-plugins. Some are too large, have more members than they need,
+// are scaled up, lose a member, are urgent, or have their scheduler killed between two of their
+// Bindings. There are single pods too, and kubelets restart.
 //
 // It is watched at every moment that a gang which does not fit gets no node, is nominated to none,
 // and has nobody evicted; that no gang stays with a part of its minimum bound past its deadline;

@@ -37,7 +37,8 @@ func TestNoFieldOfNeighboursIsSilent(t *testing.T) {
 	}
 }
 
-// TestReferenceOfDialects compares docs/reference/dialects.md with the tables; -rewrite writes them.
+// TestReferenceOfDialects compares docs/reference/dialects.md with the tables. With -rewrite it
+// writes them.
 func TestReferenceOfDialects(t *testing.T) {
 	const path = "../../../docs/reference/dialects.md"
 	data, err := os.ReadFile(path)
