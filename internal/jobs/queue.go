@@ -5,6 +5,8 @@ import (
 
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/berth-dev/berth/internal/turns"
 )
 
 // fairQueue is a work queue that no namespace fills. At most share requests of a namespace are in
@@ -15,27 +17,28 @@ import (
 // A request is in one of three states:
 //
 //   - unknown: Add makes it wait.
-//   - waiting, in namespaceQueue.waiting: Add changes nothing. It is admitted when its turn comes
-//     and there is room.
-//   - admitted, in namespaceQueue.admitted, in the queue or with a worker: Add notes that it has
-//     to come again. Get forgets that, since the worker reads the newest state. After Done it
-//     waits if it has to come again, and is unknown if not.
+//   - waiting, in the line: Add changes nothing. It is admitted when its turn comes and there is
+//     room.
+//   - admitted, in the queue or with a worker: Add notes that it has to come again. Get forgets
+//     that, since the worker reads the newest state. After Done it waits if it has to come again,
+//     and is unknown if not.
 type fairQueue struct {
 	// TypedInterface has what is admitted.
 	workqueue.TypedInterface[reconcile.Request]
-	share int
 
-	mu         sync.Mutex
-	namespaces map[string]*namespaceQueue
+	mu   sync.Mutex
+	line turns.Line[reconcile.Request]
+	of   map[reconcile.Request]standing
 }
 
-// namespaceQueue is what a namespace has in a fairQueue.
-type namespaceQueue struct {
-	waiting []reconcile.Request
-	waits   map[reconcile.Request]bool // those of waiting
-	// admitted says whether requests that are queued or with a worker should come again.
-	admitted map[reconcile.Request]bool
-}
+// standing is the state of a request that is not unknown.
+type standing int
+
+const (
+	waits standing = iota
+	admitted
+	comesAgain // admitted
+)
 
 // newQueue is the queue of a controller with so many workers: half of them are a namespace's share.
 func newQueue(name string, workers int, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
@@ -46,40 +49,36 @@ func newQueue(name string, workers int, limiter workqueue.TypedRateLimiter[recon
 
 func newFairQueue(name string, share int) *fairQueue {
 	admitted := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[reconcile.Request]{Name: name})
-	return &fairQueue{TypedInterface: admitted, share: share, namespaces: map[string]*namespaceQueue{}}
+	return &fairQueue{TypedInterface: admitted, line: turns.Line[reconcile.Request]{Each: share}, of: map[reconcile.Request]standing{}}
 }
 
 // Add implements workqueue.TypedInterface.
 func (q *fairQueue) Add(r reconcile.Request) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	n := q.namespaces[r.Namespace]
-	if n == nil {
-		n = &namespaceQueue{waits: map[reconcile.Request]bool{}, admitted: map[reconcile.Request]bool{}}
-		q.namespaces[r.Namespace] = n
+	switch state, known := q.of[r]; {
+	case !known:
+		q.wait(r)
+		q.admit()
+	case state == admitted:
+		q.of[r] = comesAgain
 	}
-	if _, is := n.admitted[r]; is {
-		n.admitted[r] = true
-		return
-	}
-	n.wait(r)
-	q.admit(n)
 }
 
-func (n *namespaceQueue) wait(r reconcile.Request) {
-	if !n.waits[r] {
-		n.waits[r] = true
-		n.waiting = append(n.waiting, r)
-	}
+// wait makes a request wait. The caller holds mu.
+func (q *fairQueue) wait(r reconcile.Request) {
+	q.of[r] = waits
+	q.line.Push(r.Namespace, r)
 }
 
 // admit lets in who waits longest, while there is room. The caller holds mu.
-func (q *fairQueue) admit(n *namespaceQueue) {
-	for len(n.waiting) > 0 && len(n.admitted) < q.share {
-		r := n.waiting[0]
-		n.waiting = n.waiting[1:]
-		delete(n.waits, r)
-		n.admitted[r] = false
+func (q *fairQueue) admit() {
+	for {
+		_, r, ok := q.line.Pop()
+		if !ok {
+			return
+		}
+		q.of[r] = admitted
 		q.TypedInterface.Add(r)
 	}
 }
@@ -90,7 +89,7 @@ func (q *fairQueue) Get() (r reconcile.Request, shutdown bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if !shutdown {
-		q.namespaces[r.Namespace].admitted[r] = false
+		q.of[r] = admitted
 	}
 	return r, shutdown
 }
@@ -100,24 +99,17 @@ func (q *fairQueue) Done(r reconcile.Request) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.TypedInterface.Done(r)
-	n := q.namespaces[r.Namespace]
-	again := n.admitted[r]
-	delete(n.admitted, r)
-	if again {
-		n.wait(r)
+	again := q.of[r] == comesAgain
+	if delete(q.of, r); again {
+		q.wait(r)
 	}
-	if q.admit(n); len(n.admitted) == 0 {
-		delete(q.namespaces, r.Namespace)
-	}
+	q.line.Done(r.Namespace)
+	q.admit()
 }
 
 // Len implements workqueue.TypedInterface.
 func (q *fairQueue) Len() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	all := q.TypedInterface.Len()
-	for _, n := range q.namespaces {
-		all += len(n.waiting)
-	}
-	return all
+	return q.TypedInterface.Len() + q.line.Len()
 }

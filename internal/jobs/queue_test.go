@@ -121,8 +121,8 @@ func TestQueueLosesNothing(t *testing.T) {
 			}
 			finish()
 		}
-		if len(due) > 0 || len(fair.namespaces) > 0 {
-			t.Fatalf("seed %d: %d were never handed out, and of %d namespaces something is left", seed, len(due), len(fair.namespaces))
+		if len(due) > 0 || len(fair.of) > 0 {
+			t.Fatalf("seed %d: %d were never handed out, and of %d requests something is left", seed, len(due), len(fair.of))
 		}
 		fair.ShutDown()
 	}

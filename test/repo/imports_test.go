@@ -60,6 +60,7 @@ internal/moving           : internal/wire
 internal/wire             : internal/clip topology placement placement/joint api/... internal/amounts internal/kubeletstate
 internal/gangs            : internal/amounts internal/wire
 internal/suggest          :
+internal/turns            :
 internal/pasted           :
 internal/stranded         : topology placement
 internal/convert          : internal/suggest
@@ -75,10 +76,9 @@ internal/whatif           : topology placement sysfs internal/lscpu internal/pas
 
 internal/scheduler/wake   : placement internal/ledger
 internal/scheduler/later  :
-internal/scheduler/turns  :
-internal/scheduler/handover: internal/scheduler/later internal/scheduler/turns
+internal/scheduler/handover: internal/scheduler/later internal/turns
 internal/scheduler/lead   :
-internal/scheduler/outcome: internal/scheduler/later
+internal/scheduler/outcome: internal/scheduler/later internal/turns
 internal/scheduler/gang   : internal/apiclient internal/amounts internal/suppose internal/gangs internal/clip placement internal/ledger internal/plan internal/wire internal/scheduler/later internal/scheduler/lead api/scheduling/...
 internal/scheduler/reservation : internal/clip placement internal/apiclient internal/ledger internal/wire internal/scheduler/later internal/scheduler/lead api/scheduling/koordinator/v1alpha1
 internal/scheduler/nodes  : topology placement internal/apiclient internal/demand internal/ledger internal/rank internal/wire internal/scheduler/wake internal/scheduler/later api/... internal/nodestate
@@ -94,7 +94,7 @@ internal/agent            : internal/apiclient internal/atomicfile internal/clip
 internal/cli/table        :
 internal/cli              : internal/amounts internal/atomicfile internal/gangs topology/... internal/convert internal/defrag internal/moving placement sysfs api/... internal/capture internal/cli/table internal/kubeletconfig internal/lscpu internal/machineview internal/manifest internal/strict internal/suggest internal/whatif internal/kubeletstate internal/ledger internal/nodestate internal/survey internal/sim internal/simulate/... internal/web internal/wire internal/version
 internal/guarded          :
-internal/jobs             : internal/clip internal/version api/batch/... api/scheduling/volcano/... internal/guarded
+internal/jobs             : internal/clip internal/turns internal/version api/batch/... api/scheduling/volcano/... internal/guarded
 internal/child            :
 internal/apiclient        : api/...
 internal/controlplane     : deploy internal/child

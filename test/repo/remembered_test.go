@@ -253,9 +253,7 @@ enforce.Books.found = enforce.Books
 enforce.Plugin.paths = Plugin.paths
 enforce.Plugin.held = Plugin.held
 enforce.Sight.Cgroups a look at the containers
-jobs.fairQueue.namespaces = fairQueue
-jobs.namespaceQueue.admitted = fairQueue
-jobs.namespaceQueue.waits = fairQueue
+jobs.fairQueue.of = fairQueue
 jobs.step.later a step of a Job
 jobs.stepper.owed a step of a Job
 jobs.stepper.seen a step of a Job
@@ -333,7 +331,6 @@ scheduler/nodes.reflectorStore.versions = reflectorStore
 scheduler/outcome.Writer.due = outcome.Writer
 scheduler/outcome.Writer.held = outcome.Writer
 scheduler/outcome.Writer.nominated = outcome.Writer
-scheduler/outcome.Writer.spaces = outcome.Writer
 scheduler/reservation.Census.Held sums, made when metrics are read
 scheduler/reservation.Census.Phases sums, made when metrics are read
 scheduler/reservation.Held.Devices sums, made when metrics are read
@@ -343,7 +340,6 @@ scheduler/reservation.users.of = users
 scheduler/reservation.Reservations.vain = vain
 scheduler/reservation.Reservations.wanting = wanting
 scheduler/reservation.item.taking = taking
-scheduler/turns.Turns.waiting = turns.Turns
 scheduler/wake.Waiters.byClass = wake.Waiters
 scheduler/wake.Waiters.byShape = wake.Waiters
 scheduler/wake.Waiters.classOf = wake.Waiters

@@ -18,7 +18,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/berth-dev/berth/internal/scheduler/later"
-	"github.com/berth-dev/berth/internal/scheduler/turns"
+	"github.com/berth-dev/berth/internal/turns"
 )
 
 // Options are what a Handover lives on.

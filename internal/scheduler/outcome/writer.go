@@ -14,6 +14,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/berth-dev/berth/internal/scheduler/later"
+	"github.com/berth-dev/berth/internal/turns"
 )
 
 const (
@@ -52,24 +53,16 @@ type Writer struct {
 	due, held map[types.UID]*outcome
 	// nominated are the nodes that pods are nominated to, as long as the watch does not show it.
 	nominated map[types.UID]string
-	// spaces are the namespaces with something to write, or that rest after it.
-	spaces map[string]*space
-	// turns are those among them that may write, in their order.
-	turns []*space
+	// line has the pods with an outcome that is due. A namespace writes one at a time, and is not
+	// done while it rests.
+	line turns.Line[types.UID]
 	// writing is how many writes there are.
 	writing int
 }
 
-// space is a namespace.
-type space struct {
-	name string
-	// waiting are the pods with an outcome that is due, in the order in which they came.
-	waiting []types.UID
-}
-
 // NewWriter returns a Writer with nothing to write.
 func NewWriter(o Options) *Writer {
-	return &Writer{Options: o, due: map[types.UID]*outcome{}, held: map[types.UID]*outcome{}, nominated: map[types.UID]string{}, spaces: map[string]*space{}}
+	return &Writer{Options: o, due: map[types.UID]*outcome{}, held: map[types.UID]*outcome{}, nominated: map[types.UID]string{}, line: turns.Line[types.UID]{Each: 1}}
 }
 
 // Write arranges for what came of an attempt to be written. condition and nominating may be nil. It
@@ -155,45 +148,29 @@ func (w *Writer) add(o *outcome) {
 		return
 	}
 	w.due[o.uid] = o
-	s := w.spaces[o.ref.Namespace]
-	if s == nil {
-		s = &space{name: o.ref.Namespace}
-		w.spaces[s.name] = s
-		w.turns = append(w.turns, s)
-	}
-	s.waiting = append(s.waiting, o.uid)
+	w.line.Push(o.ref.Namespace, o.uid)
 }
 
 // start begins the writes whose turn it is. The caller holds the lock.
 func (w *Writer) start() {
-	for w.writing < maxWriting && len(w.turns) > 0 {
-		s := w.turns[0]
-		w.turns = w.turns[1:]
-		o := w.next(s)
-		if o == nil {
-			delete(w.spaces, s.name)
+	for w.writing < maxWriting {
+		namespace, uid, ok := w.line.Pop()
+		if !ok {
+			return
+		}
+		o := w.due[uid]
+		if o == nil { // the pod is gone
+			w.line.Done(namespace)
 			continue
 		}
+		delete(w.due, uid)
 		w.writing++
-		go w.do(s, o)
+		go w.do(o)
 	}
 }
 
-// next takes the next outcome of a namespace; nil where there is none. The caller holds the lock.
-func (w *Writer) next(s *space) *outcome {
-	for len(s.waiting) > 0 {
-		uid := s.waiting[0]
-		s.waiting = s.waiting[1:]
-		if o := w.due[uid]; o != nil {
-			delete(w.due, uid)
-			return o
-		}
-	}
-	return nil
-}
-
-// do writes one outcome of a namespace, whose next turn comes once it has rested.
-func (w *Writer) do(s *space, o *outcome) {
+// do writes one outcome. The next turn of its namespace comes once that has rested.
+func (w *Writer) do(o *outcome) {
 	ctx, cancel := context.WithTimeout(klog.NewContext(context.Background(), w.Logger), requestTimeout)
 	defer cancel()
 	begun := w.Clock.Now()
@@ -209,9 +186,9 @@ func (w *Writer) do(s *space, o *outcome) {
 		rest = max(rest, w.retry(o, err))
 	}
 	if rest == 0 {
-		w.turns = append(w.turns, s)
+		w.line.Done(o.ref.Namespace)
 	} else {
-		later.Call(w.Clock, rest, func() { w.rested(s) })
+		later.Call(w.Clock, rest, func() { w.rested(o.ref.Namespace) })
 	}
 	w.start()
 }
@@ -233,9 +210,9 @@ func (w *Writer) retry(o *outcome, err error) time.Duration {
 }
 
 // rested gives a namespace its next turn.
-func (w *Writer) rested(s *space) {
+func (w *Writer) rested(namespace string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.turns = append(w.turns, s)
+	w.line.Done(namespace)
 	w.start()
 }

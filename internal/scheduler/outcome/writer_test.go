@@ -120,7 +120,7 @@ func (w *world) idle(t *testing.T) {
 // empty waits until nothing is remembered.
 func (w *world) empty(t *testing.T) {
 	t.Helper()
-	w.until(t, "nothing remembered", func() bool { return w.writing+len(w.due)+len(w.held)+len(w.spaces)+len(w.turns) == 0 })
+	w.until(t, "nothing remembered", func() bool { return w.writing+len(w.due)+len(w.held)+w.line.Len() == 0 })
 }
 
 func unschedulable(message string) *corev1.PodCondition {

@@ -21,41 +21,40 @@ func TestOrder(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	queue := func(namespace string) chan struct{} {
-		come := make(chan struct{})
-		turns.queue(namespace, func() { close(come) })
-		return come
-	}
 	var many []chan struct{}
 	for range 3 {
-		many = append(many, queue("many"))
+		many = append(many, turns.queue("many"))
 	}
-	few := queue("few")
+	few := turns.queue("few")
 	for i, turn := range []chan struct{}{many[0], few, many[1], many[2]} {
 		select {
 		case <-turn:
 			t.Fatalf("%d: it has begun beside %d others", i, most)
 		default:
 		}
-		turns.leave()
+		turns.leave("many")
 		select {
 		case <-turn:
 		default:
 			t.Fatalf("%d: its turn has not come", i)
 		}
 	}
-	for range most {
-		turns.leave()
+	turns.leave("few")
+	for range most - 1 {
+		turns.leave("many")
 	}
 	turns.wantEmpty(t, most)
+	if len(turns.waiting.lanes) > 0 {
+		t.Errorf("namespaces of which nothing is under way are remembered: %v", turns.waiting.lanes)
+	}
 }
 
 func (t *Turns) wantEmpty(test *testing.T, free int) {
 	test.Helper()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.free != free || len(t.waiting)+len(t.order) > 0 {
-		test.Errorf("%d may begin, want %d; %v wait", t.free, free, t.order)
+	if t.free != free || t.waiting.Len()+len(t.waiting.order) > 0 {
+		test.Errorf("%d may begin, want %d; %v wait", t.free, free, t.waiting.order)
 	}
 }
 

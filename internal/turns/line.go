@@ -1,0 +1,94 @@
+package turns
+
+import "slices"
+
+// Line is what waits, by namespace: of one namespace in the order in which it came, and namespaces
+// take turns. The zero Line is empty. It is not safe for concurrent use.
+type Line[T comparable] struct {
+	// Each bounds how many of a namespace are under way: from Pop until Done. 0 bounds nothing.
+	Each int
+
+	lanes map[string]*lane[T]
+	// order has the namespaces of which something may be under way next, the first one first.
+	order   []string
+	waiting int
+}
+
+// lane is a namespace with something that waits or is under way.
+type lane[T any] struct {
+	waiting []T
+	under   int
+	ordered bool // it is in the order
+}
+
+// Push puts something behind the others of its namespace.
+func (l *Line[T]) Push(namespace string, item T) {
+	if l.lanes == nil {
+		l.lanes = map[string]*lane[T]{}
+	}
+	in := l.lanes[namespace]
+	if in == nil {
+		in = new(lane[T])
+		l.lanes[namespace] = in
+	}
+	in.waiting = append(in.waiting, item)
+	l.waiting++
+	l.settle(namespace, in)
+}
+
+// Pop takes out what is next; false if nothing may be under way next.
+func (l *Line[T]) Pop() (namespace string, item T, ok bool) {
+	if len(l.order) == 0 {
+		return "", item, false
+	}
+	namespace, l.order = l.order[0], l.order[1:]
+	in := l.lanes[namespace]
+	var none T
+	item, in.waiting[0] = in.waiting[0], none // what is behind it is kept no longer
+	in.waiting, in.ordered = in.waiting[1:], false
+	in.under++
+	l.waiting--
+	l.settle(namespace, in)
+	return namespace, item, true
+}
+
+// Done says that something of the namespace is no longer under way.
+func (l *Line[T]) Done(namespace string) {
+	in := l.lanes[namespace]
+	in.under--
+	l.settle(namespace, in)
+}
+
+// Drop takes something out that waits, and reports if it was there.
+func (l *Line[T]) Drop(namespace string, item T) bool {
+	in := l.lanes[namespace]
+	if in == nil {
+		return false
+	}
+	i := slices.Index(in.waiting, item)
+	if i < 0 {
+		return false
+	}
+	in.waiting = slices.Delete(in.waiting, i, i+1)
+	l.waiting--
+	if in.ordered && len(in.waiting) == 0 {
+		in.ordered = false
+		l.order = slices.DeleteFunc(l.order, func(n string) bool { return n == namespace })
+	}
+	l.settle(namespace, in)
+	return true
+}
+
+// settle puts a namespace into the order if its turn may come, and forgets one that has nothing.
+func (l *Line[T]) settle(namespace string, in *lane[T]) {
+	switch {
+	case len(in.waiting) > 0 && !in.ordered && (l.Each == 0 || in.under < l.Each):
+		in.ordered = true
+		l.order = append(l.order, namespace)
+	case len(in.waiting)+in.under == 0:
+		delete(l.lanes, namespace)
+	}
+}
+
+// Len is how many wait.
+func (l *Line[T]) Len() int { return l.waiting }

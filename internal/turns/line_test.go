@@ -1,0 +1,39 @@
+package turns
+
+import "testing"
+
+// TestEach: of a namespace so many are under way, and others go on; whatever is over is forgotten.
+func TestEach(t *testing.T) {
+	l := Line[int]{Each: 2}
+	pop := func(want int) {
+		t.Helper()
+		if _, got, ok := l.Pop(); got != want || ok != (want > 0) {
+			t.Fatalf("got %d, %t, want %d", got, ok, want)
+		}
+	}
+	for i := range 5 {
+		l.Push("a", 1+i)
+	}
+	l.Push("b", 9)
+	for _, want := range []int{1, 9, 2, 0} {
+		pop(want)
+	}
+	l.Done("a")
+	pop(3)
+	pop(0)
+	if l.Drop("a", 3) || !l.Drop("a", 4) || l.Drop("c", 1) || l.Len() != 1 {
+		t.Errorf("%d wait, want 5 alone", l.Len())
+	}
+	for _, namespace := range []string{"a", "b", "a"} {
+		l.Done(namespace)
+	}
+	pop(5)
+	l.Push("a", 6)
+	if !l.Drop("a", 6) {
+		t.Error("what waits is not there")
+	}
+	l.Done("a")
+	if pop(0); len(l.lanes)+len(l.order)+l.Len() > 0 {
+		t.Errorf("%v, %v are remembered", l.lanes, l.order)
+	}
+}

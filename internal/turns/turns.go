@@ -1,0 +1,71 @@
+// Package turns is fairness among namespaces: those that wait take turns, so that one with much to
+// do holds up no other. A Line orders what waits; Turns lets callers wait.
+package turns
+
+import (
+	"context"
+	"sync"
+)
+
+// Turns lets so many be under way at a time. Its methods may be called from several goroutines.
+type Turns struct {
+	mu   sync.Mutex
+	free int
+	// waiting are those whose turn has not come; each is closed when it has.
+	waiting Line[chan struct{}]
+}
+
+// New returns Turns for most at a time.
+func New(most int) *Turns { return &Turns{free: most} }
+
+// Take waits until it is the namespace's turn. done is called, once or more often, when what the
+// turn was for is over. The error is that of ctx.
+func (t *Turns) Take(ctx context.Context, namespace string) (done func(), err error) {
+	if come := t.queue(namespace); come != nil {
+		if err := t.await(ctx, namespace, come); err != nil {
+			return nil, err
+		}
+	}
+	return sync.OnceFunc(func() { t.leave(namespace) }), nil
+}
+
+func (t *Turns) await(ctx context.Context, namespace string, come chan struct{}) error {
+	select {
+	case <-come:
+		return nil
+	case <-ctx.Done():
+	}
+	t.mu.Lock()
+	dropped := t.waiting.Drop(namespace, come)
+	t.mu.Unlock()
+	if !dropped { // it has come all the same
+		t.leave(namespace)
+	}
+	return ctx.Err()
+}
+
+// queue returns what is closed when the namespace's turn comes; nil if it has come already.
+func (t *Turns) queue(namespace string) chan struct{} {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	come := make(chan struct{})
+	t.waiting.Push(namespace, come)
+	if t.free == 0 {
+		return come
+	}
+	t.free--
+	t.waiting.Pop()
+	return nil
+}
+
+// leave lets the next one begin.
+func (t *Turns) leave(namespace string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.waiting.Done(namespace)
+	if _, come, ok := t.waiting.Pop(); ok {
+		close(come)
+	} else {
+		t.free++
+	}
+}
