@@ -72,7 +72,7 @@ func TestAPodThatChangesOnItsWay(t *testing.T) {
 			if bound != (tc.want == "") || s.IsSuccess() != bound {
 				t.Fatalf("bound: %v, status %v", bound, s)
 			}
-			if v := f.pods.of[pod.UID].version; v != pod && v != now {
+			if known, _ := f.pods.of.Get(pod.UID); known.version != pod && known.version != now {
 				t.Error("what is remembered is of no version of the pod")
 			}
 			if !strings.Contains(s.Message(), tc.want) {

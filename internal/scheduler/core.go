@@ -191,7 +191,7 @@ func newCore(ctx context.Context, args Args, handle fwk.Handle, o Options) *core
 	w := wake.New(&wakeEdge{clock: c, activator: handle, logger: logger})
 	table := nodes.NewTable(c, args.StaleAfter.Duration, o.Providers...)
 	lister := handle.SharedInformerFactory().Core().V1().Pods().Lister()
-	made := &core{clock: c, pods: pods{PodLister: lister}, delays: Delays{clock: c, waits: waitsBy(lister)}, table: table, waiters: w, lead: new(lead.Gate), events: handle.EventRecorder()}
+	made := &core{clock: c, pods: newPods(lister), delays: Delays{clock: c, waits: waitsBy(lister)}, table: table, waiters: w, lead: new(lead.Gate), events: handle.EventRecorder()}
 	made.profiles.common = commonOf(&args)
 	made.outcomes = outcome.NewWriter(outcome.Options{Client: handle.ClientSet(), Pods: lister, Clock: c, Logger: logger})
 	made.onNodes = newOnNodes(handle, logger)
@@ -199,7 +199,7 @@ func newCore(ctx context.Context, args Args, handle fwk.Handle, o Options) *core
 	made.annotating.clock, made.annotating.logger, made.annotating.waits = c, logger, made.delays.waits
 	made.annotating.activate = func(pods map[string]*corev1.Pod) { handle.Activate(logger, pods) }
 	made.reservations = newReservations(&args, handle, made, logger)
-	made.pauses = &groupPauses{clock: made.clock, activate: func(pods map[string]*corev1.Pod) { handle.Activate(logger, pods) }}
+	made.pauses = newGroupPauses(made.clock, func(pods map[string]*corev1.Pod) { handle.Activate(logger, pods) })
 	made.feed = nodes.NewFeed(nodes.FeedOptions{
 		Table: table, Waiters: w, Beside: made.onNodes.beside, Changed: made.stir, SettleAfter: args.SettleAfter.Duration, Exists: made.onNodes.exists, Logger: logger, Events: made.events, Metrics: feedMetrics{},
 	})

@@ -84,10 +84,10 @@ func newFixture(t testing.TB) *fixture {
 	f := &fixture{TB: t, clock: testingclock.NewFakeClock(time.Unix(1000, 0)), woken: activations{}, events: events.NewFakeRecorder(100)}
 	f.wakeEdge = &wakeEdge{clock: f.clock, activator: f.woken, logger: klog.Background()}
 	table, w := nodes.NewTable(f.clock, args.StaleAfter.Duration), wake.New(f.wakeEdge)
-	f.core = &core{clock: f.clock, pods: pods{PodLister: unknownPods{}}, lead: new(lead.Gate), outcomes: outcome.NewWriter(outcome.Options{}), events: f.events, table: table, waiters: w, feed: nodes.NewFeed(nodes.FeedOptions{
+	f.core = &core{clock: f.clock, pods: newPods(unknownPods{}), lead: new(lead.Gate), outcomes: outcome.NewWriter(outcome.Options{}), events: f.events, table: table, waiters: w, feed: nodes.NewFeed(nodes.FeedOptions{
 		Table: table, Waiters: w, Changed: func() { f.gangs.Stir() }, SettleAfter: args.SettleAfter.Duration, Exists: func(string) bool { return true },
 		Logger: klog.Background(), Events: f.events, Metrics: feedMetrics{}})}
-	f.core.pauses = &groupPauses{clock: f.clock, activate: func(pods map[string]*corev1.Pod) { f.woken.Activate(klog.Background(), pods) }}
+	f.core.pauses = newGroupPauses(f.clock, func(pods map[string]*corev1.Pod) { f.woken.Activate(klog.Background(), pods) })
 	f.core.gangs = gang.New(gang.Options{Clock: f.clock, Events: f.events, Ours: func(string) bool { return true }})
 	f.core.reservations = reservation.New(reservation.Options{Clock: f.clock, Events: f.events})
 	f.Plugin = &Plugin{args: args, core: f.core, profile: &nodes.Profile{Table: table, Scoring: args.Scoring}}

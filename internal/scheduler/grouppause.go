@@ -9,6 +9,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/clock"
 
+	"github.com/berth-dev/berth/internal/bounded"
 	"github.com/berth-dev/berth/internal/gangs"
 	"github.com/berth-dev/berth/internal/scheduler/later"
 )
@@ -28,7 +29,12 @@ type groupPauses struct {
 	waits groupWaits
 
 	mu sync.Mutex
-	by map[string]*groupPause
+	by bounded.Map[string, *groupPause]
+}
+
+func newGroupPauses(c clock.WithDelayedExecution, activate func(map[string]*corev1.Pod)) *groupPauses {
+	by := bounded.Shared[string, *groupPause](maxGroups, namespaceOf) // a pause that is forgotten still wakes its members
+	return &groupPauses{clock: c, activate: activate, waits: newGroupWaits(), by: by}
 }
 
 // groupPause is the pause of one group.
@@ -41,8 +47,14 @@ type groupPause struct {
 	held map[string]*corev1.Pod
 }
 
-// maxGroupPauses bounds how many groups are remembered.
-const maxGroupPauses = 1024
+// maxGroups bounds how many groups are remembered.
+const maxGroups = 1024
+
+// namespaceOf is that of a key (ownGroup).
+func namespaceOf(key string) string {
+	namespace, _, _ := strings.Cut(key, "/")
+	return namespace
+}
 
 // ownGroup names the group of Kubernetes' own that a pod belongs to; "" for none.
 func ownGroup(pod *corev1.Pod) string {
@@ -62,7 +74,7 @@ func (g *groupPauses) failed(pod *corev1.Pod, ours bool) {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	p := g.by[key]
+	p, _ := g.by.Get(key)
 	switch now := g.clock.Now(); {
 	case p != nil && now.Before(p.until): // another member has begun the pause
 	case !ours:
@@ -76,12 +88,8 @@ func (g *groupPauses) failed(pod *corev1.Pod, ours bool) {
 // begin begins a pause of the group, whose last one is p. The caller holds the lock.
 func (g *groupPauses) begin(key string, p *groupPause, now time.Time) *groupPause {
 	if p == nil {
-		if g.by == nil {
-			g.by = map[string]*groupPause{}
-		}
-		makeWay(g.by, maxGroupPauses) // a pause that is forgotten still wakes its members
 		p = &groupPause{held: map[string]*corev1.Pod{}}
-		g.by[key] = p
+		g.by.Set(key, p)
 	}
 	pause := gangs.Doubled(p.failures, gangs.LongestPause)
 	p.failures++
@@ -98,7 +106,7 @@ func (g *groupPauses) hold(pod *corev1.Pod) *fwk.Status {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	p := g.by[key]
+	p, _ := g.by.Get(key)
 	if p == nil || !g.clock.Now().Before(p.until) {
 		return nil
 	}
@@ -134,7 +142,7 @@ func (g *groupPauses) placed(pod *corev1.Pod) {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if p := g.by[key]; p != nil {
+	if p, known := g.by.Get(key); known {
 		p.failures = 0
 	}
 }
@@ -143,24 +151,21 @@ func (g *groupPauses) placed(pod *corev1.Pod) {
 // name.
 type groupWaits struct {
 	mu    sync.Mutex
-	since map[string]time.Time
+	since bounded.Map[string, time.Time]
 }
 
-// maxGroupWaits bounds how many groups are remembered.
-const maxGroupWaits = 1024
+func newGroupWaits() groupWaits {
+	return groupWaits{since: bounded.Shared[string, time.Time](maxGroups, namespaceOf)}
+}
 
 // begin returns when the group of the key began to wait.
 func (w *groupWaits) begin(key string, now time.Time) time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if since, ok := w.since[key]; ok {
+	if since, ok := w.since.Get(key); ok {
 		return since
 	}
-	if w.since == nil {
-		w.since = map[string]time.Time{}
-	}
-	makeWay(w.since, maxGroupWaits)
-	w.since[key] = now
+	w.since.Set(key, now)
 	return now
 }
 
@@ -168,26 +173,5 @@ func (w *groupWaits) begin(key string, now time.Time) time.Time {
 func (w *groupWaits) end(key string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	delete(w.since, key)
-}
-
-// makeWay makes room for one more group, where there are so many. One of the namespace that has the
-// most is forgotten: no tenant's groups end what is remembered of another's.
-func makeWay[V any](groups map[string]V, most int) {
-	if len(groups) < most {
-		return
-	}
-	count, largest := map[string]int{}, ""
-	for key := range groups {
-		namespace, _, _ := strings.Cut(key, "/")
-		if count[namespace]++; count[namespace] > count[largest] {
-			largest = namespace
-		}
-	}
-	for key := range groups {
-		if strings.HasPrefix(key, largest+"/") {
-			delete(groups, key)
-			return
-		}
-	}
+	w.since.Delete(key)
 }

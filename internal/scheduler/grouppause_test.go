@@ -17,7 +17,7 @@ import (
 func TestAGroupThatFailsPauses(t *testing.T) {
 	c := testingclock.NewFakeClock(time.Unix(1000, 0))
 	woken := make(chan map[string]*corev1.Pod, 10)
-	g := &groupPauses{clock: c, activate: func(pods map[string]*corev1.Pod) { woken <- pods }}
+	g := newGroupPauses(c, func(pods map[string]*corev1.Pod) { woken <- pods })
 	a, b, other := inGroupNamed("g", "a"), inGroupNamed("g", "b"), pinned("other", 1)
 	free := func(when string, pods ...*corev1.Pod) {
 		t.Helper()
@@ -103,18 +103,18 @@ func TestOrdinaryMembersAreNotHeld(t *testing.T) {
 
 // TestManyGroupsArePausedInBoundedMemory.
 func TestManyGroupsArePausedInBoundedMemory(t *testing.T) {
-	g := &groupPauses{clock: testingclock.NewFakeClock(time.Unix(1000, 0)), activate: func(map[string]*corev1.Pod) {}}
+	g := newGroupPauses(testingclock.NewFakeClock(time.Unix(1000, 0)), func(map[string]*corev1.Pod) {})
 	quiet, group := pinned("quiet", 1), "g"
 	quiet.Namespace, quiet.Spec.SchedulingGroup = "other", &corev1.PodSchedulingGroup{PodGroupName: &group}
 	g.failed(quiet, true)
-	for i := range 3 * maxGroupPauses {
+	for i := range 3 * maxGroups {
 		p := pinned("a", 1)
 		name := string(rune('a'+i%26)) + time.Duration(i).String()
 		p.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: &name}
 		g.failed(p, true)
 	}
-	if len(g.by) > maxGroupPauses {
-		t.Errorf("%d groups are remembered, want at most %d", len(g.by), maxGroupPauses)
+	if g.by.Len() > maxGroups {
+		t.Errorf("%d groups are remembered, want at most %d", g.by.Len(), maxGroups)
 	}
 	if g.hold(quiet) == nil {
 		t.Error("the groups of another namespace have ended a group's pause")
@@ -124,14 +124,14 @@ func TestManyGroupsArePausedInBoundedMemory(t *testing.T) {
 // TestGroupWaitsAreBounded: with too many groups some of the namespace that has the most begin to
 // wait again.
 func TestGroupWaitsAreBounded(t *testing.T) {
-	var w groupWaits
+	w := newGroupWaits()
 	begun := time.Unix(-1, 0)
 	w.begin("other/g", begun)
-	for i := range 3 * maxGroupWaits {
+	for i := range 3 * maxGroups {
 		w.begin(fmt.Sprint("ns/", i), time.Unix(int64(i), 0))
 	}
-	if len(w.since) > maxGroupWaits {
-		t.Errorf("%d groups are remembered, want at most %d", len(w.since), maxGroupWaits)
+	if w.since.Len() > maxGroups {
+		t.Errorf("%d groups are remembered, want at most %d", w.since.Len(), maxGroups)
 	}
 	if since := w.begin("other/g", time.Unix(1e6, 0)); since != begun {
 		t.Errorf("a group waits from %v on, for the groups of another namespace; it began at %v", since, begun)

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	corev1listers "k8s.io/client-go/listers/core/v1"
 
+	"github.com/berth-dev/berth/internal/bounded"
 	"github.com/berth-dev/berth/internal/wire"
 )
 
@@ -20,7 +21,11 @@ type pods struct {
 	corev1listers.PodLister
 
 	mu sync.Mutex
-	of map[types.UID]readPod
+	of bounded.Map[types.UID, readPod]
+}
+
+func newPods(shown corev1listers.PodLister) pods {
+	return pods{PodLister: shown, of: bounded.New[types.UID, readPod](maxAsks)}
 }
 
 // readPod is what a version of a pod asks for.
@@ -30,14 +35,14 @@ type readPod struct {
 	err     error
 }
 
-// maxAsks is the most pods whose asks are remembered. With one more, any other is forgotten.
+// maxAsks is the most pods whose asks are remembered.
 const maxAsks = 4096
 
 // read is wire.ReadPending. What a pod asks for that has its node or is gone, or that stands for a
 // Reservation, is not remembered.
 func (p *pods) read(pod *corev1.Pod) (wire.Ask, error) {
 	p.mu.Lock()
-	known := p.of[pod.UID]
+	known, _ := p.of.Get(pod.UID)
 	p.mu.Unlock()
 	if known.version == pod {
 		return known.ask, known.err
@@ -65,16 +70,7 @@ func (p *pods) gone(pod *corev1.Pod) bool {
 func (p *pods) remember(r readPod) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.of == nil {
-		p.of = map[types.UID]readPod{}
-	}
-	if _, known := p.of[r.version.UID]; !known && len(p.of) >= maxAsks {
-		for uid := range p.of {
-			delete(p.of, uid)
-			break
-		}
-	}
-	p.of[r.version.UID] = r
+	p.of.Set(r.version.UID, r)
 }
 
 // same says whether two versions of a pod ask for the same: it can be resized before it is bound.
@@ -89,7 +85,7 @@ func (p *pods) same(then, now *corev1.Pod) bool {
 func (p *pods) forget(uid types.UID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.of, uid)
+	p.of.Delete(uid)
 }
 
 // forgetIfGone takes a pod from those who wait if it left the API, or got its node, while it was

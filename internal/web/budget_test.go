@@ -104,8 +104,8 @@ func TestStrangersDoNotUseUpTheReviews(t *testing.T) {
 	for i := range 2 * maxStrangers {
 		g.mayAsk(fmt.Sprintf("10.0.%d.%d:1", i>>8, i&255))
 	}
-	if len(g.strangers) > maxStrangers {
-		t.Errorf("%d addresses are remembered", len(g.strangers))
+	if g.strangers.Len() > maxStrangers {
+		t.Errorf("%d addresses are remembered", g.strangers.Len())
 	}
 }
 

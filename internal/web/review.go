@@ -18,6 +18,8 @@ import (
 	authorizationclient "k8s.io/client-go/kubernetes/typed/authorization/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/flowcontrol"
+
+	"github.com/berth-dev/berth/internal/bounded"
 )
 
 // How long and how many answers of the API server are remembered, and how hard it is asked.
@@ -55,17 +57,20 @@ type reviews struct {
 	now           func() time.Time
 
 	mu      sync.Mutex
-	viewers map[[sha256.Size]byte]*reviewed
+	viewers bounded.Map[tokenSum, *reviewed]
 	// known are tokens that belonged to a viewer when the API server was asked last: it is asked
 	// again as often as need be, whatever strangers send from the same address. Behind an ingress
 	// all come from one.
-	known map[[sha256.Size]byte]bool
+	known bounded.Map[tokenSum, bool]
 	// refused are tokens that belong to no viewer. One that is sent again and again, as by a page
 	// that was left open, does not use up what strangers from its address may ask.
-	refused map[[sha256.Size]byte]refusal
+	refused bounded.Map[tokenSum, refusal]
 	// strangers are limits by address.
-	strangers map[string]flowcontrol.PassiveRateLimiter
+	strangers bounded.Map[string, flowcontrol.PassiveRateLimiter]
 }
+
+// tokenSum stands for a token.
+type tokenSum = [sha256.Size]byte
 
 // Reviews makes a Gate of the cluster's own TokenReview and SubjectAccessReview.
 func Reviews(config *rest.Config) (Gate, error) {
@@ -85,8 +90,14 @@ func Reviews(config *rest.Config) (Gate, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &reviews{tokens: tokens.TokenReviews(), entry: entry, access: access, now: time.Now,
-		viewers: map[[sha256.Size]byte]*reviewed{}, known: map[[sha256.Size]byte]bool{}, refused: map[[sha256.Size]byte]refusal{}, strangers: map[string]flowcontrol.PassiveRateLimiter{}}, nil
+	g := newReviews(time.Now)
+	g.tokens, g.entry, g.access = tokens.TokenReviews(), entry, access
+	return g, nil
+}
+
+func newReviews(now func() time.Time) *reviews {
+	return &reviews{now: now, viewers: bounded.New[tokenSum, *reviewed](maxReviews), known: bounded.New[tokenSum, bool](maxReviews),
+		refused: bounded.New[tokenSum, refusal](maxReviews), strangers: bounded.New[string, flowcontrol.PassiveRateLimiter](maxStrangers)}
 }
 
 // refusal is what was said about a token that belongs to no viewer, until it is asked about again.
@@ -140,42 +151,36 @@ func (g *reviews) Admit(r *http.Request) (Viewer, error) {
 }
 
 // latest is what was last found out about a token's user, however long ago; nil for nothing.
-func (g *reviews) latest(key [sha256.Size]byte) *reviewed {
+func (g *reviews) latest(key tokenSum) *reviewed {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.viewers[key]
+	v, _ := g.viewers.Get(key)
+	return v
 }
 
 // knows says whether the token belonged to a viewer when the API server was asked last.
-func (g *reviews) knows(key [sha256.Size]byte) bool {
+func (g *reviews) knows(key tokenSum) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.known[key]
+	_, known := g.known.Get(key)
+	return known
 }
 
 // note remembers what a review came to. Where the API server did not answer, a token stays known or
 // unknown.
-func (g *reviews) note(key [sha256.Size]byte, v *reviewed, err error) {
+func (g *reviews) note(key tokenSum, v *reviewed, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if err != nil {
 		if said := new(failure); errors.As(err, &said) && said.status != http.StatusServiceUnavailable {
-			delete(g.known, key)
-			delete(g.viewers, key)
-			if len(g.refused) >= maxReviews {
-				clear(g.refused)
-			}
-			g.refused[key] = refusal{said, g.now().Add(refusalLasts)}
+			g.known.Delete(key)
+			g.viewers.Delete(key)
+			g.refused.Set(key, refusal{said, g.now().Add(refusalLasts)})
 		}
 		return
 	}
-	if len(g.viewers) >= maxReviews {
-		clear(g.viewers)
-	}
-	if len(g.known) >= maxReviews {
-		clear(g.known)
-	}
-	g.viewers[key], g.known[key] = v, true
+	g.viewers.Set(key, v)
+	g.known.Set(key, true)
 }
 
 // mayAsk says whether the API server is asked about one more token from that address.
@@ -186,32 +191,29 @@ func (g *reviews) mayAsk(remote string) bool {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	limit := g.strangers[host]
-	if limit == nil {
-		if len(g.strangers) >= maxStrangers {
-			clear(g.strangers)
-		}
+	limit, known := g.strangers.Get(host)
+	if !known {
 		limit = flowcontrol.NewTokenBucketPassiveRateLimiter(strangerQPS, strangerBurst)
-		g.strangers[host] = limit
+		g.strangers.Set(host, limit)
 	}
 	return limit.TryAccept()
 }
 
 // refusal is what was said lately about a token that belongs to no viewer; nil where nothing was.
-func (g *reviews) refusal(key [sha256.Size]byte) *failure {
+func (g *reviews) refusal(key tokenSum) *failure {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if r, ok := g.refused[key]; ok && g.now().Before(r.until) {
+	if r, ok := g.refused.Get(key); ok && g.now().Before(r.until) {
 		return r.said
 	}
-	delete(g.refused, key)
+	g.refused.Delete(key)
 	return nil
 }
 
-func (g *reviews) remembered(key [sha256.Size]byte) *reviewed {
+func (g *reviews) remembered(key tokenSum) *reviewed {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if v := g.viewers[key]; v != nil && g.now().Before(v.until) {
+	if v, ok := g.viewers.Get(key); ok && g.now().Before(v.until) {
 		return v
 	}
 	return nil

@@ -155,7 +155,7 @@ func TestStrangersLockNobodyOut(t *testing.T) {
 		t.Fatalf("status %d", status)
 	}
 	// That of httptest's requests.
-	s.Gate.(*reviews).strangers["192.0.2.1"] = flowcontrol.NewFakeNeverRateLimiter()
+	s.Gate.(*reviews).strangers.Set("192.0.2.1", flowcontrol.NewFakeNeverRateLimiter())
 	if status := ask("nonsense"); status != http.StatusTooManyRequests {
 		t.Fatalf("a stranger: status %d", status)
 	}
@@ -200,26 +200,24 @@ func TestOneWrongTokenLocksNobodyOut(t *testing.T) {
 
 // TestReviewsAreBounded: a thousand tokens leave no thousand users behind for ever.
 func TestReviewsAreBounded(t *testing.T) {
-	g := &reviews{now: time.Now, viewers: map[[32]byte]*reviewed{}}
+	g := newReviews(time.Now)
 	for i := range maxReviews {
-		g.viewers[[32]byte{byte(i), byte(i >> 8)}] = &reviewed{}
+		g.viewers.Set(tokenSum{byte(i), byte(i >> 8)}, &reviewed{})
 	}
 	if g.remembered([32]byte{1}) != nil {
 		t.Error("a user is remembered for longer than a minute")
 	}
-	g.known = map[[32]byte]bool{}
 	for i := range maxReviews + 1 {
 		g.note([32]byte{byte(i), byte(i >> 8)}, &reviewed{}, nil)
 	}
-	g.refused = map[[32]byte]refusal{}
 	for i := range maxReviews + 1 {
 		g.note([32]byte{byte(i), byte(i >> 8)}, nil, &failure{http.StatusUnauthorized, "no"})
 	}
-	if len(g.refused) > maxReviews {
-		t.Errorf("%d refusals are remembered, want at most %d", len(g.refused), maxReviews)
+	if g.refused.Len() > maxReviews {
+		t.Errorf("%d refusals are remembered, want at most %d", g.refused.Len(), maxReviews)
 	}
-	if len(g.viewers) > maxReviews || len(g.known) > maxReviews {
-		t.Errorf("%d users and %d tokens are remembered, want at most %d", len(g.viewers), len(g.known), maxReviews)
+	if g.viewers.Len() > maxReviews || g.known.Len() > maxReviews {
+		t.Errorf("%d users and %d tokens are remembered, want at most %d", g.viewers.Len(), g.known.Len(), maxReviews)
 	}
 }
 
@@ -253,7 +251,7 @@ func TestWhatIsNotSeenIsAskedRarely(t *testing.T) {
 	if _, body := ask(); !strings.Contains(body, "may not list") {
 		t.Errorf("what was allowed counts for a minute: %.300s", body)
 	}
-	if g := s.Gate.(*reviews); len(g.viewers) > 0 {
+	if g := s.Gate.(*reviews); g.viewers.Len() > 0 {
 		t.Error("who is refused is remembered as a viewer")
 	}
 }

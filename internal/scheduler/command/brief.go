@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 
+	"github.com/berth-dev/berth/internal/bounded"
 	"github.com/berth-dev/berth/internal/clip"
 )
 
@@ -22,7 +23,8 @@ const (
 	noteMore = "; more: kubectl berth explain"
 	// leastHead is how much of a note kube-scheduler's own reasons get at least.
 	leastHead = 110
-	// maxTold bounds the pods whose last events are remembered.
+	// maxTold bounds the pods whose last events are remembered. If one is not, its event is written
+	// once more.
 	maxTold = 8192
 )
 
@@ -31,7 +33,7 @@ const (
 type briefEvents struct {
 	mu sync.Mutex
 	// last is the last event of a pod for each reason.
-	last map[toldAbout]told
+	last bounded.Map[toldAbout, told]
 }
 
 type toldAbout struct {
@@ -41,7 +43,9 @@ type toldAbout struct {
 
 type told struct{ note, version string }
 
-func newBriefEvents() *briefEvents { return &briefEvents{last: map[toldAbout]told{}} }
+func newBriefEvents() *briefEvents {
+	return &briefEvents{last: bounded.New[toldAbout, told](maxTold)}
+}
 
 // brief is a recorder of such events.
 type brief struct {
@@ -78,14 +82,11 @@ func (e *briefEvents) reference(about runtime.Object, reason, note string) runti
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	key := toldAbout{ref.UID, reason}
-	if before, ok := e.last[key]; ok && before.note == note {
+	if before, ok := e.last.Get(key); ok && before.note == note {
 		ref.ResourceVersion = before.version
 		return &ref
 	}
-	if len(e.last) >= maxTold {
-		clear(e.last) // at worst an event is written once more
-	}
-	e.last[key] = told{note, ref.ResourceVersion}
+	e.last.Set(key, told{note, ref.ResourceVersion})
 	return &ref
 }
 

@@ -72,7 +72,7 @@ func TestTheSameEventIsASeries(t *testing.T) {
 	for i := range 3 * maxTold {
 		b.Eventf(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: pod("").UID + "x", Name: fmt.Sprint(i)}}, nil, "Warning", fmt.Sprint(i), "Scheduling", "x")
 	}
-	if n := len(b.of.last); n > maxTold {
+	if n := b.of.last.Len(); n > maxTold {
 		t.Errorf("%d events are remembered", n)
 	}
 }

@@ -1,0 +1,60 @@
+// Package bounded remembers no more than it was made for.
+package bounded
+
+// Map holds values by key, at most as many as New was told. The zero Map holds nothing. It is not
+// safe for concurrent use.
+type Map[K comparable, V any] struct {
+	most  int
+	of    map[K]V
+	owner func(K) string
+}
+
+// New returns an empty Map. If it is full, a new key takes the place of any other.
+func New[K comparable, V any](most int) Map[K, V] { return Map[K, V]{most: most, of: map[K]V{}} }
+
+// Shared is New for keys that have owners. If it is full, a new key takes the place of one of the
+// owner that has the most: no tenant's keys end what is remembered of another's.
+func Shared[K comparable, V any](most int, owner func(K) string) Map[K, V] {
+	return Map[K, V]{most, map[K]V{}, owner}
+}
+
+// Get returns the value of a key; false if there is none.
+func (m *Map[K, V]) Get(key K) (V, bool) {
+	value, ok := m.of[key]
+	return value, ok
+}
+
+// Set gives a key its value.
+func (m *Map[K, V]) Set(key K, value V) {
+	if m.most == 0 {
+		return
+	}
+	if _, known := m.of[key]; !known && len(m.of) >= m.most {
+		m.makeWay()
+	}
+	m.of[key] = value
+}
+
+// Delete forgets a key.
+func (m *Map[K, V]) Delete(key K) { delete(m.of, key) }
+
+// Len is how many keys there are.
+func (m *Map[K, V]) Len() int { return len(m.of) }
+
+func (m *Map[K, V]) makeWay() {
+	count, largest := map[string]int{}, ""
+	if m.owner != nil {
+		for key := range m.of {
+			of := m.owner(key)
+			if count[of]++; count[of] > count[largest] {
+				largest = of
+			}
+		}
+	}
+	for key := range m.of {
+		if m.owner == nil || m.owner(key) == largest {
+			delete(m.of, key)
+			return
+		}
+	}
+}
