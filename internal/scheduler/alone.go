@@ -195,6 +195,10 @@ func (a *alone) better(c *cycle, pod *corev1.Pod, n *nodes.Node) time.Duration {
 	return max(0, betterPatience*c.plugin.args.Patience.Duration-core.clock.Now().Sub(since))
 }
 
+func (a *alone) bind(ctx context.Context, c *cycle, pod *corev1.Pod, nodeName string) *fwk.Status {
+	return c.bind(ctx, pod, nodeName, "")
+}
+
 // unreserve gives the place to others. If the node refused, the pod waits for nodes: what kept it
 // off may end before its back-off does. If something else refused, its back-off counts, and no node
 // cuts it short.

@@ -22,18 +22,21 @@ import (
 // Bind writes Binding and decision in one request, one request at a time per node. So the kubelet's
 // watch delivers pods in the order in which they were decided.
 func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodeName string) *fwk.Status {
-	c := cycleOf(state)
+	c := p.cycle(state)
 	p.core.tellShared(pod, nodeName)
 	if err := p.dropClaim(ctx, pod); err != nil {
 		return fwk.AsStatus(err)
 	}
-	switch {
-	case wire.OfReservation(pod):
+	if wire.OfReservation(pod) { // whatever its way was: no pod is bound by it
 		return p.core.bindReservation(ctx, pod, nodeName, c.decided())
-	case !c.decided():
-		return p.bindUndecided(ctx, c, pod, nodeName)
 	}
-	b := &binding{cycle: c, pod: pod, node: p.core.table.Named(nodeName)}
+	return c.way.bind(ctx, c, pod, nodeName)
+}
+
+// bind writes the Binding with what was decided. from is the Reservation that the pod is sent to,
+// by UID; "" for none.
+func (c *cycle) bind(ctx context.Context, pod *corev1.Pod, nodeName, from string) *fwk.Status {
+	b := &binding{cycle: c, pod: pod, node: c.plugin.core.table.Named(nodeName), from: from}
 	return b.write(ctx)
 }
 
@@ -71,7 +74,7 @@ func (c *core) bindReservation(ctx context.Context, pod *corev1.Pod, nodeName st
 		return fwk.AsStatus(err)
 	}
 	err := c.placeReservation(ctx, pod, nodeName, decided)
-	c.handover.Leave(nil) // no pod is bound by it
+	c.handover.Leave(nil)
 	return fwk.AsStatus(err)
 }
 
@@ -103,28 +106,29 @@ func (c *core) placeReservation(ctx context.Context, pod *corev1.Pod, nodeName s
 
 // bindUndecided binds a member of a gang or an owner of a Reservation for which nothing is decided.
 // Any other pod is left to the next plugin.
-func (p *Plugin) bindUndecided(ctx context.Context, c *cycle, pod *corev1.Pod, nodeName string) *fwk.Status {
-	if err := p.core.gangs.AwaitMates(ctx, pod.UID); err != nil {
+func (c *cycle) bindUndecided(ctx context.Context, pod *corev1.Pod, nodeName, from string) *fwk.Status {
+	core := c.plugin.core
+	if err := core.gangs.AwaitMates(ctx, pod.UID); err != nil {
 		return fwk.AsStatus(err)
 	}
-	words := p.core.wordsOf(c.from(), pod)
+	words := core.wordsOf(from, pod)
 	if len(words) == 0 {
 		return fwk.NewStatus(fwk.Skip)
 	}
-	if why := p.core.onNodes.tooLate(pod, nodeName, p.core.feed.PostedOn(nodeName)); why != "" {
+	if why := core.onNodes.tooLate(pod, nodeName, core.feed.PostedOn(nodeName)); why != "" {
 		return fwk.NewStatus(fwk.Unschedulable, why)
 	}
-	done, err := p.core.handover.Pace(ctx, pod.Namespace)
+	done, err := core.handover.Pace(ctx, pod.Namespace)
 	if err != nil {
 		return fwk.AsStatus(err)
 	}
 	defer done()
-	err = post(ctx, p.handle, &corev1.Binding{
+	err = post(ctx, c.plugin.handle, &corev1.Binding{
 		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, Annotations: words},
 		Target:     corev1.ObjectReference{Kind: "Node", Name: nodeName},
 	})
 	if err == nil {
-		p.core.gangs.Bound(pod.UID, nodeName)
+		core.gangs.Bound(pod.UID, nodeName)
 	}
 	return fwk.AsStatus(err)
 }
@@ -152,6 +156,8 @@ type binding struct {
 	pod      *corev1.Pod
 	decision placement.Decision
 	turn     int64
+	// from is the Reservation that the pod is sent to, by UID; "" for none.
+	from string
 	// report is what was decided on, whatever has come since.
 	report int64
 	// exact says whether the CPUs are certain by what is known now.
@@ -222,7 +228,7 @@ func (b *binding) decideAndWrite(ctx context.Context) (*fwk.Status, error) {
 	}
 	core.feed.Posted(b.pod, n)
 	b.turn, b.report, b.exact, b.amounts = posting.Turn, posting.Report, posting.Answer.Exact, posting.Answer.Amounts
-	b.words = core.wordsOf(b.from(), b.pod)
+	b.words = core.wordsOf(b.from, b.pod)
 	err = handover.Write(ctx, b, b.newest(), n.Name())
 	if near, known := n.Nearness(&b.decision); known && err == nil && !b.amounts {
 		devicePods.WithLabelValues(string(near)).Inc()

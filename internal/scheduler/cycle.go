@@ -38,6 +38,8 @@ type way interface {
 	reserve(state fwk.CycleState, c *cycle, pod *corev1.Pod, n *nodes.Node) *fwk.Status
 	// unreserve takes back what reserve did, also where reserve has refused.
 	unreserve(state fwk.CycleState, c *cycle, pod *corev1.Pod, n *nodes.Node)
+	// bind writes the Binding, or leaves it to the next plugin (Skip).
+	bind(ctx context.Context, c *cycle, pod *corev1.Pod, nodeName string) *fwk.Status
 }
 
 // cycle is what the plugin keeps for one attempt to place one pod.
@@ -89,6 +91,14 @@ func cycleOf(state fwk.CycleState) *cycle {
 	data, _ := state.Read(cycleKey)
 	c, _ := data.(*cycle)
 	return c
+}
+
+// cycle is cycleOf, or that of a pod that passes untouched.
+func (p *Plugin) cycle(state fwk.CycleState) *cycle {
+	if c := cycleOf(state); c != nil {
+		return c
+	}
+	return &cycle{plugin: p, way: untouched{}}
 }
 
 // bare is a node about which nothing is assumed. The framework looks at its amounts.

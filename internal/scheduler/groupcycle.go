@@ -244,6 +244,10 @@ func (g *inGroup) unreserve(state fwk.CycleState, c *cycle, pod *corev1.Pod, n *
 	g.lose()
 }
 
+func (g *inGroup) bind(ctx context.Context, c *cycle, pod *corev1.Pod, nodeName string) *fwk.Status {
+	return c.bind(ctx, pod, nodeName, "")
+}
+
 // takeBack takes back what try did.
 func (g *inGroup) takeBack(pod *corev1.Pod, n *nodes.Node) {
 	tried, on := g.placed[pod.UID], g.nodes.At(n)

@@ -60,6 +60,13 @@ func (m *planned) reserve(_ fwk.CycleState, c *cycle, pod *corev1.Pod, n *nodes.
 	return nil
 }
 
+func (m *planned) bind(ctx context.Context, c *cycle, pod *corev1.Pod, nodeName string) *fwk.Status {
+	if c.unpinned {
+		return c.bindUndecided(ctx, pod, nodeName, "")
+	}
+	return c.bind(ctx, pod, nodeName, "")
+}
+
 func (m *planned) unreserve(_ fwk.CycleState, c *cycle, pod *corev1.Pod, n *nodes.Node) {
 	if !c.unpinned {
 		c.giveBack(pod, n)

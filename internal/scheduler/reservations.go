@@ -115,16 +115,6 @@ type owner struct {
 
 var _ way = (*owner)(nil)
 
-// from returns the Reservation that the cycle's pod is sent to, by UID; "" for none.
-func (c *cycle) from() string {
-	if c != nil {
-		if o, ok := c.way.(*owner); ok {
-			return o.from
-		}
-	}
-	return ""
-}
-
 func (o *owner) filter(_ context.Context, c *cycle, info fwk.NodeInfo) *fwk.Status {
 	n := c.plugin.core.table.Of(info.Node())
 	switch {
@@ -165,6 +155,13 @@ func (o *owner) reserve(_ fwk.CycleState, c *cycle, pod *corev1.Pod, n *nodes.No
 	core.reservations.Took(pod)
 	core.waiters.Done(uidOf(pod))
 	return nil
+}
+
+func (o *owner) bind(ctx context.Context, c *cycle, pod *corev1.Pod, nodeName string) *fwk.Status {
+	if o.passed {
+		return c.bindUndecided(ctx, pod, nodeName, o.from)
+	}
+	return c.bind(ctx, pod, nodeName, o.from)
 }
 
 func (o *owner) unreserve(state fwk.CycleState, c *cycle, pod *corev1.Pod, n *nodes.Node) {

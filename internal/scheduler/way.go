@@ -66,10 +66,7 @@ func (p *Plugin) awaitsReport(statuses fwk.NodeToStatusReader) bool {
 }
 
 func (p *Plugin) postFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
-	c := cycleOf(state)
-	if c == nil {
-		c = &cycle{plugin: p, way: untouched{}}
-	}
+	c := p.cycle(state)
 	_, member := c.way.(*planned)
 	switch {
 	case member:
@@ -118,3 +115,7 @@ func (untouched) postFilter(ctx context.Context, c *cycle, pod *corev1.Pod, _ fw
 func (untouched) reserve(fwk.CycleState, *cycle, *corev1.Pod, *nodes.Node) *fwk.Status { return nil }
 
 func (untouched) unreserve(fwk.CycleState, *cycle, *corev1.Pod, *nodes.Node) {}
+
+func (untouched) bind(ctx context.Context, c *cycle, pod *corev1.Pod, nodeName string) *fwk.Status {
+	return c.bindUndecided(ctx, pod, nodeName, "")
+}
