@@ -18,16 +18,11 @@ type reader struct {
 	threads, cores, sockets int
 	online, offline         topology.CPUSet
 	// nodes are the NUMA nodes, ascending by id.
-	nodes []numaNode
+	nodes []inOne
 	// perSocket are the CPUs of each socket, perCore those of each core, by socket.
 	perSocket []topology.CPUSet
 	perCore   [][]topology.CPUSet
 	caches    []topology.CPUSet
-}
-
-type numaNode struct {
-	id   int
-	cpus topology.CPUSet
 }
 
 // capture is what says all that lscpu does not.
@@ -104,9 +99,9 @@ func (r *reader) readNodes() error {
 		if list = list.And(&r.online); list.IsEmpty() && at.value == "-" {
 			continue
 		}
-		r.nodes = append(r.nodes, numaNode{id, list})
+		r.nodes = append(r.nodes, inOne{id: id, cpus: list})
 	}
-	slices.SortFunc(r.nodes, func(a, b numaNode) int { return cmp.Compare(a.id, b.id) })
+	slices.SortFunc(r.nodes, func(a, b inOne) int { return cmp.Compare(a.id, b.id) })
 	for _, n := range r.nodes {
 		name := fmt.Sprintf("NUMA node%d CPU(s)", n.id)
 		if n.cpus.Intersects(&seen) {
@@ -120,7 +115,7 @@ func (r *reader) readNodes() error {
 		}
 	}
 	if len(r.nodes) == 0 {
-		r.nodes, seen = []numaNode{{0, r.online}}, r.online
+		r.nodes, seen = []inOne{{cpus: r.online}}, r.online
 	}
 	if seen != r.online {
 		return r.fields.wrong(online, "CPUs that the NUMA nodes have, which are %s", seen)
@@ -164,8 +159,8 @@ func (r *reader) findSockets() error {
 
 // interleaved is the first NUMA node whose first threads do not follow one another and those of the
 // nodes before it, if there are several sockets with several nodes of so many CPUs; otherwise nil.
-func (r *reader) interleaved(size int) *numaNode {
-	if r.sockets < 2 || !slices.ContainsFunc(r.nodes, func(n numaNode) bool { return !n.cpus.IsEmpty() && n.cpus.Len() < size }) {
+func (r *reader) interleaved(size int) *inOne {
+	if r.sockets < 2 || !slices.ContainsFunc(r.nodes, func(n inOne) bool { return !n.cpus.IsEmpty() && n.cpus.Len() < size }) {
 		return nil
 	}
 	position := map[topology.CPUID]int{}
@@ -233,7 +228,7 @@ func (r *reader) pair(core func(sorted []topology.CPUID, i int) []topology.CPUID
 	out := make([][]topology.CPUSet, len(r.perSocket))
 	for i := range len(all) / r.threads {
 		set := topology.NewCPUSet(core(all, i)...)
-		at := slices.IndexFunc(r.nodes, func(n numaNode) bool { return set.IsSubsetOf(&n.cpus) })
+		at := slices.IndexFunc(r.nodes, func(n inOne) bool { return set.IsSubsetOf(&n.cpus) })
 		if at < 0 {
 			return nil
 		}
@@ -280,7 +275,7 @@ func (r *reader) fillCaches(each int) error {
 }
 
 // coresOf are the cores of a NUMA node, by their lowest CPU.
-func (r *reader) coresOf(n *numaNode) (out []topology.CPUSet) {
+func (r *reader) coresOf(n *inOne) (out []topology.CPUSet) {
 	for _, cores := range r.perCore {
 		for _, core := range cores {
 			if core.IsSubsetOf(&n.cpus) {
@@ -291,46 +286,17 @@ func (r *reader) coresOf(n *numaNode) (out []topology.CPUSet) {
 	return out
 }
 
-// machine writes all of it as a machine string, one by one, and reads that.
+// machine is the machine of all that was found.
 func (r *reader) machine() (*topology.Machine, error) {
-	var b strings.Builder
-	fmt.Fprintf(&b, "cpu:%s", r.online)
-	separated := func(key string, n int, entry func(int) string) {
-		for i := range n {
-			fmt.Fprintf(&b, "%s%s", []string{" " + key + ":", ";"}[min(i, 1)], entry(i))
+	all := sets{online: r.online, offline: r.offline, nodes: r.nodes}
+	for p, cpus := range r.perSocket {
+		all.packages = append(all.packages, inOne{id: p, cpus: cpus})
+		for i, core := range r.perCore[p] {
+			all.cores = append(all.cores, inOne{socket: p, id: i, cpus: core})
 		}
 	}
-	separated("package", len(r.perSocket), func(i int) string { return fmt.Sprintf("%d=%s", i, r.perSocket[i]) })
-	var with, without []string
-	for _, n := range r.nodes {
-		if n.cpus.IsEmpty() {
-			without = append(without, strconv.Itoa(n.id))
-			continue
-		}
-		with = append(with, fmt.Sprintf("%d=%s", n.id, n.cpus))
+	for i, cpus := range r.caches {
+		all.caches = append(all.caches, inOne{id: i, cpus: cpus})
 	}
-	separated("numa", len(with), func(i int) string { return with[i] })
-	if len(without) > 0 {
-		fmt.Fprintf(&b, " memonly:%s", strings.Join(without, ","))
-	}
-	separated("l3", len(r.caches), func(i int) string { return fmt.Sprintf("%d=%s", i, r.caches[i]) })
-	var runs []string
-	for p, cores := range r.perCore {
-		for i, core := range cores {
-			var cpus []string
-			for cpu := range core.All() {
-				cpus = append(cpus, fmt.Sprint(cpu))
-			}
-			runs = append(runs, fmt.Sprintf("%d/%d=%s", p, i, strings.Join(cpus, "+")))
-		}
-	}
-	separated("core", len(runs), func(i int) string { return runs[i] })
-	m, err := topology.Parse(b.String())
-	if err != nil {
-		return nil, fmt.Errorf("lscpu: the machine that it says cannot be: %w", err)
-	}
-	if !r.offline.IsEmpty() {
-		m.Offline = r.offline
-	}
-	return m, m.Check()
+	return all.machine("lscpu")
 }

@@ -173,12 +173,6 @@ func byColumn(heading, cells []string) map[string]string {
 	return out
 }
 
-// inOne are the CPUs that have an id of a column in common, and that id.
-type inOne struct {
-	socket, id int
-	cpus       topology.CPUSet
-}
-
 // group groups the CPUs by a column: ids of cores may be those of each socket, others are the
 // machine's.
 func (r *rowReader) group(column string) (out []inOne) {
@@ -239,39 +233,6 @@ func (r *rowReader) machine() (*topology.Machine, error) {
 	case inNodes != online:
 		return nil, rowError(r.form, "", columnNode, inNodes.String(), "a NUMA node for each CPU that is online: "+online.String())
 	}
-	m, err := topology.Parse(r.text(online, nodes))
-	if err != nil {
-		return nil, fmt.Errorf("as %s: the machine that it says cannot be: %w", r.form, err)
-	}
-	if !offline.IsEmpty() {
-		m.Offline = offline
-	}
-	return m, m.Check()
-}
-
-// text writes the machine as a machine string, one by one.
-func (r *rowReader) text(online topology.CPUSet, nodes []inOne) string {
-	packages, cores := r.group(columnSocket), r.group(columnCore)
-	sets := func(key string, all []inOne, entry func(i int) string) string {
-		var entries []string
-		for i := range all {
-			entries = append(entries, entry(i)+"="+all[i].cpus.String())
-		}
-		if entries == nil {
-			return ""
-		}
-		return " " + key + ":" + strings.Join(entries, ";")
-	}
-	l3s := r.group(columnL3)
-	byID := func(all []inOne) func(int) string { return func(i int) string { return strconv.Itoa(all[i].id) } }
-	text := "cpu:" + online.String() + sets("package", packages, byID(packages)) + sets("numa", nodes, byID(nodes)) + sets("l3", l3s, byID(l3s))
-	var runs []string
-	for i := range cores {
-		var cpus []string
-		for cpu := range cores[i].cpus.All() {
-			cpus = append(cpus, fmt.Sprint(cpu))
-		}
-		runs = append(runs, fmt.Sprintf("%d/%d=%s", cores[i].socket, cores[i].id, strings.Join(cpus, "+")))
-	}
-	return text + " core:" + strings.Join(runs, ";")
+	all := sets{online: online, offline: offline, packages: r.group(columnSocket), nodes: nodes, caches: r.group(columnL3), cores: r.group(columnCore)}
+	return all.machine("as " + string(r.form))
 }

@@ -1,0 +1,66 @@
+package lscpu
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/berth-dev/berth/topology"
+)
+
+// inOne are the CPUs that a socket, a core, a cache or a NUMA node has. Cores are numbered in their
+// socket.
+type inOne struct {
+	socket, id int
+	cpus       topology.CPUSet
+}
+
+// sets are the CPUs of a machine.
+type sets struct {
+	online, offline                topology.CPUSet
+	packages, nodes, caches, cores []inOne
+}
+
+// machine writes all of it as a machine string, one by one, and reads that. from begins an error.
+func (s *sets) machine(from string) (*topology.Machine, error) {
+	text := "cpu:" + s.online.String()
+	add := func(key, separator string, entries []string) {
+		if len(entries) > 0 {
+			text += " " + key + ":" + strings.Join(entries, separator)
+		}
+	}
+	byID := func(all []inOne) (entries, empty []string) {
+		for i := range all {
+			if all[i].cpus.IsEmpty() {
+				empty = append(empty, strconv.Itoa(all[i].id))
+			} else {
+				entries = append(entries, fmt.Sprintf("%d=%s", all[i].id, all[i].cpus))
+			}
+		}
+		return entries, empty
+	}
+	packages, _ := byID(s.packages)
+	nodes, memoryOnly := byID(s.nodes)
+	caches, _ := byID(s.caches)
+	var cores []string
+	for i := range s.cores {
+		var cpus []string
+		for cpu := range s.cores[i].cpus.All() {
+			cpus = append(cpus, fmt.Sprint(cpu))
+		}
+		cores = append(cores, fmt.Sprintf("%d/%d=%s", s.cores[i].socket, s.cores[i].id, strings.Join(cpus, "+")))
+	}
+	add("package", ";", packages)
+	add("numa", ";", nodes)
+	add("memonly", ",", memoryOnly)
+	add("l3", ";", caches)
+	add("core", ";", cores)
+	m, err := topology.Parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: the machine that it says cannot be: %w", from, err)
+	}
+	if !s.offline.IsEmpty() {
+		m.Offline = s.offline
+	}
+	return m, m.Check()
+}
