@@ -18,7 +18,7 @@ func (s kubeletBooks) commit(r *Request, d *Decision, l *leaving) {
 	old := s.pod(d.UID)
 	pod := &PodAllocation{UID: d.UID}
 	mem := memoryCommit{s: s, r: r}
-	if s.reuse.memoryUID == d.UID && s.m.mem != nil {
+	if s.reuse != nil && s.reuse.memoryUID == d.UID && s.m.mem != nil {
 		mem.reuse.CopyFrom(&s.reuse.memory)
 	}
 	var rest []ContainerAllocation

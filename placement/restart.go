@@ -24,7 +24,9 @@ func (e *RestartError) Error() string { return e.Manager + " manager: " + e.Prob
 // and Release where it refuses. The error is a *RestartError.
 func (s *State) Restart() error {
 	m := s.m
-	s.reuse.forget()
+	if s.reuse != nil {
+		s.reuse = &reuseMemo{}
+	}
 	if err := (kubeletBooks{s}).restartCPUs(); err != nil {
 		return err
 	}

@@ -12,8 +12,6 @@ import (
 // what its init containers left over. Each manager forgets it when it comes to another pod, and all
 // do in a restart, but not when the pod goes.
 type reuseMemo struct {
-	on bool
-
 	cpuUID string
 	cpus   topology.CPUSet
 
@@ -28,16 +26,18 @@ type reuseMemo struct {
 // pod left over. It matters only where a UID is admitted twice in a row: the kubelet then hands out
 // again what it has long given back, and miscounts. A replay wants that. A scheduler, which takes
 // pods off a copy of a state and puts them back, must not have it.
-func (s *State) RememberReuse() { s.reuse.on = true }
+func (s *State) RememberReuse() { s.reuse = &reuseMemo{} }
 
-func (u *reuseMemo) copyFrom(o *reuseMemo) {
-	u.on, u.cpuUID, u.cpus = o.on, o.cpuUID, o.cpus
-	u.memoryUID, u.deviceUID, u.devices = o.memoryUID, o.deviceUID, o.devices
-	u.memory.CopyFrom(&o.memory)
+// clone returns a copy that shares no memory that changes; nil of nil.
+func (u *reuseMemo) clone() *reuseMemo {
+	if u == nil {
+		return nil
+	}
+	out := *u
+	out.memory = memory.Reuse{}
+	out.memory.CopyFrom(&u.memory)
+	return &out
 }
-
-// forget is what a restart does.
-func (u *reuseMemo) forget() { *u = reuseMemo{on: u.on} }
 
 // recall gives the admission what is remembered of its pod.
 func (ad *admission) recall(u *reuseMemo) {
@@ -67,8 +67,8 @@ func (ad *admission) recall(u *reuseMemo) {
 // remember follows a decision that was committed, container by container, as the managers did; mem
 // is what memoryCommit ended with.
 func (s *State) remember(d *Decision, mem *memoryCommit) {
-	u := &s.reuse
-	if !u.on {
+	u := s.reuse
+	if u == nil {
 		return
 	}
 	for i := range d.Containers {
