@@ -19,8 +19,13 @@ type summary struct {
 	CPU500   *float64 `json:"cpu500"`
 	CPU5000  *float64 `json:"cpu5000"`
 	CPU15000 *float64 `json:"cpu15000"`
+	// CPUStock is the same under the stock scheduler's own arguments, at worst; the three before
+	// are under the chart's.
+	CPUStock *float64 `json:"cpuStock"`
 	// Settled is of pinned pods per second until all is settled, at worst.
 	Settled *float64 `json:"settled"`
+	// Settled5000 is Settled on 5,000 nodes under the chart's arguments.
+	Settled5000 *float64 `json:"settled5000"`
 	// Told is Settled until all events are written, too: Berth writes them after the rest.
 	Told        *float64 `json:"told"`
 	OrdinaryCPU *float64 `json:"ordinaryCPU"`
@@ -42,11 +47,15 @@ type summary struct {
 
 // What a comparison has to reach; see summary.
 const (
-	floorCPU         = 1.0
+	floorCPU500      = 0.9
+	floorCPU5000     = 0.7
+	floorCPU15000    = 0.75
+	floorCPUStock    = 1.1
 	floorSettled     = 1.0
+	floorSettled5000 = 1.2
 	floorTold        = 0.9
-	floorOrdinaryCPU = 1.02
-	floorMemory      = 1.1
+	floorOrdinaryCPU = 1.03
+	floorMemory      = 1.15
 	floorSecondRound = 0.01
 	floorP99New      = 1.0
 	floorGangs       = 0.9
@@ -103,6 +112,13 @@ func (s *summary) takeRatios(all []ratioResult) {
 		s.Pairs += ratio.Pairs
 		lowest(&s.Settled, ratio.Settled.Centre)
 		lowest(&s.Told, ratio.Told.Centre)
+		if ratio.Profile == profileStock {
+			highest(&s.CPUStock, ratio.CPU.Centre)
+			continue
+		}
+		if ratio.Nodes == 5000 {
+			lowest(&s.Settled5000, ratio.Settled.Centre)
+		}
 		if into := cpu[ratio.Nodes]; into != nil {
 			highest(into, ratio.CPU.Centre)
 		}
@@ -119,8 +135,9 @@ type floor struct {
 
 func (s *summary) floors() []floor {
 	return []floor{
-		{"cpu500", s.CPU500, floorCPU, false}, {"cpu5000", s.CPU5000, floorCPU, false}, {"cpu15000", s.CPU15000, floorCPU, false},
-		{"settled", s.Settled, floorSettled, true}, {"told", s.Told, floorTold, true}, {"ordinaryCPU", s.OrdinaryCPU, floorOrdinaryCPU, false},
+		{"cpu500", s.CPU500, floorCPU500, false}, {"cpu5000", s.CPU5000, floorCPU5000, false}, {"cpu15000", s.CPU15000, floorCPU15000, false},
+		{"cpuStock", s.CPUStock, floorCPUStock, false},
+		{"settled", s.Settled, floorSettled, true}, {"settled5000", s.Settled5000, floorSettled5000, true}, {"told", s.Told, floorTold, true}, {"ordinaryCPU", s.OrdinaryCPU, floorOrdinaryCPU, false},
 		{"memory", s.Memory, floorMemory, false},
 		{"secondRound", s.SecondRound, floorSecondRound, false}, {"p99New", s.P99New, floorP99New, false},
 		{"gangs", s.Gangs, floorGangs, true}, {"start", s.Start, floorStart, false},
