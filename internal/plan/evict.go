@@ -244,7 +244,7 @@ func (c *clearing) try(g *Gang) ([]Place, bool) {
 	if !p.Whole {
 		return nil, false
 	}
-	p.undo(c)
+	p.Undo(c)
 	return p.Places, true
 }
 

@@ -48,6 +48,22 @@ type Field interface {
 	Take(member, node int)
 }
 
+// Uncoupled is the part of a Field whose Nodes leaves out no node, and whose members' places change
+// nothing but the room that is left on their nodes.
+type Uncoupled struct{}
+
+// Widen implements Field.
+func (Uncoupled) Widen() bool { return false }
+
+// Coupled implements Field.
+func (Uncoupled) Coupled(int) bool { return false }
+
+// Closed implements Field.
+func (Uncoupled) Closed(int, int) bool { return false }
+
+// Reopen implements Field.
+func (Uncoupled) Reopen(int) bool { return false }
+
 // Gang is what to plan.
 type Gang struct {
 	Members []Member
@@ -153,13 +169,13 @@ func bestPass(g *Gang, f Field, w *work) Plan {
 	smallest := func(a, b unit) int { return cmp.Or(cmp.Compare(a.size, b.size), cmp.Compare(a.kind, b.kind)) }
 	first := pass(g, f, w, largest, false)
 	if first.Lacking >= 0 && f.Widen() {
-		first.undo(f)
+		first.Undo(f)
 		first = pass(g, f, w, largest, false)
 	}
 	if first.Whole {
 		return first
 	}
-	first.undo(f)
+	first.Undo(f)
 	if w.over() {
 		return first
 	}
@@ -168,14 +184,14 @@ func bestPass(g *Gang, f Field, w *work) Plan {
 		if second.Whole {
 			return second
 		}
-		second.undo(f)
+		second.Undo(f)
 	}
 	if !first.Crowded || w.over() {
 		return first
 	}
 	third := pass(g, f, w, largest, true)
 	if !third.Whole {
-		third.undo(f)
+		third.Undo(f)
 	}
 	return third
 }
@@ -199,7 +215,8 @@ func (p *Plan) Node(node int) *suppose.Node {
 	return &out
 }
 
-func (p *Plan) undo(f Field) {
+// Undo takes the members from their places again.
+func (p *Plan) Undo(f Field) {
 	for _, at := range slices.Backward(p.Places) {
 		f.Take(at.Member, at.Node)
 	}

@@ -108,7 +108,7 @@ func (c *core) placeReservation(ctx context.Context, pod *corev1.Pod, nodeName s
 // Any other pod is left to the next plugin.
 func (c *cycle) bindUndecided(ctx context.Context, pod *corev1.Pod, nodeName, from string) *fwk.Status {
 	core := c.plugin.core
-	if err := core.gangs.AwaitMates(ctx, pod.UID); err != nil {
+	if err := core.gangs.AwaitTurn(ctx, pod.UID); err != nil {
 		return fwk.AsStatus(err)
 	}
 	words := core.wordsOf(from, pod)

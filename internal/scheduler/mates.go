@@ -17,6 +17,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 
 	"github.com/berth-dev/berth/internal/amounts"
+	"github.com/berth-dev/berth/internal/gangfit"
 	"github.com/berth-dev/berth/internal/gangs"
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/scheduler/gang"
@@ -58,10 +59,10 @@ func (c *core) forgoFor(handle fwk.Handle) func(pod *corev1.Pod, node string) {
 }
 
 // roomOn counts what is there on the nodes that pods may go to, by what the scheduler watches.
-func (c *core) roomOn(handle fwk.Handle) func() (*gangs.Room, error) {
+func (c *core) roomOn(handle fwk.Handle) func() (*gangfit.Room, error) {
 	core := handle.SharedInformerFactory().Core().V1()
 	nodes, pods := core.Nodes().Lister(), core.Pods().Lister()
-	return func() (*gangs.Room, error) {
+	return func() (*gangfit.Room, error) {
 		all, err := nodes.List(labels.Everything())
 		if err != nil {
 			return nil, err
@@ -70,21 +71,7 @@ func (c *core) roomOn(handle fwk.Handle) func() (*gangs.Room, error) {
 		if err != nil {
 			return nil, err
 		}
-		room, open := new(gangs.Room), map[string]bool{}
-		for _, n := range all {
-			if !n.Spec.Unschedulable {
-				open[n.Name] = true
-				room.Offer(wire.ReadResources(n.Status.Allocatable))
-			}
-		}
-		for _, p := range there {
-			if open[p.Spec.NodeName] && !wire.Ended(p) {
-				o := c.gangs.Occupant(p)
-				o.Asks = wire.ReadAmounts(p)
-				room.Take(&o)
-			}
-		}
-		return room, nil
+		return gangs.RoomOn(all, there, c.gangs.Occupant), nil
 	}
 }
 

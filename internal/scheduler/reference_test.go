@@ -63,7 +63,7 @@ func TestReferenceArgs(t *testing.T) {
 	}
 	table(args, reference.Fields(t, "args.go", "Args"))
 	b.WriteString("\n## Admission\n\nThe fields of `admission`.\n")
-	table(args.Admission, reference.Fields(t, "../gangs/room.go", "Admission"))
+	table(args.Admission, reference.Fields(t, "../gangs/admission.go", "Admission"))
 	b.WriteString("\n## Scoring\n\nThe fields of `scoring`.\n")
 	table(args.Scoring, reference.Fields(t, "../rank/scoring.go", "Scoring"))
 	golden.File(t, "../../docs/reference/arguments.md", b.String())

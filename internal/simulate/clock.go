@@ -236,20 +236,7 @@ func (c *clock) try(e entry, nodes []int32) bool {
 	if c.strategy.Blind {
 		return c.tryBlind(e.job)
 	}
-	for i := range j.members {
-		node := c.choose(c.draw.Order, j.shape)
-		if node < 0 {
-			for pod := j.first; pod < j.first+i; pod++ {
-				c.take(j, pod)
-			}
-			return false
-		}
-		c.put(e.job, j.first+i, node)
-	}
-	for pod := j.first; pod < j.first+j.members; pod++ {
-		c.retry(int(c.members[pod].node))
-	}
-	return true
+	return c.tryGang(e.job)
 }
 
 // retry has pods that wait tried again on a node to which a pod has come, where CPUs are kept: a

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/berth-dev/berth/internal/gangfit"
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/sim"
 	"github.com/berth-dev/berth/internal/suppose"
@@ -244,7 +245,7 @@ func TestStays(t *testing.T) {
 		{"not too slow to end", func(p *corev1.Pod) { grace := int64(600); p.Spec.TerminationGracePeriodSeconds = &grace }, ""},
 		{"more important", func(p *corev1.Pod) { high := int32(101); p.Spec.Priority = &high }, "its priority is higher"},
 		{"as important", func(p *corev1.Pod) { same := int32(100); p.Spec.Priority = &same }, ""},
-		{"critical", func(p *corev1.Pod) { high := int32(systemCritical); p.Spec.Priority = &high }, "critical"},
+		{"critical", func(p *corev1.Pod) { high := int32(gangfit.SystemCritical); p.Spec.Priority = &high }, "critical"},
 		{"another scheduler's", func(p *corev1.Pod) { p.Spec.SchedulerName = "other" }, "another scheduler"},
 		{"of a gang", func(p *corev1.Pod) { p.Annotations = map[string]string{wire.GangAnnotation: "g"} }, "member of a gang"},
 		{"kept by the autoscaler", func(p *corev1.Pod) { p.Annotations = map[string]string{annotationSafe: "false"} }, annotationSafe},

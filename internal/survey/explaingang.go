@@ -3,8 +3,6 @@ package survey
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -16,6 +14,7 @@ import (
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
 	"github.com/berth-dev/berth/internal/amounts"
+	"github.com/berth-dev/berth/internal/gangfit"
 	"github.com/berth-dev/berth/internal/gangs"
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/nodestate"
@@ -32,7 +31,7 @@ type ExplainedGang struct {
 	// Pods are its members by name: the ones that have a node have what they hold, the others what
 	// they would get now.
 	Pods []GangPod `json:"pods"`
-	// Verdict is what would become of the members that waitif they were planned now; "" where none
+	// Verdict is what would become of the members that wait if they were planned now; "" where none
 	// waits, or nobody can tell. Whole says that as many would have nodes as start together.
 	Verdict string `json:"verdict,omitempty"`
 	Whole   bool   `json:"whole"`
@@ -122,25 +121,69 @@ func (c *Cluster) GangNames(ctx context.Context, source string) ([]string, error
 // explainGang explains a gang by a survey of all nodes.
 func (c *Cluster) explainGang(ctx context.Context, s *Survey, g *Gang, notes []string) (*ExplainedGang, error) {
 	e := &ExplainedGang{Gang: *g, Fit: g.Bound + g.Succeeded, Whole: g.State == gangs.Whole}
-	left := gangs.Needed(&g.spec, &g.done)
-	waits := newGangTrial(s, g.spec, gangs.Together(g.waiting, taskOf, wire.MaxGang, left.Tasks))
-	waits.gang.Minimum, waits.gang.Tasks = left.All, left.Tasks
 	e.listPods(s)
-	placed := slices.DeleteFunc(slices.Clone(g.pods), func(pod *corev1.Pod) bool { return pod.Spec.NodeName == "" || !gangs.Active(pod) })
-	if slices.ContainsFunc(waits.pods, wire.AsksMates) || slices.ContainsFunc(placed, wire.AsksMates) {
-		waits.seated = placed
-	}
-	if len(waits.pods) > 0 && g.State != gangs.Wrong && g.State != gangs.Forming {
-		if err := waits.prepare(ctx, c); err != nil {
+	if len(g.waiting) > 0 && g.State != gangs.Wrong && g.State != gangs.Forming {
+		if err := e.askNow(ctx, c, s); err != nil {
 			return nil, err
-		}
-		waits.run(e)
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
 		}
 	}
 	e.Notes = append(slices.Clone(s.Notes), notes...)
 	return e, nil
+}
+
+// askNow asks what would become of the members that wait if they were planned now.
+func (e *ExplainedGang) askNow(ctx context.Context, c *Cluster, s *Survey) error {
+	left := gangs.Needed(&e.spec, &e.done)
+	if e.State == gangs.Whole { // the others go their own ways
+		left = gangs.Count{}
+	}
+	t := newGangTrial(s, gangs.Together(e.waiting, taskOf, wire.MaxGang, left.Tasks))
+	t.asks = gangfit.Question{Gang: plan.Gang{Minimum: left.All, Tasks: left.Tasks}, Done: e.Fit, Start: cmp.Or(e.Minimum, 1), Budget: plan.NewBudget(ctx)}
+	asked := gangs.Asked{Pods: t.pods, Node: t.number, Candidate: func(pod *corev1.Pod) (*ledger.Candidate, error) {
+		ask, err := c.Terms.ReadPod(pod)
+		if err != nil || !ask.Request.Pinnable() {
+			return nil, err
+		}
+		return &ledger.Candidate{Request: &ask.Request, Created: pod.CreationTimestamp.Unix(), Mortal: wire.Mortal(pod)}, ask.RulesErr
+	}}
+	for _, pod := range t.pods {
+		asked.Tasks = append(asked.Tasks, taskOf(pod))
+	}
+	placed := slices.DeleteFunc(slices.Clone(e.Gang.pods), func(pod *corev1.Pod) bool { return pod.Spec.NodeName == "" || !gangs.Active(pod) })
+	if slices.ContainsFunc(t.pods, wire.AsksMates) || slices.ContainsFunc(placed, wire.AsksMates) {
+		asked.Seated = placed
+	}
+	if err := asked.Ask(&t.asks); err != nil {
+		e.Verdict = err.Error()
+		return nil
+	}
+	if err := t.prepare(ctx, c, e.claim()); err != nil {
+		return err
+	}
+	t.answer(e, t.asks.Ask(t))
+	return ctx.Err()
+}
+
+// claim is what the group has to be let in for; nil for nothing. What is kept for other groups only
+// the scheduler knows: it writes that into the group's status. A group that it has let in is not
+// asked again.
+func (g *Gang) claim() *gangfit.Claim {
+	if len(g.spec.Resources) == 0 || !gangs.NotLetIn(g.spec.Phase) {
+		return nil
+	}
+	c := &gangfit.Claim{Asked: wire.ReadResources(g.spec.Resources)}
+	var counting []*corev1.Pod
+	for _, pod := range g.pods {
+		if gangs.Done(pod, pod.Spec.NodeName != "") {
+			c.Asked.Take(wire.ReadAmounts(pod))
+			c.Asked.Take(amounts.List{amounts.Pods: 1})
+		}
+		if gangs.Active(pod) {
+			counting = append(counting, pod)
+		}
+	}
+	c.Priority, c.EvictsNobody = gangs.LowestPriority(counting), !gangs.MayPreempt(g.waiting)
+	return c
 }
 
 // listPods says of each pod how far it is.
@@ -153,23 +196,20 @@ func (e *ExplainedGang) listPods(s *Survey) {
 	slices.SortFunc(e.Pods, func(a, b GangPod) int { return cmp.Compare(a.Name, b.Name) })
 }
 
-// gangTrial is a survey's nodes with members on them that are not there. It implements plan.Field.
+// gangTrial is a survey's nodes with members on them that are not there. It implements plan.Field
+// and gangfit.Reporting.
 type gangTrial struct {
-	survey *Survey
-	spec   wire.Gang
+	plan.Uncoupled // affinity between pods is not looked at
+	survey         *Survey
 	// pods are planned together, the oldest first.
-	pods []*corev1.Pod
-	// seated are members that have nodes, where anybody asks about another's place.
-	seated []*corev1.Pod
-	gang   plan.Gang
-	kinds  []*gangKind
-	nodes  []*node
-	budget *plan.Budget
-	// dear is what the gang asks for, as far as that makes it dear.
-	dear plan.Dear
+	pods  []*corev1.Pod
+	asks  gangfit.Question
+	kinds []*gangKind
+	nodes []*node
 	// rooms are what the nodes have beside the pods that are bound to them.
 	rooms []func() *amounts.Node
-	// classes are the resources that device classes stand for, once a member asks for such.
+	// classes are the resources that device classes stand for, if a member or the group asks for
+	// such.
 	classes map[corev1.ResourceName]bool
 }
 
@@ -180,10 +220,13 @@ type gangKind struct {
 	said []Answer
 }
 
-var _ plan.Field = (*gangTrial)(nil)
+var (
+	_ plan.Field        = (*gangTrial)(nil)
+	_ gangfit.Reporting = (*gangTrial)(nil)
+)
 
-func newGangTrial(s *Survey, spec wire.Gang, pods []*corev1.Pod) *gangTrial {
-	t := &gangTrial{survey: s, spec: spec, pods: pods}
+func newGangTrial(s *Survey, pods []*corev1.Pod) *gangTrial {
+	t := &gangTrial{survey: s, pods: pods}
 	for _, name := range s.Names() {
 		n := s.nodes[name]
 		t.nodes = append(t.nodes, n)
@@ -192,108 +235,73 @@ func newGangTrial(s *Survey, spec wire.Gang, pods []*corev1.Pod) *gangTrial {
 	return t
 }
 
-// prepare makes members of the pods.
-func (t *gangTrial) prepare(ctx context.Context, c *Cluster) error {
-	t.budget = plan.NewBudget(ctx)
-	known := map[[sha256.Size]byte]int{}
-	for _, pod := range t.pods {
-		if err := t.add(ctx, c, pod, known); err != nil || t.budget.Over() {
-			return err
-		}
+// number is the number of a node, and its ledger.
+func (t *gangTrial) number(name string) (int, *ledger.Node) {
+	at := slices.IndexFunc(t.nodes, func(n *node) bool { return n.name == name })
+	if at < 0 {
+		return plan.Elsewhere, nil
 	}
-	for _, pod := range slices.Concat(t.pods, t.seated) {
-		t.dear.Names += wire.CountMates(pod)
-	}
-	if !t.budget.Spend(t.dear.Names) {
-		return nil
-	}
-	wishes, err := wire.MatesOf(t.pods, t.seated)
-	for _, pod := range t.seated {
-		seat := plan.Seat{Node: slices.IndexFunc(t.nodes, func(n *node) bool { return n.name == pod.Spec.NodeName })}
-		if seat.Node < 0 {
-			seat.Node = plan.Elsewhere
-		} else if account := t.nodes[seat.Node].account; account != nil {
-			seat.Got.NUMA, seat.Got.Exact = account.View().Holding(string(pod.UID))
-		}
-		t.gang.Seated = append(t.gang.Seated, seat)
-	}
-	for i := range wishes {
-		for _, w := range wishes[i] {
-			t.gang.Wish(i, plan.Wish(w))
-		}
-	}
-	return err
+	return at, t.nodes[at].account
 }
 
-// add makes a member of a pod.
-func (t *gangTrial) add(ctx context.Context, c *Cluster, pod *corev1.Pod, known map[[sha256.Size]byte]int) error {
-	ask, err := c.Terms.ReadPod(pod)
-	if err != nil {
-		return err
-	}
-	says, err := wire.ReadMembership(pod)
-	if err != nil {
-		return err
-	}
-	m := plan.Member{Task: says.Task, Pod: suppose.Pod{Asks: wire.ReadAmounts(pod), Ports: wire.PortsOf(pod)}}
-	m.Size = m.Asks.Size()
-	if ask.Request.Pinnable() {
-		m.Candidate = &ledger.Candidate{Request: &ask.Request, Created: pod.CreationTimestamp.Unix()}
-	}
-	like, err := json.Marshal(slimPod(pod).Spec)
-	if err != nil {
-		return err
-	}
-	rules, err := json.Marshal(berthAnnotations(pod.Annotations))
-	if err != nil {
-		return err
-	}
-	t.budget.Spend(len(like) / 128)
-	key := sha256.Sum256(append(like, rules...))
-	k, ok := known[key]
-	if !ok && len(t.kinds) == plan.MaxKinds {
-		t.dear.Kinds = plan.MaxKinds + 1
-		t.budget.Spend(plan.Looks)
-		return nil
-	}
-	if !ok {
-		q := question{pod: pod, request: &ask.Request, said: ask.Said, rulesErr: ask.RulesErr, created: pod.CreationTimestamp.Unix(), amounts: m.Asks}
-		if t.classes == nil {
-			if t.classes, err = t.survey.classes(ctx, c, q.amounts); err != nil {
-				return err
-			}
+// prepare makes ready what nodes are asked about each kind.
+func (t *gangTrial) prepare(ctx context.Context, c *Cluster, claim *gangfit.Claim) (err error) {
+	all := amounts.List{}
+	for _, k := range t.asks.Kinds {
+		pod := t.pods[k.First]
+		ask, err := c.Terms.ReadPod(pod)
+		if err != nil {
+			return err
 		}
-		q.classes = t.classes
-		k, known[key] = len(t.kinds), len(t.kinds)
+		q := question{pod: pod, request: &ask.Request, said: ask.Said, rulesErr: ask.RulesErr, created: pod.CreationTimestamp.Unix(), amounts: wire.ReadAmounts(pod)}
+		all.Add(q.amounts)
 		t.kinds = append(t.kinds, &gangKind{question: q})
 	}
-	m.Kind = k
-	t.gang.Members = append(t.gang.Members, m)
+	if claim != nil {
+		all.Add(claim.Asked)
+	}
+	if t.classes, err = t.survey.classes(ctx, c, all); err != nil {
+		return err
+	}
+	for _, k := range t.kinds {
+		k.classes = t.classes
+	}
+	if t.asks.Claim = claim; claim != nil {
+		maps.DeleteFunc(claim.Asked, func(name string, _ int64) bool { return t.classes[corev1.ResourceName(name)] }) // a driver knows
+	}
+	t.asks.Room = t.room
 	return nil
 }
 
-// run plans, and says what came of it.
-func (t *gangTrial) run(e *ExplainedGang) {
-	if short := t.short(&e.Gang); short != "" {
-		e.Verdict = short
+// room counts what is there for a group that names resources.
+func (t *gangTrial) room(bool) *gangfit.Room {
+	var nodes []*corev1.Node
+	var pods []*corev1.Pod
+	for _, n := range t.nodes {
+		if n.object != nil {
+			nodes, pods = append(nodes, n.object), append(pods, t.survey.bound[n.name]...)
+		}
+	}
+	return gangs.RoomOn(nodes, pods, func(pod *corev1.Pod) gangfit.Occupant {
+		o := gangfit.Occupant{Priority: corev1helpers.PodPriority(pod), Leaving: pod.DeletionTimestamp != nil, Stays: wire.KeptFromEviction(pod)}
+		if part, of := gangs.PartOf(pod, true); of {
+			o.Gang = part.Says.Gang.String()
+		}
+		return o
+	})
+}
+
+// answer takes over what became of the members.
+func (t *gangTrial) answer(e *ExplainedGang, v *gangfit.Verdict) {
+	e.Verdict, e.Fit, e.Whole = v.String(), v.Fit, e.Whole || v.Whole
+	if v.Cut {
 		return
 	}
-	p := plan.Plan{Lacking: -1, Cut: true}
-	if !t.budget.Over() {
-		p = plan.Make(&t.gang, t, t.budget)
-	}
-	if p.Cut {
-		t.dear.Members, t.dear.Kinds, t.dear.Late = len(t.pods), max(t.dear.Kinds, len(t.kinds)), t.budget.Late()
-		e.Verdict = t.dear.String()
-		return
-	}
-	e.Whole = p.Whole
-	e.Fit += len(p.Places)
 	by := map[string]*GangPod{}
 	for i := range e.Pods {
 		by[e.Pods[i].Name] = &e.Pods[i]
 	}
-	for _, at := range p.Places {
+	for _, at := range v.Places {
 		one := by[t.pods[at.Member].Name]
 		one.State, one.Node, one.NUMANodes = StateWouldFit, t.nodes[at.Node].name, at.Got.NUMA.String()
 		if c := wire.VerdictOnly; at.Got.NUMA != 0 {
@@ -303,24 +311,13 @@ func (t *gangTrial) run(e *ExplainedGang) {
 			one.Certainty = c.String()
 		}
 	}
-	minimum := cmp.Or(e.Minimum, 1)
-	switch {
-	case p.Whole && p.Lacking < 0:
-		e.Verdict = "all fit now"
-	case p.Whole:
-		e.Verdict = fmt.Sprintf("the minimum fits now: %d, of %d", e.Fit, minimum)
-	case len(p.Waits) > 0:
-		e.Verdict = fmt.Sprintf("%d of %d pods fit now; nodes' next reports will decide on the others", e.Fit, minimum)
-	case len(p.Tangled) > 0:
-		e.Verdict = fmt.Sprintf("%d of %d pods fit now; others would in some of the orders in which kubelets may admit those of one second", e.Fit, minimum)
-	case p.Lacking < 0:
-		e.Verdict = fmt.Sprintf("%d of %d pods fit now, and of some task too few", e.Fit, minimum)
-	default:
-		e.Verdict = fmt.Sprintf("%d of %d pods fit now", e.Fit, minimum) + t.never()
+	if v.Lacking < 0 {
+		return
 	}
-	if p.Lacking >= 0 {
-		e.Lacking = t.lacking(&p)
+	if !v.Whole {
+		e.Verdict += t.never()
 	}
+	e.Lacking = t.lacking(&v.Plan)
 }
 
 // never names the resource that even empty nodes have too little of for the members that have to
@@ -335,74 +332,21 @@ func (t *gangTrial) never() string {
 	for _, name := range slices.Sorted(maps.Keys(asked)) {
 		least := slices.Sorted(slices.Values(append(asked[name], make([]int64, len(t.pods)-len(asked[name]))...)))
 		want := int64(0)
-		for _, amount := range least[:min(t.gang.Minimum, len(least))] {
+		for _, amount := range least[:min(t.asks.Minimum, len(least))] {
 			want += amount
 		}
-		all, told := t.survey.inAll(name)
-		if !told {
-			return ""
+		all := int64(0)
+		for _, room := range t.rooms {
+			has, told := room().Allocatable(name)
+			if !told {
+				return ""
+			}
+			all += has
 		}
 		if all > 0 && want > all {
 			has, wants := amounts.Texts(name, all, want)
 			return fmt.Sprintf("; not even empty nodes would do: they have %s %s in all, and these pods ask for %s", has, amounts.Name(name, all), wants)
 		}
-	}
-	return ""
-}
-
-// inAll is how much of a resource all nodes have together, unless some node does not tell.
-func (s *Survey) inAll(resource string) (all int64, told bool) {
-	for _, n := range s.nodes {
-		has, told := nodestate.Allocatable(n.object)
-		if n.object != nil && !told {
-			return 0, false
-		}
-		all += has[resource]
-	}
-	return all, true
-}
-
-// short says which of the resources that the group names can neither be had nor be freed, as the
-// scheduler does by its default arguments. What is kept for other groups only the scheduler knows:
-// it writes that into the group's status. A group that it has let in is not asked again.
-func (t *gangTrial) short(g *Gang) string {
-	if len(t.spec.Resources) == 0 || !gangs.NotLetIn(t.spec.Phase) {
-		return ""
-	}
-	var room gangs.Room
-	for _, n := range t.nodes {
-		has, told := nodestate.Allocatable(n.object)
-		if !told || n.object.Spec.Unschedulable {
-			continue
-		}
-		room.Offer(has)
-		for _, pod := range t.survey.bound[n.name] {
-			if wire.Ended(pod) {
-				continue
-			}
-			part, _ := gangs.PartOf(pod, true)
-			room.Take(&gangs.Occupant{
-				Asks: wire.ReadAmounts(pod), Priority: corev1helpers.PodPriority(pod), Gang: part.Says.Gang, Leaving: pod.DeletionTimestamp != nil,
-				Stays: wire.KeptFromEviction(pod),
-			})
-		}
-	}
-	c := gangs.Claim{Asked: wire.ReadResources(t.spec.Resources)}
-	maps.DeleteFunc(c.Asked, func(name string, _ int64) bool { return t.classes[corev1.ResourceName(name)] }) // a driver knows
-	for i, pod := range t.pods {
-		if priority := corev1helpers.PodPriority(pod); i == 0 || priority < c.Priority {
-			c.Priority = priority
-		}
-		c.EvictsNobody = c.EvictsNobody || pod.Spec.PreemptionPolicy != nil && *pod.Spec.PreemptionPolicy == corev1.PreemptNever
-	}
-	for _, pod := range g.pods {
-		if gangs.Done(pod, pod.Spec.NodeName != "") {
-			c.Asked.Take(wire.ReadAmounts(pod))
-			c.Asked.Take(amounts.List{amounts.Pods: 1})
-		}
-	}
-	if s := room.Short(&c); s != nil {
-		return s.String()
 	}
 	return ""
 }
@@ -414,14 +358,13 @@ const nodeLooks = 4
 // default scoring has them.
 func (t *gangTrial) Nodes(kind int) []int {
 	k := t.kinds[kind]
-	if k.said = make([]Answer, len(t.nodes)); !t.budget.Spend(nodeLooks * len(t.nodes)) {
-		return nil
+	if k.said == nil {
+		if k.said = make([]Answer, len(t.nodes)); !t.asks.Budget.Spend(nodeLooks * len(t.nodes)) {
+			return nil
+		}
+		affinity := nodeaffinity.GetRequiredNodeAffinity(k.pod)
+		inParallel(len(t.nodes), func(i int) { k.said[i] = k.askNode(t.survey, t.nodes[i], affinity, t.rooms[i]) })
 	}
-	affinity := nodeaffinity.GetRequiredNodeAffinity(k.pod)
-	inParallel(len(t.nodes), func(i int) {
-		n := t.nodes[i]
-		k.said[i] = k.askNode(t.survey, n, affinity, t.rooms[i])
-	})
 	var out []int
 	for i := range k.said {
 		if k.said[i].Answer == Admits || k.said[i].Answer == Waits {
@@ -432,18 +375,6 @@ func (t *gangTrial) Nodes(kind int) []int {
 	return out
 }
 
-// Widen implements plan.Field. Nodes leaves out none.
-func (t *gangTrial) Widen() bool { return false }
-
-// Coupled implements plan.Field. Affinity between pods is not looked at.
-func (t *gangTrial) Coupled(int) bool { return false }
-
-// Closed implements plan.Field.
-func (t *gangTrial) Closed(int, int) bool { return false }
-
-// Reopen implements plan.Field.
-func (t *gangTrial) Reopen(int) bool { return false }
-
 // Node implements plan.Field.
 func (t *gangTrial) Node(node int) suppose.Node {
 	return suppose.On(t.nodes[node].account, t.rooms[node]())
@@ -451,6 +382,15 @@ func (t *gangTrial) Node(node int) suppose.Node {
 
 // Admits implements plan.Field: Nodes has asked about everything that no member changes.
 func (t *gangTrial) Admits(int, int) bool { return true }
+
+// Waiting implements gangfit.Reporting: Nodes returns the nodes that wait, too.
+func (t *gangTrial) Waiting(int) []int { return nil }
+
+// Hoped implements gangfit.Reporting.
+func (t *gangTrial) Hoped(node int) suppose.Node { return suppose.On(nil, t.rooms[node]()) }
+
+// Hopes implements gangfit.Reporting.
+func (t *gangTrial) Hopes(int, int) bool { return true }
 
 // Put implements plan.Field.
 func (t *gangTrial) Put(int, int) {}
@@ -464,10 +404,8 @@ func (t *gangTrial) lacking(p *plan.Plan) *Lacking {
 	for _, at := range p.Places {
 		mates[at.Node]++
 	}
-	k := t.kinds[t.gang.Members[p.Lacking].Kind]
-	if k.said == nil {
-		t.Nodes(t.gang.Members[p.Lacking].Kind)
-	}
+	k := t.kinds[t.asks.Members[p.Lacking].Kind]
+	t.Nodes(t.asks.Members[p.Lacking].Kind) // if it has not been asked about
 	out := &Lacking{Pod: t.pods[p.Lacking].Name, Nodes: make([]Answer, len(t.nodes))}
 	inParallel(len(t.nodes), func(i int) {
 		if out.Nodes[i] = k.said[i]; mates[i] > 0 {
@@ -482,7 +420,7 @@ func (t *gangTrial) lacking(p *plan.Plan) *Lacking {
 
 // again asks a node about the member that got none, with its mates where they would be.
 func (t *gangTrial) again(p *plan.Plan, node int) (a Answer) {
-	member := &t.gang.Members[p.Lacking]
+	member := &t.asks.Members[p.Lacking]
 	q, with, on := t.kinds[member.Kind].question, *t.nodes[node], p.Node(node)
 	if with.account = on.Account(); on.Pins(&member.Pod) {
 		q.request = member.Candidate.Request

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-dev/berth/internal/amounts"
+	"github.com/berth-dev/berth/internal/gangfit"
 	"github.com/berth-dev/berth/internal/nodestate"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
@@ -50,7 +51,7 @@ func (s *Survey) Start(ctx context.Context, c *Cluster) (all []StartNode, notes 
 	if err != nil {
 		notes = append(notes, fmt.Sprintf("PodDisruptionBudgets are not known, and keep nobody: %v", err))
 	}
-	may := mover{priority: systemCritical, budgets: readBudgets(budgets)}
+	may := mover{priority: gangfit.SystemCritical, budgets: readBudgets(budgets)}
 	for _, name := range s.Names() {
 		n := s.nodes[name]
 		why := n.closed()

@@ -12,7 +12,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 
+	"github.com/berth-dev/berth/internal/gangfit"
 	"github.com/berth-dev/berth/internal/moving"
 	"github.com/berth-dev/berth/internal/wire"
 )
@@ -32,10 +34,6 @@ const (
 // remakers are the kinds of controllers that make a pod again whenever it goes, and whose pods lose
 // no work by that. Others may count it as failed (a TaskRun), or lose what it did (a Job).
 var remakers = []string{"ReplicaSet", "StatefulSet", "ReplicationController"}
-
-// systemCritical is the lowest priority of what the cluster cannot do without
-// (scheduling.SystemCriticalPriority).
-const systemCritical = 2_000_000_000
 
 // budget is a PodDisruptionBudget, understood.
 type budget struct {
@@ -87,9 +85,9 @@ func (m *mover) stays(pod *corev1.Pod, n *node) string {
 		return "nothing would replace it: no controller owns it"
 	case owner.Kind == "DaemonSet":
 		return "its DaemonSet wants it on this node"
-	case priorityOf(pod) >= systemCritical:
+	case corev1helpers.PodPriority(pod) >= gangfit.SystemCritical:
 		return "it is critical for the system"
-	case priorityOf(pod) > m.priority:
+	case corev1helpers.PodPriority(pod) > m.priority:
 		return "its priority is higher"
 	case pod.Spec.SchedulerName != m.scheduler:
 		return "another scheduler places it"
@@ -148,13 +146,6 @@ func (m *mover) budgeted(pod *corev1.Pod) string {
 		return fmt.Sprintf("PodDisruptionBudget %s allows no disruption now", m.budgets[of[i]].name)
 	}
 	return ""
-}
-
-func priorityOf(pod *corev1.Pod) int32 {
-	if pod.Spec.Priority == nil {
-		return 0
-	}
-	return *pod.Spec.Priority
 }
 
 // unpinned says that no kubelet pins anything for the pod, so that no report has to list it.

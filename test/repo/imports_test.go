@@ -51,7 +51,7 @@ internal/version          :
 internal/ledger           : topology placement
 internal/sim              : placement
 internal/simulate/trace   :
-internal/simulate         : topology placement internal/amounts internal/defrag internal/demand internal/ledger internal/rank internal/simulate/trace internal/suggest internal/suppose
+internal/simulate         : topology placement internal/amounts internal/defrag internal/demand internal/gangfit internal/ledger internal/plan internal/rank internal/simulate/trace internal/suggest internal/suppose
 internal/demand           :
 internal/rank             : topology placement internal/demand internal/ledger
 internal/plan             : topology placement internal/ledger internal/suppose
@@ -59,7 +59,8 @@ internal/suppose          : placement internal/amounts internal/ledger
 internal/defrag           : placement internal/amounts internal/suppose
 internal/moving           : internal/wire
 internal/wire             : internal/clip topology placement placement/joint api/... internal/amounts internal/kubeletstate
-internal/gangs            : internal/amounts internal/wire
+internal/gangfit          : internal/amounts internal/plan internal/suppose
+internal/gangs            : internal/gangfit internal/ledger internal/plan internal/suppose internal/wire
 internal/suggest          :
 internal/turns            :
 internal/pasted           :
@@ -70,7 +71,7 @@ internal/featuregates     : internal/suggest
 internal/strict           : internal/suggest internal/wire
 internal/kubeletconfig    : internal/pasted internal/suggest internal/strict internal/wire placement
 internal/nodestate        : topology placement api/... internal/amounts internal/demand internal/ledger internal/wire
-internal/survey           : internal/demand internal/gangs topology placement api/... internal/stranded internal/amounts internal/apiclient internal/suppose internal/defrag internal/moving internal/machineview internal/manifest internal/ledger internal/rank internal/plan internal/wire internal/nodestate internal/suggest
+internal/survey           : internal/demand internal/gangfit internal/gangs topology placement api/... internal/stranded internal/amounts internal/apiclient internal/suppose internal/defrag internal/moving internal/machineview internal/manifest internal/ledger internal/rank internal/plan internal/wire internal/nodestate internal/suggest
 internal/web              : internal/bounded internal/clip topology internal/machineview internal/manifest internal/survey internal/version internal/wire
 internal/manifest         : api/... internal/amounts internal/strict internal/suggest internal/wire
 internal/whatif           : topology placement sysfs internal/lscpu internal/pasted internal/machineview internal/amounts internal/capture internal/featuregates internal/kubeletconfig internal/kubeletstate internal/sim internal/suggest internal/suppose internal/survey internal/wire
@@ -80,10 +81,10 @@ internal/scheduler/later  :
 internal/scheduler/handover: internal/scheduler/later internal/turns
 internal/scheduler/lead   :
 internal/scheduler/outcome: internal/scheduler/later internal/turns
-internal/scheduler/gang   : internal/apiclient internal/amounts internal/suppose internal/gangs internal/clip placement internal/ledger internal/plan internal/wire internal/scheduler/later internal/scheduler/lead api/scheduling/...
+internal/scheduler/gang   : internal/apiclient internal/amounts internal/suppose internal/gangfit internal/gangs internal/clip placement internal/ledger internal/plan internal/wire internal/scheduler/later internal/scheduler/lead api/scheduling/...
 internal/scheduler/reservation : internal/clip placement internal/apiclient internal/ledger internal/wire internal/scheduler/later internal/scheduler/lead api/scheduling/koordinator/v1alpha1
 internal/scheduler/nodes  : topology placement internal/apiclient internal/demand internal/ledger internal/rank internal/wire internal/scheduler/wake internal/scheduler/later api/... internal/nodestate
-internal/scheduler        : internal/apiclient internal/bounded internal/gangs internal/suppose placement internal/amounts internal/ledger internal/rank internal/wire internal/version internal/scheduler/wake internal/scheduler/nodes internal/scheduler/later internal/scheduler/handover internal/scheduler/gang internal/scheduler/lead internal/scheduler/outcome internal/scheduler/reservation api/... internal/nodestate
+internal/scheduler        : internal/apiclient internal/bounded internal/gangfit internal/gangs internal/suppose placement internal/amounts internal/ledger internal/rank internal/wire internal/version internal/scheduler/wake internal/scheduler/nodes internal/scheduler/later internal/scheduler/handover internal/scheduler/gang internal/scheduler/lead internal/scheduler/outcome internal/scheduler/reservation api/... internal/nodestate
 internal/scheduler/command: internal/bounded internal/clip internal/scheduler internal/scheduler/outcome internal/scheduler/reservation internal/scheduler/gang internal/version
 internal/offer            : internal/atomicfile internal/clip topology internal/strict internal/suggest internal/wire
 scheduler                 : placement internal/scheduler internal/scheduler/command
@@ -118,7 +119,7 @@ build/...                 : ...
 `
 
 // pure packages know neither Kubernetes nor logging nor metrics: they can be embedded anywhere.
-const pure = "topology placement sysfs internal/amounts internal/bounded internal/demand internal/stranded internal/suggest internal/ledger internal/rank internal/turns internal/plan internal/suppose internal/defrag internal/sim internal/simulate internal/capture internal/lscpu internal/pasted internal/child test/protocol"
+const pure = "topology placement sysfs internal/amounts internal/bounded internal/demand internal/stranded internal/suggest internal/ledger internal/rank internal/turns internal/plan internal/suppose internal/gangfit internal/defrag internal/sim internal/simulate internal/capture internal/lscpu internal/pasted internal/child test/protocol"
 
 // strangers never import one another: each talks to the others through the API server alone.
 const strangers = "internal/scheduler internal/agent internal/jobs internal/web"

@@ -5,9 +5,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 
 	"github.com/berth-dev/berth/internal/amounts"
+	"github.com/berth-dev/berth/internal/gangfit"
 	"github.com/berth-dev/berth/internal/gangs"
 	"github.com/berth-dev/berth/internal/scheduler/later"
 	"github.com/berth-dev/berth/internal/wire"
@@ -18,6 +18,24 @@ type Terms struct {
 	Admission gangs.Admission
 	// EvictsNobody: no pod is evicted for a gang.
 	EvictsNobody bool
+}
+
+// admitter lets groups in that name resources, and keeps for them what they have not used yet. The
+// book's lock protects it.
+type admitter struct {
+	*book
+	// admitted are the groups with objects that name resources and were let in: as many as there
+	// are such objects.
+	admitted map[wire.GangKey]*admission
+	// spoiled are namespaces for whose groups something was kept and no pod came to a node, and
+	// until when nothing is kept from other namespaces for groups without nodes.
+	spoiled map[string]time.Time
+	// vacant are objects of groups without enough pods that wait to be let in.
+	vacant          map[wire.GangKey]vacancy
+	lookingAtVacant bool
+	vacantLooks     int
+	// tellStatus has the status of a group written.
+	tellStatus func(*group)
 }
 
 // admission is that of a group which names resources and was let in. What it has not used yet is
@@ -35,7 +53,7 @@ type admission struct {
 
 // admit notes that a group is let in or, if placed, that it gets its first nodes. For so long what
 // it has not used is kept. The caller holds the lock.
-func (b *book) admit(key wire.GangKey, a admission, keep time.Duration) {
+func (b *admitter) admit(key wire.GangKey, a admission, keep time.Duration) {
 	if was := b.admitted[key]; was != nil && (was.placed || !a.placed) {
 		return
 	}
@@ -52,7 +70,7 @@ func (b *book) admit(key wire.GangKey, a admission, keep time.Duration) {
 const spoiledFor = 10
 
 // expire ends what is kept for a group: it is there for others.
-func (b *book) expire(key wire.GangKey, a *admission) {
+func (b *admitter) expire(key wire.GangKey, a *admission) {
 	b.mu.Lock()
 	if b.admitted[key] == a && !a.until.IsZero() && !a.placed {
 		b.spoil(key.Namespace)
@@ -64,7 +82,7 @@ func (b *book) expire(key wire.GangKey, a *admission) {
 // spoil notes that something was kept for a group of a namespace that never came to a node: a
 // tenant who does so again and again keeps nothing from other namespaces meanwhile. The caller
 // holds the lock.
-func (b *book) spoil(namespace string) {
+func (b *admitter) spoil(namespace string) {
 	now := b.Clock.Now()
 	maps.DeleteFunc(b.spoiled, func(_ string, until time.Time) bool { return !now.Before(until) })
 	keep := b.terms(volcanoScheduler).Admission.KeepFor.Duration
@@ -73,7 +91,7 @@ func (b *book) spoil(namespace string) {
 
 // discharge forgets the admission of a group whose object is gone, and returns if something was
 // kept for it. The caller holds the lock.
-func (b *book) discharge(key wire.GangKey) (kept bool) {
+func (b *admitter) discharge(key wire.GangKey) (kept bool) {
 	a := b.admitted[key]
 	delete(b.admitted, key)
 	kept = a != nil && b.Clock.Now().Before(a.until)
@@ -84,7 +102,7 @@ func (b *book) discharge(key wire.GangKey) (kept bool) {
 }
 
 // keepsNothing ends what is kept for a group, which stays let in. The caller holds the lock.
-func (b *book) keepsNothing(key wire.GangKey) {
+func (b *admitter) keepsNothing(key wire.GangKey) {
 	if a := b.admitted[key]; a != nil && b.Clock.Now().Before(a.until) {
 		a.until = time.Time{}
 		b.callAt(b.Clock.Now(), b.stirred)
@@ -93,7 +111,7 @@ func (b *book) keepsNothing(key wire.GangKey) {
 
 // holds says whether something is kept for a group, also from other namespaces. Such a group is not
 // asked again. The caller holds the lock.
-func (b *book) holds(key wire.GangKey) bool {
+func (b *admitter) holds(key wire.GangKey) bool {
 	a, now := b.admitted[key], b.Clock.Now()
 	return a != nil && now.Before(a.until) && (a.placed || !now.Before(b.spoiled[key.Namespace]))
 }
@@ -102,7 +120,7 @@ func (b *book) holds(key wire.GangKey) bool {
 // were let in. Ones of lower priority would be evicted for it. The attempt counts members that are
 // on their way to their nodes as the scheduler's cache does; otherwise the watch has not shown them
 // yet. The caller holds the lock.
-func (b *book) keptFrom(key wire.GangKey, priority int32, attempt bool) amounts.List {
+func (b *admitter) keptFrom(key wire.GangKey, priority int32, attempt bool) amounts.List {
 	kept, now := amounts.List{}, b.Clock.Now()
 	for other, a := range b.admitted {
 		g := b.groups[other]
@@ -167,56 +185,48 @@ func (m *member) takes() amounts.List {
 
 // claim is what a group has to be let in for before it is planned; nil for nothing. The caller
 // holds the lock.
-func (b *book) claim(g *group) *gangs.Claim {
+func (b *admitter) claim(g *group) *gangfit.Claim {
 	if g.Whole || len(g.spec.Resources) == 0 || b.holds(g.key) {
 		return nil
 	}
 	priority := g.lowest(0)
-	return &gangs.Claim{Asked: g.unused(wire.ReadResources(g.spec.Resources), true), Kept: b.keptFrom(g.key, priority, true), Priority: priority}
+	return &gangfit.Claim{Asked: g.unused(wire.ReadResources(g.spec.Resources), true), Kept: b.keptFrom(g.key, priority, true), Priority: priority}
 }
 
-// short says which of the resources that the group names can neither be had nor be freed.
-func (t *trial) short() string {
-	if t.job.claim == nil || t.profile.Terms.Admission.Gate == gangs.GateNone {
-		return ""
+// claim completes what the group names: by what a trial knows of the profile and of the nodes.
+func (t *trial) claim() {
+	q, terms := &t.job.gang, &t.profile.Terms
+	if q.Claim == nil || terms.Admission.Gate == gangs.GateNone {
+		q.Claim = nil
+		return
 	}
-	c := *t.job.claim
-	c.Asked = Countable(t.profile.Handle, c.Asked, nil)
-	c.Overcommit, c.EvictsNobody = t.profile.Terms.Admission.OvercommitFactor, t.profile.Terms.EvictsNobody || !mayPreempt(t.job.pods)
-	var free, all gangs.Room
+	q.Claim.Asked = Countable(t.profile.Handle, q.Claim.Asked, nil)
+	q.Claim.Overcommit, q.Claim.EvictsNobody = terms.Admission.OvercommitFactor, terms.EvictsNobody || !gangs.MayPreempt(t.job.Pods)
+	q.Room = t.room
+}
+
+// room counts what is there for a group that names resources.
+func (t *trial) room(oneByOne bool) *gangfit.Room {
+	out := new(gangfit.Room)
 	for _, info := range t.infos {
 		if info.Node().Spec.Unschedulable {
 			continue
 		}
 		has, used := countOf(info.GetAllocatable()), countOf(info.GetRequested())
 		has[amounts.Pods], used[amounts.Pods] = int64(info.GetAllocatable().GetAllowedPodNumber()), int64(len(info.GetPods()))
-		free.Offer(has)
-		free.Hold(used)
-	}
-	if free.Short(&c) == nil { // which spares looking at every pod
-		return ""
-	}
-	for _, info := range t.infos {
-		if info.Node().Spec.Unschedulable {
+		out.Offer(has)
+		if !oneByOne {
+			out.Hold(used)
 			continue
 		}
-		has := countOf(info.GetAllocatable())
-		has[amounts.Pods] = int64(info.GetAllocatable().GetAllowedPodNumber())
-		all.Offer(has)
 		for _, body := range info.GetPods() {
-			o := t.job.occupant(body.GetPod())
+			o := t.job.others.Occupant(body.GetPod())
 			o.Asks = countOf(body.CalculateResource().Resource)
-			all.Take(&o)
+			out.Take(&o)
 		}
 	}
-	if s := all.Short(&c); s != nil {
-		return s.String()
-	}
-	return ""
+	return out
 }
 
-// Occupant is a pod on a node as admission sees it, without what it asks for.
-func (gs *Groups) Occupant(pod *corev1.Pod) gangs.Occupant {
-	of := gs.gangOf(pod)
-	return gangs.Occupant{Priority: corev1helpers.PodPriority(pod), Gang: of, Leaving: gs.isLeaving(pod), Stays: gs.protects(pod) || gs.keepsPods(of)}
-}
+// Occupant is a pod on a node as others see it that want its place, without what it asks for.
+func (gs *Groups) Occupant(pod *corev1.Pod) gangfit.Occupant { return gs.evictor.Occupant(pod) }

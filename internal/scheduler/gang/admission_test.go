@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/berth-dev/berth/internal/gangfit"
 	"github.com/berth-dev/berth/internal/gangs"
 	"github.com/berth-dev/berth/internal/wire"
 )
@@ -98,8 +99,8 @@ func TestProtectedPodsMakeNoRoom(t *testing.T) {
 		"nothing is protected":        {nil, nil, 9, "Inqueue"},
 		"a pod is":                    {nil, keep, 9, "Pending"},
 		"the gang is":                 {keep, nil, 9, "Pending"},
-		"not from what is critical":   {nil, keep, gangs.SystemCritical, "Inqueue"},
-		"nor the gang from such pods": {keep, nil, gangs.SystemCritical, "Inqueue"},
+		"not from what is critical":   {nil, keep, gangfit.SystemCritical, "Inqueue"},
+		"nor the gang from such pods": {keep, nil, gangfit.SystemCritical, "Inqueue"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, 1, func(w *world) {
@@ -275,12 +276,12 @@ func TestAnAdmissionGoesWithItsObject(t *testing.T) {
 		for _, name := range []string{"a", "b"} {
 			key := w.object(name, 1, "4", func(g *wire.Gang) { g.Key.Namespace = "of-" + name })
 			w.run(time.Second)
-			if w.phase(key) != "Inqueue" || len(w.groups.admitted) != 1 {
-				t.Fatalf("%s is %s, and %d are remembered", name, w.phase(key), len(w.groups.admitted))
+			if w.phase(key) != "Inqueue" || len(w.groups.admitter.admitted) != 1 {
+				t.Fatalf("%s is %s, and %d are remembered", name, w.phase(key), len(w.groups.admitter.admitted))
 			}
 			w.groups.ObjectGone(key)
-			if len(w.groups.admitted) > 0 || len(w.groups.spoiled) != 1 {
-				t.Errorf("%d groups are remembered and %d namespaces, want none and one", len(w.groups.admitted), len(w.groups.spoiled))
+			if len(w.groups.admitter.admitted) > 0 || len(w.groups.admitter.spoiled) != 1 {
+				t.Errorf("%d groups are remembered and %d namespaces, want none and one", len(w.groups.admitter.admitted), len(w.groups.admitter.spoiled))
 			}
 			w.run(time.Hour)
 		}

@@ -51,7 +51,7 @@ func TestSurveyAgrees(t *testing.T) {
 		for key, spec := range w.objects {
 			w.groups.ObjectSeen(spec, wrongs[key])
 		}
-		shown, err := opened(t, pods, objects).Gangs(t.Context())
+		shown, err := opened(t, map[string]any{"kind": "BerthSnapshot", "version": 1, "taken": time.Unix(1_700_000_200, 0), "staleAfter": "1m", "pods": pods, "podGroups": objects}).Gangs(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -136,14 +136,12 @@ func groupOf(random *rand.Rand, name string) *volcano.PodGroup {
 	return o
 }
 
-// opened is a snapshot of the pods and objects, as the command line opens one.
-func opened(t *testing.T, pods []*corev1.Pod, objects []*volcano.PodGroup) *survey.Cluster {
+// opened is a snapshot, as the command line opens one.
+func opened(t *testing.T, snapshot map[string]any) *survey.Cluster {
 	t.Helper()
 	var file bytes.Buffer
 	packed := gzip.NewWriter(&file)
-	err := json.NewEncoder(packed).Encode(map[string]any{
-		"kind": "BerthSnapshot", "version": 1, "taken": time.Unix(1_700_000_200, 0), "staleAfter": "1m", "pods": pods, "podGroups": objects,
-	})
+	err := json.NewEncoder(packed).Encode(snapshot)
 	if err == nil {
 		err = packed.Close()
 	}

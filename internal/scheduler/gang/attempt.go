@@ -22,42 +22,53 @@ type Turn struct {
 	Held *fwk.Status
 }
 
-// PreFilter tells a member where it goes. The first one of a ready group has all planned. The queue
-// of the ones that back off does not ask PreEnqueue, so the group's state is asked for again.
+// PreFilter tells a member where it goes. The first one of a ready group has all planned: an
+// attempt takes down what it needs, and no lock is held while it goes on.
 func (gs *Groups) PreFilter(ctx context.Context, profile Profile, pod *corev1.Pod) Turn {
 	if !wire.InGang(pod) {
 		return Turn{}
 	}
 	gs.mu.Lock()
+	turn, a := gs.turn(pod)
+	gs.mu.Unlock()
+	if a == nil {
+		return turn
+	}
+	r := a.job.try(ctx, profile)
+	planDuration.Observe(gs.Clock.Now().Sub(a.begun).Seconds())
+	o := a.outcome(r)
+	gs.mu.Lock()
+	defer gs.mu.Unlock()
+	return gs.conclude(a, o, &profile.Terms)
+}
+
+// turn tells a member where it goes, or returns the attempt to find that out. The queue of the ones
+// that back off does not ask PreEnqueue, so the group's state is asked for again. The caller holds
+// the lock.
+func (gs *Groups) turn(pod *corev1.Pod) (Turn, *attempt) {
 	g := gs.of[pod.UID]
 	if g == nil {
-		gs.mu.Unlock()
-		return Turn{Held: notNow(unseen)}
+		return Turn{Held: notNow(unseen)}, nil
 	}
 	if at := g.placeOf(pod.UID); at != nil {
-		defer gs.mu.Unlock()
-		return Turn{Node: at.node}
+		return Turn{Node: at.node}, nil
 	}
 	if why := gs.gate(g, pod.UID); why != "" {
-		defer gs.mu.Unlock()
-		return Turn{Held: notNow(why)}
+		return Turn{Held: notNow(why)}, nil
 	}
 	if g.settled() && !g.asksOf(pod) {
-		defer gs.mu.Unlock()
-		return Turn{}
+		return Turn{}, nil
 	}
-	if until := gs.shares.Until(pod.Namespace); gs.Clock.Now().Before(until) {
-		defer gs.mu.Unlock()
-		return Turn{Held: gs.holdUntil(g, pod, until)}
+	now := gs.Clock.Now()
+	if until := gs.shares.Until(pod.Namespace); now.Before(until) {
+		return Turn{Held: gs.holdUntil(g, pod, until)}, nil
 	}
-	a := attempt{Groups: gs, group: g, pod: pod, job: gs.job(g, pod.UID), terms: profile.Terms}
-	a.job.occupant = gs.Occupant
-	gs.mu.Unlock()
-
-	a.begun = gs.Clock.Now()
-	a.result = a.job.try(ctx, profile)
-	planDuration.Observe(gs.Clock.Now().Sub(a.begun).Seconds())
-	return a.conclude()
+	a := &attempt{group: g, pod: pod, job: gs.job(g, pod.UID), begun: now}
+	if !a.job.single {
+		a.job.gang.Claim = gs.admitter.claim(g)
+	}
+	a.job.others, a.job.patient = gs.evictor, func(reports bool) bool { return gs.patient(a, reports) }
+	return Turn{}, a
 }
 
 // holdUntil holds a member until it may be tried. The caller holds the lock.
@@ -72,67 +83,79 @@ func (gs *Groups) holdUntil(g *group, pod *corev1.Pod, until time.Time) *fwk.Sta
 	return notNow("gangs of namespace " + pod.Namespace + " have been tried without success, and have had their share of the scheduler's time")
 }
 
-// attempt is one try to place a group, or a pod that comes after its gang: the cycle of pod.
-type attempt struct {
-	*Groups
-	group  *group
-	pod    *corev1.Pod
-	job    *job
-	result *result
-	begun  time.Time
-	terms  Terms
+// patient reports if nobody is evicted yet for an attempt that did not succeed, because the reports
+// of nodes may show room: that is not awaited for ever.
+func (gs *Groups) patient(a *attempt, reports bool) bool {
+	gs.mu.Lock()
+	defer gs.mu.Unlock()
+	wait, m := &a.group.Wait, a.group.members[a.pod.UID]
+	if a.job.single {
+		if m == nil { // it was deleted meanwhile
+			return true
+		}
+		wait = &m.Wait
+	}
+	return wait.Patient(reports, gs.Clock.Now())
 }
 
-// conclude reserves the plan, or notes why there is none.
-func (a *attempt) conclude() Turn {
-	r := a.result
+// attempt is one try to place a group, or a pod that comes after its gang: the cycle of pod. The
+// group is for Groups to change.
+type attempt struct {
+	group *group
+	pod   *corev1.Pod
+	job   *job
+	begun time.Time
+}
+
+// outcome is what an attempt has come to: a plan that is reserved, or why there is none.
+type outcome struct {
+	plan *planned
+	// failed is the reason for which there is none, as it is counted; "" if only reports of nodes
+	// are missing.
+	failed, why string
+	// evicts is what it takes for the members to fit; nil if nobody is evicted.
+	evicts *eviction
+	// asked: nodes were asked, so that what the group names is there.
+	asked bool
+}
+
+// outcome draws the conclusion from a trial. A plan is reserved.
+func (a *attempt) outcome(r *result) *outcome {
 	switch {
-	case a.job.single && r.wrong != nil:
-		return a.singleDoesNotFit(r.wrong.Message(), nil)
 	case r.wrong != nil:
-		return a.vain(r.wrong.Message(), failedInput)
-	case r.Cut && a.job.single:
-		return a.singleDoesNotFit(r.trial.tooDear(), nil)
+		return &outcome{failed: failedInput, why: r.wrong.Message()}
 	case r.Cut:
-		return a.tooDear()
-	case !r.Whole && a.job.single:
-		return a.noPlaceBeside()
+		return &outcome{failed: failedBudget, why: r.Dear.String()}
 	case !r.Whole:
-		return a.doesNotFit()
+		return a.doesNotFit(r)
 	}
 	p, refused := a.job.reserve(a.group, r)
 	if refused != "" {
-		return a.vain(refused, failedChanged)
+		return &outcome{failed: failedChanged, why: refused}
 	}
-	p.took = a.Clock.Now().Sub(a.begun)
-	return a.begin(p)
+	return &outcome{plan: p}
 }
 
-// begin begins to carry a plan out that was reserved.
-func (a *attempt) begin(p *planned) Turn {
-	g := a.group
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if !a.stillThere(g, p) {
-		p.forget()
-		return Turn{Held: notNow("a member left while its gang was planned")}
+// doesNotFit finds out why the members do not fit, and who would have to go for them.
+func (a *attempt) doesNotFit(r *result) *outcome {
+	o := &outcome{failed: failedCapacity, why: a.job.explain(r), asked: r.Short == nil}
+	waits := r.Hopes()
+	if r.Short == nil && !a.job.patient(waits) {
+		e, stopped := a.job.evict(r)
+		if o.evicts = e; e == nil && stopped {
+			o.why += "; " + searchCut
+		}
 	}
-	g.plan, g.kept = p, nil
-	a.passed(true)
-	a.on(g, gangs.PlanMade{Timeout: a.timeout(g)})
-	p.deadline = g.Together
-	a.following = append(a.following, p)
-	plansMade.Inc()
-	a.Logger.V(2).Info("Gang is planned", "gang", g.key, "members", len(p.places), "minimum", g.spec.Minimum)
-	at := p.by[a.pod.UID]
-	if at == nil {
-		return Turn{Held: notNow(g.key.String() + " is being placed without this pod")}
+	switch {
+	case o.evicts != nil:
+		o.why += "; it " + o.evicts.text()
+		if !a.job.single {
+			a.job.nominate(r.trial, o.evicts, a.pod.UID)
+		}
+	case waits: // a report will tell, and costs nobody anything
+		o.failed = ""
 	}
-	at.sent = true
-	if !a.follows {
-		go a.Activate(a.job.named())
-	}
-	return Turn{Node: at.node}
+	return o
 }
 
 // reserve reserves what was planned, whole. It says which member was refused after all, and
@@ -141,12 +164,12 @@ func (j *job) reserve(g *group, r *result) (p *planned, refused string) {
 	p = &planned{group: g, by: map[types.UID]*place{}, alone: make(chan struct{})}
 	for _, at := range r.Places {
 		account := r.trial.Account(at.Node)
-		pod, c := j.pods[at.Member], j.gang.Members[at.Member].Candidate
+		pod, c := j.Pods[at.Member], j.gang.Members[at.Member].Candidate
 		if c == nil {
 			account = nil
 		}
 		made := &place{
-			uid: pod.UID, task: j.tasks[at.Member], node: r.trial.name(at.Node), account: account, wave: at.Wave,
+			uid: pod.UID, task: j.Tasks[at.Member], node: r.trial.name(at.Node), account: account, wave: at.Wave,
 			written: make(chan struct{}), over: make(chan struct{}),
 		}
 		p.places = append(p.places, made)
@@ -172,157 +195,122 @@ func (j *job) reserve(g *group, r *result) (p *planned, refused string) {
 	return p, ""
 }
 
-// vain notes that a group was tried in vain, and backs it off.
-func (a *attempt) vain(why, reason string) Turn {
-	held := notNow(why)
-	plansDropped.WithLabelValues(reason).Inc()
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.pause()
-	a.on(a.group, gangs.Failed{})
-	a.tell(a.group, a.pod, held.Message())
-	return Turn{Held: held}
+// conclude does what follows from the outcome of an attempt. The caller holds the lock.
+func (gs *Groups) conclude(a *attempt, o *outcome, terms *Terms) Turn {
+	switch {
+	case o.plan != nil:
+		return gs.carryOut(a, o.plan, terms)
+	case o.failed == failedChanged || o.failed == failedInput && !a.job.single:
+		plansDropped.WithLabelValues(o.failed).Inc()
+		held := notNow(o.why)
+		gs.pause(a)
+		gs.on(a.group, gangs.Failed{})
+		gs.teller.tell(a.group, a.pod, held.Message())
+		return Turn{Held: held}
+	case a.job.single:
+		return gs.noPlaceBeside(a, o)
+	}
+	return gs.misfit(a, o, terms)
 }
 
-// pause notes what the attempt has taken, and returns how long the gang is not tried, whatever
-// changes. The caller holds the lock.
-func (a *attempt) pause() time.Duration {
-	now := a.Clock.Now()
-	until := a.shares.Spend(a.pod.Namespace, now.Sub(a.begun), now)
+// carryOut begins to carry a plan out that was reserved. The caller holds the lock.
+func (gs *Groups) carryOut(a *attempt, p *planned, terms *Terms) Turn {
+	g := a.group
+	if !gs.stillThere(g, p) {
+		p.forget()
+		return Turn{Held: notNow("a member left while its gang was planned")}
+	}
+	p.took = gs.Clock.Now().Sub(a.begun)
+	g.plan, g.kept = p, nil
+	gs.passed(g, terms, terms.Admission.KeepFor.Duration)
+	gs.on(g, gangs.PlanMade{Timeout: gs.timeout(g)})
+	p.deadline = g.Together
+	gs.following = append(gs.following, p)
+	plansMade.Inc()
+	gs.Logger.V(2).Info("Gang is planned", "gang", g.key, "members", len(p.places), "minimum", g.spec.Minimum)
+	at := p.by[a.pod.UID]
+	if at == nil {
+		return Turn{Held: notNow(g.key.String() + " is being placed without this pod")}
+	}
+	at.sent = true
+	if !gs.follows {
+		go gs.Activate(a.job.named())
+	}
+	return Turn{Node: at.node}
+}
+
+// misfit notes that a group does not fit, or is too dear to be planned. It is tried again when the
+// cluster has changed. The caller holds the lock.
+func (gs *Groups) misfit(a *attempt, o *outcome, terms *Terms) Turn {
+	g, why := a.group, o.why
+	g.kept = nil
+	if o.asked {
+		gs.passed(g, terms, 0) // it is planned whole or not at all, so that others may go first
+	}
+	m := gangs.Misfit{Tried: a.job.stirs, Stirs: gs.stirs, Pause: gs.pause(a), Lacking: o.failed == failedCapacity && o.evicts == nil}
+	switch o.failed {
+	case failedBudget:
+		m.Why = g.key.String() + ": " + why
+	case failedCapacity:
+		why = "does not fit: " + why
+		m.Why = g.key.String() + " " + why
+	default:
+		why = "waits for nodes' next reports: " + why
+		m.Why = g.key.String() + " " + why
+	}
+	if o.failed != "" {
+		plansDropped.WithLabelValues(o.failed).Inc()
+	}
+	if m.Lacking {
+		gs.admitter.keepsNothing(g.key)
+	}
+	if e := o.evicts; e != nil {
+		g.keep(a.job, e, a.pod.UID)
+		gs.evictor.sendAway(e.victims, g.key.String())
+	}
+	gs.on(g, m)
+	gs.teller.tell(g, a.pod, why)
+	if o.failed == failedCapacity {
+		return Turn{Held: fwk.NewStatus(fwk.Unschedulable, "Berth: "+m.Why)}
+	}
+	return Turn{Held: notNow(m.Why)}
+}
+
+// noPlaceBeside notes that a pod has no place beside its gang, which has its minimum. Others that
+// come after it are not kept waiting. The caller holds the lock.
+func (gs *Groups) noPlaceBeside(a *attempt, o *outcome) Turn {
+	g, pod := a.group, a.pod
+	why := "pod " + pod.Name + " comes after its gang, and asks about its mates' NUMA nodes: " + o.why
+	nominated := ""
+	if e := o.evicts; e != nil {
+		nominated = e.nodes[pod.UID]
+		gs.evictor.sendAway(e.victims, "pod "+pod.Namespace+"/"+pod.Name)
+	}
+	if m := g.members[pod.UID]; m != nil {
+		now, pause := gs.Clock.Now(), gs.pause(a)
+		m.Begin(&gangs.Misfit{Why: why, Tried: a.job.stirs, Stirs: gs.stirs, Pause: pause}, now)
+		m.nominated, gs.lone[pod.UID] = nominated, g
+		for _, pause := range []time.Duration{pause, gangs.LongestWait} {
+			gs.callAt(now.Add(pause), func() { gs.lookAlone(pod.UID) })
+		}
+	}
+	gs.teller.tell(g, pod, why)
+	return Turn{Held: fwk.NewStatus(fwk.Unschedulable, "Berth: "+why)}
+}
+
+// pause notes what an attempt without success has taken, and returns how long the gang is not
+// tried, whatever changes. The caller holds the lock.
+func (gs *Groups) pause(a *attempt) time.Duration {
+	now := gs.Clock.Now()
+	until := gs.shares.Spend(a.pod.Namespace, now.Sub(a.begun), now)
 	return max(gangs.ShortestPause, until.Sub(now))
 }
 
-// tooDear notes that a group asks for too much to be planned.
-func (a *attempt) tooDear() Turn {
-	plansDropped.WithLabelValues(failedBudget).Inc()
-	why := a.result.trial.tooDear()
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.group.kept = nil
-	a.on(a.group, gangs.Misfit{Why: a.group.key.String() + ": " + why, Tried: a.job.stirs, Stirs: a.stirs, Pause: a.pause()})
-	a.tell(a.group, a.pod, why)
-	return Turn{Held: notNow(a.group.Why)}
-}
-
-// tooDear explains what the gang asks for that is too dear.
-func (t *trial) tooDear() string {
-	t.dear.Members, t.dear.Late = len(t.job.pods), t.budget.Late()
-	t.dear.Kinds = max(t.dear.Kinds, len(t.kinds))
-	t.dear.Terms = 0
-	for _, k := range t.kinds {
-		t.dear.Terms += terms(k.pod)
-	}
-	return t.dear.String()
-}
-
-// noPlaceBeside notes that a pod does not fit that comes after its gang.
-func (a *attempt) noPlaceBeside() Turn {
-	why := a.job.explain(a.result)
-	a.mu.Lock()
-	m := a.group.members[a.pod.UID]
-	a.mu.Unlock()
-	if m == nil { // it was deleted meanwhile
-		return a.singleDoesNotFit(why, nil)
-	}
-	e, _, cut := a.room(&m.Wait)
-	return a.singleDoesNotFit(why+cut, e)
-}
-
-// doesNotFit notes that a group does not fit. It is tried again when the cluster has changed.
-func (a *attempt) doesNotFit() Turn {
-	g, why := a.group, a.job.explain(a.result)
-	e, waits, cut := a.room(&g.Wait)
-	why += cut
-	if e != nil {
-		a.nominate(a.job, a.result.trial, e, a.pod.UID)
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	g.kept = nil
-	if a.result.short == "" {
-		a.passed(false)
-	}
-	misfit := gangs.Misfit{Tried: a.job.stirs, Stirs: a.stirs, Pause: a.pause()}
-	if waits && e == nil {
-		// A report will tell, and costs nobody anything: no back-off.
-		why = "waits for nodes' next reports: " + why
-		misfit.Why = g.key.String() + " " + why
-		a.on(g, misfit)
-		a.tell(g, a.pod, why)
-		return Turn{Held: notNow(misfit.Why)}
-	}
-	plansDropped.WithLabelValues(failedCapacity).Inc()
-	if misfit.Lacking = e == nil; e == nil {
-		a.keepsNothing(g.key)
-	} else {
-		why += "; it " + e.text()
-		g.keep(a.job, e, a.pod.UID)
-		a.sendAway(e.victims, g.key.String())
-	}
-	why = "does not fit: " + why
-	misfit.Why = g.key.String() + " " + why
-	a.on(g, misfit)
-	a.tell(g, a.pod, why)
-	return Turn{Held: fwk.NewStatus(fwk.Unschedulable, "Berth: "+misfit.Why)}
-}
-
-// passed notes that the group was let in, and if planned that it gets its first nodes. The caller
-// holds the lock.
-func (a *attempt) passed(planned bool) {
-	g := a.group
+// passed notes that a group was let in. If it is planned, what it names is kept for it for so long.
+// The caller holds the lock.
+func (gs *Groups) passed(g *group, terms *Terms, keep time.Duration) {
 	g.letIn, g.shut = true, ""
-	if len(g.spec.Resources) == 0 || g.Whole || a.terms.Admission.Gate == gangs.GateNone || !g.key.Source.HasObject() {
-		return
+	if len(g.spec.Resources) > 0 && !g.Whole && terms.Admission.Gate != gangs.GateNone && g.key.Source.HasObject() {
+		gs.admitter.admit(g.key, admission{asked: wire.ReadResources(g.spec.Resources), placed: g.plan != nil}, keep)
 	}
-	keep := a.terms.Admission.KeepFor.Duration
-	if !planned {
-		keep = 0 // it is planned whole or not at all, so that others may go first
-	}
-	a.admit(g.key, admission{asked: wire.ReadResources(g.spec.Resources), placed: planned}, keep)
-}
-
-// room says who would have to go for what does not fit, and whether nodes' reports could show room:
-// that is not awaited for ever. cut says that the search for victims found nobody
-// before it was cut off.
-func (a *attempt) room(w *gangs.Wait) (e *eviction, waits bool, cut string) {
-	if a.result.short != "" {
-		return nil, false, ""
-	}
-	waits = a.result.hopes()
-	a.mu.Lock()
-	patient := w.Patient(waits, a.Clock.Now())
-	a.mu.Unlock()
-	if patient {
-		return nil, waits, ""
-	}
-	e, stopped := a.evict(a.job, a.result.trial)
-	if e == nil && stopped {
-		cut = "; " + searchCut
-	}
-	return e, waits, cut
-}
-
-// singleDoesNotFit notes that a pod has no place beside its gang, which has its minimum. Others
-// that come after it are not kept waiting. Those are evicted without whom it fits; nil for none.
-func (a *attempt) singleDoesNotFit(why string, e *eviction) Turn {
-	g, pod := a.group, a.pod
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	why = "pod " + pod.Name + " comes after its gang, and asks about its mates' NUMA nodes: " + why
-	nominated := ""
-	if e != nil {
-		why += "; it " + e.text()
-		nominated = e.nodes[pod.UID]
-		a.sendAway(e.victims, "pod "+pod.Namespace+"/"+pod.Name)
-	}
-	if m := g.members[pod.UID]; m != nil {
-		now, pause := a.Clock.Now(), a.pause()
-		m.Begin(&gangs.Misfit{Why: why, Tried: a.job.stirs, Stirs: a.stirs, Pause: pause}, now)
-		m.nominated, a.lone[pod.UID] = nominated, g
-		for _, pause := range []time.Duration{pause, gangs.LongestWait} {
-			a.callAt(now.Add(pause), func() { a.lookAlone(pod.UID) })
-		}
-	}
-	a.tell(g, pod, why)
-	return Turn{Held: fwk.NewStatus(fwk.Unschedulable, "Berth: "+why)}
 }

@@ -54,11 +54,11 @@ func TestAGangOfManyPods(t *testing.T) {
 		g := w.groups.groups[key]
 		j := w.groups.job(g, "")
 		tasks := map[string]int{}
-		for _, task := range j.tasks {
+		for _, task := range j.Tasks {
 			tasks[task]++
 		}
-		if pass != 1 || len(j.pods) != wire.MaxGang || tasks["last"] != 2 {
-			t.Errorf("%d pods pass, %d are planned, of tasks %v: want one, %d, and 2 of task last", pass, len(j.pods), tasks, wire.MaxGang)
+		if pass != 1 || len(j.Pods) != wire.MaxGang || tasks["last"] != 2 {
+			t.Errorf("%d pods pass, %d are planned, of tasks %v: want one, %d, and 2 of task last", pass, len(j.Pods), tasks, wire.MaxGang)
 		}
 		for _, pod := range all {
 			w.groups.PodGone(pod)

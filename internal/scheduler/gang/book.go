@@ -18,6 +18,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/berth-dev/berth/internal/amounts"
+	"github.com/berth-dev/berth/internal/gangfit"
 	"github.com/berth-dev/berth/internal/gangs"
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/scheduler/later"
@@ -50,7 +51,7 @@ type Options struct {
 	// without a lock. nil where nobody keeps any.
 	Forgo func(pod *corev1.Pod, node string)
 	// Room counts what is there for groups whose pods are not there yet; nil if nobody knows.
-	Room func() (*gangs.Room, error)
+	Room func() (*gangfit.Room, error)
 	// Countable leaves out of amounts what Room does not count; nil for nothing.
 	Countable func(amounts.List) amounts.List
 	// Terms are those of the profile for pods that name that scheduler; nil stands for the
@@ -61,6 +62,11 @@ type Options struct {
 	Protects func(namespace string) bool
 	// Lead says whether anything may be written or deleted. nil is a gate that Follow opens.
 	Lead *lead.Gate
+}
+
+// mayProtect reports if pods and gangs of the namespace may keep themselves from eviction.
+func (o *Options) mayProtect(namespace string) bool {
+	return o.Protects == nil || o.Protects(namespace)
 }
 
 // Objects are the API objects of groups.
@@ -97,8 +103,6 @@ type book struct {
 	Options
 	// any says that there is, or was, a group at all.
 	any atomic.Bool
-	// protected are pods that are not to be evicted. They need not be of any group.
-	protected protected
 
 	mu     sync.Mutex
 	groups map[wire.GangKey]*group
@@ -112,12 +116,6 @@ type book struct {
 	synced bool
 	// ledFrom is when this process began to lead with all pods seen.
 	ledFrom time.Time
-	// admitted are the groups with objects that name resources and were let in: as many as there
-	// are such objects.
-	admitted map[wire.GangKey]*admission
-	// spoiled are namespaces for whose groups something was kept and no pod came to a node, and
-	// until when nothing is kept from other namespaces for groups without nodes.
-	spoiled map[string]time.Time
 	// stirred tells all groups that something has changed.
 	stirred func()
 }
@@ -274,25 +272,12 @@ func (b *book) stillThere(g *group, p *planned) bool {
 	return g.wrong == nil && b.groups[g.key] == g && g.Doing != gangs.Ending
 }
 
-// Mate says whether a pod is a member whose plan stands, and where it goes.
-func (b *book) Mate(uid types.UID) (node string, ok bool) {
-	if !b.any.Load() {
-		return "", false
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if at := b.of[uid].placeOf(uid); at != nil {
-		return at.node, true
-	}
-	return "", false
-}
-
 // Reserve says why a planned member may not have its node; nil where it may. The ledger has held
 // its place since the plan was made.
 func (b *book) Reserve(pod *corev1.Pod, node string, account *ledger.Node) *fwk.Status {
-	at, ok := b.Mate(pod.UID)
+	_, at := b.find(pod.UID)
 	switch {
-	case !ok || at != node:
+	case at == nil || at.node != node:
 		return fwk.NewStatus(fwk.Unschedulable, "Berth: the plan of its gang was dropped")
 	case account != nil && !account.Holds(string(pod.UID)):
 		return fwk.NewStatus(fwk.Unschedulable, "Berth: what was reserved for its gang on "+node+" does not hold any more")
@@ -310,6 +295,9 @@ func (b *book) Alone(pod *corev1.Pod) bool {
 
 // find returns a member's plan and place; nil where it has none.
 func (b *book) find(uid types.UID) (*planned, *place) {
+	if !b.any.Load() {
+		return nil, nil
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if at := b.of[uid].placeOf(uid); at != nil {
@@ -393,22 +381,48 @@ func isGone(err error) bool { return apierrors.IsNotFound(err) || apierrors.IsCo
 // job takes down what to plan: for all members, or, in a gang that has its minimum, for the one
 // alone. The caller holds the lock.
 func (b *book) job(g *group, one types.UID) *job {
-	j := &job{stirs: b.stirs, bound: g.done.All, single: g.settled()}
+	j := &job{stirs: b.stirs, single: g.settled()}
+	j.gang.Done = g.done.All
 	planned := g.atOnce()
 	left := g.needed()
 	j.gang.Minimum, j.gang.Tasks = left.All, left.Tasks
 	if j.single {
 		planned, j.gang.Minimum = []*member{g.members[one]}, 1
 	}
+	j.gang.Start = j.gang.Minimum + j.gang.Done
 	for _, m := range planned {
-		j.pods = append(j.pods, m.pod)
-		j.tasks = append(j.tasks, m.says.Task)
+		j.Pods = append(j.Pods, m.pod)
+		j.Tasks = append(j.Tasks, m.says.Task)
 	}
 	if g.asking > 0 {
-		j.seated = g.seated()
-	}
-	if !j.single {
-		j.claim = b.claim(g)
+		j.Seated = g.seated()
 	}
 	return j
+}
+
+// gangOf returns the gang that a pod on a node belongs to; zero for none.
+func (b *book) gangOf(pod *corev1.Pod) wire.GangKey {
+	if bound, said := wire.ReadBoundFor(pod); said {
+		return bound.Gang
+	}
+	if !b.any.Load() || !wire.InGang(pod) {
+		return wire.GangKey{}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if g := b.of[pod.UID]; g != nil {
+		return g.key
+	}
+	return wire.GangKey{}
+}
+
+// keepsPods says whether the object of a gang keeps its pods from eviction.
+func (b *book) keepsPods(key wire.GangKey) bool {
+	if key.IsZero() {
+		return false
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	g := b.groups[key]
+	return g != nil && g.spec.Kept && b.mayProtect(key.Namespace)
 }

@@ -11,9 +11,10 @@
 // # What becomes of a group
 //
 // Package gangs says what is done about a group, by its phase, and how each event changes it
-// (gangs.Next). This package is the clock, the scheduling framework and the API around that: the
-// book knows groups and members, an attempt plans, the barrier makes members wait for each other,
-// the teller writes to the API, and Groups take events in and have the four do what follows.
+// (gangs.Next). This package is the clock, the scheduling framework and the API around that. The
+// book knows groups and members. An attempt plans by what it has taken down, and returns its
+// outcome. The barrier makes members wait, the evictor has other pods go, and the teller writes to
+// the API. Groups take events in and have the others do what follows.
 //
 //	incomplete   fewer pods than the minimum, or its object is missing or wrong
 //	unconfirmed  its object may be older than its members, and is asked for again

@@ -42,15 +42,13 @@ func (e endings) wanted(pod *corev1.Pod) bool {
 
 // gone takes in that a pod which had ended is gone.
 func (e endings) gone(uid types.UID) {
-	gs := e.gs
-	gs.mu.Lock()
-	g := gs.of[uid]
-	if g == nil || !wire.Ended(g.members[uid].pod) {
-		gs.mu.Unlock()
-		return
-	}
-	gs.forget(g, uid)
-	gs.unlockAndLook(g)
+	e.gs.change(uid, func(g *group) bool {
+		ended := wire.Ended(g.members[uid].pod)
+		if ended {
+			e.gs.forget(g, uid)
+		}
+		return ended
+	})
 }
 
 // part takes in that the scheduler's watch shows a member no more. It returns the pod if that has
@@ -152,7 +150,7 @@ func (e endings) prune(g *group) {
 	}
 	if left && g.plan == nil && !g.hasPlaced() { // what it was, it was in a former run
 		g.Whole, g.Open, g.letIn = false, false, false
-		delete(e.gs.admitted, g.key)
+		delete(e.gs.admitter.admitted, g.key)
 	}
 }
 

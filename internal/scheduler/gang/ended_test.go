@@ -375,17 +375,3 @@ func TestTheLineForgetsWhoIsGone(t *testing.T) {
 		}
 	})
 }
-
-// TestPriorityIsPartOfALikeness: a pod that is nominated to a node counts for members of its
-// priority and below alone.
-func TestPriorityIsPartOfALikeness(t *testing.T) {
-	low, high := podOf("a", "a-0", 2, 1), podOf("a", "a-1", 2, 1)
-	like := func(p *corev1.Pod) string { return string(likeness(p, nil, nil)) }
-	if like(low) != like(high) {
-		t.Error("two pods that are equal are told apart")
-	}
-	high.Spec.Priority = new(int32(5))
-	if like(low) == like(high) {
-		t.Error("pods of two priorities are not told apart")
-	}
-}

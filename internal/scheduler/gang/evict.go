@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -18,6 +17,7 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/berth-dev/berth/internal/gangfit"
 	"github.com/berth-dev/berth/internal/gangs"
 	"github.com/berth-dev/berth/internal/plan"
 	"github.com/berth-dev/berth/internal/suppose"
@@ -81,16 +81,17 @@ const maxCleared = 100
 
 // evict finds whom the group needs gone to fit whole; nil where evicting does not help, or where
 // nobody was found before the search was cut off.
-func (gs *Groups) evict(j *job, t *trial) (e *eviction, cut bool) {
-	if len(j.pods) == 0 {
+func (j *job) evict(of *result) (e *eviction, cut bool) {
+	if len(j.Pods) == 0 {
 		return nil, false
 	}
+	t := of.trial
 	c := &crowd{trial: t}
-	r := &plan.Removal{Short: t.lacks}
-	budgets := newBudgets(gs.budgets())
+	r := &plan.Removal{Short: max(1, j.gang.Minimum-len(of.Places))}
+	budgets := newBudgets(j.others.budgets())
 	r.Allowed = budgets.allowed()
-	units := gs.victims(j, t)
-	nodes := choose(units, maxCleared+2*len(j.pods), plan.Looks/8/(putLooks+len(t.kinds)/2))
+	units := t.victims()
+	nodes := choose(units, maxCleared+2*len(j.Pods), plan.Looks/8/(putLooks+len(t.kinds)/2))
 	cleared := map[int]bool{}
 	for _, u := range units {
 		if !slices.ContainsFunc(u.pods, func(s seated) bool { return nodes[s.node] }) {
@@ -111,7 +112,7 @@ func (gs *Groups) evict(j *job, t *trial) (e *eviction, cut bool) {
 	}
 	t.cleared = cleared
 	defer func() { t.cleared = nil }()
-	found, ok := plan.Evict(&j.gang, c, r, t.budget)
+	found, ok := plan.Evict(&j.gang.Gang, c, r, t.budget)
 	victimQuestions.Observe(float64(found.Asked))
 	if found.Cut {
 		searchesCut.Inc()
@@ -121,7 +122,7 @@ func (gs *Groups) evict(j *job, t *trial) (e *eviction, cut bool) {
 	}
 	out := &eviction{nodes: map[types.UID]string{}, cut: found.Cut}
 	for _, at := range found.Places {
-		out.nodes[j.pods[at.Member].UID] = t.name(at.Node)
+		out.nodes[j.Pods[at.Member].UID] = t.name(at.Node)
 	}
 	for _, i := range found.Victims {
 		for _, s := range c.pods[i] {
@@ -149,76 +150,49 @@ type unit struct {
 // their gangs, and pods that are leaving anyway. Protected pods and gangs are spared. A gang counts
 // by its lowest priority: a member of a higher one shields nobody. Only pods on nodes that eviction
 // may open count.
-func (gs *Groups) victims(j *job, t *trial) []unit {
-	limit, may := lowestPriority(j.pods), !t.profile.Terms.EvictsNobody && mayPreempt(j.pods)
-	spares := limit < gangs.SystemCritical
-	open := make([]bool, len(t.infos))
-	for i := range t.infos {
-		open[i] = t.mayOpen(i)
-	}
-	gangs, units := map[wire.GangKey][]seated{}, []unit{}
-	lowest := map[wire.GangKey]int32{}
+func (t *trial) victims() (units []unit) {
+	limit, may := gangs.LowestPriority(t.job.Pods), !t.profile.Terms.EvictsNobody && gangs.MayPreempt(t.job.Pods)
+	open, crews := make([]bool, len(t.infos)), map[string]*crew{}
 	for i, info := range t.infos {
+		open[i] = t.mayOpen(i)
 		for _, body := range info.GetPods() {
-			pod := body.GetPod()
-			of, priority := gs.gangOf(pod), corev1helpers.PodPriority(pod)
-			switch s := (seated{i, body}); {
-			case wire.Ended(pod):
-			case gs.isLeaving(pod):
+			s, o := seated{i, body}, t.job.others.Occupant(body.GetPod())
+			switch o.Stays = o.Stays && limit < gangfit.SystemCritical; {
+			case wire.Ended(body.GetPod()):
+			case o.Leaving:
 				if open[i] {
 					units = append(units, unit{pods: []seated{s}, leaving: true})
 				}
 			case !may:
-			case !of.IsZero():
-				if was, known := lowest[of]; !known || priority < was {
-					lowest[of] = priority
+			case o.Gang != "":
+				if crews[o.Gang] == nil {
+					crews[o.Gang] = &crew{lowest: o.Priority}
 				}
-				gangs[of] = append(gangs[of], s)
-			case open[i] && priority < limit && !(spares && gs.protects(pod)):
+				crews[o.Gang].add(s, &o, open[i])
+			case open[i] && o.Priority < limit && !o.Stays:
 				units = append(units, unit{pods: []seated{s}})
 			}
 		}
 	}
-	keys := slices.SortedFunc(maps.Keys(gangs), func(a, b wire.GangKey) int { return strings.Compare(a.String(), b.String()) })
-	for _, key := range keys {
-		if lowest[key] < limit && !(spares && gs.protectsGang(key, gangs[key])) && slices.ContainsFunc(gangs[key], func(s seated) bool { return open[s.node] }) {
-			units = append(units, unit{pods: gangs[key]})
+	for _, name := range slices.Sorted(maps.Keys(crews)) {
+		if c := crews[name]; c.lowest < limit && c.open && !c.stays {
+			units = append(units, unit{pods: c.pods})
 		}
 	}
 	return units
 }
 
-// lowestPriority is what a gang evicts by: a member of a low priority is not to go before others
-// because of its mates.
-func lowestPriority(pods []*corev1.Pod) int32 {
-	lowest := corev1helpers.PodPriority(pods[0])
-	for _, pod := range pods[1:] {
-		lowest = min(lowest, corev1helpers.PodPriority(pod))
-	}
-	return lowest
+// crew is the members of a gang on nodes, which are evicted together or not at all.
+type crew struct {
+	pods   []seated
+	lowest int32
+	// stays: they are spared. open: one of them is on a node that eviction may open.
+	stays, open bool
 }
 
-// gangOf returns the gang that a pod on a node belongs to; zero for none.
-func (gs *Groups) gangOf(pod *corev1.Pod) wire.GangKey {
-	if bound, said := wire.ReadBoundFor(pod); said {
-		return bound.Gang
-	}
-	if !gs.any.Load() || !wire.InGang(pod) {
-		return wire.GangKey{}
-	}
-	gs.mu.Lock()
-	defer gs.mu.Unlock()
-	if g := gs.of[pod.UID]; g != nil {
-		return g.key
-	}
-	return wire.GangKey{}
-}
-
-// mayPreempt says whether all members want others evicted for them.
-func mayPreempt(pods []*corev1.Pod) bool {
-	return !slices.ContainsFunc(pods, func(p *corev1.Pod) bool {
-		return p.Spec.PreemptionPolicy != nil && *p.Spec.PreemptionPolicy == corev1.PreemptNever
-	})
+func (c *crew) add(s seated, o *gangfit.Occupant, open bool) {
+	c.pods, c.lowest = append(c.pods, s), min(c.lowest, o.Priority)
+	c.stays, c.open = c.stays || o.Stays, c.open || open
 }
 
 // mayOpen says whether the node may take members once pods have gone.
@@ -248,21 +222,6 @@ func choose(units []unit, most, pods int) map[int]bool {
 	return out
 }
 
-// leaveTimeout is how long an evicted pod may go without news of its deletion before it counts as
-// one that stays.
-const leaveTimeout = 30 * time.Second
-
-// isLeaving says whether a pod is on its way out.
-func (gs *Groups) isLeaving(pod *corev1.Pod) bool {
-	if pod.DeletionTimestamp != nil {
-		return true
-	}
-	gs.mu.Lock()
-	defer gs.mu.Unlock()
-	at, ok := gs.evicted[pod.UID]
-	return ok && gs.Clock.Now().Sub(at) < leaveTimeout
-}
-
 // startOf is when a pod began, in seconds.
 func startOf(pod *corev1.Pod) int64 {
 	if pod.Status.StartTime != nil {
@@ -275,14 +234,6 @@ func startOf(pod *corev1.Pod) int64 {
 type budgets struct {
 	list      []*policyv1.PodDisruptionBudget
 	selectors []labels.Selector
-}
-
-func (gs *Groups) budgets() []*policyv1.PodDisruptionBudget {
-	list, err := gs.Budgets()
-	if err != nil {
-		gs.Logger.Error(err, "PodDisruptionBudgets cannot be read; gangs count none")
-	}
-	return list
 }
 
 func newBudgets(list []*policyv1.PodDisruptionBudget) *budgets {
@@ -320,31 +271,12 @@ func (b *budgets) of(pod *corev1.Pod) (out []int) {
 
 // nominate has members keep what victims leave from others. It is called without the lock: the
 // scheduling queue, which keeps nominations, asks PreEnqueue with its own lock held.
-func (gs *Groups) nominate(j *job, t *trial, e *eviction, leader types.UID) {
-	for i, pod := range j.pods {
+func (j *job) nominate(t *trial, e *eviction, leader types.UID) {
+	for i, pod := range j.Pods {
 		if node := e.nodes[pod.UID]; node != "" && pod.UID != leader {
-			t.profile.Handle.AddNominatedPod(gs.Logger, t.bodies[i], &fwk.NominatingInfo{NominatedNodeName: node, NominatingMode: fwk.ModeOverride})
+			t.profile.Handle.AddNominatedPod(klog.FromContext(t.ctx), t.bodies[i], &fwk.NominatingInfo{NominatedNodeName: node, NominatingMode: fwk.ModeOverride})
 		}
 	}
-}
-
-// sendAway gets victims deleted soon. by names the group that needs their room. The caller holds
-// the lock.
-func (gs *Groups) sendAway(victims []*corev1.Pod, by string) {
-	if len(victims) == 0 || !gs.Lead.Leads() {
-		return
-	}
-	now := gs.Clock.Now()
-	maps.DeleteFunc(gs.evicted, func(_ types.UID, at time.Time) bool { return now.Sub(at) >= leaveTimeout })
-	for _, victim := range victims {
-		gs.evicted[victim.UID] = now
-	}
-	victimsEvicted.Add(float64(len(victims)))
-	go func() {
-		for _, victim := range victims {
-			gs.preempt(victim, by)
-		}
-	}()
 }
 
 // MakeRoom has others evicted for a pod of no gang, which is planned as a gang of one: a member of
@@ -354,11 +286,11 @@ func (gs *Groups) sendAway(victims []*corev1.Pod, by string) {
 // nobody.
 func (gs *Groups) MakeRoom(ctx context.Context, profile Profile, pod *corev1.Pod) (node string, asked bool) {
 	priority := corev1helpers.PodPriority(pod)
-	spares := priority < gangs.SystemCritical && gs.protected.below(priority)
-	if !mayPreempt([]*corev1.Pod{pod}) || !spares && !(gs.any.Load() && gs.couldTear(priority)) {
+	spares := priority < gangfit.SystemCritical && gs.evictor.protected.below(priority)
+	if !gangs.MayPreempt([]*corev1.Pod{pod}) || !spares && !(gs.any.Load() && gs.couldTear(priority)) {
 		return "", false
 	}
-	j := &job{pods: []*corev1.Pod{pod}, tasks: []string{""}}
+	j := &job{Asked: gangs.Asked{Pods: []*corev1.Pod{pod}, Tasks: []string{""}}, others: gs.evictor}
 	j.gang.Minimum = 1
 	r := j.try(ctx, profile)
 	switch {
@@ -367,25 +299,21 @@ func (gs *Groups) MakeRoom(ctx context.Context, profile Profile, pod *corev1.Pod
 	case r.Whole: // a node has changed since it was asked
 		return r.trial.name(r.Places[0].Node), true
 	}
-	e, _ := gs.evict(j, r.trial)
+	e, _ := j.evict(r)
 	if e == nil {
 		return "", true
 	}
-	gs.mu.Lock()
-	defer gs.mu.Unlock()
-	gs.sendAway(e.victims, "pod "+pod.Namespace+"/"+pod.Name)
+	gs.evictor.sendAway(e.victims, "pod "+pod.Namespace+"/"+pod.Name)
 	return e.nodes[pod.UID], true
 }
 
 // couldTear says whether a member of a lower priority has a node, or was evicted just now.
 func (gs *Groups) couldTear(limit int32) bool {
+	if gs.evictor.awaits() {
+		return true
+	}
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
-	for _, at := range gs.evicted {
-		if gs.Clock.Now().Sub(at) < leaveTimeout {
-			return true
-		}
-	}
 	for _, g := range gs.groups {
 		if g.done.All == 0 {
 			continue
@@ -397,33 +325,6 @@ func (gs *Groups) couldTear(limit int32) bool {
 		}
 	}
 	return false
-}
-
-// preempt has one victim go: one that waits in Permit goes back to the queue, any other is deleted.
-func (gs *Groups) preempt(victim *corev1.Pod, by string) {
-	if w := gs.Waiting(victim.UID); w != nil && w.Preempt(Name, "preempted by "+by) {
-		return
-	}
-	ctx, cancel := context.WithTimeout(klog.NewContext(context.Background(), gs.Logger), requestTimeout)
-	defer cancel()
-	err := gs.patchCondition(ctx, victim, corev1.PodCondition{
-		Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue,
-		Reason: corev1.PodReasonPreemptionByScheduler, Message: "Berth: preempting to accommodate " + by + ", of higher priority",
-	})
-	if err == nil {
-		options := metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(victim.UID))}
-		err = gs.Client.CoreV1().Pods(victim.Namespace).Delete(ctx, victim.Name, options)
-	}
-	switch {
-	case err == nil:
-		gs.Events.Eventf(victim, nil, corev1.EventTypeNormal, "Preempted", "Preempting", "Preempted by %s on node %s", by, victim.Spec.NodeName)
-	case !isGone(err):
-		gs.Logger.Error(err, "Pod cannot be evicted; who needs its place looks again", "pod", klog.KObj(victim), "for", by)
-		gs.mu.Lock()
-		delete(gs.evicted, victim.UID)
-		gs.mu.Unlock()
-		gs.Stir()
-	}
 }
 
 // maxVictimsNamed bounds how many victims an event names.

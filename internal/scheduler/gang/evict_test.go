@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/berth-dev/berth/internal/gangfit"
 	"github.com/berth-dev/berth/internal/gangs"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
@@ -390,7 +391,7 @@ func TestProtectedPodsStay(t *testing.T) {
 	}{
 		"the other one goes":              {nil, 9, []string{"free"}},
 		"not where it may not say it":     {[]string{"others"}, 9, []string{"kept"}},
-		"not from a system-critical pod":  {nil, gangs.SystemCritical, []string{"kept"}},
+		"not from a system-critical pod":  {nil, gangfit.SystemCritical, []string{"kept"}},
 		"nor from where everybody may go": {[]string{"default"}, 9, []string{"free"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -413,7 +414,7 @@ func TestProtectedPodsStay(t *testing.T) {
 					t.Error("kube-scheduler's own preemption would evict it")
 				}
 				w.groups.PodGone(kept)
-				if w.groups.protected.below(c.comes) {
+				if w.groups.evictor.protected.below(c.comes) {
 					t.Error("it has gone, and is remembered")
 				}
 			})

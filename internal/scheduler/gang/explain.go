@@ -2,12 +2,12 @@ package gang
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
 	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
 )
 
@@ -20,15 +20,13 @@ const (
 
 // explain says how many members fit now, and what the next one lacks, node by node.
 func (j *job) explain(r *result) string {
-	fit := fmt.Sprintf("%d of %d pods fit now", len(r.Places)+j.bound, j.gang.Minimum+j.bound)
-	if r.short != "" {
-		return r.short
+	switch {
+	case r.Short != nil:
+		return r.Short.String()
+	case r.Lacking < 0:
+		return r.Counted()
 	}
-	if r.Lacking < 0 {
-		return fit + ", and of some task too few"
-	}
-	pod := j.pods[r.Lacking]
-	return fit + "; pod " + pod.Name + " lacks a node: " + r.trial.why(r)
+	return r.Counted() + "; pod " + j.Pods[r.Lacking].Name + " lacks a node: " + r.trial.why(r)
 }
 
 // why says what nodes say to the member that got none, the most frequent reason first.
@@ -68,7 +66,7 @@ func (t *trial) why(r *result) string {
 	texts := slices.SortedFunc(maps.Keys(count), func(a, b string) int { return cmp.Or(count[b]-count[a], cmp.Compare(a, b)) })
 	out := make([]string, 0, maxReasons)
 	for _, text := range texts[:min(len(texts), maxReasons)] {
-		out = append(out, fmt.Sprintf("%s: %s", nodes(count[text]), text))
+		out = append(out, wire.Counted(count[text], "node")+": "+text)
 	}
 	return strings.Join(out, "; ")
 }
@@ -77,10 +75,3 @@ func (t *trial) why(r *result) string {
 // alone.
 const tangled = "takes the pods in some of the orders in which its kubelet may admit those of one second, and not in all: " +
 	"create those of one kind a second after those of another, or leave a CPU more"
-
-func nodes(n int) string {
-	if n == 1 {
-		return "1 node"
-	}
-	return fmt.Sprintf("%d nodes", n)
-}

@@ -54,7 +54,7 @@ func TestWhatIsRememberedOfPodsIsSwept(t *testing.T) {
 		w.run(time.Second)
 		w.groups.mu.Lock()
 		w.groups.lone["a-2"] = w.groups.of["a-2"]
-		w.groups.evicted = map[types.UID]time.Time{"b": time.Now().Add(-leaveTimeout)}
+		w.groups.evictor.evicted = map[types.UID]time.Time{"b": time.Now().Add(-leaveTimeout)}
 		w.groups.mu.Unlock()
 		w.groups.sweep(func(_, name string) types.UID {
 			switch name {
@@ -68,8 +68,8 @@ func TestWhatIsRememberedOfPodsIsSwept(t *testing.T) {
 		if g := w.groups.of["a-1"]; len(w.groups.of) != 1 || len(g.members) != 1 || g.done.All != 1 {
 			t.Errorf("the members are %v, want a-1 alone", w.groups.of)
 		}
-		if len(w.groups.lone)+len(w.groups.evicted) > 0 {
-			t.Errorf("%v comes after its gang, %v is on its way out: want none", w.groups.lone, w.groups.evicted)
+		if len(w.groups.lone)+len(w.groups.evictor.evicted) > 0 {
+			t.Errorf("%v comes after its gang, %v is on its way out: want none", w.groups.lone, w.groups.evictor.evicted)
 		}
 		w.groups.sweep(func(_, _ string) types.UID { return "" })
 		if len(w.groups.groups)+len(w.groups.of) > 0 {

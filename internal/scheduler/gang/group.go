@@ -145,13 +145,7 @@ func (g *group) pods() []*corev1.Pod {
 
 // activePods are the pods of the members that count.
 func (g *group) activePods() []*corev1.Pod {
-	pods := make([]*corev1.Pod, 0, len(g.members))
-	for _, m := range g.members {
-		if m.active() {
-			pods = append(pods, m.pod)
-		}
-	}
-	return pods
+	return slices.DeleteFunc(g.pods(), func(pod *corev1.Pod) bool { return !gangs.Active(pod) })
 }
 
 // pending returns the members that want a node, by age and name.
@@ -251,14 +245,8 @@ type kept struct {
 
 // state is how far the group is. The caller holds the lock.
 func (g *group) state() gangs.Stage {
-	ended := 0
-	for _, m := range g.members {
-		if wire.Ended(m.pod) {
-			ended++
-		}
-	}
 	facts := gangs.Facts{
-		Spec: &g.spec, Pods: len(g.members), Ended: ended, Waiting: &g.waiting, Done: &g.done,
+		Spec: &g.spec, Pods: len(g.members), Ended: g.ended, Waiting: &g.waiting, Done: &g.done,
 		Wrong: g.wrong != nil || g.mates() != nil, Was: g.Whole, Planned: g.Planned(),
 	}
 	return facts.Stage()

@@ -22,10 +22,14 @@ import (
 // safe for concurrent use.
 type Groups struct {
 	*book
-	*teller
-	*barrier
-	// evicted are pods that were evicted for groups, and when.
-	evicted map[types.UID]time.Time
+	teller   *teller
+	barrier  *barrier
+	admitter *admitter
+	evictor  *evictor
+	// following are plans whose members have not all been sent for.
+	following []*planned
+	// follows: members are sent for one after another (Follow).
+	follows bool
 	// lone are pods that come after their gangs and wait for a change.
 	lone map[types.UID]*group
 }
@@ -38,8 +42,10 @@ func New(o Options) *Groups {
 	if o.Forgo == nil {
 		o.Forgo = func(*corev1.Pod, string) {}
 	}
-	b := &book{Options: o, groups: map[wire.GangKey]*group{}, of: map[types.UID]*group{}, admitted: map[wire.GangKey]*admission{}, spoiled: map[string]time.Time{}}
-	gs := &Groups{book: b, teller: &teller{book: b, vacant: map[wire.GangKey]vacancy{}}, barrier: &barrier{book: b}, evicted: map[types.UID]time.Time{}, lone: map[types.UID]*group{}}
+	b := &book{Options: o, groups: map[wire.GangKey]*group{}, of: map[types.UID]*group{}}
+	gs := &Groups{book: b, teller: &teller{b}, barrier: &barrier{clock: o.Clock, waiting: o.Waiting}, lone: map[types.UID]*group{}}
+	gs.admitter = &admitter{book: b, admitted: map[wire.GangKey]*admission{}, spoiled: map[string]time.Time{}, vacant: map[wire.GangKey]vacancy{}, tellStatus: gs.teller.tellStatus}
+	gs.evictor = &evictor{o: &b.Options, of: b, evicted: map[types.UID]time.Time{}}
 	b.stirred = gs.Stir
 	gs.Lead.Then(gs.begin)
 	return gs
@@ -47,7 +53,7 @@ func New(o Options) *Groups {
 
 // PodSeen takes a pod in, as the scheduler's watch shows it.
 func (gs *Groups) PodSeen(pod *corev1.Pod) {
-	gs.protected.note(pod, pod.Spec.NodeName != "" && !wire.Ended(pod) && gs.protects(pod))
+	gs.evictor.protected.note(pod, pod.Spec.NodeName != "" && !wire.Ended(pod) && gs.evictor.protects(pod))
 	if !gs.any.Load() && !belongs(pod) {
 		return
 	}
@@ -148,7 +154,7 @@ func (gs *Groups) begin() {
 		gs.placedAll(g)
 		all = append(all, g)
 	}
-	gs.lookAtVacantIn(statusPause)
+	gs.admitter.lookAtVacantIn(statusPause)
 	gs.mu.Unlock()
 	for _, g := range all {
 		gs.look(g)
@@ -157,7 +163,7 @@ func (gs *Groups) begin() {
 
 // PodGone takes in that the scheduler's watch shows a pod no more: it has ended, or is gone.
 func (gs *Groups) PodGone(pod *corev1.Pod) {
-	gs.protected.note(pod, false)
+	gs.evictor.protected.note(pod, false)
 	if !gs.any.Load() {
 		return
 	}
@@ -189,10 +195,10 @@ func (gs *Groups) forget(g *group, uid types.UID) {
 	if len(g.members) == 0 {
 		delete(gs.groups, g.key)
 		if g.Whole {
-			gs.keepsNothing(g.key)
+			gs.admitter.keepsNothing(g.key)
 		}
 		if g.object != "" {
-			gs.vacantSeen(g.spec, g.wrong)
+			gs.admitter.vacantSeen(g.spec, g.wrong)
 		}
 		return
 	}
@@ -212,9 +218,8 @@ func (gs *Groups) Sweep(ctx context.Context, uid func(namespace, name string) ty
 }
 
 func (gs *Groups) sweep(uid func(namespace, name string) types.UID) {
+	gs.evictor.awaits() // which forgets others
 	gs.mu.Lock()
-	now := gs.Clock.Now()
-	maps.DeleteFunc(gs.evicted, func(_ types.UID, at time.Time) bool { return now.Sub(at) >= leaveTimeout })
 	changed := map[*group]bool{}
 	for id, g := range gs.of {
 		if pod := g.members[id].pod; uid(pod.Namespace, pod.Name) != id && (gs.Ended == nil || gs.Ended.Last(pod) == nil) {
@@ -259,10 +264,10 @@ func (gs *Groups) on(g *group, e gangs.Event) (do gangs.Actions) {
 		gs.drop(g, do.Drop)
 	}
 	if first := g.leader(); do.SayWhy && first != nil {
-		gs.tell(g, first.pod, g.blocked())
+		gs.teller.tell(g, first.pod, g.blocked())
 	}
 	if do.TellMates {
-		go gs.tellMates(g)
+		go gs.teller.tellMates(g)
 	}
 	if do.Delete {
 		go gs.end(g)
@@ -296,7 +301,7 @@ func (gs *Groups) ObjectSeen(spec wire.Gang, wrong error) {
 	gs.mu.Lock()
 	g := gs.groups[spec.Key]
 	if g == nil {
-		gs.vacantSeen(spec, wrong)
+		gs.admitter.vacantSeen(spec, wrong)
 		gs.mu.Unlock()
 		return
 	}
@@ -320,7 +325,7 @@ func (gs *Groups) understand(g *group, spec wire.Gang, wrong error) {
 	g.Whole = g.Whole || spec.Ran && g.hasPlaced()
 	if !gangs.NotLetIn(spec.Phase) {
 		g.letIn = true
-		gs.wasLetIn(g, &spec)
+		gs.admitter.wasLetIn(g, &spec)
 	}
 	gs.on(g, gangs.News{})
 	if wrong == nil {
@@ -350,8 +355,8 @@ func (gs *Groups) placedAll(g *group) {
 // ObjectGone says that a group's object was deleted.
 func (gs *Groups) ObjectGone(key wire.GangKey) {
 	gs.mu.Lock()
-	delete(gs.vacant, key)
-	freed := gs.discharge(key)
+	delete(gs.admitter.vacant, key)
+	freed := gs.admitter.discharge(key)
 	g := gs.groups[key]
 	if freed {
 		gs.callAt(gs.Clock.Now(), gs.stirred)
@@ -373,7 +378,7 @@ func (gs *Groups) Stir() {
 	}
 	gs.mu.Lock()
 	gs.stirs++
-	gs.stirWaves()
+	gs.barrier.stir()
 	var woken []*group
 	for _, g := range gs.groups {
 		if g.Why == "" {
@@ -402,6 +407,21 @@ func (gs *Groups) Stir() {
 	}
 }
 
+// change changes the group of a member with the lock held, and looks at it then if do reports that
+// it has changed.
+func (gs *Groups) change(uid types.UID, do func(g *group) bool) {
+	if !gs.any.Load() {
+		return
+	}
+	gs.mu.Lock()
+	g := gs.of[uid]
+	if g == nil || !do(g) {
+		gs.mu.Unlock()
+		return
+	}
+	gs.unlockAndLook(g)
+}
+
 // unlockAndLook ends a change of the group.
 func (gs *Groups) unlockAndLook(g *group) {
 	gs.mu.Unlock()
@@ -418,9 +438,9 @@ func (gs *Groups) look(g *group) {
 		return
 	}
 	wake := g.candidates(gs.on(g, gangs.Looked{}).Try)
-	gs.atGate(g)
+	gs.admitter.atGate(g)
 	if g.Whole && g.ended == len(g.members) {
-		gs.keepsNothing(g.key)
+		gs.admitter.keepsNothing(g.key)
 	}
 	idle := g.forgone()
 	ask := gs.Lead.Leads() && (g.wrong == nil || g.object == "") && g.fresh < g.changes && !g.confirming && gs.wantsObject(g)
@@ -428,14 +448,14 @@ func (gs *Groups) look(g *group) {
 		g.confirming = true
 	}
 	gs.mu.Unlock()
-	gs.forgo(idle)
+	gs.teller.forgo(idle)
 	if len(wake) > 0 {
 		gs.Activate(wake)
 	}
 	if ask {
 		go gs.confirm(g)
 	}
-	gs.tellStatus(g)
+	gs.teller.tellStatus(g)
 }
 
 // candidates returns the members that may be tried.
@@ -512,31 +532,24 @@ func (gs *Groups) Permit(pod *corev1.Pod) (*fwk.Status, time.Duration) {
 	}
 	pass := g.plan.members()
 	gs.mu.Unlock()
-	gs.allow(pass)
+	gs.barrier.allow(pass)
 	return nil, 0
 }
 
 // Bound notes that a member's Binding to the node was written.
 func (gs *Groups) Bound(uid types.UID, node string) {
-	if !gs.any.Load() {
-		return
-	}
-	gs.mu.Lock()
-	g := gs.of[uid]
-	if g == nil {
-		gs.mu.Unlock()
-		return
-	}
-	if m := g.members[uid]; m != nil && !m.posted {
-		m.posted, m.node, m.sworn = true, node, true
-		g.sum(m)
-		if m.bound.IsZero() {
-			m.bound = gs.Clock.Now()
+	gs.change(uid, func(g *group) bool {
+		if m := g.members[uid]; m != nil && !m.posted {
+			m.posted, m.node, m.sworn = true, node, true
+			g.sum(m)
+			if m.bound.IsZero() {
+				m.bound = gs.Clock.Now()
+			}
 		}
-	}
-	gs.place(g, uid)
-	gs.placed(g)
-	gs.unlockAndLook(g)
+		gs.place(g, uid)
+		gs.placed(g)
+		return true
+	})
 }
 
 // place takes a member that has its node out of the plan. The caller holds the lock.
@@ -558,18 +571,13 @@ func (gs *Groups) endIfDone(g *group) {
 
 // Failed notes that a member's attempt has failed, wherever.
 func (gs *Groups) Failed(uid types.UID, why string) {
-	if !gs.any.Load() {
-		return
-	}
-	gs.mu.Lock()
-	g := gs.of[uid]
-	at := g.placeOf(uid)
-	if at == nil {
-		gs.mu.Unlock()
-		return
-	}
-	gs.lose(g, at, why)
-	gs.unlockAndLook(g)
+	gs.change(uid, func(g *group) bool {
+		at := g.placeOf(uid)
+		if at != nil {
+			gs.lose(g, at, why)
+		}
+		return at != nil
+	})
 }
 
 // lose takes a member out of its plan: the others go on where they are enough, or have passed
@@ -584,10 +592,10 @@ func (gs *Groups) lose(g *group, at *place, why string) {
 	if g.Doing == gangs.Binding {
 		p.lost = true
 		p.endLater(at)
-		gs.stirWaves()
+		gs.barrier.stir()
 	}
 	if gs.on(g, gangs.Lost{Why: why, Enough: p.enough() && len(p.places) > 0, All: p.complete(), Before: before}).Release {
-		gs.nowAndAgain(func() { gs.allowPlan(g, p) })
+		gs.barrier.nowAndAgain(func() { gs.allowPlan(g, p) })
 	}
 	gs.endIfDone(g)
 }
@@ -600,7 +608,7 @@ func Follow[L, P any](gs *Groups, next func(L) (*P, error), take func(L, *corev1
 	gs.mu.Unlock()
 	return func(logger L) (*P, error) {
 		gs.Lead.Open()
-		gs.callAgain()
+		gs.barrier.callAgain()
 		for pod := gs.nextMate(); pod != nil; pod = gs.nextMate() {
 			if found := take(logger, pod); found != nil {
 				return found, nil
@@ -638,8 +646,8 @@ func (gs *Groups) end(g *group) {
 	gs.mu.Unlock()
 	var err error
 	if overdue {
-		if err = gs.recount(fresh); err == nil && fresh.wrong == nil && !fresh.Whole {
-			err = gs.deleteAll(fresh)
+		if err = gs.teller.recount(fresh); err == nil && fresh.wrong == nil && !fresh.Whole {
+			err = gs.teller.deleteAll(fresh)
 		}
 	}
 	gs.mu.Lock()

@@ -12,7 +12,7 @@ import (
 // keep notes what is kept for members. The caller holds the lock.
 func (g *group) keep(j *job, e *eviction, leader types.UID) {
 	g.kept = map[types.UID]kept{}
-	for _, pod := range j.pods {
+	for _, pod := range j.Pods {
 		if node := e.nodes[pod.UID]; node != "" {
 			g.kept[pod.UID] = kept{pod: pod, node: node, shows: pod.UID == leader}
 		}

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/berth-dev/berth/internal/gangs"
 	"github.com/berth-dev/berth/internal/plan"
 )
 
@@ -30,19 +31,19 @@ func TestKindsOfLabels(t *testing.T) {
 	} {
 		inWorld(t, 4, func(w *world) {
 			w.shape = 1
-			j := &job{tasks: make([]string, c.size)}
+			j := &job{Asked: gangs.Asked{Tasks: make([]string, c.size)}}
 			for i := range c.size {
 				pod := podOf("g", fmt.Sprint("m-", i), c.size, 1)
 				c.write(pod, i)
-				j.pods = append(j.pods, pod)
+				j.Pods = append(j.Pods, pod)
 			}
 			j.gang.Minimum = c.size
 			r := j.try(w.t.Context(), w.profile())
 			if r.wrong != nil {
 				w.t.Fatal(r.wrong)
 			}
-			if len(r.trial.kinds) != c.kinds || r.Cut != c.cut {
-				w.t.Errorf("%s: %d kinds, want %d; cut off %t", name, len(r.trial.kinds), c.kinds, r.Cut)
+			if len(j.gang.Kinds) != c.kinds || r.Cut != c.cut {
+				w.t.Errorf("%s: %d kinds, want %d; cut off %t", name, len(j.gang.Kinds), c.kinds, r.Cut)
 			}
 			if c.cut && w.filtered > 0 {
 				w.t.Errorf("%s: nodes were asked %d times", name, w.filtered)

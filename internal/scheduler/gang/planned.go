@@ -1,9 +1,11 @@
 package gang
 
 import (
+	"context"
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/berth-dev/berth/internal/gangs"
@@ -155,4 +157,89 @@ func (p *planned) forget() {
 			at.account.Forget(string(at.uid))
 		}
 	}
+}
+
+// AwaitTurn waits until the members that come before on the same node have been dealt with: their
+// nodes were asked in the order of the plan. It waits for the report of the ones that come in waves
+// before, and the last one of a gang for all others. Nothing is awaited on a node on which nothing
+// is pinned for the member.
+func (gs *Groups) AwaitTurn(ctx context.Context, uid types.UID) error {
+	p, at := gs.find(uid)
+	if at == nil {
+		return nil
+	}
+	if at.turn != nil {
+		select {
+		case <-at.turn:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	if at.wave > 0 {
+		if err := gs.barrier.awaitWave(ctx, at, p.deadline); err != nil {
+			return err
+		}
+	}
+	if p.last != at {
+		return nil
+	}
+	select { // each of the others is bound when its Binding is, or has failed
+	case <-p.alone:
+	case <-at.over:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return nil
+}
+
+// allowPlan lets all members of a plan pass.
+func (gs *Groups) allowPlan(g *group, p *planned) {
+	gs.mu.Lock()
+	var members []types.UID
+	if g.plan == p {
+		members = p.members()
+	}
+	gs.mu.Unlock()
+	gs.barrier.allow(members)
+}
+
+// drop gives back what a plan has reserved. The caller holds the lock.
+func (gs *Groups) drop(g *group, why string) {
+	p := g.plan
+	g.plan = nil
+	gs.shares.Spend(g.key.Namespace, p.took, gs.Clock.Now())
+	p.forget()
+	var waiting []types.UID
+	for _, at := range p.places {
+		at.deal()
+		at.end()
+		if at.arrived {
+			waiting = append(waiting, at.uid)
+		}
+	}
+	plansDropped.WithLabelValues(failedMember).Inc()
+	gs.Logger.V(2).Info("Plan of a gang is dropped", "gang", g.key, "why", why)
+	gs.barrier.nowAndAgain(func() { gs.barrier.reject(waiting, why) })
+}
+
+// nextMate returns the next member to send for; nil for none.
+func (gs *Groups) nextMate() *corev1.Pod {
+	if !gs.any.Load() {
+		return nil
+	}
+	gs.mu.Lock()
+	defer gs.mu.Unlock()
+	for len(gs.following) > 0 {
+		p := gs.following[0]
+		for p.group.plan == p && p.next < len(p.places) {
+			at := p.places[p.next]
+			p.next++
+			if m := p.group.members[at.uid]; m != nil && !at.sent {
+				at.sent = true
+				return m.pod
+			}
+		}
+		gs.following = gs.following[1:]
+	}
+	return nil
 }

@@ -1,15 +1,12 @@
 package gang
 
 import (
-	"slices"
 	"sync"
 	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
-
-	"github.com/berth-dev/berth/internal/wire"
 )
 
 // protected are the pods on nodes that volcano.sh/preemptable keeps from eviction. kube-scheduler's
@@ -51,31 +48,4 @@ func (p *protected) below(limit int32) bool {
 		}
 	}
 	return false
-}
-
-// protects says whether the pod is kept from eviction: by its own word, where its namespace may say
-// it.
-func (gs *Groups) protects(pod *corev1.Pod) bool {
-	return wire.KeptFromEviction(pod) && gs.mayProtect(pod.Namespace)
-}
-
-func (gs *Groups) mayProtect(namespace string) bool {
-	return gs.Protects == nil || gs.Protects(namespace)
-}
-
-// protectsGang says whether a gang is kept from eviction, which evicts all of its pods: by a word
-// of its object, or of one of the pods on nodes.
-func (gs *Groups) protectsGang(key wire.GangKey, pods []seated) bool {
-	return slices.ContainsFunc(pods, func(s seated) bool { return gs.protects(s.body.GetPod()) }) || gs.keepsPods(key)
-}
-
-// keepsPods says whether the object of a gang keeps its pods from eviction.
-func (gs *Groups) keepsPods(key wire.GangKey) bool {
-	if key.IsZero() {
-		return false
-	}
-	gs.mu.Lock()
-	defer gs.mu.Unlock()
-	g := gs.groups[key]
-	return g != nil && g.spec.Kept && gs.mayProtect(key.Namespace)
 }

@@ -21,13 +21,7 @@ import (
 )
 
 // teller writes: events, the status of groups and pods, and the deletion of members.
-type teller struct {
-	*book
-	// vacant are objects of groups without pods that wait for admission.
-	vacant          map[wire.GangKey]vacancy
-	lookingAtVacant bool
-	vacantLooks     int
-}
+type teller struct{ *book }
 
 // statusPause is how long changes of a group are collected before its status is written.
 const statusPause = 200 * time.Millisecond
@@ -174,7 +168,11 @@ func (t *teller) mark(ctx context.Context, members []*member) error {
 		t.mu.Lock()
 		pod := m.pod
 		t.mu.Unlock()
-		if err := t.markPod(ctx, pod); err != nil && !isGone(err) {
+		err := t.patchCondition(ctx, pod, corev1.PodCondition{
+			Type: wire.GangWholeCondition, Status: corev1.ConditionTrue,
+			Reason: "GangWhole", Message: "the pod's gang had nodes for its minimum",
+		})
+		if err != nil && !isGone(err) {
 			return err
 		}
 		t.mu.Lock()
@@ -182,13 +180,6 @@ func (t *teller) mark(ctx context.Context, members []*member) error {
 		t.mu.Unlock()
 	}
 	return nil
-}
-
-func (t *teller) markPod(ctx context.Context, pod *corev1.Pod) error {
-	return t.patchCondition(ctx, pod, corev1.PodCondition{
-		Type: wire.GangWholeCondition, Status: corev1.ConditionTrue,
-		Reason: "GangWhole", Message: "the pod's gang had nodes for its minimum",
-	})
 }
 
 // tellMates gives every member of a group that does not fit the condition which kube-scheduler

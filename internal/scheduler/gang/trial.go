@@ -3,7 +3,6 @@ package gang
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"maps"
 	"slices"
 
@@ -16,10 +15,11 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/berth-dev/berth/internal/amounts"
+	"github.com/berth-dev/berth/internal/gangfit"
+	"github.com/berth-dev/berth/internal/gangs"
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/plan"
 	"github.com/berth-dev/berth/internal/suppose"
-	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
 )
 
@@ -56,15 +56,13 @@ func InTrial(state fwk.CycleState) bool {
 // MateInTrial says whether, in a trial, a pod is one of the pods that are being planned: forks of
 // the ledgers hold their places.
 func MateInTrial(state fwk.CycleState, uid types.UID) bool {
-	data, err := state.Read(trialKey)
-	if err != nil {
-		return false
-	}
+	data, _ := state.Read(trialKey)
 	t, ok := data.(*trial)
 	return ok && t.mates.Has(uid)
 }
 
-// trial is the scheduler's nodes with members on them that are not there. It implements plan.Field.
+// trial is the scheduler's nodes with members on them that are not there. It implements plan.Field
+// and gangfit.Reporting.
 type trial struct {
 	ctx     context.Context //nolint:containedctx // a trial lives as long as the call that makes it
 	profile Profile
@@ -86,18 +84,17 @@ type trial struct {
 	loners loners
 	// coupled is how many kinds are.
 	coupled int
-	// dear is what the gang asks for, as far as that makes it dear.
-	dear plan.Dear
 	// dirty: some kind remembers nodes that have refused it.
 	dirty bool
-	// lacks is how many members too few the plan has places for; 0 if there was none.
-	lacks int
 }
 
 // Clone implements fwk.StateData.
 func (t *trial) Clone() fwk.StateData { return t }
 
-var _ plan.Field = (*trial)(nil)
+var (
+	_ plan.Field        = (*trial)(nil)
+	_ gangfit.Reporting = (*trial)(nil)
+)
 
 // kind is members that are equal to every plugin.
 type kind struct {
@@ -116,19 +113,12 @@ type kind struct {
 
 // try plans on a trial.
 func (j *job) try(ctx context.Context, profile Profile) *result {
-	t := &trial{ctx: ctx, profile: profile, job: j, budget: plan.NewBudget(ctx), mates: sets.New[types.UID](), over: map[int]fwk.NodeInfo{}}
+	j.gang.Budget = plan.NewBudget(ctx)
+	t := &trial{ctx: ctx, profile: profile, job: j, budget: j.gang.Budget, over: map[int]fwk.NodeInfo{}}
 	if status := t.prepare(); status != nil {
 		return &result{wrong: status}
 	}
-	if t.budget.Over() {
-		return &result{Plan: plan.Plan{Lacking: -1, Cut: true}, trial: t}
-	}
-	if short := t.short(); short != "" {
-		return &result{trial: t, short: short}
-	}
-	p := plan.Make(&j.gang, t, t.budget)
-	t.lacks = max(1, j.gang.Minimum-len(p.Places))
-	return &result{Plan: p, trial: t}
+	return &result{Verdict: j.gang.Ask(t), trial: t}
 }
 
 // Countable returns what somebody asks for, without the resources that devices of a driver may
@@ -137,7 +127,12 @@ func (j *job) try(ctx context.Context, profile Profile) *result {
 func Countable(handle fwk.Handle, asked amounts.List, on *amounts.Node) amounts.List {
 	out := asked
 	for name := range asked {
-		if !amounts.IsExtended(name) || offers(on, name) {
+		if on != nil {
+			if has, _ := on.Allocatable(name); has > 0 {
+				continue
+			}
+		}
+		if !amounts.IsExtended(name) {
 			continue
 		}
 		drivers := handle.SharedDRAManager() // nil without the feature gate DynamicResourceAllocation
@@ -147,15 +142,6 @@ func Countable(handle fwk.Handle, asked amounts.List, on *amounts.Node) amounts.
 		}
 	}
 	return out
-}
-
-// offers says whether the node, if there is one, has the resource by its own account.
-func offers(node *amounts.Node, resource string) bool {
-	if node == nil {
-		return false
-	}
-	has, _ := node.Allocatable(resource)
-	return has > 0
 }
 
 // RoomIn is what a node has beside its pods, as the framework counts.
@@ -176,104 +162,49 @@ func countOf(r fwk.Resource) amounts.List {
 	return out
 }
 
-// prepare makes members of the pods, and finds out which are of one kind.
+// prepare makes a question of the pods, and has every plugin prepare for each kind of them.
 func (t *trial) prepare() *fwk.Status {
 	infos, err := t.profile.Handle.SnapshotSharedLister().NodeInfos().List()
 	if err != nil {
 		return fwk.AsStatus(err)
 	}
-	t.infos = infos
-	known, looked := map[[sha256.Size]byte]int{}, t.lookedAt()
-	for i, pod := range t.job.pods {
-		if !t.budget.Spend(memberLooks) {
-			return nil
-		}
-		t.mates.Insert(pod.UID)
-		body, err := framework.NewPodInfo(pod)
-		if err != nil {
-			return fwk.AsStatus(err)
-		}
-		t.bodies = append(t.bodies, body)
-		c, err := t.profile.Candidate(pod)
-		if err != nil {
-			return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, err.Error())
-		}
-		member := plan.Member{Task: t.job.tasks[i], Pod: suppose.Pod{Candidate: c, Asks: wire.ReadAmounts(pod)}}
-		member.Size = member.Asks.Size()
-		text := likeness(pod, c, looked)
-		t.budget.Spend(len(text) / bytesPerLook)
-		key := sha256.Sum256(text)
-		k, ok := known[key]
-		if !ok {
-			if k = len(t.kinds); k == plan.MaxKinds {
-				t.budget.Spend(plan.Looks)
-				t.dear.Kinds = k + 1
-				return nil
-			}
-			known[key] = k
-			t.kinds = append(t.kinds, &kind{pod: pod, coupled: isCoupled(pod)})
-			if isCoupled(pod) {
-				t.coupled++
-			}
-		}
-		t.kinds[k].size++
-		member.Kind = k
-		t.job.gang.Members = append(t.job.gang.Members, member)
-		// What was kept for members is for the plan to give.
-		t.profile.Handle.DeleteNominatedPodIfExists(pod)
-	}
-	if err := t.wish(); err != nil {
-		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, err.Error())
-	}
-	return t.begin()
-}
-
-// What it costs to read a member, in looks, and how much of its text is read in the time of one.
-const (
-	memberLooks  = 1
-	bytesPerLook = 192
-)
-
-// wish reads what members ask about each other's places.
-func (t *trial) wish() error {
-	for _, pod := range slices.Concat(t.job.pods, t.job.seated) {
-		t.dear.Names += wire.CountMates(pod)
-	}
-	if !t.budget.Spend(t.dear.Names) {
-		return nil
-	}
-	wishes, err := wire.MatesOf(t.job.pods, t.job.seated)
-	if err != nil {
-		return err
-	}
+	t.infos, t.mates = infos, sets.New[types.UID]()
 	at := map[string]int{}
-	if len(t.job.seated) > 0 {
+	if len(t.job.Seated) > 0 {
 		for i := range t.infos {
 			at[t.name(i)] = i
 		}
 	}
-	for _, pod := range t.job.seated {
-		t.job.gang.Seated = append(t.job.gang.Seated, t.seat(pod, at))
-	}
-	for i := range wishes {
-		for _, w := range wishes[i] {
-			t.job.gang.Wish(i, plan.Wish(w))
+	t.job.Candidate, t.job.Looked = t.profile.Candidate, t.looked
+	t.job.Node = func(name string) (int, *ledger.Node) {
+		if node, ok := at[name]; ok {
+			return node, t.Account(node)
 		}
+		return plan.Elsewhere, nil
 	}
-	return nil
-}
-
-// seat is the place of a member that has its node, by that node's last report.
-func (t *trial) seat(pod *corev1.Pod, at map[string]int) plan.Seat {
-	node, ok := at[pod.Spec.NodeName]
-	if !ok {
-		return plan.Seat{Node: plan.Elsewhere}
+	if err := t.job.Ask(&t.job.gang); err != nil {
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, err.Error())
 	}
-	seat := plan.Seat{Node: node}
-	if account := t.Account(node); account != nil {
-		seat.Got.NUMA, seat.Got.Exact = account.View().Holding(string(pod.UID))
+	t.claim()
+	if t.budget.Over() {
+		return nil
 	}
-	return seat
+	for _, pod := range t.job.Pods {
+		body, err := framework.NewPodInfo(pod)
+		if err != nil {
+			return fwk.AsStatus(err)
+		}
+		t.mates.Insert(pod.UID)
+		t.bodies = append(t.bodies, body)
+		// What was kept for members is for the plan to give.
+		t.profile.Handle.DeleteNominatedPodIfExists(pod)
+	}
+	for _, k := range t.job.gang.Kinds {
+		pod := t.job.Pods[k.First]
+		t.kinds = append(t.kinds, &kind{pod: pod, coupled: isCoupled(pod), size: k.Size})
+		t.coupled += b2i(isCoupled(pod))
+	}
+	return t.begin()
 }
 
 // begin has every plugin prepare for each kind.
@@ -283,7 +214,7 @@ func (t *trial) begin() *fwk.Status {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "this scheduler's framework cannot be asked for a trial")
 	}
 	for _, k := range t.kinds {
-		if !t.budget.Spend(kindLooks + len(t.infos)*terms(k.pod)) {
+		if !t.budget.Spend(kindLooks + len(t.infos)*gangs.CountTerms(k.pod)) {
 			return nil
 		}
 		k.state = framework.NewCycleState()
@@ -521,7 +452,7 @@ func (t *trial) name(node int) string { return t.infos[node].Node().Name }
 // the kind are coupled.
 func (t *trial) Admits(member, node int) bool {
 	k, copied := t.kindOf(member), t.over[node]
-	minded := t.loners.mind(t.job.pods[member], t.infos[node].Node())
+	minded := t.loners.mind(t.job.Pods[member], t.infos[node].Node())
 	if copied == nil && !k.coupled && !minded {
 		return true
 	}
@@ -595,4 +526,24 @@ func (t *trial) Take(member, node int) {
 			t.profile.Handle.RunPreFilterExtensionRemovePod(t.ctx, k.state, k.pod, body, on)
 		}
 	}
+}
+
+// Waiting implements gangfit.Reporting.
+func (t *trial) Waiting(which int) (nodes []int) {
+	for node, said := range t.kinds[which].refused {
+		if said.Code() == fwk.Pending {
+			nodes = append(nodes, node)
+		}
+	}
+	return nodes
+}
+
+// Hoped implements gangfit.Reporting.
+func (t *trial) Hoped(int) suppose.Node { return suppose.Node{} }
+
+// Hopes implements gangfit.Reporting.
+func (t *trial) Hopes(member, node int) bool {
+	info := t.info(node)
+	room := RoomIn(info)
+	return !t.loners.mind(t.job.Pods[member], info.Node()) && room.Free(amounts.Pods) > 0 && room.Has(Countable(t.profile.Handle, t.job.gang.Members[member].Asks, room))
 }

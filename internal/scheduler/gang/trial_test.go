@@ -10,10 +10,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"github.com/berth-dev/berth/internal/plan"
+	"github.com/berth-dev/berth/internal/gangs"
 )
 
 // oddFirst is a framework that likes every other node better.
@@ -79,13 +78,13 @@ func TestTheBestNodesAreAsked(t *testing.T) {
 		for range 60 {
 			w.fill(func() bool { return rng.IntN(20) > 0 }, rng.IntN(2)*len(w.nodes))
 			order, size, cpus := rng.Perm(len(w.nodes)), 1+rng.IntN(20), 3+2*rng.IntN(2) // no NUMA node has 5
-			best, got := w.plan(order, size, cpus, false)
+			got := w.plan(order, size, cpus, false)
 			asked := w.filtered
-			all, want := w.plan(order, size, cpus, true)
+			want := w.plan(order, size, cpus, true)
 			switch {
-			case !best.left:
+			case !got.trial.left:
 				few++
-			case best.wide:
+			case got.trial.wide:
 				widened++
 			case asked >= w.filtered:
 				w.t.Errorf("%d members: %d questions, and %d where all nodes are asked", size, asked, w.filtered)
@@ -95,7 +94,7 @@ func TestTheBestNodesAreAsked(t *testing.T) {
 			if got.Whole != want.Whole || !reflect.DeepEqual(got.Places, want.Places) {
 				w.t.Fatalf("%d members: whole %t, %v; with all nodes %t, %v", size, got.Whole, got.Places, want.Whole, want.Places)
 			}
-			why, wantWhy := best.job.explain(&result{Plan: got, trial: best}), all.job.explain(&result{Plan: want, trial: all})
+			why, wantWhy := got.trial.job.explain(got), want.trial.job.explain(want)
 			if !got.Whole && why != wantWhy {
 				w.t.Errorf("%d members: %q; with all nodes %q", size, why, wantWhy)
 			}
@@ -131,8 +130,8 @@ func TestAPreferredNodeIsFound(t *testing.T) {
 			profile := w.profile()
 			profile.Handle = likes{&fakeHandle{w: w}, w.nodes[tc.likes]}
 			profile.BestFirst = func(fwk.CycleState, []fwk.NodeInfo) []int { return nil }
-			j := &job{pods: []*corev1.Pod{podOf("g", "m", 1, 3)}, tasks: make([]string, 1)}
-			t := &trial{ctx: w.t.Context(), profile: profile, job: j, mates: sets.New[types.UID](), over: map[int]fwk.NodeInfo{}}
+			j := &job{Asked: gangs.Asked{Pods: []*corev1.Pod{podOf("g", "m", 1, 3)}, Tasks: make([]string, 1)}}
+			t := &trial{ctx: w.t.Context(), profile: profile, job: j, over: map[int]fwk.NodeInfo{}}
 			if status := t.prepare(); status != nil {
 				w.t.Fatal(status)
 			}
@@ -158,7 +157,7 @@ func (w *world) fill(some func() bool, first int) {
 }
 
 // plan plans a gang where Berth has that order.
-func (w *world) plan(order []int, size, cpus int, wide bool) (*trial, plan.Plan) {
+func (w *world) plan(order []int, size, cpus int, wide bool) *result {
 	profile := w.profile()
 	profile.Handle = oddFirst{&fakeHandle{w: w}}
 	profile.BestFirst = func(_ fwk.CycleState, infos []fwk.NodeInfo) (places []int) {
@@ -169,15 +168,15 @@ func (w *world) plan(order []int, size, cpus int, wide bool) (*trial, plan.Plan)
 		}
 		return places
 	}
-	j := &job{tasks: make([]string, size)}
+	j := &job{Asked: gangs.Asked{Tasks: make([]string, size)}}
 	for i := range size {
-		j.pods = append(j.pods, podOf("g", fmt.Sprint("m-", i), size, cpus))
+		j.Pods = append(j.Pods, podOf("g", fmt.Sprint("m-", i), size, cpus))
 	}
-	j.gang.Minimum = size
-	t := &trial{ctx: w.t.Context(), profile: profile, job: j, mates: sets.New[types.UID](), over: map[int]fwk.NodeInfo{}, wide: wide}
+	j.gang.Minimum, j.gang.Start = size, size
+	t := &trial{ctx: w.t.Context(), profile: profile, job: j, over: map[int]fwk.NodeInfo{}, wide: wide}
 	if status := t.prepare(); status != nil {
 		w.t.Fatal(status)
 	}
 	w.filtered = 0
-	return t, plan.Make(&j.gang, t, nil)
+	return &result{Verdict: j.gang.Ask(t), trial: t}
 }

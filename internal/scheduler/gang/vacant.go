@@ -17,6 +17,7 @@ import (
 
 	volcano "github.com/berth-dev/berth/api/scheduling/volcano/v1beta1"
 	"github.com/berth-dev/berth/internal/clip"
+	"github.com/berth-dev/berth/internal/gangfit"
 	"github.com/berth-dev/berth/internal/gangs"
 	"github.com/berth-dev/berth/internal/wire"
 )
@@ -57,7 +58,7 @@ type known struct {
 }
 
 // vacantSeen notes, or forgets, the object of a group without pods. The caller holds the lock.
-func (t *teller) vacantSeen(spec wire.Gang, wrong error) {
+func (t *admitter) vacantSeen(spec wire.Gang, wrong error) {
 	if !gangs.NotLetIn(spec.Phase) && wrong == nil {
 		t.wasLetIn(nil, &spec)
 	}
@@ -66,7 +67,7 @@ func (t *teller) vacantSeen(spec wire.Gang, wrong error) {
 
 // atGate notes, or forgets, that a group waits to be let in while pods are missing. The caller
 // holds the lock.
-func (t *teller) atGate(g *group) {
+func (t *admitter) atGate(g *group) {
 	if g.object == "" || g.letIn || g.wrong != nil || len(g.spec.Resources) == 0 || g.lacks(&g.waiting, &g.done) == "" {
 		delete(t.vacant, g.key)
 		g.shut = ""
@@ -76,7 +77,7 @@ func (t *teller) atGate(g *group) {
 }
 
 // wait notes, or forgets, a group that waits to be let in. The caller holds the lock.
-func (t *teller) wait(spec wire.Gang, wrong error) {
+func (t *admitter) wait(spec wire.Gang, wrong error) {
 	if spec.Key.Source != wire.GangOfVolcano || !gangs.NotLetIn(spec.Phase) || t.Room == nil {
 		delete(t.vacant, spec.Key)
 		return
@@ -91,7 +92,7 @@ func (t *teller) wait(spec wire.Gang, wrong error) {
 
 // wasLetIn notes that the object of a group says that it has been let in, by whomever. The group is
 // nil if it has no pods. The caller holds the lock.
-func (b *book) wasLetIn(g *group, spec *wire.Gang) {
+func (b *admitter) wasLetIn(g *group, spec *wire.Gang) {
 	scheduler := volcanoScheduler
 	if g != nil {
 		scheduler = g.scheduler()
@@ -124,7 +125,7 @@ func (b *book) terms(scheduler string) (t Terms) {
 const vacantShare = 64
 
 // lookAtVacantIn arranges a look at groups without enough pods then. The caller holds the lock.
-func (t *teller) lookAtVacantIn(pause time.Duration) {
+func (t *admitter) lookAtVacantIn(pause time.Duration) {
 	if t.lookingAtVacant || len(t.vacant) == 0 || !t.Lead.Leads() {
 		return
 	}
@@ -135,12 +136,12 @@ func (t *teller) lookAtVacantIn(pause time.Duration) {
 // lookAtVacant lets the groups in that can have what they name, one after the other: the ones of
 // higher priority first, among those that were looked at longest ago. While some go in, the ones
 // that were left out soon follow.
-func (t *teller) lookAtVacant() {
+func (t *admitter) lookAtVacant() {
 	t.mu.Lock()
 	waiting := maps.Clone(t.vacant)
 	t.mu.Unlock()
 	now := inShares(waiting)
-	l := &look{teller: t}
+	l := &look{admitter: t}
 	asked := slices.DeleteFunc(slices.Clone(now), func(key wire.GangKey) bool { return !l.find(waiting[key]) })
 	slices.SortStableFunc(asked, func(a, b wire.GangKey) int {
 		return cmp.Compare(waiting[b].known.priority, waiting[a].known.priority)
@@ -184,10 +185,10 @@ func compareKeys(a, b wire.GangKey) int {
 
 // look is one look at groups without enough pods.
 type look struct {
-	*teller
+	*admitter
 	// room is what is there for all of them; nil: that was not counted yet. counted is how long
 	// that took.
-	room    *gangs.Room
+	room    *gangfit.Room
 	counted time.Duration
 	// classes are the values of all PriorityClasses, with the default one below ""; nil: not read.
 	classes map[string]int32
@@ -302,7 +303,7 @@ func (l *look) letIn(v vacancy) {
 
 // admitIfThere notes that the group is let in if it can have what it names, and returns what is
 // missing otherwise.
-func (l *look) admitIfThere(v vacancy, terms *Terms) (*gangs.Shortage, error) {
+func (l *look) admitIfThere(v vacancy, terms *Terms) (*gangfit.Shortage, error) {
 	if l.room == nil {
 		begun := l.Clock.Now()
 		room, err := l.Room()
@@ -318,7 +319,7 @@ func (l *look) admitIfThere(v vacancy, terms *Terms) (*gangs.Shortage, error) {
 		return nil, nil //nolint:nilnil // nothing is missing
 	}
 	g := l.groups[v.spec.Key]
-	c := &gangs.Claim{
+	c := &gangfit.Claim{
 		Asked: g.unused(asked, false), Kept: l.keptFrom(v.spec.Key, v.known.priority, false), Priority: v.known.priority,
 		EvictsNobody: terms.EvictsNobody, Overcommit: terms.Admission.OvercommitFactor,
 	}
@@ -366,7 +367,7 @@ func (l *look) shut(v vacancy, why string) {
 
 // writeVacant writes that a group is let in. If its queue is closed it says so instead: Volcano's
 // scheduler leaves such groups out (pkg/scheduler/actions/allocate).
-func (t *teller) writeVacant(ctx context.Context, spec *wire.Gang) (closed bool, err error) {
+func (t *admitter) writeVacant(ctx context.Context, spec *wire.Gang) (closed bool, err error) {
 	state, err := t.Objects.QueueState(ctx, spec.Queue)
 	if err != nil {
 		return false, err

@@ -16,7 +16,7 @@ import (
 
 	volcano "github.com/berth-dev/berth/api/scheduling/volcano/v1beta1"
 	"github.com/berth-dev/berth/internal/amounts"
-	"github.com/berth-dev/berth/internal/gangs"
+	"github.com/berth-dev/berth/internal/gangfit"
 	"github.com/berth-dev/berth/internal/wire"
 )
 
@@ -45,8 +45,8 @@ func TestAGroupWithoutPodsIsLetIn(t *testing.T) {
 				spec.Key, spec.Version, spec.Minimum, spec.Resources = key, "5", 2, asked
 				w.objects = map[wire.GangKey]wire.Gang{key: spec}
 				w.groups.Objects = w
-				w.groups.Room = func() (*gangs.Room, error) {
-					r := new(gangs.Room)
+				w.groups.Room = func() (*gangfit.Room, error) {
+					r := new(gangfit.Room)
 					r.Offer(amounts.List{amounts.CPU: 1000 * free.Load()})
 					return r, nil
 				}
@@ -181,9 +181,11 @@ func TestWhatDriversStandForIsNotCounted(t *testing.T) {
 		{[]string{"nvidia.com/gpu", "a.b/c"}, "0", false, true}, {[]string{"nvidia.com/gpu"}, "1", false, false}, {[]string{"a.b/c"}, "0", true, false},
 	} {
 		h := &fakeHandle{w: &world{drivers: c.drivers}}
-		all := &trial{profile: Profile{Handle: h}, job: &job{claim: &gangs.Claim{Asked: wire.ReadResources(asked)}}, infos: []fwk.NodeInfo{node(c.gpus)}}
-		if got := all.short(); (got != "") != c.short {
-			t.Errorf("drivers %v, %s GPUs: short of %q", c.drivers, c.gpus, got)
+		all := &trial{profile: Profile{Handle: h}, job: new(job), infos: []fwk.NodeInfo{node(c.gpus)}}
+		all.job.gang.Claim = &gangfit.Claim{Asked: wire.ReadResources(asked)}
+		all.claim()
+		if got := all.job.gang.Ask(all).Short; (got != nil) != c.short {
+			t.Errorf("drivers %v, %s GPUs: short of %v", c.drivers, c.gpus, got)
 		}
 		room := RoomIn(all.infos[0])
 		if got := room.Has(Countable(h, wire.ReadResources(asked), room)); got != c.room {
@@ -196,11 +198,11 @@ func TestWhatDriversStandForIsNotCounted(t *testing.T) {
 func TestAGroupWithoutPodsThatIsGoneIsForgotten(t *testing.T) {
 	inWorld(t, 1, func(w *world) {
 		key := wire.GangKey{Source: wire.GangOfVolcano, Namespace: "default", Name: "a"}
-		w.groups.Room = func() (*gangs.Room, error) { return new(gangs.Room), nil }
+		w.groups.Room = func() (*gangfit.Room, error) { return new(gangfit.Room), nil }
 		w.groups.ObjectSeen(wire.Gang{Key: key, Version: "5", Minimum: 2, Job: "default-scheduler", Resources: corev1.ResourceList{"cpu": resource.MustParse("1")}}, nil)
 		w.groups.ObjectGone(key)
 		w.run(time.Minute)
-		if len(w.groups.vacant) > 0 || w.groups.lookingAtVacant {
+		if len(w.groups.admitter.vacant) > 0 || w.groups.admitter.lookingAtVacant {
 			t.Error("it is remembered")
 		}
 	})

@@ -36,6 +36,7 @@ import (
 
 	sigs "github.com/berth-dev/berth/api/scheduling/sigs/v1alpha1"
 	volcano "github.com/berth-dev/berth/api/scheduling/volcano/v1beta1"
+	"github.com/berth-dev/berth/internal/gangfit"
 	"github.com/berth-dev/berth/internal/gangs"
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/wire"
@@ -194,7 +195,8 @@ func (h *fakeHandle) SnapshotSharedLister() fwk.SharedLister {
 	for _, n := range h.w.nodes {
 		info := framework.NewNodeInfo()
 		info.SetNode(n)
-		for _, pod := range h.w.pods {
+		for _, uid := range slices.Sorted(maps.Keys(h.w.pods)) {
+			pod := h.w.pods[uid]
 			if pod.Spec.NodeName == n.Name || h.w.waitsOn(pod.UID, n.Name) {
 				body, err := framework.NewPodInfo(pod)
 				if err != nil {
@@ -311,13 +313,17 @@ const gangTimeout = 20 * time.Second
 // inWorld runs a test with nodes of 8 CPUs for pods, 4 on each NUMA node.
 func inWorld(t *testing.T, nodes int, test func(*world)) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{t: t, accounts: map[string]*ledger.Node{}, pods: map[types.UID]*corev1.Pod{}, idle: map[types.UID]bool{},
-			waiting: map[types.UID]*waitingPod{}, refuse: map[string]int{}, breakBind: map[string]int{}, notes: events.NewFakeRecorder(1000), nominated: map[string]string{}}
-		w.addNodes(nodes)
-		w.begin()
-		test(w)
+		test(newWorld(t, nodes))
 		synctest.Wait()
 	})
+}
+
+func newWorld(t *testing.T, nodes int) *world {
+	w := &world{t: t, accounts: map[string]*ledger.Node{}, pods: map[types.UID]*corev1.Pod{}, idle: map[types.UID]bool{},
+		waiting: map[types.UID]*waitingPod{}, refuse: map[string]int{}, breakBind: map[string]int{}, notes: events.NewFakeRecorder(1000), nominated: map[string]string{}}
+	w.addNodes(nodes)
+	w.begin()
+	return w
 }
 
 // begin starts a scheduler, the first one or another. What one asks is not done once it is dead.
@@ -632,19 +638,8 @@ func (w *world) termsOf(string) Terms {
 }
 
 // there is what the nodes have and the pods on them ask for, as their watches show it.
-func (w *world) there() (*gangs.Room, error) {
-	r := new(gangs.Room)
-	for _, n := range w.nodes {
-		r.Offer(wire.ReadResources(n.Status.Allocatable))
-	}
-	for _, pod := range w.pods {
-		if pod.Spec.NodeName != "" {
-			o := w.groups.Occupant(pod)
-			o.Asks = wire.ReadAmounts(pod)
-			r.Take(&o)
-		}
-	}
-	return r, nil
+func (w *world) there() (*gangfit.Room, error) {
+	return gangs.RoomOn(w.nodes, slices.Collect(maps.Values(w.pods)), w.groups.Occupant), nil
 }
 
 // cycle is one scheduling cycle.
@@ -719,7 +714,7 @@ func (w *world) bind(uid types.UID, node string) {
 		return
 	}
 	if p, at := w.groups.find(uid); at != nil && p.last == at && len(p.places) > 1 {
-		w.turn(uid, node, w.groups.AwaitMates)
+		w.turn(uid, node, w.groups.AwaitTurn)
 		return
 	}
 	if w.breakBind[pod.Name] > 0 {

@@ -1,17 +1,12 @@
-package gangs
+package gangfit
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"math"
 	"slices"
-	"time"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-dev/berth/internal/amounts"
-	"github.com/berth-dev/berth/internal/wire"
 )
 
 // Room is what a group may be let in for that names resources: what the nodes have that pods may go
@@ -20,7 +15,7 @@ type Room struct {
 	has, used, leaving amounts.List
 	// single is what pods of no gang ask for, by priority.
 	single map[int32]amounts.List
-	gangs  map[wire.GangKey]*crew
+	gangs  map[string]*crew
 }
 
 // crew is the members of a gang that have nodes: they are evicted together or not at all.
@@ -34,8 +29,8 @@ type crew struct {
 type Occupant struct {
 	Asks     amounts.List
 	Priority int32
-	// Gang is the one that it belongs to; zero for none.
-	Gang wire.GangKey
+	// Gang names the gang that it belongs to; "" for none.
+	Gang string
 	// Leaving: it is on its way out. Stays: only system-critical pods may have it evicted.
 	Leaving, Stays bool
 }
@@ -66,11 +61,11 @@ func (r *Room) Take(o *Occupant) {
 	case o.Leaving:
 		add(&r.leaving, o.Asks)
 		add(&r.leaving, onePod)
-	case !o.Gang.IsZero():
+	case o.Gang != "":
 		c := r.gangs[o.Gang]
 		if c == nil {
 			if r.gangs == nil {
-				r.gangs = map[wire.GangKey]*crew{}
+				r.gangs = map[string]*crew{}
 			}
 			c = &crew{lowest: o.Priority}
 			r.gangs[o.Gang] = c
@@ -183,51 +178,3 @@ func are(amount string) string {
 	}
 	return amount + " are"
 }
-
-// Admission says when a group is let in that names resources (minResources), and what is kept for
-// it then. The zero value stands for the defaults.
-type Admission struct {
-	// Gate is resources, the default: what a group names has to be free, or could be freed by
-	// evicting pods of lower priority. With none, groups are let in whatever is free.
-	Gate string `json:"gate,omitempty"`
-	// OvercommitFactor is how many times what the nodes have is given away at the gate. Default 1.
-	OvercommitFactor float64 `json:"overcommitFactor,omitempty"`
-	// KeepFor is how long what a group that was let in has not used yet is kept from other groups
-	// that name resources. Default 5m; negative means not at all.
-	KeepFor metav1.Duration `json:"keepFor,omitempty"`
-}
-
-// The gates.
-const (
-	GateResources = "resources"
-	GateNone      = "none"
-)
-
-// maxOvercommit and maxKeepFor are more than anybody wants.
-const (
-	maxOvercommit = 1000
-	maxKeepFor    = 24 * time.Hour
-)
-
-// FillIn fills the defaults in.
-func (a *Admission) FillIn() {
-	a.Gate = cmp.Or(a.Gate, GateResources)
-	a.OvercommitFactor = cmp.Or(a.OvercommitFactor, 1)
-	a.KeepFor.Duration = cmp.Or(a.KeepFor.Duration, 5*time.Minute)
-}
-
-// Check says what cannot be right of an Admission whose defaults are filled in.
-func (a *Admission) Check() error {
-	switch {
-	case a.Gate != GateResources && a.Gate != GateNone:
-		return fmt.Errorf("admission.gate: %q: want %s or %s", a.Gate, GateResources, GateNone)
-	case !(a.OvercommitFactor >= 1 && a.OvercommitFactor <= maxOvercommit):
-		return fmt.Errorf("admission.overcommitFactor: %v: want 1 to %d", a.OvercommitFactor, maxOvercommit)
-	case a.KeepFor.Duration > maxKeepFor:
-		return fmt.Errorf("admission.keepFor: %s: want at most %s", a.KeepFor.Duration, maxKeepFor)
-	}
-	return nil
-}
-
-// NotLetIn says whether a group of that phase has still to be let in: none goes back.
-func NotLetIn(phase string) bool { return phase == "" || phase == "Pending" }

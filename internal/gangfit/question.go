@@ -1,0 +1,209 @@
+// Package gangfit answers one question: do the members of a gang that want nodes fit together, and
+// if they do not, what is missing? The scheduler, `berth explain gang`, the map and the simulator
+// ask it. What the members and their group ask for comes as values, and each asker brings its own
+// nodes (plan.Field). The answer is a value, too: a Verdict.
+//
+// The package is pure: no randomness, no I/O, no clock but that of a Budget.
+package gangfit
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"slices"
+
+	"github.com/berth-dev/berth/internal/plan"
+	"github.com/berth-dev/berth/internal/suppose"
+)
+
+// Question is a gang that is asked about.
+type Question struct {
+	// Gang is the members that want nodes, with their kinds, their wishes about each other, and the
+	// mates that have nodes.
+	plan.Gang
+	// Kinds are the members that are equal to everyone who has a say in their nodes.
+	Kinds []Kind
+	// Done is how many mates have nodes or ended well, Start how many pods of the gang start
+	// together, these included.
+	Done, Start int
+	// Claim is what the group names and has to have before its pods are planned; nil for nothing.
+	// Room counts what is there for it: with all pods in one sum, or one by one.
+	Claim *Claim
+	Room  func(oneByOne bool) *Room
+	// Budget bounds what an answer costs; nil is no bound. Dear is what makes it cost so much.
+	Budget *plan.Budget
+	Dear   plan.Dear
+
+	known map[[sha256.Size]byte]int
+}
+
+// Kind is members that are equal: how many, and the first of them.
+type Kind struct{ First, Size int }
+
+// What it costs to read a member, in looks, and how much of its text is read in the time of one.
+const (
+	memberLooks  = 1
+	bytesPerLook = 192
+)
+
+// Add adds a member. Its likeness is equal for members of one kind. Add reports if the gang may
+// still be planned within its budget.
+func (q *Question) Add(m plan.Member, likeness []byte) bool {
+	if !q.Budget.Spend(memberLooks) {
+		return false
+	}
+	q.Budget.Spend(len(likeness) / bytesPerLook)
+	key := sha256.Sum256(likeness)
+	k, known := q.known[key]
+	if !known {
+		if k = len(q.Kinds); k == plan.MaxKinds {
+			q.Budget.Spend(plan.Looks)
+			q.Dear.Kinds = k + 1
+			return false
+		}
+		if q.known == nil {
+			q.known = map[[sha256.Size]byte]int{}
+		}
+		q.known[key] = k
+		q.Kinds = append(q.Kinds, Kind{First: len(q.Members)})
+		q.Dear.Kinds = k + 1
+	}
+	q.Kinds[k].Size++
+	m.Kind, m.Size = k, m.Asks.Size()
+	q.Members = append(q.Members, m)
+	return true
+}
+
+// Ask plans the gang on nodes. These are left as plan.Make leaves them.
+func (q *Question) Ask(nodes plan.Field) *Verdict {
+	v := &Verdict{Plan: plan.Plan{Lacking: -1}, Start: q.Start, Fit: q.Done, question: q, nodes: nodes}
+	switch short := q.short(); {
+	case q.Budget.Over():
+		v.Cut = true
+	case short != nil:
+		v.Short = short
+	default:
+		if v.Plan = plan.Make(&q.Gang, nodes, q.Budget); !v.Cut {
+			v.Fit += len(v.Places)
+		}
+	}
+	v.Dear = q.Dear
+	v.Dear.Late = q.Budget.Late()
+	return v
+}
+
+// short returns the resource of which there is too little for what the group names; nil for none.
+func (q *Question) short() *Shortage {
+	if q.Claim == nil || q.Budget.Over() || q.Room(false).Short(q.Claim) == nil { // no pod need be looked at
+		return nil
+	}
+	return q.Room(true).Short(q.Claim)
+}
+
+// Verdict is what becomes of the members if they are planned now.
+type Verdict struct {
+	// Plan has their places. It is empty if Short or Cut says why there is none.
+	plan.Plan
+	// Fit is how many of Start members have nodes or would get one.
+	Fit, Start int
+	// Short is the resource of which the group cannot have what it names; nil for none.
+	Short *Shortage
+	// Dear is what makes the gang dear to plan. If the plan is Cut, it is too dear.
+	Dear plan.Dear
+
+	question *Question
+	nodes    plan.Field
+}
+
+// Counted says how many of the members that start together fit.
+func (v *Verdict) Counted() string {
+	text := fmt.Sprintf("%d of %d pods fit now", v.Fit, v.Start)
+	if !v.Whole && v.Lacking < 0 {
+		text += ", and of some task too few"
+	}
+	return text
+}
+
+// String is the verdict in a sentence.
+func (v *Verdict) String() string {
+	switch {
+	case v.Short != nil:
+		return v.Short.String()
+	case v.Cut:
+		return v.Dear.String()
+	case v.Whole && v.Lacking < 0:
+		return "all fit now"
+	case v.Whole:
+		return fmt.Sprintf("the minimum fits now: %d, of %d", v.Fit, v.Start)
+	case v.Hopes():
+		return v.Counted() + "; nodes' next reports will decide on the others"
+	case len(v.Tangled) > 0:
+		return v.Counted() + "; others would in some of the orders in which kubelets may admit those of one second"
+	}
+	return v.Counted()
+}
+
+// Reporting is implemented by nodes that may wait for a report.
+type Reporting interface {
+	// Waiting returns the nodes that refuse members of the kind only until they have reported.
+	Waiting(kind int) []int
+	// Hoped is the node as far as amounts are concerned, and Hopes reports if it could take the
+	// member: no report can show more than these.
+	Hoped(node int) suppose.Node
+	Hopes(member, node int) bool
+}
+
+// Hopes reports if the gang does not fit, and could fit once nodes have reported.
+func (v *Verdict) Hopes() bool {
+	nodes, report := v.nodes.(Reporting)
+	if v.Whole || v.Short != nil || v.Cut || !report {
+		return false
+	}
+	h := &hope{Field: v.nodes, nodes: nodes, waits: map[int]bool{}}
+	for node := range v.Waits {
+		h.waits[node] = true
+	}
+	for kind := range v.question.Kinds {
+		for _, node := range nodes.Waiting(kind) {
+			h.waits[node] = true
+		}
+	}
+	if len(h.waits) == 0 || v.question.Wishes() { // where members would be on such a node is what is not known
+		return len(h.waits) > 0
+	}
+	p := plan.Make(&v.question.Gang, h, v.question.Budget)
+	if p.Whole {
+		p.Undo(h)
+	}
+	return p.Whole
+}
+
+// hope is nodes among which the ones that wait for a report take what they have amounts for.
+type hope struct {
+	plan.Field
+	nodes Reporting
+	waits map[int]bool
+}
+
+// Nodes implements plan.Field: the nodes that wait come last.
+func (h *hope) Nodes(kind int) []int {
+	return append(h.Field.Nodes(kind), slices.Sorted(slices.Values(h.nodes.Waiting(kind)))...)
+}
+
+// Node implements plan.Field: what a ledger says that waits is not known.
+func (h *hope) Node(node int) suppose.Node {
+	if h.waits[node] {
+		return h.nodes.Hoped(node)
+	}
+	return h.Field.Node(node)
+}
+
+// Admits implements plan.Field.
+func (h *hope) Admits(member, node int) bool {
+	if h.waits[node] {
+		return h.nodes.Hopes(member, node)
+	}
+	return h.Field.Admits(member, node)
+}
+
+// Closed implements plan.Field.
+func (h *hope) Closed(kind, node int) bool { return !h.waits[node] && h.Field.Closed(kind, node) }

@@ -1,0 +1,80 @@
+package gangs
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-dev/berth/internal/gangfit"
+	"github.com/berth-dev/berth/internal/wire"
+)
+
+// RoomOn counts what is there on the nodes that pods may go to. An Occupant comes without what it
+// asks for.
+func RoomOn(nodes []*corev1.Node, pods []*corev1.Pod, as func(*corev1.Pod) gangfit.Occupant) *gangfit.Room {
+	room, open := new(gangfit.Room), map[string]bool{}
+	for _, n := range nodes {
+		if open[n.Name] = !n.Spec.Unschedulable && len(n.Status.Allocatable) > 0; open[n.Name] {
+			room.Offer(wire.ReadResources(n.Status.Allocatable))
+		}
+	}
+	for _, p := range pods {
+		if open[p.Spec.NodeName] && !wire.Ended(p) {
+			o := as(p)
+			o.Asks = wire.ReadAmounts(p)
+			room.Take(&o)
+		}
+	}
+	return room
+}
+
+// Admission says when a group is let in that names resources (minResources), and what is kept for
+// it then. The zero value stands for the defaults.
+type Admission struct {
+	// Gate is resources, the default: what a group names has to be free, or could be freed by
+	// evicting pods of lower priority. With none, groups are let in whatever is free.
+	Gate string `json:"gate,omitempty"`
+	// OvercommitFactor is how many times what the nodes have is given away at the gate. Default 1.
+	OvercommitFactor float64 `json:"overcommitFactor,omitempty"`
+	// KeepFor is how long what a group that was let in has not used yet is kept from other groups
+	// that name resources. Default 5m; negative means not at all.
+	KeepFor metav1.Duration `json:"keepFor,omitempty"`
+}
+
+// The gates.
+const (
+	GateResources = "resources"
+	GateNone      = "none"
+)
+
+// maxOvercommit and maxKeepFor are more than anybody wants.
+const (
+	maxOvercommit = 1000
+	maxKeepFor    = 24 * time.Hour
+)
+
+// FillIn fills the defaults in.
+func (a *Admission) FillIn() {
+	a.Gate = cmp.Or(a.Gate, GateResources)
+	a.OvercommitFactor = cmp.Or(a.OvercommitFactor, 1)
+	a.KeepFor.Duration = cmp.Or(a.KeepFor.Duration, 5*time.Minute)
+}
+
+// Check says what cannot be right of an Admission whose defaults are filled in.
+func (a *Admission) Check() error {
+	switch {
+	case a.Gate != GateResources && a.Gate != GateNone:
+		return fmt.Errorf("admission.gate: %q: want %s or %s", a.Gate, GateResources, GateNone)
+	case !(a.OvercommitFactor >= 1 && a.OvercommitFactor <= maxOvercommit):
+		return fmt.Errorf("admission.overcommitFactor: %v: want 1 to %d", a.OvercommitFactor, maxOvercommit)
+	case a.KeepFor.Duration > maxKeepFor:
+		return fmt.Errorf("admission.keepFor: %s: want at most %s", a.KeepFor.Duration, maxKeepFor)
+	}
+	return nil
+}
+
+// NotLetIn says whether a group of that phase has still to be let in: none goes back.
+func NotLetIn(phase string) bool { return phase == "" || phase == "Pending" }

@@ -1,0 +1,218 @@
+package gangs
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+
+	"github.com/berth-dev/berth/internal/gangfit"
+	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/internal/plan"
+	"github.com/berth-dev/berth/internal/suppose"
+	"github.com/berth-dev/berth/internal/wire"
+)
+
+// Asked are the pods of a gang that is asked about.
+type Asked struct {
+	// Pods want nodes and are planned together, the oldest first; Tasks are theirs. Seated have
+	// nodes, if any pod of the gang asks about another's place.
+	Pods, Seated []*corev1.Pod
+	Tasks        []string
+	// Candidate is what ledgers are asked about a pod; nil if nothing is pinned.
+	Candidate func(*corev1.Pod) (*ledger.Candidate, error)
+	// Node is the number of a node that a seated pod is on, and its ledger; plan.Elsewhere if no
+	// member can be there.
+	Node func(name string) (number int, account *ledger.Node)
+	// Looked adds labels by which pods on nodes select company; nil if the asker does not look at
+	// that.
+	Looked func(keys sets.Set[string])
+}
+
+// Ask makes a question of the pods. It is not complete if the budget of the question is used up.
+// The error says which pod asks for what cannot be served.
+func (a *Asked) Ask(q *gangfit.Question) error {
+	q.Dear.Members = len(a.Pods)
+	looked := a.lookedAt(q.Budget)
+	for i, pod := range a.Pods {
+		c, err := a.Candidate(pod)
+		if err != nil {
+			return err
+		}
+		kinds := len(q.Kinds)
+		m := plan.Member{Task: a.Tasks[i], Pod: suppose.Pod{Candidate: c, Asks: wire.ReadAmounts(pod), Ports: wire.PortsOf(pod)}}
+		if !q.Add(m, likeness(pod, c, looked)) {
+			return nil
+		}
+		if len(q.Kinds) > kinds {
+			q.Dear.Terms += CountTerms(pod)
+		}
+	}
+	return a.wish(q)
+}
+
+// wish reads what members ask about each other's places.
+func (a *Asked) wish(q *gangfit.Question) error {
+	for _, pod := range slices.Concat(a.Pods, a.Seated) {
+		q.Dear.Names += wire.CountMates(pod)
+	}
+	if !q.Budget.Spend(q.Dear.Names) {
+		return nil
+	}
+	wishes, err := wire.MatesOf(a.Pods, a.Seated)
+	if err != nil {
+		return err
+	}
+	for _, pod := range a.Seated {
+		node, account := a.Node(pod.Spec.NodeName)
+		seat := plan.Seat{Node: node}
+		if account != nil {
+			seat.Got.NUMA, seat.Got.Exact = account.View().Holding(string(pod.UID))
+		}
+		q.Seated = append(q.Seated, seat)
+	}
+	for i := range wishes {
+		for _, w := range wishes[i] {
+			q.Wish(i, plan.Wish(w))
+		}
+	}
+	return nil
+}
+
+// LowestPriority is what pods evict by together: a pod of a low priority is not to go before others
+// because of its mates.
+func LowestPriority(pods []*corev1.Pod) int32 {
+	lowest := corev1helpers.PodPriority(pods[0])
+	for _, pod := range pods[1:] {
+		lowest = min(lowest, corev1helpers.PodPriority(pod))
+	}
+	return lowest
+}
+
+// MayPreempt reports if all of the pods may have others evicted for them.
+func MayPreempt(pods []*corev1.Pod) bool {
+	return !slices.ContainsFunc(pods, func(p *corev1.Pod) bool {
+		return p.Spec.PreemptionPolicy != nil && *p.Spec.PreemptionPolicy == corev1.PreemptNever
+	})
+}
+
+// PodTerms are a pod's terms about other pods: the required ones, and the preferred ones if asked
+// for.
+func PodTerms(pod *corev1.Pod, preferred bool) (out []corev1.PodAffinityTerm) {
+	a := pod.Spec.Affinity
+	if a == nil {
+		return nil
+	}
+	var weighted []corev1.WeightedPodAffinityTerm
+	if a.PodAffinity != nil {
+		out = append(out, a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution...)
+		weighted = append(weighted, a.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution...)
+	}
+	if a.PodAntiAffinity != nil {
+		out = append(out, a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution...)
+		weighted = append(weighted, a.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution...)
+	}
+	if preferred {
+		for i := range weighted {
+			out = append(out, weighted[i].PodAffinityTerm)
+		}
+	}
+	return out
+}
+
+// CountTerms is how many terms about other pods a pod has.
+func CountTerms(pod *corev1.Pod) int {
+	return len(pod.Spec.TopologySpreadConstraints) + len(PodTerms(pod, true))
+}
+
+// lookedAt are the labels by which pods of the gang are selected: by each other, and by pods on
+// nodes that want no company. Others make no difference to where a pod may go. It is nil if the
+// pods do not differ by labels.
+func (a *Asked) lookedAt(b *plan.Budget) sets.Set[string] {
+	if a.Looked == nil || !slices.ContainsFunc(a.Pods, func(p *corev1.Pod) bool { return !maps.Equal(p.Labels, a.Pods[0].Labels) }) {
+		return nil
+	}
+	keys := sets.New[string]()
+	for _, pod := range a.Pods {
+		for i := range pod.Spec.TopologySpreadConstraints {
+			c := &pod.Spec.TopologySpreadConstraints[i]
+			addSelected(keys, c.LabelSelector)
+			keys.Insert(c.MatchLabelKeys...)
+		}
+		all := PodTerms(pod, true)
+		for i := range all {
+			addSelected(keys, all[i].LabelSelector)
+			keys.Insert(all[i].MatchLabelKeys...)
+			keys.Insert(all[i].MismatchLabelKeys...)
+		}
+		if !b.Spend(len(all) / 8) {
+			return keys
+		}
+	}
+	a.Looked(keys)
+	return keys
+}
+
+func addSelected(keys sets.Set[string], s *metav1.LabelSelector) {
+	if s == nil {
+		return
+	}
+	for key := range s.MatchLabels {
+		keys.Insert(key)
+	}
+	for i := range s.MatchExpressions {
+		keys.Insert(s.MatchExpressions[i].Key)
+	}
+}
+
+// likeness is equal for pods that every plugin treats alike: of their labels the ones that are
+// looked at count. Pods with volumes or claims that are not told apart by their pods' specs alone
+// have one of their own.
+func likeness(pod *corev1.Pod, c *ledger.Candidate, looked sets.Set[string]) []byte {
+	s, like := &pod.Spec, corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Labels: map[string]string{}}}
+	priority := corev1helpers.PodPriority(pod) // pods that are nominated to a node count for some
+	like.Spec = corev1.PodSpec{
+		NodeName: s.NodeName, NodeSelector: s.NodeSelector, Affinity: s.Affinity, Tolerations: s.Tolerations,
+		TopologySpreadConstraints: s.TopologySpreadConstraints, Overhead: s.Overhead, Resources: s.Resources, ResourceClaims: s.ResourceClaims,
+		HostNetwork: s.HostNetwork, SchedulerName: s.SchedulerName, Priority: &priority, InitContainers: likes(s.InitContainers), Containers: likes(s.Containers),
+	}
+	for key, value := range pod.Labels {
+		if looked.Has(key) {
+			like.Labels[key] = value
+		}
+	}
+	for i := range s.Volumes {
+		if !isHarmless(&s.Volumes[i]) {
+			like.Spec.Volumes = append(like.Spec.Volumes, s.Volumes[i])
+		}
+	}
+	if len(like.Spec.Volumes)+len(s.ResourceClaims) > 0 {
+		like.UID = pod.UID
+	}
+	text, err := json.Marshal(like)
+	if err != nil {
+		return []byte(pod.UID)
+	}
+	if c != nil {
+		text = append(text, ledger.RequestKey(c.Request)...)
+	}
+	return text
+}
+
+// likes are what plugins look at in containers.
+func likes(containers []corev1.Container) (out []corev1.Container) {
+	for i := range containers {
+		c := &containers[i]
+		out = append(out, corev1.Container{Image: c.Image, Resources: c.Resources, Ports: c.Ports, RestartPolicy: c.RestartPolicy})
+	}
+	return out
+}
+
+// isHarmless says whether a volume has no say in the pod's node.
+func isHarmless(v *corev1.Volume) bool {
+	return v.EmptyDir != nil || v.ConfigMap != nil || v.Secret != nil || v.DownwardAPI != nil || v.Projected != nil || v.HostPath != nil
+}

@@ -1,0 +1,133 @@
+package gang
+
+import (
+	"context"
+	"maps"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/klog/v2"
+
+	"github.com/berth-dev/berth/internal/gangfit"
+	"github.com/berth-dev/berth/internal/wire"
+)
+
+// evictor knows which pods on nodes stay and which are on their way out, and has others evicted.
+// Its lock may be taken with that of the book held, and never the other way round.
+type evictor struct {
+	o *Options
+	// of knows the gangs of the pods.
+	of *book
+	// protected are pods that are not to be evicted. They need not be of any group.
+	protected protected
+
+	mu sync.Mutex
+	// evicted are pods that were evicted for groups, and when.
+	evicted map[types.UID]time.Time
+}
+
+var _ others = (*evictor)(nil)
+
+// Occupant implements others.
+func (e *evictor) Occupant(pod *corev1.Pod) gangfit.Occupant {
+	of := e.of.gangOf(pod)
+	o := gangfit.Occupant{Priority: corev1helpers.PodPriority(pod), Leaving: e.isLeaving(pod), Stays: e.protects(pod) || e.of.keepsPods(of)}
+	if !of.IsZero() {
+		o.Gang = of.String()
+	}
+	return o
+}
+
+// budgets implements others.
+func (e *evictor) budgets() []*policyv1.PodDisruptionBudget {
+	list, err := e.o.Budgets()
+	if err != nil {
+		e.o.Logger.Error(err, "PodDisruptionBudgets cannot be read; gangs count none")
+	}
+	return list
+}
+
+// protects reports if the pod is kept from eviction: by its own word, if its namespace may say it.
+func (e *evictor) protects(pod *corev1.Pod) bool {
+	return wire.KeptFromEviction(pod) && e.o.mayProtect(pod.Namespace)
+}
+
+// leaveTimeout is how long an evicted pod may go without news of its deletion before it counts as
+// one that stays.
+const leaveTimeout = 30 * time.Second
+
+// isLeaving says whether a pod is on its way out.
+func (e *evictor) isLeaving(pod *corev1.Pod) bool {
+	if pod.DeletionTimestamp != nil {
+		return true
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	at, ok := e.evicted[pod.UID]
+	return ok && e.o.Clock.Now().Sub(at) < leaveTimeout
+}
+
+// awaits reports if a pod was evicted just now.
+func (e *evictor) awaits() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.forgetOld()
+	return len(e.evicted) > 0
+}
+
+// forgetOld forgets pods that count as ones that stay. The caller holds the evictor's lock.
+func (e *evictor) forgetOld() {
+	now := e.o.Clock.Now()
+	maps.DeleteFunc(e.evicted, func(_ types.UID, at time.Time) bool { return now.Sub(at) >= leaveTimeout })
+}
+
+// sendAway gets victims deleted soon. by names the group that needs their room.
+func (e *evictor) sendAway(victims []*corev1.Pod, by string) {
+	if len(victims) == 0 || !e.o.Lead.Leads() {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.forgetOld()
+	for _, victim := range victims {
+		e.evicted[victim.UID] = e.o.Clock.Now()
+	}
+	victimsEvicted.Add(float64(len(victims)))
+	go func() {
+		for _, victim := range victims {
+			e.preempt(victim, by)
+		}
+	}()
+}
+
+// preempt has one victim go: one that waits in Permit goes back to the queue, any other is deleted.
+func (e *evictor) preempt(victim *corev1.Pod, by string) {
+	if w := e.o.Waiting(victim.UID); w != nil && w.Preempt(Name, "preempted by "+by) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(klog.NewContext(context.Background(), e.o.Logger), requestTimeout)
+	defer cancel()
+	err := e.o.patchCondition(ctx, victim, corev1.PodCondition{
+		Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue,
+		Reason: corev1.PodReasonPreemptionByScheduler, Message: "Berth: preempting to accommodate " + by + ", of higher priority",
+	})
+	if err == nil {
+		options := metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(victim.UID))}
+		err = e.o.Client.CoreV1().Pods(victim.Namespace).Delete(ctx, victim.Name, options)
+	}
+	switch {
+	case err == nil:
+		e.o.Events.Eventf(victim, nil, corev1.EventTypeNormal, "Preempted", "Preempting", "Preempted by %s on node %s", by, victim.Spec.NodeName)
+	case !isGone(err):
+		e.o.Logger.Error(err, "Pod cannot be evicted; who needs its place looks again", "pod", klog.KObj(victim), "for", by)
+		e.mu.Lock()
+		delete(e.evicted, victim.UID)
+		e.mu.Unlock()
+		e.of.stirred()
+	}
+}

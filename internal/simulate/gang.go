@@ -1,0 +1,68 @@
+package simulate
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/berth-dev/berth/internal/gangfit"
+	"github.com/berth-dev/berth/internal/plan"
+	"github.com/berth-dev/berth/internal/suppose"
+)
+
+// tryGang places all members of a gang, or none, as the scheduler plans them (package gangfit).
+func (c *clock) tryGang(id int32) bool {
+	j := &c.jobs[id]
+	q := gangfit.Question{Gang: plan.Gang{Minimum: int(j.members)}}
+	for range j.members {
+		q.Add(plan.Member{}, nil)
+	}
+	if v := q.Ask(&gangNodes{clock: c, job: id}); !v.Whole {
+		return false
+	}
+	for pod := j.first; pod < j.first+j.members; pod++ {
+		c.retry(int(c.members[pod].node))
+	}
+	return true
+}
+
+// gangNodes are the nodes as the members of a gang find them. No kubelet has to report what it has
+// admitted, so no ledger is asked. It implements plan.Field.
+type gangNodes struct {
+	plan.Uncoupled
+	clock *clock
+	job   int32
+}
+
+var _ plan.Field = (*gangNodes)(nil)
+
+func (g *gangNodes) score(node int) int32 {
+	return g.clock.scores.score(node, g.clock.jobs[g.job].shape)
+}
+
+// Nodes implements plan.Field: the nodes that take a member, the best first.
+func (g *gangNodes) Nodes(int) (nodes []int) {
+	for _, node := range g.clock.draw.Order {
+		if g.score(int(node)) > refusing {
+			nodes = append(nodes, int(node))
+		}
+	}
+	slices.SortStableFunc(nodes, func(a, b int) int { return cmp.Compare(g.score(b), g.score(a)) })
+	return nodes
+}
+
+// Node implements plan.Field.
+func (g *gangNodes) Node(int) suppose.Node { return suppose.Node{} }
+
+// Admits implements plan.Field.
+func (g *gangNodes) Admits(_, node int) bool { return g.score(node) > refusing }
+
+// Put implements plan.Field.
+func (g *gangNodes) Put(member, node int) {
+	g.clock.put(g.job, g.clock.jobs[g.job].first+int32(member), node)
+}
+
+// Take implements plan.Field.
+func (g *gangNodes) Take(member, _ int) {
+	j := &g.clock.jobs[g.job]
+	g.clock.take(j, j.first+int32(member))
+}
