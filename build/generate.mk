@@ -25,10 +25,10 @@ generate: ## Deepcopy functions, CRDs, the policies that warn, and pages made fr
 	$(MAKE) --no-print-directory reference
 
 .PHONY: reference
-reference: ## Write docs/reference from the code.
-	@$(GO) test -count=1 -run '^TestReference' ./internal/cli ./internal/survey ./internal/agent ./internal/jobs ./internal/scheduler ./test/fields/fates -rewrite
+reference: ## Write docs/reference from the code, and the table of docs/performance.md from its files.
+	@$(GO) test -count=1 -run '^TestReference' ./internal/cli ./internal/survey ./internal/agent ./internal/jobs ./internal/scheduler ./test/fields/fates ./test/clusterbench/results -rewrite
 
 generate-check: ## Fail if anything generated is out of date.
-	@tmp=$$(mktemp -d) && trap 'rm -rf "$$tmp"' EXIT && cp -r api deploy/crds deploy/policies deploy/jobs docs/reference docs/images "$$tmp" && $(MAKE) --no-print-directory generate >/dev/null && \
-	if ! diff -r api "$$tmp/api" || ! diff -r deploy/crds "$$tmp/crds" || ! diff -r deploy/policies "$$tmp/policies" || ! diff -r deploy/jobs "$$tmp/jobs" || ! diff -r docs/reference "$$tmp/reference" || ! diff -r docs/images "$$tmp/images"; then \
+	@tmp=$$(mktemp -d) && trap 'rm -rf "$$tmp"' EXIT && cp -r api deploy/crds deploy/policies deploy/jobs docs/reference docs/images docs/performance.md "$$tmp" && $(MAKE) --no-print-directory generate >/dev/null && \
+	if ! diff -r api "$$tmp/api" || ! diff -r deploy/crds "$$tmp/crds" || ! diff -r deploy/policies "$$tmp/policies" || ! diff -r deploy/jobs "$$tmp/jobs" || ! diff -r docs/reference "$$tmp/reference" || ! diff docs/performance.md "$$tmp/performance.md" || ! diff -r docs/images "$$tmp/images"; then \
 		echo "generated files were stale; they are written now: commit them" >&2; exit 1; fi
