@@ -27,18 +27,18 @@ func newMetrics(age func() float64) *Metrics {
 		return prometheus.NewGauge(prometheus.GaugeOpts{Namespace: ns, Name: name, Help: help})
 	}
 	return &Metrics{
-		reports:    prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: ns, Name: "report_writes_total", Help: "Writes of the node's NodeTopology by result."}, []string{"result"}),
-		heartbeats: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: ns, Name: "heartbeats_total", Help: "Renewals of the node's Lease by result."}, []string{"result"}),
-		readErrors: prometheus.NewCounter(prometheus.CounterOpts{Namespace: ns, Name: "read_errors_total", Help: "Readings of the kubelet's checkpoints that failed or contradicted themselves."}),
+		reports:    prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: ns, Name: "report_writes_total", Help: "Writes of the node's NodeTopology, by result: ok or error."}, []string{"result"}),
+		heartbeats: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: ns, Name: "heartbeats_total", Help: "Renewals of the node's Lease, by result: ok or error."}, []string{"result"}),
+		readErrors: prometheus.NewCounter(prometheus.CounterOpts{Namespace: ns, Name: "read_errors_total", Help: "Readings of the kubelet's checkpoints that failed or were contradictory."}),
 		latency: prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: ns, Name: "report_latency_seconds",
-			Help: "How long it took from the first sign of a change on the node until the API server acknowledged it.", Buckets: prometheus.ExponentialBuckets(0.005, 2, 12)}),
-		age:      prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: ns, Name: "report_age_seconds", Help: "How long ago the agent last found that the published report holds."}, age),
-		ready:    gauge("report_ready", "1 if the published report may be relied on."),
+			Help: "Seconds from the first sign of a change on the node until the API server acknowledged the report.", Buckets: prometheus.ExponentialBuckets(0.005, 2, 12)}),
+		age:      prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: ns, Name: "report_age_seconds", Help: "Seconds since the agent last confirmed the published report; -1 before the first."}, age),
+		ready:    gauge("report_ready", "1 if the published report is Ready."),
 		sequence: gauge("report_sequence", "Sequence number of the published report."),
-		arriving: gauge("arriving_pods", "Pods whose admission is under way in the kubelet's books."),
+		arriving: gauge("arriving_pods", "Pods whose admission is under way in the kubelet's checkpoints."),
 		pods:     gauge("reported_pods", "Pods in the published report."),
 		bytes:    gauge("report_bytes", "Size of the published report as JSON."),
-		astray:   gauge("containers_astray", "Containers that do not run as it was decided, on a node with authority berth."),
+		astray:   gauge("containers_astray", "Containers that run on other CPUs or memory nodes than decided, or may not start, on a node with authority berth."),
 	}
 }
 

@@ -9,16 +9,16 @@ import (
 
 var (
 	phasesEntered = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "berth_controller_job_phases_total", Help: "Jobs that entered a phase.",
+		Name: "berth_controller_job_phases_total", Help: "Jobs of batch.volcano.sh that entered a phase, by phase.",
 	}, []string{"phase"})
 	jobsRefused = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "berth_controller_jobs_refused_total", Help: "Jobs that ask for what is not served.",
+		Name: "berth_controller_jobs_refused_total", Help: "Jobs that use fields that Berth does not serve.",
 	})
 	podsCreated = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "berth_controller_pods_created_total", Help: "Pods made for Jobs.",
+		Name: "berth_controller_pods_created_total", Help: "Pods created for Jobs.",
 	})
 	podsDeleted = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "berth_controller_pods_deleted_total", Help: "Pods of Jobs deleted.",
+		Name: "berth_controller_pods_deleted_total", Help: "Pods of Jobs that were deleted.",
 	})
 )
 

@@ -17,35 +17,35 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// What a node is to pods that could be pinned.
+// States of a node, for pods that could be pinned.
 const (
-	nodeTrusted    = "trusted"    // its report is complete and its agent alive
+	nodeTrusted    = "trusted"    // its report is complete, and its agent renews its heartbeat
 	nodeSilent     = "silent"     // its agent gave no sign of life for too long
 	nodeUntrusted  = "untrusted"  // its report cannot be relied on
 	nodeUnreported = "unreported" // there is no report
 )
 
 var (
-	inFlightDesc     = metrics.NewDesc("berth_scheduler_in_flight_pods", "Pods that have a node and are in no report of it yet: reserved, posted (their Binding is written, in order), afloat (bound, in an order that is not known).", []string{"stage"}, nil, metrics.ALPHA, "")
-	endingDesc       = metrics.NewDesc("berth_scheduler_ending_pods", "Pods that are ending and may still hold what their node's report says.", nil, nil, metrics.ALPHA, "")
-	waitingDesc      = metrics.NewDesc("berth_scheduler_waiting_pods", "Pods of this scheduler's profiles that have no node, by kind: gated (a scheduling gate keeps them from being tried), gang (members of gangs) or single.", []string{"kind"}, nil, metrics.ALPHA, "")
-	longestWaitDesc  = metrics.NewDesc("berth_scheduler_longest_wait_seconds", "How long ago the pod was created that has waited longest for a node, not counting pods that a scheduling gate keeps from being tried: of gang or single, as in waiting_pods. 0 where none waits.", []string{"kind"}, nil, metrics.ALPHA, "")
-	leadsDesc        = metrics.NewDesc("berth_scheduler_leads", "1 if this replica has begun to take pods from the scheduling queue, 0 while it stands by.", nil, nil, metrics.ALPHA, "")
-	nodesDesc        = metrics.NewDesc("berth_scheduler_nodes", "Nodes by what they are to pods that could be pinned: trusted, silent, untrusted or unreported.", []string{"state"}, nil, metrics.ALPHA, "")
-	floodedDesc      = metrics.NewDesc("berth_scheduler_flooded_nodes", "Nodes with more open possibilities than the scheduler considers, so that every pod waits for their next report, by why: ManyEvents, ManyOrders, ManyStates, Unpredictable or Inherited.", []string{"reason"}, nil, metrics.ALPHA, "")
-	silenceDesc      = metrics.NewDesc("berth_scheduler_longest_silence_seconds", "How long ago the agent last gave a sign of life, on the node with a report where that is longest.", nil, nil, metrics.ALPHA, "")
+	inFlightDesc     = metrics.NewDesc("berth_scheduler_in_flight_pods", "Pods that have a node and are in no report of it yet, by stage: reserved, posted (the Binding is written, in a known order) or afloat (bound, in an unknown order).", []string{"stage"}, nil, metrics.ALPHA, "")
+	endingDesc       = metrics.NewDesc("berth_scheduler_ending_pods", "Pods that are ending and may still hold what their node's report lists.", nil, nil, metrics.ALPHA, "")
+	waitingDesc      = metrics.NewDesc("berth_scheduler_waiting_pods", "Pods of this scheduler's profiles without a node, by kind: gated (they have a scheduling gate), gang (members of gangs) or single.", []string{"kind"}, nil, metrics.ALPHA, "")
+	longestWaitDesc  = metrics.NewDesc("berth_scheduler_longest_wait_seconds", "Seconds since the creation of the pod that has waited longest for a node, by kind: gang or single. Pods with a scheduling gate do not count. 0 if none waits.", []string{"kind"}, nil, metrics.ALPHA, "")
+	leadsDesc        = metrics.NewDesc("berth_scheduler_leads", "1 if this replica takes pods from the scheduling queue, 0 if it stands by.", nil, nil, metrics.ALPHA, "")
+	nodesDesc        = metrics.NewDesc("berth_scheduler_nodes", "Nodes by state, for pods that could be pinned: trusted, silent (no recent heartbeat), untrusted (its report is not Ready or was refused) or unreported.", []string{"state"}, nil, metrics.ALPHA, "")
+	floodedDesc      = metrics.NewDesc("berth_scheduler_flooded_nodes", "Trusted nodes on which every pod waits for the next report, because too much is uncertain, by reason: ManyEvents, ManyOrders, ManyStates, Unpredictable or Inherited (docs/metrics.md).", []string{"reason"}, nil, metrics.ALPHA, "")
+	silenceDesc      = metrics.NewDesc("berth_scheduler_longest_silence_seconds", "Seconds since the agent's last heartbeat or report, on the node with a report for which this is longest.", nil, nil, metrics.ALPHA, "")
 	gangsDesc        = metrics.NewDesc("berth_scheduler_gangs", "Gangs of this scheduler's pods by state: forming, wrong, waiting, planned, partial, whole, reduced or completed.", []string{"state"}, nil, metrics.ALPHA, "")
 	reservationsDesc = metrics.NewDesc("berth_scheduler_reservations", "Koordinator's Reservations for this scheduler, by the phase of their status.", []string{"phase"}, nil, metrics.ALPHA, "")
-	placesDesc       = metrics.NewDesc("berth_scheduler_held_places", "Places that Reservations hold, by who decides on their node: berth or kubelet. Places that owners use whole count, too.", []string{"authority"}, nil, metrics.ALPHA, "")
-	heldCPUsDesc     = metrics.NewDesc("berth_scheduler_held_cpus", "CPUs that Reservations hold and no owner has, by who decides on their node.", []string{"authority"}, nil, metrics.ALPHA, "")
-	heldMemoryDesc   = metrics.NewDesc("berth_scheduler_held_memory_bytes", "Memory that Reservations hold and no owner has, by who decides on their node.", []string{"authority"}, nil, metrics.ALPHA, "")
-	heldDevicesDesc  = metrics.NewDesc("berth_scheduler_held_devices", "Devices that Reservations hold and no owner has, by who decides on their node and by resource.", []string{"authority", "resource"}, nil, metrics.ALPHA, "")
+	placesDesc       = metrics.NewDesc("berth_scheduler_held_places", "Places that Reservations hold, by the authority of their node: berth or kubelet. Places that owners use completely count too.", []string{"authority"}, nil, metrics.ALPHA, "")
+	heldCPUsDesc     = metrics.NewDesc("berth_scheduler_held_cpus", "CPUs that Reservations hold and no owner uses, by the authority of their node.", []string{"authority"}, nil, metrics.ALPHA, "")
+	heldMemoryDesc   = metrics.NewDesc("berth_scheduler_held_memory_bytes", "Memory that Reservations hold and no owner uses, by the authority of their node.", []string{"authority"}, nil, metrics.ALPHA, "")
+	heldDevicesDesc  = metrics.NewDesc("berth_scheduler_held_devices", "Devices that Reservations hold and no owner uses, by the authority of their node and by resource.", []string{"authority", "resource"}, nil, metrics.ALPHA, "")
 )
 
-// nodeGauges show the scheduler of this process.
+// nodeGauges are the gauges of this process's scheduler.
 var nodeGauges gauges
 
-// gauges count, when asked, what the scheduler made last knows.
+// gauges count the state of the core that was created last, at each scrape.
 type gauges struct {
 	metrics.BaseStableCollector
 	core atomic.Pointer[core]

@@ -17,42 +17,42 @@ const (
 	subsystem = "scheduler"
 )
 
-// counterVec is a counter of its own for each value of the labels.
+// counterVec makes a counter with labels.
 func counterVec(name, help string, labels ...string) *metrics.CounterVec {
 	return metrics.NewCounterVec(&metrics.CounterOpts{Namespace: namespace, Subsystem: subsystem, Name: name, StabilityLevel: metrics.ALPHA, Help: help}, labels)
 }
 
 var (
 	verdicts = counterVec("verdicts_total",
-		"Decisions of Reserve and Bind by outcome and by the reason for which the kubelet would refuse, or a pod waits.", "extension_point", "outcome", "reason")
+		"Decisions of Reserve and Bind, by outcome and reason. The reason is the kubelet's for a refusal, and Berth's for a pod that waits (docs/metrics.md).", "extension_point", "outcome", "reason")
 	bindings = counterVec("bindings_total",
-		"Bindings by how writing them went: written, failed, or in doubt.", "result")
+		"Bindings by result: written, failed, or doubt (the API server's answer is not known).", "result")
 	devicePods = counterVec("device_pods_total",
-		"Pods with devices that were bound, by whether these lie below one PCI switch, at one root complex, with all else that the pod has on one NUMA node, in one package, or across the machine, as decided or predicted.", "alignment")
+		"Bound pods with devices, by the smallest unit that holds the devices, as decided or predicted: switch (one PCI switch), root (one root complex), numa-node (one NUMA node, with everything else that the pod has), package, or machine.", "alignment")
 	promises = counterVec("promises_total",
-		"Decisions by what the node's report said about them: kept, contended (another pod came between), mispredicted, refused. The last two must stay 0.", "outcome")
+		"Decisions by what the node's report shows: kept; contended (another pod came between, or a pod was ending or deleted by force); mispredicted (other CPUs than an exact decision); refused. The last two must stay 0.", "outcome")
 	reportsRefused = metrics.NewCounter(&metrics.CounterOpts{
 		Namespace: namespace, Subsystem: subsystem, Name: "reports_refused_total", StabilityLevel: metrics.ALPHA,
-		Help: "NodeTopologies that contradicted themselves, or could not be understood.",
+		Help: "NodeTopologies that contradict themselves or cannot be parsed.",
 	})
 	searches = counterVec("searches_total",
-		"Searches for the best node among the nodes that Berth named to the other plugins, by how they ended: once (in the first few), further (in the next ones: other plugins refused all before), all (all nodes were looked at, as they refused all that was named), nowhere (no node took the pod, so that none was named).", "result")
+		"Searches for a node among Berth's candidates, by result: once (one of the first candidates passed), further (other plugins refused the first ones), all (they refused every candidate, so all nodes were asked), nowhere (no node admits the pod, or each has to report first).", "result")
 	delays = metrics.NewHistogramVec(&metrics.HistogramOpts{
 		Namespace: namespace, Subsystem: subsystem, Name: "pod_delay_seconds", StabilityLevel: metrics.ALPHA, Buckets: metrics.ExponentialBuckets(0.001, 4, 9),
-		Help: "What pods that could be pinned spent their time on from the scheduling queue until their Binding was written, one observation a pod and cause: queue (others came first), attempt (being tried), report (a node had to report first), mates (of a gang), room (no node took it), backoff (something else failed), binding (from the choice of a node on).",
+		Help: "How long pods that could be pinned spent on each cause until their Binding was written, one observation per pod and cause: queue (other pods came first), attempt, report (a node had to report first), mates (of a gang), room (no node admitted the pod), backoff (something else failed), binding (from the choice of a node until the Binding was written).",
 	}, []string{"cause"})
 	podsRefused = counterVec("pod_inputs_refused_total",
-		"What pods say and Berth could not understand, at each look: request (refused), policy (refused), placement (ignored).", "input")
+		"Inputs of pods that Berth cannot parse, counted at each reading: request and policy (the pod is refused), placement (ignored).", "input")
 )
 
-// How the writing of a Binding came out: the values of the label result.
+// Results of writing a Binding: the values of the label result.
 const (
 	bindingWritten = "written"
 	bindingFailed  = "failed"
 	bindingDoubt   = "doubt"
 )
 
-// How a search for the best node ended: the values of the label result.
+// Results of a search among candidates: the values of the label result.
 const (
 	SearchedOnce    = "once"
 	SearchedFurther = "further"
@@ -60,12 +60,12 @@ const (
 	SearchedNowhere = "nowhere"
 )
 
-// Searched counts a search by how it ended.
+// Searched counts a search by its result.
 func Searched(result string) { searches.WithLabelValues(result).Inc() }
 
 var registerOnce sync.Once
 
-// register makes the metrics known to the registry of the process.
+// register adds the metrics to the process's registry.
 func register() {
 	registerOnce.Do(func() {
 		legacyregistry.MustRegister(verdicts, bindings, devicePods, promises, reportsRefused, searches, delays, podsRefused)

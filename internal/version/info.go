@@ -9,7 +9,7 @@ const InfoName = "berth_build_info"
 // Kubernetes it was built from.
 func Info() prometheus.Collector {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: InfoName, Help: "1; the labels say which release of Berth this is, and which of Kubernetes it was built from.",
+		Name: InfoName, Help: "Always 1; the labels have the release of Berth and the Kubernetes release that it was built from.",
 		ConstLabels: prometheus.Labels{"version": Version, "kubernetes": Kubernetes},
 	}, func() float64 { return 1 })
 }
