@@ -7,8 +7,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Admit says whether the kubelet would admit the request on a node in this state. It is pure and,
-// once warm, allocates nothing.
+// Admit reports whether the kubelet would admit the request on a node in this state. It is pure,
+// and allocates nothing after the first calls.
 func Admit(s *State, r *Request) Verdict {
 	in := s.m.admissions.Get().(*room)
 	v := in.decide(s, r, &in.own)
@@ -16,8 +16,9 @@ func Admit(s *State, r *Request) Verdict {
 	return v
 }
 
-// Decide is Admit, and fills d with what the kubelet will hand out. On refusal d holds what it
-// handed out before it refused: the kubelet keeps that until it next looks for pods that are gone.
+// Decide is Admit, and fills d with the CPUs, memory and devices that the kubelet will assign.
+// After a refusal d has what was assigned before it: the kubelet keeps that until it next looks for
+// pods that are gone.
 func Decide(s *State, r *Request, d *Decision) Verdict {
 	in := s.m.admissions.Get().(*room)
 	v := in.decide(s, r, d)
@@ -73,8 +74,8 @@ func (ad *admission) decide(s *State, r *Request, d *Decision) Verdict {
 	return v
 }
 
-// hopeless says whether no set of other pods lets the request in. It is a second admission, to an
-// empty node, which also decides for fuller ones where the request is monotone.
+// hopeless reports whether no set of other pods lets the request in. It is a second admission, to
+// an empty node, which also decides for fuller ones where the request is monotone.
 func (ad *admission) hopeless(s *State, r *Request) bool {
 	ad.begin(s, r, &ad.empty, true)
 	detail, _ := ad.run(len(r.Containers))
@@ -83,8 +84,8 @@ func (ad *admission) hopeless(s *State, r *Request) bool {
 	return hopeless
 }
 
-// passing says whether a fuller node may admit what an empty one refuses for this reason. The CPU
-// manager's arithmetic can fail on one set of free CPUs and not on another, and fewer hints are
+// passing reports whether a fuller node may admit what an empty one refuses for this reason. The
+// CPU manager's arithmetic can fail on one set of free CPUs and not on another, and fewer hints are
 // merged faster.
 func (d Detail) passing() bool {
 	switch d {
@@ -95,7 +96,7 @@ func (d Detail) passing() bool {
 	return false
 }
 
-// placed says whether the reason is about where the resources are, not about how much there is.
+// placed reports whether the reason is about where the resources are, not about how much there is.
 func (d Detail) placed() bool {
 	switch d {
 	case NotPreferred, NoDefaultMemory, DefaultMemoryNotPreferred, NoMemoryExtension, MemoryExtensionNotPreferred:
@@ -104,9 +105,9 @@ func (d Detail) placed() bool {
 	return false
 }
 
-// atOnce says whether the reason came before anything was given that matters to it. A fuller node
-// has fewer hints and fewer sets of NUMA nodes with enough memory. None of them is preferred that
-// is not preferred on an empty node.
+// atOnce reports whether the reason came before anything was given that matters to it. A fuller
+// node has fewer hints and fewer sets of NUMA nodes with enough memory. None of them is preferred
+// that is not preferred on an empty node.
 func (ad *admission) atOnce(d Detail) bool {
 	switch d {
 	case NotPreferred:
@@ -117,15 +118,15 @@ func (ad *admission) atOnce(d Detail) bool {
 	return false
 }
 
-// Monotone says whether a node never admits the request where it would refuse it with less on it.
-// Where Berth decides this holds for whatever is placed as one; containers that are placed one
-// after another may stand in one another's way on one set of free CPUs and not on another.
+// Monotone reports whether removing pods from a node never turns an admission of the request into a
+// refusal. If Berth decides, this holds for requests that are placed as a whole. Containers that
+// are placed one after another may block each other with one set of free CPUs and not with another.
 //
-// Two rules of the kubelet are not like that. A container is given what init containers before it
-// had, wherever these got it: a full NUMA node keeps them off. And a group of NUMA nodes that
-// memory is handed out from draws later memory to itself.
+// Two rules of the kubelet are not monotone. A container reuses what earlier init containers had,
+// on whatever NUMA nodes that is, and a full NUMA node changes where that is. And a group of NUMA
+// nodes that provides memory attracts later memory.
 //
-// Nor is a Keep: a full NUMA node keeps the pod off, and sends it where nothing is kept.
+// Nor is a Keep: a full NUMA node sends the pod to NUMA nodes on which nothing is kept.
 func (m *Model) Monotone(r *Request) bool {
 	return m.side.monotone(r, r.Rules.Keep.from(r))
 }
@@ -171,20 +172,20 @@ func (ad *admission) nodes() topology.NUMASet {
 	return nodes
 }
 
-// The largest amounts that are evaluated. Beyond them sums over a pod's containers could overflow,
-// and the API server would have refused the quantity.
+// The largest amounts that are evaluated. Larger ones could overflow sums over a pod's containers,
+// and the API server refuses them.
 const (
 	maxMilliCPU = int64(topology.MaxCPUs) * 1000 * 1000
 	maxBytes    = uint64(1) << 60
 	maxDevices  = int64(1) << 30
 )
 
-// MaxContainers bounds the containers of a pod, init containers among them. Of a larger pod no
-// decision is ever made, written or read: the time that a verdict takes grows with the square of
-// their number, and a tenant chooses it.
+// MaxContainers bounds the containers of a pod, including init containers. No decision about a
+// larger pod is made, written or read: the time of a verdict grows with the square of their number,
+// which a tenant chooses.
 const MaxContainers = 256
 
-// sane says whether the amounts can be evaluated.
+// sane reports whether the amounts can be evaluated.
 func (r *Request) sane() bool {
 	if len(r.Containers) > MaxContainers || !r.Rules.sane() {
 		return false

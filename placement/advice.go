@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// Advice returns what a person can do about the refusal, in the imperative; "" where there is
-// nothing to do. Where something is short it follows from what: whether the node has too little in
-// all or in one place, and whether it ever has enough.
+// Advice returns what a person can do about the refusal, in the imperative; "" if there is nothing
+// to do. If a resource is short, the advice depends on whether the node or only a NUMA node has too
+// little, and whether the empty node has enough.
 //
-// It names no nodes that the pod's own rules rule out.
+// It names no nodes that the pod's own rules exclude.
 func (r *Refusal) Advice() string { return r.asked.advice(r.advice()) }
 
 func (r *Refusal) advice() string {
@@ -71,8 +71,8 @@ func (n *Need) total() (sum uint64) {
 	return sum
 }
 
-// lacksEver says whether even the empty node has less in all than is asked. Of devices that are on
-// no NUMA node nobody knows.
+// lacksEver reports whether even the empty node has less in all than is asked. Of devices that are
+// on no NUMA node nobody knows.
 func (n *Need) lacksEver() bool { return len(n.Nodes) > 0 && n.total() < n.Asked }
 
 // await says what to do where the node has too little in all, for now.
@@ -95,7 +95,7 @@ func (r *Refusal) milder() string {
 // milderNodes is advice that a pod may rule out: see AdviceFor.
 const milderNodes = "; or use nodes whose kubelet has the policy best-effort"
 
-// AdviceFor is Advice to a pod with such rules: it names no nodes that these rule out.
+// AdviceFor is Advice for a pod with the rules asked. It names no nodes that these rules exclude.
 func (d Detail) AdviceFor(asked Rules) string { return asked.advice(d.Advice()) }
 
 // advice leaves out of a text what the rules rule out: whoever insists on a policy stricter than

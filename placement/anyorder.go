@@ -5,14 +5,14 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// TakesInAnyOrder says whether the kubelet admits all requests, each from a single NUMA node, in
-// whatever order they come. False says nothing: it is a bound that goes through no order. No
-// request is of a pod that the state has.
+// TakesInAnyOrder reports whether the kubelet admits all requests, each from a single NUMA node, in
+// whatever order they come. True is certain, false is not: the method computes a bound and tries no
+// order. No request may be of a pod that the state has.
 //
 // A NUMA node is too full for a pod of n CPUs once others have taken all but n-1 of its free ones.
-// The pod finds a place where the others together have too few CPUs for doing that to every NUMA
-// node. The widest pod needs most for that, so that it speaks for all of them. A NUMA node counts
-// only if it has memory for all requests together.
+// The pod finds a place if the others together have too few CPUs to do that to every NUMA node. The
+// widest pod needs most, so the check is made for it only. A NUMA node counts only if it has memory
+// for all requests together.
 func (s *State) TakesInAnyOrder(requests []*Request) bool {
 	if !s.m.side.countable() {
 		return false
@@ -55,8 +55,8 @@ func (m *Model) simpleRequest(r *Request) (cpus int, bytes uint64, ok bool) {
 	return cpus, c.Memory[0].Bytes, c.Memory[0].Resource == memory.Regular && c.Memory[0].Bytes > 0
 }
 
-// hasRegular says whether a NUMA node has so many bytes of ordinary memory, and may give them away
-// by itself. Nobody counts them without the memory manager.
+// hasRegular reports whether a NUMA node has so many bytes of ordinary memory, and may give them
+// away by itself. Nobody counts them without the memory manager.
 func (m *memoryModel) hasRegular(b *memory.Book, node topology.NUMAID, bytes uint64) bool {
 	if m == nil {
 		return true

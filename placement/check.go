@@ -8,9 +8,9 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Check says what is wrong with the state, as a *StateError: every CPU is shared or held by one
-// pod, every byte is free or reserved and every reserved one in a block, every device is held by
-// one pod at most.
+// Check returns a *StateError if the state is not sound. Every CPU must be shared or held by one
+// pod, every byte free or reserved, every reserved byte in a block, and every device held by at
+// most one pod.
 func (s *State) Check() error {
 	if err := s.books().check(); err != nil {
 		return err

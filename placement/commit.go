@@ -9,8 +9,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Commit writes down an admission as the kubelet does. r and d must be what Decide was asked and
-// answered for this state; containers that the state knows already keep what they hold.
+// Commit records an admission as the kubelet does. r and d must be the request and the answer of
+// Decide for this state. Containers that the state already has keep what they hold.
 func (s *State) Commit(r *Request, d *Decision) { s.books().commit(r, d, nil) }
 
 // commit is Commit while pods leave; nil for none.
@@ -128,8 +128,8 @@ func withHeld(got, held []DeviceAllocation) []DeviceAllocation {
 	return got
 }
 
-// Release gives back what a pod holds, as the kubelet does when the pod is gone. An unknown pod is
-// no error.
+// Release frees what a pod holds, as the kubelet does when the pod is gone. An unknown pod is not
+// an error.
 func (s *State) Release(uid string) {
 	i, ok := s.find(uid)
 	if !ok {
@@ -151,9 +151,9 @@ func (s kubeletBooks) release(pod *PodAllocation) {
 	}
 }
 
-// Linger returns the state as it was before a pod left that held this, where s is the state without
-// it. Free says that nobody else has any of it in s; the result is nil where that is not so, or
-// where the state before cannot be told from s.
+// Linger returns the state before a pod with this allocation left; s is the state without the pod.
+// free reports whether no other pod has any of it in s. The result is nil if another pod has, or if
+// the earlier state does not follow from s.
 func (s *State) Linger(p *PodAllocation) (before *State, free bool) {
 	if s.Has(p.UID) {
 		return nil, false
@@ -199,9 +199,9 @@ func (s kubeletBooks) releaseMemory(blocks []MemoryBlock) {
 	}
 }
 
-// Start says that containers of a pod have started, in that order; none named means all of them.
-// The memory of the regular init containers before each of them is freed
-// (memorymanager.AddContainer); their CPUs and devices are not.
+// Start records that containers of a pod have started, in that order; without names, all of them.
+// It frees the memory of the regular init containers before each of them
+// (memorymanager.AddContainer), but not their CPUs and devices.
 func (s *State) Start(uid string, containers []string) {
 	i, ok := s.find(uid)
 	if !ok || s.m.mem == nil {
@@ -230,8 +230,8 @@ func (s kubeletBooks) finishInit(cs []ContainerAllocation) (freed bool) {
 	return freed
 }
 
-// SetPool is a device plugin's update of its pool: what it said before is forgotten. A pool whose
-// plugin is gone is one with all devices unhealthy.
+// SetPool replaces the pool of a device plugin by the plugin's new one. If the plugin is gone, all
+// devices of the pool are unhealthy.
 func (s *State) SetPool(p DevicePool) {
 	s.setPool(p, true)
 }

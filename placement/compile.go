@@ -281,8 +281,8 @@ func badReserved(err error) error {
 		strconv.FormatUint(wrong.Want, 10)+" bytes in all: kubeReserved + systemReserved + the hard eviction threshold")
 }
 
-// NewModel compiles what a kubelet sees of its machine, and its configuration. It fails with a
-// *ConfigError where the kubelet would refuse to start, and where its decisions cannot be predicted
+// NewModel compiles a kubelet's view of its machine and its configuration. It returns a
+// *ConfigError if the kubelet would refuse to start, or if its decisions cannot be predicted
 // (ConfigError.Unsupported).
 func NewModel(view *KubeletView, cfg Config) (*Model, error) {
 	set, err := readConfig(&cfg)

@@ -20,8 +20,8 @@ const (
 )
 
 // Config is the part of a KubeletConfiguration that decides about placement. Strings are spelled as
-// in KubeletConfiguration (kubelet.config.k8s.io/v1beta1); NewModel validates them all and never
-// takes an unknown one for a default. The zero value is a kubelet's default: policies none.
+// in KubeletConfiguration (kubelet.config.k8s.io/v1beta1). NewModel validates all of them and does
+// not replace an unknown one by a default. The zero value is a kubelet's default: policies none.
 type Config struct {
 	// Version is the kubelet's release; 0 means V136.
 	Version Version
@@ -85,8 +85,8 @@ type ReservedMemory struct {
 	Limits map[string]uint64
 }
 
-// ConfigError says which field of a Config, or of a Config together with a KubeletView, keeps the
-// kubelet from starting or the engine from predicting it.
+// ConfigError names the field of a Config because of which the kubelet would not start, or the
+// engine cannot predict it. The field may be wrong only for this KubeletView.
 type ConfigError struct {
 	Field string // as in KubeletConfiguration, "cpuManagerPolicyOptions[full-pcpus-only]"
 	Value string

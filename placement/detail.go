@@ -3,7 +3,7 @@ package placement
 // Detail names the rule behind a Reason, one value for each distinct way to be refused.
 type Detail uint8
 
-// The ways to be refused. The comment of each quotes the kubelet's message or names the defect.
+// The rules. Each comment quotes the kubelet's message or names the defect.
 const (
 	// NoDetail is the zero value: not refused.
 	NoDetail Detail = iota
@@ -141,7 +141,7 @@ const (
 	ProvidedApart
 	// ProviderWrong: a provider gave what it does not have, or too little.
 	ProviderWrong
-	// ProviderElsewhere: a provider hands the resource out, and on this node the kubelet decides.
+	// ProviderElsewhere: a provider assigns the resource, but on this node the kubelet decides.
 	ProviderElsewhere
 
 	// KeptForDevices: the pod asks for none of the devices for which the CPUs are kept (Keep).
@@ -294,7 +294,7 @@ func (d Detail) rule() *rule {
 	return &rules[d]
 }
 
-// Reason returns the reason that the detail comes under.
+// Reason returns the reason to which the detail belongs.
 func (d Detail) Reason() Reason { return d.rule().reason }
 
 // String returns the detail's name, "NotPreferred".
@@ -303,7 +303,7 @@ func (d Detail) String() string { return d.rule().name }
 // Text returns what the detail means, as half a sentence.
 func (d Detail) Text() string { return d.rule().text }
 
-// Advice returns what a person can do about it, in the imperative; "" where there is nothing to do.
+// Advice returns what a person can do about it, in the imperative; "" if there is nothing to do.
 func (d Detail) Advice() string { return d.rule().advice }
 
 // MarshalText implements encoding.TextMarshaler with the name.

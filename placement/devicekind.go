@@ -27,9 +27,9 @@ type PlacedDevice struct {
 	Root, Switch, Function string
 }
 
-// DevicesOf returns the kinds of devices that Berth hands out, those of the pools that say so, with
-// the places that the machine knows. Of a device that the machine does not know only the NUMA node
-// of its pool is known, where that is one.
+// DevicesOf returns the kinds of devices that Berth assigns, from the pools that allow it, with
+// their places on the machine. If the machine does not have a device, only the NUMA node of its
+// pool is used, if the pool names one.
 func DevicesOf(m *topology.Machine, pools []DevicePool) []DeviceKind {
 	var out []DeviceKind
 	for i := range pools {

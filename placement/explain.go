@@ -9,8 +9,8 @@ import (
 	"github.com/berth-dev/berth/placement/memory"
 )
 
-// Explain says why the node refuses the request; Reason is Admitted if it does not. It agrees with
-// Admit. It allocates.
+// Explain explains why the node refuses the request; Reason is Admitted if it does not. It agrees
+// with Admit. It allocates.
 func Explain(s *State, r *Request) Refusal {
 	m := s.m
 	rules := m.rulesFor(r.Rules)

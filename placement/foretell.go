@@ -13,35 +13,34 @@ type Foresight uint8
 
 // The answers.
 const (
-	// Foretold: it does. Also where the pod names no number, and where Berth decides.
+	// Foretold: it does. This is also the answer if the pod names no number, or if Berth decides.
 	Foretold Foresight = iota
-	// OtherNumber: it is sure to be another number.
+	// OtherNumber: the kubelet certainly uses another number.
 	OtherNumber
 	// PolicyOpen: none and best-effort allow any number.
 	PolicyOpen
-	// SocketsOpen: with align-by-socket, restricted allows more than are needed, and CPUs on other
-	// NUMA nodes than the rest.
+	// SocketsOpen: with align-by-socket, the policy restricted allows more NUMA nodes than are
+	// needed, and CPUs on other NUMA nodes than the rest.
 	SocketsOpen
 	// ScopeOpen: the kubelet places containers one by one, and the number is the pod's.
 	ScopeOpen
 	// PinsOpen: the kubelet gives the pod, or a container with memory or devices, no CPUs of its
 	// own to go by.
 	PinsOpen
-	// DistanceOpen: the kubelet does not go by distances (prefer-closest-numa-nodes).
+	// DistanceOpen: the kubelet does not use distances (prefer-closest-numa-nodes).
 	DistanceOpen
-	// OtherDevices: the devices of a resource are sure to be on as few NUMA nodes as can be, and
-	// not as many on each as the pod wants.
+	// OtherDevices: the devices of a resource are certainly on as few NUMA nodes as possible, and
+	// not with as many on each as the pod wants.
 	OtherDevices
-	// ClaimsOpen: not the kubelet chooses the devices of a resource, but a driver
+	// ClaimsOpen: a driver chooses the devices of a resource, not the kubelet
 	// (DeviceRequest.Claimed).
 	ClaimsOpen
 )
 
-// Foretell predicts whether the kubelet puts the pod on the nearest Rules.NUMANodes, and on how
-// many it would where the answer is OtherNumber. It goes by the configuration alone, so that the
-// answer holds whatever the kubelet has handed out. A policy that insists wants the same NUMA nodes
-// for all resources (mergePermutation), and as few as the resource needs on an empty machine: fewer
-// cannot have the CPUs.
+// Foretell predicts whether the kubelet places the pod on the nearest Rules.NUMANodes. If the
+// answer is OtherNumber, width is the number it would use. It depends only on the configuration, so
+// the answer holds whatever the kubelet has assigned. A policy that can refuse wants the same NUMA
+// nodes for all resources (mergePermutation), and as few as the resource needs on an empty machine.
 func (m *Model) Foretell(r *Request) (f Foresight, width int) {
 	n := int(r.Rules.NUMANodes)
 	switch own := m.own.Policy; {
@@ -111,15 +110,15 @@ func (m *Model) foretellWidth(cpus int) (Foresight, int) {
 	return Foretold, m.fewestForCPUs(cpus)
 }
 
-// ForetellDevices says whether the kubelet gives the pod Rules.Devices.PerNode devices of each
-// resource on each NUMA node, and which resource it fails for where the answer is OtherDevices or
-// ClaimsOpen. It goes by the configuration alone; what each NUMA node has of the devices is the
-// state's to say (DevicesNowhere, DevicesOpen):
+// ForetellDevices predicts whether the kubelet gives the pod Rules.Devices.PerNode devices of each
+// resource on each NUMA node. If the answer is OtherDevices or ClaimsOpen, resource is the one that
+// fails. It depends only on the configuration; the state knows what each NUMA node has of the
+// devices (DevicesNowhere, DevicesOpen):
 //
 //   - single-numa-node puts devices on one NUMA node (filterSingleNumaHints), and those that the
 //     hint was made for are there (generateDeviceTopologyHints).
-//   - restricted puts them on as few as an empty machine needs, the same for everything that is
-//     asked for. Where no NUMA node has more than the number, these give all that they have.
+//   - restricted uses as few as an empty machine needs, the same for all resources. If no NUMA node
+//     has more than the number, each gives all that it has.
 //   - none and best-effort leave the place open, and still give everything to a pod that asks for
 //     all that the machine has.
 func (m *Model) ForetellDevices(r *Request) (f Foresight, resource string) {
@@ -168,13 +167,13 @@ func (m *Model) ForetellDevices(r *Request) (f Foresight, resource string) {
 	return Foretold, ""
 }
 
-// leavesOpen says whether the kubelet's policy lets a pod in wherever its resources are.
+// leavesOpen reports whether the kubelet's policy lets a pod in wherever its resources are.
 func (m *Model) leavesOpen() bool {
 	return m.own.Policy != PolicyRestricted && m.own.Policy != PolicySingleNUMANode
 }
 
-// countsPod says whether a number of devices for each NUMA node is kept for the pod as a whole, and
-// not for each container.
+// countsPod reports whether a number of devices for each NUMA node is kept for the pod as a whole,
+// and not for each container.
 func (m *Model) countsPod(r *Request) bool {
 	return m.own.Scope == PodScope || m.leavesOpen() && r.Rules.Scope != ContainerScope
 }
@@ -188,8 +187,8 @@ func (m *Model) askedDevices(r *Request, d *DeviceRequest) int64 {
 	return d.Count
 }
 
-// foretellCount says whether there are machines on which the kubelet gives n devices on each NUMA
-// node to who asks for so many.
+// foretellCount reports whether there are machines on which the kubelet gives n devices on each
+// NUMA node to who asks for so many.
 func (m *Model) foretellCount(asked, n int64) Foresight {
 	switch {
 	case m.own.Policy == PolicySingleNUMANode && asked != n, asked%n != 0:
@@ -200,7 +199,7 @@ func (m *Model) foretellCount(asked, n int64) Foresight {
 	return Foretold
 }
 
-// holds says whether the kubelet pins anything for container c.
+// holds reports whether the kubelet pins anything for container c.
 func (m *Model) holds(r *Request, c int) bool {
 	return m.exclusiveCPUs(r, c) > 0 || m.pinsMemory(r, c) || len(r.Containers[c].Devices) > 0
 }
@@ -261,7 +260,7 @@ func (s *State) counts(resource string, asked, n int64) Detail {
 	return NoDetail
 }
 
-// pinsMemory says whether the memory manager gives container c memory.
+// pinsMemory reports whether the memory manager gives container c memory.
 func (m *Model) pinsMemory(r *Request, c int) bool {
 	asksFor := func(a MemoryRequest) bool { return a.Bytes > 0 }
 	return m.mem != nil && m.pins(r) && slices.ContainsFunc(r.Containers[c].Memory, asksFor)

@@ -277,8 +277,9 @@ func TestDevicesForetold(t *testing.T) {
 	}
 }
 
-// sureTwin says whether each way in which a kubelet may take the devices that a container, or the
-// pod, asks for gives as many on each NUMA node: it tries all sets of NUMA nodes, and of numbers.
+// sureTwin reports whether each way in which a kubelet may take the devices that a container, or
+// the pod, asks for gives as many on each NUMA node: it tries all sets of NUMA nodes, and of
+// numbers.
 func sureTwin(w *world, r *placement.Request, has map[topology.NUMAID]int64) bool {
 	ids := make([]topology.NUMAID, 0, len(w.view.Nodes))
 	for i := range w.view.Nodes {

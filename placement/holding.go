@@ -7,8 +7,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Holding returns the NUMA nodes on which an admitted pod holds something. It is empty for a pod
-// that holds nothing, or that is not there.
+// Holding returns the NUMA nodes on which an admitted pod holds something. It is empty if the pod
+// holds nothing or is unknown.
 func (s *State) Holding(uid string) topology.NUMASet {
 	pod := s.pod(uid)
 	if pod == nil {
@@ -22,7 +22,7 @@ func (s *State) Holding(uid string) topology.NUMASet {
 	})
 }
 
-// Clone returns a copy that shares nothing which the next Decide into d reuses.
+// Clone returns a copy that the next Decide into d does not change.
 func (d *Decision) Clone() Decision {
 	out := Decision{UID: d.UID, Containers: slices.Clone(d.Containers)}
 	for i := range out.Containers {
@@ -32,7 +32,7 @@ func (d *Decision) Clone() Decision {
 	return out
 }
 
-// Held returns what the pod has once the decision is carried out. It shares nothing with d.
+// Held returns what the pod has after the decision is carried out. It shares nothing with d.
 func (d *Decision) Held() *PodAllocation {
 	p := &PodAllocation{UID: d.UID, Containers: make([]ContainerAllocation, 0, len(d.Containers))}
 	for i := range d.Containers {
@@ -46,7 +46,7 @@ func (d *Decision) Held() *PodAllocation {
 }
 
 // NUMANodes returns the NUMA nodes on which the pod has something: CPUs of its own, CPU time,
-// memory or devices. deviceAt finds the NUMA nodes of a device, 0 where there are none.
+// memory or devices. deviceAt returns the NUMA nodes of a device, 0 for none.
 func (p *PodAllocation) NUMANodes(m *topology.Machine, deviceAt func(resource, id string) topology.NUMASet) topology.NUMASet {
 	return p.numaNodes(func(cpus *topology.CPUSet) topology.NUMASet { return m.NodesOf(*cpus) }, deviceAt)
 }
@@ -71,8 +71,8 @@ func (p *PodAllocation) numaNodes(cpusAt func(*topology.CPUSet) topology.NUMASet
 	return nodes
 }
 
-// DeviceAt returns the NUMA nodes that a device plugin names for a device; 0 for none, or where no
-// pool has the device.
+// DeviceAt returns the NUMA nodes that a device plugin names for a device; 0 if it names none or if
+// no pool has the device.
 func DeviceAt(pools []DevicePool, resource, id string) topology.NUMASet {
 	for i := range pools {
 		if pools[i].Resource == resource {

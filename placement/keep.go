@@ -13,12 +13,11 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Keep says how many CPUs each device of some resources keeps for pods that ask for such devices.
-// Pods that ask for none of them have together, on each NUMA node, what is left: the CPUs that pods
-// can have, less those of all healthy devices there, in use or free. Else they are refused
-// (KeptForDevices). A device on several NUMA nodes keeps as many on each. Pods on a kubelet's
-// shared CPUs take none. It is a rule of the scheduler; no pod asks for it. A nil Keep keeps
-// nothing.
+// Keep is how many CPUs each device of some resources keeps for pods that ask for such devices. All
+// other pods together may use, on each NUMA node, the allocatable CPUs minus those of all healthy
+// devices there, in use or free. A pod that needs more is refused (KeptForDevices). A device on
+// several NUMA nodes keeps as many on each. Pods on a kubelet's shared CPUs do not count. It is a
+// rule of the scheduler; no pod asks for it. A nil Keep keeps nothing.
 type Keep struct {
 	key  string
 	cpus map[string]int64 // thousandths for one device, by resource
@@ -27,8 +26,8 @@ type Keep struct {
 // MaxCPUsPerDevice is the most CPUs that a Keep has for one device.
 const MaxCPUsPerDevice = topology.MaxCPUs
 
-// NewKeep returns a Keep with so many CPUs for each device of a resource; devices of others keep
-// none.
+// NewKeep returns a Keep with the number of CPUs per device of each resource. Devices of other
+// resources keep none.
 func NewKeep(cpusPerDevice map[string]int) (*Keep, error) {
 	if len(cpusPerDevice) == 0 {
 		return nil, errors.New("no resource is named: want one, such as nvidia.com/gpu: 8")
@@ -53,7 +52,7 @@ func (k *Keep) Key() string {
 	return k.key
 }
 
-// from says whether the Keep keeps CPUs from the pod: it asks for none of the devices.
+// from reports whether the Keep keeps CPUs from the pod: it asks for none of the devices.
 func (k *Keep) from(r *Request) bool {
 	if k == nil {
 		return false
@@ -68,7 +67,7 @@ func (k *Keep) from(r *Request) bool {
 	return true
 }
 
-// Settled is the request of a pod that has its place: nothing is kept from it any more.
+// Settled returns the request of a pod that has its place: a Keep no longer applies to it.
 func (r *Request) Settled() *Request {
 	if r.Rules.Keep == nil {
 		return r
@@ -78,7 +77,7 @@ func (r *Request) Settled() *Request {
 	return &settled
 }
 
-// keptFrom says whether CPUs may be kept from a pod that was not there before.
+// keptFrom reports whether CPUs may be kept from a pod that was not there before.
 func (s *State) keptFrom(r *Request) bool {
 	return len(s.pools) > 0 && r.Rules.Keep.from(r) && s.pod(r.UID) == nil
 }
@@ -150,7 +149,7 @@ func (s *State) keptOn(k *Keep, n *nodeCPUs) (kept int64) {
 	return kept
 }
 
-// has says whether the pod has some of the devices.
+// has reports whether the pod has some of the devices.
 func (k *Keep) has(p *PodAllocation) bool {
 	for i := range p.Containers {
 		for j := range p.Containers[i].Devices {

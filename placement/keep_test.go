@@ -208,7 +208,7 @@ func TestKeepWhereBerthDecides(t *testing.T) {
 	}
 }
 
-// roomBeside says whether one NUMA node has what the pod asks for, free and not kept.
+// roomBeside reports whether one NUMA node has what the pod asks for, free and not kept.
 func roomBeside(s *placement.State, q *placement.Request, gpus []int, each int) bool {
 	for node, open := range []int64{7, 8} {
 		all := usedOn(s, "", node)
@@ -242,7 +242,7 @@ func usedOn(s *placement.State, uid string, node int) (milli int64) {
 	return milli
 }
 
-// takesKept says whether pods without devices have too much of a NUMA node on which this one is.
+// takesKept reports whether pods without devices have too much of a NUMA node on which this one is.
 func takesKept(s *placement.State, uid string, gpus []int, each int) bool {
 	for node, open := range []int64{7, 8} {
 		if usedOn(s, uid, node) > 0 && usedOn(s, "", node) > 1000*(open-int64(each*gpus[node])) {

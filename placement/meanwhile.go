@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// Meanwhile is what happens on a node while a pod is being admitted. Each manager of a kubelet
-// looks for pods that have gone whenever it is asked for hints or to allocate (removeStaleState,
-// UpdateAllocatedDevices), so one admission can see a pod first there and then gone.
+// Meanwhile is an event on a node while a pod is being admitted. Each manager of a kubelet looks
+// for pods that are gone when it is asked for hints or to allocate (removeStaleState,
+// UpdateAllocatedDevices), so a pod can disappear in the middle of an admission.
 type Meanwhile struct {
 	// Step is the question before which it happens, from 0 to Model.Steps.
 	Step int
@@ -18,9 +18,9 @@ type Meanwhile struct {
 	Container string
 }
 
-// Steps is how many questions a kubelet puts to its managers while it admits the request: for each
-// container one to each for hints, unless the policy is none, and one to allocate. With the pod
-// scope hints are asked for once.
+// Steps returns how many questions a kubelet asks its managers while it admits the request: for
+// each container one to each manager for hints, unless the policy is none, and one to allocate.
+// With the scope pod, hints are asked for once.
 func (m *Model) Steps(r *Request) int {
 	rules, n := m.rulesFor(r.Rules), len(r.Containers)
 	switch {
@@ -32,8 +32,8 @@ func (m *Model) Steps(r *Request) int {
 	return len(providers) * 2 * n
 }
 
-// DecideAmid is Decide on a node where things happen while the pod is admitted. No pod may be named
-// twice. Where anything happens, the verdict's Scarcity is always Resolvable.
+// DecideAmid is Decide with events during the admission. No pod may be named twice. If there is an
+// event, the verdict's Scarcity is always Resolvable.
 func DecideAmid(s *State, r *Request, meanwhile []Meanwhile, d *Decision) Verdict {
 	in := s.m.admissions.Get().(*room)
 	kubelet, predicted := in.decider.(*admission)
@@ -48,8 +48,8 @@ func DecideAmid(s *State, r *Request, meanwhile []Meanwhile, d *Decision) Verdic
 	return v
 }
 
-// Notices says whether the manager that is asked at the step has anything in its books that what
-// happens takes away: to others it makes no difference.
+// Notices reports whether the event removes anything from the books of the manager that is asked at
+// its step. If not, the event makes no difference.
 func (s *State) Notices(e *Meanwhile) bool {
 	pod := s.pod(e.UID)
 	return pod != nil && slices.ContainsFunc(pod.Containers, func(c ContainerAllocation) bool {
@@ -63,10 +63,10 @@ func (s *State) Notices(e *Meanwhile) bool {
 	})
 }
 
-// CommitAmid is Commit after an admission during which things happened. Each manager puts back what
-// a pod held when it is next asked, and that can matter: which NUMA nodes of several give the bytes
-// depends on what they have at that moment; and CPUs that the CPU manager gave to this pod by
-// mistake, while the other still had them, are put back all the same (DefectForeignCPUs).
+// CommitAmid is Commit after an admission with events. Each manager frees what a pod held when it
+// is next asked, and this can matter. Which NUMA nodes of several provide the bytes depends on what
+// they have at that moment. And if the CPU manager gave this pod CPUs that the other still had,
+// they are freed too (DefectForeignCPUs).
 func (s *State) CommitAmid(r *Request, meanwhile []Meanwhile, d *Decision) {
 	l := leaving{s: kubeletBooks{s}, r: r, events: meanwhile}
 	for at := range l.noticed {
@@ -137,7 +137,7 @@ func (l *leaving) finish() {
 	}
 }
 
-// Happen writes down what happened while a pod was refused.
+// Happen records the events during an admission that ended with a refusal.
 func (s *State) Happen(meanwhile []Meanwhile) {
 	for i := range meanwhile {
 		if e := &meanwhile[i]; e.Container != "" {

@@ -50,8 +50,8 @@ type cpuModel struct {
 // Version returns the kubelet's release.
 func (m *Model) Version() Version { return m.set.version }
 
-// ReservedCPUs returns the CPUs that are kept for the system: none where the kubelet decides
-// without the static CPU manager.
+// ReservedCPUs returns the CPUs that are reserved for the system. There are none if the kubelet
+// decides without the static CPU manager.
 func (m *Model) ReservedCPUs() topology.CPUSet { return m.cpus.reserved }
 
 // NUMANodes returns the NUMA nodes that the kubelet knows.

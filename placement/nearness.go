@@ -2,23 +2,22 @@ package placement
 
 import "github.com/berth-dev/berth/topology"
 
-// Nearness is how near to one another the devices of a pod lie, and what else it has. Devices of
-// one switch or root complex whose pod has CPUs or memory on other NUMA nodes are as far apart as
-// these.
+// Nearness is how close the devices of a pod are to each other and to its CPUs and memory. If these
+// are on other NUMA nodes than the devices, the distance between the NUMA nodes counts.
 type Nearness string
 
-// The nearest ones; after them come those of topology.Spread.
+// The nearest two values. The values of topology.Spread follow.
 const (
 	AtSwitch Nearness = "switch"
 	AtRoot   Nearness = "root"
 )
 
-// Nearnesses are all that there are, the nearest first.
+// Nearnesses lists all values, the nearest first.
 var Nearnesses = []Nearness{AtSwitch, AtRoot, Nearness(topology.WithinNode), Nearness(topology.WithinPackage), Nearness(topology.WithinMachine)}
 
-// NearnessOf says how near the devices of a pod lie; there is at least one. held are the NUMA nodes
-// of all that it has. Where a device hangs from is known about those whose ids are PCI addresses of
-// the machine.
+// NearnessOf returns how near the devices of a pod are; there is at least one. held are the NUMA
+// nodes of everything that the pod has. The place of a device is known only if its id is a PCI
+// address of the machine.
 func NearnessOf(m *topology.Machine, ids []string, held topology.NUMASet) Nearness {
 	roots, switches := map[string]bool{}, map[string]bool{}
 	for _, id := range ids {

@@ -266,8 +266,9 @@ func dropPodWishes(w *joint.Want) {
 	}
 }
 
-// beside says whether container o runs while container c does, or holds what it has while c begins:
-// app containers and sidecars run together, an init container beside the sidecars before it.
+// beside reports whether container o runs while container c does, or holds what it has while c
+// begins: app containers and sidecars run together, an init container beside the sidecars before
+// it.
 func (ad *jointAdmission) beside(c, o int) bool {
 	if c == o {
 		return false
@@ -377,8 +378,8 @@ func (ad *jointAdmission) takeSidecars(c int) {
 	}
 }
 
-// pinsWhole says whether container c gets CPUs of its own: whole CPUs of a Guaranteed pod, as with
-// the kubelet, and of any pod that says how its CPUs are to lie.
+// pinsWhole reports whether container c gets CPUs of its own: whole CPUs of a Guaranteed pod, as
+// with the kubelet, and of any pod that says how its CPUs are to lie.
 func (ad *jointAdmission) pinsWhole(c int) bool {
 	milli := ad.r.Containers[c].MilliCPU
 	return ad.rules.Shares == joint.Unset && milli > 0 && milli%1000 == 0 && (ad.m.guaranteed(ad.r) || ad.rules.CPUs != joint.Rules{})
@@ -516,7 +517,7 @@ var detailOf = [...]Detail{
 	joint.OutOfReach: ProvidedApart, joint.Withholds: Withholds, joint.NotExactly: NotExactly,
 }
 
-// wantsNothing says whether there is nothing to place.
+// wantsNothing reports whether there is nothing to place.
 func (ad *jointAdmission) wantsNothing() bool {
 	w := &ad.want
 	return w.CPUs == 0 && len(w.Amounts) == 0 && len(w.Devices) == 0 && w.Within == nil

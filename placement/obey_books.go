@@ -35,9 +35,9 @@ func (s jointBooks) freeOn(node *topology.NUMANode) int {
 	return 0
 }
 
-// Hold writes down what a pod was promised, or was found to have, on a node where Berth decides. A
-// pod that is there keeps what it has. CPUs and devices that another one has, or that nobody can
-// have, stay as they are: the text says what is wrong with them, "" for nothing.
+// Hold records what a pod was promised, or was found to have, on a node where Berth decides. A pod
+// that is already there keeps what it has. CPUs and devices that another pod has, or that no pod
+// can have, are not assigned; problem describes them and is "" if there are none.
 func (s *State) Hold(p *PodAllocation) (problem string) {
 	if s.pod(p.UID) != nil {
 		return ""
@@ -166,7 +166,7 @@ func (s jointBooks) markSick() {
 	}
 }
 
-// check says whether the account is what the pods hold.
+// check reports whether the account is what the pods hold.
 func (s jointBooks) check() error {
 	again := s.Clone()
 	if err := (jointBooks{again}).restore(nil); err != nil {

@@ -78,8 +78,8 @@ func (ad *jointAdmission) wantTogether() {
 	}
 }
 
-// uneven says whether the devices that are wanted cannot make up so many on each NUMA node, or not
-// on as many NUMA nodes as the pod says otherwise.
+// uneven reports whether the devices that are wanted cannot make up so many on each NUMA node, or
+// not on as many NUMA nodes as the pod says otherwise.
 func (ad *jointAdmission) uneven() bool {
 	w := &ad.want
 	for i := range w.Devices {

@@ -7,11 +7,10 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// DecideWithin is Decide for a pod that should get its part of a place, on a node where Berth
-// decides. The state has what is left of the place as that of a pod. Of each resource of the place
-// it gets what is left, in the same form, and nothing else; what the place does not have at all it
-// takes from the node, and so it has what providers give, which is given back for it. So what is
-// left is known whatever comes (Rest).
+// DecideWithin is Decide for a pod that uses a part of a held place, on a node where Berth decides.
+// The state has the rest of the place as the holding of a pod. The pod gets resources that the
+// place has only from the place, in the same form. It gets other resources, and those of providers,
+// from the node. The rest of the place can therefore always be computed (Rest).
 func DecideWithin(s *State, place *PodAllocation, r *Request, d *Decision) Verdict {
 	none := Verdict{Reason: NoBerth, Detail: NoRoom, Scarcity: Resolvable}
 	p := s.pod(place.UID)
@@ -31,11 +30,11 @@ func DecideWithin(s *State, place *PodAllocation, r *Request, d *Decision) Verdi
 	return v
 }
 
-// DecideBeyond is DecideWithin for a pod that may have of the node what is missing of the place. It
-// has what is left of the place first, as far as one set of NUMA nodes allows. It has some of each
-// resource that is left of the place and that it asks for, and what it leaves (Rest) stays as it
-// is. With last nobody has anything of the place after it: then it may have CPU time in another
-// form than is held.
+// DecideBeyond is DecideWithin for a pod that may take from the node what the place lacks. It uses
+// the rest of the place first, if one set of NUMA nodes allows it. It gets some of each resource
+// that it asks for and that is left of the place; what it leaves (Rest) does not change. With last,
+// no other pod uses the place afterwards, and the pod may get CPU time in another form than the
+// place holds.
 func DecideBeyond(s *State, place *PodAllocation, last bool, r *Request, d *Decision) Verdict {
 	v := DecideWithin(s, place, r, d)
 	p := s.pod(place.UID)
@@ -61,8 +60,8 @@ func DecideBeyond(s *State, place *PodAllocation, last bool, r *Request, d *Deci
 	return v
 }
 
-// leaves says whether a decision takes some of each resource that it asks for of what is left of a
-// place, and whether there is room for what is left then.
+// leaves reports whether a decision takes some of each resource that it asks for of what is left of
+// a place, and whether there is room for what is left then.
 func (s jointBooks) leaves(p *PodAllocation, r *Request, d *Decision) bool {
 	owner := d.Held()
 	rest := Rest(p, []*PodAllocation{owner})
@@ -101,7 +100,7 @@ func (r *Request) devicesOf(resource string) (n int64) {
 	return n
 }
 
-// isPart says whether a decision takes CPU time of what is held in the form in which it is held:
+// isPart reports whether a decision takes CPU time of what is held in the form in which it is held:
 // CPUs as CPUs, as exclusive as they are, and shares as shares.
 func isPart(d *Decision, place, left *PodAllocation) bool {
 	shares, time, exclusive := map[topology.NUMAID]uint64{}, false, joint.Shareable
@@ -136,8 +135,8 @@ func isPart(d *Decision, place, left *PodAllocation) bool {
 	return true
 }
 
-// Rest returns what is left of an allocation when others have taken their part of it: CPUs,
-// devices, and amounts on their NUMA nodes.
+// Rest returns what is left of an allocation after others have taken their parts: CPUs, devices,
+// and amounts on their NUMA nodes.
 func Rest(of *PodAllocation, by []*PodAllocation) *PodAllocation {
 	t := taken{shares: map[topology.NUMAID]uint64{}, memory: map[memoryPlace]uint64{}, devices: map[string][]string{}, provided: map[Provided]uint64{}}
 	for _, p := range by {

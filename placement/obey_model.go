@@ -133,13 +133,13 @@ func (m *obeyModel) askedOf(r *Request, k joint.Kind) uint64 {
 	return sum.Most()
 }
 
-// hasShare says whether a share lies on a NUMA node of the machine.
+// hasShare reports whether a share lies on a NUMA node of the machine.
 func (m *obeyModel) hasShare(a CPUShare) bool {
 	_, ok := m.space.Position(a.NUMA)
 	return ok && a.MilliCPU >= 0
 }
 
-// hasBlock says whether memory is of a kind that the machine has, on one of its NUMA nodes.
+// hasBlock reports whether memory is of a kind that the machine has, on one of its NUMA nodes.
 func (m *obeyModel) hasBlock(b *MemoryBlock) bool {
 	_, known := m.Kind(b.Resource)
 	return known && b.NUMA.Len() == 1 && b.NUMA&^m.nodes == 0

@@ -68,7 +68,7 @@ func (s *search) startAgain(on *joint.Book) {
 	s.d.begin(s.r)
 }
 
-// fitsTogether says whether there is room for the pod's peak, wherever it lies.
+// fitsTogether reports whether there is room for the pod's peak, wherever it lies.
 func (s *search) fitsTogether(on *joint.Book) bool {
 	s.wantPod()
 	s.want.Width, s.want.Rules, s.want.Same, s.want.SameHow = joint.AnyWidth, joint.Rules{}, joint.Anywhere, joint.Unset
@@ -80,7 +80,7 @@ func (s *search) fitsTogether(on *joint.Book) bool {
 	return s.wantsNothing() || s.pool.Place(&s.want, &s.grant) == joint.Placed
 }
 
-// fitsAlone says whether there is room for each container if it is the only one.
+// fitsAlone reports whether there is room for each container if it is the only one.
 func (s *search) fitsAlone(on *joint.Book) bool {
 	for c := range s.r.Containers {
 		s.wantContainer(c)
@@ -93,7 +93,7 @@ func (s *search) fitsAlone(on *joint.Book) bool {
 	return true
 }
 
-// harder says whether container a is harder to place than b: it has more devices, or CPUs of its
+// harder reports whether container a is harder to place than b: it has more devices, or CPUs of its
 // own, or more CPU.
 func (s *search) harder(a, b int) bool {
 	x, y := &s.r.Containers[a], &s.r.Containers[b]

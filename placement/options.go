@@ -59,7 +59,7 @@ var (
 	extendedClaims      = featureGate{"DRAExtendedResource", V134, V136, V136}
 )
 
-// gate says whether a feature gate is on: as it is set, else as all of its stage are, else by
+// gate reports whether a feature gate is on: as it is set, else as all of its stage are, else by
 // default (setUnsetAlphaGates and setUnsetBetaGates of k8s.io/component-base/featuregate).
 func (s *settings) gate(c *Config, g featureGate) bool {
 	if on, set := c.FeatureGates[g.name]; set {
@@ -199,7 +199,7 @@ func (s *settings) readManagers(c *Config) error {
 	return nil
 }
 
-// isCPUList says whether the kubelet would parse the text (k8s.io/utils/cpuset.Parse), which it
+// isCPUList reports whether the kubelet would parse the text (k8s.io/utils/cpuset.Parse), which it
 // does whatever the policy; strides and blanks, which the kernel allows, are errors.
 func isCPUList(text string) bool {
 	if text == "" {

@@ -1,13 +1,13 @@
 package placement
 
-// Peak adds up what the containers of a pod ask for, or have, in their order (KEP-753): regular
-// init containers run one at a time beside the sidecars before them, app containers run beside all
-// sidecars.
+// Peak adds up what the containers of a pod ask for, or have, in their order (KEP-753). Regular
+// init containers run one at a time together with the sidecars before them. App containers run
+// together with all sidecars.
 type Peak[T int | int64 | uint64] struct {
 	sidecars, init, apps T
 }
 
-// Add enters the amount of the next container.
+// Add adds the amount of the next container.
 func (p *Peak[T]) Add(kind ContainerKind, n T) {
 	switch kind {
 	case Sidecar:
@@ -19,13 +19,13 @@ func (p *Peak[T]) Add(kind ContainerKind, n T) {
 	}
 }
 
-// Most is the most that the pod has at one time.
+// Most returns the most that the pod has at one time.
 func (p *Peak[T]) Most() T { return max(p.init, p.apps+p.sidecars) }
 
 // Peaks is a Peak for each of several amounts.
 type Peaks[K comparable] map[K]Peak[uint64]
 
-// Add enters one amount of the next container.
+// Add adds one amount of the next container.
 func (ps Peaks[K]) Add(kind ContainerKind, of K, n uint64) {
 	p := ps[of]
 	p.Add(kind, n)

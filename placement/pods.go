@@ -104,7 +104,7 @@ func (t *podTable) holderOf(resource, id string) string {
 	return ""
 }
 
-// sameOrder says whether the same pods were admitted in the same order, whatever their numbers.
+// sameOrder reports whether the same pods were admitted in the same order, whatever their numbers.
 func (t *podTable) sameOrder(o *podTable) bool {
 	for i := range t.pods {
 		if t.pods[i].order != o.pods[i].order {

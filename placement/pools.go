@@ -59,7 +59,7 @@ func (ps devicePools) mark(a *DeviceAllocation, as func(inUse device.Set, i int)
 	}
 }
 
-// anyInUse says whether a pod holds any of the devices.
+// anyInUse reports whether a pod holds any of the devices.
 func (ps devicePools) anyInUse(a *DeviceAllocation) bool {
 	p := ps.index(a.Resource)
 	return p >= 0 && slices.ContainsFunc(a.IDs, func(id string) bool {
@@ -115,7 +115,7 @@ func (p *devicePool) append(b []byte) []byte {
 	return b
 }
 
-// ordered says whether the devices are listed in the order of their ids, each once.
+// ordered reports whether the devices are listed in the order of their ids, each once.
 func (p *devicePool) ordered() bool {
 	for i := 1; i < len(p.source.Devices); i++ {
 		if p.source.Devices[i].ID <= p.source.Devices[i-1].ID {

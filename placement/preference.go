@@ -7,7 +7,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Preference says how a device plugin chooses among devices (GetPreferredAllocation).
+// Preference is how a device plugin chooses among devices (GetPreferredAllocation).
 type Preference uint8
 
 const (
@@ -16,7 +16,7 @@ const (
 	NoPreference Preference = iota
 	// SortedPreference: the required devices, then the first free ones in order of their ids.
 	SortedPreference
-	// UnknownPreference: the plugin chooses, by rules that we do not know.
+	// UnknownPreference: the plugin chooses by unknown rules.
 	UnknownPreference
 	// NVIDIAPreference: the order that NVIDIA publishes for its plugin (package device). It needs
 	// DevicePool.Points.
@@ -25,8 +25,9 @@ const (
 	preferences // the number of values
 )
 
-// Connect fills in Points from the machine's PCI tree and links, where the preference goes by them
-// and the address of every device is known: Device.Address, or the id where that is an address.
+// Connect computes Points from the machine's PCI tree and links, if the preference uses them and
+// the address of every device is known. The address is Device.Address, or the id if that is an
+// address.
 func (p *DevicePool) Connect(m *topology.Machine) {
 	p.Points = nil
 	if p.Preference != NVIDIAPreference {

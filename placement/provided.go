@@ -2,9 +2,9 @@ package placement
 
 import "github.com/berth-dev/berth/placement/hint"
 
-// Provider hands out a resource that Berth does not know, beside CPUs and memory, on nodes where
-// Berth decides. Containers ask for it as for an extended resource. It joins a scheduler by
-// Config.Providers; docs/extending.md builds one.
+// Provider assigns a resource that Berth does not know, together with CPUs and memory, on nodes
+// where Berth decides. Containers ask for it as an extended resource. Config.Providers adds it to a
+// scheduler; docs/extending.md shows an example.
 type Provider interface {
 	// Resource is the extended resource that containers ask for: "example.com/licence".
 	Resource() string
@@ -13,9 +13,9 @@ type Provider interface {
 	Supply(view *KubeletView, space *hint.Space) (Supply, error)
 }
 
-// Supply is what one machine has of a provider's resource: amounts at places. Berth keeps the
-// books: which pod holds how much of which place, from the decision until the pod has left. The
-// methods must be pure, may be called from many goroutines at once, and should not allocate.
+// Supply is what one machine has of a provider's resource: amounts at places. Berth records which
+// pod holds how much of which place, from the decision until the pod has left. The methods must be
+// pure and safe for concurrent use, and should not allocate.
 type Supply interface {
 	// Places are where the resource is; none means that the machine has nothing of it. It is asked
 	// once.
@@ -40,7 +40,7 @@ type Provided struct {
 	Amount          uint64
 }
 
-// The bounds of what providers say.
+// Limits for the answers of providers.
 const (
 	MaxPlaceName = 63
 	MaxPlaces    = 64

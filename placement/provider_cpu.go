@@ -14,12 +14,12 @@ const cpuResource = "cpu"
 // cpuProvider is the static CPU manager (pkg/kubelet/cm/cpumanager/policy_static.go).
 type cpuProvider struct{}
 
-// pins says whether the CPU and memory managers give a pod's containers anything of their own.
+// pins reports whether the CPU and memory managers give a pod's containers anything of their own.
 func (m *Model) pins(r *Request) bool {
 	return m.guaranteed(r) && !(r.PodLevel && m.set.podLevel.unmanaged)
 }
 
-// guaranteed says whether the node's kubelet takes the pod for a Guaranteed one.
+// guaranteed reports whether the node's kubelet takes the pod for a Guaranteed one.
 func (m *Model) guaranteed(r *Request) bool {
 	return r.Guaranteed && !(r.EmptyLevel && m.set.podLevel.decidesEmpty)
 }
@@ -37,9 +37,8 @@ func (m *Model) exclusiveCPUs(r *Request, c int) int {
 	return int(milli / 1000)
 }
 
-// ExclusiveCPUs returns how many CPUs of its own the pod has at least where it is admitted, all at
-// one time: those of its app containers and sidecars. Where Berth decides nothing is said about it:
-// 0.
+// ExclusiveCPUs returns the minimum number of exclusive CPUs that an admitted pod has at one time,
+// in its app containers and sidecars. If Berth decides it is not known, and 0.
 func (m *Model) ExclusiveCPUs(r *Request) (n int) {
 	if m.Decides() {
 		return 0

@@ -150,7 +150,7 @@ func (deviceProvider) allocate(ad *admission, c int, h hint.Hint) Detail {
 	return NoDetail
 }
 
-// anotherFails says whether a later resource of the container would be refused too: the kubelet
+// anotherFails reports whether a later resource of the container would be refused too: the kubelet
 // goes through them in Go's map order, so that chance decides which refusal it tells.
 func (ad *admission) anotherFails(c, from int, h hint.Hint) bool {
 	devices := ad.r.Containers[c].Devices[from:]

@@ -70,7 +70,7 @@ func (ad *admission) oddMemory() Detail {
 	return NoDetail
 }
 
-// fractional says whether some amount is no whole number of bytes.
+// fractional reports whether some amount is no whole number of bytes.
 func (r *ContainerRequest) fractional() bool {
 	return slices.ContainsFunc(r.Memory, func(m MemoryRequest) bool { return m.Fraction })
 }

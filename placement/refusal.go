@@ -10,8 +10,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Refusal says why a node refuses a pod: what was asked, what every NUMA node has, which rule said
-// no. Events, the command line and the page print the same Refusal. Its JSON is stable.
+// Refusal explains why a node refuses a pod: what was asked, what every NUMA node has, and which
+// rule refused. Events, the command line and the page print the same Refusal. Its JSON is stable.
 type Refusal struct {
 	UID      string `json:"uid"`
 	Reason   Reason `json:"reason"`
@@ -97,7 +97,7 @@ type NodeAmount struct {
 	Group string `json:"group,omitempty"`
 }
 
-// RemovingPods says what a scarcity by its name means for whoever would evict.
+// RemovingPods describes whether evicting pods would help, for a scarcity by name.
 func RemovingPods(scarcity string) string {
 	if scarcity == Unresolvable.String() {
 		return "removing pods does not help"
@@ -110,9 +110,9 @@ func (s Scarcity) String() string {
 	return [...]string{"", "resolvable", "unresolvable"}[min(s, Unresolvable)]
 }
 
-// String is the refusal in one line, for an event: "container main: NUMA 0 has 5 free CPUs of 8
-// asked, NUMA 1 has 3 (TopologyAffinityError)". It names no container that is the pod's only one:
-// nodes whose scope is the container then say the same as nodes whose scope is the pod.
+// String returns the refusal in one line, for an event: "container main: NUMA 0 has 5 free CPUs of
+// 8 asked, NUMA 1 has 3 (TopologyAffinityError)". It does not name the only container of a pod, so
+// that nodes with the scopes container and pod print the same line.
 func (r Refusal) String() string {
 	if r.Reason == Admitted {
 		return "admitted"
@@ -215,7 +215,7 @@ func (r *Refusal) inexact() string {
 	return "not on exactly " + wanted + ", each of which gives some: " + strings.Join(parts, "; ")
 }
 
-// scattered says whether no NUMA node has enough by itself, or memory is handed out in groups.
+// scattered reports whether no NUMA node has enough by itself, or memory is handed out in groups.
 func (n *Need) scattered() bool {
 	enough, grouped := false, false
 	for i := range n.Nodes {
@@ -295,7 +295,7 @@ func numaNodes(n int) string {
 	return strconv.Itoa(n) + " NUMA nodes"
 }
 
-// about says whether the refusal's rule is about the resource.
+// about reports whether the refusal's rule is about the resource.
 func (r *Refusal) about(n *Need) bool {
 	switch r.Detail {
 	case TooFewCPUs, CPUsNotFound, NoCPUs:
@@ -314,7 +314,7 @@ func (r *Refusal) about(n *Need) bool {
 	return false
 }
 
-// isProvided says whether a provider hands the resource out, or a device plugin.
+// isProvided reports whether a provider hands the resource out, or a device plugin.
 func (n *Need) isProvided() bool {
 	return !n.isMemory() && n.Resource != cpuResource && n.Resource != shareResource
 }
@@ -403,7 +403,7 @@ func (n *Need) amount(v uint64) string {
 	return strconv.FormatUint(v, 10)
 }
 
-// close says whether what is free somewhere differs from what is asked, and would look the same.
+// close reports whether what is free somewhere differs from what is asked, and would look the same.
 func (n *Need) close() bool {
 	alike := func(v uint64) bool { return v != n.Asked && topology.RoughBytes(v) == topology.RoughBytes(n.Asked) }
 	return alike(n.Free) || slices.ContainsFunc(n.Nodes, func(a NodeAmount) bool { return alike(a.Free) || alike(a.Total) })
@@ -413,7 +413,8 @@ func (n *Need) close() bool {
 // DefectMemoryUnderflow): no machine has so many.
 const endless = 1 << 60
 
-// Table is the refusal in full: the rule, then a line for each resource and NUMA node, in columns.
+// Table returns the complete refusal: the rule, then a line for each resource and NUMA node, in
+// columns.
 func (r Refusal) Table() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s\n", r.Reason, r.Rule)

@@ -12,7 +12,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Remedy is a change after which the node admits the pod. None follows from a rule: each was tried.
+// Remedy is a change with which the node admits the pod. Each remedy was tried, not derived from a
+// rule.
 type Remedy struct {
 	// Do is one of RemedyAsk, RemedyDrop, RemedyWait.
 	Do string `json:"do"`
@@ -31,15 +32,15 @@ type Remedy struct {
 	alone bool // the pod has one container
 }
 
-// What a Remedy does.
+// Kinds of a Remedy.
 const (
 	RemedyAsk  = "ask"      // ask for another amount
 	RemedyDrop = "leaveOut" // leave a wish out, or set a milder one
 	RemedyWait = "wait"     // wait until other pods end
 )
 
-// Advise is Explain with Remedies. fits says of a changed request whether what the engine does not
-// know of has room for it as well; nil for always. It asks Admit some dozens of times.
+// Advise is Explain with Remedies. fits reports whether a changed request also fits resources that
+// the engine does not know; nil means always. Advise calls Admit some dozens of times.
 func Advise(s *State, r *Request, fits func(*Request) bool) Refusal {
 	out := Explain(s, r)
 	if out.Reason == Admitted || !r.sane() {
@@ -82,8 +83,8 @@ func (s *State) emptied(m *Model) (*State, error) {
 	return m.StateOf(&snap)
 }
 
-// milderAdmits says whether a node like this one, empty and with the policy best-effort, admits the
-// request.
+// milderAdmits reports whether a node like this one, empty and with the policy best-effort, admits
+// the request.
 func (m *Model) milderAdmits(s *State, r *Request) bool {
 	if m.joint != nil || m.own.Policy != PolicyRestricted && m.own.Policy != PolicySingleNUMANode {
 		return false
@@ -339,7 +340,7 @@ func (t *trial) step(k *MemoryRequest) uint64 {
 	return 1
 }
 
-// The annotations that are left out or set, as package wire spells them.
+// The annotations that are removed or set, as package wire spells them.
 const (
 	policyWish    = "berth.dev/policy"
 	scopeWish     = "berth.dev/scope"
@@ -387,7 +388,7 @@ func (t *trial) drops() (out []Remedy) {
 	return out
 }
 
-// Text is the remedy in the imperative.
+// Text returns the remedy in the imperative.
 func (m *Remedy) Text() string {
 	switch m.Do {
 	case RemedyAsk:

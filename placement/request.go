@@ -22,13 +22,13 @@ type Request struct {
 	Rules Rules
 }
 
-// Pinnable says whether some kubelet could pin something for the request: CPU and memory managers
-// look at Guaranteed pods alone, the device manager at all that ask for devices.
+// Pinnable reports whether some kubelet could pin something for the request. CPU and memory
+// managers handle Guaranteed pods only, the device manager all pods that ask for devices.
 func (r *Request) Pinnable() bool {
 	return r.Guaranteed || r.AsksDevices()
 }
 
-// ContainerKind says how long a container's resources are its own.
+// ContainerKind is the kind of a container, which determines how long it holds its resources.
 type ContainerKind uint8
 
 const (

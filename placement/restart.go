@@ -8,7 +8,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// RestartError says why a kubelet would not start on its checkpoints.
+// RestartError explains why a kubelet would not start with its checkpoints.
 type RestartError struct {
 	// Manager is "cpu" or "memory".
 	Manager string
@@ -19,9 +19,9 @@ type RestartError struct {
 
 func (e *RestartError) Error() string { return e.Manager + " manager: " + e.Problem }
 
-// Restart checks the state as the managers of a kubelet that starts on its checkpoints do
-// (validateState). A kubelet that does start admits its pods again, in their order: Decide, Commit,
-// and Release where it refuses. The error is a *RestartError.
+// Restart validates the state as the managers of a starting kubelet validate their checkpoints
+// (validateState). If the kubelet starts, it admits its pods again in their order: Decide, then
+// Commit, or Release if it refuses. The error is a *RestartError.
 func (s *State) Restart() error {
 	m := s.m
 	if s.reuse != nil {
@@ -53,9 +53,9 @@ func (s *State) Restart() error {
 	return nil
 }
 
-// Mixed says whether some NUMA node's memory is in blocks of different groups, which the kubelet's
-// best-effort policy can bring about: of a pod's blocks, or with uid "" of all. What the kubelet
-// makes of that when it releases the pod, or restarts, depends on Go's map order.
+// Mixed reports whether some NUMA node's memory is in blocks of different groups, which the
+// kubelet's best-effort policy can cause. It looks at a pod's blocks, or with uid "" at all blocks.
+// The result of releasing such a pod, or of a restart, depends on Go's map order.
 func (s *State) Mixed(uid string) bool {
 	group := map[topology.NUMAID]topology.NUMASet{}
 	for i := range s.pods {

@@ -169,7 +169,7 @@ func (s kubeletBooks) dropLost(pod *PodAllocation, r *Request) (rest []Container
 	return rest
 }
 
-// doubled says whether reusable devices are free as well, so that counting them together counts
+// doubled reports whether reusable devices are free as well, so that counting them together counts
 // them twice.
 func doubled(available, reusable device.Set) int {
 	n := 0

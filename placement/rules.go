@@ -8,7 +8,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Policy is a policy of the Topology Manager. Each promises what those before it do.
+// Policy is a policy of the Topology Manager. Each includes the promises of the earlier ones.
 type Policy uint8
 
 // The policies; the zero value leaves the choice to the node.
@@ -29,8 +29,8 @@ var policyNames = [policies]string{
 // String returns the policy as KubeletConfiguration spells it, "" for NodePolicy.
 func (p Policy) String() string { return spell(p, policyNames[:]) }
 
-// ParsePolicy reads a policy as KubeletConfiguration spells it. Other words, and the empty one, are
-// refused.
+// ParsePolicy parses a policy as KubeletConfiguration spells it. It returns false for other words
+// and for "".
 func ParsePolicy(text string) (Policy, bool) { return parse[Policy](text, policyNames[:]) }
 
 // Scope is a scope of the Topology Manager: what the policy is applied to.
@@ -50,8 +50,8 @@ var scopeNames = [scopes]string{NodeScope: "", ContainerScope: "container", PodS
 // String returns the scope as KubeletConfiguration spells it, "" for NodeScope.
 func (s Scope) String() string { return spell(s, scopeNames[:]) }
 
-// ParseScope reads a scope as KubeletConfiguration spells it. Other words, and the empty one, are
-// refused.
+// ParseScope parses a scope as KubeletConfiguration spells it. It returns false for other words and
+// for "".
 func ParseScope(text string) (Scope, bool) { return parse[Scope](text, scopeNames[:]) }
 
 // spell returns the name of a value; there is none for values that do not exist.
@@ -76,18 +76,18 @@ const (
 	AtLeast Match = iota
 	// Exactly: the node's policy is the same.
 	Exactly
-	// Whatever: any policy of the node will do. Where the node's does not count, the one that is
-	// asked for is applied all the same.
+	// Whatever: any policy of the node is accepted. If the node's policy does not count, the
+	// requested one is applied.
 	Whatever
 
 	matches // the number of values
 )
 
-// Rules are how a pod wants to be placed. The zero value leaves everything to the node.
+// Rules are a pod's requirements for its placement. The zero value leaves everything to the node.
 //
-// What they mean depends on who decides on the node (Authority). A kubelet goes by its own
-// configuration: there Rules only restrict the choice of nodes (Model.Keeps), and change no
-// verdict. Elsewhere they replace the node's.
+// Their effect depends on the node's Authority. A kubelet uses its own configuration: Rules only
+// restrict the choice of nodes (Model.Keeps) and change no verdict. If Berth decides, they replace
+// the node's rules.
 type Rules struct {
 	Policy Policy
 	Scope  Scope
@@ -115,8 +115,8 @@ type Rules struct {
 	Keep *Keep
 }
 
-// DeviceRules are how the devices of a container, or of a pod whose scope is that, are wanted. The
-// zero value leaves everything to the node.
+// DeviceRules are the requirements for the devices of a container, or of a pod if its scope is pod.
+// The zero value leaves everything to the node.
 type DeviceRules struct {
 	// Same says where they lie together, and SameHow whether that may be given up.
 	Same    joint.Same
@@ -134,10 +134,10 @@ type DeviceRules struct {
 	PerNode uint8
 }
 
-// insist says whether a node has to know where devices lie.
+// insist reports whether a node has to know where devices lie.
 func (r *DeviceRules) insist() bool { return r.insistOnCards() || r.PerNode != 0 }
 
-// insistOnCards says whether it has to know more of them than their NUMA nodes.
+// insistOnCards reports whether it has to know more of them than their NUMA nodes.
 func (r *DeviceRules) insistOnCards() bool {
 	return r.SameHow == joint.Required || r.OnePerFunction != 0 || r.All != 0
 }
@@ -150,7 +150,7 @@ func (r *DeviceRules) sane() bool {
 // DeviceTypes is a set of types of devices.
 type DeviceTypes uint8
 
-// The types, and all of them. Whatever has no type of its own is an OtherType.
+// The types, and the set of all. A device without a type of its own is an OtherType.
 const (
 	GPUType DeviceTypes = 1 << iota
 	RDMAType
@@ -173,27 +173,27 @@ func setOf(k topology.DeviceKind) DeviceTypes {
 	return OtherType
 }
 
-// Own returns the rules without those of the scheduler: what the pod itself asks for.
+// Own returns what the pod itself asks for, without the scheduler's rules.
 func (r Rules) Own() Rules {
 	r.MayWithhold, r.Keep = false, nil
 	return r
 }
 
-// CountsNUMANodes says whether the rules insist on a number of NUMA nodes, or on whole ones. A
-// kubelet that pins nothing for the pod does not do that, though any other wish for its CPUs costs
-// nobody anything there.
+// CountsNUMANodes reports whether the rules require a number of NUMA nodes, or whole ones. A
+// kubelet that pins nothing for the pod cannot fulfil this, while other wishes for CPUs are then
+// harmless.
 func (r Rules) CountsNUMANodes() bool {
 	return r.NUMANodes > 0 || r.CPUs.ExclusiveHow == joint.Required && r.CPUs.Exclusive == joint.ExclusiveNUMA
 }
 
-// sane says whether the rules hold values that exist.
+// sane reports whether the rules hold values that exist.
 func (r Rules) sane() bool {
 	return r.Policy < policies && r.Scope < scopes && r.Match < matches && r.CPUs.Sane() && r.Shares <= joint.Required && r.Devices.sane() &&
 		(r.NUMANodes <= 1 || r.Policy != PolicySingleNUMANode)
 }
 
-// keptBy says whether a node that goes by own, which leaves nothing open, does what the rules ask
-// for.
+// keptBy reports whether a node that goes by own, which leaves nothing open, does what the rules
+// ask for.
 func (r Rules) keptBy(own Rules) bool {
 	if r.Scope != NodeScope && r.Scope != own.Scope || r.OwnCPUs && !own.OwnCPUs {
 		return false
@@ -208,26 +208,27 @@ func (r Rules) keptBy(own Rules) bool {
 	}
 }
 
-// Authority is who chooses CPUs, memory and devices on a node.
+// Authority is the program that chooses CPUs, memory and devices on a node.
 type Authority uint8
 
 const (
 	// AuthorityKubelet: the kubelet's managers choose, by their own configuration. The zero value.
 	AuthorityKubelet Authority = iota
-	// AuthorityBerth: the scheduler's decision is carried out, so a pod's Rules count before the
+	// AuthorityBerth: the scheduler's decision is carried out, so a pod's Rules override the
 	// node's.
 	AuthorityBerth
 )
 
-// Rules returns the rules that the node's configuration sets. Policy and scope are always named,
-// and OwnCPUs says whether the CPU manager is static.
+// Rules returns the rules of the node's configuration. Policy and scope are always set; OwnCPUs is
+// set if the CPU manager is static.
 func (m *Model) Rules() Rules { return m.own }
 
-// Decides says whether Berth decides on the node: a decision binds, and nothing is predicted.
+// Decides reports whether Berth decides on the node: a decision binds, and nothing is predicted.
 func (m *Model) Decides() bool { return m.authority == AuthorityBerth }
 
-// Keeps says whether the node does what the rules ask for: where the kubelet decides, its own must
-// be the same or stricter, the scope the same, and no wish left over; elsewhere the pod's count.
+// Keeps reports whether the node fulfils the rules. If the kubelet decides, its policy must be the
+// same or stricter, its scope the same, and no wish may be left. If Berth decides, the pod's rules
+// apply.
 func (m *Model) Keeps(r Rules) bool {
 	switch {
 	case !r.sane():
@@ -238,7 +239,7 @@ func (m *Model) Keeps(r Rules) bool {
 	return m.Misses(r) == NoWish
 }
 
-// Wish is something that a pod may insist on and that a kubelet's configuration may not imply.
+// Wish is a requirement of a pod that a kubelet's configuration may not imply.
 type Wish uint8
 
 // The wishes.
@@ -253,8 +254,8 @@ const (
 	// WishExclusiveNUMA and WishL3 are implied by nothing.
 	WishExclusiveNUMA
 	WishL3
-	// WishPinnedMemory is implied by the memory manager Static. Where Berth decides, it is missed
-	// if memory stays (Config.MemoryStays).
+	// WishPinnedMemory is implied by the memory manager Static. If Berth decides, it is missed if
+	// memory stays (Config.MemoryStays).
 	WishPinnedMemory
 	// WishShares is implied by the CPU manager none.
 	WishShares
@@ -262,9 +263,9 @@ const (
 	WishDevices
 )
 
-// Misses returns the first wish that the rules insist on and that the kubelet's configuration does
-// not imply. What is merely preferred needs nothing. Where Berth decides it is only what the node
-// itself insists on otherwise.
+// Misses returns the first wish that the rules require and the kubelet's configuration does not
+// imply. Preferences are ignored. If Berth decides, it returns only wishes that contradict the
+// node's own configuration.
 func (m *Model) Misses(r Rules) Wish {
 	if m.memoryStays && r.PinMemory {
 		return WishPinnedMemory

@@ -7,9 +7,9 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Snapshot is the whole of a node's state as plain data: what a kubelet's checkpoints and device
-// plugins say, what a NodeTopology carries, what a test writes down. Model.StateOf turns it into a
-// State and refuses contradictions; State.Snapshot turns it back.
+// Snapshot is the complete state of a node as plain data: the content of a kubelet's checkpoints
+// and device plugins, or of a NodeTopology. Model.StateOf makes a State of it and refuses
+// contradictions; State.Snapshot makes a Snapshot again.
 type Snapshot struct {
 	// SharedCPUs is defaultCpuSet of cpu_manager_state: every CPU that no container has to itself,
 	// reserved ones included (without strict-cpu-reservation).
@@ -61,7 +61,7 @@ type ContainerAllocation struct {
 	Provided  []Provided // by provider, then by place
 }
 
-// DevicePool is the devices that one plugin offers under one resource name.
+// DevicePool has the devices that one plugin offers under one resource name.
 type DevicePool struct {
 	Resource   string
 	Preference Preference

@@ -5,8 +5,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Startup is what the managers of a kubelet know before they read their checkpoints: what they hold
-// the files against (validateState of pkg/kubelet/cm/cpumanager and memorymanager).
+// Startup is what the managers of a kubelet know before they read their checkpoints, and validate
+// them against (validateState of pkg/kubelet/cm/cpumanager and memorymanager).
 type Startup struct {
 	Version Version
 	// CPUPolicy is "none" or "static", MemoryPolicy is "None" or "Static".

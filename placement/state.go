@@ -6,9 +6,9 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// State says what is handed out on a node: the kubelet's checkpoints and what its device plugins
-// said. It belongs to the Model that made it and is not safe for concurrent use while it is
-// changed. Admit, Decide and Explain only read it.
+// State holds what is assigned on a node: the content of the kubelet's checkpoints and of its
+// device plugins. It belongs to the Model that created it, and is not safe for concurrent use while
+// it is changed. Admit, Decide and Explain only read it.
 type State struct {
 	m *Model
 	// shared is defaultCpuSet: every CPU that no container has to itself. Empty without the static
@@ -35,8 +35,8 @@ func (s *State) Clone() *State {
 	return c
 }
 
-// CopyFrom makes s equal to o, reusing the memory of s: between states of one size it allocates
-// nothing.
+// CopyFrom makes s equal to o and reuses the memory of s. It allocates nothing if both have the
+// same size.
 func (s *State) CopyFrom(o *State) {
 	if s == o {
 		return
@@ -63,7 +63,7 @@ func (s *State) CopyFrom(o *State) {
 // Pods returns the number of admitted pods.
 func (s *State) Pods() int { return len(s.pods) }
 
-// Has says whether a pod is admitted.
+// Has reports whether a pod is admitted.
 func (s *State) Has(uid string) bool { return s.pod(uid) != nil }
 
 // Pod returns what a pod holds. The caller must not change it.
@@ -74,15 +74,15 @@ func (s *State) Pod(uid string) (PodAllocation, bool) {
 	return PodAllocation{}, false
 }
 
-// SharedCPUs returns the CPUs that no container has to itself, reserved ones included.
+// SharedCPUs returns the CPUs that no container has exclusively, including reserved ones.
 func (s *State) SharedCPUs() topology.CPUSet { return s.shared }
 
-// FreeCPUs returns the CPUs that containers could still have to themselves: the shared ones that
-// are not reserved.
+// FreeCPUs returns the CPUs that containers could still get exclusively: the shared ones that are
+// not reserved.
 func (s *State) FreeCPUs() topology.CPUSet { return s.shared.AndNot(&s.m.cpus.reserved) }
 
-// FreeCPUsOn returns how many CPUs of a NUMA node pods can still have to themselves. Where Berth
-// decides, CPU time that is handed out takes CPUs away, too, and so do CPUs that a pod keeps idle.
+// FreeCPUsOn returns how many CPUs of a NUMA node pods can still get exclusively. If Berth decides,
+// assigned CPU time and CPUs that a pod keeps idle reduce the number too.
 func (s *State) FreeCPUsOn(node *topology.NUMANode) int {
 	return s.books().freeOn(node)
 }

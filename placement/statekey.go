@@ -8,10 +8,10 @@ import (
 
 // AppendStateKey appends to b everything that a verdict depends on. Two states of one Model with
 // equal keys give the same verdict to every request whose UID neither of them knows, and have the
-// same SharedCPUs. Which pod holds what is not part of it, nor are the names of devices, except for
-// their order.
+// same SharedCPUs. It does not contain which pod holds what, and of the names of devices only their
+// order.
 //
-// The states of a thousand nodes have few keys, so that most nodes need not be asked.
+// The states of a thousand nodes have few different keys, so most nodes need not be asked.
 func (s *State) AppendStateKey(b []byte) []byte {
 	words := s.shared.Words()
 	last := len(words)
@@ -41,8 +41,8 @@ func (s *State) AppendStateKey(b []byte) []byte {
 	return b
 }
 
-// AppendPoolsKey appends what there is of devices: how many healthy ones of each resource touch
-// each NUMA node. Empty states of one Model with one such key have the same room.
+// AppendPoolsKey appends how many healthy devices of each resource are on each NUMA node. Empty
+// states of one Model with equal keys have the same room.
 func (s *State) AppendPoolsKey(b []byte) []byte {
 	for i := range s.pools {
 		p := &s.pools[i]

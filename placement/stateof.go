@@ -9,8 +9,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Snapshot returns the state as plain data that shares nothing with it but the contents of pods,
-// which do not change.
+// Snapshot returns the state as plain data. Both share the contents of pods, which do not change.
 func (s *State) Snapshot() Snapshot {
 	snap := Snapshot{SharedCPUs: s.shared}
 	for i := range s.pools {
@@ -45,10 +44,9 @@ func (s kubeletBooks) table(pos int) MemoryTable {
 	return t
 }
 
-// StateOf makes a State of a Snapshot. It refuses contradictions with a *StateError: a CPU or
-// device held twice, CPUs that nobody accounts for, memory that does not add up. An empty
-// SharedCPUs without exclusive CPUs stands for a fresh checkpoint, and so does nil Memory without
-// blocks.
+// StateOf makes a State of a Snapshot. It returns a *StateError for contradictions: a CPU or device
+// held twice, CPUs that are neither shared nor held, memory that does not add up. An empty
+// SharedCPUs without exclusive CPUs, and nil Memory without blocks, mean a fresh checkpoint.
 func (m *Model) StateOf(snap *Snapshot) (*State, error) {
 	s := m.NewState()
 	for i := range snap.Pods {
@@ -97,8 +95,8 @@ func (s *State) restorePod(p *PodAllocation) error {
 const fewContainers = 16
 
 // NamedTwice returns the index of the first container that has the name of an earlier one, -1 for
-// none. Whoever writes reports may name tens of thousands: the time must not grow with the square
-// of their number.
+// none. A report may have tens of thousands: the time must not grow with the square of their
+// number.
 func (p *PodAllocation) NamedTwice() int {
 	var seen map[string]bool
 	if len(p.Containers) > fewContainers {

@@ -7,7 +7,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Strictness says how much a node does to keep a pod together. A greater one is stricter.
+// Strictness is how much a node does to keep a pod together. A greater value is stricter.
 type Strictness uint8
 
 const (
@@ -39,11 +39,11 @@ func (m *Model) Strictness(r *Request) Strictness {
 	return Unaligned
 }
 
-// floats says whether no pod gets CPUs of its own.
+// floats reports whether no pod gets CPUs of its own.
 func (m *Model) floats() bool { return m.authority == AuthorityKubelet && !m.set.static }
 
-// Reach returns the NUMA nodes over which an admitted pod is spread: those of its verdict. A pod
-// that asks for CPUs of its own and gets none is spread over all, because it may run on any CPU.
+// Reach returns the NUMA nodes over which an admitted pod is spread: those of its verdict. If the
+// pod asks for exclusive CPUs and gets none, these are all nodes, because it may run on any CPU.
 func (m *Model) Reach(r *Request, v *Verdict) topology.NUMASet {
 	if m.floats() && r.AsksExclusiveCPUs() {
 		return m.nodes
@@ -51,7 +51,7 @@ func (m *Model) Reach(r *Request, v *Verdict) topology.NUMASet {
 	return v.NUMA
 }
 
-// AsksExclusiveCPUs says whether a static CPU manager would pin a container
+// AsksExclusiveCPUs reports whether a static CPU manager would pin a container of the pod
 // (cpumanager.staticPolicy.guaranteedCPUs).
 func (r *Request) AsksExclusiveCPUs() bool {
 	if !r.Guaranteed || r.PodLevel {
@@ -65,7 +65,7 @@ func (r *Request) AsksExclusiveCPUs() bool {
 	return false
 }
 
-// CPUs returns how many CPUs the pod asks for at most at one time, rounded up.
+// CPUs returns the maximum number of CPUs that the pod asks for at one time, rounded up.
 func (r *Request) CPUs() int {
 	var sum Peak[int64]
 	for i := range r.Containers {
@@ -74,9 +74,9 @@ func (r *Request) CPUs() int {
 	return int((sum.Most() + 999) / 1000)
 }
 
-// Strands returns how many free devices of the NUMA nodes the pod would strand: healthy, held by
-// nobody and not asked for by it, they had their part of the NUMA nodes' CPUs, and would have too
-// few. Devices whose NUMA node no plugin reports do not count.
+// Strands returns how many free devices of the NUMA nodes would lose their share of CPUs to the
+// pod. Free devices are healthy, not held, and not requested by the pod. Devices whose NUMA node no
+// plugin reports do not count.
 func (s *State) Strands(r *Request, on topology.NUMASet) (stranded int) {
 	mask, counted := s.m.compact(on), false
 	var cpus, before, after int
@@ -99,10 +99,10 @@ func (s *State) Strands(r *Request, on topology.NUMASet) (stranded int) {
 	return stranded
 }
 
-// SpareDevices returns how many free devices the pod would leave over. If it asks for some, these
-// are those of the whole node, of the kinds that it asks for. If it asks for none, they are those
-// of the NUMA nodes, unless nobody uses a device of the node: then it seems that nobody wants them.
-// Devices that are not healthy do not count, nor those whose NUMA node no plugin reports.
+// SpareDevices returns how many free devices the pod would leave unused. If the pod asks for
+// devices, all devices of these kinds on the node count. If it asks for none, the devices of its
+// NUMA nodes count, but none if no pod uses a device of the node. Unhealthy devices, and devices
+// whose NUMA node no plugin reports, do not count.
 func SpareDevices(s *State, r *Request, on topology.NUMASet) int {
 	const everywhere = ^hint.Mask(0)
 	asks, mask := r.AsksDevices(), s.m.compact(on)
@@ -155,9 +155,9 @@ func ownCPUs(m *Model, r *Request) int {
 	return m.ExclusiveCPUs(r)
 }
 
-// BreaksGroups returns how many groups of free devices that belong together the pod would take
-// apart: some of a group, and not all (joint.Model.Breaks). Where the kubelet decides that is not
-// known, and 0. It decides for a pod with devices once more, and costs others nothing.
+// BreaksGroups returns how many groups of free devices that belong together the pod would split by
+// taking some and not all (joint.Model.Breaks). If the kubelet decides this is not known, and 0. It
+// costs another decision if the pod has devices, and nothing otherwise.
 func (s *State) BreaksGroups(r *Request) int { return s.books().breaksGroups(r) }
 
 func (kubeletBooks) breaksGroups(*Request) int { return 0 }
@@ -181,7 +181,8 @@ func (s jointBooks) breaksGroups(r *Request) int {
 	return s.m.joint.Breaks(s.account, ad.held.Devices)
 }
 
-// Devices is how many devices the pod asks for at most at one time, of all resources.
+// Devices returns the maximum number of devices that the pod asks for at one time, of all
+// resources.
 func (r *Request) Devices() (sum int64) {
 	seen := map[string]bool{}
 	for i := range r.Containers {
@@ -195,8 +196,8 @@ func (r *Request) Devices() (sum int64) {
 	return sum
 }
 
-// CouldTake says whether the node might take the request with other pods on it, or none: it has
-// devices of each resource that is asked for, and removing pods can help where it refuses.
+// CouldTake reports whether the node might admit the request with other pods, or none, on it: it
+// has devices of each requested resource, and a refusal could be resolved by removing pods.
 func (s *State) CouldTake(r *Request) bool {
 	for i := range r.Containers {
 		for _, d := range r.Containers[i].Devices {
@@ -208,7 +209,7 @@ func (s *State) CouldTake(r *Request) bool {
 	return Admit(s, r).Scarcity != Unresolvable
 }
 
-// AsksDevices says whether some container asks for devices.
+// AsksDevices reports whether any container asks for devices.
 func (r *Request) AsksDevices() bool {
 	for i := range r.Containers {
 		if len(r.Containers[i].Devices) > 0 {

@@ -236,7 +236,7 @@ func (all supplies) addHeld(v []uint64, held []Provided) {
 	}
 }
 
-// has says whether some provider of the model has the place.
+// has reports whether some provider of the model has the place.
 func (all supplies) has(p Provided) bool {
 	_, ok := all.placeOf(&p)
 	return ok && p.Amount <= uint64(maxDevices)
@@ -259,7 +259,7 @@ func (ad *jointAdmission) explainProvided(needs []Need, c int) []Need {
 	return needs
 }
 
-// provides says whether a provider hands out the resource.
+// provides reports whether a provider hands out the resource.
 func (all supplies) provides(resource string) bool {
 	return slices.ContainsFunc(all, func(s supply) bool { return s.resource == resource })
 }

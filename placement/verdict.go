@@ -5,8 +5,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Reason says why the kubelet refuses a pod, in its own words where it has them
-// (pod.status.reason).
+// Reason is why the kubelet refuses a pod, in its own words if it has any (pod.status.reason).
 type Reason uint8
 
 const (
@@ -26,8 +25,8 @@ const (
 	KubeletDefect
 	// InvalidRequest: the request cannot be evaluated (negative, absurd or unparsable amounts).
 	InvalidRequest
-	// NoBerth: there is no place for the pod where Berth decides, or Berth does not send it to a
-	// kubelet that would take it; never the kubelet's reason.
+	// NoBerth: the pod has no place on a node where Berth decides, or Berth does not send it to a
+	// kubelet that would admit it. The kubelet never gives this reason.
 	NoBerth
 )
 
@@ -37,7 +36,7 @@ func (r Reason) String() string {
 		"PodLevelResourcesNotSupported", "KubeletDefect", "InvalidRequest", "NoBerth", "Reason(?)"}[min(r, NoBerth+1)]
 }
 
-// Verdict is the answer of Admit: fixed size, comparable.
+// Verdict is the answer of Admit. It has a fixed size and is comparable.
 type Verdict struct {
 	Reason Reason
 	// Container is the index in Request.Containers at which the kubelet refused; meaningful unless
@@ -59,10 +58,10 @@ type Verdict struct {
 	NUMA topology.NUMASet
 }
 
-// OK says whether the pod is admitted.
+// OK reports whether the pod is admitted.
 func (v *Verdict) OK() bool { return v.Reason == Admitted }
 
-// Scarcity says whether a refusal could be lifted by removing pods from the node.
+// Scarcity is whether removing pods from the node could resolve a refusal.
 type Scarcity uint8
 
 const (
@@ -81,7 +80,7 @@ type Decision struct {
 	Containers []ContainerDecision // as Request.Containers
 }
 
-// ContainerDecision is what the kubelet will give one container.
+// ContainerDecision is what the kubelet will assign to one container.
 type ContainerDecision struct {
 	Name string
 	Kind ContainerKind
@@ -102,13 +101,13 @@ type Bounds uint8
 
 // The bounds.
 const (
-	// BoundCPUs: it runs on the shared CPUs of the NUMA nodes of its Shares, and on no others.
+	// BoundCPUs: the container runs on the shared CPUs of the NUMA nodes of its Shares only.
 	BoundCPUs Bounds = 1 << iota
-	// BoundMemory: its memory comes from the NUMA nodes of Memory, and from no others.
+	// BoundMemory: its memory comes from the NUMA nodes of Memory only.
 	BoundMemory
 )
 
-// CPUShare is CPU time on a NUMA node, without CPUs of its own.
+// CPUShare is CPU time on a NUMA node, without exclusive CPUs.
 type CPUShare struct {
 	NUMA     topology.NUMAID
 	MilliCPU int64
@@ -130,7 +129,7 @@ type MemoryBlock struct {
 	Bytes    uint64
 }
 
-// DeviceAllocation is the devices of one resource.
+// DeviceAllocation has the assigned devices of one resource.
 type DeviceAllocation struct {
 	Resource string
 	// IDs are the device plugin's ids, ascending.

@@ -3,8 +3,8 @@ package placement
 import "github.com/berth-dev/berth/topology"
 
 // KubeletView is what a kubelet sees of its machine: cAdvisor's reading of sysfs
-// (info/v1.MachineInfo), frozen when the kubelet started. It differs from topology.Machine where
-// cAdvisor does, and predictions are made from it.
+// (info/v1.MachineInfo) when the kubelet started. It can differ from topology.Machine. Predictions
+// use the view.
 type KubeletView struct {
 	// NumCores is the number of online hardware threads (MachineInfo.NumCores); the kubelet divides
 	// by it.

@@ -21,7 +21,7 @@ func (e *ViewError) Error() string {
 }
 
 // ViewOf returns what a kubelet would see of a machine: the reading of cAdvisor v0.56.2
-// (utils/sysinfo.GetNodesInfo, machine.GetSockets), which kubelet v1.36 builds its topology from.
+// (utils/sysinfo.GetNodesInfo, machine.GetSockets), from which kubelet v1.36 builds its topology.
 // Nodes, cores and threads are in cAdvisor's order, the lexical one of the folders in /sys (cpu10
 // before cpu2).
 //

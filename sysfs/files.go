@@ -14,8 +14,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Limits on what is read: an attribute of sysfs is at most one page, a CPU mask of a kernel built
-// for 8192 CPUs or a meminfo are well below it.
+// Limits of what is read. An attribute of sysfs is at most one page; a CPU mask of a kernel for
+// 8192 CPUs and a meminfo are well below it.
 const (
 	maxAttribute = 64 << 10
 	maxEntries   = 64 << 10
@@ -24,8 +24,8 @@ const (
 // tree reads attributes below a root that contains sys/.
 type tree struct{ fsys fs.FS }
 
-// absent says whether err means that there is no such file; a file where a folder was expected is
-// none.
+// absent reports whether err means that there is no such file; a file where a folder was expected
+// is none.
 func absent(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrInvalid) || errors.Is(err, syscall.ENOTDIR)
 }
@@ -141,7 +141,7 @@ func listName(name string) string {
 	return name + "_list"
 }
 
-// filled says whether a set is not empty.
+// filled reports whether a set is not empty.
 func filled(set *topology.CPUSet) bool { return !set.IsEmpty() }
 
 // with returns a test for sets that hold a CPU.

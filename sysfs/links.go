@@ -10,8 +10,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// MatrixFile is where the output of "nvidia-smi topo -m" is looked for, below the folder that
-// contains sys/: NVLinks are told nowhere in /sys.
+// MatrixFile is the file with the output of "nvidia-smi topo -m", below the folder that contains
+// sys/. /sys itself does not contain NVLinks.
 const MatrixFile = "run/berth/nvidia-smi-topo-m.txt"
 
 // kfdDir is what the kernel's driver for AMD's GPUs says about them and their links

@@ -14,7 +14,7 @@ const nvidiaDir = "proc/driver/nvidia/gpus"
 
 // ReadNVIDIA returns the PCI addresses of NVIDIA's GPUs by their UUIDs ("GPU-9221d5d1-..."), which
 // NVIDIA's device plugin uses as ids. The root of fsys is the folder that contains proc/; on a live
-// machine, "/". Without the driver there are none. A GPU that the driver has not started tells no
+// machine, "/". Without the driver there are none. A GPU that the driver has not started has no
 // UUID and is left out. The error is a *Error.
 func ReadNVIDIA(fsys fs.FS) (map[string]string, error) {
 	t := tree{fsys}

@@ -111,14 +111,14 @@ func (r *reader) resolve(name string) string {
 	return path.Join(path.Dir(name), target)
 }
 
-// isAddress says whether name is DOMAIN:BUS:DEVICE.FUNCTION.
+// isAddress reports whether name is DOMAIN:BUS:DEVICE.FUNCTION.
 func isAddress(name string) bool {
 	domain, rest, ok := strings.Cut(name, ":")
 	return ok && len(domain) >= 4 && len(domain) <= 8 && isHex(domain) && len(rest) == 7 &&
 		isHex(rest[:2]) && rest[2] == ':' && isHex(rest[3:5]) && rest[5] == '.' && rest[6] >= '0' && rest[6] <= '7'
 }
 
-// isRoot says whether name is a root complex, pciDOMAIN:BUS.
+// isRoot reports whether name is a root complex, pciDOMAIN:BUS.
 func isRoot(name string) bool {
 	domain, bus, ok := strings.Cut(strings.TrimPrefix(name, "pci"), ":")
 	return ok && strings.HasPrefix(name, "pci") && len(domain) >= 4 && isHex(domain) && len(bus) == 2 && isHex(bus)
@@ -234,7 +234,7 @@ func (r *reader) lineage(place string) (root, nearest string) {
 	return root, ""
 }
 
-// isBridge says whether the device is a PCI-to-PCI bridge, class 0604.
+// isBridge reports whether the device is a PCI-to-PCI bridge, class 0604.
 func (r *reader) isBridge(dir string) bool {
 	class, err := r.hexID(dir+"/class", 6)
 	return err == nil && strings.HasPrefix(class, "0604")

@@ -7,8 +7,8 @@ import (
 )
 
 // Read returns the machine that fsys describes. The root of fsys is the folder that contains sys/;
-// on a live machine, "/". The error is a *Error, or a *topology.Violation where files that are well
-// formed one by one make no machine together.
+// on a live machine, "/". The error is a *Error, or a *topology.Violation if the files are well
+// formed but contradict each other.
 func Read(fsys fs.FS) (*topology.Machine, error) {
 	r := reader{tree: tree{fsys}}
 	for _, step := range []func() error{r.readOnline, r.readCores, r.readPackages, r.readDies, r.readL3s, r.readNodes, r.readDevices, r.readLinks} {
@@ -23,8 +23,8 @@ func Read(fsys fs.FS) (*topology.Machine, error) {
 	return &r.m, nil
 }
 
-// ReadOnline returns the CPUs that are online at this moment: what Machine.Online of a Read would
-// be, at the price of one folder and two files. The error is a *Error.
+// ReadOnline returns the CPUs that are online now, as Machine.Online of Read has them, but reads
+// only one folder and two files. The error is a *Error.
 func ReadOnline(fsys fs.FS) (topology.CPUSet, error) {
 	r := reader{tree: tree{fsys}}
 	err := r.readOnline()

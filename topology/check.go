@@ -16,19 +16,19 @@ const (
 // maxTextField bounds driver, device and root names.
 const maxTextField = 256
 
-// Check verifies the invariants of a Machine and returns the first *Violation, or nil.
+// Check returns the first invariant that the machine violates, as a *Violation, or nil.
 //
 //   - At least one CPU is online; no CPU is both online and offline.
 //   - Ids are not negative, ascending and unique; packages, dies, L3s and cores are not empty;
 //     objects of one kind share no CPU and hold only online CPUs.
-//   - Dies and cores lie inside the package that they name, which exists; a core may name
-//     NoPackage, but not when a package holds its CPUs.
+//   - Dies and cores lie inside the package that they name, which exists; a core may name NoPackage
+//     if no package holds its CPUs.
 //   - With UnnumberedCaches there are L3s, and their ids are their lowest CPUs. With
 //     UnnumberedPackages there are packages, and their ids are 0, 1, 2 ... in the order of their
 //     lowest CPUs.
 //   - A distance row is empty or has one value of at least 1 per node; page sizes are ascending
-//     powers of two, and no pool overflows 64 bits. Where the memory of a node is told, its pools
-//     are not larger.
+//     powers of two, and no pool overflows 64 bits. If the memory of a node is known, its pools are
+//     not larger.
 //   - Addresses, classes and ids of devices are spelled as the kernel spells them, and a device's
 //     node exists. Switches make a tree, and all devices of one have its root. A virtual function
 //     names a physical one.
@@ -96,7 +96,7 @@ func (m *Machine) checkPackages() error {
 	return nil
 }
 
-// lower says whether the lowest CPU of a is below that of b.
+// lower reports whether the lowest CPU of a is below that of b.
 func lower(a, b *CPUSet) bool {
 	la, _ := a.Lowest()
 	lb, _ := b.Lowest()
@@ -273,14 +273,14 @@ func (d *Device) check() error {
 	return nil
 }
 
-// IsPCIAddress says whether s is DOMAIN:BUS:DEVICE.FUNCTION as the kernel prints it,
+// IsPCIAddress reports whether s is DOMAIN:BUS:DEVICE.FUNCTION as the kernel prints it,
 // "0000:3b:00.0": "%04x:%02x:%02x.%d".
 func IsPCIAddress(s string) bool {
 	n := len(s) - len(":00:00.0")
 	return n >= 4 && n <= 8 && isHex(s[:n], n) && (n == 4 || s[0] != '0') && isPCISlot(s[n+1:]) && s[n] == ':'
 }
 
-// isPCISlot says whether s is BUS:DEVICE.FUNCTION.
+// isPCISlot reports whether s is BUS:DEVICE.FUNCTION.
 func isPCISlot(s string) bool {
 	return len(s) == 7 && isHex(s[:2], 2) && s[2] == ':' && isHex(s[3:5], 2) && s[5] == '.' && s[6] >= '0' && s[6] <= '7'
 }

@@ -14,8 +14,7 @@ const MaxCPUs = 1024
 const cpuWords = MaxCPUs / 64
 
 // CPUSet is a set of logical processors, by the operating system's number. It is a comparable value
-// of fixed size (128 bytes); the zero value is the empty set. No operation allocates unless it says
-// so.
+// of 128 bytes; the zero value is the empty set. Operations do not allocate, except where noted.
 type CPUSet struct {
 	w [cpuWords]uint64
 }
@@ -40,7 +39,7 @@ func (s *CPUSet) Remove(id CPUID) {
 	}
 }
 
-// Has says whether id is in the set.
+// Has reports whether id is in the set.
 func (s *CPUSet) Has(id CPUID) bool { return id < MaxCPUs && s.w[id/64]>>(id%64)&1 == 1 }
 
 // Len returns the number of CPUs in the set.
@@ -52,7 +51,7 @@ func (s *CPUSet) Len() int {
 	return n
 }
 
-// IsEmpty says whether the set has no CPU.
+// IsEmpty reports whether the set has no CPU.
 func (s *CPUSet) IsEmpty() bool { return *s == CPUSet{} }
 
 // And returns the CPUs that are in both sets.
@@ -88,7 +87,7 @@ func (s *CPUSet) AndLen(o *CPUSet) int {
 	return n
 }
 
-// Intersects says whether the sets share a CPU.
+// Intersects reports whether the sets share a CPU.
 func (s *CPUSet) Intersects(o *CPUSet) bool {
 	for i := range s.w {
 		if s.w[i]&o.w[i] != 0 {
@@ -98,7 +97,7 @@ func (s *CPUSet) Intersects(o *CPUSet) bool {
 	return false
 }
 
-// IsSubsetOf says whether every CPU of s is in o.
+// IsSubsetOf reports whether every CPU of s is in o.
 func (s *CPUSet) IsSubsetOf(o *CPUSet) bool {
 	for i := range s.w {
 		if s.w[i]&^o.w[i] != 0 {
@@ -131,8 +130,7 @@ func (s CPUSet) All() iter.Seq[CPUID] {
 	}
 }
 
-// Words exposes the set as machine words, lowest CPUs first, for loops that must not pay for a
-// call.
+// Words returns the set as machine words, lowest CPUs first, for loops that must avoid calls.
 func (s *CPUSet) Words() *[cpuWords]uint64 { return &s.w }
 
 // String prints the set as a kernel CPU list ("0-3,8,10-11"); the empty set prints as "". It

@@ -23,8 +23,8 @@ func (m *Machine) DeviceString() string {
 	return strings.TrimPrefix(string(appendLinks(appendDevices(nil, m.Devices), m.Links)), " ")
 }
 
-// WithDevices returns the machine with the devices and links that DeviceString printed instead of
-// its own. The error is that of Parse.
+// WithDevices returns the machine with the devices and links of text, as DeviceString prints them,
+// instead of its own. The error is that of Parse.
 func (m *Machine) WithDevices(text string) (*Machine, error) {
 	if len(text) > MaxMachineText {
 		return nil, &ParseError{"machine", text[:80], fmt.Sprintf("at most %d bytes, not %d", MaxMachineText, len(text))}

@@ -33,11 +33,10 @@ type Division struct {
 	old [][]NUMAID
 }
 
-// Divide returns the machine as it would be with so many NUMA nodes in each package: another NPS
-// (AMD) or SNC (Intel) in the firmware's settings. CPUs are divided by level-3 caches where there
-// are enough of them, else by cores; memory and huge pages evenly. Nobody can tell beforehand to
-// which NUMA nodes devices would be attached: they are spread as Rehang has it. The error is a
-// *DivideError.
+// Divide returns the machine with perPackage NUMA nodes in each package, as another NPS (AMD) or
+// SNC (Intel) setting of the firmware would make it. CPUs are divided by level-3 caches if there
+// are enough of them, otherwise by cores; memory and huge pages are divided evenly. The real NUMA
+// nodes of devices cannot be known in advance, so Rehang spreads them. The error is a *DivideError.
 func (m *Machine) Divide(perPackage int) (*Division, error) {
 	d := &Division{from: m, each: perPackage, old: make([][]NUMAID, len(m.Packages))}
 	if err := d.sort(); err != nil {
@@ -196,9 +195,9 @@ func (d *Division) apart(i, p int) uint32 {
 	return remoteDistance
 }
 
-// Rehang says which NUMA nodes things would hang from that hang from the given ones now. What hangs
-// from one NUMA node that becomes several is spread over them in its order: of four the first two
-// go to the first of two.
+// Rehang returns the new NUMA nodes of devices whose current NUMA nodes are given. If a NUMA node
+// becomes several, its devices are spread over them in order: of four devices the first two go to
+// the first of two nodes.
 func (d *Division) Rehang(hang []NUMAID) []NUMAID {
 	all, seen := map[NUMAID]int{}, map[NUMAID]int{}
 	for _, id := range hang {

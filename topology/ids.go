@@ -5,8 +5,7 @@ package topology
 type CPUID uint16
 
 // NUMAID is the operating system's number of a NUMA node, as in /sys/devices/system/node/nodeN.
-// Hardware may number nodes sparsely and up to 65535 here; the kubelet, and so a NUMASet, stops at
-// 63.
+// Numbers may have gaps and go up to 65535; the kubelet, and therefore a NUMASet, stops at 63.
 type NUMAID uint16
 
 // PackageID is the operating system's number of a processor package (socket):
@@ -19,9 +18,9 @@ type DieID int32
 // CoreID is topology/core_id: unique inside its package (or its die), not on the machine.
 type CoreID int32
 
-// L3ID is the id of a level-3 cache: cache/indexN/id where the kernel gives one, else the lowest
+// L3ID is the id of a level-3 cache: cache/indexN/id if the kernel has one, otherwise the lowest
 // CPU that shares the cache.
 type L3ID int32
 
-// NoPackage says that the platform does not number the package of an object.
+// NoPackage is the package of an object whose platform does not number packages.
 const NoPackage PackageID = -1

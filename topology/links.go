@@ -22,7 +22,7 @@ const (
 
 var linkNames = [...]string{NVLink: "nvlink", XGMI: "xgmi"}
 
-// String returns the kind as a machine string has it.
+// String returns the kind as a machine string spells it.
 func (k LinkKind) String() string { return spell(k, linkNames[:]) }
 
 // compareAddresses orders PCI addresses; a longer domain ("10000:") comes after every four-digit

@@ -2,9 +2,9 @@ package topology
 
 import "fmt"
 
-// Machine is what the hardware of one server is. Slices are in ascending order of id (cores: by
-// package, then lowest CPU; devices: by address), hold no duplicates, and are not modified after
-// the Machine has been built: copy before changing. Check states the invariants.
+// Machine is the hardware of one server. Slices are in ascending order of id (cores: by package,
+// then lowest CPU; devices: by address), hold no duplicates, and are not modified after the Machine
+// has been built: copy before changing. Check states the invariants.
 type Machine struct {
 	// Online holds the CPUs that can run something; every other CPU list is a subset of it.
 	Online CPUSet

@@ -23,8 +23,8 @@ var nearnessNames = [...]string{"?", "SYS", "NODE", "PHB", "PXB", "PIX"}
 // String returns the name that nvidia-smi uses.
 func (n Nearness) String() string { return spell(n, nearnessNames[:]) }
 
-// Nearness returns how near each pair of devices is to each other, row by row, by their addresses.
-// It is false where the machine lacks one of them.
+// Nearness returns a matrix with the nearness of each pair of devices, which are given by address.
+// It returns false if the machine lacks one of them.
 func (m *Machine) Nearness(addresses []string) ([]Nearness, bool) {
 	n := len(addresses)
 	devices, above := make([]*Device, n), make([][]string, n)

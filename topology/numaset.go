@@ -33,7 +33,7 @@ func (s NUMASet) With(id NUMAID) NUMASet {
 	return s | 1<<id
 }
 
-// Has says whether id is in the set.
+// Has reports whether id is in the set.
 func (s NUMASet) Has(id NUMAID) bool { return id < MaxNUMANodes && s>>id&1 == 1 }
 
 // Len returns the number of nodes in the set.

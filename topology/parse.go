@@ -12,7 +12,7 @@ import (
 // MaxMachineText is the length in bytes of the longest machine string that Parse reads.
 const MaxMachineText = 256 << 10
 
-// ParseError says which item of a machine string cannot be read.
+// ParseError names the item of a machine string that cannot be parsed.
 type ParseError struct {
 	Item  string // the item's key, "numa"
 	Value string
@@ -103,7 +103,7 @@ func (p *parser) fail(key string, err error) error {
 	return &ParseError{key, p.values[key], err.Error()}
 }
 
-// explicit says whether the objects of a level are listed one by one.
+// explicit reports whether the objects of a level are listed one by one.
 func (p *parser) explicit(key string) bool { return strings.Contains(p.values[key], "=") }
 
 // parseTree reads the levels that are given as counts, and their numbering.

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// DeviceKind is what a device is for, as far as pods ask for it.
+// DeviceKind is the kind of a device that pods can ask for.
 type DeviceKind uint8
 
 // The kinds; the zero value is anything else.
@@ -15,7 +15,7 @@ const (
 	// Bridge is a part of PCI itself: a root port, or a port of a switch.
 	Bridge
 	GPU
-	// Accelerator computes and is no GPU: an NPU, an FPGA, a co-processor.
+	// Accelerator computes but is not a GPU: an NPU, an FPGA, a co-processor.
 	Accelerator
 	// NIC is a network card, RDMANIC one that does RDMA as well (InfiniBand, RoCE, iWARP).
 	NIC
@@ -35,7 +35,7 @@ func (k DeviceKind) String() string { return spell(k, deviceKindNames[:]) }
 // their class 1200 an accelerator.
 var gpuVendors = []string{"10de", "1002", "8086"}
 
-// Kind returns what the device is for, by its PCI class (pci.ids) and what the kernel calls it.
+// Kind returns the kind of the device, by its PCI class (pci.ids) and its name in the kernel.
 func (d *Device) Kind() DeviceKind {
 	class := func(prefixes ...string) bool {
 		return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(d.Class, p) })
@@ -80,8 +80,8 @@ func (m *Machine) SetDevices(devices []Device, links []Link) (*Machine, error) {
 // maxSwitches bounds how many PCI switches lie above a device.
 const maxSwitches = 32
 
-// Switches returns the PCI switches above a device, the nearest first. A switch that is no device
-// of the machine itself is the last one.
+// Switches returns the PCI switches above a device, the nearest first. It ends with a switch that
+// is not itself a device of the machine.
 func (m *Machine) Switches(d *Device) []string {
 	var out []string
 	for d != nil && d.Switch != "" && len(out) <= maxSwitches {
@@ -91,7 +91,7 @@ func (m *Machine) Switches(d *Device) []string {
 	return out
 }
 
-// PCIPort is a place from which PCI devices hang: a root complex, or a switch.
+// PCIPort is a root complex or a switch, with the PCI devices below it.
 type PCIPort struct {
 	// Name is the root complex ("pci0000:3a"), "" where the platform tells none; of a switch the
 	// address of its upstream port.
@@ -109,9 +109,9 @@ type PCIFunction struct {
 	Virtual []*Device // ascending by address
 }
 
-// PCITree returns the devices of a machine as PCI has them: root complexes in the order of their
-// lowest devices. Bridges other than switches are left out, and so are ports from which nothing
-// hangs. The machine must pass Check.
+// PCITree returns the devices of a machine as a PCI tree, with root complexes in the order of their
+// lowest devices. Bridges other than switches, and ports without devices, are left out. The machine
+// must pass Check.
 func (m *Machine) PCITree() []*PCIPort {
 	t := pciTree{m: m, ports: map[[2]string]*PCIPort{}, functions: map[string]*PCIPort{}}
 	for i := range m.Devices {

@@ -153,8 +153,8 @@ func FormatBytes(n uint64) string {
 	return strconv.FormatUint(n, 10)
 }
 
-// RoughBytes prints an amount in the largest binary unit that leaves a number of at least 1, with a
-// decimal, rounded down, unless it is 0: "1.5Gi", "64Gi", "1023".
+// RoughBytes prints an amount in the largest binary unit in which it is at least 1. It rounds down
+// to one decimal, and omits a decimal of 0: "1.5Gi", "64Gi", "1023".
 func RoughBytes(n uint64) string {
 	const units = "KMGTPE"
 	unit := 0

@@ -103,7 +103,7 @@ func (m *SMIMatrix) header(fields []string) error {
 	return nil
 }
 
-// isColumn says whether a word of the header is a device: a GPU, a NIC, or the RDMA name of one.
+// isColumn reports whether a word of the header is a device: a GPU, a NIC, or the RDMA name of one.
 // The names of affinities that follow are "CPU Affinity", "NUMA Affinity", "GPU NUMA ID".
 func isColumn(name string) bool {
 	if isNumbered(name, "GPU") || isNumbered(name, "NIC") {
@@ -175,7 +175,7 @@ func (m *SMIMatrix) check() error {
 }
 
 // Links returns the NVLinks between the GPUs of a machine. nvidia-smi numbers GPUs in the order of
-// their PCI addresses. The error is an *SMIError where the machine has other GPUs.
+// their PCI addresses. If the machine has other GPUs, the error is an *SMIError.
 func (s *SMIMatrix) Links(m *Machine) ([]Link, error) {
 	var gpus []string
 	for i := range m.Devices {

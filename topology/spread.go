@@ -1,7 +1,6 @@
 package topology
 
-// NodesOf returns the NUMA nodes that the CPUs lie on. A node whose number does not fit a NUMASet
-// is left out.
+// NodesOf returns the NUMA nodes of the CPUs, without nodes whose number does not fit a NUMASet.
 func (m *Machine) NodesOf(cpus CPUSet) NUMASet {
 	var set NUMASet
 	for i := range m.NUMANodes {
@@ -12,7 +11,8 @@ func (m *Machine) NodesOf(cpus CPUSet) NUMASet {
 	return set
 }
 
-// Spread says how far apart NUMA nodes lie. The zero value is that of no nodes at all.
+// Spread is the distance between NUMA nodes: in one node, one package, or across the machine. The
+// zero value means no nodes.
 type Spread string
 
 // The spreads of NUMA nodes, from the narrowest to the widest.
@@ -22,8 +22,8 @@ const (
 	WithinMachine Spread = "machine"
 )
 
-// Spread says how far apart the NUMA nodes lie. Nodes without CPUs lie in no package of their own,
-// so they widen nothing beyond a package that holds the CPUs of the others.
+// Spread returns how far apart the NUMA nodes are. Nodes without CPUs belong to no package, so they
+// do not widen a spread over one package.
 func (m *Machine) Spread(nodes NUMASet) Spread {
 	switch nodes.Len() {
 	case 0:

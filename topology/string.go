@@ -20,7 +20,7 @@ func (m *Machine) String() string {
 	return strings.TrimPrefix(string(w.b), " ")
 }
 
-// Equal says whether two machines are the same in every field; nil and empty lists are equal.
+// Equal reports whether two machines are the same in every field; nil and empty lists are equal.
 func (m *Machine) Equal(o *Machine) bool {
 	return m.Online == o.Online && m.Offline == o.Offline && m.UnnumberedCaches == o.UnnumberedCaches && m.UnnumberedPackages == o.UnnumberedPackages &&
 		slices.Equal(m.Packages, o.Packages) && slices.Equal(m.Dies, o.Dies) && slices.Equal(m.Cores, o.Cores) &&
@@ -223,9 +223,9 @@ func (w *writer) held(t *tree) (kinds []levelKind) {
 	return kinds
 }
 
-// writable says whether Parse would understand the level at its place: cores come last, a NUMA node
-// that is wholly offline would stay, as one without CPUs, and packages without ids keep the order
-// of the tree.
+// writable reports whether Parse would understand the level at its place: cores come last, a NUMA
+// node that is wholly offline would stay, as one without CPUs, and packages without ids keep the
+// order of the tree.
 func (w *writer) writable(t *tree, kind levelKind) bool {
 	switch kind {
 	case levelCore:
@@ -616,7 +616,7 @@ func (w *writer) distanceClasses() []uint32 {
 	return nil
 }
 
-// describes says whether classes stand for exactly the machine's distances.
+// describes reports whether classes stand for exactly the machine's distances.
 func (w *writer) describes(classes []uint32) bool {
 	if slices.Contains(classes, 0) || len(classes) == 1 && len(w.m.NUMANodes) > 1 {
 		return false

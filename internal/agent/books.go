@@ -116,7 +116,7 @@ func (c *checkpoints) offline(cpus topology.CPUSet) topology.CPUSet {
 	return named.And(&cpus)
 }
 
-// present says whether the checkpoints are there that a kubelet of this configuration writes.
+// present reports whether the checkpoints are there that a kubelet of this configuration writes.
 func (c *checkpoints) present(config *placement.Config) error {
 	if c.state.CPU == nil && config.CPUManagerPolicy == "static" {
 		return absent(kubeletstate.CPUFile, "static")

@@ -89,7 +89,7 @@ func (c *configWatch) arm() {
 	}
 }
 
-// has says whether an event for path matters. A directory that is watched and goes away says so
+// has reports whether an event for path matters. A directory that is watched and goes away says so
 // under its own name.
 func (c *concerns) has(path string) bool {
 	return c.steps[path] || c.trees[filepath.Dir(path)] || c.watches(path)

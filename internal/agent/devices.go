@@ -159,7 +159,7 @@ func (b *deviceBook) healthy(s *kubeletstate.DeviceState) map[string][]string {
 	return all
 }
 
-// unknown says whether a registered device has never been described.
+// unknown reports whether a registered device has never been described.
 func (b *deviceBook) unknown(s *kubeletstate.DeviceState) bool {
 	if s == nil {
 		return false

@@ -43,7 +43,7 @@ type EnforceOptions struct {
 // DefaultCgroups is where cgroup v2 usually is.
 const DefaultCgroups = "/sys/fs/cgroup"
 
-// enforces says whether the agent itself is to carry decisions out on a node.
+// enforces reports whether the agent itself is to carry decisions out on a node.
 func (o *Options) enforces(node *corev1.Node) (bool, error) {
 	a, err := authorityOf(o.Authority, node)
 	if err != nil || a != v1alpha1.AuthorityBerth {
@@ -383,7 +383,7 @@ func readBack(c *enforce.Held, runtimePath string, cgroups fs.FS, a absence) (cp
 	return cpus, c.Set.Differs(found)
 }
 
-// populated says whether there are processes in a container's cgroup. One that is not there has
+// populated reports whether there are processes in a container's cgroup. One that is not there has
 // ended; nobody knows of one that cannot be read, and it counts as running.
 func populated(cgroups fs.FS, runtimePath string) bool {
 	dir, err := enforce.CgroupDir(runtimePath)
@@ -421,7 +421,7 @@ func (s *sighting) contested() error {
 	return nil
 }
 
-// elsewhere says whether a pod's CPUs were predicted, and are others.
+// elsewhere reports whether a pod's CPUs were predicted, and are others.
 func (s *sighting) elsewhere(f *podFacts) bool {
 	var has topology.CPUSet
 	for i := range s.obeyed.pods[f.uid] {

@@ -48,7 +48,7 @@ func judge(s *sighting) verdict {
 	return v
 }
 
-// rely says whether a report may be relied on. What keeps the kubelet itself from starting comes
+// rely reports whether a report may be relied on. What keeps the kubelet itself from starting comes
 // first: it explains books that are not there. A kubelet that was killed while it admitted a pod
 // does not finish the admission.
 func (s *sighting) rely(out *outcome) (reason string, problem error) {
@@ -135,8 +135,8 @@ func (s *sighting) orStarts(contradiction error) error {
 	return s.starts
 }
 
-// underWay says whether the kubelet may be admitting a pod, or taking back what one held: both take
-// it several writes, and seconds where its disk is slow.
+// underWay reports whether the kubelet may be admitting a pod, or taking back what one held: both
+// take it several writes, and seconds where its disk is slow.
 func (s *sighting) underWay() bool {
 	if s.away {
 		return false
@@ -198,7 +198,7 @@ const (
 	forBooks
 )
 
-// with says whether to wait, and when to look again.
+// with reports whether to wait, and when to look again.
 func (p *patience) with(v *verdict, now time.Time) (hold, next) {
 	if p.awaits(v.outcome, now) && !v.lasts() {
 		return forArrival, again(arrivalPoll)
@@ -219,7 +219,8 @@ func (p *patience) with(v *verdict, now time.Time) (hold, next) {
 	return noHold, settled
 }
 
-// lasts says whether the problem stays when the pods that are on their way in have been admitted.
+// lasts reports whether the problem stays when the pods that are on their way in have been
+// admitted.
 func (v *verdict) lasts() bool {
 	switch v.reason {
 	case v1alpha1.ReasonUnsupported, v1alpha1.ReasonNotEnforced, v1alpha1.ReasonMachineChanged:
@@ -228,7 +229,7 @@ func (v *verdict) lasts() bool {
 	return false
 }
 
-// awaits says whether a pod is on its way in, and has not been for too long. Without an outcome
+// awaits reports whether a pod is on its way in, and has not been for too long. Without an outcome
 // nobody knows.
 func (p *patience) awaits(o *outcome, now time.Time) bool {
 	if o == nil {

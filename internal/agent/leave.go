@@ -53,7 +53,7 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// awaitsAdmission says whether a pod of the node that asks for one of the resources has been
+// awaitsAdmission reports whether a pod of the node that asks for one of the resources has been
 // neither admitted nor refused by the kubelet, which gives it a start time or ends it.
 func (a *agent) awaitsAdmission(resources map[string]bool) bool {
 	for _, object := range a.pods.GetStore().List() {
@@ -96,7 +96,7 @@ func (e *enforcer) withdraw() map[string]bool {
 	return resources
 }
 
-// withdrew says whether a report promises nobody the devices that the agent offers.
+// withdrew reports whether a report promises nobody the devices that the agent offers.
 func withdrew(nt *v1alpha1.NodeTopology) bool {
 	if nt == nil {
 		return false

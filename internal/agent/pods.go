@@ -165,7 +165,8 @@ func (b *podBook) lose(pod *corev1.Pod, now time.Time) {
 	b.left[f.uid] = f
 }
 
-// hasOther says whether the API has a pod of that UID of the kubelet's. The caller holds the lock.
+// hasOther reports whether the API has a pod of that UID of the kubelet's. The caller holds the
+// lock.
 func (b *podBook) hasOther(uid string) bool {
 	for _, f := range b.pods {
 		if f.uid == uid {
@@ -297,7 +298,7 @@ func (f *podFacts) notePlacement(pod *corev1.Pod) {
 	}
 }
 
-// hasOwnWords says whether a decision has what only Berth's own decisions have.
+// hasOwnWords reports whether a decision has what only Berth's own decisions have.
 func hasOwnWords(d *placement.Decision) bool {
 	return slices.ContainsFunc(d.Containers, func(c placement.ContainerDecision) bool {
 		return len(c.Shares) > 0 || c.Exclusive != 0 || c.Bounds != 0

@@ -81,14 +81,14 @@ func (p *presence) endReading(pinned map[pin]bool, ended func(uid string) bool) 
 	p.leftovers = slices.DeleteFunc(slices.Collect(maps.Keys(pinned)), func(is pin) bool { return !ended(is.uid) })
 }
 
-// away says whether the kubelet is gone.
+// away reports whether the kubelet is gone.
 func (p *presence) away() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.absent
 }
 
-// booting says whether the kubelet is gone, or may not have read its pods yet since it is back.
+// booting reports whether the kubelet is gone, or may not have read its pods yet since it is back.
 func (p *presence) booting() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -62,12 +62,12 @@ type refused struct {
 // definition meanwhile.
 const refusedFor = 5 * time.Minute
 
-// tells says whether the API server would refuse the report, by what it said about an equal one.
+// tells reports whether the API server would refuse the report, by what it said about an equal one.
 func (r *refused) tells(nt *v1alpha1.NodeTopology, now time.Time) bool {
 	return r.nt != nil && now.Sub(r.at) < refusedFor && sameReport(r.nt, nt)
 }
 
-// unfit says whether an error is the API server's refusal of the object itself: a field over its
+// unfit reports whether an error is the API server's refusal of the object itself: a field over its
 // limit, a body over the server's, or an object over the store's (etcd's --max-request-bytes, for
 // which there is no status of its own).
 func unfit(err error) bool {
@@ -163,8 +163,8 @@ func (p *publisher) assure(ctx context.Context, goOnFrom func(*wire.Report)) err
 	return p.fetch(ctx, goOnFrom)
 }
 
-// sameWrite says whether two objects are of one write: the number alone may have been given twice,
-// once before the API's data were restored and once after. The API keeps microseconds.
+// sameWrite reports whether two objects are of one write: the number alone may have been given
+// twice, once before the API's data were restored and once after. The API keeps microseconds.
 func sameWrite(a, b *v1alpha1.NodeTopology) bool {
 	x, y := a.Status.ObservedTime.Truncate(time.Microsecond), b.Status.ObservedTime.Truncate(time.Microsecond)
 	return a.Status.Sequence == b.Status.Sequence && x.Equal(y)
@@ -259,7 +259,7 @@ func (p *publisher) dated(c metav1.Condition) metav1.Condition {
 	return c
 }
 
-// readable says whether a reader would take the report at all.
+// readable reports whether a reader would take the report at all.
 func (p *publisher) readable(on *platform, report wire.Report) bool {
 	nt, err := p.object(on, report)
 	if err == nil {
@@ -322,8 +322,8 @@ func sameReport(a, b *v1alpha1.NodeTopology) bool {
 	return equality.Semantic.DeepEqual(&a.Spec, &b.Spec) && equality.Semantic.DeepEqual(&x, &y)
 }
 
-// owned says whether a report goes with the Node that is there now: one that was registered again
-// has another UID, and what belongs to the one before is collected as garbage.
+// owned reports whether a report goes with the Node that is there now: one that was registered
+// again has another UID, and what belongs to the one before is collected as garbage.
 func (p *publisher) owned(nt *v1alpha1.NodeTopology) bool {
 	node := p.node()
 	if node == nil {

@@ -33,7 +33,7 @@ type remembered struct {
 	Enforcer  v1alpha1.Enforcer  `json:"enforcer,omitempty"`
 }
 
-// sane says whether there are such words.
+// sane reports whether there are such words.
 func (r *remembered) sane() bool {
 	return (r.Authority == v1alpha1.AuthorityKubelet || r.Authority == v1alpha1.AuthorityBerth) &&
 		(r.Enforcer == "" || r.Enforcer == v1alpha1.EnforcerAgent || r.Enforcer == v1alpha1.EnforcerKoordlet)
@@ -88,8 +88,8 @@ func remember(dir string, r remembered) error {
 	return atomicfile.WriteText(filepath.Join(dir, rememberedFile), 0o600, text)
 }
 
-// ours says whether the agent itself is to carry decisions out. While the Node is not known, that
-// is what its labels said last.
+// ours reports whether the agent itself is to carry decisions out. While the Node is not known,
+// that is what its labels said last.
 func (e *enforcer) ours() (bool, error) {
 	node := e.node()
 	ours, err := e.opts.enforces(node)

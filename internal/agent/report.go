@@ -84,13 +84,13 @@ func makeReport(s *sighting) (outcome, error) {
 	return out, nil
 }
 
-// obeys says whether a container of the pod is carried out as it was decided.
+// obeys reports whether a container of the pod is carried out as it was decided.
 func (s *sighting) obeys(uid string) bool {
 	return s.obeyed != nil && !s.obeyed.koordlet && len(s.obeyed.pods[uid]) > 0
 }
 
-// entrusts says whether koordlet carries out what was decided for the pod, which holds nothing by
-// the kubelet's books.
+// entrusts reports whether koordlet carries out what was decided for the pod, which holds nothing
+// by the kubelet's books.
 func (s *sighting) entrusts(uid string) bool {
 	return s.obeyed != nil && s.obeyed.koordlet && len(s.obeyed.pods[uid]) > 0
 }
@@ -160,7 +160,8 @@ func (r *reporter) stateOf(uid string) (v1alpha1.PodState, pending) {
 	return v1alpha1.PodEnded, steady
 }
 
-// maybeActive says whether a pod that has ended may still be on the kubelet's list of active pods.
+// maybeActive reports whether a pod that has ended may still be on the kubelet's list of active
+// pods.
 func (r *reporter) maybeActive(f *podFacts) bool {
 	if r.active == nil || r.platform.listsAll && f.apiUID != "" {
 		return r.now.Sub(f.ended) < evidenceByTime

@@ -56,7 +56,7 @@ func ParseRivals(text string) ([]Rival, error) {
 	return out, nil
 }
 
-// runs says whether the pod is one of the rival's.
+// runs reports whether the pod is one of the rival's.
 func (r *Rival) runs(pod *corev1.Pod) bool {
 	owner := metav1.GetControllerOf(pod)
 	return pod.Namespace == r.Namespace && pod.Spec.ServiceAccountName == r.ServiceAccount &&

@@ -69,7 +69,7 @@ func (s *sighting) admitted(uid string) bool {
 	return ok && f.acknowledged && !f.refused
 }
 
-// ended says whether the API says that a pod has ended, or does not have it.
+// ended reports whether the API says that a pod has ended, or does not have it.
 func (s *sighting) ended(uid string) bool {
 	f, known := s.pods[uid]
 	return !known || !f.ended.IsZero()

@@ -29,8 +29,8 @@ const (
 // everything else as a number. What is not in it is 0.
 type List map[string]int64
 
-// IsExtended says whether a device plugin, or an administrator, could bring the resource. Names of
-// the domain kubernetes.io are Kubernetes' own. Names that begin with "requests." are a quota's
+// IsExtended reports whether a device plugin, or an administrator, could bring the resource. Names
+// of the domain kubernetes.io are Kubernetes' own. Names that begin with "requests." are a quota's
 // (pkg/apis/core/v1/helper, IsExtendedResourceName, which also wants the name to be valid).
 func IsExtended(resource string) bool {
 	return strings.Contains(resource, "/") && !strings.Contains(resource, "kubernetes.io/") && !strings.HasPrefix(resource, "requests.")
@@ -116,7 +116,7 @@ func (n *Node) Free(resource string) int64 {
 	return all - n.used[resource]
 }
 
-// Has says whether so much is free in all, for one pod or for many together. A resource that the
+// Has reports whether so much is free in all, for one pod or for many together. A resource that the
 // node does not offer is not free.
 func (n *Node) Has(ask List) bool {
 	for resource, amount := range ask {

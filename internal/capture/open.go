@@ -122,7 +122,7 @@ func at(tree memFS, name, inner string) (*Capture, error) {
 	return &Capture{FS: sub}, nil
 }
 
-// check says whether fsys is a capture.
+// check reports whether fsys is a capture.
 func check(fsys fs.FS, name string) error {
 	info, err := fs.Stat(fsys, mark)
 	if err == nil && !info.IsDir() {

@@ -121,7 +121,7 @@ func (a *agreeing) wish(p *corev1.Pod) {
 	}
 }
 
-// hasSay says whether a scheduler asks the node about the pod.
+// hasSay reports whether a scheduler asks the node about the pod.
 func (a *agreeing) hasSay(p *corev1.Pod, n *answered) bool {
 	r := requestOf(a, p)
 	report := a.reports[n.Node]
@@ -134,7 +134,7 @@ func (a *agreeing) hasSay(p *corev1.Pod, n *answered) bool {
 	return report != nil && !a.silent(n.Node) || len(p.Annotations) > 0
 }
 
-// silent says whether the agent of the node has not been heard for more than a minute.
+// silent reports whether the agent of the node has not been heard for more than a minute.
 func (a *agreeing) silent(node string) bool {
 	at := slices.IndexFunc(a.leases, func(l coordinationv1.Lease) bool { return l.Name == v1alpha1.HeartbeatName(node) })
 	return noon.Sub(a.leases[at].ManagedFields[0].Time.Time) > time.Minute

@@ -303,7 +303,7 @@ func (c *checker) reports(path string, data []byte) error {
 	return nil
 }
 
-// checkReading says whether a scheduler could rely on the report.
+// checkReading reports whether a scheduler could rely on the report.
 func checkReading(read *nodestate.Reading) (string, error) {
 	if why := read.Unusable; why != nil {
 		if ready, ok := errors.AsType[*wire.NotReadyError](why); ok {

@@ -88,7 +88,7 @@ func textOrFile(text string) (string, error) {
 	return string(data), err
 }
 
-// describe says whether a flag describes a node, so that no cluster is asked about.
+// describe reports whether a flag describes a node, so that no cluster is asked about.
 func (f *nodeFlags) describe(cmd *cobra.Command) bool {
 	return changedOf(cmd, []string{nodeFlag, kubeletConfigFlag, kubeletDropInsFlag, kubeletFlagsFlag, kubeletVersionFlag, "state", "device", "guard", "ignore-missing-devices"}) != ""
 }

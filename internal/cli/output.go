@@ -60,7 +60,7 @@ func (o *output) rows(w io.Writer, header string, rows [][]string) error {
 	return columns(w, header, rows)
 }
 
-// is says whether the verb should print in one of its own formats.
+// is reports whether the verb should print in one of its own formats.
 func (o *output) is(format string) bool { return o.format == format }
 
 // check refuses an unknown format before any work is done.

@@ -152,7 +152,7 @@ func podWide(p *survey.Pod) []string {
 	return []string{dash(p.Guarantee), dash(strings.Join(memory, "; ")), dash(strings.Join(devices, "; "))}
 }
 
-// aligned says whether everything is on one NUMA node.
+// aligned reports whether everything is on one NUMA node.
 func aligned(p *survey.Pod) string {
 	switch p.Alignment {
 	case "":

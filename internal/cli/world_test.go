@@ -367,7 +367,7 @@ func busyWorld(t testing.TB) *world {
 	return w
 }
 
-// spent says whether a path has been read as often as it may be. The caller holds the lock.
+// spent reports whether a path has been read as often as it may be. The caller holds the lock.
 func (w *world) spent(path string) bool {
 	left, limited := w.mayRead[path]
 	if limited && left > 0 {

@@ -153,7 +153,7 @@ func newSearch(p *Problem) *search {
 	return s
 }
 
-// spent says whether the search has to end.
+// spent reports whether the search has to end.
 func (s *search) spent() bool {
 	return s.ended || s.asked >= s.effort || s.looked/looksPerQuestion >= s.effort
 }
@@ -185,10 +185,11 @@ func (s *search) deepen(i int) bool {
 	return false
 }
 
-// replay says whether the log can be carried out in its order, with the wanted pods after it: each
-// place is free before it is taken, whatever moves later. Nobody comes to a node that another pod
-// leaves after that: a ledger that is asked about both makes the one leave first, and the other may
-// get another place than it really would. Nor to that of a wanted pod, whose place it could take.
+// replay reports whether the log can be carried out in its order, with the wanted pods after it:
+// each place is free before it is taken, whatever moves later. Nobody comes to a node that another
+// pod leaves after that: a ledger that is asked about both makes the one leave first, and the other
+// may get another place than it really would. Nor to that of a wanted pod, whose place it could
+// take.
 func (s *search) replay() bool {
 	nodes := slices.Clone(s.Nodes)
 	comes := func(p *Pod, to int) bool {
@@ -264,12 +265,12 @@ func (s *search) clearable(p *Pod, moves int, least []int) []int {
 	return order
 }
 
-// open says whether the pod may be put on the node at all.
+// open reports whether the pod may be put on the node at all.
 func (s *search) open(p *Pod, n int) bool {
 	return (p.UID == "" || p.Node != n) && s.May(p, n)
 }
 
-// free says whether the node takes the pod, and does so already when its turn comes: what is to
+// free reports whether the node takes the pod, and does so already when its turn comes: what is to
 // leave the node later is there then.
 func (s *search) free(p *Pod, n int) bool {
 	if p.UID == "" || s.sources[n] == 0 {
@@ -370,7 +371,7 @@ func (s *search) settle(set []int, moves int, then func(left int) bool) bool {
 	})
 }
 
-// fits says whether the node takes the pod as things are supposed to stand.
+// fits reports whether the node takes the pod as things are supposed to stand.
 func (s *search) fits(p *Pod, n int) bool {
 	if s.nodes[n].Changed() {
 		return s.ask(p, &s.nodes[n])

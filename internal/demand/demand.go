@@ -43,7 +43,7 @@ func (t *Tally[K]) Add(wish K, devices int64) {
 	}
 }
 
-// Due says whether as many devices have come and gone as there were when Wishes was called last:
+// Due reports whether as many devices have come and gone as there were when Wishes was called last:
 // levels that follow each pod would change the order of nodes all the time, and nodes that are
 // filled by one order after another are all left half full.
 func (t *Tally[K]) Due() bool { return t.since > 0 && t.since >= t.then }

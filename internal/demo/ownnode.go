@@ -117,8 +117,8 @@ func nodeFields(text string) ([]nodeField, error) {
 	return fields, nil
 }
 
-// namesDevice says whether a key is that of a device of the machine string. An item of a device may
-// have a name=, its last key; another one is the node's.
+// namesDevice reports whether a key is that of a device of the machine string. An item of a device
+// may have a name=, its last key; another one is the node's.
 func namesDevice(text string, m []int) bool {
 	before := text[:m[0]]
 	item := before[strings.LastIndexFunc(before, unicode.IsSpace)+1:]

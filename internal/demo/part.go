@@ -50,7 +50,7 @@ func (p *part) is(process *child.Process) {
 
 func (p *part) stop() error { return p.process.Stop() }
 
-// runs says whether the process has not ended.
+// runs reports whether the process has not ended.
 func (p *part) runs() bool {
 	select {
 	case <-p.process.Done():
@@ -60,7 +60,7 @@ func (p *part) runs() bool {
 	}
 }
 
-// leads says whether a scheduler leads. One that no longer does has ended
+// leads reports whether a scheduler leads. One that no longer does has ended
 // (cmd/kube-scheduler/app/server.go, OnStoppedLeading).
 func (p *part) leads() bool { return p.runs() && p.says("Successfully acquired lease") }
 

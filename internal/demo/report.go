@@ -178,7 +178,7 @@ func (c *Comparison) WriteTable(w io.Writer) error { return Comparisons{c}.Write
 // Comparisons are those of several runs, at least one.
 type Comparisons []*Comparison
 
-// Kept says whether Berth kept its promise in all runs.
+// Kept reports whether Berth kept its promise in all runs.
 func (c Comparisons) Kept() bool {
 	return !slices.ContainsFunc(c, func(one *Comparison) bool { return !one.Kept() })
 }

@@ -428,13 +428,13 @@ func (r *Runner) pending() (n int) {
 	return n
 }
 
-// settled says whether nothing more is expected to happen.
+// settled reports whether nothing more is expected to happen.
 func (r *Runner) settled() bool {
 	over := time.Since(r.begun) - r.Workload.Length()
 	return over > settleLimit || r.calm()
 }
 
-// calm says whether nothing is under way any more.
+// calm reports whether nothing is under way any more.
 func (r *Runner) calm() bool {
 	if len(r.due) > 0 || r.calls.underWay > 0 || time.Since(r.touched) < quiet {
 		return false
@@ -450,7 +450,7 @@ func (r *Runner) calm() bool {
 	return true
 }
 
-// waits says whether the pod has been seen and has no node.
+// waits reports whether the pod has been seen and has no node.
 func (p *livePod) waits() bool {
 	return !p.settled && !p.deleting && p.last != nil && p.last.Spec.NodeName == ""
 }

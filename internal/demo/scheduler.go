@@ -121,7 +121,7 @@ func (c *Cluster) waitLeader(ctx context.Context) error {
 	return c.await(ctx, "scheduler: no lease", func(ctx context.Context) bool { return c.held(ctx, metav1.NamespaceSystem, lease) })
 }
 
-// held says whether somebody holds a Lease.
+// held reports whether somebody holds a Lease.
 func (c *Cluster) held(ctx context.Context, namespace, name string) bool {
 	l, err := c.Client.CoordinationV1().Leases(namespace).Get(ctx, name, metav1.GetOptions{})
 	return err == nil && l.Spec.HolderIdentity != nil && *l.Spec.HolderIdentity != ""

@@ -38,7 +38,7 @@ func watchesFor(nodes []hollow.Spec, agents bool) int {
 	return need
 }
 
-// checkWatches says whether the user may have as many inotify instances more as a cluster needs,
+// checkWatches reports whether the user may have as many inotify instances more as a cluster needs,
 // by making them: nobody tells how many there are. Else a part of the cluster would fail later.
 func checkWatches(nodes []hollow.Spec, agents bool) error {
 	need := watchesFor(nodes, agents)

@@ -102,7 +102,7 @@ type Books struct {
 // is sent, and once more should it start.
 const settleLimit = time.Minute
 
-// settling says whether the container may not be moved yet.
+// settling reports whether the container may not be moved yet.
 func (b *Books) settling(e *entry) bool {
 	return e.lost || e.unsettled && b.now().Sub(e.since) < settleLimit
 }
@@ -364,7 +364,7 @@ func (b *Books) Renew(m *topology.Machine, reserved topology.CPUSet) error {
 	return nil
 }
 
-// Has says whether the container is in the books.
+// Has reports whether the container is in the books.
 func (b *Books) Has(id string) bool { return b.all[id] != nil }
 
 // memsOf returns the memory nodes that the decision binds the container to, 0 for none.
@@ -378,8 +378,8 @@ func memsOf(d *placement.ContainerDecision) (nodes topology.NUMASet) {
 	return nodes
 }
 
-// samePod says whether two containers are of one pod. That may have two sandboxes: after a reboot
-// the kubelet makes another one before it removes the first.
+// samePod reports whether two containers are of one pod. That may have two sandboxes: after a
+// reboot the kubelet makes another one before it removes the first.
 func samePod(a, b *Container) bool { return a.Pod == b.Pod || a.UID != "" && a.UID == b.UID }
 
 // problem says what keeps the container from its CPUs, "" for nothing. Containers of one pod may
@@ -405,7 +405,7 @@ func (b *Books) problem(e *entry) string {
 	return ""
 }
 
-// leavesReserved says whether a reserved CPU is left when the container has its own.
+// leavesReserved reports whether a reserved CPU is left when the container has its own.
 func (b *Books) leavesReserved(e *entry) bool {
 	left := b.reserved.AndNot(&e.Decision.CPUs)
 	for _, o := range b.all {

@@ -142,7 +142,7 @@ func lacking(gates map[string]bool, known map[string]Gate) (name, why string) {
 	return "", ""
 }
 
-// enabled says whether a gate is on: as it is set, else as all of its stage are, else by default
+// enabled reports whether a gate is on: as it is set, else as all of its stage are, else by default
 // (featureGate.unsafeSetFromMap of k8s.io/component-base/featuregate).
 func enabled(g Gate, gates map[string]bool) bool {
 	for _, name := range []string{g.Name, allOf(g)} {

@@ -108,7 +108,7 @@ func (r *fakeRuntime) exit(id string, code int32) {
 	}
 }
 
-// end says whether the container still ran.
+// end reports whether the container still ran.
 func (r *fakeRuntime) end(id string, code int32) bool {
 	r.Lock()
 	defer r.Unlock()

@@ -189,7 +189,7 @@ func (n *stepper) run() {
 	}
 }
 
-// ran says whether the Job has been Running since it was started last.
+// ran reports whether the Job has been Running since it was started last.
 func (n *stepper) ran() bool {
 	for _, c := range slices.Backward(n.job.Status.Conditions) {
 		switch c.Status {
@@ -202,7 +202,7 @@ func (n *stepper) ran() bool {
 	return n.job.Status.State.Phase == batch.Running
 }
 
-// newlyTorn says whether the Job is torn, and no policy has acted upon that since it was whole.
+// newlyTorn reports whether the Job is torn, and no policy has acted upon that since it was whole.
 func (n *stepper) newlyTorn() bool {
 	if !n.ran() || placed(n.seen) >= n.spec.minAvailable {
 		n.note(countedTear, "")
@@ -318,7 +318,7 @@ func (n *stepper) restartPart(c *cause, causes []cause) {
 	n.fill()
 }
 
-// isNew says whether a cause is a retry of its own: it happened to a pod that was made since the
+// isNew reports whether a cause is a retry of its own: it happened to a pod that was made since the
 // last retry.
 func (n *stepper) isNew(c cause) bool {
 	switch {
@@ -331,7 +331,7 @@ func (n *stepper) isNew(c cause) bool {
 	return true
 }
 
-// madeSince says whether a pod was made after the last retry.
+// madeSince reports whether a pod was made after the last retry.
 func (n *stepper) madeSince(pod *corev1.Pod) bool {
 	return pod.Annotations[batch.JobRetryCountKey] == strconv.Itoa(int(n.out.status.RetryCount))
 }
@@ -401,7 +401,7 @@ func (n *stepper) goOn(t *task) {
 	n.fill()
 }
 
-// judge says whether the Job runs, or has ended.
+// judge reports whether the Job runs, or has ended.
 func (n *stepper) judge() (over bool) {
 	s, count := &n.out.status, n.phases()
 	succeeded, failed := count[corev1.PodSucceeded], count[corev1.PodFailed]
@@ -500,7 +500,7 @@ func (n *stepper) fill() {
 	}
 }
 
-// waits says whether a task has to wait for others: until enough pods of all of them, or of any,
+// waits reports whether a task has to wait for others: until enough pods of all of them, or of any,
 // run and are ready, or have succeeded.
 func (n *stepper) waits(t *task) bool {
 	d := t.spec.DependsOn
@@ -522,7 +522,7 @@ func (n *stepper) waits(t *task) bool {
 	return slices.ContainsFunc(d.Name, func(name string) bool { return !ready(name) })
 }
 
-// isReady says whether a pod that others wait for is there.
+// isReady reports whether a pod that others wait for is there.
 func isReady(pod *corev1.Pod) bool {
 	if pod.Status.Phase == corev1.PodSucceeded {
 		return true

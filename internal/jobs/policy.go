@@ -194,7 +194,7 @@ func placed(seen map[string][]*corev1.Pod) (n int32) {
 	return n
 }
 
-// torn says whether some pods run and one finds no node. The Job ran, and fewer of its pods have
+// torn reports whether some pods run and one finds no node. The Job ran, and fewer of its pods have
 // nodes than it needs (PodGroupUnknown of Volcano's scheduler).
 func torn(seen map[string][]*corev1.Pod) bool {
 	running, stuck := 0, false

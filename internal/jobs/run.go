@@ -203,8 +203,9 @@ func (o *ownership) whyNot(ctx context.Context, scheduler string) string {
 	return ""
 }
 
-// lives says whether a Lease that was renewed then is still being renewed. As in leader election,
-// clocks of two machines are not compared; except that what is old enough is dead at first sight.
+// lives reports whether a Lease that was renewed then is still being renewed. As in leader
+// election, clocks of two machines are not compared; except that what is old enough is dead at
+// first sight.
 func (o *ownership) lives(renewed time.Time) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()

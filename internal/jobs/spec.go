@@ -125,7 +125,7 @@ func (s *spec) circle() []string {
 	return nil
 }
 
-// isFinal says whether a Job of the phase has ended.
+// isFinal reports whether a Job of the phase has ended.
 func isFinal(p batch.JobPhase) bool {
 	return p == batch.Aborted || p == batch.Completed || p == batch.Terminated || p == batch.Failed
 }
@@ -135,7 +135,7 @@ var endOf = map[batch.JobPhase]batch.JobPhase{
 	batch.Aborting: batch.Aborted, batch.Completing: batch.Completed, batch.Terminating: batch.Terminated, batch.Restarting: batch.Pending,
 }
 
-// ended says whether a pod's containers have all ended.
+// ended reports whether a pod's containers have all ended.
 func ended(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }

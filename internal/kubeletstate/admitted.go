@@ -15,7 +15,7 @@ type AdmittedState struct {
 	UIDs []string
 }
 
-// Has says whether the kubelet has admitted a pod.
+// Has reports whether the kubelet has admitted a pod.
 func (s *AdmittedState) Has(uid string) bool {
 	_, ok := slices.BinarySearch(s.UIDs, uid)
 	return ok

@@ -47,7 +47,7 @@ type Raw struct {
 	CPU, Memory, Devices, Admitted []byte
 }
 
-// Equal says whether two readings are the same.
+// Equal reports whether two readings are the same.
 func (r Raw) Equal(o Raw) bool {
 	return bytes.Equal(r.CPU, o.CPU) && bytes.Equal(r.Memory, o.Memory) && bytes.Equal(r.Devices, o.Devices) && bytes.Equal(r.Admitted, o.Admitted)
 }

@@ -32,7 +32,7 @@ func (w *worlds) mixed(r *placement.Request, events uint32) []world {
 	return out
 }
 
-// alike says whether every world gives the request the same.
+// alike reports whether every world gives the request the same.
 func (w *worlds) alike(r *placement.Request) bool {
 	first, other := decisions.Get().(*placement.Decision), decisions.Get().(*placement.Decision)
 	defer decisions.Put(first)
@@ -132,7 +132,7 @@ func (m *mixture) decide(meanwhile []placement.Meanwhile, o *outcome) *outcome {
 	return o
 }
 
-// indifferent says whether the request is given the same whatever has happened before it.
+// indifferent reports whether the request is given the same whatever has happened before it.
 func (m *mixture) indifferent(over uint32) bool {
 	without, with := m.decide(nil, new(outcome)), new(outcome)
 	for set := over; ; set = (set - 1) & over {

@@ -47,7 +47,7 @@ type Answer struct {
 
 func waiting(why Wait) Answer { return Answer{Outcome: Waiting, Wait: why} }
 
-// OK says whether the request is admitted.
+// OK reports whether the request is admitted.
 func (a *Answer) OK() bool { return a.Outcome == Admitted }
 
 // tally counts verdicts, the likeliest first.

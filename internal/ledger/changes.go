@@ -66,7 +66,8 @@ func (c *ChangeCounter) identify(count uint32, id StateID) {
 	c.state.CompareAndSwap(uint64(count)<<32, uint64(count)<<32|uint64(id))
 }
 
-// Follows says whether a pod created in that second comes after all pods in flight in every order.
+// Follows reports whether a pod created in that second comes after all pods in flight in every
+// order.
 func (c *ChangeCounter) Follows(created int64) bool { return created > c.newest.Load() }
 
 // InFlight says how many pods that could be pinned are in flight, as of the last answer. Nobody

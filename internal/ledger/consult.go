@@ -56,9 +56,9 @@ func (o *outlook) consultStates(c *Candidate, withReserved bool, d *placement.De
 	}
 }
 
-// hasRoom says whether the node admits all pods of a flight in whatever order they come, and with
-// them a pod that asks for r, unless that is nil. No order need be gone through then. It is false
-// where one of them is promised its CPUs.
+// hasRoom reports whether the node admits all pods of a flight in whatever order they come, and
+// with them a pod that asks for r, unless that is nil. No order need be gone through then. It is
+// false where one of them is promised its CPUs.
 func (o *outlook) hasRoom(flight []*pod, r *placement.Request) bool {
 	w := &o.first
 	if o.forked || o.decides() || o.report.Amounts || len(w.all) != 1 || w.all[0].open != 0 || w.lingering != nil || len(flight) == 0 {
@@ -143,8 +143,8 @@ func (o *outlook) keepsHeld(p *pod, d *placement.Decision) Answer {
 // maxMortals is how many pods that can end by themselves are taken into account.
 const maxMortals = 3
 
-// steady says whether the decision stays the same whichever of the pods that can end by themselves
-// have ended by the time that the kubelet admits the pod.
+// steady reports whether the decision stays the same whichever of the pods that can end by
+// themselves have ended by the time that the kubelet admits the pod.
 func (o *outlook) steady(r *placement.Request, d *placement.Decision) bool {
 	mortals := o.mortals()
 	if len(mortals) == 0 {
@@ -239,7 +239,7 @@ type Trial struct {
 	With []*placement.Request
 }
 
-// IsZero says whether the trial changes nothing.
+// IsZero reports whether the trial changes nothing.
 func (t *Trial) IsZero() bool { return t == nil || len(t.Without) == 0 && len(t.With) == 0 }
 
 // suppose answers under the trial's assumptions. The requests of With come first: what becomes free

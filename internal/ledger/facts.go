@@ -16,7 +16,7 @@ type facts struct {
 	begun bool
 }
 
-// decides says whether Berth decides on the node. There is a report.
+// decides reports whether Berth decides on the node. There is a report.
 func (f *facts) decides() bool { return f.report != nil && f.report.Model.Decides() }
 
 // asFarAsKnown takes from an answer what the report cannot tell.
@@ -106,7 +106,7 @@ func (f *facts) flight(withReserved bool) []*pod {
 	return out
 }
 
-// isInert says whether the node's kubelet never pins anything for the pod.
+// isInert reports whether the node's kubelet never pins anything for the pod.
 func (f *facts) isInert(p *pod) bool { return p.isInert(f.report.Model) }
 
 // mortals returns the pods that hold something, can end by themselves and are not known to be
@@ -141,7 +141,7 @@ func (f *facts) unshownCPUs(known func(uid string) bool) (count int) {
 	return count
 }
 
-// see says whether anything follows from the sighting.
+// see reports whether anything follows from the sighting.
 func (f *facts) see(s *Sighting) bool {
 	p := f.pods[s.UID]
 	if s.Phase == Elsewhere {

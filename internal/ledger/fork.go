@@ -93,7 +93,7 @@ func (l *lives) fork() lives {
 	return out
 }
 
-// Holds says whether Reserve has taken the pod in, and its Binding was not posted.
+// Holds reports whether Reserve has taken the pod in, and its Binding was not posted.
 func (n *Node) Holds(uid string) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()

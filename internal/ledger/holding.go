@@ -181,7 +181,7 @@ func (v View) Displaced(uid string) (why string, known bool) {
 	return h.displaced, true
 }
 
-// Knows says whether the pod is on its way to the node, or there: nobody else has anything of a
+// Knows reports whether the pod is on its way to the node, or there: nobody else has anything of a
 // Holding.
 func (v View) Knows(uid string) bool {
 	n := v.n

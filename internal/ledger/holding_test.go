@@ -322,7 +322,7 @@ func sharedDevice(c *placement.ContainerAllocation, d *placement.Decision) strin
 	return ""
 }
 
-// older says whether the place was found before the pod was decided for: numbers only grow.
+// older reports whether the place was found before the pod was decided for: numbers only grow.
 func (o *heldOnes) older(held, pod string) bool {
 	var a, b int
 	fmt.Sscanf(held, "p%d", &a)

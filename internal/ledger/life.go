@@ -97,7 +97,7 @@ func (l *lives) appear(s *Sighting, listed bool) {
 	}
 }
 
-// hasEnding says whether the API has shown another pod of the node to be ending before it shows
+// hasEnding reports whether the API has shown another pod of the node to be ending before it shows
 // this one bound. The scheduler that decided need not have known: its own ledger tells
 // (excuseUnseen).
 func (l *lives) hasEnding(but *pod) bool {
@@ -109,9 +109,9 @@ func (l *lives) hasEnding(but *pod) bool {
 	return false
 }
 
-// hasStrangerTo says whether the node has got a pod without a turn that the scheduler which decided
-// about this one need not have known. A scheduler that does not lead hears of that pod in time, and
-// the leader that decided may not.
+// hasStrangerTo reports whether the node has got a pod without a turn that the scheduler which
+// decided about this one need not have known. A scheduler that does not lead hears of that pod in
+// time, and the leader that decided may not.
 func (l *lives) hasStrangerTo(s *Sighting) bool {
 	return s.Report < l.strangers || len(l.afloat()) > 0
 }

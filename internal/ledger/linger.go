@@ -50,7 +50,7 @@ func (f *facts) findLingerers(r *Report, admitted bool) {
 	f.lingerers = l
 }
 
-// mayBeginAdmission says whether the admission of one of the pods may have begun, or may begin,
+// mayBeginAdmission reports whether the admission of one of the pods may have begun, or may begin,
 // without a report that tells of it. Where there is none no answer counts with lingerers, and a
 // quiet node may report nothing for days.
 func mayBeginAdmission(pods map[string]*pod) bool {

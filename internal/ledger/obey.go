@@ -35,7 +35,7 @@ func withShown(held, shown *placement.PodAllocation) *placement.PodAllocation {
 	return out
 }
 
-// hasDevices says whether a container has all of the devices.
+// hasDevices reports whether a container has all of the devices.
 func hasDevices(c *placement.ContainerAllocation, found []placement.DeviceAllocation) bool {
 	for i := range found {
 		at := slices.IndexFunc(c.Devices, func(a placement.DeviceAllocation) bool { return a.Resource == found[i].Resource })

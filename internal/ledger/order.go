@@ -69,7 +69,7 @@ func firstWave(flight []*pod) int {
 	return len(flight)
 }
 
-// inOneOrder says whether arrivalOrders would return one order alone: any two pods may change
+// inOneOrder reports whether arrivalOrders would return one order alone: any two pods may change
 // places, or come in the order in which they are.
 func inOneOrder(flight []*pod, mayChange sameness) bool {
 	for i, p := range flight {
@@ -80,7 +80,7 @@ func inOneOrder(flight []*pod, mayChange sameness) bool {
 	return true
 }
 
-// comesLast says whether nobody notices when the pod comes before some of the flight.
+// comesLast reports whether nobody notices when the pod comes before some of the flight.
 func comesLast(flight []*pod, p *pod, mayChange sameness) bool {
 	return !slices.ContainsFunc(flight, func(q *pod) bool {
 		return q.wave == p.wave && q.created >= p.created && !mayChange(q, p)

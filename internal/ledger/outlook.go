@@ -92,7 +92,7 @@ func (o *outlook) computeHeld() {
 	o.ordered, o.valid = true, true
 }
 
-// comesLast says whether it makes no difference when the kubelet admits the pod among those in
+// comesLast reports whether it makes no difference when the kubelet admits the pod among those in
 // flight, and when it admits these.
 func (o *outlook) comesLast(p *pod) bool {
 	o.compute()

@@ -114,7 +114,7 @@ func (p *pod) candidate() *Candidate {
 	return &Candidate{Request: p.req, Created: p.created, Loose: p.loose, Wave: p.wave}
 }
 
-// isInert says whether a kubelet of the model never pins anything for the request.
+// isInert reports whether a kubelet of the model never pins anything for the request.
 func (a *asked) isInert(m *placement.Model) bool {
 	if a.inertOn != m {
 		a.inert, a.inertOn = inert(m, a.req), m
@@ -146,7 +146,7 @@ func (a *asked) requestKey() string {
 	return a.key
 }
 
-// ending says whether the pod is being deleted, has ended or is gone.
+// ending reports whether the pod is being deleted, has ended or is gone.
 func (s *sight) ending() bool { return s.phase != Bound }
 
 // show takes in what the API shows of a pod that is known, and says whether anything follows from
@@ -170,13 +170,13 @@ func (d *debt) excuse() {
 	}
 }
 
-// promisedExact says whether CPUs, memory and devices were promised.
+// promisedExact reports whether CPUs, memory and devices were promised.
 func (d *debt) promisedExact() bool { return d.promise != nil && d.promise.Exact }
 
-// doubted says whether another Binding of the pod to this node may be written.
+// doubted reports whether another Binding of the pod to this node may be written.
 func (p *pod) doubted() bool { return !p.doubt.IsZero() && !p.shown }
 
-// isOther says whether a Binding with that turn is other than the one that was sent last.
+// isOther reports whether a Binding with that turn is other than the one that was sent last.
 func (p *pod) isOther(turn int64) bool { return p.stage == posted && p.doubted() && p.turn != turn }
 
 // grant promises the pod a decision. Where it binds, the pod holds that from now on.

@@ -31,7 +31,7 @@ type PromiseOutcome struct {
 	Found    placement.PodAllocation
 }
 
-// Same says whether two decisions hand out the same CPUs, memory and devices.
+// Same reports whether two decisions hand out the same CPUs, memory and devices.
 func Same(a, b *placement.Decision) bool {
 	return slices.EqualFunc(a.Containers, b.Containers, func(x, y placement.ContainerDecision) bool {
 		return x.CPUs == y.CPUs && slices.Equal(x.Memory, y.Memory) &&

@@ -98,7 +98,7 @@ func (r *Report) linger(p *placement.PodAllocation) {
 	r.lingering = append(r.lingering, p.UID)
 }
 
-// Has says whether the report lists the pod as admitted.
+// Has reports whether the report lists the pod as admitted.
 func (r *Report) Has(uid string) bool {
 	if r == nil {
 		return false
@@ -107,7 +107,7 @@ func (r *Report) Has(uid string) bool {
 	return ok
 }
 
-// holds says whether the pod has anything pinned.
+// holds reports whether the pod has anything pinned.
 func holds(p *placement.PodAllocation) bool {
 	for i := range p.Containers {
 		c := &p.Containers[i]

@@ -6,8 +6,8 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// hasStrangers says whether a pod holds something that the report before did not list. Nobody has
-// reported it, as the watch of pods can be later than that of reports. Or it held nothing: its
+// hasStrangers reports whether a pod holds something that the report before did not list. Nobody
+// has reported it, as the watch of pods can be later than that of reports. Or it held nothing: its
 // kubelet had let go of it, forgot why when it was killed, and has admitted it again
 // (docs/kubelet-defects.md).
 func (f *facts) hasStrangers(r *Report) bool {
@@ -22,8 +22,8 @@ func (f *facts) hasStrangers(r *Report) bool {
 	return false
 }
 
-// hasNewcomers says whether the report is the first to list a pod that has no turn, or that the API
-// has not shown.
+// hasNewcomers reports whether the report is the first to list a pod that has no turn, or that the
+// API has not shown.
 func (f *facts) hasNewcomers(r *Report) bool {
 	for uid := range r.pods {
 		if p := f.pods[uid]; !f.report.Has(uid) && r.pods[uid].holds && (p == nil || p.turn == 0) {
@@ -133,8 +133,9 @@ func (p *pod) settlePromise(r *Report) (o PromiseOutcome, settled bool) {
 	return o, judged
 }
 
-// Obeyed says whether a report shows each container that it lists where it was promised to be, with
-// the devices that it was promised where the report lists any. One that does not run is not listed.
+// Obeyed reports whether a report shows each container that it lists where it was promised to be,
+// with the devices that it was promised where the report lists any. One that does not run is not
+// listed.
 func Obeyed(d *placement.Decision, shown *placement.PodAllocation) bool {
 	return !slices.ContainsFunc(shown.Containers, func(c placement.ContainerAllocation) bool {
 		promised := decisionOf(d, c.Name)
@@ -145,9 +146,9 @@ func Obeyed(d *placement.Decision, shown *placement.PodAllocation) bool {
 	})
 }
 
-// Kept says whether the node handed out what was promised. Containers that hold nothing need not be
-// listed. Memory of init containers that have finished is freed before anyone looks, so it is not
-// compared.
+// Kept reports whether the node handed out what was promised. Containers that hold nothing need not
+// be listed. Memory of init containers that have finished is freed before anyone looks, so it is
+// not compared.
 func Kept(d *placement.Decision, found *placement.PodAllocation) bool {
 	for i := range d.Containers {
 		c := &d.Containers[i]
@@ -158,7 +159,7 @@ func Kept(d *placement.Decision, found *placement.PodAllocation) bool {
 	return true
 }
 
-// part says whether nothing was found but what was promised, all of a kind or none of it.
+// part reports whether nothing was found but what was promised, all of a kind or none of it.
 func part(d *placement.Decision, found *placement.PodAllocation) bool {
 	for i := range found.Containers {
 		f := &found.Containers[i]

@@ -18,15 +18,15 @@ func waveOf(flight []*pod) int {
 	return last
 }
 
-// follows says whether the candidate comes after all pods of a flight in every order. None of them
-// is of a later wave.
+// follows reports whether the candidate comes after all pods of a flight in every order. None of
+// them is of a later wave.
 func (c *Candidate) follows(flight []*pod) bool {
 	return !slices.ContainsFunc(flight, func(p *pod) bool { return p.wave == c.Wave && p.created >= c.Created })
 }
 
-// Due says whether Post may be asked about a reserved pod: all that comes in waves before its own
-// has been admitted, or was taken back, and the report tells so. Of a pod that is not reserved Post
-// says what is wrong.
+// Due reports whether Post may be asked about a reserved pod: all that comes in waves before its
+// own has been admitted, or was taken back, and the report tells so. Of a pod that is not reserved
+// Post says what is wrong.
 func (n *Node) Due(uid string) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -65,7 +65,7 @@ type worlds struct {
 	shared bool
 }
 
-// uncertain says whether there are too many possibilities to go through.
+// uncertain reports whether there are too many possibilities to go through.
 func (w *worlds) uncertain() bool { return w.why != WaitsForNothing }
 
 // giveUp is called when there are too many possibilities.
@@ -457,7 +457,8 @@ func (w *worlds) play(order []*pod, x *pod, t *tally, d *placement.Decision) Wai
 	return w.why
 }
 
-// keeps says whether every world admits a pod that is in flight, and gives it what it was promised.
+// keeps reports whether every world admits a pod that is in flight, and gives it what it was
+// promised.
 func (w *worlds) keeps(p *pod) bool {
 	d := decisions.Get().(*placement.Decision)
 	defer decisions.Put(d)

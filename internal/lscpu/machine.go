@@ -201,7 +201,7 @@ func (r *reader) findCores() error {
 	return nil
 }
 
-// numbersPacked says whether CPUs of a core have numbers that follow one another where both are
+// numbersPacked reports whether CPUs of a core have numbers that follow one another where both are
 // possible: on POWER and Arm they do, on x86 they do not.
 func numbersPacked(architecture string) bool {
 	return strings.HasPrefix(architecture, "ppc") || strings.HasPrefix(architecture, "aarch64") || strings.HasPrefix(architecture, "arm")

@@ -96,7 +96,7 @@ func newOccupancy(b *Berths) *occupancy {
 	return o
 }
 
-// idle says whether nobody has a CPU and nobody can have it: a pod that wants to be alone there
+// idle reports whether nobody has a CPU and nobody can have it: a pod that wants to be alone there
 // keeps it idle.
 func (o *occupancy) idle(id topology.CPUID) bool {
 	return o.Free != nil && o.cpu[id] == nil && !o.Reserved.Has(id) && !o.Snapshot.SharedCPUs.Has(id)

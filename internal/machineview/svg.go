@@ -465,7 +465,7 @@ func (p *painter) holderOfAll(resource string, devices []*placement.Device) *ber
 	return one
 }
 
-// servedBy says whether a resource, by its name, is of devices that are drawn with a class.
+// servedBy reports whether a resource, by its name, is of devices that are drawn with a class.
 func servedBy(resource, class string) bool {
 	words := map[string][]string{"gpu": {"gpu"}, "net": {"hca", "nic", "rdma", "sriov"}}
 	_, name, _ := strings.Cut(resource, "/")

@@ -115,7 +115,8 @@ func className(class string) string {
 	return "class " + class
 }
 
-// notable says whether a device is one that pods ask for: storage, network, graphics, accelerators.
+// notable reports whether a device is one that pods ask for: storage, network, graphics,
+// accelerators.
 func notable(d *topology.Device) bool {
 	return slices.ContainsFunc([]string{"01", "02", "03", "0b40", "12"}, func(prefix string) bool { return strings.HasPrefix(d.Class, prefix) })
 }

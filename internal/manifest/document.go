@@ -104,8 +104,8 @@ func ownersIn(meta map[string]any) []metav1.OwnerReference {
 	return nil
 }
 
-// builtIn says whether the API server may have the group by itself: no custom resource's group is
-// without a domain.
+// builtIn reports whether the API server may have the group by itself: no custom resource's group
+// is without a domain.
 func builtIn(group string) bool {
 	return !strings.Contains(group, ".") || slices.Contains(ownGroups, group)
 }
@@ -203,7 +203,7 @@ func (r *reader) add(h *head, k kind, doc []byte) error {
 	return nil
 }
 
-// ended says whether the status of a Pod or a Job says that nothing of it runs any more.
+// ended reports whether the status of a Pod or a Job says that nothing of it runs any more.
 func ended(kind string, doc []byte) bool {
 	var o struct {
 		Status struct {

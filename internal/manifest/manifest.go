@@ -205,7 +205,7 @@ func (r *reader) notes() (notes []string) {
 	return notes
 }
 
-// seen says whether the very object was read before.
+// seen reports whether the very object was read before.
 func (r *reader) seen(h *head) bool {
 	if h.UID == "" {
 		return false
@@ -371,7 +371,7 @@ func ReadInput(path string, stdin io.Reader, limit int64) ([]byte, error) {
 	return data, err
 }
 
-// onlyComments says whether a document has nothing in it.
+// onlyComments reports whether a document has nothing in it.
 func onlyComments(doc []byte) bool {
 	for line := range bytes.Lines(doc) {
 		if l := bytes.TrimSpace(line); len(l) > 0 && l[0] != '#' && !bytes.Equal(l, []byte("---")) {

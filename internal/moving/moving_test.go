@@ -160,7 +160,7 @@ func (s *stand) all(tracker ktesting.ObjectTracker, pods schema.GroupVersionReso
 	return list.(*corev1.PodList).Items
 }
 
-// taken says whether a pod is on the narrow node that asks for something.
+// taken reports whether a pod is on the narrow node that asks for something.
 func (s *stand) taken(tracker ktesting.ObjectTracker, pods schema.GroupVersionResource) bool {
 	return slices.ContainsFunc(s.all(tracker, pods), func(p corev1.Pod) bool {
 		return p.Spec.NodeName == s.narrow && !strings.HasPrefix(p.Name, "guard")

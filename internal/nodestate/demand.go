@@ -133,7 +133,7 @@ func (d *Demand) signal() {
 	}
 }
 
-// Due says whether Levels would be worth asking for again (demand.Tally.Due).
+// Due reports whether Levels would be worth asking for again (demand.Tally.Due).
 func (d *Demand) Due() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -193,7 +193,7 @@ func (l *Levels) Of(object *corev1.Node, v ledger.View) demand.Level {
 	return level
 }
 
-// comes says whether the pods may come to the node, by what they say about nodes.
+// comes reports whether the pods may come to the node, by what they say about nodes.
 func (w *wish) comes(object *corev1.Node) bool {
 	if w.affinity == nil {
 		return true

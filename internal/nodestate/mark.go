@@ -28,7 +28,7 @@ func markOf(nt *v1alpha1.NodeTopology) Mark {
 // Sequence is the number that the agent gave the report.
 func (m Mark) Sequence() int64 { return m.sequence }
 
-// Follows says whether a report can come after that one: it is of an object made later, has a
+// Follows reports whether a report can come after that one: it is of an object made later, has a
 // higher number, or is the same again. An agent that goes on from an older report gives a number
 // twice.
 func (m Mark) Follows(last Mark) bool {

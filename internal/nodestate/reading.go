@@ -47,7 +47,8 @@ func (r *Reading) Authority() v1alpha1.Authority {
 	return r.Kind.Spec.Authority
 }
 
-// Coarse says whether the report tells amounts alone: it was not an agent of Berth that wrote it.
+// Coarse reports whether the report tells amounts alone: it was not an agent of Berth that wrote
+// it.
 func (r *Reading) Coarse() bool { return r.Source.Kind != nodeTopology }
 
 const nodeTopology = "NodeTopology"

@@ -105,6 +105,6 @@ func HeartbeatOf(lease *coordinationv1.Lease) (Heartbeat, error) {
 	return b, nil
 }
 
-// VouchesFor says whether the heartbeat is a sign of life for the report of that number. One that
-// names another vouches for a report that has not come yet, or for one before.
+// VouchesFor reports whether the heartbeat is a sign of life for the report of that number. One
+// that names another vouches for a report that has not come yet, or for one before.
 func (b *Heartbeat) VouchesFor(sequence int64) bool { return b.Sequence == 0 || b.Sequence == sequence }

@@ -59,8 +59,8 @@ func (o *Offers) Found() ([]Pool, map[string]Finding) {
 	return o.pools, maps.Clone(o.findings)
 }
 
-// Taken says whether the kubelet knows of a resource now. One that has just started does not, and
-// refuses pods that ask for it.
+// Taken reports whether the kubelet knows of a resource now. One that has just started does not,
+// and refuses pods that ask for it.
 func (o *Offers) Taken(resource string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -108,7 +108,7 @@ func (o *Offers) lookAt(pools []Pool) {
 	}
 }
 
-// note says whether pools or findings are news.
+// note reports whether pools or findings are news.
 func (o *Offers) note(pools []Pool, findings map[string]Finding) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -204,7 +204,7 @@ func Rival(pools []Pool, registered map[string][]string) string {
 	return ""
 }
 
-// offers says whether a device of another resource is, by its id or its maker's name, one of the
+// offers reports whether a device of another resource is, by its id or its maker's name, one of the
 // pools'.
 func offers(pools []Pool, resource, id string) bool {
 	for i := range pools {

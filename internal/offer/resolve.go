@@ -24,7 +24,7 @@ type Device struct {
 	index int
 }
 
-// Selects says whether some resource means the device.
+// Selects reports whether some resource means the device.
 func (c *Config) Selects(d *topology.Device) bool {
 	return c != nil && slices.ContainsFunc(c.Resources, func(r Resource) bool { return r.selects(d) })
 }

@@ -25,7 +25,7 @@ const tokenPrefix = "berth-token-"
 
 func token(i int) string { return fmt.Sprintf("%s%04d", tokenPrefix, i) }
 
-// IsToken says whether a device of the kubelet's is a token.
+// IsToken reports whether a device of the kubelet's is a token.
 func IsToken(id string) bool { return strings.HasPrefix(id, tokenPrefix) }
 
 // kubeletSocket is where plugins register, in the folder for device plugins.

@@ -79,7 +79,7 @@ func What(text []byte) Form {
 	return Unknown
 }
 
-// IsMachine says whether the form shows a machine.
+// IsMachine reports whether the form shows a machine.
 func (f Form) IsMachine() bool {
 	switch f {
 	case Lscpu, LscpuJSON, LscpuExtended, LscpuExtendedJSON, LscpuParsable, Numactl, NvidiaTopology:

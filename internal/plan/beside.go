@@ -50,7 +50,7 @@ type Decided struct {
 	Exact bool
 }
 
-// grants says whether the wishes about the member and those placed before it are kept: the ones
+// grants reports whether the wishes about the member and those placed before it are kept: the ones
 // that are required and, while the trial is strict, the ones that are preferred. A wish is about an
 // exact prediction, in each order in which the node's kubelet may admit the members: where no such
 // order exists, or nothing is pinned, it is not kept. The site is the node's with the member.
@@ -62,10 +62,10 @@ func (t *trial) grants(m, node int, with *site, got *Decided) bool {
 	return len(outcomes) > 0 && !slices.ContainsFunc(outcomes, func(numa []topology.NUMASet) bool { return !t.keep(with.pairs, numa) })
 }
 
-// counts says whether the wish is to be kept.
+// counts reports whether the wish is to be kept.
 func (t *trial) counts(p pair) bool { return p.required || t.strict }
 
-// keep says whether members on these NUMA nodes have what they ask of each other.
+// keep reports whether members on these NUMA nodes have what they ask of each other.
 func (t *trial) keep(pairs []pair, numa []topology.NUMASet) bool {
 	return !slices.ContainsFunc(pairs, func(p pair) bool {
 		own, other := numa[p.asks], numa[p.mate]
@@ -73,7 +73,8 @@ func (t *trial) keep(pairs []pair, numa []topology.NUMASet) bool {
 	})
 }
 
-// others says whether a mate is one of all others for a member, or for a mate that has its place.
+// others reports whether a mate is one of all others for a member, or for a mate that has its
+// place.
 func (g *Gang) others(m, mate int) bool {
 	return m != mate && (m < len(g.Members) || mate < len(g.Members))
 }
@@ -469,7 +470,7 @@ func (t *trial) meets(u *unit) (only int, joins bool) {
 	return only, joins
 }
 
-// alike says whether all nodes answer the same about two units, as things stand.
+// alike reports whether all nodes answer the same about two units, as things stand.
 func (t *trial) alike(a, b *unit) bool {
 	x, y := a.members[0], b.members[0]
 	return len(a.members)+len(b.members) == 2 && t.wishes.classes[x] == t.wishes.classes[y] && t.created(x) == t.created(y)
@@ -482,7 +483,7 @@ func (t *trial) created(m int) int64 {
 	return 0
 }
 
-// refused says whether the node has refused the like of the member since the last one came.
+// refused reports whether the node has refused the like of the member since the last one came.
 func (t *trial) refused(m, node int) bool {
 	s := t.sites[node]
 	if s == nil || len(s.refusals) == 0 || t.work.slow {

@@ -84,10 +84,10 @@ func (g *Gang) Wish(of int, w Wish) {
 	seat.Beside = append(seat.Beside, w)
 }
 
-// Wishes says whether anybody asks anything about another one's place.
+// Wishes reports whether anybody asks anything about another one's place.
 func (g *Gang) Wishes() bool { return g.wishes(func(Wish) bool { return true }) }
 
-// wishes says whether there is such a wish.
+// wishes reports whether there is such a wish.
 func (g *Gang) wishes(is func(Wish) bool) bool {
 	return slices.ContainsFunc(g.Members, func(m Member) bool { return slices.ContainsFunc(m.Beside, is) }) ||
 		slices.ContainsFunc(g.Seated, func(s Seat) bool { return slices.ContainsFunc(s.Beside, is) })
@@ -546,7 +546,7 @@ func (t *trial) take(m int) {
 	t.plan.Places = t.plan.Places[:len(t.plan.Places)-1]
 }
 
-// whole says whether the minimum is reached, of the gang and of each task.
+// whole reports whether the minimum is reached, of the gang and of each task.
 func (t *trial) whole() bool {
 	if len(t.plan.Places) < t.gang.Minimum {
 		return false

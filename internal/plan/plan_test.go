@@ -295,7 +295,8 @@ func fits(t testing.TB, m *placement.Model, nodes int, g *Gang) bool {
 	}
 }
 
-// inSomeOrder says whether the places can be reserved in any order, after the ones that are done.
+// inSomeOrder reports whether the places can be reserved in any order, after the ones that are
+// done.
 func inSomeOrder(f *field, done, left []Place, g *Gang) bool {
 	if len(left) == 0 {
 		forks := field{}

@@ -76,7 +76,7 @@ func fewest(rooms []ledger.Room, cpus int32) int {
 	}
 }
 
-// narrowFirst says whether the number of NUMA nodes comes before all that depends on which ones
+// narrowFirst reports whether the number of NUMA nodes comes before all that depends on which ones
 // they are: the devices on them, and every score.
 func (s *Scoring) narrowFirst() bool {
 	at := slices.Index(s.First, NUMANodes)

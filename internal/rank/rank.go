@@ -49,7 +49,7 @@ type Rank struct {
 	Score uint8
 }
 
-// Before says whether a node of this rank comes before one of the other.
+// Before reports whether a node of this rank comes before one of the other.
 func (r Rank) Before(o Rank) bool {
 	if r.Tier != o.Tier {
 		return r.Tier < o.Tier
@@ -174,7 +174,7 @@ const (
 	busyFrom = 4
 )
 
-// IsBusy says whether a node is busy with so many pods in flight.
+// IsBusy reports whether a node is busy with so many pods in flight.
 func IsBusy(inFlight int) bool { return inFlight >= busyFrom }
 
 // Busy returns the score of a node with so many pods in flight. The next pod may have to wait for

@@ -172,8 +172,8 @@ func podsThatShareAgree(t *testing.T, pod *corev1.Pod, node string) {
 	}
 }
 
-// decidesFor says whether the plugin decides for the pod on node n, or before it asks any node, and
-// whether the pod may go there.
+// decidesFor reports whether the plugin decides for the pod on node n, or before it asks any node,
+// and whether the pod may go there.
 func (f *fixture) decidesFor(pod *corev1.Pod) (decided, takes bool) {
 	f.Helper()
 	state := newCycleData()

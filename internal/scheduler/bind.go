@@ -64,7 +64,7 @@ func (p *Plugin) dropClaim(ctx context.Context, pod *corev1.Pod) error {
 	return err
 }
 
-// decided says whether the pod has a decision to write. It may be called on nil.
+// decided reports whether the pod has a decision to write. It may be called on nil.
 func (c *cycle) decided() bool { return c != nil && c.number > 0 }
 
 // bindReservation writes the place of the Reservation that the pod stands for. decided says that

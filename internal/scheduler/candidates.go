@@ -413,8 +413,8 @@ func reachOf(pod *corev1.Pod, core corev1informers.Interface) (out []*nodeaffini
 	return out
 }
 
-// refusedBy says whether a plugin that Foresight names is certain to refuse the node. It says less
-// than they do: no more than is cheap.
+// refusedBy reports whether a plugin that Foresight names is certain to refuse the node. It says
+// less than they do: no more than is cheap.
 func (p *podNeeds) refusedBy(info fwk.NodeInfo) bool {
 	node := info.Node()
 	if p.has(SeesUnschedulable) && node.Spec.Unschedulable && !p.cordon {
@@ -438,7 +438,7 @@ func (p *podNeeds) refusedBy(info fwk.NodeInfo) bool {
 	return p.has(SeesAmounts) && p.tooMuch(info)
 }
 
-// tooMuch says whether the node has less left, with all its pods, than the pod asks for.
+// tooMuch reports whether the node has less left, with all its pods, than the pod asks for.
 func (p *podNeeds) tooMuch(info fwk.NodeInfo) bool {
 	room, used := info.GetAllocatable(), info.GetRequested()
 	return len(info.GetPods())+1 > room.GetAllowedPodNumber() ||
@@ -446,7 +446,7 @@ func (p *podNeeds) tooMuch(info fwk.NodeInfo) bool {
 		p.memoryBytes > 0 && p.memoryBytes > room.GetMemory()-used.GetMemory()
 }
 
-// refuses says whether a taint keeps off a pod that does not tolerate it.
+// refuses reports whether a taint keeps off a pod that does not tolerate it.
 func refuses(t *corev1.Taint) bool {
 	return t.Effect == corev1.TaintEffectNoSchedule || t.Effect == corev1.TaintEffectNoExecute
 }

@@ -80,7 +80,7 @@ func (p *profiles) add(name string, args *Args) {
 	p.terms.Store(name, groupTerms(args))
 }
 
-// ours says whether pods ask for one of them by that name.
+// ours reports whether pods ask for one of them by that name.
 func (p *profiles) ours(name string) bool {
 	_, ours := p.maxNodes.Load(name)
 	return ours
@@ -224,7 +224,7 @@ func WhoLeads(shared informers.SharedInformerFactory, leads func(context.Context
 	}
 }
 
-// couldBind says whether a scheduler like this one could be binding a pod that has no node.
+// couldBind reports whether a scheduler like this one could be binding a pod that has no node.
 func (c *core) couldBind(pod *corev1.Pod) bool {
 	return c.profiles.ours(pod.Spec.SchedulerName) && (wire.MightPin(pod) || c.table.Obeying())
 }
@@ -247,8 +247,8 @@ func (c *core) notYet(ctx context.Context) string {
 	}
 }
 
-// MerelyWaits says whether an attempt has failed because Berth waits: for a node's report, or until
-// it may begin.
+// MerelyWaits reports whether an attempt has failed because Berth waits: for a node's report, or
+// until it may begin.
 func MerelyWaits(status *fwk.Status) bool {
 	var none *framework.FitError
 	if !errors.As(status.AsError(), &none) {
@@ -258,7 +258,7 @@ func MerelyWaits(status *fwk.Status) bool {
 	return d.PendingPlugins.Has(Name) || d.PreFilterMsg == waitReports || d.PreFilterMsg == waitTakeover
 }
 
-// refusesAlone says whether an attempt has failed because of Berth and no other plugin.
+// refusesAlone reports whether an attempt has failed because of Berth and no other plugin.
 func refusesAlone(status *fwk.Status) bool {
 	var none *framework.FitError
 	if !errors.As(status.AsError(), &none) {

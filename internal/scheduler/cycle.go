@@ -167,10 +167,10 @@ func (c *cycle) unlessOverlooked(a nodes.PackedAnswer, n *nodes.Node, info fwk.N
 	return a
 }
 
-// overlooked says whether the node has CPUs left for the pod beside the pods that the API has
+// overlooked reports whether the node has CPUs left for the pod beside the pods that the API has
 // shown, and too few beside pods that only its report lists as well. Its kubelet counts them all
-// (OutOfcpu), and NodeResourcesFit counts the former alone. Plans of Berth's own gangs,
-// and owners of Reservations, do not ask.
+// (OutOfcpu), and NodeResourcesFit counts the former alone. Plans of Berth's own gangs, and owners
+// of Reservations, do not ask.
 func (c *cycle) overlooked(n *nodes.Node, info fwk.NodeInfo) bool {
 	if !n.Unshown() {
 		return false
@@ -182,16 +182,17 @@ func (c *cycle) overlooked(n *nodes.Node, info fwk.NodeInfo) bool {
 	return left >= 0 && left < 1000*int64(unshown)
 }
 
-// passes says whether a pod for which no kubelet pins anything is nothing to Berth on the node: a
-// kubelet decides there; or the node cannot be relied on, and the pod wants nothing in particular.
-// Such a pod runs on what is shared there. One of them is the agent that the node waits for. A pod
-// that wants so many NUMA nodes, or whole ones, is told that the kubelet does not see to that.
+// passes reports whether a pod for which no kubelet pins anything is nothing to Berth on the node:
+// a kubelet decides there; or the node cannot be relied on, and the pod wants nothing in
+// particular. Such a pod runs on what is shared there. One of them is the agent that the node waits
+// for. A pod that wants so many NUMA nodes, or whole ones, is told that the kubelet does not see to
+// that.
 func (c *cycle) passes(n *nodes.Node) bool {
 	rules := &c.query.Candidate.Request.Rules
 	return !n.Obeys() && !rules.CountsNUMANodes() || rules.Own() == (placement.Rules{}) && c.plugin.core.table.Unusable(n) != nil
 }
 
-// unexpected says whether no agent is expected on the node, and none has reported: pods go there
+// unexpected reports whether no agent is expected on the node, and none has reported: pods go there
 // without Berth's say.
 func (p *Plugin) unexpected(node *corev1.Node) bool {
 	if p.args.NodesWithoutAgents == "" || !p.agentless.Matches(labels.Set(node.Labels)) {
@@ -243,7 +244,7 @@ func (c *cycle) decide(pod *corev1.Pod, n *nodes.Node, from string) *fwk.Status 
 	return nil
 }
 
-// writable says whether the decision can be written. Bind would be too late to find out: plugins
+// writable reports whether the decision can be written. Bind would be too late to find out: plugins
 // before it may tie the pod to the node, as its volumes do.
 func writable(pod *corev1.Pod, n *nodes.Node, d *placement.Decision) *fwk.Status {
 	check := wire.CheckPlacement

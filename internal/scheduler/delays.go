@@ -81,7 +81,7 @@ func (d *Delays) Queued(pod *corev1.Pod) {
 	d.begin(pod, d.clock.Now())
 }
 
-// mayBeHeld says whether others could keep the pod from being tried: its gang or its group, its
+// mayBeHeld reports whether others could keep the pod from being tried: its gang or its group, its
 // gates, or its claims.
 func mayBeHeld(pod *corev1.Pod) bool {
 	return wire.InGang(pod) || pod.Spec.SchedulingGroup != nil || len(pod.Spec.SchedulingGates)+len(pod.Spec.ResourceClaims) > 0
@@ -128,8 +128,8 @@ func (d *Delays) begin(pod *corev1.Pod, queued time.Time) bool {
 // would wait for more than eight reports.
 const crowdFrom, crowdTo = 8, 8
 
-// crowded says whether the pods of the namespace that a report could help are so many for the nodes
-// that certainty costs them too much time. Pods for which there is no room do not count.
+// crowded reports whether the pods of the namespace that a report could help are so many for the
+// nodes that certainty costs them too much time. Pods for which there is no room do not count.
 func (d *Delays) crowded(namespace string, nodes int) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -161,8 +161,8 @@ func (d *Delays) Failed(pod *corev1.Pod, status *fwk.Status, waits bool) {
 	}
 }
 
-// Ours says whether the pod waits for Berth and for no other plugin. It is false where that is not
-// known.
+// Ours reports whether the pod waits for Berth and for no other plugin. It is false where that is
+// not known.
 func (d *Delays) Ours(pod *corev1.Pod) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

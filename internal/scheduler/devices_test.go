@@ -231,7 +231,7 @@ func TestWholeGroupsStayFree(t *testing.T) {
 	}
 }
 
-// broken says whether the two GPUs of a pod are not a pair: 18 and 19, or 38 and 39.
+// broken reports whether the two GPUs of a pod are not a pair: 18 and 19, or 38 and 39.
 func (c *cluster) broken(n *clusterNode, pod *corev1.Pod) bool {
 	for _, p := range n.state.Snapshot().Pods {
 		if p.UID == string(pod.UID) {

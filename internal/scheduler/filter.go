@@ -190,7 +190,7 @@ func (p *Plugin) RemovePod(_ context.Context, state fwk.CycleState, toPlace *cor
 	return nil
 }
 
-// counts says whether a pod might hold anything on the node.
+// counts reports whether a pod might hold anything on the node.
 func (p *Plugin) counts(pod *corev1.Pod, info fwk.NodeInfo) bool {
 	return wire.MightPin(pod) || wire.HasPlacement(pod) || p.core.table.Of(info.Node()).Obeys()
 }

@@ -312,7 +312,7 @@ func (g *groupTrial) lose() {
 
 const lostMate = "another member of its group did not get its place"
 
-// broken says whether the group cannot be whole any more in this attempt.
+// broken reports whether the group cannot be whole any more in this attempt.
 func (g *groupTrial) broken() bool {
 	lost := int(g.lost.Load())
 	if lost == 0 {

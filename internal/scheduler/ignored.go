@@ -39,7 +39,7 @@ func (c *core) tellShared(pod *corev1.Pod, nodeName string) {
 	}
 }
 
-// attempted says whether a scheduler has tried the pod before. A gate that kept it off is no
+// attempted reports whether a scheduler has tried the pod before. A gate that kept it off is no
 // attempt.
 func attempted(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {

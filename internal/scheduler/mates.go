@@ -110,7 +110,7 @@ func (c *core) watchForGangs(ctx context.Context, handle fwk.Handle) error {
 	return err
 }
 
-// mayHelp says whether a change of a node can let pods in.
+// mayHelp reports whether a change of a node can let pods in.
 func mayHelp(old, now *corev1.Node) bool {
 	return old.Spec.Unschedulable != now.Spec.Unschedulable || !equality.Semantic.DeepEqual(old.Spec.Taints, now.Spec.Taints) ||
 		!equality.Semantic.DeepEqual(old.Labels, now.Labels) || !equality.Semantic.DeepEqual(old.Status.Allocatable, now.Status.Allocatable)

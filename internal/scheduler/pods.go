@@ -58,7 +58,7 @@ func (p *pods) read(pod *corev1.Pod) (wire.Ask, error) {
 	return ask, err
 }
 
-// gone says whether the pod has left the API, or has its node.
+// gone reports whether the pod has left the API, or has its node.
 func (p *pods) gone(pod *corev1.Pod) bool {
 	now, err := p.Pods(pod.Namespace).Get(pod.Name)
 	if err == nil {
@@ -73,8 +73,8 @@ func (p *pods) remember(r readPod) {
 	p.of.Set(r.version.UID, r)
 }
 
-// same says whether two versions of a pod ask for the same: it can be resized before it is bound.
-// What cannot be read is the same as anything else that cannot.
+// same reports whether two versions of a pod ask for the same: it can be resized before it is
+// bound. What cannot be read is the same as anything else that cannot.
 func (p *pods) same(then, now *corev1.Pod) bool {
 	before, wrong := p.read(then)
 	after, err := p.read(now)

@@ -28,7 +28,7 @@ var first = map[string]struct{ before, because string }{
 	"postFilter": {"DefaultPreemption", "it evicts while a node merely waits for a report"},
 }
 
-// Has says whether the profile has the plugin at any extension point.
+// Has reports whether the profile has the plugin at any extension point.
 func (p Points) Has() bool {
 	for _, plugins := range p {
 		if slices.Contains(plugins, Name) {

@@ -38,7 +38,7 @@ func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, 
 	}, nil
 }
 
-// MayHelp says whether the event could help a pod that this plugin alone has refused.
+// MayHelp reports whether the event could help a pod that this plugin alone has refused.
 func MayHelp(event fwk.ClusterEvent) bool {
 	return framework.ClusterEventIsWildCard(event) ||
 		framework.MatchAnyClusterEvent(event, []fwk.ClusterEvent{podDelete, ownUpdate, nodeAdd, taintUpdate})
@@ -61,13 +61,13 @@ func (p *Plugin) afterPodDelete(_ klog.Logger, pod *corev1.Pod, oldObj, _ any) (
 	}
 }
 
-// mayEvict says whether the pod could have to evict anybody.
+// mayEvict reports whether the pod could have to evict anybody.
 func (p *Plugin) mayEvict(pod *corev1.Pod) bool {
 	policy := pod.Spec.PreemptionPolicy
 	return !p.args.EvictsNobody && (policy == nil || *policy != corev1.PreemptNever) && corev1helpers.PodPriority(pod) > p.core.feed.LowestPriority()
 }
 
-// admitsOrEvicts says whether the node takes the pod, or would without others.
+// admitsOrEvicts reports whether the node takes the pod, or would without others.
 func admitsOrEvicts(a *ledger.Answer) bool {
 	return a.OK() || a.Outcome == ledger.Refused && a.Verdict.Scarcity == placement.Resolvable
 }

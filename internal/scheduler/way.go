@@ -12,7 +12,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// Filter says whether the node takes the pod.
+// Filter reports whether the node takes the pod.
 func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, _ *corev1.Pod, info fwk.NodeInfo) *fwk.Status {
 	if c := cycleOf(state); c != nil {
 		return c.way.filter(ctx, c, info)
@@ -46,7 +46,7 @@ func (p *Plugin) giveClaimsBack(ctx context.Context, state fwk.CycleState, pod *
 	klog.FromContext(ctx).V(4).Info("Claims of a pod that no node takes", "pod", klog.KObj(pod), "status", said)
 }
 
-// mayClaim says whether a driver may have devices for the pod.
+// mayClaim reports whether a driver may have devices for the pod.
 func mayClaim(pod *corev1.Pod) bool {
 	if len(pod.Spec.ResourceClaims) > 0 {
 		return true
@@ -59,7 +59,7 @@ func mayClaim(pod *corev1.Pod) bool {
 	return false
 }
 
-// awaitsReport says whether some node refuses the pod only until it has reported.
+// awaitsReport reports whether some node refuses the pod only until it has reported.
 func (p *Plugin) awaitsReport(statuses fwk.NodeToStatusReader) bool {
 	waiting, err := statuses.NodesForStatusCode(p.handle.SnapshotSharedLister().NodeInfos(), fwk.Pending)
 	return err != nil || len(waiting) > 0

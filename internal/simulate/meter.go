@@ -88,7 +88,7 @@ func (m *meter) pass(at int64) (passed bool) {
 	}
 }
 
-// counts says whether a job arrived while things count.
+// counts reports whether a job arrived while things count.
 func (m *meter) counts(j *job) bool { return j.at >= m.timed.From }
 
 // during is how many seconds of an interval count.

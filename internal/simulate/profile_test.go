@@ -47,8 +47,8 @@ func TestProfile(t *testing.T) {
 	}
 }
 
-// comparesAgain says whether the strategy does not choose by its score alone, as the twins of other
-// tests do. TestProfile has a twin for it.
+// comparesAgain reports whether the strategy does not choose by its score alone, as the twins of
+// other tests do. TestProfile has a twin for it.
 func comparesAgain(s *Strategy) bool {
 	_, compares := s.New(nil).(comparer)
 	return compares

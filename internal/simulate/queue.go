@@ -29,7 +29,7 @@ type queue struct {
 	classes []waitClass
 }
 
-// has says whether entries of the class wait.
+// has reports whether entries of the class wait.
 func (q *queue) has(c waitClass) bool { return len(q.byClass[c]) > 0 }
 
 // add puts an entry behind the others of its class.

@@ -80,7 +80,7 @@ func (m *scores) failed(node int) {
 // keep keeps everybody off the node, or ends that.
 func (m *scores) keep(node int, yes bool) { m.kept[node] = yes }
 
-// open says whether pods may come to the node at all.
+// open reports whether pods may come to the node at all.
 func (m *scores) open(node int) bool { return m.of[node] != nil && !m.kept[node] }
 
 // forget forgets all scores.

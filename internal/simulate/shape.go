@@ -32,7 +32,7 @@ func (s *Shape) Request() *placement.Request { return s.ask }
 // AskedGPU is how many thousandths of GPUs the pod asks for in all.
 func (s *Shape) AskedGPU() int64 { return int64(s.GPUs) * s.MilliGPU }
 
-// Takes says whether the pod may have GPUs of the model.
+// Takes reports whether the pod may have GPUs of the model.
 func (s *Shape) Takes(model string) bool {
 	return len(s.GPUModels) == 0 || slices.Contains(s.GPUModels, model)
 }

@@ -25,7 +25,7 @@ type Amount struct {
 	Total    uint64 `json:"total"`
 }
 
-// IsBytes says whether a resource is counted in bytes.
+// IsBytes reports whether a resource is counted in bytes.
 func IsBytes(resource string) bool {
 	return resource == Memory || strings.HasPrefix(resource, "hugepages-")
 }

@@ -147,7 +147,7 @@ func (n *Node) Withdraw(p *Pod) {
 	n.discount(p)
 }
 
-// Pins says whether the node's ledger has a say about the pod.
+// Pins reports whether the node's ledger has a say about the pod.
 func (n *Node) Pins(p *Pod) bool { return n.account != nil && p.Candidate != nil }
 
 // Promised is how many pods the ledger has promised a place.
@@ -162,7 +162,7 @@ func (n *Node) Loosen() {
 	}
 }
 
-// Loose says whether pods are promised admission, but no CPUs.
+// Loose reports whether pods are promised admission, but no CPUs.
 func (n *Node) Loose() bool { return n.loose }
 
 // Cleared is the node once everything in flight has been admitted and the ones that were taken have
@@ -192,15 +192,15 @@ func (n *Node) lend() *amounts.Node {
 	return n.room
 }
 
-// Without says whether the pod was taken.
+// Without reports whether the pod was taken.
 func (n *Node) Without(uid string) bool {
 	return slices.ContainsFunc(n.away, func(p *Pod) bool { return p.UID == uid })
 }
 
-// Changed says whether any pod was put or taken.
+// Changed reports whether any pod was put or taken.
 func (n *Node) Changed() bool { return len(n.come)+len(n.away) > 0 }
 
-// Came says whether any pod was put.
+// Came reports whether any pod was put.
 func (n *Node) Came() bool { return len(n.come) > 0 }
 
 // Room is what the node has beside the pods that are supposed to be there. Callers must not change
@@ -216,7 +216,7 @@ func (n *Node) Account() *ledger.Node {
 	return n.account
 }
 
-// Enough says whether the node has the amounts and the ports for one more pod.
+// Enough reports whether the node has the amounts and the ports for one more pod.
 func (n *Node) Enough(p *Pod) bool {
 	return n.room == nil || n.room.Short(p.Asks) == nil && n.room.Taken(p.Ports) == ""
 }

@@ -447,7 +447,7 @@ func (g *waitingGroup) answered(e *survey.Explained) {
 	}
 }
 
-// alike says whether two groups got the same answer, or, unasked, wait for the same.
+// alike reports whether two groups got the same answer, or, unasked, wait for the same.
 func (g *waitingGroup) alike(o *waitingGroup) bool {
 	if g.Said == nil && g.HeldBack == nil {
 		return o.Said == nil && o.HeldBack == nil && g.Reason == o.Reason && g.Message == o.Message

@@ -183,7 +183,7 @@ func (g *reviews) note(key tokenSum, v *reviewed, err error) {
 	g.known.Set(key, true)
 }
 
-// mayAsk says whether the API server is asked about one more token from that address.
+// mayAsk reports whether the API server is asked about one more token from that address.
 func (g *reviews) mayAsk(remote string) bool {
 	host, _, err := net.SplitHostPort(remote)
 	if err != nil {
@@ -257,7 +257,7 @@ func (v *reviewed) may(ctx context.Context, by authorizationclient.Authorization
 // Name is the user's.
 func (v *reviewed) Name() string { return v.user.Username }
 
-// Sees says whether the user may list the pods of a namespace. It is asked once for each.
+// Sees reports whether the user may list the pods of a namespace. It is asked once for each.
 func (v *reviewed) Sees(namespace string) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -79,7 +79,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mux.ServeHTTP(w, r)
 }
 
-// called says whether the server goes by that name.
+// called reports whether the server goes by that name.
 func (s *Server) called(host string) bool {
 	if len(s.Hosts) == 0 {
 		return true

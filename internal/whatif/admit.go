@@ -27,7 +27,7 @@ type Placed struct {
 	Refusal *Refused `json:"refusal,omitempty"`
 }
 
-// pins says whether the pod holds anything of its own.
+// pins reports whether the pod holds anything of its own.
 func (p *Placed) pins() bool {
 	return slices.ContainsFunc(p.Containers, func(c survey.Container) bool {
 		return c.CPUs != "" || len(c.Memory) > 0 || len(c.Devices) > 0

@@ -40,7 +40,7 @@ func withDevices(t *testing.T, text string) error {
 	return err
 }
 
-// names says whether an error is of a field.
+// names reports whether an error is of a field.
 func names(err error, field string, want ...string) bool {
 	var wrong *FieldError
 	if !errors.As(err, &wrong) || wrong.Field != field {

@@ -184,7 +184,7 @@ var dialects = []Dialect{
 // Dialects returns the neighbours whose words are known.
 func Dialects() []Dialect { return slices.Clone(dialects) }
 
-// OfDialect says whether the key is a word of a neighbour.
+// OfDialect reports whether the key is a word of a neighbour.
 func OfDialect(key string) bool {
 	return slices.ContainsFunc(dialects, func(d Dialect) bool { return d.inDomain(key) || d.word(key) != "" })
 }
@@ -224,7 +224,7 @@ func (d *Dialect) word(key string) string {
 	return ""
 }
 
-// inDomain says whether the key is of one of the Domains, or of one below.
+// inDomain reports whether the key is of one of the Domains, or of one below.
 func (d *Dialect) inDomain(key string) bool {
 	domain, _, slash := strings.Cut(key, "/")
 	return slash && slices.ContainsFunc(d.Domains, func(of string) bool {

@@ -73,7 +73,7 @@ func (s GangSource) String() string {
 	}
 }
 
-// HasObject says whether an object declares the gang, and not its pods alone.
+// HasObject reports whether an object declares the gang, and not its pods alone.
 func (s GangSource) HasObject() bool { return s != GangOfPods && s != GangOfKoordinator }
 
 // GangKey names a gang. It is comparable; the zero value names none.
@@ -85,7 +85,7 @@ type GangKey struct {
 // String is what messages call the gang.
 func (k GangKey) String() string { return k.Source.String() + " " + k.Namespace + "/" + k.Name }
 
-// IsZero says whether the key names no gang.
+// IsZero reports whether the key names no gang.
 func (k GangKey) IsZero() bool { return k == GangKey{} }
 
 // Membership is what a pod says about the gang that it belongs to; the zero value is of pods that
@@ -123,7 +123,7 @@ var claims = [...]struct {
 	{GangOfKoordinatorGroup, sigs.OldPodGroupLabel, true},
 }
 
-// InGang says whether the pod names a gang, rightly or not. It is cheap.
+// InGang reports whether the pod names a gang, rightly or not. It is cheap.
 func InGang(pod *corev1.Pod) bool {
 	for i := range claims {
 		if _, ok := claimOf(pod, i); ok {
@@ -243,9 +243,9 @@ func (g *Gang) Lacks(all int, of func(task string) int) string {
 // later does not take it for one that never was, when other members have gone since.
 const GangWholeCondition corev1.PodConditionType = "berth.dev/gang-whole"
 
-// GangWasWhole says whether the pod has the GangWholeCondition, or was bound as the one with which
-// its gang was whole: a scheduler that dies right after that Binding leaves no condition. A pod
-// that failed says nothing: a controller may have started all of them again.
+// GangWasWhole reports whether the pod has the GangWholeCondition, or was bound as the one with
+// which its gang was whole: a scheduler that dies right after that Binding leaves no condition. A
+// pod that failed says nothing: a controller may have started all of them again.
 func GangWasWhole(pod *corev1.Pod) bool {
 	if pod.Status.Phase == corev1.PodFailed {
 		return false

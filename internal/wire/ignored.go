@@ -98,7 +98,7 @@ func UnknownLabelWarning(keys string) string {
 	return fmt.Sprintf("Berth knows no label %s of a pod and ignores it: want an annotation, %s", keys, AskKeys())
 }
 
-// isUnknown says whether the key is taken for Berth's and is not.
+// isUnknown reports whether the key is taken for Berth's and is not.
 func isUnknown(key string) bool { return isOwn(key) && !slices.Contains(podKeys, key) }
 
 func isUnknownLabel(key string) bool { return isOwn(key) && !slices.Contains(podLabels, key) }
@@ -292,7 +292,7 @@ func NoDevicesText(keys string) string {
 	return "Berth ignores " + keys + ": no container of the pod asks for a device"
 }
 
-// mayWantCPUs says whether the pod may have keys for CPUsShared, without reading their values.
+// mayWantCPUs reports whether the pod may have keys for CPUsShared, without reading their values.
 func mayWantCPUs(pod *corev1.Pod) bool {
 	for _, key := range [...]string{PolicyAnnotation, CPUsAnnotation, ExclusiveAnnotation, L3Annotation, MemoryAnnotation, VolcanoPolicyAnnotation} {
 		if pod.Annotations[key] != "" {

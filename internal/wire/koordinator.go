@@ -107,7 +107,7 @@ func ReadKoordinatorRules(pod *corev1.Pod) (placement.Rules, error) {
 	return rules, nil
 }
 
-// ownsCPUs says whether a pod without a class, which is not Guaranteed, has CPUs of its own: it
+// ownsCPUs reports whether a pod without a class, which is not Guaranteed, has CPUs of its own: it
 // names a policy, and every container that asks for CPU has a limit of as much (the first two
 // examples of proposal 20240131).
 func ownsCPUs(pod *corev1.Pod, p placement.Policy) bool {
@@ -143,7 +143,7 @@ func (r koordinatorReader) wholeCPUs(class string) error {
 	return nil
 }
 
-// SpeaksKoordinator says whether the pod says in Koordinator's words how it wants to be placed.
+// SpeaksKoordinator reports whether the pod says in Koordinator's words how it wants to be placed.
 func SpeaksKoordinator(pod *corev1.Pod) bool {
 	for _, key := range koordinatorSpoken {
 		if _, said := pod.Annotations[key]; said {
@@ -342,7 +342,7 @@ func KoordinatorLabelsIgnored(node *corev1.Node, m *placement.Model) string {
 	return fmt.Sprintf("%s: the kubelet decides on this node, with policy %s and scope %s", strings.Join(vain, ", "), own.Policy, own.Scope)
 }
 
-// keepsLabel says whether a kubelet does what a label asks for.
+// keepsLabel reports whether a kubelet does what a label asks for.
 func keepsLabel(m *placement.Model, key, text string) bool {
 	switch key {
 	case koordinatorPolicy:

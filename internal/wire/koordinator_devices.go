@@ -142,7 +142,7 @@ func (r koordinatorReader) scope(at *field.Path, text string, t placement.Device
 	return r.at(at, text, "PCIe, Node or nothing")
 }
 
-// selectsAll says whether a label selector is none, or an empty one.
+// selectsAll reports whether a label selector is none, or an empty one.
 func selectsAll(selector json.RawMessage) bool {
 	text := strings.Join(strings.Fields(string(selector)), "")
 	return text == "" || text == "null" || text == "{}"

@@ -55,7 +55,7 @@ func DeviceCount(name string, units int) string {
 // koordinatorParts are resources of parts of GPUs.
 var koordinatorParts = []string{"koordinator.sh/gpu-memory", "koordinator.sh/gpu.shared"}
 
-// isKoordinatorDevice says whether a name is one of those for Koordinator's devices, or parts of
+// isKoordinatorDevice reports whether a name is one of those for Koordinator's devices, or parts of
 // them.
 func isKoordinatorDevice(name string) bool {
 	return DeviceUnits(name) > 1 || slices.Contains(koordinatorParts, name)

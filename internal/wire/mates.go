@@ -83,7 +83,7 @@ func (w *MateWish) wrong(pod *corev1.Pod) string {
 	return ""
 }
 
-// AsksMates says whether a pod asks anything about its mates' places.
+// AsksMates reports whether a pod asks anything about its mates' places.
 func AsksMates(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(MateKeys, func(key string) bool {
 		_, ok := pod.Annotations[key]

@@ -37,7 +37,7 @@ type NodeSpec struct {
 	KubeletVersion string
 }
 
-// PinsCPUs says whether pods can have CPUs to themselves on the node.
+// PinsCPUs reports whether pods can have CPUs to themselves on the node.
 func (s *NodeSpec) PinsCPUs() bool {
 	return s.Config.CPUManagerPolicy == "static" || s.Authority == v1alpha1.AuthorityBerth
 }
@@ -105,7 +105,7 @@ func ReadNodeSpec(nt *v1alpha1.NodeTopology) (NodeSpec, error) {
 	return r.spec(&nt.Spec)
 }
 
-// checkForm says whether this release could have written the object. The first agents wrote the
+// checkForm reports whether this release could have written the object. The first agents wrote the
 // pods of a report as objects.
 func checkForm(nt *v1alpha1.NodeTopology) error {
 	if nt.Malformed != "" {

@@ -232,7 +232,7 @@ func (r *zoneReader) takeCPUs(zones []zone) error {
 	return nil
 }
 
-// usesMemory says whether some zone tells that memory is in use.
+// usesMemory reports whether some zone tells that memory is in use.
 func usesMemory(zones []zone) bool {
 	return slices.ContainsFunc(zones, func(z zone) bool { return z.amounts["memory"].used() > 0 })
 }

@@ -23,7 +23,7 @@ import (
 // the same write that binds the pod, and is admitted by no other way (deploy/policies).
 const PlacementAnnotation = "berth.dev/placement"
 
-// HasPlacement says whether the pod carries a decision, right or wrong.
+// HasPlacement reports whether the pod carries a decision, right or wrong.
 func HasPlacement(pod *corev1.Pod) bool {
 	_, found := pod.Annotations[PlacementAnnotation]
 	return found
@@ -190,7 +190,7 @@ func WritePlacement(p *Placement) (string, error) {
 	return text, nil
 }
 
-// CheckPlacement says whether WritePlacement can write the decision, whatever else the placement
+// CheckPlacement reports whether WritePlacement can write the decision, whatever else the placement
 // says, and whether the pod's other annotations leave room for it. The error names the pod. It is
 // cheap for all but large decisions and large annotations.
 func CheckPlacement(pod *corev1.Pod, d *placement.Decision) error { return checkBeside(pod, d, 0) }
@@ -213,8 +213,8 @@ func longestPlacement(d *placement.Decision) *Placement {
 		Authority: placement.AuthorityBerth, Koordlet: true, Decision: *d}
 }
 
-// CheckAnnotations says whether the pod has room for a placement of so many bytes beside its other
-// annotations. The API server limits their sum at every write but that of a Binding
+// CheckAnnotations reports whether the pod has room for a placement of so many bytes beside its
+// other annotations. The API server limits their sum at every write but that of a Binding
 // (BindingREST.setPodNodeAndMetadata): a pod bound with more runs, and its kubelet can never write
 // its status. The error is a *FieldError.
 func CheckAnnotations(pod *corev1.Pod, bytes int) error {

@@ -29,8 +29,8 @@ type Ask struct {
 	Said Said
 }
 
-// Equal says whether both ask for the same, under whatever keys. The UID of a pod is its name, and
-// nothing that it asks for.
+// Equal reports whether both ask for the same, under whatever keys. The UID of a pod is its name,
+// and nothing that it asks for.
 func (a *Ask) Equal(b *Ask) bool {
 	x, y := *a, *b
 	x.Request.UID, y.Request.UID = "", ""
@@ -195,7 +195,7 @@ func (r podReader) device(at *field.Path, c *corev1.Container, name corev1.Resou
 	return nil
 }
 
-// claimed says whether Dynamic Resource Allocation provides an extended resource.
+// claimed reports whether Dynamic Resource Allocation provides an extended resource.
 func (r podReader) claimed(container, name string) bool {
 	status := r.pod.Status.ExtendedResourceClaimStatus
 	return status != nil && slices.ContainsFunc(status.RequestMappings, func(m corev1.ContainerExtendedResourceRequest) bool {
@@ -259,8 +259,8 @@ func isGuaranteed(pod *corev1.Pod) bool {
 	return guaranteedBy(all)
 }
 
-// guaranteedBy says whether everything has limits for CPU and memory, and the sums of requests are
-// those of limits.
+// guaranteedBy reports whether everything has limits for CPU and memory, and the sums of requests
+// are those of limits.
 func guaranteedBy(all []corev1.ResourceRequirements) bool {
 	for _, name := range [...]corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
 		var requests, limits resource.Quantity
@@ -285,7 +285,7 @@ func guaranteedBy(all []corev1.ResourceRequirements) bool {
 	return true
 }
 
-// Ended says whether the pod's containers have all ended for good.
+// Ended reports whether the pod's containers have all ended for good.
 func Ended(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
@@ -302,21 +302,21 @@ func Finished(pod *corev1.Pod) time.Time {
 	return at
 }
 
-// Refused says whether the pod's kubelet refused it: no container of it has run. The kubelet says
-// so in the status (kubelet.rejectPod), and the reason there names the rule.
+// Refused reports whether the pod's kubelet refused it: no container of it has run. The kubelet
+// says so in the status (kubelet.rejectPod), and the reason there names the rule.
 func Refused(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodFailed && strings.HasPrefix(pod.Status.Message, "Pod was rejected: ")
 }
 
-// Admitted says whether the pod's kubelet has written that it admitted the pod: a start time and
-// how its containers are. A pod that it refuses while it starts has the time, but no
-// containers, and is Failed only once the kubelet has gone through its pods (mergePodStatus of
+// Admitted reports whether the pod's kubelet has written that it admitted the pod: a start time and
+// how its containers are. A pod that it refuses while it starts has the time, but no containers,
+// and is Failed only once the kubelet has gone through its pods (mergePodStatus of
 // pkg/kubelet/status/status_manager.go).
 func Admitted(pod *corev1.Pod) bool {
 	return pod.Status.StartTime != nil && len(pod.Status.InitContainerStatuses)+len(pod.Status.ContainerStatuses) > 0
 }
 
-// Ending says whether the pod has ended or is being deleted: what it holds may be freed at any
+// Ending reports whether the pod has ended or is being deleted: what it holds may be freed at any
 // moment.
 func Ending(pod *corev1.Pod) bool { return pod.DeletionTimestamp != nil || Ended(pod) }
 
@@ -330,9 +330,9 @@ func Unscheduled(pod *corev1.Pod) corev1.PodCondition {
 	return corev1.PodCondition{}
 }
 
-// Mortal says whether the pod can end by itself: its containers are not all started again whatever
-// they end with, or a deadline ends it (spec.activeDeadlineSeconds). A container's own restart
-// policy comes before the pod's.
+// Mortal reports whether the pod can end by itself: its containers are not all started again
+// whatever they end with, or a deadline ends it (spec.activeDeadlineSeconds). A container's own
+// restart policy comes before the pod's.
 func Mortal(pod *corev1.Pod) bool {
 	ends := func(c corev1.Container) bool {
 		return c.RestartPolicy != nil && *c.RestartPolicy != corev1.ContainerRestartPolicyAlways

@@ -12,7 +12,7 @@ import (
 // from being evicted for others.
 const PreemptableKey = volcano.PreemptableKey
 
-// KeptFromEviction says whether the pod or the PodGroup is not to be evicted for others. As with
+// KeptFromEviction reports whether the pod or the PodGroup is not to be evicted for others. As with
 // Volcano the annotation comes before the label, and a word that is no truth value means false
 // (GetPodPreemptable in pkg/scheduler/api/pod_info.go).
 func KeptFromEviction(object metav1.Object) bool {

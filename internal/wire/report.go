@@ -54,7 +54,7 @@ func (r *Report) Complete(spec *NodeSpec) {
 	}
 }
 
-// CheckReport says whether a report can be of the machine that a spec describes. The error is a
+// CheckReport reports whether a report can be of the machine that a spec describes. The error is a
 // *FieldError.
 func CheckReport(spec *NodeSpec, report *Report, name string) error {
 	e := fieldErrors("NodeTopology " + name)

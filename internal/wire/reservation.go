@@ -81,10 +81,10 @@ type reservationOwner struct {
 	labels     labels.Selector
 }
 
-// OfReservation says whether a pod is none, but stands for a Reservation.
+// OfReservation reports whether a pod is none, but stands for a Reservation.
 func OfReservation(pod *corev1.Pod) bool { return pod.Kind == reservationKind && pod.Namespace == "" }
 
-// Over says whether nothing is held, and never will be.
+// Over reports whether nothing is held, and never will be.
 func (r *Reservation) Over() bool {
 	return r.Phase == koordinator.ReservationFailed || r.Phase == koordinator.ReservationSucceeded
 }
@@ -221,7 +221,7 @@ func (r reservationReader) template() error {
 	return r.containers(at.Child("containers"))
 }
 
-// isClaimed says whether a volume has a say in where a pod may run.
+// isClaimed reports whether a volume has a say in where a pod may run.
 func isClaimed(v corev1.Volume) bool {
 	return v.PersistentVolumeClaim != nil || v.Ephemeral != nil || v.CSI != nil
 }
@@ -302,7 +302,7 @@ func CheckOwnerNamespaces(o *koordinator.Reservation) error {
 	return nil
 }
 
-// Owns says whether a pod may have the place. Taints and Closed are another matter.
+// Owns reports whether a pod may have the place. Taints and Closed are another matter.
 func (r *Reservation) Owns(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(r.owners, func(o reservationOwner) bool { return o.matches(pod) })
 }
@@ -322,7 +322,7 @@ func (o *reservationOwner) matches(pod *corev1.Pod) bool {
 	})
 }
 
-// tolerated says whether the taints of the place are tolerated.
+// tolerated reports whether the taints of the place are tolerated.
 func (r *Reservation) tolerated(by []corev1.Toleration) bool {
 	return !slices.ContainsFunc(r.Taints, func(t corev1.Taint) bool {
 		return t.Effect != corev1.TaintEffectPreferNoSchedule && !slices.ContainsFunc(by, func(x corev1.Toleration) bool {
@@ -491,8 +491,8 @@ func pluginsIn(list corev1.ResourceList) corev1.ResourceList {
 	return out
 }
 
-// Fits says whether what a pod asks for, of what is held, is left beside the other owners; or some
-// of it, where an owner may have the rest of the node.
+// Fits reports whether what a pod asks for, of what is held, is left beside the other owners; or
+// some of it, where an owner may have the rest of the node.
 func (r *Reservation) Fits(pod *corev1.Pod, owners []*corev1.Pod) bool {
 	all, had := r.Allocatable(), r.Allocated(owners)
 	fits, some := true, false

@@ -75,8 +75,8 @@ func ReadReservationAffinity(pod *corev1.Pod) (*ReservationAffinity, error) {
 	return out, nil
 }
 
-// Allows says whether a pod may have its place of a Reservation, as far as its affinity has a say.
-// nil allows all.
+// Allows reports whether a pod may have its place of a Reservation, as far as its affinity has a
+// say. nil allows all.
 func (a *ReservationAffinity) Allows(r *Reservation) bool {
 	if a == nil {
 		return true
@@ -88,7 +88,7 @@ func (a *ReservationAffinity) Allows(r *Reservation) bool {
 	return a.terms == nil || a.terms.Match(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: r.Name, Labels: r.Labels}})
 }
 
-// Tolerates says whether a pod with this affinity, nil for none, tolerates the taints of a
+// Tolerates reports whether a pod with this affinity, nil for none, tolerates the taints of a
 // Reservation.
 func (a *ReservationAffinity) Tolerates(r *Reservation, pod *corev1.Pod) bool {
 	tolerations := pod.Spec.Tolerations

@@ -93,7 +93,7 @@ const AnyNamespace = "*"
 // Namespaces are names of namespaces in an argument of the scheduler.
 type Namespaces []string
 
-// Allow says whether the namespace is among them.
+// Allow reports whether the namespace is among them.
 func (n Namespaces) Allow(namespace string) bool {
 	return slices.Contains(n, namespace) || slices.Contains(n, AnyNamespace)
 }

@@ -31,7 +31,7 @@ func readVolcanoRules(pod *corev1.Pod, ownCPUs bool) (placement.Rules, error) {
 	return placement.Rules{Policy: policy, Match: placement.Exactly, OwnCPUs: true}, nil
 }
 
-// isVolcano says whether the rules were read from Volcano's annotation: nobody else asks for
+// isVolcano reports whether the rules were read from Volcano's annotation: nobody else asks for
 // exactly one policy.
 func isVolcano(r placement.Rules) bool { return r.Match == placement.Exactly && r.OwnCPUs }
 

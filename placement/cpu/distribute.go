@@ -149,7 +149,7 @@ func (d *distributor) search(k int) error {
 	return nil
 }
 
-// socketwise says whether align-by-socket counts in distribution, as it does since 1.37.
+// socketwise reports whether align-by-socket counts in distribution, as it does since 1.37.
 func (d *distributor) socketwise() bool {
 	return d.t.opts.AlignBySocket && d.t.opts.Version >= release.V137
 }

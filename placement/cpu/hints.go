@@ -163,7 +163,7 @@ func (h *Hinter) free(in *HintInput) (f free) {
 	return f
 }
 
-// offers says whether a mask of nodes with CPUs is offered.
+// offers reports whether a mask of nodes with CPUs is offered.
 func (f *free) offers(m hint.Mask) bool {
 	if f.must&^m != 0 {
 		return false

@@ -308,7 +308,7 @@ func (t *Topology) isRegular() bool {
 		!spans(t.inners) && !spans(t.coresOf) && !(t.opts.PreferAlignByUncore && spans(t.uncoresOf))
 }
 
-// spans says whether a child lies in two parents.
+// spans reports whether a child lies in two parents.
 func spans(all [][]link) bool {
 	for _, ls := range all {
 		for i := range ls {
@@ -346,7 +346,7 @@ func count(ps []piece, w *words) int {
 	return n
 }
 
-// overlaps says whether there are CPUs in common.
+// overlaps reports whether there are CPUs in common.
 func overlaps(ps []piece, w *words) bool {
 	for _, p := range ps {
 		if p.mask&w[p.word&15] != 0 {

@@ -39,7 +39,7 @@ func (s Set) Add(i int) { s[i/64] |= 1 << (i % 64) }
 // Remove takes device i out of the set.
 func (s Set) Remove(i int) { s[i/64] &^= 1 << (i % 64) }
 
-// Has says whether device i is in the set.
+// Has reports whether device i is in the set.
 func (s Set) Has(i int) bool { return s[i/64]>>(i%64)&1 == 1 }
 
 // Len returns the number of devices.
@@ -51,7 +51,7 @@ func (s Set) Len() int {
 	return n
 }
 
-// IsEmpty says whether the set has no device.
+// IsEmpty reports whether the set has no device.
 func (s Set) IsEmpty() bool { return !s.Intersects(s) }
 
 // All yields the devices in ascending order.
@@ -81,7 +81,7 @@ func (s Set) AndNot(o Set) {
 	}
 }
 
-// Intersects says whether the sets share a device.
+// Intersects reports whether the sets share a device.
 func (s Set) Intersects(o Set) bool {
 	for i := range s {
 		if s[i]&o[i] != 0 {
@@ -91,7 +91,7 @@ func (s Set) Intersects(o Set) bool {
 	return false
 }
 
-// IsSubsetOf says whether every device of s is in o.
+// IsSubsetOf reports whether every device of s is in o.
 func (s Set) IsSubsetOf(o Set) bool {
 	for i := range s {
 		if s[i]&^o[i] != 0 {
@@ -284,7 +284,7 @@ func (p *Pool) HealthyTouching(inUse Set, mask hint.Mask) (all, free int) {
 	return all, free
 }
 
-// Aligned says whether any device names NUMA nodes, so that the kubelet gives hints.
+// Aligned reports whether any device names NUMA nodes, so that the kubelet gives hints.
 func (p *Pool) Aligned() bool { return p.aligned }
 
 // Wide says that hints for the devices would range over NUMA nodes that the space does not name: on

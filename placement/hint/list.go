@@ -11,7 +11,7 @@ func (s *Space) NewSet() Set { return make(Set, s.Words()) }
 // Add puts m into the set.
 func (s Set) Add(m Mask) { s[m/64] |= 1 << (m % 64) }
 
-// Has says whether m is in the set.
+// Has reports whether m is in the set.
 func (s Set) Has(m Mask) bool { return s[m/64]>>(m%64)&1 == 1 }
 
 // Len returns the number of masks.
@@ -23,7 +23,7 @@ func (s Set) Len() int {
 	return n
 }
 
-// IsEmpty says whether the set has no mask.
+// IsEmpty reports whether the set has no mask.
 func (s Set) IsEmpty() bool {
 	for _, w := range s {
 		if w != 0 {

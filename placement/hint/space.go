@@ -30,7 +30,7 @@ type Mask uint16
 // Len returns the number of nodes.
 func (m Mask) Len() int { return bits.OnesCount16(uint16(m)) }
 
-// Has says whether position i is in the mask.
+// Has reports whether position i is in the mask.
 func (m Mask) Has(i int) bool { return m>>i&1 == 1 }
 
 // Lowest returns the lowest position; the mask must not be empty.

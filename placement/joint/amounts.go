@@ -72,7 +72,7 @@ func (all *amounts) enterAmount(b *Book, a NodeAmount, take bool) {
 // TakeAmount writes down an amount alone.
 func (all *amounts) TakeAmount(b *Book, a NodeAmount) { all.enterAmount(b, a, true) }
 
-// Overdrawn says whether more of some kind is handed out on a NUMA node than there is, and more
+// Overdrawn reports whether more of some kind is handed out on a NUMA node than there is, and more
 // than in o.
 func (all *amounts) Overdrawn(b, o *Book) bool {
 	for i, used := range b.used {

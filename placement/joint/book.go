@@ -51,7 +51,7 @@ func (b *Book) CopyFrom(o *Book) {
 	b.sick = append(b.sick[:0], o.sick...)
 }
 
-// Equal says whether the same is handed out.
+// Equal reports whether the same is handed out.
 func (b *Book) Equal(o *Book) bool {
 	return slices.Equal(b.free, o.free) && slices.Equal(b.used, o.used) &&
 		slices.Equal(b.devices, o.devices) && slices.Equal(b.taken, o.taken)

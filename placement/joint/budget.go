@@ -26,7 +26,8 @@ func (b *Budget) Refill() { *b = Budget{left: Steps} }
 // Left is how many steps are left.
 func (b *Budget) Left() int { return b.left }
 
-// Cut says whether a search ended because it ran out of steps, so that a better answer may exist.
+// Cut reports whether a search ended because it ran out of steps, so that a better answer may
+// exist.
 func (b *Budget) Cut() bool { return b.cut }
 
 // CutOff says that a search ended because it ran out of steps.

@@ -59,7 +59,7 @@ const (
 	sames // the number of values
 )
 
-// Sane says whether the value exists.
+// Sane reports whether the value exists.
 func (s Same) Sane() bool { return s < sames }
 
 // DeviceWant is a number of devices of one kind.
@@ -354,7 +354,7 @@ func (t *deviceCatalog) Functions(kind uint8) int {
 	return int(funcs[len(funcs)-1]) + 1
 }
 
-// IsFree says whether a device is healthy and nobody has it.
+// IsFree reports whether a device is healthy and nobody has it.
 func (t *deviceCatalog) IsFree(b *Book, d DeviceRef) bool {
 	at, bit := t.bitOf(d)
 	return b.devices[at]&bit != 0
@@ -397,7 +397,7 @@ func (t *deviceCatalog) enterDevice(b *Book, d DeviceRef, take bool) {
 	}
 }
 
-// IsTaken says whether somebody has a device.
+// IsTaken reports whether somebody has a device.
 func (t *deviceCatalog) IsTaken(b *Book, d DeviceRef) bool {
 	at, bit := t.bitOf(d)
 	return b.taken[at]&bit != 0
@@ -448,8 +448,8 @@ func (t *deviceCatalog) count(w *DeviceWant) int {
 // group is devices that belong together, as bits of Book.devices.
 type group []uint64
 
-// byRoot says whether the places that count are root complexes rather than switches.
+// byRoot reports whether the places that count are root complexes rather than switches.
 func (s Same) byRoot() bool { return s == SameRoot || s == OneRoot }
 
-// one says whether all devices lie at one place.
+// one reports whether all devices lie at one place.
 func (s Same) one() bool { return s == OneRoot || s == OneSwitch }

@@ -10,8 +10,8 @@ import (
 // which places of one node are used changes nothing for the others. Of a kind whose links count the
 // whole set is chosen first.
 
-// enoughEach says whether each node of the mask has its number of devices of each kind, and whether
-// those make up what is wanted.
+// enoughEach reports whether each node of the mask has its number of devices of each kind, and
+// whether those make up what is wanted.
 func (q *deviceQuery) enoughEach(mask hint.Mask) bool {
 	for i := range q.w.Devices {
 		if q.need[i] != q.w.PerNode*mask.Len() {
@@ -39,7 +39,7 @@ func (q *deviceQuery) chooseEach(mask hint.Mask) bool {
 	return q.best.ok
 }
 
-// onEach says whether a set of devices has so many on each node of the mask.
+// onEach reports whether a set of devices has so many on each node of the mask.
 func (q *deviceQuery) onEach(k *deviceKind, set uint16, mask hint.Mask) bool {
 	for w := mask; w != 0; w &= w - 1 {
 		n := 0

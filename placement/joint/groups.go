@@ -77,8 +77,8 @@ func (t *deviceCatalog) keepGroup(g group) {
 	}
 }
 
-// HasGroups says whether some devices belong together: below one switch, at one root complex, or by
-// links.
+// HasGroups reports whether some devices belong together: below one switch, at one root complex, or
+// by links.
 func (t *deviceCatalog) HasGroups() bool { return len(t.groupsOfDevices) > 0 }
 
 // Breaks counts groups of devices that belong together and are all free in a book: it counts a
@@ -101,7 +101,7 @@ func (g group) isFree(b *Book) bool {
 	return true
 }
 
-// isPart says whether some devices of the group are among these, and some are not.
+// isPart reports whether some devices of the group are among these, and some are not.
 func (t *deviceCatalog) isPart(g group, devices []DeviceRef) bool {
 	taken := 0
 	for _, d := range devices {

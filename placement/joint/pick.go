@@ -99,9 +99,9 @@ func (p *pick) span(g int) span {
 	return p.q.m.nodes[g].cores
 }
 
-// covers says whether no more NUMA nodes would be kept from others than are asked for, if the CPUs
-// were taken on the nodes of the mask as takeCPUs does. That may take a larger node where a smaller
-// one of the mask would do: it says no then.
+// covers reports whether no more NUMA nodes would be kept from others than are asked for, if the
+// CPUs were taken on the nodes of the mask as takeCPUs does. That may take a larger node where a
+// smaller one of the mask would do: it says no then.
 func (q *query) covers(a *asked, mask hint.Mask) bool {
 	if !q.pays || a.excl != ExclusiveNUMA || q.w.CPUs == 0 {
 		return true

@@ -330,7 +330,7 @@ func (t *Try) takeSpan(want *DeviceWant, k *deviceKind, s span, n int, g *Grant)
 	return got
 }
 
-// hasFunction says whether a device of a function is granted already.
+// hasFunction reports whether a device of a function is granted already.
 func (t *Try) hasFunction(kind uint8, function uint16, g *Grant) bool {
 	k := &t.m.devices[kind]
 	for _, d := range g.Devices {

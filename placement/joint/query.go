@@ -89,7 +89,7 @@ func (q *query) compileTerms(same bool) Outcome {
 	return why
 }
 
-// admit says whether all eligible NUMA nodes together meet the terms.
+// admit reports whether all eligible NUMA nodes together meet the terms.
 func (q *query) admit(a *asked) Outcome {
 	m := q.m
 	a.eligible = m.space.All()
@@ -231,7 +231,7 @@ func (q *query) narrowest() int {
 	return 0
 }
 
-// reaches says whether k nodes could be enough, if the roomiest are taken.
+// reaches reports whether k nodes could be enough, if the roomiest are taken.
 func (q *query) reaches(a *asked, k int) bool {
 	if k > 1 && a.floor == 0 {
 		a.floor = q.floor(a)
@@ -239,13 +239,13 @@ func (q *query) reaches(a *asked, k int) bool {
 	return k >= a.floor
 }
 
-// serves says whether the set of nodes meets the terms, whatever devices are wanted.
+// serves reports whether the set of nodes meets the terms, whatever devices are wanted.
 func (q *query) serves(a *asked, mask hint.Mask) bool {
 	return mask&^a.eligible == 0 && q.offers(mask) && (q.w.Nodes == 0 || q.bears(a, mask)) && q.fits(a, mask) && q.covers(a, mask)
 }
 
-// bears says whether each node of the mask has some of what all of them are to give. Cores that are
-// kept from others are no more than the CPUs need.
+// bears reports whether each node of the mask has some of what all of them are to give. Cores that
+// are kept from others are no more than the CPUs need.
 func (q *query) bears(a *asked, mask hint.Mask) bool {
 	parts, least := 0, func(v int) bool { return a.units[v] > 0 }
 	switch {
@@ -269,7 +269,7 @@ func (q *query) bears(a *asked, mask hint.Mask) bool {
 	return parts >= mask.Len()
 }
 
-// serveAny says whether some set of k nodes meets the terms.
+// serveAny reports whether some set of k nodes meets the terms.
 func (q *query) serveAny(a *asked, k int) bool {
 	if !q.reaches(a, k) {
 		return false
@@ -352,7 +352,7 @@ func (q *query) leastNode() (least uint64) {
 	return least
 }
 
-// offers says whether the set of nodes may be chosen.
+// offers reports whether the set of nodes may be chosen.
 func (q *query) offers(mask hint.Mask) bool { return q.within == nil || q.within.Has(mask) }
 
 // floor is how many nodes are needed if the roomiest are taken: for each resource on its own, and
@@ -391,7 +391,7 @@ func (q *query) rank(mask hint.Mask) [2]uint64 {
 	return r
 }
 
-// fits says whether the nodes of the mask have room on these terms.
+// fits reports whether the nodes of the mask have room on these terms.
 func (q *query) fits(a *asked, mask hint.Mask) bool {
 	if q.w.CPUs > 0 && (a.sum(mask) < q.w.CPUs || a.l3 && !q.fewCaches(a, mask)) {
 		return false
@@ -411,7 +411,7 @@ func (q *query) fits(a *asked, mask hint.Mask) bool {
 	return true
 }
 
-// fewCaches says whether the nodes of the mask have the CPUs in as few level-3 caches as are
+// fewCaches reports whether the nodes of the mask have the CPUs in as few level-3 caches as are
 // insisted on: where the number of nodes is wanted, as few as the same CPUs of each node would need
 // if nothing were handed out.
 func (q *query) fewCaches(a *asked, mask hint.Mask) bool {
@@ -439,8 +439,8 @@ func (q *query) cost(a *asked) uint64 {
 	return 1000 * uint64(n)
 }
 
-// spreads says whether one thread of each core is liked, and not insisted on: CPUs are then taken
-// all over the nodes. Who pays for whole nodes gets them full instead.
+// spreads reports whether one thread of each core is liked, and not insisted on: CPUs are then
+// taken all over the nodes. Who pays for whole nodes gets them full instead.
 func (q *query) spreads(a *asked) bool {
 	return a.like == Spread && a.bind != Spread && a.excl != ExclusiveCore && !a.l3 && !(q.pays && a.excl == ExclusiveNUMA)
 }

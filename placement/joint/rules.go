@@ -67,7 +67,7 @@ type Rules struct {
 	L3 Strength
 }
 
-// Sane says whether the rules hold values that exist, and strengths where they belong.
+// Sane reports whether the rules hold values that exist, and strengths where they belong.
 func (r Rules) Sane() bool {
 	return r.Bind < binds && r.BindHow < strengths && r.Exclusive < exclusives && r.ExclusiveHow < strengths && r.L3 < strengths &&
 		(r.Bind == BindAny) == (r.BindHow == Unset) && (r.Exclusive == Shareable) == (r.ExclusiveHow == Unset)

@@ -82,7 +82,7 @@ func (p *devicePick) compareLinks(o *devicePick) int {
 	return cmp.Or(cmp.Compare(o.links, p.links), cmp.Compare(o.fours, p.fours), cmp.Compare(o.pairs, p.pairs))
 }
 
-// earlier says whether set a comes before b, both being as large: it has the lowest element that
+// earlier reports whether set a comes before b, both being as large: it has the lowest element that
 // only one of them has.
 func earlier(a, b uint16) bool {
 	low := (a ^ b) & -(a ^ b)
@@ -175,7 +175,7 @@ func (q *deviceQuery) compilePlaces() (apart uint64) {
 	return apart
 }
 
-// has says whether a place has something that is wanted, something of each kind, and all of it.
+// has reports whether a place has something that is wanted, something of each kind, and all of it.
 func (q *deviceQuery) has(at int) (some, each, whole bool) {
 	each, whole = true, true
 	for i := range q.w.Devices {
@@ -231,7 +231,7 @@ func (q *deviceQuery) rankPlaces() {
 	}
 }
 
-// alike says whether two places have as many of each kind.
+// alike reports whether two places have as many of each kind.
 func (q *deviceQuery) alike(a, b int) bool {
 	for i := range q.w.Devices {
 		if q.caps[i][a] != q.caps[i][b] {
@@ -261,7 +261,7 @@ func (q *deviceQuery) reach(mask hint.Mask) (places uint64) {
 	return places
 }
 
-// enough says whether the nodes of the mask have enough devices of each kind, each on its own.
+// enough reports whether the nodes of the mask have enough devices of each kind, each on its own.
 func (q *deviceQuery) enough(mask hint.Mask, together bool) bool {
 	s := q.supplyOf(together)
 	for i := range q.w.Devices {
@@ -293,7 +293,7 @@ func (q *deviceQuery) deviceRoom(mask hint.Mask) (n int) {
 	return n
 }
 
-// holds says whether the nodes of the mask have the devices, together if asked. Devices that may
+// holds reports whether the nodes of the mask have the devices, together if asked. Devices that may
 // lie anywhere need only be enough. Of devices that lie together at several places each place has
 // one of each kind, so that as many places as are wanted of the rarer kind have enough of that:
 // with two kinds, it remains to look at the places with the most of the other. With three, it takes
@@ -359,7 +359,7 @@ func (q *deviceQuery) fewest(places uint64, most int) (n int) {
 	return n
 }
 
-// lacks says whether the search has too few of some kind as yet.
+// lacks reports whether the search has too few of some kind as yet.
 func (q *deviceQuery) lacks() bool {
 	for i := range q.w.Devices {
 		if q.have[i] < q.need[i] {
@@ -369,8 +369,8 @@ func (q *deviceQuery) lacks() bool {
 	return false
 }
 
-// worth says whether a pick with the links of p, at so many places with at least so many devices,
-// would be better than what is known.
+// worth reports whether a pick with the links of p, at so many places with at least so many
+// devices, would be better than what is known.
 func (q *deviceQuery) worth(p *devicePick, places, left int) bool {
 	r, b := &q.rival, &q.best
 	if r.ok && cmp.Or(p.compareLinks(&r.devicePick), places-bits.OnesCount64(r.places), r.far, left-r.left, r.tie) >= 0 {
@@ -455,7 +455,7 @@ func (q *deviceQuery) placeOf(k *deviceKind, i int) int {
 	return at
 }
 
-// keepsFunctions says whether a set has no two devices of one function, where that is asked.
+// keepsFunctions reports whether a set has no two devices of one function, where that is asked.
 func (k *deviceKind) keepsFunctions(set uint16, w *DeviceWant) bool {
 	if !w.OnePerFunction && !w.All {
 		return true
@@ -570,7 +570,7 @@ func (q *deviceQuery) add(b branch, p *devicePick) (found bool) {
 	return found
 }
 
-// promising says whether size places more, from a candidate on, could be enough.
+// promising reports whether size places more, from a candidate on, could be enough.
 func (q *deviceQuery) promising(c, size int) bool {
 	for i := range q.w.Devices {
 		if q.have[i]+size*int(q.peak[i][c]) < q.need[i] {

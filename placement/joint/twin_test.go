@@ -146,7 +146,8 @@ func (t twin) caches(c topology.CPUSet) map[uint16]bool {
 	return out
 }
 
-// keeps says whether CPUs c on the nodes of the mask keep the terms and leave room for the amounts.
+// keeps reports whether CPUs c on the nodes of the mask keep the terms and leave room for the
+// amounts.
 func (t twin) keeps(a answer, c topology.CPUSet, mask hint.Mask) bool {
 	free := t.m.FreeCPUs(t.b)
 	cost := make([]uint64, len(t.m.nodes))
@@ -189,7 +190,7 @@ func (t twin) keeps(a answer, c topology.CPUSet, mask hint.Mask) bool {
 	return t.affords(a, cost, mask)
 }
 
-// onEach says whether each NUMA node of the mask has some of the CPUs, or may have some of the
+// onEach reports whether each NUMA node of the mask has some of the CPUs, or may have some of the
 // first amount.
 func (t twin) onEach(c topology.CPUSet, mask hint.Mask) bool {
 	nodes := hint.Mask(0)
@@ -212,7 +213,7 @@ func (t twin) onEach(c topology.CPUSet, mask hint.Mask) bool {
 	return t.m.Whole(first) >= unit*uint64(mask.Len())
 }
 
-// pays says whether all of the NUMA nodes on which CPUs c lie is asked for.
+// pays reports whether all of the NUMA nodes on which CPUs c lie is asked for.
 func (t twin) pays(c topology.CPUSet) bool {
 	asked, kept := 1000*uint64(c.Len()), uint64(0)
 	for _, want := range t.w.Amounts {
@@ -375,7 +376,7 @@ func randomWant(rng *rand.Rand, m *Model) Want {
 	return w
 }
 
-// unevenNodes says whether NUMA nodes differ in how many CPUs can be pinned.
+// unevenNodes reports whether NUMA nodes differ in how many CPUs can be pinned.
 func unevenNodes(m *Model) bool {
 	for v := range m.nodes {
 		if m.nodeTime(v) != m.nodeTime(0) {

@@ -52,7 +52,7 @@ func (b *Book) size(n int) {
 	b.free, b.reserved = both[:n:n], both[n:]
 }
 
-// Equal says whether the books say the same.
+// Equal reports whether the books say the same.
 func (b *Book) Equal(o *Book) bool {
 	return slices.Equal(b.nodes, o.nodes) && slices.Equal(b.free, o.free) && slices.Equal(b.reserved, o.reserved)
 }
@@ -189,9 +189,9 @@ func (m *Model) Release(b *Book, mask hint.Mask, n Need) {
 	}
 }
 
-// Restart says whether a kubelet would start on this book, given one that was made from the blocks
-// alone: it compares assignments and groups node by node, and free and reserved memory group by
-// group (areMachineStatesEqual).
+// Restart reports whether a kubelet would start on this book, given one that was made from the
+// blocks alone: it compares assignments and groups node by node, and free and reserved memory group
+// by group (areMachineStatesEqual).
 func (m *Model) Restart(b, expected *Book) error {
 	for pos := range b.nodes {
 		if got, want := b.nodes[pos], expected.nodes[pos]; got != want {
@@ -229,9 +229,9 @@ func (m *Model) compareGroup(b, expected *Book, k Kind, cells hint.Mask) error {
 	return nil
 }
 
-// Uniform says whether the nodes of a mask have the same kinds of memory. A kubelet that restarts
-// with others in one group crashes: areMachineStatesEqual looks up each kind of a node on all nodes
-// of its group.
+// Uniform reports whether the nodes of a mask have the same kinds of memory. A kubelet that
+// restarts with others in one group crashes: areMachineStatesEqual looks up each kind of a node on
+// all nodes of its group.
 func (m *Model) Uniform(mask hint.Mask) bool {
 	for k := range m.has {
 		if some := m.has[k] & mask; some != 0 && some != mask {

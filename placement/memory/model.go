@@ -88,7 +88,7 @@ func (m *Model) addNode(pos int, n *Node) {
 	m.allocatable[at] -= huge
 }
 
-// Underflows says whether the kubelet takes some node for endless that is asked for one of these
+// Underflows reports whether the kubelet takes some node for endless that is asked for one of these
 // kinds: it subtracts what is kept, and huge pages, from the memory of the node as uint64.
 func (m *Model) Underflows(needs []Need) bool {
 	for i := range needs {
@@ -184,7 +184,7 @@ func (e *ReservedError) Error() string {
 	return fmt.Sprintf("%s: reservedMemory adds up to %d bytes, the node's reservation is %d", e.Resource, e.Sum, e.Want)
 }
 
-// CheckReserved says whether what is reserved per node adds up to what the kubelet keeps for the
+// CheckReserved reports whether what is reserved per node adds up to what the kubelet keeps for the
 // system, as validateReservedMemory demands. The error is a *ReservedError.
 func CheckReserved(nodes []Node, want map[string]uint64) error {
 	sums := map[string]uint64{}

@@ -36,7 +36,7 @@ type Query struct {
 	Reuse *Reuse
 }
 
-// fits says whether the kubelet offers a mask (calculateHints).
+// fits reports whether the kubelet offers a mask (calculateHints).
 func (m *Model) fits(q *Query, mask hint.Mask) bool {
 	return m.groupAllows(q.Book, mask) && m.couldFit(mask, q.Needs) && m.hasFree(q, mask, q.Reuse)
 }
@@ -107,12 +107,12 @@ func (m *Model) lowerBound(needs []Need) int {
 	return low
 }
 
-// Crashes says whether the kubelet would look up a kind of memory on a node that has none.
+// Crashes reports whether the kubelet would look up a kind of memory on a node that has none.
 func (m *Model) Crashes(needs []Need) bool {
 	return !m.covers(m.space.All(), needs)
 }
 
-// covers says whether all nodes of a mask have a row for each kind.
+// covers reports whether all nodes of a mask have a row for each kind.
 func (m *Model) covers(mask hint.Mask, needs []Need) bool {
 	for _, n := range needs {
 		if mask&^m.has[n.Kind] != 0 {
@@ -238,7 +238,7 @@ func (m *Model) regular(needs []Need) bool {
 	return false
 }
 
-// Mixes says whether taking memory from the mask would put a node into two groups at once, which
+// Mixes reports whether taking memory from the mask would put a node into two groups at once, which
 // the kubelet allows for single nodes and then cannot account for.
 func Mixes(b *Book, mask hint.Mask) bool {
 	for w := mask; w != 0; w &= w - 1 {

@@ -13,5 +13,5 @@ const (
 	V137 Version = 37
 )
 
-// Known says whether the engine has decisions for the release.
+// Known reports whether the engine has decisions for the release.
 func (v Version) Known() bool { return v >= V133 && v <= V137 }

@@ -126,7 +126,7 @@ func (p *pair) sameBooks(t testing.TB, when string) {
 	}
 }
 
-// finishes says whether the kubelet comes to an answer in bearable time: its merger tries every
+// finishes reports whether the kubelet comes to an answer in bearable time: its merger tries every
 // combination of hints, and an empty machine with 8 NUMA nodes and four resources has 255 to the
 // fourth of them.
 func (q question) finishes() bool {

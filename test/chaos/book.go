@@ -112,8 +112,8 @@ func isScheduler(target string) bool {
 	return target == leader || strings.HasPrefix(target, "scheduler-")
 }
 
-// deafens says whether the fault may keep the scheduler from hearing. One that is killed does not
-// place pods behind the times: its successor reads everything first.
+// deafens reports whether the fault may keep the scheduler from hearing. One that is killed does
+// not place pods behind the times: its successor reads everything first.
 func (s *span) deafens() bool {
 	if isScheduler(s.target) {
 		return s.kind != Kill && s.kind != Jump && !s.idle
@@ -121,7 +121,7 @@ func (s *span) deafens() bool {
 	return s.target == apiServerName || s.target == storageName
 }
 
-// deafened says whether a fault may have kept the scheduler from hearing what happened at some
+// deafened reports whether a fault may have kept the scheduler from hearing what happened at some
 // moment until another.
 func (b *book) deafened(from, to time.Time) bool {
 	b.mu.Lock()

@@ -41,7 +41,7 @@ func parseFraud(text string) (fraud, error) {
 	return "", fmt.Errorf("-break %q: want one of %v", text, frauds)
 }
 
-// cheat says whether the fraud has answered a request that came by the line.
+// cheat reports whether the fraud has answered a request that came by the line.
 func (f fraud) cheat(by *line.Line, out http.ResponseWriter, r *http.Request) bool {
 	binding := line.BindingOf(r) != ""
 	switch {

@@ -44,8 +44,8 @@ func (o *observer) watchCheckpoints(ctx context.Context, spec *hollow.Spec) {
 	}
 }
 
-// torn says whether the node's kubelet was killed when its checkpoints last changed. Killed between
-// two writes it does not start again (docs/kubelet-defects.md).
+// torn reports whether the node's kubelet was killed when its checkpoints last changed. Killed
+// between two writes it does not start again (docs/kubelet-defects.md).
 func (o *observer) torn(node string, since time.Time) bool {
 	died, _ := o.book.lastKill("node-" + node)
 	return since.Sub(died).Abs() < soundAfter
@@ -125,9 +125,9 @@ func hasCPUs(p *placement.PodAllocation) bool {
 	return slices.ContainsFunc(p.Containers, func(c placement.ContainerAllocation) bool { return !c.CPUs.IsEmpty() })
 }
 
-// forgotten says whether the kubelet has let go of the pod's CPUs and was killed after that. It let
-// go because the pod had ended, or because it refused the pod when it started. What it has not told
-// the API by its death it does not know after it, and admits the pod again
+// forgotten reports whether the kubelet has let go of the pod's CPUs and was killed after that. It
+// let go because the pod had ended, or because it refused the pod when it started. What it has not
+// told the API by its death it does not know after it, and admits the pod again
 // (docs/kubelet-defects.md).
 func (o *observer) forgotten(h *holding) bool {
 	died, _ := o.book.lastKill("node-" + h.node)

@@ -16,9 +16,9 @@ const (
 	leaving = 10 * time.Second
 )
 
-// vanished says whether a pod that was bound before w has been deleted before it ran, between the
-// decision about w and the moment at which the kubelet decided: it had nothing to stop, so that its
-// kubelet let go of it at once. The caller holds mu.
+// vanished reports whether a pod that was bound before w has been deleted before it ran, between
+// the decision about w and the moment at which the kubelet decided: it had nothing to stop, so that
+// its kubelet let go of it at once. The caller holds mu.
 func (o *observer) vanished(w *watched, decided time.Time) bool {
 	for _, p := range o.pods {
 		switch {
@@ -32,7 +32,7 @@ func (o *observer) vanished(w *watched, decided time.Time) bool {
 	return false
 }
 
-// contended says whether a pod that came to the node by another way may have come between the
+// contended reports whether a pod that came to the node by another way may have come between the
 // report on which w was decided and the moment at which the kubelet decided about it; it is then
 // w's excuse. The caller holds mu.
 //

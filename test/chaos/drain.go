@@ -116,7 +116,7 @@ func conditionOf(p *corev1.Pod) string {
 	return "no condition"
 }
 
-// fits says whether the pod fits the node by amounts and by the node's report.
+// fits reports whether the pod fits the node by amounts and by the node's report.
 func (d *driver) fits(p *corev1.Pod, node *corev1.Node, all []corev1.Pod) bool {
 	left := node.Status.Allocatable.DeepCopy()
 	for i := range all {

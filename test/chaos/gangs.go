@@ -44,8 +44,8 @@ func gangsOf(pods []corev1.Pod) map[string]*gangCount {
 	return out
 }
 
-// waits says whether a gang has a right to keep its members from nodes that would take them: it is
-// not complete, or it has to be placed whole.
+// waits reports whether a gang has a right to keep its members from nodes that would take them: it
+// is not complete, or it has to be placed whole.
 func (g *gangCount) waits() bool { return g != nil && g.placed < g.minimum }
 
 // partial names gangs with a part of their minimum placed that were never whole.

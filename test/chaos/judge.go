@@ -41,7 +41,7 @@ func (o *observer) refusal(w *watched) {
 	}
 }
 
-// unswept says whether pods that had ended were still in the checkpoints when the node's kubelet
+// unswept reports whether pods that had ended were still in the checkpoints when the node's kubelet
 // was last killed. The kubelet that comes back admits its first pods before it clears them away:
 // pkg/kubelet/kubelet.go calls sources ready after it has handled their first additions, and the
 // managers' removeStaleState waits for that. The caller holds mu.

@@ -11,7 +11,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// obeys says whether Berth decides on the node.
+// obeys reports whether Berth decides on the node.
 func (o *observer) obeys(node string) bool {
 	return slices.ContainsFunc(o.cluster.specs, func(s hollow.Spec) bool { return s.Name == node && s.NRI })
 }

@@ -116,7 +116,7 @@ func (p *PodPlan) group() *unstructured.Unstructured {
 	}}
 }
 
-// isForeign says whether a pod came by another way than Berth's scheduler, as it is first seen:
+// isForeign reports whether a pod came by another way than Berth's scheduler, as it is first seen:
 // its maker has said so, or the tenant has named its node.
 func isForeign(pod *corev1.Pod) bool {
 	return pod.Labels[foreignLabel] != "" || pod.Namespace == tenant.Namespace && pod.Spec.NodeName != "" && !wire.HasPlacement(pod)

@@ -31,7 +31,7 @@ type result struct {
 	Ways   []*way         `json:"ways,omitempty"`
 }
 
-// has says whether the runs of both schedulers that make a pair are there.
+// has reports whether the runs of both schedulers that make a pair are there.
 func (r *result) has(pair runKey, pods int) bool {
 	return !slices.ContainsFunc(inTurn(0), func(who contestant) bool {
 		pair.Scheduler = who
@@ -182,7 +182,7 @@ type ratioResult struct {
 	BerthBound float64 `json:"berthBound"`
 }
 
-// of says whether the run is one of the ones that are compared.
+// of reports whether the run is one of the ones that are compared.
 func (o *ratioResult) of(r *runResult) bool {
 	return o.Nodes == r.Nodes && o.Load == r.Load && o.Pods == r.Pods && o.Profile == r.Profile
 }

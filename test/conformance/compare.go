@@ -88,7 +88,7 @@ func (c *Comparison) ending(told *oracle.Told, got *cases.Result) {
 	c.Defect = told.Outcome
 }
 
-// foreseen says whether an event reports a defect, directly or in a readmission.
+// foreseen reports whether an event reports a defect, directly or in a readmission.
 func foreseen(e *cases.EventResult) bool {
 	defect := placement.KubeletDefect.String()
 	for i := range e.Readmit {

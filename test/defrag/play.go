@@ -278,7 +278,7 @@ func (p *player) move(ctx context.Context, room *survey.Room, pods []*corev1.Pod
 	return nil
 }
 
-// compare says whether as many replicas run as before, and no holder is left.
+// compare reports whether as many replicas run as before, and no holder is left.
 func (p *player) compare(ctx context.Context, before int) error {
 	ctx, cancel := context.WithTimeout(ctx, settleLimit)
 	defer cancel()
@@ -339,7 +339,7 @@ func (p *player) settle(ctx context.Context) (taken int, err error) {
 	return taken, err
 }
 
-// isSettled says whether nothing is under way now, and how many CPUs are taken.
+// isSettled reports whether nothing is under way now, and how many CPUs are taken.
 func (p *player) isSettled(ctx context.Context) (settled bool, taken int, err error) {
 	s, err := p.survey.Survey(ctx, "")
 	if err != nil {
@@ -363,7 +363,7 @@ func (p *player) isSettled(ctx context.Context) (settled bool, taken int, err er
 	return settled, taken, nil
 }
 
-// waits says whether a scheduler has found no node for the pod.
+// waits reports whether a scheduler has found no node for the pod.
 func waits(pod corev1.Pod) bool {
 	return pod.Spec.NodeName == "" && wire.Unscheduled(&pod).Type != ""
 }

@@ -62,7 +62,7 @@ func (d *load) gang(name string) (all []*corev1.Pod) {
 	return all
 }
 
-// fits says whether the i-th node that obeys could take the pods beside the ones that are bound
+// fits reports whether the i-th node that obeys could take the pods beside the ones that are bound
 // there.
 func (d *load) fits(i int, pods []*corev1.Pod) bool {
 	if len(pods) == 0 {
@@ -89,7 +89,7 @@ func (d *load) fits(i int, pods []*corev1.Pod) bool {
 	return twin.Fits(held, asks...)
 }
 
-// asksElsewhere says whether a pod asks for a resource that the node does not offer.
+// asksElsewhere reports whether a pod asks for a resource that the node does not offer.
 func asksElsewhere(r *placement.Request, offered map[string][]*topology.Device) bool {
 	for i := range r.Containers {
 		for _, q := range r.Containers[i].Devices {

@@ -278,7 +278,7 @@ func (c *chartTest) wantMetrics(t *testing.T, page string) {
 	}
 }
 
-// declared says whether one of our own metrics is declared under the name, with its prefix or
+// declared reports whether one of our own metrics is declared under the name, with its prefix or
 // without, or as a name and a unit.
 func declared(source, name string) bool {
 	if at := strings.LastIndex(name, "_"); at > 0 && strings.Contains(source, strconv.Quote(name[:at])) && strings.Contains(source, strconv.Quote(name[at:])) {

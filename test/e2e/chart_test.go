@@ -662,7 +662,7 @@ func testAnnotatedPods(t *testing.T, helm string, g *guarded) {
 	}
 }
 
-// serves says whether the API server has the kind.
+// serves reports whether the API server has the kind.
 func (g *guarded) serves(t *testing.T, group, kind string) bool {
 	t.Helper()
 	list, err := g.admin.Discovery().ServerResourcesForGroupVersion(group)

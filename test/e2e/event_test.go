@@ -69,7 +69,7 @@ func testEventOfAMixedCluster(t *testing.T, p *schedulerPlane) {
 	}
 }
 
-// isSaid says whether there is such an event about the pod, by the profile that it is for.
+// isSaid reports whether there is such an event about the pod, by the profile that it is for.
 func (s *schedulerTest) isSaid(pods []corev1.Pod, name, reason string) bool {
 	i := slices.IndexFunc(pods, func(p corev1.Pod) bool { return p.Name == name })
 	events, err := s.api.client.EventsV1().Events("default").List(s.Context(), metav1.ListOptions{})

@@ -96,7 +96,7 @@ func phase(p koordinator.ReservationPhase) func(*koordinator.Reservation) bool {
 	return func(r *koordinator.Reservation) bool { return r.Status.Phase == p }
 }
 
-// says says whether a condition of the type has the reason and the text.
+// says reports whether a condition of the type has the reason and the text.
 func says(kind, reason, text string) func(*koordinator.Reservation) bool {
 	return func(r *koordinator.Reservation) bool {
 		return slices.ContainsFunc(r.Status.Conditions, func(c koordinator.ReservationCondition) bool {

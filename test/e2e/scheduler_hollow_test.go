@@ -97,7 +97,7 @@ func (m *moment) see(pod *corev1.Pod) {
 	}
 }
 
-// before says whether the API showed the one before the other.
+// before reports whether the API showed the one before the other.
 func (m *moment) before(other *moment) bool { return m.version != 0 && m.version < other.version }
 
 func (m *moment) String() string {
@@ -114,7 +114,7 @@ func (n *noted) String() string {
 // hearing is how long the scheduler may take to hear of a deletion while its watches hold.
 const hearing = 3 * time.Second
 
-// freed says whether the kubelet had let go of p when it heard of n's Binding, and the scheduler
+// freed reports whether the kubelet had let go of p when it heard of n's Binding, and the scheduler
 // need not have known when it sent that. It lets go at once of a pod that the API does not show any
 // more, although its containers run (HandlePodRemoves of pkg/kubelet/kubelet.go takes it from the
 // pods that GetActivePods returns); one that never ran has nothing to stop. A kubelet whose watch

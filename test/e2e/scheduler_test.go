@@ -411,7 +411,7 @@ func testSchedulerEvictsOne(t *testing.T, p *schedulerPlane) {
 	s.fleet.demandNoSurprise()
 }
 
-// alive says whether the pod runs and is to go on.
+// alive reports whether the pod runs and is to go on.
 func alive(pods []corev1.Pod, name string) bool {
 	return slices.ContainsFunc(pods, func(p corev1.Pod) bool {
 		return p.Name == name && p.Status.Phase == corev1.PodRunning && p.DeletionTimestamp == nil

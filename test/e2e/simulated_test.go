@@ -279,7 +279,7 @@ func (s *simulated) settled(name string) (pod *corev1.Pod) {
 	return pod
 }
 
-// isRefused says whether no node takes the pod, and none may in a moment.
+// isRefused reports whether no node takes the pod, and none may in a moment.
 func (s *simulated) isRefused(pod *corev1.Pod) bool {
 	why := unschedulable([]corev1.Pod{*pod}, pod.Name)
 	return pod.Spec.NodeName == "" && why != "" && !strings.Contains(why, "waiting ")

@@ -38,8 +38,8 @@ func Differ(want, got, nodes []string) string {
 	return fmt.Sprintf("the document has %q, which the output has not, or not there", w[reached])
 }
 
-// matches says whether the output is what the document shows; reached becomes how many of its lines
-// were found at best.
+// matches reports whether the output is what the document shows; reached becomes how many of its
+// lines were found at best.
 func matches(want, got []string, reached *int) bool { return matchFrom(want, got, 0, reached) }
 
 func matchFrom(want, got []string, at int, reached *int) bool {
@@ -106,7 +106,7 @@ func columnsOf(line string) (out []column) {
 	return out
 }
 
-// crosses says whether a line has a word where one column ends and the next begins.
+// crosses reports whether a line has a word where one column ends and the next begins.
 func crosses(line string, columns []column) bool {
 	return slices.ContainsFunc(columns, func(c column) bool { return c.from > 0 && c.from < len(line) && line[c.from-1] != ' ' })
 }

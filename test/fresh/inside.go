@@ -156,12 +156,12 @@ func (n *newcomer) do(ctx context.Context, dir string, s Step, document string) 
 	}
 }
 
-// isQuestion says whether a command changes nothing, however often it runs.
+// isQuestion reports whether a command changes nothing, however often it runs.
 func isQuestion(s Step) bool {
 	return strings.HasPrefix(s.Command, "kubectl berth ") && !strings.Contains(s.Command, "--execute")
 }
 
-// isNo says whether the error is an answer: berth ends with 1 where the answer is no.
+// isNo reports whether the error is an answer: berth ends with 1 where the answer is no.
 func isNo(s Step, err error) bool {
 	exit := (*exec.ExitError)(nil)
 	return isQuestion(s) && errors.As(err, &exit) && exit.ExitCode() == 1

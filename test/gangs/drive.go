@@ -241,7 +241,7 @@ func (d *driver) tick(ctx context.Context) (left int, err error) {
 	return d.act(ctx)
 }
 
-// stuck says whether nothing moves any more, and counts the gangs that have not run.
+// stuck reports whether nothing moves any more, and counts the gangs that have not run.
 func (d *driver) stuck() bool {
 	d.observer.mu.Lock()
 	defer d.observer.mu.Unlock()
@@ -377,8 +377,8 @@ func (d *driver) act(ctx context.Context) (left int, err error) {
 	return left + len(d.singles), nil
 }
 
-// isProbe says whether the gang is the last of the ones that are too large: it stays until nothing
-// else is left, to show that it holds nothing.
+// isProbe reports whether the gang is the last of the ones that are too large: it stays until
+// nothing else is left, to show that it holds nothing.
 func (d *driver) isProbe(a *actor) bool {
 	if !a.TooLarge {
 		return false
@@ -505,7 +505,7 @@ func (d *driver) end(ctx context.Context, a *actor) error {
 	return err
 }
 
-// isGone says whether all pods that were made for the gang are gone.
+// isGone reports whether all pods that were made for the gang are gone.
 func (d *driver) isGone(a *actor) bool {
 	d.observer.mu.Lock()
 	defer d.observer.mu.Unlock()

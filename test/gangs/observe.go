@@ -38,7 +38,7 @@ type result struct {
 	Leftover int `json:"leftover"`
 }
 
-// clean says whether everything is zero that must be.
+// clean reports whether everything is zero that must be.
 func (r *result) clean() bool {
 	return r.PartialPastDeadline+r.Deadlocks+r.Refused+r.Mispredicted+r.Leftover == 0
 }
@@ -191,7 +191,7 @@ func (o *observer) vain(pod *corev1.Pod) string {
 // afterRestart is how long a kubelet that has come back may refuse what it has no record of.
 const afterRestart = 20 * time.Second
 
-// hasRestarted says whether the pod's kubelet has come back just now. The caller holds mu.
+// hasRestarted reports whether the pod's kubelet has come back just now. The caller holds mu.
 func (o *observer) hasRestarted(node string) bool {
 	at, ok := o.restarted[node]
 	return ok && o.now().Sub(at) < afterRestart
@@ -252,9 +252,9 @@ func (o *observer) leave(s *seen, deleted bool) {
 	o.leavers = append(slices.DeleteFunc(o.leavers, func(l *seen) bool { return o.now().Sub(l.left) > time.Minute }), s)
 }
 
-// wasOvertaken says whether every CPU that the pod has and was not promised was that of a pod which
-// was deleted as the Binding was written, or later: an exact promise counts with the pods that
-// nobody was known to delete. The caller holds mu.
+// wasOvertaken reports whether every CPU that the pod has and was not promised was that of a pod
+// which was deleted as the Binding was written, or later: an exact promise counts with the pods
+// that nobody was known to delete. The caller holds mu.
 func (o *observer) wasOvertaken(s *seen) bool {
 	promised, _, err := wire.ReadPlacement(s.pod)
 	if err != nil {

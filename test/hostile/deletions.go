@@ -76,7 +76,7 @@ func (d deletions) of(pod *corev1.Pod) (who []string, err error) {
 	return who, lines.Err()
 }
 
-// about says whether a deletion can have concerned the pod.
+// about reports whether a deletion can have concerned the pod.
 func about(e *auditv1.Event, pod *corev1.Pod) bool {
 	if e.ObjectRef == nil || e.ObjectRef.Namespace != pod.Namespace || e.StageTimestamp.Time.Before(pod.CreationTimestamp.Time) {
 		return false

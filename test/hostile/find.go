@@ -50,7 +50,7 @@ func (f *finder) text(s, path string) {
 	}
 }
 
-// foreign says whether a type belongs to somebody else's machinery.
+// foreign reports whether a type belongs to somebody else's machinery.
 func foreign(t reflect.Type) bool {
 	pkg := t.PkgPath()
 	first, _, _ := strings.Cut(pkg, "/")

@@ -143,7 +143,7 @@ func (w *watcher) see(pod *corev1.Pod) {
 	}
 }
 
-// judge says whether a friendly pod comes to harm. The caller holds mu.
+// judge reports whether a friendly pod comes to harm. The caller holds mu.
 func (w *watcher) judge(s *seen) {
 	if s.told || w.leaving[s.pod.Labels[tenant.UnitLabel]] {
 		return
@@ -302,7 +302,7 @@ func latest(a, b time.Time) time.Time {
 	return b
 }
 
-// cameAll says whether all of these friendly pods have ever been seen.
+// cameAll reports whether all of these friendly pods have ever been seen.
 func (w *watcher) cameAll(pods []types.UID) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -234,7 +234,7 @@ func arrowsBetween(set *token.FileSet, files []*ast.File, pkg *types.Package, in
 	return a
 }
 
-// declared says whether an object belongs to the package as such: a function, method, type,
+// declared reports whether an object belongs to the package as such: a function, method, type,
 // variable or constant. Fields and locals go with their types and functions.
 func declared(pkg *types.Package, o types.Object) bool {
 	if f, ok := o.(*types.Func); ok {

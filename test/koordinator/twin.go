@@ -30,7 +30,7 @@ type need struct {
 // room is what a NUMA node has to give: CPUs that nobody has, CPU time, memory.
 type room struct{ own, milli, memory uint64 }
 
-// fits says whether the machine could take the pod beside the ones that have not ended there.
+// fits reports whether the machine could take the pod beside the ones that have not ended there.
 func (t twin) fits(there []*corev1.Pod, all obeyed.Decisions, pod *corev1.Pod) bool {
 	ask, err := wire.ReadPod(pod)
 	if err != nil || ask.RulesErr != nil {

@@ -48,16 +48,16 @@ func (t twin) fitsWithin(place *placement.Decision, rest *placement.PodAllocatio
 	return true
 }
 
-// heldAlone says whether a place keeps CPUs idle. A template that only preferred that, and does not
-// ask for the CPUs that would stay idle, has a place that keeps none.
+// heldAlone reports whether a place keeps CPUs idle. A template that only preferred that, and does
+// not ask for the CPUs that would stay idle, has a place that keeps none.
 func heldAlone(place *placement.Decision) bool {
 	return slices.ContainsFunc(place.Containers, func(c placement.ContainerDecision) bool { return c.Exclusive != joint.Shareable })
 }
 
-// wantsAlone says whether a pod wants CPUs that nobody else may be beside.
+// wantsAlone reports whether a pod wants CPUs that nobody else may be beside.
 func wantsAlone(r *placement.Request) bool { return r.Rules.CPUs.Exclusive != joint.Shareable }
 
-// sameNeeds says whether two pods of app containers alone ask for the same.
+// sameNeeds reports whether two pods of app containers alone ask for the same.
 func sameNeeds(a, b *placement.Request) bool {
 	if len(a.Containers) != len(b.Containers) {
 		return false

@@ -126,7 +126,7 @@ func (l *Line) Close() { l.server.Close() }
 // Access is what leads here, without credentials.
 func (l *Line) Access() *rest.Config { return &rest.Config{Host: "http://" + l.addr, QPS: -1} }
 
-// IsWatch says whether the request is a watch, which lasts.
+// IsWatch reports whether the request is a watch, which lasts.
 func IsWatch(r *http.Request) bool { return r.URL.Query().Get("watch") != "" }
 
 // BindingOf returns the pod, as namespace and name, whose Binding the request writes; "" where it

@@ -33,7 +33,7 @@ func (s *Standby) Late(by time.Duration) { s.late.Store(int64(by)) }
 // Held counts the pieces of watches that were not passed on at once.
 func (s *Standby) Held() int { return int(s.held.Load()) }
 
-// Leads says whether the replica leads: only a leader writes Leases, which are those of its
+// Leads reports whether the replica leads: only a leader writes Leases, which are those of its
 // election and of its Bindings.
 func (s *Standby) Leads() bool { return time.Now().UnixNano()-s.wrote.Load() < int64(leads) }
 

@@ -53,7 +53,7 @@ type testCase struct {
 	steps []string
 }
 
-// ends says whether containers of the case end by themselves, so many seconds after their start.
+// ends reports whether containers of the case end by themselves, so many seconds after their start.
 // Where the machine is busy one may end before the Job has all its pods, and a policy acts upon a
 // Job that never ran, with Volcano as well. Such a case is played again, alone.
 func (t *testCase) ends() bool {
@@ -62,7 +62,7 @@ func (t *testCase) ends() bool {
 	})
 }
 
-// alone says whether the case changes what others need.
+// alone reports whether the case changes what others need.
 func (t *testCase) alone() bool { return slices.Contains(t.steps, "taint") }
 
 // expectation is how a Job ends with Volcano.

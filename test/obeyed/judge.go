@@ -102,7 +102,7 @@ func (f *Faults) judgeDevices(g *Group, others []Group) {
 	}
 }
 
-// judgeCPUs says whether a container, which holds CPUs or shares them, runs on the ones that
+// judgeCPUs reports whether a container, which holds CPUs or shares them, runs on the ones that
 // another holds alone.
 func (f *Faults) judgeCPUs(g, o *Group, holds bool, alone topology.CPUSet) {
 	name, text := g.UID+"/"+g.Container, fmt.Sprintf("runs on %s, and %s/%s holds %s", g.CPUs, o.UID, o.Container, alone)
@@ -195,7 +195,7 @@ func AloneFor(m *topology.Machine, d *placement.ContainerDecision) topology.CPUS
 	return out
 }
 
-// within says whether the CPUs are of the NUMA nodes of the shares.
+// within reports whether the CPUs are of the NUMA nodes of the shares.
 func within(m *topology.Machine, cpus topology.CPUSet, shares []placement.CPUShare) bool {
 	var nodes topology.CPUSet
 	for _, s := range shares {

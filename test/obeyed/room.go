@@ -17,7 +17,7 @@ type Place struct {
 	Pools []placement.DevicePool
 }
 
-// Room says whether a node could take the pod beside the ones that have not ended there.
+// Room reports whether a node could take the pod beside the ones that have not ended there.
 func Room(on Place, there []*corev1.Pod, all Decisions, pod *corev1.Pod) bool {
 	ask, err := wire.ReadPod(pod)
 	if err != nil || ask.RulesErr != nil {

@@ -40,7 +40,7 @@ func (r room) most(o room) room {
 	return room{max(r.own, o.own), max(r.milli, o.milli), max(r.memory, o.memory), max(r.huge, o.huge)}
 }
 
-// short says whether there is less than nothing.
+// short reports whether there is less than nothing.
 func (r room) short() bool { return r.own < 0 || r.milli < 0 || r.memory < 0 || r.huge < 0 }
 
 // whole is the room with no more CPUs of one's own than there is CPU time for.
@@ -116,7 +116,7 @@ func partOf(c *placement.ContainerRequest, guaranteed bool) part {
 	return p
 }
 
-// asOne says whether it is the pod that is placed, not each of its containers. The nodes' own
+// asOne reports whether it is the pod that is placed, not each of its containers. The nodes' own
 // policy is none.
 func asOne(r *placement.Rules) bool {
 	if exact(r) {
@@ -125,7 +125,7 @@ func asOne(r *placement.Rules) bool {
 	return r.Scope == placement.PodScope && r.Policy != placement.PolicyNone && r.Policy != placement.NodePolicy
 }
 
-// exact says whether a number of NUMA nodes is asked for.
+// exact reports whether a number of NUMA nodes is asked for.
 func exact(r *placement.Rules) bool { return r.NUMANodes > 0 || r.Devices.PerNode > 0 }
 
 // numberOf is the exact number of NUMA nodes for a part; 0 where it does not matter, and -1 where
@@ -160,7 +160,7 @@ func (p *part) count(resource string) (n int64) {
 	return n
 }
 
-// Fits says whether the machine could take the pods, all of one policy, beside what these have.
+// Fits reports whether the machine could take the pods, all of one policy, beside what these have.
 func (t Twin) Fits(there []*placement.Decision, pods ...*placement.Request) bool {
 	now, taken := t.rooms(), map[string]bool{}
 	for _, d := range there {
@@ -222,7 +222,7 @@ func (f *fitting) fold() {
 	f.rooms = []room{sum}
 }
 
-// mixes says whether some parts have CPUs of their own, and others CPU time, or turns.
+// mixes reports whether some parts have CPUs of their own, and others CPU time, or turns.
 func mixes(pods []*placement.Request) bool {
 	n, own, others := 0, false, false
 	for _, r := range pods {
@@ -233,7 +233,7 @@ func mixes(pods []*placement.Request) bool {
 	return n > 1 && own && others
 }
 
-// lacks says whether there is too little in all.
+// lacks reports whether there is too little in all.
 func (f *fitting) lacks(pods []*placement.Request) bool {
 	var sum, all room
 	for _, r := range f.rooms {
@@ -314,12 +314,12 @@ func (f *fitting) assign(rules *placement.Rules, parts []part, got []chosen, oth
 	return false
 }
 
-// together says whether a container runs beside one that is declared after it.
+// together reports whether a container runs beside one that is declared after it.
 func together(before, after placement.ContainerKind) bool {
 	return before == placement.Sidecar || before == placement.App && after == placement.App
 }
 
-// overdrawn says whether some room has too little.
+// overdrawn reports whether some room has too little.
 func (f *fitting) overdrawn(got []chosen) bool {
 	for at := range f.rooms {
 		if f.rooms[at].minus(usedAt(got, at)).short() {
@@ -439,8 +439,8 @@ func (t Twin) narrowest(rules *placement.Rules, p *part, now []room, taken map[s
 	return least
 }
 
-// fitsExactly says whether some set of as many NUMA nodes as a part asks for has room for it. Each
-// gives some of the first that it asks for: CPUs, CPU time, huge pages, memory, devices.
+// fitsExactly reports whether some set of as many NUMA nodes as a part asks for has room for it.
+// Each gives some of the first that it asks for: CPUs, CPU time, huge pages, memory, devices.
 func (t Twin) fitsExactly(rules *placement.Rules, p *part, now []room, taken map[string]bool) bool {
 	n := numberOf(rules, p)
 	if n == 0 {

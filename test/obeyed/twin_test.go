@@ -102,7 +102,7 @@ func TestAgainstTheExhaustiveTwin(t *testing.T) {
 	}
 }
 
-// wide says whether the twin may not know about a pod.
+// wide reports whether the twin may not know about a pod.
 func wide(r *placement.Request) bool {
 	return (r.Rules.Policy == placement.PolicyRestricted || exact(&r.Rules)) && len(partsOf(r)) > 1 || mixes([]*placement.Request{r})
 }

@@ -270,8 +270,8 @@ func isGenerated(t *testing.T, file string) bool {
 	return slices.ContainsFunc(lines[:min(5, len(lines))], func(line string) bool { return strings.Contains(line, "DO NOT EDIT") })
 }
 
-// isMarker says whether a comment speaks to a tool (//go:, //nolint, // +kubebuilder), or is a line
-// of a table or of code, which gofmt indents by a tab.
+// isMarker reports whether a comment speaks to a tool (//go:, //nolint, // +kubebuilder), or is a
+// line of a table or of code, which gofmt indents by a tab.
 func isMarker(text string) bool {
 	return strings.HasPrefix(text, "//\t") || strings.HasPrefix(text, "//go:") || strings.HasPrefix(text, "//nolint") || strings.HasPrefix(text, "// +")
 }

@@ -75,7 +75,7 @@ func (c captured) GetCPUsPaths(dir string) ([]string, error) {
 	return found, nil
 }
 
-// inMask says whether a kernel mask, groups of 32 bits, has a bit set.
+// inMask reports whether a kernel mask, groups of 32 bits, has a bit set.
 func inMask(text string, bit int) bool {
 	groups := strings.Split(text, ",")
 	at := len(groups) - 1 - bit/32

@@ -184,7 +184,7 @@ func (c *cluster) verify(pods []corev1.Pod, machines []*Machine, checked map[str
 	all.Wait()
 }
 
-// judge says whether a pod's Binding was exact, and whether it was wrong.
+// judge reports whether a pod's Binding was exact, and whether it was wrong.
 func (c *cluster) judge(m *Machine, p *corev1.Pod) (exact, wrong int) {
 	promised, found, err := wire.ReadPlacement(p)
 	if err != nil {

@@ -161,8 +161,8 @@ func (r *obeyRun) follow() {
 // plugin, has just started.
 var notOffered = []string{"no healthy devices present", "cannot allocate unregistered device", "previously allocated devices are no longer healthy", "rpc error"}
 
-// isUnoffered says whether a kubelet has refused a pod because it did not know the agent's plugin,
-// after one of the two was killed. Every device plugin has that. The caller holds the lock.
+// isUnoffered reports whether a kubelet has refused a pod because it did not know the agent's
+// plugin, after one of the two was killed. Every device plugin has that. The caller holds the lock.
 func (r *obeyRun) isUnoffered(pod *corev1.Pod) bool {
 	lost, ever := r.lost[pod.Spec.NodeName]
 	return ever && time.Since(lost) < patience && wire.Refused(pod) && pod.Status.Reason == placement.UnexpectedAdmissionError.String() &&
@@ -601,7 +601,7 @@ func (r *obeyRun) waits(pod *corev1.Pod) string {
 	return ""
 }
 
-// room says whether there is room for a pod on a machine: so says the engine, or the exhaustive
+// room reports whether there is room for a pod on a machine: so says the engine, or the exhaustive
 // twin, which knows pods of one container.
 func (r *obeyRun) room(m *Machine, pod *corev1.Pod) bool {
 	there := r.on(m)

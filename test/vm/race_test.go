@@ -188,7 +188,7 @@ func restarted(t *testing.T) (c *cluster, m *Machine, names []string) {
 	return c, m, names
 }
 
-// restartsKeepPods says whether the guest's kubelet is of 1.37 or later.
+// restartsKeepPods reports whether the guest's kubelet is of 1.37 or later.
 func restartsKeepPods(t *testing.T) bool {
 	t.Helper()
 	name, _, err := kubeletRelease(repoRoot)

@@ -59,7 +59,7 @@ type result struct {
 	Leftover int `json:"leftover"`
 }
 
-// clean says whether everything is as it must be.
+// clean reports whether everything is as it must be.
 func (r *result) clean() bool {
 	return r.AsSpecified == r.Jobs && r.Refused+r.Mispredicted+r.Leftover == 0
 }
@@ -280,7 +280,7 @@ func (d *driver) look(ctx context.Context, a *active, job *batch.Job, pods []cor
 	return d.over(ctx, a, "")
 }
 
-// mayChange says whether the end is a phase that a Job can leave again.
+// mayChange reports whether the end is a phase that a Job can leave again.
 func (j *Job) mayChange() bool { return j.End == batch.Pending || j.End == batch.Running }
 
 // compare says what is wrong with a Job for good, or what is still missing for its end.

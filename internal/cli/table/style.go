@@ -64,7 +64,7 @@ func Render(text string, colours bool) string {
 	return b.String()
 }
 
-// Coloured says whether w shows colours: a terminal that can, and nobody has asked for none
+// Coloured reports whether w shows colours: a terminal that can, and nobody has asked for none
 // (no-color.org).
 func Coloured(w io.Writer) bool {
 	f, ok := w.(*os.File)

@@ -243,7 +243,7 @@ func (n *node) fewest(r *placement.Request, since time.Time) int {
 	return n.model.Reach(r, &v).Len()
 }
 
-// admit says whether the node would take the request, which the scheduler counts as milliCPU,
+// admit reports whether the node would take the request, which the scheduler counts as milliCPU,
 // beside all pods that were there since; false also when that is not known.
 func (n *node) admit(r *placement.Request, milliCPU int64, since time.Time) (v placement.Verdict, ok bool) {
 	state := n.model.NewState()
@@ -291,12 +291,12 @@ func (p *placed) decision(uid string) *placement.Decision {
 	return &placement.Decision{UID: uid, Containers: []placement.ContainerDecision{c}}
 }
 
-// has says whether the node has devices of the resource.
+// has reports whether the node has devices of the resource.
 func (n *node) has(resource string) bool {
 	return slices.ContainsFunc(n.pools, func(p placement.DevicePool) bool { return p.Resource == resource })
 }
 
-// hasResources says whether the node has plugins for all devices that are asked for.
+// hasResources reports whether the node has plugins for all devices that are asked for.
 func (n *node) hasResources(r *placement.Request) bool {
 	for i := range r.Containers {
 		for _, d := range r.Containers[i].Devices {

@@ -147,8 +147,8 @@ func checkProfiles(logger klog.Logger, profiles map[string]framework.Framework) 
 	return errors.Join(wrong...)
 }
 
-// outvotes says whether plugins beside scheduler.Tiers can outvote one of its steps, and what their
-// weights add up to. A weight that a chart or a user has chosen on purpose is lawful.
+// outvotes reports whether plugins beside scheduler.Tiers can outvote one of its steps, and what
+// their weights add up to. A weight that a chart or a user has chosen on purpose is lawful.
 func outvotes(scored []config.Plugin) (rivals int64, outvoted bool) {
 	var tiers int64
 	for _, p := range scored {

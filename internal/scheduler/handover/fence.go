@@ -23,7 +23,7 @@ import (
 // (BindingREST.setPodNodeAndMetadata). So a Binding that was sent before can no longer be written.
 const fenceType corev1.PodConditionType = "berth.dev/fenced"
 
-// FencedSince says whether another scheduler has fenced the pod between two of its states.
+// FencedSince reports whether another scheduler has fenced the pod between two of its states.
 func (h *Handover) FencedSince(then, now *corev1.Pod) bool {
 	fence := fenceOf(now)
 	return fence != fenceOf(then) && fence != h.lease.name

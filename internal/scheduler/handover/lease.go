@@ -185,7 +185,7 @@ func (l *bindingsLease) goesOn() bool {
 	return true
 }
 
-// unclaimed says whether the Lease is not ours though nobody has deposed us, and it is a while
+// unclaimed reports whether the Lease is not ours though nobody has deposed us, and it is a while
 // since we asked who leads.
 func (l *bindingsLease) unclaimed() bool {
 	l.mu.Lock()
@@ -244,7 +244,7 @@ func (l *bindingsLease) clear() {
 	}
 }
 
-// beginClear says whether clear has anything to write. giveUp ends that.
+// beginClear reports whether clear has anything to write. giveUp ends that.
 func (l *bindingsLease) beginClear(giveUp context.CancelFunc) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -95,7 +95,7 @@ func (h *Handover) Pace(ctx context.Context, namespace string) (done func(), err
 // first call of Ready.
 func (h *Handover) Synced() { h.synced = h.Clock.Now() }
 
-// Ready says whether pods may be placed. If not, it sees to it that they may soon; Options.Done
+// Ready reports whether pods may be placed. If not, it sees to it that they may soon; Options.Done
 // tells when. Only a leader asks.
 func (h *Handover) Ready(ctx context.Context) bool {
 	if h.state.Load() == leading {

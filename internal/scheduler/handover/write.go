@@ -119,9 +119,9 @@ func (w *write) lookAndSend(ctx context.Context) (final bool, outcome error) {
 	return err == nil, err
 }
 
-// isWritten says whether the pod is bound to the node, and if not for which version of it a Binding
-// would hold. An error other than errUnread is the last word: ErrInDoubt, or that this Binding will
-// never be written.
+// isWritten reports whether the pod is bound to the node, and if not for which version of it a
+// Binding would hold. An error other than errUnread is the last word: ErrInDoubt, or that this
+// Binding will never be written.
 func (w *write) isWritten(ctx context.Context) (bool, error) {
 	pod, err := w.Read(ctx)
 	switch {
@@ -158,7 +158,7 @@ func (w *write) conflict(why string) error {
 	return apierrors.NewConflict(corev1.Resource("pods"), w.pod.Name, errors.New(why))
 }
 
-// definite says whether it is certain that the Binding which was asked for is not written.
+// definite reports whether it is certain that the Binding which was asked for is not written.
 func definite(err error) bool {
 	var not unsent
 	return errors.As(err, &not) || apierrors.IsConflict(err) || apierrors.IsNotFound(err) || apierrors.IsForbidden(err) ||

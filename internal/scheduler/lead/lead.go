@@ -16,7 +16,7 @@ type Gate struct {
 	then []func()
 }
 
-// Leads says whether this process may write and delete.
+// Leads reports whether this process may write and delete.
 func (g *Gate) Leads() bool { return g.open.Load() }
 
 // Open is called before each pod is taken from the scheduling queue: kube-scheduler takes the first

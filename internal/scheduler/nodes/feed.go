@@ -151,8 +151,8 @@ func (f *Feed) podGone(pod *corev1.Pod) {
 	f.forgetOfLost(n)
 }
 
-// counts says whether the pod may hold anything: a kubelet might pin something for it, or Berth has
-// decided for it.
+// counts reports whether the pod may hold anything: a kubelet might pin something for it, or Berth
+// has decided for it.
 func counts(pod *corev1.Pod) bool { return wire.MightPin(pod) || wire.HasPlacement(pod) }
 
 // PodSeen takes a pod in; initial says that it was there when the watch began.

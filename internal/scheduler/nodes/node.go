@@ -62,7 +62,7 @@ func (t *traits) set(mask, value uint32) {
 	}
 }
 
-// trusted says whether the node can be predicted.
+// trusted reports whether the node can be predicted.
 func (h *hotFields) trusted(now, staleAfter time.Duration) bool {
 	return !h.troubled.Load() && now-time.Duration(h.heard.Load()) <= staleAfter
 }
@@ -128,7 +128,7 @@ func (n *Node) Enter(ctx context.Context, number uint64) error { return n.turnst
 // Leave ends what Enter began.
 func (n *Node) Leave() { n.turnstile.leave() }
 
-// TookSince says whether a pod that this scheduler had not placed has come there since.
+// TookSince reports whether a pod that this scheduler had not placed has come there since.
 func (n *Node) TookSince(then time.Time) bool {
 	took := n.took.Load()
 	return took != 0 && took > int64(since(then))
@@ -137,7 +137,7 @@ func (n *Node) TookSince(then time.Time) bool {
 // Obeys says that Berth decides on the node, by the last report that says so legibly.
 func (n *Node) Obeys() bool { return n.hot.obeys.Load() }
 
-// Shunned says whether the Node object that the scheduler's snapshot held last has a taint
+// Shunned reports whether the Node object that the scheduler's snapshot held last has a taint
 // PreferNoSchedule.
 func (n *Node) Shunned() bool { return n.hot.traits.word.Load()&shunned != 0 }
 
@@ -146,11 +146,11 @@ func (n *Node) demand() demand.Level {
 	return demand.Level(n.hot.traits.word.Load()) & demand.MostDemand
 }
 
-// Unshown says whether pods that only the node's report lists have exclusive CPUs
+// Unshown reports whether pods that only the node's report lists have exclusive CPUs
 // (ledger.View.UnshownCPUs).
 func (n *Node) Unshown() bool { return n.hot.changes.Unshown() > 0 }
 
-// Koordlet says whether koordlet carries decisions out on the node, where Berth decides.
+// Koordlet reports whether koordlet carries decisions out on the node, where Berth decides.
 func (n *Node) Koordlet() bool { return n.koordlet.Load() }
 
 // Unmet says why the node cannot keep the rules of a pod that asks for it; "" when it can.
@@ -299,7 +299,7 @@ func (n *Node) confirmed(b *nodestate.Heartbeat) *nodestate.Reading {
 	return n.restored
 }
 
-// refused says whether the newest report has that number and could not be relied on.
+// refused reports whether the newest report has that number and could not be relied on.
 func (n *Node) refused(sequence int64) bool {
 	n.mu.RLock()
 	defer n.mu.RUnlock()

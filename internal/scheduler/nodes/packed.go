@@ -73,7 +73,7 @@ func (p PackedAnswer) rank() rank.Rank {
 	return rank.Rank{Tier: rank.Tier(p) & rank.LastTier, Score: uint8(p >> scoreAt)}
 }
 
-// Admits says whether the node takes the pod.
+// Admits reports whether the node takes the pod.
 func (p PackedAnswer) Admits() bool { return p.Kind() == Takes || p.Kind() == TakesRoughly }
 
 func kindOf(a *ledger.Answer) AnswerKind {

@@ -114,7 +114,7 @@ func (q *Query) recallAmid(n *Node) (PackedAnswer, bool) {
 	return p, known && n.name != q.nominated // the name last: it does not lie in hot
 }
 
-// holds says whether an answer to the pod's shape, given at that count of the node's changes, is
+// holds reports whether an answer to the pod's shape, given at that count of the node's changes, is
 // its answer to the pod.
 func (q *Query) holds(n *Node, p PackedAnswer, count uint32) bool {
 	return p.Kind() != NoAnswer && n.hot.changes.Follows(q.Candidate.Created) && n.hot.changes.Count() == count
@@ -147,7 +147,7 @@ func (q *Query) Ask(n *Node) PackedAnswer {
 	return p
 }
 
-// Confirm says whether a node takes the pod that has said so, and whether it had only estimated.
+// Confirm reports whether a node takes the pod that has said so, and whether it had only estimated.
 // With ask, a node that had is asked in full; else its estimate is believed. A refusal is
 // remembered.
 func (q *Query) Confirm(n *Node, ask bool) (takes, estimated bool) {
@@ -164,8 +164,8 @@ func (q *Query) Confirm(n *Node, ask bool) (takes, estimated bool) {
 	return s.Answer.OK(), true
 }
 
-// Estimates says whether the node is asked for the order of Reserve alone. If Reserve then refuses,
-// the pod is to try another node at once.
+// Estimates reports whether the node is asked for the order of Reserve alone. If Reserve then
+// refuses, the pod is to try another node at once.
 func (q *Query) Estimates(n *Node) bool {
 	return q.table.Large() || q.Candidate.Loose && !rank.IsBusy(n.hot.changes.InFlight())
 }

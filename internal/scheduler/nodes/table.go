@@ -168,8 +168,8 @@ func (t *Table) All(yield func(*Node) bool) {
 	}
 }
 
-// Obeying says whether there is a node on which Berth decides, by what could be read of each node
-// last. Without any, pods for which no kubelet pins anything are nothing to Berth.
+// Obeying reports whether there is a node on which Berth decides, by what could be read of each
+// node last. Without any, pods for which no kubelet pins anything are nothing to Berth.
 func (t *Table) Obeying() bool { return t.obeying.Load() > 0 }
 
 // countObeying counts the node if Berth decides there, and no longer if it does not. The caller
@@ -190,7 +190,7 @@ func (t *Table) countObeying(n *Node) {
 // largeTable makes a large cluster.
 const largeTable = 256
 
-// Large says whether the cluster is so large that a Query estimates.
+// Large reports whether the cluster is so large that a Query estimates.
 func (t *Table) Large() bool { return t.Size() >= largeTable }
 
 // Size is how many nodes there are, or have been at one time.

@@ -135,8 +135,8 @@ func (s *reflectorStore[T]) take(o T) {
 	s.aside[o.GetName()] = o
 }
 
-// mayPass says whether a change of an object is handed on at once: no other is put aside, and not
-// too many came before.
+// mayPass reports whether a change of an object is handed on at once: no other is put aside, and
+// not too many came before.
 func (s *reflectorStore[T]) mayPass(name string) bool {
 	if s.clock == nil {
 		return true

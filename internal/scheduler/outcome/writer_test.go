@@ -379,7 +379,7 @@ func TestPatch(t *testing.T) {
 	}
 }
 
-// says says whether a text has all of these.
+// says reports whether a text has all of these.
 func says(text string, parts ...string) bool {
 	for _, part := range parts {
 		if !strings.Contains(text, part) {

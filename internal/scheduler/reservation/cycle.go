@@ -173,7 +173,7 @@ func (rs *Reservations) Allocated(uid string) string {
 	return ""
 }
 
-// Wants says whether a pod still stands for a Reservation without a place.
+// Wants reports whether a pod still stands for a Reservation without a place.
 func (rs *Reservations) Wants(uid types.UID) bool {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()

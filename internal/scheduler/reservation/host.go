@@ -148,7 +148,7 @@ func (h *host) release(it *item) {
 	}
 }
 
-// same says whether two pods that stand for one place ask for the same.
+// same reports whether two pods that stand for one place ask for the same.
 func same(a, b *corev1.Pod) bool {
 	return slices.EqualFunc(a.Spec.Containers, b.Spec.Containers, func(x, y corev1.Container) bool {
 		return x.Name == y.Name && sameList(x.Resources.Requests, y.Resources.Requests) && sameList(x.Resources.Limits, y.Resources.Limits)

@@ -75,8 +75,8 @@ func (it *item) adopt() {
 	it.say(koordinator.ReservationAvailable, koordinator.ReasonReservationAvailable, "")
 }
 
-// contradicted says whether the object differs from what was concluded: it is not over, or has its
-// place elsewhere.
+// contradicted reports whether the object differs from what was concluded: it is not over, or has
+// its place elsewhere.
 func (it *item) contradicted() bool {
 	r := it.read
 	if r == nil || r.Over() {
@@ -105,12 +105,12 @@ func (it *item) unwind() {
 	}
 }
 
-// opens says whether an owner may be sent to the place if it fits in.
+// opens reports whether an owner may be sent to the place if it fits in.
 func (it *item) opens(pod *corev1.Pod, affinity *wire.ReservationAffinity) bool {
 	return it.stage == placed && !it.unchecked && !it.read.Closed && affinity.Tolerates(it.read, pod)
 }
 
-// fits says whether an owner fits in beside the pods that have some of the place.
+// fits reports whether an owner fits in beside the pods that have some of the place.
 func (it *item) fits(pod *corev1.Pod, owners []*corev1.Pod) bool {
 	return !(it.read.Once && len(owners) > 0) && it.read.Fits(pod, owners)
 }

@@ -18,7 +18,7 @@ func (rs *Reservations) Synced() {
 	rs.users.synced = true
 }
 
-// saysOwner says whether a pod may be bound as an owner: by its own word, or by the Binding's.
+// saysOwner reports whether a pod may be bound as an owner: by its own word, or by the Binding's.
 func saysOwner(pod *corev1.Pod) bool {
 	return pod.Annotations[wire.BoundForAnnotation] != "" || wire.ReadAllocated(pod) != ""
 }

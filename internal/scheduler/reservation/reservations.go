@@ -314,7 +314,7 @@ func (rs *Reservations) Stir() {
 	rs.wakeWhereChanged(hungry)
 }
 
-// tryPending says whether a pod that was tried with the Reservation in vain is yet to be tried
+// tryPending reports whether a pod that was tried with the Reservation in vain is yet to be tried
 // without it. Until then it does not wait, and to wake it would be in vain, too.
 func (rs *Reservations) tryPending(uid types.UID) bool {
 	for _, v := range rs.vain {

@@ -60,7 +60,7 @@ type waiter struct {
 	woken bool
 }
 
-// blames says whether the node can be what keeps the pod off; nil stands for any node.
+// blames reports whether the node can be what keeps the pod off; nil stands for any node.
 func (w *waiter) blames(n Node) bool {
 	if n == nil || w.blamed == nil {
 		return true

@@ -174,7 +174,8 @@ func (w *Waiters) goOn(r *wakeRound) {
 	w.activate(pods)
 }
 
-// tried says whether all that the round has woken have been tried since. The caller holds the lock.
+// tried reports whether all that the round has woken have been tried since. The caller holds the
+// lock.
 func (w *Waiters) tried(r *wakeRound) bool {
 	for uid := range r.woken {
 		if p := w.find(uid); p != nil && p.woken {

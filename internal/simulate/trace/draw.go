@@ -73,7 +73,7 @@ func (d *Draw) tune(byName []int32, pods []Pod, target float64) {
 // AskedGPU is how many thousandths of GPUs the pod asks for in all.
 func (p *Pod) AskedGPU() int64 { return int64(p.GPUs) * p.MilliGPU }
 
-// AskGPUs says whether some pod asks for GPUs.
+// AskGPUs reports whether some pod asks for GPUs.
 func AskGPUs(pods []Pod) bool {
 	return slices.ContainsFunc(pods, func(p Pod) bool { return p.GPUs > 0 })
 }

@@ -223,7 +223,7 @@ func (p *podMaker) rarities(pod *corev1.Pod, guaranteed bool) {
 	}
 }
 
-// hasGate says whether the case sets a feature gate.
+// hasGate reports whether the case sets a feature gate.
 func (p *podMaker) hasGate(name string) bool {
 	_, set := p.config.FeatureGates[name]
 	return set

@@ -133,7 +133,7 @@ func asked(kind *fields.Kind, object map[string]any) (answer, error) {
 	return reader(data), nil
 }
 
-// names says whether a text names the field at a path, or what it is a part of, except for the
+// names reports whether a text names the field at a path, or what it is a part of, except for the
 // whole spec.
 func names(text, path string) bool {
 	text = inBrackets(text)

@@ -104,15 +104,15 @@ func (s *State) gone(g, m int, to stage) {
 	s.pod[g][m], s.admitted[g][m], s.listed[g][m], s.closed[g][m] = to, false, false, false
 }
 
-// marked says whether a Binding in the API tells that the gang was whole.
+// marked reports whether a Binding in the API tells that the gang was whole.
 func (s *State) marked(c *Config, g int) bool {
 	return c.Rules.Has(ClosingMark) && slices.Contains(s.closed[g][:], true)
 }
 
-// ordered says whether the gang's plan holds in one order alone.
+// ordered reports whether the gang's plan holds in one order alone.
 func (c *Config) ordered(g int) bool { return g < int(c.Budget.Ordered) }
 
-// coming says whether a member of a gang that comes in order is on its way to its node: the node
+// coming reports whether a member of a gang that comes in order is on its way to its node: the node
 // takes nobody until a report lists it.
 func (s *State) coming(c *Config, g int) bool {
 	for m := range Members {
@@ -123,7 +123,7 @@ func (s *State) coming(c *Config, g int) bool {
 	return false
 }
 
-// waits says whether a member that has passed waits for the one before it.
+// waits reports whether a member that has passed waits for the one before it.
 func (s *State) waits(c *Config, g, m int) bool {
 	if !c.ordered(g) || m == 0 || s.pod[g][m] != passed {
 		return false

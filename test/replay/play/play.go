@@ -78,8 +78,8 @@ func boot(c *cases.Case, version placement.Version) (*kubelet, error) {
 	return k, nil
 }
 
-// Declined says whether the engine knows that the case's kubelet would start, but not what it would
-// do.
+// Declined reports whether the engine knows that the case's kubelet would start, but not what it
+// would do.
 func Declined(c *cases.Case, version placement.Version) bool {
 	_, err := boot(c, version)
 	var refused *placement.ConfigError
