@@ -16,8 +16,8 @@ const (
 	Admitted
 	// Refused: no state that the node may be in admits the request.
 	Refused
-	// Waiting: some states admit the request and some do not, or there are too many of them: the
-	// next report tells.
+	// Waiting: some states admit the request and some do not, or there are too many states. The
+	// next report will decide.
 	Waiting
 )
 
@@ -26,7 +26,7 @@ func (o Outcome) String() string {
 	return [...]string{"unreported", "admitted", "refused", "waiting", "outcome(?)"}[min(o, Waiting+1)]
 }
 
-// Answer is what a node says to a request. It is comparable.
+// Answer is a node's answer to a request. It is comparable.
 type Answer struct {
 	Outcome Outcome
 	// Wait says why, where the outcome is Waiting.

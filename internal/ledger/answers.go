@@ -6,7 +6,7 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// Candidate is a pod that wants a node.
+// Candidate is a pod that needs a node.
 type Candidate struct {
 	Request *placement.Request
 	// Shape is Ledger.Shape of the request; 0 keeps answers from being remembered.
@@ -26,7 +26,7 @@ type Candidate struct {
 	Wave int
 }
 
-// Question is what a node is asked: would it take the candidate, after everything in flight?
+// Question asks a node if it would admit the candidate after everything in flight.
 type Question struct {
 	Candidate *Candidate
 	// Trial is what is assumed; nil for nothing.
@@ -37,7 +37,7 @@ type Question struct {
 	Estimate bool
 }
 
-// Sample is an answer, and how far it goes.
+// Sample is an answer and its validity.
 type Sample struct {
 	Answer Answer
 	// Count is that of the node's changes when the answer was given.
@@ -53,8 +53,8 @@ type Sample struct {
 	Estimated bool
 }
 
-// Ask answers in full. Answers are remembered until something changes, except for those under a
-// Trial.
+// Ask returns the complete answer. It remembers answers until the node changes, except answers
+// under a Trial.
 func (v View) Ask(q Question) Answer {
 	n := v.n
 	n.mu.Lock()
@@ -65,7 +65,7 @@ func (v View) Ask(q Question) Answer {
 	return n.suppose(q.Trial, q.Candidate)
 }
 
-// Sample is Ask for those who remember the answer, or for whom an estimate is enough.
+// Sample is Ask for callers that remember the answer, or that need only an estimate.
 func (v View) Sample(q Question) Sample {
 	n := v.n
 	n.mu.Lock()
@@ -84,11 +84,11 @@ func (v View) Sample(q Question) Sample {
 	return Sample{Answer: a, Count: n.changes.Count(), Repeats: repeats, Lasts: repeats && c.Created > n.newest}
 }
 
-// Shift asks again and says what the node answered before the last change. What is not remembered
-// is Unreported, and so is an admission that Shift did not give: anyone who waits for the node to
-// take it has to be told again. Others may have asked after the change that Shift was to report,
-// and changed the node since. Where UnshownCPUs counts any, who waits may be kept off by them
-// (Unshown) whatever the node answers, and is told again after the next change.
+// Shift asks again, and also returns the answer before the last change. before is Unreported if it
+// is not remembered, or if it was an admission that Shift did not return: a pod that waits for the
+// node must be woken again. Other callers may have asked after the change, and changed the node
+// since. If UnshownCPUs is not 0, pods may have to wait for these CPUs (Unshown) whatever the
+// answer is, and are woken again after the next change.
 func (n *Node) Shift(c *Candidate) (before, now Answer) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -5,9 +5,9 @@ import (
 	"sync/atomic"
 )
 
-// ChangeCounter tells without a lock whether an answer of a Node still holds. It does while the
-// count is the same and the candidate follows every pod in flight. It is a hint: a caller that acts
-// on an answer asks again, as Reserve does.
+// ChangeCounter shows without a lock whether an answer of a Node is still valid: the count must be
+// the same, and the candidate must follow every pod in flight. It is only a hint. A caller that
+// acts on an answer asks again, as Reserve does.
 type ChangeCounter struct {
 	// state is the count, and in the lower half the StateID: 0 while nobody has asked for it at
 	// this count.
@@ -39,7 +39,7 @@ func (h *horizon) set(newest int64, flight int) {
 	h.changes.flight.Store(int32(flight))
 }
 
-// Count returns how many changes there were.
+// Count returns the number of changes.
 func (c *ChangeCounter) Count() uint32 { return uint32(c.state.Load() >> 32) }
 
 // Load returns the count, and the StateID if it is known.
@@ -48,7 +48,7 @@ func (c *ChangeCounter) Load() (count uint32, id StateID) {
 	return uint32(v >> 32), StateID(v)
 }
 
-// Bump counts a change: answers given before do not hold any more.
+// Bump counts a change. Earlier answers are no longer valid.
 func (c *ChangeCounter) Bump() {
 	for {
 		old := c.state.Load()
@@ -70,9 +70,9 @@ func (c *ChangeCounter) identify(count uint32, id StateID) {
 // order.
 func (c *ChangeCounter) Follows(created int64) bool { return created > c.newest.Load() }
 
-// InFlight says how many pods that could be pinned are in flight, as of the last answer. Nobody
-// waits for them where Berth decides: there it says 0.
+// InFlight returns how many pods that could be pinned are in flight, as of the last answer. If
+// Berth decides it returns 0, because no pod waits for them.
 func (c *ChangeCounter) InFlight() int { return int(c.flight.Load()) }
 
-// Unshown is View.UnshownCPUs as of the last change, where nobody is known elsewhere.
+// Unshown returns View.UnshownCPUs as of the last change, without pods that are known elsewhere.
 func (c *ChangeCounter) Unshown() int { return int(c.unshown.Load()) }

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Check says which invariant of the account does not hold: lists and stages agree, turns ascend,
-// every possible state is sound, and what was cached equals what is computed again.
+// Check returns an error if an invariant of the account is violated: lists and stages agree, turns
+// ascend, every possible state is sound, and cached values equal recomputed ones.
 func (v View) Check() error {
 	n := v.n
 	n.mu.Lock()

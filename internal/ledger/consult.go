@@ -229,8 +229,8 @@ func (o *outlook) consultOwner(c *Candidate, h *holding, d *placement.Decision) 
 	return t.result()
 }
 
-// Trial is a question of the form "what if": without some pods of the node, with some others. The
-// zero value changes nothing. A Trial changes no Node.
+// Trial modifies a question: the node is asked as if it were without some pods and with some
+// others. The zero value changes nothing. A Trial does not change the Node.
 type Trial struct {
 	// Without lists pods to be taken away. With any, those are away too that the API no longer has:
 	// the question is who else would have to go, and their kubelet lets go of them by itself.

@@ -7,9 +7,9 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// Fork returns an account of its own that goes on from this one: what is reserved there is reserved
-// there alone. A plan tries there what it is to reserve here, so that both give the same answers.
-// Forks are short-lived: no report and no pod is heard of there.
+// Fork returns an independent copy of the account. A plan reserves on the fork first, and later on
+// the node with the same answers. Forks are short-lived: they receive no reports and no news of
+// pods.
 func (n *Node) Fork() *Node {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -31,10 +31,10 @@ func (n *Node) Fork() *Node {
 	return f
 }
 
-// ForkWithout returns an account that begins where this one will be when everything in flight has
-// been admitted, some pods have gone, and a report tells so. It is for the question who would have
-// to be evicted. Of the states that are possible it is the likeliest: nobody else ends meanwhile.
-// It returns false where too much is open: a report will tell, and costs nobody anything.
+// ForkWithout returns the account as it will be when everything in flight is admitted, the given
+// pods are gone, and a report shows this. It serves the search for pods to evict. It uses the
+// likeliest of the possible states: no other pod ends meanwhile. It returns false if too much is
+// uncertain; then the next report will help without an eviction.
 func (n *Node) ForkWithout(uids ...string) (*Node, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -93,7 +93,7 @@ func (l *lives) fork() lives {
 	return out
 }
 
-// Holds reports whether Reserve has taken the pod in, and its Binding was not posted.
+// Holds reports whether the pod is reserved and its Binding is not posted.
 func (n *Node) Holds(uid string) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()

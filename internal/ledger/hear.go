@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// See takes in what the API says about a bound pod. It says whether anything changed, and how its
-// promise turned out if only this was missing to know it.
+// See records what the API shows about a bound pod. It reports whether anything changed, and the
+// outcome of the pod's promise if it is now known.
 func (n *Node) See(s Sighting) (changed bool, outcome *PromiseOutcome) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -18,8 +18,7 @@ func (n *Node) See(s Sighting) (changed bool, outcome *PromiseOutcome) {
 	return changed, outcome
 }
 
-// Glance is See for a pod that the ledger knows well: it says true when there is nothing to be
-// learned.
+// Glance is a fast check before See: it returns true if the ledger already knows all of this.
 func (n *Node) Glance(uid string, ending, mortal bool) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -32,9 +31,9 @@ func (n *Node) Glance(uid string, ending, mortal bool) bool {
 	return true
 }
 
-// Gone says that the API does not have the pod any more, as of now. What the node holds for it
-// stays held until a report drops it. A pod that no report has listed is forgotten as ForgetGone
-// says. It returns the outcome that See does.
+// Gone records that the API no longer has the pod, as of now. The node keeps holding the pod's
+// resources until a report drops it. ForgetGone later forgets a pod that no report has listed. Gone
+// returns an outcome as See does.
 func (n *Node) Gone(uid string, now time.Time) (outcome *PromiseOutcome) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -59,9 +58,9 @@ func (n *Node) Gone(uid string, now time.Time) (outcome *PromiseOutcome) {
 	return outcome
 }
 
-// Accept takes a report in, whatever its sequence, and says how the promises turned out that it
-// settles, by UID. The first one settles what was bound before we began and tells nothing: nobody
-// knows what came between. That it is newer than the one before is for the caller to judge.
+// Accept takes in a report and returns the outcomes of the promises that it settles, by UID. The
+// first report returns no outcomes for pods that were bound before, because what happened since is
+// not known. The caller must check that the report is newer than the last one.
 func (n *Node) Accept(r *Report) []PromiseOutcome {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -90,9 +89,8 @@ func (n *Node) Accept(r *Report) []PromiseOutcome {
 	return outcomes
 }
 
-// Withdraw says that there is no report that can be relied on. Pods that it listed, and that the
-// API no longer has, are forgotten: the next report lists the ones that the kubelet still holds,
-// and there need not be a next one.
+// Withdraw records that the node has no usable report. Pods of the last report that the API no
+// longer has are forgotten: a next report would list them again, and there may never be one.
 func (n *Node) Withdraw() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -105,12 +103,11 @@ func (n *Node) Withdraw() {
 	n.changed()
 }
 
-// ForgetGone forgets the pods in flight that the API has not had for that long, and says whether
-// there were any. It is for the moment at which the agent gives a sign of life: a pod that it does
-// not list by then never reached the kubelet or has left it. Where there is no report, and may be
-// no agent, it is for a time after which no kubelet comes upon a pod: its watch has told it, or was
-// broken and begun again. Where there is no Node either, a short while is enough: nothing is
-// decided before a Node and a report have come.
+// ForgetGone forgets the pods in flight that left the API longer ago than after, and reports
+// whether there were any. Call it when the agent gives a sign of life: a pod that the agent does
+// not list by then never reached the kubelet or has left it. Without a report, after must be so
+// long that the kubelet's watch has certainly passed the pod. Without a Node a short time is
+// enough, because nothing is decided before a Node and a report exist.
 func (n *Node) ForgetGone(now time.Time, after time.Duration) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()

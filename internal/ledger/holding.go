@@ -8,15 +8,14 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// Holding is a place that is held on a node for pods to come, its owners (a Reservation of
-// Koordinator's).
+// Holding is a place on a node that is held for future pods, its owners (a Koordinator
+// Reservation).
 //
-// Where Berth decides, the place is CPUs and amounts on NUMA nodes. Others do not get what owners
-// have taken from it until the owners have left. So nothing counts down: what is left follows from
-// the place and the owners.
+// If Berth decides, the place is CPUs and amounts on NUMA nodes. What owners have taken stays
+// theirs until they have left. No rest is stored: it follows from the place and the owners.
 //
-// Where a kubelet decides nobody can hold CPUs. There a pod is taken only if what is left for the
-// owners would still be admitted after it.
+// If a kubelet decides, CPUs cannot be held. A pod is then admitted only if the rest for the owners
+// would still be admitted after it.
 type Holding struct {
 	// UID is that of the object, and of no pod.
 	UID string
@@ -84,8 +83,8 @@ func (all holdings) fork() holdings {
 	return out
 }
 
-// Hold takes a place in, or what is known about it now. A pod with its UID that was reserved, to
-// find the place, is gone.
+// Hold adds or updates a Holding. It removes the reserved pod with the same UID that was used to
+// find the place.
 func (n *Node) Hold(h Holding) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -104,8 +103,8 @@ func (n *Node) Hold(h Holding) {
 	n.changed()
 }
 
-// Release ends a Holding, or takes the pod back that was looking for its place. It says whether
-// there was one.
+// Release ends a Holding, or removes the reserved pod that was looking for its place. It reports
+// whether there was one.
 func (n *Node) Release(uid string) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -120,7 +119,7 @@ func (n *Node) Release(uid string) bool {
 	return there || p != nil
 }
 
-// Promised returns what a reserved pod was promised; false where there is none.
+// Promised returns what a reserved pod was promised; false if there is no such pod.
 func (n *Node) Promised(uid string) (placement.Decision, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -131,8 +130,9 @@ func (n *Node) Promised(uid string) (placement.Decision, bool) {
 	return p.promise.Decision.Clone(), true
 }
 
-// ReserveOwner is Reserve for an owner, of what is held. Where Berth decides it gets that, or that
-// and the rest from the node (placement.DecideWithin, DecideBeyond), or nothing.
+// ReserveOwner is Reserve for an owner of a Holding. If Berth decides, the owner gets resources of
+// the Holding, and possibly the rest from the node (placement.DecideWithin, DecideBeyond), or
+// nothing.
 func (n *Node) ReserveOwner(c *Candidate, held string, d *placement.Decision) Answer {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -155,7 +155,7 @@ func (n *Node) ReserveOwner(c *Candidate, held string, d *placement.Decision) An
 	return a
 }
 
-// AskOwner answers for an owner: may it have its place of what is held?
+// AskOwner is Ask for an owner of a Holding.
 func (v View) AskOwner(c *Candidate, held string) Answer {
 	n := v.n
 	n.mu.Lock()
@@ -167,8 +167,8 @@ func (v View) AskOwner(c *Candidate, held string) Answer {
 	return n.consultOwner(c, h, nil)
 }
 
-// Displaced says why a Holding does not have all of its place, "" where it does, and whether there
-// is a report to say it by.
+// Displaced returns why a Holding does not have all of its place, "" if it does. known is false
+// without a report.
 func (v View) Displaced(uid string) (why string, known bool) {
 	n := v.n
 	n.mu.Lock()
@@ -181,8 +181,7 @@ func (v View) Displaced(uid string) (why string, known bool) {
 	return h.displaced, true
 }
 
-// Knows reports whether the pod is on its way to the node, or there: nobody else has anything of a
-// Holding.
+// Knows reports whether the pod is on the node or on its way to it. Only such pods use a Holding.
 func (v View) Knows(uid string) bool {
 	n := v.n
 	n.mu.Lock()

@@ -2,12 +2,11 @@ package ledger
 
 import "github.com/berth-dev/berth/placement"
 
-// Ledger is what the accounts of all nodes share: numbers for requests and for states that are
-// equal. The zero value is empty and ready; it is safe for concurrent use.
+// Ledger is shared by the accounts of all nodes: it numbers equal requests and equal states. The
+// zero value is ready to use. It is safe for concurrent use.
 type Ledger struct{ shapes, stateIDs numbers }
 
-// Open returns an empty account. Its changes are counted by c; nil stands for a counter that nobody
-// reads.
+// Open returns an empty account whose changes are counted by c, which may be nil.
 func (l *Ledger) Open(c *ChangeCounter) *Node {
 	if c == nil {
 		c = new(ChangeCounter)
@@ -15,7 +14,7 @@ func (l *Ledger) Open(c *ChangeCounter) *Node {
 	return newNode(c, &l.stateIDs, facts{})
 }
 
-// Shape returns what the request has in common with others that get the same verdicts.
+// Shape returns the shape of the request. Requests with the same shape get the same verdicts.
 func (l *Ledger) Shape(r *placement.Request) Shape {
 	return Shape(l.shapes.of(nil, maxShapes, func(b []byte) []byte { return requestKey(b, r) }))
 }

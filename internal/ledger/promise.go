@@ -6,14 +6,14 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// Promise is the decision that a Binding carried.
+// Promise is the decision in a Binding.
 type Promise struct {
 	Decision placement.Decision
 	// Exact says that CPUs, memory and devices were promised, not only the admission.
 	Exact bool
 }
 
-// PromiseOutcome says how a promise turned out once a report listed the pod.
+// PromiseOutcome is the result of comparing a promise with the report that lists the pod.
 type PromiseOutcome struct {
 	UID string
 	// Exact says that CPUs, memory and devices were promised.

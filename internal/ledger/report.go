@@ -6,18 +6,18 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// Fate says what the agent knows about a pod in its report.
+// Fate is what the agent knows about a pod in its report.
 type Fate uint8
 
 const (
 	// Alive is the zero value: the kubelet has admitted the pod, and it runs or will.
 	Alive Fate = iota
-	// Over: the pod has ended. What the kubelet's books still hold for it is released before the
-	// next admission.
+	// Over: the pod has ended. What the kubelet still holds for it is released before the next
+	// admission.
 	Over
-	// Rejected: the kubelet refused the pod; the rest is as for Over.
+	// Rejected: the kubelet refused the pod; otherwise as Over.
 	Rejected
-	// Untold: the books name a pod that the agent does not know.
+	// Untold: the kubelet's books contain a pod that the agent does not know.
 	Untold
 )
 
@@ -57,8 +57,8 @@ type listing struct {
 	alloc placement.PodAllocation
 }
 
-// NewReport checks a snapshot against the model and makes a report of it. Fates holds the pods of
-// the snapshot that are not Alive. The error names what contradicts itself.
+// NewReport checks a snapshot against the model and makes a report of it. fates has the pods of the
+// snapshot that are not Alive. The error names the contradiction.
 func NewReport(seq int64, m *placement.Model, snap *placement.Snapshot, fates map[string]Fate) (*Report, error) {
 	state, err := m.StateOf(snap)
 	if err != nil {

@@ -12,8 +12,9 @@ import (
 // since.
 var ErrNotReserved = errors.New("the pod is not reserved on this node")
 
-// Reserve decides for the candidate after everything in flight and takes it in if it is admitted.
-// Repeated for the same pod it starts again. d receives the decision of the likeliest state.
+// Reserve decides about the candidate after everything in flight, and reserves the pod if it is
+// admitted. For a pod that is already reserved it starts again. d receives the decision of the
+// likeliest state.
 func (n *Node) Reserve(c *Candidate, d *placement.Decision) Answer {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -60,7 +61,7 @@ func (n *Node) restore(before *pod) bool {
 	return true
 }
 
-// Loosen promises no CPUs to a reserved pod, as if it had been reserved as Loose.
+// Loosen removes the promise of CPUs from a reserved pod, as if it had been reserved as Loose.
 func (n *Node) Loosen(uid string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -97,9 +98,9 @@ type Posting struct {
 	Report int64
 }
 
-// Post decides again for a reserved pod, after the pods whose Bindings were written before and no
-// others. If it is still admitted it gets the next turn: from now on its Binding may have been
-// written. The caller writes one Binding at a time. d receives the decision and keeps it.
+// Post decides again about a reserved pod, after only the pods whose Bindings were written before.
+// If it is still admitted it gets the next turn, and its Binding counts as possibly written. The
+// caller writes one Binding at a time. d receives the decision.
 func (n *Node) Post(uid string, d *placement.Decision) (Posting, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -139,9 +140,8 @@ func (n *Node) postNext(p *pod, promise *Promise) {
 	}
 }
 
-// Reconsider decides once more for a posted pod whose Binding has to be written again, with what is
-// known by now. The decision stays. It is no longer exact where it is not certain, or another would
-// be made now.
+// Reconsider decides once more about a posted pod whose Binding must be written again. The decision
+// stays, but it is no longer exact if it is not certain, or if another one would be made now.
 func (n *Node) Reconsider(uid string) Answer {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -163,8 +163,8 @@ func (n *Node) Reconsider(uid string) Answer {
 	return a
 }
 
-// Forget takes a pod back whose Binding was not written. A pod that is not there, or that the API
-// has shown bound, is left alone.
+// Forget removes a pod whose Binding was not written. It ignores an unknown pod, and one that the
+// API has shown as bound.
 func (n *Node) Forget(uid string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -174,9 +174,9 @@ func (n *Node) Forget(uid string) {
 	}
 }
 
-// Doubt says that nobody knows whether the Binding of a posted pod was written. The pod is afloat
-// until the API tells, or ForgetGone forgets it, which counts from the moment given: the last at
-// which the Binding can still be written.
+// Doubt records that the Binding of a posted pod may or may not have been written. The pod is
+// afloat until the API shows it, or until ForgetGone forgets it. until is the last moment at which
+// the Binding can still be written.
 func (n *Node) Doubt(uid string, until time.Time) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -133,9 +133,8 @@ func (p *pod) settlePromise(r *Report) (o PromiseOutcome, settled bool) {
 	return o, judged
 }
 
-// Obeyed reports whether a report shows each container that it lists where it was promised to be,
-// with the devices that it was promised where the report lists any. One that does not run is not
-// listed.
+// Obeyed reports whether a report shows each listed container on its promised CPUs and memory, and
+// with its promised devices if the report lists devices. Containers that do not run are not listed.
 func Obeyed(d *placement.Decision, shown *placement.PodAllocation) bool {
 	return !slices.ContainsFunc(shown.Containers, func(c placement.ContainerAllocation) bool {
 		promised := decisionOf(d, c.Name)
@@ -146,9 +145,8 @@ func Obeyed(d *placement.Decision, shown *placement.PodAllocation) bool {
 	})
 }
 
-// Kept reports whether the node handed out what was promised. Containers that hold nothing need not
-// be listed. Memory of init containers that have finished is freed before anyone looks, so it is
-// not compared.
+// Kept reports whether the node assigned what was promised. Containers that hold nothing need not
+// be listed. Memory of finished init containers is freed early, so it is not compared.
 func Kept(d *placement.Decision, found *placement.PodAllocation) bool {
 	for i := range d.Containers {
 		c := &d.Containers[i]

@@ -6,9 +6,8 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// Shape stands for everything in a Request that decides about its verdict: two requests of the same
-// shape get the same verdict on the same state. The zero Shape means "not interned": it is never
-// cached.
+// Shape numbers everything in a Request that determines its verdict: two requests of the same shape
+// get the same verdict on the same state. The zero Shape means "not interned" and is never cached.
 type Shape uint64
 
 // maxShapes bounds how many shapes are known at one time.

@@ -2,7 +2,7 @@ package ledger
 
 import "github.com/berth-dev/berth/placement"
 
-// Sighting is what the API says about a bound pod.
+// Sighting is what the API shows about a bound pod.
 type Sighting struct {
 	UID     string
 	Request *placement.Request
@@ -24,21 +24,21 @@ type Sighting struct {
 	Inherited bool
 }
 
-// Phase is how far a pod's life has come, as the API shows it. The order matters: where two are
-// known of a pod, the later one counts.
+// Phase is the phase of a pod's life, as the API shows it. If two are known of a pod, the later one
+// counts.
 type Phase uint8
 
 const (
-	// Bound is the zero value: it is bound to the node.
+	// Bound: the pod is bound to the node. The zero value.
 	Bound Phase = iota
 	// Ending: it is bound, and being deleted.
 	Ending
 	// Ended: its containers have stopped, and none starts again.
 	Ended
-	// Elsewhere: it is bound to another node; only the UID matters then. A pod whose Binding to
-	// this node was in doubt is forgotten.
+	// Elsewhere: it is bound to another node. Only the UID matters. A pod whose Binding to this
+	// node was in doubt is forgotten.
 	Elsewhere
 )
 
-// Ending says that the pod is being deleted or has ended.
+// Ending reports whether the pod is being deleted or has ended.
 func (s *Sighting) Ending() bool { return s.Phase == Ending || s.Phase == Ended }

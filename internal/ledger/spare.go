@@ -5,7 +5,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Spare is what surrounds a pod that a node would admit, in the node's likeliest state.
+// Spare is what a node would have left next to an admitted pod, in its likeliest state.
 type Spare struct {
 	// Reach is the NUMA nodes over which the pod would be spread (placement.Model.Reach).
 	Reach topology.NUMASet
@@ -30,8 +30,8 @@ type Spare struct {
 	OwnFit bool
 }
 
-// Spare says what would surround a pod that was admitted with the verdict. It returns false, and
-// leaves s as it is, where the state is not known.
+// Spare fills s with what would be left next to a pod that is admitted with the verdict. It returns
+// false, and does not change s, if the state is not known.
 func (v View) Spare(r *placement.Request, verdict *placement.Verdict, s *Spare) bool {
 	v.n.mu.Lock()
 	defer v.n.mu.Unlock()
@@ -43,7 +43,7 @@ func (v View) Spare(r *placement.Request, verdict *placement.Verdict, s *Spare) 
 	return true
 }
 
-// Fill says what would surround a pod that a node in the state admits with the verdict.
+// Fill sets s to what would be left next to a pod that a node in the state admits with the verdict.
 func (s *Spare) Fill(m *placement.Model, state *placement.State, r *placement.Request, verdict *placement.Verdict) {
 	s.Reach, s.Strictness = m.Reach(r, verdict), m.Strictness(r)
 	s.CPUs = state.FreeCPUs()
@@ -55,8 +55,8 @@ func (s *Spare) Fill(m *placement.Model, state *placement.State, r *placement.Re
 	s.Fit, s.OwnFit = state.Fit(s.Reach)
 }
 
-// Outline is what is free on a node whose state is known. It bounds what the node can give to
-// whoever follows its pods in flight.
+// Outline is what is free on a node whose state is known. It bounds what the node can give to pods
+// after those in flight.
 type Outline struct {
 	Model *placement.Model
 	Rooms []Room
@@ -72,8 +72,8 @@ type Room struct {
 	Free, All int32
 }
 
-// Outline says what is free on each NUMA node of the machine. It returns nil where the node may be
-// in several states, where places are held for others, and where Berth decides.
+// Outline returns what is free on each NUMA node of the machine. It returns nil if the node may be
+// in several states, if it has Holdings, or if Berth decides.
 func (v View) Outline(m *topology.Machine) *Outline {
 	n := v.n
 	n.mu.Lock()
@@ -110,9 +110,9 @@ func newOutline(numaNodes int) *Outline {
 	return &beside.Outline
 }
 
-// Hope says what would surround the candidate on a node that has it wait, if all pods on their way
-// came in the order of their Bindings and none of the others left. It returns false where that
-// state would refuse one of them, or the candidate. Nothing may be decided by it.
+// Hope returns the Spare of a candidate that must wait for the node, for the case that all pods on
+// their way arrive in the order of their Bindings and no other pod leaves. It returns false if that
+// state would refuse one of them or the candidate. It must not be used for decisions.
 func (v View) Hope(c *Candidate) (s Spare, known bool) {
 	n := v.n
 	n.mu.Lock()

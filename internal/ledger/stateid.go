@@ -9,10 +9,10 @@ import (
 // maxStateIDs bounds how many states are known at one time.
 const maxStateIDs = 1 << 13
 
-// StateID is a number for everything that decides what a node answers to candidates that follow its
-// pods in flight. Nodes with one StateID give the same Answer, and have the same Spare. Most nodes
-// of a large cluster share theirs with many others, so the answer of one is the answer of all. Zero
-// is none: ask the node.
+// StateID numbers everything that determines a node's answers to candidates that follow its pods in
+// flight. Nodes with equal StateIDs give the same Answer and have the same Spare. Most nodes of a
+// large cluster share theirs with many others, so one answer serves all of them. Zero means none:
+// ask the node.
 type StateID uint32
 
 // Stamp is the state of a node at one count of its changes.
@@ -23,7 +23,7 @@ type Stamp struct {
 	Model *placement.Model
 }
 
-// Stamp finds out the state of the node, and shows it in its ChangeCounter.
+// Stamp determines the state of the node and stores it in its ChangeCounter.
 func (v View) Stamp() Stamp {
 	n := v.n
 	n.mu.Lock()

@@ -8,11 +8,11 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// View asks and reads a node, and changes nothing. Each method sees the node at one moment, and two
-// may see two.
+// View reads a node and does not change it. Each method sees a consistent node; the node may change
+// between two calls.
 type View struct{ n *Node }
 
-// View returns the reading side of the node.
+// View returns a read-only view of the node.
 func (n *Node) View() View { return View{n} }
 
 // Report returns the last report, or nil.
@@ -22,15 +22,14 @@ func (v View) Report() *Report {
 	return v.n.report
 }
 
-// Idle says that nothing is known about the node: it has no report, and no pods.
+// Idle reports whether the node has no report and no pods.
 func (v View) Idle() bool {
 	v.n.mu.Lock()
 	defer v.n.mu.Unlock()
 	return v.n.report == nil && len(v.n.pods) == 0 && len(v.n.holdings) == 0
 }
 
-// Explain says why the likeliest state refuses the request, and whether there is one to explain
-// from.
+// Explain explains why the likeliest state refuses the request; false without a report.
 func (v View) Explain(r *placement.Request) (placement.Refusal, bool) {
 	v.n.mu.Lock()
 	defer v.n.mu.Unlock()
@@ -52,7 +51,7 @@ func (v View) Advise(r *placement.Request, fits func(*placement.Request) bool) (
 	return placement.Advise(s, r, fits), true
 }
 
-// Snapshot returns the likeliest state after everything in flight, and whether there is one.
+// Snapshot returns the likeliest state after everything in flight; false if there is none.
 func (v View) Snapshot() (placement.Snapshot, bool) {
 	v.n.mu.Lock()
 	defer v.n.mu.Unlock()
@@ -63,7 +62,7 @@ func (v View) Snapshot() (placement.Snapshot, bool) {
 	return s.Snapshot(), true
 }
 
-// CouldTake is placement.State.CouldTake of the likeliest state; false where there is none.
+// CouldTake is placement.State.CouldTake of the likeliest state; false if there is none.
 func (v View) CouldTake(r *placement.Request) bool {
 	v.n.mu.Lock()
 	defer v.n.mu.Unlock()
@@ -71,8 +70,8 @@ func (v View) CouldTake(r *placement.Request) bool {
 	return s != nil && s.CouldTake(r)
 }
 
-// AppendKind appends what the likeliest state has of devices (placement.State.AppendPoolsKey), and
-// returns the Model; nil where there is no such state.
+// AppendKind appends the devices of the likeliest state (placement.State.AppendPoolsKey) and
+// returns the Model; nil if there is no such state.
 func (v View) AppendKind(b []byte) ([]byte, *placement.Model) {
 	v.n.mu.Lock()
 	defer v.n.mu.Unlock()
@@ -83,9 +82,9 @@ func (v View) AppendKind(b []byte) ([]byte, *placement.Model) {
 	return s.AppendPoolsKey(b), v.n.report.Model
 }
 
-// Room returns how many pods like the candidate the node takes one after the other, at most limit.
-// It goes by the states that the node may be in now. Reserving the pods can open more of them, so
-// that the node takes some of the pods after its next report alone: it never takes more than Room.
+// Room returns how many pods like the candidate the node admits one after another, at most limit.
+// It uses the states that are possible now. Reserving pods can make more states possible, so the
+// node may admit some of the pods only after its next report. It never admits more than Room.
 func (v View) Room(c *Candidate, limit int) int {
 	v.n.mu.Lock()
 	defer v.n.mu.Unlock()
@@ -106,9 +105,9 @@ func (v View) Room(c *Candidate, limit int) int {
 	return limit
 }
 
-// Apart says whether, of the pods like the candidate that were created in its second, the node
-// takes one and keeps the others off until a report. It promises the one its CPUs, and the kubelet
-// may admit the others before it.
+// Apart reports whether the node admits only one of the pods like the candidate that were created
+// in its second, and has the others wait for a report. It promises the first one its CPUs, and the
+// kubelet might admit the others before it.
 func (v View) Apart(c *Candidate) bool {
 	v.n.mu.Lock()
 	defer v.n.mu.Unlock()
@@ -118,8 +117,8 @@ func (v View) Apart(c *Candidate) bool {
 	return v.n.admit(c).Exact && !inert(v.n.report.Model, c.Request)
 }
 
-// Flooded says why every pod waits for the node's next report, whatever it asks for;
-// WaitsForNothing if none does.
+// Flooded returns why every pod waits for the node's next report, whatever it requests;
+// WaitsForNothing if that is not so.
 func (v View) Flooded() Wait {
 	v.n.mu.Lock()
 	defer v.n.mu.Unlock()
@@ -134,8 +133,8 @@ func (v View) Flooded() Wait {
 }
 
 // UnshownCPUs counts the exclusive CPUs of pods that only the report lists: the API has not shown
-// them, and nobody here has placed them. Pods that are known elsewhere do not count. Where Berth
-// decides, or the report tells amounts alone, it is 0.
+// them, and this scheduler has not placed them. Pods for which known returns true do not count. It
+// is 0 if Berth decides, or if the report has amounts only.
 func (v View) UnshownCPUs(known func(uid string) bool) int {
 	v.n.mu.Lock()
 	defer v.n.mu.Unlock()
@@ -145,10 +144,10 @@ func (v View) UnshownCPUs(known func(uid string) bool) int {
 // Census counts the pods of a node that are on their way, or are ending.
 type Census struct{ Reserved, Posted, Afloat, Ending int }
 
-// InFlight counts the ones on their way.
+// InFlight returns how many pods are on their way.
 func (c Census) InFlight() int { return c.Reserved + c.Posted + c.Afloat }
 
-// Census counts.
+// Census counts the pods of the node.
 func (v View) Census() Census {
 	v.n.mu.Lock()
 	defer v.n.mu.Unlock()
@@ -164,8 +163,8 @@ func (v View) Census() Census {
 	return c
 }
 
-// Holding returns the NUMA nodes on which a pod holds something by the last report, and whether
-// that lists the pod. A report of amounts alone reports none.
+// Holding returns the NUMA nodes on which a pod holds something according to the last report, and
+// reports whether the report lists the pod. A report with amounts only has none.
 func (v View) Holding(uid string) (topology.NUMASet, bool) {
 	v.n.mu.Lock()
 	defer v.n.mu.Unlock()

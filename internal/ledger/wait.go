@@ -2,24 +2,24 @@ package ledger
 
 import "fmt"
 
-// Wait says why a node answers Waiting.
+// Wait is why a node answers Waiting.
 type Wait uint8
 
 const (
 	// WaitsForNothing is of every other answer.
 	WaitsForNothing Wait = iota
-	// Undecided: some of the states that are possible admit the pod and some do not.
+	// Undecided: some of the possible states admit the pod and some do not.
 	Undecided
 	// ManyEvents: more may happen at any moment than the ledger considers.
 	ManyEvents
-	// ManyOrders: what is on its way can arrive in more orders than the ledger considers.
+	// ManyOrders: pods on their way can arrive in more orders than the ledger considers.
 	ManyOrders
 	// ManyStates: more states are possible than the ledger considers.
 	ManyStates
-	// Unpredictable: a pod on its way runs into a defect of the kubelet, after which nothing can be
-	// said.
+	// Unpredictable: a pod on its way triggers a defect of the kubelet, after which its state
+	// cannot be predicted.
 	Unpredictable
-	// Inherited: a pod on its way was bound before this scheduler began, and where it lands is not
+	// Inherited: a pod on its way was bound before this scheduler started, and its CPUs are not
 	// known.
 	Inherited
 	// PromiseAtRisk: a pod on its way could lose what it was promised.
@@ -28,14 +28,14 @@ const (
 	AfterOthers
 	// InWaves: members of a gang are admitted one after another, in an order that must not change.
 	InWaves
-	// Unshown: the report lists pods that the API has not shown, and with what they ask for the
-	// node may have too little left. Who counts requests says so, not the ledger.
+	// Unshown: the report lists pods that the API has not shown, and with their requests the node
+	// may have too little left. The caller that counts requests uses this value, not the ledger.
 	Unshown
 
 	waitCount = iota
 )
 
-// Waits are all reasons.
+// Waits yields all reasons.
 func Waits(yield func(Wait) bool) {
 	for w := Undecided; w < waitCount; w++ {
 		if !yield(w) {
@@ -44,7 +44,8 @@ func Waits(yield func(Wait) bool) {
 	}
 }
 
-// Flood says that there are more possibilities than the ledger enumerates, so that every pod waits.
+// Flood reports whether every pod waits, because there are more possibilities than the ledger
+// enumerates.
 func (w Wait) Flood() bool {
 	return w == ManyEvents || w == ManyOrders || w == ManyStates || w == Unpredictable || w == Inherited
 }
@@ -68,5 +69,5 @@ var waitTexts = [waitCount]string{"",
 	"it reports pods that the API has not shown yet, and with them it may have too few CPUs",
 }
 
-// Text says the reason in words; "" for none.
+// Text returns the reason as text; "" for none.
 func (w Wait) Text() string { return waitTexts[min(w, waitCount-1)] }

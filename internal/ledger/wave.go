@@ -24,9 +24,9 @@ func (c *Candidate) follows(flight []*pod) bool {
 	return !slices.ContainsFunc(flight, func(p *pod) bool { return p.wave == c.Wave && p.created >= c.Created })
 }
 
-// Due reports whether Post may be asked about a reserved pod: all that comes in waves before its
-// own has been admitted, or was taken back, and the report tells so. Of a pod that is not reserved
-// Post says what is wrong.
+// Due reports whether Post may be called for a reserved pod: a report shows that all pods of
+// earlier waves were admitted, or they were removed. For a pod that is not reserved it returns
+// true, and Post returns the error.
 func (n *Node) Due(uid string) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -5,10 +5,9 @@ import (
 	"fmt"
 )
 
-// The ways in which the kubelet fails to take CPUs. ErrNotEnough, ErrFailed and ErrAccounting
-// surface as UnexpectedAdmissionError, ErrSMTSize and ErrSMTCores as SMTAlignmentError.
-// ErrWouldHang and ErrTooComplex are ours: the kubelet would not come back with an answer, or not
-// in useful time.
+// Errors of the kubelet when it takes CPUs. ErrNotEnough, ErrFailed and ErrAccounting become
+// UnexpectedAdmissionError, ErrSMTSize and ErrSMTCores SMTAlignmentError. ErrWouldHang and
+// ErrTooComplex are Berth's: the kubelet would never answer, or not in useful time.
 var (
 	// ErrNotEnough is the kubelet's "not enough cpus available to satisfy request".
 	ErrNotEnough = errors.New("not enough cpus available to satisfy request")
@@ -17,15 +16,15 @@ var (
 	// ErrAccounting is the kubelet's "accounting error": distribute-cpus-across-numa took too many
 	// or too few CPUs.
 	ErrAccounting = errors.New("accounting error: too many or too few CPUs taken")
-	// ErrSMTSize is SMTAlignmentError because the request is no multiple of the CPUs per core.
+	// ErrSMTSize is SMTAlignmentError because the request is not a multiple of the CPUs per core.
 	ErrSMTSize = errors.New("SMT alignment: the request is not a multiple of the CPUs per core")
 	// ErrSMTCores is SMTAlignmentError because too few whole cores are free.
 	ErrSMTCores = errors.New("SMT alignment: not enough free physical CPUs")
-	// ErrWouldHang says that the kubelet would loop for ever with its CPU manager locked
+	// ErrWouldHang means that the kubelet would loop for ever with its CPU manager locked
 	// (takeByTopologyNUMADistributed, kubernetes#140730).
 	ErrWouldHang = errors.New("the kubelet would loop for ever: distribute-cpus-across-numa cannot place the remainder")
-	// ErrTooComplex says that the kubelet would try more combinations of NUMA nodes than can be
-	// awaited.
+	// ErrTooComplex means that the kubelet would try too many combinations of NUMA nodes to finish
+	// in useful time.
 	ErrTooComplex = errors.New("the kubelet would try too many combinations of NUMA nodes")
 	// ErrReserve says that the kubelet would not start: it cannot pick the number of reserved CPUs.
 	ErrReserve = errors.New("unable to reserve the required amount of CPUs")

@@ -22,7 +22,7 @@ type Hinter struct {
 	masks        hint.Set // the masks of nodes with CPUs
 }
 
-// HintInput is what Hints decides from.
+// HintInput is the input of Hints.
 type HintInput struct {
 	// N is the number of CPUs asked for; at least 1.
 	N int
@@ -175,8 +175,7 @@ func (f *free) offers(m hint.Mask) bool {
 	return sum >= f.need
 }
 
-// Four sums are compared at a time, each in 16 bits of a word; the highest bit is kept for the
-// answer.
+// Four sums are compared at a time, each in 16 bits of a word; the highest bit holds the result.
 const (
 	lanes   = 0x0001000100010001
 	answers = 0x8000800080008000

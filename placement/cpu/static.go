@@ -6,7 +6,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// AllocateInput is what Allocate decides from.
+// AllocateInput is the input of Allocate.
 type AllocateInput struct {
 	// N is the number of CPUs asked for.
 	N int
@@ -23,9 +23,9 @@ type AllocateInput struct {
 	NUMA    topology.NUMASet
 }
 
-// CheckSMT returns ErrSMTSize or ErrSMTCores where full-pcpus-only refuses n CPUs
-// (enforceSMTAlignment), else nil. Reusable CPUs do not count. Kubelets before 1.37 also ask this
-// of a container that has its CPUs already.
+// CheckSMT returns ErrSMTSize or ErrSMTCores if full-pcpus-only refuses n CPUs
+// (enforceSMTAlignment), otherwise nil. Reusable CPUs do not count. Kubelets before 1.37 also check
+// a container that already has its CPUs.
 func (t *Topology) CheckSMT(n int, shared, siblings *topology.CPUSet) error {
 	if !t.opts.FullPhysicalCPUsOnly {
 		return nil
@@ -43,10 +43,10 @@ func (t *Topology) CheckSMT(n int, shared, siblings *topology.CPUSet) error {
 	return nil
 }
 
-// Allocate stores in out the CPUs that a container gets which has none yet: Allocate and
-// allocateCPUs of policy_static.go. On error out is left alone. The caller removes out from the
-// shared CPUs. Unless the node is Regular, out may hold CPUs that were not available, and differ in
-// number from N.
+// Allocate stores in out the CPUs for a container that has none yet (Allocate and allocateCPUs of
+// policy_static.go). On error it does not change out. The caller removes out from the shared CPUs.
+// Unless the node is Regular, out may hold CPUs that were not available, and differ in number from
+// N.
 func (t *Topology) Allocate(in *AllocateInput, out *topology.CPUSet) error {
 	if err := t.CheckSMT(in.N, in.Shared, in.Siblings); err != nil {
 		return err

@@ -40,9 +40,9 @@ type scratch struct {
 
 var scratches = sync.Pool{New: func() any { return new(scratch) }}
 
-// Take picks n CPUs from avail as the kubelet's takeByTopology does and stores them in out, which
-// is left alone on error. Unless the node is Regular, out may be of another size and hold CPUs
-// outside avail.
+// Take picks n CPUs from avail as the kubelet's takeByTopology does and stores them in out. On
+// error it does not change out. Unless the node is Regular, out may be of another size and hold
+// CPUs outside avail.
 func (t *Topology) Take(avail *topology.CPUSet, n int, out *topology.CPUSet) error {
 	s := scratches.Get().(*scratch)
 	err := s.take(t, avail.Words(), n)
@@ -59,9 +59,9 @@ func (t *Topology) store(from *words, out *topology.CPUSet) {
 	copy(out.Words()[:t.words], from[:t.words])
 }
 
-// Reserve returns the CPUs that the kubelet keeps for the system when told only their number
-// (ceil(kubeReserved + systemReserved)). With ErrReserve, the kubelet does not start; with
-// ErrWouldHang or ErrTooComplex, it does not come so far.
+// Reserve returns the CPUs that the kubelet reserves for the system if its configuration has only
+// their number (ceil(kubeReserved + systemReserved)). With ErrReserve the kubelet does not start;
+// with ErrWouldHang or ErrTooComplex it never finishes starting.
 func (t *Topology) Reserve(n int) (topology.CPUSet, error) {
 	var out topology.CPUSet
 	switch err := t.Take(&t.all, n, &out); {

@@ -10,8 +10,7 @@ import (
 )
 
 // Options are the CPU manager's policy options (KubeletConfiguration.cpuManagerPolicyOptions) and
-// the release that interprets them. Which combinations the kubelet accepts is the caller's to
-// check.
+// the release that interprets them. The caller checks which combinations the kubelet accepts.
 type Options struct {
 	FullPhysicalCPUsOnly  bool // full-pcpus-only
 	DistributeAcrossNUMA  bool // distribute-cpus-across-numa
@@ -24,7 +23,7 @@ type Options struct {
 	Version release.Version
 }
 
-// Thread is a CPU as the kubelet files it (cpumanager/topology.CPUInfo).
+// Thread is a CPU as the kubelet stores it (cpumanager/topology.CPUInfo).
 type Thread struct {
 	CPU    topology.CPUID
 	NUMA   topology.NUMAID
@@ -282,8 +281,8 @@ func intersect(ps []piece, w *words) (common []piece, size int) {
 	return common, size
 }
 
-// WholeCore returns how many CPUs a core has where full-pcpus-only hands out whole cores alone;
-// else 0.
+// WholeCore returns the number of CPUs per core if full-pcpus-only assigns whole cores only,
+// otherwise 0.
 func (t *Topology) WholeCore() uint64 {
 	if !t.opts.FullPhysicalCPUsOnly {
 		return 0
@@ -294,10 +293,10 @@ func (t *Topology) WholeCore() uint64 {
 // CPUs returns the set of all CPUs of the node.
 func (t *Topology) CPUs() topology.CPUSet { return t.all }
 
-// Regular says that every core and every socket has as many CPUs as the average and that no group
-// spans two of those above it. CPUs are then only taken from those available, and as many as asked
-// for. On other nodes (offline siblings, hybrid processors) the kubelet may hand out CPUs that
-// others hold: kubernetes#140495, #124066.
+// Regular reports whether every core and every socket has the average number of CPUs, and no group
+// spans two groups above it. The kubelet then takes only available CPUs, and as many as requested.
+// On other nodes (offline siblings, hybrid processors) it may assign CPUs that other containers
+// hold: kubernetes#140495, #124066.
 func (t *Topology) Regular() bool { return t.regular }
 
 func (t *Topology) isRegular() bool {

@@ -5,7 +5,7 @@ import "github.com/berth-dev/berth/placement/hint"
 // maxInline is the number of classes for which counting needs no memory of its own.
 const maxInline = 64
 
-// HintInput is what Hints decides from.
+// HintInput is the input of Hints.
 type HintInput struct {
 	// N is the number of devices asked for.
 	N int
@@ -17,7 +17,7 @@ type HintInput struct {
 }
 
 // Hints fills the list (generateDeviceTopologyHints). Reusable devices must have a node in every
-// mask, unless they have no topology; available ones count where they have one.
+// mask, unless they have no topology; available ones count in masks with one of their nodes.
 func (p *Pool) Hints(in *HintInput, out *hint.List) {
 	if !p.aligned {
 		out.Reset(hint.NoPreference)
@@ -66,8 +66,8 @@ func (p *Pool) count(available, reusable Set, buf []counted) []counted {
 	return buf
 }
 
-// MinSize is the size of the smallest set of nodes that touches n devices, free or not; all nodes
-// if none does.
+// MinSize returns the size of the smallest set of nodes that has n devices, free or not; all nodes
+// if none has.
 func (p *Pool) MinSize(n int) int {
 	for k := 1; k < p.nodes.Len(); k++ {
 		if p.most[k] >= n {

@@ -34,12 +34,12 @@ const (
 	maxChips = 256
 )
 
-// PointsOf returns how well each pair of a machine's devices is connected, row by row, by their
-// addresses, as NVIDIA's plugin counts: 10 to 50 points for what lies between them on PCIe, 100 for
-// each NVLink. It returns nil where the machine lacks one of them, or there are too many.
+// PointsOf returns a matrix with the connection quality of each pair of devices, given by address,
+// as NVIDIA's plugin counts: 10 to 50 points for their distance on PCIe, 100 for each NVLink. It
+// returns nil if the machine lacks one of them, or if there are too many.
 //
-// The plugin leaves out links through NVSwitch. Those are equally many between all GPUs of a
-// machine, and so make no difference.
+// The plugin ignores links through NVSwitch. All GPUs of a machine have equally many of them, so
+// they make no difference.
 func PointsOf(m *topology.Machine, addresses []string) []uint32 {
 	n := len(addresses)
 	if n > maxPoints {
@@ -105,8 +105,8 @@ func (p *Pool) compileChips(devices []Device, points []uint32) {
 	p.chips = c
 }
 
-// AppendChips appends what NVIDIA's order of preference goes by beside the order of the ids. It is
-// nothing where no plugin is asked for it.
+// AppendChips appends what NVIDIA's order of preference depends on, apart from the order of the
+// ids. It appends nothing if no plugin is asked.
 func (p *Pool) AppendChips(b []byte) []byte {
 	c := p.chips
 	if c == nil {

@@ -1,10 +1,9 @@
-// Package device knows what the kubelet's device manager does: which NUMA nodes it hints at for a
-// number of devices of a resource, and which devices it then takes.
+// Package device reproduces the kubelet's device manager: its hints for a number of devices of a
+// resource, and the devices that it then takes.
 //
-// A Pool is what a plugin said last; it is compiled once and immutable. A Set says which of its
-// devices are meant. Everything reproduces pkg/kubelet/cm/devicemanager (topology_hints.go,
-// manager.go). Where the kubelet leaves the choice to Go's map order, the lowest ids are taken and
-// Chance is reported.
+// A Pool has the devices of a plugin; it is compiled once and immutable. A Set is a subset of its
+// devices. The code follows pkg/kubelet/cm/devicemanager (topology_hints.go, manager.go). If the
+// kubelet leaves the choice to Go's map order, the lowest ids are taken and chance is reported.
 package device
 
 import (
@@ -33,7 +32,7 @@ type Device struct {
 // Set is a set of devices of a pool by position. It has Pool.Words words.
 type Set []uint64
 
-// Add, Remove and Has do what they say.
+// Add puts device i into the set.
 func (s Set) Add(i int) { s[i/64] |= 1 << (i % 64) }
 
 // Remove takes device i out of the set.
@@ -67,14 +66,14 @@ func (s Set) All() iter.Seq[int] {
 	}
 }
 
-// Or puts the devices of o into the set, AndNot takes them out.
+// Or adds the devices of o to the set.
 func (s Set) Or(o Set) {
 	for i := range s {
 		s[i] |= o[i]
 	}
 }
 
-// AndNot takes the devices of o out of the set.
+// AndNot removes the devices of o from the set.
 func (s Set) AndNot(o Set) {
 	for i := range s {
 		s[i] &^= o[i]
@@ -109,7 +108,7 @@ type class struct {
 	size                  int
 }
 
-// Pool is the devices of one resource.
+// Pool has the devices of one resource.
 type Pool struct {
 	space   *hint.Space
 	ids     []string // ascending
@@ -128,7 +127,7 @@ type Pool struct {
 	chips *chips
 }
 
-// Options say how hints are made.
+// Options configure the hints.
 type Options struct {
 	// AllNodes: hints range over all nodes of the machine, not only those with devices (before
 	// kubelet 1.36).
@@ -140,8 +139,8 @@ type Options struct {
 	Points []uint32
 }
 
-// NewPool compiles a plugin's devices. Of two with the same id the later counts. space may be nil
-// where no hints will be asked for.
+// NewPool compiles a plugin's devices. Of two devices with the same id the later counts. space may
+// be nil if no hints are needed.
 func NewPool(space *hint.Space, devices []Device, o Options) *Pool {
 	p := &Pool{space: space, given: len(devices)}
 	devices = unique(devices)
@@ -248,7 +247,7 @@ func (p *Pool) Find(id string) (int, bool) { return slices.BinarySearch(p.ids, i
 // Healthy returns the healthy devices; the caller must not change them.
 func (p *Pool) Healthy() Set { return p.healthy }
 
-// Nodes returns the nodes that devices of s have.
+// Nodes returns the NUMA nodes of the devices in s.
 func (p *Pool) Nodes(s Set) (nodes hint.Mask) {
 	for i := range p.classes {
 		if s.Intersects(p.classes[i].members) {
@@ -258,7 +257,7 @@ func (p *Pool) Nodes(s Set) (nodes hint.Mask) {
 	return nodes
 }
 
-// Touching returns the devices of s that have the node at a position, among others or alone.
+// Touching returns how many devices of s have the node at a position, possibly among other nodes.
 func (p *Pool) Touching(s Set, pos int) int {
 	n := 0
 	for i := range p.classes {
@@ -287,9 +286,9 @@ func (p *Pool) HealthyTouching(inUse Set, mask hint.Mask) (all, free int) {
 // Aligned reports whether any device names NUMA nodes, so that the kubelet gives hints.
 func (p *Pool) Aligned() bool { return p.aligned }
 
-// Wide says that hints for the devices would range over NUMA nodes that the space does not name: on
-// a machine with more of them than hint.MaxNodes, devices hang from one that was not expected to
-// have any, or the kubelet makes hints over all nodes.
+// Wide reports whether hints for the devices would include NUMA nodes that the space does not name.
+// On a machine with more than hint.MaxNodes nodes this happens if an unexpected node has devices,
+// or if the kubelet makes hints over all nodes.
 func (p *Pool) Wide() bool { return p.aligned && p.wide }
 
 func countCommon(a, b Set) int {

@@ -7,7 +7,7 @@ import (
 	"github.com/berth-dev/berth/placement/hint"
 )
 
-// The ways in which the kubelet fails to give devices to a container; all surface as
+// Errors of the kubelet when it assigns devices to a container; all become
 // UnexpectedAdmissionError.
 var (
 	// ErrNoneHealthy is "no healthy devices present".
@@ -20,7 +20,7 @@ var (
 	ErrChanged = errors.New("the container holds another number of devices than it asks for")
 )
 
-// Preference says how a plugin chooses (GetPreferredAllocation).
+// Preference is how a plugin chooses (GetPreferredAllocation).
 type Preference uint8
 
 const (
@@ -34,7 +34,7 @@ const (
 	NVIDIA
 )
 
-// Taking is what Take decides from.
+// Taking is the input of Take.
 type Taking struct {
 	N int
 	// InUse holds the devices of all containers, Reusable the ones that finished init containers of
@@ -44,8 +44,8 @@ type Taking struct {
 	Prefer          Preference
 }
 
-// Take adds to out, which must be empty, the devices that the kubelet gives a container which holds
-// none yet. InUse is only read. Chance says that the kubelet could as well take others.
+// Take adds the devices for a container that has none yet to out, which must be empty. It only
+// reads InUse. chance reports whether the kubelet could also take others.
 func (p *Pool) Take(t *Taking, out Set) (chance bool, err error) {
 	if p.healthy.Len() == 0 {
 		return false, ErrNoneHealthy

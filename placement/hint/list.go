@@ -44,28 +44,28 @@ type Hint struct {
 type Kind uint8
 
 const (
-	// Masks: the sets in the list could serve, no others. The zero value.
+	// Masks: only the sets in the list could provide the resource. The zero value.
 	Masks Kind = iota
-	// NoPreference is the kubelet's nil list: any nodes will do.
+	// NoPreference is the kubelet's nil list: any nodes are accepted.
 	NoPreference
-	// Impossible is the kubelet's empty list: no nodes can serve.
+	// Impossible is the kubelet's empty list: no nodes can provide the resource.
 	Impossible
 )
 
-// Want is how much of a list its reader needs.
+// Want is the part of a list that its reader needs.
 type Want uint8
 
 const (
-	// Preferred: only List.Preferred is read, and whether any mask is offered need not be known.
+	// Preferred: only List.Preferred is read.
 	Preferred Want = iota
-	// Offered: List.Offered is read too.
+	// Offered: List.Offered is also read.
 	Offered
 )
 
-// List is the hints of one resource.
+// List has the hints of one resource.
 //
-// A provider asked for Preferred may leave Offered empty and Kind at Masks even if nothing is
-// offered: Preferred is empty then, which says enough.
+// If a provider is asked for Preferred, it may leave Offered empty and Kind at Masks, even if
+// nothing is offered. Preferred is empty then.
 type List struct {
 	Kind Kind
 	// Preferred is the preferred masks, a subset of those offered.

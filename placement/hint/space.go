@@ -1,4 +1,4 @@
-// Package hint holds what hint providers and the merger say to each other: sets of NUMA nodes by
+// Package hint has the types that hint providers and the merger exchange: sets of NUMA nodes by
 // position, and for every resource the list of sets that could serve a request. It is the kubelet's
 // map[string][]TopologyHint (pkg/kubelet/cm/topologymanager) as bitmaps, so that merging needs
 // neither a cross product nor an allocation.
@@ -18,8 +18,8 @@ import (
 // stops at 8 unless max-allowable-numa-nodes is raised, and enumerates 2^n sets per resource and
 // container: with 16 nodes and two resources its merge would take hours.
 //
-// A machine with more NUMA nodes, most of which have neither CPUs nor devices, has a space in which
-// one position stands for all those (NewSpaceBeside).
+// If a machine has more NUMA nodes, most of them without CPUs and devices, one position of its
+// space stands for all of these (NewSpaceBeside).
 const MaxNodes = 16
 
 // Mask is a set of NUMA nodes by position: bit i stands for the i-th node of a Space. Positions
@@ -70,7 +70,8 @@ func NewSpace(nodes topology.NUMASet) (*Space, error) {
 	return newSpace(nodes, n, 0), nil
 }
 
-// NewSpaceBeside returns the space over nodes that hints can name, beside others that none does.
+// NewSpaceBeside returns the space over the nodes that hints can name. One position stands for all
+// others.
 func NewSpaceBeside(nodes, others topology.NUMASet) (*Space, error) {
 	n := nodes.Len() + 1
 	if n == 1 || n > MaxNodes || others == 0 || nodes&others != 0 {
@@ -106,8 +107,8 @@ func (s *Space) Len() int { return s.n }
 // All returns the mask of all nodes.
 func (s *Space) All() Mask { return Mask(1<<s.n - 1) }
 
-// ID returns the operating system's number of the node at position i, the lowest of the others for
-// their position.
+// ID returns the operating system's number of the node at position i. For the position of the
+// others it returns their lowest.
 func (s *Space) ID(i int) topology.NUMAID {
 	if i == len(s.ids) {
 		return s.others.Lowest()
@@ -118,8 +119,8 @@ func (s *Space) ID(i int) topology.NUMAID {
 // Others returns the nodes that no hint names.
 func (s *Space) Others() topology.NUMASet { return s.others }
 
-// Position returns the position of a node, and whether the space has it. Others have none of their
-// own.
+// Position returns the position of a node, and reports whether the space has it. Other nodes have
+// none.
 func (s *Space) Position(id topology.NUMAID) (int, bool) { return slices.BinarySearch(s.ids, id) }
 
 // OfSize returns the masks with k nodes in ascending order, none when k is out of range. The caller
@@ -151,8 +152,8 @@ func (s *Space) Expand(m Mask) topology.NUMASet {
 	return set
 }
 
-// Compact translates the operating system's numbers to positions; nodes that the space does not
-// know are left out.
+// Compact translates the operating system's numbers to positions. It leaves out nodes that the
+// space does not have.
 func (s *Space) Compact(set topology.NUMASet) Mask {
 	if s.dense {
 		return Mask(set) & s.All()

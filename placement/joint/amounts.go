@@ -10,10 +10,10 @@ type amounts struct {
 // at is where the amount of a kind on the NUMA node at a position stands.
 func (all *amounts) at(k Kind, node int) int { return int(k)*all.nodeCount + node }
 
-// Kind is a resource that is handed out by amount, as an index into Config.Kinds.
+// Kind is a resource that is assigned by amount, as an index into Config.Kinds.
 type Kind uint8
 
-// CPU is the first kind on every machine, in thousandths of a CPU. Pinned CPUs count in it as well.
+// CPU is the first kind on every machine, in thousandths of a CPU. It includes pinned CPUs.
 const CPU Kind = 0
 
 // AmountKind is a kind of memory.
@@ -69,11 +69,11 @@ func (all *amounts) enterAmount(b *Book, a NodeAmount, take bool) {
 	}
 }
 
-// TakeAmount writes down an amount alone.
+// TakeAmount records an amount.
 func (all *amounts) TakeAmount(b *Book, a NodeAmount) { all.enterAmount(b, a, true) }
 
-// Overdrawn reports whether more of some kind is handed out on a NUMA node than there is, and more
-// than in o.
+// Overdrawn reports whether some NUMA node has more of a kind assigned than it has, and more than
+// in o.
 func (all *amounts) Overdrawn(b, o *Book) bool {
 	for i, used := range b.used {
 		if used > max(all.capacity[i], o.used[i]) {

@@ -8,7 +8,7 @@ import (
 
 func ones(m uint8) int { return bits.OnesCount8(m) }
 
-// Book says what is handed out of a machine. It belongs to the Model that made it.
+// Book holds what is assigned of a machine. It belongs to the Model that created it.
 type Book struct {
 	// free holds, for each core, the threads that may be pinned and that nobody has.
 	free []uint8
@@ -51,13 +51,13 @@ func (b *Book) CopyFrom(o *Book) {
 	b.sick = append(b.sick[:0], o.sick...)
 }
 
-// Equal reports whether the same is handed out.
+// Equal reports whether both have the same assignments.
 func (b *Book) Equal(o *Book) bool {
 	return slices.Equal(b.free, o.free) && slices.Equal(b.used, o.used) &&
 		slices.Equal(b.devices, o.devices) && slices.Equal(b.taken, o.taken)
 }
 
-// Append adds to buf everything that an answer depends on.
+// Append appends to buf everything that an answer depends on.
 func (b *Book) Append(buf []byte) []byte {
 	buf = append(buf, b.free...)
 	for _, n := range b.used {

@@ -11,9 +11,9 @@ func (m *Model) FreeOn(b *Book, node int) int {
 	return int(min(uint64(b.nodes[node].free), m.Room(b, CPU, node)/1000))
 }
 
-// Score is Strategy.Score of a node on which something is handed out, were the NUMA nodes of the
-// mask in use as well. A NUMA node is in use if somebody has CPUs, or an amount of them, there; one
-// without CPUs does not count. An empty node is the last that FillNodes begins: it has 0.
+// Score returns Strategy.Score of a node if the NUMA nodes of the mask were also in use. A NUMA
+// node is in use if a pod has CPUs or CPU time there; one without CPUs does not count. With
+// FillNodes an empty node has 0, so that it is used last.
 func (m *Model) Score(b *Book, with hint.Mask) int {
 	used, total, before := 0, 0, false
 	for v := range m.nodes {
@@ -31,11 +31,11 @@ func (m *Model) Score(b *Book, with hint.Mask) int {
 	return m.strategy.Score(used, total)
 }
 
-// Take writes down what a pod holds. CPUs and nodes that the machine does not have are left out:
-// Problem finds them.
+// Take records what a pod holds. It ignores CPUs and nodes that the machine does not have; Problem
+// finds them.
 func (m *Model) Take(b *Book, h *Held) { m.enter(b, h, true) }
 
-// Give takes back what Take wrote down.
+// Give reverts Take.
 func (m *Model) Give(b *Book, h *Held) { m.enter(b, h, false) }
 
 func (m *Model) enter(b *Book, h *Held, take bool) {
@@ -48,8 +48,8 @@ func (m *Model) enter(b *Book, h *Held, take bool) {
 	}
 }
 
-// Confine leaves of each kind of a place nothing but what is left of it. Other kinds stay as they
-// are.
+// Confine makes of each kind that a place has only the rest of the place available. Other kinds do
+// not change.
 func (m *Model) Confine(b *Book, place, left *Held) {
 	kinds := make([]bool, len(m.kinds))
 	kinds[CPU] = !place.CPUs.IsEmpty()
@@ -77,8 +77,8 @@ func (m *Model) Confine(b *Book, place, left *Held) {
 	m.Give(b, left)
 }
 
-// For each kind that h has any of, Near leaves no more on a NUMA node than h has there plus what is
-// asked beyond all of h. What h has is free in b. What takes the request then takes that first.
+// Near limits, for each kind that h has, what is free on a NUMA node to what h has there plus what
+// is asked beyond all of h. What h has must be free in b. A request is then served from it first.
 // With cores, CPUs beyond those of h are left as whole cores.
 func (m *Model) Near(b *Book, h *Held, asked func(Kind) uint64, cores bool) {
 	n := len(m.nodes)
@@ -109,8 +109,8 @@ func (m *Model) Near(b *Book, h *Held, asked func(Kind) uint64, cores bool) {
 	}
 }
 
-// Trim leaves no more free CPUs in b beside those of h on each NUMA node than there is CPU time for
-// in o, the book in which h is handed out: who takes some of both is to overdraw nothing.
+// Trim limits the free CPUs of b on each NUMA node, beyond those of h, to the CPU time that is free
+// in o, the book in which h is assigned. A pod that takes from both then overdraws nothing.
 func (m *Model) Trim(b, o *Book, h *Held) {
 	keep := m.shut(h)
 	for v := range m.nodes {
@@ -132,9 +132,8 @@ func (m *Model) Trim(b, o *Book, h *Held) {
 	}
 }
 
-// Problem says what keeps a pod from holding h in this book: CPUs that the machine does not have,
-// that are reserved, or that somebody else has, and devices that somebody else has. An empty text
-// means none.
+// Problem describes why a pod cannot hold h in this book: CPUs that do not exist, are reserved or
+// belong to another pod, or devices of another pod. It returns "" if there is no problem.
 func (m *Model) Problem(b *Book, h *Held) string {
 	if extra := h.CPUs.AndNot(&m.all); !extra.IsEmpty() {
 		return "the machine has no CPUs " + extra.String()

@@ -1,8 +1,8 @@
 package joint
 
 // Steps is the budget of a question. A step is a place, a set of linked devices or a set of NUMA
-// nodes that the search looks at, and takes some 10 ns. A question that runs out of steps gets the
-// best place found so far, or one that is found without a search.
+// nodes that the search looks at, and takes some 10 ns. If a question runs out of steps, it gets
+// the best place found so far, or one that needs no search.
 const Steps = 1 << 15
 
 // placeSteps and nodeSteps are what a question costs whatever it asks: once, and for each NUMA node
@@ -13,7 +13,7 @@ const (
 	chooseSteps = 8
 )
 
-// Budget is what is left of the steps that one question, or several together, may take. It counts
+// Budget is the number of steps that are left for one question, or for several together. It counts
 // steps and not time, so that the same question always gets the same answer.
 type Budget struct {
 	left int
@@ -23,17 +23,17 @@ type Budget struct {
 // Refill allows Steps steps.
 func (b *Budget) Refill() { *b = Budget{left: Steps} }
 
-// Left is how many steps are left.
+// Left returns the number of steps that are left.
 func (b *Budget) Left() int { return b.left }
 
 // Cut reports whether a search ended because it ran out of steps, so that a better answer may
 // exist.
 func (b *Budget) Cut() bool { return b.cut }
 
-// CutOff says that a search ended because it ran out of steps.
+// CutOff records that a search ended because it ran out of steps.
 func (b *Budget) CutOff() { b.cut = true }
 
-// Charge takes steps that nobody can spare.
+// Charge subtracts steps, down to 0.
 func (b *Budget) Charge(n int) { b.left = max(b.left-n, 0) }
 
 // spend takes a step, and says whether there was one.

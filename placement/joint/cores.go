@@ -126,7 +126,7 @@ func (t *coreTable) compileThreads() {
 	}
 }
 
-// Threads returns the number of threads that each core has, 0 where cores differ.
+// Threads returns the number of threads of each core, 0 if cores differ.
 func (t *coreTable) Threads() int { return t.threads }
 
 // nodeTime is the CPU time of all CPUs of a node that can be pinned, in thousandths.
@@ -137,11 +137,10 @@ func (t *coreTable) nodeTime(v int) (n uint64) {
 	return n
 }
 
-// FreeCPUs returns the CPUs that may be pinned and that nobody has.
+// FreeCPUs returns the CPUs that may be pinned and that no pod has.
 func (t *coreTable) FreeCPUs(b *Book) topology.CPUSet { return t.cpusOf(b.free) }
 
-// SharedCPUs returns the CPUs on which shared containers run: the ones that nobody has, and the
-// reserved ones.
+// SharedCPUs returns the CPUs on which shared containers run: free CPUs and reserved CPUs.
 func (t *coreTable) SharedCPUs(b *Book) topology.CPUSet {
 	s := t.cpusOf(b.free)
 	return s.Or(&t.reserved).And(&t.all)
@@ -168,7 +167,7 @@ func (t *coreTable) setFree(b *Book, i int, free uint8) {
 	b.free[i] = free
 }
 
-// TakeCPUs writes down CPUs alone, that may be shared at any level.
+// TakeCPUs records CPUs without exclusiveness.
 func (t *coreTable) TakeCPUs(b *Book, cpus topology.CPUSet) {
 	for i, w := range cpus.Words() {
 		for ; w != 0; w &= w - 1 {

@@ -7,16 +7,17 @@ import (
 	"slices"
 )
 
-// MaxDevices is the most devices of one kind, MaxPlaces the most places of PCIe that have any.
+// MaxDevices is the maximum number of devices of one kind, MaxPlaces that of PCIe places with
+// devices.
 const (
 	MaxDevices = 4096
 	MaxPlaces  = 64
 )
 
-// NoNode is the position of a NUMA node that nobody knows.
+// NoNode is the position of an unknown NUMA node.
 const NoNode = -1
 
-// DeviceKind is a resource that is handed out in whole devices.
+// DeviceKind is a resource that is assigned in whole devices.
 type DeviceKind struct {
 	Name    string // "nvidia.com/gpu"
 	Devices []Device
@@ -24,8 +25,7 @@ type DeviceKind struct {
 	Links []DeviceLink
 }
 
-// Device is a device. Numbers of roots, switches and functions tell them apart on the whole
-// machine.
+// Device is a device. Numbers of roots, switches and functions are unique on the machine.
 type Device struct {
 	ID string
 	// Node is the position of its NUMA node in Config.Nodes, or NoNode. On a machine of one NUMA
@@ -42,17 +42,17 @@ type Device struct {
 // DeviceLink is a number of links between two devices, by their positions in DeviceKind.Devices.
 type DeviceLink struct{ A, B, Count int }
 
-// Same says where devices lie together.
+// Same is where devices must be together.
 type Same uint8
 
-// The places at which devices can lie together; the zero value asks for none.
+// The places at which devices can be together; the zero value asks for none.
 const (
 	Anywhere Same = iota
 	// SameRoot: each PCI root complex that has a device of one kind has one of each.
 	SameRoot
-	// SameSwitch says the same of PCI switches.
+	// SameSwitch: the same for PCI switches.
 	SameSwitch
-	// OneRoot and OneSwitch: all devices lie at one root complex, below one switch.
+	// OneRoot and OneSwitch: all devices are at one root complex, or below one switch.
 	OneRoot
 	OneSwitch
 
@@ -328,9 +328,8 @@ func (t *deviceCatalog) FindDevice(kind uint8, id string) (DeviceRef, bool) {
 // DeviceKind.Devices.
 func (t *deviceCatalog) Devices(kind uint8) int { return len(t.devices[kind].ids) }
 
-// PlaceOf says where a device hangs from: the position of its NUMA node, or NoNode, and numbers
-// that tell root complexes and switches apart, 0 where there is none. Numbers are the model's own:
-// switches of one number are one switch.
+// PlaceOf returns the place of a device: the position of its NUMA node, or NoNode, and the model's
+// numbers of its root complex and switch, 0 for none.
 func (t *deviceCatalog) PlaceOf(d DeviceRef) (node, root, sw int) {
 	k := &t.devices[d.Kind]
 	at := k.at[k.index[d.Index]]
@@ -344,8 +343,7 @@ func (t *deviceCatalog) PlaceOf(d DeviceRef) (node, root, sw int) {
 	return int(p.node), root, sw
 }
 
-// Functions returns how many functions the devices of a kind have: virtual functions of one
-// physical one count once.
+// Functions returns the number of physical functions of the devices of a kind.
 func (t *deviceCatalog) Functions(kind uint8) int {
 	funcs := t.devices[kind].funcs
 	if len(funcs) == 0 {
@@ -354,7 +352,7 @@ func (t *deviceCatalog) Functions(kind uint8) int {
 	return int(funcs[len(funcs)-1]) + 1
 }
 
-// IsFree reports whether a device is healthy and nobody has it.
+// IsFree reports whether a device is healthy and no pod has it.
 func (t *deviceCatalog) IsFree(b *Book, d DeviceRef) bool {
 	at, bit := t.bitOf(d)
 	return b.devices[at]&bit != 0
@@ -368,7 +366,7 @@ func (t *deviceCatalog) bitOf(d DeviceRef) (at int, bit uint64) {
 }
 
 // DevicesOn returns how many devices of a kind the NUMA node at a position has, and how many of
-// them are free. Unhealthy ones count in neither.
+// them are free. Unhealthy devices count in neither.
 func (t *deviceCatalog) DevicesOn(b *Book, kind uint8, node int) (free, all int) {
 	k := &t.devices[kind]
 	for i := range k.ids {
@@ -397,21 +395,20 @@ func (t *deviceCatalog) enterDevice(b *Book, d DeviceRef, take bool) {
 	}
 }
 
-// IsTaken reports whether somebody has a device.
+// IsTaken reports whether a pod has the device.
 func (t *deviceCatalog) IsTaken(b *Book, d DeviceRef) bool {
 	at, bit := t.bitOf(d)
 	return b.taken[at]&bit != 0
 }
 
-// MarkSick says that a device is unhealthy: a container that has it keeps it, and nobody else gets
-// it.
+// MarkSick marks a device as unhealthy: a container that has it keeps it, and no other gets it.
 func (t *deviceCatalog) MarkSick(b *Book, d DeviceRef) {
 	at, bit := t.bitOf(d)
 	b.sick[at] |= bit
 	b.devices[at] &^= bit
 }
 
-// TakeDevice writes down a device alone.
+// TakeDevice records a device.
 func (t *deviceCatalog) TakeDevice(b *Book, d DeviceRef) { t.enterDevice(b, d, true) }
 
 // room is how many devices of a kind can be taken at a place.

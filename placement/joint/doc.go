@@ -1,31 +1,31 @@
-// Package joint decides where CPUs, CPU shares, memory and devices of a container, or of a whole
-// pod, lie on a node whose scheduler chooses: all resources at once, on the fewest NUMA nodes.
+// Package joint chooses CPUs, CPU shares, memory and devices for a container or a whole pod on a
+// node where Berth decides: all resources at once, on the fewest NUMA nodes.
 //
-// A Model is a machine, compiled once; a Book says what is handed out of it; a Try works on a copy
-// of a Book. Try.Place is exact within a budget (below). It looks at every set of NUMA nodes of
-// each width, narrowest first, until one has room for everything that is asked, and so finds the
-// narrowest there is. Of sets as narrow it takes the one that keeps most preferences, then the one
-// whose nodes lie closest together, then the fullest (or emptiest, by Strategy), then the lowest.
+// A Model is a compiled machine, a Book holds what is assigned of it, and a Try works on a copy of
+// a Book. Try.Place is exact within a budget (below). It tries all sets of NUMA nodes, narrowest
+// first, until one has room for everything that is requested. Among equally narrow sets it chooses
+// the one that fulfils most preferences, then the one whose nodes are closest, then the fullest (or
+// emptiest, by Strategy), then the lowest.
 //
-// A number of NUMA nodes may be wanted instead of the fewest. Each of them then gives some of the
-// CPUs, evenly as far as there is room, or of an amount.
+// A request may name a number of NUMA nodes instead of the fewest. Each of them then provides some
+// of the CPUs, evenly if there is room, or of an amount.
 //
-// Sets of CPUs are chosen inside the set of nodes: whole cores, one thread a core, or as they come;
-// from as few level-3 caches as asked; beside nobody on a core or on a NUMA node, if asked. Shares
-// and memory are amounts, and are split evenly over the nodes of the set.
+// CPUs are chosen inside the set of nodes: as whole cores, one thread per core, or any; from as few
+// level-3 caches as requested; alone on their cores or NUMA nodes, if requested. Shares and memory
+// are amounts, and are split evenly over the nodes of the set.
 //
-// Devices are chosen together with the CPUs and the memory: on the set of nodes, at the same PCI
-// root complexes or below the same switches if asked, one virtual function of each physical one if
-// asked, so many on each NUMA node if asked. Of choices that do as well, those with more links
-// inside go first, then the ones that leave sets of four and pairs that are well linked, then those
-// at fewer places, then those at places with the least left, then those on NUMA nodes with the
-// least left (or the most, by Strategy). Links count for kinds of up to 12 devices.
+// Devices are chosen together with the CPUs and the memory: on the set of nodes and, if requested,
+// at the same PCI root complexes, below the same switches, with one virtual function per physical
+// one, or with a number per NUMA node. Among equal choices the order is: more links between the
+// chosen devices; better linked sets of four and pairs left over; fewer places; places with the
+// least left; NUMA nodes with the least left (or the most, by Strategy). Links count for kinds of
+// up to 12 devices.
 //
-// A question has a budget of Steps. Who builds machines does not reach it; who makes them up does.
-// When it is used up the answer is a place without a search, marked Cut: preferences are then given
-// up, and the NUMA nodes may be more than needed where the width does not matter. Free devices are
-// not refused for that, with one exception: three kinds or more that must lie together.
+// A question has a budget of Steps. Real machines do not reach it, invented reports can. When it is
+// used up, the answer is a place without a search, marked Cut: preferences are dropped, and more
+// NUMA nodes than necessary may be used if the width does not matter. A request is not refused
+// because of this, except for three or more kinds of devices that must be together.
 //
-// Everything is pure and, once warm, allocates nothing. Rules are validated by their readers; a
-// value that does not exist is never taken for another one.
+// Everything is pure, and allocates nothing after the first calls. The readers of Rules validate
+// them; an unknown value is never treated as another one.
 package joint

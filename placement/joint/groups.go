@@ -81,8 +81,8 @@ func (t *deviceCatalog) keepGroup(g group) {
 // by links.
 func (t *deviceCatalog) HasGroups() bool { return len(t.groupsOfDevices) > 0 }
 
-// Breaks counts groups of devices that belong together and are all free in a book: it counts a
-// group if these devices, each named once, are a part of it, and not all.
+// Breaks counts the groups of devices that belong together and are all free in a book, of which
+// devices contains some and not all. Each device must be named once.
 func (t *deviceCatalog) Breaks(b *Book, devices []DeviceRef) (n int) {
 	for _, g := range t.groupsOfDevices {
 		if g.isFree(b) && t.isPart(g, devices) {

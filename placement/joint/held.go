@@ -2,8 +2,8 @@ package joint
 
 import "github.com/berth-dev/berth/topology"
 
-// Held is what a pod holds as a whole: the union of its containers' CPUs, and on each NUMA node the
-// most that it has at one time.
+// Held is what a pod holds in total: the union of its containers' CPUs, and on each NUMA node the
+// maximum that it has at one time.
 type Held struct {
 	CPUs topology.CPUSet
 	// Alone is those of the CPUs that are exclusive at the level Exclusive.
@@ -13,7 +13,7 @@ type Held struct {
 	Devices   []DeviceRef
 }
 
-// Amount is what is held of a kind on all NUMA nodes, of CPU with 1000 for each CPU.
+// Amount returns what is held of a kind on all NUMA nodes. For CPU, each pinned CPU counts 1000.
 func (h *Held) Amount(k Kind) (n uint64) {
 	if k == CPU {
 		n = 1000 * uint64(h.CPUs.Len())
@@ -26,7 +26,7 @@ func (h *Held) Amount(k Kind) (n uint64) {
 	return n
 }
 
-// Count is how many devices of a kind are held.
+// Count returns how many devices of a kind are held.
 func (h *Held) Count(kind uint8) (n int) {
 	for _, d := range h.Devices {
 		if d.Kind == kind {

@@ -8,7 +8,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Config is a machine and what may be handed out of it.
+// Config is a machine and what may be assigned of it.
 type Config struct {
 	// Nodes are its NUMA nodes, ascending by id.
 	Nodes []Node
@@ -32,7 +32,7 @@ type Model struct {
 	deviceCatalog
 }
 
-// New compiles a machine. An error names what it cannot work with.
+// New compiles a machine. The error names what is not supported.
 func New(c Config) (*Model, error) {
 	m := &Model{strategy: c.Strategy, coreTable: coreTable{reserved: c.Reserved}}
 	var ids topology.NUMASet
@@ -104,7 +104,7 @@ func (m *Model) compileDistances(c *Config) {
 // Space returns the NUMA nodes.
 func (m *Model) Space() *hint.Space { return m.space }
 
-// NewBook returns a book in which nothing is handed out.
+// NewBook returns a book without assignments.
 func (m *Model) NewBook() *Book {
 	b := new(Book)
 	b.CopyFrom(m.empty)

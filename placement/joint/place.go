@@ -7,8 +7,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Try is a copy of a Book on which things are placed one after another. It is not safe for
-// concurrent use, and is reused.
+// Try is a copy of a Book on which requests are placed one after another. It can be reused, and is
+// not safe for concurrent use.
 type Try struct {
 	m    *Model
 	Book Book
@@ -34,8 +34,8 @@ func (m *Model) NewTry() *Try {
 // Begin copies a book.
 func (t *Try) Begin(b *Book) { t.Book.CopyFrom(b) }
 
-// Place finds the best place for w, takes it, and fills g. If there is none it says why, and takes
-// nothing.
+// Place finds the best place for w, takes it, and fills g. If there is none, the outcome is the
+// reason, and nothing is taken.
 func (t *Try) Place(w *Want, g *Grant) Outcome {
 	g.CPUs, g.Nodes, g.Amounts, g.Exclusive = topology.CPUSet{}, 0, g.Amounts[:0], Shareable
 	g.Devices, g.Together, g.Cut = g.Devices[:0], false, false
@@ -246,8 +246,8 @@ func (t *Try) tightest(k Kind, mask hint.Mask) int {
 	return best
 }
 
-// BeginFull begins with a machine that is handed out completely, so that what is given back to it
-// is all there is.
+// BeginFull begins with a completely assigned machine, so that only what is given back to it is
+// free.
 func (t *Try) BeginFull() {
 	clear(t.Book.free)
 	clear(t.Book.nodes)

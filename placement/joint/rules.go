@@ -1,20 +1,19 @@
 package joint
 
-// Width says how many NUMA nodes something may lie on.
+// Width is how many NUMA nodes a request may use.
 type Width uint8
 
 // The widths, from the freest to the strictest.
 const (
-	// AnyWidth takes the narrowest set there is, however wide.
+	// AnyWidth accepts the narrowest available set, whatever its width.
 	AnyWidth Width = iota
-	// Fewest takes no more NUMA nodes than an empty machine would need for all that is asked at
-	// once.
+	// Fewest accepts no more NUMA nodes than an empty machine would need for the request.
 	Fewest
 	// One takes one NUMA node or refuses.
 	One
 )
 
-// Bind says how CPUs lie on cores.
+// Bind is how CPUs are chosen from cores.
 type Bind uint8
 
 // The ways to bind CPUs; the zero value leaves the choice to the node: whole cores first.
@@ -28,7 +27,7 @@ const (
 	binds // the number of values
 )
 
-// Exclusive says what a container's CPUs are not shared with others' pinned CPUs.
+// Exclusive is the unit that a container's CPUs do not share with pinned CPUs of others.
 type Exclusive uint8
 
 // The levels of exclusiveness.
@@ -36,16 +35,16 @@ const (
 	Shareable Exclusive = iota
 	// ExclusiveCore: the other threads of its cores stay idle.
 	ExclusiveCore
-	// ExclusiveNUMA: the other CPUs of its NUMA nodes stay idle, and the nodes were empty.
+	// ExclusiveNUMA: the other CPUs of its NUMA nodes stay idle. The nodes must be empty before.
 	ExclusiveNUMA
 
 	exclusives // the number of values
 )
 
-// Strength says whether a wish may be given up.
+// Strength is whether a wish is required or preferred.
 type Strength uint8
 
-// The strengths of a wish. A wish that is unset is none.
+// The strengths of a wish. The zero value means no wish.
 const (
 	Unset Strength = iota
 	Preferred
@@ -54,9 +53,9 @@ const (
 	strengths // the number of values
 )
 
-// Rules are how CPUs are wanted. The zero value leaves everything to the node. Preferences are
-// given up in this order until there is room: exclusiveness, level-3 caches, binding; but never for
-// a wider set of NUMA nodes.
+// Rules are the requirements for CPUs. The zero value leaves everything to the node. Preferences
+// are dropped in this order until there is room: exclusiveness, level-3 caches, binding. A wider
+// set of NUMA nodes is never used to keep one.
 type Rules struct {
 	Bind         Bind
 	BindHow      Strength // set if Bind is
@@ -67,28 +66,28 @@ type Rules struct {
 	L3 Strength
 }
 
-// Sane reports whether the rules hold values that exist, and strengths where they belong.
+// Sane reports whether all values and strengths of the rules are valid.
 func (r Rules) Sane() bool {
 	return r.Bind < binds && r.BindHow < strengths && r.Exclusive < exclusives && r.ExclusiveHow < strengths && r.L3 < strengths &&
 		(r.Bind == BindAny) == (r.BindHow == Unset) && (r.Exclusive == Shareable) == (r.ExclusiveHow == Unset)
 }
 
-// Strategy says which of the NUMA nodes that would do as well are taken.
+// Strategy chooses among equally good NUMA nodes.
 type Strategy uint8
 
 // The strategies.
 const (
-	// MostAllocated fills NUMA nodes up, so that others stay whole. The zero value.
+	// MostAllocated fills NUMA nodes, so that others stay empty. The zero value.
 	MostAllocated Strategy = iota
 	// LeastAllocated takes the emptiest.
 	LeastAllocated
-	// FillNodes is MostAllocated, and of several nodes those come first that are in use.
+	// FillNodes is MostAllocated, and nodes in use come before empty ones.
 	FillNodes
 )
 
-// Score is how well a node suits that would use so many of its NUMA nodes, from 0 to 100:
-// MostAllocated rises with the part in use, LeastAllocated falls (Koordinator's proposal "NUMA
-// Topology Scheduling", 2023).
+// Score returns a node's score from 0 to 100, given how many of its NUMA nodes would be in use: it
+// rises with MostAllocated and falls with LeastAllocated (Koordinator's proposal "NUMA Topology
+// Scheduling", 2023).
 func (s Strategy) Score(used, total int) int {
 	if total <= 0 {
 		return 0

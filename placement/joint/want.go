@@ -5,7 +5,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Want is what a container, or a pod as a whole, asks for.
+// Want is the request of a container, or of a pod as a whole.
 type Want struct {
 	CPUs    int          // pinned
 	Amounts []Amount     // each kind once
@@ -33,7 +33,7 @@ type Want struct {
 	Within, WithinEmpty hint.Set
 }
 
-// Grant is what a Try gave.
+// Grant is what a Try assigned.
 type Grant struct {
 	CPUs topology.CPUSet
 	// Nodes is the set of NUMA nodes that was chosen.
@@ -55,19 +55,19 @@ type Outcome uint8
 // The outcomes.
 const (
 	Placed Outcome = iota
-	// OddCPUs: full cores are insisted on, and the CPUs are no whole number of cores.
+	// OddCPUs: full cores are required, and the CPUs are not a whole number of cores.
 	OddCPUs
-	// UnequalCores: the rules need cores that all have as many threads.
+	// UnequalCores: the rules need cores with equally many threads.
 	UnequalCores
 	// NoCPUs: the machine has too few free CPUs, on whatever NUMA nodes.
 	NoCPUs
-	// NoCores: it has enough free CPUs, but not as the rules want them.
+	// NoCores: it has enough free CPUs, but not as the rules require them.
 	NoCores
 	// NoAmount: it has too little left of some amount.
 	NoAmount
 	// NoDevices: it has too few free devices of a kind, on whatever NUMA nodes.
 	NoDevices
-	// NotTogether: it has enough free devices, but not where they lie together.
+	// NotTogether: it has enough free devices, but not together.
 	NotTogether
 	// TooWide: it has room, but only on more NUMA nodes than the width allows.
 	TooWide
@@ -75,9 +75,9 @@ const (
 	NotOffered
 	// OutOfReach: it has room, but not on sets of NUMA nodes that may be chosen.
 	OutOfReach
-	// Withholds: CPUs would be kept from others that are not asked for.
+	// Withholds: the pod would keep CPUs from others that it does not request.
 	Withholds
-	// NotExactly: it has no room on exactly so many NUMA nodes.
+	// NotExactly: it has no room on exactly the requested number of NUMA nodes.
 	NotExactly
 )
 

@@ -8,8 +8,7 @@ import (
 	"github.com/berth-dev/berth/placement/hint"
 )
 
-// Book says what is handed out: the kubelet's NUMANodeMap. Its zero value is not usable; see
-// Model.NewBook.
+// Book holds what is assigned: the kubelet's NUMANodeMap. Create it with Model.NewBook.
 type Book struct {
 	nodes []node
 	// free and reserved are by kind, then node; together they are allocatable unless the kubelet
@@ -52,13 +51,12 @@ func (b *Book) size(n int) {
 	b.free, b.reserved = both[:n:n], both[n:]
 }
 
-// Equal reports whether the books say the same.
+// Equal reports whether the books are equal.
 func (b *Book) Equal(o *Book) bool {
 	return slices.Equal(b.nodes, o.nodes) && slices.Equal(b.free, o.free) && slices.Equal(b.reserved, o.reserved)
 }
 
-// Append writes the book down: books of one Model that say the same, and no others, are written the
-// same.
+// Append appends an encoding of the book. Equal books of one Model, and only those, encode equally.
 func (b *Book) Append(to []byte) []byte {
 	for _, n := range b.nodes {
 		to = binary.AppendVarint(to, int64(n.assignments))
@@ -77,12 +75,12 @@ func (b *Book) Group(pos int) (assignments int, cells hint.Mask) {
 	return int(b.nodes[pos].assignments), b.nodes[pos].cells
 }
 
-// SetGroup is Group's opposite.
+// SetGroup sets what Group returns.
 func (b *Book) SetGroup(pos, assignments int, cells hint.Mask) {
 	b.nodes[pos] = node{assignments: int32(assignments), cells: cells}
 }
 
-// Free and Reserved return the bytes of a kind on a node.
+// Free returns the free bytes of a kind on a node.
 func (m *Model) Free(b *Book, k Kind, pos int) uint64 { return b.free[m.at(k, pos)] }
 
 // Reserved returns the bytes of a kind that containers hold on a node.
@@ -91,7 +89,7 @@ func (m *Model) Reserved(b *Book, k Kind, pos int) uint64 { return b.reserved[m.
 // Amounts is a row of the book, in bytes.
 type Amounts struct{ Reserved, Free uint64 }
 
-// SetAmounts writes a row of the book.
+// SetAmounts sets a row of the book.
 func (m *Model) SetAmounts(b *Book, k Kind, pos int, a Amounts) {
 	b.reserved[m.at(k, pos)], b.free[m.at(k, pos)] = a.Reserved, a.Free
 }
@@ -118,7 +116,7 @@ func (r *Reuse) CopyFrom(o *Reuse) { r.entries = append(r.entries[:0], o.entries
 // Reset empties it, keeping its memory.
 func (r *Reuse) Reset() { r.entries = r.entries[:0] }
 
-// Bytes returns what may be reused.
+// Bytes returns how much may be reused.
 func (r *Reuse) Bytes(mask hint.Mask, k Kind) uint64 {
 	if e := r.find(mask, k); e != nil {
 		return e.bytes
@@ -173,7 +171,7 @@ func (m *Model) Take(b *Book, mask hint.Mask, n Need) {
 	}
 }
 
-// Release gives a block back, lowest node first (releaseMemory).
+// Release frees a block, lowest node first (releaseMemory).
 func (m *Model) Release(b *Book, mask hint.Mask, n Need) {
 	left := n.Bytes
 	for w := mask; w != 0; w &= w - 1 {
@@ -189,9 +187,9 @@ func (m *Model) Release(b *Book, mask hint.Mask, n Need) {
 	}
 }
 
-// Restart reports whether a kubelet would start on this book, given one that was made from the
-// blocks alone: it compares assignments and groups node by node, and free and reserved memory group
-// by group (areMachineStatesEqual).
+// Restart checks whether a kubelet would start with this book, given the expected book made from
+// the blocks only. It compares assignments and groups node by node, and free and reserved memory
+// group by group (areMachineStatesEqual).
 func (m *Model) Restart(b, expected *Book) error {
 	for pos := range b.nodes {
 		if got, want := b.nodes[pos], expected.nodes[pos]; got != want {
@@ -241,7 +239,7 @@ func (m *Model) Uniform(mask hint.Mask) bool {
 	return true
 }
 
-// Check says what is wrong with the book: no byte may be lost or made.
+// Check returns an error if bytes of the book were lost or created.
 func (m *Model) Check(b *Book) error {
 	for k := range m.names {
 		for pos := range b.nodes {

@@ -1,9 +1,9 @@
-// Package memory knows what the kubelet's static memory manager does: which NUMA nodes it hints at
-// for amounts of memory and huge pages, from which it then takes them, and how it gives them back.
+// Package memory reproduces the kubelet's static memory manager: its hints for amounts of memory
+// and huge pages, the nodes from which it takes them, and how it frees them.
 //
-// A Model is compiled once and immutable. A Book says what is handed out. Everything reproduces
-// pkg/kubelet/cm/memorymanager/policy_static.go, the groups of nodes and the arithmetic of uint64
-// included.
+// A Model is compiled once and immutable. A Book holds what is assigned. The code follows
+// pkg/kubelet/cm/memorymanager/policy_static.go, including its groups of nodes and its arithmetic
+// of uint64.
 package memory
 
 import (
@@ -31,7 +31,7 @@ type Node struct {
 	Reserved map[string]uint64
 }
 
-// Model is the memory of a machine and how much of it the kubelet hands out.
+// Model is the memory of a machine and how much of it the kubelet assigns.
 type Model struct {
 	space *hint.Space
 	names []string // ascending
@@ -88,8 +88,8 @@ func (m *Model) addNode(pos int, n *Node) {
 	m.allocatable[at] -= huge
 }
 
-// Underflows reports whether the kubelet takes some node for endless that is asked for one of these
-// kinds: it subtracts what is kept, and huge pages, from the memory of the node as uint64.
+// Underflows reports whether the kubelet believes that a node has endless memory of one of these
+// kinds, because it subtracts reserved memory and huge pages as uint64.
 func (m *Model) Underflows(needs []Need) bool {
 	for i := range needs {
 		if m.endless[needs[i].Kind] {
@@ -145,13 +145,13 @@ func (m *Model) Kind(name string) (Kind, bool) {
 	return 0, false
 }
 
-// Has says which nodes have a row for the kind in the kubelet's table.
+// Has returns the nodes that have a row for the kind in the kubelet's table.
 func (m *Model) Has(k Kind) hint.Mask { return m.has[k] }
 
 // Total returns the bytes of a kind that a node has.
 func (m *Model) Total(k Kind, pos int) uint64 { return m.total[m.at(k, pos)] }
 
-// Kept returns the bytes of a kind that are kept for the system on a node.
+// Kept returns the bytes of a kind that are reserved for the system on a node.
 func (m *Model) Kept(k Kind, pos int) uint64 { return m.reserved[m.at(k, pos)] }
 
 // Allocatable returns the bytes of a kind that containers can have on a node.
@@ -173,7 +173,7 @@ func HugePages(pageBytes uint64) string {
 	return name
 }
 
-// ReservedError says that what is reserved of a resource per node does not add up.
+// ReservedError means that the reservations of a resource per node do not add up to the total.
 type ReservedError struct {
 	Resource string
 	// Sum is what the nodes reserve together, Want what they should, both in bytes.
@@ -184,8 +184,8 @@ func (e *ReservedError) Error() string {
 	return fmt.Sprintf("%s: reservedMemory adds up to %d bytes, the node's reservation is %d", e.Resource, e.Sum, e.Want)
 }
 
-// CheckReserved reports whether what is reserved per node adds up to what the kubelet keeps for the
-// system, as validateReservedMemory demands. The error is a *ReservedError.
+// CheckReserved checks that the reservations per node add up to what the kubelet reserves for the
+// system (validateReservedMemory). The error is a *ReservedError.
 func CheckReserved(nodes []Node, want map[string]uint64) error {
 	sums := map[string]uint64{}
 	for i := range nodes {

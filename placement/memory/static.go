@@ -6,8 +6,8 @@ import (
 	"github.com/berth-dev/berth/placement/hint"
 )
 
-// The ways in which the kubelet fails to give memory to a container; all surface as
-// UnexpectedAdmissionError but ErrCrash and ErrNoRegular, which are ours.
+// Errors of the kubelet when it assigns memory to a container. All become UnexpectedAdmissionError
+// except ErrCrash and ErrNoRegular, which are Berth's.
 var (
 	// ErrNoDefault is "failed to get the default NUMA affinity, no NUMA nodes with enough memory is
 	// available".
@@ -20,7 +20,7 @@ var (
 	ErrExtensionNotPreferred = errors.New("the NUMA nodes of the hint have too little memory and larger sets are not preferred")
 	// ErrGroup is "preferred hint violates NUMA node allocation".
 	ErrGroup = errors.New("the NUMA nodes are handed out in other groups")
-	// ErrCrash says that the kubelet would crash: it looks up a kind of memory that a node's table
+	// ErrCrash means that the kubelet would crash: it looks up a kind of memory that a node's table
 	// does not have.
 	ErrCrash = errors.New("the kubelet would crash: a NUMA node has no row for this kind of memory")
 	// ErrNoRegular says that the kubelet would crash: it looks for the hints of ordinary memory,
@@ -28,7 +28,7 @@ var (
 	ErrNoRegular = errors.New("the kubelet would crash: no ordinary memory is asked for")
 )
 
-// Query is what hints and choices are made from.
+// Query is the input of Hints and Choose.
 type Query struct {
 	Book  *Book
 	Needs []Need
@@ -81,8 +81,8 @@ func violates(b *Book, mask hint.Mask) bool {
 	return mask&(mask-1) != 0 && Mixes(b, mask)
 }
 
-// MinSize is the size of the smallest set of nodes that could serve the needs if nothing were
-// handed out; all nodes if none could.
+// MinSize returns the size of the smallest set of nodes that could serve the needs on an empty
+// machine; all nodes if none could.
 func (m *Model) MinSize(needs []Need) int {
 	for k := m.lowerBound(needs); k < m.space.Len(); k++ {
 		for _, mask := range m.space.OfSize(k) {
@@ -122,8 +122,9 @@ func (m *Model) covers(mask hint.Mask, needs []Need) bool {
 	return true
 }
 
-// Hints fills the list that the kubelet would give for each of the needs: always the same
-// (calculateHints). No mask at all means no preference: lack of memory shows at Allocate only.
+// Hints fills the list that the kubelet would return for each of the needs, which is always the
+// same (calculateHints). An empty list means no preference: a lack of memory shows at Allocate
+// only.
 func (m *Model) Hints(q *Query, want hint.Want, out *hint.List) {
 	out.Reset(hint.Masks)
 	out.Times = len(q.Needs)
@@ -186,9 +187,9 @@ func (m *Model) best(q *Query, holding hint.Mask) (best hint.Hint, found bool) {
 	return hint.Hint{}, false
 }
 
-// Choose is the first half of Allocate: from which nodes the kubelet takes the needs, given the
-// merged hint. Where ordinary memory is not among the needs it looks for a list of hints that is
-// not there.
+// Choose is the first half of Allocate: it returns the nodes from which the kubelet takes the
+// needs, given the merged hint. If ordinary memory is not among the needs, the kubelet looks up a
+// list of hints that does not exist.
 func (m *Model) Choose(q *Query, h hint.Hint) (hint.Mask, error) {
 	needs := q.Needs
 	crash := m.Crashes(needs)
@@ -238,8 +239,8 @@ func (m *Model) regular(needs []Need) bool {
 	return false
 }
 
-// Mixes reports whether taking memory from the mask would put a node into two groups at once, which
-// the kubelet allows for single nodes and then cannot account for.
+// Mixes reports whether taking memory from the mask would put a node into two groups at once. The
+// kubelet allows this for single nodes and then miscounts.
 func Mixes(b *Book, mask hint.Mask) bool {
 	for w := mask; w != 0; w &= w - 1 {
 		if n := b.nodes[w.Lowest()]; n.assignments > 0 && n.cells != mask {
