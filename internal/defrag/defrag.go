@@ -9,9 +9,8 @@ import (
 	"github.com/berth-dev/berth/internal/suppose"
 )
 
-// Pod is a pod that may be moved, or one that is wanted. The pod that takes the place of one that
-// is moved asks the same under a UID of its own, and counts as created later than all that are
-// there.
+// Pod is a pod that may be moved, or a wanted pod. The replacement of a moved pod has the same
+// request and a new UID, and counts as created after all existing pods.
 type Pod struct {
 	suppose.Pod
 	// Node is where it is; of no meaning for one that is wanted.
@@ -20,7 +19,7 @@ type Pod struct {
 	Budgets []int
 }
 
-// Problem is what is asked.
+// Problem is the input of Find.
 type Problem struct {
 	Nodes []suppose.Node
 	// Pods are the ones that may be moved.
@@ -64,12 +63,11 @@ type Outcome uint8
 
 // The outcomes.
 const (
-	// Found: there is a plan.
+	// Found: the search found a plan.
 	Found Outcome = iota
-	// NoRoom: no plan of so few moves makes room.
+	// NoRoom: no plan with the allowed number of moves makes room.
 	NoRoom
-	// GaveUp: there may be a plan, and Effort was used up, or the context ended, before one was
-	// found.
+	// GaveUp: Effort was used up or the context ended before a plan was found. There may be one.
 	GaveUp
 )
 
@@ -78,7 +76,7 @@ func (o Outcome) String() string {
 	return [...]string{"found", "no room", "gave up", "outcome(?)"}[min(o, GaveUp+1)]
 }
 
-// Plan says which pods move where.
+// Plan lists which pods move, and where.
 type Plan struct {
 	Outcome Outcome
 	// Nodes are those of the wanted pods, as far as they were found one.
@@ -89,9 +87,9 @@ type Plan struct {
 	Asked int
 }
 
-// Find looks for the fewest moves. Of several wanted pods each is found a place after those before
-// it, with the fewest moves for itself. They come when all moves are made, in their order: so a
-// plan suits pods that start together. The search ends when the context does.
+// Find searches for the fewest moves. If several pods are wanted, each gets a place after the
+// earlier ones, with the fewest moves for itself. They start in their order after all moves, so a
+// plan is right for pods that start together. The search ends with the context.
 func Find(ctx context.Context, p *Problem) Plan {
 	s := newSearch(p)
 	s.ctx = ctx

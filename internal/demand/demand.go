@@ -1,6 +1,6 @@
-// Package demand says which nodes are in demand: how much of the devices that pods have they could
-// also have on a node like that. It learns from the pods that have a node, so a scheduler that
-// begins again knows the same, and what a tenant merely asks for decides nothing.
+// Package demand computes how much nodes are in demand: how many of the devices that pods have
+// could also be provided by a node of this kind. It counts pods that have a node, so a restarted
+// scheduler computes the same, and pending requests of tenants have no influence.
 package demand
 
 import (
@@ -9,12 +9,12 @@ import (
 	"slices"
 )
 
-// Level is how much demand there is for a node: 0 where no pod that has devices could be there, up
-// to MostDemand where all could.
+// Level is the demand for a node: from 0 if no pod with devices could run there, to MostDemand if
+// all could.
 type Level uint8
 
 const (
-	// Bits is how many bits a Level has.
+	// Bits is the number of bits of a Level.
 	Bits = 5
 	// MostDemand is the highest Level.
 	MostDemand Level = 1<<Bits - 1
@@ -23,8 +23,8 @@ const (
 // maxWishes is how many wishes count: those of the pods that have most devices.
 const maxWishes = 32
 
-// Tally counts the devices that pods have by how they ask for them. K stands for a wish, the
-// same for pods that any node treats alike. The zero Tally has counted nothing.
+// Tally counts the devices of pods by wish. K identifies a wish; pods that every node treats alike
+// have the same. The zero Tally is empty.
 type Tally[K cmp.Ordered] struct {
 	have map[K]int64
 	// all is how many devices pods have, then how many they had when somebody asked last, since
@@ -32,7 +32,7 @@ type Tally[K cmp.Ordered] struct {
 	all, then, since int64
 }
 
-// Add counts so many devices more; fewer, where it is negative.
+// Add adds the number of devices, which may be negative.
 func (t *Tally[K]) Add(wish K, devices int64) {
 	if t.have == nil {
 		t.have = map[K]int64{}
@@ -43,12 +43,12 @@ func (t *Tally[K]) Add(wish K, devices int64) {
 	}
 }
 
-// Due reports whether as many devices have come and gone as there were when Wishes was called last:
-// levels that follow each pod would change the order of nodes all the time, and nodes that are
-// filled by one order after another are all left half full.
+// Due reports whether as many devices have come and gone as there were when Wishes was last called.
+// If levels followed each pod, the order of nodes would change all the time, and many nodes would
+// stay half full.
 func (t *Tally[K]) Due() bool { return t.since > 0 && t.since >= t.then }
 
-// Wishes returns what is asked for most.
+// Wishes returns the most frequent wishes.
 func (t *Tally[K]) Wishes() Wishes[K] {
 	t.then, t.since = t.all, 0
 	w := Wishes[K]{of: slices.Collect(maps.Keys(t.have))}
@@ -61,7 +61,7 @@ func (t *Tally[K]) Wishes() Wishes[K] {
 	return w
 }
 
-// Wishes are the wishes that count, with how many devices pods have by each.
+// Wishes are the most frequent wishes, with their numbers of devices.
 type Wishes[K cmp.Ordered] struct {
 	of      []K
 	devices []int64
@@ -71,8 +71,8 @@ type Wishes[K cmp.Ordered] struct {
 // All yields the wishes, the most devices first.
 func (w *Wishes[K]) All(yield func(K) bool) { slices.Values(w.of)(yield) }
 
-// Level returns how much demand there is for a node. takes says whether it would take pods with a
-// wish if it were empty.
+// Level returns the demand for a node. takes reports whether the empty node would admit pods with a
+// wish.
 func (w *Wishes[K]) Level(takes func(K) bool) Level {
 	if w.all == 0 {
 		return 0

@@ -10,7 +10,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Berths is who has what of a machine: the state of its kubelet's managers, with names.
+// Berths lists which pod has which part of a machine: the state of its kubelet's managers, with
+// names.
 type Berths struct {
 	// Title is what the drawing is called, and Facts the lines below it besides the machine's
 	// summary; "" for nothing of the kind.
@@ -27,7 +28,7 @@ type Berths struct {
 	Tenants []Tenant
 }
 
-// Tenant is a pod as people know it.
+// Tenant is a pod with its namespace and name.
 type Tenant struct {
 	UID string
 	// Name is "namespace/name".
@@ -51,7 +52,7 @@ type berth struct {
 	containers map[topology.CPUID]string // the container of each CPU
 }
 
-// Colours and textures of berths: with each round through the colours another texture.
+// Colours and textures of berths. Each round through the colours uses another texture.
 const (
 	berthColours  = 8
 	berthTextures = 3

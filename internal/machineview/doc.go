@@ -1,3 +1,3 @@
-// Package machineview shows a machine: as the JSON document that programs read, as a table and a
-// tree for people, and as a drawing.
+// Package machineview shows a machine as JSON for programs, and as a table, a tree and a drawing
+// for people.
 package machineview

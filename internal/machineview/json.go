@@ -77,7 +77,7 @@ type Device struct {
 	PhysicalFunction string `json:"physicalFunction"`
 }
 
-// Link is a direct connection between two devices beside PCIe.
+// Link is a direct connection between two devices, apart from PCIe.
 type Link struct {
 	// A and B are PCI addresses, A the lower one.
 	A string `json:"a"`

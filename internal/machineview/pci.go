@@ -6,7 +6,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Branch is an entry of a tree, in words, with what is below it.
+// Branch is an entry of a tree as text, with the entries below it.
 type Branch struct {
 	Text  string   `json:"text"`
 	Below []Branch `json:"below,omitempty"`

@@ -58,8 +58,7 @@ func alike(shapes []shape) []shape {
 	return out
 }
 
-// SVG draws a machine: what contains what, from packages to CPUs, with memory, devices and
-// distances.
+// SVG draws a machine from packages to CPUs, with memory, devices and distances.
 func SVG(w io.Writer, m *topology.Machine) error {
 	_, err := io.WriteString(w, new(painter).page(m))
 	return err
@@ -88,7 +87,7 @@ func BerthsInline(m *topology.Machine, b *Berths) (svg string, legend []Legend) 
 	return out.String(), legend
 }
 
-// Legend says which pod is drawn by a letter.
+// Legend is the pod of a letter in a drawing.
 type Legend struct {
 	Tag string `json:"tag"`
 	// Class is the colour's, in Style.

@@ -11,7 +11,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Tree prints a machine as lstopo would: what contains what.
+// Tree prints a machine as a tree, as lstopo does.
 func Tree(w io.Writer, m *topology.Machine) error {
 	root := nest(m)
 	var b strings.Builder

@@ -29,7 +29,7 @@ func size(bytes uint64) string {
 	return strings.TrimSuffix(text, ".0") + " " + units[unit]
 }
 
-// CPUList prints a list, with strides ("0-110:1/2") where the kernel's list would be long.
+// CPUList prints a list of CPUs, with strides ("0-110:1/2") if the kernel's list would be long.
 func CPUList(set *topology.CPUSet) string {
 	plain := set.String()
 	if len(plain) <= 16 {

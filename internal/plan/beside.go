@@ -12,7 +12,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Wish is what a member asks about its place beside another member's.
+// Wish is a member's requirement for its place relative to another member's.
 type Wish struct {
 	// Mate is the other member. From the number of members on it is one that has its place: the
 	// next one is the first of Gang.Seated.
@@ -29,7 +29,7 @@ type Wish struct {
 	Required bool
 }
 
-// Seat is the place of a mate that is not planned: it has its node.
+// Seat is the place of a mate that already has its node and is not planned.
 type Seat struct {
 	// Node is Elsewhere where no member may go.
 	Node int
@@ -39,7 +39,7 @@ type Seat struct {
 	Beside []Wish
 }
 
-// Elsewhere is a node that no member can be on.
+// Elsewhere stands for a node that no member can use.
 const Elsewhere = -2
 
 // Decided is what a member got on its node.

@@ -2,18 +2,17 @@
 // reserved.
 //
 // Make goes through the members once, the largest first and equal ones together. Each gets the
-// first of its nodes that takes it, as things then stand. What the nodes' ledgers would say is
-// tried on forks of them (suppose.Node.Promise), so the members are reserved later exactly as they
-// were planned, within the bounds that a ledger has for one node: where those are reached, the
-// plan goes on elsewhere. What else has a say in a pod's node, as the other plugins of a scheduler
-// have, is a Field.
+// first of its nodes that then admits it. The nodes' ledgers are asked on forks
+// (suppose.Node.Promise), so the members are later reserved exactly as planned. If the limits of a
+// ledger for one node are reached, the plan continues on other nodes. A Field contributes
+// everything else that decides about a pod's node, such as the other plugins of a scheduler.
 //
-// Where that pass leaves the gang without its minimum, and fewer pods than there are would be
-// enough, a second pass begins with the smallest. The plan is no search over all combinations: a
-// gang that fits in one way only, among members of several sizes, may be missed.
+// If this pass misses the gang's minimum, and fewer than all pods would be enough, a second pass
+// begins with the smallest. A plan does not search all combinations: if members of several sizes
+// fit in one way only, it may miss it.
 //
-// Evict finds victims without whom a gang fits whole, the cheapest first; what members ask about
-// each other's NUMA nodes is a Wish.
+// Evict finds the cheapest victims without which a whole gang fits. A Wish is a member's
+// requirement about another member's NUMA nodes.
 //
 // The package is pure: no clock, no randomness, no I/O. It changes no Node but its forks.
 package plan

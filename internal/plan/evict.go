@@ -15,7 +15,7 @@ type Occupant struct {
 	Budgets []int
 }
 
-// Victim is pods that are evicted together or not at all: one, or a gang.
+// Victim is a set of pods that are evicted together or not at all: one pod, or a gang.
 type Victim struct {
 	Pods     []Occupant
 	Priority int32
@@ -25,7 +25,7 @@ type Victim struct {
 	Leaving bool
 }
 
-// Removal is who could be evicted.
+// Removal lists the pods that could be evicted.
 type Removal struct {
 	Victims []Victim
 	// Allowed is how many more pods each disruption budget lets go.
@@ -35,8 +35,8 @@ type Removal struct {
 	Short int
 }
 
-// Crowd is a Field whose nodes can be cleared of victims. What is free on them then is not its
-// concern.
+// Crowd is a Field whose nodes can be cleared of victims. It does not compute what is free
+// afterwards.
 type Crowd interface {
 	Field
 	// Evict removes a victim's pods, Restore puts them back.
@@ -61,12 +61,12 @@ type Eviction struct {
 // nothing else.
 const MaxAsked = 50_000
 
-// Evict finds victims without whom the gang fits whole; it returns false where evicting all is not
-// enough and, for gangs with wishes, no single one is either. First the ones that are leaving are
-// left out. Then it takes the cheapest so many that are enough, and spares, the dearest first, each
-// without whom it still fits. What it finds cannot be made smaller on the nodes that it uses,
-// unless the search is cut off at MaxAsked, and need not be the cheapest of all sets. The Crowd is
-// left as it was. The search is part of the plan whose budget it takes from.
+// Evict finds victims without which the whole gang fits. It returns false if evicting all is not
+// enough and, for gangs with wishes, no single victim is enough either. Pods that are leaving
+// anyway do not count. Evict takes the cheapest victims until the gang fits, and then drops every
+// victim that the gang does not need, the most expensive first. On the nodes that it uses the
+// result cannot be made smaller, unless the search is cut off at MaxAsked; it need not be the
+// cheapest of all sets. The Crowd does not change. The search uses the budget of its plan.
 func Evict(g *Gang, f Crowd, r *Removal, b *Budget) (Eviction, bool) {
 	return evictAsking(g, f, r, MaxAsked, b)
 }
@@ -123,7 +123,7 @@ func (c Cost) Compare(o Cost) int {
 	return cmp.Or(cmp.Compare(c.Violations, o.Violations), cmp.Compare(c.Highest, o.Highest), cmp.Compare(c.Sum, o.Sum), cmp.Compare(c.Pods, o.Pods))
 }
 
-// Cost adds up a set of victims.
+// Cost returns the total cost of a set of victims.
 func (r *Removal) Cost(set []int) (c Cost) {
 	left := slices.Clone(r.Allowed)
 	for _, i := range set {
@@ -203,8 +203,8 @@ func (c *clearing) restoreAll() {
 	}
 }
 
-// Node implements Field: the node without the ones that are gone. Where too much is open to tell
-// what would be free without them, nothing is.
+// Node implements Field: the node without the removed victims. If too much is uncertain to know
+// what would be free, nothing is.
 func (c *clearing) Node(node int) suppose.Node {
 	if without := c.nodes.Known(node); without != nil && without.Changed() {
 		if cleared, ok := without.Cleared(); ok {

@@ -22,8 +22,8 @@ type Member struct {
 	Beside []Wish
 }
 
-// Field is all that has a say in where members go, and the order in which nodes are tried. Nodes
-// are numbers of its own.
+// Field decides which nodes members may use, apart from the ledgers, and the order in which nodes
+// are tried. It numbers the nodes itself.
 type Field interface {
 	// Nodes returns the nodes that members of the kind may go to as things stand, best first. Where
 	// there are many it may return the best alone, until Widen.
@@ -84,7 +84,7 @@ func (g *Gang) Wish(of int, w Wish) {
 	seat.Beside = append(seat.Beside, w)
 }
 
-// Wishes reports whether anybody asks anything about another one's place.
+// Wishes reports whether any member has a wish about another one's place.
 func (g *Gang) Wishes() bool { return g.wishes(func(Wish) bool { return true }) }
 
 // wishes reports whether there is such a wish.
@@ -105,7 +105,7 @@ type Place struct {
 	Got Decided
 }
 
-// Plan says where members go.
+// Plan is the assignment of members to nodes.
 type Plan struct {
 	// Places are in the order in which to reserve them.
 	Places []Place
@@ -129,10 +129,10 @@ type Plan struct {
 	Nodes suppose.Field[int]
 }
 
-// Make plans the gang. Members that are created in one second come to a node in any order, and are
-// given places that hold in every order. Only where there is no such plan they come in waves: that
-// takes the time of a report for each. The Field is left as it was where the plan is not whole, and
-// with all members of a whole one in their places. The Field may take from the same budget.
+// Make plans the gang. Members of the same second arrive at a node in any order, so they get places
+// that hold in every order. If there is no such plan, they come in waves, which takes the time of a
+// report for each wave. If the plan is whole, the Field keeps all members in their places;
+// otherwise it does not change. The Field may use the same budget.
 func Make(g *Gang, f Field, b *Budget) Plan {
 	return makePlan(g, f, &work{budget: b})
 }
@@ -196,9 +196,9 @@ func bestPass(g *Gang, f Field, w *work) Plan {
 	return third
 }
 
-// Node is a node as it would be with the members that the plan puts there, who are promised no
-// CPUs: what it refuses then, it refuses in every order of theirs. It returns nil where no member
-// was tried.
+// Node returns a node with the members that the plan puts there, without promises of CPUs: what it
+// then refuses, it refuses in every order of these members. It returns nil if no member was tried
+// there.
 func (p *Plan) Node(node int) *suppose.Node {
 	n := p.Nodes.Known(node)
 	if n == nil {

@@ -8,11 +8,12 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Bound returns a rank that no offer of the node to the pod comes before; false where the node does
-// not have as many CPUs as the pod gets to itself. The node is not asked.
+// Bound returns a rank that is at least as good as any offer of the node to the pod; false if the
+// node has too few free CPUs for the pod's exclusive ones. It does not ask the node.
 //
-// A pod with CPUs of its own is on at least as many NUMA nodes as these CPUs need. As long as their
-// number comes before all that depends on which ones they are, only offers with so few count.
+// A pod with exclusive CPUs is on at least as many NUMA nodes as these CPUs need. If the number of
+// NUMA nodes ranks before everything that depends on which nodes these are, only offers with that
+// number count.
 func (s *Scoring) Bound(on *ledger.Outline, r *placement.Request) (Rank, bool) {
 	if s.Formula == Volcano {
 		return Rank{Score: 1}, true

@@ -1,7 +1,7 @@
-// Package rank chooses among the nodes that admit a pod. It is pure: it computes a Rank from what a
-// node offers, and knows neither the cluster nor the scheduler.
+// Package rank orders the nodes that admit a pod. It is pure: it computes a Rank from a node's
+// Offer, and knows neither the cluster nor the scheduler.
 //
-// A Rank has two parts. The Tier outvotes everything else: how many NUMA nodes the pod would be
-// spread over, how many devices it would leave without their CPUs, how strict the node's kubelet
-// is. The Score counts beside what others think of the node: certainty, fit, distance.
+// A Rank has two parts. The Tier is compared first: the number of NUMA nodes over which the pod
+// would be spread, the number of devices that would lose their CPUs, and the strictness of the
+// node's kubelet. The Score is added to the scores of other plugins: certainty, fit, distance.
 package rank

@@ -9,7 +9,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Offer is what a node that admits a pod has to offer: all that a choice goes by.
+// Offer is everything about a node that admits a pod on which the choice depends.
 type Offer struct {
 	ledger.Spare
 	// Certain says that it is known to the CPU what the node will do.
@@ -20,7 +20,7 @@ type Offer struct {
 	Machine *topology.Machine
 }
 
-// OfferOf asks a node for what it offers to a candidate that it admitted with the answer.
+// OfferOf returns the offer of a node that admitted the candidate with the answer.
 func OfferOf(n *ledger.Node, r *placement.Request, a *ledger.Answer, m *topology.Machine) (o Offer) {
 	if n.View().Spare(r, &a.Verdict, &o.Spare) {
 		o.Machine = m
@@ -29,14 +29,14 @@ func OfferOf(n *ledger.Node, r *placement.Request, a *ledger.Answer, m *topology
 	return o
 }
 
-// Tier orders nodes before everything else; the smaller comes first. Its bits are the criteria of
-// Scoring.First, the first in the highest bits.
+// Tier is the first criterion of the order; smaller is better. Its bits are the criteria of
+// Scoring.First, the first one in the highest bits.
 type Tier uint32
 
-// TierBits is how many bits of a Tier count.
+// TierBits is the number of bits of a Tier that are used.
 const TierBits = 20
 
-// LastTier is that of a node about which nothing is known.
+// LastTier is the tier of a node about which nothing is known.
 const LastTier Tier = 1<<TierBits - 1
 
 // MaxScore is the best Score.
@@ -60,11 +60,11 @@ func (r Rank) Before(o Rank) bool {
 // ScoreBits is how many bits of an Order are below its tier.
 const ScoreBits = 8
 
-// LastOrder is the least Order of the LastTier.
+// LastOrder is the smallest Order of the LastTier.
 const LastOrder = uint32(LastTier) << ScoreBits
 
-// Order is less for a better rank, in 28 bits. Of the formula Volcano, fewer NUMA nodes are better,
-// and none is the worst.
+// Order returns a number of 28 bits that is smaller for a better rank. With the formula Volcano,
+// fewer NUMA nodes are better, and 0 is the worst.
 func (s *Scoring) Order(r Rank) uint32 {
 	worse := MaxScore - min(r.Score, MaxScore)
 	if s.Formula == Volcano {
@@ -73,9 +73,9 @@ func (s *Scoring) Order(r Rank) uint32 {
 	return uint32(r.Tier)<<ScoreBits | uint32(worse)
 }
 
-// Rank returns how good the offer is. s must have been filled in and checked. Under the formula
-// Volcano there is one tier, and the score is the number of NUMA nodes: VolcanoScore makes one of
-// it when all nodes are known.
+// Rank returns the rank of the offer. s must have been filled in and validated. With the formula
+// Volcano there is one tier, and the score is the number of NUMA nodes, from which VolcanoScore
+// computes the score when all nodes are known.
 func (s *Scoring) Rank(o *Offer) Rank {
 	if o.Machine == nil {
 		return Rank{Tier: LastTier}
@@ -86,14 +86,14 @@ func (s *Scoring) Rank(o *Offer) Rank {
 	return Rank{s.tier(o), s.score(o)}
 }
 
-// Setting is what counts about nodes for a pod, whatever is free on them.
+// Setting is the part of a rank that does not depend on what is free on a node.
 type Setting struct {
 	// unwanted are the bits that do not count where nobody wants the devices of the node, demand is
 	// the lowest bit of Demand, or 0.
 	unwanted, demand Tier
 }
 
-// Setting returns what counts about nodes for a pod that asks for devices, or for none.
+// Setting returns the setting for a pod with or without devices.
 func (s *Scoring) Setting(asksDevices bool) (in Setting) {
 	if s.Formula == Volcano {
 		return in
@@ -112,7 +112,7 @@ func (s *Scoring) Setting(asksDevices bool) (in Setting) {
 	return in
 }
 
-// Rank returns the rank on a node for which there is so much demand.
+// Rank returns the rank of a node with this level of demand.
 func (in Setting) Rank(r Rank, level demand.Level) Rank {
 	switch {
 	case r.Tier == LastTier:
@@ -166,20 +166,20 @@ func (s *Scoring) weigh(certain bool, fit, closeness int64) uint8 {
 	return uint8(sum / (s.Certainty + s.Fit + s.Distance))
 }
 
-// busyLoss is how much of the weight of its certainty a node loses, in percent, for each busyFrom
-// pods that are in flight on it. One report mentions about busyFrom pods, and each report costs the
-// API server and everybody who reads it.
+// busyLoss is how much of its certainty weight a node loses, in percent, for each busyFrom pods in
+// flight on it. One report mentions about busyFrom pods, and each report costs the API server and
+// its readers.
 const (
 	busyLoss = 75
 	busyFrom = 4
 )
 
-// IsBusy reports whether a node is busy with so many pods in flight.
+// IsBusy reports whether a node with this number of pods in flight is busy.
 func IsBusy(inFlight int) bool { return inFlight >= busyFrom }
 
-// Busy returns the score of a node with so many pods in flight. The next pod may have to wait for
-// these, in the scheduler for its turn and on the node behind their admissions. So a burst spreads
-// over nodes that are as good, and pods that come one by one fill them.
+// Busy returns the score of a node with this number of pods in flight. The next pod may have to
+// wait for them: for its turn in the scheduler, and for their admissions on the node. A burst
+// therefore spreads over equally good nodes, while single pods fill them.
 func (s *Scoring) Busy(score uint8, inFlight int) uint8 {
 	if s.Formula == Volcano || !IsBusy(inFlight) {
 		return score

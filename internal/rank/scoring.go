@@ -54,7 +54,7 @@ const (
 // criteria are all that there are, in their default order.
 var criteria = []Criterion{StrandedBeside, NUMANodes, Groups, Stranded, Demand, Devices, Policy}
 
-// Scoring says what makes a node good. The zero value stands for the defaults once filled in.
+// Scoring configures the order of nodes. FillIn makes the zero value the defaults.
 type Scoring struct {
 	// Formula replaces all else: "volcano". Default none.
 	Formula Formula `json:"formula,omitempty"`
@@ -76,7 +76,7 @@ type Scoring struct {
 // maxWeight bounds a weight, so that sums cannot overflow.
 const maxWeight = 1000
 
-// FillIn puts the defaults where nothing was said. An empty list that is not nil stays empty.
+// FillIn sets unset fields to their defaults. An empty list that is not nil stays empty.
 func (s *Scoring) FillIn() {
 	if s.First == nil {
 		s.First = slices.Clone(criteria)
@@ -87,7 +87,7 @@ func (s *Scoring) FillIn() {
 	}
 }
 
-// String says in words what counts, the most important first.
+// String describes the criteria, the most important first.
 func (s *Scoring) String() string {
 	if s.Formula != "" {
 		return "formula " + string(s.Formula)
@@ -99,7 +99,7 @@ func (s *Scoring) String() string {
 	return strings.Join(append(words, "then "+string(s.Strategy)), ", ")
 }
 
-// Validate says which field cannot be right, with its value and what would be right.
+// Validate returns an error that names a wrong field, its value and what would be right.
 func (s *Scoring) Validate() error {
 	if s.Formula != "" && s.Formula != Volcano {
 		return fmt.Errorf("scoring.formula: %.40q: want %s, or none", s.Formula, Volcano)

@@ -8,11 +8,11 @@ import (
 // Formula is a way to score that replaces Berth's own order.
 type Formula string
 
-// Volcano is the formula of Volcano's numa-aware plugin: see VolcanoScore. Tiers do not count then,
-// nor do strategy and weights. Berth's own order has no name: "".
+// Volcano is the formula of Volcano's numa-aware plugin: see VolcanoScore. Tiers, strategy and
+// weights do not count with it. Berth's own order is "".
 const Volcano Formula = "volcano"
 
-// UnmarshalJSON reads an object, or the name of a formula alone.
+// UnmarshalJSON reads an object, or only the name of a formula.
 func (s *Scoring) UnmarshalJSON(data []byte) error {
 	if data = bytes.TrimSpace(data); len(data) > 0 && data[0] == '"' {
 		*s = Scoring{}

@@ -1,7 +1,7 @@
-// Package sim plays nodes without machines: the engine in a kubelet's place. test/replay, `berth
-// place` and the tests of everything that is told by kubelets play theirs with it.
+// Package sim imitates kubelets without machines: the engine takes the place of the kubelet's
+// managers. test/replay, `berth place` and many tests use it.
 //
-// It knows no ledger, so that the ledger's own tests can play nodes too.
+// It does not import the ledger, so that the ledger's own tests can use it.
 package sim
 
 import (
@@ -10,8 +10,8 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// Kubelet admits pods one after another, in the order in which it hears of them, and releases what
-// a pod holds when the pod is over. It is not safe for concurrent use.
+// Kubelet admits pods one after another, in the order of the calls, and releases what a pod holds
+// when the pod has ended. It is not safe for concurrent use.
 type Kubelet struct {
 	// State is what is handed out. A change to it changes the kubelet's books.
 	State *placement.State
@@ -20,7 +20,7 @@ type Kubelet struct {
 	ended  []string     // UIDs of pods whose containers are gone, and that are not yet released
 }
 
-// Admission is what the kubelet did with a pod. It never changes.
+// Admission is the result of admitting a pod. It does not change.
 type Admission struct {
 	Request placement.Request
 	Verdict placement.Verdict
@@ -30,21 +30,21 @@ type Admission struct {
 	Random bool
 }
 
-// NewKubelet starts a kubelet on which nothing runs.
+// NewKubelet returns a kubelet without pods.
 func NewKubelet(m *placement.Model) *Kubelet { return &Kubelet{State: m.NewState()} }
 
-// Clone returns a kubelet that goes on from here for itself.
+// Clone returns an independent copy of the kubelet.
 func (k *Kubelet) Clone() *Kubelet {
 	return &Kubelet{State: k.State.Clone(), active: slices.Clone(k.active), ended: slices.Clone(k.ended)}
 }
 
-// Admit decides about a pod, after what ended has been released, and writes down what it gets. A
-// pod that is active is admitted again, as after a restart. A refused pod keeps nothing and is no
-// longer active. What it got until then is handed out and taken back, as the kubelet does it:
-// devices and init containers leave their mark on what comes next.
+// Admit releases ended pods, decides about a pod and records what it gets. An active pod is
+// admitted again, as after a restart. A refused pod keeps nothing and is no longer active. What it
+// got before the refusal is assigned and released as the kubelet does, because devices and init
+// containers influence later admissions.
 func (k *Kubelet) Admit(r *placement.Request) *Admission { return k.AdmitAmid(r, nil) }
 
-// AdmitAmid is Admit while things happen to other pods.
+// AdmitAmid is Admit with events of other pods during the admission.
 func (k *Kubelet) AdmitAmid(r *placement.Request, meanwhile []placement.Meanwhile) *Admission {
 	k.ReleaseEnded()
 	a := &Admission{Request: *r}
@@ -90,11 +90,11 @@ func (k *Kubelet) find(uid string) int {
 	return slices.IndexFunc(k.active, func(a *Admission) bool { return a.Request.UID == uid })
 }
 
-// Start says that containers of a pod have started, in that order; none named means all of them.
+// Start records that containers of a pod have started, in that order; without names, all of them.
 func (k *Kubelet) Start(uid string, containers []string) { k.State.Start(uid, containers) }
 
-// End says that the containers of a pod are gone. The kubelet releases what they hold before it
-// admits the next pod, and not earlier.
+// End records that the containers of a pod are gone. The kubelet releases what they hold when it
+// admits the next pod, not earlier.
 func (k *Kubelet) End(uid string) {
 	if !k.Ended(uid) {
 		k.ended = append(k.ended, uid)
@@ -112,7 +112,7 @@ func (k *Kubelet) ReleaseEnded() {
 	k.ended = k.ended[:0]
 }
 
-// Remove releases a pod at once. It reports whether chance had a part in it.
+// Remove releases a pod at once. It reports whether the result depends on chance.
 func (k *Kubelet) Remove(uid string) (random bool) {
 	random = k.State.Mixed(uid)
 	k.State.Release(uid)
@@ -122,9 +122,9 @@ func (k *Kubelet) Remove(uid string) (random bool) {
 	return random
 }
 
-// Restart starts the kubelet again on its checkpoints and admits its pods in the order of their
-// first admission. It returns what it did with each, and whether chance had a part in it. The error
-// says why the kubelet does not come up (placement.RestartError).
+// Restart restarts the kubelet from its checkpoints and admits its pods in the order of their first
+// admission. It returns the admissions, and whether they depend on chance. If the kubelet does not
+// start, the error is a placement.RestartError.
 func (k *Kubelet) Restart() (again []*Admission, random bool, err error) {
 	random = k.State.Mixed("")
 	if err := k.State.Restart(); err != nil {

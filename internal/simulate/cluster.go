@@ -7,7 +7,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Cluster is nodes on which pods are put. It is not safe for concurrent use.
+// Cluster has the nodes on which pods are placed. It is not safe for concurrent use.
 type Cluster interface {
 	// Size is the number of nodes.
 	Size() int
@@ -53,7 +53,7 @@ const (
 	lacks // how many there are
 )
 
-// Look is what a node offers to a pod, before the pod is put there.
+// Look is what a node offers to a pod before the pod is placed there.
 type Look struct {
 	Shape *Shape
 	// Free and All are what the node has left, and what pods can have of it in all.
@@ -80,7 +80,7 @@ type Zone struct {
 	Mine bool
 }
 
-// FreeGPUs is how many thousandths of GPUs are free in all.
+// FreeGPUs returns how many thousandths of GPUs are free in total.
 func (l *Look) FreeGPUs() (sum int64) {
 	for _, free := range l.FreeGPU {
 		sum += free
@@ -102,7 +102,7 @@ type Outcome struct {
 // maxKinds is how many kinds of pods with GPUs there are: a share, and whole GPUs by their number.
 const maxKinds = 65
 
-// Kind is 0 for a share of a GPU, else the number of GPUs.
+// Kind returns 0 for a share of a GPU, otherwise the number of GPUs.
 func (s *Shape) Kind() int {
 	if s.MilliGPU < 1000 {
 		return 0

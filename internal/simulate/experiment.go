@@ -40,8 +40,8 @@ type Experiment struct {
 	Progress func(done float64, all int)
 }
 
-// Run plays all strategies with all seeds, on all cores, and returns the runs by strategy, then by
-// seed. It is the same for the same Experiment. It ends early, with the cause, where ctx does.
+// Run runs all strategies with all seeds, on all cores, and returns the runs by strategy, then by
+// seed. The result is the same for the same Experiment. If ctx ends, Run returns its cause.
 func (e *Experiment) Run(ctx context.Context) ([]Run, error) {
 	if trace.AskGPUs(e.Pods) && trace.CapacityOf(e.Nodes, true) == 0 {
 		return nil, errors.New("the pods ask for GPUs and no node has one: want nodes with GPUs, or pods without")

@@ -13,8 +13,8 @@ type Follower struct {
 	order []int32
 }
 
-// Follow begins with empty nodes. The strategy is one that knows NUMA nodes, and does not know the
-// load.
+// Follow begins with empty nodes. The strategy must know NUMA nodes, and must not need the load in
+// advance.
 func (e *Experiment) Follow(s *Strategy) *Follower {
 	all, of := shapes(e.Pods)
 	d := trace.NewDraw(e.Nodes, e.Pods, 0, 0)
@@ -31,8 +31,8 @@ func (f *Follower) Choices(pod int) (nodes []int) {
 	return nodes
 }
 
-// Put puts the pod on the node, and says what the node's kubelet gives it, until Put is called
-// again.
+// Put places the pod on the node, and returns what the node's kubelet assigns to it. The decision
+// is valid until the next Put.
 func (f *Follower) Put(node, pod int) (Outcome, *placement.Decision) {
 	o := f.p.cluster.Put(node, int32(pod), &f.p.scores.shapes[f.of[pod]], -1)
 	f.p.scores.changed(node)

@@ -4,7 +4,7 @@ import (
 	"slices"
 )
 
-// Timed is what a run in which pods come and go has served, between two seconds of it.
+// Timed is what a run with lifetimes has served between two seconds of it.
 type Timed struct {
 	// From and To are the seconds between which things count.
 	From int64 `json:"fromSecond"`
@@ -43,7 +43,7 @@ type Waiting struct {
 }
 
 // Moment is a moment of a run. InUse and Aligned are percent of the GPUs of all nodes, or of the
-// CPUs where nobody asks for GPUs; Waiting counts pods.
+// CPUs if no pod asks for GPUs. Waiting counts pods.
 type Moment struct {
 	Second  int64   `json:"second"`
 	InUse   float64 `json:"inUse"`

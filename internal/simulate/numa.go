@@ -72,7 +72,7 @@ func (c *numa) Look(node int, s *Shape, l *Look) bool {
 	return true
 }
 
-// Lacks asks the engine where the amounts are there, also for a scheduler that does not.
+// Lacks asks the engine if the amounts are available, also for a scheduler that would not ask.
 func (c *numa) Lacks(node int, s *Shape) Lack {
 	lack := c.amounts.Lacks(node, s)
 	if lack != LacksNothing {
@@ -84,7 +84,7 @@ func (c *numa) Lacks(node int, s *Shape) Lack {
 	return LacksNothing
 }
 
-// Put lets the node's kubelet decide.
+// Put asks the node's kubelet to admit the pod.
 func (c *numa) Put(node int, pod int32, s *Shape, _ int) Outcome {
 	r := *s.ask.Settled()
 	r.UID = c.uid(pod)
@@ -130,7 +130,7 @@ func (c *numa) Suppose(node int) suppose.Node {
 	return suppose.On(account, c.room(node))
 }
 
-// Name is the pod's UID.
+// Name returns the pod's UID.
 func (c *numa) Name(pod int32) string { return c.uid(pod) }
 
 // uid is a pod's name in the books of kubelets. No UID of a cluster has a slash.

@@ -86,7 +86,7 @@ func (c *curve) curve() Curve {
 	return out
 }
 
-// Run is what came of one strategy and one seed.
+// Run is the result of one strategy with one seed.
 type Run struct {
 	Strategy string `json:"strategy"`
 	Seed     int64  `json:"seed"`

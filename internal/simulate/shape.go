@@ -10,7 +10,7 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// Shape is what a pod asks for: pods of one shape are interchangeable.
+// Shape is the request of a pod. Pods of one shape are interchangeable.
 type Shape struct {
 	MilliCPU int64
 	MiB      int64
@@ -26,10 +26,10 @@ type Shape struct {
 	key string
 }
 
-// Request is what a kubelet hears of it. It never changes.
+// Request returns the request for the kubelet. It does not change.
 func (s *Shape) Request() *placement.Request { return s.ask }
 
-// AskedGPU is how many thousandths of GPUs the pod asks for in all.
+// AskedGPU returns how many thousandths of GPUs the pod asks for in total.
 func (s *Shape) AskedGPU() int64 { return int64(s.GPUs) * s.MilliGPU }
 
 // Takes reports whether the pod may have GPUs of the model.
@@ -91,7 +91,8 @@ func (s *Shape) request() *placement.Request {
 	return &placement.Request{Guaranteed: true, Containers: []placement.ContainerRequest{c}}
 }
 
-// Whole is the pods as a kubelet pins them: CPUs rounded up to whole ones, whole GPUs, Guaranteed.
+// Whole returns the pods with whole CPUs and GPUs, rounded up, and Guaranteed, so that a kubelet
+// pins them.
 func Whole(pods []trace.Pod) []trace.Pod {
 	out := slices.Clone(pods)
 	for i := range out {

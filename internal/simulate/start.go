@@ -10,7 +10,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// StartNode is a node with what runs on it.
+// StartNode is a node with its running pods.
 type StartNode struct {
 	// Node is its name, and what pods can have on it when it is empty.
 	trace.Node
@@ -26,7 +26,7 @@ type StartNode struct {
 	Pods               []StartPod
 }
 
-// StartPod is a pod that is on a node.
+// StartPod is a pod that already runs on a node.
 type StartPod struct {
 	// UID is its name in the node's State.
 	UID     string
@@ -41,7 +41,7 @@ type StartPod struct {
 	Stays bool
 }
 
-// Start is a cluster with what runs on it, as a simulation begins. It never changes.
+// Start is the cluster with its running pods at the beginning of a simulation. It does not change.
 type Start struct {
 	nodes []StartNode
 	list  []trace.Node
@@ -50,14 +50,15 @@ type Start struct {
 	pods  []standing
 }
 
-// standing is a pod of a Start.
+// standing is a pod that already runs when the simulation begins.
 type standing struct {
 	*StartPod
 	node    int32
 	outcome Outcome
 }
 
-// NewStart checks nodes, and makes a Start of them. The error says which node cannot be simulated.
+// NewStart validates nodes and makes a Start of them. The error names the node that cannot be
+// simulated.
 func NewStart(nodes []StartNode) (*Start, error) {
 	s := &Start{nodes: nodes}
 	known := map[string]*numaKind{}
@@ -124,7 +125,7 @@ func (n *StartNode) gpus(pools []placement.DevicePool) (at []int, ids map[string
 	return at, ids, nil
 }
 
-// Others are the resources other than CPUs, memory and GPUs that its nodes have.
+// Others returns the resources of its nodes other than CPUs, memory and GPUs.
 func (s *Start) Others() []string {
 	names := map[string]bool{}
 	if s == nil {
@@ -138,10 +139,10 @@ func (s *Start) Others() []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// Nodes are its nodes, as a list has them.
+// Nodes returns its nodes in the format of a list.
 func (s *Start) Nodes() []trace.Node { return slices.Clone(s.list) }
 
-// Ground makes the cluster, with its pods, for one run.
+// Ground creates the cluster with its pods for one run.
 func (s *Start) Ground(nodes []trace.Node, blind bool) Cluster {
 	c := &numa{amounts: newAmounts(nodes), blind: blind, kinds: s.kinds, ids: s.ids}
 	for i := range s.nodes {

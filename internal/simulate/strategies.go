@@ -8,11 +8,10 @@ import (
 	"github.com/berth-dev/berth/internal/suggest"
 )
 
-// Strategies are all that there are, by name in the order in which they are listed.
+// Strategies returns all strategies of this package, in their order.
 func Strategies() []Strategy { return slices.Concat(stock(), own()) }
 
-// StrategiesOf finds strategies among all by their names. The error says which name there is none
-// of.
+// StrategiesOf returns the strategies with the given names. The error names an unknown one.
 func StrategiesOf(all []Strategy, names ...string) (out []Strategy, err error) {
 	for _, name := range names {
 		i := slices.IndexFunc(all, func(s Strategy) bool { return strings.EqualFold(s.Name, name) })

@@ -8,7 +8,7 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// Strategy says which of the nodes that take a pod it goes to.
+// Strategy chooses one of the nodes that admit a pod.
 type Strategy struct {
 	Name string
 	// About says in one line what it prefers.
@@ -31,7 +31,7 @@ type Strategy struct {
 	New func(load []Typical) Scorer
 }
 
-// Defragmented is the strategy that also moves pods, so often.
+// Defragmented returns the strategy with moves of pods at this interval.
 func (s Strategy) Defragmented(every time.Duration) Strategy {
 	s.Defrag = every
 	s.Name = fmt.Sprintf("%s, defrag %gh", s.Name, every.Hours())
@@ -44,7 +44,7 @@ type Ties uint8
 const (
 	// FirstOfOrder chooses the first in the order of the draw.
 	FirstOfOrder Ties = iota
-	// ByChance chooses any, each as likely.
+	// ByChance chooses any of them with equal probability.
 	ByChance
 )
 
@@ -59,13 +59,13 @@ type Scorer interface {
 // Learner is a Scorer that learns from who arrives. Learn reports whether scores may be others now.
 type Learner interface{ Learn(s *Shape) bool }
 
-// Scoring is a Scorer whose share of a GPU is of the fullest that has room.
+// Scoring is a Scorer that places a share of a GPU on the fullest GPU with room.
 type Scoring func(l *Look) int64
 
 // Score calls the function.
 func (f Scoring) Score(l *Look) int64 { return f(l) }
 
-// GPU is the one with the least that is enough.
+// GPU returns the GPU with the smallest rest that is enough.
 func (f Scoring) GPU(l *Look, _ *rand.Rand) int { return tightest(l) }
 
 // tightest is the GPU with the least that is enough.

@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// Mean is what several runs come to.
+// Mean is the mean of several runs.
 type Mean struct {
 	Mean float64 `json:"mean"`
 	// Deviation is the standard deviation of the runs (of a sample); 0 for one run.
 	Deviation float64 `json:"deviation"`
 }
 
-// String prints the mean, and how far runs lie apart.
+// String prints the mean and the spread of the runs.
 func (m Mean) String() string {
 	if m.Deviation == 0 {
 		return fmt.Sprintf("%.2f", m.Mean)
@@ -21,7 +21,7 @@ func (m Mean) String() string {
 	return fmt.Sprintf("%.2f ± %.2f", m.Mean, m.Deviation)
 }
 
-// Duration is a mean of seconds, rounded.
+// Duration returns a mean of seconds, rounded.
 func (m Mean) Duration() time.Duration {
 	return time.Duration(m.Mean * float64(time.Second)).Round(time.Second)
 }
@@ -48,7 +48,7 @@ type Point struct {
 	Aligned Mean `json:"aligned"`
 }
 
-// Summary is what came of one strategy over all seeds. Parts are in percent.
+// Summary is the result of one strategy over all seeds. Shares are in percent.
 type Summary struct {
 	Strategy string `json:"strategy"`
 	Runs     int    `json:"runs"`
@@ -73,8 +73,8 @@ type Summary struct {
 	Timed *TimedSummary `json:"timed,omitempty"`
 }
 
-// TimedSummary is what came of one strategy over all seeds where pods come and go. Parts are in
-// percent: hours served of those asked for, and aligned ones of those asked for.
+// TimedSummary is the result of one strategy over all seeds with lifetimes. Shares are in percent
+// of the requested hours: served ones and aligned ones.
 type TimedSummary struct {
 	// Arrived is how many pods came.
 	Arrived         Mean `json:"arrived"`
@@ -112,7 +112,7 @@ type CoursePoint struct {
 	Waiting float64 `json:"waiting"`
 }
 
-// Summarize sums up runs, by strategy in the order in which they come.
+// Summarize sums up runs by strategy, in their order.
 func Summarize(runs []Run) (out []Summary) {
 	for from := 0; from < len(runs); {
 		to := from

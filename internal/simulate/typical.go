@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Typical is a shape with its part of the load to come.
+// Typical is a shape with its share of the coming load.
 type Typical struct {
 	Shape *Shape
 	Part  float64
@@ -51,7 +51,7 @@ func typical(all []Shape, count []int) []Typical {
 	return out
 }
 
-// TypicalOrder puts the more frequent shape first; of equally frequent ones the larger.
+// TypicalOrder orders the more frequent shape first, and among equally frequent ones the larger.
 func TypicalOrder(a, b *Typical) int {
 	s, o := a.Shape, b.Shape
 	return cmp.Or(cmp.Compare(b.Part, a.Part), cmp.Compare(o.MilliCPU, s.MilliCPU), cmp.Compare(o.MilliGPU, s.MilliGPU), cmp.Compare(o.GPUs, s.GPUs),

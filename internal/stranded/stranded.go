@@ -1,5 +1,5 @@
-// Package stranded adds up what the NUMA nodes of a machine have, and says what of it is stranded:
-// free, and of little use to pods that want all they ask for on one NUMA node. It is pure.
+// Package stranded adds up what the NUMA nodes of a machine have, and what of it is stranded: free,
+// but of little use to pods that need all of their resources on one NUMA node. It is pure.
 package stranded
 
 import (
@@ -12,13 +12,13 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// The resources beside which others are stranded, as a Kubernetes ResourceName.
+// The resources whose lack strands others, as Kubernetes ResourceNames.
 const (
 	CPU    = "cpu"
 	Memory = "memory"
 )
 
-// Amount is CPUs, bytes or devices that a pod could have to itself.
+// Amount is a number of CPUs, bytes or devices that pods could have exclusively.
 type Amount struct {
 	Resource string `json:"resource,omitempty"`
 	Free     uint64 `json:"free"`
@@ -30,7 +30,7 @@ func IsBytes(resource string) bool {
 	return resource == Memory || strings.HasPrefix(resource, "hugepages-")
 }
 
-// NUMANode is what one NUMA node has. Anywhere holds devices without a node.
+// NUMANode is what one NUMA node has. With Anywhere it has the devices without a NUMA node.
 type NUMANode struct {
 	NUMA     topology.NUMAID `json:"numa"`
 	Anywhere bool            `json:"anywhere,omitempty"`
@@ -39,7 +39,7 @@ type NUMANode struct {
 	Devices  []Amount        `json:"devices,omitempty"`
 }
 
-// Node is a node as it is added up.
+// Node is a node whose amounts are added up.
 type Node struct {
 	Machine *topology.Machine
 	// Model says which CPUs are reserved, and who decides. nil: none is, and the kubelet does.
@@ -49,7 +49,7 @@ type Node struct {
 	PinsCPUs bool
 }
 
-// NUMANodes adds a node up, by NUMA node.
+// NUMANodes returns the amounts of the node by NUMA node.
 func (n *Node) NUMANodes() []NUMANode {
 	var out []NUMANode
 	var reserved topology.CPUSet
@@ -83,8 +83,8 @@ func (n *Node) cpusOn(m *topology.NUMANode, reserved *topology.CPUSet, state *pl
 	return out
 }
 
-// Decided is a state as the engine has it; nil of nodes whose kubelet decides, where the shared
-// CPUs are the ones that are free.
+// Decided returns the engine's state of a node where Berth decides, otherwise nil. If a kubelet
+// decides, the shared CPUs are the free ones.
 func Decided(m *placement.Model, snap *placement.Snapshot) *placement.State {
 	if m == nil || !m.Decides() {
 		return nil
@@ -149,7 +149,7 @@ func (n *Node) taken(resource string) map[string]bool {
 	return taken
 }
 
-// Amounts lists what a NUMA node has, CPUs first.
+// Amounts lists the amounts of a NUMA node, CPUs first.
 func (n *NUMANode) Amounts() []Amount {
 	var out []Amount
 	if n.CPUs != nil {
@@ -158,7 +158,7 @@ func (n *NUMANode) Amounts() []Amount {
 	return append(append(out, n.Memory...), n.Devices...)
 }
 
-// Part is what of a resource is stranded on a NUMA node.
+// Part is the stranded part of a resource on a NUMA node.
 type Part struct {
 	Amount
 	// Stranded is how much of Free has too little beside it. 0: nothing.
@@ -176,7 +176,7 @@ type Shape struct {
 	Devices      map[string]uint64
 }
 
-// Wants is what is asked of devices. The zero value knows of no pod.
+// Wants are the requests for devices. The zero value has none.
 type Wants struct {
 	// PerDevice is how many CPUs pods are to find beside a device, by resource (cpusPerDevice).
 	PerDevice map[string]int
@@ -184,18 +184,18 @@ type Wants struct {
 	Shapes []Shape
 }
 
-// The rules, as people read them.
+// The rules, in words.
 const (
 	ruleProportion = "the NUMA node's own proportion"
 	ruleShapes     = "no pod that waits or ran lately could use it"
 	ruleOne        = "no pod asks for it, so one CPU for each would do"
 )
 
-// Parts says how much of all that is free on a NUMA node is stranded. A device is if it has fewer
-// CPUs than cpusPerDevice says; without that, if no shape could use it; and if no shape asks for
-// its resource, if it has no CPU or no memory. Of CPUs and bytes it is what has too few free CPUs,
-// or too little free memory, beside it, in the proportion in which the NUMA node has both, from a
-// tenth of what there is.
+// Parts returns what is stranded of the free resources of a NUMA node. A free device is stranded if
+// it has fewer free CPUs than cpusPerDevice; without that argument, if no shape could use it; and
+// if no shape asks for its resource, if the NUMA node has no free CPU or no free memory. CPUs are
+// stranded for lack of memory, and bytes for lack of CPUs, in the proportion in which the NUMA node
+// has both, if it is at least a tenth of the total.
 func (n *NUMANode) Parts(w *Wants) []Part {
 	var out []Part
 	all := n.Amounts()

@@ -2,8 +2,8 @@ package suppose
 
 import "maps"
 
-// Field is many nodes, by whatever tells them apart. A node joins it when something is first
-// supposed about it.
+// Field is a set of nodes with keys of type K. A node joins when something is first supposed about
+// it.
 type Field[K comparable] struct {
 	// Bare returns a node on which nothing is supposed.
 	Bare func(K) Node
@@ -11,7 +11,7 @@ type Field[K comparable] struct {
 	nodes map[K]*Node
 }
 
-// At is a node of the field, which joins it.
+// At returns the node with the key, which joins the field.
 func (f *Field[K]) At(k K) *Node {
 	on := f.nodes[k]
 	if on == nil {
@@ -24,10 +24,10 @@ func (f *Field[K]) At(k K) *Node {
 	return on
 }
 
-// Known is a node that has joined the field; nil for any other.
+// Known returns a node that has joined the field, otherwise nil.
 func (f *Field[K]) Known(k K) *Node { return f.nodes[k] }
 
-// Clone returns a field on whose nodes the same is supposed.
+// Clone returns an independent copy of the field.
 func (f *Field[K]) Clone() Field[K] {
 	out := Field[K]{Bare: f.Bare, nodes: maps.Clone(f.nodes)}
 	for k, on := range out.nodes {

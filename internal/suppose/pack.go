@@ -7,14 +7,14 @@ import (
 	"github.com/berth-dev/berth/internal/amounts"
 )
 
-// Alike are pods that ask for the same.
+// Alike are pods with equal requests.
 type Alike struct {
 	Asks  amounts.List
 	Ports []amounts.Port
 	Pods  int
 }
 
-// Needs is how many nodes a load needs that are all alike and empty.
+// Needs is how many equal, empty nodes a load needs.
 type Needs struct {
 	// Nodes is how many nodes Pack fills.
 	Nodes int `json:"nodes"`
@@ -24,8 +24,8 @@ type Needs struct {
 	Pods int `json:"pods"`
 }
 
-// NeedsOf counts the nodes that a load needs. another and take are those of Pack; counted makes a
-// node that knows amounts alone.
+// NeedsOf counts the nodes that a load needs. another and take are as for Pack; counted makes a
+// node that knows only amounts.
 func NeedsOf[N any](load []Alike, another func() N, take func(on N, kind, i int) bool, counted func() *amounts.Node) (out Needs) {
 	for i := range load {
 		out.Pods += load[i].Pods

@@ -1,5 +1,5 @@
-// Package suppose is a node as it would be: pods are put on it that are not there, others are taken
-// away, and what the node says to one more is asked. Nothing of it reaches the node.
+// Package suppose asks nodes "what if": pods are added to a copy of a node and removed from it, and
+// the copy is asked about one more pod. The real node does not change.
 package suppose
 
 import (
@@ -10,7 +10,7 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// Pod is one that is supposed to come to a node, or to leave it.
+// Pod is a pod that is supposed to come to a node or to leave it.
 type Pod struct {
 	// UID is that of a pod which is there; "" of one that is not.
 	UID string
@@ -22,11 +22,10 @@ type Pod struct {
 	Ports []amounts.Port
 }
 
-// Node is a node with pods that are supposed to have come, and without the ones that are supposed
-// to have left. A pod comes in one of two ways. Put asks nobody: the node answers about one more
-// pod as if it had admitted this one. Promise makes the ledger give the pod its place at once, as
-// the scheduler does. Put and Take undo each other, and so do Promise and Withdraw. A Node may be
-// copied while nothing is supposed about it yet; later, Clone does that.
+// Node is a node with supposed changes. A pod is added in one of two ways. Put asks no one: the
+// node answers as if it had admitted the pod. Promise makes the ledger give the pod a place at
+// once, as the scheduler does. Put and Take undo each other, and so do Promise and Withdraw. A Node
+// without changes may be copied; otherwise use Clone.
 type Node struct {
 	// account is the node's ledger; nil where nothing can be promised, so that only pods go there
 	// for which nothing is pinned.
@@ -48,11 +47,11 @@ type Node struct {
 	Wave int
 }
 
-// On returns a node on which nothing is supposed. account is nil where nothing can be promised, and
-// room where somebody else looks at amounts and ports. What is given is not changed.
+// On returns a node without changes. account is nil if nothing can be promised; room is nil if the
+// caller checks amounts and ports. Neither is changed.
 func On(account *ledger.Node, room *amounts.Node) Node { return Node{account: account, room: room} }
 
-// Clone returns a node on which the same is supposed.
+// Clone returns an independent copy with the same changes.
 func (n *Node) Clone() Node {
 	out := *n
 	out.own = false
@@ -66,8 +65,7 @@ func (n *Node) Clone() Node {
 	return out
 }
 
-// Put supposes that a pod comes, after the ones that were put before. One that was taken away is
-// there after all.
+// Put adds a pod after those that were put before. For a pod that was taken it reverts that.
 func (n *Node) Put(p *Pod) {
 	if !drop(&n.away, p) {
 		n.come = append(n.come, p)
@@ -76,7 +74,7 @@ func (n *Node) Put(p *Pod) {
 	n.count(p)
 }
 
-// Take supposes that a pod leaves. One that was put there does not come.
+// Take removes a pod. For a pod that was put it reverts that.
 func (n *Node) Take(p *Pod) {
 	if !drop(&n.come, p) {
 		n.away = append(n.away, p)
@@ -114,10 +112,10 @@ func (n *Node) change() bool {
 	return n.room != nil
 }
 
-// Promise supposes that a pod comes, and makes the ledger promise it a place after everything in
-// flight: d is what it gets. Where the answer is not OK, nothing is supposed. A pod for which
-// nothing is pinned, or on a node where nothing can be, is admitted, and d is left alone. The
-// ledger does not count pods that were put, and counts the ones that were taken.
+// Promise adds a pod, and makes the ledger promise it a place after everything in flight, which d
+// receives. If the answer is not OK, nothing changes. If nothing is pinned for the pod, or nothing
+// can be pinned on the node, the pod is admitted and d does not change. The ledger ignores Put and
+// Take.
 func (n *Node) Promise(p *Pod, d *placement.Decision) ledger.Answer {
 	a := ledger.Answer{Outcome: ledger.Admitted}
 	if n.Pins(p) {
@@ -135,7 +133,7 @@ func (n *Node) Promise(p *Pod, d *placement.Decision) ledger.Answer {
 	return a
 }
 
-// Withdraw supposes that a pod that was promised a place does not come.
+// Withdraw reverts Promise.
 func (n *Node) Withdraw(p *Pod) {
 	if n.Pins(p) {
 		if !drop(&n.promised, p) {
@@ -147,14 +145,13 @@ func (n *Node) Withdraw(p *Pod) {
 	n.discount(p)
 }
 
-// Pins reports whether the node's ledger has a say about the pod.
+// Pins reports whether the node's ledger decides about the pod.
 func (n *Node) Pins(p *Pod) bool { return n.account != nil && p.Candidate != nil }
 
-// Promised is how many pods the ledger has promised a place.
+// Promised returns how many pods were promised a place.
 func (n *Node) Promised() int { return len(n.promised) }
 
-// Loosen promises pods that they are admitted, but no CPUs (ledger.Candidate): the ones that have a
-// promise, and the ones that get one from now on.
+// Loosen makes present and future promises cover admission only, not CPUs (ledger.Candidate).
 func (n *Node) Loosen() {
 	n.loose, n.cleared = true, nil
 	for _, p := range n.promised {
@@ -162,12 +159,11 @@ func (n *Node) Loosen() {
 	}
 }
 
-// Loose reports whether pods are promised admission, but no CPUs.
+// Loose reports whether pods are promised admission only, not CPUs.
 func (n *Node) Loose() bool { return n.loose }
 
-// Cleared is the node once everything in flight has been admitted and the ones that were taken have
-// left, with nothing supposed beside (ledger.ForkWithout). It returns false where too much is open
-// to tell what will be free then.
+// Cleared returns the node after everything in flight was admitted and the taken pods have left,
+// without other changes (ledger.ForkWithout). It returns false if too much is uncertain.
 func (n *Node) Cleared() (Node, bool) {
 	if n.account == nil {
 		return On(nil, n.lend()), true
@@ -203,12 +199,10 @@ func (n *Node) Changed() bool { return len(n.come)+len(n.away) > 0 }
 // Came reports whether any pod was put.
 func (n *Node) Came() bool { return len(n.come) > 0 }
 
-// Room is what the node has beside the pods that are supposed to be there. Callers must not change
-// it.
+// Room returns what the node has left, with the supposed pods. Callers must not change it.
 func (n *Node) Room() *amounts.Node { return n.room }
 
-// Account is the node's ledger, with the pods that were promised a place; nil where there is none.
-// Callers must not change it.
+// Account returns the node's ledger with the promised pods, or nil. Callers must not change it.
 func (n *Node) Account() *ledger.Node {
 	if len(n.promised) > 0 {
 		return n.fork
@@ -216,17 +210,17 @@ func (n *Node) Account() *ledger.Node {
 	return n.account
 }
 
-// Enough reports whether the node has the amounts and the ports for one more pod.
+// Enough reports whether the node has enough amounts and free ports for one more pod.
 func (n *Node) Enough(p *Pod) bool {
 	return n.room == nil || n.room.Short(p.Asks) == nil && n.room.Taken(p.Ports) == ""
 }
 
-// Ask asks the node's ledger about one more pod. The ones that were taken are gone before the ones
-// that were put are admitted, in their order, and the pod comes last.
+// Ask asks the node's ledger about one more pod: first the taken pods leave, then the put pods are
+// admitted in their order, and this pod comes last.
 func (n *Node) Ask(p *Pod) ledger.Answer { return n.AskUnder(p.Candidate, &ledger.Trial{}) }
 
-// AskUnder is Ask where more is assumed: what the trial takes away is gone with the ones that were
-// taken, and what it adds comes after the ones that were put.
+// AskUnder is Ask with additional changes: pods that the trial removes leave with the taken ones,
+// and pods that it adds come after the put ones.
 func (n *Node) AskUnder(c *ledger.Candidate, more *ledger.Trial) ledger.Answer {
 	if n.account == nil {
 		return ledger.Answer{}
@@ -236,7 +230,7 @@ func (n *Node) AskUnder(c *ledger.Candidate, more *ledger.Trial) ledger.Answer {
 	return n.Account().View().Ask(ledger.Question{Candidate: c, Trial: &t})
 }
 
-// Trial is the pods that were taken and put, as far as the ledger has to know of them.
+// Trial returns the taken and put pods that matter to the ledger.
 func (n *Node) Trial() (t ledger.Trial) {
 	for _, p := range n.away {
 		if p.Candidate != nil {

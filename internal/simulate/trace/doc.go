@@ -1,2 +1,2 @@
-// Package trace is lists of nodes and of pods, and the order in which a load arrives. It is pure.
+// Package trace has lists of nodes and pods, and the order in which a load arrives. It is pure.
 package trace

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// Draw is the chance of one run: which pods of a list arrive in which order, and which of two nodes
-// with equal scores comes first.
+// Draw is the random part of one run: which pods of a list arrive in which order, and which of two
+// nodes with equal scores comes first.
 type Draw struct {
 	// Arrivals are indices into the list of pods.
 	Arrivals []int32
@@ -17,9 +17,8 @@ type Draw struct {
 	Rand *rand.Rand
 }
 
-// NewDraw makes a load of the list: pods of it arrive until they ask for as many GPUs as the nodes
-// have, times the ratio; for as many CPUs, where none asks for GPUs. With ratio 0 all pods of the
-// list arrive, each once.
+// NewDraw makes a load of the list: pods arrive until they ask for the GPUs of all nodes times the
+// ratio, or for the CPUs if no pod asks for GPUs. With ratio 0 all pods of the list arrive once.
 //
 // It draws as the simulator of the FGD paper does (USENIX ATC'23), so that the same pods arrive in
 // the same order for the same seed. The pods of the list come first, shuffled; others follow, drawn
@@ -70,7 +69,7 @@ func (d *Draw) tune(byName []int32, pods []Pod, target float64) {
 	}
 }
 
-// AskedGPU is how many thousandths of GPUs the pod asks for in all.
+// AskedGPU returns how many thousandths of GPUs the pod asks for in total.
 func (p *Pod) AskedGPU() int64 { return int64(p.GPUs) * p.MilliGPU }
 
 // AskGPUs reports whether some pod asks for GPUs.
@@ -78,7 +77,7 @@ func AskGPUs(pods []Pod) bool {
 	return slices.ContainsFunc(pods, func(p Pod) bool { return p.GPUs > 0 })
 }
 
-// CapacityOf is how many thousandths of GPUs the nodes have, or of CPUs.
+// CapacityOf returns how many thousandths of GPUs, or of CPUs, the nodes have.
 func CapacityOf(nodes []Node, gpus bool) (sum int64) {
 	for i := range nodes {
 		if gpus {

@@ -31,10 +31,10 @@ type Pod struct {
 	Timed                       bool
 }
 
-// Thousandths is a whole GPU, or a whole CPU.
+// Thousandths is the number of thousandths of a GPU or a CPU.
 const Thousandths = 1000
 
-// The bounds of what is played.
+// Limits of a simulation.
 const (
 	MaxNodes = 100_000
 	MaxPods  = 500_000

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Times says when pods arrive, and how long they run.
+// Times configures when pods arrive and how long they run.
 type Times struct {
 	// Load is how much of the GPUs of all nodes the pods ask for at a time, on average; of the
 	// CPUs, where none asks for GPUs. Pods are drawn from the list, and the time between two is
@@ -19,7 +19,7 @@ type Times struct {
 	For time.Duration
 }
 
-// What is drawn where the list does not say how long a pod runs: a log-normal distribution.
+// The log-normal distribution of lifetimes, for pods without one in the list.
 const (
 	MedianLife = time.Hour
 	lifeSpread = 1.0 // standard deviation of the logarithm
@@ -35,7 +35,7 @@ type Arrival struct {
 	At, Life int64
 }
 
-// TimedDraw is the chance of one run in which pods come and go.
+// TimedDraw is the random part of one run with lifetimes.
 type TimedDraw struct {
 	// Arrivals are in the order of time.
 	Arrivals []Arrival
@@ -46,13 +46,14 @@ type TimedDraw struct {
 	Rand  *rand.Rand
 }
 
-// Life is how long the pod ran, in seconds, where the list says it.
+// Life returns how long the pod ran, in seconds, if the list has its times.
 func (p *Pod) Life() int64 { return max(1, p.Deleted-max(p.Created, p.Scheduled)) }
 
-// Count is how many pods a row of the list is: the members of a gang, or one.
+// Count returns how many pods a row of the list has: the members of a gang, or one.
 func (p *Pod) Count() int { return max(1, p.Members) }
 
-// NewTimedDraw draws arrivals. The error says which pod has no times, or that there are too many.
+// NewTimedDraw draws arrivals. The error names a pod without times, or says that there are too
+// many.
 func NewTimedDraw(nodes []Node, pods []Pod, o Times, seed int64) (*TimedDraw, error) {
 	d := &TimedDraw{Rand: rand.New(rand.NewSource(seed)), To: int64(o.For / time.Second)}
 	var err error
