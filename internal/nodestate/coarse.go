@@ -14,11 +14,11 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// ReadCoarse reads a report that tells amounts alone: a Numatopology or a NodeResourceTopology. Its
-// guarantee is amounts, never full. It has no Mark: none of its numbers says which of two is newer.
-// Such a report does not say in so many words which pods it counts, so what is bound to the node is
-// read beside it. The error says that the object is of neither kind; what is wrong with the report
-// is in the Reading.
+// ReadCoarse reads a report with only amounts: a Numatopology or a NodeResourceTopology. Its
+// guarantee is amounts, never full. It has no Mark, because none of its numbers shows which of two
+// reports is newer. Such a report does not list the pods that it counts, so beside has the pods
+// that are bound to the node. The error means that the object has another kind; errors of the
+// report are in the Reading.
 func (k *Kinds) ReadCoarse(o metav1.Object, beside *wire.Beside, last *Kind) (*Reading, error) {
 	r := &Reading{Node: o.GetName(), Source: Source{Name: o.GetName(), UID: string(o.GetUID())}}
 	var node wire.Node
@@ -84,8 +84,8 @@ func (k *Kinds) coarseKindOf(spec wire.NodeSpec) (*Kind, error) {
 	return kind, err
 }
 
-// BesideOf says what is known about a node besides a coarse report: its pods that have not ended,
-// and its kubelet's release. node is nil where it is not known.
+// BesideOf returns what is known about a node apart from a coarse report: its pods that have not
+// ended, and its kubelet's release. node is nil if it is not known.
 func BesideOf(node *corev1.Node, pods []*corev1.Pod) *wire.Beside {
 	b := new(wire.Beside)
 	if node != nil {
@@ -111,9 +111,9 @@ func BesideOf(node *corev1.Node, pods []*corev1.Pod) *wire.Beside {
 	return b
 }
 
-// Prefer chooses among the readings of one node, nil for none: the full report of an agent wins,
-// also where it cannot be relied on, since what is coarser cannot know better. Of the others the
-// first that can be relied on wins.
+// Prefer chooses among the readings of one node; nil means none. The full report of an agent wins,
+// even if it is not usable, because a coarse report cannot know better. Of the others the first
+// usable one wins.
 func Prefer(full *Reading, coarse ...*Reading) *Reading {
 	if full != nil {
 		return full

@@ -16,8 +16,8 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// Demand learns from pods that have a node which nodes are in demand (package demand). It is safe
-// for concurrent use. The zero Demand has seen no pod.
+// Demand learns from bound pods which nodes are in demand (package demand). It is safe for
+// concurrent use. The zero Demand has seen no pod.
 type Demand struct {
 	mu      sync.Mutex
 	of      map[types.UID]*wish
@@ -67,7 +67,7 @@ func wishOf(pod *corev1.Pod) (*wish, bool) {
 	return w, true
 }
 
-// Seen takes a pod in, as it is now.
+// Seen adds or updates a pod.
 func (d *Demand) Seen(pod *corev1.Pod) {
 	if pod.Spec.NodeName == "" || !wire.MightAskDevices(pod) {
 		return
@@ -115,7 +115,7 @@ func (d *Demand) Gone(uid types.UID) {
 	d.signal()
 }
 
-// Changed returns what holds something once pods have come or gone.
+// Changed returns a channel that is readable after pods have come or gone.
 func (d *Demand) Changed() <-chan struct{} {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -133,21 +133,21 @@ func (d *Demand) signal() {
 	}
 }
 
-// Due reports whether Levels would be worth asking for again (demand.Tally.Due).
+// Due reports whether Levels should be computed again (demand.Tally.Due).
 func (d *Demand) Due() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.tally.Due()
 }
 
-// Levels returns what is known now. They do not change any more.
+// Levels returns the current levels. They do not change later.
 func (d *Demand) Levels() *Levels {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return &Levels{most: d.tally.Wishes(), wishes: maps.Clone(d.wishes), known: map[string]demand.Level{}, models: map[*placement.Model]int{}}
 }
 
-// Levels are how much demand there is for nodes. They are not safe for concurrent use.
+// Levels are the demand for nodes. They are not safe for concurrent use.
 type Levels struct {
 	most   demand.Wishes[string]
 	wishes map[string]*wish
@@ -157,8 +157,8 @@ type Levels struct {
 	key    []byte
 }
 
-// Of returns how much demand there is for the node: how much of the devices that pods have they
-// could have there as well, if it were empty.
+// Of returns the demand for the node: how many of the devices that pods have could also be provided
+// by it if it were empty.
 func (l *Levels) Of(object *corev1.Node, v ledger.View) demand.Level {
 	if object == nil {
 		return 0

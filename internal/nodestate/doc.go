@@ -1,11 +1,11 @@
-// Package nodestate is the one reading of a node: what the API says about it becomes values that
-// the ledger and the engine take. Scheduler and command line read nodes through it and in no other
-// way.
+// Package nodestate reads nodes: it translates the API's objects into values for the ledger and the
+// engine. Scheduler and command line read nodes only through it.
 //
-//   - Kind is a machine with a kubelet's configuration, compiled once for all nodes that have it.
-//   - Reading is a report: its kind, its mark (which report is newer), what has been handed out,
-//     and all that makes the node unusable, as one error type.
+//   - Kind is a machine with a kubelet's configuration, compiled once for all nodes with equal
+//     ones.
+//   - Reading is a report: its kind, its mark (which report is newer), the assigned resources, and
+//     everything that makes the node unusable, as one error type.
 //   - Heartbeat is a sign of life of a node's agent, and SightingOf a pod that is bound to a node.
 //
-// The package is pure: it reads objects that it is given, and knows no client and no clock.
+// The package is pure: it reads objects, and uses no client and no clock.
 package nodestate

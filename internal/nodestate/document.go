@@ -10,7 +10,7 @@ import (
 )
 
 // ReadDocument reads the NodeTopology objects of a document of YAML or JSON: one object, or a list
-// of them. What is wrong with a report is in its Reading; the error says that the document holds
+// of them. Errors of a report are in its Reading; the error means that the document contains
 // something else.
 func (k *Kinds) ReadDocument(doc []byte) (all []*Reading, err error) {
 	var list struct {

@@ -11,8 +11,8 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// Kind is a machine with a kubelet's configuration: what many nodes of a cluster have in common. It
-// is immutable.
+// Kind is a machine with a kubelet's configuration, which many nodes of a cluster share. It is
+// immutable.
 type Kind struct {
 	// Spec holds machine, view, configuration and authority.
 	Spec wire.NodeSpec
@@ -30,7 +30,7 @@ type Kind struct {
 // maxKinds bounds how many kinds are remembered. Nodes keep theirs.
 const maxKinds = 1024
 
-// Kinds compiles every kind once. The zero value is empty and ready; it is safe for concurrent use.
+// Kinds compiles every kind once. The zero value is ready to use. It is safe for concurrent use.
 type Kinds struct {
 	// Providers hand out resources of their own, on every node; set before anything is read.
 	Providers []placement.Provider

@@ -10,8 +10,8 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// Mark tells the reports of a node apart, and says which of them is newer. It is comparable; the
-// zero Mark is of no report.
+// Mark identifies a report of a node, and shows which of two reports is newer. It is comparable;
+// the zero Mark means no report.
 type Mark struct {
 	uid types.UID
 	// created is the second of the object's creation, by the API server's clock.
@@ -25,12 +25,12 @@ func markOf(nt *v1alpha1.NodeTopology) Mark {
 	return Mark{nt.UID, nt.CreationTimestamp.Unix(), nt.Status.ObservedTime.UnixMicro(), nt.Status.Sequence}
 }
 
-// Sequence is the number that the agent gave the report.
+// Sequence returns the agent's number of the report.
 func (m Mark) Sequence() int64 { return m.sequence }
 
-// Follows reports whether a report can come after that one: it is of an object made later, has a
-// higher number, or is the same again. An agent that goes on from an older report gives a number
-// twice.
+// Follows reports whether this report can come after last: its object was created later, it has a
+// higher number, or it is the same report. An agent that continues from an older report uses a
+// number twice.
 func (m Mark) Follows(last Mark) bool {
 	switch {
 	case last == Mark{}:
@@ -44,9 +44,9 @@ func (m Mark) Follows(last Mark) bool {
 	}
 }
 
-// WentBack returns what is wrong with a report that does not follow the newest, as after a restore
-// of the API server's data; nil where it follows. What the agent wrote in between is lost, and what
-// the report says may long be over.
+// WentBack returns an error for a report that does not follow the newest one, for example after a
+// restore of the API server's data; nil if it follows. The agent's later reports are lost, and this
+// one may be outdated.
 func (r *Reading) WentBack(newest Mark) *Unusable {
 	now := r.Mark
 	if now == (Mark{}) || now.Follows(newest) {

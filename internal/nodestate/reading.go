@@ -12,7 +12,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// Reading is one report of a node, understood as far as it can be. It is immutable.
+// Reading is one report of a node with everything in it that is valid. It is immutable.
 type Reading struct {
 	// Node is the node's name.
 	Node string
@@ -39,7 +39,7 @@ type Source struct {
 	APIVersion, Kind, Name, UID string
 }
 
-// Authority is whose decision counts on the node; "" where that could not be read.
+// Authority returns who decides on the node; "" if it could not be read.
 func (r *Reading) Authority() v1alpha1.Authority {
 	if r.Kind == nil {
 		return ""
@@ -47,17 +47,16 @@ func (r *Reading) Authority() v1alpha1.Authority {
 	return r.Kind.Spec.Authority
 }
 
-// Coarse reports whether the report tells amounts alone: it was not an agent of Berth that wrote
-// it.
+// Coarse reports whether the report has only amounts and was not written by Berth's agent.
 func (r *Reading) Coarse() bool { return r.Source.Kind != nodeTopology }
 
 const nodeTopology = "NodeTopology"
 
-// NewObject returns an empty object of the kind that reports are read from, as a watch wants it.
+// NewObject returns an empty object of the kind of full reports, for a watch.
 func NewObject() runtime.Object { return new(v1alpha1.NodeTopology) }
 
-// ReadObject reads the object of a report, whatever its kind. The error says that it is of none
-// that reports are read from; what is wrong with the report is in the Reading.
+// ReadObject reads the object of a report of any kind. The error means that the object is not a
+// report; errors of the report are in the Reading.
 func (k *Kinds) ReadObject(o metav1.Object, last *Kind) (*Reading, error) {
 	nt, ok := o.(*v1alpha1.NodeTopology)
 	if !ok {
@@ -66,8 +65,8 @@ func (k *Kinds) ReadObject(o metav1.Object, last *Kind) (*Reading, error) {
 	return k.Read(nt, last), nil
 }
 
-// Read reads a NodeTopology. last is the kind that the node was of before, nil for none: a report
-// changes often, and the kind of a node hardly ever.
+// Read reads a NodeTopology. last is the previous kind of the node, or nil: reports change often,
+// kinds rarely.
 func (k *Kinds) Read(nt *v1alpha1.NodeTopology, last *Kind) *Reading {
 	r := &Reading{Node: nt.Name, Source: Source{
 		APIVersion: v1alpha1.GroupVersion.String(), Kind: nodeTopology, Name: nt.Name, UID: string(nt.UID),

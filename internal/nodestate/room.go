@@ -7,8 +7,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// Allocatable is what the node says that pods can have (Node.status.allocatable); told is false
-// where it says nothing. node may be nil.
+// Allocatable returns Node.status.allocatable; told is false if the node has none. node may be nil.
 func Allocatable(node *corev1.Node) (has amounts.List, told bool) {
 	if node == nil || len(node.Status.Allocatable) == 0 {
 		return nil, false
@@ -16,10 +15,9 @@ func Allocatable(node *corev1.Node) (has amounts.List, told bool) {
 	return wire.ReadResources(node.Status.Allocatable), true
 }
 
-// RoomOf is what the node has beside the pods that are bound to it and have not ended. node is nil
-// where it is not known. What device classes stand for is not looked at where the node has nothing
-// of it: Dynamic Resource Allocation provides it in the node's stead (NodeResourcesFit,
-// shouldDelegateResourceToDRA).
+// RoomOf returns what the bound pods that have not ended leave of the node. node is nil if it is
+// not known. Resources of device classes that the node does not have are ignored: Dynamic Resource
+// Allocation provides them (NodeResourcesFit, shouldDelegateResourceToDRA).
 func RoomOf(node *corev1.Node, bound []*corev1.Pod, classes map[corev1.ResourceName]bool) *amounts.Node {
 	room := amounts.Unknown()
 	if all, told := Allocatable(node); told {

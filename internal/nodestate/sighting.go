@@ -15,11 +15,11 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// ErrNotPinnable says that no kubelet pins anything for the pod, and that Berth has not decided for
-// it: no ledger counts it.
+// ErrNotPinnable means that no kubelet pins anything for the pod and Berth has not decided about
+// it, so that no ledger counts it.
 var ErrNotPinnable = errors.New("no kubelet pins anything for the pod")
 
-// Sighting is a pod that is bound to a node, read.
+// Sighting is a translated pod that is bound to a node.
 type Sighting struct {
 	ledger.Sighting
 	// Ignored says why the placement that came with the pod's Binding is not believed; nil where it
@@ -27,9 +27,8 @@ type Sighting struct {
 	Ignored error
 }
 
-// SightingOf reads a pod that is bound to a node. The error is ErrNotPinnable, or a
-// *wire.FieldError where the pod cannot be read: the kubelet's report will tell what such a pod
-// got.
+// SightingOf translates a pod that is bound to a node. The error is ErrNotPinnable, or a
+// *wire.FieldError if the pod is invalid; the kubelet's report will show what such a pod got.
 func SightingOf(pod *corev1.Pod) (Sighting, error) {
 	ask, err := wire.ReadPod(pod)
 	if err != nil {
@@ -76,11 +75,11 @@ type Heartbeat struct {
 	Sequence int64
 }
 
-// ErrNoHeartbeat says that a Lease is not the heartbeat of a node's agent.
+// ErrNoHeartbeat means that a Lease is not the heartbeat of a node's agent.
 var ErrNoHeartbeat = errors.New("not the heartbeat of a node")
 
 // HeartbeatOf reads the Lease that an agent renews. The error is ErrNoHeartbeat, or a
-// *wire.FieldError where the Lease is a heartbeat that says nothing.
+// *wire.FieldError if the heartbeat is invalid.
 func HeartbeatOf(lease *coordinationv1.Lease) (Heartbeat, error) {
 	node, ok := strings.CutPrefix(lease.Name, v1alpha1.HeartbeatName(""))
 	if !ok {
@@ -105,6 +104,6 @@ func HeartbeatOf(lease *coordinationv1.Lease) (Heartbeat, error) {
 	return b, nil
 }
 
-// VouchesFor reports whether the heartbeat is a sign of life for the report of that number. One
-// that names another vouches for a report that has not come yet, or for one before.
+// VouchesFor reports whether the heartbeat confirms the report with this number. If it names
+// another number, it confirms a report that has not arrived yet, or an older one.
 func (b *Heartbeat) VouchesFor(sequence int64) bool { return b.Sequence == 0 || b.Sequence == sequence }

@@ -6,10 +6,10 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// Under returns the reading of the same node as it would be with another machine or configuration:
-// alter changes a copy of the spec. An empty node has no pods, and the devices that the last
-// function returns once the spec is altered; any other holds what its report says. The error says
-// why such a node cannot be. The reading must be usable.
+// Under returns the reading of the node with another machine or configuration: alter changes a copy
+// of the spec. With empty, the node has no pods, and the devices that devices returns after alter;
+// otherwise it keeps the content of its report. The error explains why such a node is not possible.
+// The reading must be usable.
 func (r *Reading) Under(alter func(*wire.NodeSpec) error, empty bool, devices func() []placement.DevicePool) (*Reading, error) {
 	spec := r.Kind.Spec
 	if err := alter(&spec); err != nil {

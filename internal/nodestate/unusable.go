@@ -7,7 +7,7 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// Unusable says why a node's word cannot be taken for pods that could be pinned.
+// Unusable explains why a node cannot be used for pods that could be pinned.
 type Unusable struct {
 	// Reason is one word: one of the constants below, or the reason of the report's condition
 	// Ready.
@@ -23,19 +23,20 @@ func (u *Unusable) Error() string { return u.Text }
 // Unwrap returns the cause.
 func (u *Unusable) Unwrap() error { return u.Cause }
 
-// The reasons that no report names.
+// Reasons that do not come from a report.
 const (
 	// NoReport: the node has no NodeTopology.
 	NoReport = "NoReport"
 	// NoSuchNode: there is a NodeTopology but no Node.
 	NoSuchNode = "NoSuchNode"
-	// Silent: the agent gave no sign of life for too long.
+	// Silent: the agent has been silent for too long.
 	Silent = "Silent"
-	// Malformed: the NodeTopology contradicts itself, or says what this release does not know.
+	// Malformed: the NodeTopology contradicts itself, or has values that this release does not
+	// know.
 	Malformed = "Malformed"
 	// Unsupported: the kubelet is configured in a way that Berth cannot predict.
 	Unsupported = "Unsupported"
-	// OtherRelease: another release of Berth wrote the NodeTopology, in a form of its own.
+	// OtherRelease: another release of Berth wrote the NodeTopology in another format.
 	OtherRelease = "OtherRelease"
 	// WentBack: the report is older than the one before.
 	WentBack = "WentBack"
@@ -43,13 +44,13 @@ const (
 
 const wentBackText = "its report is older than the one before, and its agent has not confirmed it yet"
 
-// NotReported returns what is wrong with a node that has no report.
+// NotReported returns the error for a node without a report.
 func NotReported() *Unusable { return &Unusable{Reason: NoReport, Text: wire.NoReport} }
 
-// FellSilent returns what is wrong with a node whose agent gave no sign of life for too long.
+// FellSilent returns the error for a node whose agent has been silent for too long.
 func FellSilent() *Unusable { return &Unusable{Reason: Silent, Text: wire.NoSignOfLife} }
 
-// Stray returns what is wrong with a NodeTopology without a Node.
+// Stray returns the error for a NodeTopology without a Node.
 func Stray(node string) *Unusable {
 	return &Unusable{Reason: NoSuchNode, Text: "there is a NodeTopology but no Node " + node}
 }

@@ -192,7 +192,7 @@ const (
 )
 
 // Parts returns what is stranded of the free resources of a NUMA node. A free device is stranded if
-// it has fewer free CPUs than cpusPerDevice; without that argument, if no shape could use it; and
+// it has fewer free CPUs than cpusPerDevice; without that setting, if no shape could use it; and
 // if no shape asks for its resource, if the NUMA node has no free CPU or no free memory. CPUs are
 // stranded for lack of memory, and bytes for lack of CPUs, in the proportion in which the NUMA node
 // has both, if it is at least a tenth of the total.

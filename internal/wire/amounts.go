@@ -24,9 +24,8 @@ var countedAsScheduler = corehelpers.PodResourcesOptions{
 	UseStatusResources: true, InPlacePodLevelResourcesVerticalScalingEnabled: true,
 }
 
-// ReadAmounts returns what a pod asks for in all, as NodeResourcesFit counts it
-// (framework.PodRequests): the kubelet's admission and the scheduler do. Requests that are left out
-// are the limits, as the API server has it.
+// ReadAmounts returns the total requests of a pod, as NodeResourcesFit and the kubelet's admission
+// count them (framework.PodRequests). Missing requests default to the limits, as in the API server.
 func ReadAmounts(pod *corev1.Pod) amounts.List {
 	return ReadResources(corehelpers.PodRequests(withRequests(pod), countedAsScheduler))
 }
@@ -115,10 +114,10 @@ func podRequests(pod *corev1.Pod) corev1.ResourceList {
 // defaultMaxPods is maxPods where it is left out (SetDefaults_KubeletConfiguration).
 const defaultMaxPods = 110
 
-// ReadAllocatable returns what a kubelet so configured lets pods have of its machine's capacity:
-// less what is kept for the system and for eviction, and less huge pages, which are no ordinary
-// memory (nodestatus.MachineInfo). Storage is not in it: no machine tells. The error is a
-// *FieldError; the kubelet does not start then.
+// ReadAllocatable returns what a kubelet with this configuration makes allocatable of its machine's
+// capacity: without reservations for the system and for eviction, and without huge pages, which are
+// not ordinary memory (nodestatus.MachineInfo). Storage is not included, because machines do not
+// describe it. If the error, a *FieldError, is not nil, the kubelet would not start.
 func ReadAllocatable(c *kubeletv1beta1.KubeletConfiguration, k KubeletFacts, capacity amounts.List) (amounts.List, error) {
 	r := configReader{fieldErrors: "KubeletConfiguration", c: c}
 	reserved, err := r.kept(k.MemoryBytes)

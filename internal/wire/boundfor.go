@@ -7,10 +7,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// BoundForAnnotation says which gang and which Reservation a pod was bound for. Like the
-// PlacementAnnotation it arrives with the Binding and is admitted by no other way
-// (deploy/policies): what a pod itself says about its gang may be written at any time, by people
-// who may not delete it.
+// BoundForAnnotation names the gang and the Reservation for which a pod was bound. Like the
+// PlacementAnnotation it can only be set by the Binding (deploy/policies). A pod's own annotations
+// about its gang can be written at any time, also by people who may not delete the pod.
 const BoundForAnnotation = "berth.dev/bound-for"
 
 // maxBoundFor bounds the annotation's value: two names and two UIDs.
@@ -38,8 +37,8 @@ type boundForJSON struct {
 
 const boundForVersion = 1
 
-// WriteBoundFor returns the value of the BoundForAnnotation of the pod; "" where there is nothing
-// to say.
+// WriteBoundFor returns the value of the BoundForAnnotation of the pod; "" if it has neither gang
+// nor Reservation.
 func WriteBoundFor(pod *corev1.Pod, b BoundFor) string {
 	if b == (BoundFor{}) {
 		return ""
@@ -55,8 +54,8 @@ func WriteBoundFor(pod *corev1.Pod, b BoundFor) string {
 	return string(text)
 }
 
-// ReadBoundFor returns what the pod's Binding said; false where it said nothing, or what it said is
-// another pod's or cannot be read.
+// ReadBoundFor returns the content of the annotation; false if there is none, if it belongs to
+// another pod, or if it cannot be parsed.
 func ReadBoundFor(pod *corev1.Pod) (BoundFor, bool) {
 	text, ok := pod.Annotations[BoundForAnnotation]
 	if !ok || len(text) > maxBoundFor || pod.Spec.NodeName == "" {

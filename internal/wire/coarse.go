@@ -16,8 +16,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// BoundPod is what the API says about a pod that is bound to a node, as far as a coarse report can
-// be compared with it.
+// BoundPod is the part of a bound pod with which a coarse report can be compared.
 type BoundPod struct {
 	UID string
 	PodName
@@ -31,7 +30,7 @@ type BoundPod struct {
 	Exclusive bool
 }
 
-// Beside is what is known about a node besides a coarse report of it.
+// Beside is what is known about a node apart from a coarse report.
 type Beside struct {
 	// Pods are the ones that are bound to the node and have not ended.
 	Pods []BoundPod
@@ -145,8 +144,8 @@ func startedBy(pods []BoundPod, written time.Time) (out []BoundPod) {
 	return out
 }
 
-// LastWritten is when the API server last took in a change of the object: the newest time of its
-// managed fields, or else.
+// LastWritten returns when the API server last accepted a change of the object: the newest time of
+// its managed fields, or the argument or if there is none.
 func LastWritten(o metav1.Object, or time.Time) time.Time {
 	return newestEntry(o, or, func(*metav1.FieldsV1) bool { return true })
 }

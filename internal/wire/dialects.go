@@ -8,7 +8,7 @@ import (
 	volcano "github.com/berth-dev/berth/api/scheduling/volcano/v1beta1"
 )
 
-// Dialect holds the annotations and labels of a neighbour: the ones that Berth reads, and for each
+// Dialect has the annotations and labels of another project: those that Berth reads, and for every
 // other one the reason why it has no effect.
 type Dialect struct {
 	// Name is the project's.
@@ -29,7 +29,7 @@ type Dialect struct {
 	Words []Unserved
 }
 
-// Unserved are words with the reason why they have no effect.
+// Unserved are annotations and labels without effect, with the reason.
 type Unserved struct {
 	Why  string
 	Keys []string
@@ -37,7 +37,7 @@ type Unserved struct {
 
 // Reasons why a word has no effect.
 const (
-	// UnknownWord is of keys in a dialect's domains that are no word of it.
+	// UnknownWord is the reason for keys in a dialect's domains that do not exist there.
 	UnknownWord     = "Berth knows no such word"
 	anAnnotation    = "it is an annotation, not a label"
 	aLabel          = "it is a label, not an annotation"
@@ -181,16 +181,16 @@ var dialects = []Dialect{
 	},
 }
 
-// Dialects returns the neighbours whose words are known.
+// Dialects returns the known dialects.
 func Dialects() []Dialect { return slices.Clone(dialects) }
 
-// OfDialect reports whether the key is a word of a neighbour.
+// OfDialect reports whether the key belongs to a known dialect.
 func OfDialect(key string) bool {
 	return slices.ContainsFunc(dialects, func(d Dialect) bool { return d.inDomain(key) || d.word(key) != "" })
 }
 
-// Why says why the key has no effect as an annotation, or as a label, of a pod; "" if it has one,
-// if it asks for nothing, or if it is not the dialect's.
+// Why explains why the key has no effect as an annotation or a label of a pod. It returns "" if the
+// key has an effect, if it asks for nothing, or if it does not belong to the dialect.
 func (d *Dialect) Why(key string, label bool) string {
 	why := d.word(key)
 	if why == "" && !d.inDomain(key) {

@@ -1,8 +1,8 @@
 // Package wire translates between Kubernetes objects and the values of packages topology and
-// placement, one file per dialect. It is the only translator: what lies above it never parses, what
-// lies below it never sees an API type.
+// placement, one file per dialect. It is the only translator: packages above it do not parse, and
+// packages below it do not see API types.
 //
-// Reading is strict. A value that cannot be understood, or that contradicts another, is a
-// FieldError naming the object, the field, the value and what would be right; nothing is guessed
-// and nothing is dropped.
+// Reading is strict. A value that is invalid or contradicts another one is a FieldError that names
+// the object, the field, the value and what would be right. Nothing is guessed, and nothing is
+// dropped.
 package wire

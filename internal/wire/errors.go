@@ -28,8 +28,8 @@ func (o fieldErrors) at(field fmt.Stringer, value any, want string) *FieldError 
 	return &FieldError{Object: string(o), Field: field.String(), Value: fmt.Sprint(value), Want: want}
 }
 
-// OtherFormError says that a NodeTopology was stored by a release of Berth that writes it
-// otherwise. It does not name the node, so that those of many nodes add up.
+// OtherFormError means that a NodeTopology was stored by a release of Berth with another format. It
+// does not name the node, so that equal errors of many nodes can be counted.
 type OtherFormError struct {
 	// Why is what could not be read.
 	Why string
@@ -39,7 +39,7 @@ func (e *OtherFormError) Error() string {
 	return "another release of berth-agent wrote its NodeTopology: delete that once, and the agent writes it again (" + e.Why + ")"
 }
 
-// NotReadyError says that a report may not be relied on: its agent says so, and why.
+// NotReadyError means that a report must not be used. It has the agent's reason.
 type NotReadyError struct {
 	// Reason is that of the condition Ready, one of the constants of v1alpha1.
 	Reason string
@@ -51,7 +51,7 @@ func (e *NotReadyError) Error() string {
 	return "its NodeTopology is not Ready: " + e.Reason + ": " + e.Message
 }
 
-// CheckReady returns a *NotReadyError unless the report may be relied on.
+// CheckReady returns a *NotReadyError unless the report's condition Ready is true.
 func (r *Report) CheckReady() error {
 	if c := r.Ready(); c.Status != metav1.ConditionTrue {
 		return &NotReadyError{c.Reason, c.Message}

@@ -23,17 +23,17 @@ import (
 	"github.com/berth-dev/berth/internal/clip"
 )
 
-// Berth's own annotations of pods that start together, for clusters without any PodGroup.
+// Berth's own annotations of gangs, for clusters without PodGroups.
 const (
 	// GangAnnotation names the gang, within the pod's namespace.
 	GangAnnotation = "berth.dev/gang"
-	// GangMinimumAnnotation says how many of its pods start together: a whole number. All pods of a
-	// gang say the same.
+	// GangMinimumAnnotation is the number of its pods that start together. All pods of a gang must
+	// have the same value.
 	GangMinimumAnnotation = "berth.dev/gang-minimum"
 )
 
-// MaxGang is the largest minimum that is served: a gang is planned in one go, while no other pod
-// is.
+// MaxGang is the largest supported minimum. A gang is planned in one step, and no other pod is
+// scheduled meanwhile.
 const MaxGang = 4096
 
 // GangSource is where a gang is declared.
@@ -43,7 +43,7 @@ type GangSource uint8
 const (
 	// NoGang is of pods that belong to no gang.
 	NoGang GangSource = iota
-	// GangOfPods is declared by annotations of its pods alone.
+	// GangOfPods is declared only by annotations of its pods.
 	GangOfPods
 	// GangOfVolcano is a PodGroup of scheduling.volcano.sh.
 	GangOfVolcano
@@ -73,7 +73,7 @@ func (s GangSource) String() string {
 	}
 }
 
-// HasObject reports whether an object declares the gang, and not its pods alone.
+// HasObject reports whether an object declares the gang, not only its pods.
 func (s GangSource) HasObject() bool { return s != GangOfPods && s != GangOfKoordinator }
 
 // GangKey names a gang. It is comparable; the zero value names none.
@@ -82,14 +82,13 @@ type GangKey struct {
 	Namespace, Name string
 }
 
-// String is what messages call the gang.
+// String returns the name of the gang in messages.
 func (k GangKey) String() string { return k.Source.String() + " " + k.Namespace + "/" + k.Name }
 
-// IsZero reports whether the key names no gang.
+// IsZero reports whether the key is the zero key.
 func (k GangKey) IsZero() bool { return k == GangKey{} }
 
-// Membership is what a pod says about the gang that it belongs to; the zero value is of pods that
-// belong to none.
+// Membership is what a pod declares about its gang. The zero value means no gang.
 type Membership struct {
 	Gang GangKey
 	// Task is the part of the gang that the pod belongs to; "" for none.
@@ -97,7 +96,7 @@ type Membership struct {
 	Declaration
 }
 
-// Declaration is what a pod says about its gang where the gang has no object; otherwise it is zero.
+// Declaration is the declaration of a gang by its pod. It is zero if the gang has an object.
 type Declaration struct {
 	// Minimum is how many pods start together.
 	Minimum int
@@ -123,7 +122,7 @@ var claims = [...]struct {
 	{GangOfKoordinatorGroup, sigs.OldPodGroupLabel, true},
 }
 
-// InGang reports whether the pod names a gang, rightly or not. It is cheap.
+// InGang reports whether the pod names a gang, validly or not. It is cheap.
 func InGang(pod *corev1.Pod) bool {
 	for i := range claims {
 		if _, ok := claimOf(pod, i); ok {
@@ -149,9 +148,8 @@ func claimPath(i int) *field.Path {
 	return annotation(claims[i].key)
 }
 
-// ReadMembership reads which gang a pod belongs to. The error is a *FieldError: a name that no
-// object can have, two gangs that claim the pod, or a minimum that is none. What the pod says is
-// returned as far as it could be read.
+// ReadMembership returns the gang of a pod. The error is a *FieldError: an invalid name, two gangs
+// for the pod, or an invalid minimum. The valid parts are returned in any case.
 func ReadMembership(pod *corev1.Pod) (Membership, error) {
 	var m Membership
 	wrong := fieldErrors(podName(pod))
@@ -191,7 +189,7 @@ func ReadMembership(pod *corev1.Pod) (Membership, error) {
 
 var wantMinimum = fmt.Sprintf("how many pods of the gang start together: a whole number from 1 to %d", MaxGang)
 
-// Gang is what is asked for a number of pods that start together, whatever the dialect.
+// Gang is the specification of a gang, independent of the dialect.
 type Gang struct {
 	Key GangKey
 	// UID and Version are those of its object; "" where it has none.
@@ -225,8 +223,8 @@ type Gang struct {
 	Ran bool
 }
 
-// Lacks says how far a number of pods, all of them and those of each task, is from the minimum; ""
-// where it is reached.
+// Lacks describes what is missing to the minimum, given the number of all pods and of each task's
+// pods. It returns "" if nothing is missing.
 func (g *Gang) Lacks(all int, of func(task string) int) string {
 	if all < g.Minimum {
 		return fmt.Sprintf("%d of %d pods", all, g.Minimum)
@@ -239,13 +237,13 @@ func (g *Gang) Lacks(all int, of func(task string) int) string {
 	return ""
 }
 
-// GangWholeCondition of a bound member tells that its gang was whole once: a scheduler that begins
-// later does not take it for one that never was, when other members have gone since.
+// GangWholeCondition of a bound member records that its gang was once complete. A scheduler that
+// starts later then knows this, even if other members have gone since.
 const GangWholeCondition corev1.PodConditionType = "berth.dev/gang-whole"
 
-// GangWasWhole reports whether the pod has the GangWholeCondition, or was bound as the one with
-// which its gang was whole: a scheduler that dies right after that Binding leaves no condition. A
-// pod that failed says nothing: a controller may have started all of them again.
+// GangWasWhole reports whether the pod has the GangWholeCondition, or if its Binding completed the
+// gang: a scheduler that dies right after that Binding leaves no condition. It returns false for a
+// failed pod, because a controller may have restarted the whole gang.
 func GangWasWhole(pod *corev1.Pod) bool {
 	if pod.Status.Phase == corev1.PodFailed {
 		return false
@@ -261,8 +259,8 @@ func GangWasWhole(pod *corev1.Pod) bool {
 	return false
 }
 
-// ReadVolcanoGroup reads a PodGroup of Volcano. The error is a *FieldError, which names what is
-// asked for and not served.
+// ReadVolcanoGroup reads a PodGroup of Volcano. The error is a *FieldError that names a field that
+// Berth does not serve.
 func ReadVolcanoGroup(g *volcano.PodGroup) (Gang, error) {
 	out := Gang{
 		Key: GangKey{GangOfVolcano, g.Namespace, g.Name}, UID: g.UID, Version: g.ResourceVersion,
@@ -310,7 +308,7 @@ type GroupKind struct {
 	Read func(runtime.Object) (Gang, error)
 }
 
-// GroupKinds are all of them.
+// GroupKinds has all kinds, by source.
 var GroupKinds = map[GangSource]GroupKind{
 	GangOfVolcano: {volcano.GroupVersion, volcano.AddToScheme, func() runtime.Object { return new(volcano.PodGroup) },
 		func(o runtime.Object) (Gang, error) { return ReadVolcanoGroup(o.(*volcano.PodGroup)) }},
@@ -440,8 +438,8 @@ func (o fieldErrors) amounts(at *field.Path, list corev1.ResourceList) error {
 	return nil
 }
 
-// GangOfMembers is the gang that its pods declare. The members' words are compared: the error is a
-// *FieldError of the pod that contradicts the first by name.
+// GangOfMembers returns the gang that its pods declare. If the pods differ, the error is a
+// *FieldError of the pod that contradicts the first one by name.
 func GangOfMembers(key GangKey, pods []*corev1.Pod) (Gang, error) {
 	said := map[Declaration]int{}
 	by := map[Declaration]*corev1.Pod{}
@@ -467,8 +465,8 @@ func GangOfMembers(key GangKey, pods []*corev1.Pod) (Gang, error) {
 		fmt.Sprintf("gangs that need at most %d pods together", MaxGang))
 }
 
-// GangOfDeclarations is the gang of members that say this, by how many of them say it. ok is false
-// where they contradict each other.
+// GangOfDeclarations returns the gang of members with these declarations and their numbers. ok is
+// false if they contradict each other.
 func GangOfDeclarations(key GangKey, said map[Declaration]int) (out Gang, ok bool) {
 	out = Gang{Key: key}
 	parts := map[string]int{}
@@ -533,9 +531,9 @@ var declarationKeys = map[bool]struct{ minimum, timeout, once, parts string }{
 	true:  {koordinatorGangMinimum, koordinatorGangTimeout, koordinatorGangPolicy, koordinatorGangGroups},
 }
 
-// CheckMates compares pods that should start together. The error is a *FieldError of a pod that
-// names another scheduler than the first by name. Priorities may differ: Jobs of Volcano's have a
-// class for each task.
+// CheckMates checks that all pods of a gang name the same scheduler. The error is a *FieldError of
+// a pod that differs from the first one by name. Priorities may differ, because Volcano's Jobs have
+// a class per task.
 func CheckMates(pods []*corev1.Pod) error {
 	if len(pods) == 0 {
 		return nil
@@ -550,8 +548,8 @@ func CheckMates(pods []*corev1.Pod) error {
 	return nil
 }
 
-// TrimToGang returns a pod with what this package reads about its gang, and nothing else but whose
-// it is, where it is and how far.
+// TrimToGang returns a copy of the pod with only what this package reads about its gang, and its
+// owner, node and phase.
 func TrimToGang(pod *corev1.Pod) *corev1.Pod {
 	out := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion,

@@ -15,7 +15,7 @@ import (
 	"github.com/berth-dev/berth/placement/joint"
 )
 
-// OwnPrefix begins every annotation key of Berth's.
+// OwnPrefix is the prefix of every annotation of Berth.
 const OwnPrefix = "berth.dev/"
 
 // askKeys are the annotations by which pods ask something of Berth.
@@ -24,21 +24,21 @@ var askKeys = slices.Concat([]string{PolicyAnnotation, GangAnnotation, GangMinim
 // podKeys are the annotations of Berth's that a pod may carry.
 var podKeys = append([]string{PlacementAnnotation, BoundForAnnotation}, askKeys...)
 
-// HolderLabel is on pods that hold a place for another one, with the UID of the pod whose new place
-// it is (internal/moving).
+// HolderLabel is set on pods that hold the new place of a pod that is being moved. Its value is
+// that pod's UID (internal/moving).
 const HolderLabel = OwnPrefix + "holds-place-of"
 
 // podLabels are the labels of Berth's that a pod may carry.
 var podLabels = []string{HolderLabel}
 
-// PodKeys returns the annotations of Berth's that a pod may carry, sorted.
+// PodKeys returns Berth's annotations that a pod may have, sorted.
 func PodKeys() []string { return slices.Sorted(slices.Values(podKeys)) }
 
-// PodLabels returns the labels of Berth's that a pod may carry.
+// PodLabels returns Berth's labels that a pod may have.
 func PodLabels() []string { return slices.Clone(podLabels) }
 
-// KeysRead returns every annotation and every label of pods that Berth reads, in its own words and
-// in those of all dialects, sorted. Whatever a pod's author may write there is a hostile input.
+// KeysRead returns every annotation and label of pods that Berth reads, its own and those of all
+// dialects, sorted. Their values may be hostile.
 func KeysRead() (annotations, labels []string) {
 	annotations = append(slices.Clone(podKeys), VolcanoPolicyAnnotation, volcano.TaskSpecAnnotation, RequiredPlugins, RequiredPlugins+"/pod")
 	labels = slices.Clone(podLabels)
@@ -57,8 +57,8 @@ func KeysRead() (annotations, labels []string) {
 	return slices.Compact(annotations), slices.Compact(labels)
 }
 
-// AskKeys lists the annotations by which pods ask something of Berth, in words: "berth.dev/policy,
-// cpus or memory".
+// AskKeys lists the annotations with which pods ask for placement, as text: "berth.dev/policy, cpus
+// or memory".
 func AskKeys() string {
 	names := make([]string, len(askKeys))
 	for i, key := range askKeys {
@@ -68,8 +68,8 @@ func AskKeys() string {
 	return OwnPrefix + strings.Join(names[:last], ", ") + " or " + names[last]
 }
 
-// Warning says that annotations of the dialect have no effect, and why: keysWhy are the keys, each
-// with its reason in brackets. The API server and the scheduler say it in the same words, as all
+// Warning returns the warning that annotations of the dialect have no effect. keysWhy has the keys,
+// each with its reason in brackets. The API server and the scheduler use the same text, for all
 // warnings here.
 func (d *Dialect) Warning(keysWhy string) string {
 	return "Berth ignores annotations of " + d.Name + ": " + keysWhy
@@ -80,20 +80,22 @@ func (d *Dialect) LabelWarning(keysWhy string) string {
 	return "Berth ignores labels of " + d.Name + ": " + keysWhy
 }
 
-// Asks returns the annotations by which pods ask something of Berth.
+// Asks returns the annotations with which pods ask for placement.
 func Asks() []string { return slices.Clone(askKeys) }
 
-// MisplacedWarning says that annotations of an object are not those of the pods that it makes.
+// MisplacedWarning returns the warning that annotations belong on the pod template, not on the
+// object that creates the pods.
 func MisplacedWarning(keys string) string {
 	return "Berth reads " + keys + " of pods and ignores the object itself: write it into the annotations of the pods' template"
 }
 
-// UnknownWarning says that there are no such annotations of Berth's, and which there are.
+// UnknownWarning returns the warning that Berth has no such annotations, and lists the existing
+// ones.
 func UnknownWarning(keys string) string {
 	return fmt.Sprintf("Berth knows no annotation %s and ignores it: want %s", keys, AskKeys())
 }
 
-// UnknownLabelWarning says that no label of a pod asks anything of Berth, and which annotations do.
+// UnknownLabelWarning returns the warning that labels have no effect, and lists the annotations.
 func UnknownLabelWarning(keys string) string {
 	return fmt.Sprintf("Berth knows no label %s of a pod and ignores it: want an annotation, %s", keys, AskKeys())
 }
@@ -105,7 +107,7 @@ func isUnknownLabel(key string) bool { return isOwn(key) && !slices.Contains(pod
 
 func isOwn(key string) bool { return strings.HasPrefix(key, OwnPrefix) }
 
-// Ignored is a warning of what a pod asks by and nobody reads.
+// Ignored is a warning about annotations or labels of a pod that no program reads.
 type Ignored struct {
 	// Reason is that of an event: AnnotationIgnored, LabelIgnored or CPUsShared.
 	Reason string
@@ -119,10 +121,10 @@ const (
 	cpusShared        = "CPUsShared"
 )
 
-// IgnoredKeys returns a warning for each kind of annotation and of label that the pod asks by and
-// that has no effect: misspelt keys of Berth's, and words of each dialect that are not served. The
-// policy ignored-annotations.berth.dev, made from the same table, warns at creation. Pods that name
-// a dialect's own scheduler are left alone, unless Berth serves that name too.
+// IgnoredKeys returns a warning for each kind of annotation and label of the pod that has no
+// effect: misspelt keys of Berth, and keys of each dialect that Berth does not serve. The policy
+// ignored-annotations.berth.dev, generated from the same table, warns at creation. Pods of a
+// dialect's own scheduler get no warning, unless Berth also serves that scheduler name.
 func IgnoredKeys(pod *corev1.Pod, served ...string) (warnings []Ignored) {
 	warn := func(reason, of string, keys []string, words func(string) string) {
 		if len(keys) > 0 {
@@ -168,9 +170,8 @@ func IgnoredOfGroup(group metav1.Object) string {
 	return listed(keys)
 }
 
-// CPUsShared returns a warning of a pod that wants CPUs of its own, memory of its own or NUMA nodes
-// of its own, and that shares them if a kubelet decides. It names the keys that the pod uses, and
-// what the pod lacks.
+// CPUsShared returns a warning for a pod that asks for exclusive CPUs, memory or NUMA nodes but
+// would share them if a kubelet decides. It names the pod's annotations, and what the pod lacks.
 func CPUsShared(pod *corev1.Pod) (Ignored, bool) {
 	if !mayWantCPUs(pod) {
 		return Ignored{}, false
@@ -194,7 +195,7 @@ func CPUsShared(pod *corev1.Pod) (Ignored, bool) {
 	return Ignored{cpusShared, "", SharedText(what, strings.Join(keys, ", "), why)}, true
 }
 
-// SharedText is the warning of CPUsShared: what the pod shares, whatever keys it has, and why.
+// SharedText returns the text of CPUsShared: what the pod shares despite its annotations, and why.
 func SharedText(what, keys, why string) string {
 	return "where kubelets decide, the pod shares " + what + " whatever its " + keys + " says, because " + why
 }
@@ -215,7 +216,7 @@ func pinKeys(ask *Ask, known []string) (keys []string) {
 // mostLacks is how many containers NotGuaranteed names.
 const mostLacks = 3
 
-// NotGuaranteed says what a pod's containers lack for the QoS class Guaranteed; "" for nothing.
+// NotGuaranteed describes what a pod's containers lack for the QoS class Guaranteed; "" if nothing.
 func NotGuaranteed(pod *corev1.Pod) string {
 	var lacks []string
 	note := func(who string, r *corev1.ResourceRequirements) {
@@ -269,7 +270,7 @@ func lackOf(r *corev1.ResourceRequirements) string {
 	return ""
 }
 
-// NoDevices returns a warning of a pod that says how its devices are to lie, and asks for none.
+// NoDevices returns a warning for a pod that has annotations about devices and requests none.
 func NoDevices(pod *corev1.Pod) (Ignored, bool) {
 	var keys []string
 	for _, key := range [...]string{DevicesAnnotation, FunctionsAnnotation} {
@@ -287,7 +288,7 @@ func NoDevices(pod *corev1.Pod) (Ignored, bool) {
 	return Ignored{annotationIgnored, "Devices", NoDevicesText(strings.Join(keys, ", "))}, true
 }
 
-// NoDevicesText is the warning of NoDevices.
+// NoDevicesText returns the text of NoDevices.
 func NoDevicesText(keys string) string {
 	return "Berth ignores " + keys + ": no container of the pod asks for a device"
 }

@@ -1,33 +1,33 @@
 package wire
 
-// PolicyAnnotation asks for a policy of the pod's own: POLICY or POLICY,scope=SCOPE, in the words
-// of the kubelet's Topology Manager ("single-numa-node,scope=pod"). A node with authority berth
-// keeps it. On a node with authority kubelet the kubelet's own policy counts, and must be the same
-// or a stricter one.
+// PolicyAnnotation asks for a policy for this pod: POLICY or POLICY,scope=SCOPE, spelled as in the
+// kubelet's Topology Manager ("single-numa-node,scope=pod"). A node with authority berth applies
+// it. On a node with authority kubelet the kubelet's policy applies, and must be the same or
+// stricter.
 const PolicyAnnotation = "berth.dev/policy"
 
-// How a pod wants its CPUs, memory and devices to lie, in Berth's own annotations. Each may be
-// followed by ",required", which is meant without it, or ",preferred".
+// Berth's annotations for the placement of a pod's CPUs, memory and devices. Each value may end
+// with ",required", which is the default, or ",preferred".
 const (
-	// CPUsAnnotation: "full-cores" gives all threads of each core, "spread" one thread of each;
-	// "shares" gives CPU time on NUMA nodes, and no CPUs of the pod's own.
+	// CPUsAnnotation: "full-cores" assigns all threads of each core, "spread" one thread of each;
+	// "shares" assigns CPU time on NUMA nodes, without exclusive CPUs.
 	CPUsAnnotation = "berth.dev/cpus"
 	// ExclusiveAnnotation: "core" leaves the other threads of its cores idle, "numa" the other CPUs
 	// of its NUMA nodes.
 	ExclusiveAnnotation = "berth.dev/exclusive"
-	// L3Annotation: "required" or "preferred": as few level-3 caches as can be.
+	// L3Annotation: "required" or "preferred": as few level-3 caches as possible.
 	L3Annotation = "berth.dev/l3"
 	// MemoryAnnotation: "pinned" keeps memory to its NUMA nodes (cpuset.mems).
 	MemoryAnnotation = "berth.dev/memory"
-	// NUMANodesAnnotation: "2" gives exactly so many NUMA nodes, the nearest ones that have room.
-	// It has no strength.
+	// NUMANodesAnnotation: "2" assigns exactly two NUMA nodes, the nearest ones with room. It
+	// cannot be preferred.
 	NUMANodesAnnotation = "berth.dev/numa-nodes"
-	// DevicesAnnotation: "same-switch" or "same-root" gives one device of each kind at each PCI
-	// switch, or root complex, that gives any; "one-switch" or "one-root" gives all from one.
-	// "perNUMANode=2" gives exactly so many of each resource on each NUMA node, and has no
-	// strength.
+	// DevicesAnnotation: "same-switch" or "same-root" assigns one device of each kind at each used
+	// PCI switch, or root complex; "one-switch" or "one-root" assigns all from one. "perNUMANode=2"
+	// assigns exactly two of each resource on each NUMA node, and cannot be preferred.
 	DevicesAnnotation = "berth.dev/devices"
-	// FunctionsAnnotation: "one-per-card" gives no two virtual functions of one physical one.
+	// FunctionsAnnotation: "one-per-card" assigns at most one virtual function of each physical
+	// one.
 	FunctionsAnnotation = "berth.dev/functions"
 )
 

@@ -15,8 +15,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Koordinator's words, as of July 2026. Values that it does not know are errors here; the original
-// panics at an unknown policy.
+// Koordinator's annotations, as of July 2026. Values that it does not define are errors here; the
+// original panics at an unknown policy.
 const (
 	koordinatorQoS     = "koordinator.sh/qosClass"
 	koordinatorNUMA    = "scheduling.koordinator.sh/numa-topology-spec"
@@ -29,7 +29,7 @@ const (
 	maxKoordinatorText = 4 << 10
 )
 
-// KoordinatorStatusAnnotation is where a decision is written for koordlet.
+// KoordinatorStatusAnnotation has a decision in the format that koordlet reads.
 const KoordinatorStatusAnnotation = "scheduling.koordinator.sh/resource-status"
 
 // koordinatorPolicies are the policies by which pods, node labels and NodeResourceTopologies name
@@ -143,7 +143,7 @@ func (r koordinatorReader) wholeCPUs(class string) error {
 	return nil
 }
 
-// SpeaksKoordinator reports whether the pod says in Koordinator's words how it wants to be placed.
+// SpeaksKoordinator reports whether the pod has Koordinator's annotations about its placement.
 func SpeaksKoordinator(pod *corev1.Pod) bool {
 	for _, key := range koordinatorSpoken {
 		if _, said := pod.Annotations[key]; said {
@@ -280,16 +280,16 @@ func (r koordinatorReader) cpus() (joint.Rules, error) {
 	return rules, nil
 }
 
-// KoordinatorNode is what Koordinator's labels say about a node.
+// KoordinatorNode is the content of Koordinator's labels on a node.
 type KoordinatorNode struct {
 	Rules    placement.Rules // policy and scope; what pods leave open
 	CPUs     joint.Rules     // how CPUs are bound on the node
 	Strategy joint.Strategy
 }
 
-// ReadKoordinatorNode reads the labels of a node. Where the kubelet has a policy of its own
-// (NodeResourceTopology.topologyPolicies, "" and None for none) it comes before the label's: the
-// pod would be refused otherwise. The error is a *FieldError.
+// ReadKoordinatorNode reads the labels of a node. If the kubelet has a policy
+// (NodeResourceTopology.topologyPolicies, "" and None for none), it overrides the label, because
+// the kubelet would refuse the pod otherwise. The error is a *FieldError.
 func ReadKoordinatorNode(node *corev1.Node, kubelet string) (KoordinatorNode, error) {
 	e := fieldErrors("Node " + node.Name)
 	label := func(key string) *field.Path { return field.NewPath("metadata", "labels").Key(key) }
@@ -321,10 +321,10 @@ func ReadKoordinatorNode(node *corev1.Node, kubelet string) (KoordinatorNode, er
 	return n, nil
 }
 
-// KoordinatorLabelsIgnored says which of Koordinator's labels have no effect on a node whose
-// kubelet decides: a policy, or a way to bind CPUs, that the kubelet does not keep, and what else
-// such a label asks for. A label that asks for nothing is not named. It is "" where there is none,
-// and where Berth decides: there a label that cannot be kept makes the node unusable.
+// KoordinatorLabelsIgnored describes Koordinator's labels that have no effect on a node whose
+// kubelet decides: a policy or a CPU binding that the kubelet does not have. Labels that ask for
+// nothing are not named. It returns "" if there are none, or if Berth decides: there a label that
+// cannot be fulfilled makes the node unusable.
 func KoordinatorLabelsIgnored(node *corev1.Node, m *placement.Model) string {
 	if m == nil || m.Decides() {
 		return ""

@@ -31,7 +31,7 @@ type BareDevice struct {
 	HasNUMA bool
 }
 
-// String is the device for people: "gpu 0 (GPU-1) on NUMA node 1".
+// String describes the device for people: "gpu 0 (GPU-1) on NUMA node 1".
 func (b BareDevice) String() string {
 	text := fmt.Sprintf("%s %d", b.Type, b.Minor)
 	if b.ID != "" {
@@ -43,10 +43,10 @@ func (b BareDevice) String() string {
 	return fmt.Sprintf("%s on NUMA node %d", text, b.NUMA)
 }
 
-// ReadDevice returns the machine with the devices of Koordinator's Device object in place of its
-// own: where each hangs from, and its virtual functions. Devices without an address are no part of
-// a machine and are returned beside it. Health, labels and amounts are not hardware and are left
-// out; so are links, since the object says nothing about them. The error is a *FieldError.
+// ReadDevice returns the machine with the devices of Koordinator's Device object instead of its
+// own: their places and virtual functions. Devices without an address cannot be part of a machine
+// and are returned separately. Health, labels and amounts are not hardware and are left out; the
+// object does not contain links. The error is a *FieldError.
 func ReadDevice(d *koordinator.Device, m *topology.Machine) (*topology.Machine, []BareDevice, error) {
 	r := deviceReader{fieldErrors: fieldErrors("Device " + d.Name), m: m, seen: map[string]*field.Path{}, minors: map[string]bool{}}
 	list := field.NewPath("spec", "devices")
@@ -189,8 +189,8 @@ func pciAddress(id string) string {
 	return id
 }
 
-// WriteDevice says in Koordinator's words which GPUs and RDMA cards a machine has. Where
-// Koordinator has the vendor's id of a device, this has its PCI address.
+// WriteDevice returns Koordinator's Device object with the GPUs and RDMA cards of a machine. As the
+// id of a device it has the PCI address, where Koordinator writes the vendor's id.
 func WriteDevice(node string, m *topology.Machine) *koordinator.Device {
 	out := &koordinator.Device{
 		TypeMeta:   metav1.TypeMeta{APIVersion: koordinator.GroupVersion.String(), Kind: "Device"},

@@ -21,8 +21,7 @@ const (
 	koordinatorHint  = "scheduling.koordinator.sh/device-allocate-hint"
 )
 
-// KoordinatorDevicesAnnotation is where the devices of a decision are written for those who read
-// them there.
+// KoordinatorDevicesAnnotation has the devices of a decision in Koordinator's format.
 const KoordinatorDevicesAnnotation = "scheduling.koordinator.sh/device-allocated"
 
 // koordinatorTypes are the types of devices that Koordinator's words are about.
@@ -165,8 +164,8 @@ type allocatedVF struct {
 	BusID string `json:"busID"`
 }
 
-// WriteKoordinatorWords returns the annotations that report a decision in Koordinator's words, of
-// pods and Reservations alike: the amounts and CPUs, and devices where there are any.
+// WriteKoordinatorWords returns the annotations that report a decision in Koordinator's format, for
+// pods and Reservations: amounts and CPUs, and devices if there are any.
 func WriteKoordinatorWords(d *placement.Decision, m *topology.Machine) (map[string]string, error) {
 	status, err := WriteKoordinatorStatus(d, m)
 	if err != nil {

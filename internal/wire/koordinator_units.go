@@ -19,7 +19,7 @@ var koordinatorDevices = map[string][]string{
 	"koordinator.sh/fpga": nil,
 }
 
-// DeviceOf returns the resource whose devices a name stands for: mostly that of the name.
+// DeviceOf returns the resource whose devices a resource name stands for, usually the name itself.
 func DeviceOf(name string) string {
 	for resource, others := range koordinatorDevices {
 		if slices.Contains(others, name) {
@@ -29,12 +29,12 @@ func DeviceOf(name string) string {
 	return name
 }
 
-// DeviceNames are the names under which pods ask for the devices of a resource.
+// DeviceNames returns the names with which pods ask for the devices of a resource.
 func DeviceNames(resource string) []string {
 	return append([]string{resource}, koordinatorDevices[resource]...)
 }
 
-// DeviceUnits is how many units of a name stand for one device.
+// DeviceUnits returns how many units of a resource name stand for one device.
 func DeviceUnits(name string) int {
 	if _, units := koordinatorDevices[DeviceOf(name)]; units {
 		return koordinatorUnit
@@ -42,8 +42,8 @@ func DeviceUnits(name string) int {
 	return 1
 }
 
-// DeviceCount writes how many devices a number of units is. Where it is none, as nobody decides for
-// parts of devices, ReadTokens does not read it as a number.
+// DeviceCount formats how many devices a number of units is. If it is not a whole number, which
+// Berth never decides, ReadTokens does not accept it.
 func DeviceCount(name string, units int) string {
 	each := DeviceUnits(name)
 	if units%each != 0 {

@@ -14,7 +14,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// KubeletFacts is what a KubeletConfiguration does not say about a kubelet.
+// KubeletFacts is what a KubeletConfiguration does not contain about a kubelet.
 type KubeletFacts struct {
 	// Version is its release; 0 means placement.V136.
 	Version placement.Version
@@ -23,12 +23,12 @@ type KubeletFacts struct {
 	MemoryBytes uint64
 }
 
-// DefaultEviction is the kubelet's evictionHard[memory.available] where the configuration has no
+// DefaultEviction is the kubelet's evictionHard[memory.available] if the configuration has no
 // evictionHard (pkg/kubelet/eviction/defaults_linux.go).
 const DefaultEviction = "100Mi"
 
-// ReadConfig returns the part of a KubeletConfiguration that decides about placement. The error is
-// a *FieldError. Whether the kubelet would start with it is for placement.NewModel to say.
+// ReadConfig returns the part of a KubeletConfiguration that affects placement. The error is a
+// *FieldError. placement.NewModel checks whether the kubelet would start with it.
 func ReadConfig(c *kubeletv1beta1.KubeletConfiguration, k KubeletFacts) (placement.Config, error) {
 	r := configReader{fieldErrors: "KubeletConfiguration", c: c}
 	out := placement.Config{

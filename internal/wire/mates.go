@@ -9,13 +9,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// Annotations by which a member of a gang says where it wants its CPUs, memory and devices beside
-// those of other members: names of pods of its gang, "train-1, train-2", or the same after
-// "preferred:". What is not preferred is required.
+// Annotations with which a member of a gang relates its CPUs, memory and devices to those of other
+// members: names of pods of its gang, "train-1, train-2", optionally after "preferred:". Without it
+// the relation is required.
 const (
-	// SameNUMAAnnotation asks for the NUMA nodes that each of those pods has.
+	// SameNUMAAnnotation asks for the NUMA nodes of each of those pods.
 	SameNUMAAnnotation = "berth.dev/gang-same-numa-node"
-	// OtherNUMAAnnotation asks for none that any of them has, or "*": that any other member has.
+	// OtherNUMAAnnotation asks for NUMA nodes of none of them; "*" means all other members.
 	OtherNUMAAnnotation = "berth.dev/gang-other-numa-node"
 )
 
@@ -70,7 +70,7 @@ func ReadMates(pod *corev1.Pod) (out []MateWish, err error) {
 	return out, nil
 }
 
-// wrong says what would be right; "" where it is.
+// wrong describes the expected form; it is "" if the value has it.
 func (w *MateWish) wrong(pod *corev1.Pod) string {
 	switch {
 	case w.Mate == EveryMate && w.Apart:
@@ -83,7 +83,7 @@ func (w *MateWish) wrong(pod *corev1.Pod) string {
 	return ""
 }
 
-// AsksMates reports whether a pod asks anything about its mates' places.
+// AsksMates reports whether a pod has wishes about its mates' places.
 func AsksMates(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(MateKeys, func(key string) bool {
 		_, ok := pod.Annotations[key]
@@ -91,7 +91,7 @@ func AsksMates(pod *corev1.Pod) bool {
 	})
 }
 
-// CountMates is how many names a pod has in its wishes, at most.
+// CountMates returns an upper bound of the names in a pod's wishes.
 func CountMates(pod *corev1.Pod) (n int) {
 	for _, key := range MateKeys {
 		if text, ok := pod.Annotations[key]; ok {
@@ -108,10 +108,10 @@ type PlacedWish struct {
 	All, Apart, Required bool
 }
 
-// MatesOf is what each of the pods that are placed together asks about the others, and about the
-// ones that have their nodes, whose numbers come after them; and what these ask about the pods. A
-// wish about a pod that is required, and is among neither, is an error, as is what ReadMates cannot
-// read: but not at the ones that have their nodes.
+// MatesOf returns the wishes of pods that are placed together about each other and about seated
+// pods, and the wishes of the seated pods about them. Seated pods are numbered after the others. A
+// required wish about an unknown pod, and a wish that ReadMates cannot read, is an error, except
+// for seated pods.
 func MatesOf(pods, seated []*corev1.Pod) ([][]PlacedWish, error) {
 	all := slices.Concat(pods, seated)
 	by := make(map[string]int, len(all))

@@ -18,14 +18,15 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Node is a NodeTopology in the engine's words.
+// Node is a NodeTopology in the engine's types.
 type Node struct {
 	Name   string
 	Spec   NodeSpec
 	Report Report
 }
 
-// NodeSpec is what stays the same until a node's kubelet restarts: enough for placement.NewModel.
+// NodeSpec is the part that stays the same until a node's kubelet restarts: the input of
+// placement.NewModel.
 type NodeSpec struct {
 	Machine   *topology.Machine
 	View      *placement.KubeletView
@@ -37,12 +38,12 @@ type NodeSpec struct {
 	KubeletVersion string
 }
 
-// PinsCPUs reports whether pods can have CPUs to themselves on the node.
+// PinsCPUs reports whether pods can have exclusive CPUs on the node.
 func (s *NodeSpec) PinsCPUs() bool {
 	return s.Config.CPUManagerPolicy == "static" || s.Authority == v1alpha1.AuthorityBerth
 }
 
-// Report is what a node has handed out: enough for placement.Model.StateOf.
+// Report is what a node has assigned: the input of placement.Model.StateOf.
 type Report struct {
 	// Sequence numbers the reports of one NodeTopology object; 0 when nothing has been reported.
 	Sequence int64
@@ -55,7 +56,7 @@ type Report struct {
 	Conditions []metav1.Condition
 }
 
-// ReportedPod is what a report says about a pod besides what it holds.
+// ReportedPod is what a report contains about a pod apart from its resources.
 type ReportedPod struct {
 	// Namespace and Name are known where State is not PodUnknown, and left out for pods that hold
 	// nothing.
@@ -77,8 +78,8 @@ func (r *Report) Ready() metav1.Condition {
 	}
 }
 
-// ReadNodeTopology translates a NodeTopology, refusing one that contradicts itself. The error is a
-// *FieldError.
+// ReadNodeTopology translates a NodeTopology. If it is invalid or contradicts itself, the error is
+// a *FieldError.
 func ReadNodeTopology(nt *v1alpha1.NodeTopology) (Node, error) {
 	spec, err := ReadNodeSpec(nt)
 	if err != nil {
@@ -95,8 +96,8 @@ func ReadNodeTopology(nt *v1alpha1.NodeTopology) (Node, error) {
 	return Node{Name: nt.Name, Spec: spec, Report: report}, nil
 }
 
-// ReadNodeSpec translates the spec alone; it changes rarely, so the result is worth keeping. The
-// error is a *FieldError, or an *OtherFormError about the whole object.
+// ReadNodeSpec translates the spec only. The spec changes rarely, so callers should keep the
+// result. The error is a *FieldError, or an *OtherFormError about the whole object.
 func ReadNodeSpec(nt *v1alpha1.NodeTopology) (NodeSpec, error) {
 	if err := checkForm(nt); err != nil {
 		return NodeSpec{}, err
@@ -119,8 +120,8 @@ func checkForm(nt *v1alpha1.NodeTopology) error {
 	return nil
 }
 
-// WriteNodeTopology translates a Node. It fails where the object cannot carry what the Node says: a
-// view that differs from its machine in more than memory and counts, amounts beyond an int64.
+// WriteNodeTopology translates a Node. It fails if the object cannot represent the Node: a view
+// that differs from its machine in more than memory and counts, or amounts beyond an int64.
 func WriteNodeTopology(n *Node) (*v1alpha1.NodeTopology, error) {
 	w := writer{fieldErrors("NodeTopology " + n.Name)}
 	spec, err := w.spec(&n.Spec)
@@ -238,8 +239,8 @@ func writeDefaults(c *placement.Config) *v1alpha1.Defaults {
 var releasePattern = regexp.MustCompile(`^v1\.([0-9]{1,3})(\.[0-9]{1,4})?([-+].{0,60})?$`)
 
 // ReadKubeletVersion reads a kubelet's release as Node.status.nodeInfo.kubeletVersion spells it
-// ("v1.36.3", "v1.35.1-eks-1a2b3c"). Whether the engine knows the release is for placement.NewModel
-// to say.
+// ("v1.36.3", "v1.35.1-eks-1a2b3c"). placement.NewModel checks whether the engine knows the
+// release.
 func ReadKubeletVersion(text string) (placement.Version, error) {
 	m := releasePattern.FindStringSubmatch(text)
 	if m == nil {

@@ -39,10 +39,10 @@ var legacyPolicies = map[[2]string]string{
 	{"single-numa-node", "pod"}:       "SingleNUMANodePodLevel",
 }
 
-// WriteNodeResourceTopology says per NUMA node what a Node has and has left, as Node Feature
-// Discovery and resource-topology-exporter do: CPUs under the static policy, memory under the
-// Static policy, devices with a topology; exclusive CPUs alone count as used. running are the pods
-// on the node that have not ended: readers compare their fingerprint to know whether the object is
+// WriteNodeResourceTopology returns what each NUMA node of a Node has and has left, as Node Feature
+// Discovery and resource-topology-exporter write it: CPUs with the static policy, memory with the
+// Static policy, devices with a topology. Only exclusive CPUs count as used. running are the pods
+// on the node that have not ended; readers compare their fingerprint to see if the object is
 // recent.
 func WriteNodeResourceTopology(n *Node, running []PodName) *nrt.NodeResourceTopology {
 	policy, scope := cmp.Or(n.Spec.Config.TopologyManagerPolicy, "none"), cmp.Or(n.Spec.Config.TopologyManagerScope, "container")

@@ -11,7 +11,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// The annotations that koordlet writes on a NodeResourceTopology, as of July 2026.
+// Annotations that koordlet writes on a NodeResourceTopology, as of July 2026.
 const (
 	koordletCPUs   = "node.koordinator.sh/cpu-topology"
 	koordletShared = "node.koordinator.sh/cpu-shared-pools"

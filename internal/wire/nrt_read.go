@@ -18,25 +18,25 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// nrtFingerprintMethod says which pods a fingerprint is of: all, or only pods that hold something
-// of their own.
+// nrtFingerprintMethod is the set of pods of a fingerprint: all, or only pods with exclusive
+// resources.
 const (
 	nrtFingerprintMethod = "nodeTopologyPodsFingerprintMethod"
 	withExclusive        = "with-exclusive-resources"
 )
 
-// ReadNodeResourceTopology makes a Node of the amounts that an exporter (Node Feature Discovery,
-// resource-topology-exporter, koordlet, nri-plugins) says the zones of a node have. The amounts are
-// real; the ids of CPUs and devices are made up. The error is a *FieldError.
+// ReadNodeResourceTopology makes a Node of the zones of a node, as an exporter (Node Feature
+// Discovery, resource-topology-exporter, koordlet, nri-plugins) wrote them. The amounts are real;
+// the ids of CPUs and devices are invented. The error is a *FieldError.
 //
-//   - Zones of type Node count, by their names "node-N". Others are passed over.
-//   - Where no zone has cpu, nothing is known about CPUs, and none is refused for them. The same
-//     goes for memory. Where some zones have cpu, one without is a NUMA node without CPUs.
-//   - koordlet's annotations tell which CPUs there are, and which of them nobody has: its zones say
-//     nothing about what is in use. So its CPUs are real, and memory counts only if some zone says
-//     that some is in use.
-//   - A pod's fingerprint says which pods the object counts; else a pod counts as seen that the
-//     kubelet had taken in when the zones were written, or koordlet's list of pods with CPUs.
+//   - Zones of type Node count, by their names "node-N". Other zones are ignored.
+//   - If no zone has cpu, nothing is known about CPUs, and no pod is refused for them. The same
+//     applies to memory. If some zones have cpu, a zone without it is a NUMA node without CPUs.
+//   - koordlet's annotations list the CPUs and the free CPUs; its zones do not contain what is in
+//     use. So its CPUs are real, and memory counts only if some zone has less available than
+//     allocatable.
+//   - A fingerprint shows which pods the object counts. Without one, a pod counts if the kubelet
+//     had admitted it when the zones were written, or if koordlet lists it with CPUs.
 func ReadNodeResourceTopology(o *nrt.NodeResourceTopology, b *Beside) (Node, error) {
 	r := zoneReader{coarse: coarse{fieldErrors: fieldErrors("NodeResourceTopology " + o.Name), version: b.KubeletVersion}}
 	if err := r.policiesOf(o); err != nil {

@@ -13,12 +13,12 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// ReadNumatopology makes a Node of what Volcano's exporter says about one. The CPUs are real; which
-// options the kubelet's managers have, its scope and its memory are not told: the defaults are
-// taken, and nothing is said about memory. The error is a *FieldError.
+// ReadNumatopology makes a Node of a Numatopology of Volcano's exporter. The CPUs are real. The
+// options of the kubelet's managers, its scope and its memory are not in the object: the defaults
+// are used, and memory is not checked. The error is a *FieldError.
 //
-// Exporters since v1.16 name the pods that hold CPUs. Those before name none: a pod counts as seen
-// that the kubelet had taken in when the object was written.
+// Exporters since v1.16 list the pods that hold CPUs. For earlier ones, a pod counts if the kubelet
+// had admitted it when the object was written.
 func ReadNumatopology(nt *nodeinfo.Numatopology, b *Beside) (Node, error) {
 	r := numatopologyReader{coarse{fieldErrors: fieldErrors("Numatopology " + nt.Name), version: b.KubeletVersion}}
 	s, at := &nt.Spec, field.NewPath("spec")

@@ -12,9 +12,9 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// WriteNumatopology writes about a Node what Volcano's exporter writes since v1.16: where each CPU
-// is, which of them no container has to itself, and who has the others. Under another policy than
-// static no CPU is said to be free, as there.
+// WriteNumatopology returns the Numatopology that Volcano's exporter writes since v1.16: the place
+// of each CPU, the CPUs that no container has exclusively, and the holders of the others. With a
+// policy other than static, no CPU is free in it, as in Volcano's.
 func WriteNumatopology(n *Node) *nodeinfo.Numatopology {
 	c := &n.Spec.Config
 	out := &nodeinfo.Numatopology{

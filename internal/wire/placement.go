@@ -19,11 +19,11 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// PlacementAnnotation carries the scheduler's decision on a Pod. It arrives with the Binding, in
-// the same write that binds the pod, and is admitted by no other way (deploy/policies).
+// PlacementAnnotation has the scheduler's decision about a pod. It is set by the Binding, in the
+// same write that binds the pod, and in no other way (deploy/policies).
 const PlacementAnnotation = "berth.dev/placement"
 
-// HasPlacement reports whether the pod carries a decision, right or wrong.
+// HasPlacement reports whether the pod has a decision, valid or not.
 func HasPlacement(pod *corev1.Pod) bool {
 	_, found := pod.Annotations[PlacementAnnotation]
 	return found
@@ -40,12 +40,12 @@ const (
 	maxBlocks           = 64
 )
 
-// Certainty says how far a decision binds the kubelet.
+// Certainty is how certain it is that the kubelet does what was decided.
 type Certainty uint8
 
 const (
-	// VerdictOnly: the kubelet admits the pod in every outcome that is still open, but its CPUs,
-	// memory nodes or devices may differ from the decision.
+	// VerdictOnly: the kubelet admits the pod in every possible state, but its CPUs, memory nodes
+	// or devices may differ from the decision.
 	VerdictOnly Certainty = iota
 	// Exact: the kubelet does exactly what the decision says.
 	Exact
@@ -56,7 +56,7 @@ var certaintyNames = [...]string{VerdictOnly: "verdict", Exact: "exact"}
 // String returns the word that the annotation uses.
 func (c Certainty) String() string { return nameOf(certaintyNames[:], int(c)) }
 
-// Guarantee says what the node's report allowed the scheduler to promise.
+// Guarantee is what the scheduler could promise, given the node's report.
 type Guarantee uint8
 
 const (
@@ -151,8 +151,8 @@ type deviceJSON struct {
 	IDs      []string `json:"ids"`
 }
 
-// AmountsAlone returns a decision without what nobody knows of a node that tells amounts alone:
-// which CPUs and which devices.
+// AmountsAlone returns the decision without ids of CPUs and devices, which are unknown if a node
+// reports only amounts.
 func AmountsAlone(d *placement.Decision) placement.Decision {
 	out := placement.Decision{UID: d.UID, Containers: slices.Clone(d.Containers)}
 	for i := range out.Containers {
@@ -190,9 +190,9 @@ func WritePlacement(p *Placement) (string, error) {
 	return text, nil
 }
 
-// CheckPlacement reports whether WritePlacement can write the decision, whatever else the placement
-// says, and whether the pod's other annotations leave room for it. The error names the pod. It is
-// cheap for all but large decisions and large annotations.
+// CheckPlacement checks that WritePlacement can write the decision, and that the pod's other
+// annotations leave room for it. The error names the pod. It is cheap unless decision or
+// annotations are large.
 func CheckPlacement(pod *corev1.Pod, d *placement.Decision) error { return checkBeside(pod, d, 0) }
 
 // checkBeside is CheckPlacement where so many bytes come with the placement.
@@ -213,10 +213,10 @@ func longestPlacement(d *placement.Decision) *Placement {
 		Authority: placement.AuthorityBerth, Koordlet: true, Decision: *d}
 }
 
-// CheckAnnotations reports whether the pod has room for a placement of so many bytes beside its
-// other annotations. The API server limits their sum at every write but that of a Binding
-// (BindingREST.setPodNodeAndMetadata): a pod bound with more runs, and its kubelet can never write
-// its status. The error is a *FieldError.
+// CheckAnnotations checks that the pod's other annotations leave room for this number of bytes. The
+// API server limits their sum at every write except a Binding (BindingREST.setPodNodeAndMetadata):
+// a pod that is bound with more runs, but its kubelet can never write its status. The error is a
+// *FieldError.
 func CheckAnnotations(pod *corev1.Pod, bytes int) error {
 	total := len(PlacementAnnotation) + bytes
 	for name, value := range pod.Annotations {
@@ -265,7 +265,7 @@ func roughContainerBytes(c *placement.ContainerDecision) int {
 	return n
 }
 
-// The words of a placement for nodes on which Berth decides, as in NodeTopology's spec.
+// Values of a placement for nodes on which Berth decides, as in the spec of NodeTopology.
 const (
 	authorityBerth   = string(v1alpha1.AuthorityBerth)
 	enforcerKoordlet = string(v1alpha1.EnforcerKoordlet)
@@ -303,9 +303,8 @@ func writeContainer(c *placement.ContainerDecision) containerJSON {
 	return out
 }
 
-// ReadPlacement reads the placement annotation of a pod; found is false when there is none. A
-// placement made out for another pod is an error, like any other that cannot be right. The error is
-// a *FieldError.
+// ReadPlacement reads the placement annotation of a pod; found is false if there is none. A
+// placement of another pod, or one that cannot be right, is an error. The error is a *FieldError.
 func ReadPlacement(pod *corev1.Pod) (p Placement, found bool, err error) {
 	text, ok := pod.Annotations[PlacementAnnotation]
 	if !ok {

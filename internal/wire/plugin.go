@@ -10,9 +10,9 @@ import (
 // PluginName is the name by which the agent's plugin registers with a container runtime's NRI.
 const PluginName = "berth"
 
-// RequiredPlugins is the prefix of the annotations by which a pod demands plugins of the container
-// runtime: NRI's default validator, where it is on, lets no container of the pod begin that these
-// have not seen.
+// RequiredPlugins is the prefix of the annotations with which a pod requires plugins of the
+// container runtime. If NRI's default validator is on, no container of the pod starts that these
+// plugins have not handled.
 const RequiredPlugins = "required-plugins.noderesource.dev"
 
 // containerDemand returns the annotation that demands the plugin for one container. The narrowest
@@ -25,9 +25,9 @@ func containerDemand(container string) (key string, ok bool) {
 
 const demand = `[ "` + PluginName + `" ]`
 
-// DemandPlugin adds to the annotations of a Binding that no container begins without the agent's
-// plugin, and returns the bytes that they have. Where the name of a container is too long, the
-// demand is the pod's.
+// DemandPlugin adds annotations to a Binding so that no container starts without the agent's
+// plugin, and returns their size in bytes. If the name of a container is too long, the annotation
+// applies to the whole pod.
 func DemandPlugin(annotations map[string]string, d *placement.Decision) (bytes int) {
 	for i := range d.Containers {
 		key, ok := containerDemand(d.Containers[i].Name)
@@ -42,8 +42,8 @@ func DemandPlugin(annotations map[string]string, d *placement.Decision) (bytes i
 	return bytes
 }
 
-// CheckOwnPlacement is CheckPlacement for a node on which Berth decides: the Binding demands the
-// plugin as well, and nobody else may have said anything about that.
+// CheckOwnPlacement is CheckPlacement for a node on which Berth decides. The Binding then also
+// requires the plugin, and the pod must not have annotations about that.
 func CheckOwnPlacement(pod *corev1.Pod, d *placement.Decision) error {
 	for _, key := range pluginKeys(d) {
 		if text, said := pod.Annotations[key]; said {

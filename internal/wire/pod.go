@@ -16,8 +16,7 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// Ask is what a pod asks for, whatever the dialect that it asks in. Two pods with equal Asks are
-// interchangeable.
+// Ask is what a pod asks for, independent of the dialect. Pods with equal Asks are interchangeable.
 type Ask struct {
 	// Request holds the amounts, and the Rules by which the pod wants to be placed.
 	Request placement.Request
@@ -29,8 +28,7 @@ type Ask struct {
 	Said Said
 }
 
-// Equal reports whether both ask for the same, under whatever keys. The UID of a pod is its name,
-// and nothing that it asks for.
+// Equal reports whether both ask for the same. Keys and UIDs may differ.
 func (a *Ask) Equal(b *Ask) bool {
 	x, y := *a, *b
 	x.Request.UID, y.Request.UID = "", ""
@@ -38,10 +36,9 @@ func (a *Ask) Equal(b *Ask) bool {
 	return reflect.DeepEqual(x, y)
 }
 
-// ReadPod translates a pod; nothing else does. Requests are defaulted from limits as the API server
-// does. Ephemeral containers count for nothing. The error is a *FieldError. It names an amount that
-// no kubelet would see, negative or absurdly large, or says that there are more than
-// placement.MaxContainers containers.
+// ReadPod translates a pod. Missing requests default to limits, as in the API server. Ephemeral
+// containers do not count. The error is a *FieldError: a negative or absurdly large amount, or more
+// than placement.MaxContainers containers.
 func ReadPod(pod *corev1.Pod) (Ask, error) {
 	r, err := readRequest(pod)
 	if err != nil {
@@ -52,9 +49,9 @@ func ReadPod(pod *corev1.Pod) (Ask, error) {
 	return ask, nil
 }
 
-// ReadPending is ReadPod for a pod that may have no node yet. Such a pod has no claim for extended
-// resources: what its status says is left from an attempt that failed, or was written on the way to
-// Bind for a node without a device plugin for them.
+// ReadPending is ReadPod for a pod that may have no node yet. It ignores a claim for extended
+// resources in the status of such a pod: that is left from a failed attempt, or was written on the
+// way to Bind for a node without a device plugin for them.
 func ReadPending(pod *corev1.Pod) (Ask, error) {
 	if pod.Spec.NodeName == "" && pod.Status.ExtendedResourceClaimStatus != nil {
 		unclaimed := *pod
@@ -104,7 +101,7 @@ func (a ContainerAt) path() *field.Path {
 	return field.NewPath("spec", list).Index(a.index)
 }
 
-// Containers are a pod's init containers and sidecars, and then its other containers.
+// Containers yields a pod's init containers and sidecars, and then its other containers.
 func Containers(pod *corev1.Pod) iter.Seq2[ContainerAt, *corev1.Container] {
 	return func(yield func(ContainerAt, *corev1.Container) bool) {
 		for i := range pod.Spec.InitContainers {
@@ -133,7 +130,7 @@ type podReader struct {
 	pod *corev1.Pod
 }
 
-// The largest amounts taken for meant. Some extended resources are counted in bytes, as
+// The largest plausible amounts. Some extended resources are counted in bytes, for example
 // sgx.intel.com/epc.
 var (
 	maxCPUs   = resource.MustParse("1000000")
@@ -220,9 +217,9 @@ func isMemory(name corev1.ResourceName) bool {
 	return name == corev1.ResourceMemory || strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix)
 }
 
-// IsExtended is amounts.IsExtended for a name as the API has it: a device plugin could offer the
-// resource. The kubelet registers none whose domain ends in kubernetes.io; such names are, for one,
-// the ones that Dynamic Resource Allocation gives to its device classes.
+// IsExtended is amounts.IsExtended for an API name: a device plugin could offer the resource. The
+// kubelet registers no resource whose domain ends in kubernetes.io; Dynamic Resource Allocation
+// uses such names for its device classes.
 func IsExtended(name corev1.ResourceName) bool { return amounts.IsExtended(string(name)) }
 
 func namesIn(lists ...corev1.ResourceList) []corev1.ResourceName {
@@ -290,8 +287,8 @@ func Ended(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// Finished is when the last container of a pod ended, by its node's clock; when the pod was created
-// where nothing is said of that.
+// Finished returns when the last container of a pod ended, by its node's clock. If the status does
+// not have it, it returns when the pod was created.
 func Finished(pod *corev1.Pod) time.Time {
 	at := pod.CreationTimestamp.Time
 	for i := range pod.Status.ContainerStatuses {
@@ -302,25 +299,25 @@ func Finished(pod *corev1.Pod) time.Time {
 	return at
 }
 
-// Refused reports whether the pod's kubelet refused it: no container of it has run. The kubelet
-// says so in the status (kubelet.rejectPod), and the reason there names the rule.
+// Refused reports whether the pod's kubelet refused it, so that no container has run. The kubelet
+// writes this into the status (kubelet.rejectPod), with a reason that names the rule.
 func Refused(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodFailed && strings.HasPrefix(pod.Status.Message, "Pod was rejected: ")
 }
 
-// Admitted reports whether the pod's kubelet has written that it admitted the pod: a start time and
-// how its containers are. A pod that it refuses while it starts has the time, but no containers,
-// and is Failed only once the kubelet has gone through its pods (mergePodStatus of
-// pkg/kubelet/status/status_manager.go).
+// Admitted reports whether the status shows that the kubelet admitted the pod: it has a start time
+// and container statuses. A pod that a starting kubelet refuses has the time but no containers, and
+// becomes Failed later (mergePodStatus of pkg/kubelet/status/status_manager.go).
 func Admitted(pod *corev1.Pod) bool {
 	return pod.Status.StartTime != nil && len(pod.Status.InitContainerStatuses)+len(pod.Status.ContainerStatuses) > 0
 }
 
-// Ending reports whether the pod has ended or is being deleted: what it holds may be freed at any
-// moment.
+// Ending reports whether the pod has ended or is being deleted, so that its resources may be freed
+// at any moment.
 func Ending(pod *corev1.Pod) bool { return pod.DeletionTimestamp != nil || Ended(pod) }
 
-// Unscheduled is what a scheduler wrote on the pod that found no node for it; zero where none has.
+// Unscheduled returns the condition that a scheduler wrote because it found no node for the pod;
+// zero if there is none.
 func Unscheduled(pod *corev1.Pod) corev1.PodCondition {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
@@ -330,9 +327,9 @@ func Unscheduled(pod *corev1.Pod) corev1.PodCondition {
 	return corev1.PodCondition{}
 }
 
-// Mortal reports whether the pod can end by itself: its containers are not all started again
-// whatever they end with, or a deadline ends it (spec.activeDeadlineSeconds). A container's own
-// restart policy comes before the pod's.
+// Mortal reports whether the pod can end by itself: not all of its containers are always restarted,
+// or it has a deadline (spec.activeDeadlineSeconds). A container's own restart policy overrides the
+// pod's.
 func Mortal(pod *corev1.Pod) bool {
 	ends := func(c corev1.Container) bool {
 		return c.RestartPolicy != nil && *c.RestartPolicy != corev1.ContainerRestartPolicyAlways
@@ -341,8 +338,8 @@ func Mortal(pod *corev1.Pod) bool {
 		slices.ContainsFunc(pod.Spec.Containers, ends) || slices.ContainsFunc(pod.Spec.InitContainers, ends)
 }
 
-// MightPin is placement.Request.Pinnable of the pod's request without translating the pod: cheap,
-// and never false where that is true.
+// MightPin is a cheap test before placement.Request.Pinnable, without translating the pod. It is
+// never false if Pinnable is true.
 func MightPin(pod *corev1.Pod) bool {
 	if pod.Status.QOSClass == corev1.PodQOSGuaranteed || pod.Status.QOSClass == "" || pod.Spec.Resources != nil {
 		return true
@@ -350,8 +347,8 @@ func MightPin(pod *corev1.Pod) bool {
 	return MightAskDevices(pod)
 }
 
-// MightAskDevices is placement.Request.AsksDevices of the pod's request without translating the
-// pod: cheap, and never false where that is true.
+// MightAskDevices is a cheap test before placement.Request.AsksDevices, without translating the
+// pod. It is never false if AsksDevices is true.
 func MightAskDevices(pod *corev1.Pod) bool {
 	for _, c := range Containers(pod) {
 		for name := range c.Resources.Limits {

@@ -10,8 +10,8 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// Unmet says why a node cannot keep the rules of a pod that asks for it; "" when it can. It names
-// keys of Berth's own: Said.In puts the pod's in their place.
+// Unmet explains why a node cannot fulfil the rules of a pod; "" if it can. It uses Berth's own
+// keys; Said.In replaces them by the pod's.
 func Unmet(m *placement.Model, asked *placement.Request) string {
 	r := asked.Rules
 	if m.Keeps(r) {
@@ -36,9 +36,9 @@ func Unmet(m *placement.Model, asked *placement.Request) string {
 	return fmt.Sprintf("the kubelet's policy is %s with scope %s, and %s%s", own.Policy, own.Scope, asks, writePolicy(r))
 }
 
-// ReadRules reads how a pod wants to be placed: its policy annotations, of every dialect, and its
-// wishes for CPUs and memory, as ReadPod does. Words that nobody knows are refused, never taken for
-// a default. The error is a *FieldError.
+// ReadRules reads the placement rules of a pod: its policy annotations of every dialect, and its
+// wishes for CPUs and memory, as ReadPod does. Unknown values are errors, never defaults. The error
+// is a *FieldError.
 func ReadRules(pod *corev1.Pod) (placement.Rules, error) {
 	asked, err := readRequest(pod)
 	r, _, wrong := readRules(pod, err == nil && asked.AsksExclusiveCPUs())

@@ -9,8 +9,8 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// PortsOf returns the ports of the node that a pod wants: those of its containers and sidecars, as
-// GetHostPorts (kube-scheduler's util) reads them.
+// PortsOf returns the host ports of a pod's containers and sidecars, as GetHostPorts
+// (kube-scheduler's util) reads them.
 func PortsOf(pod *corev1.Pod) (ports []amounts.Port) {
 	for at, c := range Containers(pod) {
 		if at.Kind == placement.Init {

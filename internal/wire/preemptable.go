@@ -8,12 +8,12 @@ import (
 	volcano "github.com/berth-dev/berth/api/scheduling/volcano/v1beta1"
 )
 
-// PreemptableKey is Volcano's annotation, or else label, of a pod or a PodGroup: "false" keeps it
-// from being evicted for others.
+// PreemptableKey is Volcano's annotation or label of a pod or a PodGroup: "false" protects it from
+// being evicted for others.
 const PreemptableKey = volcano.PreemptableKey
 
-// KeptFromEviction reports whether the pod or the PodGroup is not to be evicted for others. As with
-// Volcano the annotation comes before the label, and a word that is no truth value means false
+// KeptFromEviction reports whether the pod or the PodGroup must not be evicted for others. As in
+// Volcano the annotation overrides the label, and a value that is not a boolean means false
 // (GetPodPreemptable in pkg/scheduler/api/pod_info.go).
 func KeptFromEviction(object metav1.Object) bool {
 	text, said := object.GetAnnotations()[PreemptableKey]

@@ -16,9 +16,9 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// ReadReport translates the status alone, and refuses one that contradicts itself: CPUs held twice,
-// or held and shared at once, lists out of order, rows that do not add up. Whether it fits the
-// machine is for CheckReport and placement.Model.StateOf to say. The error is a *FieldError or an
+// ReadReport translates the status only, and refuses contradictions: CPUs held twice, or held and
+// shared at once, lists out of order, rows that do not add up. CheckReport and
+// placement.Model.StateOf check that it fits the machine. The error is a *FieldError or an
 // *OtherFormError.
 func ReadReport(nt *v1alpha1.NodeTopology) (Report, error) {
 	if err := checkForm(nt); err != nil {
@@ -47,15 +47,14 @@ func ReadReport(nt *v1alpha1.NodeTopology) (Report, error) {
 	return out, nil
 }
 
-// Complete fills in what a report leaves to the spec: how well devices are connected.
+// Complete adds what a report does not repeat from the spec: the connections of devices.
 func (r *Report) Complete(spec *NodeSpec) {
 	for i := range r.Snapshot.Devices {
 		r.Snapshot.Devices[i].Connect(spec.Machine)
 	}
 }
 
-// CheckReport reports whether a report can be of the machine that a spec describes. The error is a
-// *FieldError.
+// CheckReport checks that a report fits the machine of a spec. The error is a *FieldError.
 func CheckReport(spec *NodeSpec, report *Report, name string) error {
 	e := fieldErrors("NodeTopology " + name)
 	at := field.NewPath("status")
@@ -179,9 +178,9 @@ func (r *reportReader) pools(at *field.Path, pools []v1alpha1.DevicePool) ([]pla
 	return out, nil
 }
 
-// DecidedPools returns the devices among which Berth chooses, as far as they can be read, and as if
-// all were healthy: what stays the same while a device plugin is the same. ReadReport says what is
-// wrong with the ones that cannot be read.
+// DecidedPools returns the valid pools of devices among which Berth chooses, with all devices
+// healthy: the part that does not change while a device plugin is the same. ReadReport returns the
+// errors of invalid pools.
 func DecidedPools(nt *v1alpha1.NodeTopology) []placement.DevicePool {
 	if !slices.ContainsFunc(nt.Status.Devices, func(p v1alpha1.DevicePool) bool { return p.DecidedBy == v1alpha1.AuthorityBerth }) {
 		return nil
@@ -191,7 +190,7 @@ func DecidedPools(nt *v1alpha1.NodeTopology) []placement.DevicePool {
 	return Decided(pools)
 }
 
-// Decided returns those of the pools among whose devices Berth chooses, as if all were healthy.
+// Decided returns the pools of devices among which Berth chooses, with all devices healthy.
 func Decided(pools []placement.DevicePool) (out []placement.DevicePool) {
 	for _, p := range pools {
 		if !p.Decided {

@@ -24,7 +24,7 @@ import (
 	"github.com/berth-dev/berth/placement/joint"
 )
 
-// AllocatedAnnotation is on a pod that has something of a Reservation, with its name and UID.
+// AllocatedAnnotation is set on a pod that uses a Reservation, with the Reservation's name and UID.
 const AllocatedAnnotation = "scheduling.koordinator.sh/reservation-allocated"
 
 // reservationKind is the kind of the pods that stand for Reservations.
@@ -33,7 +33,7 @@ const reservationKind = "Reservation"
 // HeldPriority is the priority of what is held, as preemption sees it: nobody is above it.
 const HeldPriority = math.MaxInt32
 
-// The most of each that a Reservation may list.
+// The maximum numbers of list items in a Reservation.
 const (
 	maxReservationOwners = 64
 	maxReservationTaints = 64
@@ -43,7 +43,7 @@ const (
 // defaultTTL is how long a Reservation lives that says nothing, as Koordinator has it.
 const defaultTTL = 24 * time.Hour
 
-// Reservation is a Reservation of Koordinator's as Berth understands it.
+// Reservation is a Koordinator Reservation in Berth's types.
 type Reservation struct {
 	Name string
 	UID  types.UID
@@ -81,15 +81,15 @@ type reservationOwner struct {
 	labels     labels.Selector
 }
 
-// OfReservation reports whether a pod is none, but stands for a Reservation.
+// OfReservation reports whether a pod stands for a Reservation and is not a real pod.
 func OfReservation(pod *corev1.Pod) bool { return pod.Kind == reservationKind && pod.Namespace == "" }
 
-// Over reports whether nothing is held, and never will be.
+// Over reports whether the Reservation has ended: it holds nothing and never will.
 func (r *Reservation) Over() bool {
 	return r.Phase == koordinator.ReservationFailed || r.Phase == koordinator.ReservationSucceeded
 }
 
-// ReservationScheduler is the scheduler that a Reservation is for.
+// ReservationScheduler returns the name of the scheduler of a Reservation.
 func ReservationScheduler(o *koordinator.Reservation) string {
 	if o.Spec.Template == nil || o.Spec.Template.Spec.SchedulerName == "" {
 		return corev1.DefaultSchedulerName
@@ -97,8 +97,8 @@ func ReservationScheduler(o *koordinator.Reservation) string {
 	return o.Spec.Template.Spec.SchedulerName
 }
 
-// ReadReservation reads a Reservation. The error is a *FieldError, which also names what is not
-// served: nothing is dropped in silence.
+// ReadReservation reads a Reservation. The error is a *FieldError, also for a field that Berth does
+// not serve.
 func ReadReservation(o *koordinator.Reservation) (*Reservation, error) {
 	r := reservationReader{fieldErrors("Reservation " + o.Name), o}
 	for _, check := range []func() error{r.spec, r.template, r.lists} {
@@ -288,8 +288,8 @@ func (r reservationReader) checkOwner(at *field.Path, o *koordinator.Reservation
 	return nil
 }
 
-// CheckOwnerNamespaces refuses owners of any namespace: anyone who may label their pods could have
-// the place. The error is a *FieldError.
+// CheckOwnerNamespaces refuses owners without a namespace: anyone who can label pods could use the
+// place. The error is a *FieldError.
 func CheckOwnerNamespaces(o *koordinator.Reservation) error {
 	for i := range o.Spec.Owners {
 		owner := &o.Spec.Owners[i]
@@ -302,7 +302,7 @@ func CheckOwnerNamespaces(o *koordinator.Reservation) error {
 	return nil
 }
 
-// Owns reports whether a pod may have the place. Taints and Closed are another matter.
+// Owns reports whether a pod is an owner of the Reservation. It does not check taints and Closed.
 func (r *Reservation) Owns(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(r.owners, func(o reservationOwner) bool { return o.matches(pod) })
 }
@@ -387,13 +387,12 @@ func onlyOn(pod *corev1.Pod, node string) {
 	}
 }
 
-// Allocatable is what is held when nobody has anything of it.
+// Allocatable returns what an unused Reservation holds.
 func (r *Reservation) Allocatable() corev1.ResourceList {
 	return resourcehelper.PodRequests(r.Pod, resourcehelper.PodResourcesOptions{})
 }
 
-// Allocated is how much of it owners have: of each resource what they ask for, and no more than
-// there is.
+// Allocated returns how much of it owners use: the sum of their requests, at most what it holds.
 func (r *Reservation) Allocated(owners []*corev1.Pod) corev1.ResourceList {
 	out, all := corev1.ResourceList{}, r.Allocatable()
 	for _, pod := range owners {
@@ -413,8 +412,8 @@ func (r *Reservation) Allocated(owners []*corev1.Pod) corev1.ResourceList {
 	return out
 }
 
-// Rest returns the pod that stands for what is left of the place beside its owners; nil for
-// nothing. What owners have comes off its containers, one after the other.
+// Rest returns a pod that stands for what owners have left of the place; nil for nothing. What
+// owners have is subtracted from its containers one after another.
 func (r *Reservation) Rest(owners []*corev1.Pod) *corev1.Pod {
 	rest := r.Pod.DeepCopy()
 	if len(owners) == 0 {
@@ -464,8 +463,8 @@ func takeFrom(amounts, taken corev1.ResourceList) corev1.ResourceList {
 	return left
 }
 
-// HeldRequest reads what Rest returned, as what owners to come may ask for. No owner can have a
-// part of a CPU to itself, so what is left of such CPUs is rounded down.
+// HeldRequest reads the result of Rest as a request of future owners. No owner can have a part of
+// an exclusive CPU, so the rest of exclusive CPUs is rounded down.
 func HeldRequest(rest *corev1.Pod) (*placement.Request, error) {
 	ask, err := ReadPod(rest)
 	if err != nil {
@@ -491,8 +490,8 @@ func pluginsIn(list corev1.ResourceList) corev1.ResourceList {
 	return out
 }
 
-// Fits reports whether what a pod asks for, of what is held, is left beside the other owners; or
-// some of it, where an owner may have the rest of the node.
+// Fits reports whether the other owners leave enough of the place for a pod's request. If owners
+// may also use the node, some of it is enough.
 func (r *Reservation) Fits(pod *corev1.Pod, owners []*corev1.Pod) bool {
 	all, had := r.Allocatable(), r.Allocated(owners)
 	fits, some := true, false
@@ -513,7 +512,7 @@ type allocatedJSON struct {
 	UID  types.UID `json:"uid,omitempty"`
 }
 
-// WriteAllocated returns the value of AllocatedAnnotation for owners of a Reservation.
+// WriteAllocated returns the value of AllocatedAnnotation for owners of the Reservation.
 func (r *Reservation) WriteAllocated() string {
 	text, err := json.Marshal(allocatedJSON{r.Name, r.UID})
 	if err != nil {
@@ -522,11 +521,11 @@ func (r *Reservation) WriteAllocated() string {
 	return string(text)
 }
 
-// ReadAllocated returns the UID of the Reservation that a pod claims to have something of, or "".
-// Anybody can write it: whether the pod owns it is another matter.
+// ReadAllocated returns the UID of the Reservation that a pod claims to use, or "". Anyone can
+// write the annotation; it does not prove that the pod is an owner.
 func ReadAllocated(pod *corev1.Pod) types.UID { return readAllocated(pod).UID }
 
-// ReadAllocatedName is as ReadAllocated, of its name.
+// ReadAllocatedName is ReadAllocated for the name of the Reservation.
 func ReadAllocatedName(pod *corev1.Pod) string { return readAllocated(pod).Name }
 
 func readAllocated(pod *corev1.Pod) (a allocatedJSON) {
@@ -540,7 +539,7 @@ func readAllocated(pod *corev1.Pod) (a allocatedJSON) {
 	return a
 }
 
-// ReservationNews is what a scheduler knows of a Reservation, to be told in its status.
+// ReservationNews is what a scheduler knows about a Reservation, for its status.
 type ReservationNews struct {
 	Phase koordinator.ReservationPhase
 	Node  string
@@ -549,7 +548,7 @@ type ReservationNews struct {
 	Owners          []*corev1.Pod
 }
 
-// Status returns the status of the object with the news in it; false where it says so already.
+// Status returns the object's status with the news; false if nothing changes.
 func (r *Reservation) Status(o *koordinator.Reservation, news *ReservationNews, now time.Time) (*koordinator.ReservationStatus, bool) {
 	s := o.Status.DeepCopy()
 	s.Phase, s.NodeName, s.CurrentOwners, s.Allocatable, s.Allocated = news.Phase, news.Node, nil, nil, nil
@@ -566,7 +565,7 @@ func (r *Reservation) Status(o *koordinator.Reservation, news *ReservationNews, 
 	return s, !sameStatus(s, &o.Status)
 }
 
-// WrongStatus is Status for an object that cannot be read.
+// WrongStatus is Status for an invalid object.
 func WrongStatus(o *koordinator.Reservation, why error, now time.Time) (*koordinator.ReservationStatus, bool) {
 	s := o.Status.DeepCopy()
 	s.Phase = koordinator.ReservationPending
@@ -620,7 +619,7 @@ func sameStatus(a, b *koordinator.ReservationStatus) bool {
 	return err == nil && wrong == nil && string(x) == string(y)
 }
 
-// Held returns the pod as the scheduler's cache has it on its node: nobody evicts it.
+// Held returns the pod for the scheduler's cache, on its node, so that it is not evicted.
 func Held(pod *corev1.Pod, node string) *corev1.Pod {
 	priority := int32(HeldPriority)
 	out := pod.DeepCopy()
@@ -629,10 +628,10 @@ func Held(pod *corev1.Pod, node string) *corev1.Pod {
 	return out
 }
 
-// CheckDecision says why a decision is none of this pod's, as one that was forged. Whether it may
-// withhold CPUs is not asked. A Reservation has no namespace, and no quota counts it: who writes
-// one may ask for these CPUs as well. A scheduler with other arguments may have decided, and what
-// is held is held. Its owners are asked as the pods of their namespaces that they are.
+// CheckDecision returns an error if a decision cannot belong to this pod, because it was forged. It
+// does not check whether the pod may withhold CPUs. A Reservation has no namespace, and no quota
+// counts it, so its author may ask for these CPUs. A scheduler with other arguments may have
+// decided, and its holdings stay. Owners are checked as pods of their own namespaces.
 func CheckDecision(pod *corev1.Pod, d *placement.Decision) error {
 	ask, err := ReadPod(pod)
 	if err != nil {

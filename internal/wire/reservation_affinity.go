@@ -10,14 +10,14 @@ import (
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 )
 
-// ReservationAffinityAnnotation is on a pod that wants what a Reservation holds, or nothing.
+// ReservationAffinityAnnotation is set on a pod that may only use a Reservation.
 const ReservationAffinityAnnotation = "scheduling.koordinator.sh/reservation-affinity"
 
 // maxReservationTerms is the most terms that an affinity may list.
 const maxReservationTerms = 64
 
-// ReservationAffinity says which Reservations a pod may have its place of. It has it of one of
-// them, which it must own as well, or waits. All that is said must hold.
+// ReservationAffinity selects the Reservations that a pod may use. The pod gets its place from one
+// of them, which it must also own, or waits. All conditions must be fulfilled.
 type ReservationAffinity struct {
 	name   string // "" for any
 	labels labels.Selector
@@ -36,8 +36,8 @@ type reservationAffinityJSON struct {
 	Tolerations []corev1.Toleration `json:"tolerations"`
 }
 
-// ReadReservationAffinity reads what a pod says about the Reservations that it may have its place
-// of; nil where it says nothing. The error is a *FieldError.
+// ReadReservationAffinity reads the pod's ReservationAffinity; nil if it has none. The error is a
+// *FieldError.
 func ReadReservationAffinity(pod *corev1.Pod) (*ReservationAffinity, error) {
 	if _, said := pod.Annotations[ReservationAffinityAnnotation]; !said {
 		return nil, nil //nolint:nilnil // most pods say nothing
@@ -75,8 +75,7 @@ func ReadReservationAffinity(pod *corev1.Pod) (*ReservationAffinity, error) {
 	return out, nil
 }
 
-// Allows reports whether a pod may have its place of a Reservation, as far as its affinity has a
-// say. nil allows all.
+// Allows reports whether the affinity allows a Reservation. nil allows all.
 func (a *ReservationAffinity) Allows(r *Reservation) bool {
 	if a == nil {
 		return true

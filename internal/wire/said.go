@@ -2,16 +2,16 @@ package wire
 
 import "strings"
 
-// Said is the key with which a pod asked for something, where that is not the key of Berth's own
-// that means the same. The zero value is for a pod that asks in Berth's own words, or for nothing.
+// Said has the keys with which a pod asked for something, if they are another project's keys. The
+// zero value is for a pod that uses Berth's own keys, or none.
 //
-// Whatever says something about a pod speaks of Berth's own keys, and In puts the ones that the pod
-// has in their place: in statuses, events and explanations alike.
+// Statuses, events and explanations are written with Berth's own keys; In replaces them by the
+// pod's.
 type Said struct {
 	policy, cpus, exclusive, devices, functions string
 }
 
-// In returns a text with the pod's own keys in it.
+// In returns the text with the pod's own keys.
 func (s Said) In(text string) string {
 	if s == (Said{}) {
 		return text

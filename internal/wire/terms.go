@@ -10,7 +10,7 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// Terms are what the scheduler's arguments say about every pod that it places, and not the pod.
+// Terms are the parts of the scheduler's arguments that apply to every pod that it places.
 type Terms struct {
 	ExclusiveNamespaces Namespaces `json:"exclusiveNamespaces,omitempty"`
 	// Keep is CPUsNearDevices, or "" for nothing.
@@ -24,13 +24,14 @@ type Terms struct {
 	kept *placement.Keep // what both say, once Check has been called
 }
 
-// CPUsNearDevices as Terms.Keep keeps CPUs beside devices for pods that ask for devices.
+// CPUsNearDevices is the value of Terms.Keep that keeps CPUs near devices for pods that ask for
+// devices.
 const CPUsNearDevices = "cpusNearDevices"
 
 // maxKept bounds the resources of CPUsPerDevice.
 const maxKept = 64
 
-// TermError says what is wrong with a field of Terms.
+// TermError is an error in a field of Terms.
 type TermError struct {
 	// Field is the argument, At where in it; "" where that says nothing.
 	Field, At string
@@ -40,7 +41,7 @@ type TermError struct {
 
 func (e *TermError) Error() string { return e.Field + e.At + ": " + e.Why }
 
-// Check refuses what cannot be right, with a TermError. Before it has been called, nothing is kept.
+// Check returns a TermError for a wrong value. Before it is called, nothing is kept.
 func (t *Terms) Check() error {
 	if err := t.ExclusiveNamespaces.Check("exclusiveNamespaces"); err != nil {
 		return err
@@ -72,14 +73,14 @@ func (t *Terms) Check() error {
 	return nil
 }
 
-// ReadPod is ReadPending for whoever places the pod, or predicts where it is placed.
+// ReadPod is ReadPending for code that places the pod, or predicts its placement.
 func (t *Terms) ReadPod(pod *corev1.Pod) (Ask, error) {
 	ask, err := ReadPending(pod)
 	t.Impose(pod.Namespace, &ask.Request.Rules)
 	return ask, err
 }
 
-// Impose makes the terms hold for what a pod of the namespace asks for.
+// Impose applies the terms to the rules of a pod of the namespace.
 func (t *Terms) Impose(namespace string, rules *placement.Rules) {
 	rules.MayWithhold, rules.Keep = t.ExclusiveNamespaces.Allow(namespace), t.kept
 	if t.BestEffortAnywhere {
@@ -87,7 +88,7 @@ func (t *Terms) Impose(namespace string, rules *placement.Rules) {
 	}
 }
 
-// AnyNamespace among Namespaces stands for all.
+// AnyNamespace in Namespaces stands for all.
 const AnyNamespace = "*"
 
 // Namespaces are names of namespaces in an argument of the scheduler.
@@ -98,7 +99,7 @@ func (n Namespaces) Allow(namespace string) bool {
 	return slices.Contains(n, namespace) || slices.Contains(n, AnyNamespace)
 }
 
-// Check refuses what is no name of a namespace, as a TermError of the argument.
+// Check returns a TermError for an invalid name of a namespace.
 func (n Namespaces) Check(argument string) error {
 	for i, name := range n {
 		if wrong := validation.IsDNS1123Label(name); name != AnyNamespace && len(wrong) > 0 {

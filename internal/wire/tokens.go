@@ -12,14 +12,14 @@ import (
 // tokensPrefix begins the names of these annotations.
 const tokensPrefix = "tokens.berth.dev/"
 
-// TokensAnnotation is the annotation of a container, in the container runtime, with the number of
-// tokens that the kubelet gave it for a resource.
+// TokensAnnotation is the annotation of a container in the container runtime with the number of
+// tokens that the kubelet assigned to it for a resource.
 func TokensAnnotation(resource string) string {
 	return tokensPrefix + strings.Replace(resource, "/", "_", 1)
 }
 
-// ReadTokens returns the tokens of a container by resource, from its annotations in the runtime. A
-// number that cannot be read counts as -1, which is what nobody decides.
+// ReadTokens returns the tokens of a container by resource, from its annotations in the runtime. An
+// invalid number counts as -1, which no decision has.
 func ReadTokens(annotations map[string]string) map[string]int {
 	var out map[string]int
 	for key, text := range annotations {
@@ -43,9 +43,8 @@ func ReadTokens(annotations map[string]string) map[string]int {
 	return out
 }
 
-// DevicesVariable is the environment variable in which a container finds the PCI addresses of the
-// devices that it has of a resource, in ascending order, separated by commas. The name is that of
-// the SR-IOV device plugin's.
+// DevicesVariable is the environment variable with the PCI addresses of a container's devices of a
+// resource, ascending and separated by commas. The SR-IOV device plugin uses the same name.
 func DevicesVariable(resource string) string {
 	return "PCIDEVICE_" + strings.Map(func(r rune) rune {
 		switch {

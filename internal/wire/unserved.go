@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// UnservedKind is a kind of a neighbour's about which Berth does nothing, or next to nothing. Who
-// creates one is warned by the API server, in the words of Warning.
+// UnservedKind is a kind of another project that Berth does not serve. When an object is created,
+// the API server answers with the text of Warning.
 type UnservedKind struct {
 	Group, Resource, Kind string
 	// Jobs says that berth-controller would have to serve it. It is warned of only where that is
@@ -33,10 +33,10 @@ var unservedKinds = []UnservedKind{
 	{"scheduling.koordinator.sh", "clusternetworktopologies", "ClusterNetworkTopology", false, "it does not look at the network: use Kueue's topology-aware scheduling"},
 }
 
-// UnservedKinds returns the kinds of neighbours that Berth does not serve.
+// UnservedKinds returns the kinds of other projects that Berth does not serve.
 func UnservedKinds() []UnservedKind { return slices.Clone(unservedKinds) }
 
-// Warning says that an object of the kind comes to nothing.
+// Warning returns the warning that an object of the kind has no effect.
 func (k *UnservedKind) Warning() string {
 	return fmt.Sprintf("Berth does not serve a %s of %s: %s", k.Kind, k.Group, k.Instead)
 }

@@ -6,10 +6,10 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// VolcanoPolicyAnnotation asks for a node whose kubelet has exactly this policy, and whose CPU
-// manager is static: the design of Volcano's numa-aware plugin. Volcano's controller writes it on
-// the pods of a task with a topologyPolicy; on other pods their authors do. It only means something
-// for pods that get CPUs of their own: Guaranteed, with whole CPUs.
+// VolcanoPolicyAnnotation asks for a node whose kubelet has exactly this policy and whose CPU
+// manager is static, as Volcano's numa-aware plugin does. Volcano's controller sets it on the pods
+// of a task with a topologyPolicy; other pods may have it from their authors. It affects only
+// Guaranteed pods with whole CPUs.
 const VolcanoPolicyAnnotation = "volcano.sh/numa-topology-policy"
 
 // readVolcanoRules reads the annotation. "none" and "" ask for nothing, as absence does: the node's

@@ -13,8 +13,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// MayCountNUMANodes is placement.Rules.CountsNUMANodes of the pod's rules without reading them:
-// cheap, and never false where that is true.
+// MayCountNUMANodes is a cheap test before placement.Rules.CountsNUMANodes, without reading the
+// pod's rules. It is never false if that is true.
 func MayCountNUMANodes(pod *corev1.Pod) bool {
 	return pod.Annotations[NUMANodesAnnotation] != "" || pod.Annotations[ExclusiveAnnotation] != ""
 }

@@ -5,18 +5,18 @@ import (
 	"strings"
 )
 
-// What the scheduler's events and the command line say about nodes. The texts are constant, so that
-// equal ones add up.
+// Texts about nodes in the scheduler's events and on the command line. They are constant, so that
+// equal ones can be counted.
 const (
 	// NoReport: the node has no NodeTopology.
 	NoReport = "no NodeTopology: is berth-agent running there?"
-	// NoSignOfLife: the agent has been silent for longer than a report may be relied on.
+	// NoSignOfLife: the agent has been silent for longer than a report is valid.
 	NoSignOfLife = "its berth-agent gave no sign of life for too long"
-	// WaitsForReport: the answer depends on something that the next report will tell.
+	// WaitsForReport: the answer depends on the next report.
 	WaitsForReport = "waiting for its next report"
 )
 
-// OfNodes puts what is said of one node into the words that follow a number of nodes in events of
+// OfNodes converts a text about one node into the form that follows a number of nodes in events of
 // kube-scheduler: "0/13 nodes are available: 2 node(s) whose kubelet's policy is none, ...".
 func OfNodes(text string) string {
 	for _, one := range []struct{ of, many string }{{"the kubelet", "whose kubelet"}, {"the node's ", "whose "}} {
@@ -27,7 +27,7 @@ func OfNodes(text string) string {
 	return "node(s) where " + text
 }
 
-// Counted is a number of things, "1 node" or "2 nodes".
+// Counted returns a number of things, "1 node" or "2 nodes".
 func Counted(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing
