@@ -1,5 +1,5 @@
-// Package scheduler makes a berth-scheduler of one's own: the command of cmd/berth-scheduler, with
-// providers of further resources in it (docs/extending.md).
+// Package scheduler builds a custom berth-scheduler: the command of cmd/berth-scheduler with
+// providers of more resources (docs/extending.md).
 package scheduler
 
 import (

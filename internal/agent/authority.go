@@ -9,19 +9,19 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// AuthorityLabel on a Node says who decides there, where the agent is told to go by it.
+// AuthorityLabel on a Node sets who decides there, if the agent is configured to use labels.
 const AuthorityLabel = "berth.dev/authority"
 
-// ByLabel as Options.Authority goes by the node's label AuthorityLabel; a node without it is the
-// kubelet's.
+// ByLabel is the value of Options.Authority that uses the node's AuthorityLabel; without the label
+// the kubelet decides.
 const ByLabel v1alpha1.Authority = "label"
 
-// EnforcerLabel on a Node says who carries decisions out there, where the agent is told to go by
-// it.
+// EnforcerLabel on a Node sets who carries out decisions there, if the agent is configured to use
+// labels.
 const EnforcerLabel = "berth.dev/enforcer"
 
-// EnforcerByLabel as Options.Enforcer goes by the node's label EnforcerLabel; on a node without it
-// the agent carries decisions out.
+// EnforcerByLabel is the value of Options.Enforcer that uses the node's EnforcerLabel; without the
+// label the agent carries out decisions.
 const EnforcerByLabel v1alpha1.Enforcer = "label"
 
 // authorityOf says who decides on a node, by the flag or by the node's label.

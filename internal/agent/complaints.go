@@ -5,7 +5,7 @@ import "log/slog"
 // topic is something that can fail many times a second and is worth one line.
 type topic string
 
-// The topics, in the words of their log lines.
+// The topics, as their log lines name them.
 const (
 	topicPlatform    topic = "cannot report yet"
 	topicActive      topic = "the kubelet does not tell its active pods; going by time"

@@ -17,7 +17,7 @@ import (
 	"github.com/berth-dev/berth/internal/kubeletconfig"
 )
 
-// ConfigSource tells the effective KubeletConfiguration: ConfigFile or Configz makes one.
+// ConfigSource provides the effective KubeletConfiguration. ConfigFile and Configz create one.
 type ConfigSource struct {
 	read func(ctx context.Context) (*kubeletv1beta1.KubeletConfiguration, error)
 	// paths are what it is read from, to be watched; none where a kubelet is asked.
@@ -35,8 +35,8 @@ func ConfigFile(path, dir string) ConfigSource {
 }
 
 // Configz asks a kubelet's /configz at url ("https://10.0.0.7:10250/configz") with an HTTP client
-// that is authorised for nodes/configz. An IPv6 address may lack its brackets: the downward API's
-// status.hostIP has none to put into a URL.
+// that is authorised for nodes/configz. An IPv6 address may lack its brackets, as in the downward
+// API's status.hostIP.
 func Configz(client *http.Client, url string) ConfigSource {
 	url = bracketed(url)
 	return ConfigSource{read: func(ctx context.Context) (*kubeletv1beta1.KubeletConfiguration, error) {

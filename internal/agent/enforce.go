@@ -25,7 +25,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// EnforceOptions say how decisions are carried out where Berth decides.
+// EnforceOptions configure how decisions are carried out if Berth decides.
 type EnforceOptions struct {
 	// NRISocket is that of the container runtime's NRI; "" means NRI's default.
 	NRISocket string
@@ -40,7 +40,7 @@ type EnforceOptions struct {
 	LiftQuota bool
 }
 
-// DefaultCgroups is where cgroup v2 usually is.
+// DefaultCgroups is the usual mount point of cgroup v2.
 const DefaultCgroups = "/sys/fs/cgroup"
 
 // enforces reports whether the agent itself is to carry decisions out on a node.

@@ -15,11 +15,11 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// occupancy is what a report says in sums.
+// occupancy has the sums of a report.
 type occupancy struct {
-	// zones as NodeResourceTopology has them, by resource.
+	// zones as in NodeResourceTopology, by resource.
 	zones nrt.ZoneList
-	// stranded is what package stranded says, by resource.
+	// stranded is the result of package stranded, by resource.
 	stranded map[string]int64
 	// pods that hold something, by how far apart it lies.
 	pods map[topology.Spread]int

@@ -21,14 +21,14 @@ import (
 // DefaultRoot is the kubelet's usual root directory.
 const DefaultRoot = "/var/lib/kubelet"
 
-// DefaultSpecDirs returns where container runtimes usually look for CDI specifications.
+// DefaultSpecDirs returns the usual folders of CDI specifications.
 func DefaultSpecDirs() []string { return []string{"/etc/cdi", "/var/run/cdi"} }
 
 // NoPodResources as Options.PodResources says that the kubelet cannot be asked.
 const NoPodResources = "none"
 
-// Options of an agent. Node and Client are required; every other zero value means what its comment
-// says.
+// Options of an agent. Node and Client are required. The comments of the other fields describe
+// their zero values.
 type Options struct {
 	// Node is the name of the node.
 	Node string

@@ -60,8 +60,8 @@ func DialPodResources(path string) (*PodResources, error) {
 // redial is how a kubelet is looked for that is not there.
 var redial = grpcbackoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second}
 
-// Follow keeps the connection open and calls tell whenever the kubelet goes, and when it is there,
-// until ctx ends. A kubelet that ends takes its end of the connection with it at once.
+// Follow keeps the connection open until ctx ends, and calls tell when the kubelet goes away or
+// comes back. If a kubelet ends, its end of the connection closes at once.
 func (p *PodResources) Follow(ctx context.Context, tell func(there bool)) {
 	there := false
 	for {

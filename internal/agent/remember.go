@@ -20,7 +20,7 @@ import (
 // start then as they were decided. Who decides there is known by the Node's labels alone where the
 // agent goes by these, so it remembers what they said last.
 
-// rememberedFile is where that stands, in Options.StateDir; maxRemembered bounds it in bytes.
+// rememberedFile is the file with it in Options.StateDir; maxRemembered bounds its size in bytes.
 const (
 	rememberedFile = "decider.json"
 	maxRemembered  = 4 << 10

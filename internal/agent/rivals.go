@@ -10,9 +10,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Rival is a program that sets the CPUs of containers itself, and how its pods are known. Anyone
-// who may create pods in a namespace of the administrator's with its ServiceAccount is trusted: the
-// name of an image is anybody's to choose, and so is an owner reference.
+// Rival is a program that sets the CPUs of containers itself, with the identity of its pods. Anyone
+// who can create pods with its ServiceAccount in its namespace is trusted. Image names and owner
+// references prove nothing, because every tenant can choose them.
 type Rival struct {
 	// Program is what messages call it. The rival "koordlet" is the one that may carry decisions
 	// out.
@@ -24,7 +24,7 @@ type Rival struct {
 // koordlet is the program of the rival that may carry decisions out in the agent's place.
 const koordlet = "koordlet"
 
-// DefaultRivals are the programs that are known, where their own manifests and charts install them.
+// DefaultRivals returns the known programs, as their own manifests and charts install them.
 func DefaultRivals() []Rival {
 	rivals := []Rival{{koordlet, "koordinator-system", koordlet, koordlet}}
 	for _, name := range []string{"dracpu", "dra-driver-cpu", "nri-resource-policy-balloons", "nri-resource-policy-topology-aware"} {
@@ -38,8 +38,8 @@ func (r *Rival) String() string {
 	return r.Program + "=" + r.Namespace + "/" + r.DaemonSet + "/" + r.ServiceAccount
 }
 
-// ParseRivals reads rivals as PROGRAM=NAMESPACE/DAEMONSET/SERVICEACCOUNT, separated by commas; ""
-// is none.
+// ParseRivals parses rivals as PROGRAM=NAMESPACE/DAEMONSET/SERVICEACCOUNT, separated by commas; ""
+// means none.
 func ParseRivals(text string) ([]Rival, error) {
 	out := []Rival{}
 	if text == "" {

@@ -21,8 +21,8 @@ import (
 	"github.com/berth-dev/berth/internal/kubeletstate"
 )
 
-// Run runs an agent until ctx ends; that is no error. It returns early only when the options are
-// wrong or the kubelet's root directory cannot be watched: everything else is tried again.
+// Run runs an agent until ctx ends, and then returns nil. It returns early only if the options are
+// wrong or the kubelet's root directory cannot be watched; everything else is retried.
 func Run(ctx context.Context, opts Options) error {
 	a, err := newAgent(opts)
 	if err != nil {

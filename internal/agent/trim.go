@@ -13,7 +13,7 @@ import (
 // Pods may be as large as the API server takes objects, and anybody may bind many of them to a node
 // by its name. The agent keeps of a pod what its report is made of.
 
-// Limits on what is kept of a pod. None of them is reached by a pod that runs for a reason.
+// Limits of what is kept of a pod. Useful pods do not reach them.
 const (
 	maxKeptContainers = 1024
 	maxKeptResources  = 64  // extended ones of a container

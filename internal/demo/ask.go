@@ -27,7 +27,7 @@ type extension struct {
 
 const extensionName = "playground.berth.dev"
 
-// Kubeconfig returns an administrator's credentials. They also say how to reach the Keeper; see
+// Kubeconfig returns an administrator's credentials. It also contains how to reach the Keeper; see
 // Ask.
 func (k *Keeper) Kubeconfig() ([]byte, error) {
 	data, err := k.cluster.ControlPlane.Kubeconfig(controlplane.Admin.Name, controlplane.Admin.Groups)
@@ -74,8 +74,8 @@ func (k *Keeper) take(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, got.text) // a client that has gone does not listen
 }
 
-// Ask has the playground of the kubeconfig do something: break or mend with the name of a part, or
-// parts. It returns what the playground says.
+// Ask sends a command to the playground of the kubeconfig: break or mend with the name of a part,
+// or parts. It returns the answer.
 func Ask(ctx context.Context, kubeconfig string, words ...string) (string, error) {
 	socket, err := socketOf(kubeconfig)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 )
 
 // Berth is Berth's scheduler, with an agent on each node, installed from the manifests that users
-// apply. The zero value is as they get it by default.
+// apply. The zero value has the defaults.
 type Berth struct {
 	// Names are the profiles, one for each name that pods may ask for; none means
 	// default-scheduler.

@@ -19,7 +19,7 @@ import (
 	"github.com/berth-dev/berth/internal/hollow"
 )
 
-// ClusterOptions says what to start.
+// ClusterOptions configure a Cluster.
 type ClusterOptions struct {
 	// Dir is where the temporary directory is made; "" means os.TempDir. Keep it short, for the
 	// sake of sockets.
@@ -70,7 +70,7 @@ type Cluster struct {
 	stops  []func() error
 }
 
-// Ended returns an error when a process of the cluster has ended by itself.
+// Ended returns an error if a process of the cluster has ended by itself.
 func (c *Cluster) Ended() error {
 	for _, p := range c.schedulers {
 		if p.process.Ended() != nil {
@@ -108,8 +108,8 @@ func (c *Cluster) await(ctx context.Context, what string, done func(context.Cont
 	return nil
 }
 
-// StartCluster starts the control plane and the nodes and returns when every node is ready. Nothing
-// is left behind when it fails. ctx limits the start alone.
+// StartCluster starts the control plane and the nodes and returns when every node is ready. If it
+// fails, it leaves nothing behind. ctx applies to the start only.
 func StartCluster(ctx context.Context, opts ClusterOptions) (_ *Cluster, err error) {
 	if opts.Way == nil {
 		opts.Way = func(_ string, access *rest.Config) (*rest.Config, error) { return access, nil }
@@ -187,8 +187,8 @@ func (c *Cluster) launch(spec *hollow.Spec) (*hollow.Process, error) {
 	return hollow.Launch(hollow.Dir(filepath.Join(c.dir, spec.Name)), spec, kubeconfig, c.opts.NodeCommand)
 }
 
-// RestartNode kills the kubelet of the named node, and its containers with it, and starts it again
-// on what it has left on disk. It does not wait until the node is ready.
+// RestartNode kills the kubelet of the named node with its containers, and starts it again with its
+// files. It does not wait until the node is ready.
 func (c *Cluster) RestartNode(name string) error {
 	node, err := c.Node(name)
 	if err != nil {
@@ -206,7 +206,7 @@ func (c *Cluster) RestartNode(name string) error {
 	return err
 }
 
-// Dir is where the cluster and its users write: a temporary directory.
+// Dir returns the temporary directory of the cluster.
 func (c *Cluster) Dir() string { return c.dir }
 
 func (c *Cluster) waitNodes(ctx context.Context) error {
@@ -227,11 +227,11 @@ func (c *Cluster) Node(name string) (*hollow.Process, error) {
 	return nil, fmt.Errorf("cluster: no node %q", name)
 }
 
-// OnStop adds what Stop calls before it ends what was there already.
+// OnStop adds a function that Stop calls before it ends what was added earlier.
 func (c *Cluster) OnStop(stop func() error) { c.stops = append(c.stops, stop) }
 
-// Stop ends everything, the last first: what OnStop was told, schedulers, agents, nodes and control
-// plane. It removes everything on disk.
+// Stop ends everything, the last first: functions of OnStop, schedulers, agents, nodes and control
+// plane. It removes all files.
 func (c *Cluster) Stop() error {
 	var errs []error
 	for _, stop := range slices.Backward(c.stops) {

@@ -1,7 +1,7 @@
-// Package demo runs a cluster that is real except for its machines, puts a load of pods on it under
-// one scheduler and then another, and reports what became of the pods.
+// Package demo runs a cluster that is real except for its machines, plays a load of pods on it
+// under one scheduler and then another, and reports the results.
 //
-// A Cluster is a control plane in this process and hollow nodes in processes of their own. A
-// Workload is a list of operations made from a seed: the same for both schedulers. The Runner plays
-// it; the Report is what it saw.
+// A Cluster is a control plane in this process and hollow nodes in their own processes. A Workload
+// is a list of operations made from a seed, the same for both schedulers. The Runner plays it and
+// makes a Report.
 package demo

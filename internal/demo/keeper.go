@@ -18,8 +18,8 @@ import (
 	"github.com/berth-dev/berth/internal/hollow"
 )
 
-// Keeper looks after the processes of a playground. It starts again what dies, and breaks and mends
-// what it is asked to. While Run runs, nobody else stops or starts anything of the cluster.
+// Keeper supervises the processes of a playground. It restarts what dies, and breaks and mends
+// parts on request. While Run runs, no other code may start or stop parts of the cluster.
 type Keeper struct {
 	cluster *Cluster
 	out     io.Writer
@@ -50,8 +50,8 @@ type answer struct {
 	err  error
 }
 
-// NewKeeper returns what looks after the cluster as soon as Run is called. It tells out, in a
-// sentence each, what has died.
+// NewKeeper returns a Keeper for the cluster. It prints a sentence to out for each process that has
+// died.
 func NewKeeper(c *Cluster, out io.Writer) (*Keeper, error) {
 	k := &Keeper{cluster: c, out: out, died: make(chan death), due: make(chan *part), asks: make(chan order), over: make(chan struct{})}
 	k.parts = append(k.parts, c.schedulers...)
@@ -89,7 +89,7 @@ func (c *Cluster) nodePart(p *hollow.Process) (*part, error) {
 	return made, nil
 }
 
-// Run looks after the cluster until ctx ends. Then everything is the caller's to stop.
+// Run supervises the cluster until ctx ends. Then the caller must stop the cluster.
 func (k *Keeper) Run(ctx context.Context) error {
 	served := make(chan error, 1)
 	go func() { served <- k.serve() }()
@@ -149,8 +149,8 @@ func (k *Keeper) watch(p *part) {
 	}()
 }
 
-// What dies is started again after firstPause, and after twice as long each time that it dies
-// before it has run for steady, up to lastPause.
+// A dead process is restarted after firstPause, and after twice as long each time it dies before it
+// has run for steady, up to lastPause.
 const (
 	firstPause = time.Second
 	lastPause  = 30 * time.Second
@@ -388,7 +388,7 @@ func (p *part) state() string {
 	}
 }
 
-// Metrics are the addresses at which Prometheus reads what the parts count, by part and in order.
+// Metrics returns the addresses of the parts' metrics, in order.
 func (k *Keeper) Metrics() (out [][2]string) {
 	for _, p := range k.parts {
 		if p.metrics != "" {

@@ -21,7 +21,7 @@ type meter struct {
 	open bool
 }
 
-// How often the state is told: a terminal's line follows the run, a log stays short.
+// How often the state is printed: often on a terminal, rarely in a log.
 const (
 	terminalInterval = 200 * time.Millisecond
 	logInterval      = 15 * time.Second

@@ -18,8 +18,8 @@ const (
 	nicResource = "rdma/hca"
 )
 
-// The GPU server and the server with sub-NUMA clustering have huge pages of both kinds set aside,
-// on every NUMA node.
+// The GPU server and the server with sub-NUMA clustering have huge pages of both sizes on every
+// NUMA node.
 var (
 	gpuServer = strings.Replace(shapes.GPUServer, "huge:2Mi=0;1Gi=0", "huge:2Mi=8192;1Gi=32", 1)
 	snc2      = strings.Replace(shapes.XeonSNC2, "1Gi=0", "1Gi=8", 1)
@@ -75,11 +75,10 @@ var nodeShapes = []shape{
 		pinMemory: true},
 }
 
-// MinNodes is the smallest number of nodes on which the workload is played: the ones that pin CPUs
-// alone.
+// MinNodes is the smallest number of nodes for the workload: those that pin only CPUs.
 const MinNodes = 6
 
-// CheckWorkload says what is wrong with a number of nodes for the workload.
+// CheckWorkload returns an error if the workload cannot be played on this number of nodes.
 func CheckWorkload(count int) error {
 	if count < MinNodes || count > MaxNodes {
 		return fmt.Errorf("%d nodes: want %d to %d", count, MinNodes, MaxNodes)
@@ -93,7 +92,7 @@ var AllNodes = len(nodeShapes)
 // MaxNodes bounds the number of nodes: each takes about 20 MB of its own, and its agent as much.
 const MaxNodes = 100
 
-// Nodes returns count nodes, going round the shapes. The names are the same each time.
+// Nodes returns count nodes, with the shapes in turn. The names are always the same.
 func Nodes(count int) ([]hollow.Spec, error) {
 	if count < 1 || count > MaxNodes {
 		return nil, fmt.Errorf("%d nodes: want 1 to %d", count, MaxNodes)

@@ -109,8 +109,8 @@ func (n *nodeReader) spread(all *holdings) (numa topology.NUMASet, sockets int) 
 	return numa, sockets
 }
 
-// Mispredicted says what of an exact placement that the pod carries differs from what its node has
-// given to its containers; "" where nothing does, or nothing exact was said.
+// Mispredicted describes how the pod's exact placement differs from what its node has assigned to
+// its containers; "" if it does not differ or is not exact.
 func Mispredicted(node *hollow.Process, pod *corev1.Pod) (string, error) {
 	all, err := holdingsOf(node, pod)
 	if err != nil {
@@ -119,7 +119,7 @@ func Mispredicted(node *hollow.Process, pod *corev1.Pod) (string, error) {
 	return judge(pod, all).wrong, nil
 }
 
-// Held returns the CPUs that the pod's containers have to themselves by its kubelet's checkpoint.
+// Held returns the exclusive CPUs of the pod's containers in its kubelet's checkpoint.
 func Held(node *hollow.Process, pod *corev1.Pod) (topology.CPUSet, error) {
 	all, err := holdingsOf(node, pod)
 	if err != nil {

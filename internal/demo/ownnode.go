@@ -24,14 +24,14 @@ import (
 // commas of their own, so a comma ends a value only before a key.
 var nodeKey = regexp.MustCompile(`(?:^|,)(name|machine|capture|config|device|authority)=`)
 
-// ParseNode reads a node of the user's own:
+// ParseNode parses a node of the user:
 //
 //	name=a,machine=package:2 numa:1 core:4 pu:2,config=kubelet.yaml,device=nvidia.com/gpu=0:4,1:4
 //
 // With authority=berth the scheduler's decisions are carried out on the node: its runtime asks the
-// agent through NRI. Either machine, a machine string, or capture, a folder with sys/ in it or an
-// archive of one, says what the hardware is. Without config every manager's policy is none. device
-// may stand several times. The error names the key, its value and what would be right.
+// agent through NRI. The hardware is a machine string (machine), or a folder with sys/ or an
+// archive of one (capture). Without config every manager's policy is none. device may be repeated.
+// The error names the key, its value and what would be right.
 func ParseNode(text string) (hollow.Spec, error) {
 	var spec hollow.Spec
 	fields, err := nodeFields(text)

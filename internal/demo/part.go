@@ -9,7 +9,7 @@ import (
 	"github.com/berth-dev/berth/internal/child"
 )
 
-// What parts of a playground are called; agents and nodes with the node's name after it.
+// Names of the parts of a playground. Agents and nodes have the node's name after it.
 const (
 	schedulerPart = "scheduler"
 	agentPart     = "agent"

@@ -12,7 +12,7 @@ import (
 	"github.com/berth-dev/berth/internal/hollow"
 )
 
-// Options says what a demo is to do.
+// Options configure a demo.
 type Options struct {
 	Seed uint64
 	// Nodes is how many; see Nodes.
@@ -35,7 +35,7 @@ type Options struct {
 	Metrics bool
 }
 
-// Compare plays the same workload on two fresh clusters, one under each scheduler.
+// Compare plays the same workload on two new clusters, one under each scheduler.
 func Compare(ctx context.Context, opts Options, stock, berth Scheduler) (*Comparison, error) {
 	if err := CheckWorkload(opts.Nodes); err != nil {
 		return nil, err
@@ -108,7 +108,7 @@ func (o *Options) specs() ([]hollow.Spec, error) {
 	return Nodes(o.Nodes)
 }
 
-// Up starts a cluster with the scheduler at work.
+// Up starts a cluster with a running scheduler.
 func Up(ctx context.Context, opts Options, s Scheduler) (*Cluster, error) {
 	return up(ctx, opts, s, ClusterOptions{})
 }

@@ -18,9 +18,8 @@ import (
 // kube-scheduler's own default.
 const playgroundLease = 15 * time.Second
 
-// StartPlayground starts a cluster to try things on: as Up, with agents that are processes. It has
-// the controllers that make pods of Deployments, Jobs and StatefulSets, and the ones that watch
-// over nodes.
+// StartPlayground starts a cluster to try things on: as Up, with agents as processes. It has the
+// workload controllers for Deployments, Jobs and StatefulSets, and the node controllers.
 func StartPlayground(ctx context.Context, opts Options, s Scheduler) (*Cluster, error) {
 	c, err := up(ctx, opts, s, ClusterOptions{
 		AgentCommand: opts.verb(VerbAgent), Schedulers: opts.Schedulers, Lease: playgroundLease, Metrics: opts.Metrics,
@@ -36,7 +35,7 @@ func StartPlayground(ctx context.Context, opts Options, s Scheduler) (*Cluster, 
 	return c, nil
 }
 
-// DescribeNodes writes what the nodes are, one to a line.
+// DescribeNodes prints the nodes, one per line.
 func DescribeNodes(w io.Writer, opts *Options) error {
 	if len(opts.Own) == 0 {
 		return describe(w, opts.Nodes)

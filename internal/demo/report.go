@@ -22,8 +22,8 @@ type Avoidable struct {
 	AvoidablyStranded int `json:"avoidablyStranded"`
 }
 
-// Report is what became of the pods of one run. Counts are of API objects: a pod that was refused
-// and created again counts twice.
+// Report is the result of one run. It counts API objects: a pod that was refused and created again
+// counts twice.
 type Report struct {
 	// Pods is how many were created.
 	Pods int `json:"pods"`
@@ -104,7 +104,7 @@ func newReport() *Report {
 	return &Report{Rejected: map[string]int{}, NUMANodesPerPod: map[string]int{}, times: times{toRunning: map[string]time.Duration{}}}
 }
 
-// Refused is the number of refusals for all reasons.
+// Refused returns the number of refusals for all reasons.
 func (r *Report) Refused() (n int) {
 	for _, m := range r.Rejected {
 		n += m
@@ -148,14 +148,14 @@ func quantile(sorted []time.Duration, percent int) float64 {
 	return float64(sorted[max(i, 0)].Round(time.Millisecond)) / float64(time.Second)
 }
 
-// Comparison is the two halves of a demo.
+// Comparison has the two halves of a demo.
 type Comparison struct {
 	Stock *Report `json:"stock"`
 	Berth *Report `json:"berth"`
 }
 
-// Kept reports whether no kubelet refused a pod that Berth placed, and every prediction that was
-// wrong was overtaken.
+// Kept reports whether no kubelet refused a pod that Berth placed, and another pod explains every
+// wrong prediction.
 func (c *Comparison) Kept() bool {
 	return c.Berth.Refused() == 0 && c.Berth.Mispredicted <= c.Berth.Contended
 }
@@ -172,10 +172,10 @@ func (c *Comparison) WriteJSON(w io.Writer) error { return json.NewEncoder(w).En
 const outOfTime = "%s: the time was up while pods were still getting their turn; " +
 	"this machine was too slow or too busy, and the numbers say little\n"
 
-// WriteTable writes the comparison side by side, names to the left and numbers to the right.
+// WriteTable prints the comparison side by side.
 func (c *Comparison) WriteTable(w io.Writer) error { return Comparisons{c}.WriteTable(w) }
 
-// Comparisons are those of several runs, at least one.
+// Comparisons has the comparisons of several runs, at least one.
 type Comparisons []*Comparison
 
 // Kept reports whether Berth kept its promise in all runs.
@@ -193,8 +193,8 @@ func (c Comparisons) WriteJSON(w io.Writer) error {
 	return nil
 }
 
-// WriteTable writes the comparisons as Comparison.WriteTable does: of several runs the median, with
-// the least and the greatest.
+// WriteTable prints the comparisons as Comparison.WriteTable does: for several runs the median,
+// minimum and maximum.
 func (c Comparisons) WriteTable(w io.Writer) error {
 	stock, berth := c.halves()
 	rows := [][]string{{"", Stock{}.Title(), Berth{}.Title()}}

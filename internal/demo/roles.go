@@ -16,8 +16,7 @@ import (
 	"github.com/berth-dev/berth/internal/scheduler/command"
 )
 
-// The verbs with which a program that uses this package starts itself for its child processes; see
-// Role.
+// The verbs with which a program that uses this package starts itself as a child process; see Role.
 const (
 	// VerbNode runs a hollow node; argument: its directory.
 	VerbNode = "node"
@@ -37,9 +36,9 @@ var roles = map[string]func(args []string, stdin io.Reader, stderr io.Writer) in
 	VerbBerthScheduler: runBerthScheduler,
 }
 
-// Role plays the child's role that args (without the program's name) ask for and returns its exit
-// code; ok is false when they ask for none. The main function of a program that starts a Cluster
-// calls it first.
+// Role runs the child's role that args (without the program's name) name and returns its exit code;
+// ok is false if they name none. The main function of a program that starts a Cluster calls it
+// first.
 func Role(args []string, stdin io.Reader, stderr io.Writer) (code int, ok bool) {
 	if len(args) == 0 || roles[args[0]] == nil {
 		return 0, false

@@ -41,7 +41,7 @@ const (
 // Progress is told about a run's state now and then; it must be quick.
 type Progress func(elapsed time.Duration, r *Report, pending int)
 
-// Runner plays a workload on a cluster and watches what becomes of the pods.
+// Runner plays a workload on a cluster and observes the pods.
 type Runner struct {
 	Cluster  *Cluster
 	Workload Workload

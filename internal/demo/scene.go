@@ -16,7 +16,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Scene is a short play on a playground of its own that shows one thing.
+// Scene is a short demonstration on its own playground.
 type Scene struct {
 	Name string
 	// About says in a sentence what is shown.
@@ -37,7 +37,7 @@ type step struct {
 	does  func(ctx context.Context) error
 }
 
-// Scenes are the ones that there are, by name.
+// Scenes has all scenes.
 var Scenes = []Scene{nowhere, twoGangs, gpusApart, silentAgent}
 
 // SceneOf returns the named scene.
@@ -55,7 +55,7 @@ func SceneOf(name string) (*Scene, error) {
 	return nil, fmt.Errorf("%q: want one of %s", name, strings.Join(names, ", "))
 }
 
-// Play plays the scene on a running cluster and tells to w what happens.
+// Play plays the scene on a running cluster and prints to w what happens.
 func (s *Scene) Play(ctx context.Context, c *Cluster, w io.Writer) error {
 	for i, next := range s.play(&stage{Cluster: c, out: w}) {
 		fmt.Fprintf(w, "\n%d. %s\n", i+1, next.tells)

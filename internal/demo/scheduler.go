@@ -19,7 +19,7 @@ import (
 	"github.com/berth-dev/berth/internal/controlplane"
 )
 
-// Scheduler is one of the contestants.
+// Scheduler is one of the compared schedulers.
 type Scheduler interface {
 	// Title is its name for people.
 	Title() string
@@ -32,7 +32,7 @@ type Scheduler interface {
 	Start(ctx context.Context, c *Cluster, self []string) (stop func() error, err error)
 }
 
-// Stock is kube-scheduler as it comes.
+// Stock is the stock kube-scheduler.
 type Stock struct{}
 
 // Title implements Scheduler.

@@ -14,14 +14,14 @@ import (
 // maxSchedulerConfig bounds a KubeSchedulerConfiguration of the user's own, in bytes.
 const maxSchedulerConfig = 1 << 20
 
-// SchedulerNames are the names by which pods of the playground ask for Berth: the one that pods get
-// that ask for none, the one that the chart's values have, and that of Volcano's users.
+// SchedulerNames are the scheduler names that Berth serves in the playground: the default of pods,
+// the default of the chart, and Volcano's.
 var SchedulerNames = []string{"default-scheduler", "berth", volcano}
 
 // volcano is the profile that scores by Volcano's formula.
 const volcano = "volcano"
 
-// ReadSchedulerConfig reads a KubeSchedulerConfiguration. The scheduler itself judges the rest.
+// ReadSchedulerConfig reads a KubeSchedulerConfiguration. The scheduler itself validates the rest.
 func ReadSchedulerConfig(path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/berth-dev/berth/internal/controlplane"
 )
 
-// VolcanoController is Volcano's own vc-controller-manager, from a file of the user's. It makes the
-// pods of Jobs where berth-controller would.
+// VolcanoController is Volcano's own vc-controller-manager, from a file of the user. It creates the
+// pods of Jobs instead of berth-controller.
 type VolcanoController struct {
 	// Program is the executable.
 	Program string
@@ -22,7 +22,7 @@ type VolcanoController struct {
 	Definitions string
 }
 
-// volcanoNamespace is where Volcano's controller has its Lease, of the name volcanoLease.
+// volcanoNamespace is the namespace of the Lease volcanoLease of Volcano's controller.
 const (
 	volcanoNamespace = "volcano-system"
 	volcanoLease     = "vc-controller-manager"
@@ -45,7 +45,7 @@ metadata: {name: default}
 spec: {reclaimable: true, weight: 1, parent: root}
 `
 
-// Check says what is wrong with the files.
+// Check returns an error if the files are not usable.
 func (v *VolcanoController) Check() error {
 	info, err := os.Stat(v.Program)
 	if err != nil {

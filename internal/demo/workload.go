@@ -50,7 +50,7 @@ type Workload struct {
 	Pods []Pod // ascending by At
 }
 
-// The load is sized to keep about half of the CPUs asked for, and two thirds where there are GPUs.
+// The load requests about half of the CPUs, and two thirds on nodes with GPUs.
 const (
 	// burstPerNode is how many pods are created at once in the beginning, for each node.
 	burstPerNode = 6
@@ -74,13 +74,13 @@ const (
 	maxLife = 25 * time.Second
 )
 
-// Generate makes the workload for count nodes as Nodes gives them. Equal seeds give equal
-// workloads. Pods ask for huge pages and devices when some of the nodes have them.
+// Generate makes the workload for count nodes of Nodes. Equal seeds give equal workloads. Pods ask
+// for huge pages and devices if some of the nodes have them.
 //
-// It begins with the wedge: on each node that has one, three pods that fit its free CPUs exactly by
-// amount, but two of which fill its two NUMA nodes. A scheduler that only adds up amounts binds all
-// three, and the kubelet, told to keep pods on single NUMA nodes, refuses the third. That holds for
-// any seed.
+// It begins with the wedge: for some nodes, three pods that fit the free CPUs exactly by amount,
+// although two of them fill the two NUMA nodes. A scheduler that only adds up amounts binds all
+// three, and the kubelet, which must keep pods on single NUMA nodes, refuses the third. This is so
+// for every seed.
 func Generate(seed uint64, count int) Workload {
 	g := generator{rand.New(rand.NewPCG(seed, 0x6265727468)), ordinary}
 	if count >= len(nodeShapes) {

@@ -51,12 +51,12 @@ type Update struct {
 	Set Set
 }
 
-// Mode says what becomes of a container whose decision cannot be carried out.
+// Mode is what happens to a container whose decision cannot be carried out.
 type Mode uint8
 
 // The modes.
 const (
-	// Hold does not let it begin: the kubelet tries again, and the CPUs may be free then. The zero
+	// Hold does not let it start: the kubelet tries again, and the CPUs may be free then. The zero
 	// value.
 	Hold Mode = iota
 	// Confine lets it run in the shared pool.
@@ -75,7 +75,7 @@ func (e *HeldError) Error() string { return "berth holds container " + e.Contain
 // that can be believed.
 type Complaint struct{ Container, Why string }
 
-// Books remembers which container holds which CPUs of a node. It is not safe for concurrent use.
+// Books records which container holds which CPUs of a node. It is not safe for concurrent use.
 type Books struct {
 	now      func() time.Time
 	machine  *topology.Machine
@@ -145,8 +145,8 @@ type entry struct {
 	moved []Update
 }
 
-// NewBooks returns books in which nothing runs. The reserved CPUs are never pinned, and must not be
-// empty: they are what is left to shared containers when everything else is pinned.
+// NewBooks returns empty books. The reserved CPUs are never pinned, and must not be empty: shared
+// containers have them when everything else is pinned.
 func NewBooks(m *topology.Machine, reserved topology.CPUSet, mode Mode) (*Books, error) {
 	if reserved.IsEmpty() || !reserved.IsSubsetOf(&m.Online) {
 		return nil, fmt.Errorf("reserved CPUs %q: want CPUs of %s, at least one", reserved, m.Online)
@@ -155,8 +155,8 @@ func NewBooks(m *topology.Machine, reserved topology.CPUSet, mode Mode) (*Books,
 		lives: func(string) bool { return false }}, nil
 }
 
-// Create says on what a new container is to run, and which others have to be moved first. A
-// *HeldError says that it must not begin.
+// Create returns the CPUs and memory nodes of a new container, and the containers that must be
+// moved first. A *HeldError means that the container must not start.
 func (b *Books) Create(c Container) (Set, []Update, error) {
 	b.bury()
 	e, err := b.admit(c, b.mode)
@@ -299,7 +299,7 @@ func (b *Books) Begun(id string) (u Update, due bool) {
 	return Update{id, set}, e.doubt || set != e.set
 }
 
-// Moving says that a move which nobody asked for is on its way to the runtime. Until Moved it
+// Moving records that an unsolicited move is on its way to the runtime. Until Moved the container
 // counts as running in both places.
 func (b *Books) Moving(u Update) {
 	if e := b.all[u.ID]; e != nil {
@@ -307,7 +307,7 @@ func (b *Books) Moving(u Update) {
 	}
 }
 
-// Moved says that a move has arrived, and returns the one that has become due meanwhile.
+// Moved records that a move has arrived, and returns the next move of the container if one is due.
 func (b *Books) Moved(u Update) (next Update, due bool) {
 	if e := b.all[u.ID]; e != nil {
 		e.set.CPUs, e.doubt = u.Set.CPUs, false
@@ -315,9 +315,8 @@ func (b *Books) Moved(u Update) (next Update, due bool) {
 	return b.Begun(u.ID)
 }
 
-// Failed says that a move which was on its way has not arrived, or that nobody knows. The container
-// counts as running in both places, and the move comes again: with the next answer, or as Overdue
-// has it.
+// Failed records that a move has not arrived, or may not have arrived. The container counts as
+// running in both places, and the move is repeated with the next answer or by Overdue.
 func (b *Books) Failed(id string) {
 	if e := b.all[id]; e != nil {
 		e.unsettled, e.doubt, e.since = false, true, b.now()
@@ -343,9 +342,9 @@ func (b *Books) Overdue() []Update {
 	return out
 }
 
-// Renew goes on with the machine and the reserved CPUs as they are now, and marks the moves that
-// follow as doubtful: they come as Overdue has them. What is pinned stays, also on CPUs that are
-// reserved now. The error is that of NewBooks, and nothing has changed then.
+// Renew switches to a new machine and new reserved CPUs. The resulting moves are marked as
+// doubtful, and Overdue returns them. Pinned CPUs stay, even if they are now reserved. The error is
+// that of NewBooks; then nothing has changed.
 func (b *Books) Renew(m *topology.Machine, reserved topology.CPUSet) error {
 	if _, err := NewBooks(m, reserved, b.mode); err != nil {
 		return err
@@ -514,8 +513,8 @@ func (b *Books) spread(but string) []Update {
 // ids returns the containers in a fixed order, so that equal books give equal answers.
 func (b *Books) ids() []string { return slices.Sorted(maps.Keys(b.all)) }
 
-// Stop says that a container has stopped, and returns the moves that follow. Its CPUs stay its
-// pod's: it may begin again.
+// Stop records that a container has stopped, and returns the resulting moves. Its CPUs still belong
+// to its pod, because it may start again.
 func (b *Books) Stop(id string) []Update {
 	e := b.all[id]
 	if e == nil || !e.running {
@@ -526,9 +525,9 @@ func (b *Books) Stop(id string) []Update {
 	return b.spread(id)
 }
 
-// Remove forgets a container that has been removed. Its CPUs and devices stay its pod's until that
-// has stopped; where nobody may say so, until its last container is removed, which is when the
-// kubelet is done with the pod.
+// Remove forgets a removed container. Its CPUs and devices still belong to its pod until the pod
+// has stopped. If the runtime does not report this, they belong to it until its last container is
+// removed, which is when the kubelet has finished with the pod.
 func (b *Books) Remove(id string) {
 	if e := b.all[id]; e != nil && (!e.set.Pinned && len(e.devices) == 0 || b.found[e.Pod]) {
 		delete(b.all, id)
@@ -537,8 +536,8 @@ func (b *Books) Remove(id string) {
 	}
 }
 
-// RemovePod forgets a pod whose sandbox has stopped: nothing begins in it any more. The runtime
-// does not stop a container that it does not list: such a one keeps its place while it has
+// RemovePod forgets a pod whose sandbox has stopped, in which nothing starts any more. The runtime
+// does not stop a container that it does not list: such a container keeps its CPUs while it has
 // processes.
 func (b *Books) RemovePod(pod string) {
 	maps.DeleteFunc(b.all, func(id string, e *entry) bool { return e.Pod == pod && !(e.lost && b.lives(id)) })
@@ -613,7 +612,7 @@ func (e *entry) wantedMems() topology.NUMASet {
 	return e.Now.Mems
 }
 
-// Wanted returns where a running container is to run.
+// Wanted returns the CPUs and memory nodes on which a running container should run.
 func (b *Books) Wanted(id string) (Set, bool) {
 	if e := b.all[id]; e != nil && e.running {
 		return e.set, true
@@ -667,8 +666,8 @@ func (b *Books) Complaints() []Complaint {
 	return out
 }
 
-// Check says what is wrong with the books: CPUs or devices that two pods hold, a shared container
-// on a CPU that somebody has to itself, or one without any.
+// Check returns an error if the books are not sound: two pods hold the same CPUs or devices, a
+// shared container is on an exclusive CPU, or it has no CPU.
 func (b *Books) Check() error {
 	pool := b.pool()
 	for _, c := range b.claims { // what began before that is still there

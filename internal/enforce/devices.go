@@ -10,7 +10,7 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// Offered are the devices that containers may be given here, by resource and id.
+// Offered has the devices that can be assigned to containers, by resource and id.
 type Offered map[string]map[string]Device
 
 // Device is an offered device.
@@ -28,8 +28,7 @@ type Injection struct {
 	CDI      []string
 }
 
-// Offer replaces what may be given to containers that begin. The ones that have begun keep what
-// they have.
+// Offer replaces the devices for containers that start. Started containers keep what they have.
 func (b *Books) Offer(o Offered) { b.offered = o }
 
 // giveDevices gives a container the devices of its decision. The text says why it cannot have them:

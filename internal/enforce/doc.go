@@ -1,14 +1,13 @@
-// Package enforce carries decisions out on a node with authority berth: it tells the container
+// Package enforce carries out decisions on a node with authority berth: it tells the container
 // runtime, through NRI, on which CPUs and memory nodes each container runs.
 //
-// Books is what it remembers, and is pure: which container holds which CPUs, and what is left to
-// the shared ones. Plugin is the runtime's side: it turns NRI's calls into questions to the Books
-// and answers from memory. Nothing here asks the API server; a decision comes with the pod's
-// annotations, which the kubelet hands to the runtime. What runs is read back from the cgroup
-// (ReadBack).
+// Books is its state, and pure: which container holds which CPUs, and what is left for shared
+// containers. Plugin is the runtime's side: it translates NRI's calls into calls of Books and
+// answers from memory. The package does not ask the API server; a decision is in the pod's
+// annotations, which the kubelet passes to the runtime. ReadBack reads from the cgroup where
+// containers really run.
 //
-// The rules, each with a run that goes wrong without it, are in docs/protocol.md under "Nodes that
-// obey". Shared containers are moved in the replies to CreateContainer and StopContainer alone:
-// runtimes whose NRI is older than 0.12.1 may deadlock on updates that they did not ask for
-// (containerd#13733).
+// docs/protocol.md, "Nodes that obey", has the rules, each with a run that fails without it. Shared
+// containers are moved only in the replies to CreateContainer and StopContainer: runtimes with an
+// NRI older than 0.12.1 can deadlock on unsolicited updates (containerd#13733).
 package enforce

@@ -69,7 +69,7 @@ type Plugin struct {
 	once         sync.Once
 }
 
-// NewPlugin returns a plugin over the books, which are its own from now on.
+// NewPlugin returns a plugin that owns the books.
 func NewPlugin(b *Books, log func(string, ...any)) *Plugin {
 	return &Plugin{books: b, Log: log, now: time.Now, paths: map[string]string{}, held: map[string]heldContainer{}, gone: errNotYet, synchronized: make(chan struct{})}
 }
@@ -119,8 +119,8 @@ var errClosed = errors.New("the runtime has closed the connection")
 // reconnectAfter is how long the plugin waits for a runtime that is not there.
 const reconnectAfter = time.Second
 
-// Run serves the runtime at the socket until the context ends, and connects again when the runtime
-// goes away. NRI's own default socket is meant by "".
+// Run serves the runtime at the socket until the context ends, and reconnects when the runtime goes
+// away. "" means NRI's default socket.
 func (p *Plugin) Run(ctx context.Context, socket string) error {
 	options := []stub.Option{stub.WithPluginName(wire.PluginName), stub.WithPluginIdx(pluginIndex), stub.WithLogger(stubLog{p})}
 	if socket != "" {
@@ -156,9 +156,9 @@ type link struct {
 	stub stub.Stub
 }
 
-// safeUnasked is the first release of NRI whose runtimes take moves that they did not ask for
-// without a deadlock; validating the first that lets plugins look at what all of them together have
-// answered.
+// safeUnasked is the first release of NRI whose runtimes accept unsolicited moves without a
+// deadlock; validating is the first one that lets plugins validate the combined answer of all
+// plugins.
 var (
 	safeUnasked = version.MustParseSemantic("v0.12.1")
 	validating  = version.MustParseSemantic("v0.10.0")
@@ -255,7 +255,7 @@ func (p *Plugin) Synchronize(_ context.Context, pods []*api.PodSandbox, containe
 	return writeUpdates(updates), nil
 }
 
-// CreateContainer says where a container is to run, or that it must not begin.
+// CreateContainer returns where a container must run, or an error if it must not start.
 func (p *Plugin) CreateContainer(_ context.Context, pod *api.PodSandbox, c *api.Container) (*api.ContainerAdjustment, []*api.ContainerUpdate, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -322,8 +322,8 @@ func (p *Plugin) ValidateContainerAdjustment(_ context.Context, r *api.ValidateC
 	return nil
 }
 
-// PostStartContainer learns that a container has started, from which time on the runtime moves it
-// when it is asked to.
+// PostStartContainer records that a container has started. From then on the runtime moves it if it
+// is asked to.
 func (p *Plugin) PostStartContainer(_ context.Context, _ *api.PodSandbox, c *api.Container) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -364,8 +364,7 @@ func (p *Plugin) resend() {
 	}
 }
 
-// Renew goes on with the machine and the reserved CPUs as they are now. The error says what is
-// wrong with them, and everything stays then.
+// Renew switches to a new machine and new reserved CPUs. On an error nothing changes.
 func (p *Plugin) Renew(m *topology.Machine, reserved topology.CPUSet) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -397,7 +396,7 @@ func (p *Plugin) UpdateContainer(_ context.Context, _ *api.PodSandbox, c *api.Co
 	return updates, nil
 }
 
-// StopContainer gives shared containers what a container has left.
+// StopContainer gives the CPUs of a stopped container to shared containers.
 func (p *Plugin) StopContainer(_ context.Context, _ *api.PodSandbox, c *api.Container) ([]*api.ContainerUpdate, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -414,8 +413,8 @@ func (p *Plugin) RemoveContainer(_ context.Context, _ *api.PodSandbox, c *api.Co
 	return nil
 }
 
-// StopPodSandbox forgets a pod: its containers have stopped, and none begins in this sandbox again.
-// Only now are its CPUs free.
+// StopPodSandbox forgets a pod whose containers have stopped; none starts in this sandbox again.
+// Only now its CPUs are free.
 func (p *Plugin) StopPodSandbox(_ context.Context, pod *api.PodSandbox) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -426,12 +425,12 @@ func (p *Plugin) StopPodSandbox(_ context.Context, pod *api.PodSandbox) error {
 	return nil
 }
 
-// RemovePodSandbox forgets a pod, as one of which nobody has said that it stopped.
+// RemovePodSandbox forgets a pod whose stop was not reported.
 func (p *Plugin) RemovePodSandbox(ctx context.Context, pod *api.PodSandbox) error {
 	return p.StopPodSandbox(ctx, pod)
 }
 
-// Sight is what a plugin knows at one moment.
+// Sight is the state of a plugin at one moment.
 type Sight struct {
 	// Gone says why no runtime is connected, so that nothing is carried out; nil while one is.
 	Gone error
@@ -442,7 +441,7 @@ type Sight struct {
 	Waiting []Complaint
 }
 
-// Sight says what the plugin knows.
+// Sight returns the state of the plugin.
 func (p *Plugin) Sight() Sight {
 	p.mu.Lock()
 	defer p.mu.Unlock()

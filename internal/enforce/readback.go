@@ -9,9 +9,9 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// CgroupDir translates the cgroup path that the runtime gives a container to a folder below
-// /sys/fs/cgroup (cgroup v2). A path of systemd's form, "kubepods-podUID.slice:cri-containerd:ID",
-// is a chain of slices.
+// CgroupDir translates the runtime's cgroup path of a container to a folder below /sys/fs/cgroup
+// (cgroup v2). A path of systemd's form, "kubepods-podUID.slice:cri-containerd:ID", is a chain of
+// slices.
 func CgroupDir(runtimePath string) (string, error) {
 	slice, rest, systemd := strings.Cut(runtimePath, ":")
 	if !systemd {
@@ -37,8 +37,8 @@ func CgroupDir(runtimePath string) (string, error) {
 	return path.Join(dir, prefix+"-"+id+".scope"), nil
 }
 
-// ReadBack reads on which CPUs and memory nodes a container runs, from its folder of cgroup v2. The
-// error wraps fs.ErrNotExist when the cgroup is gone.
+// ReadBack returns the CPUs and memory nodes on which a container runs, from its folder of cgroup
+// v2. The error wraps fs.ErrNotExist if the cgroup is gone.
 func ReadBack(cgroups fs.FS, dir string) (Set, error) {
 	cpus, err := fs.ReadFile(cgroups, path.Join(dir, "cpuset.cpus.effective"))
 	if err != nil {
@@ -58,7 +58,7 @@ func ReadBack(cgroups fs.FS, dir string) (Set, error) {
 	return s, nil
 }
 
-// Differs says how what runs differs from what is wanted, "" where it does not.
+// Differs describes how runs differs from the wanted set s; "" if it does not.
 func (s Set) Differs(runs Set) string {
 	switch {
 	case s.CPUs != runs.CPUs:

@@ -15,8 +15,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Config says which devices of a machine are offered, and how. Devices that no resource selects
-// are not.
+// Config selects the devices of a machine to offer, and how. Devices that no resource selects are
+// not offered.
 type Config struct {
 	// Resources are the names under which pods ask for devices, each once.
 	Resources []Resource `json:"resources"`
@@ -56,13 +56,13 @@ type CDI struct {
 	Names string `json:"names"`
 }
 
-// maxConfig bounds a document, in bytes, and maxResources what is in it.
+// maxConfig bounds a document in bytes, maxResources its resources.
 const (
 	maxConfig    = 256 << 10
 	maxResources = 64
 )
 
-// Read reads a document, YAML or JSON; object is its name, for errors. Each is, or wraps, a
+// Read reads a document, YAML or JSON; object is its name in errors. Each error is or wraps a
 // *wire.FieldError.
 func Read(object string, doc []byte) (*Config, error) {
 	if len(doc) > maxConfig {

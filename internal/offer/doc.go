@@ -1,10 +1,10 @@
-// Package offer offers devices of a machine to its kubelet, on a node where Berth decides which
-// container gets which.
+// Package offer offers devices of a machine to its kubelet, on a node where Berth decides about
+// devices.
 //
-// A Config says which devices go by which resource name, and how the runtime injects them. Resolve
-// finds them on a machine, purely. Offers keeps them up: to the kubelet it is a device plugin whose
-// devices are tokens, as many as there are devices and without topology, so that it counts and does
-// not choose; it looks at sysfs for what has gone or is in use; and it writes a CDI specification
-// for devices that no vendor's describes. Which devices a container gets comes with its Binding,
-// and internal/enforce has the runtime inject them.
+// A Config assigns devices to resource names, and defines how the runtime injects them. Resolve, a
+// pure function, finds them on a machine. Offers maintains the offer: for the kubelet it is a
+// device plugin whose devices are tokens without topology, one per device, so that the kubelet
+// counts and does not choose. It reads from sysfs which devices are gone or in use, and writes a
+// CDI specification for devices that no vendor describes. The Binding of a pod has the devices of
+// its containers, and internal/enforce makes the runtime inject them.
 package offer

@@ -20,8 +20,8 @@ import (
 	"github.com/berth-dev/berth/internal/atomicfile"
 )
 
-// Host is where a machine reports its devices. The zero value tells nothing: every device is there
-// and has no nodes.
+// Host is where a machine reports its devices. With the zero value every device is present and has
+// no device nodes.
 type Host struct {
 	// Root contains sys/; nil where the machine is known by a text alone.
 	Root fs.FS

@@ -13,8 +13,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// Offers offers the devices of pools to a kubelet, and looks after them. It is safe for concurrent
-// use.
+// Offers offers the devices of pools to a kubelet and monitors them. It is safe for concurrent use.
 type Offers struct {
 	// Dir is the kubelet's folder for device plugins.
 	Dir string
@@ -38,29 +37,29 @@ type Offers struct {
 	told chan struct{}
 }
 
-// New returns offers of pools, and looks at the devices for the first time.
+// New returns offers of pools, and checks the devices for the first time.
 func New(pools []Pool, host Host, log func(string, ...any)) *Offers {
 	o := &Offers{host: host, Log: log, listeners: map[string]int{}, told: make(chan struct{})}
 	o.Renew(pools)
 	return o
 }
 
-// Pools are what is offered. Nobody changes them.
+// Pools returns what is offered. Callers must not change it.
 func (o *Offers) Pools() []Pool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.pools
 }
 
-// Found is what is offered, and what the last look found about each of the devices, by address.
+// Found returns what is offered, and the last finding about each device, by address.
 func (o *Offers) Found() ([]Pool, map[string]Finding) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.pools, maps.Clone(o.findings)
 }
 
-// Taken reports whether the kubelet knows of a resource now. One that has just started does not,
-// and refuses pods that ask for it.
+// Taken reports whether the kubelet knows the resource now. A kubelet that has just started does
+// not, and refuses pods that ask for it.
 func (o *Offers) Taken(resource string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -77,14 +76,14 @@ func (o *Offers) listen(resource string, n int) {
 	}
 }
 
-// Look looks at the devices, and writes the specification of the ones that no vendor describes.
+// Look checks the devices, and writes the specification of those that no vendor describes.
 func (o *Offers) Look() {
 	o.looking.Lock()
 	defer o.looking.Unlock()
 	o.lookAt(o.Pools())
 }
 
-// Renew offers these pools instead. Of a resource that is not among them nothing is left.
+// Renew offers these pools instead. Resources that are not among them are removed.
 func (o *Offers) Renew(pools []Pool) {
 	o.looking.Lock()
 	defer o.looking.Unlock()
@@ -154,7 +153,7 @@ func (o *Offers) tokens(name string) (well, all int, changed <-chan struct{}) {
 // lookPeriod is how often devices are looked at: a dozen small files of sysfs for each.
 const lookPeriod = time.Second
 
-// Run offers the devices until ctx ends. A kubelet that starts again finds the plugins again.
+// Run offers the devices until ctx ends. It registers again when the kubelet restarts.
 func (o *Offers) Run(ctx context.Context) {
 	var all sync.WaitGroup
 	served := map[string]bool{}
@@ -181,8 +180,9 @@ func (o *Offers) Run(ctx context.Context) {
 // gpuDomains are the domains of the resources under which the plugins of a vendor offer GPUs.
 var gpuDomains = map[string]string{"10de": "nvidia.com/", "1002": "amd.com/", "8086": "gpu.intel.com/"}
 
-// Rival says which other device plugin offers what these pools do: under the same name, or the same
-// devices. registered are the healthy devices of the kubelet's plugins by resource. "" is none.
+// Rival describes another device plugin that offers the same resource names or devices as these
+// pools; "" if there is none. registered are the healthy devices of the kubelet's plugins by
+// resource.
 func Rival(pools []Pool, registered map[string][]string) string {
 	own := map[string]bool{}
 	for i := range pools {

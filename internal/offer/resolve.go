@@ -8,7 +8,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Pool is the devices of a machine that are offered under one name.
+// Pool has the devices of a machine that are offered under one name.
 type Pool struct {
 	Resource string
 	// Devices are ascending by address.
@@ -24,7 +24,7 @@ type Device struct {
 	index int
 }
 
-// Selects reports whether some resource means the device.
+// Selects reports whether some resource selects the device.
 func (c *Config) Selects(d *topology.Device) bool {
 	return c != nil && slices.ContainsFunc(c.Resources, func(r Resource) bool { return r.selects(d) })
 }
@@ -42,9 +42,9 @@ func (r *Resource) selects(d *topology.Device) bool {
 	return len(r.Addresses) == 0 || slices.Contains(r.Addresses, d.Address)
 }
 
-// Resolve finds the devices on a machine: the pools ascending by resource, without the ones that
-// are optional and not there. It is pure. An error about the machine is a *wire.FieldError: a
-// device that two resources select, an address that is not there, a resource without a device.
+// Resolve finds the devices on a machine. The pools are ascending by resource, without optional
+// ones that do not exist. It is pure. An error about the machine is a *wire.FieldError: two
+// resources select a device, an address does not exist, or a resource has no device.
 func (c *Config) Resolve(m *topology.Machine) ([]Pool, error) {
 	if c == nil {
 		return nil, nil
@@ -69,10 +69,10 @@ func (c *Config) Resolve(m *topology.Machine) ([]Pool, error) {
 	return pools, nil
 }
 
-// Keep returns a machine with the devices that were offered on it and that it has lost, or sees as
-// something else: a card whose RDMA device is in a container's network is a plain one to others,
-// and one that goes while it is read has no vendor. A device of another maker or product takes the
-// place of the one before, and so does one that has turned out to be a virtual function.
+// Keep returns the machine with offered devices that it no longer has, or sees differently, as they
+// were before. For example, a card whose RDMA device is in a container's network looks like a plain
+// card to others, and a device that disappears while it is read has no vendor. A device of another
+// vendor or product replaces the earlier one, and so does one that is now a virtual function.
 func (c *Config) Keep(m *topology.Machine, before []Pool) *topology.Machine {
 	devices, kept := slices.Clone(m.Devices), false
 	for i := range before {

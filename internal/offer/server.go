@@ -25,7 +25,7 @@ const tokenPrefix = "berth-token-"
 
 func token(i int) string { return fmt.Sprintf("%s%04d", tokenPrefix, i) }
 
-// IsToken reports whether a device of the kubelet's is a token.
+// IsToken reports whether the id of a kubelet's device is a token.
 func IsToken(id string) bool { return strings.HasPrefix(id, tokenPrefix) }
 
 // kubeletSocket is where plugins register, in the folder for device plugins.
@@ -109,7 +109,7 @@ func (o *Offers) serveOnce(ctx context.Context, resource string) error {
 	return awaitGone(ctx, watch, path)
 }
 
-// How long to wait until a kubelet is looked for again: after a change in the folder, and at most.
+// How long to wait before looking for a kubelet again: after a change in the folder, and at most.
 const (
 	soon  = 5 * time.Millisecond
 	later = time.Second
@@ -248,8 +248,8 @@ func (p *plugin) GetPreferredAllocation(_ context.Context, req *pluginapi.Prefer
 	return resp, nil
 }
 
-// Allocate implements pluginapi.DevicePluginServer. It gives no device: it marks the container with
-// the number of devices that its tokens are, so that it begins with as many or not at all.
+// Allocate implements pluginapi.DevicePluginServer. It assigns no device. It marks the container
+// with the number of its tokens, so that the container starts with as many devices or not at all.
 func (p *plugin) Allocate(_ context.Context, req *pluginapi.AllocateRequest) (*pluginapi.AllocateResponse, error) {
 	resp := &pluginapi.AllocateResponse{}
 	for _, c := range req.ContainerRequests {

@@ -22,7 +22,7 @@ import (
 )
 
 // Args are the arguments of the plugin, pluginConfig[].args of a KubeSchedulerConfiguration. The
-// zero value stands for the defaults.
+// zero value means the defaults.
 type Args struct {
 	metav1.TypeMeta `json:",inline"`
 
@@ -94,8 +94,8 @@ type Args struct {
 	Scoring rank.Scoring `json:"scoring,omitempty"`
 }
 
-// ParseArgs reads the plugin's arguments, fills in the defaults and refuses what cannot be right.
-// The error names field, value and what would be right.
+// ParseArgs reads the plugin's arguments, sets the defaults and validates them. The error names
+// field, value and what would be right.
 func ParseArgs(obj runtime.Object) (Args, error) {
 	var a Args
 	if err := decodeArgs(obj, &a); err != nil {
@@ -211,8 +211,8 @@ func (a *Args) terms() (wire.Terms, error) {
 	return t, t.Check()
 }
 
-// With fewer candidates a single plugin that refuses some makes the search begin again; with more
-// they cost what looking at all nodes does.
+// With fewer candidates, one plugin that refuses some of them makes the search start again; with
+// more, they cost as much as asking about all nodes.
 const (
 	minCandidates = 16
 	maxCandidates = 1024

@@ -19,8 +19,8 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// Bind writes Binding and decision in one request, one request at a time per node. So the kubelet's
-// watch delivers pods in the order in which they were decided.
+// Bind writes Binding and decision in one request, one request at a time per node. The kubelet's
+// watch then delivers pods in the order of the decisions.
 func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodeName string) *fwk.Status {
 	c := p.cycle(state)
 	p.core.tellShared(pod, nodeName)
@@ -246,8 +246,8 @@ func (b *binding) newest() *corev1.Pod {
 	return newest
 }
 
-// Forbidden implements handover.Binding: the pod may be bound if it asks for the same as when it
-// was decided for, and nobody else has taken over since.
+// Forbidden implements handover.Binding: the pod may be bound if its request has not changed since
+// the decision, and no other scheduler has taken over.
 func (b *binding) Forbidden(now *corev1.Pod) string {
 	switch {
 	case b.plugin.core.handover.FencedSince(b.pod, now):
@@ -327,7 +327,7 @@ func (b *binding) Make(now *corev1.Pod) (*corev1.Binding, error) {
 	}, nil
 }
 
-// Post implements handover.Binding, through the framework's cache of calls where there is one.
+// Post implements handover.Binding, through the framework's API cacher if there is one.
 func (b *binding) Post(ctx context.Context, object *corev1.Binding) error {
 	klog.FromContext(ctx).V(3).Info("Binding pod", "pod", klog.KRef(object.Namespace, object.Name), "node", object.Target.Name)
 	defer b.sent()

@@ -28,10 +28,9 @@ const fewNodes = 100
 // still in the nearest cache when it is used.
 const stretch = 64
 
-// Candidates are the nodes that take a pod by Berth's own account, the best first: by tier, then by
-// score, then from a random place on. What other plugins say is not in it, except for Foresight.
-// Where other plugins weigh the nodes for the pod, each class of preferences has an order of its
-// own.
+// Candidates are the nodes that admit a pod according to Berth, the best first: by tier, then by
+// score, then in a random rotation. Other plugins are not considered, except for Foresight. If
+// other plugins score nodes by preferences of the pod, each class of preferences has its own order.
 type Candidates struct {
 	cycle *cycle
 	way   *alone
@@ -57,8 +56,8 @@ type Candidates struct {
 // of them not at all.
 type ranked []uint64
 
-// Foresight is a set of plugins that Berth may look ahead for: the ones that filter in the profile.
-// A node that such a plugin is certain to refuse is not named.
+// Foresight is the set of plugins whose refusals Berth predicts: those that filter in the profile.
+// A node that such a plugin will certainly refuse is not named.
 type Foresight uint8
 
 // The plugins of a Foresight.
@@ -85,9 +84,9 @@ type podNeeds struct {
 }
 
 // CandidatesOf orders the nodes of a snapshot for the pod whose attempt has just passed PreFilter.
-// It returns nil where it could gain or lose nothing: for pods that Berth does not decide about or
-// that must not choose among all nodes (members of gangs, owners of Reservations, pods of a group
-// cycle, trials), in small clusters, and where preferences divide the nodes too much.
+// It returns nil if there is nothing to gain: for pods that Berth does not decide about or that
+// must not choose among all nodes (members of gangs, owners of Reservations, pods of a group cycle,
+// trials), in small clusters, and if preferences divide the nodes into too many classes.
 func CandidatesOf(state fwk.CycleState, pod *corev1.Pod, infos []fwk.NodeInfo, ahead Foresight, by []Spread) *Candidates {
 	c := cycleOf(state)
 	if c == nil || len(infos) <= fewNodes || c.unpinned || c.dry != nil {
@@ -128,8 +127,8 @@ type space struct {
 
 var spaces = sync.Pool{New: func() any { return new(space) }}
 
-// Done ends the search: nothing more is named, and what Taking returned is no longer used. It may
-// be called on nil, and again.
+// Done ends the search: no more nodes are named, and the result of Taking is no longer used. It may
+// be called on nil, and more than once.
 func (s *Candidates) Done() {
 	if s == nil || s.space == nil {
 		return
@@ -158,11 +157,11 @@ func (s *Candidates) class(class int) *ranked {
 	return &s.classes[class]
 }
 
-// Classes is how many classes of nodes there are.
+// Classes returns the number of classes of nodes.
 func (s *Candidates) Classes() int { return len(s.classes) }
 
-// Taking are all nodes that take the pod and that no plugin is foreseen to refuse, for plugins that
-// compare the named ones with these; nil where none does. It holds until Done.
+// Taking returns all nodes that admit the pod and that no plugin will certainly refuse, for plugins
+// that compare the named nodes with these; nil if no plugin does. It is valid until Done.
 func (s *Candidates) Taking() []fwk.NodeInfo { return s.taking }
 
 // foresee puts the nodes into their classes, and asks the nodes that it cannot judge otherwise. It
@@ -310,9 +309,9 @@ const (
 	maxUnconfirmed = 128
 )
 
-// Next names the best few of the nodes of a class that have not been named; none where there are
-// none left. Before it names a node that gave an estimate, it asks the node in full: a refusal by
-// Reserve would cost the pod another attempt, behind all others.
+// Next returns the best few nodes of a class that have not been named yet, or none. Before it names
+// a node that gave an estimate, it asks the node for the exact answer: a refusal by Reserve would
+// cost the pod another attempt, behind all others.
 func (s *Candidates) Next(class int) []fwk.NodeInfo {
 	few, heap, confirmed := make([]fwk.NodeInfo, 0, s.few), &s.classes[class], 0
 	for len(few) < s.few && confirmed < fewConfirmed && len(*heap) > 0 {
@@ -342,8 +341,8 @@ func (s *Candidates) Next(class int) []fwk.NodeInfo {
 	return few
 }
 
-// Waits returns what Berth says about a node that must report before it may take the pod. It is
-// nil for other nodes, and for nodes that a plugin is certain to refuse.
+// Waits returns Berth's status for a node that must report before it can admit the pod. It is nil
+// for other nodes, and for nodes that a plugin will certainly refuse.
 func (s *Candidates) Waits(ctx context.Context, info fwk.NodeInfo) *fwk.Status {
 	if s.pod.refusedBy(info) {
 		return nil

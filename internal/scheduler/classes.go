@@ -10,8 +10,8 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// Spread is a constraint by which PodTopologySpread scores nodes for a pod: the label whose values
-// divide the nodes, and the pods in the pod's namespace that are counted.
+// Spread is a constraint with which PodTopologySpread scores nodes for a pod: the label whose
+// values divide the nodes, and the selector of counted pods in the pod's namespace.
 type Spread struct {
 	Key      string
 	Selector labels.Selector

@@ -8,7 +8,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// ConfigOptions fills in a scheduler configuration. The zero value is useful inside a cluster.
+// ConfigOptions are the options of a scheduler configuration. The zero value is useful inside a
+// cluster.
 type ConfigOptions struct {
 	// Kubeconfig is a file; "" means the service account of the scheduler's own pod.
 	Kubeconfig string
@@ -20,8 +21,8 @@ type ConfigOptions struct {
 	Args *Args
 }
 
-// Configuration returns a KubeSchedulerConfiguration with Sort, and with the plugin in its place;
-// see Points.Check.
+// Configuration returns a KubeSchedulerConfiguration with Sort and with the plugin at the right
+// points; see Points.Check.
 func Configuration(o ConfigOptions) ([]byte, error) {
 	plugins := plugins()
 	plugins["queueSort"] = map[string]any{"enabled": []any{map[string]any{"name": SortName}}, "disabled": []any{map[string]any{"name": "*"}}}

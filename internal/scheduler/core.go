@@ -110,20 +110,20 @@ func coreOf(shared informers.SharedInformerFactory) *core {
 	return cores.byInformers[shared]
 }
 
-// Parts is what a scheduler with the plugin has beside its profiles.
+// Parts has the parts of a scheduler with the plugin that do not belong to a profile.
 type Parts struct{ core *core }
 
-// PartsOf returns those of the scheduler that has the informers. It returns false where no profile
-// has the plugin, and once the scheduler's context has ended.
+// PartsOf returns the parts of the scheduler with these informers. It returns false if no profile
+// has the plugin, or if the scheduler's context has ended.
 func PartsOf(shared informers.SharedInformerFactory) (Parts, bool) {
 	c := coreOf(shared)
 	return Parts{c}, c != nil
 }
 
-// Delays are where the time of pods goes.
+// Delays measures where the time of pods goes.
 func (p Parts) Delays() *Delays { return &p.core.delays }
 
-// Outcomes writes down what came of attempts.
+// Outcomes writes the results of attempts into pods.
 func (p Parts) Outcomes() *outcome.Writer { return p.core.outcomes }
 
 // Decides reports if Berth may decide about the pod, or refuse it. Other pods are left to
@@ -132,7 +132,7 @@ func (p Parts) Decides(pod *corev1.Pod) bool {
 	return wire.MightPin(pod) || wire.MayCountNUMANodes(pod) || wire.InGang(pod) || wire.OfReservation(pod) || p.core.table.Obeying()
 }
 
-// MemberFailed is told of each pod that an attempt has not placed, before kube-scheduler puts it
+// MemberFailed must be called for each pod whose attempt failed, before kube-scheduler puts it
 // back. The pod may be planned with a gang, or be a member of one of Kubernetes' own groups.
 func (p Parts) MemberFailed(pod *corev1.Pod) {
 	c := p.core
@@ -216,8 +216,8 @@ func (c *core) takeOverBy(o handover.Options) {
 	c.handover = handover.New(o)
 }
 
-// WhoLeads tells the plugin's scheduler with these informers how to ask the API server whether this
-// process leads. It is called before the scheduler runs. Without the plugin it does nothing.
+// WhoLeads sets how the plugin's scheduler with these informers asks the API server if this process
+// leads. Call it before the scheduler runs. Without the plugin it does nothing.
 func WhoLeads(shared informers.SharedInformerFactory, leads func(context.Context) (bool, error)) {
 	if c := coreOf(shared); c != nil {
 		c.handover.Leads = leads
@@ -247,8 +247,8 @@ func (c *core) notYet(ctx context.Context) string {
 	}
 }
 
-// MerelyWaits reports whether an attempt has failed because Berth waits: for a node's report, or
-// until it may begin.
+// MerelyWaits reports whether an attempt failed only because Berth waits for a node's report, or
+// until it may start.
 func MerelyWaits(status *fwk.Status) bool {
 	var none *framework.FitError
 	if !errors.As(status.AsError(), &none) {

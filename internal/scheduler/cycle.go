@@ -76,7 +76,7 @@ type dryRun struct {
 	amounts amounts.List
 }
 
-// Clone implements fwk.StateData: what AddPod and RemovePod change is copied.
+// Clone implements fwk.StateData. It copies what AddPod and RemovePod change.
 func (c *cycle) Clone() fwk.StateData {
 	copied := *c
 	if c.dry != nil {

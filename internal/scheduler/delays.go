@@ -71,7 +71,7 @@ type delay struct {
 	ours bool
 }
 
-// Queued notes that a pod may be tried from now on, unless others may still hold it.
+// Queued records that a pod may be tried from now on, unless other plugins still hold it.
 func (d *Delays) Queued(pod *corev1.Pod) {
 	if !wire.MightPin(pod) || mayBeHeld(pod) {
 		return
@@ -87,7 +87,7 @@ func mayBeHeld(pod *corev1.Pod) bool {
 	return wire.InGang(pod) || pod.Spec.SchedulingGroup != nil || len(pod.Spec.SchedulingGates)+len(pod.Spec.ResourceClaims) > 0
 }
 
-// Tried notes that a pod, which was put into the queue at that time, leaves it to be tried.
+// Tried records that a pod, which entered the queue at that time, leaves it to be tried.
 func (d *Delays) Tried(pod *corev1.Pod, queued time.Time) {
 	if !wire.MightPin(pod) {
 		return
@@ -142,7 +142,7 @@ func (d *Delays) crowded(namespace string, nodes int) bool {
 	return in.before
 }
 
-// Failed notes that an attempt was in vain. waits says that a plugin waits for something.
+// Failed records a failed attempt. waits means that a plugin waits for something.
 func (d *Delays) Failed(pod *corev1.Pod, status *fwk.Status, waits bool) {
 	why := inBackOff
 	switch {
@@ -161,8 +161,7 @@ func (d *Delays) Failed(pod *corev1.Pod, status *fwk.Status, waits bool) {
 	}
 }
 
-// Ours reports whether the pod waits for Berth and for no other plugin. It is false where that is
-// not known.
+// Ours reports whether the pod waits only for Berth. It is false if that is not known.
 func (d *Delays) Ours(pod *corev1.Pod) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -1,23 +1,23 @@
 // Package scheduler is Berth's plugin for kube-scheduler: extension points, arguments and metrics.
-// It holds no placement logic. Package placement knows what a kubelet decides, package ledger which
-// states a node may be in, package nodes what each of them answered, package wake who is woken by
-// what, package handover how leaders follow one another.
+// It has no placement logic. Package placement predicts kubelets, package ledger knows the possible
+// states of a node, package nodes remembers answers, package wake retries pods, and package
+// handover changes leaders.
 //
-// The way of a pod: PreFilter translates it once, and chooses one of five ways (type way). Filter
-// asks every node's ledger for a verdict. Reserve decides and takes the pod in. Bind decides again
-// when its turn has come, and writes Binding and decision in one request, one request at a time per
-// node. The node's next report acknowledges it.
+// The way of a pod: PreFilter translates the pod once, and chooses one of five ways (type way).
+// Filter asks every node's ledger for a verdict. Reserve decides and reserves. Bind decides again
+// when it is the pod's turn, and writes Binding and decision in one request, one request at a time
+// per node. The node's next report acknowledges it.
 //
-// Nodes whose reports are missing, stale, contradictory or not understood are refused for pods that
-// could be pinned, with a reason. Pods that could not be pinned anywhere pass untouched. On nodes
-// with authority berth there is a decision for every pod, and its Binding demands the agent's
-// plugin of the container runtime; nothing waits there, because a decision binds.
+// If a node's report is missing, stale, contradictory or invalid, the node is refused with a reason
+// for pods that could be pinned. Pods that cannot be pinned anywhere pass unchanged. On nodes with
+// authority berth there is a decision for every pod, and its Binding requires the agent's plugin of
+// the container runtime. Nothing waits there, because a decision binds.
 //
 // # What each extension point answers, and what wakes the pod then
 //
-// An attempt that fails ends in the queue of unschedulable pods. What came of it is written into
-// the pod beside the scheduling loop (package outcome). kube-scheduler preempts only if some node
-// answered Unschedulable, and PostFilter let it.
+// A failed attempt ends in the queue of unschedulable pods. Its result is written into the pod
+// outside of the scheduling loop (package outcome). kube-scheduler preempts only if some node
+// answered Unschedulable and PostFilter allows it.
 //
 //	PreFilter   Skip                            nothing is pinned for the pod: it passes untouched
 //	            UnschedulableAndUnresolvable    it cannot be read: an update of what it asks for

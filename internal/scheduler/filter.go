@@ -157,7 +157,7 @@ func (p *Plugin) cycleFor(pod *corev1.Pod, ask *wire.Ask) *cycle {
 // PreFilterExtensions returns the plugin: dry runs of preemption and nominated pods are trials.
 func (p *Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return p }
 
-// AddPod assumes that a pod is on the node.
+// AddPod adds a pod to the node in the cycle's state.
 func (p *Plugin) AddPod(_ context.Context, state fwk.CycleState, _ *corev1.Pod, add fwk.PodInfo, n fwk.NodeInfo) *fwk.Status {
 	pod := add.GetPod()
 	c := cycleOf(state)
@@ -179,7 +179,7 @@ func (p *Plugin) AddPod(_ context.Context, state fwk.CycleState, _ *corev1.Pod, 
 	return nil
 }
 
-// RemovePod assumes that a pod is not on the node.
+// RemovePod removes a pod from the node in the cycle's state.
 func (p *Plugin) RemovePod(_ context.Context, state fwk.CycleState, toPlace *corev1.Pod, remove fwk.PodInfo, n fwk.NodeInfo) *fwk.Status {
 	pod := remove.GetPod()
 	c := cycleOf(state)

@@ -6,17 +6,17 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// Look says how many of all nodes the scheduler compares for a pod, in percent, given what the
-// pod's profile has set: percentageOfNodesToScore, where 0 is kube-scheduler's own choice. It says
-// no less than kube-scheduler would.
+// Look returns the percentage of all nodes that the scheduler compares for a pod, given the
+// profile's percentageOfNodesToScore (0 is kube-scheduler's own choice). The result is never less
+// than kube-scheduler's.
 type Look func(pod *corev1.Pod, all int, set int32) int32
 
 // MightPin reports if a kubelet could pin anything for the pod.
 func MightPin(pod *corev1.Pod) bool { return wire.MightPin(pod) }
 
-// LookFurther returns how far a scheduler looks for pods that could be pinned: at all nodes, up to
-// Args.MaxNodes of the pod's profile. The best node may be one that kube-scheduler, which looks at
-// 10 percent of 5,000, would not look at.
+// LookFurther returns the Look of a scheduler: pods that could be pinned see all nodes, up to
+// Args.MaxNodes of their profile. kube-scheduler itself looks at 10 percent of 5,000 nodes, which
+// may not include the best one.
 func (p Parts) LookFurther() Look { return p.core.look }
 
 func (c *core) look(pod *corev1.Pod, all int, set int32) int32 {

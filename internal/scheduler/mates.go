@@ -116,13 +116,13 @@ func mayHelp(old, now *corev1.Node) bool {
 		!equality.Semantic.DeepEqual(old.Labels, now.Labels) || !equality.Semantic.DeepEqual(old.Status.Allocatable, now.Status.Allocatable)
 }
 
-// FollowMates makes the members of a gang leave the scheduling queue one after another: next is the
-// scheduler's NextPod, take its queue's PopSpecificPod, and the result the new NextPod.
+// FollowMates returns a new NextPod with which the members of a gang leave the scheduling queue one
+// after another. next is the scheduler's NextPod, take its queue's PopSpecificPod.
 func FollowMates[L, P any](in Parts, next func(L) (*P, error), take func(L, *corev1.Pod) *P) func(L) (*P, error) {
 	return gang.Follow(in.core.gangs, next, take)
 }
 
-// PreEnqueue holds members of a gang until it is their turn.
+// PreEnqueue holds members of a gang back until it is their turn.
 func (p *Plugin) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status {
 	if status := p.core.pauses.hold(pod); status != nil {
 		return status

@@ -60,7 +60,7 @@ func New(ctx context.Context, obj runtime.Object, handle fwk.Handle) (fwk.Plugin
 	return newPlugin(ctx, obj, handle, Options{})
 }
 
-// Options are what a build of the scheduler brings along, beside the arguments of the profiles.
+// Options are what a build of the scheduler adds to the arguments of the profiles.
 type Options struct {
 	// Providers hand out resources of their own.
 	Providers []placement.Provider

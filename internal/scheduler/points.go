@@ -8,8 +8,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Points are the plugins of one profile by extension point, in the order in which they are called.
-// Points have the names of a KubeSchedulerConfiguration.
+// Points has the plugins of one profile by extension point, in the order of their calls. The names
+// of the points are those of a KubeSchedulerConfiguration.
 type Points map[string][]string
 
 // needed are the extension points that Berth keeps its promise with, and the plugins that each of
@@ -38,9 +38,10 @@ func (p Points) Has() bool {
 	return false
 }
 
-// Check says what a profile that has the plugin lacks, and what to write. Without one of its
-// points, or with another plugin before it, the plugin would place pods in silence and promise
-// nothing. Without Tiers, other plugins would outvote it and split pods over NUMA nodes.
+// Check returns an error that describes what a profile with the plugin lacks, and what to write.
+// Without one of its points, or with another plugin before it, the plugin would place pods without
+// keeping its promises. Without Tiers, other plugins would outvote it and split pods over NUMA
+// nodes.
 func (p Points) Check(profile string) error {
 	var wrong []string
 	for _, n := range needed {

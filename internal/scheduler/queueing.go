@@ -38,7 +38,7 @@ func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, 
 	}, nil
 }
 
-// MayHelp reports whether the event could help a pod that this plugin alone has refused.
+// MayHelp reports whether the event could help a pod that only this plugin has refused.
 func MayHelp(event fwk.ClusterEvent) bool {
 	return framework.ClusterEventIsWildCard(event) ||
 		framework.MatchAnyClusterEvent(event, []fwk.ClusterEvent{podDelete, ownUpdate, nodeAdd, taintUpdate})

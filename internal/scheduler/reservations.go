@@ -59,8 +59,8 @@ func (c *core) stir() {
 // for a pod.
 type Freed func(node string, held *corev1.Pod)
 
-// HoldReservations has a scheduler hold places for the owners of Reservations: it is to call what
-// is returned between its cycles, at the begin of each, and when one fails.
+// HoldReservations makes a scheduler hold places for the owners of Reservations. The scheduler must
+// call the returned functions between its cycles, at the start of each, and after a failure.
 func (p Parts) HoldReservations(in reservation.Cache, queue reservation.Queue, freed Freed) *reservation.Reservations {
 	c := p.core
 	c.freed = freed

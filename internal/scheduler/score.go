@@ -10,7 +10,7 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// PreScore spares pods that pass untouched the calls of Score.
+// PreScore skips Score for pods that pass unchanged.
 func (p *Plugin) PreScore(_ context.Context, state fwk.CycleState, _ *corev1.Pod, _ []fwk.NodeInfo) *fwk.Status {
 	return skipUntouched(state)
 }
@@ -22,8 +22,8 @@ func skipUntouched(state fwk.CycleState) *fwk.Status {
 	return nil
 }
 
-// Score says how good a node is that takes the pod, beside other plugins. What the pod would get is
-// in the verdict; nothing is decided here. Tiers.Score says what comes first.
+// Score returns the score of a node that admits the pod, which is added to those of other plugins.
+// It uses the verdict and decides nothing. Tiers.Score has the criteria that come first.
 func (p *Plugin) Score(_ context.Context, state fwk.CycleState, _ *corev1.Pod, info fwk.NodeInfo) (int64, *fwk.Status) {
 	c := cycleOf(state)
 	if c == nil {

@@ -15,15 +15,15 @@ import (
 // SortName is the name of the plugin Sort in profiles.
 const SortName = "BerthSort"
 
-// Sort decides in what order waiting pods are tried. It is kube-scheduler's PrioritySort, but pods
-// that come into the queue in the first minute of the process are tried by age, in whole seconds,
-// until each of them has been tried once.
+// Sort is the order in which waiting pods are tried. It is kube-scheduler's PrioritySort, except
+// that pods which enter the queue in the first minute of the process are tried by age, in whole
+// seconds, until each has been tried once.
 //
-// A scheduler that starts finds all waiting pods at once, in no order. A kubelet that hears of
-// several pods at once admits older ones first (HandlePodAdditions of pkg/kubelet/kubelet.go). So a
-// pod that is tried after younger ones could take the CPUs that these were promised, and has to
-// wait for reports. Afterwards pods come into the queue in the order of their creation by
-// themselves, and nobody gets ahead of others with old pods.
+// A starting scheduler finds all waiting pods at once, in no order. A kubelet that receives several
+// pods at once admits older ones first (HandlePodAdditions of pkg/kubelet/kubelet.go). A pod that
+// is tried after younger ones could therefore take CPUs that these were promised, and has to wait
+// for reports. Later, pods enter the queue in the order of their creation, and a tenant gains
+// nothing with old pods.
 type Sort struct {
 	// started is when the first minute ends.
 	started time.Time

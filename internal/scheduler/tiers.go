@@ -23,10 +23,10 @@ const Weight = 2
 // to less than a hundredth of it.
 const TiersWeight = 1_000_000
 
-// Tiers is the part of the choice among nodes that outvotes all other plugins: the rank.Tier.
+// Tiers is the part of the choice among nodes that overrides all other plugins: the rank.Tier.
 //
-// It is a plugin of its own because the framework gives a plugin one weight and whole scores from 0
-// to 100. With a weight that outvotes the others, Plugin.Score could not count beside them.
+// It is a plugin of its own because the framework gives each plugin one weight and integer scores
+// from 0 to 100. With a weight that overrides the others, Plugin.Score could not be added to them.
 type Tiers struct{}
 
 var (
@@ -37,7 +37,7 @@ var (
 )
 
 // NewTiers makes the plugin; it has the signature of frameworkruntime.PluginFactory. There are no
-// arguments: scoring.first of the plugin Berth says what makes a tier.
+// arguments: scoring.first of the plugin Berth defines the tiers.
 func NewTiers(_ context.Context, obj runtime.Object, _ fwk.Handle) (fwk.Plugin, error) {
 	if err := decodeArgs(obj, &struct{}{}); err != nil {
 		return nil, fmt.Errorf("arguments of plugin %s: %w: want none; scoring.first of plugin %s says what makes a tier", TiersName, err, Name)
@@ -53,7 +53,7 @@ func (Tiers) Name() string { return TiersName }
 // profile in which a plugin that scores cannot.
 func (Tiers) SignPod(context.Context, *corev1.Pod) ([]fwk.SignFragment, *fwk.Status) { return nil, nil }
 
-// PreScore spares pods the calls of Score that pass untouched, or whose nodes are all of one tier.
+// PreScore skips Score for pods that pass unchanged, or whose nodes are all of one tier.
 func (Tiers) PreScore(_ context.Context, state fwk.CycleState, _ *corev1.Pod, nodes []fwk.NodeInfo) *fwk.Status {
 	if skip := skipUntouched(state); skip != nil {
 		return skip
@@ -71,7 +71,7 @@ func (Tiers) PreScore(_ context.Context, state fwk.CycleState, _ *corev1.Pod, no
 	return fwk.NewStatus(fwk.Skip)
 }
 
-// Score returns the node's tier; NormalizeScore makes a score of it.
+// Score returns the node's tier; NormalizeScore turns it into a score.
 func (Tiers) Score(_ context.Context, state fwk.CycleState, _ *corev1.Pod, info fwk.NodeInfo) (int64, *fwk.Status) {
 	c := cycleOf(state)
 	if c == nil {

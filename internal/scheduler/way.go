@@ -12,7 +12,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// Filter reports whether the node takes the pod.
+// Filter reports whether the node admits the pod.
 func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, _ *corev1.Pod, info fwk.NodeInfo) *fwk.Status {
 	if c := cycleOf(state); c != nil {
 		return c.way.filter(ctx, c, info)
@@ -20,10 +20,10 @@ func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, _ *corev1.Pod
 	return nil
 }
 
-// PostFilter comes before kube-scheduler's preemption. UnschedulableAndUnresolvable keeps that from
-// running. It also keeps DynamicResources, which comes in between, from giving devices of claims
-// back, so PostFilter has that done. A pod for which some node merely waits for a report keeps its
-// devices: they may be on that node.
+// PostFilter runs before kube-scheduler's preemption, and prevents it with
+// UnschedulableAndUnresolvable. This also prevents DynamicResources, which comes in between, from
+// releasing devices of claims, so PostFilter calls it. If some node only waits for a report, the
+// pod keeps its devices, because they may be on that node.
 func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	result, status := p.postFilter(ctx, state, pod, statuses)
 	if status.Code() == fwk.UnschedulableAndUnresolvable && p.claims != nil && mayClaim(pod) && !p.awaitsReport(statuses) {
@@ -79,7 +79,7 @@ func (p *Plugin) postFilter(ctx context.Context, state fwk.CycleState, pod *core
 	return c.way.postFilter(ctx, c, pod, statuses)
 }
 
-// Reserve decides on the current state of the node and takes the pod in.
+// Reserve decides on the current state of the node and reserves the pod's place.
 func (p *Plugin) Reserve(_ context.Context, state fwk.CycleState, pod *corev1.Pod, nodeName string) *fwk.Status {
 	if c := cycleOf(state); c != nil {
 		return c.way.reserve(state, c, pod, p.core.table.Named(nodeName))

@@ -1,6 +1,6 @@
-// Package places judges what became of pods on nodes: whether a split over NUMA nodes was
-// avoidable, which devices lie idle beside CPUs that are used up, and whether a pod that waits
-// would fit. It follows what pods hold, and asks the engine.
+// Package places judges the placement of pods on nodes: if a split over NUMA nodes was avoidable,
+// which devices are idle because their NUMA node has no CPUs left, and if a waiting pod would fit.
+// It records what pods hold, and asks the engine.
 package places
 
 import (
@@ -31,7 +31,7 @@ const (
 	keepGone = time.Minute
 )
 
-// Node is what a node is before any pod comes.
+// Node is a node without pods.
 type Node struct {
 	// Machine is the hardware, as topology.Parse reads it.
 	Machine string
@@ -40,8 +40,8 @@ type Node struct {
 	Plugins       []sampleplugin.Plugin
 }
 
-// Places follows what pods hold on the nodes. Memory is left out: the nodes are taken to have
-// plenty.
+// Places records what pods hold on the nodes. It ignores memory, of which the nodes are assumed to
+// have enough.
 type Places struct {
 	resource string
 	each     int // CPUs that a device of the resource needs
@@ -50,7 +50,7 @@ type Places struct {
 	suspects []Suspect
 }
 
-// Held is what the containers of a pod hold together.
+// Held is what the containers of a pod hold in total.
 type Held struct {
 	CPUs    topology.CPUSet
 	Devices []placement.DeviceAllocation
@@ -75,8 +75,8 @@ type placed struct {
 	bound, gone time.Time // gone zero: it is there
 }
 
-// Suspect is a pod that another node might have suited better: it holds something of several NUMA
-// nodes, or strands devices.
+// Suspect is a pod that might have been placed better on another node: it is spread over several
+// NUMA nodes, or strands devices.
 type Suspect struct {
 	Pod *corev1.Pod
 	// NUMA is how many it runs on.
@@ -91,8 +91,8 @@ type Suspect struct {
 	bound, ran time.Time
 }
 
-// New follows nodes, by name. resource is that of the devices that may be stranded: one needs so
-// many CPUs on its NUMA node.
+// New returns Places for nodes, by name. resource names the devices that may be stranded: each
+// needs cpus CPUs on its NUMA node.
 func New(resource string, cpus int, specs map[string]Node) (*Places, error) {
 	p := &Places{resource: resource, each: cpus, nodes: map[string]*node{}}
 	for name, spec := range specs {
@@ -139,7 +139,7 @@ func newNode(spec *Node) (*node, error) {
 	return n, nil
 }
 
-// Bound notes a pod that has a node by now, and that the scheduler counts as milliCPU.
+// Bound records a bound pod that the scheduler counts as milliCPU.
 func (p *Places) Bound(pod *corev1.Pod, milliCPU int64, now time.Time) {
 	n := p.nodes[pod.Spec.NodeName]
 	if n == nil || n.pods[string(pod.UID)] != nil {
@@ -148,7 +148,7 @@ func (p *Places) Bound(pod *corev1.Pod, milliCPU int64, now time.Time) {
 	n.pods[string(pod.UID)] = &placed{milliCPU: milliCPU, bound: now}
 }
 
-// Ran notes what a pod holds, over how many NUMA nodes.
+// Ran records what a pod holds, and on how many NUMA nodes.
 func (p *Places) Ran(pod *corev1.Pod, held *Held, numa int, now time.Time) {
 	at := p.at(pod)
 	if at == nil {
@@ -175,7 +175,7 @@ func (p *Places) strands(at *placed, n *node) int {
 	return with - n.stranded(p.resource, p.each, since)
 }
 
-// Gone notes that a pod is gone, or that its kubelet has refused it.
+// Gone records that a pod is gone, or that its kubelet has refused it.
 func (p *Places) Gone(pod *corev1.Pod, now time.Time) {
 	if at := p.at(pod); at != nil && at.gone.IsZero() {
 		at.gone = now
@@ -189,8 +189,8 @@ func (p *Places) at(pod *corev1.Pod) *placed {
 	return nil
 }
 
-// Judge judges the split pods whose time has come, all of them at the end, and returns the ones
-// that another node had taken on fewer NUMA nodes, or without stranding devices.
+// Judge judges the split pods that are due, or all of them at the end, and returns those that
+// another node would have admitted on fewer NUMA nodes, or without stranding devices.
 func (p *Places) Judge(now time.Time, end bool) (avoidable []Suspect) {
 	p.suspects = slices.DeleteFunc(p.suspects, func(s Suspect) bool {
 		if now.Sub(s.ran) < lookOn && !end {
@@ -267,8 +267,8 @@ func (n *node) admit(r *placement.Request, milliCPU int64, since time.Time) (v p
 	return v, v.OK()
 }
 
-// Room returns a node that has had room since then for a pod that waits, or "". The scheduler
-// counts the pod as milliCPU. Pods that ask for huge pages are not judged.
+// Room returns a node that has had room since then for a waiting pod, or "". The scheduler counts
+// the pod as milliCPU. Pods that ask for huge pages are not judged.
 func (p *Places) Room(pod *corev1.Pod, milliCPU int64, since time.Time) string {
 	ask, err := wire.ReadPod(pod)
 	if err != nil || asksHugePages(&ask.Request) {

@@ -1,6 +1,6 @@
-// Package command is the command line of berth-scheduler: that of kube-scheduler, with the Berth
-// plugin in it, and with a look at the profiles before it starts. A plugin cannot see which of its
-// extension points a profile has.
+// Package command is the command line of berth-scheduler: kube-scheduler's, with the Berth plugin.
+// It checks the profiles before the start, because a plugin cannot see which of its extension
+// points a profile uses.
 package command
 
 import (
@@ -34,8 +34,8 @@ import (
 	"github.com/berth-dev/berth/internal/version"
 )
 
-// New returns the command. Its flags are those of kube-scheduler. plugin is scheduler.New, or makes
-// the plugin with a clock of the caller's.
+// New returns the command. Its flags are those of kube-scheduler. plugin is scheduler.New, or a
+// function that creates the plugin with the caller's clock.
 func New(plugin frameworkruntime.PluginFactory) *cobra.Command {
 	opts := options.NewOptions()
 	cmd := &cobra.Command{

@@ -22,11 +22,11 @@ import (
 	"github.com/berth-dev/berth/internal/scheduler/reservation"
 )
 
-// Kube-scheduler promises plugins an interface, and nothing about its own structs. This file holds
-// all that Berth reads, calls and replaces in them, so that a release that changes one breaks here.
-// TestSeams names each, and shows that kube-scheduler still comes by there.
+// kube-scheduler guarantees an interface to plugins, but not its own structs. This file has
+// everything that Berth reads, calls and replaces in them, so that a release that changes one
+// breaks here. TestSeams names each, and shows that kube-scheduler still uses it.
 
-// What Berth replaces in a kubescheduler.Scheduler, by wrapping what stood there.
+// The functions of a kubescheduler.Scheduler that Berth wraps.
 type (
 	// nextPod is Scheduler.NextPod: every cycle begins with it.
 	nextPod = func(klog.Logger) (*framework.QueuedPodInfo, error)
@@ -104,10 +104,10 @@ type equipment struct {
 	profiles []config.KubeSchedulerProfile
 }
 
-// Equip gives a scheduler whose profiles have the plugin what a plugin cannot do by itself. global
-// is what holds for profiles that say no percentageOfNodesToScore; nil for kube-scheduler's own
-// choice. profiles are its profiles, with their defaults. Setup has made it, and it does not run
-// yet. It returns whether any profile has it.
+// Equip adds to a scheduler what its plugin cannot do by itself. global is percentageOfNodesToScore
+// for profiles without their own; nil means kube-scheduler's choice. profiles are its profiles,
+// with their defaults. The scheduler must be set up and not running yet. Equip reports whether any
+// profile has the plugin.
 func Equip(ctx context.Context, sched *kubescheduler.Scheduler, global *int32, profiles []config.KubeSchedulerProfile) bool {
 	shared := informersOf(sched)
 	if shared == nil {
@@ -263,7 +263,7 @@ func (k keeping) WithLogger(logger klog.Logger) events.EventRecorderLogger {
 	return keeping{k.EventRecorderLogger.WithLogger(logger), k.of}
 }
 
-// Eventf implements events.EventRecorder. It keeps nothing of the pod but its name.
+// Eventf implements events.EventRecorder. It keeps only the name of the pod.
 func (k keeping) Eventf(about, related runtime.Object, kind, reason, action, note string, args ...any) {
 	pod, ok := about.(*corev1.Pod)
 	if !ok {

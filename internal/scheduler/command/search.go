@@ -166,8 +166,8 @@ func (s *search) find(ctx context.Context, state fwk.CycleState, pod *corev1.Pod
 	return found, rounds
 }
 
-// RunPreScorePlugins implements framework.Framework. Plugins that weigh nodes compare the ones that
-// are named with all that take the pod: by how many these are, and in how many zones.
+// RunPreScorePlugins implements framework.Framework. Plugins that score nodes relative to all
+// feasible ones see all nodes that admit the pod, not only the named ones.
 func (s *search) RunPreScorePlugins(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) *fwk.Status {
 	if s.weighed != nil {
 		nodes = s.weighed

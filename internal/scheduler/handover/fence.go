@@ -126,7 +126,7 @@ func (h *Handover) patch(ctx context.Context, pod *corev1.Pod, patch []byte) (bo
 	return err == nil, nil
 }
 
-// Seen is told about every state of a pod, after it was taken in.
+// Seen must be called with every state of a pod, after the feed has processed it.
 func (h *Handover) Seen(pod *corev1.Pod) {
 	if h.Decided(pod) {
 		h.decided.Store(true)
@@ -134,7 +134,7 @@ func (h *Handover) Seen(pod *corev1.Pod) {
 	h.fences.seen(pod)
 }
 
-// Gone is told about every pod that is gone, after that was taken in.
+// Gone must be called for every deleted pod, after the feed has processed it.
 func (h *Handover) Gone(uid types.UID) { h.fences.gone(uid) }
 
 // fences are pods that the watch is to show fenced. The zero value awaits none.

@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// LeaseName is the Lease, in the namespace of the heartbeats, by which a leader tells the next
-	// one whether Bindings of it may be under way.
+	// LeaseName is the Lease, in the namespace of the heartbeats, with which a leader tells the
+	// next one whether its Bindings may be under way.
 	LeaseName = "berth-scheduler-bindings"
 	// leaseAnnotation holds bindingsUnderWay or bindingsNone.
 	leaseAnnotation  = "berth.dev/bindings"

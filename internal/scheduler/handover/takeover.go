@@ -21,7 +21,7 @@ import (
 	"github.com/berth-dev/berth/internal/turns"
 )
 
-// Options are what a Handover lives on.
+// Options are the parts that a Handover works with.
 type Options struct {
 	Leases coordinationclient.LeaseInterface
 	Pods   corev1client.PodsGetter
@@ -43,8 +43,8 @@ type Options struct {
 	Leads func(ctx context.Context) (bool, error)
 }
 
-// Handover is what a scheduler does for the leader before it and the leader after it. It is safe
-// for concurrent use.
+// Handover takes over from the leader before, and prepares for the leader after. It is safe for
+// concurrent use.
 type Handover struct {
 	Options
 	lease  bindingsLease
@@ -77,26 +77,26 @@ const (
 // a pod loses nothing, and is decided for by what its node has reported by then.
 const maxUnderWay = 64
 
-// New returns a Handover that has taken nothing over yet.
+// New returns a Handover that has not taken over yet.
 func New(o Options) *Handover {
 	return &Handover{Options: o, led: make(chan struct{}), pace: turns.New(maxUnderWay), lease: bindingsLease{leases: o.Leases, clock: o.Clock, logger: o.Logger,
 		name: string(uuid.NewUUID()), bindTimeout: o.BindTimeout, fresh: leaseFresh}}
 }
 
-// Pace waits until a Binding in the namespace may be written beside others. done is called, once or
-// more often, when it is. A namespace with many pods holds up others on the nodes alone where its
-// pods come before theirs. A Binding that is written again, since the pod has changed or the answer
-// was lost, does not count. The error is that of ctx.
+// Pace waits until a Binding of the namespace may be written together with others. The caller calls
+// done, once or more often, when it is written. A namespace with many pods delays others only on
+// nodes where its pods come before theirs. A repeated Binding does not count. The error is that of
+// ctx.
 func (h *Handover) Pace(ctx context.Context, namespace string) (done func(), err error) {
 	return h.pace.Take(ctx, namespace)
 }
 
-// Synced notes that everything that was there at the start has been taken in. It comes before the
-// first call of Ready.
+// Synced records that everything that existed at the start has been processed. Call it before
+// Ready.
 func (h *Handover) Synced() { h.synced = h.Clock.Now() }
 
-// Ready reports whether pods may be placed. If not, it sees to it that they may soon; Options.Done
-// tells when. Only a leader asks.
+// Ready reports whether pods may be placed. If not, it starts the takeover, and Options.Done is
+// called at its end. Only a leader may call it.
 func (h *Handover) Ready(ctx context.Context) bool {
 	if h.state.Load() == leading {
 		return true
@@ -199,9 +199,9 @@ func (h *Handover) claim(ctx context.Context) (left found) {
 	return left
 }
 
-// Enter is called before a Binding is written; the error says that it must not be. A scheduler that
-// does not lead any more is about to end, and takes over from nobody. If two go on nevertheless,
-// since there is no election, each takes over from the other.
+// Enter is called before a Binding is written; with an error it must not be written. A scheduler
+// that no longer leads is about to end, and does not take over again. If two run without leader
+// election, each takes over from the other.
 func (h *Handover) Enter(ctx context.Context) error {
 	err := h.stillLeads(ctx)
 	if err == nil {

@@ -12,7 +12,7 @@ import (
 )
 
 var (
-	// ErrInDoubt says that a Binding may have been written and may not.
+	// ErrInDoubt means that it is not known whether a Binding was written.
 	ErrInDoubt = errors.New("it is not known whether the Binding was written")
 	// errUnread says that the pod could not be read: whatever the API server answers, nothing
 	// follows for the Binding.
@@ -20,14 +20,14 @@ var (
 )
 
 const (
-	// BindTimeout is how long the API server takes to give up a request (--request-timeout). Nobody
-	// waits longer for an answer: something on the way may keep it back for ever.
+	// BindTimeout is the time after which the API server gives up a request (--request-timeout).
+	// The scheduler does not wait longer for an answer, which may be lost.
 	BindTimeout = time.Minute
 	// readBackFor is how long the outcome of a Binding is looked for before it is left in doubt.
 	readBackFor = 10 * time.Second
 )
 
-// Binding is a decision to write, with what the writing asks of the scheduler.
+// Binding is a decision to write, with the scheduler's part of the writing.
 type Binding interface {
 	// Make returns the Binding for this version of the pod.
 	Make(now *corev1.Pod) (*corev1.Binding, error)
@@ -47,16 +47,16 @@ type write struct {
 	Binding
 	pod  *corev1.Pod
 	node string
-	// now is the pod as the Binding is for: with this resource version it holds.
+	// now is the version of the pod that is bound.
 	now *corev1.Pod
 	// lost: some request had no answer, so that a Binding may be written yet.
 	lost bool
 }
 
-// Write writes the Binding of a pod to a node; now is the newest version of the pod that is known.
-// An outcome that is not known is read back, and the Binding is written again where it had not
-// been: the API server refuses a second one for the same pod. So it is where the pod has changed
-// meanwhile. ErrInDoubt says that the outcome stayed unknown.
+// Write writes the Binding of a pod to a node; now is the newest known version of the pod. If the
+// result is unknown, Write reads the pod, and repeats the Binding if it was not written: the API
+// server refuses a second one for the same pod. If the pod has changed meanwhile, it does the same.
+// ErrInDoubt means that the result is still unknown.
 func Write(ctx context.Context, b Binding, now *corev1.Pod, node string) error {
 	w := &write{Binding: b, pod: now, node: node, now: now}
 	err := w.send(ctx)

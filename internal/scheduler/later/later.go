@@ -1,4 +1,4 @@
-// Package later waits, and calls functions, by a clock that a test may turn.
+// Package later waits and calls functions with a clock that tests can control.
 package later
 
 import (
@@ -8,14 +8,13 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Call calls do when d has passed, in a goroutine of its own. The clocks of
-// k8s.io/utils/clock/testing call while they hold their lock: a do that asks for the time would
-// wait for itself. The timer may be stopped until then.
+// Call calls do after d, in its own goroutine: the clocks of k8s.io/utils/clock/testing call with
+// their lock held, and a do that asks for the time would block. The timer may be stopped before.
 func Call(c clock.WithDelayedExecution, d time.Duration, do func()) clock.Timer {
 	return c.AfterFunc(d, func() { go do() })
 }
 
-// Wait returns true when d has passed, and false when ctx has ended before.
+// Wait returns true after d, and false if ctx ends before.
 func Wait(ctx context.Context, c clock.Clock, d time.Duration) bool {
 	select {
 	case <-ctx.Done():

@@ -1,5 +1,5 @@
-// Package lead says whether this process leads its replicas. Replicas watch the same pods, each
-// with a view of its own, and only one of them may write what it concludes from its view.
+// Package lead tells if this process is the leader of its replicas. Replicas watch the same pods,
+// each with its own view, and only the leader may write what follows from its view.
 package lead
 
 import (
@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 )
 
-// Gate opens when this process is found to lead. It does not close: kube-scheduler ends a process
-// that has lost its Lease (cmd/kube-scheduler/app/server.go, OnStoppedLeading). The zero value is
+// Gate opens when this process leads. It does not close, because kube-scheduler ends a process that
+// has lost its Lease (cmd/kube-scheduler/app/server.go, OnStoppedLeading). The zero value is
 // closed. A Gate is safe for concurrent use.
 type Gate struct {
 	open atomic.Bool
@@ -38,7 +38,7 @@ func (g *Gate) Open() {
 	}
 }
 
-// Then has do called once, when the gate opens. It is called at once where the gate is open.
+// Then calls do once when the gate opens, or at once if it is open.
 func (g *Gate) Then(do func()) {
 	g.mu.Lock()
 	open := g.open.Load()

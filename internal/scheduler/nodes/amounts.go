@@ -187,7 +187,7 @@ func (f *Feed) amountsWithout(pod *corev1.Pod) {
 	f.letGoLater(n, n.amounts.inUse.Load)
 }
 
-// NodeSeen takes in that a Node is there, or has changed.
+// NodeSeen records that a Node exists or has changed.
 func (f *Feed) NodeSeen(name string) {
 	if f.coarse.Load() {
 		f.recount(f.Table.Named(name))

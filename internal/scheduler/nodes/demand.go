@@ -11,15 +11,15 @@ import (
 	"github.com/berth-dev/berth/internal/scheduler/later"
 )
 
-// The demand for nodes is noted when new levels are due, but for no more than one part in
-// demandShare of the time; and every demandLate, since nodes and their labels may have changed.
+// The demand for nodes is updated when new levels are due, in at most one part in demandShare of
+// the time. It is also updated every demandLate, because nodes and their labels may have changed.
 const (
 	demandShare = 100
 	demandLate  = 30 * time.Second
 )
 
-// FollowDemand notes how much demand there is for each node, until ctx ends. objectOf returns the
-// Node object of a name; nil for none.
+// FollowDemand updates the demand for each node until ctx ends. objectOf returns the Node object of
+// a name, or nil.
 func (t *Table) FollowDemand(ctx context.Context, objectOf func(name string) *corev1.Node) {
 	d := &t.Demand
 	levels := d.Levels()

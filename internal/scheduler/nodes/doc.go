@@ -1,14 +1,13 @@
-// Package nodes is what a scheduler keeps of its nodes: the table of them, what they answered to
-// the pods before, and the feed that changes both.
+// Package nodes has a scheduler's table of nodes, their remembered answers, and the feed that
+// changes both.
 //
-// The Table has a Node for every name that it has heard of. A Node joins the ledger's account with
-// what the account does not know: whether the last report can be relied on, when its agent was
-// heard, and whose turn it is to write a Binding.
+// The Table has a Node for every known name. A Node combines the ledger's account with what the
+// account does not know: whether the last report is usable, when the agent was last heard, and
+// which pod's Binding is written next.
 //
-// A Query puts one pod to thousands of nodes. Most of them have answered its shape before, so their
-// Answers are remembered in 64 bits each and read without a lock. Reserve and Bind ask the account
-// itself.
+// A Query asks thousands of nodes about one pod. Most of them have answered for its shape before,
+// so their answers are remembered in 64 bits each and read without a lock. Reserve and Bind ask the
+// account itself.
 //
-// The Feed takes in what the API says about pods, reports and heartbeats. It says who is woken by
-// it.
+// The Feed receives pods, reports and heartbeats from the API, and wakes pods.
 package nodes

@@ -17,10 +17,10 @@ const (
 	lostAfter = time.Minute
 )
 
-// Prompt reports whether the watch of pods follows the Bindings closely: each one of the last
-// seconds was shown soon after its decision, and none is overdue. If it does not, a decision cannot
-// promise CPUs. A pod on the node may have been deleted without the scheduler's knowledge, and the
-// kubelet may give the CPUs that it left to the next pod.
+// Prompt reports whether the watch of pods shows Bindings without delay: each of the last seconds
+// was shown soon after its decision, and none is overdue. Otherwise a decision cannot promise CPUs,
+// because a pod on the node may have been deleted without the scheduler's knowledge, and the
+// kubelet may give its CPUs to the next pod.
 func (f *Feed) Prompt() bool {
 	now := f.Table.clock.Now()
 	if last := f.slow.Load(); last != nil && now.Sub(*last) < slowFor {
@@ -46,8 +46,8 @@ func (f *Feed) shown(uid types.UID) (post, bool) {
 	return p, true
 }
 
-// Again says that the Binding of a pod is about to be sent once more. From now on it tells nothing
-// about the watch: who may write the pod can have its Binding refused again and again.
+// Again records that the Binding of a pod is sent once more. It then no longer counts for Prompt,
+// because anyone who can write the pod can make its Binding fail again and again.
 func (f *Feed) Again(uid types.UID) {
 	v, ok := f.posted.Load(uid)
 	if !ok {

@@ -22,7 +22,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// FeedOptions are what a Feed works on and tells.
+// FeedOptions are the parts that a Feed works with.
 type FeedOptions struct {
 	Table   *Table
 	Waiters *wake.Waiters
@@ -42,7 +42,7 @@ type FeedOptions struct {
 	Metrics Metrics
 }
 
-// Metrics counts what a Feed comes upon.
+// Metrics counts events of a Feed.
 type Metrics interface {
 	// PromiseSettled counts a decision that a report has settled.
 	PromiseSettled(PromiseResult)
@@ -52,8 +52,8 @@ type Metrics interface {
 	PlacementIgnored()
 }
 
-// Feed turns what the API tells into changes of the nodes, and wakes pods for which they could make
-// a difference. It is safe for concurrent use.
+// Feed applies news from the API to the nodes, and wakes pods for which this could make a
+// difference. It is safe for concurrent use.
 type Feed struct {
 	FeedOptions
 	// reports is held while a report is taken in or leaves.
@@ -69,7 +69,7 @@ type Feed struct {
 	lowest atomic.Int32
 }
 
-// NewFeed returns a feed that has heard nothing yet.
+// NewFeed returns a feed that has not received anything yet.
 func NewFeed(o FeedOptions) *Feed { return &Feed{FeedOptions: o} }
 
 // post is a pod whose Binding may have been written, its node, and when that was decided; zero if
@@ -80,7 +80,7 @@ type post struct {
 	at   time.Time
 }
 
-// Posted says that the Binding of a pod to the node may be written from now on.
+// Posted records that the Binding of a pod to the node may be written from now on.
 func (f *Feed) Posted(pod *corev1.Pod, n *Node) {
 	f.posted.Store(pod.UID, post{pod, n, f.Table.clock.Now()})
 }
@@ -97,8 +97,8 @@ func (f *Feed) PostedOn(node string) (pods []*corev1.Pod) {
 	return pods
 }
 
-// Took says that a pod has come to its node, or asks for something else there. Pods of Posted have
-// their place already.
+// Took records that a pod has come to its node, or that its request there has changed. Pods of
+// Posted already have their place.
 func (f *Feed) Took(pod *corev1.Pod) {
 	if pod.Spec.NodeName == "" {
 		return
@@ -111,15 +111,15 @@ func (f *Feed) Took(pod *corev1.Pod) {
 	}
 }
 
-// TakenBack says that the Binding of a pod was not written.
+// TakenBack records that the Binding of a pod was not written.
 func (f *Feed) TakenBack(uid types.UID) { f.posted.Delete(uid) }
 
-// LowestPriority is the lowest priority ever seen on a node, or 0. A pod that is not above it has
-// nobody to evict.
+// LowestPriority returns the lowest priority ever seen on a node, or 0. A pod with no higher
+// priority cannot evict any pod.
 func (f *Feed) LowestPriority() int32 { return f.lowest.Load() }
 
-// PodGone takes a deletion in. Where the watch had broken, the feed knows the pod as it was last
-// shown: it may have been bound since.
+// PodGone records a deletion. If the watch was interrupted, pod is the last known version: it may
+// have been bound since.
 func (f *Feed) PodGone(pod *corev1.Pod) {
 	f.podGone(pod)
 	if f.coarse.Load() {
@@ -155,7 +155,7 @@ func (f *Feed) podGone(pod *corev1.Pod) {
 // has decided for it.
 func counts(pod *corev1.Pod) bool { return wire.MightPin(pod) || wire.HasPlacement(pod) }
 
-// PodSeen takes a pod in; initial says that it was there when the watch began.
+// PodSeen records a pod; initial means that it existed when the watch began.
 func (f *Feed) PodSeen(pod *corev1.Pod, initial bool) {
 	if f.coarse.Load() && f.amountsWith(pod) {
 		return
@@ -314,7 +314,7 @@ func refTo(s *nodestate.Source) *corev1.ObjectReference {
 	return &corev1.ObjectReference{APIVersion: s.APIVersion, Kind: s.Kind, Name: s.Name, UID: types.UID(s.UID)}
 }
 
-// PromiseResult is what became of a promise.
+// PromiseResult is the result of a promise.
 type PromiseResult string
 
 const (
@@ -328,7 +328,7 @@ const (
 	PromiseMispredicted PromiseResult = "mispredicted"
 )
 
-// PromiseResults are all of them.
+// PromiseResults has all results.
 var PromiseResults = []PromiseResult{PromiseKept, PromiseContended, PromiseRefused, PromiseMispredicted}
 
 func resultOf(o *ledger.PromiseOutcome) PromiseResult {
@@ -364,7 +364,7 @@ func (f *Feed) ReportGone(name string) {
 	f.forgetOfLost(n)
 }
 
-// NodeGone says that a Node is gone.
+// NodeGone records that a Node is gone.
 func (f *Feed) NodeGone(name string) {
 	if n := f.Table.Known(name); n != nil {
 		f.forgetOfLost(n)

@@ -5,8 +5,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Nearness says how near the devices of a decision for the node lie, and what else the pod has;
-// known is false for a pod without devices, and where the machine is not known.
+// Nearness returns how near the devices of a decision for the node are to each other and to the
+// rest of the pod. known is false for a pod without devices, and if the machine is not known.
 func (n *Node) Nearness(d *placement.Decision) (near placement.Nearness, known bool) {
 	var ids []string
 	for i := range d.Containers {

@@ -19,8 +19,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// What is wrong with most of the nodes that cannot be relied on. The texts are constant, so that
-// equal ones add up in an event.
+// The most frequent reasons why nodes are unusable. The texts are constant, so that an event can
+// count equal ones.
 var (
 	unreported = nodestate.NotReported()
 	silent     = nodestate.FellSilent()
@@ -74,7 +74,7 @@ var began = time.Now()
 // since is the time on our clock.
 func since(now time.Time) time.Duration { return now.Sub(began) }
 
-// Node is what a scheduler keeps of one node. It is safe for concurrent use.
+// Node is a scheduler's record of one node. It is safe for concurrent use.
 type Node struct {
 	hot     hotFields
 	name    string
@@ -125,16 +125,17 @@ func (n *Node) Account() *ledger.Node { return n.account }
 // The error is that of ctx. Leave lets the next one through.
 func (n *Node) Enter(ctx context.Context, number uint64) error { return n.turnstile.enter(ctx, number) }
 
-// Leave ends what Enter began.
+// Leave ends the turn that Enter began.
 func (n *Node) Leave() { n.turnstile.leave() }
 
-// TookSince reports whether a pod that this scheduler had not placed has come there since.
+// TookSince reports whether a pod that this scheduler did not place has come to the node since
+// then.
 func (n *Node) TookSince(then time.Time) bool {
 	took := n.took.Load()
 	return took != 0 && took > int64(since(then))
 }
 
-// Obeys says that Berth decides on the node, by the last report that says so legibly.
+// Obeys reports whether Berth decides on the node, by the last report with a valid authority.
 func (n *Node) Obeys() bool { return n.hot.obeys.Load() }
 
 // Shunned reports whether the Node object that the scheduler's snapshot held last has a taint
@@ -150,10 +151,10 @@ func (n *Node) demand() demand.Level {
 // (ledger.View.UnshownCPUs).
 func (n *Node) Unshown() bool { return n.hot.changes.Unshown() > 0 }
 
-// Koordlet reports whether koordlet carries decisions out on the node, where Berth decides.
+// Koordlet reports whether koordlet carries out Berth's decisions on the node.
 func (n *Node) Koordlet() bool { return n.koordlet.Load() }
 
-// Unmet says why the node cannot keep the rules of a pod that asks for it; "" when it can.
+// Unmet explains why the node cannot fulfil the rules of a pod; "" if it can.
 func (n *Node) Unmet(r *placement.Request) string {
 	n.mu.RLock()
 	defer n.mu.RUnlock()

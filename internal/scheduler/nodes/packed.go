@@ -12,34 +12,35 @@ type AnswerKind uint8
 const (
 	// NoAnswer is that of the zero PackedAnswer: nothing is known.
 	NoAnswer AnswerKind = iota
-	// AtBest marks a node that has not been asked: its rank is no better, if it takes the pod.
+	// AtBest: the node has not been asked. If it admits the pod, its rank is not better than this.
 	AtBest
-	// Takes admits the pod and leaves nothing to wait for.
+	// Takes: the node admits the pod, and there is nothing to wait for.
 	Takes
-	// TakesRoughly admits the pod, but a patient one waits to be certain of the CPUs.
+	// TakesRoughly: the node admits the pod, but a patient pod waits for certain CPUs.
 	TakesRoughly
-	// Waits for the node's next report.
+	// Waits: the answer depends on the node's next report.
 	Waits
-	// Refuses, and evictions may help.
+	// Refuses: the node refuses, and evictions may help.
 	Refuses
-	// RefusesEmpty refuses even when the node is empty.
+	// RefusesEmpty: the node refuses even if it is empty.
 	RefusesEmpty
-	// KeepsOff refuses for what is held for others. Evictions may help.
+	// KeepsOff: the node refuses because of places that are held. Evictions may help.
 	KeepsOff
 )
 
-// PackedAnswer is a node's answer in 64 bits: count of the node's changes 32, kind 4, score 8, and
-// 20 more: reason and detail have 8 each. The score of Waits is its ledger.Wait. An admission, and
-// AtBest, have the rank of the node: its tier in place of reason and detail.
+// PackedAnswer is a node's answer in 64 bits: the count of the node's changes has 32, the kind 4,
+// the score 8, reason and detail 8 each. The score of Waits is its ledger.Wait. An admission and
+// AtBest have the rank of the node, with 20 bits of tier instead of reason and detail.
 type PackedAnswer uint64
 
-// Where kind and score begin.
+// Positions of kind and score.
 const (
 	scoreAt = rank.TierBits
 	kindAt  = scoreAt + 8
 )
 
-// Pack returns the answer that a node gave at that count of its changes. An admission has no rank.
+// Pack returns the packed form of an answer that a node gave at this count of its changes. An
+// admission has no rank.
 func Pack(count uint32, a *ledger.Answer) PackedAnswer {
 	return packed(count, kindOf(a), uint8(a.Wait), uint32(a.Verdict.Reason)<<8|uint32(a.Verdict.Detail))
 }
@@ -57,13 +58,13 @@ func (p PackedAnswer) at(count uint32) PackedAnswer { return p&(1<<32-1) | Packe
 
 func (p PackedAnswer) count() uint32 { return uint32(p >> 32) }
 
-// Kind returns how the node answers.
+// Kind returns the kind of the answer.
 func (p PackedAnswer) Kind() AnswerKind { return AnswerKind(p >> kindAt & 0xf) }
 
-// Wait says why the node Waits.
+// Wait returns why the node Waits.
 func (p PackedAnswer) Wait() ledger.Wait { return ledger.Wait(uint8(p >> scoreAt)) }
 
-// Why says why the node refuses.
+// Why returns why the node refuses.
 func (p PackedAnswer) Why() (placement.Reason, placement.Detail) {
 	return placement.Reason(p >> 8), placement.Detail(p)
 }
@@ -73,7 +74,7 @@ func (p PackedAnswer) rank() rank.Rank {
 	return rank.Rank{Tier: rank.Tier(p) & rank.LastTier, Score: uint8(p >> scoreAt)}
 }
 
-// Admits reports whether the node takes the pod.
+// Admits reports whether the node admits the pod.
 func (p PackedAnswer) Admits() bool { return p.Kind() == Takes || p.Kind() == TakesRoughly }
 
 func kindOf(a *ledger.Answer) AnswerKind {

@@ -8,7 +8,7 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// Query puts one pod to nodes, in one attempt to place it.
+// Query asks nodes about one pod, in one attempt to place it.
 type Query struct {
 	Candidate ledger.Candidate
 
@@ -28,7 +28,7 @@ type Query struct {
 	nominated string
 }
 
-// Profile is what queries of one profile of a scheduler share: admissions are remembered with their
+// Profile is shared by the queries of one scheduler profile: it remembers admissions with their
 // ranks.
 type Profile struct {
 	Table   *Table
@@ -37,8 +37,8 @@ type Profile struct {
 	amid    Answers[batch]
 }
 
-// Begin begins an attempt to place the candidate. nominated is the node that is kept for it; "" for
-// none.
+// Begin starts an attempt to place the candidate. nominated is the node to which the pod is
+// nominated, or "".
 func (p *Profile) Begin(c ledger.Candidate, nominated string) Query {
 	q := Query{Candidate: c, table: p.Table, scoring: &p.Scoring, setting: p.Scoring.Setting(c.Request.AsksDevices()), begun: since(p.Table.clock.Now()), nominated: nominated}
 	if c.Request.Rules.Own() == (placement.Rules{}) {
@@ -47,8 +47,8 @@ func (p *Profile) Begin(c ledger.Candidate, nominated string) Query {
 	return q
 }
 
-// Share lets the query recall what nodes answered to the candidate's batch, and tell it. Loose is
-// the candidate's.
+// Share makes the query use and extend the answers that nodes gave to the candidate's batch. loose
+// is ledger.Candidate.Loose.
 func (q *Query) Share(p *Profile, loose bool) {
 	q.Candidate.Loose = loose
 	if c := &q.Candidate; q.answers != nil {
@@ -56,22 +56,22 @@ func (q *Query) Share(p *Profile, loose bool) {
 	}
 }
 
-// Refused forgets what the node answered before: in Reserve it refuses the pod.
+// Refused forgets the node's earlier answer after Reserve has refused the pod.
 func (q *Query) Refused(n *Node) {
 	if q.amid != nil {
 		q.amid.noteNode(n.Number(), 0)
 	}
 }
 
-// Recall returns what the node answered to the pod's shape, or another in the same state did, if it
-// still holds. It changes nothing.
+// Recall returns the answer of the node, or of another node in the same state, for the pod's shape,
+// if it is still valid. It changes nothing.
 func (q *Query) Recall(n *Node) (PackedAnswer, bool) {
 	p, ok := q.recall(n)
 	return p, ok && p.Kind() != AtBest
 }
 
-// Foresee is Recall, and where that knows nothing it says what the node's rank is AtBest, without
-// asking the node. That is remembered like an answer.
+// Foresee is Recall. If there is no valid answer, it returns AtBest with a bound of the node's
+// rank, without asking the node. The bound is remembered like an answer.
 func (q *Query) Foresee(n *Node) (PackedAnswer, bool) {
 	if p, ok := q.recall(n); ok || q.answers == nil || !n.hot.trusted(q.begun, q.table.staleAfter) {
 		return p, ok
@@ -120,8 +120,8 @@ func (q *Query) holds(n *Node, p PackedAnswer, count uint32) bool {
 	return p.Kind() != NoAnswer && n.hot.changes.Follows(q.Candidate.Created) && n.hot.changes.Count() == count
 }
 
-// Ask asks the node, unless one in the same state has answered, and notes an answer that will hold
-// for others.
+// Ask asks the node, unless another node in the same state has answered, and remembers an answer
+// that other queries can use.
 func (q *Query) Ask(n *Node) PackedAnswer {
 	var stamp ledger.Stamp
 	if q.answers != nil {
@@ -147,9 +147,9 @@ func (q *Query) Ask(n *Node) PackedAnswer {
 	return p
 }
 
-// Confirm reports whether a node takes the pod that has said so, and whether it had only estimated.
-// With ask, a node that had is asked in full; else its estimate is believed. A refusal is
-// remembered.
+// Confirm reports whether a node that has admitted the pod really does, and whether its answer was
+// an estimate. With ask, a node with an estimate is asked for the exact answer; otherwise the
+// estimate is trusted. A refusal is remembered.
 func (q *Query) Confirm(n *Node, ask bool) (takes, estimated bool) {
 	switch {
 	case n.hot.changes.Follows(q.Candidate.Created) || n.name == q.nominated || !q.Estimates(n):
@@ -164,8 +164,8 @@ func (q *Query) Confirm(n *Node, ask bool) (takes, estimated bool) {
 	return s.Answer.OK(), true
 }
 
-// Estimates reports whether the node is asked for the order of Reserve alone. If Reserve then
-// refuses, the pod is to try another node at once.
+// Estimates reports whether the node is asked about the order of Reserve only. If Reserve then
+// refuses, the pod should try another node at once.
 func (q *Query) Estimates(n *Node) bool {
 	return q.table.Large() || q.Candidate.Loose && !rank.IsBusy(n.hot.changes.InFlight())
 }
@@ -188,9 +188,9 @@ func (q *Query) rankBy(n *Node, a *ledger.Answer) rank.Rank {
 	return q.scoring.Rank(&o)
 }
 
-// Rank returns the rank of a node that took the pod; the last one if it has changed its mind. What
-// is in flight is looked at here: nodes with equal states answer for each other, whatever is in
-// flight on them.
+// Rank returns the rank of a node that admitted the pod; the worst one if its answer has changed.
+// It includes the pods in flight, which answers do not: nodes with equal states share answers,
+// whatever is in flight on them.
 func (q *Query) Rank(n *Node) rank.Rank {
 	p, ok := q.Recall(n)
 	if !ok {
@@ -199,7 +199,7 @@ func (q *Query) Rank(n *Node) rank.Rank {
 	return q.RankOf(n, p)
 }
 
-// OrderOf is less for a node of a better rank that has just given the answer.
+// OrderOf returns a smaller number for a node with a better rank that has just given the answer.
 func (q *Query) OrderOf(n *Node, p PackedAnswer) uint32 { return q.scoring.Order(q.RankOf(n, p)) }
 
 // RankOf is Rank of a node that has just given the answer.
@@ -212,9 +212,9 @@ func (q *Query) RankOf(n *Node, p PackedAnswer) rank.Rank {
 	return r
 }
 
-// Better returns one of the nodes which make the pod wait, if it would likely take the pod on fewer
-// NUMA nodes than the chosen one, or strand fewer devices there, and nothing that counts before
-// speaks for the chosen one; nil for none.
+// Better returns one of the waiting nodes, if it would probably admit the pod on fewer NUMA nodes
+// than the chosen one, or strand fewer devices, and if no earlier criterion favours the chosen one.
+// Otherwise it returns nil.
 func (q *Query) Better(chosen *Node, waiting []*Node) *Node {
 	if len(waiting) == 0 {
 		return nil
@@ -239,7 +239,7 @@ func (q *Query) Better(chosen *Node, waiting []*Node) *Node {
 	return nil
 }
 
-// RankOn is Rank on another account of the node: a fork of its own.
+// RankOn is Rank with another account of the node, a fork.
 func (q *Query) RankOn(n *Node, account *ledger.Node) rank.Rank {
 	a := account.View().Ask(ledger.Question{Candidate: &q.Candidate})
 	if !a.OK() {

@@ -14,7 +14,7 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// Table is every node that has been heard of. It is safe for concurrent use.
+// Table has every known node. It is safe for concurrent use.
 type Table struct {
 	clock clock.WithDelayedExecution
 	// staleAfter is how long a node may give no sign of life before nothing relies on it.
@@ -52,8 +52,8 @@ type place struct {
 	count  uint32
 }
 
-// NewTable returns a table without nodes. A node is not relied on when its agent gave no sign of
-// life for longer than staleAfter. The providers hand out resources on every node.
+// NewTable returns a table without nodes. A node is unusable if its agent has been silent for
+// longer than staleAfter. The providers assign resources on every node.
 func NewTable(c clock.WithDelayedExecution, staleAfter time.Duration, providers ...placement.Provider) *Table {
 	t := &Table{clock: c, staleAfter: staleAfter, byName: map[string]*Node{}}
 	t.kinds.Providers = providers
@@ -61,7 +61,7 @@ func NewTable(c clock.WithDelayedExecution, staleAfter time.Duration, providers 
 	return t
 }
 
-// Named returns the named node, making one if there is none.
+// Named returns the named node, and creates it if necessary.
 func (t *Table) Named(name string) *Node {
 	t.mu.RLock()
 	found := t.byName[name]
@@ -78,7 +78,7 @@ func (t *Table) Named(name string) *Node {
 	return found
 }
 
-// Known returns the named node; nil if there is none.
+// Known returns the named node, or nil.
 func (t *Table) Known(name string) *Node {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -113,7 +113,7 @@ func (t *Table) prove(n *Node) {
 	}
 }
 
-// Of returns the node of an object that the scheduler's snapshot holds. It is Named, and faster.
+// Of returns the node of an object in the scheduler's snapshot. It is faster than Named.
 func (t *Table) Of(object *corev1.Node) *Node {
 	if found := t.byObject.find(object); found != nil {
 		return found
@@ -124,8 +124,8 @@ func (t *Table) Of(object *corev1.Node) *Node {
 	return found
 }
 
-// OfEach writes the nodes of the objects to found, which is as long: it is Of of each. Memory is
-// waited for twice for an object, and here the waits for many overlap.
+// OfEach writes Of of each object to found, which must be as long. It is faster than single calls,
+// because waits for memory overlap.
 func (t *Table) OfEach(objects []*corev1.Node, found []*Node) {
 	all := *t.byObject.slots.Load()
 	for i, object := range objects {
@@ -153,7 +153,7 @@ func (t *Table) open(name string) *Node {
 	return made
 }
 
-// All yields every node that was there when it was called.
+// All yields every node that existed at the call.
 func (t *Table) All(yield func(*Node) bool) {
 	t.mu.RLock()
 	all := make([]*Node, 0, len(t.byName))
@@ -168,8 +168,8 @@ func (t *Table) All(yield func(*Node) bool) {
 	}
 }
 
-// Obeying reports whether there is a node on which Berth decides, by what could be read of each
-// node last. Without any, pods for which no kubelet pins anything are nothing to Berth.
+// Obeying reports whether Berth decides on any node, by the last valid report of each. Without such
+// a node, Berth ignores pods for which no kubelet pins anything.
 func (t *Table) Obeying() bool { return t.obeying.Load() > 0 }
 
 // countObeying counts the node if Berth decides there, and no longer if it does not. The caller
@@ -193,15 +193,15 @@ const largeTable = 256
 // Large reports whether the cluster is so large that a Query estimates.
 func (t *Table) Large() bool { return t.Size() >= largeTable }
 
-// Size is how many nodes there are, or have been at one time.
+// Size returns the maximum number of nodes so far.
 func (t *Table) Size() int { return int(t.numbers.Load()) }
 
-// Candidate says what a ledger wants to know about a pod.
+// Candidate returns what a ledger needs to know about a pod.
 func (t *Table) Candidate(pod *corev1.Pod, r *placement.Request) ledger.Candidate {
 	return ledger.Candidate{Request: r, Shape: t.ledger.Shape(r), Created: pod.CreationTimestamp.Unix(), Mortal: wire.Mortal(pod)}
 }
 
-// Unusable says why the node cannot be predicted now; nil when it can.
+// Unusable returns why the node cannot be predicted now; nil if it can.
 func (t *Table) Unusable(n *Node) *nodestate.Unusable {
 	if n.hot.trusted(since(t.clock.Now()), t.staleAfter) {
 		return nil
@@ -214,15 +214,14 @@ func (t *Table) Unusable(n *Node) *nodestate.Unusable {
 	return silent
 }
 
-// Silence is how long the node's agent has given no sign of life; 0 where nobody gives any.
+// Silence returns how long the node's agent has been silent; 0 if the node has no heartbeats.
 func (t *Table) Silence(n *Node) time.Duration {
 	return max(0, since(t.clock.Now())-time.Duration(n.hot.heard.Load()))
 }
 
-// DoubtSilent is for the start: what was there then was heard of at that moment, whenever its agent
-// last lived. Where the newest heartbeat is older than staleAfter it counts from its own time,
-// which is by the agent's clock; an agent that lives, and whose clock is behind, is heard again
-// shortly.
+// DoubtSilent corrects the times of heartbeats after a start, when all of them were received at the
+// same moment. If a node's newest heartbeat is older than staleAfter, its own time counts, by the
+// agent's clock. A living agent whose clock is behind sends another heartbeat soon.
 func (t *Table) DoubtSilent() {
 	now := t.clock.Now()
 	for n := range t.All {

@@ -30,9 +30,8 @@ type Sources struct {
 	config              *rest.Config
 }
 
-// NewSources makes sources of reports and heartbeats, which are in the namespace. They retry by
-// themselves while their kind is not served. Reports that tell amounts alone are watched where
-// their kinds are served.
+// NewSources returns sources of reports, and of heartbeats in the namespace. They retry while their
+// kind is not served. Reports with only amounts are watched if their kinds are served.
 func NewSources(config *rest.Config, client kubernetes.Interface, namespace string) (Sources, error) {
 	reports, err := apiclient.New(config)
 	if err != nil {
@@ -45,8 +44,8 @@ func NewSources(config *rest.Config, client kubernetes.Interface, namespace stri
 	}, nil
 }
 
-// Watch feeds reports and heartbeats until ctx ends. The result says whether all reports that were
-// there have been taken in.
+// Watch feeds reports and heartbeats until ctx ends. The result reports whether all existing
+// reports have been received.
 func (f *Feed) Watch(ctx context.Context, s Sources) cache.InformerSynced {
 	reports, heartbeats := newReflectorStore(f.ReportSeen, f.ReportGone), newReflectorStore(f.HeartbeatSeen, func(string) {})
 	reports.pace(f.Table.clock)
@@ -79,9 +78,9 @@ type reflectorStore[T metav1.Object] struct {
 	aside  map[string]T
 }
 
-// How often changes of one report are taken in: as often as an agent writes by default. What comes
-// faster is put aside, where only the newest is kept, so that the agent of one node cannot hold up
-// the reports of others.
+// How often changes of one report are processed: as often as an agent writes by default. Of faster
+// changes only the newest is kept, so that the agent of one node cannot delay the reports of
+// others.
 const (
 	reportsPerSecond = 10
 	reportsInARow    = 20
@@ -202,7 +201,7 @@ func (s *reflectorStore[T]) Transformer() cache.TransformFunc {
 	}
 }
 
-// Replace implements cache.ReflectorStore. The list has objects, and what Transformer made of them.
+// Replace implements cache.ReflectorStore. The list has objects, or what Transformer made of them.
 func (s *reflectorStore[T]) Replace(list []any, _ string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,24 +1,26 @@
-// Package outcome writes into pods what came of the attempts to place them: the condition
-// PodScheduled, and the node that a pod is nominated to.
+// Package outcome writes the results of scheduling attempts into pods: the condition PodScheduled,
+// and the nominated node.
 //
-// kube-scheduler writes that itself before it tries the next pod. The pod's author decides how long
-// that takes: for a pod of some thousand containers the API server needs more than a second. This
-// package writes beside the scheduling loop, so that no pod waits for the write of another:
+// kube-scheduler itself writes them before it tries the next pod. The author of a pod influences
+// how long that takes: for a pod with some thousand containers the API server needs more than a
+// second. This package writes outside of the scheduling loop, so that no pod waits for the write of
+// another:
 //
-//   - A namespace has one write at a time, and namespaces take turns. There are few writes in all,
-//     so that Bindings, which have the same client, do not queue up behind them.
-//   - A namespace whose write took long rests for as long again: the API server serves others, too.
-//   - A pod has at most one write due: the last attempt's.
-//   - A pod that merely waits, as for a node's report, is told so when it has waited for a while,
-//     with condition and event. In a burst most pods wait, and for a moment: to tell each of them
-//     would cost the API server as much as their Bindings.
-//   - The Writer knows where a pod is nominated to until the watch shows it: a pod that is tried
-//     before would have other pods evicted for it once more.
-//   - A write is for the version of the pod that the watch has shown. The API server refuses it
-//     where the pod has been bound or has changed meanwhile. Only the replica that leads has
-//     attempts, and so outcomes; a process that loses its Lease ends.
+//   - A namespace has one write at a time, and namespaces take turns. There are few writes in
+//     total, so that Bindings, which use the same client, do not wait behind them.
+//   - After a slow write, a namespace pauses for the same time, so that the API server can serve
+//     others.
+//   - A pod has at most one pending write: that of the last attempt.
+//   - A pod that only waits, for example for a report, gets condition and event after it has waited
+//     for a while. In a burst most pods wait for a moment, and writing this for each would cost the
+//     API server as much as their Bindings.
+//   - The Writer remembers a pod's nominated node until the watch shows it. Otherwise another
+//     attempt could evict pods for it again.
+//   - A write is for the version of the pod that the watch has shown. The API server refuses it if
+//     the pod was bound or has changed since. Only the replica that leads has attempts, and
+//     therefore outcomes; a process that loses its Lease ends.
 //
-// kube-scheduler's feature gate SchedulerAsyncAPICalls also writes beside the loop, without a bound
-// on how many writes there are at a time, so that Bindings wait behind them (kubernetes#135900). It
-// is off by default. Where somebody switches it on, kube-scheduler writes.
+// kube-scheduler's feature gate SchedulerAsyncAPICalls also writes outside of the loop, but without
+// a limit of concurrent writes, so that Bindings wait behind them (kubernetes#135900). It is off by
+// default. If it is on, kube-scheduler writes.
 package outcome

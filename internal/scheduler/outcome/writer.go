@@ -43,8 +43,8 @@ type Options struct {
 	Logger klog.Logger
 }
 
-// Writer writes what came of attempts to place pods. Its methods may be called from several
-// goroutines, and wait for nobody.
+// Writer writes the results of attempts to place pods. Its methods are safe for concurrent use and
+// do not block.
 type Writer struct {
 	Options
 
@@ -65,8 +65,8 @@ func NewWriter(o Options) *Writer {
 	return &Writer{Options: o, due: map[types.UID]*outcome{}, held: map[types.UID]*outcome{}, nominated: map[types.UID]string{}, line: turns.Line[types.UID]{Each: 1}}
 }
 
-// Write arranges for what came of an attempt to be written. condition and nominating may be nil. It
-// keeps nothing of the pod but its name.
+// Write queues the result of an attempt. condition and nominating may be nil. It keeps only the
+// name of the pod.
 func (w *Writer) Write(pod *corev1.Pod, condition *corev1.PodCondition, nominating *fwk.NominatingInfo) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -89,7 +89,7 @@ func (w *Writer) nominate(pod *corev1.Pod, node string) {
 	w.nominated[pod.UID] = node
 }
 
-// Shown takes in what the watch shows of a pod.
+// Shown records the version of a pod that the watch shows.
 func (w *Writer) Shown(pod *corev1.Pod) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -98,8 +98,8 @@ func (w *Writer) Shown(pod *corev1.Pod) {
 	}
 }
 
-// Nominated returns the node that the last outcome nominates a pod to, and whether the watch has
-// not shown it since.
+// Nominated returns the node to which the last outcome nominates a pod; unshown reports whether the
+// watch has not shown it yet.
 func (w *Writer) Nominated(uid types.UID) (node string, unshown bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -107,8 +107,8 @@ func (w *Writer) Nominated(uid types.UID) (node string, unshown bool) {
 	return node, unshown
 }
 
-// WriteLater is Write for a pod that merely waits, as for a report. Where it still does after a
-// while, event is called and the condition written; both are those of the last attempt.
+// WriteLater is Write for a pod that only waits, for example for a report. If it still waits after
+// a while, event is called and the condition written; both are those of the last attempt.
 func (w *Writer) WriteLater(pod *corev1.Pod, condition *corev1.PodCondition, event func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -130,7 +130,7 @@ func (w *Writer) speak(uid types.UID) {
 	}
 }
 
-// Forget ends what is remembered of a pod that is gone.
+// Forget drops everything about a pod that is gone.
 func (w *Writer) Forget(uid types.UID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

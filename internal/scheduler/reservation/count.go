@@ -14,7 +14,7 @@ var Phases = []koordinator.ReservationPhase{
 	koordinator.ReservationPending, koordinator.ReservationAvailable, koordinator.ReservationSucceeded, koordinator.ReservationFailed,
 }
 
-// Census counts Reservations, and what they hold that no owner has.
+// Census counts Reservations, and what they hold that no owner uses.
 type Census struct {
 	Phases map[koordinator.ReservationPhase]int
 	Held   map[placement.Authority]Held
@@ -32,7 +32,7 @@ type Held struct {
 	Devices map[corev1.ResourceName]int64
 }
 
-// Count counts them as they are known now.
+// Count returns the current census.
 func (rs *Reservations) Count() Census {
 	out := Census{Phases: map[koordinator.ReservationPhase]int{}, Held: map[placement.Authority]Held{}}
 	if !rs.any.Load() {

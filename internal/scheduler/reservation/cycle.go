@@ -12,7 +12,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// Open says which Reservation the pod in its cycle is sent to: its UID and node; "" for none.
+// Open returns UID and node of the Reservation to which the pod of this cycle is sent; "" for none.
 func (rs *Reservations) Open(pod *corev1.Pod) (uid, node string) {
 	if !rs.any.Load() {
 		return "", ""
@@ -29,8 +29,8 @@ func (rs *Reservations) Open(pod *corev1.Pod) (uid, node string) {
 // server cannot serve must not stop everything else.
 const readLimit = 30 * time.Second
 
-// Between is called before the scheduler takes the next pod: the cycle before has ended, except for
-// what is bound.
+// Between is called before the scheduler takes the next pod. The last cycle has ended, except for
+// its Binding.
 func (rs *Reservations) Between() {
 	if !rs.Lead.Leads() {
 		rs.awaitRead()
@@ -75,7 +75,7 @@ func (rs *Reservations) awaitRead() {
 	}
 }
 
-// Begins is called with the pod that the scheduler has taken. An owner is sent to its place.
+// Begins is called with the next pod of the scheduler. An owner is sent to its place.
 func (rs *Reservations) Begins(pod *corev1.Pod) {
 	affinity, err := wire.ReadReservationAffinity(pod)
 	if err != nil || !rs.any.Load() && affinity == nil || wire.OfReservation(pod) || !rs.Ours(pod.Spec.SchedulerName) || pod.Spec.SchedulingGroup != nil || wire.InGang(pod) {
@@ -110,7 +110,7 @@ func (rs *Reservations) Begins(pod *corev1.Pod) {
 	}
 }
 
-// Took says that the pod in its cycle has its place.
+// Took records that the pod of this cycle has its place.
 func (rs *Reservations) Took(pod *corev1.Pod) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -119,8 +119,8 @@ func (rs *Reservations) Took(pod *corev1.Pod) {
 	}
 }
 
-// GaveBack says that a pod does not get the place that it took: others may. The account has
-// forgotten it.
+// GaveBack records that a pod does not use the place that it took, so that others may. The account
+// has already forgotten it.
 func (rs *Reservations) GaveBack(pod *corev1.Pod, uid string) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -133,8 +133,8 @@ func (rs *Reservations) GaveBack(pod *corev1.Pod, uid string) {
 	rs.wake(it)
 }
 
-// InVain notes that the node refused a pod the place of a Reservation, and why: the pod's next
-// attempt is without that Reservation.
+// InVain records that the node refused a pod the place of a Reservation, and why. The pod's next
+// attempt does not use that Reservation.
 func (rs *Reservations) InVain(pod *corev1.Pod, uid, why string) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -152,8 +152,8 @@ func (rs *Reservations) InVain(pod *corev1.Pod, uid, why string) {
 	}
 }
 
-// WhyInVain names the last Reservation that the pod was tried with in vain, and says why its node
-// refused. It returns "" where there is none, as after an attempt without.
+// WhyInVain names the last Reservation whose node refused the pod, and the reason. It returns "" if
+// there is none, or after an attempt without a Reservation.
 func (rs *Reservations) WhyInVain(pod *corev1.Pod) string {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -163,7 +163,8 @@ func (rs *Reservations) WhyInVain(pod *corev1.Pod) string {
 	return ""
 }
 
-// Allocated is what the Binding of an owner is to say; "" for a Reservation that is gone.
+// Allocated returns the annotation value for the Binding of an owner; "" for a Reservation that is
+// gone.
 func (rs *Reservations) Allocated(uid string) string {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -181,8 +182,8 @@ func (rs *Reservations) Wants(uid types.UID) bool {
 	return it != nil && it.queued != nil
 }
 
-// Raise has a pod that stands for a Reservation, and for which a node was found, be assumed there
-// as one that nobody evicts.
+// Raise replaces a pod that stands for a Reservation, after a node was found, by the one that the
+// scheduler's cache must have, which is not evicted (wire.Held).
 func Raise(info *framework.QueuedPodInfo) {
 	if !wire.OfReservation(info.Pod) {
 		return
@@ -192,8 +193,8 @@ func Raise(info *framework.QueuedPodInfo) {
 	}
 }
 
-// Failed takes the place of the scheduler's own handling of a failure for pods that stand for
-// Reservations: it knows of none that is not in the API. It says whether the pod is one.
+// Failed replaces the scheduler's own handling of a failure for pods that stand for Reservations,
+// because these pods are not in the API. It reports whether the pod is one.
 func (rs *Reservations) Failed(info *framework.QueuedPodInfo, status *fwk.Status) bool {
 	if !wire.OfReservation(info.Pod) {
 		return false

@@ -35,7 +35,7 @@ type Queue interface {
 	SchedulingCycle() int64
 }
 
-// Options are what Reservations work on and tell.
+// Options are the parts that Reservations work with.
 type Options struct {
 	Clock  clock.WithDelayedExecution
 	Logger klog.Logger

@@ -11,7 +11,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// Synced says that all pods that were there at the start have been seen.
+// Synced records that all pods that existed at the start have been seen.
 func (rs *Reservations) Synced() {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -23,7 +23,7 @@ func saysOwner(pod *corev1.Pod) bool {
 	return pod.Annotations[wire.BoundForAnnotation] != "" || wire.ReadAllocated(pod) != ""
 }
 
-// PodSeen takes a pod in.
+// PodSeen adds or updates a pod.
 func (rs *Reservations) PodSeen(pod *corev1.Pod) {
 	if !rs.any.Load() && !saysOwner(pod) {
 		return
@@ -44,7 +44,7 @@ func (rs *Reservations) PodSeen(pod *corev1.Pod) {
 	}
 }
 
-// PodGone says that a pod is gone, or has ended.
+// PodGone records that a pod is gone or has ended.
 func (rs *Reservations) PodGone(pod *corev1.Pod) {
 	if !rs.any.Load() && !saysOwner(pod) {
 		return
@@ -66,8 +66,8 @@ func (rs *Reservations) forget(pod *corev1.Pod) {
 // sweepEvery is how often what is remembered of pods is compared with the pods that exist.
 const sweepEvery = time.Minute
 
-// Until ctx ends, Sweep forgets pods that are gone. uid returns the UID of the pod of that name; ""
-// where there is none.
+// Sweep forgets pods that are gone, until ctx ends. uid returns the UID of the pod with this name,
+// or "".
 func (rs *Reservations) Sweep(ctx context.Context, uid func(namespace, name string) types.UID) {
 	for later.Wait(ctx, rs.Clock, sweepEvery) {
 		rs.sweep(uid)

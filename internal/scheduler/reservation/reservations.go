@@ -16,7 +16,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// Reservations are all that are for this scheduler. They are safe for concurrent use.
+// Reservations has all Reservations for this scheduler. It is safe for concurrent use.
 type Reservations struct {
 	host
 	// any: there is, or was, one. Without any nothing here costs anything.
@@ -45,7 +45,7 @@ type Reservations struct {
 	missed bool
 }
 
-// New returns Reservations without any.
+// New returns an empty Reservations.
 func New(o Options) *Reservations {
 	if o.Lead == nil {
 		o.Lead = new(lead.Gate)
@@ -74,7 +74,7 @@ func (rs *Reservations) begin() {
 	}
 }
 
-// Attach gives them the scheduler's cache and queue, without which nothing is planned or held.
+// Attach sets the scheduler's cache and queue, without which nothing is planned or held.
 func (rs *Reservations) Attach(c Cache, q Queue) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -84,7 +84,7 @@ func (rs *Reservations) Attach(c Cache, q Queue) {
 	}
 }
 
-// ObjectSeen takes an object in.
+// ObjectSeen adds or updates an object.
 func (rs *Reservations) ObjectSeen(o *koordinator.Reservation) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -169,7 +169,7 @@ func (rs *Reservations) expire(uid types.UID) {
 	rs.dirty.Add(uid)
 }
 
-// ObjectGone says that an object is gone.
+// ObjectGone records that an object is gone.
 func (rs *Reservations) ObjectGone(uid types.UID) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -190,7 +190,7 @@ func (rs *Reservations) drop(it *item) {
 // deleted and registered again in a moment, with the same machine.
 const nodeGrace = time.Minute
 
-// NodeGone says that a node is not there any more.
+// NodeGone records that a node no longer exists.
 func (rs *Reservations) NodeGone(name string) { rs.placedOn(name, rs.lose) }
 
 // placedOn calls do, which holds the lock, with the Reservations that have their place on a node.
@@ -233,7 +233,8 @@ func (rs *Reservations) lost(uid types.UID) {
 	rs.dirty.Add(uid)
 }
 
-// NodeBack says that a node is there. What was held on it before is held if its next report allows.
+// NodeBack records that a node exists. Places that were held on it are held again if its next
+// report allows it.
 func (rs *Reservations) NodeBack(name string) {
 	rs.placedOn(name, func(it *item) {
 		if !it.lostAt.IsZero() {
@@ -296,8 +297,8 @@ func (rs *Reservations) unbelieved() {
 	}
 }
 
-// Stir says that something has changed on some node: what was believed may be asked, and places
-// that owners could not have may have come back.
+// Stir records that some node has changed, so that stored places can be checked and refused owners
+// tried again.
 func (rs *Reservations) Stir() {
 	if !rs.any.Load() {
 		return

@@ -18,15 +18,15 @@ import (
 	"github.com/berth-dev/berth/internal/scheduler/later"
 )
 
-// discoverEvery is how often the kind is looked for while it is not served, retryEvery while the
-// API server cannot say, and forbiddenEvery while it is served and may not be read.
+// discoverEvery is the interval of discovery while the kind is not served, retryEvery while the API
+// server gives no answer, and forbiddenEvery while the kind is served but may not be read.
 const (
 	discoverEvery  = time.Minute
 	retryEvery     = time.Second
 	forbiddenEvery = 10 * time.Second
 )
 
-// Watch hears of the objects until ctx ends. Where the kind is not served nothing is watched.
+// Watch watches the objects until ctx ends, if the kind is served.
 func (rs *Reservations) Watch(ctx context.Context, config *rest.Config) error {
 	client, err := apiclient.Koordinator(config)
 	if err != nil {

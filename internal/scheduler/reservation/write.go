@@ -19,9 +19,9 @@ import (
 // errElsewhere says that a Reservation needs no place any more: it has one, or is over.
 var errElsewhere = errors.New("the Reservation should not be placed any more")
 
-// Place holds a place for the Reservation that the pod stands for, and writes it into the object.
-// The account has the pod reserved. decision is nil where a kubelet decides. On an error nothing is
-// held; if the write arrived after all, the object says so.
+// Place holds a place for the Reservation of the pod, and writes it into the object. The account
+// must have the pod reserved. decision is nil if a kubelet decides. On an error nothing is held; if
+// the write arrived anyway, the object shows it.
 func (rs *Reservations) Place(ctx context.Context, uid types.UID, node string, decision *placement.Decision, annotations map[string]any) error {
 	rs.writes.Lock()
 	defer rs.writes.Unlock()

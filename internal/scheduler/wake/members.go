@@ -7,7 +7,8 @@ import (
 	"github.com/berth-dev/berth/internal/ledger"
 )
 
-// Node is what waking asks of a node; *ledger.Node is one. Nodes are told apart by identity.
+// Node has the questions of this package to a node; *ledger.Node implements it. Nodes are compared
+// by identity.
 type Node interface {
 	// Shift answers for the pod, and says what the answer was before the last change.
 	Shift(c *ledger.Candidate) (before, now ledger.Answer)
@@ -15,7 +16,7 @@ type Node interface {
 	View() ledger.View
 }
 
-// Pod names a pod that wants a node.
+// Pod identifies a pod that needs a node.
 type Pod struct {
 	UID, Namespace, Name string
 	// Priority decides who is woken first where not all are.

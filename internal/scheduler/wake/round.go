@@ -12,13 +12,13 @@ import (
 const (
 	// maxRoom bounds how many pods of one shape are woken at a time for the room on one node.
 	maxRoom = 8
-	// RoundPause lies between two rounds: then it shows whether the pods that were woken have left
+	// RoundPause is the time between two rounds. After it, it is known if the woken pods have left
 	// room for others.
 	RoundPause = 200 * time.Millisecond
 )
 
-// What a change of a node may cost, however many classes of pods want a node, and whatever a node
-// that reports on purpose makes of a question.
+// Limits for the cost of a change, whatever number of classes wait, and however expensive a
+// malicious report makes a question.
 const (
 	// maxAsked bounds the classes that a change is put to at once. For each shape that the node
 	// takes now, its room is counted as well: maxRoom questions more.

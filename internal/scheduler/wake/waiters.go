@@ -8,7 +8,7 @@ import (
 	"github.com/berth-dev/berth/internal/ledger"
 )
 
-// Edge is what Waiters need of the world around them.
+// Edge is the environment of Waiters: clock and scheduling queue.
 type Edge interface {
 	Now() time.Time
 	// After calls do when d has passed, holding no lock.
@@ -17,17 +17,16 @@ type Edge interface {
 	Activate(pods []Pod)
 }
 
-// ReportLimit is how long in a row a pod may find nodes that merely wait for a report. After that
-// it may preempt: on a large cluster some node may always be waiting, if not the same.
+// ReportLimit is how long a pod may find nodes that only wait for a report. After that it may
+// preempt, because in a large cluster some node may always be waiting.
 const ReportLimit = 30 * time.Second
 
 // maxBlamed bounds how many nodes are remembered for one pod. A pod that blames more blames any.
 const maxBlamed = 128
 
-// Waiters are the pods that want a node and have none. They are held by class, so that a change of
-// a node costs one question per class and not per pod. A pod is in from the begin of its attempt
-// until it has a node: a change in the middle of the attempt reaches it too. Waiters are safe for
-// concurrent use.
+// Waiters are the pods without a node. They are grouped by class, so that a change of a node costs
+// one question per class, not per pod. A pod is included from the start of its attempt until it has
+// a node, so that a change during the attempt also reaches it. Waiters are safe for concurrent use.
 type Waiters struct {
 	edge Edge
 
@@ -54,7 +53,7 @@ func New(edge Edge) *Waiters {
 	}
 }
 
-// Add notes that an attempt to place a pod begins, and returns when the pod began to want a node.
+// Add records the start of an attempt to place a pod, and returns since when the pod needs a node.
 func (w *Waiters) Add(pod Pod, c *ledger.Candidate) time.Time {
 	now := w.edge.Now()
 	latest := *c
@@ -105,9 +104,9 @@ func (w *Waiters) forget(m *members) {
 	}
 }
 
-// Blame notes that an attempt has failed, and which nodes kept the pod off: the ones that wait for
-// a report, and the ones that refuse. Changes of other nodes do not concern the pod. It returns the
-// time from which every attempt has found some node that waits.
+// Blame records that an attempt has failed because of these nodes: some wait for a report, and some
+// refuse. Changes of other nodes do not wake the pod. It returns since when every attempt has found
+// some waiting node.
 func (w *Waiters) Blame(uid string, waiting, refusing []Node) time.Time {
 	now := w.edge.Now()
 	w.mu.Lock()
@@ -140,8 +139,8 @@ func (w *Waiters) Blame(uid string, waiting, refusing []Node) time.Time {
 	return since
 }
 
-// Tempted notes that a pod could leave a node that takes it for a better one that waits, and
-// returns when that began: now, for a pod that no longer wants a node.
+// Tempted records that a pod could skip a node that admits it for a better one that waits, and
+// returns since when this is so: now, for a pod that no longer needs a node.
 func (w *Waiters) Tempted(uid string) time.Time {
 	now := w.edge.Now()
 	w.mu.Lock()
@@ -156,8 +155,8 @@ func (w *Waiters) Tempted(uid string) time.Time {
 	return p.temptedFrom
 }
 
-// BlameToo notes that a node which refuses the pod merely waits when it is asked what evictions
-// would do. It wakes the pod once it has made up its mind.
+// BlameToo records that a refusing node must report before it can answer what evictions would
+// change. The node wakes the pod when it has an answer.
 func (w *Waiters) BlameToo(uid string, n Node) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -166,7 +165,7 @@ func (w *Waiters) BlameToo(uid string, n Node) {
 	}
 }
 
-// Tried notes that an attempt has ended, and that any node may help the pod.
+// Tried records that an attempt has ended, and that any node may help the pod.
 func (w *Waiters) Tried(uid string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -175,7 +174,7 @@ func (w *Waiters) Tried(uid string) {
 	}
 }
 
-// Done forgets a pod that has a node, or is gone.
+// Done forgets a pod that has a node or is gone.
 func (w *Waiters) Done(uid string) {
 	if !w.has(uid) {
 		return
@@ -222,7 +221,7 @@ func (w *Waiters) remove(uid string) {
 	}
 }
 
-// Len returns how many pods want a node.
+// Len returns the number of waiting pods.
 func (w *Waiters) Len() int {
 	w.mu.RLock()
 	defer w.mu.RUnlock()

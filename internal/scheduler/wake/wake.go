@@ -8,15 +8,15 @@ import (
 	"github.com/berth-dev/berth/internal/ledger"
 )
 
-// NodeChanged wakes the pods for which a change of the node could make a difference. The node takes
-// them now and did not before, it is certain now of what they would get, or it refuses them now and
-// had merely waited, so that preemption is worth a thought.
+// NodeChanged wakes the pods for which a change of the node could make a difference: the node now
+// admits them, is now certain of their CPUs, or now refuses them after it had only waited, so that
+// preemption may help.
 func (w *Waiters) NodeChanged(n Node) { w.wake(&change{node: n, changed: true}) }
 
-// NodeReturned is for a node that can be relied on again, is another machine than it was, or is no
-// longer kept for somebody. It wakes pods that the node takes, whatever it answered before and
-// whomever they blame, and all that it refuses though evictions would help. Where the node waits
-// for a report, so do the pods from now on.
+// NodeReturned is for a node that is usable again, has become another machine, or is no longer
+// reserved for a pod. It wakes pods that the node admits, whatever it answered before and whichever
+// nodes they wait for, and all pods that it refuses although evictions would help. If the node
+// waits for a report, the pods now wait for it.
 func (w *Waiters) NodeReturned(n Node) { w.wake(&change{node: n, returned: true}) }
 
 // WakeAll wakes every pod.
@@ -30,7 +30,7 @@ func (w *Waiters) WakeAll() {
 	w.activate(pods)
 }
 
-// WakeOne wakes a pod if it still wants a node.
+// WakeOne wakes a pod if it still needs a node.
 func (w *Waiters) WakeOne(uid string) {
 	w.mu.RLock()
 	p := w.find(uid)
@@ -40,7 +40,7 @@ func (w *Waiters) WakeOne(uid string) {
 	}
 }
 
-// WakeOneAfter wakes a pod when d has passed, if it still wants a node then.
+// WakeOneAfter wakes a pod after d, if it still needs a node then.
 func (w *Waiters) WakeOneAfter(d time.Duration, uid string) {
 	w.edge.After(d, func() { w.WakeOne(uid) })
 }
