@@ -1,5 +1,5 @@
-// Package deploy holds the manifests that an installation applies, so that the demo and the tests
-// install the very files that users do.
+// Package deploy has the manifests of an installation, so that the demo and the tests install the
+// same files as users.
 package deploy
 
 import (
@@ -27,8 +27,8 @@ func Folder(name string) fs.FS {
 	return f
 }
 
-// JobManifests returns what that controller needs besides Manifests, in an order in which it can be
-// applied.
+// JobManifests returns what berth-controller needs in addition to Manifests, in an order in which
+// it can be applied.
 func JobManifests() [][]byte {
 	return read(append(slices.Clone(optional), "jobs/rbac.yaml", "jobs/policies.yaml", "jobs/controller-writes-for-jobs.yaml", "jobs/annotated-pods.yaml",
 		"jobs/unserved-kinds.yaml"))

@@ -1,5 +1,5 @@
-// Package examples holds manifests that people look for first: pods, workloads and what stands
-// beside them, one file each. Its tests read every file as the API server does and place its pods.
+// Package examples has manifests to start with: pods, workloads and related objects, one file each.
+// Its tests read every file as the API server does and place its pods.
 package examples
 
 import (

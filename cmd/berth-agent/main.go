@@ -1,5 +1,5 @@
-// Command berth-agent mirrors one node into the API: its machine, how the kubelet hands it out and
-// what is handed out now. It runs on every node, as a DaemonSet.
+// Command berth-agent mirrors one node into the API: its machine, how the kubelet assigns it, and
+// what is assigned now. It runs on every node, as a DaemonSet.
 package main
 
 import (

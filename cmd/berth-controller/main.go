@@ -1,4 +1,4 @@
-// Command berth-controller runs Jobs of batch.volcano.sh: it makes their pods and PodGroups and
+// Command berth-controller runs Jobs of batch.volcano.sh: it creates their pods and PodGroups and
 // applies their lifecycle policies.
 package main
 

@@ -1,6 +1,5 @@
 // Command berth-demo runs a cluster that is real except for its machines, and compares schedulers
-// on it. It is one program in many roles: it starts itself again for every node and for the
-// schedulers.
+// on it. It starts itself again, in other roles, for every node and for the schedulers.
 package main
 
 import (

@@ -1,5 +1,5 @@
 // Command berth-scheduler is a complete kube-scheduler with the Berth plugin in it. Flags and
-// configuration file are those of kube-scheduler; the plugin is switched on in a profile.
+// configuration file are those of kube-scheduler; a profile enables the plugin.
 package main
 
 import (

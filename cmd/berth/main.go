@@ -1,4 +1,4 @@
-// Command berth looks at machines and asks where pods fit; it is also installed as kubectl-berth.
+// Command berth shows machines and explains where pods fit. It is also installed as kubectl-berth.
 package main
 
 import (

@@ -1,6 +1,5 @@
-// Package licences is an example of a provider: software licences that count by socket. A container
-// that runs on a socket may use those of that socket, and no others. docs/extending.md walks
-// through it.
+// Package licences is an example of a provider: software licences that are bound to sockets. A
+// container on a socket can use only the licences of that socket. docs/extending.md explains it.
 package licences
 
 import (
@@ -10,7 +9,7 @@ import (
 	"github.com/berth-dev/berth/placement/hint"
 )
 
-// PerSocket hands out licences. A container gets all that it asks for on one socket.
+// PerSocket assigns licences. A container gets all of its licences on one socket.
 type PerSocket struct {
 	// Name is the extended resource that containers ask for.
 	Name string
@@ -67,8 +66,8 @@ func (s *sockets) Hints(out hint.Set, free []uint64, n uint64) {
 	}
 }
 
-// Allocate implements placement.Supply: the socket with the fewest licences left that has enough,
-// so that others stay whole.
+// Allocate implements placement.Supply: it uses the socket with the fewest licences left that has
+// enough, so that others stay free.
 func (s *sockets) Allocate(take, free []uint64, n uint64, nodes hint.Mask) bool {
 	at := s.tightest(free, n, nodes)
 	if at < 0 {

@@ -1,7 +1,6 @@
 // Package amounts counts a node's resources and ports as the last step of a kubelet's admission
 // does: NodeResourcesFit and NodePorts in pkg/kubelet/lifecycle/predicate.go, which run after the
-// resource managers have had their say. It knows nothing of NUMA nodes, and nothing of Kubernetes'
-// types.
+// resource managers. It knows neither NUMA nodes nor Kubernetes' types.
 package amounts
 
 import (
@@ -25,19 +24,19 @@ const (
 	Pods             = "pods"
 )
 
-// List is an amount by resource name: CPU in thousandths, memory, huge pages and storage in bytes,
-// everything else as a number. What is not in it is 0.
+// List has amounts by resource name: CPU in thousandths; memory, huge pages and storage in bytes;
+// everything else as a number. Missing resources are 0.
 type List map[string]int64
 
-// IsExtended reports whether a device plugin, or an administrator, could bring the resource. Names
-// of the domain kubernetes.io are Kubernetes' own. Names that begin with "requests." are a quota's
+// IsExtended reports whether a device plugin or an administrator could add the resource. Names of
+// the domain kubernetes.io are Kubernetes' own. Names that begin with "requests." are a quota's
 // (pkg/apis/core/v1/helper, IsExtendedResourceName, which also wants the name to be valid).
 func IsExtended(resource string) bool {
 	return strings.Contains(resource, "/") && !strings.Contains(resource, "kubernetes.io/") && !strings.HasPrefix(resource, "requests.")
 }
 
-// Size says roughly how much of a node the amounts take, in thousandths of a CPU: 4 GiB count as a
-// CPU, and so does a device. Larger members of a gang are placed first.
+// Size returns roughly how much of a node the amounts take, in thousandths of a CPU: 4 GiB count as
+// a CPU, and so does a device. Larger members of a gang are placed first.
 func (l List) Size() (size int64) {
 	for resource, amount := range l {
 		switch {
@@ -52,8 +51,8 @@ func (l List) Size() (size int64) {
 	return size
 }
 
-// Capacity is what a kubelet counts of its machine (cadvisor.CapacityFromMachineInfo): CPU, memory
-// and huge pages.
+// Capacity returns what a kubelet counts of its machine (cadvisor.CapacityFromMachineInfo): CPU,
+// memory and huge pages.
 func Capacity(view *placement.KubeletView) List {
 	out := List{CPU: int64(view.NumCores) * 1000, Memory: 0}
 	for i := range view.Nodes {
@@ -67,7 +66,7 @@ func Capacity(view *placement.KubeletView) List {
 	return out
 }
 
-// Node is what a node has and what its pods ask for.
+// Node has a node's allocatable amounts and its pods' requests.
 type Node struct {
 	// allocatable is the capacity less what is kept for the system (Node.status.allocatable).
 	allocatable List
@@ -81,30 +80,30 @@ type Node struct {
 	ports []Port
 }
 
-// NewNode returns a node without pods. What is untold is not looked at; of anything else that
-// allocatable lacks the node has nothing.
+// NewNode returns a node without pods. Resources in untold are not checked; of every other resource
+// that allocatable lacks the node has nothing.
 func NewNode(allocatable List, untold ...string) *Node {
 	return &Node{allocatable: maps.Clone(allocatable), untold: untold, used: List{}}
 }
 
-// Unknown returns a node without pods whose amounts nobody said: only its ports are looked at.
+// Unknown returns a node without pods whose amounts are not known: only its ports are checked.
 func Unknown() *Node { return &Node{blind: true, used: List{}} }
 
-// Clone returns a node that can be changed without changing n.
+// Clone returns an independent copy.
 func (n *Node) Clone() *Node {
 	out := *n
 	out.used, out.ports = maps.Clone(n.used), slices.Clone(n.ports)
 	return &out
 }
 
-// Allocatable returns how much of a resource pods can have on an empty node; told is false where
-// nobody knows.
+// Allocatable returns how much of a resource pods can have on an empty node; told is false if it is
+// not known.
 func (n *Node) Allocatable(resource string) (amount int64, told bool) {
 	return n.allocatable[resource], !n.blind && !slices.Contains(n.untold, resource)
 }
 
-// Free returns what is left of a resource, pods included: less than 0 where pods ask for more than
-// there is, and 0 where nobody knows.
+// Free returns what is left of a resource, including the resource pods: negative if pods ask for
+// more than there is, and 0 if it is not known.
 func (n *Node) Free(resource string) int64 {
 	all, told := n.Allocatable(resource)
 	switch {
@@ -116,8 +115,8 @@ func (n *Node) Free(resource string) int64 {
 	return all - n.used[resource]
 }
 
-// Has reports whether so much is free in all, for one pod or for many together. A resource that the
-// node does not offer is not free.
+// Has reports whether the amounts are free in total, for one pod or for many together. A resource
+// that the node does not offer is not free.
 func (n *Node) Has(ask List) bool {
 	for resource, amount := range ask {
 		if n.Free(resource) < amount {
@@ -127,14 +126,14 @@ func (n *Node) Has(ask List) bool {
 	return true
 }
 
-// Add counts a pod that asks for so much, and for these ports.
+// Add counts a pod with these requests and ports.
 func (n *Node) Add(ask List, ports ...Port) {
 	n.pods++
 	n.Hold(ask)
 	n.ports = append(n.ports, ports...)
 }
 
-// Remove takes a pod away that was added.
+// Remove removes a pod that was added.
 func (n *Node) Remove(ask List, ports ...Port) {
 	n.AddTimes(ask, -1)
 	for _, p := range ports {
@@ -144,7 +143,7 @@ func (n *Node) Remove(ask List, ports ...Port) {
 	}
 }
 
-// AddTimes counts so many pods that each ask for so much.
+// AddTimes counts copies pods that each ask for this.
 func (n *Node) AddTimes(ask List, copies int) {
 	n.pods += int64(copies)
 	for resource, amount := range ask {
@@ -152,7 +151,7 @@ func (n *Node) AddTimes(ask List, copies int) {
 	}
 }
 
-// Hold counts amounts that are taken, by pods that nothing else is known about.
+// Hold counts amounts of pods about which nothing else is known.
 func (n *Node) Hold(amounts List) {
 	for resource, amount := range amounts {
 		n.used[resource] = Sum(n.used[resource], amount)
@@ -166,7 +165,7 @@ func (l List) Add(more List) {
 	}
 }
 
-// Take takes amounts away from what is there. What there is too little of is not there any more.
+// Take subtracts amounts, down to 0.
 func (l List) Take(less List) {
 	for resource, amount := range less {
 		if has, there := l[resource]; there && has > amount {
@@ -177,7 +176,7 @@ func (l List) Take(less List) {
 	}
 }
 
-// Sum adds two amounts. It stops at the largest number: a pod may ask for as much as it likes.
+// Sum adds two amounts and stops at the largest number, because pods may ask for any amount.
 func Sum(a, b int64) int64 {
 	if sum := a + b; sum >= a || b < 0 {
 		return sum
@@ -185,7 +184,7 @@ func Sum(a, b int64) int64 {
 	return math.MaxInt64
 }
 
-// Shortage is a resource that a node has too little of: the kubelet's InsufficientResourceError.
+// Shortage is a resource of which a node has too little: the kubelet's InsufficientResourceError.
 type Shortage struct {
 	Resource string `json:"resource"`
 	// Requested, Used and Capacity are in the units of List. Capacity is what the kubelet calls so:
@@ -195,17 +194,16 @@ type Shortage struct {
 	Capacity  int64 `json:"capacity"`
 }
 
-// Reason is the kubelet's pod.status.reason: OutOfcpu, OutOfmemory, OutOfpods, OutOf and the
-// resource's name.
+// Reason returns the kubelet's pod.status.reason: OutOf and the resource's name, as in OutOfcpu.
 func (s *Shortage) Reason() string { return "OutOf" + s.Resource }
 
-// Message is the kubelet's pod.status.message.
+// Message returns the kubelet's pod.status.message.
 func (s *Shortage) Message() string {
 	return fmt.Sprintf("Node didn't have enough resource: %s, requested: %d, used: %d, capacity: %d",
 		s.Resource, s.Requested, s.Used, s.Capacity)
 }
 
-// Text says the same to people, CPUs as numbers and bytes with a unit.
+// Text returns the same for people: CPUs as numbers and bytes with a unit.
 func (s *Shortage) Text() string {
 	free, meant := max(0, s.Capacity-s.Used), ""
 	if s.Capacity == 0 {
@@ -216,8 +214,8 @@ func (s *Shortage) Text() string {
 	return fmt.Sprintf("the node has %s free %s of %s in all, %s asked%s", has, Name(s.Resource, free), all, wants, meant)
 }
 
-// Texts are two amounts of a resource as Text has them; to the last byte if they differ and would
-// look the same.
+// Texts formats two amounts of a resource like Text, to the last byte if they differ and would look
+// equal.
 func Texts(resource string, a, b int64) (string, string) {
 	x, y := Text(resource, a), Text(resource, b)
 	if x == y && a != b {
@@ -226,7 +224,7 @@ func Texts(resource string, a, b int64) (string, string) {
 	return x, y
 }
 
-// Name is what people call the resource of an amount that stands before it: "31.5 CPUs".
+// Name returns the noun that follows an amount of the resource: "31.5 CPUs".
 func Name(resource string, amount int64) string {
 	switch {
 	case resource == CPU && amount == 1000:
@@ -237,7 +235,7 @@ func Name(resource string, amount int64) string {
 	return resource
 }
 
-// Text writes an amount as people do: CPUs and devices as numbers, bytes with a unit.
+// Text formats an amount for people: CPUs and devices as numbers, bytes with a unit.
 func Text(resource string, amount int64) string {
 	switch {
 	case resource == CPU:
@@ -248,13 +246,13 @@ func Text(resource string, amount int64) string {
 	return fmt.Sprint(amount)
 }
 
-// Unresolvable says that the pod does not fit an empty node either.
+// Unresolvable reports whether the pod does not fit an empty node either.
 func (s *Shortage) Unresolvable() bool { return s.Requested > s.Capacity }
 
-// Short returns the first resource that the node has too little of for one more pod, or nil. The
-// order is the kubelet's: pods, CPU, memory, storage, then the others, which it goes through at
-// random and Short by name. An extended resource that the node does not offer is passed over, as
-// the kubelet does.
+// Short returns the first resource of which the node has too little for one more pod, or nil. The
+// order is the kubelet's: pods, CPU, memory, storage, then the others, which the kubelet checks in
+// random order and Short by name. Like the kubelet, it ignores an extended resource that the node
+// does not offer.
 func (n *Node) Short(ask List) *Shortage {
 	if most, told := n.Allocatable(Pods); told && n.pods+1 > most {
 		return &Shortage{Resource: Pods, Requested: 1, Used: n.pods, Capacity: most}
@@ -284,7 +282,7 @@ func order(ask List) []string {
 	return append(first, rest...)
 }
 
-// Copies returns how many pods that ask for so much the node still takes, at most limit.
+// Copies returns how many pods with these requests the node still admits, at most limit.
 func (n *Node) Copies(ask List, limit int) int {
 	copies := int64(limit)
 	if most, told := n.Allocatable(Pods); told {

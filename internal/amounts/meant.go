@@ -14,9 +14,9 @@ var wellKnown = []string{
 	"rdma/hca", "rdma/hca_shared_devices_a", "nvidia.com/hostdev", "intel.com/intel_sriov_netdevice", "intel.com/intel_sriov_dpdk", "openshift.io/sriov",
 }
 
-// Meant is the end of a sentence about a resource that a node does not have: ` (did you mean
-// "nvidia.com/gpu"?)` if it is nearly one that the node offers, or a well-known one. Either the
-// domain or the name must be the same.
+// Meant returns the end of a sentence about a resource that a node does not have: ` (did you mean
+// "nvidia.com/gpu"?)` if a similar resource is offered or well known. Either the domain or the name
+// must be equal.
 func Meant(resource string, offered ...string) string {
 	domain, name, _ := strings.Cut(resource, "/")
 	known := slices.Concat(offered, wellKnown)

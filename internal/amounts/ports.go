@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Port is a port of the node that a pod wants for itself.
+// Port is a host port that a pod uses.
 type Port struct {
 	// IP is the address that it is wanted on; AnyIP stands for all.
 	IP string
@@ -24,7 +24,7 @@ func (p Port) bars(q Port) bool {
 	return q.Number == p.Number && q.Protocol == p.Protocol && (q.IP == p.IP || q.IP == AnyIP || p.IP == AnyIP)
 }
 
-// Taken returns the first of the ports that a pod of the node has; "" where all are free.
+// Taken returns the first of the ports that a pod of the node uses; "" if all are free.
 func (n *Node) Taken(ports []Port) string {
 	for _, p := range ports {
 		if slices.ContainsFunc(n.ports, p.bars) {

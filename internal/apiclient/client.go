@@ -1,5 +1,4 @@
-// Package apiclient makes clients of kinds that are not Kubernetes' own: Berth's, and those of
-// others that Berth reads.
+// Package apiclient makes clients for Berth's kinds and for other projects' kinds that Berth reads.
 package apiclient
 
 import (
@@ -16,14 +15,14 @@ import (
 	koordinator "github.com/berth-dev/berth/api/scheduling/koordinator/v1alpha1"
 )
 
-// New returns a client that knows the group berth.dev. It speaks JSON, as custom resources are
-// served in nothing else, whatever the configuration says.
+// New returns a client for the group berth.dev. It uses JSON, whatever the configuration says,
+// because custom resources are served in no other format.
 func New(config *rest.Config) (*rest.RESTClient, error) {
 	return For(config, v1alpha1.GroupVersion, v1alpha1.AddToScheme)
 }
 
-// Last returns the object of an informer's event. Where the informer missed the deletion, that is
-// the last state it knew.
+// Last returns the object of an informer's event. If the informer missed the deletion, it is the
+// last known state.
 func Last(obj any) any {
 	if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		return gone.Obj
@@ -31,7 +30,7 @@ func Last(obj any) any {
 	return obj
 }
 
-// Coarse is a kind of report that tells amounts alone. Others write it, and a cluster need not
+// Coarse is a kind of report with only amounts. Other programs write it, and a cluster may not
 // serve it.
 type Coarse struct {
 	// Resource is under which it is served.
@@ -42,24 +41,24 @@ type Coarse struct {
 	add func(*runtime.Scheme) error
 }
 
-// CoarseKinds are all of them. Of the ones that report one node, the first counts.
+// CoarseKinds has all of them. If several report one node, the first counts.
 var CoarseKinds = []Coarse{
 	{nodeinfo.Numatopologies, func() runtime.Object { return new(nodeinfo.Numatopology) }, nodeinfo.AddToScheme},
 	{nrt.NodeResourceTopologies, func() runtime.Object { return new(nrt.NodeResourceTopology) }, nrt.AddToScheme},
 }
 
-// Client returns a client that knows the kind.
+// Client returns a client for the kind.
 func (c *Coarse) Client(config *rest.Config) (*rest.RESTClient, error) {
 	return For(config, c.Resource.GroupVersion(), c.add)
 }
 
-// Koordinator returns a client that knows the group scheduling.koordinator.sh, which a cluster need
-// not serve.
+// Koordinator returns a client for the group scheduling.koordinator.sh, which a cluster may not
+// serve.
 func Koordinator(config *rest.Config) (*rest.RESTClient, error) {
 	return For(config, koordinator.GroupVersion, koordinator.AddToScheme)
 }
 
-// For returns a client that knows the kinds that add adds, of one group and version.
+// For returns a client for the kinds of one group and version that add registers.
 func For(config *rest.Config, version schema.GroupVersion, add func(*runtime.Scheme) error) (*rest.RESTClient, error) {
 	known := runtime.NewScheme()
 	if err := add(known); err != nil {

@@ -1,5 +1,4 @@
-// Package atomicfile replaces files so that no reader, and no machine that loses power, has half of
-// one.
+// Package atomicfile replaces files so that a reader, or a power failure, never sees half of one.
 package atomicfile
 
 import (
@@ -10,8 +9,8 @@ import (
 	"path/filepath"
 )
 
-// Write makes the file what write writes, or leaves it as it is and returns an error. Until then
-// the text stands beside it in a file whose name begins with a dot and ends in .new.
+// Write replaces the file with what write writes, or does not change it and returns an error. Until
+// then the text is in a file next to it whose name begins with a dot and ends in .new.
 func Write(name string, mode fs.FileMode, write func(io.Writer) error) error {
 	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*.new")
 	if err != nil {
@@ -27,7 +26,7 @@ func Write(name string, mode fs.FileMode, write func(io.Writer) error) error {
 	return nil
 }
 
-// WriteText makes the text the file's.
+// WriteText replaces the file with the text.
 func WriteText(name string, mode fs.FileMode, text []byte) error {
 	return Write(name, mode, func(w io.Writer) error {
 		_, err := w.Write(text)

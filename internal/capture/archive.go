@@ -16,7 +16,7 @@ import (
 	"github.com/ulikunitz/xz"
 )
 
-// Limits of an archive. The largest of the captures that we test with unpacks to 20 MiB.
+// Limits of an archive. The largest capture in the tests unpacks to 20 MiB.
 const (
 	maxUnpacked = 512 << 20 // bytes of the tar stream
 	maxKept     = 128 << 20 // bytes of files kept in memory

@@ -28,7 +28,7 @@ func (c *Capture) Close() error {
 }
 
 // Open opens a folder that contains sys/, or an archive (.tar, .tar.gz, .tgz, .tar.bz2, .tar.xz)
-// with such a folder anywhere in it. Of an archive with several machines, "ARCHIVE:FOLDER" names
+// with such a folder anywhere in it. If an archive has several machines, "ARCHIVE:FOLDER" selects
 // one.
 func Open(name string) (*Capture, error) {
 	file, inner := name, ""

@@ -1,4 +1,3 @@
-// Package child runs programs that do not outlive the one that started them, and finds the
-// loopback ports that they listen on. Control planes, hollow nodes, schedulers and emulated
-// machines are all started by it.
+// Package child runs programs that end with the program that started them, and finds loopback ports
+// for them. It starts control planes, hollow nodes, schedulers and emulated machines.
 package child

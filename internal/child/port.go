@@ -12,14 +12,14 @@ import (
 // to reach it is connected to itself.
 const firstPort, ports = 20000, 32768 - 20000
 
-// begin is where this process begins to look, since others look too; tried counts the ports that it
-// has tried since.
+// begin is the first port that this process tries, because other processes search too; tried counts
+// the ports that it has tried.
 var (
 	begin = rand.Uint32N(ports)
 	tried atomic.Uint32
 )
 
-// Listen listens on a free port of 127.0.0.1, another one each time.
+// Listen listens on a free port of 127.0.0.1, a different one each time.
 func Listen() (net.Listener, error) {
 	var last error
 	for range ports {
@@ -32,7 +32,7 @@ func Listen() (net.Listener, error) {
 	return nil, fmt.Errorf("no port from %d to %d is free: %w", firstPort, firstPort+ports-1, last)
 }
 
-// FreePort returns a port of 127.0.0.1 on which nobody listens, another one each time.
+// FreePort returns a free port of 127.0.0.1, a different one each time.
 func FreePort() (int, error) {
 	l, err := Listen()
 	if err != nil {

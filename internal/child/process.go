@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// Spec says what is started, and how.
+// Spec describes the program to start.
 type Spec struct {
 	// Name is how errors call the process.
 	Name string
@@ -31,9 +31,9 @@ type Spec struct {
 	At func(start func() error) error
 }
 
-// Process is a running child. Its standard input is a pipe that the parent holds open and never
-// writes to, so that the child reads its end however the parent ends. WithParent is the child's
-// part.
+// Process is a running child. Its standard input is a pipe that the parent keeps open and never
+// writes to, so the child sees the end of the pipe when the parent ends in any way. WithParent is
+// the child's side.
 type Process struct {
 	Name string
 	Log  string // the file to which it writes
@@ -84,8 +84,8 @@ func (p *Process) start(s *Spec) error {
 	return p.cmd.Start()
 }
 
-// WithParent returns a context that ends when the parent goes away, that is when stdin does, or
-// when SIGTERM or SIGINT comes.
+// WithParent returns a context that ends when the parent ends and closes stdin, or on SIGTERM or
+// SIGINT.
 func WithParent(ctx context.Context, stdin io.Reader) (context.Context, context.CancelFunc) {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
 	ctx, cancel := context.WithCancel(ctx)
@@ -105,8 +105,8 @@ func (p *Process) Done() <-chan struct{} { return p.done }
 // Signal sends a signal to the process, unless it has ended.
 func (p *Process) Signal(s os.Signal) { _ = p.cmd.Process.Signal(s) }
 
-// Ended returns nil while the process runs, then an error with the last lines of its log, which say
-// nothing about a signal. Stop does not report it again.
+// Ended returns nil while the process runs, and then an error with the last lines of its log,
+// without those about a signal. Stop does not report it again.
 func (p *Process) Ended() error {
 	select {
 	case <-p.done:
@@ -121,7 +121,7 @@ func (p *Process) Ended() error {
 	return fmt.Errorf("%w: %s", err, p.LogTail(2000))
 }
 
-// How says how a process has ended, as in "exit status 0" or "signal: killed".
+// How returns how a process has ended: "exit status 0" or "signal: killed".
 func (p *Process) How() string {
 	<-p.done
 	if p.err == nil {
@@ -133,8 +133,8 @@ func (p *Process) How() string {
 // awaitPoll is how often Await looks.
 const awaitPoll = 50 * time.Millisecond
 
-// Await returns the content of a file as soon as it is there: a process that has something to tell
-// writes one. When the process ends instead, the error holds the end of its log.
+// Await waits for a file that the process writes, and returns its content. If the process ends
+// instead, the error has the end of its log.
 func (p *Process) Await(ctx context.Context, file string) ([]byte, error) {
 	clock := time.NewTicker(awaitPoll)
 	defer clock.Stop()
@@ -156,8 +156,8 @@ func (p *Process) Await(ctx context.Context, file string) ([]byte, error) {
 	}
 }
 
-// LogTail returns the last lines of the log that are whole within so many bytes; of a longer line,
-// its end.
+// LogTail returns the last complete lines of the log within limit bytes, or the end of a longer
+// line.
 func (p *Process) LogTail(limit int) []byte {
 	log, err := os.ReadFile(p.Log)
 	if err != nil {
@@ -177,8 +177,8 @@ func (p *Process) LogTail(limit int) []byte {
 // stopLimit is how long a child may take to end before it is killed.
 const stopLimit = 20 * time.Second
 
-// Stop ends the process and waits for it. Its files stay: they are the caller's. A process that
-// does not end is made to say what it is doing, and killed.
+// Stop ends the process and waits for it. Its files stay. If the process does not end, Stop makes
+// it print its goroutines and kills it.
 func (p *Process) Stop() error {
 	p.stdin.Close()
 	if p.foreign {

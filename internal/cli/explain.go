@@ -23,7 +23,7 @@ import (
 // errNoNode is the answer no of explain; the output has said why.
 var errNoNode = errors.New("no node takes the pod")
 
-// Other answers no of explain.
+// Other negative answers of explain.
 var (
 	errUnserved       = errors.New("no scheduler has looked at the pod")
 	errHeldBack       = errors.New("something other than Berth holds the pod back")

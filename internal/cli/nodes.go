@@ -184,8 +184,8 @@ func watchNodes(cmd *cobra.Command, o output, c *survey.Cluster, s *survey.Surve
 	return c.WatchNodes(cmd.Context(), s, q.only, survey.Follower[survey.Node]{Show: st.show, Tell: teller(cmd)})
 }
 
-// Columns of nodes. The second are those of one line a node; the third, of one line a NUMA node,
-// are only of -o wide.
+// Columns of nodes. The second list is for one line per node; the third, for one line per NUMA
+// node, is for -o wide only.
 const (
 	nodeColumns     = "NODE | STATUS | AUTHORITY | POLICY | PODS | " + ageColumn + " | GUARANTEE"
 	nodeColumnsLine = " | CPUS | MEMORY | DEVICES"
@@ -455,7 +455,7 @@ func numaCells(m *survey.NUMANode) []string {
 	return []string{numa, cpus, dash(strings.Join(memory, ", ")), dash(strings.Join(devices, ", "))}
 }
 
-// Words of the column STATUS, in the order in which the column has them.
+// Words of the column STATUS, in their order in the column.
 const (
 	statusReady    = "Ready"
 	statusCordoned = "Cordoned"

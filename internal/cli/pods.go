@@ -82,7 +82,7 @@ func watchPods(cmd *cobra.Command, o output, c *survey.Cluster, p *survey.Pods, 
 	return c.WatchPods(cmd.Context(), p, q.only, survey.Follower[survey.Pod]{Show: st.show, Tell: teller(cmd)})
 }
 
-// Columns of pods; the second are only of -o wide.
+// Columns of pods; the second list is for -o wide only.
 const (
 	podColumns     = "NAMESPACE | POD | NODE | STATE | NUMA | CPUS | CERTAINTY | PROMISE | ALIGNED"
 	podWideColumns = " | GUARANTEE | MEMORY | DEVICES"

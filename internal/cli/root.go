@@ -1,5 +1,5 @@
-// Package cli holds the verbs of the berth command, one file each. A verb reads, calls one function
-// of the packages below, and prints; it decides nothing.
+// Package cli has the verbs of the berth command, one file each. A verb reads its input, calls one
+// function of another package and prints the result; it decides nothing.
 package cli
 
 import (

@@ -30,7 +30,7 @@ type simulateQuestion struct {
 	change              nodeChange
 }
 
-// The bounds of a simulation.
+// Limits of a simulation.
 const (
 	maxArrive = 10
 	maxSeeds  = 1000

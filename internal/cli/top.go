@@ -21,7 +21,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// How top goes about it.
+// How often top draws and reads.
 const (
 	// topEvery is how often it is drawn at most, topAtLeast at least: ages grow by themselves.
 	topEvery   = time.Second
@@ -32,8 +32,8 @@ const (
 	topLines   = 40
 )
 
-// Sequences of a terminal: the other screen, on which long lines are cut, and back; to its
-// beginning; away with the rest of a line, and of the screen.
+// Terminal sequences: switch to the alternate screen, on which long lines are cut, and back; go to
+// its beginning; clear the rest of a line, and of the screen.
 const (
 	otherScreen = "\x1b[?1049h\x1b[?25l\x1b[?7l"
 	firstScreen = "\x1b[?7h\x1b[?25h\x1b[?1049l"

@@ -1,4 +1,4 @@
-// Package clip cuts texts from outside to a bearable length, never inside a character.
+// Package clip cuts texts from outside to a limited length, never inside a character.
 package clip
 
 import (
@@ -6,16 +6,16 @@ import (
 	"unicode/utf8"
 )
 
-// Event is how many bytes of a text go into an event, which has at most 300: Text adds three dots.
+// Event is how many bytes of a text fit into an event, which has at most 300: Text adds three dots.
 const Event = 297
 
-// Condition is how many bytes of a text go into the message of a state.
+// Condition is how many bytes of a text fit into the message of a condition.
 const Condition = 1000
 
 // value is how many bytes of a wrong value an error repeats.
 const value = 80
 
-// Text returns s, or at most its first bytes and "..." where it is longer.
+// Text returns s, or its first bytes and "..." if it is longer than most.
 func Text(s string, most int) string {
 	if len(s) <= most {
 		return s
@@ -23,7 +23,7 @@ func Text(s string, most int) string {
 	return s[:boundary(s, most)] + "..."
 }
 
-// Quoted is a value from outside in an error: quoted, and cut where it is long.
+// Quoted returns a value from outside for an error: quoted, and cut if it is long.
 func Quoted(s string) string {
 	if len(s) <= value {
 		return strconv.Quote(s)

@@ -14,7 +14,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// User is somebody with credentials.
+// User is a user with credentials.
 type User struct {
 	Name   string
 	Groups []string
@@ -26,7 +26,7 @@ var (
 	Scheduler = User{"system:kube-scheduler", nil}
 )
 
-// Kubelet is the kubelet of the node.
+// Kubelet returns the user of the node's kubelet.
 func Kubelet(node string) User { return User{"system:node:" + node, []string{"system:nodes"}} }
 
 // WriteKubeconfig writes the user's kubeconfig into a file.
@@ -40,7 +40,7 @@ func (cp *ControlPlane) WriteKubeconfig(path string, u User) error {
 
 // UserConfig returns a client configuration that authenticates, by certificate, as the user with
 // the groups. Authorisation is by RBAC (and the Node authorizer for "system:node:NAME" in group
-// "system:nodes"): a user without a binding may do next to nothing.
+// "system:nodes"): a user without a binding has almost no rights.
 func (cp *ControlPlane) UserConfig(user string, groups []string) (*rest.Config, error) {
 	pair, err := cp.pki.client.client(user, groups)
 	if err != nil {
@@ -71,10 +71,9 @@ func (cp *ControlPlane) Kubeconfig(user string, groups []string) ([]byte, error)
 // tokenLife is how long a token of TokenConfig is valid.
 const tokenLife = 24 * time.Hour
 
-// TokenConfig returns a client configuration with a token of the service account. When node is not
-// empty the token is bound to that Node, as the token of a pod on it would be: the API server then
-// tells admission the node's name (extra authentication.kubernetes.io/node-name). Account and node
-// must exist.
+// TokenConfig returns a client configuration with a token of the service account. If node is not
+// empty the token is bound to that Node, like the token of a pod on it: admission then sees the
+// node's name (extra authentication.kubernetes.io/node-name). Account and node must exist.
 func (cp *ControlPlane) TokenConfig(ctx context.Context, namespace, account, node string) (*rest.Config, error) {
 	return Account{namespace, account}.Config(ctx, cp.admin, node)
 }
@@ -82,7 +81,7 @@ func (cp *ControlPlane) TokenConfig(ctx context.Context, namespace, account, nod
 // Account is a service account.
 type Account struct{ Namespace, Name string }
 
-// Config is TokenConfig on the control plane of an administrator's client configuration.
+// Config is TokenConfig with an administrator's client configuration.
 func (a Account) Config(ctx context.Context, admin *rest.Config, node string) (*rest.Config, error) {
 	client, err := kubernetes.NewForConfig(admin)
 	if err != nil {
@@ -115,7 +114,7 @@ func WriteAccess(path string, config *rest.Config) error {
 	return os.WriteFile(path, data, 0o600)
 }
 
-// Access is a kubeconfig with the address and the credentials of a client configuration.
+// Access returns a kubeconfig with the address and the credentials of a client configuration.
 func Access(config *rest.Config) ([]byte, error) {
 	const name = "berth"
 	out := clientcmdapi.NewConfig()

@@ -8,8 +8,8 @@ import (
 )
 
 // Start starts a control plane and returns when it is ready to serve: bootstrap RBAC rules and the
-// default namespace are there. ctx limits the start alone; the control plane runs until Stop.
-// Nothing is left behind when Start fails, except in Options.Keep.
+// default namespace are there. ctx applies to the start only; the control plane runs until Stop. If
+// Start fails, it leaves nothing behind, except in Options.Keep.
 func Start(ctx context.Context, opts Options) (_ *ControlPlane, err error) {
 	cp := &ControlPlane{kept: opts.Keep != ""}
 	defer func() {
@@ -53,9 +53,8 @@ func (o *Options) startServer(ctx context.Context, cp *ControlPlane, storage str
 // errNotHere is what Break and Mend return for a server in a process of its own.
 var errNotHere = errors.New("the API server runs in a process of its own: want the one that is linked in")
 
-// Break makes the API server unreachable, as if its process had died: it refuses connections, and
-// the ones that there are end. Its own controllers and etcd go on. It is no error that it was
-// broken.
+// Break makes the API server unreachable, as if its process had died: it refuses new connections
+// and ends existing ones. Its own controllers and etcd continue. Breaking it twice is not an error.
 func (cp *ControlPlane) Break() error {
 	if cp.api.listener == nil {
 		return errNotHere
@@ -64,7 +63,7 @@ func (cp *ControlPlane) Break() error {
 	return nil
 }
 
-// Mend undoes Break: the API server listens again where it did.
+// Mend reverts Break: the API server listens again on the same port.
 func (cp *ControlPlane) Mend(ctx context.Context) error {
 	if cp.api.listener == nil {
 		return errNotHere
@@ -72,8 +71,8 @@ func (cp *ControlPlane) Mend(ctx context.Context) error {
 	return cp.api.listener.comeBack(ctx)
 }
 
-// Stop shuts the control plane down, waits for it and removes its directory unless somebody wants
-// to keep it. Further calls return the first result.
+// Stop shuts the control plane down, waits for it and removes its directory, except Options.Keep.
+// Further calls return the first result.
 func (cp *ControlPlane) Stop() error {
 	cp.stop.Do(func() {
 		var errs []error

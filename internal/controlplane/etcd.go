@@ -19,10 +19,9 @@ type Etcd struct {
 	url  string
 }
 
-// StartEtcd starts a single etcd member on unix sockets below dir, with the data that it finds
-// there: by itself, for an API server in another process. It never syncs to disk: its data outlive
-// the process, however that ends, and not the machine. ctx limits the start alone. log receives
-// what etcd has to say; nil discards it.
+// StartEtcd starts a single etcd member on unix sockets below dir, with the data in dir, for an API
+// server in another process. It never syncs to disk: its data survive the end of the process, but
+// not of the machine. ctx applies to the start only. log receives etcd's log; nil discards it.
 func StartEtcd(ctx context.Context, dir string, log io.Writer) (*Etcd, error) {
 	cfg, err := etcdConfig(dir, log)
 	if err != nil {
@@ -84,8 +83,8 @@ func etcdLogger(log io.Writer) *zap.Logger {
 	return zap.New(zapcore.NewCore(enc, zapcore.Lock(zapcore.AddSync(log)), zapcore.WarnLevel))
 }
 
-// URL returns where clients reach it: a unix socket.
+// URL returns the address for clients: a unix socket.
 func (s *Etcd) URL() string { return s.url }
 
-// Stop ends it and waits for that.
+// Stop ends etcd and waits for it.
 func (s *Etcd) Stop() { s.etcd.Close() }

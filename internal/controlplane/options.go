@@ -40,7 +40,7 @@ type Options struct {
 	Around func(http.Handler) http.Handler
 }
 
-// ControlPlane is a running kube-apiserver, and its etcd unless that runs elsewhere.
+// ControlPlane is a running kube-apiserver, with its etcd unless that is another process.
 type ControlPlane struct {
 	dir   string
 	kept  bool // dir outlives the control plane

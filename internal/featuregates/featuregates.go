@@ -1,7 +1,7 @@
-// Package featuregates knows the feature gates of each kubelet: one that it does not know, that it
-// has locked, or that lacks another that it needs keeps it from starting.
+// Package featuregates knows the feature gates of each kubelet. A kubelet does not start with a
+// gate that is unknown, locked to another value, or lacks another gate that it depends on.
 //
-// The folder releases holds what the kubelet of each release registers; make gates writes it.
+// The folder releases has the gates of each kubelet release; make gates writes it.
 package featuregates
 
 import (
@@ -33,8 +33,8 @@ type Gate struct {
 // ga is how a table spells the stage that Kubernetes writes as nothing.
 const ga = "GA"
 
-// String is the gate's line in a table: its name, its stage, on or off, "locked" where it is, and
-// what it needs.
+// String returns the gate's line in a table: its name, its stage, on or off, "locked" if it is, and
+// the gates that it needs.
 func (g Gate) String() string {
 	words := []string{g.Name, g.Stage, "off"}
 	if g.Stage == "" {
@@ -105,8 +105,7 @@ func readTables() (map[uint8]map[string]Gate, error) {
 }
 
 // Wrong returns the first gate, by name, with which the kubelet of release 1.minor does not start,
-// with what the kubelet says about it; "" where all are right. Of a name that it does not know it
-// adds the one that may have been meant.
+// and the kubelet's message; "" if there is none. For an unknown name it adds a similar one.
 func Wrong(gates map[string]bool, minor uint8) (name, why string) {
 	known := releases()[minor]
 	for _, name := range slices.Sorted(maps.Keys(gates)) {

@@ -1,5 +1,6 @@
-// Package guarded serves metrics only to those who may read them: over TLS, to users whom the API
-// server knows (TokenReview) and lets get the path (SubjectAccessReview), as kube-scheduler does.
+// Package guarded serves metrics to authorised readers only, as kube-scheduler does: over TLS, to
+// users whom the API server authenticates (TokenReview) and allows to get the path
+// (SubjectAccessReview).
 package guarded
 
 import (
@@ -16,13 +17,13 @@ import (
 
 // Values of the flag --metrics-auth.
 const (
-	// None serves plain HTTP to everybody.
+	// None serves plain HTTP to everyone.
 	None = "none"
-	// Cluster asks the API server who may read.
+	// Cluster asks the API server if a reader is authorised.
 	Cluster = "cluster"
 )
 
-// Check says what is wrong with a value of --metrics-auth.
+// Check returns an error for an invalid value of --metrics-auth.
 func Check(auth string) error {
 	if auth != None && auth != Cluster {
 		return fmt.Errorf("--metrics-auth %q: want %s or %s", auth, None, Cluster)
@@ -30,8 +31,8 @@ func Check(auth string) error {
 	return nil
 }
 
-// Handler lets those through whom the API server lets get the path. The config needs create on
-// tokenreviews and subjectaccessreviews (the ClusterRole system:auth-delegator).
+// Handler passes requests of users whom the API server allows to get the path. The config needs
+// create on tokenreviews and subjectaccessreviews (the ClusterRole system:auth-delegator).
 func Handler(config *rest.Config, log logr.Logger, next http.Handler) (http.Handler, error) {
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
@@ -44,9 +45,9 @@ func Handler(config *rest.Config, log logr.Logger, next http.Handler) (http.Hand
 	return filter(log, next)
 }
 
-// TLS returns how to serve with tls.crt and tls.key of a folder, which are read again at each
-// handshake so that they can be renewed. Without a folder the server signs a certificate itself,
-// and clients cannot know it.
+// TLS returns a server configuration with tls.crt and tls.key of a folder. It reads them at each
+// handshake, so that they can be renewed. Without a folder the certificate is self-signed, and
+// clients cannot verify it.
 func TLS(folder, host string) (*tls.Config, error) {
 	c := &tls.Config{MinVersion: tls.VersionTLS12}
 	if folder != "" {

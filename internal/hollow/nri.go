@@ -182,7 +182,7 @@ func (r *nriRuntime) RunPodSandbox(ctx context.Context, config *runtimeapi.PodSa
 	return id, r.nri.RunPodSandbox(ctx, &api.RunPodSandboxRequest{Pod: pod})
 }
 
-// CreateContainer asks the plugins how to make the container, or whether at all.
+// CreateContainer asks the plugins how to create the container, or if it may be created.
 func (r *nriRuntime) CreateContainer(ctx context.Context, sandbox string, config *runtimeapi.ContainerConfig, pod *runtimeapi.PodSandboxConfig) (string, error) {
 	defer r.lock()()
 	p := r.pods[sandbox]

@@ -19,8 +19,8 @@ import (
 	"github.com/berth-dev/berth/internal/child"
 )
 
-// Main is the whole main function of a node's process: it runs the node in dir until a signal comes
-// or the parent goes away, and returns the exit code.
+// Main is the main function of a node's process: it runs the node in dir until a signal comes or
+// the parent ends, and returns the exit code.
 func Main(dir Dir, stdin io.Reader, stderr io.Writer) int {
 	ctx, cancel := child.WithParent(context.Background(), stdin)
 	defer cancel()
@@ -31,7 +31,7 @@ func Main(dir Dir, stdin io.Reader, stderr io.Writer) int {
 	return 0
 }
 
-// Process is a node that runs in a process of its own.
+// Process is a node that runs in its own process.
 type Process struct {
 	*child.Process
 	Dir Dir
@@ -54,7 +54,7 @@ func Launch(dir Dir, spec *Spec, kubeconfig []byte, argv []string) (*Process, er
 const readyPoll = 50 * time.Millisecond
 
 // WaitReady waits until the Node object is Ready and offers every resource of the node's device
-// plugins. When the process ends instead, the error holds the end of its log.
+// plugins. If the process ends instead, the error has the end of its log.
 func (p *Process) WaitReady(ctx context.Context, client clientset.Interface) error {
 	spec, err := p.Dir.ReadSpec()
 	if err != nil {

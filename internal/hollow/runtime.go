@@ -14,12 +14,11 @@ import (
 // exitImage is the repository of images whose containers end by themselves; the tag says when.
 const exitImage = "berth.dev/exit"
 
-// ExitImage returns the image of a container that exits with code 0 when it has run for d. All
-// other images run until they are stopped.
+// ExitImage returns the image of a container that exits with code 0 after d. All other images run
+// until they are stopped.
 func ExitImage(d time.Duration) string { return exitImage + ":" + d.String() }
 
-// FailImage returns the image of a container that exits with the code, from 0 to 255, when it has
-// run for d.
+// FailImage returns the image of a container that exits with the code, from 0 to 255, after d.
 func FailImage(d time.Duration, code uint8) string {
 	return ExitImage(d) + "_" + strconv.Itoa(int(code))
 }
@@ -89,8 +88,8 @@ func (r *fakeRuntime) StartContainer(ctx context.Context, id string) error {
 	return nil
 }
 
-// StopContainer takes the time that real containers take to end: a signal, an exit, the runtime's
-// cleaning up. A kill, which is what no grace period means, takes less.
+// StopContainer takes as long as with real containers: a signal, an exit, the runtime's cleanup. A
+// kill, which no grace period means, takes less.
 func (r *fakeRuntime) StopContainer(ctx context.Context, id string, grace int64) error {
 	d := min(r.stopTime, time.Duration(grace)*time.Second)
 	select {

@@ -50,8 +50,8 @@ type (
 	Device = sampleplugin.Device
 )
 
-// Dir is the directory of a node. Its methods name what is in it; the layout below the kubelet's
-// root is the kubelet's own (by default /var/lib/kubelet).
+// Dir is the directory of a node. Its methods return the paths in it; the layout below Root is the
+// kubelet's own (by default /var/lib/kubelet).
 type Dir string
 
 // Root is the kubelet's root directory (--root-dir).

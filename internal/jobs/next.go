@@ -348,8 +348,8 @@ func (n *stepper) countSince() (count int) {
 	return count
 }
 
-// What a status remembers of a restart, among ControlledResources: every definition of Jobs keeps
-// any word there. The message is for people alone.
+// What a status stores about a restart, in ControlledResources, because every definition of Jobs
+// keeps any key there. The message is for people only.
 const (
 	// restartingTask is the task whose pods are being replaced.
 	restartingTask = "berth.dev/restarting-task"

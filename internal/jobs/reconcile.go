@@ -44,8 +44,8 @@ type Reconciler struct {
 	Now func() time.Time
 }
 
-// parallel is how many pods of a Job are written at a time, and batchSize how many in one go: a
-// large Job does not keep others waiting.
+// parallel is how many pods of a Job are written at a time, batchSize how many per reconciliation,
+// so that a large Job does not delay others.
 const (
 	parallel  = 8
 	batchSize = 256

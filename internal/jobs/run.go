@@ -34,8 +34,8 @@ import (
 	"github.com/berth-dev/berth/internal/guarded"
 )
 
-// Options are those of the controller. The zero value serves Jobs of the schedulers berth and
-// volcano, without leader election, metrics or probes.
+// Options of the controller. The zero value serves Jobs of the schedulers berth and volcano,
+// without leader election, metrics or probes.
 type Options struct {
 	// Scheduler is the schedulerName of pods whose Job names none; "" stands for berth.
 	Scheduler string
@@ -71,15 +71,15 @@ func (o *Options) fillIn() {
 	o.Workers = cmp.Or(o.Workers, 4)
 }
 
-// requestsPerSecond and requestsAtOnce bound how often the API server is asked, for each kind of
-// object. client-go's own 5 a second would make a Job wait seconds for its pods while others' are
-// made.
+// requestsPerSecond and requestsAtOnce limit requests to the API server, for each kind of object.
+// With client-go's default of 5 per second a Job would wait seconds for its pods while others' are
+// created.
 const (
 	requestsPerSecond = 200
 	requestsAtOnce    = 400
 )
 
-// Run runs the controller until ctx ends, at a pace of its own towards the API server.
+// Run runs the controller until ctx ends, with its own rate limits.
 func Run(ctx context.Context, config *rest.Config, o Options) error {
 	o.fillIn()
 	config = paced(config)

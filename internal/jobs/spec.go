@@ -13,7 +13,7 @@ import (
 	batch "github.com/berth-dev/berth/api/batch/v1alpha1"
 )
 
-// What holds where a Job says nothing; Volcano's webhook fills in the same.
+// Defaults of a Job, the same as in Volcano's webhook.
 const (
 	defaultQueue    = "default"
 	defaultMaxRetry = 3
@@ -83,7 +83,8 @@ func (s *spec) task(name string) *task {
 	return nil
 }
 
-// What dependsOn.iteration may be: the task waits for any of the others, or for all, as by default.
+// Values of dependsOn.iteration: the task waits for any of the others, or for all, which is the
+// default.
 const (
 	iterateAny = "any"
 	iterateAll = "all"

@@ -12,8 +12,8 @@ import (
 	batch "github.com/berth-dev/berth/api/batch/v1alpha1"
 )
 
-// Refused says what of a Job cannot be served, by path: the Job would not do what it says. The
-// admission policy says the same where it is installed.
+// Refused returns the fields of a Job that Berth cannot serve, without which the Job would not do
+// what it specifies. The admission policy refuses the same, if it is installed.
 func Refused(job *batch.Job) (wrong field.ErrorList) {
 	at, s := field.NewPath("spec"), specOf(job)
 	if wrong = refusedShape(job, &s); len(wrong) == 0 {
@@ -85,9 +85,9 @@ func refusedOrder(s *spec) (wrong field.ErrorList) {
 	return wrong
 }
 
-// How long the hosts may be that the svc plugin writes down: a ConfigMap's data in all
-// (corev1.MaxSecretSize), and one variable, which Linux passes with its name and a zero byte
-// (MAX_ARG_STRLEN, include/uapi/linux/binfmts.h). With a longer one no container would start.
+// Limits of the host lists of the svc plugin: the data of a ConfigMap (corev1.MaxSecretSize), and
+// one variable, which Linux passes with its name and a zero byte (MAX_ARG_STRLEN,
+// include/uapi/linux/binfmts.h). With a longer variable no container would start.
 const (
 	maxHosts    = corev1.MaxSecretSize
 	maxVariable = 128 << 10
@@ -230,7 +230,8 @@ func join[T ~string](list []T) string {
 	return strings.Join(words, ", ")
 }
 
-// Unserved says what of a Job is passed over, by path: the Job does what it says without.
+// Unserved returns warnings about fields of a Job that are ignored, without which the Job still
+// does what it specifies.
 func Unserved(job *batch.Job) (warnings []string) {
 	at := field.NewPath("spec")
 	if q := job.Spec.Queue; q != "" && q != defaultQueue {

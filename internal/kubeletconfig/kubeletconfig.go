@@ -20,10 +20,10 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// MaxBytes bounds a configuration file, and what a kubelet answers when it is asked.
+// MaxBytes bounds a configuration file, and a kubelet's answer at /configz.
 const MaxBytes = 1 << 20
 
-// Files are where a configuration lies.
+// Files are the files of a configuration.
 type Files struct {
 	// File is YAML or JSON; "": the kubelet has its defaults, and Flags. If Strict is set, it may
 	// be in another form that people have.
@@ -110,8 +110,8 @@ func (f Files) given() (g given, err error) {
 	return g, err
 }
 
-// NewerThan names the files that were changed after a time, and the folder of drop-ins if one came
-// or went.
+// NewerThan returns the files that were changed after t, and the folder of drop-ins if one was
+// added or removed.
 func (f Files) NewerThan(t time.Time) (newer []string) {
 	look := func(name string, info fs.FileInfo, err error) {
 		if err == nil && info.ModTime().After(t) {
@@ -166,8 +166,8 @@ func completeEviction(object map[string]any) {
 	}
 }
 
-// SettleEviction says that what the object lacks is not there: the kubelet fills in nothing after
-// drop-ins, nor in what it reports about itself.
+// SettleEviction marks missing fields of the object as absent: the kubelet sets no defaults after
+// drop-ins, or in what it reports about itself.
 func SettleEviction(object map[string]any) {
 	delete(object, mergeEviction) // of a drop-in it comes too late
 	if object[hardEviction] == nil {
@@ -258,7 +258,7 @@ func merge(into, patch map[string]any) {
 	}
 }
 
-// Decode makes a KubeletConfiguration of an object; where names its source in errors.
+// Decode converts an object to a KubeletConfiguration; where names its source in errors.
 func Decode(where string, object map[string]any) (*kubeletv1beta1.KubeletConfiguration, error) {
 	data, err := json.Marshal(object)
 	if err != nil {

@@ -31,7 +31,7 @@ type admittedData struct {
 	Entries map[string]json.RawMessage `json:"entries"`
 }
 
-// ParseAdmitted reads an allocated_pods_state of Kubernetes 1.33 to 1.37; name is for the error,
+// ParseAdmitted parses an allocated_pods_state of Kubernetes 1.33 to 1.37; name is for the error,
 // which is an *Error.
 func ParseAdmitted(name string, data []byte) (*AdmittedState, error) {
 	f := file(name)

@@ -177,11 +177,11 @@ func byContainer[V, E any](in map[string]map[string]V, read func(uid, container 
 	return slices.Concat(pods...), err
 }
 
-// Check refuses CPUs that are shared and exclusive at once, or exclusive to two pods, and a shared
-// pool without CPUs. While the kubelet is allocating, a checkpoint may leave CPUs unaccounted for,
-// but it never says this. A kubelet starts if two pods have the same CPUs, and both run there.
-// Containers of one pod may name the same CPUs, since later ones reuse those of init containers.
-// The error is an *Error.
+// Check refuses CPUs that are both shared and exclusive, or exclusive to two pods, and a shared
+// pool without CPUs. While the kubelet allocates, CPUs of a checkpoint may be neither shared nor
+// exclusive, but these errors never occur. A kubelet starts if two pods have the same CPUs, and
+// both run there. Containers of one pod may have the same CPUs, because later ones reuse those of
+// init containers. The error is an *Error.
 func (s *CPUState) Check(name string) error {
 	f := file(name)
 	if s.Policy == "static" && s.Shared.IsEmpty() && len(s.Entries) > 0 {

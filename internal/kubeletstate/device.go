@@ -17,14 +17,14 @@ type DeviceState struct {
 	Entries []DeviceEntry
 }
 
-// DeviceEntry is the devices of one resource of a container.
+// DeviceEntry has the devices of one resource of a container.
 type DeviceEntry struct {
 	PodUID, Container, Resource string
 	// Devices is ascending by id; each appears once.
 	Devices []HeldDevice
 }
 
-// HeldDevice is a device and the NUMA nodes under which the kubelet filed it when it was allocated.
+// HeldDevice is a device with the NUMA nodes that the kubelet recorded when it was allocated.
 type HeldDevice struct {
 	ID   string
 	NUMA topology.NUMASet // 0: filed under -1, the kubelet's word for no topology
@@ -107,8 +107,8 @@ func (f file) deviceEntry(i int, e *deviceEntry) (DeviceEntry, error) {
 	return out, nil
 }
 
-// Give adds what a container holds, and takes it from other pods: the kubelet has taken it from
-// them before, for it gives nothing to two.
+// Give adds what a container holds, and removes it from other pods: the kubelet has released it
+// before, because it never assigns a device twice.
 func (s *DeviceState) Give(e DeviceEntry) {
 	given := map[string]bool{}
 	for _, d := range e.Devices {
@@ -124,7 +124,7 @@ func (s *DeviceState) Give(e DeviceEntry) {
 	slices.SortStableFunc(s.Entries, DeviceEntry.Compare)
 }
 
-// Compare orders entries by pod UID, container and resource, and not by devices.
+// Compare orders entries by pod UID, container and resource, not by devices.
 func (e DeviceEntry) Compare(o DeviceEntry) int {
 	return cmp.Or(cmp.Compare(e.PodUID, o.PodUID), cmp.Compare(e.Container, o.Container), cmp.Compare(e.Resource, o.Resource))
 }

@@ -17,11 +17,11 @@ const (
 	AdmittedFile = "allocated_pods_state"
 )
 
-// MaxFileBytes bounds a checkpoint. The largest that Kubernetes' limits allow (250 pods of 100
+// MaxFileBytes bounds a checkpoint. The largest one within Kubernetes' limits (250 pods of 100
 // containers) is well below.
 const MaxFileBytes = 16 << 20
 
-// State is what a kubelet has written down. A file that is absent is nil: the kubelet writes the
+// State is the content of a kubelet's checkpoints. An absent file is nil: the kubelet writes the
 // first two when their manager starts, with any policy, the third when the first device plugin
 // registers, the fourth when it first admits a pod.
 type State struct {
@@ -31,8 +31,8 @@ type State struct {
 	Admitted *AdmittedState
 }
 
-// Read reads the checkpoints below a kubelet's root directory. The error is an *Error or wraps what
-// fsys says.
+// Read reads the checkpoints below a kubelet's root directory. The error is an *Error or wraps that
+// of fsys.
 func Read(fsys fs.FS) (State, error) {
 	raw, err := ReadRaw(fsys)
 	if err != nil {
@@ -41,19 +41,19 @@ func Read(fsys fs.FS) (State, error) {
 	return raw.Parse()
 }
 
-// Raw is the bytes of the checkpoints; nil where a file is absent. Two readings that are equal byte
-// by byte say that nothing moved in between.
+// Raw has the bytes of the checkpoints; nil for an absent file. If two readings are equal byte by
+// byte, nothing changed in between.
 type Raw struct {
 	CPU, Memory, Devices, Admitted []byte
 }
 
-// Equal reports whether two readings are the same.
+// Equal reports whether two readings are equal.
 func (r Raw) Equal(o Raw) bool {
 	return bytes.Equal(r.CPU, o.CPU) && bytes.Equal(r.Memory, o.Memory) && bytes.Equal(r.Devices, o.Devices) && bytes.Equal(r.Admitted, o.Admitted)
 }
 
-// ReadRaw reads the files without looking into them. It reads AdmittedFile first: the kubelet
-// writes it last, so that the others then hold all that the pods in it were given.
+// ReadRaw reads the files without parsing them. It reads AdmittedFile first: the kubelet writes it
+// last, so the others then contain everything that its pods were assigned.
 func ReadRaw(fsys fs.FS) (Raw, error) {
 	var raw Raw
 	for _, f := range []struct {
@@ -69,7 +69,7 @@ func ReadRaw(fsys fs.FS) (Raw, error) {
 	return raw, nil
 }
 
-// Parse reads what ReadRaw found. Absent and empty files differ: an empty one is an error.
+// Parse parses the result of ReadRaw. An absent file is nil; an empty file is an error.
 func (r Raw) Parse() (State, error) {
 	var s State
 	var errs [4]error
@@ -93,7 +93,7 @@ func parsed[T any](parse func(name string, text []byte) (*T, error), name string
 	return parse(name, text)
 }
 
-// Check refuses a State in which a manager contradicts itself. The error is an *Error.
+// Check refuses a State with a contradiction in a manager. The error is an *Error.
 func (s *State) Check() error {
 	if s.CPU != nil {
 		if err := s.CPU.Check(CPUFile); err != nil {

@@ -3,18 +3,18 @@ package kubeletstate
 import "time"
 
 // A kubelet writes cpu_manager_state twice for each admission (state_checkpoint.go: the shared
-// CPUs, then the container's), and the files of its managers one after the other. A look in between
-// finds a contradiction that is none.
+// CPUs, then the container's), and the files of its managers one after another. A reading in
+// between shows a false contradiction.
 const (
 	// SameLooks in a row make a contradiction one, out of at most maxLooks.
 	SameLooks = 3
 	maxLooks  = 20
-	// LookPause is how long to leave a kubelet alone between two looks.
+	// LookPause is the pause between two readings.
 	LookPause = 100 * time.Millisecond
 )
 
-// Settle looks at something that a kubelet may be writing, and again until what it finds is sound
-// or stays the same. It returns the last finding. An error of look ends it at once.
+// Settle reads something that a kubelet may be writing, and repeats until the result is sound or
+// stays the same. It returns the last result. An error of look ends it at once.
 func Settle[T any](look func() (found T, sound bool, err error), same func(a, b T) bool, pause func()) (T, error) {
 	last, sound, err := look()
 	for looked, row := 1, 1; err == nil && !sound && row < SameLooks && looked < maxLooks; looked++ {

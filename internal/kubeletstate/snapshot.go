@@ -11,12 +11,12 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Snapshot returns what the checkpoints say in the engine's words. Pods and containers are in
-// ascending order of UID and name. The files know neither order nor kind of containers: containers
-// of a pod that share CPUs count as init containers, all others as ordinary ones. Device pools hold
-// the registered (healthy) devices and the ones that are held, with the NUMA nodes that the files
-// report: only those of held devices. The error, an *Error, says that the files hold what a
-// Snapshot cannot: assignments of whole pods, or entries of a format that names no pods.
+// Snapshot returns the content of the checkpoints in the engine's types. Pods and containers are
+// ordered by UID and name. The files contain neither order nor kind of containers: containers of a
+// pod that share CPUs count as init containers, all others as ordinary ones. Device pools have the
+// registered (healthy) devices and the held ones; only held devices have NUMA nodes in the files.
+// The error, an *Error, means that a Snapshot cannot represent the files: assignments of whole
+// pods, or a format without names of pods.
 func (s *State) Snapshot() (placement.Snapshot, error) {
 	b := snapshotBuilder{pods: map[string]map[string]*placement.ContainerAllocation{}}
 	if s.CPU != nil {
@@ -131,9 +131,9 @@ func (b *snapshotBuilder) devices(s *DeviceState) {
 	}
 }
 
-// View puts the memory that the kubelet saw when it started into view, node by node. It differs
-// from the machine's when huge pages were reserved or memory came or went since. The error is an
-// *Error.
+// View sets the memory of each node in view to what the kubelet saw when it started. This differs
+// from the machine if huge pages were reserved, or memory was added or removed, since then. The
+// error is an *Error.
 func (s *MemoryState) View(view *placement.KubeletView) error {
 	for i := range s.Nodes {
 		n := &s.Nodes[i]

@@ -15,8 +15,8 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// StartError says that a kubelet does not start over a checkpoint. It is what Start, StartCPU and
-// StartMemory return; nil means that the kubelet starts.
+// StartError means that a kubelet does not start with a checkpoint. Start, StartCPU and StartMemory
+// return it; nil means that the kubelet starts.
 type StartError struct {
 	// Path is the checkpoint's: File below the kubelet's root directory.
 	Path string
@@ -42,7 +42,7 @@ type StartError struct {
 // mostWords is how much of the kubelet's words an error repeats: a file may hold any text.
 const mostWords = 400
 
-// Error is the kubelet's words and what to do.
+// Error returns the kubelet's message and what to do.
 func (e *StartError) Error() string {
 	does := "does not start"
 	switch {
@@ -58,7 +58,7 @@ func (e *StartError) Error() string {
 	return fmt.Sprintf("%s: a kubelet %s over this file: %s: %s", path.Base(e.Path), does, problem, Remedy(e.Path))
 }
 
-// Remedy is what makes a kubelet start anew that does not start over these checkpoints.
+// Remedy returns what to do so that a kubelet starts that does not start with these checkpoints.
 func Remedy(files ...string) string {
 	return "drain the node, stop the kubelet, delete " + strings.Join(files, " and ") + ", start the kubelet"
 }
@@ -80,8 +80,8 @@ func (e *StartError) Messages() []string {
 // DefaultRoot is the kubelet's root directory, unless its flag --root-dir says otherwise.
 const DefaultRoot = "/var/lib/kubelet"
 
-// RootOf is the root directory of the kubelet whose checkpoints lie in dir: dir itself if it is
-// called like one, otherwise DefaultRoot, because dir is a copy then.
+// RootOf returns the root directory of the kubelet whose checkpoints are in dir: dir itself if it
+// has such a name, otherwise DefaultRoot, because dir is then a copy.
 func RootOf(dir string) string {
 	if abs, err := filepath.Abs(dir); err == nil && filepath.Base(abs) == "kubelet" {
 		return abs
@@ -89,9 +89,8 @@ func RootOf(dir string) string {
 	return DefaultRoot
 }
 
-// Start says if a kubelet starts over these checkpoints, in root. It looks at them in the kubelet's
-// order, and at no others: the device manager of a kubelet starts over any file. The error is a
-// *StartError.
+// Start returns a *StartError if a kubelet does not start with these checkpoints in root. It checks
+// them in the kubelet's order. The device manager starts with any file.
 func (r *Raw) Start(s *placement.Startup, root string) error {
 	if err := StartCPU(s, root, r.CPU); err != nil {
 		return err

@@ -86,8 +86,8 @@ type cpuBook struct {
 	entries        map[string]map[string]string
 }
 
-// StartCPU says if the CPU manager of a kubelet starts over a cpu_manager_state in root; nil data
-// means that there is no file. The error is a *StartError.
+// StartCPU returns a *StartError if the CPU manager does not start with this cpu_manager_state in
+// root; nil data means that there is no file.
 func StartCPU(s *placement.Startup, root string, data []byte) error {
 	if data == nil {
 		return nil // the kubelet writes a new one

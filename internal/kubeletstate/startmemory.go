@@ -54,8 +54,8 @@ var memoryTypes = typeNames{
 // memoryTypesUntil135 are those of the releases that know one format.
 var memoryTypesUntil135 = memoryTypes.but("memoryV1", "state."+memoryTypeName)
 
-// StartMemory says if the memory manager of a kubelet starts over a memory_manager_state in root;
-// nil data means that there is no file. The error is a *StartError.
+// StartMemory returns a *StartError if the memory manager does not start with this
+// memory_manager_state in root; nil data means that there is no file.
 func StartMemory(s *placement.Startup, root string, data []byte) error {
 	if data == nil {
 		return nil // the kubelet writes a new one

@@ -1,5 +1,5 @@
-// Package manifest reads pods, and the pods of workloads, from files as people and helm write them,
-// and refuses what the API server would refuse.
+// Package manifest reads pods, and the pods of workloads, from YAML and JSON files, and refuses
+// what the API server would refuse.
 package manifest
 
 import (
@@ -32,7 +32,7 @@ const (
 	MaxPods = 10000
 )
 
-// Template is a pod, or the pods of a workload, which are all alike.
+// Template is a pod, or the equal pods of a workload.
 type Template struct {
 	// Pod is named like its workload, and has a UID that no other template has.
 	Pod *corev1.Pod
@@ -56,7 +56,7 @@ func (t *Template) Pods() []*corev1.Pod {
 	return out
 }
 
-// Source says where manifests lie, as kubectl's -f and -R do.
+// Source is the location of manifests, like kubectl's -f and -R.
 type Source struct {
 	// Paths are files, folders (of .yaml, .yml and .json) and "-".
 	Paths     []string
@@ -67,8 +67,8 @@ type Source struct {
 	Bad func(error)
 }
 
-// Read returns what the files hold, in their order. What is left out is in a note: objects that
-// hold no pods or have ended, and owners of pods that are there too.
+// Read returns the content of the files, in their order. Notes list what is left out: objects
+// without pods, ended ones, and owners of pods that are also in the files.
 func (s Source) Read() (templates []Template, notes []string, err error) {
 	r := reader{bad: s.Bad, skipped: map[string]int{}, unread: map[string]int{}, uids: map[types.UID]bool{}}
 	for _, path := range s.Paths {
@@ -296,9 +296,8 @@ func (r *reader) file(path string, stdin io.Reader) error {
 	return nil
 }
 
-// Documents returns the documents of YAML or JSON; objects of a list without a kind, and JSON
-// objects that follow one another, are a document each. A document in which there are only comments
-// is empty.
+// Documents yields the documents of YAML or JSON. Objects of a list without a kind, and JSON
+// objects in sequence, are separate documents. A document with only comments is empty.
 func Documents(data []byte) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		docs := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(bytes.TrimPrefix(data, []byte("\ufeff")))))

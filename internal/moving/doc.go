@@ -1,16 +1,16 @@
-// Package moving carries out a plan of internal/defrag on a cluster: it moves pods one after the
-// other so that pods that wait find room.
+// Package moving carries out a plan of internal/defrag on a cluster: it moves pods one after
+// another so that waiting pods get room.
 //
-// A pod that is evicted is made again by its controller, and nobody can say beforehand where the
-// new one goes. So its place is taken first, by a holder: a pod that asks for the same, of the same
-// priority, that has to go to the new node, and does nothing. Scheduler and kubelet count it like
-// any other pod. When the new pod waits it is nominated for that node (status.nominatedNodeName),
-// which keeps pods of its priority and below from the place, and the holder is deleted.
+// An evicted pod is created again by its controller, and its new node is not known in advance. So a
+// holder takes its place first: an idle pod with the same requests and priority, bound to the new
+// node. Scheduler and kubelet count it like any other pod. When the new pod waits, it is nominated
+// for that node (status.nominatedNodeName), which keeps pods of its priority and below from the
+// place, and the holder is deleted.
 //
-// A nomination keeps only a place into which the pod fits already. Until the last pod has moved the
-// wanted pods fit nowhere. So guards go to the nodes that the plan needs: pods that ask for
-// nothing, and beside which no scheduler puts another (anti-affinity to every pod, by node).
-// Holders of the same plan pass, and pods of DaemonSets.
+// A nomination protects only a place into which the pod already fits, and until the last pod has
+// moved the wanted pods fit nowhere. So guards go to the nodes that the plan needs: pods without
+// requests, next to which no scheduler places another pod (anti-affinity to every pod, by node).
+// Holders of the same plan and pods of DaemonSets are exempt.
 //
 //	hold      the holder is on the new node and admitted there, or nothing has happened; places
 //	          that are free from the beginning are all held before the first pod is evicted,
@@ -21,8 +21,8 @@
 //	hand over the new pod is nominated, the holder deleted, the new pod bound, the old one gone
 //	arrive    when all have moved the wanted pods are nominated and the guards deleted
 //
-// Whenever the cluster is not as the plan has it, Run stops: ErrChanged. Holders and guards are
-// deleted then, and none outlives HolderLife. A pod of a higher priority may take any place; then
-// Run stops, too. Guards keep nobody off where a node lacks the label kubernetes.io/hostname, or a
-// scheduler runs without InterPodAffinity: then Run is as safe, and stops more often.
+// If the cluster is not as planned, Run stops with ErrChanged. It then deletes holders and guards,
+// and none lives longer than HolderLife. A pod of a higher priority may take any place; then Run
+// also stops. Guards have no effect if a node lacks the label kubernetes.io/hostname, or if a
+// scheduler runs without InterPodAffinity: Run is then still safe, but stops more often.
 package moving

@@ -28,7 +28,7 @@ import (
 // ErrChanged says that the cluster is not as the plan has it. What was done so far stays.
 var ErrChanged = errors.New("the cluster is not as the plan has it")
 
-// Pod names a pod.
+// Pod identifies a pod.
 type Pod struct {
 	Namespace, Name string
 	UID             types.UID
@@ -36,26 +36,26 @@ type Pod struct {
 
 func (p *Pod) String() string { return p.Namespace + "/" + p.Name }
 
-// Move is one step: a pod leaves From, and the one that takes its place goes to To.
+// Move is one step: a pod leaves From, and its replacement goes to To.
 type Move struct {
 	Pod      Pod
 	From, To string
 }
 
-// Wanted is a pod that waits for a place, and is to get one on Node.
+// Wanted is a waiting pod that should get a place on Node.
 type Wanted struct {
 	Pod
 	Node string
 }
 
-// Plan is what is carried out: the moves in their order, then the wanted pods come.
+// Plan has the moves in their order, and the wanted pods that come afterwards.
 type Plan struct {
 	// Wanted is at least one.
 	Wanted []Wanted
 	Moves  []Move
 }
 
-// Options say how a plan is carried out.
+// Options configure how a plan is carried out.
 type Options struct {
 	Pods coreclient.PodsGetter
 	// Tell is told what happens, a sentence at a time.
@@ -70,14 +70,14 @@ type Options struct {
 const (
 	// DefaultLimit is how long a step may make no progress.
 	DefaultLimit = 2 * time.Minute
-	// DefaultImage is Kubernetes' own, which does nothing.
+	// DefaultImage is Kubernetes' pause image, which does nothing.
 	DefaultImage = "registry.k8s.io/pause:3.10"
 	// HolderLife is how long a holder lives that nobody deletes: its kubelet then ends it.
 	HolderLife = 15 * time.Minute
-	// MostGrace bounds the grace period of a pod that moves: until it has ended its holder and the
-	// guards have to live, and the waits before and after take two more limits.
+	// MostGrace bounds the grace period of a pod that moves, because its holder and the guards must
+	// live until it has ended, and the waits before and after take two more limits.
 	MostGrace = 10 * time.Minute
-	// HolderLabel is on holders, with the UID of the pod whose new place they hold.
+	// HolderLabel is set on holders, with the UID of the pod whose new place they hold.
 	HolderLabel = wire.HolderLabel
 
 	// retryEvery is how often is asked again what no change of a pod tells, such as whether a
@@ -95,7 +95,7 @@ type Done struct {
 	Nodes []string
 }
 
-// Run carries out a plan. An error that is ErrChanged says what was not as planned.
+// Run carries out a plan. An error that wraps ErrChanged describes what was not as planned.
 func Run(ctx context.Context, plan *Plan, o Options) (Done, error) {
 	r := &runner{Options: o, plan: plan, wanted: make([]*corev1.Pod, len(plan.Wanted)), holders: make([]*corev1.Pod, len(plan.Moves)), guards: map[string]*corev1.Pod{}, since: map[types.UID]time.Time{}}
 	r.Limit, r.Image = cmp.Or(o.Limit, DefaultLimit), cmp.Or(o.Image, DefaultImage)
@@ -507,7 +507,8 @@ func (r *runner) nominate(ctx context.Context, pod *corev1.Pod, node string) err
 	return err
 }
 
-// Unplaceable says why no scheduler gives a pod a node, so that no room helps it; "" where one may.
+// Unplaceable returns why no scheduler can place the pod, so that more room does not help; "" if
+// one can.
 func Unplaceable(pod *corev1.Pod) string {
 	switch {
 	case wire.Ended(pod):

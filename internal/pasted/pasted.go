@@ -1,5 +1,5 @@
-// Package pasted knows what a text is that a person pastes: an output of a tool that shows a
-// machine, or a configuration of a kubelet.
+// Package pasted detects the form of a pasted text: the output of a tool that shows a machine, or a
+// kubelet's configuration.
 package pasted
 
 import (
@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Form is a form of text, in the words of a message: "what lscpu -p prints".
+// Form is a form of text, as messages name it: "what lscpu -p prints".
 type Form string
 
 // The forms. Unknown is any other text.
@@ -51,7 +51,7 @@ var keys = []struct {
 
 var firstKey = regexp.MustCompile(`^\s*\{\s*"([^"]*)"`)
 
-// What says which form a text has, by its beginning.
+// What returns the form of a text, by its beginning.
 func What(text []byte) Form {
 	if object := map[string]json.RawMessage{}; strings.HasPrefix(strings.TrimSpace(string(text[:min(len(text), 256)])), "{") {
 		_ = json.Unmarshal(text, &object)

@@ -1,5 +1,5 @@
 // Package sampleplugin is a device plugin (k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1) whose
-// devices are only names on NUMA nodes: for hollow nodes, and for real kubelets in tests.
+// devices are only names on NUMA nodes, for hollow nodes and for real kubelets in tests.
 package sampleplugin
 
 import (
@@ -29,7 +29,7 @@ type Device struct {
 	Unhealthy bool
 }
 
-// Check says what is wrong with the plugin's description.
+// Check returns an error if the plugin's description is invalid.
 func (p *Plugin) Check() error {
 	if p.Resource == "" {
 		return errors.New("field Resource is empty: want a name like example.com/gpu")

@@ -1,5 +1,5 @@
-// Package strict reads YAML and JSON as the API server's strict field validation does, and says
-// about what it refuses which field of which object it is, what is there and what would be right.
+// Package strict reads YAML and JSON with the strictness of the API server's field validation. Its
+// errors name the object, the field, the value and what would be right.
 package strict
 
 import (
@@ -35,7 +35,7 @@ func Unmarshal(object string, doc []byte, into any) error {
 	return err
 }
 
-// Known is Unmarshal that reads a document with unknown fields all the same, and returns them.
+// Known is Unmarshal that accepts unknown fields and returns them.
 func Known(object string, doc []byte, into any) (unknown []error, err error) {
 	data, err := yaml.YAMLToJSONStrict(doc)
 	if err != nil {

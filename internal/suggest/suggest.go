@@ -1,4 +1,4 @@
-// Package suggest finds the word that somebody meant: "did you mean".
+// Package suggest finds the word that was probably meant: "did you mean".
 package suggest
 
 import (
@@ -10,10 +10,10 @@ import (
 // maxWord is the longest word that is compared, in bytes. A longer one was not mistyped.
 const maxWord = 64
 
-// Nearest returns the known word that is nearest to the given one, or "" where none is near: one
-// slip in three letters, at most three in all. Otherwise it is the known one with the fewest words
-// in it that has all of several words of the given one: reservedSystemCPUs for reservedCpus. Case
-// does not count. Of equally near ones the first is taken.
+// Nearest returns the known word that is nearest to the given one: at most one edit per three
+// letters, and at most three. If there is none, it returns the shortest known word that contains
+// all of several words of the given one: reservedSystemCPUs for reservedCpus. Otherwise it returns
+// "". Case does not count. Of equally near words the first is returned.
 func Nearest(word string, known []string) string {
 	best, least := "", min(3, 1+len(word)/4)+1
 	if len(word) > maxWord {
@@ -72,7 +72,7 @@ func wordsOf(name string) (words []string) {
 	return words
 }
 
-// DidYouMean is Nearest as the end of a sentence: ` (did you mean "x"?)`, or nothing.
+// DidYouMean returns Nearest as the end of a sentence: ` (did you mean "x"?)`, or "".
 func DidYouMean(word string, known []string) string {
 	if n := Nearest(word, known); n != "" {
 		return ` (did you mean "` + n + `"?)`

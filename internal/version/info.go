@@ -5,8 +5,8 @@ import "github.com/prometheus/client_golang/prometheus"
 // InfoName is the metric that says which release a program is of.
 const InfoName = "berth_build_info"
 
-// Info is a metric of value 1, whose labels say which release of Berth runs, and which of
-// Kubernetes it was built from.
+// Info is a metric with the value 1 and labels for the release of Berth and the Kubernetes release
+// that it was built from.
 func Info() prometheus.Collector {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: InfoName, Help: "Always 1; the labels have the release of Berth and the Kubernetes release that it was built from.",

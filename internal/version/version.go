@@ -1,4 +1,4 @@
-// Package version says which release of Berth this is, and which of Kubernetes it was built from.
+// Package version has the release of Berth, and the Kubernetes release that it was built from.
 package version
 
 // Version is the release; the linker sets it (the Makefile's LDFLAGS).
@@ -11,5 +11,5 @@ const (
 	Kubelets = "1.33 to 1.37"
 )
 
-// Text is what --version prints after the program's name.
+// Text returns what --version prints after the program's name.
 func Text() string { return Version + ", Kubernetes " + Kubernetes + ", kubelets " + Kubelets }

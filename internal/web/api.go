@@ -21,7 +21,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// Changed takes in names of nodes and keys of pods that may be different, and tells the pages.
+// Changed notifies the pages that these nodes and pods may have changed.
 func (s *Server) Changed(nodes, _ []string) {
 	s.streams.tell(s.rows.note(nodes, func(name string) bool { return s.Live.Row(name) != nil }))
 }
@@ -406,8 +406,8 @@ func (s *Server) pending(r *http.Request, v Viewer) (any, error) {
 
 func moreWait(a, b *waitingGroup) int { return cmp.Compare(b.Count, a.Count) }
 
-// maxAsked bounds for how many groups of pods that wait all nodes are asked, and askingLasts for
-// how long.
+// maxAsked bounds the groups of waiting pods about which all nodes are asked, askingLasts the time
+// for it.
 const (
 	maxAsked    = 24
 	askingLasts = 2 * time.Second

@@ -19,7 +19,7 @@ import (
 	"github.com/berth-dev/berth/internal/survey"
 )
 
-// Bounds of one question about pods that do not exist.
+// Limits of one question about hypothetical pods.
 const (
 	maxManifest  = 256 << 10 // bytes
 	maxTemplates = 10

@@ -40,5 +40,5 @@ type packing struct {
 
 func (p *packing) Write(data []byte) (int, error) { return p.to.Write(data) }
 
-// Unwrap is for http.ResponseController.
+// Unwrap supports http.ResponseController.
 func (p *packing) Unwrap() http.ResponseWriter { return p.ResponseWriter }

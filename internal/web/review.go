@@ -22,7 +22,7 @@ import (
 	"github.com/berth-dev/berth/internal/bounded"
 )
 
-// How long and how many answers of the API server are remembered, and how hard it is asked.
+// How long and how many answers of the API server are remembered, and how often it is asked.
 const (
 	reviewLasts = time.Minute
 	reviewLimit = 5 * time.Second
@@ -122,7 +122,7 @@ type seen struct {
 	at              time.Time
 }
 
-// Admit lets those in whose token the API server knows, and who may list NodeTopologies.
+// Admit admits users whose token the API server accepts and who may list NodeTopologies.
 func (g *reviews) Admit(r *http.Request) (Viewer, error) {
 	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if !ok || token == "" || len(token) > maxTokenBytes {
@@ -254,10 +254,10 @@ func (v *reviewed) may(ctx context.Context, by authorizationclient.Authorization
 	return out.Status.Allowed, nil
 }
 
-// Name is the user's.
+// Name returns the user's name.
 func (v *reviewed) Name() string { return v.user.Username }
 
-// Sees reports whether the user may list the pods of a namespace. It is asked once for each.
+// Sees reports whether the user may list the pods of a namespace. It asks once for each namespace.
 func (v *reviewed) Sees(namespace string) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()

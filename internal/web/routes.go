@@ -16,7 +16,7 @@ import (
 //go:embed static
 var static embed.FS
 
-// New makes a Server. It shows nothing new before Changed is called.
+// New returns a Server. It shows news only after calls of Changed.
 func New(o Options) *Server {
 	s := &Server{
 		Options: o, rows: newRows(), streams: newStreams(), history: new(history), mux: http.NewServeMux(),
@@ -59,7 +59,7 @@ func New(o Options) *Server {
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// ServeHTTP answers browsers.
+// ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Content-Security-Policy", policy)

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// LocalNames are the names by which browsers call a server on their own machine.
+// LocalNames returns the names with which browsers reach a server on their own machine.
 func LocalNames(l net.Listener) []string {
 	names := []string{"localhost", "127.0.0.1", "::1"}
 	if host, _, err := net.SplitHostPort(l.Addr().String()); err == nil {
@@ -31,7 +31,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	return group.Wait()
 }
 
-// How a server treats browsers that are slow.
+// Timeouts for slow browsers.
 const (
 	headerPatience = 10 * time.Second
 	idlePatience   = 2 * time.Minute

@@ -9,7 +9,7 @@ import (
 	"github.com/berth-dev/berth/internal/survey"
 )
 
-// Options say what is served, and to whom.
+// Options configure what is served, and to whom.
 type Options struct {
 	// Live is what is shown.
 	Live *survey.Live

@@ -14,7 +14,7 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// Placed is what one pod got, or why it got nothing.
+// Placed is what one pod got, or why it was refused.
 type Placed struct {
 	Name      string `json:"name"`
 	Namespace string `json:"namespace,omitempty"`
@@ -53,7 +53,7 @@ func read(pod *corev1.Pod) (a ask, err error) {
 	return a, nil
 }
 
-// Admit decides for one pod and hands out what it gets. The error says that the pod cannot be read.
+// Admit decides about one pod and assigns what it gets. The error means that the pod is invalid.
 func (n *Node) Admit(pod *corev1.Pod) (Placed, error) {
 	a, err := read(pod)
 	if err != nil {
@@ -210,8 +210,8 @@ func (a *ask) unlooked(totals *amounts.Node) (names []string) {
 	return names
 }
 
-// Reasons that are not the kubelet's: Berth's scheduler, or any, does not send such a pod to the
-// node.
+// Reasons that are not the kubelet's: Berth's scheduler, or every scheduler, does not send such a
+// pod to the node.
 const (
 	PolicyNotKept = "PolicyNotKept"
 	NotOffered    = "NotOffered"
@@ -241,7 +241,7 @@ func (n *Node) refuse(a *ask, reason, rule string) *Refused {
 	return r
 }
 
-// String is the refusal in one line.
+// String returns the refusal in one line.
 func (r *Refused) String() string {
 	switch {
 	case r.Refusal.Reason != placement.Admitted:
@@ -252,7 +252,7 @@ func (r *Refused) String() string {
 	return r.Rule + " (" + r.Reason + ")"
 }
 
-// Table is the refusal in full.
+// Table returns the complete refusal.
 func (r *Refused) Table() string {
 	if r.Refusal.Reason != placement.Admitted {
 		return r.Refusal.Table()

@@ -8,10 +8,10 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Machine is the node's hardware.
+// Machine returns the node's hardware.
 func (n *Node) Machine() *topology.Machine { return n.machine }
 
-// Berths says who has what of the node.
+// Berths returns which pod has which part of the node.
 func (n *Node) Berths() *machineview.Berths {
 	c := &n.config
 	return &machineview.Berths{

@@ -15,8 +15,8 @@ import (
 // maxPool bounds the devices of one pool.
 const maxPool = 4096
 
-// ParsePool reads RESOURCE=NUMA:COUNT[,NUMA:COUNT...]. Ids are NUMA-NUMBER ("0-3"), chosen in their
-// order.
+// ParsePool parses RESOURCE=NUMA:COUNT[,NUMA:COUNT...]. Ids are NUMA-NUMBER ("0-3"), chosen in
+// their order.
 func ParsePool(text string) (placement.DevicePool, error) {
 	resource, list, ok := strings.Cut(text, "=")
 	if !ok || !amounts.IsExtended(resource) {

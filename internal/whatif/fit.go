@@ -8,7 +8,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// Fitted says how many copies of a pod fit beside what is there.
+// Fitted is how many copies of a pod fit next to the existing pods.
 type Fitted struct {
 	Name   string `json:"name"`
 	Copies int    `json:"copies"`
@@ -20,8 +20,8 @@ type Fitted struct {
 	Stopped *Refused `json:"stopped,omitempty"`
 }
 
-// Fit admits copy after copy, at most limit, into a copy of the node. Copies that pin nothing are
-// all alike, unless they want ports of the node: they are counted by division.
+// Fit admits copy after copy, at most limit, into a copy of the node. Copies that pin nothing and
+// use no host ports are all alike, and counted by division.
 func (n *Node) Fit(pod *corev1.Pod, limit int) (Fitted, error) {
 	out := Fitted{Name: pod.Name, PerNUMA: map[string]int{}}
 	a, err := read(pod)

@@ -16,8 +16,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// ReadMachine reads the machine of a live system, a capture or a file with what lscpu printed if
-// the text is a path that exists, and a machine string otherwise.
+// ReadMachine reads a machine. If text is an existing path, it is a live system, a capture or a
+// file with lscpu's output; otherwise it is a machine string.
 func ReadMachine(text string) (*topology.Machine, error) {
 	path, _, _ := strings.Cut(text, ":")
 	if _, err := os.Stat(path); err != nil {
@@ -45,7 +45,7 @@ func meant(text string, err error) error {
 }
 
 // ReadCapture reads the machine of a folder that contains sys/, of an archive of one, or of a file
-// with what lscpu printed.
+// with lscpu's output.
 func ReadCapture(path string) (*topology.Machine, error) {
 	c, err := capture.Open(path)
 	if err != nil {

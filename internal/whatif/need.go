@@ -11,7 +11,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// Need is how many nodes a load needs that are all like one node.
+// Need is how many equal nodes a load needs.
 type Need struct {
 	suppose.Needs
 	// Never are the pods that an empty node refuses.
@@ -28,7 +28,7 @@ type NeverFits struct {
 // maxNeeded bounds the pods of a load.
 const maxNeeded = 100_000
 
-// Need says how many nodes like this one the load needs. The error says that a pod cannot be read,
+// Need returns how many nodes like this one the load needs. The error means that a pod is invalid,
 // that there are too many, or that ctx has ended.
 func (n *Node) Need(ctx context.Context, load []survey.Wanted) (out Need, err error) {
 	asks, err := n.asksOf(load)

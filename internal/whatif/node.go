@@ -1,6 +1,6 @@
-// Package whatif asks one node what it would do with pods, without a cluster: a machine, a
-// kubelet's configuration, and what is handed out. It counts what the kubelet's own admission
-// counts.
+// Package whatif asks one node, without a cluster, what it would do with pods. The node is a
+// machine, a kubelet's configuration, and what is assigned. Resources are counted as in the
+// kubelet's admission.
 package whatif
 
 import (
@@ -24,7 +24,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Spec says which node a question is about.
+// Spec describes the node of a question.
 type Spec struct {
 	// Machine is a machine string or a capture, as ReadMachine takes it.
 	Machine string
@@ -47,7 +47,7 @@ type Spec struct {
 	IgnoreMissingDevices bool
 }
 
-// Node is a question's node, ready to be asked.
+// Node is a node that can be asked.
 type Node struct {
 	machine *topology.Machine
 	config  placement.Config
@@ -64,7 +64,7 @@ type Node struct {
 	Notes []string
 }
 
-// Load reads everything that the spec names.
+// Load reads all files of the spec.
 func (s Spec) Load() (*Node, error) {
 	n := &Node{spec: s}
 	var err error
@@ -181,7 +181,7 @@ func (n *Node) note(text string) {
 // Pods returns how many pods hold something.
 func (n *Node) Pods() int { return n.kubelet.State.Pods() }
 
-// ReadState replaces the state by that of a kubelet's checkpoints.
+// ReadState replaces the state with that of a kubelet's checkpoints.
 func (n *Node) ReadState(dir string) error {
 	if err := n.readState(dir); err != nil {
 		return fmt.Errorf("%s: %w", dir, err)
@@ -224,7 +224,7 @@ func (n *Node) readState(dir string) error {
 	return nil
 }
 
-// Startup is what the node's kubelet holds its checkpoints against.
+// Startup returns what the node's kubelet validates its checkpoints against.
 func (n *Node) Startup() placement.Startup { return n.model.Startup() }
 
 // starts refuses checkpoints over which the kubelet does not start. If that is left to chance, a

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/term"
 )
 
-// Style is what a word looks like on a terminal that has colours. Everywhere else it looks plain.
+// Style is the look of a word on a terminal with colours. Elsewhere it looks plain.
 type Style int
 
 // Styles, by what a word means.
@@ -31,7 +31,7 @@ const firstMark = '\U000F0000'
 
 func isMark(r rune) bool { return r >= firstMark && r < firstMark+rune(len(sequences)) }
 
-// Mark marks a text; plain text stays as it is.
+// Mark marks a text with the style; Plain does not change it.
 func (s Style) Mark(text string) string {
 	if s == Plain {
 		return text
@@ -39,8 +39,8 @@ func (s Style) Mark(text string) string {
 	return string(firstMark+rune(s)) + text + string(firstMark)
 }
 
-// Render makes a text with marks ready to be shown: with colours, or without. It replaces whatever
-// else could move the cursor. A style ends with its line.
+// Render converts marks to colours, or removes them. It replaces everything else that could move
+// the cursor. A style ends with its line.
 func Render(text string, colours bool) string {
 	var b strings.Builder
 	open := false
@@ -64,14 +64,15 @@ func Render(text string, colours bool) string {
 	return b.String()
 }
 
-// Coloured reports whether w shows colours: a terminal that can, and nobody has asked for none
+// Coloured reports whether w shows colours: it is a terminal that can, and NO_COLOR is not set
 // (no-color.org).
 func Coloured(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	return ok && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" && term.IsTerminal(int(f.Fd()))
 }
 
-// Size is how many lines and columns the terminal has that w writes to; false where it is none.
+// Size returns the lines and columns of the terminal that w writes to; false if it is not a
+// terminal.
 func Size(w io.Writer) (lines, columns int, ok bool) {
 	f, isFile := w.(*os.File)
 	if !isFile || os.Getenv("TERM") == "dumb" || !term.IsTerminal(int(f.Fd())) {

@@ -1,4 +1,4 @@
-// Package table prints rows in columns, safe to show on a terminal, and coloured where it is one.
+// Package table prints rows in columns, safe for a terminal, and coloured on one.
 package table
 
 import (
@@ -10,8 +10,8 @@ import (
 
 const gap = 3 // blanks between columns
 
-// Grid prints rows in aligned columns. Rows that come later stand under those before: a column
-// never gets narrower.
+// Grid prints rows in aligned columns. Later rows are aligned with earlier ones: a column never
+// gets narrower.
 type Grid struct {
 	// Style says what the cells of a column look like; nil means plain.
 	Style func(column int, cell string) Style
@@ -19,8 +19,8 @@ type Grid struct {
 	widths []int
 }
 
-// Print prints rows. Cells come from other people: what would move the cursor, or break the row, is
-// replaced.
+// Print prints rows. Cells may be hostile: characters that would move the cursor or break the row
+// are replaced.
 func (g *Grid) Print(w io.Writer, rows [][]string) error {
 	clean := make([][]string, len(rows))
 	for i, row := range rows {
@@ -69,8 +69,8 @@ func Cell(text string) string {
 	return Text(strings.NewReplacer("\n", " ", "\t", " ").Replace(text))
 }
 
-// Text replaces, by question marks, control characters except for the ends of lines, the ones that
-// turn the direction of writing, and marks of styles.
+// Text replaces control characters, except line ends, characters that change the writing direction,
+// and style marks with question marks.
 func Text(text string) string {
 	return strings.Map(func(r rune) rune {
 		if isMark(r) {

@@ -1,8 +1,7 @@
 // Package controllers runs the workload controllers of kube-controller-manager in this process, so
-// that Deployments, Jobs and their kin work on a control plane that has no controller manager. So
-// do service accounts: each namespace gets its account and the certificates by which its pods
-// trust the API server. The controllers are the genuine ones; only what starts them is written
-// here.
+// that Deployments, Jobs and similar kinds work on a control plane without a controller manager.
+// Service accounts work too: each namespace gets its account and the certificates with which pods
+// verify the API server. The controllers are the genuine ones; this package only starts them.
 package controllers
 
 import (
@@ -70,14 +69,14 @@ type set struct {
 	objects metadatainformer.SharedInformerFactory
 }
 
-// Start starts the controllers with the client's credentials and returns what stops them and waits
-// for their end. They run until then, whatever becomes of ctx. Nobody watches over nodes.
+// Start starts the controllers with the client's credentials. stop ends them and waits; they run
+// until then, also if ctx ends. It starts no node controllers.
 func Start(ctx context.Context, config *rest.Config) (stop func(), err error) {
 	return start(ctx, config, (*set).workloads)
 }
 
-// StartWithNodes is Start with the controllers that watch over nodes: one that says nothing for 50
-// seconds becomes NotReady, and pods that do not tolerate that for longer are evicted.
+// StartWithNodes is Start with the node controllers: a node that is silent for 50 seconds becomes
+// NotReady, and pods that do not tolerate this are evicted.
 func StartWithNodes(ctx context.Context, config *rest.Config) (stop func(), err error) {
 	return start(ctx, config, func(s *set) []maker { return append(s.workloads(), s.nodes, s.evictions) })
 }
@@ -270,8 +269,8 @@ func (s *set) aggregatedRoles(context.Context) (loop, error) {
 	return withWorkers(clusterroleaggregation.NewClusterRoleAggregation(s.informers.Rbac().V1().ClusterRoles(), s.client.RbacV1()).Run), nil
 }
 
-// What kube-controller-manager takes by default (pkg/controller/nodelifecycle/config/v1alpha1, and
-// the flags of cmd/kube-controller-manager/app/options/nodelifecyclecontroller.go).
+// Defaults of kube-controller-manager (pkg/controller/nodelifecycle/config/v1alpha1, and the flags
+// of cmd/kube-controller-manager/app/options/nodelifecyclecontroller.go).
 const (
 	nodeMonitorPeriod = 5 * time.Second
 	nodeStartupGrace  = time.Minute
