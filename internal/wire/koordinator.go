@@ -32,8 +32,8 @@ const (
 // KoordinatorStatusAnnotation has a decision in the format that koordlet reads.
 const KoordinatorStatusAnnotation = "scheduling.koordinator.sh/resource-status"
 
-// koordinatorPolicies are the policies by which pods, node labels and NodeResourceTopologies name
-// them. Koordinator places whole pods; the kubelet's scope, where it is named, is another matter.
+// koordinatorPolicies maps Koordinator's names of policies to Berth's rules. Koordinator places whole
+// pods; some names, of kubelets' policies, have a scope.
 var koordinatorPolicies = map[string]placement.Rules{
 	"":                             {},
 	"None":                         {Policy: placement.PolicyNone},
