@@ -187,7 +187,7 @@ func (m *measured) takeSearches(r *result, day string) {
 
 var (
 	cycleDay  = regexp.MustCompile(`^measured (\d{4}-\d\d-\d\d)\n`)
-	cycleLine = regexp.MustCompile(`(?m)^BenchmarkCycle/(\w+)/(\w+)(?:-\d+)?\s+(\d+)\s.*?\s([0-9.]+) ratio\b`)
+	cycleLine = regexp.MustCompile(`(?m)^BenchmarkCycle/(\w+)/(\w+)(?:-\d+)?\s+(\d+)\s(?:.*\s)?([0-9.]+) ratio\b`)
 	// cycleLoads are the benchmark's loads, as the page describes them, in its order.
 	cycleLoads = [][2]string{
 		{"known", "one cycle, pinned pod of a shape that pods had before"},
