@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// String prints the machine as a machine string, the grammar of docs/topology.md: one line,
-// short where the machine is regular, exact where it is not. For every Machine that passes Check,
-// Parse returns an equal one.
+// String prints the machine as a machine string, the grammar of docs/topology.md: one line, short
+// if the machine is regular, and exact if it is not. For every Machine that passes Check, Parse
+// returns an equal one.
 func (m *Machine) String() string {
 	w := writer{m: m}
 	w.fit()

@@ -72,7 +72,7 @@ type reviews struct {
 // tokenSum stands for a token.
 type tokenSum = [sha256.Size]byte
 
-// Reviews makes a Gate of the cluster's own TokenReview and SubjectAccessReview.
+// Reviews returns a Gate that uses the cluster's TokenReview and SubjectAccessReview.
 func Reviews(config *rest.Config) (Gate, error) {
 	c := rest.CopyConfig(config)
 	c.QPS, c.Burst, c.Timeout = reviewQPS, reviewBurst, reviewLimit
@@ -158,7 +158,7 @@ func (g *reviews) latest(key tokenSum) *reviewed {
 	return v
 }
 
-// knows says whether the token belonged to a viewer when the API server was asked last.
+// knows reports whether the token belonged to a viewer when the API server was asked last.
 func (g *reviews) knows(key tokenSum) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
