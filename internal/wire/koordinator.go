@@ -32,8 +32,8 @@ const (
 // KoordinatorStatusAnnotation has a decision in the format that koordlet reads.
 const KoordinatorStatusAnnotation = "scheduling.koordinator.sh/resource-status"
 
-// koordinatorPolicies maps Koordinator's names of policies to Berth's rules. Koordinator places whole
-// pods; some names, of kubelets' policies, have a scope.
+// koordinatorPolicies maps Koordinator's names of policies to Berth's rules. Koordinator places
+// whole pods; some names, of kubelets' policies, have a scope.
 var koordinatorPolicies = map[string]placement.Rules{
 	"":                             {},
 	"None":                         {Policy: placement.PolicyNone},
