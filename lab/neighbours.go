@@ -69,7 +69,7 @@ func inUse(l *simulate.Look) (n int) {
 	return n
 }
 
-// near reports whether the pod's NUMA nodes are as near to each other as so many can be: all of one
+// near says whether the pod's NUMA nodes are as near to each other as so many can be: all of one
 // package, as far as one has so many.
 func near(l *simulate.Look) bool {
 	first, last := -1, 0
@@ -99,7 +99,7 @@ func filled(l *simulate.Look) int64 {
 	return sum / n
 }
 
-// robs reports whether the pod would leave free GPUs of its NUMA nodes with fewer CPUs than are
+// robs says whether the pod would leave free GPUs of its NUMA nodes with fewer CPUs than are
 // theirs.
 func robs(l *simulate.Look) bool {
 	asked := int(l.Shape.MilliCPU / 1000)

@@ -126,7 +126,7 @@ func OverlayNames() (names []string) {
 	return names
 }
 
-// Decides reports whether kubelets decide on the nodes of an overlay, by its name.
+// Decides says whether kubelets decide on the nodes of an overlay, by its name.
 func Decides(overlay string) bool { return !strings.HasSuffix(overlay, obeys) }
 
 // ParseOverlay reads an overlay: SHAPE/POLICY, or SHAPE/POLICY/obey.
@@ -191,7 +191,7 @@ func (o *Overlay) machine(n *trace.Node) (*topology.Machine, error) {
 	return m, nil
 }
 
-// holds reports whether the Given machine has all that the node's line says.
+// holds says whether the Given machine has all that the node's line says.
 func (o *Overlay) holds(n *trace.Node) error {
 	cpus, bytes := int64(0), uint64(0)
 	for i := range o.Given.NUMANodes {

@@ -205,7 +205,7 @@ func fragmentation(load []simulate.Typical, cpu int64, gpus []int64, model strin
 	return sum
 }
 
-// IsWithin reports whether a mean of so many seeds is what was published: within half a percent, or
+// IsWithin says whether a mean of so many seeds is what was published: within half a percent, or
 // within two standard errors where that is more.
 func IsWithin(got, published, deviation float64, seeds int) bool {
 	return math.Abs(got-published) <= max(0.5, 2*deviation/math.Sqrt(float64(seeds)))

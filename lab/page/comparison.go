@@ -110,7 +110,7 @@ func meanText(m simulate.Mean) string {
 	return fmt.Sprintf("%.1f ± %.1f", m.Mean, m.Deviation)
 }
 
-// timed reports whether pods come and go.
+// timed says whether pods come and go.
 func (c *Comparison) timed() bool { return len(c.Runs) > 0 && c.Runs[0].Timed != nil }
 
 // onAverage is the mean of the moments that count.

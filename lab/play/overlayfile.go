@@ -55,7 +55,7 @@ type overlayFile struct {
 	lab.Overlays
 }
 
-// isOverlayFile reports whether --overlay names a file.
+// isOverlayFile says whether --overlay names a file.
 func isOverlayFile(name string) bool {
 	info, err := os.Stat(name)
 	return slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name)) || err == nil && info.Mode().IsRegular()

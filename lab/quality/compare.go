@@ -151,8 +151,8 @@ func (q *quality) table(name, overlay string, judged bool, sums []simulate.Summa
 	return own >= best-near
 }
 
-// measures reports whether the default is measured by a strategy: not by one whose rule refuses
-// pods that fit, which is shown beside it.
+// measures says whether the default is measured by a strategy: not by one whose rule refuses pods
+// that fit, which is shown beside it.
 func measures(s *simulate.Strategy) bool { return s.Keep == nil }
 
 // matrix prints what is aligned on all combinations, strategies side by side. The best that does

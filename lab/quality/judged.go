@@ -14,7 +14,7 @@ import (
 // third load, every third overlay and every third seed, in the order in which they stand here. The
 // rule says nothing about names, so that it holds for lists that come later.
 
-// heldOut reports whether the thing at the index is kept for the judgement.
+// heldOut says whether the thing at the index is kept for the judgement.
 func heldOut(index int) bool { return index%3 == 2 }
 
 // overlays are those of the comparison: kubelets that insist.

@@ -61,7 +61,7 @@ func newInstance(seed int64) *instance {
 	return in
 }
 
-// byGPU reports whether served GPUs count, or CPUs.
+// byGPU says whether served GPUs count, or CPUs.
 func (in *instance) byGPU() bool { return trace.AskGPUs(in.pods) }
 
 // served is what a strategy serves.

@@ -112,7 +112,7 @@ func asStruct(m proto.Message) (*structpb.Struct, error) {
 	return out, protojson.Unmarshal(text, out)
 }
 
-// verifyProvenance reports whether the statement speaks of the very files that the sums list.
+// verifyProvenance says whether the statement speaks of the very files that the sums list.
 func verifyProvenance(dir string, sums map[string]string) error {
 	var found string
 	for name := range sums {

@@ -37,8 +37,8 @@ func secretKey(text []byte, password string) (key minisign.PrivateKey, err error
 	return key, key.UnmarshalText(text)
 }
 
-// verifySignature reports whether the owner of the public key signed the sums. Without a key
-// nothing is said about a signature.
+// verifySignature says whether the owner of the public key signed the sums. Without a key nothing is
+// said about a signature.
 func verifySignature(dir, publicKey string) error {
 	if publicKey == "" {
 		return nil

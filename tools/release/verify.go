@@ -9,9 +9,9 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/validate"
 )
 
-// verify reports whether every file of a release is there and whole, every image holds what it
-// names, the provenance speaks of these files, and the owner of the public key has signed them; ""
-// for no key. The result is the number of files.
+// verify says whether every file of a release is there and whole, every image holds what it names, the
+// provenance speaks of these files, and the owner of the public key has signed them; "" for no key.
+// The result is the number of files.
 func verify(dir, publicKey string) (int, error) {
 	sums, err := readSums(dir)
 	if err != nil {
@@ -37,7 +37,7 @@ func verify(dir, publicKey string) (int, error) {
 	return len(sums), verifyProvenance(dir, sums)
 }
 
-// verifyFile reports whether a file is there and has its sum, and whether an image holds what it
+// verifyFile says whether a file is there and has its sum, and whether an image holds what it
 // names.
 func verifyFile(path, sum string) error {
 	// The error about an image says more than that its sum is wrong.
