@@ -284,7 +284,7 @@ func slowClock(k *timedCase, c *audited, d *trace.TimedDraw) {
 			return node >= 0
 		}
 		var nodes []int
-		if !k.strategy.Blind { // as many on the best node as that takes, then on the next one
+		if k.strategy.Plans { // as many on the best node as that takes, then on the next one
 			for _, node := range ranked(s) {
 				for len(nodes) < j.members && c.Look(node, s, new(Look)) {
 					put(j, j.first+int32(len(nodes)), node)
@@ -292,12 +292,16 @@ func slowClock(k *timedCase, c *audited, d *trace.TimedDraw) {
 				}
 			}
 		}
-		for i := 0; k.strategy.Blind && i < j.members; i++ {
+		for i := 0; !k.strategy.Plans && i < j.members; i++ {
 			node := best(s)
 			if node < 0 {
 				break
 			}
-			c.Assume(node, j.first+int32(i), s, share(node, s))
+			if k.strategy.Blind {
+				c.Assume(node, j.first+int32(i), s, share(node, s))
+			} else {
+				put(j, j.first+int32(i), node)
+			}
 			nodes = append(nodes, node)
 		}
 		for i, node := range nodes {
@@ -359,11 +363,11 @@ func slowClock(k *timedCase, c *audited, d *trace.TimedDraw) {
 }
 
 // TestWaking: who is tried again, and where, is what one finds who tries all on all nodes. Gangs
-// that a blind strategy tries in vain draw by chance, so that they are compared where nothing else
-// does.
+// that are tried in vain draw by chance unless they are planned, so that they are compared where
+// nothing else does.
 func TestWaking(t *testing.T) {
 	seen := 0
-	timedCases(t, func(s *Strategy) bool { return !s.Blind || s.Ties == FirstOfOrder }, func(name string, k *timedCase) {
+	timedCases(t, func(s *Strategy) bool { return s.Plans || s.Ties == FirstOfOrder }, func(name string, k *timedCase) {
 		if comparesAgain(&k.strategy) || k.strategy.Keep != nil { // see TestKeepForgetsNobody
 			return
 		}

@@ -9,12 +9,15 @@ import (
 	"github.com/berth-dev/berth/internal/suppose"
 )
 
-// tryGang places all members of a gang, or none, as the scheduler plans them (package gangfit).
+// tryGang places all members of a gang, or none (package gangfit). Berth's scheduler compares nodes
+// once for members that are alike; with the strategies of others each member is of its own kind.
 func (c *clock) tryGang(id int32) bool {
 	j := &c.jobs[id]
-	q := gangfit.Question{Gang: plan.Gang{Minimum: int(j.members)}}
-	for range j.members {
-		q.Add(plan.Member{}, nil)
+	q := gangfit.Question{Gang: plan.Gang{Minimum: int(j.members), Members: make([]plan.Member, j.members)}}
+	for i := range q.Members {
+		if !c.strategy.Plans {
+			q.Members[i].Kind = i
+		}
 	}
 	if v := q.Ask(&gangNodes{clock: c, job: id}); !v.Whole {
 		return false
@@ -39,8 +42,12 @@ func (g *gangNodes) score(node int) int32 {
 	return g.clock.scores.score(node, g.clock.jobs[g.job].shape)
 }
 
-// Nodes implements plan.Field: the nodes that take a member, the best first.
+// Nodes implements plan.Field: the nodes that take a member, the best first, or only the one that
+// the strategy chooses.
 func (g *gangNodes) Nodes(int) (nodes []int) {
+	if !g.clock.strategy.Plans {
+		return []int{g.clock.choose(g.clock.draw.Order, g.clock.jobs[g.job].shape)}
+	}
 	for _, node := range g.clock.draw.Order {
 		if g.score(int(node)) > refusing {
 			nodes = append(nodes, int(node))
@@ -54,7 +61,7 @@ func (g *gangNodes) Nodes(int) (nodes []int) {
 func (g *gangNodes) Node(int) suppose.Node { return suppose.Node{} }
 
 // Admits implements plan.Field.
-func (g *gangNodes) Admits(_, node int) bool { return g.score(node) > refusing }
+func (g *gangNodes) Admits(_, node int) bool { return node >= 0 && g.score(node) > refusing }
 
 // Put implements plan.Field.
 func (g *gangNodes) Put(member, node int) {

@@ -17,6 +17,9 @@ type Strategy struct {
 	Blind bool
 	// NUMA strategies are for clusters with NUMA nodes alone.
 	NUMA bool
+	// Plans says that it is Berth's, which plans gangs whole: nodes are compared once for all
+	// members, and each gets as many as it takes.
+	Plans bool
 	// Knows says that it knows the distribution of the load beforehand.
 	Knows bool
 	// Defrag is how often pods are moved to make room for waiting pods, where pods come and go;
