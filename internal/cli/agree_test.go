@@ -26,11 +26,11 @@ import (
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/machineview"
 	"github.com/berth-dev/berth/internal/nodestate"
-	"github.com/berth-dev/berth/internal/sim"
 	"github.com/berth-dev/berth/internal/survey"
 	"github.com/berth-dev/berth/internal/web"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/test/sim"
 	"github.com/berth-dev/berth/topology"
 )
 

@@ -22,9 +22,9 @@ import (
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	koordinator "github.com/berth-dev/berth/api/scheduling/koordinator/v1alpha1"
-	"github.com/berth-dev/berth/internal/sim"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/test/sim"
 	"github.com/berth-dev/berth/topology"
 )
 

@@ -9,10 +9,10 @@ import (
 
 	"github.com/berth-dev/berth/internal/amounts"
 	"github.com/berth-dev/berth/internal/ledger"
-	"github.com/berth-dev/berth/internal/sim"
 	"github.com/berth-dev/berth/internal/suppose"
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/test/made"
+	"github.com/berth-dev/berth/test/sim"
 )
 
 // harbour is a small cluster of kubelets, and the problem that is made of it.

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/berth-dev/berth/internal/sim"
 	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/test/sim"
 	"github.com/berth-dev/berth/topology"
 )
 

@@ -14,10 +14,10 @@ import (
 
 	"github.com/berth-dev/berth/internal/gangfit"
 	"github.com/berth-dev/berth/internal/ledger"
-	"github.com/berth-dev/berth/internal/sim"
 	"github.com/berth-dev/berth/internal/suppose"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/test/sim"
 )
 
 // owned gives a pod a controller.

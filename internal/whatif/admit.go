@@ -71,12 +71,13 @@ func (n *Node) admit(a *ask) Placed {
 	if out.Refusal = n.refusedBefore(a); out.Refusal != nil {
 		return out
 	}
-	if held, ok := n.kubelet.State.Pod(a.request.UID); ok { // a pod of the checkpoints is admitted again
+	if held, ok := n.state.Pod(a.request.UID); ok { // a pod of the checkpoints is admitted again
 		n.totals.Remove(heldBy(&held))
 	}
-	got := n.kubelet.Admit(&a.request)
-	if !got.Verdict.OK() {
-		out.Refusal = &Refused{Refusal: placement.Advise(n.kubelet.State, &a.request, func(r *placement.Request) bool {
+	var got placement.Decision
+	verdict := n.take(&a.request, &got)
+	if !verdict.OK() {
+		out.Refusal = &Refused{Refusal: placement.Advise(n.state, &a.request, func(r *placement.Request) bool {
 			return n.totals.Short(survey.Instead(a.amounts, &a.request, r)) == nil
 		})}
 		out.Refusal.Refusal.Rule = a.said.In(out.Refusal.Refusal.Rule)
@@ -85,16 +86,27 @@ func (n *Node) admit(a *ask) Placed {
 		return out
 	}
 	if out.Refusal = n.refusedAfter(a); out.Refusal != nil {
-		n.kubelet.Remove(a.request.UID)
+		n.state.Release(a.request.UID)
 		return out
 	}
 	n.totals.Add(a.amounts, wire.PortsOf(a.pod)...)
 	n.named(a)
-	out.Admitted, out.NUMANodes, out.Random = true, got.Verdict.NUMA.String(), got.Random
-	for i := range got.Decision.Containers {
-		out.Containers = append(out.Containers, survey.ContainerOf(n.machine, &got.Decision.Containers[i]))
+	out.Admitted, out.NUMANodes, out.Random = true, verdict.NUMA.String(), verdict.Random
+	for i := range got.Containers {
+		out.Containers = append(out.Containers, survey.ContainerOf(n.machine, &got.Containers[i]))
 	}
 	return out
+}
+
+// take decides for a pod, and writes down what it gets, as a kubelet does. What a refused one got
+// until then is taken back: devices and init containers leave their mark on what comes next.
+func (n *Node) take(r *placement.Request, d *placement.Decision) placement.Verdict {
+	v := placement.Decide(n.state, r, d)
+	n.state.Commit(r, d)
+	if !v.OK() {
+		n.state.Release(r.UID)
+	}
+	return v
 }
 
 // refusedBefore says what keeps a scheduler from sending the pod to the node at all.
@@ -111,7 +123,7 @@ func (n *Node) refusedBefore(a *ask) *Refused {
 
 // offered are the resources of the node's plugins.
 func (n *Node) offered() (names []string) {
-	for _, pool := range n.kubelet.State.Snapshot().Devices {
+	for _, pool := range n.state.Snapshot().Devices {
 		names = append(names, pool.Resource)
 	}
 	return names
@@ -119,7 +131,7 @@ func (n *Node) offered() (names []string) {
 
 // missing names the first resource that no plugin of the node offers; its kubelet would ignore it.
 func (n *Node) missing(r *placement.Request) string {
-	pools := n.kubelet.State.Snapshot().Devices
+	pools := n.state.Snapshot().Devices
 	for i := range r.Containers {
 		for _, d := range r.Containers[i].Devices {
 			offered := slices.ContainsFunc(pools, func(p placement.DevicePool) bool { return p.Resource == d.Resource })

@@ -18,7 +18,7 @@ func (n *Node) Berths() *machineview.Berths {
 		Facts: fmt.Sprintf("%s, scope %s, CPU manager %s, memory manager %s",
 			cmp.Or(c.TopologyManagerPolicy, "none"), cmp.Or(c.TopologyManagerScope, "container"),
 			cmp.Or(c.CPUManagerPolicy, "none"), cmp.Or(c.MemoryManagerPolicy, "None")),
-		Snapshot: n.kubelet.State.Snapshot(), Reserved: n.model.ReservedCPUs(),
+		Snapshot: n.state.Snapshot(), Reserved: n.model.ReservedCPUs(),
 		Pinning: c.CPUManagerPolicy == "static", Tenants: n.tenants,
 	}
 }

@@ -68,7 +68,7 @@ func (n *Node) setPools(pools []placement.DevicePool) error {
 		if err := onMachine(&pool, n.machine); err != nil {
 			return err
 		}
-		n.kubelet.State.SetPool(pool)
+		n.state.SetPool(pool)
 	}
 	return nil
 }

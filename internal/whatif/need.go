@@ -72,7 +72,7 @@ func (n *Node) asksOf(load []survey.Wanted) (asks []ask, err error) {
 // bare is another node like this one.
 func (n *Node) bare() *Node {
 	other := *n
-	other.kubelet, other.totals, other.tenants = n.kubelet.Clone(), n.totals.Clone(), nil
+	other.state, other.totals, other.tenants = n.state.Clone(), n.totals.Clone(), nil
 	return &other
 }
 

@@ -17,7 +17,6 @@ import (
 	"github.com/berth-dev/berth/internal/kubeletconfig"
 	"github.com/berth-dev/berth/internal/kubeletstate"
 	"github.com/berth-dev/berth/internal/machineview"
-	"github.com/berth-dev/berth/internal/sim"
 	"github.com/berth-dev/berth/internal/survey"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
@@ -52,7 +51,7 @@ type Node struct {
 	machine *topology.Machine
 	config  placement.Config
 	model   *placement.Model
-	kubelet *sim.Kubelet
+	state   *placement.State
 	totals  *amounts.Node
 	// allocatable is what totals began with, except for what is untold.
 	allocatable amounts.List
@@ -82,7 +81,7 @@ func (s Spec) Load() (*Node, error) {
 		return nil, err
 	}
 	n.assumptions()
-	n.kubelet = sim.NewKubelet(n.model)
+	n.state = n.model.NewState()
 	if s.State != "" {
 		if err := n.ReadState(s.State); err != nil {
 			return nil, err
@@ -179,7 +178,7 @@ func (n *Node) note(text string) {
 }
 
 // Pods returns how many pods hold something.
-func (n *Node) Pods() int { return n.kubelet.State.Pods() }
+func (n *Node) Pods() int { return n.state.Pods() }
 
 // ReadState replaces the state with that of a kubelet's checkpoints.
 func (n *Node) ReadState(dir string) error {
@@ -214,7 +213,7 @@ func (n *Node) readState(dir string) error {
 	if read.CPU == nil || read.CPU.Policy != "static" {
 		snap.SharedCPUs = n.model.NewState().SharedCPUs()
 	}
-	if n.kubelet.State, err = n.model.StateOf(&snap); err != nil {
+	if n.state, err = n.model.StateOf(&snap); err != nil {
 		return err
 	}
 	if len(snap.Devices) > 0 {

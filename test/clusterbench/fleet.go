@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 
-	"github.com/berth-dev/berth/internal/sim"
+	"github.com/berth-dev/berth/test/sim"
 )
 
 // How long after a Binding its pod runs and the agent reports it, in a random place between; all

@@ -27,8 +27,8 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
-	"github.com/berth-dev/berth/internal/sim"
 	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/test/sim"
 )
 
 // How many pods a node of a world has, and how many of them its kubelet pins.

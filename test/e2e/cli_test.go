@@ -26,9 +26,9 @@ import (
 	"github.com/berth-dev/berth/deploy"
 	"github.com/berth-dev/berth/internal/cli"
 	"github.com/berth-dev/berth/internal/controlplane"
-	"github.com/berth-dev/berth/internal/sim"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/test/sim"
 	"github.com/berth-dev/berth/topology"
 )
 

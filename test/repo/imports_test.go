@@ -49,7 +49,6 @@ internal/machineview      : topology placement
 internal/kubeletstate     : internal/clip topology placement
 internal/version          :
 internal/ledger           : topology placement
-internal/sim              : placement
 internal/simulate/trace   :
 internal/simulate         : topology placement internal/amounts internal/defrag internal/demand internal/gangfit internal/ledger internal/plan internal/rank internal/simulate/trace internal/suggest internal/suppose
 internal/demand           :
@@ -74,7 +73,7 @@ internal/nodestate        : topology placement api/... internal/amounts internal
 internal/survey           : internal/demand internal/gangfit internal/gangs topology placement api/... internal/stranded internal/amounts internal/apiclient internal/suppose internal/defrag internal/moving internal/machineview internal/manifest internal/ledger internal/rank internal/plan internal/wire internal/nodestate internal/suggest
 internal/web              : internal/bounded internal/clip topology internal/machineview internal/manifest internal/survey internal/version internal/wire
 internal/manifest         : api/... internal/amounts internal/strict internal/suggest internal/wire
-internal/whatif           : topology placement sysfs internal/lscpu internal/pasted internal/machineview internal/amounts internal/capture internal/featuregates internal/kubeletconfig internal/kubeletstate internal/sim internal/suggest internal/suppose internal/survey internal/wire
+internal/whatif           : topology placement sysfs internal/lscpu internal/pasted internal/machineview internal/amounts internal/capture internal/featuregates internal/kubeletconfig internal/kubeletstate internal/suggest internal/suppose internal/survey internal/wire
 
 internal/scheduler/wake   : placement internal/ledger
 internal/scheduler/later  :
@@ -94,7 +93,7 @@ examples/licences/berth-scheduler: examples/licences scheduler
 internal/enforce          : topology placement placement/joint internal/wire
 internal/agent            : internal/apiclient internal/atomicfile internal/clip internal/stranded topology placement sysfs internal/wire internal/enforce internal/offer internal/kubeletconfig internal/kubeletstate api/...
 internal/cli/table        :
-internal/cli              : internal/amounts internal/atomicfile internal/gangs topology/... internal/convert internal/defrag internal/moving placement sysfs api/... internal/capture internal/cli/table internal/kubeletconfig internal/lscpu internal/machineview internal/manifest internal/strict internal/suggest internal/whatif internal/kubeletstate internal/ledger internal/nodestate internal/survey internal/sim internal/simulate/... internal/web internal/wire internal/version
+internal/cli              : internal/amounts internal/atomicfile internal/gangs topology/... internal/convert internal/defrag internal/moving placement sysfs api/... internal/capture internal/cli/table internal/kubeletconfig internal/lscpu internal/machineview internal/manifest internal/strict internal/suggest internal/whatif internal/kubeletstate internal/ledger internal/nodestate internal/survey internal/simulate/... internal/web internal/wire internal/version
 internal/guarded          :
 internal/jobs             : internal/clip internal/turns internal/version api/batch/... api/scheduling/volcano/... internal/guarded
 internal/child            :
@@ -119,7 +118,7 @@ build/...                 : ...
 `
 
 // pure packages know neither Kubernetes nor logging nor metrics: they can be embedded anywhere.
-const pure = "topology placement sysfs internal/amounts internal/bounded internal/demand internal/stranded internal/suggest internal/ledger internal/rank internal/turns internal/plan internal/suppose internal/gangfit internal/defrag internal/sim internal/simulate internal/capture internal/lscpu internal/pasted internal/child test/protocol"
+const pure = "topology placement sysfs internal/amounts internal/bounded internal/demand internal/stranded internal/suggest internal/ledger internal/rank internal/turns internal/plan internal/suppose internal/gangfit internal/defrag internal/simulate internal/capture internal/lscpu internal/pasted internal/child test/protocol test/sim"
 
 // strangers never import one another: each talks to the others through the API server alone.
 const strangers = "internal/scheduler internal/agent internal/jobs internal/web"

@@ -8,10 +8,10 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/berth-dev/berth/internal/sim"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/test/replay/cases"
+	"github.com/berth-dev/berth/test/sim"
 	"github.com/berth-dev/berth/topology"
 )
 

@@ -1,5 +1,5 @@
 // Package sim imitates kubelets without machines: the engine takes the place of the kubelet's
-// managers. test/replay, `berth place` and many tests use it.
+// managers. test/replay and many tests use it.
 //
 // It does not import the ledger, so that the ledger's own tests can use it.
 package sim
