@@ -83,12 +83,12 @@ func podsOf(t *testing.T, name string, data []byte) (pods []*corev1.Pod) {
 		}
 		return pods
 	}
-	templates, _, err := manifest.Source{Paths: []string{name + ".yaml"}}.Read()
-	if err != nil {
-		t.Fatal(err)
+	read, err := manifest.Source{Paths: []string{name + ".yaml"}}.Read()
+	if err != nil || read.Wrong > 0 {
+		t.Fatal(err, read)
 	}
-	for i := range templates {
-		pods = append(pods, templates[i].Pod)
+	for i := range read.Templates {
+		pods = append(pods, read.Templates[i].Pod)
 	}
 	return pods
 }

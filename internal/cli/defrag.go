@@ -14,7 +14,6 @@ import (
 
 	"github.com/berth-dev/berth/internal/cli/table"
 	"github.com/berth-dev/berth/internal/defrag"
-	"github.com/berth-dev/berth/internal/manifest"
 	"github.com/berth-dev/berth/internal/moving"
 	"github.com/berth-dev/berth/internal/survey"
 	"github.com/berth-dev/berth/internal/wire"
@@ -91,11 +90,10 @@ func (q *defragQuestion) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	room, notes, err := q.plan(cmd, c, args)
+	room, partly, err := q.plan(cmd, c, args)
 	if err != nil {
 		return err
 	}
-	room.Notes = slices.Concat(notes, room.Notes)
 	writeNotes(cmd, room.Notes)
 	if err := printCleaned(cmd, q.output, room, func(w io.Writer) error { return roomText(w, room) }); err != nil {
 		return err
@@ -104,7 +102,7 @@ func (q *defragQuestion) run(cmd *cobra.Command, args []string) error {
 		return errNoPlan
 	}
 	if !q.execute {
-		return nil
+		return partly
 	}
 	return q.carryOut(cmd, c, room)
 }
@@ -125,7 +123,8 @@ func (q *defragQuestion) carryOut(cmd *cobra.Command, c *survey.Cluster, room *s
 	return nil
 }
 
-func (q *defragQuestion) plan(cmd *cobra.Command, c *survey.Cluster, args []string) (*survey.Room, []string, error) {
+// plan makes the plan; partly says that the files could not be read completely.
+func (q *defragQuestion) plan(cmd *cobra.Command, c *survey.Cluster, args []string) (room *survey.Room, partly, err error) {
 	o := survey.RoomOptions{MostMoves: q.moves}
 	if len(args) > 0 {
 		s, err := subjectOf("defrag", args)
@@ -133,18 +132,20 @@ func (q *defragQuestion) plan(cmd *cobra.Command, c *survey.Cluster, args []stri
 			return nil, nil, err
 		}
 		if s.gang {
-			room, err := c.MakeRoomForGang(cmd.Context(), s.source, s.name, o)
-			return room, nil, err
+			room, err = c.MakeRoomForGang(cmd.Context(), s.source, s.name, o)
+		} else {
+			room, err = c.MakeRoomFor(cmd.Context(), s.name, o)
 		}
-		room, err := c.MakeRoomFor(cmd.Context(), s.name, o)
 		return room, nil, err
 	}
-	templates, notes, err := manifest.Source{Paths: q.files, Stdin: cmd.InOrStdin()}.Read()
+	pods, err := readManifests(cmd, q.files, false)
 	if err != nil {
 		return nil, nil, err
 	}
-	room, err := c.MakeRoom(cmd.Context(), templates, o)
-	return room, notes, err
+	if room, err = c.MakeRoom(cmd.Context(), pods.Templates, o); err == nil {
+		room.Notes = slices.Concat(pods.Notes, room.Notes)
+	}
+	return room, pods.partly(), err
 }
 
 // roomText prints a plan for people.

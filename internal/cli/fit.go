@@ -67,22 +67,18 @@ func (q *question) fit(cmd *cobra.Command, limit int) error {
 	if err != nil {
 		return err
 	}
-	all, none, wrong := []whatif.Fitted{}, false, error(nil)
-	for i := range pods.templates {
-		f, err := n.Fit(pods.templates[i].Pod, limit)
+	all, none := []whatif.Fitted{}, false
+	for i := range pods.Templates {
+		f, err := n.Fit(pods.Templates[i].Pod, limit)
 		if err != nil {
-			wrong, pods.partly, n.Notes = err, errPartly, append(n.Notes, "not read: "+err.Error())
-			continue
+			return err
 		}
 		all = append(all, f)
 		none = none || f.Copies == 0
 	}
-	if len(all) == 0 && wrong != nil {
-		return wrong
-	}
 	writeNotes(cmd, n.Notes)
 	asTable := func(w io.Writer) error { return fitTable(w, all) }
-	return cmp.Or(printCleaned(cmd, q.output, map[string]any{"pods": all}, asTable), answerNo(none, errNoCopy), pods.partly)
+	return cmp.Or(printCleaned(cmd, q.output, map[string]any{"pods": all}, asTable), answerNo(none, errNoCopy), pods.partly())
 }
 
 func fitTable(w io.Writer, all []whatif.Fitted) error {

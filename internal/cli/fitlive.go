@@ -76,17 +76,17 @@ func (q *fitQuestion) run(cmd *cobra.Command, from *question) error {
 	}
 	options := survey.FitOptions{Nodes: q.on, Limit: q.limit, Setting: setting}
 	if q.compare {
-		return cmp.Or(compared(cmd, &from.output, c, pods.templates, options, pods.notes), pods.partly)
+		return cmp.Or(compared(cmd, &from.output, c, pods.Templates, options, pods.Notes), pods.partly())
 	}
-	all, more, err := c.Fit(cmd.Context(), pods.templates, options)
+	all, more, err := c.Fit(cmd.Context(), pods.Templates, options)
 	if err != nil {
 		return err
 	}
-	notes := slices.Concat(pods.notes, more, setting.Notes())
+	notes := slices.Concat(pods.Notes, more, setting.Notes())
 	writeNotes(cmd, notes)
 	none := slices.ContainsFunc(all, func(f survey.Fitting) bool { return f.Placed == 0 && f.Replicas > 0 })
 	asTable := func(w io.Writer) error { return q.table(w, all) }
-	return cmp.Or(printCleaned(cmd, from.output, listing("pods", all, notes), asTable), answerNo(none, errNoCopy), pods.partly)
+	return cmp.Or(printCleaned(cmd, from.output, listing("pods", all, notes), asTable), answerNo(none, errNoCopy), pods.partly())
 }
 
 func (q *fitQuestion) table(w io.Writer, all []survey.Fitting) error {

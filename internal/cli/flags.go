@@ -170,7 +170,7 @@ func (q *question) load(cmd *cobra.Command) (n *whatif.Node, pods manifests, err
 		return nil, pods, err
 	}
 	if n, err = spec.Load(); err == nil {
-		n.Notes = append(pods.notes, n.Notes...)
+		n.Notes = append(pods.Notes, n.Notes...)
 	}
 	return n, pods, err
 }

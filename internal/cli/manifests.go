@@ -18,31 +18,24 @@ import (
 var errPartly = errors.New("not every document could be read: the answer is about the others")
 
 // manifests are the pods that files hold.
-type manifests struct {
-	templates []manifest.Template
-	notes     []string
-	// partly is errPartly if a document could not be read; a note says which.
-	partly error
-}
+type manifests struct{ *manifest.Pods }
+
+// partly is errPartly if a document could not be read; a note says which.
+func (m manifests) partly() error { return answerNo(m.Wrong > 0, errPartly) }
 
 // readManifests reads what can be read of files and folders.
 func readManifests(cmd *cobra.Command, paths []string, recursive bool) (m manifests, err error) {
-	var bad []string
-	source := manifest.Source{Paths: paths, Recursive: recursive, Stdin: cmd.InOrStdin(), Bad: func(err error) {
-		bad, m.partly = append(bad, "not read: "+strings.ReplaceAll(err.Error(), "\n", "; ")), errPartly
-	}}
-	m.templates, m.notes, err = source.Read()
-	m.notes = append(bad, m.notes...)
+	m.Pods, err = manifest.Source{Paths: paths, Recursive: recursive, Stdin: cmd.InOrStdin()}.Read()
 	return m, err
 }
 
 // ofNode keeps the pods of one node and those that are on none, which come after them. Without a
 // name the pods must not be of several nodes.
-func (m *manifests) ofNode(name string) error {
+func (m manifests) ofNode(name string) error {
 	nodes := map[string]int{}
-	for i := range m.templates {
-		if on := m.templates[i].Pod.Spec.NodeName; on != "" {
-			nodes[on] += m.templates[i].Replicas
+	for i := range m.Templates {
+		if on := m.Templates[i].Pod.Spec.NodeName; on != "" {
+			nodes[on] += m.Templates[i].Replicas
 		}
 	}
 	names := slices.Sorted(maps.Keys(nodes))
@@ -62,8 +55,8 @@ func (m *manifests) ofNode(name string) error {
 	others := func(t manifest.Template) bool {
 		return name != "" && t.Pod.Spec.NodeName != "" && t.Pod.Spec.NodeName != name
 	}
-	m.templates = slices.DeleteFunc(m.templates, others)
-	slices.SortStableFunc(m.templates, func(a, b manifest.Template) int { return waits(&a) - waits(&b) })
+	m.Templates = slices.DeleteFunc(m.Templates, others)
+	slices.SortStableFunc(m.Templates, func(a, b manifest.Template) int { return waits(&a) - waits(&b) })
 	return nil
 }
 

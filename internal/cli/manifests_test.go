@@ -44,8 +44,20 @@ func TestPartlyRead(t *testing.T) {
 			expect(t, ExitFailure, "good", args...)
 		}
 	}
+	snapshot := ownedSnapshot(t)
+	for _, args := range [][]string{
+		{"defrag", "--for", mixed, "--snapshot", snapshot}, {"simulate", "--trace", mixed, "--snapshot", aCluster, "--strategy", "Berth"},
+		{"fit", "-f", mixed, "--snapshot", aCluster}, {"fit", "--compare", "-f", mixed, "--snapshot", aCluster},
+	} {
+		expect(t, ExitFailure, "note: not read: "+mixed+": document 1: Pod bad: spec.containers", args...)
+		expect(t, ExitFailure, "berth: not every document could be read: the answer is about the others", args...)
+	}
+	expect(t, ExitFailure, "There is room already", "defrag", "--for", mixed, "--snapshot", snapshot)
+	expect(t, ExitFailure, "pods: 1", "simulate", "--trace", mixed, "--snapshot", aCluster, "--strategy", "Berth", "-o", "jsonpath=pods: {.pods}")
 	only := in.file("only.yaml", "{apiVersion: v1, kind: Pod, metadata: {name: bad}, spec: {containers: []}}")
-	expect(t, ExitFailure, "berth: "+only+": document 1: Pod bad: spec.containers", "place", "-f", only, oneByTwo)
+	for _, args := range [][]string{{"place", "-f", only, oneByTwo}, {"defrag", "--for", only, "--snapshot", snapshot}, {"simulate", "--trace", only, "--snapshot", aCluster}} {
+		expect(t, ExitFailure, "berth: "+only+": document 1: Pod bad: spec.containers", args...)
+	}
 }
 
 // TestMisspeltResource: a resource that no plugin offers may be a slip of the pen.

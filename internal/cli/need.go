@@ -72,11 +72,11 @@ func (q *question) need(cmd *cobra.Command, machines, sets []string) error {
 	if err != nil {
 		return err
 	}
-	notes := pods.notes
+	notes := pods.Notes
 	rows, never := []needed{}, false
 	for _, machine := range machines {
 		for _, set := range append([]string{""}, sets...) {
-			row, more, err := q.needOne(cmd.Context(), machine, set, pods.templates)
+			row, more, err := q.needOne(cmd.Context(), machine, set, pods.Templates)
 			if err != nil {
 				return err
 			}
@@ -88,7 +88,7 @@ func (q *question) need(cmd *cobra.Command, machines, sets []string) error {
 	notes = slices.Compact(notes)
 	writeNotes(cmd, notes)
 	asTable := func(w io.Writer) error { return needTable(w, rows, len(sets)+1) }
-	return cmp.Or(printCleaned(cmd, q.output, listing("groups", rows, notes), asTable), answerNo(never, errNever), pods.partly)
+	return cmp.Or(printCleaned(cmd, q.output, listing("groups", rows, notes), asTable), answerNo(never, errNever), pods.partly())
 }
 
 // needOne answers for a machine, as set.

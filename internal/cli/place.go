@@ -57,27 +57,23 @@ func (q *question) ask(cmd *cobra.Command, podsOf string, print func(io.Writer, 
 	if err != nil {
 		return err
 	}
-	answers, refused, wrong := []whatif.Placed{}, false, error(nil)
-	for i := range pods.templates {
-		for _, pod := range pods.templates[i].Pods() {
+	answers, refused := []whatif.Placed{}, false
+	for i := range pods.Templates {
+		for _, pod := range pods.Templates[i].Pods() {
 			a, err := n.Admit(pod)
 			if err != nil {
-				wrong, pods.partly, n.Notes = err, errPartly, append(n.Notes, "not read: "+err.Error())
-				break
+				return err
 			}
 			answers = append(answers, a)
 			refused = refused || !a.Admitted
 		}
-	}
-	if len(answers) == 0 && wrong != nil {
-		return wrong
 	}
 	writeNotes(cmd, n.Notes)
 	if q.output.is(formatSVG) {
 		return drawAnswers(cmd, n, answers)
 	}
 	asTable := func(w io.Writer) error { return print(w, answers) }
-	return cmp.Or(printCleaned(cmd, q.output, map[string]any{"pods": answers}, asTable), answerNo(refused, errRefused), pods.partly)
+	return cmp.Or(printCleaned(cmd, q.output, map[string]any{"pods": answers}, asTable), answerNo(refused, errRefused), pods.partly())
 }
 
 // refusedWord takes the place of the NUMA nodes that an admitted pod would have.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -28,6 +29,8 @@ type simulateQuestion struct {
 	seed                int64
 	seeds               int
 	change              nodeChange
+	// partly says that the files could not be read completely.
+	partly error
 }
 
 // Limits of a simulation.
@@ -111,7 +114,7 @@ func (q *simulateQuestion) run(cmd *cobra.Command) error {
 		value["load"], value["timed"], value["hours"], value["failures"] = q.load, q.timed, e.Times.For.Hours(), q.failures.String()
 		print = timedTable
 	}
-	return printCleaned(cmd, q.output, value, func(w io.Writer) error { return print(w, all) })
+	return cmp.Or(printCleaned(cmd, q.output, value, func(w io.Writer) error { return print(w, all) }), q.partly)
 }
 
 // experiment checks the flags, and reads the cluster and the pods.
@@ -143,11 +146,14 @@ func (q *simulateQuestion) experiment(cmd *cobra.Command) (e simulate.Experiment
 		return e, err
 	}
 	if len(q.files) > 0 {
-		pods, err := readManifestLoad(cmd, q.files, e.Start.Others())
+		pods, err := readManifests(cmd, q.files, false)
 		if err != nil {
 			return e, err
 		}
-		e.Pods = append(e.Pods, pods...)
+		q.partly = pods.partly()
+		rows, notes := manifestLoad(pods.Templates, e.Times, e.Start.Others())
+		writeNotes(cmd, append(pods.Notes, notes...))
+		e.Pods = append(e.Pods, rows...)
 	}
 	if len(e.Pods) == 0 {
 		return e, fmt.Errorf("%s: no pod that can be played: want --trace, files with pods that arrive", q.source())

@@ -67,6 +67,7 @@ func TestSimulateManifests(t *testing.T) {
 	}
 	job := "apiVersion: batch/v1\nkind: Job\nmetadata: {name: j, creationTimestamp: \"2026-01-01T00:00:07Z\"}\nspec: {parallelism: 2, completions: 2, template: {metadata: " +
 		"{annotations: {berth.dev/gang: g, berth.dev/gang-minimum: \"2\"}}, spec: {restartPolicy: Never, containers: [{name: c, image: i, resources: {limits: {cpu: 4, memory: 4Gi, nvidia.com/gpu: 1}}}]}}}\n"
+	gang := ", annotations: {berth.dev/gang: g, berth.dev/gang-minimum: \"2\"}"
 	at := ", creationTimestamp: \"2026-01-01T00:00:05Z\""
 	for _, c := range []struct {
 		text string
@@ -78,8 +79,13 @@ func TestSimulateManifests(t *testing.T) {
 		{pod("a", "", "cpu: 2, memory: 3Gi"), []string{"--timed"}, ExitFailure, "it has no times"},
 		{pod("a", "", "cpu: 2, memory: 3Gi") + job, []string{"--load", "0.3", "--hours", "40", "--more", "gpu-1=4"}, ExitOK, "\"gangsWhole\":{\"mean\":100"},
 		{job, nil, ExitUsage, "is a gang of 2: want --load or --timed"},
-		{pod("a", "", "cpu: 2, example.com/nic: 1, memory: 1Gi"), nil, ExitFailure, "1 pod of a not played: it asks for \"example.com/nic\": want cpu, memory, nvidia.com/gpu"},
-		{pod("a", "", "cpu: 2, memory: 1Gi, nvidia.com/gpu: 100"), nil, ExitFailure, "pod a: it asks for 100 of nvidia.com/gpu"},
+		{pod("a", "", "cpu: 2, example.com/nic: 1, memory: 1Gi"), nil, ExitFailure, "note: 1 pod not played, a: it asks for \"example.com/nic\": want cpu, memory, nvidia.com/gpu"},
+		{pod("a", "", "cpu: 2, memory: 1Gi, nvidia.com/gpu: 100"), nil, ExitFailure, "note: 1 pod not played, a: it asks for 100 of nvidia.com/gpu"},
+		{pod("a", "", "cpu: 2, memory: 1Gi, nvidia.com/gpu: 100") + pod("b", "", "cpu: 2, memory: 1Gi"), nil, ExitOK, "\"pods\":1"},
+		{pod("a", "", "cpu: 2, memory: 3Gi") + pod("b", at, "cpu: 2, memory: 1Gi"), []string{"--timed"}, ExitOK, "\"arrived\":{\"mean\":1"},
+		{pod("a", gang, "cpu: 2, memory: 3Gi") + pod("b", gang, "cpu: 2, memory: 1Gi") + pod("c", "", "cpu: 2, memory: 1Gi"), []string{"--load", "0.1"}, ExitOK,
+			"note: 2 pods not played, a, b: it asks for other amounts than a of its gang: want the members of a gang alike"},
+		{pod("a", gang, "cpu: 2, memory: 3Gi") + pod("b", gang, "cpu: 2, memory: 3Gi"), nil, ExitUsage, "is a gang of 2: want --load or --timed"},
 		{"kind: [", nil, ExitFailure, "document 1"},
 	} {
 		file := filepath.Join(dir, "pods.yaml")
@@ -123,7 +129,7 @@ func TestSimulateBadInput(t *testing.T) {
 		{append(flags, "--more", "gpu-7=1"), ExitUsage, "--more: node \"gpu-7\" is not among"},
 		{flags[:2:2], ExitOK, ""},
 		{append(flags[:2:2], "--load", "0.9"), ExitUsage, "--load: want --trace too"},
-		{append(flags, "--timed"), ExitFailure, "it has no times: want them for all pods, or a load"},
+		{append(flags, "--timed"), ExitFailure, "it has no times: want creationTimestamp and activeDeadlineSeconds, or --load"},
 		{append(flags[:2:2], "--trace", "none.yaml"), ExitFailure, "none.yaml"},
 	} {
 		code, _, stderr := run(t, append([]string{"simulate"}, c.args...)...)

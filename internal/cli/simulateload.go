@@ -1,12 +1,13 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
-	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/berth-dev/berth/internal/amounts"
@@ -15,47 +16,119 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// readManifestLoad reads pods, and the pods of workloads. others are the resources other than CPUs,
-// memory and GPUs that nodes have.
-func readManifestLoad(cmd *cobra.Command, files, others []string) ([]trace.Pod, error) {
-	name := strings.Join(files, ",")
-	templates, notes, err := manifest.Source{Paths: files, Stdin: cmd.InOrStdin()}.Read()
-	if err != nil {
-		return nil, err
+// unit is a pod as often as it arrives, or the pods of a gang.
+type unit struct {
+	row   trace.Pod // that of the first
+	gang  bool
+	names []string
+	count int
+	// why it cannot be played; "" if it can.
+	why string
+}
+
+// add takes in pods that are alike, and why they cannot be played.
+func (u *unit) add(row *trace.Pod, count int, err error) {
+	if len(u.names) == 0 {
+		u.row = *row
 	}
-	writeNotes(cmd, notes)
-	var out []trace.Pod
-	gangs := map[wire.GangKey]string{}
-	for i := range templates {
-		t := &templates[i]
-		p, err := podOfManifest(t.Pod, others)
-		if no := (*unplayed)(nil); errors.As(err, &no) {
-			writeNotes(cmd, []string{fmt.Sprintf("%s of %s not played: %v", wire.Counted(t.Replicas, "pod"), t.Pod.Name, err)})
+	u.names, u.count = append(u.names, row.Name), u.count+count
+	switch first := &u.row; {
+	case u.why != "":
+	case err != nil:
+		u.why = err.Error()
+	case first.MilliCPU != row.MilliCPU || first.MiB != row.MiB || first.GPUs != row.GPUs || !maps.Equal(first.Others, row.Others):
+		u.why = "it asks for other amounts than " + u.names[0] + " of its gang: want the members of a gang alike"
+	case u.gang && u.count > trace.MaxMembers:
+		u.why = fmt.Sprintf("its gang has more than %d members", trace.MaxMembers)
+	}
+}
+
+// pods are the rows of the unit.
+func (u *unit) pods() (out []trace.Pod) {
+	row := u.row
+	if u.gang {
+		row.Members = u.count
+		return append(out, row)
+	}
+	for i := range u.count {
+		if u.count > 1 {
+			row.Name = fmt.Sprintf("%s-%d", u.row.Name, i)
+		}
+		out = append(out, row)
+	}
+	return out
+}
+
+// load is pods that arrive.
+type load struct {
+	units []*unit
+	gangs map[wire.GangKey]*unit
+}
+
+// add takes in so many pods with this row, and why they cannot be played.
+func (l *load) add(pod *corev1.Pod, row trace.Pod, count int, err error) {
+	row.Name = pod.Name
+	if pod.Namespace != "" {
+		row.Name = pod.Namespace + "/" + pod.Name
+	}
+	m, wrong := wire.ReadMembership(pod)
+	gang := wrong == nil && !m.Gang.IsZero()
+	u := l.gangs[m.Gang]
+	if !gang || u == nil {
+		u = &unit{gang: gang}
+		l.units = append(l.units, u)
+	}
+	if gang {
+		if l.gangs == nil {
+			l.gangs = map[wire.GangKey]*unit{}
+		}
+		l.gangs[m.Gang] = u
+	}
+	u.add(&row, count, cmp.Or(wrong, err))
+}
+
+// maxSkipped bounds the reasons for which pods are not played that are named.
+const maxSkipped = 10
+
+// rows are the pods that can be played. A note says which cannot be, and why: they are left out,
+// with their gangs. what is a pod in these notes.
+func (l *load) rows(what string) (out []trace.Pod, notes []string) {
+	names, counts := map[string][]string{}, map[string]int{}
+	for _, u := range l.units {
+		if u.why == "" {
+			out = append(out, u.pods()...)
 			continue
 		}
-		if err != nil {
-			return nil, fmt.Errorf("%s: pod %s: %w", name, t.Pod.Name, err)
-		}
-		m, err := wire.ReadMembership(t.Pod)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
-		}
-		switch other, known := gangs[m.Gang]; {
-		case m.Gang.IsZero():
-			for k := range t.Replicas {
-				p.Name = fmt.Sprintf("%s/%s-%d-%d", t.Pod.Namespace, t.Pod.Name, i, k)
-				out = append(out, p)
-			}
-		case known:
-			return nil, fmt.Errorf("%s: pod %s: gang %s has pods of %s too: want the members of a gang alike, from one workload", name, t.Pod.Name, m.Gang.Name, other)
-		case t.Replicas < 1 || t.Replicas > trace.MaxMembers:
-			return nil, fmt.Errorf("%s: pod %s: a gang of %d: want 1 to %d members", name, t.Pod.Name, t.Replicas, trace.MaxMembers)
-		default:
-			gangs[m.Gang], p.Name, p.Members = t.Pod.Name, fmt.Sprintf("%s/%s-%d", t.Pod.Namespace, t.Pod.Name, i), t.Replicas
-			out = append(out, p)
-		}
+		names[u.why], counts[u.why] = append(names[u.why], u.names...), counts[u.why]+u.count
 	}
-	return out, nil
+	reasons := slices.Sorted(maps.Keys(counts))
+	slices.SortStableFunc(reasons, func(a, b string) int { return counts[b] - counts[a] })
+	for i, why := range reasons {
+		if i == maxSkipped {
+			notes = append(notes, fmt.Sprintf("%ss not played for %d more reasons", what, len(reasons)-i))
+			break
+		}
+		notes = append(notes, fmt.Sprintf("%s not played, %s: %s", wire.Counted(counts[why], what), someNames(names[why]), why))
+	}
+	return out, notes
+}
+
+// errTimeless is why a pod is not played if pods come at their own times.
+var errTimeless = errors.New("it has no times: want creationTimestamp and activeDeadlineSeconds, or --load")
+
+// manifestLoad is the pods that files hold, as rows of a list; others are the resources other than
+// CPUs, memory and GPUs that nodes have.
+func manifestLoad(pods []manifest.Template, times *trace.Times, others []string) ([]trace.Pod, []string) {
+	var l load
+	for i := range pods {
+		t := &pods[i]
+		p, err := podOfManifest(t.Pod, others)
+		if err == nil && times != nil && times.Load == 0 && !p.Timed {
+			err = errTimeless
+		}
+		l.add(t.Pod, p, t.Replicas, err)
+	}
+	return l.rows("pod")
 }
 
 // GPUs are the only devices of a simulation.
@@ -79,7 +152,7 @@ func podOfManifest(pod *corev1.Pod, others []string) (p trace.Pod, err error) {
 			continue
 		default:
 			if !slices.Contains(others, resource) {
-				return p, &unplayed{resource, others}
+				return p, unplayed(resource, others)
 			}
 			if p.Others == nil {
 				p.Others = map[string]int64{}
@@ -106,13 +179,8 @@ func podOfManifest(pod *corev1.Pod, others []string) (p trace.Pod, err error) {
 }
 
 // unplayed says that a pod asks for a resource that no node has.
-type unplayed struct {
-	resource string
-	others   []string
-}
-
-func (e *unplayed) Error() string {
-	known := append([]string{"cpu", "memory", simulatedGPU}, e.others...)
+func unplayed(resource string, others []string) error {
+	known := append([]string{"cpu", "memory", simulatedGPU}, others...)
 	last := len(known) - 1
-	return fmt.Sprintf("it asks for %.60q: want %.200s and %.60s: nothing else is simulated%s", e.resource, strings.Join(known[:last], ", "), known[last], amounts.Meant(e.resource, known...))
+	return fmt.Errorf("it asks for %.60q: want %.200s and %.60s: nothing else is simulated%s", resource, strings.Join(known[:last], ", "), known[last], amounts.Meant(resource, known...))
 }

@@ -1,10 +1,7 @@
 package cli
 
 import (
-	"cmp"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -15,7 +12,6 @@ import (
 	"github.com/berth-dev/berth/internal/simulate"
 	"github.com/berth-dev/berth/internal/simulate/trace"
 	"github.com/berth-dev/berth/internal/survey"
-	"github.com/berth-dev/berth/internal/wire"
 )
 
 // labelGPUModel is where the GPU operator writes which GPUs a node has.
@@ -112,81 +108,20 @@ func othersIn(all amounts.List) (out map[string]int64) {
 	return out
 }
 
-// waitingUnit is a pod that waits, or the pods of a gang.
-type waitingUnit struct {
-	row   trace.Pod // that of the first
-	names []string
-	// why it cannot be played; "" if it can.
-	why string
-}
-
-// add takes in another pod of a gang, and why it cannot be played.
-func (u *waitingUnit) add(row *trace.Pod, name string, gang bool, err error) {
-	if len(u.names) == 0 {
-		u.row = *row
-	}
-	u.names = append(u.names, name)
-	switch first := &u.row; {
-	case u.why != "":
-	case err != nil:
-		u.why = err.Error()
-	case first.MilliCPU != row.MilliCPU || first.MiB != row.MiB || first.GPUs != row.GPUs || !maps.Equal(first.Others, row.Others):
-		u.why = "it asks for other amounts than " + u.names[0] + " of its gang: want the members of a gang alike"
-	case len(u.names) > trace.MaxMembers:
-		u.why = fmt.Sprintf("its gang has more than %d members", trace.MaxMembers)
-	case gang:
-		first.Members = len(u.names)
-	}
-}
-
-// maxSkipped bounds the reasons for which pods are not played that are named.
-const maxSkipped = 10
-
 // waitingLoad is pods that wait, as rows of a list; others are the resources that nodes have. If
-// time passes, all come at its beginning, and run until their deadline, or until the end. A note
-// says which pods cannot be played, and why: they are left out, with their gangs.
-func waitingLoad(pods []corev1.Pod, times *trace.Times, others []string) (out []trace.Pod, notes []string) {
-	var units []*waitingUnit
-	gangs := map[wire.GangKey]*waitingUnit{}
+// time passes, all come at its beginning, and run until their deadline, or until the end.
+func waitingLoad(pods []corev1.Pod, times *trace.Times, others []string) ([]trace.Pod, []string) {
+	var l load
 	for i := range pods {
-		pod := &pods[i]
-		name := pod.Namespace + "/" + pod.Name
-		p, err := podOfManifest(pod, others)
-		m, wrong := wire.ReadMembership(pod)
-		p.Name, p.Timed, p.Created, p.Deleted = name, false, 0, 0
+		p, err := podOfManifest(&pods[i], others)
+		p.Timed, p.Created, p.Deleted = false, 0, 0
 		if times != nil && times.Load == 0 {
 			p.Timed, p.Deleted = true, int64(times.For.Seconds())
-			if d := pod.Spec.ActiveDeadlineSeconds; d != nil {
+			if d := pods[i].Spec.ActiveDeadlineSeconds; d != nil {
 				p.Deleted = *d
 			}
 		}
-		gang := wrong == nil && !m.Gang.IsZero()
-		u := gangs[m.Gang]
-		if !gang || u == nil {
-			u = new(waitingUnit)
-			units = append(units, u)
-		}
-		if gang {
-			gangs[m.Gang] = u
-		}
-		u.add(&p, name, gang, cmp.Or(wrong, err))
+		l.add(&pods[i], p, 1, err)
 	}
-	skipped := map[string][]string{}
-	for _, u := range units {
-		if u.why == "" {
-			out = append(out, u.row)
-		} else {
-			skipped[u.why] = append(skipped[u.why], u.names...)
-		}
-	}
-	reasons := slices.Sorted(maps.Keys(skipped))
-	slices.SortStableFunc(reasons, func(a, b string) int { return len(skipped[b]) - len(skipped[a]) })
-	for i, why := range reasons {
-		if i == maxSkipped {
-			notes = append(notes, fmt.Sprintf("waiting pods not played for %d more reasons", len(reasons)-i))
-			break
-		}
-		notes = append(notes, fmt.Sprintf("%s not played, %s: %s", wire.Counted(len(skipped[why]), "waiting pod"), someNames(skipped[why]), why))
-	}
-	return out, notes
+	return l.rows("waiting pod")
 }

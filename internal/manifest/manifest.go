@@ -62,39 +62,46 @@ type Source struct {
 	Paths     []string
 	Recursive bool
 	Stdin     io.Reader
-	// Bad takes what is wrong with a document, and the others are read all the same. Without it the
-	// first such document ends Read.
-	Bad func(error)
 }
 
-// Read returns the content of the files, in their order. Notes list what is left out: objects
-// without pods, ended ones, and owners of pods that are also in the files.
-func (s Source) Read() (templates []Template, notes []string, err error) {
-	r := reader{bad: s.Bad, skipped: map[string]int{}, unread: map[string]int{}, uids: map[types.UID]bool{}}
+// Pods are the pods that files hold.
+type Pods struct {
+	Templates []Template
+	// Notes say what was left out, and why: documents that are wrong, objects that hold no pods or
+	// have ended, and owners of pods that are there too.
+	Notes []string
+	// Wrong counts the documents that are wrong.
+	Wrong int
+}
+
+// Read returns what the files hold, in their order. A document that is wrong ends it only if the
+// others hold no pods.
+func (s Source) Read() (*Pods, error) {
+	r := reader{skipped: map[string]int{}, unread: map[string]int{}, uids: map[types.UID]bool{}}
 	for _, path := range s.Paths {
 		files, err := s.files(path)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		for _, file := range files {
 			if err := r.file(file, s.Stdin); err != nil {
-				return nil, nil, err
+				return nil, err
 			}
 		}
 	}
 	r.coverOwners()
-	templates, err = r.templates()
-	notes = r.notes()
+	templates, err := r.templates()
+	notes := r.notes()
 	switch {
 	case err != nil:
-		return nil, nil, err
+		return nil, err
 	case len(templates) == 0 && r.first != nil:
-		return nil, nil, r.first
+		return nil, r.first
 	case len(templates) == 0:
-		return nil, nil, errors.New(strings.Join(append([]string{strings.Join(s.Paths, ", ") + ": no pods in it"}, notes...), "; "))
+		return nil, errors.New(strings.Join(append([]string{strings.Join(s.Paths, ", ") + ": no pods in it"}, notes...), "; "))
 	}
 	nameAll(templates)
-	return templates, notes, nil
+	return &Pods{templates, notes, r.wrong}, nil
 }
 
 var endings = []string{".yaml", ".yml", ".json"}
@@ -128,10 +135,11 @@ func (s Source) files(path string) ([]string, error) {
 }
 
 type reader struct {
-	bad func(error)
-	// first is the first error that bad took; taken counts them.
+	// first is what is wrong with the first document that is, bad the notes about the first few;
+	// wrong counts all.
 	first   error
-	taken   int
+	bad     []string
+	wrong   int
 	objects []object
 	uids    map[types.UID]bool
 	// skipped counts objects without pods by kind, unread custom resources that are not read.
@@ -152,7 +160,7 @@ type object struct {
 	covered bool
 }
 
-// maxNamed bounds how many of a kind a note names, and how many errors Bad takes in full.
+// maxNamed bounds how many of a kind a note names, and how many wrong documents notes tell in full.
 const maxNamed = 10
 
 // some are the first names of a list.
@@ -165,6 +173,10 @@ func some(names []string) string {
 }
 
 func (r *reader) notes() (notes []string) {
+	notes = r.bad
+	if more := r.wrong - len(r.bad); more > 0 {
+		notes = append(notes, fmt.Sprintf("not read: %d more documents", more))
+	}
 	ended, covered := map[string]int{}, []string(nil)
 	for i := range r.objects {
 		o := &r.objects[i]
@@ -198,9 +210,6 @@ func (r *reader) notes() (notes []string) {
 	}
 	if len(r.skipped) > 0 {
 		notes = append(notes, "skipped what holds no pods: "+counts(r.skipped))
-	}
-	if more := r.taken - maxNamed; more > 0 {
-		notes = append(notes, fmt.Sprintf("not read: %d more documents", more))
 	}
 	return notes
 }
@@ -285,13 +294,10 @@ func (r *reader) file(path string, stdin io.Reader) error {
 			continue
 		}
 		err = fmt.Errorf("%s: document %d: %w", path, n, err)
-		if r.bad == nil {
-			return err
+		if r.first = cmp.Or(r.first, err); len(r.bad) < maxNamed {
+			r.bad = append(r.bad, "not read: "+strings.ReplaceAll(err.Error(), "\n", "; "))
 		}
-		if r.first = cmp.Or(r.first, err); r.taken < maxNamed {
-			r.bad(err)
-		}
-		r.taken++
+		r.wrong++
 	}
 	return nil
 }

@@ -13,9 +13,13 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// readText reads one text as standard input.
+// readText reads one text as standard input. What is wrong with a document is among the notes.
 func readText(doc string) ([]Template, []string, error) {
-	return Source{Paths: []string{"-"}, Stdin: strings.NewReader(doc)}.Read()
+	pods, err := Source{Paths: []string{"-"}, Stdin: strings.NewReader(doc)}.Read()
+	if err != nil {
+		return nil, nil, err
+	}
+	return pods.Templates, pods.Notes, nil
 }
 
 func TestRead(t *testing.T) {
@@ -168,29 +172,28 @@ func TestTypedList(t *testing.T) {
 // named.
 func TestBad(t *testing.T) {
 	const good = "{apiVersion: v1, kind: Pod, metadata: {name: good}, spec: {containers: [{name: c}]}}"
-	for name, c := range map[string]struct{ text, bad, pods, notes string }{
-		"a pod":      {"{apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {}}\n---\n" + good, "document 1: Pod a: spec.containers", "good", ""},
-		"no YAML":    {"kind: {\n---\n" + good, "document 1: object: ", "good", ""},
-		"an item":    {"{apiVersion: v1, kind: List, items: [{kind: Pod}, " + good + "]}", "document 1: items[0]: Pod", "good", ""},
-		"many":       {strings.Repeat("kind: 1\n---\n", 50) + good, "document 10", "good", "not read: 40 more documents"},
-		"many items": {"{kind: List, items: [" + strings.Repeat("{kind: 1},", 50) + good + "]}", "and 40 more items", "good", ""},
+	for name, c := range map[string]struct {
+		text, want string
+		wrong      int
+	}{
+		"a pod":      {"{apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {}}\n---\n" + good, "not read: stdin: document 1: Pod a: spec.containers", 1},
+		"the last":   {good + "\n---\nkind: {", "not read: stdin: document 2: object: ", 1},
+		"no YAML":    {"kind: {\n---\n" + good, "not read: stdin: document 1: object: ", 1},
+		"an item":    {"{apiVersion: v1, kind: List, items: [{kind: Pod}, " + good + "]}", "not read: stdin: document 1: items[0]: Pod", 1},
+		"many":       {strings.Repeat("kind: 1\n---\n", 50) + good, "or List|not read: 40 more documents", 50},
+		"many items": {"{kind: List, items: [" + strings.Repeat("{kind: 1},", 50) + good + "]}", "and 40 more items", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var bad []string
-			templates, notes, err := Source{Paths: []string{"-"}, Stdin: strings.NewReader(c.text), Bad: func(err error) { bad = append(bad, err.Error()) }}.Read()
-			if err != nil || len(templates) != 1 || templates[0].Pod.Name != c.pods || strings.Join(notes, "|") != c.notes {
-				t.Errorf("%v, notes %q, error %v", templates, notes, err)
+			pods, err := Source{Paths: []string{"-"}, Stdin: strings.NewReader(c.text)}.Read()
+			if err != nil || len(pods.Templates) != 1 || pods.Templates[0].Pod.Name != "good" || pods.Wrong != c.wrong {
+				t.Fatalf("%+v, error %v: want one pod, and %d wrong documents", pods, err, c.wrong)
 			}
-			if all := strings.Join(bad, "\n"); !strings.Contains(all, c.bad) || len(bad) > 10 {
-				t.Errorf("bad: %s, want %q", all, c.bad)
-			}
-			if _, _, err := readText(c.text); err == nil {
-				t.Error("without Bad it is no error")
+			if all := strings.Join(pods.Notes, "|"); !strings.Contains(all, c.want) || len(pods.Notes) > 11 {
+				t.Errorf("notes: %s, want %q", all, c.want)
 			}
 		})
 	}
-	source := Source{Paths: []string{"-"}, Stdin: strings.NewReader("{kind: Pod}"), Bad: func(error) {}}
-	if _, _, err := source.Read(); err == nil || !strings.Contains(err.Error(), `document 1: Pod: apiVersion`) {
+	if _, _, err := readText("{kind: Pod}"); err == nil || !strings.Contains(err.Error(), `document 1: Pod: apiVersion`) {
 		t.Errorf("nothing is left: error %v, want that of the document", err)
 	}
 }
@@ -222,12 +225,12 @@ func TestReadFilesAndFolders(t *testing.T) {
 		{Source{Paths: []string{folder, one}, Recursive: true}, "a b c one"},
 		{Source{Paths: []string{one, one}}, "one one"},
 	} {
-		templates, _, err := c.source.Read()
+		pods, err := c.source.Read()
 		if err != nil {
 			t.Fatal(err)
 		}
 		var names []string
-		for _, p := range templates {
+		for _, p := range pods.Templates {
 			names = append(names, p.Pod.Name)
 		}
 		if got := strings.Join(names, " "); got != c.want {
@@ -237,7 +240,7 @@ func TestReadFilesAndFolders(t *testing.T) {
 	for path, want := range map[string]string{
 		"https://example.com/a.yaml": "fetch it first", filepath.Join(dir, "none"): "no such file", filepath.Join(folder, "deep", "x"): "no such file",
 	} {
-		if _, _, err := (Source{Paths: []string{path}}).Read(); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := (Source{Paths: []string{path}}).Read(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want %q", path, err, want)
 		}
 	}
@@ -267,7 +270,6 @@ func TestReadRefuses(t *testing.T) {
 		"misspelt kind":        {"{kind: Deploymnet, apiVersion: apps/v1, metadata: {name: d}}", `(did you mean "Deployment"?)`},
 		"unknown field":        {pod("{container: []}"), `Pod p: spec.container: "[]": want a known field (did you mean "containers"?)`},
 		"bad quantity":         {resources("{limits: {cpu: four}}"), `Pod p: spec.containers[0].resources.limits[cpu]: "four": want a quantity`},
-		"second bad":           {pod("{containers: [{name: c}]}") + "\n---\nkind: {", "stdin: document 2"},
 		"item bad":             {"{kind: List, apiVersion: v1, items: [{metadata: {name: q}}]}", `items[0]: object q: kind`},
 		"no containers":        {pod("{}"), `Pod p: spec.containers: "": want at least one container`},
 		"twice a name":         {pod("{containers: [{name: x}, {name: x}]}"), `spec.containers[1].name: "x": want a name that no other`},
@@ -281,6 +283,8 @@ func TestReadRefuses(t *testing.T) {
 		"broken device":        {resources("{limits: {foo.com/x: 1500m}}"), `limits[foo.com/x]: "1500m": want a whole number`},
 		"uneven device":        {resources("{requests: {foo.com/x: 1}, limits: {foo.com/x: 2}}"), `requests[foo.com/x]: "1": want as much as the limit, 2`},
 		"misspelt memory":      {resources("{limits: {memroy: 1Gi}}"), `limits[memroy]: "1Gi": want cpu, memory, ephemeral-storage, hugepages-SIZE or a name with a domain, like nvidia.com/gpu (did you mean "memory"?)`},
+		"more than is read":    {resources("{limits: {cpu: 2M}}"), `Pod p: spec.containers[0].resources.limits[cpu]: "2M": want 0 to 1`},
+		"reservation":          {strings.Replace(pod("{containers: [{name: c}]}"), "name: p", "name: p, annotations: {scheduling.koordinator.sh/reservation-affinity: x}", 1), `Pod p: metadata.annotations[scheduling.koordinator.sh/reservation-affinity]: "x": want JSON`},
 		"negative":             {resources("{limits: {cpu: -1}}"), `limits[cpu]: "-1": want 0 or more`},
 		"unclaimed":            {resources("{claims: [{name: gpu}]}"), `spec.containers[0].resources.claims[0].name: "gpu": want a name of spec.resourceClaims`},
 		"unknown claim volume": {"{kind: StatefulSet, apiVersion: apps/v1, metadata: {name: s}, spec: {volumeClaimTemplates: [{metadata: {name: data}}], template: {spec: {containers: [{name: x, volumeMounts: [{name: dat, mountPath: /d}]}]}}}}",
@@ -315,10 +319,6 @@ func FuzzRead(f *testing.F) {
 	f.Add("{apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {containers: [{name: c}]}}\n---\n{kind: List, apiVersion: v1, items: [{kind: Job}]}")
 	f.Add("{apiVersion: apps/v1, kind: Deployment, spec: {replicas: 2, template: {spec: {containers: [{name: c, resources: {limits: {cpu: 1}}}]}}}}")
 	f.Fuzz(func(t *testing.T, doc string) {
-		bad := Source{Paths: []string{"-"}, Stdin: strings.NewReader(doc), Bad: func(error) {}}
-		if some, _, err := bad.Read(); (err == nil) != (len(some) > 0) {
-			t.Errorf("%d templates with error %v", len(some), err)
-		}
 		templates, _, err := readText(doc)
 		if (err == nil) != (len(templates) > 0) {
 			t.Errorf("%d templates with error %v", len(templates), err)

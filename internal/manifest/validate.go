@@ -20,8 +20,8 @@ import (
 )
 
 // validate refuses what ValidatePodCreate (pkg/apis/core/validation) refuses and this package's
-// readers rely on: names, labels, annotations, containers, their resources and volumes by name.
-// Images and what a volume is may be anything.
+// readers rely on: names, labels, annotations, containers, their resources and volumes by name; and
+// what Berth cannot read. Images and what a volume is may be anything.
 func validate(object, at string, pod *corev1.Pod) error {
 	v := validator{object: object, at: at}
 	v.metadata(pod)
@@ -29,6 +29,10 @@ func validate(object, at string, pod *corev1.Pod) error {
 	v.volumes(pod)
 	if r := pod.Spec.Resources; r != nil {
 		v.amounts("spec.resources", r.Requests, r.Limits)
+	}
+	if len(v.errs) == 0 { // amounts that the API server takes may be more than Berth reads
+		_, err := wire.ReadPod(pod)
+		v.unread(err)
 	}
 	return errors.Join(v.errs...)
 }
@@ -67,7 +71,14 @@ func (v *validator) metadata(pod *corev1.Pod) {
 				"a key that Berth reads: "+wire.AskKeys()+suggest.DidYouMean(key, known))
 		}
 	}
-	_, err := wire.ReadRules(pod)
+	_, rules := wire.ReadRules(pod)
+	v.unread(rules)
+	_, reservation := wire.ReadReservationAffinity(pod)
+	v.unread(reservation)
+}
+
+// unread takes what Berth cannot read of the pod.
+func (v *validator) unread(err error) {
 	if wrong := new(wire.FieldError); errors.As(err, &wrong) {
 		v.fail(wrong.Field, wrong.Value, wrong.Want)
 	}

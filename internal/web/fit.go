@@ -191,16 +191,16 @@ func (s *Server) podYAML(r *http.Request, v Viewer) (any, error) {
 // readWanted reads the pods of a manifest.
 func readWanted(body io.Reader) ([]survey.Wanted, []string, error) {
 	limited := &io.LimitedReader{R: body, N: maxManifest + 1}
-	templates, notes, err := manifest.Source{Paths: []string{"-"}, Stdin: limited}.Read()
+	pods, err := manifest.Source{Paths: []string{"-"}, Stdin: limited}.Read()
 	switch {
 	case limited.N == 0:
 		return nil, nil, &failure{http.StatusRequestEntityTooLarge, fmt.Sprintf("the YAML is larger than %d KiB: want the pods that are asked about alone", maxManifest>>10)}
 	case err != nil:
 		return nil, nil, &failure{http.StatusBadRequest, err.Error()}
-	case len(templates) > maxTemplates:
-		return nil, nil, &failure{http.StatusBadRequest, fmt.Sprintf("%d pods and workloads: want at most %d at a time", len(templates), maxTemplates)}
+	case len(pods.Templates) > maxTemplates:
+		return nil, nil, &failure{http.StatusBadRequest, fmt.Sprintf("%d pods and workloads: want at most %d at a time", len(pods.Templates), maxTemplates)}
 	}
-	return templates, notes, nil
+	return pods.Templates, pods.Notes, nil
 }
 
 // shownFit is an answer as a page shows it.

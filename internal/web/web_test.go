@@ -567,6 +567,12 @@ func post(s http.Handler, path, kind, yaml string) (int, string) {
 
 const gpuPod = "apiVersion: v1\nkind: Pod\nmetadata: {name: new}\nspec: {containers: [{name: main, resources: {limits: {cpu: 4, memory: 1Gi, nvidia.com/gpu: 1}}}]}\n"
 
+// badPod is a document that cannot be read, badNote what is said about it.
+const (
+	badPod  = "apiVersion: v1\nkind: Pod\nmetadata: {name: bad}\nspec: {containers: []}\n---\n"
+	badNote = `"not read: stdin: document 1: Pod bad: spec.containers: \"\": want at least one container"`
+)
+
 // TestFit says where a pod would go, and refuses what is no question.
 func TestFit(t *testing.T) {
 	s := served(t, Options{Live: change(t)})
@@ -582,6 +588,9 @@ func TestFit(t *testing.T) {
 		{"a node that is not there", "?on=nobody", yaml, gpuPod, 400, "there is no Node nobody"},
 		{"a form of another site", "", "text/plain", gpuPod, 415, "want application/yaml"},
 		{"no YAML", "", yaml, "{", 400, "stdin: document 1"},
+		{"a bad document first", "", yaml, badPod + gpuPod, 200, badNote},
+		{"a bad document last", "", yaml, gpuPod + "---\n{", 200, `"notes":["not read: stdin: document 2: `},
+		{"a good document after a bad one", "", yaml, badPod + gpuPod, 200, `"name":"new"`},
 		{"no pod", "", yaml, "apiVersion: v1\nkind: Service\n", 400, "no pods in it"},
 		{"nothing", "", yaml, "", 400, "no pods in it"},
 		{"too long", "", yaml, strings.Repeat("# long\n", 50000), 413, "larger than 256 KiB"},
@@ -614,6 +623,7 @@ func TestCompare(t *testing.T) {
 		want                    string
 	}{
 		{"nothing changes", "", "application/yaml", gpuPod, 200, `"empty":false,"groups":[{"like":"gpu-1"`},
+		{"a bad document", "", "application/yaml", badPod + gpuPod, 200, badNote},
 		{"a setting", "?set=numaNodesPerPackage%3D2&set=reservedSystemCPUs%3D0-3", "application/yaml", gpuPod, 200, `"empty":true`},
 		{"a list that is none", "?set=reservedSystemCPUs%3Dall", "application/yaml", gpuPod, 400, "want a list of CPUs"},
 		{"a node that is not there", "?on=nobody", "application/yaml", gpuPod, 400, "there is no Node nobody"},
@@ -659,15 +669,9 @@ func TestRoom(t *testing.T) {
 			`"metadata":{"ownerReferences":[{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"train","uid":"train","controller":true}],"name":"train-3",`)
 	}
 	three := strings.Replace(gpuPod, "nvidia.com/gpu: 1", "nvidia.com/gpu: 3", 1)
-	plan := func(s *Server) (status int, body string) {
-		r := httptest.NewRequest(http.MethodPost, "/api/room", strings.NewReader(three))
-		r.Header.Set("Content-Type", "application/yaml")
-		w := httptest.NewRecorder()
-		s.ServeHTTP(w, r)
-		return w.Code, w.Body.String()
-	}
+	plan := func(s *Server) (int, string) { return post(s, "/api/room", "application/yaml", badPod+three) }
 	status, body := plan(served(t, Options{Live: live()}))
-	for _, want := range []string{`"outcome":"found"`, `"name":"train-3"`, `"before":[{"node":"gpu-1"`, `"after":[`, "nothing would replace it"} {
+	for _, want := range []string{`"outcome":"found"`, `"name":"train-3"`, `"before":[{"node":"gpu-1"`, `"after":[`, "nothing would replace it", badNote} {
 		if status != 200 || !strings.Contains(body, want) {
 			t.Errorf("status %d: no %s in %.900s", status, want, body)
 		}
