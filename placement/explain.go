@@ -32,6 +32,9 @@ func Explain(s *State, r *Request) Refusal {
 		return out
 	}
 	out.Scarcity, out.Cut = v.Scarcity.String(), v.Cut
+	if s.Pods() == 0 {
+		out.Scarcity = Unresolvable.String() // there are none to remove
+	}
 	if v.Detail == KeptForDevices {
 		return s.explainKept(r, out, &v)
 	}

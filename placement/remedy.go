@@ -39,21 +39,24 @@ const (
 	RemedyWait = "wait"     // wait until other pods end
 )
 
-// Advise is Explain with Remedies. fits reports whether a changed request also fits resources that
-// the engine does not know; nil means always. Advise calls Admit some dozens of times.
-func Advise(s *State, r *Request, fits func(*Request) bool) Refusal {
+// Fits reports whether a changed request also fits resources that the engine does not know: now, or
+// when the node is empty. nil means always.
+type Fits func(r *Request, empty bool) bool
+
+// Advise is Explain with Remedies. It calls Admit some dozens of times.
+func Advise(s *State, r *Request, fits Fits) Refusal {
 	out := Explain(s, r)
 	if out.Reason == Admitted || !r.sane() {
 		return out
 	}
-	t := trial{s, r, fits}
+	t := trial{s: s, r: r, fits: fits}
 	out.advised = true
 	out.Remedies = append(t.changes(out.Container), t.drops()...)
 	empty, err := s.emptied(s.m)
 	if err != nil {
 		return out
 	}
-	t.s, t.fits = empty, nil // what pods there ask for goes with them
+	t.s, t.empty = empty, true
 	if t.admits(r) {
 		out.Remedies = append(out.Remedies, Remedy{Do: RemedyWait, Empty: true})
 	} else if len(out.Remedies) == 0 {
@@ -68,11 +71,11 @@ func Advise(s *State, r *Request, fits func(*Request) bool) Refusal {
 
 // Changes returns the amounts nearest to what the pod asks for that the node admits now, at most
 // one for each resource: the next smaller, or else the next greater number of CPUs.
-func Changes(s *State, r *Request, fits func(*Request) bool) []Remedy {
+func Changes(s *State, r *Request, fits Fits) []Remedy {
 	if !r.sane() {
 		return nil
 	}
-	t := trial{s, r, fits}
+	t := trial{s: s, r: r, fits: fits}
 	return t.changes("")
 }
 
@@ -108,11 +111,13 @@ func (m *Model) milderAdmits(s *State, r *Request) bool {
 type trial struct {
 	s    *State
 	r    *Request
-	fits func(*Request) bool
+	fits Fits
+	// empty says that s is without the node's pods.
+	empty bool
 }
 
 func (t *trial) admits(r *Request) bool {
-	if t.fits != nil && !t.fits(r) {
+	if t.fits != nil && !t.fits(r, t.empty) {
 		return false
 	}
 	v := Admit(t.s, r)

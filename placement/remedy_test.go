@@ -254,8 +254,43 @@ func TestWaitingHelpsWhateverIsThereNow(t *testing.T) {
 	r := pod2()
 	r.Containers[0].MilliCPU = 63_000
 	r.Containers[0].Memory[1].Bytes = 330 << 30
-	full := func(*placement.Request) bool { return false }
+	full := func(_ *placement.Request, empty bool) bool { return empty }
 	if f := placement.Advise(s, &r, full); f.Reason == placement.Admitted || !strings.Contains(f.Advice(), "wait until pods end") {
 		t.Errorf("%s: %q", f.String(), f.Advice())
+	}
+	never := func(*placement.Request, bool) bool { return false }
+	if f := placement.Advise(s, &r, never); strings.Contains(f.Advice(), "wait") {
+		t.Errorf("the emptied node lacks amounts too: %s: %q", f.String(), f.Advice())
+	}
+}
+
+// TestNobodyWaitsForAnEmptyNode: where there are no pods, nobody is told to wait until some end,
+// whether remedies were tried or not.
+func TestNobodyWaitsForAnEmptyNode(t *testing.T) {
+	told := 0
+	for seed := uint64(0); told < 300; seed++ {
+		w := newWorld(t, seed, true)
+		if w == nil {
+			continue
+		}
+		empty := w.emptied(t, w.model)
+		for range 5 {
+			r := w.request()
+			for i := range r.Containers {
+				r.Containers[i].MilliCPU += int64(w.r.IntN(2) * 500)
+				for j := range r.Containers[i].Memory {
+					r.Containers[i].Memory[j].Bytes += uint64(w.r.IntN(2))<<30 + uint64(w.r.IntN(2))<<10
+				}
+			}
+			for name, f := range map[string]placement.Refusal{"explained": placement.Explain(empty, &r), "advised": placement.Advise(empty, &r, nil)} {
+				if f.Reason == placement.Admitted {
+					continue
+				}
+				told++
+				if strings.Contains(f.Advice(), "wait") || strings.Contains(f.Table(), "removing pods can help") {
+					t.Errorf("seed %d, %s: %s\n%s\n%s", seed, name, f.String(), f.Advice(), f.Table())
+				}
+			}
+		}
 	}
 }

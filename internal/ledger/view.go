@@ -41,7 +41,7 @@ func (v View) Explain(r *placement.Request) (placement.Refusal, bool) {
 }
 
 // Advise is Explain with what would help (placement.Advise).
-func (v View) Advise(r *placement.Request, fits func(*placement.Request) bool) (placement.Refusal, bool) {
+func (v View) Advise(r *placement.Request, fits placement.Fits) (placement.Refusal, bool) {
 	v.n.mu.Lock()
 	defer v.n.mu.Unlock()
 	s := v.n.likeliest()

@@ -73,10 +73,10 @@ func (q *question) advise(n *node, room func() *amounts.Node, a *Answer) {
 }
 
 // roomy says of other requests whether the node has the amounts for them.
-func (q *question) roomy(n *node, room *amounts.Node) func(*placement.Request) bool {
-	return func(r *placement.Request) bool {
+func (q *question) roomy(n *node, room *amounts.Node) placement.Fits {
+	return func(r *placement.Request, empty bool) bool {
 		asks := Instead(q.amounts, q.request, r)
-		return lacking(asks, q.classes, n.object) == "" && room.Short(asks) == nil
+		return lacking(asks, q.classes, n.object) == "" && (empty || room.Short(asks) == nil)
 	}
 }
 

@@ -77,8 +77,12 @@ func (n *Node) admit(a *ask) Placed {
 	var got placement.Decision
 	verdict := n.take(&a.request, &got)
 	if !verdict.OK() {
-		out.Refusal = &Refused{Refusal: placement.Advise(n.state, &a.request, func(r *placement.Request) bool {
-			return n.totals.Short(survey.Instead(a.amounts, &a.request, r)) == nil
+		out.Refusal = &Refused{Refusal: placement.Advise(n.state, &a.request, func(r *placement.Request, empty bool) bool {
+			totals := n.totals
+			if empty {
+				totals = n.counted()
+			}
+			return totals.Short(survey.Instead(a.amounts, &a.request, r)) == nil
 		})}
 		out.Refusal.Refusal.Rule = a.said.In(out.Refusal.Refusal.Rule)
 		out.Refusal.fill()
