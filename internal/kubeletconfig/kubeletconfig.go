@@ -114,7 +114,7 @@ func (f Files) given() (g given, err error) {
 // added or removed.
 func (f Files) NewerThan(t time.Time) (newer []string) {
 	look := func(name string, info fs.FileInfo, err error) {
-		if err == nil && info.ModTime().After(t) {
+		if err == nil && changedAt(info).After(t) {
 			newer = append(newer, name)
 		}
 	}

@@ -148,7 +148,8 @@ func TestStrict(t *testing.T) {
 	}
 }
 
-// TestNewerThan: what was written after a time, and a drop-in that has gone.
+// TestNewerThan: what was written after a time, whatever time its file has, and a drop-in that has
+// gone.
 func TestNewerThan(t *testing.T) {
 	dir := t.TempDir()
 	file, drop := filepath.Join(dir, "config.yaml"), filepath.Join(dir, "conf.d")
@@ -156,27 +157,38 @@ func TestNewerThan(t *testing.T) {
 	for _, name := range names[:3] {
 		writeFile(t, name, "cpuManagerPolicy: none\n")
 	}
-	start := time.Now().Add(-time.Hour)
-	at := func(name string, when time.Time) {
+	long, marker := time.Now().Add(-time.Hour), filepath.Join(t.TempDir(), "marker")
+	stat := func(name string) time.Time {
 		t.Helper()
-		if err := os.Chtimes(name, when, when); err != nil {
+		info, err := os.Stat(name)
+		if err != nil {
 			t.Fatal(err)
 		}
+		return changedAt(info)
 	}
 	for _, c := range []struct{ changed, want string }{
 		{"", ""}, {file, file}, {names[1], names[1]}, {names[2], ""}, {drop, drop},
 	} {
+		var last time.Time
 		for _, name := range names {
-			at(name, start)
+			if at := stat(name); at.After(last) {
+				last = at
+			}
 		}
-		if c.changed != "" {
-			at(c.changed, start.Add(time.Second))
+		for writeFile(t, marker, "x"); !stat(marker).After(last); { // the file system's clock ticks
+			writeFile(t, marker, "x")
+		}
+		start := stat(marker)
+		for c.changed != "" && !stat(c.changed).After(start) { // as cp -p and mv do, with an old time
+			if err := os.Chtimes(c.changed, long, long); err != nil {
+				t.Fatal(err)
+			}
 		}
 		if got := strings.Join(Files{File: file, Dir: drop}.NewerThan(start), " "); got != c.want {
 			t.Errorf("%s is changed: newer %q, want %q", c.changed, got, c.want)
 		}
 	}
-	if got := (Files{File: filepath.Join(dir, "absent"), Dir: filepath.Join(dir, "none")}).NewerThan(start); len(got) > 0 {
+	if got := (Files{File: filepath.Join(dir, "absent"), Dir: filepath.Join(dir, "none")}).NewerThan(long); len(got) > 0 {
 		t.Errorf("what is not there is newer: %q", got)
 	}
 }
