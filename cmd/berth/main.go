@@ -21,5 +21,5 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second interrupt ends the program where the first is not heard
-	os.Exit(cli.Run(ctx, os.Args, os.Stdin, os.Stdout, os.Stderr))
+	os.Exit(cli.Run(ctx, os.Args, os.Stdin, os.Stdout, os.Stderr, newReplay()))
 }

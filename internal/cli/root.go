@@ -35,8 +35,10 @@ func (e *UsageError) Unwrap() error { return e.Err }
 func Usagef(format string, args ...any) error { return &UsageError{fmt.Errorf(format, args...)} }
 
 // Run executes the command line args (args[0] is the program's name) and returns the exit code.
-func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+// more are verbs of the program's own.
+func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, more ...*cobra.Command) int {
 	root := newRoot(filepath.Base(args[0]))
+	root.AddCommand(more...)
 	root.SetArgs(args[1:])
 	root.SetIn(stdin)
 	root.SetOut(stdout)

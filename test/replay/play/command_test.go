@@ -1,4 +1,4 @@
-package main
+package play
 
 import (
 	"os"
@@ -13,7 +13,7 @@ const tinyCase = `{"id":"tiny","machine":{"nodes":[{"id":0,"memory":1073741824,"
 
 func replayText(stdin string, args ...string) (stdout string, err error) {
 	var out strings.Builder
-	err = run(args, strings.NewReader(stdin), &out)
+	err = Command(args, strings.NewReader(stdin), &out)
 	return out.String(), err
 }
 
@@ -55,7 +55,7 @@ func TestReplayRefusesNonsense(t *testing.T) {
 
 // TestReplayExample: the case that the README names is answered as the README says.
 func TestReplayExample(t *testing.T) {
-	out, err := replayText("", "case.json")
+	out, err := replayText("", "../case.json")
 	if err != nil || !strings.Contains(out, `"cpus":"2,6"`) || !strings.Contains(out, `"admitted":false`) {
 		t.Errorf("%v\n%s", err, out)
 	}

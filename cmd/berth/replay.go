@@ -1,0 +1,18 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/berth-dev/berth/test/replay/play"
+)
+
+// newReplay returns the verb for people who compare the engine with a kubelet: test/replay, which
+// describes what it reads, for those who have no checkout. Help does not show it.
+func newReplay() *cobra.Command {
+	return &cobra.Command{
+		Use: "replay [-kubelet-version v1.36] [FILE]", Short: "Say what a kubelet would do with recorded cases", Hidden: true, DisableFlagParsing: true,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return play.Command(args, cmd.InOrStdin(), cmd.OutOrStdout())
+		},
+	}
+}
