@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
@@ -195,10 +196,14 @@ func TestNodesWithoutAgents(t *testing.T) {
 			t.Errorf("%+v: the node comes, and the pod is told %v", tc, hint)
 		}
 	}
-	for _, wrong := range []string{"type=", "type in (a", "a=b=c"} {
-		if _, err := (&Args{NodesWithoutAgents: wrong}).withoutAgents(); wrong != "type=" && (err == nil || !strings.Contains(err.Error(), "nodesWithoutAgents")) {
+	for _, wrong := range []string{"=virtual", "type in (a", "a=b=c"} {
+		if _, err := (&Args{NodesWithoutAgents: wrong}).withoutAgents(); err == nil || !strings.Contains(err.Error(), "nodesWithoutAgents") {
 			t.Errorf("%q: %v", wrong, err)
 		}
+	}
+	empty, err := (&Args{NodesWithoutAgents: "type="}).withoutAgents()
+	if err != nil || !empty.Matches(labels.Set{"type": ""}) || empty.Matches(labels.Set{"type": "virtual"}) || empty.Matches(labels.Set{}) {
+		t.Errorf("an empty value: %v, %v: want the nodes whose label is empty", empty, err)
 	}
 }
 

@@ -2,7 +2,7 @@ package gang
 
 import (
 	"slices"
-	"strings"
+	"strconv"
 
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/interpodaffinity"
@@ -80,8 +80,10 @@ func newDomains(t *trial, keys []string) domains {
 	for i, info := range t.infos {
 		text := ""
 		for _, key := range keys {
-			value, ok := info.Node().Labels[key]
-			text += value + strings.Repeat(",", 1+b2i(ok))
+			if value, ok := info.Node().Labels[key]; ok {
+				text += strconv.Quote(value)
+			}
+			text += ","
 		}
 		n, ok := number[text]
 		if !ok {

@@ -1,0 +1,46 @@
+package gang
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/berth-dev/berth/internal/gangs"
+	"github.com/berth-dev/berth/internal/wire"
+)
+
+// TestANamespaceThatHadItsShareIsHeld: gangs whose namespace has had its share of the scheduler's
+// time are tried when that is over, and so are pods that come after their gang and ask about its
+// members. Neither is tried again and again meanwhile, and another namespace does not wait.
+func TestANamespaceThatHadItsShareIsHeld(t *testing.T) {
+	inWorld(t, 3, func(w *world) {
+		spend := func() {
+			w.groups.mu.Lock()
+			defer w.groups.mu.Unlock()
+			w.groups.shares.Spend("default", 30*time.Second/gangs.Rarely, time.Now())
+			w.tried = 0
+		}
+		spend()
+		w.add("a", 2, 2, 3)
+		for i := range 2 {
+			other := podOf("b", fmt.Sprint("b-", i), 2, 3)
+			other.Namespace = "other"
+			w.create(other)
+		}
+		w.run(29 * time.Second)
+		if a, b := w.bound("a"), w.bound("b"); a != 0 || b != 2 || w.tried > 5 {
+			t.Fatalf("%d and %d members are bound after %d attempts: want none, and both of the other namespace", a, b, w.tried)
+		}
+		w.run(2 * time.Second)
+		w.want("a", 2, 4)
+		spend()
+		w.create(podOf("a", "a-8", 2, 1)) // goes its own way
+		w.create(asking("a-9", 1, wire.OtherNUMAAnnotation, "a-0"))
+		w.run(29 * time.Second)
+		if a := w.bound("a"); a != 3 || w.tried > 3 {
+			t.Fatalf("%d members are bound after %d attempts: want three", a, w.tried)
+		}
+		w.run(2 * time.Second)
+		w.want("a", 4, 6)
+	})
+}
