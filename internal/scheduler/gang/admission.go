@@ -43,8 +43,10 @@ type admitter struct {
 // first stage would wait for each other for ever.
 type admission struct {
 	asked amounts.List
-	// priority is what it evicts by while it has no pods.
-	priority int32
+	// priority is what it evicts by while it has no pods. foreign is the same for groups of other
+	// namespaces, at most the priority of pods without a class: who may create a PodGroup may name
+	// any class in it.
+	priority, foreign int32
 	// until is when nothing is kept any more. It is put off once, when the first members get nodes:
 	// a tenant could put it off again and again.
 	until  time.Time
@@ -128,6 +130,9 @@ func (b *admitter) keptFrom(key wire.GangKey, priority int32, attempt bool) amou
 			continue
 		}
 		own := a.priority
+		if other.Namespace != key.Namespace {
+			own = a.foreign
+		}
 		if g != nil {
 			own = g.lowest(own)
 		}

@@ -270,6 +270,35 @@ func TestOneIsLetInBeforeItsPods(t *testing.T) {
 	})
 }
 
+// TestAClassThatOnlyAPodGroupNames keeps nothing from higher groups of other namespaces: a pod of
+// that class has to be there, which its quota has let in.
+func TestAClassThatOnlyAPodGroupNames(t *testing.T) {
+	inWorld(t, 1, func(w *world) {
+		w.classes = map[string]int32{"high": 9, "middle": 5, "standard": 2}
+		asks := func(name, namespace, class, want string) {
+			t.Helper()
+			key := w.object(name, 1, "4", func(g *wire.Gang) { g.Key.Namespace, g.PriorityClass = namespace, class })
+			w.run(3 * time.Second)
+			if got := w.phase(key); got != want {
+				t.Errorf("%s in %s, of class %q: the phase is %q, want %q", name, namespace, class, got, want)
+			}
+			w.groups.ObjectGone(key)
+		}
+		key := w.object("a", 1, "4", func(g *wire.Gang) { g.PriorityClass = "high" })
+		w.run(3 * time.Second)
+		if got := w.phase(key); got != "Inqueue" {
+			t.Fatalf("the phase is %q", got)
+		}
+		asks("b", "default", "middle", "Pending")
+		asks("c", "other", "middle", "Inqueue")
+		asks("d", "third", "", "Pending")
+		w.shown(key)
+		w.create(staged("a", "driver", 1, 9))
+		w.run(3 * time.Second)
+		asks("e", "fourth", "middle", "Pending")
+	})
+}
+
 // TestAnAdmissionGoesWithItsObject, and namespaces that are spoiled with their time.
 func TestAnAdmissionGoesWithItsObject(t *testing.T) {
 	inWorld(t, 1, func(w *world) {

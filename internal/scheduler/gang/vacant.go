@@ -51,6 +51,8 @@ type known struct {
 	scheduler string
 	classes   []string
 	priority  int32
+	// standard is the priority of pods without a class.
+	standard int32
 	priced    bool
 	// told is why it was last told that it is not let in, and when.
 	told   string
@@ -223,6 +225,7 @@ func (l *look) find(v vacancy) bool {
 		return false
 	}
 	if !k.priced {
+		k.standard = l.classes[""]
 		k.priority, k.priced = l.priorityOf(ctx, k.classes)
 	}
 	return true
@@ -328,7 +331,7 @@ func (l *look) admitIfThere(v vacancy, terms *Terms) (*gangfit.Shortage, error) 
 	}
 	short := l.room.Short(c)
 	if short == nil {
-		l.admit(v.spec.Key, admission{asked: asked, priority: v.known.priority}, terms.Admission.KeepFor.Duration)
+		l.admit(v.spec.Key, admission{asked: asked, priority: v.known.priority, foreign: min(v.known.priority, v.known.standard)}, terms.Admission.KeepFor.Duration)
 	}
 	return short, nil
 }
