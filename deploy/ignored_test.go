@@ -308,13 +308,27 @@ func TestOuterWordsWarn(t *testing.T) {
 		return denied(t, ignored, writes(r, kind, map[string]any{"metadata": map[string]any{"name": "x", "annotations": annotations}, "spec": map[string]any{}}, nil, &user.DefaultInfo{}))
 	}
 	volcano := map[string]any{"volcano.sh/preemptable": "true", "volcano.sh/revocable-zone": "*"}
-	for _, c := range [][3]string{{"batch.volcano.sh", "jobs", "Job"}, {"scheduling.volcano.sh", "podgroups", "PodGroup"}, {"batch", "jobs", "Job"}} {
+	for _, c := range [][3]string{{"batch.volcano.sh", "jobs", "Job"}, {"scheduling.volcano.sh", "podgroups", "PodGroup"}} {
 		if got := write(c[0], "v1", c[1], c[2], volcano); len(got) != 1 || got[0] != "Berth ignores annotations of Volcano: volcano.sh/revocable-zone (Berth knows no nodes that are lent for a time)" {
 			t.Errorf("%s: %q", c, got)
 		}
 	}
 	if got := write("apps", "v1", "deployments", "Deployment", map[string]any{"scheduling.volcano.sh/group-min-member": "2"}); len(got) != 0 {
 		t.Errorf("a word that Volcano's controller reads there: %q", got)
+	}
+	for _, c := range [][3]string{{"apps", "deployments", "Deployment"}, {"", "replicationcontrollers", "ReplicationController"}, {"batch", "jobs", "Job"}} {
+		kept := map[string]any{"volcano.sh/preemptable": "false"}
+		if got, want := write(c[0], "v1", c[1], c[2], kept), wire.MisplacedWarning("volcano.sh/preemptable"); len(got) != 1 || got[0] != want {
+			t.Errorf("%s: %q, want %q", c, got, want)
+		}
+		object := map[string]any{"metadata": map[string]any{"name": "x", "labels": kept}, "spec": map[string]any{"template": map[string]any{"metadata": map[string]any{"labels": kept}}}}
+		r := schema.GroupVersionResource{Group: c[0], Version: "v1", Resource: c[1]}
+		if got := denied(t, ignored, writes(r, c[2], object, nil, &user.DefaultInfo{})); len(got) != 0 {
+			t.Errorf("%s: the template has it too: %q", c, got)
+		}
+	}
+	if got := write("kubeflow.org", "v1", "pytorchjobs", "PyTorchJob", map[string]any{"volcano.sh/preemptable": "false"}); len(got) != 0 {
+		t.Errorf("the operator writes it into the PodGroup: %q", got)
 	}
 	if got, want := write("apps", "v1", "deployments", "Deployment", map[string]any{"berth.dev/policy": "restricted"}), wire.MisplacedWarning("berth.dev/policy"); len(got) != 1 || got[0] != want {
 		t.Errorf("Berth's word beside the template: %q, want %q", got, want)

@@ -67,7 +67,7 @@ func annotations() error {
 	about := policyAbout{Common: common(), Families: families, Groups: groups, Asks: list(wire.Asks()), Why: why(), Shared: shared(), Kinds: []kind{
 		kindOf("unknown", "keys.filter(k, "+own+" && !(k in "+list(wire.PodKeys())+"))", wire.UnknownWarning, "that is among "+wire.OwnPrefix+"*"),
 		kindOf("unknownLabels", "labels.filter(k, "+own+" && !(k in "+list(wire.PodLabels())+"))", wire.UnknownLabelWarning, "that is among "+wire.OwnPrefix+"*"),
-		kindOf("misplaced", "outer.filter(k, k in "+list(wire.Asks())+")", wire.MisplacedWarning, "some annotations"),
+		kindOf("misplaced", "outer.filter(k, k in "+list(wire.Asks())+")"+misplacedEviction(), wire.MisplacedWarning, "some annotations"),
 	}}
 	var schedulers []string
 	for _, d := range wire.Dialects() {
@@ -80,6 +80,17 @@ func annotations() error {
 	}
 	about.Schedulers, about.AboveList = list(schedulers), list(about.Above)
 	return policy.Execute(os.Stdout, about)
+}
+
+// plain are the groups whose controllers hand none of an object's own annotations on to the
+// PodGroup of its pods, as far as is known: Kubeflow's operators and Volcano's Jobs do.
+var plain = []string{"", "apps", "batch", "jobset.x-k8s.io", "leaderworkerset.x-k8s.io", "argoproj.io"}
+
+// misplacedEviction is the word that keeps pods from eviction, as annotation or label of an object
+// whose template does not have it, in CEL.
+func misplacedEviction() string {
+	return "\n      + (variables.outer.filter(k, !(k in variables.keys)) + variables.outerLabels.filter(k, !(k in variables.labels)))" +
+		".filter(k, k == " + quote(wire.PreemptableKey) + " && request.resource.group in " + list(plain) + " && !('volcano' in variables.others))"
 }
 
 type policyAbout struct {
