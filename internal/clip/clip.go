@@ -3,11 +3,12 @@ package clip
 
 import (
 	"strconv"
+	"strings"
 	"unicode/utf8"
 )
 
-// Event is how many bytes of a text fit into an event, which has at most 300: Text adds three dots.
-const Event = 297
+// Event is how many bytes the note of an event has. What is left out is in a condition or a log.
+const Event = 300
 
 // Condition is how many bytes of a text fit into the message of a condition.
 const Condition = 1000
@@ -21,6 +22,18 @@ func Text(s string, most int) string {
 		return s
 	}
 	return s[:boundary(s, most)] + "..."
+}
+
+// Note returns s, or at most Event bytes of it, cut between words if there are any.
+func Note(s string) string {
+	if len(s) <= Event {
+		return s
+	}
+	head := s[:boundary(s, Event-len("..."))]
+	if at := strings.LastIndexByte(head, ' '); at > len(head)/2 {
+		head = strings.TrimRight(head[:at], " ,;:")
+	}
+	return head + "..."
 }
 
 // Quoted returns a value from outside for an error: quoted, and cut if it is long.

@@ -29,6 +29,20 @@ func TestText(t *testing.T) {
 	}
 }
 
+func TestNote(t *testing.T) {
+	words := strings.Repeat("node a: x; ", 40)
+	for text, want := range map[string]string{
+		"short": "short", strings.Repeat("a", Event): strings.Repeat("a", Event),
+		words:                           words[:295] + "...",
+		strings.Repeat("é", 300):        strings.Repeat("é", 148) + "...",
+		"a " + strings.Repeat("b", 400): "a " + strings.Repeat("b", 295) + "...",
+	} {
+		if got := Note(text); got != want || len(got) > Event {
+			t.Errorf("Note(%q) = %q, want %q", text, got, want)
+		}
+	}
+}
+
 func TestQuoted(t *testing.T) {
 	if got := Quoted("a\"b"); got != `"a\"b"` {
 		t.Errorf("Quoted: %s", got)

@@ -81,7 +81,7 @@ const conflictBackoff = 20 * time.Millisecond
 const standAsideFor = time.Minute
 
 func (r *Reconciler) tell(job *batch.Job, kind, reason, text string) {
-	r.Events.Eventf(job, nil, kind, reason, "Reconcile", "%s", clip.Text(text, clip.Event))
+	r.Events.Eventf(job, nil, kind, reason, "Reconcile", "%s", text)
 }
 
 // refuse ends a Job that cannot be served.

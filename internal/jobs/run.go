@@ -31,6 +31,7 @@ import (
 
 	batch "github.com/berth-dev/berth/api/batch/v1alpha1"
 	group "github.com/berth-dev/berth/api/scheduling/volcano/v1beta1"
+	"github.com/berth-dev/berth/internal/brief"
 	"github.com/berth-dev/berth/internal/guarded"
 )
 
@@ -147,7 +148,7 @@ func newScheme() (*runtime.Scheme, error) {
 func setup(m ctrl.Manager, o *Options) error {
 	owner := &ownership{schedulers: o.Schedulers, lease: o.VolcanoLease, reader: m.GetAPIReader(), now: time.Now}
 	r := &Reconciler{
-		Client: m.GetClient(), Live: m.GetAPIReader(), Events: m.GetEventRecorder("berth-controller"),
+		Client: m.GetClient(), Live: m.GetAPIReader(), Events: brief.Recorder(m.GetEventRecorder("berth-controller")),
 		Scheduler: o.Scheduler, Mine: owner.whyNot, Now: time.Now,
 	}
 	if err := m.AddHealthzCheck("alive", healthz.Ping); err != nil {

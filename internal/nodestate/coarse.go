@@ -20,7 +20,7 @@ import (
 // that are bound to the node. The error means that the object has another kind; errors of the
 // report are in the Reading.
 func (k *Kinds) ReadCoarse(o metav1.Object, beside *wire.Beside, last *Kind) (*Reading, error) {
-	r := &Reading{Node: o.GetName(), Source: Source{Name: o.GetName(), UID: string(o.GetUID())}}
+	r := &Reading{Node: o.GetName(), Source: Source{Name: o.GetName(), UID: string(o.GetUID()), Version: o.GetResourceVersion()}}
 	var node wire.Node
 	var err error
 	switch o := o.(type) {

@@ -35,8 +35,9 @@ type Reading struct {
 
 // Source names the object that a report was read from.
 type Source struct {
-	// APIVersion and Kind are those of the object; Name and UID tell it from others.
-	APIVersion, Kind, Name, UID string
+	// APIVersion and Kind are those of the object; Name and UID tell it from others. Version is its
+	// resourceVersion.
+	APIVersion, Kind, Name, UID, Version string
 }
 
 // Authority returns who decides on the node; "" if it could not be read.
@@ -69,7 +70,7 @@ func (k *Kinds) ReadObject(o metav1.Object, last *Kind) (*Reading, error) {
 // kinds rarely.
 func (k *Kinds) Read(nt *v1alpha1.NodeTopology, last *Kind) *Reading {
 	r := &Reading{Node: nt.Name, Source: Source{
-		APIVersion: v1alpha1.GroupVersion.String(), Kind: nodeTopology, Name: nt.Name, UID: string(nt.UID),
+		APIVersion: v1alpha1.GroupVersion.String(), Kind: nodeTopology, Name: nt.Name, UID: string(nt.UID), Version: nt.ResourceVersion,
 	}}
 	if nt.Malformed == "" { // else its number could not be read
 		r.Mark = markOf(nt)

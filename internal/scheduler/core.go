@@ -20,6 +20,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/berth-dev/berth/internal/apiclient"
+	"github.com/berth-dev/berth/internal/brief"
 	"github.com/berth-dev/berth/internal/scheduler/gang"
 	"github.com/berth-dev/berth/internal/scheduler/handover"
 	"github.com/berth-dev/berth/internal/scheduler/lead"
@@ -191,7 +192,7 @@ func newCore(ctx context.Context, args Args, handle fwk.Handle, o Options) *core
 	w := wake.New(&wakeEdge{clock: c, activator: handle, logger: logger})
 	table := nodes.NewTable(c, args.StaleAfter.Duration, o.Providers...)
 	lister := handle.SharedInformerFactory().Core().V1().Pods().Lister()
-	made := &core{clock: c, pods: newPods(lister), delays: Delays{clock: c, waits: waitsBy(lister)}, table: table, waiters: w, lead: new(lead.Gate), events: handle.EventRecorder()}
+	made := &core{clock: c, pods: newPods(lister), delays: Delays{clock: c, waits: waitsBy(lister)}, table: table, waiters: w, lead: new(lead.Gate), events: brief.Recorder(handle.EventRecorder())}
 	made.profiles.common = commonOf(&args)
 	made.outcomes = outcome.NewWriter(outcome.Options{Client: handle.ClientSet(), Pods: lister, Clock: c, Logger: logger})
 	made.onNodes = newOnNodes(handle, logger)

@@ -33,7 +33,7 @@ var (
 func newGangs(args *Args, handle fwk.Handle, c *core, logger klog.Logger) *gang.Groups {
 	budgets := handle.SharedInformerFactory().Policy().V1().PodDisruptionBudgets().Lister()
 	return gang.New(gang.Options{
-		Clock: c.clock, Logger: logger, Timeout: args.GangTimeout.Duration, Client: handle.ClientSet(), Events: handle.EventRecorder(),
+		Clock: c.clock, Logger: logger, Timeout: args.GangTimeout.Duration, Client: handle.ClientSet(), Events: c.events,
 		Activate: func(pods map[string]*corev1.Pod) { handle.Activate(logger, pods) },
 		Waiting:  handle.GetWaitingPod,
 		Budgets:  func() ([]*policyv1.PodDisruptionBudget, error) { return budgets.List(labels.Everything()) },

@@ -19,7 +19,7 @@ import (
 // newReservations makes the Reservations of a scheduler.
 func newReservations(args *Args, handle fwk.Handle, c *core, logger klog.Logger) *reservation.Reservations {
 	return reservation.New(reservation.Options{
-		Clock: c.clock, Logger: logger, Lead: c.lead, OwnersNeedNamespace: args.ReservationOwnersNeedNamespace, Events: handle.EventRecorder(), Account: func(node string) *ledger.Node { return c.table.Named(node).Account() },
+		Clock: c.clock, Logger: logger, Lead: c.lead, OwnersNeedNamespace: args.ReservationOwnersNeedNamespace, Events: c.events, Account: func(node string) *ledger.Node { return c.table.Named(node).Account() },
 		HasNode: c.onNodes.exists, Done: c.waiters.Done,
 		Ours: c.profiles.ours,
 	})

@@ -44,6 +44,7 @@ internal/atomicfile       :
 internal/bounded          :
 internal/capture          :
 internal/clip             :
+internal/brief            : internal/bounded internal/clip
 internal/lscpu            : internal/pasted topology
 internal/machineview      : topology placement
 internal/kubeletstate     : internal/clip topology placement
@@ -80,11 +81,11 @@ internal/scheduler/later  :
 internal/scheduler/handover: internal/scheduler/later internal/turns
 internal/scheduler/lead   :
 internal/scheduler/outcome: internal/scheduler/later internal/turns
-internal/scheduler/gang   : internal/apiclient internal/amounts internal/suppose internal/gangfit internal/gangs internal/clip placement internal/ledger internal/plan internal/wire internal/scheduler/later internal/scheduler/lead api/scheduling/...
-internal/scheduler/reservation : internal/clip placement internal/apiclient internal/ledger internal/wire internal/scheduler/later internal/scheduler/lead api/scheduling/koordinator/v1alpha1
+internal/scheduler/gang   : internal/apiclient internal/amounts internal/suppose internal/gangfit internal/gangs placement internal/ledger internal/plan internal/wire internal/scheduler/later internal/scheduler/lead api/scheduling/...
+internal/scheduler/reservation : placement internal/apiclient internal/ledger internal/wire internal/scheduler/later internal/scheduler/lead api/scheduling/koordinator/v1alpha1
 internal/scheduler/nodes  : topology placement internal/apiclient internal/demand internal/ledger internal/rank internal/wire internal/scheduler/wake internal/scheduler/later api/... internal/nodestate
-internal/scheduler        : internal/apiclient internal/bounded internal/gangfit internal/gangs internal/suppose placement internal/amounts internal/ledger internal/rank internal/wire internal/version internal/scheduler/wake internal/scheduler/nodes internal/scheduler/later internal/scheduler/handover internal/scheduler/gang internal/scheduler/lead internal/scheduler/outcome internal/scheduler/reservation api/... internal/nodestate
-internal/scheduler/command: internal/bounded internal/clip internal/scheduler internal/scheduler/outcome internal/scheduler/reservation internal/scheduler/gang internal/version
+internal/scheduler        : internal/apiclient internal/bounded internal/brief internal/gangfit internal/gangs internal/suppose placement internal/amounts internal/ledger internal/rank internal/wire internal/version internal/scheduler/wake internal/scheduler/nodes internal/scheduler/later internal/scheduler/handover internal/scheduler/gang internal/scheduler/lead internal/scheduler/outcome internal/scheduler/reservation api/... internal/nodestate
+internal/scheduler/command: internal/brief internal/clip internal/scheduler internal/scheduler/outcome internal/scheduler/reservation internal/scheduler/gang internal/version
 internal/offer            : internal/atomicfile internal/clip topology internal/strict internal/suggest internal/wire
 scheduler                 : placement internal/scheduler internal/scheduler/command
 examples                  :
@@ -95,7 +96,7 @@ internal/agent            : internal/apiclient internal/atomicfile internal/clip
 internal/cli/table        :
 internal/cli              : internal/amounts internal/atomicfile internal/gangs topology/... internal/convert internal/defrag internal/moving placement sysfs api/... internal/capture internal/cli/table internal/kubeletconfig internal/lscpu internal/machineview internal/manifest internal/strict internal/suggest internal/whatif internal/kubeletstate internal/ledger internal/nodestate internal/survey internal/simulate/... internal/web internal/wire internal/version
 internal/guarded          :
-internal/jobs             : internal/clip internal/turns internal/version api/batch/... api/scheduling/volcano/... internal/guarded
+internal/jobs             : internal/brief internal/clip internal/turns internal/version api/batch/... api/scheduling/volcano/... internal/guarded
 internal/child            :
 internal/apiclient        : api/...
 internal/controlplane     : deploy internal/child
@@ -123,7 +124,6 @@ const pure = "topology placement sysfs internal/amounts internal/bounded interna
 // strangers never import one another: each talks to the others through the API server alone.
 const strangers = "internal/scheduler internal/agent internal/jobs internal/web"
 
-func TestImportsOnlyDescend(t *testing.T) {
 // replayed is the package under test/ that a command has a verb of: berth replay is go run
 // ./test/replay for those who have no checkout.
 func replayed(pkg string) string {
@@ -133,6 +133,7 @@ func replayed(pkg string) string {
 	return ""
 }
 
+func TestImportsOnlyDescend(t *testing.T) {
 	rules := parseLattice(t)
 	for _, file := range goFiles(t) {
 		pkg := path.Dir(file)

@@ -23,6 +23,7 @@ import (
 	"k8s.io/utils/clock"
 	testingclock "k8s.io/utils/clock/testing"
 
+	"github.com/berth-dev/berth/internal/brief"
 	"github.com/berth-dev/berth/internal/scheduler/outcome"
 )
 
@@ -118,7 +119,7 @@ func TestWhoWaitsIsToldLater(t *testing.T) {
 			t.Fatal(err)
 		}
 		o := outcome.NewWriter(outcome.Options{Client: client, Pods: corelisters.NewPodLister(pods), Clock: clock, Logger: klog.Background()})
-		a := &aside{Framework: cachers{recorder: recorder}, outcomes: o, said: newBriefEvents(), waits: tc.waits}
+		a := &aside{Framework: cachers{recorder: recorder}, outcomes: o, said: brief.NewSaid(), waits: tc.waits}
 		a.EventRecorder().WithLogger(klog.Background()).Eventf(pod, nil, corev1.EventTypeWarning, "FailedScheduling", "Scheduling", "%s", tc.name)
 		condition := &corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: tc.name}
 		if _, err := a.APICacher().PatchPodStatus(pod, condition, tc.nominating); err != nil {

@@ -1,14 +1,10 @@
 package command
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/tools/events"
+	"github.com/berth-dev/berth/internal/clip"
 )
 
 // TestBriefNotes: a note has at most 300 bytes, is cut between reasons, and keeps both
@@ -27,7 +23,7 @@ func TestBriefNotes(t *testing.T) {
 		"one long word":    {strings.Repeat("é", 400), []string{"é...", noteMore}},
 	} {
 		got := briefNote(c.note)
-		if len(got) > maxNote || len(c.note) <= maxNote && got != c.note {
+		if len(got) > clip.Event || len(c.note) <= clip.Event && got != c.note {
 			t.Errorf("%s: %d bytes: %s", name, len(got), got)
 		}
 		for _, want := range c.want {
@@ -38,41 +34,5 @@ func TestBriefNotes(t *testing.T) {
 		if strings.Contains(got, "victims") {
 			t.Errorf("%s: %q", name, got)
 		}
-	}
-}
-
-// recording remembers what it is told.
-type recording struct {
-	events.EventRecorderLogger
-	about []string
-}
-
-func (r *recording) Eventf(about, _ runtime.Object, _, reason, _, note string, args ...any) {
-	ref := about.(*corev1.ObjectReference)
-	r.about = append(r.about, fmt.Sprintf("%s@%s %s: ", ref.Name, ref.ResourceVersion, reason)+fmt.Sprintf(note, args...))
-}
-
-// TestTheSameEventIsASeries: a recorder takes events for the same that are about the same version
-// of a pod. What is said again is about the version of which it was said first.
-func TestTheSameEventIsASeries(t *testing.T) {
-	in := &recording{}
-	b := brief{in, newBriefEvents()}
-	pod := func(version string) *corev1.Pod {
-		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", UID: "u", ResourceVersion: version}}
-	}
-	b.Eventf(pod("1"), nil, "Warning", "FailedScheduling", "Scheduling", "no 100%s node")
-	b.Eventf(pod("2"), nil, "Warning", "FailedScheduling", "Scheduling", "no 100%s node")
-	b.Eventf(&corev1.ObjectReference{Name: "p", UID: "u", ResourceVersion: "3"}, nil, "Warning", "FailedScheduling", "Scheduling", "%s", "other")
-	b.Eventf(pod("4"), nil, "Warning", "FailedScheduling", "Scheduling", "other")
-	b.Eventf(pod("5"), nil, "Warning", "GangNotPlaced", "Scheduling", "other")
-	want := []string{"p@1 FailedScheduling: no 100%s node", "p@1 FailedScheduling: no 100%s node", "p@3 FailedScheduling: other", "p@3 FailedScheduling: other", "p@5 GangNotPlaced: other"}
-	if got := strings.Join(in.about, "\n"); got != strings.Join(want, "\n") {
-		t.Errorf("got\n%s\nwant\n%s", got, strings.Join(want, "\n"))
-	}
-	for i := range 3 * maxTold {
-		b.Eventf(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: pod("").UID + "x", Name: fmt.Sprint(i)}}, nil, "Warning", fmt.Sprint(i), "Scheduling", "x")
-	}
-	if n := b.of.last.Len(); n > maxTold {
-		t.Errorf("%d events are remembered", n)
 	}
 }

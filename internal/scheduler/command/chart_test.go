@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -23,6 +24,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
+	"github.com/berth-dev/berth/internal/clip"
 	"github.com/berth-dev/berth/internal/scheduler"
 )
 
@@ -45,8 +47,9 @@ profiles:
     args: {ignorePreferredTermsOfExistingPods: true}
 `
 
-// chartScheduler is a scheduler with the chart's profile. Its API server serves no kinds.
-func chartScheduler(t *testing.T) (*kubescheduler.Scheduler, *config.KubeSchedulerConfiguration) {
+// chartScheduler is a scheduler with the chart's profile, and the events that are told. Its API
+// server serves no kinds.
+func chartScheduler(t *testing.T) (*kubescheduler.Scheduler, *config.KubeSchedulerConfiguration, chan string) {
 	t.Helper()
 	object, err := runtime.Decode(scheme.Codecs.UniversalDecoder(), []byte(chartConfig))
 	if err != nil {
@@ -62,19 +65,41 @@ func chartScheduler(t *testing.T) (*kubescheduler.Scheduler, *config.KubeSchedul
 	}
 	shared := kubescheduler.NewInformerFactory(client, 0)
 	registry := frameworkruntime.Registry{scheduler.Name: scheduler.New, scheduler.TiersName: scheduler.NewTiers, scheduler.SortName: scheduler.NewSort}
-	sched, err := kubescheduler.New(t.Context(), client, shared, nil, func(string) events.EventRecorderLogger { return &events.FakeRecorder{} },
+	told := events.NewFakeRecorder(100)
+	sched, err := kubescheduler.New(t.Context(), client, shared, nil, func(string) events.EventRecorderLogger { return told },
 		kubescheduler.WithProfiles(c.Profiles...), kubescheduler.WithFrameworkOutOfTreeRegistry(registry), kubescheduler.WithKubeConfig(nothing))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(sched.SchedulingQueue.Close)
-	return sched, c
+	return sched, c, told.Events
+}
+
+// TestEventsOfThePluginAreBrief: what the plugin itself tells has at most 300 bytes, as what comes
+// of attempts has.
+func TestEventsOfThePluginAreBrief(t *testing.T) {
+	sched, _, told := chartScheduler(t)
+	pod := pinnedPod()
+	pod.Namespace, pod.Name, pod.UID, pod.Annotations = "default", "p", "p", map[string]string{}
+	for i := range 30 {
+		pod.Annotations[fmt.Sprintf("berth.dev/of-no-effect-%d", i)] = ""
+	}
+	sched.Profiles["berth"].RunPreFilterPlugins(t.Context(), framework.NewCycleState(), pod)
+	head := corev1.EventTypeWarning + " AnnotationIgnored "
+	select {
+	case text := <-told:
+		if note, ok := strings.CutPrefix(text, head); !ok || len(note) > clip.Event || !strings.HasSuffix(note, "...") {
+			t.Errorf("%d bytes: %s", len(note), text)
+		}
+	default:
+		t.Error("nothing is told")
+	}
 }
 
 // TestOrdinaryPodsAreSigned: with the chart's profile kube-scheduler may reuse the result of an
 // ordinary pod for an equal one (opportunistic batching), and never that of a pod that is pinned.
 func TestOrdinaryPodsAreSigned(t *testing.T) {
-	sched, _ := chartScheduler(t)
+	sched, _, _ := chartScheduler(t)
 	ordinary := (&seams{}).pod("ordinary", "1")
 	ordinary.Spec.Volumes = nil
 	pinned := ordinary.DeepCopy()
@@ -100,7 +125,7 @@ type passage struct {
 // SchedulePod and FailureHandler are called with the scheduler's own profile and with what its
 // queue returned. For a pinned pod they are not.
 func TestOrdinaryPodsPassUntouched(t *testing.T) {
-	sched, c := chartScheduler(t)
+	sched, c, _ := chartScheduler(t)
 	for i := range 150 { // of fewer nodes nobody names the best
 		room := corev1.ResourceList{"cpu": resource.MustParse("10"), "memory": resource.MustParse("10Gi"), "pods": resource.MustParse("10")}
 		sched.Cache.AddNode(klog.Background(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("n", i)}, Status: corev1.NodeStatus{Allocatable: room}})

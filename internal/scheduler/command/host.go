@@ -16,6 +16,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/backend/queue"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
+	"github.com/berth-dev/berth/internal/brief"
 	"github.com/berth-dev/berth/internal/scheduler"
 	"github.com/berth-dev/berth/internal/scheduler/gang"
 	"github.com/berth-dev/berth/internal/scheduler/outcome"
@@ -214,7 +215,7 @@ func (e *equipment) failureHandler() failureHandler {
 // writingAside returns failed with outcomes to write what came of the attempt, and with brief
 // events. The node of a nomination that is not shown yet stays kept for its pod.
 func writingAside(failed failureHandler, outcomes *outcome.Writer) failureHandler {
-	said := newBriefEvents()
+	said := brief.NewSaid()
 	return func(ctx context.Context, profile framework.Framework, info *framework.QueuedPodInfo, status *fwk.Status, nominating *fwk.NominatingInfo, start time.Time) {
 		failed(ctx, &aside{Framework: profile, outcomes: outcomes, said: said, waits: scheduler.MerelyWaits(status)}, info, status, nominating, start)
 		// The handler uses the pod that the watch has shown, and has let go of the node.
@@ -229,7 +230,7 @@ func writingAside(failed failureHandler, outcomes *outcome.Writer) failureHandle
 type aside struct {
 	framework.Framework
 	outcomes *outcome.Writer
-	said     *briefEvents
+	said     *brief.Said
 	// waits: the pod merely waits, and event is what is to be written about it in a while.
 	waits bool
 	event func()
@@ -245,7 +246,7 @@ func (a *aside) APICacher() fwk.APICacher {
 
 // EventRecorder implements framework.Framework.
 func (a *aside) EventRecorder() events.EventRecorderLogger {
-	own := brief{a.Framework.EventRecorder(), a.said}
+	own := shortened{a.Framework.EventRecorder(), a.said}
 	if a.waits && a.Framework.APICacher() == nil {
 		return keeping{own, a}
 	}

@@ -170,11 +170,11 @@ func (g *group) reference(member *corev1.Pod) runtime.Object {
 	if !g.key.Source.HasObject() {
 		return member
 	}
-	return referenceTo(g.key, g.spec.UID)
+	return referenceTo(g.key, g.spec.UID, g.object)
 }
 
-// referenceTo refers to the object of a group in events.
-func referenceTo(key wire.GangKey, uid types.UID) *corev1.ObjectReference {
-	version := wire.GroupKinds[key.Source].Version.String()
-	return &corev1.ObjectReference{APIVersion: version, Kind: "PodGroup", Namespace: key.Namespace, Name: key.Name, UID: uid}
+// referenceTo refers to a version of the object of a group in events.
+func referenceTo(key wire.GangKey, uid types.UID, version string) *corev1.ObjectReference {
+	api := wire.GroupKinds[key.Source].Version.String()
+	return &corev1.ObjectReference{APIVersion: api, Kind: "PodGroup", Namespace: key.Namespace, Name: key.Name, UID: uid, ResourceVersion: version}
 }

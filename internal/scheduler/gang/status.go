@@ -16,7 +16,6 @@ import (
 
 	sigs "github.com/berth-dev/berth/api/scheduling/sigs/v1alpha1"
 	volcano "github.com/berth-dev/berth/api/scheduling/volcano/v1beta1"
-	"github.com/berth-dev/berth/internal/clip"
 	"github.com/berth-dev/berth/internal/wire"
 )
 
@@ -320,5 +319,5 @@ func (t *teller) tell(g *group, pod *corev1.Pod, why string) {
 		return
 	}
 	g.told.trouble = why
-	t.Events.Eventf(g.reference(pod), nil, corev1.EventTypeWarning, "GangNotPlaced", "Scheduling", "%s", clip.Text(why, clip.Event))
+	t.Events.Eventf(g.reference(pod), nil, corev1.EventTypeWarning, "GangNotPlaced", "Scheduling", "%s", why)
 }

@@ -16,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	volcano "github.com/berth-dev/berth/api/scheduling/volcano/v1beta1"
-	"github.com/berth-dev/berth/internal/clip"
 	"github.com/berth-dev/berth/internal/gangfit"
 	"github.com/berth-dev/berth/internal/gangs"
 	"github.com/berth-dev/berth/internal/wire"
@@ -51,9 +50,9 @@ type known struct {
 	scheduler string
 	classes   []string
 	priority  int32
+	priced    bool
 	// standard is the priority of pods without a class.
 	standard int32
-	priced    bool
 	// told is why it was last told that it is not let in, and when.
 	told   string
 	toldAt time.Time
@@ -225,8 +224,8 @@ func (l *look) find(v vacancy) bool {
 		return false
 	}
 	if !k.priced {
-		k.standard = l.classes[""]
 		k.priority, k.priced = l.priorityOf(ctx, k.classes)
+		k.standard = l.classes[""]
 	}
 	return true
 }
@@ -365,7 +364,7 @@ func (l *look) shut(v vacancy, why string) {
 		}
 	}
 	v.known.told, v.known.toldAt = why, now
-	l.Events.Eventf(referenceTo(v.spec.Key, v.spec.UID), nil, corev1.EventTypeWarning, "GangNotPlaced", "Scheduling", "%s", clip.Text(why, clip.Event))
+	l.Events.Eventf(referenceTo(v.spec.Key, v.spec.UID, v.spec.Version), nil, corev1.EventTypeWarning, "GangNotPlaced", "Scheduling", "%s", why)
 }
 
 // writeVacant writes that a group is let in. If its queue is closed it says so instead: Volcano's

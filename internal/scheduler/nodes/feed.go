@@ -311,7 +311,7 @@ func (f *Feed) refuse(n *Node, r *nodestate.Reading, why *nodestate.Unusable) {
 
 // refTo refers to a report: the scheduler's recorder knows the kinds of Kubernetes alone.
 func refTo(s *nodestate.Source) *corev1.ObjectReference {
-	return &corev1.ObjectReference{APIVersion: s.APIVersion, Kind: s.Kind, Name: s.Name, UID: types.UID(s.UID)}
+	return &corev1.ObjectReference{APIVersion: s.APIVersion, Kind: s.Kind, Name: s.Name, UID: types.UID(s.UID), ResourceVersion: s.Version}
 }
 
 // PromiseResult is the result of a promise.

@@ -147,5 +147,5 @@ func (it *item) news(u *users, now time.Time) (*koordinator.ReservationStatus, b
 }
 
 func (it *item) reference() *corev1.ObjectReference {
-	return &corev1.ObjectReference{APIVersion: koordinator.GroupVersion.String(), Kind: "Reservation", Name: it.object.Name, UID: it.object.UID}
+	return &corev1.ObjectReference{APIVersion: koordinator.GroupVersion.String(), Kind: "Reservation", Name: it.object.Name, UID: it.object.UID, ResourceVersion: it.object.ResourceVersion}
 }

@@ -10,7 +10,6 @@ import (
 	"k8s.io/client-go/util/workqueue"
 
 	koordinator "github.com/berth-dev/berth/api/scheduling/koordinator/v1alpha1"
-	"github.com/berth-dev/berth/internal/clip"
 	"github.com/berth-dev/berth/internal/scheduler/later"
 	"github.com/berth-dev/berth/internal/scheduler/lead"
 	"github.com/berth-dev/berth/internal/wire"
@@ -364,5 +363,5 @@ func (rs *Reservations) tell(it *item, why string) {
 	}
 	it.says.Reason, it.says.Message = koordinator.ReasonReservationUnschedulable, why
 	rs.dirty.Add(it.object.UID)
-	rs.Events.Eventf(it.reference(), nil, corev1.EventTypeWarning, "FailedScheduling", "Scheduling", "%s", clip.Text(why, clip.Event))
+	rs.Events.Eventf(it.reference(), nil, corev1.EventTypeWarning, "FailedScheduling", "Scheduling", "%s", why)
 }
