@@ -48,7 +48,7 @@ type group struct {
 	shut string
 	// kept are the nodes that are kept for members while others leave them, by UID.
 	kept map[types.UID]kept
-	// told is what was told about it.
+	// told is what was told about it. The teller's lock protects it.
 	told told
 }
 

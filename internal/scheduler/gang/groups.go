@@ -43,7 +43,7 @@ func New(o Options) *Groups {
 		o.Forgo = func(*corev1.Pod, string) {}
 	}
 	b := &book{Options: o, groups: map[wire.GangKey]*group{}, of: map[types.UID]*group{}}
-	gs := &Groups{book: b, teller: &teller{b}, barrier: &barrier{clock: o.Clock, waiting: o.Waiting}, lone: map[types.UID]*group{}}
+	gs := &Groups{book: b, teller: &teller{book: b}, barrier: &barrier{clock: o.Clock, waiting: o.Waiting}, lone: map[types.UID]*group{}}
 	gs.admitter = &admitter{book: b, admitted: map[wire.GangKey]*admission{}, spoiled: map[string]time.Time{}, vacant: map[wire.GangKey]vacancy{}, tellStatus: gs.teller.tellStatus}
 	gs.evictor = &evictor{o: &b.Options, of: b, evicted: map[types.UID]time.Time{}}
 	b.stirred = gs.Stir
@@ -249,7 +249,7 @@ func (gs *Groups) placed(g *group) {
 	was := g.Whole
 	gs.on(g, gangs.Placed{Since: gs.boundSince(g), Timeout: gs.timeout(g)})
 	if g.settled() {
-		g.told.trouble = ""
+		gs.teller.tell(g, nil, "")
 	}
 	if g.Whole && !was {
 		gs.Logger.V(2).Info("Gang is whole", "gang", g.key)

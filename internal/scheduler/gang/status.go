@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -19,8 +20,12 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// teller writes: events, the status of groups and pods, and the deletion of members.
-type teller struct{ *book }
+// teller writes: events, the status of groups and pods, and the deletion of members. Its lock
+// protects group.told. It may be taken with that of the book held, and never the other way round.
+type teller struct {
+	*book
+	mu sync.Mutex
+}
 
 // statusPause is how long changes of a group are collected before its status is written.
 const statusPause = 200 * time.Millisecond
@@ -28,19 +33,20 @@ const statusPause = 200 * time.Millisecond
 // tellStatus arranges for the status of a group to be written soon. Gangs without an object have
 // marks instead.
 func (t *teller) tellStatus(g *group) {
+	t.book.mu.Lock()
+	synced := t.synced
+	t.book.mu.Unlock()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if g.told.writing {
+	switch {
+	case g.told.writing:
 		g.told.outdated = true
-		return
+	case t.Client != nil && synced && t.Lead.Leads():
+		t.tellSoon(g)
 	}
-	if t.Client == nil || !t.synced || !t.Lead.Leads() {
-		return
-	}
-	t.tellSoon(g)
 }
 
-// tellSoon collects changes for a moment. The caller holds the lock.
+// tellSoon collects changes for a moment. The caller holds the teller's lock.
 func (t *teller) tellSoon(g *group) {
 	g.told.writing = true
 	t.callAt(t.Clock.Now().Add(statusPause), func() { t.writeStatus(g) })
@@ -48,12 +54,14 @@ func (t *teller) tellSoon(g *group) {
 
 // writeStatus writes what has changed, one write at a time for a group.
 func (t *teller) writeStatus(g *group) {
+	t.book.mu.Lock()
 	t.mu.Lock()
 	g.told.outdated = false
 	s, marks := g.standing(), g.marks()
 	at, left := t.groups[g.key], g.leftBehind(s)
 	known, key, uid := g.object != "" && (at == g || at == nil && left) && !g.says(s), g.key, g.spec.UID
 	t.mu.Unlock()
+	t.book.mu.Unlock()
 	ctx, cancel := context.WithTimeout(klog.NewContext(context.Background(), t.Logger), requestTimeout)
 	defer cancel()
 	var err error
@@ -90,20 +98,20 @@ func (t *teller) writeStatus(g *group) {
 }
 
 // says says whether the group's object is known to say how things stand: it was written, and nobody
-// has changed the object since, as far as the watch has shown.
+// has changed the object since, as far as the watch has shown. The caller holds both locks.
 func (g *group) says(s standing) bool {
 	return g.told.version != "" && g.told.status == s && (g.object == g.told.version || !newer(g.object, g.told.version))
 }
 
 // leftBehind says whether the group has lost its last member and is to be told so: one that is
-// completed stays so, and one that was not let in has nothing to take back. The caller holds the
-// lock.
+// completed stays so, and one that was not let in has nothing to take back. The caller holds both
+// locks.
 func (g *group) leftBehind(s standing) bool {
 	completed := g.told.status.phase == volcano.PodGroupCompleted || g.spec.Phase == string(volcano.PodGroupCompleted)
 	return len(g.members) == 0 && s.phase == volcano.PodGroupInqueue && !completed
 }
 
-// standing says how things stand. The caller holds the lock.
+// standing says how things stand. The caller holds both locks.
 func (g *group) standing() (s standing) {
 	for _, m := range g.members {
 		switch m.pod.Status.Phase {
@@ -164,9 +172,9 @@ func (g *group) marks() (out []*member) {
 // mark gives members the wire.GangWholeCondition.
 func (t *teller) mark(ctx context.Context, members []*member) error {
 	for _, m := range members {
-		t.mu.Lock()
+		t.book.mu.Lock()
 		pod := m.pod
-		t.mu.Unlock()
+		t.book.mu.Unlock()
 		err := t.patchCondition(ctx, pod, corev1.PodCondition{
 			Type: wire.GangWholeCondition, Status: corev1.ConditionTrue,
 			Reason: "GangWhole", Message: "the pod's gang had nodes for its minimum",
@@ -174,9 +182,9 @@ func (t *teller) mark(ctx context.Context, members []*member) error {
 		if err != nil && !isGone(err) {
 			return err
 		}
-		t.mu.Lock()
+		t.book.mu.Lock()
 		m.marked = true
-		t.mu.Unlock()
+		t.book.mu.Unlock()
 	}
 	return nil
 }
@@ -186,9 +194,9 @@ func (t *teller) mark(ctx context.Context, members []*member) error {
 func (t *teller) tellMates(g *group) {
 	leader, untold := t.untold(g)
 	for _, pod := range untold {
-		t.mu.Lock()
+		t.book.mu.Lock()
 		still := g.LacksRoom(g.conditions())
-		t.mu.Unlock()
+		t.book.mu.Unlock()
 		if !still {
 			return
 		}
@@ -201,8 +209,8 @@ func (t *teller) tellMates(g *group) {
 
 // untold are the pods that do not say yet that their gang lacks room, and its leader.
 func (t *teller) untold(g *group) (leader *member, pods []*corev1.Pod) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	t.book.mu.Lock()
+	defer t.book.mu.Unlock()
 	leader = g.leader()
 	if leader == nil || !g.LacksRoom(g.conditions()) {
 		return leader, nil
@@ -312,12 +320,17 @@ func (s *standing) ofSigs(g *sigs.PodGroup) *groupStatus {
 // String is for logs.
 func (s standing) String() string { return fmt.Sprintf("%s, %d running", s.phase, s.running) }
 
-// tell writes an event about the group, unless it says what the last one said. The caller holds the
-// lock.
+// tell writes an event about the group, unless it says what the last one said; "" forgets that. The
+// caller holds the book's lock.
 func (t *teller) tell(g *group, pod *corev1.Pod, why string) {
-	if why == g.told.trouble || !t.Lead.Leads() {
+	t.mu.Lock()
+	was := g.told.trouble
+	if t.Lead.Leads() || why == "" {
+		g.told.trouble = why
+	}
+	t.mu.Unlock()
+	if why == was || why == "" || !t.Lead.Leads() {
 		return
 	}
-	g.told.trouble = why
 	t.Events.Eventf(g.reference(pod), nil, corev1.EventTypeWarning, "GangNotPlaced", "Scheduling", "%s", why)
 }

@@ -805,6 +805,8 @@ func (w *world) said() string {
 func (w *world) stands(name string) standing {
 	w.groups.mu.Lock()
 	defer w.groups.mu.Unlock()
+	w.groups.teller.mu.Lock()
+	defer w.groups.teller.mu.Unlock()
 	return w.groups.groups[sigsKey(name)].standing()
 }
 
