@@ -6,9 +6,11 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/berth-dev/berth/internal/gangfit"
 	"github.com/berth-dev/berth/internal/gangs"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
@@ -105,6 +107,35 @@ type attempt struct {
 	pod   *corev1.Pod
 	job   *job
 	begun time.Time
+}
+
+// job is what a trial is made of: copies, so that no lock is held while it goes on.
+type job struct {
+	gangs.Asked
+	gang  gangfit.Question
+	stirs uint64
+	// single: the gang has its minimum, and the pod comes after it.
+	single bool
+	// others knows about pods that are not of the gang. patient reports if nobody is evicted yet,
+	// because the reports of nodes may show room.
+	others  others
+	patient func(reports bool) bool
+}
+
+// others knows about pods on nodes.
+type others interface {
+	// Occupant is a pod as others see it that want its place, without what it asks for.
+	Occupant(pod *corev1.Pod) gangfit.Occupant
+	// budgets are the PodDisruptionBudgets.
+	budgets() []*policyv1.PodDisruptionBudget
+}
+
+// result is what came of a trial.
+type result struct {
+	*gangfit.Verdict
+	trial *trial
+	// wrong is why it could not be made at all.
+	wrong *fwk.Status
 }
 
 // outcome is what an attempt has come to: a plan that is reserved, or why there is none.
@@ -234,7 +265,7 @@ func (gs *Groups) carryOut(a *attempt, p *planned, terms *Terms) Turn {
 	}
 	at.sent = true
 	if !gs.follows {
-		go gs.Activate(a.job.named())
+		go gs.send(a.job.Pods...)
 	}
 	return Turn{Node: at.node}
 }

@@ -64,6 +64,18 @@ type Options struct {
 	Lead *lead.Gate
 }
 
+// send sends pods to be tried at once. It is called without a lock.
+func (o *Options) send(pods ...*corev1.Pod) {
+	if len(pods) == 0 {
+		return
+	}
+	out := make(map[string]*corev1.Pod, len(pods))
+	for _, pod := range pods {
+		out[pod.Namespace+"/"+pod.Name] = pod
+	}
+	o.Activate(out)
+}
+
 // mayProtect reports if pods and gangs of the namespace may keep themselves from eviction.
 func (o *Options) mayProtect(namespace string) bool {
 	return o.Protects == nil || o.Protects(namespace)

@@ -286,7 +286,7 @@ func (j *job) nominate(t *trial, e *eviction, leader types.UID) {
 // nobody.
 func (gs *Groups) MakeRoom(ctx context.Context, profile Profile, pod *corev1.Pod) (node string, asked bool) {
 	priority := corev1helpers.PodPriority(pod)
-	spares := priority < gangfit.SystemCritical && gs.evictor.protected.below(priority)
+	spares := priority < gangfit.SystemCritical && gs.evictor.sparesBelow(priority)
 	if !gangs.MayPreempt([]*corev1.Pod{pod}) || !spares && !(gs.any.Load() && gs.couldTear(priority)) {
 		return "", false
 	}

@@ -414,7 +414,7 @@ func TestProtectedPodsStay(t *testing.T) {
 					t.Error("kube-scheduler's own preemption would evict it")
 				}
 				w.groups.PodGone(kept)
-				if w.groups.evictor.protected.below(c.comes) {
+				if w.groups.evictor.sparesBelow(c.comes) {
 					t.Error("it has gone, and is remembered")
 				}
 			})

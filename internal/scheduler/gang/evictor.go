@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -23,12 +24,15 @@ type evictor struct {
 	o *Options
 	// of knows the gangs of the pods.
 	of *book
-	// protected are pods that are not to be evicted. They need not be of any group.
-	protected protected
+	// any: some pod has been protected.
+	any atomic.Bool
 
 	mu sync.Mutex
 	// evicted are pods that were evicted for groups, and when.
 	evicted map[types.UID]time.Time
+	// protected are the pods on nodes that volcano.sh/preemptable keeps from eviction, and their
+	// priorities. kube-scheduler's own preemption does not know that word.
+	protected map[types.UID]int32
 }
 
 var _ others = (*evictor)(nil)
@@ -55,6 +59,35 @@ func (e *evictor) budgets() []*policyv1.PodDisruptionBudget {
 // protects reports if the pod is kept from eviction: by its own word, if its namespace may say it.
 func (e *evictor) protects(pod *corev1.Pod) bool {
 	return wire.KeptFromEviction(pod) && e.o.mayProtect(pod.Namespace)
+}
+
+// note takes a pod in, as the watch shows it.
+func (e *evictor) note(pod *corev1.Pod, onNode bool) {
+	protected := onNode && e.protects(pod)
+	if !protected && !e.any.Load() {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if delete(e.protected, pod.UID); protected {
+		e.protected[pod.UID] = corev1helpers.PodPriority(pod)
+		e.any.Store(true)
+	}
+}
+
+// sparesBelow reports if a protected pod has a lower priority.
+func (e *evictor) sparesBelow(limit int32) bool {
+	if !e.any.Load() {
+		return false
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, priority := range e.protected {
+		if priority < limit {
+			return true
+		}
+	}
+	return false
 }
 
 // leaveTimeout is how long an evicted pod may go without news of its deletion before it counts as

@@ -45,7 +45,7 @@ func New(o Options) *Groups {
 	b := &book{Options: o, groups: map[wire.GangKey]*group{}, of: map[types.UID]*group{}}
 	gs := &Groups{book: b, teller: &teller{book: b}, barrier: &barrier{clock: o.Clock, waiting: o.Waiting}, lone: map[types.UID]*group{}}
 	gs.admitter = &admitter{book: b, admitted: map[wire.GangKey]*admission{}, spoiled: map[string]time.Time{}, vacant: map[wire.GangKey]vacancy{}, tellStatus: gs.teller.tellStatus}
-	gs.evictor = &evictor{o: &b.Options, of: b, evicted: map[types.UID]time.Time{}}
+	gs.evictor = &evictor{o: &b.Options, of: b, evicted: map[types.UID]time.Time{}, protected: map[types.UID]int32{}}
 	b.stirred = gs.Stir
 	gs.Lead.Then(gs.begin)
 	return gs
@@ -53,7 +53,7 @@ func New(o Options) *Groups {
 
 // PodSeen takes a pod in, as the scheduler's watch shows it.
 func (gs *Groups) PodSeen(pod *corev1.Pod) {
-	gs.evictor.protected.note(pod, pod.Spec.NodeName != "" && !wire.Ended(pod) && gs.evictor.protects(pod))
+	gs.evictor.note(pod, pod.Spec.NodeName != "" && !wire.Ended(pod))
 	if !gs.any.Load() && !belongs(pod) {
 		return
 	}
@@ -84,7 +84,7 @@ func (gs *Groups) PodSeen(pod *corev1.Pod) {
 	free := was != nil || g != nil && !known && g.Open
 	gs.mu.Unlock()
 	if free && pod.Spec.NodeName == "" {
-		gs.Activate(map[string]*corev1.Pod{pod.Namespace + "/" + pod.Name: pod})
+		gs.send(pod)
 	}
 	for _, changed := range []*group{was, g} {
 		if changed != nil {
@@ -163,7 +163,7 @@ func (gs *Groups) begin() {
 
 // PodGone takes in that the scheduler's watch shows a pod no more: it has ended, or is gone.
 func (gs *Groups) PodGone(pod *corev1.Pod) {
-	gs.evictor.protected.note(pod, false)
+	gs.evictor.note(pod, false)
 	if !gs.any.Load() {
 		return
 	}
@@ -449,9 +449,7 @@ func (gs *Groups) look(g *group) {
 	}
 	gs.mu.Unlock()
 	gs.teller.forgo(idle)
-	if len(wake) > 0 {
-		gs.Activate(wake)
-	}
+	gs.send(wake...)
 	if ask {
 		go gs.confirm(g)
 	}
@@ -459,19 +457,16 @@ func (gs *Groups) look(g *group) {
 }
 
 // candidates returns the members that may be tried.
-func (g *group) candidates(who gangs.Who) map[string]*corev1.Pod {
-	var list []*member
+func (g *group) candidates(who gangs.Who) (pods []*corev1.Pod) {
 	switch first := g.leader(); {
 	case who == gangs.First && first != nil:
-		list = append(list, first)
+		return []*corev1.Pod{first.pod}
 	case who == gangs.Everybody:
-		list = g.pending()
+		for _, m := range g.pending() {
+			pods = append(pods, m.pod)
+		}
 	}
-	out := make(map[string]*corev1.Pod, len(list))
-	for _, m := range list {
-		out[m.pod.Namespace+"/"+m.pod.Name] = m.pod
-	}
-	return out
+	return pods
 }
 
 // confirm asks the API server for the group's object: what a watch has shown may be older than the
@@ -614,7 +609,7 @@ func Follow[L, P any](gs *Groups, next func(L) (*P, error), take func(L, *corev1
 				return found, nil
 			}
 			// It is on its way back into the queue: it comes when it is there.
-			gs.Activate(map[string]*corev1.Pod{pod.Namespace + "/" + pod.Name: pod})
+			gs.send(pod)
 		}
 		return next(logger)
 	}
@@ -635,7 +630,7 @@ func (gs *Groups) lookAlone(uid types.UID) {
 	delete(gs.lone, uid)
 	pod := m.pod
 	gs.mu.Unlock()
-	gs.Activate(map[string]*corev1.Pod{pod.Namespace + "/" + pod.Name: pod})
+	gs.send(pod)
 }
 
 // end deletes the bound members, if the API server says as well that the gang is not whole. It is
