@@ -46,7 +46,7 @@ func DecideBeyond(s *State, place *PodAllocation, last bool, r *Request, d *Deci
 		in := s.Clone()
 		s.m.joint.Give(in.account, left)
 		if try < 2 {
-			s.m.joint.Near(in.account, left, func(k joint.Kind) uint64 { return s.m.joint.askedOf(r, k) }, try == 1)
+			s.m.joint.Near(in.account, left, func(k joint.KindIndex) uint64 { return s.m.joint.askedOf(r, k) }, try == 1)
 		}
 		jointBooks{in}.enterProvided(p, false)
 		if v = Decide(in, r, d); v.OK() && (last && v.NUMA&s.Holding(place.UID) != 0 || (jointBooks{s}).leaves(p, r, d)) {

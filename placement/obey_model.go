@@ -101,7 +101,7 @@ func (p *peakOf) end() {
 	p.held.Amounts = p.held.Amounts[:0]
 	for i := range p.peak {
 		if n := p.peak[i].Most(); n > 0 {
-			p.held.Amounts = append(p.held.Amounts, joint.NodeAmount{Kind: joint.Kind(i / nodes), Node: uint8(i % nodes), N: n})
+			p.held.Amounts = append(p.held.Amounts, joint.NodeAmount{Kind: joint.KindIndex(i / nodes), Node: uint8(i % nodes), N: n})
 		}
 	}
 }
@@ -120,7 +120,7 @@ func (m *obeyModel) heldBy(pod *PodAllocation) *joint.Held {
 }
 
 // askedOf is the most of a kind that a pod's containers have at one time.
-func (m *obeyModel) askedOf(r *Request, k joint.Kind) uint64 {
+func (m *obeyModel) askedOf(r *Request, k joint.KindIndex) uint64 {
 	var sum Peak[uint64]
 	for i := range r.Containers {
 		c := &r.Containers[i]

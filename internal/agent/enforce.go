@@ -355,7 +355,7 @@ func withContainer(list []placement.ContainerAllocation, c placement.ContainerAl
 
 // readBack returns the CPUs that a container has to itself: the CPUs it is found on, where it was
 // pinned and runs. The text says how they differ from what was decided.
-func readBack(c *enforce.Held, runtimePath string, cgroups fs.FS, a absence) (cpus topology.CPUSet, why string) {
+func readBack(c *enforce.Booked, runtimePath string, cgroups fs.FS, a absence) (cpus topology.CPUSet, why string) {
 	if c.Set.Pinned {
 		cpus = c.Set.CPUs
 	}

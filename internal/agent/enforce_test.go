@@ -203,23 +203,23 @@ func TestReadBack(t *testing.T) {
 		return fstest.MapFS{"pods/c/cpuset.cpus.effective": {Data: []byte(cpus + "\n")}, "pods/c/cpuset.mems.effective": {Data: []byte("0-1\n")}}
 	}
 	for name, c := range map[string]struct {
-		held    enforce.Held
+		held    enforce.Booked
 		cgroups fs.FS
 		cpus    string // reported; "-" for a container without a decision
 		astray  string
 	}{
-		"as decided":      {enforce.Held{Running: true, Set: pinned}, cgroups("2-3"), "2-3", ""},
-		"written by hand": {enforce.Held{Running: true, Set: pinned}, cgroups("2-5"), "2-5", `ns/p/main runs on CPUs "2-5", decided were "2-3"`},
-		"unreadable":      {enforce.Held{Running: true, Set: pinned}, cgroups("two"), "2-3", "ns/p/main cannot be read back"},
-		"vanished":        {enforce.Held{Running: true, Set: pinned}, fstest.MapFS{}, "2-3", ""},
-		"just beginning":  {enforce.Held{Running: true, Set: pinned}, cgroups("0-7"), "2-3", ""},
-		"between lives":   {enforce.Held{Set: pinned}, cgroups("2-5"), "2-3", ""},
-		"confined":        {enforce.Held{Running: true, Set: enforce.Set{CPUs: cpuSet(t, "0-1")}, Why: "CPUs 2 are held by ns/q/main"}, cgroups("0-1"), "", "ns/p/main CPUs 2 are held by ns/q/main"},
+		"as decided":      {enforce.Booked{Running: true, Set: pinned}, cgroups("2-3"), "2-3", ""},
+		"written by hand": {enforce.Booked{Running: true, Set: pinned}, cgroups("2-5"), "2-5", `ns/p/main runs on CPUs "2-5", decided were "2-3"`},
+		"unreadable":      {enforce.Booked{Running: true, Set: pinned}, cgroups("two"), "2-3", "ns/p/main cannot be read back"},
+		"vanished":        {enforce.Booked{Running: true, Set: pinned}, fstest.MapFS{}, "2-3", ""},
+		"just beginning":  {enforce.Booked{Running: true, Set: pinned}, cgroups("0-7"), "2-3", ""},
+		"between lives":   {enforce.Booked{Set: pinned}, cgroups("2-5"), "2-3", ""},
+		"confined":        {enforce.Booked{Running: true, Set: enforce.Set{CPUs: cpuSet(t, "0-1")}, Why: "CPUs 2 are held by ns/q/main"}, cgroups("0-1"), "", "ns/p/main CPUs 2 are held by ns/q/main"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.held.Settled = name != "just beginning"
 			c.held.Container = enforce.Container{ID: "i", UID: "u", Short: "main", Name: "ns/p/main", Decision: decided}
-			o := obeyedBy(enforce.Sight{Containers: []enforce.Held{c.held}, Cgroups: map[string]string{"i": "/pods/c"}}, c.cgroups, absence{map[string]time.Time{}, time.Time{}})
+			o := obeyedBy(enforce.Sight{Containers: []enforce.Booked{c.held}, Cgroups: map[string]string{"i": "/pods/c"}}, c.cgroups, absence{map[string]time.Time{}, time.Time{}})
 			if got := o.pods["u"][0].CPUs.String(); got != c.cpus {
 				t.Errorf("CPUs %q, want %q", got, c.cpus)
 			}
@@ -237,11 +237,11 @@ func TestReadBack(t *testing.T) {
 // TestVanishedCgroupIsAstray: a container that the runtime calls running and that has had no cgroup
 // for a while cannot be read back, which is no proof that all is well.
 func TestVanishedCgroupIsAstray(t *testing.T) {
-	held := enforce.Held{Running: true, Settled: true, Set: enforce.Set{CPUs: cpuSet(t, "2-3"), Pinned: true},
+	held := enforce.Booked{Running: true, Settled: true, Set: enforce.Set{CPUs: cpuSet(t, "2-3"), Pinned: true},
 		Container: enforce.Container{ID: "i", UID: "u", Short: "main", Name: "ns/p/main"}}
 	a := absence{map[string]time.Time{}, time.Unix(1000, 0)}
 	there := fstest.MapFS{"pods/c/cpuset.cpus.effective": {Data: []byte("2-3")}, "pods/c/cpuset.mems.effective": {Data: []byte("0")}}
-	look := func(cgroups fs.FS, after time.Duration, containers ...enforce.Held) string {
+	look := func(cgroups fs.FS, after time.Duration, containers ...enforce.Booked) string {
 		a.now = a.now.Add(after)
 		paths := map[string]string{}
 		for _, c := range containers {

@@ -230,7 +230,7 @@ func heldTable(w io.Writer, all []survey.Node) error {
 
 // heldCells are what a Reservation holds on a NUMA node: CPUs by number, or as many as the kubelet
 // is to choose, or time of shared ones.
-func heldCells(h *survey.Held) []string {
+func heldCells(h *survey.Vacancy) []string {
 	numa, cpus := strconv.Itoa(int(h.NUMA)), []string(nil)
 	if h.Anywhere {
 		numa = "-"

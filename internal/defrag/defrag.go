@@ -58,13 +58,13 @@ type Move struct {
 	Pod, To int
 }
 
-// Outcome is how a search ended.
-type Outcome uint8
+// Ending is how a search ended.
+type Ending uint8
 
 // The outcomes.
 const (
 	// Found: the search found a plan.
-	Found Outcome = iota
+	Found Ending = iota
 	// NoRoom: no plan with the allowed number of moves makes room.
 	NoRoom
 	// GaveUp: Effort was used up or the context ended before a plan was found. There may be one.
@@ -72,13 +72,13 @@ const (
 )
 
 // String returns the outcome in words.
-func (o Outcome) String() string {
+func (o Ending) String() string {
 	return [...]string{"found", "no room", "gave up", "outcome(?)"}[min(o, GaveUp+1)]
 }
 
 // Plan lists which pods move, and where.
 type Plan struct {
-	Outcome Outcome
+	Outcome Ending
 	// Nodes are those of the wanted pods, as far as they were found one.
 	Nodes []int
 	// Moves are in the order in which they are carried out.

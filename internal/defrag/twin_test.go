@@ -304,7 +304,7 @@ func TestFindOutcomes(t *testing.T) {
 	for _, c := range []struct {
 		what    string
 		change  func(*Problem)
-		outcome Outcome
+		outcome Ending
 		moves   bool
 	}{
 		{"as it is", func(*Problem) {}, Found, true},

@@ -78,8 +78,8 @@ func (n *nodeReader) holdings(uid string) (*holdings, error) {
 }
 
 // together is what the containers hold together.
-func together(all *holdings) *places.Held {
-	h := &places.Held{}
+func together(all *holdings) *places.Holdings {
+	h := &places.Holdings{}
 	for i := range all.containers {
 		h.CPUs = h.CPUs.Or(&all.containers[i].CPUs)
 		h.Devices = append(h.Devices, all.containers[i].Devices...)

@@ -620,8 +620,8 @@ func (b *Books) Wanted(id string) (Set, bool) {
 	return Set{}, false
 }
 
-// Held is a container that is in the books.
-type Held struct {
+// Booked is a container that is in the books.
+type Booked struct {
 	Container
 	// Running says that it runs, on Set. One that does not run keeps its CPUs.
 	Running bool
@@ -635,11 +635,11 @@ type Held struct {
 }
 
 // All lists the containers, by id.
-func (b *Books) All() []Held {
-	out := make([]Held, 0, len(b.all))
+func (b *Books) All() []Booked {
+	out := make([]Booked, 0, len(b.all))
 	for _, id := range b.ids() {
 		e := b.all[id]
-		out = append(out, Held{Container: e.Container, Running: e.running, Settled: !e.unsettled, Set: e.set, Devices: e.devices, Why: e.why()})
+		out = append(out, Booked{Container: e.Container, Running: e.running, Settled: !e.unsettled, Set: e.set, Devices: e.devices, Why: e.why()})
 	}
 	return out
 }

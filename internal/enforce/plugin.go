@@ -435,7 +435,7 @@ type Sight struct {
 	// Gone says why no runtime is connected, so that nothing is carried out; nil while one is.
 	Gone error
 	// Containers are those in the books, by id; Cgroups are their cgroups, as the runtime has them.
-	Containers []Held
+	Containers []Booked
 	Cgroups    map[string]string
 	// Waiting are the containers that were not let begin, by name.
 	Waiting []Complaint

@@ -19,7 +19,7 @@ import (
 // reports is newer. Such a report does not list the pods that it counts, so beside has the pods
 // that are bound to the node. The error means that the object has another kind; errors of the
 // report are in the Reading.
-func (k *Kinds) ReadCoarse(o metav1.Object, beside *wire.Beside, last *Kind) (*Reading, error) {
+func (k *Kinds) ReadCoarse(o metav1.Object, beside *wire.Beside, last *NodeKind) (*Reading, error) {
 	r := &Reading{Node: o.GetName(), Source: Source{Name: o.GetName(), UID: string(o.GetUID()), Version: o.GetResourceVersion()}}
 	var node wire.Node
 	var err error
@@ -45,7 +45,7 @@ func (k *Kinds) ReadCoarse(o metav1.Object, beside *wire.Beside, last *Kind) (*R
 	return r, nil
 }
 
-func (r *Reading) readCoarse(node *wire.Node, kinds *Kinds, last *Kind) error {
+func (r *Reading) readCoarse(node *wire.Node, kinds *Kinds, last *NodeKind) error {
 	var err error
 	if r.Kind, err = kinds.ofSpec(node.Spec, last); err != nil {
 		return err
@@ -58,7 +58,7 @@ func (r *Reading) readCoarse(node *wire.Node, kinds *Kinds, last *Kind) error {
 }
 
 // ofSpec is of for a spec that was made up from a coarse report.
-func (k *Kinds) ofSpec(spec wire.NodeSpec, last *Kind) (*Kind, error) {
+func (k *Kinds) ofSpec(spec wire.NodeSpec, last *NodeKind) (*NodeKind, error) {
 	guarded := spec
 	guarded.Config.GuardDefects = true
 	if last != nil && last.coarse && last.Model != nil && reflect.DeepEqual(last.Spec, guarded) {
@@ -71,14 +71,14 @@ func (k *Kinds) ofSpec(spec wire.NodeSpec, last *Kind) (*Kind, error) {
 	if err != nil {
 		return nil, err
 	}
-	if found := k.compile("coarse "+string(key), func() (*Kind, error) { return k.coarseKindOf(spec) })(); found != nil {
+	if found := k.compile("coarse "+string(key), func() (*NodeKind, error) { return k.coarseKindOf(spec) })(); found != nil {
 		return found, nil
 	}
 	return k.coarseKindOf(spec)
 }
 
 // coarseKindOf makes a kind that no full report shares: nodes of one kind answer for each other.
-func (k *Kinds) coarseKindOf(spec wire.NodeSpec) (*Kind, error) {
+func (k *Kinds) coarseKindOf(spec wire.NodeSpec) (*NodeKind, error) {
 	kind, err := kindOf(spec, nil, k.Providers)
 	kind.coarse = true
 	return kind, err

@@ -11,9 +11,9 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// Kind is a machine with a kubelet's configuration, which many nodes of a cluster share. It is
+// NodeKind is a machine with a kubelet's configuration, which many nodes of a cluster share. It is
 // immutable.
-type Kind struct {
+type NodeKind struct {
 	// Spec holds machine, view, configuration and authority.
 	Spec wire.NodeSpec
 	// Model is the compiled Spec; nil where Berth cannot predict such a kubelet.
@@ -36,13 +36,13 @@ type Kinds struct {
 	Providers []placement.Provider
 
 	mu     sync.Mutex
-	bySpec map[string]func() *Kind
+	bySpec map[string]func() *NodeKind
 }
 
 // of returns the kind of a node. It is last, the kind that the node was of before, where that still
 // describes the node; nil stands for none. A kind without a model comes with the reason; none comes
 // where the spec cannot be read. An error names the node, so what is wrong is never shared.
-func (k *Kinds) of(nt *v1alpha1.NodeTopology, last *Kind) (*Kind, error) {
+func (k *Kinds) of(nt *v1alpha1.NodeTopology, last *NodeKind) (*NodeKind, error) {
 	switch {
 	case nt.Malformed != "":
 		return k.newKind(nt)
@@ -57,23 +57,23 @@ func (k *Kinds) of(nt *v1alpha1.NodeTopology, last *Kind) (*Kind, error) {
 	if offered := wire.DecidedPools(nt); offered != nil {
 		key = fmt.Appendf(key, "%v", offered)
 	}
-	if found := k.compile(string(key), func() (*Kind, error) { return k.newKind(nt) })(); found != nil {
+	if found := k.compile(string(key), func() (*NodeKind, error) { return k.newKind(nt) })(); found != nil {
 		return found, nil
 	}
 	return k.newKind(nt)
 }
 
 // compile returns what makes the kind, or returns the one that was made; nil where there is none.
-func (k *Kinds) compile(key string, compiled func() (*Kind, error)) func() *Kind {
+func (k *Kinds) compile(key string, compiled func() (*NodeKind, error)) func() *NodeKind {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if found, ok := k.bySpec[key]; ok {
 		return found
 	}
 	if k.bySpec == nil || len(k.bySpec) >= maxKinds {
-		k.bySpec = map[string]func() *Kind{}
+		k.bySpec = map[string]func() *NodeKind{}
 	}
-	made := sync.OnceValue(func() *Kind {
+	made := sync.OnceValue(func() *NodeKind {
 		kind, err := compiled()
 		if err != nil {
 			return nil
@@ -84,7 +84,7 @@ func (k *Kinds) compile(key string, compiled func() (*Kind, error)) func() *Kind
 	return made
 }
 
-func (k *Kinds) newKind(nt *v1alpha1.NodeTopology) (*Kind, error) {
+func (k *Kinds) newKind(nt *v1alpha1.NodeTopology) (*NodeKind, error) {
 	spec, err := wire.ReadNodeSpec(nt)
 	if err != nil {
 		return nil, err
@@ -96,11 +96,11 @@ func (k *Kinds) newKind(nt *v1alpha1.NodeTopology) (*Kind, error) {
 
 // kindOf compiles a spec, and the devices that Berth hands out there. A kind without a model comes
 // with the reason.
-func kindOf(spec wire.NodeSpec, offered []placement.DevicePool, providers []placement.Provider) (*Kind, error) {
+func kindOf(spec wire.NodeSpec, offered []placement.DevicePool, providers []placement.Provider) (*NodeKind, error) {
 	// A scheduler does not do to a node what the kubelet is known to break over.
 	spec.Config.GuardDefects = true
 	spec.Config.Devices = placement.DevicesOf(spec.Machine, offered)
-	kind := &Kind{Spec: spec, offered: offered, providers: providers}
+	kind := &NodeKind{Spec: spec, offered: offered, providers: providers}
 	spec.Config.Providers = providers
 	var err error
 	kind.Model, err = placement.NewModel(spec.View, spec.Config)

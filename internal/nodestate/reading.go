@@ -22,7 +22,7 @@ type Reading struct {
 	// tell.
 	Mark Mark
 	// Kind is the node's machine and configuration; nil where they could not be read.
-	Kind *Kind
+	Kind *NodeKind
 	// Report is what the report says in full; nil where it could not be read.
 	Report *wire.Report
 	// State is what the ledger counts from; nil unless the report can be relied on.
@@ -58,7 +58,7 @@ func NewObject() runtime.Object { return new(v1alpha1.NodeTopology) }
 
 // ReadObject reads the object of a report of any kind. The error means that the object is not a
 // report; errors of the report are in the Reading.
-func (k *Kinds) ReadObject(o metav1.Object, last *Kind) (*Reading, error) {
+func (k *Kinds) ReadObject(o metav1.Object, last *NodeKind) (*Reading, error) {
 	nt, ok := o.(*v1alpha1.NodeTopology)
 	if !ok {
 		return nil, fmt.Errorf("%s: %T: want a NodeTopology", o.GetName(), o)
@@ -68,7 +68,7 @@ func (k *Kinds) ReadObject(o metav1.Object, last *Kind) (*Reading, error) {
 
 // Read reads a NodeTopology. last is the previous kind of the node, or nil: reports change often,
 // kinds rarely.
-func (k *Kinds) Read(nt *v1alpha1.NodeTopology, last *Kind) *Reading {
+func (k *Kinds) Read(nt *v1alpha1.NodeTopology, last *NodeKind) *Reading {
 	r := &Reading{Node: nt.Name, Source: Source{
 		APIVersion: v1alpha1.GroupVersion.String(), Kind: nodeTopology, Name: nt.Name, UID: string(nt.UID), Version: nt.ResourceVersion,
 	}}
@@ -85,7 +85,7 @@ func (k *Kinds) Read(nt *v1alpha1.NodeTopology, last *Kind) *Reading {
 	return r
 }
 
-func (r *Reading) read(nt *v1alpha1.NodeTopology, kinds *Kinds, last *Kind) error {
+func (r *Reading) read(nt *v1alpha1.NodeTopology, kinds *Kinds, last *NodeKind) error {
 	var err error
 	if r.Kind, err = kinds.of(nt, last); err != nil {
 		return err

@@ -33,7 +33,7 @@ func TestHeldGauges(t *testing.T) {
 	}
 	got := series(&reservation.Census{
 		Phases: map[koordinator.ReservationPhase]int{koordinator.ReservationAvailable: 2},
-		Held: map[placement.Authority]reservation.Held{
+		Held: map[placement.Authority]reservation.Unused{
 			placement.AuthorityBerth: {Places: 2, MilliCPU: 2500, Bytes: 64, Devices: map[corev1.ResourceName]int64{"example.com/gpu": 3}},
 		},
 	})

@@ -169,8 +169,8 @@ func (s *Survey) heldPod(pod *corev1.Pod) Pod {
 	return out
 }
 
-// Held is what a Reservation holds on a NUMA node and no owner has.
-type Held struct {
+// Vacancy is what a Reservation holds on a NUMA node and no owner has.
+type Vacancy struct {
 	// Reservation is its name.
 	Reservation string          `json:"reservation"`
 	UID         string          `json:"uid"`
@@ -189,7 +189,7 @@ type Held struct {
 }
 
 // nothing says whether nothing is held.
-func (h *Held) nothing() bool {
+func (h *Vacancy) nothing() bool {
 	return h.Count == 0 && h.MilliCPU == 0 && len(h.Memory) == 0 && len(h.Devices) == 0
 }
 
@@ -205,26 +205,26 @@ func plus[N int64 | uint64](held *map[string]N, resource string, n N) {
 }
 
 // holds is what Reservations hold on the node, by name and NUMA node.
-func (n *node) holds() (out []Held) {
+func (n *node) holds() (out []Vacancy) {
 	for _, pod := range n.bound {
 		if wire.OfReservation(pod) {
 			out = append(out, n.heldBy(pod)...)
 		}
 	}
-	slices.SortStableFunc(out, func(a, b Held) int { return cmp.Compare(a.Reservation, b.Reservation) })
+	slices.SortStableFunc(out, func(a, b Vacancy) int { return cmp.Compare(a.Reservation, b.Reservation) })
 	return out
 }
 
 // heldBy is what the Reservation holds that a pod stands for, by NUMA node. What is on none comes
 // last.
-func (n *node) heldBy(pod *corev1.Pod) []Held {
+func (n *node) heldBy(pod *corev1.Pod) []Vacancy {
 	p := n.held[string(pod.UID)].Held
 	if p == nil {
 		return heldAnywhere(pod)
 	}
 	machine := n.machine()
-	all := make([]Held, len(machine.NUMANodes)+1)
-	at := func(numa topology.NUMASet) *Held {
+	all := make([]Vacancy, len(machine.NUMANodes)+1)
+	at := func(numa topology.NUMASet) *Vacancy {
 		i := slices.IndexFunc(machine.NUMANodes, func(m topology.NUMANode) bool { return numa.Has(m.ID) })
 		if i < 0 {
 			i = len(machine.NUMANodes)
@@ -257,7 +257,7 @@ func (n *node) heldBy(pod *corev1.Pod) []Held {
 			plus(&at(0).Devices, v.Resource, int64(v.Amount))
 		}
 	}
-	all = slices.DeleteFunc(all, func(h Held) bool { return h.nothing() })
+	all = slices.DeleteFunc(all, func(h Vacancy) bool { return h.nothing() })
 	for i := range all {
 		all[i].Reservation, all[i].UID = pod.Name, string(pod.UID)
 	}
@@ -265,8 +265,8 @@ func (n *node) heldBy(pod *corev1.Pod) []Held {
 }
 
 // heldAnywhere is what is held where the kubelet chooses: amounts.
-func heldAnywhere(pod *corev1.Pod) []Held {
-	h := Held{Reservation: pod.Name, UID: string(pod.UID), Anywhere: true}
+func heldAnywhere(pod *corev1.Pod) []Vacancy {
+	h := Vacancy{Reservation: pod.Name, UID: string(pod.UID), Anywhere: true}
 	for name, q := range resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}) {
 		switch {
 		case name == corev1.ResourceCPU && q.MilliValue()%1000 == 0:
@@ -282,7 +282,7 @@ func heldAnywhere(pod *corev1.Pod) []Held {
 	if h.nothing() {
 		return nil
 	}
-	return []Held{h}
+	return []Vacancy{h}
 }
 
 // deviceAt is where a device is; nothing for one of no NUMA node, or that is not reported.

@@ -35,7 +35,7 @@ type Node struct {
 	Gone      bool       `json:"gone,omitempty"`
 	NUMANodes []NUMANode `json:"numaNodes,omitempty"`
 	// Held is what Reservations hold there, for pods to come, by name and NUMA node.
-	Held []Held `json:"held,omitempty"`
+	Held []Vacancy `json:"held,omitempty"`
 	// Given is how much its pods have of resources that providers hand out.
 	Given []Given `json:"given,omitempty"`
 	// Holders are who has its CPUs; only of nodes that were asked for by name.

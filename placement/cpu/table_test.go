@@ -173,7 +173,7 @@ func TestHints(t *testing.T) {
 		avail, reusable     string
 		n                   int
 		preferred, unwanted []topology.NUMASet
-		kind                hint.Kind
+		kind                hint.ListKind
 	}{
 		{"one node will do", "0-3,4", "", 3, []topology.NUMASet{0b10}, []topology.NUMASet{0b1010, 0b10010, 0b11010}, hint.Masks},
 		{"a node would do were it free", "0,4,8", "", 3, nil, []topology.NUMASet{0b11010}, hint.Masks},

@@ -21,7 +21,7 @@ type slow struct {
 
 type names map[string]bool
 
-func (s *slow) list(space *hint.Space, available, reusable names, n int) (kind hint.Kind, offered, preferred hint.Set) {
+func (s *slow) list(space *hint.Space, available, reusable names, n int) (kind hint.ListKind, offered, preferred hint.Set) {
 	offered, preferred = space.NewSet(), space.NewSet()
 	var nodes hint.Mask
 	aligned := false

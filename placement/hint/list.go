@@ -40,12 +40,12 @@ type Hint struct {
 	Preferred bool
 }
 
-// Kind is what a resource says about NUMA nodes.
-type Kind uint8
+// ListKind is what a resource says about NUMA nodes.
+type ListKind uint8
 
 const (
 	// Masks: only the sets in the list could provide the resource. The zero value.
-	Masks Kind = iota
+	Masks ListKind = iota
 	// NoPreference is the kubelet's nil list: any nodes are accepted.
 	NoPreference
 	// Impossible is the kubelet's empty list: no nodes can provide the resource.
@@ -67,7 +67,7 @@ const (
 // If a provider is asked for Preferred, it may leave Offered empty and Kind at Masks, even if
 // nothing is offered. Preferred is empty then.
 type List struct {
-	Kind Kind
+	Kind ListKind
 	// Preferred is the preferred masks, a subset of those offered.
 	Preferred Set
 	// Offered is all masks that could serve; filled only when the reader wants it.
@@ -81,7 +81,7 @@ type List struct {
 func (s *Space) NewList() List { return List{Preferred: s.NewSet(), Offered: s.NewSet()} }
 
 // Reset empties the list and gives it a kind.
-func (l *List) Reset(k Kind) {
+func (l *List) Reset(k ListKind) {
 	l.Kind, l.Times = k, 1
 	clear(l.Preferred)
 	clear(l.Offered)

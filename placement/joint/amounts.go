@@ -8,13 +8,13 @@ type amounts struct {
 }
 
 // at is where the amount of a kind on the NUMA node at a position stands.
-func (all *amounts) at(k Kind, node int) int { return int(k)*all.nodeCount + node }
+func (all *amounts) at(k KindIndex, node int) int { return int(k)*all.nodeCount + node }
 
-// Kind is a resource that is assigned by amount, as an index into Config.Kinds.
-type Kind uint8
+// KindIndex is a resource that is assigned by amount, as an index into Config.Kinds.
+type KindIndex uint8
 
 // CPU is the first kind on every machine, in thousandths of a CPU. It includes pinned CPUs.
-const CPU Kind = 0
+const CPU KindIndex = 0
 
 // AmountKind is a kind of memory.
 type AmountKind struct {
@@ -24,13 +24,13 @@ type AmountKind struct {
 
 // Amount is an amount of one kind.
 type Amount struct {
-	Kind Kind
+	Kind KindIndex
 	N    uint64
 }
 
 // Room returns what is left of a kind on the NUMA node at a position, 0 if more is used than there
 // is.
-func (all *amounts) Room(b *Book, k Kind, node int) uint64 {
+func (all *amounts) Room(b *Book, k KindIndex, node int) uint64 {
 	i := all.at(k, node)
 	if b.used[i] >= all.capacity[i] {
 		return 0
@@ -39,23 +39,23 @@ func (all *amounts) Room(b *Book, k Kind, node int) uint64 {
 }
 
 // Kind returns the kind of a resource, and whether the machine has it.
-func (all *amounts) Kind(name string) (Kind, bool) {
+func (all *amounts) Kind(name string) (KindIndex, bool) {
 	for k := range all.kinds {
 		if all.kinds[k].Name == name {
-			return Kind(k), true
+			return KindIndex(k), true
 		}
 	}
 	return 0, false
 }
 
 // KindName returns the name of a kind.
-func (all *amounts) KindName(k Kind) string { return all.kinds[k].Name }
+func (all *amounts) KindName(k KindIndex) string { return all.kinds[k].Name }
 
 // Kinds returns how many kinds there are; they count from 0.
-func (all *amounts) Kinds() Kind { return Kind(len(all.kinds)) }
+func (all *amounts) Kinds() KindIndex { return KindIndex(len(all.kinds)) }
 
 // Capacity returns how much of a kind the NUMA node at a position has.
-func (all *amounts) Capacity(k Kind, node int) uint64 { return all.capacity[all.at(k, node)] }
+func (all *amounts) Capacity(k KindIndex, node int) uint64 { return all.capacity[all.at(k, node)] }
 
 // Whole rounds an amount up to whole units.
 func (all *amounts) Whole(a Amount) uint64 {

@@ -80,7 +80,7 @@ func (m *Model) Confine(b *Book, place, left *Held) {
 // Near limits, for each kind that h has, what is free on a NUMA node to what h has there plus what
 // is asked beyond all of h. What h has must be free in b. A request is then served from it first.
 // With cores, CPUs beyond those of h are left as whole cores.
-func (m *Model) Near(b *Book, h *Held, asked func(Kind) uint64, cores bool) {
+func (m *Model) Near(b *Book, h *Held, asked func(KindIndex) uint64, cores bool) {
 	n := len(m.nodes)
 	has, own := make([]uint64, len(m.capacity)), m.shut(h)
 	for id := range own.All() {
@@ -89,7 +89,7 @@ func (m *Model) Near(b *Book, h *Held, asked func(Kind) uint64, cores bool) {
 	for _, a := range h.Amounts {
 		has[int(a.Kind)*n+int(a.Node)] += a.N
 	}
-	for k := range Kind(len(m.kinds)) {
+	for k := range KindIndex(len(m.kinds)) {
 		row, all := has[int(k)*n:int(k)*n+n], uint64(0)
 		for _, amount := range row {
 			all += amount

@@ -313,7 +313,7 @@ func TestDevicesAgainstTheTwin(t *testing.T) {
 	if testing.Short() {
 		rounds = 300
 	}
-	seen := map[Outcome]int{}
+	seen := map[PlaceResult]int{}
 	together := 0
 	for i := range rounds {
 		c := configOf(deviceMachines[i%len(deviceMachines)], randomModel(t, rng, deviceMachines[0]).reserved)
@@ -351,7 +351,7 @@ func TestDevicesAgainstTheTwin(t *testing.T) {
 		seen[got.outcome]++
 		together += b2i(got.together)
 	}
-	for _, o := range []Outcome{Placed, NoDevices, NotTogether, TooWide, NotExactly} {
+	for _, o := range []PlaceResult{Placed, NoDevices, NotTogether, TooWide, NotExactly} {
 		if seen[o] == 0 {
 			t.Errorf("no case ended with %d", o)
 		}
@@ -371,7 +371,7 @@ func perNode(rng *rand.Rand, m *Model, w *Want) {
 }
 
 type deviceOutcome struct {
-	outcome  Outcome
+	outcome  PlaceResult
 	together bool
 }
 
@@ -428,7 +428,7 @@ func compareDevices(t *testing.T, m *Model, c *Config, b *Book, w *Want, what st
 
 // compareHurried asks without a step to take: what can be placed is placed all the same, though
 // less well. Three kinds that must lie together may be too hard.
-func compareHurried(t *testing.T, tw deviceTwin, want Outcome, what string) {
+func compareHurried(t *testing.T, tw deviceTwin, want PlaceResult, what string) {
 	t.Helper()
 	try := tw.m.NewTry()
 	try.Budget = new(Budget)

@@ -14,7 +14,7 @@ type Held struct {
 }
 
 // Amount returns what is held of a kind on all NUMA nodes. For CPU, each pinned CPU counts 1000.
-func (h *Held) Amount(k Kind) (n uint64) {
+func (h *Held) Amount(k KindIndex) (n uint64) {
 	if k == CPU {
 		n = 1000 * uint64(h.CPUs.Len())
 	}
@@ -38,7 +38,7 @@ func (h *Held) Count(kind uint8) (n int) {
 
 // NodeAmount is an amount on the NUMA node at a position.
 type NodeAmount struct {
-	Kind Kind
+	Kind KindIndex
 	Node uint8
 	N    uint64
 }

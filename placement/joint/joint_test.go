@@ -74,7 +74,7 @@ func cpuSet(t testing.TB, list string) topology.CPUSet {
 var outcomeNames = [...]string{"placed", "odd CPUs", "unequal cores", "no CPUs", "no cores", "no amount", "no devices", "not together", "too wide", "not offered", "out of reach", "withholds", "not exactly"}
 
 // String is for tests.
-func (o Outcome) String() string { return outcomeNames[o] }
+func (o PlaceResult) String() string { return outcomeNames[o] }
 
 const (
 	two32   = "package:2 numa:1 l3:1 core:32 pu:1 mem:64Gi dist:10,21"          // the seed's "32C" NUMA nodes
@@ -103,7 +103,7 @@ func TestPlace(t *testing.T) {
 		reserved string
 		taken    string // CPUs that others have
 		want     Want
-		outcome  Outcome
+		outcome  PlaceResult
 		nodes    hint.Mask
 		cpus     string
 	}{

@@ -35,7 +35,7 @@ func TestKoordinatorPlaces(t *testing.T) {
 		var out []string
 		for _, need := range strings.Split(fields[2], ";") {
 			w := placesWant(t, fields[1], need)
-			place := func(nodes string, g *Grant) Outcome {
+			place := func(nodes string, g *Grant) PlaceResult {
 				w.Within = masksOf(m, nodes)
 				w.WithinEmpty = w.Within
 				try.Begin(b)

@@ -36,7 +36,7 @@ func (t *Try) Begin(b *Book) { t.Book.CopyFrom(b) }
 
 // Place finds the best place for w, takes it, and fills g. If there is none, the outcome is the
 // reason, and nothing is taken.
-func (t *Try) Place(w *Want, g *Grant) Outcome {
+func (t *Try) Place(w *Want, g *Grant) PlaceResult {
 	g.CPUs, g.Nodes, g.Amounts, g.Exclusive = topology.CPUSet{}, 0, g.Amounts[:0], Shareable
 	g.Devices, g.Together, g.Cut = g.Devices[:0], false, false
 	q := &t.asks
@@ -57,7 +57,7 @@ func (t *Try) steps() *Budget {
 }
 
 // answer is Place with the steps of q.
-func (t *Try) answer(q *query, w *Want, g *Grant) Outcome {
+func (t *Try) answer(q *query, w *Want, g *Grant) PlaceResult {
 	if refused := q.compile(t.m, &t.scratch, w, &t.Book); refused != Placed {
 		return refused
 	}
@@ -236,7 +236,7 @@ func (t *Try) split(a Amount, g *Grant) {
 }
 
 // tightest returns the node with the least room, the lowest of equals.
-func (t *Try) tightest(k Kind, mask hint.Mask) int {
+func (t *Try) tightest(k KindIndex, mask hint.Mask) int {
 	best, least := 0, uint64(1<<64-1)
 	for w := uint16(mask); w != 0; w &= w - 1 {
 		if v := bits.TrailingZeros16(w); t.m.Room(&t.Book, k, v) < least {

@@ -42,7 +42,7 @@ type asked struct {
 
 // compile prepares a question to a book, level by level. The outcome says why no level can be met,
 // on whatever NUMA nodes.
-func (q *query) compile(m *Model, t *scratch, w *Want, b *Book) Outcome {
+func (q *query) compile(m *Model, t *scratch, w *Want, b *Book) PlaceResult {
 	q.m, q.t, q.b, q.w, q.levels, q.within, q.pays = m, t, b, w, 0, w.Within, w.Pays
 	q.dev.asking = q.asking
 	if b == m.empty {
@@ -68,7 +68,7 @@ func (q *query) compile(m *Model, t *scratch, w *Want, b *Book) Outcome {
 }
 
 // compileTerms prepares the levels of the terms about CPUs, with devices together or not.
-func (q *query) compileTerms(same bool) Outcome {
+func (q *query) compileTerms(same bool) PlaceResult {
 	why := NoCPUs
 	var last terms
 	for level := range maxLevels {
@@ -90,7 +90,7 @@ func (q *query) compileTerms(same bool) Outcome {
 }
 
 // admit reports whether all eligible NUMA nodes together meet the terms.
-func (q *query) admit(a *asked) Outcome {
+func (q *query) admit(a *asked) PlaceResult {
 	m := q.m
 	a.eligible = m.space.All()
 	if a.bind != BindAny || a.excl == ExclusiveCore {
@@ -132,7 +132,7 @@ func (q *query) admit(a *asked) Outcome {
 }
 
 // reason says why the terms cannot be met.
-func (q *query) reason(a *asked) Outcome {
+func (q *query) reason(a *asked) PlaceResult {
 	free := 0
 	for v := range q.m.nodes {
 		free += q.m.FreeOn(q.b, v)

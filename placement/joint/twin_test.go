@@ -291,8 +291,8 @@ func TestAgainstTheTwin(t *testing.T) {
 		outcomes[compare(t, m, b, &w, fmt.Sprintf("seed %d, round %d, %s", seed, i, text))]++
 	}
 	for o, n := range outcomes {
-		if o := Outcome(o); n == 0 && o != UnequalCores && o != NoDevices && o != NotTogether && o != NotOffered && o != OutOfReach {
-			t.Errorf("no case ended with %q", Outcome(o))
+		if o := PlaceResult(o); n == 0 && o != UnequalCores && o != NoDevices && o != NotTogether && o != NotOffered && o != OutOfReach {
+			t.Errorf("no case ended with %q", PlaceResult(o))
 		}
 	}
 	t.Logf("seed %d: %v", seed, outcomes)
@@ -343,9 +343,9 @@ func randomBook(rng *rand.Rand, m *Model) *Book {
 	}
 	for v := range m.nodes {
 		for k := range m.kinds {
-			if room := m.Room(b, Kind(k), v); rng.IntN(3) == 0 && room > 0 {
+			if room := m.Room(b, KindIndex(k), v); rng.IntN(3) == 0 && room > 0 {
 				n := rng.Uint64N(room + 1)
-				m.Take(b, &Held{Amounts: []NodeAmount{{Kind: Kind(k), Node: uint8(v), N: n / m.kinds[k].Unit * m.kinds[k].Unit}}})
+				m.Take(b, &Held{Amounts: []NodeAmount{{Kind: KindIndex(k), Node: uint8(v), N: n / m.kinds[k].Unit * m.kinds[k].Unit}}})
 			}
 		}
 	}
@@ -362,7 +362,7 @@ func randomWant(rng *rand.Rand, m *Model) Want {
 	}
 	for k := range m.kinds {
 		if rng.IntN(3) == 0 {
-			w.Amounts = append(w.Amounts, Amount{Kind: Kind(k), N: 1 + rng.Uint64N(m.Capacity(Kind(k), 0)+2)})
+			w.Amounts = append(w.Amounts, Amount{Kind: KindIndex(k), N: 1 + rng.Uint64N(m.Capacity(KindIndex(k), 0)+2)})
 		}
 	}
 	r := &w.Rules
@@ -387,7 +387,7 @@ func unevenNodes(m *Model) bool {
 }
 
 // compare asks both, and looks at what Place took.
-func compare(t *testing.T, m *Model, b *Book, w *Want, what string) Outcome {
+func compare(t *testing.T, m *Model, b *Book, w *Want, what string) PlaceResult {
 	t.Helper()
 	try := m.NewTry()
 	try.Begin(b)

@@ -49,12 +49,12 @@ type Grant struct {
 	Cut bool
 }
 
-// Outcome is the answer of Place.
-type Outcome uint8
+// PlaceResult is the answer of Place.
+type PlaceResult uint8
 
 // The outcomes.
 const (
-	Placed Outcome = iota
+	Placed PlaceResult = iota
 	// OddCPUs: full cores are required, and the CPUs are not a whole number of cores.
 	OddCPUs
 	// UnequalCores: the rules need cores with equally many threads.

@@ -50,8 +50,8 @@ type Places struct {
 	suspects []Suspect
 }
 
-// Held is what the containers of a pod hold in total.
-type Held struct {
+// Holdings is what the containers of a pod hold in total.
+type Holdings struct {
 	CPUs    topology.CPUSet
 	Devices []placement.DeviceAllocation
 }
@@ -70,7 +70,7 @@ type node struct {
 type placed struct {
 	milliCPU int64
 	// held is what it holds; nil before it runs.
-	held *Held
+	held *Holdings
 	// bound is when it was seen to have a node.
 	bound, gone time.Time // gone zero: it is there
 }
@@ -149,7 +149,7 @@ func (p *Places) Bound(pod *corev1.Pod, milliCPU int64, now time.Time) {
 }
 
 // Ran records what a pod holds, and on how many NUMA nodes.
-func (p *Places) Ran(pod *corev1.Pod, held *Held, numa int, now time.Time) {
+func (p *Places) Ran(pod *corev1.Pod, held *Holdings, numa int, now time.Time) {
 	at := p.at(pod)
 	if at == nil {
 		return

@@ -51,7 +51,7 @@ func (p *Places) run(t *testing.T, node, cpus string, at time.Time, numa int, de
 	pod := asking(int64(set.Len()))
 	pod.UID, pod.Spec.NodeName = types.UID(node+cpus), node
 	p.Bound(pod, 1000*int64(set.Len()), at)
-	held := &Held{CPUs: set}
+	held := &Holdings{CPUs: set}
 	if len(devices) > 0 {
 		held.Devices = []placement.DeviceAllocation{{Resource: gpu, IDs: devices}}
 	}

@@ -97,7 +97,7 @@ type Node struct {
 	// on.
 	newest, accepted nodestate.Mark
 	// kind is that of the last report whose kind could be read; nil before.
-	kind *nodestate.Kind
+	kind *nodestate.NodeKind
 	// restored is a report that is older than the newest; nil where there is none.
 	restored *nodestate.Reading
 	// renewed is the newest heartbeat's time, by the agent's clock.
@@ -229,7 +229,7 @@ func shortened(u *nodestate.Unusable) *nodestate.Unusable {
 }
 
 // lastKind returns the kind of the last report that could be read; nil for none.
-func (n *Node) lastKind() *nodestate.Kind {
+func (n *Node) lastKind() *nodestate.NodeKind {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
 	return n.kind

@@ -17,11 +17,11 @@ var Phases = []koordinator.ReservationPhase{
 // Census counts Reservations, and what they hold that no owner uses.
 type Census struct {
 	Phases map[koordinator.ReservationPhase]int
-	Held   map[placement.Authority]Held
+	Held   map[placement.Authority]Unused
 }
 
-// Held is what is held and not used on the nodes of one authority.
-type Held struct {
+// Unused is what is held and not used on the nodes of one authority.
+type Unused struct {
 	// Places counts the Reservations that have a place there, also the ones that owners use whole.
 	Places int
 	// MilliCPU is thousandths of a CPU.
@@ -34,7 +34,7 @@ type Held struct {
 
 // Count returns the current census.
 func (rs *Reservations) Count() Census {
-	out := Census{Phases: map[koordinator.ReservationPhase]int{}, Held: map[placement.Authority]Held{}}
+	out := Census{Phases: map[koordinator.ReservationPhase]int{}, Held: map[placement.Authority]Unused{}}
 	if !rs.any.Load() {
 		return out
 	}
@@ -57,7 +57,7 @@ func (rs *Reservations) Count() Census {
 }
 
 // add counts a place; the pod is what is left of it, nil for nothing.
-func (h *Held) add(rest *corev1.Pod) {
+func (h *Unused) add(rest *corev1.Pod) {
 	h.Places++
 	if rest == nil {
 		return

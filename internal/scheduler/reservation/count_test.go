@@ -51,7 +51,7 @@ func TestCountDevices(t *testing.T) {
 	for name, n := range map[corev1.ResourceName]int64{"example.com/gpu": 3, "hugepages-2Mi": 1 << 21, "ephemeral-storage": 7} {
 		pod.Spec.Containers[0].Resources.Requests[name] = *resource.NewQuantity(n, resource.DecimalSI)
 	}
-	var held Held
+	var held Unused
 	held.add(pod)
 	held.add(pod)
 	held.add(nil)
