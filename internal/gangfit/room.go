@@ -115,6 +115,9 @@ type Shortage struct {
 	Asked, Free, Freed, Kept int64
 }
 
+// Named begins what a Shortage says.
+const Named = "minResources asks for "
+
 // Short returns the first resource by name of which there is too little for a claim, whether free
 // or to be freed; nil for none.
 func (r *Room) Short(c *Claim) *Shortage {
@@ -162,7 +165,7 @@ func times(amount int64, factor float64) int64 {
 func (s *Shortage) String() string {
 	free := max(0, s.Free)
 	has, wants := amounts.Texts(s.Resource, free, s.Asked)
-	text := fmt.Sprintf("minResources asks for %s %s, and %s free", wants, amounts.Name(s.Resource, s.Asked), are(has))
+	text := fmt.Sprintf(Named+"%s %s, and %s free", wants, amounts.Name(s.Resource, s.Asked), are(has))
 	if s.Freed > 0 {
 		text += ", " + amounts.Text(s.Resource, s.Freed) + " could be left by pods that are ending or of lower priority"
 	}

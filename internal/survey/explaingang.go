@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
@@ -121,13 +122,13 @@ func (c *Cluster) GangNames(ctx context.Context, source string) ([]string, error
 // explainGang explains a gang by a survey of all nodes.
 func (c *Cluster) explainGang(ctx context.Context, s *Survey, g *Gang, notes []string) (*ExplainedGang, error) {
 	e := &ExplainedGang{Gang: *g, Fit: g.Bound + g.Succeeded, Whole: g.State == gangs.Whole}
+	e.Notes = append(slices.Clone(s.Notes), notes...)
 	e.listPods(s)
 	if len(g.waiting) > 0 && g.State != gangs.Wrong && g.State != gangs.Forming {
 		if err := e.askNow(ctx, c, s); err != nil {
 			return nil, err
 		}
 	}
-	e.Notes = append(slices.Clone(s.Notes), notes...)
 	return e, nil
 }
 
@@ -157,7 +158,15 @@ func (e *ExplainedGang) askNow(ctx context.Context, c *Cluster, s *Survey) error
 		e.Verdict = err.Error()
 		return nil
 	}
-	if err := t.prepare(ctx, c, e.claim()); err != nil {
+	claim := e.claim()
+	if claim != nil {
+		notes, err := t.keep(ctx, c)
+		if err != nil {
+			return err
+		}
+		e.Notes = append(e.Notes, notes...)
+	}
+	if err := t.prepare(ctx, c, claim); err != nil {
 		return err
 	}
 	t.answer(e, t.asks.Ask(t))
@@ -211,6 +220,8 @@ type gangTrial struct {
 	// classes are the resources that device classes stand for, if a member or the group asks for
 	// such.
 	classes map[corev1.ResourceName]bool
+	// kept are the gangs that their PodGroup protects, if the group names resources.
+	kept map[string]bool
 }
 
 // gangKind is members that every node answers alike.
@@ -273,6 +284,21 @@ func (t *gangTrial) prepare(ctx context.Context, c *Cluster, claim *gangfit.Clai
 	return nil
 }
 
+// keep notes the gangs that their PodGroup protects from eviction.
+func (t *gangTrial) keep(ctx context.Context, c *Cluster) (notes []string, err error) {
+	objects, err := c.from.groupsIn(ctx, metav1.NamespaceAll)
+	if err != nil {
+		return nil, err
+	}
+	t.kept = map[string]bool{}
+	for _, raw := range objects.list {
+		if spec, _, err := readGroup(raw); err == nil && spec.Kept {
+			t.kept[spec.Key.String()] = true
+		}
+	}
+	return objects.notes, nil
+}
+
 // room counts what is there for a group that names resources.
 func (t *gangTrial) room(bool) *gangfit.Room {
 	var nodes []*corev1.Node
@@ -286,6 +312,7 @@ func (t *gangTrial) room(bool) *gangfit.Room {
 		o := gangfit.Occupant{Priority: corev1helpers.PodPriority(pod), Leaving: pod.DeletionTimestamp != nil, Stays: wire.KeptFromEviction(pod)}
 		if part, of := gangs.PartOf(pod, true); of {
 			o.Gang = part.Says.Gang.String()
+			o.Stays = o.Stays || t.kept[o.Gang]
 		}
 		return o
 	})
@@ -294,6 +321,9 @@ func (t *gangTrial) room(bool) *gangfit.Room {
 // answer takes over what became of the members.
 func (t *gangTrial) answer(e *ExplainedGang, v *gangfit.Verdict) {
 	e.Verdict, e.Fit, e.Whole = v.String(), v.Fit, e.Whole || v.Whole
+	if said := e.spec.Unschedulable; v.Whole && strings.HasPrefix(said, gangfit.Named) {
+		e.Verdict, e.Whole = e.Verdict+", but the scheduler last said: "+said, false
+	}
 	if v.Cut {
 		return
 	}

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	volcano "github.com/berth-dev/berth/api/scheduling/volcano/v1beta1"
 	"github.com/berth-dev/berth/internal/wire"
 )
 
@@ -125,6 +126,38 @@ func TestExplainGangCountsWhatCouldBeFreed(t *testing.T) {
 		e, err := c.ExplainGang(t.Context(), "", "high")
 		if err != nil || !strings.HasPrefix(e.Verdict, want) {
 			t.Errorf("priority %d: %+v, %v: want %q", priority, e, err, want)
+		}
+	}
+}
+
+// TestExplainGangKnowsProtectedGroups: a PodGroup that says so keeps its pods, as with the
+// scheduler, and what the scheduler keeps for others it has told.
+func TestExplainGangKnowsProtectedGroups(t *testing.T) {
+	raw := slimGroup([]byte(`{"metadata":{"name":"kept","namespace":"other","annotations":{"volcano.sh/preemptable":"false","secret":"x"}},"spec":{"minMember":1}}`), volcano.GroupVersion)
+	if text := string(raw); !strings.Contains(text, "volcano.sh/preemptable") || strings.Contains(text, "secret") {
+		t.Fatalf("read was %s", text)
+	}
+	const said = "minResources asks for 4 CPUs, and 7 are free, 4 are kept for groups that were let in before"
+	for name, c := range map[string]struct{ group, status, asks, want string }{
+		"protected":       {string(raw), "", "8", "minResources asks for 8 CPUs, and 4 are free"},
+		"not protected":   {strings.Replace(string(raw), `"false"`, `"true"`, 1), "", "8", "all fit now"},
+		"kept for others": {string(raw), `,"status":{"phase":"Inqueue","conditions":[{"type":"Unschedulable","status":"True","message":"` + said + `"}]}`, "4", "all fit now, but the scheduler last said: " + said},
+		"no longer":       {string(raw), `,"status":{"phase":"Inqueue","conditions":[{"type":"Unschedulable","status":"False","message":"` + said + `"}]}`, "4", "all fit now"},
+	} {
+		w := newWorld(t)
+		w.report(w.addNode("n1"))
+		w.report(w.addNode("n2")) // 14 CPUs in all
+		low, high := pod("low", 10), pod("high", 3)
+		low.Namespace, low.Spec.NodeName, low.Spec.Priority, high.Spec.Priority = "other", "n1", new(int32), &[]int32{9}[0]
+		low.Annotations, high.Annotations = map[string]string{"scheduling.k8s.io/group-name": "kept"}, map[string]string{"scheduling.k8s.io/group-name": "high"}
+		w.group(c.group)
+		w.group(`{"apiVersion":"scheduling.volcano.sh/v1beta1","metadata":{"name":"high","namespace":"default"},"spec":{"minMember":1,"minResources":{"cpu":"` + c.asks + `"}}` + c.status + `}`)
+		w.Pods = append(w.Pods, low, high)
+		cluster := w.cluster()
+		cluster.Namespace = "default"
+		e, err := cluster.ExplainGang(t.Context(), "", "high")
+		if err != nil || e.Verdict != c.want || e.Whole != (c.want == "all fit now") {
+			t.Errorf("%s: %+v, %v: want %q", name, e, err, c.want)
 		}
 	}
 }

@@ -52,8 +52,8 @@ func (a *api) groupsIn(ctx context.Context, namespace string) (*groupObjects, er
 	return out, nil
 }
 
-// slimGroup leaves of an object who it is, what it asks for, and what became of it. Items of a list
-// may leave out of what version they are: that is filled in.
+// slimGroup leaves of an object who it is, what it asks for, what protects it, and what became of
+// it. Items of a list may leave out of what version they are: that is filled in.
 func slimGroup(raw json.RawMessage, v schema.GroupVersion) json.RawMessage {
 	var whole struct {
 		Metadata metav1.ObjectMeta `json:"metadata"`
@@ -66,12 +66,22 @@ func slimGroup(raw json.RawMessage, v schema.GroupVersion) json.RawMessage {
 	m := &whole.Metadata
 	data, err := json.Marshal(map[string]any{
 		"apiVersion": v.String(), "kind": "PodGroup", "spec": whole.Spec, "status": whole.Status,
-		"metadata": metav1.ObjectMeta{Name: m.Name, Namespace: m.Namespace, UID: m.UID, ResourceVersion: m.ResourceVersion, CreationTimestamp: m.CreationTimestamp},
+		"metadata": metav1.ObjectMeta{Name: m.Name, Namespace: m.Namespace, UID: m.UID, ResourceVersion: m.ResourceVersion, CreationTimestamp: m.CreationTimestamp,
+			Annotations: protecting(m.Annotations), Labels: protecting(m.Labels)},
 	})
 	if err != nil {
 		return raw
 	}
 	return data
+}
+
+// protecting is the word that protects a group from eviction, if it is there.
+func protecting(words map[string]string) map[string]string {
+	text, said := words[wire.PreemptableKey]
+	if !said {
+		return nil
+	}
+	return map[string]string{wire.PreemptableKey: text}
 }
 
 // readGroup reads an object that declares a gang. wrong says what of it is not served; err that it
