@@ -72,3 +72,13 @@ type DeviceRequest struct {
 	// for them but allocates none, unless the gate DRAExtendedResource is off.
 	Claimed bool
 }
+
+// Bytes is how much the container asks for of a kind of memory.
+func (c *ContainerRequest) Bytes(kind string) uint64 {
+	for i := range c.Memory {
+		if c.Memory[i].Resource == kind {
+			return c.Memory[i].Bytes
+		}
+	}
+	return 0
+}

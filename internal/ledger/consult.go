@@ -66,7 +66,7 @@ func (o *outlook) hasRoom(flight []*pod, r *placement.Request) bool {
 	}
 	requests := make([]*placement.Request, 0, len(flight)+1)
 	for _, p := range flight {
-		if p.inherited || p.ending() || p.promisedExact() || r != nil && p.uid == r.UID {
+		if p.inherited || p.resized || p.ending() || p.promisedExact() || r != nil && p.uid == r.UID {
 			return false
 		}
 		requests = append(requests, p.req)

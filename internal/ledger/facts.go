@@ -3,6 +3,7 @@ package ledger
 import (
 	"slices"
 
+	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/topology"
 )
 
@@ -164,7 +165,43 @@ func (f *facts) see(s *Sighting) bool {
 		f.leave(p)
 		f.appear(s, f.report.Has(s.UID))
 	default:
-		return p.show(s)
+		resized := f.resize(p, s.Request)
+		return p.show(s) || resized
 	}
+	f.doubtSize(s)
 	return true
+}
+
+// resize takes in what a known pod asks for now, and reports if that matters. A report shows what a
+// pod has, whatever it asks for. Where Berth decides the pod keeps its decision.
+func (f *facts) resize(p *pod, now *placement.Request) bool {
+	if f.decides() || sameAmounts(p.req, now) {
+		return false
+	}
+	was := p.req
+	p.asked = asked{req: now}
+	if p.stage == reported || f.report != nil && f.report.Model.PinsAlike(was, now) {
+		return false
+	}
+	p.resized = true
+	f.contend("")
+	return true
+}
+
+// doubtSize notes that a pod was resized between its Binding and the moment when the API first
+// showed it: its decision was made for other amounts.
+func (f *facts) doubtSize(s *Sighting) {
+	p := f.pods[s.UID]
+	if p == nil || p.stage == reported || s.Promise == nil || f.report == nil || f.decides() || f.report.Model.GivesAsked(s.Request, &s.Promise.Decision) {
+		return
+	}
+	p.resized = true
+	f.contend("")
+}
+
+// sameAmounts reports if two versions of a pod ask for the same CPUs and memory.
+func sameAmounts(a, b *placement.Request) bool {
+	return slices.EqualFunc(a.Containers, b.Containers, func(a, b placement.ContainerRequest) bool {
+		return a.MilliCPU == b.MilliCPU && slices.Equal(a.Memory, b.Memory)
+	})
 }

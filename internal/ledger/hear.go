@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"time"
+
+	"github.com/berth-dev/berth/placement"
 )
 
 // See records what the API shows about a bound pod. It reports whether anything changed, and the
@@ -18,13 +20,17 @@ func (n *Node) See(s Sighting) (changed bool, outcome *PromiseOutcome) {
 	return changed, outcome
 }
 
-// Glance is a fast check before See: it returns true if the ledger already knows all of this.
-func (n *Node) Glance(uid string, ending, mortal bool) bool {
+// Glance is a fast check before See: it returns true if the ledger already knows all of this. asks
+// reports whether the pod asks for the amounts of a request.
+func (n *Node) Glance(uid string, ending, mortal bool, asks func(*placement.Request) bool) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	p := n.pods[uid]
 	if p == nil || p.stage != reported && p.stage != posted ||
 		p.ending() != ending || p.mortal != mortal || p.gone || p.suspect != nil || p.doubted() {
+		return false
+	}
+	if !n.decides() && !asks(p.req) {
 		return false
 	}
 	p.shown = true

@@ -27,7 +27,7 @@ func (l *lives) become(p *pod, s stage) {
 	case reserved:
 		l.reserved = append(l.reserved, p)
 	case reported:
-		p.listed = true
+		p.listed, p.resized = true, false
 	case posted:
 		l.turn = max(l.turn, p.turn)
 		at, _ := slices.BinarySearchFunc(l.posted, p.turn, func(q *pod, turn int64) int { return cmp.Compare(q.turn, turn) })

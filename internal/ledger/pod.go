@@ -81,6 +81,9 @@ type sight struct {
 	mortal bool
 	// inherited: as in Sighting.
 	inherited bool
+	// resized: what it asks for changed before a report listed it. A kubelet that had admitted it
+	// keeps what it has; any other kubelet admits what it asks for now.
+	resized bool
 	// gone: the API does not have it any more, since goneAt.
 	gone   bool
 	goneAt time.Time

@@ -22,6 +22,8 @@ const (
 	// Inherited: a pod on its way was bound before this scheduler started, and its CPUs are not
 	// known.
 	Inherited
+	// Resized: a pod on its way was resized, and the kubelet may see it as it was or as it is.
+	Resized
 	// PromiseAtRisk: a pod on its way could lose what it was promised.
 	PromiseAtRisk
 	// AfterOthers: pods that were nominated come first, and not all of them fit.
@@ -47,10 +49,10 @@ func Waits(yield func(Wait) bool) {
 // Flood reports whether every pod waits, because there are more possibilities than the ledger
 // enumerates.
 func (w Wait) Flood() bool {
-	return w == ManyEvents || w == ManyOrders || w == ManyStates || w == Unpredictable || w == Inherited
+	return w == ManyEvents || w == ManyOrders || w == ManyStates || w == Unpredictable || w == Inherited || w == Resized
 }
 
-var waitNames = [waitCount]string{"", "Undecided", "ManyEvents", "ManyOrders", "ManyStates", "Unpredictable", "Inherited",
+var waitNames = [waitCount]string{"", "Undecided", "ManyEvents", "ManyOrders", "ManyStates", "Unpredictable", "Inherited", "Resized",
 	"PromiseAtRisk", "AfterOthers", "InWaves", "Unshown"}
 
 // String returns the name, for a metric.
@@ -63,6 +65,7 @@ var waitTexts = [waitCount]string{"",
 	fmt.Sprintf("it may be in more than %d states", maxWorlds),
 	"a pod on its way to it runs into a defect of its kubelet",
 	"a pod that was bound before this scheduler began is on its way to it",
+	"a pod on its way to it was resized, and may be admitted as it was or as it is now",
 	"a pod on its way to it could lose the CPUs that it was promised",
 	"pods that are nominated to it come first",
 	"members of a gang come to it one after another, in an order that has to be kept",

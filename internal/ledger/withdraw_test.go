@@ -47,14 +47,14 @@ func TestGlanceSeesThatAPodHasBecomeMortal(t *testing.T) {
 	n := open(t, k)
 	n.See(Sighting{UID: "a", Request: cpus("a", 2)})
 	n.Accept(k.report())
-	if !n.Glance("a", false, false) {
+	if !n.Glance("a", false, false, asksTheSame) {
 		t.Error("looks again at a pod that it knows")
 	}
-	if n.Glance("a", false, true) {
+	if n.Glance("a", false, true, asksTheSame) {
 		t.Error("does not look at a pod that has got a deadline")
 	}
 	n.See(Sighting{UID: "a", Request: cpus("a", 2), Mortal: true})
-	if !n.Glance("a", false, true) {
+	if !n.Glance("a", false, true, asksTheSame) {
 		t.Error("has not learnt of the deadline")
 	}
 }

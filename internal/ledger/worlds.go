@@ -123,6 +123,9 @@ func (w *worlds) addArrivals(afloat []*pod, mayChange sameness) uint32 {
 	events := make([]uint32, len(afloat))
 	for i := len(afloat) - 1; i >= 0; i-- {
 		p := afloat[i]
+		if p.resized {
+			w.giveUp(Resized)
+		}
 		then := w.eventsAfter(p)
 		for j := i + 1; j < len(afloat); j++ {
 			if mayChange(p, afloat[j]) {
@@ -295,8 +298,12 @@ func (w *worlds) admit(r *placement.Request, optional bool, events uint32) {
 
 // admitNext admits a pod in flight. Where an inherited one comes in the order is not known.
 func (w *worlds) admitNext(p *pod) {
-	if p.inherited {
+	switch {
+	case p.inherited:
 		w.giveUp(Inherited)
+		return
+	case p.resized:
+		w.giveUp(Resized)
 		return
 	}
 	events := w.expect(p)

@@ -30,7 +30,7 @@ type Sighting struct {
 // SightingOf translates a pod that is bound to a node. The error is ErrNotPinnable, or a
 // *wire.FieldError if the pod is invalid; the kubelet's report will show what such a pod got.
 func SightingOf(pod *corev1.Pod) (Sighting, error) {
-	ask, err := wire.ReadPod(pod)
+	ask, err := wire.ReadBound(pod)
 	if err != nil {
 		return Sighting{}, err
 	}

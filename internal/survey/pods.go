@@ -103,7 +103,7 @@ func (s *Survey) pod(pod *corev1.Pod) (Pod, bool) {
 		return s.heldPod(pod), true
 	}
 	out := Pod{Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID), Node: pod.Spec.NodeName, State: StatePending}
-	ask, err := wire.ReadPod(pod)
+	ask, err := wire.ReadBound(pod)
 	if err != nil {
 		out.Error = err.Error()
 		return out, true

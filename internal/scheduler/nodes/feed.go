@@ -20,6 +20,7 @@ import (
 	"github.com/berth-dev/berth/internal/scheduler/later"
 	"github.com/berth-dev/berth/internal/scheduler/wake"
 	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/placement"
 )
 
 // FeedOptions are the parts that a Feed works with.
@@ -178,7 +179,7 @@ func (f *Feed) podSeen(pod *corev1.Pod, initial bool) {
 		f.Logger.V(2).Info("Pod names a node that nothing else mentions", "pod", klog.KObj(pod), "node", pod.Spec.NodeName)
 		return
 	}
-	if n.account.Glance(string(pod.UID), wire.Ending(pod), wire.Mortal(pod)) {
+	if n.account.Glance(string(pod.UID), wire.Ending(pod), wire.Mortal(pod), func(r *placement.Request) bool { return wire.AsksFor(pod, r) }) {
 		return
 	}
 	s, err := nodestate.SightingOf(pod)

@@ -1,0 +1,98 @@
+package wire
+
+import (
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/placement"
+)
+
+// resizable are the resources that can change while a pod runs.
+var resizable = [...]corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory}
+
+// ReadBound is ReadPod for a pod that has a node: CPU and memory are what its kubelet has
+// allocated, if it has told. A resize in place changes the spec at once. The kubelet allocates it
+// later, or never.
+func ReadBound(pod *corev1.Pod) (Ask, error) { return ReadPod(Allocated(pod)) }
+
+// Allocated is the pod with the requests of CPU and memory that its kubelet has allocated
+// (status.containerStatuses[].allocatedResources, which a kubelet writes for every container that
+// it has created). Limits that were equal to the requests still are: a resize does not change the
+// QoS class. The pod itself is returned if nothing differs.
+func Allocated(pod *corev1.Pod) *corev1.Pod {
+	out := pod
+	for at, c := range Containers(pod) {
+		var now corev1.ResourceRequirements
+		for name, asked := range completed(c.Resources) {
+			has, told := allocatedOf(pod, c.Name)[name]
+			if !told || !slices.Contains(resizable[:], name) || has.Cmp(asked) == 0 {
+				continue
+			}
+			if now.Requests == nil {
+				now = corev1.ResourceRequirements{Requests: completed(c.Resources), Limits: maps.Clone(c.Resources.Limits), Claims: c.Resources.Claims}
+			}
+			now.Requests[name] = has
+			if limit, limited := now.Limits[name]; limited && limit.Cmp(asked) == 0 {
+				now.Limits[name] = has
+			}
+		}
+		if now.Requests == nil {
+			continue
+		}
+		if out == pod {
+			clone := *pod
+			clone.Spec.InitContainers, clone.Spec.Containers = slices.Clone(pod.Spec.InitContainers), slices.Clone(pod.Spec.Containers)
+			out = &clone
+		}
+		at.in(out).Resources = now
+	}
+	return out
+}
+
+// in is the pod's container at that place.
+func (a ContainerAt) in(pod *corev1.Pod) *corev1.Container {
+	if a.Kind == placement.App {
+		return &pod.Spec.Containers[a.index]
+	}
+	return &pod.Spec.InitContainers[a.index]
+}
+
+// allocatedOf is what the kubelet has allocated to a container; nil if it has not told.
+func allocatedOf(pod *corev1.Pod, container string) corev1.ResourceList {
+	for _, list := range [...][]corev1.ContainerStatus{pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses} {
+		for i := range list {
+			if list[i].Name == container {
+				return list[i].AllocatedResources
+			}
+		}
+	}
+	return nil
+}
+
+// AsksFor reports if ReadBound of the pod has the CPU and memory of a request, without translating
+// the pod.
+func AsksFor(pod *corev1.Pod, r *placement.Request) bool {
+	i := 0
+	for _, c := range Containers(pod) {
+		if i == len(r.Containers) {
+			return false
+		}
+		of := &r.Containers[i]
+		i++
+		for _, name := range resizable {
+			q, asked := allocatedOf(pod, c.Name)[name]
+			if !asked {
+				q, asked = c.Resources.Requests[name]
+			}
+			if !asked {
+				q = c.Resources.Limits[name]
+			}
+			if name == corev1.ResourceCPU && q.MilliValue() != of.MilliCPU || name == corev1.ResourceMemory && uint64(q.Value()) != of.Bytes(string(name)) {
+				return false
+			}
+		}
+	}
+	return i == len(r.Containers)
+}
