@@ -309,7 +309,7 @@ func TestOuterWordsWarn(t *testing.T) {
 	}
 	volcano := map[string]any{"volcano.sh/preemptable": "true", "volcano.sh/revocable-zone": "*"}
 	for _, c := range [][3]string{{"batch.volcano.sh", "jobs", "Job"}, {"scheduling.volcano.sh", "podgroups", "PodGroup"}} {
-		if got := write(c[0], "v1", c[1], c[2], volcano); len(got) != 1 || got[0] != "Berth ignores annotations of Volcano: volcano.sh/revocable-zone (Berth knows no nodes that are lent for a time)" {
+		if got := write(c[0], "v1", c[1], c[2], volcano); len(got) != 1 || got[0] != "Berth ignores annotations of Volcano: volcano.sh/revocable-zone (Berth does not support nodes that are lent for a time)" {
 			t.Errorf("%s: %q", c, got)
 		}
 	}

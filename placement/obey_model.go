@@ -187,7 +187,7 @@ func (m *obeyModel) nodesOfDevices(devices []DeviceAllocation) (nodes topology.N
 	return nodes
 }
 
-// strangers says which devices of a container nobody offers, "" for none.
+// strangers returns the devices of a container that no plugin offers, "" for none.
 func (m *obeyModel) strangers(c *ContainerAllocation) string {
 	for i := range c.Devices {
 		kind, ours := m.kindOfDevice(c.Devices[i].Resource)
@@ -196,7 +196,7 @@ func (m *obeyModel) strangers(c *ContainerAllocation) string {
 		}
 		for _, id := range c.Devices[i].IDs {
 			if _, ok := m.FindDevice(kind, id); !ok {
-				return "nobody offers " + c.Devices[i].Resource + " " + strconv.Quote(id)
+				return "no plugin offers " + c.Devices[i].Resource + " " + strconv.Quote(id)
 			}
 		}
 	}
@@ -204,7 +204,7 @@ func (m *obeyModel) strangers(c *ContainerAllocation) string {
 }
 
 // onlyFree returns the allocations without those devices that somebody has in the book, or that
-// nobody offers.
+// no plugin offers.
 func (m *obeyModel) onlyFree(b *joint.Book, devices []DeviceAllocation) []DeviceAllocation {
 	out := cloneDevices(devices)
 	for i := range out {

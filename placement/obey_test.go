@@ -133,12 +133,12 @@ func TestExplainExactly(t *testing.T) {
 		"too few NUMA nodes": {guaranteed("x", placement.Rules{NUMANodes: 1}, app("a", 9000, 1)), placement.NotExactly,
 			"not on exactly 1 NUMA node, ", "another number of NUMA nodes"},
 		"nothing to give": {placement.Request{UID: "x", Rules: placement.Rules{NUMANodes: 2}, Containers: []placement.ContainerRequest{app("a", 0, 0)}}, placement.NotExactly,
-			"it asks for no CPUs and no memory that could lie on 2 NUMA nodes", "another number"},
+			"it asks for no CPUs and no memory that could be on 2 NUMA nodes", "another number"},
 		"devices elsewhere": {guaranteed("x", placement.Rules{Devices: placement.DeviceRules{PerNode: 2}}, withFour), placement.NotExactly,
 			"NUMA 0 has 3 free x/gpu of 4 asked, NUMA 1 has 1 (NoBerth)", "another number"},
-		"an odd number of devices": {guaranteed("x", placement.Rules{Devices: placement.DeviceRules{PerNode: 3}}, withFour), placement.DevicesUneven, "no such multiple", "equally many devices"},
+		"an odd number of devices": {guaranteed("x", placement.Rules{Devices: placement.DeviceRules{PerNode: 3}}, withFour), placement.DevicesUneven, "are not a multiple of it", "equally many devices"},
 		"another number of NUMA nodes": {guaranteed("x", placement.Rules{NUMANodes: 1, Devices: placement.DeviceRules{PerNode: 2}}, withFour), placement.DevicesUneven,
-			"another number of NUMA nodes than the pod says", "equally many devices"},
+			"another number of NUMA nodes than berth.dev/numa-nodes", "equally many devices"},
 	} {
 		s := state(t, two8.view(), cfg)
 		s.SetPool(pool)
@@ -576,7 +576,7 @@ func TestForgedDevices(t *testing.T) {
 		pod  *placement.PodAllocation
 		want string
 	}{
-		{pod("1", "a"), ""}, {pod("2", "a"), "somebody else has x/y a"}, {pod("3", "c"), `nobody offers x/y "c"`}, {pod("4", "b"), ""},
+		{pod("1", "a"), ""}, {pod("2", "a"), "another pod has x/y a"}, {pod("3", "c"), `no plugin offers x/y "c"`}, {pod("4", "b"), ""},
 	} {
 		if got := s.Hold(c.pod); got != c.want {
 			t.Errorf("%s: %q, want %q", c.pod.UID, got, c.want)

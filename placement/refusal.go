@@ -133,7 +133,7 @@ func (r Refusal) String() string {
 }
 
 // cutText follows a refusal whose search ended early.
-const cutText = "; not every place was looked at, the search is bounded"
+const cutText = "; the search is limited and did not look at every place"
 
 // shortage says which resource is the problem, in numbers; "" if none is by itself.
 func (r *Refusal) shortage() string {
@@ -179,7 +179,7 @@ func (r *Refusal) brokenCores() string {
 			if below == 0 {
 				want = strconv.FormatUint(above, 10)
 			}
-			return fmt.Sprintf("%s no whole number of cores, which have %d CPUs each; full-pcpus-only wants %s", asks, n.Whole, want)
+			return fmt.Sprintf("%s not a whole number of cores, which have %d CPUs each; full-pcpus-only wants %s", asks, n.Whole, want)
 		}
 	}
 	return ""
@@ -210,7 +210,7 @@ func (r *Refusal) inexact() string {
 		parts = append(parts, r.Needs[i].perNode())
 	}
 	if len(parts) == 0 {
-		return "it asks for no CPUs and no memory that could lie on " + wanted
+		return "it asks for no CPUs and no memory that could be on " + wanted
 	}
 	return "not on exactly " + wanted + ", each of which gives some: " + strings.Join(parts, "; ")
 }
@@ -371,7 +371,7 @@ func (r *Refusal) conflict() string {
 	if len(parts) == 0 {
 		return ""
 	}
-	return "nowhere all at once: " + strings.Join(parts, ", ")
+	return "no NUMA nodes have all of it at once: " + strings.Join(parts, ", ")
 }
 
 // unit is what amounts of the resource are called.

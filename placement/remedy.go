@@ -490,7 +490,7 @@ func (r *Refusal) elsewhere() string {
 			return fmt.Sprintf("use other nodes: this one has %s %s for pods in all", n.amount(n.total()), n.unit())
 		}
 	}
-	return "use other nodes: neither fewer pods here nor another amount of one resource makes this one take the pod"
+	return "use other nodes: neither fewer pods nor another amount of one resource makes this one admit the pod"
 }
 
 // otherAdvice is what helps apart from what can be tried.
@@ -500,10 +500,10 @@ var otherAdvice = map[Detail]string{
 	DefectTooComplex:   "use nodes without distribute-cpus-across-numa",
 	DefectSlowMerge:    "use nodes with fewer NUMA nodes",
 	DefectForeignCPUs:  "use nodes whose cores have equally many threads",
-	DefectRestartKills: "bring the node's kubelet to 1.37, whose restarts kill nobody",
+	DefectRestartKills: "upgrade the node's kubelet to 1.37, whose restarts kill no pod",
 	DefectUnequalGroup: "give all NUMA nodes the same kinds of huge pages",
-	DefectWideDevices:  "run a kubelet of 1.36 or later, whose hints name the NUMA nodes of devices alone",
-	Withholds:          "write \",preferred\" behind the word of berth.dev/exclusive, or let the administrator name the namespace in exclusiveNamespaces",
+	DefectWideDevices:  "use a kubelet of 1.36 or later, whose hints name only the NUMA nodes of devices",
+	Withholds:          "add \",preferred\" to berth.dev/exclusive, or let the administrator name the namespace in exclusiveNamespaces",
 }
 
 // fixed are the rules whose advice no change of the pod's amounts replaces.

@@ -370,7 +370,7 @@ func TestReadRefuses(t *testing.T) {
 		{"sys/devices/system/cpu/online", "0-", `sys/devices/system/cpu/online: online: CPU list "0-"`},
 		{"sys/devices/system/cpu/online", "4000000000", "CPU id 4000000000 is too large"},
 		{"sys/devices/system/cpu/online", "\n", "want at least one CPU"},
-		{"sys/devices/system/cpu/present", "all", `"all" is no CPU id`},
+		{"sys/devices/system/cpu/present", "all", `"all" is not a CPU id`},
 		{"sys/devices/system/cpu/cpu1024/online", "1", `cpu1024: cpu id: "1024": want a number from 0 to 1023`},
 		{"sys/devices/system/cpu/cpu99999999999999999999/online", "1", "want a number from 0 to 1023"},
 		{cpu0 + "online", "yes", cpu0 + `online: online: "yes": want 0 or 1`},

@@ -247,7 +247,7 @@ func parseStride(text string) (used, group int, err error) {
 func parseCPUID(text string) (CPUID, error) {
 	n, err := strconv.ParseUint(text, 10, 64)
 	if err != nil {
-		return 0, fmt.Errorf("%.40q is no CPU id: want a decimal number below %d", text, MaxCPUs)
+		return 0, fmt.Errorf("%.40q is not a CPU id: want a decimal number below %d", text, MaxCPUs)
 	}
 	if n >= MaxCPUs {
 		return 0, fmt.Errorf("CPU id %d is too large: the limit is %d", n, MaxCPUs-1)

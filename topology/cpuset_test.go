@@ -112,8 +112,8 @@ func TestParseCPUList(t *testing.T) {
 		}
 	}
 	for _, c := range []struct{ in, want string }{
-		{"a", `"a" is no CPU id`}, {"1,", `"" is no CPU id`}, {"-1", `"" is no CPU id`}, {"3-1", "ends before it begins"},
-		{"1024", "the limit is 1023"}, {"0-4000000000", "CPU id 4000000000 is too large"}, {"99999999999999999999", "is no CPU id"},
+		{"a", `"a" is not a CPU id`}, {"1,", `"" is not a CPU id`}, {"-1", `"" is not a CPU id`}, {"3-1", "ends before it begins"},
+		{"1024", "the limit is 1023"}, {"0-4000000000", "CPU id 4000000000 is too large"}, {"99999999999999999999", "is not a CPU id"},
 		{"0-7:2", "want USED/GROUP"}, {"0-7:0/4", "want USED/GROUP"}, {"0-7:5/4", "want USED/GROUP"}, {"0-7:1/5000", "want USED/GROUP"},
 	} {
 		if _, err := ParseCPUList(c.in); err == nil || !strings.Contains(err.Error(), c.want) {

@@ -84,7 +84,7 @@ func (d *Division) sort() error {
 	case d.each < 1:
 		return d.fail("want at least 1")
 	case len(m.Packages) == 0:
-		return d.fail("the machine tells no packages")
+		return d.fail("the machine has no known packages")
 	case d.each > MaxNUMANodes/len(m.Packages):
 		return d.fail("a machine has at most %d in all", MaxNUMANodes)
 	}
@@ -105,7 +105,7 @@ func (d *Division) sortNodes() error {
 		n := &d.from.NUMANodes[i]
 		at := slices.IndexFunc(d.from.Packages, func(p Package) bool { return n.CPUs.IsSubsetOf(&p.CPUs) })
 		if n.CPUs.IsEmpty() || at < 0 {
-			return d.fail("NUMA node %d lies in no package, or in several", n.ID)
+			return d.fail("NUMA node %d is in no package, or in several", n.ID)
 		}
 		d.old[at] = append(d.old[at], n.ID)
 	}

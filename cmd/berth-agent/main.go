@@ -125,7 +125,7 @@ func parse(args []string, stderr io.Writer) (*settings, error) {
 	f.BoolVar(&o.KoordinatorDevice, "koordinator-device", false, "also publish a Device (scheduling.koordinator.sh/v1alpha1) with the GPUs and RDMA cards of the node; koordlet must not report devices there")
 	f.BoolVar(&o.Amounts, "node-resource-topology", false, "also publish a NodeResourceTopology (topology.node.k8s.io/v1alpha2)")
 	f.StringVar(&s.listen, "listen", "127.0.0.1:9746", "address of /metrics, /healthz and /readyz; empty: none")
-	f.StringVar(&s.metricsAuth, "metrics-auth", guarded.None, "who reads /metrics: none serves plain HTTP to everybody; cluster serves TLS, /metrics to those whom the API server lets get it")
+	f.StringVar(&s.metricsAuth, "metrics-auth", guarded.None, "who can read /metrics: none: everyone, over plain HTTP; cluster: users whom the API server allows to get it, over TLS")
 	f.StringVar(&s.metricsCerts, "metrics-cert-dir", "", "with --metrics-auth=cluster: folder with tls.crt and tls.key (default: a certificate that the agent signs itself)")
 	f.StringVar(&s.logFormat, "log-format", "text", "text or json")
 	f.BoolVar(&s.debug, "debug", false, "tell more")

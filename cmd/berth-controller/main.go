@@ -58,7 +58,7 @@ func newCommand() *cobra.Command {
 	f.StringVar(&lease, "volcano-lease", "volcano-system/vc-controller-manager", "Lease of Volcano's controller: while it is renewed, Jobs of the scheduler volcano are left to it")
 	f.StringVar(&o.LeaderElection, "leader-elect-namespace", "", "namespace of the Lease of the leader; empty for no election")
 	f.StringVar(&o.MetricsAddress, "metrics-address", "", "where metrics are served, as :8080; empty for nowhere")
-	f.StringVar(&o.MetricsAuth, "metrics-auth", guarded.None, "who reads metrics: none serves plain HTTP to everybody; cluster serves TLS to those whom the API server lets get /metrics")
+	f.StringVar(&o.MetricsAuth, "metrics-auth", guarded.None, "who can read metrics: none: everyone, over plain HTTP; cluster: users whom the API server allows to get /metrics, over TLS")
 	f.StringVar(&o.MetricsCerts, "metrics-cert-dir", "", "with --metrics-auth=cluster: folder with tls.crt and tls.key (default: a certificate that the controller signs itself)")
 	f.StringVar(&o.HealthAddress, "health-address", "", "where /healthz and /readyz are served, as :8081; empty for nowhere")
 	f.IntVar(&o.Workers, "workers", 4, "how many Jobs are worked on at a time, of one namespace at most half as many")

@@ -272,7 +272,7 @@ func (d *drift) condition(config *placement.Config) (metav1.Condition, bool) {
 		}
 	case d.unread != "":
 		c.Reason = v1alpha1.ReasonConfigurationUnreadable
-		why = outdated{[]string{d.unread}, "mend it before the kubelet is restarted, which would not come up"}
+		why = outdated{[]string{d.unread}, "correct it before the kubelet is restarted: the kubelet would not start"}
 	case len(d.settings) > 0:
 		c.Reason = v1alpha1.ReasonConfigurationChanged
 		why = outdated{d.settings, "restart the kubelet, which reads its configuration when it starts"}

@@ -239,7 +239,7 @@ func TestConfigurationThatCannotBeRead(t *testing.T) {
 	}
 	w.settle()
 	w.wantReady(v1alpha1.ReasonConsistent, "")
-	w.wantCurrent(v1alpha1.ReasonConfigurationUnreadable, "kubelet.yaml: line 3: did not find expected key", "mend it before")
+	w.wantCurrent(v1alpha1.ReasonConfigurationUnreadable, "kubelet.yaml: line 3: did not find expected key", "correct it before")
 	w.configErr = nil
 	w.clock = w.clock.Add(w.m.around.configTouched())
 	if !w.m.lookAround(t.Context()) {

@@ -250,7 +250,7 @@ func (b *Books) asleep(e *entry) string {
 	}
 	up, err := b.online()
 	if err != nil {
-		return "nobody can say which CPUs are online: " + err.Error()
+		return "it is not known which CPUs are online: " + err.Error()
 	}
 	if down := e.set.CPUs.AndNot(&up); e.set.Pinned && !down.IsEmpty() {
 		return "its decision names CPUs " + down.String() + ", which are offline"

@@ -311,7 +311,7 @@ func TestNoContainerBeginsOffline(t *testing.T) {
 	online = cpus(t, "0-4,6-15")
 	refused(a, "its decision names CPUs 5, which are offline")
 	unread = errors.New("sys/devices/system/cpu/online: input/output error")
-	refused(a, "nobody can say which CPUs are online: sys/devices/system/cpu/online: input/output error")
+	refused(a, "it is not known which CPUs are online: sys/devices/system/cpu/online: input/output error")
 	online, unread = cpus(t, "0-7"), nil
 	bound := appOn(t, "")
 	bound.Bounds, bound.Shares = placement.BoundCPUs, []placement.CPUShare{{NUMA: 1, MilliCPU: 500}}

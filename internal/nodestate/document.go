@@ -47,5 +47,5 @@ func amountsAlone(kind string) string {
 	if kind != "NodeResourceTopology" && kind != "Numatopology" {
 		return ""
 	}
-	return ", which berth-agent writes: this kind has amounts alone"
+	return ", which berth-agent writes: this kind has only amounts"
 }

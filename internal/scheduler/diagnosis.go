@@ -162,9 +162,9 @@ func (d *diagnosis) explain(refusing []*nodes.Node) string {
 // whatWaits says what the pod waits for. Where a node would take it, it waits for certainty alone.
 func whatWaits(nodes int, fits bool) string {
 	if fits {
-		return "the pod fits, and waits to be certain of the CPUs; nobody is preempted"
+		return "the pod fits, but waits until its CPUs are certain; no pod is preempted"
 	}
-	return nodesWait(nodes) + " for a report that will tell whether the pod fits; nobody is preempted before"
+	return nodesWait(nodes) + " for a report that will show if the pod fits; no pod is preempted before"
 }
 
 func nodesWait(n int) string {

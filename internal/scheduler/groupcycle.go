@@ -290,7 +290,7 @@ func (g *inGroup) spares(core *core) string {
 		return ""
 	}
 	if from := g.waitsFrom; !from.IsZero() && core.clock.Now().Sub(from) < wake.ReportLimit {
-		return "a node waits for a report; nobody is preempted before"
+		return "a node waits for a report; no pod is preempted before"
 	}
 	core.pauses.waits.end(g.key()) // it may preempt, this once
 	return ""

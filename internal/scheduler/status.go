@@ -10,7 +10,7 @@ import (
 )
 
 // waitCertainty is said by a node that takes the pod for certain, but not with certain CPUs.
-const waitCertainty = "waiting a moment to be certain of the CPUs"
+const waitCertainty = "waiting a moment until the CPUs are certain"
 
 // waitBetter is the answer for a node that would spread the pod, or strand devices, while another
 // that waits would not.

@@ -38,7 +38,7 @@ type Unserved struct {
 // Reasons why a word has no effect.
 const (
 	// UnknownWord is the reason for keys in a dialect's domains that do not exist there.
-	UnknownWord     = "Berth knows no such word"
+	UnknownWord     = "Berth has no such annotation or label"
 	anAnnotation    = "it is an annotation, not a label"
 	aLabel          = "it is a label, not an annotation"
 	noQueues        = "Berth has no queues and quotas: use Kueue above it"
@@ -46,7 +46,7 @@ const (
 	noFractions     = "Berth hands out whole devices: ask for them in resources.limits"
 	noClusters      = "Berth places pods of one cluster"
 	noEvictionWords = `Berth evicts by priority: volcano.sh/preemptable: "false" keeps a pod`
-	ofNodesOnly     = "it is a word of Nodes"
+	ofNodesOnly     = "it belongs on Nodes"
 	aGang           = "a gang is declared by a PodGroup, or by " + GangAnnotation
 )
 
@@ -68,10 +68,10 @@ var dialects = []Dialect{
 		Words: []Unserved{
 			{aGang, []string{"scheduling.volcano.sh/group-min-member", "scheduling.volcano.sh/group-min-resources"}},
 			{noQueues, []string{"scheduling.volcano.sh/queue-name", "scheduling.volcano.sh/queue-allocation-gate", "volcano.sh/hierarchy", "volcano.sh/hierarchy-weights"}},
-			{"Berth keeps no pod from eviction for a time: volcano.sh/preemptable: \"false\" keeps it for good", []string{"volcano.sh/cooldown-time"}},
-			{"Berth knows no nodes that are lent for a time", []string{"volcano.sh/revocable-zone"}},
+			{"Berth does not protect pods from eviction for a time: volcano.sh/preemptable: \"false\" keeps it for good", []string{"volcano.sh/cooldown-time"}},
+			{"Berth does not support nodes that are lent for a time", []string{"volcano.sh/revocable-zone"}},
 			{"use a PodDisruptionBudget", []string{"volcano.sh/jdb-min-available", "volcano.sh/jdb-max-unavailable"}},
-			{"waiting makes no pod more urgent: use a PriorityClass", []string{"volcano.sh/sla-waiting-time"}},
+			{"waiting does not raise a pod's priority: use a PriorityClass", []string{"volcano.sh/sla-waiting-time"}},
 			{"use podAffinity, or " + SameNUMAAnnotation, []string{
 				"volcano.sh/task-topology", "volcano.sh/task-topology-affinity", "volcano.sh/task-topology-anti-affinity", "volcano.sh/task-topology-task-order",
 			}},
@@ -87,7 +87,7 @@ var dialects = []Dialect{
 			{noNetwork, []string{
 				"volcano.sh/network-topology-mode", "volcano.sh/network-topology-highest-tier", "volcano.sh/network-topology-source", "volcano.sh/job-allocated-hypernode",
 			}},
-			{"which node is best is the scheduler's argument scoring", []string{"volcano.sh/resource-strategy-weight", "volcano.sh/resource-strategy-scoring-type"}},
+			{"the scheduler's argument scoring orders nodes", []string{"volcano.sh/resource-strategy-weight", "volcano.sh/resource-strategy-scoring-type"}},
 			{onNodes("Volcano's own agent"), []string{
 				"volcano.sh/qos-level", "volcano.sh/network-bandwidth-rate", "volcano.sh/enable-quota-burst", "volcano.sh/quota-burst-time",
 			}},
@@ -166,11 +166,11 @@ var dialects = []Dialect{
 			"katalyst.kubewharf.io/sriov_vf_result", "katalyst.kubewharf.io/net_class_id",
 		},
 		Words: []Unserved{
-			{"whole CPUs in limits equal to requests are a pod's own, and " + CPUsAnnotation + " says how they lie", []string{
+			{"whole CPUs with limits equal to requests are exclusive, and " + CPUsAnnotation + " selects cores", []string{
 				"katalyst.kubewharf.io/qos_level", "katalyst.kubewharf.io/cpu_enhancement",
 			}},
-			{PolicyAnnotation + ": single-numa-node and " + ExclusiveAnnotation + ": numa are the words for NUMA nodes", []string{"katalyst.kubewharf.io/memory_enhancement"}},
-			{NUMANodesAnnotation + " is the word for a number of NUMA nodes", []string{"katalyst.kubewharf.io/numa_number", "katalyst.kubewharf.io/numa_ids"}},
+			{PolicyAnnotation + ": single-numa-node and " + ExclusiveAnnotation + ": numa do this", []string{"katalyst.kubewharf.io/memory_enhancement"}},
+			{NUMANodesAnnotation + " sets the number of NUMA nodes", []string{"katalyst.kubewharf.io/numa_number", "katalyst.kubewharf.io/numa_ids"}},
 			{onNodes("Katalyst's own agent"), []string{
 				"katalyst.kubewharf.io/network_enhancement", "katalyst.kubewharf.io/resource_pool", "katalyst.kubewharf.io/resource_package",
 				"katalyst.kubewharf.io/pod_soft_evict_notify", "katalyst.kubewharf.io/pod_evict_score", "katalyst.kubewharf.io/cpu_weight_demand_cores",

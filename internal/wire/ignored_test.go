@@ -16,7 +16,7 @@ import (
 
 func TestIgnoredKeys(t *testing.T) {
 	const volcano, koordinator = "Berth ignores annotations of Volcano: ", "Berth ignores annotations of Koordinator: "
-	const no = " (Berth knows no such word)"
+	const no = " (Berth has no such annotation or label)"
 	unknown := func(key string) string {
 		return "Berth knows no annotation " + key + " and ignores it: want berth.dev/policy, gang, gang-minimum, gang-same-numa-node, gang-other-numa-node, cpus, exclusive, l3, memory, numa-nodes, devices or functions"
 	}
@@ -34,13 +34,13 @@ func TestIgnoredKeys(t *testing.T) {
 		{"what Volcano's controller writes", "berth", []string{"volcano.sh/job-name", "volcano.sh/task-index", "volcano.sh/task-spec"}, nil},
 		{"Volcano's word for eviction is read", "berth", []string{PreemptableKey}, nil},
 		{"Volcano's words without effect", "berth", []string{"volcano.sh/cooldown-time", "volcano.sh/task-topology-affinity"}, []string{
-			volcano + `volcano.sh/cooldown-time (Berth keeps no pod from eviction for a time: volcano.sh/preemptable: "false" keeps it for good), ` +
+			volcano + `volcano.sh/cooldown-time (Berth does not protect pods from eviction for a time: volcano.sh/preemptable: "false" keeps it for good), ` +
 				"volcano.sh/task-topology-affinity (use podAffinity, or berth.dev/gang-same-numa-node)"}},
 		{"Volcano's below its domain", "berth", []string{"node.volcano.sh/warmup"}, []string{volcano + "node.volcano.sh/warmup" + no}},
 		{"KAI's, without a domain", "", []string{"gpu-fraction"}, []string{"Berth ignores annotations of KAI: gpu-fraction (Berth hands out whole devices: ask for them in resources.limits)"}},
 		{"KAI's at its own scheduler", "kai-scheduler", []string{"gpu-fraction"}, nil},
 		{"Katalyst's", "", []string{"katalyst.kubewharf.io/qos_level", "spd.katalyst.kubewharf.io/x"}, []string{"Berth ignores annotations of Katalyst: " +
-			"katalyst.kubewharf.io/qos_level (whole CPUs in limits equal to requests are a pod's own, and berth.dev/cpus says how they lie), spd.katalyst.kubewharf.io/x" + no}},
+			"katalyst.kubewharf.io/qos_level (whole CPUs with limits equal to requests are exclusive, and berth.dev/cpus selects cores), spd.katalyst.kubewharf.io/x" + no}},
 		{"Koordinator's label as an annotation", "", []string{"koordinator.sh/qosClass"}, []string{koordinator + "koordinator.sh/qosClass (it is a label, not an annotation)"}},
 		{"Volcano's policy is read", "berth", []string{VolcanoPolicyAnnotation}, nil},
 		{"a gang is read", "", []string{"scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name", GangAnnotation, GangMinimumAnnotation}, nil},
@@ -181,7 +181,7 @@ func TestIgnoredOfGroup(t *testing.T) {
 		Annotations: map[string]string{"volcano.sh/sla-waiting-time": "1h", PreemptableKey: "false", "scheduling.volcano.sh/group-min-member": "2", "example.com/x": ""},
 		Labels:      map[string]string{"kai.scheduler/queue": "a"},
 	}
-	const want = "volcano.sh/sla-waiting-time (waiting makes no pod more urgent: use a PriorityClass), kai.scheduler/queue (Berth has no queues and quotas: use Kueue above it)"
+	const want = "volcano.sh/sla-waiting-time (waiting does not raise a pod's priority: use a PriorityClass), kai.scheduler/queue (Berth has no queues and quotas: use Kueue above it)"
 	if got := IgnoredOfGroup(group); got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}

@@ -19,10 +19,10 @@ func Unmet(m *placement.Model, asked *placement.Request) string {
 	}
 	if w := m.Misses(r); w != placement.NoWish {
 		if m.Decides() && w == placement.WishPinnedMemory {
-			return "koordlet carries decisions out and leaves memory where it is, and the pod's " + MemoryAnnotation + " insists on its NUMA nodes"
+			return "koordlet carries out decisions but does not move memory, and the pod's " + MemoryAnnotation + " requires memory on its NUMA nodes"
 		}
 		if m.Decides() {
-			return fmt.Sprintf("the node's CPUs are given as %s, and the pod's %s insists on %s", bindWords[m.Rules().CPUs.Bind], CPUsAnnotation, bindWords[r.CPUs.Bind])
+			return fmt.Sprintf("the node's CPUs are given as %s, and the pod's %s requires %s", bindWords[m.Rules().CPUs.Bind], CPUsAnnotation, bindWords[r.CPUs.Bind])
 		}
 		return unmetWish(w, &r)
 	}

@@ -361,7 +361,7 @@ func parseBytes(text string) (uint64, error) {
 	}
 	v, ok := q.AsInt64()
 	if !ok || v < 0 {
-		return 0, fmt.Errorf("%s is no whole number of bytes below 2^63", clip.Quoted(text))
+		return 0, fmt.Errorf("%s is not a whole number of bytes below 2^63", clip.Quoted(text))
 	}
 	return uint64(v), nil
 }

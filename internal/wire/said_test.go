@@ -29,14 +29,14 @@ func TestSaidInThePodsOwnWords(t *testing.T) {
 		{"volcano.sh/numa-topology-policy=restricted", kubelet, "the pod's volcano.sh/numa-topology-policy asks for exactly restricted", "volcano.sh/numa-topology-policy berth.dev/cpus"},
 		{koordinatorNUMA + "=" + single, kubelet, "the pod's " + koordinatorNUMA + " asks for single-numa-node,scope=pod", koordinatorNUMA + " berth.dev/cpus"},
 		{koordinatorNUMA + "=" + single + " berth.dev/policy=single-numa-node", kubelet, "the pod's berth.dev/policy asks for single-numa-node", "berth.dev/policy berth.dev/cpus"},
-		{koordinatorCPUs + "=" + full + " " + koordinatorQoS + "=LSR", kubelet, "which the pod's " + koordinatorCPUs + " insists on", "berth.dev/policy " + koordinatorCPUs},
-		{koordinatorCPUs + "=" + full + " " + koordinatorQoS + "=LSR", spreading, "the node's CPUs are given as spread, and the pod's " + koordinatorCPUs + " insists on full-cores", ""},
-		{koordinatorCPUs + "=" + full + " " + koordinatorQoS + "=LSR berth.dev/cpus=full-cores", kubelet, "which the pod's berth.dev/cpus insists on", "berth.dev/policy berth.dev/cpus"},
+		{koordinatorCPUs + "=" + full + " " + koordinatorQoS + "=LSR", kubelet, "which the pod's " + koordinatorCPUs + " requires", "berth.dev/policy " + koordinatorCPUs},
+		{koordinatorCPUs + "=" + full + " " + koordinatorQoS + "=LSR", spreading, "the node's CPUs are given as spread, and the pod's " + koordinatorCPUs + " requires full-cores", ""},
+		{koordinatorCPUs + "=" + full + " " + koordinatorQoS + "=LSR berth.dev/cpus=full-cores", kubelet, "which the pod's berth.dev/cpus requires", "berth.dev/policy berth.dev/cpus"},
 		{koordinatorQoS + "=LS", kubelet, "", "berth.dev/policy " + koordinatorQoS},
-		{koordinatorJoint + `={"deviceTypes":["gpu","rdma"],"requiredScope":"SamePCIe"}`, kubelet, "which the pod's " + koordinatorJoint + " insists on", ""},
-		{koordinatorHint + `={"gpu":{"requiredTopologyScope":"PCIe"}}`, kubelet, "which the pod's " + koordinatorHint + " insists on", ""},
-		{koordinatorHint + `={"rdma":{"vfSelector":{}}}`, kubelet, "which the pod's " + koordinatorHint + " insists on", ""},
-		{"berth.dev/functions=one-per-card", kubelet, "which the pod's berth.dev/functions insists on", ""},
+		{koordinatorJoint + `={"deviceTypes":["gpu","rdma"],"requiredScope":"SamePCIe"}`, kubelet, "which the pod's " + koordinatorJoint + " requires", ""},
+		{koordinatorHint + `={"gpu":{"requiredTopologyScope":"PCIe"}}`, kubelet, "which the pod's " + koordinatorHint + " requires", ""},
+		{koordinatorHint + `={"rdma":{"vfSelector":{}}}`, kubelet, "which the pod's " + koordinatorHint + " requires", ""},
+		{"berth.dev/functions=one-per-card", kubelet, "which the pod's berth.dev/functions requires", ""},
 	} {
 		m, err := placement.NewModel(view, c.on)
 		if err != nil {

@@ -190,10 +190,10 @@ var missing = map[placement.Wish]struct {
 }{
 	placement.WishFullCores:     {CPUsAnnotation, "the option full-pcpus-only of a static CPU manager", false},
 	placement.WishSpread:        {CPUsAnnotation, "the option distribute-cpus-across-cores of a static CPU manager", false},
-	placement.WishShares:        {CPUsAnnotation, "a CPU manager that is none", false},
+	placement.WishShares:        {CPUsAnnotation, "the CPU manager policy none", false},
 	placement.WishExclusiveCore: {ExclusiveAnnotation, "the option full-pcpus-only of a static CPU manager", false},
 	placement.WishExclusiveNUMA: {ExclusiveAnnotation, "a way to keep a NUMA node for one pod", true},
-	placement.WishL3:            {L3Annotation, "a way to insist on level-3 caches", true},
+	placement.WishL3:            {L3Annotation, "a way to guarantee level-3 caches", true},
 	placement.WishPinnedMemory:  {MemoryAnnotation, "the memory manager Static", false},
 	placement.WishDevices:       {DevicesAnnotation, "a way to choose devices by switch, root complex or function", true},
 }
@@ -204,7 +204,7 @@ func unmetWish(w placement.Wish, r *placement.Rules) string {
 	if w == placement.WishDevices && r.Devices.SameHow != joint.Required {
 		m.key = FunctionsAnnotation
 	}
-	text := "the kubelet lacks " + m.lack + ", which the pod's " + m.key + " insists on"
+	text := "the kubelet lacks " + m.lack + ", which the pod's " + m.key + " requires"
 	if m.never {
 		text += ": it needs a node with authority berth"
 	}
@@ -219,7 +219,7 @@ func unforetold(m *placement.Model, r *placement.Request) string {
 		return ""
 	}
 	f, width := m.Foretell(r)
-	insists := fmt.Sprintf("and the pod's %s insists on %d", NUMANodesAnnotation, n)
+	insists := fmt.Sprintf("and the pod's %s requires %d", NUMANodesAnnotation, n)
 	switch f {
 	case placement.Foretold:
 		return ""
@@ -247,7 +247,7 @@ func devicesUnforetold(m *placement.Model, r *placement.Request) string {
 		return ""
 	}
 	f, resource := m.ForetellDevices(r)
-	insists := fmt.Sprintf("and the pod's %s insists on %d of each resource on each", DevicesAnnotation, n)
+	insists := fmt.Sprintf("and the pod's %s requires %d of each resource on each", DevicesAnnotation, n)
 	switch f {
 	case placement.Foretold:
 		return ""

@@ -127,7 +127,7 @@ func TestUnforetold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const insists = ", and the pod's berth.dev/numa-nodes insists on "
+	const insists = ", and the pod's berth.dev/numa-nodes requires "
 	for _, c := range []struct {
 		number, policy, scope string
 		change                func(*placement.Config)
@@ -177,7 +177,7 @@ func TestDevicesUnforetold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const insists = ", and the pod's berth.dev/devices insists on 2 of each resource on each"
+	const insists = ", and the pod's berth.dev/devices requires 2 of each resource on each"
 	for _, c := range []struct {
 		policy, scope string
 		number        string // in the pod's words, where it says any
@@ -189,14 +189,14 @@ func TestDevicesUnforetold(t *testing.T) {
 		{policy: "single-numa-node", counts: []int64{2}},
 		{policy: "single-numa-node", number: "1", counts: []int64{2}},
 		{policy: "single-numa-node", scope: "pod", counts: []int64{1, 1}},
-		{policy: "single-numa-node", number: "2", counts: []int64{2}, want: "the kubelet uses 1 NUMA node for such a pod, and the pod's berth.dev/numa-nodes insists on 2: another number needs a node with authority berth"},
+		{policy: "single-numa-node", number: "2", counts: []int64{2}, want: "the kubelet uses 1 NUMA node for such a pod, and the pod's berth.dev/numa-nodes requires 2: another number needs a node with authority berth"},
 		{policy: "single-numa-node", counts: []int64{4}, want: "the kubelet puts all nvidia.com/gpu that the pod asks for on one NUMA node" + insists + ": another number needs a node with authority berth"},
 		{policy: "single-numa-node", counts: []int64{1, 1}, want: "the kubelet puts all nvidia.com/gpu that the pod asks for on one NUMA node" + insists + ": another number needs a node with authority berth"},
 		{policy: "single-numa-node", counts: []int64{2, 2}, want: "the kubelet chooses NUMA nodes for each container by itself" + insists + " of all of them: it needs the scope pod, or a node with authority berth"},
 		{policy: "single-numa-node", counts: []int64{2}, claimed: true, want: "a ResourceClaim provides nvidia.com/gpu there, whatever the NUMA node" + insists + ": it needs a node with authority berth"},
 		{policy: "restricted", counts: []int64{2}},
 		{policy: "restricted", counts: []int64{4}},
-		{policy: "restricted", number: "2", counts: []int64{4}, want: "the kubelet uses 1 NUMA node for such a pod, and the pod's berth.dev/numa-nodes insists on 2: another number needs a node with authority berth"},
+		{policy: "restricted", number: "2", counts: []int64{4}, want: "the kubelet uses 1 NUMA node for such a pod, and the pod's berth.dev/numa-nodes requires 2: another number needs a node with authority berth"},
 		{policy: "restricted", counts: []int64{3}, want: "the kubelet puts nvidia.com/gpu on as few NUMA nodes as it can" + insists + ": it needs a multiple of that, the same of each resource"},
 		{policy: "restricted", sockets: true, counts: []int64{2}, want: "the kubelet's option align-by-socket leaves open on which NUMA nodes CPUs are beside devices" + insists},
 		{policy: "best-effort", counts: []int64{8}},
@@ -243,7 +243,7 @@ func TestUnmetByNodesThatBind(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for text, want := range map[string]string{"full-cores": "", "spread,preferred": "", "shares": "", "spread": "the node's CPUs are given as full-cores, and the pod's berth.dev/cpus insists on spread"} {
+	for text, want := range map[string]string{"full-cores": "", "spread,preferred": "", "shares": "", "spread": "the node's CPUs are given as full-cores, and the pod's berth.dev/cpus requires spread"} {
 		r, err := ReadRules(podAsking(map[string]string{CPUsAnnotation: text}))
 		if err != nil {
 			t.Fatal(err)
@@ -264,15 +264,15 @@ func TestUnmetWishes(t *testing.T) {
 		t.Fatal(err)
 	}
 	for text, want := range map[string]string{
-		CPUsAnnotation + "=full-cores":       "the kubelet lacks the option full-pcpus-only of a static CPU manager, which the pod's berth.dev/cpus insists on",
-		CPUsAnnotation + "=spread":           "the kubelet lacks the option distribute-cpus-across-cores of a static CPU manager, which the pod's berth.dev/cpus insists on",
-		CPUsAnnotation + "=shares":           "the kubelet lacks a CPU manager that is none, which the pod's berth.dev/cpus insists on",
-		ExclusiveAnnotation + "=core":        "the kubelet lacks the option full-pcpus-only of a static CPU manager, which the pod's berth.dev/exclusive insists on",
-		ExclusiveAnnotation + "=numa":        "the kubelet lacks a way to keep a NUMA node for one pod, which the pod's berth.dev/exclusive insists on: it needs a node with authority berth",
-		L3Annotation + "=required":           "the kubelet lacks a way to insist on level-3 caches, which the pod's berth.dev/l3 insists on: it needs a node with authority berth",
-		DevicesAnnotation + "=perNUMANode=2": "the kubelet's policy none leaves open on which NUMA nodes devices are, and the pod's berth.dev/devices insists on 2 of each resource on each: it needs all devices of the machine, or restricted or single-numa-node, or a node with authority berth",
-		DevicesAnnotation + "=same-switch":   "the kubelet lacks a way to choose devices by switch, root complex or function, which the pod's berth.dev/devices insists on: it needs a node with authority berth",
-		MemoryAnnotation + "=pinned":         "the kubelet lacks the memory manager Static, which the pod's berth.dev/memory insists on",
+		CPUsAnnotation + "=full-cores":       "the kubelet lacks the option full-pcpus-only of a static CPU manager, which the pod's berth.dev/cpus requires",
+		CPUsAnnotation + "=spread":           "the kubelet lacks the option distribute-cpus-across-cores of a static CPU manager, which the pod's berth.dev/cpus requires",
+		CPUsAnnotation + "=shares":           "the kubelet lacks the CPU manager policy none, which the pod's berth.dev/cpus requires",
+		ExclusiveAnnotation + "=core":        "the kubelet lacks the option full-pcpus-only of a static CPU manager, which the pod's berth.dev/exclusive requires",
+		ExclusiveAnnotation + "=numa":        "the kubelet lacks a way to keep a NUMA node for one pod, which the pod's berth.dev/exclusive requires: it needs a node with authority berth",
+		L3Annotation + "=required":           "the kubelet lacks a way to guarantee level-3 caches, which the pod's berth.dev/l3 requires: it needs a node with authority berth",
+		DevicesAnnotation + "=perNUMANode=2": "the kubelet's policy none leaves open on which NUMA nodes devices are, and the pod's berth.dev/devices requires 2 of each resource on each: it needs all devices of the machine, or restricted or single-numa-node, or a node with authority berth",
+		DevicesAnnotation + "=same-switch":   "the kubelet lacks a way to choose devices by switch, root complex or function, which the pod's berth.dev/devices requires: it needs a node with authority berth",
+		MemoryAnnotation + "=pinned":         "the kubelet lacks the memory manager Static, which the pod's berth.dev/memory requires",
 		CPUsAnnotation + "=spread,preferred": "",
 		L3Annotation + "=preferred":          "",
 	} {

@@ -144,11 +144,11 @@ func (m *Model) Problem(b *Book, h *Held) string {
 	free := m.FreeCPUs(b)
 	shut := m.shut(h)
 	if extra := shut.AndNot(&free); !extra.IsEmpty() {
-		return "somebody else has CPUs " + extra.String()
+		return "another pod has CPUs " + extra.String()
 	}
 	for _, d := range h.Devices {
 		if m.IsTaken(b, d) {
-			return "somebody else has " + m.devices[d.Kind].name + " " + m.DeviceID(d)
+			return "another pod has " + m.devices[d.Kind].name + " " + m.DeviceID(d)
 		}
 	}
 	return ""

@@ -598,7 +598,7 @@ func TestSickDevices(t *testing.T) {
 	}
 	m.Take(b, held)
 	m.MarkSick(b, find("a"))
-	if want := "somebody else has g a"; m.Problem(b, held) != want {
+	if want := "another pod has g a"; m.Problem(b, held) != want {
 		t.Errorf("%q, want %q", m.Problem(b, held), want)
 	}
 	m.Give(b, held)

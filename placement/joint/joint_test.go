@@ -252,7 +252,7 @@ func TestProblem(t *testing.T) {
 		want string
 	}{
 		{"4-5", 0, ""}, {"1", 0, ""}, {"99", 0, "the machine has no CPUs 99"}, {"0-1", 0, "CPUs 0 are reserved"},
-		{"3-4", 0, "somebody else has CPUs 3"}, {"4", ExclusiveNUMA, "somebody else has CPUs 2-3"},
+		{"3-4", 0, "another pod has CPUs 3"}, {"4", ExclusiveNUMA, "another pod has CPUs 2-3"},
 	} {
 		if got := m.Problem(b, &Held{CPUs: cpuSet(t, c.cpus), Alone: cpuSet(t, c.cpus), Exclusive: c.excl}); got != c.want {
 			t.Errorf("%s: %q, want %q", c.cpus, got, c.want)
