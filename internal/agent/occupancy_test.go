@@ -267,7 +267,7 @@ func TestOccupancyMetrics(t *testing.T) {
 	// One name, one unit.
 	for name, want := range map[string]string{
 		"berth_agent_stranded_cpus": `
-# HELP berth_agent_stranded_cpus CPUs that no pod has and that have too few free CPUs, or too little free memory, beside them on their NUMA node.
+# HELP berth_agent_stranded_cpus CPUs that no pod has, and whose NUMA node has too few free CPUs or too little free memory to use them.
 # TYPE berth_agent_stranded_cpus gauge
 berth_agent_stranded_cpus 0
 `,
@@ -277,7 +277,7 @@ berth_agent_stranded_cpus 0
 berth_agent_stranded_devices{resource="x.y/d"} 1
 `,
 		"berth_agent_numa_available_cpus": `
-# HELP berth_agent_numa_available_cpus CPUs of a NUMA node that pods could have to themselves and no pod has.
+# HELP berth_agent_numa_available_cpus CPUs of a NUMA node that pods can have exclusively and no pod has.
 # TYPE berth_agent_numa_available_cpus gauge
 berth_agent_numa_available_cpus{numa="0"} 0
 berth_agent_numa_available_cpus{numa="1"} 2
@@ -285,7 +285,7 @@ berth_agent_numa_available_cpus{numa="2"} 2
 berth_agent_numa_available_cpus{numa="3"} 2
 `,
 		"berth_agent_numa_available_devices": `
-# HELP berth_agent_numa_available_devices Devices of a NUMA node that pods could have to themselves and no pod has.
+# HELP berth_agent_numa_available_devices Devices of a NUMA node that pods can have exclusively and no pod has.
 # TYPE berth_agent_numa_available_devices gauge
 berth_agent_numa_available_devices{numa="0",resource="x.y/d"} 1
 berth_agent_numa_available_devices{numa="3",resource="x.y/d"} 1

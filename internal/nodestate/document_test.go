@@ -15,7 +15,7 @@ func TestReadDocument(t *testing.T) {
 		"a list":                   {doc: "kind: NodeTopologyList\nitems: [{metadata: {name: a}}, {metadata: {name: b}, kind: NodeTopology}]", want: 2},
 		"an empty list":            {doc: "kind: List\nitems: []", err: `kind "List": no items`},
 		"something else":           {doc: "kind: Pod", err: `kind "Pod": want NodeTopology`},
-		"another exporter's":       {doc: "kind: NodeResourceTopology", err: `kind "NodeResourceTopology": want NodeTopology, which berth-agent writes: this kind has amounts`},
+		"another exporter's":       {doc: "kind: NodeResourceTopology", err: `kind "NodeResourceTopology": want NodeTopology, which berth-agent writes: this kind has only amounts`},
 		"something else in a list": {doc: "kind: List\nitems: [{kind: NodeTopology}, {kind: Pod}]", err: `items[1]: kind "Pod": want NodeTopology`},
 		"no object":                {doc: "- 1", err: "cannot unmarshal"},
 	} {
