@@ -23,11 +23,11 @@ func TestAReasonThatNothingMendsStays(t *testing.T) {
 
 // TestTheEventNamesOneThingToWaitFor: certainty where the pod fits, a report where nobody knows.
 func TestTheEventNamesOneThingToWaitFor(t *testing.T) {
-	for said, want := range map[string]string{waitCertainty: "certain of the CPUs", "for a report": "whether the pod fits"} {
+	for said, want := range map[string]string{waitCertainty: "until its CPUs are certain", "for a report": "if the pod fits"} {
 		pod := pinned("x", 4)
 		f, _ := attached(t, pod)
 		_, s := f.PostFilter(t.Context(), f.try(pod), pod, statuses{"n": fwk.NewStatus(fwk.Pending, said).WithPlugin(Name)})
-		if other := strings.Contains(s.Message(), "whether the pod fits"); !strings.Contains(s.Message(), want) || other == (said == waitCertainty) {
+		if other := strings.Contains(s.Message(), "if the pod fits"); !strings.Contains(s.Message(), want) || other == (said == waitCertainty) {
 			t.Errorf("%s: %q, want that it waits for %q alone", said, s.Message(), want)
 		}
 	}
