@@ -173,7 +173,11 @@ func addSelected(keys sets.Set[string], s *metav1.LabelSelector) {
 // looked at count. Pods with volumes or claims that are not told apart by their pods' specs alone
 // have one of their own.
 func likeness(pod *corev1.Pod, c *ledger.Candidate, looked sets.Set[string]) []byte {
-	s, like := &pod.Spec, corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Labels: map[string]string{}}}
+	s, like := &pod.Spec, struct {
+		Namespace, Owner string
+		Labels           map[string]string
+		Spec             corev1.PodSpec
+	}{Namespace: pod.Namespace, Labels: map[string]string{}}
 	priority := corev1helpers.PodPriority(pod) // pods that are nominated to a node count for some
 	like.Spec = corev1.PodSpec{
 		NodeName: s.NodeName, NodeSelector: s.NodeSelector, Affinity: s.Affinity, Tolerations: s.Tolerations,
@@ -191,7 +195,7 @@ func likeness(pod *corev1.Pod, c *ledger.Candidate, looked sets.Set[string]) []b
 		}
 	}
 	if len(like.Spec.Volumes)+len(s.ResourceClaims) > 0 {
-		like.UID = pod.UID
+		like.Owner = string(pod.UID)
 	}
 	text, err := json.Marshal(like)
 	if err != nil {
