@@ -182,7 +182,6 @@ func (p *Plugin) gangProfile() gang.Profile {
 		BestFirst: p.bestFirst,
 		Account:   func(node string) *ledger.Node { return p.core.table.Named(node).Account() },
 		Check:     wire.CheckPlacement,
-		Terms:     groupTerms(&p.args),
 	}
 }
 

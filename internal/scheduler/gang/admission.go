@@ -200,7 +200,7 @@ func (b *admitter) claim(g *group) *gangfit.Claim {
 
 // claim completes what the group names: by what a trial knows of the profile and of the nodes.
 func (t *trial) claim() {
-	q, terms := &t.job.gang, &t.profile.Terms
+	q, terms := &t.job.gang, &t.job.terms
 	if q.Claim == nil || terms.Admission.Gate == gangs.GateNone {
 		q.Claim = nil
 		return

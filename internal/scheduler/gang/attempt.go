@@ -41,7 +41,7 @@ func (gs *Groups) PreFilter(ctx context.Context, profile Profile, pod *corev1.Po
 	o := a.outcome(r)
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
-	return gs.conclude(a, o, &profile.Terms)
+	return gs.conclude(a, o)
 }
 
 // turn tells a member where it goes, or returns the attempt to find that out. The queue of the ones
@@ -114,6 +114,7 @@ type job struct {
 	gangs.Asked
 	gang  gangfit.Question
 	stirs uint64
+	terms Terms
 	// single: the gang has its minimum, and the pod comes after it.
 	single bool
 	// others knows about pods that are not of the gang. patient reports if nobody is evicted yet,
@@ -227,10 +228,10 @@ func (j *job) reserve(g *group, r *result) (p *planned, refused string) {
 }
 
 // conclude does what follows from the outcome of an attempt. The caller holds the lock.
-func (gs *Groups) conclude(a *attempt, o *outcome, terms *Terms) Turn {
+func (gs *Groups) conclude(a *attempt, o *outcome) Turn {
 	switch {
 	case o.plan != nil:
-		return gs.carryOut(a, o.plan, terms)
+		return gs.carryOut(a, o.plan)
 	case o.failed == failedChanged || o.failed == failedInput && !a.job.single:
 		plansDropped.WithLabelValues(o.failed).Inc()
 		held := notNow(o.why)
@@ -241,11 +242,11 @@ func (gs *Groups) conclude(a *attempt, o *outcome, terms *Terms) Turn {
 	case a.job.single:
 		return gs.noPlaceBeside(a, o)
 	}
-	return gs.misfit(a, o, terms)
+	return gs.misfit(a, o)
 }
 
 // carryOut begins to carry a plan out that was reserved. The caller holds the lock.
-func (gs *Groups) carryOut(a *attempt, p *planned, terms *Terms) Turn {
+func (gs *Groups) carryOut(a *attempt, p *planned) Turn {
 	g := a.group
 	if !gs.stillThere(g, p) {
 		p.forget()
@@ -253,7 +254,7 @@ func (gs *Groups) carryOut(a *attempt, p *planned, terms *Terms) Turn {
 	}
 	p.took = gs.Clock.Now().Sub(a.begun)
 	g.plan, g.kept = p, nil
-	gs.passed(g, terms, terms.Admission.KeepFor.Duration)
+	gs.passed(a, a.job.terms.Admission.KeepFor.Duration)
 	gs.on(g, gangs.PlanMade{Timeout: gs.timeout(g)})
 	p.deadline = g.Together
 	gs.following = append(gs.following, p)
@@ -272,11 +273,11 @@ func (gs *Groups) carryOut(a *attempt, p *planned, terms *Terms) Turn {
 
 // misfit notes that a group does not fit, or is too dear to be planned. It is tried again when the
 // cluster has changed. The caller holds the lock.
-func (gs *Groups) misfit(a *attempt, o *outcome, terms *Terms) Turn {
+func (gs *Groups) misfit(a *attempt, o *outcome) Turn {
 	g, why := a.group, o.why
 	g.kept = nil
 	if o.asked {
-		gs.passed(g, terms, 0) // it is planned whole or not at all, so that others may go first
+		gs.passed(a, 0) // it is planned whole or not at all, so that others may go first
 	}
 	m := gangs.Misfit{Tried: a.job.stirs, Stirs: gs.stirs, Pause: gs.pause(a), Lacking: o.failed == failedCapacity && o.evicts == nil}
 	switch o.failed {
@@ -339,9 +340,10 @@ func (gs *Groups) pause(a *attempt) time.Duration {
 
 // passed notes that a group was let in. If it is planned, what it names is kept for it for so long.
 // The caller holds the lock.
-func (gs *Groups) passed(g *group, terms *Terms, keep time.Duration) {
+func (gs *Groups) passed(a *attempt, keep time.Duration) {
+	g := a.group
 	g.letIn, g.shut = true, ""
-	if len(g.spec.Resources) > 0 && !g.Whole && terms.Admission.Gate != gangs.GateNone && g.key.Source.HasObject() {
+	if len(g.spec.Resources) > 0 && !g.Whole && a.job.terms.Admission.Gate != gangs.GateNone && g.key.Source.HasObject() {
 		gs.admitter.admit(g.key, admission{asked: wire.ReadResources(g.spec.Resources), placed: g.plan != nil}, keep)
 	}
 }

@@ -393,7 +393,7 @@ func isGone(err error) bool { return apierrors.IsNotFound(err) || apierrors.IsCo
 // job takes down what to plan: for all members, or, in a gang that has its minimum, for the one
 // alone. The caller holds the lock.
 func (b *book) job(g *group, one types.UID) *job {
-	j := &job{stirs: b.stirs, single: g.settled()}
+	j := &job{stirs: b.stirs, single: g.settled(), terms: b.terms(g.scheduler())}
 	j.gang.Done = g.done.All
 	planned := g.atOnce()
 	left := g.needed()

@@ -151,7 +151,7 @@ type unit struct {
 // by its lowest priority: a member of a higher one shields nobody. Only pods on nodes that eviction
 // may open count.
 func (t *trial) victims() (units []unit) {
-	limit, may := gangs.LowestPriority(t.job.Pods), !t.profile.Terms.EvictsNobody && gangs.MayPreempt(t.job.Pods)
+	limit, may := gangs.LowestPriority(t.job.Pods), !t.job.terms.EvictsNobody && gangs.MayPreempt(t.job.Pods)
 	open, crews := make([]bool, len(t.infos)), map[string]*crew{}
 	for i, info := range t.infos {
 		open[i] = t.mayOpen(i)
@@ -290,7 +290,7 @@ func (gs *Groups) MakeRoom(ctx context.Context, profile Profile, pod *corev1.Pod
 	if !gangs.MayPreempt([]*corev1.Pod{pod}) || !spares && !(gs.any.Load() && gs.couldTear(priority)) {
 		return "", false
 	}
-	j := &job{Asked: gangs.Asked{Pods: []*corev1.Pod{pod}, Tasks: []string{""}}, others: gs.evictor}
+	j := &job{Asked: gangs.Asked{Pods: []*corev1.Pod{pod}, Tasks: []string{""}}, others: gs.evictor, terms: gs.terms(pod.Spec.SchedulerName)}
 	j.gang.Minimum = 1
 	r := j.try(ctx, profile)
 	switch {

@@ -36,8 +36,6 @@ type Profile struct {
 	Account func(node string) *ledger.Node
 	// Check says why a decision cannot be stored with the pod's Binding.
 	Check func(pod *corev1.Pod, d *placement.Decision) error
-	// Terms say when groups are let in, and whether pods are evicted for them.
-	Terms Terms
 }
 
 // Runner is what the framework has and its Handle does not show.

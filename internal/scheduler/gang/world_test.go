@@ -97,7 +97,7 @@ type world struct {
 	asked, tried, filtered, scored int
 	// queues are states of Volcano's queues by name.
 	queues map[string]string
-	// terms are Profile.Terms, and those of all other profiles. classes are PriorityClasses.
+	// terms are those of all profiles. classes are PriorityClasses.
 	terms   Terms
 	classes map[string]int32
 	// shape is that of all pods where they ask for the same; 0 where they need not.
@@ -627,7 +627,7 @@ func (w *world) profile() Profile {
 			return &ledger.Candidate{Request: &ask.Request, Created: pod.CreationTimestamp.Unix(), Shape: w.shape}, err
 		},
 		Account: func(node string) *ledger.Node { return w.accounts[node] },
-		Check:   wire.CheckPlacement, Terms: w.termsOf(""),
+		Check:   wire.CheckPlacement,
 	}
 }
 
