@@ -246,6 +246,27 @@ func Text(resource string, amount int64) string {
 	return fmt.Sprint(amount)
 }
 
+// Advice returns what a person can do about it. Text rounds down, so that what is advised fits.
+func (s *Shortage) Advice() string {
+	most := func(amount int64) string {
+		return "ask for at most " + Text(s.Resource, amount) + " " + Name(s.Resource, amount) + " in all"
+	}
+	left, name := max(0, s.Capacity-s.Used), Name(s.Resource, s.Capacity)
+	switch {
+	case s.Resource == Pods:
+		return fmt.Sprintf("wait until pods end, or use other nodes: this one takes %d pods", s.Capacity)
+	case s.Capacity == 0:
+		return "use nodes that have " + name
+	case s.Unresolvable() && left > 0:
+		return most(left) + ", or use nodes that have more"
+	case s.Unresolvable():
+		return most(s.Capacity) + " and wait until other pods end, or use nodes that have more"
+	case left == 0:
+		return "wait until pods end that have " + name + ", or use other nodes: none is free here"
+	}
+	return "wait until pods end that have " + name + ", use other nodes, or " + most(left)
+}
+
 // Unresolvable reports whether the pod does not fit an empty node either.
 func (s *Shortage) Unresolvable() bool { return s.Requested > s.Capacity }
 

@@ -106,6 +106,24 @@ func TestText(t *testing.T) {
 	}
 }
 
+// TestAdvice: what is advised fits, and nobody waits for pods on an empty node.
+func TestAdvice(t *testing.T) {
+	for want, s := range map[string]Shortage{
+		"ask for at most 15.5Gi memory in all, or use nodes that have more":                                          {Resource: Memory, Requested: 16252929 << 10, Capacity: 16252928 << 10},
+		"ask for at most 2 CPUs in all, or use nodes that have more":                                                 {Resource: CPU, Requested: 9000, Used: 6000, Capacity: 8000},
+		"ask for at most 8 CPUs in all and wait until other pods end, or use nodes that have more":                   {Resource: CPU, Requested: 9000, Used: 8000, Capacity: 8000},
+		"wait until pods end that have CPUs, or use other nodes: none is free here":                                  {Resource: CPU, Requested: 1000, Used: 8000, Capacity: 8000},
+		"wait until pods end that have CPUs, use other nodes, or ask for at most 1 CPU in all":                       {Resource: CPU, Requested: 2000, Used: 7000, Capacity: 8000},
+		"use nodes that have nvidia.com/gpu":                                                                         {Resource: "nvidia.com/gpu", Requested: 1},
+		"wait until pods end, or use other nodes: this one takes 110 pods":                                           {Resource: Pods, Requested: 1, Used: 110, Capacity: 110},
+		"wait until pods end that have example.com/x, use other nodes, or ask for at most 2048 example.com/x in all": {Resource: "example.com/x", Requested: 3000, Used: 1001, Capacity: 3049},
+	} {
+		if got := s.Advice(); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
 // TestFree: what is left, and what nobody knows.
 func TestFree(t *testing.T) {
 	n := NewNode(List{CPU: 4000, Pods: 3}, Memory)

@@ -57,6 +57,10 @@ func TestTotals(t *testing.T) {
 	in := newInputs(t)
 	burst := in.pod("burst", `{requests: {cpu: "1000", memory: 4Ti}}`)
 	expect(t, ExitFailure, "the node has 16 free CPUs of 16 in all, 1000 asked (OutOfcpu)", "place", "-f", burst, oneByTwo)
+	expect(t, ExitFailure, "do: ask for at most 16 CPUs in all, or use nodes that have more", "place", "-f", burst, oneByTwo)
+	half := func(memory string) string { return in.pod("half", `{limits: {cpu: 500m, memory: `+memory+`}}`) }
+	expect(t, ExitFailure, "do: ask for at most 127.9Gi memory in all, or use nodes that have more", "place", "-f", half("134217729Ki"), oneByTwo)
+	expect(t, ExitOK, "half", "place", "-f", half("127.9Gi"), oneByTwo) // followed
 	expect(t, ExitFailure, "OutOfcpu: Node didn't have enough resource: cpu, requested: 1000000, used: 0, capacity: 16000",
 		"explain", "-f", burst, "--node", oneByTwo)
 	config := in.file("kubeadm.yaml", kubeletHead+"kubeReserved: {cpu: 500m, memory: 1Gi}\nsystemReserved: {memory: 1Gi}\n")

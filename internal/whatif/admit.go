@@ -172,7 +172,7 @@ func (n *Node) refusedAfter(a *ask) *Refused {
 
 func (n *Node) refuseShort(a *ask, s *amounts.Shortage) *Refused {
 	r := n.refuse(a, s.Reason(), s.Message())
-	r.Shortage, r.Scarcity = s, placement.Resolvable.String()
+	r.Shortage, r.Advice, r.Scarcity = s, s.Advice(), placement.Resolvable.String()
 	if s.Unresolvable() {
 		r.Scarcity = placement.Unresolvable.String()
 	}
