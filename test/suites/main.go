@@ -75,9 +75,12 @@ func run(ctx context.Context, o options) (s summary, err error) {
 	if err != nil {
 		return s, err
 	}
-	if fmt.Println("files and log:", tmp); !o.keep {
-		defer func() { _ = os.RemoveAll(tmp) }()
-	}
+	fmt.Println("files and log:", tmp)
+	defer func() {
+		if !o.keep && err == nil {
+			_ = os.RemoveAll(tmp)
+		}
+	}()
 	dir, err := output(ctx, "go", "list", "-m", "-f", "{{.Dir}}", kubernetes)
 	if err != nil {
 		return s, err
