@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-//go:embed crds/*.yaml rbac/*.yaml policies/*.yaml jobs/*.yaml exporters/*.yaml
+//go:embed crds/*.yaml rbac/*.yaml policies/*.yaml jobs/*.yaml exporters/*.yaml shadow/*.yaml
 var manifests embed.FS
 
 // Folder holds the files of one of the folders: "crds" are the custom resource definitions, of
@@ -18,7 +18,7 @@ var manifests embed.FS
 // are the ValidatingAdmissionPolicies that hold the laws which roles cannot say, and the one that
 // warns of annotations which nobody reads; "jobs" are the roles and the policies of the controller
 // of batch Jobs; "exporters" is the policy by which nobody but agents reports amounts, for clusters
-// without exporters of others.
+// without exporters of others; "shadow" are the roles of shadow mode.
 func Folder(name string) fs.FS {
 	if _, err := fs.Stat(manifests, name); err != nil {
 		panic("deploy: " + err.Error()) // name is a constant
@@ -32,6 +32,12 @@ func Folder(name string) fs.FS {
 func JobManifests() [][]byte {
 	return read(append(slices.Clone(optional), "jobs/rbac.yaml", "jobs/policies.yaml", "jobs/controller-writes-for-jobs.yaml", "jobs/annotated-pods.yaml",
 		"jobs/unserved-kinds.yaml"))
+}
+
+// ShadowManifests returns what agents and shadow mode need, in an order in which it can be applied:
+// no policy, and nothing with which a scheduler could place a pod.
+func ShadowManifests() [][]byte {
+	return read([]string{"crds/berth.dev_nodetopologies.yaml", "rbac/namespace.yaml", "rbac/agent.yaml", "rbac/viewer.yaml", "shadow/rbac.yaml"})
 }
 
 // ServingNames returns the manifests for a scheduler that serves the names: the policy

@@ -1,10 +1,12 @@
 // Command berth-scheduler is a complete kube-scheduler with the Berth plugin in it. Flags and
-// configuration file are those of kube-scheduler; a profile enables the plugin.
+// configuration file are those of kube-scheduler; a profile enables the plugin. With the word
+// shadow it places nothing: it watches what other schedulers do (package witness).
 package main
 
 import (
 	"os"
 
+	"github.com/spf13/cobra"
 	"k8s.io/component-base/cli"
 	_ "k8s.io/component-base/logs/json/register"          // --logging-format=json
 	_ "k8s.io/component-base/metrics/prometheus/clientgo" // metrics of client-go
@@ -12,6 +14,18 @@ import (
 
 	"github.com/berth-dev/berth/internal/scheduler"
 	"github.com/berth-dev/berth/internal/scheduler/command"
+	"github.com/berth-dev/berth/internal/scheduler/witness"
 )
 
-func main() { os.Exit(cli.Run(command.New(scheduler.New))) }
+func main() { os.Exit(cli.Run(commandOf(os.Args[1:]))) }
+
+// commandOf returns the command that the arguments are for. Shadow mode has none of
+// kube-scheduler's flags, so it is no verb of that command.
+func commandOf(args []string) *cobra.Command {
+	if len(args) == 0 || args[0] != witness.Verb {
+		return command.New(scheduler.New)
+	}
+	cmd := witness.NewCommand()
+	cmd.SetArgs(args[1:])
+	return cmd
+}

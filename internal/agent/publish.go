@@ -37,7 +37,11 @@ type publisher struct {
 	amounts *amountsWriter
 	log     *slog.Logger
 	metrics *Metrics
+	// started is when the kubelet made its socket, zero while there is none; nil: nobody knows.
+	started func() time.Time
 
+	// lastStart is what started told last.
+	lastStart time.Time
 	assured   time.Time // when the API was last asked for published, or given it; zero: it must be asked
 	published *v1alpha1.NodeTopology
 	// numbered is the highest number that was given to a report: one whose write failed may be in
@@ -306,7 +310,7 @@ func (p *publisher) small(v *verdict, reason string, problem error) (*v1alpha1.N
 }
 
 func (p *publisher) object(on *platform, report wire.Report) (*v1alpha1.NodeTopology, error) {
-	report.Observed = p.now()
+	report.Observed, report.KubeletStarted = p.now(), p.kubeletStarted()
 	report.Sequence = p.numbered + 1
 	if p.published != nil {
 		report.Sequence = max(p.published.Status.Sequence, p.numbered) + 1
@@ -314,12 +318,24 @@ func (p *publisher) object(on *platform, report wire.Report) (*v1alpha1.NodeTopo
 	return wire.WriteNodeTopology(&wire.Node{Name: p.name, Spec: on.spec, Report: report})
 }
 
+// kubeletStarted is when the kubelet started that runs, or ran last.
+func (p *publisher) kubeletStarted() time.Time {
+	if p.started == nil {
+		return p.lastStart
+	}
+	if at := p.started(); !at.IsZero() {
+		p.lastStart = at
+	}
+	return p.lastStart
+}
+
 // sameReport compares all but what differs in every report.
 func sameReport(a, b *v1alpha1.NodeTopology) bool {
 	x, y := a.Status, b.Status
 	x.Sequence, y.Sequence = 0, 0
 	x.ObservedTime, y.ObservedTime = metav1.MicroTime{}, metav1.MicroTime{}
-	return equality.Semantic.DeepEqual(&a.Spec, &b.Spec) && equality.Semantic.DeepEqual(&x, &y)
+	return a.Annotations[v1alpha1.KubeletStartedAnnotation] == b.Annotations[v1alpha1.KubeletStartedAnnotation] &&
+		equality.Semantic.DeepEqual(&a.Spec, &b.Spec) && equality.Semantic.DeepEqual(&x, &y)
 }
 
 // owned reports whether a report goes with the Node that is there now: one that was registered

@@ -145,6 +145,7 @@ func (a *agent) newMirror(api API, book *podBook) *mirror {
 		around.slots.fingerprint = DeviceFingerprint(os.DirFS(o.SysRoot))
 	}
 	around.started = func() time.Time { return kubeletStart(o.Root) }
+	out.started = func() time.Time { return socketMade(o.Root) }
 	root := os.DirFS(o.Root)
 	return &mirror{
 		now: o.Now, books: &checkpoints{read: func() (kubeletstate.Raw, error) { return kubeletstate.ReadRaw(root) }, root: kubeletstate.RootOf(o.Root)},

@@ -106,6 +106,14 @@ func kubeletStart(root string) (at time.Time) {
 	return at
 }
 
+// socketMade is when the newest kubelet made its socket; zero while there is none.
+func socketMade(root string) (at time.Time) {
+	if info, err := os.Stat(filepath.Join(root, filepath.Dir(kubeletstate.DeviceFile), kubeletSocket)); err == nil {
+		at = info.ModTime()
+	}
+	return at
+}
+
 // kubeletAge is how long ago that was; 0 where it is not known.
 func kubeletAge(root string) time.Duration {
 	at := kubeletStart(root)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"net"
 
@@ -18,7 +19,11 @@ type serveFlags struct {
 	listen string
 	hosts  []string
 	auth   string
+	shadow string
 }
+
+// ofService is the value of --shadow that stands for the Service of shadow mode.
+const ofService = "service"
 
 // Values of --auth.
 const (
@@ -55,6 +60,7 @@ follows the cluster until interrupted. With --snapshot it shows a file that bert
 	cmd.Flags().StringArrayVar(&f.hosts, "host", nil, "a name that browsers may call the page by, besides localhost; may be repeated")
 	cmd.Flags().StringVar(&f.auth, "auth", authNone, "who sees what: none shows what you may see to whoever uses this machine; cluster asks for a token, and the API server whose it is and what they may see")
 	_ = cmd.RegisterFlagCompletionFunc("auth", cobra.FixedCompletions([]string{authNone, authCluster}, cobra.ShellCompDirectiveNoFileComp))
+	cmd.Flags().StringVar(&f.shadow, "shadow", "", "show what shadow mode has found: "+ofService+" asks its Service by the API server, an address like http://127.0.0.1:10261 that address")
 	live.register(cmd)
 	return cmd
 }
@@ -64,6 +70,11 @@ follows the cluster until interrupted. With --snapshot it shows a file that bert
 func (f *serveFlags) check() error {
 	if f.auth != authNone && f.auth != authCluster {
 		return Usagef("--auth %q: want %s, %s", f.auth, authNone, authCluster)
+	}
+	if f.shadow != ofService {
+		if err := survey.CheckShadowURL(f.shadow); err != nil {
+			return Usagef("--shadow %w, or %s", err, ofService)
+		}
 	}
 	host, _, err := net.SplitHostPort(f.listen)
 	if err != nil {
@@ -86,6 +97,15 @@ func (f *serveFlags) serve(cmd *cobra.Command, c *survey.Cluster) error {
 		if options.Gate, err = web.Reviews(c.Config); err != nil {
 			return err
 		}
+	}
+	if f.shadow != "" {
+		at := survey.Shadow{URL: f.shadow, Config: c.Config, Namespace: c.Heartbeats}
+		if f.shadow == ofService {
+			if at.URL = ""; c.Config == nil {
+				return Usagef("--shadow %s: a snapshot has no API server: want an address", ofService)
+			}
+		}
+		options.Shadow = func(ctx context.Context) ([]byte, error) { return at.Ask(ctx, "shadow") }
 	}
 	listener, err := new(net.ListenConfig).Listen(cmd.Context(), "tcp", f.listen)
 	if err != nil {

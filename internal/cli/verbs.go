@@ -21,6 +21,7 @@ func verbs() []*cobra.Command {
 		NewDefragCommand(),
 		NewServeCommand(),
 		NewSnapshotCommand(),
+		NewShadowCommand(),
 		NewTopologyCommand(),
 		NewCheckCommand(),
 		NewSimulateCommand(),

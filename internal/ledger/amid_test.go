@@ -77,7 +77,7 @@ func (l *leaving) place() {
 			continue
 		}
 		if p, err := l.n.Post(r.UID, &d); err == nil && p.Answer.OK() {
-			l.promised[r.UID] = Promise{d.Clone(), p.Answer.Exact}
+			l.promised[r.UID] = Promise{Decision: d.Clone(), Exact: p.Answer.Exact}
 			l.coming = append(l.coming, r.UID)
 		}
 	}

@@ -15,6 +15,10 @@ type facts struct {
 	holdings holdings
 	// begun: a report has been accepted, ever.
 	begun bool
+	// witnessing: others bind the pods (Witness). What a pod that has ended, and that a report
+	// lists no more, could still do takes a kubelet that starts again, and nothing is expected of
+	// one that does.
+	witnessing bool
 }
 
 // decides reports whether Berth decides on the node. There is a report.
@@ -156,8 +160,10 @@ func (f *facts) see(s *Sighting) bool {
 		f.excuseUnseen(s.UID)
 	}
 	switch {
-	case p == nil && s.Phase == Ended && f.decides() && !f.report.Has(s.UID):
+	case p == nil && s.Phase == Ended && (f.decides() || f.witnessing) && !f.report.Has(s.UID):
 		return false // it has left the node
+	case f.witnessing && s.Phase == Ended && p != nil && p.stage == afloat && p.listed:
+		f.leave(p)
 	case p == nil:
 		f.appear(s, f.report.Has(s.UID))
 	case p.stage == reserved || s.Turn > 0 && (p.stage == afloat && !p.listed || p.isOther(s.Turn)):

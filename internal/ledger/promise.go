@@ -11,6 +11,12 @@ type Promise struct {
 	Decision placement.Decision
 	// Exact says that CPUs, memory and devices were promised, not only the admission.
 	Exact bool
+	// Refused says that the kubelet is expected to refuse the pod, which somebody else bound
+	// (Witness). No Binding carries that.
+	Refused bool
+	// Either is not empty if a witness expects that the kubelet refuses the pod or gives it one of
+	// these, by what has happened until then: a pod that is leaving may be there or gone.
+	Either []placement.Decision
 }
 
 // PromiseOutcome is the result of comparing a promise with the report that lists the pod.
@@ -20,6 +26,10 @@ type PromiseOutcome struct {
 	Exact bool
 	// Refused says that the kubelet refused the pod.
 	Refused bool
+	// Foretold says that the kubelet was expected to refuse it.
+	Foretold bool
+	// Either says that it was expected to refuse the pod, or to give it one of several things.
+	Either bool
 	// Kept says that the node handed out what was promised.
 	Kept bool
 	// Contended says that a broken promise is nobody's mistake. A pod whose place in the order was
@@ -29,6 +39,49 @@ type PromiseOutcome struct {
 	// Promised and Found are the two sides.
 	Promised placement.Decision
 	Found    placement.PodAllocation
+}
+
+// Result says in a word how a promise turned out.
+type Result string
+
+const (
+	// ResultKept: the node handed out what was promised.
+	ResultKept Result = "kept"
+	// ResultContended: it was not kept, and that is nobody's mistake.
+	ResultContended Result = "contended"
+	// ResultRefused: the kubelet refused a pod that it was to admit.
+	ResultRefused Result = "refused"
+	// ResultMispredicted: the node handed out something else.
+	ResultMispredicted Result = "mispredicted"
+	// ResultForetold: the kubelet refused the pod, as was expected of it.
+	ResultForetold Result = "foretold"
+	// ResultFalseAlarm: the kubelet admitted a pod that it was expected to refuse.
+	ResultFalseAlarm Result = "falseAlarm"
+	// ResultEither: the kubelet did one of the things that were expected of it.
+	ResultEither Result = "either"
+)
+
+// Results are the ones of promises that a Binding carries.
+var Results = []Result{ResultKept, ResultContended, ResultRefused, ResultMispredicted}
+
+// Result compares what was promised with what the node did. It is the only place that does.
+func (o *PromiseOutcome) Result() Result {
+	switch {
+	case o.Either && (o.Refused || o.Kept):
+		return ResultEither
+	case o.Foretold && o.Refused:
+		return ResultForetold
+	case !o.Foretold && !o.Refused && (o.Kept || !o.Exact && !o.Either):
+		return ResultKept
+	case o.Contended:
+		return ResultContended
+	case o.Refused:
+		return ResultRefused
+	case o.Foretold:
+		return ResultFalseAlarm
+	default:
+		return ResultMispredicted
+	}
 }
 
 // Same reports whether two decisions hand out the same CPUs, memory and devices.

@@ -217,7 +217,7 @@ func (h *history) postNamed(uid string) {
 		h.n.Forget(uid)
 		return
 	}
-	h.promised[uid] = Promise{d.Clone(), p.Answer.Exact}
+	h.promised[uid] = Promise{Decision: d.Clone(), Exact: p.Answer.Exact}
 	h.bound[uid] = p.Turn
 	h.contended[uid] = slices.ContainsFunc(h.log[h.seen:], func(w write) bool {
 		return w.verb == "bind" && h.foreign[w.uid] || w.verb == "gone" && h.refused[w.uid]

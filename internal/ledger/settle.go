@@ -66,9 +66,9 @@ func (f *facts) settleRejected(r *Report) []PromiseOutcome {
 			continue
 		}
 		if p.promise != nil {
-			outcomes = append(outcomes, PromiseOutcome{
-				UID: uid, Exact: p.promise.Exact, Refused: true, Contended: p.contended, Promised: p.promise.Decision,
-			})
+			o := p.outcomeOf(p.promise)
+			o.Refused = true
+			outcomes = append(outcomes, *o)
 		}
 		f.leave(p)
 	}
@@ -89,7 +89,7 @@ func (f *facts) concludeUnlisted() {
 	for _, p := range f.pods {
 		switch {
 		case f.report.Has(p.uid):
-		case p.phase == Ended && f.decides():
+		case p.phase == Ended && (f.decides() || f.witnessing && p.stage == reported):
 			f.leave(p)
 		case p.gone && (p.stage == reported || p.stage == posted && p.turn < newest && !f.decides()):
 			f.leave(p)
@@ -106,6 +106,13 @@ func (f *facts) concludeUnlisted() {
 // the API: nobody may ever hear of its end, and it is judged by what it has, or not at all.
 func (p *pod) settlePromise(r *Report) (o PromiseOutcome, settled bool) {
 	shown, promise := r.pods[p.uid].alloc, p.promise
+	if promise != nil && promise.Refused {
+		return o, false // part of an admission that fails is shown, too: Answered tells
+	}
+	if promise != nil && len(promise.Either) > 0 {
+		p.promise = nil
+		return p.settleEither(promise, shown), true
+	}
 	again := promise == nil
 	if again {
 		promise = p.unconfirmed
@@ -114,10 +121,8 @@ func (p *pod) settlePromise(r *Report) (o PromiseOutcome, settled bool) {
 	if promise == nil {
 		return o, false
 	}
-	o = PromiseOutcome{
-		UID: p.uid, Exact: promise.Exact, Contended: p.contended,
-		Promised: promise.Decision, Found: shown,
-	}
+	o = *p.outcomeOf(promise)
+	o.Found = shown
 	if r.Model.Decides() {
 		o.Kept = Obeyed(&promise.Decision, &shown)
 		return o, true
@@ -131,6 +136,19 @@ func (p *pod) settlePromise(r *Report) (o PromiseOutcome, settled bool) {
 		p.unconfirmed = promise
 	}
 	return o, judged
+}
+
+// settleEither says if a listed pod has one of the things that were expected. Of a pod of several
+// containers it may have some of one and some of another, if others left while it was admitted.
+func (p *pod) settleEither(promise *Promise, shown placement.PodAllocation) PromiseOutcome {
+	o := *p.outcomeOf(promise)
+	o.Found = shown
+	o.Contended = o.Contended || len(p.req.Containers) > 1
+	for i := range promise.Either {
+		o.Kept = o.Kept || Kept(&promise.Either[i], &shown)
+		o.Contended = o.Contended || part(&promise.Either[i], &shown)
+	}
+	return o
 }
 
 // Obeyed reports whether a report shows each listed container on its promised CPUs and memory, and

@@ -6,6 +6,7 @@ import (
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
 
+	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/scheduler/gang"
 	"github.com/berth-dev/berth/internal/scheduler/nodes"
 	"github.com/berth-dev/berth/internal/version"
@@ -72,7 +73,7 @@ func register() {
 		legacyregistry.MustRegister(gang.Metrics()...)
 		legacyregistry.CustomMustRegister(&nodeGauges)
 		legacyregistry.RawMustRegister(version.Info())
-		for _, r := range nodes.PromiseResults {
+		for _, r := range ledger.Results {
 			promises.WithLabelValues(string(r))
 		}
 		for _, result := range []string{bindingWritten, bindingFailed, bindingDoubt} {
@@ -94,7 +95,7 @@ type feedMetrics struct{}
 var _ nodes.Metrics = feedMetrics{}
 
 // PromiseSettled implements nodes.Metrics.
-func (feedMetrics) PromiseSettled(r nodes.PromiseResult) { promises.WithLabelValues(string(r)).Inc() }
+func (feedMetrics) PromiseSettled(r ledger.Result) { promises.WithLabelValues(string(r)).Inc() }
 
 // ReportRefused implements nodes.Metrics.
 func (feedMetrics) ReportRefused() { reportsRefused.Inc() }

@@ -132,8 +132,8 @@ func slimNode(node *corev1.Node) *corev1.Node {
 	}
 }
 
-// slim is for informers.
-func slim(obj any) (any, error) {
+// Slim is for informers that keep of an object what a survey reads, and nothing secret.
+func Slim(obj any) (any, error) {
 	switch o := obj.(type) {
 	case *corev1.Pod:
 		return slimPod(o), nil

@@ -138,7 +138,7 @@ func (c *Cluster) watch(f *facts, only string, allPods bool) (*watcher, error) {
 		w.synced = append(w.synced, func() bool {
 			return informer.HasSynced() || !slices.Contains(vital, s.resource) && w.contact.isDenied(s.resource)
 		})
-		if err := informer.SetTransform(slim); err != nil {
+		if err := informer.SetTransform(Slim); err != nil {
 			return nil, err
 		}
 		if err := informer.SetWatchErrorHandlerWithContext(w.failed(s.resource)); err != nil {

@@ -30,7 +30,7 @@ func (s *Server) Changed(nodes, _ []string) {
 func (s *Server) cluster(_ *http.Request, v Viewer) (any, error) {
 	return map[string]any{
 		"where": s.Live.Where(), "moves": s.Live.Moves(), "ready": s.isReady(), "now": s.Live.Now().Unix(),
-		"version": version.Text(), "viewer": v.Name(),
+		"version": version.Text(), "viewer": v.Name(), "shadow": s.Shadow != nil,
 	}, nil
 }
 

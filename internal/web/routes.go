@@ -45,7 +45,7 @@ func New(o Options) *Server {
 	s.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
 	for pattern, answer := range map[string]func(*http.Request, Viewer) (any, error){
 		"GET /api/cluster": s.cluster, "GET /api/rows": s.changedRows, "GET /api/nodes/{name}": s.node,
-		"GET /api/pods/{namespace}/{name}": s.pod, "GET /api/pods/{namespace}/{name}/yaml": s.podYAML, "GET /api/pods": s.pods, "GET /api/pending": s.pending, "GET /api/stranded": s.stranded, "GET /api/gangs": s.gangs, "GET /api/gangs/{namespace}/{source}/{name}": s.gang, "GET /api/history": s.past,
+		"GET /api/pods/{namespace}/{name}": s.pod, "GET /api/pods/{namespace}/{name}/yaml": s.podYAML, "GET /api/pods": s.pods, "GET /api/pending": s.pending, "GET /api/stranded": s.stranded, "GET /api/gangs": s.gangs, "GET /api/gangs/{namespace}/{source}/{name}": s.gang, "GET /api/history": s.past, "GET /api/shadow": s.shadow,
 		"POST /api/fit": s.fit, "POST /api/compare": s.compare, "POST /api/room": s.room,
 	} {
 		s.mux.Handle(pattern, s.answer(answer))

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 	"time"
@@ -18,6 +19,8 @@ type Options struct {
 	Hosts []string
 	// Gate says who may see what; nil shows everything to everybody.
 	Gate Gate
+	// Shadow asks shadow mode for its shadow.View, as JSON; nil where it is not shown.
+	Shadow func(context.Context) ([]byte, error)
 }
 
 // Server is the map. Its methods are safe for concurrent use.

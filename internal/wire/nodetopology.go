@@ -49,7 +49,9 @@ type Report struct {
 	Sequence int64
 	// Observed is by the node's clock.
 	Observed time.Time
-	Snapshot placement.Snapshot
+	// KubeletStarted is by the node's clock, to the second; zero where the report does not say.
+	KubeletStarted time.Time
+	Snapshot       placement.Snapshot
 	// Pods says more about Snapshot.Pods, index by index.
 	Pods []ReportedPod
 	// Conditions as the agent wrote them.
@@ -132,12 +134,16 @@ func WriteNodeTopology(n *Node) (*v1alpha1.NodeTopology, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &v1alpha1.NodeTopology{
+	nt := &v1alpha1.NodeTopology{
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "NodeTopology"},
 		ObjectMeta: metav1.ObjectMeta{Name: n.Name},
 		Spec:       spec,
 		Status:     status,
-	}, nil
+	}
+	if at := n.Report.KubeletStarted; !at.IsZero() {
+		nt.Annotations = map[string]string{v1alpha1.KubeletStartedAnnotation: at.UTC().Format(time.RFC3339)}
+	}
+	return nt, nil
 }
 
 // specReader reads a spec; its methods return *FieldErrors about the object.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -27,7 +28,7 @@ func ReadReport(nt *v1alpha1.NodeTopology) (Report, error) {
 	r := reportReader{fieldErrors: fieldErrors("NodeTopology " + nt.Name)}
 	s := &nt.Status
 	at := field.NewPath("status")
-	out := Report{Sequence: s.Sequence, Observed: s.ObservedTime.Time, Conditions: s.Conditions}
+	out := Report{Sequence: s.Sequence, Observed: s.ObservedTime.Time, KubeletStarted: kubeletStarted(nt), Conditions: s.Conditions}
 	if s.Sequence < 0 {
 		return Report{}, r.at(at.Child("sequence"), s.Sequence, "a number that is not negative")
 	}
@@ -45,6 +46,15 @@ func ReadReport(nt *v1alpha1.NodeTopology) (Report, error) {
 		return Report{}, err
 	}
 	return out, nil
+}
+
+// kubeletStarted is what an agent says of that; zero where it says nothing that can be read.
+func kubeletStarted(nt *v1alpha1.NodeTopology) time.Time {
+	at, err := time.Parse(time.RFC3339, nt.Annotations[v1alpha1.KubeletStartedAnnotation])
+	if err != nil {
+		return time.Time{}
+	}
+	return at
 }
 
 // Complete adds what a report does not repeat from the spec: the connections of devices.

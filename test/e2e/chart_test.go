@@ -19,6 +19,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
@@ -153,6 +154,7 @@ func TestChart(t *testing.T) {
 	t.Run("adds what it is given", func(t *testing.T) { testChartExtras(t, h) })
 	t.Run("closes ports where it is told to", func(t *testing.T) { testChartNetwork(t, h) })
 	t.Run("tells the map what the scheduler goes by", func(t *testing.T) { testChartMap(t, h) })
+	t.Run("watches and places nothing where asked", func(t *testing.T) { testChartShadow(t, h) })
 	t.Run("tests with a pinned pod", func(t *testing.T) { testChartHook(t, h) })
 	t.Run("is taken by the API server", func(t *testing.T) { testChartApplies(t, h) })
 }
@@ -370,6 +372,9 @@ func testChartContradictions(t *testing.T, helm string) {
 		{"scheduler.profiles[0].schedulerName=default-scheduler", "scheduler.profiles[0].schedulerName: default-scheduler with scheduler.name: berth"},
 		{"scheduler.pluginConfig[0].name=A,scheduler.pluginConfig[0].args.x=1,scheduler.pluginConfig[1].name=A,scheduler.pluginConfig[1].args.x=2",
 			"scheduler.pluginConfig[1].name: A is that of scheduler.pluginConfig[0]"},
+		{"scheduler.mode=shadow,controller.enabled=true", "controller.enabled: true with scheduler.mode: shadow"},
+		{"scheduler.mode=shadow,pool.enabled=true", "pool.enabled: true with scheduler.mode: shadow"},
+		{"scheduler.mode=shadow,agent.authority=label", "agent.authority: label with scheduler.mode: shadow"},
 		{"controller.enabled=true,controller.port=8081", "controller.port: 8081 is where berth-controller answers"},
 		{"agent.kubelet.configFile=/var/lib/kubelet/pki/config.yaml", "agent.kubelet.configFile: /var/lib/kubelet/pki/config.yaml lies below /var/lib/kubelet/pki"},
 		{"agent.kubelet.configDropInDir=/var/lib/kubelet/plugins", "agent.kubelet.configDropInDir: /var/lib/kubelet/plugins lies below"},
@@ -531,6 +536,48 @@ func testChartMap(t *testing.T, helm string) {
 	if want := append(slices.Clone(plain), "--stale-after=2m", "--exclusive-namespaces=a,*", "--keep=cpusNearDevices", "--cpus-per-device=nvidia.com/gpu=8", "--best-effort-anywhere"); !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
+}
+
+// testChartShadow: with one value Berth watches: it installs no policy and no way to write but the
+// agents', and with the same value it schedules again.
+func testChartShadow(t *testing.T, helm string) {
+	if plain, schedule := mustRender(t, helm), mustRender(t, helm, "--set=scheduler.mode=schedule"); !bytes.Equal(plain, schedule) {
+		t.Error("scheduler.mode: schedule is not the default")
+	}
+	if reused := mustRender(t, helm, "--set=scheduler.mode=null"); !bytes.Equal(mustRender(t, helm), reused) {
+		t.Error("values of a release without scheduler.mode do something else than schedule")
+	}
+	objects := objectsOf(t, mustRender(t, helm, "--set=scheduler.mode=shadow,scheduler.args.staleAfter=2m", "--set=monitoring.serviceMonitor.enabled=true"))
+	for _, o := range objects {
+		if strings.Contains(o.GetKind(), "Admission") || o.GetKind() == "Pod" || o.GetName() == "berth-scheduler" {
+			t.Errorf("there is a %s %s", o.GetKind(), o.GetName())
+		}
+	}
+	roles := map[string][]rbacv1.PolicyRule{}
+	for _, o := range objects {
+		switch o.GetKind() {
+		case "ClusterRole":
+			roles[o.GetName()] = append(roles[o.GetName()], into[rbacv1.ClusterRole](t, o).Rules...)
+		case "Role":
+			roles[o.GetName()] = append(roles[o.GetName()], into[rbacv1.Role](t, o).Rules...)
+		}
+	}
+	if len(roles["berth-shadow"]) < 3 {
+		t.Errorf("berth-shadow may do %v", roles["berth-shadow"])
+	}
+	for _, rule := range append(roles["berth-shadow"], roles["berth-shadow-reader"]...) {
+		for _, verb := range rule.Verbs {
+			if !slices.Contains([]string{"get", "list", "watch"}, verb) {
+				t.Errorf("shadow mode may %s %v", verb, rule.Resources)
+			}
+		}
+	}
+	pod := podTemplate(t, find(t, objects, "Deployment", "berth-shadow"))
+	if args := pod.Spec.Containers[0].Args; args[0] != "shadow" || !slices.Contains(args, "--stale-after=2m") || pod.Spec.ServiceAccountName != "berth-shadow" {
+		t.Errorf("args %q, account %s", args, pod.Spec.ServiceAccountName)
+	}
+	find(t, objects, "Service", "berth-shadow")
+	find(t, objects, "ServiceMonitor", "berth-shadow")
 }
 
 // testChartHook: the pod of helm test is one that a kubelet pins, and no part of an installation.

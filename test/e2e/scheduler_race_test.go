@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-dev/berth/internal/hollow"
-	"github.com/berth-dev/berth/internal/scheduler/nodes"
+	"github.com/berth-dev/berth/internal/ledger"
 )
 
 // TestRace goes through cases in which a pod could be promised what another one gets, one after the
@@ -220,22 +220,22 @@ func contendedPod(c *hollowCluster) {
 }
 
 // outcomes is how many promises the scheduler counts, by what became of them.
-func (c *hollowCluster) outcomes() map[nodes.PromiseResult]float64 {
+func (c *hollowCluster) outcomes() map[ledger.Result]float64 {
 	c.Helper()
 	m, err := c.sched.metrics()
 	c.must(err)
-	out := map[nodes.PromiseResult]float64{}
-	for _, result := range nodes.PromiseResults {
+	out := map[ledger.Result]float64{}
+	for _, result := range ledger.Results {
 		out[result] = m[fmt.Sprintf("berth_scheduler_promises_total{outcome=%q}", result)]
 	}
 	return out
 }
 
 // demandUnblamed fails the test when the scheduler has counted a mistake of its own since.
-func (c *hollowCluster) demandUnblamed(before map[nodes.PromiseResult]float64) {
+func (c *hollowCluster) demandUnblamed(before map[ledger.Result]float64) {
 	c.Helper()
 	after := c.outcomes()
-	for _, result := range []nodes.PromiseResult{nodes.PromiseRefused, nodes.PromiseMispredicted} {
+	for _, result := range []ledger.Result{ledger.ResultRefused, ledger.ResultMispredicted} {
 		if after[result] != before[result] {
 			c.Errorf("promises %s rose from %v to %v", result, before[result], after[result])
 		}
@@ -258,12 +258,12 @@ func (c *hollowCluster) leaving() (remove func()) {
 
 // demandContended demands that the pod has got other CPUs than promised, and that the scheduler
 // counts that as contended.
-func (c *hollowCluster) demandContended(before map[nodes.PromiseResult]float64) {
+func (c *hollowCluster) demandContended(before map[ledger.Result]float64) {
 	c.Helper()
 	c.awaitGauges()
 	c.demandUnblamed(before)
-	if now := c.outcomes()[nodes.PromiseContended]; now != before[nodes.PromiseContended]+1 {
-		c.Errorf("contended rose from %v to %v, want by 1", before[nodes.PromiseContended], now)
+	if now := c.outcomes()[ledger.ResultContended]; now != before[ledger.ResultContended]+1 {
+		c.Errorf("contended rose from %v to %v, want by 1", before[ledger.ResultContended], now)
 	}
 }
 

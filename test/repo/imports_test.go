@@ -53,6 +53,7 @@ internal/ledger           : topology placement
 internal/simulate/trace   :
 internal/simulate         : topology placement internal/amounts internal/defrag internal/demand internal/gangfit internal/ledger internal/plan internal/rank internal/simulate/trace internal/suggest internal/suppose
 internal/demand           :
+internal/shadow           : topology placement internal/ledger
 internal/rank             : topology placement internal/demand internal/ledger
 internal/plan             : topology placement internal/ledger internal/suppose
 internal/suppose          : placement internal/amounts internal/ledger
@@ -72,7 +73,7 @@ internal/strict           : internal/suggest internal/wire
 internal/kubeletconfig    : internal/pasted internal/suggest internal/strict internal/wire placement
 internal/nodestate        : topology placement api/... internal/amounts internal/demand internal/ledger internal/wire
 internal/survey           : internal/demand internal/gangfit internal/gangs topology placement api/... internal/stranded internal/amounts internal/apiclient internal/suppose internal/defrag internal/moving internal/machineview internal/manifest internal/ledger internal/rank internal/plan internal/wire internal/nodestate internal/suggest
-internal/web              : internal/bounded internal/clip topology internal/machineview internal/manifest internal/survey internal/version internal/wire
+internal/web              : internal/bounded internal/clip internal/shadow topology internal/machineview internal/manifest internal/survey internal/version internal/wire
 internal/manifest         : api/... internal/amounts internal/strict internal/suggest internal/wire
 internal/whatif           : topology placement sysfs internal/lscpu internal/pasted internal/machineview internal/amounts internal/capture internal/featuregates internal/kubeletconfig internal/kubeletstate internal/suggest internal/suppose internal/survey internal/wire
 
@@ -85,6 +86,7 @@ internal/scheduler/gang   : internal/apiclient internal/amounts internal/suppose
 internal/scheduler/reservation : placement internal/apiclient internal/ledger internal/wire internal/scheduler/later internal/scheduler/lead api/scheduling/koordinator/v1alpha1
 internal/scheduler/nodes  : topology placement internal/apiclient internal/demand internal/ledger internal/rank internal/wire internal/scheduler/wake internal/scheduler/later api/... internal/nodestate
 internal/scheduler        : internal/apiclient internal/bounded internal/brief internal/gangfit internal/gangs internal/suppose placement internal/amounts internal/ledger internal/rank internal/wire internal/version internal/scheduler/wake internal/scheduler/nodes internal/scheduler/later internal/scheduler/handover internal/scheduler/gang internal/scheduler/lead internal/scheduler/outcome internal/scheduler/reservation api/... internal/nodestate
+internal/scheduler/witness: api/... internal/apiclient internal/ledger internal/nodestate internal/rank internal/scheduler/later internal/scheduler/nodes internal/scheduler/wake internal/shadow internal/survey internal/version internal/wire
 internal/scheduler/command: internal/brief internal/clip internal/scheduler internal/scheduler/outcome internal/scheduler/reservation internal/scheduler/gang internal/version
 internal/offer            : internal/atomicfile internal/clip topology internal/strict internal/suggest internal/wire
 scheduler                 : placement internal/scheduler internal/scheduler/command
@@ -94,7 +96,7 @@ examples/licences/berth-scheduler: examples/licences scheduler
 internal/enforce          : topology placement placement/joint internal/wire
 internal/agent            : internal/apiclient internal/atomicfile internal/clip internal/stranded topology placement sysfs internal/wire internal/enforce internal/offer internal/kubeletconfig internal/kubeletstate api/...
 internal/cli/table        :
-internal/cli              : internal/amounts internal/atomicfile internal/gangs topology/... internal/convert internal/defrag internal/moving placement sysfs api/... internal/capture internal/cli/table internal/kubeletconfig internal/lscpu internal/machineview internal/manifest internal/strict internal/suggest internal/whatif internal/kubeletstate internal/ledger internal/nodestate internal/survey internal/simulate/... internal/web internal/wire internal/version
+internal/cli              : internal/shadow internal/amounts internal/atomicfile internal/gangs topology/... internal/convert internal/defrag internal/moving placement sysfs api/... internal/capture internal/cli/table internal/kubeletconfig internal/lscpu internal/machineview internal/manifest internal/strict internal/suggest internal/whatif internal/kubeletstate internal/ledger internal/nodestate internal/survey internal/simulate/... internal/web internal/wire internal/version
 internal/guarded          :
 internal/jobs             : internal/brief internal/clip internal/turns internal/version api/batch/... api/scheduling/volcano/... internal/guarded
 internal/child            :
@@ -119,7 +121,7 @@ build/...                 : ...
 `
 
 // pure packages know neither Kubernetes nor logging nor metrics: they can be embedded anywhere.
-const pure = "topology placement sysfs internal/amounts internal/bounded internal/demand internal/stranded internal/suggest internal/ledger internal/rank internal/turns internal/plan internal/suppose internal/gangfit internal/defrag internal/simulate internal/capture internal/lscpu internal/pasted internal/child test/protocol test/sim"
+const pure = "topology placement sysfs internal/shadow internal/amounts internal/bounded internal/demand internal/stranded internal/suggest internal/ledger internal/rank internal/turns internal/plan internal/suppose internal/gangfit internal/defrag internal/simulate internal/capture internal/lscpu internal/pasted internal/child test/protocol test/sim"
 
 // strangers never import one another: each talks to the others through the API server alone.
 const strangers = "internal/scheduler internal/agent internal/jobs internal/web"

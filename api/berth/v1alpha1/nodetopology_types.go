@@ -632,6 +632,11 @@ const (
 // holds.
 const SequenceAnnotation = "berth.dev/report-sequence"
 
+// KubeletStartedAnnotation on a NodeTopology is when the kubelet made its sockets, by the node's
+// clock, as RFC 3339 has it: another time is another kubelet, which admits pods anew. It is an
+// annotation so that a definition of an earlier release keeps it.
+const KubeletStartedAnnotation = "berth.dev/kubelet-started"
+
 // HeartbeatNamespace is where heartbeat Leases are by default.
 const HeartbeatNamespace = "berth-system"
 

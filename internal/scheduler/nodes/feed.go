@@ -41,12 +41,14 @@ type FeedOptions struct {
 	Logger  klog.Logger
 	Events  events.EventRecorder
 	Metrics Metrics
+	// Onlooker is told of Bindings that others write; nil where this process writes them.
+	Onlooker Onlooker
 }
 
 // Metrics counts events of a Feed.
 type Metrics interface {
 	// PromiseSettled counts a decision that a report has settled.
-	PromiseSettled(PromiseResult)
+	PromiseSettled(ledger.Result)
 	// ReportRefused counts a report that cannot be relied on.
 	ReportRefused()
 	// PlacementIgnored counts a bound pod whose decision cannot be read.
@@ -161,7 +163,9 @@ func (f *Feed) PodSeen(pod *corev1.Pod, initial bool) {
 	if f.coarse.Load() && f.amountsWith(pod) {
 		return
 	}
-	f.podSeen(pod, initial)
+	if f.Onlooker == nil || !f.answered(pod) {
+		f.podSeen(pod, initial)
+	}
 }
 
 func (f *Feed) podSeen(pod *corev1.Pod, initial bool) {
@@ -195,6 +199,9 @@ func (f *Feed) podSeen(pod *corev1.Pod, initial bool) {
 		f.Events.Eventf(pod, nil, corev1.EventTypeWarning, "PlacementIgnored", "Scheduling", "%s", s.Ignored)
 	}
 	s.Inherited = initial
+	if f.Onlooker != nil && f.witness(pod, n, &s) {
+		return
+	}
 	changed, broken := n.account.See(s.Sighting)
 	f.settle(n, broken)
 	if changed {
@@ -232,7 +239,13 @@ func (f *Feed) ReportSeen(o metav1.Object) {
 		f.Logger.Error(err, "Not a report")
 		return
 	}
+	if f.Onlooker != nil {
+		f.Onlooker.Reported(o, r)
+	}
 	f.tell(f.Table.Named(r.Node), f.takeFull(r))
+	if f.Onlooker != nil && r.Unusable == nil {
+		f.Onlooker.Alive(r.Node)
+	}
 }
 
 // takeFull takes the report of an agent in, and says whom that concerns.
@@ -315,44 +328,18 @@ func refTo(s *nodestate.Source) *corev1.ObjectReference {
 	return &corev1.ObjectReference{APIVersion: s.APIVersion, Kind: s.Kind, Name: s.Name, UID: types.UID(s.UID), ResourceVersion: s.Version}
 }
 
-// PromiseResult is the result of a promise.
-type PromiseResult string
-
-const (
-	// PromiseKept: the node handed out what was promised.
-	PromiseKept PromiseResult = "kept"
-	// PromiseContended: somebody else's pod came between.
-	PromiseContended PromiseResult = "contended"
-	// PromiseRefused: the kubelet refused the pod.
-	PromiseRefused PromiseResult = "refused"
-	// PromiseMispredicted: the node handed out something else.
-	PromiseMispredicted PromiseResult = "mispredicted"
-)
-
-// PromiseResults has all results.
-var PromiseResults = []PromiseResult{PromiseKept, PromiseContended, PromiseRefused, PromiseMispredicted}
-
-func resultOf(o *ledger.PromiseOutcome) PromiseResult {
-	switch {
-	case !o.Refused && (o.Kept || !o.Exact):
-		return PromiseKept
-	case o.Contended:
-		return PromiseContended
-	case o.Refused:
-		return PromiseRefused
-	default:
-		return PromiseMispredicted
-	}
-}
-
 // settle tells how a promise turned out; nil stands for none.
 func (f *Feed) settle(n *Node, o *ledger.PromiseOutcome) {
 	if o == nil {
 		return
 	}
-	result := resultOf(o)
+	result := o.Result()
 	f.Metrics.PromiseSettled(result)
-	if result != PromiseKept {
+	if f.Onlooker != nil {
+		f.Onlooker.Settled(n.name, o)
+		return
+	}
+	if result != ledger.ResultKept {
 		f.Logger.Info("A promise was not kept", "node", n.name, "uid", o.UID, "outcome", result,
 			"promised", fmt.Sprintf("%+v", o.Promised), "found", fmt.Sprintf("%+v", o.Found))
 	}
@@ -363,6 +350,9 @@ func (f *Feed) ReportGone(name string) {
 	n := f.Table.Named(name)
 	f.tell(n, f.loseReport(n))
 	f.forgetOfLost(n)
+	if f.Onlooker != nil {
+		f.Onlooker.ReportGone(name)
+	}
 }
 
 // NodeGone records that a Node is gone.
@@ -435,6 +425,9 @@ func (f *Feed) HeartbeatSeen(lease *coordinationv1.Lease) {
 	}
 	wasStale := f.Table.Unusable(n) == silent
 	n.noteHeartbeat(now)
+	if f.Onlooker != nil {
+		f.Onlooker.Alive(n.name)
+	}
 	switch dropped := n.account.ForgetGone(now, f.SettleAfter); {
 	case wasStale:
 		f.Waiters.NodeReturned(n.account)

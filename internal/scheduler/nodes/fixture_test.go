@@ -13,6 +13,7 @@ import (
 	testingclock "k8s.io/utils/clock/testing"
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/scheduler/wake"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
@@ -40,7 +41,7 @@ func (sleepers) Activate([]wake.Pod)         {}
 // uncounted is Metrics that nobody reads.
 type uncounted struct{}
 
-func (uncounted) PromiseSettled(PromiseResult) {}
+func (uncounted) PromiseSettled(ledger.Result) {}
 func (uncounted) ReportRefused()               {}
 func (uncounted) PlacementIgnored()            {}
 

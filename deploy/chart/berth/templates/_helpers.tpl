@@ -1,3 +1,13 @@
+{{- /* An upgrade that reuses the values of an earlier release has no mode. */}}
+{{- define "berth.mode" -}}
+{{ .Values.scheduler.mode | default "schedule" }}
+{{- end }}
+
+{{- /* berth.schedules is not empty if the scheduler places pods: it is enabled, and not in shadow mode. */}}
+{{- define "berth.schedules" -}}
+{{- if and .Values.scheduler.enabled (eq (include "berth.mode" .) "schedule") }}yes{{ end }}
+{{- end }}
+
 {{- define "berth.labels" -}}
 app.kubernetes.io/name: berth
 app.kubernetes.io/instance: {{ .Release.Name }}

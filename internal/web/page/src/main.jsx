@@ -10,6 +10,7 @@ import { NodeView } from './node.jsx'
 import { PodView } from './pod.jsx'
 import { Pending } from './pending.jsx'
 import { Pods } from './pods.jsx'
+import { Shadow } from './shadow.jsx'
 import { Stranded } from './stranded.jsx'
 import { Notice } from './parts.jsx'
 import { age } from './words.js'
@@ -27,6 +28,7 @@ function View({ parts }) {
   if (view === 'gangs') return <Gangs />
   if (view === 'stranded') return <Stranded />
   if (view === 'fit') return <Fit />
+  if (view === 'shadow') return <Shadow />
   return <main><h1>No such view</h1><Notice title="">This address names no view. <a href={link()}>To the cluster</a></Notice></main>
 }
 
@@ -63,7 +65,7 @@ function Page() {
     <>
       <header class="bar">
         <a class="brand" href={link()} aria-label="Berth, the map"><img src="icon.svg" alt="" width="22" height="22" />Berth</a>
-        <nav aria-label="Views">{views.map(([v, text]) => <a key={v} href={link(...(v ? [v] : []))} aria-current={view === v ? 'page' : undefined}>{text}</a>)}</nav>
+        <nav aria-label="Views">{[...views, ...(s.cluster?.shadow ? [['shadow', 'Shadow']] : [])].map(([v, text]) => <a key={v} href={link(...(v ? [v] : []))} aria-current={view === v ? 'page' : undefined}>{text}</a>)}</nav>
         <span class="from" title={s.cluster?.where}>{s.cluster?.where}</span>
         <Pulse s={s} />
         <button type="button" class="help" onClick={() => help.current?.showModal()} aria-label="Keys">?</button>

@@ -1,0 +1,142 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-dev/berth/internal/atomicfile"
+	"github.com/berth-dev/berth/internal/shadow"
+	"github.com/berth-dev/berth/internal/survey"
+)
+
+// shadowFlags say where shadow mode answers.
+type shadowFlags struct {
+	cluster clusterFlags
+	url     string
+}
+
+// NewShadowCommand returns the verb that shows what shadow mode has found.
+func NewShadowCommand() *cobra.Command {
+	var f shadowFlags
+	var o output
+	var capture string
+	cmd := &cobra.Command{
+		Use:   "shadow",
+		Short: "Show how often Berth's predictions came true while other schedulers placed the pods",
+		Long: `Where berth-scheduler runs in shadow mode it places nothing. For every pod that any scheduler binds it predicts what the
+kubelet will do, and compares. This shows the sum of the last 24 hours, and the last pods that were rejected, that Berth would
+have placed elsewhere, or about which it was wrong. --capture writes the state on which a wrong prediction was made to a file
+for the other verbs' --snapshot.`,
+		Example: `  kubectl berth shadow
+  kubectl berth shadow -o json
+  kubectl berth shadow --capture wrong-1f3c.berth
+  berth explain train-0 -n training --snapshot wrong-1f3c.berth`,
+		Args: usageArgs(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.check(); err != nil {
+				return err
+			}
+			if capture != filepath.Base(capture) && capture != "" {
+				return Usagef("--capture %q: want a name, as the column CAPTURE has it", capture)
+			}
+			if capture != "" {
+				data, err := f.get(cmd.Context(), "captures/"+url.PathEscape(capture))
+				if err != nil {
+					return err
+				}
+				return atomicfile.Write(capture, 0o600, func(w io.Writer) error {
+					_, err := w.Write(data)
+					return err
+				})
+			}
+			data, err := f.get(cmd.Context(), "shadow")
+			if err != nil {
+				return err
+			}
+			var v shadow.View
+			if err := json.Unmarshal(data, &v); err != nil {
+				return fmt.Errorf("the answer of shadow mode: %w", err)
+			}
+			return printCleaned(cmd, o, v, func(w io.Writer) error { return shadowText(w, &v) })
+		},
+	}
+	cmd.Flags().StringVar(&f.url, "url", "", "where shadow mode answers, as http://127.0.0.1:10261, in place of the Service berth-shadow")
+	cmd.Flags().StringVar(&capture, "capture", "", "write the capture of this name, as a row has it, to a file of this name")
+	f.cluster.register(cmd)
+	o.register(cmd)
+	return cmd
+}
+
+// get asks shadow mode for a path.
+func (f *shadowFlags) get(ctx context.Context, path string) ([]byte, error) {
+	if f.cluster.snapshot != "" {
+		return nil, Usagef("shadow --snapshot %s: want a cluster: a snapshot has no predictions", f.cluster.snapshot)
+	}
+	if err := survey.CheckShadowURL(f.url); err != nil {
+		return nil, Usagef("--url %w", err)
+	}
+	at := survey.Shadow{URL: f.url, Namespace: f.cluster.heartbeats}
+	if f.url == "" {
+		var err error
+		if at.Config, err = f.cluster.restConfig(); err != nil {
+			return nil, err
+		}
+	}
+	return at.Ask(ctx, path)
+}
+
+// shadowText prints for people.
+func shadowText(w io.Writer, v *shadow.View) error {
+	fmt.Fprintf(w, "%s\n\n", v.Summary)
+	d := &v.Day
+	var rows [][]string
+	row := func(what string, n int, means string) { rows = append(rows, []string{what, strconv.Itoa(n), means}) }
+	row("bound", d.Pods, fmt.Sprintf("%d pinned, %d not answered by their kubelets yet", d.Pinned, v.Open))
+	row("exact", d.Exact, "admitted, with the CPUs, memory and devices that were predicted")
+	row("byVerdict", d.ByVerdict, "admitted as predicted; which CPUs could not be known")
+	row("either", d.Either, "it depended on pods that were leaving; the kubelet did one of the things predicted")
+	row("foretold", d.Foretold, "rejected as predicted")
+	row("wrong", d.Wrong, "admitted, with something else than predicted")
+	row("missed", d.Missed, "rejected, and predicted to be admitted")
+	row("falseAlarms", d.FalseAlarms, "admitted, and predicted to be rejected")
+	for _, r := range shadow.Reasons {
+		if n := d.NotJudged[r.Reason]; n > 0 {
+			row("notJudged", n, r.Text)
+		}
+	}
+	row("elsewhere", d.Elsewhere, "rejected, and another node would have taken them")
+	row("split", d.Split, "on more NUMA nodes than another node would have needed")
+	row("stranded", d.Stranded, "devices left without CPUs that another node would have spared")
+	row("notLooked", d.NotLooked, "of which it is not known if another node was better")
+	if err := columns(w, "24 HOURS | PODS | MEANING", rows); err != nil || len(v.Pods) == 0 {
+		return err
+	}
+	rows = nil
+	for i := range v.Pods {
+		r := &v.Pods[i]
+		instead := ""
+		if r.Instead != nil {
+			instead = fmt.Sprintf("%s (%s)", r.Instead.Node, r.Instead.Why)
+		}
+		rows = append(rows, []string{r.Namespace + "/" + r.Name, r.Node, shadowAnswer(r.Expected), shadowAnswer(r.Got), string(r.Result), dash(instead), dash(r.Capture)})
+	}
+	fmt.Fprintln(w)
+	return columns(w, "POD | NODE | PREDICTED | KUBELET | RESULT | BERTH'S NODE | CAPTURE", rows)
+}
+
+// shadowAnswer is what a kubelet did, or was to do, in a column.
+func shadowAnswer(a *shadow.Answer) string {
+	if a == nil {
+		return "-"
+	}
+	return strings.Join(slices.DeleteFunc([]string{a.Outcome, a.Reason, a.Certainty}, func(s string) bool { return s == "" }), " ")
+}

@@ -1,0 +1,67 @@
+package cli
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/berth-dev/berth/internal/shadow"
+)
+
+// TestShadow: the sentence comes first, then counts and pods; a capture goes to a file of its name.
+func TestShadow(t *testing.T) {
+	var v shadow.View
+	v.Summary = "kube-scheduler placed 812 pinned pods; 31 were rejected; Berth would have placed 30 of them elsewhere."
+	v.Day = shadow.Tally{Pods: 900, Pinned: 812, Judged: 890, Rejected: 31, Foretold: 31, Exact: 850, Elsewhere: 30, NotJudged: map[shadow.Reason]int{shadow.NeverSeen: 10}}
+	v.Pods = []shadow.Record{{Pod: shadow.Pod{Namespace: "ml", Name: "train", Node: "n"}, Result: shadow.Foretold, Capture: "wrong-1.berth",
+		Expected: &shadow.Answer{Outcome: shadow.Rejected, Reason: "TopologyAffinityError"}, Instead: &shadow.Elsewhere{Node: "m", Why: shadow.WhyRejected}}}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/shadow":
+			_ = json.NewEncoder(w).Encode(v)
+		case "/captures/wrong-1.berth":
+			_, _ = w.Write([]byte("packed"))
+		default:
+			http.Error(w, "there is no such capture", http.StatusNotFound)
+		}
+	}))
+	defer server.Close()
+	t.Chdir(t.TempDir())
+	code, out, stderr := run(t, "shadow", "--url", server.URL)
+	if code != ExitOK || !strings.HasPrefix(out, v.Summary+"\n") {
+		t.Fatalf("exit code %d: %s%s", code, out, stderr)
+	}
+	for _, want := range []string{"ml/train", "rejected TopologyAffinityError", "m (rejected)", "foretold", "the pod was deleted before the kubelet had answered", "wrong-1.berth"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("want %q in\n%s", want, out)
+		}
+	}
+	var back shadow.View
+	if code, out, _ = run(t, "shadow", "--url", server.URL+"/", "-o", "json"); code != ExitOK || json.Unmarshal([]byte(out), &back) != nil || back.Day.Foretold != 31 {
+		t.Errorf("exit code %d: %s", code, out)
+	}
+	if code, _, stderr = run(t, "shadow", "--url", server.URL, "--capture", "wrong-1.berth"); code != ExitOK {
+		t.Errorf("exit code %d: %s", code, stderr)
+	}
+	if data, err := os.ReadFile("wrong-1.berth"); err != nil || string(data) != "packed" {
+		t.Errorf("%q, %v", data, err)
+	}
+	for _, c := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{[]string{"--url", server.URL, "--capture", "other.berth"}, ExitFailure, "there is no such capture"},
+		{[]string{"--url", server.URL, "--capture", "../other.berth"}, ExitUsage, "want a name"},
+		{[]string{"--url", "localhost:10261"}, ExitUsage, "want an address like http://127.0.0.1:10261"},
+		{[]string{"--snapshot", "x.berth"}, ExitUsage, "a snapshot has no predictions"},
+	} {
+		code, _, stderr := run(t, append([]string{"shadow"}, c.args...)...)
+		if code != c.code || !strings.Contains(stderr, c.want) {
+			t.Errorf("%q: exit code %d: %s", c.args, code, stderr)
+		}
+	}
+}

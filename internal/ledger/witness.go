@@ -1,0 +1,156 @@
+package ledger
+
+import (
+	"slices"
+
+	"github.com/berth-dev/berth/placement"
+)
+
+// Expectation is what the ledger expects of a kubelet that gets a pod which somebody else bound.
+type Expectation struct {
+	// Answer is that of the node after all Bindings before: Admitted, Refused, Waiting where the
+	// possible states differ in that, Unreported without a report.
+	Answer Answer
+	// Decision is what the likeliest state gives the pod, and Spare what surrounds it there; both
+	// are empty unless it is admitted.
+	Decision placement.Decision
+	Spare    Spare
+	// Either is as in Promise, of an answer that is Undecided.
+	Either []placement.Decision
+}
+
+// promise is the expectation as something to be kept; nil where nothing can be expected.
+func (e *Expectation) promise() *Promise {
+	switch e.Answer.Outcome {
+	case Admitted:
+		return &Promise{Decision: e.Decision, Exact: e.Answer.Exact}
+	case Refused:
+		return &Promise{Refused: true}
+	case Waiting:
+		if len(e.Either) > 0 {
+			return &Promise{Either: e.Either}
+		}
+	}
+	return nil
+}
+
+// Witness takes in the Binding of a pod that nobody here has decided about, when the API first
+// shows it, and says what is expected of the kubelet. The API tells of Bindings in the order in
+// which the kubelet hears of them, so the pod gets the next turn. It returns false, and changes
+// nothing, if the node knows the pod already: the kubelet may have answered before.
+func (n *Node) Witness(s *Sighting) (e Expectation, first bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.pods[s.UID] != nil || n.report.Has(s.UID) {
+		return e, false
+	}
+	asks := *s.Request
+	asks.Rules = placement.Rules{} // no kubelet goes by what Berth is asked
+	p := &pod{uid: s.UID, asked: asked{req: asks.Settled()}, created: s.Created, turn: n.turn + 1, underway: true}
+	p.sight = sight{shown: true, phase: s.Phase, mortal: s.Mortal}
+	if n.report != nil {
+		e = n.expect(p)
+		p.promise = e.promise()
+		p.contended = p.promise != nil && p.promise.Refused && n.mayMakeRoom(p.req)
+	}
+	n.witnessing = true
+	n.become(p, posted)
+	n.changed()
+	return e, true
+}
+
+// expect is the answer for a pod that the kubelet hears of after all in flight, in the order of
+// their Bindings. There is a report.
+func (n *Node) expect(p *pod) (e Expectation) {
+	switch {
+	case n.decides(): // it gives nothing to a pod without a decision
+		e.Answer = waiting(Undecided)
+		return e
+	case n.ahead(): // what the report lists may have come after the answer
+		e.Answer = waiting(Unshown)
+		return e
+	}
+	n.compute()
+	w := n.after(n.line, len(n.line))
+	if w.uncertain() {
+		e.Answer = waiting(w.why)
+		return e
+	}
+	var d placement.Decision
+	e.Answer = n.asFarAsKnown(w.decideAll(p.req, &d))
+	switch reason := e.Answer.Verdict.Reason; {
+	case e.Answer.Outcome == Refused && (reason > placement.PodLevelResourcesNotSupported): // not a kubelet's
+		e.Answer = waiting(Unpredictable)
+	case e.Answer.Wait == Undecided:
+		e.Either = w.decisions(p.req)
+	case e.Answer.OK():
+		e.Decision = d.Clone()
+		e.Answer.Exact = e.Answer.Exact && n.steady(p.req, &e.Decision)
+		e.Spare.Fill(n.report.Model, w.all[0].state, p.req, &e.Answer.Verdict)
+	}
+	return e
+}
+
+// decisions returns what the worlds that admit the request give it.
+func (w *worlds) decisions(r *placement.Request) (out []placement.Decision) {
+	var d placement.Decision
+	for i := range w.all {
+		if v := placement.Decide(w.all[i].state, r, &d); v.OK() && !slices.ContainsFunc(out, func(o placement.Decision) bool { return Same(&o, &d) }) {
+			out = append(out, d.Clone())
+		}
+	}
+	return out
+}
+
+// ahead says whether the report has news that the API has not told yet.
+func (n *Node) ahead() bool {
+	if n.strangers != n.report.Sequence {
+		return false
+	}
+	for uid := range n.report.pods {
+		if n.report.pods[uid].holds && n.pods[uid] == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// mayMakeRoom says whether the pod would be admitted if the pods that can end by themselves had
+// ended: nobody need have told that before the kubelet answers.
+func (n *Node) mayMakeRoom(r *placement.Request) bool {
+	mortals := n.mortals()
+	if len(mortals) == 0 {
+		return false
+	}
+	w := n.after(n.line, len(n.line)).clone()
+	w.without(mortals)
+	a := w.ask(r)
+	return a.Outcome != Refused
+}
+
+// Answered takes in what the API says of a kubelet's answer to a pod, and returns how a promise
+// turned out if that settles it. An admission settles that a pod was expected to be refused: what
+// a pod was given, a report tells. One that was refused holds nothing.
+func (n *Node) Answered(uid string, admitted bool) (outcome *PromiseOutcome) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	p := n.pods[uid]
+	if p == nil || admitted && (p.promise == nil || !p.promise.Refused) {
+		return nil
+	}
+	if p.promise != nil {
+		outcome = p.outcomeOf(p.promise)
+		outcome.Refused = !admitted
+		p.promise = nil
+	}
+	if !admitted {
+		n.leave(p)
+		n.changed()
+	}
+	return outcome
+}
+
+// outcomeOf is an outcome of which nothing is known yet but what was promised.
+func (p *pod) outcomeOf(promise *Promise) *PromiseOutcome {
+	return &PromiseOutcome{UID: p.uid, Exact: promise.Exact, Foretold: promise.Refused, Either: len(promise.Either) > 0, Contended: p.contended, Promised: promise.Decision}
+}

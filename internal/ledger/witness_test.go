@@ -1,0 +1,247 @@
+package ledger
+
+import (
+	"slices"
+	"testing"
+	"time"
+)
+
+// bystander is a history in which others bind all pods, and the ledger looks on.
+type bystander struct {
+	*history
+	results map[Result]int
+	waits   int
+}
+
+// settle takes outcomes in: nothing that was expected may turn out wrong.
+func (b *bystander) settle(outcomes ...*PromiseOutcome) {
+	for _, o := range outcomes {
+		if o == nil {
+			continue
+		}
+		result := o.Result()
+		b.results[result]++
+		if !slices.Contains([]Result{ResultKept, ResultForetold, ResultContended, ResultEither}, result) {
+			b.fail("%s: %s: %+v", o.UID, result, o)
+		}
+	}
+}
+
+// bind binds a pod, unless so many are on their way that nothing could be expected of it.
+func (b *bystander) bind() {
+	if census := b.n.View().Census(); census.InFlight()+census.Ending < 4 {
+		b.log = append(b.log, write{"bind", b.request().UID})
+	}
+}
+
+// kubeletHears lets the kubelet hear of one write, and answer.
+func (b *bystander) kubeletHears() {
+	if b.kubeletAt == len(b.log) {
+		return
+	}
+	w := b.log[b.kubeletAt]
+	b.kubeletAt++
+	switch w.verb {
+	case "bind":
+		if v := b.k.admit(b.requests[w.uid]); v.OK() {
+			b.alive = append(b.alive, w.uid)
+			b.log = append(b.log, write{"admitted", w.uid})
+		} else {
+			b.log = append(b.log, write{"refused", w.uid})
+		}
+	case "delete":
+		if slices.Contains(b.alive, w.uid) {
+			b.ending = append(b.ending, w.uid)
+		} else {
+			b.log = append(b.log, write{"gone", w.uid})
+		}
+	}
+}
+
+func (b *bystander) stop() {
+	if len(b.ending) == 0 {
+		return
+	}
+	uid := b.ending[0]
+	b.ending = b.ending[1:]
+	b.alive = slices.DeleteFunc(b.alive, func(other string) bool { return other == uid })
+	b.k.End(uid)
+	b.log = append(b.log, write{"ended", uid}, write{"gone", uid})
+}
+
+// hears lets the ledger hear of one write.
+func (b *bystander) hears() {
+	if b.seen == len(b.log) {
+		return
+	}
+	w := b.log[b.seen]
+	b.seen++
+	s := Sighting{UID: w.uid, Request: b.requests[w.uid], Created: b.created[w.uid]}
+	var o *PromiseOutcome
+	switch w.verb {
+	case "bind":
+		e, _ := b.n.Witness(&s)
+		if e.Answer.Outcome == Waiting {
+			b.waits++
+		}
+	case "delete", "ended":
+		if s.Phase = Ending; w.verb == "ended" {
+			s.Phase = Ended
+		}
+		_, o = b.n.See(s)
+	case "admitted", "refused":
+		o = b.n.Answered(w.uid, w.verb == "admitted")
+	case "gone":
+		b.now = b.now.Add(time.Second)
+		o = b.n.Gone(w.uid, b.now)
+	}
+	b.settle(o)
+}
+
+func (b *bystander) hearReport() {
+	if len(b.reports) == 0 {
+		return
+	}
+	r := b.reports[0]
+	b.reports = b.reports[1:]
+	for _, o := range b.n.Accept(r) {
+		b.settle(&o)
+	}
+}
+
+func (b *bystander) random() {
+	report := func() { b.reports = append(b.reports, b.k.report()) }
+	steps := []func(){
+		b.bind, b.bind, b.deleteOne, b.kubeletHears, b.kubeletHears, b.kubeletHears, b.stop, b.stop, b.k.ReleaseEnded, report, report,
+		b.hearReport, b.hearReport, b.hearReport, b.hears, b.hears, b.hears, b.hears,
+	}
+	steps[b.rng.IntN(len(steps))]()
+	if err := b.n.View().Check(); err != nil {
+		b.fail("%v", err)
+	}
+}
+
+// TestWitnessIsNotWrong: whatever is late, an expectation that is certain comes true.
+func TestWitnessIsNotWrong(t *testing.T) {
+	all, waits := map[Result]int{}, 0
+	for seed := range *runs {
+		b := &bystander{history: newHistory(t, uint64(seed)), results: all}
+		for range 120 {
+			b.random()
+		}
+		waits += b.waits
+	}
+	t.Logf("%v, %d not decided", all, waits)
+	if all[ResultKept] < 2**runs || all[ResultForetold] < *runs/2 || all[ResultContended] > all[ResultKept]/5 {
+		t.Errorf("%v: want more kept and foretold, and fewer contended", all)
+	}
+}
+
+// TestWitness goes through what a ledger says of pods that others bind.
+func TestWitness(t *testing.T) {
+	k := newKubelet(t, model(t, twoSockets, pinning))
+	n := open(t, k)
+	witness := func(uid string, count int64) Expectation {
+		t.Helper()
+		e, first := n.Witness(&Sighting{UID: uid, Request: cpus(uid, count), Created: 1})
+		check(t, n)
+		if !first {
+			t.Fatalf("%s was known before", uid)
+		}
+		return e
+	}
+	// Eight CPUs on each of two NUMA nodes, one of them reserved.
+	for _, c := range []struct {
+		uid   string
+		cpus  int64
+		exact bool
+		want  Outcome
+	}{{"a", 4, true, Admitted}, {"b", 8, true, Admitted}, {"c", 4, false, Refused}, {"d", 3, true, Admitted}, {"e", 1, false, Refused}} {
+		e := witness(c.uid, c.cpus)
+		wantOutcome(t, c.uid, e.Answer, c.want)
+		if e.Answer.Exact && e.Answer.OK() != c.exact {
+			t.Errorf("%s: exact %v", c.uid, e.Answer.Exact)
+		}
+		if v := k.admit(cpus(c.uid, c.cpus)); v.OK() != (c.want == Admitted) {
+			t.Fatalf("%s: the kubelet says %v", c.uid, v)
+		}
+	}
+	if _, first := n.Witness(&Sighting{UID: "a", Request: cpus("a", 4)}); first {
+		t.Error("a was taken in twice")
+	}
+	for uid, want := range map[string]Result{"c": ResultForetold, "e": ResultFalseAlarm} {
+		if o := n.Answered(uid, want == ResultFalseAlarm); o == nil || o.Result() != want {
+			t.Errorf("%s: %+v, want %s", uid, o, want)
+		}
+	}
+	if o := n.Answered("a", true); o != nil {
+		t.Errorf("an admission that was expected: %+v", o)
+	}
+	for _, o := range n.Accept(k.report()) {
+		if o.Result() != ResultKept || !o.Exact {
+			t.Errorf("%s: %s", o.UID, o.Result())
+		}
+	}
+	check(t, n)
+	if o := n.Answered("nobody", false); o != nil {
+		t.Errorf("a pod that is not known: %+v", o)
+	}
+}
+
+// TestWitnessOfPodsThatMayEnd: a refusal is not held against anyone where a pod may have ended.
+func TestWitnessOfPodsThatMayEnd(t *testing.T) {
+	for _, mortal := range []bool{false, true} {
+		k := newKubelet(t, model(t, twoSockets, pinning))
+		n := open(t, k)
+		for _, uid := range []string{"a", "b"} {
+			n.Witness(&Sighting{UID: uid, Request: cpus(uid, 7), Mortal: mortal})
+			k.must(cpus(uid, 7))
+		}
+		n.Accept(k.report())
+		e, _ := n.Witness(&Sighting{UID: "c", Request: cpus("c", 7)})
+		wantOutcome(t, "c", e.Answer, Refused)
+		o, want := n.Answered("c", true), ResultFalseAlarm
+		if mortal {
+			want = ResultContended
+		}
+		if o == nil || o.Result() != want {
+			t.Errorf("mortal %v: %+v, want %s", mortal, o, want)
+		}
+	}
+}
+
+// TestWitnessWithoutAReport: nothing is expected, and the pod counts once there is a report.
+func TestWitnessWithoutAReport(t *testing.T) {
+	n := new(Ledger).Open(nil)
+	e, first := n.Witness(&Sighting{UID: "a", Request: cpus("a", 4)})
+	if !first || e.Answer.Outcome != Unreported {
+		t.Errorf("%+v, first %v", e.Answer, first)
+	}
+	k := newKubelet(t, model(t, twoSockets, pinning))
+	if out := n.Accept(k.report()); len(out) > 0 {
+		t.Errorf("outcomes %+v", out)
+	}
+	e, _ = n.Witness(&Sighting{UID: "b", Request: cpus("b", 8)})
+	wantOutcome(t, "b", e.Answer, Admitted)
+	e, _ = n.Witness(&Sighting{UID: "c", Request: cpus("c", 4)})
+	wantOutcome(t, "c, after a and b", e.Answer, Refused)
+}
+
+// TestResults: what was promised, what the node did, and what that is called.
+func TestResults(t *testing.T) {
+	for want, all := range map[Result][]PromiseOutcome{
+		ResultKept:         {{Kept: true, Exact: true}, {Kept: true}, {}, {Contended: true}},
+		ResultMispredicted: {{Exact: true}, {Either: true}},
+		ResultRefused:      {{Refused: true}, {Refused: true, Exact: true}},
+		ResultForetold:     {{Foretold: true, Refused: true}, {Foretold: true, Refused: true, Contended: true}},
+		ResultEither:       {{Either: true, Refused: true}, {Either: true, Kept: true, Contended: true}},
+		ResultFalseAlarm:   {{Foretold: true}, {Foretold: true, Kept: true}},
+		ResultContended:    {{Exact: true, Contended: true}, {Refused: true, Contended: true}, {Foretold: true, Contended: true}},
+	} {
+		for _, o := range all {
+			if got := o.Result(); got != want {
+				t.Errorf("%+v: %s, want %s", o, got, want)
+			}
+		}
+	}
+}

@@ -1,0 +1,55 @@
+package nodes
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/internal/nodestate"
+	"github.com/berth-dev/berth/internal/wire"
+)
+
+// Onlooker is told what becomes of pods that somebody else places. A Feed that has one writes
+// nothing and promises nothing.
+type Onlooker interface {
+	// Reported is told of the object of a report before it is taken in.
+	Reported(metav1.Object, *nodestate.Reading)
+	// ReportGone is told that a node has no report any more.
+	ReportGone(node string)
+	// Alive is told that a node's newest report is good, by that report or by a heartbeat.
+	Alive(node string)
+	// Bound is told what is expected of the kubelet of a node to which a pod comes.
+	Bound(*corev1.Pod, *Node, *ledger.Expectation)
+	// Settled is told how an expectation turned out, or what another scheduler promised.
+	Settled(node string, o *ledger.PromiseOutcome)
+}
+
+// witness takes in the Binding of a pod that others placed, and says whether this was one that had
+// to be taken in so. What a Binding of Berth's promises is expected of the kubelet.
+func (f *Feed) witness(pod *corev1.Pod, n *Node, s *nodestate.Sighting) bool {
+	if s.Inherited || s.Ending() || wire.Admitted(pod) || n.account.View().Knows(s.UID) {
+		return false
+	}
+	if s.Promise != nil {
+		e := ledger.Expectation{Answer: ledger.Answer{Outcome: ledger.Admitted, Exact: s.Promise.Exact}, Decision: s.Promise.Decision}
+		f.Onlooker.Bound(pod, n, &e)
+		return false
+	}
+	e, first := n.account.Witness(&s.Sighting)
+	if first {
+		f.Onlooker.Bound(pod, n, &e)
+	}
+	return first
+}
+
+// answered takes in what a pod's status says about its kubelet's answer, and says whether that is
+// all there is to it: a pod that was refused counts no more.
+func (f *Feed) answered(pod *corev1.Pod) (over bool) {
+	refused := wire.Refused(pod)
+	n := f.Table.Known(pod.Spec.NodeName)
+	if n == nil || !refused && !wire.Admitted(pod) {
+		return false
+	}
+	f.settle(n, n.account.Answered(string(pod.UID), !refused))
+	return refused
+}

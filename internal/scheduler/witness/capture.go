@@ -1,0 +1,75 @@
+package witness
+
+import (
+	"bytes"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/internal/shadow"
+	"github.com/berth-dev/berth/internal/survey"
+)
+
+// evidence is what a prediction was made on.
+type evidence struct {
+	moment survey.Moment
+}
+
+// capture is a file in the format of berth snapshot.
+type capture struct {
+	name string
+	data []byte
+}
+
+// maxCaptures is how many are kept, the newest.
+const maxCaptures = 20
+
+// gather holds on to what the prediction for a pod was made on: the node, its report and its pods,
+// with this one before it had the node. The caller holds the lock.
+func (w *Witness) gather(pod *corev1.Pod) *evidence {
+	m := survey.Moment{Taken: w.Clock.Now(), StaleAfter: w.StaleAfter, Node: w.node(pod.Spec.NodeName), Report: w.reports[pod.Spec.NodeName].object}
+	waiting := *pod
+	waiting.Spec.NodeName, waiting.Status = "", corev1.PodStatus{Phase: corev1.PodPending, QOSClass: pod.Status.QOSClass}
+	m.Pods = append(m.Pods, &waiting)
+	if w.pods == nil {
+		return &evidence{m}
+	}
+	there, err := w.pods.ByIndex(byNode, pod.Spec.NodeName)
+	if err != nil {
+		return &evidence{m}
+	}
+	for _, obj := range there {
+		if other := obj.(*corev1.Pod); other.UID != pod.UID {
+			m.Pods = append(m.Pods, other)
+		}
+	}
+	return &evidence{m}
+}
+
+// keep makes a file of what a mistake was made on. The caller holds the lock.
+func (w *Witness) keep(r *shadow.Record, on *evidence) {
+	var b bytes.Buffer
+	on.moment.Where = fmt.Sprintf("node %s as pod %s/%s was bound to it", r.Node, r.Namespace, r.Name)
+	if err := on.moment.Write(&b); err != nil {
+		w.Logger.Error(err, "What a prediction was made on cannot be written", "pod", r.Name)
+		return
+	}
+	name := fmt.Sprintf("%s-%s.berth", r.Result, r.UID)
+	if len(w.captures) >= maxCaptures {
+		w.captures = w.captures[1:]
+	}
+	w.captures = append(w.captures, capture{name, b.Bytes()})
+	w.book.Captured(r.UID, name)
+}
+
+// capture returns a file; nil for none.
+func (w *Witness) capture(name string) []byte {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, c := range w.captures {
+		if c.name == name {
+			return c.data
+		}
+	}
+	return nil
+}

@@ -1,0 +1,70 @@
+package witness
+
+import (
+	"flag"
+	"fmt"
+	"net"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
+
+	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/internal/version"
+)
+
+// Verb is the word after berth-scheduler that asks for shadow mode.
+const Verb = "shadow"
+
+// NewCommand returns the command line of shadow mode.
+func NewCommand() *cobra.Command {
+	var kubeconfig, listen string
+	var o Options
+	cmd := &cobra.Command{
+		Use:   Verb,
+		Short: "Watch what other schedulers do, predict each kubelet's answer, and judge the predictions",
+		Long: `berth-scheduler shadow places nothing and writes nothing. For every pod that any scheduler binds to a node with an agent it
+predicts what the kubelet will do, before the kubelet answers, and counts how often that comes true. berth shadow shows it.`,
+		Version:      version.Text(),
+		Args:         cobra.NoArgs,
+		SilenceUsage: true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			switch {
+			case o.StaleAfter < time.Second:
+				return fmt.Errorf("--stale-after %s: want at least 1s", o.StaleAfter)
+			case o.SettleAfter < 0:
+				return fmt.Errorf("--settle-after %s: want a duration that is not negative", o.SettleAfter)
+			case o.Share < 0 || o.Share > 1:
+				return fmt.Errorf("--elsewhere-cpu %v: want a part of one CPU, from 0 to 1", o.Share)
+			}
+			config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+			if err != nil {
+				return fmt.Errorf("--kubeconfig %q: %w", kubeconfig, err)
+			}
+			o.Client, o.Logger = config, klog.Background()
+			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
+			defer stop()
+			listener, err := new(net.ListenConfig).Listen(ctx, "tcp", listen)
+			if err != nil {
+				return fmt.Errorf("--listen %s: %w", listen, err)
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "Watching %s; what it finds is at http://%s/shadow\n", config.Host, listener.Addr())
+			return New(o).Serve(ctx, listener)
+		},
+	}
+	f, logs := cmd.Flags(), flag.NewFlagSet("", flag.ContinueOnError)
+	klog.InitFlags(logs)
+	f.AddGoFlag(logs.Lookup("v"))
+	// Packages of Kubernetes declare a flag of this name for all commands of a program.
+	f.Bool("version", false, "version of berth-scheduler")
+	f.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig file; none: the service account of the pod")
+	f.StringVar(&listen, "listen", "127.0.0.1:10261", "address and port for results, captures, metrics and health; port 0 takes a free one")
+	f.StringVar(&o.Heartbeats, "heartbeat-namespace", v1alpha1.HeartbeatNamespace, "namespace of the agents' Leases")
+	f.DurationVar(&o.StaleAfter, "stale-after", time.Minute, "how long an agent may be silent, and by how much its clock may differ")
+	f.DurationVar(&o.SettleAfter, "settle-after", 5*time.Second, "how long after a pod has left the API an agent that does not list it is believed")
+	f.Float64Var(&o.Share, "elsewhere-cpu", 0.05, "which part of one CPU the search for better nodes may take")
+	return cmd
+}

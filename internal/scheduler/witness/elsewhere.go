@@ -1,0 +1,180 @@
+package witness
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	resourcehelpers "k8s.io/component-helpers/resource"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+
+	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/internal/rank"
+	"github.com/berth-dev/berth/internal/scheduler/nodes"
+	"github.com/berth-dev/berth/internal/shadow"
+	"github.com/berth-dev/berth/internal/wire"
+)
+
+// elsewhere finds the node that Berth would have chosen for a pod that does badly on the one that
+// it was given: the first in the scheduler's own order that takes it and that kube-scheduler could
+// have chosen. It returns nil where the pod does well, or no node is better. looked is false where
+// nobody looked.
+func (w *Witness) elsewhere(pod *corev1.Pod, own *nodes.Node, e *ledger.Expectation) (better *shadow.Elsewhere, looked bool) {
+	if len(e.Either) > 0 {
+		return nil, false
+	}
+	admitted, numa := e.Answer.OK(), e.Answer.Verdict.NUMA.Len()
+	if admitted && numa < 2 && e.Spare.Stranded == 0 {
+		return nil, true
+	}
+	if !plain(pod) {
+		return nil, false
+	}
+	ask, err := wire.ReadPod(pod)
+	if err != nil || !w.spend() {
+		return nil, false
+	}
+	begun := w.Clock.Now()
+	defer func() { w.spent(w.Clock.Since(begun)) }()
+	c := w.table.Candidate(pod, &ask.Request)
+	n := w.best(pod, own, &c)
+	if n == nil {
+		return nil, true
+	}
+	a := n.Account().View().Ask(ledger.Question{Candidate: &c})
+	if !a.OK() {
+		return nil, true
+	}
+	offer := rank.OfferOf(n.Account(), c.Request, &a, n.Machine())
+	out := &shadow.Elsewhere{Node: n.Name(), NUMANodes: a.Verdict.NUMA.String()}
+	switch {
+	case !admitted:
+		out.Why = shadow.WhyRejected
+	case a.Verdict.NUMA.Len() < numa:
+		out.Why = shadow.WhySplit
+	case a.Verdict.NUMA.Len() == numa && offer.Stranded < e.Spare.Stranded:
+		out.Why, out.Devices = shadow.WhyStranded, e.Spare.Stranded-offer.Stranded
+	default:
+		return nil, true
+	}
+	return out, true
+}
+
+// maxTried is how many nodes are compared with what the pod says about nodes.
+const maxTried = 64
+
+// best returns the first node, other than the pod's own, in the scheduler's order; nil for none.
+func (w *Witness) best(pod *corev1.Pod, own *nodes.Node, c *ledger.Candidate) *nodes.Node {
+	type choice struct {
+		node  *nodes.Node
+		order uint32
+	}
+	var choices []choice
+	q := w.profile.Begin(*c, "")
+	for n := range w.table.All {
+		if n == own || w.table.Unusable(n) != nil {
+			continue
+		}
+		answer, known := q.Recall(n)
+		if !known {
+			answer = q.Ask(n)
+		}
+		if answer.Admits() {
+			choices = append(choices, choice{n, q.OrderOf(n, answer)})
+		}
+	}
+	slices.SortFunc(choices, func(a, b choice) int {
+		return cmp.Or(cmp.Compare(a.order, b.order), cmp.Compare(a.node.Name(), b.node.Name()))
+	})
+	for _, c := range choices[:min(len(choices), maxTried)] {
+		if node := w.node(c.node.Name()); node != nil && w.feasible(pod, node) {
+			return c.node
+		}
+	}
+	return nil
+}
+
+// plain says whether feasible knows all that the pod asks of a node.
+func plain(pod *corev1.Pod) bool {
+	if a := pod.Spec.Affinity; a != nil && (a.PodAffinity != nil || a.PodAntiAffinity != nil) {
+		return false
+	}
+	for i := range pod.Spec.Volumes {
+		if v := &pod.Spec.Volumes[i]; v.PersistentVolumeClaim != nil || v.Ephemeral != nil {
+			return false
+		}
+	}
+	for _, c := range wire.Containers(pod) {
+		if slices.ContainsFunc(c.Ports, func(p corev1.ContainerPort) bool { return p.HostPort != 0 }) {
+			return false
+		}
+	}
+	return len(pod.Spec.TopologySpreadConstraints) == 0 && len(pod.Spec.ResourceClaims) == 0
+}
+
+// feasible says whether kube-scheduler could have put the pod on the node.
+func (w *Witness) feasible(pod *corev1.Pod, node *corev1.Node) bool {
+	if match, err := nodeaffinity.GetRequiredNodeAffinity(pod).Match(node); err != nil || !match || node.Spec.Unschedulable {
+		return false
+	}
+	keepsOff := func(t *corev1.Taint) bool { return t.Effect != corev1.TaintEffectPreferNoSchedule }
+	if _, untolerated := corev1helpers.FindMatchingUntoleratedTaint(w.Logger, node.Spec.Taints, pod.Spec.Tolerations, keepsOff, false); untolerated {
+		return false
+	}
+	there, err := w.pods.ByIndex(byNode, node.Name)
+	if err != nil {
+		return false
+	}
+	asked := resourcehelpers.PodRequests(pod, resourcehelpers.PodResourcesOptions{})
+	one := resource.MustParse("1")
+	asked[corev1.ResourcePods] = one
+	for name, sum := range asked {
+		for _, obj := range there {
+			switch other := obj.(*corev1.Pod); {
+			case wire.Ended(other) || other.UID == pod.UID:
+			case name == corev1.ResourcePods:
+				sum.Add(one)
+			default:
+				sum.Add(resourcehelpers.PodRequests(other, resourcehelpers.PodResourcesOptions{})[name])
+			}
+		}
+		if sum.Cmp(node.Status.Allocatable[name]) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// budget is time that may be spent, and comes back with time.
+type budget struct {
+	share float64
+	left  time.Duration
+	at    time.Time
+}
+
+// maxLeft bounds what is saved up.
+const maxLeft = time.Second
+
+// spend says whether there is time left for a search.
+func (w *Witness) spend() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	b, now := &w.budget, w.Clock.Now()
+	if b.at.IsZero() {
+		b.left = maxLeft
+	} else {
+		b.left = min(maxLeft, b.left+time.Duration(b.share*float64(now.Sub(b.at))))
+	}
+	b.at = now
+	return b.left > 0
+}
+
+// spent notes how long a search took.
+func (w *Witness) spent(d time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.budget.left -= d
+}

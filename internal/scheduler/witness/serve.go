@@ -1,0 +1,117 @@
+package witness
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"k8s.io/component-base/metrics"
+
+	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/internal/shadow"
+	"github.com/berth-dev/berth/internal/version"
+)
+
+// metricSet counts what the book closes.
+type metricSet struct {
+	registry metrics.KubeRegistry
+	pods     *metrics.CounterVec
+	unjudged *metrics.CounterVec
+	instead  *metrics.CounterVec
+	reports  *metrics.Counter
+}
+
+func newMetricSet() *metricSet {
+	vec := func(name, help string, label string) *metrics.CounterVec {
+		return metrics.NewCounterVec(&metrics.CounterOpts{Namespace: "berth", Subsystem: "shadow", Name: name, StabilityLevel: metrics.ALPHA, Help: help}, []string{label})
+	}
+	m := &metricSet{
+		registry: metrics.NewKubeRegistry(),
+		pods:     vec("pods_total", "Pods that other schedulers bound, by what became of Berth's prediction: exact, byVerdict, wrong, foretold, missed, falseAlarm, notJudged. wrong, missed and falseAlarm must stay 0.", "result"),
+		unjudged: vec("not_judged_total", "Pods whose prediction was not judged, by the reason.", "reason"),
+		instead:  vec("elsewhere_total", "Pods that Berth would have placed on another node: rejected ones that would have been admitted there, ones that would have been on fewer NUMA nodes (split), and ones that would have left fewer devices without CPUs (stranded).", "why"),
+		reports: metrics.NewCounter(&metrics.CounterOpts{Namespace: "berth", Subsystem: "shadow", Name: "reports_refused_total", StabilityLevel: metrics.ALPHA,
+			Help: "NodeTopologies that contradicted themselves, or could not be understood."}),
+	}
+	m.registry.MustRegister(m.pods, m.unjudged, m.instead, m.reports)
+	m.registry.RawMustRegister(version.Info())
+	for _, r := range shadow.Results {
+		m.pods.WithLabelValues(string(r))
+	}
+	for _, r := range shadow.Reasons {
+		m.unjudged.WithLabelValues(string(r.Reason))
+	}
+	for _, why := range shadow.Whys {
+		m.instead.WithLabelValues(string(why))
+	}
+	return m
+}
+
+// count counts a closed record.
+func (m *metricSet) count(r *shadow.Record) {
+	m.pods.WithLabelValues(string(r.Result)).Inc()
+	if r.Result == shadow.NotJudged {
+		m.unjudged.WithLabelValues(string(r.Reason)).Inc()
+	}
+	if r.Instead != nil {
+		m.instead.WithLabelValues(string(r.Instead.Why)).Inc()
+	}
+}
+
+// Handler serves the view as JSON, the captures, metrics and health.
+func (w *Witness) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /shadow", func(out http.ResponseWriter, _ *http.Request) {
+		out.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(out).Encode(w.View())
+	})
+	mux.HandleFunc("GET /captures/{name}", func(out http.ResponseWriter, r *http.Request) {
+		data := w.capture(r.PathValue("name"))
+		if data == nil {
+			http.Error(out, fmt.Sprintf("there is no capture %.100q: want one that /shadow names; the last %d are kept", r.PathValue("name"), maxCaptures), http.StatusNotFound)
+			return
+		}
+		out.Header().Set("Content-Type", "application/gzip")
+		_, _ = out.Write(data)
+	})
+	mux.Handle("GET /metrics", metrics.HandlerFor(w.metrics.registry, metrics.HandlerOpts{}))
+	mux.HandleFunc("GET /healthz", func(out http.ResponseWriter, _ *http.Request) { _, _ = out.Write([]byte("ok\n")) })
+	mux.HandleFunc("GET /readyz", func(out http.ResponseWriter, _ *http.Request) {
+		if !w.Ready() {
+			http.Error(out, "not all pods, nodes and reports have been read yet", http.StatusServiceUnavailable)
+			return
+		}
+		_, _ = out.Write([]byte("ok\n"))
+	})
+	return mux
+}
+
+// Serve watches the cluster and serves until ctx ends.
+func (w *Witness) Serve(ctx context.Context, listener net.Listener) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	server := &http.Server{Handler: w.Handler(), ReadHeaderTimeout: 10 * time.Second}
+	context.AfterFunc(ctx, func() { _ = server.Close() })
+	ended := make(chan error, 1)
+	go func() {
+		defer cancel()
+		ended <- w.Run(ctx)
+	}()
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return <-ended
+}
+
+// ReportRefused implements nodes.Metrics.
+func (m *metricSet) ReportRefused() { m.reports.Inc() }
+
+// PromiseSettled implements nodes.Metrics: the book counts.
+func (*metricSet) PromiseSettled(ledger.Result) {}
+
+// PlacementIgnored implements nodes.Metrics.
+func (*metricSet) PlacementIgnored() {}

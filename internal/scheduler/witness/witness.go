@@ -1,0 +1,407 @@
+package witness
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	corev1listers "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/internal/apiclient"
+	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/internal/nodestate"
+	"github.com/berth-dev/berth/internal/scheduler/later"
+	"github.com/berth-dev/berth/internal/scheduler/nodes"
+	"github.com/berth-dev/berth/internal/scheduler/wake"
+	"github.com/berth-dev/berth/internal/shadow"
+	"github.com/berth-dev/berth/internal/survey"
+	"github.com/berth-dev/berth/internal/wire"
+)
+
+// Options say what is watched, and how much that may cost.
+type Options struct {
+	Client *rest.Config
+	// Heartbeats is the namespace of the agents' Leases.
+	Heartbeats string
+	// StaleAfter and SettleAfter are the scheduler's arguments of these names.
+	StaleAfter, SettleAfter time.Duration
+	// Share is which part of one CPU the search for better nodes may take.
+	Share  float64
+	Clock  clock.WithDelayedExecution
+	Logger klog.Logger
+}
+
+// Witness watches a cluster. It is safe for concurrent use.
+type Witness struct {
+	Options
+	table   *nodes.Table
+	feed    *nodes.Feed
+	profile nodes.Profile
+	pods    cache.Indexer
+	objects corev1listers.NodeLister
+	metrics *metricSet
+	ready   atomic.Bool
+	// told is the pod that Bound was told of last. The watch of pods alone uses it.
+	told types.UID
+
+	mu      sync.Mutex
+	book    *shadow.Book
+	reports map[string]report // the newest, by node
+	// evidence is what the predictions that wait for an answer were made on, by UID.
+	evidence map[types.UID]*evidence
+	captures []capture // oldest first
+	budget   budget
+}
+
+// report is what is remembered of a node's newest report.
+type report struct {
+	object  metav1.Object
+	started time.Time // when the kubelet started; zero where the report does not say
+	// off: the node's clock differs from ours.
+	off bool
+}
+
+const byNode = "spec.nodeName"
+
+// New returns a Witness that has seen nothing yet.
+func New(o Options) *Witness {
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	w := &Witness{Options: o, table: nodes.NewTable(o.Clock, o.StaleAfter), metrics: newMetricSet(),
+		book: shadow.NewBook(), reports: map[string]report{}, evidence: map[types.UID]*evidence{}, budget: budget{share: o.Share}}
+	w.profile.Table = w.table
+	w.profile.Scoring.FillIn()
+	w.feed = nodes.NewFeed(nodes.FeedOptions{
+		Table: w.table, Waiters: wake.New(nobody{o.Clock}), SettleAfter: o.SettleAfter, Exists: w.exists, Changed: func() {},
+		Logger: o.Logger, Events: silent{}, Metrics: w.metrics, Onlooker: w,
+	})
+	return w
+}
+
+// Run watches until ctx ends.
+func (w *Witness) Run(ctx context.Context) error {
+	client, err := kubernetes.NewForConfig(w.Client)
+	if err != nil {
+		return err
+	}
+	sources, err := nodes.NewSources(w.Client, client, w.Heartbeats)
+	if err != nil {
+		return err
+	}
+	shared := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(survey.Slim))
+	objects, pods := shared.Core().V1().Nodes(), shared.Core().V1().Pods().Informer()
+	w.objects, w.pods = objects.Lister(), pods.GetIndexer()
+	known := objects.Informer().HasSynced
+	if err := pods.AddIndexers(cache.Indexers{byNode: func(obj any) ([]string, error) {
+		return []string{obj.(*corev1.Pod).Spec.NodeName}, nil
+	}}); err != nil {
+		return err
+	}
+	told, err := pods.AddEventHandler(w)
+	if err != nil {
+		return err
+	}
+	reports := w.feed.Watch(ctx, sources)
+	shared.Start(ctx.Done())
+	go w.feed.Sweep(ctx)
+	if cache.WaitForCacheSync(ctx.Done(), told.HasSynced, known, reports) {
+		w.table.DoubtSilent()
+		w.ready.Store(true)
+		go w.table.FollowDemand(ctx, w.node)
+	}
+	for later.Wait(ctx, w.Clock, time.Minute) {
+		w.close(func(b *shadow.Book, now time.Time) []shadow.Record { return b.Expire(now) })
+	}
+	return nil
+}
+
+// Ready says whether everything that was there at the start has been taken in.
+func (w *Witness) Ready() bool { return w.ready.Load() }
+
+func (w *Witness) node(name string) *corev1.Node {
+	if w.objects == nil {
+		return nil
+	}
+	node, err := w.objects.Get(name)
+	if err != nil {
+		return nil
+	}
+	return node
+}
+
+func (w *Witness) exists(name string) bool { return w.node(name) != nil }
+
+// View returns what is known now.
+func (w *Witness) View() shadow.View {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.book.View(w.Clock.Now())
+}
+
+// OnAdd implements cache.ResourceEventHandler.
+func (w *Witness) OnAdd(obj any, initial bool) { w.seen(obj.(*corev1.Pod), !initial, initial) }
+
+// OnUpdate implements cache.ResourceEventHandler.
+func (w *Witness) OnUpdate(old, obj any) {
+	was, now := old.(*corev1.Pod), obj.(*corev1.Pod)
+	if was.UID != now.UID {
+		w.OnDelete(old)
+	}
+	w.seen(now, was.UID != now.UID || was.Spec.NodeName == "", false)
+}
+
+// OnDelete implements cache.ResourceEventHandler.
+func (w *Witness) OnDelete(obj any) {
+	pod, ok := apiclient.Last(obj).(*corev1.Pod)
+	if !ok {
+		return
+	}
+	w.feed.PodGone(pod)
+	w.table.Demand.Gone(pod.UID)
+	w.closeOne(func(b *shadow.Book, now time.Time) *shadow.Record { return b.Gone(string(pod.UID), now) })
+}
+
+// seen takes a pod in; fresh says that it had no node when it was seen last.
+func (w *Witness) seen(pod *corev1.Pod, fresh, initial bool) {
+	if pod.Spec.NodeName == "" {
+		return
+	}
+	if wire.Refused(pod) { // before the feed is told: it says what the refusal means
+		w.refused(pod)
+	}
+	w.told = ""
+	w.feed.PodSeen(pod, initial)
+	w.table.Demand.Seen(pod)
+	if fresh && w.told != pod.UID && !ofNode(pod) {
+		w.uncounted(pod)
+	}
+	if wire.Admitted(pod) {
+		w.closeOne(func(b *shadow.Book, now time.Time) *shadow.Record { return b.Admitted(string(pod.UID), now) })
+	}
+}
+
+func (w *Witness) refused(pod *corev1.Pod) {
+	w.closeOne(func(b *shadow.Book, now time.Time) *shadow.Record {
+		return b.Refused(string(pod.UID), pod.Status.Reason, now)
+	})
+}
+
+// ofNode says whether the pod is a node's own, from a file there: nobody bound it.
+func ofNode(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.OwnerReferences, func(o metav1.OwnerReference) bool { return o.Kind == "Node" })
+}
+
+// uncounted opens an entry for a pod that no account counts: nothing is pinned for it, it cannot be
+// read, or its kubelet has answered already.
+func (w *Witness) uncounted(pod *corev1.Pod) {
+	ask, err := wire.ReadPod(pod)
+	r := w.recordOf(pod, err == nil && ask.Request.Pinnable())
+	r.Expected = &shadow.Answer{Outcome: shadow.Admitted, Certainty: wire.Exact.String()}
+	why := w.whyNot(pod.Spec.NodeName)
+	switch {
+	case err != nil:
+		why = shadow.Unreadable
+	case wire.Admitted(pod) || wire.Ending(pod) || r.Pinned:
+		why = shadow.AnsweredFirst
+	}
+	if why != "" {
+		r.Expected = nil
+	}
+	w.closeOne(func(b *shadow.Book, _ time.Time) *shadow.Record { return b.Bound(r, why) })
+	if wire.Refused(pod) {
+		w.refused(pod)
+	}
+}
+
+func (w *Witness) recordOf(pod *corev1.Pod, pinned bool) shadow.Record {
+	return shadow.Record{Bound: w.Clock.Now(), Pod: shadow.Pod{
+		UID: string(pod.UID), Namespace: pod.Namespace, Name: pod.Name, Node: pod.Spec.NodeName, Scheduler: pod.Spec.SchedulerName, Pinned: pinned,
+	}}
+}
+
+// whyNot says why nothing is judged on a node; "" if it is.
+func (w *Witness) whyNot(node string) shadow.Reason {
+	n := w.table.Known(node)
+	if n == nil {
+		return shadow.NoAgent
+	}
+	if u := w.table.Unusable(n); u != nil && u.Reason != v1alpha1.ReasonAdmissionUnfinished {
+		return reasonOf(u)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch r := w.reports[node]; {
+	case r.object == nil:
+		return shadow.NoAgent
+	case r.started.IsZero():
+		return shadow.OlderAgent
+	case r.off:
+		return shadow.Clocks
+	}
+	return ""
+}
+
+func reasonOf(u *nodestate.Unusable) shadow.Reason {
+	switch u.Reason {
+	case nodestate.NoReport:
+		return shadow.NoAgent
+	case nodestate.Silent:
+		return shadow.LateAgent
+	case nodestate.OtherRelease:
+		return shadow.OlderAgent
+	}
+	return shadow.BadReport
+}
+
+var _ nodes.Onlooker = (*Witness)(nil)
+
+// Bound implements nodes.Onlooker.
+func (w *Witness) Bound(pod *corev1.Pod, n *nodes.Node, e *ledger.Expectation) {
+	w.told = pod.UID
+	r := w.recordOf(pod, true)
+	why := w.whyNot(n.Name())
+	switch e.Answer.Outcome {
+	case ledger.Admitted:
+		r.Expected = &shadow.Answer{Outcome: shadow.Admitted, Certainty: wire.VerdictOnly.String(), NUMANodes: e.Answer.Verdict.NUMA.String()}
+		if e.Answer.Exact {
+			r.Expected.Certainty, r.Expected.Containers = wire.Exact.String(), shadow.Decided(&e.Decision)
+		}
+	case ledger.Refused:
+		r.Expected = &shadow.Answer{Outcome: shadow.Rejected, Reason: e.Answer.Verdict.Reason.String()}
+	case ledger.Unreported:
+		why = shadow.NoAgent
+	default:
+		if len(e.Either) > 0 {
+			r.Expected = &shadow.Answer{Outcome: shadow.EitherWay}
+			break
+		}
+		if why == "" {
+			why, r.Detail = shadow.Undecided, e.Answer.Wait.Text()
+			w.Logger.V(2).Info("No prediction", "pod", klog.KObj(pod), "node", n.Name(), "wait", e.Answer.Wait, "census", fmt.Sprintf("%+v", n.Account().View().Census()))
+		}
+	}
+	looked := true
+	if why == "" {
+		r.Instead, looked = w.elsewhere(pod, n, e)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !looked {
+		w.book.NotLooked(r.Bound)
+	}
+	closed := w.book.Bound(r, why)
+	if w.finish(closed); closed == nil && why == "" {
+		w.evidence[pod.UID] = w.gather(pod)
+	}
+}
+
+// Settled implements nodes.Onlooker.
+func (w *Witness) Settled(_ string, o *ledger.PromiseOutcome) {
+	w.closeOne(func(b *shadow.Book, now time.Time) *shadow.Record { return b.Settled(o, now) })
+}
+
+// Alive implements nodes.Onlooker.
+func (w *Witness) Alive(node string) {
+	w.close(func(b *shadow.Book, now time.Time) []shadow.Record { return b.Alive(node, now) })
+}
+
+// Reported implements nodes.Onlooker.
+func (w *Witness) Reported(o metav1.Object, r *nodestate.Reading) {
+	var doubt shadow.Reason
+	next := report{object: o}
+	if r.Report != nil {
+		next.started = r.Report.KubeletStarted
+		next.off = w.differs(r.Report.Observed)
+	}
+	w.mu.Lock()
+	before := w.reports[r.Node]
+	w.reports[r.Node] = next
+	w.mu.Unlock()
+	switch {
+	case r.Unusable != nil && r.Unusable.Reason == nodestate.OtherRelease:
+		doubt = shadow.OlderAgent
+	case next.off:
+		doubt = shadow.Clocks
+	case !before.started.IsZero() && !before.started.Equal(next.started):
+		doubt = shadow.KubeletRestarted
+	default:
+		return
+	}
+	w.close(func(b *shadow.Book, now time.Time) []shadow.Record { return b.Doubt(r.Node, doubt, now) })
+}
+
+// ReportGone implements nodes.Onlooker.
+func (w *Witness) ReportGone(node string) {
+	w.mu.Lock()
+	delete(w.reports, node)
+	w.mu.Unlock()
+	w.close(func(b *shadow.Book, now time.Time) []shadow.Record { return b.Doubt(node, shadow.NoAgent, now) })
+}
+
+// differs says whether the clock by which a report was written differs from ours by more than an
+// agent may be silent. One from before the start may be of any age.
+func (w *Witness) differs(observed time.Time) bool {
+	age := w.Clock.Now().Sub(observed)
+	return age < -w.StaleAfter || age > w.StaleAfter && w.ready.Load()
+}
+
+// close has the book close records, and counts them.
+func (w *Witness) close(do func(*shadow.Book, time.Time) []shadow.Record) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, r := range do(w.book, w.Clock.Now()) {
+		w.finish(&r)
+	}
+}
+
+func (w *Witness) closeOne(do func(*shadow.Book, time.Time) *shadow.Record) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.finish(do(w.book, w.Clock.Now()))
+}
+
+// finish counts a closed record, and keeps what a mistake was made on; nil stands for none. The
+// caller holds the lock.
+func (w *Witness) finish(r *shadow.Record) {
+	if r == nil {
+		return
+	}
+	w.metrics.count(r)
+	on := w.evidence[types.UID(r.UID)]
+	delete(w.evidence, types.UID(r.UID))
+	if !r.Result.Mistaken() {
+		return
+	}
+	w.Logger.Info("A prediction was wrong", "pod", klog.KRef(r.Namespace, r.Name), "node", r.Node, "result", r.Result,
+		"expected", fmt.Sprintf("%+v", r.Expected), "got", fmt.Sprintf("%+v", r.Got))
+	if on != nil {
+		w.keep(r, on)
+	}
+}
+
+// nobody waits for nodes.
+type nobody struct{ clock clock.WithDelayedExecution }
+
+func (n nobody) Now() time.Time                   { return n.clock.Now() }
+func (n nobody) After(d time.Duration, do func()) { later.Call(n.clock, d, do) }
+func (nobody) Activate([]wake.Pod)                {}
+
+// silent writes no events.
+type silent struct{}
+
+func (silent) Eventf(_, _ runtime.Object, _, _, _, _ string, _ ...any) {}

@@ -1,0 +1,390 @@
+package witness
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	corev1listers "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+	testingclock "k8s.io/utils/clock/testing"
+
+	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/internal/shadow"
+	"github.com/berth-dev/berth/internal/survey"
+	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/test/made"
+	"github.com/berth-dev/berth/topology"
+)
+
+const tae = "TopologyAffinityError"
+
+// fixture is a cluster of nodes with 8 CPUs on each of two NUMA nodes, one CPU reserved, whose
+// kubelets take what fits one NUMA node.
+type fixture struct {
+	*Witness
+	t      *testing.T
+	clock  *testingclock.FakeClock
+	nodes  cache.Indexer
+	spec   wire.NodeSpec
+	states map[string]*placement.State
+	model  *placement.Model
+	seq    int64
+	// started is when the kubelets started; ahead is by how much their clocks are wrong.
+	started time.Time
+	ahead   time.Duration
+}
+
+func newFixture(t *testing.T) *fixture {
+	f := &fixture{t: t, clock: testingclock.NewFakeClock(time.Unix(1_760_000_000, 0)), states: map[string]*placement.State{}}
+	f.started = f.clock.Now().Add(-time.Hour)
+	f.Witness = New(Options{StaleAfter: time.Minute, SettleAfter: 5 * time.Second, Share: 0.05, Clock: f.clock, Logger: klog.Background()})
+	f.nodes = cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
+	f.objects = corev1listers.NewNodeLister(f.nodes)
+	f.pods = cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{byNode: func(obj any) ([]string, error) {
+		return []string{obj.(*corev1.Pod).Spec.NodeName}, nil
+	}})
+	const machine = "package:2 numa:1 core:4 pu:2 mem:16Gi dist:10,21"
+	config := placement.Config{CPUManagerPolicy: "static", ReservedSystemCPUs: "0", TopologyManagerPolicy: "single-numa-node"}
+	f.model = made.Model(t, machine, config)
+	m, err := topology.Parse(machine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	view, err := placement.ViewOf(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.spec = wire.NodeSpec{Machine: m, View: view, Authority: v1alpha1.AuthorityKubelet, KubeletVersion: "v1.36.3", Config: config}
+	f.ready.Store(true)
+	return f
+}
+
+// node makes a node whose agent reports.
+func (f *fixture) node(name string) {
+	f.t.Helper()
+	all := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("15"), corev1.ResourceMemory: resource.MustParse("30Gi"), corev1.ResourcePods: resource.MustParse("110")}
+	if err := f.nodes.Add(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.NodeStatus{Allocatable: all}}); err != nil {
+		f.t.Fatal(err)
+	}
+	f.states[name] = f.model.NewState()
+	f.report(name)
+}
+
+// report has the agent of a node report what is handed out.
+func (f *fixture) report(name string) {
+	f.t.Helper()
+	f.seq++
+	r := wire.Report{Sequence: f.seq, Snapshot: f.states[name].Snapshot(), Observed: f.clock.Now().Add(f.ahead), KubeletStarted: f.started,
+		Conditions: []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: "Reported"}}}
+	r.Pods = make([]wire.ReportedPod, len(r.Snapshot.Pods))
+	nt, err := wire.WriteNodeTopology(&wire.Node{Name: name, Spec: f.spec, Report: r})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	nt.UID = types.UID(name)
+	f.feed.ReportSeen(nt)
+}
+
+// alive has the agent give a sign of life.
+func (f *fixture) alive(name string) {
+	now := metav1.NewMicroTime(f.clock.Now())
+	f.feed.HeartbeatSeen(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.HeartbeatName(name)}, Spec: coordinationv1.LeaseSpec{RenewTime: &now}})
+}
+
+func (f *fixture) pod(name string, cpus int64) *corev1.Pod {
+	amounts := corev1.ResourceList{corev1.ResourceCPU: *resource.NewQuantity(cpus, resource.DecimalSI), corev1.ResourceMemory: resource.MustParse("1Mi")}
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "d", UID: types.UID("uid-" + name), CreationTimestamp: metav1.NewTime(f.clock.Now())},
+		Spec: corev1.PodSpec{SchedulerName: "default-scheduler", RestartPolicy: corev1.RestartPolicyAlways, Containers: []corev1.Container{{
+			Name: "c", Env: []corev1.EnvVar{{Name: "PASSWORD", Value: "hunter2"}}, Resources: corev1.ResourceRequirements{Requests: amounts, Limits: amounts}}}},
+		Status: corev1.PodStatus{QOSClass: corev1.PodQOSGuaranteed},
+	}
+}
+
+// bind has another scheduler bind the pod.
+func (f *fixture) bind(pod *corev1.Pod, node string) *corev1.Pod {
+	f.t.Helper()
+	f.OnAdd(pod, false)
+	now := pod.DeepCopy()
+	now.Spec.NodeName = node
+	if err := f.pods.Add(now); err != nil {
+		f.t.Fatal(err)
+	}
+	f.OnUpdate(pod, now)
+	return now
+}
+
+// answer has the kubelet answer, and the API show it.
+func (f *fixture) answer(pod *corev1.Pod) {
+	f.t.Helper()
+	ask, err := wire.ReadPod(pod)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	var d placement.Decision
+	now, state := pod.DeepCopy(), f.states[pod.Spec.NodeName]
+	switch v := placement.Decide(state, &ask.Request, &d); {
+	case v.OK():
+		state.Commit(&ask.Request, &d)
+		at := metav1.NewTime(f.clock.Now())
+		now.Status.StartTime, now.Status.Phase, now.Status.ContainerStatuses = &at, corev1.PodRunning, []corev1.ContainerStatus{{Name: "c"}}
+	default:
+		f.refuse(now, v.Reason.String())
+	}
+	f.OnUpdate(pod, now)
+}
+
+func (f *fixture) refuse(pod *corev1.Pod, reason string) {
+	pod.Status.Phase, pod.Status.Reason, pod.Status.Message = corev1.PodFailed, reason, "Pod was rejected: it does not fit"
+}
+
+func (f *fixture) want(what string, want shadow.Tally) {
+	f.t.Helper()
+	got := f.View().Total
+	got.Placed, want.Placed = nil, nil
+	if want.NotJudged == nil {
+		want.NotJudged = map[shadow.Reason]int{}
+	}
+	if a, b := fmt.Sprintf("%+v", got), fmt.Sprintf("%+v", want); a != b {
+		f.t.Errorf("%s:\n%s\nwant\n%s", what, a, b)
+	}
+}
+
+// TestWitness is a day of a cluster: pods that fit, one that a kubelet rejects and another node
+// would have taken, and one for which nothing is pinned.
+func TestWitness(t *testing.T) {
+	f := newFixture(t)
+	f.node("n")
+	f.node("m")
+	a, b, c := f.bind(f.pod("a", 4), "n"), f.bind(f.pod("b", 8), "n"), f.bind(f.pod("c", 4), "n")
+	for _, pod := range []*corev1.Pod{a, b, c} {
+		f.answer(pod)
+	}
+	shared := f.pod("shared", 1)
+	shared.Spec.Containers[0].Resources, shared.Status.QOSClass = corev1.ResourceRequirements{}, corev1.PodQOSBestEffort
+	f.answer(f.bind(shared, "n"))
+	if v := f.View(); v.Open != 3 {
+		t.Errorf("%d wait for an answer before the report", v.Open)
+	}
+	f.report("n")
+	f.want("in the end", shadow.Tally{Pods: 4, Pinned: 3, Judged: 4, Rejected: 1, Foretold: 1, Exact: 3, Elsewhere: 1})
+	v := f.View()
+	if v.Open != 0 || len(v.Pods) != 1 || v.Pods[0].Instead == nil || v.Pods[0].Instead.Node != "m" || v.Pods[0].Got.Reason != tae {
+		t.Errorf("%+v", v)
+	}
+	if want := "kube-scheduler placed 3 pinned pods; 1 was rejected; Berth would have placed 1 of them elsewhere."; v.Summary != want {
+		t.Errorf("%q, want %q", v.Summary, want)
+	}
+}
+
+// TestNotJudged: each kind of bad input is named, and counts neither as right nor as wrong.
+func TestNotJudged(t *testing.T) {
+	for name, c := range map[string]struct {
+		before func(*fixture)
+		after  func(*fixture, *corev1.Pod)
+		want   shadow.Reason
+	}{
+		"no agent": {after: func(f *fixture, p *corev1.Pod) { f.states["n"] = f.model.NewState(); f.answer(p) }, want: shadow.NoAgent},
+		"an agent that fell silent": {before: func(f *fixture) { f.node("n"); f.clock.Step(2 * time.Minute) },
+			after: (*fixture).answer, want: shadow.LateAgent},
+		"an older agent":         {before: func(f *fixture) { f.started = time.Time{}; f.node("n") }, after: (*fixture).answer, want: shadow.OlderAgent},
+		"a clock that is ahead":  {before: func(f *fixture) { f.ahead = time.Hour; f.node("n") }, after: (*fixture).answer, want: shadow.Clocks},
+		"a clock that is behind": {before: func(f *fixture) { f.ahead = -time.Hour; f.node("n") }, after: (*fixture).answer, want: shadow.Clocks},
+		"a report that contradicts itself": {before: func(f *fixture) {
+			f.node("n")
+			f.spec.Config.CPUManagerPolicy = "nonsense"
+			f.report("n")
+		}, after: (*fixture).answer, want: shadow.BadReport},
+		"a kubelet that starts again": {before: func(f *fixture) { f.node("n") }, after: func(f *fixture, p *corev1.Pod) {
+			f.answer(p)
+			f.started = f.clock.Now()
+			f.report("n")
+		}, want: shadow.KubeletRestarted},
+		"a kubelet that starts again and refuses": {before: func(f *fixture) { f.node("n") }, after: func(f *fixture, p *corev1.Pod) {
+			now := p.DeepCopy()
+			f.refuse(now, "UnexpectedAdmissionError")
+			f.OnUpdate(p, now)
+			f.started = f.clock.Now()
+			f.report("n")
+		}, want: shadow.KubeletRestarted},
+		"a pod that is deleted first": {before: func(f *fixture) { f.node("n") }, after: func(f *fixture, p *corev1.Pod) { f.OnDelete(p) }, want: shadow.NeverSeen},
+		"a report that goes":          {before: func(f *fixture) { f.node("n") }, after: func(f *fixture, p *corev1.Pod) { f.feed.ReportGone("n"); f.answer(p) }, want: shadow.NoAgent},
+		"another rule": {before: func(f *fixture) { f.node("n") }, after: func(f *fixture, p *corev1.Pod) {
+			now := p.DeepCopy()
+			f.refuse(now, "OutOfcpu")
+			f.OnUpdate(p, now)
+			f.alive("n")
+		}, want: shadow.OtherRule},
+		"a pod nobody can read": {before: func(f *fixture) { f.node("n") }, after: func(f *fixture, _ *corev1.Pod) {
+			p := f.pod("odd", 1)
+			p.Spec.Containers[0].Resources.Limits[corev1.ResourceCPU] = resource.MustParse("-1")
+			p.Spec.Containers[0].Resources.Requests = p.Spec.Containers[0].Resources.Limits
+			f.OnDelete(f.bind(p, "n"))
+		}, want: shadow.Unreadable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			if c.before != nil {
+				c.before(f)
+			}
+			c.after(f, f.bind(f.pod("p", 2), "n"))
+			v := f.View()
+			if v.Total.NotJudged[c.want] != 1 || v.Total.Judged != 0 {
+				t.Errorf("%d open, %+v: want 1 %s", v.Open, v.Total, c.want)
+			}
+		})
+	}
+}
+
+// TestAnAnswerThatComesFirst: a pod that is seen when its kubelet has answered is not predicted
+// after the fact.
+func TestAnAnswerThatComesFirst(t *testing.T) {
+	f := newFixture(t)
+	f.node("n")
+	p := f.pod("p", 2)
+	p.Spec.NodeName = "n"
+	f.refuse(p, tae)
+	f.OnAdd(p, false)
+	f.want("refused", shadow.Tally{Pods: 1, Pinned: 1, Rejected: 1, NotJudged: map[shadow.Reason]int{shadow.AnsweredFirst: 1}})
+	q := f.pod("q", 2)
+	q.Spec.NodeName = "n"
+	f.OnAdd(q, true) // it was there at the start
+	f.want("from before", shadow.Tally{Pods: 1, Pinned: 1, Rejected: 1, NotJudged: map[shadow.Reason]int{shadow.AnsweredFirst: 1}})
+}
+
+// wrong makes a prediction come out wrong: the node's books change behind its agent's back.
+func (f *fixture) wrong(name string) *corev1.Pod {
+	f.t.Helper()
+	p := f.bind(f.pod(name, 2), "n")
+	stranger := f.pod("stranger-"+name, 2)
+	ask, err := wire.ReadPod(stranger)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	var d placement.Decision
+	if v := placement.Decide(f.states["n"], &ask.Request, &d); !v.OK() {
+		f.t.Fatal(v)
+	}
+	f.states["n"].Commit(&ask.Request, &d)
+	f.answer(p)
+	f.states["n"].Release(ask.Request.UID)
+	f.report("n")
+	return p
+}
+
+// TestAMistakeIsCaptured: the state on which a wrong prediction was made is kept, as a snapshot
+// that says the same again, and without secrets.
+func TestAMistakeIsCaptured(t *testing.T) {
+	f := newFixture(t)
+	f.node("n")
+	f.wrong("p")
+	v := f.View()
+	if v.Total.Wrong != 1 || len(v.Pods) != 1 || v.Pods[0].Capture == "" {
+		t.Fatalf("%+v", v)
+	}
+	get := func(path string) []byte {
+		out := httptest.NewRecorder()
+		f.Handler().ServeHTTP(out, httptest.NewRequestWithContext(t.Context(), "GET", path, nil))
+		return out.Body.Bytes()
+	}
+	data := get("/captures/" + v.Pods[0].Capture)
+	c, err := survey.Open(bytes.NewReader(data), "capture")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Namespace = "d"
+	e, err := c.Explain(t.Context(), "p", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, _ := json.Marshal(e)
+	if want := `"numaNodes":"` + v.Pods[0].Expected.NUMANodes + `"`; !strings.Contains(string(again), want) || !strings.Contains(string(again), `"answer":"admits"`) {
+		t.Errorf("the capture does not say %s: %s", want, again)
+	}
+	unpacked, err := gzip.NewReader(bytes.NewReader(data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if all, err := io.ReadAll(unpacked); err != nil || bytes.Contains(all, []byte("hunter2")) || !bytes.Contains(all, []byte(`"uid-p"`)) {
+		t.Errorf("error %v, or the capture holds a secret, or not the pod: %s", err, all)
+	}
+	if text := string(get("/captures/none.berth")); !strings.Contains(text, `there is no capture "none.berth"`) {
+		t.Errorf("%q", text)
+	}
+	if text := string(get("/metrics")); !strings.Contains(text, `berth_shadow_pods_total{result="wrong"} 1`) || !strings.Contains(text, `berth_shadow_pods_total{result="missed"} 0`) {
+		t.Errorf("%s", text)
+	}
+	var view shadow.View
+	if err := json.Unmarshal(get("/shadow"), &view); err != nil || view.Total.Wrong != 1 {
+		t.Errorf("%+v, %v", view, err)
+	}
+	for i := range maxCaptures + 5 {
+		f.wrong(fmt.Sprint("p", i))
+	}
+	if len(f.captures) > maxCaptures {
+		t.Errorf("%d captures", len(f.captures))
+	}
+}
+
+// TestEvidenceGoesWithItsPod: what a prediction was made on is forgotten when it is settled.
+func TestEvidenceGoesWithItsPod(t *testing.T) {
+	f := newFixture(t)
+	f.node("n")
+	settled, gone := f.bind(f.pod("a", 2), "n"), f.bind(f.pod("b", 2), "n")
+	if len(f.evidence) != 2 || len(f.reports) != 1 {
+		t.Errorf("%d and %d", len(f.evidence), len(f.reports))
+	}
+	f.answer(settled)
+	f.OnDelete(gone)
+	f.report("n")
+	f.feed.ReportGone("n")
+	if len(f.evidence) != 0 || len(f.reports) != 0 {
+		t.Errorf("%d and %d are left", len(f.evidence), len(f.reports))
+	}
+}
+
+// TestWhatCannotBeLookedFor: pods whose wishes are not understood here, and pods for which there is
+// no time left, are counted as such.
+func TestWhatCannotBeLookedFor(t *testing.T) {
+	f := newFixture(t)
+	f.node("n")
+	f.node("m")
+	f.answer(f.bind(f.pod("a", 7), "n"))
+	f.answer(f.bind(f.pod("b", 8), "n"))
+	f.report("n")
+	tied := f.pod("tied", 4)
+	tied.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{}}
+	f.bind(tied, "n")
+	if v := f.View(); v.Total.NotLooked != 1 {
+		t.Errorf("%+v", v.Total)
+	}
+	away := f.pod("away", 4)
+	away.Spec.NodeSelector = map[string]string{"pool": "other"}
+	f.bind(away, "n")
+	f.spent(time.Minute)
+	f.bind(f.pod("late", 4), "n")
+	if v := f.View(); v.Total.NotLooked != 2 {
+		t.Errorf("%+v", v.Total)
+	}
+	f.clock.Step(30 * time.Minute)
+	f.report("m")
+	f.report("n")
+	f.bind(f.pod("later", 4), "n")
+	if v := f.View(); v.Total.NotLooked != 2 {
+		t.Errorf("the time has come back: %+v", v.Total)
+	}
+}

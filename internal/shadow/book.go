@@ -1,0 +1,260 @@
+package shadow
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/placement"
+)
+
+// What a Book remembers at most.
+const (
+	// maxOpen is how many pods may wait for their answers.
+	maxOpen = 8192
+	// maxNotable is how many pods are listed that somebody may want to look at.
+	maxNotable = 512
+	// patience is how long a kubelet may take for its answer.
+	patience = 10 * time.Minute
+)
+
+// Book holds the predictions that wait for an answer, and counts the others. It is not safe for
+// concurrent use.
+type Book struct {
+	open    map[string]*entry            // by UID
+	onNode  map[string]map[string]*entry // the same by node, then UID
+	notable []Record                     // oldest first
+	total   Tally
+	day     day
+}
+
+// entry is a prediction that waits for the kubelet's answer.
+type entry struct {
+	Record
+	// why is set if the answer will not be judged.
+	why Reason
+	// admitted: the API has shown that the kubelet admitted the pod.
+	admitted bool
+	// refusal is the result once the kubelet has refused the pod: it counts when the agent has been
+	// heard again. "" before.
+	refusal Result
+}
+
+// NewBook returns a book without entries.
+func NewBook() *Book {
+	return &Book{open: map[string]*entry{}, onNode: map[string]map[string]*entry{}, total: newTally()}
+}
+
+// Bound opens an entry for a pod that was bound. If why is not "", the answer will not be judged.
+// The result is a record that is closed at once; nil for none.
+func (b *Book) Bound(r Record, why Reason) *Record {
+	if b.open[r.UID] != nil {
+		return nil
+	}
+	b.total.came(&r.Pod)
+	b.day.at(r.Bound).came(&r.Pod)
+	e := &entry{Record: r, why: why}
+	if len(b.open) >= maxOpen {
+		return b.close(e, NotJudged, TooMany, r.Bound)
+	}
+	b.open[r.UID] = e
+	if b.onNode[r.Node] == nil {
+		b.onNode[r.Node] = map[string]*entry{}
+	}
+	b.onNode[r.Node][r.UID] = e
+	return nil
+}
+
+// NotLooked counts a pod for which nobody looked for another node.
+func (b *Book) NotLooked(now time.Time) {
+	b.total.NotLooked++
+	b.day.at(now).NotLooked++
+}
+
+// Admitted notes that the API shows that the kubelet admitted the pod. That settles a pod for which
+// nothing is pinned.
+func (b *Book) Admitted(uid string, now time.Time) *Record {
+	e := b.open[uid]
+	if e == nil || e.refusal != "" {
+		return nil
+	}
+	e.admitted = true
+	if e.Pinned && e.why == "" {
+		return nil // a report tells what it has
+	}
+	e.Got = &Answer{Outcome: Admitted}
+	return b.close(e, Exact, "", now)
+}
+
+// Refused notes for which reason the kubelet refused the pod. Settled says what that means for a
+// pod that might be pinned.
+func (b *Book) Refused(uid, reason string, now time.Time) *Record {
+	e := b.open[uid]
+	if e == nil {
+		return nil
+	}
+	e.Got = &Answer{Outcome: Rejected, Reason: reason}
+	if e.why != "" {
+		return b.close(e, NotJudged, e.why, now)
+	}
+	if !e.Pinned {
+		e.refusal = Missed
+	}
+	return nil
+}
+
+// Settled takes in how an expectation turned out.
+func (b *Book) Settled(o *ledger.PromiseOutcome, now time.Time) *Record {
+	e := b.open[o.UID]
+	if e == nil {
+		return nil
+	}
+	if !o.Refused && e.Got == nil {
+		e.Got = &Answer{Outcome: Admitted, Containers: Found(&o.Found)}
+	}
+	switch o.Result() {
+	case ledger.ResultKept:
+		if o.Exact {
+			return b.close(e, Exact, "", now)
+		}
+		return b.close(e, ByVerdict, "", now)
+	case ledger.ResultMispredicted:
+		return b.close(e, Wrong, "", now)
+	case ledger.ResultFalseAlarm:
+		return b.close(e, FalseAlarm, "", now)
+	case ledger.ResultEither:
+		if !o.Refused {
+			return b.close(e, Either, "", now)
+		}
+		e.refusal = Either
+	case ledger.ResultForetold:
+		e.refusal = Foretold
+	case ledger.ResultRefused:
+		e.refusal = Missed
+	default:
+		return b.close(e, NotJudged, Contended, now)
+	}
+	return nil
+}
+
+// Alive says that the agent of a node has been heard, and tells of nothing that Doubt was not told
+// about: refusals before count.
+func (b *Book) Alive(node string, now time.Time) []Record {
+	return b.closeAll(b.onNode[node], now, func(e *entry) (Result, Reason) {
+		switch {
+		case e.refusal == "" || e.Got == nil:
+			return "", ""
+		case !ofManagers(e.Got.Reason):
+			return NotJudged, OtherRule
+		default:
+			return e.refusal, ""
+		}
+	})
+}
+
+// ofManagers says whether a reason is one that the kubelet's resource managers give.
+func ofManagers(reason string) bool {
+	for r := placement.TopologyAffinityError; r <= placement.PodLevelResourcesNotSupported; r++ {
+		if r.String() == reason {
+			return true
+		}
+	}
+	return false
+}
+
+// Doubt leaves all pods of a node unjudged whose kubelet has not answered yet, or whose refusal
+// does not count yet.
+func (b *Book) Doubt(node string, why Reason, now time.Time) []Record {
+	return b.closeAll(b.onNode[node], now, func(*entry) (Result, Reason) { return NotJudged, why })
+}
+
+// Gone notes that the API does not have the pod any more. If no report has listed a pod that was
+// admitted, no more than that is known of it.
+func (b *Book) Gone(uid string, now time.Time) *Record {
+	e := b.open[uid]
+	switch {
+	case e == nil || e.refusal != "":
+		return nil
+	case e.admitted && e.Expected != nil && e.Expected.Outcome == Admitted:
+		e.Got = &Answer{Outcome: Admitted}
+		return b.close(e, ByVerdict, "", now)
+	default:
+		return b.close(e, NotJudged, NeverSeen, now)
+	}
+}
+
+// Expire leaves the pods unjudged whose kubelets have not answered for too long.
+func (b *Book) Expire(now time.Time) []Record {
+	return b.closeAll(b.open, now, func(e *entry) (Result, Reason) {
+		if now.Sub(e.Bound) < patience {
+			return "", ""
+		}
+		return NotJudged, NoAnswer
+	})
+}
+
+// closeAll closes the entries of some for which judge has a result, by UID.
+func (b *Book) closeAll(some map[string]*entry, now time.Time, judge func(*entry) (Result, Reason)) (closed []Record) {
+	for _, uid := range slices.Sorted(maps.Keys(some)) {
+		e := some[uid]
+		if result, why := judge(e); result != "" {
+			closed = append(closed, *b.close(e, result, why, now))
+		}
+	}
+	return closed
+}
+
+// close counts an entry and forgets it. One that will not be judged is not, whatever the result.
+func (b *Book) close(e *entry, result Result, why Reason, now time.Time) *Record {
+	delete(b.open, e.UID)
+	delete(b.onNode[e.Node], e.UID)
+	if len(b.onNode[e.Node]) == 0 {
+		delete(b.onNode, e.Node)
+	}
+	if e.why != "" {
+		result, why = NotJudged, e.why
+	}
+	e.Result, e.Reason = result, why
+	b.total.closed(&e.Record)
+	b.day.at(now).closed(&e.Record)
+	if e.Instead != nil || result.Mistaken() || e.Got != nil && e.Got.Outcome == Rejected {
+		if len(b.notable) >= maxNotable {
+			b.notable = slices.Delete(b.notable, 0, 1)
+		}
+		b.notable = append(b.notable, e.Record)
+	}
+	return &e.Record
+}
+
+// Captured notes the file that holds the state on which a prediction was made.
+func (b *Book) Captured(uid, name string) {
+	for i := range b.notable {
+		if b.notable[i].UID == uid {
+			b.notable[i].Capture = name
+		}
+	}
+}
+
+// View is what a Book tells.
+type View struct {
+	// Summary is the sentence about the last 24 hours.
+	Summary string `json:"summary"`
+	// Day counts the last 24 hours, Total all since the beginning. Open is how many pods wait for
+	// the answer of their kubelet.
+	Day   Tally `json:"day"`
+	Total Tally `json:"total"`
+	Open  int   `json:"open"`
+	// Pods are the last ones that were rejected or mistaken, or that Berth would have placed
+	// elsewhere; the newest first.
+	Pods []Record `json:"pods"`
+}
+
+// View returns what is known now. It does not change any more.
+func (b *Book) View(now time.Time) View {
+	v := View{Day: b.day.sum(now), Total: newTally(), Open: len(b.open), Pods: append([]Record{}, b.notable...)}
+	v.Total.add(&b.total)
+	slices.Reverse(v.Pods)
+	v.Summary = v.Day.Sentence()
+	return v
+}

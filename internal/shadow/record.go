@@ -1,0 +1,214 @@
+package shadow
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/berth-dev/berth/placement"
+)
+
+// Reason says why a pod is not judged.
+type Reason string
+
+const (
+	// NoAgent: the node has no report.
+	NoAgent Reason = "noAgent"
+	// LateAgent: the node's agent gave no sign of life for too long.
+	LateAgent Reason = "lateAgent"
+	// OlderAgent: the report is of another release, or does not say when the kubelet started.
+	OlderAgent Reason = "olderAgent"
+	// BadReport: the report cannot be relied on, and says so or contradicts itself.
+	BadReport Reason = "badReport"
+	// KubeletRestarted: the kubelet started between the Binding and its answer.
+	KubeletRestarted Reason = "kubeletRestarted"
+	// NeverSeen: the pod was deleted, and its kubelet had not answered.
+	NeverSeen Reason = "neverSeen"
+	// Clocks: the clock of the node differs from this one.
+	Clocks Reason = "clocks"
+	// AnsweredFirst: the answer came before the news of the Binding.
+	AnsweredFirst Reason = "answeredFirst"
+	// Undecided: what the kubelet does depends on what nobody here can know, like the moment at
+	// which another pod ends.
+	Undecided Reason = "undecided"
+	// Contended: another pod came or went at that moment.
+	Contended Reason = "contended"
+	// OtherRule: the kubelet refused the pod for something that none of its resource managers says.
+	OtherRule Reason = "otherRule"
+	// Unreadable: the pod says what Berth does not understand.
+	Unreadable Reason = "unreadable"
+	// NoAnswer: the kubelet has not answered for too long.
+	NoAnswer Reason = "noAnswer"
+	// TooMany: more pods are waiting for their answers than are remembered.
+	TooMany Reason = "tooMany"
+)
+
+// Reasons are all of them, with what they mean.
+var Reasons = []struct {
+	Reason Reason `json:"reason"`
+	Text   string `json:"text"`
+}{
+	{NoAgent, "the node has no report of an agent"},
+	{LateAgent, "the node's agent gave no sign of life for too long"},
+	{OlderAgent, "the report is of another release, or does not say when the kubelet started"},
+	{BadReport, "the report could not be relied on"},
+	{KubeletRestarted, "the kubelet started between the Binding and its answer"},
+	{NeverSeen, "the pod was deleted before the kubelet had answered"},
+	{Clocks, "the node's clock differs from this one"},
+	{AnsweredFirst, "the kubelet's answer came before the news of the Binding"},
+	{Undecided, "it depended on what nobody can know, like the moment at which another pod ends"},
+	{Contended, "another pod came or went at that moment"},
+	{OtherRule, "the kubelet refused it for something that is not about CPUs, memory or devices"},
+	{Unreadable, "the pod says what Berth does not understand"},
+	{NoAnswer, "the kubelet has not answered for 10 minutes"},
+	{TooMany, "too many pods were waiting for an answer"},
+}
+
+// Result is what became of a prediction.
+type Result string
+
+const (
+	// Exact: admitted, with the CPUs, memory and devices that were predicted.
+	Exact Result = "exact"
+	// ByVerdict: admitted as predicted; CPUs, memory and devices were not predicted.
+	ByVerdict Result = "byVerdict"
+	// Wrong: admitted as predicted, with other CPUs, memory or devices.
+	Wrong Result = "wrong"
+	// Either: it depended on pods that were leaving, and the kubelet did one of the things that
+	// were predicted.
+	Either Result = "either"
+	// Foretold: rejected as predicted.
+	Foretold Result = "foretold"
+	// Missed: rejected, and predicted to be admitted.
+	Missed Result = "missed"
+	// FalseAlarm: admitted, and predicted to be rejected.
+	FalseAlarm Result = "falseAlarm"
+	// NotJudged: the Reason says why.
+	NotJudged Result = "notJudged"
+)
+
+// Results are all of them.
+var Results = []Result{Exact, ByVerdict, Either, Wrong, Foretold, Missed, FalseAlarm, NotJudged}
+
+// Mistaken says that the prediction was wrong.
+func (r Result) Mistaken() bool { return r == Wrong || r == Missed || r == FalseAlarm }
+
+// Pod names a pod, its node and who placed it there.
+type Pod struct {
+	UID       string `json:"uid"`
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	Node      string `json:"node"`
+	Scheduler string `json:"scheduler"`
+	// Pinned: the kubelet gives the pod something of its own, if its policies say so.
+	Pinned bool `json:"pinned"`
+}
+
+// Answer is what a kubelet does with a pod, or is expected to do.
+type Answer struct {
+	// Outcome is admitted, rejected, or, of an expectation, either.
+	Outcome string `json:"outcome"`
+	// Reason is the kubelet's for a rejection, as pod.status.reason has it.
+	Reason string `json:"reason,omitempty"`
+	// Certainty is exact or verdict, of an expected admission.
+	Certainty string `json:"certainty,omitempty"`
+	// NUMANodes are the ones that the pod is spread over.
+	NUMANodes  string `json:"numaNodes,omitempty"`
+	Containers []Held `json:"containers,omitempty"`
+}
+
+// The outcomes of an Answer.
+const (
+	Admitted = "admitted"
+	Rejected = "rejected"
+	// EitherWay: it depends on pods that are leaving.
+	EitherWay = "either"
+)
+
+// Held is what a container has of its own.
+type Held struct {
+	Name    string `json:"name"`
+	CPUs    string `json:"cpus,omitempty"`
+	Memory  string `json:"memory,omitempty"`
+	Devices string `json:"devices,omitempty"`
+}
+
+// Decided is what a decision gives to containers. Those that get nothing are left out.
+func Decided(d *placement.Decision) (out []Held) {
+	for i := range d.Containers {
+		c := &d.Containers[i]
+		out = addHeld(out, Held{c.Name, c.CPUs.String(), memoryText(c.Memory), devicesText(c.Devices)})
+	}
+	return out
+}
+
+// Found is what a report says that containers have.
+func Found(p *placement.PodAllocation) (out []Held) {
+	for i := range p.Containers {
+		c := &p.Containers[i]
+		out = addHeld(out, Held{c.Name, c.CPUs.String(), memoryText(c.Memory), devicesText(c.Devices)})
+	}
+	return out
+}
+
+func addHeld(all []Held, h Held) []Held {
+	if h == (Held{Name: h.Name}) {
+		return all
+	}
+	return append(all, h)
+}
+
+func memoryText(blocks []placement.MemoryBlock) string {
+	var parts []string
+	for _, b := range blocks {
+		parts = append(parts, fmt.Sprintf("%s %d of NUMA %s", b.Resource, b.Bytes, b.NUMA))
+	}
+	return strings.Join(parts, ", ")
+}
+
+func devicesText(all []placement.DeviceAllocation) string {
+	var parts []string
+	for _, a := range all {
+		parts = append(parts, a.Resource+" "+strings.Join(a.IDs, ","))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// Why says for what another node would have been better.
+type Why string
+
+const (
+	// WhyRejected: the kubelet would have admitted the pod there.
+	WhyRejected Why = "rejected"
+	// WhySplit: it would have been on fewer NUMA nodes there.
+	WhySplit Why = "split"
+	// WhyStranded: fewer devices would have lost their CPUs.
+	WhyStranded Why = "stranded"
+)
+
+// Whys are all of them.
+var Whys = []Why{WhyRejected, WhySplit, WhyStranded}
+
+// Elsewhere is the node that Berth would have chosen, at the moment of the Binding.
+type Elsewhere struct {
+	Node      string `json:"node"`
+	NUMANodes string `json:"numaNodes,omitempty"`
+	Why       Why    `json:"why"`
+	// Devices is how many devices fewer would have lost their CPUs.
+	Devices int `json:"devices,omitempty"`
+}
+
+// Record is one pod and what became of the prediction.
+type Record struct {
+	Pod
+	Bound    time.Time `json:"bound"`
+	Expected *Answer   `json:"expected,omitempty"`
+	Got      *Answer   `json:"got,omitempty"`
+	Result   Result    `json:"result"`
+	Reason   Reason    `json:"reason,omitempty"`
+	// Detail says more where the Reason is Undecided.
+	Detail  string     `json:"detail,omitempty"`
+	Instead *Elsewhere `json:"instead,omitempty"`
+	// Capture names the file with the state on which the prediction was made; of mistakes alone.
+	Capture string `json:"capture,omitempty"`
+}

@@ -1,0 +1,195 @@
+package shadow
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Tally counts pods.
+type Tally struct {
+	// Pods have been bound, Pinned of them might get something of their own.
+	Pods   int `json:"pods"`
+	Pinned int `json:"pinned"`
+	// Judged is the sum of the next results but for Rejected, which counts what kubelets refused,
+	// judged or not.
+	Judged      int `json:"judged"`
+	Rejected    int `json:"rejected"`
+	Foretold    int `json:"foretold"`
+	Missed      int `json:"missed"`
+	FalseAlarms int `json:"falseAlarms"`
+	Exact       int `json:"exact"`
+	ByVerdict   int `json:"byVerdict"`
+	Either      int `json:"either"`
+	Wrong       int `json:"wrong"`
+	// OtherReason is how many of Foretold were rejected for another reason than predicted.
+	OtherReason int            `json:"otherReason"`
+	NotJudged   map[Reason]int `json:"notJudged"`
+	// Elsewhere is how many rejected pods another node would have taken, Split how many pods
+	// another node would have taken on fewer NUMA nodes, Stranded how many devices would have kept
+	// their CPUs elsewhere. NotLooked counts pods for which nobody looked: Berth did not know all
+	// that they ask of a node, or the time for that was used up.
+	Elsewhere int `json:"elsewhere"`
+	Split     int `json:"split"`
+	Stranded  int `json:"stranded"`
+	NotLooked int `json:"notLooked"`
+	// Placed are the pinned pods by who placed them.
+	Placed map[string]int `json:"placed"`
+}
+
+// maxPlacers bounds the names of schedulers that are told apart: whoever creates a pod chooses one.
+const (
+	maxPlacers   = 16
+	otherPlacers = "others"
+)
+
+func newTally() Tally { return Tally{NotJudged: map[Reason]int{}, Placed: map[string]int{}} }
+
+// came counts a pod that was bound.
+func (t *Tally) came(p *Pod) {
+	t.Pods++
+	if !p.Pinned {
+		return
+	}
+	t.Pinned++
+	name := p.Scheduler
+	if _, known := t.Placed[name]; !known && len(t.Placed) >= maxPlacers {
+		name = otherPlacers
+	}
+	t.Placed[name]++
+}
+
+// closed counts what became of a pod.
+func (t *Tally) closed(r *Record) {
+	if r.Got != nil && r.Got.Outcome == Rejected {
+		t.Rejected++
+		if r.Instead != nil {
+			t.Elsewhere++
+		}
+	} else if r.Instead != nil {
+		switch r.Instead.Why {
+		case WhySplit:
+			t.Split++
+		case WhyStranded:
+			t.Stranded += r.Instead.Devices
+		}
+	}
+	if r.Result == NotJudged {
+		t.NotJudged[r.Reason]++
+		return
+	}
+	t.Judged++
+	*t.of(r.Result)++
+	if r.Result == Foretold && r.Got.Reason != r.Expected.Reason {
+		t.OtherReason++
+	}
+}
+
+// of is the count of a result that was judged.
+func (t *Tally) of(r Result) *int {
+	switch r {
+	case Exact:
+		return &t.Exact
+	case ByVerdict:
+		return &t.ByVerdict
+	case Either:
+		return &t.Either
+	case Wrong:
+		return &t.Wrong
+	case Foretold:
+		return &t.Foretold
+	case Missed:
+		return &t.Missed
+	default:
+		return &t.FalseAlarms
+	}
+}
+
+// add adds another tally.
+func (t *Tally) add(o *Tally) {
+	for _, n := range []struct{ to, from *int }{
+		{&t.Pods, &o.Pods}, {&t.Pinned, &o.Pinned}, {&t.Judged, &o.Judged}, {&t.Rejected, &o.Rejected}, {&t.Foretold, &o.Foretold},
+		{&t.Missed, &o.Missed}, {&t.FalseAlarms, &o.FalseAlarms}, {&t.Exact, &o.Exact}, {&t.ByVerdict, &o.ByVerdict}, {&t.Wrong, &o.Wrong}, {&t.Either, &o.Either},
+		{&t.OtherReason, &o.OtherReason}, {&t.Elsewhere, &o.Elsewhere}, {&t.Split, &o.Split}, {&t.Stranded, &o.Stranded}, {&t.NotLooked, &o.NotLooked},
+	} {
+		*n.to += *n.from
+	}
+	for reason, n := range o.NotJudged {
+		t.NotJudged[reason] += n
+	}
+	for name, n := range o.Placed {
+		t.Placed[name] += n
+	}
+}
+
+// Unjudged is how many pods were not judged.
+func (t *Tally) Unjudged() (n int) {
+	for _, m := range t.NotJudged {
+		n += m
+	}
+	return n
+}
+
+// Mistakes is how many predictions were wrong.
+func (t *Tally) Mistakes() int { return t.Missed + t.FalseAlarms + t.Wrong }
+
+// Sentence sums it all up.
+func (t *Tally) Sentence() string {
+	who := "Nobody"
+	if names := slices.Sorted(maps.Keys(t.Placed)); len(names) > 0 {
+		for i, name := range names {
+			if name == "default-scheduler" {
+				names[i] = "kube-scheduler"
+			}
+		}
+		who = strings.Join(names, ", ")
+	}
+	out := fmt.Sprintf("%s placed %s; ", who, count(t.Pinned, "pinned pod"))
+	if t.Rejected == 0 {
+		return out + "none was rejected."
+	}
+	verb := "were"
+	if t.Rejected == 1 {
+		verb = "was"
+	}
+	return out + fmt.Sprintf("%d %s rejected; Berth would have placed %d of them elsewhere.", t.Rejected, verb, t.Elsewhere)
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// hours is how many hours are told apart: a day.
+const hours = 24
+
+// day is a Tally for each of the last hours.
+type day [hours]struct {
+	hour  int64
+	tally Tally
+}
+
+// at returns the tally of the hour.
+func (d *day) at(now time.Time) *Tally {
+	hour := now.Unix() / 3600
+	slot := &d[(hour%hours+hours)%hours]
+	if slot.hour != hour || slot.tally.Placed == nil {
+		slot.hour, slot.tally = hour, newTally()
+	}
+	return &slot.tally
+}
+
+// sum adds up the hours of the last day.
+func (d *day) sum(now time.Time) Tally {
+	out, hour := newTally(), now.Unix()/3600
+	for i := range d {
+		if age := hour - d[i].hour; d[i].tally.Placed != nil && age >= 0 && age < hours {
+			out.add(&d[i].tally)
+		}
+	}
+	return out
+}

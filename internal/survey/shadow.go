@@ -1,0 +1,66 @@
+package survey
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+)
+
+// Shadow is where shadow mode answers (docs/shadow.md).
+type Shadow struct {
+	// URL is its address, as http://127.0.0.1:10261; "" is the Service berth-shadow in the
+	// namespace, by the API server of the config.
+	URL       string
+	Config    *rest.Config
+	Namespace string
+}
+
+// maxShadow bounds an answer, in bytes.
+const maxShadow = 64 << 20
+
+// CheckShadowURL says what is wrong with an address; "" is none.
+func CheckShadowURL(text string) error {
+	if at, err := url.Parse(text); text != "" && (err != nil || at.Host == "" || at.Scheme != "http" && at.Scheme != "https") {
+		return fmt.Errorf("%q: want an address like http://127.0.0.1:10261", text)
+	}
+	return nil
+}
+
+// Ask returns what is at the path.
+func (s *Shadow) Ask(ctx context.Context, path string) ([]byte, error) {
+	if s.URL != "" {
+		return ask(ctx, strings.TrimSuffix(s.URL, "/")+"/"+path)
+	}
+	client, err := kubernetes.NewForConfig(s.Config)
+	if err != nil {
+		return nil, err
+	}
+	data, err := client.CoreV1().Services(s.Namespace).ProxyGet("http", "berth-shadow", "http", path, nil).DoRaw(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("service %s/berth-shadow: %w (the chart's scheduler.mode: shadow installs it, see docs/shadow.md)", s.Namespace, err)
+	}
+	return data, nil
+}
+
+func ask(ctx context.Context, at string) ([]byte, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer answer.Body.Close()
+	data, err := io.ReadAll(io.LimitReader(answer.Body, maxShadow))
+	if err == nil && answer.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: %s: %.300s", at, answer.Status, strings.TrimSpace(string(data)))
+	}
+	return data, err
+}

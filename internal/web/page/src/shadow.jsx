@@ -1,0 +1,44 @@
+// What shadow mode has found: how often Berth's predictions came true while others placed the pods.
+import { useAsk } from './data.js'
+import { link } from './route.js'
+import { Notice, Table, Waiting } from './parts.jsx'
+
+const said = (a) => (a ? [a.outcome, a.reason, a.certainty].filter(Boolean).join(' ') : '–')
+
+export function Shadow() {
+  const { data, error } = useAsk('api/shadow')
+  if (error) return <main><h1>Shadow</h1><Notice title="">{error}</Notice></main>
+  if (!data) return <Waiting what="Asking shadow mode…" />
+  const { view, reasons } = data
+  const d = view.day
+  const mistakes = d.wrong + d.missed + d.falseAlarms
+  const counts = [
+    ['bound', d.pods, `${d.pinned} pinned, ${view.open} not answered by their kubelets yet`],
+    ['exact', d.exact, 'admitted, with the CPUs, memory and devices that were predicted'],
+    ['by verdict', d.byVerdict, 'admitted as predicted; which CPUs could not be known'],
+    ['either', d.either, 'it depended on pods that were leaving; the kubelet did one of the things predicted'],
+    ['foretold', d.foretold, 'rejected as predicted'],
+    ['wrong', d.wrong, 'admitted, with something else than predicted'],
+    ['missed', d.missed, 'rejected, and predicted to be admitted'],
+    ['false alarms', d.falseAlarms, 'admitted, and predicted to be rejected'],
+    ...reasons.filter((r) => d.notJudged[r.reason]).map((r) => ['not judged', d.notJudged[r.reason], r.text]),
+    ['elsewhere', d.elsewhere, 'rejected, and another node would have taken them'],
+    ['split', d.split, 'on more NUMA nodes than another node would have needed'],
+    ['stranded', d.stranded, 'devices left without CPUs that another node would have spared'],
+  ]
+  return (
+    <main>
+      <h1>Shadow <small class="muted">the last 24 hours</small></h1>
+      <Notice kind={mistakes ? 'doubt' : 'good'} title="">{view.summary}</Notice>
+      <Table label="Predictions" columns={[['Result'], ['Pods', 'num'], ['Meaning']]} rows={counts} />
+      {view.pods?.length > 0 && (
+        <section>
+          <h2>Pods to look at</h2>
+          <Table label="Pods to look at" columns={[['Pod'], ['Node'], ['Predicted'], ['Kubelet'], ['Result'], ["Berth's node"]]} rows={view.pods.map((p) => [
+            <a href={link('pods', p.namespace, p.name)}><bdi>{p.namespace}/{p.name}</bdi></a>, <a href={link('nodes', p.node)}>{p.node}</a>, said(p.expected), said(p.got), p.result, p.instead ? `${p.instead.node} (${p.instead.why})` : '–',
+          ])} />
+        </section>
+      )}
+    </main>
+  )
+}

@@ -1,0 +1,30 @@
+package web
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"github.com/berth-dev/berth/internal/shadow"
+)
+
+// shadow is what shadow mode has found, with the pods that the viewer sees.
+func (s *Server) shadow(r *http.Request, v Viewer) (any, error) {
+	if s.Shadow == nil {
+		return nil, missing("shadow mode is not shown here: want berth serve --shadow")
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), s.answerPatience)
+	defer cancel()
+	data, err := s.Shadow(ctx)
+	if err != nil {
+		return nil, &failure{http.StatusBadGateway, err.Error()}
+	}
+	var view shadow.View
+	if err := json.Unmarshal(data, &view); err != nil {
+		return nil, &failure{http.StatusBadGateway, fmt.Sprintf("the answer of shadow mode: %v", err)}
+	}
+	view.Pods = slices.DeleteFunc(view.Pods, func(p shadow.Record) bool { return !v.Sees(p.Namespace) })
+	return map[string]any{"view": view, "reasons": shadow.Reasons}, nil
+}
