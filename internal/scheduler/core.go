@@ -192,7 +192,8 @@ func newCore(ctx context.Context, args Args, handle fwk.Handle, o Options) *core
 	w := wake.New(&wakeEdge{clock: c, activator: handle, logger: logger})
 	table := nodes.NewTable(c, args.StaleAfter.Duration, o.Providers...)
 	lister := handle.SharedInformerFactory().Core().V1().Pods().Lister()
-	made := &core{clock: c, pods: newPods(lister), delays: Delays{clock: c, waits: waitsBy(lister)}, table: table, waiters: w, lead: new(lead.Gate), events: brief.Recorder(handle.EventRecorder())}
+	made := &core{clock: c, pods: newPods(lister), delays: Delays{clock: c, waits: waitsBy(lister)}, table: table, waiters: w, lead: new(lead.Gate)}
+	made.events = newLeading(brief.Recorder(handle.EventRecorder()), made.lead, c)
 	made.profiles.common = commonOf(&args)
 	made.outcomes = outcome.NewWriter(outcome.Options{Client: handle.ClientSet(), Pods: lister, Clock: c, Logger: logger})
 	made.onNodes = newOnNodes(handle, logger)

@@ -78,7 +78,14 @@ func chartScheduler(t *testing.T) (*kubescheduler.Scheduler, *config.KubeSchedul
 // TestEventsOfThePluginAreBrief: what the plugin itself tells has at most 300 bytes, as what comes
 // of attempts has.
 func TestEventsOfThePluginAreBrief(t *testing.T) {
-	sched, _, told := chartScheduler(t)
+	sched, c, told := chartScheduler(t)
+	sched.NextPod = func(klog.Logger) (*framework.QueuedPodInfo, error) { return nil, nil } //nolint:nilnil // no pod waits
+	if !Equip(t.Context(), sched, nil, c.Profiles) {
+		t.Fatal("no profile has the plugin")
+	}
+	if _, err := sched.NextPod(klog.Background()); err != nil { // as the leader does
+		t.Fatal(err)
+	}
 	pod := pinnedPod()
 	pod.Namespace, pod.Name, pod.UID, pod.Annotations = "default", "p", "p", map[string]string{}
 	for i := range 30 {

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/internal/clip"
 	"github.com/berth-dev/berth/internal/demand"
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/nodestate"
@@ -224,7 +225,7 @@ func shortened(u *nodestate.Unusable) *nodestate.Unusable {
 		return u
 	}
 	short := *u
-	short.Text = u.Text[:limit] + "..."
+	short.Text = clip.Text(u.Text, limit)
 	return &short
 }
 

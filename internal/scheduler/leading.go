@@ -1,0 +1,78 @@
+package scheduler
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+
+	"github.com/berth-dev/berth/internal/scheduler/lead"
+)
+
+const (
+	// earlyLasts is how long before it leads a replica finds what it tells when it does: at a first
+	// start nobody else has told it, and what is older may have been mended.
+	earlyLasts = time.Minute
+	// maxEarly bounds these events.
+	maxEarly = 1024
+)
+
+// leading is a recorder of the replica that leads: all of them find the same, and one tells it.
+type leading struct {
+	to    events.EventRecorder
+	lead  *lead.Gate
+	clock clock.PassiveClock
+
+	mu    sync.Mutex
+	early []earlyEvent
+}
+
+type earlyEvent struct {
+	at   time.Time
+	tell func()
+}
+
+func newLeading(to events.EventRecorder, gate *lead.Gate, c clock.PassiveClock) *leading {
+	l := &leading{to: to, lead: gate, clock: c}
+	gate.Then(l.begin)
+	return l
+}
+
+// Eventf implements events.EventRecorder.
+func (l *leading) Eventf(about, related runtime.Object, kind, reason, action, note string, args ...any) {
+	tell := func() { l.to.Eventf(about, related, kind, reason, action, note, args...) }
+	if !l.keep(tell) {
+		tell()
+	}
+}
+
+// keep keeps an event until this replica leads, and reports if it does not.
+func (l *leading) keep(tell func()) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.lead.Leads() {
+		return false
+	}
+	now := l.clock.Now()
+	l.early = slices.DeleteFunc(l.early, func(e earlyEvent) bool { return now.Sub(e.at) > earlyLasts })
+	if len(l.early) < maxEarly {
+		l.early = append(l.early, earlyEvent{now, tell})
+	}
+	return true
+}
+
+// begin tells what was found shortly before.
+func (l *leading) begin() {
+	l.mu.Lock()
+	early := l.early
+	l.early = nil
+	l.mu.Unlock()
+	for _, e := range early {
+		if l.clock.Since(e.at) <= earlyLasts {
+			e.tell()
+		}
+	}
+}
