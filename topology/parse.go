@@ -591,8 +591,11 @@ func (p *parser) parsePool(pool string) error {
 func (p *parser) parseDistances() error {
 	text, ok := p.values["dist"]
 	n := len(p.m.NUMANodes)
-	if !ok || n == 0 {
-		return p.refuse(ok, "dist", "NUMA nodes that it could speak of")
+	switch {
+	case !ok:
+		return nil
+	case n == 0:
+		return &ParseError{"dist", text, "NUMA nodes that it could speak of"}
 	}
 	rows := strings.Split(text, "/")
 	if len(rows) == 1 && (n > 1 || !strings.Contains(text, "*") && text != "-") {
@@ -614,13 +617,6 @@ func (p *parser) parseDistances() error {
 		}
 	}
 	return nil
-}
-
-func (p *parser) refuse(present bool, key, want string) error {
-	if !present {
-		return nil
-	}
-	return &ParseError{key, p.values[key], want}
 }
 
 func parseDistanceList(values []string) ([]uint32, error) {

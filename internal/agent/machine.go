@@ -113,7 +113,7 @@ func deciderOf(flag v1alpha1.Authority, enforcer v1alpha1.Enforcer, devices *off
 		return by, err
 	}
 	if by.enforcer, err = enforcerOf(enforcer, node); err == nil {
-		by.labels, err = wire.ReadKoordinatorNode(node, "")
+		by.labels, err = wire.ReadKoordinatorNode(node)
 	}
 	return by, err
 }

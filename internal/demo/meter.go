@@ -3,10 +3,9 @@ package demo
 import (
 	"fmt"
 	"io"
-	"os"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/berth-dev/berth/internal/cli/table"
 )
 
 // meter tells a person how a run goes: on a terminal one line that changes, elsewhere a line now
@@ -28,23 +27,8 @@ const (
 )
 
 func newMeter(w io.Writer, title string) *meter {
-	return &meter{w: w, title: title, columns: columns(w), shown: time.Now()}
-}
-
-// columns returns the width of the terminal that w is, or 0.
-func columns(w io.Writer) int {
-	f, ok := w.(*os.File)
-	if !ok {
-		return 0
-	}
-	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
-	switch {
-	case err != nil:
-		return 0
-	case size.Col == 0: // a terminal that does not know
-		return 80
-	}
-	return int(size.Col)
+	_, columns, _ := table.Size(w)
+	return &meter{w: w, title: title, columns: columns, shown: time.Now()}
 }
 
 // line writes a line that stays.

@@ -111,13 +111,9 @@ func BesideOf(node *corev1.Node, pods []*corev1.Pod) *wire.Beside {
 	return b
 }
 
-// Prefer chooses among the readings of one node; nil means none. The full report of an agent wins,
-// even if it is not usable, because a coarse report cannot know better. Of the others the first
-// usable one wins.
-func Prefer(full *Reading, coarse ...*Reading) *Reading {
-	if full != nil {
-		return full
-	}
+// Prefer chooses among the coarse readings of one node the first usable one, or else the first; nil
+// means none.
+func Prefer(coarse []*Reading) *Reading {
 	var chosen *Reading
 	for _, r := range coarse {
 		if r != nil && (chosen == nil || chosen.Unusable != nil && r.Unusable == nil) {

@@ -104,22 +104,18 @@ func TestCoarseKindsAreShared(t *testing.T) {
 }
 
 func TestPrefer(t *testing.T) {
-	full, spoilt := &Reading{Guarantee: wire.GuaranteeFull}, &Reading{Unusable: NotReported()}
 	coarse, worse := &Reading{Guarantee: wire.GuaranteeAmounts}, &Reading{Unusable: FellSilent()}
 	for name, c := range map[string]struct {
-		full   *Reading
 		coarse []*Reading
 		want   *Reading
 	}{
-		"an agent's":                   {full, []*Reading{coarse}, full},
-		"an agent's that is unusable":  {spoilt, []*Reading{coarse}, spoilt},
-		"the first coarse one":         {nil, []*Reading{coarse, worse}, coarse},
-		"the one that can be used":     {nil, []*Reading{worse, nil, coarse}, coarse},
-		"none that can be used":        {nil, []*Reading{nil, worse}, worse},
-		"none":                         {nil, nil, nil},
-		"none but places for two more": {nil, []*Reading{nil, nil}, nil},
+		"the first":                    {[]*Reading{coarse, worse}, coarse},
+		"the one that can be used":     {[]*Reading{worse, nil, coarse}, coarse},
+		"none that can be used":        {[]*Reading{nil, worse}, worse},
+		"none":                         {nil, nil},
+		"none but places for two more": {[]*Reading{nil, nil}, nil},
 	} {
-		if got := Prefer(c.full, c.coarse...); got != c.want {
+		if got := Prefer(c.coarse); got != c.want {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}

@@ -106,7 +106,7 @@ func (n *node) goByAmounts(g *glance, s *nodeFacts) {
 		}
 		readings = append(readings, r)
 	}
-	n.reading = nodestate.Prefer(nil, readings...)
+	n.reading = nodestate.Prefer(readings)
 	for _, o := range s.coarse {
 		if n.reading != nil && string(o.GetUID()) == n.reading.Source.UID {
 			n.heard = wire.LastWritten(o, o.GetCreationTimestamp().Time)

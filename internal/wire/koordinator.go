@@ -287,24 +287,15 @@ type KoordinatorNode struct {
 	Strategy joint.Strategy
 }
 
-// ReadKoordinatorNode reads the labels of a node. If the kubelet has a policy
-// (NodeResourceTopology.topologyPolicies, "" and None for none), it overrides the label, because
-// the kubelet would refuse the pod otherwise. The error is a *FieldError.
-func ReadKoordinatorNode(node *corev1.Node, kubelet string) (KoordinatorNode, error) {
+// ReadKoordinatorNode reads the labels of a node where Berth decides. The error is a *FieldError.
+func ReadKoordinatorNode(node *corev1.Node) (KoordinatorNode, error) {
 	e := fieldErrors("Node " + node.Name)
 	label := func(key string) *field.Path { return field.NewPath("metadata", "labels").Key(key) }
 	var n KoordinatorNode
 	text := node.Labels[koordinatorPolicy]
-	rules, ok := koordinatorPolicies[text]
-	if !ok {
-		return n, e.at(label(koordinatorPolicy), text, koordinatorPoliciesWanted)
-	}
-	own, ok := koordinatorPolicies[kubelet]
-	if !ok {
-		return n, e.at(field.NewPath("topologyPolicies"), kubelet, "a policy of the kubelet as NodeResourceTopology spells it")
-	}
-	if n.Rules = rules; own.Policy > placement.PolicyNone {
-		n.Rules = own
+	var ok bool
+	if n.Rules, ok = koordinatorPolicies[text]; !ok {
+		return KoordinatorNode{}, e.at(label(koordinatorPolicy), text, koordinatorPoliciesWanted)
 	}
 	switch text := node.Labels[koordinatorFill]; text {
 	case "":

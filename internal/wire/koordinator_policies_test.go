@@ -70,7 +70,7 @@ func labelled(t *testing.T, policy string) placement.Config {
 	if policy == "" {
 		node.Labels = nil
 	}
-	n, err := ReadKoordinatorNode(node, "")
+	n, err := ReadKoordinatorNode(node)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -148,16 +148,13 @@ func TestKoordinatorBesideOthers(t *testing.T) {
 func TestReadKoordinatorNode(t *testing.T) {
 	single := placement.Rules{Policy: placement.PolicySingleNUMANode, Scope: placement.PodScope}
 	for _, c := range []struct {
-		name    string
-		labels  map[string]string
-		kubelet string
-		want    KoordinatorNode
-		wrong   string
+		name   string
+		labels map[string]string
+		want   KoordinatorNode
+		wrong  string
 	}{
 		{name: "nothing"},
 		{name: "label", labels: map[string]string{koordinatorPolicy: "SingleNUMANode"}, want: KoordinatorNode{Rules: single}},
-		{name: "the kubelet's comes first", labels: map[string]string{koordinatorPolicy: "BestEffort"}, kubelet: "SingleNUMANodePodLevel", want: KoordinatorNode{Rules: single}},
-		{name: "unless it is none", labels: map[string]string{koordinatorPolicy: "SingleNUMANode"}, kubelet: "None", want: KoordinatorNode{Rules: single}},
 		{name: "the rest", labels: map[string]string{koordinatorFill: "LeastAllocated", koordinatorBind: "FullPCPUsOnly", koordinatorMemory: ""},
 			want: KoordinatorNode{Strategy: joint.LeastAllocated, CPUs: joint.Rules{Bind: joint.FullCores, BindHow: joint.Required}}},
 		{name: "spread", labels: map[string]string{koordinatorBind: "SpreadByPCPUs"}, want: KoordinatorNode{CPUs: joint.Rules{Bind: joint.Spread, BindHow: joint.Required}}},
@@ -166,9 +163,8 @@ func TestReadKoordinatorNode(t *testing.T) {
 		{name: "evenly", labels: map[string]string{koordinatorFill: "DistributeEvenly"}, want: KoordinatorNode{Strategy: joint.LeastAllocated}},
 		{name: "misspelt strategy", labels: map[string]string{koordinatorFill: "distributeevenly"}, wrong: koordinatorFill},
 		{name: "misspelt binding", labels: map[string]string{koordinatorBind: "FullPCPUs"}, wrong: koordinatorBind},
-		{name: "unknown policy of the kubelet", kubelet: "strict", wrong: "topologyPolicies"},
 	} {
-		n, err := ReadKoordinatorNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: c.labels}}, c.kubelet)
+		n, err := ReadKoordinatorNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: c.labels}})
 		if c.wrong == "" && (err != nil || n != c.want) {
 			t.Errorf("%s: %+v, %v; want %+v", c.name, n, err, c.want)
 		}

@@ -146,7 +146,7 @@ func (f *Feed) goByAmounts(n *Node) news {
 		}
 		readings = append(readings, r)
 	}
-	if r := nodestate.Prefer(nil, readings...); r != nil {
+	if r := nodestate.Prefer(readings); r != nil {
 		return f.take(n, r)
 	}
 	return noNews
