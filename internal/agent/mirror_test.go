@@ -1332,3 +1332,24 @@ func TestPodsThatHaveLeftAreBounded(t *testing.T) {
 		t.Errorf("%d pods are remembered: want the last %d", len(all), maxLeft)
 	}
 }
+
+// TestKubeletStartIsReported: another kubelet is another report, even if nothing else is different.
+// While none is there, the last one counts.
+func TestKubeletStartIsReported(t *testing.T) {
+	w := newWorld(t)
+	first, second := w.clock.Add(-time.Hour), w.clock.Add(-time.Minute)
+	at := first
+	w.m.out.started = func() time.Time { return at }
+	for _, c := range []struct {
+		at, want time.Time
+		written  bool
+	}{{first, first, true}, {first, first, false}, {time.Time{}, first, false}, {second, second, true}} {
+		at = c.at
+		before := len(w.writes)
+		w.m.notice()
+		w.settle()
+		if got := w.last().Report.KubeletStarted; !got.Equal(c.want) || len(w.writes) > before != c.written {
+			t.Errorf("at %v: reported %v, written %v; want %v", c.at, got, len(w.writes) > before, c.want)
+		}
+	}
+}

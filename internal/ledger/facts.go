@@ -160,7 +160,7 @@ func (f *facts) see(s *Sighting) bool {
 		f.excuseUnseen(s.UID)
 	}
 	switch {
-	case p == nil && s.Phase == Ended && (f.decides() || f.witnessing) && !f.report.Has(s.UID):
+	case p == nil && (s.Phase == Ended && f.decides() || s.Ending() && f.witnessing) && !f.report.Has(s.UID):
 		return false // it has left the node
 	case f.witnessing && s.Phase == Ended && p != nil && p.stage == afloat && p.listed:
 		f.leave(p)

@@ -15,7 +15,10 @@ type Sighting struct {
 	// Report is the sequence of the report on which it was decided, from the same annotation; 0
 	// where there is none.
 	Report int64
-	Phase  Phase
+	// After says that its Binding was written after the node's last report, so that its kubelet has
+	// not looked at the pod before. Witness alone asks.
+	After bool
+	Phase Phase
 	// Mortal says that it can end by itself.
 	Mortal bool
 	// Inherited says that it was bound before anyone here began to watch. Others that nobody knows

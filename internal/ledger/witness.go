@@ -46,10 +46,13 @@ func (n *Node) Witness(s *Sighting) (e Expectation, first bool) {
 	}
 	asks := *s.Request
 	asks.Rules = placement.Rules{} // no kubelet goes by what Berth is asked
-	p := &pod{uid: s.UID, asked: asked{req: asks.Settled()}, created: s.Created, turn: n.turn + 1, underway: true}
+	p := &pod{uid: s.UID, asked: asked{req: asks.Settled()}, created: s.Created, turn: n.turn + 1, underway: !s.After}
 	p.sight = sight{shown: true, phase: s.Phase, mortal: s.Mortal}
 	if n.report != nil {
-		e = n.expect(p)
+		if s.After {
+			n.forgetLeft()
+		}
+		e = n.expect(p, s.After)
 		p.promise = e.promise()
 		p.contended = p.promise != nil && p.promise.Refused && n.mayMakeRoom(p.req)
 	}
@@ -61,12 +64,12 @@ func (n *Node) Witness(s *Sighting) (e Expectation, first bool) {
 
 // expect is the answer for a pod that the kubelet hears of after all in flight, in the order of
 // their Bindings. There is a report.
-func (n *Node) expect(p *pod) (e Expectation) {
+func (n *Node) expect(p *pod, after bool) (e Expectation) {
 	switch {
 	case n.decides(): // it gives nothing to a pod without a decision
 		e.Answer = waiting(Undecided)
 		return e
-	case n.ahead(): // what the report lists may have come after the answer
+	case !after && n.ahead(): // what the report lists may have come after the answer
 		e.Answer = waiting(Unshown)
 		return e
 	}
@@ -100,6 +103,17 @@ func (w *worlds) decisions(r *placement.Request) (out []placement.Decision) {
 		}
 	}
 	return out
+}
+
+// forgetLeft forgets the pods that are ending and that the report lists no more: by the time of a
+// Binding after the report they have left.
+func (n *Node) forgetLeft() {
+	for _, p := range n.pods {
+		if p.stage == afloat && p.listed && p.ending() {
+			n.leave(p)
+			n.changed()
+		}
+	}
 }
 
 // ahead says whether the report has news that the API has not told yet.

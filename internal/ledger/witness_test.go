@@ -11,6 +11,10 @@ type bystander struct {
 	*history
 	results map[Result]int
 	waits   int
+	// written is how long the log was when each report on its way was written; newest is that of
+	// the last one that was heard.
+	written []int
+	newest  int
 }
 
 // settle takes outcomes in: nothing that was expected may turn out wrong.
@@ -80,6 +84,7 @@ func (b *bystander) hears() {
 	var o *PromiseOutcome
 	switch w.verb {
 	case "bind":
+		s.After = b.seen > b.newest && b.rng.IntN(4) > 0
 		e, _ := b.n.Witness(&s)
 		if e.Answer.Outcome == Waiting {
 			b.waits++
@@ -103,14 +108,14 @@ func (b *bystander) hearReport() {
 		return
 	}
 	r := b.reports[0]
-	b.reports = b.reports[1:]
+	b.newest, b.reports, b.written = b.written[0], b.reports[1:], b.written[1:]
 	for _, o := range b.n.Accept(r) {
 		b.settle(&o)
 	}
 }
 
 func (b *bystander) random() {
-	report := func() { b.reports = append(b.reports, b.k.report()) }
+	report := func() { b.reports, b.written = append(b.reports, b.k.report()), append(b.written, len(b.log)) }
 	steps := []func(){
 		b.bind, b.bind, b.deleteOne, b.kubeletHears, b.kubeletHears, b.kubeletHears, b.stop, b.stop, b.k.ReleaseEnded, report, report,
 		b.hearReport, b.hearReport, b.hearReport, b.hears, b.hears, b.hears, b.hears,

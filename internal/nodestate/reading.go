@@ -21,6 +21,8 @@ type Reading struct {
 	// Mark says which of two readings of a node is newer. It is zero where the report does not
 	// tell.
 	Mark Mark
+	// Version is the resource version of the object.
+	Version string
 	// Kind is the node's machine and configuration; nil where they could not be read.
 	Kind *NodeKind
 	// Report is what the report says in full; nil where it could not be read.
@@ -69,7 +71,7 @@ func (k *Kinds) ReadObject(o metav1.Object, last *NodeKind) (*Reading, error) {
 // Read reads a NodeTopology. last is the previous kind of the node, or nil: reports change often,
 // kinds rarely.
 func (k *Kinds) Read(nt *v1alpha1.NodeTopology, last *NodeKind) *Reading {
-	r := &Reading{Node: nt.Name, Source: Source{
+	r := &Reading{Node: nt.Name, Version: nt.ResourceVersion, Source: Source{
 		APIVersion: v1alpha1.GroupVersion.String(), Kind: nodeTopology, Name: nt.Name, UID: string(nt.UID), Version: nt.ResourceVersion,
 	}}
 	if nt.Malformed == "" { // else its number could not be read

@@ -103,6 +103,8 @@ type Node struct {
 	restored *nodestate.Reading
 	// renewed is the newest heartbeat's time, by the agent's clock.
 	renewed time.Time
+	// version is the resource version of the accepted report.
+	version string
 
 	// obeying: Table.obeying counts the node. Feed.reports protects it.
 	obeying bool
@@ -110,7 +112,7 @@ type Node struct {
 	unproven bool
 
 	// A size of whole cache lines, of 64 bytes, makes every Node begin with one: hot lies in it.
-	_ [62]byte
+	_ [46]byte
 }
 
 // Name returns the name of the node.
@@ -250,7 +252,7 @@ func (n *Node) accept(r *nodestate.Reading) ([]ledger.PromiseOutcome, *nodestate
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.trouble, n.accepted = nil, r.Mark
+	n.trouble, n.accepted, n.version = nil, r.Mark, r.Version
 	n.hot.troubled.Store(false) // not before: nobody should decide by the report before
 	return outcomes, nil
 }

@@ -3,6 +3,7 @@ package nodes
 import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/nodestate"
@@ -35,11 +36,22 @@ func (f *Feed) witness(pod *corev1.Pod, n *Node, s *nodestate.Sighting) bool {
 		f.Onlooker.Bound(pod, n, &e)
 		return false
 	}
+	s.After = n.reportedBefore(pod)
 	e, first := n.account.Witness(&s.Sighting)
 	if first {
 		f.Onlooker.Bound(pod, n, &e)
 	}
 	return first
+}
+
+// reportedBefore says whether the node's accepted report was written before this state of the pod.
+// Resource versions are revisions of the API server's storage, which grow with every write.
+func (n *Node) reportedBefore(pod *corev1.Pod) bool {
+	n.mu.RLock()
+	version := n.version
+	n.mu.RUnlock()
+	newer, err := resourceversion.CompareResourceVersion(pod.ResourceVersion, version)
+	return err == nil && newer > 0
 }
 
 // answered takes in what a pod's status says about its kubelet's answer, and says whether that is
