@@ -43,7 +43,7 @@ func (Berth) Predicts() bool { return true }
 func (b Berth) Manifests() ([][]byte, error) {
 	all := deploy.ServingNames(deploy.Manifests(), b.Names...)
 	if b.Volcano != nil {
-		theirs, err := b.Volcano.manifests()
+		theirs, err := b.Volcano.Manifests()
 		return append(all, theirs...), err
 	}
 	if b.Jobs {
@@ -69,7 +69,7 @@ func (b Berth) Start(ctx context.Context, c *Cluster, self []string) (func() err
 	switch {
 	case err != nil:
 	case b.Volcano != nil:
-		stopJobs, err = c.startVolcano(ctx, b.Volcano)
+		stopJobs, err = c.StartVolcano(ctx, b.Volcano)
 	case b.Jobs:
 		stopJobs, err = c.startJobs(ctx)
 	}

@@ -57,7 +57,7 @@ type Report struct {
 	// Pending is how many were neither running nor refused in the end.
 	Pending int `json:"pending"`
 	// Stalled is how many of these waited although a node had room for them and nothing had
-	// happened for 15 s. Pods that ask for huge pages are not judged.
+	// happened for the runner's patience. Pods that ask for huge pages are not judged.
 	Stalled int `json:"stalled"`
 	// OutOfTime says that the end came while pods were still getting their turn: the machine was
 	// too slow for the time that a run may take. Numbers of such a run say little.

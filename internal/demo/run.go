@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -26,11 +27,8 @@ const (
 	againAfter = time.Second
 	// quiet is how long nothing may happen before a run is taken to have settled.
 	quiet = 4 * time.Second
-	// patience is how long nothing may happen while a pod waits that a node has room for. A
-	// scheduler's back-off ends after 10 s.
+	// patience is Runner.Patience by default. A scheduler's back-off ends after 10 s.
 	patience = 15 * time.Second
-	// settleLimit is how long a run may take to settle after its last operation.
-	settleLimit = time.Minute
 	// lateOnNode is how long after its Binding a pod runs at the latest, unless the machine is busy
 	// or something is wrong.
 	lateOnNode = 10 * time.Second
@@ -47,6 +45,11 @@ type Runner struct {
 	Workload Workload
 	// Predicts says whether every pinned pod must carry a decision.
 	Predicts bool
+	// Patience is how long nothing may happen while a pod waits that a node has room for; 0 means
+	// 15 s. A run may take four times as long to settle after its last creation.
+	Patience time.Duration
+	// Change, if not nil, changes each pod before its creation.
+	Change   func(*corev1.Pod)
 	Progress Progress
 
 	ctx     context.Context
@@ -248,7 +251,11 @@ func (r *Runner) create(next again) {
 	r.calls.ask(r.calls.creates, call{
 		send: func() error {
 			sent = time.Now()
-			_, err := r.Cluster.Client.CoreV1().Pods(Namespace).Create(r.ctx, want.Object(name), metav1.CreateOptions{})
+			pod := want.Object(name)
+			if r.Change != nil {
+				r.Change(pod)
+			}
+			_, err := r.Cluster.Client.CoreV1().Pods(Namespace).Create(r.ctx, pod, metav1.CreateOptions{})
 			return err
 		},
 		then: func(err error) error {
@@ -431,8 +438,10 @@ func (r *Runner) pending() (n int) {
 // settled reports whether nothing more is expected to happen.
 func (r *Runner) settled() bool {
 	over := time.Since(r.begun) - r.Workload.Length()
-	return over > settleLimit || r.calm()
+	return over > 4*r.patience() || r.calm()
 }
+
+func (r *Runner) patience() time.Duration { return cmp.Or(r.Patience, patience) }
 
 // calm reports whether nothing is under way any more.
 func (r *Runner) calm() bool {
@@ -443,7 +452,7 @@ func (r *Runner) calm() bool {
 		if !p.expires.IsZero() && !p.deleting || p.last != nil && p.last.Spec.NodeName != "" && !p.settled {
 			return false
 		}
-		if time.Since(r.touched) < patience && p.waits() && r.places.Room(p.last, p.want.milliCPU(), r.touched) != "" {
+		if time.Since(r.touched) < r.patience() && p.waits() && r.places.Room(p.last, p.want.milliCPU(), r.touched) != "" {
 			return false
 		}
 	}

@@ -2,6 +2,7 @@ package demo
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	clienttesting "k8s.io/client-go/testing"
 )
 
 // slowClient takes until the pod "first" is deleted to create the pod "slow".
@@ -81,6 +83,29 @@ func TestRunnerDoesNotWaitForTheAPIServer(t *testing.T) {
 	left, err := client.CoreV1().Pods(Namespace).List(t.Context(), metav1.ListOptions{})
 	if err != nil || len(left.Items) > 0 {
 		t.Errorf("%d pods are left, %v", len(left.Items), err)
+	}
+}
+
+// TestRunnerChangesPods: pods are created as Runner.Change leaves them.
+func TestRunnerChangesPods(t *testing.T) {
+	client := fake.NewClientset()
+	for _, change := range []func(*corev1.Pod){nil, func(pod *corev1.Pod) { pod.Spec.SchedulerName = "other" }} {
+		r := &Runner{
+			Cluster: &Cluster{Client: slowClient{client, make(chan struct{})}}, Change: change,
+			Workload: Workload{Pods: []Pod{{Name: "first", Life: time.Millisecond, Containers: []Container{{}}}}},
+		}
+		if _, err := r.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var created []string
+	for _, action := range client.Actions() {
+		if create, ok := action.(clienttesting.CreateAction); ok && action.GetResource().Resource == "pods" {
+			created = append(created, create.GetObject().(*corev1.Pod).Spec.SchedulerName)
+		}
+	}
+	if !slices.Equal(created, []string{"", "other"}) {
+		t.Errorf("schedulers of the pods: %q, want none and other", created)
 	}
 }
 

@@ -54,12 +54,12 @@ func (v *VolcanoController) Check() error {
 	if !info.Mode().IsRegular() || info.Mode()&0o111 == 0 {
 		return fmt.Errorf("%s: want an executable file", v.Program)
 	}
-	_, err = v.manifests()
+	_, err = v.Manifests()
 	return err
 }
 
-// manifests are Volcano's definitions, and what its installation makes beside them.
-func (v *VolcanoController) manifests() ([][]byte, error) {
+// Manifests are Volcano's definitions, and what its installation makes beside them.
+func (v *VolcanoController) Manifests() ([][]byte, error) {
 	files, err := filepath.Glob(filepath.Join(v.Definitions, "*.yaml"))
 	if err != nil {
 		return nil, err
@@ -88,8 +88,8 @@ func (v *VolcanoController) controllers() string {
 	return byDefault + ",-jobflow-controller,-jobtemplate-controller"
 }
 
-// startVolcano runs Volcano's controller as an administrator, and returns when it holds its Lease.
-func (c *Cluster) startVolcano(ctx context.Context, v *VolcanoController) (stop func() error, err error) {
+// StartVolcano runs Volcano's controller as an administrator, and returns when it holds its Lease.
+func (c *Cluster) StartVolcano(ctx context.Context, v *VolcanoController) (stop func() error, err error) {
 	kubeconfig := filepath.Join(c.dir, "volcano.kubeconfig")
 	if err := c.ControlPlane.WriteKubeconfig(kubeconfig, controlplane.User{Name: "volcano-controller", Groups: controlplane.Admin.Groups}); err != nil {
 		return nil, err
