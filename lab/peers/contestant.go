@@ -1,0 +1,126 @@
+package main
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/deploy"
+	"github.com/berth-dev/berth/internal/agent"
+	"github.com/berth-dev/berth/internal/child"
+	"github.com/berth-dev/berth/internal/controlplane"
+	"github.com/berth-dev/berth/internal/demo"
+	"github.com/berth-dev/berth/internal/hollow"
+)
+
+// contestant is a scheduler, with what differs for it from the demo.
+type contestant struct {
+	demo.Scheduler
+	// argument is one of its command line.
+	argument string
+	// program is nil for the ones that the demo starts itself.
+	program *program
+	// agent tells the agents what else to write; nil for nothing.
+	agent func(*agent.Options)
+	// node changes a node, change a pod; nil for nothing.
+	node   func(*hollow.Spec) error
+	change func(*corev1.Pod)
+}
+
+// ended is the error with which the scheduler has ended; nil while it runs.
+func (s *contestant) ended() error {
+	if s.program == nil || s.program.process == nil {
+		return nil
+	}
+	return s.program.process.Ended()
+}
+
+// named gives pods the name of the scheduler.
+func named(name string) func(*corev1.Pod) {
+	return func(pod *corev1.Pod) { pod.Spec.SchedulerName = name }
+}
+
+// contestant is the scheduler that is asked for.
+func (q *question) contestant() (*contestant, error) {
+	name, path, given := strings.Cut(q.scheduler, "=")
+	switch name {
+	case "stock", "berth":
+		if given {
+			return nil, fmt.Errorf("-scheduler %s: want no program, it is linked in", q.scheduler)
+		}
+		if name == "stock" {
+			return &contestant{Scheduler: demo.Stock{}, argument: demo.VerbKubeScheduler}, nil
+		}
+		return &contestant{Scheduler: demo.Berth{}, argument: demo.VerbBerthScheduler}, nil
+	}
+	p := &program{path: path, source: q.source}
+	s := &contestant{program: p, argument: path}
+	switch name {
+	case "volcano":
+		s.Scheduler, s.agent, s.change = &volcano{p, q.controller}, numatopologies, named(volcanoName)
+	case "nrt":
+		s.Scheduler, s.agent, s.change = &nrtMatch{p, "LeastNUMANodes"}, resourceTopologies, named(nrtName)
+	case "nrt-alloc":
+		s.Scheduler, s.agent, s.change = &nrtMatch{p, "LeastAllocated"}, resourceTopologies, named(nrtName)
+	case "koord":
+		s.Scheduler, s.node, s.change = &koordinator{p}, koordinatorLabel, named(koordinatorName)
+	default:
+		return nil, fmt.Errorf("-scheduler %q: want stock, berth, or NAME=PROGRAM with a NAME of volcano, nrt, nrt-alloc, koord", q.scheduler)
+	}
+	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() || info.Mode()&0o111 == 0 {
+		return nil, fmt.Errorf("-scheduler %s: want %s=PROGRAM with an executable file", q.scheduler, name)
+	}
+	return s, nil
+}
+
+// program is a scheduler's program and the folder with its source.
+type program struct {
+	path, source string
+	process      *child.Process
+}
+
+// Predicts implements demo.Scheduler.
+func (p *program) Predicts() bool { return false }
+
+// read returns a file of the source.
+func (p *program) read(path ...string) ([]byte, error) {
+	if p.source == "" {
+		return nil, fmt.Errorf("-source: want the folder with the source of %s", p.path)
+	}
+	return os.ReadFile(filepath.Join(append([]string{p.source}, path...)...))
+}
+
+// kubeconfig writes an administrator's, and returns its path.
+func (p *program) kubeconfig(c *demo.Cluster) (string, error) {
+	path := filepath.Join(c.Dir(), "scheduler.kubeconfig")
+	return path, c.ControlPlane.WriteKubeconfig(path, controlplane.User{Name: filepath.Base(p.path), Groups: controlplane.Admin.Groups})
+}
+
+// start starts the program, and returns what kills it: told to end, some exit with an error.
+func (p *program) start(c *demo.Cluster, args ...string) (stop func() error, err error) {
+	p.process, err = child.Start(child.Spec{
+		Name: filepath.Base(p.path), Foreign: true, Log: filepath.Join(c.Dir(), "scheduler.log"), Argv: append([]string{p.path}, args...),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return func() error { p.process.Kill(); return nil }, nil
+}
+
+// agents are the manifests that Berth's agents need. Its policies are left out: the API server
+// would evaluate them for each pod.
+func agents(more ...string) (out [][]byte, err error) {
+	for _, file := range append([]string{"crds/berth.dev_nodetopologies.yaml", "rbac/namespace.yaml", "rbac/agent.yaml"}, more...) {
+		folder, name, _ := strings.Cut(file, "/")
+		data, err := fs.ReadFile(deploy.Folder(folder), name)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, data)
+	}
+	return out, nil
+}
