@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/berth-dev/berth/test/golden"
 )
@@ -76,6 +77,9 @@ func TestGangsMisuse(t *testing.T) {
 	} {
 		c.check(t, w)
 	}
+	w.forbidden = map[string]bool{"/apis/resource.k8s.io/v1/deviceclasses": true}
+	w.pods[0].Spec.Containers[0].Resources.Limits["example.com/dra"] = resource.MustParse("1")
+	(&asked{args: []string{"explain", "gang", "fits"}, want: []string{"device classes may not be read"}}).check(t, w)
 	w.forbidden = map[string]bool{"/apis/scheduling.volcano.sh/v1beta1/namespaces/default/podgroups": true}
 	(&asked{args: []string{"gangs"}, want: []string{"podgroups.scheduling.volcano.sh may not be read", "may not be read"}, never: []string{"is not there"}}).check(t, w)
 	code, stdout, _ := run(t, "__complete", "explain", "--kubeconfig", gangWorld(t).kubeconfig(), "podgroup", "")

@@ -122,13 +122,13 @@ func (c *Cluster) GangNames(ctx context.Context, source string) ([]string, error
 // explainGang explains a gang by a survey of all nodes.
 func (c *Cluster) explainGang(ctx context.Context, s *Survey, g *Gang, notes []string) (*ExplainedGang, error) {
 	e := &ExplainedGang{Gang: *g, Fit: g.Bound + g.Succeeded, Whole: g.State == gangs.Whole}
-	e.Notes = append(slices.Clone(s.Notes), notes...)
 	e.listPods(s)
 	if len(g.waiting) > 0 && g.State != gangs.Wrong && g.State != gangs.Forming {
 		if err := e.askNow(ctx, c, s); err != nil {
 			return nil, err
 		}
 	}
+	e.Notes = slices.Concat(s.Notes, notes, e.Notes) // to ask may have added to those of the survey
 	return e, nil
 }
 
