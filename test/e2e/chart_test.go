@@ -547,7 +547,7 @@ func testChartShadow(t *testing.T, helm string) {
 	if reused := mustRender(t, helm, "--set=scheduler.mode=null"); !bytes.Equal(mustRender(t, helm), reused) {
 		t.Error("values of a release without scheduler.mode do something else than schedule")
 	}
-	objects := objectsOf(t, mustRender(t, helm, "--set=scheduler.mode=shadow,scheduler.args.staleAfter=2m", "--set=monitoring.serviceMonitor.enabled=true"))
+	objects := objectsOf(t, mustRender(t, helm, "--set=scheduler.mode=shadow,scheduler.args.staleAfter=2m", "--set=monitoring.serviceMonitor.enabled=true,monitoring.prometheusRule.enabled=true"))
 	for _, o := range objects {
 		if strings.Contains(o.GetKind(), "Admission") || o.GetKind() == "Pod" || o.GetName() == "berth-scheduler" {
 			t.Errorf("there is a %s %s", o.GetKind(), o.GetName())
@@ -578,6 +578,10 @@ func testChartShadow(t *testing.T, helm string) {
 	}
 	find(t, objects, "Service", "berth-shadow")
 	find(t, objects, "ServiceMonitor", "berth-shadow")
+	rules := fmt.Sprint(find(t, objects, "PrometheusRule", "berth").Object)
+	if strings.Contains(rules, "BerthSchedulerDown") || !strings.Contains(rules, "BerthReportsRefused") {
+		t.Errorf("alerts of a scheduler that is not there, or none of the agents: %s", rules)
+	}
 }
 
 // testChartHook: the pod of helm test is one that a kubelet pins, and no part of an installation.
