@@ -25,7 +25,18 @@ type settings struct {
 	memory   bool // memory manager is Static
 	podLevel podLevel
 	// claims: the device manager leaves devices to Dynamic Resource Allocation that it provides.
-	claims bool
+	claims  bool
+	resizes resizing
+}
+
+// resizing is what the kubelet lets change while a pod runs.
+type resizing struct {
+	// on: anything. Since 1.35 it cannot be switched off.
+	on bool
+	// cpus, memory: what is pinned (alpha gates), whose decisions are not known.
+	cpus, memory bool
+	// init: the amounts of init containers, too. Since 1.37 it cannot be switched off.
+	init bool
 }
 
 // podLevel is what the kubelet makes of spec.resources.
@@ -57,6 +68,10 @@ var (
 	containersDecideQOS = featureGate{"PodLevelResourcesFixKubeletQOSClass", V137, V137, V137}
 	podLevelManagers    = featureGate{"PodLevelResourceManagers", V136, V137, never}
 	extendedClaims      = featureGate{"DRAExtendedResource", V134, V136, V136}
+	resizes             = featureGate{"InPlacePodVerticalScaling", V133, V133, V133}
+	resizesCPUs         = featureGate{"InPlacePodVerticalScalingExclusiveCPUs", V133, never, never}
+	resizesMemory       = featureGate{"InPlacePodVerticalScalingExclusiveMemory", V134, never, never}
+	resizesInit         = featureGate{"InPlacePodVerticalScalingInitContainers", V136, V136, V136}
 )
 
 // gate reports whether a feature gate is on: as it is set, else as all of its stage are, else by
@@ -103,6 +118,10 @@ func readConfig(c *Config) (s settings, err error) {
 	s.podLevel.refused = s.version >= V134 && !s.gate(c, podLevelResources)
 	s.podLevel.decidesEmpty = s.gate(c, podLevelResources) && !s.gate(c, containersDecideQOS)
 	s.claims = s.version >= V136 && s.gate(c, extendedClaims)
+	s.resizes = resizing{
+		on: s.version >= V135 || s.gate(c, resizes), cpus: s.gate(c, resizesCPUs), init: s.version >= V137 || s.version >= V136 && s.gate(c, resizesInit),
+		memory: s.version >= V134 && s.gate(c, resizesMemory) || s.version < V134 && s.gate(c, resizesCPUs),
+	}
 	for _, read := range [...]func(*Config) error{s.readTopologyManager, s.readTopologyOptions, s.readManagers, s.readCPUOptions} {
 		if err := read(c); err != nil {
 			return s, err

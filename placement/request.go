@@ -74,11 +74,7 @@ type DeviceRequest struct {
 }
 
 // Bytes is how much the container asks for of a kind of memory.
-func (c *ContainerRequest) Bytes(kind string) uint64 {
-	for i := range c.Memory {
-		if c.Memory[i].Resource == kind {
-			return c.Memory[i].Bytes
-		}
-	}
-	return 0
+func (r *ContainerRequest) Bytes(kind string) uint64 {
+	bytes, _ := r.memory(kind)
+	return bytes
 }

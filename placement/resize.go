@@ -1,6 +1,182 @@
 package placement
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Resize is a change of CPU and memory of a pod that a kubelet has admitted.
+type Resize struct {
+	// Had is what the kubelet has allocated to the pod, Wants what the pod's spec asks for.
+	Had, Wants *Request
+	// Swaps: a container whose memory changes may swap, and its resizePolicy for memory is not
+	// RestartContainer.
+	Swaps bool
+	// MilliCPU and Memory (bytes) are the sums that the kubelet compares.
+	MilliCPU, Memory ResizeSum
+}
+
+// ResizeSum is one resource of a node and its pods.
+type ResizeSum struct {
+	// Asked is what the resized pod asks for in all, Others what all other pods have.
+	Asked, Others int64
+	// Allocatable is Node.status.allocatable.
+	Allocatable int64
+}
+
+// short reports if the pod asks for more than the others leave.
+func (s ResizeSum) short() bool { return s.Asked > 0 && s.Asked > s.Allocatable-s.Others }
+
+// ResizeOutcome is what becomes of a resize.
+type ResizeOutcome uint8
+
+const (
+	// ResizeProceeds: the kubelet allocates the new amounts.
+	ResizeProceeds ResizeOutcome = iota
+	// ResizeDeferred: not now. The pod keeps what it has, and the kubelet tries again.
+	ResizeDeferred
+	// ResizeInfeasible: never. The pod keeps what it has.
+	ResizeInfeasible
+	// ResizeRejected: the API server does not accept the change.
+	ResizeRejected
+	// ResizeUnknown: nothing can be said.
+	ResizeUnknown
+)
+
+// String returns the outcome in lower case.
+func (o ResizeOutcome) String() string {
+	return [...]string{"proceeds", "deferred", "infeasible", "rejected", "unknown", "ResizeOutcome(?)"}[min(o, ResizeUnknown+1)]
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (o ResizeOutcome) MarshalText() ([]byte, error) { return []byte(o.String()), nil }
+
+// ResizeAnswer is an outcome with its cause.
+type ResizeAnswer struct {
+	Outcome ResizeOutcome `json:"outcome"`
+	// Message is the kubelet's, as in the condition PodResizePending, if it has one for the cause.
+	Message string `json:"message,omitempty"`
+}
+
+// Resize foretells what the kubelet makes of a resize: handlePodResourcesResize with the handlers of
+// kubelet.go (1.33), allocation/allocation_manager.go (1.34, 1.35) and allocation/handlers.go
+// (since 1.36). The kubelet also defers a resize for reasons that no report tells, such as memory
+// pressure, and for a critical pod it evicts others first. Where Berth decides no resize is served.
+func (s *State) Resize(r *Resize) ResizeAnswer {
+	m := s.m
+	changed := r.changes(m.set.resizes.init)
+	switch {
+	case !changed.cpu && !changed.memory:
+		return ResizeAnswer{}
+	case m.Decides():
+		return ResizeAnswer{ResizeRejected, "Berth decides on this node, and does not serve resizes of requests yet"}
+	case m.set.version >= V136 && (r.MilliCPU.Asked > r.MilliCPU.Allocatable || r.Memory.Asked > r.Memory.Allocatable):
+		return ResizeAnswer{ResizeRejected, r.tooLarge()}
+	case !m.set.resizes.on:
+		return infeasible("InPlacePodVerticalScaling is disabled")
+	case r.Swaps && changed.memory:
+		return infeasible("In-place resize of containers with swap is not supported.")
+	}
+	if m.guaranteed(r.Wants) {
+		if a := m.resizePinned(changed); a.Outcome != ResizeProceeds {
+			return a
+		}
+	}
+	switch {
+	case m.set.version >= V136:
+	case r.Memory.Asked > r.Memory.Allocatable:
+		return infeasible(fmt.Sprintf("Node didn't have enough capacity: memory, requested: %d, capacity: %d", r.Memory.Asked, r.Memory.Allocatable))
+	case r.MilliCPU.Asked > r.MilliCPU.Allocatable:
+		return infeasible(fmt.Sprintf("Node didn't have enough capacity: cpu, requested: %d, capacity: %d", r.MilliCPU.Asked, r.MilliCPU.Allocatable))
+	}
+	if a := s.admitResized(r.Wants); a.Outcome != ResizeProceeds {
+		return a
+	}
+	switch {
+	case r.MilliCPU.short():
+		return r.MilliCPU.deferred(cpuResource)
+	case r.Memory.short():
+		return r.Memory.deferred("memory")
+	}
+	return ResizeAnswer{}
+}
+
+func infeasible(message string) ResizeAnswer { return ResizeAnswer{ResizeInfeasible, message} }
+
+// resizePinned is for a Guaranteed pod. It does not matter if its CPUs are whole.
+func (m *Model) resizePinned(changed resized) ResizeAnswer {
+	static, memory := m.set.static, m.set.memory
+	if m.set.version < V134 { // any change, whichever manager it concerns, and one gate for both
+		changed = resized{true, true}
+	}
+	switch {
+	case changed.cpu && static && m.set.resizes.cpus:
+		return ResizeAnswer{ResizeUnknown, "the kubelet's feature gate " + resizesCPUs.name + " is on: its decisions are not known"}
+	case changed.memory && memory && m.set.resizes.memory:
+		return ResizeAnswer{ResizeUnknown, "the kubelet's feature gate " + resizesMemory.name + " is on: its decisions are not known"}
+	case changed.cpu && static && m.set.version < V134:
+		return infeasible("Resize is infeasible for Guaranteed Pods alongside CPU Manager static policy")
+	case changed.cpu && static:
+		return infeasible(`Resize is infeasible for Guaranteed Pods alongside CPU Manager policy "static"`)
+	case changed.memory && memory && m.set.version < V134:
+		return infeasible("Resize is infeasible for Guaranteed Pods alongside Memory Manager static policy")
+	case changed.memory && memory:
+		return infeasible(`Resize is infeasible for Guaranteed Pods alongside Memory Manager policy "Static"`)
+	}
+	return ResizeAnswer{}
+}
+
+// admitResized admits the pod again, as a kubelet does that has it: the managers keep what they have
+// given. Before 1.37 full-pcpus-only still wants as many whole cores free as each container has.
+func (s *State) admitResized(wants *Request) ResizeAnswer {
+	again := *wants
+	again.Rules = Rules{}
+	var d Decision
+	v := Decide(s, &again, &d)
+	switch {
+	case v.OK() || v.Detail == DefectRestartKills: // not what the kubelet says
+		return ResizeAnswer{}
+	case v.Reason == TopologyAffinityError:
+		return ResizeAnswer{ResizeDeferred, "Resources cannot be allocated with Topology locality"}
+	case v.Reason == KubeletDefect:
+		return ResizeAnswer{ResizeUnknown, v.Detail.Text()}
+	}
+	return ResizeAnswer{ResizeDeferred, v.Reason.String() + ": " + v.Detail.Text()}
+}
+
+// tooLarge is what the API server says since 1.36 (plugin/pkg/admission/podresize).
+func (r *Resize) tooLarge() string {
+	var parts []string
+	if s := r.MilliCPU; s.Asked > s.Allocatable {
+		parts = append(parts, fmt.Sprintf("cpu, requested: %d, allocatable: %d", s.Asked, s.Allocatable))
+	}
+	if s := r.Memory; s.Asked > s.Allocatable {
+		parts = append(parts, fmt.Sprintf("memory, requested: %d, allocatable: %d", s.Asked, s.Allocatable))
+	}
+	return "node didn't have enough allocatable resources: " + strings.Join(parts, "; ")
+}
+
+// deferred is lifecycle.InsufficientResourceError.
+func (s ResizeSum) deferred(resource string) ResizeAnswer {
+	return ResizeAnswer{ResizeDeferred, fmt.Sprintf("Node didn't have enough resource: %s, requested: %d, used: %d, capacity: %d", resource, s.Asked, s.Others, s.Allocatable)}
+}
+
+// resized is which amounts of a pod change.
+type resized struct{ cpu, memory bool }
+
+// changes compares the amounts of all containers whose amounts can change.
+func (r *Resize) changes(init bool) (out resized) {
+	for i := range min(len(r.Had.Containers), len(r.Wants.Containers)) {
+		had, wants := &r.Had.Containers[i], &r.Wants.Containers[i]
+		if had.Kind == Init && !init {
+			continue
+		}
+		out.cpu = out.cpu || had.MilliCPU != wants.MilliCPU
+		out.memory = out.memory || had.Bytes("memory") != wants.Bytes("memory")
+	}
+	return out
+}
 
 // PinsAlike reports if the CPU and memory managers see no difference between two versions of a pod.
 func (m *Model) PinsAlike(a, b *Request) bool {

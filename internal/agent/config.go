@@ -91,7 +91,8 @@ var relevantGates = []string{
 	"CPUManagerPolicyAlphaOptions", "CPUManagerPolicyBetaOptions", "CPUManagerPolicyOptions",
 	"TopologyManagerPolicyAlphaOptions", "TopologyManagerPolicyBetaOptions", "TopologyManagerPolicyOptions",
 	"PodLevelResources", "PodLevelResourceManagers", "PodLevelResourcesFixKubeletQOSClass", "MemoryManager", "DRAExtendedResource",
-	"InPlacePodVerticalScalingExclusiveCPUs", "InPlacePodVerticalScalingExclusiveMemory",
+	"InPlacePodVerticalScaling", "InPlacePodVerticalScalingExclusiveCPUs", "InPlacePodVerticalScalingExclusiveMemory",
+	"InPlacePodVerticalScalingInitContainers",
 	"AllAlpha", "AllBeta",
 }
 
