@@ -32,21 +32,56 @@ func resize(placement string, from, to []map[string]any) admission.Attributes {
 		corev1.SchemeGroupVersion.WithResource("pods"), "resize", admission.Update, &metav1.UpdateOptions{}, false, &user.DefaultInfo{Name: "u"})
 }
 
+// asks are the requests of each container.
+func asks(list ...string) (out []map[string]any) {
+	for _, text := range list {
+		requests := map[string]any{}
+		for _, one := range strings.Fields(text) {
+			name, amount, _ := strings.Cut(one, "=")
+			requests[name] = amount
+		}
+		out = append(out, requests)
+	}
+	return out
+}
+
+// TestResizesOfPinnedPodsWarn: a kubelet refuses to resize what its managers have pinned, and
+// nothing else.
+func TestResizesOfPinnedPodsWarn(t *testing.T) {
+	const (
+		pins    = `{"v":1,"containers":[{"name":"main","hint":{},"cpus":"2-3","memory":[{"numa":"0","resource":"memory","bytes":1}]}]}`
+		cpus    = `{"v":1,"containers":[{"name":"main","hint":{},"cpus":"2-3"}]}`
+		obeying = `{"v":1,"authority":"berth","containers":[{"name":"main","cpus":"2-3"}]}`
+		nothing = `{"v":1,"containers":[{"name":"main","hint":{}}]}`
+	)
+	for name, c := range map[string]struct {
+		placement string
+		from, to  []map[string]any
+		want      string // "" for no warning
+	}{
+		"more CPUs":                  {cpus, asks("cpu=2"), asks("cpu=3"), "requests of main: the kubelet has pinned cpu of this pod"},
+		"fewer":                      {pins, asks("cpu=2"), asks("cpu=1"), "pinned cpu and memory"},
+		"memory":                     {pins, asks("cpu=2 memory=1Gi"), asks("cpu=2 memory=2Gi"), "pinned cpu and memory"},
+		"memory that is not pinned":  {cpus, asks("cpu=2 memory=1Gi"), asks("cpu=2 memory=2Gi"), ""},
+		"a sidecar":                  {cpus, asks("cpu=2", "cpu=1"), asks("cpu=2", "cpu=2"), "requests of side: "},
+		"the same, spelt otherwise":  {pins, asks("cpu=2 memory=1Gi"), asks("cpu=2000m memory=1024Mi"), ""},
+		"where Berth decides":        {obeying, asks("cpu=2"), asks("cpu=3"), ""},
+		"a pod that shares":          {nothing, asks("cpu=2"), asks("cpu=3"), ""},
+		"a pod of another scheduler": {"", asks("cpu=2"), asks("cpu=3"), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := strings.Join(denied(t, "resizes-of-pinned-pods.yaml", resize(c.placement, c.from, c.to)), "\n")
+			if (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
+				t.Errorf("warns %q, want ...%s...", got, c.want)
+			}
+		})
+	}
+}
+
 // TestPlacedPodsKeepTheirRequests: where Berth decides nobody resizes what the node keeps for a
 // pod. Everywhere else, and of everything else, that is the kubelet's to answer.
 func TestPlacedPodsKeepTheirRequests(t *testing.T) {
 	const obeying, kubelet = `{"v":1,"authority":"berth","containers":[]}`, `{"v":1,"containers":[]}`
-	asks := func(list ...string) (out []map[string]any) {
-		for _, text := range list {
-			requests := map[string]any{}
-			for _, one := range strings.Fields(text) {
-				name, amount, _ := strings.Cut(one, "=")
-				requests[name] = amount
-			}
-			out = append(out, requests)
-		}
-		return out
-	}
 	for name, c := range map[string]struct {
 		placement string
 		from, to  []map[string]any

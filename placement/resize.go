@@ -13,6 +13,8 @@ type Resize struct {
 	// Swaps: a container whose memory changes may swap, and its resizePolicy for memory is not
 	// RestartContainer.
 	Swaps bool
+	// Undecided: Berth decides on the node, and has not placed the pod: it has no Binding of Berth's.
+	Undecided bool
 	// MilliCPU and Memory (bytes) are the sums that the kubelet compares.
 	MilliCPU, Memory ResizeSum
 }
@@ -59,18 +61,18 @@ type ResizeAnswer struct {
 	Message string `json:"message,omitempty"`
 }
 
-// Resize foretells what the kubelet makes of a resize: handlePodResourcesResize with the handlers of
-// kubelet.go (1.33), allocation/allocation_manager.go (1.34, 1.35) and allocation/handlers.go
-// (since 1.36). The kubelet also defers a resize for reasons that no report tells, such as memory
-// pressure, and for a critical pod it evicts others first. Where Berth decides no resize is served.
+// Resize foretells what the kubelet makes of a resize: handlePodResourcesResize, in kubelet.go
+// (1.33), allocation/allocation_manager.go (1.34, 1.35) and allocation/handlers.go (since 1.36).
+// The kubelet also defers a resize for reasons that no report tells, such as memory pressure, and
+// for a critical pod it evicts others first. A pod that Berth has placed keeps its requests.
 func (s *State) Resize(r *Resize) ResizeAnswer {
 	m := s.m
 	changed := r.changes(m.set.resizes.init)
 	switch {
 	case !changed.cpu && !changed.memory:
 		return ResizeAnswer{}
-	case m.Decides():
-		return ResizeAnswer{ResizeRejected, "Berth decides on this node, and does not serve resizes of requests yet"}
+	case m.Decides() && !r.Undecided:
+		return ResizeAnswer{ResizeRejected, "Berth has placed the pod where it decides, and does not serve resizes of requests yet"}
 	case m.set.version >= V136 && (r.MilliCPU.Asked > r.MilliCPU.Allocatable || r.Memory.Asked > r.Memory.Allocatable):
 		return ResizeAnswer{ResizeRejected, r.tooLarge()}
 	case !m.set.resizes.on:
@@ -90,8 +92,10 @@ func (s *State) Resize(r *Resize) ResizeAnswer {
 	case r.MilliCPU.Asked > r.MilliCPU.Allocatable:
 		return infeasible(fmt.Sprintf("Node didn't have enough capacity: cpu, requested: %d, capacity: %d", r.MilliCPU.Asked, r.MilliCPU.Allocatable))
 	}
-	if a := s.admitResized(r.Wants); a.Outcome != ResizeProceeds {
-		return a
+	if !m.Decides() { // else its managers have no say
+		if a := s.admitResized(r.Wants); a.Outcome != ResizeProceeds {
+			return a
+		}
 	}
 	switch {
 	case r.MilliCPU.short():
@@ -127,9 +131,12 @@ func (m *Model) resizePinned(changed resized) ResizeAnswer {
 	return ResizeAnswer{}
 }
 
-// admitResized admits the pod again, as a kubelet does that has it: the managers keep what they have
-// given. Before 1.37 full-pcpus-only still wants as many whole cores free as each container has.
+// admitResized admits the pod again, as a kubelet does that has it: the managers keep what they
+// have given. Before 1.37 full-pcpus-only still wants as many whole cores free as a container has.
 func (s *State) admitResized(wants *Request) ResizeAnswer {
+	if !s.Has(wants.UID) && s.m.holdsAny(wants) {
+		return ResizeAnswer{ResizeUnknown, "the node's report does not list the pod, and so not what it holds"}
+	}
 	again := *wants
 	again.Rules = Rules{}
 	var d Decision
@@ -143,6 +150,16 @@ func (s *State) admitResized(wants *Request) ResizeAnswer {
 		return ResizeAnswer{ResizeUnknown, v.Detail.Text()}
 	}
 	return ResizeAnswer{ResizeDeferred, v.Reason.String() + ": " + v.Detail.Text()}
+}
+
+// holdsAny reports if the kubelet pins anything for the pod.
+func (m *Model) holdsAny(r *Request) bool {
+	for c := range r.Containers {
+		if m.holds(r, c) {
+			return true
+		}
+	}
+	return false
 }
 
 // tooLarge is what the API server says since 1.36 (plugin/pkg/admission/podresize).

@@ -58,11 +58,14 @@ empty node. Exit code 1 says that a pod was refused.`,
 		Example: `  kubectl berth explain train-0 -n training
   kubectl berth explain train-0 -n training --node n7
   kubectl berth explain gang train -n training
+  kubectl berth explain train-0 -n training --resize main:cpu=16
   berth explain -f pod.yaml --node capture.tgz --kubelet-config kubelet.yaml --state /var/lib/kubelet`,
 		Args:              usageArgs(cobra.MaximumNArgs(2)),
 		ValidArgsFunction: l.cluster.completeSubject,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
+			case len(l.resize) > 0 && len(args) == 0:
+				return Usagef("explain --resize %s: want the name of a pod that has a node", strings.Join(l.resize, ","))
 			case len(args) > 0 && len(q.files) > 0:
 				return Usagef("explain %s -f %s: want a pod of the cluster or a file, not both", args[0], strings.Join(q.files, ","))
 			case len(args) > 0:
@@ -82,6 +85,7 @@ empty node. Exit code 1 says that a pod was refused.`,
 	l.cluster.register(cmd)
 	_ = cmd.RegisterFlagCompletionFunc("node", l.completeNode)
 	cmd.Flags().IntVar(&l.limit, "nodes", defaultExplained, "with POD: how many nodes that refuse are explained in full")
+	cmd.Flags().StringSliceVar(&l.resize, "resize", nil, "with POD: what would become of a resize in place: [CONTAINER:]cpu=AMOUNT or memory=AMOUNT, several times if need be")
 	node := cmd.Flags().Lookup(nodeFlag)
 	node.Usage = "with POD: the one node to ask; with -f: " + node.Usage
 	delete(node.Annotations, headingKey)
@@ -122,6 +126,8 @@ type podQuestion struct {
 	// limit is how many nodes are explained in full; only names one.
 	limit int
 	only  string
+	// resize are the amounts that the pod should get in place.
+	resize []string
 }
 
 // about explains what the arguments name.
@@ -130,8 +136,13 @@ func (q *podQuestion) about(cmd *cobra.Command, args []string, o output) error {
 	switch {
 	case err != nil:
 		return err
+	case s.gang && len(q.resize) > 0:
+		return Usagef("explain gang %s --resize: want the name of a pod", s.name)
 	case s.gang:
 		return q.explainGang(cmd, s, o)
+	}
+	if len(q.resize) > 0 {
+		return q.resized(cmd, s.name, o)
 	}
 	return q.run(cmd, s.name, o)
 }

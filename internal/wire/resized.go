@@ -96,3 +96,27 @@ func AsksFor(pod *corev1.Pod, r *placement.Request) bool {
 	}
 	return i == len(r.Containers)
 }
+
+// QOSOf is the QoS class that the pod's resources make (ComputePodQOS of pkg/apis/core/v1/helper).
+func QOSOf(pod *corev1.Pod) corev1.PodQOSClass {
+	bare := *pod
+	bare.Status.QOSClass = ""
+	switch {
+	case isGuaranteed(&bare):
+		return corev1.PodQOSGuaranteed
+	case asksSome(pod):
+		return corev1.PodQOSBurstable
+	}
+	return corev1.PodQOSBestEffort
+}
+
+func asksSome(pod *corev1.Pod) bool {
+	for _, c := range Containers(pod) {
+		for _, name := range resizable {
+			if request, limit := c.Resources.Requests[name], c.Resources.Limits[name]; request.Sign() > 0 || limit.Sign() > 0 {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,240 @@
+package survey
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/berth-dev/berth/internal/amounts"
+	"github.com/berth-dev/berth/internal/nodestate"
+	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/placement"
+)
+
+// Change is an amount that a container should get in place.
+type Change struct {
+	// Container may be "" if the pod has one that can be resized.
+	Container string
+	Resource  corev1.ResourceName
+	Amount    resource.Quantity
+}
+
+// Resized is what would become of a resize in place.
+type Resized struct {
+	Name      string `json:"name"`
+	Namespace string `json:"namespace"`
+	Node      string `json:"node"`
+	// Kubelet is the release of the node's kubelet; "" if it is not known.
+	Kubelet string `json:"kubelet,omitempty"`
+	// Changes are the amounts, from what the kubelet has allocated to what is asked for.
+	Changes []string `json:"changes"`
+	placement.ResizeAnswer
+	// Then is what follows from the outcome.
+	Then  string   `json:"then"`
+	Notes []string `json:"notes,omitempty"`
+}
+
+// thens are what follows from the outcomes.
+var thens = map[placement.ResizeOutcome]string{
+	placement.ResizeProceeds:   "the kubelet allocates the new amounts",
+	placement.ResizeDeferred:   "the pod keeps what it had, and the kubelet tries again",
+	placement.ResizeInfeasible: "the pod keeps what it had",
+	placement.ResizeRejected:   "the API server does not accept the change",
+	placement.ResizeUnknown:    "no answer can be given",
+}
+
+// Resize foretells what becomes of a resize in place of a pod that has a node.
+func (c *Cluster) Resize(ctx context.Context, name string, changes []Change) (*Resized, error) {
+	pod, err := c.podNamed(ctx, name)
+	switch {
+	case err != nil:
+		return nil, err
+	case pod.Spec.NodeName == "":
+		return nil, fmt.Errorf("pod %s/%s: it has no node yet: want one that runs; its owner can change what it asks for", pod.Namespace, pod.Name)
+	case wire.Ending(pod):
+		return nil, fmt.Errorf("pod %s/%s: it has ended or is being deleted: want one that runs", pod.Namespace, pod.Name)
+	}
+	wants, err := resizedTo(pod, changes)
+	if err != nil {
+		return nil, err
+	}
+	s, err := c.Survey(ctx, pod.Spec.NodeName)
+	if err != nil {
+		return nil, err
+	}
+	out := &Resized{Name: pod.Name, Namespace: pod.Namespace, Node: pod.Spec.NodeName, Changes: changesText(wire.Allocated(pod), wants), Notes: s.Notes}
+	n := s.nodes[pod.Spec.NodeName]
+	if spec := n.spec(); spec != nil {
+		out.Kubelet = spec.KubeletVersion
+	}
+	out.ResizeAnswer = cmp.Or(unresizable(pod, wants), s.resize(n, pod, wants))
+	out.Then = thens[out.Outcome]
+	if n != nil && n.trouble != nil && out.Message != n.trouble.Message {
+		out.Notes = append(slices.Clone(out.Notes), "node "+n.name+": "+n.trouble.Message)
+	}
+	if mightSwap(pod, wants) && out.Outcome != placement.ResizeRejected {
+		out.Notes = append(slices.Clone(out.Notes), "if the kubelet lets containers swap (memorySwap.swapBehavior: LimitedSwap), the resize is infeasible: want resizePolicy RestartContainer for memory")
+	}
+	return out, nil
+}
+
+// resizedTo is the pod with changed requests. A limit that is equal to the request follows it.
+func resizedTo(pod *corev1.Pod, changes []Change) (*corev1.Pod, error) {
+	wants := pod.DeepCopy()
+	for _, change := range changes {
+		c, err := containerNamed(wants, change.Container)
+		if err != nil {
+			return nil, err
+		}
+		at := fmt.Sprintf("pod %s/%s: --resize %s:%s=%s: ", pod.Namespace, pod.Name, c.Name, change.Resource, &change.Amount)
+		limit, limited := c.Resources.Limits[change.Resource]
+		asked, requested := c.Resources.Requests[change.Resource]
+		if !requested {
+			asked, requested = limit, limited
+		}
+		switch {
+		case !requested:
+			return nil, fmt.Errorf("%swant a resource that the container asks for: it has no request of it, and a resize cannot add one", at)
+		case limited && limit.Cmp(asked) == 0:
+			c.Resources.Limits[change.Resource] = change.Amount
+		case limited && limit.Cmp(change.Amount) < 0:
+			return nil, fmt.Errorf("%swant no more than the container's limit, %s", at, &limit)
+		}
+		if c.Resources.Requests == nil {
+			c.Resources.Requests = corev1.ResourceList{}
+		}
+		c.Resources.Requests[change.Resource] = change.Amount
+	}
+	return wants, nil
+}
+
+// containerNamed finds a container; "" is the only one.
+func containerNamed(pod *corev1.Pod, name string) (*corev1.Container, error) {
+	var names []string
+	var only *corev1.Container
+	for _, c := range wire.Containers(pod) {
+		if c.Name == name {
+			return c, nil
+		}
+		names, only = append(names, c.Name), c
+	}
+	if name == "" && len(names) == 1 {
+		return only, nil
+	}
+	return nil, fmt.Errorf("pod %s/%s: container %q: want one of %s", pod.Namespace, pod.Name, name, strings.Join(names, ", "))
+}
+
+// unresizable is why no API server accepts the change, whatever the node (ValidatePodResize of
+// pkg/apis/core/validation); the zero answer for no reason.
+func unresizable(pod, wants *corev1.Pod) placement.ResizeAnswer {
+	switch _, static := pod.Annotations[corev1.MirrorPodAnnotationKey]; {
+	case static:
+		return placement.ResizeAnswer{Outcome: placement.ResizeRejected, Message: "static pods cannot be resized"}
+	case wire.QOSOf(pod) != wire.QOSOf(wants):
+		return placement.ResizeAnswer{Outcome: placement.ResizeRejected, Message: "Pod QOS Class may not change as a result of resizing"}
+	}
+	return placement.ResizeAnswer{}
+}
+
+// resize asks the pod's node.
+func (s *Survey) resize(n *node, pod, wants *corev1.Pod) placement.ResizeAnswer {
+	unknown := func(why string) placement.ResizeAnswer {
+		return placement.ResizeAnswer{Outcome: placement.ResizeUnknown, Message: why}
+	}
+	switch {
+	case n == nil || n.reading == nil:
+		return unknown("no report of node " + pod.Spec.NodeName + " is there")
+	case n.reading.Unusable != nil:
+		return unknown(n.trouble.Message)
+	}
+	had, err := wire.ReadBound(pod)
+	if err != nil {
+		return unknown(err.Error())
+	}
+	asks, err := wire.ReadPod(wants)
+	if err != nil {
+		return unknown(err.Error())
+	}
+	snap, model := n.snapshot(), n.reading.Kind.Model
+	state, err := model.StateOf(&snap)
+	if err != nil {
+		return unknown(err.Error())
+	}
+	p, placed, err := wire.ReadPlacement(pod)
+	r := placement.Resize{Had: &had.Request, Wants: &asks.Request, Undecided: !placed || err == nil && p.Authority != placement.AuthorityBerth}
+	r.MilliCPU, r.Memory = s.sums(n, wants)
+	return state.Resize(&r)
+}
+
+// sums are CPU and memory of the pod as it would be, and of the node's other pods as their kubelet
+// has allocated them.
+func (s *Survey) sums(n *node, wants *corev1.Pod) (cpu, memory placement.ResizeSum) {
+	bare := *wants
+	bare.Status.ContainerStatuses, bare.Status.InitContainerStatuses, bare.Status.Resources, bare.Status.AllocatedResources = nil, nil, nil, nil
+	asked, others := wire.ReadAmounts(&bare), amounts.List{}
+	for _, pod := range s.bound[n.name] {
+		if pod.UID != wants.UID && !wire.Ended(pod) && !wire.OfReservation(pod) {
+			for name, amount := range wire.ReadAmounts(wire.Allocated(pod)) {
+				others[name] += amount
+			}
+		}
+	}
+	all, told := nodestate.Allocatable(n.object)
+	of := func(name string) placement.ResizeSum {
+		if !told {
+			return placement.ResizeSum{Asked: asked[name], Allocatable: math.MaxInt64}
+		}
+		return placement.ResizeSum{Asked: asked[name], Others: others[name], Allocatable: all[name]}
+	}
+	return of(amounts.CPU), of(amounts.Memory)
+}
+
+// mightSwap reports if a kubelet with LimitedSwap gives swap to a container whose memory changes
+// (GetContainerSwapBehavior of pkg/kubelet/kuberuntime).
+func mightSwap(pod, wants *corev1.Pod) bool {
+	if wire.QOSOf(pod) != corev1.PodQOSBurstable {
+		return false
+	}
+	had := wire.Allocated(pod)
+	for _, c := range wire.Containers(wants) {
+		before, _ := containerNamed(had, c.Name)
+		was, now := before.Resources.Requests.Memory(), c.Resources.Requests.Memory()
+		restarts := slices.ContainsFunc(c.ResizePolicy, func(p corev1.ContainerResizePolicy) bool {
+			return p.ResourceName == corev1.ResourceMemory && p.RestartPolicy == corev1.RestartContainer
+		})
+		swaps := func(c *corev1.Container) bool {
+			return c.Resources.Requests.Memory().Cmp(*c.Resources.Limits.Memory()) != 0
+		}
+		if was.Cmp(*now) != 0 && !restarts && (swaps(before) || swaps(c)) {
+			return true
+		}
+	}
+	return false
+}
+
+// changesText are the amounts that differ.
+func changesText(had, wants *corev1.Pod) (out []string) {
+	for _, c := range wire.Containers(wants) {
+		before, _ := containerNamed(had, c.Name)
+		for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
+			was, now := requestOf(before, name), requestOf(c, name)
+			if was.Cmp(now) != 0 {
+				out = append(out, fmt.Sprintf("%s: %s %s -> %s", c.Name, name, &was, &now))
+			}
+		}
+	}
+	return out
+}
+
+func requestOf(c *corev1.Container, name corev1.ResourceName) resource.Quantity {
+	if q, ok := c.Resources.Requests[name]; ok {
+		return q
+	}
+	return c.Resources.Limits[name]
+}
