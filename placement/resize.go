@@ -13,7 +13,7 @@ type Resize struct {
 	// Swaps: a container whose memory changes may swap, and its resizePolicy for memory is not
 	// RestartContainer.
 	Swaps bool
-	// Undecided: Berth decides on the node, and has not placed the pod: it has no Binding of Berth's.
+	// Undecided: Berth has not placed the pod, if it decides on the node.
 	Undecided bool
 	// MilliCPU and Memory (bytes) are the sums that the kubelet compares.
 	MilliCPU, Memory ResizeSum
