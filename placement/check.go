@@ -49,7 +49,7 @@ func (s kubeletBooks) checkCPUs() error {
 	return nil
 }
 
-// wantCPUs says what would make every CPU shared or held, and no other.
+// wantCPUs describes what would make every CPU shared or held, and no other.
 func wantCPUs(missing, extra topology.CPUSet) string {
 	var want []string
 	if !missing.IsEmpty() {
@@ -114,7 +114,7 @@ func (s kubeletBooks) checkMemory() error {
 	return nil
 }
 
-// wantReserved says which amount would be right, and by how much the other is wrong.
+// wantReserved returns which amount would be right, and by how much the other is wrong.
 func wantReserved(reserved, held uint64) string {
 	if reserved > held {
 		return fmt.Sprintf("%d, which is what all containers hold: %d less", held, reserved-held)

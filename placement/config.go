@@ -53,10 +53,10 @@ type Config struct {
 	// kubelet's configuration says anything, and how CPUs of a container's own lie on cores,
 	// whatever the pod prefers.
 	Default Rules
-	// MemoryStays says that whoever carries Berth's decisions out leaves memory where the kernel
+	// MemoryStays means that whoever carries Berth's decisions out leaves memory where the kernel
 	// puts it (cpuset.mems): pods that want it pinned are kept away.
 	MemoryStays bool
-	// Strategy says which NUMA nodes are filled first where Berth decides.
+	// Strategy is which NUMA nodes are filled first where Berth decides.
 	Strategy joint.Strategy
 
 	// Providers hand out resources of their own where Berth decides. Where the kubelet does, pods

@@ -150,7 +150,7 @@ func (ad *jointAdmission) run(on *joint.Book) (Detail, int) {
 	return detail, c
 }
 
-// knowsMemory says what is wrong with a container's memory, whatever is free.
+// knowsMemory returns what is wrong with a container's memory, whatever is free.
 func (ad *jointAdmission) knowsMemory(c int) Detail {
 	for _, q := range ad.r.Containers[c].Memory {
 		if _, known := ad.m.joint.Kind(q.Resource); !known && q.Bytes > 0 {
@@ -466,7 +466,7 @@ func (ad *jointAdmission) record(c int) {
 	ad.giveGranted(c)
 }
 
-// bind says what the node keeps container c to.
+// bind returns what the node keeps container c to.
 func (ad *jointAdmission) bind(c int) {
 	got := &ad.d.Containers[c]
 	got.Bounds = 0

@@ -98,8 +98,8 @@ func (ad *jointAdmission) wantDevices(kind uint8, n int64) {
 	})
 }
 
-// knowsDevices says what is wrong with a container's devices, whatever is free: that others would
-// choose them though the pod cares, or that the wishes do not fit what the node has.
+// knowsDevices returns what is wrong with a container's devices, whatever is free: that others
+// would choose them though the pod cares, or that the wishes do not fit what the node has.
 func (ad *jointAdmission) knowsDevices(c int, aligned bool) Detail {
 	rules := &ad.rules.Devices
 	for i := range ad.r.Containers[c].Devices {

@@ -8,7 +8,7 @@ import (
 	"github.com/berth-dev/berth/placement/joint"
 )
 
-// explain says what the pod, or the container at which it stopped, asks for, and how much of it
+// explain returns what the pod, or the container at which it stopped, asks for, and how much of it
 // each NUMA node has.
 func (ad *jointAdmission) explain(s *State, r *Request, out Refusal, v *Verdict) Refusal {
 	ad.begin(s, r, new(Decision))
@@ -64,7 +64,7 @@ func (ad *jointAdmission) explain(s *State, r *Request, out Refusal, v *Verdict)
 	return out
 }
 
-// explainDevices says why each device of a kind that is wanted could not be given.
+// explainDevices explains why each device of a kind that is wanted could not be given.
 func (ad *jointAdmission) explainDevices(out []DeviceAnswer, kind uint8, needs []Need) []DeviceAnswer {
 	k := &ad.m.joint.kinds[kind]
 	for i := range k.Devices {
@@ -79,7 +79,7 @@ func (ad *jointAdmission) explainDevices(out []DeviceAnswer, kind uint8, needs [
 	return out
 }
 
-// explainDevice says why a device is not taken, and who has it.
+// explainDevice explains why a device is not taken, and who has it.
 func (ad *jointAdmission) explainDevice(ref joint.DeviceRef, d *PlacedDevice, needs []Need) (why, holder string) {
 	m, book := ad.m.joint, &ad.try.Book
 	switch {
@@ -94,7 +94,7 @@ func (ad *jointAdmission) explainDevice(ref joint.DeviceRef, d *PlacedDevice, ne
 	return "free", ""
 }
 
-// lacks says what the place of a free device lacks of what is wanted together.
+// lacks describes what the place of a free device lacks of what is wanted together.
 func (ad *jointAdmission) lacks(d *PlacedDevice, needs []Need) string {
 	w := &ad.want
 	at, place := d.Root, "root complex"

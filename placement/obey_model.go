@@ -234,7 +234,7 @@ func (m *obeyModel) takeDevices(b *joint.Book, devices []DeviceAllocation) {
 	}
 }
 
-// checkAmounts says which amount of a container lies nowhere.
+// checkAmounts returns which amount of a container lies nowhere.
 func (m *obeyModel) checkAmounts(p *PodAllocation, c *ContainerAllocation) error {
 	for _, a := range c.Shares {
 		if !m.hasShare(a) {

@@ -20,9 +20,9 @@ type search struct {
 	spare int // the steps that the search at hand leaves to others
 }
 
-// again looks for places for containers that found none one after the other: in another order,
-// then NUMA node by NUMA node. It begins where the pod has nothing, and says whether it found any.
-// If it did not, everything is as it was.
+// again looks for places for containers that found none one after the other: in another order, then
+// NUMA node by NUMA node. It begins where the pod has nothing, and reports whether it found any. If
+// it did not, everything is as it was.
 func (s *search) again(on *joint.Book) bool {
 	s.order, s.hard = s.order[:0], s.hard[:0]
 	if s.avoid.on {

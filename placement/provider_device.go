@@ -75,7 +75,7 @@ func (r *ContainerRequest) devices(resource string) int64 {
 	return 0
 }
 
-// holding says what a container, or a pod, holds of a resource already; slot.held has the devices.
+// holding is what a container, or a pod, holds of a resource already; slot.held has the devices.
 type holding struct {
 	exists   bool
 	vanished bool // some are no longer listed

@@ -18,7 +18,7 @@ type Refusal struct {
 	Detail   Detail `json:"detail"`
 	Rule     string `json:"rule"` // Detail.Text
 	Scarcity string `json:"scarcity,omitempty"`
-	// Cut says that the search for a place ended because it ran out of steps, so that there may be
+	// Cut means that the search for a place ended because it ran out of steps, so that there may be
 	// one.
 	Cut bool `json:"cut,omitempty"`
 	// Container is where the kubelet stopped; "" means the pod as a whole, or that it was admitted.
@@ -32,20 +32,20 @@ type Refusal struct {
 	// Needs is what the container, or the pod, asks for that NUMA nodes provide, with what was
 	// there at that moment.
 	Needs []Need `json:"needs,omitempty"`
-	// Devices says why each device that was asked for by its kind could not be given; only where
+	// Devices is why each device that was asked for by its kind could not be given; only where
 	// Berth decides.
 	Devices []DeviceAnswer `json:"devices,omitempty"`
 	// Remedies are changes after which the node admits the pod; only of Advise.
 	Remedies []Remedy `json:"remedies,omitempty"`
 
 	asked Rules // the pod's own
-	// advised says that Remedies are all there are, and milderHelps that milder holds.
+	// advised means that Remedies are all there are, and milderHelps that milder holds.
 	advised, milderHelps bool
-	// alone says that the pod has no other container, so that nobody has to be told which it is.
+	// alone means that the pod has no other container, so that nobody has to be told which it is.
 	alone bool
 }
 
-// DeviceAnswer says why a device could not be had.
+// DeviceAnswer is why a device could not be had.
 type DeviceAnswer struct {
 	Resource string `json:"resource"`
 	ID       string `json:"id"`
@@ -135,7 +135,7 @@ func (r Refusal) String() string {
 // cutText follows a refusal whose search ended early.
 const cutText = "; the search is limited and did not look at every place"
 
-// shortage says which resource is the problem, in numbers; "" if none is by itself.
+// shortage returns which resource is the problem, in numbers; "" if none is by itself.
 func (r *Refusal) shortage() string {
 	switch {
 	case r.Detail == NotPreferred:
@@ -167,7 +167,7 @@ func (r *Refusal) shortage() string {
 	return ""
 }
 
-// brokenCores says how many CPUs a core has, where the CPUs asked for are no multiple of that.
+// brokenCores returns how many CPUs a core has, where the CPUs asked for are no multiple of that.
 func (r *Refusal) brokenCores() string {
 	for i := range r.Needs {
 		if n := &r.Needs[i]; n.Resource == cpuResource && n.Whole > 1 {
@@ -185,7 +185,7 @@ func (r *Refusal) brokenCores() string {
 	return ""
 }
 
-// withheld says what a pod that keeps CPUs from others would have to ask for.
+// withheld describes what a pod that keeps CPUs from others would have to ask for.
 func (r *Refusal) withheld() string {
 	at := slices.IndexFunc(r.Needs, func(n Need) bool { return n.Resource == cpuResource })
 	if at < 0 {
@@ -202,7 +202,7 @@ func (r *Refusal) withheld() string {
 	return fmt.Sprintf("berth.dev/exclusive: numa for %d CPUs keeps the rest of their NUMA nodes idle: ask for all CPUs of one or more (%s)", n.Asked, strings.Join(nodes, ", "))
 }
 
-// inexact says what each NUMA node has where no set of as many as wanted has room.
+// inexact describes what each NUMA node has where no set of as many as wanted has room.
 func (r *Refusal) inexact() string {
 	wanted := numaNodes(r.NUMANodes)
 	var parts []string
@@ -225,8 +225,9 @@ func (n *Need) scattered() bool {
 	return !enough || grouped
 }
 
-// unaligned says why the policy finds no set of NUMA nodes: resources that need different numbers
-// of them never agree; one may be short everywhere; or each fits somewhere, but nowhere all do.
+// unaligned explains why the policy finds no set of NUMA nodes: resources that need different
+// numbers of them never agree; one may be short everywhere; or each fits somewhere, but nowhere all
+// do.
 func (r *Refusal) unaligned() string {
 	if text := r.sizes(); text != "" {
 		return text
@@ -243,8 +244,8 @@ func (r *Refusal) unaligned() string {
 	return r.conflict()
 }
 
-// sizes says how many NUMA nodes resources need, if the policy allows one only, or if they differ
-// and no pod's removal can help.
+// sizes returns how many NUMA nodes resources need, if the policy allows one only, or if they
+// differ and no pod's removal can help.
 func (r *Refusal) sizes() string {
 	fewest, most := r.extremes()
 	switch {
@@ -282,7 +283,7 @@ func (n *Need) size() string {
 	return fmt.Sprintf("%s %s need %s", n.amount(n.Asked), n.unit(), numaNodes(n.Fewest))
 }
 
-// counted says how many NUMA nodes a kubelet wants for CPUs that fit on no so many.
+// counted returns how many NUMA nodes a kubelet wants for CPUs that fit on no so many.
 func (n *Need) counted() string {
 	return fmt.Sprintf("%s %s count as %s, as the kubelet counts reserved CPUs too (%d have so many for pods)",
 		n.amount(n.Asked), n.unit(), numaNodes(n.Fewest), n.FewestUsable)
@@ -346,7 +347,7 @@ func (n *Need) perNode() string {
 	return strings.Join(parts, ", ") + n.reuse()
 }
 
-// reuse says what an amount may not do without though another NUMA node has enough.
+// reuse describes what an amount may not do without though another NUMA node has enough.
 func (n *Need) reuse() string {
 	var parts []string
 	for i := range n.Nodes {
@@ -360,7 +361,7 @@ func (n *Need) reuse() string {
 	return "; among them must be what its init containers had: " + strings.Join(parts, ", ")
 }
 
-// conflict says which resource fits where.
+// conflict returns which resource fits where.
 func (r *Refusal) conflict() string {
 	var parts []string
 	for i := range r.Needs {

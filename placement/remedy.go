@@ -24,7 +24,7 @@ type Remedy struct {
 	Instead   uint64 `json:"instead,omitempty"`
 	// Wish is the annotation that the pod leaves out, or the one that it sets.
 	Wish string `json:"wish,omitempty"`
-	// Empty says that it helps once the other pods have ended.
+	// Empty means that it helps once the other pods have ended.
 	Empty bool `json:"empty,omitempty"`
 	// NUMANodes is how many NUMA nodes the pod has then.
 	NUMANodes int `json:"numaNodes,omitempty"`
@@ -112,7 +112,7 @@ type trial struct {
 	s    *State
 	r    *Request
 	fits Fits
-	// empty says that s is without the node's pods.
+	// empty means that s is without the node's pods.
 	empty bool
 }
 
@@ -469,7 +469,7 @@ func either(parts []string) string {
 	return strings.Join(parts[:last], ", ") + ", or " + parts[last]
 }
 
-// wait says which pods have to end.
+// wait returns which pods have to end.
 func (r *Refusal) wait() []string {
 	for i := range r.Needs {
 		switch n := &r.Needs[i]; {

@@ -11,10 +11,10 @@ type Request struct {
 	// Guaranteed is the pod's QoS class (status.qosClass, else computed): only then do CPU and
 	// memory managers pin.
 	Guaranteed bool
-	// PodLevel says that spec.resources is set: since 1.34, without the PodLevelResourceManagers
+	// PodLevel means that spec.resources is set: since 1.34, without the PodLevelResourceManagers
 	// gate, the CPU and memory managers then leave the whole pod alone.
 	PodLevel bool
-	// EmptyLevel says that spec.resources is there, names nothing that counts, and no
+	// EmptyLevel means that spec.resources is there, names nothing that counts, and no
 	// status.qosClass says the class. Before 1.37, and with the PodLevelResourcesFixKubeletQOSClass
 	// gate off since, such a pod is not Guaranteed, whatever its containers ask for.
 	EmptyLevel bool
@@ -58,7 +58,7 @@ type ContainerRequest struct {
 type MemoryRequest struct {
 	Resource string // "memory", "hugepages-2Mi", "hugepages-1Gi", ...
 	Bytes    uint64
-	// Fraction says that the quantity is no whole number of bytes ("100m"): the kubelet's memory
+	// Fraction means that the quantity is no whole number of bytes ("100m"): the kubelet's memory
 	// manager refuses it.
 	Fraction bool
 }
@@ -67,7 +67,7 @@ type MemoryRequest struct {
 type DeviceRequest struct {
 	Resource string // "nvidia.com/gpu"
 	Count    int64
-	// Claimed says that Dynamic Resource Allocation provides the devices
+	// Claimed means that Dynamic Resource Allocation provides the devices
 	// (status.extendedResourceClaimStatus): since 1.36 the device manager still hints at NUMA nodes
 	// for them but allocates none, unless the gate DRAExtendedResource is off.
 	Claimed bool

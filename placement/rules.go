@@ -68,7 +68,7 @@ func parse[T ~uint8](name string, names []string) (T, bool) {
 	return T(i + 1), i >= 0
 }
 
-// Match says how a node's policy compares with the one that is asked for, where the node's counts.
+// Match is how a node's policy compares with the one that is asked for, where the node's counts.
 type Match uint8
 
 const (
@@ -118,7 +118,7 @@ type Rules struct {
 // DeviceRules are the requirements for the devices of a container, or of a pod if its scope is pod.
 // The zero value leaves everything to the node.
 type DeviceRules struct {
-	// Same says where they lie together, and SameHow whether that may be given up.
+	// Same is where they lie together, and SameHow whether that may be given up.
 	Same    joint.Same
 	SameHow joint.Strength
 	// Joint are the types that lie together; others may not be asked for beside them. None stands

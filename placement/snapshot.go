@@ -65,8 +65,8 @@ type ContainerAllocation struct {
 type DevicePool struct {
 	Resource   string
 	Preference Preference
-	// Decided says that Berth chooses among the devices, on a node where it decides: its own plugin
-	// offers them, and the ids are PCI addresses. Where it is false the kubelet chooses.
+	// Decided means that Berth chooses among the devices, on a node where it decides: its own
+	// plugin offers them, and the ids are PCI addresses. Where it is false the kubelet chooses.
 	Decided bool
 	Devices []Device // ascending by ID
 	// Points is how well each pair of Devices is connected, row by row, where the preference goes
@@ -94,7 +94,7 @@ func cloneDevices(ds []DeviceAllocation) []DeviceAllocation {
 	return ds
 }
 
-// StateError says which part of a Snapshot contradicts the rest of it, or the machine.
+// StateError is which part of a Snapshot contradicts the rest of it, or the machine.
 type StateError struct {
 	Field string // "pods[uid].containers[name].cpus", "memory[1].memory"
 	Value string

@@ -51,7 +51,7 @@ type Verdict struct {
 	// decides: an admitted pod might lie better, and one that is refused might have a place after
 	// all.
 	Cut bool
-	// Scarcity says whether removing pods could change the answer.
+	// Scarcity is whether removing pods could change the answer.
 	Scarcity Scarcity
 	// NUMA is the union of the NUMA nodes that hold the pod's exclusive CPUs, memory blocks and
 	// devices; 0 when it pins nothing.
@@ -96,7 +96,7 @@ type ContainerDecision struct {
 	Provided  []Provided // by provider, then by place
 }
 
-// Bounds say what of a container the node keeps to NUMA nodes, beyond CPUs of its own.
+// Bounds are what of a container the node keeps to NUMA nodes, beyond CPUs of its own.
 type Bounds uint8
 
 // The bounds.

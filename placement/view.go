@@ -23,7 +23,7 @@ type ViewNode struct {
 	// Distances is the row as sysfs lists it: only the distances to online nodes, in their order.
 	Distances []uint64
 	Cores     []ViewCore
-	// HasDevices says that PCI devices hang from the node, so that device plugins may name it. The
+	// HasDevices means that PCI devices hang from the node, so that device plugins may name it. The
 	// kubelet itself does not know; it counts on machines with more than 16 NUMA nodes.
 	HasDevices bool
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// ViewError says which part of a machine a kubelet cannot express.
+// ViewError is which part of a machine a kubelet cannot express.
 type ViewError struct {
 	Field string // as in topology.Machine, "NUMANodes[3].ID"
 	Value string

@@ -2,7 +2,7 @@ package sysfs
 
 import "fmt"
 
-// Error says which file of a capture or a live /sys cannot be understood.
+// Error is which file of a capture or a live /sys cannot be understood.
 type Error struct {
 	// Path is relative to the folder that contains sys/.
 	Path string
@@ -10,7 +10,7 @@ type Error struct {
 	Field string
 	// Value is what was found, shortened.
 	Value string
-	// Want says what would be right.
+	// Want is what would be right.
 	Want string
 	// Err is the cause where the file could not be read.
 	Err error

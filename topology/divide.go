@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// DivideError says why a machine cannot be divided so.
+// DivideError is why a machine cannot be divided so.
 type DivideError struct {
 	Want int // NUMA nodes in each package
 	Why  string

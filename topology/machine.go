@@ -21,11 +21,11 @@ type Machine struct {
 	// order.
 	Links []Link
 
-	// UnnumberedCaches says that the kernel gives caches no ids (cache/indexN/id is absent, as
+	// UnnumberedCaches means that the kernel gives caches no ids (cache/indexN/id is absent, as
 	// before Linux 4.11 and on many arm64 kernels): L3 ids are then lowest CPUs. cAdvisor, and so
 	// the kubelet, sees no cache of such a machine.
 	UnnumberedCaches bool
-	// UnnumberedPackages says that the platform tells packages apart but gives them no ids
+	// UnnumberedPackages means that the platform tells packages apart but gives them no ids
 	// (physical_package_id is -1, as on s390 and POWER partitions): ids are then 0, 1, 2 ... in the
 	// order of their lowest CPUs. cAdvisor, and so the kubelet, sees one socket, -1.
 	UnnumberedPackages bool
@@ -130,7 +130,7 @@ type Violation struct {
 	// Field is the field of the object, as in the Go type.
 	Field string
 	Value string
-	// Want says what would be right.
+	// Want is what would be right.
 	Want string
 }
 

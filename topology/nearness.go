@@ -1,6 +1,6 @@
 package topology
 
-// Nearness says what lies between two PCI devices, as "nvidia-smi topo -m" does. Nearer is more.
+// Nearness is what lies between two PCI devices, as "nvidia-smi topo -m" does. Nearer is more.
 type Nearness uint8
 
 // The values; the zero value is that of a device and itself.

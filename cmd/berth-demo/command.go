@@ -63,7 +63,7 @@ const maxRuns = 99
 // usageError is a command line that cannot be carried out.
 type usageError struct{ error }
 
-// check says what is wrong with the flags.
+// check describes what is wrong with the flags.
 func (o *options) check() error {
 	if err := demo.CheckWorkload(o.Nodes); err != nil {
 		return usageError{fmt.Errorf("--nodes: %w", err)}

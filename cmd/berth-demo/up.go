@@ -197,7 +197,7 @@ func (p *playground) keep(ctx context.Context, c *demo.Cluster, s demo.Scheduler
 	return errors.Join(err, stop())
 }
 
-// welcome says what is there, three things to try, what can be broken, and how to end it.
+// welcome describes what is there, three things to try, what can be broken, and how to end it.
 func (p *playground) welcome(w io.Writer, s demo.Scheduler, k *demo.Keeper, kubeconfig, page string) error {
 	fmt.Fprintf(w, "\nA cluster is up, with %s. Its nodes:\n\n", s.Title())
 	if err := demo.DescribeNodes(w, &p.Options); err != nil {
@@ -235,7 +235,7 @@ Ctrl-C here ends everything.
 	return nil
 }
 
-// tellMetrics says where Prometheus reads what schedulers and agents count.
+// tellMetrics returns where Prometheus reads what schedulers and agents count.
 func tellMetrics(w io.Writer, addresses [][2]string) error {
 	if len(addresses) == 0 {
 		return nil
@@ -248,7 +248,7 @@ func tellMetrics(w io.Writer, addresses [][2]string) error {
 	return tw.Flush()
 }
 
-// missingKubectl says what to do where there is no kubectl, neither on the path nor in bin.
+// missingKubectl describes what to do where there is no kubectl, neither on the path nor in bin.
 func missingKubectl(bin string) string {
 	if _, err := exec.LookPath("kubectl"); err == nil {
 		return ""

@@ -35,7 +35,7 @@ type mirror struct {
 	presence *presence
 	devices  *deviceBook
 	missing  missingAllocations
-	// running says what runs where Berth decides. renew tells whoever carries decisions out of the
+	// running is what runs where Berth decides. renew tells whoever carries decisions out of the
 	// platform; nil for nobody.
 	running  func() *obeyed
 	renew    func(*platform)
@@ -58,7 +58,7 @@ func (m *mirror) restarted() {
 	m.presence.started()
 }
 
-// lookAround reads what may have changed under the kubelet. It says whether something has.
+// lookAround reads what may have changed under the kubelet. It reports whether something has.
 func (m *mirror) lookAround(ctx context.Context) bool {
 	news := m.around.look(ctx)
 	if news {

@@ -33,7 +33,7 @@ type API interface {
 	Heartbeat(ctx context.Context, sequence int64, now time.Time) error
 }
 
-// ErrStale says that a report was refused because a later one has been published: another agent
+// ErrStale means that a report was refused because a later one has been published: another agent
 // runs for the node, or this one has lost count.
 var ErrStale = fmt.Errorf("a later report has been published")
 
@@ -51,7 +51,7 @@ type Cluster struct {
 	leases   coordination.LeaseInterface
 	every    time.Duration
 	owner    func() *corev1.Node
-	// fits says whether the API server took the last write, by resource. Only apply uses it.
+	// fits is whether the API server took the last write, by resource. Only apply uses it.
 	fits map[schema.GroupVersionResource]bool
 }
 

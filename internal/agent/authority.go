@@ -24,12 +24,12 @@ const EnforcerLabel = "berth.dev/enforcer"
 // label the agent carries out decisions.
 const EnforcerByLabel v1alpha1.Enforcer = "label"
 
-// authorityOf says who decides on a node, by the flag or by the node's label.
+// authorityOf returns who decides on a node, by the flag or by the node's label.
 func authorityOf(flag v1alpha1.Authority, node *corev1.Node) (v1alpha1.Authority, error) {
 	return chosen(flag, ByLabel, AuthorityLabel, node, v1alpha1.AuthorityKubelet, v1alpha1.AuthorityBerth)
 }
 
-// enforcerOf says who carries decisions out on a node, by the flag or by the node's label.
+// enforcerOf returns who carries decisions out on a node, by the flag or by the node's label.
 func enforcerOf(flag v1alpha1.Enforcer, node *corev1.Node) (v1alpha1.Enforcer, error) {
 	return chosen(flag, EnforcerByLabel, EnforcerLabel, node, v1alpha1.EnforcerAgent, v1alpha1.EnforcerKoordlet)
 }

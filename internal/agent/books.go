@@ -127,9 +127,9 @@ func (c *checkpoints) present(config *placement.Config) error {
 	return nil
 }
 
-// starts says why a kubelet of this machine and configuration does not start over the checkpoints;
-// nil if it does, or may. Of another policy they are if somebody has changed the configuration and
-// not restarted the kubelet.
+// starts explains why a kubelet of this machine and configuration does not start over the
+// checkpoints; nil if it does, or may. Of another policy they are if somebody has changed the
+// configuration and not restarted the kubelet.
 func (c *checkpoints) starts(p *platform) *kubeletstate.StartError {
 	if p.model == nil {
 		return nil // p.problem says why nothing is known

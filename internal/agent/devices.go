@@ -27,7 +27,7 @@ type deviceBook struct {
 	// lost are the healthy devices that are left, ascending, of resources whose plugin the kubelet
 	// has lost: it writes that nowhere for minutes (PluginDisconnected, ibid.).
 	lost map[string][]string
-	// preferences says how plugins choose, where that is known.
+	// preferences is how plugins choose, where that is known.
 	preferences map[string]placement.Preference
 	// own are the resources that the agent offers itself: of these the kubelet has tokens alone.
 	own map[string]bool
@@ -45,7 +45,7 @@ func newDeviceBook(preferences map[string]placement.Preference, gpus func() (map
 }
 
 // locate finds out where NVIDIA's GPUs are, if some pool is chosen from by that and lacks it. The
-// error says which pool cannot be predicted, and why.
+// error names which pool cannot be predicted, and why.
 func (b *deviceBook) locate(pools []placement.DevicePool, m *topology.Machine) error {
 	if _, id := b.nowhere(pools, m); id == "" {
 		return nil

@@ -226,7 +226,7 @@ func reservedMemory(all []kubeletv1beta1.MemoryReservation) string {
 	return strings.Join(out, "; ")
 }
 
-// outdated says what the kubelet does not know, and what to do.
+// outdated is what the kubelet does not know, and what to do.
 type outdated struct {
 	what   []string
 	remedy string
@@ -258,7 +258,7 @@ func (d *drift) remedy(c *placement.Config) string {
 	return remedy
 }
 
-// condition says what the kubelet does not know; false while it knows all. It has no time of
+// condition returns what the kubelet does not know; false while it knows all. It has no time of
 // transition yet.
 func (d *drift) condition(config *placement.Config) (metav1.Condition, bool) {
 	c := metav1.Condition{Type: v1alpha1.ConditionKubeletCurrent, Status: metav1.ConditionFalse}

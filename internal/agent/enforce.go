@@ -34,7 +34,7 @@ type EnforceOptions struct {
 	NRIVersion string
 	// Cgroups is where cgroup v2 is mounted; "" means /sys/fs/cgroup.
 	Cgroups string
-	// OnCollision says what becomes of a container whose decision cannot be carried out.
+	// OnCollision is what becomes of a container whose decision cannot be carried out.
 	OnCollision enforce.Mode
 	// LiftQuota takes the CFS quota off containers with CPUs of their own.
 	LiftQuota bool
@@ -60,14 +60,14 @@ type enforcer struct {
 	changed func()
 	node    func() *corev1.Node
 
-	// leaving says that the agent is about to end.
+	// leaving means that the agent is about to end.
 	leaving atomic.Bool
 
 	mu     sync.Mutex
 	plugin *enforce.Plugin
 	// offers are the devices for the kubelet; nil for none.
 	offers *offer.Offers
-	// problem says why there is no plugin.
+	// problem is why there is no plugin.
 	problem error
 	// machine is what the plugin's books are of; nil: not renewed yet.
 	machine *topology.Machine
@@ -83,7 +83,7 @@ type enforcer struct {
 
 // obeyed is what runs on a node where Berth decides.
 type obeyed struct {
-	// problem says why nothing is carried out; nil while it is.
+	// problem is why nothing is carried out; nil while it is.
 	problem error
 	// pods are what is held, by the kubelet's UID.
 	pods map[string][]placement.ContainerAllocation
@@ -92,7 +92,7 @@ type obeyed struct {
 	// offered are the devices that the kubelet is offered, by address: the resource of each. sick
 	// says why some of them are not given to anybody.
 	offered, sick map[string]string
-	// koordlet says that koordlet carries decisions out: pods hold what was decided, until the
+	// koordlet means that koordlet carries decisions out: pods hold what was decided, until the
 	// kubelet does not run them any more.
 	koordlet bool
 }
@@ -239,7 +239,7 @@ func (e *enforcer) renew(p *platform) {
 	}
 }
 
-// hasCpusets says why a folder is not the root of cgroup v2 with cpusets: nothing could be read
+// hasCpusets explains why a folder is not the root of cgroup v2 with cpusets: nothing could be read
 // back below it.
 func hasCpusets(cgroups fs.FS) error {
 	text, err := fs.ReadFile(cgroups, "cgroup.controllers")
@@ -252,7 +252,7 @@ func hasCpusets(cgroups fs.FS) error {
 	return nil
 }
 
-// look says what runs, as the cgroups have it.
+// look returns what runs, as the cgroups have it.
 func (e *enforcer) look() *obeyed {
 	e.mu.Lock()
 	plugin, offers, problem := e.plugin, e.offers, e.problem
@@ -278,8 +278,8 @@ func (e *enforcer) look() *obeyed {
 	return out
 }
 
-// sickOf says which offered devices must not be promised to any pod, by address: the ones that are
-// not well, and all that the kubelet does not know of, or will not for long, because it refuses
+// sickOf returns which offered devices must not be promised to any pod, by address: the ones that
+// are not well, and all that the kubelet does not know of, or will not for long, because it refuses
 // pods that ask for them.
 func sickOf(o *offer.Offers, ends bool) map[string]string {
 	out := map[string]string{}
@@ -310,8 +310,8 @@ type absence struct {
 // has just ended, and the runtime has not said so.
 const absenceLimit = time.Second
 
-// lasts notes that the container has no cgroup, and says whether that was so at the look before and
-// for too long.
+// lasts notes that the container has no cgroup, and reports whether that was so at the look before
+// and for too long.
 func (a absence) lasts(id string) bool {
 	first, again := a.since[id]
 	if !again {
@@ -320,7 +320,7 @@ func (a absence) lasts(id string) bool {
 	return again && a.now.Sub(first) >= absenceLimit
 }
 
-// obeyedBy says what runs on a node of what the plugin knows and the cgroups say.
+// obeyedBy returns what runs on a node of what the plugin knows and the cgroups say.
 func obeyedBy(s enforce.Sight, cgroups fs.FS, a absence) *obeyed {
 	out := &obeyed{pods: map[string][]placement.ContainerAllocation{}}
 	defer func() { maps.DeleteFunc(a.since, func(id string, _ time.Time) bool { return s.Cgroups[id] == "" }) }()
@@ -397,8 +397,8 @@ func populated(cgroups fs.FS, runtimePath string) bool {
 	return slices.Contains(strings.Split(string(text), "\n"), "populated 1")
 }
 
-// contested says who else sets the CPUs of containers, or gives devices away, on a node where Berth
-// decides.
+// contested returns who else sets the CPUs of containers, or gives devices away, on a node where
+// Berth decides.
 func (s *sighting) contested() error {
 	if s.rival != "" {
 		return fmt.Errorf("%s: remove that plugin and the pods that have devices of it from the node, or take the resource out of what the agent offers (--devices)", s.rival)
@@ -430,7 +430,7 @@ func (s *sighting) elsewhere(f *podFacts) bool {
 	return !f.predicted.IsEmpty() && has != f.predicted
 }
 
-// abandoned says which pod was pinned by Berth on a node where the kubelet decides now.
+// abandoned returns which pod was pinned by Berth on a node where the kubelet decides now.
 func (s *sighting) abandoned() error {
 	for _, f := range sortedFacts(s.pods) {
 		if f.by != "" && f.ended.IsZero() && s.admitted(f.uid) {

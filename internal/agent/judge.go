@@ -20,14 +20,14 @@ type verdict struct {
 	problem error
 	// astray lists containers that do not run as it was decided.
 	astray []string
-	// suspected says which pod looks like another owner of CPUs; nil for none.
+	// suspected is which pod looks like another owner of CPUs; nil for none.
 	suspected error
 	// underWay: the kubelet may be in the middle of a change, so that a contradiction need not
 	// last.
 	underWay bool
 }
 
-// judge says what to publish. It is a pure function of what was seen.
+// judge returns what to publish. It is a pure function of what was seen.
 func judge(s *sighting) verdict {
 	v := verdict{platform: s.platform, drift: s.drift, underWay: s.underWay(), suspected: s.suspected()}
 	if s.obeyed != nil {
@@ -84,7 +84,7 @@ func (s *sighting) rely(out *outcome) (reason string, problem error) {
 	return v1alpha1.ReasonConsistent, nil
 }
 
-// decidedByTwo says who decides on the node beside the one who should.
+// decidedByTwo returns who decides on the node beside the one who should.
 func (s *sighting) decidedByTwo() error {
 	if s.obeyed != nil {
 		return s.contested()
@@ -149,7 +149,7 @@ func (s *sighting) underWay() bool {
 	return false
 }
 
-// unknownDevices says that nobody has described registered devices.
+// unknownDevices means that nobody has described registered devices.
 type unknownDevices struct{ ids []string }
 
 func (e *unknownDevices) Error() string {
@@ -157,7 +157,7 @@ func (e *unknownDevices) Error() string {
 		len(e.ids), e.ids[0])
 }
 
-// unfinished says that the kubelet is still admitting pods.
+// unfinished means that the kubelet is still admitting pods.
 type unfinished struct{ uids []string }
 
 func (e *unfinished) Error() string {
@@ -186,7 +186,7 @@ type patience struct {
 	arrival time.Time // when the oldest pod on its way in was first seen; zero: none is
 }
 
-// hold says why a verdict is not published yet.
+// hold is why a verdict is not published yet.
 type hold int
 
 const (
@@ -245,7 +245,7 @@ func (p *patience) awaits(o *outcome, now time.Time) bool {
 	return now.Sub(p.arrival) < arrivalLimit
 }
 
-// suspected says which pod looks like a rival's and is not known as one; nil for none.
+// suspected returns which pod looks like a rival's and is not known as one; nil for none.
 func (s *sighting) suspected() error {
 	if s.obeyed == nil {
 		return nil

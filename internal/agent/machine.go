@@ -84,15 +84,15 @@ type platform struct {
 	// model is nil where the engine cannot predict the node; problem then says why.
 	model   *placement.Model
 	problem error
-	// wrong says why no promise is right, whatever the model: labels that cannot be read, devices
+	// wrong is why no promise is right, whatever the model: labels that cannot be read, devices
 	// that cannot be offered. Then it is the problem.
 	wrong error
 	// memoryBytes is the memory that percentages in the configuration are of.
 	memoryBytes uint64
-	// listsAll says that the PodResources API lists pods that have ended, too, until they are
+	// listsAll means that the PodResources API lists pods that have ended, too, until they are
 	// deleted: before Kubernetes 1.34, or with its gate KubeletPodResourcesListUseActivePods off.
 	listsAll bool
-	// tellsAdmitted says that the kubelet keeps allocated_pods_state: before Kubernetes 1.35 its
+	// tellsAdmitted means that the kubelet keeps allocated_pods_state: before Kubernetes 1.35 its
 	// gate can be off.
 	tellsAdmitted bool
 }
@@ -106,7 +106,7 @@ type decider struct {
 	devices *offer.Config
 }
 
-// deciderOf reads who decides. The error says what is wrong with the node's labels.
+// deciderOf reads who decides. The error describes what is wrong with the node's labels.
 func deciderOf(flag v1alpha1.Authority, enforcer v1alpha1.Enforcer, devices *offer.Config, node *corev1.Node) (by decider, err error) {
 	by.devices = devices
 	if by.authority, err = authorityOf(flag, node); err != nil || by.authority != v1alpha1.AuthorityBerth || node == nil {
@@ -194,7 +194,7 @@ func (p *platform) compile() {
 	}
 }
 
-// off says that a feature gate is switched off explicitly.
+// off reports whether a feature gate is switched off explicitly.
 func off(gates map[string]bool, name string) bool {
 	on, set := gates[name]
 	return set && !on

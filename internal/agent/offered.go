@@ -51,7 +51,7 @@ func (m *mirror) claim(s *sighting) (rival string) {
 	return rival
 }
 
-// foreign says who holds a device of a resource that is no token: it was given away by another
+// foreign returns who holds a device of a resource that is no token: it was given away by another
 // plugin.
 func foreign(s *sighting, e *kubeletstate.DeviceEntry) string {
 	at := slices.IndexFunc(e.Devices, func(d kubeletstate.HeldDevice) bool { return !offer.IsToken(d.ID) })

@@ -47,16 +47,16 @@ type Options struct {
 	KubeletVersion string
 	// PodResources is the unix socket of that API; "" means pod-resources/kubelet.sock in Root.
 	PodResources string
-	// Preferences says how device plugins choose, by resource, where that is known.
+	// Preferences is how device plugins choose, by resource, where that is known.
 	Preferences map[string]placement.Preference
 	// NVIDIA tells the PCI addresses of NVIDIA's GPUs by their UUIDs; nil means to read them from
 	// SysRoot.
 	NVIDIA func() (map[string]string, error)
 
-	// Authority says who decides on the node: the kubelet, which "" means; Berth, whose decisions
-	// the agent then carries out; or ByLabel.
+	// Authority is who decides on the node: the kubelet, which "" means; Berth, whose decisions the
+	// agent then carries out; or ByLabel.
 	Authority v1alpha1.Authority
-	// Enforcer says who carries decisions out where Berth decides: the agent, which "" means;
+	// Enforcer is who carries decisions out where Berth decides: the agent, which "" means;
 	// koordlet; or EnforcerByLabel.
 	Enforcer v1alpha1.Enforcer
 	// StateDir is a folder of the host in which the agent remembers what the Node's labels said
@@ -65,10 +65,10 @@ type Options struct {
 	// Rivals are the programs that set the CPUs of containers as well: one of them on a node where
 	// Berth decides makes it contradictory. nil means DefaultRivals.
 	Rivals []Rival
-	// Enforce says how decisions are carried out where Berth decides.
+	// Enforce is how decisions are carried out where Berth decides.
 	Enforce EnforceOptions
 
-	// Devices says which devices the agent offers to the kubelet where Berth decides; nil offers
+	// Devices is which devices the agent offers to the kubelet where Berth decides; nil offers
 	// none.
 	Devices *offer.Config
 	// SpecDirs are the folders of CDI specifications; the agent writes its own into the last. None

@@ -218,8 +218,8 @@ func (b *podBook) all() map[string]podFacts {
 	return out
 }
 
-// standsBefore says which of two pods counts that are of one UID of the kubelet's: the one that has
-// it itself, one that the API has, one that has not ended, the oldest.
+// standsBefore returns which of two pods counts that are of one UID of the kubelet's: the one that
+// has it itself, one that the API has, one that has not ended, the oldest.
 func (p podFacts) standsBefore(o podFacts) bool {
 	switch {
 	case p.mirror != o.mirror:

@@ -10,8 +10,8 @@ import (
 // clock tells the time.
 type clock func() time.Time
 
-// presence says whether the kubelet is there, how long it has been, and whether it has read its
-// pods. It is safe for concurrent use.
+// presence is whether the kubelet is there, how long it has been, and whether it has read its pods.
+// It is safe for concurrent use.
 type presence struct {
 	now clock
 	age func() time.Duration // how long ago the kubelet started; nil: nobody knows

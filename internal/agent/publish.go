@@ -93,7 +93,7 @@ func (p *pace) wait(now time.Time) time.Duration {
 	return max(0, p.least-now.Sub(p.last))
 }
 
-// vouch says how long the published report was found to hold. It is safe for concurrent use.
+// vouch is how long the published report was found to hold. It is safe for concurrent use.
 type vouch struct {
 	mu       sync.Mutex
 	verified time.Time // zero: nobody knows whether it holds

@@ -28,7 +28,7 @@ type outcome struct {
 	ending []string
 }
 
-// makeReport is a pure function of what was seen. The error says that the checkpoints hold what a
+// makeReport is a pure function of what was seen. The error means that the checkpoints hold what a
 // report cannot say.
 func makeReport(s *sighting) (outcome, error) {
 	snap, err := s.books.Snapshot()
@@ -129,7 +129,7 @@ type reporter struct {
 	alive map[string]int // pods that are on the kubelet's list for a known reason, by namespace/name
 }
 
-// pending says what may be about to change about a pod.
+// pending is what may be about to change about a pod.
 type pending int
 
 const (

@@ -37,7 +37,7 @@ type sighting struct {
 	history       history
 	// obeyed is what runs where Berth decides; nil elsewhere.
 	obeyed *obeyed
-	// rival says who else offers to the kubelet what the agent does; "" for nobody.
+	// rival is who else offers to the kubelet what the agent does; "" for nobody.
 	rival string
 	// stale are resources that the agent offers, while a kubelet that starts still counts tokens
 	// that gone pods had: it admits its first pods before it takes these back, and refuses them.

@@ -207,7 +207,7 @@ func (a *surroundings) recall(s *kubeletstate.MemoryState) error {
 	return err
 }
 
-// look reads what may have changed under the kubelet. It says whether that is news.
+// look reads what may have changed under the kubelet. It reports whether that is news.
 func (a *surroundings) look(ctx context.Context) bool {
 	if a.platform == nil {
 		return false
@@ -224,8 +224,8 @@ func (a *surroundings) look(ctx context.Context) bool {
 		len(changedSettings(before.config, is.config)) > 0
 }
 
-// lookAtDevices follows the devices that are offered. It says whether the machine has others than
-// before.
+// lookAtDevices follows the devices that are offered. It reports whether the machine has others
+// than before.
 func (a *surroundings) lookAtDevices() bool {
 	offers := a.decider.offers()
 	if offers == nil || a.slots.fingerprint == nil || a.mislabelled {

@@ -15,7 +15,7 @@ import (
 	"github.com/berth-dev/berth/internal/kubeletstate"
 )
 
-// fileEvents says what happened below the kubelet's root directory.
+// fileEvents is what happened below the kubelet's root directory.
 type fileEvents struct {
 	// Changed receives when a checkpoint may have been replaced. One pending event is enough.
 	Changed chan struct{}
@@ -28,7 +28,8 @@ type fileEvents struct {
 // (pkg/kubelet/cm/devicemanager/plugin/v1beta1/server.go).
 const kubeletSocket = "kubelet.sock"
 
-// moreWatchers says which limit is reached where no more files may be watched, and how to raise it.
+// moreWatchers returns which limit is reached where no more files may be watched, and how to raise
+// it.
 func moreWatchers(err error) error {
 	if errors.Is(err, syscall.EMFILE) {
 		return fmt.Errorf("%w: want a higher sysctl fs.inotify.max_user_instances (1024 is plenty), or a higher limit of open files", err)

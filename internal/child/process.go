@@ -24,7 +24,7 @@ type Spec struct {
 	Log string
 	// Stdout receives standard output in the log's place; nil means the log.
 	Stdout io.Writer
-	// Foreign says that the program pays no attention to its standard input. SIGTERM ends it, and
+	// Foreign means that the program pays no attention to its standard input. SIGTERM ends it, and
 	// the kernel kills it when the thread that started it ends (prctl(2), PR_SET_PDEATHSIG).
 	Foreign bool
 	// At calls start from where the process is to run; nil stands for here.

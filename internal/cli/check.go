@@ -165,7 +165,7 @@ func (c *checker) load() error {
 	return err
 }
 
-// starts says if a kubelet starts over a checkpoint in dir.
+// starts reports if a kubelet starts over a checkpoint in dir.
 func (c *checker) starts(what, dir string, data []byte) error {
 	if c.against == nil {
 		return nil

@@ -24,7 +24,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// clusterFlags say which cluster a verb reads, in kubectl's words, and what counts as silence.
+// clusterFlags are which cluster a verb reads, in kubectl's words, and what counts as silence.
 type clusterFlags struct {
 	config     *genericclioptions.ConfigFlags
 	heartbeats string

@@ -187,7 +187,7 @@ func roomText(w io.Writer, r *survey.Room) error {
 	return stayingText(w, r)
 }
 
-// stayingText says why pods are not moved, most first.
+// stayingText explains why pods are not moved, most first.
 func stayingText(w io.Writer, r *survey.Room) error {
 	reasons := slices.Sorted(maps.Keys(r.Staying))
 	slices.SortStableFunc(reasons, func(a, b string) int { return r.Staying[b] - r.Staying[a] })

@@ -270,7 +270,7 @@ func because(why string) string {
 	return " (" + why + ")"
 }
 
-// gangHalf says how far a gang is, and why, as the second half of a sentence; "" where nobody
+// gangHalf returns how far a gang is, and why, as the second half of a sentence; "" where nobody
 // knows.
 func gangHalf(g *survey.Gang) string {
 	if g == nil {
@@ -296,7 +296,7 @@ func reservationText(r *survey.Owned) string {
 	return "owns: Reservation " + r.Name + ": " + r.Message
 }
 
-// whereIs says where the pod is, in half a sentence.
+// whereIs returns where the pod is, in half a sentence.
 func whereIs(e *survey.Explained) string {
 	if e.Node == "" {
 		return strings.ToLower(e.Phase) + ", on no node"
@@ -405,7 +405,7 @@ func answersText(w io.Writer, e *survey.Explained, limit int) {
 // maxChoices is how many nodes are listed with how the scheduler compares them.
 const maxChoices = 5
 
-// choicesText says what the scheduler goes by among the nodes that take the pod, the best first.
+// choicesText returns what the scheduler goes by among the nodes that take the pod, the best first.
 func choicesText(w io.Writer, e *survey.Explained) {
 	var rows [][]string
 	for i := range e.Nodes {
@@ -488,7 +488,7 @@ func groupsText(w io.Writer, groups []survey.Group) {
 // answerStyles are those of what nodes say.
 var answerStyles = map[string]table.Style{survey.Admits: table.Good, survey.Waits: table.Doubtful, survey.Refuses: table.Bad, survey.Unreliable: table.Doubtful, survey.Excluded: table.Aside}
 
-// groupVerb says what the nodes of a group do.
+// groupVerb describes what the nodes of a group do.
 func groupVerb(g *survey.Group) string {
 	if len(g.Nodes) == 1 {
 		return map[string]string{survey.Admits: "admits", survey.Waits: "waits", survey.Refuses: "refuses", survey.Unreliable: "is not relied on", survey.Excluded: "is excluded"}[g.Answer]

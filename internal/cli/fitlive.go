@@ -149,7 +149,7 @@ func fitSum(f *survey.Fitting) string {
 	return "finds a place now"
 }
 
-// berthsTable says where the replicas would go.
+// berthsTable returns where the replicas would go.
 func berthsTable(w io.Writer, f *survey.Fitting) error {
 	var rows [][]string
 	for i := range f.Berths[:min(len(f.Berths), maxBerths)] {
@@ -177,7 +177,7 @@ func berthRows(copied string, b *survey.Berthed) (rows [][]string) {
 	return rows
 }
 
-// copiesTable says how many copies nodes take, the best node first.
+// copiesTable returns how many copies nodes take, the best node first.
 func copiesTable(w io.Writer, f *survey.Fitting) error {
 	var rows [][]string
 	taking := 0

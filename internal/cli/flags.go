@@ -25,7 +25,7 @@ const (
 
 const defaultKubeletVersion = "1.36"
 
-// nodeFlags say which node a question is about: a machine, a kubelet's configuration, and what is
+// nodeFlags are which node a question is about: a machine, a kubelet's configuration, and what is
 // handed out.
 type nodeFlags struct {
 	machine, config, dropIns, flags, version, state string

@@ -131,7 +131,7 @@ var gangKinds = map[string]string{
 
 // subject is what a verb is asked about.
 type subject struct {
-	// gang says that it is no pod, and source what may declare it.
+	// gang means that it is no pod, and source what may declare it.
 	gang   bool
 	source string
 	name   string
@@ -209,7 +209,7 @@ func afterComma(what, value string) string {
 	return ", " + what + value
 }
 
-// tasksText says how many pods of each task start together.
+// tasksText returns how many pods of each task start together.
 func tasksText(tasks map[string]int) string {
 	var parts []string
 	for task, least := range tasks {

@@ -68,7 +68,7 @@ func section(w io.Writer, title, header string, rows [][]string) error {
 	return columns(w, header, rows)
 }
 
-// styles say what words in a column mean. The style under "" is that of all other words; where
+// styles are what words in a column mean. The style under "" is that of all other words; where
 // there is none they are plain.
 var styles = map[string]map[string]table.Style{
 	"STATUS": {statusReady: table.Good, statusGone: table.Aside, "": table.Doubtful,

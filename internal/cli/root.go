@@ -102,7 +102,7 @@ func noSuchVerb(cmd *cobra.Command, args []string) error {
 	return Usagef("unknown command %q%s (see %s --help)", args[0], suggest.DidYouMean(args[0], names), cmd.CommandPath())
 }
 
-// flagError says what would be right in place of a wrong flag.
+// flagError describes what would be right in place of a wrong flag.
 func flagError(cmd *cobra.Command, err error) error {
 	if missing, ok := errors.AsType[*pflag.NotExistError](err); ok {
 		var names []string
@@ -117,5 +117,5 @@ func flagError(cmd *cobra.Command, err error) error {
 	return &UsageError{err}
 }
 
-// wantOf says what values of flags look like, by pflag's names of types.
+// wantOf is what values of flags look like, by pflag's names of types.
 var wantOf = map[string]string{"int": "a whole number", "bool": "true or false", "duration": "a duration like 30s or 5m"}

@@ -14,7 +14,7 @@ import (
 // defaultListen is where the map is served unless somebody says otherwise.
 const defaultListen = "127.0.0.1:8270"
 
-// serveFlags say where the map is served.
+// serveFlags are where the map is served.
 type serveFlags struct {
 	listen string
 	hosts  []string

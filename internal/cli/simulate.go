@@ -29,7 +29,7 @@ type simulateQuestion struct {
 	seed                int64
 	seeds               int
 	change              nodeChange
-	// partly says that the files could not be read completely.
+	// partly means that the files could not be read completely.
 	partly error
 }
 

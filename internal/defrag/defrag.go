@@ -28,7 +28,7 @@ type Problem struct {
 	Wanted []Pod
 	// Budgets are how many of their pods may be moved.
 	Budgets []int
-	// May says whether the node may have the pod, whatever is free: taints, selectors.
+	// May is whether the node may have the pod, whatever is free: taints, selectors.
 	May func(p *Pod, node int) bool
 	// MostMoves bounds the moves for one wanted pod; 0 stands for DefaultMoves.
 	MostMoves int
@@ -329,7 +329,7 @@ func (s *search) choose(p *Pod, n, from int, set []int, moves int, then func(nod
 	return false
 }
 
-// spend supposes that a pod leaves, and says whether its budgets allow it.
+// spend supposes that a pod leaves, and reports whether its budgets allow it.
 func (s *search) spend(q int) bool {
 	pod := &s.Pods[q]
 	if slices.ContainsFunc(pod.Budgets, func(b int) bool { return s.budgets[b] <= 0 }) {

@@ -31,7 +31,7 @@ type ClusterOptions struct {
 	NodeCommand []string
 	// Manifests are applied before the nodes start: custom resources, roles, policies.
 	Manifests [][]byte
-	// ControlPlane says what the control plane is like. Its directory is in the cluster's.
+	// ControlPlane is what the control plane is like. Its directory is in the cluster's.
 	ControlPlane controlplane.Options
 	// On is a control plane that runs already, and that others may use; it is not stopped. nil
 	// starts one.

@@ -372,7 +372,7 @@ func (k *Keeper) table() string {
 	return out.String()
 }
 
-// state says how the part is.
+// state describes how the part is.
 func (p *part) state() string {
 	switch {
 	case p.broken:

@@ -16,7 +16,7 @@ type meter struct {
 	// columns is the width of the terminal; 0: it is none.
 	columns int
 	shown   time.Time
-	// open says that the line that changes has been written and not ended.
+	// open means that the line that changes has been written and not ended.
 	open bool
 }
 

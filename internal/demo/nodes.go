@@ -40,7 +40,7 @@ type shape struct {
 	// pinMemory is memoryManagerPolicy Static. A machine with 8 NUMA nodes has that or devices, not
 	// both: with three resources the kubelet's merge of hints takes seconds there.
 	pinMemory bool
-	// devices says that plugins for GPUs and network cards run on the node.
+	// devices means that plugins for GPUs and network cards run on the node.
 	devices bool
 	// wedge is the size in CPUs of pods such that three fit the node by amount and two by NUMA
 	// node; 0 for none.

@@ -139,7 +139,7 @@ func holdingsOf(node *hollow.Process, pod *corev1.Pod) (*holdings, error) {
 // prediction is how a pod's annotation compares with what its containers hold.
 type prediction struct {
 	made, exact bool
-	// wrong says what differs; "" when nothing does.
+	// wrong is what differs; "" when nothing does.
 	wrong string
 }
 
@@ -165,7 +165,7 @@ func judge(pod *corev1.Pod, all *holdings) prediction {
 	return out
 }
 
-// differ says what of the container's decision the holding contradicts, or "".
+// differ describes what of the container's decision the holding contradicts, or "".
 func differ(c *placement.ContainerDecision, h placement.ContainerAllocation) string {
 	switch {
 	case c.CPUs != h.CPUs:

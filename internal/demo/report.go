@@ -59,7 +59,7 @@ type Report struct {
 	// Stalled is how many of these waited although a node had room for them and nothing had
 	// happened for the runner's patience. Pods that ask for huge pages are not judged.
 	Stalled int `json:"stalled"`
-	// OutOfTime says that the end came while pods were still getting their turn: the machine was
+	// OutOfTime means that the end came while pods were still getting their turn: the machine was
 	// too slow for the time that a run may take. Numbers of such a run say little.
 	OutOfTime bool `json:"outOfTime"`
 	// SecondsToRunning is the time from when the workload first asked for the pod until the API
@@ -277,7 +277,7 @@ type figure struct {
 	name   string
 	of     func(*Report) float64
 	digits int // after the point
-	// share says which part of all a single run's number is; nil where that says nothing.
+	// share is which part of all a single run's number is; nil where that says nothing.
 	share func(*Report) string
 }
 

@@ -43,7 +43,7 @@ type Progress func(elapsed time.Duration, r *Report, pending int)
 type Runner struct {
 	Cluster  *Cluster
 	Workload Workload
-	// Predicts says whether every pinned pod must carry a decision.
+	// Predicts is true if every pinned pod must carry a decision.
 	Predicts bool
 	// Patience is how long nothing may happen while a pod waits that a node has room for; 0 means
 	// 15 s. A run may take four times as long to settle after its last creation.
@@ -477,8 +477,9 @@ func (r *Runner) creation() time.Duration { return r.Workload.Length() + againAf
 // maxWaitNotes bounds the words about pods that wait in the end.
 const maxWaitNotes = 10
 
-// wait counts the pods that wait in the end, and says why for some of them. Once nothing happens
-// any more, a pod that a node has room for waits for ever; before that its turn may yet come.
+// wait counts the pods that wait in the end, and explains why for some of them. Once nothing
+// happens any more, a pod that a node has room for waits for ever; before that its turn may yet
+// come.
 func (r *Runner) wait() {
 	r.report.Pending = r.pending()
 	r.report.OutOfTime = !r.calm()

@@ -140,7 +140,7 @@ func (c *Cluster) stopSchedulers() error {
 // (k8s.io/component-base/cli).
 var commandFailed = regexp.MustCompile(`"command failed" err=(".*")\s*$`)
 
-// schedulerEnded says why a scheduler has ended: its last words, or the end of its log.
+// schedulerEnded explains why a scheduler has ended: its last words, or the end of its log.
 func schedulerEnded(p *child.Process) error {
 	if why := lastWords(p); why != "" {
 		return fmt.Errorf("%s: %s", p.Name, why)

@@ -319,7 +319,7 @@ func (s *stage) until(ctx context.Context, name string, done func(*corev1.Pod) b
 	}
 }
 
-// cpusInWords says which CPUs the pod was promised.
+// cpusInWords returns which CPUs the pod was promised.
 func cpusInWords(pod *corev1.Pod) string {
 	p, found, err := wire.ReadPlacement(pod)
 	if err != nil || !found || len(p.Decision.Containers) == 0 || p.Decision.Containers[0].CPUs.IsEmpty() {

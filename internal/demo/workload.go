@@ -221,7 +221,7 @@ func (g generator) pinned(cpus int64) Container {
 	return Container{MilliCPU: 1000 * cpus, MemoryBytes: (1 + g.r.Int64N(8)) << 26}
 }
 
-// sizes say how often pinned containers ask for each number of CPUs.
+// sizes are how often pinned containers ask for each number of CPUs.
 var sizes = []podSize{
 	{1, 6}, {2, 14}, {3, 5}, {4, 16}, {5, 3}, {6, 12}, {7, 3}, {8, 16}, {10, 8}, {12, 8}, {14, 4}, {16, 5}, {20, 3}, {24, 3}, {30, 2}, {48, 1},
 }

@@ -25,14 +25,14 @@ type Container struct {
 	Fault    string
 	Created  int64 // nanoseconds; orders what Synchronize finds
 	Now      Set   // what it runs on, as the runtime says
-	// Begins says that it is made and has not started.
+	// Begins means that it is made and has not started.
 	Begins bool
 	// Tokens is how many devices of each resource the kubelet has counted for it.
 	Tokens map[string]int
 	// Given are the variables, as the runtime has them, in which containers find their devices, by
 	// name.
 	Given map[string]string
-	// Orphan says that the runtime does not report its sandbox, and so not its decision either.
+	// Orphan means that the runtime does not report its sandbox, and so not its decision either.
 	Orphan bool
 }
 
@@ -41,7 +41,7 @@ type Set struct {
 	CPUs topology.CPUSet
 	// Mems is the memory nodes; 0 leaves them alone.
 	Mems topology.NUMASet
-	// Pinned says that the CPUs are its own.
+	// Pinned means that the CPUs are its own.
 	Pinned bool
 }
 
@@ -63,7 +63,7 @@ const (
 	Confine
 )
 
-// HeldError says why a container does not begin.
+// HeldError is why a container does not begin.
 type HeldError struct {
 	Container string
 	Why       string
@@ -121,14 +121,14 @@ type claim struct {
 type entry struct {
 	Container
 	running bool
-	// unsettled says that the runtime may lose a move: the container is beginning, or a move that
+	// unsettled means that the runtime may lose a move: the container is beginning, or a move that
 	// nobody asked for is under way. It is not moved meanwhile, and what needs its CPUs waits.
 	unsettled bool
 	// since is when that began. A runtime may never say that a container could not be started.
 	since time.Time
-	// doubt says that a move was sent when the runtime may have lost it.
+	// doubt means that a move was sent when the runtime may have lost it.
 	doubt bool
-	// lost says that the runtime no longer lists it, and that it has processes. It stays where it
+	// lost means that the runtime no longer lists it, and that it has processes. It stays where it
 	// is, and what needs its CPUs waits, until it has none.
 	lost bool
 	set  Set
@@ -242,7 +242,7 @@ func (b *Books) adopt(c Container) *entry {
 	return e
 }
 
-// asleep says why a container cannot begin on CPUs that are not online now; "" where it can. A
+// asleep explains why a container cannot begin on CPUs that are not online now; "" where it can. A
 // pinned one needs all of its CPUs, a shared one any.
 func (b *Books) asleep(e *entry) string {
 	if b.online == nil {
@@ -381,9 +381,9 @@ func memsOf(d *placement.ContainerDecision) (nodes topology.NUMASet) {
 // reboot the kubelet makes another one before it removes the first.
 func samePod(a, b *Container) bool { return a.Pod == b.Pod || a.UID != "" && a.UID == b.UID }
 
-// problem says what keeps the container from its CPUs, "" for nothing. Containers of one pod may
-// have the same: they take turns. A container that runs on its CPUs stays there when they become
-// reserved, as long as the system keeps another reserved CPU.
+// problem describes what keeps the container from its CPUs, "" for nothing. Containers of one pod
+// may have the same: they take turns. A container that runs on its CPUs stays there when they
+// become reserved, as long as the system keeps another reserved CPU.
 func (b *Books) problem(e *entry) string {
 	if extra := e.Decision.CPUs.AndNot(&b.machine.Online); !extra.IsEmpty() {
 		return "its decision names CPUs " + extra.String() + ", which the machine does not have"
@@ -623,14 +623,14 @@ func (b *Books) Wanted(id string) (Set, bool) {
 // Booked is a container that is in the books.
 type Booked struct {
 	Container
-	// Running says that it runs, on Set. One that does not run keeps its CPUs.
+	// Running means that it runs, on Set. One that does not run keeps its CPUs.
 	Running bool
-	// Settled says that it does not just begin, and that no move of it is under way.
+	// Settled means that it does not just begin, and that no move of it is under way.
 	Settled bool
 	Set     Set
 	// Devices are the ones that it has, or its pod while it does not run.
 	Devices []placement.DeviceAllocation
-	// Why says why it does not run as it was decided; "" where it does.
+	// Why is why it does not run as it was decided; "" where it does.
 	Why string
 }
 
@@ -644,7 +644,7 @@ func (b *Books) All() []Booked {
 	return out
 }
 
-// why says why a container does not run as it was decided; "" where it does.
+// why explains why a container does not run as it was decided; "" where it does.
 func (e *entry) why() string {
 	if e.lost {
 		return lostText

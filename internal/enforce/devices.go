@@ -17,7 +17,7 @@ type Offered map[string]map[string]Device
 type Device struct {
 	// CDI is the name by which the runtime injects it, KIND=NAME.
 	CDI string
-	// Sick says why it must not be given to anybody; "" where it may be.
+	// Sick is why it must not be given to anybody; "" where it may be.
 	Sick string
 }
 
@@ -62,8 +62,8 @@ func (b *Books) giveDevices(e *entry) string {
 	return ""
 }
 
-// refuse says why a container cannot have these devices of a resource; "" where it can. One that
-// runs keeps what has become sick, and what is no longer offered.
+// refuse explains why a container cannot have these devices of a resource; "" where it can. One
+// that runs keeps what has become sick, and what is no longer offered.
 func (b *Books) refuse(e *entry, resource string, ids []string) string {
 	tokens, counted := e.Tokens[resource]
 	switch {
@@ -121,7 +121,7 @@ func (e *entry) given() (out []placement.DeviceAllocation) {
 	return out
 }
 
-// lacking says which of its devices the runtime has not given it: it began while nobody told the
+// lacking returns which of its devices the runtime has not given it: it began while nobody told the
 // runtime.
 func (e *entry) lacking() string {
 	for i := range e.devices {

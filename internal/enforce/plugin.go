@@ -42,7 +42,7 @@ type Plugin struct {
 	// Changed is told that something has begun, stopped, or been held; nil for nobody. It must not
 	// wait.
 	Changed func()
-	// Lives says whether there are processes in a container's cgroup, as the runtime names it; nil
+	// Lives is whether there are processes in a container's cgroup, as the runtime names it; nil
 	// where nobody knows. A runtime that has started again may not report a container that runs.
 	Lives func(cgroup string) bool
 	// Online reads which CPUs of the machine are online at this moment. No container begins on
@@ -57,9 +57,9 @@ type Plugin struct {
 	// come to a standstill over that.
 	unasked func([]*api.ContainerUpdate) ([]*api.ContainerUpdate, error)
 	paths   map[string]string // cgroup path by container
-	// blind says why the runtime cannot be told about devices; "" where it can.
+	// blind is why the runtime cannot be told about devices; "" where it can.
 	blind string
-	// gone says why no runtime is connected; nil while one is.
+	// gone is why no runtime is connected; nil while one is.
 	gone error
 	// held are the containers that were not let begin, by name, until they are or their pod is
 	// gone.
@@ -105,7 +105,7 @@ func (p *Plugin) changed() {
 	}
 }
 
-// disconnected notes why there is no runtime, and says whether that is news.
+// disconnected notes why there is no runtime, and reports whether that is news.
 func (p *Plugin) disconnected(err error) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -432,7 +432,7 @@ func (p *Plugin) RemovePodSandbox(ctx context.Context, pod *api.PodSandbox) erro
 
 // Sight is the state of a plugin at one moment.
 type Sight struct {
-	// Gone says why no runtime is connected, so that nothing is carried out; nil while one is.
+	// Gone is why no runtime is connected, so that nothing is carried out; nil while one is.
 	Gone error
 	// Containers are those in the books, by id; Cgroups are their cgroups, as the runtime has them.
 	Containers []Booked

@@ -24,7 +24,7 @@ type Gate struct {
 	Stage string
 	// On is the default.
 	On bool
-	// Locked says that nothing but the default may be set.
+	// Locked means that nothing but the default may be set.
 	Locked bool
 	// Needs are the gates that have to be on where this one is, ascending.
 	Needs []string

@@ -85,7 +85,7 @@ func (p *Process) WaitReady(ctx context.Context, client clientset.Interface) err
 	return nil
 }
 
-// ended says why the process has ended: the line that Main prints, or the end of the log where
+// ended explains why the process has ended: the line that Main prints, or the end of the log where
 // there is none.
 func (p *Process) ended() error {
 	var last []byte
@@ -100,7 +100,7 @@ func (p *Process) ended() error {
 	return p.Ended()
 }
 
-// notReady says why the node cannot take pods yet, or nil.
+// notReady explains why the node cannot take pods yet, or nil.
 func notReady(n *v1.Node, spec *Spec) error {
 	for _, plugin := range spec.Plugins {
 		if _, ok := n.Status.Allocatable[v1.ResourceName(plugin.Resource)]; !ok {

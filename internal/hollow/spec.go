@@ -30,7 +30,7 @@ type Spec struct {
 	// NRI has the node's runtime ask plugins, at the socket Dir.NRI, and keep cgroups as files
 	// below Dir.Cgroups: what a node needs on which Berth decides.
 	NRI bool
-	// Devices says what the node's agent is to offer of the machine's devices (internal/offer); ""
+	// Devices is what the node's agent is to offer of the machine's devices (internal/offer); ""
 	// for nothing. The node itself does not read it.
 	Devices string
 	// MaxPods is the node's capacity for pods; 0 means the kubelet's default, 110.
@@ -124,7 +124,7 @@ func (d Dir) ReadSpec() (*Spec, error) {
 	return spec, spec.Check()
 }
 
-// Check says what is wrong with the Spec, short of the kubelet's own validation of its
+// Check describes what is wrong with the Spec, short of the kubelet's own validation of its
 // configuration.
 func (s *Spec) Check() error {
 	if s.Name == "" {

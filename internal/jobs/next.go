@@ -20,8 +20,8 @@ type step struct {
 	status batch.JobStatus
 	remove []*corev1.Pod
 	make   []member
-	// suspects says that pods are missing that the status reports: a reader of a cache asks the API
-	// server before it acts on that.
+	// suspects means that pods are missing that the status reports: a reader of a cache asks the
+	// API server before it acts on that.
 	suspects bool
 	// again is when a policy's timeout ends; zero for none.
 	again time.Time
@@ -29,8 +29,8 @@ type step struct {
 	later map[string]bool
 }
 
-// next says what to do with a Job that has these pods, whose status is as it says. It is pure: now
-// is only noted.
+// next returns what to do with a Job that has these pods, whose status is as it says. It is pure:
+// now is only noted.
 func next(job *batch.Job, pods []*corev1.Pod, now time.Time) step {
 	n := stepper{job: job, spec: specOf(job), now: metav1.NewTime(now.Truncate(time.Second))}
 	n.out.status = *job.Status.DeepCopy()
@@ -71,7 +71,7 @@ type stepper struct {
 	// owed are tasks that were evicted from, whose policies have to wait for another task's. Until
 	// then they are not filled up, and the status goes on saying how many pods they had.
 	owed map[string]bool
-	// failing says that a pod has failed for which a policy has to wait.
+	// failing means that a pod has failed for which a policy has to wait.
 	failing bool
 	out     step
 }

@@ -21,7 +21,7 @@ type plugins struct {
 	ssh        *sshPlugin
 	frameworks []framework
 	ray        *rayPlugin // one of frameworks
-	// svcAsked says that the Job itself names svc.
+	// svcAsked means that the Job itself names svc.
 	svcAsked bool
 }
 
@@ -119,7 +119,7 @@ func newSvc(flags *flag.FlagSet) *svcPlugin {
 	return p
 }
 
-// checkPort says what is wrong with a port.
+// checkPort describes what is wrong with a port.
 func checkPort(name string, port int) error {
 	if port < 1 || port > 65535 {
 		return fmt.Errorf("--%s=%d is no port", name, port)

@@ -119,8 +119,8 @@ func worst(causes []cause) *cause {
 	return &c
 }
 
-// causes says what has happened, and what to do about it. seen are the Job's pods that count; the
-// ones that are missing were taken away. torn says that the Job has just been torn.
+// causes returns what has happened, and what to do about it. seen are the Job's pods that count;
+// the ones that are missing were taken away. torn says that the Job has just been torn.
 func (s *spec) causes(status *batch.JobStatus, seen map[string][]*corev1.Pod, torn bool) (out []cause) {
 	for i := range s.tasks {
 		t := &s.tasks[i]

@@ -38,7 +38,7 @@ type Reconciler struct {
 	Events events.EventRecorder
 	// Scheduler is the schedulerName of pods whose Job names none.
 	Scheduler string
-	// Mine says whether this controller owns Jobs of a schedulerName, and why not.
+	// Mine is whether this controller owns Jobs of a schedulerName, and why not.
 	Mine func(ctx context.Context, scheduler string) (why string)
 	// Now tells the time.
 	Now func() time.Time
@@ -227,9 +227,9 @@ func (r *Reconciler) close(ctx context.Context, job *batch.Job) (reconcile.Resul
 	return reconcile.Result{}, client.IgnoreNotFound(err)
 }
 
-// create makes pods, and says whether there are more to be made. After one that fails it makes no
-// more: where a quota is used up all others would fail as well, one request and one event each, and
-// the Jobs of others would wait for that.
+// create makes pods, and reports whether there are more to be made. After one that fails it makes
+// no more: where a quota is used up all others would fail as well, one request and one event each,
+// and the Jobs of others would wait for that.
 func (r *Reconciler) create(ctx context.Context, job *batch.Job, members []member) (more bool, err error) {
 	if more = len(members) > batchSize; more {
 		members = members[:batchSize]
@@ -306,8 +306,8 @@ func (r *Reconciler) surroundings(ctx context.Context, job *batch.Job, step *ste
 }
 
 // keys makes the Secret of the ssh plugin. Its name has the Job's UID, so one that is there is it.
-// The controller may read none. A try without keys tells whether it is there: making keys takes as
-// long as a hundred requests, and a Job whose pods are refused comes here again and again.
+// The controller may read none. A try without keys reports whether it is there: making keys takes
+// as long as a hundred requests, and a Job whose pods are refused comes here again and again.
 func (r *Reconciler) keys(ctx context.Context, job *batch.Job, s *spec, p *sshPlugin) error {
 	failed := func(err error) error { return fmt.Errorf("the Secret %s/%s: %w", job.Namespace, secretName(job), err) }
 	err := r.Client.Create(ctx, &corev1.Secret{ObjectMeta: secretMeta(job)}, client.DryRunAll)

@@ -50,8 +50,8 @@ type Options struct {
 	LeaderElection string
 	// MetricsAddress and HealthAddress are where metrics and probes are served; "" for nowhere.
 	MetricsAddress, HealthAddress string
-	// MetricsAuth says who reads metrics: guarded.None, the default, or guarded.Cluster.
-	// MetricsCerts is a folder with tls.crt and tls.key for that; "" for a certificate of its own.
+	// MetricsAuth is who reads metrics: guarded.None, the default, or guarded.Cluster. MetricsCerts
+	// is a folder with tls.crt and tls.key for that; "" for a certificate of its own.
 	MetricsAuth, MetricsCerts string
 	// Log is where to; the zero value stands for controller-runtime's own logger.
 	Log logr.Logger
@@ -115,14 +115,14 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 	return m.Start(ctx)
 }
 
-// paced says how often the API server is asked, whatever the config says about that.
+// paced returns how often the API server is asked, whatever the config says about that.
 func paced(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.QPS, config.Burst, config.RateLimiter = requestsPerSecond, requestsAtOnce, nil
 	return config
 }
 
-// metrics says where metrics are served, and to whom.
+// metrics returns where metrics are served, and to whom.
 func (o *Options) metrics() server.Options {
 	out := server.Options{BindAddress: cmp.Or(o.MetricsAddress, nowhere)}
 	if o.MetricsAuth == guarded.Cluster {
@@ -161,7 +161,7 @@ func setup(m ctrl.Manager, o *Options) error {
 		WithOptions(o.controller()).Named("berth-jobs").Complete(r)
 }
 
-// controller says how Jobs are worked on.
+// controller describes how Jobs are worked on.
 func (o *Options) controller() controller.Options {
 	queue := func(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
 		return newQueue(name, o.Workers, limiter)
@@ -182,7 +182,7 @@ type ownership struct {
 	renewed, since time.Time
 }
 
-// whyNot says why a Job of a scheduler is not this controller's; "" where it is. What cannot be
+// whyNot explains why a Job of a scheduler is not this controller's; "" where it is. What cannot be
 // found out counts as Volcano's: two controllers of one Job make its pods twice.
 func (o *ownership) whyNot(ctx context.Context, scheduler string) string {
 	if scheduler != "" && !slices.Contains(o.schedulers, scheduler) {

@@ -131,7 +131,7 @@ func isFinal(p batch.JobPhase) bool {
 	return p == batch.Aborted || p == batch.Completed || p == batch.Terminated || p == batch.Failed
 }
 
-// endOf says what a phase that waits for pods to be gone becomes.
+// endOf is what a phase that waits for pods to be gone becomes.
 var endOf = map[batch.JobPhase]batch.JobPhase{
 	batch.Aborting: batch.Aborted, batch.Completing: batch.Completed, batch.Terminating: batch.Terminated, batch.Restarting: batch.Pending,
 }

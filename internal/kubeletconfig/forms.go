@@ -19,7 +19,7 @@ import (
 // given is what a text says of a kubelet, in any of the forms that people have.
 type given struct {
 	object map[string]any
-	// settled says that the kubelet told it, with its defaults.
+	// settled means that the kubelet told it, with its defaults.
 	settled bool
 	flags   *flags
 }

@@ -26,14 +26,14 @@ type StartError struct {
 	Detail string
 	// Or is what the kubelet may say instead: it looks at pods and containers in random order.
 	Or []string
-	// Crash says that the kubelet crashes; Problem is the panic.
+	// Crash means that the kubelet crashes; Problem is the panic.
 	Crash bool
-	// Chance says that the kubelet may start as well, because the order in which it adds up memory
+	// Chance means that the kubelet may start as well, because the order in which it adds up memory
 	// blocks is random.
 	Chance bool
 
-	// Restoring says that the manager cannot take the file over at all, as one of another policy or
-	// format: a kubelet that runs has not written it.
+	// Restoring means that the manager cannot take the file over at all, as one of another policy
+	// or format: a kubelet that runs has not written it.
 	Restoring bool
 
 	manager string // in the kubelet's words, if Restoring

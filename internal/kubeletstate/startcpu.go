@@ -288,7 +288,7 @@ func validateCPUs(s *placement.Startup, shared cpuRanges, held cpuHolders) error
 	return overlaps.err()
 }
 
-// otherCPUs says that the CPUs of the machine are not those of the file.
+// otherCPUs means that the CPUs of the machine are not those of the file.
 type otherCPUs struct{ machine, file cpuRanges }
 
 func (e *otherCPUs) Error() string {

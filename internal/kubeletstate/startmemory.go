@@ -92,7 +92,7 @@ func readMemory(version placement.Version, data []byte) (*memoryV1, error) {
 	return readMemoryV3(data)
 }
 
-// memoryV1Sums says which checksums a release accepts: by the names of the type, and none at all.
+// memoryV1Sums is which checksums a release accepts: by the names of the type, and none at all.
 type memoryV1Sums struct {
 	own, also string
 	none      bool
@@ -148,8 +148,8 @@ func readMemoryV3(data []byte) (*memoryV1, error) {
 	return book, err
 }
 
-// nullTable says if NUMANodeMap.Clone, through which every book goes, would look into a table that
-// is null.
+// nullTable reports if NUMANodeMap.Clone, through which every book goes, would look into a table
+// that is null.
 func (c *memoryV1) nullTable() bool {
 	for _, n := range c.MachineState {
 		if n == nil {

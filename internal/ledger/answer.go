@@ -34,14 +34,14 @@ type Answer struct {
 	// Verdict is that of the likeliest state. Where the outcome is Refused and removing pods could
 	// help in any state, its Scarcity says Resolvable.
 	Verdict placement.Verdict
-	// Certain says that there is but one state that the node may be in.
+	// Certain means that there is but one state that the node may be in.
 	Certain bool
-	// Exact says that every state gives the same CPUs, memory and devices. Pods that can end by
+	// Exact means that every state gives the same CPUs, memory and devices. Pods that can end by
 	// themselves are only considered by Post.
 	Exact bool
-	// Amounts says that the node's report tells amounts alone: no answer of it is ever exact.
+	// Amounts means that the node's report tells amounts alone: no answer of it is ever exact.
 	Amounts bool
-	// Held says that the request is refused for what is held for others (Holding).
+	// Held means that the request is refused for what is held for others (Holding).
 	Held bool
 }
 

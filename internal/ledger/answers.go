@@ -14,7 +14,7 @@ type Candidate struct {
 	// Created is the second of the pod's creation (metadata.creationTimestamp, Unix time): it
 	// decides in what order a kubelet admits pods that it hears of all at once.
 	Created int64
-	// Mortal says that the pod can end by itself.
+	// Mortal means that the pod can end by itself.
 	Mortal bool
 	// Loose promises the pod that it is admitted, but no CPUs: then others that its kubelet may
 	// admit before it can be placed with it.
@@ -31,9 +31,9 @@ type Question struct {
 	Candidate *Candidate
 	// Trial is what is assumed; nil for nothing.
 	Trial *Trial
-	// Estimate says that the order of Reserve is enough. The kubelet may admit the candidate before
-	// pods in flight that were created in the same second, or later; Sample does not go through
-	// these orders then.
+	// Estimate means that the order of Reserve is enough. The kubelet may admit the candidate
+	// before pods in flight that were created in the same second, or later; Sample does not go
+	// through these orders then.
 	Estimate bool
 }
 
@@ -42,13 +42,13 @@ type Sample struct {
 	Answer Answer
 	// Count is that of the node's changes when the answer was given.
 	Count uint32
-	// Repeats says that the answer is one to every candidate of the same shape and second of
+	// Repeats means that the answer is one to every candidate of the same shape and second of
 	// creation that is Loose if this one is, until the next change.
 	Repeats bool
-	// Lasts says that the answer is one to every later candidate of the same shape that follows the
-	// pods in flight, until the next change.
+	// Lasts means that the answer is one to every later candidate of the same shape that follows
+	// the pods in flight, until the next change.
 	Lasts bool
-	// Estimated says that orders were left out. The answer is an admission, and Reserve has the
+	// Estimated means that orders were left out. The answer is an admission, and Reserve has the
 	// last word.
 	Estimated bool
 }

@@ -117,8 +117,8 @@ func (o *outlook) consultInAnyOrder(c *Candidate, flight []*pod, d *placement.De
 	return t.result()
 }
 
-// decideAgain decides for a reserved pod after the posted ones, and says whether it is exact. Where
-// Berth decides, the decision stands.
+// decideAgain decides for a reserved pod after the posted ones, and reports whether it is exact.
+// Where Berth decides, the decision stands.
 func (o *outlook) decideAgain(p *pod, d *placement.Decision) Answer {
 	if o.decides() {
 		return o.keepsHeld(p, d)

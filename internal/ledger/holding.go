@@ -35,7 +35,7 @@ type Holding struct {
 // holding is a Holding on its node.
 type holding struct {
 	Holding
-	// displaced says why it does not hold all of its place; "" where it does.
+	// displaced is why it does not hold all of its place; "" where it does.
 	displaced string
 }
 
@@ -64,7 +64,7 @@ func (all *holdings) put(h *holding) {
 	}
 }
 
-// drop takes a Holding out, and says whether it was there.
+// drop takes a Holding out, and reports whether it was there.
 func (all *holdings) drop(uid string) bool {
 	at, there := all.find(uid)
 	if there {

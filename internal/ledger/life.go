@@ -207,7 +207,7 @@ func (l *lives) hasTwin(p *pod) bool {
 	return false
 }
 
-// quiet says that no pod is on its way or ending.
+// quiet reports whether no pod is on its way or ending.
 func (l *lives) quiet() bool {
 	for _, p := range l.pods {
 		if p.stage != reported || p.ending() {

@@ -9,11 +9,11 @@ import (
 // report.
 const maxOrders = 24
 
-// sameness says whether two pods in flight may change places without anybody noticing: whichever
-// the kubelet admits first gets what the first one gets, and what is left for others is the same.
-// If orders, or sets of pods that have come, differ only in this, the ledger considers one of them.
-// A replica set's pods come to a node in one second; without this five of them were more orders
-// than it considers.
+// sameness is whether two pods in flight may change places without anybody noticing: whichever the
+// kubelet admits first gets what the first one gets, and what is left for others is the same. If
+// orders, or sets of pods that have come, differ only in this, the ledger considers one of them. A
+// replica set's pods come to a node in one second; without this five of them were more orders than
+// it considers.
 type sameness func(a, b *pod) bool
 
 // interchangeable is the sameness of pods that ask for the same.

@@ -58,7 +58,7 @@ type pod struct {
 	// held is what the pod was given where Berth decides: it keeps that until it has left, whatever
 	// reports show. Nil where nobody has told, and where a kubelet decides.
 	held *placement.PodAllocation
-	// displaced says why it does not have all of it.
+	// displaced is why it does not have all of it.
 	displaced string
 }
 
@@ -152,8 +152,8 @@ func (a *asked) requestKey() string {
 // ending reports whether the pod is being deleted, has ended or is gone.
 func (s *sight) ending() bool { return s.phase != Bound }
 
-// show takes in what the API shows of a pod that is known, and says whether anything follows from
-// it.
+// show takes in what the API shows of a pod that is known, and reports whether anything follows
+// from it.
 func (s *sight) show(now *Sighting) bool {
 	news := s.ending() != now.Ending() || s.gone
 	s.shown, s.phase, s.mortal, s.gone = true, now.Phase, now.Mortal, false

@@ -9,7 +9,7 @@ import (
 // Promise is the decision in a Binding.
 type Promise struct {
 	Decision placement.Decision
-	// Exact says that CPUs, memory and devices were promised, not only the admission.
+	// Exact means that CPUs, memory and devices were promised, not only the admission.
 	Exact bool
 	// Refused says that the kubelet is expected to refuse the pod, which somebody else bound
 	// (Witness). No Binding carries that.
@@ -22,9 +22,9 @@ type Promise struct {
 // PromiseOutcome is the result of comparing a promise with the report that lists the pod.
 type PromiseOutcome struct {
 	UID string
-	// Exact says that CPUs, memory and devices were promised.
+	// Exact means that CPUs, memory and devices were promised.
 	Exact bool
-	// Refused says that the kubelet refused the pod.
+	// Refused means that the kubelet refused the pod.
 	Refused bool
 	// Foretold says that the kubelet was expected to refuse it.
 	Foretold bool
@@ -32,7 +32,7 @@ type PromiseOutcome struct {
 	Either bool
 	// Kept says that the node handed out what was promised.
 	Kept bool
-	// Contended says that a broken promise is nobody's mistake. A pod whose place in the order was
+	// Contended means that a broken promise is nobody's mistake. A pod whose place in the order was
 	// not known was on its way at the same time, or turned up after the decision. Or a pod of the
 	// node was ending before the Binding, and the watch showed that after, or was deleted by force.
 	Contended bool

@@ -27,10 +27,10 @@ type Report struct {
 	Sequence int64
 	// Model is the node's machine and kubelet configuration.
 	Model *placement.Model
-	// Amounts says that the report tells amounts alone: how much is free on each NUMA node, and not
-	// what. No decision is exact then, and in which order the kubelet admits pods is not asked.
+	// Amounts means that the report tells amounts alone: how much is free on each NUMA node, and
+	// not what. No decision is exact then, and in which order the kubelet admits pods is not asked.
 	Amounts bool
-	// Unsure says that the kubelet may go by another configuration than the model's. No decision
+	// Unsure means that the kubelet may go by another configuration than the model's. No decision
 	// is exact then.
 	Unsure bool
 
@@ -46,7 +46,7 @@ type Report struct {
 	order     []string // the UIDs as reported
 	// rejected are the pods that the kubelet has refused.
 	rejected []string
-	// pinsMemory says that the memory manager keeps books.
+	// pinsMemory means that the memory manager keeps books.
 	pinsMemory bool
 }
 

@@ -49,7 +49,7 @@ func (n *Node) replace(c *Candidate) (p, before *pod) {
 	return p, before
 }
 
-// restore puts the pod back that replace took out, now that the new attempt is refused, and says
+// restore puts the pod back that replace took out, now that the new attempt is refused, and reports
 // whether it did. It does so where a Binding of that pod may still be written: what the pod was
 // given counts.
 func (n *Node) restore(before *pod) bool {

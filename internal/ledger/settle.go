@@ -99,11 +99,12 @@ func (f *facts) concludeUnlisted() {
 	}
 }
 
-// settlePromise says how the promise of a listed pod turned out, if that is known by this report. A
-// pod that is listed with nothing, or with part of what was promised, may have been released
-// already, or be under way to that: the kubelet's managers let go one after the other. We are about
-// to hear of its deletion then, except for one that ends by itself while its kubelet cannot reach
-// the API: nobody may ever hear of its end, and it is judged by what it has, or not at all.
+// settlePromise describes how the promise of a listed pod turned out, if that is known by this
+// report. A pod that is listed with nothing, or with part of what was promised, may have been
+// released already, or be under way to that: the kubelet's managers let go one after the other. We
+// are about to hear of its deletion then, except for one that ends by itself while its kubelet
+// cannot reach the API: nobody may ever hear of its end, and it is judged by what it has, or not at
+// all.
 func (p *pod) settlePromise(r *Report) (o PromiseOutcome, settled bool) {
 	shown, promise := r.pods[p.uid].alloc, p.promise
 	if promise != nil && promise.Refused {

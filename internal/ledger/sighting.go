@@ -21,7 +21,7 @@ type Sighting struct {
 	Phase Phase
 	// Mortal says that it can end by itself.
 	Mortal bool
-	// Inherited says that it was bound before anyone here began to watch. Others that nobody knows
+	// Inherited means that it was bound before anyone here began to watch. Others that nobody knows
 	// of may have been bound before it, and have left since. Until a report lists it, other pods
 	// wait.
 	Inherited bool

@@ -60,7 +60,7 @@ func (s *Spare) Fill(m *placement.Model, state *placement.State, r *placement.Re
 type Outline struct {
 	Model *placement.Model
 	Rooms []Room
-	// Amounts says that the node's report tells amounts alone.
+	// Amounts means that the node's report tells amounts alone.
 	Amounts bool
 	// Count is that of the node's changes.
 	Count uint32

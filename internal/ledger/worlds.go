@@ -49,7 +49,7 @@ type world struct {
 // worlds is every state that a node may be in, the likeliest first.
 type worlds struct {
 	model *placement.Model
-	// pinsMemory says that the memory manager keeps books, so that containers that start matter.
+	// pinsMemory means that the memory manager keeps books, so that containers that start matter.
 	pinsMemory bool
 
 	events []event
@@ -60,7 +60,7 @@ type worlds struct {
 	all   []world
 	// why is set when there are too many possibilities to go through; it stays so.
 	why Wait
-	// shared says that the states belong to somebody else and must be copied before they are
+	// shared means that the states belong to somebody else and must be copied before they are
 	// changed.
 	shared bool
 }
@@ -255,9 +255,9 @@ func (w *worlds) join(o *worlds) {
 	w.addAll(o.all)
 }
 
-// commit admits the request in one world, as the kubelet would, and says whether it was admitted. A
-// kubelet that would hang, crash or corrupt its books over a pod that is on its way cannot be
-// predicted any more.
+// commit admits the request in one world, as the kubelet would, and reports whether it was
+// admitted. A kubelet that would hang, crash or corrupt its books over a pod that is on its way
+// cannot be predicted any more.
 func (w *worlds) commit(v *world, r *placement.Request) bool {
 	d := decisions.Get().(*placement.Decision)
 	defer decisions.Put(d)
@@ -369,7 +369,7 @@ func (w *worlds) without(uids []string) {
 	}
 }
 
-// with admits a request, and says whether every world took it.
+// with admits a request, and reports whether every world took it.
 func (w *worlds) with(r *placement.Request) bool {
 	w.own()
 	for i := 0; i < len(w.all); i++ {
@@ -445,8 +445,8 @@ func (w *worlds) decideAll(r *placement.Request, d *placement.Decision) Answer {
 	return t.result()
 }
 
-// play admits pods in the order given, asking for x on the way. It says why x has to wait, as when
-// another one does not get what it was promised.
+// play admits pods in the order given, asking for x on the way. It explains why x has to wait, as
+// when another one does not get what it was promised.
 func (w *worlds) play(order []*pod, x *pod, t *tally, d *placement.Decision) Wait {
 	for i, p := range order {
 		if w.uncertain() {

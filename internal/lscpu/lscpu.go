@@ -19,7 +19,7 @@ import (
 // MaxText is the length in bytes of the longest output that Read reads.
 const MaxText = 1 << 20
 
-// Error says which field of an output cannot be right.
+// Error is which field of an output cannot be right.
 type Error struct {
 	// Where is "line 7" or "lscpu[7].children[1]"; "" where a field is missing.
 	Where string

@@ -22,7 +22,7 @@ type Berths struct {
 	Reserved topology.CPUSet
 	// Free is how many CPUs of each NUMA node can be had; nil where that is all the shared ones.
 	Free map[topology.NUMAID]int
-	// Pinning says that the node's CPU manager hands out CPUs at all.
+	// Pinning means that the node's CPU manager hands out CPUs at all.
 	Pinning bool
 	// Tenants name the pods of the snapshot; a pod that has none here is called by its UID.
 	Tenants []Tenant
@@ -197,7 +197,7 @@ func (b *berth) words() string {
 	return strings.Join(parts, ", ")
 }
 
-// free says how much of a NUMA node pods could still have: "12 of 30 CPUs free, 100 of 128 GiB
+// free returns how much of a NUMA node pods could still have: "12 of 30 CPUs free, 100 of 128 GiB
 // free".
 func (o *occupancy) free(node *topology.NUMANode) string {
 	var parts []string

@@ -179,7 +179,7 @@ func (p *painter) nowhere() shape {
 	return shape{}
 }
 
-// legend says who the letters are.
+// legend returns who the letters are.
 func (p *painter) legend(wide float64) shape {
 	o := p.occupied
 	if o == nil {

@@ -94,7 +94,7 @@ type Legend struct {
 	Class string `json:"class"`
 	UID   string `json:"uid"`
 	Name  string `json:"name"`
-	// Words say what it has, CPUs which; "" where they are shared.
+	// Words are what it has, CPUs which; "" where they are shared.
 	Words string `json:"words"`
 	CPUs  string `json:"cpus,omitempty"`
 	// Held: it is no pod, but what a Reservation holds.

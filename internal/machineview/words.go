@@ -73,7 +73,7 @@ func hugePages(pools []topology.HugePages) string {
 	return strings.Join(parts, ", ")
 }
 
-// summary says what a machine is in one line.
+// summary describes what a machine is in one line.
 func summary(m *topology.Machine) string {
 	var parts []string
 	add := func(n int, noun string) {

@@ -67,7 +67,7 @@ type Source struct {
 // Pods are the pods that files hold.
 type Pods struct {
 	Templates []Template
-	// Notes say what was left out, and why: documents that are wrong, objects that hold no pods or
+	// Notes are what was left out, and why: documents that are wrong, objects that hold no pods or
 	// have ended, and owners of pods that are there too.
 	Notes []string
 	// Wrong counts the documents that are wrong.
@@ -156,7 +156,7 @@ type object struct {
 	templates  []Template
 	pods       int
 	counted    string // the note about pods
-	// covered says that the pods of the object are in the input themselves.
+	// covered means that the pods of the object are in the input themselves.
 	covered bool
 }
 

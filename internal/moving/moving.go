@@ -25,7 +25,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// ErrChanged says that the cluster is not as the plan has it. What was done so far stays.
+// ErrChanged means that the cluster is not as the plan has it. What was done so far stays.
 var ErrChanged = errors.New("the cluster is not as the plan has it")
 
 // Pod identifies a pod.
@@ -521,7 +521,8 @@ func Unplaceable(pod *corev1.Pod) string {
 	return ""
 }
 
-// look reads the wanted pods, and says whether all have a node: then nobody has to move any more.
+// look reads the wanted pods, and reports whether all have a node: then nobody has to move any
+// more.
 func (r *runner) look(ctx context.Context, done *Done) (here bool, err error) {
 	here = true
 	for i := range r.plan.Wanted {

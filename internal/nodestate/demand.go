@@ -125,7 +125,7 @@ func (d *Demand) Changed() <-chan struct{} {
 	return d.changed
 }
 
-// signal says that there is something new. The caller holds the lock.
+// signal records that there is something new. The caller holds the lock.
 func (d *Demand) signal() {
 	select {
 	case d.changed <- struct{}{}:

@@ -23,7 +23,7 @@ type NodeKind struct {
 	providers []placement.Provider
 	// offered are the devices that Berth hands out, whatever their health.
 	offered []placement.DevicePool
-	// coarse says that it was made up from amounts.
+	// coarse means that it was made up from amounts.
 	coarse bool
 }
 

@@ -18,8 +18,7 @@ type Reading struct {
 	Node string
 	// Source is what the report was read from, for events about it.
 	Source Source
-	// Mark says which of two readings of a node is newer. It is zero where the report does not
-	// tell.
+	// Mark is which of two readings of a node is newer. It is zero where the report does not tell.
 	Mark Mark
 	// Version is the resource version of the object.
 	Version string
@@ -31,7 +30,7 @@ type Reading struct {
 	State *ledger.Report
 	// Guarantee is what can be promised on the node: none where it is unusable.
 	Guarantee wire.Guarantee
-	// Unusable says why the report cannot be relied on; nil where it can.
+	// Unusable is why the report cannot be relied on; nil where it can.
 	Unusable *Unusable
 }
 

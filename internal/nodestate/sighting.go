@@ -22,7 +22,7 @@ var ErrNotPinnable = errors.New("no kubelet pins anything for the pod")
 // Sighting is a translated pod that is bound to a node.
 type Sighting struct {
 	ledger.Sighting
-	// Ignored says why the placement that came with the pod's Binding is not believed; nil where it
+	// Ignored is why the placement that came with the pod's Binding is not believed; nil where it
 	// is believed, or where there is none.
 	Ignored error
 }

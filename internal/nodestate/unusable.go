@@ -55,7 +55,7 @@ func Stray(node string) *Unusable {
 	return &Unusable{Reason: NoSuchNode, Text: "there is a NodeTopology but no Node " + node}
 }
 
-// unusable says what an error of reading means for the node.
+// unusable returns what an error of reading means for the node.
 func unusable(err error) *Unusable {
 	u := &Unusable{Reason: Malformed, Text: err.Error(), Cause: err}
 	var config *placement.ConfigError

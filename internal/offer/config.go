@@ -42,8 +42,8 @@ type Resource struct {
 	Virtual bool `json:"virtual,omitempty"`
 	// Optional lets a machine have none of these devices.
 	Optional bool `json:"optional,omitempty"`
-	// CDI says that a vendor's CDI specification describes the devices; without it the agent writes
-	// one, with the device nodes that sysfs tells.
+	// CDI means that a vendor's CDI specification describes the devices; without it the agent
+	// writes one, with the device nodes that sysfs tells.
 	CDI *CDI `json:"cdi,omitempty"`
 }
 

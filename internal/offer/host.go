@@ -34,7 +34,7 @@ type Host struct {
 
 // Finding is what a look at a device found.
 type Finding struct {
-	// Sick says why the device must not be given to anybody; "" where it may be.
+	// Sick is why the device must not be given to anybody; "" where it may be.
 	Sick string
 	// CDI is the name by which the runtime injects it, KIND=NAME.
 	CDI string
@@ -64,8 +64,8 @@ func (h *Host) look(pools []Pool) map[string]Finding {
 	return out
 }
 
-// misnamed says why a vendor's specification does not have the device under its name; "" where it
-// does.
+// misnamed explains why a vendor's specification does not have the device under its name; "" where
+// it does.
 func (h *Host) misnamed(d *Device, cdi *CDI, name string, known map[string][]string) string {
 	nodes, found := known[name]
 	if !found {

@@ -132,8 +132,8 @@ func (o *Offers) note(pools []Pool, findings map[string]Finding) bool {
 	return true
 }
 
-// tokens says how many devices there are under a name, and how many of them may be given away, and
-// tells when that may have changed.
+// tokens returns how many devices there are under a name, and how many of them may be given away,
+// and tells when that may have changed.
 func (o *Offers) tokens(name string) (well, all int, changed <-chan struct{}) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -46,7 +46,7 @@ const Elsewhere = -2
 type Decided struct {
 	// NUMA are the NUMA nodes of its CPUs, memory and devices; empty where nothing is pinned.
 	NUMA topology.NUMASet
-	// Exact says that this is certain.
+	// Exact means that this is certain.
 	Exact bool
 }
 

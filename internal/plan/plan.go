@@ -96,7 +96,7 @@ func (g *Gang) wishes(is func(Wish) bool) bool {
 // Place is the node that a member gets.
 type Place struct {
 	Member, Node int
-	// Loose says that the member gets no promise of CPUs (ledger.Candidate): others that its
+	// Loose means that the member gets no promise of CPUs (ledger.Candidate): others that its
 	// kubelet may admit before it are planned beside it.
 	Loose bool
 	// Wave is the member's on its node (ledger.Candidate).
@@ -109,7 +109,7 @@ type Place struct {
 type Plan struct {
 	// Places are in the order in which to reserve them.
 	Places []Place
-	// Whole says that the minimum is reached.
+	// Whole means that the minimum is reached.
 	Whole bool
 	// Lacking is the first member that got no node; -1 for none.
 	Lacking int
@@ -119,8 +119,8 @@ type Plan struct {
 	// Tangled are the nodes that would take some member in some of the orders in which their
 	// kubelet may admit it and other members, and that had all their waves before it.
 	Tangled map[int]bool
-	// Crowded says that a node did not take some member because its kubelet may admit it before, or
-	// after, other members.
+	// Crowded means that a node did not take some member because its kubelet may admit it before,
+	// or after, other members.
 	Crowded bool
 	// Cut reports that the budget was used up before the minimum was reached: whether the gang fits
 	// is not known.

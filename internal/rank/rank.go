@@ -12,7 +12,7 @@ import (
 // Offer is everything about a node that admits a pod on which the choice depends.
 type Offer struct {
 	ledger.Spare
-	// Certain says that it is known to the CPU what the node will do.
+	// Certain means that it is known to the CPU what the node will do.
 	Certain bool
 	// Asked is how many CPUs the pod asks for.
 	Asked int
@@ -188,11 +188,11 @@ func (s *Scoring) Busy(score uint8, inFlight int) uint8 {
 	return score - uint8(min(int64(score), loss))
 }
 
-// fit says how full, or how empty, the NUMA nodes are with the pod, and the node as a whole: the
-// mean of both. Fullness with the pod prefers what is in use, and what is small, so that large free
-// blocks survive: the NUMA nodes for pods that fit on one, the node for those that do not, and for
-// shapes to which a NUMA node that is used for others is lost. A node that has a strategy of its
-// own says it itself.
+// fit describes how full, or how empty, the NUMA nodes are with the pod, and the node as a whole:
+// the mean of both. Fullness with the pod prefers what is in use, and what is small, so that large
+// free blocks survive: the NUMA nodes for pods that fit on one, the node for those that do not, and
+// for shapes to which a NUMA node that is used for others is lost. A node that has a strategy of
+// its own says it itself.
 func (s *Scoring) fit(o *Offer) int64 {
 	if o.OwnFit {
 		return int64(o.Fit)

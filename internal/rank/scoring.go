@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Strategy says whether full or empty NUMA nodes are preferred.
+// Strategy is whether full or empty NUMA nodes are preferred.
 type Strategy string
 
 const (
@@ -33,7 +33,7 @@ const (
 	// all: fewer are better, so that whole groups stay for who needs them. It is known where Berth
 	// decides.
 	Groups Criterion = "groups"
-	// Stranded says whether free devices on these NUMA nodes would be left with fewer CPUs than are
+	// Stranded is whether free devices on these NUMA nodes would be left with fewer CPUs than are
 	// their part, and have them now: better not, so that a device keeps its CPUs for who needs
 	// both. How many they are does not count: one NUMA node is rather filled than several begun.
 	Stranded Criterion = "stranded"

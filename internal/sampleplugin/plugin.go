@@ -15,7 +15,7 @@ type Plugin struct {
 	// Resource is the extended resource's name, "example.com/gpu".
 	Resource string
 	Devices  []Device
-	// Prefer says whether the plugin answers GetPreferredAllocation; it then prefers ascending ids.
+	// Prefer is true if the plugin answers GetPreferredAllocation; it then prefers ascending ids.
 	// Without it the kubelet picks devices in the order of a Go map, which nobody can predict.
 	Prefer bool
 }

@@ -16,7 +16,7 @@ import (
 
 // alone is the way of a pod that looks for a node by itself.
 type alone struct {
-	// patient says that the pod still waits for certainty, until patientUntil.
+	// patient means that the pod still waits for certainty, until patientUntil.
 	patient      bool
 	patientUntil time.Time
 	// waiting are nodes that told the pod to wait in Filter; nil where it does not wait for better

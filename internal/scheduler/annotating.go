@@ -33,7 +33,7 @@ type annotating struct {
 	clock    clock.WithDelayedExecution
 	logger   klog.Logger
 	activate func(pods map[string]*corev1.Pod)
-	// waits says whether there is a pod, and without a node.
+	// waits is whether there is a pod, and without a node.
 	waits func(*corev1.Pod) bool
 	mu    sync.Mutex
 	// asked: it is known whether there is a lease that Volcano's controller renews while it runs,
@@ -66,7 +66,7 @@ const (
 
 const waitsForGroup = "Berth: Volcano's controller has not given the pod its group yet"
 
-// hold says why the pod is not tried now; nil when it is.
+// hold explains why the pod is not tried now; nil when it is.
 func (a *annotating) hold(pod *corev1.Pod) *fwk.Status {
 	if pod.Spec.SchedulerName != volcanosName || wire.InGang(pod) || pod.Spec.NodeName != "" {
 		return nil

@@ -68,8 +68,8 @@ func (o *onNodes) bound(name string) []*corev1.Pod {
 	return bound
 }
 
-// beside says what is known about a node besides a report that tells amounts alone: its kubelet's
-// release, and the pods that are bound to it.
+// beside returns what is known about a node besides a report that tells amounts alone: its
+// kubelet's release, and the pods that are bound to it.
 func (o *onNodes) beside(name string) *wire.Beside {
 	return nodestate.BesideOf(o.node(name), o.bound(name))
 }
@@ -78,9 +78,9 @@ func (o *onNodes) beside(name string) *wire.Beside {
 // plugin may hear of a pod: each has the same watch by a queue of its own.
 const othersLate = 2 * time.Second
 
-// tooLate says what the node has too little of for the pod by now, as its kubelet will count; ""
-// for nothing. It counts pods that other schedulers have bound, and pods that have grown, since the
-// framework looked at amounts, and those whose Bindings are written and may not be shown yet.
+// tooLate describes what the node has too little of for the pod by now, as its kubelet will count;
+// "" for nothing. It counts pods that other schedulers have bound, and pods that have grown, since
+// the framework looked at amounts, and those whose Bindings are written and may not be shown yet.
 func (o *onNodes) tooLate(pod *corev1.Pod, node string, written []*corev1.Pod) string {
 	bound := o.bound(node)
 	for _, posted := range written {

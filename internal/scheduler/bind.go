@@ -160,9 +160,9 @@ type binding struct {
 	from string
 	// report is what was decided on, whatever has come since.
 	report int64
-	// exact says whether the CPUs are certain by what is known now.
+	// exact is true if the CPUs are certain by what is known now.
 	exact bool
-	// amounts says that the node tells amounts alone.
+	// amounts means that the node tells amounts alone.
 	amounts bool
 	// words are what else the Binding is to say (wordsOf).
 	words map[string]string
@@ -351,7 +351,7 @@ func (b *binding) Read(ctx context.Context) (*corev1.Pod, error) {
 	return b.plugin.handle.ClientSet().CoreV1().Pods(b.pod.Namespace).Get(ctx, b.pod.Name, metav1.GetOptions{})
 }
 
-// errChanged says that what was decided does not hold any more.
+// errChanged means that what was decided does not hold any more.
 var errChanged = errors.New("the node is not certain to take the pod any more")
 
 // Reconsider implements handover.Binding.

@@ -75,7 +75,7 @@ func (f Foresight) has(plugin Foresight) bool { return f&plugin != 0 }
 type podNeeds struct {
 	Foresight
 	tolerations []corev1.Toleration
-	// cordon says that the pod tolerates cordoned nodes.
+	// cordon means that the pod tolerates cordoned nodes.
 	cordon                bool
 	milliCPU, memoryBytes int64
 	affinity              nodeaffinity.RequiredNodeAffinity
@@ -165,7 +165,7 @@ func (s *Candidates) Classes() int { return len(s.classes) }
 func (s *Candidates) Taking() []fwk.NodeInfo { return s.taking }
 
 // foresee puts the nodes into their classes, and asks the nodes that it cannot judge otherwise. It
-// says whether there are nodes that the pod should be kept off if others take it as well, by a
+// reports whether there are nodes that the pod should be kept off if others take it as well, by a
 // taint PreferNoSchedule.
 func (s *Candidates) foresee() (shunned bool) {
 	if s.space == nil {
@@ -194,7 +194,7 @@ func (s *Candidates) foresee() (shunned bool) {
 }
 
 // classify puts the i-th node from the random place on into its class, if it may take the pod, and
-// says whether it may.
+// reports whether it may.
 func (s *Candidates) classify(n *nodes.Node, i int) bool {
 	order, takes := s.orderOf(n, s.answer(n), i)
 	if !takes {

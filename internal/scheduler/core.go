@@ -236,7 +236,7 @@ const (
 	waitTakeover = "Berth makes sure that the scheduler before it has nothing under way"
 )
 
-// notYet says why nothing that could be pinned is placed yet; "" when it is. Only the leader is
+// notYet explains why nothing that could be pinned is placed yet; "" when it is. Only the leader is
 // asked.
 func (c *core) notYet(ctx context.Context) string {
 	switch {

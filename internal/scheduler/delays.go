@@ -43,7 +43,7 @@ const maxDelays = 16384
 // Delays are where the time of pods without a node goes. Only pods that could be pinned count.
 type Delays struct {
 	clock clock.PassiveClock
-	// waits says whether the API has the pod, and without a node. Who is asked knows that a pod has
+	// waits is whether the API has the pod, and without a node. Who is asked knows that a pod has
 	// gone, or been bound, before forget or bound is called for it.
 	waits func(*corev1.Pod) bool
 
@@ -101,7 +101,7 @@ func (d *Delays) Tried(pod *corev1.Pod, queued time.Time) {
 }
 
 // begin remembers the pod unless it is known already, or gone: nobody reports a pod that has gone
-// before. It says whether the pod is known now. The caller holds the lock.
+// before. It reports whether the pod is known now. The caller holds the lock.
 func (d *Delays) begin(pod *corev1.Pod, queued time.Time) bool {
 	if d.of[pod.UID] != nil {
 		return true

@@ -108,7 +108,7 @@ func (d *diagnosis) hopeless() ([]*nodes.Node, error) {
 	return out, nil
 }
 
-// silence says how long ago silent agents were last heard: the shortest and the longest time.
+// silence returns how long ago silent agents were last heard: the shortest and the longest time.
 func (d *diagnosis) silence(list []*nodes.Node) string {
 	if len(list) == 0 {
 		return ""
@@ -159,7 +159,8 @@ func (d *diagnosis) explain(refusing []*nodes.Node) string {
 	return b.String()
 }
 
-// whatWaits says what the pod waits for. Where a node would take it, it waits for certainty alone.
+// whatWaits describes what the pod waits for. Where a node would take it, it waits for certainty
+// alone.
 func whatWaits(nodes int, fits bool) string {
 	if fits {
 		return "the pod fits, but waits until its CPUs are certain; no pod is preempted"

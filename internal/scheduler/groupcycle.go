@@ -283,8 +283,8 @@ func (g *inGroup) postFilter(_ context.Context, c *cycle, _ *corev1.Pod, statuse
 	return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable)
 }
 
-// spares says why nobody is evicted for the group yet; "" when somebody may be. A report that some
-// node waits for may show that there is room.
+// spares explains why nobody is evicted for the group yet; "" when somebody may be. A report that
+// some node waits for may show that there is room.
 func (g *inGroup) spares(core *core) string {
 	if !g.evicting {
 		return ""

@@ -22,7 +22,7 @@ var needed = []struct {
 	{"score", []string{Name, TiersName}}, {"reserve", []string{Name}}, {"permit", []string{Name}}, {"bind", []string{Name}},
 }
 
-// first says which plugins would do harm before Berth, by extension point.
+// first is which plugins would do harm before Berth, by extension point.
 var first = map[string]struct{ before, because string }{
 	"bind":       {"DefaultBinder", "it binds without the decision"},
 	"postFilter": {"DefaultPreemption", "it evicts while a node merely waits for a report"},

@@ -20,7 +20,7 @@ const waitBetter = "waiting a moment for a node that would take the pod on fewer
 // Reservation.
 const keptByReservation = "a Reservation holds what the pod would take"
 
-// waitTexts say why a pod waits for a node's next report, by ledger.Wait. They are constant, so
+// waitTexts are why a pod waits for a node's next report, by ledger.Wait. They are constant, so
 // that the nodes of an event add up.
 var waitTexts = func() (out [256]string) {
 	for i := range out {
@@ -78,7 +78,7 @@ func unreadable(err error) *fwk.Status {
 	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "Berth cannot read the pod: "+err.Error())
 }
 
-// refusal says who refuses the pod: its kubelet would, or Berth does.
+// refusal returns who refuses the pod: its kubelet would, or Berth does.
 func refusal(a nodes.PackedAnswer) string {
 	switch reason, detail := a.Why(); reason {
 	case placement.NoBerth:

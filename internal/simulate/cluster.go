@@ -76,7 +76,7 @@ type Look struct {
 type Zone struct {
 	FreeCPU, AllCPU int
 	FreeGPU, AllGPU int
-	// Mine says that the pod would lie here.
+	// Mine means that the pod would lie here.
 	Mine bool
 }
 
@@ -94,7 +94,7 @@ type Outcome struct {
 	// NUMANodes is how many NUMA nodes the pod lies on; 0 where nothing pins it, or nothing is
 	// known.
 	NUMANodes int
-	// Aligned says that CPUs, memory and devices lie together on as few NUMA nodes as an empty
+	// Aligned means that CPUs, memory and devices lie together on as few NUMA nodes as an empty
 	// machine would need.
 	Aligned bool
 }

@@ -64,7 +64,7 @@ func newDefragmenter(every time.Duration, nodes []trace.Node) *defragmenter {
 	return &defragmenter{every: int64(every / time.Second), nodes: nodes, known: make([]*suppose.Node, len(nodes))}
 }
 
-// changed says that a node has something else left.
+// changed records that a node has something else left.
 func (c *clock) changed(node int) {
 	c.scores.changed(node)
 	if c.defrag != nil {

@@ -56,7 +56,7 @@ func (m *scores) join(node int) {
 	m.of[node] = row
 }
 
-// changed says that the node has something else left.
+// changed records that the node has something else left.
 func (m *scores) changed(node int) {
 	if m.of[node] != nil {
 		m.leave(node)
@@ -71,7 +71,7 @@ func (m *scores) leave(node int) {
 	}
 }
 
-// failed says that the node takes nobody any more, until it joins again.
+// failed records that the node takes nobody any more, until it joins again.
 func (m *scores) failed(node int) {
 	m.leave(node)
 	m.of[node] = nil

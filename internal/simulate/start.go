@@ -37,7 +37,7 @@ type StartPod struct {
 	Others        map[string]int64 // huge pages, in bytes, and other devices
 	// Left is how many seconds it has yet to run; 0: longer than anybody looks.
 	Left int64
-	// Stays says that nothing may be gained by moving it.
+	// Stays means that nothing may be gained by moving it.
 	Stays bool
 }
 

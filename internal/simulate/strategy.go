@@ -17,10 +17,10 @@ type Strategy struct {
 	Blind bool
 	// NUMA strategies are for clusters with NUMA nodes alone.
 	NUMA bool
-	// Plans says that it is Berth's, which plans gangs whole: nodes are compared once for all
+	// Plans means that it is Berth's, which plans gangs whole: nodes are compared once for all
 	// members, and each gets as many as it takes.
 	Plans bool
-	// Knows says that it knows the distribution of the load beforehand.
+	// Knows means that it knows the distribution of the load beforehand.
 	Knows bool
 	// Defrag is how often pods are moved to make room for waiting pods, where pods come and go;
 	// 0: never.
@@ -28,7 +28,7 @@ type Strategy struct {
 	// Keep is the scheduler's rule which CPUs are kept for pods with GPUs; mostly nil. No kubelet
 	// knows of it.
 	Keep *placement.Keep
-	// Ties says which of equal nodes is chosen: by the order of the draw, or by chance.
+	// Ties is which of equal nodes is chosen: by the order of the draw, or by chance.
 	Ties Ties
 	// New makes the scorer of one run.
 	New func(load []Typical) Scorer
@@ -41,7 +41,7 @@ func (s Strategy) Defragmented(every time.Duration) Strategy {
 	return s
 }
 
-// Ties says which of equally good nodes is chosen.
+// Ties is which of equally good nodes is chosen.
 type Ties uint8
 
 const (

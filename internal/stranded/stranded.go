@@ -42,10 +42,10 @@ type NUMANode struct {
 // Node is a node whose amounts are added up.
 type Node struct {
 	Machine *topology.Machine
-	// Model says which CPUs are reserved, and who decides. nil: none is, and the kubelet does.
+	// Model is which CPUs are reserved, and who decides. nil: none is, and the kubelet does.
 	Model    *placement.Model
 	Snapshot *placement.Snapshot
-	// PinsCPUs says that pods can have CPUs to themselves there.
+	// PinsCPUs means that pods can have CPUs to themselves there.
 	PinsCPUs bool
 }
 
@@ -211,7 +211,7 @@ func (n *NUMANode) Parts(w *Wants) []Part {
 	return out
 }
 
-// device says how many devices are stranded: as few as any way to use them leaves.
+// device returns how many devices are stranded: as few as any way to use them leaves.
 func (n *NUMANode) device(a Amount, w *Wants) Part {
 	if per := w.PerDevice[a.Resource]; per > 0 {
 		return n.leaves(a, Shape{CPUs: uint64(per), Devices: map[string]uint64{a.Resource: 1}}, fmt.Sprintf("cpusPerDevice: %d", per))
@@ -231,8 +231,8 @@ func (n *NUMANode) device(a Amount, w *Wants) Part {
 	return n.leaves(a, Shape{CPUs: 1, Memory: 1, Devices: map[string]uint64{a.Resource: 1}}, ruleOne)
 }
 
-// leaves says how many devices pods of one shape leave. A shape that wants more than there is takes
-// a part of it, as it does on several NUMA nodes.
+// leaves returns how many devices pods of one shape leave. A shape that wants more than there is
+// takes a part of it, as it does on several NUMA nodes.
 func (n *NUMANode) leaves(a Amount, s Shape, rule string) Part {
 	each, cpus, memory := s.Devices[a.Resource], s.CPUs, s.Memory
 	if each > a.Total {

@@ -130,7 +130,7 @@ func (c *checker) own(path string, v any, t reflect.Type) {
 	}
 }
 
-// wantOf says what is right for a type that reads itself.
+// wantOf describes what is right for a type that reads itself.
 func wantOf(t reflect.Type, err error) string {
 	switch t {
 	case reflect.TypeFor[resource.Quantity]():

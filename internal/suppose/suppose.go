@@ -83,7 +83,7 @@ func (n *Node) Take(p *Pod) {
 	n.discount(p)
 }
 
-// drop takes a pod out of a list, and says whether it was there.
+// drop takes a pod out of a list, and reports whether it was there.
 func drop(list *[]*Pod, p *Pod) bool {
 	i := slices.IndexFunc(*list, func(q *Pod) bool { return q == p || q.UID != "" && q.UID == p.UID })
 	if i >= 0 {
@@ -104,7 +104,7 @@ func (n *Node) discount(p *Pod) {
 	}
 }
 
-// change makes the room the Node's own, and says whether there is one.
+// change makes the room the Node's own, and reports whether there is one.
 func (n *Node) change() bool {
 	if !n.own && n.room != nil {
 		n.room, n.own = n.room.Clone(), true

@@ -52,7 +52,7 @@ func (l *Line[T]) Pop() (namespace string, item T, ok bool) {
 	return namespace, item, true
 }
 
-// Done says that something of the namespace is no longer under way.
+// Done records that something of the namespace is no longer under way.
 func (l *Line[T]) Done(namespace string) {
 	in := l.lanes[namespace]
 	in.under--

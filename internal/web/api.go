@@ -26,7 +26,7 @@ func (s *Server) Changed(nodes, _ []string) {
 	s.streams.tell(s.rows.note(nodes, func(name string) bool { return s.Live.Row(name) != nil }))
 }
 
-// cluster says what is shown, and to whom.
+// cluster describes what is shown, and to whom.
 func (s *Server) cluster(_ *http.Request, v Viewer) (any, error) {
 	return map[string]any{
 		"where": s.Live.Where(), "moves": s.Live.Moves(), "ready": s.isReady(), "now": s.Live.Now().Unix(),
@@ -304,7 +304,7 @@ type waitingGroup struct {
 	Title string `json:"title,omitempty"`
 	// HeldBack is what keeps all of them from nodes that Berth has nothing against.
 	HeldBack *survey.HeldBack `json:"heldBack,omitempty"`
-	// Fits say what would fit now in place of the first of Pods.
+	// Fits are what would fit now in place of the first of Pods.
 	Fits []string `json:"fits,omitempty"`
 	// Gang is the gang that all of them belong to; nil where none has a page.
 	Gang *foundGang `json:"gang,omitempty"`

@@ -122,7 +122,7 @@ type asked struct {
 	options survey.FitOptions
 }
 
-// fit says where the pods of a manifest would go.
+// fit returns where the pods of a manifest would go.
 func (s *Server) fit(r *http.Request, v Viewer) (any, error) {
 	q, done, err := s.asked(r)
 	if err != nil {
@@ -143,7 +143,8 @@ func (s *Server) fit(r *http.Request, v Viewer) (any, error) {
 	return out, nil
 }
 
-// compare says what the pods of a manifest find on the nodes as they are, and as they would be.
+// compare describes what the pods of a manifest find on the nodes as they are, and as they would
+// be.
 func (s *Server) compare(r *http.Request, _ Viewer) (any, error) {
 	q, done, err := s.asked(r)
 	if err != nil {
@@ -160,7 +161,7 @@ func (s *Server) compare(r *http.Request, _ Viewer) (any, error) {
 	return out, nil
 }
 
-// unanswered says why a question about pods that do not exist has no answer.
+// unanswered explains why a question about pods that do not exist has no answer.
 func (s *Server) unanswered(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return &failure{http.StatusServiceUnavailable, fmt.Sprintf("no answer within %v: ask about fewer pods, or one node", s.answerPatience)}

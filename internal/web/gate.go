@@ -2,7 +2,7 @@ package web
 
 import "net/http"
 
-// Gate says who asks. An error that is a failure is answered with its status.
+// Gate is who asks. An error that is a failure is answered with its status.
 type Gate interface {
 	Admit(r *http.Request) (Viewer, error)
 }

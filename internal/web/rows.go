@@ -50,8 +50,8 @@ func (r *rows) note(names []string, there func(string) bool) uint64 {
 	return r.number
 }
 
-// since says which nodes changed or went after a number. again says that this cannot be known: the
-// caller begins with nothing, and names are all there are.
+// since returns which nodes changed or went after a number. again says that this cannot be known:
+// the caller begins with nothing, and names are all there are.
 func (r *rows) since(number uint64) (now uint64, names, went []string, anew bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -17,7 +17,7 @@ type Options struct {
 	// Hosts are the names by which browsers may call the server, without ports: anything else is
 	// refused, so that no other page can reach it through a name of its own. Empty allows all.
 	Hosts []string
-	// Gate says who may see what; nil shows everything to everybody.
+	// Gate is who may see what; nil shows everything to everybody.
 	Gate Gate
 	// Shadow asks shadow mode for its shadow.View, as JSON; nil where it is not shown.
 	Shadow func(context.Context) ([]byte, error)
@@ -40,8 +40,8 @@ type Server struct {
 // slots has an element for each question of a kind that is being answered.
 type slots chan struct{}
 
-// take takes a slot; done has to be called once the question is answered. The error says that there
-// is none.
+// take takes a slot; done has to be called once the question is answered. The error means that
+// there is none.
 func (s slots) take() (done func(), err error) {
 	select {
 	case s <- struct{}{}:

@@ -22,7 +22,7 @@ type Placed struct {
 	// NUMANodes holds everything that is pinned, "0-1"; "" when nothing is.
 	NUMANodes  string             `json:"numaNodes"`
 	Containers []survey.Container `json:"containers,omitempty"`
-	// Random says that the kubelet leaves the choice of devices to chance.
+	// Random means that the kubelet leaves the choice of devices to chance.
 	Random  bool     `json:"random,omitempty"`
 	Refusal *Refused `json:"refusal,omitempty"`
 }
@@ -113,7 +113,7 @@ func (n *Node) take(r *placement.Request, d *placement.Decision) placement.Verdi
 	return v
 }
 
-// refusedBefore says what keeps a scheduler from sending the pod to the node at all.
+// refusedBefore returns what keeps a scheduler from sending the pod to the node at all.
 func (n *Node) refusedBefore(a *ask) *Refused {
 	if why := wire.Unmet(n.model, &a.request); why != "" && !n.spec.NoGuard {
 		return n.refuse(a, PolicyNotKept, a.said.In(why))
@@ -202,8 +202,8 @@ func (n *Node) doubts(a *ask) {
 	}
 }
 
-// unseen says what else of a pod may keep it from a node, or from starting there, and is not looked
-// at here.
+// unseen describes what else of a pod may keep it from a node, or from starting there, and is not
+// looked at here.
 func unseen(pod *corev1.Pod) (notes []string) {
 	if volumes := survey.TyingVolumes(pod); len(volumes) > 0 {
 		notes = append(notes, "volumes are not looked at, and may tie it to certain nodes: "+strings.Join(volumes, ", "))

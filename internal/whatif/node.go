@@ -59,7 +59,7 @@ type Node struct {
 	spec        Spec
 	// tenants are the pods that were admitted.
 	tenants []machineview.Tenant
-	// Notes say what was assumed, once each.
+	// Notes are what was assumed, once each.
 	Notes []string
 }
 

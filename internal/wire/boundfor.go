@@ -19,7 +19,7 @@ const maxBoundFor = 2 << 10
 type BoundFor struct {
 	// Gang is the gang that the pod was bound as a member of; zero for none.
 	Gang GangKey
-	// Whole says that with this pod the gang had nodes for its minimum.
+	// Whole means that with this pod the gang had nodes for its minimum.
 	Whole bool
 	// Reservation is the UID of the Reservation that the pod has something of; "" for none.
 	Reservation types.UID

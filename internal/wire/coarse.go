@@ -26,7 +26,7 @@ type BoundPod struct {
 	// Bound is when the pod got its node (PodScheduled), by the API server's clock; zero where
 	// nobody says it.
 	Bound time.Time
-	// Exclusive says that the kubelet may give it something of its own.
+	// Exclusive means that the kubelet may give it something of its own.
 	Exclusive bool
 }
 

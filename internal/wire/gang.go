@@ -204,9 +204,9 @@ type Gang struct {
 	Timeout time.Duration
 	// Ignored names what the object says and nobody reads; "" for nothing.
 	Ignored string
-	// Kept says that the object keeps its pods from being evicted for others.
+	// Kept means that the object keeps its pods from being evicted for others.
 	Kept bool
-	// Once says that the minimum counts until it has nodes for the first time: a pod that comes
+	// Once means that the minimum counts until it has nodes for the first time: a pod that comes
 	// later goes its own way, however many are left.
 	Once bool
 	// Phase is what the object's status says.
@@ -219,7 +219,7 @@ type Gang struct {
 	PriorityClass string
 	// Unschedulable is what the status says about why the gang gets no nodes; "" for nothing.
 	Unschedulable string
-	// Ran says that the status reports a gang that was whole once.
+	// Ran means that the status reports a gang that was whole once.
 	Ran bool
 }
 

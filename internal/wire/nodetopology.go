@@ -32,7 +32,7 @@ type NodeSpec struct {
 	View      *placement.KubeletView
 	Config    placement.Config
 	Authority v1alpha1.Authority
-	// Koordlet says that koordlet carries decisions out, where Berth decides.
+	// Koordlet means that koordlet carries decisions out, where Berth decides.
 	Koordlet bool
 	// KubeletVersion is the release in full, "v1.36.3"; Config.Version is its minor number.
 	KubeletVersion string

@@ -363,8 +363,8 @@ func (r *zoneReader) distances(zones []zone) {
 // maxUncounted bounds how many pods a fingerprint is tried without.
 const maxUncounted = 32
 
-// counted says which pods an object counts. Its fingerprint is that of all of them but the last few
-// to start, which it does not know of yet.
+// counted returns which pods an object counts. Its fingerprint is that of all of them but the last
+// few to start, which it does not know of yet.
 func counted(o *nrt.NodeResourceTopology, bound []BoundPod, written time.Time) []BoundPod {
 	want, known := attribute(o.Attributes, nrtFingerprint), slices.Clone(bound)
 	if attribute(o.Attributes, nrtFingerprintMethod) == withExclusive {

@@ -147,7 +147,7 @@ func uidOf(p *nodeinfo.PodAllocation, bound []BoundPod) string {
 	return ""
 }
 
-// reserved says which CPUs are never exclusive: as many as the exporter read from the kubelet's
+// reserved returns which CPUs are never exclusive: as many as the exporter read from the kubelet's
 // configuration, at least one, where the static policy would take them. The exporter does not read
 // reservedSystemCPUs: where somebody holds one of those, the lowest free CPUs stand in for them.
 func (r *numatopologyReader) reserved(at *field.Path, text string) error {

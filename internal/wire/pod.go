@@ -20,7 +20,7 @@ import (
 type Ask struct {
 	// Request holds the amounts, and the Rules by which the pod wants to be placed.
 	Request placement.Request
-	// RulesErr says why the rules cannot be read: a *FieldError, nil where they can. The scheduler
+	// RulesErr is why the rules cannot be read: a *FieldError, nil where they can. The scheduler
 	// has to refuse it then. A node that runs the pod runs it by the amounts alone, so they are
 	// understood all the same.
 	RulesErr error

@@ -71,7 +71,7 @@ type Reservation struct {
 	Phase    koordinator.ReservationPhase
 	Node     string
 	Decision *placement.Decision
-	// DecisionErr says why the annotation cannot be read.
+	// DecisionErr is why the annotation cannot be read.
 	DecisionErr error
 }
 
@@ -658,7 +658,7 @@ func CheckDecision(pod *corev1.Pod, d *placement.Decision) error {
 	return nil
 }
 
-// moreThan says what a container was given that it does not ask for, or not so much; "" for
+// moreThan describes what a container was given that it does not ask for, or not so much; "" for
 // nothing.
 func moreThan(got *placement.ContainerDecision, asked *placement.ContainerRequest) string {
 	var milli int64

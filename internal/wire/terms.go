@@ -17,7 +17,7 @@ type Terms struct {
 	Keep string `json:"keep,omitempty"`
 	// CPUsPerDevice is how many CPUs are kept for each device, by resource: see placement.NewKeep.
 	CPUsPerDevice map[string]int `json:"cpusPerDevice,omitempty"`
-	// BestEffortAnywhere says that pods that ask for best-effort in Volcano's way may go to nodes
+	// BestEffortAnywhere means that pods that ask for best-effort in Volcano's way may go to nodes
 	// of any policy.
 	BestEffortAnywhere bool `json:"bestEffortAnywhere,omitempty"`
 

@@ -9,10 +9,10 @@ import (
 // the API server answers with the text of Warning.
 type UnservedKind struct {
 	Group, Resource, Kind string
-	// Jobs says that berth-controller would have to serve it. It is warned of only where that is
+	// Jobs means that berth-controller would have to serve it. It is warned of only where that is
 	// installed: elsewhere Volcano's own controller may be there.
 	Jobs bool
-	// Instead says who does something about it, or what to use.
+	// Instead is who does something about it, or what to use.
 	Instead string
 }
 

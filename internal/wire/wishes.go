@@ -52,8 +52,8 @@ func readWishes(pod *corev1.Pod, r *placement.Rules, said *Said) error {
 	return nil
 }
 
-// sharesBesideCPUs says which keys of the pod ask for CPU time, and which for CPUs of its own. It
-// goes by the class and the annotation as they are written: which of them was read last says
+// sharesBesideCPUs returns which keys of the pod ask for CPU time, and which for CPUs of its own.
+// It goes by the class and the annotation as they are written: which of them was read last says
 // nothing about the cause.
 func sharesBesideCPUs(pod *corev1.Pod) error {
 	wrong := fieldErrors(podName(pod))
@@ -183,7 +183,7 @@ func readFunctionsWish(text string, r *placement.Rules) (want string) {
 	return ""
 }
 
-// missing says what a kubelet's configuration lacks for a wish, or that no kubelet can keep it.
+// missing is what a kubelet's configuration lacks for a wish, or that no kubelet can keep it.
 var missing = map[placement.Wish]struct {
 	key, lack string
 	never     bool
@@ -198,7 +198,7 @@ var missing = map[placement.Wish]struct {
 	placement.WishDevices:       {DevicesAnnotation, "a way to choose devices by switch, root complex or function", true},
 }
 
-// unmetWish says why a node whose kubelet decides is not for the pod.
+// unmetWish explains why a node whose kubelet decides is not for the pod.
 func unmetWish(w placement.Wish, r *placement.Rules) string {
 	m := missing[w]
 	if w == placement.WishDevices && r.Devices.SameHow != joint.Required {
@@ -211,8 +211,8 @@ func unmetWish(w placement.Wish, r *placement.Rules) string {
 	return text
 }
 
-// unforetold says why a node whose kubelet decides is not sure to put the pod on as many NUMA nodes
-// as it wants; "" where it is.
+// unforetold explains why a node whose kubelet decides is not sure to put the pod on as many NUMA
+// nodes as it wants; "" where it is.
 func unforetold(m *placement.Model, r *placement.Request) string {
 	n := r.Rules.NUMANodes
 	if n == 0 {
@@ -239,7 +239,7 @@ func unforetold(m *placement.Model, r *placement.Request) string {
 		insists + ": it needs a node with authority berth"
 }
 
-// devicesUnforetold says why a node whose kubelet decides is not sure to give the pod as many
+// devicesUnforetold explains why a node whose kubelet decides is not sure to give the pod as many
 // devices on each NUMA node as it wants; "" where it is, as far as its configuration goes.
 func devicesUnforetold(m *placement.Model, r *placement.Request) string {
 	n := r.Rules.Devices.PerNode

@@ -30,7 +30,7 @@ var (
 	ErrReserve = errors.New("unable to reserve the required amount of CPUs")
 )
 
-// NodeError says what in a Node keeps the kubelet's CPU manager from working, or us from predicting
+// NodeError is what in a Node keeps the kubelet's CPU manager from working, or us from predicting
 // it.
 type NodeError struct {
 	Field string // of Node, "NumSockets", "Threads[3].NUMA"

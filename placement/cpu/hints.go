@@ -32,7 +32,7 @@ type HintInput struct {
 	// Reusable is the CPUs of earlier init containers; with pod scope also the ones that containers
 	// of the pod hold. nil for none.
 	Reusable *topology.CPUSet
-	// Want says whether to fill List.Offered.
+	// Want is whether to fill List.Offered.
 	Want hint.Want
 }
 

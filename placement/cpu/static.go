@@ -17,7 +17,7 @@ type AllocateInput struct {
 	Reserved, Siblings *topology.CPUSet
 	// Reusable is what earlier init containers of the pod hold and may hand on; nil for none.
 	Reusable *topology.CPUSet
-	// Aligned says that the merged hint names NUMA nodes, and NUMA is then those nodes; false is
+	// Aligned means that the merged hint names NUMA nodes, and NUMA is then those nodes; false is
 	// the kubelet's nil affinity.
 	Aligned bool
 	NUMA    topology.NUMASet

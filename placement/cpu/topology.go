@@ -68,7 +68,7 @@ type kind struct {
 	byAverage bool
 }
 
-// whole says how many free CPUs a group needs before the kubelet calls it free.
+// whole returns how many free CPUs a group needs before the kubelet calls it free.
 func (k *kind) whole(g *group) int {
 	if k.byAverage {
 		return k.average
@@ -76,7 +76,7 @@ func (k *kind) whole(g *group) int {
 	return g.size
 }
 
-// link says that the group with index child, of another kind, has CPUs in common with a parent.
+// link means that the group with index child, of another kind, has CPUs in common with a parent.
 type link struct {
 	child uint16
 	// part is the CPUs in common; nil if the child lies wholly in the parent.

@@ -12,7 +12,7 @@ type HintInput struct {
 	// Available are free, or what a container holds that has N devices already. Reusable are those
 	// of finished init containers of the pod; nil counts as empty.
 	Available, Reusable Set
-	// Want says whether to fill List.Offered.
+	// Want is whether to fill List.Offered.
 	Want hint.Want
 }
 

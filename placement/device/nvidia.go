@@ -63,13 +63,13 @@ func PointsOf(m *topology.Machine, addresses []string) []uint32 {
 	return out
 }
 
-// chips says which GPU each device of a pool is a part of.
+// chips is which GPU each device of a pool is a part of.
 type chips struct {
 	of    []uint16 // by device
 	total []uint16 // by GPU, how many devices it is
 	// parts are the devices whose id says that they are one of several of a GPU.
 	parts Set
-	// mig says that some device is a MIG device: no choice goes by connections then.
+	// mig means that some device is a MIG device: no choice goes by connections then.
 	mig bool
 	// points is by pair of devices, row by row; nil: not known.
 	points []uint32

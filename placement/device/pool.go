@@ -20,10 +20,11 @@ type Device struct {
 	ID string
 	// Mask is the nodes of the device's topology that the machine has.
 	Mask hint.Mask
-	// HasTopology says that the plugin gave a topology, HasNodes that it names nodes, known or not.
+	// HasTopology means that the plugin gave a topology, HasNodes that it names nodes, known or
+	// not.
 	HasTopology, HasNodes bool
 	Healthy               bool
-	// Elsewhere says that the machine has a node of the topology which the space does not name.
+	// Elsewhere means that the machine has a node of the topology which the space does not name.
 	Elsewhere bool
 	// at is the position among the devices as they were given.
 	at int

@@ -36,7 +36,7 @@ func (b *Budget) CutOff() { b.cut = true }
 // Charge subtracts steps, down to 0.
 func (b *Budget) Charge(n int) { b.left = max(b.left-n, 0) }
 
-// spend takes a step, and says whether there was one.
+// spend takes a step, and reports whether there was one.
 func (b *Budget) spend() bool {
 	if b.left == 0 {
 		b.cut = true

@@ -56,7 +56,7 @@ type span struct{ from, to uint16 }
 // nodeSpan is what a NUMA node has: cores, and parts of level-3 caches.
 type nodeSpan struct{ cores, groups span }
 
-// thread says where a CPU is; bit is 0 for a CPU that the machine does not have.
+// thread is where a CPU is; bit is 0 for a CPU that the machine does not have.
 type thread struct {
 	core uint16
 	bit  uint8
@@ -157,7 +157,7 @@ func (t *coreTable) cpusOf(threads []uint8) topology.CPUSet {
 	return s
 }
 
-// setFree says which threads of a core are free.
+// setFree returns which threads of a core are free.
 func (t *coreTable) setFree(b *Book, i int, free uint8) {
 	k := &t.cores[i]
 	for _, s := range [...]*stat{&b.nodes[k.node], &b.groups[k.group]} {

@@ -109,7 +109,7 @@ type place struct {
 // maxLinked is the largest number of devices between which links are looked at.
 const maxLinked = 12
 
-// linkTable says how well each set of devices of a kind, as bits, is linked.
+// linkTable is how well each set of devices of a kind, as bits, is linked.
 type linkTable struct {
 	inside []uint32 // links inside the set
 	// sets are the sets by how many devices they have, those with the most links inside first.

@@ -131,7 +131,7 @@ func (q *query) admit(a *asked) PlaceResult {
 	return Placed
 }
 
-// reason says why the terms cannot be met.
+// reason explains why the terms cannot be met.
 func (q *query) reason(a *asked) PlaceResult {
 	free := 0
 	for v := range q.m.nodes {

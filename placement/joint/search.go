@@ -29,7 +29,7 @@ type deviceQuery struct {
 	// loose and shared are what devices are taken from if they lie apart, and if together.
 	loose, shared supply
 
-	// ranked says that order and class are filled: order holds the places by kind, those with the
+	// ranked means that order and class are filled: order holds the places by kind, those with the
 	// most first; class tells places apart that differ in what they have.
 	ranked bool
 	order  [][MaxPlaces]uint8
@@ -547,7 +547,7 @@ type branch struct {
 	passed     uint64
 }
 
-// add tries the places of a branch, in their order. It says whether any will do.
+// add tries the places of a branch, in their order. It reports whether any will do.
 func (q *deviceQuery) add(b branch, p *devicePick) (found bool) {
 	if b.size == 0 {
 		return q.complete(b.chosen, b.left, p)

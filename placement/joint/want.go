@@ -10,8 +10,8 @@ type Want struct {
 	CPUs    int          // pinned
 	Amounts []Amount     // each kind once
 	Devices []DeviceWant // each kind once
-	// Same says where devices lie together, and SameHow whether that may be given up. It is given
-	// up after all else that is preferred, but never for a wider set of NUMA nodes.
+	// Same is where devices lie together, and SameHow whether that may be given up. It is given up
+	// after all else that is preferred, but never for a wider set of NUMA nodes.
 	Same    Same
 	SameHow Strength // set if Same is
 	Width   Width
@@ -24,7 +24,7 @@ type Want struct {
 	// comes with Nodes, and not with Same.
 	PerNode int
 	Rules   Rules
-	// Pays says that CPUs which stay idle for an exclusive one have to be asked for as well: no
+	// Pays means that CPUs which stay idle for an exclusive one have to be asked for as well: no
 	// more are kept from others than CPUs and amounts of CPU time are wanted.
 	Pays bool
 	// Within are the only sets of NUMA nodes that may be chosen, and WithinEmpty the ones that
@@ -42,9 +42,9 @@ type Grant struct {
 	// Exclusive is the level that is kept: that of the rules, or Shareable if it was given up.
 	Exclusive Exclusive
 	Devices   []DeviceRef // by kind as in Want.Devices
-	// Together says that devices lie as Want.Same asks.
+	// Together means that devices lie as Want.Same asks.
 	Together bool
-	// Cut says that a search for devices ended because it ran out of steps: others might lie
+	// Cut means that a search for devices ended because it ran out of steps: others might lie
 	// better.
 	Cut bool
 }

@@ -38,7 +38,7 @@ type Model struct {
 	has   []hint.Mask
 	// allocatable and total are by kind, then node.
 	allocatable, total, reserved []uint64
-	// endless says that some node keeps more of a kind for the system, or for huge pages, than it
+	// endless means that some node keeps more of a kind for the system, or for huge pages, than it
 	// has.
 	endless []bool
 	// most[kind][k] is the most that k nodes can have of the kind; nil where sums may overflow.

@@ -79,7 +79,7 @@ func alter(r *http.Request) {
 // maxDeferral is how late a Binding is written by fraudOrder.
 const maxDeferral = 3 * time.Second
 
-// postpone says that the Binding is written, and writes it later.
+// postpone records that the Binding is written, and writes it later.
 func postpone(by *line.Line, out http.ResponseWriter, r *http.Request) {
 	later := by.CopyOf(r)
 	if later == nil {

@@ -167,7 +167,7 @@ func (d *driver) admits(p *corev1.Pod, node string) bool {
 	return err == nil && placement.Admit(s, &ask.Request).Reason == placement.Admitted
 }
 
-// remaining says how many pods are left, or "".
+// remaining returns how many pods are left, or "".
 func (d *driver) remaining(ctx context.Context) string {
 	list, err := d.client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -205,7 +205,8 @@ func (d *driver) probe(ctx context.Context) error {
 	return nil
 }
 
-// leaked says what others than the probe hold on the node, by its checkpoints and by its report.
+// leaked describes what others than the probe hold on the node, by its checkpoints and by its
+// report.
 func (d *driver) leaked(ctx context.Context, node string) string {
 	probe, err := d.client.CoreV1().Pods(namespace).Get(ctx, "probe-"+node, metav1.GetOptions{})
 	if err != nil {
@@ -223,7 +224,7 @@ func (d *driver) leaked(ctx context.Context, node string) string {
 	return ""
 }
 
-// leftInCheckpoints says what another pod still holds on the node, or "".
+// leftInCheckpoints describes what another pod still holds on the node, or "".
 func (c *cluster) leftInCheckpoints(node, but string) string {
 	state, err := kubeletstate.Read(os.DirFS(c.nodeDir(node).Root()))
 	if err != nil {
@@ -241,7 +242,7 @@ func (c *cluster) leftInCheckpoints(node, but string) string {
 	return ""
 }
 
-// leftInReport says which other pod the node's report still has, or that it lacks the one.
+// leftInReport returns which other pod the node's report still has, or that it lacks the one.
 func (o *observer) leftInReport(node, but string) string {
 	o.mu.Lock()
 	defer o.mu.Unlock()

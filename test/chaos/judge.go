@@ -130,7 +130,7 @@ func (o *observer) posted(w *watched, decided time.Time) time.Time {
 	return at.(time.Time)
 }
 
-// differ says what of the decisions the allocation contradicts, or "".
+// differ describes what of the decisions the allocation contradicts, or "".
 func differ(decisions []placement.ContainerDecision, alloc *placement.PodAllocation) string {
 	for i := range decisions {
 		d, got := &decisions[i], &placement.ContainerAllocation{}

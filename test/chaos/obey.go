@@ -50,7 +50,7 @@ func (o *observer) judgeCgroups(spec *hollow.Spec, m *topology.Machine) obeyed.F
 	return obeyed.Judge(m, groups, o.decided)
 }
 
-// leftInCgroups says which pod but one has cgroups on a node where Berth decides, or "".
+// leftInCgroups returns which pod but one has cgroups on a node where Berth decides, or "".
 func (c *cluster) leftInCgroups(node, but string) string {
 	for _, g := range obeyed.ReadCgroups(c.nodeDir(node).Cgroups()) {
 		if g.UID != but {

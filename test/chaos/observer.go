@@ -27,7 +27,7 @@ type watched struct {
 	foreign bool
 	// bound and ended are when it was first seen to be on its node, and to be over or gone.
 	bound, ended time.Time
-	// excuse says why its promise need not have been kept; "" when it must.
+	// excuse is why its promise need not have been kept; "" when it must.
 	excuse string
 }
 

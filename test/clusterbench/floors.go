@@ -144,7 +144,7 @@ func (s *summary) floors() []floor {
 	}
 }
 
-// check says which floors are missed. What was not measured misses none.
+// check returns which floors are missed. What was not measured misses none.
 func (s *summary) check() error {
 	var missed []error
 	for _, f := range s.floors() {

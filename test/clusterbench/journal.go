@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// journal says what is done, and notes where the time goes.
+// journal is what is done, and notes where the time goes.
 type journal struct {
 	out io.Writer
 	// seconds are by what was done.

@@ -58,7 +58,7 @@ type simPod struct {
 	told bool
 }
 
-// admit does what a kubelet does with a pod that its watch delivers: it decides at once. It says
+// admit does what a kubelet does with a pod that its watch delivers: it decides at once. It reports
 // whether that was new.
 func (n *simNode) admit(pod *corev1.Pod) (fresh, refused bool, err error) {
 	n.mu.Lock()
@@ -75,7 +75,7 @@ func (n *simNode) admit(pod *corev1.Pod) (fresh, refused bool, err error) {
 	return true, refused, nil
 }
 
-// remove does what a kubelet does when a pod is gone. It says whether the node knew it.
+// remove does what a kubelet does when a pod is gone. It reports whether the node knew it.
 func (n *simNode) remove(uid types.UID) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -39,7 +39,7 @@ func (r *result) has(pair runKey, pods int) bool {
 	})
 }
 
-// runKey says what is measured.
+// runKey is what is measured.
 type runKey struct {
 	Nodes     int        `json:"nodes"`
 	Load      string     `json:"load"`

@@ -23,7 +23,7 @@ func quantile(values []float64, q float64) float64 {
 // confidence is what a lower bound is to have at least.
 const confidence = 0.95
 
-// estimate says what ratios of pairs have in common.
+// estimate is what ratios of pairs have in common.
 type estimate struct {
 	Values []float64 `json:"values"`
 	Median float64   `json:"median"`

@@ -35,7 +35,7 @@ type testbed struct {
 	runs    int                // numbers schedulers and single pods
 }
 
-// placesFor says where on this machine schedulers and all else run.
+// placesFor returns where on this machine schedulers and all else run.
 func placesFor(o *options) (split, error) {
 	places, err := wholeMachine()
 	switch {

@@ -68,8 +68,8 @@ func mergePatched(raw rest.Interface, w written) (*rest.Request, error) {
 	return terse(raw.Patch(types.MergePatchType).AbsPath(reportPath(w.now.Name)).Body(data)), err
 }
 
-// deltaPatched says what is different from the report that the API has, and asks for that one to be
-// there still.
+// deltaPatched describes what is different from the report that the API has, and asks for that one
+// to be there still.
 func deltaPatched(raw rest.Interface, w written) (*rest.Request, error) {
 	steps, err := deltaOf(&w.before.Status, &w.now.Status)
 	if err != nil {

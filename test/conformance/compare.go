@@ -16,15 +16,16 @@ type Comparison struct {
 	// Admitted is how many of them the kubelet admitted.
 	Admissions int `json:"admissions"`
 	Admitted   int `json:"admitted"`
-	// Chance says that the answers part at an event in which the engine says that chance decides;
+	// Chance means that the answers part at an event in which the engine says that chance decides;
 	// Left is the number of admissions from there on, which say nothing.
 	Chance bool `json:"chance,omitempty"`
 	Left   int  `json:"left,omitempty"`
-	// Declined says that the engine does not predict a kubelet with this machine and configuration.
+	// Declined means that the engine does not predict a kubelet with this machine and
+	// configuration.
 	Declined bool `json:"declined,omitempty"`
 	// Defect is "hung" or "crashed" when the kubelet did so and the engine foresaw it.
 	Defect oracle.Outcome `json:"defect,omitempty"`
-	// NotStarted says that the kubelet refused the configuration.
+	// NotStarted means that the kubelet refused the configuration.
 	NotStarted bool `json:"notStarted,omitempty"`
 	// Differences is empty when the engine is right.
 	Differences []diff.Difference `json:"differences,omitempty"`

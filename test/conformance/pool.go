@@ -32,12 +32,12 @@ type Answer struct {
 	Line  []byte
 	// Reply is without line end.
 	Reply []byte
-	// Err says that the child died or was silent, with the end of what it wrote to standard error.
+	// Err means that the child died or was silent, with the end of what it wrote to standard error.
 	Err error
 }
 
 // Run sends every line of next (nil at the end) to some child and hands the answers to got, one at
-// a time but in no particular order. It stops early when got returns false. The error says that no
+// a time but in no particular order. It stops early when got returns false. The error means that no
 // child can be started.
 func (p *Pool) Run(next func() []byte, got func(Answer) bool) error {
 	var mu sync.Mutex // guards next, index, stopped and calls of got
@@ -128,7 +128,7 @@ func (a *Asker) Close() {
 	a.c = nil
 }
 
-// startError says that no child can be started at all.
+// startError means that no child can be started at all.
 type startError struct{ err error }
 
 func (e *startError) Error() string { return "start a child: " + e.err.Error() }

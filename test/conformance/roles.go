@@ -92,8 +92,8 @@ type Engine func(*cases.Case) Answered
 // Answered is an engine's answer.
 type Answered struct {
 	Result *cases.Result
-	// Declined says that the engine will not say what a kubelet with this machine and configuration
-	// does, though it would start; Result.StartupError tells why.
+	// Declined means that the engine will not say what a kubelet with this machine and
+	// configuration does, though it would start; Result.StartupError tells why.
 	Declined bool
 }
 

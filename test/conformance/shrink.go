@@ -56,7 +56,7 @@ func (s *shrinker) try(change func(*cases.Case)) bool {
 	return true
 }
 
-// round tries every kind of reduction once and says whether one succeeded.
+// round tries every kind of reduction once and reports whether one succeeded.
 func (s *shrinker) round() bool {
 	smaller := false
 	for _, step := range []func() bool{s.events, s.nodes, s.pools, s.config, s.containers, s.resources, s.cores, s.hugePages} {

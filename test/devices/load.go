@@ -62,7 +62,7 @@ func (d *load) Result(seed uint64) (line any, wrong string) {
 
 func (d *load) Make(_ context.Context, i int) ([]*corev1.Pod, error) { return newPods(d.Rand, i), nil }
 
-// Awaits says which pod is waited for; "" for none.
+// Awaits returns which pod is waited for; "" for none.
 func (d *load) Awaits(context.Context) (string, error) {
 	d.Lock()
 	defer d.Unlock()

@@ -31,7 +31,7 @@ var machines = []string{
 		"dev:9a:00.0,020700,15b3:1021,numa=2,root=95 dev:9a:00.1|9a:00.2,020700,15b3:101e,numa=2,root=95,pf=9a:00.0",
 }
 
-// offers say what the agents offer of the machines.
+// offers are what the agents offer of the machines.
 var offers = []string{
 	"resources: [{resource: " + gpus + ", class: gpu}, {resource: " + cards + ", class: rdma}]",
 	"resources: [{resource: " + gpus + ", class: gpu}, {resource: " + vfs + ", class: rdma, virtual: true}]",

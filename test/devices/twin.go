@@ -101,7 +101,7 @@ func asksElsewhere(r *placement.Request, offered map[string][]*topology.Device) 
 	return false
 }
 
-// notAsAsked says how a decision is not as the pod asked; "" for nothing.
+// notAsAsked describes how a decision is not as the pod asked; "" for nothing.
 func notAsAsked(m *topology.Machine, pod *corev1.Pod, d *placement.Decision) string {
 	ask, err := wire.ReadPod(pod)
 	switch {

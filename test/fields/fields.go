@@ -49,9 +49,9 @@ type Field struct {
 	Sample, At string
 	// Base is in place of the kind's where the field needs others beside it.
 	Base string
-	// Whole says that what is below is a type of Kubernetes' own: only the whole has a meaning.
+	// Whole means that what is below is a type of Kubernetes' own: only the whole has a meaning.
 	Whole bool
-	// Why says why an Idle field is none of Berth's.
+	// Why is why an Idle field is none of Berth's.
 	Why string
 }
 

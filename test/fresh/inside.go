@@ -127,7 +127,7 @@ func (n *newcomer) read(ctx context.Context, name string, steps []Step) {
 	}
 }
 
-// do carries out one step, and says whether it went as the document says. A question to berth is
+// do carries out one step, and reports whether it went as the document says. A question to berth is
 // asked again until the answer is the document's: a reader types more slowly than a program.
 func (n *newcomer) do(ctx context.Context, dir string, s Step, document string) bool {
 	n.verdict.Commands++

@@ -27,7 +27,7 @@ type place struct {
 	Log    string
 	Cold   bool
 	NoDemo bool
-	// Go says where Go's toolchain, modules and build cache are, the same inside as outside: the
+	// Go is where Go's toolchain, modules and build cache are, the same inside as outside: the
 	// cache knows packages by their folders.
 	Go struct{ GOROOT, GOMODCACHE, GOCACHE string }
 }

@@ -520,7 +520,7 @@ func (d *driver) isGone(a *actor) bool {
 	return true
 }
 
-// stepSingle does what is due for a single pod, and says whether it is gone.
+// stepSingle does what is due for a single pod, and reports whether it is gone.
 func (d *driver) stepSingle(ctx context.Context, uid types.UID, s *single) (gone bool, err error) {
 	d.observer.mu.Lock()
 	gone = d.ended[uid]
@@ -538,7 +538,7 @@ func (d *driver) stepSingle(ctx context.Context, uid types.UID, s *single) (gone
 	return false, nil
 }
 
-// show says how things stand.
+// show describes how things stand.
 func (d *driver) show(now bool) {
 	if !now && time.Since(d.shown) < showEvery {
 		return
@@ -606,7 +606,7 @@ func (d *driver) until(ctx context.Context, ask func() string) (last string) {
 	return last
 }
 
-// held says what the scheduler still counts.
+// held describes what the scheduler still counts.
 func (d *driver) held(gauges ...string) string {
 	m, err := scrape.Scheduler(d.scheduler.Port)
 	if err != nil {
@@ -615,7 +615,7 @@ func (d *driver) held(gauges ...string) string {
 	return scrape.Left(m, gauges...)
 }
 
-// leftover says what is left; "" for nothing.
+// leftover describes what is left; "" for nothing.
 func (d *driver) leftover(ctx context.Context) string {
 	pods, err := d.Client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {

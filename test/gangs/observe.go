@@ -76,7 +76,7 @@ type watched struct {
 type observer struct {
 	out io.Writer
 	now func() time.Time
-	// differs says which CPUs a pod has, and what of an exact placement is not so.
+	// differs is which CPUs a pod has, and what of an exact placement is not so.
 	differs func(pod *corev1.Pod) (held topology.CPUSet, wrong string, err error)
 	// restarted is when the kubelet of a node was last restarted.
 	restarted map[string]time.Time
@@ -178,7 +178,7 @@ func (o *observer) seeEviction(s *seen, of *watched) {
 	}
 }
 
-// vain says why nobody can have had the pod evicted; "" when somebody can. The caller holds mu.
+// vain explains why nobody can have had the pod evicted; "" when somebody can. The caller holds mu.
 func (o *observer) vain(pod *corev1.Pod) string {
 	for _, g := range o.gangs {
 		if g.Urgent && !g.TooLarge && !g.made.IsZero() && (g.whole.IsZero() || o.now().Sub(g.whole) < time.Minute) && pod.Labels[gangLabel] != g.Name {

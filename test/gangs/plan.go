@@ -171,7 +171,7 @@ func (g *Gang) tooLarge(r *rand.Rand) {
 	}
 }
 
-// declare says what the gang's object may say besides.
+// declare returns what the gang's object may say besides.
 func (g *Gang) declare(r *rand.Rand) {
 	switch {
 	case g.Source == wire.GangOfSigs && r.IntN(2) == 0:

@@ -52,7 +52,7 @@ func holdLease(ctx context.Context, c *demo.Cluster) error {
 	return err
 }
 
-// standsBy says what is wrong with it: it has ended, or leads.
+// standsBy describes what is wrong with it: it has ended, or leads.
 func (s *standby) standsBy() error {
 	if s.view.Leads() {
 		return errors.New("the replica that stands by has written a lease")

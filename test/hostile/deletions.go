@@ -51,8 +51,8 @@ func (d deletions) flags() []string {
 	return []string{"--audit-policy-file=" + d.policy(), "--audit-log-path=" + d.log()}
 }
 
-// of says who deleted the pod, or tried to, a line for each request. Requests that ended before the
-// pod was made are left out: they were about another of its name.
+// of returns who deleted the pod, or tried to, a line for each request. Requests that ended before
+// the pod was made are left out: they were about another of its name.
 func (d deletions) of(pod *corev1.Pod) (who []string, err error) {
 	f, err := os.Open(d.log())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -84,7 +84,7 @@ func about(e *auditv1.Event, pod *corev1.Pod) bool {
 	return e.ObjectRef.Name == pod.Name || e.ObjectRef.Name == "" // a collection has no name
 }
 
-// tellDeletion says who asked for what, and which pod it was that went.
+// tellDeletion returns who asked for what, and which pod it was that went.
 func tellDeletion(e *auditv1.Event, pod *corev1.Pod) string {
 	var options metav1.DeleteOptions
 	if e.RequestObject != nil {

@@ -112,7 +112,7 @@ type unit struct {
 	made  []types.UID // pods
 }
 
-// errStuck says that a unit cannot be placed, which was told where it was seen.
+// errStuck means that a unit cannot be placed, which was told where it was seen.
 var errStuck = errors.New("stuck")
 
 // pod makes a pod of the unit with CPUs of its own.

@@ -45,7 +45,7 @@ func nodeNames() (all []string) {
 	return all
 }
 
-// notReady says why a NodeTopology is not Ready; "" where it is.
+// notReady explains why a NodeTopology is not Ready; "" where it is.
 func notReady(of *unstructured.Unstructured) (reason, message string) {
 	conditions, _, _ := unstructured.NestedSlice(of.Object, "status", "conditions")
 	for _, c := range conditions {

@@ -78,7 +78,7 @@ type result struct {
 	MaxRSSMiB int64 `json:"maxRSSMiB"`
 }
 
-// wrong says what of the result is not as it must be; short says that the run was cut short on
+// wrong describes what of the result is not as it must be; short says that the run was cut short on
 // purpose.
 func (r *result) wrong(short bool) (why []string) {
 	not := func(is bool, format string, args ...any) {
@@ -277,7 +277,7 @@ func (d *driver) watchUntil(ctx context.Context, failed chan error, done func() 
 	return nil
 }
 
-// show says how things stand, now and then.
+// show describes how things stand, now and then.
 func (d *driver) show() {
 	if time.Since(d.shown) < showEvery {
 		return
@@ -341,7 +341,7 @@ func (d *driver) sweep(ctx context.Context) error {
 	return nil
 }
 
-// left says what is left of the tenant: in schedulers, reports, cgroups and heaps.
+// left describes what is left of the tenant: in schedulers, reports, cgroups and heaps.
 func (d *driver) left(ctx context.Context) (left []string, err error) {
 	marks := d.marks()
 	d.unswept = 0
@@ -375,7 +375,7 @@ func (d *driver) left(ctx context.Context) (left []string, err error) {
 	return append(left, onNodes...), err
 }
 
-// leftOnNodes says what reports and cgroups still have of the tenant.
+// leftOnNodes describes what reports and cgroups still have of the tenant.
 func (d *driver) leftOnNodes(ctx context.Context, marks []string) (left []string, err error) {
 	reports, err := d.Objects.Resource(v1alpha1.NodeTopologies).List(ctx, metav1.ListOptions{})
 	if err != nil {

@@ -262,7 +262,7 @@ func wholeNodes(m *topology.Machine, d *placement.ContainerDecision) *topology.C
 	return out
 }
 
-// leave says that the friendly load takes a unit away.
+// leave records that the friendly load takes a unit away.
 func (w *watcher) leave(unit string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -107,7 +107,7 @@ func (d *load) hold(ctx context.Context, pod *corev1.Pod) error {
 	return nil
 }
 
-// Awaits says which pod or Reservation is waited for; "" for none.
+// Awaits returns which pod or Reservation is waited for; "" for none.
 func (d *load) Awaits(ctx context.Context) (string, error) {
 	all, err := d.holds.read(ctx)
 	if err != nil {

@@ -132,7 +132,7 @@ func asDecision(p *placement.PodAllocation) *placement.Decision {
 	return d
 }
 
-// strangers says which pod has CPUs that a Reservation holds for others; "" for none.
+// strangers returns which pod has CPUs that a Reservation holds for others; "" for none.
 func (d *load) strangers(all []held) string {
 	for _, h := range all {
 		for _, pod := range d.Pods {

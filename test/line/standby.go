@@ -150,7 +150,7 @@ func (w *lateWriter) dueAt(p *piece) time.Time {
 	return w.of.due(p.said)
 }
 
-// pass writes the first piece if it is due, and says whether it did.
+// pass writes the first piece if it is due, and reports whether it did.
 func (w *lateWriter) pass() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -19,7 +19,7 @@ const (
 	byAll    = "all"
 )
 
-// class says where a case is from, and with which of the controllers it is played.
+// class is where a case is from, and with which of the controllers it is played.
 type class int
 
 const (

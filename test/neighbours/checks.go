@@ -73,7 +73,7 @@ func checkAllPlugins(ctx context.Context, r *running) error {
 
 var jobFlows = schema.GroupVersionResource{Group: "flow.volcano.sh", Version: "v1alpha1", Resource: "jobflows"}
 
-// checkBeside says what is missing where there is no Job: pods that run, each in a group below
+// checkBeside describes what is missing where there is no Job: pods that run, each in a group below
 // Volcano's controller; places that are held; a flow that has come to its end.
 func (r *running) checkBeside(ctx context.Context) error {
 	for _, o := range r.objects {

@@ -195,7 +195,7 @@ func (r *running) step(ctx context.Context, text string) error {
 	return fmt.Errorf("want running, delete, patch, sleep, phase, taint, untaint, ungate or bind-claims")
 }
 
-// wentThrough says what is missing of the phases that are expected.
+// wentThrough describes what is missing of the phases that are expected.
 func (r *running) wentThrough(context.Context) error {
 	seen := r.seen()
 	left := r.want.phases

@@ -39,7 +39,7 @@ var documented = map[string]string{
 type finding struct {
 	skipped string
 	wrong   error
-	// played says that one of the controllers did not skip it.
+	// played means that one of the controllers did not skip it.
 	played bool
 	// again is what was wrong the first time, where the case was played again and is as it must be.
 	again error
@@ -50,7 +50,7 @@ func (f *finding) join(other finding) {
 	*f = finding{skipped: other.skipped, wrong: errors.Join(f.wrong, other.wrong), played: f.played || other.skipped == ""}
 }
 
-// inWords says what came of a case; "" for one that is as it must be, unless all are listed.
+// inWords describes what came of a case; "" for one that is as it must be, unless all are listed.
 func (f *finding) inWords(c *testCase, all bool) string {
 	switch why := documented[c.name]; {
 	case f.wrong != nil && why == "":

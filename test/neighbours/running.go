@@ -112,7 +112,7 @@ func (r *running) eachPod(ctx context.Context, check func(*corev1.Pod) error) er
 	return nil
 }
 
-// describe says how things stand, for people.
+// describe describes how things stand, for people.
 func (r *running) describe(ctx context.Context) string {
 	var out []string
 	if job, err := r.theJob(ctx); err == nil {

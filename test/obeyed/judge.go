@@ -64,7 +64,7 @@ func NewFaults() Faults {
 	return Faults{map[string]string{}, map[string]string{}, map[string]string{}}
 }
 
-// Judge says what is wrong with what runs on a machine.
+// Judge returns what is wrong with what runs on a machine.
 func Judge(m *topology.Machine, groups []Group, all Decisions) Faults {
 	f := NewFaults()
 	for i := range groups {
@@ -115,7 +115,7 @@ func (f *Faults) judgeCPUs(g, o *Group, holds bool, alone topology.CPUSet) {
 	}
 }
 
-// beside says how a container runs beside its decision; "" where it does not.
+// beside describes how a container runs beside its decision; "" where it does not.
 func beside(m *topology.Machine, g *Group, d *placement.ContainerDecision) string {
 	if why := otherDevices(g, d); why != "" {
 		return why
@@ -138,8 +138,8 @@ func beside(m *topology.Machine, g *Group, d *placement.ContainerDecision) strin
 	return ""
 }
 
-// otherDevices says how the devices of a container differ from those of its decision; "" where they
-// do not.
+// otherDevices describes how the devices of a container differ from those of its decision; "" where
+// they do not.
 func otherDevices(g *Group, d *placement.ContainerDecision) string {
 	if g.Devices == nil {
 		return ""

@@ -505,8 +505,8 @@ func (t Twin) choose(rules *placement.Rules, p *part, taken map[string]bool, set
 	return false
 }
 
-// wrongDevices says how devices of several kinds are not as they were asked for; "" for nothing.
-// What is preferred may be given up.
+// wrongDevices describes how devices of several kinds are not as they were asked for; "" for
+// nothing. What is preferred may be given up.
 func wrongDevices(rules *placement.DeviceRules, got [][]*topology.Device) string {
 	var each []map[string]bool
 	all := map[string]bool{}
@@ -551,7 +551,7 @@ func wrongDevices(rules *placement.DeviceRules, got [][]*topology.Device) string
 	return ""
 }
 
-// Crooked says how a decision is not as its pod asked; "" for nothing.
+// Crooked describes how a decision is not as its pod asked; "" for nothing.
 func Crooked(m *topology.Machine, r *placement.Request, d *placement.Decision) string {
 	var nodes, held topology.NUMASet
 	asPod, parts := asOne(&r.Rules), partsOf(r)
@@ -639,7 +639,8 @@ func devicesGiven(m *topology.Machine, q *placement.ContainerRequest, c *placeme
 	return got, ""
 }
 
-// besideOthers says which CPU or device the i-th container has that one has which runs beside it.
+// besideOthers returns which CPU or device the i-th container has that one has which runs beside
+// it.
 func besideOthers(r *placement.Request, d *placement.Decision, i int) string {
 	for j := range i {
 		a, b := &d.Containers[j], &d.Containers[i]

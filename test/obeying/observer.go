@@ -157,7 +157,7 @@ func (o *Observer) Settle(ctx context.Context, out io.Writer, waiting func(conte
 	return err
 }
 
-// Waiting says which pod does not run though roomFor names a node for it; "" for none. What is
+// Waiting returns which pod does not run though roomFor names a node for it; "" for none. What is
 // bound and does not run yet is waited for as well. The caller holds the lock.
 func (o *Observer) Waiting(roomFor func(*corev1.Pod) string) string {
 	for _, pod := range o.Pods {

@@ -181,7 +181,7 @@ type Pod struct {
 	Second int  // its creation time, whole seconds
 }
 
-// Authority says who chooses the CPUs on a node.
+// Authority is who chooses the CPUs on a node.
 type Authority uint8
 
 // The authorities.

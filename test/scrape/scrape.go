@@ -46,7 +46,7 @@ func Scheduler(port int) (map[string]float64, error) {
 // Held are the gauges of pods for which a scheduler holds something, or waits.
 var Held = []string{prefix + "in_flight_pods", prefix + "ending_pods", prefix + "waiting_pods"}
 
-// Left says which of the gauges are not 0; "" when all are.
+// Left returns which of the gauges are not 0; "" when all are.
 func Left(m map[string]float64, gauges ...string) string {
 	if len(m) == 0 {
 		return "the scheduler has no metrics"

@@ -26,7 +26,7 @@ type Admission struct {
 	Verdict placement.Verdict
 	// Decision is what the pod got; of a refused one, what it had got until then.
 	Decision placement.Decision
-	// Random says that chance had a part in it: another kubelet may hand out something else.
+	// Random means that chance had a part in it: another kubelet may hand out something else.
 	Random bool
 }
 

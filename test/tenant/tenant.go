@@ -98,7 +98,7 @@ type act struct {
 	// weight is how often the act is chosen, beside the weights of the others.
 	weight int
 	do     func(*hand)
-	// words says that the act harms by its words alone, and not where nobody reads them.
+	// words means that the act harms by its words alone, and not where nobody reads them.
 	words bool
 }
 
@@ -131,7 +131,7 @@ type hand struct {
 	ctx  context.Context
 	r    *rand.Rand
 	kind string
-	// harmless says that the hand writes words that nobody reads, and that nobody counts what it
+	// harmless means that the hand writes words that nobody reads, and that nobody counts what it
 	// does.
 	harmless bool
 }

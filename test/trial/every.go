@@ -24,7 +24,7 @@ func Every(ctx context.Context, d time.Duration) iter.Seq[time.Time] {
 	}
 }
 
-// Until asks every so often until done, and says whether that was before ctx ended.
+// Until asks every so often until done, and reports whether that was before ctx ended.
 func Until(ctx context.Context, d time.Duration, done func() bool) bool {
 	for range Every(ctx, d) {
 		if done() {

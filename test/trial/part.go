@@ -63,7 +63,7 @@ func (p *Part) Restart() error {
 	return p.Start()
 }
 
-// Keep starts the process again where it was killed. The error says that it has ended otherwise.
+// Keep starts the process again where it was killed. The error means that it has ended otherwise.
 func (p *Part) Keep() error {
 	p.mu.Lock()
 	process, dying := p.process, p.dying

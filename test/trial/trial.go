@@ -37,7 +37,7 @@ type Program struct {
 	Dir *string
 	// Flags adds the program's own; nil for none.
 	Flags func(*flag.FlagSet)
-	// Check says what is wrong with the flags; nil where nothing can be.
+	// Check is what is wrong with the flags; nil where nothing can be.
 	Check func() error
 	// Play is the trial. The error is a failure, or the answer no, when out has said why.
 	Play func(ctx context.Context, out io.Writer) error
@@ -108,7 +108,7 @@ func (p *Program) parse(args []string, stderr io.Writer) error {
 	return nil
 }
 
-// check says what is wrong with what was read.
+// check describes what is wrong with what was read.
 func (p *Program) check(f *flag.FlagSet) error {
 	switch {
 	case f.NArg() > 0:

@@ -104,7 +104,7 @@ func (p *parts) startAgent(ctx context.Context, r *release, node *hollow.Process
 	return waitReady(ctx, agent, "http://"+address+"/readyz")
 }
 
-// preferences says how the node's plugins choose.
+// preferences describes how the node's plugins choose.
 func preferences(spec *hollow.Spec) string {
 	var out []string
 	for i := range spec.Plugins {
@@ -154,7 +154,7 @@ func waitReady(ctx context.Context, p *child.Process, url string) error {
 	return fmt.Errorf("%s is not ready: %w", p.Name, errors.Join(ctx.Err(), last))
 }
 
-// boundBy says which release's scheduler has bound a pod, by its log; "" where none has.
+// boundBy returns which release's scheduler has bound a pod, by its log; "" where none has.
 func (p *parts) boundBy(pod string) (versions string) {
 	line := fmt.Appendf(nil, "\"Successfully bound pod to node\" pod=%q", demo.Namespace+"/"+pod)
 	for _, s := range p.led {

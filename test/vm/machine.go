@@ -14,7 +14,7 @@ import (
 	"github.com/berth-dev/berth/internal/child"
 )
 
-// Config says what to boot.
+// Config is what to boot.
 type Config struct {
 	Name  string
 	Shape Shape

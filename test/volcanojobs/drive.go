@@ -180,7 +180,7 @@ func (d *driver) mispredicted(pod *corev1.Pod) (string, error) {
 	return demo.Mispredicted(&hollow.Process{Dir: node.Dir}, pod)
 }
 
-// complain says what must not be.
+// complain returns what must not be.
 func (d *driver) complain(format string, args ...any) {
 	fmt.Fprintf(d.out, "WRONG "+format+"\n", args...)
 }
@@ -283,7 +283,7 @@ func (d *driver) look(ctx context.Context, a *active, job *batch.Job, pods []cor
 // mayChange reports whether the end is a phase that a Job can leave again.
 func (j *Job) mayChange() bool { return j.End == batch.Pending || j.End == batch.Running }
 
-// compare says what is wrong with a Job for good, or what is still missing for its end.
+// compare describes what is wrong with a Job for good, or what is still missing for its end.
 func (j *Job) compare(job *batch.Job, pods []corev1.Pod) (wrong, missing string) {
 	if job == nil {
 		if j.End == "" {
@@ -376,7 +376,7 @@ func (d *driver) finish(ctx context.Context) error {
 	return nil
 }
 
-// leftover says what is left; "" for nothing.
+// leftover describes what is left; "" for nothing.
 func (d *driver) leftover(ctx context.Context) (string, error) {
 	var pods corev1.PodList
 	if err := d.client.List(ctx, &pods, client.InNamespace(namespace)); err != nil {

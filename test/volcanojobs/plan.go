@@ -36,7 +36,7 @@ type Job struct {
 	Retries int32
 	// Reason is that of the state; "" for any.
 	Reason string
-	// Bound says that it has pods with nodes while it stays in End. A Job that is Pending to the
+	// Bound means that it has pods with nodes while it stays in End. A Job that is Pending to the
 	// end has none.
 	Bound int
 }

@@ -13,7 +13,7 @@ const gap = 3 // blanks between columns
 // Grid prints rows in aligned columns. Later rows are aligned with earlier ones: a column never
 // gets narrower.
 type Grid struct {
-	// Style says what the cells of a column look like; nil means plain.
+	// Style is what the cells of a column look like; nil means plain.
 	Style func(column int, cell string) Style
 
 	widths []int

@@ -127,7 +127,7 @@ func sayWhoLeads(sched *kubescheduler.Scheduler, lock resourcelock.Interface) {
 	}
 }
 
-// checkProfiles says which profiles have Berth by halves. A profile without Berth is lawful, but
+// checkProfiles returns which profiles have Berth by halves. A profile without Berth is lawful, but
 // worth a word.
 func checkProfiles(logger klog.Logger, profiles map[string]framework.Framework) error {
 	var wrong []error

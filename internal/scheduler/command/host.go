@@ -143,7 +143,7 @@ func informersOf(sched *kubescheduler.Scheduler) informers.SharedInformerFactory
 // pods that wait for reports, each Binding would go through all of them.
 type attentive struct {
 	queue.SchedulingQueue
-	// ours says that a pod waits for Berth and for no other plugin.
+	// ours means that a pod waits for Berth and for no other plugin.
 	ours func(*corev1.Pod) bool
 }
 

@@ -147,8 +147,8 @@ func (s *search) findInAll(ctx context.Context, state fwk.CycleState, pod *corev
 	return named
 }
 
-// find adds to named those of the best candidates that no plugin refuses. It says whether there are
-// any, and how often it asked next, which returns a few candidates at a time.
+// find adds to named those of the best candidates that no plugin refuses. It reports whether there
+// are any, and how often it asked next, which returns a few candidates at a time.
 func (s *search) find(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, named sets.Set[string], next func() []fwk.NodeInfo) (found bool, rounds int) {
 	for !found && rounds < maxRounds {
 		few := next()

@@ -43,8 +43,8 @@ func fenceOf(pod *corev1.Pod) string {
 const fenceWorkers = 16
 
 // fence fences all pods that could be bound. It returns how many when the watch has shown all of
-// them: with our fence, or bound before it, or gone; or when ctx ends. The error says why some pod
-// was not fenced.
+// them: with our fence, or bound before it, or gone; or when ctx ends. The error explains why some
+// pod was not fenced.
 func (h *Handover) fence(ctx context.Context) (int, error) {
 	pods, err := h.bindable(ctx)
 	if err != nil {
@@ -102,7 +102,7 @@ func (h *Handover) fenceOne(ctx context.Context, pod *corev1.Pod) error {
 	})
 }
 
-// patch writes the condition once, and says whether nothing is left to do for the pod.
+// patch writes the condition once, and reports whether nothing is left to do for the pod.
 func (h *Handover) patch(ctx context.Context, pod *corev1.Pod, patch []byte) (bool, error) {
 	pods := h.Pods.Pods(pod.Namespace)
 	_, err := pods.Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")

@@ -36,7 +36,7 @@ const (
 	writeTimeout = 10 * time.Second
 )
 
-// ErrDeposed says that another scheduler has taken over, or may: the Lease is not ours any more.
+// ErrDeposed means that another scheduler has taken over, or may: the Lease is not ours any more.
 var ErrDeposed = errors.New("another scheduler has taken over, or the Lease was deleted")
 
 // bindingsLease is what a leader leaves behind for the next one. It is written before the first
@@ -135,7 +135,7 @@ func (l *bindingsLease) keep(lease *coordinationv1.Lease) {
 	l.lease = lease
 }
 
-// endFound says that what claim found under way has come to an end.
+// endFound records that what claim found under way has come to an end.
 func (l *bindingsLease) endFound() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -145,7 +145,7 @@ func (l *bindingsLease) endFound() {
 	}
 }
 
-// enter is called before a Binding is written. The error says that it must not be.
+// enter is called before a Binding is written. The error means that it must not be.
 func (l *bindingsLease) enter(ctx context.Context) error {
 	if l.goesOn() {
 		return nil
@@ -221,7 +221,7 @@ func (l *bindingsLease) arm() {
 	later.Call(l.clock, max(0, l.quietFrom.Add(leaseIdle).Sub(l.clock.Now())), l.clear)
 }
 
-// clear says that no Binding is under way, if that is so.
+// clear records that no Binding is under way, if that is so.
 func (l *bindingsLease) clear() {
 	l.writing.Lock()
 	defer l.writing.Unlock()

@@ -31,7 +31,7 @@ type Options struct {
 	SettleAfter time.Duration
 	// BindTimeout is how long the API server takes to give up a request (--request-timeout).
 	BindTimeout time.Duration
-	// Ours says whether a scheduler like this one could be binding a pod that has no node.
+	// Ours is whether a scheduler like this one could be binding a pod that has no node.
 	Ours func(*corev1.Pod) bool
 	// Decided reports whether a pod carries the decision of a scheduler like this one.
 	Decided func(*corev1.Pod) bool

@@ -104,8 +104,8 @@ func (w *write) readBack(ctx context.Context, cause error) error {
 	}
 }
 
-// lookAndSend looks whether the Binding is written, and sends it again if not. It says whether the
-// outcome is final.
+// lookAndSend looks whether the Binding is written, and sends it again if not. It reports whether
+// the outcome is final.
 func (w *write) lookAndSend(ctx context.Context) (final bool, outcome error) {
 	written, err := w.isWritten(ctx)
 	if err != nil || written {

@@ -102,7 +102,7 @@ func (f *Feed) takeAmounts(n *Node, kind int, o metav1.Object) news {
 	return f.goByAmounts(n)
 }
 
-// amountsGone says that a report that told amounts alone is gone.
+// amountsGone records that a report that told amounts alone is gone.
 func (f *Feed) amountsGone(kind int, name string) {
 	n := f.Table.Named(name)
 	f.tell(n, f.loseAmounts(n, kind))

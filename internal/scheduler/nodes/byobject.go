@@ -39,7 +39,7 @@ func (s slots) place(object *corev1.Node) uint64 {
 // at returns the slot that comes that many after the first.
 func (s slots) at(i uint64) *atomic.Pointer[Node] { return &s[i&uint64(len(s)-1)] }
 
-// add gives the node a slot for the object, unless it has one, and says whether it was given.
+// add gives the node a slot for the object, unless it has one, and reports whether it was given.
 func (s slots) add(object *corev1.Node, n *Node) bool {
 	for i := s.place(object); ; i++ {
 		switch at := s.at(i); at.Load() {

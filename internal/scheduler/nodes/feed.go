@@ -30,10 +30,10 @@ type FeedOptions struct {
 	// SettleAfter is how long after a pod has left the API an agent that is alive and does not list
 	// it is believed.
 	SettleAfter time.Duration
-	// Exists says whether there is a Node of that name.
+	// Exists is whether there is a Node of that name.
 	Exists func(node string) bool
-	// Beside says what is known about a node besides a report that tells amounts alone: that does
-	// not say which pods it counts. nil where no such report is ever read.
+	// Beside is what is known about a node besides a report that tells amounts alone: that does not
+	// say which pods it counts. nil where no such report is ever read.
 	Beside func(node string) *wire.Beside
 	// Changed is told that a pod has left a node, that a report has come, or that a node can be
 	// relied on again.
@@ -61,7 +61,7 @@ type Feed struct {
 	FeedOptions
 	// reports is held while a report is taken in or leaves.
 	reports sync.Mutex
-	// coarse says that there has been a report that tells amounts alone.
+	// coarse means that there has been a report that tells amounts alone.
 	coarse atomic.Bool
 	// posted are pods whose Binding may have been written and that the API has not shown on a node
 	// yet, by UID: post.
@@ -345,7 +345,7 @@ func (f *Feed) settle(n *Node, o *ledger.PromiseOutcome) {
 	}
 }
 
-// ReportGone says that a node's report is gone.
+// ReportGone records that a node's report is gone.
 func (f *Feed) ReportGone(name string) {
 	n := f.Table.Named(name)
 	f.tell(n, f.loseReport(n))

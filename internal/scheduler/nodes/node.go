@@ -33,10 +33,10 @@ type hotFields struct {
 	// heard is when the last sign of life of the agent was received, since the beginning of our
 	// clock.
 	heard atomic.Int64
-	// troubled says that the node cannot be predicted, whatever its counter shows: Node.trouble has
-	// the reason.
+	// troubled means that the node cannot be predicted, whatever its counter shows: Node.trouble
+	// has the reason.
 	troubled atomic.Bool
-	// obeys says that Berth decides on the node, by the last report that says so legibly.
+	// obeys means that Berth decides on the node, by the last report that says so legibly.
 	obeys atomic.Bool
 	// traits are what counts about the node, whatever is free there.
 	traits traits
@@ -88,11 +88,11 @@ type Node struct {
 	// took is when a pod that this scheduler had not placed came there last, since the beginning of
 	// our clock; 0 for never.
 	took atomic.Int64
-	// koordlet says that koordlet carries decisions out there.
+	// koordlet means that koordlet carries decisions out there.
 	koordlet atomic.Bool
 
 	mu sync.RWMutex
-	// trouble says why the node's report cannot be relied on; nil when it can.
+	// trouble is why the node's report cannot be relied on; nil when it can.
 	trouble *nodestate.Unusable
 	// newest is the last report that was taken in, accepted the last of these that could be relied
 	// on.
@@ -208,7 +208,7 @@ func (n *Node) needNoHeartbeat() { n.hot.heard.Store(longAhead) }
 // longAhead is a time on our clock that is never far from any other: 70 years.
 const longAhead = math.MaxInt64 / 4
 
-// distrust notes why the node cannot be predicted, and says whether that is news.
+// distrust notes why the node cannot be predicted, and reports whether that is news.
 func (n *Node) distrust(why *nodestate.Unusable) bool {
 	why = shortened(why)
 	n.mu.Lock()
@@ -238,9 +238,9 @@ func (n *Node) lastKind() *nodestate.NodeKind {
 	return n.kind
 }
 
-// accept takes a report in, and says how the promises turned out that it settles. The error says
-// what is wrong with it; the node is then not to be trusted. That it is no older than the one
-// before has been judged. The ledger does not hear of the accepted one again.
+// accept takes a report in, and says how the promises turned out that it settles. The error
+// describes what is wrong with it; the node is then not to be trusted. That it is no older than the
+// one before has been judged. The ledger does not hear of the accepted one again.
 func (n *Node) accept(r *nodestate.Reading) ([]ledger.PromiseOutcome, *nodestate.Unusable) {
 	same := n.noteNewest(r)
 	if r.Unusable != nil {
@@ -257,7 +257,7 @@ func (n *Node) accept(r *nodestate.Reading) ([]ledger.PromiseOutcome, *nodestate
 	return outcomes, nil
 }
 
-// noteNewest notes the newest report, and says whether it is the accepted one again.
+// noteNewest notes the newest report, and reports whether it is the accepted one again.
 func (n *Node) noteNewest(r *nodestate.Reading) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -274,9 +274,9 @@ func (n *Node) noteNewest(r *nodestate.Reading) bool {
 	return same
 }
 
-// older says what is wrong with a report that is older than the newest, or another of its number,
-// and puts it aside; nil where it is not. The API server does not let a report go back, but the
-// whole of its data can.
+// older returns what is wrong with a report that is older than the newest, or another of its
+// number, and puts it aside; nil where it is not. The API server does not let a report go back, but
+// the whole of its data can.
 func (n *Node) older(r *nodestate.Reading) *nodestate.Unusable {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -322,14 +322,14 @@ func (n *Node) lose() {
 // amountReports are the reports of a node that tell amounts alone. They count while there is no
 // report of an agent. Feed.reports protects them, except for inUse.
 type amountReports struct {
-	// full says that there is a report of an agent.
+	// full means that there is a report of an agent.
 	full bool
 	// objects are by kind, as apiclient.CoarseKinds has them; nil where there is none.
 	objects [2]metav1.Object
 	// read are the objects that were read last, beside what was known about the node then.
 	read   [2]metav1.Object
 	beside *wire.Beside
-	// inUse says that the node goes by them.
+	// inUse means that the node goes by them.
 	inUse atomic.Bool
 }
 

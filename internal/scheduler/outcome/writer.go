@@ -193,7 +193,7 @@ func (w *Writer) do(o *outcome) {
 	w.start()
 }
 
-// retry says how long to wait after a write that has failed. The caller holds the lock.
+// retry returns how long to wait after a write that has failed. The caller holds the lock.
 func (w *Writer) retry(o *outcome, err error) time.Duration {
 	o.tries++
 	newer := w.due[o.uid]

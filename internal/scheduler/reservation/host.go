@@ -42,17 +42,17 @@ type Options struct {
 	Events events.EventRecorder
 	// Account is the ledger of a node.
 	Account func(node string) *ledger.Node
-	// HasNode says whether there is a node of that name.
+	// HasNode is whether there is a node of that name.
 	HasNode func(name string) bool
 	// Changed is told that a node may take pods that it has refused.
 	Changed func(node string, held *corev1.Pod)
 	// Done is told that a pod which stands for a Reservation wants no node any more.
 	Done func(uid string)
-	// Ours says whether a scheduler of that name is one of this process.
+	// Ours is whether a scheduler of that name is one of this process.
 	Ours func(scheduler string) bool
 	// OwnersNeedNamespace refuses Reservations with an owner that names no namespace.
 	OwnersNeedNamespace bool
-	// Lead says whether anything may be written. nil is a gate that Between opens.
+	// Lead is whether anything may be written. nil is a gate that Between opens.
 	Lead *lead.Gate
 }
 

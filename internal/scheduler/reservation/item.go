@@ -115,7 +115,7 @@ func (it *item) fits(pod *corev1.Pod, owners []*corev1.Pod) bool {
 	return !(it.read.Once && len(owners) > 0) && it.read.Fits(pod, owners)
 }
 
-// before says which of two Reservations an owner of both is sent to: the older one.
+// before returns which of two Reservations an owner of both is sent to: the older one.
 func before(a, b *item) bool {
 	x, y := a.object.CreationTimestamp, b.object.CreationTimestamp
 	if !x.Equal(&y) {

@@ -107,7 +107,7 @@ func (rs *Reservations) ObjectSeen(o *koordinator.Reservation) {
 	rs.dirty.Add(o.UID)
 }
 
-// understand reads an object. The error says what is not served.
+// understand reads an object. The error describes what is not served.
 func (o *Options) understand(r *koordinator.Reservation) (*wire.Reservation, error) {
 	if o.OwnersNeedNamespace {
 		if err := wire.CheckOwnerNamespaces(r); err != nil {
@@ -356,7 +356,7 @@ func (rs *Reservations) wake(it *item) {
 	}
 }
 
-// tell says why a Reservation has no place, in its condition and in an event.
+// tell explains why a Reservation has no place, in its condition and in an event.
 func (rs *Reservations) tell(it *item, why string) {
 	if it.says.Message == why {
 		return

@@ -16,7 +16,7 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// errElsewhere says that a Reservation needs no place any more: it has one, or is over.
+// errElsewhere means that a Reservation needs no place any more: it has one, or is over.
 var errElsewhere = errors.New("the Reservation should not be placed any more")
 
 // Place holds a place for the Reservation of the pod, and writes it into the object. The account

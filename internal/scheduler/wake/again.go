@@ -35,7 +35,7 @@ type renewal struct {
 	// blamed and woken are as in wakeRound.
 	blamed Node
 	woken  map[string]bool
-	// more says that some node has said so again since the first were woken, turned that the shape
+	// more means that some node has said so again since the first were woken, turned that the shape
 	// has had a turn since the last pause: it has another one where nodes say that they take more.
 	more, turned bool
 }

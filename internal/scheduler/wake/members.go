@@ -70,7 +70,7 @@ func (w *waiter) blames(n Node) bool {
 	return ok
 }
 
-// reach says which pods of a class a change of a node wakes.
+// reach is which pods of a class a change of a node wakes.
 type reach uint8
 
 const (

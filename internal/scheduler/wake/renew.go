@@ -54,7 +54,7 @@ func (w *Waiters) refill() {
 	w.renew()
 }
 
-// renewNext gives one class its turn, and says whether there was one.
+// renewNext gives one class its turn, and reports whether there was one.
 func (w *Waiters) renewNext() bool {
 	w.mu.Lock()
 	m := w.again.next()

@@ -41,7 +41,7 @@ func (w *Waiters) beginRound(c *change, shape ledger.Shape) *wakeRound {
 	return r
 }
 
-// room says which pods of a shape are woken at once for what a node has for them.
+// room is which pods of a shape are woken at once for what a node has for them.
 type room struct {
 	// pods is how many at most.
 	pods int

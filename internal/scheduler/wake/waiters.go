@@ -236,7 +236,7 @@ type wakeRound struct {
 	woken  map[string]bool // by UID
 }
 
-// roundKey says which round takes the place of another.
+// roundKey is which round takes the place of another.
 type roundKey struct {
 	node  Node
 	shape ledger.Shape

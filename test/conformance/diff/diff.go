@@ -27,8 +27,8 @@ func (d Difference) String() string {
 	return fmt.Sprintf("%s: event %d: %s: want %s, got %s", d.Case, d.Event, d.Field, d.Want, d.Got)
 }
 
-// Results says where got differs from want. Messages, times and the order of blocks and devices do
-// not count, and neither does anything in a case that want marks as nondeterministic, except for
+// Results returns where got differs from want. Messages, times and the order of blocks and devices
+// do not count, and neither does anything in a case that want marks as nondeterministic, except for
 // whether the kubelet starts: another run of the kubelet would differ there too.
 func Results(want, got *cases.Result) []Difference {
 	d := differ{id: want.ID, event: -1}
@@ -47,7 +47,8 @@ type differ struct {
 	found []Difference
 }
 
-// value notes a difference of two values, compared by their JSON; it says whether they are equal.
+// value notes a difference of two values, compared by their JSON; it reports whether they are
+// equal.
 func (d *differ) value(field string, want, got any) bool {
 	w, g := text(want), text(got)
 	if w == g {

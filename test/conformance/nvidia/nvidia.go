@@ -13,7 +13,7 @@ import (
 type Plugin struct {
 	// IDs are all devices of the plugin.
 	IDs []string
-	// Points says how well two devices are connected.
+	// Points is how well two devices are connected.
 	Points func(a, b string) int
 }
 

@@ -36,7 +36,7 @@ func (k *kubelet) pass() {
 	k.step++
 }
 
-// newKubelet constructs the managers in the order of cm.NewContainerManager. The error says which
+// newKubelet constructs the managers in the order of cm.NewContainerManager. The error names which
 // one refused.
 func newKubelet(s *settings, pods *podList) (*kubelet, error) {
 	k := &kubelet{podList: pods}

@@ -30,7 +30,7 @@ func init() {
 	klog.SetOutput(io.Discard)
 }
 
-// Options say how cases are run. The zero value is usable.
+// Options are how cases are run. The zero value is usable.
 type Options struct {
 	// Dir is where checkpoints are kept while a case runs; "" means os.TempDir, which had better be
 	// in memory.
@@ -39,7 +39,7 @@ type Options struct {
 	Timeout time.Duration
 }
 
-// Outcome says how far a case got.
+// Outcome is how far a case got.
 type Outcome string
 
 const (

@@ -14,7 +14,7 @@ import (
 	"github.com/berth-dev/berth/test/replay/cases"
 )
 
-// ready says that all sources of pods have been seen, so that the managers collect what inactive
+// ready means that all sources of pods have been seen, so that the managers collect what inactive
 // pods left behind.
 type ready struct{}
 

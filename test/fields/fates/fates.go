@@ -99,7 +99,7 @@ var ask = map[string]func(object []byte) answer{
 	},
 }
 
-// of says what becomes of the field at the path of an object.
+// of describes what becomes of the field at the path of an object.
 func of(kind *fields.Kind, plain, object map[string]any, path string) (fields.Fate, error) {
 	without, err := asked(kind, plain)
 	if err != nil || without.err != nil || without.told != "" {
@@ -163,7 +163,7 @@ func inBrackets(text string) string {
 	return out.String()
 }
 
-// Wrong says what the table of a kind does not say, or says in error, by its own samples.
+// Wrong describes what the table of a kind does not say, or says in error, by its own samples.
 func Wrong(kind *fields.Kind) (wrong []string) {
 	for i := range kind.Fields {
 		f := &kind.Fields[i]
@@ -179,7 +179,7 @@ func Wrong(kind *fields.Kind) (wrong []string) {
 	return wrong
 }
 
-// compare says where a field's fate is not the one of the table.
+// compare returns where a field's fate is not the one of the table.
 func compare(kind *fields.Kind, f *fields.Field, plain, object map[string]any, path string) error {
 	fate, err := of(kind, plain, object, path)
 	if err != nil {

@@ -76,5 +76,5 @@ const (
 
 var breachNames = [...]string{"kept", "places held for a part", "partial", "torn", "started in vain", "starved", "evicted in vain", "refused"}
 
-// String says what was broken.
+// String describes what was broken.
 func (b Breach) String() string { return breachNames[b] }

@@ -8,7 +8,7 @@ import (
 // step is one thing that can happen.
 type step struct {
 	who, what string
-	// chance says that the world may do it, or not: nobody waits for it.
+	// chance means that the world may do it, or not: nobody waits for it.
 	chance bool
 }
 

@@ -18,7 +18,7 @@ type (
 
 const allCPUs CPUs = 0b111
 
-// Kind says how a pod comes to the node.
+// Kind is how a pod comes to the node.
 type Kind uint8
 
 // The kinds of pods.

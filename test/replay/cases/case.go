@@ -103,13 +103,13 @@ type Device struct {
 	Unhealthy bool              `json:"unhealthy,omitempty"`
 }
 
-// EventType says what happens to the kubelet.
+// EventType is what happens to the kubelet.
 type EventType string
 
 const (
 	// Admit offers a pod to the kubelet.
 	Admit EventType = "admit"
-	// Remove says that a pod is gone.
+	// Remove means that a pod is gone.
 	Remove EventType = "remove"
 	// Start starts containers of a pod: the memory of finished init containers is freed.
 	Start EventType = "start"

@@ -20,7 +20,7 @@ const (
 	maxDistances = 1024
 )
 
-// FieldError says which field of a line is absurd.
+// FieldError is which field of a line is absurd.
 type FieldError struct {
 	// Field is the path from the root of the object: "machine.nodes[2].id".
 	Field string

@@ -11,7 +11,7 @@ type Result struct {
 	Events       []EventResult `json:"events"`
 	// Millis is the time that the answer took.
 	Millis float64 `json:"millis"`
-	// Nondeterministic says that the kubelet left something to chance, so that another run may
+	// Nondeterministic means that the kubelet left something to chance, so that another run may
 	// answer otherwise.
 	Nondeterministic bool `json:"nondeterministic,omitempty"`
 }
@@ -33,7 +33,7 @@ type EventResult struct {
 	// Readmit is what a Restart made of each pod, in the order of their first admission.
 	Readmit []EventResult `json:"readmit,omitempty"`
 	State   *State        `json:"state,omitempty"`
-	// Panic says why a Restart failed; that event is the last.
+	// Panic is why a Restart failed; that event is the last.
 	Panic string `json:"panic,omitempty"`
 	// Random is not part of the format: chance decides something in this event, so that another
 	// answer would be as right.

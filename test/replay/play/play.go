@@ -49,7 +49,7 @@ type kubelet struct {
 	*sim.Kubelet
 	// pools tells devices' nodes as the case gave them.
 	pools map[string]map[string]cases.Device
-	// random says that chance has decided something in the event at hand, so that it and all that
+	// random means that chance has decided something in the event at hand, so that it and all that
 	// follow may differ.
 	random bool
 }
