@@ -41,9 +41,9 @@ func ShadowManifests() [][]byte {
 }
 
 // ServingNames returns the manifests for a scheduler that serves the names: the policy
-// ignored-annotations.berth.dev then warns of their pods, too, where a name is that of a dialect's
-// own scheduler, and the policy about Volcano's annotation looks at their pods. The chart does the
-// same with the names of its profiles.
+// ignored-annotations.berth.dev then warns of their pods, too, if a name is that of a dialect's own
+// scheduler, and the policy about Volcano's annotation looks at their pods. The chart does the same
+// with the names of its profiles.
 func ServingNames(manifests [][]byte, names ...string) [][]byte {
 	ours := []string{"", "default-scheduler", "volcano"}
 	for _, name := range names {

@@ -75,7 +75,7 @@ func (ad *admission) decide(s *State, r *Request, d *Decision) Verdict {
 }
 
 // hopeless reports whether no set of other pods lets the request in. It is a second admission, to
-// an empty node, which also decides for fuller ones where the request is monotone.
+// an empty node, which also decides for fuller ones if the request is monotone.
 func (ad *admission) hopeless(s *State, r *Request) bool {
 	ad.begin(s, r, &ad.empty, true)
 	detail, _ := ad.run(len(r.Containers))

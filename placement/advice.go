@@ -75,7 +75,7 @@ func (n *Need) total() (sum uint64) {
 // on no NUMA node nobody knows.
 func (n *Need) lacksEver() bool { return len(n.Nodes) > 0 && n.total() < n.Asked }
 
-// await describes what to do where the node has too little in all, for now.
+// await describes what to do if the node has too little in all, for now.
 func (n *Need) await() string {
 	if n.Free == 0 {
 		return fmt.Sprintf("wait until pods end that have %s, or add nodes: none is free here", n.unit())
@@ -83,8 +83,8 @@ func (n *Need) await() string {
 	return fmt.Sprintf("wait until pods end that have %s, add nodes, or ask for at most %s", n.unit(), n.amount(n.Free))
 }
 
-// milder returns who has to have a policy that is less strict: the pod's own annotation counts
-// where Berth decides, and the kubelet's configuration elsewhere.
+// milder returns who has to have a policy that is less strict: the pod's own annotation counts if
+// Berth decides, and the kubelet's configuration elsewhere.
 func (r *Refusal) milder() string {
 	if r.Reason == NoBerth {
 		return "; or let the pod be spread: berth.dev/policy: best-effort"

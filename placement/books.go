@@ -2,7 +2,7 @@ package placement
 
 import "github.com/berth-dev/berth/topology"
 
-// books are how a state is kept: as a kubelet's managers do, or as Berth does where it decides.
+// books are how a state is kept: as a kubelet's managers do, or as Berth does if it decides.
 type books interface {
 	// commit writes an admission down, while pods leave; nil for none.
 	commit(r *Request, d *Decision, l *leaving)

@@ -49,26 +49,26 @@ type Config struct {
 	// Authority is who chooses on the node. KubeletConfiguration does not say.
 	Authority Authority
 
-	// Default is the policy and the scope that hold where Berth decides and neither the pod nor the
+	// Default is the policy and the scope that hold if Berth decides and neither the pod nor the
 	// kubelet's configuration says anything, and how CPUs of a container's own lie on cores,
 	// whatever the pod prefers.
 	Default Rules
 	// MemoryStays means that whoever carries Berth's decisions out leaves memory where the kernel
 	// puts it (cpuset.mems): pods that want it pinned are kept away.
 	MemoryStays bool
-	// Strategy is which NUMA nodes are filled first where Berth decides.
+	// Strategy is which NUMA nodes are filled first if Berth decides.
 	Strategy joint.Strategy
 
-	// Providers hand out resources of their own where Berth decides. Where the kubelet does, pods
-	// that ask for these are refused.
+	// Providers hand out resources of their own if Berth decides. If the kubelet does, pods that
+	// ask for these are refused.
 	Providers []Provider
-	// Devices are the resources whose devices Berth hands out whole, where it decides: see
-	// DevicesOf. Others are the kubelet's.
+	// Devices are the resources whose devices Berth hands out whole, if it decides: see DevicesOf.
+	// Others are the kubelet's.
 	Devices []DeviceKind
 
 	// GuardDefects refuses, with the reason KubeletDefect, what a scheduler should not do to a node
 	// because of a known defect of the kubelet. Without it the engine does what the kubelet does,
-	// as replaying must; only where the kubelet would hang or crash there is nothing to do, and
+	// as replaying must; only if the kubelet would hang or crash there is nothing to do, and
 	// KubeletDefect is the answer in any case. It also refuses what the kubelet refuses after all
 	// its managers have admitted it (PodLevelOff).
 	GuardDefects bool

@@ -97,7 +97,7 @@ const (
 	// BadRequest: the request holds an amount that no kubelet would see.
 	BadRequest
 	// TooWide: there is room, but only on more NUMA nodes than the policy allows. This and the
-	// following are Berth's own, where it decides.
+	// following are Berth's own, if it decides.
 	TooWide
 	// OddCPUs: full cores are asked for, and the CPUs are not a whole number of cores.
 	OddCPUs

@@ -225,7 +225,7 @@ func (s *State) uncounted(r *Request) (c int, resource string, d Detail) {
 	return 0, "", NoDetail
 }
 
-// counts returns what is wrong where somebody asks for so many devices of a resource and wants n of
+// counts returns what is wrong if somebody asks for so many devices of a resource and wants n of
 // them on each NUMA node. Devices that are in use, or not healthy, count: the kubelet's hints are
 // made for all that there are (minAffinitySize), and who gets all that a NUMA node has gets them
 // when they are free and healthy.

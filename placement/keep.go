@@ -120,7 +120,7 @@ func (s *State) overdrawn(k *Keep, d *Decision) *nodeCPUs {
 }
 
 // leftBeside is how many thousandths of a NUMA node's CPUs are left for the pods from which the
-// Keep keeps CPUs; negative where they have some that are kept.
+// Keep keeps CPUs; negative if they have some that are kept.
 func (s *State) leftBeside(k *Keep, n *nodeCPUs) int64 {
 	left := s.openBeside(k, n)
 	for i := range s.pods {

@@ -11,7 +11,7 @@ import (
 type layout struct {
 	// nodes is every NUMA node that the kubelet sees. space is the same by position; on machines
 	// with more than hint.MaxNodes nodes it has the ones that hints name, and the others as one. It
-	// is nil where those are too many, too: nothing may need hints there.
+	// is nil if those are too many, too: nothing may need hints there.
 	nodes topology.NUMASet
 	space *hint.Space
 	// nodeCPUs holds the CPUs of each NUMA node that has any.

@@ -8,8 +8,7 @@ type memoryModel struct {
 	*layout
 }
 
-// kindOf is the place of a resource in the memory manager's books; false where it keeps none of
-// it.
+// kindOf is the place of a resource in the memory manager's books; false if it keeps none of it.
 func (m *memoryModel) kindOf(resource string) (memory.Kind, bool) {
 	if m == nil {
 		return 0, false

@@ -17,16 +17,16 @@ type Model struct {
 	authority Authority
 	// guard refuses what would run into a known defect of the kubelet.
 	guard bool
-	// guardRestarts refuses what a restart would kill: Config.GuardRestarts where it matters.
+	// guardRestarts refuses what a restart would kill: Config.GuardRestarts if it matters.
 	guardRestarts bool
-	// memoryStays is Config.MemoryStays where Berth decides.
+	// memoryStays is Config.MemoryStays if Berth decides.
 	memoryStays bool
 	layout
 	cpus cpuModel
 	mem  *memoryModel // nil without the static memory manager
 	// supplies are what providers have on the machine.
 	supplies supplies
-	// joint decides where Berth does, in the kubelet's place; nil where the kubelet does.
+	// joint decides where Berth does, in the kubelet's place; nil if the kubelet does.
 	joint *obeyModel
 	// side is who decides, by joint.
 	side side

@@ -5,7 +5,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// jointAdmission is the decider where Berth decides.
+// jointAdmission is the decider if Berth decides.
 type jointAdmission struct {
 	m     *Model
 	s     *State
@@ -32,7 +32,7 @@ type jointAdmission struct {
 	// budget is what the whole question may still take of steps: of every container, in every
 	// order.
 	budget *joint.Budget
-	// provision is empty where no provider has anything.
+	// provision is empty if no provider has anything.
 	provision provision
 	empty     Decision // for the admission to an empty node
 	avoid     avoidance

@@ -105,7 +105,7 @@ func kindsOf(rows []*ViewNode) map[string]uint64 {
 	return names
 }
 
-// coresOf returns the cores; where no caches are known, all of the NUMA node have the same.
+// coresOf returns the cores; if no caches are known, all of the NUMA node have the same.
 func coresOf(v *ViewNode) []joint.Core {
 	out := make([]joint.Core, 0, len(v.Cores))
 	for i := range v.Cores {
@@ -145,8 +145,8 @@ func distancesOf(v *ViewNode, n int) []uint64 {
 	return v.Distances
 }
 
-// reserveMemory takes off what is kept for the system: by NUMA node where the configuration says
-// so, else evenly over the nodes that have any.
+// reserveMemory takes off what is kept for the system: by NUMA node if the configuration says so,
+// else evenly over the nodes that have any.
 func reserveMemory(nodes []joint.Node, kinds []joint.AmountKind, cfg *Config) {
 	for k := range kinds {
 		if len(cfg.ReservedMemory) == 0 {

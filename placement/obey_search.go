@@ -9,8 +9,8 @@ import (
 // are tried depends on the steps that the question has left.
 const maxSearched = 8
 
-// search is room for looking for the places of a pod's containers where the ones that come first
-// leave nothing to the others.
+// search is room for looking for the places of a pod's containers if the ones that come first leave
+// nothing to the others.
 type search struct {
 	*jointAdmission
 	books []joint.Book // by how many containers are placed

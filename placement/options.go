@@ -16,7 +16,7 @@ type settings struct {
 	// own is the node's policy and scope. Nothing else here, and nothing in a Model, depends on
 	// them.
 	own Rules
-	// cannot holds, for each policy, why the node cannot apply it; nil where it can.
+	// cannot holds, for each policy, why the node cannot apply it; nil if it can.
 	cannot   [policies]error
 	closest  bool // prefer-closest-numa-nodes
 	maxNodes int  // max-allowable-numa-nodes

@@ -71,7 +71,7 @@ func (t *podTable) byOrder() []*PodAllocation {
 	return pods
 }
 
-// containersOf returns what the containers of a pod hold; nothing where it is not known.
+// containersOf returns what the containers of a pod hold; nothing if it is not known.
 func (t *podTable) containersOf(uid string) []ContainerAllocation {
 	if p := t.pod(uid); p != nil {
 		return p.Containers

@@ -21,7 +21,7 @@ type Supply interface {
 	// once.
 	Places() []Place
 	// Hints adds to out every set of NUMA nodes on which n could be given to one container where
-	// free is left, by place. Where more is left it must not add fewer sets.
+	// free is left, by place. If more is left it must not add fewer sets.
 	Hints(out hint.Set, free []uint64, n uint64)
 	// Allocate writes to take, by place, what is given of n to a container on the chosen NUMA
 	// nodes. take is all zeros before. False refuses the node.

@@ -32,8 +32,8 @@ type Refusal struct {
 	// Needs is what the container, or the pod, asks for that NUMA nodes provide, with what was
 	// there at that moment.
 	Needs []Need `json:"needs,omitempty"`
-	// Devices is why each device that was asked for by its kind could not be given; only where
-	// Berth decides.
+	// Devices is why each device that was asked for by its kind could not be given; only if Berth
+	// decides.
 	Devices []DeviceAnswer `json:"devices,omitempty"`
 	// Remedies are changes after which the node admits the pod; only of Advise.
 	Remedies []Remedy `json:"remedies,omitempty"`
@@ -71,7 +71,7 @@ type Need struct {
 	// FewestUsable is the least number that could without the reserved CPUs, if it is another one:
 	// a kubelet counts reserved CPUs when it says which number is the least (kubernetes#132187).
 	FewestUsable int `json:"fewestUsable,omitempty"`
-	// Whole is how many CPUs a core has, where full-pcpus-only gives whole cores alone; else 0.
+	// Whole is how many CPUs a core has, if full-pcpus-only gives whole cores alone; else 0.
 	Whole uint64 `json:"whole,omitempty"`
 	// Preferred is the sets of NUMA nodes from which the resource would best be had, as lists;
 	// Anywhere says that it has no preference. Neither means that nothing is preferred: this
@@ -167,7 +167,7 @@ func (r *Refusal) shortage() string {
 	return ""
 }
 
-// brokenCores returns how many CPUs a core has, where the CPUs asked for are no multiple of that.
+// brokenCores returns how many CPUs a core has, if the CPUs asked for are no multiple of that.
 func (r *Refusal) brokenCores() string {
 	for i := range r.Needs {
 		if n := &r.Needs[i]; n.Resource == cpuResource && n.Whole > 1 {
@@ -202,7 +202,7 @@ func (r *Refusal) withheld() string {
 	return fmt.Sprintf("berth.dev/exclusive: numa for %d CPUs keeps the rest of their NUMA nodes idle: ask for all CPUs of one or more (%s)", n.Asked, strings.Join(nodes, ", "))
 }
 
-// inexact describes what each NUMA node has where no set of as many as wanted has room.
+// inexact describes what each NUMA node has if no set of as many as wanted has room.
 func (r *Refusal) inexact() string {
 	wanted := numaNodes(r.NUMANodes)
 	var parts []string
@@ -326,8 +326,8 @@ func isMemory(resource string) bool {
 	return resource == memory.Regular || strings.HasPrefix(resource, "hugepages-")
 }
 
-// perNode lists what each NUMA node has. Where a single one has enough, its total or its group is
-// the reason.
+// perNode lists what each NUMA node has. If a single one has enough, its total or its group is the
+// reason.
 func (n *Need) perNode() string {
 	if len(n.Nodes) == 0 {
 		return fmt.Sprintf("no NUMA node has any of %s %s asked", n.amount(n.Asked), n.unit())
@@ -504,5 +504,5 @@ func writeColumns(b *strings.Builder, rows [][]string) {
 	}
 }
 
-// The resources of a Refusal where Berth decides: CPUs of one's own, and CPU time in thousandths.
+// The resources of a Refusal if Berth decides: CPUs of one's own, and CPU time in thousandths.
 const shareResource = "cpu shares (m)"

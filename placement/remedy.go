@@ -356,11 +356,11 @@ const (
 	devicesWish   = "berth.dev/devices"
 )
 
-// drops tries the pod without each of its wishes, where Berth decides or only Berth knows them.
+// drops tries the pod without each of its wishes, if Berth decides or only Berth knows them.
 func (t *trial) drops() (out []Remedy) {
 	for _, wish := range []struct {
 		name string
-		drop func(*Rules) bool // false where there is nothing to drop
+		drop func(*Rules) bool // false if there is nothing to drop
 	}{
 		{policyWish + ": best-effort", func(r *Rules) bool {
 			strict := t.s.m.rulesFor(*r).Policy > PolicyBestEffort && t.s.m.joint != nil
@@ -426,7 +426,7 @@ func nameOf(resource string) string {
 	return resource
 }
 
-// remedy is the advice where everything was tried.
+// remedy is the advice if everything was tried.
 func (r *Refusal) remedy() string {
 	var now, then []string
 	wait := false
@@ -483,7 +483,7 @@ func (r *Refusal) wait() []string {
 	return []string{"wait until pods end that are in the way (berth defrag says which would have to move)"}
 }
 
-// elsewhere is the advice where neither waiting nor another amount of one resource helps.
+// elsewhere is the advice if neither waiting nor another amount of one resource helps.
 func (r *Refusal) elsewhere() string {
 	for i := range r.Needs {
 		if n := &r.Needs[i]; n.lacksEver() {

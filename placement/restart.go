@@ -13,7 +13,7 @@ type RestartError struct {
 	// Manager is "cpu" or "memory".
 	Manager string
 	Problem string
-	// Crash is true where the kubelet would not even say so, but crash.
+	// Crash is true if the kubelet would not even say so, but crash.
 	Crash bool
 }
 

@@ -23,7 +23,7 @@ type reuseMemo struct {
 }
 
 // RememberReuse makes the state remember, as a kubelet does, what the init containers of the last
-// pod left over. It matters only where a UID is admitted twice in a row: the kubelet then hands out
+// pod left over. It matters only if a UID is admitted twice in a row: the kubelet then hands out
 // again what it has long given back, and miscounts. A replay wants that. A scheduler, which takes
 // pods off a copy of a state and puts them back, must not have it.
 func (s *State) RememberReuse() { s.reuse = &reuseMemo{} }

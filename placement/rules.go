@@ -68,7 +68,7 @@ func parse[T ~uint8](name string, names []string) (T, bool) {
 	return T(i + 1), i >= 0
 }
 
-// Match is how a node's policy compares with the one that is asked for, where the node's counts.
+// Match is how a node's policy compares with the one that is asked for, if the node's counts.
 type Match uint8
 
 const (
@@ -101,13 +101,13 @@ type Rules struct {
 	// MayWithhold lets CPUs stay idle for exclusive ones that the pod does not ask for. Without it
 	// a pod pays: who wants a core or a NUMA node alone asks for all of its CPUs.
 	MayWithhold bool
-	// Shares gives CPU time instead of CPUs, also to a Guaranteed pod that asks for whole ones.
-	// Where it is preferred, a kubelet that gives CPUs will do as well.
+	// Shares gives CPU time instead of CPUs, also to a Guaranteed pod that asks for whole ones. If
+	// it is preferred, a kubelet that gives CPUs will do as well.
 	Shares joint.Strength
 	// PinMemory keeps memory to its NUMA nodes, not only accounted there.
 	PinMemory bool
 	// NUMANodes asks for exactly so many NUMA nodes, the nearest ones, for the pod as a whole, or
-	// for each container where Scope says so; 0 leaves it to the policy.
+	// for each container if Scope says so; 0 leaves it to the policy.
 	NUMANodes uint8
 	// Devices are how devices lie.
 	Devices DeviceRules
@@ -130,7 +130,7 @@ type DeviceRules struct {
 	// exactly that number.
 	All DeviceTypes
 	// PerNode asks for exactly so many devices of each resource on each NUMA node of the pod, or of
-	// a container where the scope says so; 0 leaves it open. It does not come with Same.
+	// a container if the scope says so; 0 leaves it open. It does not come with Same.
 	PerNode uint8
 }
 
@@ -306,7 +306,7 @@ func (m *Model) rulesFor(r Rules) Rules {
 	return m.own
 }
 
-// over returns the rules, and own where they leave something open. What the node insists on of CPUs
+// over returns the rules, and own if they leave something open. What the node insists on of CPUs
 // comes before what a pod prefers. A pod that names a number of NUMA nodes means the pod as a
 // whole, unless it names another scope, and is kept to that number as with the policy restricted.
 func (r Rules) over(own Rules) Rules {

@@ -11,7 +11,7 @@ type side interface {
 	books(s *State) books
 	// open gives the state of a node without pods the books that only this side has.
 	open(s *State)
-	// monotone is Model.Monotone where CPUs are kept from the pod or not.
+	// monotone is Model.Monotone if CPUs are kept from the pod or not.
 	monotone(r *Request, kept bool) bool
 	// countable says whether each CPU that is free on a NUMA node can be given away by itself, so
 	// that counting them is enough.

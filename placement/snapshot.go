@@ -66,11 +66,11 @@ type DevicePool struct {
 	Resource   string
 	Preference Preference
 	// Decided means that Berth chooses among the devices, on a node where it decides: its own
-	// plugin offers them, and the ids are PCI addresses. Where it is false the kubelet chooses.
+	// plugin offers them, and the ids are PCI addresses. If it is false the kubelet chooses.
 	Decided bool
 	Devices []Device // ascending by ID
-	// Points is how well each pair of Devices is connected, row by row, where the preference goes
-	// by that (Connect); nil where it is not known.
+	// Points is how well each pair of Devices is connected, row by row, if the preference goes by
+	// that (Connect); nil if it is not known.
 	Points []uint32
 }
 
@@ -82,7 +82,7 @@ type Device struct {
 	NUMA        topology.NUMASet
 	HasTopology bool
 	Unhealthy   bool
-	// Address is the PCI address ("0000:3b:00.0"), "" where it is not known.
+	// Address is the PCI address ("0000:3b:00.0"), "" if it is not known.
 	Address string
 }
 

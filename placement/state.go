@@ -15,7 +15,7 @@ type State struct {
 	// CPU manager.
 	shared topology.CPUSet
 	book   *memory.Book // nil without the static memory manager
-	// account is what Berth has handed out where it decides; it follows from pods. Nil where the
+	// account is what Berth has handed out where it decides; it follows from pods. Nil if the
 	// kubelet does.
 	account *joint.Book
 	// given is what is handed out of providers' supplies, by place; it follows from pods.

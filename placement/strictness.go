@@ -132,8 +132,8 @@ func (r *Request) devices(resource string) int64 {
 	return asked.Most()
 }
 
-// shortOf is how many of the devices that are left have not their part of the CPUs free, where all
-// of them share so many.
+// shortOf is how many of the devices that are left have not their part of the CPUs free, if all of
+// them share so many.
 func shortOf(left, all, cpus, free int) int { return max(0, left-free*all/max(1, cpus)) }
 
 // cpusOn returns how many CPUs of the NUMA nodes pods can have, and how many of them are free.

@@ -28,8 +28,8 @@ func (all supplies) places() (n int) {
 	return n
 }
 
-// compileSupplies asks the providers what the machine has. Where the kubelet decides only their
-// names count: nobody there would carry out what they say.
+// compileSupplies asks the providers what the machine has. If the kubelet decides only their names
+// count: nobody there would carry out what they say.
 func (m *Model) compileSupplies(view *KubeletView, cfg *Config) error {
 	for _, p := range cfg.Providers {
 		s := supply{resource: p.Resource(), from: m.supplies.places()}

@@ -47,9 +47,8 @@ type Verdict struct {
 	// Random is true when the kubelet itself leaves something to chance (device ids without
 	// GetPreferredAllocation), so that CPUs or devices may differ though the verdict does not.
 	Random bool
-	// Cut is true when a search ended because it ran out of steps (joint.Steps), where Berth
-	// decides: an admitted pod might lie better, and one that is refused might have a place after
-	// all.
+	// Cut is true when a search ended because it ran out of steps (joint.Steps), if Berth decides:
+	// an admitted pod might lie better, and one that is refused might have a place after all.
 	Cut bool
 	// Scarcity is whether removing pods could change the answer.
 	Scarcity Scarcity

@@ -63,7 +63,7 @@ func countThreads(cores []ViewCore) (n int) {
 	return n
 }
 
-// sockets counts the physical ids in /proc/cpuinfo, or in sysfs where cpuinfo has none. A platform
+// sockets counts the physical ids in /proc/cpuinfo, or in sysfs if cpuinfo has none. A platform
 // that numbers no package counts as one: all say -1, or nothing, which cAdvisor reads as 0.
 func sockets(m *topology.Machine) int {
 	if m.UnnumberedPackages {
@@ -72,7 +72,7 @@ func sockets(m *topology.Machine) int {
 	return max(1, len(m.Packages))
 }
 
-// socketOf is physical_package_id: -1 where the platform says that it does not know.
+// socketOf is physical_package_id: -1 if the platform says that it does not know.
 func socketOf(m *topology.Machine, core *topology.Core) int {
 	if m.UnnumberedPackages {
 		return int(topology.NoPackage)

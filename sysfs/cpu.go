@@ -95,7 +95,7 @@ func (r *reader) sameCore(set topology.CPUSet, want int64) (topology.CPUSet, err
 }
 
 // readPackages groups CPUs by package_cpus (core_siblings before Linux 5.3), or by
-// physical_package_id where there is no such set.
+// physical_package_id if there is no such set.
 func (r *reader) readPackages() error {
 	var seen topology.CPUSet
 	for id := range r.m.Online.All() {
@@ -138,7 +138,7 @@ func (r *reader) byPackageID(want topology.PackageID) (set topology.CPUSet, err 
 	return set, nil
 }
 
-// numberPackages sorts packages. Where the platform gives them no ids, or several the same (s390
+// numberPackages sorts packages. If the platform gives them no ids, or several the same (s390
 // numbers them inside a book), they are numbered in the order of their lowest CPUs, in which they
 // were found.
 func (r *reader) numberPackages() {

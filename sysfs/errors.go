@@ -12,7 +12,7 @@ type Error struct {
 	Value string
 	// Want is what would be right.
 	Want string
-	// Err is the cause where the file could not be read.
+	// Err is the cause if the file could not be read.
 	Err error
 }
 

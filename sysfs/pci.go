@@ -12,7 +12,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// readDevices reads the PCI devices of /sys/bus/pci/devices, or, where a capture lacks that folder,
+// readDevices reads the PCI devices of /sys/bus/pci/devices, or, if a capture lacks that folder,
 // those found below /sys/devices/pci*.
 func (r *reader) readDevices() error {
 	places, err := r.places()

@@ -62,7 +62,7 @@ func longAddress(text string) string {
 	return text
 }
 
-// shortRoot leaves out "pci0000:" where what follows is a bus.
+// shortRoot leaves out "pci0000:" if what follows is a bus.
 func shortRoot(root string) string {
 	if bus, ok := strings.CutPrefix(root, "pci0000:"); ok && isHex(bus, 2) {
 		return bus

@@ -15,7 +15,7 @@ func (e *DivideError) Error() string {
 	return fmt.Sprintf("%d NUMA nodes in each package: %s", e.Want, e.Why)
 }
 
-// Distances where the machine tells none: the SLIT of servers with NPS or SNC switched on.
+// Distances if the machine tells none: the SLIT of servers with NPS or SNC switched on.
 const (
 	localDistance  = 10
 	nearDistance   = 12 // to another NUMA node of the package
@@ -112,7 +112,7 @@ func (d *Division) sortNodes() error {
 	return nil
 }
 
-// parts divides the CPUs of a package; nil where they cannot be divided evenly.
+// parts divides the CPUs of a package; nil if they cannot be divided evenly.
 func (d *Division) parts(p *Package) []CPUSet {
 	var groups []CPUSet
 	for i := range d.from.L3s {

@@ -12,9 +12,9 @@ type Machine struct {
 	Offline CPUSet
 
 	Packages  []Package
-	Dies      []Die // empty where the platform does not report dies
+	Dies      []Die // empty if the platform does not report dies
 	Cores     []Core
-	L3s       []L3 // empty where no level-3 cache is reported
+	L3s       []L3 // empty if no level-3 cache is reported
 	NUMANodes []NUMANode
 	Devices   []Device
 	// Links are the direct connections between devices beside PCIe, each pair once, in ascending
@@ -66,7 +66,7 @@ type NUMANode struct {
 	// HugePages holds the pools of the node by ascending page size.
 	HugePages []HugePages
 	// Distances is the SLIT row: Distances[i] is the distance to Machine.NUMANodes[i], 10 meaning
-	// local. It is empty where the platform reports none, else as long as NUMANodes.
+	// local. It is empty if the platform reports none, else as long as NUMANodes.
 	Distances []uint32
 }
 
@@ -82,11 +82,11 @@ type HugePages struct {
 type Device struct {
 	// Address is the PCI address, "0000:3b:00.0".
 	Address string
-	// Class is the PCI class code, six hexadecimal digits ("030200"); "" where it is not reported.
+	// Class is the PCI class code, six hexadecimal digits ("030200"); "" if it is not reported.
 	Class string
-	// Vendor and Product are PCI ids, four hexadecimal digits; "" where they are not reported.
+	// Vendor and Product are PCI ids, four hexadecimal digits; "" if they are not reported.
 	Vendor, Product string
-	// NUMA is the node that the device hangs from; HasNUMA is false where the platform says -1 or
+	// NUMA is the node that the device hangs from; HasNUMA is false if the platform says -1 or
 	// nothing, and NUMA then means nothing: unknown, never node 0.
 	NUMA    NUMAID
 	HasNUMA bool

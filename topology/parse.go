@@ -562,7 +562,7 @@ func (p *parser) parseHugePages() error {
 	return nil
 }
 
-// parsePool reads "2Mi=128,0,-": a count for every node, "-" where the node has no such pool.
+// parsePool reads "2Mi=128,0,-": a count for every node, "-" if the node has no such pool.
 func (p *parser) parsePool(pool string) error {
 	size, counts, ok := strings.Cut(pool, "=")
 	page, err := ParseBytes(size)

@@ -93,7 +93,7 @@ func (m *Machine) Switches(d *Device) []string {
 
 // PCIPort is a root complex or a switch, with the PCI devices below it.
 type PCIPort struct {
-	// Name is the root complex ("pci0000:3a"), "" where the platform tells none; of a switch the
+	// Name is the root complex ("pci0000:3a"), "" if the platform tells none; of a switch the
 	// address of its upstream port.
 	Name string
 	// Ports are the switches just below, ascending by address.

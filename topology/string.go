@@ -549,7 +549,7 @@ func (w *writer) writeHugePages() {
 	}
 }
 
-// pools returns the number of pages of one size on every node, "-" where a node has no such pool.
+// pools returns the number of pages of one size on every node, "-" if a node has no such pool.
 func (w *writer) pools(size uint64) []string {
 	counts := make([]string, len(w.m.NUMANodes))
 	for i := range w.m.NUMANodes {

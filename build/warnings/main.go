@@ -26,7 +26,7 @@ func main() {
 type kind struct {
 	// Variable holds what was Found, a list in CEL.
 	Variable, Found string
-	// Message is what the API server says, in CEL; Short where the keys are too long for that.
+	// Message is what the API server says, in CEL; Short if the keys are too long for that.
 	Message, Short string
 }
 

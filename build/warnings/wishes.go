@@ -16,7 +16,7 @@ type wish struct {
 	// Absent is the value of a pod without the annotation.
 	Absent string
 	Right  string
-	// Want is what would be right, as the scheduler does; WantCEL is Want where it depends on p.
+	// Want is what would be right, as the scheduler does; WantCEL is Want if it depends on p.
 	Want, WantCEL string
 	// Shown is what is shown of the value; "" for V.
 	Shown string

@@ -248,7 +248,7 @@ func tellMetrics(w io.Writer, addresses [][2]string) error {
 	return tw.Flush()
 }
 
-// missingKubectl describes what to do where there is no kubectl, neither on the path nor in bin.
+// missingKubectl describes what to do if there is no kubectl, neither on the path nor in bin.
 func missingKubectl(bin string) string {
 	if _, err := exec.LookPath("kubectl"); err == nil {
 		return ""

@@ -20,6 +20,6 @@ func main() {
 		debug.SetGCPercent(gcPercent)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second interrupt ends the program where the first is not heard
+	context.AfterFunc(ctx, stop) // a second interrupt ends the program if the first is not heard
 	os.Exit(cli.Run(ctx, os.Args, os.Stdin, os.Stdout, os.Stderr, newReplay()))
 }

@@ -35,7 +35,7 @@ type mirror struct {
 	presence *presence
 	devices  *deviceBook
 	missing  missingAllocations
-	// running is what runs where Berth decides. renew tells whoever carries decisions out of the
+	// running is what runs if Berth decides. renew tells whoever carries decisions out of the
 	// platform; nil for nobody.
 	running  func() *obeyed
 	renew    func(*platform)

@@ -34,7 +34,7 @@ func enforcerOf(flag v1alpha1.Enforcer, node *corev1.Node) (v1alpha1.Enforcer, e
 	return chosen(flag, EnforcerByLabel, EnforcerLabel, node, v1alpha1.EnforcerAgent, v1alpha1.EnforcerKoordlet)
 }
 
-// chosen is one of two values, by the flag or by the node's label; the usual one where they do not
+// chosen is one of two values, by the flag or by the node's label; the usual one if they do not
 // say.
 func chosen[T ~string](flag, byLabel T, label string, node *corev1.Node, usual, other T) (T, error) {
 	if flag != byLabel {

@@ -21,8 +21,8 @@ type Books interface {
 	// Snapshot is the reading in the engine's words. The error says that the books hold what a
 	// Snapshot cannot.
 	Snapshot() (placement.Snapshot, error)
-	// Admitted says whether a pod was admitted, by the UID in the books; told is false where the
-	// books do not say.
+	// Admitted says whether a pod was admitted, by the UID in the books; told is false if the books
+	// do not say.
 	Admitted(uid string) (admitted, told bool)
 }
 
@@ -47,7 +47,7 @@ func (c *checkpoints) Read() (settled bool, err error) {
 	return settled, nil
 }
 
-// parse reads what the last reading says. Where the kubelet does not record which pods it admitted,
+// parse reads what the last reading says. If the kubelet does not record which pods it admitted,
 // what lies there is from another time.
 func (c *checkpoints) parse(tellsAdmitted bool) (err error) {
 	if c.state, err = c.raw.Parse(); err == nil && !tellsAdmitted {

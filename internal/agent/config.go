@@ -20,9 +20,9 @@ import (
 // ConfigSource provides the effective KubeletConfiguration. ConfigFile and Configz create one.
 type ConfigSource struct {
 	read func(ctx context.Context) (*kubeletv1beta1.KubeletConfiguration, error)
-	// paths are what it is read from, to be watched; none where a kubelet is asked.
+	// paths are what it is read from, to be watched; none if a kubelet is asked.
 	paths configPaths
-	// newer names what of it was changed after a time; nil where a kubelet is asked.
+	// newer names what of it was changed after a time; nil if a kubelet is asked.
 	newer func(time.Time) []string
 }
 

@@ -174,7 +174,7 @@ func (b *deviceBook) unknown(s *kubeletstate.DeviceState) bool {
 	return false
 }
 
-// pools returns the pools of the registered resources. capacity is Node.status.capacity: where it
+// pools returns the pools of the registered resources. capacity is Node.status.capacity: if it
 // counts more devices than are healthy, the remembered others are unhealthy, else they are gone.
 // missing lists healthy devices that nobody has described. An unhealthy device that was never
 // healthy while an agent looked is in no list: only its kubelet knows it.

@@ -353,7 +353,7 @@ func withContainer(list []placement.ContainerAllocation, c placement.ContainerAl
 	return append(list, c)
 }
 
-// readBack returns the CPUs that a container has to itself: the CPUs it is found on, where it was
+// readBack returns the CPUs that a container has to itself: the CPUs it is found on, if it was
 // pinned and runs. The text says how they differ from what was decided.
 func readBack(c *enforce.Booked, runtimePath string, cgroups fs.FS, a absence) (cpus topology.CPUSet, why string) {
 	if c.Set.Pinned {

@@ -13,7 +13,7 @@ import (
 type verdict struct {
 	platform *platform
 	drift    drift
-	// outcome is the report; nil where the books cannot be put into one.
+	// outcome is the report; nil if the books cannot be put into one.
 	outcome *outcome
 	// reason is that of the Ready condition; problem is nil if the report may be relied on.
 	reason  string
@@ -100,9 +100,8 @@ func also(first, second error) error {
 	return fmt.Errorf("%w; %w", first, second)
 }
 
-// gone is an error where a pod may still be given CPUs or memory that the machine has lost. A
-// kubelet that pins nothing promises nothing. Where Berth decides, the scheduler goes by the
-// report.
+// gone is an error if a pod may still be given CPUs or memory that the machine has lost. A kubelet
+// that pins nothing promises nothing. If Berth decides, the scheduler goes by the report.
 func (s *sighting) gone() error {
 	c := &s.platform.spec.Config
 	d := s.drift
@@ -136,7 +135,7 @@ func (s *sighting) orStarts(contradiction error) error {
 }
 
 // underWay reports whether the kubelet may be admitting a pod, or taking back what one held: both
-// take it several writes, and seconds where its disk is slow.
+// take it several writes, and seconds if its disk is slow.
 func (s *sighting) underWay() bool {
 	if s.away {
 		return false

@@ -6,7 +6,7 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// entrusted returns what pods hold where koordlet carries decisions out. Nobody reads back what it
+// entrusted returns what pods hold if koordlet carries decisions out. Nobody reads back what it
 // did: a pod holds what was decided from its admission on, until the kubelet does not run it any
 // more.
 func (m *mirror) entrusted(s *sighting) *obeyed {

@@ -25,7 +25,7 @@ const (
 
 const leaving = "the agent ends"
 
-// leave returns when the agent may end: at once where it offers no devices.
+// leave returns when the agent may end: at once if it offers no devices.
 func (a *agent) leave(ctx context.Context) {
 	resources := a.enforcer.withdraw()
 	if len(resources) == 0 {

@@ -81,7 +81,7 @@ type platform struct {
 	config *kubeletv1beta1.KubeletConfiguration
 	// offered are the devices that the agent offers to the kubelet.
 	offered []offer.Pool
-	// model is nil where the engine cannot predict the node; problem then says why.
+	// model is nil if the engine cannot predict the node; problem then says why.
 	model   *placement.Model
 	problem error
 	// wrong is why no promise is right, whatever the model: labels that cannot be read, devices
@@ -102,7 +102,7 @@ type decider struct {
 	authority v1alpha1.Authority
 	enforcer  v1alpha1.Enforcer
 	labels    wire.KoordinatorNode
-	// devices are what the agent is to offer where Berth decides.
+	// devices are what the agent is to offer if Berth decides.
 	devices *offer.Config
 }
 
@@ -118,8 +118,8 @@ func deciderOf(flag v1alpha1.Authority, enforcer v1alpha1.Enforcer, devices *off
 	return by, err
 }
 
-// offers are what the agent offers there; nil where Berth does not decide. Koordlet gives
-// containers no devices.
+// offers are what the agent offers there; nil if Berth does not decide. Koordlet gives containers
+// no devices.
 func (by *decider) offers() *offer.Config {
 	if by.authority != v1alpha1.AuthorityBerth || by.enforcer == v1alpha1.EnforcerKoordlet {
 		return nil

@@ -13,7 +13,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Where the agent offers devices, the kubelet has tokens of them: how many a container has, and not
+// If the agent offers devices, the kubelet has tokens of them: how many a container has, and not
 // which devices. What the kubelet's books say about these resources is left out of the report. The
 // devices, and who has which, are the agent's own to tell.
 

@@ -68,8 +68,7 @@ type Options struct {
 	// Enforce is how decisions are carried out where Berth decides.
 	Enforce EnforceOptions
 
-	// Devices is which devices the agent offers to the kubelet where Berth decides; nil offers
-	// none.
+	// Devices is which devices the agent offers to the kubelet if Berth decides; nil offers none.
 	Devices *offer.Config
 	// SpecDirs are the folders of CDI specifications; the agent writes its own into the last. None
 	// means DefaultSpecDirs.
@@ -99,7 +98,7 @@ type Options struct {
 	Metrics prometheus.Registerer
 }
 
-// withDefaults fills in what zero values mean. It fails where something required is missing.
+// withDefaults fills in what zero values mean. It fails if something required is missing.
 func (o Options) withDefaults() (Options, error) {
 	if o.Node == "" {
 		return o, errors.New("agent: Node is empty: want the name of the node")
@@ -164,7 +163,7 @@ func (o *Options) machine() MachineSource {
 	return SysMachine(o.SysRoot)
 }
 
-// online reads which CPUs are online now; nil where the machine is a string, which never changes.
+// online reads which CPUs are online now; nil if the machine is a string, which never changes.
 func (o *Options) online() func() (topology.CPUSet, error) {
 	if o.Machine != "" {
 		return nil

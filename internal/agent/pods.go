@@ -35,7 +35,7 @@ type podFacts struct {
 	// owner is the rival whose pod it is, and looksLike the one whose name its image has; "" for
 	// none.
 	owner, looksLike string
-	// by is who should carry its decision out, "" where the kubelet decides; decided is what it was
+	// by is who should carry its decision out, "" if the kubelet decides; decided is what it was
 	// given for koordlet to carry out.
 	by      v1alpha1.Enforcer
 	decided []placement.ContainerAllocation
@@ -107,7 +107,7 @@ type podBook struct {
 	left   map[string]podFacts    // by the kubelet's
 }
 
-// maxLeft bounds the pods that have left the API: where no report can be made, nobody says that the
+// maxLeft bounds the pods that have left the API: if no report can be made, nobody says that the
 // kubelet's books no longer name them.
 const maxLeft = 512
 

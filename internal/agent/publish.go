@@ -203,7 +203,7 @@ func (p *publisher) setSequence(n int64) {
 }
 
 // publish writes a verdict if it says something new. Beside a problem with the books stands what
-// they said when they last could be relied on, where they cannot be put into a report that a reader
+// they said when they last could be relied on, if they cannot be put into a report that a reader
 // would take.
 func (p *publisher) publish(ctx context.Context, v *verdict) next {
 	report := p.good
@@ -272,7 +272,7 @@ func (p *publisher) readable(on *platform, report wire.Report) bool {
 	return err == nil
 }
 
-// write applies the report unless the API has it already. Where a report with a higher number was
+// write applies the report unless the API has it already. If a report with a higher number was
 // sent, nobody knows that it does: that one may have been stored, or lost with the API's data while
 // others still have it.
 func (p *publisher) write(ctx context.Context, v *verdict, report wire.Report) next {
@@ -348,8 +348,8 @@ func (p *publisher) owned(nt *v1alpha1.NodeTopology) bool {
 	return slices.ContainsFunc(nt.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == node.UID })
 }
 
-// apply writes a report. One that the API server refuses is not tried again where a small one may
-// take its place.
+// apply writes a report. One that the API server refuses is not tried again if a small one may take
+// its place.
 func (p *publisher) apply(ctx context.Context, on *platform, nt *v1alpha1.NodeTopology, replaceable bool) next {
 	p.pace.last, p.numbered = p.now(), nt.Status.Sequence
 	err := p.api.Publish(ctx, nt)
@@ -405,7 +405,7 @@ type amountsWriter struct {
 	lastDevices *koordinator.Device
 }
 
-// writeAmounts publishes the objects for other readers where they are wanted and changed.
+// writeAmounts publishes the objects for other readers if they are wanted and changed.
 func (p *publisher) writeAmounts(ctx context.Context, on *platform) next {
 	if p.amounts == nil {
 		return settled

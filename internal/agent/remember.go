@@ -17,7 +17,7 @@ import (
 )
 
 // A machine may start while its API server is away, as after a power failure, and its containers
-// start then as they were decided. Who decides there is known by the Node's labels alone where the
+// start then as they were decided. Who decides there is known by the Node's labels alone if the
 // agent goes by these, so it remembers what they said last.
 
 // rememberedFile is the file with it in Options.StateDir; maxRemembered bounds its size in bytes.
@@ -39,8 +39,8 @@ func (r *remembered) sane() bool {
 		(r.Enforcer == "" || r.Enforcer == v1alpha1.EnforcerAgent || r.Enforcer == v1alpha1.EnforcerKoordlet)
 }
 
-// recall reads what the labels of the node said last. The error wraps fs.ErrNotExist where nothing
-// is remembered; what others have put there is an error as well.
+// recall reads what the labels of the node said last. The error wraps fs.ErrNotExist if nothing is
+// remembered; what others have put there is an error as well.
 func recall(dir, node string) (remembered, error) {
 	var r remembered
 	name := filepath.Join(dir, rememberedFile)

@@ -10,7 +10,7 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// evidenceByTime is how long after its end a pod counts as still active where the kubelet cannot be
+// evidenceByTime is how long after its end a pod counts as still active if the kubelet cannot be
 // asked: well beyond what the kubelet takes to stop a pod's workers once its phase is terminal.
 const evidenceByTime = 15 * time.Second
 
@@ -114,7 +114,7 @@ func (s *sighting) addObeyed(held map[string]placement.PodAllocation) {
 	}
 }
 
-// shareOut fills in the shared CPUs where Berth decides: they follow from what pods hold.
+// shareOut fills in the shared CPUs if Berth decides: they follow from what pods hold.
 func (s *sighting) shareOut(out *outcome) {
 	if s.obeyed == nil || s.platform.model == nil {
 		return

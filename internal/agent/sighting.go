@@ -27,7 +27,7 @@ type sighting struct {
 	// API knows.
 	holders map[string]bool
 	pods    map[string]podFacts
-	// active counts the kubelet's active pods by namespace/name; nil where the kubelet cannot be
+	// active counts the kubelet's active pods by namespace/name; nil if the kubelet cannot be
 	// asked.
 	active map[string]int
 	// booting: the kubelet is gone, or may not have read its pods yet since it is back. One that
@@ -35,7 +35,7 @@ type sighting struct {
 	// (docs/kubelet-defects.md). away: it is gone.
 	booting, away bool
 	history       history
-	// obeyed is what runs where Berth decides; nil elsewhere.
+	// obeyed is what runs if Berth decides; nil elsewhere.
 	obeyed *obeyed
 	// rival is who else offers to the kubelet what the agent does; "" for nobody.
 	rival string
@@ -53,7 +53,7 @@ type history struct {
 	firstSeen map[string]time.Time
 	// last is the position of pods in the last report, by the kubelet's UID.
 	last map[string]int
-	// over are pods that the kubelet does not run any more, where koordlet carries decisions out.
+	// over are pods that the kubelet does not run any more, if koordlet carries decisions out.
 	over map[string]bool
 }
 

@@ -93,7 +93,7 @@ type surroundings struct {
 	config      ConfigSource
 	authority   v1alpha1.Authority // who decides, as Options has it
 	enforcer    v1alpha1.Enforcer  // who carries out, as Options has it
-	devices     *offer.Config      // what is offered where Berth does
+	devices     *offer.Config      // what is offered if Berth does
 	version     string             // of the kubelet; "": as the Node object says
 	fingerprint func() string      // what may change under a kubelet; nil: nothing
 	started     func() time.Time   // when the kubelet did, zero if unknown; nil: nobody knows
@@ -122,7 +122,7 @@ type configLook struct {
 	doubted bool
 }
 
-// present is what a kubelet would see if it started now; nil where nothing says that it differs.
+// present is what a kubelet would see if it started now; nil if nothing says that it differs.
 type present struct {
 	fingerprint string // of the machine
 	view        *placement.KubeletView

@@ -28,8 +28,7 @@ type fileEvents struct {
 // (pkg/kubelet/cm/devicemanager/plugin/v1beta1/server.go).
 const kubeletSocket = "kubelet.sock"
 
-// moreWatchers returns which limit is reached where no more files may be watched, and how to raise
-// it.
+// moreWatchers returns which limit is reached if no more files may be watched, and how to raise it.
 func moreWatchers(err error) error {
 	if errors.Is(err, syscall.EMFILE) {
 		return fmt.Errorf("%w: want a higher sysctl fs.inotify.max_user_instances (1024 is plenty), or a higher limit of open files", err)

@@ -159,7 +159,7 @@ func cleanName(name string) (string, error) {
 	return clean, nil
 }
 
-// folder returns the folder at name, made with its parents where it is not there.
+// folder returns the folder at name, made with its parents if it is not there.
 func (b *builder) folder(name string) (*node, error) {
 	here := b.fs.root
 	if name == "." {

@@ -85,7 +85,7 @@ type checker struct {
 	found   []checked
 }
 
-// patiently checks a path, and again where something is not sound, until it is or stays the same.
+// patiently checks a path, and again if something is not sound, until it is or stays the same.
 func (c *checker) patiently(path string) error {
 	if path == "-" {
 		return c.path(path)

@@ -99,7 +99,7 @@ func flagged(err error) error {
 	return err
 }
 
-// restConfig is ToRESTConfig without its guess of localhost:8080 where nothing is configured.
+// restConfig is ToRESTConfig without its guess of localhost:8080 if nothing is configured.
 func (f *clusterFlags) restConfig() (*rest.Config, error) {
 	raw, err := f.config.ToRawKubeConfigLoader().RawConfig()
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/berth-dev/berth/internal/survey"
 )
 
-// compared prints what the pods find before and after. It fails where some pod then finds no place.
+// compared prints what the pods find before and after. It fails if some pod then finds no place.
 func compared(cmd *cobra.Command, out *output, c *survey.Cluster, wanted []survey.Wanted, o survey.FitOptions, notes []string) error {
 	got, err := survey.Compare(cmd.Context(), c, wanted, o)
 	if err != nil {

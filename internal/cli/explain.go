@@ -270,7 +270,7 @@ func because(why string) string {
 	return " (" + why + ")"
 }
 
-// gangHalf returns how far a gang is, and why, as the second half of a sentence; "" where nobody
+// gangHalf returns how far a gang is, and why, as the second half of a sentence; "" if nobody
 // knows.
 func gangHalf(g *survey.Gang) string {
 	if g == nil {

@@ -152,7 +152,7 @@ func fragSums(nodes []survey.Node, all []survey.Stranded) map[string]*fragSum {
 	return sums
 }
 
-// why are the reasons, the one that strands most first; "" where nothing is.
+// why are the reasons, the one that strands most first; "" if nothing is.
 func (f *fragSum) why() string {
 	texts := make([]string, 0, len(f.Reasons))
 	for _, r := range f.Reasons {

@@ -217,7 +217,7 @@ func nodesTable(w io.Writer, o output, all []survey.Node) error {
 	return nil
 }
 
-// heldTable prints what Reservations hold; nothing where there is none.
+// heldTable prints what Reservations hold; nothing if there is none.
 func heldTable(w io.Writer, all []survey.Node) error {
 	var rows [][]string
 	for i := range all {
@@ -331,7 +331,7 @@ func nodeCells(n *survey.Node) []string {
 }
 
 // lineCells are CPUs, memory and devices of all NUMA nodes: "0:6/6 1-3:8/8". Huge pages are left to
-// -o wide, and so is the memory of each NUMA node where many differ.
+// -o wide, and so is the memory of each NUMA node if many differ.
 func lineCells(numa []survey.NUMANode) []string {
 	var cpus, memory stretches
 	var sum, most survey.Amount // of memory
@@ -373,7 +373,7 @@ func lineCells(numa []survey.NUMANode) []string {
 // the sum and the most that one NUMA node has: -o wide shows all.
 const maxStretches = 4
 
-// memoryText is how much is free, and the total, with the unit once where it is the same:
+// memoryText is how much is free, and the total, with the unit once if it is the same:
 // "4.7/36.7Gi".
 func memoryText(free, total uint64) string {
 	a, b := topology.RoughBytes(free), topology.RoughBytes(total)
@@ -464,7 +464,7 @@ const (
 )
 
 // nodeStatus is the column STATUS: the reason of the trouble, and of everything that is doubtful;
-// Ready where there is nothing.
+// Ready if there is nothing.
 func nodeStatus(n *survey.Node) string {
 	var words []string
 	if n.Gone {
@@ -550,7 +550,7 @@ func givenRows(node string, all []survey.Given) [][]string {
 	return rows
 }
 
-// stridesOf is a list of CPUs as topology prints it, with strides where it is long.
+// stridesOf is a list of CPUs as topology prints it, with strides if it is long.
 func stridesOf(list string) string {
 	set, err := topology.ParseCPUList(list)
 	if err != nil {

@@ -79,8 +79,8 @@ func (q *question) ask(cmd *cobra.Command, podsOf string, print func(io.Writer, 
 // refusedWord takes the place of the NUMA nodes that an admitted pod would have.
 const refusedWord = "refused"
 
-// placeTable prints a row for each container. Why pods are refused follows below, where it pushes
-// no column away.
+// placeTable prints a row for each container. Why pods are refused follows below, if it pushes no
+// column away.
 func placeTable(w io.Writer, answers []whatif.Placed) error {
 	var rows [][]string
 	refused := ""

@@ -125,7 +125,7 @@ func podRow(p *survey.Pod, wide bool) []string {
 	return row
 }
 
-// podCPUs are the CPUs of the containers, with strides where a list is long.
+// podCPUs are the CPUs of the containers, with strides if a list is long.
 func podCPUs(p *survey.Pod) string {
 	if p.CPUs == "" && p.UnknownCPUs > 0 {
 		return fmt.Sprintf("%d %s", p.UnknownCPUs, survey.CPUsUnknown)

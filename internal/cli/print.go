@@ -35,7 +35,7 @@ func answerNo(no bool, err error) error {
 	return nil
 }
 
-// listing is what programs get: the items under their name, and notes where there are any.
+// listing is what programs get: the items under their name, and notes if there are any.
 func listing(name string, items any, notes []string) map[string]any {
 	out := map[string]any{name: items}
 	if len(notes) > 0 {
@@ -58,7 +58,7 @@ func columns(w io.Writer, header string, rows [][]string) error {
 	return grid.Print(w, slices.Insert(rows, 0, strings.Split(header, separator)))
 }
 
-// section prints rows below a title, or below an empty line for "", in columns; nothing where there
+// section prints rows below a title, or below an empty line for "", in columns; nothing if there
 // are no rows.
 func section(w io.Writer, title, header string, rows [][]string) error {
 	if len(rows) == 0 {
@@ -68,8 +68,8 @@ func section(w io.Writer, title, header string, rows [][]string) error {
 	return columns(w, header, rows)
 }
 
-// styles are what words in a column mean. The style under "" is that of all other words; where
-// there is none they are plain.
+// styles are what words in a column mean. The style under "" is that of all other words; if there
+// is none they are plain.
 var styles = map[string]map[string]table.Style{
 	"STATUS": {statusReady: table.Good, statusGone: table.Aside, "": table.Doubtful,
 		"True": table.Plain, "False": table.Plain, "Unknown": table.Plain}, // of conditions
@@ -127,7 +127,7 @@ func writeNotes(cmd *cobra.Command, notes []string) {
 
 func dash(s string) string { return cmp.Or(s, "-") }
 
-// cpusText prints exclusive CPUs, with strides where the kernel's list would be long.
+// cpusText prints exclusive CPUs, with strides if the kernel's list would be long.
 func cpusText(c *survey.Container) string {
 	switch {
 	case c.UnknownCPUs > 0:

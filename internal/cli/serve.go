@@ -65,7 +65,7 @@ follows the cluster until interrupted. With --snapshot it shows a file that bert
 	return cmd
 }
 
-// check refuses addresses that others can reach, where nobody is asked who they are: anyone there
+// check refuses addresses that others can reach, if nobody is asked who they are: anyone there
 // would see what the user may see.
 func (f *serveFlags) check() error {
 	if f.auth != authNone && f.auth != authCluster {

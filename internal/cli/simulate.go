@@ -202,7 +202,7 @@ func (q *simulateQuestion) source() string {
 	return "--trace " + strings.Join(q.files, ",")
 }
 
-// times reads when pods come and go; nil where none leaves.
+// times reads when pods come and go; nil if none leaves.
 func (q *simulateQuestion) times(cmd *cobra.Command) (*trace.Times, error) {
 	given := func(flag string) bool { return cmd.Flags().Changed(flag) }
 	switch {

@@ -138,7 +138,7 @@ const simulatedGPU = "nvidia.com/gpu"
 const maxSimulated = 1 << 46
 
 // podOfManifest is the pod as a row of a list. It comes at its creationTimestamp and runs until its
-// activeDeadlineSeconds are over, where it has both.
+// activeDeadlineSeconds are over, if it has both.
 func podOfManifest(pod *corev1.Pod, others []string) (p trace.Pod, err error) {
 	for resource, amount := range wire.ReadAmounts(pod) {
 		switch resource {

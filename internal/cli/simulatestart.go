@@ -83,7 +83,7 @@ func startNode(n *survey.StartNode, now time.Time) (out simulate.StartNode, err 
 // mebibytes rounds up.
 func mebibytes(bytes int64) int64 { return bytes>>20 + (bytes&(1<<20-1)+1<<20-1)>>20 }
 
-// secondsLeft is how long the pod may run yet; 0 where nothing ends it.
+// secondsLeft is how long the pod may run yet; 0 if nothing ends it.
 func secondsLeft(pod *corev1.Pod, now time.Time) int64 {
 	if pod.Spec.ActiveDeadlineSeconds == nil {
 		return 0

@@ -26,8 +26,7 @@ const (
 	// topEvery is how often it is drawn at most, topAtLeast at least: ages grow by themselves.
 	topEvery   = time.Second
 	topAtLeast = 5 * time.Second
-	// topWaiting is how many pods that wait are named, topLines the lines where there is no
-	// terminal.
+	// topWaiting is how many pods that wait are named, topLines the lines if there is no terminal.
 	topWaiting = 5
 	topLines   = 40
 )

@@ -280,7 +280,7 @@ func (l *trackingListener) now() (tcp net.Listener, away chan struct{}) {
 	return l.tcp, l.away
 }
 
-// track remembers a connection, or closes it where its listener has gone away meanwhile.
+// track remembers a connection, or closes it if its listener has gone away meanwhile.
 func (l *trackingListener) track(tcp net.Listener, conn net.Conn) net.Conn {
 	if conn == nil {
 		return nil

@@ -36,7 +36,7 @@ type Options struct {
 	// Flags are further kube-apiserver flags ("--v=2"). Feature gates are shared by everything in
 	// the process and cannot be set here.
 	Flags []string
-	// Around, where it is not nil, wraps the whole handler of the server that is linked in.
+	// Around, if it is not nil, wraps the whole handler of the server that is linked in.
 	Around func(http.Handler) http.Handler
 }
 

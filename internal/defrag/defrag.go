@@ -44,9 +44,9 @@ const (
 )
 
 const (
-	// looksPerQuestion is how many looks at a node may come to a question to a ledger: where
-	// amounts are what is short, no ledger is asked, and the sets of pods that may leave are as
-	// many as ever.
+	// looksPerQuestion is how many looks at a node may come to a question to a ledger: if amounts
+	// are what is short, no ledger is asked, and the sets of pods that may leave are as many as
+	// ever.
 	looksPerQuestion = 50
 	// looksUnheard is how many looks pass until the search hears that its context has ended.
 	looksUnheard = 256
@@ -232,9 +232,9 @@ func (s *search) present(n int) suppose.Node {
 }
 
 // place finds the pod a place with at most so many moves, supposes it there, and goes on with then,
-// which is told the node and how many moves are left. Where then says no, it goes on looking. Where
-// nothing is found, nothing is supposed any more. least are the estimates for the pod; nil where
-// none were made.
+// which is told the node and how many moves are left. If then says no, it goes on looking. If
+// nothing is found, nothing is supposed any more. least are the estimates for the pod; nil if none
+// were made.
 func (s *search) place(p *Pod, moves int, least []int, then func(node, left int) bool) bool {
 	for n := range s.Nodes {
 		if s.open(p, n) && (p.UID == "" || s.clearing[n] == 0 && !slices.Contains(s.arrive, n)) && s.free(p, n) && s.with(p, n, func() bool { return then(n, moves) }) {
@@ -278,7 +278,7 @@ func (s *search) free(p *Pod, n int) bool {
 	return s.ask(p, &now) && s.fits(p, n)
 }
 
-// with supposes the pod on the node for as long as then runs, and for good where it says yes.
+// with supposes the pod on the node for as long as then runs, and for good if it says yes.
 func (s *search) with(p *Pod, n int, then func() bool) bool {
 	s.nodes[n].Put(&p.Pod)
 	if then() {

@@ -56,7 +56,7 @@ func (c *Cluster) stopAgents() error {
 // runningAgent is the agent of a node.
 type runningAgent struct {
 	stop func() error
-	// part is its process; nil where it runs in this one.
+	// part is its process; nil if it runs in this one.
 	part *part
 }
 

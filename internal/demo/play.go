@@ -17,7 +17,7 @@ type Options struct {
 	Seed uint64
 	// Nodes is how many; see Nodes.
 	Nodes int
-	// Own are nodes of the user's own; where there are any, Nodes counts for nothing.
+	// Own are nodes of the user's own; if there are any, Nodes counts for nothing.
 	Own []hollow.Spec
 	// Self is the command line of the program that understands the verbs, without them.
 	Self []string

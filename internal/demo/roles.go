@@ -21,7 +21,7 @@ const (
 	// VerbNode runs a hollow node; argument: its directory.
 	VerbNode = "node"
 	// VerbAgent runs the agent of a hollow node; arguments: the node's directory, a kubeconfig, and
-	// the address for its metrics where they are wanted.
+	// the address for its metrics if they are wanted.
 	VerbAgent = "hollow-agent"
 	// VerbKubeScheduler runs the stock kube-scheduler; arguments: its own.
 	VerbKubeScheduler = "scheduler-stock"

@@ -131,8 +131,8 @@ func (r *Runner) Run(ctx context.Context) (*Report, error) {
 	}
 }
 
-// catchUp takes in what has come, before a step. Where a step takes longer than a tick, there is
-// one to do whenever anything else is.
+// catchUp takes in what has come, before a step. If a step takes longer than a tick, there is one
+// to do whenever anything else is.
 func (r *Runner) catchUp() error {
 	for {
 		var err error

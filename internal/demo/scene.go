@@ -23,7 +23,7 @@ type Scene struct {
 	About string
 	// Nodes is how many nodes it needs, of the ones that Nodes returns.
 	Nodes int
-	// Own are the nodes where those do not do.
+	// Own are the nodes if those do not do.
 	Own []hollow.Spec
 	// Berth is the scheduler that it is played under.
 	Berth Berth

@@ -62,8 +62,8 @@ const (
 	meanLife = 11 * time.Second
 	// minLife leaves a pod time to be started and looked at.
 	minLife = 2 * time.Second
-	// batch pods that want nothing but CPUs come where there are GPUs, soon after the burst. They
-	// stay for most of the run. A scheduler that puts them beside GPUs leaves these without CPUs.
+	// batch pods that want nothing but CPUs come if there are GPUs, soon after the burst. They stay
+	// for most of the run. A scheduler that puts them beside GPUs leaves these without CPUs.
 	batch     = 30
 	batchCPUs = 16
 	batchFrom = 500 * time.Millisecond

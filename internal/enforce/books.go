@@ -92,8 +92,8 @@ type Books struct {
 	found map[string]bool
 	// lives says about a container whether it has processes.
 	lives func(id string) bool
-	// online reads which CPUs of the machine are online at this moment; nil where all always are.
-	// In a cpuset without an online CPU a container runs on its parent's, which are everybody's
+	// online reads which CPUs of the machine are online at this moment; nil if all always are. In a
+	// cpuset without an online CPU a container runs on its parent's, which are everybody's
 	// (cpuset.cpus.effective, Documentation/admin-guide/cgroup-v2.rst).
 	online func() (topology.CPUSet, error)
 }
@@ -242,7 +242,7 @@ func (b *Books) adopt(c Container) *entry {
 	return e
 }
 
-// asleep explains why a container cannot begin on CPUs that are not online now; "" where it can. A
+// asleep explains why a container cannot begin on CPUs that are not online now; "" if it can. A
 // pinned one needs all of its CPUs, a shared one any.
 func (b *Books) asleep(e *entry) string {
 	if b.online == nil {
@@ -303,7 +303,7 @@ func (b *Books) Begun(id string) (u Update, due bool) {
 // counts as running in both places.
 func (b *Books) Moving(u Update) {
 	if e := b.all[u.ID]; e != nil {
-		e.unsettled, e.since, e.set.CPUs = true, b.now(), e.set.CPUs.Or(&u.Set.CPUs) // the same where it is pinned
+		e.unsettled, e.since, e.set.CPUs = true, b.now(), e.set.CPUs.Or(&u.Set.CPUs) // the same if it is pinned
 	}
 }
 
@@ -630,7 +630,7 @@ type Booked struct {
 	Set     Set
 	// Devices are the ones that it has, or its pod while it does not run.
 	Devices []placement.DeviceAllocation
-	// Why is why it does not run as it was decided; "" where it does.
+	// Why is why it does not run as it was decided; "" if it does.
 	Why string
 }
 
@@ -644,7 +644,7 @@ func (b *Books) All() []Booked {
 	return out
 }
 
-// why explains why a container does not run as it was decided; "" where it does.
+// why explains why a container does not run as it was decided; "" if it does.
 func (e *entry) why() string {
 	if e.lost {
 		return lostText

@@ -17,7 +17,7 @@ type Offered map[string]map[string]Device
 type Device struct {
 	// CDI is the name by which the runtime injects it, KIND=NAME.
 	CDI string
-	// Sick is why it must not be given to anybody; "" where it may be.
+	// Sick is why it must not be given to anybody; "" if it may be.
 	Sick string
 }
 
@@ -32,7 +32,7 @@ type Injection struct {
 func (b *Books) Offer(o Offered) { b.offered = o }
 
 // giveDevices gives a container the devices of its decision. The text says why it cannot have them:
-// where the kubelet has counted as many, all of them are free and well.
+// if the kubelet has counted as many, all of them are free and well.
 func (b *Books) giveDevices(e *entry) string {
 	wanted := map[string][]string{}
 	if d := e.Decision; d != nil {
@@ -62,8 +62,8 @@ func (b *Books) giveDevices(e *entry) string {
 	return ""
 }
 
-// refuse explains why a container cannot have these devices of a resource; "" where it can. One
-// that runs keeps what has become sick, and what is no longer offered.
+// refuse explains why a container cannot have these devices of a resource; "" if it can. One that
+// runs keeps what has become sick, and what is no longer offered.
 func (b *Books) refuse(e *entry, resource string, ids []string) string {
 	tokens, counted := e.Tokens[resource]
 	switch {

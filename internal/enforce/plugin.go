@@ -42,22 +42,22 @@ type Plugin struct {
 	// Changed is told that something has begun, stopped, or been held; nil for nobody. It must not
 	// wait.
 	Changed func()
-	// Lives is whether there are processes in a container's cgroup, as the runtime names it; nil
-	// where nobody knows. A runtime that has started again may not report a container that runs.
+	// Lives is whether there are processes in a container's cgroup, as the runtime names it; nil if
+	// nobody knows. A runtime that has started again may not report a container that runs.
 	Lives func(cgroup string) bool
 	// Online reads which CPUs of the machine are online at this moment. No container begins on
-	// others, and none at all while that cannot be read. nil where all of them always are. It must
-	// be set before Run.
+	// others, and none at all while that cannot be read. nil if all of them always are. It must be
+	// set before Run.
 	Online func() (topology.CPUSet, error)
 
 	now   func() time.Time
 	mu    sync.Mutex
 	books *Books
-	// unasked moves containers without having been asked by the runtime; nil where its NRI could
-	// come to a standstill over that.
+	// unasked moves containers without having been asked by the runtime; nil if its NRI could come
+	// to a standstill over that.
 	unasked func([]*api.ContainerUpdate) ([]*api.ContainerUpdate, error)
 	paths   map[string]string // cgroup path by container
-	// blind is why the runtime cannot be told about devices; "" where it can.
+	// blind is why the runtime cannot be told about devices; "" if it can.
 	blind string
 	// gone is why no runtime is connected; nil while one is.
 	gone error
@@ -481,7 +481,7 @@ func (p *Plugin) read(pod *api.PodSandbox, c *api.Container) Container {
 	return out
 }
 
-// decisionOf reads what was decided for a container; nil where nothing was.
+// decisionOf reads what was decided for a container; nil if nothing was.
 func decisionOf(pod *api.PodSandbox, container string) (*placement.ContainerDecision, error) {
 	object := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.GetNamespace(), Name: pod.GetName(), UID: types.UID(pod.GetUid()),
 		Annotations: pod.GetAnnotations()}}

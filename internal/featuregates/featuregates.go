@@ -152,7 +152,7 @@ func enabled(g Gate, gates map[string]bool) bool {
 	return g.On
 }
 
-// allOf is the gate that sets all of the stage of g; "" where none does.
+// allOf is the gate that sets all of the stage of g; "" if none does.
 func allOf(g Gate) string {
 	return map[string]string{"ALPHA": "AllAlpha", "BETA": "AllBeta"}[g.Stage]
 }

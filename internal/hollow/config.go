@@ -92,8 +92,8 @@ func hollowOut(c *kubeletconfig.KubeletConfiguration, dir Dir) {
 	c.PodLogsDir = string(dir) + "/logs"
 	c.ResolverConfig = ""
 	c.RuntimeRequestTimeout.Duration = time.Minute
-	// No registry is behind the images, which each container pulls where the tag is latest.
-	// With the default of five a second, a pod among many would wait ten seconds, then twenty.
+	// No registry is behind the images, which each container pulls if the tag is latest. With the
+	// default of five a second, a pod among many would wait ten seconds, then twenty.
 	c.RegistryPullQPS = 0
 }
 

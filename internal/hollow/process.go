@@ -85,7 +85,7 @@ func (p *Process) WaitReady(ctx context.Context, client clientset.Interface) err
 	return nil
 }
 
-// ended explains why the process has ended: the line that Main prints, or the end of the log where
+// ended explains why the process has ended: the line that Main prints, or the end of the log if
 // there is none.
 func (p *Process) ended() error {
 	var last []byte

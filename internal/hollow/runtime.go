@@ -60,11 +60,11 @@ func newFakeRuntime(stopTime time.Duration) *fakeRuntime {
 	return r
 }
 
-// startTime is what a container takes to start. Real ones take longer. Where one ran at once, its
-// pod could stay ContainerCreating until the kubelet looks at it by itself, after 60 to 90 s: as
-// soon as the sandbox is ready, the kubelet reads the pod's status and writes it back with one
-// condition more, in a goroutine (Kubelet.OnPodSandboxReady in pkg/kubelet/kubelet.go). If the pod
-// has got a newer status meanwhile, that one is lost.
+// startTime is what a container takes to start. Real ones take longer. If one ran at once, its pod
+// could stay ContainerCreating until the kubelet looks at it by itself, after 60 to 90 s: as soon
+// as the sandbox is ready, the kubelet reads the pod's status and writes it back with one condition
+// more, in a goroutine (Kubelet.OnPodSandboxReady in pkg/kubelet/kubelet.go). If the pod has got a
+// newer status meanwhile, that one is lost.
 const startTime = 10 * time.Millisecond
 
 // StartContainer starts the container, and ends it later if its image says so.

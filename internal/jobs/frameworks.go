@@ -107,7 +107,7 @@ func newTensorflow(flags *flag.FlagSet) framework {
 
 func (p *tensorflowPlugin) check(*batch.Job) error { return checkPort("port", p.port) }
 
-// role is what TensorFlow calls a task; its own name where it has none of the roles.
+// role is what TensorFlow calls a task; its own name if it has none of the roles.
 func (p *tensorflowPlugin) role(task string) (role string, known bool) {
 	switch task {
 	case p.chief:

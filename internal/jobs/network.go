@@ -41,8 +41,8 @@ func podsOfJob(job *batch.Job) map[string]string {
 	return map[string]string{batch.JobNameKey: job.Name, batch.JobNamespaceKey: job.Namespace}
 }
 
-// serviceOf makes the Job's headless Service. With ray it has the ports of the head, and where svc
-// is there for ray alone it leads to the head alone.
+// serviceOf makes the Job's headless Service. With ray it has the ports of the head, and if svc is
+// there for ray alone it leads to the head alone.
 func serviceOf(job *batch.Job, p *plugins, meta metav1.ObjectMeta) *corev1.Service {
 	spec := corev1.ServiceSpec{
 		ClusterIP: corev1.ClusterIPNone, Selector: podsOfJob(job), PublishNotReadyAddresses: p.svc.publishNotReady,
@@ -57,7 +57,7 @@ func serviceOf(job *batch.Job, p *plugins, meta metav1.ObjectMeta) *corev1.Servi
 	return &corev1.Service{ObjectMeta: meta, Spec: spec}
 }
 
-// ensure makes an object where there is none of its name. Somebody else's stays as it is, and then
+// ensure makes an object if there is none of its name. Somebody else's stays as it is, and then
 // pods are merely not found by name. One that a deleted Job of the same name has left is about to
 // go: that is an error until it has gone.
 func (r *Reconciler) ensure(ctx context.Context, o client.Object) error {

@@ -430,8 +430,8 @@ func (n *stepper) judge() (over bool) {
 	return true
 }
 
-// taskLacks names a task with fewer pods that have succeeded than its minAvailable; "" for none.
-// Where the Job's own minAvailable is below their sum the tasks' do not count, as at the start
+// taskLacks names a task with fewer pods that have succeeded than its minAvailable; "" for none. If
+// the Job's own minAvailable is below their sum the tasks' do not count, as at the start
 // (wire.ReadVolcanoGroup).
 func (n *stepper) taskLacks() string {
 	if n.spec.minAvailable < n.spec.ofTasks {

@@ -16,14 +16,14 @@ type cause struct {
 	action batch.Action
 	event  batch.Event
 	task   *task
-	// pod is the one that it happened to, and the last one to end where a task has completed; nil
-	// for a pod that is gone, and for a Job that is torn.
+	// pod is the one that it happened to, and the last one to end if a task has completed; nil for
+	// a pod that is gone, and for a Job that is torn.
 	pod *corev1.Pod
 	// timeout is how long it must have lasted.
 	timeout time.Duration
 }
 
-// since is when the cause began; the zero time where pods do not tell.
+// since is when the cause began; the zero time if pods do not tell.
 func (c *cause) since() time.Time {
 	switch {
 	case c.pod == nil:
@@ -214,7 +214,7 @@ func torn(seen map[string][]*corev1.Pod) bool {
 	return stuck && running > 0
 }
 
-// defaultTaskRetry is how often the containers of a task may be restarted where it says nothing.
+// defaultTaskRetry is how often the containers of a task may be restarted if it says nothing.
 const defaultTaskRetry = 3
 
 // restartedTooOften returns the pod whose containers were restarted most often if the kubelets have

@@ -164,8 +164,8 @@ func (r *Reconciler) podsOf(ctx context.Context, from client.Reader, job *batch.
 	return out, nil
 }
 
-// confirm writes the status, where it changes. Where it does not, and pods have to be deleted, it
-// makes sure that the Job was read as it is: else a decision from an old copy would be carried out.
+// confirm writes the status, if it changes. If it does not, and pods have to be deleted, it makes
+// sure that the Job was read as it is: else a decision from an old copy would be carried out.
 func (r *Reconciler) confirm(ctx context.Context, job *batch.Job, s *step) error {
 	if !equality.Semantic.DeepEqual(job.Status, s.status) {
 		return r.write(ctx, job, &s.status)
@@ -228,8 +228,8 @@ func (r *Reconciler) close(ctx context.Context, job *batch.Job) (reconcile.Resul
 }
 
 // create makes pods, and reports whether there are more to be made. After one that fails it makes
-// no more: where a quota is used up all others would fail as well, one request and one event each,
-// and the Jobs of others would wait for that.
+// no more: if a quota is used up all others would fail as well, one request and one event each, and
+// the Jobs of others would wait for that.
 func (r *Reconciler) create(ctx context.Context, job *batch.Job, members []member) (more bool, err error) {
 	if more = len(members) > batchSize; more {
 		members = members[:batchSize]

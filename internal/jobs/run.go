@@ -182,7 +182,7 @@ type ownership struct {
 	renewed, since time.Time
 }
 
-// whyNot explains why a Job of a scheduler is not this controller's; "" where it is. What cannot be
+// whyNot explains why a Job of a scheduler is not this controller's; "" if it is. What cannot be
 // found out counts as Volcano's: two controllers of one Job make its pods twice.
 func (o *ownership) whyNot(ctx context.Context, scheduler string) string {
 	if scheduler != "" && !slices.Contains(o.schedulers, scheduler) {

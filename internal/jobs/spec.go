@@ -67,13 +67,13 @@ func specOf(job *batch.Job) spec {
 	return s
 }
 
-// sum adds counts that somebody wrote. It stays at the largest number where they overflow, so that
-// no Job of many tasks looks small.
+// sum adds counts that somebody wrote. It stays at the largest number if they overflow, so that no
+// Job of many tasks looks small.
 func sum(a, b int32) int32 {
 	return int32(max(math.MinInt32, min(math.MaxInt32, int64(a)+int64(b))))
 }
 
-// task finds a task by its name; nil where there is none.
+// task finds a task by its name; nil if there is none.
 func (s *spec) task(name string) *task {
 	for i := range s.tasks {
 		if s.tasks[i].name == name {
@@ -90,8 +90,8 @@ const (
 	iterateAll = "all"
 )
 
-// circle returns the names of tasks that wait for each other in a circle; nil where none do. Each
-// task is looked at once.
+// circle returns the names of tasks that wait for each other in a circle; nil if none do. Each task
+// is looked at once.
 func (s *spec) circle() []string {
 	byName := map[string]*task{}
 	for i := range s.tasks {
@@ -155,7 +155,7 @@ func ownerOf(job *batch.Job) []metav1.OwnerReference {
 // hostsPath is where the svc plugin shows the hosts of each task, a file each.
 const hostsPath = "/etc/volcano"
 
-// hostsOf are the names of a task's pods: one where its template names the host.
+// hostsOf are the names of a task's pods: one if its template names the host.
 func hostsOf(job *batch.Job, t *task) []string {
 	count := int(t.replicas)
 	if t.spec.Template.Spec.Hostname != "" {

@@ -25,7 +25,7 @@ type CPUState struct {
 	// Legacy are the entries of a file from before Kubernetes 1.17, which go by container id:
 	// PodUID is "".
 	Legacy []CPUEntry
-	// Verified is false where the file has no checksum, which the kubelet accepts of old formats.
+	// Verified is false if the file has no checksum, which the kubelet accepts of old formats.
 	Verified bool
 }
 

@@ -65,7 +65,7 @@ func (r cpuRanges) merged() cpuRanges {
 	return out
 }
 
-// and is the CPUs that both have. It is quick where r is short.
+// and is the CPUs that both have. It is quick if r is short.
 func (r cpuRanges) and(o cpuRanges) (both cpuRanges) {
 	for _, c := range r {
 		i, _ := slices.BinarySearchFunc(o, c.first, func(x cpuRange, first int) int { return cmp.Compare(x.last, first) })

@@ -19,7 +19,7 @@ type MemoryState struct {
 	Entries []MemoryEntry
 	// PodEntries are pod-level assignments (gate PodLevelResourceManagers), ascending by pod UID.
 	PodEntries []MemoryEntry
-	// Verified is false where the file has no checksum, which the kubelet accepts.
+	// Verified is false if the file has no checksum, which the kubelet accepts.
 	Verified bool
 }
 

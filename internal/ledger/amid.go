@@ -12,9 +12,9 @@ import (
 // middle, the first container may have been kept off its CPUs and the second be given them: a state
 // that comes neither of leaving before nor of leaving after.
 //
-// Where a pod gets the same in every world it does not matter when in its admission the others
-// leave: each step finds between what it finds in one of the worlds and what it finds in another,
-// and answers both alike. The worlds between are made where it gets different things.
+// If a pod gets the same in every world it does not matter when in its admission the others leave:
+// each step finds between what it finds in one of the worlds and what it finds in another, and
+// answers both alike. The worlds between are made if it gets different things.
 
 // maxMixed is how many ways the ledger considers in which a set of events falls into one admission;
 // with more the node's pods wait for a report.
@@ -45,7 +45,7 @@ func (w *worlds) alike(r *placement.Request) bool {
 }
 
 // amid returns the worlds that come of admitting the request in one world while some of its events
-// happen; none where they make no difference.
+// happen; none if they make no difference.
 func (w *worlds) amid(from world, r *placement.Request, events uint32) []world {
 	if w.uncertain() || w.interrupting(from.open) == 0 {
 		return nil
@@ -92,7 +92,7 @@ type mixture struct {
 	gone  []string
 	req   *placement.Request
 	steps int
-	then  uint32 // events that become possible where the request is admitted
+	then  uint32 // events that become possible if the request is admitted
 	out   []world
 }
 

@@ -29,9 +29,9 @@ func (o Outcome) String() string {
 // Answer is a node's answer to a request. It is comparable.
 type Answer struct {
 	Outcome Outcome
-	// Wait says why, where the outcome is Waiting.
+	// Wait says why, if the outcome is Waiting.
 	Wait Wait
-	// Verdict is that of the likeliest state. Where the outcome is Refused and removing pods could
+	// Verdict is that of the likeliest state. If the outcome is Refused and removing pods could
 	// help in any state, its Scarcity says Resolvable.
 	Verdict placement.Verdict
 	// Certain means that there is but one state that the node may be in.

@@ -108,7 +108,7 @@ type answerKey struct {
 	// created is that of the candidate, or afterAll when it is later than that of every pod in
 	// flight.
 	created int64
-	// loose is that of the candidate, where it may be admitted before pods in flight.
+	// loose is that of the candidate, if it may be admitted before pods in flight.
 	loose bool
 }
 
@@ -141,7 +141,7 @@ func (n *Node) admit(c *Candidate) Answer {
 	return a
 }
 
-// firstOrder answers for the order of Reserve, where there are others and nobody has gone through
+// firstOrder answers for the order of Reserve, if there are others and nobody has gone through
 // them. A loose candidate that asks for the same as all pods in flight, or for which there is room
 // whatever their order, is told the whole answer.
 func (n *Node) firstOrder(c *Candidate) (a Answer, ok bool) {

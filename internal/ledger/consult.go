@@ -58,7 +58,7 @@ func (o *outlook) consultStates(c *Candidate, withReserved bool, d *placement.De
 
 // hasRoom reports whether the node admits all pods of a flight in whatever order they come, and
 // with them a pod that asks for r, unless that is nil. No order need be gone through then. It is
-// false where one of them is promised its CPUs.
+// false if one of them is promised its CPUs.
 func (o *outlook) hasRoom(flight []*pod, r *placement.Request) bool {
 	w := &o.first
 	if o.forked || o.decides() || o.report.Amounts || len(w.all) != 1 || w.all[0].open != 0 || w.lingering != nil || len(flight) == 0 {
@@ -117,8 +117,8 @@ func (o *outlook) consultInAnyOrder(c *Candidate, flight []*pod, d *placement.De
 	return t.result()
 }
 
-// decideAgain decides for a reserved pod after the posted ones, and reports whether it is exact.
-// Where Berth decides, the decision stands.
+// decideAgain decides for a reserved pod after the posted ones, and reports whether it is exact. If
+// Berth decides, the decision stands.
 func (o *outlook) decideAgain(p *pod, d *placement.Decision) Answer {
 	if o.decides() {
 		return o.keepsHeld(p, d)
@@ -177,8 +177,8 @@ func subset[T any](list []T, set int) []T {
 	return out
 }
 
-// besideHoldings turns an admission down where, after the pod, what is held for others would not be
-// admitted any more, and without it would. The pod comes after the states of w. Where Berth decides
+// besideHoldings turns an admission down if, after the pod, what is held for others would not be
+// admitted any more, and without it would. The pod comes after the states of w. If Berth decides
 // there is nothing to ask: what is held is not free.
 func (o *outlook) besideHoldings(a Answer, r *placement.Request, but string, w *worlds) Answer {
 	if len(o.holdings) == 0 || !a.OK() || o.decides() {
@@ -243,9 +243,9 @@ type Trial struct {
 func (t *Trial) IsZero() bool { return t == nil || len(t.Without) == 0 && len(t.With) == 0 }
 
 // suppose answers under the trial's assumptions. The requests of With come first: what becomes free
-// is theirs, and the states in which they have their place are the ones that count. Where such a
-// state may yet come and would admit the candidate, or where the candidate alone keeps off for
-// them, the answer is Waiting.
+// is theirs, and the states in which they have their place are the ones that count. If such a state
+// may yet come and would admit the candidate, or if the candidate alone keeps off for them, the
+// answer is Waiting.
 func (o *outlook) suppose(t *Trial, c *Candidate) Answer {
 	if o.report == nil {
 		return Answer{}

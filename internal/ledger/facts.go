@@ -86,8 +86,8 @@ func (f *facts) afterAll(first *worlds, flight []*pod, same sameness) worlds {
 	return first.admitAll(flight, same)
 }
 
-// flight returns the pods in flight that matter: the posted ones, and where asked for the reserved
-// ones after them. Where the report tells amounts alone the ones that are afloat come first.
+// flight returns the pods in flight that matter: the posted ones, and if asked for the reserved
+// ones after them. If the report tells amounts alone the ones that are afloat come first.
 func (f *facts) flight(withReserved bool) []*pod {
 	if f.decides() {
 		return nil // they hold what they were promised
@@ -128,7 +128,7 @@ func (f *facts) mortals() []string {
 
 // unshownCPUs counts the exclusive CPUs of pods that only the report lists, without the pods that
 // are known elsewhere; nil stands for none. A sum of the requests of the API's pods lacks theirs.
-// Where Berth decides, or the report tells amounts alone, it is 0.
+// If Berth decides, or the report tells amounts alone, it is 0.
 func (f *facts) unshownCPUs(known func(uid string) bool) (count int) {
 	if f.report == nil || f.report.Amounts || f.decides() {
 		return 0
@@ -179,7 +179,7 @@ func (f *facts) see(s *Sighting) bool {
 }
 
 // resize takes in what a known pod asks for now, and reports if that matters. A report shows what a
-// pod has, whatever it asks for. Where Berth decides the pod keeps its decision.
+// pod has, whatever it asks for. If Berth decides the pod keeps its decision.
 func (f *facts) resize(p *pod, now *placement.Request) bool {
 	if f.decides() || sameAmounts(p.req, now) {
 		return false

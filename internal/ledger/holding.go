@@ -19,11 +19,10 @@ import (
 type Holding struct {
 	// UID is that of the object, and of no pod.
 	UID string
-	// Request is what owners to come may ask for, all at once, where a kubelet decides; nil for
+	// Request is what owners to come may ask for, all at once, if a kubelet decides; nil for
 	// nothing.
 	Request *placement.Request
-	// Held is the place as it was when nobody had anything of it, where Berth decides; nil for
-	// none.
+	// Held is the place as it was when nobody had anything of it, if Berth decides; nil for none.
 	Held *placement.PodAllocation
 	// Owners are the pods that have something of it, and the ones that had, by UID.
 	Owners []string
@@ -35,7 +34,7 @@ type Holding struct {
 // holding is a Holding on its node.
 type holding struct {
 	Holding
-	// displaced is why it does not hold all of its place; "" where it does.
+	// displaced is why it does not hold all of its place; "" if it does.
 	displaced string
 }
 

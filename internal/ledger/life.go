@@ -64,8 +64,8 @@ func (l *lives) doubtful(p *pod, until time.Time) {
 	l.become(p, afloat)
 }
 
-// takeBack ends the life of a pod whose Binding was not written. Where an earlier one may still be,
-// it is afloat.
+// takeBack ends the life of a pod whose Binding was not written. If an earlier one may still be, it
+// is afloat.
 func (l *lives) takeBack(p *pod) {
 	l.leave(p)
 	if p.doubted() {

@@ -51,8 +51,8 @@ func (f *facts) findLingerers(r *Report, admitted bool) {
 }
 
 // mayBeginAdmission reports whether the admission of one of the pods may have begun, or may begin,
-// without a report that tells of it. Where there is none no answer counts with lingerers, and a
-// quiet node may report nothing for days.
+// without a report that tells of it. If there is none no answer counts with lingerers, and a quiet
+// node may report nothing for days.
 func mayBeginAdmission(pods map[string]*pod) bool {
 	for _, p := range pods {
 		if p.underway && (p.stage == posted || p.stage == afloat) {

@@ -7,7 +7,7 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// Where Berth decides, a decision binds, and the account is simpler (docs/protocol.md, "Nodes that
+// If Berth decides, a decision binds, and the account is simpler (docs/protocol.md, "Nodes that
 // obey"). There is one state: what every pod that is bound, or about to be, was promised, and what
 // reports show beside it. No order matters, and nothing is predicted. A pod keeps what it has until
 // it has left: gone from the API, and from a report.

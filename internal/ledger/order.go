@@ -21,7 +21,7 @@ func interchangeable(a, b *pod) bool {
 	return a == b || a.ending() == b.ending() && a.requestKey() == b.requestKey()
 }
 
-// interchangeableInDebt is interchangeable where each pod is to get what it was promised.
+// interchangeableInDebt is interchangeable if each pod is to get what it was promised.
 func interchangeableInDebt(a, b *pod) bool {
 	return a == b || !a.promisedExact() && !b.promisedExact() && interchangeable(a, b)
 }

@@ -112,8 +112,8 @@ func (o *outlook) enqueue(p *pod, settled bool) {
 	o.horizon.set(max(o.horizon.newest, p.created), o.horizon.changes.InFlight()+1)
 }
 
-// likeliest returns the likeliest state after everything in flight; nil where there is none to
-// speak of.
+// likeliest returns the likeliest state after everything in flight; nil if there is none to speak
+// of.
 func (o *outlook) likeliest() *placement.State {
 	if o.report == nil {
 		return nil
@@ -132,9 +132,9 @@ func (o *outlook) likeliest() *placement.State {
 	return w.all[0].state
 }
 
-// certain returns the state that decides what the node answers; nil where there are several, and
-// where more than a state decides: neither what is held for others is part of it where a kubelet
-// decides, nor an order.
+// certain returns the state that decides what the node answers; nil if there are several, and if
+// more than a state decides: neither what is held for others is part of it if a kubelet decides,
+// nor an order.
 func (o *outlook) certain() *placement.State {
 	o.compute()
 	if len(o.holdings) > 0 || o.wave() > 0 || !o.report.Amounts && !o.ordered {

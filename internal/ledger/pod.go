@@ -55,8 +55,8 @@ type pod struct {
 	doubt time.Time
 	sight
 	debt
-	// held is what the pod was given where Berth decides: it keeps that until it has left, whatever
-	// reports show. Nil where nobody has told, and where a kubelet decides.
+	// held is what the pod was given if Berth decides: it keeps that until it has left, whatever
+	// reports show. Nil if nobody has told, and if a kubelet decides.
 	held *placement.PodAllocation
 	// displaced is why it does not have all of it.
 	displaced string
@@ -182,7 +182,7 @@ func (p *pod) doubted() bool { return !p.doubt.IsZero() && !p.shown }
 // isOther reports whether a Binding with that turn is other than the one that was sent last.
 func (p *pod) isOther(turn int64) bool { return p.stage == posted && p.doubted() && p.turn != turn }
 
-// grant promises the pod a decision. Where it binds, the pod holds that from now on.
+// grant promises the pod a decision. If it binds, the pod holds that from now on.
 func (p *pod) grant(d *placement.Decision, exact, binds bool) {
 	p.promise = &Promise{Decision: d.Clone(), Exact: exact}
 	if binds {

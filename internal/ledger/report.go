@@ -35,7 +35,7 @@ type Report struct {
 	Unsure bool
 
 	state *placement.State
-	// bare is the state without pods, where Berth decides.
+	// bare is the state without pods, if Berth decides.
 	bare *placement.State
 	// lingering are pods that are over, and for which the kubelet's books still hold something;
 	// held is the state in which they do, nil without any. A pod whose admission has begun may have

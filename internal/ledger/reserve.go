@@ -50,8 +50,8 @@ func (n *Node) replace(c *Candidate) (p, before *pod) {
 }
 
 // restore puts the pod back that replace took out, now that the new attempt is refused, and reports
-// whether it did. It does so where a Binding of that pod may still be written: what the pod was
-// given counts.
+// whether it did. It does so if a Binding of that pod may still be written: what the pod was given
+// counts.
 func (n *Node) restore(before *pod) bool {
 	if before == nil || !before.doubted() {
 		return false
@@ -122,7 +122,7 @@ func (n *Node) Post(uid string, d *placement.Decision) (Posting, error) {
 	return Posting{Answer: a, Turn: p.turn, Report: n.report.Sequence}, nil
 }
 
-// postNext posts a reserved pod. Where the order stays the same, so does full.
+// postNext posts a reserved pod. If the order stays the same, so does full.
 func (n *Node) postNext(p *pod, promise *Promise) {
 	first := n.reserved[0] == p
 	same := p.promise.Exact == promise.Exact && (!promise.Exact || Same(&p.promise.Decision, &promise.Decision))

@@ -12,8 +12,8 @@ type Sighting struct {
 	Promise *Promise
 	// Turn is its Binding's place in the order, from its annotation; 0 when it has none.
 	Turn int64
-	// Report is the sequence of the report on which it was decided, from the same annotation; 0
-	// where there is none.
+	// Report is the sequence of the report on which it was decided, from the same annotation; 0 if
+	// there is none.
 	Report int64
 	// After says that its Binding was written after the node's last report, so that its kubelet has
 	// not looked at the pod before. Witness alone asks.

@@ -24,8 +24,8 @@ type Spare struct {
 	Groups int
 	// Strictness is the node's for the pod.
 	Strictness placement.Strictness
-	// Fit is how well the pod fits by the node's own strategy, from 0 to 100, where OwnFit says
-	// that it has one (placement.State.Fit).
+	// Fit is how well the pod fits by the node's own strategy, from 0 to 100, if OwnFit says that
+	// it has one (placement.State.Fit).
 	Fit    int
 	OwnFit bool
 }

@@ -9,7 +9,7 @@ import "slices"
 // makes all others wait. What may change meanwhile is what may change anyway: pods leave. Post
 // decides again.
 
-// waveOf is the last wave in a flight; 0 where there are none.
+// waveOf is the last wave in a flight; 0 if there are none.
 func waveOf(flight []*pod) int {
 	last := 0
 	for _, p := range flight {
@@ -34,7 +34,7 @@ func (n *Node) Due(uid string) bool {
 	return p == nil || p.stage != reserved || n.report == nil || n.due(p)
 }
 
-// wave returns the last wave that has a pod in flight; 0 where no pod is.
+// wave returns the last wave that has a pod in flight; 0 if no pod is.
 func (f *facts) wave() int {
 	if f.decides() {
 		return 0

@@ -271,8 +271,8 @@ func (w *worlds) commit(v *world, r *placement.Request) bool {
 	return verdict.OK()
 }
 
-// admit admits the request in every world that takes it. Where optional, the worlds in which it
-// never arrived are kept too. The events become possible where it was admitted.
+// admit admits the request in every world that takes it. If optional, the worlds in which it never
+// arrived are kept too. The events become possible if it was admitted.
 func (w *worlds) admit(r *placement.Request, optional bool, events uint32) {
 	if w.uncertain() {
 		return
@@ -395,8 +395,8 @@ func (w *worlds) keepWith(requests []*placement.Request) {
 	}
 }
 
-// behind answers for a request where those before it have no place in any state. It is refused,
-// unless it would be admitted without them.
+// behind answers for a request if those before it have no place in any state. It is refused, unless
+// it would be admitted without them.
 func (w *worlds) behind(r *placement.Request) Answer {
 	t := tally{}
 	for i := range w.all {

@@ -21,7 +21,7 @@ const MaxText = 1 << 20
 
 // Error is which field of an output cannot be right.
 type Error struct {
-	// Where is "line 7" or "lscpu[7].children[1]"; "" where a field is missing.
+	// Where is "line 7" or "lscpu[7].children[1]"; "" if a field is missing.
 	Where string
 	Field string
 	Value string
@@ -193,7 +193,7 @@ func (f fields) number(name string) (int, error) {
 
 // list reads a list of CPUs, which may be empty.
 func (f fields) list(name string) (topology.CPUSet, error) {
-	// A stride is written 0-62:2, where the kernel writes 0-62:1/2.
+	// A stride is written 0-62:2, if the kernel writes 0-62:1/2.
 	items := strings.Split(f[name].value, ",")
 	for i, item := range items {
 		if span, stride, ok := strings.Cut(item, ":"); ok && !strings.Contains(stride, "/") {

@@ -201,14 +201,14 @@ func (r *reader) findCores() error {
 	return nil
 }
 
-// numbersPacked reports whether CPUs of a core have numbers that follow one another where both are
+// numbersPacked reports whether CPUs of a core have numbers that follow one another if both are
 // possible: on POWER and Arm they do, on x86 they do not.
 func numbersPacked(architecture string) bool {
 	return strings.HasPrefix(architecture, "ppc") || strings.HasPrefix(architecture, "aarch64") || strings.HasPrefix(architecture, "arm")
 }
 
-// splitCore is the core of its first CPU where the second threads come after all first ones;
-// packedCore that of the i-th where they follow one another.
+// splitCore is the core of its first CPU if the second threads come after all first ones;
+// packedCore that of the i-th if they follow one another.
 func (r *reader) splitCore(sorted []topology.CPUID, i int) (out []topology.CPUID) {
 	first := len(sorted) / r.threads
 	for t := range r.threads {
@@ -221,8 +221,8 @@ func (r *reader) packedCore(sorted []topology.CPUID, i int) []topology.CPUID {
 	return sorted[i*r.threads : (i+1)*r.threads]
 }
 
-// pair pairs the threads of the whole machine, and returns the cores of each socket; nil where a
-// core would be of several NUMA nodes.
+// pair pairs the threads of the whole machine, and returns the cores of each socket; nil if a core
+// would be of several NUMA nodes.
 func (r *reader) pair(core func(sorted []topology.CPUID, i int) []topology.CPUID) [][]topology.CPUSet {
 	all := slices.Collect(r.online.All())
 	out := make([][]topology.CPUSet, len(r.perSocket))

@@ -64,7 +64,7 @@ func (p *painter) cpu(b *strings.Builder, id topology.CPUID, x, y float64) {
 	fmt.Fprintf(b, `<text class="id" x="%.1f" y="%.1f">%d</text></g>`, x+w-4, y+12.5, id)
 }
 
-// open begins a group of things of one pod; of none where it is nil.
+// open begins a group of things of one pod; of none if it is nil.
 func (b *berth) open(w *strings.Builder) {
 	if b == nil {
 		w.WriteString("<g>")

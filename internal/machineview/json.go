@@ -25,15 +25,15 @@ type Package struct {
 	CPUs string `json:"cpus"`
 }
 
-// Core is a physical core. Package is -1 where the platform tells none; ID is unique inside a
-// package at best.
+// Core is a physical core. Package is -1 if the platform tells none; ID is unique inside a package
+// at best.
 type Core struct {
 	Package int    `json:"package"`
 	ID      int    `json:"id"`
 	CPUs    string `json:"cpus"`
 }
 
-// L3 is a level-3 cache. ID is the kernel's, or the lowest CPU where the kernel gives none.
+// L3 is a level-3 cache. ID is the kernel's, or the lowest CPU if the kernel gives none.
 type L3 struct {
 	ID   int    `json:"id"`
 	CPUs string `json:"cpus"`
@@ -47,7 +47,7 @@ type NUMANode struct {
 	MemoryBytes uint64 `json:"memoryBytes"`
 	// HugePages is the number of pages, free or not, by page size ("2Mi", "1Gi").
 	HugePages map[string]uint64 `json:"hugepages"`
-	// Distances is the distance to every node by its id, 10 meaning local; empty where the platform
+	// Distances is the distance to every node by its id, 10 meaning local; empty if the platform
 	// reports none.
 	Distances map[string]uint32 `json:"distances"`
 }
@@ -59,7 +59,7 @@ type Device struct {
 	Class  string `json:"class"`
 	Vendor string `json:"vendor"`
 	Device string `json:"device"`
-	// NUMANode is null where the platform does not say.
+	// NUMANode is null if the platform does not say.
 	NUMANode *int `json:"numaNode"`
 	// PCIRoot is the root complex ("pci0000:3a"), PCISwitch the upstream port of the nearest
 	// switch, "" for none.

@@ -43,7 +43,7 @@ type shape struct {
 	widened func(w float64) shape
 }
 
-// alike makes shapes as wide as the widest of them, where they can be.
+// alike makes shapes as wide as the widest of them, if they can be.
 func alike(shapes []shape) []shape {
 	wide := 0.0
 	for _, s := range shapes {
@@ -94,7 +94,7 @@ type Legend struct {
 	Class string `json:"class"`
 	UID   string `json:"uid"`
 	Name  string `json:"name"`
-	// Words are what it has, CPUs which; "" where they are shared.
+	// Words are what it has, CPUs which; "" if they are shared.
 	Words string `json:"words"`
 	CPUs  string `json:"cpus,omitempty"`
 	// Held: it is no pod, but what a Reservation holds.
@@ -453,7 +453,7 @@ func (p *painter) tenant(d *topology.Device) *berth {
 	return nil
 }
 
-// holderOfAll is the pod that has all of the devices; nil where it is not one alone.
+// holderOfAll is the pod that has all of the devices; nil if it is not one alone.
 func (p *painter) holderOfAll(resource string, devices []*placement.Device) *berth {
 	one := p.occupied.device[[2]string{resource, devices[0].ID}]
 	for _, d := range devices {

@@ -36,7 +36,7 @@ const (
 type Template struct {
 	// Pod is named like its workload, and has a UID that no other template has.
 	Pod *corev1.Pod
-	// Replicas is how many pods there should be: 1 of a Pod, a DaemonSet (on each node) or where
+	// Replicas is how many pods there should be: 1 of a Pod, a DaemonSet (on each node) or if
 	// nothing is said.
 	Replicas int
 }

@@ -83,7 +83,7 @@ const (
 	// retryEvery is how often is asked again what no change of a pod tells, such as whether a
 	// budget allows an eviction by now.
 	retryEvery = 2 * time.Second
-	// looks bounds how often a second is asked where pods change all the time.
+	// looks bounds how often a second is asked if pods change all the time.
 	looks = 5
 )
 
@@ -112,7 +112,7 @@ type runner struct {
 	plan *Plan
 	// wanted are the wanted pods, as they were seen last.
 	wanted []*corev1.Pod
-	// holders hold the places of the moves; nil where none does yet, or any more.
+	// holders hold the places of the moves; nil if none does yet, or any more.
 	holders []*corev1.Pod
 	// guards keep others off the nodes that are still needed.
 	guards map[string]*corev1.Pod
@@ -260,7 +260,7 @@ func (r *runner) untilIn(ctx context.Context, limit time.Duration, what string, 
 			}
 			return ctx.Err()
 		}
-		_ = pace.Wait(ctx) // fails where the time is up before: then this is the last look
+		_ = pace.Wait(ctx) // fails if the time is up before: then this is the last look
 	}
 }
 
@@ -336,8 +336,8 @@ func (r *runner) end(ctx context.Context, m *Move, pod *corev1.Pod) error {
 	})
 }
 
-// stillHeld takes the place again where its holder ended or was deleted since, or would end during
-// the step.
+// stillHeld takes the place again if its holder ended or was deleted since, or would end during the
+// step.
 func (r *runner) stillHeld(ctx context.Context, i int, pod *corev1.Pod) error {
 	h := r.holders[i]
 	stands, err := r.stands(ctx, h, r.lasts(pod))

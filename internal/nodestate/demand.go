@@ -40,7 +40,7 @@ type wish struct {
 // what a pod says, so a pod that says more is not counted.
 const maxSelector = 4096
 
-// wishOf reads a pod; false where it asks for no devices, or cannot be counted.
+// wishOf reads a pod; false if it asks for no devices, or cannot be counted.
 func wishOf(pod *corev1.Pod) (*wish, bool) {
 	ask, err := wire.ReadPod(pod)
 	if err != nil || ask.RulesErr != nil {

@@ -16,7 +16,7 @@ import (
 type NodeKind struct {
 	// Spec holds machine, view, configuration and authority.
 	Spec wire.NodeSpec
-	// Model is the compiled Spec; nil where Berth cannot predict such a kubelet.
+	// Model is the compiled Spec; nil if Berth cannot predict such a kubelet.
 	Model *placement.Model
 
 	source    *v1alpha1.NodeTopologySpec
@@ -41,7 +41,7 @@ type Kinds struct {
 
 // of returns the kind of a node. It is last, the kind that the node was of before, where that still
 // describes the node; nil stands for none. A kind without a model comes with the reason; none comes
-// where the spec cannot be read. An error names the node, so what is wrong is never shared.
+// if the spec cannot be read. An error names the node, so what is wrong is never shared.
 func (k *Kinds) of(nt *v1alpha1.NodeTopology, last *NodeKind) (*NodeKind, error) {
 	switch {
 	case nt.Malformed != "":
@@ -63,7 +63,7 @@ func (k *Kinds) of(nt *v1alpha1.NodeTopology, last *NodeKind) (*NodeKind, error)
 	return k.newKind(nt)
 }
 
-// compile returns what makes the kind, or returns the one that was made; nil where there is none.
+// compile returns what makes the kind, or returns the one that was made; nil if there is none.
 func (k *Kinds) compile(key string, compiled func() (*NodeKind, error)) func() *NodeKind {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -18,19 +18,19 @@ type Reading struct {
 	Node string
 	// Source is what the report was read from, for events about it.
 	Source Source
-	// Mark is which of two readings of a node is newer. It is zero where the report does not tell.
+	// Mark is which of two readings of a node is newer. It is zero if the report does not tell.
 	Mark Mark
 	// Version is the resource version of the object.
 	Version string
 	// Kind is the node's machine and configuration; nil where they could not be read.
 	Kind *NodeKind
-	// Report is what the report says in full; nil where it could not be read.
+	// Report is what the report says in full; nil if it could not be read.
 	Report *wire.Report
 	// State is what the ledger counts from; nil unless the report can be relied on.
 	State *ledger.Report
-	// Guarantee is what can be promised on the node: none where it is unusable.
+	// Guarantee is what can be promised on the node: none if it is unusable.
 	Guarantee wire.Guarantee
-	// Unusable is why the report cannot be relied on; nil where it can.
+	// Unusable is why the report cannot be relied on; nil if it can.
 	Unusable *Unusable
 }
 

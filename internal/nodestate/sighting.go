@@ -22,8 +22,8 @@ var ErrNotPinnable = errors.New("no kubelet pins anything for the pod")
 // Sighting is a translated pod that is bound to a node.
 type Sighting struct {
 	ledger.Sighting
-	// Ignored is why the placement that came with the pod's Binding is not believed; nil where it
-	// is believed, or where there is none.
+	// Ignored is why the placement that came with the pod's Binding is not believed; nil if it is
+	// believed, or if there is none.
 	Ignored error
 }
 
@@ -71,7 +71,7 @@ type Heartbeat struct {
 	Node string
 	// Renewed is when the agent gave it, by its own clock.
 	Renewed time.Time
-	// Sequence is the number of the report that it vouches for; 0 where it names none.
+	// Sequence is the number of the report that it vouches for; 0 if it names none.
 	Sequence int64
 }
 

@@ -14,7 +14,7 @@ type Unusable struct {
 	Reason string
 	// Text says it to people. It is the same wherever the node is spoken of.
 	Text string
-	// Cause names object, field and value; nil where the Text says all.
+	// Cause names object, field and value; nil if the Text says all.
 	Cause error
 }
 

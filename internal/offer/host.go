@@ -23,7 +23,7 @@ import (
 // Host is where a machine reports its devices. With the zero value every device is present and has
 // no device nodes.
 type Host struct {
-	// Root contains sys/; nil where the machine is known by a text alone.
+	// Root contains sys/; nil if the machine is known by a text alone.
 	Root fs.FS
 	// Proc is /proc; nil for none.
 	Proc fs.FS
@@ -34,11 +34,11 @@ type Host struct {
 
 // Finding is what a look at a device found.
 type Finding struct {
-	// Sick is why the device must not be given to anybody; "" where it may be.
+	// Sick is why the device must not be given to anybody; "" if it may be.
 	Sick string
 	// CDI is the name by which the runtime injects it, KIND=NAME.
 	CDI string
-	// Nodes are its device nodes below /dev, where the agent's own specification has it.
+	// Nodes are its device nodes below /dev, if the agent's own specification has it.
 	Nodes []string
 }
 
@@ -64,8 +64,8 @@ func (h *Host) look(pools []Pool) map[string]Finding {
 	return out
 }
 
-// misnamed explains why a vendor's specification does not have the device under its name; "" where
-// it does.
+// misnamed explains why a vendor's specification does not have the device under its name; "" if it
+// does.
 func (h *Host) misnamed(d *Device, cdi *CDI, name string, known map[string][]string) string {
 	nodes, found := known[name]
 	if !found {
@@ -84,7 +84,7 @@ func (h *Host) misnamed(d *Device, cdi *CDI, name string, known map[string][]str
 	return ""
 }
 
-// ownNode matches a node that belongs to one device alone, where sysfs or NVIDIA's driver knows it.
+// ownNode matches a node that belongs to one device alone, if sysfs or NVIDIA's driver knows it.
 var ownNode = regexp.MustCompile(`^(nvidia[0-9]+|dri/(card|renderD)[0-9]+|accel/accel[0-9]+)$`)
 
 // ownNodes are a function's nodes of that kind, as the host lists them.
@@ -149,7 +149,7 @@ func (h *Host) uuid(address string) (string, error) {
 // nvidiaFile is where NVIDIA's driver describes a GPU, below /proc.
 func nvidiaFile(address string) string { return "driver/nvidia/gpus/" + address + "/information" }
 
-// nvidia is what NVIDIA's driver says about a GPU under a key; "" where it says nothing.
+// nvidia is what NVIDIA's driver says about a GPU under a key; "" if it says nothing.
 func (h *Host) nvidia(address, key string) string {
 	if h.Proc == nil {
 		return ""
@@ -169,7 +169,7 @@ func (h *Host) nvidia(address, key string) string {
 // nodeDirs are where sysfs lists what has device nodes, below a function's folder.
 var nodeDirs = []string{"drm", "infiniband_verbs", "infiniband_mad", "accel", "misc"}
 
-// shared are nodes that users of the devices of a folder need beside these, where they are there.
+// shared are nodes that users of the devices of a folder need beside these, if they are there.
 var shared = map[string]string{"infiniband_verbs": "sys/class/misc/rdma_cm"}
 
 // nodes returns the device nodes of a function, or why it must not be given away.

@@ -24,16 +24,16 @@ type Wish struct {
 	// Apart asks for another NUMA node than the mate's; else it is the same one that is asked for,
 	// on the same node.
 	Apart bool
-	// Required wishes are kept, or the member gets no node. A preferred one is kept where a node
-	// can be had that keeps it.
+	// Required wishes are kept, or the member gets no node. A preferred one is kept if a node can
+	// be had that keeps it.
 	Required bool
 }
 
 // Seat is the place of a mate that already has its node and is not planned.
 type Seat struct {
-	// Node is Elsewhere where no member may go.
+	// Node is Elsewhere if no member may go.
 	Node int
-	// Got is what it has there; it is not Exact where nobody has told.
+	// Got is what it has there; it is not Exact if nobody has told.
 	Got Decided
 	// Beside are its wishes.
 	Beside []Wish
@@ -44,7 +44,7 @@ const Elsewhere = -2
 
 // Decided is what a member got on its node.
 type Decided struct {
-	// NUMA are the NUMA nodes of its CPUs, memory and devices; empty where nothing is pinned.
+	// NUMA are the NUMA nodes of its CPUs, memory and devices; empty if nothing is pinned.
 	NUMA topology.NUMASet
 	// Exact means that this is certain.
 	Exact bool
@@ -52,7 +52,7 @@ type Decided struct {
 
 // grants reports whether the wishes about the member and those placed before it are kept: the ones
 // that are required and, while the trial is strict, the ones that are preferred. A wish is about an
-// exact prediction, in each order in which the node's kubelet may admit the members: where no such
+// exact prediction, in each order in which the node's kubelet may admit the members: if no such
 // order exists, or nothing is pinned, it is not kept. The site is the node's with the member.
 func (t *trial) grants(m, node int, with *site, got *Decided) bool {
 	if t.wishes == nil || !slices.ContainsFunc(with.pairs, t.counts) {
@@ -92,8 +92,8 @@ func (g *Gang) wishesOf(m int) []Wish {
 const maxTogether = 4
 
 // outcomes are the NUMA nodes that the members on a node may get once the last of them got its own:
-// one outcome where the node's prediction is exact, else one for each order. None says that nobody
-// can tell.
+// one outcome if the node's prediction is exact, else one for each order. None says that nobody can
+// tell.
 func (t *trial) outcomes(node int, members []int, got *Decided) (out [][]topology.NUMASet) {
 	if !t.plan.Nodes.At(node).Loose() {
 		numa := make([]topology.NUMASet, len(members))
@@ -286,7 +286,7 @@ type pair struct {
 type refusal struct {
 	kind, class int
 	strict      bool
-	// age is where members of that second come among the ones of the site; the second itself where
+	// age is where members of that second come among the ones of the site; the second itself if
 	// others are in flight there.
 	age int64
 }
@@ -356,7 +356,7 @@ func (w Wish) append(key []byte) []byte {
 	return strconv.AppendInt(append(key, ' '), int64(w.Mate), 10)
 }
 
-// with is the node's site with one more member; nil where nobody wishes anything.
+// with is the node's site with one more member; nil if nobody wishes anything.
 func (t *trial) with(m, node int) *site {
 	if t.wishes == nil {
 		return nil
@@ -450,8 +450,8 @@ func (s *site) pair(g *Gang, m, place, mate, its int) {
 }
 
 // meets returns the only node on which the unit would be with the mates that have their places, as
-// far as it is to be on their NUMA nodes, or they on its own; Elsewhere where there is none. It
-// returns false where any node will do.
+// far as it is to be on their NUMA nodes, or they on its own; Elsewhere if there is none. It
+// returns false if any node will do.
 func (t *trial) meets(u *unit) (only int, joins bool) {
 	if t.wishes == nil {
 		return 0, false

@@ -51,7 +51,7 @@ type Eviction struct {
 	// Places are where members would go then.
 	Places []Place
 	// Asked is how often nodes were asked about members. Cut says that the search was cut off for
-	// that: where victims were found they may be more than are needed.
+	// that: if victims were found they may be more than are needed.
 	Asked int
 	Cut   bool
 }
@@ -248,8 +248,8 @@ func (c *clearing) try(g *Gang) ([]Place, bool) {
 	return p.Places, true
 }
 
-// prefix evicts the cheapest so many that are enough. It returns false, and has all evicted, where
-// all are not.
+// prefix evicts the cheapest so many that are enough. It returns false, and has all evicted, if all
+// are not.
 func (c *clearing) prefix(g *Gang, order []int) (places []Place, enough bool) {
 	now := 0
 	tries := func(count int) (p []Place, ok bool) {

@@ -25,7 +25,7 @@ type Member struct {
 // Field decides which nodes members may use, apart from the ledgers, and the order in which nodes
 // are tried. It numbers the nodes itself.
 type Field interface {
-	// Nodes returns the nodes that members of the kind may go to as things stand, best first. Where
+	// Nodes returns the nodes that members of the kind may go to as things stand, best first. If
 	// there are many it may return the best alone, until Widen.
 	Nodes(kind int) []int
 	// Widen makes Nodes return all nodes from now on. It says whether Nodes has left out any.
@@ -223,7 +223,7 @@ func (p *Plan) Undo(f Field) {
 }
 
 // pass goes through the members once. In waves, a node is given members in an order that it has to
-// keep where it does not take them in every order.
+// keep if it does not take them in every order.
 func pass(g *Gang, f Field, w *work, order func(a, b unit) int, inWaves bool) Plan {
 	count := len(g.Members) + len(g.Seated)
 	t := &trial{gang: g, field: f, work: w, inWaves: inWaves, at: make([]int, count), placed: make([]Decided, count)}
@@ -296,7 +296,7 @@ type trial struct {
 	skips int // of nodes that have refused the like
 	// full are nodes whose ledger has refused a member of a coupled kind since one was placed.
 	full []int
-	// wishes are nil, and there are no sites, where nobody wishes anything.
+	// wishes are nil, and there are no sites, if nobody wishes anything.
 	wishes *wishes
 	sites  map[int]*site
 	// strict: wishes that are preferred count as required.
@@ -446,7 +446,7 @@ func (t *trial) asks(m, node int, was *before) (Decided, bool) {
 
 // before is what a node was before a pod was promised a place there.
 type before struct {
-	// tight is the node before it was loosened; nil where it was not.
+	// tight is the node before it was loosened; nil if it was not.
 	tight *suppose.Node
 	wave  int
 	site  *site
@@ -505,7 +505,7 @@ func (t *trial) waits(node int, on *suppose.Node, why ledger.Wait) {
 }
 
 // loosen tries the pod where the members on the node are promised no CPUs. Their kubelet may admit
-// it before them, and give them others. It returns the node as it was, or nil where it still is.
+// it before them, and give them others. It returns the node as it was, or nil if it still is.
 func loosen(p *suppose.Pod, on *suppose.Node) (ledger.Answer, *suppose.Node) {
 	loose := on.Clone()
 	loose.Loosen()

@@ -16,7 +16,7 @@ type Offer struct {
 	Certain bool
 	// Asked is how many CPUs the pod asks for.
 	Asked int
-	// Machine is the node's hardware; nil where it is not known.
+	// Machine is the node's hardware; nil if it is not known.
 	Machine *topology.Machine
 }
 
@@ -88,7 +88,7 @@ func (s *Scoring) Rank(o *Offer) Rank {
 
 // Setting is the part of a rank that does not depend on what is free on a node.
 type Setting struct {
-	// unwanted are the bits that do not count where nobody wants the devices of the node, demand is
+	// unwanted are the bits that do not count if nobody wants the devices of the node, demand is
 	// the lowest bit of Demand, or 0.
 	unwanted, demand Tier
 }

@@ -22,14 +22,14 @@ const (
 type Criterion string
 
 const (
-	// StrandedBeside is Stranded for a pod that asks for no devices, where the devices of the node
-	// are in demand: such a pod rather lies on more NUMA nodes elsewhere than beside free devices
-	// that it leaves without their CPUs.
+	// StrandedBeside is Stranded for a pod that asks for no devices, if the devices of the node are
+	// in demand: such a pod rather lies on more NUMA nodes elsewhere than beside free devices that
+	// it leaves without their CPUs.
 	StrandedBeside Criterion = "strandedBeside"
 	// NUMANodes is the number of NUMA nodes over which the pod would be spread: fewer are better.
 	NUMANodes Criterion = "numaNodes"
 	// Groups is the number of groups of free devices that belong together, below one PCI switch, at
-	// one root complex or by links (NVLink, xGMI), where the pod would take some of a group and not
+	// one root complex or by links (NVLink, xGMI), if the pod would take some of a group and not
 	// all: fewer are better, so that whole groups stay for who needs them. It is known where Berth
 	// decides.
 	Groups Criterion = "groups"

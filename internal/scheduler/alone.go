@@ -19,12 +19,12 @@ type alone struct {
 	// patient means that the pod still waits for certainty, until patientUntil.
 	patient      bool
 	patientUntil time.Time
-	// waiting are nodes that told the pod to wait in Filter; nil where it does not wait for better
+	// waiting are nodes that told the pod to wait in Filter; nil if it does not wait for better
 	// ones.
 	waiting *waitingNodes
 	// again: Reserve refused what Filter had merely estimated; another node may do at once.
 	again bool
-	// betterFor is how long the pod still waits for a better node; 0 where it does not.
+	// betterFor is how long the pod still waits for a better node; 0 if it does not.
 	betterFor time.Duration
 }
 
@@ -113,8 +113,8 @@ func (a *alone) say(c *cycle, n *nodes.Node, answer nodes.PackedAnswer) *fwk.Sta
 }
 
 // postFilter evicts nobody while a node merely waits for its report: the report wakes the pod, and
-// the next attempt may evict somebody. Where no node waits, postFilter says for each NUMA node why
-// it refuses the pod, and leaves the rest to preemption.
+// the next attempt may evict somebody. If no node waits, postFilter says for each NUMA node why it
+// refuses the pod, and leaves the rest to preemption.
 func (a *alone) postFilter(ctx context.Context, c *cycle, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	d := &diagnosis{c, statuses}
 	var by [3][]*nodes.Node
@@ -184,8 +184,8 @@ func (a *alone) reserve(_ fwk.CycleState, c *cycle, pod *corev1.Pod, n *nodes.No
 const betterPatience = 5
 
 // better returns for how long the pod still leaves the node for another that merely waits, and that
-// would likely take it on fewer NUMA nodes or leave more devices their CPUs; 0 where it takes what
-// it can have.
+// would likely take it on fewer NUMA nodes or leave more devices their CPUs; 0 if it takes what it
+// can have.
 func (a *alone) better(c *cycle, pod *corev1.Pod, n *nodes.Node) time.Duration {
 	if a.waiting == nil || c.query.Better(n, a.waiting.list) == nil {
 		return 0

@@ -55,8 +55,8 @@ type Args struct {
 	// none.
 	NodesWithoutAgents string `json:"nodesWithoutAgents,omitempty"`
 	// ExclusiveNamespaces are those whose pods may keep CPUs from others that they do not ask for,
-	// where Berth decides: the rest of their cores, or of their NUMA nodes (berth.dev/exclusive,
-	// and Koordinator's preferredCPUExclusivePolicy). "*" is all. Default none: others' pods are
+	// if Berth decides: the rest of their cores, or of their NUMA nodes (berth.dev/exclusive, and
+	// Koordinator's preferredCPUExclusivePolicy). "*" is all. Default none: others' pods are
 	// refused, or lose the preference, unless they ask for all of these CPUs.
 	ExclusiveNamespaces wire.Namespaces `json:"exclusiveNamespaces,omitempty"`
 	// Keep is cpusNearDevices, or nothing. With it, CPUs beside devices are kept for pods that ask
@@ -67,8 +67,8 @@ type Args struct {
 	// CPUsPerDevice is how many CPUs keep holds for a device, by resource: as many as pods with one
 	// device ask for. Devices of resources that are not named keep none.
 	CPUsPerDevice map[string]int `json:"cpusPerDevice,omitempty"`
-	// GangTimeout is how long the members of a gang wait for each other, from the plan on, where
-	// the gang names no time. Default 1m.
+	// GangTimeout is how long the members of a gang wait for each other, from the plan on, if the
+	// gang names no time. Default 1m.
 	GangTimeout metav1.Duration `json:"gangTimeout,omitempty"`
 	// Admission says when groups are let in that name resources (minResources of a PodGroup), and
 	// for how long what they have not used yet is kept for them.

@@ -44,7 +44,7 @@ func newOnNodes(handle fwk.Handle, logger klog.Logger) *onNodes {
 	})}
 }
 
-// node returns the Node object; nil where there is none.
+// node returns the Node object; nil if there is none.
 func (o *onNodes) node(name string) *corev1.Node {
 	node, err := o.nodes.Get(name)
 	if err != nil {

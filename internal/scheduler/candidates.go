@@ -37,7 +37,7 @@ type Candidates struct {
 	infos []fwk.NodeInfo
 	from  int
 	pod   podNeeds
-	// prefers divides the nodes; nil where there is one class.
+	// prefers divides the nodes; nil if there is one class.
 	prefers *preferences
 	classes []ranked
 	taking  []fwk.NodeInfo
@@ -144,7 +144,7 @@ func (s *Candidates) Done() {
 }
 
 // class returns the nodes of a class. Classes up to that one are begun in the memory of an earlier
-// search, where there is some.
+// search, if there is some.
 func (s *Candidates) class(class int) *ranked {
 	for n := len(s.classes); n <= class; n++ {
 		if n == cap(s.classes) {
@@ -215,8 +215,8 @@ func (s *Candidates) classify(n *nodes.Node, i int) bool {
 	return true
 }
 
-// answer is what the node says, or at best would say. Where others are weighed against it it has to
-// be certain.
+// answer is what the node says, or at best would say. If others are weighed against it it has to be
+// certain.
 func (s *Candidates) answer(n *nodes.Node) nodes.PackedAnswer {
 	if s.prefers == nil {
 		if a, known := s.cycle.query.Foresee(n); known {
@@ -250,7 +250,7 @@ func (s *Candidates) orderOf(n *nodes.Node, a nodes.PackedAnswer, i int) (order 
 	return uint64(best)<<32 | order, a.Kind() != nodes.AtBest || best < rank.LastOrder
 }
 
-// verdict asks a node what it says in Filter, where nothing is assumed. What cannot be asked has no
+// verdict asks a node what it says in Filter, if nothing is assumed. What cannot be asked has no
 // answer.
 func (c *cycle) verdict(n *nodes.Node) nodes.PackedAnswer {
 	if a, ok := c.query.Recall(n); ok {

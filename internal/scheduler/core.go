@@ -61,7 +61,7 @@ type core struct {
 	// handover ends what the leader before has under way, before the first pod is placed.
 	handover *handover.Handover
 	// freed tells the scheduling queue that something has left a node without an event of the API;
-	// nil where nobody has said how. It is set before the scheduler runs.
+	// nil if nobody has said how. It is set before the scheduler runs.
 	freed    Freed
 	profiles profiles
 }
@@ -103,7 +103,7 @@ var cores struct {
 	byInformers map[informers.SharedInformerFactory]*core
 }
 
-// coreOf returns the core of the scheduler that has the informers; nil where no profile has the
+// coreOf returns the core of the scheduler that has the informers; nil if no profile has the
 // plugin.
 func coreOf(shared informers.SharedInformerFactory) *core {
 	cores.Lock()

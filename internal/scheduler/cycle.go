@@ -36,7 +36,7 @@ type way interface {
 	postFilter(ctx context.Context, c *cycle, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status)
 	// reserve decides on the node as it is now, and takes the pod in.
 	reserve(state fwk.CycleState, c *cycle, pod *corev1.Pod, n *nodes.Node) *fwk.Status
-	// unreserve takes back what reserve did, also where reserve has refused.
+	// unreserve takes back what reserve did, also if reserve has refused.
 	unreserve(state fwk.CycleState, c *cycle, pod *corev1.Pod, n *nodes.Node)
 	// bind writes the Binding, or leaves it to the next plugin (Skip).
 	bind(ctx context.Context, c *cycle, pod *corev1.Pod, nodeName string) *fwk.Status
@@ -63,7 +63,7 @@ type cycle struct {
 	// unpinned: no kubelet would pin anything for the pod. It is decided for on nodes that obey,
 	// and passes all others untouched.
 	unpinned bool
-	// number is the pod's place in the order of Reserve; 0 where nothing is decided for it.
+	// number is the pod's place in the order of Reserve; 0 if nothing is decided for it.
 	number uint64
 }
 
@@ -139,8 +139,8 @@ func (c *cycle) askNow(n *nodes.Node) ledger.Answer {
 
 // suppose asks the node under the cycle's assumptions. In a dry run nobody is patient.
 //
-// Preemption brings back every pod with which this one fits for certain, and evicts the others.
-// Where pods in flight leave open which of them is in the way, that would be all: the report tells.
+// Preemption brings back every pod with which this one fits for certain, and evicts the others. If
+// pods in flight leave open which of them is in the way, that would be all: the report tells.
 func (c *cycle) suppose(n *nodes.Node, info fwk.NodeInfo) *fwk.Status {
 	a, assumed := c.askWithoutSome(n, info), c.assumed(n)
 	switch {
@@ -277,8 +277,8 @@ func (c *cycle) placed(pod *corev1.Pod, nodeName string) {
 	}
 }
 
-// giveBack gives the pod's place on the node to others. Nodes wake the pod itself only where one
-// of them refused it, and not for its own place: it does not wait yet.
+// giveBack gives the pod's place on the node to others. Nodes wake the pod itself only if one of
+// them refused it, and not for its own place: it does not wait yet.
 func (c *cycle) giveBack(pod *corev1.Pod, n *nodes.Node) {
 	core := c.plugin.core
 	n.Account().Forget(uidOf(pod))

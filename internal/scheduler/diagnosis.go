@@ -159,7 +159,7 @@ func (d *diagnosis) explain(refusing []*nodes.Node) string {
 	return b.String()
 }
 
-// whatWaits describes what the pod waits for. Where a node would take it, it waits for certainty
+// whatWaits describes what the pod waits for. If a node would take it, it waits for certainty
 // alone.
 func whatWaits(nodes int, fits bool) string {
 	if fits {

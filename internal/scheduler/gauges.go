@@ -99,7 +99,7 @@ const (
 	waitsAlone  = "single"
 )
 
-// waitGauges tell who waits for a node, as the watch has it: also where this replica stands by.
+// waitGauges tell who waits for a node, as the watch has it: also if this replica stands by.
 func (c *core) waitGauges(gauge func(d *metrics.Desc, v float64, labels ...string)) {
 	leads := 0.0
 	if c.lead.Leads() {

@@ -97,7 +97,7 @@ func newGroupTrial(handle fwk.Handle, pod *corev1.Pod) (*groupTrial, error) {
 	return g, nil
 }
 
-// minimum is how many pods the group starts together. Where there is a group cycle, the scheduler
+// minimum is how many pods the group starts together. If there is a group cycle, the scheduler
 // watches PodGroups.
 func (g *groupTrial) minimum() (int, error) {
 	group, err := g.handle.SharedInformerFactory().Scheduling().V1alpha2().PodGroups().Lister().PodGroups(g.namespace).Get(g.name)
@@ -157,10 +157,10 @@ func (g *inGroup) filter(ctx context.Context, c *cycle, info fwk.NodeInfo) *fwk.
 	return c.status(c.unlessOverlooked(answer, n, info), false)
 }
 
-// ask asks a node as the trial has it; false where the trial has left the node alone.
+// ask asks a node as the trial has it; false if the trial has left the node alone.
 //
-// The cycle evicts every pod with which the group does not fit for certain. Where pods in flight
-// may land in several ways, that can be one whose place nobody needs: the report tells.
+// The cycle evicts every pod with which the group does not fit for certain. If pods in flight may
+// land in several ways, that can be one whose place nobody needs: the report tells.
 func (g *inGroup) ask(c *cycle, n *nodes.Node, info fwk.NodeInfo) (ledger.Answer, bool) {
 	assumed, on := c.assumed(n), g.nodes.Known(n)
 	t := assumed.Trial()

@@ -29,7 +29,7 @@ func (c *core) tellIgnored(pod *corev1.Pod) {
 }
 
 // tellShared tells in an event that a pod which wants CPUs or memory of its own shares them on the
-// node that was chosen, where other nodes obey: its kubelet decides there.
+// node that was chosen, if other nodes obey: its kubelet decides there.
 func (c *core) tellShared(pod *corev1.Pod, nodeName string) {
 	if !c.table.Obeying() || wire.OfReservation(pod) || c.table.Named(nodeName).Obeys() {
 		return

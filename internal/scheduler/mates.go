@@ -141,9 +141,9 @@ func (p *Plugin) Permit(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ 
 
 const evictsNobody = "Berth: a Reservation evicts nobody"
 
-// makeRoom evicts for a pod of no gang where a gang or a protected pod could be among the victims.
-// The status is nil where none could: then kube-scheduler's own preemption comes, and else it does
-// not. text says why the nodes refuse the pod.
+// makeRoom evicts for a pod of no gang if a gang or a protected pod could be among the victims. The
+// status is nil if none could: then kube-scheduler's own preemption comes, and else it does not.
+// text says why the nodes refuse the pod.
 func (p *Plugin) makeRoom(ctx context.Context, pod *corev1.Pod, text string) (*fwk.PostFilterResult, *fwk.Status) {
 	if p.args.EvictsNobody {
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, text)
@@ -189,7 +189,7 @@ func (p *Plugin) gangProfile() gang.Profile {
 // skip pods for which nothing is preferred.
 var weighing = []string{names.NodeAffinity, names.InterPodAffinity, names.PodTopologySpread}
 
-// bestFirst orders the nodes that take a pod as Berth would, by their places in the list; nil where
+// bestFirst orders the nodes that take a pod as Berth would, by their places in the list; nil if
 // other plugins weigh them, by preferences or by taints PreferNoSchedule, or Berth does not.
 func (p *Plugin) bestFirst(state fwk.CycleState, infos []fwk.NodeInfo) []int {
 	c := cycleOf(state)

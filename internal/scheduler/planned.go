@@ -13,7 +13,7 @@ import (
 // planned is the way of a member of a gang: the ledger has held its place since the plan was made,
 // if any kubelet would pin something for it.
 type planned struct {
-	// node is the one that the plan names; "" where the gang has no plan yet.
+	// node is the one that the plan names; "" if the gang has no plan yet.
 	node string
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// Bounds of the search for victims whose removal helps where the removal of all does not.
+// Bounds of the search for victims whose removal helps if the removal of all does not.
 const (
 	// maxVictims is the most pods on a node whose sets the search forms.
 	maxVictims = 32
@@ -27,8 +27,8 @@ const (
 // end with such a set: it is left when every other pod is back. The search looks at all sets,
 // whatever else is gone: if it overlooked one, a pod might be evicted for nothing.
 //
-// For the same reason a set counts only where the node has the amounts, too, when the others are
-// back: else NodeResourcesFit has more pods evicted than the set, without all of which the node may
+// For the same reason a set counts only if the node has the amounts, too, when the others are back:
+// else NodeResourcesFit has more pods evicted than the set, without all of which the node may
 // refuse. What other plugins want to be gone (ports, affinity to pods) is not foreseen.
 func (c *cycle) askWithoutSome(n *nodes.Node, info fwk.NodeInfo) ledger.Answer {
 	on := c.assumed(n)

@@ -33,9 +33,9 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 }
 
 // giveClaimsBack has the plugin for claims give back what an earlier attempt allocated to the pod,
-// if no node takes the pod with it. That plugin answers with an error where the attempt ended
-// before it looked at the pod. Then it looks now, and finds the claim that kube-scheduler has made
-// for the pod's extended resources.
+// if no node takes the pod with it. That plugin answers with an error if the attempt ended before
+// it looked at the pod. Then it looks now, and finds the claim that kube-scheduler has made for the
+// pod's extended resources.
 func (p *Plugin) giveClaimsBack(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader) {
 	_, said := p.claims.PostFilter(ctx, state, pod, statuses)
 	if said.Code() == fwk.Error {

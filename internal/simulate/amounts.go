@@ -11,7 +11,7 @@ import (
 	"github.com/berth-dev/berth/internal/suppose"
 )
 
-// amounts is a cluster on which a pod fits where amounts do.
+// amounts is a cluster on which a pod fits if amounts do.
 type amounts struct {
 	nodes []amountsNode
 	// had is which GPUs each pod has, as bits, by its number.

@@ -43,7 +43,7 @@ type clock struct {
 	place    []int32  // by node: its place in the order of the draw
 	freed    freed
 	meter    meter
-	defrag   *defragmenter // nil where no pod is moved
+	defrag   *defragmenter // nil if no pod is moved
 }
 
 // freed are nodes on which something was freed since waiting pods were tried.
@@ -221,7 +221,7 @@ func (c *clock) class(e entry) waitClass {
 	return waitClass{j.shape, j.members}
 }
 
-// try places the pods of an entry, a single one on one of the nodes. It reports false where no node
+// try places the pods of an entry, a single one on one of the nodes. It reports false if no node
 // takes them: what the kubelet refuses has been tried.
 func (c *clock) try(e entry, nodes []int32) bool {
 	j := &c.jobs[e.job]
@@ -239,8 +239,8 @@ func (c *clock) try(e entry, nodes []int32) bool {
 	return c.tryGang(e.job)
 }
 
-// retry has pods that wait tried again on a node to which a pod has come, where CPUs are kept: a
-// full NUMA node can send the next pod to another one, where nothing is kept (Model.Monotone).
+// retry has pods that wait tried again on a node to which a pod has come, if CPUs are kept: a full
+// NUMA node can send the next pod to another one, where nothing is kept (Model.Monotone).
 func (c *clock) retry(node int) {
 	if c.strategy.Keep != nil {
 		c.frees(int32(node))
@@ -363,7 +363,7 @@ func (c *clock) fail(node int32) {
 	c.plan(event{at: c.now + int64(Repair/time.Second), kind: nodeRepaired, node: node})
 }
 
-// wake tries again who waits, the oldest first, where a node that has changed takes the class.
+// wake tries again who waits, the oldest first, if a node that has changed takes the class.
 func (c *clock) wake() {
 	freed := c.freed.nodes
 	c.freed.nodes = nil

@@ -13,11 +13,11 @@ type Cluster interface {
 	Size() int
 	// AppendKey appends all that decides what a node offers: nodes with equal keys offer the same.
 	AppendKey(b []byte, node int) []byte
-	// Look says what the node offers to a pod of the shape; false where it does not take the pod,
-	// as far as the scheduler sees.
+	// Look says what the node offers to a pod of the shape; false if it does not take the pod, as
+	// far as the scheduler sees.
 	Look(node int, s *Shape, l *Look) bool
 	// Put puts the pod on the node. gpu is which of the node's GPUs a share is of. The outcome is
-	// Refused where the node's kubelet refuses the pod.
+	// Refused if the node's kubelet refuses the pod.
 	Put(node int, pod int32, s *Shape, gpu int) Outcome
 	// Take takes the pod from the node that it was put on.
 	Take(node int, pod int32, s *Shape)
@@ -91,8 +91,7 @@ func (l *Look) FreeGPUs() (sum int64) {
 // Outcome is what became of a pod that was put on a node.
 type Outcome struct {
 	Refused bool
-	// NUMANodes is how many NUMA nodes the pod lies on; 0 where nothing pins it, or nothing is
-	// known.
+	// NUMANodes is how many NUMA nodes the pod lies on; 0 if nothing pins it, or nothing is known.
 	NUMANodes int
 	// Aligned means that CPUs, memory and devices lie together on as few NUMA nodes as an empty
 	// machine would need.

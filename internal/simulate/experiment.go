@@ -19,8 +19,8 @@ type Experiment struct {
 	Strategies []Strategy
 	// Seeds are of the draws; each strategy serves each.
 	Seeds []int64
-	// Arrive is how many times the GPUs of all nodes the pods ask for, or the CPUs where none asks
-	// for GPUs; 0 is the list as it is.
+	// Arrive is how many times the GPUs of all nodes the pods ask for, or the CPUs if none asks for
+	// GPUs; 0 is the list as it is.
 	Arrive float64
 	// Times lets pods come and go; nil lets them arrive one after another, and none leaves.
 	// Failures is the mean time between two failures of a node then; 0: none fails.

@@ -22,7 +22,7 @@ func (e *Experiment) Follow(s *Strategy) *Follower {
 }
 
 // Choices are the nodes, by their place in the list, among which the strategy would choose by
-// chance for a pod of the list that arrives now; none where no node takes it.
+// chance for a pod of the list that arrives now; none if no node takes it.
 func (f *Follower) Choices(pod int) (nodes []int) {
 	f.p.learn(f.of[pod])
 	for _, node := range f.p.equals(f.order, f.of[pod]) {

@@ -29,7 +29,7 @@ type Timed struct {
 	// Failures is how often a node failed, Lost how many pods were on it.
 	Failures int64 `json:"failures"`
 	Lost     int64 `json:"lost"`
-	// Plans is nil where no pod is moved to make room.
+	// Plans is nil if no pod is moved to make room.
 	Plans *Plans `json:"plans,omitempty"`
 	// Course is how the whole run went, at even distances.
 	Course []Moment `json:"course"`

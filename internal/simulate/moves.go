@@ -44,7 +44,7 @@ type plannedMove struct {
 	from, to  int32
 }
 
-// defragmenter makes room for pods that wait: nil where the strategy does not.
+// defragmenter makes room for pods that wait: nil if the strategy does not.
 type defragmenter struct {
 	every int64 // seconds
 	nodes []trace.Node
@@ -72,8 +72,8 @@ func (c *clock) changed(node int) {
 	}
 }
 
-// defragment begins to make room, and comes again later. Where the last plans are still carried
-// out, they go on.
+// defragment begins to make room, and comes again later. If the last plans are still carried out,
+// they go on.
 func (c *clock) defragment() {
 	d := c.defrag
 	c.plan(event{at: c.now + d.every, kind: defragBegins})
@@ -110,7 +110,7 @@ func (c *clock) makeRoom() {
 	}
 }
 
-// planFor finds the fewest moves that make room for the pods of an entry; nil where there are none.
+// planFor finds the fewest moves that make room for the pods of an entry; nil if there are none.
 func (c *clock) planFor(e entry, class waitClass) *movingPlan {
 	p := defrag.Problem{Effort: planEffort}
 	for node := range c.place {
@@ -184,7 +184,7 @@ func (c *clock) asked(shape int32, uid string, i int) suppose.Pod {
 }
 
 // move begins the next move, or the pods get the room that was made. The new place of a pod is held
-// before the pod is evicted; where it cannot be had any more, the plan ends.
+// before the pod is evicted; if it cannot be had any more, the plan ends.
 func (c *clock) move() {
 	d := c.defrag
 	if len(d.plan.moves) == 0 {
@@ -259,7 +259,7 @@ func (c *clock) arriveInRoom() {
 	c.endPlan(true)
 }
 
-// endPlan opens the nodes that were kept. Where the plan did not come to its end, what was moved
+// endPlan opens the nodes that were kept. If the plan did not come to its end, what was moved
 // stays, and the pods want a node again.
 func (c *clock) endPlan(made bool) {
 	d := c.defrag

@@ -9,10 +9,10 @@ type scores struct {
 	cluster Cluster
 	shapes  []Shape
 	by      Scorer
-	// width is how many shapes a row remembers; where there are more, they displace one another.
+	// width is how many shapes a row remembers; if there are more, they displace one another.
 	width int
 	rows  map[string]*scoreRow
-	of    []*scoreRow // by node; nil where it has failed
+	of    []*scoreRow // by node; nil if it has failed
 	kept  []bool      // by node: nobody may come
 	key   []byte
 	look  Look
@@ -90,7 +90,7 @@ func (m *scores) forget() {
 	}
 }
 
-// score is what the node is worth for a pod of the shape; refusing where it does not take it.
+// score is what the node is worth for a pod of the shape; refusing if it does not take it.
 func (m *scores) score(node int, shape int32) int32 {
 	row := m.of[node]
 	if row == nil || m.kept[node] {

@@ -92,15 +92,14 @@ type Run struct {
 	Seed     int64  `json:"seed"`
 	Figures
 	// Aligned is how many percent of the GPUs of all nodes serve pods that lie together, at the
-	// end; of the CPUs, where nobody asks for GPUs. Where pods come and go, it is the mean over
-	// time.
+	// end; of the CPUs, if nobody asks for GPUs. If pods come and go, it is the mean over time.
 	Aligned float64 `json:"aligned"`
 	Curve   Curve   `json:"curve"`
 	// AlignedCurve is the same of what serves pods that lie together.
 	AlignedCurve Curve `json:"alignedCurve"`
 	// Unused is what is left in the end, if the Experiment asks for it.
 	Unused *Unused `json:"unused,omitempty"`
-	// Timed is nil where no pod leaves.
+	// Timed is nil if no pod leaves.
 	Timed *Timed `json:"timed,omitempty"`
 }
 
@@ -127,7 +126,7 @@ func newPlayer(c Cluster, all []Shape, s *Strategy, load []Typical, d *trace.Dra
 	return &player{cluster: c, strategy: s, by: by, scores: newScores(c, keeping(all, s.Keep), by), draw: d}
 }
 
-// choose returns the best of the nodes; -1 where none takes a pod of the shape.
+// choose returns the best of the nodes; -1 if none takes a pod of the shape.
 func (p *player) choose(nodes []int32, shape int32) int {
 	if _, compares := p.by.(comparer); compares {
 		if equal := p.equals(nodes, shape); len(equal) > 0 {
@@ -149,8 +148,8 @@ func (p *player) choose(nodes []int32, shape int32) int {
 	return best
 }
 
-// equals are the best of the nodes, among which chance chooses, until it is called again; none
-// where no node takes a pod of the shape.
+// equals are the best of the nodes, among which chance chooses, until it is called again; none if
+// no node takes a pod of the shape.
 func (p *player) equals(nodes []int32, shape int32) (equal []int32) {
 	if c, compares := p.by.(comparer); compares {
 		return c.equals(p, nodes, shape)
@@ -168,8 +167,8 @@ func (p *player) equals(nodes []int32, shape int32) (equal []int32) {
 	return equal
 }
 
-// place puts the pod on the best node. Where its kubelet refuses, a controller creates the pod
-// again, and a node is chosen for it again.
+// place puts the pod on the best node. If its kubelet refuses, a controller creates the pod again,
+// and a node is chosen for it again.
 func (p *player) place(pod, shape int32) (node int, o Outcome) {
 	for range 1 + maxAgain {
 		if node = p.choose(p.draw.Order, shape); node < 0 {
@@ -202,8 +201,8 @@ func (p *player) learn(shape int32) {
 }
 
 // arrivals lets all pods of the draw arrive, one after another. None leaves, and one that finds no
-// place is lost.
-// The curves are of GPUs, or of CPUs where nobody asks for GPUs; all is what the nodes have.
+// place is lost. The curves are of GPUs, or of CPUs if nobody asks for GPUs; all is what the nodes
+// have.
 func (p *player) arrivals(of []int32, all Capacity) (f Figures, c curves) {
 	for i, pod := range p.draw.Arrivals {
 		shape := of[pod]
@@ -226,7 +225,7 @@ func (p *player) arrivals(of []int32, all Capacity) (f Figures, c curves) {
 // curves are what was served, and what of it lies together.
 type curves struct{ served, aligned curve }
 
-// Capacity is what the nodes have, in thousandths: GPUs, or CPUs where nobody asks for GPUs.
+// Capacity is what the nodes have, in thousandths: GPUs, or CPUs if nobody asks for GPUs.
 type Capacity struct{ GPU, CPU int64 }
 
 func capacityOf(nodes []trace.Node, pods []trace.Pod) (c Capacity) {

@@ -102,8 +102,8 @@ func poolsKey(pools []placement.DevicePool) string {
 	return fmt.Sprintf("%+v", pools)
 }
 
-// gpus are the positions of the NUMA nodes of its healthy GPUs, -1 where they have none, and which
-// of them an id is.
+// gpus are the positions of the NUMA nodes of its healthy GPUs, -1 if they have none, and which of
+// them an id is.
 func (n *StartNode) gpus(pools []placement.DevicePool) (at []int, ids map[string]int, err error) {
 	ids = map[string]int{}
 	for _, pool := range pools {

@@ -32,15 +32,14 @@ func leastAllocated(l *Look) int64 {
 func left(free, all int64) int64 { return free * 100 / max(1, all) }
 
 // balance is how much nearer to each other the parts of CPU and memory in use come by the pod: 75
-// where nothing changes (balancedResourceScorer of kube-scheduler 1.36).
+// if nothing changes (balancedResourceScorer of kube-scheduler 1.36).
 func balance(l *Look) int64 {
 	before := apart(l.AllCPU-l.FreeCPU, l.AllCPU, l.AllMiB-l.FreeMiB, l.AllMiB)
 	with := apart(l.AllCPU-l.FreeCPU+l.Shape.MilliCPU, l.AllCPU, l.AllMiB-l.FreeMiB+l.Shape.MiB, l.AllMiB)
 	return 50 + (50+with-before)/2
 }
 
-// apart is 100 where the same part of both is in use, and 50 where all of one is and none of the
-// other.
+// apart is 100 if the same part of both is in use, and 50 if all of one is and none of the other.
 func apart(cpu, allCPU, mib, allMiB int64) int64 {
 	a, b := float64(cpu)/float64(allCPU), float64(mib)/float64(allMiB)
 	return int64((1 - math.Abs(min(1, a)-min(1, b))/2) * 100)

@@ -22,8 +22,8 @@ type Strategy struct {
 	Plans bool
 	// Knows means that it knows the distribution of the load beforehand.
 	Knows bool
-	// Defrag is how often pods are moved to make room for waiting pods, where pods come and go;
-	// 0: never.
+	// Defrag is how often pods are moved to make room for waiting pods, if pods come and go; 0:
+	// never.
 	Defrag time.Duration
 	// Keep is the scheduler's rule which CPUs are kept for pods with GPUs; mostly nil. No kubelet
 	// knows of it.

@@ -69,7 +69,7 @@ type Summary struct {
 	// Unused is the mean of the runs; nil if they have none.
 	Unused *Unused `json:"unused,omitempty"`
 	Curve  []Point `json:"curve,omitempty"`
-	// Timed is nil where no pod leaves.
+	// Timed is nil if no pod leaves.
 	Timed *TimedSummary `json:"timed,omitempty"`
 }
 
@@ -95,8 +95,8 @@ type TimedSummary struct {
 	// Failures is how often nodes failed, Lost how many pods were on them.
 	Failures Mean `json:"nodeFailures"`
 	Lost     Mean `json:"podsLost"`
-	// Moves is how many pods were moved, MadeRoom for how many room was made by that; nil where
-	// nobody moves pods.
+	// Moves is how many pods were moved, MadeRoom for how many room was made by that; nil if nobody
+	// moves pods.
 	Moves    *Mean `json:"moves,omitempty"`
 	MadeRoom *Mean `json:"madeRoomFor,omitempty"`
 	// Course is the mean of the runs' courses.
@@ -104,7 +104,7 @@ type TimedSummary struct {
 }
 
 // CoursePoint is a moment in all runs. InUse and Aligned are percent of the GPUs of all nodes, or
-// of the CPUs where nobody asks for GPUs; Waiting counts pods.
+// of the CPUs if nobody asks for GPUs; Waiting counts pods.
 type CoursePoint struct {
 	Second  int64   `json:"second"`
 	InUse   float64 `json:"inUse"`

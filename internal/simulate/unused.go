@@ -1,7 +1,7 @@
 package simulate
 
 // Unused is what is free at the end, in percent of what all nodes have, by what a pod of the load
-// would find there: the pods of the load that ask for GPUs, each with its part, all of them where
+// would find there: the pods of the load that ask for GPUs, each with its part, all of them if
 // nobody asks for GPUs.
 type Unused struct {
 	// Usable: the pod would be admitted.

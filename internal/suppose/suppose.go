@@ -14,7 +14,7 @@ import (
 type Pod struct {
 	// UID is that of a pod which is there; "" of one that is not.
 	UID string
-	// Candidate is what a ledger is asked when it comes; nil where no kubelet pins anything for it.
+	// Candidate is what a ledger is asked when it comes; nil if no kubelet pins anything for it.
 	// When a pod leaves, only whether it is nil matters.
 	Candidate *ledger.Candidate
 	// Asks is what it asks for in all, Ports are those of the node that it wants.
@@ -27,10 +27,10 @@ type Pod struct {
 // once, as the scheduler does. Put and Take undo each other, and so do Promise and Withdraw. A Node
 // without changes may be copied; otherwise use Clone.
 type Node struct {
-	// account is the node's ledger; nil where nothing can be promised, so that only pods go there
-	// for which nothing is pinned.
+	// account is the node's ledger; nil if nothing can be promised, so that only pods go there for
+	// which nothing is pinned.
 	account *ledger.Node
-	// room is what the node has beside its pods; nil where somebody else looks at that. It is the
+	// room is what the node has beside its pods; nil if somebody else looks at that. It is the
 	// Node's own once something is supposed.
 	room *amounts.Node
 	own  bool

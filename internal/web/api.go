@@ -125,8 +125,8 @@ func shown(row *survey.Row, v Viewer) *survey.Row {
 // hidden is what a pod is called whose namespace the viewer does not see.
 const hidden = "a pod of another namespace"
 
-// hiddenPlace is what a Reservation is called, which has no namespace, where the viewer does not
-// see everything.
+// hiddenPlace is what a Reservation is called, which has no namespace, if the viewer does not see
+// everything.
 const hiddenPlace = "a Reservation"
 
 // nodePage is all that the page of a node shows.
@@ -214,7 +214,7 @@ func hideTenants(b *machineview.Berths, v Viewer) {
 	}
 }
 
-// hideHolders takes away who holds a device where the viewer does not see their namespace, or where
+// hideHolders takes away who holds a device if the viewer does not see their namespace, or if
 // nobody but a UID is named.
 func hideHolders(a *survey.Answer, v Viewer) {
 	if _, all := v.(everything); all || a.Refusal == nil {
@@ -306,9 +306,9 @@ type waitingGroup struct {
 	HeldBack *survey.HeldBack `json:"heldBack,omitempty"`
 	// Fits are what would fit now in place of the first of Pods.
 	Fits []string `json:"fits,omitempty"`
-	// Gang is the gang that all of them belong to; nil where none has a page.
+	// Gang is the gang that all of them belong to; nil if none has a page.
 	Gang *foundGang `json:"gang,omitempty"`
-	// Said is what the nodes say now to the first of Pods; nil where they were not asked.
+	// Said is what the nodes say now to the first of Pods; nil if they were not asked.
 	Said []said `json:"said,omitempty"`
 	// Count is of all; Pods are the oldest of them.
 	Count int     `json:"count"`

@@ -11,7 +11,7 @@ type Gate interface {
 type Viewer interface {
 	// Sees says whether pods of a namespace are shown.
 	Sees(namespace string) bool
-	// Name is what the page calls the viewer; "" where nobody asked.
+	// Name is what the page calls the viewer; "" if nobody asked.
 	Name() string
 }
 

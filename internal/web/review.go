@@ -166,7 +166,7 @@ func (g *reviews) knows(key tokenSum) bool {
 	return known
 }
 
-// note remembers what a review came to. Where the API server did not answer, a token stays known or
+// note remembers what a review came to. If the API server did not answer, a token stays known or
 // unknown.
 func (g *reviews) note(key tokenSum, v *reviewed, err error) {
 	g.mu.Lock()
@@ -199,7 +199,7 @@ func (g *reviews) mayAsk(remote string) bool {
 	return limit.TryAccept()
 }
 
-// refusal is what was said lately about a token that belongs to no viewer; nil where nothing was.
+// refusal is what was said lately about a token that belongs to no viewer; nil if nothing was.
 func (g *reviews) refusal(key tokenSum) *failure {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -277,7 +277,7 @@ func (v *reviewed) unseen() map[string]seen {
 	return out
 }
 
-// asked is what the API server said about a namespace; no where it has not answered lately.
+// asked is what the API server said about a namespace; no if it has not answered lately.
 func (v *reviewed) asked(namespace string) bool {
 	said, known := v.sees[namespace]
 	if known && (!said.failed || v.gate.now().Sub(said.at) < failureLasts) {

@@ -46,7 +46,7 @@ func (s *streams) number() uint64 {
 	return s.last
 }
 
-// join opens a stream; false where there are too many.
+// join opens a stream; false if there are too many.
 func (s *streams) join() (chan struct{}, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

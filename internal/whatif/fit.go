@@ -51,8 +51,8 @@ func (n *Node) Fit(pod *corev1.Pod, limit int) (Fitted, error) {
 	return out, nil
 }
 
-// exhausted returns what the node lacks once so many more copies are there; nil where there was
-// room for all.
+// exhausted returns what the node lacks once so many more copies are there; nil if there was room
+// for all.
 func (n *Node) exhausted(a *ask, copies, left int) *Refused {
 	if left <= 0 {
 		return nil

@@ -98,7 +98,7 @@ func possible(m *topology.Machine) error {
 	return nil
 }
 
-// memoryOf is the memory of all NUMA nodes; 0 where the machine does not tell.
+// memoryOf is the memory of all NUMA nodes; 0 if the machine does not tell.
 func memoryOf(m *topology.Machine) (sum uint64) {
 	for i := range m.NUMANodes {
 		sum += m.NUMANodes[i].MemoryBytes

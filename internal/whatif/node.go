@@ -38,8 +38,8 @@ type Spec struct {
 	Pools []placement.DevicePool
 	// Setting is what is different from Machine, Config and Pools. Its Empty means nothing here.
 	Setting survey.Setting
-	// NoGuard asks what the kubelet does even where Berth's scheduler would not place the pod:
-	// because of a known defect, or the pod's own policy.
+	// NoGuard asks what the kubelet does even if Berth's scheduler would not place the pod: because
+	// of a known defect, or the pod's own policy.
 	NoGuard bool
 	// IgnoreMissingDevices admits pods that ask for devices which the node does not offer, as the
 	// kubelet does.

@@ -111,7 +111,7 @@ func podRequests(pod *corev1.Pod) corev1.ResourceList {
 	return out
 }
 
-// defaultMaxPods is maxPods where it is left out (SetDefaults_KubeletConfiguration).
+// defaultMaxPods is maxPods if it is left out (SetDefaults_KubeletConfiguration).
 const defaultMaxPods = 110
 
 // ReadAllocatable returns what a kubelet with this configuration makes allocatable of its machine's

@@ -23,8 +23,8 @@ type BoundPod struct {
 	// Started is when the kubelet took the pod in (status.startTime), by the node's clock; zero
 	// before that.
 	Started time.Time
-	// Bound is when the pod got its node (PodScheduled), by the API server's clock; zero where
-	// nobody says it.
+	// Bound is when the pod got its node (PodScheduled), by the API server's clock; zero if nobody
+	// says it.
 	Bound time.Time
 	// Exclusive means that the kubelet may give it something of its own.
 	Exclusive bool
@@ -34,7 +34,7 @@ type BoundPod struct {
 type Beside struct {
 	// Pods are the ones that are bound to the node and have not ended.
 	Pods []BoundPod
-	// KubeletVersion is the Node's; "" where it is not known: the newest that is understood.
+	// KubeletVersion is the Node's; "" if it is not known: the newest that is understood.
 	KubeletVersion string
 }
 
@@ -132,7 +132,7 @@ func boundBy(pods []BoundPod, written time.Time) (out []BoundPod) {
 }
 
 // startedBy are the pods that the kubelet had taken in when a report was written: what they hold is
-// in it. The kubelet's time is of the node's clock, to the second. The report's is too where its
+// in it. The kubelet's time is of the node's clock, to the second. The report's is too if its
 // exporter tells one; else it is of the API server's clock, and boundBy has to come first. A node's
 // clock that is ahead then keeps pods that have just started among the ones that are on their way.
 func startedBy(pods []BoundPod, written time.Time) (out []BoundPod) {
@@ -200,7 +200,7 @@ func (c *coarse) addCPU(id topology.CPUID, numa topology.NUMAID, pkg topology.Pa
 	c.numaNode(numa).CPUs.Add(id)
 }
 
-// numaNode returns the node of the machine, a new one where it has none of that id.
+// numaNode returns the node of the machine, a new one if it has none of that id.
 func (c *coarse) numaNode(id topology.NUMAID) *topology.NUMANode {
 	if n := c.machine.NUMANode(id); n != nil {
 		return n

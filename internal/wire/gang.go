@@ -103,8 +103,8 @@ type Declaration struct {
 	// Timeout is Gang.Timeout, Once is Gang.Once.
 	Timeout time.Duration
 	Once    bool
-	// Part is the gang that the pod names, where it names several that start together, and Parts
-	// all of them, sorted, with commas between them.
+	// Part is the gang that the pod names, if it names several that start together, and Parts all
+	// of them, sorted, with commas between them.
 	Part, Parts string
 }
 
@@ -192,7 +192,7 @@ var wantMinimum = fmt.Sprintf("how many pods of the gang start together: a whole
 // Gang is the specification of a gang, independent of the dialect.
 type Gang struct {
 	Key GangKey
-	// UID and Version are those of its object; "" where it has none.
+	// UID and Version are those of its object; "" if it has none.
 	UID     types.UID
 	Version string
 	// Minimum is how many pods start together, and Tasks the same for some of its parts.
@@ -391,7 +391,7 @@ func (o fieldErrors) minimum(at *field.Path, n int32) (int, error) {
 	return max(1, int(n)), nil
 }
 
-// tasks reads the minima of tasks. Volcano passes over them where the group's own minimum is below
+// tasks reads the minima of tasks. Volcano passes over them if the group's own minimum is below
 // their sum (CheckTaskReady, CheckTaskValid in pkg/scheduler/api/job_info.go): a Job that says that
 // one pod is enough begins with one.
 func (o fieldErrors) tasks(at *field.Path, asked map[string]int32, minimum int) (map[string]int, error) {
@@ -509,7 +509,7 @@ func contradiction(by map[Declaration]*corev1.Pod) error {
 }
 
 // against names what contradicts another declaration of one gang: the annotation, what it says, and
-// what the other says. The key is "" where nothing does.
+// what the other says. The key is "" if nothing does.
 func (d Declaration) against(o Declaration) (key, value, want string) {
 	keys := declarationKeys[d.Timeout > 0]
 	switch {

@@ -205,7 +205,7 @@ type koordinatorReader struct {
 	pod *corev1.Pod
 }
 
-// parse reads the JSON of an annotation; found is false where there is none.
+// parse reads the JSON of an annotation; found is false if there is none.
 func (r koordinatorReader) parse(key string, into any) (found bool, err error) {
 	text, ok := r.pod.Annotations[key]
 	if !ok {

@@ -24,9 +24,9 @@ var koordinatorClasses = map[koordinator.DeviceType]string{
 type BareDevice struct {
 	Type  koordinator.DeviceType
 	Minor int32
-	// ID is the vendor's id, "" where there is none.
+	// ID is the vendor's id, "" if there is none.
 	ID string
-	// NUMA is the node that the device hangs from; HasNUMA is false where nobody knows.
+	// NUMA is the node that the device hangs from; HasNUMA is false if nobody knows.
 	NUMA    topology.NUMAID
 	HasNUMA bool
 }
@@ -118,7 +118,7 @@ func (r *deviceReader) add(at *field.Path, d *koordinator.DeviceInfo) error {
 	return nil
 }
 
-// place fills in where a device hangs from. Socket and node are -1 where nobody knows.
+// place fills in where a device hangs from. Socket and node are -1 if nobody knows.
 func (r *deviceReader) place(at *field.Path, t *koordinator.DeviceTopology, out *topology.Device) error {
 	if len(t.PCIEID) > 256 {
 		return r.at(at.Child("pcieID"), string(t.PCIEID), "at most 256 bytes")

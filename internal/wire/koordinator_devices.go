@@ -122,7 +122,7 @@ func (r koordinatorReader) hint(name string, spec *koordinatorHintSpec, types in
 	return r.scope(at.Child("requiredTopologyScope"), spec.Scope, t, types, rules)
 }
 
-// scope reads where all devices of a type lie. It counts where the pod says it of one type alone.
+// scope reads where all devices of a type lie. It counts if the pod says it of one type alone.
 func (r koordinatorReader) scope(at *field.Path, text string, t placement.DeviceTypes, types int, rules *placement.DeviceRules) error {
 	switch text {
 	case "", "Node":
@@ -183,8 +183,8 @@ func WriteKoordinatorWords(d *placement.Decision, m *topology.Machine) (map[stri
 }
 
 // WriteKoordinatorDevices returns the devices of a decision in Koordinator's words: GPUs and RDMA
-// cards by the numbers that WriteDevice gives them, a virtual function below its card. It is ""
-// where the decision has none.
+// cards by the numbers that WriteDevice gives them, a virtual function below its card. It is "" if
+// the decision has none.
 func WriteKoordinatorDevices(d *placement.Decision, m *topology.Machine) (string, error) {
 	given := map[string]bool{}
 	for i := range d.Containers {

@@ -34,7 +34,7 @@ var koordinatorGangKeys = []string{
 	koordinatorGangMode, koordinatorGangPolicy, koordinatorGangGroups,
 }
 
-// koordinatorGangWait is how long members wait for each other where nothing is said: the default of
+// koordinatorGangWait is how long members wait for each other if nothing is said: the default of
 // Koordinator's plugin Coscheduling (defaultTimeout).
 const koordinatorGangWait = 10 * time.Minute
 
@@ -116,8 +116,8 @@ func (r gangReader) once() (bool, error) {
 	}
 }
 
-// groups reads the gangs that start together, sorted; none where the annotation is missing. They
-// are of the pod's namespace, and the pod's own gang is among them.
+// groups reads the gangs that start together, sorted; none if the annotation is missing. They are
+// of the pod's namespace, and the pod's own gang is among them.
 func (r gangReader) groups(own GangKey) ([]string, error) {
 	text := r.text(koordinatorGangGroups)
 	if text == "" {

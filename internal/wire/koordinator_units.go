@@ -74,8 +74,7 @@ func checkUnits(pod *corev1.Pod) error {
 	return nil
 }
 
-// wantUnits describes what would be right instead of what a container asks for; "" where it is
-// right.
+// wantUnits describes what would be right instead of what a container asks for; "" if it is right.
 func wantUnits(name string, limits corev1.ResourceList) string {
 	q, device := limits[corev1.ResourceName(name)], DeviceOf(name)
 	switch {

@@ -32,7 +32,7 @@ type NodeSpec struct {
 	View      *placement.KubeletView
 	Config    placement.Config
 	Authority v1alpha1.Authority
-	// Koordlet means that koordlet carries decisions out, where Berth decides.
+	// Koordlet means that koordlet carries decisions out, if Berth decides.
 	Koordlet bool
 	// KubeletVersion is the release in full, "v1.36.3"; Config.Version is its minor number.
 	KubeletVersion string
@@ -205,7 +205,7 @@ var binds = map[string]joint.Rules{
 	"": {}, "full-cores": {Bind: joint.FullCores, BindHow: joint.Required}, "spread": {Bind: joint.Spread, BindHow: joint.Required},
 }
 
-// defaults reads what holds where a pod says nothing.
+// defaults reads what holds if a pod says nothing.
 func (r specReader) defaults(at *field.Path, d *v1alpha1.Defaults, c *placement.Config) error {
 	if d == nil {
 		return nil
@@ -226,7 +226,7 @@ func (r specReader) defaults(at *field.Path, d *v1alpha1.Defaults, c *placement.
 	return nil
 }
 
-// writeDefaults returns nil where there are none.
+// writeDefaults returns nil if there are none.
 func writeDefaults(c *placement.Config) *v1alpha1.Defaults {
 	d := v1alpha1.Defaults{Policy: c.Default.Policy.String(), Scope: c.Default.Scope.String()}
 	d.CPUs = bindWords[c.Default.CPUs.Bind]

@@ -53,7 +53,7 @@ type koordletCPU struct {
 	Node   int64 `json:"node"`
 }
 
-// readKoordlet parses the annotations. It returns nil where none reports CPUs. A field that nobody
+// readKoordlet parses the annotations. It returns nil if none reports CPUs. A field that nobody
 // knows is passed over: a later release may have more.
 func (r *zoneReader) readKoordlet(o *nrt.NodeResourceTopology) (*koordlet, error) {
 	if _, found := o.Annotations[koordletCPUs]; !found {

@@ -237,7 +237,7 @@ func usesMemory(zones []zone) bool {
 	return slices.ContainsFunc(zones, func(z zone) bool { return z.amounts["memory"].used() > 0 })
 }
 
-// takeMemory keeps books of memory where every zone has it, as the Static policy does.
+// takeMemory keeps books of memory if every zone has it, as the Static policy does.
 func (r *zoneReader) takeMemory(zones []zone) error {
 	if slices.ContainsFunc(zones, func(z zone) bool { return z.amounts["memory"].allocatable == 0 }) {
 		return nil
@@ -343,7 +343,7 @@ func (r *zoneReader) holdDevices(name string, id topology.NUMAID, a zoneAmount) 
 	}
 }
 
-// distances takes the costs where every zone tells that to every other.
+// distances takes the costs if every zone tells that to every other.
 func (r *zoneReader) distances(zones []zone) {
 	rows := make([][]uint32, len(zones))
 	for i := range zones {

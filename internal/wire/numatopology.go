@@ -55,7 +55,7 @@ func ReadNumatopology(nt *nodeinfo.Numatopology, b *Beside) (Node, error) {
 
 type numatopologyReader struct{ coarse }
 
-// exportedAt is the exporter's time, by the node's clock; zero where it is not told.
+// exportedAt is the exporter's time, by the node's clock; zero if it is not told.
 func exportedAt(nt *nodeinfo.Numatopology) time.Time {
 	if seconds, err := strconv.ParseInt(nt.Annotations[nodeinfo.TimestampAnnotation], 10, 64); err == nil && seconds > 0 {
 		return time.Unix(seconds, 0)
@@ -135,8 +135,8 @@ func (r *numatopologyReader) allocations(at *field.Path, list []nodeinfo.PodAllo
 	return nil
 }
 
-// uidOf finds the pod. Its name is not enough where the pod came after the record: a successor of
-// the same name waits until the kubelet has taken it in.
+// uidOf finds the pod. Its name is not enough if the pod came after the record: a successor of the
+// same name waits until the kubelet has taken it in.
 func uidOf(p *nodeinfo.PodAllocation, bound []BoundPod) string {
 	for i := range bound {
 		b := &bound[i]
@@ -148,8 +148,8 @@ func uidOf(p *nodeinfo.PodAllocation, bound []BoundPod) string {
 }
 
 // reserved returns which CPUs are never exclusive: as many as the exporter read from the kubelet's
-// configuration, at least one, where the static policy would take them. The exporter does not read
-// reservedSystemCPUs: where somebody holds one of those, the lowest free CPUs stand in for them.
+// configuration, at least one, if the static policy would take them. The exporter does not read
+// reservedSystemCPUs: if somebody holds one of those, the lowest free CPUs stand in for them.
 func (r *numatopologyReader) reserved(at *field.Path, text string) error {
 	if r.config.CPUManagerPolicy != "static" {
 		return nil
@@ -180,7 +180,7 @@ func (r *numatopologyReader) reserved(at *field.Path, text string) error {
 	return nil
 }
 
-// lowest returns the first CPUs of a set, all where there are not so many.
+// lowest returns the first CPUs of a set, all if there are not so many.
 func lowest(of topology.CPUSet, count int) (out topology.CPUSet) {
 	for id := range of.All() {
 		if out.Len() == count {

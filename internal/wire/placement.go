@@ -84,8 +84,7 @@ func nameOf(names []string, i int) string {
 type Placement struct {
 	// Sequence counts the node's Bindings by the scheduler, from 1.
 	Sequence uint64
-	// Report is the sequence number of the NodeTopology that was decided on; 0 where there was
-	// none.
+	// Report is the sequence number of the NodeTopology that was decided on; 0 if there was none.
 	Report    int64
 	Certainty Certainty
 	Guarantee Guarantee
@@ -195,7 +194,7 @@ func WritePlacement(p *Placement) (string, error) {
 // annotations are large.
 func CheckPlacement(pod *corev1.Pod, d *placement.Decision) error { return checkBeside(pod, d, 0) }
 
-// checkBeside is CheckPlacement where so many bytes come with the placement.
+// checkBeside is CheckPlacement if so many bytes come with the placement.
 func checkBeside(pod *corev1.Pod, d *placement.Decision, more int) error {
 	if rough := roughBytes(d); len(d.Containers) <= placement.MaxContainers && rough <= MaxPlacementBytes && CheckAnnotations(pod, rough+more) == nil {
 		return nil

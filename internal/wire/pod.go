@@ -20,8 +20,8 @@ import (
 type Ask struct {
 	// Request holds the amounts, and the Rules by which the pod wants to be placed.
 	Request placement.Request
-	// RulesErr is why the rules cannot be read: a *FieldError, nil where they can. The scheduler
-	// has to refuse it then. A node that runs the pod runs it by the amounts alone, so they are
+	// RulesErr is why the rules cannot be read: a *FieldError, nil if they can. The scheduler has
+	// to refuse it then. A node that runs the pod runs it by the amounts alone, so they are
 	// understood all the same.
 	RulesErr error
 	// Said names the keys with which the pod asks for the Rules.

@@ -422,7 +422,7 @@ func (r *Reservation) Rest(owners []*corev1.Pod) *corev1.Pod {
 	guaranteed := isGuaranteed(r.Pod)
 	part := func(c corev1.Container) bool { return c.Resources.Requests.Cpu().MilliValue()%1000 != 0 }
 	if guaranteed && !slices.ContainsFunc(r.Pod.Spec.Containers, part) {
-		// Also where all its memory is taken the next owner gets CPUs of its own.
+		// Also if all its memory is taken the next owner gets CPUs of its own.
 		rest.Status.QOSClass = corev1.PodQOSGuaranteed
 	}
 	taken := r.Allocated(owners)

@@ -212,7 +212,7 @@ func unmetWish(w placement.Wish, r *placement.Rules) string {
 }
 
 // unforetold explains why a node whose kubelet decides is not sure to put the pod on as many NUMA
-// nodes as it wants; "" where it is.
+// nodes as it wants; "" if it is.
 func unforetold(m *placement.Model, r *placement.Request) string {
 	n := r.Rules.NUMANodes
 	if n == 0 {
@@ -240,7 +240,7 @@ func unforetold(m *placement.Model, r *placement.Request) string {
 }
 
 // devicesUnforetold explains why a node whose kubelet decides is not sure to give the pod as many
-// devices on each NUMA node as it wants; "" where it is, as far as its configuration goes.
+// devices on each NUMA node as it wants; "" if it is, as far as its configuration goes.
 func devicesUnforetold(m *placement.Model, r *placement.Request) string {
 	n := r.Rules.Devices.PerNode
 	if n == 0 {

@@ -254,9 +254,9 @@ func (d *distributor) trySubsets(k, left, squares int) error {
 	return nil
 }
 
-// givers is the number of nodes of a subset of k that take part in the remainder, where it can be
-// told beforehand: each of the first ones gives one portion. What follows them does not matter
-// then, nor what the kubelet overwrites it with. 0 means that it must be tried out.
+// givers is the number of nodes of a subset of k that take part in the remainder, if it can be told
+// beforehand: each of the first ones gives one portion. What follows them does not matter then, nor
+// what the kubelet overwrites it with. 0 means that it must be tried out.
 func (d *distributor) givers(k, left int) int {
 	n := left / d.g
 	if n > k || n > d.subs.fork+1 || !d.t.regular {
@@ -294,7 +294,7 @@ func (d *distributor) trySubset(left, squares int) error {
 }
 
 // byTurns takes left CPUs from d.after, a portion from each node of the subset in turn, and keeps
-// the sum of squares. It is false where the kubelet's loop would never end: the nodes have enough
+// the sum of squares. It is false if the kubelet's loop would never end: the nodes have enough
 // CPUs, but not in portions.
 func (d *distributor) byTurns(left, squares int) (int, bool) {
 	for left > 0 {

@@ -18,8 +18,8 @@ func (e element) free() int  { return int(e >> 16) }
 
 func elementOf(free, index int) element { return element(free<<16 | index) }
 
-// packer is the kubelet's cpuAccumulator. The CPUs that it claims are the whole of a group even
-// where some of them are not free, and count as often as they are claimed: that is how the kubelet
+// packer is the kubelet's cpuAccumulator. The CPUs that it claims are the whole of a group even if
+// some of them are not free, and count as often as they are claimed: that is how the kubelet
 // counts.
 type packer struct {
 	t      *Topology

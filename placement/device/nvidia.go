@@ -225,7 +225,7 @@ type partial struct {
 	tied            bool
 }
 
-// begin reads what can be chosen. It says no where the connections are not known, or there are too
+// begin reads what can be chosen. It says no if the connections are not known, or there are too
 // many divisions.
 func (s *division) begin(p *Pool, need int, from func(int) uint64, out Set) bool {
 	n, held := 0, 0
@@ -326,7 +326,7 @@ func (d *partial) add(set uint16, points uint32, isSmall bool, must uint16) {
 	}
 }
 
-// compare keeps the better division. Where the smaller set has as many points as the best one the
+// compare keeps the better division. If the smaller set has as many points as the best one the
 // plugin could take it, and fail: nobody knows what comes of that.
 func (s *division) compare(d *partial) {
 	chance := d.tied || s.must == 0 && s.over > 0 && d.small >= d.top

@@ -11,7 +11,7 @@ import (
 
 // coreTable is the cores of a machine, with the NUMA nodes and level-3 caches that they are on.
 type coreTable struct {
-	threads  int // of every core, 0 where cores differ
+	threads  int // of every core, 0 if cores differ
 	cores    []core
 	groups   []span // the part of a level-3 cache on one NUMA node
 	nodes    []nodeSpan
@@ -29,15 +29,15 @@ type Node struct {
 	Cores []Core
 	// Amounts is what there is for pods, by Config.Amounts; missing ones are 0.
 	Amounts []uint64
-	// Distances are those to the nodes of Config.Nodes, in their order; nil where nobody knows.
+	// Distances are those to the nodes of Config.Nodes, in their order; nil if nobody knows.
 	Distances []uint64
 }
 
 // Core is a core with its threads on one NUMA node.
 type Core struct {
 	CPUs []topology.CPUID
-	// L3 tells the level-3 caches of a machine apart. Where caches are not known, all cores of a
-	// NUMA node have the same.
+	// L3 tells the level-3 caches of a machine apart. If caches are not known, all cores of a NUMA
+	// node have the same.
 	L3 int
 }
 

@@ -31,7 +31,7 @@ type Device struct {
 	// Node is the position of its NUMA node in Config.Nodes, or NoNode. On a machine of one NUMA
 	// node, every device is there.
 	Node int
-	// Root is the PCI root complex, Switch the outermost PCI switch, 0 where there is none.
+	// Root is the PCI root complex, Switch the outermost PCI switch, 0 if there is none.
 	Root, Switch int
 	// Function is the physical function of a virtual one; other devices have one each, or all 0.
 	Function int

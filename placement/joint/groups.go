@@ -6,7 +6,7 @@ import (
 )
 
 // compileGroups finds the devices that belong together: those of one switch, or of one root complex
-// where there is no switch, of whatever kinds; and those of a kind that are linked, by at least as
+// if there is no switch, of whatever kinds; and those of a kind that are linked, by at least as
 // many links as some pair of them.
 func (t *deviceCatalog) compileGroups(kinds []DeviceKind) {
 	for at := range t.places {

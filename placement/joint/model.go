@@ -25,7 +25,7 @@ type Config struct {
 type Model struct {
 	amounts
 	space    *hint.Space
-	distance []uint64 // the sum over all ordered pairs of a mask; nil where distances are not known
+	distance []uint64 // the sum over all ordered pairs of a mask; nil if distances are not known
 	strategy Strategy
 	empty    *Book
 	coreTable

@@ -23,7 +23,7 @@ func (p *pick) begin() {
 	}
 }
 
-// deal makes every node of the mask give some of the CPUs: evenly, in whole cores where there are
+// deal makes every node of the mask give some of the CPUs: evenly, in whole cores if there are
 // enough of them. Nodes with the least room come first, so that what they lack is left to others.
 func (p *pick) deal() {
 	left, room, whole := p.q.w.CPUs, p.a.sum(p.mask), max(p.q.m.threads, 1)
@@ -100,7 +100,7 @@ func (p *pick) span(g int) span {
 }
 
 // covers reports whether no more NUMA nodes would be kept from others than are asked for, if the
-// CPUs were taken on the nodes of the mask as takeCPUs does. That may take a larger node where a
+// CPUs were taken on the nodes of the mask as takeCPUs does. That may take a larger node if a
 // smaller one of the mask would do: it says no then.
 func (q *query) covers(a *asked, mask hint.Mask) bool {
 	if !q.pays || a.excl != ExclusiveNUMA || q.w.CPUs == 0 {

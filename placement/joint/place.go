@@ -13,7 +13,7 @@ type Try struct {
 	m    *Model
 	Book Book
 	got  []uint8 // threads taken by the last Place, by core
-	// Budget is what Place takes its steps from. Where it is nil, each Place has Steps steps.
+	// Budget is what Place takes its steps from. If it is nil, each Place has Steps steps.
 	Budget *Budget
 	own    Budget
 	asks   query
@@ -278,8 +278,8 @@ func (t *Try) takeDevices(q *query, g *Grant) {
 	}
 }
 
-// takeFrom takes the devices of a kind, or those of one node, at some places: one at each first,
-// where devices lie together, then at the places that have the fewest.
+// takeFrom takes the devices of a kind, or those of one node, at some places: one at each first, if
+// devices lie together, then at the places that have the fewest.
 func (t *Try) takeFrom(q *query, i int, places uint64, g *Grant) {
 	d := &q.dev
 	k := &t.m.devices[q.w.Devices[i].Kind]

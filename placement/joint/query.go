@@ -35,7 +35,7 @@ type asked struct {
 	terms
 	same     bool // devices lie together
 	eligible hint.Mask
-	most     int                  // level-3 caches, where that is insisted on
+	most     int                  // level-3 caches, if that is insisted on
 	units    [hint.MaxNodes]int32 // CPUs that can be pinned, by node
 	floor    int                  // no fewer nodes can do; 0: not known yet
 }
@@ -147,8 +147,7 @@ func (q *query) reason(a *asked) PlaceResult {
 }
 
 // find sets best and by to the answer, if the width allows one. When steps run out it no longer
-// asks which preferences could be kept, and where the width does not matter not for the fewest
-// nodes.
+// asks which preferences could be kept, and if the width does not matter not for the fewest nodes.
 func (q *query) find(width Width) bool {
 	if q.w.Nodes > 0 {
 		return q.findExactly(q.w.Nodes)
@@ -195,7 +194,7 @@ func (q *query) findExactly(k int) bool {
 }
 
 // shrink takes all eligible nodes, less the ones that they can miss and still meet the terms. It is
-// false where they may not be chosen.
+// false if they may not be chosen.
 func (q *query) shrink(a *asked) bool {
 	serves := func(mask hint.Mask) bool {
 		return mask != 0 && q.serves(a, mask) && (len(q.w.Devices) == 0 || q.dev.holds(mask, a.same))
@@ -306,9 +305,9 @@ func (q *query) scan(a *asked, k int) bool {
 	return found
 }
 
-// scanDevices is scan where devices are wanted: how well they lie comes before distances, and what
-// is left of them, there and on the NUMA nodes, before what is left of CPUs. When steps run out,
-// the first set of nodes that does ends it.
+// scanDevices is scan if devices are wanted: how well they lie comes before distances, and what is
+// left of them, there and on the NUMA nodes, before what is left of CPUs. When steps run out, the
+// first set of nodes that does ends it.
 func (q *query) scanDevices(a *asked, masks []hint.Mask) (found bool) {
 	var best [2]uint64
 	var bestRoom int
@@ -412,8 +411,8 @@ func (q *query) fits(a *asked, mask hint.Mask) bool {
 }
 
 // fewCaches reports whether the nodes of the mask have the CPUs in as few level-3 caches as are
-// insisted on: where the number of nodes is wanted, as few as the same CPUs of each node would need
-// if nothing were handed out.
+// insisted on: if the number of nodes is wanted, as few as the same CPUs of each node would need if
+// nothing were handed out.
 func (q *query) fewCaches(a *asked, mask hint.Mask) bool {
 	switch q.w.Nodes {
 	case 0:

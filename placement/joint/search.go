@@ -98,7 +98,7 @@ func newDeviceQuery(n int) deviceQuery {
 		choosing: choosing{have: make([]int, n), peak: make([][MaxPlaces]uint16, n)}, loose: newSupply(), shared: newSupply()}
 }
 
-// compileDevices prepares what is asked. It is false where a kind is asked that does not exist.
+// compileDevices prepares what is asked. It is false if a kind is asked that does not exist.
 func (q *deviceQuery) compileDevices() bool {
 	m, w := q.m, q.w
 	q.linked, q.n, q.ranked, q.needs = -1, len(m.places), false, 0
@@ -249,7 +249,7 @@ func (q *deviceQuery) supplyOf(together bool) *supply {
 	return &q.loose
 }
 
-// reach are the places that count for a set of NUMA nodes. One whose node nobody knows counts where
+// reach are the places that count for a set of NUMA nodes. One whose node nobody knows counts if
 // the width does not matter.
 func (q *deviceQuery) reach(mask hint.Mask) (places uint64) {
 	for w := mask; w != 0; w &= w - 1 {
@@ -471,7 +471,7 @@ func (k *deviceKind) keepsFunctions(set uint16, w *DeviceWant) bool {
 	return true
 }
 
-// complement finds the other kinds a place beside the devices of a pick: on its places alone, where
+// complement finds the other kinds a place beside the devices of a pick: on its places alone, if
 // devices lie together, else on as few more as can be.
 func (q *deviceQuery) complement(places uint64, together bool, p *devicePick) {
 	used := bits.OnesCount64(p.places)

@@ -15,10 +15,9 @@ type Want struct {
 	Same    Same
 	SameHow Strength // set if Same is
 	Width   Width
-	// Nodes asks for exactly so many NUMA nodes, each of which gives some of the CPUs; where no
-	// CPUs are wanted, of the first amount, and where there is none, devices by PerNode. 0 leaves
-	// it to the width. With a number the width only says whether devices count whose NUMA node
-	// nobody knows.
+	// Nodes asks for exactly so many NUMA nodes, each of which gives some of the CPUs; if no CPUs
+	// are wanted, of the first amount, and if there is none, devices by PerNode. 0 leaves it to the
+	// width. With a number the width only says whether devices count whose NUMA node nobody knows.
 	Nodes int
 	// PerNode asks for exactly so many devices of each kind on each NUMA node; 0 leaves it open. It
 	// comes with Nodes, and not with Same.
@@ -28,8 +27,8 @@ type Want struct {
 	// more are kept from others than CPUs and amounts of CPU time are wanted.
 	Pays bool
 	// Within are the only sets of NUMA nodes that may be chosen, and WithinEmpty the ones that
-	// might be if nothing were handed out: where resources are that the model does not know. Nil
-	// means all.
+	// might be if nothing were handed out: if resources are that the model does not know. Nil means
+	// all.
 	Within, WithinEmpty hint.Set
 }
 

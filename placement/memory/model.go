@@ -41,7 +41,7 @@ type Model struct {
 	// endless means that some node keeps more of a kind for the system, or for huge pages, than it
 	// has.
 	endless []bool
-	// most[kind][k] is the most that k nodes can have of the kind; nil where sums may overflow.
+	// most[kind][k] is the most that k nodes can have of the kind; nil if sums may overflow.
 	most [][]uint64
 }
 

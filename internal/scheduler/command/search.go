@@ -49,8 +49,8 @@ func lookingFurther(next schedulePod, look scheduler.Look, global *int32, profil
 }
 
 // search is a profile in the cycle of one pod. PreFilter names the nodes that Berth has found to be
-// the best and that no plugin refuses: only on these the framework runs Filter and Score. Where
-// there are none it goes on with all nodes, as if nothing had been.
+// the best and that no plugin refuses: only on these the framework runs Filter and Score. If there
+// are none it goes on with all nodes, as if nothing had been.
 //
 // It is handed to kube-scheduler for the one call of SchedulePod. Plugins, preemption and cycles of
 // groups have the profile itself, and nothing is named to them.
@@ -64,9 +64,9 @@ type search struct {
 	known *known
 	// named are nodes that passed Filter; nil while all are looked at.
 	named sets.Set[string]
-	// waits is Candidates.Waits where none of the nodes could be named; else it is nil.
+	// waits is Candidates.Waits if none of the nodes could be named; else it is nil.
 	waits func(context.Context, fwk.NodeInfo) *fwk.Status
-	// weighed are all nodes that take the pod, where plugins weigh them for it; else nil.
+	// weighed are all nodes that take the pod, if plugins weigh them for it; else nil.
 	weighed []fwk.NodeInfo
 	// candidates are what the search goes through. They lend weighed its memory.
 	candidates *scheduler.Candidates
@@ -119,8 +119,8 @@ func (s *search) RunPreFilterPlugins(ctx context.Context, state fwk.CycleState, 
 // then it is cheaper to ask them at once.
 const maxRounds = 8
 
-// findInAll returns those of the best candidates of each class that no plugin refuses; nil where
-// there are none, or where it would be long until some of a class are found.
+// findInAll returns those of the best candidates of each class that no plugin refuses; nil if there
+// are none, or if it would be long until some of a class are found.
 func (s *search) findInAll(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, c *scheduler.Candidates) sets.Set[string] {
 	named, most := sets.Set[string]{}, 0
 	for class := range c.Classes() {

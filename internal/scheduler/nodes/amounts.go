@@ -21,7 +21,7 @@ import (
 )
 
 // watchAmounts feeds reports of a kind that tells amounts alone until ctx ends, while the API
-// server serves that kind. Where it does not it is asked again from time to time: the kind may come
+// server serves that kind. If it does not it is asked again from time to time: the kind may come
 // later.
 func (f *Feed) watchAmounts(ctx context.Context, config *rest.Config, kind *apiclient.Coarse) {
 	client, err := kind.Client(config)
@@ -121,8 +121,8 @@ func (f *Feed) loseAmounts(n *Node, kind int) news {
 	return noNews
 }
 
-// goByAmounts makes the node go by what is known about amounts. It does nothing where an agent
-// reports, or where nothing is new. The caller holds the lock, and tells what comes of it.
+// goByAmounts makes the node go by what is known about amounts. It does nothing if an agent
+// reports, or if nothing is new. The caller holds the lock, and tells what comes of it.
 func (f *Feed) goByAmounts(n *Node) news {
 	a := &n.amounts
 	if a.full || a.none() {

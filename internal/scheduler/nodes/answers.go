@@ -51,7 +51,7 @@ type answerTable struct {
 	// byNumber is by the nodes' numbers. Nodes that came later have no place.
 	byNumber column
 	// byState is a direct-mapped cache. The slot is the low bits of the StateID; the entry holds
-	// the id where others hold the count. Its length is a power of two, and a collision overwrites.
+	// the id if others hold the count. Its length is a power of two, and a collision overwrites.
 	byState column
 }
 

@@ -52,7 +52,7 @@ func (s slots) add(object *corev1.Node, n *Node) bool {
 	}
 }
 
-// find returns the object's node; nil where it has no slot.
+// find returns the object's node; nil if it has no slot.
 func (b *byObject) find(object *corev1.Node) *Node {
 	all := *b.slots.Load()
 	for i := all.place(object); ; i++ {

@@ -33,7 +33,7 @@ type FeedOptions struct {
 	// Exists is whether there is a Node of that name.
 	Exists func(node string) bool
 	// Beside is what is known about a node besides a report that tells amounts alone: that does not
-	// say which pods it counts. nil where no such report is ever read.
+	// say which pods it counts. nil if no such report is ever read.
 	Beside func(node string) *wire.Beside
 	// Changed is told that a pod has left a node, that a report has come, or that a node can be
 	// relied on again.
@@ -140,7 +140,7 @@ func (f *Feed) podGone(pod *corev1.Pod) {
 	if name == "" {
 		return
 	}
-	if !posted && !counts(pod) { // what was posted has a place, also where this copy shows no decision
+	if !posted && !counts(pod) { // what was posted has a place, also if this copy shows no decision
 		f.Changed() // no report says so
 		return
 	}

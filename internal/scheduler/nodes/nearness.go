@@ -18,7 +18,7 @@ func (n *Node) Nearness(d *placement.Decision) (near placement.Nearness, known b
 	if len(ids) == 0 || m == nil {
 		return "", false
 	}
-	var pools []placement.DevicePool // read where the machine does not know a device
+	var pools []placement.DevicePool // read if the machine does not know a device
 	held := d.Held().NUMANodes(m, func(resource, id string) topology.NUMASet {
 		if known := m.Device(id); known != nil && known.HasNUMA {
 			return topology.NewNUMASet(known.NUMA)

@@ -99,7 +99,7 @@ type Node struct {
 	newest, accepted nodestate.Mark
 	// kind is that of the last report whose kind could be read; nil before.
 	kind *nodestate.NodeKind
-	// restored is a report that is older than the newest; nil where there is none.
+	// restored is a report that is older than the newest; nil if there is none.
 	restored *nodestate.Reading
 	// renewed is the newest heartbeat's time, by the agent's clock.
 	renewed time.Time
@@ -275,7 +275,7 @@ func (n *Node) noteNewest(r *nodestate.Reading) bool {
 }
 
 // older returns what is wrong with a report that is older than the newest, or another of its
-// number, and puts it aside; nil where it is not. The API server does not let a report go back, but
+// number, and puts it aside; nil if it is not. The API server does not let a report go back, but
 // the whole of its data can.
 func (n *Node) older(r *nodestate.Reading) *nodestate.Unusable {
 	n.mu.Lock()
@@ -324,7 +324,7 @@ func (n *Node) lose() {
 type amountReports struct {
 	// full means that there is a report of an agent.
 	full bool
-	// objects are by kind, as apiclient.CoarseKinds has them; nil where there is none.
+	// objects are by kind, as apiclient.CoarseKinds has them; nil if there is none.
 	objects [2]metav1.Object
 	// read are the objects that were read last, beside what was known about the node then.
 	read   [2]metav1.Object

@@ -20,7 +20,7 @@ type Query struct {
 	// pod by itself.
 	answers *answerTable
 	// amid is what nodes answered to the pod and its batch, or estimated, also where these do not
-	// follow all pods in flight; nil where the query does not Share.
+	// follow all pods in flight; nil if the query does not Share.
 	amid *answerTable
 	// begun is when the attempt began, as since has it.
 	begun time.Duration

@@ -24,7 +24,7 @@ func (f *Feed) Sweep(ctx context.Context) {
 	}
 }
 
-// expire forgets pods that are gone from nodes without the report of an agent: where there is none
+// expire forgets pods that are gone from nodes without the report of an agent: if there is none
 // nobody tells what has become of them. Of a node that is gone they are forgotten before
 // (Feed.forgetOfLost).
 func (t *Table) expire(now time.Time) {

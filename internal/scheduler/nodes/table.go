@@ -85,8 +85,8 @@ func (t *Table) Known(name string) *Node {
 	return t.byName[name]
 }
 
-// ofPod returns the node that a pod names, making one if there is none. It returns nil where too
-// many have been made that nothing else has mentioned: such a pod counts once a report lists it.
+// ofPod returns the node that a pod names, making one if there is none. It returns nil if too many
+// have been made that nothing else has mentioned: such a pod counts once a report lists it.
 func (t *Table) ofPod(name string) *Node {
 	if found := t.Known(name); found != nil {
 		return found

@@ -69,7 +69,7 @@ type reflectorStore[T metav1.Object] struct {
 	versions map[string]string // resource version by name
 	synced   atomic.Bool
 
-	// clock is that by which objects are paced; nil where they are not.
+	// clock is that by which objects are paced; nil if they are not.
 	clock clock.WithDelayedExecution
 	// limits and aside are by name: how often an object may be handed on, and the newest state of
 	// one that has changed more often. What is put aside goes with its object; limits outlive it,

@@ -19,7 +19,7 @@ type outcome struct {
 	uid        types.UID
 	condition  *corev1.PodCondition
 	nominating *fwk.NominatingInfo
-	// event writes an event about it, once; nil where there is none to write.
+	// event writes an event about it, once; nil if there is none to write.
 	event func()
 	// tries is how often it was written in vain.
 	tries int
@@ -36,7 +36,7 @@ func (o *outcome) follow(was *outcome) {
 }
 
 // write makes the pod say the outcome, unless the watch shows that it does, that it is bound, or
-// that it is gone. It returns an error where another try may help.
+// that it is gone. It returns an error if another try may help.
 func (w *Writer) write(ctx context.Context, o *outcome) error {
 	pod, err := w.Pods.Pods(o.ref.Namespace).Get(o.ref.Name)
 	if err != nil || pod.UID != o.uid || pod.Spec.NodeName != "" {
@@ -57,8 +57,8 @@ func (w *Writer) write(ctx context.Context, o *outcome) error {
 	return err
 }
 
-// patch returns a strategic merge patch that makes this version of the pod say the outcome; nil
-// where it does so already.
+// patch returns a strategic merge patch that makes this version of the pod say the outcome; nil if
+// it does so already.
 func (o *outcome) patch(pod *corev1.Pod, now metav1.Time) ([]byte, error) {
 	status := map[string]any{}
 	if c := o.changed(pod, now); c != nil {

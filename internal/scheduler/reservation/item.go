@@ -28,7 +28,7 @@ type item struct {
 	// version is the newest of the object that is known: that of the last write may not have been
 	// told yet.
 	version string
-	// read is the object as it is understood; nil where it cannot be, and wrong says why.
+	// read is the object as it is understood; nil if it cannot be, and wrong says why.
 	read  *wire.Reservation
 	wrong error
 

@@ -117,8 +117,8 @@ func (o *Options) understand(r *koordinator.Reservation) (*wire.Reservation, err
 	return wire.ReadReservation(r)
 }
 
-// follow draws conclusions from what the object says. Where this process does not lead, the object
-// is right against what was concluded here: the leader may have known more.
+// follow draws conclusions from what the object says. If this process does not lead, the object is
+// right against what was concluded here: the leader may have known more.
 func (rs *Reservations) follow(it *item, before *wire.Reservation) {
 	r := it.read
 	if !rs.Lead.Leads() && it.contradicted() {
@@ -325,7 +325,7 @@ func (rs *Reservations) tryPending(uid types.UID) bool {
 	return false
 }
 
-// wakeWhereChanged wakes owners where the node has changed since one was tried there in vain.
+// wakeWhereChanged wakes owners if the node has changed since one was tried there in vain.
 func (rs *Reservations) wakeWhereChanged(uids []types.UID) {
 	for _, uid := range uids {
 		if it := rs.all[uid]; it != nil && it.hungry && it.stage == placed && rs.changes(it) != it.vainAt {

@@ -3,9 +3,9 @@ package wake
 import "github.com/berth-dev/berth/internal/ledger"
 
 // maxAgain bounds the pods that are woken between two RoundPauses because a node takes them and
-// nobody remembers whether it took them before, where more shapes wait than a node remembers
-// answers to (ledger.MaxAnswers). Were there no bound, each report would wake pods that other
-// plugins refuse, once a tenant has made so many shapes.
+// nobody remembers whether it took them before, if more shapes wait than a node remembers answers
+// to (ledger.MaxAnswers). Were there no bound, each report would wake pods that other plugins
+// refuse, once a tenant has made so many shapes.
 const maxAgain = 128
 
 // again holds the shapes that some node takes, and may have taken before. Their classes have turns:
@@ -36,7 +36,7 @@ type renewal struct {
 	blamed Node
 	woken  map[string]bool
 	// more means that some node has said so again since the first were woken, turned that the shape
-	// has had a turn since the last pause: it has another one where nodes say that they take more.
+	// has had a turn since the last pause: it has another one if nodes say that they take more.
 	more, turned bool
 }
 
@@ -55,7 +55,7 @@ func (a *again) remove(m *members) {
 	a.later.remove(m)
 }
 
-// next returns the class whose turn it is; nil where there is none, or the budget is spent.
+// next returns the class whose turn it is; nil if there is none, or the budget is spent.
 func (a *again) next() *members {
 	if a.spent >= maxAgain || len(a.order.sorted) == 0 {
 		return nil

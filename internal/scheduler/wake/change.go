@@ -11,7 +11,7 @@ import (
 // They are asked in the order of the ring, round to where the last change found them.
 type change struct {
 	node Node
-	// changed: NodeChanged; returned: NodeReturned. Both, where one followed the other.
+	// changed: NodeChanged; returned: NodeReturned. Both, if one followed the other.
 	changed, returned bool
 	// at is the place of the class that was asked last, stop where the circle closes.
 	at, stop place

@@ -19,7 +19,7 @@ type Node interface {
 // Pod identifies a pod that needs a node.
 type Pod struct {
 	UID, Namespace, Name string
-	// Priority decides who is woken first where not all are.
+	// Priority decides who is woken first if not all are.
 	Priority int32
 }
 

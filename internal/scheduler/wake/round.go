@@ -46,7 +46,7 @@ type room struct {
 	// pods is how many at most.
 	pods int
 	// apart has the moment of each pod that has been woken, and no second pod of a moment is woken.
-	// It is nil where pods of one second do not keep each other off the node.
+	// It is nil if pods of one second do not keep each other off the node.
 	apart moments
 }
 
@@ -117,7 +117,7 @@ func (w *Waiters) wakeSome(shape ledger.Shape, blamed Node, woken map[string]boo
 	return some, len(rest) - some
 }
 
-// sortByTurns puts the waiters that are woken first at the front. Where waiters are equally urgent,
+// sortByTurns puts the waiters that are woken first at the front. If waiters are equally urgent,
 // their namespaces take turns: one with many pods keeps no other waiting.
 func sortByTurns(list []*waiter) {
 	slices.SortFunc(list, wakeOrder)

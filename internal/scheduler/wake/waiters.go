@@ -191,7 +191,7 @@ func (w *Waiters) has(uid string) bool {
 	return ok
 }
 
-// find returns the pod; nil where it wants no node. The caller holds the lock.
+// find returns the pod; nil if it wants no node. The caller holds the lock.
 func (w *Waiters) find(uid string) *waiter {
 	key, ok := w.classOf[uid]
 	if !ok {

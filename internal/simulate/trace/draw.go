@@ -43,7 +43,7 @@ func NewDraw(nodes []Node, pods []Pod, ratio float64, seed int64) *Draw {
 	return d
 }
 
-// tune adds pods, or takes some away, until they ask for the target. Where pods are added it ends
+// tune adds pods, or takes some away, until they ask for the target. If pods are added it ends
 // before one that would ask for too much; of that one a single GPU is counted, as the paper does.
 func (d *Draw) tune(byName []int32, pods []Pod, target float64) {
 	asked, gpus := int64(0), AskGPUs(pods)

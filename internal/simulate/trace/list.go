@@ -6,7 +6,7 @@ type Node struct {
 	MilliCPU int64
 	MiB      int64
 	GPUs     int
-	// GPUModel is "" where the list names none.
+	// GPUModel is "" if the list names none.
 	GPUModel string
 }
 
@@ -26,7 +26,7 @@ type Pod struct {
 	// Members is how many such pods are a gang, which starts together; 0 and 1 are none.
 	Members int
 	// Created, Scheduled and Deleted are seconds; Timed says that the list has them. Scheduled is 0
-	// where the pod found no node.
+	// if the pod found no node.
 	Created, Scheduled, Deleted int64
 	Timed                       bool
 }

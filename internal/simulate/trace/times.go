@@ -12,7 +12,7 @@ import (
 // Times configures when pods arrive and how long they run.
 type Times struct {
 	// Load is how much of the GPUs of all nodes the pods ask for at a time, on average; of the
-	// CPUs, where none asks for GPUs. Pods are drawn from the list, and the time between two is
+	// CPUs, if none asks for GPUs. Pods are drawn from the list, and the time between two is
 	// exponential. 0: each pod of the list comes and goes at its own times.
 	Load float64
 	// For is how long pods arrive. 0: until the last pod of the list is gone.
