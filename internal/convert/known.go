@@ -13,7 +13,7 @@ const (
 	notScheduler = "no matter of a scheduler"
 )
 
-// actions says what becomes of each action.
+// actions is what becomes of each action.
 var actions = map[string]string{
 	"enqueue":     "", // gate says what becomes of it
 	"allocate":    "",
@@ -25,11 +25,11 @@ var actions = map[string]string{
 	"gangreclaim": useKueue,
 }
 
-// evicting are the actions that evict pods of lower priority. Volcano runs neither where a
+// evicting are the actions that evict pods of lower priority. Volcano runs neither if a
 // configuration does not name it.
 var evicting = []string{"preempt", "gangpreempt"}
 
-// plugins says what becomes of each plugin. "" means that it is served in full.
+// plugins is what becomes of each plugin. "" means that it is served in full.
 var plugins = map[string]string{
 	"priority":               "",
 	"gang":                   "",
@@ -78,7 +78,7 @@ const (
 		"placed whole with their CPUs, and links between NPUs or nodes are not looked at"
 )
 
-// families say what becomes of plugins whose names have a vendor's word and differ after it.
+// families are what becomes of plugins whose names have a vendor's word and differ after it.
 var families = []struct{ prefix, why string }{
 	{"volcano-npu", ascend}, // volcano-npu_v6.0.RC1_linux-aarch64
 	{"ascend", ascend},
@@ -87,7 +87,7 @@ var families = []struct{ prefix, why string }{
 	{"cce-gpu", "a plugin of CCE's for GPUs; " + wholeDevices},
 }
 
-// inFamily says what becomes of a plugin that belongs to a family.
+// inFamily describes what becomes of a plugin that belongs to a family.
 func inFamily(name string) (string, bool) {
 	for _, f := range families {
 		if strings.HasPrefix(name, f.prefix) {
@@ -97,13 +97,13 @@ func inFamily(name string) (string, bool) {
 	return "", false
 }
 
-// configurations say what becomes of each entry of configurations, by its name.
+// configurations are what becomes of each entry of configurations, by its name.
 var configurations = map[string]string{
 	"init-params": "settings of Ascend's plugin",
 	"selector":    "labels of nodes that Ascend's plugin offers: use the pod's node affinity",
 }
 
-// ownParameters say what becomes of parameters that only an add-on has: a text with one of them is
+// ownParameters are what becomes of parameters that only an add-on has: a text with one of them is
 // an add-on's.
 var ownParameters = map[string]string{
 	"resource_exporter_enable": "berth-agent reports what the exporter did, and more; nodes with only the exporter get the guarantee amounts",
@@ -197,7 +197,7 @@ func argumentsOf(plugin string) (out []string) {
 	return out
 }
 
-// nodeorder says which plugin of kube-scheduler each weight of nodeorder is that of, and Volcano's
+// nodeorder is which plugin of kube-scheduler each weight of nodeorder is that of, and Volcano's
 // default.
 var nodeorder = []struct{ argument, plugin, standard string }{
 	{"nodeaffinity.weight", "NodeAffinity", "2"},

@@ -152,7 +152,7 @@ var (
 // maxDepth bounds texts in texts.
 const maxDepth = 6
 
-// isConf says whether the object is a configuration.
+// isConf reports whether the object is a configuration.
 func isConf(object map[string]any) bool {
 	_, actions := object["actions"]
 	_, tiers := object["tiers"]
@@ -161,7 +161,7 @@ func isConf(object map[string]any) bool {
 	return !named && (actions || tiers || plugins)
 }
 
-// holds says whether a configuration is in the object, or parameters of an add-on.
+// holds reports whether a configuration is in the object, or parameters of an add-on.
 func holds(object map[string]any, depth int) bool {
 	if depth > maxDepth {
 		return false

@@ -21,7 +21,7 @@ type Result struct {
 	Unknown []string
 }
 
-// Volcano converts a configuration of Volcano's scheduler. The error says that the text is none.
+// Volcano converts a configuration of Volcano's scheduler. The error means that the text is none.
 func Volcano(text []byte) (Result, error) {
 	s, err := read(text)
 	if err != nil {
@@ -54,7 +54,7 @@ func (s *settings) convert() (Result, error) {
 	return c.Result, err
 }
 
-// parameters says what becomes of parameters around the configuration.
+// parameters returns what becomes of parameters around the configuration.
 func (c *converter) parameters(keys []string) {
 	for _, key := range keys {
 		why, known := ownParameters[key]
@@ -70,7 +70,7 @@ func (c *converter) parameters(keys []string) {
 	}
 }
 
-// configured says what becomes of an entry of configurations.
+// configured returns what becomes of an entry of configurations.
 func (c *converter) configured(p *plugin) {
 	why, ok := configurations[p.Name]
 	if !ok {
@@ -79,7 +79,7 @@ func (c *converter) configured(p *plugin) {
 	c.note("configurations: %.80s: %s; not used: %.200s", p.Name, why, strings.Join(sortedKeys(p.Arguments), ", "))
 }
 
-// order says what becomes of actions that Volcano runs before it allocates.
+// order returns what becomes of actions that Volcano runs before it allocates.
 func (c *converter) order(actions []string) {
 	for _, action := range actions {
 		switch action {
@@ -99,7 +99,7 @@ type converter struct {
 	// strategy is that of NodeResourcesFit; "" for its own, with the weight of each resource.
 	strategy  string
 	resources map[string]int64
-	// evicts says that an action evicts by priority.
+	// evicts means that an action evicts by priority.
 	evicts bool
 	// keep is how many CPUs are kept for a device, by resource.
 	keep map[string]int64
@@ -110,7 +110,7 @@ func (c *converter) note(format string, args ...any) {
 	c.Notes = append(c.Notes, fmt.Sprintf(format, args...))
 }
 
-// explain says what becomes of a thing by a table.
+// explain returns what becomes of a thing by a table.
 func (c *converter) explain(what, name string, known map[string]string) {
 	why, ok := known[name]
 	if near := suggest.Nearest(name, sortedKeys(known)); !ok && what == "plugin " && (near == "" || strings.HasPrefix(name, near)) {
@@ -162,7 +162,7 @@ func (c *converter) weigh(p *plugin, argument, plugin, standard string) {
 	}
 }
 
-// take takes a number out of the arguments, the standard one where there is none.
+// take takes a number out of the arguments, the standard one if there is none.
 func (c *converter) take(p *plugin, argument, standard string) (int64, bool) {
 	text, told := p.Arguments[argument]
 	if !told {
@@ -214,7 +214,7 @@ func (c *converter) binpack(p *plugin) {
 	case "LeastAllocated":
 		c.note("plugin binpack: it fills nodes, leastrequested.weight of nodeorder empties them; only one of them can be: binpack")
 	case "MostAllocated":
-		c.note("plugin binpack: it fills nodes, as mostrequested.weight %d of nodeorder does: its own weight counts", c.weights[fit])
+		c.note("plugin binpack: mostrequested.weight %d of nodeorder fills nodes as well: the weight of binpack is used", c.weights[fit])
 	}
 	if c.strategy == "" {
 		delete(c.weights, fit)

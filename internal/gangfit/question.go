@@ -114,7 +114,7 @@ type Verdict struct {
 	nodes    plan.Field
 }
 
-// Counted says how many of the members that start together fit.
+// Counted returns how many of the members that start together fit.
 func (v *Verdict) Counted() string {
 	text := fmt.Sprintf("%d of %d pods fit now", v.Fit, v.Start)
 	if !v.Whole && v.Lacking < 0 {

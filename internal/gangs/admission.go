@@ -63,7 +63,7 @@ func (a *Admission) FillIn() {
 	a.KeepFor.Duration = cmp.Or(a.KeepFor.Duration, 5*time.Minute)
 }
 
-// Check says what cannot be right of an Admission whose defaults are filled in.
+// Check describes what cannot be right of an Admission whose defaults are filled in.
 func (a *Admission) Check() error {
 	switch {
 	case a.Gate != GateResources && a.Gate != GateNone:
@@ -76,5 +76,5 @@ func (a *Admission) Check() error {
 	return nil
 }
 
-// NotLetIn says whether a group of that phase has still to be let in: none goes back.
+// NotLetIn reports whether a group of that phase has still to be let in: none goes back.
 func NotLetIn(phase string) bool { return phase == "" || phase == "Pending" }

@@ -34,7 +34,7 @@ type Asked struct {
 }
 
 // Ask makes a question of the pods. It is not complete if the budget of the question is used up.
-// The error says which pod asks for what cannot be served.
+// The error names which pod asks for what cannot be served.
 func (a *Asked) Ask(q *gangfit.Question) error {
 	q.Dear.Members = len(a.Pods)
 	looked := a.lookedAt(q.Budget)
@@ -216,7 +216,7 @@ func likes(containers []corev1.Container) (out []corev1.Container) {
 	return out
 }
 
-// isHarmless says whether a volume has no say in the pod's node.
+// isHarmless reports whether a volume has no say in the pod's node.
 func isHarmless(v *corev1.Volume) bool {
 	return v.EmptyDir != nil || v.ConfigMap != nil || v.Secret != nil || v.DownwardAPI != nil || v.Projected != nil || v.HostPath != nil
 }

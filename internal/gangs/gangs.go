@@ -21,10 +21,10 @@ type Part struct {
 	Wrong error
 }
 
-// PartOf returns the pod's part in a gang; false where it has none. A pod with a node is a
-// member if its Binding says so: what the pod itself says may have been written since, to have it
-// deleted or to shield it from eviction. Releases that wrote no such word have bound pods, too:
-// trusting says that the own word of a pod without any is taken.
+// PartOf returns the pod's part in a gang; false if it has none. A pod with a node is a member if
+// its Binding says so: what the pod itself says may have been written since, to have it deleted or
+// to shield it from eviction. Releases that wrote no such word have bound pods, too: trusting says
+// that the own word of a pod without any is taken.
 func PartOf(pod *corev1.Pod, trusting bool) (Part, bool) {
 	says, err := wire.ReadMembership(pod)
 	m := Part{Claims: says, Says: says, Wrong: err}
@@ -40,16 +40,16 @@ func PartOf(pod *corev1.Pod, trusting bool) (Part, bool) {
 	return m, !m.Says.Gang.IsZero()
 }
 
-// Active says whether a member counts: it has not ended, and is not on its way out.
+// Active reports whether a member counts: it has not ended, and is not on its way out.
 func Active(pod *corev1.Pod) bool { return !wire.Ended(pod) && pod.DeletionTimestamp == nil }
 
-// Waits says whether a member wants a node, and nothing but its gang holds it. placed says that it
-// has one, or that its Binding is on its way.
+// Waits reports whether a member wants a node, and nothing but its gang holds it. placed says that
+// it has one, or that its Binding is on its way.
 func Waits(pod *corev1.Pod, placed bool) bool {
 	return !placed && Active(pod) && len(pod.Spec.SchedulingGates) == 0
 }
 
-// Done says whether a member has a node, or had one and ended well. One that was told to end has
+// Done reports whether a member has a node, or had one and ended well. One that was told to end has
 // not ended well, whatever its phase.
 func Done(pod *corev1.Pod, placed bool) bool {
 	return placed && pod.DeletionTimestamp == nil && pod.Status.Phase != corev1.PodFailed
@@ -66,7 +66,7 @@ type Count struct {
 	Tasks map[string]int
 }
 
-// Add counts n more members of a task; fewer where n is negative.
+// Add counts n more members of a task; fewer if n is negative.
 func (c *Count) Add(task string, n int) {
 	c.All += n
 	if c.Tasks == nil {
@@ -77,7 +77,7 @@ func (c *Count) Add(task string, n int) {
 	}
 }
 
-// Lacks says how far several counts together are from the minimum; "" where it is reached.
+// Lacks returns how far several counts together are from the minimum; "" if it is reached.
 func Lacks(spec *wire.Gang, counts ...*Count) string {
 	all := 0
 	for _, c := range counts {

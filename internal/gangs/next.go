@@ -14,8 +14,8 @@ type (
 	// Stirred: the cluster has changed so often by now, in a way that could help.
 	Stirred struct{ Stirs uint64 }
 	// Placed: a member has its node. Since is when the process that leads first saw one of them
-	// bound; zero where it saw none, or where the minimum is not known. Timeout is how long members
-	// wait for each other.
+	// bound; zero if it saw none, or if the minimum is not known. Timeout is how long members wait
+	// for each other.
 	Placed struct {
 		Since   time.Time
 		Timeout time.Duration
@@ -45,11 +45,11 @@ type (
 
 // Actions are what to do.
 type Actions struct {
-	// Try says who may be tried now.
+	// Try is who may be tried now.
 	Try Who
 	// Release: let the members of the plan pass Permit.
 	Release bool
-	// Drop is why the plan is dropped; "" where it is not.
+	// Drop is why the plan is dropped; "" if it is not.
 	Drop string
 	// Delete: begin to delete the bound members; an Ended follows.
 	Delete bool
@@ -71,8 +71,8 @@ const (
 	Everybody
 )
 
-// Next says how a gang stands after an event, under the conditions after it, and what to do. It is
-// pure: now is only compared and noted.
+// Next describes how a gang stands after an event, under the conditions after it, and what to do.
+// It is pure: now is only compared and noted.
 func Next(p Progress, c *Conditions, e Event, now time.Time) (Progress, Actions) {
 	s := step{Progress: p, c: c, now: now}
 	e.happen(&s)
@@ -87,7 +87,7 @@ type step struct {
 	do  Actions
 }
 
-// due says whether a moment has come, and forgets it then.
+// due reports whether a moment has come, and forgets it then.
 func (s *step) due(at *time.Time) bool {
 	if at.IsZero() || s.now.Before(*at) {
 		return false

@@ -60,7 +60,7 @@ type Progress struct {
 type Conditions struct {
 	// Members are all, Waiting the ones that want a node.
 	Members, Waiting int
-	// Blocked says what keeps it from being tried, whatever room there is; "" for nothing.
+	// Blocked is what keeps it from being tried, whatever room there is; "" for nothing.
 	Blocked string
 	// Settled: the minimum has nodes, or need not have them.
 	Settled bool
@@ -92,10 +92,10 @@ func (p *Progress) Phase(c *Conditions, now time.Time) Phase {
 	}
 }
 
-// Planned says whether a plan is reserved.
+// Planned reports whether a plan is reserved.
 func (p *Progress) Planned() bool { return p.Doing == Reserved || p.Doing == Binding }
 
-// LacksRoom says whether nothing but room keeps a gang from its nodes.
+// LacksRoom reports whether nothing but room keeps a gang from its nodes.
 func (p *Progress) LacksRoom(c *Conditions) bool {
 	return p.Lacking && !p.Planned() && !c.Settled
 }

@@ -45,7 +45,7 @@ func RunPartOf(pod *corev1.Pod) RunPart {
 	return RunPart{Run(pod), pod.CreationTimestamp.Unix(), !wire.Ended(pod)}
 }
 
-// Add counts a pod n times more; fewer where n is negative.
+// Add counts a pod n times more; fewer if n is negative.
 func (r *Runs) Add(p RunPart, n int) {
 	if r.of == nil {
 		r.of = map[types.UID]*run{}
@@ -76,11 +76,11 @@ func (r *Runs) Add(p RunPart, n int) {
 // Live counts the runs that have pods which have not ended.
 func (r *Runs) Live() int { return r.live }
 
-// Has says whether there are pods of a run.
+// Has reports whether there are pods of a run.
 func (r *Runs) Has(id types.UID) bool { return r.of[id] != nil }
 
-// Former says whether a pod of the gang is of a former run: it had ended before any run began that
-// is not over, and its own is over. Where all runs are over, none is a former one.
+// Former reports whether a pod of the gang is of a former run: it had ended before any run began
+// that is not over, and its own is over. If all runs are over, none is a former one.
 func (r *Runs) Former(pod *corev1.Pod) bool {
 	if own := r.of[Run(pod)]; r.live == 0 || own != nil && own.live > 0 || !wire.Ended(pod) {
 		return false

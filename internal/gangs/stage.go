@@ -43,8 +43,8 @@ type Facts struct {
 	Planned bool
 }
 
-// Enough says whether as many members have nodes, or ended well, as start together, or were as many
-// once where that will do.
+// Enough reports whether as many members have nodes, or ended well, as start together, or were as
+// many once where that will do.
 func Enough(spec *wire.Gang, done *Count, was bool) bool {
 	return spec.Minimum > 0 && (spec.Once && was || Lacks(spec, done) == "")
 }

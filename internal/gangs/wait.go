@@ -4,7 +4,7 @@ import "time"
 
 // Wait is what a gang or a pod waits for that did not fit.
 type Wait struct {
-	// Why says why it waits for a change of the cluster; "" where it does not.
+	// Why is why it waits for a change of the cluster; "" if it does not.
 	Why string
 	// NotBefore is when it is tried again at the earliest.
 	NotBefore time.Time
@@ -45,8 +45,8 @@ func (w *Wait) Stir(stirs uint64) {
 	}
 }
 
-// Over ends the waiting for a change that has lasted too long, and says whether nothing is awaited
-// any more.
+// Over ends the waiting for a change that has lasted too long, and reports whether nothing is
+// awaited any more.
 func (w *Wait) Over(now time.Time) bool {
 	if !now.Before(w.until) {
 		w.Why = ""
@@ -57,8 +57,8 @@ func (w *Wait) Over(now time.Time) bool {
 // ReportLimit is how long in a row reports that nodes wait for keep others from being evicted.
 const ReportLimit = 30 * time.Second
 
-// Patient says whether nobody is evicted yet, because a report may show room: reports says that the
-// attempt has found such nodes. On a large cluster some may always wait, so that others may be
+// Patient reports whether nobody is evicted yet, because a report may show room: reports says that
+// the attempt has found such nodes. On a large cluster some may always wait, so that others may be
 // evicted once in a ReportLimit.
 func (w *Wait) Patient(reports bool, now time.Time) bool {
 	switch {

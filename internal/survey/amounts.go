@@ -14,8 +14,8 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// lacking says what the node will never have enough of; "" where there is nothing like that, or
-// where the node does not say. What device classes stand for is left out as nodestate.RoomOf does.
+// lacking describes what the node will never have enough of; "" if there is nothing like that, or
+// if the node does not say. What device classes stand for is left out as nodestate.RoomOf does.
 func lacking(asked amounts.List, classes map[corev1.ResourceName]bool, node *corev1.Node) string {
 	all, told := nodestate.Allocatable(node)
 	if !told {
@@ -30,9 +30,9 @@ func lacking(asked amounts.List, classes map[corev1.ResourceName]bool, node *cor
 	return ""
 }
 
-// foreign says whether there is a resource among the amounts that a device plugin brings, or that a
-// device class stands for, by the name that it gives or by its own
-// (pkg/scheduler/util, IsDRAExtendedResourceName).
+// foreign reports whether there is a resource among the amounts that a device plugin brings, or
+// that a device class stands for, by the name that it gives or by its own (pkg/scheduler/util,
+// IsDRAExtendedResourceName).
 func foreign(asked amounts.List) bool {
 	for r, amount := range asked {
 		if amount > 0 && (amounts.IsExtended(r) || strings.HasPrefix(r, resourcev1.ResourceDeviceClassPrefix)) {
@@ -42,8 +42,8 @@ func foreign(asked amounts.List) bool {
 	return false
 }
 
-// short says what there is not enough of for a pod, or which of its ports another one has; "" for
-// neither.
+// short describes what there is not enough of for a pod, or which of its ports another one has; ""
+// for neither.
 func short(asked amounts.List, ports []amounts.Port, room *amounts.Node) string {
 	s, taken := room.Short(asked), room.Taken(ports)
 	switch {
@@ -59,7 +59,7 @@ func short(asked amounts.List, ports []amounts.Port, room *amounts.Node) string 
 	return fmt.Sprintf("%s %s left beside what its pods ask for, %s asked", has, amounts.Name(s.Resource, left), wants)
 }
 
-// Instead is what a pod asks for in all if it asks by one request instead of another.
+// Instead returns the pod's total requests after the request from is replaced by the request to.
 func Instead(asked amounts.List, from, to *placement.Request) amounts.List {
 	out := maps.Clone(asked)
 	add := func(r *placement.Request, sign int64) {

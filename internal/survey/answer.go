@@ -40,7 +40,7 @@ func (n *node) answer(c *ledger.Candidate, wanted demand.Level, out *Answer) {
 	}
 }
 
-// refuse says why the node refuses, as fully as it can.
+// refuse explains why the node refuses, as fully as it can.
 func (n *node) refuse(c *ledger.Candidate, a *ledger.Answer, out *Answer) {
 	out.Answer, out.Message, out.Advice = Refuses, a.Verdict.Reason.String()+": "+a.Verdict.Detail.Text(), a.Verdict.Detail.AdviceFor(c.Request.Rules)
 	if refusal, ok := n.account.View().Explain(c.Request); ok {
@@ -57,7 +57,7 @@ func (a *Answer) say(said wire.Said) {
 	}
 }
 
-// nameHolders calls who holds devices by the name of the pod, where a report tells it.
+// nameHolders calls who holds devices by the name of the pod, if a report tells it.
 func (n *node) nameHolders(r *placement.Refusal) {
 	report := n.report()
 	for i := range r.Devices {
@@ -72,7 +72,7 @@ func (n *node) nameHolders(r *placement.Refusal) {
 	}
 }
 
-// openText says what a report has still to tell, and why that matters.
+// openText describes what a report has still to tell, and why that matters.
 func (n *node) openText(why ledger.Wait) string {
 	var parts []string
 	if n.inFlight > 0 {
@@ -91,8 +91,8 @@ func (n *node) openText(why ledger.Wait) string {
 // exclusion is why node and pod do not go together whatever is free, and what to do about it.
 type exclusion struct{ why, advice string }
 
-// excluded is the zero value where node and pod go together. The scheduler's other plugins have
-// more reasons; its event names them.
+// excluded is the zero value if node and pod go together. The scheduler's other plugins have more
+// reasons; its event names them.
 func excluded(pod *corev1.Pod, node *corev1.Node, affinity nodeaffinity.RequiredNodeAffinity) exclusion {
 	if node == nil {
 		return exclusion{}
@@ -118,8 +118,9 @@ func excluded(pod *corev1.Pod, node *corev1.Node, affinity nodeaffinity.Required
 	return exclusion{}
 }
 
-// taintAdvice says what to do about a taint. Kubernetes sets and removes its own by what it sees of
-// a node, except out-of-service (https://kubernetes.io/docs/reference/labels-annotations-taints/).
+// taintAdvice describes what to do about a taint. Kubernetes sets and removes its own by what it
+// sees of a node, except out-of-service
+// (https://kubernetes.io/docs/reference/labels-annotations-taints/).
 func taintAdvice(node string, t *corev1.Taint) string {
 	if strings.HasPrefix(t.Key, "node.kubernetes.io/") && t.Key != corev1.TaintNodeOutOfService {
 		return "mend the node, and the taint goes: kubectl describe node " + node

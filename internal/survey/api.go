@@ -209,7 +209,7 @@ func (a *api) tolerate(what, then string, err error) (note []string, rest error)
 // now implements source.
 func (a *api) now() time.Time { return a.clock.now() }
 
-// failed says what could not be read, and what to do where that is known.
+// failed describes what could not be read, and what to do where that is known.
 func (a *api) failed(what string, err error) error {
 	var unreachable *url.Error
 	switch {
@@ -224,8 +224,7 @@ func (a *api) failed(what string, err error) error {
 // pageSize is how many objects a list asks for at a time.
 const pageSize = 500
 
-// pages reads a list page by page. Where the next page is no longer available, it reads all at
-// once.
+// pages reads a list page by page. If the next page is no longer available, it reads all at once.
 func pages[T any](list func(metav1.ListOptions) ([]T, string, error), opts metav1.ListOptions) ([]T, error) {
 	var read [][]T // joined at the end: pods are large
 	opts.Limit = pageSize

@@ -13,7 +13,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Machine is a node's hardware; an empty one where it is not known.
+// Machine returns a node's hardware. If it is not known, the Machine is empty.
 func (s *Survey) Machine(name string) *topology.Machine {
 	if n := s.nodes[name]; n != nil {
 		return n.machine()
@@ -21,8 +21,8 @@ func (s *Survey) Machine(name string) *topology.Machine {
 	return new(topology.Machine)
 }
 
-// Berths says who has what of a node, after everything that is on its way. The error says why
-// nothing is known about it.
+// Berths returns the CPUs, memory and devices of a node with the pods that hold them, pending
+// changes included. The error explains why nothing is known about it.
 func (s *Survey) Berths(name string) (*machineview.Berths, error) {
 	n := s.nodes[name]
 	if n == nil {
@@ -71,7 +71,7 @@ func withoutCPUs(pods []placement.PodAllocation) []placement.PodAllocation {
 	return pods
 }
 
-// note is a word about a pod that is bound to the node; "" where its report says that it runs.
+// note is a word about a pod that is bound to the node; "" if its report says that it runs.
 func (n *node) note(pod *corev1.Pod) string {
 	_, state := n.reported(string(pod.UID))
 	switch {

@@ -32,7 +32,7 @@ type Choice struct {
 	rank rank.Rank
 }
 
-// demand is how much demand there is for nodes, by name, where a pod could be pinned.
+// demand is how much demand there is for nodes, by name, if a pod could be pinned.
 func (s *Survey) demand(r *placement.Request) map[string]demand.Level {
 	if !r.Pinnable() {
 		return nil
@@ -63,7 +63,7 @@ func (n *node) choice(c *ledger.Candidate, wanted demand.Level, a *ledger.Answer
 	return &Choice{Devices: offer.Devices, Stranded: offer.Stranded, Demand: int(wanted) * 100 / int(demand.MostDemand), Policy: n.policy(), Score: int(r.Score), rank: r}
 }
 
-// DefaultScoring says what counts by default, the most important first.
+// DefaultScoring describes the criteria of the default scoring, the most important first.
 func DefaultScoring() string {
 	var scoring rank.Scoring
 	scoring.FillIn()
@@ -168,7 +168,7 @@ func boolInt(b bool) int {
 	return 0
 }
 
-// closer says whether a is nearer to what the pod asks for than b: less before more, then fewer
+// closer reports whether a is nearer to what the pod asks for than b: less before more, then fewer
 // NUMA nodes.
 func (a *Alternative) closer(b *Alternative) bool {
 	switch less, other := a.Instead < a.Asked, b.Instead < b.Asked; {

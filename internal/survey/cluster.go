@@ -11,12 +11,12 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// ErrNotInstalled says that the cluster does not know the kind NodeTopology.
+// ErrNotInstalled means that the cluster does not know the kind NodeTopology.
 var ErrNotInstalled = errors.New("this cluster has no nodetopologies.berth.dev: Berth's agent is not installed there (see docs/install.md)")
 
-// Options say which cluster is read, and how.
+// Options select the cluster that is read, and how it is read.
 type Options struct {
-	// Config says how to reach the API server. It is copied.
+	// Config is how to reach the API server. It is copied.
 	Config *rest.Config
 	// Namespace is where pods are looked for; metav1.NamespaceAll stands for all.
 	Namespace string
@@ -30,13 +30,13 @@ type Options struct {
 	Where string
 }
 
-// Cluster is read, and never written to.
+// Cluster reads a cluster, or a snapshot of one. It never writes to it.
 type Cluster struct {
 	Options
 	from source
 }
 
-// Connect makes a Cluster of an API server. It speaks to nobody yet.
+// Connect returns a Cluster that reads an API server. It sends no request yet.
 func Connect(o Options) (*Cluster, error) {
 	a, err := connect(o)
 	if err != nil {
@@ -45,10 +45,10 @@ func Connect(o Options) (*Cluster, error) {
 	return &Cluster{Options: o, from: a}, nil
 }
 
-// errStill says that only an API server can be asked, or watched.
+// errStill means that only an API server can be asked, or watched.
 var errStill = errors.New("a snapshot never changes: want no --watch")
 
-// live is the API server that the Cluster is read from; errStill where it is read from a file.
+// live is the API server that the Cluster is read from; errStill if it is read from a file.
 func (c *Cluster) live() (*api, error) {
 	if a, ok := c.from.(*api); ok {
 		return a, nil

@@ -11,15 +11,15 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Comparison is what a load finds on a cluster, before and after a change of its nodes.
+// Comparison shows how many pods of a load fit on a cluster before and after a change of its nodes.
 type Comparison struct {
 	// Pods are about each workload by itself, as Fit is.
 	Pods []ComparedPods `json:"pods"`
-	// Empty says that the nodes were asked as if no pods were there, before and after.
+	// Empty means that the nodes were asked as if no pods were there, before and after.
 	Empty bool `json:"empty"`
-	// Moving is about all pods together, if pods that run are moved for them; nil where they are
-	// more than MaxRoomFor, or all find a place without that, or the nodes are asked as if they
-	// were empty, or only some nodes are asked.
+	// Moving is about all pods together, if pods that run are moved for them; nil if they are more
+	// than MaxRoomFor, or all find a place without that, or the nodes are asked as if they were
+	// empty, or only some nodes are asked.
 	Moving *BeforeAfter[Moving] `json:"moving,omitempty"`
 	// Groups are the kinds of nodes that there are, those with most nodes first.
 	Groups []ComparedGroup `json:"groups"`
@@ -52,14 +52,14 @@ type Fits struct {
 	// Copies is how many fit in all, on how many Nodes.
 	Copies int `json:"copies"`
 	Nodes  int `json:"nodes"`
-	// NUMANodes is how many NUMA nodes a replica has at most; 0 where nothing is pinned.
+	// NUMANodes is how many NUMA nodes a replica has at most; 0 if nothing is pinned.
 	NUMANodes int `json:"numaNodes"`
 }
 
 // ComparedGroup is nodes that are alike: of one pool, with the same machine, devices, configuration
 // and allocatable amounts.
 type ComparedGroup struct {
-	// Like is the first of them, Pool what the owner calls them, "" where no label tells.
+	// Like is the first of them, Pool what the owner calls them, "" if no label tells.
 	Like    string `json:"like"`
 	Pool    string `json:"pool,omitempty"`
 	Count   int    `json:"count"`
@@ -70,8 +70,8 @@ type ComparedGroup struct {
 
 // Moving is what a plan makes room for that moves pods.
 type Moving struct {
-	// Outcome is that of Room; "" where all replicas find a place beside each other and nothing has
-	// to move.
+	// Outcome is that of Room; "" if all replicas find a place beside each other and nothing has to
+	// move.
 	Outcome string `json:"outcome,omitempty"`
 	Moves   int    `json:"moves"`
 }
@@ -105,8 +105,8 @@ type comparing struct {
 	survey  *Survey
 	wanted  []Wanted
 	names   []string
-	// before and after are what is asked. Like is compared with like: where the setting needs
-	// drained nodes, they are empty before, too.
+	// before and after are what is asked. Like is compared with like: if the setting needs drained
+	// nodes, they are empty before, too.
 	before, after FitOptions
 	out           *Comparison
 }

@@ -24,7 +24,7 @@ import (
 // every few minutes, and informers begin them again at once.
 const lostPatience = 2 * time.Second
 
-// Lost is a resource that cannot be followed now: what is known about it is as old as Since.
+// Lost is a resource whose watch fails now. Its data is as old as Since.
 type Lost struct {
 	// Resource is its name in the API, like "pods".
 	Resource string    `json:"resource"`
@@ -33,8 +33,8 @@ type Lost struct {
 	Why string `json:"why"`
 }
 
-// contact says which of a watcher's watches the API server does not answer. Informers try again by
-// themselves, and tell nobody where connections are refused.
+// contact is which of a watcher's watches the API server does not answer. Informers try again by
+// themselves, and tell nobody if connections are refused.
 type contact struct {
 	now func() time.Time
 	// swung has an element when something was lost or is back.
@@ -100,7 +100,7 @@ func (c *contact) heard(ctx context.Context, resource string, err error) {
 	}
 }
 
-// deny takes in whether the resource may be watched, and says whether that is new.
+// deny takes in whether the resource may be watched, and reports whether that is new.
 func (c *contact) deny(resource string, err error) bool {
 	was := c.denied[resource]
 	switch {
@@ -114,7 +114,7 @@ func (c *contact) deny(resource string, err error) bool {
 	return false
 }
 
-// lose takes in whether the API server answers about the resource, and says whether that is new.
+// lose takes in whether the API server answers about the resource, and reports whether that is new.
 func (c *contact) lose(resource string, err error) bool {
 	was, lost := c.lost[resource]
 	switch {
@@ -140,7 +140,8 @@ func why(err error) string {
 	return err.Error()
 }
 
-// replied says whether the API server works: it did what was asked, or said what is wrong with it.
+// replied reports whether the API server works: it did what was asked, or said what is wrong with
+// it.
 func replied(err error) bool {
 	if err == nil {
 		return true
@@ -153,8 +154,8 @@ func replied(err error) bool {
 	return code >= http.StatusBadRequest && code < http.StatusInternalServerError && code != http.StatusUnauthorized && code != http.StatusTooManyRequests
 }
 
-// say takes what is lost as what the reader is told, and says whether it is about other resources
-// than before.
+// say takes what is lost as what the reader is told, and reports whether it is about other
+// resources than before.
 func (c *contact) say() (lost []Lost, news bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -190,7 +191,7 @@ func (c *contact) sayDenied() (notes []string) {
 	return notes
 }
 
-// isDenied says whether a resource may not be watched now.
+// isDenied reports whether a resource may not be watched now.
 func (c *contact) isDenied(resource string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

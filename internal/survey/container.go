@@ -34,7 +34,7 @@ type Memory struct {
 	Bytes     uint64 `json:"bytes"`
 }
 
-// ContainerOf puts a decision into words.
+// ContainerOf describes a decision.
 func ContainerOf(m *topology.Machine, d *placement.ContainerDecision) Container {
 	c := Container{Name: d.Name, Kind: kindNames[d.Kind], CPUs: d.CPUs.String()}
 	if !d.Hint.Any {
@@ -68,7 +68,7 @@ func (c *Container) addProvided(all []placement.Provided) {
 	}
 }
 
-// CPUsUnknown is said of pinned CPUs on a node that is known by amounts only.
+// CPUsUnknown is printed for pinned CPUs on a node whose report has amounts only.
 const CPUsUnknown = "pinned, CPUs unknown"
 
 // countUnknown counts the CPUs that containers have to themselves on a node whose report does not
@@ -106,7 +106,7 @@ func (c *Container) Label() string {
 	return c.Name + " (" + c.Kind + ")"
 }
 
-// MemoryText says how much memory is set aside, and where; "" for none.
+// MemoryText returns how much memory is set aside, and where; "" for none.
 func (c *Container) MemoryText() string {
 	var parts []string
 	for _, m := range c.Memory {

@@ -25,7 +25,7 @@ import (
 type Room struct {
 	// Outcome is found, no room, or gave up.
 	Outcome string `json:"outcome"`
-	// Gang is the one that the wanted pods belong to; "" where they were not asked for as a gang.
+	// Gang is the one that the wanted pods belong to; "" if they were not asked for as a gang.
 	Gang string `json:"gang,omitempty"`
 	// Wanted are the pods that room is made for, with their places as far as there are any.
 	Wanted []RoomFor `json:"wanted"`
@@ -50,7 +50,7 @@ type RoomFor struct {
 	Name      string   `json:"name"`
 	UID       string   `json:"uid,omitempty"`
 	Asks      []string `json:"asks"`
-	// Node is "" where it has no place.
+	// Node is "" if it has no place.
 	Node      string `json:"node,omitempty"`
 	NUMANodes string `json:"numaNodes,omitempty"`
 }
@@ -65,11 +65,11 @@ type RoomMove struct {
 	From       string `json:"from"`
 	FromNUMA   string `json:"fromNUMANodes,omitempty"`
 	To         string `json:"to"`
-	// ToNUMA is "" where it depends on whether what holds the place has gone when the pod comes.
+	// ToNUMA is "" if it depends on whether what holds the place has gone when the pod comes.
 	ToNUMA string `json:"toNUMANodes,omitempty"`
 }
 
-// RoomOptions bound a plan.
+// RoomOptions limit a plan.
 type RoomOptions struct {
 	// MostMoves bounds the pods that move for one wanted pod; 0 stands for defrag.DefaultMoves.
 	MostMoves int
@@ -198,7 +198,7 @@ func (m *maker) want(ctx context.Context, c *Cluster, wanted []Wanted) error {
 	return nil
 }
 
-// fill says what a pod asks that comes so many seconds from now.
+// fill describes what a pod asks that comes so many seconds from now.
 func (m *maker) fill(p *defrag.Pod, pod *corev1.Pod, uid string, after int64) error {
 	ask, err := m.terms.ReadPod(pod)
 	if err = cmp.Or(err, ask.RulesErr); err != nil {
@@ -260,7 +260,7 @@ func (m *maker) gather() {
 	m.index(m.problem.Pods, m.pods)
 }
 
-// may says whether a node may have a pod, whatever is free there.
+// may reports whether a node may have a pod, whatever is free there.
 func (m *maker) may(p *defrag.Pod, node int) bool {
 	known := m.allowed[p]
 	if known == nil {
@@ -281,7 +281,7 @@ func (m *maker) admits(q *question, n *node) bool {
 		lacking(q.amounts, nil, n.object) == ""
 }
 
-// tell says what the plan is.
+// tell returns what the plan is.
 func (m *maker) tell(plan *defrag.Plan, draw bool) {
 	m.out.Outcome, m.out.Asked = plan.Outcome.String(), plan.Asked
 	if plan.Outcome != defrag.Found {
@@ -338,14 +338,14 @@ func (p *played) leaves(pod *suppose.Pod) {
 	settle(&p.Node)
 }
 
-// settle lets everything that is supposed of the node come about, where it is certain what then is.
+// settle lets everything that is supposed of the node come about, if it is certain what then is.
 func settle(n *suppose.Node) {
 	if then, certain := n.Cleared(); certain {
 		*n = then
 	}
 }
 
-// admit makes a pod come, and returns the NUMA nodes that it gets; "" where it has to wait.
+// admit makes a pod come, and returns the NUMA nodes that it gets; "" if it has to wait.
 func admit(n *suppose.Node, pod *suppose.Pod) string {
 	var d placement.Decision
 	a := n.Promise(pod, &d)
@@ -356,7 +356,7 @@ func admit(n *suppose.Node, pod *suppose.Pod) string {
 	return a.Verdict.NUMA.String()
 }
 
-// comes makes a pod come, and returns the NUMA nodes that it gets; "" where nothing is pinned.
+// comes makes a pod come, and returns the NUMA nodes that it gets; "" if nothing is pinned.
 func (p *played) comes(pod *suppose.Pod, name, note string) string {
 	if !p.Pins(pod) {
 		return ""
@@ -365,8 +365,8 @@ func (p *played) comes(pod *suppose.Pod, name, note string) string {
 	return admit(&p.Node, pod)
 }
 
-// besideHolder is comes for a pod whose place another one like it still holds (internal/moving);
-// "" where the pod then waits until that has gone.
+// besideHolder is comes for a pod whose place another one like it still holds (internal/moving); ""
+// if the pod then waits until that has gone.
 func (p *played) besideHolder(pod *suppose.Pod) string {
 	if !p.Pins(pod) {
 		return ""

@@ -41,7 +41,7 @@ func (n *node) warnings() (out []Trouble) {
 	return out
 }
 
-// labelsInVain says which labels of Koordinator's the node's kubelet does not keep.
+// labelsInVain returns which labels of Koordinator's the node's kubelet does not keep.
 func (n *node) labelsInVain() string {
 	if n.object == nil || n.reading == nil || n.reading.Kind == nil {
 		return ""
@@ -49,7 +49,7 @@ func (n *node) labelsInVain() string {
 	return wire.KoordinatorLabelsIgnored(n.object, n.reading.Kind.Model)
 }
 
-// readiness is the Node's own condition; nil where it is not known.
+// readiness is the Node's own condition; nil if it is not known.
 func (n *node) readiness() *corev1.NodeCondition {
 	if n.object == nil {
 		return nil
@@ -102,8 +102,8 @@ type Condition struct {
 	Since time.Time
 }
 
-// Conditions returns what a node's report and Node say about it; nothing of a node that is not
-// there.
+// Conditions returns the conditions of a node's report and of its Node; none if there is no such
+// node.
 func (s *Survey) Conditions(name string) []Condition {
 	n := s.nodes[name]
 	if n == nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// Explained is why a pod is where it is, or nowhere.
+// Explained explains why a pod is on its node, or has no node.
 type Explained struct {
 	Name      string `json:"name"`
 	Namespace string `json:"namespace"`
@@ -30,23 +30,23 @@ type Explained struct {
 	// Asks says per container what could be pinned; Pinnable whether any kubelet would.
 	Asks     []string `json:"asks"`
 	Pinnable bool     `json:"pinnable"`
-	// Decided says whether Berth decides for the pod: it is Pinnable; or a node has a say about it,
+	// Decided is true if Berth decides for the pod: it is Pinnable; or a node has a say about it,
 	// its own or, of a pod that has none, one that is asked; or it wants a Reservation's place
 	// alone. Any other pod passes, and no node is asked.
 	Decided bool `json:"decided"`
-	// NotGuaranteed says what containers lack for the QoS class Guaranteed; "" for nothing.
+	// NotGuaranteed is what containers lack for the QoS class Guaranteed; "" for nothing.
 	NotGuaranteed string `json:"notGuaranteed,omitempty"`
-	// Ignored says what the pod says and has no effect, and why.
+	// Ignored is what the pod says and has no effect, and why.
 	Ignored []string `json:"ignored,omitempty"`
-	// Fractions says why containers of a Guaranteed pod get no CPUs of their own.
+	// Fractions is why containers of a Guaranteed pod get no CPUs of their own.
 	Fractions []string `json:"fractions,omitempty"`
 
 	Membership
 	// Reservations are the ones that the pod owns; of a pod that has its place of one, that one.
 	Reservations []Owned `json:"reservations,omitempty"`
-	// Resize says what became of a resize that the kubelet has not carried out.
+	// Resize is what became of a resize that the kubelet has not carried out.
 	Resize string `json:"resize,omitempty"`
-	// Unserved says that no scheduler has looked at the pod, and whether one of its name is seen.
+	// Unserved means that no scheduler has looked at the pod, and whether one of its name is seen.
 	Unserved *Trouble `json:"unserved,omitempty"`
 	// HeldBack is what keeps a pending pod from nodes that Berth has nothing against; nil for
 	// nothing.
@@ -58,13 +58,13 @@ type Explained struct {
 	Notes []string `json:"notes,omitempty"`
 }
 
-// Membership is the gang of a pod; empty where it has none.
+// Membership is the gang of a pod; empty if it has none.
 type Membership struct {
 	// Gang is the gang that the pod belongs to, with what declares it, and GangName its name; ""
 	// for none.
 	Gang     string `json:"gang,omitempty"`
 	GangName string `json:"gangName,omitempty"`
-	// MemberOf is that gang and how far it is; nil where its pods may not be read. A pod that names
+	// MemberOf is that gang and how far it is; nil if its pods may not be read. A pod that names
 	// its gang wrongly belongs to one that is wrong, perhaps without a name.
 	MemberOf *Gang `json:"memberOf,omitempty"`
 }
@@ -72,10 +72,10 @@ type Membership struct {
 // Bound is what a pod that has a node was promised, and has; empty of one that has none.
 type Bound struct {
 	Promise *Promise `json:"promise,omitempty"`
-	// PromiseError says what is wrong with the annotation that should hold the promise.
+	// PromiseError is what is wrong with the annotation that should hold the promise.
 	PromiseError string   `json:"promiseError,omitempty"`
 	Holds        *Holding `json:"holds,omitempty"`
-	// Outcome says how promise and report compare.
+	// Outcome is how promise and report compare.
 	Outcome string   `json:"outcome,omitempty"`
 	Trouble *Trouble `json:"trouble,omitempty"`
 	// Refused: the node's kubelet refused the pod. Nodes then has that node, asked again.
@@ -107,7 +107,7 @@ const (
 // answerOrder is that of the output.
 var answerOrder = []string{Admits, Waits, Refuses, Unreliable, Excluded}
 
-// Answer is what one node says to a pod.
+// Answer is the result of checking a pod against one node.
 type Answer struct {
 	Node    string `json:"node"`
 	Answer  string `json:"answer"`
@@ -123,7 +123,7 @@ type Answer struct {
 	SilentSeconds int64 `json:"silentSeconds,omitempty"`
 
 	NUMANodes string `json:"numaNodes,omitempty"`
-	// NUMACount is how many NUMA nodes the pod would get; 0 where nothing would be pinned.
+	// NUMACount is how many NUMA nodes the pod would get; 0 if nothing would be pinned.
 	NUMACount int `json:"numaCount,omitempty"`
 	// Choice is what the scheduler goes by, of a node that admits.
 	Choice  *Choice            `json:"choice,omitempty"`
@@ -136,7 +136,7 @@ type Answer struct {
 	tooLarge bool
 }
 
-// Group is nodes that say the same.
+// Group is nodes with the same answer.
 type Group struct {
 	Answer  string   `json:"answer"`
 	Message string   `json:"message"`
@@ -149,7 +149,8 @@ type Group struct {
 	general string
 }
 
-// Explain says why the named pod is where it is, or nowhere. With only, no other node is asked.
+// Explain explains why the named pod is on its node, or has no node. If only is set, no other node
+// is asked.
 func (c *Cluster) Explain(ctx context.Context, name, only string) (*Explained, error) {
 	pod, err := c.podNamed(ctx, name)
 	if err != nil {
@@ -160,7 +161,7 @@ func (c *Cluster) Explain(ctx context.Context, name, only string) (*Explained, e
 
 // lookup is where an explanation finds what it rests on.
 type lookup struct {
-	// survey looks at one node, or at all where it is asked for "".
+	// survey looks at one node, or at all if it is asked for "".
 	survey func(one string) (*Survey, error)
 	// gangs are those of the pod's namespace, and perhaps others.
 	gangs func(context.Context) (*Gangs, error)
@@ -205,7 +206,7 @@ func (c *Cluster) explain(ctx context.Context, pod *corev1.Pod, by lookup, only 
 	return e, nil
 }
 
-// ignores says what the pod says and has no effect on its node, or on any where a kubelet decides.
+// ignores returns what the pod says and has no effect on its node, or on any if a kubelet decides.
 func (e *Explained) ignores(pod *corev1.Pod, on *node) {
 	warnings := wire.IgnoredKeys(pod, pod.Spec.SchedulerName)
 	if w, shares := wire.CPUsShared(pod); shares && (on == nil || !on.decides()) {
@@ -219,7 +220,7 @@ func (e *Explained) ignores(pod *corev1.Pod, on *node) {
 	}
 }
 
-// joins says how far the pod's gang is.
+// joins returns how far the pod's gang is.
 func (e *Explained) joins(ctx context.Context, pod *corev1.Pod, by lookup) {
 	all, err := by.gangs(ctx)
 	if err != nil {
@@ -248,7 +249,7 @@ func surveyFor(e *Explained, pod *corev1.Pod, ask *wire.Ask, by lookup, only str
 		return s, err
 	}
 	switch {
-	case e.Node == "" && ask.RulesErr != nil: // no node takes it where Berth decides on any
+	case e.Node == "" && ask.RulesErr != nil: // no node takes it if Berth decides on any
 	case e.Node != "" && only == "" && !e.Refused && !e.ended() && s.nodes[e.Node].hasSay(pod, &ask.Request):
 	default:
 		return s, nil
@@ -256,7 +257,7 @@ func surveyFor(e *Explained, pod *corev1.Pod, ask *wire.Ask, by lookup, only str
 	return by.survey("")
 }
 
-// ended says whether the pod's containers have all ended for good.
+// ended reports whether the pod's containers have all ended for good.
 func (e *Explained) ended() bool {
 	return e.Phase == string(corev1.PodSucceeded) || e.Phase == string(corev1.PodFailed)
 }
@@ -301,7 +302,7 @@ func (e *Explained) bound(pod *corev1.Pod, asked *placement.Request, s *Survey) 
 	}
 }
 
-// resizeText says why the kubelet has not carried out a resize of the pod; "" where nothing is
+// resizeText explains why the kubelet has not carried out a resize of the pod; "" if nothing is
 // open.
 func resizeText(pod *corev1.Pod) string {
 	for _, cond := range pod.Status.Conditions {
@@ -339,7 +340,7 @@ type question struct {
 	heldOnly bool
 	// provided are the resources of providers that the pod asks for, and the request does not.
 	provided []string
-	// demand is how much demand there is for nodes, by name; nil where they are not compared.
+	// demand is how much demand there is for nodes, by name; nil if they are not compared.
 	demand map[string]demand.Level
 }
 
@@ -463,9 +464,9 @@ func (q *question) askNode(s *Survey, n *node, affinity nodeaffinity.RequiredNod
 	return a
 }
 
-// unmet says why a node cannot keep the rules that the pod asks for; "" when it can. Of a kubelet
-// that Berth cannot predict the rules are not known either: its answer says what is wrong. A node
-// that lets the pod pass keeps no rules.
+// unmet explains why a node cannot keep the rules that the pod asks for; "" when it can. Of a
+// kubelet that Berth cannot predict the rules are not known either: its answer says what is wrong.
+// A node that lets the pod pass keeps no rules.
 func (q *question) unmet(n *node) string {
 	switch {
 	case !q.hasSay(n):

@@ -25,14 +25,14 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// ExplainedGang is why a gang is where it is, or nowhere.
+// ExplainedGang explains why a gang's pods are on their nodes, or have none.
 type ExplainedGang struct {
 	Gang
 	Scheduler string `json:"scheduler,omitempty"`
 	// Pods are its members by name: the ones that have a node have what they hold, the others what
 	// they would get now.
 	Pods []GangPod `json:"pods"`
-	// Verdict is what would become of the members that wait if they were planned now; "" where none
+	// Verdict is what would become of the members that wait if they were planned now; "" if none
 	// waits, or nobody can tell. Whole says that as many would have nodes as start together.
 	Verdict string `json:"verdict,omitempty"`
 	Whole   bool   `json:"whole"`
@@ -57,7 +57,7 @@ type GangPod struct {
 	Certainty string `json:"certainty,omitempty"`
 }
 
-// StateWouldFit is of a member that waits and would get a node now.
+// StateWouldFit is the state of a waiting member that would get a node now.
 const StateWouldFit = "would fit"
 
 // Lacking is a member that gets no node, and what nodes say to it, with its mates where they would
@@ -68,8 +68,8 @@ type Lacking struct {
 	Nodes  []Answer `json:"nodes"`
 }
 
-// ExplainGang says why the named gang of the namespace is where it is, or nowhere. source is a part
-// of what declares it, as wire.GangSource names it; "" for any.
+// ExplainGang explains why the pods of the named gang are on their nodes, or have none. source is a
+// part of what declares it, as wire.GangSource names it; "" for any.
 func (c *Cluster) ExplainGang(ctx context.Context, source, name string) (*ExplainedGang, error) {
 	s, err := c.Survey(ctx, "")
 	if err != nil {

@@ -29,16 +29,16 @@ type facts struct {
 	// served says which of these kinds there are.
 	coarse []metav1.Object
 	served [2]bool
-	// reservations are Koordinator's, where they are served and may be read.
+	// reservations are Koordinator's, if they are served and may be read.
 	reservations       []*koordinator.Reservation
 	reservationsServed bool
 	// beats are the last heartbeats of agents, by node.
 	beats map[string]beat
-	// pods are the ones that are bound, in all namespaces; nil where they may not be read.
+	// pods are the ones that are bound, in all namespaces; nil if they may not be read.
 	pods []corev1.Pod
 	// These may be read.
 	nodesKnown, beatsKnown, podsKnown bool
-	// notes say what may not be read.
+	// notes are what may not be read.
 	notes []string
 }
 
@@ -48,7 +48,7 @@ type beat struct {
 	written time.Time
 }
 
-// facts reads everything about one node, or about all where only is "". Heartbeats are read before
+// facts reads everything about one node, or about all if only is "". Heartbeats are read before
 // reports: no heartbeat then vouches for a report that came too late to be read. Pods are read
 // last: what comes in between counts as on its way, never as gone.
 func (a *api) facts(ctx context.Context, only string) (*facts, error) {
@@ -94,8 +94,8 @@ func (a *api) readFacts(ctx context.Context, only string) (*facts, []json.RawMes
 	return &f, raw, f.judge(a, nodesErr, beatsErr, podsErr)
 }
 
-// judge says what may be read, given the errors of the lists, and makes notes of the rest; other
-// errors stay.
+// judge describes what may be read, given the errors of the lists, and makes notes of the rest;
+// other errors stay.
 func (f *facts) judge(a *api, nodesErr, beatsErr, podsErr error) error {
 	f.nodesKnown, f.beatsKnown, f.podsKnown = nodesErr == nil, beatsErr == nil, podsErr == nil
 	for _, l := range []struct {
@@ -123,8 +123,8 @@ func (a *api) topologies(ctx context.Context, only string) ([]json.RawMessage, e
 	return raw, a.reportsFailed(err)
 }
 
-// readCoarse reads the reports that tell amounts alone. Where their kinds are not served, or may
-// not be read, there are none: nobody has to have them.
+// readCoarse reads the reports that tell amounts alone. If their kinds are not served, or may not
+// be read, there are none: nobody has to have them.
 func (f *facts) readCoarse(ctx context.Context, a *api, only string) error {
 	for i := range apiclient.CoarseKinds {
 		kind := &apiclient.CoarseKinds[i]
@@ -159,7 +159,7 @@ func (f *facts) readCoarse(ctx context.Context, a *api, only string) error {
 	return nil
 }
 
-// reportsFailed says why reports could not be read; nil where they could.
+// reportsFailed explains why reports could not be read; nil if they could.
 func (a *api) reportsFailed(err error) error {
 	switch {
 	case err == nil:
@@ -177,7 +177,7 @@ func readTopologies(raw []json.RawMessage) ([]v1alpha1.NodeTopology, error) {
 	return out, errors.Join(errs...)
 }
 
-// beats returns the last heartbeat of each node's agent, by the API server's clock where it tells.
+// beats returns the last heartbeat of each node's agent, by the API server's clock if it tells.
 func (a *api) beats(ctx context.Context) (map[string]beat, error) {
 	items := func(l *coordinationv1.LeaseList) []coordinationv1.Lease { return l.Items }
 	leases, err := listed(ctx, a.leases.Leases(a.Heartbeats).List, items, metav1.ListOptions{})
@@ -200,7 +200,7 @@ func beatOf(l *coordinationv1.Lease) beat {
 	return beat{b, wire.LastWritten(&l.ObjectMeta, b.Renewed)}
 }
 
-// boundPods reads the pods of all namespaces that are bound, to one node where it is named.
+// boundPods reads the pods of all namespaces that are bound, to one node if it is named.
 func (a *api) boundPods(ctx context.Context, node string) ([]corev1.Pod, error) {
 	o := named("spec.nodeName", node)
 	if node == "" {

@@ -19,12 +19,12 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Wanted is a pod that does not exist, as often as it is wanted.
+// Wanted is a pod that does not exist, and the number of copies.
 type Wanted = manifest.Template
 
-// FitOptions say what is asked about pods that do not exist.
+// FitOptions are the options of Fit.
 type FitOptions struct {
-	// Nodes are the ones that are asked; all where it is empty. A Setting concerns them alone.
+	// Nodes are the ones that are asked; all if it is empty. A Setting concerns them alone.
 	Nodes []string
 	// Limit is how many copies are counted on each node.
 	Limit int
@@ -34,7 +34,8 @@ type FitOptions struct {
 	Draw bool
 }
 
-// Fitting is where a pod that does not exist would go now, and why not elsewhere.
+// Fitting lists the nodes that a pod that does not exist would go to now, and why other nodes
+// refuse it.
 type Fitting struct {
 	Name      string `json:"name"`
 	Namespace string `json:"namespace,omitempty"`
@@ -42,8 +43,8 @@ type Fitting struct {
 	// Asks says per container what could be pinned; Pinnable whether any kubelet would.
 	Asks     []string `json:"asks"`
 	Pinnable bool     `json:"pinnable"`
-	// Decided says whether Berth decides for the pod: it is Pinnable, or a node that was asked has
-	// a say about it. Any other pod passes, and amounts alone are asked about.
+	// Decided is true if Berth decides for the pod: it is Pinnable, or a node that was asked has a
+	// say about it. Any other pod passes, and amounts alone are asked about.
 	Decided bool `json:"decided"`
 	// Berths are where the replicas would go one after the other, as far as there is room, at most
 	// MaxBerths of them.
@@ -57,7 +58,7 @@ type Fitting struct {
 	Copies int       `json:"copies"`
 	Groups []Group   `json:"groups,omitempty"`
 	Nodes  []NodeFit `json:"nodes,omitempty"`
-	// NotAsked says what else may keep the pod from a node.
+	// NotAsked is what else may keep the pod from a node.
 	NotAsked []string `json:"notAsked,omitempty"`
 	// Pictures are the first nodes of Berths, with the copies in their places.
 	Pictures []Picture `json:"-"`
@@ -72,12 +73,12 @@ type Picture struct {
 
 // Notes of tenants that are not there yet.
 const (
-	// WouldCome is of pods that do not exist.
+	// WouldCome is the note of pods that do not exist.
 	WouldCome = "would come"
 	movesHere = "moves here from "
 )
 
-// IsNew says whether a note is that of a tenant that is not there yet.
+// IsNew reports whether a note is that of a tenant that is not there yet.
 func IsNew(note string) bool { return note == WouldCome || strings.HasPrefix(note, movesHere) }
 
 // maxPictures bounds how many nodes are drawn.
@@ -91,21 +92,20 @@ type Berthed struct {
 	Containers []Container `json:"containers,omitempty"`
 }
 
-// NodeFit is what one node says, and how many copies it takes.
+// NodeFit is a node's answer, and how many copies the node takes.
 type NodeFit struct {
 	Answer
 	Copies int `json:"copies"`
-	// ByNUMA counts copies by the NUMA nodes that they get, "0" or "0-1"; "" where nothing is
-	// pinned.
+	// ByNUMA counts copies by the NUMA nodes that they get, "0" or "0-1"; "" if nothing is pinned.
 	ByNUMA map[string]int `json:"byNUMANodes,omitempty"`
-	// Next says why the next copy is not taken; "" where Limit was reached.
+	// Next is why the next copy is not taken; "" if Limit was reached.
 	Next string `json:"next,omitempty"`
 }
 
 // MaxBerths is how many replicas are placed one by one.
 const MaxBerths = 200
 
-// Fit says where pods that do not exist would go now. Each is asked about by itself.
+// Fit returns where pods that do not exist would go now. Each is asked about by itself.
 func (c *Cluster) Fit(ctx context.Context, wanted []Wanted, o FitOptions) ([]Fitting, []string, error) {
 	s, err := c.Survey(ctx, "")
 	if err != nil {
@@ -114,7 +114,7 @@ func (c *Cluster) Fit(ctx context.Context, wanted []Wanted, o FitOptions) ([]Fit
 	return c.fit(ctx, s, wanted, o)
 }
 
-// Fit says where pods that do not exist would go now. Each is asked about by itself.
+// Fit returns where pods that do not exist would go now. Each is asked about by itself.
 func (l *Live) Fit(ctx context.Context, wanted []Wanted, o FitOptions) ([]Fitting, []string, error) {
 	return l.c.fit(ctx, l.survey(), wanted, o)
 }
@@ -364,7 +364,7 @@ func (f *fitter) count(s seat, limit int) NodeFit {
 	}
 }
 
-// next puts a copy on the best of the nodes, as the scheduler compares them; false where none takes
+// next puts a copy on the best of the nodes, as the scheduler compares them; false if none takes
 // one.
 func (f *fitter) next(seats []*seat) (Berthed, bool) {
 	for {
@@ -397,8 +397,8 @@ func TyingVolumes(pod *corev1.Pod) (names []string) {
 	return names
 }
 
-// notAsked says what of a pod is not asked about, and may keep it from a node, or from starting
-// there.
+// notAsked describes what of a pod is not asked about, and may keep it from a node, or from
+// starting there.
 func notAsked(pod *corev1.Pod) (out []string) {
 	spec, volumes := &pod.Spec, TyingVolumes(pod)
 	a := spec.Affinity

@@ -11,7 +11,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// Follower is told what a watch finds.
+// Follower receives what a watch finds.
 type Follower[T any] struct {
 	// Show is given items that may have changed, by their keys; nil stands for one that is gone. An
 	// error of it ends the watch.
@@ -89,7 +89,7 @@ func (p *Pod) remember(last map[string]string) {
 	last[p.UID] = p.Outcome
 }
 
-// Key tells the pods of a cluster apart.
+// Key identifies a pod in its cluster.
 func (p *Pod) Key() string { return keyOf(p.Namespace, p.Name) }
 
 // keyOfReservation is the Key of what a Reservation holds.
@@ -115,7 +115,7 @@ func (s *Survey) heldOn(names []string) map[string]Pod {
 
 func keyOf(namespace, name string) string { return namespace + "/" + name }
 
-// pod returns a pod; nil where there is none, or where it is not among those asked for.
+// pod returns a pod; nil if there is none, or if it is not among those asked for.
 func (w *watcher) pod(key, only string) *corev1.Pod {
 	obj, ok, err := w.pods.GetStore().GetByKey(key)
 	if err != nil || !ok {

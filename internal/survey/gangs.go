@@ -14,7 +14,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// Gang is pods that start together, and how far they are.
+// Gang is a group of pods that start together, with its state.
 type Gang struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
@@ -22,7 +22,7 @@ type Gang struct {
 	// PodGroup.scheduling.x-k8s.io.
 	Source string      `json:"source"`
 	State  gangs.Stage `json:"state"`
-	// Phase is what the status of its object says; "" where it has none.
+	// Phase is what the status of its object says; "" if it has none.
 	Phase string `json:"phase,omitempty"`
 	// Minimum is how many of its pods start together, Tasks the same for its parts; 0 where that is
 	// not known.
@@ -33,9 +33,9 @@ type Gang struct {
 	Members   int `json:"members"`
 	Bound     int `json:"bound"`
 	Succeeded int `json:"succeeded,omitempty"`
-	// WaitingSeconds is the age of the oldest pod that has no node; 0 where none waits.
+	// WaitingSeconds is the age of the oldest pod that has no node; 0 if none waits.
 	WaitingSeconds int64 `json:"waitingSeconds,omitempty"`
-	// Why says why it waits; "" where it does not, or nobody has said.
+	// Why is why it waits; "" if it does not, or nobody has said.
 	Why string `json:"why,omitempty"`
 
 	key  wire.GangKey
@@ -50,12 +50,12 @@ type Gang struct {
 // Gangs are those of a cluster, by namespace and name.
 type Gangs struct {
 	Gangs []Gang
-	// Notes say what could not be read or understood.
+	// Notes are what could not be read or understood.
 	Notes []string
 }
 
-// Of returns the gang that a pod names; nil where it names none, or its gang is not among these. A
-// pod that names one wrongly belongs to one that is wrong.
+// Of returns the gang that a pod names; nil if it names none, or its gang is not among these. A pod
+// that names one wrongly belongs to one that is wrong.
 func (g *Gangs) Of(pod *corev1.Pod) *Gang {
 	if !wire.InGang(pod) {
 		return nil
@@ -71,13 +71,13 @@ func (g *Gangs) Of(pod *corev1.Pod) *Gang {
 	return &g.Gangs[at]
 }
 
-// HoldsBack says whether no member is tried, whatever is free: pods are missing, or what is asked
-// cannot be served.
+// HoldsBack reports whether the scheduler tries no member, whatever is free: pods are missing, or a
+// request cannot be served.
 func (g *Gang) HoldsBack() bool {
 	return g != nil && (g.State == gangs.Forming || g.State == gangs.Wrong)
 }
 
-// Gangs adds up the gangs of the namespace.
+// Gangs returns the gangs of the namespace with their totals.
 func (c *Cluster) Gangs(ctx context.Context) (*Gangs, error) {
 	pods, err := c.from.podsIn(ctx, c.Namespace, "")
 	if err != nil {
@@ -167,7 +167,7 @@ func (g *gathering) readMembers() {
 	g.spec, g.wrong = wire.GangOfMembers(g.key, counting)
 }
 
-// whatIsWrong is why no member is tried, whatever is free; nil where nothing is.
+// whatIsWrong is why no member is tried, whatever is free; nil if nothing is.
 func (g *gathering) whatIsWrong() error {
 	switch {
 	case g.wrong != nil:
@@ -248,7 +248,7 @@ func (g *gathering) count(out *Gang) (facts gangs.Facts, ending int) {
 	return facts, ending
 }
 
-// why says why a gang with nothing wrong about it is not whole, or why its other pods wait.
+// why explains why a gang with nothing wrong about it is not whole, or why its other pods wait.
 func (g *Gang) why(facts *gangs.Facts, ending int) string {
 	lack := gangs.Lacks(&g.spec, facts.Waiting, facts.Done)
 	switch enough := lack == "" || gangs.Enough(&g.spec, facts.Done, facts.Was); {
@@ -270,7 +270,7 @@ func taskOf(pod *corev1.Pod) string {
 }
 
 // whySaid is what the scheduler says about a gang that waits: on the member that it tries for all,
-// or else on any. "" where it has said nothing.
+// or else on any. "" if it has said nothing.
 func whySaid(pods []*corev1.Pod, first *corev1.Pod) string {
 	said := saidOf(first)
 	for _, pod := range pods {

@@ -20,10 +20,10 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// StateHeld is of what a Reservation holds, which is no pod.
+// StateHeld is the state of what a Reservation holds for no pod yet.
 const StateHeld = "held"
 
-// readReservations reads Koordinator's Reservations. Where they are not served, or may not be read,
+// readReservations reads Koordinator's Reservations. If they are not served, or may not be read,
 // there are none.
 func (f *facts) readReservations(ctx context.Context, a *api) error {
 	raw, err := pages(func(o metav1.ListOptions) ([]json.RawMessage, string, error) {
@@ -73,12 +73,12 @@ func placeOf(o *koordinator.Reservation) string {
 
 // places are what Reservations hold on one node and no owner has.
 type places struct {
-	// pods stand for what is left of each place, where anything is.
+	// pods stand for what is left of each place, if anything is.
 	pods []*corev1.Pod
-	// left is what is left of each for the account, by UID; Held is what is left of it, where Berth
+	// left is what is left of each for the account, by UID; Held is what is left of it, if Berth
 	// decides.
 	left map[string]ledger.Holding
-	// wrong says which Reservations cannot be read.
+	// wrong is which Reservations cannot be read.
 	wrong []string
 }
 
@@ -169,7 +169,7 @@ func (s *Survey) heldPod(pod *corev1.Pod) Pod {
 	return out
 }
 
-// Vacancy is what a Reservation holds on a NUMA node and no owner has.
+// Vacancy is what a Reservation holds on a NUMA node and no owner uses.
 type Vacancy struct {
 	// Reservation is its name.
 	Reservation string          `json:"reservation"`
@@ -177,7 +177,7 @@ type Vacancy struct {
 	NUMA        topology.NUMAID `json:"numa"`
 	// Anywhere: the kubelet chooses the NUMA node when an owner comes; or devices are on none.
 	Anywhere bool `json:"anywhere,omitempty"`
-	// CPUs are whole ones by number; "" where the kubelet chooses. Count is their number.
+	// CPUs are whole ones by number; "" if the kubelet chooses. Count is their number.
 	CPUs  string `json:"cpus,omitempty"`
 	Count int    `json:"count,omitempty"`
 	// MilliCPU is CPU time of shared CPUs.
@@ -188,7 +188,7 @@ type Vacancy struct {
 	Devices map[string]int64 `json:"devices,omitempty"`
 }
 
-// nothing says whether nothing is held.
+// nothing reports whether nothing is held.
 func (h *Vacancy) nothing() bool {
 	return h.Count == 0 && h.MilliCPU == 0 && len(h.Memory) == 0 && len(h.Devices) == 0
 }
@@ -264,7 +264,7 @@ func (n *node) heldBy(pod *corev1.Pod) []Vacancy {
 	return all
 }
 
-// heldAnywhere is what is held where the kubelet chooses: amounts.
+// heldAnywhere is what is held if the kubelet chooses: amounts.
 func heldAnywhere(pod *corev1.Pod) []Vacancy {
 	h := Vacancy{Reservation: pod.Name, UID: string(pod.UID), Anywhere: true}
 	for name, q := range resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}) {

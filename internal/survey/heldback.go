@@ -15,11 +15,11 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// HeldBack is what keeps a pending pod from nodes that would take it as far as Berth can see.
+// HeldBack is what keeps a pending pod off nodes on which Berth finds room for it.
 type HeldBack struct {
 	// By is who does: SchedulingGates, or a plugin of the pod's scheduler.
 	By string `json:"by"`
-	// Message says what is missing, Advice what a person can do.
+	// Message is what is missing, Advice what a person can do.
 	Message string `json:"message"`
 	Advice  string `json:"advice,omitempty"`
 }
@@ -87,7 +87,7 @@ func reasonsOf(message string) (out []string) {
 	return out
 }
 
-// heldBack says what holds a pending pod back as its spec, the nodes and the scheduler's message
+// heldBack returns what holds a pending pod back as its spec, the nodes and the scheduler's message
 // have it; nil for nothing. admits says that a node would take it otherwise: only then does a
 // message count, as it may be older than what nodes say now.
 func (s *Survey) heldBack(pod *corev1.Pod, admits bool) *HeldBack {
@@ -182,8 +182,8 @@ func claimsOf(pod *corev1.Pod) (out []claimOf) {
 // (volume.AnnSelectedNode).
 const selectedNode = "volume.kubernetes.io/selected-node"
 
-// heldByClaims says which claim of the pod is not bound, if that holds it back; nil for none, or
-// where claims may not be read.
+// heldByClaims returns which claim of the pod is not bound, if that holds it back; nil for none, or
+// if claims may not be read.
 func (a *api) heldByClaims(ctx context.Context, pod *corev1.Pod) *HeldBack {
 	for _, c := range claimsOf(pod) {
 		name := c.name
@@ -214,8 +214,8 @@ func (a *api) heldByClaims(ctx context.Context, pod *corev1.Pod) *HeldBack {
 	return nil
 }
 
-// unbound says why a claim without a volume holds a pod back. A claim that is bound when a node is
-// chosen (WaitForFirstConsumer) does so only from then on, or if the scheduler says so.
+// unbound explains why a claim without a volume holds a pod back. A claim that is bound when a node
+// is chosen (WaitForFirstConsumer) does so only from then on, or if the scheduler says so.
 func unbound(name, class, chosen, message string) *HeldBack {
 	what := "PersistentVolumeClaim " + name + " is not bound"
 	if class != "" {

@@ -27,7 +27,7 @@ type Holder struct {
 	Count int `json:"count"`
 }
 
-// Holders returns who has CPUs of a node, after everything that is on its way, by NUMA node and
+// Holders returns the pods that hold CPUs of a node, pending changes included, by NUMA node and
 // CPU.
 func (s *Survey) Holders(name string) []Holder {
 	n := s.nodes[name]
@@ -77,8 +77,8 @@ func holdersOn(m *topology.NUMANode, p *placement.PodAllocation, pod *corev1.Pod
 	return out
 }
 
-// snapshot is the state after everything on its way, or the reported one where too much is
-// uncertain. The node has an account.
+// snapshot is the state after everything on its way, or the reported one if too much is uncertain.
+// The node has an account.
 func (n *node) snapshot() placement.Snapshot {
 	if snap, ok := n.account.View().Snapshot(); ok {
 		return snap

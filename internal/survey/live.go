@@ -19,11 +19,11 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Live is a survey that many readers share while it is kept up to date. It is safe for concurrent
+// Live is a survey that is kept up to date and shared by many readers. It is safe for concurrent
 // use.
 type Live struct {
 	c *Cluster
-	// w is nil where nothing ever changes.
+	// w is nil if nothing ever changes.
 	w *watcher
 	// still are the pods of a Live that never changes, by key.
 	still map[string]*corev1.Pod
@@ -52,14 +52,14 @@ func (c *Cluster) NewLive() *Live {
 // Ready is closed when there is something to read.
 func (l *Live) Ready() <-chan struct{} { return l.ready }
 
-// Where says what is read.
+// Where names what is read: the server, or the file.
 func (l *Live) Where() string { return l.c.Where }
 
-// Moves says whether anything may change.
+// Moves reports whether the cluster may change; a snapshot does not.
 func (l *Live) Moves() bool { return l.still == nil }
 
 // Run follows the cluster until ctx ends. It calls told, where that is not nil, with names of nodes
-// and keys of pods that may be different; with none where Lost is.
+// and keys of pods that may be different; with none if Lost is.
 func (l *Live) Run(ctx context.Context, told func(nodes, pods []string)) error {
 	if !l.Moves() {
 		<-ctx.Done()
@@ -162,7 +162,7 @@ func (l *Live) Now() time.Time {
 	return l.s.Now
 }
 
-// Rows are the summaries of all nodes, by name. They are shared: nobody changes them.
+// Rows are the summaries of all nodes, by name. They are shared: do not change them.
 func (l *Live) Rows() []*Row {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -173,22 +173,22 @@ func (l *Live) Rows() []*Row {
 	return out
 }
 
-// Row is the summary of one node; nil where there is none.
+// Row is the summary of one node; nil if there is none.
 func (l *Live) Row(name string) *Row {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	return l.rows[name]
 }
 
-// Row is what a list says about a node.
+// Row is a node's line in a list.
 type Row struct {
 	Node
-	// Pool is what the cluster's owner calls its group of nodes; "" where no label tells.
+	// Pool is what the cluster's owner calls its group of nodes; "" if no label tells.
 	Pool string `json:"pool,omitempty"`
 	// Namespaces are those of its pods that could be pinned, ascending.
 	Namespaces []string `json:"namespaces,omitempty"`
 	// Packages are the packages of NUMANodes, by their place in the machine, -1 for those in none.
-	// nil where all are in one, or in none.
+	// nil if all are in one, or in none.
 	Packages []int `json:"packages,omitempty"`
 
 	once    sync.Once
@@ -196,19 +196,19 @@ type Row struct {
 	textErr error
 }
 
-// JSON is the row as JSON, written once. Nobody changes it.
+// JSON is the row as JSON, encoded once. Do not change it.
 func (r *Row) JSON() ([]byte, error) {
 	r.once.Do(func() { r.text, r.textErr = json.Marshal(r) })
 	return r.text, r.textErr
 }
 
-// poolLabels say which pool a node belongs to: Berth's own first, then those of providers.
+// poolLabels are which pool a node belongs to: Berth's own first, then those of providers.
 var poolLabels = []string{
 	"berth.dev/pool", "pool", "cloud.google.com/gke-nodepool", "eks.amazonaws.com/nodegroup", "kubernetes.azure.com/agentpool",
 	"karpenter.sh/nodepool", "node.kubernetes.io/instance-type",
 }
 
-// pool is what the cluster's owner calls the node's group; "" where no label tells.
+// pool is what the cluster's owner calls the node's group; "" if no label tells.
 func (n *node) pool() string {
 	for _, label := range poolLabels {
 		if n.object != nil && n.object.Labels[label] != "" {
@@ -234,7 +234,7 @@ func (n *node) row(now time.Time) *Row {
 	return out
 }
 
-// packagesOf says which package of a machine each NUMA node lies in, as Row.Packages has it.
+// packagesOf returns which package of a machine each NUMA node lies in, as Row.Packages has it.
 func packagesOf(m *topology.Machine, nodes []NUMANode) []int {
 	out, seen := make([]int, len(nodes)), map[int]bool{}
 	for i := range nodes {
@@ -256,7 +256,7 @@ func packagesOf(m *topology.Machine, nodes []NUMANode) []int {
 // Standing is everything of one node.
 type Standing struct {
 	Machine    *topology.Machine
-	Berths     *machineview.Berths // nil where nothing is known about it; Problem then says why
+	Berths     *machineview.Berths // nil if nothing is known about it; Problem then says why
 	Problem    string
 	Conditions []Condition
 	// Pods are those bound to it that could be pinned, and what Reservations hold.
@@ -264,7 +264,7 @@ type Standing struct {
 	Labels map[string]string
 }
 
-// Standing returns everything of one node; false where there is none.
+// Standing returns everything of one node; false if there is none.
 func (l *Live) Standing(name string) (Standing, bool) {
 	s := l.surveyOf(name)
 	n := s.nodes[name]
@@ -311,7 +311,7 @@ func (l *Live) survey() *Survey {
 	return &s
 }
 
-// surveyOf is as survey, of one node: it costs nothing where there are thousands.
+// surveyOf is as survey, of one node: it costs nothing if there are thousands.
 func (l *Live) surveyOf(name string) *Survey {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -323,7 +323,7 @@ func (l *Live) surveyOf(name string) *Survey {
 	return &s
 }
 
-// Pod summarises a pod; false where there is none.
+// Pod summarises a pod; false if there is none.
 func (l *Live) Pod(namespace, name string) (Pod, bool) {
 	pod := l.pod(keyOf(namespace, name))
 	if pod == nil {
@@ -348,7 +348,7 @@ func (l *Live) Summaries(pods []*corev1.Pod) []*Pod {
 	return out
 }
 
-// Explain says why a pod is where it is, or nowhere.
+// Explain explains why a pod is on its node, or has no node.
 func (l *Live) Explain(ctx context.Context, namespace, name string) (*Explained, error) {
 	pod := l.pod(keyOf(namespace, name))
 	if pod == nil {
@@ -367,8 +367,8 @@ func (l *Live) pod(key string) *corev1.Pod {
 // Stranded is what is free and of little use on all nodes, as Survey.Stranded has it.
 func (l *Live) Stranded() []Stranded { return l.survey().Stranded(l.c.wantsOf(l.Pods())) }
 
-// Another is a pod that asks for what this one does, as somebody would write it who creates another
-// one: without node, status, volumes, and what only a scheduler writes. nil where there is none.
+// Another is a pod that asks for what this one does, as a user would write it to create another
+// one: without node, status, volumes, and what only a scheduler writes. nil if there is none.
 func (l *Live) Another(namespace, name string) *corev1.Pod {
 	pod := l.pod(keyOf(namespace, name))
 	if pod == nil {
@@ -387,7 +387,7 @@ func (l *Live) Another(namespace, name string) *corev1.Pod {
 	return out
 }
 
-// Pods are all pods that are known, in no order. They are shared: nobody changes them.
+// Pods are all known pods, in no order. They are shared: do not change them.
 func (l *Live) Pods() []*corev1.Pod {
 	if l.w == nil {
 		return slices.Collect(maps.Values(l.still))

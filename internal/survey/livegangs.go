@@ -24,7 +24,7 @@ type recent[T any] struct {
 	at   time.Time
 }
 
-// get returns the objects, read again where they are old.
+// get returns the objects, read again if they are old.
 func (r *recent[T]) get(read func() (*T, error)) (*T, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -55,7 +55,7 @@ func (l *Live) Gangs(ctx context.Context) (*Gangs, error) {
 	return gangsOf(l.Pods(), objects, l.Now()), nil
 }
 
-// GangsOf are the gangs of all pods that are known, where some of these belong to one; else none.
+// GangsOf are the gangs of all pods that are known, if some of these belong to one; else none.
 func (l *Live) GangsOf(ctx context.Context, pods []*corev1.Pod) (*Gangs, error) {
 	if !slices.ContainsFunc(pods, wire.InGang) {
 		return &Gangs{}, nil
@@ -63,7 +63,8 @@ func (l *Live) GangsOf(ctx context.Context, pods []*corev1.Pod) (*Gangs, error) 
 	return l.Gangs(ctx)
 }
 
-// ExplainGang says why a gang is where it is, or nowhere; source is that of a Gang.
+// ExplainGang explains why a gang's pods are on their nodes, or have none; source is that of a
+// Gang.
 func (l *Live) ExplainGang(ctx context.Context, namespace, source, name string) (*ExplainedGang, error) {
 	all, err := l.Gangs(ctx)
 	if err != nil {

@@ -21,23 +21,23 @@ import (
 // node is one node at about one moment: its report and what is bound to it, taken together.
 type node struct {
 	name   string
-	object *corev1.Node // nil where nodes may not be read
+	object *corev1.Node // nil if nodes may not be read
 	// heard is the last sign of life of the agent, zero when there was none.
 	heard time.Time
 	// reading is the node's report; nil without one.
 	reading *nodestate.Reading
-	// account is what the ledger makes of report and pods; nil where there is no report to be
-	// relied on.
+	// account is what the ledger makes of report and pods; nil if there is no report to be relied
+	// on.
 	account *ledger.Node
 	trouble *Trouble
 	// inFlight counts pods that are bound and in no report yet; lingering those of them that have
 	// ended or are being deleted.
 	inFlight, lingering int
-	// notes say which of its pods could not be understood.
+	// notes are which of its pods could not be understood.
 	notes []string
 	// bound are its pods, and what Reservations hold there.
 	bound []*corev1.Pod
-	// held is what is left of the places of Reservations, by UID; nil where there is none.
+	// held is what is left of the places of Reservations, by UID; nil if there is none.
 	held map[string]ledger.Holding
 	// given is what providers gave its pods.
 	given []Given
@@ -45,10 +45,10 @@ type node struct {
 
 // nodeFacts are what the API says about one node.
 type nodeFacts struct {
-	object *corev1.Node           // nil where there is none, or it may not be read
-	report *v1alpha1.NodeTopology // nil where there is none
+	object *corev1.Node           // nil if there is none, or it may not be read
+	report *v1alpha1.NodeTopology // nil if there is none
 	coarse []metav1.Object        // reports of others, the one to go by first
-	beat   beat                   // the agent's last heartbeat, zero where there is none
+	beat   beat                   // the agent's last heartbeat, zero if there is none
 	pods   []*corev1.Pod          // the ones that are bound to it
 	held   map[string]ledger.Holding
 }
@@ -94,7 +94,7 @@ func (g *glance) at(name string, s *nodeFacts) *node {
 	return n
 }
 
-// goByAmounts reads the reports of others, which tell amounts alone, where no agent reports.
+// goByAmounts reads the reports of others, which tell amounts alone, if no agent reports.
 func (n *node) goByAmounts(g *glance, s *nodeFacts) {
 	beside := nodestate.BesideOf(s.object, s.pods)
 	var readings []*nodestate.Reading
@@ -114,7 +114,7 @@ func (n *node) goByAmounts(g *glance, s *nodeFacts) {
 	}
 }
 
-// hears says whether a heartbeat is the agent's last sign of life: it came after the report, and
+// hears reports whether a heartbeat is the agent's last sign of life: it came after the report, and
 // vouches for it.
 func (n *node) hears(b *beat) bool {
 	if n.reading != nil && n.reading.Mark != (nodestate.Mark{}) && !b.VouchesFor(n.reading.Mark.Sequence()) {
@@ -123,7 +123,7 @@ func (n *node) hears(b *beat) bool {
 	return b.written.After(n.heard)
 }
 
-// judge says what is wrong with the node.
+// judge returns what is wrong with the node.
 func (n *node) judge(g *glance) {
 	q := g.silence
 	switch {
@@ -183,7 +183,7 @@ func (n *node) spec() *wire.NodeSpec {
 	return &n.reading.Kind.Spec
 }
 
-// machine returns the node's hardware; an empty one where it is not known.
+// machine returns the node's hardware; an empty one if it is not known.
 func (n *node) machine() *topology.Machine {
 	if s := n.spec(); s != nil {
 		return s.Machine
@@ -210,7 +210,7 @@ func (n *node) sequence() int64 {
 	return 0
 }
 
-// reported finds a pod in the report; nil where it is not listed.
+// reported finds a pod in the report; nil if it is not listed.
 func (n *node) reported(uid string) (*placement.PodAllocation, string) {
 	r := n.report()
 	if r == nil {

@@ -108,7 +108,7 @@ func (s *Survey) noNodeHas(pod *corev1.Pod, asked amounts.List, classes map[core
 	return out
 }
 
-// advice says what the nodes have instead.
+// advice describes what the nodes have instead.
 func (t *term) advice(nodes []*corev1.Node) string {
 	values, keys := map[string]bool{}, map[string]bool{}
 	for _, n := range nodes {

@@ -11,7 +11,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// Owned is a Reservation that a pod owns, or has something of.
+// Owned is a Reservation that a pod owns, or uses a part of.
 type Owned struct {
 	Name  string `json:"name"`
 	Phase string `json:"phase,omitempty"` // "" of one that is gone
@@ -25,8 +25,8 @@ type Owned struct {
 	uid string
 }
 
-// owned says which Reservations a pod owns that are not over, the oldest first; of a pod that has a
-// place, that one.
+// owned returns which Reservations a pod owns that are not over, the oldest first; of a pod that
+// has a place, that one.
 func (s *Survey) owned(pod *corev1.Pod) (out []Owned) {
 	has := wire.ReadAllocated(pod)
 	affinity, err := wire.ReadReservationAffinity(pod)
@@ -58,7 +58,7 @@ func (s *Survey) owned(pod *corev1.Pod) (out []Owned) {
 	return out
 }
 
-// takes says whether an owner would have its place of a Reservation now, and why not.
+// takes reports whether an owner would have its place of a Reservation now, and why not.
 func (s *Survey) takes(r *wire.Reservation, o *koordinator.Reservation, pod *corev1.Pod, affinity *wire.ReservationAffinity) (ok bool, why string) {
 	n := s.nodes[placeOf(o)]
 	switch {

@@ -15,7 +15,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Pod is what a pod has, or was promised.
+// Pod is the CPUs, memory and devices that a pod has, or was promised.
 type Pod struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
@@ -32,7 +32,7 @@ type Pod struct {
 	// Certainty and Outcome are "" of a pod that was promised nothing.
 	Certainty string `json:"certainty,omitempty"`
 	Guarantee string `json:"guarantee,omitempty"`
-	// Outcome says how promise and report compare.
+	// Outcome is how promise and report compare.
 	Outcome string `json:"outcome,omitempty"`
 	// Alignment is "" when nothing is pinned.
 	Alignment topology.Spread `json:"alignment,omitempty"`
@@ -45,20 +45,20 @@ type Pod struct {
 const (
 	StatePending  = "pending"
 	StateInFlight = "in flight"
-	// StateGone is of a pod that a watch saw go.
+	// StateGone is the state of a pod that a watch saw deleted.
 	StateGone = "gone"
 )
 
-// Pods is what pods of the cluster have.
+// Pods is the CPUs, memory and devices that pods of the cluster have.
 type Pods struct {
 	Pods []Pod
-	// Notes say what could not be read or understood.
+	// Notes are what could not be read or understood.
 	Notes []string
 
 	survey *Survey
 }
 
-// Pods adds up the pods of the namespace that could be pinned, or with a name only that one.
+// Pods returns the pods of the namespace that could be pinned. If only is set, it returns that pod.
 func (c *Cluster) Pods(ctx context.Context, only string) (*Pods, error) {
 	s, err := c.Survey(ctx, "")
 	if err != nil {
@@ -97,7 +97,7 @@ func (s *Survey) podsOf(pods []corev1.Pod, only string) []Pod {
 	return all
 }
 
-// pod adds a pod up, and says whether it could be pinned, or has a placement that pins it.
+// pod adds a pod up, and reports whether it could be pinned, or has a placement that pins it.
 func (s *Survey) pod(pod *corev1.Pod) (Pod, bool) {
 	if wire.OfReservation(pod) {
 		return s.heldPod(pod), true
@@ -150,7 +150,8 @@ func (s *Survey) pod(pod *corev1.Pod) (Pod, bool) {
 	return out, found && pins(&p.Decision) || ask.Request.Pinnable() || err != nil
 }
 
-// pins says whether a decision gives a pod CPUs or devices of its own, or keeps it to NUMA nodes.
+// pins reports whether a decision gives a pod CPUs or devices of its own, or keeps it to NUMA
+// nodes.
 func pins(d *placement.Decision) bool {
 	return slices.ContainsFunc(d.Containers, func(c placement.ContainerDecision) bool {
 		return !c.CPUs.IsEmpty() || len(c.Devices) > 0 || c.Bounds != 0

@@ -16,7 +16,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Promise is the placement that came with a pod's Binding, in words.
+// Promise is the placement that was stored with a pod's Binding, as texts.
 type Promise struct {
 	// Sequence is the number of the Binding among the node's; Report that of the report it was
 	// decided on.
@@ -28,16 +28,16 @@ type Promise struct {
 	Containers []Container `json:"containers"`
 }
 
-// Pins says whether the pod was promised anything: CPUs, devices, or a NUMA node. Of a pod without
-// there is nothing to be certain of, and nothing to keep.
+// Pins reports whether the pod was promised anything: CPUs, devices, or a NUMA node. Of a pod
+// without there is nothing to be certain of, and nothing to keep.
 func (p *Promise) Pins() bool {
 	return p.NUMANodes != "" || slices.ContainsFunc(p.Containers, func(c Container) bool {
 		return c.CPUs != "" || c.UnknownCPUs > 0 || len(c.Memory) > 0 || len(c.Devices) > 0
 	})
 }
 
-// fractions says why each container of a Guaranteed pod gets no CPUs of its own, where that is a
-// fraction of a CPU (guaranteedCPUs of pkg/kubelet/cm/cpumanager/policy_static.go).
+// fractions explains why each container of a Guaranteed pod gets no CPUs of its own, where that is
+// a fraction of a CPU (guaranteedCPUs of pkg/kubelet/cm/cpumanager/policy_static.go).
 func fractions(r *placement.Request) (out []string) {
 	for i := range r.Containers {
 		c := &r.Containers[i]
@@ -59,7 +59,7 @@ func wholeBeside(milli int64) string {
 	return fmt.Sprintf("%d or %d", milli/1000, milli/1000+1)
 }
 
-// Holding is what a node's report says about a pod.
+// Holding is a pod's entry in its node's report.
 type Holding struct {
 	Report     int64  `json:"report"`
 	AgeSeconds int64  `json:"ageSeconds"`
@@ -70,7 +70,7 @@ type Holding struct {
 	Containers []Container     `json:"containers,omitempty"`
 }
 
-// How a promise and a report compare.
+// Results of comparing a promise with a report.
 const (
 	PromiseKept    = "kept"
 	PromiseOpen    = "not yet reported"
@@ -113,7 +113,7 @@ func (n *node) promise(p *wire.Placement, asked *placement.Request) *Promise {
 	return out
 }
 
-// promisedNodes returns the NUMA nodes of a placement. Where amounts alone are known, they are what
+// promisedNodes returns the NUMA nodes of a placement. If amounts alone are known, they are what
 // its kubelet will prefer.
 func (n *node) promisedNodes(p *wire.Placement) topology.NUMASet {
 	out := n.nodesOf(p.Decision.Held())
@@ -125,7 +125,7 @@ func (n *node) promisedNodes(p *wire.Placement) topology.NUMASet {
 	return out
 }
 
-// holding says what the report says about the pod; nil without a report.
+// holding returns what the report says about the pod; nil without a report.
 func (n *node) holding(uid string, now time.Time) *Holding {
 	if n.report() == nil {
 		return nil
@@ -149,8 +149,8 @@ func (n *node) nodesOf(p *placement.PodAllocation) topology.NUMASet {
 	return p.NUMANodes(n.machine(), n.deviceAt)
 }
 
-// outcome says how a promise to the pod turned out; "" without a report to compare it with. What a
-// pod held that has ended is compared as long as a report lists all of it.
+// outcome describes how a promise to the pod turned out; "" without a report to compare it with.
+// What a pod held that has ended is compared as long as a report lists all of it.
 func (n *node) outcome(pod *corev1.Pod, p *wire.Placement) string {
 	if n.report() == nil {
 		return ""
@@ -176,7 +176,7 @@ func (n *node) outcome(pod *corev1.Pod, p *wire.Placement) string {
 	return PromiseBroken
 }
 
-// keeps says whether the node gave a pod what was decided. Where Berth decides, what does not run
+// keeps reports whether the node gave a pod what was decided. If Berth decides, what does not run
 // now is not listed.
 func (n *node) keeps(d *placement.Decision, held *placement.PodAllocation) bool {
 	if n.decides() {
@@ -185,12 +185,12 @@ func (n *node) keeps(d *placement.Decision, held *placement.PodAllocation) bool 
 	return ledger.Kept(d, held)
 }
 
-// decides says whether Berth decides on the node.
+// decides reports whether Berth decides on the node.
 func (n *node) decides() bool {
 	return n.spec() != nil && n.spec().Authority == v1alpha1.AuthorityBerth
 }
 
-// numaCount is how many NUMA nodes a pod has something of; 0 where no report lists it.
+// numaCount is how many NUMA nodes a pod has something of; 0 if no report lists it.
 func (n *node) numaCount(uid string) int {
 	p, _ := n.reported(uid)
 	if p == nil {
@@ -199,7 +199,8 @@ func (n *node) numaCount(uid string) int {
 	return n.nodesOf(p).Len()
 }
 
-// asksText says what the pod asks for, container by container, as far as a kubelet could pin it.
+// asksText describes what the pod asks for, container by container, as far as a kubelet could pin
+// it.
 func asksText(r *placement.Request) []string {
 	var out []string
 	for i := range r.Containers {

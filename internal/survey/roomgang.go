@@ -56,7 +56,7 @@ func (c *Cluster) makeRoomForGang(ctx context.Context, g *Gang, o RoomOptions) (
 }
 
 // wanting are the pods that wait, the oldest first: as many as are lacking until the gang starts,
-// or all where it has started.
+// or all if it has started.
 func (g *Gang) wanting() ([]*corev1.Pod, error) {
 	if g.State == gangs.Wrong || g.State == gangs.Forming {
 		return nil, fmt.Errorf("it is %s, and no room helps: %s", g.State, g.Why)
@@ -71,7 +71,7 @@ func (g *Gang) wanting() ([]*corev1.Pod, error) {
 	return gangs.Together(g.waiting, taskOf, left.All, left.Tasks), nil
 }
 
-// Moving is the plan, to be carried out.
+// Moving returns the plan in the form that is carried out.
 func (r *Room) Moving() *moving.Plan {
 	out := &moving.Plan{}
 	for i := range r.Wanted {

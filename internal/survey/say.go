@@ -11,9 +11,9 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// hasSay says whether the node has a say about the pod, as the scheduler sees it. Any node has one
-// where a kubelet might pin something for the pod. Any other pod passes where a kubelet decides,
-// unless its rules count NUMA nodes; and where the node cannot be relied on, if it wants nothing of
+// hasSay reports whether the node has a say about the pod, as the scheduler sees it. Any node has
+// one if a kubelet might pin something for the pod. Any other pod passes if a kubelet decides,
+// unless its rules count NUMA nodes; and if the node cannot be relied on, if it wants nothing of
 // its own. Members of gangs pass everywhere. Nobody has a say on a node that is not known: nil.
 func (n *node) hasSay(pod *corev1.Pod, r *placement.Request) bool {
 	switch {
@@ -27,22 +27,22 @@ func (n *node) hasSay(pod *corev1.Pod, r *placement.Request) bool {
 	return n.trouble == nil || r.Rules.Own() != placement.Rules{}
 }
 
-// grouped says whether the pod is placed together with others.
+// grouped reports whether the pod is placed together with others.
 func grouped(pod *corev1.Pod) bool { return wire.InGang(pod) || pod.Spec.SchedulingGroup != nil }
 
-// hasSay says whether the node has a say about the pod. One whose rules cannot be read, or that
+// hasSay reports whether the node has a say about the pod. One whose rules cannot be read, or that
 // asks for what a provider hands out, passes nowhere.
 func (q *question) hasSay(n *node) bool {
 	return q.rulesErr != nil || len(q.provided) > 0 || n.hasSay(q.pod, q.request)
 }
 
-// decided says whether any of the nodes has a say about the pod.
+// decided reports whether any of the nodes has a say about the pod.
 func (q *question) decided(s *Survey, names []string) bool {
 	return slices.ContainsFunc(names, func(name string) bool { return q.hasSay(s.nodes[name]) })
 }
 
-// rulesErr is why the rules of a pod cannot be read; nil where the scheduler does not look at them:
-// no kubelet pins anything for the pod, and no node has a say about it, whatever its rules.
+// rulesErr is why the rules of a pod cannot be read; nil if the scheduler does not look at them: no
+// kubelet pins anything for the pod, and no node has a say about it, whatever its rules.
 func (s *Survey) rulesErr(pod *corev1.Pod, ask *wire.Ask) error {
 	r := &ask.Request
 	switch {
@@ -59,7 +59,7 @@ func (s *Survey) rulesErr(pod *corev1.Pod, ask *wire.Ask) error {
 	return nil
 }
 
-// advise says what would help with a node that refuses, amounts and all.
+// advise returns what would help with a node that refuses, amounts and all.
 func (q *question) advise(n *node, room func() *amounts.Node, a *Answer) {
 	if a.Refusal == nil {
 		return

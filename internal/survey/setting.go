@@ -15,7 +15,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Setting is what would be different about nodes. The zero value changes nothing.
+// Setting is a supposed change of nodes. The zero value changes nothing.
 type Setting struct {
 	// Policy, Scope and CPUManager are the KubeletConfiguration's topologyManagerPolicy,
 	// topologyManagerScope and cpuManagerPolicy; "" leaves them.
@@ -52,7 +52,7 @@ func SettingKeys() []string {
 	return []string{settingPolicy, settingScope, settingCPUManager, settingReserved, settingNUMA}
 }
 
-// ParseSetting reads KEY=VALUE texts. The error says what would be right.
+// ParseSetting reads KEY=VALUE texts. The error describes what would be right.
 func ParseSetting(texts []string) (Setting, error) {
 	var s Setting
 	for _, text := range texts {
@@ -83,12 +83,12 @@ func ParseSetting(texts []string) (Setting, error) {
 	return s, nil
 }
 
-// drains says whether the administrator must drain a node before changing it so.
+// drains reports whether the administrator must drain a node before changing it so.
 func (o *Setting) drains() bool {
 	return o.NUMAPerPackage > 0 || o.CPUManager != "" || o.Reserved != ""
 }
 
-// Notes say what an answer with the setting rests on.
+// Notes list the assumptions behind an answer with the setting.
 func (o *Setting) Notes() (out []string) {
 	if o.drains() {
 		out = append(out, "nodes are drained for such a setting, so they are asked as if they were empty")
@@ -120,7 +120,7 @@ func (o *Setting) on(s *Survey, names []string) *Survey {
 	return &out
 }
 
-// empties says whether the node would have to be drained, or must be asked as if it were.
+// empties reports whether the node would have to be drained, or must be asked as if it were.
 func (o *Setting) empties(n *node) bool {
 	if o.Empty || o.NUMAPerPackage > 0 {
 		return true
@@ -170,7 +170,7 @@ func (o *Setting) onNode(n *node, bound []*corev1.Pod) *node {
 }
 
 // allocatableOf is the Node with the CPUs that pods could have. What a kubelet reserves besides
-// does not count where there are reservedSystemCPUs (cmd/kubelet/app/server.go).
+// does not count if there are reservedSystemCPUs (cmd/kubelet/app/server.go).
 func (o *Setting) allocatableOf(object *corev1.Node) *corev1.Node {
 	if o.Reserved == "" || object == nil {
 		return object

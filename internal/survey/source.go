@@ -14,28 +14,28 @@ import (
 type source interface {
 	// now is the cluster's time.
 	now() time.Time
-	// facts are everything about one node, or about all where only is "".
+	// facts are everything about one node, or about all if only is "".
 	facts(ctx context.Context, only string) (*facts, error)
 	nodeNames(ctx context.Context) ([]string, error)
 	namespaces(ctx context.Context) ([]string, error)
 	// podsIn are the pods of a namespace, bound or not; with a name only that one.
 	podsIn(ctx context.Context, namespace, only string) ([]corev1.Pod, error)
-	// pod is one pod; nil where there is none.
+	// pod is one pod; nil if there is none.
 	pod(ctx context.Context, namespace, name string) (*corev1.Pod, error)
 	// groupsIn are the objects of a namespace that declare gangs. A kind that is not served has
 	// none. One that may not be read is noted.
 	groupsIn(ctx context.Context, namespace string) (*groupObjects, error)
 	// budgets are the PodDisruptionBudgets of all namespaces.
 	budgets(ctx context.Context) ([]policyv1.PodDisruptionBudget, error)
-	// priorityClasses fails with errNoClasses where a file has none.
+	// priorityClasses fails with errNoClasses if a file has none.
 	priorityClasses(ctx context.Context) ([]priorityClass, error)
 	// deviceClasses are the extended resources that device classes stand for, each under the name
-	// that it gives itself and the one that it always has. Where none are known there are none. The
+	// that it gives itself and the one that it always has. If none are known there are none. The
 	// notes say what may not be read.
 	deviceClasses(ctx context.Context) (classes map[corev1.ResourceName]bool, notes []string, err error)
 }
 
-// errNoClasses says that a snapshot has no PriorityClasses.
+// errNoClasses means that a snapshot has no PriorityClasses.
 var errNoClasses = errors.New("a snapshot has none")
 
 // priorityClass is a PriorityClass, as far as it counts here.

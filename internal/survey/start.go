@@ -18,7 +18,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// StartNode is a node whose word can be taken, as it is: what a simulation begins with.
+// StartNode is a node with a reliable report, in its present state. A simulation begins with it.
 type StartNode struct {
 	Name    string
 	Object  *corev1.Node
@@ -41,7 +41,7 @@ type StartPod struct {
 	Asks amounts.List
 	// Request is what the kubelet hears of it.
 	Request placement.Request
-	// Stays says why `berth defrag` would not move it; "" where it would.
+	// Stays is why `berth defrag` would not move it; "" if it would.
 	Stays string
 }
 
@@ -68,7 +68,7 @@ func (s *Survey) Start(ctx context.Context, c *Cluster) (all []StartNode, notes 
 	return all, notes
 }
 
-// closed says why no pod should be promised a place on the node; "" where one may be.
+// closed explains why no pod should be promised a place on the node; "" if one may be.
 func (n *node) closed() string {
 	switch {
 	case n.trouble != nil:

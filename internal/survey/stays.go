@@ -19,7 +19,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// Annotations by which people say whether a pod may be evicted.
+// Annotations by which users allow or forbid the eviction of a pod.
 const (
 	// annotationEvict of the descheduler lets a pod go that has local volumes, or whose controller
 	// is none of remakers.
@@ -71,7 +71,7 @@ type mover struct {
 	budgets   []budget
 }
 
-// stays says why a pod must not be moved; "" where it may be. n is its node.
+// stays explains why a pod must not be moved; "" if it may be. n is its node.
 func (m *mover) stays(pod *corev1.Pod, n *node) string {
 	owner := metav1.GetControllerOf(pod)
 	prefers := pod.Annotations[annotationPrefer]
@@ -117,7 +117,7 @@ func (m *mover) stays(pod *corev1.Pod, n *node) string {
 	return ""
 }
 
-// clings says what of the pod would be lost, or may tie it to its node.
+// clings describes what of the pod would be lost, or may tie it to its node.
 func (m *mover) clings(pod *corev1.Pod, owner string) string {
 	if owner == "Job" {
 		return "it is a Job's, and its work would be lost"
@@ -136,7 +136,7 @@ func (m *mover) clings(pod *corev1.Pod, owner string) string {
 	return ""
 }
 
-// budgeted says which PodDisruptionBudget keeps the pod now.
+// budgeted returns which PodDisruptionBudget keeps the pod now.
 func (m *mover) budgeted(pod *corev1.Pod) string {
 	of := ofPod(m.budgets, pod)
 	if len(of) > 1 {
@@ -148,7 +148,7 @@ func (m *mover) budgeted(pod *corev1.Pod) string {
 	return ""
 }
 
-// unpinned says that no kubelet pins anything for the pod, so that no report has to list it.
+// unpinned reports whether no kubelet pins anything for the pod, so that no report has to list it.
 func unpinned(pod *corev1.Pod) bool {
 	ask, err := wire.ReadPod(pod)
 	return err == nil && !ask.Request.Pinnable()

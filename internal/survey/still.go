@@ -24,8 +24,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// stillKind and stillVersion mark a file with a cluster in it. The version changes with whatever a
-// reader must know.
+// stillKind and stillVersion mark a file with a cluster in it. The version changes if a reader must
+// know of a change.
 const (
 	stillKind    = "BerthSnapshot"
 	stillVersion = 1
@@ -56,7 +56,7 @@ type still struct {
 	Groups []json.RawMessage `json:"podGroups,omitempty"`
 	// Reservations are Koordinator's. Earlier files have none.
 	Reservations []*koordinator.Reservation `json:"reservations,omitempty"`
-	// Budgets are nil where they could not be read, or an older release took the snapshot.
+	// Budgets are nil if they could not be read, or an older release took the snapshot.
 	Budgets []*policyv1.PodDisruptionBudget `json:"podDisruptionBudgets"`
 
 	reports []v1alpha1.NodeTopology // Reports, read
@@ -292,7 +292,7 @@ func (s *still) nodeNames(ctx context.Context) ([]string, error) {
 	return slices.Sorted(maps.Keys((&Survey{facts: f}).perNode())), err
 }
 
-// errNoBudgets says that a snapshot has no PodDisruptionBudgets.
+// errNoBudgets means that a snapshot has no PodDisruptionBudgets.
 var errNoBudgets = errors.New("the snapshot has no PodDisruptionBudgets: a release before this one took it, or they could not be read")
 
 // budgets implements source.

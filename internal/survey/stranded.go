@@ -176,7 +176,7 @@ func (c *Cluster) Wants(ctx context.Context) (*stranded.Wants, error) {
 	return c.wantsOf(all), nil
 }
 
-// besideText says how much is free, and beside how much of what strands it.
+// besideText returns how much is free, and beside how much of what strands it.
 func besideText(p *stranded.Part) string {
 	free, other := func(n uint64) string { return AmountText(p.Resource, n) }, func(n uint64) string { return AmountText(p.Beside.Resource, n) }
 	return fmt.Sprintf("%s of %s free, beside %s of %s", free(p.Free), free(p.Total), other(p.Beside.Free), other(p.Beside.Total))

@@ -8,14 +8,14 @@ import (
 	"github.com/berth-dev/berth/internal/stranded"
 )
 
-// Node is what a node has, and what there is to know about it.
+// Node is a node's resources, conditions and state.
 type Node struct {
 	Name      string `json:"name"`
 	Authority string `json:"authority,omitempty"`
 	Managers
 	// Guarantee is what the scheduler can promise there: full, amounts or none.
 	Guarantee string `json:"guarantee"`
-	// Source is the kind of the report, where it is not an agent's: Numatopology or
+	// Source is the kind of the report, if it is not an agent's: Numatopology or
 	// NodeResourceTopology.
 	Source string `json:"source,omitempty"`
 	// Pods are those in the report that have not ended; InFlight the ones that are bound and in no
@@ -26,7 +26,7 @@ type Node struct {
 	// AgeSeconds is since the agent's last sign of life.
 	AgeSeconds int64    `json:"ageSeconds,omitempty"`
 	Trouble    *Trouble `json:"trouble,omitempty"`
-	// Warnings say what is doubtful about a node, whether or not it is in trouble.
+	// Warnings are what is doubtful about a node, whether or not it is in trouble.
 	Warnings []Trouble `json:"warnings,omitempty"`
 	// Conditions are those of the report and of the Node that say something is wrong:
 	// TYPE=STATUS(REASON).
@@ -42,7 +42,7 @@ type Node struct {
 	Holders []Holder `json:"holders,omitempty"`
 }
 
-// Managers are the kubelet's release, and the policies of its managers; empty where nothing tells.
+// Managers are the kubelet's release, and the policies of its managers; empty if nothing tells.
 type Managers struct {
 	KubeletVersion string `json:"kubeletVersion,omitempty"`
 	CPUManager     string `json:"cpuManager,omitempty"`
@@ -51,8 +51,8 @@ type Managers struct {
 	Scope          string `json:"scope,omitempty"`
 }
 
-// Open says whether new pods that are pinned may go to the node: it can be relied on, and is not
-// cordoned.
+// Open reports whether new pods that are pinned may go to the node: its report can be relied on,
+// and it is not cordoned.
 func (n *Node) Open() bool { return n.Trouble == nil && !slices.Contains(n.Conditions, cordoned) }
 
 // NUMANode is what one NUMA node has, after everything that is on its way, and Amount how much of

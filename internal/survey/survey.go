@@ -1,6 +1,6 @@
-// Package survey reads a live cluster: what its nodes have left, what its pods have, and why. It
-// makes data of it, with JSON tags, for whoever prints or shows them. It writes nothing to the
-// cluster.
+// Package survey reads a live cluster: what its nodes have left, what its pods have, and why. Its
+// results have JSON tags and are printed by the CLI and shown by the web page. It writes nothing to
+// the cluster.
 package survey
 
 import (
@@ -18,11 +18,11 @@ import (
 	"github.com/berth-dev/berth/internal/nodestate"
 )
 
-// Survey is what the API says about nodes, and of the pods bound to them, at about one moment.
+// Survey is the state of nodes and of the pods bound to them, at about one moment.
 type Survey struct {
 	// Now is that moment, by the API server's clock.
 	Now time.Time
-	// Notes say what could not be read or understood.
+	// Notes are what could not be read or understood.
 	Notes []string
 
 	facts *facts
@@ -31,9 +31,9 @@ type Survey struct {
 	bound map[string][]*corev1.Pod
 	// held is what is left of the places of Reservations, by UID.
 	held map[string]ledger.Holding
-	// narrowed says which nodes are wanted; nil for all.
+	// narrowed is which nodes are wanted; nil for all.
 	narrowed func(*node) bool
-	// partial says that one node was looked at.
+	// partial means that one node was looked at.
 	partial bool
 }
 
@@ -53,8 +53,8 @@ func (c *Cluster) noNode(s *Survey, name string) error {
 // Names returns the names of the nodes, ascending.
 func (s *Survey) Names() []string { return slices.Sorted(maps.Keys(s.nodes)) }
 
-// Narrow leaves nodes out that are none of those named, where any are, or that the selector does
-// not match, where there is one. A name that no node has is an error.
+// Narrow leaves nodes out that are none of those named, if any are, or that the selector does not
+// match, if there is one. A name that no node has is an error.
 func (c *Cluster) Narrow(s *Survey, names []string, selector labels.Selector) error {
 	for _, name := range names {
 		if s.nodes[name] == nil {
@@ -71,7 +71,7 @@ func (c *Cluster) Narrow(s *Survey, names []string, selector labels.Selector) er
 	return nil
 }
 
-// Survey surveys one node, or all of them where only is "".
+// Survey surveys one node, or all of them if only is "".
 func (c *Cluster) Survey(ctx context.Context, only string) (*Survey, error) {
 	f, err := c.from.facts(ctx, only)
 	if err != nil {

@@ -5,8 +5,8 @@ import (
 	"github.com/berth-dev/berth/internal/nodestate"
 )
 
-// Trouble says why a node's word cannot be taken for pods that could be pinned, or what is doubtful
-// about it.
+// Trouble explains why a node's report cannot be relied on for pods that could be pinned, or what
+// is doubtful about it.
 type Trouble struct {
 	// Reason is one word; a report that is not Ready gives that of its condition.
 	Reason  string `json:"reason"`
@@ -27,7 +27,7 @@ func troubleOf(u *nodestate.Unusable, node string) *Trouble {
 	return &Trouble{Reason: u.Reason, Message: u.Text, Advice: adviceFor(u.Reason, node)}
 }
 
-// adviceFor says what a person can do about a trouble.
+// adviceFor describes what a person can do about a trouble.
 func adviceFor(reason, node string) string {
 	agent := "kubectl get pods -A -o wide --field-selector spec.nodeName=" + node + " | grep berth-agent"
 	switch reason {
@@ -63,7 +63,7 @@ func adviceFor(reason, node string) string {
 
 const adviceForFlood = "nothing: the node's next report ends it; if it lasts, look at the agent's log"
 
-// adviceForDoubt says what a person can do about a warning.
+// adviceForDoubt describes what a person can do about a warning.
 func adviceForDoubt(reason, node string) string {
 	switch reason {
 	case v1alpha1.ReasonMachineChanged:

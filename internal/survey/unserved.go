@@ -23,14 +23,14 @@ const unservedAfter = 10 * time.Second
 // usualLease is how long a Lease lasts that does not say so: kube-scheduler's default.
 const usualLease = 15 * time.Second
 
-// askWhoServes notes of a pending pod that no scheduler has looked at it, and whether one of its
+// askWhoServes notes that no scheduler has looked at a pending pod, and whether a scheduler of that
 // name is seen. Every scheduler writes the condition PodScheduled when it finds no node. Berth
 // writes none to the members of a gang that is forming or wrong, and to others only once their gang
 // has waited for a while.
 func (c *Cluster) askWhoServes(ctx context.Context, s *Survey, pod *corev1.Pod, e *Explained) {
 	a, err := c.live()
 	if err != nil || e.MemberOf.HoldsBack() || len(pod.Spec.SchedulingGates) > 0 || pod.Status.NominatedNodeName != "" {
-		return // nobody keeps the Leases of schedulers in a file
+		return // a snapshot contains no Leases of schedulers
 	}
 	together := []*corev1.Pod{pod}
 	if e.MemberOf != nil {
@@ -47,7 +47,7 @@ func (c *Cluster) askWhoServes(ctx context.Context, s *Survey, pod *corev1.Pod, 
 	e.Unserved = a.unserved(ctx, s, pod, age)
 }
 
-// waitOf says how long all of the pods have been there, as a gang is tried when its last pod is,
+// waitOf returns how long all of the pods have been there, as a gang is tried when its last pod is,
 // and whether it looks as if nobody served them.
 func waitOf(together []*corev1.Pod, now time.Time) (age time.Duration, unserved bool) {
 	if slices.ContainsFunc(together, isLookedAt) {
@@ -58,7 +58,7 @@ func waitOf(together []*corev1.Pod, now time.Time) (age time.Duration, unserved 
 	return age, age >= unservedAfter
 }
 
-// isLookedAt says whether a scheduler has looked at the pod, and has written so.
+// isLookedAt reports whether a scheduler has looked at the pod, and has written so.
 func isLookedAt(pod *corev1.Pod) bool {
 	return pod.Spec.NodeName != "" || slices.ContainsFunc(pod.Status.Conditions, func(cond corev1.PodCondition) bool { return cond.Type == corev1.PodScheduled })
 }
@@ -105,7 +105,7 @@ func servedBy(s *Survey) map[string]int {
 	return out
 }
 
-// eventOfScheduler is what the pod's scheduler said last in an event about it; "" where it said
+// eventOfScheduler is what the pod's scheduler said last in an event about it; "" if it said
 // nothing, or events may not be read. A scheduler reports by the name of the pod's profile.
 func (a *api) eventOfScheduler(ctx context.Context, pod *corev1.Pod) string {
 	list, err := a.core.Events(pod.Namespace).List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.uid=" + string(pod.UID)})
@@ -121,9 +121,9 @@ func (a *api) eventOfScheduler(ctx context.Context, pod *corev1.Pod) string {
 	return said
 }
 
-// schedulerLease says about a Lease by which a scheduler of that name leads; "" where none is seen
-// or may be read. leads says that the Lease has not run out. The names are those of kube-scheduler
-// and of Berth's chart, and the profile's own.
+// schedulerLease says about a Lease by which a scheduler of that name leads; "" if none is seen or
+// may be read. leads says that the Lease has not run out. The names are those of kube-scheduler and
+// of Berth's chart, and the profile's own.
 func (a *api) schedulerLease(ctx context.Context, s *Survey, name string) (said string, leads bool) {
 	names := []string{name, name + "-scheduler"}
 	if name == corev1.DefaultSchedulerName {

@@ -52,7 +52,7 @@ type watcher struct {
 	clock *serverClock
 	// synced say of each resource that it was listed, or that it may not be.
 	synced []cache.InformerSynced
-	// contact says what cannot be followed. swung is told when that changes; nil has Follower.Tell
+	// contact is what cannot be followed. swung is told when that changes; nil has Follower.Tell
 	// told in words.
 	contact *contact
 	swung   func()
@@ -214,7 +214,7 @@ func (w *watcher) leaseTold(obj any) {
 // vital are the resources without which a watch shows nothing that is right.
 var vital = []string{v1alpha1.NodeTopologies.Resource, podsResource}
 
-// failed ends the watch of what is vital where it is not allowed, and says what else is wrong;
+// failed ends the watch of what is vital if it is not allowed, and says what else is wrong;
 // informers try again by themselves. What else is not allowed the contact says.
 func (w *watcher) failed(resource string) cache.WatchErrorHandlerWithContext {
 	said := ""
@@ -237,7 +237,7 @@ func (w *watcher) failed(resource string) cache.WatchErrorHandlerWithContext {
 	}
 }
 
-// now is the API server's time. Where this machine has slept, its next answer tells how long.
+// now is the API server's time. If this machine has slept, its next answer tells how long.
 func (w *watcher) now() time.Time {
 	now := w.look.silence.now.Add(time.Since(w.begun))
 	if w.clock != nil {
@@ -340,17 +340,18 @@ func (w *watcher) sayLost(tell func(string)) {
 	}
 }
 
-// hears says whether heartbeats would have been heard for as long as an agent may be silent. Else
-// nobody can say that an agent is.
+// hears reports whether heartbeats would have been heard for as long as an agent may be silent.
+// Else nobody can say that an agent is.
 func (w *watcher) hears() bool {
 	denied := w.contact != nil && w.contact.isDenied(leasesResource)
 	return !w.deaf && !denied && time.Since(w.listens) > w.c.StaleAfter
 }
 
-// filled says whether an informer has what was there at first; one that is nil has nothing to have.
+// filled reports whether an informer has what was there at first; one that is nil has nothing to
+// have.
 func filled(informer cache.SharedIndexInformer) bool { return informer == nil || informer.HasSynced() }
 
-// lookForSleep begins to listen again where the machine has slept: the heartbeats of that time have
+// lookForSleep begins to listen again if the machine has slept: the heartbeats of that time have
 // not come yet.
 func (w *watcher) lookForSleep() {
 	now := time.Now()
@@ -378,7 +379,7 @@ func (w *watcher) lookForSilence() {
 	w.silent = silent
 }
 
-// beat is the last heartbeat of the node's agent; zero where there is none.
+// beat is the last heartbeat of the node's agent; zero if there is none.
 func (w *watcher) beat(node string) beat {
 	obj, ok, err := w.leases.GetStore().GetByKey(w.c.Heartbeats + "/" + v1alpha1.HeartbeatName(node))
 	if err != nil || !ok {
@@ -387,7 +388,7 @@ func (w *watcher) beat(node string) beat {
 	return beatOf(obj.(*coordinationv1.Lease))
 }
 
-// at looks at a node as it is now; nil where there is none any more.
+// at looks at a node as it is now; nil if there is none any more.
 func (w *watcher) at(name string) *node {
 	var s nodeFacts
 	if obj, ok, err := w.reports.GetStore().GetByKey(name); err == nil && ok {
@@ -423,7 +424,7 @@ func (w *watcher) at(name string) *node {
 
 func (w *watcher) podsOn(node string) []*corev1.Pod { return on[corev1.Pod](w.pods, node) }
 
-// on returns what an informer has about a node; nothing where it is nil.
+// on returns what an informer has about a node; nothing if it is nil.
 func on[T any](informer cache.SharedIndexInformer, node string) (out []*T) {
 	if informer == nil {
 		return nil

@@ -15,8 +15,8 @@ import (
 // NothingWritten is the reason of a pod on which no scheduler has written anything.
 const NothingWritten = "NothingWritten"
 
-// WhyWaiting says in a word and in a sentence why a pod does not run: as its gang has it, where the
-// whole gang waits, else as the scheduler, its gates or its kubelet have it. gang is the pod's; nil
+// WhyWaiting says in a word and in a sentence why a pod does not run: the reason of its gang if the
+// whole gang waits, else that of the scheduler, its gates or its kubelet. gang is the pod's; nil
 // for none.
 func WhyWaiting(p *corev1.Pod, gang *Gang) (reason, message string) {
 	if wire.Refused(p) {
@@ -34,7 +34,8 @@ func WhyWaiting(p *corev1.Pod, gang *Gang) (reason, message string) {
 	return NothingWritten, "its scheduler " + nameOfScheduler(p) + " has written nothing on it yet"
 }
 
-// ShapeOf is equal for pods that nodes and schedulers answer alike, but for what their names say.
+// ShapeOf returns the same text for pods that get the same answers from nodes and schedulers, apart
+// from names.
 func ShapeOf(p *corev1.Pod) string {
 	ask, err := wire.ReadPod(p)
 	wrong := ""
@@ -51,8 +52,8 @@ func ShapeOf(p *corev1.Pod) string {
 	return string(text)
 }
 
-// WaitsFor is in a few words why an explained pod has no node: who holds it back, or else what most
-// of the nodes that refuse it say.
+// WaitsFor describes briefly why an explained pod has no node: what holds it back, or else the most
+// frequent reason of the nodes that refuse it.
 func WaitsFor(e *Explained) string {
 	if e.HeldBack != nil {
 		return "held back by " + e.HeldBack.By
@@ -71,13 +72,13 @@ func WaitsFor(e *Explained) string {
 	return cmp.Or(said, other)
 }
 
-// WaitsForRoom says whether a scheduler found no node for a pod that nobody else holds back.
+// WaitsForRoom reports whether a scheduler found no node for a pod that nothing else holds back.
 func WaitsForRoom(p *corev1.Pod) bool {
 	c := wire.Unscheduled(p)
 	return c.Reason == corev1.PodReasonUnschedulable && heldByMessage(c.Message) == nil
 }
 
-// whyWaiting is WhyWaiting of every member that waits; "" where it is not the gang that keeps them
+// whyWaiting is WhyWaiting of every member that waits; "" if it is not the gang that keeps them
 // waiting, or there is none.
 func (g *Gang) whyWaiting() (reason, message string) {
 	if g == nil {

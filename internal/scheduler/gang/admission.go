@@ -111,8 +111,8 @@ func (b *admitter) keepsNothing(key wire.GangKey) {
 	}
 }
 
-// holds says whether something is kept for a group, also from other namespaces. Such a group is not
-// asked again. The caller holds the lock.
+// holds reports whether something is kept for a group, also from other namespaces. Such a group is
+// not asked again. The caller holds the lock.
 func (b *admitter) holds(key wire.GangKey) bool {
 	a, now := b.admitted[key], b.Clock.Now()
 	return a != nil && now.Before(a.until) && (a.placed || !now.Before(b.spoiled[key.Namespace]))

@@ -18,9 +18,9 @@ import (
 
 // Turn is what a member's PreFilter is told.
 type Turn struct {
-	// Node is the member's planned node; "" where it goes its own way, or is not tried.
+	// Node is the member's planned node; "" if it goes its own way, or is not tried.
 	Node string
-	// Held is why it is not tried; nil where it is.
+	// Held is why it is not tried; nil if it is.
 	Held *fwk.Status
 }
 

@@ -30,25 +30,25 @@ import (
 type Options struct {
 	Clock  clock.WithDelayedExecution
 	Logger klog.Logger
-	// Timeout is how long members wait for each other where their group names no time.
+	// Timeout is how long members wait for each other if their group names no time.
 	Timeout time.Duration
 	// Client deletes members of gangs that failed, and writes the conditions of pods.
 	Client kubernetes.Interface
 	Events events.EventRecorder
-	// Objects are the groups that have objects; nil where there are none.
+	// Objects are the groups that have objects; nil if there are none.
 	Objects Objects
-	// Ended are the members that have ended; nil where nobody watches them.
+	// Ended are the members that have ended; nil if nobody watches them.
 	Ended Ended
 	// Activate sends pods to be tried at once. It is called without a lock.
 	Activate func(pods map[string]*corev1.Pod)
-	// Waiting returns a pod that waits in Permit; nil where it does not.
+	// Waiting returns a pod that waits in Permit; nil if it does not.
 	Waiting func(uid types.UID) fwk.WaitingPod
 	// Budgets lists the PodDisruptionBudgets.
 	Budgets func() ([]*policyv1.PodDisruptionBudget, error)
-	// Ours says whether pods that name that scheduler are this one's.
+	// Ours is whether pods that name that scheduler are this one's.
 	Ours func(schedulerName string) bool
 	// Forgo stops keeping a node for a pod, and tries the pods that it was kept from. It is called
-	// without a lock. nil where nobody keeps any.
+	// without a lock. nil if nobody keeps any.
 	Forgo func(pod *corev1.Pod, node string)
 	// Room counts what is there for groups whose pods are not there yet; nil if nobody knows.
 	Room func() (*gangfit.Room, error)
@@ -57,10 +57,10 @@ type Options struct {
 	// Terms are those of the profile for pods that name that scheduler; nil stands for the
 	// defaults.
 	Terms func(schedulerName string) Terms
-	// Protects says whether pods and gangs of the namespace may keep themselves from eviction; nil
-	// where all may.
+	// Protects is whether pods and gangs of the namespace may keep themselves from eviction; nil if
+	// all may.
 	Protects func(namespace string) bool
-	// Lead says whether anything may be written or deleted. nil is a gate that Follow opens.
+	// Lead is whether anything may be written or deleted. nil is a gate that Follow opens.
 	Lead *lead.Gate
 }
 
@@ -89,7 +89,7 @@ type Objects interface {
 	Read(ctx context.Context, key wire.GangKey) (wire.Gang, error)
 	// JobOf returns what a Job of batch.volcano.sh says about its pods.
 	JobOf(ctx context.Context, namespace, name string) (Job, error)
-	// QueueState returns the state of a queue of Volcano's; "" where there is none of the name.
+	// QueueState returns the state of a queue of Volcano's; "" if there is none of the name.
 	QueueState(ctx context.Context, queue string) (string, error)
 	// Write writes how things stand into the object's status, unless it says so. It returns the
 	// version of the object that does.
@@ -105,7 +105,7 @@ type Ended interface {
 	Await()
 	// Of returns those of a gang, of all its runs (gangs.Run).
 	Of(key wire.GangKey) []*corev1.Pod
-	// Last returns a pod as it has ended; nil where it has not, or is gone.
+	// Last returns a pod as it has ended; nil if it has not, or is gone.
 	Last(pod *corev1.Pod) *corev1.Pod
 }
 
@@ -113,7 +113,7 @@ type Ended interface {
 // all of this package.
 type book struct {
 	Options
-	// any says that there is, or was, a group at all.
+	// any means that there is, or was, a group at all.
 	any atomic.Bool
 
 	mu     sync.Mutex
@@ -133,9 +133,9 @@ type book struct {
 }
 
 // join returns the pod's group with the pod in it, and makes what is missing; nil for pods of no
-// gang. Pods of other schedulers make no group, but are noted where they claim to be of one. Only
-// what the watch has shown is a member: everybody else may ask for a pod that is gone. The caller
-// holds the lock.
+// gang. Pods of other schedulers make no group, but are noted if they claim to be of one. Only what
+// the watch has shown is a member: everybody else may ask for a pod that is gone. The caller holds
+// the lock.
 func (b *book) join(pod *corev1.Pod) *group {
 	if g := b.of[pod.UID]; g != nil {
 		return g
@@ -156,8 +156,7 @@ func (b *book) join(pod *corev1.Pod) *group {
 	return g
 }
 
-// memberOf returns the member that the pod is; nil where it is of no gang. The caller holds the
-// lock.
+// memberOf returns the member that the pod is; nil if it is of no gang. The caller holds the lock.
 func (b *book) memberOf(pod *corev1.Pod) *member {
 	m, ok := gangs.PartOf(pod, !b.synced)
 	if !ok {
@@ -166,14 +165,13 @@ func (b *book) memberOf(pod *corev1.Pod) *member {
 	return &member{pod: pod, claims: m.Claims, says: m.Says, wrong: m.Wrong}
 }
 
-// belongs says whether the pod may be a member. It is cheap.
+// belongs reports whether the pod may be a member. It is cheap.
 func belongs(pod *corev1.Pod) bool {
 	_, said := pod.Annotations[wire.BoundForAnnotation]
 	return said || wire.InGang(pod)
 }
 
-// named returns the group of that name, and makes it where there is none. The caller holds the
-// lock.
+// named returns the group of that name, and makes it if there is none. The caller holds the lock.
 func (b *book) named(key wire.GangKey) *group {
 	if g := b.groups[key]; g != nil {
 		return g
@@ -199,18 +197,18 @@ func (g *group) unknown() error {
 	return fmt.Errorf("%s is not there, as far as this scheduler knows", g.key)
 }
 
-// swears says whether the pod's Binding says that it is of that gang.
+// swears reports whether the pod's Binding says that it is of that gang.
 func swears(pod *corev1.Pod, key wire.GangKey) bool {
 	bound, said := wire.ReadBoundFor(pod)
 	return said && bound.Gang == key
 }
 
-// callAt calls do at that moment, or at once where it has passed.
+// callAt calls do at that moment, or at once if it has passed.
 func (b *book) callAt(at time.Time, do func()) {
 	later.Call(b.Clock, max(0, at.Sub(b.Clock.Now())), do)
 }
 
-// wantsObject says whether the group could be tried if its object were as new as its members.
+// wantsObject reports whether the group could be tried if its object were as new as its members.
 func (b *book) wantsObject(g *group) bool {
 	if !g.key.Source.HasObject() || b.Objects == nil {
 		return false
@@ -221,7 +219,7 @@ func (b *book) wantsObject(g *group) bool {
 // unseen is the text for a pod that the watch has not shown yet, or no longer shows.
 const unseen = "the pod has not been seen yet, or is gone"
 
-// PreEnqueue says whether a pod may be tried; nil when it may.
+// PreEnqueue reports whether a pod may be tried; nil when it may.
 func (b *book) PreEnqueue(pod *corev1.Pod) *fwk.Status {
 	if !wire.InGang(pod) {
 		return nil
@@ -242,7 +240,7 @@ func (b *book) PreEnqueue(pod *corev1.Pod) *fwk.Status {
 	return nil
 }
 
-// gate says why a member is not tried; "" when it is. PodSeen wakes the leader of a group that
+// gate explains why a member is not tried; "" when it is. PodSeen wakes the leader of a group that
 // became ready by this pod. The caller holds the lock.
 func (b *book) gate(g *group, uid types.UID) string {
 	if !b.synced {
@@ -274,7 +272,7 @@ func (b *book) gate(g *group, uid types.UID) string {
 	return "the first member of " + name + " plans for all"
 }
 
-// stillThere says whether all members of a plan still want a node. The caller holds the lock.
+// stillThere reports whether all members of a plan still want a node. The caller holds the lock.
 func (b *book) stillThere(g *group, p *planned) bool {
 	for _, at := range p.places {
 		if m := g.members[at.uid]; m == nil || !m.pending() {
@@ -284,7 +282,7 @@ func (b *book) stillThere(g *group, p *planned) bool {
 	return g.wrong == nil && b.groups[g.key] == g && g.Doing != gangs.Ending
 }
 
-// Reserve says why a planned member may not have its node; nil where it may. The ledger has held
+// Reserve explains why a planned member may not have its node; nil if it may. The ledger has held
 // its place since the plan was made.
 func (b *book) Reserve(pod *corev1.Pod, node string, account *ledger.Node) *fwk.Status {
 	_, at := b.find(pod.UID)
@@ -297,7 +295,7 @@ func (b *book) Reserve(pod *corev1.Pod, node string, account *ledger.Node) *fwk.
 	return nil
 }
 
-// Alone says whether the pod goes its own way: it is of no gang, or of one that has its minimum.
+// Alone reports whether the pod goes its own way: it is of no gang, or of one that has its minimum.
 func (b *book) Alone(pod *corev1.Pod) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -305,7 +303,7 @@ func (b *book) Alone(pod *corev1.Pod) bool {
 	return g == nil || !g.Planned() && g.settled()
 }
 
-// find returns a member's plan and place; nil where it has none.
+// find returns a member's plan and place; nil if it has none.
 func (b *book) find(uid types.UID) (*planned, *place) {
 	if !b.any.Load() {
 		return nil, nil
@@ -347,8 +345,8 @@ func (b *book) timeout(g *group) time.Duration {
 
 // boundSince is when the first member of a gang was seen bound that has no deadline yet, by this
 // process's clock and since it leads: another clock may be anywhere, and another leader's Bindings
-// may still be on their way here. It is zero where none was, or where no deadline is needed. The
-// caller holds the lock.
+// may still be on their way here. It is zero if none was, or if no deadline is needed. The caller
+// holds the lock.
 func (b *book) boundSince(g *group) (first time.Time) {
 	if !b.Lead.Leads() || g.Whole || !g.Deadline.IsZero() || g.spec.Minimum == 0 {
 		return first
@@ -387,7 +385,7 @@ func notNow(why string) *fwk.Status {
 // requestTimeout bounds one request to the API server.
 const requestTimeout = 10 * time.Second
 
-// isGone says whether an object, or its kind, is not there.
+// isGone reports whether an object, or its kind, is not there.
 func isGone(err error) bool { return apierrors.IsNotFound(err) || apierrors.IsConflict(err) }
 
 // job takes down what to plan: for all members, or, in a gang that has its minimum, for the one
@@ -428,7 +426,7 @@ func (b *book) gangOf(pod *corev1.Pod) wire.GangKey {
 	return wire.GangKey{}
 }
 
-// keepsPods says whether the object of a gang keeps its pods from eviction.
+// keepsPods reports whether the object of a gang keeps its pods from eviction.
 func (b *book) keepsPods(key wire.GangKey) bool {
 	if key.IsZero() {
 		return false

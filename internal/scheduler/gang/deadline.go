@@ -64,7 +64,7 @@ func (t *teller) recount(g *group) error {
 	return err
 }
 
-// concerns says whether a pod was known as a member, or is one by its Binding or its own word.
+// concerns reports whether a pod was known as a member, or is one by its Binding or its own word.
 func (g *group) concerns(pod *corev1.Pod) bool {
 	_, known := g.members[pod.UID]
 	part, _ := gangs.PartOf(pod, false)

@@ -26,8 +26,8 @@ const endedPatience = 5 * time.Second
 // endings keep members that have ended for as long as they count.
 type endings struct{ gs *Groups }
 
-// wanted says whether a pod that has ended is a member: it was one before, or its gang has others,
-// and the pod is not of a former run. The caller holds the lock.
+// wanted reports whether a pod that has ended is a member: it was one before, or its gang has
+// others, and the pod is not of a former run. The caller holds the lock.
 func (e endings) wanted(pod *corev1.Pod) bool {
 	if e.gs.of[pod.UID] != nil {
 		return true
@@ -52,7 +52,7 @@ func (e endings) gone(uid types.UID) {
 }
 
 // part takes in that the scheduler's watch shows a member no more. It returns the pod if that has
-// ended, and says whether that may still turn out. The caller holds the lock.
+// ended, and reports whether that may still turn out. The caller holds the lock.
 func (e endings) part(m *member, pod *corev1.Pod) (ended *corev1.Pod, open bool) {
 	gs := e.gs
 	if gs.Ended == nil || m.pod.Spec.NodeName == "" {
@@ -90,8 +90,8 @@ func (e endings) parted(pod *corev1.Pod) {
 	gs.unlockAndLook(g)
 }
 
-// arrives makes way for a pod that has not been seen before, and says whether its gang knows none
-// of its run. The caller holds the lock.
+// arrives makes way for a pod that has not been seen before, and reports whether its gang knows
+// none of its run. The caller holds the lock.
 func (e endings) arrives(pod *corev1.Pod) (first bool) {
 	if !belongs(pod) || wire.Ended(pod) {
 		return false
@@ -154,7 +154,7 @@ func (e endings) prune(g *group) {
 	}
 }
 
-// stays says whether a pod has ended by itself. One that was told to end is on its way out.
+// stays reports whether a pod has ended by itself. One that was told to end is on its way out.
 func stays(pod *corev1.Pod) bool { return wire.Ended(pod) && pod.DeletionTimestamp == nil }
 
 // endedPods are Ended as the API server shows them. What belongs to no gang is kept as a name.

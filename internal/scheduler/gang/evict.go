@@ -37,7 +37,7 @@ type eviction struct {
 	leaving int
 	// nodes are where members would go then.
 	nodes map[types.UID]string
-	// cut says that the search was cut off: fewer victims may do.
+	// cut means that the search was cut off: fewer victims may do.
 	cut bool
 }
 
@@ -79,8 +79,8 @@ func (c *crowd) Restore(victim int) {
 // has members: as with kube-scheduler's candidates, not every node of a large cluster.
 const maxCleared = 100
 
-// evict finds whom the group needs gone to fit whole; nil where evicting does not help, or where
-// nobody was found before the search was cut off.
+// evict finds whom the group needs gone to fit whole; nil if evicting does not help, or if nobody
+// was found before the search was cut off.
 func (j *job) evict(of *result) (e *eviction, cut bool) {
 	if len(j.Pods) == 0 {
 		return nil, false
@@ -195,7 +195,7 @@ func (c *crew) add(s seated, o *gangfit.Occupant, open bool) {
 	c.stays, c.open = c.stays || o.Stays, c.open || open
 }
 
-// mayOpen says whether the node may take members once pods have gone.
+// mayOpen reports whether the node may take members once pods have gone.
 func (t *trial) mayOpen(node int) bool {
 	return slices.ContainsFunc(t.kinds, func(k *kind) bool {
 		return (k.allowed == nil || k.allowed.Has(t.name(node))) && (k.refused[node] == nil || k.refused[node].Code() == fwk.Unschedulable)
@@ -280,8 +280,8 @@ func (j *job) nominate(t *trial, e *eviction, leader types.UID) {
 }
 
 // MakeRoom has others evicted for a pod of no gang, which is planned as a gang of one: a member of
-// a gang goes with its whole gang, or stays. node is where the pod goes then; "" where evicting
-// does not help. asked is false where no gang and no protected pod could be among the victims: then
+// a gang goes with its whole gang, or stays. node is where the pod goes then; "" if evicting does
+// not help. asked is false if no gang and no protected pod could be among the victims: then
 // kube-scheduler's own preemption does as well. That would take members one by one, and spares
 // nobody.
 func (gs *Groups) MakeRoom(ctx context.Context, profile Profile, pod *corev1.Pod) (node string, asked bool) {
@@ -307,7 +307,7 @@ func (gs *Groups) MakeRoom(ctx context.Context, profile Profile, pod *corev1.Pod
 	return e.nodes[pod.UID], true
 }
 
-// couldTear says whether a member of a lower priority has a node, or was evicted just now.
+// couldTear reports whether a member of a lower priority has a node, or was evicted just now.
 func (gs *Groups) couldTear(limit int32) bool {
 	if gs.evictor.awaits() {
 		return true
@@ -330,7 +330,7 @@ func (gs *Groups) couldTear(limit int32) bool {
 // maxVictimsNamed bounds how many victims an event names.
 const maxVictimsNamed = 8
 
-// text says what is done.
+// text describes what is done.
 func (e *eviction) text() string {
 	if len(e.victims) == 0 {
 		return fmt.Sprintf("fits once %s that are on their way out have gone", wire.Counted(e.leaving, "pod"))

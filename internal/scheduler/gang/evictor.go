@@ -94,7 +94,7 @@ func (e *evictor) sparesBelow(limit int32) bool {
 // one that stays.
 const leaveTimeout = 30 * time.Second
 
-// isLeaving says whether a pod is on its way out.
+// isLeaving reports whether a pod is on its way out.
 func (e *evictor) isLeaving(pod *corev1.Pod) bool {
 	if pod.DeletionTimestamp != nil {
 		return true

@@ -18,7 +18,7 @@ const (
 	maxAsked   = 64
 )
 
-// explain says how many members fit now, and what the next one lacks, node by node.
+// explain returns how many members fit now, and what the next one lacks, node by node.
 func (j *job) explain(r *result) string {
 	switch {
 	case r.Short != nil:
@@ -29,7 +29,7 @@ func (j *job) explain(r *result) string {
 	return r.Counted() + "; pod " + j.Pods[r.Lacking].Name + " lacks a node: " + r.trial.why(r)
 }
 
-// why says what nodes say to the member that got none, the most frequent reason first.
+// why describes what nodes say to the member that got none, the most frequent reason first.
 func (t *trial) why(r *result) string {
 	member := &t.job.gang.Members[r.Lacking]
 	k := t.kinds[member.Kind]

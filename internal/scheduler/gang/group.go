@@ -35,7 +35,7 @@ type group struct {
 
 	// Progress is how far it is. Groups.on changes it.
 	gangs.Progress
-	// plan is what is reserved, where Progress says that something is.
+	// plan is what is reserved, if Progress says that something is.
 	plan *planned
 	// timer looks at the group again, at the moment again; zero: at none.
 	timer clock.Timer
@@ -83,21 +83,21 @@ type member struct {
 
 func (m *member) placed() bool { return m.posted || m.pod.Spec.NodeName != "" }
 
-// active says whether the pod counts: it has not ended, and is not on its way out.
+// active reports whether the pod counts: it has not ended, and is not on its way out.
 func (m *member) active() bool { return gangs.Active(m.pod) }
 
-// pending says whether the pod waits for a node, and nothing but its group holds it.
+// pending reports whether the pod waits for a node, and nothing but its group holds it.
 func (m *member) pending() bool { return gangs.Waits(m.pod, m.placed()) }
 
-// lacks says how far a count is from the minimum; "" when it is reached.
+// lacks returns how far a count is from the minimum; "" when it is reached.
 func (g *group) lacks(counts ...*gangs.Count) string { return gangs.Lacks(&g.spec, counts...) }
 
-// settled says whether the minimum has nodes, or need not have them any more.
+// settled reports whether the minimum has nodes, or need not have them any more.
 func (g *group) settled() bool {
 	return g.wrong == nil && gangs.Enough(&g.spec, &g.done, g.Whole)
 }
 
-// blocked says what keeps the group from being tried, whatever room there is; "" for nothing.
+// blocked describes what keeps the group from being tried, whatever room there is; "" for nothing.
 func (g *group) blocked() string {
 	if g.wrong != nil {
 		return g.wrong.Error()
@@ -119,7 +119,7 @@ func (g *group) conditions() *gangs.Conditions {
 	}
 }
 
-// mates says what is wrong with the members; nil when nothing is.
+// mates describes what is wrong with the members; nil when nothing is.
 func (g *group) mates() error {
 	if g.agree() {
 		return nil
@@ -161,14 +161,14 @@ func (g *group) pending() []*member {
 }
 
 // atOnce returns the members that are planned together: all that want a node, or the first of them
-// where they are more than a gang may need. The ones that tasks need are among them.
+// if they are more than a gang may need. The ones that tasks need are among them.
 func (g *group) atOnce() []*member {
 	left := g.needed()
 	return gangs.Together(g.pending(), func(m *member) string { return m.says.Task }, wire.MaxGang, left.Tasks)
 }
 
-// asksOf says whether the pod's place depends on what its mates have: it asks, or one that has its
-// place does.
+// asksOf reports whether the pod's place depends on what its mates have: it asks, or one that has
+// its place does.
 func (g *group) asksOf(pod *corev1.Pod) bool {
 	return g.asking > 0 && (wire.AsksMates(pod) || slices.ContainsFunc(g.seated(), wire.AsksMates))
 }
@@ -197,7 +197,7 @@ func (g *group) needed() gangs.Count { return gangs.Needed(&g.spec, &g.done) }
 type standing struct {
 	phase                      volcano.PodGroupPhase
 	running, succeeded, failed int32
-	// lacking says why capacity is missing; "" when it is not, or nobody knows.
+	// lacking is why capacity is missing; "" when it is not, or nobody knows.
 	lacking string
 }
 
@@ -226,7 +226,7 @@ func (r *retry) pause() time.Duration {
 // lastRetry is the longest pause between two attempts to ask the API server for the same.
 const lastRetry = 30 * time.Second
 
-// newer says whether a resource version is later than another. What cannot be compared is.
+// newer reports whether a resource version is later than another. What cannot be compared is.
 func newer(a, b string) bool {
 	x, err := strconv.ParseUint(a, 10, 64)
 	y, wrong := strconv.ParseUint(b, 10, 64)
@@ -252,7 +252,7 @@ func (g *group) state() gangs.Stage {
 	return facts.Stage()
 }
 
-// placeOf is a member's place in the plan; nil where it has none.
+// placeOf is a member's place in the plan; nil if it has none.
 func (g *group) placeOf(uid types.UID) *place {
 	if g == nil || g.plan == nil {
 		return nil

@@ -124,7 +124,7 @@ func (gs *Groups) take(g *group, pod *corev1.Pod) {
 	}
 }
 
-// Synced says that all pods have been seen that were there at the start and had not ended.
+// Synced records that all pods have been seen that were there at the start and had not ended.
 func (gs *Groups) Synced() {
 	if gs.Ended == nil || !gs.any.Load() {
 		gs.allSeen()
@@ -210,7 +210,7 @@ func (gs *Groups) forget(g *group, uid types.UID) {
 const sweepEvery = time.Minute
 
 // Until ctx ends, Sweep forgets pods that are gone. uid returns the UID of the pod of that name; ""
-// where there is none.
+// if there is none.
 func (gs *Groups) Sweep(ctx context.Context, uid func(namespace, name string) types.UID) {
 	for later.Wait(ctx, gs.Clock, sweepEvery) {
 		gs.sweep(uid)
@@ -352,7 +352,7 @@ func (gs *Groups) placedAll(g *group) {
 	}
 }
 
-// ObjectGone says that a group's object was deleted.
+// ObjectGone records that a group's object was deleted.
 func (gs *Groups) ObjectGone(key wire.GangKey) {
 	gs.mu.Lock()
 	delete(gs.admitter.vacant, key)
@@ -371,7 +371,7 @@ func (gs *Groups) ObjectGone(key wire.GangKey) {
 	gs.unlockAndLook(g)
 }
 
-// Stir says that something has changed which could help a group that does not fit.
+// Stir records that something has changed which could help a group that does not fit.
 func (gs *Groups) Stir() {
 	if !gs.any.Load() {
 		return
@@ -555,8 +555,8 @@ func (gs *Groups) place(g *group, uid types.UID) {
 	}
 }
 
-// endIfDone ends a plan with nothing left in it. Where all its members were bound the gang was
-// whole, by the minimum that it was planned for. The caller holds the lock.
+// endIfDone ends a plan with nothing left in it. If all its members were bound the gang was whole,
+// by the minimum that it was planned for. The caller holds the lock.
 func (gs *Groups) endIfDone(g *group) {
 	if p := g.plan; p != nil && len(p.places) == 0 {
 		g.plan = nil
@@ -615,7 +615,7 @@ func Follow[L, P any](gs *Groups, next func(L) (*P, error), take func(L, *corev1
 	}
 }
 
-// lookAlone sends a pod that comes after its gang to be tried, where it has waited for long enough.
+// lookAlone sends a pod that comes after its gang to be tried, if it has waited for long enough.
 func (gs *Groups) lookAlone(uid types.UID) {
 	gs.mu.Lock()
 	g := gs.lone[uid]

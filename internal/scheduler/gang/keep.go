@@ -19,9 +19,9 @@ func (g *group) keep(j *job, e *eviction, leader types.UID) {
 	}
 }
 
-// forgone takes out what is kept in vain: for pods that have left the group, and for all where it
-// is not tried any more. Nobody but the next attempt would give it back. What has still to show in
-// a status stays until it does. The caller holds the lock, and hands the result to forgo.
+// forgone takes out what is kept in vain: for pods that have left the group, and for all if it is
+// not tried any more. Nobody but the next attempt would give it back. What has still to show in a
+// status stays until it does. The caller holds the lock, and hands the result to forgo.
 func (g *group) forgone() (list []kept) {
 	if len(g.kept) == 0 || g.Planned() {
 		return nil

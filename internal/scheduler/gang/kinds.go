@@ -10,7 +10,7 @@ import (
 	"github.com/berth-dev/berth/internal/gangs"
 )
 
-// isCoupled says whether a pod's place changes where others like it may go.
+// isCoupled reports whether a pod's place changes where others like it may go.
 func isCoupled(pod *corev1.Pod) bool { return gangs.CountTerms(pod) > 0 }
 
 // spreadKeys are the labels of nodes that a pod's spread constraints go by.

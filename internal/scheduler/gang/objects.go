@@ -31,7 +31,7 @@ type APIObjects struct {
 	mu      sync.Mutex
 	clients map[wire.GangSource]*rest.RESTClient
 	watched map[wire.GangSource]bool
-	// apart says which kinds have a status subresource; kinds that were not asked for are missing.
+	// apart is which kinds have a status subresource; kinds that were not asked for are missing.
 	apart map[wire.GangSource]bool
 }
 

@@ -37,7 +37,7 @@ type place struct {
 	uid  types.UID
 	task string
 	node string
-	// account holds the member's reservation; nil where nothing is pinned.
+	// account holds the member's reservation; nil if nothing is pinned.
 	account *ledger.Node
 	// sent: the member was sent for, or is in its cycle.
 	sent bool
@@ -70,7 +70,7 @@ func inTurn(places []*place) {
 }
 
 // closing returns the place that nobody waits for: the last one of its node, in the last of its
-// waves; nil where there is none.
+// waves; nil if there is none.
 func closing(places []*place) *place {
 	for i, p := range slices.Backward(places) {
 		waitedFor := slices.ContainsFunc(places[i+1:], func(o *place) bool { return o.node == p.node }) ||
@@ -127,12 +127,12 @@ func (p *planned) remove(at *place) {
 	}
 }
 
-// complete says whether every member of the plan has arrived.
+// complete reports whether every member of the plan has arrived.
 func (p *planned) complete() bool {
 	return !slices.ContainsFunc(p.places, func(at *place) bool { return !at.arrived })
 }
 
-// enough says whether the plan reaches what the group still needs.
+// enough reports whether the plan reaches what the group still needs.
 func (p *planned) enough() bool {
 	var there gangs.Count
 	for _, at := range p.places {

@@ -187,7 +187,7 @@ func (w *randomWorld) drain() {
 	}
 }
 
-// fits says whether the pod's gang could be planned now.
+// fits reports whether the pod's gang could be planned now.
 func (w *randomWorld) fits(pod string) bool {
 	w.groups.mu.Lock()
 	j := w.groups.job(w.groups.of[types.UID(pod)], types.UID(pod))

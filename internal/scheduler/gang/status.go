@@ -97,13 +97,13 @@ func (t *teller) writeStatus(g *group) {
 	g.told.writes = retry{}
 }
 
-// says says whether the group's object is known to say how things stand: it was written, and nobody
-// has changed the object since, as far as the watch has shown. The caller holds both locks.
+// says reports whether the group's object is known to say how things stand: it was written, and
+// nobody has changed the object since, as far as the watch has shown. The caller holds both locks.
 func (g *group) says(s standing) bool {
 	return g.told.version != "" && g.told.status == s && (g.object == g.told.version || !newer(g.object, g.told.version))
 }
 
-// leftBehind says whether the group has lost its last member and is to be told so: one that is
+// leftBehind reports whether the group has lost its last member and is to be told so: one that is
 // completed stays so, and one that was not let in has nothing to take back. The caller holds both
 // locks.
 func (g *group) leftBehind(s standing) bool {
@@ -111,7 +111,7 @@ func (g *group) leftBehind(s standing) bool {
 	return len(g.members) == 0 && s.phase == volcano.PodGroupInqueue && !completed
 }
 
-// standing says how things stand. The caller holds both locks.
+// standing describes how things stand. The caller holds both locks.
 func (g *group) standing() (s standing) {
 	for _, m := range g.members {
 		switch m.pod.Status.Phase {
@@ -269,7 +269,7 @@ func (o *APIObjects) Write(ctx context.Context, key wire.GangKey, s standing) (s
 	return o.writeStatus(ctx, key, object.(metav1.Object).GetUID(), *status)
 }
 
-// ofVolcano returns what to write about a PodGroup of Volcano; nil where nothing has changed.
+// ofVolcano returns what to write about a PodGroup of Volcano; nil if nothing has changed.
 // Conditions of other types stay.
 func (s *standing) ofVolcano(g *volcano.PodGroup, now metav1.Time) *groupStatus {
 	conditions := slices.Clone(g.Status.Conditions)
@@ -307,8 +307,7 @@ var sigsPhases = map[volcano.PodGroupPhase]sigs.PodGroupPhase{
 	volcano.PodGroupUnknown: sigs.PodGroupUnknown, volcano.PodGroupCompleted: sigs.PodGroupFinished,
 }
 
-// ofSigs returns what to write about a PodGroup of scheduler-plugins; nil where nothing has
-// changed.
+// ofSigs returns what to write about a PodGroup of scheduler-plugins; nil if nothing has changed.
 func (s *standing) ofSigs(g *sigs.PodGroup) *groupStatus {
 	phase := sigsPhases[s.phase]
 	if phase == g.Status.Phase && s.running == g.Status.Running && s.succeeded == g.Status.Succeeded && s.failed == g.Status.Failed {

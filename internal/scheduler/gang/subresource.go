@@ -23,10 +23,9 @@ const (
 	statusPart     = "status"
 )
 
-// writeStatus writes the status of an object where its definition keeps it, and returns the
-// object's version then. Where the status was not taken the definition is asked for again, once: it
-// may have been replaced. The error is NotFound or Conflict only where the object, of that UID, is
-// gone.
+// writeStatus writes the status of an object if its definition keeps it, and returns the object's
+// version then. If the status was not taken the definition is asked for again, once: it may have
+// been replaced. The error is NotFound or Conflict only if the object, of that UID, is gone.
 func (o *APIObjects) writeStatus(ctx context.Context, key wire.GangKey, uid types.UID, status groupStatus) (string, error) {
 	c, err := o.client(key.Source)
 	if err != nil {
@@ -70,7 +69,7 @@ type groupStatus struct {
 	Conditions any `json:"conditions,omitempty"`
 }
 
-// taken says whether the object that a write returned has the status, and what version it is of.
+// taken reports whether the object that a write returned has the status, and what version it is of.
 func (s groupStatus) taken(object []byte) (version string, taken bool) {
 	var got struct {
 		Metadata metav1.ObjectMeta `json:"metadata"`
@@ -83,8 +82,8 @@ func (s groupStatus) taken(object []byte) (version string, taken bool) {
 	return got.Metadata.ResourceVersion, s == got.Status
 }
 
-// statusApart says whether the definition of a kind has a status subresource, as the API server's
-// discovery tells. It is asked once, and again after forgetStatusApart.
+// statusApart reports whether the definition of a kind has a status subresource, as the API
+// server's discovery tells. It is asked once, and again after forgetStatusApart.
 func (o *APIObjects) statusApart(ctx context.Context, c *rest.RESTClient, s wire.GangSource) (bool, error) {
 	o.mu.Lock()
 	apart, known := o.apart[s]

@@ -223,7 +223,7 @@ func (s *sums) hear(m *said, n int) {
 	}
 }
 
-// agree says whether nothing is wrong with the active members, and they name one scheduler.
+// agree reports whether nothing is wrong with the active members, and they name one scheduler.
 func (g *group) agree() bool {
 	return g.wrongs == 0 && len(g.schedulers) <= 1
 }

@@ -26,15 +26,15 @@ import (
 // Profile is what a trial asks of the profile that its pods are scheduled by.
 type Profile struct {
 	Handle fwk.Handle
-	// Candidate is what the ledgers are asked about a pod; nil where nothing is pinned. The error
-	// is for people.
+	// Candidate is what the ledgers are asked about a pod; nil if nothing is pinned. The error is
+	// for people.
 	Candidate func(pod *corev1.Pod) (*ledger.Candidate, error)
 	// BestFirst returns the places of nodes that take a pod in Berth's own order, the best first;
-	// nil where other plugins may have more to say about them.
+	// nil if other plugins may have more to say about them.
 	BestFirst func(state fwk.CycleState, infos []fwk.NodeInfo) []int
 	// Account is the ledger of a node.
 	Account func(node string) *ledger.Node
-	// Check says why a decision cannot be stored with the pod's Binding.
+	// Check is why a decision cannot be stored with the pod's Binding.
 	Check func(pod *corev1.Pod, d *placement.Decision) error
 }
 
@@ -45,7 +45,7 @@ type Runner interface {
 
 const trialKey fwk.StateKey = "Berth/gang-trial"
 
-// InTrial says whether the cycle is that of a trial: nothing outside may come of it.
+// InTrial reports whether the cycle is that of a trial: nothing outside may come of it.
 func InTrial(state fwk.CycleState) bool {
 	_, err := state.Read(trialKey)
 	return err == nil
@@ -260,9 +260,9 @@ func (t *trial) Widen() bool {
 }
 
 // best returns the first nodes of Berth's order that every plugin lets members of the kind have, as
-// many as are scored; nil where there are not so many, or Berth has no order. These are the nodes
-// that ranked begins with, and the others have not been asked. If there are many kinds it looks at
-// a part of the nodes.
+// many as are scored; nil if there are not so many, or Berth has no order. These are the nodes that
+// ranked begins with, and the others have not been asked. If there are many kinds it looks at a
+// part of the nodes.
 func (t *trial) best(k *kind) []int {
 	few := t.few(k)
 	infos := t.infos[:min(len(t.infos), max(2*few, plan.Looks/(2*orderLooks*len(t.kinds))))]
@@ -352,8 +352,8 @@ const scoredNodes = 64
 func (t *trial) few(k *kind) int { return max(scoredNodes, 2*k.size) }
 
 // ranked orders nodes by the framework's scores, the best first. To score all nodes of a large
-// cluster costs more than all else about a gang. It does so nevertheless where pods are thought
-// away: Berth's order is that of the nodes with these pods.
+// cluster costs more than all else about a gang. It does so nevertheless if pods are thought away:
+// Berth's order is that of the nodes with these pods.
 func (t *trial) ranked(k *kind, fit []int) []int {
 	infos := t.infosOf(fit)
 	if len(fit) < 2 || !t.profile.Handle.RunPreScorePlugins(t.ctx, k.state, k.pod, infos).IsSuccess() {
@@ -375,7 +375,7 @@ func (t *trial) ranked(k *kind, fit []int) []int {
 	return append(t.scored(k, best[:few]), best[few:]...)
 }
 
-// scored orders nodes by the framework's scores; it leaves their order where there are none.
+// scored orders nodes by the framework's scores; it leaves their order if there are none.
 func (t *trial) scored(k *kind, fit []int) []int {
 	if !t.budget.Spend(len(fit)) {
 		return fit

@@ -156,7 +156,7 @@ func (w *world) obey() bool {
 	}
 }
 
-// waitsOn says whether the pod waits in Permit for that node.
+// waitsOn reports whether the pod waits in Permit for that node.
 func (w *world) waitsOn(uid types.UID, node string) bool {
 	p := w.waits(uid)
 	return p != nil && p.node == node
