@@ -89,8 +89,8 @@ type Args struct {
 	// Default 32; negative means that kube-scheduler searches for nodes as it does for any other
 	// pod, and maxNodes has no effect.
 	Candidates int `json:"candidates,omitempty"`
-	// Scoring decides which of the nodes that take a pod is best; "volcano" alone stands for Volcano's
-	// formula.
+	// Scoring decides which of the nodes that take a pod is best; "volcano" alone stands for
+	// Volcano's formula.
 	Scoring rank.Scoring `json:"scoring,omitempty"`
 }
 
