@@ -26,7 +26,7 @@ generate: ## Deepcopy functions, CRDs, the policies that warn, and pages made fr
 
 .PHONY: reference
 reference: ## Write docs/reference from the code, and the table of docs/performance.md from its files.
-	@$(GO) test -count=1 -run '^TestReference' ./internal/cli ./internal/survey ./internal/agent ./internal/jobs ./internal/scheduler ./test/fields/fates ./test/clusterbench/results -rewrite
+	@$(GO) test -count=1 -run '^TestReference' ./internal/cli ./internal/survey ./internal/agent ./internal/jobs ./internal/scheduler ./internal/scheduler/witness ./test/fields/fates ./test/clusterbench/results -rewrite
 
 generate-check: ## Fail if anything generated is out of date.
 	@tmp=$$(mktemp -d) && trap 'rm -rf "$$tmp"' EXIT && cp -r api deploy/crds deploy/policies deploy/jobs docs/reference docs/images docs/performance.md "$$tmp" && $(MAKE) --no-print-directory generate >/dev/null && \

@@ -31,7 +31,7 @@ func newMetricSet() *metricSet {
 	}
 	m := &metricSet{
 		registry: metrics.NewKubeRegistry(),
-		pods:     vec("pods_total", "Pods that other schedulers bound, by what became of Berth's prediction: exact, byVerdict, wrong, foretold, missed, falseAlarm, notJudged. wrong, missed and falseAlarm must stay 0.", "result"),
+		pods:     vec("pods_total", "Pods that other schedulers bound, by what became of Berth's prediction: exact, byVerdict, either, wrong, foretold, missed, falseAlarm, notJudged. wrong, missed and falseAlarm must stay 0.", "result"),
 		unjudged: vec("not_judged_total", "Pods whose prediction was not judged, by the reason.", "reason"),
 		instead:  vec("elsewhere_total", "Pods that Berth would have placed on another node: rejected ones that would have been admitted there, ones that would have been on fewer NUMA nodes (split), and ones that would have left fewer devices without CPUs (stranded).", "why"),
 		reports: metrics.NewCounter(&metrics.CounterOpts{Namespace: "berth", Subsystem: "shadow", Name: "reports_refused_total", StabilityLevel: metrics.ALPHA,

@@ -388,3 +388,33 @@ func TestWhatCannotBeLookedFor(t *testing.T) {
 		t.Errorf("the time has come back: %+v", v.Total)
 	}
 }
+
+// TestPromisesOfBerth: where Berth schedules, what its Bindings promise is judged in the same way.
+func TestPromisesOfBerth(t *testing.T) {
+	f := newFixture(t)
+	f.node("n")
+	bind := func(name string, change func(*placement.Decision)) {
+		t.Helper()
+		pod := f.pod(name, 2)
+		ask, err := wire.ReadPod(pod)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var d placement.Decision
+		if v := placement.Decide(f.states["n"], &ask.Request, &d); !v.OK() {
+			t.Fatal(v)
+		}
+		change(&d)
+		f.seq++
+		text, err := wire.WritePlacement(&wire.Placement{Sequence: uint64(f.seq), Report: f.seq, Certainty: wire.Exact, Guarantee: wire.GuaranteeFull, Decision: d})
+		if err != nil {
+			t.Fatal(err)
+		}
+		pod.Annotations = map[string]string{wire.PlacementAnnotation: text}
+		f.answer(f.bind(pod, "n"))
+		f.report("n")
+	}
+	bind("kept", func(*placement.Decision) {})
+	bind("broken", func(d *placement.Decision) { d.Containers[0].CPUs = topology.NewCPUSet(7, 15) })
+	f.want("in the end", shadow.Tally{Pods: 2, Pinned: 2, Judged: 2, Exact: 1, Wrong: 1})
+}
