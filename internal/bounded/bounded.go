@@ -1,4 +1,4 @@
-// Package bounded remembers no more than it was made for.
+// Package bounded is a map with a maximum size.
 package bounded
 
 // Map holds values by key, at most as many as New was told. The zero Map holds nothing. It is not
@@ -13,7 +13,7 @@ type Map[K comparable, V any] struct {
 func New[K comparable, V any](most int) Map[K, V] { return Map[K, V]{most: most, of: map[K]V{}} }
 
 // Shared is New for keys that have owners. If it is full, a new key takes the place of one of the
-// owner that has the most: no tenant's keys end what is remembered of another's.
+// owner that has the most: one tenant's keys do not displace another's.
 func Shared[K comparable, V any](most int, owner func(K) string) Map[K, V] {
 	return Map[K, V]{most, map[K]V{}, owner}
 }

@@ -91,7 +91,7 @@ func (f *serveFlags) serve(cmd *cobra.Command, c *survey.Cluster) error {
 	options := web.Options{Live: c.NewLive()}
 	if f.auth == authCluster {
 		if c.Config == nil {
-			return Usagef("--auth %s: a snapshot has nobody to ask: want --auth %s", authCluster, authNone)
+			return Usagef("--auth %s: a snapshot has no API server to ask: want --auth %s", authCluster, authNone)
 		}
 		var err error
 		if options.Gate, err = web.Reviews(c.Config); err != nil {

@@ -118,7 +118,7 @@ func TestServeRefusesOthers(t *testing.T) {
 		t.Errorf("exit code %d: %s", code, stderr)
 	}
 	if code, _, stderr := run(t, "serve", "--auth", "cluster", "--listen", "0.0.0.0:0", "--snapshot", "../../test/web/testdata/cluster.berth"); code != ExitUsage ||
-		!strings.Contains(stderr, "a snapshot has nobody to ask") {
+		!strings.Contains(stderr, "a snapshot has no API server to ask") {
 		t.Errorf("exit code %d: %s", code, stderr)
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Words of what becomes of a plugin or an action.
+// Texts about what becomes of a plugin or an action.
 const (
 	servedByKube = "kube-scheduler's own plugins do it"
 	useKueue     = "Berth has no queues: use Kueue above it"
@@ -19,8 +19,8 @@ var actions = map[string]string{
 	"allocate":    "",
 	"backfill":    "pods without requests are placed like others; there is no action to switch on",
 	"preempt":     "by priority, as kube-scheduler does, for whole gangs; a pod that must not evict has preemptionPolicy: Never",
-	"reclaim":     "nobody is evicted for the share of a queue: " + useKueue,
-	"shuffle":     "use a descheduler; Berth moves pods only for a plan that somebody asks for (berth defrag)",
+	"reclaim":     "no pods are evicted for the share of a queue: " + useKueue,
+	"shuffle":     "use a descheduler; Berth moves pods only for a plan that was asked for (berth defrag)",
 	"gangpreempt": "preemption for a gang evicts only when the whole gang then fits; there is no action to switch on",
 	"gangreclaim": useKueue,
 }
@@ -45,7 +45,7 @@ var plugins = map[string]string{
 	"resourcequota":          "the API server's ResourceQuota counts pods when they are created",
 	"sla":                    "there is no longest time to wait: use priorities",
 	"tdm":                    "no time divisions of nodes: use taints and tolerations",
-	"rescheduling":           "use a descheduler; Berth moves pods only for a plan that somebody asks for (berth defrag)",
+	"rescheduling":           "use a descheduler; Berth moves pods only for a plan that was asked for (berth defrag)",
 	"usage":                  "load of nodes is not looked at: use requests",
 	"task-topology":          "use podAffinity and podAntiAffinity in the task's template",
 	"deviceshare":            "parts of a GPU are out of scope: whole devices are placed with their CPUs",
@@ -130,7 +130,7 @@ var ownParameters = map[string]string{
 	"recommendation_enable":    notScheduler,
 }
 
-const useDescheduler = "use a descheduler; Berth moves pods only for a plan that somebody asks for (berth defrag)"
+const useDescheduler = "use a descheduler; Berth moves pods only for a plan that was asked for (berth defrag)"
 
 // switches are the keys of a plugin that switch a part of it.
 var switches = []string{

@@ -15,7 +15,7 @@ import (
 	"github.com/berth-dev/berth/internal/suggest"
 )
 
-// MaxInput bounds what is read: a ConfigMap holds no more than 1 MiB.
+// MaxInput is the largest input in bytes: a ConfigMap holds no more than 1 MiB.
 const MaxInput = 1 << 20
 
 // settings is a Volcano configuration.

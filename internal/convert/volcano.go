@@ -21,7 +21,8 @@ type Result struct {
 	Unknown []string
 }
 
-// Volcano converts a configuration of Volcano's scheduler. The error means that the text is none.
+// Volcano converts a configuration of Volcano's scheduler. The error means that the text is not
+// such a configuration.
 func Volcano(text []byte) (Result, error) {
 	s, err := read(text)
 	if err != nil {
@@ -44,7 +45,7 @@ func (s *settings) convert() (Result, error) {
 	}
 	c.order(s.Actions)
 	if !c.evicts {
-		c.note("no action %s: nobody is evicted here either (evictsNobody of plugin Berth, and no other plugin at postFilter)", strings.Join(evicting, " or "))
+		c.note("no action %s: no pods are evicted here either (evictsNobody of plugin Berth, and no other plugin at postFilter)", strings.Join(evicting, " or "))
 	}
 	for i := range s.Plugins {
 		c.plugin(&s.Plugins[i])
@@ -63,7 +64,7 @@ func (c *converter) parameters(keys []string) {
 		case known:
 			c.note("%s: %s", key, why)
 		case near != "":
-			c.Unknown = append(c.Unknown, fmt.Sprintf("key %.80q: nobody here knows it%s", key, near))
+			c.Unknown = append(c.Unknown, fmt.Sprintf("key %.80q: unknown%s", key, near))
 		default:
 			c.note("%.80s: it stands beside the scheduler's configuration, and is none of its keys: a matter of what installs Volcano", key)
 		}
@@ -118,7 +119,7 @@ func (c *converter) explain(what, name string, known map[string]string) {
 	}
 	switch {
 	case !ok:
-		c.Unknown = append(c.Unknown, fmt.Sprintf("%s%.80q: nobody here knows it%s; if it is your own, run it as a plugin of kube-scheduler",
+		c.Unknown = append(c.Unknown, fmt.Sprintf("%s%.80q: unknown%s; if it is your own, run it as a plugin of kube-scheduler",
 			what, name, suggest.DidYouMean(name, sortedKeys(known))))
 	case why != "":
 		c.note("%s%s: %s", what, name, why)

@@ -123,7 +123,7 @@ func (v *Verdict) Counted() string {
 	return text
 }
 
-// String is the verdict in a sentence.
+// String returns the verdict as a sentence.
 func (v *Verdict) String() string {
 	switch {
 	case v.Short != nil:
@@ -189,7 +189,7 @@ func (h *hope) Nodes(kind int) []int {
 	return append(h.Field.Nodes(kind), slices.Sorted(slices.Values(h.nodes.Waiting(kind)))...)
 }
 
-// Node implements plan.Field: what a ledger says that waits is not known.
+// Node implements plan.Field: the state of a node that waits for a report is not known.
 func (h *hope) Node(node int) suppose.Node {
 	if h.waits[node] {
 		return h.nodes.Hoped(node)

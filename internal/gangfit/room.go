@@ -9,8 +9,9 @@ import (
 	"github.com/berth-dev/berth/internal/amounts"
 )
 
-// Room is what a group may be let in for that names resources: what the nodes have that pods may go
-// to, and what the pods on them ask for. The zero value is a cluster without nodes.
+// Room is what a group that names resources is checked against before it is admitted: the resources
+// of the nodes that pods may go to, and the requests of the pods on them. The zero value is a
+// cluster without nodes.
 type Room struct {
 	has, used, leaving amounts.List
 	// single is what pods of no gang ask for, by priority.
@@ -35,7 +36,7 @@ type Occupant struct {
 	Leaving, Stays bool
 }
 
-// SystemCritical is the lowest priority of what the cluster cannot do without
+// SystemCritical is the lowest priority of pods that the cluster cannot do without
 // (scheduling.SystemCriticalPriority). Nothing is protected from it.
 const SystemCritical = 2_000_000_000
 
@@ -50,7 +51,7 @@ func protected(priority int32, stays bool) int32 {
 // Offer adds a node that pods may go to.
 func (r *Room) Offer(allocatable amounts.List) { add(&r.has, allocatable) }
 
-// Hold adds what pods on such nodes ask for of which nothing else is known.
+// Hold adds the requests of pods on such nodes of which nothing else is known.
 func (r *Room) Hold(asks amounts.List) { add(&r.used, asks) }
 
 // Take adds a pod on such a node.
@@ -94,7 +95,7 @@ func add(sum *amounts.List, more amounts.List) {
 	sum.Add(more)
 }
 
-// Claim is what a group wants to be let in for.
+// Claim is what a group must find to be admitted.
 type Claim struct {
 	// Asked is what it names, without what its members have already.
 	Asked amounts.List
@@ -107,7 +108,7 @@ type Claim struct {
 	Overcommit float64
 }
 
-// Shortage is a resource of which a group cannot have what it names.
+// Shortage is a resource of which there is less than a group names.
 type Shortage struct {
 	Resource string
 	// Asked, Free and Kept are amounts; Freed is what others would leave that are on their way out
@@ -115,7 +116,7 @@ type Shortage struct {
 	Asked, Free, Freed, Kept int64
 }
 
-// Named begins what a Shortage says.
+// Named is the beginning of a Shortage's text.
 const Named = "minResources asks for "
 
 // Short returns the first resource by name of which there is too little for a claim, whether free
@@ -161,7 +162,7 @@ func times(amount int64, factor float64) int64 {
 	return math.MaxInt64
 }
 
-// String is for people.
+// String returns the text that people read.
 func (s *Shortage) String() string {
 	free := max(0, s.Free)
 	has, wants := amounts.Texts(s.Resource, free, s.Asked)

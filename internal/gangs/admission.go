@@ -12,7 +12,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// RoomOn counts what is there on the nodes that pods may go to. An Occupant comes without what it
+// RoomOn adds up the resources of the nodes that pods may go to. An Occupant comes without what it
 // asks for.
 func RoomOn(nodes []*corev1.Node, pods []*corev1.Pod, as func(*corev1.Pod) gangfit.Occupant) *gangfit.Room {
 	room, open := new(gangfit.Room), map[string]bool{}
@@ -50,7 +50,7 @@ const (
 	GateNone      = "none"
 )
 
-// maxOvercommit and maxKeepFor are more than anybody wants.
+// maxOvercommit and maxKeepFor are larger than any useful value.
 const (
 	maxOvercommit = 1000
 	maxKeepFor    = 24 * time.Hour
@@ -63,7 +63,7 @@ func (a *Admission) FillIn() {
 	a.KeepFor.Duration = cmp.Or(a.KeepFor.Duration, 5*time.Minute)
 }
 
-// Check describes what cannot be right of an Admission whose defaults are filled in.
+// Check returns an error if a field of an Admission is invalid. The defaults have been filled in.
 func (a *Admission) Check() error {
 	switch {
 	case a.Gate != GateResources && a.Gate != GateNone:
@@ -76,5 +76,6 @@ func (a *Admission) Check() error {
 	return nil
 }
 
-// NotLetIn reports whether a group of that phase has still to be let in: none goes back.
+// NotLetIn reports whether a group of that phase has yet to be admitted. An admitted group never
+// returns to such a phase.
 func NotLetIn(phase string) bool { return phase == "" || phase == "Pending" }

@@ -17,7 +17,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// Asked are the pods of a gang that is asked about.
+// Asked are the pods of a gang whose fit is examined.
 type Asked struct {
 	// Pods want nodes and are planned together, the oldest first; Tasks are theirs. Seated have
 	// nodes, if any pod of the gang asks about another's place.
@@ -34,7 +34,7 @@ type Asked struct {
 }
 
 // Ask makes a question of the pods. It is not complete if the budget of the question is used up.
-// The error names which pod asks for what cannot be served.
+// The error names the pod whose request cannot be served.
 func (a *Asked) Ask(q *gangfit.Question) error {
 	q.Dear.Members = len(a.Pods)
 	looked := a.lookedAt(q.Budget)
@@ -83,8 +83,8 @@ func (a *Asked) wish(q *gangfit.Question) error {
 	return nil
 }
 
-// LowestPriority is what pods evict by together: a pod of a low priority is not to go before others
-// because of its mates.
+// LowestPriority is the priority with which the pods evict others together: a pod of low priority
+// must not gain from its mates' priority.
 func LowestPriority(pods []*corev1.Pod) int32 {
 	lowest := corev1helpers.PodPriority(pods[0])
 	for _, pod := range pods[1:] {

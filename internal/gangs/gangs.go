@@ -1,7 +1,7 @@
-// Package gangs is what the members of a gang come to: who of them counts, wants a node or has
-// one, how many are lacking, who is planned together, and how far the gang is. Scheduler, command
-// line and page ask it, so that they agree. Next says what a scheduler does with a gang. All of it
-// is pure.
+// Package gangs computes the state of a gang from its members: which of them count, want a node or
+// have one, how many are missing, which are planned together, and the gang's stage. The scheduler,
+// the command line and the web page use it, so that they agree. Next decides what a scheduler does
+// with a gang. The package has no side effects.
 package gangs
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// Part is a pod's part in a gang.
+// Part is a pod's membership of a gang.
 type Part struct {
 	// Claims is what the pod says itself, Says what counts.
 	Claims, Says wire.Membership
@@ -21,10 +21,10 @@ type Part struct {
 	Wrong error
 }
 
-// PartOf returns the pod's part in a gang; false if it has none. A pod with a node is a member if
-// its Binding says so: what the pod itself says may have been written since, to have it deleted or
-// to shield it from eviction. Releases that wrote no such word have bound pods, too: trusting says
-// that the own word of a pod without any is taken.
+// PartOf returns the pod's membership of a gang; false if it is of none. A pod with a node is a
+// member if its Binding says so: what the pod itself says may have been written since, to have it
+// deleted or to shield it from eviction. Releases that wrote no such word have bound pods, too:
+// trusting says that the own word of a pod without any is taken.
 func PartOf(pod *corev1.Pod, trusting bool) (Part, bool) {
 	says, err := wire.ReadMembership(pod)
 	m := Part{Claims: says, Says: says, Wrong: err}
@@ -43,8 +43,8 @@ func PartOf(pod *corev1.Pod, trusting bool) (Part, bool) {
 // Active reports whether a member counts: it has not ended, and is not on its way out.
 func Active(pod *corev1.Pod) bool { return !wire.Ended(pod) && pod.DeletionTimestamp == nil }
 
-// Waits reports whether a member wants a node, and nothing but its gang holds it. placed says that
-// it has one, or that its Binding is on its way.
+// Waits reports whether a member wants a node, and nothing but its gang holds it. placed is true if
+// it has one, or its Binding is being written.
 func Waits(pod *corev1.Pod, placed bool) bool {
 	return !placed && Active(pod) && len(pod.Spec.SchedulingGates) == 0
 }
@@ -77,7 +77,7 @@ func (c *Count) Add(task string, n int) {
 	}
 }
 
-// Lacks returns how far several counts together are from the minimum; "" if it is reached.
+// Lacks describes what several counts together lack to the minimum; "" if it is reached.
 func Lacks(spec *wire.Gang, counts ...*Count) string {
 	all := 0
 	for _, c := range counts {

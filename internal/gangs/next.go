@@ -9,7 +9,7 @@ type Event interface{ happen(s *step) }
 type (
 	// Looked: time has passed, or conditions have changed.
 	Looked struct{}
-	// News: a member has come, left or ended, or the object says something else.
+	// News: a member has come, left or ended, or the object has changed.
 	News struct{}
 	// Stirred: the cluster has changed so often by now, in a way that could help.
 	Stirred struct{ Stirs uint64 }
@@ -43,7 +43,7 @@ type (
 	Ended struct{ Whole bool }
 )
 
-// Actions are what to do.
+// Actions are what the caller must do.
 type Actions struct {
 	// Try is who may be tried now.
 	Try Who
@@ -61,7 +61,7 @@ type Actions struct {
 	Again time.Time
 }
 
-// Who is some of the members that want a node.
+// Who selects some of the members that want a node.
 type Who int
 
 // Some of the members.
@@ -71,8 +71,8 @@ const (
 	Everybody
 )
 
-// Next describes how a gang stands after an event, under the conditions after it, and what to do.
-// It is pure: now is only compared and noted.
+// Next returns a gang's progress after an event, under the conditions after it, and what to do. It
+// has no side effects: now is only compared and stored.
 func Next(p Progress, c *Conditions, e Event, now time.Time) (Progress, Actions) {
 	s := step{Progress: p, c: c, now: now}
 	e.happen(&s)

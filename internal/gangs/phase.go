@@ -10,8 +10,8 @@ const (
 	// Incomplete: something else than room keeps it from being tried. Pods are missing, say, or its
 	// object is missing or wrong.
 	Incomplete Phase = "incomplete"
-	// Unconfirmed: its object may be older than its members, and is asked for again; or nobody
-	// knows whether one of these has ended or is gone.
+	// Unconfirmed: its object may be older than its members, and is asked for again; or it is not
+	// known whether one of these has ended or is gone.
 	Unconfirmed Phase = "unconfirmed"
 	// BackedOff: a plan was not possible, or was dropped. It is not tried before a moment.
 	BackedOff Phase = "backed off"
@@ -30,8 +30,8 @@ const (
 	Ending Phase = "ending"
 )
 
-// Progress is what is remembered of a gang from one event to the next. The zero value is a gang
-// that nobody has tried.
+// Progress is what is stored about a gang from one event to the next. The zero value is a gang that
+// has not been tried.
 type Progress struct {
 	Wait
 	// Doing is Reserved, Binding or Ending; "" for none of them. Then Phase tells.
@@ -56,7 +56,7 @@ type Progress struct {
 	say, tellMates time.Time
 }
 
-// Conditions are how things stand with a gang's members and its object.
+// Conditions are the state of a gang's members and of its object.
 type Conditions struct {
 	// Members are all, Waiting the ones that want a node.
 	Members, Waiting int
@@ -95,7 +95,7 @@ func (p *Progress) Phase(c *Conditions, now time.Time) Phase {
 // Planned reports whether a plan is reserved.
 func (p *Progress) Planned() bool { return p.Doing == Reserved || p.Doing == Binding }
 
-// LacksRoom reports whether nothing but room keeps a gang from its nodes.
+// LacksRoom reports whether a gang lacks only room to get its nodes.
 func (p *Progress) LacksRoom(c *Conditions) bool {
 	return p.Lacking && !p.Planned() && !c.Settled
 }
@@ -139,7 +139,7 @@ const (
 	LongestPause = 10 * time.Second
 )
 
-// Doubled is FirstPause, doubled as often as that, and at most most.
+// Doubled returns FirstPause, doubled so many times, and at most most.
 func Doubled(times int, most time.Duration) time.Duration {
 	return min(most, FirstPause<<min(times, 6))
 }

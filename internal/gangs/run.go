@@ -10,7 +10,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// Run is what a pod was started by: the UID of its controller; "" for none. Gangs of one name may
+// Run returns the UID of the controller that started a pod; "" for none. Gangs of one name may
 // follow one another, as those of a CronJob do, and pods that have ended are left of the last one.
 func Run(pod *corev1.Pod) types.UID {
 	if c := metav1.GetControllerOfNoCopy(pod); c != nil {
@@ -19,7 +19,7 @@ func Run(pod *corev1.Pod) types.UID {
 	return ""
 }
 
-// Runs are the runs that the pods of a gang are of. The zero value has none.
+// Runs are the runs that the pods of a gang belong to. The zero value has none.
 type Runs struct {
 	of map[types.UID]*run
 	// live counts runs with pods that have not ended.
@@ -40,7 +40,7 @@ type RunPart struct {
 	live  bool
 }
 
-// RunPartOf returns that of a pod.
+// RunPartOf returns the RunPart of a pod.
 func RunPartOf(pod *corev1.Pod) RunPart {
 	return RunPart{Run(pod), pod.CreationTimestamp.Unix(), !wire.Ended(pod)}
 }

@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// Shares is the time that attempts without success have taken from everybody else, by namespace.
-// All of them together get one part in Rarely of the time, and each namespace the same share of
-// that: what one tenant's gangs take another's need not wait for. The zero value has seen none. It
-// is not safe for concurrent use.
+// Shares is the time that unsuccessful attempts have taken from all other pods, by namespace. All
+// of them together get one part in Rarely of the time, and each namespace the same share of that:
+// what one tenant's gangs take another's need not wait for. The zero value has seen none. It is not
+// safe for concurrent use.
 type Shares struct {
 	// until is when the gangs of a namespace may be tried again.
 	until map[string]time.Time
@@ -17,7 +17,7 @@ type Shares struct {
 // Rarely is the share of the time that is not given to attempts without success.
 const Rarely = 10
 
-// Spend notes that an attempt without success has taken so long until now, and returns when a gang
+// Spend records how long an unsuccessful attempt that ends now has taken, and returns when a gang
 // of the namespace may be tried again.
 func (s *Shares) Spend(namespace string, took time.Duration, now time.Time) time.Time {
 	maps.DeleteFunc(s.until, func(_ string, at time.Time) bool { return !now.Before(at) })

@@ -9,7 +9,7 @@ type Stage string
 const (
 	// Forming: fewer pods are there than start together.
 	Forming Stage = "forming"
-	// Wrong: what is asked cannot be served, or is not known.
+	// Wrong: a request cannot be served, or is not known.
 	Wrong Stage = "wrong"
 	// Waiting: enough pods are there, and none has a node.
 	Waiting Stage = "waiting"
@@ -28,7 +28,7 @@ const (
 // Stages are all stages.
 var Stages = []Stage{Forming, Wrong, Waiting, Planned, Partial, Whole, Reduced, Completed}
 
-// Facts decide about a gang's stage.
+// Facts determine a gang's stage.
 type Facts struct {
 	Spec *wire.Gang
 	// Pods are its pods, Ended the pods among them that have ended.

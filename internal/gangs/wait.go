@@ -2,7 +2,7 @@ package gangs
 
 import "time"
 
-// Wait is what a gang or a pod waits for that did not fit.
+// Wait is what a gang or a pod that did not fit waits for.
 type Wait struct {
 	// Why is why it waits for a change of the cluster; "" if it does not.
 	Why string

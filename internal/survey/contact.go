@@ -81,7 +81,7 @@ func (c *contact) listening(resource string, to *cache.ListWatch) *cache.ListWat
 // before it was answered (rest.Request.Watch).
 var closed = reflect.TypeOf(watch.NewEmptyWatch())
 
-var errClosed = errors.New("the connection was closed, or nobody answered in time")
+var errClosed = errors.New("the connection was closed, or there was no answer in time")
 
 // heard takes in what became of a request.
 func (c *contact) heard(ctx context.Context, resource string, err error) {

@@ -128,7 +128,7 @@ func heldByMessage(message string) *HeldBack {
 	if other == "" {
 		return nil
 	}
-	return &HeldBack{byAnother, strings.TrimPrefix(other, "node(s) "), "look at what its scheduler says, and at the scheduler's log: Berth has nothing against the pod"}
+	return &HeldBack{byAnother, strings.TrimPrefix(other, "node(s) "), "read its scheduler's events and log: Berth does not refuse the pod"}
 }
 
 // unknownTopology is the first key of a required spread constraint that no node has; "" for none,

@@ -94,7 +94,7 @@ func (o *Setting) Notes() (out []string) {
 		out = append(out, "nodes are drained for such a setting, so they are asked as if they were empty")
 	}
 	if o.NUMAPerPackage > 0 {
-		out = append(out, "nobody can tell beforehand on which NUMA nodes devices would be: those of a package are spread over its NUMA nodes")
+		out = append(out, "it is not known beforehand on which NUMA nodes devices would be: those of a package are spread over its NUMA nodes")
 	}
 	return out
 }

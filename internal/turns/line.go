@@ -2,8 +2,8 @@ package turns
 
 import "slices"
 
-// Line is what waits, by namespace: of one namespace in the order in which it came, and namespaces
-// take turns. The zero Line is empty. It is not safe for concurrent use.
+// Line is a queue per namespace: items of one namespace come in their order, and namespaces take
+// turns. The zero Line is empty. It is not safe for concurrent use.
 type Line[T comparable] struct {
 	// Each bounds how many of a namespace are under way: from Pop until Done. 0 bounds nothing.
 	Each int
@@ -21,7 +21,7 @@ type lane[T any] struct {
 	ordered bool // it is in the order
 }
 
-// Push puts something behind the others of its namespace.
+// Push adds an item behind the others of its namespace.
 func (l *Line[T]) Push(namespace string, item T) {
 	if l.lanes == nil {
 		l.lanes = map[string]*lane[T]{}
@@ -36,7 +36,7 @@ func (l *Line[T]) Push(namespace string, item T) {
 	l.settle(namespace, in)
 }
 
-// Pop takes out what is next; false if nothing may be under way next.
+// Pop removes the next item; false if none may be under way.
 func (l *Line[T]) Pop() (namespace string, item T, ok bool) {
 	if len(l.order) == 0 {
 		return "", item, false
@@ -52,14 +52,14 @@ func (l *Line[T]) Pop() (namespace string, item T, ok bool) {
 	return namespace, item, true
 }
 
-// Done records that something of the namespace is no longer under way.
+// Done records that an item of the namespace is no longer under way.
 func (l *Line[T]) Done(namespace string) {
 	in := l.lanes[namespace]
 	in.under--
 	l.settle(namespace, in)
 }
 
-// Drop takes something out that waits, and reports if it was there.
+// Drop removes a waiting item, and reports if it was there.
 func (l *Line[T]) Drop(namespace string, item T) bool {
 	in := l.lanes[namespace]
 	if in == nil {

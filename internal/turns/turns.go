@@ -1,5 +1,5 @@
-// Package turns is fairness among namespaces: those that wait take turns, so that one with much to
-// do holds up no other. A Line orders what waits; Turns lets callers wait.
+// Package turns shares work fairly among namespaces: namespaces that wait take turns, so that one
+// with many items does not delay the others. A Line orders items; Turns makes callers wait.
 package turns
 
 import (
@@ -7,7 +7,8 @@ import (
 	"sync"
 )
 
-// Turns lets so many be under way at a time. Its methods may be called from several goroutines.
+// Turns limits how many callers are under way at a time. Its methods may be called from several
+// goroutines.
 type Turns struct {
 	mu   sync.Mutex
 	free int

@@ -198,7 +198,7 @@ func (n *Node) doubts(a *ask) {
 		n.note(who + what)
 	}
 	for _, name := range a.unlooked(n.totals) {
-		n.note(who + name + " is not looked at: nobody said how much of it the node has")
+		n.note(who + name + " is not looked at: it is not known how much of it the node has")
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// Terms are what the arguments of a profile say about letting groups in.
+// Terms are a profile's arguments about the admission of groups.
 type Terms struct {
 	Admission gangs.Admission
 	// EvictsNobody: no pod is evicted for a gang.
@@ -233,5 +233,5 @@ func (t *trial) room(oneByOne bool) *gangfit.Room {
 	return out
 }
 
-// Occupant is a pod on a node as others see it that want its place, without what it asks for.
+// Occupant returns a pod on a node as pods that want its place see it, without its requests.
 func (gs *Groups) Occupant(pod *corev1.Pod) gangfit.Occupant { return gs.evictor.Occupant(pod) }

@@ -24,8 +24,8 @@ type Turn struct {
 	Held *fwk.Status
 }
 
-// PreFilter tells a member where it goes. The first one of a ready group has all planned: an
-// attempt takes down what it needs, and no lock is held while it goes on.
+// PreFilter returns a member's planned node. The first member of a ready group has all planned: an
+// attempt copies what it needs, and no lock is held while it runs.
 func (gs *Groups) PreFilter(ctx context.Context, profile Profile, pod *corev1.Pod) Turn {
 	if !wire.InGang(pod) {
 		return Turn{}

@@ -26,7 +26,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// Options are what Groups live on.
+// Options are what Groups need.
 type Options struct {
 	Clock  clock.WithDelayedExecution
 	Logger klog.Logger
@@ -219,7 +219,7 @@ func (b *book) wantsObject(g *group) bool {
 // unseen is the text for a pod that the watch has not shown yet, or no longer shows.
 const unseen = "the pod has not been seen yet, or is gone"
 
-// PreEnqueue reports whether a pod may be tried; nil when it may.
+// PreEnqueue returns nil if a pod may be tried, or else why it may not.
 func (b *book) PreEnqueue(pod *corev1.Pod) *fwk.Status {
 	if !wire.InGang(pod) {
 		return nil

@@ -172,7 +172,7 @@ const hasEnded = "status.phase!=Pending,status.phase!=Running,status.phase!=Unkn
 // byGang is the index of ended pods by gang.
 const byGang = "gang"
 
-// WatchEnded has the groups watch pods that have ended, from the first gang on.
+// WatchEnded makes the groups watch pods that have ended, from the first gang on.
 func WatchEnded(ctx context.Context, client kubernetes.Interface, gs *Groups) error {
 	index := func(obj any) ([]string, error) {
 		pod, ok := obj.(*corev1.Pod)

@@ -279,9 +279,9 @@ func (j *job) nominate(t *trial, e *eviction, leader types.UID) {
 	}
 }
 
-// MakeRoom has others evicted for a pod of no gang, which is planned as a gang of one: a member of
-// a gang goes with its whole gang, or stays. node is where the pod goes then; "" if evicting does
-// not help. asked is false if no gang and no protected pod could be among the victims: then
+// MakeRoom evicts pods for a pod of no gang, which is planned as a gang of one. A member of a gang
+// is evicted with its whole gang, or not at all. node is where the pod goes then; "" if evicting
+// does not help. asked is false if no gang and no protected pod could be among the victims: then
 // kube-scheduler's own preemption does as well. That would take members one by one, and spares
 // nobody.
 func (gs *Groups) MakeRoom(ctx context.Context, profile Profile, pod *corev1.Pod) (node string, asked bool) {

@@ -18,7 +18,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// Groups are all gangs of a scheduler: they take events in, and do what gangs.Next says. They are
+// Groups are all gangs of a scheduler: they take events, and do what gangs.Next decides. They are
 // safe for concurrent use.
 type Groups struct {
 	*book
@@ -296,7 +296,7 @@ func (gs *Groups) lookAt(g *group, at time.Time) {
 	})
 }
 
-// ObjectSeen takes the object of a group in; wrong says what is not served of it.
+// ObjectSeen takes the object of a group in; wrong describes what of it is not served.
 func (gs *Groups) ObjectSeen(spec wire.Gang, wrong error) {
 	gs.mu.Lock()
 	g := gs.groups[spec.Key]
@@ -531,7 +531,7 @@ func (gs *Groups) Permit(pod *corev1.Pod) (*fwk.Status, time.Duration) {
 	return nil, 0
 }
 
-// Bound notes that a member's Binding to the node was written.
+// Bound records that a member's Binding to the node was written.
 func (gs *Groups) Bound(uid types.UID, node string) {
 	gs.change(uid, func(g *group) bool {
 		if m := g.members[uid]; m != nil && !m.posted {
@@ -564,7 +564,7 @@ func (gs *Groups) endIfDone(g *group) {
 	}
 }
 
-// Failed notes that a member's attempt has failed, wherever.
+// Failed records that a member's attempt has failed, at any step.
 func (gs *Groups) Failed(uid types.UID, why string) {
 	gs.change(uid, func(g *group) bool {
 		at := g.placeOf(uid)

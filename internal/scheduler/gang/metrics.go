@@ -43,7 +43,7 @@ var (
 	groupsFailed = counter("gangs_failed_total", "Gangs whose bound members were deleted, because the others got no nodes before the deadline.")
 )
 
-// Register these metrics once.
+// Metrics returns the metrics of the package. Register them once.
 func Metrics() []metrics.Registerable {
 	for _, reason := range []string{failedCapacity, failedInput, failedChanged, failedMember, failedBudget} {
 		plansDropped.WithLabelValues(reason)

@@ -37,7 +37,7 @@ type APIObjects struct {
 
 var _ Objects = (*APIObjects)(nil)
 
-// WatchObjects tells the groups about their objects until ctx ends.
+// WatchObjects passes the groups' objects to the groups until ctx ends.
 func WatchObjects(ctx context.Context, config *rest.Config, groups *Groups) *APIObjects {
 	o := &APIObjects{
 		ctx: ctx, config: config, groups: groups,

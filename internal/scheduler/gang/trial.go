@@ -23,7 +23,7 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// Profile is what a trial asks of the profile that its pods are scheduled by.
+// Profile is what a trial needs of its pods' scheduling profile.
 type Profile struct {
 	Handle fwk.Handle
 	// Candidate is what the ledgers are asked about a pod; nil if nothing is pinned. The error is
@@ -38,14 +38,14 @@ type Profile struct {
 	Check func(pod *corev1.Pod, d *placement.Decision) error
 }
 
-// Runner is what the framework has and its Handle does not show.
+// Runner is the part of the framework that its Handle does not have.
 type Runner interface {
 	RunPreFilterPlugins(ctx context.Context, state fwk.CycleState, pod *corev1.Pod) (*fwk.PreFilterResult, *fwk.Status, sets.Set[string])
 }
 
 const trialKey fwk.StateKey = "Berth/gang-trial"
 
-// InTrial reports whether the cycle is that of a trial: nothing outside may come of it.
+// InTrial reports whether the cycle is that of a trial: it must have no effect outside.
 func InTrial(state fwk.CycleState) bool {
 	_, err := state.Read(trialKey)
 	return err == nil
@@ -119,9 +119,9 @@ func (j *job) try(ctx context.Context, profile Profile) *result {
 	return &result{Verdict: j.gang.Ask(t), trial: t}
 }
 
-// Countable returns what somebody asks for, without the resources that devices of a driver may
-// stand for (KEP-5004): only the plugin DynamicResources knows how many of these are free. A node
-// that offers such a resource itself is asked for it. on is that node; nil stands for all together.
+// Countable returns the requested amounts without the resources that devices of a driver may stand
+// for (KEP-5004): only the plugin DynamicResources knows how many of these are free. A node that
+// offers such a resource itself is asked for it. on is that node; nil stands for all together.
 func Countable(handle fwk.Handle, asked amounts.List, on *amounts.Node) amounts.List {
 	out := asked
 	for name := range asked {
@@ -142,7 +142,7 @@ func Countable(handle fwk.Handle, asked amounts.List, on *amounts.Node) amounts.
 	return out
 }
 
-// RoomIn is what a node has beside its pods, as the framework counts.
+// RoomIn returns what a node has free, as the framework counts.
 func RoomIn(info fwk.NodeInfo) *amounts.Node {
 	all := countOf(info.GetAllocatable())
 	all[amounts.Pods] = int64(info.GetAllocatable().GetAllowedPodNumber())
