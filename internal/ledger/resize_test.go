@@ -45,6 +45,30 @@ func TestAPodResizedOnItsWay(t *testing.T) {
 	}
 }
 
+// TestAReportTellsOfTheResizeFirst: the kubelet has admitted the pod as it is, and the report comes
+// before the watch shows the resize. Neither its promise nor another's is anybody's mistake.
+func TestAReportTellsOfTheResizeFirst(t *testing.T) {
+	k := newKubelet(t, model(t, twoSockets, pinning))
+	n := open(t, k)
+	for _, uid := range []string{"a", "b"} {
+		reserve(t, n, cpus(uid, 2))
+		post(t, n, uid)
+		n.Glance(uid, false, false, asksTheSame)
+	}
+	k.must(cpus("a", 6))
+	k.must(cpus("b", 2))
+	outcomes := n.Accept(k.report())
+	check(t, n)
+	if len(outcomes) != 2 {
+		t.Fatalf("%+v, want the outcomes of two promises", outcomes)
+	}
+	for _, o := range outcomes {
+		if o.Kept || !o.Contended {
+			t.Errorf("%s: %+v, want a promise that is contended", o.UID, o)
+		}
+	}
+}
+
 // TestAPodFirstShownResized: another scheduler's ledger hears of the pod only after it was resized.
 func TestAPodFirstShownResized(t *testing.T) {
 	k := newKubelet(t, model(t, twoSockets, pinning))

@@ -35,6 +35,12 @@ func (f *facts) hasNewcomers(r *Report) bool {
 
 // settleListed settles the promises of the pods that the report lists.
 func (f *facts) settleListed(r *Report) []PromiseOutcome {
+	for _, p := range f.pods {
+		if !r.Model.Decides() && p.showsResize(r) {
+			f.contend("")
+			break
+		}
+	}
 	var outcomes []PromiseOutcome
 	for _, p := range f.pods {
 		if !r.Has(p.uid) {
@@ -54,6 +60,18 @@ func (f *facts) settleListed(r *Report) []PromiseOutcome {
 		}
 	}
 	return outcomes
+}
+
+// showsResize reports if the kubelet gave a container another number of CPUs than was promised: the
+// pod was resized before its kubelet admitted it, and news of that are on their way.
+func (p *pod) showsResize(r *Report) bool {
+	if p.promise == nil || !r.Has(p.uid) {
+		return false
+	}
+	return slices.ContainsFunc(r.pods[p.uid].alloc.Containers, func(c placement.ContainerAllocation) bool {
+		given := decisionOf(&p.promise.Decision, c.Name).CPUs
+		return !given.IsEmpty() && !c.CPUs.IsEmpty() && c.CPUs.Len() != given.Len()
+	})
 }
 
 // settleRejected settles the promises of the pods that the kubelet has refused, and forgets the

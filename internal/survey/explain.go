@@ -200,7 +200,11 @@ func (c *Cluster) explain(ctx context.Context, pod *corev1.Pod, by lookup, only 
 		e.ask(s, &q)
 		e.holdBack(ctx, c, s, pod)
 	} else {
-		e.bound(pod, &ask.Request, s)
+		has := &ask.Request
+		if held, err := wire.ReadBound(pod); err == nil {
+			has = &held.Request
+		}
+		e.bound(pod, has, s)
 		e.askAgain(s, &q)
 	}
 	return e, nil

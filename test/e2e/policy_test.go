@@ -317,14 +317,17 @@ func (g *guarded) testPlacement(t *testing.T) {
 }
 
 // testResize: nobody resizes what a node keeps for a pod where Berth decides; where the kubelet
-// does, it answers.
+// does, it answers, and who resizes what it has pinned is warned.
 func (g *guarded) testResize(t *testing.T) {
-	ctx, pods := t.Context(), g.admin.CoreV1().Pods("default")
+	var got warnings
+	config := rest.CopyConfig(g.cp.RESTConfig())
+	config.WarningHandler = &got
+	ctx, pods := t.Context(), kubernetes.NewForConfigOrDie(config).CoreV1().Pods("default")
 	_, err := g.admin.CoreV1().Nodes().Patch(ctx, "n1", types.MergePatchType, []byte(`{"status":{"allocatable":{"cpu":"8","memory":"8Gi"}}}`), metav1.PatchOptions{}, "status")
 	if err != nil { // the API server asks the node's size first (plugin/pkg/admission/podresize)
 		t.Fatal(err)
 	}
-	for name, placement := range map[string]string{"obeyed": `{"v":1,"authority":"berth"}`, "predicted": `{"v":1}`} {
+	for name, placement := range map[string]string{"obeyed": `{"v":1,"authority":"berth"}`, "predicted": `{"v":1}`, "pinned": `{"v":1,"containers":[{"cpus":"2-3"}]}`} {
 		pod := plainPod(name)
 		pod.Spec.Containers[0].Resources = corev1.ResourceRequirements{
 			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2"), corev1.ResourceMemory: resource.MustParse("1Gi")},
@@ -337,8 +340,12 @@ func (g *guarded) testResize(t *testing.T) {
 		want(t, "bind "+name, g.bind(g.user("system:kube-scheduler"), pod, placement), true, "")
 		for _, cpus := range []string{"1", "2000m", "3"} {
 			patch := fmt.Sprintf(`{"spec":{"containers":[{"name":%q,"resources":{"requests":{"cpu":%q},"limits":{"cpu":%[2]q}}}]}}`, pod.Spec.Containers[0].Name, cpus)
+			got = nil
 			_, err := pods.Patch(ctx, name, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}, "resize")
-			want(t, "resize "+name+" to "+cpus, err, name == "predicted" || cpus == "2000m", "want cpu and memory as they are")
+			want(t, "resize "+name+" to "+cpus, err, name != "obeyed" || cpus == "2000m", "want cpu and memory as they are")
+			if warned := strings.Contains(strings.Join(got, "; "), "the kubelet has pinned cpu of this pod"); warned != (name == "pinned") {
+				t.Errorf("resize %s to %s: warned %q", name, cpus, got)
+			}
 		}
 	}
 }
