@@ -124,17 +124,6 @@ func (t *Tally) add(o *Tally) {
 	}
 }
 
-// Unjudged is how many pods were not judged.
-func (t *Tally) Unjudged() (n int) {
-	for _, m := range t.NotJudged {
-		n += m
-	}
-	return n
-}
-
-// Mistakes is how many predictions were wrong.
-func (t *Tally) Mistakes() int { return t.Missed + t.FalseAlarms + t.Wrong }
-
 // Sentence sums it all up.
 func (t *Tally) Sentence() string {
 	who := "Nobody"
