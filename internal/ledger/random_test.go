@@ -60,11 +60,16 @@ type history struct {
 	waving bool
 	// crowded: most are promised no CPUs.
 	crowded bool
-	trace   []string
+	// resizing: pods are resized once they are bound. wants is what the API has; a kubelet that has
+	// admitted the pod keeps what it has. heard: the scheduler has been shown that.
+	resizing bool
+	wants    map[string]*placement.Request
+	heard    map[string]bool
+	trace    []string
 }
 
 type write struct {
-	verb string // bind, delete, gone
+	verb string // bind, resize, delete, gone
 	uid  string
 }
 
@@ -81,7 +86,8 @@ func newHistory(t *testing.T, seed uint64) *history {
 	h := &history{t: t, rng: rng, k: newKubelet(t, model(t, machine, cfg)), now: time.Unix(0, 0),
 		requests: map[string]*placement.Request{}, promised: map[string]Promise{}, bound: map[string]int64{},
 		foreign: map[string]bool{}, contended: map[string]bool{}, refused: map[string]bool{}, old: map[string]bool{}, created: map[string]int64{}, deletionHeard: map[string]int{}, kinds: map[string]int{},
-		deaf: rng.IntN(4) == 0, waving: seed%4 == 3, crowded: seed%8 == 5, late: map[string]bool{}}
+		deaf: rng.IntN(4) == 0, waving: seed%4 == 3, crowded: seed%8 == 5, late: map[string]bool{},
+		resizing: seed%8 == 2, wants: map[string]*placement.Request{}, heard: map[string]bool{}}
 	h.n = new(Ledger).Open(nil)
 	h.n.Accept(h.k.report())
 	return h
@@ -136,7 +142,7 @@ func (h *history) step() {
 		{"forget", h.forgetOne}, {"delete", h.deleteOne}, {"end", h.endOne}, {"kubelet", h.kubeletReads}, {"kubelet", h.kubeletReads},
 		{"scheduler", h.schedulerReads}, {"scheduler", h.schedulerReads}, {"report", h.reportOne}, {"hear", h.hearOne},
 		{"hear", h.hearOne}, {"sweep", h.k.ReleaseEnded}, {"start", h.startOne}, {"restart", h.restart}, {"trial", h.trial}, {"foreign", h.foreignOne},
-		{"relist", h.relist}, {"relist", h.relist}, {"waves", h.waves},
+		{"relist", h.relist}, {"relist", h.relist}, {"waves", h.waves}, {"resize", h.resizeOne},
 	}
 	s := steps[h.rng.IntN(len(steps))]
 	if (s.name == "restart" || s.name == "foreign") && h.rng.IntN(6) > 0 {
@@ -220,7 +226,7 @@ func (h *history) postNamed(uid string) {
 	h.promised[uid] = Promise{Decision: d.Clone(), Exact: p.Answer.Exact}
 	h.bound[uid] = p.Turn
 	h.contended[uid] = slices.ContainsFunc(h.log[h.seen:], func(w write) bool {
-		return w.verb == "bind" && h.foreign[w.uid] || w.verb == "gone" && h.refused[w.uid]
+		return w.verb == "bind" && h.foreign[w.uid] || w.verb == "gone" && h.refused[w.uid] || w.verb == "resize"
 	})
 	h.late[uid] = h.deaf && slices.ContainsFunc(h.log[h.seen:], func(w write) bool { return w.verb != "bind" })
 	h.log = append(h.log, write{"bind", uid})
@@ -230,6 +236,34 @@ func (h *history) forgetOne() {
 	if list := h.reserved(); len(list) > 0 {
 		h.n.Forget(list[h.rng.IntN(len(list))])
 	}
+}
+
+// resizeOne changes what a bound pod asks for.
+func (h *history) resizeOne() {
+	var list []string
+	for _, w := range h.log {
+		if w.verb == "bind" && !h.foreign[w.uid] && !slices.Contains(h.log, write{"gone", w.uid}) {
+			list = append(list, w.uid)
+		}
+	}
+	if !h.resizing || len(list) == 0 {
+		return
+	}
+	uid := list[h.rng.IntN(len(list))]
+	now := *h.requests[uid]
+	now.Containers = slices.Clone(now.Containers)
+	now.Containers[0].MilliCPU = int64(1+h.rng.IntN(8)) * 1000
+	h.wants[uid] = &now
+	h.log = append(h.log, write{"resize", uid})
+}
+
+// shown is what a bound pod asks for, as the scheduler reads it: what its kubelet has allocated, if
+// it has told.
+func (h *history) shown(uid string) *placement.Request {
+	if _, admitted := h.k.found[uid]; h.heard[uid] && !admitted {
+		return h.wants[uid]
+	}
+	return h.requests[uid]
 }
 
 // foreignOne is a pod that somebody else binds.
@@ -294,6 +328,12 @@ func (h *history) relist() {
 		h.kinds["batch"]++
 	}
 	foreign := slices.ContainsFunc(bound, func(uid string) bool { return h.foreign[uid] })
+	for _, uid := range bound {
+		if slices.Contains(batch, write{"resize", uid}) {
+			h.requests[uid], foreign = h.wants[uid], true
+			h.kinds["admitted resized"]++
+		}
+	}
 	for i, uid := range bound {
 		h.contended[uid] = h.contended[uid] || foreign
 		h.arrive(uid, bound[i+1:]...)
@@ -402,9 +442,13 @@ func (h *history) schedulerReads() {
 	}
 	w := h.log[h.seen]
 	h.seen++
-	s := Sighting{UID: w.uid, Request: h.requests[w.uid], Created: h.created[w.uid], Turn: h.bound[w.uid]}
+	h.heard[w.uid] = h.heard[w.uid] || w.verb == "resize"
+	s := Sighting{UID: w.uid, Request: h.shown(w.uid), Created: h.created[w.uid], Turn: h.bound[w.uid]}
 	switch w.verb {
 	case "bind":
+		h.see(s)
+	case "resize":
+		s.Phase = endingIf(h.deletionHeard[w.uid] > 0)
 		h.see(s)
 	case "delete":
 		s.Phase = Ending
@@ -462,7 +506,7 @@ func (h *history) restart() {
 	}
 	for _, w := range h.log {
 		if w.verb == "bind" && !gone[w.uid] {
-			s := Sighting{UID: w.uid, Request: h.requests[w.uid], Created: h.created[w.uid], Turn: h.bound[w.uid], Phase: endingIf(h.deletionHeard[w.uid] > 0), Inherited: true}
+			s := Sighting{UID: w.uid, Request: h.shown(w.uid), Created: h.created[w.uid], Turn: h.bound[w.uid], Phase: endingIf(h.deletionHeard[w.uid] > 0), Inherited: true}
 			h.old[w.uid] = true
 			if promise, ok := h.promised[w.uid]; ok {
 				s.Promise = &promise
