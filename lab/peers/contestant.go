@@ -47,6 +47,12 @@ func named(name string) func(*corev1.Pod) {
 // contestant is the scheduler that is asked for.
 func (q *question) contestant() (*contestant, error) {
 	name, path, given := strings.Cut(q.scheduler, "=")
+	if q.source != "" && name != "volcano" && name != "koord" {
+		return nil, fmt.Errorf("-source %s: want it for volcano and koord only", q.source)
+	}
+	if q.controller != "" && name != "volcano" {
+		return nil, fmt.Errorf("-controller %s: want it for volcano only", q.controller)
+	}
 	switch name {
 	case "stock", "berth":
 		if given {
@@ -56,6 +62,10 @@ func (q *question) contestant() (*contestant, error) {
 			return &contestant{Scheduler: demo.Stock{}, argument: demo.VerbKubeScheduler}, nil
 		}
 		return &contestant{Scheduler: demo.Berth{}, argument: demo.VerbBerthScheduler}, nil
+	}
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
 	}
 	p := &program{path: path, source: q.source}
 	s := &contestant{program: p, argument: path}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -39,8 +40,11 @@ func (v *volcano) Manifests() ([][]byte, error) {
 	if _, err := v.config(); err != nil {
 		return nil, err
 	}
+	if v.controller == "" {
+		return nil, errors.New("-controller: want the program vc-controller-manager")
+	}
 	if err := v.manager().Check(); err != nil {
-		return nil, fmt.Errorf("-controller, -source: %w", err)
+		return nil, fmt.Errorf("-controller %s, -source %s: %w", v.controller, v.source, err)
 	}
 	own, err := agents()
 	if err != nil {
