@@ -104,12 +104,12 @@ func parse(args []string, stderr io.Writer) (*settings, error) {
 	f.StringVar(&o.KubeletVersion, "kubelet-version", "", "the kubelet's release, like v1.36.3 (default: as the Node object says)")
 	f.StringVar(&o.PodResources, "pod-resources", "", "the kubelet's PodResources socket, or none (default: pod-resources/kubelet.sock in the kubelet's root directory)")
 	f.StringVar(&o.SysRoot, "sys-root", "/", "folder that contains sys/")
-	f.StringVar(&o.Machine, "machine", "", "machine string to report instead of what sys/ says")
+	f.StringVar(&o.Machine, "machine", "", "machine string to report instead of the machine in sys/")
 	f.StringVar(&s.preferences, "device-preferences", "", "how device plugins choose: RESOURCE=none|sorted|nvidia|unknown, separated by commas")
 	f.StringVar(&s.authority, "authority", "kubelet", "who decides on the node: kubelet; berth, whose decisions are carried out through the runtime's NRI; or label, by the Node's label "+agent.AuthorityLabel)
 	f.StringVar(&s.enforcer, "enforcer", "agent", "where Berth decides, who carries decisions out: agent; koordlet, while the agent stays out of it; or label, by the Node's label "+agent.EnforcerLabel)
 	f.StringVar(&s.rivals, "rivals", joined(agent.DefaultRivals()), "where Berth decides: programs that set the CPUs of containers as well, as PROGRAM=NAMESPACE/DAEMONSET/SERVICEACCOUNT of their pods, separated by commas")
-	f.StringVar(&o.StateDir, "state-dir", "", "folder of the host in which the agent remembers what the Node's labels said last, and goes by it while the API server is away (default: none)")
+	f.StringVar(&o.StateDir, "state-dir", "", "folder of the host in which the agent keeps the last labels of its Node, for times when the API server does not answer (default: none)")
 	f.StringVar(&o.Enforce.NRISocket, "nri-socket", "", "where Berth decides: the container runtime's NRI socket (default /var/run/nri/nri.sock)")
 	f.StringVar(&o.Enforce.NRIVersion, "nri-version", "", "where Berth decides: take this for the release of the runtime's NRI, like v0.12.0 (default: as the runtime says)")
 	f.StringVar(&o.Enforce.Cgroups, "cgroup-root", agent.DefaultCgroups, "where Berth decides: where cgroup v2 is mounted")
@@ -129,7 +129,7 @@ func parse(args []string, stderr io.Writer) (*settings, error) {
 	f.StringVar(&s.metricsCerts, "metrics-cert-dir", "", "with --metrics-auth=cluster: folder with tls.crt and tls.key (default: a certificate that the agent signs itself)")
 	f.StringVar(&s.logFormat, "log-format", "text", "text or json")
 	f.BoolVar(&s.debug, "debug", false, "tell more")
-	f.BoolVar(&s.version, "version", false, "say which release this is, and end")
+	f.BoolVar(&s.version, "version", false, "print the release and exit")
 	if err := f.Parse(args[1:]); err != nil || s.version {
 		return s, err
 	}
@@ -336,10 +336,10 @@ func ready(w http.ResponseWriter, registry *prometheus.Registry) {
 	for _, f := range families {
 		if f.GetName() == "berth_agent_report_age_seconds" {
 			if age := f.GetMetric()[0].GetGauge().GetValue(); age >= 0 && age < readyAge {
-				fmt.Fprintf(w, "ok: the report was found to hold %.0f s ago\n", age)
+				fmt.Fprintf(w, "ok: the report was confirmed %.0f s ago\n", age)
 				return
 			}
 		}
 	}
-	http.Error(w, "there is no report that holds", http.StatusServiceUnavailable)
+	http.Error(w, "there is no confirmed report", http.StatusServiceUnavailable)
 }

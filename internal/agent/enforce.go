@@ -232,7 +232,7 @@ func (e *enforcer) renew(p *platform) {
 		return
 	}
 	if err := plugin.Renew(p.spec.Machine, p.model.ReservedCPUs()); err != nil {
-		e.opts.Log.Warn("decisions are carried out as on the machine before", "error", err)
+		e.opts.Log.Warn("the machine has changed, and decisions are still carried out for the earlier one", "error", err)
 	}
 	if offers != nil && p.wrong == nil {
 		offers.Renew(p.offered)

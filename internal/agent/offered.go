@@ -78,7 +78,7 @@ func (s *sighting) addOffered() {
 				sick[d.Address] = "the kubelet has not been offered it yet"
 			}
 			if slices.Contains(s.stale, p.Resource) {
-				sick[d.Address] = "the kubelet counts what pods had that have gone"
+				sick[d.Address] = "the kubelet still counts devices of pods that are gone"
 			}
 		}
 	}

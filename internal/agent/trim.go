@@ -85,7 +85,7 @@ func keptResources(list corev1.ResourceList) corev1.ResourceList {
 	return out
 }
 
-// keptStatuses say which containers have begun.
+// keptStatuses returns statuses that only tell which containers have started.
 func keptStatuses(list []corev1.ContainerStatus) []corev1.ContainerStatus {
 	out := make([]corev1.ContainerStatus, 0, min(len(list), maxKeptContainers))
 	for i := range list[:cap(out)] {

@@ -57,7 +57,7 @@ wrong is read again before it is condemned. Exit code 1 says that something is n
 			if cmd.Flags().Changed(nodeFlag) {
 				c.node = &node
 			} else if cmd.Flags().Changed(kubeletConfigFlag) || cmd.Flags().Changed(kubeletDropInsFlag) || cmd.Flags().Changed(kubeletFlagsFlag) || cmd.Flags().Changed(kubeletVersionFlag) {
-				return Usagef("check --%s, --%s, --%s, --%s: want --%s too: nothing is held against a configuration alone",
+				return Usagef("check --%s, --%s, --%s, --%s: want --%s too: a configuration alone has nothing to be checked against",
 					kubeletConfigFlag, kubeletDropInsFlag, kubeletFlagsFlag, kubeletVersionFlag, nodeFlag)
 			}
 			for _, path := range args {

@@ -74,7 +74,7 @@ needs. When anything is not as planned, it stops; what was moved stays.`,
 		},
 	}
 	cmd.Flags().StringSliceVar(&q.files, "for", nil, "files with pods or workloads that room is made for, YAML or JSON; - is stdin; may be repeated")
-	cmd.Flags().IntVar(&q.moves, "moves", q.moves, "move at most so many pods for one")
+	cmd.Flags().IntVar(&q.moves, "moves", q.moves, "how many pods may move to make room for one pod")
 	cmd.Flags().BoolVar(&q.execute, "execute", false, "with POD: carry the plan out")
 	cmd.Flags().StringVar(&q.image, "hold-image", moving.DefaultImage, "with --execute: image of the pods that hold places; it need not exist")
 	q.cluster.register(cmd)

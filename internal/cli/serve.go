@@ -58,9 +58,9 @@ follows the cluster until interrupted. With --snapshot it shows a file that bert
 	}
 	cmd.Flags().StringVar(&f.listen, "listen", defaultListen, "address and port to serve on; port 0 takes a free one")
 	cmd.Flags().StringArrayVar(&f.hosts, "host", nil, "a name that browsers may call the page by, besides localhost; may be repeated")
-	cmd.Flags().StringVar(&f.auth, "auth", authNone, "who sees what: none shows what you may see to whoever uses this machine; cluster asks for a token, and the API server whose it is and what they may see")
+	cmd.Flags().StringVar(&f.auth, "auth", authNone, "who sees what: none shows everything that you may see to every user of this machine; cluster asks for a token, and shows what its user may see")
 	_ = cmd.RegisterFlagCompletionFunc("auth", cobra.FixedCompletions([]string{authNone, authCluster}, cobra.ShellCompDirectiveNoFileComp))
-	cmd.Flags().StringVar(&f.shadow, "shadow", "", "show what shadow mode has found: "+ofService+" asks its Service by the API server, an address like http://127.0.0.1:10261 that address")
+	cmd.Flags().StringVar(&f.shadow, "shadow", "", "show what shadow mode has found: "+ofService+" asks its Service through the API server; an address like http://127.0.0.1:10261 is asked directly")
 	live.register(cmd)
 	return cmd
 }

@@ -243,7 +243,7 @@ func (c *converter) resource(p *plugin, argument, name string) {
 		return
 	}
 	if weight > maxResource {
-		c.note("plugin binpack: argument %s %d: kube-scheduler takes at most %d, and that it is", argument, weight, maxResource)
+		c.note("plugin binpack: argument %s %d: kube-scheduler takes at most %d, so that is used", argument, weight, maxResource)
 	}
 	c.resources[name] = min(weight, maxResource)
 }

@@ -15,16 +15,16 @@ import (
 
 // Part is a pod's membership of a gang.
 type Part struct {
-	// Claims is what the pod says itself, Says what counts.
+	// Claims is what the pod itself declares; Says is what counts.
 	Claims, Says wire.Membership
-	// Wrong is why something of it cannot be read.
+	// Wrong is the error if a part of the membership cannot be parsed.
 	Wrong error
 }
 
-// PartOf returns the pod's membership of a gang; false if it is of none. A pod with a node is a
-// member if its Binding says so: what the pod itself says may have been written since, to have it
-// deleted or to shield it from eviction. Releases that wrote no such word have bound pods, too:
-// trusting says that the own word of a pod without any is taken.
+// PartOf returns the pod's membership of a gang; false if it is of none. A bound pod is a member if
+// its Binding says so. The pod's own annotations may have been changed since, to have the pod
+// deleted or to protect it from eviction. Older releases wrote no membership into Bindings: if
+// trusting is set, the annotations of such a pod count.
 func PartOf(pod *corev1.Pod, trusting bool) (Part, bool) {
 	says, err := wire.ReadMembership(pod)
 	m := Part{Claims: says, Says: says, Wrong: err}

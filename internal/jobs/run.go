@@ -197,7 +197,7 @@ func (o *ownership) whyNot(ctx context.Context, scheduler string) string {
 	case apierrors.IsNotFound(err):
 		return ""
 	case err != nil:
-		return fmt.Sprintf("whether Volcano's controller runs cannot be found out: %v", err)
+		return fmt.Sprintf("cannot find out if Volcano's controller runs: %v", err)
 	case lease.Spec.RenewTime != nil && o.lives(lease.Spec.RenewTime.Time):
 		return fmt.Sprintf("Volcano's controller runs (Lease %s) and owns Jobs of the scheduler volcano: give the Job another schedulerName, or stop that controller", o.lease)
 	}

@@ -8,19 +8,19 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// A kubelet looks for pods that have gone at every step of an admission. When a pod leaves in the
-// middle, the first container may have been kept off its CPUs and the second be given them: a state
-// that comes neither of leaving before nor of leaving after.
+// A kubelet looks for pods that have gone at every step of an admission. If a pod leaves in the
+// middle, only the second container may get its CPUs. Neither leaving before the admission nor
+// leaving after it leads to this state.
 //
-// If a pod gets the same in every world it does not matter when in its admission the others leave:
-// each step finds between what it finds in one of the worlds and what it finds in another, and
-// answers both alike. The worlds between are made if it gets different things.
+// If a pod gets the same allocation in every world, it does not matter at which step of its
+// admission other pods leave. Each step sees a state between two of the worlds, and both give the
+// same answer. If the allocations differ, the ledger builds the worlds in between.
 
-// maxMixed is how many ways the ledger considers in which a set of events falls into one admission;
-// with more the node's pods wait for a report.
+// maxMixed bounds the ways in which events can fall into one admission. If there are more, pods
+// wait for the node's next report.
 const maxMixed = 256
 
-// mixed returns the worlds that come of admitting the request while events happen.
+// mixed returns the worlds that can result if events happen while the request is admitted.
 func (w *worlds) mixed(r *placement.Request, events uint32) []world {
 	if w.uncertain() || len(w.all) < 2 || w.alike(r) {
 		return nil
@@ -32,7 +32,7 @@ func (w *worlds) mixed(r *placement.Request, events uint32) []world {
 	return out
 }
 
-// alike reports whether every world gives the request the same.
+// alike reports whether every world gives the request the same allocation.
 func (w *worlds) alike(r *placement.Request) bool {
 	first, other := decisions.Get().(*placement.Decision), decisions.Get().(*placement.Decision)
 	defer decisions.Put(first)
@@ -44,8 +44,8 @@ func (w *worlds) alike(r *placement.Request) bool {
 	})
 }
 
-// amid returns the worlds that come of admitting the request in one world while some of its events
-// happen; none if they make no difference.
+// amid returns the worlds that can result if some events of a world happen while it admits the
+// request; none if the events make no difference.
 func (w *worlds) amid(from world, r *placement.Request, events uint32) []world {
 	if w.uncertain() || w.interrupting(from.open) == 0 {
 		return nil
@@ -54,15 +54,15 @@ func (w *worlds) amid(from world, r *placement.Request, events uint32) []world {
 	return m.worlds()
 }
 
-// lingering are pods that are over in the report, and that the kubelet had not yet released. All
-// but an admission that had begun by then find them gone.
+// lingering are pods that have ended in the report and that the kubelet had not yet released. Only
+// an admission that began before the report may still see them.
 type lingering struct {
 	from world
 	uids []string
 }
 
-// amidLingering returns the worlds that come of an admission which began before the report. It may
-// have seen any of the lingering pods at its first steps, or at all.
+// amidLingering returns the worlds that can result from an admission that began before the report.
+// Its first steps, or all steps, may have seen any of the lingering pods.
 func (w *worlds) amidLingering(r *placement.Request, events uint32) []world {
 	l := w.lingering
 	if w.lingering = nil; l == nil || w.uncertain() {
@@ -83,7 +83,7 @@ func (w *worlds) interrupting(set uint32) (out uint32) {
 	return out
 }
 
-// mixture is one admission in one world, into which events fall.
+// mixture is one admission in one world, with events that happen during it.
 type mixture struct {
 	w    *worlds
 	from world
@@ -122,7 +122,7 @@ func (m *mixture) worlds() []world {
 	}
 }
 
-// decide fills in what the request is given while these things happen.
+// decide fills in the allocation of the request if these things happen meanwhile.
 func (m *mixture) decide(meanwhile []placement.Meanwhile, o *outcome) *outcome {
 	verdict := placement.DecideAmid(m.from.state, m.req, meanwhile, &o.decision)
 	if verdict.Reason == placement.KubeletDefect {
@@ -132,7 +132,7 @@ func (m *mixture) decide(meanwhile []placement.Meanwhile, o *outcome) *outcome {
 	return o
 }
 
-// indifferent reports whether the request is given the same whatever has happened before it.
+// indifferent reports whether the request gets the same allocation whichever events came before it.
 func (m *mixture) indifferent(over uint32) bool {
 	without, with := m.decide(nil, new(outcome)), new(outcome)
 	for set := over; ; set = (set - 1) & over {
@@ -204,8 +204,8 @@ func (m *mixture) mix(set uint32) {
 	}
 }
 
-// moments returns the steps before which it makes a difference that something happens. What need
-// not happen during this admission does not come before all of them: that is another world.
+// moments returns the steps of the admission before which the event makes a difference. An event
+// that need not happen during this admission is not placed before all steps: that is another world.
 func (m *mixture) moments(e placement.Meanwhile, gone bool) (steps []int) {
 	for e.Step = range m.steps {
 		if m.from.state.Notices(&e) {
@@ -221,7 +221,7 @@ func (m *mixture) moments(e placement.Meanwhile, gone bool) (steps []int) {
 	return steps
 }
 
-// after returns the world in which all has happened, and the request has what it was given.
+// after returns the world in which all events have happened and the request has its allocation.
 func (m *mixture) after(set uint32, meanwhile []placement.Meanwhile, o *outcome) world {
 	to := world{state: m.from.state.Clone(), open: m.from.open &^ set}
 	for rest := set; rest != 0; rest &= rest - 1 {

@@ -41,7 +41,7 @@ type Answer struct {
 	Exact bool
 	// Amounts means that the node's report tells amounts alone: no answer of it is ever exact.
 	Amounts bool
-	// Held means that the request is refused for what is held for others (Holding).
+	// Held means that the request is refused because a Holding keeps resources for other pods.
 	Held bool
 }
 

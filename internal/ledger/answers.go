@@ -16,8 +16,8 @@ type Candidate struct {
 	Created int64
 	// Mortal means that the pod can end by itself.
 	Mortal bool
-	// Loose promises the pod that it is admitted, but no CPUs: then others that its kubelet may
-	// admit before it can be placed with it.
+	// Loose promises the pod its admission but no certain CPUs. Then the scheduler can also place
+	// pods that the kubelet may admit before it.
 	Loose bool
 	// Wave is for pods that are reserved together, and some of them would be refused in any other
 	// order. Those of a later wave are posted only when everything of the waves before has been
@@ -65,7 +65,7 @@ func (v View) Ask(q Question) Answer {
 	return n.suppose(q.Trial, q.Candidate)
 }
 
-// Sample is Ask for callers that remember the answer, or that need only an estimate.
+// Sample is like Ask, for callers that remember the answer or need only an estimate.
 func (v View) Sample(q Question) Sample {
 	n := v.n
 	n.mu.Lock()
@@ -112,8 +112,8 @@ type answerKey struct {
 	loose bool
 }
 
-// keyOf returns under what the answer to a candidate is remembered. A pod that the node has
-// already, as one whose Binding is in doubt, is answered for itself alone: no other has its place.
+// keyOf returns the key under which the answer to a candidate is remembered. If the node already
+// has the pod, for example because its Binding is in doubt, the answer is valid for this pod only.
 func (n *Node) keyOf(c *Candidate) answerKey {
 	if n.pods[c.Request.UID] != nil {
 		return answerKey{}

@@ -25,8 +25,8 @@ const (
 	afterAll  = math.MaxInt64
 )
 
-// horizon is the latest second of creation among the pods in flight. changes shows it, and that
-// something has changed, to those who do not want to wait for the node.
+// horizon is the latest second of creation among the pods in flight. changes shows it, and whether
+// something has changed, to callers that do not take the node's lock.
 type horizon struct {
 	newest  int64
 	changes *ChangeCounter

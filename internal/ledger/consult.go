@@ -77,8 +77,8 @@ func (o *outlook) hasRoom(flight []*pod, r *placement.Request) bool {
 	return w.all[0].state.TakesInAnyOrder(requests)
 }
 
-// consultLast is for a candidate that hasRoom. Its likeliest decision is that after all pods of the
-// flight; others are possible.
+// consultLast answers for a candidate that hasRoom. Its likeliest decision comes after all pods of
+// the flight; others are possible.
 func (o *outlook) consultLast(c *Candidate, flight []*pod, d *placement.Decision) Answer {
 	if d == nil {
 		d = decisions.Get().(*placement.Decision)
@@ -90,8 +90,8 @@ func (o *outlook) consultLast(c *Candidate, flight []*pod, d *placement.Decision
 	return a
 }
 
-// consultInAnyOrder is for a candidate that the kubelet may admit before pods that are in flight.
-// It is admitted only if none of these loses what it was promised.
+// consultInAnyOrder answers for a candidate that the kubelet may admit before pods in flight. It is
+// admitted only if none of those pods loses what it was promised.
 func (o *outlook) consultInAnyOrder(c *Candidate, flight []*pod, d *placement.Decision) Answer {
 	x := newPod(c)
 	same := sameness(interchangeableInDebt)
@@ -130,8 +130,8 @@ func (o *outlook) decideAgain(p *pod, d *placement.Decision) Answer {
 	return a
 }
 
-// keepsHeld answers for a pod that has been decided for: it has what it was given, unless that
-// turned out to be somebody else's. d receives the decision.
+// keepsHeld answers for a pod with a decision: the pod keeps its allocation, unless that turned out
+// to belong to another pod. d receives the decision.
 func (o *outlook) keepsHeld(p *pod, d *placement.Decision) Answer {
 	o.compute()
 	if p.held == nil || p.displaced != "" {
@@ -177,8 +177,8 @@ func subset[T any](list []T, set int) []T {
 	return out
 }
 
-// besideHoldings turns an admission down if, after the pod, what is held for others would not be
-// admitted any more, and without it would. The pod comes after the states of w. If Berth decides
+// besideHoldings refuses an admission if the node would then no longer admit what it holds for
+// other pods, and would without the pod. The pod comes after the states of w. If Berth decides
 // there is nothing to ask: what is held is not free.
 func (o *outlook) besideHoldings(a Answer, r *placement.Request, but string, w *worlds) Answer {
 	if len(o.holdings) == 0 || !a.OK() || o.decides() {
@@ -232,8 +232,8 @@ func (o *outlook) consultOwner(c *Candidate, h *holding, d *placement.Decision) 
 // Trial modifies a question: the node is asked as if it were without some pods and with some
 // others. The zero value changes nothing. A Trial does not change the Node.
 type Trial struct {
-	// Without lists pods to be taken away. With any, those are away too that the API no longer has:
-	// the question is who else would have to go, and their kubelet lets go of them by itself.
+	// Without lists pods to be taken away. If it is not empty, pods that the API no longer has are
+	// taken away too, because the kubelet releases them by itself.
 	Without []string
 	// With lists requests to be admitted before the one that is asked about, in order.
 	With []*placement.Request
@@ -242,10 +242,9 @@ type Trial struct {
 // IsZero reports whether the trial changes nothing.
 func (t *Trial) IsZero() bool { return t == nil || len(t.Without) == 0 && len(t.With) == 0 }
 
-// suppose answers under the trial's assumptions. The requests of With come first: what becomes free
-// is theirs, and the states in which they have their place are the ones that count. If such a state
-// may yet come and would admit the candidate, or if the candidate alone keeps off for them, the
-// answer is Waiting.
+// suppose answers under the trial's assumptions. The requests of With are admitted first, and only
+// states that admit them count. If such a state is still possible and would admit the candidate,
+// the answer is Waiting. It is also Waiting if the candidate is refused only for their sake.
 func (o *outlook) suppose(t *Trial, c *Candidate) Answer {
 	if o.report == nil {
 		return Answer{}

@@ -7,7 +7,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// facts is what was told about a node: everything from which its states follow.
+// facts is what the ledger was told about a node. The possible states follow from it.
 type facts struct {
 	report    *Report
 	lingerers lingerers
@@ -15,16 +15,16 @@ type facts struct {
 	holdings holdings
 	// begun: a report has been accepted, ever.
 	begun bool
-	// witnessing: others bind the pods (Witness). What a pod that has ended, and that a report
-	// lists no more, could still do takes a kubelet that starts again, and nothing is expected of
-	// one that does.
+	// witnessing: others bind the pods (Witness). A pod that has ended and left the report can
+	// matter only if the kubelet restarts, and the ledger predicts nothing about a kubelet that
+	// restarts.
 	witnessing bool
 }
 
 // decides reports whether Berth decides on the node. There is a report.
 func (f *facts) decides() bool { return f.report != nil && f.report.Model.Decides() }
 
-// asFarAsKnown takes from an answer what the report cannot tell.
+// asFarAsKnown removes from an answer what the report cannot show.
 func (f *facts) asFarAsKnown(a Answer) Answer {
 	if f.report.Amounts {
 		a.Exact, a.Amounts = false, true
@@ -77,8 +77,8 @@ func (f *facts) eventsOfReported(w *worlds, uid string) uint32 {
 	return set
 }
 
-// afterAll returns the states after the pods in flight. Of a report that tells amounts alone there
-// is one: each pod is charged, in the order in which the pods are known.
+// afterAll returns the states after the pods in flight. If the report has only amounts, there is
+// one state: each pod is charged, in the order in which the pods became known.
 func (f *facts) afterAll(first *worlds, flight []*pod, same sameness) worlds {
 	if f.report.Amounts {
 		return first.charge(flight)
@@ -87,7 +87,7 @@ func (f *facts) afterAll(first *worlds, flight []*pod, same sameness) worlds {
 }
 
 // flight returns the pods in flight that matter: the posted ones, and if asked for the reserved
-// ones after them. If the report tells amounts alone the ones that are afloat come first.
+// ones after them. If the report has only amounts, pods that are afloat come first.
 func (f *facts) flight(withReserved bool) []*pod {
 	if f.decides() {
 		return nil // they hold what they were promised
@@ -127,8 +127,8 @@ func (f *facts) mortals() []string {
 }
 
 // unshownCPUs counts the exclusive CPUs of pods that only the report lists, without the pods that
-// are known elsewhere; nil stands for none. A sum of the requests of the API's pods lacks theirs.
-// If Berth decides, or the report tells amounts alone, it is 0.
+// are known elsewhere; nil stands for none. A sum over the pods of the API does not contain their
+// requests. The result is 0 if Berth decides. It is also 0 if the report has only amounts.
 func (f *facts) unshownCPUs(known func(uid string) bool) (count int) {
 	if f.report == nil || f.report.Amounts || f.decides() {
 		return 0
@@ -146,7 +146,7 @@ func (f *facts) unshownCPUs(known func(uid string) bool) (count int) {
 	return count
 }
 
-// see reports whether anything follows from the sighting.
+// see reports whether the sighting changes anything.
 func (f *facts) see(s *Sighting) bool {
 	p := f.pods[s.UID]
 	if s.Phase == Elsewhere {

@@ -17,24 +17,24 @@ import (
 // If a kubelet decides, CPUs cannot be held. A pod is then admitted only if the rest for the owners
 // would still be admitted after it.
 type Holding struct {
-	// UID is that of the object, and of no pod.
+	// UID is the UID of the object, not of a pod.
 	UID string
 	// Request is what owners to come may ask for, all at once, if a kubelet decides; nil for
 	// nothing.
 	Request *placement.Request
-	// Held is the place as it was when nobody had anything of it, if Berth decides; nil for none.
+	// Held is the whole place before any pod used a part of it, if Berth decides; nil for none.
 	Held *placement.PodAllocation
-	// Owners are the pods that have something of it, and the ones that had, by UID.
+	// Owners are the UIDs of pods that use or have used a part of it.
 	Owners []string
-	// More: an owner may have of the node what the place lacks. Once: the place ends with its first
-	// owner. Both matter where Berth decides.
+	// More: an owner may take from the node what the place lacks. Once: the place ends with its
+	// first owner. Both matter only if Berth decides.
 	More, Once bool
 }
 
 // holding is a Holding on its node.
 type holding struct {
 	Holding
-	// displaced is why it does not hold all of its place; "" if it does.
+	// displaced explains why it does not hold all of its place; "" if it does.
 	displaced string
 }
 
@@ -188,8 +188,7 @@ func (v View) Knows(uid string) bool {
 	return n.pods[uid] != nil || n.report != nil && n.report.Has(uid)
 }
 
-// holdRests writes down what is left of each place. Everybody who has something of it was written
-// down before.
+// holdRests adds what is left of each place to the state. The pods that use it were added before.
 func (f *facts) holdRests(s *placement.State) {
 	for _, h := range f.holdings {
 		h.displaced = ""
@@ -199,8 +198,8 @@ func (f *facts) holdRests(s *placement.State) {
 	}
 }
 
-// rest is what is left of a place. A pod that had something of it has it until it has left. A pod
-// that the report lists, and that the API does not have or has not shown yet, may be one of them.
+// rest is what is left of a place. A pod keeps its part until it has left. A pod that only the
+// report lists may be an owner, too.
 func (f *facts) rest(h *holding) *placement.PodAllocation {
 	var taken []*placement.PodAllocation
 	for _, uid := range f.report.order {

@@ -14,8 +14,8 @@ type lives struct {
 	posted, reserved []*pod
 	// turn is the last that was given or seen.
 	turn int64
-	// strangers is the sequence of the last report that first listed a pod without a turn. A
-	// decision on an earlier one need not have known of that pod.
+	// strangers is the sequence of the last report that was the first to list a pod without a turn.
+	// A decision that used an earlier report may not have known that pod.
 	strangers int64
 }
 
@@ -52,7 +52,7 @@ func (l *lives) unlist(p *pod) {
 	}
 }
 
-// post gives a reserved pod the next turn. The promise takes the place of that of Reserve.
+// post gives a reserved pod the next turn. The promise replaces the one of Reserve.
 func (l *lives) post(p *pod, promise *Promise) {
 	p.turn, p.promise, p.contended, p.underway = l.turn+1, promise, p.doubted(), false
 	l.become(p, posted)
@@ -64,8 +64,8 @@ func (l *lives) doubtful(p *pod, until time.Time) {
 	l.become(p, afloat)
 }
 
-// takeBack ends the life of a pod whose Binding was not written. If an earlier one may still be, it
-// is afloat.
+// takeBack ends the life of a pod whose Binding was not written. If an earlier Binding may still be
+// written, the pod is afloat.
 func (l *lives) takeBack(p *pod) {
 	l.leave(p)
 	if p.doubted() {
@@ -74,8 +74,7 @@ func (l *lives) takeBack(p *pod) {
 	}
 }
 
-// appear begins the life of a pod that the API shows bound, or that is shown otherwise than was
-// known.
+// appear begins the life of a pod that the API shows as bound, or shows differently than was known.
 func (l *lives) appear(s *Sighting, listed bool) {
 	p := &pod{uid: s.UID, asked: asked{req: s.Request}, created: s.Created, turn: s.Turn, underway: true, debt: debt{promise: s.Promise}}
 	p.inherited = s.Inherited
@@ -109,14 +108,14 @@ func (l *lives) hasEnding(but *pod) bool {
 	return false
 }
 
-// hasStrangerTo reports whether the node has got a pod without a turn that the scheduler which
-// decided about this one need not have known. A scheduler that does not lead hears of that pod in
-// time, and the leader that decided may not.
+// hasStrangerTo reports whether the node has a pod without a turn that the decision about this pod
+// may not have known. A standby scheduler may learn of such a pod earlier than the leader that
+// decided.
 func (l *lives) hasStrangerTo(s *Sighting) bool {
 	return s.Report < l.strangers || len(l.afloat()) > 0
 }
 
-// contend excuses everything that has been promised, but not to this pod; "" for none.
+// contend excuses all promises except the one to this pod; "" excepts none.
 func (l *lives) contend(but string) {
 	for uid, p := range l.pods {
 		if uid != but {
@@ -126,8 +125,8 @@ func (l *lives) contend(but string) {
 }
 
 // excuseUnseen excuses the promises whose Bindings the API has not shown yet, when it shows that
-// another pod is ending. It tells in order: that one was ending before those were bound, and the
-// decisions did not know.
+// another pod is ending. The API shows changes in order: the other pod was ending before those were
+// bound, and the decisions did not know it.
 func (l *lives) excuseUnseen(ending string) {
 	for uid, p := range l.pods {
 		if !p.shown && uid != ending {

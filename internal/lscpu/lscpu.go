@@ -182,7 +182,7 @@ func (f fields) wrong(name, format string, args ...any) error {
 func (f fields) number(name string) (int, error) {
 	at, ok := f[name]
 	if !ok {
-		return 0, &Error{Field: name, Want: "what LC_ALL=C lscpu prints, whole"}
+		return 0, &Error{Field: name, Want: "the complete output of LC_ALL=C lscpu"}
 	}
 	n, err := strconv.Atoi(at.value)
 	if err != nil || n < 1 || n > topology.MaxCPUs {

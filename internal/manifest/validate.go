@@ -19,9 +19,9 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// validate refuses what ValidatePodCreate (pkg/apis/core/validation) refuses and this package's
-// readers rely on: names, labels, annotations, containers, their resources and volumes by name; and
-// what Berth cannot read. Images and what a volume is may be anything.
+// validate applies those rules of ValidatePodCreate (pkg/apis/core/validation) that readers of this
+// package rely on: names, labels, annotations, containers, resources and the names of volumes. It
+// also refuses what Berth cannot read. It does not check images or the sources of volumes.
 func validate(object, at string, pod *corev1.Pod) error {
 	v := validator{object: object, at: at}
 	v.metadata(pod)

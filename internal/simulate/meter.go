@@ -11,15 +11,15 @@ type Timed struct {
 	To   int64 `json:"toSecond"`
 	// Arrived is how many pods came in the whole run.
 	Arrived int64 `json:"arrived"`
-	// GPUs and CPUs are of the pods that arrived between the two seconds, in thousandths, for so
-	// many seconds. Asked is what would be served if no pod waited; served is what ran, a gang when
-	// all of its members did.
+	// GPUs and CPUs are thousandths of a device or CPU times seconds, for pods that arrived between
+	// the two seconds. Asked is what would be served if no pod waited. Served is what ran; a gang
+	// counts while all of its members run.
 	GPUs Served `json:"gpuSeconds"`
 	CPUs Served `json:"cpuSeconds"`
-	// Waiting is of the pods that arrived between the two seconds, until they ran for the first
-	// time; a pod that never did waits until the end.
+	// Waiting is how long pods that arrived between the two seconds waited for their first run. A
+	// pod that never ran waits until the end.
 	Waiting Waiting `json:"waitingSeconds"`
-	// Refused is how many of these pods a kubelet has refused, once or several times.
+	// Refused is how many of these pods a kubelet refused at least once.
 	Refused int64 `json:"refused"`
 	// Left is how many pods had no place at the end.
 	Left int64 `json:"leftWaiting"`
@@ -31,7 +31,7 @@ type Timed struct {
 	Lost     int64 `json:"lost"`
 	// Plans is nil if no pod is moved to make room.
 	Plans *Plans `json:"plans,omitempty"`
-	// Course is how the whole run went, at even distances.
+	// Course samples the whole run at even intervals.
 	Course []Moment `json:"course"`
 }
 
@@ -54,19 +54,19 @@ type Moment struct {
 // moments is how many Moments a course has.
 const moments = 100
 
-// meter counts what a clock does.
+// meter counts what happens while the clock of a run advances.
 type meter struct {
 	all     Capacity
 	figures Figures
 	timed   Timed
 	waits   []int64
-	// gpus and cpus are what was served to all pods between the two seconds.
+	// gpus and cpus are what all pods were served between the two seconds.
 	gpus, cpus Served
 	// Now: thousandths of GPUs or CPUs in use, and pods without a place.
 	inUse, aligned, waiting int64
 }
 
-// one is how much of what the capacity counts a pod asks for.
+// one returns a pod's request in the unit of the capacity: GPUs, or CPUs if there are no GPUs.
 func (c Capacity) one(s *Shape) int64 {
 	if c.GPU > 0 {
 		return s.AskedGPU()
@@ -76,7 +76,7 @@ func (c Capacity) one(s *Shape) int64 {
 
 func (c Capacity) percent(n int64) float64 { return percent(n, c.GPU+c.CPU) }
 
-// pass notes what was until the second. It reports whether a moment of the course has passed.
+// pass records the course until the second. It reports whether it added a Moment.
 func (m *meter) pass(at int64) (passed bool) {
 	for {
 		next := m.timed.To * int64(len(m.timed.Course)) / moments

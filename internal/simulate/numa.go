@@ -123,7 +123,7 @@ func (c *numa) Suppose(node int) suppose.Node {
 	snap := c.states[node].Snapshot()
 	report, err := ledger.NewReport(1, c.kinds[node].model, &snap, nil)
 	if err != nil {
-		panic("the books of a kubelet that the engine has kept contradict themselves: " + err.Error())
+		panic("the simulated state of a kubelet contradicts itself: " + err.Error())
 	}
 	account := new(ledger.Ledger).Open(nil)
 	account.Accept(report)

@@ -2,9 +2,9 @@ package simulate
 
 import "math"
 
-// scores remembers what a strategy thinks of each node for each shape, by what the node has left:
-// nodes that have the same left share a row. A row is forgotten when no node is like that any more,
-// so there are never more rows than nodes.
+// scores caches the score that a strategy gives a node, by shape of pod. Nodes with the same free
+// resources share a row. A row is dropped when no node has these free resources any more, so there
+// are never more rows than nodes.
 type scores struct {
 	cluster Cluster
 	shapes  []Shape

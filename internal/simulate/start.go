@@ -139,7 +139,7 @@ func (s *Start) Others() []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// Nodes returns its nodes in the format of a list.
+// Nodes returns its nodes in the format of a trace.
 func (s *Start) Nodes() []trace.Node { return slices.Clone(s.list) }
 
 // Ground creates the cluster with its pods for one run.

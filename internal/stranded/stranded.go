@@ -110,7 +110,7 @@ func (n *Node) memoryOn(numa topology.NUMAID) []Amount {
 	return out
 }
 
-// devices counts devices; the ones that are unhealthy are not free.
+// devices counts devices. Unhealthy devices are not free.
 func (n *Node) devices(there func(*placement.Device) bool) []Amount {
 	var out []Amount
 	for i := range n.Snapshot.Devices {

@@ -216,7 +216,7 @@ func (a *api) failed(what string, err error) error {
 	case errors.As(err, &unreachable):
 		return fmt.Errorf("cannot reach the cluster at %s: %w", a.Where, unreachable.Err)
 	case apierrors.IsUnauthorized(err):
-		return fmt.Errorf("the cluster at %s does not know who asks: %w", a.Where, err)
+		return fmt.Errorf("the cluster at %s does not accept your credentials: %w", a.Where, err)
 	}
 	return fmt.Errorf("reading %s: %w", what, err)
 }

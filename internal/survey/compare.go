@@ -146,7 +146,7 @@ func (m *comparing) fit(ctx context.Context) error {
 		b := &before[i]
 		m.out.Pods = append(m.out.Pods, ComparedPods{Name: b.Name, Namespace: b.Namespace, Replicas: b.Replicas, BeforeAfter: BeforeAfter[Fits]{fits(b), fits(&after[i])}})
 	}
-	m.out.Notes = slices.Concat(notes, m.after.Setting.Notes(), []string{"nodes needed are counted as if they were new and empty: what DaemonSets put on each of them comes beside"})
+	m.out.Notes = slices.Concat(notes, m.after.Setting.Notes(), []string{"nodes needed are counted as if they were new and empty: pods of DaemonSets come in addition"})
 	return nil
 }
 

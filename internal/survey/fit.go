@@ -412,7 +412,7 @@ func notAsked(pod *corev1.Pod) (out []string) {
 		{len(spec.ResourceClaims) > 0, "resource claims: Berth knows no devices of Dynamic Resource Allocation"},
 		{spec.NodeName != "", "spec.nodeName: such a pod passes by every scheduler"},
 		{len(spec.SchedulingGates) > 0, "scheduling gates: no scheduler looks at it before they are taken away"},
-		{pod.Annotations[wire.ReservationAffinityAnnotation] != "", wire.ReservationAffinityAnnotation + ": it goes to what a Reservation holds, or nowhere"},
+		{pod.Annotations[wire.ReservationAffinityAnnotation] != "", wire.ReservationAffinityAnnotation + ": the pod is placed only on what a Reservation holds"},
 		{true, "preemption, quotas, admission webhooks, the affinity of other pods, and images"},
 	} {
 		if one.asked {

@@ -123,7 +123,7 @@ func (n *node) hears(b *beat) bool {
 	return b.written.After(n.heard)
 }
 
-// judge returns what is wrong with the node.
+// judge sets what is wrong with the node.
 func (n *node) judge(g *glance) {
 	q := g.silence
 	switch {

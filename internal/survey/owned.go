@@ -90,7 +90,7 @@ func (s *Survey) takes(r *wire.Reservation, o *koordinator.Reservation, pod *cor
 	return false, wire.WaitsForReport + n.openText(a.Wait)
 }
 
-// unscheduled is why a Reservation has no place, as its condition says.
+// unscheduled returns why a Reservation has no place, from its condition Scheduled.
 func unscheduled(o *koordinator.Reservation) string {
 	for _, c := range o.Status.Conditions {
 		if c.Type == koordinator.ReservationScheduled && c.Status != "True" && c.Message != "" {

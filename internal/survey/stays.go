@@ -120,7 +120,7 @@ func (m *mover) stays(pod *corev1.Pod, n *node) string {
 // clings describes what of the pod would be lost, or may tie it to its node.
 func (m *mover) clings(pod *corev1.Pod, owner string) string {
 	if owner == "Job" {
-		return "it is a Job's, and its work would be lost"
+		return "a Job owns it, and its work would be lost"
 	}
 	if !slices.Contains(remakers, owner) {
 		return "its " + owner + " may not make it again, or its work would be lost"
@@ -140,7 +140,7 @@ func (m *mover) clings(pod *corev1.Pod, owner string) string {
 func (m *mover) budgeted(pod *corev1.Pod) string {
 	of := ofPod(m.budgets, pod)
 	if len(of) > 1 {
-		return "several PodDisruptionBudgets cover it, so the API server evicts it never"
+		return "several PodDisruptionBudgets cover it, so the API server never evicts it"
 	}
 	if i := slices.IndexFunc(of, func(b int) bool { return m.budgets[b].allowed == 0 }); i >= 0 {
 		return fmt.Sprintf("PodDisruptionBudget %s allows no disruption now", m.budgets[of[i]].name)

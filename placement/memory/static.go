@@ -122,9 +122,8 @@ func (m *Model) covers(mask hint.Mask, needs []Need) bool {
 	return true
 }
 
-// Hints fills the list that the kubelet would return for each of the needs, which is always the
-// same (calculateHints). An empty list means no preference: a lack of memory shows at Allocate
-// only.
+// Hints fills in the hints that the kubelet would return. They are the same for each of the needs
+// (calculateHints). An empty list means no preference: a lack of memory shows at Allocate only.
 func (m *Model) Hints(q *Query, want hint.Want, out *hint.List) {
 	out.Reset(hint.Masks)
 	out.Times = len(q.Needs)

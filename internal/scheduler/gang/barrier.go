@@ -11,9 +11,9 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// barrier makes members wait: in Permit for each other, and before they are bound for the ones that
-// come before them on their node. It knows no groups. Its lock may be taken with that of the book
-// held, and never the other way round.
+// barrier makes members wait: in Permit for each other, and before binding for members that their
+// node must admit first. It knows no groups. Its lock may be taken with that of the book held, and
+// never the other way round.
 type barrier struct {
 	clock clock.WithDelayedExecution
 	// waiting returns a pod that waits in Permit; nil if it does not.
@@ -71,8 +71,8 @@ func (b *barrier) callAgain() {
 
 // Why a member no longer waits for its wave.
 var (
-	errWaveOver = errors.New("a member of the gang that had to come before it on its node has failed, or the plan was dropped")
-	errWaveLate = errors.New("the node did not report in time the members of the gang that come before it")
+	errWaveOver = errors.New("a member of the gang that must be admitted to the node first has failed, or the plan was dropped")
+	errWaveLate = errors.New("the node did not report in time the members of the gang that must be admitted first")
 )
 
 // awaitWave waits until the node has reported the members that come in waves before. Nobody waits

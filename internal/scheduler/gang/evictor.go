@@ -157,7 +157,7 @@ func (e *evictor) preempt(victim *corev1.Pod, by string) {
 	case err == nil:
 		e.o.Events.Eventf(victim, nil, corev1.EventTypeNormal, "Preempted", "Preempting", "Preempted by %s on node %s", by, victim.Spec.NodeName)
 	case !isGone(err):
-		e.o.Logger.Error(err, "Pod cannot be evicted; who needs its place looks again", "pod", klog.KObj(victim), "for", by)
+		e.o.Logger.Error(err, "Pod cannot be evicted; the preemptor is tried again", "pod", klog.KObj(victim), "for", by)
 		e.mu.Lock()
 		delete(e.evicted, victim.UID)
 		e.mu.Unlock()

@@ -53,10 +53,10 @@ func (t *trial) why(r *result) string {
 			case r.Waits[i] != ledger.WaitsForNothing:
 				count["waits for a report: "+r.Waits[i].Text()]++
 			default:
-				count["has no room beside members of the gang"]++
+				count["has no room next to members of the gang"]++
 			}
 		case taken[i] > 0:
-			count["has no room beside members of the gang"]++
+			count["has no room next to members of the gang"]++
 		case k.refused[i] != nil:
 			count[k.refused[i].Message()]++
 		default:
@@ -71,7 +71,7 @@ func (t *trial) why(r *result) string {
 	return strings.Join(out, "; ")
 }
 
-// tangled is the text for a node that has members of one second which it takes in some orders
-// alone.
-const tangled = "takes the pods in some of the orders in which its kubelet may admit those of one second, and not in all: " +
-	"create those of one kind a second after those of another, or leave a CPU more"
+// tangled is the text for a node that admits members created in the same second in some orders
+// only.
+const tangled = "admits the pods only in some of the orders that its kubelet may use for pods created in the same second: " +
+	"create pods of different kinds one second apart, or leave one more CPU free"

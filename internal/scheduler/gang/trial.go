@@ -454,7 +454,7 @@ func (t *trial) Admits(member, node int) bool {
 	if copied == nil && !k.coupled && !minded {
 		return true
 	}
-	said := fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "has a member of the gang that wants no such company")
+	said := fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "has a member of the gang whose anti-affinity excludes the pod")
 	if !minded {
 		said = t.filter(k, t.info(node))
 	}

@@ -238,7 +238,7 @@ func (l *bindingsLease) clear() {
 	case err == nil, errors.Is(err, ErrDeposed), errors.Is(ctx.Err(), context.Canceled):
 		l.marked = false // if what it says is not ours, or not known, enter has to see
 	default:
-		l.logger.Error(err, "Lease not written: it says on that Bindings are under way", "lease", LeaseName)
+		l.logger.Error(err, "Lease not written: it still says that Bindings are under way", "lease", LeaseName)
 		l.quietFrom = l.clock.Now().Add(writeTimeout)
 		l.arm()
 	}

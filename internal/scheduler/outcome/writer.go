@@ -201,7 +201,7 @@ func (w *Writer) retry(o *outcome, err error) time.Duration {
 	case newer != nil:
 		newer.follow(o)
 	case o.tries == maxTries:
-		w.Logger.Info("What came of an attempt to place a pod cannot be written", "pod", o.ref, "err", err)
+		w.Logger.Info("The outcome of an attempt to place a pod cannot be written", "pod", o.ref, "err", err)
 		return 0
 	default:
 		w.add(o)

@@ -7,11 +7,11 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// change is one or several changes of a node, and how far the classes have been asked about them.
-// They are asked in the order of the ring, round to where the last change found them.
+// change is one or several changes of a node, and the position in the ring of classes that are
+// asked about them. The classes are asked in the order of the ring, once around.
 type change struct {
 	node Node
-	// changed: NodeChanged; returned: NodeReturned. Both, if one followed the other.
+	// changed: NodeChanged was called; returned: NodeReturned was called. Both may be set.
 	changed, returned bool
 	// at is the place of the class that was asked last, stop where the circle closes.
 	at, stop place
@@ -21,7 +21,7 @@ type change struct {
 	again bool
 }
 
-// blamed is the node that pods must blame; nil: whichever.
+// blamed is the node that must have refused a pod for the pod to be asked about; nil for any node.
 func (c *change) blamed() Node {
 	if c.returned {
 		return nil
@@ -36,8 +36,8 @@ type question struct {
 	candidate *ledger.Candidate
 }
 
-// next returns the classes whose turn it is, at most limit, and whether the ring or the circle ends
-// with them. The caller holds the lock.
+// next returns the next classes to ask, at most limit, and whether the ring or the circle ends with
+// them. The caller holds the lock.
 func (c *change) next(r *ring, limit int) (list []question, end bool) {
 	found, end := r.after(c.at, limit)
 	if c.wrapped {

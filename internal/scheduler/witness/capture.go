@@ -24,8 +24,8 @@ type capture struct {
 // maxCaptures is how many are kept, the newest.
 const maxCaptures = 20
 
-// gather holds on to what the prediction for a pod was made on: the node, its report and its pods,
-// with this one before it had the node. The caller holds the lock.
+// gather keeps the input of the prediction for a pod: the node, its report and its pods, and the
+// pod as it was before its Binding. The caller holds the lock.
 func (w *Witness) gather(pod *corev1.Pod) *evidence {
 	m := survey.Moment{Taken: w.Clock.Now(), StaleAfter: w.StaleAfter, Node: w.node(pod.Spec.NodeName), Report: w.reports[pod.Spec.NodeName].object}
 	waiting := *pod
@@ -51,7 +51,7 @@ func (w *Witness) keep(r *shadow.Record, on *evidence) {
 	var b bytes.Buffer
 	on.moment.Where = fmt.Sprintf("node %s as pod %s/%s was bound to it", r.Node, r.Namespace, r.Name)
 	if err := on.moment.Write(&b); err != nil {
-		w.Logger.Error(err, "What a prediction was made on cannot be written", "pod", r.Name)
+		w.Logger.Error(err, "The input of a prediction cannot be written", "pod", r.Name)
 		return
 	}
 	name := fmt.Sprintf("%s-%s.berth", r.Result, r.UID)

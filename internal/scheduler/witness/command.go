@@ -64,7 +64,7 @@ predicts what the kubelet will do, before the kubelet answers, and counts how of
 	f.StringVar(&listen, "listen", "127.0.0.1:10261", "address and port for results, captures, metrics and health; port 0 takes a free one")
 	f.StringVar(&o.Heartbeats, "heartbeat-namespace", v1alpha1.HeartbeatNamespace, "namespace of the agents' Leases")
 	f.DurationVar(&o.StaleAfter, "stale-after", time.Minute, "how long an agent may be silent, and by how much its clock may differ")
-	f.DurationVar(&o.SettleAfter, "settle-after", 5*time.Second, "how long after a pod has left the API an agent that does not list it is believed")
+	f.DurationVar(&o.SettleAfter, "settle-after", 5*time.Second, "how long after a pod left the API its absence from a report counts as proof that the kubelet released it")
 	f.Float64Var(&o.Share, "elsewhere-cpu", 0.05, "which part of one CPU the search for better nodes may take")
 	return cmd
 }
