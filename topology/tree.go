@@ -108,8 +108,8 @@ func inward(ls []level) []levelKind {
 	return kinds
 }
 
-// outward lists the levels from the outermost to the innermost: consecutive numbers go round the
-// packages.
+// outward lists the levels from the outermost to the innermost: consecutive numbers alternate
+// between packages.
 func outward(ls []level) []levelKind {
 	kinds := make([]levelKind, len(ls), len(ls)+1)
 	for i, l := range ls {

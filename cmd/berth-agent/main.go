@@ -313,7 +313,7 @@ func (s *settings) serve(registry *prometheus.Registry) (func(), error) {
 	return func() { _ = server.Close() }, nil
 }
 
-// guard lets those read metrics whom the API server lets, over TLS.
+// guard serves metrics over TLS to users that the API server authorises.
 func (s *settings) guard(listener net.Listener, metrics http.Handler) (net.Listener, http.Handler, error) {
 	secure, err := guarded.TLS(s.metricsCerts, s.options.Node)
 	if err != nil {
@@ -326,7 +326,7 @@ func (s *settings) guard(listener net.Listener, metrics http.Handler) (net.Liste
 // readyAge is the age in seconds beyond which a report does not count.
 const readyAge = 60
 
-// ready goes by what the metrics say.
+// ready answers from the values of the metrics.
 func ready(w http.ResponseWriter, registry *prometheus.Registry) {
 	families, err := registry.Gather()
 	if err != nil {

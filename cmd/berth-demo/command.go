@@ -24,7 +24,7 @@ type options struct {
 	output string
 	log    string
 	runs   int
-	// args are those of berth, which is compared with the stock scheduler.
+	// args are the arguments of Berth's plugin in the run that is compared with kube-scheduler.
 	args  string
 	berth demo.Berth
 }

@@ -191,7 +191,8 @@ func amounts(reserved map[string]string) string {
 	return pairs(out)
 }
 
-// quantityText writes a quantity as the API does: 1000m is 1. What is none stays as it is.
+// quantityText writes a quantity as the API does: 1000m becomes 1. A text that is no quantity is
+// returned unchanged.
 func quantityText(text string) string {
 	q, err := resource.ParseQuantity(text)
 	if err != nil {

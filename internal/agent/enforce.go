@@ -29,12 +29,12 @@ import (
 type EnforceOptions struct {
 	// NRISocket is that of the container runtime's NRI; "" means NRI's default.
 	NRISocket string
-	// NRIVersion is taken for the release of the runtime's NRI, as "v0.12.0"; "" goes by what the
-	// runtime says.
+	// NRIVersion is the release of the runtime's NRI to assume, such as "v0.12.0"; if it is "", the
+	// runtime's own answer counts.
 	NRIVersion string
 	// Cgroups is where cgroup v2 is mounted; "" means /sys/fs/cgroup.
 	Cgroups string
-	// OnCollision is what becomes of a container whose decision cannot be carried out.
+	// OnCollision is what the agent does with a container whose decision cannot be carried out.
 	OnCollision enforce.Mode
 	// LiftQuota takes the CFS quota off containers with CPUs of their own.
 	LiftQuota bool
@@ -278,9 +278,9 @@ func (e *enforcer) look() *obeyed {
 	return out
 }
 
-// sickOf returns which offered devices must not be promised to any pod, by address: the ones that
-// are not well, and all that the kubelet does not know of, or will not for long, because it refuses
-// pods that ask for them.
+// sickOf returns the offered devices that no pod may be promised, by address: unhealthy devices,
+// and devices that the kubelet does not know, or soon will not, because it refuses pods that ask
+// for them.
 func sickOf(o *offer.Offers, ends bool) map[string]string {
 	out := map[string]string{}
 	pools, findings := o.Found()

@@ -15,7 +15,8 @@ type verdict struct {
 	drift    drift
 	// outcome is the report; nil if the books cannot be put into one.
 	outcome *outcome
-	// reason is that of the Ready condition; problem is nil if the report may be relied on.
+	// reason is the reason of the condition Ready; problem is nil if the scheduler may rely on the
+	// report.
 	reason  string
 	problem error
 	// astray lists containers that do not run as it was decided.
@@ -101,7 +102,7 @@ func also(first, second error) error {
 }
 
 // gone is an error if a pod may still be given CPUs or memory that the machine has lost. A kubelet
-// that pins nothing promises nothing. If Berth decides, the scheduler goes by the report.
+// that pins nothing promises nothing. If Berth decides, the scheduler uses the CPUs in the report.
 func (s *sighting) gone() error {
 	c := &s.platform.spec.Config
 	d := s.drift

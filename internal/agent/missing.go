@@ -100,7 +100,7 @@ func answers(
 	return out
 }
 
-// except are the entries for which there is none among the others.
+// except returns the entries that have no counterpart among the others.
 func except(entries, others []kubeletstate.DeviceEntry) []kubeletstate.DeviceEntry {
 	return slices.DeleteFunc(slices.Clone(entries), func(e kubeletstate.DeviceEntry) bool {
 		return slices.ContainsFunc(others, func(o kubeletstate.DeviceEntry) bool { return same(o, e) })

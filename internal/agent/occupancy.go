@@ -79,7 +79,7 @@ func strandedIn(n *wire.Node) map[string]int64 {
 	return out
 }
 
-// shapesOn are those of the node's pods: an agent knows no others.
+// shapesOn returns the shapes of the node's pods: an agent knows no other pods.
 func shapesOn(n *wire.Node) (out []stranded.Shape) {
 	for i := range n.Report.Snapshot.Pods {
 		s := stranded.Shape{Devices: map[string]uint64{}}

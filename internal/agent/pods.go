@@ -276,7 +276,7 @@ func order(uids []string, last map[string]int, facts map[string]podFacts) {
 }
 
 // notePlacement notes under which authority the pod was placed, and what koordlet was given to
-// carry out. It goes by the placement, which comes with the Binding and by no other way.
+// carry out. It reads the placement, which only a Binding can write.
 func (f *podFacts) notePlacement(pod *corev1.Pod) {
 	p, found, err := wire.ReadPlacement(pod)
 	if !found || err != nil {

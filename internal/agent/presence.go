@@ -53,8 +53,8 @@ func (p *presence) started() {
 	p.another()
 }
 
-// another notes that another kubelet runs. What was read of the one before says nothing about it,
-// and neither does a reading that has begun. The caller holds the lock.
+// another notes that another kubelet process runs. Readings of the earlier process, and a reading
+// that has begun, tell nothing about it. The caller holds the lock.
 func (p *presence) another() {
 	p.starts++
 	p.leftovers, p.cleared = nil, false

@@ -37,7 +37,8 @@ type publisher struct {
 	amounts *amountsWriter
 	log     *slog.Logger
 	metrics *Metrics
-	// started is when the kubelet made its socket, zero while there is none; nil: nobody knows.
+	// started returns when the kubelet made its socket, zero if there is no socket; nil if this
+	// cannot be known.
 	started func() time.Time
 
 	// lastStart is what started told last.
@@ -47,7 +48,7 @@ type publisher struct {
 	// numbered is the highest number that was given to a report: one whose write failed may be in
 	// the API all the same.
 	numbered int64
-	// refused is the last report that the API would not take; its zero value is none.
+	// refused is the last report that the API server refused; its zero value means none.
 	refused refused
 	dirty   time.Time   // first sign of a change that is not yet published
 	good    wire.Report // the last that could be relied on
@@ -302,7 +303,7 @@ func (p *publisher) write(ctx context.Context, v *verdict, report wire.Report) n
 	return p.apply(ctx, v.platform, nt, !small)
 }
 
-// small is a report that says why there is none.
+// small returns a report with only the reason why the node cannot be reported.
 func (p *publisher) small(v *verdict, reason string, problem error) (*v1alpha1.NodeTopology, error) {
 	instead := *v
 	instead.reason, instead.problem, instead.astray, instead.suspected = reason, problem, nil, nil
@@ -418,8 +419,8 @@ func (p *publisher) writeAmounts(ctx context.Context, on *platform) next {
 	return settled
 }
 
-// writeZones leaves the object as it is where the report must not be relied on: its fingerprint is
-// that of the pods of then, by which readers see that it is old.
+// writeZones leaves the object unchanged if the report must not be relied on: its fingerprint then
+// belongs to earlier pods, and readers see that it is old.
 func (p *publisher) writeZones(ctx context.Context, node *wire.Node) error {
 	if !p.amounts.zones || !meta.IsStatusConditionTrue(p.published.Status.Conditions, v1alpha1.ConditionReady) {
 		return nil

@@ -16,9 +16,9 @@ import (
 	"github.com/berth-dev/berth/internal/atomicfile"
 )
 
-// A machine may start while its API server is away, as after a power failure, and its containers
-// start then as they were decided. Who decides there is known by the Node's labels alone if the
-// agent goes by these, so it remembers what they said last.
+// A machine may start while its API server is down, for example after a power failure, and its
+// containers must start as decided. If only the Node's labels tell who decides there, the agent
+// needs a copy of the last labels.
 
 // rememberedFile is the file with it in Options.StateDir; maxRemembered bounds its size in bytes.
 const (
@@ -105,7 +105,7 @@ func (e *enforcer) ours() (bool, error) {
 	return ours, err
 }
 
-// oursOnce goes by what the labels said last. Nothing that is remembered is unknown is the error.
+// oursOnce uses the remembered labels. If nothing is remembered, it returns the error unknown.
 func (e *enforcer) oursOnce(unknown error) (bool, error) {
 	if unknown == nil { // the flags say it all
 		return e.opts.enforces(nil)

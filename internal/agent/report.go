@@ -22,7 +22,7 @@ type outcome struct {
 	order []string
 	// arriving are pods on their way in: a report that holds them says half.
 	arriving []string
-	// over are the ones that koordlet served and that the kubelet does not run any more.
+	// over are the pods that koordlet served and the kubelet no longer runs.
 	over []string
 	// ending are pods that have ended but may still be active: worth another look soon.
 	ending []string

@@ -169,7 +169,8 @@ func (a *surroundings) find(ctx context.Context, node *corev1.Node) (next, error
 	return settled, nil
 }
 
-// newerFiles are those of the configuration that the kubelet that runs has not read as they are.
+// newerFiles returns the files of the configuration that changed after the running kubelet read
+// them.
 func (a *surroundings) newerFiles() []string {
 	if a.started == nil || a.config.newer == nil {
 		return nil

@@ -59,8 +59,8 @@ func keptAnnotations(pod *corev1.Pod) map[string]string {
 	return out
 }
 
-// keptContainers are the names and kinds of containers, and of the ones that have not ended the
-// extended resources, and what the image is called.
+// keptContainers returns the names, kinds and image names of containers, and the extended resources
+// of containers that have not ended.
 func keptContainers(list []corev1.Container, ended bool) []corev1.Container {
 	out := make([]corev1.Container, 0, min(len(list), maxKeptContainers))
 	for i := range list[:cap(out)] {

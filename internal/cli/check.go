@@ -221,7 +221,8 @@ func (c *checker) dir(dir string) error {
 	return nil
 }
 
-// kindOf goes by the file's name, else by its fields; "" means that it is no checkpoint.
+// kindOf recognises a checkpoint by the file's name or by its fields; "" means that it is no
+// checkpoint.
 func kindOf(path string, data []byte) string {
 	names := []string{kubeletstate.CPUFile, kubeletstate.MemoryFile, filepath.Base(kubeletstate.DeviceFile), kubeletstate.AdmittedFile}
 	for _, name := range names {

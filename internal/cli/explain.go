@@ -405,7 +405,7 @@ func answersText(w io.Writer, e *survey.Explained, limit int) {
 // maxChoices is how many nodes are listed with how the scheduler compares them.
 const maxChoices = 5
 
-// choicesText returns what the scheduler goes by among the nodes that take the pod, the best first.
+// choicesText writes how the scheduler ranks the nodes that admit the pod, the best first.
 func choicesText(w io.Writer, e *survey.Explained) {
 	var rows [][]string
 	for i := range e.Nodes {
@@ -485,7 +485,7 @@ func groupsText(w io.Writer, groups []survey.Group) {
 	}
 }
 
-// answerStyles are those of what nodes say.
+// answerStyles are the styles of nodes' answers.
 var answerStyles = map[string]table.Style{survey.Admits: table.Good, survey.Waits: table.Doubtful, survey.Refuses: table.Bad, survey.Unreliable: table.Doubtful, survey.Excluded: table.Aside}
 
 // groupVerb describes what the nodes of a group do.

@@ -66,7 +66,7 @@ func changesOf(texts []string) (out []survey.Change, err error) {
 	return out, nil
 }
 
-// outcomeStyles are those of what becomes of a resize.
+// outcomeStyles are the styles of the outcomes of a resize.
 var outcomeStyles = map[placement.ResizeOutcome]table.Style{
 	placement.ResizeProceeds: table.Good, placement.ResizeDeferred: table.Doubtful, placement.ResizeInfeasible: table.Bad,
 	placement.ResizeRejected: table.Bad, placement.ResizeUnknown: table.Doubtful,

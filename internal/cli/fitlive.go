@@ -131,7 +131,7 @@ func (q *fitQuestion) one(w io.Writer, f *survey.Fitting) error {
 	return nil
 }
 
-// fitSum says in half a sentence what became of the replicas.
+// fitSum summarises in half a sentence how many replicas find a place.
 func fitSum(f *survey.Fitting) string {
 	tried := f.Replicas - f.Untried
 	switch {

@@ -108,7 +108,7 @@ func waitingText(g *survey.Gang) string {
 	return survey.AgeText(g.WaitingSeconds)
 }
 
-// gangStyles are those of the states of gangs.
+// gangStyles are the styles of the states of gangs.
 var gangStyles = map[gangs.Stage]table.Style{gangs.Whole: table.Good, gangs.Completed: table.Aside, gangs.Wrong: table.Bad,
 	gangs.Partial: table.Bad, gangs.Forming: table.Doubtful, gangs.Waiting: table.Doubtful, gangs.Reduced: table.Doubtful}
 

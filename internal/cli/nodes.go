@@ -96,7 +96,7 @@ func (q *nodesQuestion) only() string {
 	return q.names[0]
 }
 
-// survey surveys the nodes that are asked for; the ones that are named have to be there.
+// survey surveys the selected nodes. It returns an error if a named node does not exist.
 func (q *nodesQuestion) survey(ctx context.Context, c *survey.Cluster) (*survey.Survey, error) {
 	selector, err := labels.Parse(q.selector)
 	if err != nil {
@@ -137,7 +137,7 @@ func freeBlock(n *survey.Node) (most uint64) {
 	return most
 }
 
-// print prints the nodes; more is said about the ones that were asked for by name.
+// print prints the nodes, with more detail about nodes that were named.
 func (q *nodesQuestion) print(cmd *cobra.Command, o output, s *survey.Survey) error {
 	all := s.Nodes()
 	for i := range all {
@@ -217,7 +217,7 @@ func nodesTable(w io.Writer, o output, all []survey.Node) error {
 	return nil
 }
 
-// heldTable prints what Reservations hold; nothing if there is none.
+// heldTable prints what Reservations hold, or nothing if there are no Reservations.
 func heldTable(w io.Writer, all []survey.Node) error {
 	var rows [][]string
 	for i := range all {
@@ -383,7 +383,7 @@ func memoryText(free, total uint64) string {
 	return a + "/" + b
 }
 
-// stretches are what the NUMA nodes of a node have of something, in their order.
+// stretches are the amounts of one resource on the NUMA nodes of a node, in their order.
 type stretches []stretch
 
 // stretch is what each of the NUMA nodes from first to last has.

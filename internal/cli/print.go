@@ -68,8 +68,8 @@ func section(w io.Writer, title, header string, rows [][]string) error {
 	return columns(w, header, rows)
 }
 
-// styles are what words in a column mean. The style under "" is that of all other words; if there
-// is none they are plain.
+// styles maps the words of a column to their styles. The style under "" is for all other words;
+// without it they are plain.
 var styles = map[string]map[string]table.Style{
 	"STATUS": {statusReady: table.Good, statusGone: table.Aside, "": table.Doubtful,
 		"True": table.Plain, "False": table.Plain, "Unknown": table.Plain}, // of conditions
@@ -83,7 +83,7 @@ var styles = map[string]map[string]table.Style{
 	"NUMA":       {refusedWord: table.Bad},
 }
 
-// promiseStyles are those of what became of a promise.
+// promiseStyles are the styles of the outcomes of a promise.
 var promiseStyles = map[string]table.Style{survey.PromiseKept: table.Good, survey.PromiseVerdict: table.Good,
 	survey.PromiseBroken: table.Bad, survey.PromiseRefused: table.Bad}
 

@@ -60,8 +60,8 @@ type news[T any] struct {
 	gone bool
 }
 
-// offer takes items in by their keys, nil for one that is gone, and prints the ones that are
-// different from what was shown last. Quietly, it only takes note.
+// offer takes the current items by their keys, nil for an item that is gone, and prints those that
+// changed since they were shown last. If quiet is set, it prints nothing.
 func (s *stream[T]) offer(keys []string, items map[string]*T, quietly bool) error {
 	found := s.changed(keys, items)
 	if quietly {
@@ -145,8 +145,8 @@ const timeColumn = "TIME" + separator
 // changedMark ends a cell that is not as it was in the line that was printed last.
 const changedMark = "*"
 
-// tableRows are the rows of items, with the time. Of an item that was printed before, only the ones
-// that are different, with marks.
+// tableRows returns the rows of items, with the time. For an item that was printed before, it
+// returns only the rows that changed, with marks.
 func (s *stream[T]) tableRows(found []news[T]) (rows [][]string) {
 	if s.rowsShown == nil {
 		s.rowsShown = map[string][][]string{}

@@ -72,7 +72,7 @@ as they change, until Ctrl-C. Where the output is no terminal, and with --once, 
 	return cmd
 }
 
-// topOrders are those of nodes, and one more.
+// topOrders are the orders of the verb nodes, and one more.
 var topOrders = func() map[string]func(a, b *survey.Node) int {
 	out := maps.Clone(nodeOrders)
 	out["trouble"] = func(a, b *survey.Node) int {

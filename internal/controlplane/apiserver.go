@@ -226,8 +226,8 @@ func (s *apiServer) waitReady(ctx context.Context, admin *rest.Config) error {
 	return nil
 }
 
-// grace is how long clients have to go by themselves. Without a limit a single watch that nobody
-// ends holds the server for a minute (its request timeout).
+// grace is how long the server waits for clients to disconnect. Without a limit, a single open
+// watch keeps the server running for a minute (its request timeout).
 const grace = 2 * time.Second
 
 // stop ends the server and waits for it. Clients that are still connected are cut off.

@@ -12,8 +12,9 @@ type gate struct {
 	// known: the configuration names actions. enqueue: among them is enqueue, without which
 	// Volcano's scheduler lets every group in.
 	known, enqueue bool
-	// factor is that of the plugin overcommit; 0 if it has no say. queues: proportion or capacity
-	// has one, which lets in what a queue may have: without a limit of its own, the cluster.
+	// factor is the argument of the plugin overcommit; 0 if the plugin does not take part. queues
+	// means that proportion or capacity takes part: they admit what a queue may have, which is the
+	// whole cluster for a queue without a limit.
 	factor float64
 	queues bool
 }

@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// Texts about what becomes of a plugin or an action.
+// Texts that several plugins or actions share.
 const (
 	servedByKube = "kube-scheduler's own plugins do it"
 	useKueue     = "Berth has no queues: use Kueue above it"
 	notScheduler = "no matter of a scheduler"
 )
 
-// actions is what becomes of each action.
+// actions maps each action of Volcano to a text about its counterpart in Berth.
 var actions = map[string]string{
 	"enqueue":     "", // gate says what becomes of it
 	"allocate":    "",
@@ -29,7 +29,8 @@ var actions = map[string]string{
 // configuration does not name it.
 var evicting = []string{"preempt", "gangpreempt"}
 
-// plugins is what becomes of each plugin. "" means that it is served in full.
+// plugins maps each plugin of Volcano to a text about its counterpart; "" means that Berth serves
+// it in full.
 var plugins = map[string]string{
 	"priority":               "",
 	"gang":                   "",
@@ -78,7 +79,7 @@ const (
 		"placed whole with their CPUs, and links between NPUs or nodes are not looked at"
 )
 
-// families are what becomes of plugins whose names have a vendor's word and differ after it.
+// families are texts for plugins whose names begin with the same vendor's word.
 var families = []struct{ prefix, why string }{
 	{"volcano-npu", ascend}, // volcano-npu_v6.0.RC1_linux-aarch64
 	{"ascend", ascend},
@@ -87,7 +88,7 @@ var families = []struct{ prefix, why string }{
 	{"cce-gpu", "a plugin of CCE's for GPUs; " + wholeDevices},
 }
 
-// inFamily describes what becomes of a plugin that belongs to a family.
+// inFamily returns the text for a plugin that belongs to a family.
 func inFamily(name string) (string, bool) {
 	for _, f := range families {
 		if strings.HasPrefix(name, f.prefix) {
@@ -97,14 +98,14 @@ func inFamily(name string) (string, bool) {
 	return "", false
 }
 
-// configurations are what becomes of each entry of configurations, by its name.
+// configurations are the texts for the entries of Volcano's configurations, by name.
 var configurations = map[string]string{
 	"init-params": "settings of Ascend's plugin",
 	"selector":    "labels of nodes that Ascend's plugin offers: use the pod's node affinity",
 }
 
-// ownParameters are what becomes of parameters that only an add-on has: a text with one of them is
-// an add-on's.
+// ownParameters are the texts for parameters that only an add-on has. Input with one of them comes
+// from an add-on.
 var ownParameters = map[string]string{
 	"resource_exporter_enable": "berth-agent reports what the exporter did, and more; nodes with only the exporter get the guarantee amounts",
 	"plugins.eas_service":      notScheduler + ": it asks a service to make nodes",
@@ -145,7 +146,7 @@ type predicate struct {
 	argument string
 	// plugin of kube-scheduler that does it, always; "": none does.
 	plugin string
-	// on is what becomes of the switch if it is on; "": it is served, or nobody misses it.
+	// on is the text if the switch is on; "" if Berth serves it, or if nothing is lost without it.
 	on string
 }
 
@@ -197,7 +198,7 @@ func argumentsOf(plugin string) (out []string) {
 	return out
 }
 
-// nodeorder is which plugin of kube-scheduler each weight of nodeorder is that of, and Volcano's
+// nodeorder lists, for each weight of nodeorder, the plugin of kube-scheduler and Volcano's
 // default.
 var nodeorder = []struct{ argument, plugin, standard string }{
 	{"nodeaffinity.weight", "NodeAffinity", "2"},

@@ -22,7 +22,7 @@ const MaxInput = 1 << 20
 type settings struct {
 	// Actions are in their order.
 	Actions []string
-	// Plugins are those of all tiers, in their order.
+	// Plugins are the plugins of all tiers, in their order.
 	Plugins []plugin
 	// Configurations are the arguments of actions and, in Ascend's Volcano, of its plugin.
 	Configurations []plugin

@@ -31,7 +31,7 @@ func Volcano(text []byte) (Result, error) {
 	return s.convert()
 }
 
-// convert uses every setting up, or says what becomes of it.
+// convert translates every setting, or notes why it has no counterpart.
 func (s *settings) convert() (Result, error) {
 	c := converter{weights: map[string]int64{}, gate: gate{known: len(s.Actions) > 0, enqueue: slices.Contains(s.Actions, "enqueue")}}
 	c.Notes, c.Unknown = slices.Clone(s.Notes), slices.Clone(s.Unknown)
@@ -55,7 +55,7 @@ func (s *settings) convert() (Result, error) {
 	return c.Result, err
 }
 
-// parameters returns what becomes of parameters around the configuration.
+// parameters notes how to replace the add-on's parameters around the configuration.
 func (c *converter) parameters(keys []string) {
 	for _, key := range keys {
 		why, known := ownParameters[key]
@@ -71,7 +71,7 @@ func (c *converter) parameters(keys []string) {
 	}
 }
 
-// configured returns what becomes of an entry of configurations.
+// configured notes how to replace an entry of configurations.
 func (c *converter) configured(p *plugin) {
 	why, ok := configurations[p.Name]
 	if !ok {
@@ -80,7 +80,7 @@ func (c *converter) configured(p *plugin) {
 	c.note("configurations: %.80s: %s; not used: %.200s", p.Name, why, strings.Join(sortedKeys(p.Arguments), ", "))
 }
 
-// order returns what becomes of actions that Volcano runs before it allocates.
+// order notes actions that Volcano runs before it allocates.
 func (c *converter) order(actions []string) {
 	for _, action := range actions {
 		switch action {
@@ -97,7 +97,8 @@ type converter struct {
 	Result
 	// weights are of plugins by name.
 	weights map[string]int64
-	// strategy is that of NodeResourcesFit; "" for its own, with the weight of each resource.
+	// strategy is the scoring strategy of NodeResourcesFit; "" for its default, with the weight of
+	// each resource.
 	strategy  string
 	resources map[string]int64
 	// evicts means that an action evicts by priority.
@@ -111,7 +112,7 @@ func (c *converter) note(format string, args ...any) {
 	c.Notes = append(c.Notes, fmt.Sprintf(format, args...))
 }
 
-// explain returns what becomes of a thing by a table.
+// explain notes the text that a table has for a setting.
 func (c *converter) explain(what, name string, known map[string]string) {
 	why, ok := known[name]
 	if near := suggest.Nearest(name, sortedKeys(known)); !ok && what == "plugin " && (near == "" || strings.HasPrefix(name, near)) {
@@ -163,7 +164,7 @@ func (c *converter) weigh(p *plugin, argument, plugin, standard string) {
 	}
 }
 
-// take takes a number out of the arguments, the standard one if there is none.
+// take removes a number from the arguments and returns it, or the default if it is missing.
 func (c *converter) take(p *plugin, argument, standard string) (int64, bool) {
 	text, told := p.Arguments[argument]
 	if !told {

@@ -15,14 +15,14 @@ type Pod struct {
 	suppose.Pod
 	// Node is where it is; of no meaning for one that is wanted.
 	Node int
-	// Budgets are the ones that it counts against, by their place in Problem.Budgets.
+	// Budgets are the disruption budgets that count the pod, as indices into Problem.Budgets.
 	Budgets []int
 }
 
 // Problem is the input of Find.
 type Problem struct {
 	Nodes []suppose.Node
-	// Pods are the ones that may be moved.
+	// Pods are the pods that may be moved.
 	Pods []Pod
 	// Wanted are the pods that should get a place, in order.
 	Wanted []Pod
@@ -79,7 +79,7 @@ func (o Ending) String() string {
 // Plan lists which pods move, and where.
 type Plan struct {
 	Outcome Ending
-	// Nodes are those of the wanted pods, as far as they were found one.
+	// Nodes are the nodes found for the wanted pods.
 	Nodes []int
 	// Moves are in the order in which they are carried out.
 	Moves []Move
@@ -122,7 +122,7 @@ type search struct {
 	moved   []bool
 	budgets []int // what is left of them
 	on      [][]int
-	// nodes are those of the problem with what is supposed about them.
+	// nodes are the nodes of the problem with the assumed changes.
 	nodes []suppose.Node
 	// known are answers about nodes on which nothing is supposed.
 	known map[*Pod][]answer
@@ -231,10 +231,10 @@ func (s *search) present(n int) suppose.Node {
 	return now
 }
 
-// place finds the pod a place with at most so many moves, supposes it there, and goes on with then,
-// which is told the node and how many moves are left. If then says no, it goes on looking. If
-// nothing is found, nothing is supposed any more. least are the estimates for the pod; nil if none
-// were made.
+// place finds a place for the pod with at most so many moves, assumes the pod there, and calls then
+// with the node and the moves that are left. If then returns false, it tries the next place. If it
+// finds none, it reverts all assumptions. least are the estimates for the pod; nil if none were
+// made.
 func (s *search) place(p *Pod, moves int, least []int, then func(node, left int) bool) bool {
 	for n := range s.Nodes {
 		if s.open(p, n) && (p.UID == "" || s.clearing[n] == 0 && !slices.Contains(s.arrive, n)) && s.free(p, n) && s.with(p, n, func() bool { return then(n, moves) }) {
@@ -301,7 +301,7 @@ func (s *search) clear(p *Pod, n, moves int, then func(node, left int) bool) boo
 	return ok
 }
 
-// choose goes on with a set of pods that leave the node, from the given pod of the node on.
+// choose extends the set of pods that leave the node, starting at the given pod of the node.
 func (s *search) choose(p *Pod, n, from int, set []int, moves int, then func(node, left int) bool) bool {
 	if len(set) > 0 && s.fits(p, n) {
 		return s.settle(set, moves-len(set), func(left int) bool {
@@ -404,8 +404,9 @@ func (s *search) ask(p *Pod, n *suppose.Node) bool {
 // never is the estimate of a node that takes the pod however many leave.
 const never = 1 << 30
 
-// estimates says for each node how many pods would have to leave at most for the pod to fit, by
-// taking all away and letting back whom it can, the largest first. 0 is of nodes that take it now.
+// estimates returns for each node an upper bound of the pods that must leave for the pod to fit. It
+// removes all pods and puts back those that it can, the largest first. It is 0 for nodes that admit
+// the pod now.
 func (s *search) estimates(p *Pod) []int {
 	out := make([]int, len(s.Nodes))
 	for n := range s.Nodes {
@@ -443,8 +444,7 @@ func (s *search) estimate(p *Pod, n int) int {
 	return least
 }
 
-// letBack puts back whom the pod's place does not need gone, the largest first, and returns the
-// others.
+// letBack puts back the pods that need not leave, the largest first, and returns the others.
 func (s *search) letBack(p *Pod, n int, gone []int) []int {
 	back := slices.Clone(gone)
 	slices.SortStableFunc(back, func(a, b int) int {

@@ -65,7 +65,7 @@ type Cluster struct {
 	dir        string
 	opts       ClusterOptions
 	schedulers []*part // none before they are started
-	// agents are the ones that run, by node.
+	// agents are the running agents, by node.
 	agents map[string]runningAgent
 	stops  []func() error
 }

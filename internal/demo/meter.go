@@ -13,7 +13,7 @@ import (
 type meter struct {
 	w     io.Writer
 	title string
-	// columns is the width of the terminal; 0: it is none.
+	// columns is the width of the terminal; 0 if the output is no terminal.
 	columns int
 	shown   time.Time
 	// open means that the line that changes has been written and not ended.

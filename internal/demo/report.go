@@ -75,7 +75,7 @@ type Report struct {
 	times times
 }
 
-// times are those of the pods that ran; toRunning by what the workload calls the pod.
+// times are the delays of the pods that ran; toRunning is by the pod's name in the workload.
 type times struct {
 	toRunning               map[string]time.Duration
 	refused, toNode, onNode []time.Duration
@@ -277,7 +277,8 @@ type figure struct {
 	name   string
 	of     func(*Report) float64
 	digits int // after the point
-	// share is which part of all a single run's number is; nil where that says nothing.
+	// share returns the number of a single run as a share of all pods; nil if a share would mean
+	// nothing.
 	share func(*Report) string
 }
 

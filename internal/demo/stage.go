@@ -199,8 +199,8 @@ func (s *stage) cordonAllBut(ctx context.Context, open int) error {
 	return nil
 }
 
-// replicasRun waits until so many pods of the set run, and mentions the ones that it has not
-// mentioned yet.
+// replicasRun waits until so many pods of the set run, and prints those that it has not printed
+// yet.
 func (s *stage) replicasRun(ctx context.Context, app string, want int) error {
 	var running []corev1.Pod
 	err := s.poll(ctx, func(ctx context.Context) bool {

@@ -132,12 +132,12 @@ type entry struct {
 	// is, and what needs its CPUs waits, until it has none.
 	lost bool
 	set  Set
-	// shut is the CPUs that nobody else may be pinned to: its own, and the ones that stay idle for
+	// shut is the CPUs that no other container may use: its own CPUs and those that stay idle for
 	// it.
 	shut      topology.CPUSet
 	complaint string
-	// devices are its pod's until the sandbox has stopped. without says why it runs without the
-	// ones that were decided for it, or with none that can be believed.
+	// devices are its pod's until the sandbox has stopped. without explains why it runs without the
+	// decided devices, or why the decision is invalid.
 	devices []placement.DeviceAllocation
 	without string
 	// moved are the containers that the answer to its creation moved. A runtime that fails after
@@ -326,8 +326,8 @@ func (b *Books) Failed(id string) {
 // retryAfter is how long a move that failed waits until it is sent by itself.
 const retryAfter = time.Second
 
-// Overdue returns the moves to be sent that no answer has carried: the ones that failed a while
-// ago.
+// Overdue returns moves that failed a while ago and that no answer to the runtime has carried
+// since.
 func (b *Books) Overdue() []Update {
 	var out []Update
 	for _, id := range b.ids() {
@@ -343,8 +343,8 @@ func (b *Books) Overdue() []Update {
 }
 
 // Renew switches to a new machine and new reserved CPUs. The resulting moves are marked as
-// doubtful, and Overdue returns them. Pinned CPUs stay, even if they are now reserved. The error is
-// that of NewBooks; then nothing has changed.
+// doubtful, and Overdue returns them. Pinned CPUs stay, even if they are now reserved. It returns
+// the errors of NewBooks; then nothing has changed.
 func (b *Books) Renew(m *topology.Machine, reserved topology.CPUSet) error {
 	if _, err := NewBooks(m, reserved, b.mode); err != nil {
 		return err
@@ -415,8 +415,8 @@ func (b *Books) leavesReserved(e *entry) bool {
 	return !left.IsEmpty()
 }
 
-// shutFor returns the CPUs of a decision with the ones that stay idle for it. Reserved ones are not
-// among the idle: the system runs there.
+// shutFor returns the CPUs of a decision and the CPUs that stay idle for it. Reserved CPUs do not
+// count as idle: the system runs there.
 func (b *Books) shutFor(d *placement.ContainerDecision) topology.CPUSet {
 	var out topology.CPUSet
 	switch d.Exclusive {
@@ -492,8 +492,8 @@ func (b *Books) due(e *entry) Set {
 }
 
 // spread returns the moves of running shared containers whose pool has changed, and the moves that
-// may not have arrived. It leaves out one container, and the ones that are not settled: nothing
-// takes CPUs from these.
+// may not have arrived. It leaves out one container, and containers that are not settled: these
+// lose no CPUs.
 func (b *Books) spread(but string) []Update {
 	var out []Update
 	for _, id := range b.ids() {
@@ -628,7 +628,7 @@ type Booked struct {
 	// Settled means that it does not just begin, and that no move of it is under way.
 	Settled bool
 	Set     Set
-	// Devices are the ones that it has, or its pod while it does not run.
+	// Devices are the devices of the container, or of its pod while the container does not run.
 	Devices []placement.DeviceAllocation
 	// Why is why it does not run as it was decided; "" if it does.
 	Why string

@@ -35,7 +35,8 @@ type Plugin struct {
 	// LiftQuota takes the CFS quota off pinned containers. The quota of the pod's slice stays: NRI
 	// cannot reach it.
 	LiftQuota bool
-	// NRIVersion is taken for that of the runtime's NRI; "" goes by what the runtime says.
+	// NRIVersion is the release of the runtime's NRI to assume; if it is "", the runtime's own
+	// answer counts.
 	NRIVersion string
 	// Log is told what is held, confined, or cannot be read; it must not be nil.
 	Log func(format string, args ...any)

@@ -99,9 +99,9 @@ func (q *Question) short() *Shortage {
 	return q.Room(true).Short(q.Claim)
 }
 
-// Verdict is what becomes of the members if they are planned now.
+// Verdict is the result if the members are planned now.
 type Verdict struct {
-	// Plan has their places. It is empty if Short or Cut says why there is none.
+	// Plan has their places. It is empty if Short or Cut explains why there is no plan.
 	plan.Plan
 	// Fit is how many of Start members have nodes or would get one.
 	Fit, Start int
@@ -177,7 +177,8 @@ func (v *Verdict) Hopes() bool {
 	return p.Whole
 }
 
-// hope is nodes among which the ones that wait for a report take what they have amounts for.
+// hope is a view of the nodes in which a node that waits for a report admits all pods whose amounts
+// fit.
 type hope struct {
 	plan.Field
 	nodes Reporting

@@ -91,7 +91,7 @@ func Lacks(spec *wire.Gang, counts ...*Count) string {
 	})
 }
 
-// Needed is how many members must still get nodes together, besides the ones that are done.
+// Needed returns how many more members must get nodes together, not counting those that are done.
 func Needed(spec *wire.Gang, done *Count) Count {
 	left := Count{All: max(0, spec.Minimum-done.All), Tasks: make(map[string]int, len(spec.Tasks))}
 	for task, least := range spec.Tasks {

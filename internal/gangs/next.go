@@ -22,7 +22,7 @@ type (
 	}
 	// Held: it is not tried before a moment, though nothing is wrong with it.
 	Held struct{ Until time.Time }
-	// Failed: it was tried in vain, for another reason than that it does not fit.
+	// Failed: the attempt failed for another reason than that the gang does not fit.
 	Failed struct{}
 	// PlanMade: a plan was reserved whole. Timeout is as in Placed.
 	PlanMade struct{ Timeout time.Duration }

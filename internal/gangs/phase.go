@@ -58,7 +58,7 @@ type Progress struct {
 
 // Conditions are the state of a gang's members and of its object.
 type Conditions struct {
-	// Members are all, Waiting the ones that want a node.
+	// Members counts all members, Waiting those without a node.
 	Members, Waiting int
 	// Blocked is what keeps it from being tried, whatever room there is; "" for nothing.
 	Blocked string
@@ -133,7 +133,7 @@ func (p *Progress) backOff(now time.Time) {
 	p.failures++
 }
 
-// The first and the longest pause after a gang was tried in vain.
+// The first and the longest pause after a failed attempt to place a gang.
 const (
 	FirstPause   = time.Second
 	LongestPause = 10 * time.Second

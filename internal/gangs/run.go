@@ -26,7 +26,7 @@ type Runs struct {
 	live int
 }
 
-// run counts pods of a run: all, and the ones that have not ended.
+// run counts the pods of a run: all, and those that have not ended.
 type run struct {
 	all, live int
 	// began is when the first of them was created, as far as was seen.

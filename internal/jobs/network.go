@@ -57,9 +57,9 @@ func serviceOf(job *batch.Job, p *plugins, meta metav1.ObjectMeta) *corev1.Servi
 	return &corev1.Service{ObjectMeta: meta, Spec: spec}
 }
 
-// ensure makes an object if there is none of its name. Somebody else's stays as it is, and then
-// pods are merely not found by name. One that a deleted Job of the same name has left is about to
-// go: that is an error until it has gone.
+// ensure creates an object if no object has its name. An object of another owner stays unchanged;
+// then pods cannot be found by name. If it belongs to a deleted Job of the same name, ensure
+// returns an error until it is gone.
 func (r *Reconciler) ensure(ctx context.Context, o client.Object) error {
 	there := o.DeepCopyObject().(client.Object)
 	err := r.Client.Get(ctx, client.ObjectKeyFromObject(o), there)

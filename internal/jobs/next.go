@@ -64,8 +64,8 @@ type stepper struct {
 	job  *batch.Job
 	spec spec
 	now  metav1.Time
-	// seen are the pods that count, by task; old are those of earlier versions, of tasks that are
-	// gone, and beyond a task's replicas.
+	// seen are the pods that count, by task; old are pods of earlier versions, of removed tasks,
+	// and beyond a task's replicas.
 	seen map[string][]*corev1.Pod
 	old  []*corev1.Pod
 	// owed are tasks that were evicted from, whose policies have to wait for another task's. Until
@@ -110,7 +110,7 @@ func (n *stepper) alive() (alive int) {
 
 func nobody(*corev1.Pod) bool { return false }
 
-// clear deletes all pods but the ones that are kept.
+// clear deletes all pods except those that kept selects.
 func (n *stepper) clear(kept func(*corev1.Pod) bool) {
 	for _, t := range slices.Sorted(maps.Keys(n.seen)) {
 		for _, pod := range n.seen[t] {
@@ -464,7 +464,8 @@ func (n *stepper) phases() map[corev1.PodPhase]int32 {
 	return count
 }
 
-// shrink moves pods beyond a task's replicas to the old ones: what becomes of them decides nothing.
+// shrink moves pods beyond a task's replicas to the old pods, so that their end has no effect on
+// the Job.
 func (n *stepper) shrink() {
 	for i := range n.spec.tasks {
 		t := &n.spec.tasks[i]

@@ -35,7 +35,7 @@ func (c *cause) since() time.Time {
 	}
 }
 
-// statusesOf are those of a pod's init containers and containers.
+// statusesOf returns the statuses of a pod's init containers and containers.
 func statusesOf(pod *corev1.Pod) []corev1.ContainerStatus {
 	return slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses)
 }
@@ -93,7 +93,7 @@ func (t *task) policyFor(e batch.Event, codes []int32) *batch.LifecyclePolicy {
 	return nil
 }
 
-// exitCodes are those of a pod's containers that did not succeed.
+// exitCodes returns the exit codes of a pod's failed containers.
 func exitCodes(pod *corev1.Pod) (codes []int32) {
 	for _, c := range statusesOf(pod) {
 		if t := c.State.Terminated; t != nil && t.ExitCode != 0 {
@@ -120,7 +120,7 @@ func worst(causes []cause) *cause {
 }
 
 // causes returns what has happened, and what to do about it. seen are the Job's pods that count;
-// the ones that are missing were taken away. torn says that the Job has just been torn.
+// missing pods were deleted. torn says that the Job has just been torn.
 func (s *spec) causes(status *batch.JobStatus, seen map[string][]*corev1.Pod, torn bool) (out []cause) {
 	for i := range s.tasks {
 		t := &s.tasks[i]
@@ -214,7 +214,8 @@ func torn(seen map[string][]*corev1.Pod) bool {
 	return stuck && running > 0
 }
 
-// defaultTaskRetry is how often the containers of a task may be restarted if it says nothing.
+// defaultTaskRetry is how often the containers of a task may be restarted if the task has no
+// maxRetry.
 const defaultTaskRetry = 3
 
 // restartedTooOften returns the pod whose containers were restarted most often if the kubelets have

@@ -122,7 +122,7 @@ func paced(config *rest.Config) *rest.Config {
 	return config
 }
 
-// metrics returns where metrics are served, and to whom.
+// metrics returns the address of the metrics and who may read them.
 func (o *Options) metrics() server.Options {
 	out := server.Options{BindAddress: cmp.Or(o.MetricsAddress, nowhere)}
 	if o.MetricsAuth == guarded.Cluster {

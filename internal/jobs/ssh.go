@@ -20,7 +20,7 @@ import (
 
 // sshPlugin lets the pods of a Job log in to each other with a key pair of the Job's own.
 type sshPlugin struct {
-	// folder is where containers see the keys; private and public are the ones that the user gives.
+	// folder is where containers see the keys; private and public are the keys that the user gives.
 	folder, private, public string
 	// anyUser: the keys are not root's.
 	anyUser bool
@@ -84,8 +84,8 @@ func (p *sshPlugin) mountKeys(pod *corev1.Pod, job *batch.Job) {
 // sshVolume is the name of the volume with the keys.
 const sshVolume = "volcano-ssh"
 
-// secret makes the Job's keys, or takes the ones that the user gives, and a configuration that
-// knows all hosts.
+// secret returns a Secret with the Job's keys, created or given by the user, and a configuration
+// for all hosts.
 func (p *sshPlugin) secret(job *batch.Job, s *spec) (*corev1.Secret, error) {
 	private, public := []byte(p.private), []byte(p.public)
 	if p.private == "" {

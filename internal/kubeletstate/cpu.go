@@ -22,7 +22,7 @@ type CPUState struct {
 	Entries []CPUEntry
 	// PodEntries are pod-level assignments (gate PodLevelResourceManagers), ascending by pod UID.
 	PodEntries []CPUEntry
-	// Legacy are the entries of a file from before Kubernetes 1.17, which go by container id:
+	// Legacy are the entries of a file from before Kubernetes 1.17. Its keys are container ids, so
 	// PodUID is "".
 	Legacy []CPUEntry
 	// Verified is false if the file has no checksum, which the kubelet accepts of old formats.
@@ -233,8 +233,7 @@ func decode(data []byte, into any) error {
 // cpuTypeName is what the kubelet calls the type of its own format.
 const cpuTypeName = "CPUManagerCheckpoint"
 
-// sumCPUv1 is the checksum of a checkpoint whose entries go by container id (before Kubernetes
-// 1.17).
+// sumCPUv1 is the checksum of a checkpoint whose keys are container ids (before Kubernetes 1.17).
 func sumCPUv1(c *cpuV1) uint32 {
 	d := dumpCPUHead(cpuTypeName, c.PolicyName, c.DefaultCPUSet)
 	d.field("Entries", "map[string]string")

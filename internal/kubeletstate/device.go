@@ -75,8 +75,8 @@ func ParseDevices(name string, data []byte) (*DeviceState, error) {
 	return out, nil
 }
 
-// ignored returns what comes of a file that the device manager cannot read: it logs that, and
-// starts without it (ManagerImpl.Start of pkg/kubelet/cm/devicemanager).
+// ignored returns the error for a file that the device manager cannot read: the manager logs that
+// and starts without the file (ManagerImpl.Start of pkg/kubelet/cm/devicemanager).
 func ignored(err *Error) *Error {
 	err.Want += "; a kubelet that starts ignores this file, and gives away devices that pods still have: drain the node first"
 	return err

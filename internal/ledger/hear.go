@@ -49,10 +49,10 @@ func (n *Node) Gone(uid string, now time.Time) (outcome *PromiseOutcome) {
 		return outcome
 	}
 	if p.phase != Ended {
-		// Deleted by force, which shows it ending just before, if at all: a kubelet has it end
-		// first. It lets go of such a pod at once, although its containers run (HandlePodRemoves
-		// and GetActivePods of pkg/kubelet), and before it admits pods that were bound earlier, if
-		// its watch had broken.
+		// The pod was deleted by force: otherwise the API shows it ending well before. The kubelet
+		// releases such a pod at once, although its containers still run (HandlePodRemoves and
+		// GetActivePods of pkg/kubelet). If its watch had broken, it does so before it admits pods
+		// that were bound earlier.
 		n.contend(uid)
 	}
 	if p.stage == reported && !n.report.Has(uid) {

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// lives holds the pods that a node counts with beside its report. Each is in pods under its UID. It
-// is in posted or reserved exactly while its stage says so, posted pods by turn, reserved ones as
-// Reserve took them.
+// lives holds the pods that a node counts in addition to its report. Each is in pods under its UID.
+// It is in posted or reserved exactly while its stage says so, posted pods by turn, reserved ones
+// as Reserve took them.
 type lives struct {
 	pods             map[string]*pod
 	posted, reserved []*pod

@@ -19,9 +19,9 @@ type lingerers struct {
 	lost bool
 }
 
-// findLingerers finds out whom the first of the posted pods may have seen that the report does not
-// list as alive. It comes before the report takes the place of the one before. One that has been
-// listed since has begun and ended in between, and its successor may have begun.
+// findLingerers finds the pods that the admission of the first posted pod may have seen although
+// the report does not list them as alive. Call it before the report replaces the earlier one. If a
+// posted pod has been listed since, its admission is over and the next one may have begun.
 func (f *facts) findLingerers(r *Report, admitted bool) {
 	was := f.lingerers
 	if f.lingerers = (lingerers{}); r.Amounts || r.Model.Decides() || len(f.posted) == 0 {
@@ -50,9 +50,9 @@ func (f *facts) findLingerers(r *Report, admitted bool) {
 	f.lingerers = l
 }
 
-// mayBeginAdmission reports whether the admission of one of the pods may have begun, or may begin,
-// without a report that tells of it. If there is none no answer counts with lingerers, and a quiet
-// node may report nothing for days.
+// mayBeginAdmission reports whether the admission of one of the pods may begin, or may have begun,
+// without a report of it. If not, lingering pods matter to no answer, and a quiet node may not
+// report for days.
 func mayBeginAdmission(pods map[string]*pod) bool {
 	for _, p := range pods {
 		if p.underway && (p.stage == posted || p.stage == afloat) {

@@ -112,8 +112,7 @@ func (o *outlook) enqueue(p *pod, settled bool) {
 	o.horizon.set(max(o.horizon.newest, p.created), o.horizon.changes.InFlight()+1)
 }
 
-// likeliest returns the likeliest state after everything in flight; nil if there is none to speak
-// of.
+// likeliest returns the likeliest state after everything in flight; nil if no state is known.
 func (o *outlook) likeliest() *placement.State {
 	if o.report == nil {
 		return nil

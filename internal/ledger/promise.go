@@ -61,7 +61,7 @@ const (
 	ResultEither Result = "either"
 )
 
-// Results are the ones of promises that a Binding carries.
+// Results are the results that a promise in a Binding can have.
 var Results = []Result{ResultKept, ResultContended, ResultRefused, ResultMispredicted}
 
 // Result compares what was promised with what the node did. It is the only place that does.

@@ -30,8 +30,8 @@ type Report struct {
 	// Amounts means that the report tells amounts alone: how much is free on each NUMA node, and
 	// not what. No decision is exact then, and in which order the kubelet admits pods is not asked.
 	Amounts bool
-	// Unsure means that the kubelet may go by another configuration than the model's. No decision
-	// is exact then.
+	// Unsure means that the kubelet may use another configuration than the model's. Then no
+	// decision is exact.
 	Unsure bool
 
 	state *placement.State

@@ -9,7 +9,7 @@ import (
 type Spare struct {
 	// Reach is the NUMA nodes over which the pod would be spread (placement.Model.Reach).
 	Reach topology.NUMASet
-	// CPUs are the ones that the node could give away exclusively, before the pod.
+	// CPUs are the CPUs that the node could give exclusively before it admits the pod.
 	CPUs topology.CPUSet
 	// Devices is how many free devices the pod would leave over, on the node or beside it
 	// (placement.SpareDevices).

@@ -8,8 +8,8 @@ import (
 
 // Expectation is what the ledger expects of a kubelet that gets a pod which somebody else bound.
 type Expectation struct {
-	// Answer is that of the node after all Bindings before: Admitted, Refused, Waiting where the
-	// possible states differ in that, Unreported without a report.
+	// Answer is the node's answer after all earlier Bindings: Admitted, Refused, Waiting if the
+	// possible states differ, or Unreported if there is no report.
 	Answer Answer
 	// Decision is what the likeliest state gives the pod, and Spare what surrounds it there; both
 	// are empty unless it is admitted.
@@ -34,10 +34,10 @@ func (e *Expectation) promise() *Promise {
 	return nil
 }
 
-// Witness takes in the Binding of a pod that nobody here has decided about, when the API first
-// shows it, and says what is expected of the kubelet. The API tells of Bindings in the order in
-// which the kubelet hears of them, so the pod gets the next turn. It returns false, and changes
-// nothing, if the node knows the pod already: the kubelet may have answered before.
+// Witness records the Binding of a pod that another scheduler placed, when the API first shows it,
+// and returns what is expected of the kubelet. The API tells of Bindings in the order in which the
+// kubelet hears of them, so the pod gets the next turn. It returns false, and changes nothing, if
+// the node knows the pod already: the kubelet may have answered before.
 func (n *Node) Witness(s *Sighting) (e Expectation, first bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -62,8 +62,8 @@ func (n *Node) Witness(s *Sighting) (e Expectation, first bool) {
 	return e, true
 }
 
-// expect is the answer for a pod that the kubelet hears of after all in flight, in the order of
-// their Bindings. There is a report.
+// expect returns the answer for a pod that the kubelet receives after all pods in flight, in the
+// order of their Bindings. There is a report.
 func (n *Node) expect(p *pod, after bool) (e Expectation) {
 	switch {
 	case n.decides(): // it gives nothing to a pod without a decision

@@ -116,8 +116,8 @@ func (w *worlds) addStarts(uid string, containers []string) uint32 {
 	return next
 }
 
-// addArrivals adds the admissions of pods whose place in the order is not known, and returns the
-// ones that are possible now. Of pods that may change places, each comes after the one before.
+// addArrivals adds the admissions of pods whose place in the order is not known, and returns those
+// that are possible now. Pods that may change places keep one order.
 func (w *worlds) addArrivals(afloat []*pod, mayChange sameness) uint32 {
 	var possible uint32
 	events := make([]uint32, len(afloat))
@@ -343,8 +343,8 @@ func (w *worlds) admitAll(flight []*pod, mayChange sameness) worlds {
 	return out
 }
 
-// charge admits the pods one by one and goes through nothing else. A pod that finds no place is
-// counted by the report already, or nobody can tell what becomes of it.
+// charge admits the pods one by one, in one order only. If a pod finds no place, the report may
+// already count it, or its admission cannot be predicted.
 func (w *worlds) charge(flight []*pod) worlds {
 	out := w.clone()
 	out.own()

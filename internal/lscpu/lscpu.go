@@ -70,7 +70,7 @@ func Read(text []byte) (*topology.Machine, error) {
 // field is a value, and where it stands.
 type field struct{ where, value string }
 
-// fields are those of an output by name, without what differs between releases of lscpu.
+// fields are the fields of an output, by names without the differences between releases of lscpu.
 type fields map[string]field
 
 // The names of fields.

@@ -14,7 +14,7 @@ import (
 // reader makes a machine of fields, step by step.
 type reader struct {
 	fields fields
-	// threads are those of a core; a socket has cores of them.
+	// threads is the number per core; cores is the number per socket.
 	threads, cores, sockets int
 	online, offline         topology.CPUSet
 	// nodes are the NUMA nodes, ascending by id.
@@ -266,7 +266,7 @@ func (r *reader) fillCaches(each int) error {
 				r.caches, one, filled = append(r.caches, one), topology.CPUSet{}, 0
 			}
 		}
-		// A cache that ends inside a node and began in another is none that is built.
+		// No real cache begins in one node and ends inside another.
 		if filled > 0 && filled < each && len(r.coresOf(&n)) > filled {
 			return r.fields.wrong(cache, "a number of instances that does not cut NUMA nodes; otherwise %swhich cores share one", capture)
 		}

@@ -215,8 +215,8 @@ func (o *occupancy) free(node *topology.NUMANode) string {
 	return strings.Join(parts, ", ")
 }
 
-// amounts are the memory manager's books of a NUMA node, ordinary memory first, what there is none
-// of left out.
+// amounts returns the memory manager's records of a NUMA node, ordinary memory first, without empty
+// amounts.
 func (o *occupancy) amounts(id topology.NUMAID) (out []placement.MemoryAmounts) {
 	for i := range o.Snapshot.Memory {
 		if o.Snapshot.Memory[i].NUMA != id {
@@ -241,8 +241,8 @@ func rankOf(resource string) int {
 	return 1
 }
 
-// offered are the devices of a pool that are on a NUMA node; with nowhere, the ones that are on
-// none.
+// offered returns the devices of a pool on a NUMA node. If nowhere is set, it returns devices
+// without a NUMA node.
 func offered(pool *placement.DevicePool, id topology.NUMAID, nowhere bool) (out []*placement.Device) {
 	for i := range pool.Devices {
 		d := &pool.Devices[i]

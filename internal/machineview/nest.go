@@ -66,7 +66,7 @@ func nest(m *topology.Machine) *box {
 }
 
 // containers lists packages, dies, NUMA nodes and L3s, outermost kind first among equals. A die
-// that is its whole package says nothing and is left out.
+// that fills its whole package is left out.
 func containers(m *topology.Machine) []*box {
 	var out []*box
 	for _, p := range m.Packages {

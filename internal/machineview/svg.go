@@ -311,7 +311,7 @@ func (p *painter) box(b *box) shape {
 	return framed(class, b.title, detail, column([]shape{body, p.holdings(b.node, body.w)}, gap))
 }
 
-// detail stands beside a NUMA node's name.
+// detail returns the text next to a NUMA node's name.
 func (p *painter) detail(b *box) string {
 	text := b.detail
 	if p.occupied != nil && b.node != nil {

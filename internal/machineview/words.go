@@ -121,7 +121,7 @@ func notable(d *topology.Device) bool {
 	return slices.ContainsFunc([]string{"01", "02", "03", "0b40", "12"}, func(prefix string) bool { return strings.HasPrefix(d.Class, prefix) })
 }
 
-// notables splits the devices into the ones that people look for and the number of the others.
+// notables returns the devices that people look for, and the number of other devices.
 func notables(m *topology.Machine) (devices []*topology.Device, others int) {
 	for i := range m.Devices {
 		if notable(&m.Devices[i]) {

@@ -19,7 +19,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// head is what says which object it is.
+// head is the part of an object that identifies it.
 type head struct {
 	metav1.TypeMeta
 	metav1.ObjectMeta

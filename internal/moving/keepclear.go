@@ -102,7 +102,7 @@ func (r *runner) guardOf(node string) *corev1.Pod {
 	}
 }
 
-// apart says whom a guard keeps off.
+// apart selects the pods that a guard keeps off.
 func (r *runner) apart() corev1.PodAffinityTerm {
 	var own []string
 	for i := range r.plan.Moves {

@@ -62,8 +62,8 @@ type Options struct {
 	Tell func(format string, args ...any)
 	// Limit bounds each wait; 0 stands for DefaultLimit.
 	Limit time.Duration
-	// Image is that of holders. It need not exist: a kubelet that cannot pull it has admitted the
-	// pod all the same. "" stands for DefaultImage.
+	// Image is the image of holders. It need not exist: a kubelet admits a pod before it pulls the
+	// image. "" means DefaultImage.
 	Image string
 }
 
@@ -391,7 +391,7 @@ func (r *runner) place(ctx context.Context, pod *corev1.Pod, node string) (*core
 	return nil, errors.Join(err, r.drop(clean, made))
 }
 
-// drop deletes a holder; one that is gone is none.
+// drop deletes a holder. It is no error if the holder is gone.
 func (r *runner) drop(ctx context.Context, holder *corev1.Pod) error {
 	now := int64(0)
 	err := r.Pods.Pods(holder.Namespace).Delete(ctx, holder.Name, metav1.DeleteOptions{GracePeriodSeconds: &now, Preconditions: metav1.NewUIDPreconditions(string(holder.UID))})
@@ -583,7 +583,7 @@ func saidOf(pod *corev1.Pod) string {
 	return wire.Unscheduled(pod).Message
 }
 
-// names are those of the wanted pods.
+// names returns the names of the wanted pods.
 func (r *runner) names() string {
 	names := make([]string, len(r.plan.Wanted))
 	for i := range names {

@@ -36,8 +36,7 @@ type Reading struct {
 
 // Source names the object that a report was read from.
 type Source struct {
-	// APIVersion and Kind are those of the object; Name and UID tell it from others. Version is its
-	// resourceVersion.
+	// APIVersion, Kind, Name and UID identify the object. Version is its resourceVersion.
 	APIVersion, Kind, Name, UID, Version string
 }
 
@@ -118,8 +117,7 @@ func (r *Reading) read(nt *v1alpha1.NodeTopology, kinds *Kinds, last *NodeKind) 
 // the more there are.
 const maxPods = 1024
 
-// fates says about the pods of a report what became of them, the ones that are admitted and alive
-// apart.
+// fates returns the fate of each pod in a report that is not both admitted and alive.
 func fates(r *wire.Report) map[string]ledger.Fate {
 	out := map[string]ledger.Fate{}
 	for i := range r.Pods {

@@ -22,8 +22,8 @@ var ErrNotPinnable = errors.New("no kubelet pins anything for the pod")
 // Sighting is a translated pod that is bound to a node.
 type Sighting struct {
 	ledger.Sighting
-	// Ignored is why the placement that came with the pod's Binding is not believed; nil if it is
-	// believed, or if there is none.
+	// Ignored explains why the placement in the pod's Binding is invalid; nil if it is valid or
+	// missing.
 	Ignored error
 }
 

@@ -140,7 +140,7 @@ var classWords = []string{"gpu", "accelerator", "nic", "rdma", "nvme", "other"}
 func (c *Config) checkSelection(at string, r *Resource) error {
 	switch {
 	case r.Class == "" && r.Vendor == "" && len(r.Addresses) == 0:
-		return c.fail(at, r.Resource, "class, vendor or addresses: which devices it is")
+		return c.fail(at, r.Resource, "class, vendor or addresses, which select the devices")
 	case r.Class != "" && classes[r.Class] == nil:
 		return c.fail(at+".class", r.Class, strings.Join(classWords, ", ")+suggest.DidYouMean(r.Class, classWords))
 	case r.Vendor != "" && !pciID.MatchString(r.Vendor):

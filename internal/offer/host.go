@@ -149,7 +149,7 @@ func (h *Host) uuid(address string) (string, error) {
 // nvidiaFile is where NVIDIA's driver describes a GPU, below /proc.
 func nvidiaFile(address string) string { return "driver/nvidia/gpus/" + address + "/information" }
 
-// nvidia is what NVIDIA's driver says about a GPU under a key; "" if it says nothing.
+// nvidia returns the value that NVIDIA's driver reports for a key of a GPU; "" if there is none.
 func (h *Host) nvidia(address, key string) string {
 	if h.Proc == nil {
 		return ""
@@ -293,7 +293,7 @@ func (h *Host) children(dir string) []string {
 	return names
 }
 
-// Kind is the kind of the CDI specification that the agent writes. Its devices go by their
+// Kind is the kind of the CDI specification that the agent writes. Its devices are named by their
 // addresses.
 const Kind = "berth.dev/pci"
 

@@ -17,7 +17,7 @@ import (
 type Offers struct {
 	// Dir is the kubelet's folder for device plugins.
 	Dir string
-	// Log is told what becomes of devices and of the kubelet; it must not be nil.
+	// Log receives messages about devices and the kubelet; it must not be nil.
 	Log func(format string, args ...any)
 	// Changed is told that a device has become sick, or well again, and that the kubelet has taken
 	// a pool up, or let it go; nil for nobody. It must not wait.
@@ -30,8 +30,8 @@ type Offers struct {
 	mu       sync.Mutex
 	pools    []Pool
 	findings map[string]Finding
-	// listeners counts the kubelet's open questions for tokens, by resource: it lets go of them
-	// when it ends.
+	// listeners counts the kubelet's open ListAndWatch calls, by resource: they end with the
+	// kubelet.
 	listeners map[string]int
 	// told is closed, and another one made, when findings change.
 	told chan struct{}

@@ -129,7 +129,7 @@ func (c *Config) pool(i int, m *topology.Machine, taken map[string]string) (Pool
 	return p, nil
 }
 
-// missing explains why an address is none of a resource's.
+// missing explains why an address matches no device of a resource.
 func (c *Config) missing(r *Resource, d *topology.Device) string {
 	switch {
 	case d == nil:

@@ -79,7 +79,7 @@ func (g *Gang) others(m, mate int) bool {
 	return m != mate && (m < len(g.Members) || mate < len(g.Members))
 }
 
-// wishesOf are those of a member, or of a mate that has its place.
+// wishesOf returns the wishes of a member, or of a mate that has its place.
 func (g *Gang) wishesOf(m int) []Wish {
 	if m >= len(g.Members) {
 		return g.Seated[m-len(g.Members)].Beside
@@ -209,7 +209,7 @@ func permute(n int, do func([]int)) {
 	rest(nil)
 }
 
-// unit is members that go to one node or nowhere: the ones that ask for one NUMA node.
+// unit is a set of members that must be on the same node, because they ask for the same NUMA node.
 type unit struct {
 	members []int
 	kind    int
@@ -265,10 +265,10 @@ func unitsOf(members []Member) []unit {
 
 // site is a node of a trial as the members on it make it. It is replaced when one comes.
 type site struct {
-	// members are the ones on the node, and the mates that have their places there.
+	// members are the members on the node, including mates that already have their places there.
 	members []int
 	pairs   []pair
-	// refusals are those of the node as it is.
+	// refusals are the refusals of the node in its current state.
 	refusals map[refusal]bool
 	// seconds are those in which its members were created, in order. foreign: others are in flight
 	// there. Both are known once the site has refusals.
@@ -286,8 +286,8 @@ type pair struct {
 type refusal struct {
 	kind, class int
 	strict      bool
-	// age is where members of that second come among the ones of the site; the second itself if
-	// others are in flight there.
+	// age is the position of members of that second among the members of the site; the second
+	// itself if other pods are in flight there.
 	age int64
 }
 

@@ -28,7 +28,7 @@ type Victim struct {
 // Removal lists the pods that could be evicted.
 type Removal struct {
 	Victims []Victim
-	// Allowed is how many more pods each disruption budget lets go.
+	// Allowed is how many more evictions each disruption budget permits.
 	Allowed []int
 	// Short is how many members too few a plan without evictions has places for; 0 if that is not
 	// known.
@@ -46,7 +46,7 @@ type Crowd interface {
 
 // Eviction is what it takes for a gang to fit.
 type Eviction struct {
-	// Victims must be evicted, beside the ones that are leaving.
+	// Victims must be evicted, in addition to pods that are already leaving.
 	Victims []int
 	// Places are where members would go then.
 	Places []Place
@@ -148,14 +148,14 @@ func (r *Removal) Cost(set []int) (c Cost) {
 	return c
 }
 
-// clearing is a Crowd with victims gone. Of the nodes that members may go to it returns first the
-// ones that cost nobody a place.
+// clearing is a Crowd without some victims. It offers members the nodes that need no eviction
+// first.
 type clearing struct {
 	Crowd
 	removal *Removal
 	alone   []Cost // of each victim alone
 	out     []bool
-	// nodes are those of the Crowd that pods were taken from.
+	// nodes are the nodes of the Crowd from which pods were removed.
 	nodes suppose.Field[int]
 	work  work
 	// only are the nodes that are looked at, by kind; nil for all.
@@ -307,8 +307,9 @@ func (c *clearing) guess(order []int) int {
 	return len(order)
 }
 
-// single finds one victim without whom the gang fits, though it does not without all: the more a
-// kubelet has free, the less it puts a pod where its gang wants it. It has all evicted before.
+// single finds one victim whose eviction lets the gang fit although evicting all victims does not:
+// on an emptier node the kubelet may place a pod elsewhere than its gang needs it. At the start all
+// victims are evicted.
 func (c *clearing) single(g *Gang, order []int) (Eviction, bool) {
 	if !g.Wishes() {
 		return Eviction{}, false
@@ -329,8 +330,8 @@ func (c *clearing) single(g *Gang, order []int) (Eviction, bool) {
 // maxSpared bounds how many victims are tried one by one.
 const maxSpared = 256
 
-// spare takes victims back in without whom the gang still fits: at once those on nodes that the
-// plan does not use, then one by one on the ones that it uses.
+// spare puts back victims that the gang does not need: first all victims on nodes that the plan
+// does not use, then one by one those on its nodes.
 func (c *clearing) spare(g *Gang, order []int, places []Place) []Place {
 	used, only := map[int]bool{}, map[int][]int{}
 	for _, at := range places {

@@ -289,8 +289,8 @@ type trial struct {
 	placed  []Decided // what each got there
 	// before is what the nodes of the unit's members were.
 	before []before
-	// taken are the nodes whose NUMA nodes all belong to members that want no others there; fresh
-	// counts the ones that have come since a list of nodes was last made without them.
+	// taken are the nodes whose NUMA nodes all belong to members that want no other pods there;
+	// fresh counts nodes added since the list of nodes was last rebuilt without them.
 	taken map[int]bool
 	fresh int
 	skips int // of nodes that have refused the like

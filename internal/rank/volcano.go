@@ -27,7 +27,7 @@ func (s *Scoring) UnmarshalJSON(data []byte) error {
 // VolcanoScore returns 100 - 100*spans/most, rounded as Volcano rounds it: spans is the number of
 // NUMA nodes on which the pod would be spread on one node, most the largest number among the nodes
 // that are scored together. Fewer are better, and a node with as many as the worst gets 0. The
-// weight of the formula is that of the plugin in the scheduler's profile.
+// weight of the plugin in the scheduler's profile is the weight of the formula.
 func VolcanoScore(spans, most int64) int64 {
 	if spans < 1 || most < 1 {
 		return 0

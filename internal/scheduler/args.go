@@ -46,8 +46,8 @@ type Args struct {
 	// EvictsNobody keeps pods of the profile from evicting others, single pods and gangs alike.
 	// Default false.
 	EvictsNobody bool `json:"evictsNobody,omitempty"`
-	// ProtectedNamespaces are those whose pods and gangs volcano.sh/preemptable: "false" keeps from
-	// being evicted for others, except for system-critical pods. "*" is all, as with Volcano, and
+	// ProtectedNamespaces are the namespaces in which volcano.sh/preemptable: "false" protects pods
+	// and gangs from eviction, except for system-critical pods. "*" is all, as with Volcano, and
 	// the default; an empty list is none.
 	ProtectedNamespaces wire.Namespaces `json:"protectedNamespaces,omitempty"`
 	// NodesWithoutAgents is a label selector, as kubectl takes it. Nodes that match it and have no

@@ -74,8 +74,8 @@ func (o *onNodes) beside(name string) *wire.Beside {
 	return nodestate.BesideOf(o.node(name), o.bound(name))
 }
 
-// othersLate is how much later than the snapshot on which a cycle decides, or how much earlier, the
-// plugin may hear of a pod: each has the same watch by a queue of its own.
+// othersLate is by how much the plugin may learn of a pod later or earlier than the snapshot of a
+// cycle: both receive the same watch through queues of their own.
 const othersLate = 2 * time.Second
 
 // tooLate describes what the node has too little of for the pod by now, as its kubelet will count;

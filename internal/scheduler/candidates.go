@@ -71,7 +71,7 @@ const (
 
 func (f Foresight) has(plugin Foresight) bool { return f&plugin != 0 }
 
-// podNeeds is what Foresight goes by.
+// podNeeds is the input of Foresight.
 type podNeeds struct {
 	Foresight
 	tolerations []corev1.Toleration
@@ -389,8 +389,8 @@ func needsOf(pod *corev1.Pod, ahead Foresight, handle fwk.Handle) podNeeds {
 	return needs
 }
 
-// reachOf returns from where the pod's volumes can be reached that exist: PersistentVolumes that
-// name their nodes. About claims that have none yet it says nothing.
+// reachOf returns the nodes that can reach the pod's existing volumes: PersistentVolumes name their
+// nodes. Unbound claims do not count.
 func reachOf(pod *corev1.Pod, core corev1informers.Interface) (out []*nodeaffinity.NodeSelector) {
 	for i := range pod.Spec.Volumes {
 		source := pod.Spec.Volumes[i].PersistentVolumeClaim

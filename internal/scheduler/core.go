@@ -41,7 +41,7 @@ type core struct {
 	feed    *nodes.Feed
 	// delays are where the time of pods goes.
 	delays Delays
-	// outcomes tells pods what came of the attempts to place them.
+	// outcomes writes the outcomes of attempts to their pods.
 	outcomes *outcome.Writer
 	pauses   *groupPauses
 	gangs    *gang.Groups
@@ -322,8 +322,8 @@ func waitsBy(pods corev1listers.PodLister) func(*corev1.Pod) bool {
 }
 
 // maxTakeover is how long the first pod waits in the queue for the takeover, and all others behind
-// it: mostly the API server answers three requests in that time. Then pods are tried, and the ones
-// for which nothing is pinned are placed.
+// it: the API server usually answers three requests in that time. After it the scheduler tries pods
+// again, and places those for which nothing is pinned.
 const maxTakeover = 2 * time.Second
 
 // begin lets pods through once everything that was there has been taken in.

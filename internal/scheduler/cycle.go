@@ -51,7 +51,7 @@ type cycle struct {
 	// ask is what the pod asks for, as PreFilter has read it.
 	ask   *wire.Ask
 	query nodes.Query
-	// plugin is that of the pod's profile.
+	// plugin is the plugin of the pod's profile.
 	plugin *Plugin
 	// began is when the attempt began.
 	began time.Time
@@ -104,7 +104,7 @@ func (p *Plugin) cycle(state fwk.CycleState) *cycle {
 // bare is a node about which nothing is assumed. The framework looks at its amounts.
 func bare(n *nodes.Node) suppose.Node { return suppose.On(n.Account(), nil) }
 
-// assume begins a dry run, or goes on with it.
+// assume begins or continues a dry run.
 func (c *cycle) assume() *dryRun {
 	if c.dry == nil {
 		c.dry = &dryRun{Field: suppose.Field[*nodes.Node]{Bare: bare}, removed: map[string]*corev1.Pod{}}

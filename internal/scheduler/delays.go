@@ -53,7 +53,7 @@ type Delays struct {
 	crowds map[string]*crowd
 }
 
-// crowd counts the pods of a namespace: the ones that spend their time on each cause, and all.
+// crowd counts the pods of a namespace: all of them, and for each cause those that wait for it.
 type crowd struct {
 	count [causes]int
 	all   int

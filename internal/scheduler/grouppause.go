@@ -50,7 +50,7 @@ type groupPause struct {
 // maxGroups bounds how many groups are remembered.
 const maxGroups = 1024
 
-// namespaceOf is that of a key (ownGroup).
+// namespaceOf returns the namespace in a key (ownGroup).
 func namespaceOf(key string) string {
 	namespace, _, _ := strings.Cut(key, "/")
 	return namespace

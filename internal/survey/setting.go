@@ -169,8 +169,8 @@ func (o *Setting) onNode(n *node, bound []*corev1.Pod) *node {
 	return &out
 }
 
-// allocatableOf is the Node with the CPUs that pods could have. What a kubelet reserves besides
-// does not count if there are reservedSystemCPUs (cmd/kubelet/app/server.go).
+// allocatableOf returns the Node with the CPUs that pods could have. If reservedSystemCPUs is set,
+// the kubelet ignores other CPU reservations (cmd/kubelet/app/server.go).
 func (o *Setting) allocatableOf(object *corev1.Node) *corev1.Node {
 	if o.Reserved == "" || object == nil {
 		return object

@@ -90,8 +90,8 @@ func (p *Pool) alignedWord(h hint.Hint, w int) uint64 {
 	return word
 }
 
-// takeSome takes need out of more aligned devices. The plugin is offered those and what was reused,
-// and asked for all.
+// takeSome takes need devices if more aligned ones are free. The kubelet then offers the plugin the
+// aligned and the reused devices, and asks it for the whole number.
 func (p *Pool) takeSome(t *Taking, need int, from func(int) uint64, out Set) (chance bool) {
 	if t.Prefer == NVIDIA {
 		return p.takeNVIDIA(need, from, out)

@@ -26,11 +26,12 @@ type deviceQuery struct {
 	linked int
 	// whole are the places that have all that is wanted.
 	whole uint64
-	// loose and shared are what devices are taken from if they lie apart, and if together.
+	// loose and shared are the supplies for devices that may be apart, and for devices that must be
+	// together.
 	loose, shared supply
 
-	// ranked means that order and class are filled: order holds the places by kind, those with the
-	// most first; class tells places apart that differ in what they have.
+	// ranked means that order and class are filled. order sorts the places for each kind of device,
+	// the largest number first. Places with the same devices have the same class.
 	ranked bool
 	order  [][MaxPlaces]uint8
 	class  [MaxPlaces]uint8

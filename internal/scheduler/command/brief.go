@@ -19,7 +19,7 @@ const (
 	leastHead = 110
 )
 
-// shortened is a recorder of brief events of what came of attempts.
+// shortened is a recorder that shortens events about attempts to place a pod.
 type shortened struct {
 	events.EventRecorderLogger
 	said *brief.Said
@@ -36,8 +36,8 @@ func (s shortened) Eventf(about, related runtime.Object, kind, reason, action, n
 	s.EventRecorderLogger.Eventf(s.said.About(about, reason, action, note), related, kind, reason, action, "%s", note)
 }
 
-// briefNote is a note of at most clip.Event bytes: kube-scheduler's reasons without what became of
-// its preemption, then Berth's own.
+// briefNote shortens a note to clip.Event bytes. It keeps kube-scheduler's reasons, without the
+// result of preemption, and then Berth's own.
 func briefNote(note string) string {
 	if len(note) <= clip.Event {
 		return note

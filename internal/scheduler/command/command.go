@@ -107,8 +107,8 @@ func run(cmd *cobra.Command, opts *options.Options, plugin frameworkruntime.Plug
 	return app.Run(ctx, completed, sched)
 }
 
-// sayWhoLeads lets the plugin ask whom the election's Lease names. The lock itself is not asked: it
-// remembers what it reads, for the election's own writes.
+// sayWhoLeads lets the plugin read the holder of the election's Lease. It does not ask the lock
+// itself, which caches what it reads for the election's own writes.
 func sayWhoLeads(sched *kubescheduler.Scheduler, lock resourcelock.Interface) {
 	elected, ok := lock.(*resourcelock.LeaseLock)
 	if !ok {

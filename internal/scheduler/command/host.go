@@ -156,7 +156,7 @@ func (a attentive) MoveAllToActiveOrBackoffQueue(logger klog.Logger, event fwk.C
 	a.SchedulingQueue.MoveAllToActiveOrBackoffQueue(logger, event, before, after, check)
 }
 
-// nextPod returns NextPod with the calls of those who have to hear of each cycle.
+// nextPod returns NextPod, extended by calls to the packages that must know of each cycle.
 func (e *equipment) nextPod() nextPod {
 	next := scheduler.FollowMates(e.parts, e.sched.NextPod, e.sched.SchedulingQueue.PopSpecificPod)
 	return func(logger klog.Logger) (*framework.QueuedPodInfo, error) {
@@ -194,8 +194,9 @@ func (e *equipment) schedulePod() schedulePod {
 	}
 }
 
-// failureHandler returns FailureHandler with the calls of those who have to hear of each failure.
-// What came of an attempt to place a pod that Berth decides about is written next to the loop.
+// failureHandler returns FailureHandler, extended by calls to the packages that must know of each
+// failure. If Berth decides about the pod, the outcome of the attempt is written outside the
+// scheduling loop.
 func (e *equipment) failureHandler() failureHandler {
 	delays, ordinary := e.parts.Delays(), e.sched.FailureHandler
 	ours := writingAside(ordinary, e.parts.Outcomes())
@@ -212,7 +213,7 @@ func (e *equipment) failureHandler() failureHandler {
 	}
 }
 
-// writingAside returns failed with outcomes to write what came of the attempt, and with brief
+// writingAside returns failed with a Writer that writes the outcome of the attempt, and with brief
 // events. The node of a nomination that is not shown yet stays kept for its pod.
 func writingAside(failed failureHandler, outcomes *outcome.Writer) failureHandler {
 	said := brief.NewSaid()

@@ -50,7 +50,7 @@ func lookingFurther(next schedulePod, look scheduler.Look, global *int32, profil
 
 // search is a profile in the cycle of one pod. PreFilter names the nodes that Berth has found to be
 // the best and that no plugin refuses: only on these the framework runs Filter and Score. If there
-// are none it goes on with all nodes, as if nothing had been.
+// are none, it continues with all nodes as usual.
 //
 // It is handed to kube-scheduler for the one call of SchedulePod. Plugins, preemption and cycles of
 // groups have the profile itself, and nothing is named to them.

@@ -38,9 +38,9 @@ type admitter struct {
 	tellStatus func(*group)
 }
 
-// admission is that of a group which names resources and was let in. What it has not used yet is
-// kept from other groups: the pods of a group may come in stages, and groups that each have their
-// first stage would wait for each other for ever.
+// admission belongs to an admitted group that names resources. Other groups cannot use what it has
+// not used yet: the pods of a group may come in stages, and groups that each have only their first
+// stage would block each other for ever.
 type admission struct {
 	asked amounts.List
 	// priority is what it evicts by while it has no pods. foreign is the same for groups of other

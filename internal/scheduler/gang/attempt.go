@@ -44,9 +44,8 @@ func (gs *Groups) PreFilter(ctx context.Context, profile Profile, pod *corev1.Po
 	return gs.conclude(a, o)
 }
 
-// turn tells a member where it goes, or returns the attempt to find that out. The queue of the ones
-// that back off does not ask PreEnqueue, so the group's state is asked for again. The caller holds
-// the lock.
+// turn returns the node planned for a member, or an attempt to plan its gang. The backoff queue
+// does not call PreEnqueue, so turn checks the group's state again. The caller holds the lock.
 func (gs *Groups) turn(pod *corev1.Pod) (Turn, *attempt) {
 	g := gs.of[pod.UID]
 	if g == nil {
@@ -131,7 +130,7 @@ type others interface {
 	budgets() []*policyv1.PodDisruptionBudget
 }
 
-// result is what came of a trial.
+// result is the outcome of a trial.
 type result struct {
 	*gangfit.Verdict
 	trial *trial
@@ -139,11 +138,10 @@ type result struct {
 	wrong *fwk.Status
 }
 
-// outcome is what an attempt has come to: a plan that is reserved, or why there is none.
+// outcome is the result of an attempt: a reserved plan, or the reason why there is none.
 type outcome struct {
 	plan *planned
-	// failed is the reason for which there is none, as it is counted; "" if only reports of nodes
-	// are missing.
+	// failed is that reason as a metric label; it is "" if only reports of nodes are missing.
 	failed, why string
 	// evicts is what it takes for the members to fit; nil if nobody is evicted.
 	evicts *eviction

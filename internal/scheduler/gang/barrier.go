@@ -27,10 +27,10 @@ type barrier struct {
 	again []func()
 }
 
-// Name is that of the plugin, by which members wait in Permit.
+// Name is the name of the plugin under which members wait in Permit.
 const Name = "Berth"
 
-// allow lets the ones pass that wait in Permit. It is called without the book's lock.
+// allow lets waiting members pass Permit. It is called without the book's lock.
 func (b *barrier) allow(uids []types.UID) {
 	for _, uid := range uids {
 		if w := b.waiting(uid); w != nil {

@@ -54,7 +54,7 @@ type Options struct {
 	Room func() (*gangfit.Room, error)
 	// Countable leaves out of amounts what Room does not count; nil for nothing.
 	Countable func(amounts.List) amounts.List
-	// Terms are those of the profile for pods that name that scheduler; nil stands for the
+	// Terms returns the terms of the profile for pods that name that scheduler; nil means the
 	// defaults.
 	Terms func(schedulerName string) Terms
 	// Protects is whether pods and gangs of the namespace may keep themselves from eviction; nil if
@@ -101,7 +101,7 @@ type Objects interface {
 type Ended interface {
 	// Want starts to watch them.
 	Want()
-	// Await returns when the ones that were there at the start have been seen, or after a while.
+	// Await returns when the objects that existed at the start have been seen, or after a while.
 	Await()
 	// Of returns those of a gang, of all its runs (gangs.Run).
 	Of(key wire.GangKey) []*corev1.Pod
@@ -109,8 +109,7 @@ type Ended interface {
 	Last(pod *corev1.Pod) *corev1.Pod
 }
 
-// book knows the groups and their members, and says how things stand with them. Its lock is that of
-// all of this package.
+// book knows the groups, their members and their states. Its lock guards the whole package.
 type book struct {
 	Options
 	// any means that there is, or was, a group at all.
@@ -133,9 +132,9 @@ type book struct {
 }
 
 // join returns the pod's group with the pod in it, and makes what is missing; nil for pods of no
-// gang. Pods of other schedulers make no group, but are noted if they claim to be of one. Only what
-// the watch has shown is a member: everybody else may ask for a pod that is gone. The caller holds
-// the lock.
+// gang. Pods of other schedulers make no group, but are noted if they claim to be of one. Only pods
+// that the watch has shown become members: other callers may ask about a pod that is gone. The
+// caller holds the lock.
 func (b *book) join(pod *corev1.Pod) *group {
 	if g := b.of[pod.UID]; g != nil {
 		return g

@@ -40,7 +40,7 @@ func (e endings) wanted(pod *corev1.Pod) bool {
 	return g != nil && !g.runs.Former(pod)
 }
 
-// gone takes in that a pod which had ended is gone.
+// gone forgets an ended pod that is deleted.
 func (e endings) gone(uid types.UID) {
 	e.gs.change(uid, func(g *group) bool {
 		ended := wire.Ended(g.members[uid].pod)
@@ -51,8 +51,8 @@ func (e endings) gone(uid types.UID) {
 	})
 }
 
-// part takes in that the scheduler's watch shows a member no more. It returns the pod if that has
-// ended, and reports whether that may still turn out. The caller holds the lock.
+// part records that the scheduler's watch no longer shows a member. It returns the pod if it has
+// ended, and reports whether this is still unknown. The caller holds the lock.
 func (e endings) part(m *member, pod *corev1.Pod) (ended *corev1.Pod, open bool) {
 	gs := e.gs
 	if gs.Ended == nil || m.pod.Spec.NodeName == "" {

@@ -79,8 +79,8 @@ func (c *crowd) Restore(victim int) {
 // has members: as with kube-scheduler's candidates, not every node of a large cluster.
 const maxCleared = 100
 
-// evict finds whom the group needs gone to fit whole; nil if evicting does not help, or if nobody
-// was found before the search was cut off.
+// evict finds the pods that must be evicted for the whole group to fit; nil if evictions do not
+// help, or if the search was cut off before it found any.
 func (j *job) evict(of *result) (e *eviction, cut bool) {
 	if len(j.Pods) == 0 {
 		return nil, false
@@ -146,10 +146,10 @@ type unit struct {
 	leaving bool
 }
 
-// victims are those whom the group may have evicted: pods of lower priority, members of gangs with
-// their gangs, and pods that are leaving anyway. Protected pods and gangs are spared. A gang counts
-// by its lowest priority: a member of a higher one shields nobody. Only pods on nodes that eviction
-// may open count.
+// victims returns the pods that may be evicted for the group: pods of lower priority, members of
+// gangs together with their gangs, and pods that are already leaving. Protected pods and gangs are
+// spared. A gang has the lowest priority of its members, so one member of higher priority does not
+// protect it. Only pods on nodes that eviction may open count.
 func (t *trial) victims() (units []unit) {
 	limit, may := gangs.LowestPriority(t.job.Pods), !t.job.terms.EvictsNobody && gangs.MayPreempt(t.job.Pods)
 	open, crews := make([]bool, len(t.infos)), map[string]*crew{}
@@ -256,7 +256,7 @@ func (b *budgets) allowed() []int {
 	return out
 }
 
-// of are the budgets that count a pod, except for the ones that know already that it goes.
+// of returns the budgets that count a pod, except budgets that already expect it to leave.
 func (b *budgets) of(pod *corev1.Pod) (out []int) {
 	for i := range b.list {
 		if b.list[i].Namespace != pod.Namespace || len(pod.Labels) == 0 || !b.selectors[i].Matches(labels.Set(pod.Labels)) {

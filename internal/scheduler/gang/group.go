@@ -134,7 +134,7 @@ func (g *group) mates() error {
 	return wire.CheckMates(g.activePods())
 }
 
-// pods are those of the members.
+// pods returns the pods of the members.
 func (g *group) pods() []*corev1.Pod {
 	pods := make([]*corev1.Pod, 0, len(g.members))
 	for _, m := range g.members {
@@ -208,7 +208,7 @@ type told struct {
 	// status is what was written last, version that of the object that says it; "" for none.
 	status  standing
 	version string
-	// writes are the ones that fail.
+	// writes are the failed writes.
 	writes retry
 	// trouble is the last trouble that an event was written of.
 	trouble string

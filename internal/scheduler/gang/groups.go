@@ -161,7 +161,7 @@ func (gs *Groups) begin() {
 	}
 }
 
-// PodGone takes in that the scheduler's watch shows a pod no more: it has ended, or is gone.
+// PodGone records that the scheduler's watch no longer shows a pod: it has ended or was deleted.
 func (gs *Groups) PodGone(pod *corev1.Pod) {
 	gs.evictor.note(pod, false)
 	if !gs.any.Load() {
@@ -256,8 +256,8 @@ func (gs *Groups) placed(g *group) {
 	}
 }
 
-// on lets a group's progress follow an event, and does what comes of it with the lock held. The
-// caller holds the lock, and does the rest.
+// on applies an event to a group's progress, and does what must follow under the lock. The caller
+// holds the lock, and does what it returns after releasing it.
 func (gs *Groups) on(g *group, e gangs.Event) (do gangs.Actions) {
 	g.Progress, do = gangs.Next(g.Progress, g.conditions(), e, gs.Clock.Now())
 	if do.Drop != "" {

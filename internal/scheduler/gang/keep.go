@@ -19,9 +19,10 @@ func (g *group) keep(j *job, e *eviction, leader types.UID) {
 	}
 }
 
-// forgone takes out what is kept in vain: for pods that have left the group, and for all if it is
-// not tried any more. Nobody but the next attempt would give it back. What has still to show in a
-// status stays until it does. The caller holds the lock, and hands the result to forgo.
+// forgone removes and returns room that is kept for nothing: for pods that have left the group, or
+// for all its pods if it is no longer tried. Otherwise only the next attempt would release it. Room
+// that a status must still show stays until it does. The caller holds the lock, and hands the
+// result to forgo.
 func (g *group) forgone() (list []kept) {
 	if len(g.kept) == 0 || g.Planned() {
 		return nil

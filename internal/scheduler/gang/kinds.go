@@ -13,7 +13,7 @@ import (
 // isCoupled reports whether a pod's place changes where others like it may go.
 func isCoupled(pod *corev1.Pod) bool { return gangs.CountTerms(pod) > 0 }
 
-// spreadKeys are the labels of nodes that a pod's spread constraints go by.
+// spreadKeys returns the topology keys of a pod's spread constraints.
 func spreadKeys(pod *corev1.Pod) (keys []string) {
 	for i := range pod.Spec.TopologySpreadConstraints {
 		keys = append(keys, pod.Spec.TopologySpreadConstraints[i].TopologyKey)
@@ -21,7 +21,7 @@ func spreadKeys(pod *corev1.Pod) (keys []string) {
 	return keys
 }
 
-// affinityKeys are the labels of nodes that a pod's required terms about other pods go by.
+// affinityKeys returns the topology keys of a pod's required affinity and anti-affinity terms.
 func affinityKeys(pod *corev1.Pod) (keys []string) {
 	for _, term := range gangs.PodTerms(pod, false) {
 		keys = append(keys, term.TopologyKey)

@@ -18,7 +18,7 @@ type planned struct {
 	// places are by member, in the order of the plan.
 	places []*place
 	by     map[types.UID]*place
-	// deadline is when the ones that wait in Permit are rejected.
+	// deadline is when members that wait in Permit are rejected.
 	deadline time.Time
 	// took is how long it took to make.
 	took time.Duration
@@ -160,9 +160,9 @@ func (p *planned) forget() {
 }
 
 // AwaitTurn waits until the members that come before on the same node have been dealt with: their
-// nodes were asked in the order of the plan. It waits for the report of the ones that come in waves
-// before, and the last one of a gang for all others. Nothing is awaited on a node on which nothing
-// is pinned for the member.
+// nodes were asked in the order of the plan. It waits for the report of members in earlier waves;
+// the last member of a gang waits for all others. If a node pins nothing for the member, it does
+// not wait there.
 func (gs *Groups) AwaitTurn(ctx context.Context, uid types.UID) error {
 	p, at := gs.find(uid)
 	if at == nil {

@@ -21,14 +21,14 @@ type shut struct {
 	closed           int
 }
 
-// domains are those of one plugin.
+// domains are the topology domains of one plugin.
 type domains struct {
 	of     []int32 // by node
 	closed []bool  // by domain
 }
 
-// passes reports if a refusal may pass when members come to other nodes, and is that of all nodes
-// of a domain. The pods that are there may want no company by any label.
+// passes reports if a refusal holds for all nodes of a domain and may end when members come to
+// other nodes. The anti-affinity of existing pods may use any label.
 func passes(said *fwk.Status) bool {
 	switch said.Plugin() {
 	case names.PodTopologySpread:

@@ -65,7 +65,7 @@ type groupStatus struct {
 	Running   int32  `json:"running"`
 	Succeeded int32  `json:"succeeded"`
 	Failed    int32  `json:"failed"`
-	// Conditions are those of Volcano's groups; nil leaves them as they are.
+	// Conditions are the conditions of a Volcano PodGroup; nil leaves them unchanged.
 	Conditions any `json:"conditions,omitempty"`
 }
 

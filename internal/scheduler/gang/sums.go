@@ -14,20 +14,21 @@ import (
 // sums are what the members of a group amount to together, kept up to date with each of them: a
 // group may have many, and each change of one is looked at.
 type sums struct {
-	// waiting are members that want a node, done the ones that have one, or had one and ended well.
+	// waiting counts members without a node; done counts members that have a node, or had one and
+	// succeeded.
 	waiting, done gangs.Count
-	// shown is what members take that have, or had, nodes, as the watch has shown them; posted is
-	// the same for the ones whose Bindings it has not shown.
+	// shown is the sum of the requests of members whose Bindings the watch has shown; posted is the
+	// sum for members whose Bindings it has not shown yet.
 	shown, posted amounts.List
-	// ended counts members that have ended, well or not; parted the ones that the scheduler's watch
-	// shows no more, and that may have ended.
+	// ended counts members that have succeeded or failed; parted counts members that the
+	// scheduler's watch no longer shows and that may have ended.
 	ended, parted int
 	// runs are those of the members. pruned is how many were not over when members of former ones
 	// were forgotten last.
 	runs   gangs.Runs
 	pruned int
-	// wrongs counts active members with something that cannot be read, asking the ones with wishes
-	// about their mates' places.
+	// wrongs counts active members with an annotation that cannot be parsed; asking counts members
+	// with wishes about the places of their mates.
 	wrongs, asking int
 	// What active members say, by how many of them say it.
 	schedulers map[string]int
@@ -100,7 +101,7 @@ type part struct {
 	said                said // counts of an active member
 }
 
-// life is how far a member's pod is; the zero value is that of no member.
+// life is the stage of a member's pod; the zero value means no member.
 type life uint8
 
 const (

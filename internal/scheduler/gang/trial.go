@@ -45,7 +45,7 @@ type Runner interface {
 
 const trialKey fwk.StateKey = "Berth/gang-trial"
 
-// InTrial reports whether the cycle is that of a trial: it must have no effect outside.
+// InTrial reports whether the cycle belongs to a trial, which must have no side effects.
 func InTrial(state fwk.CycleState) bool {
 	_, err := state.Read(trialKey)
 	return err == nil
@@ -351,9 +351,9 @@ const scoredNodes = 64
 
 func (t *trial) few(k *kind) int { return max(scoredNodes, 2*k.size) }
 
-// ranked orders nodes by the framework's scores, the best first. To score all nodes of a large
-// cluster costs more than all else about a gang. It does so nevertheless if pods are thought away:
-// Berth's order is that of the nodes with these pods.
+// ranked orders nodes by the framework's scores, the best first. Scoring all nodes of a large
+// cluster costs more than everything else about a gang. It still does so if the trial removes pods,
+// because Berth's order includes these pods.
 func (t *trial) ranked(k *kind, fit []int) []int {
 	infos := t.infosOf(fit)
 	if len(fit) < 2 || !t.profile.Handle.RunPreScorePlugins(t.ctx, k.state, k.pod, infos).IsSuccess() {

@@ -91,7 +91,7 @@ func (t *admitter) wait(spec wire.Gang, wrong error) {
 	t.lookAtVacantIn(statusPause)
 }
 
-// wasLetIn notes that the object of a group says that it has been let in, by whomever. The group is
+// wasLetIn records that the object of a group shows it as admitted, by any program. The group is
 // nil if it has no pods. The caller holds the lock.
 func (b *admitter) wasLetIn(g *group, spec *wire.Gang) {
 	scheduler := volcanoScheduler
@@ -134,9 +134,8 @@ func (t *admitter) lookAtVacantIn(pause time.Duration) {
 	t.callAt(t.Clock.Now().Add(pause), t.lookAtVacant)
 }
 
-// lookAtVacant lets the groups in that can have what they name, one after the other: the ones of
-// higher priority first, among those that were looked at longest ago. While some go in, the ones
-// that were left out soon follow.
+// lookAtVacant admits groups whose named resources are free, one after the other, by priority and
+// then by how long ago they were looked at. If it admits some, it soon looks at the others.
 func (t *admitter) lookAtVacant() {
 	t.mu.Lock()
 	waiting := maps.Clone(t.vacant)
@@ -405,8 +404,8 @@ func (o *APIObjects) QueueState(ctx context.Context, queue string) (string, erro
 	return read.Status.State, err
 }
 
-// read gets what into has of an object of Volcano's. Tenants choose the name: one that would make
-// another path is refused.
+// read gets the fields of into from an object of Volcano. Tenants choose the name, so a name that
+// would change the request path is refused.
 func (o *APIObjects) read(ctx context.Context, version schema.GroupVersion, namespace, resource, name string, into any) error {
 	c, err := o.client(wire.GangOfVolcano)
 	if err != nil {

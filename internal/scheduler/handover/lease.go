@@ -70,7 +70,7 @@ type bindingsLease struct {
 	quietFrom time.Time
 	// armed: a call of clear is to come.
 	armed bool
-	// giveUp ends the write that says that no Binding is under way; nil while there is none.
+	// giveUp cancels the write "no Binding is under way"; nil if no such write runs.
 	giveUp context.CancelFunc
 }
 

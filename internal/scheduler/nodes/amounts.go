@@ -121,8 +121,8 @@ func (f *Feed) loseAmounts(n *Node, kind int) news {
 	return noNews
 }
 
-// goByAmounts makes the node go by what is known about amounts. It does nothing if an agent
-// reports, or if nothing is new. The caller holds the lock, and tells what comes of it.
+// goByAmounts makes the node use the known amounts. It does nothing if an agent reports, or if
+// nothing is new. The caller holds the lock, and publishes the news.
 func (f *Feed) goByAmounts(n *Node) news {
 	a := &n.amounts
 	if a.full || a.none() {
@@ -152,9 +152,9 @@ func (f *Feed) goByAmounts(n *Node) news {
 	return noNews
 }
 
-// amountsWith takes in a pod of a node that goes by amounts, and finds out again which pods its
-// reports count. It returns false for a pod of any other node. A kubelet lets go of a pod before it
-// says that the pod has ended.
+// amountsWith records a pod of a node that uses amounts, and finds out again which pods its reports
+// count. It returns false for a pod of any other node. A kubelet releases a pod before it reports
+// that the pod has ended.
 func (f *Feed) amountsWith(pod *corev1.Pod) bool {
 	if pod.Spec.NodeName == "" {
 		return false
@@ -173,8 +173,8 @@ func (f *Feed) amountsWith(pod *corev1.Pod) bool {
 	return true
 }
 
-// amountsWithout takes in that a pod has left the API. No agent says when its kubelet has let go of
-// it: that is believed after a while.
+// amountsWithout records that a pod has left the API. No agent reports when the kubelet has
+// released it, so the node assumes that after a while.
 func (f *Feed) amountsWithout(pod *corev1.Pod) {
 	if pod.Spec.NodeName == "" {
 		return

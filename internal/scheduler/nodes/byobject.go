@@ -28,9 +28,8 @@ type slots []atomic.Pointer[Node]
 // minSlots is the least number of slots.
 const minSlots = 64
 
-// place returns the slot from which to look for the object. It goes by the address alone, which
-// costs a tenth of a hash of Go's: if an object ever moved, its node would be found by name, and
-// added again.
+// place returns the slot from which to look for the object. It uses only the address, which costs a
+// tenth of a Go hash. If an object ever moved, its node would be found by name and added again.
 func (s slots) place(object *corev1.Node) uint64 {
 	const spread = 0x9e3779b97f4a7c15 // 2^64 over the golden ratio: neighbours end far apart
 	return uint64(uintptr(unsafe.Pointer(object))) * spread >> 32

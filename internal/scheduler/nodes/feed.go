@@ -248,7 +248,7 @@ func (f *Feed) ReportSeen(o metav1.Object) {
 	}
 }
 
-// takeFull takes the report of an agent in, and says whom that concerns.
+// takeFull accepts the report of an agent, and returns the news about it.
 func (f *Feed) takeFull(r *nodestate.Reading) news {
 	f.reports.Lock()
 	defer f.reports.Unlock()
@@ -287,8 +287,8 @@ func (f *Feed) tell(n *Node, what news) {
 	f.Changed()
 }
 
-// take takes a report in that is newer than the one before, whatever their numbers. The caller
-// holds the lock, and tells what comes of it.
+// take accepts a report that is newer than the last one, whatever their numbers. The caller holds
+// the lock, and publishes the news.
 func (f *Feed) take(n *Node, r *nodestate.Reading) news {
 	wasRefused, before := f.Table.Unusable(n) != nil, n.lastKind()
 	if r.Coarse() {

@@ -97,7 +97,7 @@ type Node struct {
 	// newest is the last report that was taken in, accepted the last of these that could be relied
 	// on.
 	newest, accepted nodestate.Mark
-	// kind is that of the last report whose kind could be read; nil before.
+	// kind is the kind in the last readable report; nil before the first.
 	kind *nodestate.NodeKind
 	// restored is a report that is older than the newest; nil if there is none.
 	restored *nodestate.Reading
@@ -125,7 +125,7 @@ func (n *Node) Number() int { return int(n.hot.number) }
 func (n *Node) Account() *ledger.Node { return n.account }
 
 // Enter waits until a Binding of the node may be written: one at a time, the lowest number first.
-// The error is that of ctx. Leave lets the next one through.
+// It returns the error of ctx. Leave lets the next one through.
 func (n *Node) Enter(ctx context.Context, number uint64) error { return n.turnstile.enter(ctx, number) }
 
 // Leave ends the turn that Enter began.
@@ -238,9 +238,9 @@ func (n *Node) lastKind() *nodestate.NodeKind {
 	return n.kind
 }
 
-// accept takes a report in, and says how the promises turned out that it settles. The error
-// describes what is wrong with it; the node is then not to be trusted. That it is no older than the
-// one before has been judged. The ledger does not hear of the accepted one again.
+// accept takes a report and returns the outcomes of the promises that it settles. If the report is
+// invalid, it returns an error and the node must not be trusted. The caller has checked that the
+// report is not older than the last one. The ledger does not receive the same report twice.
 func (n *Node) accept(r *nodestate.Reading) ([]ledger.PromiseOutcome, *nodestate.Unusable) {
 	same := n.noteNewest(r)
 	if r.Unusable != nil {
@@ -329,7 +329,7 @@ type amountReports struct {
 	// read are the objects that were read last, beside what was known about the node then.
 	read   [2]metav1.Object
 	beside *wire.Beside
-	// inUse means that the node goes by them.
+	// inUse means that the node uses them.
 	inUse atomic.Bool
 }
 

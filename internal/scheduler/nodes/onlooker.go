@@ -10,7 +10,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// Onlooker is told what becomes of pods that somebody else places. A Feed that has one writes
+// Onlooker receives what happens to pods that another scheduler places. A Feed that has one writes
 // nothing and promises nothing.
 type Onlooker interface {
 	// Reported is told of the object of a report before it is taken in.

@@ -10,7 +10,7 @@ import (
 type AnswerKind uint8
 
 const (
-	// NoAnswer is that of the zero PackedAnswer: nothing is known.
+	// NoAnswer is the kind of the zero PackedAnswer: nothing is known.
 	NoAnswer AnswerKind = iota
 	// AtBest: the node has not been asked. If it admits the pod, its rank is not better than this.
 	AtBest
@@ -69,7 +69,7 @@ func (p PackedAnswer) Why() (placement.Reason, placement.Detail) {
 	return placement.Reason(p >> 8), placement.Detail(p)
 }
 
-// rank is that of a node that admits the pod, or would have at best.
+// rank returns the rank of a node that admits the pod, or the best rank that it could have.
 func (p PackedAnswer) rank() rank.Rank {
 	return rank.Rank{Tier: rank.Tier(p) & rank.LastTier, Score: uint8(p >> scoreAt)}
 }

@@ -24,9 +24,8 @@ func (f *Feed) Sweep(ctx context.Context) {
 	}
 }
 
-// expire forgets pods that are gone from nodes without the report of an agent: if there is none
-// nobody tells what has become of them. Of a node that is gone they are forgotten before
-// (Feed.forgetOfLost).
+// expire forgets deleted pods on nodes without an agent's report, because no report will ever show
+// that they left. Feed.forgetOfLost forgets the pods of deleted nodes earlier.
 func (t *Table) expire(now time.Time) {
 	for each := range t.All {
 		if each.account.View().Report() == nil || each.amounts.inUse.Load() {

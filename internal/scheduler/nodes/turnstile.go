@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// turnstile lets one through at a time. Of the ones that wait, the lowest number comes first. The
+// turnstile lets one caller through at a time. If several wait, the lowest number comes first. The
 // zero value is free.
 type turnstile struct {
 	mu    sync.Mutex
@@ -19,7 +19,7 @@ type waitingTurn struct {
 	open   chan struct{}
 }
 
-// enter waits for the turn of number; the error is that of ctx.
+// enter waits for the turn of number, and returns the error of ctx.
 func (t *turnstile) enter(ctx context.Context, number uint64) error {
 	t.mu.Lock()
 	if !t.busy {

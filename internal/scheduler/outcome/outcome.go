@@ -13,7 +13,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// outcome is what came of an attempt to place a pod.
+// outcome is the result of an attempt to place a pod.
 type outcome struct {
 	ref        klog.ObjectRef
 	uid        types.UID
@@ -21,7 +21,7 @@ type outcome struct {
 	nominating *fwk.NominatingInfo
 	// event writes an event about it, once; nil if there is none to write.
 	event func()
-	// tries is how often it was written in vain.
+	// tries is how often writing it failed.
 	tries int
 }
 

@@ -119,7 +119,7 @@ func (w *Writer) WriteLater(pod *corev1.Pod, condition *corev1.PodCondition, eve
 	}
 }
 
-// speak ends the quiet of a pod that waits.
+// speak queues the held outcome of a waiting pod to be written.
 func (w *Writer) speak(uid types.UID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
