@@ -12,7 +12,7 @@ func TestInfo(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(Info())
 	want := `
-# HELP berth_build_info 1; the labels say which release of Berth this is, and which of Kubernetes it was built from.
+# HELP berth_build_info Always 1; the labels have the release of Berth and the Kubernetes release that it was built from.
 # TYPE berth_build_info gauge
 berth_build_info{kubernetes="` + Kubernetes + `",version="` + Version + `"} 1
 `
