@@ -35,8 +35,8 @@ type mirror struct {
 	presence *presence
 	devices  *deviceBook
 	missing  missingAllocations
-	// running is what runs if Berth decides. renew tells whoever carries decisions out of the
-	// platform; nil for nobody.
+	// running returns what runs if Berth decides. renew passes the platform to the enforcer; nil if
+	// there is none.
 	running  func() *obeyed
 	renew    func(*platform)
 	history  history

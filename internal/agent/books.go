@@ -128,8 +128,8 @@ func (c *checkpoints) present(config *placement.Config) error {
 }
 
 // starts explains why a kubelet of this machine and configuration does not start over the
-// checkpoints; nil if it does, or may. Of another policy they are if somebody has changed the
-// configuration and not restarted the kubelet.
+// checkpoints; nil if it does, or may. They have another policy if the configuration was changed
+// and the kubelet was not restarted.
 func (c *checkpoints) starts(p *platform) *kubeletstate.StartError {
 	if p.model == nil {
 		return nil // p.problem says why nothing is known

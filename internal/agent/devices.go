@@ -176,8 +176,8 @@ func (b *deviceBook) unknown(s *kubeletstate.DeviceState) bool {
 
 // pools returns the pools of the registered resources. capacity is Node.status.capacity: if it
 // counts more devices than are healthy, the remembered others are unhealthy, else they are gone.
-// missing lists healthy devices that nobody has described. An unhealthy device that was never
-// healthy while an agent looked is in no list: only its kubelet knows it.
+// missing lists healthy devices without a description. An unhealthy device that was never healthy
+// while an agent looked is in no list: only its kubelet knows it.
 func (b *deviceBook) pools(
 	s *kubeletstate.DeviceState, capacity map[string]int64,
 ) (pools []placement.DevicePool, missing []string) {

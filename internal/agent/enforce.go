@@ -90,7 +90,7 @@ type obeyed struct {
 	// astray lists containers that do not run as it was decided.
 	astray []string
 	// offered are the devices that the kubelet is offered, by address: the resource of each. sick
-	// says why some of them are not given to anybody.
+	// explains why some of them are given to no pod.
 	offered, sick map[string]string
 	// koordlet means that koordlet carries decisions out: pods hold what was decided, until the
 	// kubelet does not run them any more.

@@ -149,7 +149,7 @@ func (s *sighting) underWay() bool {
 	return false
 }
 
-// unknownDevices means that nobody has described registered devices.
+// unknownDevices means that no description of some registered devices is known.
 type unknownDevices struct{ ids []string }
 
 func (e *unknownDevices) Error() string {
@@ -180,7 +180,7 @@ const (
 	endPoll = 200 * time.Millisecond
 )
 
-// patience waits for what is about to change by itself before anybody is told.
+// patience delays complaints about states that usually end by themselves.
 type patience struct {
 	torn    time.Time // when the books began to contradict one another; zero: they do not
 	arrival time.Time // when the oldest pod on its way in was first seen; zero: none is

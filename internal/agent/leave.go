@@ -76,7 +76,7 @@ func asks(pod *corev1.Pod, resources map[string]bool) bool {
 	return false
 }
 
-// withdraw has the report promise nobody any device from now on. It returns the resources that are
+// withdraw makes the report offer no devices from now on. It returns the resources that are
 // offered.
 func (e *enforcer) withdraw() map[string]bool {
 	e.leaving.Store(true)

@@ -51,7 +51,7 @@ func (a *missingAllocations) learn(file []byte, lacks, found []kubeletstate.Devi
 	*a = missingAllocations{file, lacks, found}
 }
 
-// same reports whether two entries are of one resource of one container.
+// same reports whether two entries belong to the same resource of the same container.
 func same(a, b kubeletstate.DeviceEntry) bool { return a.Compare(b) == 0 }
 
 // lacking are the entries that the checkpoint should have for running pods that ask for registered

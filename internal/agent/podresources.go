@@ -162,8 +162,8 @@ func devicesOf(entries []*podresources.ContainerDevices) map[string][]placement.
 	return out
 }
 
-// heldOf reads the kubelet's answer. Of pods that share a name nobody can tell which is meant, and
-// none is reported.
+// heldOf reads the kubelet's answer. If pods share a name, it is unknown which one the kubelet
+// means, and none is reported.
 func heldOf(pods []*podresources.PodResources) map[string][]kubeletstate.DeviceEntry {
 	out := map[string][]kubeletstate.DeviceEntry{}
 	for _, pod := range pods {

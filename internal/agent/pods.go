@@ -107,8 +107,8 @@ type podBook struct {
 	left   map[string]podFacts    // by the kubelet's
 }
 
-// maxLeft bounds the pods that have left the API: if no report can be made, nobody says that the
-// kubelet's books no longer name them.
+// maxLeft bounds the pods that have left the API: if no report can be made, the agent never learns
+// that the kubelet's checkpoints no longer name them.
 const maxLeft = 512
 
 func newPodBook(rivals []Rival) *podBook {
@@ -218,8 +218,9 @@ func (b *podBook) all() map[string]podFacts {
 	return out
 }
 
-// standsBefore returns which of two pods counts that are of one UID of the kubelet's: the one that
-// has it itself, one that the API has, one that has not ended, the oldest.
+// standsBefore reports whether the pod counts before another with the same UID at the kubelet:
+// first the pod that has this UID itself, then one that the API has, then one that has not ended,
+// then the oldest.
 func (p podFacts) standsBefore(o podFacts) bool {
 	switch {
 	case p.mirror != o.mirror:

@@ -117,7 +117,7 @@ func (v *vouch) confirmKnown(now time.Time) {
 	}
 }
 
-// retract notes that nobody knows whether the published report holds.
+// retract records that the published report is no longer confirmed.
 func (v *vouch) retract() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -168,8 +168,8 @@ func (p *publisher) assure(ctx context.Context, goOnFrom func(*wire.Report)) err
 	return p.fetch(ctx, goOnFrom)
 }
 
-// sameWrite reports whether two objects are of one write: the number alone may have been given
-// twice, once before the API's data were restored and once after. The API keeps microseconds.
+// sameWrite reports whether two objects come from the same write. The sequence number is not
+// enough: it repeats if the API's data were restored. The API keeps microseconds.
 func sameWrite(a, b *v1alpha1.NodeTopology) bool {
 	x, y := a.Status.ObservedTime.Truncate(time.Microsecond), b.Status.ObservedTime.Truncate(time.Microsecond)
 	return a.Status.Sequence == b.Status.Sequence && x.Equal(y)
@@ -274,8 +274,8 @@ func (p *publisher) readable(on *platform, report wire.Report) bool {
 }
 
 // write applies the report unless the API has it already. If a report with a higher number was
-// sent, nobody knows that it does: that one may have been stored, or lost with the API's data while
-// others still have it.
+// sent, this is unknown: the API may have stored it, or lost it in a restore while readers still
+// have it.
 func (p *publisher) write(ctx context.Context, v *verdict, report wire.Report) next {
 	now := p.now()
 	nt, err := p.object(v.platform, report)

@@ -118,7 +118,7 @@ func wholeOf(list corev1.ResourceList) map[string]int64 {
 	return out
 }
 
-// tidy forgets pods that nobody names any more, and remembers the order of the others.
+// tidy forgets pods that no source names any more, and remembers the order of the others.
 func (m *mirror) tidy(s *sighting, out *outcome) {
 	for _, uid := range out.over {
 		m.history.over[uid] = true

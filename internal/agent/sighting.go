@@ -37,7 +37,8 @@ type sighting struct {
 	history       history
 	// obeyed is what runs if Berth decides; nil elsewhere.
 	obeyed *obeyed
-	// rival is who else offers to the kubelet what the agent does; "" for nobody.
+	// rival is another plugin that offers the agent's resources or devices to the kubelet; "" for
+	// none.
 	rival string
 	// stale are resources that the agent offers, while a kubelet that starts still counts tokens
 	// that gone pods had: it admits its first pods before it takes these back, and refuses them.

@@ -118,7 +118,7 @@ type surroundings struct {
 type configLook struct {
 	last time.Time // when that was
 	due  time.Time // when it is next because a file has changed; zero: no file has
-	// doubted: it could not be read the last time, and nobody has been told yet.
+	// doubted: the last reading failed, and this is not reported yet.
 	doubted bool
 }
 

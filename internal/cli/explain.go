@@ -181,8 +181,8 @@ func (q *podQuestion) completeNode(cmd *cobra.Command, args []string, typed stri
 	return q.cluster.completeNodes(cmd, args, typed)
 }
 
-// tables is how many nodes are explained in full. Of a pod that is where it should be, the others'
-// refusals are summed up, unless they are asked for.
+// tables returns how many nodes are explained in full. If the pod is where it should be, refusals
+// of other nodes are summed up, unless a flag asks for them.
 func (q *podQuestion) tables(cmd *cobra.Command, e *survey.Explained) int {
 	if e.Node != "" && !e.Refused && q.only == "" && !cmd.Flags().Changed("nodes") {
 		return 0
@@ -270,8 +270,8 @@ func because(why string) string {
 	return " (" + why + ")"
 }
 
-// gangHalf returns how far a gang is, and why, as the second half of a sentence; "" if nobody
-// knows.
+// gangHalf returns the state of a gang and the reason, as the second half of a sentence; "" if it
+// is unknown.
 func gangHalf(g *survey.Gang) string {
 	if g == nil {
 		return ""

@@ -129,7 +129,7 @@ var gangKinds = map[string]string{
 	"podgroups.scheduling.volcano.sh": "podgroup.scheduling.volcano.sh", "podgroups.scheduling.x-k8s.io": "podgroup.scheduling.x-k8s.io",
 }
 
-// subject is what a verb is asked about.
+// subject is the object that a command is about.
 type subject struct {
 	// gang means that it is no pod, and source what may declare it.
 	gang   bool

@@ -27,7 +27,7 @@ func printCleaned(cmd *cobra.Command, o output, value any, text func(io.Writer) 
 	})
 }
 
-// answerNo is the error that stands for the answer no, if that is the answer.
+// answerNo returns err if the answer is no, and nil otherwise.
 func answerNo(no bool, err error) error {
 	if no {
 		return err

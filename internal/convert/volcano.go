@@ -17,7 +17,7 @@ type Result struct {
 	Config []byte
 	// Notes are one for each thing that has no counterpart, in the order of the input.
 	Notes []string
-	// Unknown are things that nobody understands: the configuration does without.
+	// Unknown are settings that Berth does not know. The result leaves them out.
 	Unknown []string
 }
 

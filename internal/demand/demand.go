@@ -27,8 +27,8 @@ const maxWishes = 32
 // have the same. The zero Tally is empty.
 type Tally[K cmp.Ordered] struct {
 	have map[K]int64
-	// all is how many devices pods have, then how many they had when somebody asked last, since
-	// how many have come and gone since then.
+	// all is how many devices pods have, then how many they had at the last question, since how
+	// many were added and removed after it.
 	all, then, since int64
 }
 

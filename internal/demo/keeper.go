@@ -39,7 +39,7 @@ type death struct {
 	process *child.Process
 }
 
-// order is what somebody asks for.
+// order is one request to the Keeper.
 type order struct {
 	words []string
 	reply chan answer

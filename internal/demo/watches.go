@@ -38,8 +38,9 @@ func watchesFor(nodes []hollow.Spec, agents bool) int {
 	return need
 }
 
-// checkWatches reports whether the user may have as many inotify instances more as a cluster needs,
-// by making them: nobody tells how many there are. Else a part of the cluster would fail later.
+// checkWatches reports whether the user may open as many inotify instances as a cluster needs. It
+// opens them, because the kernel does not tell how many are in use. Without the check a part of the
+// cluster would fail later.
 func checkWatches(nodes []hollow.Spec, agents bool) error {
 	need := watchesFor(nodes, agents)
 	made := make([]int, 0, need)

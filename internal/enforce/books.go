@@ -83,8 +83,8 @@ type Books struct {
 	mode     Mode
 	all      map[string]*entry // by container
 	// claims are the CPUs of pinned containers that wait until shared ones have begun, by sandbox
-	// and name: no other shared one begins there before them.
-	// A claim lapses when the container is not tried again: nobody may say that its pod has gone.
+	// and name: no other shared one begins there before them. A claim expires if the container is
+	// not tried again, because no message may come when its pod is gone.
 	claims  map[claimant]claim
 	offered Offered
 	// found are the sandboxes that were there at the last Synchronize. A runtime that has started

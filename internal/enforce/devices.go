@@ -17,7 +17,7 @@ type Offered map[string]map[string]Device
 type Device struct {
 	// CDI is the name by which the runtime injects it, KIND=NAME.
 	CDI string
-	// Sick is why it must not be given to anybody; "" if it may be.
+	// Sick explains why no pod may get it; "" if pods may.
 	Sick string
 }
 
@@ -121,8 +121,8 @@ func (e *entry) given() (out []placement.DeviceAllocation) {
 	return out
 }
 
-// lacking returns which of its devices the runtime has not given it: it began while nobody told the
-// runtime.
+// lacking returns which of its devices the runtime has not injected: the container started while
+// the agent was away.
 func (e *entry) lacking() string {
 	for i := range e.devices {
 		d := &e.devices[i]

@@ -15,7 +15,7 @@ import (
 	"github.com/berth-dev/berth/internal/suppose"
 )
 
-// Question is a gang that is asked about.
+// Question is the gang in question, with all that its answer depends on.
 type Question struct {
 	// Gang is the members that want nodes, with their kinds, their wishes about each other, and the
 	// mates that have nodes.

@@ -169,9 +169,9 @@ func addSelected(keys sets.Set[string], s *metav1.LabelSelector) {
 	}
 }
 
-// likeness is equal for pods that every plugin treats alike. Only labels that a plugin selects by
-// count. If the spec of a pod does not determine its volumes or claims, the pod has a likeness of
-// its own.
+// likeness is equal for pods that every plugin treats alike. Of its labels, only those that some
+// selector uses are compared. If the spec of a pod does not determine its volumes or claims, the
+// pod has a likeness of its own.
 func likeness(pod *corev1.Pod, c *ledger.Candidate, looked sets.Set[string]) []byte {
 	s, like := &pod.Spec, struct {
 		Namespace, Owner string

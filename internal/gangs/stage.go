@@ -35,7 +35,7 @@ type Facts struct {
 	Pods, Ended int
 	// Waiting are pods that want a node, Done the ones that have a node or ended well.
 	Waiting, Done *Count
-	// Wrong: what is asked cannot be served, or is not known.
+	// Wrong: the gang asks for something that Berth does not serve or know.
 	Wrong bool
 	// Was: once, as many had nodes as start together.
 	Was bool

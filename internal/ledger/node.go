@@ -4,7 +4,7 @@ import "sync"
 
 // Node is the ledger's account of one node. It is safe for concurrent use.
 //
-//	the scheduler      Reserve, Post, Reconsider: decide. Forget: it was not written. Doubt: was it?
+//	the scheduler      Reserve, Post, Reconsider: decide. Forget: it was not written. Doubt: it may be written.
 //	the API tells      See, Glance, Gone
 //	the agent tells    Accept, Withdraw, and ForgetGone at each sign of life
 //	all that wait      Shift: did the answer change?

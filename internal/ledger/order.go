@@ -9,11 +9,10 @@ import (
 // report.
 const maxOrders = 24
 
-// sameness is whether two pods in flight may change places without anybody noticing: whichever the
-// kubelet admits first gets what the first one gets, and what is left for others is the same. If
-// orders, or sets of pods that have come, differ only in this, the ledger considers one of them. A
-// replica set's pods come to a node in one second; without this five of them were more orders than
-// it considers.
+// sameness tells whether two pods in flight may change places without any effect: whichever the
+// kubelet admits first gets the same, and the rest for other pods is the same. If orders, or sets
+// of pods that have come, differ only in this, the ledger considers one of them. A replica set's
+// pods come to a node in one second; without this five of them were more orders than it considers.
 type sameness func(a, b *pod) bool
 
 // interchangeable is the sameness of pods that ask for the same.
@@ -80,7 +79,7 @@ func inOneOrder(flight []*pod, mayChange sameness) bool {
 	return true
 }
 
-// comesLast reports whether nobody notices when the pod comes before some of the flight.
+// comesLast reports whether it has no effect if the pod comes before some of the flight.
 func comesLast(flight []*pod, p *pod, mayChange sameness) bool {
 	return !slices.ContainsFunc(flight, func(q *pod) bool {
 		return q.wave == p.wave && q.created >= p.created && !mayChange(q, p)

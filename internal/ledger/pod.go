@@ -56,7 +56,7 @@ type pod struct {
 	sight
 	debt
 	// held is what the pod was given if Berth decides: it keeps that until it has left, whatever
-	// reports show. Nil if nobody has told, and if a kubelet decides.
+	// reports show. Nil if it is unknown, and if a kubelet decides.
 	held *placement.PodAllocation
 	// displaced is why it does not have all of it.
 	displaced string
@@ -97,7 +97,7 @@ type debt struct {
 	loose bool
 	// listed: some report has listed the pod, so that its promise is settled.
 	listed bool
-	// contended: what was promised may be broken by nobody's mistake.
+	// contended: the promise may be broken without a wrong decision.
 	contended bool
 	// unconfirmed is a promise when a report has listed nothing of it, or a part: the next one
 	// decides.
@@ -165,7 +165,7 @@ func (s *sight) vanish(now time.Time) {
 	s.gone, s.goneAt, s.phase = true, now, max(s.phase, Ending)
 }
 
-// excuse notes that what was promised may be broken by nobody's mistake.
+// excuse records that the promise may be broken without a wrong decision.
 func (d *debt) excuse() {
 	d.contended = d.contended || d.promise != nil
 	if d.suspect != nil {

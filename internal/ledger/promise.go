@@ -32,9 +32,10 @@ type PromiseOutcome struct {
 	Either bool
 	// Kept says that the node handed out what was promised.
 	Kept bool
-	// Contended means that a broken promise is nobody's mistake. A pod whose place in the order was
-	// not known was on its way at the same time, or turned up after the decision. Or a pod of the
-	// node was ending before the Binding, and the watch showed that after, or was deleted by force.
+	// Contended means that the promise was broken without a wrong decision. A pod whose place in
+	// the order was not known was on its way at the same time, or turned up after the decision. Or
+	// a pod of the node was ending before the Binding, and the watch showed that after, or was
+	// deleted by force.
 	Contended bool
 	// Promised and Found are the two sides.
 	Promised placement.Decision

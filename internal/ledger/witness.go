@@ -6,7 +6,7 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// Expectation is what the ledger expects of a kubelet that gets a pod which somebody else bound.
+// Expectation is what the ledger expects of a kubelet for a pod that another scheduler bound.
 type Expectation struct {
 	// Answer is the node's answer after all earlier Bindings: Admitted, Refused, Waiting if the
 	// possible states differ, or Unreported if there is no report.

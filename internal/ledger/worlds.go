@@ -60,8 +60,7 @@ type worlds struct {
 	all   []world
 	// why is set when there are too many possibilities to go through; it stays so.
 	why Wait
-	// shared means that the states belong to somebody else and must be copied before they are
-	// changed.
+	// shared means that the states have another owner and must be copied before a change.
 	shared bool
 }
 

@@ -248,7 +248,7 @@ func shorten(text string) string {
 	return text
 }
 
-// key is a line of the legend that is of no pod.
+// key is a line of the legend that belongs to no pod.
 func key(class, words string) shape {
 	label := text("d", words)
 	return shape{w: slotWide + 8 + label.w, h: headLine, draw: func(b *strings.Builder, x, y float64) {

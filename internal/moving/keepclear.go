@@ -18,8 +18,8 @@ import (
 // daemonLabel is on pods of DaemonSets: they go to their node whatever is planned.
 const daemonLabel = "pod-template-generation"
 
-// kept are the nodes that nobody may come to during a step: the one that the pod leaves, those of
-// the wanted pods, and those of places that no holder has yet.
+// kept returns the nodes that must get no other pods during a step: the node that the pod leaves,
+// the nodes of the wanted pods, and nodes with places that no holder has yet.
 func (r *runner) kept(step int) map[string]bool {
 	out := map[string]bool{r.plan.Moves[step].From: true}
 	for _, w := range r.plan.Wanted {

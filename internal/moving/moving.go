@@ -72,7 +72,7 @@ const (
 	DefaultLimit = 2 * time.Minute
 	// DefaultImage is Kubernetes' pause image, which does nothing.
 	DefaultImage = "registry.k8s.io/pause:3.10"
-	// HolderLife is how long a holder lives that nobody deletes: its kubelet then ends it.
+	// HolderLife is how long a holder lives if it is not deleted: its kubelet then ends it.
 	HolderLife = 15 * time.Minute
 	// MostGrace bounds the grace period of a pod that moves, because its holder and the guards must
 	// live until it has ended, and the waits before and after take two more limits.

@@ -34,7 +34,7 @@ type Host struct {
 
 // Finding is what a look at a device found.
 type Finding struct {
-	// Sick is why the device must not be given to anybody; "" if it may be.
+	// Sick explains why no pod may get the device; "" if pods may.
 	Sick string
 	// CDI is the name by which the runtime injects it, KIND=NAME.
 	CDI string

@@ -19,8 +19,8 @@ type Offers struct {
 	Dir string
 	// Log receives messages about devices and the kubelet; it must not be nil.
 	Log func(format string, args ...any)
-	// Changed is told that a device has become sick, or well again, and that the kubelet has taken
-	// a pool up, or let it go; nil for nobody. It must not wait.
+	// Changed is called when a device becomes unhealthy or healthy, and when the kubelet starts or
+	// stops to use a pool. It may be nil, and must not block.
 	Changed func()
 
 	host Host

@@ -33,7 +33,7 @@ type Wish struct {
 type Seat struct {
 	// Node is Elsewhere if no member may go.
 	Node int
-	// Got is what it has there; it is not Exact if nobody has told.
+	// Got is what it has there; it is not Exact if this is unknown.
 	Got Decided
 	// Beside are its wishes.
 	Beside []Wish
@@ -92,8 +92,8 @@ func (g *Gang) wishesOf(m int) []Wish {
 const maxTogether = 4
 
 // outcomes are the NUMA nodes that the members on a node may get once the last of them got its own:
-// one outcome if the node's prediction is exact, else one for each order. None says that nobody can
-// tell.
+// one outcome if the node's prediction is exact, else one for each order. None means that they are
+// unknown.
 func (t *trial) outcomes(node int, members []int, got *Decided) (out [][]topology.NUMASet) {
 	if !t.plan.Nodes.At(node).Loose() {
 		numa := make([]topology.NUMASet, len(members))

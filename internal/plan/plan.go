@@ -12,7 +12,7 @@ import (
 // Member is a pod that should get a node.
 type Member struct {
 	suppose.Pod
-	// Kind is the same for members that are equal to everybody who has a say in their nodes.
+	// Kind is the same for members that all plugins and nodes treat alike.
 	Kind int
 	// Task is the part of the gang that the member counts for.
 	Task string
@@ -296,7 +296,7 @@ type trial struct {
 	skips int // of nodes that have refused the like
 	// full are nodes whose ledger has refused a member of a coupled kind since one was placed.
 	full []int
-	// wishes are nil, and there are no sites, if nobody wishes anything.
+	// wishes are nil, and there are no sites, if no member has wishes.
 	wishes *wishes
 	sites  map[int]*site
 	// strict: wishes that are preferred count as required.

@@ -67,8 +67,8 @@ func (a *alone) wait(c *cycle, pod *corev1.Pod) {
 }
 
 // filter asks the node for its verdict. It changes nothing. Once the attempt has ended, as when
-// enough other nodes take the pod, it asks nothing any more. It says that without an error: that
-// would end the attempt of others, and nobody looks at what the node said.
+// enough other nodes take the pod, it asks nothing any more. It returns no error, which would end
+// other attempts; the framework ignores the node's answer.
 func (a *alone) filter(ctx context.Context, c *cycle, info fwk.NodeInfo) *fwk.Status {
 	n := c.plugin.core.table.Of(info.Node())
 	if c.unpinned && c.passes(n) || c.plugin.unexpected(info.Node()) {

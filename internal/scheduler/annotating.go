@@ -161,7 +161,7 @@ func (a *annotating) follow(ctx context.Context, client kubernetes.Interface, le
 	}
 }
 
-// forbidden holds nobody any more if nobody may read the lease.
+// forbidden stops holding pods if the scheduler may not read the Lease.
 func (a *annotating) forbidden(err error) {
 	if apierrors.IsForbidden(err) {
 		a.look(true)

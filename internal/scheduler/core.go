@@ -236,8 +236,8 @@ const (
 	waitTakeover = "Berth makes sure that the scheduler before it has nothing under way"
 )
 
-// notYet explains why nothing that could be pinned is placed yet; "" when it is. Only the leader is
-// asked.
+// notYet explains why pods that could be pinned are not placed yet; "" if they are. Only the leader
+// calls it.
 func (c *core) notYet(ctx context.Context) string {
 	switch {
 	case !c.ready.Load():

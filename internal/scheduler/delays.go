@@ -100,8 +100,8 @@ func (d *Delays) Tried(pod *corev1.Pod, queued time.Time) {
 	}
 }
 
-// begin remembers the pod unless it is known already, or gone: nobody reports a pod that has gone
-// before. It reports whether the pod is known now. The caller holds the lock.
+// begin remembers the pod unless it is known already or gone: no event would come to forget a pod
+// that is already gone. It reports whether the pod is known now. The caller holds the lock.
 func (d *Delays) begin(pod *corev1.Pod, queued time.Time) bool {
 	if d.of[pod.UID] != nil {
 		return true

@@ -12,7 +12,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// uidOf returns the UID by which reports name the pod: a static pod goes by its mirror's.
+// uidOf returns the UID by which reports name the pod: for a static pod, the UID of its mirror pod.
 func uidOf(pod *corev1.Pod) string { return string(pod.UID) }
 
 // pods are the pods as the scheduler's own watch has shown them. What they ask for is remembered,

@@ -8,8 +8,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Points has the plugins of one profile by extension point, in the order of their calls. The names
-// of the points are those of a KubeSchedulerConfiguration.
+// Points has the plugins of one profile by extension point, in the order of their calls. The points
+// are named as in a KubeSchedulerConfiguration.
 type Points map[string][]string
 
 // needed are the extension points that Berth keeps its promise with, and the plugins that each of

@@ -25,8 +25,8 @@ func newReservations(args *Args, handle fwk.Handle, c *core, logger klog.Logger)
 	})
 }
 
-// watchForReservations tells the Reservations of their objects, and of nodes that come and go. The
-// feed is told about the ones that go, too.
+// watchForReservations passes on changes of Reservation objects, and of nodes that are added or
+// removed. It also tells the feed about removed Reservations.
 func (c *core) watchForReservations(ctx context.Context, handle fwk.Handle) error {
 	_, err := handle.SharedInformerFactory().Core().V1().Nodes().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) { c.reservations.NodeBack(obj.(*corev1.Node).Name) },

@@ -50,7 +50,7 @@ func (c *cycle) askWithoutSome(n *nodes.Node, info fwk.NodeInfo) ledger.Answer {
 
 // victims is a search for pods whose eviction makes room.
 type victims struct {
-	// on is the node with all of them, all are the ones that may go.
+	// on is the node with all of them; all are the pods that may be removed.
 	on  suppose.Node
 	all []*suppose.Pod
 	// asking is the pod that needs room, with are pods that come before it.

@@ -64,7 +64,7 @@ var Reasons = []struct {
 	{TooMany, "too many pods were waiting for an answer"},
 }
 
-// Result is what became of a prediction.
+// Result is the outcome of a prediction.
 type Result string
 
 const (
@@ -112,7 +112,7 @@ type Answer struct {
 	Reason string `json:"reason,omitempty"`
 	// Certainty is exact or verdict, of an expected admission.
 	Certainty string `json:"certainty,omitempty"`
-	// NUMANodes are the ones that the pod is spread over.
+	// NUMANodes are the NUMA nodes that the pod is spread over.
 	NUMANodes  string `json:"numaNodes,omitempty"`
 	Containers []Held `json:"containers,omitempty"`
 }
@@ -125,7 +125,7 @@ const (
 	EitherWay = "either"
 )
 
-// Held is what a container has of its own.
+// Held is what a container holds exclusively.
 type Held struct {
 	Name    string `json:"name"`
 	CPUs    string `json:"cpus,omitempty"`
@@ -198,7 +198,7 @@ type Elsewhere struct {
 	Devices int `json:"devices,omitempty"`
 }
 
-// Record is one pod and what became of the prediction.
+// Record is one pod with the outcome of its prediction.
 type Record struct {
 	Pod
 	Bound    time.Time `json:"bound"`

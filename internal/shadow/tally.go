@@ -61,7 +61,7 @@ func (t *Tally) came(p *Pod) {
 	t.Placed[name]++
 }
 
-// closed counts what became of a pod.
+// closed counts the outcome of a pod.
 func (t *Tally) closed(r *Record) {
 	if r.Got != nil && r.Got.Outcome == Rejected {
 		t.Rejected++

@@ -153,7 +153,7 @@ func (n *amountsNode) enter(s *Shape, bits uint64, pods int64) {
 	}
 }
 
-// Learn learns nothing: who sees amounts alone goes by them.
+// Learn does nothing: a scheduler that sees only amounts cannot learn more.
 func (c *amounts) Learn() bool { return false }
 
 func (c *amounts) Take(node int, pod int32, s *Shape) { c.Forget(node, pod, s) }

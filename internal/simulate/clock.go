@@ -247,8 +247,8 @@ func (c *clock) retry(node int) {
 	}
 }
 
-// tryBlind chooses nodes for all members of a gang as far as amounts say, before any kubelet hears
-// of one.
+// tryBlind chooses nodes for all members of a gang by amounts only, before any kubelet receives one
+// of them.
 func (c *clock) tryBlind(id int32) bool {
 	j := &c.jobs[id]
 	s, nodes := &c.scores.shapes[j.shape], make([]int, 0, j.members)

@@ -56,7 +56,7 @@ const (
 // Look is what a node offers to a pod before the pod is placed there.
 type Look struct {
 	Shape *Shape
-	// Free and All are what the node has left, and what pods can have of it in all.
+	// Free is what the node has left, All what pods can have of it in total.
 	FreeCPU, AllCPU int64 // thousandths
 	FreeMiB, AllMiB int64
 	FreeGPU         []int64 // thousandths, of each GPU
@@ -88,7 +88,7 @@ func (l *Look) FreeGPUs() (sum int64) {
 	return sum
 }
 
-// Outcome is what became of a pod that was put on a node.
+// Outcome is a kubelet's answer to a pod that was bound to its node.
 type Outcome struct {
 	Refused bool
 	// NUMANodes is how many NUMA nodes the pod lies on; 0 if nothing pins it, or nothing is known.

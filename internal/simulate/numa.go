@@ -115,7 +115,7 @@ func (c *numa) Take(node int, pod int32, s *Shape) {
 	c.wanted.add(s, -int64(s.GPUs))
 }
 
-// Learn goes by the pods that run.
+// Learn uses the pods that run.
 func (c *numa) Learn() bool { return !c.blind && c.wanted.learn() }
 
 // Suppose makes a ledger of the kubelet's books.

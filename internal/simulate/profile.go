@@ -24,8 +24,8 @@ type profile struct {
 	named []int32
 }
 
-// comparer is a scorer that compares the best nodes once more. equals returns the ones among which
-// it chooses by chance, until it is called again.
+// comparer is a scorer that compares the best nodes once more. equals returns the nodes among which
+// it chooses at random; they are valid until the next call.
 type comparer interface {
 	equals(p *player, nodes []int32, shape int32) []int32
 }

@@ -25,7 +25,7 @@ type waitClass struct{ shape, members int32 }
 // when one has changed. So a change is put to each class once, and not to each pod.
 type queue struct {
 	byClass map[waitClass][]entry
-	// classes are those of byClass, in an order that is the same in each run.
+	// classes are the values of byClass, in the same order in each run.
 	classes []waitClass
 }
 

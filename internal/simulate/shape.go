@@ -16,11 +16,11 @@ type Shape struct {
 	MiB      int64
 	GPUs     int
 	MilliGPU int64 // of each
-	// GPUModels are the ones that it may have; none means any.
+	// GPUModels are the models that the pod may use; empty means any.
 	GPUModels []string
 	// Others are amounts of huge pages, in bytes, and of other devices.
 	Others map[string]int64
-	// ask is what a kubelet hears of it: all its CPUs and GPUs are whole there (Whole).
+	// ask is the request that a kubelet receives: its CPUs and GPUs are whole numbers (Whole).
 	ask *placement.Request
 	// key is the same for shapes that ask for the same.
 	key string

@@ -52,7 +52,7 @@ type Point struct {
 type Summary struct {
 	Strategy string `json:"strategy"`
 	Runs     int    `json:"runs"`
-	// Aligned is that of the runs.
+	// Aligned is the mean over the runs.
 	Aligned Mean `json:"aligned"`
 	// Pods, GPUs and CPUs are what was served of what was asked; Aligned is what of that lies
 	// together.

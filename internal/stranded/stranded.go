@@ -162,8 +162,8 @@ type Part struct {
 	Amount
 	// Stranded is how much of Free has too little beside it. 0: nothing.
 	Stranded uint64
-	// Beside is the CPUs, or the memory, that strand it; of the two the ones that strand more. It
-	// is empty if devices are too few for every pod.
+	// Beside is the shortage that strands it: of CPUs or of memory, whichever strands more. It is
+	// empty if there are too few devices for every pod.
 	Beside Amount
 	// Rule says by what it is stranded.
 	Rule string
@@ -179,7 +179,7 @@ type Shape struct {
 type Wants struct {
 	// PerDevice is how many CPUs pods are to find beside a device, by resource (cpusPerDevice).
 	PerDevice map[string]int
-	// Shapes are those of pods that wait or ran lately.
+	// Shapes are the shapes of pods that wait or ran lately.
 	Shapes []Shape
 }
 

@@ -12,7 +12,7 @@ import (
 
 // Pod is a pod that is supposed to come to a node or to leave it.
 type Pod struct {
-	// UID is that of a pod which is there; "" of one that is not.
+	// UID is the UID of an existing pod; "" for a pod that does not exist yet.
 	UID string
 	// Candidate is what a ledger is asked when it comes; nil if no kubelet pins anything for it.
 	// When a pod leaves, only whether it is nil matters.
@@ -36,14 +36,14 @@ type Node struct {
 	own  bool
 
 	come, away []*Pod // in order
-	// cleared is the account without the ones that are away, once somebody asked for it.
+	// cleared caches the account without the removed pods, after the first call that needs it.
 	cleared *ledger.Node
 
 	// fork is the account with the pods that are promised a place there.
 	fork     *ledger.Node
 	promised []*Pod
 	loose    bool
-	// Wave is that of the pods that are promised a place from now on (ledger.Candidate).
+	// Wave is the wave of pods that are placed from now on (ledger.Candidate).
 	Wave int
 }
 

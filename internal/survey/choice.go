@@ -16,7 +16,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Choice is what the scheduler goes by among nodes that take a pod.
+// Choice is what the scheduler compares between nodes that admit a pod.
 type Choice struct {
 	// Devices is how many free devices that the pod does not ask for its NUMA nodes would have.
 	Devices int `json:"devices"`
@@ -117,7 +117,7 @@ type Alternative struct {
 }
 
 // alternatives are what would fit in place of what is refused everywhere: the same pod with another
-// amount of one resource, CPUs first. They go by each node's likeliest state.
+// amount of one resource, CPUs first. They use each node's likeliest state.
 func (q *question) alternatives(s *Survey, answers []Answer) (out []Alternative) {
 	remedies := make([][]placement.Remedy, len(answers))
 	inParallel(len(answers), func(i int) {

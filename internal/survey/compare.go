@@ -70,8 +70,7 @@ type ComparedGroup struct {
 
 // Moving is what a plan makes room for that moves pods.
 type Moving struct {
-	// Outcome is that of Room; "" if all replicas find a place beside each other and nothing has to
-	// move.
+	// Outcome is the outcome of Room; "" if all replicas fit together and no pod has to move.
 	Outcome string `json:"outcome,omitempty"`
 	Moves   int    `json:"moves"`
 }

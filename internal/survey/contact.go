@@ -83,7 +83,7 @@ var closed = reflect.TypeOf(watch.NewEmptyWatch())
 
 var errClosed = errors.New("the connection was closed, or there was no answer in time")
 
-// heard takes in what became of a request.
+// heard records the result of a request.
 func (c *contact) heard(ctx context.Context, resource string, err error) {
 	if ctx.Err() != nil {
 		return

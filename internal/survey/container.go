@@ -21,7 +21,7 @@ type Container struct {
 	Memory      []Memory `json:"memory,omitempty"`
 	// Devices are ids by resource; of what a provider gave, amounts with their places.
 	Devices map[string][]string `json:"devices,omitempty"`
-	// NUMANodes are those of the CPUs and memory.
+	// NUMANodes are the NUMA nodes of its CPUs and memory.
 	NUMANodes string `json:"numaNodes"`
 	// Affinity is the topology manager's hint, "" for no preference.
 	Affinity string `json:"affinity"`

@@ -118,7 +118,8 @@ type maker struct {
 	survey  *Survey
 	names   []string
 	problem defrag.Problem
-	// pods are those of problem.Pods, wanted those of problem.Wanted, one for each replica.
+	// pods are the Pod objects of problem.Pods, wanted those of problem.Wanted, with one for each
+	// replica.
 	pods, wanted []*corev1.Pod
 	questions    map[*defrag.Pod]*question
 	allowed      map[*defrag.Pod][]answered

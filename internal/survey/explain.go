@@ -42,9 +42,10 @@ type Explained struct {
 	Fractions []string `json:"fractions,omitempty"`
 
 	Membership
-	// Reservations are the ones that the pod owns; of a pod that has its place of one, that one.
+	// Reservations are the Reservations that the pod owns. If the pod uses the place of one, only
+	// this one is listed.
 	Reservations []Owned `json:"reservations,omitempty"`
-	// Resize is what became of a resize that the kubelet has not carried out.
+	// Resize is the state of a resize that the kubelet has not carried out.
 	Resize string `json:"resize,omitempty"`
 	// Unserved means that no scheduler has looked at the pod, and whether one of its name is seen.
 	Unserved *Trouble `json:"unserved,omitempty"`
@@ -104,7 +105,7 @@ const (
 	Excluded   = "excluded"   // the pod or the node rules the other out, whatever is free
 )
 
-// answerOrder is that of the output.
+// answerOrder is the order of answers in the output.
 var answerOrder = []string{Admits, Waits, Refuses, Unreliable, Excluded}
 
 // Answer is the result of checking a pod against one node.
@@ -125,11 +126,11 @@ type Answer struct {
 	NUMANodes string `json:"numaNodes,omitempty"`
 	// NUMACount is how many NUMA nodes the pod would get; 0 if nothing would be pinned.
 	NUMACount int `json:"numaCount,omitempty"`
-	// Choice is what the scheduler goes by, of a node that admits.
+	// Choice is what the scheduler compares, for a node that admits the pod.
 	Choice  *Choice            `json:"choice,omitempty"`
 	Refusal *placement.Refusal `json:"refusal,omitempty"`
 
-	// Given is how much pods there have of the providers' resources that the pod asks for.
+	// Given is how much of the providers' resources that the pod asks for is in use there.
 	Given []Given `json:"given,omitempty"`
 
 	// tooLarge: nothing but the amounts that the node has in all keeps the pod from it.
@@ -163,7 +164,7 @@ func (c *Cluster) Explain(ctx context.Context, name, only string) (*Explained, e
 type lookup struct {
 	// survey looks at one node, or at all if it is asked for "".
 	survey func(one string) (*Survey, error)
-	// gangs are those of the pod's namespace, and perhaps others.
+	// gangs returns the gangs of the pod's namespace, and possibly of others.
 	gangs func(context.Context) (*Gangs, error)
 }
 

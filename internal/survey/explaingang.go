@@ -29,14 +29,14 @@ import (
 type ExplainedGang struct {
 	Gang
 	Scheduler string `json:"scheduler,omitempty"`
-	// Pods are its members by name: the ones that have a node have what they hold, the others what
+	// Pods are its members by name: members with a node with what they hold, the others with what
 	// they would get now.
 	Pods []GangPod `json:"pods"`
 	// Verdict is what would become of the members that wait if they were planned now; "" if none
 	// waits, or nobody can tell. Whole says that as many would have nodes as start together.
 	Verdict string `json:"verdict,omitempty"`
 	Whole   bool   `json:"whole"`
-	// Fit is how many would have nodes, with the ones that have one.
+	// Fit is how many members would have nodes, including those that have one now.
 	Fit int `json:"fit"`
 	// Lacking is the first member that would get none.
 	Lacking *Lacking `json:"lacking,omitempty"`
@@ -48,12 +48,12 @@ type ExplainedGang struct {
 type GangPod struct {
 	Name string `json:"name"`
 	Task string `json:"task,omitempty"`
-	// State is that of a Pod, or would fit, of a member that waits and would get a node now.
+	// State is the state as in Pod, or "would fit" for a waiting member that would get a node now.
 	State string `json:"state"`
 	Node  string `json:"node,omitempty"`
-	// NUMANodes are the ones that it holds, or would get.
+	// NUMANodes are the NUMA nodes that it holds or would get.
 	NUMANodes string `json:"numaNodes,omitempty"`
-	// Certainty is that of the promise it has or would get.
+	// Certainty is the certainty of the promise that it has or would get.
 	Certainty string `json:"certainty,omitempty"`
 }
 
@@ -318,7 +318,7 @@ func (t *gangTrial) room(bool) *gangfit.Room {
 	})
 }
 
-// answer takes over what became of the members.
+// answer copies the results for the members.
 func (t *gangTrial) answer(e *ExplainedGang, v *gangfit.Verdict) {
 	e.Verdict, e.Fit, e.Whole = v.String(), v.Fit, e.Whole || v.Whole
 	if said := e.spec.Unschedulable; v.Whole && strings.HasPrefix(said, gangfit.Named) {

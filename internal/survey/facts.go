@@ -34,7 +34,7 @@ type facts struct {
 	reservationsServed bool
 	// beats are the last heartbeats of agents, by node.
 	beats map[string]beat
-	// pods are the ones that are bound, in all namespaces; nil if they may not be read.
+	// pods are the bound pods of all namespaces; nil if they may not be read.
 	pods []corev1.Pod
 	// These may be read.
 	nodesKnown, beatsKnown, podsKnown bool
@@ -191,7 +191,7 @@ func (a *api) beats(ctx context.Context) (map[string]beat, error) {
 	return out, err
 }
 
-// beatOf reads a Lease; zero of one that is no heartbeat, or that says nothing.
+// beatOf reads the heartbeat in a Lease. It is zero if the Lease is no heartbeat or has no times.
 func beatOf(l *coordinationv1.Lease) beat {
 	b, err := nodestate.HeartbeatOf(l)
 	if err != nil {

@@ -24,7 +24,7 @@ type Wanted = manifest.Template
 
 // FitOptions are the options of Fit.
 type FitOptions struct {
-	// Nodes are the ones that are asked; all if it is empty. A Setting concerns them alone.
+	// Nodes are the nodes to ask; empty means all. A Setting applies only to them.
 	Nodes []string
 	// Limit is how many copies are counted on each node.
 	Limit int
@@ -78,7 +78,7 @@ const (
 	movesHere = "moves here from "
 )
 
-// IsNew reports whether a note is that of a tenant that is not there yet.
+// IsNew reports whether a note belongs to a pod that does not exist yet.
 func IsNew(note string) bool { return note == WouldCome || strings.HasPrefix(note, movesHere) }
 
 // maxPictures bounds how many nodes are drawn.
@@ -139,7 +139,7 @@ func (c *Cluster) fit(ctx context.Context, s *Survey, wanted []Wanted, o FitOpti
 	return out, s.Notes, nil
 }
 
-// names are those of the nodes that are asked.
+// names returns the names of the nodes to ask.
 func (o *FitOptions) names(c *Cluster, s *Survey) ([]string, error) {
 	for _, name := range o.Nodes {
 		if s.nodes[name] == nil {
@@ -319,7 +319,7 @@ func (f *fitter) copyOf(s *seat) *suppose.Pod {
 	return p
 }
 
-// uid is that of the i-th copy on a node.
+// uid returns the UID of the i-th copy on a node.
 func (f *fitter) uid(i int) string { return fmt.Sprintf("%s/copy-%d", f.request.UID, i+1) }
 
 // take puts a copy on the node, which has said that it admits one.

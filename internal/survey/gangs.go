@@ -28,8 +28,8 @@ type Gang struct {
 	// not known.
 	Minimum int            `json:"minimum,omitempty"`
 	Tasks   map[string]int `json:"tasks,omitempty"`
-	// Members are its pods, Bound the ones that have a node and have not ended, Succeeded the ones
-	// that ended well.
+	// Members counts its pods, Bound those that have a node and have not ended, Succeeded those
+	// that succeeded.
 	Members   int `json:"members"`
 	Bound     int `json:"bound"`
 	Succeeded int `json:"succeeded,omitempty"`
@@ -41,13 +41,13 @@ type Gang struct {
 	key  wire.GangKey
 	spec wire.Gang
 	pods []*corev1.Pod
-	// waiting are the members that want a node, the oldest first, done counts the ones that have
-	// one or ended well.
+	// waiting are the members without a node, the oldest first; done counts members that have a
+	// node or have succeeded.
 	waiting []*corev1.Pod
 	done    gangs.Count
 }
 
-// Gangs are those of a cluster, by namespace and name.
+// Gangs are the gangs of a cluster, by namespace and name.
 type Gangs struct {
 	Gangs []Gang
 	// Notes are what could not be read or understood.
@@ -281,8 +281,8 @@ func whySaid(pods []*corev1.Pod, first *corev1.Pod) string {
 	return said
 }
 
-// saidOf is what a scheduler says about a pending pod, without what kube-scheduler adds to every
-// refusal: the number of nodes, and what became of preemption.
+// saidOf returns a scheduler's message about a pending pod, without the parts that kube-scheduler
+// adds to every refusal: the number of nodes, and the result of preemption.
 func saidOf(pod *corev1.Pod) string {
 	text := wire.Unscheduled(pod).Message
 	if _, own, found := strings.Cut(text, "Berth: "); found {
@@ -291,8 +291,8 @@ func saidOf(pod *corev1.Pod) string {
 	return WithoutPreemption(text)
 }
 
-// WithoutPreemption leaves out what kube-scheduler adds to every refusal: that it deallocates no
-// claim, and what became of preemption.
+// WithoutPreemption removes the parts that kube-scheduler adds to every refusal: that it
+// deallocates no claim, and the result of preemption.
 func WithoutPreemption(message string) string {
 	message, _, _ = strings.Cut(message, " preemption: ")
 	for _, noise := range []string{",", "no new claims to deallocate", ",", "."} {

@@ -52,8 +52,8 @@ func (a *api) groupsIn(ctx context.Context, namespace string) (*groupObjects, er
 	return out, nil
 }
 
-// slimGroup leaves of an object who it is, what it asks for, what protects it, and what became of
-// it. Items of a list may leave out of what version they are: that is filled in.
+// slimGroup keeps the identity, the request, the protection and the status of an object. Items of a
+// list may lack their apiVersion; slimGroup adds it.
 func slimGroup(raw json.RawMessage, v schema.GroupVersion) json.RawMessage {
 	var whole struct {
 		Metadata metav1.ObjectMeta `json:"metadata"`

@@ -42,7 +42,7 @@ func (r *recent[T]) get(read func() (*T, error)) (*T, error) {
 	return now, nil
 }
 
-// Gangs are those of the pods that are known.
+// Gangs returns the gangs of the known pods.
 func (l *Live) Gangs(ctx context.Context) (*Gangs, error) {
 	namespace := l.c.Namespace
 	if !l.Moves() {

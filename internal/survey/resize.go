@@ -49,7 +49,7 @@ var thens = map[placement.ResizeOutcome]string{
 	placement.ResizeUnknown:    "no answer can be given",
 }
 
-// Resize foretells what becomes of a resize in place of a pod that has a node.
+// Resize predicts the answer to an in-place resize of a bound pod.
 func (c *Cluster) Resize(ctx context.Context, name string, changes []Change) (*Resized, error) {
 	pod, err := c.podNamed(ctx, name)
 	switch {

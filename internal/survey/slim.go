@@ -11,9 +11,9 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// slimPod leaves of a pod what a survey reads: who it is, what it asks for, what holds it to nodes,
-// and what became of it. Commands, environments, contents of volumes and other people's annotations
-// go: they are most of a pod, and may hold secrets.
+// slimPod keeps the parts of a pod that a survey reads: its identity, its requests, its constraints
+// on nodes and its status. It drops commands, environments, contents of volumes and foreign
+// annotations: they are most of a pod, and may hold secrets.
 func slimPod(pod *corev1.Pod) *corev1.Pod {
 	s := &pod.Spec
 	out := &corev1.Pod{
@@ -92,7 +92,7 @@ func slimContainers(all []corev1.Container) []corev1.Container {
 	return out
 }
 
-// berthAnnotations are the ones that are read.
+// berthAnnotations returns the annotations that Berth reads.
 func berthAnnotations(all map[string]string) map[string]string {
 	var out map[string]string
 	for key, value := range all {
@@ -107,8 +107,7 @@ func berthAnnotations(all map[string]string) map[string]string {
 	return out
 }
 
-// dialectDomains are where the annotations of dialects live, and the ones that say whether a pod
-// may be evicted.
+// dialectDomains are the domains of dialects' annotations, and of annotations about eviction.
 var dialectDomains = func() map[string]bool {
 	out := map[string]bool{
 		"descheduler.alpha.kubernetes.io": true, "cluster-autoscaler.kubernetes.io": true,

@@ -39,7 +39,7 @@ type StartNode struct {
 type StartPod struct {
 	Pod  *corev1.Pod
 	Asks amounts.List
-	// Request is what the kubelet hears of it.
+	// Request is what the kubelet receives.
 	Request placement.Request
 	// Stays is why `berth defrag` would not move it; "" if it would.
 	Stays string

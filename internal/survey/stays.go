@@ -54,7 +54,7 @@ func readBudgets(all []policyv1.PodDisruptionBudget) (out []budget) {
 	return out
 }
 
-// ofPod are the ones that a pod counts against.
+// ofPod returns the budgets that a pod counts against.
 func ofPod(all []budget, pod *corev1.Pod) (out []int) {
 	for i := range all {
 		if b := &all[i]; b.namespace == pod.Namespace && b.selector.Matches(labels.Set(pod.Labels)) {

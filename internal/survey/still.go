@@ -45,7 +45,7 @@ type still struct {
 	Notes   []string       `json:"notes,omitempty"`
 	Unknown []string       `json:"unknown,omitempty"` // "nodes", "leases", "pods" that could not be read
 	Nodes   []*corev1.Node `json:"nodes"`
-	// Reports are as they came: the ones that cannot be read are part of the picture.
+	// Reports are raw, so that unreadable reports can be shown too.
 	Reports []json.RawMessage       `json:"nodeTopologies"`
 	Leases  []*coordinationv1.Lease `json:"leases"`
 	Pods    []*corev1.Pod           `json:"pods"`

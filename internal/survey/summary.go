@@ -18,8 +18,8 @@ type Node struct {
 	// Source is the kind of the report, if it is not an agent's: Numatopology or
 	// NodeResourceTopology.
 	Source string `json:"source,omitempty"`
-	// Pods are those in the report that have not ended; InFlight the ones that are bound and in no
-	// report yet.
+	// Pods counts the pods of the report that have not ended; InFlight counts bound pods that no
+	// report has yet.
 	Pods     int   `json:"pods"`
 	InFlight int   `json:"inFlight"`
 	Report   int64 `json:"report,omitempty"`
@@ -28,7 +28,7 @@ type Node struct {
 	Trouble    *Trouble `json:"trouble,omitempty"`
 	// Warnings are what is doubtful about a node, whether or not it is in trouble.
 	Warnings []Trouble `json:"warnings,omitempty"`
-	// Conditions are those of the report and of the Node that say something is wrong:
+	// Conditions are the conditions of the report and of the Node that show a problem:
 	// TYPE=STATUS(REASON).
 	Conditions []string `json:"conditions,omitempty"`
 	// Gone: a watch saw it go.
@@ -36,7 +36,7 @@ type Node struct {
 	NUMANodes []NUMANode `json:"numaNodes,omitempty"`
 	// Held is what Reservations hold there, for pods to come, by name and NUMA node.
 	Held []Vacancy `json:"held,omitempty"`
-	// Given is how much its pods have of resources that providers hand out.
+	// Given is how much of the providers' resources its pods use.
 	Given []Given `json:"given,omitempty"`
 	// Holders are who has its CPUs; only of nodes that were asked for by name.
 	Holders []Holder `json:"holders,omitempty"`

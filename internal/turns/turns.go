@@ -19,8 +19,8 @@ type Turns struct {
 // New returns Turns for most at a time.
 func New(most int) *Turns { return &Turns{free: most} }
 
-// Take waits until it is the namespace's turn. done is called, once or more often, when what the
-// turn was for is over. The error is that of ctx.
+// Take waits until it is the namespace's turn, and returns the error of ctx. The caller calls done,
+// once or more often, at the end of its turn.
 func (t *Turns) Take(ctx context.Context, namespace string) (done func(), err error) {
 	if come := t.queue(namespace); come != nil {
 		if err := t.await(ctx, namespace, come); err != nil {

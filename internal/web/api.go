@@ -26,7 +26,7 @@ func (s *Server) Changed(nodes, _ []string) {
 	s.streams.tell(s.rows.note(nodes, func(name string) bool { return s.Live.Row(name) != nil }))
 }
 
-// cluster describes what is shown, and to whom.
+// cluster describes the cluster and the viewer.
 func (s *Server) cluster(_ *http.Request, v Viewer) (any, error) {
 	return map[string]any{
 		"where": s.Live.Where(), "moves": s.Live.Moves(), "ready": s.isReady(), "now": s.Live.Now().Unix(),
@@ -353,7 +353,7 @@ func gangFound(g *survey.Gang) *foundGang {
 // maxOfGroup bounds how many pods of a group are named.
 const maxOfGroup = 50
 
-// waiting are the pods that have no node, and the ones that their kubelet refused.
+// waiting returns the pods without a node, and pods that their kubelet refused.
 func (s *Server) waiting(v Viewer) (out []*corev1.Pod) {
 	for _, p := range s.Live.Pods() {
 		if (p.Spec.NodeName == "" && !wire.Ended(p) || wire.Refused(p)) && v.Sees(p.Namespace) {

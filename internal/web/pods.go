@@ -81,7 +81,7 @@ func (s *Server) pods(r *http.Request, v Viewer) (any, error) {
 	return map[string]any{"pods": page, "total": len(all), "from": from, "size": maxFound}, nil
 }
 
-// chosen is what goes by a name in a query.
+// chosen returns the value that a query selects by name.
 func chosen[T any](key, name string, from map[string]T) (T, error) {
 	out, ok := from[name]
 	if !ok {

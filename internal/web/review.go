@@ -106,7 +106,7 @@ type refusal struct {
 	until time.Time
 }
 
-// reviewed is a user whom the API server knows, until it is asked again.
+// reviewed caches the API server's answer about a user.
 type reviewed struct {
 	gate  *reviews
 	user  authenticationv1.UserInfo

@@ -79,7 +79,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mux.ServeHTTP(w, r)
 }
 
-// called reports whether the server goes by that name.
+// called reports whether host is a name of this server.
 func (s *Server) called(host string) bool {
 	if len(s.Hosts) == 0 {
 		return true
@@ -90,7 +90,7 @@ func (s *Server) called(host string) bool {
 	return slices.Contains(s.Hosts, strings.ToLower(strings.Trim(host, "[]")))
 }
 
-// answer answers with JSON, to those whom the gate lets in.
+// answer answers with JSON to viewers that the gate admits.
 func (s *Server) answer(make func(*http.Request, Viewer) (any, error)) http.Handler {
 	return packed(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		viewer, err := s.Gate.Admit(r)

@@ -27,7 +27,7 @@ type gone struct {
 
 func newRows() *rows { return &rows{number: 1, changed: map[string]uint64{}} }
 
-// note takes in that nodes may be different; there says which of them still exist. It returns the
+// note records that nodes may have changed; there reports which of them still exist. It returns the
 // number of the change.
 func (r *rows) note(names []string, there func(string) bool) uint64 {
 	r.mu.Lock()

@@ -10,7 +10,7 @@ import (
 	"github.com/berth-dev/berth/internal/survey"
 )
 
-// Options configure what is served, and to whom.
+// Options configure what the server shows, and to which users.
 type Options struct {
 	// Live is what is shown.
 	Live *survey.Live

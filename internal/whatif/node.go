@@ -226,8 +226,8 @@ func (n *Node) readState(dir string) error {
 // Startup returns what the node's kubelet validates its checkpoints against.
 func (n *Node) Startup() placement.Startup { return n.model.Startup() }
 
-// starts refuses checkpoints over which the kubelet does not start. If that is left to chance, a
-// kubelet that runs goes on with them.
+// starts refuses checkpoints with which the kubelet does not start. If the start depends on chance,
+// it assumes a kubelet that keeps running.
 func (n *Node) starts(raw *kubeletstate.Raw, dir string) error {
 	startup := n.Startup()
 	err := raw.Start(&startup, kubeletstate.RootOf(dir))

@@ -79,7 +79,7 @@ func withRequests(pod *corev1.Pod) *corev1.Pod {
 	return &out
 }
 
-// completed are the requests, the ones that are left out taken from the limits.
+// completed returns the requests, with missing ones taken from the limits.
 func completed(r corev1.ResourceRequirements) corev1.ResourceList {
 	out := maps.Clone(r.Limits)
 	if out == nil {

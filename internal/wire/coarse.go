@@ -32,7 +32,7 @@ type BoundPod struct {
 
 // Beside is what is known about a node apart from a coarse report.
 type Beside struct {
-	// Pods are the ones that are bound to the node and have not ended.
+	// Pods are the pods that are bound to the node and have not ended.
 	Pods []BoundPod
 	// KubeletVersion is the Node's; "" if it is not known: the newest that is understood.
 	KubeletVersion string
@@ -150,8 +150,9 @@ func LastWritten(o metav1.Object, or time.Time) time.Time {
 	return newestEntry(o, or, func(*metav1.FieldsV1) bool { return true })
 }
 
-// lastWroteField is LastWritten by those who own a field of that name: what others write says
-// nothing about how old it is. An entry without its fields counts: it may own this one.
+// lastWroteField is like LastWritten, but only for managers that own a field of that name: writes
+// of other managers do not show its age. An entry that lists no fields counts, because it may own
+// this one.
 func lastWroteField(o metav1.Object, or time.Time, name string) time.Time {
 	key := `"f:` + name + `"`
 	return newestEntry(o, or, func(f *metav1.FieldsV1) bool { return f == nil || strings.Contains(f.GetRawString(), key) })

@@ -41,7 +41,7 @@ func (e *OtherFormError) Error() string {
 
 // NotReadyError means that a report must not be used. It has the agent's reason.
 type NotReadyError struct {
-	// Reason is that of the condition Ready, one of the constants of v1alpha1.
+	// Reason is the reason of the condition Ready, one of the constants of v1alpha1.
 	Reason string
 	// Message names what is wrong and what would be right.
 	Message string

@@ -192,7 +192,7 @@ var wantMinimum = fmt.Sprintf("how many pods of the gang start together: a whole
 // Gang is the specification of a gang, independent of the dialect.
 type Gang struct {
 	Key GangKey
-	// UID and Version are those of its object; "" if it has none.
+	// UID and Version identify its object; "" if it has none.
 	UID     types.UID
 	Version string
 	// Minimum is how many pods start together, and Tasks the same for some of its parts.

@@ -109,7 +109,7 @@ func isOwn(key string) bool { return strings.HasPrefix(key, OwnPrefix) }
 
 // Ignored is a warning about annotations or labels of a pod that no program reads.
 type Ignored struct {
-	// Reason is that of an event: AnnotationIgnored, LabelIgnored or CPUsShared.
+	// Reason is the reason of the event: AnnotationIgnored, LabelIgnored or CPUsShared.
 	Reason string
 	// Of tells warnings of one reason apart: a dialect, "Devices", "" for Berth's own words.
 	Of, Text string

@@ -101,8 +101,8 @@ func CountMates(pod *corev1.Pod) (n int) {
 	return n
 }
 
-// PlacedWish is a MateWish by the numbers of pods. All stands for EveryMate, and Mate then says
-// nothing; to a pod that has its node only the pods without one are others.
+// PlacedWish is a MateWish with indices of pods. All means EveryMate, and Mate is then unused. For
+// a bound pod, EveryMate means only the pods without a node.
 type PlacedWish struct {
 	Mate                 int
 	All, Apart, Required bool

@@ -205,7 +205,7 @@ var binds = map[string]joint.Rules{
 	"": {}, "full-cores": {Bind: joint.FullCores, BindHow: joint.Required}, "spread": {Bind: joint.Spread, BindHow: joint.Required},
 }
 
-// defaults reads what holds if a pod says nothing.
+// defaults reads the values for pods without annotations.
 func (r specReader) defaults(at *field.Path, d *v1alpha1.Defaults, c *placement.Config) error {
 	if d == nil {
 		return nil

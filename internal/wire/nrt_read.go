@@ -321,7 +321,7 @@ func (r *zoneReader) takeDevices(zones []zone) error {
 
 func madeUp(zone topology.NUMAID, n uint64) string { return fmt.Sprintf("%s/%04d", zoneName(zone), n) }
 
-// devicesOf makes devices up; the ones that are not allocatable are not healthy.
+// devicesOf invents device ids for an amount. Devices that are not allocatable are unhealthy.
 func devicesOf(id topology.NUMAID, a zoneAmount) (out []placement.Device) {
 	for n := range a.capacity {
 		out = append(out, placement.Device{ID: madeUp(id, n), HasTopology: true, NUMA: topology.NewNUMASet(id), Unhealthy: n >= a.allocatable})
@@ -363,8 +363,8 @@ func (r *zoneReader) distances(zones []zone) {
 // maxUncounted bounds how many pods a fingerprint is tried without.
 const maxUncounted = 32
 
-// counted returns which pods an object counts. Its fingerprint is that of all of them but the last
-// few to start, which it does not know of yet.
+// counted returns which pods an object counts. The fingerprint covers all of them except the last
+// few to start, which the exporter does not know yet.
 func counted(o *nrt.NodeResourceTopology, bound []BoundPod, written time.Time) []BoundPod {
 	want, known := attribute(o.Attributes, nrtFingerprint), slices.Clone(bound)
 	if attribute(o.Attributes, nrtFingerprintMethod) == withExclusive {

@@ -170,7 +170,7 @@ func (r podReader) container(at *field.Path, c *corev1.Container) (placement.Con
 }
 
 // device adds an extended resource. The device manager reads limits only. Koordinator has several
-// names for one device, and nothing of one of its names says nothing about the others.
+// names for one device, so an amount of 0 under one name does not contradict the others.
 func (r podReader) device(at *field.Path, c *corev1.Container, name corev1.ResourceName, out *placement.ContainerRequest) error {
 	q, limited := c.Resources.Limits[name]
 	if !limited {
@@ -256,8 +256,8 @@ func isGuaranteed(pod *corev1.Pod) bool {
 	return guaranteedBy(all)
 }
 
-// guaranteedBy reports whether everything has limits for CPU and memory, and the sums of requests
-// are those of limits.
+// guaranteedBy reports whether all of them have limits for CPU and memory, and the sums of requests
+// equal the sums of limits.
 func guaranteedBy(all []corev1.ResourceRequirements) bool {
 	for _, name := range [...]corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
 		var requests, limits resource.Quantity

@@ -48,7 +48,8 @@ func ReadReport(nt *v1alpha1.NodeTopology) (Report, error) {
 	return out, nil
 }
 
-// kubeletStarted is what an agent says of that; zero where it says nothing that can be read.
+// kubeletStarted returns when the kubelet started, from the agent's annotation; zero if it is
+// missing or invalid.
 func kubeletStarted(nt *v1alpha1.NodeTopology) time.Time {
 	at, err := time.Parse(time.RFC3339, nt.Annotations[v1alpha1.KubeletStartedAnnotation])
 	if err != nil {

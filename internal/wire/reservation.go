@@ -40,7 +40,7 @@ const (
 	maxReserved          = 64 // containers
 )
 
-// defaultTTL is how long a Reservation lives that says nothing, as Koordinator has it.
+// defaultTTL is the lifetime of a Reservation without ttl and expires, as in Koordinator.
 const defaultTTL = 24 * time.Hour
 
 // Reservation is a Koordinator Reservation in Berth's types.
@@ -60,7 +60,7 @@ type Reservation struct {
 	Expires time.Time
 	// Once has the first owner use the place up.
 	Once bool
-	// More lets an owner have of the node what the place lacks (allocatePolicy Aligned, and none).
+	// More lets an owner take from the node what the place lacks (allocatePolicy Aligned or none).
 	More bool
 	// Closed keeps owners to come off.
 	Closed bool

@@ -53,8 +53,8 @@ func readWishes(pod *corev1.Pod, r *placement.Rules, said *Said) error {
 }
 
 // sharesBesideCPUs returns which keys of the pod ask for CPU time, and which for CPUs of its own.
-// It goes by the class and the annotation as they are written: which of them was read last says
-// nothing about the cause.
+// It checks the class and the annotation as written: the order in which they were read does not
+// show the cause.
 func sharesBesideCPUs(pod *corev1.Pod) error {
 	wrong := fieldErrors(podName(pod))
 	label, class := field.NewPath("metadata", "labels").Key(koordinatorQoS), pod.Labels[koordinatorQoS]

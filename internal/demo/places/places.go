@@ -334,8 +334,8 @@ func (n *node) stranded(resource string, each int, since time.Time) (count int) 
 	return count
 }
 
-// free returns the CPUs that nobody has to itself, and the devices of the resource that somebody
-// has.
+// free returns the CPUs that no pod has exclusively, and the devices of the resource that pods
+// have.
 func (n *node) free(resource string, since time.Time) (free topology.CPUSet, taken map[string]bool) {
 	var cpus topology.CPUSet
 	taken = map[string]bool{}

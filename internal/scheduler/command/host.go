@@ -64,9 +64,9 @@ type wrap struct {
 	put   func(*equipment)
 }
 
-// wraps are all of them, in the order in which they are put. A pod that Berth does not decide about
-// passes each of them: kube-scheduler's own function is called for it, with its own profile. The
-// profiles of the scheduler stay as they are; search and aside stand for one during one call.
+// wraps are all wraps, in the order in which they are applied. A pod that Berth does not decide
+// about passes each of them: kube-scheduler's own function is called for it, with its own profile.
+// The profiles of the scheduler stay as they are; search and aside stand for one during one call.
 var wraps = []wrap{
 	{
 		place: "Scheduler.SchedulingQueue",
@@ -282,7 +282,7 @@ type patching struct {
 	of *aside
 }
 
-// PatchPodStatus implements fwk.APICacher. There is nobody to tell when it is written.
+// PatchPodStatus implements fwk.APICacher. No caller waits until it is written.
 func (p patching) PatchPodStatus(pod *corev1.Pod, condition *corev1.PodCondition, nominating *fwk.NominatingInfo) (<-chan error, error) {
 	if p.of.event != nil && nominating.Mode() == fwk.ModeNoop {
 		p.of.outcomes.WriteLater(pod, condition, p.of.event)

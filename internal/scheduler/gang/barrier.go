@@ -20,7 +20,7 @@ type barrier struct {
 	waiting func(uid types.UID) fwk.WaitingPod
 
 	mu sync.Mutex
-	// waves is closed at the next change of the cluster; nil while nobody waits for a wave.
+	// waves is closed at the next change of the cluster; nil while no member waits for a wave.
 	waves chan struct{}
 	// again is to be called before the next cycle: at most one for each member that has failed
 	// since the last one.

@@ -37,7 +37,7 @@ type Options struct {
 	Events events.EventRecorder
 	// Objects are the groups that have objects; nil if there are none.
 	Objects Objects
-	// Ended are the members that have ended; nil if nobody watches them.
+	// Ended returns the members that have ended; nil if they are not watched.
 	Ended Ended
 	// Activate sends pods to be tried at once. It is called without a lock.
 	Activate func(pods map[string]*corev1.Pod)
@@ -50,7 +50,7 @@ type Options struct {
 	// Forgo stops keeping a node for a pod, and tries the pods that it was kept from. It is called
 	// without a lock. nil if nobody keeps any.
 	Forgo func(pod *corev1.Pod, node string)
-	// Room counts what is there for groups whose pods are not there yet; nil if nobody knows.
+	// Room counts what is free for groups without pods; nil if this is unknown.
 	Room func() (*gangfit.Room, error)
 	// Countable leaves out of amounts what Room does not count; nil for nothing.
 	Countable func(amounts.List) amounts.List
@@ -155,7 +155,7 @@ func (b *book) join(pod *corev1.Pod) *group {
 	return g
 }
 
-// memberOf returns the member that the pod is; nil if it is of no gang. The caller holds the lock.
+// memberOf returns the pod's member; nil if it belongs to no gang. The caller holds the lock.
 func (b *book) memberOf(pod *corev1.Pod) *member {
 	m, ok := gangs.PartOf(pod, !b.synced)
 	if !ok {
@@ -294,7 +294,8 @@ func (b *book) Reserve(pod *corev1.Pod, node string, account *ledger.Node) *fwk.
 	return nil
 }
 
-// Alone reports whether the pod goes its own way: it is of no gang, or of one that has its minimum.
+// Alone reports whether the pod is placed like a single pod: it belongs to no gang, or to one that
+// has its minimum.
 func (b *book) Alone(pod *corev1.Pod) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

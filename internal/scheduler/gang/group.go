@@ -55,8 +55,8 @@ type group struct {
 // member is a pod of a group.
 type member struct {
 	pod *corev1.Pod
-	// claims is what the pod says about its gang, wrong why that cannot be read; says is what is
-	// believed of it.
+	// claims is what the pod itself declares about its gang, and wrong the error if that cannot be
+	// parsed; says is the part that counts.
 	claims, says wire.Membership
 	wrong        error
 	// bound is when this process first saw it with a node, by its own clock; zero: it has none.
@@ -197,7 +197,7 @@ func (g *group) needed() gangs.Count { return gangs.Needed(&g.spec, &g.done) }
 type standing struct {
 	phase                      volcano.PodGroupPhase
 	running, succeeded, failed int32
-	// lacking is why capacity is missing; "" when it is not, or nobody knows.
+	// lacking explains which capacity is missing; "" if none is, or if this is unknown.
 	lacking string
 }
 

@@ -428,9 +428,9 @@ func (gs *Groups) unlockAndLook(g *group) {
 	gs.look(g)
 }
 
-// look lets the leader of a group through that is ready, and asks for the object of one that waits
-// for nothing else: an object that was there before its pods is known to nobody. It is called
-// without the lock.
+// look lets the leader of a ready group through. If a group waits only for its object, look
+// requests it: no event shows an object that existed before its pods. It is called without the
+// lock.
 func (gs *Groups) look(g *group) {
 	gs.mu.Lock()
 	if !gs.synced {

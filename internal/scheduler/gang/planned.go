@@ -69,8 +69,8 @@ func inTurn(places []*place) {
 	}
 }
 
-// closing returns the place that nobody waits for: the last one of its node, in the last of its
-// waves; nil if there is none.
+// closing returns the place that no other place waits for: the last one of its node, in its last
+// wave; nil if there is none.
 func closing(places []*place) *place {
 	for i, p := range slices.Backward(places) {
 		waitedFor := slices.ContainsFunc(places[i+1:], func(o *place) bool { return o.node == p.node }) ||

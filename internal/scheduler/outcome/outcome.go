@@ -25,7 +25,7 @@ type outcome struct {
 	tries int
 }
 
-// follow takes over from the attempt before what this one says nothing about.
+// follow copies from the earlier outcome what this one does not set.
 func (o *outcome) follow(was *outcome) {
 	if o.condition == nil {
 		o.condition = was.condition

@@ -25,7 +25,7 @@ const (
 	// retryPause is how long a namespace rests after the first write that has failed; twice as long
 	// after each further one of the pod.
 	retryPause = 50 * time.Millisecond
-	// maxTries is how often the outcome of an attempt is written in vain.
+	// maxTries is how often the Writer tries to write the outcome of an attempt.
 	maxTries = 6
 	// quiet bounds how long the Writer holds the outcome of a pod that waits: most pods have a node
 	// by then.
@@ -107,8 +107,8 @@ func (w *Writer) Nominated(uid types.UID) (node string, unshown bool) {
 	return node, unshown
 }
 
-// WriteLater is Write for a pod that only waits, for example for a report. If it still waits after
-// a while, event is called and the condition written; both are those of the last attempt.
+// WriteLater is like Write, for a pod that only waits, for example for a report. If it still waits
+// after a while, the Writer calls the event and writes the condition of the last attempt.
 func (w *Writer) WriteLater(pod *corev1.Pod, condition *corev1.PodCondition, event func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

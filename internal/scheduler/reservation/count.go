@@ -22,7 +22,8 @@ type Census struct {
 
 // Unused is what is held and not used on the nodes of one authority.
 type Unused struct {
-	// Places counts the Reservations that have a place there, also the ones that owners use whole.
+	// Places counts the Reservations with a place there, including those that owners use
+	// completely.
 	Places int
 	// MilliCPU is thousandths of a CPU.
 	MilliCPU int64

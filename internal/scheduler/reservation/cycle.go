@@ -62,8 +62,8 @@ func (rs *Reservations) Between() {
 	rs.unbelieved()
 }
 
-// awaitRead waits for the ones that were there at the start: without them what they hold would be
-// given away.
+// awaitRead waits until the Reservations that existed at the start have been read: before that,
+// other pods could get what they hold.
 func (rs *Reservations) awaitRead() {
 	for {
 		select {

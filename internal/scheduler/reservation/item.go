@@ -40,8 +40,8 @@ type item struct {
 	unchecked bool
 	// taking are the pods that are reserved there and that the API has not shown bound.
 	taking map[types.UID]*corev1.Pod
-	// had are the UIDs of the pods that have something of it, and of the ones that had and that the
-	// node still knows.
+	// had are the UIDs of the pods that use a part of it, and of former users that the node still
+	// knows.
 	had []string
 	// disbelieved is the version of the object whose status does not hold.
 	disbelieved string
@@ -53,12 +53,12 @@ type item struct {
 	expiry clock.Timer
 	// lostAt is when its node was first missing; zero: it is.
 	lostAt time.Time
-	// hungry: an owner was tried there in vain when the account had changed vainAt times.
+	// hungry: an owner did not fit there when the account had changed vainAt times.
 	hungry bool
 	vainAt uint32
 }
 
-// adopt believes the place that the object says, until a report can be asked.
+// adopt uses the place in the object's status until there is a report to check it with.
 func (it *item) adopt() {
 	r := it.read
 	if r.DecisionErr != nil {

@@ -20,7 +20,7 @@ type Reservations struct {
 	host
 	// any: there is, or was, one. Without any nothing here costs anything.
 	any atomic.Bool
-	// read is closed by allRead, when the ones that were there at the start have been taken in.
+	// read is closed by allRead when the Reservations that existed at the start have been read.
 	read    chan struct{}
 	allRead func()
 	// dirty are those whose status may have to be written.
@@ -35,7 +35,7 @@ type Reservations struct {
 	users  users
 	// wanting are pods without a node that own one and were not sent to it.
 	wanting map[types.UID]*corev1.Pod
-	// vain are the Reservations with which a pod was tried in vain, since it was tried without.
+	// vain are the Reservations that did not fit a pod since it was last tried without one.
 	vain map[types.UID]*inVain
 	// now is the pod in its cycle, and the Reservation that is open for it; nil for none.
 	now  *corev1.Pod
@@ -314,8 +314,8 @@ func (rs *Reservations) Stir() {
 	rs.wakeWhereChanged(hungry)
 }
 
-// tryPending reports whether a pod that was tried with the Reservation in vain is yet to be tried
-// without it. Until then it does not wait, and to wake it would be in vain, too.
+// tryPending reports whether a pod that did not fit its Reservation still has to be tried without
+// it. Until then it does not wait, and waking it would have no effect.
 func (rs *Reservations) tryPending(uid types.UID) bool {
 	for _, v := range rs.vain {
 		if v.has(uid) {
@@ -325,7 +325,7 @@ func (rs *Reservations) tryPending(uid types.UID) bool {
 	return false
 }
 
-// wakeWhereChanged wakes owners if the node has changed since one was tried there in vain.
+// wakeWhereChanged wakes owners if the node has changed since an owner did not fit there.
 func (rs *Reservations) wakeWhereChanged(uids []types.UID) {
 	for _, uid := range uids {
 		if it := rs.all[uid]; it != nil && it.hungry && it.stage == placed && rs.changes(it) != it.vainAt {

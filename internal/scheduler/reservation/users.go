@@ -75,8 +75,8 @@ func (u *users) drop(of types.UID) {
 	delete(u.of, of)
 }
 
-// owners are the pods that have something of the place, by UID: the ones that are bound there, and
-// the ones that will be. What a pod says about itself counts only if it owns the place.
+// owners returns the pods that use a part of the place, by UID: those that are bound there and
+// those that will be. A pod's own annotation counts only if the pod owns the place.
 func (u *users) owners(it *item) []*corev1.Pod {
 	return byUID(slices.AppendSeq(u.there(it), maps.Values(it.taking)))
 }
@@ -97,7 +97,7 @@ func (u *users) there(it *item) []*corev1.Pod {
 	return out
 }
 
-// inVain are the Reservations with which a pod was tried in vain.
+// inVain are the Reservations that a pod was tried with and did not fit.
 type inVain struct {
 	pod *corev1.Pod
 	of  []types.UID

@@ -51,8 +51,8 @@ func (c *change) next(r *ring, limit int) (list []question, end bool) {
 	return list, end
 }
 
-// passed notes that the first classes of the ones that next returned have been asked. It reports
-// whether all classes have been by now, since the last change. The caller holds the lock.
+// passed records that the first of the classes that next returned have been asked. It reports
+// whether all classes have been asked since the last change. The caller holds the lock.
 func (c *change) passed(list []question, asked int, end bool) (closed bool) {
 	if asked > 0 {
 		c.at = list[asked-1].place

@@ -35,8 +35,8 @@ type class struct {
 type members struct {
 	class class
 	place place // in the ring
-	// candidate is that of the pod that was tried last, if it is still here. A node that holds that
-	// pod in flight takes the candidate for the pod itself.
+	// candidate belongs to the pod that was tried last, if it still waits. A node that has this pod
+	// in flight would take the candidate for the pod itself.
 	candidate *ledger.Candidate
 	pods      map[string]*waiter // by UID
 }
@@ -46,8 +46,8 @@ type waiter struct {
 	pod       Pod
 	candidate *ledger.Candidate
 	since     time.Time
-	// blamed are the nodes that kept the pod off; true marks the ones that merely waited. nil: any
-	// node may have.
+	// blamed are the nodes that did not admit the pod; true marks nodes that only waited for a
+	// report. nil means any node.
 	blamed map[Node]bool
 	// waitsFrom is the time from which every attempt has found some node that waits; zero: the last
 	// attempt found none.
@@ -79,7 +79,7 @@ const (
 	wakePerhaps
 	// wakeRoom: as many as the node has room for, and the others while these leave some.
 	wakeRoom
-	// wakeWaited: the ones that the node had kept waiting.
+	// wakeWaited: members that wait for a report of the node.
 	wakeWaited
 	// wakeLater: those on trial, which may not know of the node; the others once the node has made
 	// up its mind.
@@ -88,8 +88,8 @@ const (
 	wakeAll
 )
 
-// wakeBlaming wakes the members that blame the node; with wakeWaited only the ones that it had kept
-// waiting.
+// wakeBlaming wakes the members that blame the node; with wakeWaited only those that wait for its
+// report.
 func (m *members) wakeBlaming(n Node, r reach, pods batch) {
 	for _, p := range m.pods {
 		if p.blames(n) && (r == wakeAll || p.blamed[n]) {

@@ -13,7 +13,7 @@ type ring struct {
 // order holds classes that have a place in a ring, by that.
 type order struct{ sorted []*members }
 
-// lanes are those of one namespace.
+// lanes are the lanes of one namespace.
 type lanes struct {
 	// used is how many lanes have been given out, free which of them have been given back.
 	used int

@@ -71,9 +71,9 @@ func roomFor(n Node, c *ledger.Candidate, woken moments) room {
 	return r
 }
 
-// wakeNext wakes pods of the round that it has not woken yet, as many as there is room for: first
-// the ones that nobody has woken, then by priority, then of each namespace in turn the ones that
-// have waited longest. Pods on trial are woken too, and do not count. If pods are left, the round
+// wakeNext wakes pods of the round that it has not woken yet, as many as there is room for. Pods
+// that no change has woken come first, then pods of higher priority, then by waiting time with the
+// namespaces in turn. Pods on trial are woken too, and do not count. If pods are left, the round
 // goes on after a pause: a pod that was woken may be placed elsewhere, or be kept off by others.
 // The caller holds the lock.
 func (w *Waiters) wakeNext(r *wakeRound, free room, pods batch) {
@@ -84,9 +84,9 @@ func (w *Waiters) wakeNext(r *wakeRound, free room, pods batch) {
 	w.edge.After(RoundPause, func() { w.goOn(r) })
 }
 
-// wakeSome wakes the first pods of a shape for which there is room, and all that are on trial,
-// except for the ones that have been woken already or blame another node. It returns how many of
-// those not on trial it has woken, and how many are left. The caller holds the lock.
+// wakeSome wakes the first pods of a shape for which there is room, and all pods on trial. It skips
+// pods that have been woken already or blame another node. It returns how many of those not on
+// trial it has woken, and how many are left. The caller holds the lock.
 func (w *Waiters) wakeSome(shape ledger.Shape, blamed Node, woken map[string]bool, free room, pods batch) (some, left int) {
 	var rest []*waiter
 	for _, m := range w.byShape[shape] {
@@ -143,7 +143,7 @@ func wakeOrder(a, b *waiter) int {
 	return cmp.Or(byUrgency(a, b), a.since.Compare(b.since), cmp.Compare(a.pod.UID, b.pod.UID))
 }
 
-// byUrgency sorts waiters: first the ones that nobody has woken, then by priority.
+// byUrgency sorts waiters: first those that no change has woken, then by priority.
 func byUrgency(a, b *waiter) int {
 	switch {
 	case a.woken != b.woken && a.woken:

@@ -38,7 +38,7 @@ type Waiters struct {
 	ring ring
 	// behind are the changes that some classes have not been put to yet.
 	behind behind
-	// rounds are the ones that go on, by node and shape.
+	// rounds are the running rounds, by node and shape.
 	rounds map[roundKey]*wakeRound
 	// again are shapes that some node takes, and may have taken before.
 	again again

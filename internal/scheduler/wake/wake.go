@@ -190,7 +190,7 @@ func (w *Waiters) catchUp() {
 	}
 }
 
-// turn is that of one change which has fallen behind.
+// turn belongs to a change that has fallen behind.
 type turn struct {
 	of *change
 	// as is the change as it was when the turn began: the node may change again meanwhile.

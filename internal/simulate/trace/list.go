@@ -19,7 +19,7 @@ type Pod struct {
 	// with one GPU asks for less than 1,000.
 	GPUs     int
 	MilliGPU int64
-	// GPUModels are the ones that the pod may have; none means any.
+	// GPUModels are the models that the pod may use; empty means any.
 	GPUModels []string
 	// Others are the amounts of huge pages, in bytes, and of other devices that it asks for.
 	Others map[string]int64
