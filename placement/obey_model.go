@@ -50,8 +50,9 @@ func (m *obeyModel) takeContainer(b *joint.Book, c *ContainerDecision, own bool)
 	m.takeDevices(b, c.Devices)
 }
 
-// peakOf adds up what a pod holds at its peak, container by container: CPUs are those of all, and
-// of each amount on each NUMA node the most that is held at one time.
+// peakOf adds up what a pod holds at its peak, container by container. Its CPUs are the CPUs of all
+// containers. For each amount on each NUMA node, it is the most that containers hold at the same
+// time.
 type peakOf struct {
 	m    *obeyModel
 	held *joint.Held

@@ -70,7 +70,7 @@ func podsOf(variable string) string {
 	return out + "      : request.resource.resource == 'podgroups' ? []\n      : [variables." + variable + ".?spec.template.orValue(dyn({}))]"
 }
 
-// at is where the templates are.
+// at returns a CEL expression for the path of the pod template.
 func at() string {
 	out := "(request.resource.resource == 'cronjobs' ? 'spec.jobTemplate.' : '') + (request.resource.resource == 'pods' ? ''\n"
 	for i := range families {

@@ -11,8 +11,8 @@ import (
 
 // fairQueue is a work queue that no namespace fills. At most share requests of a namespace are in
 // the queue behind it or with a worker at a time; the others of the namespace wait here. So a
-// request stands behind at most share of each other namespace, and a namespace has at most share
-// workers, however many Jobs it has and however long these take.
+// request waits behind at most share requests of each other namespace, and a namespace uses at most
+// share workers.
 //
 // A request is in one of three states:
 //

@@ -188,11 +188,10 @@ func (s *Scoring) Busy(score uint8, inFlight int) uint8 {
 	return score - uint8(min(int64(score), loss))
 }
 
-// fit describes how full, or how empty, the NUMA nodes are with the pod, and the node as a whole:
-// the mean of both. Fullness with the pod prefers what is in use, and what is small, so that large
-// free blocks survive: the NUMA nodes for pods that fit on one, the node for those that do not, and
-// for shapes to which a NUMA node that is used for others is lost. A node that has a strategy of
-// its own says it itself.
+// fit scores how full, or how empty, the NUMA nodes would be with the pod, and the whole node: the
+// mean of both. Preferring full and small ones keeps large free blocks: NUMA nodes for pods that
+// fit on one, whole nodes for other pods and for shapes that cannot share a NUMA node. If the node
+// has a strategy of its own, that one applies.
 func (s *Scoring) fit(o *Offer) int64 {
 	if o.OwnFit {
 		return int64(o.Fit)

@@ -30,7 +30,8 @@ type alone struct {
 
 var _ way = (*alone)(nil)
 
-// waitingNodes are nodes that make a pod wait. Filter finds them, for several nodes at a time.
+// waitingNodes are nodes that make a pod wait. Filter, which runs for several nodes at a time,
+// collects them.
 type waitingNodes struct {
 	mu   sync.Mutex
 	list []*nodes.Node
@@ -179,8 +180,9 @@ func (a *alone) reserve(_ fwk.CycleState, c *cycle, pod *corev1.Pod, n *nodes.No
 	return nil
 }
 
-// betterPatience is how often its patience a pod waits for better nodes in all. Pods of one second
-// often come to a node one for each report, so that the last of a burst waits for several.
+// betterPatience is how long a pod waits for better nodes in total, as a multiple of its patience.
+// Of pods created in the same second, a node often admits only one per report, so the last of a
+// burst waits for several reports.
 const betterPatience = 5
 
 // better returns for how long the pod still leaves the node for another that merely waits, and that

@@ -36,8 +36,8 @@ type annotating struct {
 	// waits is whether there is a pod, and without a node.
 	waits func(*corev1.Pod) bool
 	mu    sync.Mutex
-	// asked: it is known whether there is a lease that Volcano's controller renews while it runs,
-	// or it cannot be read. lives: it was renewed lately.
+	// asked: the Lease of Volcano's controller has been looked up, or may not be read. lives: it
+	// was renewed lately.
 	asked, lives bool
 	// renewed is the renewal that was shown last, and seen when that was, by this process's clock:
 	// another clock may be anywhere.
@@ -57,8 +57,8 @@ const (
 	// annotatedWithin is how long a pod waits for its group. Then it is placed without: that loop
 	// of Volcano's controller may be switched off.
 	annotatedWithin = 30 * time.Second
-	// leaseEvery is how often it is looked at how old the last renewal is. After leaseDies without
-	// a renewal the controller counts as dead, and after leaseForgotten at first sight.
+	// leaseEvery is how often the age of the last renewal is checked. After leaseDies without a
+	// renewal the controller counts as dead, and after leaseForgotten at first sight.
 	leaseEvery     = 5 * time.Second
 	leaseDies      = 30 * time.Second
 	leaseForgotten = time.Hour

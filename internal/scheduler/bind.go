@@ -40,9 +40,9 @@ func (c *cycle) bind(ctx context.Context, pod *corev1.Pod, nodeName, from string
 	return b.write(ctx)
 }
 
-// dropClaim takes from the pod's status the claim that an attempt before this one made for extended
-// resources: kube-scheduler deletes the claim and leaves the status, by which a kubelet would look
-// for it and would not ask its device plugin. A claim of this attempt has another name.
+// dropClaim removes from the pod's status the claim that an earlier attempt made for extended
+// resources. kube-scheduler deletes the claim but not this status, so a kubelet would look for the
+// claim instead of asking its device plugin. A claim of this attempt has another name.
 func (p *Plugin) dropClaim(ctx context.Context, pod *corev1.Pod) error {
 	stale := pod.Status.ExtendedResourceClaimStatus
 	if stale == nil {
@@ -133,8 +133,8 @@ func (c *cycle) bindUndecided(ctx context.Context, pod *corev1.Pod, nodeName, fr
 	return fwk.AsStatus(err)
 }
 
-// wordsOf returns the annotations that a Binding brings beside the decision: how much of a
-// Reservation the pod has, and the Reservation and the gang that it is bound for. from is the
+// wordsOf returns the annotations of a Binding in addition to the decision: how much of a
+// Reservation the pod uses, and the Reservation and the gang that it is bound for. from is the
 // Reservation, by UID; "" for none.
 func (c *core) wordsOf(from string, pod *corev1.Pod) map[string]string {
 	words, bound := map[string]string{}, c.gangs.BoundFor(pod.UID)

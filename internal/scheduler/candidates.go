@@ -20,8 +20,8 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// fewNodes is up to how many nodes kube-scheduler looks at all of them
-// (minFeasibleNodesToFind of pkg/scheduler/schedule_one.go). So does Berth.
+// fewNodes is the number of nodes up to which kube-scheduler, and also Berth, looks at all of them
+// (minFeasibleNodesToFind of pkg/scheduler/schedule_one.go).
 const fewNodes = 100
 
 // stretch is how many nodes are read at a time: waits for memory overlap, and what was read is
@@ -49,11 +49,11 @@ type Candidates struct {
 	unconfirmed int
 }
 
-// ranked are nodes that have not been named: a binary heap, its least value first. A value is the
-// rank of a node, the better the less, in the upper half; then the node's place from
-// Candidates.from on; and in the lowest bit whether the node is yet to be asked: the rank is then
-// the best that it may have. So nodes are asked in the order of what they may be at best, and most
-// of them not at all.
+// ranked are nodes that have not been named: a binary heap, its least value first. The upper half
+// of a value is the node's rank; lower is better. Then comes the node's position, counted from
+// Candidates.from. The lowest bit is set if the node is not asked yet: its rank is then the best
+// that it may have. So nodes are asked in the order of their best possible ranks, and most nodes
+// are never asked.
 type ranked []uint64
 
 // Foresight is the set of plugins whose refusals Berth predicts: those that filter in the profile.
@@ -250,8 +250,8 @@ func (s *Candidates) orderOf(n *nodes.Node, a nodes.PackedAnswer, i int) (order 
 	return uint64(best)<<32 | order, a.Kind() != nodes.AtBest || best < rank.LastOrder
 }
 
-// verdict asks a node what it says in Filter, if nothing is assumed. What cannot be asked has no
-// answer.
+// verdict returns a node's answer in Filter without assumptions. A node that cannot be asked gives
+// no answer.
 func (c *cycle) verdict(n *nodes.Node) nodes.PackedAnswer {
 	if a, ok := c.query.Recall(n); ok {
 		return a
@@ -358,7 +358,7 @@ func (s *Candidates) Waits(ctx context.Context, info fwk.NodeInfo) *fwk.Status {
 	return nil
 }
 
-// ask asks the first node of the heap, and puts it where it belongs.
+// ask asks the first node of the heap, and moves it to the position of its answer.
 func (s *Candidates) ask(heap *ranked, n *nodes.Node, i int) {
 	order, takes := s.orderOf(n, s.cycle.verdict(n), i)
 	if !takes {

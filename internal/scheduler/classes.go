@@ -40,8 +40,9 @@ const maxClasses = 64
 // fewOfClass is how many nodes of a class are named at a time at least.
 const fewOfClass = 8
 
-// preferencesOf reads what is preferred of nodes; nil for nothing. It returns false if they cannot
-// be divided: the pods that a preferred inter-pod term selects are not counted node by node.
+// preferencesOf reads a pod's preferences among nodes; nil if it has none. It returns false if
+// nodes cannot be divided into classes: pods that a preferred inter-pod term selects are not
+// counted per node.
 func preferencesOf(pod *corev1.Pod, by []Spread) (*preferences, bool) {
 	found := &preferences{namespace: pod.Namespace, classes: map[string]int{}}
 	if !found.affine(pod.Spec.Affinity) {

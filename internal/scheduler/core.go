@@ -60,8 +60,8 @@ type core struct {
 	ready atomic.Bool
 	// handover ends what the leader before has under way, before the first pod is placed.
 	handover *handover.Handover
-	// freed tells the scheduling queue that something has left a node without an event of the API;
-	// nil if nobody has said how. It is set before the scheduler runs.
+	// freed tells the scheduling queue that resources of a node became free without an API event;
+	// nil until it is set. It is set before the scheduler runs.
 	freed    Freed
 	profiles profiles
 }
@@ -313,7 +313,7 @@ func uidsOf(pods corev1listers.PodLister) func(namespace, name string) types.UID
 	}
 }
 
-// waitsBy returns what says whether there is a pod, and without a node.
+// waitsBy returns a function that reports whether the pod exists and has no node.
 func waitsBy(pods corev1listers.PodLister) func(*corev1.Pod) bool {
 	return func(pod *corev1.Pod) bool {
 		now, err := pods.Pods(pod.Namespace).Get(pod.Name)

@@ -34,7 +34,7 @@ type way interface {
 	filter(ctx context.Context, c *cycle, info fwk.NodeInfo) *fwk.Status
 	// postFilter ends an attempt for which there is no node.
 	postFilter(ctx context.Context, c *cycle, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status)
-	// reserve decides on the node as it is now, and takes the pod in.
+	// reserve decides with the current state of the node, and adds the pod to its account.
 	reserve(state fwk.CycleState, c *cycle, pod *corev1.Pod, n *nodes.Node) *fwk.Status
 	// unreserve takes back what reserve did, also if reserve has refused.
 	unreserve(state fwk.CycleState, c *cycle, pod *corev1.Pod, n *nodes.Node)
@@ -137,10 +137,11 @@ func (c *cycle) askNow(n *nodes.Node) ledger.Answer {
 	return n.Account().View().Ask(ledger.Question{Candidate: &c.query.Candidate})
 }
 
-// suppose asks the node under the cycle's assumptions. In a dry run nobody is patient.
+// suppose asks the node under the cycle's assumptions. A dry run does not wait for better nodes.
 //
 // Preemption brings back every pod with which this one fits for certain, and evicts the others. If
-// pods in flight leave open which of them is in the way, that would be all: the report tells.
+// pods in flight make it unknown which pod is in the way, preemption would evict all: the report
+// decides this.
 func (c *cycle) suppose(n *nodes.Node, info fwk.NodeInfo) *fwk.Status {
 	a, assumed := c.askWithoutSome(n, info), c.assumed(n)
 	switch {
@@ -182,11 +183,10 @@ func (c *cycle) overlooked(n *nodes.Node, info fwk.NodeInfo) bool {
 	return left >= 0 && left < 1000*int64(unshown)
 }
 
-// passes reports whether a pod for which no kubelet pins anything is nothing to Berth on the node:
-// a kubelet decides there; or the node cannot be relied on, and the pod wants nothing in
-// particular. Such a pod runs on what is shared there. One of them is the agent that the node waits
-// for. A pod that wants so many NUMA nodes, or whole ones, is told that the kubelet does not see to
-// that.
+// passes reports whether Berth ignores the pod on the node. This is so if no kubelet pins anything
+// for the pod and a kubelet decides there, or if the node cannot be relied on and the pod has no
+// wishes. Such a pod runs on shared CPUs; the missing agent of the node is one. If a pod asks for a
+// number of NUMA nodes or for whole ones, it gets the message that the kubelet does not do that.
 func (c *cycle) passes(n *nodes.Node) bool {
 	rules := &c.query.Candidate.Request.Rules
 	return !n.Obeys() && !rules.CountsNUMANodes() || rules.Own() == (placement.Rules{}) && c.plugin.core.table.Unusable(n) != nil
@@ -223,8 +223,8 @@ func (c *cycle) unasked(n *nodes.Node) *fwk.Status {
 	return nil
 }
 
-// decide takes the pod into the node's account, from what a Reservation holds there unless from is
-// empty, and numbers it.
+// decide adds the pod to the node's account and gives it a number. Unless from is empty, the pod
+// gets what that Reservation holds.
 func (c *cycle) decide(pod *corev1.Pod, n *nodes.Node, from string) *fwk.Status {
 	var d placement.Decision
 	var a ledger.Answer

@@ -210,8 +210,8 @@ func (d *Delays) end(uid types.UID) {
 	}
 }
 
-// bound reports a pod whose Binding is written: for each cause how long it took, mostly 0. A pod
-// that was never tried here is left to the replica that leads.
+// bound reports a pod whose Binding is written: for each cause how long it took, mostly 0. The
+// leading replica reports pods that this replica never tried.
 func (d *Delays) bound(uid types.UID) {
 	d.mu.Lock()
 	pod := d.of[uid]

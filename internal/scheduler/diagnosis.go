@@ -60,7 +60,7 @@ func (d *diagnosis) with(code fwk.Code) ([]*nodes.Node, error) {
 	return out, nil
 }
 
-// fits reports whether one of the nodes that wait would take the pod, were it not patient.
+// fits reports whether the pod waits by choice: one of the waiting nodes would admit it now.
 func (d *diagnosis) fits(waiting []*nodes.Node) bool {
 	return slices.ContainsFunc(waiting, func(n *nodes.Node) bool { return d.statuses.Get(n.Name()).Message() == waitCertainty })
 }

@@ -162,8 +162,8 @@ type Part struct {
 	Amount
 	// Stranded is how much of Free has too little beside it. 0: nothing.
 	Stranded uint64
-	// Beside is the shortage that strands it: of CPUs or of memory, whichever strands more. It is
-	// empty if there are too few devices for every pod.
+	// Beside is the amount of free CPUs or free memory that is too small for it; of the two, the
+	// one that strands more. It is empty if there are too few devices for every pod.
 	Beside Amount
 	// Rule says by what it is stranded.
 	Rule string

@@ -18,8 +18,8 @@ import (
 )
 
 // countedAsScheduler are kube-scheduler's options (CalculateResource of
-// pkg/scheduler/framework/types.go), with the features that are on by default in its release: a
-// container, or a whole pod, that is being resized still takes what it has where that is more.
+// pkg/scheduler/framework/types.go), with the features that are on by default in its release: while
+// a container or a whole pod is resized, the larger of its old and new amounts counts.
 var countedAsScheduler = corehelpers.PodResourcesOptions{
 	UseStatusResources: true, InPlacePodLevelResourcesVerticalScalingEnabled: true,
 }
@@ -39,8 +39,7 @@ func ReadResources(list corev1.ResourceList) amounts.List {
 	return out
 }
 
-// countOf is the amount in the unit of amounts.List. What no number of 64 bits can say is the
-// largest.
+// countOf returns the amount in the unit of amounts.List, at most the largest 64-bit number.
 func countOf(name corev1.ResourceName, q resource.Quantity) int64 {
 	if name == corev1.ResourceCPU {
 		if q.Cmp(*resource.NewQuantity(math.MaxInt64/1000, resource.DecimalSI)) > 0 {
@@ -89,7 +88,7 @@ func completed(r corev1.ResourceRequirements) corev1.ResourceList {
 	return out
 }
 
-// podRequests is defaultPodRequests: what the pod itself asks for, else the sum of its containers,
+// podRequests is defaultPodRequests: the pod's own requests, or else the sum of its containers', or
 // else its limits.
 func podRequests(pod *corev1.Pod) corev1.ResourceList {
 	out := maps.Clone(pod.Spec.Resources.Requests)
@@ -144,7 +143,8 @@ func ReadAllocatable(c *kubeletv1beta1.KubeletConfiguration, k KubeletFacts, cap
 	return out, err
 }
 
-// keeps names the field of the configuration that keeps most plainly of a resource, with its value.
+// keeps returns the most obvious field of the configuration that reserves a resource, with its
+// value.
 func (r configReader) keeps(name string) (at *field.Path, said string) {
 	switch {
 	case name == amounts.CPU && r.c.ReservedSystemCPUs != "":

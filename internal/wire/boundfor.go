@@ -21,7 +21,7 @@ type BoundFor struct {
 	Gang GangKey
 	// Whole means that with this pod the gang had nodes for its minimum.
 	Whole bool
-	// Reservation is the UID of the Reservation that the pod has something of; "" for none.
+	// Reservation is the UID of the Reservation whose room the pod uses; "" for none.
 	Reservation types.UID
 }
 

@@ -23,8 +23,8 @@ type BoundPod struct {
 	// Started is when the kubelet took the pod in (status.startTime), by the node's clock; zero
 	// before that.
 	Started time.Time
-	// Bound is when the pod got its node (PodScheduled), by the API server's clock; zero if nobody
-	// says it.
+	// Bound is when the pod got its node (PodScheduled), by the API server's clock; zero if this is
+	// unknown.
 	Bound time.Time
 	// Exclusive means that the kubelet may give it something of its own.
 	Exclusive bool
@@ -42,7 +42,7 @@ type Beside struct {
 // CPUs, memory and devices that somebody holds.
 const Others = "others.berth.dev"
 
-// coarse gathers what a coarse report says, and makes a Node of it.
+// coarse collects the content of a coarse report and builds a Node from it.
 type coarse struct {
 	fieldErrors
 	version string
@@ -110,7 +110,8 @@ func (c *coarse) charge() {
 	}
 }
 
-// list takes pods into the report that hold nothing by name: what they have is among the others'.
+// list adds pods without named resources to the report: their amounts are a part of the other pods'
+// amounts.
 func (c *coarse) list(pods []BoundPod) {
 	for _, p := range pods {
 		if !slices.ContainsFunc(c.pods, func(o placement.PodAllocation) bool { return o.UID == p.UID }) {

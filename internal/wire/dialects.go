@@ -13,8 +13,8 @@ import (
 type Dialect struct {
 	// Name is the project's.
 	Name string
-	// Scheduler is the project's own scheduler, as spec.schedulerName has it. It reads the words of
-	// its pods, so nobody is warned of them unless Berth serves the name.
+	// Scheduler is the project's own scheduler, as spec.schedulerName has it. It reads the
+	// annotations of its pods, so there is no warning about them unless Berth serves the name.
 	Scheduler string
 	// Domains are where its keys live, with all domains below them.
 	Domains []string
@@ -53,7 +53,7 @@ const (
 // onNodes is the reason of words that a project's own program on the node reads.
 func onNodes(program string) string { return program + " reads it on the node, if it runs there" }
 
-// dialects are the neighbours. After a change: make generate.
+// dialects lists the other projects. After a change: make generate.
 var dialects = []Dialect{
 	{
 		Name: "Volcano", Scheduler: "volcano", Domains: []string{"volcano.sh"},

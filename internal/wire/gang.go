@@ -195,14 +195,14 @@ type Gang struct {
 	// UID and Version identify its object; "" if it has none.
 	UID     types.UID
 	Version string
-	// Minimum is how many pods start together, and Tasks the same for some of its parts.
+	// Minimum is how many pods start together; Tasks has the minima of its tasks.
 	Minimum int
 	Tasks   map[string]int
 	// Resources must be free before the gang is tried; nil for nothing.
 	Resources corev1.ResourceList
 	// Timeout is how long members wait for each other, from the plan on; 0 for no wish.
 	Timeout time.Duration
-	// Ignored names what the object says and nobody reads; "" for nothing.
+	// Ignored names fields of the object that Berth does not read; "" for none.
 	Ignored string
 	// Kept means that the object keeps its pods from being evicted for others.
 	Kept bool
@@ -217,7 +217,7 @@ type Gang struct {
 	Queue string
 	// PriorityClass is the one that the object names; "" for none. Pods have their own.
 	PriorityClass string
-	// Unschedulable is what the status says about why the gang gets no nodes; "" for nothing.
+	// Unschedulable is the reason in the status why the gang gets no nodes; "" for none.
 	Unschedulable string
 	// Ran means that the status reports a gang that was whole once.
 	Ran bool
@@ -321,8 +321,8 @@ var GroupKinds = map[GangSource]GroupKind{
 // defaultQueue is the queue of groups that name none.
 const defaultQueue = "default"
 
-// ignoredOfVolcano names the fields and the words of a PodGroup of Volcano's that mean something
-// there and nothing here.
+// ignoredOfVolcano names the fields and annotations of a Volcano PodGroup that have an effect in
+// Volcano but not in Berth.
 func ignoredOfVolcano(g *volcano.PodGroup) string {
 	var out []string
 	s := &g.Spec
@@ -391,9 +391,9 @@ func (o fieldErrors) minimum(at *field.Path, n int32) (int, error) {
 	return max(1, int(n)), nil
 }
 
-// tasks reads the minima of tasks. Volcano passes over them if the group's own minimum is below
-// their sum (CheckTaskReady, CheckTaskValid in pkg/scheduler/api/job_info.go): a Job that says that
-// one pod is enough begins with one.
+// tasks reads the minima of tasks. Volcano ignores them if the group's own minimum is below their
+// sum (CheckTaskReady, CheckTaskValid in pkg/scheduler/api/job_info.go): a Job with minAvailable 1
+// starts with one pod.
 func (o fieldErrors) tasks(at *field.Path, asked map[string]int32, minimum int) (map[string]int, error) {
 	out, sum := make(map[string]int, len(asked)), 0
 	for _, task := range slices.Sorted(maps.Keys(asked)) {
@@ -508,8 +508,8 @@ func contradiction(by map[Declaration]*corev1.Pod) error {
 	return nil
 }
 
-// against names what contradicts another declaration of one gang: the annotation, what it says, and
-// what the other says. The key is "" if nothing does.
+// against finds a contradiction to another declaration of the same gang: the annotation, its value,
+// and the other's value. The key is "" if there is none.
 func (d Declaration) against(o Declaration) (key, value, want string) {
 	keys := declarationKeys[d.Timeout > 0]
 	switch {

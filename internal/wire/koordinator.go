@@ -157,8 +157,8 @@ func SpeaksKoordinator(pod *corev1.Pod) bool {
 // koordinatorSpoken are the annotations that are read.
 var koordinatorSpoken = []string{koordinatorNUMA, koordinatorCPUs, koordinatorJoint, koordinatorHint}
 
-// withKoordinator adds to a pod's rules what it says in Koordinator's words. Two policies must be
-// one.
+// withKoordinator adds the rules in the pod's Koordinator annotations. If the pod names two
+// policies, they must be equal.
 func withKoordinator(pod *corev1.Pod, own placement.Rules, said *Said) (placement.Rules, error) {
 	if !SpeaksKoordinator(pod) {
 		return own, nil

@@ -34,7 +34,7 @@ var koordinatorGangKeys = []string{
 	koordinatorGangMode, koordinatorGangPolicy, koordinatorGangGroups,
 }
 
-// koordinatorGangWait is how long members wait for each other if nothing is said: the default of
+// koordinatorGangWait is how long members wait for each other without an annotation: the default of
 // Koordinator's plugin Coscheduling (defaultTimeout).
 const koordinatorGangWait = 10 * time.Minute
 

@@ -42,8 +42,8 @@ func DeviceUnits(name string) int {
 	return 1
 }
 
-// DeviceCount formats how many devices a number of units is. If it is not a whole number, which
-// Berth never decides, ReadTokens does not accept it.
+// DeviceCount formats how many devices a number of units is. Berth never decides a fraction, and
+// ReadTokens does not accept one.
 func DeviceCount(name string, units int) string {
 	each := DeviceUnits(name)
 	if units%each != 0 {

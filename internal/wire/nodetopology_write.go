@@ -103,7 +103,7 @@ func (w writer) bytes(at *field.Path, v uint64) (v1alpha1.Bytes, error) {
 	return v1alpha1.Bytes(v), nil
 }
 
-// view lists how n.View differs from what n.Machine makes one expect.
+// view lists where n.View differs from the view that n.Machine implies.
 func (w writer) view(n *NodeSpec) (*v1alpha1.KubeletView, error) {
 	at := field.NewPath("spec", "kubeletView")
 	want, err := placement.ViewOf(n.Machine)

@@ -19,7 +19,7 @@ const (
 	koordletPolicy = "kubelet.koordinator.sh/cpu-manager-policy"
 )
 
-// maxKoordletBytes is what the API server allows all annotations of an object together.
+// maxKoordletBytes is the API server's limit for all annotations of an object together.
 const maxKoordletBytes = 256 << 10
 
 // koordlet is what the annotations say. The zones of koordlet tell what there is, and nothing of
@@ -84,8 +84,8 @@ func (r *zoneReader) readKoordlet(o *nrt.NodeResourceTopology) (*koordlet, error
 	return k, nil
 }
 
-// koordletCPUs takes the CPUs, which are real, and says which of them are nobody's alone. Zones may
-// be missing: those of its first releases were none.
+// koordletCPUs reads the CPUs, which have their real ids, and which of them are shared. Zones may
+// be missing: the first releases wrote none.
 func (r *zoneReader) koordletCPUs(k *koordlet, zones []zone) error {
 	if err := r.koordletTopology(k); err != nil {
 		return err

@@ -187,8 +187,8 @@ func (r *zoneReader) resource(z *zone, i int, info *nrt.ResourceInfo) error {
 	return nil
 }
 
-// takeCPUs makes CPUs up: those of a NUMA node follow each other, those of the system come first,
-// then those in use. A machine without any gets one for each node, which nobody hands out.
+// takeCPUs invents CPU ids: the CPUs of a NUMA node are consecutive, with reserved CPUs first, then
+// CPUs in use. A machine without CPUs gets one for each node, which is never given to pods.
 func (r *zoneReader) takeCPUs(zones []zone) error {
 	total := uint64(0)
 	for i := range zones {
@@ -286,7 +286,7 @@ func (r *zoneReader) memoryOf(z *zone) error {
 }
 
 // maxMadeUp bounds the devices of a resource in a zone. Some resources are counted in bytes; they
-// are nobody's devices.
+// are not devices.
 const maxMadeUp = 1024
 
 func (r *zoneReader) takeDevices(zones []zone) error {

@@ -206,7 +206,7 @@ func checkBeside(pod *corev1.Pod, d *placement.Decision, more int) error {
 	return CheckAnnotations(pod, len(text)+more)
 }
 
-// longestPlacement says whatever takes the most room, beside the decision.
+// longestPlacement returns a placement with the longest value in every field except the decision.
 func longestPlacement(d *placement.Decision) *Placement {
 	return &Placement{Sequence: math.MaxUint64, Report: math.MaxInt64, Certainty: VerdictOnly, Guarantee: GuaranteeAmounts,
 		Authority: placement.AuthorityBerth, Koordlet: true, Decision: *d}

@@ -16,8 +16,8 @@ const PluginName = "berth"
 const RequiredPlugins = "required-plugins.noderesource.dev"
 
 // containerDemand returns the annotation that demands the plugin for one container. The narrowest
-// form comes first with the validator. The name of an annotation has 63 bytes at most: for longer
-// names of containers there is none.
+// form comes first with the validator. The name of an annotation has at most 63 bytes, so ok is
+// false for containers with longer names.
 func containerDemand(container string) (key string, ok bool) {
 	name := "container." + container
 	return RequiredPlugins + "/" + name, len(name) <= validation.DNS1123LabelMaxLength

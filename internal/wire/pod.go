@@ -20,9 +20,8 @@ import (
 type Ask struct {
 	// Request holds the amounts, and the Rules by which the pod wants to be placed.
 	Request placement.Request
-	// RulesErr is why the rules cannot be read: a *FieldError, nil if they can. The scheduler has
-	// to refuse it then. A node that runs the pod runs it by the amounts alone, so they are
-	// understood all the same.
+	// RulesErr is a *FieldError if the rules cannot be read. Then the scheduler must refuse the
+	// pod. A node that already runs the pod uses only its amounts, so these are read in any case.
 	RulesErr error
 	// Said names the keys with which the pod asks for the Rules.
 	Said Said
@@ -241,9 +240,9 @@ func hasPodLevelResources(pod *corev1.Pod) bool {
 	})
 }
 
-// isGuaranteed is the kubelet's GetPodQOS: the status if it says, else what the resources make of
-// it. With resources of the pod itself the containers count: a kubelet 1.33 knows only them, and
-// later ones pin nothing of such a pod. Whether they count beside an empty spec.resources the
+// isGuaranteed is the kubelet's GetPodQOS: the class in the status, or else the class that the
+// resources imply. If the pod has pod-level resources, the containers count: a kubelet 1.33 knows
+// only them, and later kubelets pin nothing for such a pod. With an empty spec.resources the
 // release decides (placement.Request.EmptyLevel).
 func isGuaranteed(pod *corev1.Pod) bool {
 	if pod.Status.QOSClass != "" {

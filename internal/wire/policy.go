@@ -85,7 +85,7 @@ func readPolicies(pod *corev1.Pod, ownCPUs bool, said *Said) (placement.Rules, e
 	return r, nil
 }
 
-// parsePolicy returns what would be right, or "".
+// parsePolicy returns the expected form as want if the text is invalid; otherwise want is "".
 func parsePolicy(text string) (r placement.Rules, want string) {
 	policy, rest, more := strings.Cut(text, ",")
 	var ok bool

@@ -331,8 +331,8 @@ func (r *Reservation) tolerated(by []corev1.Toleration) bool {
 	})
 }
 
-// reservationPod returns the pod that stands for the place. What the object says about itself comes
-// before what its template says.
+// reservationPod returns the pod that represents the place. Metadata of the object override
+// metadata of its template.
 func reservationPod(o *koordinator.Reservation) *corev1.Pod {
 	t := o.Spec.Template.DeepCopy()
 	pod := &corev1.Pod{
@@ -446,7 +446,8 @@ func (r *Reservation) Rest(owners []*corev1.Pod) *corev1.Pod {
 	return rest
 }
 
-// takeFrom returns what is left of the amounts, and takes what it could take away from taken.
+// takeFrom subtracts taken from the amounts as far as possible and returns the rest. It also
+// reduces taken by what it subtracted.
 func takeFrom(amounts, taken corev1.ResourceList) corev1.ResourceList {
 	left := corev1.ResourceList{}
 	for name, q := range amounts {

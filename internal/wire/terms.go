@@ -33,7 +33,7 @@ const maxKept = 64
 
 // TermError is an error in a field of Terms.
 type TermError struct {
-	// Field is the argument, At where in it; "" where that says nothing.
+	// Field is the argument, At the place in it; "" for the whole argument.
 	Field, At string
 	// Why names the value and what would be right.
 	Why string

@@ -12,9 +12,9 @@ import (
 // Guaranteed pods with whole CPUs.
 const VolcanoPolicyAnnotation = "volcano.sh/numa-topology-policy"
 
-// readVolcanoRules reads the annotation. "none" and "" ask for nothing, as absence does: the node's
-// own policy holds. Nor does any other on a pod that gets no CPUs of its own, but a word that is no
-// policy is an error there, too. The error is a *FieldError.
+// readVolcanoRules reads the annotation. "none" and "" mean the same as no annotation: the node's
+// own policy applies. On a pod without exclusive CPUs every policy has this meaning, but an invalid
+// value is an error there, too. The error is a *FieldError.
 func readVolcanoRules(pod *corev1.Pod, ownCPUs bool) (placement.Rules, error) {
 	text, ok := pod.Annotations[VolcanoPolicyAnnotation]
 	if !ok || text == "" {
@@ -51,8 +51,7 @@ func both(pod *corev1.Pod, own, volcano placement.Rules, err error) (placement.R
 
 // BestEffortAnywhere loosens the rules of a pod that asks for best-effort in Volcano's way: it may
 // go to any node, and gets the fewest NUMA nodes that the node's own policy gives it. Volcano's
-// design, and its code, want a node with the same policy; one reading of them says any node will
-// do.
+// design and code want a node with the same policy, but they can also be read as allowing any node.
 func BestEffortAnywhere(r placement.Rules) placement.Rules {
 	if isVolcano(r) && r.Policy == placement.PolicyBestEffort {
 		r.Match, r.OwnCPUs = placement.Whatever, false

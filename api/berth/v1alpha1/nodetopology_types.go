@@ -248,8 +248,8 @@ type Defaults struct {
 	// +optional
 	// +kubebuilder:validation:Enum=full-cores;spread
 	CPUs string `json:"cpus,omitempty"`
-	// Strategy says which of NUMA nodes that would do as well are taken; absent: MostAllocated.
-	// Where it is said, it counts for the choice among nodes as well.
+	// Strategy chooses between NUMA nodes that fit equally well; absent: MostAllocated.
+	// If it is set, it also applies to the choice among nodes.
 	// +optional
 	// +kubebuilder:validation:Enum=MostAllocated;LeastAllocated
 	Strategy string `json:"strategy,omitempty"`

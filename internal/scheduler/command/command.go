@@ -127,8 +127,8 @@ func sayWhoLeads(sched *kubescheduler.Scheduler, lock resourcelock.Interface) {
 	}
 }
 
-// checkProfiles returns which profiles have Berth by halves. A profile without Berth is lawful, but
-// worth a word.
+// checkProfiles returns an error for profiles with a part of Berth's plugins only. A profile
+// without Berth is valid, but is logged.
 func checkProfiles(logger klog.Logger, profiles map[string]framework.Framework) error {
 	var wrong []error
 	for name, profile := range profiles {

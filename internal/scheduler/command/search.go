@@ -115,8 +115,8 @@ func (s *search) RunPreFilterPlugins(ctx context.Context, state fwk.CycleState, 
 	return &fwk.PreFilterResult{NodeNames: s.named}, status, plugins
 }
 
-// maxRounds bounds how often candidates are named for a pod, before all nodes are looked at: by
-// then it is cheaper to ask them at once.
+// maxRounds bounds how often candidates are named for a pod. After that it is cheaper to look at
+// all nodes at once.
 const maxRounds = 8
 
 // findInAll returns those of the best candidates of each class that no plugin refuses; nil if there
@@ -175,8 +175,8 @@ func (s *search) RunPreScorePlugins(ctx context.Context, state fwk.CycleState, p
 	return s.Framework.RunPreScorePlugins(ctx, state, pod, nodes)
 }
 
-// RunFilterPluginsWithNominatedPods implements framework.Framework. What is named has passed. Of a
-// node that has to report first no other plugin need be asked.
+// RunFilterPluginsWithNominatedPods implements framework.Framework. Named nodes have already
+// passed. If a node must report first, other plugins need not be asked about it.
 func (s *search) RunFilterPluginsWithNominatedPods(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, info fwk.NodeInfo) *fwk.Status {
 	if s.named.Has(info.Node().Name) {
 		return nil

@@ -27,8 +27,8 @@ type admitter struct {
 	// admitted are the groups with objects that name resources and were let in: as many as there
 	// are such objects.
 	admitted map[wire.GangKey]*admission
-	// spoiled are namespaces for whose groups something was kept and no pod came to a node, and
-	// until when nothing is kept from other namespaces for groups without nodes.
+	// spoiled are namespaces whose groups got room kept and used none of it. Until the given time,
+	// groups of these namespaces without nodes keep no room from other namespaces.
 	spoiled map[string]time.Time
 	// vacant are objects of groups without enough pods that wait to be let in.
 	vacant          map[wire.GangKey]vacancy
@@ -47,8 +47,8 @@ type admission struct {
 	// namespaces, at most the priority of pods without a class: who may create a PodGroup may name
 	// any class in it.
 	priority, foreign int32
-	// until is when nothing is kept any more. It is put off once, when the first members get nodes:
-	// a tenant could put it off again and again.
+	// until is when the kept room is released. It is extended only once, when the first members get
+	// nodes, because a tenant could extend it again and again.
 	until  time.Time
 	placed bool
 }
@@ -81,9 +81,8 @@ func (b *admitter) expire(key wire.GangKey, a *admission) {
 	b.stirred()
 }
 
-// spoil notes that something was kept for a group of a namespace that never came to a node: a
-// tenant who does so again and again keeps nothing from other namespaces meanwhile. The caller
-// holds the lock.
+// spoil records that a group of a namespace had room kept and never got a node. Until spoiled
+// expires, a tenant cannot keep room from other namespaces in this way. The caller holds the lock.
 func (b *admitter) spoil(namespace string) {
 	now := b.Clock.Now()
 	maps.DeleteFunc(b.spoiled, func(_ string, until time.Time) bool { return !now.Before(until) })
@@ -118,10 +117,10 @@ func (b *admitter) holds(key wire.GangKey) bool {
 	return a != nil && now.Before(a.until) && (a.placed || !now.Before(b.spoiled[key.Namespace]))
 }
 
-// keptFrom is what is kept from a group of that priority: by what other groups have not used that
-// were let in. Ones of lower priority would be evicted for it. The attempt counts members that are
-// on their way to their nodes as the scheduler's cache does; otherwise the watch has not shown them
-// yet. The caller holds the lock.
+// keptFrom returns the room that a group of that priority may not use: what other admitted groups
+// have not used yet. Groups of lower priority do not count, because they would be evicted for it.
+// The attempt counts members that are on their way to their nodes as the scheduler's cache does;
+// otherwise the watch has not shown them yet. The caller holds the lock.
 func (b *admitter) keptFrom(key wire.GangKey, priority int32, attempt bool) amounts.List {
 	kept, now := amounts.List{}, b.Clock.Now()
 	for other, a := range b.admitted {
@@ -198,7 +197,8 @@ func (b *admitter) claim(g *group) *gangfit.Claim {
 	return &gangfit.Claim{Asked: g.unused(wire.ReadResources(g.spec.Resources), true), Kept: b.keptFrom(g.key, priority, true), Priority: priority}
 }
 
-// claim completes what the group names: by what a trial knows of the profile and of the nodes.
+// claim completes the resources that the group names, with the trial's knowledge of the profile and
+// the nodes.
 func (t *trial) claim() {
 	q, terms := &t.job.gang, &t.job.terms
 	if q.Claim == nil || terms.Admission.Gate == gangs.GateNone {

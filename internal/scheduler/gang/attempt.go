@@ -166,7 +166,7 @@ func (a *attempt) outcome(r *result) *outcome {
 	return &outcome{plan: p}
 }
 
-// doesNotFit finds out why the members do not fit, and who would have to go for them.
+// doesNotFit finds out why the members do not fit, and which pods would have to be evicted.
 func (a *attempt) doesNotFit(r *result) *outcome {
 	o := &outcome{failed: failedCapacity, why: a.job.explain(r), asked: r.Short == nil}
 	waits := r.Hopes()

@@ -47,8 +47,8 @@ type Options struct {
 	Budgets func() ([]*policyv1.PodDisruptionBudget, error)
 	// Ours is whether pods that name that scheduler are this one's.
 	Ours func(schedulerName string) bool
-	// Forgo stops keeping a node for a pod, and tries the pods that it was kept from. It is called
-	// without a lock. nil if nobody keeps any.
+	// Forgo stops keeping a node for a pod, and retries the pods that it was kept from. It is
+	// called without a lock; nil if no nodes are kept.
 	Forgo func(pod *corev1.Pod, node string)
 	// Room counts what is free for groups without pods; nil if this is unknown.
 	Room func() (*gangfit.Room, error)
@@ -131,10 +131,10 @@ type book struct {
 	stirred func()
 }
 
-// join returns the pod's group with the pod in it, and makes what is missing; nil for pods of no
-// gang. Pods of other schedulers make no group, but are noted if they claim to be of one. Only pods
-// that the watch has shown become members: other callers may ask about a pod that is gone. The
-// caller holds the lock.
+// join adds the pod to its group, which it creates if necessary, and returns the group; nil for
+// pods of no gang. Pods of other schedulers make no group, but are noted if they claim to be of
+// one. Only pods that the watch has shown become members: other callers may ask about a pod that is
+// gone. The caller holds the lock.
 func (b *book) join(pod *corev1.Pod) *group {
 	if g := b.of[pod.UID]; g != nil {
 		return g
@@ -388,8 +388,8 @@ const requestTimeout = 10 * time.Second
 // isGone reports whether an object, or its kind, is not there.
 func isGone(err error) bool { return apierrors.IsNotFound(err) || apierrors.IsConflict(err) }
 
-// job takes down what to plan: for all members, or, in a gang that has its minimum, for the one
-// alone. The caller holds the lock.
+// job collects the input of a plan: for all members or, if the gang has its minimum, for one member
+// only. The caller holds the lock.
 func (b *book) job(g *group, one types.UID) *job {
 	j := &job{stirs: b.stirs, single: g.settled(), terms: b.terms(g.scheduler())}
 	j.gang.Done = g.done.All

@@ -25,8 +25,8 @@ func (g *group) copy() *group {
 	return out
 }
 
-// recount reads a group's object and its pods from the API server: what a watch has shown may be
-// older than the last Binding. wrong says then that its object asks for what is not served.
+// recount reads a group's object and its pods from the API server, because the watch may be older
+// than the last Binding. wrong is set if the object asks for something that Berth does not serve.
 func (t *teller) recount(g *group) error {
 	ctx, cancel := context.WithTimeout(klog.NewContext(context.Background(), t.Logger), requestTimeout)
 	defer cancel()

@@ -202,8 +202,8 @@ func (t *trial) mayOpen(node int) bool {
 	})
 }
 
-// choose picks the nodes that are thought of as cleared: those with the fewest pods that could go,
-// and with so many pods at most.
+// choose picks the nodes to clear in a trial: those with the fewest evictable pods, up to a total
+// number of pods.
 func choose(units []unit, most, pods int) map[int]bool {
 	count := map[int]int{}
 	for _, u := range units {

@@ -56,7 +56,8 @@ func (e *evictor) budgets() []*policyv1.PodDisruptionBudget {
 	return list
 }
 
-// protects reports if the pod is kept from eviction: by its own word, if its namespace may say it.
+// protects reports if the pod's annotation protects it from eviction, which only counts in
+// protected namespaces.
 func (e *evictor) protects(pod *corev1.Pod) bool {
 	return wire.KeptFromEviction(pod) && e.o.mayProtect(pod.Namespace)
 }
@@ -119,7 +120,7 @@ func (e *evictor) forgetOld() {
 	maps.DeleteFunc(e.evicted, func(_ types.UID, at time.Time) bool { return now.Sub(at) >= leaveTimeout })
 }
 
-// sendAway gets victims deleted soon. by names the group that needs their room.
+// sendAway queues victims for deletion. by names the group that needs their room.
 func (e *evictor) sendAway(victims []*corev1.Pod, by string) {
 	if len(victims) == 0 || !e.o.Lead.Leads() {
 		return

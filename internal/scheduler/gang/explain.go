@@ -29,7 +29,7 @@ func (j *job) explain(r *result) string {
 	return r.Counted() + "; pod " + j.Pods[r.Lacking].Name + " lacks a node: " + r.trial.why(r)
 }
 
-// why describes what nodes say to the member that got none, the most frequent reason first.
+// why describes why nodes refuse the member without a node, the most frequent reason first.
 func (t *trial) why(r *result) string {
 	member := &t.job.gang.Members[r.Lacking]
 	k := t.kinds[member.Kind]

@@ -92,7 +92,7 @@ func (m *member) pending() bool { return gangs.Waits(m.pod, m.placed()) }
 // lacks returns how far a count is from the minimum; "" when it is reached.
 func (g *group) lacks(counts ...*gangs.Count) string { return gangs.Lacks(&g.spec, counts...) }
 
-// settled reports whether the minimum has nodes, or need not have them any more.
+// settled reports whether the minimum has nodes, or no longer needs them.
 func (g *group) settled() bool {
 	return g.wrong == nil && gangs.Enough(&g.spec, &g.done, g.Whole)
 }
@@ -167,8 +167,8 @@ func (g *group) atOnce() []*member {
 	return gangs.Together(g.pending(), func(m *member) string { return m.says.Task }, wire.MaxGang, left.Tasks)
 }
 
-// asksOf reports whether the pod's place depends on what its mates have: it asks, or one that has
-// its place does.
+// asksOf reports whether the pod's place depends on its mates: the pod has wishes about them, or a
+// placed mate has wishes about it.
 func (g *group) asksOf(pod *corev1.Pod) bool {
 	return g.asking > 0 && (wire.AsksMates(pod) || slices.ContainsFunc(g.seated(), wire.AsksMates))
 }
@@ -238,8 +238,8 @@ func newer(a, b string) bool {
 type kept struct {
 	pod  *corev1.Pod
 	node string
-	// shows: the pod's status has the nomination. That of the leader does, which PostFilter has
-	// nominated; the scheduling queue alone knows of the others.
+	// shows: the pod's status has the nomination. This is only true for the leader, which
+	// PostFilter nominated; other nominations are only in the scheduling queue.
 	shows bool
 }
 

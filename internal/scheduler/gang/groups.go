@@ -107,7 +107,7 @@ func (gs *Groups) leaveOther(pod *corev1.Pod) *group {
 	return g
 }
 
-// take brings a member up to date. The caller holds the lock.
+// take updates a member. The caller holds the lock.
 func (gs *Groups) take(g *group, pod *corev1.Pod) {
 	m := g.members[pod.UID]
 	m.pod, m.parted = pod, false
@@ -241,7 +241,7 @@ func (gs *Groups) left(g *group, uid types.UID) {
 	}
 }
 
-// placed draws the conclusions from a member that has its node. The caller holds the lock.
+// placed updates the group after a member got its node. The caller holds the lock.
 func (gs *Groups) placed(g *group) {
 	if !gs.synced {
 		return
@@ -309,7 +309,7 @@ func (gs *Groups) ObjectSeen(spec wire.Gang, wrong error) {
 	gs.unlockAndLook(g)
 }
 
-// understand takes over what an object says. The caller holds the lock.
+// understand applies the content of an object to the group. The caller holds the lock.
 func (gs *Groups) understand(g *group, spec wire.Gang, wrong error) {
 	if g.object != "" && !newer(spec.Version, g.object) {
 		return
@@ -407,8 +407,8 @@ func (gs *Groups) Stir() {
 	}
 }
 
-// change changes the group of a member with the lock held, and looks at it then if do reports that
-// it has changed.
+// change calls do for the group of a member under the lock. If do reports a change, it then looks
+// at the group.
 func (gs *Groups) change(uid types.UID, do func(g *group) bool) {
 	if !gs.any.Load() {
 		return
@@ -633,8 +633,8 @@ func (gs *Groups) lookAlone(uid types.UID) {
 	gs.send(pod)
 }
 
-// end deletes the bound members, if the API server says as well that the gang is not whole. It is
-// tried until it is done.
+// end deletes the bound members if the API server confirms that the gang is not whole. It retries
+// until it succeeds.
 func (gs *Groups) end(g *group) {
 	gs.mu.Lock()
 	fresh, overdue := g.copy(), !g.Whole && !g.Deadline.IsZero() && gs.groups[g.key] == g

@@ -10,7 +10,7 @@ import (
 	"github.com/berth-dev/berth/internal/gangs"
 )
 
-// isCoupled reports whether a pod's place changes where others like it may go.
+// isCoupled reports whether placing a pod changes where other pods of its kind may go.
 func isCoupled(pod *corev1.Pod) bool { return gangs.CountTerms(pod) > 0 }
 
 // spreadKeys returns the topology keys of a pod's spread constraints.
@@ -29,7 +29,7 @@ func affinityKeys(pod *corev1.Pod) (keys []string) {
 	return keys
 }
 
-// looked adds the labels by which pods on nodes that want no company select it.
+// looked adds the labels that the required anti-affinity of existing pods selects by.
 func (t *trial) looked(keys sets.Set[string]) {
 	for _, info := range t.infos {
 		loners := info.GetPodsWithRequiredAntiAffinity()
@@ -45,7 +45,7 @@ func (t *trial) looked(keys sets.Set[string]) {
 	}
 }
 
-// loners are the members on a trial that refuse company, by label of nodes, its value, and kind.
+// loners are members in a trial with required anti-affinity, by topology key, its value, and kind.
 type loners map[string]map[string]map[int]*loner
 
 type loner struct {

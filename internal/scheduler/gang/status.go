@@ -30,8 +30,8 @@ type teller struct {
 // statusPause is how long changes of a group are collected before its status is written.
 const statusPause = 200 * time.Millisecond
 
-// tellStatus arranges for the status of a group to be written soon. Gangs without an object have
-// marks instead.
+// tellStatus arranges for the status of a group to be written soon. For a gang without an object,
+// conditions of its pods take the place of a status.
 func (t *teller) tellStatus(g *group) {
 	t.book.mu.Lock()
 	synced := t.synced
@@ -146,8 +146,8 @@ func (g *group) standing() (s standing) {
 	return s
 }
 
-// maxMarks is how many members of a gang carry the wire.GangWholeCondition: a second one, should
-// the first die.
+// maxMarks is how many members of a gang carry the wire.GangWholeCondition: the second is a reserve
+// if the first is deleted.
 const maxMarks = 2
 
 // marks returns the members to mark. The caller holds the lock.
@@ -233,7 +233,7 @@ func (t *teller) tellMate(pod *corev1.Pod, why string) error {
 	})
 }
 
-// patchCondition gives a pod a condition from now on.
+// patchCondition sets a condition of a pod, with the current time.
 func (o *Options) patchCondition(ctx context.Context, pod *corev1.Pod, c corev1.PodCondition) error {
 	c.LastTransitionTime = metav1.NewTime(o.Clock.Now())
 	return o.patchStatus(ctx, pod, map[string]any{"conditions": []corev1.PodCondition{c}})

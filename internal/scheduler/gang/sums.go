@@ -11,8 +11,8 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// sums are what the members of a group amount to together, kept up to date with each of them: a
-// group may have many, and each change of one is looked at.
+// sums are totals over the members of a group. Each change of a member updates them, because a
+// group may be too large to count it again each time.
 type sums struct {
 	// waiting counts members without a node; done counts members that have a node, or had one and
 	// succeeded.
