@@ -49,7 +49,7 @@ func TestOneOwner(t *testing.T) {
 		"volcano, where nobody else runs": {"volcano", fake.NewClientBuilder().WithScheme(known).Build(), ""},
 		"volcano, where it runs":          {"volcano", fake.NewClientBuilder().WithScheme(known).WithObjects(lease(time.Second)).Build(), "Volcano's controller runs"},
 		"volcano, where it ran once":      {"volcano", fake.NewClientBuilder().WithScheme(known).WithObjects(lease(time.Hour)).Build(), ""},
-		"volcano, where nobody knows":     {"volcano", fake.NewClientBuilder().WithScheme(known).WithInterceptorFuncs(broken).Build(), "cannot be found out"},
+		"volcano, where nobody knows":     {"volcano", fake.NewClientBuilder().WithScheme(known).WithInterceptorFuncs(broken).Build(), "cannot find out if"},
 	} {
 		own := ownership{schedulers: o.Schedulers, lease: o.VolcanoLease, reader: c.reader, now: func() time.Time { return now }}
 		if got := own.whyNot(t.Context(), c.scheduler); (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
