@@ -21,7 +21,7 @@ type berths struct {
 	after []simulate.Zone
 }
 
-// maxLearnt bounds the shapes that berths goes by.
+// maxLearnt bounds the shapes that berths uses.
 const maxLearnt = 32
 
 // Learn counts a pod that arrives. It reports whether the load has become another one: whenever

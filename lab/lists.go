@@ -18,7 +18,7 @@ import (
 // maxBytes bounds a list, which is held in memory as a whole.
 const maxBytes = 256 << 20
 
-// InputError says which value of a list cannot be right, where it stands, and what would be right.
+// InputError names a wrong value in a list, its position, and what would be right.
 type InputError struct {
 	File  string
 	Line  int    // counted from 1; 0 is the file as a whole

@@ -57,8 +57,8 @@ func mine(l *simulate.Look) (n int) {
 	return n
 }
 
-// inUse is how many NUMA nodes somebody would have something of, the pod among them. The CPUs that
-// are kept for the system are nobody's.
+// inUse returns how many NUMA nodes would be in use with the pod. CPUs that are reserved for the
+// system do not count.
 func inUse(l *simulate.Look) (n int) {
 	for i := range l.Zones {
 		z := &l.Zones[i]
@@ -69,8 +69,8 @@ func inUse(l *simulate.Look) (n int) {
 	return n
 }
 
-// near says whether the pod's NUMA nodes are as near to each other as so many can be: all of one
-// package, as far as one has so many.
+// near reports whether the pod's NUMA nodes are as close to each other as possible: in one package,
+// if one has so many.
 func near(l *simulate.Look) bool {
 	first, last := -1, 0
 	for i := range l.Zones {

@@ -21,7 +21,7 @@ type Overlay struct {
 	// Packages and PerPackage are the NUMA nodes of a machine that is large enough. A machine is
 	// large enough for as many as have smallestNUMA CPUs each; others have half as many, or one.
 	Packages, PerPackage int
-	// Given is the machine of each node where somebody says it; nil: one is made by the node's
+	// Given is the machine of each node, if it is given; nil means that one is made from the node's
 	// amounts. A node gets no more of it than its line in the list says.
 	Given *topology.Machine
 	// GPUs are how many GPUs each NUMA node of a Given machine has, in its order; nil: those of the
@@ -45,7 +45,7 @@ type Overlays struct {
 	Rest *Overlay
 }
 
-// OverlayError says which field of an overlay does not go with a node of a list.
+// OverlayError names the field of an overlay that does not fit a node of a list.
 type OverlayError struct {
 	// Node is the node's name, Model its model.
 	Node, Model string
@@ -329,7 +329,7 @@ func (o *Overlay) reserved(m *topology.Machine) string {
 	return cmp.Or(o.Reserved, m.Cores[0].CPUs.String())
 }
 
-// config is that of the node's kubelet, or what Berth goes by where it decides.
+// config returns the configuration of the node's kubelet, or of Berth if it decides.
 func (o *Overlay) config(m *topology.Machine, pool placement.DevicePool) placement.Config {
 	cfg := placement.Config{ReservedSystemCPUs: o.reserved(m), TopologyManagerPolicy: o.Policy, TopologyManagerScope: o.Scope,
 		TopologyManagerPolicyOptions: o.PolicyOptions, CPUManagerPolicyOptions: o.CPUOptions, GuardDefects: true}
@@ -345,5 +345,5 @@ func (o *Overlay) config(m *topology.Machine, pool placement.DevicePool) placeme
 // gpuResource is the name of the GPUs.
 const gpuResource = "nvidia.com/gpu"
 
-// gpuID is the name of a GPU of a machine of an overlay: the order of names is that of the GPUs.
+// gpuID returns the name of a GPU of an overlay's machine. The names sort like the GPUs.
 func gpuID(gpu int) string { return fmt.Sprintf("%02d", gpu) }

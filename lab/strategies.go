@@ -20,7 +20,7 @@ func Strategies() []simulate.Strategy {
 	return slices.Concat(published(), stock, neighbours(), own, measures())
 }
 
-// StrategiesOf finds strategies by their names. The error says which name there is none of.
+// StrategiesOf finds strategies by their names. The error names an unknown strategy.
 func StrategiesOf(names ...string) ([]simulate.Strategy, error) {
 	return simulate.StrategiesOf(Strategies(), names...)
 }

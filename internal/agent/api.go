@@ -101,10 +101,10 @@ func (c *Cluster) ownerReferences() []metav1.OwnerReference {
 	return []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID}}
 }
 
-// apply is a server-side apply that takes over every field: nobody else may write the node's
-// objects. The first write, and the first after a failure, is validated as first says: a definition
-// of an older release would drop fields without a word. After that the API server is spared a
-// second reading of the whole.
+// apply is a forced server-side apply, because no other program may write the node's objects. The
+// first write, and the first after a failure, uses the validation of first: a definition of an
+// older release would silently drop fields. After that the API server is spared a second reading of
+// the whole.
 func (c *Cluster) apply(ctx context.Context, resource schema.GroupVersionResource, object any, first string) error {
 	data, err := json.Marshal(object)
 	if err != nil {

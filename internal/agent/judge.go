@@ -167,7 +167,7 @@ func (e *unfinished) Error() string {
 const (
 	// settleTime lies between two readings that must be equal.
 	settleTime = 5 * time.Millisecond
-	// tornLimit is how long a contradiction may be a change that nobody else reports.
+	// tornLimit is how long a contradiction may be a change under way that no other source shows.
 	tornLimit = time.Second
 	// slowLimit is how long it may be the change that a pod brings about. One write of a checkpoint
 	// takes a slow disk hundreds of milliseconds, and an admission takes several.

@@ -114,7 +114,7 @@ func socketMade(root string) (at time.Time) {
 	return at
 }
 
-// kubeletAge is how long ago that was; 0 where it is not known.
+// kubeletAge returns how long ago that was; 0 if this is unknown.
 func kubeletAge(root string) time.Duration {
 	at := kubeletStart(root)
 	if at.IsZero() {

@@ -90,7 +90,7 @@ func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 	}
 }
 
-// noSuchVerb is the check of the root's arguments: whatever is one is no verb.
+// noSuchVerb checks the root's arguments: any argument is an unknown verb.
 func noSuchVerb(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil

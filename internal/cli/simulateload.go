@@ -26,7 +26,7 @@ type unit struct {
 	why string
 }
 
-// add takes in pods that are alike, and why they cannot be played.
+// add adds equal pods, with the reason why they cannot be played.
 func (u *unit) add(row *trace.Pod, count int, err error) {
 	if len(u.names) == 0 {
 		u.row = *row
@@ -65,7 +65,7 @@ type load struct {
 	gangs map[wire.GangKey]*unit
 }
 
-// add takes in so many pods with this row, and why they cannot be played.
+// add adds count pods with this row, with the reason why they cannot be played.
 func (l *load) add(pod *corev1.Pod, row trace.Pod, count int, err error) {
 	row.Name = pod.Name
 	if pod.Namespace != "" {

@@ -36,7 +36,7 @@ and status; no environment, command or volume, and of annotations only the ones 
 			if args[0] == "-" {
 				return write(cmd.OutOrStdout())
 			}
-			// It may hold names that are nobody else's business.
+			// Mode 0600: the snapshot may contain names that other users must not see.
 			return atomicfile.Write(args[0], 0o600, write)
 		},
 	}

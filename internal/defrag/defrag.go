@@ -28,7 +28,8 @@ type Problem struct {
 	Wanted []Pod
 	// Budgets are how many of their pods may be moved.
 	Budgets []int
-	// May is whether the node may have the pod, whatever is free: taints, selectors.
+	// May reports whether the pod may run on the node by taints and selectors, without regard to
+	// what is free.
 	May func(p *Pod, node int) bool
 	// MostMoves bounds the moves for one wanted pod; 0 stands for DefaultMoves.
 	MostMoves int

@@ -18,7 +18,7 @@ import (
 	"github.com/berth-dev/berth/internal/controlplane"
 )
 
-// extension is what a playground's kubeconfig tells berth-demo, and nobody else. Its name is
+// extension is the part of a playground's kubeconfig that only berth-demo reads. Its name is
 // extensionName.
 type extension struct {
 	// Socket is where the playground's Keeper listens.

@@ -64,7 +64,7 @@ func (c *calls) ask(queue chan<- call, next call) {
 	queue <- next
 }
 
-// take takes a result in.
+// take records a result.
 func (c *calls) take(r result) error {
 	c.underWay--
 	return r.then(r.err)

@@ -131,8 +131,8 @@ func (r *Runner) Run(ctx context.Context) (*Report, error) {
 	}
 }
 
-// catchUp takes in what has come, before a step. If a step takes longer than a tick, there is one
-// to do whenever anything else is.
+// catchUp handles all events that have arrived, before a step. If a step takes longer than a tick,
+// there is one to do whenever anything else is.
 func (r *Runner) catchUp() error {
 	for {
 		var err error
@@ -302,7 +302,7 @@ func (r *Runner) remove(name string, p *livePod) {
 	})
 }
 
-// handle takes in what the watch says about a pod.
+// handle records a pod event of the watch.
 func (r *Runner) handle(ev podEvent) error {
 	p := r.live[ev.pod.Name]
 	if p == nil {

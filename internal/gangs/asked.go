@@ -129,9 +129,9 @@ func CountTerms(pod *corev1.Pod) int {
 	return len(pod.Spec.TopologySpreadConstraints) + len(PodTerms(pod, true))
 }
 
-// lookedAt are the labels by which pods of the gang are selected: by each other, and by pods on
-// nodes that want no company. Others make no difference to where a pod may go. It is nil if the
-// pods do not differ by labels.
+// lookedAt returns the labels that pods of the gang are selected by: in affinity and spread
+// constraints of its own pods, and in the required anti-affinity of existing pods. Other labels do
+// not change where a pod may go. It is nil if the pods do not differ by labels.
 func (a *Asked) lookedAt(b *plan.Budget) sets.Set[string] {
 	if a.Looked == nil || !slices.ContainsFunc(a.Pods, func(p *corev1.Pod) bool { return !maps.Equal(p.Labels, a.Pods[0].Labels) }) {
 		return nil

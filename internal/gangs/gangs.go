@@ -49,8 +49,8 @@ func Waits(pod *corev1.Pod, placed bool) bool {
 	return !placed && Active(pod) && len(pod.Spec.SchedulingGates) == 0
 }
 
-// Done reports whether a member has a node, or had one and ended well. One that was told to end has
-// not ended well, whatever its phase.
+// Done reports whether a member has a node, or had one and succeeded. A member that was told to end
+// has not succeeded, whatever its phase.
 func Done(pod *corev1.Pod, placed bool) bool {
 	return placed && pod.DeletionTimestamp == nil && pod.Status.Phase != corev1.PodFailed
 }

@@ -178,8 +178,8 @@ func (f *facts) see(s *Sighting) bool {
 	return true
 }
 
-// resize takes in what a known pod asks for now, and reports if that matters. A report shows what a
-// pod has, whatever it asks for. If Berth decides the pod keeps its decision.
+// resize records what a known pod asks for now, and reports if that matters. A report shows what a
+// pod has, whatever it asks for. If Berth decides, the pod keeps its decision.
 func (f *facts) resize(p *pod, now *placement.Request) bool {
 	if f.decides() || sameAmounts(p.req, now) {
 		return false

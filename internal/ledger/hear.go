@@ -64,7 +64,7 @@ func (n *Node) Gone(uid string, now time.Time) (outcome *PromiseOutcome) {
 	return outcome
 }
 
-// Accept takes in a report and returns the outcomes of the promises that it settles, by UID. The
+// Accept records a report and returns the outcomes of the promises that it settles, by UID. The
 // first report returns no outcomes for pods that were bound before, because what happened since is
 // not known. The caller must check that the report is newer than the last one.
 func (n *Node) Accept(r *Report) []PromiseOutcome {

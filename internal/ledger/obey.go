@@ -12,8 +12,8 @@ import (
 // reports show beside it. No order matters, and nothing is predicted. A pod keeps what it has until
 // it has left: gone from the API, and from a report.
 
-// withShown returns what a pod holds with the CPUs and the devices with which it was found, where
-// these are others: nobody else is to have them.
+// withShown adds to what a pod holds the CPUs and devices that it was found with, if they differ:
+// no other pod may get them.
 func withShown(held, shown *placement.PodAllocation) *placement.PodAllocation {
 	out := held
 	for i := range shown.Containers {
@@ -65,7 +65,7 @@ func withDevices(held, found []placement.DeviceAllocation) []placement.DeviceAll
 	return out
 }
 
-// hold takes a pod in that has just been decided for.
+// hold records a pod for which the node has just decided.
 func (n *Node) hold(p *pod) {
 	if !n.valid {
 		return

@@ -19,7 +19,7 @@ type Expectation struct {
 	Either []placement.Decision
 }
 
-// promise is the expectation as something to be kept; nil where nothing can be expected.
+// promise returns the expectation as a Promise; nil if nothing can be expected.
 func (e *Expectation) promise() *Promise {
 	switch e.Answer.Outcome {
 	case Admitted:
@@ -142,9 +142,9 @@ func (n *Node) mayMakeRoom(r *placement.Request) bool {
 	return a.Outcome != Refused
 }
 
-// Answered takes in what the API says of a kubelet's answer to a pod, and returns how a promise
-// turned out if that settles it. An admission settles that a pod was expected to be refused: what
-// a pod was given, a report tells. One that was refused holds nothing.
+// Answered records a kubelet's answer to a pod, as the API shows it, and returns the outcome of the
+// promise if the answer settles it. An admission settles the expectation of a refusal; only a
+// report shows what the pod got. A refused pod holds nothing.
 func (n *Node) Answered(uid string, admitted bool) (outcome *PromiseOutcome) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -164,7 +164,7 @@ func (n *Node) Answered(uid string, admitted bool) (outcome *PromiseOutcome) {
 	return outcome
 }
 
-// outcomeOf is an outcome of which nothing is known yet but what was promised.
+// outcomeOf returns an outcome that only has the promise yet.
 func (p *pod) outcomeOf(promise *Promise) *PromiseOutcome {
 	return &PromiseOutcome{UID: p.uid, Exact: promise.Exact, Foretold: promise.Refused, Either: len(promise.Either) > 0, Contended: p.contended, Promised: promise.Decision}
 }

@@ -312,8 +312,7 @@ func (w *worlds) admitNext(p *pod) {
 	w.saturate()
 }
 
-// admitAll admits the pods in every order that is possible, and returns all states that can come of
-// it.
+// admitAll admits the pods in every possible order, and returns all resulting states.
 func (w *worlds) admitAll(flight []*pod, mayChange sameness) worlds {
 	if len(flight) == 0 {
 		return w.clone()

@@ -112,8 +112,8 @@ func read(text string) (fields, error) {
 	return f, nil
 }
 
-// add takes a field in. Nobody here needs a field that is there twice; lscpu prints the models of
-// CPUs of several kinds one after the other, and some of what it says about each.
+// add adds a field. Berth needs no field that is printed twice; lscpu repeats some fields for each
+// kind of CPU.
 func (f fields) add(where, name, value string) error {
 	name, value = strings.TrimSpace(name), strings.TrimSpace(value)
 	if name == "L3" { // as a terminal is shown it, below "Caches (sum of all)"

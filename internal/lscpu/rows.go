@@ -15,7 +15,7 @@ import (
 type row struct {
 	where string // "line 7", "cpus[6]"
 	cpu   int
-	// ids are by column; none for a cell that is empty.
+	// ids are the ids by column; an empty cell has none.
 	ids    map[string]int
 	online bool
 }

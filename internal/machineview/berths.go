@@ -20,7 +20,7 @@ type Berths struct {
 	Snapshot placement.Snapshot
 	// Reserved are the CPUs that the kubelet keeps for the system.
 	Reserved topology.CPUSet
-	// Free is how many CPUs of each NUMA node can be had; nil where that is all the shared ones.
+	// Free is the number of available CPUs on each NUMA node; nil if all shared CPUs are available.
 	Free map[topology.NUMAID]int
 	// Pinning means that the node's CPU manager hands out CPUs at all.
 	Pinning bool

@@ -15,7 +15,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// daemonLabel is on pods of DaemonSets: they go to their node whatever is planned.
+// daemonLabel is on pods of DaemonSets, which go to their nodes independently of plans.
 const daemonLabel = "pod-template-generation"
 
 // kept returns the nodes that must get no other pods during a step: the node that the pod leaves,

@@ -22,7 +22,7 @@ type Reading struct {
 	Mark Mark
 	// Version is the resource version of the object.
 	Version string
-	// Kind is the node's machine and configuration; nil where they could not be read.
+	// Kind is the node's machine and configuration; nil if they could not be read.
 	Kind *NodeKind
 	// Report is what the report says in full; nil if it could not be read.
 	Report *wire.Report

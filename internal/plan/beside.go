@@ -408,8 +408,8 @@ func (t *trial) numaNodes(node int) int {
 	return math.MaxInt
 }
 
-// settle ends the search for a unit. A node with as many members that want no others on their NUMA
-// nodes as it has NUMA nodes takes nobody any more.
+// settle ends the search for a unit. If every NUMA node of a node belongs to a member that shares
+// it with no other, the node admits no more members.
 func (t *trial) settle(placed bool) {
 	if !placed || t.wishes == nil || len(t.plan.Places) == 0 || t.work.slow {
 		return

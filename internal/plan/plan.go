@@ -41,7 +41,8 @@ type Field interface {
 	Reopen(kind int) bool
 	// Node is the node without members.
 	Node(node int) suppose.Node
-	// Admits says whether the node takes the member as things stand, whatever is free on it.
+	// Admits reports whether the node may have the member now, without regard to what is free on
+	// it.
 	Admits(member, node int) bool
 	// Put tells that the member is on the node, Take that it is not.
 	Put(member, node int)
@@ -426,7 +427,7 @@ func (t *trial) put(m, node int) bool {
 	return true
 }
 
-// asks asks the node about the member, whatever is wished.
+// asks asks the node about the member, without its wishes.
 func (t *trial) asks(m, node int, was *before) (Decided, bool) {
 	if !t.field.Admits(m, node) {
 		return Decided{}, false

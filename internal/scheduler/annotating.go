@@ -105,8 +105,8 @@ func (a *annotating) over(uid types.UID) {
 	}
 }
 
-// shown takes in a pod as the watch shows it. One that has its group, or a node, is held no more:
-// who holds it until its gang is there sends it to be tried.
+// shown records a pod as the watch shows it. If it has its group or a node, it is no longer held;
+// the gang then decides when it is tried.
 func (a *annotating) shown(pod *corev1.Pod) {
 	if pod.Spec.SchedulerName == volcanosName && (wire.InGang(pod) || pod.Spec.NodeName != "") {
 		a.gone(pod)
@@ -188,7 +188,7 @@ func (a *annotating) look(asked bool) {
 	}
 }
 
-// note takes in the lease as the watch shows it. One without a holder was given back.
+// note records the Lease as the watch shows it. A Lease without a holder was released.
 func (a *annotating) note(lease *coordinationv1.Lease) {
 	a.mu.Lock()
 	switch {

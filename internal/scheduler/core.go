@@ -341,8 +341,8 @@ func (c *core) begin(synced func() bool) {
 
 var _ cache.ResourceEventHandler = (*core)(nil)
 
-// OnAdd takes a pod in, in the order of the API server's writes. The handover is told about pods
-// after the feed has taken them in.
+// OnAdd records a pod, in the order of the API server's writes. The handover receives pods after
+// the feed has recorded them.
 func (c *core) OnAdd(obj any, initial bool) {
 	pod := obj.(*corev1.Pod)
 	if !initial {
@@ -365,8 +365,8 @@ func (c *core) seen(pod *corev1.Pod, initial bool) {
 	c.handover.Seen(pod)
 }
 
-// OnUpdate takes a change in. A list that comes after a break may report a pod that was deleted and
-// created again under its name as of one that has changed (cache.ResourceEventHandler).
+// OnUpdate records a change. After a broken watch, a list may show a pod that was deleted and
+// created again under its name as an update (cache.ResourceEventHandler).
 func (c *core) OnUpdate(old, obj any) {
 	was, now := old.(*corev1.Pod), obj.(*corev1.Pod)
 	if was.UID != now.UID {
@@ -378,7 +378,7 @@ func (c *core) OnUpdate(old, obj any) {
 	c.seen(now, false)
 }
 
-// OnDelete takes a deletion in.
+// OnDelete records a deletion.
 func (c *core) OnDelete(obj any) {
 	if pod, ok := apiclient.Last(obj).(*corev1.Pod); ok {
 		c.delays.forget(pod.UID)

@@ -132,7 +132,7 @@ func (c *cycle) assumed(n *nodes.Node) suppose.Node {
 	return bare(n)
 }
 
-// askNow asks a node as it is, whatever is assumed of it.
+// askNow asks a node in its current state, without the cycle's assumptions.
 func (c *cycle) askNow(n *nodes.Node) ledger.Answer {
 	return n.Account().View().Ask(ledger.Question{Candidate: &c.query.Candidate})
 }

@@ -49,7 +49,8 @@ type Delays struct {
 
 	mu sync.Mutex
 	of map[types.UID]*delay
-	// crowds are by namespace: a tenant's burst takes nothing from the pods of others.
+	// crowds are counted per namespace, so that a tenant's burst does not affect pods of other
+	// tenants.
 	crowds map[string]*crowd
 }
 

@@ -13,8 +13,9 @@ import (
 )
 
 const (
-	// earlyLasts is how long before it leads a replica finds what it tells when it does: at a first
-	// start nobody else has told it, and what is older may have been mended.
+	// earlyLasts is how long a standby replica keeps its events, to write them if it becomes the
+	// leader. At a first start no other replica has written them. The cause of an older event may
+	// be gone.
 	earlyLasts = time.Minute
 	// maxEarly bounds these events.
 	maxEarly = 1024

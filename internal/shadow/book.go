@@ -104,7 +104,7 @@ func (b *Book) Refused(uid, reason string, now time.Time) *Record {
 	return nil
 }
 
-// Settled takes in how an expectation turned out.
+// Settled records the outcome of an expectation.
 func (b *Book) Settled(o *ledger.PromiseOutcome, now time.Time) *Record {
 	e := b.open[o.UID]
 	if e == nil {

@@ -30,7 +30,8 @@ type Cluster interface {
 	// Forget takes that back.
 	Assume(node int, pod int32, s *Shape, gpu int)
 	Forget(node int, pod int32, s *Shape)
-	// Learn takes in who has GPUs by now. It reports whether nodes are in another demand.
+	// Learn updates the demand from the pods that have GPUs now. It reports whether the demand for
+	// nodes has changed.
 	Learn() bool
 	// Suppose is the node as its ledger has it, to try moves on. Name is what it calls a pod.
 	Suppose(node int) suppose.Node

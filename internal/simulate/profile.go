@@ -49,7 +49,7 @@ func (f *profile) equals(p *player, nodes []int32, shape int32) []int32 {
 	return equal
 }
 
-// beside is what kube-scheduler's own plugins think of a node that takes the pod.
+// beside returns the score that kube-scheduler's own plugins give a node that admits the pod.
 func (p *player) beside(node, shape int32) int64 {
 	s := p.scores
 	s.cluster.Look(int(node), &s.shapes[shape], &s.look)

@@ -88,7 +88,8 @@ func (n *node) openText(why ledger.Wait) string {
 	return ": " + text + why.Text()
 }
 
-// exclusion is why node and pod do not go together whatever is free, and what to do about it.
+// exclusion is a reason why the pod may not run on the node, whatever is free there, and what to do
+// about it.
 type exclusion struct{ why, advice string }
 
 // excluded is the zero value if node and pod go together. The scheduler's other plugins have more

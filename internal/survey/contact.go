@@ -100,7 +100,7 @@ func (c *contact) heard(ctx context.Context, resource string, err error) {
 	}
 }
 
-// deny takes in whether the resource may be watched, and reports whether that is new.
+// deny records whether the resource may be watched, and reports whether that is new.
 func (c *contact) deny(resource string, err error) bool {
 	was := c.denied[resource]
 	switch {
@@ -114,7 +114,7 @@ func (c *contact) deny(resource string, err error) bool {
 	return false
 }
 
-// lose takes in whether the API server answers about the resource, and reports whether that is new.
+// lose records whether the API server answers about the resource, and reports whether that is new.
 func (c *contact) lose(resource string, err error) bool {
 	was, lost := c.lost[resource]
 	switch {

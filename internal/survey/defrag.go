@@ -161,7 +161,7 @@ func (c *Cluster) makeRoom(ctx context.Context, s *Survey, wanted []Wanted, o Ro
 	return m.out, nil
 }
 
-// want takes in the pods that room is made for.
+// want adds the pods to make room for.
 func (m *maker) want(ctx context.Context, c *Cluster, wanted []Wanted) error {
 	replicas := 0
 	for i := range wanted {
@@ -225,7 +225,7 @@ func (m *maker) index(list []defrag.Pod, pods []*corev1.Pod) {
 	}
 }
 
-// gather takes in nodes, and the pods that may be moved.
+// gather adds the nodes and the pods that may be moved.
 func (m *maker) gather() {
 	for i, name := range m.names {
 		n := m.survey.nodes[name]
@@ -261,7 +261,7 @@ func (m *maker) gather() {
 	m.index(m.problem.Pods, m.pods)
 }
 
-// may reports whether a node may have a pod, whatever is free there.
+// may reports whether a pod may run on a node, without regard to what is free there.
 func (m *maker) may(p *defrag.Pod, node int) bool {
 	known := m.allowed[p]
 	if known == nil {

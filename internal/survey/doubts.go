@@ -98,7 +98,7 @@ type Condition struct {
 	Status  string
 	Reason  string
 	Message string
-	// Since is when it last changed; zero where that is not told.
+	// Since is when it last changed; zero if this is unknown.
 	Since time.Time
 }
 

@@ -389,7 +389,7 @@ func (e *Explained) askAgain(s *Survey, q *question) {
 	}
 }
 
-// answered takes in what nodes say. Of a pod that has its place nothing has to be done about nodes
+// answered adds the answers of nodes. If the pod has its place, nothing has to be done about nodes
 // that would refuse it.
 func (e *Explained) answered(answers []Answer) {
 	for i := range answers {

@@ -32,8 +32,8 @@ type ExplainedGang struct {
 	// Pods are its members by name: members with a node with what they hold, the others with what
 	// they would get now.
 	Pods []GangPod `json:"pods"`
-	// Verdict is what would become of the members that wait if they were planned now; "" if none
-	// waits, or nobody can tell. Whole says that as many would have nodes as start together.
+	// Verdict is the result if the waiting members were planned now; "" if none waits, or if this
+	// is unknown. Whole means that as many members would have nodes as start together.
 	Verdict string `json:"verdict,omitempty"`
 	Whole   bool   `json:"whole"`
 	// Fit is how many members would have nodes, including those that have one now.
@@ -132,7 +132,7 @@ func (c *Cluster) explainGang(ctx context.Context, s *Survey, g *Gang, notes []s
 	return e, nil
 }
 
-// askNow asks what would become of the members that wait if they were planned now.
+// askNow plans the waiting members on trial.
 func (e *ExplainedGang) askNow(ctx context.Context, c *Cluster, s *Survey) error {
 	left := gangs.Needed(&e.spec, &e.done)
 	if e.State == gangs.Whole { // the others go their own ways

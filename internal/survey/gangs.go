@@ -24,8 +24,8 @@ type Gang struct {
 	State  gangs.Stage `json:"state"`
 	// Phase is what the status of its object says; "" if it has none.
 	Phase string `json:"phase,omitempty"`
-	// Minimum is how many of its pods start together, Tasks the same for its parts; 0 where that is
-	// not known.
+	// Minimum is how many of its pods start together, Tasks the same for its tasks; 0 if this is
+	// unknown.
 	Minimum int            `json:"minimum,omitempty"`
 	Tasks   map[string]int `json:"tasks,omitempty"`
 	// Members counts its pods, Bound those that have a node and have not ended, Succeeded those
@@ -71,8 +71,8 @@ func (g *Gangs) Of(pod *corev1.Pod) *Gang {
 	return &g.Gangs[at]
 }
 
-// HoldsBack reports whether the scheduler tries no member, whatever is free: pods are missing, or a
-// request cannot be served.
+// HoldsBack reports whether the scheduler tries no member, even if resources are free: pods are
+// missing, or a request cannot be served.
 func (g *Gang) HoldsBack() bool {
 	return g != nil && (g.State == gangs.Forming || g.State == gangs.Wrong)
 }

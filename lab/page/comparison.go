@@ -17,10 +17,10 @@ type Comparison struct {
 	GPUs bool
 	// NUMA says that the nodes have NUMA nodes.
 	NUMA bool
-	// Strategies are what was compared; Runs what came of them, one strategy after another.
+	// Strategies are the compared strategies; Runs are their results, one strategy after another.
 	Strategies []simulate.Strategy
 	Runs       []simulate.Run
-	// Filled says how nodes filled; nil: nobody has watched.
+	// Filled records how nodes filled; nil if this was not recorded.
 	Filled *Recorder
 }
 
@@ -64,8 +64,8 @@ func (c *Comparison) split() (out []strategyRuns) {
 	return out
 }
 
-// end is what a run is judged by: what lies together, or what is in use where nothing is known of
-// NUMA nodes.
+// end is the final figure of a run: the aligned share, or the used share if the run knows no NUMA
+// nodes.
 func (c *Comparison) end(r *simulate.Run) float64 {
 	if c.NUMA {
 		return r.Aligned

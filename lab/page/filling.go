@@ -50,7 +50,7 @@ func (r *Recorder) Watch(strategy string, seed int64, c simulate.Cluster) func(p
 	}
 }
 
-// Of is how the nodes of a strategy filled; nil where nobody watched.
+// Of returns how the nodes filled under a strategy; nil if this was not recorded.
 func (r *Recorder) Of(strategy string) *Filling {
 	if r == nil {
 		return nil

@@ -92,7 +92,7 @@ func (c *Comparison) lines(all []strategyRuns, unit string) (out []lines) {
 	return out
 }
 
-// hardly is a difference that nobody sees, in percent.
+// hardly is a difference too small to see, in percent.
 const hardly = 0.05
 
 // nearer is the corner of the plot in which the best curves part. It begins on the diagonal, above

@@ -63,7 +63,7 @@ func (c *Comparison) sheet() *sheet {
 	return s
 }
 
-// words say what came of it.
+// words describes the results.
 func (c *Comparison) words(all []strategyRuns, unit string) (title, lead string) {
 	what := "in use"
 	if c.NUMA {

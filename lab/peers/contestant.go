@@ -22,7 +22,7 @@ type contestant struct {
 	demo.Scheduler
 	// argument is one of its command line.
 	argument string
-	// program is nil for the ones that the demo starts itself.
+	// program is nil for schedulers that the demo starts itself.
 	program *program
 	// agent tells the agents what else to write; nil for nothing.
 	agent func(*agent.Options)

@@ -44,7 +44,7 @@ func cpuOf(argument string) (time.Duration, error) {
 	return 0, fmt.Errorf("no child with the argument %s", argument)
 }
 
-// loadAverage is that of the last minute; 0 if the machine does not tell it.
+// loadAverage returns the load average of the last minute; 0 if it is unknown.
 func loadAverage() float64 {
 	text, _ := os.ReadFile("/proc/loadavg")
 	first, _, _ := strings.Cut(string(text), " ")

@@ -16,7 +16,7 @@ import (
 	"github.com/berth-dev/berth/internal/demo"
 )
 
-// result is what became of the pods.
+// result counts what happened to the pods.
 type result struct {
 	Scheduler string `json:"scheduler"`
 	Seed      uint64 `json:"seed"`

@@ -14,7 +14,7 @@ import (
 
 const clockFormat = "15:04:05.000"
 
-// book keeps what was done to the cluster and what it did wrong.
+// book records what the test did to the cluster, and the cluster's faults.
 type book struct {
 	out   io.Writer
 	seed  uint64

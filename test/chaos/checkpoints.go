@@ -104,7 +104,7 @@ func (o *observer) look(spec *hollow.Spec) (raw kubeletstate.Raw, ok bool) {
 	return raw, true
 }
 
-// saw takes in what the checkpoints of a node hold.
+// saw records the contents of a node's checkpoints.
 func (o *observer) saw(node string, pods []placement.PodAllocation, now time.Time) {
 	var pinned []string
 	for i := range pods {
@@ -159,8 +159,7 @@ func (o *observer) remember(node string, p *placement.PodAllocation, now time.Ti
 	}
 }
 
-// add takes in what a container holds, and returns two sets that differ where its CPUs have
-// changed.
+// add records what a container holds. If its CPUs have changed, the two returned sets differ.
 func (h *holding) add(is *placement.ContainerAllocation) (from, to topology.CPUSet) {
 	k := slices.IndexFunc(h.alloc.Containers, func(c placement.ContainerAllocation) bool { return c.Name == is.Name })
 	if k < 0 {

@@ -53,7 +53,7 @@ func (o *observer) seePod(pod *corev1.Pod) { o.podTold(pod, false) }
 
 func (o *observer) podGone(pod *corev1.Pod) { o.podTold(pod, true) }
 
-// podTold takes in what the API says about a pod, or that it was the last.
+// podTold records an event of a pod, or its deletion.
 func (o *observer) podTold(pod *corev1.Pod, gone bool) {
 	asked := time.Now()
 	o.lookFor(pod)

@@ -31,7 +31,7 @@ type watched struct {
 	excuse string
 }
 
-// see takes in what the API says about the pod.
+// see records what the API shows of the pod.
 func (w *watched) see(pod *corev1.Pod, gone bool, now time.Time) {
 	w.pod, w.gone = pod, gone
 	if w.bound.IsZero() && pod.Spec.NodeName != "" {
@@ -89,7 +89,7 @@ type tally struct {
 	attempts, accepted             int // of the tenant's requests
 }
 
-// placements counts pods that ran, by what became of their placements.
+// placements counts pods that ran, by the outcomes of their placements.
 type placements struct {
 	// exact are the ones that were kept to the CPU, under a fault or not.
 	exact, exactDisturbed int

@@ -15,7 +15,7 @@ import (
 	"github.com/berth-dev/berth/test/trial"
 )
 
-// outcome is a line of a scheduler's log: what became of a promise that was not kept.
+// outcome is a line of a scheduler's log about a promise that was not kept.
 type outcome struct {
 	read           time.Time
 	node, uid, how string
@@ -52,7 +52,7 @@ type outcomes struct {
 	told    map[string]bool // by UID and what became of it: both schedulers tell
 }
 
-// read takes in what has been written since.
+// read reads what was written since the last call.
 func (s *outcomes) read(log string, now time.Time) error {
 	fresh, err := s.follower.read(log)
 	if err != nil {

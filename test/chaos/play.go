@@ -84,7 +84,7 @@ func total(counts map[string]int) (sum int) {
 	return sum
 }
 
-// table prints what was done and what came of it.
+// table prints the actions and their results.
 func (d *driver) table() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -141,7 +141,7 @@ func (f *fleet) follow(ctx context.Context, version string) error {
 	return errors.New("the watch of pods ends again and again")
 }
 
-// drain takes in a watch until it ends, and returns the last resource version.
+// drain reads a watch until it ends, and returns the last resource version.
 func (f *fleet) drain(w watch.Interface, version string) (string, error) {
 	for ev := range w.ResultChan() {
 		pod, ok := ev.Object.(*corev1.Pod)
@@ -159,7 +159,7 @@ func (f *fleet) drain(w watch.Interface, version string) (string, error) {
 	return version, nil
 }
 
-// see takes in what the watch says about a pod.
+// see records a pod event of the watch.
 func (f *fleet) see(pod *corev1.Pod, deleted bool) error {
 	f.tally.exists(pod.UID, !deleted)
 	n := f.node(pod.Spec.NodeName)

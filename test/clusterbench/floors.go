@@ -99,7 +99,7 @@ func lowest(into **float64, value float64) {
 	}
 }
 
-// takeRatios takes in the comparisons of schedulers.
+// takeRatios adds the comparisons of schedulers.
 func (s *summary) takeRatios(all []ratioResult) {
 	cpu := map[int]**float64{500: &s.CPU500, 5000: &s.CPU5000, 15000: &s.CPU15000}
 	for i := range all {

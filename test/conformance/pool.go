@@ -25,7 +25,7 @@ type Pool struct {
 	Silence time.Duration
 }
 
-// Answer is what came of one line.
+// Answer is the result of one line.
 type Answer struct {
 	// Index counts the lines from 0.
 	Index int

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Fate is what becomes of a field.
+// Fate is what Berth does with a field.
 type Fate string
 
 const (

@@ -23,9 +23,8 @@ var (
 // places are the columns of tables that say where a pod is, or would be.
 var places = []string{"NODE", "NUMA", "CPUS", "FROM", "TO"}
 
-// Differ names the line in which an output is not what a document says; "" where it is. A line
-// `...` stands for any lines, none included. Blanks between words do not count, nor does the order
-// of the nodes.
+// Differ returns the first line in which an output differs from a document; "" if they agree. A
+// line `...` matches any number of lines. The number of blanks and the order of nodes do not count.
 func Differ(want, got, nodes []string) string {
 	w, g := normal(want, nodes), normal(got, nodes)
 	reached := 0

@@ -114,7 +114,7 @@ func newDriver(c *cluster, o *options, plan Plan, out io.Writer) *driver {
 	return d
 }
 
-// play carries the plan out and says what came of it.
+// play carries the plan out and returns the result.
 func (d *driver) play(ctx context.Context) error {
 	watching, cancel := context.WithCancel(ctx)
 	defer cancel()

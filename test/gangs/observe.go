@@ -121,7 +121,7 @@ func (o *observer) complain(format string, args ...any) {
 	fmt.Fprintf(o.out, "WRONG "+format+"\n", args...)
 }
 
-// see takes in what the API says about a pod.
+// see records what the API shows of a pod.
 func (o *observer) see(pod *corev1.Pod) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -51,7 +51,7 @@ type cluster struct {
 	parts map[string]*part
 	// views are what the replicas see, by name.
 	views map[string]*line.Standby
-	// deletions are those of friendly pods.
+	// deletions are the deletions of friendly pods.
 	deletions deletions
 }
 

@@ -45,7 +45,7 @@ func nodeNames() (all []string) {
 	return all
 }
 
-// notReady explains why a NodeTopology is not Ready; "" where it is.
+// notReady explains why a NodeTopology is not Ready; "" if it is Ready.
 func notReady(of *unstructured.Unstructured) (reason, message string) {
 	conditions, _, _ := unstructured.NestedSlice(of.Object, "status", "conditions")
 	for _, c := range conditions {

@@ -106,8 +106,8 @@ type cluster struct {
 	mu sync.Mutex
 	// spaces counts the namespaces of each name that cases were played in.
 	spaces map[string]int
-	// phases are the ones that Jobs have been seen in, by namespace; changed is closed, and
-	// replaced, when one is noted.
+	// phases are the phases in which Jobs have been seen, by namespace. When a phase is added,
+	// changed is closed and replaced.
 	phases map[string][]batch.JobPhase
 }
 

@@ -148,7 +148,7 @@ func checkProfiles(logger klog.Logger, profiles map[string]framework.Framework) 
 }
 
 // outvotes reports whether plugins beside scheduler.Tiers can outvote one of its steps, and what
-// their weights add up to. A weight that a chart or a user has chosen on purpose is lawful.
+// their weights add up to. It is no error, because a user may choose such a weight on purpose.
 func outvotes(scored []config.Plugin) (rivals int64, outvoted bool) {
 	var tiers int64
 	for _, p := range scored {

@@ -225,7 +225,7 @@ func (j *job) reserve(g *group, r *result) (p *planned, refused string) {
 	return p, ""
 }
 
-// conclude does what follows from the outcome of an attempt. The caller holds the lock.
+// conclude applies the outcome of an attempt to its group. The caller holds the lock.
 func (gs *Groups) conclude(a *attempt, o *outcome) Turn {
 	switch {
 	case o.plan != nil:

@@ -120,7 +120,7 @@ func (e endings) beginAnew(g *group, pod *corev1.Pod) {
 	}
 }
 
-// recall takes in what has ended of a gang. The caller holds the lock.
+// recall adds members that ended before the gang was known. The caller holds the lock.
 func (e endings) recall(g *group) {
 	gs := e.gs
 	if gs.Ended == nil {
@@ -197,8 +197,8 @@ func WatchEnded(ctx context.Context, client kubernetes.Interface, gs *Groups) er
 	return nil
 }
 
-// handler takes in news of pods that have ended. A list that comes after a break may show one
-// that was deleted and created again under its name as one that has changed.
+// handler records events of pods that have ended. After a broken watch, a list may show a pod that
+// was deleted and created again under its name as an update.
 func (e endings) handler() cache.ResourceEventHandler {
 	seen := func(obj any) {
 		switch pod, ok := obj.(*corev1.Pod); {

@@ -75,8 +75,8 @@ func (c *crowd) Restore(victim int) {
 	}
 }
 
-// maxCleared is how many nodes are thought of as cleared at least, beside as many again as the gang
-// has members: as with kube-scheduler's candidates, not every node of a large cluster.
+// maxCleared is how many nodes a trial clears, in addition to two per member: as with
+// kube-scheduler's candidates, not every node of a large cluster.
 const maxCleared = 100
 
 // evict finds the pods that must be evicted for the whole group to fit; nil if evictions do not

@@ -62,7 +62,7 @@ func (e *evictor) protects(pod *corev1.Pod) bool {
 	return wire.KeptFromEviction(pod) && e.o.mayProtect(pod.Namespace)
 }
 
-// note takes a pod in, as the watch shows it.
+// note records a pod as the watch shows it.
 func (e *evictor) note(pod *corev1.Pod, onNode bool) {
 	protected := onNode && e.protects(pod)
 	if !protected && !e.any.Load() {

@@ -28,8 +28,8 @@ type group struct {
 	wrong error
 	// object is the version of the object that spec was read from; "" for none.
 	object string
-	// changes counts new members and new versions of the object; fresh is up to which of them the
-	// object has been asked for. confirming: it is being asked for.
+	// changes counts new members and new versions of the object. fresh is the value of changes at
+	// the last request for the object; confirming: a request is running.
 	changes, fresh uint64
 	confirming     bool
 

@@ -51,7 +51,7 @@ func New(o Options) *Groups {
 	return gs
 }
 
-// PodSeen takes a pod in, as the scheduler's watch shows it.
+// PodSeen records a pod as the scheduler's watch shows it.
 func (gs *Groups) PodSeen(pod *corev1.Pod) {
 	gs.evictor.note(pod, pod.Spec.NodeName != "" && !wire.Ended(pod))
 	if !gs.any.Load() && !belongs(pod) {

@@ -84,7 +84,7 @@ func (l *loners) add(body fwk.PodInfo, kind int, node *corev1.Node, n int) {
 	}
 }
 
-// mind reports if a member wants no such company on the node.
+// mind reports if the anti-affinity of a member excludes the pod from the node.
 func (l loners) mind(pod *corev1.Pod, node *corev1.Node) bool {
 	for key, by := range l {
 		value, ok := node.Labels[key]

@@ -98,8 +98,8 @@ func (o *APIObjects) Want(s wire.GangSource) {
 	go informer.RunWithContext(klog.NewContext(o.ctx, o.groups.Logger))
 }
 
-// handler takes in news about the groups of a source. A list that comes after a break may show one
-// that was deleted and created again under its name as one that has changed.
+// handler records events of the groups of a source. After a broken watch, a list may show a group
+// that was deleted and created again under its name as an update.
 func (o *APIObjects) handler(s wire.GangSource) cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) { o.seen(s, obj) },

@@ -15,7 +15,7 @@ import (
 // planned is a plan that was reserved. The book's lock protects it.
 type planned struct {
 	group *group
-	// places are by member, in the order of the plan.
+	// places has one place for each member, in the order of the plan.
 	places []*place
 	by     map[types.UID]*place
 	// deadline is when members that wait in Permit are rejected.

@@ -41,7 +41,7 @@ type FeedOptions struct {
 	Logger  klog.Logger
 	Events  events.EventRecorder
 	Metrics Metrics
-	// Onlooker is told of Bindings that others write; nil where this process writes them.
+	// Onlooker receives Bindings that other schedulers write; nil if this process writes them.
 	Onlooker Onlooker
 }
 
@@ -362,10 +362,10 @@ func (f *Feed) NodeGone(name string) {
 	}
 }
 
-// forgetOfLost has the pods that are gone from a node forgotten after a while if the node is lost
-// then. Nobody is going to tell what has become of them, and nothing is placed there: that takes a
-// Node and a report, and the report would have them forgotten. It is called whenever the last that
-// held such a pod may have gone: the pod, the report or the Node.
+// forgetOfLost forgets the deleted pods of a node after a while if the node is lost by then. No
+// report will show that they left. Nothing is placed there before a Node and a report exist, and
+// that report would make the ledger forget them anyway. It is called whenever the last that held
+// such a pod may have gone: the pod, the report or the Node.
 func (f *Feed) forgetOfLost(n *Node) {
 	if n.account.View().Report() == nil {
 		f.letGoLater(n, func() bool { return n.account.View().Report() == nil && !f.Exists(n.name) })
@@ -438,8 +438,8 @@ func (f *Feed) HeartbeatSeen(lease *coordinationv1.Lease) {
 	}
 }
 
-// takeConfirmed takes in the report that was put aside, if there is one and the heartbeat vouches
-// for it.
+// takeConfirmed accepts the report that was put aside, if there is one and the heartbeat confirms
+// it.
 func (f *Feed) takeConfirmed(n *Node, heartbeat *nodestate.Heartbeat) (what news, confirmed bool) {
 	f.reports.Lock()
 	defer f.reports.Unlock()

@@ -38,7 +38,7 @@ type hotFields struct {
 	troubled atomic.Bool
 	// obeys means that Berth decides on the node, by the last report that says so legibly.
 	obeys atomic.Bool
-	// traits are what counts about the node, whatever is free there.
+	// traits are the node's properties that do not depend on what is free.
 	traits traits
 	// number is the node's place in answer tables.
 	number int32
@@ -177,7 +177,7 @@ func (n *Node) Machine() *topology.Machine {
 	return n.kind.Spec.Machine
 }
 
-// outline returns what is free on the node; nil where that is not known (ledger.View.Outline).
+// outline returns what is free on the node; nil if this is unknown (ledger.View.Outline).
 func (n *Node) outline() *ledger.Outline {
 	if o := n.hot.free.Load(); o != nil && o.Count == n.hot.changes.Count() {
 		return o
@@ -324,9 +324,11 @@ func (n *Node) lose() {
 type amountReports struct {
 	// full means that there is a report of an agent.
 	full bool
-	// objects are by kind, as apiclient.CoarseKinds has them; nil if there is none.
+	// objects has one object of each kind of apiclient.CoarseKinds, in that order; nil for a
+	// missing object.
 	objects [2]metav1.Object
-	// read are the objects that were read last, beside what was known about the node then.
+	// read are the objects that were read last; beside is what was known about the node at that
+	// time.
 	read   [2]metav1.Object
 	beside *wire.Beside
 	// inUse means that the node uses them.

@@ -25,8 +25,8 @@ type Onlooker interface {
 	Settled(node string, o *ledger.PromiseOutcome)
 }
 
-// witness takes in the Binding of a pod that others placed, and says whether this was one that had
-// to be taken in so. What a Binding of Berth's promises is expected of the kubelet.
+// witness records the Binding of a pod that another scheduler placed, and reports whether it was
+// such a Binding. For a Binding of Berth, the expectation is its promise.
 func (f *Feed) witness(pod *corev1.Pod, n *Node, s *nodestate.Sighting) bool {
 	if s.Inherited || s.Ending() || wire.Admitted(pod) || n.account.View().Knows(s.UID) {
 		return false
@@ -54,8 +54,8 @@ func (n *Node) reportedBefore(pod *corev1.Pod) bool {
 	return err == nil && newer > 0
 }
 
-// answered takes in what a pod's status says about its kubelet's answer, and says whether that is
-// all there is to it: a pod that was refused counts no more.
+// answered records the kubelet's answer in a pod's status, and reports whether the pod needs no
+// further handling: a refused pod no longer counts.
 func (f *Feed) answered(pod *corev1.Pod) (over bool) {
 	refused := wire.Refused(pod)
 	n := f.Table.Known(pod.Spec.NodeName)

@@ -71,9 +71,10 @@ type reflectorStore[T metav1.Object] struct {
 
 	// clock is that by which objects are paced; nil if they are not.
 	clock clock.WithDelayedExecution
-	// limits and aside are by name: how often an object may be handed on, and the newest state of
-	// one that has changed more often. What is put aside goes with its object; limits outlive it,
-	// so that one who deletes it and makes it again gains nothing, until there are too many.
+	// limits holds, by name, how often an object may be handed on; aside holds the newest state of
+	// an object that changed more often. A deleted object leaves aside, but its limit stays, so
+	// that deleting and creating it again gains nothing. If there are too many limits, those of
+	// deleted objects are dropped.
 	limits map[string]flowcontrol.PassiveRateLimiter
 	aside  map[string]T
 }

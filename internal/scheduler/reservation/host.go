@@ -46,7 +46,7 @@ type Options struct {
 	HasNode func(name string) bool
 	// Changed is told that a node may take pods that it has refused.
 	Changed func(node string, held *corev1.Pod)
-	// Done is told that a pod which stands for a Reservation wants no node any more.
+	// Done is called when the pod that represents a Reservation no longer needs a node.
 	Done func(uid string)
 	// Ours is whether a scheduler of that name is one of this process.
 	Ours func(scheduler string) bool

@@ -35,8 +35,7 @@ func (u *users) boundFor(pod *corev1.Pod) types.UID {
 	return wire.ReadAllocated(pod)
 }
 
-// put takes in a pod that has its node, and returns the Reservation to which it is new; "" for
-// none.
+// put records a bound pod, and returns the Reservation to which it is new; "" for none.
 func (u *users) put(pod *corev1.Pod) types.UID {
 	if of, known := u.bookOf[pod.UID]; known {
 		u.of[of][pod.UID] = pod // the watch has it as well: nothing older is kept

@@ -176,7 +176,7 @@ func (w *Witness) OnDelete(obj any) {
 	w.closeOne(func(b *shadow.Book, now time.Time) *shadow.Record { return b.Gone(string(pod.UID), now) })
 }
 
-// seen takes a pod in; fresh says that it had no node when it was seen last.
+// seen records a pod; fresh means that it had no node when it was last seen.
 func (w *Witness) seen(pod *corev1.Pod, fresh, initial bool) {
 	if pod.Spec.NodeName == "" {
 		return

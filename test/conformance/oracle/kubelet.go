@@ -18,7 +18,7 @@ type kubelet struct {
 	managers
 	*podList
 	pools []*cases.Pool
-	// plugins counts the ones that have registered.
+	// plugins counts the registered plugins.
 	plugins int
 	// endings come while a pod is admitted; step is the next question to a manager.
 	endings []cases.Ending

@@ -87,7 +87,8 @@ func (l *podList) runningContainers() sets.Set[string] {
 
 func containerID(uid, name string) string { return uid + "/" + name }
 
-// containers are the ones that the managers see: init containers first, ephemeral ones never.
+// containers returns the containers that the managers see: init containers first, no ephemeral
+// containers.
 func containers(pod *corev1.Pod) []*corev1.Container {
 	var out []*corev1.Container
 	for i := range pod.Spec.InitContainers {

@@ -49,7 +49,7 @@ func newSettings(c *cases.Case, dir string) (*settings, error) {
 	return s, s.reserve(cfg)
 }
 
-// reserve takes in what the configuration keeps from pods.
+// reserve reads what the configuration reserves.
 func (s *settings) reserve(cfg *cases.Config) error {
 	if cfg.ReservedCPU != nil {
 		s.reservation[corev1.ResourceCPU] = cfg.ReservedCPU.DeepCopy()

@@ -1,3 +1,3 @@
-// Package fates feeds the fields of the neighbours' kinds to the code that reads them, and says
-// what becomes of each.
+// Package fates passes the fields of other projects' kinds to the code that reads them, and reports
+// the fate of each field.
 package fates
