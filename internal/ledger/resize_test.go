@@ -72,7 +72,6 @@ func TestAReportTellsOfTheResizeFirst(t *testing.T) {
 // TestAPodFirstShownResized: another scheduler's ledger hears of the pod only after it was resized.
 func TestAPodFirstShownResized(t *testing.T) {
 	k := newKubelet(t, model(t, twoSockets, pinning))
-	n := open(t, k)
 	var d placement.Decision
 	placement.Decide(k.State, cpus("a", 2), &d)
 	for _, c := range []struct {
@@ -80,7 +79,7 @@ func TestAPodFirstShownResized(t *testing.T) {
 		asks int64
 		want Outcome
 	}{{"a", 2, Admitted}, {"a", 6, Waiting}} {
-		n = open(t, k)
+		n := open(t, k)
 		n.See(Sighting{UID: c.uid, Request: cpus(c.uid, c.asks), Created: 1, Turn: 1, Promise: &Promise{Decision: d.Clone(), Exact: true}})
 		check(t, n)
 		wantOutcome(t, "a pod that comes then", n.View().Ask(Question{Candidate: cand(cpus("x", 2))}), c.want)
