@@ -72,6 +72,7 @@ func TestAReportTellsOfTheResizeFirst(t *testing.T) {
 // TestAPodFirstShownResized: another scheduler's ledger hears of the pod only after it was resized.
 func TestAPodFirstShownResized(t *testing.T) {
 	k := newKubelet(t, model(t, twoSockets, pinning))
+	open(t, k) // the first report
 	var d placement.Decision
 	placement.Decide(k.State, cpus("a", 2), &d)
 	for _, c := range []struct {
