@@ -116,7 +116,7 @@ func (n *Node) forgetLeft() {
 	}
 }
 
-// ahead says whether the report has news that the API has not told yet.
+// ahead reports whether the report lists changes that the API has not shown yet.
 func (n *Node) ahead() bool {
 	if n.strangers != n.report.Sequence {
 		return false
@@ -129,7 +129,7 @@ func (n *Node) ahead() bool {
 	return false
 }
 
-// mayMakeRoom says whether the pod would be admitted if the pods that can end by themselves had
+// mayMakeRoom reports whether the pod would be admitted if the pods that can end by themselves had
 // ended: nobody need have told that before the kubelet answers.
 func (n *Node) mayMakeRoom(r *placement.Request) bool {
 	mortals := n.mortals()

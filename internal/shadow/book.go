@@ -153,7 +153,7 @@ func (b *Book) Alive(node string, now time.Time) []Record {
 	})
 }
 
-// ofManagers says whether a reason is one that the kubelet's resource managers give.
+// ofManagers reports whether a reason is one that the kubelet's resource managers give.
 func ofManagers(reason string) bool {
 	for r := placement.TopologyAffinityError; r <= placement.PodLevelResourcesNotSupported; r++ {
 		if r.String() == reason {

@@ -8,7 +8,7 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// Reason says why a pod is not judged.
+// Reason is why a pod is not judged.
 type Reason string
 
 const (
@@ -83,7 +83,7 @@ const (
 	Missed Result = "missed"
 	// FalseAlarm: admitted, and predicted to be rejected.
 	FalseAlarm Result = "falseAlarm"
-	// NotJudged: the Reason says why.
+	// NotJudged: see the Reason.
 	NotJudged Result = "notJudged"
 )
 

@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/berth-dev/berth/test/suites/under"
@@ -51,7 +52,13 @@ func (s *suite) run(ctx context.Context, mode, test string) (result, error) {
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, s.log
 	begun := time.Now()
+	// The tests start etcd, and leave it behind if they end before their own clean-up.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	err := cmd.Run()
+	if cmd.Process != nil {
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // there is none left, as a rule
+	}
 	r := read(out.Bytes())
 	r.took = time.Since(begun)
 	fmt.Fprintf(s.log, "=== %s %s %s\n%s", filepath.Base(s.binary), mode, test, out.Bytes())

@@ -23,7 +23,7 @@ type Terms struct {
 // admitter lets groups in that name resources, and keeps for them what they have not used yet. The
 // book's lock protects it.
 type admitter struct {
-	*book
+	book *book
 	// admitted are the groups with objects that name resources and were let in: as many as there
 	// are such objects.
 	admitted map[wire.GangKey]*admission
@@ -60,10 +60,10 @@ func (b *admitter) admit(key wire.GangKey, a admission, keep time.Duration) {
 		return
 	}
 	keep = max(0, keep)
-	a.until = b.Clock.Now().Add(keep)
+	a.until = b.book.Clock.Now().Add(keep)
 	b.admitted[key] = &a
 	if keep > 0 {
-		later.Call(b.Clock, keep, func() { b.expire(key, &a) })
+		later.Call(b.book.Clock, keep, func() { b.expire(key, &a) })
 	}
 }
 
@@ -73,20 +73,20 @@ const spoiledFor = 10
 
 // expire ends what is kept for a group: it is there for others.
 func (b *admitter) expire(key wire.GangKey, a *admission) {
-	b.mu.Lock()
+	b.book.mu.Lock()
 	if b.admitted[key] == a && !a.until.IsZero() && !a.placed {
 		b.spoil(key.Namespace)
 	}
-	b.mu.Unlock()
-	b.stirred()
+	b.book.mu.Unlock()
+	b.book.stirred()
 }
 
 // spoil records that a group of a namespace had room kept and never got a node. Until spoiled
 // expires, a tenant cannot keep room from other namespaces in this way. The caller holds the lock.
 func (b *admitter) spoil(namespace string) {
-	now := b.Clock.Now()
+	now := b.book.Clock.Now()
 	maps.DeleteFunc(b.spoiled, func(_ string, until time.Time) bool { return !now.Before(until) })
-	keep := b.terms(volcanoScheduler).Admission.KeepFor.Duration
+	keep := b.book.terms(volcanoScheduler).Admission.KeepFor.Duration
 	b.spoiled[namespace] = now.Add(spoiledFor * max(0, keep))
 }
 
@@ -95,7 +95,7 @@ func (b *admitter) spoil(namespace string) {
 func (b *admitter) discharge(key wire.GangKey) (kept bool) {
 	a := b.admitted[key]
 	delete(b.admitted, key)
-	kept = a != nil && b.Clock.Now().Before(a.until)
+	kept = a != nil && b.book.Clock.Now().Before(a.until)
 	if kept && !a.placed {
 		b.spoil(key.Namespace)
 	}
@@ -104,16 +104,16 @@ func (b *admitter) discharge(key wire.GangKey) (kept bool) {
 
 // keepsNothing ends what is kept for a group, which stays let in. The caller holds the lock.
 func (b *admitter) keepsNothing(key wire.GangKey) {
-	if a := b.admitted[key]; a != nil && b.Clock.Now().Before(a.until) {
+	if a := b.admitted[key]; a != nil && b.book.Clock.Now().Before(a.until) {
 		a.until = time.Time{}
-		b.callAt(b.Clock.Now(), b.stirred)
+		b.book.callAt(b.book.Clock.Now(), b.book.stirred)
 	}
 }
 
 // holds reports whether something is kept for a group, also from other namespaces. Such a group is
 // not asked again. The caller holds the lock.
 func (b *admitter) holds(key wire.GangKey) bool {
-	a, now := b.admitted[key], b.Clock.Now()
+	a, now := b.admitted[key], b.book.Clock.Now()
 	return a != nil && now.Before(a.until) && (a.placed || !now.Before(b.spoiled[key.Namespace]))
 }
 
@@ -122,9 +122,9 @@ func (b *admitter) holds(key wire.GangKey) bool {
 // The attempt counts members that are on their way to their nodes as the scheduler's cache does;
 // otherwise the watch has not shown them yet. The caller holds the lock.
 func (b *admitter) keptFrom(key wire.GangKey, priority int32, attempt bool) amounts.List {
-	kept, now := amounts.List{}, b.Clock.Now()
+	kept, now := amounts.List{}, b.book.Clock.Now()
 	for other, a := range b.admitted {
-		g := b.groups[other]
+		g := b.book.groups[other]
 		if other == key || !now.Before(a.until) || other.Namespace != key.Namespace && !b.holds(other) {
 			continue
 		}

@@ -28,10 +28,10 @@ func (g *group) copy() *group {
 // recount reads a group's object and its pods from the API server, because the watch may be older
 // than the last Binding. wrong is set if the object asks for something that Berth does not serve.
 func (t *teller) recount(g *group) error {
-	ctx, cancel := context.WithTimeout(klog.NewContext(context.Background(), t.Logger), requestTimeout)
+	ctx, cancel := context.WithTimeout(klog.NewContext(context.Background(), t.book.Logger), requestTimeout)
 	defer cancel()
-	if g.key.Source.HasObject() && t.Objects != nil {
-		spec, err := t.Objects.Read(ctx, g.key)
+	if g.key.Source.HasObject() && t.book.Objects != nil {
+		spec, err := t.book.Objects.Read(ctx, g.key)
 		switch {
 		case isGone(err): // what it asked for last holds
 		case spec.Key.IsZero(): // nothing was read
@@ -41,7 +41,7 @@ func (t *teller) recount(g *group) error {
 		}
 	}
 	list := pager.New(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-		return t.Client.CoreV1().Pods(g.key.Namespace).List(ctx, o)
+		return t.book.Client.CoreV1().Pods(g.key.Namespace).List(ctx, o)
 	})
 	var pods []*corev1.Pod
 	err := list.EachListItem(ctx, metav1.ListOptions{}, func(obj runtime.Object) error {
@@ -107,18 +107,18 @@ func (t *teller) deleteAll(g *group) (failed error) {
 
 // delete deletes a member that got a node while its gang did not.
 func (t *teller) delete(pod *corev1.Pod) error {
-	if !t.Lead.Leads() {
+	if !t.book.Lead.Leads() {
 		return nil
 	}
 	options := metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(pod.UID))}
-	ctx, cancel := context.WithTimeout(klog.NewContext(context.Background(), t.Logger), requestTimeout)
+	ctx, cancel := context.WithTimeout(klog.NewContext(context.Background(), t.book.Logger), requestTimeout)
 	defer cancel()
-	err := t.Client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, options)
+	err := t.book.Client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, options)
 	if isGone(err) {
 		return nil
 	}
 	if err == nil {
-		t.Events.Eventf(pod, nil, corev1.EventTypeWarning, "GangFailed", "Scheduling", "Deleted: its gang did not get nodes for its minimum in time")
+		t.book.Events.Eventf(pod, nil, corev1.EventTypeWarning, "GangFailed", "Scheduling", "Deleted: its gang did not get nodes for its minimum in time")
 	}
 	return err
 }

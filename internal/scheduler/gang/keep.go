@@ -49,8 +49,8 @@ func (g *group) forgone() (list []kept) {
 func (t *teller) forgo(list []kept) {
 	for i := range list {
 		k := &list[i]
-		t.Forgo(k.pod, k.node)
-		if k.pod.Status.NominatedNodeName == k.node && t.Lead.Leads() {
+		t.book.Forgo(k.pod, k.node)
+		if k.pod.Status.NominatedNodeName == k.node && t.book.Lead.Leads() {
 			go t.hideNomination(k.pod)
 		}
 	}
@@ -58,9 +58,9 @@ func (t *teller) forgo(list []kept) {
 
 // hideNomination takes the nomination out of a pod's status.
 func (t *teller) hideNomination(pod *corev1.Pod) {
-	ctx, cancel := context.WithTimeout(klog.NewContext(context.Background(), t.Logger), requestTimeout)
+	ctx, cancel := context.WithTimeout(klog.NewContext(context.Background(), t.book.Logger), requestTimeout)
 	defer cancel()
-	if err := t.patchStatus(ctx, pod, map[string]any{"nominatedNodeName": nil}); err != nil && !isGone(err) {
-		t.Logger.Error(err, "A node is still kept for a pod whose gang is not tried", "pod", klog.KObj(pod), "node", pod.Status.NominatedNodeName)
+	if err := t.book.patchStatus(ctx, pod, map[string]any{"nominatedNodeName": nil}); err != nil && !isGone(err) {
+		t.book.Logger.Error(err, "A node is still kept for a pod whose gang is not tried", "pod", klog.KObj(pod), "node", pod.Status.NominatedNodeName)
 	}
 }

@@ -23,8 +23,8 @@ import (
 // teller writes: events, the status of groups and pods, and the deletion of members. Its lock
 // protects group.told. It may be taken with that of the book held, and never the other way round.
 type teller struct {
-	*book
-	mu sync.Mutex
+	book *book
+	mu   sync.Mutex
 }
 
 // statusPause is how long changes of a group are collected before its status is written.
@@ -34,14 +34,14 @@ const statusPause = 200 * time.Millisecond
 // conditions of its pods take the place of a status.
 func (t *teller) tellStatus(g *group) {
 	t.book.mu.Lock()
-	synced := t.synced
+	synced := t.book.synced
 	t.book.mu.Unlock()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
 	case g.told.writing:
 		g.told.outdated = true
-	case t.Client != nil && synced && t.Lead.Leads():
+	case t.book.Client != nil && synced && t.book.Lead.Leads():
 		t.tellSoon(g)
 	}
 }
@@ -49,7 +49,7 @@ func (t *teller) tellStatus(g *group) {
 // tellSoon collects changes for a moment. The caller holds the teller's lock.
 func (t *teller) tellSoon(g *group) {
 	g.told.writing = true
-	t.callAt(t.Clock.Now().Add(statusPause), func() { t.writeStatus(g) })
+	t.book.callAt(t.book.Clock.Now().Add(statusPause), func() { t.writeStatus(g) })
 }
 
 // writeStatus writes what has changed, one write at a time for a group.
@@ -58,25 +58,25 @@ func (t *teller) writeStatus(g *group) {
 	t.mu.Lock()
 	g.told.outdated = false
 	s, marks := g.standing(), g.marks()
-	at, left := t.groups[g.key], g.leftBehind(s)
+	at, left := t.book.groups[g.key], g.leftBehind(s)
 	known, key, uid := g.object != "" && (at == g || at == nil && left) && !g.says(s), g.key, g.spec.UID
 	t.mu.Unlock()
 	t.book.mu.Unlock()
-	ctx, cancel := context.WithTimeout(klog.NewContext(context.Background(), t.Logger), requestTimeout)
+	ctx, cancel := context.WithTimeout(klog.NewContext(context.Background(), t.book.Logger), requestTimeout)
 	defer cancel()
 	var err error
 	switch {
 	case !key.Source.HasObject():
 		err = t.mark(ctx, marks)
-	case known && t.Objects != nil:
+	case known && t.book.Objects != nil:
 		var as string
 		if at == nil {
 			var now wire.Gang
-			if now, err = t.Objects.Read(ctx, key); err != nil || now.UID != uid {
+			if now, err = t.book.Objects.Read(ctx, key); err != nil || now.UID != uid {
 				break // gone with its pods, or another one of its name
 			}
 		}
-		if as, err = t.Objects.Write(ctx, key, s); err == nil {
+		if as, err = t.book.Objects.Write(ctx, key, s); err == nil {
 			t.mu.Lock()
 			g.told.status, g.told.version = s, as
 			t.mu.Unlock()
@@ -87,9 +87,9 @@ func (t *teller) writeStatus(g *group) {
 	g.told.writing = false
 	switch {
 	case err != nil && !isGone(err):
-		t.Logger.Info("Status of a gang cannot be written, will try again", "gang", key, "err", err)
+		t.book.Logger.Info("Status of a gang cannot be written, will try again", "gang", key, "err", err)
 		g.told.writing = true // what changes until then is told with it
-		t.callAt(t.Clock.Now().Add(g.told.writes.pause()), func() { t.writeStatus(g) })
+		t.book.callAt(t.book.Clock.Now().Add(g.told.writes.pause()), func() { t.writeStatus(g) })
 		return
 	case g.told.outdated:
 		t.tellSoon(g)
@@ -175,7 +175,7 @@ func (t *teller) mark(ctx context.Context, members []*member) error {
 		t.book.mu.Lock()
 		pod := m.pod
 		t.book.mu.Unlock()
-		err := t.patchCondition(ctx, pod, corev1.PodCondition{
+		err := t.book.patchCondition(ctx, pod, corev1.PodCondition{
 			Type: wire.GangWholeCondition, Status: corev1.ConditionTrue,
 			Reason: "GangWhole", Message: "the pod's gang had nodes for its minimum",
 		})
@@ -201,7 +201,7 @@ func (t *teller) tellMates(g *group) {
 			return
 		}
 		if err := t.tellMate(pod, g.key.String()+" does not fit; the condition of pod "+leader.pod.Name+" says why"); err != nil && !isGone(err) {
-			t.Logger.V(2).Info("A pod cannot be told that its gang does not fit", "pod", klog.KObj(pod), "err", err)
+			t.book.Logger.V(2).Info("A pod cannot be told that its gang does not fit", "pod", klog.KObj(pod), "err", err)
 			return // the next attempt comes
 		}
 	}
@@ -225,9 +225,9 @@ func (t *teller) untold(g *group) (leader *member, pods []*corev1.Pod) {
 }
 
 func (t *teller) tellMate(pod *corev1.Pod, why string) error {
-	ctx, cancel := context.WithTimeout(klog.NewContext(context.Background(), t.Logger), requestTimeout)
+	ctx, cancel := context.WithTimeout(klog.NewContext(context.Background(), t.book.Logger), requestTimeout)
 	defer cancel()
-	return t.patchCondition(ctx, pod, corev1.PodCondition{
+	return t.book.patchCondition(ctx, pod, corev1.PodCondition{
 		Type: corev1.PodScheduled, Status: corev1.ConditionFalse,
 		Reason: corev1.PodReasonUnschedulable, Message: "Berth: " + why,
 	})
@@ -324,12 +324,12 @@ func (s standing) String() string { return fmt.Sprintf("%s, %d running", s.phase
 func (t *teller) tell(g *group, pod *corev1.Pod, why string) {
 	t.mu.Lock()
 	was := g.told.trouble
-	if t.Lead.Leads() || why == "" {
+	if t.book.Lead.Leads() || why == "" {
 		g.told.trouble = why
 	}
 	t.mu.Unlock()
-	if why == was || why == "" || !t.Lead.Leads() {
+	if why == was || why == "" || !t.book.Lead.Leads() {
 		return
 	}
-	t.Events.Eventf(g.reference(pod), nil, corev1.EventTypeWarning, "GangNotPlaced", "Scheduling", "%s", why)
+	t.book.Events.Eventf(g.reference(pod), nil, corev1.EventTypeWarning, "GangNotPlaced", "Scheduling", "%s", why)
 }

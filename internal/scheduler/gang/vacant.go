@@ -79,7 +79,7 @@ func (t *admitter) atGate(g *group) {
 
 // wait notes, or forgets, a group that waits to be let in. The caller holds the lock.
 func (t *admitter) wait(spec wire.Gang, wrong error) {
-	if spec.Key.Source != wire.GangOfVolcano || !gangs.NotLetIn(spec.Phase) || t.Room == nil {
+	if spec.Key.Source != wire.GangOfVolcano || !gangs.NotLetIn(spec.Phase) || t.book.Room == nil {
 		delete(t.vacant, spec.Key)
 		return
 	}
@@ -98,7 +98,7 @@ func (b *admitter) wasLetIn(g *group, spec *wire.Gang) {
 	if g != nil {
 		scheduler = g.scheduler()
 	}
-	terms := b.terms(scheduler)
+	terms := b.book.terms(scheduler)
 	if len(spec.Resources) == 0 || spec.Phase == string(volcano.PodGroupCompleted) || terms.Admission.Gate == gangs.GateNone {
 		return
 	}
@@ -127,19 +127,19 @@ const vacantShare = 64
 
 // lookAtVacantIn arranges a look at groups without enough pods then. The caller holds the lock.
 func (t *admitter) lookAtVacantIn(pause time.Duration) {
-	if t.lookingAtVacant || len(t.vacant) == 0 || !t.Lead.Leads() {
+	if t.lookingAtVacant || len(t.vacant) == 0 || !t.book.Lead.Leads() {
 		return
 	}
 	t.lookingAtVacant = true
-	t.callAt(t.Clock.Now().Add(pause), t.lookAtVacant)
+	t.book.callAt(t.book.Clock.Now().Add(pause), t.lookAtVacant)
 }
 
 // lookAtVacant admits groups whose named resources are free, one after the other, by priority and
 // then by how long ago they were looked at. If it admits some, it soon looks at the others.
 func (t *admitter) lookAtVacant() {
-	t.mu.Lock()
+	t.book.mu.Lock()
 	waiting := maps.Clone(t.vacant)
-	t.mu.Unlock()
+	t.book.mu.Unlock()
 	now := inShares(waiting)
 	l := &look{admitter: t}
 	asked := slices.DeleteFunc(slices.Clone(now), func(key wire.GangKey) bool { return !l.find(waiting[key]) })
@@ -149,8 +149,8 @@ func (t *admitter) lookAtVacant() {
 	for _, key := range asked {
 		l.letIn(waiting[key])
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	t.book.mu.Lock()
+	defer t.book.mu.Unlock()
 	t.vacantLooks++
 	pause := max(vacantEvery, 10*l.counted)
 	for _, key := range now {
@@ -185,7 +185,7 @@ func compareKeys(a, b wire.GangKey) int {
 
 // look is one look at groups without enough pods.
 type look struct {
-	*admitter
+	admitter *admitter
 	// room is what is there for all of them; nil: that was not counted yet. counted is how long
 	// that took.
 	room    *gangfit.Room
@@ -197,12 +197,12 @@ type look struct {
 // find finds out whose a group is and how it compares with others. It returns false for groups that
 // are not this scheduler's.
 func (l *look) find(v vacancy) bool {
-	l.mu.Lock()
-	g := l.groups[v.spec.Key]
+	l.admitter.book.mu.Lock()
+	g := l.admitter.book.groups[v.spec.Key]
 	if g != nil {
 		v.known.scheduler, v.known.priority, v.known.priced = g.scheduler(), g.lowest(0), true
 	}
-	l.mu.Unlock()
+	l.admitter.book.mu.Unlock()
 	k := v.known
 	if k.scheduler == "" && v.spec.Job == "" {
 		k.scheduler, k.classes = volcanoScheduler, []string{v.spec.PriorityClass}
@@ -210,16 +210,16 @@ func (l *look) find(v vacancy) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
 	defer cancel()
 	if k.scheduler == "" {
-		job, err := l.Objects.JobOf(ctx, v.spec.Key.Namespace, v.spec.Job)
+		job, err := l.admitter.book.Objects.JobOf(ctx, v.spec.Key.Namespace, v.spec.Job)
 		if err != nil {
 			if !isGone(err) {
-				l.Logger.Info("The Job of a group without pods cannot be read, will try again", "gang", v.spec.Key, "job", v.spec.Job, "err", err)
+				l.admitter.book.Logger.Info("The Job of a group without pods cannot be read, will try again", "gang", v.spec.Key, "job", v.spec.Job, "err", err)
 			}
 			return false
 		}
 		k.scheduler, k.classes = job.Scheduler, job.Classes
 	}
-	if !l.Ours(k.scheduler) {
+	if !l.admitter.book.Ours(k.scheduler) {
 		return false
 	}
 	if !k.priced {
@@ -232,10 +232,10 @@ func (l *look) find(v vacancy) bool {
 // priorityOf returns the lowest value of some PriorityClasses, known if all of them were read. One
 // that is not there stands for 0, as it will be refused with its pods.
 func (l *look) priorityOf(ctx context.Context, classes []string) (lowest int32, known bool) {
-	if l.classes == nil && l.Client != nil {
-		list, err := l.Client.SchedulingV1().PriorityClasses().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+	if l.classes == nil && l.admitter.book.Client != nil {
+		list, err := l.admitter.book.Client.SchedulingV1().PriorityClasses().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
 		if err != nil {
-			l.Logger.Info("PriorityClasses cannot be read: groups without pods are let in as if they had no priority", "err", err)
+			l.admitter.book.Logger.Info("PriorityClasses cannot be read: groups without pods are let in as if they had no priority", "err", err)
 			list = &schedulingv1.PriorityClassList{}
 		}
 		l.classes = map[string]int32{}
@@ -263,12 +263,12 @@ func (l *look) letIn(v vacancy) {
 		l.shut(v, v.wrong.Error())
 		return
 	}
-	terms := l.terms(v.known.scheduler)
+	terms := l.admitter.book.terms(v.known.scheduler)
 	gated := len(v.spec.Resources) > 0 && terms.Admission.Gate != gangs.GateNone
 	if gated {
 		short, err := l.admitIfThere(v, &terms)
 		if err != nil {
-			l.Logger.Info("What is free for groups without pods cannot be counted, will try again", "gang", key, "err", err)
+			l.admitter.book.Logger.Info("What is free for groups without pods cannot be counted, will try again", "gang", key, "err", err)
 			return
 		}
 		if short != nil {
@@ -278,27 +278,27 @@ func (l *look) letIn(v vacancy) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
 	defer cancel()
-	closed, err := l.writeVacant(ctx, &v.spec)
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	closed, err := l.admitter.writeVacant(ctx, &v.spec)
+	l.admitter.book.mu.Lock()
+	defer l.admitter.book.mu.Unlock()
 	switch {
 	case err != nil || closed:
 		if err != nil && !isGone(err) {
-			l.Logger.Info("Group without pods cannot be admitted, will try again", "gang", key, "err", err)
+			l.admitter.book.Logger.Info("Group without pods cannot be admitted, will try again", "gang", key, "err", err)
 		}
-		if a := l.admitted[key]; gated && a != nil && !a.placed {
-			delete(l.admitted, key)
+		if a := l.admitter.admitted[key]; gated && a != nil && !a.placed {
+			delete(l.admitter.admitted, key)
 		}
 		if err == nil || !isGone(err) {
 			return // the queue may be opened
 		}
 	default:
-		if g := l.groups[key]; g != nil {
+		if g := l.admitter.book.groups[key]; g != nil {
 			g.letIn, g.shut = true, ""
 		}
 	}
-	if l.vacant[key].spec.Version == v.spec.Version {
-		delete(l.vacant, key)
+	if l.admitter.vacant[key].spec.Version == v.spec.Version {
+		delete(l.admitter.vacant, key)
 	}
 }
 
@@ -306,30 +306,30 @@ func (l *look) letIn(v vacancy) {
 // missing otherwise.
 func (l *look) admitIfThere(v vacancy, terms *Terms) (*gangfit.Shortage, error) {
 	if l.room == nil {
-		begun := l.Clock.Now()
-		room, err := l.Room()
+		begun := l.admitter.book.Clock.Now()
+		room, err := l.admitter.book.Room()
 		if err != nil {
 			return nil, err
 		}
-		l.room, l.counted = room, l.Clock.Now().Sub(begun)
+		l.room, l.counted = room, l.admitter.book.Clock.Now().Sub(begun)
 	}
 	asked := wire.ReadResources(v.spec.Resources)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.holds(v.spec.Key) {
+	l.admitter.book.mu.Lock()
+	defer l.admitter.book.mu.Unlock()
+	if l.admitter.holds(v.spec.Key) {
 		return nil, nil //nolint:nilnil // nothing is missing
 	}
-	g := l.groups[v.spec.Key]
+	g := l.admitter.book.groups[v.spec.Key]
 	c := &gangfit.Claim{
-		Asked: g.unused(asked, false), Kept: l.keptFrom(v.spec.Key, v.known.priority, false), Priority: v.known.priority,
+		Asked: g.unused(asked, false), Kept: l.admitter.keptFrom(v.spec.Key, v.known.priority, false), Priority: v.known.priority,
 		EvictsNobody: terms.EvictsNobody, Overcommit: terms.Admission.OvercommitFactor,
 	}
-	if l.Countable != nil {
-		c.Asked = l.Countable(c.Asked)
+	if l.admitter.book.Countable != nil {
+		c.Asked = l.admitter.book.Countable(c.Asked)
 	}
 	short := l.room.Short(c)
 	if short == nil {
-		l.admit(v.spec.Key, admission{asked: asked, priority: v.known.priority, foreign: min(v.known.priority, v.known.standard)}, terms.Admission.KeepFor.Duration)
+		l.admitter.admit(v.spec.Key, admission{asked: asked, priority: v.known.priority, foreign: min(v.known.priority, v.known.standard)}, terms.Admission.KeepFor.Duration)
 	}
 	return short, nil
 }
@@ -340,36 +340,36 @@ const tellVacantEvery = time.Minute
 
 // shut tells a group why it is not let in: by its status and an event.
 func (l *look) shut(v vacancy, why string) {
-	now := l.Clock.Now()
+	now := l.admitter.book.Clock.Now()
 	if v.known.told == why || v.known.told != "" && now.Sub(v.known.toldAt) < tellVacantEvery {
 		return
 	}
-	l.mu.Lock()
-	g := l.groups[v.spec.Key]
+	l.admitter.book.mu.Lock()
+	g := l.admitter.book.groups[v.spec.Key]
 	if g != nil {
 		g.shut = why
 	}
-	l.mu.Unlock()
+	l.admitter.book.mu.Unlock()
 	if g != nil {
-		l.tellStatus(g)
+		l.admitter.tellStatus(g)
 	} else {
 		ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
 		defer cancel()
-		if _, err := l.Objects.Write(ctx, v.spec.Key, standing{phase: volcano.PodGroupPending, lacking: why}); err != nil {
+		if _, err := l.admitter.book.Objects.Write(ctx, v.spec.Key, standing{phase: volcano.PodGroupPending, lacking: why}); err != nil {
 			if !isGone(err) {
-				l.Logger.Info("Group without pods cannot be told why it waits, will try again", "gang", v.spec.Key, "err", err)
+				l.admitter.book.Logger.Info("Group without pods cannot be told why it waits, will try again", "gang", v.spec.Key, "err", err)
 			}
 			return
 		}
 	}
 	v.known.told, v.known.toldAt = why, now
-	l.Events.Eventf(referenceTo(v.spec.Key, v.spec.UID, v.spec.Version), nil, corev1.EventTypeWarning, "GangNotPlaced", "Scheduling", "%s", why)
+	l.admitter.book.Events.Eventf(referenceTo(v.spec.Key, v.spec.UID, v.spec.Version), nil, corev1.EventTypeWarning, "GangNotPlaced", "Scheduling", "%s", why)
 }
 
 // writeVacant writes that a group is let in. If its queue is closed it says so instead: Volcano's
 // scheduler leaves such groups out (pkg/scheduler/actions/allocate).
 func (t *admitter) writeVacant(ctx context.Context, spec *wire.Gang) (closed bool, err error) {
-	state, err := t.Objects.QueueState(ctx, spec.Queue)
+	state, err := t.book.Objects.QueueState(ctx, spec.Queue)
 	if err != nil {
 		return false, err
 	}
@@ -377,7 +377,7 @@ func (t *admitter) writeVacant(ctx context.Context, spec *wire.Gang) (closed boo
 	if closed = state == queueClosed || state == queueClosing; closed {
 		now = standing{phase: volcano.PodGroupPending, lacking: fmt.Sprintf("queue %q is %s: open it, or name another", spec.Queue, state)}
 	}
-	_, err = t.Objects.Write(ctx, spec.Key, now)
+	_, err = t.book.Objects.Write(ctx, spec.Key, now)
 	return closed, err
 }
 

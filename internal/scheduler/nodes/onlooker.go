@@ -44,8 +44,9 @@ func (f *Feed) witness(pod *corev1.Pod, n *Node, s *nodestate.Sighting) bool {
 	return first
 }
 
-// reportedBefore says whether the node's accepted report was written before this state of the pod.
-// Resource versions are revisions of the API server's storage, which grow with every write.
+// reportedBefore reports whether the node's accepted report was written before this state of the
+// pod. Resource versions are revisions of the API server's storage, which grow with every write.
+// Kubernetes promises that only within one resource, so pods and reports must be in the same etcd.
 func (n *Node) reportedBefore(pod *corev1.Pod) bool {
 	n.mu.RLock()
 	version := n.version

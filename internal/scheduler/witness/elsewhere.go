@@ -97,7 +97,7 @@ func (w *Witness) best(pod *corev1.Pod, own *nodes.Node, c *ledger.Candidate) *n
 	return nil
 }
 
-// plain says whether feasible knows all that the pod asks of a node.
+// plain reports whether feasible covers everything that the pod asks of a node.
 func plain(pod *corev1.Pod) bool {
 	if a := pod.Spec.Affinity; a != nil && (a.PodAffinity != nil || a.PodAntiAffinity != nil) {
 		return false
@@ -115,7 +115,7 @@ func plain(pod *corev1.Pod) bool {
 	return len(pod.Spec.TopologySpreadConstraints) == 0 && len(pod.Spec.ResourceClaims) == 0
 }
 
-// feasible says whether kube-scheduler could have put the pod on the node.
+// feasible reports whether kube-scheduler could have put the pod on the node.
 func (w *Witness) feasible(pod *corev1.Pod, node *corev1.Node) bool {
 	if match, err := nodeaffinity.GetRequiredNodeAffinity(pod).Match(node); err != nil || !match || node.Spec.Unschedulable {
 		return false
@@ -158,7 +158,7 @@ type budget struct {
 // maxLeft bounds what is saved up.
 const maxLeft = time.Second
 
-// spend says whether there is time left for a search.
+// spend reports whether the budget allows another search.
 func (w *Witness) spend() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

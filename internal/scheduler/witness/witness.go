@@ -130,7 +130,7 @@ func (w *Witness) Run(ctx context.Context) error {
 	return nil
 }
 
-// Ready says whether everything that was there at the start has been taken in.
+// Ready reports whether all objects that existed at the start have been read.
 func (w *Witness) Ready() bool { return w.ready.Load() }
 
 func (w *Witness) node(name string) *corev1.Node {
@@ -201,7 +201,7 @@ func (w *Witness) refused(pod *corev1.Pod) {
 	})
 }
 
-// ofNode says whether the pod is a node's own, from a file there: nobody bound it.
+// ofNode reports whether the pod is a static pod of a node, which no scheduler binds.
 func ofNode(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.OwnerReferences, func(o metav1.OwnerReference) bool { return o.Kind == "Node" })
 }
@@ -234,7 +234,7 @@ func (w *Witness) recordOf(pod *corev1.Pod, pinned bool) shadow.Record {
 	}}
 }
 
-// whyNot says why nothing is judged on a node; "" if it is.
+// whyNot returns why no pod of a node is judged; "" if its pods are judged.
 func (w *Witness) whyNot(node string) shadow.Reason {
 	n := w.table.Known(node)
 	if n == nil {
@@ -353,7 +353,7 @@ func (w *Witness) ReportGone(node string) {
 	w.close(func(b *shadow.Book, now time.Time) []shadow.Record { return b.Doubt(node, shadow.NoAgent, now) })
 }
 
-// differs says whether the clock by which a report was written differs from ours by more than an
+// differs reports whether the clock by which a report was written differs from ours by more than an
 // agent may be silent. One from before the start may be of any age.
 func (w *Witness) differs(observed time.Time) bool {
 	age := w.Clock.Now().Sub(observed)
