@@ -44,6 +44,7 @@ internal/atomicfile       :
 internal/bounded          :
 internal/capture          :
 internal/clip             :
+internal/claims           : internal/clip topology
 internal/brief            : internal/bounded internal/clip
 internal/lscpu            : internal/pasted topology
 internal/machineview      : topology placement

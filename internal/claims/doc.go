@@ -1,0 +1,23 @@
+// Package claims relates devices that Dynamic Resource Allocation hands out to the NUMA nodes of a
+// pod's CPUs and memory. It is pure: ResourceSlices, claims and a reported machine go in, places
+// and judgements come out.
+//
+// Read finds the NUMA node of every device that a node can use (Inventory). Judge compares the
+// devices of allocated claims with the NUMA nodes of the containers that use them (Judgement).
+// Inventory.Show leaves devices on other NUMA nodes out of a copy of a ResourceSlice, so that an
+// allocator chooses among the rest. Unserved names what a pod cannot ask for.
+//
+// # Where a device is
+//
+// The first source that gives a NUMA node counts, in this order:
+//
+//	resource.kubernetes.io/numaNode   a number, or the first of a list (KEP-6072)
+//	attributes of drivers             Sources.NUMA: a number, or the first of a list
+//	PCI addresses                     Sources.Address, looked up in the machine that the agent reported
+//	resource.kubernetes.io/pcieRoot   if all devices of the machine on that root have one NUMA node
+//	the parent of a partition         devices that consume the same counter set, if they agree
+//
+// A number that is missing or negative, and a device that the node does not own (a network-attached
+// one), is neutral: such a device is near to everything. If a source has the wrong type, names a
+// NUMA node that the machine lacks, or contradicts the machine's PCI tree, Place.Odd says so.
+package claims

@@ -1,0 +1,400 @@
+package claims
+
+import (
+	"cmp"
+	"fmt"
+	"iter"
+	"slices"
+
+	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/berth-dev/berth/topology"
+)
+
+// DeviceID names a device in the whole cluster.
+type DeviceID struct{ Driver, Pool, Name string }
+
+// String returns the id as driver/pool/device, as kube-scheduler logs it.
+func (id DeviceID) String() string { return id.Driver + "/" + id.Pool + "/" + id.Name }
+
+func compareIDs(a, b DeviceID) int {
+	return cmp.Or(cmp.Compare(a.Driver, b.Driver), cmp.Compare(a.Pool, b.Pool), cmp.Compare(a.Name, b.Name))
+}
+
+// Standing is what is known of where a device is.
+type Standing uint8
+
+// The standings.
+const (
+	// Absent: no ResourceSlice of the node lists the device. It is the zero value.
+	Absent Standing = iota
+	// Neutral: the device has no NUMA node, or none is known.
+	Neutral
+	// Located: the device is on Place.NUMA.
+	Located
+	// Misstated: the driver names a NUMA node that the machine does not have.
+	Misstated
+)
+
+// Place is where a device is. Equal places say the same.
+type Place struct {
+	Standing Standing
+	// NUMA is the node of a Located device.
+	NUMA topology.NUMAID
+	// From is what the NUMA node of a Located or Misstated device comes from: the attribute, or
+	// "its parent"; for a Neutral device it is why there is none.
+	From string
+	// Odd is a contradiction to be told to an administrator; "" for none. It describes the first
+	// one, in a few words.
+	Odd string
+}
+
+// String returns where the device is, as it continues "device x is ...".
+func (p Place) String() string {
+	switch p.Standing {
+	case Located:
+		return fmt.Sprintf("on NUMA node %d (%s)", p.NUMA, p.From)
+	case Neutral:
+		return "on no NUMA node (" + p.From + ")"
+	case Misstated:
+		return "on a NUMA node that the machine does not have (" + p.Odd + ")"
+	default:
+		return "in no ResourceSlice of the node"
+	}
+}
+
+// Why devices are neutral.
+const (
+	notStated  = "its driver states none"
+	isNegative = "its driver states a negative number"
+	isAttached = "it belongs to no single node"
+	isNowhere  = "what its driver states leads to none"
+	ofParent   = "its parent"
+)
+
+// Inventory is the devices that one node can use, with their places. It does not change after Read,
+// and may be used by several goroutines.
+type Inventory struct {
+	node   string
+	places map[DeviceID]Place
+}
+
+// Read reads the devices of a node from ResourceSlices. Slices of other nodes and slices of older
+// generations of a pool are left out. machine is what the node's agent reported; nil if there is no
+// report, and NUMA nodes are then believed as they are stated.
+func Read(node string, machine *topology.Machine, list []*resourceapi.ResourceSlice, sources *Sources) *Inventory {
+	r := reader{
+		Inventory: Inventory{node: node, places: map[DeviceID]Place{}},
+		machine:   machine, sources: sources, families: map[family]parent{},
+	}
+	newest := newestOf(list)
+	for _, s := range list {
+		if s.Spec.Pool.Generation == newest[poolOf(s)] {
+			r.slice(s)
+		}
+	}
+	r.partitions()
+	return &r.Inventory
+}
+
+// Place returns where a device is.
+func (i *Inventory) Place(id DeviceID) Place { return i.places[id] }
+
+// Len returns the number of devices.
+func (i *Inventory) Len() int { return len(i.places) }
+
+// All yields the devices and their places, by name.
+func (i *Inventory) All() iter.Seq2[DeviceID, Place] {
+	return func(yield func(DeviceID, Place) bool) {
+		ids := make([]DeviceID, 0, len(i.places))
+		for id := range i.places {
+			ids = append(ids, id)
+		}
+		slices.SortFunc(ids, compareIDs)
+		for _, id := range ids {
+			if !yield(id, i.places[id]) {
+				return
+			}
+		}
+	}
+}
+
+// Contradiction is a device whose driver contradicts itself or the machine.
+type Contradiction struct {
+	Device DeviceID
+	Text   string
+}
+
+func (c Contradiction) String() string { return "device " + c.Device.String() + ": " + c.Text }
+
+// Contradictions returns the first contradictions by the devices' names, at most as many as asked
+// for, and how many there are.
+func (i *Inventory) Contradictions(most int) (first []Contradiction, count int) {
+	for id, p := range i.All() {
+		if p.Odd == "" {
+			continue
+		}
+		if count++; count <= most {
+			first = append(first, Contradiction{id, p.Odd})
+		}
+	}
+	return first, count
+}
+
+// NUMANodes returns the NUMA nodes on which the node has devices.
+func (i *Inventory) NUMANodes() (out topology.NUMASet) {
+	for _, p := range i.places {
+		if p.Standing == Located {
+			out = out.With(p.NUMA)
+		}
+	}
+	return out
+}
+
+type pool struct{ driver, name string }
+
+func poolOf(s *resourceapi.ResourceSlice) pool { return pool{s.Spec.Driver, s.Spec.Pool.Name} }
+
+// newestOf returns the newest generation of each pool.
+func newestOf(list []*resourceapi.ResourceSlice) map[pool]int64 {
+	newest := make(map[pool]int64, len(list))
+	for _, s := range list {
+		if g, known := newest[poolOf(s)]; !known || g < s.Spec.Pool.Generation {
+			newest[poolOf(s)] = s.Spec.Pool.Generation
+		}
+	}
+	return newest
+}
+
+// NodeOf returns the node that owns a slice; "" for slices for several nodes, and for those whose
+// devices name nodes.
+func NodeOf(s *resourceapi.ResourceSlice) string {
+	if s.Spec.NodeName == nil {
+		return ""
+	}
+	return *s.Spec.NodeName
+}
+
+// ownerOf returns the node that owns a device of the slice; "" for a network-attached device.
+func ownerOf(s *resourceapi.ResourceSlice, d *resourceapi.Device) string {
+	if d.NodeName != nil && s.Spec.PerDeviceNodeSelection != nil && *s.Spec.PerDeviceNodeSelection {
+		return *d.NodeName
+	}
+	return NodeOf(s)
+}
+
+// family is a counter set: a device and its partitions consume it.
+type family struct {
+	pool
+	counters string
+}
+
+// parent is the NUMA node of the members of a family that have one.
+type parent struct {
+	numa   topology.NUMAID
+	differ bool
+}
+
+// orphan is a device without a NUMA node of its own that consumes counter sets.
+type orphan struct {
+	id   DeviceID
+	sets []resourceapi.DeviceCounterConsumption
+}
+
+// reader makes an Inventory.
+type reader struct {
+	Inventory
+	machine  *topology.Machine
+	sources  *Sources
+	families map[family]parent
+	orphans  []orphan
+	// roots are the NUMA nodes of the machine's PCI roots; nil until one is looked up.
+	roots map[string]parent
+}
+
+func (r *reader) slice(s *resourceapi.ResourceSlice) {
+	for i := range s.Spec.Devices {
+		d := &s.Spec.Devices[i]
+		id := DeviceID{s.Spec.Driver, s.Spec.Pool.Name, d.Name}
+		switch owner := ownerOf(s, d); owner {
+		case "":
+			r.places[id] = Place{Standing: Neutral, From: isAttached}
+		case r.node:
+			p := r.place(s.Spec.Driver, d)
+			r.places[id] = p
+			r.relate(poolOf(s), id, d, p)
+		}
+	}
+}
+
+// relate notes the counter sets of a device.
+func (r *reader) relate(of pool, id DeviceID, d *resourceapi.Device, p Place) {
+	if len(d.ConsumesCounters) == 0 {
+		return
+	}
+	if p.Standing != Located {
+		r.orphans = append(r.orphans, orphan{id, d.ConsumesCounters})
+		return
+	}
+	for i := range d.ConsumesCounters {
+		f := family{of, d.ConsumesCounters[i].CounterSet}
+		known, found := r.families[f]
+		r.families[f] = parent{p.NUMA, found && (known.differ || known.numa != p.NUMA)}
+	}
+}
+
+// partitions gives partitions without a NUMA node that of their parent. A device that consumes
+// counters of several parents on different NUMA nodes stays neutral.
+func (r *reader) partitions() {
+	for _, o := range r.orphans {
+		p := r.places[o.id]
+		if p.Standing != Neutral {
+			continue
+		}
+		var of parent
+		found := false
+		for i := range o.sets {
+			f, known := r.families[family{pool{o.id.Driver, o.id.Pool}, o.sets[i].CounterSet}]
+			if !known {
+				continue
+			}
+			of = parent{f.numa, f.differ || found && (of.differ || of.numa != f.numa)}
+			found = true
+		}
+		if found && !of.differ {
+			p.Standing, p.NUMA, p.From = Located, of.numa, ofParent
+			r.places[o.id] = p
+		}
+	}
+}
+
+// place asks the sources one after another.
+func (r *reader) place(driver string, d *resourceapi.Device) Place {
+	p := Place{Standing: Neutral, From: notStated}
+	r.stated(driver, d, &p)
+	found := r.byAddress(driver, d, &p)
+	if found != nil && (!found.HasNUMA || found.NUMA >= topology.MaxNUMANodes) {
+		found = nil
+	}
+	switch {
+	case p.Standing == Neutral && found != nil:
+		p.Standing, p.NUMA, p.From = Located, found.NUMA, "PCI address "+found.Address
+	case p.Standing == Located && found != nil && found.NUMA != p.NUMA:
+		p.odd("%s: %d, and the machine has %s on NUMA node %d", p.From, p.NUMA, found.Address, found.NUMA)
+	case p.Standing == Neutral:
+		r.byRoot(driver, d, &p)
+	}
+	return p
+}
+
+// odd notes a contradiction, unless one is noted.
+func (p *Place) odd(format string, args ...any) {
+	if p.Odd == "" {
+		p.Odd = fmt.Sprintf(format, args...)
+	}
+}
+
+// stated asks the attributes with numbers of NUMA nodes.
+func (r *reader) stated(driver string, d *resourceapi.Device, p *Place) {
+	ask := func(name string) (done bool) {
+		a, found := attribute(driver, d, name)
+		if !found {
+			return false
+		}
+		n, ok := number(&a)
+		switch {
+		case !ok:
+			p.odd("%s is %s: want an int, or a list of ints", name, typeOf(&a))
+			return false
+		case n < 0:
+			p.From = isNegative
+			return false
+		case n >= topology.MaxNUMANodes, r.machine != nil && r.machine.NUMANode(topology.NUMAID(n)) == nil:
+			p.Standing, p.From = Misstated, name
+			p.odd("%s: %d: want a NUMA node of the machine", name, n)
+			return true
+		}
+		p.Standing, p.NUMA, p.From = Located, topology.NUMAID(n), name
+		return true
+	}
+	if ask(StandardNUMANode) {
+		return
+	}
+	for _, name := range r.sources.NUMA {
+		if ask(name) {
+			return
+		}
+	}
+}
+
+// byAddress looks a device up in the machine by its PCI address; nil if there is none. An agent
+// reports the devices that pods may ask for, so an unknown address is no contradiction.
+func (r *reader) byAddress(driver string, d *resourceapi.Device, p *Place) *topology.Device {
+	if r.machine == nil {
+		return nil
+	}
+	for i := -1; i < len(r.sources.Address); i++ {
+		name := StandardAddress
+		if i >= 0 {
+			name = r.sources.Address[i]
+		}
+		a, stated := attribute(driver, d, name)
+		if !stated {
+			continue
+		}
+		s, ok := text(&a)
+		if !ok {
+			p.odd("%s is %s: want a string", name, typeOf(&a))
+			continue
+		}
+		if found := r.machine.Device(canonical(s)); found != nil {
+			return found
+		}
+		p.nowhere()
+	}
+	return nil
+}
+
+// nowhere notes that a source leads to no NUMA node.
+func (p *Place) nowhere() {
+	if p.Standing == Neutral && p.From == notStated {
+		p.From = isNowhere
+	}
+}
+
+// byRoot looks a device up in the machine by its PCI root.
+func (r *reader) byRoot(driver string, d *resourceapi.Device, p *Place) {
+	a, stated := attribute(driver, d, StandardPCIeRoot)
+	if !stated {
+		return
+	}
+	root, ok := text(&a)
+	switch {
+	case !ok:
+		p.odd("%s is %s: want a string, or a list of strings", StandardPCIeRoot, typeOf(&a))
+		return
+	case root == "" || r.machine == nil:
+		return
+	}
+	if r.roots == nil {
+		r.index()
+	}
+	if of, known := r.roots[root]; known && !of.differ {
+		p.Standing, p.NUMA, p.From = Located, of.numa, StandardPCIeRoot
+		return
+	}
+	p.nowhere()
+}
+
+// index reads the NUMA nodes of the machine's PCI roots.
+func (r *reader) index() {
+	r.roots = map[string]parent{}
+	for i := range r.machine.Devices {
+		d := &r.machine.Devices[i]
+		if d.Root == "" || !d.HasNUMA || d.NUMA >= topology.MaxNUMANodes {
+			continue
+		}
+		of, known := r.roots[d.Root]
+		r.roots[d.Root] = parent{d.NUMA, known && (of.differ || of.numa != d.NUMA)}
+	}
+}

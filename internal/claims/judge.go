@@ -1,0 +1,184 @@
+package claims
+
+import (
+	"fmt"
+	"strings"
+
+	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/berth-dev/berth/topology"
+)
+
+// User is a container that uses a claim.
+type User struct {
+	Container string
+	// NUMA are the NUMA nodes of its CPUs and memory; 0 if the node pins neither.
+	NUMA topology.NUMASet
+}
+
+// Claim is a claim of a pod that has devices.
+type Claim struct {
+	// Name is the claim's, NAMESPACE/NAME.
+	Name string
+	// Results are the devices, as status.allocation.devices.results of the ResourceClaim has them.
+	Results []resourceapi.DeviceRequestAllocationResult
+	// Users are the containers that use the claim.
+	Users []User
+}
+
+// Alignment is how a device lies beside the CPUs and memory of the containers that use it.
+type Alignment uint8
+
+// The alignments, the worst last.
+const (
+	// Aligned: on a NUMA node of every container that has any.
+	Aligned Alignment = iota
+	// Indifferent: the device has no NUMA node, or no container that uses it has any.
+	Indifferent
+	// Unknown: no ResourceSlice lists the device, or its driver names a NUMA node that the machine
+	// does not have.
+	Unknown
+	// Misaligned: on another NUMA node than a container that uses it.
+	Misaligned
+)
+
+var alignments = [...]string{Aligned: "aligned", Indifferent: "neutral", Unknown: "unknown", Misaligned: "misaligned"}
+
+// Alignments are the words of all alignments, for metrics.
+func Alignments() []string { return alignments[:] }
+
+func (a Alignment) String() string { return alignments[a] }
+
+// Finding is the judgement about one device of a claim.
+type Finding struct {
+	Claim, Request string
+	Device         DeviceID
+	Alignment      Alignment
+	// Place is where the device is.
+	Place Place
+	// User is the container with which it is misaligned; of the other findings, the first container
+	// that has NUMA nodes, or the zero value.
+	User User
+}
+
+// String names device, claim, request, NUMA nodes and container.
+func (f Finding) String() string {
+	head := fmt.Sprintf("device %s of claim %s (request %s) is %s", f.Device, f.Claim, f.Request, f.Place)
+	switch {
+	case f.Alignment == Aligned:
+		return head + ", as are CPUs and memory of container " + f.User.Container
+	case f.User.NUMA != 0 && f.Place.Standing == Located:
+		return fmt.Sprintf("%s, and CPUs and memory of container %s are on NUMA node %s", head, f.User.Container, f.User.NUMA)
+	case f.Place.Standing == Located:
+		return head + ", and no container that uses it is pinned"
+	}
+	return head
+}
+
+// Judgement is about all devices of a pod's claims, in the order of the claims.
+type Judgement struct{ Findings []Finding }
+
+// Judge compares the devices of allocated claims with the containers that use them.
+func Judge(i *Inventory, all []Claim) Judgement {
+	var j Judgement
+	for c := range all {
+		for r := range all[c].Results {
+			j.Findings = append(j.Findings, i.judge(&all[c], &all[c].Results[r]))
+		}
+	}
+	return j
+}
+
+func (i *Inventory) judge(c *Claim, r *resourceapi.DeviceRequestAllocationResult) Finding {
+	f := Finding{Claim: c.Name, Request: r.Request, Device: DeviceID{r.Driver, r.Pool, r.Device}}
+	f.Place = i.Place(f.Device)
+	for _, u := range c.Users {
+		if u.NUMA == 0 {
+			continue
+		}
+		if f.User == (User{}) {
+			f.User = u
+		}
+		if f.Place.Standing == Located && !u.NUMA.Has(f.Place.NUMA) {
+			f.User, f.Alignment = u, Misaligned
+			return f
+		}
+	}
+	switch {
+	case f.Place.Standing == Absent, f.Place.Standing == Misstated:
+		f.Alignment = Unknown
+	case f.Place.Standing == Neutral, f.User == (User{}):
+		f.Alignment = Indifferent
+	}
+	return f
+}
+
+// Alignment is the worst of the findings; Indifferent if there are none.
+func (j Judgement) Alignment() Alignment {
+	if len(j.Findings) == 0 {
+		return Indifferent
+	}
+	worst := Aligned
+	for i := range j.Findings {
+		worst = max(worst, j.Findings[i].Alignment)
+	}
+	return worst
+}
+
+// Keeps reports whether the devices are as a pod of this mode demands.
+func (j Judgement) Keeps(m Mode) bool { return m != Required || j.Alignment() <= Indifferent }
+
+// Why describes the worst finding, and how many others are as bad; "" without findings.
+func (j Judgement) Why() string {
+	worst, count := (*Finding)(nil), 0
+	for i := range j.Findings {
+		switch f := &j.Findings[i]; {
+		case worst == nil || f.Alignment > worst.Alignment:
+			worst, count = f, 1
+		case f.Alignment == worst.Alignment:
+			count++
+		}
+	}
+	switch {
+	case worst == nil:
+		return ""
+	case count == 1:
+		return worst.String()
+	}
+	return fmt.Sprintf("%s; %d other device%s so", worst, count-1, plural(count-1))
+}
+
+func plural(n int) string {
+	if n == 1 {
+		return " is"
+	}
+	return "s are"
+}
+
+// Wanted returns the NUMA nodes on which every device of a claim would be aligned: those that all
+// of its users have. It returns false if no user is pinned. The set is empty if the users have no
+// NUMA node in common.
+func (c *Claim) Wanted() (set topology.NUMASet, pinned bool) {
+	set = ^topology.NUMASet(0)
+	for _, u := range c.Users {
+		if u.NUMA != 0 {
+			set, pinned = set&u.NUMA, true
+		}
+	}
+	return set, pinned
+}
+
+// Tally counts findings in words, the worst first: "1 misaligned, 2 aligned".
+func (j Judgement) Tally() string {
+	var count [len(alignments)]int
+	for i := range j.Findings {
+		count[j.Findings[i].Alignment]++
+	}
+	var words []string
+	for a := len(count) - 1; a >= 0; a-- {
+		if count[a] > 0 {
+			words = append(words, fmt.Sprint(count[a], " ", alignments[a]))
+		}
+	}
+	return strings.Join(words, ", ")
+}

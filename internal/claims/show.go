@@ -1,0 +1,45 @@
+package claims
+
+import (
+	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/berth-dev/berth/topology"
+)
+
+// Show returns a slice as an allocator is to see it: without the devices that are on other NUMA
+// nodes than these. Neutral devices stay, and so do those of which keep says so; nil keeps none. A
+// device that is allocated and consumes shared counters must be kept: an allocator finds in the
+// slice what it consumes. The slice itself is not changed. It is returned if nothing is left out.
+//
+// Pool, counters and everything else of the slice stay: a pool that lacks a slice is incomplete,
+// and nothing of it is allocated.
+func (i *Inventory) Show(s *resourceapi.ResourceSlice, numa topology.NUMASet, keep func(DeviceID, *resourceapi.Device) bool) *resourceapi.ResourceSlice {
+	shown := func(d *resourceapi.Device) bool {
+		id := DeviceID{s.Spec.Driver, s.Spec.Pool.Name, d.Name}
+		p := i.Place(id)
+		switch p.Standing {
+		case Located:
+			return numa.Has(p.NUMA) || keep != nil && keep(id, d)
+		case Misstated:
+			return keep != nil && keep(id, d)
+		}
+		return true
+	}
+	left := 0
+	for k := range s.Spec.Devices {
+		if shown(&s.Spec.Devices[k]) {
+			left++
+		}
+	}
+	if left == len(s.Spec.Devices) {
+		return s
+	}
+	out := *s
+	out.Spec.Devices = make([]resourceapi.Device, 0, left)
+	for k := range s.Spec.Devices {
+		if d := &s.Spec.Devices[k]; shown(d) {
+			out.Spec.Devices = append(out.Spec.Devices, *d)
+		}
+	}
+	return &out
+}
