@@ -113,6 +113,7 @@ cmd/...                   : ...
 test/golden               :
 test/protocol             : test/protocol/explore
 test/protocol/explore     :
+test/protocol/claims      : test/protocol/explore
 test/protocol/gangs       : test/protocol/explore
 test/protocol/obey        : test/protocol/explore
 test/reference            :

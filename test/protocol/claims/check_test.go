@@ -1,0 +1,102 @@
+package claims
+
+import (
+	"testing"
+
+	"github.com/berth-dev/berth/test/golden"
+)
+
+// Two pods with claims beside one without, on two nodes; the same with only one node; and claims
+// for which the allocator must be shown all devices.
+var (
+	pair   = [Pods]Kind{Claim, Claim, Plain}
+	single = [Pods]Kind{Claim, Plain}
+	whole  = [Pods]Kind{Whole, Plain}
+	mixed  = [Pods]Kind{Whole, Claim, Plain}
+	two    = [Nodes]numas{both, both}
+	one    = [Nodes]numas{both, 0}
+)
+
+var searches = []Config{
+	{Pods: pair, CPUs: two, Devices: two, Budget: Budget{Crashes: 1, Deletions: 1, Denials: 1}},
+	{Pods: pair, CPUs: two, Devices: [Nodes]numas{both, 0b01}, Budget: Budget{Deletions: 2, Denials: 1, Slices: 1}},
+	{Pods: pair, CPUs: two, Devices: two, Waits: true, Budget: Budget{Crashes: 1, Deletions: 1, Ready: 1}},
+	{Pods: pair, CPUs: two, Devices: two, Waits: true, Budget: Budget{Crashes: 1, Denials: 1, Ready: 1, Sharers: 1}},
+	{Pods: pair, CPUs: one, Devices: one, Budget: Budget{Crashes: 1, Deletions: 2, Denials: 1, Slices: 1}},
+	{Pods: single, CPUs: one, Devices: one, Waits: true, Budget: Budget{Crashes: 1, Deletions: 2, Denials: 1, Ready: 1, Sharers: 1}},
+	{Pods: whole, CPUs: two, Devices: [Nodes]numas{0b01, 0b01}, Budget: Budget{Crashes: 1, Deletions: 1, Denials: 1, Slices: 1}},
+	{Pods: whole, CPUs: one, Devices: one, Budget: Budget{Crashes: 1, Deletions: 2, Slices: 1}},
+	{Pods: mixed, CPUs: two, Devices: [Nodes]numas{both, 0b01}, Waits: true, Budget: Budget{Crashes: 1, Deletions: 1, Denials: 1, Ready: 1}},
+	{Pods: mixed, CPUs: [Nodes]numas{both, 0b01}, Devices: two, Budget: Budget{Deletions: 1, Denials: 1, Sharers: 1, Slices: 1}},
+}
+
+// TestAllRulesKeepEveryPromise is the claim of docs/protocol.md for claims.
+func TestAllRulesKeepEveryPromise(t *testing.T) {
+	var steps [actions]uint64
+	bound, rest, states := 0, 0, 0
+	for i, c := range searches {
+		c.Rules = AllRules
+		r := Check(c)
+		if r.Breach != Kept || !r.Complete {
+			t.Errorf("search %d, after %d states:\n%v", i, r.States, r)
+		}
+		bound, rest, states = bound+r.Bound, rest+r.Quiet, states+r.States
+		for a := range steps {
+			steps[a] += r.Steps[a]
+		}
+	}
+	t.Logf("%d states, %d at rest, %d with two claims in use", states, rest, bound)
+	if bound == 0 || rest == 0 {
+		t.Errorf("%d states, %d at rest, %d with two claims in use: the search sees too little", states, rest, bound)
+	}
+	for a, n := range steps {
+		if by := Action(a); n == 0 && by != PostFilter {
+			t.Errorf("no run has the step %q", by)
+		}
+	}
+}
+
+// off has every rule, switched off alone, and the promise that is broken for that.
+var off = []struct {
+	rule   Rule
+	breach Breach
+	Config
+}{
+	{ReserveJudges, Misaligned, Config{Pods: whole, CPUs: two, Devices: [Nodes]numas{0b01, 0b01}}},
+	{Steer, LeftStanding, Config{Pods: single, CPUs: one, Devices: one}},
+	{ExcludeRefused, ChosenAgain, Config{Pods: whole, CPUs: two, Devices: [Nodes]numas{0b01, 0b01}}},
+	{DevicesWake, LeftStanding, Config{Pods: whole, CPUs: one, Devices: [Nodes]numas{0b01, 0}, Budget: Budget{Slices: 2}}},
+	{CPUsWake, LeftStanding, Config{Pods: whole, CPUs: one, Devices: one, Budget: Budget{Deletions: 1}}},
+	{JudgeAllocated, LeftStanding, Config{Pods: single, CPUs: one, Devices: one, Budget: Budget{Crashes: 1}}},
+	{Deallocate, LeftAllocated, Config{Pods: single, CPUs: one, Devices: one, Budget: Budget{Deletions: 1, Denials: 1}}},
+	{OneWrite, LeftAllocated, Config{Pods: single, CPUs: one, Devices: one, Budget: Budget{Deletions: 1, Denials: 1, Crashes: 1}}},
+	{OnlyUnused, TakenAway, Config{Pods: single, CPUs: one, Devices: one, Budget: Budget{Denials: 1, Sharers: 1}}},
+	{TurnAfterWait, LeftStanding, Config{Pods: single, CPUs: one, Devices: one, Waits: true}},
+	{JudgeAgain, Misaligned, Config{Pods: single, CPUs: one, Devices: one}},
+}
+
+func TestEachRuleIsNeeded(t *testing.T) {
+	var all Rule
+	for _, o := range off {
+		all |= o.rule
+		if r := check(o.Config, o.rule); r.Breach != o.breach {
+			t.Errorf("without %v: %v after %d states, want %v\n%v", o.rule, r.Breach, r.States, o.breach, r)
+		}
+	}
+	if all != AllRules {
+		t.Errorf("switched off: %v, want %v", all, AllRules)
+	}
+}
+
+func check(c Config, without Rule) Result {
+	c.Rules = AllRules.Without(without)
+	return Check(c)
+}
+
+// TestRuns holds testdata to the shortest runs that the model finds without each rule; -rewrite
+// writes them. docs/protocol.md names the files.
+func TestRuns(t *testing.T) {
+	for _, o := range off {
+		golden.File(t, "testdata/"+o.rule.String()+".txt", check(o.Config, o.rule).String())
+	}
+}

@@ -1,0 +1,50 @@
+package claims
+
+import "github.com/berth-dev/berth/test/protocol/explore"
+
+// Rule is one thing that Berth does about claims, and that can be switched off alone.
+type Rule = explore.Rules[ruleNames]
+
+// The rules.
+const (
+	// ReserveJudges: the devices are compared with the CPUs when Reserve shows them. Off: Filter
+	// alone asks whether some device would do.
+	ReserveJudges Rule = 1 << iota
+	// Steer: the allocator is shown only devices on the NUMA node of the CPUs. Off: all devices.
+	Steer
+	// ExcludeRefused: a node that Reserve refused is not tried again for the pod.
+	ExcludeRefused
+	// DevicesWake: until the node's devices change. Off: they do not end it.
+	DevicesWake
+	// CPUsWake: or until its CPUs do. Off: they do not end it.
+	CPUsWake
+	// JudgeAllocated: Filter compares a claim that is already allocated, and one that does not
+	// match is deallocated. Off: only the pod's Reserve looks at it.
+	JudgeAllocated
+	// Deallocate: an attempt that fails takes back the allocation that it has written. Off: only
+	// the reservation for the pod, as upstream.
+	Deallocate
+	// OneWrite: allocation and reservation go in one write. Off: the reservation goes first.
+	OneWrite
+	// OnlyUnused: nothing is deallocated that another pod uses.
+	OnlyUnused
+	// TurnAfterWait: the node's turn is taken when the device is ready. Off: when the allocation is
+	// written.
+	TurnAfterWait
+	// JudgeAgain: Bind compares the devices with the CPUs once more.
+	JudgeAgain
+
+	endOfRules
+)
+
+// AllRules is what Berth must do.
+const AllRules Rule = endOfRules - 1
+
+type ruleNames struct{}
+
+func (ruleNames) Names() []string {
+	return []string{
+		"reserve-judges", "steer", "exclude-refused", "devices-wake", "cpus-wake", "judge-allocated", "deallocate", "one-write",
+		"only-unused", "turn-after-wait", "claims-judge-again",
+	}
+}
