@@ -45,7 +45,7 @@ func TestWishesAreKnownWords(t *testing.T) {
 	const file = "placement-wishes.yaml"
 	words := []string{"", "full-cores", "full-cores,required", "full-cores,preferred", "full-cores,", "spread", "spread,preferred", "shares", "shares,required",
 		"core", "core,required", "numa,preferred", "numa,maybe", "required", "preferred", "pinned", "Pinned", "pinned ", "x\nspread", "spread\n",
-		"same-switch", "same-root,required", "one-switch,preferred", "one-root", "same-numa", "one-switch,maybe", "one-per-card", "one-per-card,preferred"}
+		"same-switch", "same-root,required", "one-switch,preferred", "one-root", "same-numa", "one-switch,maybe", "one-per-card", "one-per-card,preferred", "near", "near\n", "near,required"}
 	words = append(words, "none", "single-numa-node,scope=pod", "single-numa-node,", "nonsense", "nonsense,scope=pod", "restricted,scope=node", "none,scope=pod,x",
 		"train-1", "Train 1", "a.b", "a..b", "-a", strings.Repeat("a", 253), strings.Repeat("a", 254), "1", "4096", "4097", "0", "-1", "+7", "007", "three", "1.5", "99999999999999999999",
 		"*", "preferred: *", "prefered: *", "preferred:", "train-1, train-2", "train-1,,train-2", "preferred: train-1,*", strings.Repeat("a,", 63)+"a", strings.Repeat("a,", 64)+"a")

@@ -36,6 +36,7 @@ type jointAdmission struct {
 	provision provision
 	empty     Decision // for the admission to an empty node
 	avoid     avoidance
+	only      restriction
 }
 
 func newJointAdmission(m *Model) *jointAdmission {

@@ -111,6 +111,9 @@ type Rules struct {
 	NUMANodes uint8
 	// Devices are how devices lie.
 	Devices DeviceRules
+	// Only are the NUMA nodes that the pod may have if Berth decides; 0 for all. It is the
+	// scheduler's choice, as devices that others hand out are there.
+	Only topology.NUMASet
 	// Keep is which CPUs are kept for pods with devices: the scheduler's rule, on every node.
 	Keep *Keep
 }
@@ -175,7 +178,7 @@ func setOf(k topology.DeviceKind) DeviceTypes {
 
 // Own returns what the pod itself asks for, without the scheduler's rules.
 func (r Rules) Own() Rules {
-	r.MayWithhold, r.Keep = false, nil
+	r.MayWithhold, r.Keep, r.Only = false, nil, 0
 	return r
 }
 

@@ -56,6 +56,7 @@ var wishes = slices.Concat(
 		{Key: "devices", Absent: "same-switch", Right: "V.matches('^((same|one)-(switch|root)(,required|,preferred)?|perNUMANode=" + to64 + ")$')",
 			Want: "same-switch, same-root, one-switch or one-root" + strengths + "; or perNUMANode=1 to perNUMANode=64"},
 		{Key: "functions", Absent: "one-per-card", Right: "V == 'one-per-card'", Want: "one-per-card"},
+		{Key: "claims", Absent: "near", Right: "V.matches('^(near|required)$')", Want: "near or required"},
 	},
 )
 

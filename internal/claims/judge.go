@@ -33,8 +33,10 @@ type Alignment uint8
 const (
 	// Aligned: on a NUMA node of every container that has any.
 	Aligned Alignment = iota
-	// Indifferent: the device has no NUMA node, or no container that uses it has any.
+	// Indifferent: the device has no NUMA node, or no container uses the claim.
 	Indifferent
+	// Unpinned: the device has a NUMA node, and no container that uses it has any.
+	Unpinned
 	// Unknown: no ResourceSlice lists the device, or its driver names a NUMA node that the machine
 	// does not have.
 	Unknown
@@ -42,7 +44,7 @@ const (
 	Misaligned
 )
 
-var alignments = [...]string{Aligned: "aligned", Indifferent: "neutral", Unknown: "unknown", Misaligned: "misaligned"}
+var alignments = [...]string{Aligned: "aligned", Indifferent: "neutral", Unpinned: "unpinned", Unknown: "unknown", Misaligned: "misaligned"}
 
 // Alignments are the words of all alignments, for metrics.
 func Alignments() []string { return alignments[:] }
@@ -69,8 +71,10 @@ func (f Finding) String() string {
 		return head + ", as are CPUs and memory of container " + f.User.Container
 	case f.User.NUMA != 0 && f.Place.Standing == Located:
 		return fmt.Sprintf("%s, and CPUs and memory of container %s are on NUMA node %s", head, f.User.Container, f.User.NUMA)
+	case f.Alignment == Unpinned:
+		return head + ", and the node pins no container that uses it"
 	case f.Place.Standing == Located:
-		return head + ", and no container that uses it is pinned"
+		return head + ", and no container uses it"
 	}
 	return head
 }
@@ -107,8 +111,10 @@ func (i *Inventory) judge(c *Claim, r *resourceapi.DeviceRequestAllocationResult
 	switch {
 	case f.Place.Standing == Absent, f.Place.Standing == Misstated:
 		f.Alignment = Unknown
-	case f.Place.Standing == Neutral, f.User == (User{}):
+	case f.Place.Standing == Neutral, len(c.Users) == 0:
 		f.Alignment = Indifferent
+	case f.User == (User{}):
+		f.Alignment = Unpinned
 	}
 	return f
 }

@@ -61,8 +61,8 @@ func TestJudge(t *testing.T) {
 		"on another":                     {[]string{"n0", "n1"}, []User{{"a", set(0)}}, Misaligned, "device d/n1/n1 of claim ns/c (request r) is on NUMA node 1 (resource.kubernetes.io/numaNode), and CPUs and memory of container a are on NUMA node 0"},
 		"two containers on two nodes":    {[]string{"n0"}, []User{{"a", set(0)}, {"b", set(1)}}, Misaligned, "container b are on NUMA node 1"},
 		"one of them is not pinned":      {[]string{"n0"}, []User{{"a", 0}, {"b", set(0)}}, Aligned, "container b"},
-		"nobody is pinned":               {[]string{"n0"}, []User{{"a", 0}}, Indifferent, "no container that uses it is pinned"},
-		"nobody uses it":                 {[]string{"n1"}, nil, Indifferent, "no container that uses it is pinned"},
+		"nobody is pinned":               {[]string{"n0"}, []User{{"a", 0}}, Unpinned, "the node pins no container that uses it"},
+		"nobody uses it":                 {[]string{"n1"}, nil, Indifferent, "no container uses it"},
 		"no NUMA node":                   {[]string{"none"}, []User{{"a", set(0)}}, Indifferent, "is on no NUMA node (its driver states none)"},
 		"a NUMA node that is not there":  {[]string{"wrong", "n0"}, []User{{"a", set(0)}}, Unknown, "9: want a NUMA node of the machine"},
 		"no slice lists it":              {[]string{"vanished"}, []User{{"a", set(0)}}, Unknown, "in no ResourceSlice of the node"},
@@ -126,7 +126,7 @@ func slow(c *Claim) Alignment {
 	has := func(a Alignment) bool {
 		return slices.ContainsFunc(c.Results, func(r resourceapi.DeviceRequestAllocationResult) bool { return slowDevice(c, r.Device) == a })
 	}
-	for _, a := range []Alignment{Misaligned, Unknown, Indifferent} {
+	for _, a := range []Alignment{Misaligned, Unknown, Unpinned, Indifferent} {
 		if has(a) {
 			return a
 		}
@@ -152,8 +152,10 @@ func slowDevice(c *Claim, device string) Alignment {
 	switch {
 	case device == "wrong" || device == "vanished":
 		return Unknown
-	case device == "none" || !any:
+	case device == "none" || len(c.Users) == 0:
 		return Indifferent
+	case !any:
+		return Unpinned
 	}
 	return Aligned
 }

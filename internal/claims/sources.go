@@ -49,7 +49,7 @@ func (s Sources) With(numa []string) (Sources, error) {
 	for i, name := range numa {
 		domain, id, found := strings.Cut(name, "/")
 		if !found || len(validation.IsDNS1123Subdomain(domain)) > 0 || len(validation.IsCIdentifier(id)) > 0 {
-			return s, fmt.Errorf("[%d]: %s: want an attribute with its domain, such as gpu.example.com/numaNode", i, clip.Quoted(name))
+			return s, fmt.Errorf("%d: %s: want an attribute with its domain, such as gpu.example.com/numaNode", i, clip.Quoted(name))
 		}
 	}
 	s.NUMA = slices.Concat(numa, s.NUMA)

@@ -26,7 +26,7 @@ func requestKey(b []byte, r *placement.Request) []byte {
 		bit(r.Rules.PinMemory)|bit(r.Rules.OwnCPUs)<<1|bit(r.Rules.MayWithhold)<<2, r.Rules.NUMANodes)
 	d := &r.Rules.Devices
 	b = append(b, byte(d.Same), byte(d.SameHow), byte(d.Joint), byte(d.OnePerFunction), byte(d.All), d.PerNode)
-	b = appendString(b, r.Rules.Keep.Key())
+	b = binary.AppendUvarint(appendString(b, r.Rules.Keep.Key()), uint64(r.Rules.Only))
 	b = binary.AppendUvarint(b, uint64(len(r.Containers)))
 	for i := range r.Containers {
 		b = appendContainer(b, &r.Containers[i])

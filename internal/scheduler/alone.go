@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	dra "github.com/berth-dev/berth/internal/claims"
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/scheduler/nodes"
 	"github.com/berth-dev/berth/internal/scheduler/wake"
@@ -58,10 +59,11 @@ func (w *waitingNodes) add(n *nodes.Node) {
 // until a report. The same goes while the watch of pods is slow (nodes.Feed.Prompt).
 func (a *alone) wait(c *cycle, pod *corev1.Pod) {
 	core, patience := c.plugin.core, c.plugin.args.Patience.Duration
-	c.query.Candidate.Loose = core.delays.crowded(pod.Namespace, core.table.Size()) || !core.feed.Prompt()
+	insists := c.ask != nil && c.ask.Claims == dra.Required && len(pod.Spec.ResourceClaims) > 0 // which devices it can have depends on its CPUs
+	c.query.Candidate.Loose = !insists && (core.delays.crowded(pod.Namespace, core.table.Size()) || !core.feed.Prompt())
 	a.patientUntil = core.waiters.Add(waiterOf(pod), &c.query.Candidate).Add(patience)
 	core.forgetIfGone(pod)
-	a.patient = !c.query.Candidate.Loose && core.clock.Now().Before(a.patientUntil)
+	a.patient = !c.query.Candidate.Loose && (core.clock.Now().Before(a.patientUntil) || insists)
 	if patience > 0 && pod.Status.NominatedNodeName == "" {
 		a.waiting = &waitingNodes{}
 	}
@@ -153,6 +155,9 @@ func (a *alone) runOutOfPatience(c *cycle, pod *corev1.Pod, waitsFrom time.Time,
 	left := waitsFrom.Add(wake.ReportLimit).Sub(now)
 	if patient := a.patientUntil.Sub(now); fits && patient > 0 && (patient < left || left <= 0) {
 		left = patient
+	}
+	if left <= 0 { // it takes nothing uncertain, however long it waits
+		left = wake.ReportLimit
 	}
 	c.plugin.core.waiters.WakeOneAfter(left, uidOf(pod))
 }

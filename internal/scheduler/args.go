@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	dra "github.com/berth-dev/berth/internal/claims"
 	"github.com/berth-dev/berth/internal/gangs"
 	"github.com/berth-dev/berth/internal/rank"
 	"github.com/berth-dev/berth/internal/wire"
@@ -67,6 +68,13 @@ type Args struct {
 	// CPUsPerDevice is how many CPUs keep holds for a device, by resource: as many as pods with one
 	// device ask for. Devices of resources that are not named keep none.
 	CPUsPerDevice map[string]int `json:"cpusPerDevice,omitempty"`
+	// Claims is near, required or nothing: what pods with claims that have no berth.dev/claims ask.
+	// It needs the plugin BerthClaims. Default nothing.
+	Claims string `json:"claims,omitempty"`
+	// NUMAAttributes are attributes of devices in which drivers give the number of a NUMA node,
+	// such as gpu.example.com/numaNode. They are read before those that Berth knows, and after
+	// resource.kubernetes.io/numaNode. Default none.
+	NUMAAttributes []string `json:"numaAttributes,omitempty"`
 	// GangTimeout is how long the members of a gang wait for each other, from the plan on, if the
 	// gang names no time. Default 1m.
 	GangTimeout metav1.Duration `json:"gangTimeout,omitempty"`
@@ -172,6 +180,12 @@ func (a *Args) validate() error {
 	if err := a.Admission.Check(); err != nil {
 		return err
 	}
+	if _, ok := dra.ParseMode(a.Claims); !ok && a.Claims != "" {
+		return fmt.Errorf("claims: %.100q: want %s, or nothing", a.Claims, dra.ModesWanted)
+	}
+	if _, err := a.sources(); err != nil {
+		return err
+	}
 	if _, err := a.terms(); err != nil {
 		return err
 	}
@@ -203,6 +217,15 @@ func (a *Args) withoutAgents() (labels.Selector, error) {
 		return nil, fmt.Errorf("nodesWithoutAgents: %.100q: want a label selector, such as type=virtual-kubelet: %w", a.NodesWithoutAgents, err)
 	}
 	return selector, nil
+}
+
+// sources returns the attributes of devices that say where they are.
+func (a *Args) sources() (dra.Sources, error) {
+	sources, err := dra.DefaultSources().With(a.NUMAAttributes)
+	if err != nil {
+		return sources, fmt.Errorf("numaAttributes: %w", err)
+	}
+	return sources, nil
 }
 
 // terms returns what the arguments say about every pod.

@@ -102,7 +102,7 @@ func TestConfigurationPutsThePluginFirst(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := c.Profiles[0]
-	for point, count := range map[string]int{"multiPoint": 2, "bind": 1, "postFilter": 1} {
+	for point, count := range map[string]int{"multiPoint": 3, "bind": 1, "postFilter": 2} {
 		if e := p.Plugins[point].Enabled; len(e) != count || e[0].Name != Name {
 			t.Errorf("%s: %+v", point, e)
 		}

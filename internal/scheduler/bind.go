@@ -15,6 +15,7 @@ import (
 
 	"github.com/berth-dev/berth/internal/scheduler/handover"
 	"github.com/berth-dev/berth/internal/scheduler/nodes"
+	"github.com/berth-dev/berth/internal/scheduler/steer"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
 )
@@ -23,6 +24,11 @@ import (
 // watch then delivers pods in the order of the decisions.
 func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodeName string) *fwk.Status {
 	c := p.cycle(state)
+	if steer.MayClaim(pod) {
+		if s := steererOf(p.handle); s != nil {
+			c.judge = func() error { return s.Check(ctx, state, pod, nodeName) }
+		}
+	}
 	p.core.tellShared(pod, nodeName)
 	if err := p.dropClaim(ctx, pod); err != nil {
 		return fwk.AsStatus(err)
@@ -226,6 +232,11 @@ func (b *binding) decideAndWrite(ctx context.Context) (*fwk.Status, error) {
 	if status := b.status(nodes.Pack(0, &posting.Answer), false); status != nil {
 		return status, nil
 	}
+	if b.judge != nil {
+		if err := b.judge(); err != nil {
+			return fwk.NewStatus(fwk.Unschedulable, err.Error()), nil
+		}
+	}
 	core.feed.Posted(b.pod, n)
 	b.turn, b.report, b.exact, b.amounts = posting.Turn, posting.Report, posting.Answer.Exact, posting.Answer.Amounts
 	b.words = core.wordsOf(b.from, b.pod)
@@ -265,6 +276,7 @@ func (b *binding) Forbidden(now *corev1.Pod) string {
 func (b *binding) conclude(err error) *fwk.Status {
 	uid, core := uidOf(b.pod), b.plugin.core
 	if errors.Is(err, handover.ErrInDoubt) {
+		b.doubtful = true
 		b.node.Account().Doubt(uid, core.clock.Now().Add(handover.BindTimeout))
 		bindings.WithLabelValues(bindingDoubt).Inc()
 		return fwk.AsStatus(err)

@@ -2,15 +2,20 @@ package scheduler
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	dra "github.com/berth-dev/berth/internal/claims"
+	"github.com/berth-dev/berth/internal/scheduler/steer"
 	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/topology"
 )
 
 // fakeClaims is the plugin for claims, and notes the calls. unknown says that the profile's own one
@@ -76,4 +81,128 @@ func TestClaimsAreGivenBack(t *testing.T) {
 			}
 		})
 	}
+}
+
+// waysOf are the ways for a pod to lie on node n.
+func (f *fixture) waysOf(pod *corev1.Pod, mode dra.Mode) (*cycleData, steer.Ways) {
+	f.Helper()
+	state := newCycleData()
+	if _, s := f.PreFilter(f.Context(), state, pod, nil); !s.IsSuccess() && s.Code() != fwk.Skip {
+		f.Fatal(s)
+	}
+	l := &lyings{shared: f.core}
+	l.once.Do(func() {})
+	return state, l.Ways(state, pod, nodeObject("n"), mode)
+}
+
+func told(w steer.Ways) (out []string) {
+	if w.Known == steer.Foreseen {
+		for way := range w.All {
+			text := fmt.Sprintf("c:%s", way.Lying["c"])
+			if way.Only != 0 {
+				text += fmt.Sprintf(" only %s", way.Only)
+			}
+			out = append(out, text)
+		}
+	}
+	return out
+}
+
+func insisting(pod *corev1.Pod, how string) *corev1.Pod {
+	pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu"}}
+	return with(pod, map[string]string{wire.ClaimsAnnotation: how})
+}
+
+// TestWaysOfAKubelet: it leaves one, where its CPUs are free.
+func TestWaysOfAKubelet(t *testing.T) {
+	f, _ := steered(t)
+	for name, c := range map[string]struct {
+		before int64
+		pod    *corev1.Pod
+		want   string
+	}{
+		"the first NUMA node":       {0, insisting(pinned("x", 4), "required"), "[c:0]"},
+		"it is full":                {7, insisting(pinned("x", 4), "required"), "[c:1]"},
+		"no CPUs of its own":        {0, insisting(burstable("x", "2"), "required"), "[c:]"},
+		"near, with CPUs of a node": {0, insisting(pinned("x", 8), "near"), "[c:1]"},
+	} {
+		f, _ = steered(t)
+		if c.before > 0 {
+			one := on(pinned("one", c.before), "n")
+			f.admit(one)
+			f.feed.ReportSeen(f.topology())
+			f.feed.PodSeen(one, false)
+		}
+		mode, _ := wire.ReadClaims(c.pod)
+		if _, w := f.waysOf(c.pod, mode); fmt.Sprint(told(w)) != c.want {
+			t.Errorf("%s: %v %q, want %s", name, told(w), w.Why, c.want)
+		}
+	}
+}
+
+// TestWaysWhereBerthDecides: it can keep the pod to each NUMA node with room, and does so if the
+// pod's devices are there.
+func TestWaysWhereBerthDecides(t *testing.T) {
+	f, _ := steered(t)
+	f.obeys()
+	pod := insisting(pinned("x", 4), "required")
+	state, w := f.waysOf(pod, dra.Required)
+	if got, want := fmt.Sprint(told(w)), "[c:0 c:0 only 0 c:1 only 1]"; got != want {
+		t.Fatalf("%s, want %s", got, want)
+	}
+	l := &lyings{shared: f.core}
+	l.once.Do(func() {})
+	l.Keep(state, "n", topology.NewNUMASet(1))
+	if s := f.Reserve(t.Context(), state, pod, "n"); !s.IsSuccess() {
+		t.Fatal(s)
+	}
+	if lying, ok := l.Decided(pod, "n"); !ok || lying["c"] != topology.NewNUMASet(1) {
+		t.Errorf("it lies on %v", lying)
+	}
+	if _, w := f.waysOf(insisting(pinned("y", 8), "required"), dra.Required); fmt.Sprint(told(w)) == "" {
+		t.Errorf("%v", told(w))
+	}
+}
+
+// TestRequiredWaitsForCertainty: where the CPUs are decides which devices the pod can have.
+func TestRequiredWaitsForCertainty(t *testing.T) {
+	f, _ := steered(t)
+	state, _ := f.waysOf(insisting(pinned("x", 2), "required"), dra.Required)
+	c := cycleOf(state)
+	if c.query.Candidate.Loose || !c.way.(*alone).patient {
+		t.Errorf("loose %t, patient %t", c.query.Candidate.Loose, c.way.(*alone).patient)
+	}
+	f.clock.SetTime(f.clock.Now().Add(time.Hour))
+	f.feed.ReportSeen(f.topology())
+	state, _ = f.waysOf(insisting(pinned("x", 2), "required"), dra.Required)
+	if !cycleOf(state).way.(*alone).patient {
+		t.Error("it runs out of patience")
+	}
+}
+
+// TestClaimsNeedThePlugin: a profile with DynamicResources itself cannot do what the pod asks.
+func TestClaimsNeedThePlugin(t *testing.T) {
+	f, _ := attached(t)
+	_, s := f.PreFilter(t.Context(), newCycleData(), insisting(pinned("x", 2), "near"), nil)
+	if s.Code() != fwk.UnschedulableAndUnresolvable || s.Message() != noSteerer {
+		t.Errorf("%v", s)
+	}
+}
+
+// steered is a fixture whose profile has the plugin for claims.
+func steered(t *testing.T) (*fixture, apiHandle) {
+	f, h := attached(t)
+	key := ofProfile{h.SharedInformerFactory(), h.ProfileName()}
+	steerers.Lock()
+	defer steerers.Unlock()
+	if steerers.by == nil {
+		steerers.by = map[ofProfile]*steer.Plugin{}
+	}
+	steerers.by[key] = &steer.Plugin{}
+	t.Cleanup(func() {
+		steerers.Lock()
+		defer steerers.Unlock()
+		delete(steerers.by, key)
+	})
+	return f, h
 }

@@ -21,6 +21,7 @@ import (
 
 	"github.com/berth-dev/berth/internal/apiclient"
 	"github.com/berth-dev/berth/internal/brief"
+	dra "github.com/berth-dev/berth/internal/claims"
 	"github.com/berth-dev/berth/internal/scheduler/gang"
 	"github.com/berth-dev/berth/internal/scheduler/handover"
 	"github.com/berth-dev/berth/internal/scheduler/lead"
@@ -72,6 +73,8 @@ type profiles struct {
 	maxNodes sync.Map
 	// terms are gang.Terms of each, in the same way.
 	terms sync.Map
+	// claims are claimTerms of each, in the same way.
+	claims sync.Map
 	// common are the arguments in which they may not differ.
 	common commonArgs
 }
@@ -79,6 +82,25 @@ type profiles struct {
 func (p *profiles) add(name string, args *Args) {
 	p.maxNodes.Store(name, args.looksAt())
 	p.terms.Store(name, groupTerms(args))
+	sources, _ := args.sources() // they have been validated
+	mode, _ := dra.ParseMode(args.Claims)
+	p.claims.Store(name, &claimTerms{mode, sources})
+}
+
+// claimTerms are what a profile says about claims: what is asked for pods that say nothing, and
+// where drivers say on which NUMA node a device is.
+type claimTerms struct {
+	mode    dra.Mode
+	sources dra.Sources
+}
+
+// claimsOf returns the terms of a profile.
+func (p *profiles) claimsOf(name string) *claimTerms {
+	terms, found := p.claims.Load(name)
+	if !found {
+		return &claimTerms{sources: dra.DefaultSources()}
+	}
+	return terms.(*claimTerms)
 }
 
 // ours reports whether pods ask for one of them by that name.

@@ -65,6 +65,12 @@ type cycle struct {
 	unpinned bool
 	// number is the pod's place in the order of Reserve; 0 if nothing is decided for it.
 	number uint64
+	// kept are NUMA nodes to which the pod's devices keep it.
+	kept *kept
+	// judge compares the pod's devices with what is about to be written; nil if it has no claims.
+	judge func() error
+	// doubtful: its Binding may have been written though Bind failed.
+	doubtful bool
 }
 
 // dryRun is nodes as a cycle assumes them.
@@ -229,7 +235,7 @@ func (c *cycle) decide(pod *corev1.Pod, n *nodes.Node, from string) *fwk.Status 
 	var d placement.Decision
 	var a ledger.Answer
 	if from == "" {
-		a = n.Account().Reserve(&c.query.Candidate, &d)
+		a = n.Account().Reserve(c.candidateOn(n.Name()), &d)
 	} else {
 		a = n.Account().ReserveOwner(&c.query.Candidate, from, &d)
 	}

@@ -18,6 +18,8 @@ import (
 // skipped.
 func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	switch {
+	case p.lacksSteerer(pod):
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, noSteerer)
 	case gang.InTrial(state):
 		return nil, p.preFilterInTrial(state, pod)
 	case wire.InGang(pod):
@@ -149,7 +151,7 @@ func (p *Plugin) readBy(read func(*corev1.Pod) (wire.Ask, error), pod *corev1.Po
 // itself.
 func (p *Plugin) cycleFor(pod *corev1.Pod, ask *wire.Ask) *cycle {
 	return &cycle{
-		way: &alone{}, pod: pod, ask: ask, plugin: p, began: p.core.clock.Now(), unpinned: !ask.Request.Pinnable(),
+		way: &alone{}, pod: pod, ask: ask, kept: new(kept), plugin: p, began: p.core.clock.Now(), unpinned: !ask.Request.Pinnable(),
 		query: p.profile.Begin(p.core.table.Candidate(pod, &ask.Request), pod.Status.NominatedNodeName),
 	}
 }

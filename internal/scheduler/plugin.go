@@ -116,5 +116,13 @@ func claimsOf(ctx context.Context, handle fwk.Handle) (claims, error) {
 	return made.(claims), nil
 }
 
+// claimsPlugin is the profile's plugin for claims if that is known, and otherwise Berth's own.
+func (p *Plugin) claimsPlugin() claims {
+	if s := steererOf(p.handle); s != nil {
+		return s
+	}
+	return p.claims
+}
+
 // Name implements fwk.Plugin.
 func (p *Plugin) Name() string { return Name }

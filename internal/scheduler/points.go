@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/berth-dev/berth/internal/scheduler/steer"
 )
 
 // Points has the plugins of one profile by extension point, in the order of their calls. The points
@@ -21,6 +23,13 @@ var needed = []struct {
 	{"preEnqueue", []string{Name}}, {"preFilter", []string{Name}}, {"filter", []string{Name}}, {"postFilter", []string{Name}}, {"preScore", []string{Name, TiersName}},
 	{"score", []string{Name, TiersName}}, {"reserve", []string{Name}}, {"permit", []string{Name}}, {"bind", []string{Name}},
 }
+
+// neededForClaims are those of ClaimsName, if the profile has it: it stands for DynamicResources at
+// all of these points, and nothing of what it does may be left out.
+var neededForClaims = []string{"preEnqueue", "preFilter", "filter", "postFilter", "score", "reserve", "preBind"}
+
+// inPlaceOf is the plugin that ClaimsName stands for.
+const inPlaceOf = "DynamicResources"
 
 // first is which plugins would do harm before Berth, by extension point.
 var first = map[string]struct{ before, because string }{
@@ -55,6 +64,7 @@ func (p Points) Check(profile string) error {
 			wrong = append(wrong, fmt.Sprintf("%s has %s before %s: %s", n.point, first[n.point].before, Name, first[n.point].because))
 		}
 	}
+	wrong = append(wrong, p.checkClaims()...)
 	if len(wrong) == 0 {
 		return nil
 	}
@@ -65,13 +75,40 @@ func (p Points) Check(profile string) error {
 	return fmt.Errorf("KubeSchedulerConfiguration: profile %q: %s; want\n%s", profile, strings.Join(wrong, "; "), right)
 }
 
+// checkClaims describes what is wrong about ClaimsName; nothing if the profile has DynamicResources
+// itself.
+func (p Points) checkClaims() (wrong []string) {
+	at := func(point, plugin string) int { return slices.Index(p[point], plugin) }
+	if !slices.ContainsFunc(neededForClaims, func(point string) bool { return at(point, ClaimsName) >= 0 }) {
+		return nil
+	}
+	for _, point := range neededForClaims {
+		if at(point, ClaimsName) < 0 {
+			wrong = append(wrong, point+" lacks "+ClaimsName)
+		}
+		if at(point, inPlaceOf) >= 0 {
+			wrong = append(wrong, fmt.Sprintf("%s has %s beside %s, which stands for it", point, inPlaceOf, ClaimsName))
+		}
+	}
+	if at("reserve", ClaimsName) < at("reserve", Name) {
+		wrong = append(wrong, fmt.Sprintf("reserve has %s before %s: it compares devices with what that decides", ClaimsName, Name))
+	}
+	if evicts := at("postFilter", "DefaultPreemption"); evicts >= 0 && evicts < at("postFilter", ClaimsName) {
+		wrong = append(wrong, "postFilter has DefaultPreemption before "+ClaimsName+": it evicts where giving a claim back would do")
+	}
+	return wrong
+}
+
 // plugins are what a profile must have about its plugins for Berth to be in place.
 func plugins() map[string]any {
-	berth := []any{map[string]any{"name": Name}}
-	scored := []any{map[string]any{"name": Name, "weight": Weight}, map[string]any{"name": TiersName, "weight": TiersWeight}}
+	berth, claims := map[string]any{"name": Name}, map[string]any{"name": ClaimsName}
+	scored := []any{
+		map[string]any{"name": Name, "weight": Weight}, map[string]any{"name": TiersName, "weight": TiersWeight},
+		map[string]any{"name": ClaimsName, "weight": steer.Weight},
+	}
 	return map[string]any{
-		"multiPoint": map[string]any{"enabled": scored},
-		"bind":       map[string]any{"enabled": berth},
-		"postFilter": map[string]any{"enabled": berth},
+		"multiPoint": map[string]any{"enabled": scored, "disabled": []any{map[string]any{"name": inPlaceOf}}},
+		"bind":       map[string]any{"enabled": []any{berth}},
+		"postFilter": map[string]any{"enabled": []any{berth, claims}},
 	}
 }

@@ -50,6 +50,34 @@ func TestPoints(t *testing.T) {
 	}
 }
 
+// TestPointsOfClaims: the plugin that stands for DynamicResources is at all of its points, and that
+// one at none.
+func TestPointsOfClaims(t *testing.T) {
+	whole := func() Points {
+		p := complete()
+		for _, point := range neededForClaims {
+			p[point] = append(p[point], ClaimsName)
+		}
+		p["postFilter"] = []string{Name, ClaimsName, "DefaultPreemption"}
+		return p
+	}
+	if err := whole().Check("x"); err != nil {
+		t.Errorf("complete: %v", err)
+	}
+	for want, spoil := range map[string]func(Points){
+		"preBind lacks BerthClaims":                      func(p Points) { delete(p, "preBind") },
+		"filter has DynamicResources beside BerthClaims": func(p Points) { p["filter"] = append(p["filter"], "DynamicResources") },
+		"reserve has BerthClaims before Berth":           func(p Points) { slices.Reverse(p["reserve"]) },
+		"DefaultPreemption before BerthClaims":           func(p Points) { p["postFilter"] = []string{Name, "DefaultPreemption", ClaimsName} },
+	} {
+		p := whole()
+		spoil(p)
+		if err := p.Check("x"); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
+
 // TestPointsOfOthers: a profile without the plugin is somebody else's.
 func TestPointsOfOthers(t *testing.T) {
 	if (Points{"bind": {"DefaultBinder"}}).Has() {

@@ -29,6 +29,7 @@ type apiHandle struct {
 
 func (h apiHandle) ClientSet() kubernetes.Interface                        { return h.client }
 func (h apiHandle) SharedInformerFactory() informers.SharedInformerFactory { return h.informers }
+func (h apiHandle) ProfileName() string                                    { return "default-scheduler" }
 func (h apiHandle) APICacher() fwk.APICacher                               { return nil }
 func (h apiHandle) SnapshotSharedLister() fwk.SharedLister                 { return sharedLister{} }
 func (h apiHandle) NominatedPodsForNode(name string) []fwk.PodInfo         { return h.nominated[name] }

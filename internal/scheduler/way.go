@@ -26,7 +26,7 @@ func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, _ *corev1.Pod
 // pod keeps its devices, because they may be on that node.
 func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	result, status := p.postFilter(ctx, state, pod, statuses)
-	if status.Code() == fwk.UnschedulableAndUnresolvable && p.claims != nil && mayClaim(pod) && !p.awaitsReport(statuses) {
+	if status.Code() == fwk.UnschedulableAndUnresolvable && mayClaim(pod) && p.claimsPlugin() != nil && !p.awaitsReport(statuses) {
 		p.giveClaimsBack(ctx, state, pod, statuses)
 	}
 	return result, status
@@ -37,10 +37,11 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 // it looked at the pod. Then it looks now, and finds the claim that kube-scheduler has made for the
 // pod's extended resources.
 func (p *Plugin) giveClaimsBack(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader) {
-	_, said := p.claims.PostFilter(ctx, state, pod, statuses)
+	claims := p.claimsPlugin()
+	_, said := claims.PostFilter(ctx, state, pod, statuses)
 	if said.Code() == fwk.Error {
-		if _, found := p.claims.PreFilter(ctx, state, pod, nil); found.IsSuccess() {
-			_, said = p.claims.PostFilter(ctx, state, pod, statuses)
+		if _, found := claims.PreFilter(ctx, state, pod, nil); found.IsSuccess() {
+			_, said = claims.PostFilter(ctx, state, pod, statuses)
 		}
 	}
 	klog.FromContext(ctx).V(4).Info("Claims of a pod that no node takes", "pod", klog.KObj(pod), "status", said)

@@ -18,7 +18,7 @@ func TestIgnoredKeys(t *testing.T) {
 	const volcano, koordinator = "Berth ignores annotations of Volcano: ", "Berth ignores annotations of Koordinator: "
 	const no = " (Berth has no such annotation or label)"
 	unknown := func(key string) string {
-		return "Berth knows no annotation " + key + " and ignores it: want berth.dev/policy, gang, gang-minimum, gang-same-numa-node, gang-other-numa-node, cpus, exclusive, l3, memory, numa-nodes, devices or functions"
+		return "Berth knows no annotation " + key + " and ignores it: want berth.dev/policy, gang, gang-minimum, gang-same-numa-node, gang-other-numa-node, cpus, exclusive, l3, memory, numa-nodes, devices, functions or claims"
 	}
 	for _, tc := range []struct {
 		name, scheduler string
@@ -87,7 +87,7 @@ func textsOf(t *testing.T, all []Ignored, reason string) (texts []string) {
 
 // TestIgnoredLabels: no label asks anything of Berth, except for the one that names a gang.
 func TestIgnoredLabels(t *testing.T) {
-	const own = " of a pod and ignores it: want an annotation, berth.dev/policy, gang, gang-minimum, gang-same-numa-node, gang-other-numa-node, cpus, exclusive, l3, memory, numa-nodes, devices or functions"
+	const own = " of a pod and ignores it: want an annotation, berth.dev/policy, gang, gang-minimum, gang-same-numa-node, gang-other-numa-node, cpus, exclusive, l3, memory, numa-nodes, devices, functions or claims"
 	for _, tc := range []struct {
 		name, scheduler string
 		keys            []string

@@ -7,7 +7,7 @@ package wire
 const PolicyAnnotation = "berth.dev/policy"
 
 // Berth's annotations for the placement of a pod's CPUs, memory and devices. Each value may end
-// with ",required", which is the default, or ",preferred".
+// with ",required", which is the default, or ",preferred", if nothing else is said.
 const (
 	// CPUsAnnotation: "full-cores" assigns all threads of each core, "spread" one thread of each;
 	// "shares" assigns CPU time on NUMA nodes, without exclusive CPUs.
@@ -29,7 +29,10 @@ const (
 	// FunctionsAnnotation: "one-per-card" assigns at most one virtual function of each physical
 	// one.
 	FunctionsAnnotation = "berth.dev/functions"
+	// ClaimsAnnotation: "near" chooses devices of ResourceClaims on the NUMA nodes of the CPUs that
+	// use them, if there are some; "required" refuses nodes without such devices.
+	ClaimsAnnotation = "berth.dev/claims"
 )
 
 // WishKeys are the annotations that say how CPUs, memory and devices are to lie.
-var WishKeys = []string{CPUsAnnotation, ExclusiveAnnotation, L3Annotation, MemoryAnnotation, NUMANodesAnnotation, DevicesAnnotation, FunctionsAnnotation}
+var WishKeys = []string{CPUsAnnotation, ExclusiveAnnotation, L3Annotation, MemoryAnnotation, NUMANodesAnnotation, DevicesAnnotation, FunctionsAnnotation, ClaimsAnnotation}

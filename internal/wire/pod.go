@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/berth-dev/berth/internal/amounts"
+	dra "github.com/berth-dev/berth/internal/claims"
 	"github.com/berth-dev/berth/placement"
 )
 
@@ -23,6 +24,8 @@ type Ask struct {
 	// RulesErr is a *FieldError if the rules cannot be read. Then the scheduler must refuse the
 	// pod. A node that already runs the pod uses only its amounts, so these are read in any case.
 	RulesErr error
+	// Claims is what the pod asks about its ResourceClaims; Free if RulesErr is not nil.
+	Claims dra.Mode
 	// Said names the keys with which the pod asks for the Rules.
 	Said Said
 }
@@ -45,6 +48,7 @@ func ReadPod(pod *corev1.Pod) (Ask, error) {
 	}
 	ask := Ask{Request: r}
 	ask.Request.Rules, ask.Said, ask.RulesErr = readRules(pod, r.AsksExclusiveCPUs())
+	ask.Claims, _ = ReadClaims(pod) // a wrong value is in RulesErr
 	return ask, nil
 }
 

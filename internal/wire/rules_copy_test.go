@@ -14,7 +14,7 @@ func TestCopyRules(t *testing.T) {
 		PolicyAnnotation:        "restricted,scope=pod",
 		VolcanoPolicyAnnotation: "restricted",
 		CPUsAnnotation:          "full-cores", ExclusiveAnnotation: "core", L3Annotation: "required", MemoryAnnotation: "pinned",
-		NUMANodesAnnotation: "2", DevicesAnnotation: "same-switch", FunctionsAnnotation: "one-per-card",
+		NUMANodesAnnotation: "2", DevicesAnnotation: "same-switch", FunctionsAnnotation: "one-per-card", ClaimsAnnotation: "required",
 		koordinatorNUMA:  `{"numaTopologyPolicy":"Restricted"}`,
 		koordinatorCPUs:  `{"preferredCPUBindPolicy":"FullPCPUs"}`,
 		koordinatorJoint: `{"deviceTypes":["gpu","rdma"]}`,

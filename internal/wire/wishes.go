@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	dra "github.com/berth-dev/berth/internal/claims"
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/placement/joint"
 	"github.com/berth-dev/berth/topology"
@@ -17,6 +18,19 @@ import (
 // pod's rules. It is never false if that is true.
 func MayCountNUMANodes(pod *corev1.Pod) bool {
 	return pod.Annotations[NUMANodesAnnotation] != "" || pod.Annotations[ExclusiveAnnotation] != ""
+}
+
+// ReadClaims returns what the pod asks about its ResourceClaims. The error is a *FieldError.
+func ReadClaims(pod *corev1.Pod) (dra.Mode, error) {
+	text, asks := pod.Annotations[ClaimsAnnotation]
+	if !asks {
+		return dra.Free, nil
+	}
+	mode, ok := dra.ParseMode(text)
+	if !ok {
+		return dra.Free, fieldErrors(podName(pod)).at(annotation(ClaimsAnnotation), text, dra.ModesWanted)
+	}
+	return mode, nil
 }
 
 const strengthsWanted = `, then nothing, ",required" or ",preferred"`
@@ -41,6 +55,9 @@ func readWishes(pod *corev1.Pod, r *placement.Rules, said *Said) error {
 			return fieldErrors(podName(pod)).at(annotation(wish.key), text, want)
 		}
 		*wish.said = ""
+	}
+	if _, err := ReadClaims(pod); err != nil {
+		return err
 	}
 	if r.Shares != joint.Unset && (r.CPUs != joint.Rules{} || r.OwnCPUs) {
 		return sharesBesideCPUs(pod)

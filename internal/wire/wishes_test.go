@@ -76,6 +76,11 @@ var wishes = []struct {
 	{DevicesAnnotation, "same-switch,", placement.Rules{}, false},
 	{FunctionsAnnotation, "one-per-card", placement.Rules{Devices: placement.DeviceRules{OnePerFunction: placement.EveryType}}, true},
 	{FunctionsAnnotation, "", placement.Rules{}, false},
+	{ClaimsAnnotation, "near", placement.Rules{}, true},
+	{ClaimsAnnotation, "required", placement.Rules{}, true},
+	{ClaimsAnnotation, "", placement.Rules{}, false},
+	{ClaimsAnnotation, "near,required", placement.Rules{}, false},
+	{ClaimsAnnotation, "Near", placement.Rules{}, false},
 }
 
 func TestReadWishes(t *testing.T) {

@@ -60,7 +60,7 @@ internal/plan             : topology placement internal/ledger internal/suppose
 internal/suppose          : placement internal/amounts internal/ledger
 internal/defrag           : placement internal/amounts internal/suppose
 internal/moving           : internal/wire
-internal/wire             : internal/clip topology placement placement/joint api/... internal/amounts internal/kubeletstate
+internal/wire             : internal/claims internal/clip topology placement placement/joint api/... internal/amounts internal/kubeletstate
 internal/gangfit          : internal/amounts internal/plan internal/suppose
 internal/gangs            : internal/gangfit internal/ledger internal/plan internal/suppose internal/wire
 internal/suggest          :
@@ -82,11 +82,12 @@ internal/scheduler/wake   : placement internal/ledger
 internal/scheduler/later  :
 internal/scheduler/handover: internal/scheduler/later internal/turns
 internal/scheduler/lead   :
+internal/scheduler/steer  : topology internal/claims
 internal/scheduler/outcome: internal/scheduler/later internal/turns
 internal/scheduler/gang   : internal/apiclient internal/amounts internal/suppose internal/gangfit internal/gangs placement internal/ledger internal/plan internal/wire internal/scheduler/later internal/scheduler/lead api/scheduling/...
 internal/scheduler/reservation : placement internal/apiclient internal/ledger internal/wire internal/scheduler/later internal/scheduler/lead api/scheduling/koordinator/v1alpha1
 internal/scheduler/nodes  : topology placement internal/clip internal/apiclient internal/demand internal/ledger internal/rank internal/wire internal/scheduler/wake internal/scheduler/later api/... internal/nodestate
-internal/scheduler        : internal/apiclient internal/bounded internal/brief internal/gangfit internal/gangs internal/suppose placement internal/amounts internal/ledger internal/rank internal/wire internal/version internal/scheduler/wake internal/scheduler/nodes internal/scheduler/later internal/scheduler/handover internal/scheduler/gang internal/scheduler/lead internal/scheduler/outcome internal/scheduler/reservation api/... internal/nodestate
+internal/scheduler        : topology internal/claims internal/scheduler/steer internal/apiclient internal/bounded internal/brief internal/gangfit internal/gangs internal/suppose placement internal/amounts internal/ledger internal/rank internal/wire internal/version internal/scheduler/wake internal/scheduler/nodes internal/scheduler/later internal/scheduler/handover internal/scheduler/gang internal/scheduler/lead internal/scheduler/outcome internal/scheduler/reservation api/... internal/nodestate
 internal/scheduler/witness: api/... internal/apiclient internal/ledger internal/nodestate internal/rank internal/scheduler/later internal/scheduler/nodes internal/scheduler/wake internal/shadow internal/survey internal/version internal/wire
 internal/scheduler/command: internal/brief internal/clip internal/scheduler internal/scheduler/outcome internal/scheduler/reservation internal/scheduler/gang internal/version
 internal/offer            : internal/atomicfile internal/clip topology internal/strict internal/suggest internal/wire

@@ -35,9 +35,11 @@ profiles:
 - schedulerName: berth
   plugins:
     queueSort: {enabled: [{name: BerthSort}], disabled: [{name: "*"}]}
-    multiPoint: {enabled: [{name: Berth, weight: 2}, {name: BerthTiers, weight: 1000000}]}
+    multiPoint:
+      enabled: [{name: Berth, weight: 2}, {name: BerthTiers, weight: 1000000}, {name: BerthClaims, weight: 2}]
+      disabled: [{name: DynamicResources}]
     bind: {enabled: [{name: Berth}]}
-    postFilter: {enabled: [{name: Berth}]}
+    postFilter: {enabled: [{name: Berth}, {name: BerthClaims}]}
   pluginConfig:
   - name: Berth
     args: {heartbeatNamespace: berth-system}
@@ -64,7 +66,7 @@ func chartScheduler(t *testing.T) (*kubescheduler.Scheduler, *config.KubeSchedul
 		t.Fatal(err)
 	}
 	shared := kubescheduler.NewInformerFactory(client, 0)
-	registry := frameworkruntime.Registry{scheduler.Name: scheduler.New, scheduler.TiersName: scheduler.NewTiers, scheduler.SortName: scheduler.NewSort}
+	registry := frameworkruntime.Registry{scheduler.Name: scheduler.New, scheduler.TiersName: scheduler.NewTiers, scheduler.SortName: scheduler.NewSort, scheduler.ClaimsName: scheduler.NewClaims}
 	told := events.NewFakeRecorder(100)
 	sched, err := kubescheduler.New(t.Context(), client, shared, nil, func(string) events.EventRecorderLogger { return told },
 		kubescheduler.WithProfiles(c.Profiles...), kubescheduler.WithFrameworkOutOfTreeRegistry(registry), kubescheduler.WithKubeConfig(nothing))

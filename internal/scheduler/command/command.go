@@ -91,7 +91,8 @@ func run(cmd *cobra.Command, opts *options.Options, plugin frameworkruntime.Plug
 		<-genericapiserver.SetupSignalHandler()
 		stop()
 	}()
-	completed, sched, err := app.Setup(ctx, opts, app.WithPlugin(scheduler.Name, plugin), app.WithPlugin(scheduler.TiersName, scheduler.NewTiers), app.WithPlugin(scheduler.SortName, scheduler.NewSort))
+	completed, sched, err := app.Setup(ctx, opts, app.WithPlugin(scheduler.Name, plugin), app.WithPlugin(scheduler.TiersName, scheduler.NewTiers), app.WithPlugin(scheduler.SortName, scheduler.NewSort),
+		app.WithPlugin(scheduler.ClaimsName, scheduler.NewClaims))
 	if err != nil {
 		return err
 	}
@@ -165,7 +166,7 @@ func outvotes(scored []config.Plugin) (rivals int64, outvoted bool) {
 func pointsOf(p *config.Plugins) scheduler.Points {
 	points := scheduler.Points{}
 	for name, set := range map[string]config.PluginSet{"preEnqueue": p.PreEnqueue, "permit": p.Permit, "preFilter": p.PreFilter, "filter": p.Filter, "postFilter": p.PostFilter,
-		"preScore": p.PreScore, "score": p.Score, "reserve": p.Reserve, "bind": p.Bind} {
+		"preScore": p.PreScore, "score": p.Score, "reserve": p.Reserve, "preBind": p.PreBind, "bind": p.Bind} {
 		for _, plugin := range set.Enabled {
 			points[name] = append(points[name], plugin.Name)
 		}

@@ -53,7 +53,7 @@ func has(set config.PluginSet, plugin string) bool {
 func onlyKnown(enabled config.PluginSet) bool {
 	all := plugins.NewInTreeRegistry()
 	return !slices.ContainsFunc(enabled.Enabled, func(p config.Plugin) bool {
-		return all[p.Name] == nil && p.Name != scheduler.Name && p.Name != scheduler.TiersName
+		return all[p.Name] == nil && p.Name != scheduler.Name && p.Name != scheduler.TiersName && p.Name != scheduler.ClaimsName
 	})
 }
 

@@ -1,0 +1,24 @@
+package ledger
+
+import "github.com/berth-dev/berth/placement"
+
+// Decide is Ask that also says what would be decided, and reserves nothing: d receives the decision
+// of the likeliest state. For a pod that is reserved it is what the pod was promised.
+func (v View) Decide(c *Candidate, d *placement.Decision) Answer {
+	n := v.n
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.report == nil {
+		return Answer{}
+	}
+	if p := n.pods[c.Request.UID]; p != nil {
+		if p.promise == nil {
+			return waiting(Undecided)
+		}
+		*d = p.promise.Decision.Clone()
+		return Answer{Outcome: Admitted, Exact: p.promise.Exact, Certain: p.promise.Exact}
+	}
+	a := n.consultBeside(c, d)
+	a.Exact = a.Exact && (!c.Loose || n.decides())
+	return a
+}

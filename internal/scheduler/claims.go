@@ -1,0 +1,294 @@
+package scheduler
+
+import (
+	"context"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/client-go/informers"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/feature"
+	"k8s.io/utils/clock"
+
+	dra "github.com/berth-dev/berth/internal/claims"
+	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/internal/scheduler/gang"
+	"github.com/berth-dev/berth/internal/scheduler/nodes"
+	"github.com/berth-dev/berth/internal/scheduler/steer"
+	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/topology"
+)
+
+// ClaimsName is the name of the plugin that stands for DynamicResources (package steer).
+const ClaimsName = steer.Name
+
+// steerers are the plugins of package steer, by scheduler and profile. A plugin of a profile cannot
+// ask the framework for another one.
+var steerers struct {
+	sync.Mutex
+	by map[ofProfile]*steer.Plugin
+}
+
+type ofProfile struct {
+	informers informers.SharedInformerFactory
+	name      string
+}
+
+// steererOf returns the plugin of the profile; nil if the profile has DynamicResources itself.
+func steererOf(handle fwk.Handle) *steer.Plugin {
+	if handle == nil {
+		return nil
+	}
+	steerers.Lock()
+	defer steerers.Unlock()
+	if len(steerers.by) == 0 {
+		return nil
+	}
+	return steerers.by[ofProfile{handle.SharedInformerFactory(), handle.ProfileName()}]
+}
+
+// NewClaims makes the plugin of package steer; it has the signature of
+// frameworkruntime.PluginFactory. It works beside the plugin Berth of the same profile.
+func NewClaims(ctx context.Context, obj runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
+	made, err := steer.New(ctx, obj, handle, steer.Options{
+		Berth: &lyings{handle: handle}, Clock: clock.RealClock{}, Features: feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate),
+	})
+	if err != nil {
+		return nil, err
+	}
+	key := ofProfile{handle.SharedInformerFactory(), handle.ProfileName()}
+	steerers.Lock()
+	defer steerers.Unlock()
+	if steerers.by == nil {
+		steerers.by = map[ofProfile]*steer.Plugin{}
+	}
+	steerers.by[key] = made
+	context.AfterFunc(ctx, func() {
+		steerers.Lock()
+		defer steerers.Unlock()
+		if steerers.by[key] == made {
+			delete(steerers.by, key)
+		}
+	})
+	return made, nil
+}
+
+// lyings tells package steer how pods of a profile lie on nodes.
+type lyings struct {
+	handle fwk.Handle
+	once   sync.Once
+	shared *core
+}
+
+var _ steer.Berth = (*lyings)(nil)
+
+// core returns what the profiles share. It is there before the first pod is tried, as every profile
+// has its plugins then.
+func (l *lyings) core() *core {
+	l.once.Do(func() { l.shared = coreOf(l.handle.SharedInformerFactory()) })
+	return l.shared
+}
+
+// Mode implements steer.Berth.
+func (l *lyings) Mode(pod *corev1.Pod) (dra.Mode, error) {
+	mode, err := wire.ReadClaims(pod)
+	if err != nil || mode != dra.Free {
+		return mode, err
+	}
+	return l.core().profiles.claimsOf(l.handle.ProfileName()).mode, nil
+}
+
+// Sources implements steer.Berth.
+func (l *lyings) Sources() *dra.Sources {
+	return &l.core().profiles.claimsOf(l.handle.ProfileName()).sources
+}
+
+// Machine implements steer.Berth.
+func (l *lyings) Machine(node string) *topology.Machine { return l.core().table.Named(node).Machine() }
+
+// Free implements steer.Berth.
+func (l *lyings) Free(node string) uint64 {
+	return uint64(l.core().table.Named(node).Account().View().Stamp().State)
+}
+
+// Doubtful implements steer.Berth. Berth knows of its own Bindings only.
+func (l *lyings) Doubtful(state fwk.CycleState) bool {
+	c := cycleOf(state)
+	return c == nil || !c.decided() || c.doubtful
+}
+
+// Decided implements steer.Berth.
+func (l *lyings) Decided(pod *corev1.Pod, node string) (steer.Lying, bool) {
+	n := l.core().table.Named(node)
+	d, ok := n.Account().Promised(uidOf(pod))
+	if !ok {
+		return nil, false
+	}
+	return lyingOf(&d, n.Machine()), true
+}
+
+// Keep implements steer.Berth.
+func (l *lyings) Keep(state fwk.CycleState, node string, only topology.NUMASet) {
+	c := cycleOf(state)
+	if c == nil || c.kept == nil {
+		return
+	}
+	c.kept.Lock()
+	defer c.kept.Unlock()
+	if only == 0 {
+		delete(c.kept.to, node)
+		return
+	}
+	if c.kept.to == nil {
+		c.kept.to = map[string]topology.NUMASet{}
+	}
+	c.kept.to[node] = only
+}
+
+// kept are the NUMA nodes to which the pod is kept by its claims, by node. Filter, which runs for
+// several nodes at a time, fills it.
+type kept struct {
+	sync.Mutex
+	to map[string]topology.NUMASet
+}
+
+// candidateOn is the candidate for a node: it is kept to NUMA nodes if its devices are there.
+func (c *cycle) candidateOn(node string) *ledger.Candidate {
+	if c.kept == nil {
+		return &c.query.Candidate
+	}
+	c.kept.Lock()
+	defer c.kept.Unlock()
+	only := c.kept.to[node]
+	if only == 0 {
+		return &c.query.Candidate
+	}
+	return c.within(only)
+}
+
+// within is the candidate, kept to NUMA nodes.
+func (c *cycle) within(only topology.NUMASet) *ledger.Candidate {
+	request := *c.query.Candidate.Request
+	request.Rules.Only = only
+	out := c.query.Candidate
+	out.Request, out.Shape = &request, 0
+	return &out
+}
+
+// Ways implements steer.Berth.
+func (l *lyings) Ways(state fwk.CycleState, pod *corev1.Pod, info fwk.NodeInfo, mode dra.Mode) steer.Ways {
+	c := cycleOf(state)
+	switch {
+	case gang.InTrial(state), c != nil && c.dry != nil:
+		return steer.Ways{}
+	case c == nil, c.plugin.unexpected(info.Node()):
+		return lies(nil)
+	}
+	n := c.plugin.core.table.Of(info.Node())
+	switch c.way.(type) {
+	case *planned:
+		if lying, decided := l.Decided(pod, n.Name()); decided {
+			return lies(lying)
+		}
+		return lies(nil)
+	case *alone:
+		if c.unpinned && c.passes(n) {
+			return lies(nil)
+		}
+		return c.ways(n, mode)
+	case untouched:
+		return lies(nil)
+	}
+	return steer.Ways{} // Reserve tells
+}
+
+// lies is the only way of a pod.
+func lies(lying steer.Lying) steer.Ways {
+	return steer.Ways{Known: steer.Foreseen, All: func(yield func(steer.Way) bool) { yield(steer.Way{Lying: lying}) }}
+}
+
+// Why it cannot be told how a pod would lie.
+const (
+	doesNotTakeIt = "the node no longer takes the pod"
+	isUncertain   = "it is not certain yet which CPUs the pod would get there"
+)
+
+// ways are the ways for the pod to lie on a node. A kubelet leaves one. Berth can keep the pod to a
+// NUMA node, if that has room.
+func (c *cycle) ways(n *nodes.Node, mode dra.Mode) steer.Ways {
+	var d placement.Decision
+	a := n.Account().View().Decide(&c.query.Candidate, &d)
+	switch {
+	case !a.OK():
+		return steer.Ways{Known: steer.Unforeseen, Why: doesNotTakeIt}
+	case mode == dra.Required && !a.Exact && !n.Obeys():
+		return steer.Ways{Known: steer.Unforeseen, Why: isUncertain}
+	}
+	m := n.Machine()
+	first := lyingOf(&d, m)
+	if !n.Obeys() || m == nil {
+		return lies(first)
+	}
+	return steer.Ways{Known: steer.Foreseen, All: func(yield func(steer.Way) bool) {
+		if !yield(steer.Way{Lying: first}) {
+			return
+		}
+		for i := range m.NUMANodes {
+			id := m.NUMANodes[i].ID
+			if id >= topology.MaxNUMANodes {
+				return
+			}
+			only := topology.NewNUMASet(id)
+			if a := n.Account().View().Decide(c.within(only), &d); a.OK() && !yield(steer.Way{Lying: lyingOf(&d, m), Only: only}) {
+				return
+			}
+		}
+	}}
+}
+
+// lyingOf returns the NUMA nodes of each container's CPUs; of its memory if it has no CPUs of its
+// own and is kept to none.
+func lyingOf(d *placement.Decision, m *topology.Machine) steer.Lying {
+	lying := steer.Lying{}
+	if m == nil {
+		return lying
+	}
+	for i := range d.Containers {
+		c := &d.Containers[i]
+		set := nodesOf(&c.CPUs, m)
+		if set == 0 && c.Bounds&placement.BoundCPUs != 0 {
+			for _, s := range c.Shares {
+				set = set.With(s.NUMA)
+			}
+		}
+		if set == 0 {
+			for k := range c.Memory {
+				set |= c.Memory[k].NUMA
+			}
+		}
+		if set != 0 {
+			lying[c.Name] = set
+		}
+	}
+	return lying
+}
+
+func nodesOf(cpus *topology.CPUSet, m *topology.Machine) (set topology.NUMASet) {
+	for i := range m.NUMANodes {
+		if id := m.NUMANodes[i].ID; id < topology.MaxNUMANodes && m.NUMANodes[i].CPUs.Intersects(cpus) {
+			set = set.With(id)
+		}
+	}
+	return set
+}
+
+// lacksSteerer reports whether the pod asks something of its claims that the profile cannot do.
+func (p *Plugin) lacksSteerer(pod *corev1.Pod) bool {
+	_, asks := pod.Annotations[wire.ClaimsAnnotation]
+	return asks && len(pod.Spec.ResourceClaims) > 0 && steererOf(p.handle) == nil
+}
+
+const noSteerer = "Berth: " + wire.ClaimsAnnotation + " needs the plugin " + ClaimsName + " in place of DynamicResources in the scheduler's profile"

@@ -1,0 +1,596 @@
+package steer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/dynamic-resource-allocation/resourceclaim"
+	"k8s.io/dynamic-resource-allocation/structured"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
+
+	"github.com/berth-dev/berth/internal/claims"
+	"github.com/berth-dev/berth/topology"
+)
+
+const (
+	attemptKey fwk.StateKey = Name
+	// originalKey is where the original keeps its state.
+	originalKey fwk.StateKey = dynamicresources.Name
+)
+
+// attempt is what the plugin keeps of one attempt to place a pod that asks something of its claims.
+type attempt struct {
+	mode   claims.Mode
+	claims []podClaim
+	// byNode are the slices of each node, shared those for several nodes.
+	byNode map[string][]*resourceapi.ResourceSlice
+	shared []*resourceapi.ResourceSlice
+	taken  *taken
+	// steered: devices may be left out.
+	steered bool
+
+	mu sync.Mutex
+	// chosen are the nodes that take the pod with devices that were left to choose, and the
+	// original's state for each.
+	chosen map[string]fwk.StateData
+	// versions are those of the nodes that take the pod, before it is there.
+	versions map[string]version
+	// misplaced are claims that were allocated earlier and keep the pod off the node that they are
+	// on.
+	misplaced map[types.UID]bool
+
+	// pending are the claims that this attempt has allocated, after Reserve.
+	pending []podClaim
+	// written: PreBind has begun to write them. refused: the plugin itself has ended the attempt
+	// since, so that there is no Binding.
+	written, refused bool
+}
+
+// podClaim is a claim of the pod, and its name in spec.resourceClaims.
+type podClaim struct {
+	name string
+	*resourceapi.ResourceClaim
+}
+
+// Clone implements fwk.StateData. As with the original, dry runs share it.
+func (a *attempt) Clone() fwk.StateData { return a }
+
+func attemptOf(state fwk.CycleState) *attempt {
+	data, _ := state.Read(attemptKey)
+	a, _ := data.(*attempt)
+	return a
+}
+
+// PreFilter implements fwk.PreFilterPlugin.
+func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+	if !MayClaim(pod) {
+		return p.DynamicResources.PreFilter(ctx, state, pod, nodes)
+	}
+	mode, err := p.berth.Mode(pod)
+	switch {
+	case err != nil:
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "Berth cannot read the pod: "+err.Error())
+	case mode == claims.Free:
+		return p.DynamicResources.PreFilter(ctx, state, pod, nodes)
+	}
+	a := &attempt{mode: mode, taken: &taken{}, chosen: map[string]fwk.StateData{}, versions: map[string]version{}}
+	var result *fwk.PreFilterResult
+	var status *fwk.Status
+	p.view.during(&prepared{taken: a.taken}, func() { result, status = p.DynamicResources.PreFilter(ctx, state, pod, nodes) })
+	if !status.IsSuccess() {
+		return result, status
+	}
+	if a.claims, err = p.claimsOf(pod); err != nil {
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, err.Error())
+	}
+	a.steered = !p.whole
+	for _, c := range a.claims {
+		if why := claims.Unserved(pod.UID, c.ResourceClaim); why != "" {
+			return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "Berth: berth.dev/claims: "+mode.String()+": "+why)
+		}
+		a.steered = a.steered && !claims.TakesAll(c.ResourceClaim)
+	}
+	if err := p.readSlices(a); err != nil {
+		return nil, fwk.AsStatus(err)
+	}
+	state.Write(attemptKey, a)
+	return result, nil
+}
+
+// MayClaim reports whether a driver may have devices for the pod: it has claims, or asks for
+// extended resources, which drivers may offer.
+func MayClaim(pod *corev1.Pod) bool {
+	if len(pod.Spec.ResourceClaims) > 0 {
+		return true
+	}
+	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range list {
+			for name := range list[i].Resources.Limits {
+				if name != corev1.ResourceCPU && name != corev1.ResourceMemory && name != corev1.ResourceEphemeralStorage {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// claimsOf returns the claims of the pod. Some may not be needed, as the original has it.
+func (p *Plugin) claimsOf(pod *corev1.Pod) ([]podClaim, error) {
+	var out []podClaim
+	for i := range pod.Spec.ResourceClaims {
+		of := &pod.Spec.ResourceClaims[i]
+		name, _, err := resourceclaim.Name(pod, of)
+		switch {
+		case err != nil:
+			return nil, err
+		case name == nil:
+			continue
+		}
+		claim, err := p.handle.SharedDRAManager().ResourceClaims().Get(pod.Namespace, *name)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, podClaim{of.Name, claim})
+	}
+	return out, nil
+}
+
+// readSlices sorts the slices of the cluster by node.
+func (p *Plugin) readSlices(a *attempt) error {
+	list, err := p.handle.SharedDRAManager().ResourceSlices().ListWithDeviceTaintRules()
+	if err != nil {
+		return err
+	}
+	a.byNode = map[string][]*resourceapi.ResourceSlice{}
+	for _, s := range list {
+		if node := claims.NodeOf(s); node != "" {
+			a.byNode[node] = append(a.byNode[node], s)
+		} else {
+			a.shared = append(a.shared, s)
+		}
+	}
+	return nil
+}
+
+// slicesOf are the slices that have devices for a node.
+func (a *attempt) slicesOf(node string) []*resourceapi.ResourceSlice {
+	return slices.Concat(a.byNode[node], a.shared)
+}
+
+// allocated reports whether all claims of the pod were allocated earlier. A pod that asks for
+// extended resources has a claim to come.
+func (n *onNode) allocated() bool {
+	a := n.attempt
+	return !asksExtended(n.pod) && !slices.ContainsFunc(a.claims, func(c podClaim) bool { return c.Status.Allocation == nil })
+}
+
+// Filter implements fwk.FilterPlugin.
+func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, info fwk.NodeInfo) *fwk.Status {
+	a := attemptOf(state)
+	if a == nil {
+		return p.DynamicResources.Filter(ctx, state, pod, info)
+	}
+	ways := p.berth.Ways(state, pod, info, a.mode)
+	if ways.Known == Unasked {
+		return p.DynamicResources.Filter(ctx, state, pod, info)
+	}
+	node := info.Node().Name
+	n := &onNode{attempt: a, plugin: p, pod: pod, info: info, slices: a.slicesOf(node)}
+	v := versionOf(n.slices, p.berth.Free(node))
+	if why := p.excluded.why(pod.UID, node, v); why != "" && a.mode == claims.Required {
+		return refuse(why)
+	}
+	a.note(node, v)
+	status, found := n.steer(ctx, state, ways)
+	if found {
+		return status
+	}
+	p.berth.Keep(state, node, 0)
+	a.choose(node, nil)
+	status = p.DynamicResources.Filter(ctx, state, pod, info)
+	if !status.IsSuccess() || a.mode != claims.Required || n.loose {
+		return status
+	}
+	return refuse(n.why(ways))
+}
+
+// note notes the version of a node before the pod is there.
+func (a *attempt) note(node string, v version) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.versions[node] = v
+}
+
+// choose notes the state with which a node takes the pod; nil for the original's own.
+func (a *attempt) choose(node string, state fwk.StateData) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if state == nil {
+		delete(a.chosen, node)
+		return
+	}
+	a.chosen[node] = state
+}
+
+// onNode is an attempt on one node.
+type onNode struct {
+	*attempt
+	plugin    *Plugin
+	pod       *corev1.Pod
+	info      fwk.NodeInfo
+	slices    []*resourceapi.ResourceSlice
+	inventory *claims.Inventory
+	// lately is why the last way failed.
+	lately string
+	// loose: it does not show in Filter whether the devices are aligned. Reserve checks them.
+	loose bool
+}
+
+// devices reads the node's devices once.
+func (n *onNode) devices() *claims.Inventory {
+	if n.inventory == nil {
+		node := n.info.Node().Name
+		n.inventory = claims.Read(node, n.plugin.berth.Machine(node), n.slices, n.plugin.berth.Sources())
+	}
+	return n.inventory
+}
+
+// steer tries the ways to lie on the node until the devices for one are there. It reports false if
+// there are none.
+func (n *onNode) steer(ctx context.Context, state fwk.CycleState, ways Ways) (status *fwk.Status, found bool) {
+	if ways.Known != Foreseen {
+		return nil, false
+	}
+	tried := 0
+	for way := range ways.All {
+		if tried == MaxWays {
+			n.lately = fmt.Sprintf("%s; %d ways for the pod to lie there were tried", n.lately, MaxWays)
+			break
+		}
+		tried++
+		only, fits := n.reach(way.Lying)
+		if !fits {
+			continue
+		}
+		if n.allocated() || !n.steered {
+			n.loose = true
+			n.plugin.berth.Keep(state, n.info.Node().Name, way.Only)
+			n.choose(n.info.Node().Name, nil)
+			return n.plugin.DynamicResources.Filter(ctx, state, n.pod, n.info), true
+		}
+		own, status := n.try(ctx, only)
+		switch {
+		case status.IsSuccess():
+			n.plugin.berth.Keep(state, n.info.Node().Name, way.Only)
+			n.choose(n.info.Node().Name, own)
+			return nil, true
+		case status.Code() == fwk.Error:
+			return status, true
+		}
+		n.lately = n.missing(only)
+	}
+	return nil, false
+}
+
+// all is every NUMA node.
+const all = ^topology.NUMASet(0)
+
+// reach returns the NUMA nodes on which devices of some claim would be aligned; an empty set leaves
+// devices without a NUMA node. It reports false if a claim cannot be aligned: its containers lie
+// apart, or it has other devices already.
+func (n *onNode) reach(lying Lying) (only topology.NUMASet, fits bool) {
+	restricted := false
+	restrict := func(of *claims.Claim) bool {
+		wanted, pinned := of.Wanted()
+		switch {
+		case len(of.Users) == 0 || !pinned && n.mode != claims.Required:
+			n.loose = true // any device will do
+			return true
+		case !pinned:
+			wanted = 0
+		case wanted == 0:
+			n.lately = "the containers that use claim " + of.Name + " are on no NUMA node together"
+			return false
+		}
+		only, restricted = only|wanted, true
+		return true
+	}
+	for _, c := range n.claims {
+		of := judged(n.pod, c, lying)
+		if c.Status.Allocation == nil {
+			if !restrict(&of) {
+				return 0, false
+			}
+			continue
+		}
+		of.Results = c.Status.Allocation.Devices.Results
+		if j := claims.Judge(n.devices(), []claims.Claim{of}); !j.Keeps(claims.Required) && j.Alignment() != claims.Unpinned || !j.Keeps(n.mode) {
+			n.lately = j.Why()
+			n.misplace(c.UID)
+			return 0, false
+		}
+	}
+	if asksExtended(n.pod) {
+		restrict(&claims.Claim{Name: "for extended resources", Users: usersOfExtended(n.pod, lying)})
+	}
+	if !restricted {
+		only = all
+	}
+	return only, true
+}
+
+// missing says which devices there are not.
+func (n *onNode) missing(only topology.NUMASet) string {
+	if only == 0 {
+		return "the node pins no container that uses the claims, and no free device without a NUMA node will do"
+	}
+	text := "no free device on NUMA node " + only.String() + ", where its CPUs would be, will do"
+	if elsewhere := n.devices().NUMANodes() &^ only; elsewhere != 0 {
+		text += "; the node has devices on NUMA node " + elsewhere.String()
+	}
+	return text
+}
+
+// misplace notes that a claim keeps the pod off the node that it was allocated on.
+func (n *onNode) misplace(uid types.UID) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.misplaced == nil {
+		n.misplaced = map[types.UID]bool{}
+	}
+	n.misplaced[uid] = true
+}
+
+// judged is a claim as package claims takes it, without devices.
+func judged(pod *corev1.Pod, c podClaim, lying Lying) claims.Claim {
+	return claims.Claim{
+		Name:  c.Namespace + "/" + c.Name,
+		Users: claims.Users(pod, c.name, func(container string) topology.NUMASet { return lying[container] }),
+	}
+}
+
+// try has the original choose among the devices on these NUMA nodes, in a state of its own.
+func (n *onNode) try(ctx context.Context, only topology.NUMASet) (fwk.StateData, *fwk.Status) {
+	shown := n.slices
+	if only != all {
+		shown = make([]*resourceapi.ResourceSlice, len(n.slices))
+		for i, s := range n.slices {
+			shown[i] = n.devices().Show(s, only, n.consumes)
+		}
+	}
+	state := framework.NewCycleState()
+	var status *fwk.Status
+	n.plugin.view.during(&prepared{slices: shown, taken: n.taken}, func() {
+		_, status = n.plugin.DynamicResources.PreFilter(ctx, state, n.pod, nil)
+	})
+	if !status.IsSuccess() {
+		return nil, status
+	}
+	if status := n.plugin.DynamicResources.Filter(ctx, state, n.pod, n.info); !status.IsSuccess() {
+		return nil, status
+	}
+	own, err := state.Read(originalKey)
+	return own, fwk.AsStatus(err)
+}
+
+// consumes reports whether the allocator has to see a device that is not to be chosen, as the
+// counters that it consumes are counted by it.
+func (n *onNode) consumes(id claims.DeviceID, d *resourceapi.Device) bool {
+	return len(d.ConsumesCounters) > 0 && n.taken.has(structured.MakeDeviceID(id.Driver, id.Pool, id.Name))
+}
+
+// why explains why the node is refused for a pod that requires aligned devices.
+func (n *onNode) why(ways Ways) string {
+	switch {
+	case ways.Known == Unforeseen:
+		return "berth.dev/claims: required: " + ways.Why
+	case n.lately == "":
+		return "berth.dev/claims: required: Berth knows no way for the pod to lie there"
+	}
+	return "berth.dev/claims: required: " + n.lately
+}
+
+// Score implements fwk.ScorePlugin.
+func (p *Plugin) Score(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, info fwk.NodeInfo) (int64, *fwk.Status) {
+	a := attemptOf(state)
+	if a == nil {
+		return p.DynamicResources.Score(ctx, state, pod, info)
+	}
+	a.mu.Lock()
+	c, steered := a.chosen[info.Node().Name]
+	a.mu.Unlock()
+	if !steered {
+		return p.DynamicResources.Score(ctx, state, pod, info)
+	}
+	own := framework.NewCycleState()
+	own.Write(originalKey, c)
+	return p.DynamicResources.Score(ctx, own, pod, info)
+}
+
+// Reserve implements fwk.ReservePlugin. Berth has decided before where the pod lies.
+func (p *Plugin) Reserve(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
+	a := attemptOf(state)
+	if a == nil {
+		return p.DynamicResources.Reserve(ctx, state, pod, node)
+	}
+	if c, steered := a.chosen[node]; steered {
+		state.Write(originalKey, c)
+	}
+	if status := p.DynamicResources.Reserve(ctx, state, pod, node); !status.IsSuccess() {
+		return status
+	}
+	if state.IsPodGroupSchedulingCycle() {
+		return nil // a trial; its commit comes here again
+	}
+	tracker := p.handle.SharedDRAManager().ResourceClaims()
+	var all []claims.Claim
+	lying, decided := p.berth.Decided(pod, node)
+	for _, c := range a.claims {
+		of, allocation := judged(pod, c, lying), c.Status.Allocation
+		if allocation == nil {
+			if allocation = tracker.GetPendingAllocation(c.UID); allocation == nil {
+				continue
+			}
+			a.pending = append(a.pending, c)
+		}
+		of.Results = allocation.Devices.Results
+		all = append(all, of)
+	}
+	return p.check(a, pod, node, all, decided)
+}
+
+// check refuses devices that are not where the pod requires them.
+func (p *Plugin) check(a *attempt, pod *corev1.Pod, node string, list []claims.Claim, decided bool) *fwk.Status {
+	if a.mode != claims.Required {
+		return nil
+	}
+	of := a.slicesOf(node)
+	j := claims.Judge(claims.Read(node, p.berth.Machine(node), of, p.berth.Sources()), list)
+	if j.Keeps(a.mode) {
+		return nil
+	}
+	why := "berth.dev/claims: required: " + j.Why()
+	if !decided {
+		why += "; Berth decides nothing for the pod there"
+	}
+	a.refused = true
+	p.excluded.add(pod.UID, node, a.versions[node], why)
+	return refuse(why)
+}
+
+// PreBind implements fwk.PreBindPlugin. The claim for extended resources exists afterwards.
+func (p *Plugin) PreBind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
+	a := attemptOf(state)
+	if a == nil {
+		return p.DynamicResources.PreBind(ctx, state, pod, node)
+	}
+	a.written = true
+	if status := p.DynamicResources.PreBind(ctx, state, pod, node); !status.IsSuccess() {
+		return status
+	}
+	return p.checkWritten(ctx, a, pod, node)
+}
+
+// Check judges a pod's claims beside what Berth is about to write, after PreBind. The error is for
+// people; it is nil if the pod does not require anything.
+func (p *Plugin) Check(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node string) error {
+	a := attemptOf(state)
+	if a == nil {
+		return nil
+	}
+	if status := p.checkWritten(ctx, a, pod, node); !status.IsSuccess() {
+		return errors.New(status.Message())
+	}
+	return nil
+}
+
+// checkWritten judges the claims as they are now, and the claim for extended resources.
+func (p *Plugin) checkWritten(ctx context.Context, a *attempt, pod *corev1.Pod, node string) *fwk.Status {
+	if a.mode != claims.Required {
+		return nil
+	}
+	lying, decided := p.berth.Decided(pod, node)
+	now, err := p.claimsOf(pod)
+	if err != nil {
+		return fwk.AsStatus(err)
+	}
+	var all []claims.Claim
+	for _, c := range now {
+		allocation, err := p.written(ctx, c.ResourceClaim)
+		if err != nil {
+			return fwk.AsStatus(err)
+		}
+		of := judged(pod, c, lying)
+		of.Results = allocation.Devices.Results
+		all = append(all, of)
+	}
+	special, err := p.special(pod)
+	if err != nil {
+		return fwk.AsStatus(err)
+	}
+	if special != nil {
+		all = append(all, claims.Claim{Name: special.Namespace + "/" + special.Name, Results: special.Status.Allocation.Devices.Results, Users: usersOfExtended(pod, lying)})
+	}
+	return p.check(a, pod, node, all, decided)
+}
+
+// written returns what is allocated to a claim. The cache lacks what the original has just written
+// if the claim was changed at the same moment.
+func (p *Plugin) written(ctx context.Context, c *resourceapi.ResourceClaim) (*resourceapi.AllocationResult, error) {
+	if c.Status.Allocation != nil {
+		return c.Status.Allocation, nil
+	}
+	now, err := p.handle.ClientSet().ResourceV1().ResourceClaims(c.Namespace).Get(ctx, c.Name, metav1.GetOptions{})
+	switch {
+	case err != nil:
+		return nil, err
+	case now.UID != c.UID || now.Status.Allocation == nil:
+		return nil, fmt.Errorf("claim %s/%s has lost its allocation: want one to bind the pod with", c.Namespace, c.Name)
+	}
+	return now.Status.Allocation, nil
+}
+
+// special returns the claim that the original has made for the pod's extended resources; nil for
+// none.
+func (p *Plugin) special(pod *corev1.Pod) (*resourceapi.ResourceClaim, error) {
+	if !asksExtended(pod) {
+		return nil, nil //nolint:nilnil // most pods have none
+	}
+	list, err := p.handle.SharedDRAManager().ResourceClaims().List()
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range list {
+		if c.Namespace != pod.Namespace || c.Annotations[resourceapi.ExtendedResourceClaimAnnotation] != "true" || c.Status.Allocation == nil {
+			continue
+		}
+		if slices.ContainsFunc(c.Status.ReservedFor, func(r resourceapi.ResourceClaimConsumerReference) bool { return r.UID == pod.UID }) {
+			return c, nil
+		}
+	}
+	return nil, nil //nolint:nilnil // a device plugin offers them there
+}
+
+func asksExtended(pod *corev1.Pod) bool {
+	without := *pod
+	without.Spec.ResourceClaims = nil
+	return MayClaim(&without)
+}
+
+// usersOfExtended are the containers that ask for extended resources.
+func usersOfExtended(pod *corev1.Pod, lying Lying) (out []claims.User) {
+	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range list {
+			one := &corev1.Pod{Spec: corev1.PodSpec{Containers: list[i : i+1]}}
+			if asksExtended(one) {
+				out = append(out, claims.User{Container: list[i].Name, NUMA: lying[list[i].Name]})
+			}
+		}
+	}
+	return out
+}
+
+// misplacedClaims are the claims that keep the pod off the nodes that they were allocated on.
+func (a *attempt) misplacedClaims() []podClaim {
+	a.mu.Lock()
+	uids := maps.Clone(a.misplaced)
+	a.mu.Unlock()
+	var out []podClaim
+	for _, c := range a.claims {
+		if uids[c.UID] {
+			out = append(out, c)
+		}
+	}
+	return out
+}

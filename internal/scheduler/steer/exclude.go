@@ -1,0 +1,103 @@
+package steer
+
+import (
+	"sync"
+	"time"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+)
+
+// excludedFor is how long a node that refused a pod in Reserve is left out at most.
+const excludedFor = time.Minute
+
+// maxExcluded bounds the exclusions. When there are more, all are forgotten: a node is then asked
+// once more.
+const maxExcluded = 4096
+
+// exclusions are the nodes that refused a pod in Reserve, where its devices became visible. Filter
+// would choose the same node again. An exclusion ends when the node's slices change, or what is
+// free there.
+type exclusions struct {
+	clock clock.PassiveClock
+	mu    sync.Mutex
+	by    map[exclusion]excluded
+}
+
+type exclusion struct {
+	pod  types.UID
+	node string
+}
+
+type excluded struct {
+	at    version
+	until time.Time
+	why   string
+}
+
+// version tells states of a node apart: its slices, and what is free there.
+type version struct {
+	count int
+	sum   uint64
+	free  uint64
+}
+
+// versionOf returns the version of a node with slices, in any order, and free.
+func versionOf(list []*resourceapi.ResourceSlice, free uint64) version {
+	v := version{count: len(list), free: free}
+	for _, s := range list {
+		h := uint64(14695981039346656037) // FNV-1a
+		for _, text := range [...]string{string(s.UID), "\x00", s.ResourceVersion} {
+			for i := range len(text) {
+				h = (h ^ uint64(text[i])) * 1099511628211
+			}
+		}
+		v.sum += h
+	}
+	return v
+}
+
+func (e *exclusions) add(pod types.UID, node string, v version, why string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	now := e.clock.Now()
+	if len(e.by) >= maxExcluded {
+		for k, x := range e.by {
+			if !now.Before(x.until) {
+				delete(e.by, k)
+			}
+		}
+	}
+	if e.by == nil || len(e.by) >= maxExcluded {
+		e.by = map[exclusion]excluded{}
+	}
+	e.by[exclusion{pod, node}] = excluded{v, now.Add(excludedFor), why}
+}
+
+// why returns why the node is left out for the pod; "" if it is not.
+func (e *exclusions) why(pod types.UID, node string, v version) string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	k := exclusion{pod, node}
+	x, found := e.by[k]
+	switch {
+	case !found:
+		return ""
+	case x.at != v || !e.clock.Now().Before(x.until):
+		delete(e.by, k)
+		return ""
+	}
+	return x.why
+}
+
+// forget ends all exclusions for a pod.
+func (e *exclusions) forget(pod types.UID) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for k := range e.by {
+		if k.pod == pod {
+			delete(e.by, k)
+		}
+	}
+}

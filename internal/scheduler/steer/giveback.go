@@ -1,0 +1,82 @@
+package steer
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/retry"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berth-dev/berth/internal/claims"
+)
+
+// PostFilter implements fwk.PostFilterPlugin. The original gives one claim back that is on no node
+// that could take the pod. It does not know of a claim that is on such a node, beside other CPUs.
+func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
+	a := attemptOf(state)
+	if a != nil && a.mode == claims.Required {
+		for _, c := range a.misplacedClaims() {
+			if p.giveBack(ctx, pod, c.ResourceClaim) {
+				return nil, fwk.NewStatus(fwk.Unschedulable, fmt.Sprintf("claim %s/%s is given back: its devices are not beside the CPUs that the pod can have", c.Namespace, c.Name))
+			}
+		}
+	}
+	return p.DynamicResources.PostFilter(ctx, state, pod, statuses)
+}
+
+// Unreserve implements fwk.ReservePlugin. The original leaves an allocation that PreBind has
+// written, and so ties the pod to the node. The pod may be gone by now, and nobody would give the
+// claim back later. Allocation and reservation go in one write, before the original takes the
+// reservation, so that a scheduler that ends in between leaves nothing behind.
+func (p *Plugin) Unreserve(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node string) {
+	if a := attemptOf(state); a != nil && a.written && (a.refused || !p.berth.Doubtful(state) || p.gone(ctx, pod)) {
+		for _, c := range a.pending {
+			p.giveBack(ctx, pod, c.ResourceClaim)
+		}
+	}
+	p.DynamicResources.Unreserve(ctx, state, pod, node)
+}
+
+// gone reports whether the API server has no such pod any more.
+func (p *Plugin) gone(ctx context.Context, pod *corev1.Pod) bool {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), shortly)
+	defer cancel()
+	now, err := p.handle.ClientSet().CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
+	return apierrors.IsNotFound(err) || err == nil && now.UID != pod.UID
+}
+
+// giveBack deallocates a claim that no other pod uses. It decides by what it reads from the API
+// server, and reports whether it did.
+func (p *Plugin) giveBack(ctx context.Context, pod *corev1.Pod, claim *resourceapi.ResourceClaim) (done bool) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), shortly)
+	defer cancel()
+	client := p.handle.ClientSet().ResourceV1().ResourceClaims(claim.Namespace)
+	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		now, err := client.Get(ctx, claim.Name, metav1.GetOptions{})
+		if err != nil || now.UID != claim.UID || now.Status.Allocation == nil || usedByOthers(now, pod) {
+			return err
+		}
+		now.Status.Allocation, now.Status.ReservedFor, now.Status.Devices = nil, nil, nil
+		_, err = client.UpdateStatus(ctx, now, metav1.UpdateOptions{})
+		done = err == nil
+		return err
+	})
+	if err != nil && !apierrors.IsNotFound(err) {
+		klog.FromContext(ctx).Error(err, "A claim stays allocated; it is given back when its pod is tried again, or with the pod", "claim", klog.KObj(claim), "pod", klog.KObj(pod))
+	}
+	return done
+}
+
+func usedByOthers(c *resourceapi.ResourceClaim, pod *corev1.Pod) bool {
+	for i := range c.Status.ReservedFor {
+		if c.Status.ReservedFor[i].UID != pod.UID {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,128 @@
+package steer
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/feature"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/yaml"
+)
+
+// Name of the plugin in profiles and statuses.
+const Name = "BerthClaims"
+
+// Weight is that of DynamicResources.
+const Weight = 2
+
+// MaxWays bounds the ways of lying on a node that one attempt tries.
+const MaxWays = 8
+
+// Plugin is DynamicResources in one profile of the scheduler.
+type Plugin struct {
+	*dynamicresources.DynamicResources // the original
+	berth                              Berth
+	handle                             fwk.Handle
+	view                               *view
+	excluded                           exclusions
+	// whole: the original looks at slices in Filter as well, so that none can be left out.
+	whole bool
+}
+
+var (
+	_ fwk.PreEnqueuePlugin  = (*Plugin)(nil)
+	_ fwk.PreFilterPlugin   = (*Plugin)(nil)
+	_ fwk.FilterPlugin      = (*Plugin)(nil)
+	_ fwk.PostFilterPlugin  = (*Plugin)(nil)
+	_ fwk.ScorePlugin       = (*Plugin)(nil)
+	_ fwk.ReservePlugin     = (*Plugin)(nil)
+	_ fwk.EnqueueExtensions = (*Plugin)(nil)
+	_ fwk.PreBindPlugin     = (*Plugin)(nil)
+	_ fwk.SignPlugin        = (*Plugin)(nil)
+)
+
+// Options are what New needs beside what every plugin gets.
+type Options struct {
+	Berth Berth
+	Clock clock.PassiveClock
+	// Features are those of the original.
+	Features feature.Features
+}
+
+// New makes the plugin. obj are DynamicResourcesArgs as JSON or YAML; nothing means
+// kube-scheduler's defaults.
+func New(ctx context.Context, obj runtime.Object, handle fwk.Handle, o Options) (*Plugin, error) {
+	args, err := parseArgs(obj)
+	if err != nil {
+		return nil, fmt.Errorf("arguments of plugin %s: %w", Name, err)
+	}
+	v := &view{Handle: handle}
+	made, err := dynamicresources.New(ctx, args, v, o.Features)
+	if err != nil {
+		return nil, err
+	}
+	return &Plugin{
+		DynamicResources: made.(*dynamicresources.DynamicResources), berth: o.Berth, handle: handle, view: v,
+		excluded: exclusions{clock: o.Clock}, whole: o.Features.EnableDRANodeAllocatableResources,
+	}, nil
+}
+
+// parseArgs reads the arguments of DynamicResources. kube-scheduler sets their defaults under that
+// name only.
+func parseArgs(obj runtime.Object) (*config.DynamicResourcesArgs, error) {
+	said := struct {
+		metav1.TypeMeta `json:",inline"`
+		FilterTimeout   *metav1.Duration `json:"filterTimeout"`
+		BindingTimeout  *metav1.Duration `json:"bindingTimeout"`
+	}{
+		FilterTimeout:  &metav1.Duration{Duration: config.DynamicResourcesFilterTimeoutDefault},
+		BindingTimeout: &metav1.Duration{Duration: config.DynamicResourcesBindingTimeoutDefault},
+	}
+	switch o := obj.(type) {
+	case nil:
+	case *runtime.Unknown:
+		if len(bytes.TrimSpace(o.Raw)) == 0 {
+			break
+		}
+		raw, err := yaml.YAMLToJSONStrict(o.Raw)
+		if err != nil {
+			return nil, err
+		}
+		d := json.NewDecoder(bytes.NewReader(raw))
+		d.DisallowUnknownFields()
+		if err := d.Decode(&said); err != nil {
+			return nil, err
+		}
+	default:
+		return nil, fmt.Errorf("got %T, want JSON or YAML", obj)
+	}
+	args := &config.DynamicResourcesArgs{FilterTimeout: said.FilterTimeout}
+	if said.BindingTimeout != nil && said.BindingTimeout.Duration != config.DynamicResourcesBindingTimeoutDefault {
+		args.BindingTimeout = said.BindingTimeout // refused where the feature gate is off
+	}
+	return args, nil
+}
+
+// Name implements fwk.Plugin.
+func (*Plugin) Name() string { return Name }
+
+// ScoreExtensions implements fwk.ScorePlugin.
+func (p *Plugin) ScoreExtensions() fwk.ScoreExtensions { return p.DynamicResources }
+
+// shortly bounds what Unreserve and PostFilter ask of the API server.
+const shortly = 10 * time.Second
+
+// refuse is the status of what another node, or other devices, could help.
+func refuse(why string) *fwk.Status { return fwk.NewStatus(fwk.Unschedulable, why) }
+
+// nameOf is NAMESPACE/NAME of a pod, for texts.
+func nameOf(pod *corev1.Pod) string { return pod.Namespace + "/" + pod.Name }

@@ -1,0 +1,491 @@
+package steer
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/berth-dev/berth/internal/claims"
+)
+
+const (
+	near     = claims.Near
+	required = claims.Required
+)
+
+// two are two devices on different NUMA nodes; the original takes the first.
+func two() *resourceapi.ResourceSlice { return sliceOf(gpu("d0", 0), gpu("d1", 1)) }
+
+func TestDevicesAreSteered(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		mode  claims.Mode
+		ways  []Way
+		slice *resourceapi.ResourceSlice
+		has   string
+		why   string
+	}{
+		"a pod that says nothing has the first":      {claims.Free, at(1), two(), "d0", ""},
+		"near its CPUs":                              {near, at(1), two(), "d1", ""},
+		"required near its CPUs":                     {required, at(1), two(), "d1", ""},
+		"on both NUMA nodes of its CPUs":             {required, at(0, 1), two(), "d0", ""},
+		"near, and there is none":                    {near, at(1), sliceOf(gpu("d0", 0)), "d0", ""},
+		"required, and there is none":                {required, at(1), sliceOf(gpu("d0", 0)), "", "berth.dev/claims: required: no free device on NUMA node 1, where its CPUs would be, will do; the node has devices on NUMA node 0"},
+		"a neutral device is near to everything":     {required, at(1), sliceOf(gpu("d0", 0), gpu("n", -1)), "n", ""},
+		"a negative number is neutral":               {required, at(1), sliceOf(gpu("d0", 0), minusOne("n")), "n", ""},
+		"the next way, if the best has no device":    {required, []Way{{Lying: Lying{"main": set(0)}}, {Lying: Lying{"main": set(1)}, Only: set(1)}}, sliceOf(gpu("d1", 1)), "d1", ""},
+		"not pinned, and near":                       {near, []Way{{}}, two(), "d0", ""},
+		"not pinned, and required":                   {required, []Way{{}}, two(), "", "the node pins no container that uses the claims, and no free device without a NUMA node will do"},
+		"not pinned, required, and a neutral device": {required, []Way{{}}, sliceOf(gpu("d0", 0), gpu("n", -1)), "n", ""},
+		"a NUMA node that the machine lacks":         {required, at(0), sliceOf(gpu("d7", 7)), "", "no free device on NUMA node 0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, c.mode, c.ways, c.slice, claim("c", "r"))
+			if len(c.ways) > 1 {
+				w.berth.decided = c.ways[len(c.ways)-1].Lying
+			}
+			_, status := w.place(podWith("c"))
+			w.want(name, status, c.why)
+			if got := w.has("c"); got != c.has {
+				t.Errorf("%s: the claim has %q, want %q", name, got, c.has)
+			}
+			if want := c.ways[len(c.ways)-1].Only; w.berth.kept != want {
+				t.Errorf("%s: Berth is to keep the pod to NUMA node %s, want %s", name, w.berth.kept, want)
+			}
+		})
+	}
+}
+
+func minusOne(name string) resourceapi.Device {
+	d := gpu(name, 0)
+	d.Attributes[claims.StandardNUMANode] = resourceapi.DeviceAttribute{IntValue: new(int64(-1))}
+	return d
+}
+
+// TestWaysAreBounded: the original is asked so often for one node, and no more.
+func TestWaysAreBounded(t *testing.T) {
+	t.Parallel()
+	var ways []Way
+	for range 3 * MaxWays {
+		ways = append(ways, at(1)...)
+	}
+	w := newWorld(t, required, ways, sliceOf(gpu("d0", 0)), claim("c", "r"))
+	_, status := w.attempt(podWith("c"))
+	w.want("too many ways", status, "8 ways for the pod to lie there were tried")
+	if w.berth.asked > MaxWays+1 {
+		t.Errorf("%d ways were asked for", w.berth.asked)
+	}
+}
+
+// TestCases: every kind of claim has an answer.
+func TestCases(t *testing.T) {
+	t.Parallel()
+	first := func(names ...string) *resourceapi.ResourceClaim { // of alternatives
+		c := claim("c", "r")
+		c.Spec.Devices.Requests[0].Exactly = nil
+		for _, name := range names {
+			c.Spec.Devices.Requests[0].FirstAvailable = append(c.Spec.Devices.Requests[0].FirstAvailable, resourceapi.DeviceSubRequest{
+				Name: name, DeviceClassName: class, AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: 1,
+				Selectors: []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: `device.attributes["gpu.example.com"].model == "` + name + `"`}}},
+			})
+		}
+		return c
+	}
+	model := func(d resourceapi.Device, name string) resourceapi.Device {
+		d.Attributes["model"] = resourceapi.DeviceAttribute{StringValue: &name}
+		return d
+	}
+	all := claim("c", "r")
+	all.Spec.Devices.Requests[0].Exactly.AllocationMode, all.Spec.Devices.Requests[0].Exactly.Count = resourceapi.DeviceAllocationModeAll, 0
+	part := func(name string, numa int64, of string) resourceapi.Device {
+		d := gpu(name, numa)
+		d.ConsumesCounters = []resourceapi.DeviceCounterConsumption{{CounterSet: of, Counters: map[string]resourceapi.Counter{"slices": {Value: resource.MustParse("1")}}}}
+		return d
+	}
+	counters := sliceOf()
+	counters.Name, counters.UID = "counters", "counters"
+	for _, name := range []string{"g0", "g1"} {
+		counters.Spec.SharedCounters = append(counters.Spec.SharedCounters, resourceapi.CounterSet{Name: name, Counters: map[string]resourceapi.Counter{"slices": {Value: resource.MustParse("2")}}})
+	}
+	counters.Spec.Pool.ResourceSliceCount = 2
+	parted := func(devices ...resourceapi.Device) *resourceapi.ResourceSlice {
+		s := sliceOf(devices...)
+		s.Spec.Pool.ResourceSliceCount = 2
+		return s
+	}
+	attached := sliceOf(gpu("net", 0))
+	attached.Name, attached.UID, attached.Spec.NodeName, attached.Spec.AllNodes, attached.Spec.Pool.Name = "net", "net", nil, new(true), "net"
+	shares := func(name string, numa int64) resourceapi.Device {
+		d := gpu(name, numa)
+		d.AllowMultipleAllocations = new(true)
+		d.Capacity = map[resourceapi.QualifiedName]resourceapi.DeviceCapacity{"memory": {Value: resource.MustParse("10Gi")}}
+		return d
+	}
+	some := claim("c", "r")
+	some.Spec.Devices.Requests[0].Exactly.Capacity = &resourceapi.CapacityRequirements{Requests: map[resourceapi.QualifiedName]resource.Quantity{"memory": resource.MustParse("4Gi")}}
+	sharing := func() *corev1.Pod { // two containers use the claim
+		pod := podWith("c")
+		other := *pod.Spec.Containers[0].DeepCopy()
+		other.Name = "other"
+		pod.Spec.Containers = append(pod.Spec.Containers, other)
+		return pod
+	}
+	for name, c := range map[string]struct {
+		mode    claims.Mode
+		ways    []Way
+		pod     *corev1.Pod
+		objects []runtime.Object
+		has     string // of claim c
+		why     string
+	}{
+		"several requests":                    {required, at(1), nil, []runtime.Object{sliceOf(gpu("a", 0), gpu("b", 1), gpu("c", 1)), claim("c", "r1", "r2")}, "b c", ""},
+		"several requests, one device":        {required, at(1), nil, []runtime.Object{two(), claim("c", "r1", "r2")}, "", "no free device on NUMA node 1"},
+		"several claims":                      {required, at(1), podWith("c", "e"), []runtime.Object{sliceOf(gpu("a", 0), gpu("b", 1), gpu("c", 1)), claim("c", "r"), claim("e", "r")}, "b", ""},
+		"the second alternative is near":      {required, at(1), nil, []runtime.Object{sliceOf(model(gpu("d0", 0), "big"), model(gpu("d1", 1), "small")), first("big", "small")}, "d1", ""},
+		"the first alternative, if it is":     {required, at(0), nil, []runtime.Object{sliceOf(model(gpu("d0", 0), "big"), model(gpu("d1", 0), "small")), first("big", "small")}, "d0", ""},
+		"all devices, aligned":                {required, at(0, 1), nil, []runtime.Object{two(), all}, "d0 d1", ""},
+		"all devices, one is elsewhere":       {required, at(0), nil, []runtime.Object{two(), all}, "", "device gpu.example.com/n1/d1 of claim ns/c (request r) is on NUMA node 1"},
+		"all devices, near":                   {near, at(0), nil, []runtime.Object{two(), all}, "d0 d1", ""},
+		"a partition has its parent's node":   {required, at(1), nil, []runtime.Object{counters, parted(part("p0", -1, "g0"), part("w0", 0, "g0"), part("p1", -1, "g1"), part("w1", 1, "g1"))}, "p1", ""},
+		"a network-attached device":           {required, at(1), nil, []runtime.Object{sliceOf(gpu("d0", 0)), attached}, "net", ""},
+		"consumable capacity":                 {required, at(1), nil, []runtime.Object{sliceOf(shares("s0", 0), shares("s1", 1)), some}, "s1", ""},
+		"containers that share, together":     {required, []Way{{Lying: Lying{"main": set(1), "other": set(0, 1)}}}, sharing(), []runtime.Object{two()}, "d1", ""},
+		"containers that share, apart":        {required, []Way{{Lying: Lying{"main": set(1), "other": set(0)}}}, sharing(), []runtime.Object{two()}, "", "the containers that use claim ns/c are on no NUMA node together"},
+		"containers that share, apart, near":  {near, []Way{{Lying: Lying{"main": set(1), "other": set(0)}}}, sharing(), []runtime.Object{two()}, "d0", ""},
+		"a container that shares is unpinned": {required, []Way{{Lying: Lying{"main": set(1)}}}, sharing(), []runtime.Object{two()}, "d1", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pod, hasClaim := c.pod, false
+			if pod == nil {
+				pod = podWith("c")
+			}
+			for _, o := range c.objects {
+				if claim, is := o.(*resourceapi.ResourceClaim); is {
+					hasClaim = hasClaim || claim.Name == "c"
+				}
+			}
+			if !hasClaim {
+				c.objects = append(c.objects, claim("c", "r"))
+			}
+			w := newWorld(t, c.mode, c.ways, c.objects...)
+			_, status := w.place(pod)
+			w.want(name, status, c.why)
+			if got := w.has("c"); got != c.has {
+				t.Errorf("%s: the claim has %q, want %q", name, got, c.has)
+			}
+		})
+	}
+}
+
+// TestCountersStayWhole: a device that is not shown is still counted, or its parent would be handed
+// out twice.
+func TestCountersStayWhole(t *testing.T) {
+	t.Parallel()
+	part := func(name string, numa int64) resourceapi.Device {
+		d := gpu(name, numa)
+		d.ConsumesCounters = []resourceapi.DeviceCounterConsumption{{CounterSet: "power", Counters: map[string]resourceapi.Counter{"watts": {Value: resource.MustParse("1")}}}}
+		return d
+	}
+	counters := sliceOf()
+	counters.Name, counters.UID = "counters", "counters"
+	counters.Spec.SharedCounters = []resourceapi.CounterSet{{Name: "power", Counters: map[string]resourceapi.Counter{"watts": {Value: resource.MustParse("1")}}}}
+	devices := sliceOf(part("d0", 0), part("d1", 1))
+	counters.Spec.Pool.ResourceSliceCount, devices.Spec.Pool.ResourceSliceCount = 2, 2
+	w := newWorld(t, required, at(1), counters, devices, claim("c", "r"), allocatedTo(claim("other", "r"), "d0", "other"))
+	_, status := w.attempt(podWith("c"))
+	w.want("all of the power is taken by a device on the other NUMA node", status, "cannot allocate all claims")
+}
+
+// TestReserveJudges: what Berth decides in Reserve need not be what it foresaw. The node is then
+// left out, until it changes.
+func TestReserveJudges(t *testing.T) {
+	t.Parallel()
+	pod := podWith("c")
+	w := newWorld(t, required, at(1), two(), claim("c", "r"))
+	w.berth.decided = Lying{"main": set(0)}
+	_, status := w.place(pod)
+	const why = "device gpu.example.com/n1/d1 of claim ns/c (request r) is on NUMA node 1 (resource.kubernetes.io/numaNode), and CPUs and memory of container main are on NUMA node 0"
+	w.want("refused", status, why)
+	if got := w.has("c"); got != "" {
+		t.Errorf("the claim still has %s", got)
+	}
+	_, status = w.attempt(pod)
+	w.want("left out", status, why)
+	other := podWith("c")
+	other.UID = "other"
+	_, status = w.attempt(other)
+	w.want("not for another pod", status, "")
+	w.berth.free = 7
+	_, status = w.attempt(pod)
+	w.want("what is free there has changed", status, "")
+	w.berth.free = 0
+	w.berth.decided = Lying{"main": set(0)}
+	_, status = w.place(pod)
+	w.want("refused once more", status, why)
+	w.clock.SetTime(w.clock.Now().Add(2 * time.Minute))
+	_, status = w.attempt(pod)
+	w.want("after a while", status, "")
+	_, status = w.place(pod)
+	w.want("refused a third time", status, why)
+	s := two()
+	s.ResourceVersion, s.Spec.Devices = "2", append(s.Spec.Devices, gpu("d2", 0))
+	if _, err := w.client.ResourceV1().ResourceSlices().Update(w.ctx, s, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	w.until("the slice is seen", func() bool {
+		list, err := w.handle.SharedDRAManager().ResourceSlices().ListWithDeviceTaintRules()
+		return err == nil && len(list) == 1 && len(list[0].Spec.Devices) == 3
+	})
+	_, status = w.attempt(pod)
+	w.want("its slices have changed", status, "")
+}
+
+// TestNearIsNotRefused, whatever Reserve finds.
+func TestNearIsNotRefused(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, near, at(1), two(), claim("c", "r"))
+	w.berth.decided = Lying{"main": set(0)}
+	_, status := w.place(podWith("c"))
+	w.want("near", status, "")
+}
+
+func TestExclusionsAreBounded(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, required, nil)
+	for i := range 3 * maxExcluded {
+		w.excluded.add("pod", string(rune(i)), version{}, "why")
+	}
+	if n := len(w.excluded.by); n > maxExcluded {
+		t.Errorf("%d exclusions are remembered", n)
+	}
+}
+
+// TestAllocatedEarlier: Filter judges a claim that has its devices, and PostFilter gives it back if
+// nobody else uses it.
+func TestAllocatedEarlier(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		mode   claims.Mode
+		claim  *resourceapi.ResourceClaim
+		why    string
+		stored string
+	}{
+		"aligned":               {required, allocatedTo(claim("c", "r"), "d1"), "", "d1, 0"},
+		"misaligned":            {required, allocatedTo(claim("c", "r"), "d0"), "d0 of claim ns/c (request r) is on NUMA node 0", "none, 0"},
+		"misaligned, the pod's": {required, allocatedTo(claim("c", "r"), "d0", "p"), "is on NUMA node 0", "none, 0"},
+		"misaligned, near":      {near, allocatedTo(claim("c", "r"), "d0"), "", "d0, 0"},
+		"its driver is gone":    {required, allocatedTo(claim("c", "r"), "gone"), "device gpu.example.com/n1/gone of claim ns/c (request r) is in no ResourceSlice of the node", "none, 0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, c.mode, at(1), two(), c.claim)
+			pod := podWith("c")
+			state, status := w.attempt(pod)
+			w.want(name, status, c.why)
+			w.PostFilter(w.ctx, state, pod, nil)
+			if got := w.stored("c"); got != c.stored {
+				t.Errorf("%s: the claim has %s, want %s", name, got, c.stored)
+			}
+		})
+	}
+}
+
+// TestAnotherPodsClaimStays: it came to use the claim after the attempt began.
+func TestAnotherPodsClaimStays(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, required, at(1), two(), allocatedTo(claim("c", "r"), "d0"))
+	pod := podWith("c")
+	state, status := w.attempt(pod)
+	w.want("misaligned", status, "is on NUMA node 0")
+	if _, err := w.client.ResourceV1().ResourceClaims("ns").UpdateStatus(w.ctx, allocatedTo(claim("c", "r"), "d0", "other"), metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	w.PostFilter(w.ctx, state, pod, nil)
+	if got := w.stored("c"); got != "d0, 1" {
+		t.Errorf("the other pod's claim has %s", got)
+	}
+}
+
+func TestRefusedByName(t *testing.T) {
+	t.Parallel()
+	admin := claim("c", "r")
+	admin.Spec.Devices.Requests[0].Exactly.AdminAccess = new(true)
+	group := claim("c", "r")
+	group.OwnerReferences = []metav1.OwnerReference{{Kind: "PodGroup", Name: "g", Controller: new(true)}}
+	shared := allocatedTo(claim("c", "r"), "d1", "other")
+	for want, c := range map[string]*resourceapi.ResourceClaim{
+		"claim ns/c: request r has adminAccess": admin, "claim ns/c belongs to PodGroup g": group, "claim ns/c is shared with pod other": shared,
+	} {
+		for _, mode := range []claims.Mode{claims.Free, near, required} {
+			w := newWorld(t, mode, at(1), two(), c)
+			_, status := w.PreFilter(w.ctx, framework.NewCycleState(), podWith("c"), nil)
+			if mode == claims.Free {
+				w.want("no annotation", status, "")
+				continue
+			}
+			w.want(mode.String(), status, "Berth: berth.dev/claims: "+mode.String()+": "+want)
+			if status.Code() != fwk.UnschedulableAndUnresolvable {
+				t.Errorf("%s: %v", want, status.Code())
+			}
+		}
+	}
+}
+
+func TestUnreadable(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, required, at(1), two(), claim("c", "r"))
+	w.berth.modeErr = errors.New(`Pod ns/p: metadata.annotations[berth.dev/claims]: "x": want near or required`)
+	_, status := w.attempt(podWith("c"))
+	w.want("a wrong value", status, "Berth cannot read the pod: Pod ns/p: metadata.annotations[berth.dev/claims]")
+	_, status = w.attempt(podWith("missing"))
+	if status.IsSuccess() {
+		t.Error("a pod without its claim is placed")
+	}
+}
+
+// TestUnforeseen: if it cannot be told where the CPUs would be, required waits, and near does not.
+func TestUnforeseen(t *testing.T) {
+	t.Parallel()
+	for mode, why := range map[claims.Mode]string{near: "", required: "berth.dev/claims: required: too early"} {
+		w := newWorld(t, mode, nil, two(), claim("c", "r"))
+		w.berth.known, w.berth.why = Unforeseen, "too early"
+		_, status := w.attempt(podWith("c"))
+		w.want(mode.String(), status, why)
+		w.berth.known = Unasked
+		_, status = w.attempt(podWith("c"))
+		w.want("a dry run", status, "")
+	}
+}
+
+// TestUnreserveGivesBack what PreBind has written, in one write, unless a Binding may be there.
+func TestUnreserveGivesBack(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		doubt, gone, sharer bool
+		stored              string
+	}{
+		"Bind was refused":                       {false, false, false, "none, 0"},
+		"the Binding is in doubt":                {true, false, false, "d1, 0"},
+		"in doubt, and the pod is gone":          {true, true, false, "none, 0"},
+		"another pod has come to use it":         {false, false, true, "d1, 1"},
+		"another pod uses it, and this one left": {true, true, true, "d1, 1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pod := podWith("c")
+			w := newWorld(t, required, at(1), two(), claim("c", "r"), pod)
+			w.berth.decided = Lying{"main": set(1)}
+			state, status := w.place(pod)
+			w.want("reserved", status, "")
+			w.want("written", w.PreBind(w.ctx, state, pod, node), "")
+			if got := w.stored("c"); got != "d1, 1" {
+				t.Fatalf("PreBind has written %s", got)
+			}
+			if c.gone {
+				if err := w.client.CoreV1().Pods("ns").Delete(w.ctx, "p", metav1.DeleteOptions{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if c.sharer {
+				if _, err := w.client.ResourceV1().ResourceClaims("ns").UpdateStatus(w.ctx, allocatedTo(claim("c", "r"), "d1", "p", "other"), metav1.UpdateOptions{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			w.berth.doubt = c.doubt
+			w.client.ClearActions()
+			cancelled, cancel := context.WithCancel(w.ctx) // as when Bind ran out of time
+			cancel()
+			w.Unreserve(cancelled, state, pod, node)
+			if c.sharer || c.doubt && !c.gone { // the original's patch is a strategic merge, which the fake API takes for another
+				return
+			}
+			if got := w.stored("c"); got != c.stored {
+				t.Errorf("the claim has %s, want %s", got, c.stored)
+			}
+			for _, a := range w.client.Actions() {
+				if a.GetVerb() == "patch" || a.GetVerb() == "update" {
+					if a.GetVerb() != "update" || a.GetSubresource() != "status" {
+						t.Errorf("the first write is a %s of %s", a.GetVerb(), a.GetSubresource())
+					}
+					break
+				}
+			}
+		})
+	}
+}
+
+// TestCheckBeforeBind: what is decided for good in Bind counts.
+func TestCheckBeforeBind(t *testing.T) {
+	t.Parallel()
+	pod := podWith("c")
+	w := newWorld(t, required, at(1), two(), claim("c", "r"), pod)
+	w.berth.decided = Lying{"main": set(1)}
+	state, status := w.place(pod)
+	w.want("reserved", status, "")
+	w.want("written", w.PreBind(w.ctx, state, pod, node), "")
+	if err := w.Check(w.ctx, state, pod, node); err != nil {
+		t.Errorf("aligned: %v", err)
+	}
+	w.berth.decided = Lying{"main": set(0)}
+	if err := w.Check(w.ctx, state, pod, node); err == nil || !strings.Contains(err.Error(), "is on NUMA node 1") {
+		t.Errorf("the CPUs have moved: %v", err)
+	}
+	w.berth.doubt = true // a Binding that was never sent is not in doubt
+	w.Unreserve(w.ctx, state, pod, node)
+	if got := w.stored("c"); got != "none, 0" {
+		t.Errorf("the claim has %s", got)
+	}
+}
+
+// TestExtendedResources: the claim for them appears in PreBind, and is judged there.
+func TestExtendedResources(t *testing.T) {
+	t.Parallel()
+	pod := podWith()
+	pod.Spec.Containers[0].Resources = corev1.ResourceRequirements{
+		Requests: corev1.ResourceList{"example.com/gpu": resource.MustParse("1")}, Limits: corev1.ResourceList{"example.com/gpu": resource.MustParse("1")},
+	}
+	for numa, why := range map[int64]string{1: "", 0: "no free device on NUMA node 1"} {
+		w := newWorld(t, required, at(1), sliceOf(gpu("far", 0), gpu("d", numa)), pod)
+		_, status := w.place(pod)
+		w.want("steered", status, why)
+	}
+}
+
+// TestPodsThatSayNothing go to the original by the same calls.
+func TestPodsThatSayNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, claims.Free, nil, two(), claim("c", "r"))
+	w.berth.known = Unforeseen
+	state, status := w.place(podWith("c"))
+	w.want("a claim without the annotation", status, "")
+	if attemptOf(state) != nil {
+		t.Error("something is kept of it")
+	}
+	if _, status := w.PreFilter(w.ctx, framework.NewCycleState(), &corev1.Pod{}, nil); status.Code() != fwk.Skip {
+		t.Errorf("a pod without claims: %v", status)
+	}
+}
+
+func TestArgs(t *testing.T) {
+	for text, want := range map[string]string{"": "", "filterTimeout: 3s": "", "filterTimeout: soon": "time:", "bindTimeout: 3s": "unknown field", "filterTimeout: 1s\nfilterTimeout: 2s": "already set"} {
+		args, err := parseArgs(&runtime.Unknown{Raw: []byte(text)})
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+		if text == "filterTimeout: 3s" && args.FilterTimeout.Duration != 3*time.Second {
+			t.Errorf("%q: %v", text, args.FilterTimeout)
+		}
+	}
+}

@@ -1,0 +1,118 @@
+package steer
+
+import (
+	"sync"
+	"sync/atomic"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/dynamic-resource-allocation/structured"
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+// view is the handle of the original plugin. It shows other ResourceSlices while one node is
+// prepared, and the cluster's at all other times.
+type view struct {
+	fwk.Handle
+	// mu is held while the original prepares a pod: it lists slices without saying for which one.
+	mu sync.Mutex
+	// shown is what is listed; nil for what the cluster has.
+	shown atomic.Pointer[prepared]
+}
+
+// prepared is what the original is shown of the cluster.
+type prepared struct {
+	// slices are listed in place of the cluster's; nil for those.
+	slices []*resourceapi.ResourceSlice
+	// taken is the state of all devices, as it was when the attempt began.
+	taken *taken
+}
+
+// taken are the devices that are allocated, in the form in which the original asked for them.
+type taken struct {
+	state *structured.AllocatedState
+	list  sets.Set[structured.DeviceID]
+}
+
+// has reports whether a device is allocated to somebody, or a part of it.
+func (t *taken) has(id structured.DeviceID) bool {
+	if t.state != nil {
+		return structured.IsDeviceAllocated(id, t.state)
+	}
+	return t.list.Has(id)
+}
+
+// during runs prepare while the original is shown what p has.
+func (v *view) during(p *prepared, prepare func()) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.shown.Store(p)
+	defer v.shown.Store(nil)
+	prepare()
+}
+
+// SharedDRAManager implements fwk.Handle.
+func (v *view) SharedDRAManager() fwk.SharedDRAManager {
+	return manager{v.Handle.SharedDRAManager(), v}
+}
+
+type manager struct {
+	fwk.SharedDRAManager
+	view *view
+}
+
+// ResourceSlices implements fwk.SharedDRAManager.
+func (m manager) ResourceSlices() fwk.ResourceSliceLister {
+	return lister{m.SharedDRAManager.ResourceSlices(), m.view}
+}
+
+// ResourceClaims implements fwk.SharedDRAManager.
+func (m manager) ResourceClaims() fwk.ResourceClaimTracker {
+	return tracker{m.SharedDRAManager.ResourceClaims(), m.view}
+}
+
+type lister struct {
+	fwk.ResourceSliceLister
+	view *view
+}
+
+// ListWithDeviceTaintRules implements fwk.ResourceSliceLister.
+func (l lister) ListWithDeviceTaintRules() ([]*resourceapi.ResourceSlice, error) {
+	if p := l.view.shown.Load(); p != nil && p.slices != nil {
+		return p.slices, nil
+	}
+	return l.ResourceSliceLister.ListWithDeviceTaintRules()
+}
+
+// tracker gathers what is allocated once for an attempt: the original would do so for every way of
+// every node.
+type tracker struct {
+	fwk.ResourceClaimTracker
+	view *view
+}
+
+// GatherAllocatedState implements fwk.ResourceClaimTracker.
+func (t tracker) GatherAllocatedState() (*structured.AllocatedState, error) {
+	p := t.view.shown.Load()
+	if p != nil && p.taken.state != nil {
+		return p.taken.state, nil
+	}
+	state, err := t.ResourceClaimTracker.GatherAllocatedState()
+	if p != nil && err == nil {
+		p.taken.state = state
+	}
+	return state, err
+}
+
+// ListAllAllocatedDevices implements fwk.ResourceClaimTracker.
+func (t tracker) ListAllAllocatedDevices() (sets.Set[structured.DeviceID], error) {
+	p := t.view.shown.Load()
+	if p != nil && p.taken.list != nil {
+		return p.taken.list, nil
+	}
+	list, err := t.ResourceClaimTracker.ListAllAllocatedDevices()
+	if p != nil && err == nil {
+		p.taken.list = list
+	}
+	return list, err
+}

@@ -1,0 +1,306 @@
+package steer
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/events"
+	resourceslicetracker "k8s.io/dynamic-resource-allocation/resourceslice/tracker"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/feature"
+	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+	"k8s.io/kubernetes/pkg/scheduler/metrics"
+	"k8s.io/kubernetes/pkg/scheduler/util/assumecache"
+	testingclock "k8s.io/utils/clock/testing"
+
+	"github.com/berth-dev/berth/internal/claims"
+	"github.com/berth-dev/berth/topology"
+)
+
+// fakeBerth answers as a test says.
+type fakeBerth struct {
+	mode    claims.Mode
+	modeErr error
+	known   Known
+	why     string
+	ways    []Way
+	decided Lying
+	doubt   bool
+	free    uint64
+	machine *topology.Machine
+
+	mu    sync.Mutex
+	kept  topology.NUMASet
+	asked int
+}
+
+func (b *fakeBerth) Mode(*corev1.Pod) (claims.Mode, error) { return b.mode, b.modeErr }
+func (b *fakeBerth) Sources() *claims.Sources              { return new(claims.DefaultSources()) }
+func (b *fakeBerth) Machine(string) *topology.Machine      { return b.machine }
+func (b *fakeBerth) Free(string) uint64                    { return b.free }
+func (b *fakeBerth) Doubtful(fwk.CycleState) bool          { return b.doubt }
+
+func (b *fakeBerth) Ways(fwk.CycleState, *corev1.Pod, fwk.NodeInfo, claims.Mode) Ways {
+	return Ways{Known: b.known, Why: b.why, All: func(yield func(Way) bool) {
+		for _, w := range b.ways {
+			b.asked++
+			if !yield(w) {
+				return
+			}
+		}
+	}}
+}
+
+func (b *fakeBerth) Keep(_ fwk.CycleState, _ string, only topology.NUMASet) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.kept = only
+}
+
+func (b *fakeBerth) Decided(*corev1.Pod, string) (Lying, bool) { return b.decided, b.decided != nil }
+
+// world is a cluster of one node with the plugin.
+type world struct {
+	*testing.T
+	*Plugin
+	ctx    context.Context
+	berth  *fakeBerth
+	client *fake.Clientset
+	clock  *testingclock.FakePassiveClock
+	node   fwk.NodeInfo
+}
+
+const (
+	node   = "n1"
+	driver = "gpu.example.com"
+	class  = "gpu"
+)
+
+func set(ids ...topology.NUMAID) topology.NUMASet { return topology.NewNUMASet(ids...) }
+
+// at is the only way of a pod whose container main lies there.
+func at(ids ...topology.NUMAID) []Way { return []Way{{Lying: Lying{"main": set(ids...)}}} }
+
+// gpu is a device on a NUMA node; a negative one stands for none.
+func gpu(name string, numa int64) resourceapi.Device {
+	d := resourceapi.Device{Name: name}
+	if numa >= 0 {
+		d.Attributes = map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{claims.StandardNUMANode: {IntValue: &numa}}
+	}
+	return d
+}
+
+func sliceOf(devices ...resourceapi.Device) *resourceapi.ResourceSlice {
+	return &resourceapi.ResourceSlice{
+		ObjectMeta: metav1.ObjectMeta{Name: "slice", UID: "slice", ResourceVersion: "1"},
+		Spec: resourceapi.ResourceSliceSpec{
+			Driver: driver, NodeName: new(node), Pool: resourceapi.ResourcePool{Name: node, ResourceSliceCount: 1}, Devices: devices,
+		},
+	}
+}
+
+// claim asks for devices of the class, one in each request.
+func claim(name string, requests ...string) *resourceapi.ResourceClaim {
+	c := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(name)}}
+	for _, r := range requests {
+		c.Spec.Devices.Requests = append(c.Spec.Devices.Requests, resourceapi.DeviceRequest{
+			Name: r, Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: class, AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: 1},
+		})
+	}
+	return c
+}
+
+// allocatedTo gives a claim a device, for pods.
+func allocatedTo(c *resourceapi.ResourceClaim, device string, pods ...string) *resourceapi.ResourceClaim {
+	c.Finalizers = []string{resourceapi.Finalizer}
+	c.Status.Allocation = &resourceapi.AllocationResult{
+		Devices: resourceapi.DeviceAllocationResult{Results: []resourceapi.DeviceRequestAllocationResult{{Request: "r", Driver: driver, Pool: node, Device: device}}},
+		NodeSelector: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchFields: []corev1.NodeSelectorRequirement{
+			{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{node}},
+		}}}},
+	}
+	for _, pod := range pods {
+		c.Status.ReservedFor = append(c.Status.ReservedFor, resourceapi.ResourceClaimConsumerReference{Resource: "pods", Name: pod, UID: types.UID(pod)})
+	}
+	return c
+}
+
+// podWith is a pod whose container main uses claims.
+func podWith(names ...string) *corev1.Pod {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "p"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main"}}}}
+	for _, name := range names {
+		pod.Spec.ResourceClaims = append(pod.Spec.ResourceClaims, corev1.PodResourceClaim{Name: name, ResourceClaimName: &name})
+		uses := &pod.Spec.Containers[0].Resources
+		uses.Claims = append(uses.Claims, corev1.ResourceClaim{Name: name})
+	}
+	return pod
+}
+
+// newWorld makes a cluster of the objects.
+func newWorld(t *testing.T, mode claims.Mode, ways []Way, objects ...runtime.Object) *world {
+	t.Helper()
+	metrics.Register()
+	ctx, cancel := context.WithCancel(t.Context())
+	m, err := topology.Parse("package:2 numa:1 core:4 pu:2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{
+		T: t, ctx: ctx, berth: &fakeBerth{mode: mode, known: Foreseen, ways: ways, machine: m}, clock: testingclock.NewFakePassiveClock(time.Unix(1000, 0)),
+		client: fake.NewClientset(append(objects, &resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: class}, Spec: resourceapi.DeviceClassSpec{ExtendedResourceName: new("example.com/gpu")}})...),
+	}
+	shared := informers.NewSharedInformerFactory(w.client, 0)
+	resources := shared.Resource().V1()
+	tracker, err := resourceslicetracker.StartTracker(ctx, resourceslicetracker.Options{SliceInformer: resources.ResourceSlices(), ClassInformer: resources.DeviceClasses(), KubeClient: w.client})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cached := assumecache.NewAssumeCache(klog.FromContext(ctx), resources.ResourceClaims().Informer(), "resource claim", "", nil)
+	manager := dynamicresources.NewDRAManager(ctx, cached, tracker, shared)
+	if byName, ok := manager.DeviceClassResolver().(cache.ResourceEventHandler); ok {
+		if _, err := resources.DeviceClasses().Informer().AddEventHandler(byName); err != nil {
+			t.Fatal(err)
+		}
+	}
+	handle, err := frameworkruntime.NewFramework(ctx, nil, nil, frameworkruntime.WithClientSet(w.client), frameworkruntime.WithInformerFactory(shared),
+		frameworkruntime.WithEventRecorder(events.NewFakeRecorder(100)), frameworkruntime.WithSharedDRAManager(manager))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Plugin, err = New(ctx, nil, handle, Options{Berth: w.berth, Clock: w.clock, Features: feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	shared.Start(ctx.Done())
+	shared.WaitForCacheSync(ctx.Done())
+	w.sync(manager, objects)
+	info := framework.NewNodeInfo()
+	info.SetNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}, Status: corev1.NodeStatus{Allocatable: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("8")}}})
+	w.node = info
+	t.Cleanup(func() {
+		cancel()
+		shared.Shutdown()
+		frameworkruntime.WaitForShutdown(handle)
+	})
+	return w
+}
+
+// sync waits until the caches behind the informers have what was there.
+func (w *world) sync(m fwk.SharedDRAManager, objects []runtime.Object) {
+	w.Helper()
+	want := [2]int{}
+	for _, o := range objects {
+		switch o.(type) {
+		case *resourceapi.ResourceClaim:
+			want[0]++
+		case *resourceapi.ResourceSlice:
+			want[1]++
+		}
+	}
+	w.until("the caches are filled", func() bool {
+		c, err := m.ResourceClaims().List()
+		s, wrong := m.ResourceSlices().ListWithDeviceTaintRules()
+		k, missing := m.DeviceClasses().List()
+		return err == nil && wrong == nil && missing == nil && len(c) == want[0] && len(s) == want[1] && len(k) == 1 && m.DeviceClassResolver().GetDeviceClass("example.com/gpu") != nil
+	})
+}
+
+// until waits for a cache that another goroutine fills.
+func (w *world) until(what string, done func() bool) {
+	w.Helper()
+	err := wait.PollUntilContextTimeout(w.ctx, time.Millisecond, 30*time.Second, true, func(context.Context) (bool, error) { return done(), nil })
+	if err != nil {
+		w.Fatalf("%s: %v", what, err)
+	}
+}
+
+// attempt is PreFilter and Filter.
+func (w *world) attempt(pod *corev1.Pod) (fwk.CycleState, *fwk.Status) {
+	w.Helper()
+	state := framework.NewCycleState()
+	if _, status := w.PreFilter(w.ctx, state, pod, nil); !status.IsSuccess() {
+		return state, status
+	}
+	return state, w.Filter(w.ctx, state, pod, w.node)
+}
+
+// place is attempt and Reserve. Unless decided is set, the pod lies as its first way says.
+func (w *world) place(pod *corev1.Pod) (fwk.CycleState, *fwk.Status) {
+	w.Helper()
+	state, status := w.attempt(pod)
+	if !status.IsSuccess() {
+		return state, status
+	}
+	if w.berth.decided == nil && len(w.berth.ways) > 0 {
+		w.berth.decided = w.berth.ways[0].Lying
+		defer func() { w.berth.decided = nil }()
+	}
+	if status := w.Reserve(w.ctx, state, pod, node); !status.IsSuccess() {
+		w.Unreserve(w.ctx, state, pod, node)
+		return state, status
+	}
+	return state, nil
+}
+
+// has are the devices that are allocated to a claim, in flight or written.
+func (w *world) has(name string) string {
+	w.Helper()
+	tracker := w.handle.SharedDRAManager().ResourceClaims()
+	c, err := tracker.Get("ns", name)
+	if err != nil {
+		w.Fatal(err)
+	}
+	a := c.Status.Allocation
+	if pending := tracker.GetPendingAllocation(c.UID); pending != nil {
+		a = pending
+	}
+	if a == nil {
+		return ""
+	}
+	var out []string
+	for _, r := range a.Devices.Results {
+		out = append(out, r.Device)
+	}
+	return strings.Join(out, " ")
+}
+
+// stored is a claim as the API server has it: its devices, and for how many it is reserved.
+func (w *world) stored(name string) string {
+	w.Helper()
+	c, err := w.client.ResourceV1().ResourceClaims("ns").Get(w.ctx, name, metav1.GetOptions{})
+	if err != nil {
+		w.Fatal(err)
+	}
+	if c.Status.Allocation == nil {
+		return fmt.Sprintf("none, %d", len(c.Status.ReservedFor))
+	}
+	return fmt.Sprintf("%s, %d", c.Status.Allocation.Devices.Results[0].Device, len(c.Status.ReservedFor))
+}
+
+func (w *world) want(what string, status *fwk.Status, text string) {
+	w.Helper()
+	switch {
+	case text == "" && !status.IsSuccess():
+		w.Errorf("%s: %v %s", what, status.Code(), status.Message())
+	case text != "" && (status.IsSuccess() || !strings.Contains(status.Message(), text)):
+		w.Errorf("%s: %v %q, want %q", what, status.Code(), status.Message(), text)
+	}
+}
