@@ -116,6 +116,7 @@ test/protocol             : test/protocol/explore
 test/protocol/explore     :
 test/protocol/claims      : test/protocol/explore
 test/protocol/gangs       : test/protocol/explore
+test/protocol/grow        : test/protocol/explore
 test/protocol/obey        : test/protocol/explore
 test/reference            :
 test/sysfstest            : topology
