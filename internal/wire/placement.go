@@ -84,6 +84,9 @@ func nameOf(names []string, i int) string {
 type Placement struct {
 	// Sequence counts the node's Bindings by the scheduler, from 1.
 	Sequence uint64
+	// Generation counts the decisions for the pod, from 1: a resize in place makes a new one. 0
+	// means 1.
+	Generation uint64
 	// Report is the sequence number of the NodeTopology that was decided on; 0 if there was none.
 	Report    int64
 	Certainty Certainty
@@ -104,7 +107,11 @@ type placementJSON struct {
 	Sequence  uint64 `json:"seq"`
 	Report    int64  `json:"report,omitempty"`
 	UID       string `json:"uid"`
-	Certainty string `json:"certainty"`
+	// The next two are left out for generation 1. Asks is for the admission policy, which cannot
+	// read JSON: what the app containers ask for (asksOf).
+	Generation uint64 `json:"gen,omitempty"`
+	Asks       string `json:"asks,omitempty"`
+	Certainty  string `json:"certainty"`
 	Guarantee string `json:"guarantee"`
 	// The next two are left out for authority kubelet: readers of the first release know no others.
 	Authority  string          `json:"authority,omitempty"` // "", "berth"
@@ -167,6 +174,9 @@ func WritePlacement(p *Placement) (string, error) {
 		Certainty: p.Certainty.String(), Guarantee: p.Guarantee.String(),
 		Containers: make([]containerJSON, 0, len(p.Decision.Containers)),
 	}
+	if p.Generation > 1 {
+		out.Generation, out.Asks = p.Generation, asksOf(&p.Decision)
+	}
 	if p.Authority == placement.AuthorityBerth {
 		out.Authority = authorityBerth
 	}
@@ -208,7 +218,7 @@ func checkBeside(pod *corev1.Pod, d *placement.Decision, more int) error {
 
 // longestPlacement returns a placement with the longest value in every field except the decision.
 func longestPlacement(d *placement.Decision) *Placement {
-	return &Placement{Sequence: math.MaxUint64, Report: math.MaxInt64, Certainty: VerdictOnly, Guarantee: GuaranteeAmounts,
+	return &Placement{Sequence: math.MaxUint64, Generation: math.MaxUint64, Report: math.MaxInt64, Certainty: VerdictOnly, Guarantee: GuaranteeAmounts,
 		Authority: placement.AuthorityBerth, Koordlet: true, Decision: *d}
 }
 
@@ -247,7 +257,7 @@ const (
 )
 
 func roughContainerBytes(c *placement.ContainerDecision) int {
-	n := roughFrame + roughEscape*len(c.Name) + roughNumber*(c.CPUs.Len()+c.Hint.NUMA.Len())
+	n := 2*roughFrame + 2*roughEscape*len(c.Name) + roughNumber*(c.CPUs.Len()+c.Hint.NUMA.Len())
 	for j := range c.Memory {
 		n += roughFrame + roughEscape*len(c.Memory[j].Resource) + roughNumber*c.Memory[j].NUMA.Len()
 	}
@@ -357,7 +367,7 @@ type placementReader struct {
 }
 
 func (r placementReader) read(in *placementJSON) (Placement, error) {
-	p := Placement{Sequence: in.Sequence, Report: in.Report}
+	p := Placement{Sequence: in.Sequence, Report: in.Report, Generation: in.Generation}
 	certainty := slices.Index(certaintyNames[:], in.Certainty)
 	guarantee := slices.Index(guaranteeNames[:], in.Guarantee)
 	switch {
@@ -399,7 +409,18 @@ func (r placementReader) read(in *placementJSON) (Placement, error) {
 		names[c.Name] = true
 		p.Decision.Containers = append(p.Decision.Containers, c)
 	}
-	return p, nil
+	return p, r.generation(in, &p)
+}
+
+// generation checks what only a decision after a resize has.
+func (r placementReader) generation(in *placementJSON, p *Placement) error {
+	switch {
+	case in.Generation == 1 || in.Generation > 0 && p.Authority != placement.AuthorityBerth:
+		return r.at(r.root.Child("gen"), in.Generation, "none, or 2 and more with authority berth")
+	case in.Generation == 0 && in.Asks != "" || in.Generation > 1 && in.Asks != asksOf(&p.Decision):
+		return r.at(r.root.Child("asks"), in.Asks, "what the containers of a resized pod have")
+	}
+	return nil
 }
 
 func (r placementReader) container(at *field.Path, in *containerJSON) (placement.ContainerDecision, error) {

@@ -15,7 +15,7 @@ import (
 
 func encoded(t *testing.T, d *placement.Decision) string {
 	t.Helper()
-	text, err := WritePlacement(&Placement{Sequence: math.MaxUint64, Report: math.MaxInt64, Guarantee: GuaranteeAmounts,
+	text, err := WritePlacement(&Placement{Sequence: math.MaxUint64, Generation: math.MaxUint64, Report: math.MaxInt64, Guarantee: GuaranteeAmounts,
 		Authority: placement.AuthorityBerth, Koordlet: true, Decision: *d})
 	if err != nil {
 		t.Fatal(err)

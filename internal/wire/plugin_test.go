@@ -55,7 +55,7 @@ func TestCheckOwnPlacement(t *testing.T) {
 			t.Errorf("%s: %v", key, err)
 		}
 	}
-	full := pod("a", strings.Repeat("x", 256<<10-250))
+	full := pod("a", strings.Repeat("x", 256<<10-300))
 	if err := CheckPlacement(full, d); err != nil {
 		t.Errorf("without demands: %v", err)
 	}
