@@ -153,3 +153,19 @@ func (m *Model) Problem(b *Book, h *Held) string {
 	}
 	return ""
 }
+
+// Only leaves nothing to be had on the NUMA nodes outside of a mask.
+func (m *Model) Only(b *Book, mask hint.Mask) {
+	for v := range m.nodes {
+		if mask.Has(v) {
+			continue
+		}
+		for k := range m.kinds {
+			i := k*len(m.nodes) + v
+			b.used[i] = max(b.used[i], m.capacity[i])
+		}
+		for i := m.nodes[v].cores.from; i < m.nodes[v].cores.to; i++ {
+			m.setFree(b, int(i), 0)
+		}
+	}
+}

@@ -1,0 +1,264 @@
+package placement
+
+import (
+	"slices"
+
+	"github.com/berth-dev/berth/placement/joint"
+	"github.com/berth-dev/berth/placement/memory"
+	"github.com/berth-dev/berth/topology"
+)
+
+// Refit decides about other amounts of CPU and memory for a pod that is in the state, on a node
+// where Berth decides. Each container keeps its NUMA nodes and its devices. One that asks for more
+// CPUs keeps the ones that it has; one that asks for fewer keeps some of them. What one container
+// gives back is not free for another one yet. The result fulfils the pod's rules, container by
+// container. d receives the decision about all containers; the state does not change.
+func Refit(s *State, r *Request, d *Decision) Verdict {
+	refused := Verdict{Reason: NoBerth, Detail: NoRoom, Scarcity: Resolvable}
+	if s.m.joint == nil || s.pod(r.UID) == nil {
+		return refused
+	}
+	f := refit{s: s.Clone(), r: r}
+	if v := Decide(f.s, r, d); !v.OK() { // what it holds
+		return v
+	}
+	for c := range r.Containers {
+		detail := f.container(c, &d.Containers[c])
+		if detail != NoDetail {
+			refused.Container, refused.Detail = int16(c), detail
+			return refused
+		}
+	}
+	if !f.fits(d) {
+		return refused
+	}
+	v := Verdict{}
+	for c := range d.Containers {
+		v.NUMA |= s.m.joint.nodesHeld(&d.Containers[c])
+	}
+	return v
+}
+
+// refit is a state in which the pod has what it held and what it was given since.
+type refit struct {
+	s *State
+	r *Request
+}
+
+// container changes the decision about a container to what it asks for now.
+func (f *refit) container(c int, got *ContainerDecision) Detail {
+	asks, m := &f.r.Containers[c], f.s.m.joint
+	old := allocationOf(got)
+	target := allocationOf(got)
+	bytes, whole := asks.Bytes(memory.Regular), asks.MilliCPU%1000 == 0
+	switch {
+	case len(got.Provided) > 0 || f.r.PodLevel:
+		return NotProvided
+	case got.CPUs.IsEmpty() && asks.MilliCPU != sharesOf(got), !got.CPUs.IsEmpty() && !whole, !got.CPUs.IsEmpty() && asks.MilliCPU == 0:
+		return OddCPUs // CPUs of its own are whole, and CPU time stays what it is
+	case bytes == 0 && memoryOf(got) > 0:
+		return NoRoom
+	}
+	if !f.remember(&target, bytes, memoryOf(got)) {
+		return NoRoom
+	}
+	n := int(asks.MilliCPU / 1000)
+	sets := []topology.CPUSet{got.CPUs}
+	if have := got.CPUs.Len(); have > 0 && n > have {
+		sets = f.more(c, &old, n-have)
+	} else if n < have {
+		sets = f.fewer(c, &target, n)
+	}
+	for _, cpus := range sets {
+		target.CPUs = cpus
+		if f.accepts(c, &target, got.CPUs.Len() > n) {
+			got.CPUs, got.Memory = cpus, target.Memory
+			got.Hint = Hint{NUMA: m.nodesHeld(got), Preferred: true}
+			f.hold(c, &target, &old)
+			return NoDetail
+		}
+	}
+	return NoCPUs
+}
+
+func allocationOf(d *ContainerDecision) ContainerAllocation {
+	return ContainerAllocation{Name: d.Name, CPUs: d.CPUs, Memory: slices.Clone(d.Memory), Devices: d.Devices, Shares: d.Shares, Exclusive: d.Exclusive}
+}
+
+func sharesOf(d *ContainerDecision) (milli int64) {
+	for _, s := range d.Shares {
+		milli += s.MilliCPU
+	}
+	return milli
+}
+
+func memoryOf(d *ContainerDecision) (bytes uint64) {
+	for i := range d.Memory {
+		if d.Memory[i].Resource == memory.Regular {
+			bytes += d.Memory[i].Bytes
+		}
+	}
+	return bytes
+}
+
+// remember changes the memory of a container from had to bytes, on the NUMA nodes where it is. It
+// reports whether they have room.
+func (f *refit) remember(c *ContainerAllocation, bytes, had uint64) bool {
+	k, known := f.s.m.joint.Kind(memory.Regular)
+	if bytes == had || !known {
+		return bytes == had
+	}
+	more, less := bytes-min(had, bytes), had-min(had, bytes)
+	for i := range c.Memory {
+		b := &c.Memory[i]
+		mask := f.s.m.joint.compact(b.NUMA)
+		if b.Resource != memory.Regular || mask == 0 {
+			continue
+		}
+		n := min(more, f.s.m.joint.Room(f.s.account, k, mask.Lowest()))
+		b.Bytes, more = b.Bytes+n, more-n
+	}
+	for i := range slices.Backward(c.Memory) {
+		b := &c.Memory[i]
+		if b.Resource != memory.Regular {
+			continue
+		}
+		n := min(less, b.Bytes)
+		b.Bytes, less = b.Bytes-n, less-n
+	}
+	c.Memory = slices.DeleteFunc(c.Memory, func(b MemoryBlock) bool { return b.Resource == memory.Regular && b.Bytes == 0 })
+	return more == 0
+}
+
+// more returns sets that a container with these CPUs could have with so many more: others that are
+// free, and a choice among all of them together that happens to keep its own.
+func (f *refit) more(c int, old *ContainerAllocation, n int) (sets []topology.CPUSet) {
+	one := f.alone(c)
+	one.Containers[0].MilliCPU, one.Containers[0].Memory, one.Containers[0].Devices = 1000*int64(n), nil, nil
+	one.Rules.Policy, one.Rules.Devices, one.Rules.CPUs.Exclusive, one.Rules.CPUs.ExclusiveHow = PolicyNone, DeviceRules{}, joint.Shareable, joint.Unset
+	if one.Rules.CPUs.L3 == joint.Required {
+		one.Rules.CPUs.L3 = joint.Preferred
+	}
+	if cpus, ok := f.choose(f.s.Clone(), &one, old); ok {
+		sets = append(sets, cpus.Or(&old.CPUs))
+	}
+	in := f.s.Clone()
+	in.m.joint.Give(in.account, in.m.joint.heldBy(&PodAllocation{Containers: []ContainerAllocation{{CPUs: old.CPUs, Exclusive: old.Exclusive}}}))
+	one.Containers[0].MilliCPU = f.r.Containers[c].MilliCPU
+	if cpus, ok := f.choose(in, &one, old); ok && old.CPUs.IsSubsetOf(&cpus) {
+		sets = append(sets, cpus)
+	}
+	return sets
+}
+
+// choose places a request on the NUMA nodes of a container's CPUs.
+func (f *refit) choose(in *State, one *Request, old *ContainerAllocation) (topology.CPUSet, bool) {
+	m := f.s.m.joint
+	m.Only(in.account, m.compact(m.nodesOf(&old.CPUs)))
+	var d Decision
+	if v := Decide(in, one, &d); !v.OK() {
+		return topology.CPUSet{}, false
+	}
+	return d.Containers[0].CPUs, true
+}
+
+// fewer returns the CPUs that a container keeps of its own.
+func (f *refit) fewer(c int, target *ContainerAllocation, n int) []topology.CPUSet {
+	var sets []topology.CPUSet
+	for _, policy := range []Policy{NodePolicy, PolicyNone} {
+		if d, ok := f.confined(c, target, policy); ok && d.CPUs.Len() == n {
+			sets = append(sets, d.CPUs)
+		}
+	}
+	return sets
+}
+
+// accepts reports whether the engine takes just this place for the container, by the rules of the
+// pod. A container that shrinks may stay on more NUMA nodes than it would need.
+func (f *refit) accepts(c int, target *ContainerAllocation, shrinks bool) bool {
+	for _, policy := range []Policy{NodePolicy, PolicyNone} {
+		d, ok := f.confined(c, target, policy)
+		if ok && d.CPUs == target.CPUs && slices.Equal(d.Memory, target.Memory) && slices.EqualFunc(d.Devices, target.Devices, func(x, y DeviceAllocation) bool {
+			return x.Resource == y.Resource && slices.Equal(x.IDs, y.IDs)
+		}) {
+			return true
+		}
+		if !shrinks {
+			return false
+		}
+	}
+	return false
+}
+
+// confined decides about a container as if its place were all there is.
+func (f *refit) confined(c int, place *ContainerAllocation, policy Policy) (*ContainerDecision, bool) {
+	in, one := f.s.Clone(), f.alone(c)
+	in.Release(f.r.UID)
+	held := in.m.joint.heldBy(&PodAllocation{Containers: []ContainerAllocation{*place}})
+	in.m.joint.Confine(in.account, held, held)
+	if policy != NodePolicy {
+		one.Rules.Policy = policy
+	}
+	var d Decision
+	if v := Decide(in, &one, &d); !v.OK() {
+		return nil, false
+	}
+	return &d.Containers[0], true
+}
+
+// alone is a request of one container. What a pod wants of its containers together holds already,
+// and goes on to hold as they keep their NUMA nodes and devices.
+func (f *refit) alone(c int) Request {
+	one := Request{UID: f.r.UID + "/" + f.r.Containers[c].Name, Containers: []ContainerRequest{f.r.Containers[c]}, Guaranteed: f.r.Guaranteed, Rules: f.r.Rules}
+	one.Containers[0].Kind = App
+	one.Rules.Scope, one.Rules.NUMANodes, one.Rules.Keep, one.Rules.Devices.PerNode = ContainerScope, 0, nil, 0
+	return one
+}
+
+// hold makes the pod have both what a container had and what it gets.
+func (f *refit) hold(c int, target, old *ContainerAllocation) {
+	pod := *f.s.pod(f.r.UID)
+	pod.Containers = slices.Clone(pod.Containers)
+	at := slices.IndexFunc(pod.Containers, func(h ContainerAllocation) bool { return h.Name == f.r.Containers[c].Name })
+	if at < 0 {
+		return
+	}
+	pod.Containers[at].CPUs = target.CPUs.Or(&old.CPUs)
+	pod.Containers[at].Memory = MostMemory(target.Memory, old.Memory)
+	f.s.Release(f.r.UID)
+	jointBooks{f.s}.take(&pod)
+}
+
+// MostMemory returns, for each kind on each set of NUMA nodes, the larger of both amounts.
+func MostMemory(a, b []MemoryBlock) []MemoryBlock {
+	out := slices.Clone(a)
+	for _, block := range b {
+		at := slices.IndexFunc(out, func(o MemoryBlock) bool { return o.Resource == block.Resource && o.NUMA == block.NUMA })
+		if at < 0 {
+			out = append(out, block)
+		} else {
+			out[at].Bytes = max(out[at].Bytes, block.Bytes)
+		}
+	}
+	return out
+}
+
+// fits reports whether the node has what the decision gives, and what the pod had until it has left
+// that.
+func (f *refit) fits(d *Decision) bool {
+	in, m := f.s.Clone(), f.s.m.joint
+	in.Release(f.r.UID)
+	for _, pod := range []*PodAllocation{d.Held(), f.s.pod(f.r.UID)} {
+		held := m.heldBy(pod)
+		b := m.NewBook()
+		b.CopyFrom(in.account)
+		if m.Problem(b, held) != "" {
+			return false
+		}
+		m.Take(b, held)
+		if m.Overdrawn(b, f.s.account) {
+			return false
+		}
+	}
+	return true
+}
