@@ -44,6 +44,9 @@ type MemoryAmounts struct {
 type PodAllocation struct {
 	UID        string
 	Containers []ContainerAllocation
+	// Generation is that of the decision which the node's agent carries out, if Berth decides and
+	// the pod was resized; else 0. A State does not keep it.
+	Generation uint64
 }
 
 // ContainerAllocation is what one container of an admitted pod holds.

@@ -110,7 +110,7 @@ func TestTheBindingThatWasWritten(t *testing.T) {
 	post(t, n, "x")
 	next := &Candidate{Request: cpus("next", 4), Created: 503}
 	wantOutcome(t, "x comes last and leaves room", n.View().Ask(Question{Candidate: next}), Admitted)
-	if n.Glance("x", false, false, asksTheSame) {
+	if n.Glance(Glimpse{UID: "x", Ending: false, Mortal: false, Asks: asksTheSame}) {
 		t.Error("there is nothing to be learned of which Binding it was")
 	}
 	n.See(Sighting{UID: "x", Request: x.Request, Created: 502, Turn: first.Turn})

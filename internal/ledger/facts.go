@@ -172,7 +172,8 @@ func (f *facts) see(s *Sighting) bool {
 		f.appear(s, f.report.Has(s.UID))
 	default:
 		resized := f.resize(p, s.Request)
-		return p.show(s) || resized
+		refitted := p.refitted(s)
+		return p.show(s) || resized || refitted
 	}
 	f.doubtSize(s)
 	return true

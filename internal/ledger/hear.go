@@ -20,17 +20,26 @@ func (n *Node) See(s Sighting) (changed bool, outcome *PromiseOutcome) {
 	return changed, outcome
 }
 
-// Glance is a fast check before See: it returns true if the ledger already knows all of this. asks
-// reports whether the pod asks for the amounts of a request.
-func (n *Node) Glance(uid string, ending, mortal bool, asks func(*placement.Request) bool) bool {
+// Glimpse is what can be told of a bound pod without translating it.
+type Glimpse struct {
+	UID            string
+	Ending, Mortal bool
+	// Generation is as in Sighting.
+	Generation uint64
+	// Asks reports whether the pod asks for the amounts of a request.
+	Asks func(*placement.Request) bool
+}
+
+// Glance is a fast check before See: it returns true if the ledger already knows all of this.
+func (n *Node) Glance(g Glimpse) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	p := n.pods[uid]
+	p := n.pods[g.UID]
 	if p == nil || p.stage != reported && p.stage != posted ||
-		p.ending() != ending || p.mortal != mortal || p.gone || p.suspect != nil || p.doubted() {
+		p.ending() != g.Ending || p.mortal != g.Mortal || p.gone || p.suspect != nil || p.doubted() {
 		return false
 	}
-	if !n.decides() && !asks(p.req) {
+	if n.decides() && max(g.Generation, 1) > max(p.generation, 1) || !n.decides() && !g.Asks(p.req) {
 		return false
 	}
 	p.shown = true

@@ -322,7 +322,7 @@ func TestAPodOfOursCanEndByItself(t *testing.T) {
 		var d placement.Decision
 		n.Reserve(first, &d)
 		post(t, n, "first")
-		n.Glance("first", false, mortal, asksTheSame) // as the feed asks before it reads a pod
+		n.Glance(Glimpse{UID: "first", Ending: false, Mortal: mortal, Asks: asksTheSame}) // as the feed asks before it reads a pod
 		k.must(cpus("first", 2))
 		n.Accept(k.report())
 		reserve(t, n, cpus("second", 2))

@@ -79,7 +79,7 @@ func (l *lives) appear(s *Sighting, listed bool) {
 	p := &pod{uid: s.UID, asked: asked{req: s.Request}, created: s.Created, turn: s.Turn, underway: true, debt: debt{promise: s.Promise}}
 	p.inherited = s.Inherited
 	if s.Promise != nil {
-		p.held = s.Promise.Decision.Held()
+		p.held, p.generation = s.Promise.Decision.Held(), s.Generation
 	}
 	p.show(s)
 	l.turn = max(l.turn, s.Turn)

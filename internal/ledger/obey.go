@@ -12,14 +12,15 @@ import (
 // reports show beside it. No order matters, and nothing is predicted. A pod keeps what it has until
 // it has left: gone from the API, and from a report.
 
-// withShown adds to what a pod holds the CPUs and devices that it was found with, if they differ:
-// no other pod may get them.
+// withShown adds to what a pod holds the CPUs, devices and memory that it was found with, if they
+// differ: no other pod may get them.
 func withShown(held, shown *placement.PodAllocation) *placement.PodAllocation {
 	out := held
 	for i := range shown.Containers {
 		found := &shown.Containers[i]
 		at := slices.IndexFunc(held.Containers, func(c placement.ContainerAllocation) bool { return c.Name == found.Name })
-		if at >= 0 && found.CPUs.IsSubsetOf(&held.Containers[at].CPUs) && hasDevices(&held.Containers[at], found.Devices) {
+		if at >= 0 && found.CPUs.IsSubsetOf(&held.Containers[at].CPUs) && hasDevices(&held.Containers[at], found.Devices) &&
+			hasMemory(held.Containers[at].Memory, found.Memory) {
 			continue
 		}
 		if out == held {
@@ -30,9 +31,20 @@ func withShown(held, shown *placement.PodAllocation) *placement.PodAllocation {
 		} else {
 			out.Containers[at].CPUs = out.Containers[at].CPUs.Or(&found.CPUs)
 			out.Containers[at].Devices = withDevices(out.Containers[at].Devices, found.Devices)
+			out.Containers[at].Memory = placement.MostMemory(out.Containers[at].Memory, found.Memory)
 		}
 	}
 	return out
+}
+
+// hasMemory reports whether held covers what was found, on each NUMA node.
+func hasMemory(held, found []placement.MemoryBlock) bool {
+	for _, b := range found {
+		if !slices.ContainsFunc(held, func(h placement.MemoryBlock) bool { return h.Resource == b.Resource && h.NUMA == b.NUMA && h.Bytes >= b.Bytes }) {
+			return false
+		}
+	}
+	return true
 }
 
 // hasDevices reports whether a container has all of the devices.

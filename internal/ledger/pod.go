@@ -60,6 +60,7 @@ type pod struct {
 	held *placement.PodAllocation
 	// displaced is why it does not have all of it.
 	displaced string
+	refitting
 }
 
 // asked is the request of a pod, and what was found out about it.

@@ -20,7 +20,7 @@ func TestAPodResizedOnItsWay(t *testing.T) {
 			post(t, n, "a")
 			reserve(t, n, cpus("b", 2))
 			post(t, n, "b")
-			if n.Glance("a", false, false, func(r *placement.Request) bool { return r.Containers[0].MilliCPU == 6000 }) {
+			if n.Glance(Glimpse{UID: "a", Asks: func(r *placement.Request) bool { return r.Containers[0].MilliCPU == 6000 }}) {
 				t.Fatal("the ledger knows that the pod asks for 6 CPUs")
 			}
 			if changed, _ := n.See(Sighting{UID: "a", Request: cpus("a", 6), Created: 1, Turn: 1}); !changed {
@@ -53,7 +53,7 @@ func TestAReportTellsOfTheResizeFirst(t *testing.T) {
 	for _, uid := range []string{"a", "b"} {
 		reserve(t, n, cpus(uid, 2))
 		post(t, n, uid)
-		n.Glance(uid, false, false, asksTheSame)
+		n.Glance(Glimpse{UID: uid, Ending: false, Mortal: false, Asks: asksTheSame})
 	}
 	k.must(cpus("a", 6))
 	k.must(cpus("b", 2))

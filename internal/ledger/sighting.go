@@ -8,8 +8,11 @@ type Sighting struct {
 	Request *placement.Request
 	// Created is as in Candidate.
 	Created int64
-	// Promise is the decision that its Binding carried; nil when there was none.
+	// Promise is the decision that its Binding carried, or the newest one after a resize; nil when
+	// there was none.
 	Promise *Promise
+	// Generation counts the decisions, from 1; 0 means 1.
+	Generation uint64
 	// Turn is its Binding's place in the order, from its annotation; 0 when it has none.
 	Turn int64
 	// Report is the sequence of the report on which it was decided, from the same annotation; 0 if

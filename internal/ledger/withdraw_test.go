@@ -47,14 +47,14 @@ func TestGlanceSeesThatAPodHasBecomeMortal(t *testing.T) {
 	n := open(t, k)
 	n.See(Sighting{UID: "a", Request: cpus("a", 2)})
 	n.Accept(k.report())
-	if !n.Glance("a", false, false, asksTheSame) {
+	if !n.Glance(Glimpse{UID: "a", Ending: false, Mortal: false, Asks: asksTheSame}) {
 		t.Error("looks again at a pod that it knows")
 	}
-	if n.Glance("a", false, true, asksTheSame) {
+	if n.Glance(Glimpse{UID: "a", Ending: false, Mortal: true, Asks: asksTheSame}) {
 		t.Error("does not look at a pod that has got a deadline")
 	}
 	n.See(Sighting{UID: "a", Request: cpus("a", 2), Mortal: true})
-	if !n.Glance("a", false, true, asksTheSame) {
+	if !n.Glance(Glimpse{UID: "a", Ending: false, Mortal: true, Asks: asksTheSame}) {
 		t.Error("has not learnt of the deadline")
 	}
 }

@@ -46,7 +46,7 @@ func SightingOf(pod *corev1.Pod) (Sighting, error) {
 	case err != nil:
 		s.Ignored = err
 	case found:
-		s.Turn, s.Report = int64(p.Sequence), p.Report
+		s.Turn, s.Report, s.Generation = int64(p.Sequence), p.Report, p.Generation
 		s.Promise = &ledger.Promise{Decision: p.Decision, Exact: p.Certainty == wire.Exact}
 	}
 	if s.Promise == nil { // nobody asked whether the node keeps that, and no kubelet refuses for it

@@ -183,7 +183,8 @@ func (f *Feed) podSeen(pod *corev1.Pod, initial bool) {
 		f.Logger.V(2).Info("Pod names a node that nothing else mentions", "pod", klog.KObj(pod), "node", pod.Spec.NodeName)
 		return
 	}
-	if n.account.Glance(string(pod.UID), wire.Ending(pod), wire.Mortal(pod), func(r *placement.Request) bool { return wire.AsksFor(pod, r) }) {
+	if n.account.Glance(ledger.Glimpse{UID: string(pod.UID), Ending: wire.Ending(pod), Mortal: wire.Mortal(pod), Generation: wire.GenerationOf(pod),
+		Asks: func(r *placement.Request) bool { return wire.AsksFor(pod, r) }}) {
 		return
 	}
 	s, err := nodestate.SightingOf(pod)

@@ -1,0 +1,115 @@
+package ledger
+
+import (
+	"slices"
+
+	"github.com/berth-dev/berth/placement"
+)
+
+// A pod on a node where Berth decides can be resized in place (docs/protocol.md, "Resizes in
+// place"). Each decision for it has a larger generation. Between Refit and the end of its write the
+// pod holds what it had and what it is to get.
+
+// refitting is how far the decisions for a resized pod have come.
+type refitting struct {
+	// generation is that of the decision in held; 0 means 1.
+	generation uint64
+	// was and next are the allocations before and after a decision whose write has not ended; nil
+	// if there is none. held is both then.
+	was, next *placement.PodAllocation
+}
+
+// RefitOutcome is the answer to a resize.
+type RefitOutcome uint8
+
+const (
+	// RefitWaits: a report must show first that the node carries out the decision before, or the
+	// write of a decision has not ended. The zero value.
+	RefitWaits RefitOutcome = iota
+	// RefitSame: the pod has the amounts.
+	RefitSame
+	// RefitDecided: there is a decision to write.
+	RefitDecided
+	// RefitRefused: there is no room, or the pod's rules do not allow it. Verdict explains.
+	RefitRefused
+)
+
+// Refit is what Node.Refit answers.
+type Refit struct {
+	Outcome RefitOutcome
+	Verdict placement.Verdict
+	// Generation is that of the decision, and Report the number of the report that it is based on.
+	Generation uint64
+	Report     int64
+}
+
+// Refit decides about other amounts for a pod that a report lists, on a node where Berth decides. d
+// receives the decision. The caller writes it, and calls Refitted or NotRefitted when the outcome
+// is known.
+func (n *Node) Refit(r *placement.Request, d *placement.Decision) Refit {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	p := n.pods[r.UID]
+	if n.report == nil || !n.decides() || p == nil || p.stage != reported || p.held == nil || p.next != nil || p.ending() ||
+		max(n.report.pods[r.UID].alloc.Generation, 1) != max(p.generation, 1) {
+		return Refit{}
+	}
+	n.compute()
+	if p.displaced != "" {
+		return Refit{}
+	}
+	state := n.afterReserved().all[0].state.Clone()
+	state.Release(p.uid) // what it leaves is free for it, and for no other pod
+	state.Hold(p.held)
+	v := placement.Refit(state, r, d)
+	if !v.OK() {
+		return Refit{Outcome: RefitRefused, Verdict: v}
+	}
+	next := d.Held()
+	if sameAllocations(p.held, next) {
+		return Refit{Outcome: RefitSame}
+	}
+	p.was, p.next = p.held, next
+	p.held = withShown(next, p.was)
+	n.changed()
+	return Refit{Outcome: RefitDecided, Verdict: v, Generation: max(p.generation, 1) + 1, Report: n.report.Sequence}
+}
+
+// Refitted records that the decision of Refit was written.
+func (n *Node) Refitted(uid string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if p := n.pods[uid]; p != nil && p.next != nil {
+		p.held, p.was, p.next = p.next, nil, nil
+		p.generation = max(p.generation, 1) + 1
+		n.changed()
+	}
+}
+
+// NotRefitted records that the decision of Refit was not written, and never will be.
+func (n *Node) NotRefitted(uid string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if p := n.pods[uid]; p != nil && p.next != nil {
+		p.held, p.was, p.next = p.was, nil, nil
+		n.changed()
+	}
+}
+
+// refitted takes over a newer decision that the API shows, and reports whether there is one.
+func (p *pod) refitted(s *Sighting) bool {
+	if s.Promise == nil || max(s.Generation, 1) <= max(p.generation, 1) {
+		return false
+	}
+	p.held, p.promise, p.unconfirmed = s.Promise.Decision.Held(), nil, nil
+	p.refitting = refitting{generation: s.Generation}
+	return true
+}
+
+// sameAllocations reports whether two allocations of a pod give its containers the same CPUs and
+// memory.
+func sameAllocations(a, b *placement.PodAllocation) bool {
+	return slices.EqualFunc(a.Containers, b.Containers, func(x, y placement.ContainerAllocation) bool {
+		return x.Name == y.Name && x.CPUs == y.CPUs && slices.Equal(x.Memory, y.Memory)
+	})
+}
