@@ -25,6 +25,10 @@ type Container struct {
 	Fault    string
 	Created  int64 // nanoseconds; orders what Synchronize finds
 	Now      Set   // what it runs on, as the runtime says
+	// asks are its amounts as the runtime says. decides means that the scheduler decides about
+	// them: the pod's limits are its requests.
+	asks    amounts
+	decides bool
 	// Begins means that it is made and has not started.
 	Begins bool
 	// Tokens is how many devices of each resource the kubelet has counted for it.
@@ -90,6 +94,8 @@ type Books struct {
 	// found are the sandboxes that were there at the last Synchronize. A runtime that has started
 	// again may never say that these have stopped.
 	found map[string]bool
+	// newest are the decisions for pods that were resized, by UID.
+	newest map[string]*Decided
 	// lives says about a container whether it has processes.
 	lives func(id string) bool
 	// online reads which CPUs of the machine are online at this moment; nil if all always are. In a
@@ -140,6 +146,7 @@ type entry struct {
 	// decided devices, or why the decision is invalid.
 	devices []placement.DeviceAllocation
 	without string
+	refitting
 	// moved are the containers that the answer to its creation moved. A runtime that fails after
 	// that answer carries nothing out: the moves are certain when it has started.
 	moved []Update
@@ -151,7 +158,7 @@ func NewBooks(m *topology.Machine, reserved topology.CPUSet, mode Mode) (*Books,
 	if reserved.IsEmpty() || !reserved.IsSubsetOf(&m.Online) {
 		return nil, fmt.Errorf("reserved CPUs %q: want CPUs of %s, at least one", reserved, m.Online)
 	}
-	return &Books{now: time.Now, machine: m, reserved: reserved, mode: mode, all: map[string]*entry{}, claims: map[claimant]claim{}, found: map[string]bool{},
+	return &Books{now: time.Now, machine: m, reserved: reserved, mode: mode, all: map[string]*entry{}, claims: map[claimant]claim{}, found: map[string]bool{}, newest: map[string]*Decided{},
 		lives: func(string) bool { return false }}, nil
 }
 
@@ -159,6 +166,10 @@ func NewBooks(m *topology.Machine, reserved topology.CPUSet, mode Mode) (*Books,
 // moved first. A *HeldError means that the container must not start.
 func (b *Books) Create(c Container) (Set, []Update, error) {
 	b.bury()
+	b.newer(&c)
+	if why := c.exceeds(); why != "" {
+		return Set{}, nil, &HeldError{c.Name, why}
+	}
 	e, err := b.admit(c, b.mode)
 	if err != nil {
 		return Set{}, nil, err
@@ -330,6 +341,7 @@ const retryAfter = time.Second
 // since.
 func (b *Books) Overdue() []Update {
 	var out []Update
+	b.advance()
 	for _, id := range b.ids() {
 		e := b.all[id]
 		if !e.doubt || !e.running || e.unsettled || e.lost || b.now().Sub(e.since) < retryAfter {
@@ -352,7 +364,7 @@ func (b *Books) Renew(m *topology.Machine, reserved topology.CPUSet) error {
 	b.machine, b.reserved = m, reserved
 	for _, e := range b.all {
 		if e.set.Pinned && e.Decision != nil && !e.Orphan {
-			e.shut = b.shutFor(e.Decision)
+			e.shut = b.shutNow(e)
 		}
 	}
 	for _, e := range b.all {
@@ -564,6 +576,7 @@ func (b *Books) Synchronize(running []Container, sandboxes ...string) []Update {
 		if old := before[c.ID]; c.Orphan && old != nil && !old.Orphan {
 			c.Decision, c.Fault, c.Name, c.UID, c.Orphan = old.Decision, old.Fault, old.Name, old.UID, false
 		}
+		b.newer(c)
 	}
 	slices.SortFunc(running, func(x, y Container) int {
 		switch {
@@ -589,6 +602,7 @@ func (b *Books) Synchronize(running []Container, sandboxes ...string) []Update {
 		}
 		b.all[c.ID] = e
 	}
+	b.resume(before)
 	b.spread("")
 	var out []Update
 	for _, id := range b.ids() {
@@ -628,6 +642,15 @@ type Booked struct {
 	// Settled means that it does not just begin, and that no move of it is under way.
 	Settled bool
 	Set     Set
+	// Leaving are CPUs that it was told to leave and may still run on. Turn is for Found. Refits
+	// means that its cgroup decides what it has.
+	Leaving topology.CPUSet
+	Turn    uint64
+	Refits  bool
+	// Memory is what it may use. Generation is that of the newest decision for its pod, 0 for the
+	// Binding's.
+	Memory     []placement.MemoryBlock
+	Generation uint64
 	// Devices are the devices of the container, or of its pod while the container does not run.
 	Devices []placement.DeviceAllocation
 	// Why is why it does not run as it was decided; "" if it does.
@@ -639,7 +662,15 @@ func (b *Books) All() []Booked {
 	out := make([]Booked, 0, len(b.all))
 	for _, id := range b.ids() {
 		e := b.all[id]
-		out = append(out, Booked{Container: e.Container, Running: e.running, Settled: !e.unsettled, Set: e.set, Devices: e.devices, Why: e.why()})
+		c := Booked{Container: e.Container, Running: e.running, Settled: !e.unsettled, Set: e.set, Devices: e.devices, Why: e.why(),
+			Leaving: e.leaving, Turn: e.turn, Refits: e.next != nil || e.memory != nil || !e.leaving.IsEmpty(), Memory: e.memory}
+		if e.Decision != nil && e.memory == nil {
+			c.Memory = e.Decision.Memory
+		}
+		if d := b.newest[e.UID]; d != nil {
+			c.Generation = d.Generation
+		}
+		out = append(out, c)
 	}
 	return out
 }
@@ -648,6 +679,9 @@ func (b *Books) All() []Booked {
 func (e *entry) why() string {
 	if e.lost {
 		return lostText
+	}
+	if e.waits != "" && e.complaint == "" {
+		return e.waits
 	}
 	if e.complaint != "" && e.without != "" {
 		return e.complaint + ", " + e.without
@@ -672,6 +706,11 @@ func (b *Books) Check() error {
 	pool := b.pool()
 	for _, c := range b.claims { // what began before that is still there
 		pool = pool.Or(&c.cpus)
+	}
+	for _, e := range b.all {
+		if e.next != nil {
+			pool = pool.Or(&e.shut)
+		}
 	}
 	for _, id := range b.ids() {
 		e := b.all[id]

@@ -19,7 +19,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 
 	"github.com/berth-dev/berth/internal/wire"
-	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/topology"
 )
 
@@ -81,6 +80,7 @@ var (
 	_ stub.ValidateContainerAdjustmentInterface = (*Plugin)(nil)
 	_ stub.PostStartContainerInterface          = (*Plugin)(nil)
 	_ stub.UpdateContainerInterface             = (*Plugin)(nil)
+	_ stub.PostUpdateContainerInterface         = (*Plugin)(nil)
 	_ stub.StopContainerInterface               = (*Plugin)(nil)
 	_ stub.RemoveContainerInterface             = (*Plugin)(nil)
 	_ stub.StopPodInterface                     = (*Plugin)(nil)
@@ -172,7 +172,7 @@ func (l *link) Configure(_ context.Context, _, runtime, release string) (stub.Ev
 	v, err := version.ParseSemantic(text)
 	var events stub.EventMask
 	events.Set(api.Event_STOP_POD_SANDBOX, api.Event_REMOVE_POD_SANDBOX, api.Event_CREATE_CONTAINER, api.Event_POST_START_CONTAINER,
-		api.Event_UPDATE_CONTAINER, api.Event_STOP_CONTAINER, api.Event_REMOVE_CONTAINER)
+		api.Event_UPDATE_CONTAINER, api.Event_POST_UPDATE_CONTAINER, api.Event_STOP_CONTAINER, api.Event_REMOVE_CONTAINER)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err == nil && v.AtLeast(safeUnasked) {
@@ -351,6 +351,7 @@ func (p *Plugin) move(u Update, due bool) {
 			return
 		}
 		p.move(p.books.Moved(u))
+		p.resend() // a container may have waited for that
 		p.changed()
 	}()
 }
@@ -381,20 +382,61 @@ func (p *Plugin) sweep() {
 	maps.DeleteFunc(p.paths, func(id string, _ string) bool { return !p.books.Has(id) })
 }
 
-// UpdateContainer is somebody's change of a container's resources, such as a resize in place: its
-// CPUs stay what they are, and so does that it has no quota.
-func (p *Plugin) UpdateContainer(_ context.Context, _ *api.PodSandbox, c *api.Container, _ *api.LinuxResources) ([]*api.ContainerUpdate, error) {
+// UpdateContainer is somebody's change of a container's resources, such as a resize in place by the
+// kubelet. It is refused until there is a decision for these amounts, and tried again. The
+// container's CPUs are those of the newest decision, and it stays without a quota.
+func (p *Plugin) UpdateContainer(_ context.Context, pod *api.PodSandbox, c *api.Container, r *api.LinuxResources) ([]*api.ContainerUpdate, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	set, ok := p.books.Wanted(c.GetId())
-	if !ok {
+	if err := p.books.allows(c.GetId(), amountsOf(r), amountsOf(c.GetLinux().GetResources())); err != nil {
+		return nil, err
+	}
+	set, moves, known, err := p.books.Update(c.GetId())
+	if !known {
 		return nil, nil
 	}
-	updates := writeUpdates([]Update{{c.GetId(), set}})
+	if held := new(HeldError); errors.As(err, &held) {
+		return nil, &HeldError{held.Container, p.discreet(pod.GetNamespace(), held.Why)}
+	}
+	updates := writeUpdates(append(moves, Update{c.GetId(), set}))
 	if set.Pinned && p.LiftQuota {
-		updates[0].SetLinuxCPUQuota(-1)
+		updates[len(moves)].SetLinuxCPUQuota(-1)
 	}
 	return updates, nil
+}
+
+// PostUpdateContainer records that the runtime has changed a container's resources.
+func (p *Plugin) PostUpdateContainer(_ context.Context, _ *api.PodSandbox, c *api.Container) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.books.Updated(c.GetId())
+	p.changed()
+	return nil
+}
+
+// Decide takes in a newer decision for a pod, and has it carried out.
+func (p *Plugin) Decide(uid string, d Decided) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.books.Decide(uid, d) {
+		p.resend()
+		p.changed()
+	}
+}
+
+// Found records what was read from the cgroup of a container that is being moved.
+func (p *Plugin) Found(id string, f Found) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.books.Found(id, f)
+	p.resend()
+}
+
+// Prune forgets the decisions for resized pods that have left the API and the node.
+func (p *Plugin) Prune(has func(uid string) bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.books.Prune(has)
 }
 
 // StopContainer gives the CPUs of a stopped container to shared containers.
@@ -471,30 +513,32 @@ func (p *Plugin) read(pod *api.PodSandbox, c *api.Container) Container {
 	cpu := c.GetLinux().GetResources().GetCpu()
 	out.Now.CPUs, _ = topology.ParseCPUList(cpu.GetCpus()) // what is not a list is another one than ours
 	out.Now.Mems, _ = topology.ParseNUMAList(cpu.GetMems())
+	out.asks, out.decides = amountsOf(c.GetLinux().GetResources()), guaranteed(c.GetLinux().GetCgroupsPath())
 	out.Tokens = wire.ReadTokens(c.GetAnnotations())
 	if out.Tokens != nil {
 		out.Given = variables(c.GetEnv())
 	}
-	var err error
-	if out.Decision, err = decisionOf(pod, c.GetName()); err != nil {
+	placed, err := placementOf(pod)
+	switch {
+	case err != nil:
 		out.Fault = err.Error()
+	case placed != nil:
+		d := Decided{placed.Generation, placed.Decision.Containers}
+		p.books.Decide(out.UID, d) // a sandbox that was made after a resize
+		out.Decision = d.of(out.Short)
 	}
 	return out
 }
 
-// decisionOf reads what was decided for a container; nil if nothing was.
-func decisionOf(pod *api.PodSandbox, container string) (*placement.ContainerDecision, error) {
+// placementOf reads what was decided for a pod; nil if nothing was.
+func placementOf(pod *api.PodSandbox) (*wire.Placement, error) {
 	object := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.GetNamespace(), Name: pod.GetName(), UID: types.UID(pod.GetUid()),
 		Annotations: pod.GetAnnotations()}}
 	placed, found, err := wire.ReadPlacement(object)
 	if err != nil || !found {
 		return nil, err
 	}
-	all := placed.Decision.Containers
-	if i := slices.IndexFunc(all, func(d placement.ContainerDecision) bool { return d.Name == container }); i >= 0 {
-		return &all[i], nil
-	}
-	return nil, nil
+	return &placed, nil
 }
 
 // variables reads an environment.

@@ -247,7 +247,7 @@ func writePools(pools []placement.DevicePool) []v1alpha1.DevicePool {
 }
 
 func (w writer) pod(at *field.Path, p *placement.PodAllocation, more *ReportedPod) (v1alpha1.PodAllocation, error) {
-	out := v1alpha1.PodAllocation{UID: p.UID, State: more.State}
+	out := v1alpha1.PodAllocation{UID: p.UID, State: more.State, Generation: p.Generation}
 	if more.Name != "" {
 		out.Pod = more.Namespace + "/" + more.Name
 	}

@@ -280,7 +280,7 @@ func (r *reportReader) pods(at *field.Path, pods []v1alpha1.PodAllocation, out *
 				return r.at(at.Child("pod"), p.Pod, "NAMESPACE/NAME")
 			}
 		}
-		pod := placement.PodAllocation{UID: p.UID}
+		pod := placement.PodAllocation{UID: p.UID, Generation: p.Generation}
 		var held topology.CPUSet
 		for j := range p.Containers {
 			c, err := r.container(at.Child("containers").Index(j), &p.Containers[j], &out.Snapshot.SharedCPUs)

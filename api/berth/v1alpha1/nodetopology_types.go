@@ -397,6 +397,9 @@ type PodAllocation struct {
 	Pod string `json:"pod,omitempty"`
 	// State is absent for a pod that the kubelet has admitted and that runs or will.
 	State PodState `json:"state,omitempty"`
+	// Generation is that of the decision which the agent carries out for a pod that was resized in
+	// place; only where Berth decides.
+	Generation uint64 `json:"generation,omitempty"`
 	// Containers are the ones that hold something, in the order in which the kubelet allocates.
 	Containers []ContainerAllocation `json:"containers,omitempty"`
 	// Malformed is a line that could not be read; nothing else is set then.

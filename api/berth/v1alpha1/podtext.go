@@ -12,7 +12,7 @@ import (
 // costs by the number of its values, and a full node has hundreds in this list
 // (docs/performance.md, "Writes").
 //
-//	UID [pod=NAMESPACE/NAME] [state=STATE] CONTAINER...
+//	UID [pod=NAMESPACE/NAME] [state=STATE] [gen=GENERATION] CONTAINER...
 //
 // with single spaces between. A CONTAINER is NAME[:KIND] and what it holds, each after a semicolon:
 //
@@ -36,6 +36,9 @@ func (p *PodAllocation) String() string {
 	}
 	if p.State != "" {
 		words = append(words, "state="+encode(string(p.State)))
+	}
+	if p.Generation > 0 {
+		words = append(words, "gen="+strconv.FormatUint(p.Generation, 10))
 	}
 	for i := range p.Containers {
 		words = append(words, p.Containers[i].text())
@@ -112,19 +115,22 @@ func ParsePodAllocation(text string) (PodAllocation, error) {
 	for i, word := range words[1:] {
 		pod, isPod := strings.CutPrefix(word, "pod=")
 		state, isState := strings.CutPrefix(word, "state=")
+		generation, isGeneration := strings.CutPrefix(word, "gen=")
 		switch {
 		case isPod && i == 0:
 			p.Pod, err = url.PathUnescape(pod)
 		case isState && p.State == "" && len(p.Containers) == 0:
 			state, err = url.PathUnescape(state)
 			p.State = PodState(state)
+		case isGeneration && p.Generation == 0 && len(p.Containers) == 0:
+			p.Generation, err = strconv.ParseUint(generation, 10, 64)
 		default:
 			var c ContainerAllocation
 			c, err = parseContainer(word)
 			p.Containers = append(p.Containers, c)
 		}
-		if err != nil || (isPod && p.Pod == "") || (isState && p.State == "") {
-			return PodAllocation{}, wrong(word, "pod=NAMESPACE/NAME, state=STATE, or NAME[:KIND];cpus=LIST;mem=BLOCK;dev=RESOURCE=ID,...")
+		if err != nil || (isPod && p.Pod == "") || (isState && p.State == "") || isGeneration && "gen="+strconv.FormatUint(p.Generation, 10) != word || isGeneration && p.Generation == 0 {
+			return PodAllocation{}, wrong(word, "pod=NAMESPACE/NAME, state=STATE, gen=GENERATION, or NAME[:KIND];cpus=LIST;mem=BLOCK;dev=RESOURCE=ID,...")
 		}
 	}
 	return p, nil

@@ -1,0 +1,361 @@
+package enforce
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/containerd/nri/pkg/api"
+
+	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/topology"
+)
+
+// A pod can be resized in place (docs/protocol.md, "Resizes in place"). The agent learns the newer
+// decision from the API server. The books move the container by themselves, or in the reply to the
+// kubelet's update.
+
+// Decided is a decision for a pod after a resize.
+type Decided struct {
+	Generation uint64
+	Containers []placement.ContainerDecision
+}
+
+// of returns what was decided for a container; nil if nothing was.
+func (d *Decided) of(container string) *placement.ContainerDecision {
+	if d == nil {
+		return nil
+	}
+	if i := slices.IndexFunc(d.Containers, func(c placement.ContainerDecision) bool { return c.Name == container }); i >= 0 {
+		return &d.Containers[i]
+	}
+	return nil
+}
+
+// maxDecided bounds the pods of which a newer decision is remembered.
+const maxDecided = 1024
+
+// refitting is how far a container of a resized pod has come.
+type refitting struct {
+	// next is a newer decision that is not carried out yet; nil if there is none. waits explains
+	// what it waits for.
+	next  *placement.ContainerDecision
+	waits string
+	// leaving are CPUs that the container was told to leave, and that its cgroup has not been seen
+	// without. kept are these and those that stay idle for them.
+	leaving, kept topology.CPUSet
+	// turn counts the moves, so that an old look at the cgroup is not taken for a new one.
+	turn uint64
+	// memory is the most that the container may use, by the decisions since its limit was read; nil
+	// if it was never resized.
+	memory []placement.MemoryBlock
+}
+
+// Decide takes in a newer decision for a pod, and reports if it is one. Older and equal ones are
+// ignored.
+func (b *Books) Decide(uid string, d Decided) bool {
+	known := b.newest[uid]
+	if uid == "" || d.Generation < 2 || known != nil && d.Generation <= known.Generation || known == nil && len(b.newest) >= maxDecided {
+		return false
+	}
+	b.newest[uid] = &d
+	for _, id := range b.ids() {
+		if e := b.all[id]; e.UID == uid && !e.Orphan {
+			b.renew(e, d.of(e.Short))
+		}
+	}
+	b.advance()
+	return true
+}
+
+// Prune forgets the decisions for pods that have no container, unless the API has them.
+func (b *Books) Prune(has func(uid string) bool) (left int) {
+	for uid := range b.newest {
+		if !has(uid) && !b.knows(uid) {
+			delete(b.newest, uid)
+		}
+	}
+	return len(b.newest)
+}
+
+func (b *Books) knows(uid string) bool {
+	for _, e := range b.all {
+		if e.UID == uid {
+			return true
+		}
+	}
+	return false
+}
+
+// newer replaces the decision of the pod's Binding by a newer one.
+func (b *Books) newer(c *Container) {
+	if d := b.newest[c.UID].of(c.Short); d != nil && !c.Orphan {
+		c.Decision, c.Fault = d, ""
+	}
+}
+
+// renew notes a newer decision for a container. One that does not run moves at once.
+func (b *Books) renew(e *entry, d *placement.ContainerDecision) {
+	if d == nil || e.Decision == nil {
+		return
+	}
+	if e.memory == nil {
+		e.memory = e.Decision.Memory
+	}
+	e.memory = placement.MostMemory(e.memory, d.Memory)
+	e.next = d
+	if !e.running && b.claim(e, true) {
+		b.apply(e)
+		e.leaving, e.kept, e.shut, e.memory = topology.CPUSet{}, topology.CPUSet{}, b.shutFor(d), d.Memory
+	}
+}
+
+// advance moves the containers whose newer decisions can be carried out now. The moves come with
+// Overdue, and with replies to the runtime.
+func (b *Books) advance() {
+	for _, id := range b.ids() {
+		if e := b.all[id]; e.next != nil && e.running && !e.unsettled && !e.lost && b.claim(e, false) {
+			b.apply(e)
+		}
+	}
+}
+
+// shutNow returns the CPUs that no other container may use for the decision that is carried out, and
+// for what the container is leaving.
+func (b *Books) shutNow(e *entry) topology.CPUSet {
+	if !e.set.Pinned {
+		return topology.CPUSet{}
+	}
+	shut := b.shutFor(e.Decision)
+	return shut.Or(&e.kept)
+}
+
+// claim takes the CPUs of the next decision, unless another pod has them, and reports if the
+// container may move there: no shared container is left on them. In a reply the shared ones move
+// first, if they are settled.
+func (b *Books) claim(e *entry, inReply bool) bool {
+	add := b.shutFor(e.next)
+	e.shut, e.waits = b.shutNow(e), ""
+	if e.complaint != "" {
+		e.waits = e.complaint
+		return false
+	}
+	for _, id := range b.ids() {
+		o := b.all[id]
+		if both := add.And(&o.shut); !samePod(&o.Container, &e.Container) && !both.IsEmpty() {
+			e.waits = "its new decision waits: CPUs " + both.String() + " are held by " + o.Name
+			return false
+		}
+	}
+	e.shut = e.shut.Or(&add)
+	free := true
+	for _, id := range b.ids() {
+		o := b.all[id]
+		switch {
+		case !o.running || o.set.Pinned || !add.Intersects(&o.set.CPUs):
+		case b.settling(o):
+			free = false
+		case !inReply:
+			o.doubt, o.since, free = true, time.Time{}, false
+		}
+	}
+	return free
+}
+
+// apply makes the next decision the one that is carried out. The move is in doubt until the runtime
+// says that it was made.
+func (b *Books) apply(e *entry) {
+	d := e.next
+	left, before := e.set.CPUs.AndNot(&d.CPUs), b.shutFor(e.Decision)
+	e.Decision, e.next, e.turn = d, nil, e.turn+1
+	if !e.set.Pinned {
+		return // it shares: only its memory has changed
+	}
+	e.leaving = e.leaving.AndNot(&d.CPUs)
+	if e.leaving = e.leaving.Or(&left); e.leaving.IsEmpty() {
+		e.kept = topology.CPUSet{}
+	} else {
+		e.kept = e.kept.Or(&before)
+	}
+	e.shut = b.shutNow(e)
+	e.set = Set{CPUs: d.CPUs, Mems: memsOf(d), Pinned: true}
+	e.doubt, e.since = true, time.Time{}
+}
+
+// Update is the reply to an update of a running container: where it runs, and which shared
+// containers move before. A newer decision is carried out with it. held explains why that cannot be
+// yet; then nothing changes. known is false for a container that is not in the books.
+func (b *Books) Update(id string) (set Set, moves []Update, known bool, held error) {
+	e := b.all[id]
+	if e == nil || !e.running {
+		return Set{}, nil, false, nil
+	}
+	if e.next != nil {
+		if e.unsettled || !b.claim(e, true) {
+			why := e.waits
+			if why == "" {
+				why = "its CPUs are shared by a container that is just beginning there, or it is being moved: this passes"
+			}
+			return e.set, nil, true, &HeldError{e.Name, why}
+		}
+		b.apply(e)
+		e.since = b.now()
+		moves = b.spread(id)
+	}
+	return e.set, moves, true, nil
+}
+
+// Updated records that the runtime has carried out the reply of Update.
+func (b *Books) Updated(id string) {
+	if e := b.all[id]; e != nil && !e.unsettled {
+		e.doubt = false
+	}
+}
+
+// amounts are those that the runtime sets for a container, in the kernel's units; 0 for none.
+type amounts struct{ shares, limit uint64 }
+
+func amountsOf(r *api.LinuxResources) amounts {
+	return amounts{r.GetCpu().GetShares().GetValue(), uint64(max(0, r.GetMemory().GetLimit().GetValue()))}
+}
+
+// decidedAmounts are those of a decision (pkg/kubelet/cm, MilliCPUToShares).
+func decidedAmounts(d *placement.ContainerDecision) amounts {
+	const most, least, perCPU = 262144, 2, 1024
+	a := wire.DecidedAmounts(d)
+	return amounts{uint64(min(max(a.MilliCPU*perCPU/1000, least), most)), a.Bytes}
+}
+
+// allows explains why the amounts of a running container may not change from now to wants: the
+// newest decision is for others. Limits of a pod that is not Guaranteed are not decided.
+func (b *Books) allows(id string, wants, now amounts) error {
+	e := b.all[id]
+	if e == nil || e.Decision == nil || !e.decides {
+		return nil
+	}
+	d := e.Decision
+	if e.next != nil {
+		d = e.next
+	}
+	decided := decidedAmounts(d)
+	for _, a := range [...]struct {
+		name                string
+		wants, now, decided uint64
+	}{{"CPU shares", wants.shares, now.shares, decided.shares}, {"bytes of memory", wants.limit, now.limit, decided.limit}} {
+		if a.wants != 0 && a.wants != a.now && a.wants != a.decided {
+			return &HeldError{e.Name, fmt.Sprintf("%d %s are asked for, and decided are %d: it is tried again when the scheduler has decided", a.wants, a.name, a.decided)}
+		}
+	}
+	return nil
+}
+
+// exceeds explains why a container may not begin: it has more than was decided for it.
+func (c *Container) exceeds() string {
+	if !c.decides || c.Decision == nil {
+		return ""
+	}
+	decided := decidedAmounts(c.Decision)
+	switch {
+	case c.asks.shares > decided.shares:
+		return fmt.Sprintf("it has %d CPU shares, and decided are %d: the scheduler has not decided about its resize yet", c.asks.shares, decided.shares)
+	case c.asks.limit > decided.limit:
+		return fmt.Sprintf("it has %d bytes of memory, and decided are %d: the scheduler has not decided about its resize yet", c.asks.limit, decided.limit)
+	}
+	return ""
+}
+
+// Found is what was read from a container's cgroup.
+type Found struct {
+	Set
+	// Turn is that of the container when it was read.
+	Turn uint64
+	// Limit is its memory limit; 0 if it is not known.
+	Limit uint64
+}
+
+// Found records what was read. CPUs that the container was told to leave are free if it has left
+// them, and memory if the limit is low enough.
+func (b *Books) Found(id string, f Found) {
+	e := b.all[id]
+	if e == nil || !e.running || e.Decision == nil || f.Turn != e.turn {
+		return
+	}
+	decided := e.Decision
+	if e.next != nil {
+		decided = e.next
+	}
+	if e.memory != nil && f.Limit > 0 && f.Limit <= bytesOf(decided.Memory) {
+		e.memory = decided.Memory
+	}
+	if e.leaving.IsEmpty() || e.next != nil || !f.CPUs.IsSubsetOf(&e.set.CPUs) {
+		return
+	}
+	e.leaving, e.kept, e.shut = topology.CPUSet{}, topology.CPUSet{}, b.shutFor(e.Decision)
+	for _, o := range b.all {
+		if o.running && !o.set.Pinned && o.set.CPUs != b.sharedFor(o) {
+			o.doubt, o.since = true, time.Time{}
+		}
+	}
+}
+
+// bytesOf is how much of ordinary memory the blocks have.
+func bytesOf(blocks []placement.MemoryBlock) (bytes uint64) {
+	for i := range blocks {
+		if blocks[i].Resource == "memory" {
+			bytes += blocks[i].Bytes
+		}
+	}
+	return bytes
+}
+
+// withLimit returns blocks that have as much memory as a limit allows: what is missing counts on the
+// first NUMA node.
+func withLimit(blocks []placement.MemoryBlock, limit uint64) []placement.MemoryBlock {
+	out := slices.Clone(blocks)
+	if i := slices.IndexFunc(out, func(b placement.MemoryBlock) bool { return b.Resource == "memory" }); i >= 0 {
+		out[i].Bytes += limit - min(limit, bytesOf(blocks))
+	}
+	return out
+}
+
+// resume keeps for resized containers what the runtime says that they had, after Synchronize.
+func (b *Books) resume(before map[string]*entry) {
+	for _, id := range b.ids() {
+		e := b.all[id]
+		if e.Decision == nil || e.lost {
+			continue
+		}
+		resized := b.newest[e.UID].of(e.Short) != nil
+		switch old := before[id]; {
+		case old != nil && old.memory != nil:
+			e.turn, e.memory = old.turn+1, placement.MostMemory(old.memory, e.Decision.Memory)
+		case resized || e.decides && e.asks.limit > bytesOf(e.Decision.Memory): // nobody refused the kubelet's update
+			e.memory = withLimit(e.Decision.Memory, e.asks.limit)
+		}
+		if !resized || !e.set.Pinned {
+			continue
+		}
+		e.leaving = e.Now.CPUs.AndNot(&e.set.CPUs)
+		for _, o := range b.all {
+			if o != e && !samePod(&o.Container, &e.Container) {
+				e.leaving = e.leaving.AndNot(&o.shut)
+			}
+		}
+		e.leaving = e.leaving.AndNot(&b.reserved)
+		e.kept = e.leaving
+		e.shut = e.shut.Or(&e.kept)
+	}
+}
+
+// guaranteed reports whether a cgroup is of a pod of that QoS class, by the names that the kubelet
+// gives cgroups (pkg/kubelet/cm, GetPodContainerName): the limits of such a pod are its requests.
+func guaranteed(cgroup string) bool {
+	for _, class := range [...]string{"burstable", "besteffort"} {
+		if strings.Contains(cgroup, "kubepods-"+class) || strings.Contains(cgroup, "kubepods/"+class) {
+			return false
+		}
+	}
+	return cgroup != ""
+}

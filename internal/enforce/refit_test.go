@@ -1,0 +1,519 @@
+package enforce
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/containerd/nri/pkg/api"
+
+	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/topology"
+)
+
+// sized is a decision for container c: CPUs of its own and gibibytes of memory on NUMA node 0.
+func sized(t testing.TB, list string, gib uint64) placement.ContainerDecision {
+	return placement.ContainerDecision{Name: "c", Hint: placement.Hint{Any: true}, CPUs: cpus(t, list), Memory: []placement.MemoryBlock{{Resource: "memory", NUMA: 1, Bytes: gib << 30}}}
+}
+
+// resizable is a container of a Guaranteed pod.
+func resizable(t testing.TB, id, list string, gib uint64) Container {
+	d := sized(t, list, gib)
+	return Container{ID: id, Pod: "pod-" + id, UID: "uid-" + id, Short: "c", Name: id, Decision: &d, decides: true}
+}
+
+func decide(t testing.TB, b *Books, id string, generation uint64, list string, gib uint64) bool {
+	t.Helper()
+	taken := b.Decide("uid-"+id, Decided{generation, []placement.ContainerDecision{sized(t, list, gib)}})
+	if err := b.Check(); err != nil {
+		t.Fatal(err)
+	}
+	return taken
+}
+
+// sendAll carries out the moves that are due, one after the other, and tells them.
+func sendAll(b *Books) (told string) {
+	for range 20 {
+		due := b.Overdue()
+		if len(due) == 0 {
+			return strings.TrimSpace(told)
+		}
+		for _, u := range due {
+			told += " " + tellUpdates([]Update{u})
+			b.Moving(u)
+			for next := true; next; {
+				u, next = b.Moved(u)
+			}
+		}
+	}
+	return told + " without end"
+}
+
+func booked(t testing.TB, b *Books, id string) Booked {
+	t.Helper()
+	for _, c := range b.All() {
+		if c.ID == id {
+			return c
+		}
+	}
+	t.Fatalf("%s is not in the books", id)
+	return Booked{}
+}
+
+func found(t testing.TB, b *Books, id, list string, limit uint64) {
+	t.Helper()
+	b.Found(id, Found{Set: Set{CPUs: cpus(t, list)}, Turn: booked(t, b, id).Turn, Limit: limit})
+	if err := b.Check(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func wantText(t testing.TB, what, got, want string) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: %q, want %q", what, got, want)
+	}
+}
+
+// TestResizeStory: a container grows when shared ones have left, and what it leaves is free when
+// its cgroup shows that.
+func TestResizeStory(t *testing.T) {
+	b := newBooks(t, Hold)
+	wantText(t, "s begins", create(b, shared("s")), "0-15;")
+	wantText(t, "a begins", create(b, resizable(t, "a", "1-2", 1)), "1-2; s=0,3-15")
+	if !decide(t, b, "a", 2, "1-4", 1) {
+		t.Fatal("a newer decision is ignored")
+	}
+	if decide(t, b, "a", 2, "1-6", 1) || decide(t, b, "a", 1, "1-6", 1) || decide(t, b, "a", 0, "1-6", 1) {
+		t.Error("an older decision is taken")
+	}
+	wantText(t, "a grows", sendAll(b), "s=0,5-15 a=1-4")
+	found(t, b, "a", "1-4", 0)
+
+	decide(t, b, "a", 3, "2", 1)
+	wantText(t, "a shrinks", sendAll(b), "a=2")
+	next := resizable(t, "b", "3-4", 1)
+	if text := announce(b, next); !strings.Contains(text, "held by a") {
+		t.Errorf("b begins before the cgroup was read: %s", text)
+	}
+	b.Found("a", Found{Set: Set{CPUs: cpus(t, "2")}, Turn: booked(t, b, "a").Turn - 1})
+	found(t, b, "a", "1-4", 0)
+	if c := booked(t, b, "a"); c.Leaving != cpus(t, "1,3-4") || c.Generation != 3 || !c.Refits {
+		t.Errorf("an old look frees CPUs: %+v", c)
+	}
+	found(t, b, "a", "2", 0)
+	wantText(t, "a has left", sendAll(b), "s=0-1,3-15")
+	wantText(t, "b begins", create(b, next), "3-4; s=0-1,5-15")
+
+	decide(t, b, "a", 4, "2-3", 1)
+	wantText(t, "b is in the way", sendAll(b), "")
+	if why := booked(t, b, "a").Why; !strings.Contains(why, "CPUs 3 are held by b") {
+		t.Errorf("told %q", why)
+	}
+	b.Stop("b")
+	b.RemovePod("pod-b")
+	wantText(t, "b has left", sendAll(b), "s=0-1,4-15 a=2-3")
+}
+
+// TestResizeOfAContainerThatDoesNotRun: it begins by the newest decision.
+func TestResizeOfAContainerThatDoesNotRun(t *testing.T) {
+	b := newBooks(t, Hold)
+	create(b, resizable(t, "a", "1-4", 2))
+	b.Stop("a")
+	decide(t, b, "a", 2, "1-2", 1)
+	c := booked(t, b, "a")
+	if c.Set.CPUs != cpus(t, "1-2") || !c.Leaving.IsEmpty() || c.Memory[0].Bytes != 1<<30 {
+		t.Errorf("%+v, want CPUs 1-2 and 1 GiB", c)
+	}
+	again := resizable(t, "a2", "1-4", 2)
+	again.Pod, again.UID, again.Name = "pod-a", "uid-a", "a"
+	wantText(t, "it begins again", create(b, again), "1-2;")
+	b.Stop("a2")
+	again.ID, again.asks = "a3", amounts{shares: 4096, limit: 1 << 30}
+	if text := announce(b, again); !strings.Contains(text, "4096 CPU shares, and decided are 2048") {
+		t.Errorf("it begins with more CPU time: %s", text)
+	}
+	again.asks = amounts{shares: 2048, limit: 1<<30 + 1}
+	if text := announce(b, again); !strings.Contains(text, "bytes of memory, and decided are") {
+		t.Errorf("it begins with more memory: %s", text)
+	}
+	again.asks.limit = 1 << 30
+	wantText(t, "it begins as decided", create(b, again), "1-2;")
+}
+
+// TestUpdatesWaitForTheirDecision: the kubelet changes memory and CPUs one after the other.
+func TestUpdatesWaitForTheirDecision(t *testing.T) {
+	const gib = 1 << 30
+	b := newBooks(t, Hold)
+	create(b, shared("s"))
+	create(b, resizable(t, "a", "1-2", 1))
+	now := amounts{2048, gib}
+	allowed := func(what string, wants amounts, want bool) {
+		t.Helper()
+		if err := b.allows("a", wants, now); (err == nil) != want {
+			t.Errorf("%s: %v, want allowed %t", what, err, want)
+		}
+	}
+	allowed("the same", now, true)
+	allowed("nothing", amounts{}, true)
+	allowed("more memory", amounts{2048, 2 * gib}, false)
+	allowed("more CPUs", amounts{4096, gib}, false)
+	allowed("fewer CPUs", amounts{1024, gib}, false)
+	decide(t, b, "a", 2, "1-4", 2)
+	allowed("the memory that was decided", amounts{2048, 2 * gib}, true)
+	allowed("more than that", amounts{2048, 3 * gib}, false)
+	set, moves, known, err := b.Update("a")
+	if err != nil || !known || set.CPUs != cpus(t, "1-4") || tellUpdates(moves) != "s=0,5-15" {
+		t.Errorf("the reply moves it to %s and %s, %v", set.CPUs, tellUpdates(moves), err)
+	}
+	now = amounts{2048, 2 * gib}
+	allowed("then the CPUs", amounts{4096, 2 * gib}, true)
+	b.Updated("a")
+	b.now = func() time.Time { return time.Now().Add(time.Hour) }
+	wantText(t, "after the reply", sendAll(b), "")
+
+	decide(t, b, "a", 3, "1", 1)
+	found(t, b, "a", "1-4", 2*gib)
+	if c := booked(t, b, "a"); bytesOf(c.Memory) != 2*gib {
+		t.Errorf("%d bytes are free before the limit is low", 2*gib-bytesOf(c.Memory))
+	}
+	sendAll(b)
+	found(t, b, "a", "1", gib)
+	if c := booked(t, b, "a"); bytesOf(c.Memory) != gib || !c.Leaving.IsEmpty() {
+		t.Errorf("%+v, want 1 GiB and nothing to leave", c)
+	}
+	create(b, Container{ID: "x", Pod: "pod-x", UID: "uid-x", Short: "c", Name: "x", Decision: &placement.ContainerDecision{Name: "c", CPUs: cpus(t, "8")}})
+	if err := b.allows("x", amounts{1, 1}, amounts{2, 2}); err != nil {
+		t.Errorf("limits of a pod that is not Guaranteed: %v", err)
+	}
+	if err := b.allows("s", amounts{1, 1}, amounts{2, 2}); err != nil {
+		t.Errorf("a pod without a decision: %v", err)
+	}
+}
+
+// TestUpdatesWaitForContainersThatBegin: a shared container that is just beginning cannot be moved,
+// so that the kubelet has to try again.
+func TestUpdatesWaitForContainersThatBegin(t *testing.T) {
+	b := newBooks(t, Hold)
+	create(b, resizable(t, "a", "1-2", 1))
+	announce(b, shared("s"))
+	decide(t, b, "a", 2, "1-3", 1)
+	var held *HeldError
+	if set, _, _, err := b.Update("a"); !errors.As(err, &held) || set.CPUs != cpus(t, "1-2") {
+		t.Errorf("moved to %s, %v", set.CPUs, err)
+	}
+	if u, due := b.Begun("s"); !due || u.Set.CPUs != cpus(t, "0,4-15") {
+		t.Errorf("s begins on %s, %t", u.Set.CPUs, due)
+	}
+	wantText(t, "once it has begun", sendAll(b), "s=0,4-15 a=1-3")
+}
+
+// TestResizesOutliveTheAgent: decisions are remembered elsewhere, and what a container had stays its
+// own until its cgroup is read.
+func TestResizesOutliveTheAgent(t *testing.T) {
+	b := newBooks(t, Hold)
+	decide(t, b, "a", 3, "1", 1)
+	a := resizable(t, "a", "1-2", 4) // its Binding's
+	a.Now, a.asks = Set{CPUs: cpus(t, "1-4")}, amounts{4096, 3 << 30}
+	wantText(t, "learns what runs", tellUpdates(b.Synchronize([]Container{a})), "a=1")
+	c := booked(t, b, "a")
+	if c.Leaving != cpus(t, "2-4") || bytesOf(c.Memory) != 3<<30 || c.Generation != 3 {
+		t.Errorf("%+v, want CPUs 2-4 to be left and 3 GiB of memory", c)
+	}
+	if text := announce(b, resizable(t, "b", "3", 1)); !strings.Contains(text, "held by a") {
+		t.Errorf("b begins: %s", text)
+	}
+	found(t, b, "a", "1", 1<<30)
+	wantText(t, "b begins", create(b, resizable(t, "b", "3", 1)), "3;")
+	if left := b.Prune(func(string) bool { return false }); left != 1 {
+		t.Errorf("%d decisions are left, want that of a container that runs", left)
+	}
+	b.RemovePod("pod-a")
+	if left := b.Prune(func(uid string) bool { return uid == "uid-a" }); left != 1 {
+		t.Errorf("%d decisions are left, want that of a pod that the API has", left)
+	}
+	if left := b.Prune(func(string) bool { return false }); left != 0 {
+		t.Errorf("%d decisions are left", left)
+	}
+	for i := range 2 * maxDecided {
+		decide(t, b, fmt.Sprint("x", i), 2, "1", 1)
+	}
+	if left := b.Prune(func(string) bool { return true }); left != maxDecided {
+		t.Errorf("%d decisions are remembered, want %d", left, maxDecided)
+	}
+}
+
+// TestUpdatesThatNobodyRefused: the kubelet raised the limit while no agent was there.
+func TestUpdatesThatNobodyRefused(t *testing.T) {
+	b := newBooks(t, Hold)
+	a := resizable(t, "a", "1-2", 1)
+	a.Now, a.asks = Set{CPUs: cpus(t, "1-2")}, amounts{2048, 3 << 30}
+	b.Synchronize([]Container{a})
+	if c := booked(t, b, "a"); bytesOf(c.Memory) != 3<<30 || !c.Refits {
+		t.Errorf("%+v, want 3 GiB to be reported", c)
+	}
+	found(t, b, "a", "1-2", 1<<30)
+	if c := booked(t, b, "a"); bytesOf(c.Memory) != 1<<30 {
+		t.Errorf("%+v, want 1 GiB", c)
+	}
+}
+
+// TestResizesNeverOverlap: a scheduler that gives away what no report shows, a runtime that is late
+// and loses moves, and an agent that restarts, at random.
+func TestResizesNeverOverlap(t *testing.T) {
+	moved, shed := 0, 0
+	for seed := range uint64(60) {
+		r := &resizes{t: t, rng: rand.New(rand.NewPCG(seed, 62)), decided: map[string]Decided{}, bound: map[string]Decided{}, runs: map[string]topology.CPUSet{}}
+		r.restart()
+		for range 300 {
+			r.step()
+			r.apart(seed)
+		}
+		moved, shed = moved+r.moved, shed+r.shed
+	}
+	if moved < 200 || shed < 100 {
+		t.Errorf("%d moves, %d sets of CPUs that were left: the test sees too little", moved, shed)
+	}
+}
+
+// resizes is what the scheduler decided, and where containers run, by pod.
+type resizes struct {
+	t           *testing.T
+	rng         *rand.Rand
+	b           *Books
+	decided     map[string]Decided
+	bound       map[string]Decided
+	runs        map[string]topology.CPUSet
+	moved, shed int
+}
+
+var resizedPods = []string{"a", "b", "c"}
+
+func (r *resizes) container(uid string) Container {
+	c := Container{ID: uid, Pod: "pod-" + uid, UID: "uid-" + uid, Short: "c", Name: uid, decides: true}
+	if uid == "s" {
+		return shared("s")
+	}
+	c.Decision = &r.bound[uid].Containers[0]
+	return c
+}
+
+// restart is an agent that begins again, with the decisions that it has remembered.
+func (r *resizes) restart() {
+	r.b = newBooks(r.t, Hold)
+	for _, uid := range resizedPods {
+		r.b.Decide("uid-"+uid, r.decided[uid])
+	}
+	var running []Container
+	for _, uid := range append([]string{"s"}, resizedPods...) {
+		if on, ok := r.runs[uid]; ok {
+			c := r.container(uid)
+			c.Now.CPUs = on
+			running = append(running, c)
+		}
+	}
+	r.carry(r.b.Synchronize(running), true)
+}
+
+// carry carries moves out in their order.
+func (r *resizes) carry(us []Update, surely bool) {
+	for _, u := range us {
+		if surely || r.rng.IntN(4) > 0 {
+			r.runs[u.ID] = u.Set.CPUs
+		}
+	}
+}
+
+// shown is what a report shows of a pod.
+func (r *resizes) shown(uid string) (out topology.CPUSet) {
+	for _, c := range r.b.All() {
+		if c.ID == uid {
+			out = c.Set.CPUs.Or(&c.Leaving)
+		}
+	}
+	on := r.runs[uid]
+	return out.Or(&on)
+}
+
+func (r *resizes) step() {
+	uid := resizedPods[r.rng.IntN(len(resizedPods))]
+	_, runs := r.runs[uid]
+	switch r.rng.IntN(8) {
+	case 0, 1: // the scheduler decides
+		free := cpus(r.t, "1-7")
+		for _, o := range resizedPods {
+			if o == uid {
+				continue
+			}
+			if d, ok := r.decided[o]; ok {
+				free = free.AndNot(&d.Containers[0].CPUs)
+			}
+			on := r.shown(o)
+			free = free.AndNot(&on)
+		}
+		var got topology.CPUSet
+		for cpu := range free.All() {
+			if r.rng.IntN(2) == 0 {
+				got.Add(cpu)
+			}
+		}
+		if got.IsEmpty() {
+			return
+		}
+		d := Decided{r.decided[uid].Generation + 1, []placement.ContainerDecision{{Name: "c", CPUs: got}}}
+		r.decided[uid] = d
+		if d.Generation == 1 {
+			r.bound[uid] = d
+		} else if r.rng.IntN(3) > 0 {
+			r.b.Decide("uid-"+uid, d)
+		}
+	case 2:
+		r.b.Decide("uid-"+uid, r.decided[uid])
+	case 3: // a container begins
+		if r.rng.IntN(3) == 0 {
+			uid = "s"
+		}
+		if _, there := r.runs[uid]; there || uid != "s" && r.decided[uid].Generation == 0 {
+			return
+		}
+		if set, moves, err := r.b.Create(r.container(uid)); err == nil {
+			r.carry(moves, true)
+			r.runs[uid] = set.CPUs
+			if u, due := r.b.Begun(uid); due {
+				r.carry([]Update{u}, true)
+				r.b.Moving(u)
+				r.b.Moved(u)
+			}
+		}
+	case 4: // moves by themselves
+		for _, u := range r.b.Overdue() {
+			r.b.Moving(u)
+			if r.rng.IntN(4) == 0 {
+				r.b.Failed(u.ID)
+				continue
+			}
+			r.carry([]Update{u}, u.ID == "s")
+			r.moved++
+			r.b.Moved(u)
+		}
+	case 5: // the kubelet's update, whose answer may be lost
+		if set, moves, known, err := r.b.Update(uid); known && err == nil {
+			r.carry(moves, true)
+			if r.rng.IntN(3) > 0 {
+				r.runs[uid] = set.CPUs
+				r.b.Updated(uid)
+			}
+		}
+	case 6:
+		if runs {
+			before := booked(r.t, r.b, uid).Leaving
+			r.b.Found(uid, Found{Set: Set{CPUs: r.runs[uid]}, Turn: booked(r.t, r.b, uid).Turn})
+			if after := booked(r.t, r.b, uid).Leaving; before != after {
+				r.shed++
+			}
+		}
+	case 7:
+		switch {
+		case r.rng.IntN(10) == 0:
+			r.restart()
+		case runs && r.rng.IntN(3) == 0:
+			delete(r.runs, uid)
+			r.carry(r.b.Stop(uid), true)
+		}
+	}
+	if r.rng.IntN(3) == 0 {
+		r.b.now = func() time.Time { return time.Now().Add(time.Hour) }
+	}
+}
+
+func (r *resizes) apart(seed uint64) {
+	r.t.Helper()
+	if err := r.b.Check(); err != nil {
+		r.t.Fatalf("seed %d: %v", seed, err)
+	}
+	all := append([]string{"s"}, resizedPods...)
+	for i, x := range all {
+		for _, y := range all[:i] {
+			on, other := r.runs[x], r.runs[y]
+			if both := on.And(&other); !both.IsEmpty() {
+				r.t.Fatalf("seed %d: %s runs on %s and %s on %s", seed, x, on, y, other)
+			}
+		}
+	}
+}
+
+// TestNRIResize: the genuine adaptation asks before it updates, and a refusal reaches the runtime.
+func TestNRIResize(t *testing.T) {
+	const gib = 1 << 30
+	r := newRuntime(t)
+	p := NewPlugin(newBooks(t, Hold), t.Logf)
+	p.NRIVersion = "v0.12.1"
+	changed := make(chan struct{}, 1)
+	p.Changed = func() {
+		select {
+		case changed <- struct{}{}:
+		default:
+		}
+	}
+	stop := r.connect(p)
+	defer stop()
+	d := sized(t, "1-2", 1)
+	pod := r.pod("a", nil, &d)
+	if err := errors.Join(r.create(r.pod("s", nil, nil), "c"), r.create(pod, "c")); err != nil {
+		t.Fatal(err)
+	}
+	r.want("a=1-2", "s=0,3-15")
+	update := func(shares uint64, limit int64) error {
+		b := r.nri.BlockPluginSync()
+		defer b.Unblock()
+		c := r.ctrs["ctr-a"]
+		answer, err := r.nri.UpdateContainer(t.Context(), &api.UpdateContainerRequest{Pod: pod, Container: c,
+			LinuxResources: &api.LinuxResources{Cpu: &api.LinuxCPU{Shares: api.UInt64(shares)}, Memory: &api.LinuxMemory{Limit: api.Int64(limit)}}})
+		if err != nil {
+			return err
+		}
+		r.mu.Lock()
+		r.apply(answer.GetUpdate())
+		c.Linux.Resources.Cpu.Shares, c.Linux.Resources.Memory = api.UInt64(shares), &api.LinuxMemory{Limit: api.Int64(limit)}
+		r.mu.Unlock()
+		return r.nri.PostUpdateContainer(t.Context(), &api.PostUpdateContainerRequest{Pod: pod, Container: c})
+	}
+	if err := update(2048, gib); err != nil {
+		t.Errorf("the same amounts: %v", err)
+	}
+	if err := update(2048, 2*gib); err == nil || !strings.Contains(err.Error(), "when the scheduler has decided") {
+		t.Errorf("more memory: %v", err)
+	}
+	grown := sized(t, "1-4", 2)
+	p.Decide("uid-a", Decided{2, []placement.ContainerDecision{grown}})
+	for s := p.Sight(); !s.Containers[0].Settled || s.Containers[0].Set.CPUs != grown.CPUs || s.Containers[0].Generation != 2; s = p.Sight() {
+		select { // the moves are on their way
+		case <-changed:
+		case <-time.After(time.Minute):
+			t.Fatalf("it does not move: %+v", s)
+		}
+	}
+	if err := errors.Join(update(2048, 2*gib), update(4096, 2*gib)); err != nil {
+		t.Errorf("as decided: %v", err)
+	}
+	r.mu.Lock()
+	r.want("a=1-4", "s=0,5-15")
+	r.mu.Unlock()
+
+	small := wire.Placement{Sequence: 1, Certainty: wire.Exact, Guarantee: wire.GuaranteeFull, Authority: placement.AuthorityBerth, Generation: 3,
+		Decision: placement.Decision{UID: "uid-a", Containers: []placement.ContainerDecision{sized(t, "1", 1)}}}
+	text, err := wire.WritePlacement(&small)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.stopPod(pod)
+	again := r.pod("a", map[string]string{wire.PlacementAnnotation: text}, nil)
+	if err := r.create(again, "c"); err != nil {
+		t.Fatal(err)
+	}
+	r.want("a=1", "s=0,2-15")
+}
