@@ -109,7 +109,7 @@ func parse(args []string, stderr io.Writer) (*settings, error) {
 	f.StringVar(&s.authority, "authority", "kubelet", "who decides on the node: kubelet; berth, whose decisions are carried out through the runtime's NRI; or label, by the Node's label "+agent.AuthorityLabel)
 	f.StringVar(&s.enforcer, "enforcer", "agent", "where Berth decides, who carries decisions out: agent; koordlet, while the agent stays out of it; or label, by the Node's label "+agent.EnforcerLabel)
 	f.StringVar(&s.rivals, "rivals", joined(agent.DefaultRivals()), "where Berth decides: programs that set the CPUs of containers as well, as PROGRAM=NAMESPACE/DAEMONSET/SERVICEACCOUNT of their pods, separated by commas")
-	f.StringVar(&o.StateDir, "state-dir", "", "folder of the host in which the agent keeps the last labels of its Node, for times when the API server does not answer (default: none)")
+	f.StringVar(&o.StateDir, "state-dir", "", "folder of the host in which the agent keeps the newest decisions for resized pods and the last labels of its Node, for times when the API server does not answer (default: none)")
 	f.StringVar(&o.Enforce.NRISocket, "nri-socket", "", "where Berth decides: the container runtime's NRI socket (default /var/run/nri/nri.sock)")
 	f.StringVar(&o.Enforce.NRIVersion, "nri-version", "", "where Berth decides: take this for the release of the runtime's NRI, like v0.12.0 (default: as the runtime says)")
 	f.StringVar(&o.Enforce.Cgroups, "cgroup-root", agent.DefaultCgroups, "where Berth decides: where cgroup v2 is mounted")

@@ -71,6 +71,10 @@ type enforcer struct {
 	problem error
 	// machine is what the plugin's books are of; nil: not renewed yet.
 	machine *topology.Machine
+	// decisions are the newest ones of resized pods. inAPI tells if the API has a pod; nil before
+	// this is known.
+	decisions *decisions
+	inAPI     func(uid string) bool
 	// missing is the time from which a running container has had no cgroup, by its id.
 	missing map[string]time.Time
 
@@ -87,6 +91,8 @@ type obeyed struct {
 	problem error
 	// pods are what is held, by the kubelet's UID.
 	pods map[string][]placement.ContainerAllocation
+	// generations are those of the newest decisions for resized pods, by the kubelet's UID.
+	generations map[string]uint64
 	// astray lists containers that do not run as it was decided.
 	astray []string
 	// offered are the devices that the kubelet is offered, by address: the resource of each. sick
@@ -131,6 +137,11 @@ func (e *enforcer) serve(ctx context.Context) {
 	p.LiftQuota, p.NRIVersion, p.Changed = e.opts.Enforce.LiftQuota, e.opts.Enforce.NRIVersion, e.changed
 	p.Lives = func(cgroup string) bool { return populated(cgroups, cgroup) }
 	p.Online = e.opts.online()
+	if err := e.decisions.follow(p.Decide); err != nil { // a container could run where it does not belong
+		e.set(nil, nil, fmt.Errorf("the decisions for resized pods: %w", err))
+		return
+	}
+	defer e.decisions.unfollow()
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	offering := e.offer(ctx, p, offers)
@@ -266,7 +277,8 @@ func (e *enforcer) look() *obeyed {
 	if e.missing == nil {
 		e.missing = map[string]time.Time{}
 	}
-	out := obeyedBy(plugin.Sight(), os.DirFS(e.opts.Enforce.Cgroups), absence{e.missing, e.opts.Now()})
+	e.pruneDecisions(plugin)
+	out := obeyedBy(e.readMoving(plugin), os.DirFS(e.opts.Enforce.Cgroups), absence{e.missing, e.opts.Now()})
 	if offers != nil {
 		out.offered, out.sick = map[string]string{}, sickOf(offers, e.leaving.Load())
 		for _, p := range offers.Pools() {
@@ -322,7 +334,7 @@ func (a absence) lasts(id string) bool {
 
 // obeyedBy returns what runs on a node of what the plugin knows and the cgroups say.
 func obeyedBy(s enforce.Sight, cgroups fs.FS, a absence) *obeyed {
-	out := &obeyed{pods: map[string][]placement.ContainerAllocation{}}
+	out := &obeyed{pods: map[string][]placement.ContainerAllocation{}, generations: map[string]uint64{}}
 	defer func() { maps.DeleteFunc(a.since, func(id string, _ time.Time) bool { return s.Cgroups[id] == "" }) }()
 	if s.Gone != nil {
 		out.problem = fmt.Errorf("the container runtime's NRI cannot be reached: %w", s.Gone)
@@ -338,7 +350,8 @@ func obeyedBy(s enforce.Sight, cgroups fs.FS, a absence) *obeyed {
 		}
 		if d := c.Decision; d != nil {
 			out.pods[c.UID] = withContainer(out.pods[c.UID], placement.ContainerAllocation{Name: c.Short, Kind: d.Kind, CPUs: runs, Exclusive: d.Exclusive,
-				Shares: d.Shares, Memory: d.Memory, Devices: c.Devices})
+				Shares: d.Shares, Memory: c.Memory, Devices: c.Devices})
+			out.generations[c.UID] = max(out.generations[c.UID], c.Generation)
 		}
 	}
 	for _, w := range s.Waiting {
@@ -357,7 +370,7 @@ func withContainer(list []placement.ContainerAllocation, c placement.ContainerAl
 // pinned and runs. The text says how they differ from what was decided.
 func readBack(c *enforce.Booked, runtimePath string, cgroups fs.FS, a absence) (cpus topology.CPUSet, why string) {
 	if c.Set.Pinned {
-		cpus = c.Set.CPUs
+		cpus = c.Set.CPUs.Or(&c.Leaving)
 	}
 	if !c.Running || !c.Settled { // the runtime is about to write the cgroup
 		return cpus, ""
@@ -378,7 +391,10 @@ func readBack(c *enforce.Booked, runtimePath string, cgroups fs.FS, a absence) (
 	}
 	delete(a.since, c.ID)
 	if c.Set.Pinned {
-		cpus = found.CPUs
+		cpus = found.CPUs.Or(&c.Leaving)
+	}
+	if c.Moves {
+		return cpus, ""
 	}
 	return cpus, c.Set.Differs(found)
 }

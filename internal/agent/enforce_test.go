@@ -67,14 +67,14 @@ func TestObeyingReport(t *testing.T) {
 		"a": {{Name: "main", CPUs: cpuSet(t, "2-3"), Exclusive: joint.ExclusiveCore, Memory: []placement.MemoryBlock{{Resource: "memory", NUMA: 1, Bytes: 1 << 30}}}},
 		"b": {{Name: "main", Shares: []placement.CPUShare{{NUMA: 1, MilliCPU: 1500}}}},
 		"x": {{Name: "main", CPUs: cpuSet(t, "5")}},
-	}})
+	}, generations: map[string]uint64{"a": 3, "b": 0}})
 	w.settle()
 	nt := w.writes[len(w.writes)-1]
 	var lines []string
 	for i := range nt.Status.Pods {
 		lines = append(lines, nt.Status.Pods[i].String())
 	}
-	want := "x state=Unknown main;cpus=5\na pod=ns/pod-a main;cpus=2-3;exclusive=core;mem=memory@0=1Gi\nb pod=ns/pod-b main;shares=1:1500"
+	want := "x state=Unknown main;cpus=5\na pod=ns/pod-a gen=3 main;cpus=2-3;exclusive=core;mem=memory@0=1Gi\nb pod=ns/pod-b main;shares=1:1500"
 	if got := strings.Join(lines, "\n"); got != want {
 		t.Errorf("reported\n%s\nwant\n%s", got, want)
 	}

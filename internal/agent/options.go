@@ -59,8 +59,9 @@ type Options struct {
 	// Enforcer is who carries decisions out where Berth decides: the agent, which "" means;
 	// koordlet; or EnforcerByLabel.
 	Enforcer v1alpha1.Enforcer
-	// StateDir is a folder of the host in which the agent keeps the last labels of its Node, for
-	// times when the API server does not answer. If it is "", nothing is kept.
+	// StateDir is a folder of the host in which the agent keeps the newest decisions for resized
+	// pods and the last labels of its Node, for times when the API server does not answer. If it is
+	// "", nothing is kept, and no pod is resized.
 	StateDir string
 	// Rivals are the programs that set the CPUs of containers as well: one of them on a node where
 	// Berth decides makes it contradictory. nil means DefaultRivals.

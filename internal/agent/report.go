@@ -102,7 +102,7 @@ func (s *sighting) addObeyed(held map[string]placement.PodAllocation) {
 	}
 	for uid, containers := range s.obeyed.pods {
 		p := held[uid]
-		p.UID = uid
+		p.UID, p.Generation = uid, s.obeyed.generations[uid]
 		for _, c := range containers {
 			if at := slices.IndexFunc(p.Containers, func(o placement.ContainerAllocation) bool { return o.Name == c.Name }); at >= 0 {
 				c.Devices = slices.Concat(c.Devices, p.Containers[at].Devices) // of other resources
@@ -198,7 +198,7 @@ const strangerPatience = time.Second
 // pod puts the containers into the kubelet's order and names their kinds.
 func (r *reporter) pod(uid string, held placement.PodAllocation) (placement.PodAllocation, wire.ReportedPod) {
 	f, known := r.pods[uid]
-	out := placement.PodAllocation{UID: uid}
+	out := placement.PodAllocation{UID: uid, Generation: held.Generation}
 	var more wire.ReportedPod
 	if known && f.apiUID != "" {
 		out.UID = f.apiUID

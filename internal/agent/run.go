@@ -87,7 +87,7 @@ func newAgent(opts Options) (*agent, error) {
 		return nil, fmt.Errorf("agent: %w", err)
 	}
 	a := &agent{opts: opts, changed: make(chan struct{}, 1), withdrawn: make(chan struct{})}
-	a.enforcer = &enforcer{opts: &a.opts, node: a.node, changed: func() { poke(a.changed) }}
+	a.enforcer = &enforcer{opts: &a.opts, node: a.node, changed: func() { poke(a.changed) }, decisions: newDecisions(&a.opts), inAPI: a.hasPod}
 	a.informers(client)
 	if err := a.trim(); err != nil {
 		return nil, fmt.Errorf("agent: %w", err)
@@ -169,11 +169,13 @@ func (a *agent) follow(book *podBook) error {
 	see := func(object any) {
 		if pod, ok := object.(*corev1.Pod); ok {
 			book.see(pod, a.opts.Now())
+			a.enforcer.decisions.see(pod)
 			poke(a.changed)
 		}
 	}
 	change := func(old, object any) {
 		book.change(old.(*corev1.Pod), object.(*corev1.Pod), a.opts.Now())
+		a.enforcer.decisions.see(object.(*corev1.Pod))
 		poke(a.changed)
 	}
 	lose := func(object any) {
@@ -191,6 +193,19 @@ func (a *agent) follow(book *podBook) error {
 	node := func(any) { poke(a.changed) }
 	_, err = a.nodes.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: node, UpdateFunc: func(any, any) { poke(a.changed) }, DeleteFunc: node})
 	return err
+}
+
+// hasPod reports whether the API has a pod on the node. It is true until the pods are known.
+func (a *agent) hasPod(uid string) bool {
+	if !a.pods.HasSynced() {
+		return true
+	}
+	for _, object := range a.pods.GetStore().List() {
+		if pod, ok := object.(*corev1.Pod); ok && string(pod.UID) == uid {
+			return true
+		}
+	}
+	return false
 }
 
 // node returns the Node object, or nil.

@@ -647,6 +647,8 @@ type Booked struct {
 	Leaving topology.CPUSet
 	Turn    uint64
 	Refits  bool
+	// Moves means that it was resized, and that it is not certain yet where it runs.
+	Moves bool
 	// Memory is what it may use. Generation is that of the newest decision for its pod, 0 for the
 	// Binding's.
 	Memory     []placement.MemoryBlock
@@ -664,6 +666,7 @@ func (b *Books) All() []Booked {
 		e := b.all[id]
 		c := Booked{Container: e.Container, Running: e.running, Settled: !e.unsettled, Set: e.set, Devices: e.devices, Why: e.why(),
 			Leaving: e.leaving, Turn: e.turn, Refits: e.next != nil || e.memory != nil || !e.leaving.IsEmpty(), Memory: e.memory}
+		c.Moves = c.Refits && (e.doubt || e.next != nil || !e.leaving.IsEmpty())
 		if e.Decision != nil && e.memory == nil {
 			c.Memory = e.Decision.Memory
 		}

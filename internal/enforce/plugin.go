@@ -432,11 +432,12 @@ func (p *Plugin) Found(id string, f Found) {
 	p.resend()
 }
 
-// Prune forgets the decisions for resized pods that have left the API and the node.
-func (p *Plugin) Prune(has func(uid string) bool) {
+// Prune forgets the decisions for resized pods that have left the API and the node, and returns the
+// pods of which it knows some.
+func (p *Plugin) Prune(has func(uid string) bool) (left map[string]bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.books.Prune(has)
+	return p.books.Prune(has)
 }
 
 // StopContainer gives the CPUs of a stopped container to shared containers.

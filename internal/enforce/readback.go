@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"strconv"
 	"strings"
 
 	"github.com/berth-dev/berth/topology"
@@ -56,6 +57,20 @@ func ReadBack(cgroups fs.FS, dir string) (Set, error) {
 		return Set{}, fmt.Errorf("%s/cpuset.mems.effective: %w", dir, err)
 	}
 	return s, nil
+}
+
+// MemoryLimit returns the memory limit of a container's cgroup; 0 if it is not known, or if there
+// is none.
+func MemoryLimit(cgroups fs.FS, dir string) uint64 {
+	text, err := fs.ReadFile(cgroups, path.Join(dir, "memory.max"))
+	if err != nil {
+		return 0
+	}
+	n, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
 }
 
 // Differs describes how runs differs from the wanted set s; "" if it does not.

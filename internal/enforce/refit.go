@@ -70,14 +70,18 @@ func (b *Books) Decide(uid string, d Decided) bool {
 	return true
 }
 
-// Prune forgets the decisions for pods that have no container, unless the API has them.
-func (b *Books) Prune(has func(uid string) bool) (left int) {
+// Prune forgets the decisions for pods that have no container, unless the API has them. It returns
+// the pods whose decisions are left.
+func (b *Books) Prune(has func(uid string) bool) (left map[string]bool) {
+	left = map[string]bool{}
 	for uid := range b.newest {
-		if !has(uid) && !b.knows(uid) {
+		if has(uid) || b.knows(uid) {
+			left[uid] = true
+		} else {
 			delete(b.newest, uid)
 		}
 	}
-	return len(b.newest)
+	return left
 }
 
 func (b *Books) knows(uid string) bool {
@@ -122,8 +126,8 @@ func (b *Books) advance() {
 	}
 }
 
-// shutNow returns the CPUs that no other container may use for the decision that is carried out, and
-// for what the container is leaving.
+// shutNow returns the CPUs that no other container may use for the decision that is carried out,
+// and for what the container is leaving.
 func (b *Books) shutNow(e *entry) topology.CPUSet {
 	if !e.set.Pinned {
 		return topology.CPUSet{}
@@ -310,8 +314,8 @@ func bytesOf(blocks []placement.MemoryBlock) (bytes uint64) {
 	return bytes
 }
 
-// withLimit returns blocks that have as much memory as a limit allows: what is missing counts on the
-// first NUMA node.
+// withLimit returns blocks that have as much memory as a limit allows: what is missing counts on
+// the first NUMA node.
 func withLimit(blocks []placement.MemoryBlock, limit uint64) []placement.MemoryBlock {
 	out := slices.Clone(blocks)
 	if i := slices.IndexFunc(out, func(b placement.MemoryBlock) bool { return b.Resource == "memory" }); i >= 0 {

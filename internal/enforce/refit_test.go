@@ -212,8 +212,8 @@ func TestUpdatesWaitForContainersThatBegin(t *testing.T) {
 	wantText(t, "once it has begun", sendAll(b), "s=0,4-15 a=1-3")
 }
 
-// TestResizesOutliveTheAgent: decisions are remembered elsewhere, and what a container had stays its
-// own until its cgroup is read.
+// TestResizesOutliveTheAgent: decisions are remembered elsewhere, and what a container had stays
+// its own until its cgroup is read.
 func TestResizesOutliveTheAgent(t *testing.T) {
 	b := newBooks(t, Hold)
 	decide(t, b, "a", 3, "1", 1)
@@ -229,20 +229,20 @@ func TestResizesOutliveTheAgent(t *testing.T) {
 	}
 	found(t, b, "a", "1", 1<<30)
 	wantText(t, "b begins", create(b, resizable(t, "b", "3", 1)), "3;")
-	if left := b.Prune(func(string) bool { return false }); left != 1 {
+	if left := len(b.Prune(func(string) bool { return false })); left != 1 {
 		t.Errorf("%d decisions are left, want that of a container that runs", left)
 	}
 	b.RemovePod("pod-a")
-	if left := b.Prune(func(uid string) bool { return uid == "uid-a" }); left != 1 {
+	if left := len(b.Prune(func(uid string) bool { return uid == "uid-a" })); left != 1 {
 		t.Errorf("%d decisions are left, want that of a pod that the API has", left)
 	}
-	if left := b.Prune(func(string) bool { return false }); left != 0 {
+	if left := len(b.Prune(func(string) bool { return false })); left != 0 {
 		t.Errorf("%d decisions are left", left)
 	}
 	for i := range 2 * maxDecided {
 		decide(t, b, fmt.Sprint("x", i), 2, "1", 1)
 	}
-	if left := b.Prune(func(string) bool { return true }); left != maxDecided {
+	if left := len(b.Prune(func(string) bool { return true })); left != maxDecided {
 		t.Errorf("%d decisions are remembered, want %d", left, maxDecided)
 	}
 }

@@ -40,7 +40,9 @@ func withShown(held, shown *placement.PodAllocation) *placement.PodAllocation {
 // hasMemory reports whether held covers what was found, on each NUMA node.
 func hasMemory(held, found []placement.MemoryBlock) bool {
 	for _, b := range found {
-		if !slices.ContainsFunc(held, func(h placement.MemoryBlock) bool { return h.Resource == b.Resource && h.NUMA == b.NUMA && h.Bytes >= b.Bytes }) {
+		if !slices.ContainsFunc(held, func(h placement.MemoryBlock) bool {
+			return h.Resource == b.Resource && h.NUMA == b.NUMA && h.Bytes >= b.Bytes
+		}) {
 			return false
 		}
 	}

@@ -103,16 +103,16 @@ type Placement struct {
 // The annotation's JSON. A change of meaning or a new required field needs a new version number;
 // readers refuse versions that they do not know.
 type placementJSON struct {
-	Version   int    `json:"v"`
-	Sequence  uint64 `json:"seq"`
-	Report    int64  `json:"report,omitempty"`
-	UID       string `json:"uid"`
+	Version  int    `json:"v"`
+	Sequence uint64 `json:"seq"`
+	Report   int64  `json:"report,omitempty"`
+	UID      string `json:"uid"`
 	// The next two are left out for generation 1. Asks is for the admission policy, which cannot
 	// read JSON: what the app containers ask for (asksOf).
 	Generation uint64 `json:"gen,omitempty"`
 	Asks       string `json:"asks,omitempty"`
 	Certainty  string `json:"certainty"`
-	Guarantee string `json:"guarantee"`
+	Guarantee  string `json:"guarantee"`
 	// The next two are left out for authority kubelet: readers of the first release know no others.
 	Authority  string          `json:"authority,omitempty"` // "", "berth"
 	Enforcer   string          `json:"enforcer,omitempty"`  // "", "koordlet"

@@ -14,6 +14,8 @@ var lines = []struct {
 	pod  PodAllocation
 }{
 	{"u-1", PodAllocation{UID: "u-1"}},
+	{"u-1 pod=ml/train-0 gen=2 main;cpus=1", PodAllocation{UID: "u-1", Pod: "ml/train-0", Generation: 2, Containers: []ContainerAllocation{{Name: "main", CPUs: "1"}}}},
+	{"u-1 state=Unknown gen=18446744073709551615", PodAllocation{UID: "u-1", State: PodUnknown, Generation: 18446744073709551615}},
 	{"u-1 pod=ml/train-0 state=Ended", PodAllocation{UID: "u-1", Pod: "ml/train-0", State: PodEnded}},
 	{"u-1 pod=ml/train-0 setup:Init;started;mem=memory@0-1=6Gi main;cpus=2-3,66-67;mem=hugepages-1Gi@0=2Gi;mem=memory@0=4Gi;dev=example.com/nic=a;dev=nvidia.com/gpu=0000:3b:00.0,1",
 		PodAllocation{UID: "u-1", Pod: "ml/train-0", Containers: []ContainerAllocation{
@@ -49,6 +51,13 @@ func TestPodAllocationTextRefused(t *testing.T) {
 		{"u main pod=a/b", `"pod=a/b"`},
 		{"u state=Ended state=Ended", `"state=Ended"`},
 		{"u main state=Ended", `"state=Ended"`},
+		{"u gen=", `"gen="`},
+		{"u gen=0", `"gen=0"`},
+		{"u gen=02", `"gen=02"`},
+		{"u gen=-1", `"gen=-1"`},
+		{"u gen=2 gen=3", `"gen=3"`},
+		{"u main gen=2", `"gen=2"`},
+		{"u gen=18446744073709551616", `"gen=18446744073709551616"`},
 		{"u main:", `"main:"`},
 		{"u main;cpus=", `"main;cpus="`},
 		{"u main;cpus=1;cpus=2", `"main;cpus=1;cpus=2"`},

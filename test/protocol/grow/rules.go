@@ -16,8 +16,8 @@ const (
 	// CountShown: what a report shows of a pod is not free, whatever was decided since. Off: the
 	// newest decision counts.
 	CountShown
-	// KeepBoth: while it is not known if a decision was written, what it takes is not free. Off: the
-	// decision before counts.
+	// KeepBoth: while it is not known if a decision was written, what it takes is not free. Off:
+	// the decision before counts.
 	KeepBoth
 	// FenceResizes: a new leader makes sure that no decision of the leader before arrives later.
 	FenceResizes

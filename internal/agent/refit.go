@@ -1,0 +1,252 @@
+package agent
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/berth-dev/berth/internal/atomicfile"
+	"github.com/berth-dev/berth/internal/enforce"
+	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/placement"
+)
+
+// The runtime knows the decision with which a pod was bound. The newer decision of a pod that was
+// resized comes from the API server, and must outlive the agent: what the pod gave back is another
+// pod's by then.
+
+// decisionsFile is the file with these decisions in Options.StateDir; maxDecisions bounds its size
+// in bytes.
+const (
+	decisionsFile = "decisions.json"
+	maxDecisions  = 16 << 20
+)
+
+// decisions are the newest ones of pods that were resized.
+type decisions struct {
+	// dir is the folder of the file; "" means that no decision can be kept, so that none is taken.
+	dir string
+	// complain tells what keeps a decision from being taken.
+	complain func(error)
+
+	mu sync.Mutex
+	// byPod are the annotations, by UID; nil before the file was read.
+	byPod map[string]string
+	size  int
+	// take is called with every decision that is kept; nil for nobody.
+	take func(uid string, d enforce.Decided)
+}
+
+func newDecisions(o *Options) *decisions {
+	var last string
+	return &decisions{dir: o.StateDir, complain: func(err error) {
+		if text := err.Error(); text != last { // the caller holds the lock
+			last = text
+			o.Log.Warn("the decision for a resized pod is not carried out", "error", err)
+		}
+	}}
+}
+
+// decidedIn reads a decision that is kept.
+func decidedIn(uid, text string) (enforce.Decided, error) {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: uid, UID: types.UID(uid), Annotations: map[string]string{wire.PlacementAnnotation: text}}}
+	p, _, err := wire.ReadPlacement(pod)
+	if err == nil && (p.Generation < 2 || p.Authority != placement.AuthorityBerth || p.Koordlet) {
+		err = fmt.Errorf("decision for pod %s: want one of generation 2 or more that the agent carries out", uid)
+	}
+	return enforce.Decided{Generation: p.Generation, Containers: p.Decision.Containers}, err
+}
+
+// see takes in the decision of a pod, if it is newer than the one that is kept.
+func (s *decisions) see(pod *corev1.Pod) {
+	if wire.GenerationOf(pod) < 2 || pod.Annotations[corev1.MirrorPodAnnotationKey] != "" {
+		return
+	}
+	uid, text := string(pod.UID), pod.Annotations[wire.PlacementAnnotation]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	err := s.load()
+	if err != nil || s.byPod[uid] == text {
+		s.complainOf(err)
+		return
+	}
+	d, err := decidedIn(uid, text)
+	if err == nil {
+		err = s.keep(uid, text, d.Generation)
+	}
+	if s.complainOf(err); err == nil && s.take != nil {
+		s.take(uid, d)
+	}
+}
+
+func (s *decisions) complainOf(err error) {
+	if err != nil {
+		s.complain(err)
+	}
+}
+
+var errOlder = errors.New("a newer decision is known")
+
+// keep writes a decision to the file before anything follows from it.
+func (s *decisions) keep(uid, text string, generation uint64) error {
+	was, known := s.byPod[uid]
+	if known {
+		if old, err := decidedIn(uid, was); err == nil && old.Generation >= generation {
+			return fmt.Errorf("decision of generation %d for pod %s: %w", generation, uid, errOlder)
+		}
+	}
+	if size := s.size + len(text) - len(was); size > maxDecisions {
+		return fmt.Errorf("decisions for resized pods: %d bytes with that for pod %s: want at most %d", size, uid, maxDecisions)
+	}
+	s.byPod[uid] = text
+	if err := s.write(); err != nil {
+		if s.byPod[uid] = was; !known {
+			delete(s.byPod, uid)
+		}
+		return err
+	}
+	s.size += len(text) - len(was)
+	return nil
+}
+
+func (s *decisions) write() error {
+	text, err := json.Marshal(s.byPod)
+	if err == nil {
+		err = os.MkdirAll(s.dir, 0o700)
+	}
+	if err == nil {
+		err = atomicfile.WriteText(filepath.Join(s.dir, decisionsFile), 0o600, text)
+	}
+	return err
+}
+
+// load reads the file once. What is not a decision in it is left out.
+func (s *decisions) load() error {
+	if s.dir == "" {
+		return errors.New("a pod was resized where Berth decides: want --state-dir, a folder in which its newest decision is kept")
+	}
+	if s.byPod != nil {
+		return nil
+	}
+	name := filepath.Join(s.dir, decisionsFile)
+	all := map[string]string{}
+	info, err := os.Lstat(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		s.byPod = all
+		return nil
+	case err != nil:
+		return err
+	case !info.Mode().IsRegular(): // opening a pipe would wait for its other end
+		return fmt.Errorf("%s: %s: want a regular file", name, info.Mode().Type())
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, 2*maxDecisions+1))
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s: %w", name, err)
+	case len(text) > 2*maxDecisions:
+		return fmt.Errorf("%s: want at most %d bytes", name, 2*maxDecisions)
+	}
+	if err := json.Unmarshal(text, &all); err != nil {
+		return fmt.Errorf("%s: want what the agent writes: %w", name, err)
+	}
+	s.byPod, s.size = all, 0
+	for uid, text := range all {
+		if _, err := decidedIn(uid, text); err != nil {
+			delete(all, uid)
+			s.complain(err)
+			continue
+		}
+		s.size += len(text)
+	}
+	return nil
+}
+
+// follow has take called with the decisions that are kept, and with all that come.
+func (s *decisions) follow(take func(uid string, d enforce.Decided)) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.take = take
+	if s.dir == "" {
+		return nil
+	}
+	if err := s.load(); err != nil {
+		return err
+	}
+	for uid, text := range s.byPod {
+		if d, err := decidedIn(uid, text); err == nil {
+			take(uid, d)
+		}
+	}
+	return nil
+}
+
+// unfollow ends follow.
+func (s *decisions) unfollow() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.take = nil
+}
+
+// prune forgets the decisions for pods that are neither in the API nor on the node.
+func (s *decisions) prune(has func(uid string) bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	dropped := false
+	for uid, text := range s.byPod {
+		if !has(uid) {
+			dropped, s.size = true, s.size-len(text)
+			delete(s.byPod, uid)
+		}
+	}
+	if dropped {
+		s.complainOf(s.write())
+	}
+}
+
+// readMoving reads the cgroups of containers that are being moved or resized.
+func (e *enforcer) readMoving(plugin *enforce.Plugin) enforce.Sight {
+	s, cgroups, read := plugin.Sight(), os.DirFS(e.opts.Enforce.Cgroups), false
+	for i := range s.Containers {
+		c := &s.Containers[i]
+		if !c.Refits || !c.Running || !c.Settled {
+			continue
+		}
+		dir, err := enforce.CgroupDir(s.Cgroups[c.ID])
+		if err != nil {
+			continue // readBack complains
+		}
+		set, err := enforce.ReadBack(cgroups, dir)
+		if err == nil {
+			plugin.Found(c.ID, enforce.Found{Set: set, Turn: c.Turn, Limit: enforce.MemoryLimit(cgroups, dir)})
+			read = true
+		}
+	}
+	if read {
+		return plugin.Sight()
+	}
+	return s
+}
+
+// pruneDecisions forgets decisions that no longer matter. The pods of the API are known.
+func (e *enforcer) pruneDecisions(plugin *enforce.Plugin) {
+	if e.inAPI == nil {
+		return
+	}
+	left := plugin.Prune(e.inAPI)
+	e.decisions.prune(func(uid string) bool { return left[uid] || e.inAPI(uid) })
+}
