@@ -113,3 +113,31 @@ func sameAllocations(a, b *placement.PodAllocation) bool {
 		return x.Name == y.Name && x.CPUs == y.CPUs && slices.Equal(x.Memory, y.Memory)
 	})
 }
+
+// Misfits reports whether the account knows what a pod holds by a decision of Berth's, and a
+// container has other amounts. amounts returns those of an app container; told is false if they are
+// not known.
+func (n *Node) Misfits(uid string, amounts func(container string) (milliCPU int64, bytes uint64, told bool)) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	p := n.pods[uid]
+	if p == nil || p.held == nil || p.ending() {
+		return false
+	}
+	return slices.ContainsFunc(p.held.Containers, func(c placement.ContainerAllocation) bool {
+		if c.Kind != placement.App {
+			return false
+		}
+		milli, bytes, told := amounts(c.Name)
+		hasMilli, hasBytes := 1000*int64(c.CPUs.Len()), uint64(0)
+		for _, s := range c.Shares {
+			hasMilli += s.MilliCPU
+		}
+		for _, b := range c.Memory {
+			if b.Resource == "memory" {
+				hasBytes += b.Bytes
+			}
+		}
+		return told && (milli != hasMilli || bytes != hasBytes)
+	})
+}

@@ -27,6 +27,7 @@ import (
 	"github.com/berth-dev/berth/internal/scheduler/lead"
 	"github.com/berth-dev/berth/internal/scheduler/nodes"
 	"github.com/berth-dev/berth/internal/scheduler/outcome"
+	"github.com/berth-dev/berth/internal/scheduler/refit"
 	"github.com/berth-dev/berth/internal/scheduler/reservation"
 	"github.com/berth-dev/berth/internal/scheduler/wake"
 	"github.com/berth-dev/berth/internal/wire"
@@ -54,7 +55,9 @@ type core struct {
 	lead *lead.Gate
 	// reservations are the places that are held for pods to come.
 	reservations *reservation.Reservations
-	events       events.EventRecorder
+	// refits decides about pods that are resized where Berth decides.
+	refits *refit.Refitter
+	events events.EventRecorder
 	// reserved numbers the calls of Reserve.
 	reserved atomic.Uint64
 	// ready: everything that was there at the start has been taken in.
@@ -227,6 +230,10 @@ func newCore(ctx context.Context, args Args, handle fwk.Handle, o Options) *core
 	made.feed = nodes.NewFeed(nodes.FeedOptions{
 		Table: table, Waiters: w, Beside: made.onNodes.beside, Changed: made.stir, SettleAfter: args.SettleAfter.Duration, Exists: made.onNodes.exists, Logger: logger, Events: made.events, Metrics: feedMetrics{},
 	})
+	made.refits = refit.New(refit.Options{
+		Client: handle.ClientSet().CoreV1(), Pods: lister, Table: table, Handover: refitHandover{made}, Clock: c, Logger: logger, Events: made.events,
+		Ready: func(ctx context.Context) bool { return made.lead.Leads() && made.notYet(ctx) == "" },
+	})
 	made.takeOverBy(handover.Options{
 		Leases: handle.ClientSet().CoordinationV1().Leases(args.HeartbeatNamespace), Pods: handle.ClientSet().CoreV1(),
 		Clock: c, Logger: logger, SettleAfter: args.SettleAfter.Duration,
@@ -236,9 +243,19 @@ func newCore(ctx context.Context, args Args, handle fwk.Handle, o Options) *core
 
 // takeOverBy makes the core take over as the options say. It fills in what the core itself knows.
 func (c *core) takeOverBy(o handover.Options) {
-	o.BindTimeout, o.Ours, o.Done, o.Decided = handover.BindTimeout, c.couldBind, c.waiters.WakeAll, wire.HasPlacement
+	o.BindTimeout, o.Ours, o.Decided, o.Resizing = handover.BindTimeout, c.couldBind, wire.HasPlacement, c.refits.Resizing
+	o.Done = func() {
+		c.waiters.WakeAll()
+		c.refits.Stir()
+	}
 	c.handover = handover.New(o)
 }
+
+// refitHandover is the handover of a core, which is made after the part that asks it.
+type refitHandover struct{ *core }
+
+func (c refitHandover) Enter(ctx context.Context) error { return c.handover.Enter(ctx) }
+func (c refitHandover) Leave(err error)                 { c.handover.Leave(err) }
 
 // WhoLeads sets how the plugin's scheduler with these informers asks the API server if this process
 // leads. Call it before the scheduler runs. Without the plugin it does nothing.
@@ -321,6 +338,7 @@ func (c *core) start(ctx context.Context, args Args, handle fwk.Handle) error {
 	go c.gangs.Sweep(ctx, uids)
 	go c.reservations.Sweep(ctx, uids)
 	go c.feed.Sweep(ctx)
+	go c.refits.Run(ctx)
 	return nil
 }
 
@@ -380,6 +398,7 @@ func (c *core) seen(pod *corev1.Pod, initial bool) {
 	}
 	c.outcomes.Shown(pod)
 	c.feed.PodSeen(pod, initial)
+	c.refits.Shown(pod)
 	c.table.Demand.Seen(pod)
 	c.annotating.shown(pod)
 	c.gangs.PodSeen(pod)
@@ -407,6 +426,7 @@ func (c *core) OnDelete(obj any) {
 		c.pods.forget(pod.UID)
 		c.outcomes.Forget(pod.UID)
 		c.feed.PodGone(pod)
+		c.refits.Gone(pod.UID)
 		c.table.Demand.Gone(pod.UID)
 		c.annotating.gone(pod)
 		c.gangs.PodGone(pod)

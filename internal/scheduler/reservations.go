@@ -53,6 +53,7 @@ func (c *core) watchForReservations(ctx context.Context, handle fwk.Handle) erro
 func (c *core) stir() {
 	c.gangs.Stir()
 	c.reservations.Stir()
+	c.refits.Stir()
 }
 
 // Freed is called when a node may take pods that it has refused for what was held there, or kept

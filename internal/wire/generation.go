@@ -63,3 +63,33 @@ func GenerationOf(pod *corev1.Pod) uint64 {
 	}
 	return n
 }
+
+// AllocatedTo returns what the kubelet has allocated to a container; told is false if it has not
+// told.
+func AllocatedTo(pod *corev1.Pod, container string) (milliCPU int64, bytes uint64, told bool) {
+	list := allocatedOf(pod, container)
+	cpu, memory := list[corev1.ResourceCPU], list[corev1.ResourceMemory]
+	return cpu.MilliValue(), uint64(max(0, memory.Value())), list != nil
+}
+
+// Unresizable explains why Berth makes no new decision for a pod that it has placed; "" if it does.
+// The admission policy placed-pods-keep-requests refuses to resize these pods.
+func Unresizable(pod *corev1.Pod) string {
+	_, bound := pod.Annotations[BoundForAnnotation]
+	_, koordinator := pod.Annotations[KoordinatorStatusAnnotation]
+	switch {
+	case bound:
+		return "it is a member of a gang, or uses a Reservation"
+	case koordinator:
+		return KoordinatorStatusAnnotation + " says where it runs"
+	case pod.Status.QOSClass != corev1.PodQOSGuaranteed:
+		return "its QoS class is not Guaranteed"
+	case pod.Spec.Resources != nil:
+		return "it has spec.resources"
+	}
+	return ""
+}
+
+// ResizeCondition is the condition of a pod that was resized where Berth decides: True with the
+// newest decision, False while the resize is deferred.
+const ResizeCondition corev1.PodConditionType = "berth.dev/resize"

@@ -42,13 +42,16 @@ func fenceOf(pod *corev1.Pod) string {
 // fenceWorkers is how many pods are fenced at a time.
 const fenceWorkers = 16
 
-// fence fences all pods that could be bound. It returns how many when the watch has shown all of
-// them: with our fence, or bound before it, or gone; or when ctx ends. The error explains why some
-// pod was not fenced.
+// fence fences all pods that could be bound or are resized. It returns how many when the watch has
+// shown all of them: with our fence, or bound before it, or gone; or when ctx ends. The error
+// explains why some pod was not fenced.
 func (h *Handover) fence(ctx context.Context) (int, error) {
 	pods, err := h.bindable(ctx)
 	if err != nil {
 		return 0, err
+	}
+	if h.Resizing != nil {
+		pods = append(pods, h.Resizing()...)
 	}
 	done := h.fences.await(h.lease.name, pods)
 	var g errgroup.Group
@@ -139,9 +142,10 @@ func (h *Handover) Gone(uid types.UID) { h.fences.gone(uid) }
 
 // fences are pods that the watch is to show fenced. The zero value awaits none.
 type fences struct {
-	active  atomic.Bool
-	mu      sync.Mutex
-	name    string
+	active atomic.Bool
+	mu     sync.Mutex
+	name   string
+	// awaited are the pods, and whether it is enough that one is bound.
 	awaited map[types.UID]bool
 	done    chan struct{}
 }
@@ -152,7 +156,7 @@ func (f *fences) await(name string, pods []*corev1.Pod) <-chan struct{} {
 	defer f.mu.Unlock()
 	f.name, f.awaited, f.done = name, make(map[types.UID]bool, len(pods)), make(chan struct{})
 	for _, pod := range pods {
-		f.awaited[pod.UID] = true
+		f.awaited[pod.UID] = pod.Spec.NodeName == ""
 	}
 	f.active.Store(true)
 	f.finish()
@@ -165,7 +169,7 @@ func (f *fences) seen(pod *corev1.Pod) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if pod.Spec.NodeName != "" || fenceOf(pod) == f.name {
+	if f.awaited[pod.UID] && pod.Spec.NodeName != "" || fenceOf(pod) == f.name {
 		f.drop(pod.UID)
 	}
 }

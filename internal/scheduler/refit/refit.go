@@ -1,0 +1,264 @@
+package refit
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	corev1listers "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/internal/scheduler/later"
+	"github.com/berth-dev/berth/internal/scheduler/nodes"
+	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/placement"
+)
+
+// Handover says when decisions may be written.
+type Handover interface {
+	// Enter is called before a decision is written; with an error it must not be written. Leave is
+	// called when its fate is known, with the error of the write.
+	Enter(ctx context.Context) error
+	Leave(err error)
+}
+
+// Options are the parts that a Refitter works with.
+type Options struct {
+	Client corev1client.PodsGetter
+	Pods   corev1listers.PodLister
+	Table  *nodes.Table
+	// Ready reports whether this process leads, and has taken over.
+	Ready    func(ctx context.Context) bool
+	Handover Handover
+	Clock    clock.WithDelayedExecution
+	Logger   klog.Logger
+	Events   events.EventRecorder
+}
+
+const (
+	// pause is the time between two looks at the resized pods.
+	pause = 50 * time.Millisecond
+	// retryAfter is the time until resized pods are tried again after a write that has failed.
+	retryAfter = 5 * time.Second
+	// maxWriting bounds how many writes there are at a time, maxOfNamespace those of a namespace:
+	// an admission webhook of its own may delay them.
+	maxWriting     = 32
+	maxOfNamespace = 8
+)
+
+// Refitter decides about resized pods. Its methods are safe for concurrent use and do not block.
+type Refitter struct {
+	Options
+	wake chan struct{}
+
+	mu sync.Mutex
+	// due are the pods whose amounts are not those of their decision.
+	due map[types.UID]types.NamespacedName
+	// writing are pods that are being written, by UID, with their namespace.
+	writing map[types.UID]string
+}
+
+// New returns a Refitter that knows no pod.
+func New(o Options) *Refitter {
+	return &Refitter{Options: o, wake: make(chan struct{}, 1), due: map[types.UID]types.NamespacedName{}, writing: map[types.UID]string{}}
+}
+
+// Shown records a version of a pod that the watch shows. The account of its node knows it.
+func (r *Refitter) Shown(pod *corev1.Pod) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.misfits(pod) {
+		delete(r.due, pod.UID)
+		return
+	}
+	r.due[pod.UID] = types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
+	r.poke()
+}
+
+func (r *Refitter) misfits(pod *corev1.Pod) bool {
+	if pod.Spec.NodeName == "" || !wire.HasPlacement(pod) || wire.Ending(pod) {
+		return false
+	}
+	n := r.Table.Known(pod.Spec.NodeName)
+	return n != nil && n.Account().Misfits(string(pod.UID), func(container string) (int64, uint64, bool) { return wire.AllocatedTo(pod, container) })
+}
+
+// Gone records that a pod has left the API.
+func (r *Refitter) Gone(uid types.UID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.due, uid)
+}
+
+// Stir has all resized pods tried again: something has left a node, or a report has come.
+func (r *Refitter) Stir() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.due) > 0 {
+		r.poke()
+	}
+}
+
+func (r *Refitter) poke() {
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Run decides until ctx ends.
+func (r *Refitter) Run(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-r.wake:
+		}
+		if r.Ready(ctx) {
+			for _, name := range r.inTurn() {
+				r.try(ctx, name)
+			}
+		}
+		if !later.Wait(ctx, r.Clock, pause) {
+			return
+		}
+	}
+}
+
+// Resizing returns the resized pods, as the watch shows them: the leader before may be writing
+// decisions for them.
+func (r *Refitter) Resizing() (pods []*corev1.Pod) {
+	for _, name := range r.inTurn() {
+		if pod, err := r.Pods.Pods(name.Namespace).Get(name.Name); err == nil {
+			pods = append(pods, pod)
+		}
+	}
+	return pods
+}
+
+// inTurn lists the pods that are due: the first of each namespace, then the second.
+func (r *Refitter) inTurn() []types.NamespacedName {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	list := make([]types.NamespacedName, 0, len(r.due))
+	for uid, name := range r.due {
+		if _, busy := r.writing[uid]; !busy {
+			list = append(list, name)
+		}
+	}
+	slices.SortFunc(list, func(a, b types.NamespacedName) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	turn := make(map[types.NamespacedName]int, len(list))
+	for i := 1; i < len(list); i++ {
+		if list[i].Namespace == list[i-1].Namespace {
+			turn[list[i]] = turn[list[i-1]] + 1
+		}
+	}
+	slices.SortStableFunc(list, func(a, b types.NamespacedName) int { return cmp.Compare(turn[a], turn[b]) })
+	return list
+}
+
+// try decides about one pod, and begins to write the decision or why there is none.
+func (r *Refitter) try(ctx context.Context, name types.NamespacedName) {
+	pod, err := r.Pods.Pods(name.Namespace).Get(name.Name)
+	if err != nil || !r.misfits(pod) {
+		return
+	}
+	n := r.Table.Known(pod.Spec.NodeName)
+	if n == nil || r.Table.Unusable(n) != nil || !n.Obeys() || n.Koordlet() || !r.begin(pod) {
+		return
+	}
+	w := r.decide(pod, n)
+	if w == nil {
+		r.end(pod.UID)
+		return
+	}
+	go func() {
+		defer r.end(pod.UID)
+		if !w.do(ctx) {
+			later.Call(r.Clock, retryAfter, r.Stir)
+		}
+	}()
+}
+
+// begin reserves a write for the pod, and reports if it may be written now.
+func (r *Refitter) begin(pod *corev1.Pod) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, busy := r.writing[pod.UID]; busy || len(r.writing) >= maxWriting {
+		return false
+	}
+	same := 0
+	for _, namespace := range r.writing {
+		if namespace == pod.Namespace {
+			same++
+		}
+	}
+	if same >= maxOfNamespace {
+		return false
+	}
+	r.writing[pod.UID] = pod.Namespace
+	return true
+}
+
+// end ends a write. A pod that had to wait for it is tried.
+func (r *Refitter) end(uid types.UID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	full := len(r.writing) >= maxOfNamespace
+	delete(r.writing, uid)
+	if full {
+		r.poke()
+	}
+}
+
+// decide returns what is to be written about a resized pod; nil for nothing.
+func (r *Refitter) decide(pod *corev1.Pod, n *nodes.Node) *write {
+	if why := wire.Unresizable(pod); why != "" {
+		return r.deferred(pod, "not served where Berth decides: "+why)
+	}
+	ask, err := wire.ReadBound(pod)
+	if err == nil {
+		err = ask.RulesErr
+	}
+	if err != nil {
+		return r.deferred(pod, err.Error())
+	}
+	var d placement.Decision
+	uid := string(pod.UID)
+	switch a := n.Account().Refit(&ask.Request, &d); a.Outcome {
+	case ledger.RefitRefused:
+		return r.deferred(pod, refusal(&ask.Request, &a.Verdict))
+	case ledger.RefitDecided:
+		w, err := r.decided(pod, &d, &a)
+		if err == nil {
+			w.node = n
+			return w
+		}
+		n.Account().NotRefitted(uid)
+		if !errors.Is(err, errStale) {
+			return r.deferred(pod, err.Error())
+		}
+	}
+	return nil
+}
+
+// refusal explains why there is no room for a container.
+func refusal(r *placement.Request, v *placement.Verdict) string {
+	name := ""
+	if c := int(v.Container); c >= 0 && c < len(r.Containers) {
+		name = r.Containers[c].Name
+	}
+	return fmt.Sprintf("container %s: %s on its own NUMA nodes, by the rules of the pod", name, v.Detail.Text())
+}
