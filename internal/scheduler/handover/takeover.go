@@ -33,8 +33,8 @@ type Options struct {
 	BindTimeout time.Duration
 	// Ours is whether a scheduler like this one could be binding a pod that has no node.
 	Ours func(*corev1.Pod) bool
-	// Resizing returns the bound pods for which the leader before may be writing a decision; nil for
-	// none.
+	// Resizing returns the bound pods for which the leader before may be writing a decision; nil
+	// for none.
 	Resizing func() []*corev1.Pod
 	// Decided reports whether a pod carries the decision of a scheduler like this one.
 	Decided func(*corev1.Pod) bool
