@@ -57,7 +57,7 @@ func shared() sharedAbout {
       + (f.lacks == [] ? [] : ` + pinKeys + `))}).filter(s, s.keys != [])
   - name: deviceless # the keys of pods about devices that they do not ask for
     expression: >-
-      variables.facts.filter(f, !f.devices && !f.claims).map(f, ['` + wire.DevicesAnnotation + `', '` + wire.FunctionsAnnotation + `'].filter(k, k in f.a)).filter(l, l != [])
+      variables.facts.filter(f, !f.devices && !f.claims).map(f, ['` + wire.DevicesAnnotation + `', '` + wire.FunctionsAnnotation + `', '` + wire.ClaimsAnnotation + `'].filter(k, k in f.a)).filter(l, l != [])
 `}
 	out.Validations = `  - expression: "variables.sharing == []"
     message: "` + wire.SharedText("CPUs", "annotations", "it is not Guaranteed, or asks for no whole CPUs") + `"

@@ -114,6 +114,13 @@ func (l *lyings) Free(node string) uint64 {
 	return uint64(l.core().table.Named(node).Account().View().Stamp().State)
 }
 
+// Refused implements steer.Berth: as if the node had refused the pod in Reserve.
+func (l *lyings) Refused(state fwk.CycleState) {
+	if c := cycleOf(state); c != nil {
+		c.refused = true
+	}
+}
+
 // Doubtful implements steer.Berth. Berth knows of its own Bindings only.
 func (l *lyings) Doubtful(state fwk.CycleState) bool {
 	c := cycleOf(state)
@@ -288,7 +295,7 @@ func nodesOf(cpus *topology.CPUSet, m *topology.Machine) (set topology.NUMASet) 
 // lacksSteerer reports whether the pod asks something of its claims that the profile cannot do.
 func (p *Plugin) lacksSteerer(pod *corev1.Pod) bool {
 	_, asks := pod.Annotations[wire.ClaimsAnnotation]
-	return asks && len(pod.Spec.ResourceClaims) > 0 && steererOf(p.handle) == nil
+	return (asks || p.args.Claims != "") && len(pod.Spec.ResourceClaims) > 0 && steererOf(p.handle) == nil
 }
 
 const noSteerer = "Berth: " + wire.ClaimsAnnotation + " needs the plugin " + ClaimsName + " in place of DynamicResources in the scheduler's profile"

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	dra "github.com/berth-dev/berth/internal/claims"
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/scheduler/gang"
 	"github.com/berth-dev/berth/internal/suppose"
@@ -143,6 +144,9 @@ func (p *Plugin) read(pod *corev1.Pod) (wire.Ask, error) {
 // readBy reads a pod by wire.ReadPending, or what remembers its answers.
 func (p *Plugin) readBy(read func(*corev1.Pod) (wire.Ask, error), pod *corev1.Pod) (wire.Ask, error) {
 	ask, err := read(pod)
+	if ask.Claims == dra.Free && len(pod.Spec.ResourceClaims) > 0 {
+		ask.Claims, _ = dra.ParseMode(p.args.Claims)
+	}
 	p.terms.Impose(pod.Namespace, &ask.Request.Rules)
 	return ask, err
 }

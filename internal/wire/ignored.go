@@ -273,7 +273,7 @@ func lackOf(r *corev1.ResourceRequirements) string {
 // NoDevices returns a warning for a pod that has annotations about devices and requests none.
 func NoDevices(pod *corev1.Pod) (Ignored, bool) {
 	var keys []string
-	for _, key := range [...]string{DevicesAnnotation, FunctionsAnnotation} {
+	for _, key := range [...]string{DevicesAnnotation, FunctionsAnnotation, ClaimsAnnotation} {
 		if _, said := pod.Annotations[key]; said {
 			keys = append(keys, key)
 		}

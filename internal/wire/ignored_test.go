@@ -298,6 +298,9 @@ func TestNoDevices(t *testing.T) {
 	if w, told := NoDevices(pod); !told || w.Reason != annotationIgnored || w.Text != "Berth ignores berth.dev/devices, berth.dev/functions: no container of the pod asks for a device" {
 		t.Errorf("told %t: %+v", told, w)
 	}
+	if _, told := NoDevices(podAsking(map[string]string{ClaimsAnnotation: "near"})); !told {
+		t.Error("a pod without claims is not told that it has none")
+	}
 	pod.Spec.Containers[0].Resources.Limits["nvidia.com/gpu"] = resource.MustParse("1")
 	if w, told := NoDevices(pod); told {
 		t.Errorf("a pod with a device: %+v", w)

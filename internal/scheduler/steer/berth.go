@@ -57,6 +57,9 @@ type Berth interface {
 	Keep(state fwk.CycleState, node string, only topology.NUMASet)
 	// Free tells states of a node apart by what is free there; 0 if it is not known.
 	Free(node string) uint64
+	// Refused tells that the node of the pod was refused after Berth had decided: another node may
+	// do at once.
+	Refused(state fwk.CycleState)
 	// Doubtful reports whether the pod's Binding may have been written though Bind failed.
 	Doubtful(state fwk.CycleState) bool
 	// Decided is how the pod lies on a node that is reserved for it; false if nothing is decided.

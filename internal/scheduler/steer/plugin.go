@@ -10,12 +10,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/feature"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/yaml"
+
+	"github.com/berth-dev/berth/internal/claims"
 )
 
 // Name of the plugin in profiles and statuses.
@@ -118,11 +121,27 @@ func (*Plugin) Name() string { return Name }
 // ScoreExtensions implements fwk.ScorePlugin.
 func (p *Plugin) ScoreExtensions() fwk.ScoreExtensions { return p.DynamicResources }
 
+// EventsToRegister implements fwk.EnqueueExtensions. A pod that leaves a node may leave its CPUs to
+// one that wants them for the devices there.
+func (p *Plugin) EventsToRegister(ctx context.Context) ([]fwk.ClusterEventWithHint, error) {
+	all, err := p.DynamicResources.EventsToRegister(ctx)
+	if err != nil || len(all) == 0 {
+		return all, err
+	}
+	left := fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Delete}
+	return append(all, fwk.ClusterEventWithHint{Event: left, QueueingHintFn: p.afterPodDelete}), nil
+}
+
+func (p *Plugin) afterPodDelete(_ klog.Logger, pod *corev1.Pod, was, _ any) (fwk.QueueingHint, error) {
+	left, ok := was.(*corev1.Pod)
+	if mode, err := p.berth.Mode(pod); !ok || left.Spec.NodeName == "" || err != nil || mode == claims.Free {
+		return fwk.QueueSkip, nil
+	}
+	return fwk.Queue, nil
+}
+
 // shortly bounds what Unreserve and PostFilter ask of the API server.
 const shortly = 10 * time.Second
 
 // refuse is the status of what another node, or other devices, could help.
 func refuse(why string) *fwk.Status { return fwk.NewStatus(fwk.Unschedulable, why) }
-
-// nameOf is NAMESPACE/NAME of a pod, for texts.
-func nameOf(pod *corev1.Pod) string { return pod.Namespace + "/" + pod.Name }

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
@@ -218,6 +219,9 @@ func TestReserveJudges(t *testing.T) {
 	_, status := w.place(pod)
 	const why = "device gpu.example.com/n1/d1 of claim ns/c (request r) is on NUMA node 1 (resource.kubernetes.io/numaNode), and CPUs and memory of container main are on NUMA node 0"
 	w.want("refused", status, why)
+	if w.berth.refused != 1 {
+		t.Error("Berth is not told")
+	}
 	if got := w.has("c"); got != "" {
 		t.Errorf("the claim still has %s", got)
 	}
@@ -475,6 +479,45 @@ func TestPodsThatSayNothing(t *testing.T) {
 	}
 	if _, status := w.PreFilter(w.ctx, framework.NewCycleState(), &corev1.Pod{}, nil); status.Code() != fwk.Skip {
 		t.Errorf("a pod without claims: %v", status)
+	}
+}
+
+// TestNearerNodesAreBetter: near prefers nodes whose devices are near.
+func TestNearerNodesAreBetter(t *testing.T) {
+	t.Parallel()
+	for devices, want := range map[*resourceapi.ResourceSlice]int64{two(): nearer, sliceOf(gpu("d0", 0)): 0} {
+		w := newWorld(t, near, at(1), devices, claim("c", "r"))
+		state, status := w.attempt(podWith("c"))
+		w.want("near", status, "")
+		if got, status := w.Score(w.ctx, state, podWith("c"), w.node); got != want || !status.IsSuccess() {
+			t.Errorf("%d, %v; want %d", got, status, want)
+		}
+	}
+}
+
+// TestALeavingPodWakes those that want its CPUs for their devices.
+func TestALeavingPodWakes(t *testing.T) {
+	t.Parallel()
+	for mode, want := range map[claims.Mode]fwk.QueueingHint{claims.Free: fwk.QueueSkip, required: fwk.Queue} {
+		w := newWorld(t, mode, nil, two())
+		all, err := w.EventsToRegister(w.ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		left := podWith()
+		left.Spec.NodeName = node
+		asked := 0
+		for _, e := range all {
+			if e.Event.Resource == fwk.Pod && e.Event.ActionType == fwk.Delete {
+				asked++
+				if got, err := e.QueueingHintFn(klog.Background(), podWith("c"), left, nil); got != want || err != nil {
+					t.Errorf("%v: %v, %v", mode, got, err)
+				}
+			}
+		}
+		if asked != 1 {
+			t.Errorf("asked %d times", asked)
+		}
 	}
 }
 

@@ -45,6 +45,7 @@ type fakeBerth struct {
 	decided Lying
 	doubt   bool
 	free    uint64
+	refused int
 	machine *topology.Machine
 
 	mu    sync.Mutex
@@ -56,6 +57,7 @@ func (b *fakeBerth) Mode(*corev1.Pod) (claims.Mode, error) { return b.mode, b.mo
 func (b *fakeBerth) Sources() *claims.Sources              { return new(claims.DefaultSources()) }
 func (b *fakeBerth) Machine(string) *topology.Machine      { return b.machine }
 func (b *fakeBerth) Free(string) uint64                    { return b.free }
+func (b *fakeBerth) Refused(fwk.CycleState)                { b.refused++ }
 func (b *fakeBerth) Doubtful(fwk.CycleState) bool          { return b.doubt }
 
 func (b *fakeBerth) Ways(fwk.CycleState, *corev1.Pod, fwk.NodeInfo, claims.Mode) Ways {
