@@ -7,7 +7,7 @@ GO       ?= go
 BIN      := $(CURDIR)/bin
 CACHE    := $(CURDIR)/.cache
 TOOL     := $(GO) tool -modfile=tools/go.mod
-KUBE     := v1.36.3
+KUBE     := v1.37.2
 ifndef VERSION
 VERSION  := $(shell build/version.sh)
 endif

@@ -19,7 +19,7 @@ conformance-versions: ## Both against the kubelets of 1.37, 1.35, 1.34 and 1.33 
 	@mkdir -p $(BIN)
 	@for v in $(CONFORMANCE_VERSIONS); do \
 	  printf '\n== building the managers of Kubernetes %s\n' $$v; \
-	  $(GO) build -modfile=test/conformance/versions/v$$v/go.mod -tags kubelet$${v/./} -o $(BIN)/kubelet-$$v ./test/conformance/kubelet; \
+	  $(GO) build -modfile=test/conformance/versions/v$$v/go.mod -tags kube$${v/./} -o $(BIN)/kubelet-$$v ./test/conformance/kubelet; \
 	  printf '\n== %s admissions and checkpoints by the engine and by the kubelet managers of Kubernetes %s\n' $(N) $$v; \
 	  $(GO) test -count=1 -timeout 0 -v -run '^(TestVersion|TestCheckpointsOfVersion)$$' ./test/conformance -args -n=$(N) -folders=$(N) -seed=$(or $(filter-out 0,$(SEED)),1) -kubelet=$(BIN)/kubelet-$$v -version=$$v; \
 	done
@@ -31,7 +31,7 @@ GATES = internal/featuregates/releases
 gates: ## The feature gates of each kubelet, printed by its own packages into internal/featuregates/releases.
 	@$(GO) run ./test/conformance/gates > $(GATES)/.new && mv $(GATES)/.new $(GATES)/$(basename $(KUBE:v%=%)).txt
 	@for v in $(CONFORMANCE_VERSIONS); do \
-	  $(GO) run -modfile=test/conformance/versions/v$$v/go.mod -tags kubelet$${v/./} ./test/conformance/gates > $(GATES)/.new && mv $(GATES)/.new $(GATES)/$$v.txt; \
+	  $(GO) run -modfile=test/conformance/versions/v$$v/go.mod -tags kube$${v/./} ./test/conformance/gates > $(GATES)/.new && mv $(GATES)/.new $(GATES)/$$v.txt; \
 	done
 
 .PHONY: conformance-tables

@@ -42,7 +42,8 @@ func BenchmarkStatus(b *testing.B) {
 
 // askPolicy has the policy asked about a request.
 func askPolicy(b *testing.B, a admission.Attributes) {
-	versioned := &admission.VersionedAttributes{Attributes: a, VersionedKind: a.GetKind(), VersionedObject: a.GetObject(), VersionedOldObject: a.GetOldObject()}
+	versioned := &admission.VersionedAttributes{Attributes: a, VersionedKind: a.GetKind(),
+		VersionedObject: admission.NewLazyObject(a.GetObject()), VersionedOldObject: admission.NewLazyObject(a.GetOldObject())}
 	v := validatorOf(b, "placement-by-binding.yaml")
 	for b.Loop() {
 		v.Validate(b.Context(), a.GetResource(), versioned, nil, nil, apiservercel.RuntimeCELCostBudget, nil)

@@ -12,6 +12,7 @@ import (
 	"k8s.io/kubernetes/pkg/kubelet/cm"
 	"k8s.io/kubernetes/pkg/kubelet/cm/devicemanager"
 	memorystate "k8s.io/kubernetes/pkg/kubelet/cm/memorymanager/state"
+	cmqos "k8s.io/kubernetes/pkg/kubelet/cm/qos"
 )
 
 // containerLifecycle is pkg/kubelet/cm.internalContainerLifecycleImpl: at a container's start the
@@ -20,7 +21,7 @@ type containerLifecycle struct{ m *manager }
 
 var _ cm.InternalContainerLifecycle = containerLifecycle{}
 
-func (m *manager) InternalContainerLifecycle() cm.InternalContainerLifecycle {
+func (m *manager) InternalContainerLifecycle(klog.Logger) cm.InternalContainerLifecycle {
 	return containerLifecycle{m}
 }
 
@@ -41,18 +42,27 @@ func (l containerLifecycle) PreCreateContainer(logger klog.Logger, pod *v1.Pod, 
 func (l containerLifecycle) PreStartContainer(logger klog.Logger, pod *v1.Pod, c *v1.Container, id string) error {
 	l.m.cpus.AddContainer(logger, pod, c, id)
 	l.m.memory.AddContainer(logger, pod, c, id)
-	l.m.topology.AddContainer(pod, c, id)
+	l.m.topology.AddContainer(logger, pod, c, id)
 	return nil
 }
 
-func (l containerLifecycle) PostStopContainer(_ klog.Logger, id string) error {
-	return l.m.topology.RemoveContainer(id)
+func (l containerLifecycle) PostStopContainer(logger klog.Logger, id string) error {
+	return l.m.topology.RemoveContainer(logger, id)
 }
 
 // The rest of this file answers the PodResources API as containerManagerImpl does.
 
-func (m *manager) GetCPUs(uid, container string) []int64 {
-	return int64s(m.cpus.GetExclusiveCPUs(uid, container).UnsortedList())
+// GetCPUs are the CPUs that a container has for itself. What the containers of a pod share is in
+// GetPodCPUs.
+func (m *manager) GetCPUs(pod *v1.Pod, c *v1.Container) []int64 {
+	if m.cpus.GetResourceIsolationLevel(pod, c) != cmqos.ResourceIsolationContainer {
+		return []int64{}
+	}
+	return int64s(m.cpus.GetExclusiveCPUs(string(pod.UID), c.Name).UnsortedList())
+}
+
+func (m *manager) GetPodCPUs(uid string) []int64 {
+	return int64s(m.cpus.GetPodCPUs(uid).UnsortedList())
 }
 
 func (m *manager) GetAllocatableCPUs() []int64 {
@@ -67,12 +77,19 @@ func int64s(in []int) []int64 {
 	return out
 }
 
-func (m *manager) GetMemory(uid, container string) []*podresourcesapi.ContainerMemory {
-	return containerMemory(m.memory.GetMemory(uid, container))
+func (m *manager) GetMemory(logger klog.Logger, pod *v1.Pod, c *v1.Container) []*podresourcesapi.ContainerMemory {
+	if m.memory.GetResourceIsolationLevel(pod, c) != cmqos.ResourceIsolationContainer {
+		return []*podresourcesapi.ContainerMemory{}
+	}
+	return containerMemory(m.memory.GetMemory(logger, string(pod.UID), c.Name))
 }
 
-func (m *manager) GetAllocatableMemory() []*podresourcesapi.ContainerMemory {
-	return containerMemory(m.memory.GetAllocatableMemory())
+func (m *manager) GetPodMemory(_ klog.Logger, uid string) []*podresourcesapi.ContainerMemory {
+	return containerMemory(m.memory.GetPodMemory(uid))
+}
+
+func (m *manager) GetAllocatableMemory(logger klog.Logger) []*podresourcesapi.ContainerMemory {
+	return containerMemory(m.memory.GetAllocatableMemory(logger))
 }
 
 func containerMemory(blocks []memorystate.Block) []*podresourcesapi.ContainerMemory {
@@ -91,8 +108,8 @@ func (m *manager) GetDevices(uid, container string) []*podresourcesapi.Container
 	return containerDevices(m.devices.GetDevices(uid, container))
 }
 
-func (m *manager) GetAllocatableDevices() []*podresourcesapi.ContainerDevices {
-	return containerDevices(m.devices.GetAllocatableDevices())
+func (m *manager) GetAllocatableDevices(logger klog.Logger) []*podresourcesapi.ContainerDevices {
+	return containerDevices(m.devices.GetAllocatableDevices(logger))
 }
 
 // containerDevices gives one entry per device and NUMA node; a device whose list of nodes is empty

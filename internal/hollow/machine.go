@@ -5,8 +5,8 @@ import (
 	"context"
 	"slices"
 
-	cadvisorapi "github.com/google/cadvisor/info/v1"
-	cadvisorv2 "github.com/google/cadvisor/info/v2"
+	cadvisorapi "github.com/google/cadvisor/lib/model"
+	"k8s.io/klog/v2"
 	cadvisortest "k8s.io/kubernetes/pkg/kubelet/cadvisor/testing"
 
 	"github.com/berth-dev/berth/placement"
@@ -67,17 +67,17 @@ type cadvisor struct {
 	info *cadvisorapi.MachineInfo
 }
 
-func (c *cadvisor) MachineInfo() (*cadvisorapi.MachineInfo, error) { return c.info, nil }
+func (c *cadvisor) MachineInfo(klog.Logger) (*cadvisorapi.MachineInfo, error) { return c.info, nil }
 
-func (c *cadvisor) RootFsInfo() (cadvisorv2.FsInfo, error) { return disk(), nil }
+func (c *cadvisor) RootFsInfo() (cadvisorapi.FsInfo, error) { return disk(), nil }
 
-func (c *cadvisor) ImagesFsInfo(context.Context) (cadvisorv2.FsInfo, error) { return disk(), nil }
+func (c *cadvisor) ImagesFsInfo(context.Context) (cadvisorapi.FsInfo, error) { return disk(), nil }
 
-func (c *cadvisor) ContainerFsInfo(context.Context) (cadvisorv2.FsInfo, error) { return disk(), nil }
+func (c *cadvisor) ContainerFsInfo(context.Context) (cadvisorapi.FsInfo, error) { return disk(), nil }
 
-func (c *cadvisor) GetDirFsInfo(string) (cadvisorv2.FsInfo, error) { return disk(), nil }
+func (c *cadvisor) GetDirFsInfo(string) (cadvisorapi.FsInfo, error) { return disk(), nil }
 
-func disk() cadvisorv2.FsInfo {
+func disk() cadvisorapi.FsInfo {
 	inodes := uint64(1 << 30)
-	return cadvisorv2.FsInfo{Device: "none", Mountpoint: "/", Capacity: fsBytes, Available: fsBytes, Inodes: &inodes, InodesFree: &inodes}
+	return cadvisorapi.FsInfo{Device: "none", Mountpoint: "/", Capacity: fsBytes, Available: fsBytes, Inodes: &inodes, InodesFree: &inodes}
 }

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"time"
 
-	cadvisorapi "github.com/google/cadvisor/info/v1"
+	cadvisorapi "github.com/google/cadvisor/lib/model"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
@@ -78,7 +78,7 @@ func newManager(dir Dir, name string, cfg *kubeletconfig.KubeletConfiguration, i
 // It is the order in which the Topology Manager asks for hints.
 func (m *manager) build(dir Dir, info *cadvisorapi.MachineInfo) (err error) {
 	logger, node := klog.Background(), &m.node
-	m.topology, err = topologymanager.NewManager(info.Topology, node.TopologyManagerPolicy, node.TopologyManagerScope, node.TopologyManagerPolicyOptions)
+	m.topology, err = topologymanager.NewManager(logger, info.Topology, node.TopologyManagerPolicy, node.TopologyManagerScope, node.TopologyManagerPolicyOptions)
 	if err != nil {
 		return fmt.Errorf("topology manager: %w", err)
 	}
@@ -180,7 +180,9 @@ func (m *manager) Start(ctx context.Context, _ *v1.Node, active cm.ActivePodsFun
 
 func (m *manager) GetNodeConfig() cm.NodeConfig { return m.node }
 
-func (m *manager) GetAllocateResourcesPodAdmitHandler() lifecycle.PodAdmitHandler { return m.topology }
+func (m *manager) GetAllocateResourcesPodAdmitHandler(klog.Logger) lifecycle.PodAdmitHandler {
+	return m.topology
+}
 
 func (m *manager) UpdatePluginResources(node *schedulerframework.NodeInfo, attrs *lifecycle.PodAdmitAttributes) error {
 	return m.devices.UpdatePluginResources(node, attrs)
@@ -190,19 +192,21 @@ func (m *manager) GetPluginRegistrationHandlers() map[string]plugincache.PluginH
 	return map[string]plugincache.PluginHandler{pluginwatcherapi.DevicePlugin: m.devices.GetWatcherHandler()}
 }
 
-func (m *manager) GetDevicePluginResourceCapacity() (v1.ResourceList, v1.ResourceList, []string) {
-	return m.devices.GetCapacity()
+func (m *manager) GetDevicePluginResourceCapacity(logger klog.Logger) (v1.ResourceList, v1.ResourceList, []string) {
+	return m.devices.GetCapacity(logger)
 }
 
 func (m *manager) ShouldResetExtendedResourceCapacity() bool {
 	return m.devices.ShouldResetExtendedResourceCapacity()
 }
 
-func (m *manager) UpdateAllocatedResourcesStatus(pod *v1.Pod, s *v1.PodStatus) {
-	m.devices.UpdateAllocatedResourcesStatus(pod, s)
+func (m *manager) UpdateAllocatedResourcesStatus(logger klog.Logger, pod *v1.Pod, s *v1.PodStatus) {
+	m.devices.UpdateAllocatedResourcesStatus(logger, pod, s)
 }
 
-func (m *manager) UpdateAllocatedDevices() { m.devices.UpdateAllocatedDevices() }
+func (m *manager) UpdateAllocatedDevices(logger klog.Logger) {
+	m.devices.UpdateAllocatedDevices(logger)
+}
 
 func (m *manager) Updates() <-chan resourceupdates.Update { return m.devices.Updates() }
 
@@ -217,10 +221,10 @@ func (m *manager) GetResources(ctx context.Context, pod *v1.Pod, container *v1.C
 	return opts, nil
 }
 
-func (m *manager) PodHasExclusiveCPUs(pod *v1.Pod) bool {
+func (m *manager) PodHasExclusiveCPUs(logger klog.Logger, pod *v1.Pod) bool {
 	for _, list := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range list {
-			if m.ContainerHasExclusiveCPUs(pod, &list[i]) {
+			if m.ContainerHasExclusiveCPUs(logger, pod, &list[i]) {
 				return true
 			}
 		}
@@ -228,11 +232,11 @@ func (m *manager) PodHasExclusiveCPUs(pod *v1.Pod) bool {
 	return false
 }
 
-func (m *manager) ContainerHasExclusiveCPUs(pod *v1.Pod, c *v1.Container) bool {
+func (m *manager) ContainerHasExclusiveCPUs(_ klog.Logger, pod *v1.Pod, c *v1.Container) bool {
 	return !m.cpus.GetExclusiveCPUs(string(pod.UID), c.Name).IsEmpty()
 }
 
-func (m *manager) GetCapacity(bool) v1.ResourceList { return m.capacity }
+func (m *manager) GetCapacity(klog.Logger, bool) v1.ResourceList { return m.capacity }
 
 // GetNodeAllocatableReservation returns kubeReserved + systemReserved + the hard eviction threshold
 // for each resource of the node, as containerManagerImpl does.

@@ -116,6 +116,9 @@ func ParseArgs(obj runtime.Object) (Args, error) {
 	return a, nil
 }
 
+// NoArgs returns an error if a plugin is given any arguments.
+func NoArgs(obj runtime.Object) error { return decodeArgs(obj, &struct{}{}) }
+
 func decodeArgs(obj runtime.Object, into any) error {
 	switch o := obj.(type) {
 	case nil:

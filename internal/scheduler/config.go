@@ -8,6 +8,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
+// SortName is the name in profiles of the plugin that orders the queue (command.Sort).
+const SortName = "BerthSort"
+
 // ConfigOptions are the options of a scheduler configuration. The zero value is useful inside a
 // cluster.
 type ConfigOptions struct {

@@ -47,6 +47,8 @@ type core struct {
 	outcomes *outcome.Writer
 	pauses   *groupPauses
 	gangs    *gang.Groups
+	// minimum is how many pods one of Kubernetes' own groups starts together.
+	minimum func(namespace, name string) (int, error)
 	// annotating holds pods that Volcano's own controller gives a group.
 	annotating annotating
 	// onNodes are Node objects and the pods that are bound to them.
@@ -219,6 +221,7 @@ func newCore(ctx context.Context, args Args, handle fwk.Handle, o Options) *core
 	lister := handle.SharedInformerFactory().Core().V1().Pods().Lister()
 	made := &core{clock: c, pods: newPods(lister), delays: Delays{clock: c, waits: waitsBy(lister)}, table: table, waiters: w, lead: new(lead.Gate)}
 	made.events = newLeading(brief.Recorder(handle.EventRecorder()), made.lead, c)
+	made.minimum = func(string, string) (int, error) { return 0, nil }
 	made.profiles.common = commonOf(&args)
 	made.outcomes = outcome.NewWriter(outcome.Options{Client: handle.ClientSet(), Pods: lister, Clock: c, Logger: logger})
 	made.onNodes = newOnNodes(handle, logger)

@@ -29,6 +29,7 @@ type cycleData struct {
 func (c *cycleData) IsPodGroupSchedulingCycle() bool { return c.group != nil }
 
 // GetPodGroupSchedulingCycle implements fwk.CycleState.
+func (c *cycleData) GetParentPlacementCycleState() fwk.PlacementCycleState { return nil }
 func (c *cycleData) GetPodGroupSchedulingCycle() fwk.PodGroupCycleState { return c.group }
 
 // ShouldSkipAllPostFilterPlugins implements fwk.CycleState.

@@ -66,7 +66,7 @@ func (p *Plugin) joinTrial(state fwk.CycleState, pod *corev1.Pod) (way, error) {
 	if data, err := shared.Read(groupKey); err == nil {
 		return &inGroup{data.(*groupTrial), evicting}, nil
 	}
-	g, err := newGroupTrial(p.handle, pod)
+	g, err := p.newGroupTrial(pod)
 	if err != nil {
 		return nil, err
 	}
@@ -74,13 +74,13 @@ func (p *Plugin) joinTrial(state fwk.CycleState, pod *corev1.Pod) (way, error) {
 	return &inGroup{g, evicting}, nil
 }
 
-func newGroupTrial(handle fwk.Handle, pod *corev1.Pod) (*groupTrial, error) {
-	before, err := handle.SnapshotSharedLister().NodeInfos().List()
+func (p *Plugin) newGroupTrial(pod *corev1.Pod) (*groupTrial, error) {
+	before, err := p.handle.SnapshotSharedLister().NodeInfos().List()
 	if err != nil {
 		return nil, err
 	}
 	g := &groupTrial{
-		handle: handle, namespace: pod.Namespace, name: *pod.Spec.SchedulingGroup.PodGroupName,
+		handle: p.handle, namespace: pod.Namespace, name: *pod.Spec.SchedulingGroup.PodGroupName,
 		nodes: suppose.Field[*nodes.Node]{Bare: bare}, placed: map[types.UID]*suppose.Pod{},
 	}
 	g.byName = sync.OnceValue(func() map[string]fwk.NodeInfo {
@@ -90,21 +90,11 @@ func newGroupTrial(handle fwk.Handle, pod *corev1.Pod) (*groupTrial, error) {
 		}
 		return m
 	})
-	g.least, err = g.minimum()
+	g.least, err = p.core.minimum(pod.Namespace, g.name)
 	if err != nil {
 		return nil, err
 	}
 	return g, nil
-}
-
-// minimum is how many pods the group starts together. If there is a group cycle, the scheduler
-// watches PodGroups.
-func (g *groupTrial) minimum() (int, error) {
-	group, err := g.handle.SharedInformerFactory().Scheduling().V1alpha2().PodGroups().Lister().PodGroups(g.namespace).Get(g.name)
-	if err != nil || group.Spec.SchedulingPolicy.Gang == nil {
-		return 0, err
-	}
-	return int(group.Spec.SchedulingPolicy.Gang.MinCount), nil
 }
 
 // inGroup is the way of a member of such a group. While the group's cycle tries (the state says

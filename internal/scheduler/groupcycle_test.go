@@ -6,7 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/informers"
@@ -93,11 +93,9 @@ func (f *fixture) inGroup(members int) (*groupHandle, []*corev1.Pod) {
 		f.Fatal(err)
 	}
 	h := &groupHandle{factory: informers.NewSharedInformerFactory(client, 0), members: members}
-	group := &schedulingv1alpha2.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "g"}}
-	group.Spec.SchedulingPolicy.Gang = &schedulingv1alpha2.GangSchedulingPolicy{MinCount: int32(members)}
-	if err := h.factory.Scheduling().V1alpha2().PodGroups().Informer().GetIndexer().Add(group); err != nil {
-		f.Fatal(err)
-	}
+	group := &schedulingv1beta1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "g"}}
+	group.Spec.SchedulingPolicy.Gang = &schedulingv1beta1.GangSchedulingPolicy{MinCount: int32(members)}
+	f.core.minimum = func(string, string) (int, error) { return members, nil }
 	f.handle = h
 	var pods []*corev1.Pod
 	for i := range members {

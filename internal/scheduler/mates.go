@@ -116,9 +116,9 @@ func mayHelp(old, now *corev1.Node) bool {
 		!equality.Semantic.DeepEqual(old.Labels, now.Labels) || !equality.Semantic.DeepEqual(old.Status.Allocatable, now.Status.Allocatable)
 }
 
-// FollowMates returns a new NextPod with which the members of a gang leave the scheduling queue one
-// after another. next is the scheduler's NextPod, take its queue's PopSpecificPod.
-func FollowMates[L, P any](in Parts, next func(L) (*P, error), take func(L, *corev1.Pod) *P) func(L) (*P, error) {
+// FollowMates returns a new next with which the members of a gang leave the scheduling queue one
+// after another. next takes what is first in the queue, take a certain pod.
+func FollowMates[L any, E comparable](in Parts, next func(L) (E, error), take func(L, *corev1.Pod) E) func(L) (E, error) {
 	return gang.Follow(in.core.gangs, next, take)
 }
 

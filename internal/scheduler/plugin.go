@@ -109,7 +109,7 @@ func newPlugin(ctx context.Context, obj runtime.Object, handle fwk.Handle, o Opt
 // claimsOf returns a plugin for claims of Berth's own: a plugin cannot call another one of its
 // profile. Both read and write the same entry of the cycle's state.
 func claimsOf(ctx context.Context, handle fwk.Handle) (claims, error) {
-	made, err := dynamicresources.New(ctx, new(config.DynamicResourcesArgs), handle, feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate))
+	made, err := dynamicresources.New(ctx, new(config.DynamicResourcesArgs), apart{handle}, feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate))
 	if err != nil {
 		return nil, err
 	}
@@ -123,6 +123,12 @@ func (p *Plugin) claimsPlugin() claims {
 	}
 	return p.claims
 }
+
+// apart is a handle whose plugin indexes pods by another name than that of the profile itself: two
+// indexers of one name are an error.
+type apart struct{ fwk.Handle }
+
+func (a apart) ProfileName() string { return Name + "-" + a.Handle.ProfileName() }
 
 // Name implements fwk.Plugin.
 func (p *Plugin) Name() string { return Name }

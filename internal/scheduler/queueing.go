@@ -14,16 +14,22 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// ownUpdate is any update of a pod that has no node. The resource Pod would stand for pods with
-// nodes, too: each of their updates would be put to every pod that waits. When it begins,
-// kube-scheduler logs "Incorrect event registration" about this resource, as it knows no informer
-// for it. That is harmless: the queue reports such updates anyway.
-var ownUpdate = framework.EventUnscheduledPodUpdate
+// ownUpdate is any update of the pod that waits itself. The resource Pod would stand for pods with
+// nodes, too: each of their updates would be put to every pod that waits. Kube-scheduler 1.36 has
+// no such event but that of a pod without a node. It logs "Incorrect event registration" about it
+// when it begins, which is harmless: the queue reports such updates anyway.
+var ownUpdate = func() fwk.ClusterEvent {
+	event := framework.EventUnscheduledPodUpdate
+	if event.Resource == "UnscheduledPod" { // since 1.37, and there it is that of other pods
+		event.Resource = "TargetPod"
+	}
+	return event
+}()
 
 var (
 	podDelete = fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Delete}
 	nodeAdd   = fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add}
-	// taintUpdate is added by kube-scheduler for those who register nodeAdd
+	// taintUpdate is added by kube-scheduler until 1.36 for those who register nodeAdd
 	// (buildQueueingHintMap).
 	taintUpdate = fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.UpdateNodeTaint}
 )

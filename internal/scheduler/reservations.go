@@ -60,6 +60,11 @@ func (c *core) stir() {
 // for a pod.
 type Freed func(node string, held *corev1.Pod)
 
+// GroupsNeed tells the scheduler how many pods one of Kubernetes' own groups starts together.
+func (p Parts) GroupsNeed(minimum func(namespace, name string) (int, error)) {
+	p.core.minimum = minimum
+}
+
 // HoldReservations makes a scheduler hold places for the owners of Reservations. The scheduler must
 // call the returned functions between its cycles, at the start of each, and after a failure.
 func (p Parts) HoldReservations(in reservation.Cache, queue reservation.Queue, freed Freed) *reservation.Reservations {

@@ -39,7 +39,7 @@ var (
 // NewTiers makes the plugin; it has the signature of frameworkruntime.PluginFactory. There are no
 // arguments: scoring.first of the plugin Berth defines the tiers.
 func NewTiers(_ context.Context, obj runtime.Object, _ fwk.Handle) (fwk.Plugin, error) {
-	if err := decodeArgs(obj, &struct{}{}); err != nil {
+	if err := NoArgs(obj); err != nil {
 		return nil, fmt.Errorf("arguments of plugin %s: %w: want none; scoring.first of plugin %s says what makes a tier", TiersName, err, Name)
 	}
 	return Tiers{}, nil

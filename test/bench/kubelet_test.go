@@ -4,10 +4,11 @@ import (
 	"os"
 	"testing"
 
-	cadvisorapi "github.com/google/cadvisor/info/v1"
+	cadvisorapi "github.com/google/cadvisor/lib/model"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/kubelet/cm/topologymanager"
+	"k8s.io/kubernetes/pkg/kubelet/lifecycle"
 
 	"github.com/berth-dev/berth/test/conformance/diff"
 	"github.com/berth-dev/berth/test/conformance/oracle"
@@ -73,7 +74,7 @@ func policyOf(t testing.TB, q question) topologymanager.Policy {
 func (p *pair) merge() (topologymanager.TopologyHint, bool) {
 	var hints []map[string][]topologymanager.TopologyHint
 	for _, m := range p.kubelet.Providers() {
-		hints = append(hints, m.GetTopologyHints(p.pod, &p.pod.Spec.Containers[0]))
+		hints = append(hints, m.GetTopologyHints(klog.Background(), p.pod, &p.pod.Spec.Containers[0], lifecycle.AddOperation))
 	}
 	return p.policy.Merge(klog.Background(), hints)
 }

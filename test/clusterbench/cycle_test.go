@@ -164,27 +164,27 @@ func startCycles(b testing.TB, o cyclesOptions) *cycles {
 	c := &cycles{TB: b, who: o.who, world: o.world}
 	ctx := b.Context()
 	cfg := c.config(&o)
-	shared := kubescheduler.NewInformerFactory(c.world.client, 0)
+	shared := kubescheduler.NewInformerFactory(c.world.client, 0, nil)
 	dynamic := dynamicinformer.NewFilteredDynamicSharedInformerFactory(dynamicfake.NewSimpleDynamicClient(k8sruntime.NewScheme()), 0, metav1.NamespaceAll, nil)
 	var err error
 	c.sched, err = kubescheduler.New(ctx, c.world.client, shared, dynamic,
 		func(string) events.EventRecorderLogger { return &events.FakeRecorder{} },
 		kubescheduler.WithKubeConfig(c.world.config), kubescheduler.WithProfiles(cfg.Profiles...),
 		kubescheduler.WithFrameworkOutOfTreeRegistry(frameworkruntime.Registry{
-			scheduler.Name: scheduler.New, scheduler.TiersName: scheduler.NewTiers, scheduler.SortName: scheduler.NewSort, gateName: newGate,
+			scheduler.Name: scheduler.New, scheduler.TiersName: scheduler.NewTiers, scheduler.SortName: command.NewSort, gateName: newGate,
 		}))
 	if err != nil {
 		b.Fatal(err)
 	}
 	command.Equip(ctx, c.sched, nil, cfg.Profiles)
-	next, failed := c.sched.NextPod, c.sched.FailureHandler
-	c.sched.NextPod = func(logger klog.Logger) (*framework.QueuedPodInfo, error) {
-		info, err := next(logger)
-		if info != nil {
-			c.popped = info.Pod
+	next, failed := c.sched.NextEntity, c.sched.FailureHandler
+	c.sched.NextEntity = func(logger klog.Logger) (framework.QueuedEntityInfo, error) {
+		found, err := next(logger)
+		if one, ok := found.(*framework.QueuedPodInfo); ok {
+			c.popped = one.Pod
 		}
 		c.begun = processorTime()
-		return info, err
+		return found, err
 	}
 	c.sched.FailureHandler = func(ctx context.Context, f framework.Framework, info *framework.QueuedPodInfo, s *fwk.Status, n *fwk.NominatingInfo, start time.Time) {
 		c.why = s.AsError()

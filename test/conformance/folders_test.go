@@ -229,6 +229,14 @@ func (m *folderMaker) spoilCPUs(b *cpuBook) {
 	}
 }
 
+// CPUManagerCheckpointV1 is what a kubelet of 1.17 wrote. Its name is part of the checksum.
+type CPUManagerCheckpointV1 struct {
+	PolicyName    string            `json:"policyName"`
+	DefaultCPUSet string            `json:"defaultCpuSet"`
+	Entries       map[string]string `json:"entries,omitempty"`
+	Checksum      checksum.Checksum `json:"checksum"`
+}
+
 // v4 is what a kubelet of 1.37 writes: V2, and what counts as a string.
 type v4CPU struct {
 	cpustate.CPUManagerCheckpointV2
@@ -251,7 +259,7 @@ func (m *folderMaker) writeCPUs(b *cpuBook) []byte {
 	}
 	switch format {
 	case 1:
-		v1 := &cpustate.CPUManagerCheckpointV1{PolicyName: b.policy, DefaultCPUSet: b.shared}
+		v1 := &CPUManagerCheckpointV1{PolicyName: b.policy, DefaultCPUSet: b.shared}
 		if m.oneIn(3) {
 			v1.Entries = map[string]string{}
 		}
@@ -263,10 +271,12 @@ func (m *folderMaker) writeCPUs(b *cpuBook) []byte {
 				v1.Entries[pod+c] = list
 			}
 		}
-		v1.Checksum = m.sum(v1, "CPUManagerCheckpointV1", "CPUManagerCheckpoint")
+		v1.Checksum = m.sum(v1, "conformance.CPUManagerCheckpointV1", "state.CPUManagerCheckpoint")
 		return encoded(v1)
 	case 3:
-		return marshalled(&cpustate.CPUManagerCheckpoint{PolicyName: b.policy, DefaultCPUSet: b.shared, Entries: b.entries, PodEntries: pods})
+		v3 := &cpustate.CPUManagerCheckpointV3{PolicyName: b.policy, DefaultCPUSet: b.shared, Entries: b.entries, PodEntries: pods}
+		v3.Checksum = m.sum(v3, "CPUManagerCheckpointV3", "CPUManagerCheckpoint")
+		return encoded(v3)
 	case 4:
 		inner := string(encoded(map[string]any{"policyName": b.policy, "defaultCpuSet": b.shared, "entries": b.entries, "podEntries": pods}))
 		out := &v4CPU{v2, inner, checksum.New(inner)}
@@ -280,8 +290,8 @@ func (m *folderMaker) writeCPUs(b *cpuBook) []byte {
 		return encoded(out)
 	case 5: // by the name of the type of 1.36 or 1.37
 		if m.oneIn(2) {
-			v3 := &cpustate.CPUManagerCheckpoint{PolicyName: b.policy, DefaultCPUSet: b.shared, Entries: b.entries, PodEntries: pods}
-			v3.Checksum = m.sum(v3, "CPUManagerCheckpoint", "CPUManagerCheckpointV3")
+			v3 := &cpustate.CPUManagerCheckpointV3{PolicyName: b.policy, DefaultCPUSet: b.shared, Entries: b.entries, PodEntries: pods}
+			v3.Checksum = checksum.New(v3)
 			return encoded(v3)
 		}
 		v2.Checksum = checksum.New(&v2)
@@ -545,7 +555,9 @@ func (m *folderMaker) writeMemory(b *memoryBook) []byte {
 	}
 	switch format {
 	case 2:
-		return marshalled(&memorystate.MemoryManagerCheckpoint{PolicyName: b.policy, MachineState: b.nodes, Entries: b.entries, PodEntries: pods})
+		v2 := &memorystate.MemoryManagerCheckpointV2{PolicyName: b.policy, MachineState: b.nodes, Entries: b.entries, PodEntries: pods}
+		v2.Checksum = m.sum(v2, "MemoryManagerCheckpointV2", "MemoryManagerCheckpoint")
+		return encoded(v2)
 	case 3:
 		inner := string(encoded(map[string]any{"policyName": b.policy, "machineState": b.nodes, "entries": b.entries, "podEntries": pods}))
 		out := &v3Memory{v1, inner, checksum.New(inner)}

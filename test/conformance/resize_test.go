@@ -1,4 +1,4 @@
-//go:build !kubelet133 && !kubelet134 && !kubelet135 && !kubelet137
+//go:build !kube133 && !kube134 && !kube135
 
 package conformance
 

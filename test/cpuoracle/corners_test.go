@@ -14,6 +14,7 @@ import (
 	"k8s.io/kubernetes/pkg/kubelet/cm/cpumanager"
 	"k8s.io/kubernetes/pkg/kubelet/cm/cpumanager/state"
 	genuine "k8s.io/kubernetes/pkg/kubelet/cm/cpumanager/topology"
+	"k8s.io/kubernetes/pkg/kubelet/lifecycle"
 	"k8s.io/utils/cpuset"
 
 	"github.com/berth-dev/berth/placement/cpu"
@@ -91,7 +92,7 @@ func (c corner) askKubelet(t *testing.T, topo *genuine.CPUTopology, shared, rese
 		Requests: v1.ResourceList{v1.ResourceCPU: *resource.NewQuantity(int64(c.n), resource.DecimalSI)},
 	}}}}}
 	pod.Status.QOSClass = v1.PodQOSGuaranteed
-	if err := policy.Allocate(logr.Discard(), s, pod, &pod.Spec.Containers[0]); err != nil {
+	if err := policy.Allocate(logr.Discard(), s, pod, &pod.Spec.Containers[0], lifecycle.AddOperation); err != nil {
 		return err.Error()
 	}
 	got, _ := s.GetCPUSet("", "c")

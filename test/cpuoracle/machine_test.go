@@ -4,7 +4,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/go-logr/logr"
-	cadvisor "github.com/google/cadvisor/info/v1"
+	cadvisor "github.com/google/cadvisor/lib/model"
 	genuine "k8s.io/kubernetes/pkg/kubelet/cm/cpumanager/topology"
 
 	"github.com/berth-dev/berth/placement/cpu"

@@ -21,6 +21,7 @@ import (
 	"k8s.io/kubernetes/pkg/kubelet/cm/cpumanager/state"
 	genuine "k8s.io/kubernetes/pkg/kubelet/cm/cpumanager/topology"
 	"k8s.io/kubernetes/pkg/kubelet/cm/topologymanager"
+	"k8s.io/kubernetes/pkg/kubelet/lifecycle"
 	"k8s.io/kubernetes/pkg/kubelet/cm/topologymanager/bitmask"
 	"k8s.io/utils/cpuset"
 
@@ -40,9 +41,11 @@ func TestMain(m *testing.M) {
 // affinity is a topology manager that has already merged.
 type affinity struct{ hint topologymanager.TopologyHint }
 
-func (a *affinity) GetAffinity(string, string) topologymanager.TopologyHint { return a.hint }
-func (a *affinity) GetPolicy() topologymanager.Policy                       { return topologymanager.NewNonePolicy() }
-func (a *affinity) Name() string                                            { return "none" }
+func (a *affinity) GetAffinity(logr.Logger, string, string) topologymanager.TopologyHint {
+	return a.hint
+}
+func (a *affinity) GetPolicy() topologymanager.Policy { return topologymanager.NewNonePolicy() }
+func (a *affinity) Name() string                      { return "none" }
 
 // pair is one node twice: the kubelet's policy and state, and ours.
 type pair struct {
@@ -252,7 +255,7 @@ func (p *pair) admit(pod *v1.Pod, all []container) bool {
 			p.hangs++
 			return false
 		}
-		genuineErr := p.policy.Allocate(logr.Discard(), p.state, pod, &specs[i])
+		genuineErr := p.policy.Allocate(logr.Discard(), p.state, pod, &specs[i], lifecycle.AddOperation)
 		if kindOf(genuineErr) != err {
 			p.fatalf("%s of %s, %d CPUs at %v: %v; the kubelet says %v", c.name, pod.UID, c.cpus, p.affinity.hint, err, genuineErr)
 		}
@@ -292,7 +295,7 @@ func kindOf(err error) error {
 
 // compareHints returns the hints that both offer.
 func (p *pair) compareHints(pod *v1.Pod, spec *v1.Container, c container) []topologymanager.TopologyHint {
-	offered := p.policy.GetTopologyHints(logr.Discard(), p.state, pod, spec)["cpu"]
+	offered := p.policy.GetTopologyHints(logr.Discard(), p.state, pod, spec, lifecycle.AddOperation)["cpu"]
 	available := p.shared.AndNot(&p.reserved)
 	in := cpu.HintInput{N: c.cpus, Available: &available, Reusable: p.reusableOf(string(pod.UID)), Want: hint.Offered}
 	full, brief := p.space.NewList(), p.space.NewList()

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
@@ -142,10 +142,10 @@ func pod(group, name string, cpus int64, priority string) *corev1.Pod {
 // group makes a PodGroup with one pod for each number of CPUs, which start together.
 func (w *world) group(name, priority string, cpus ...int64) {
 	w.Helper()
-	g := &schedulingv1alpha2.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
-	g.Spec.SchedulingPolicy.Gang = &schedulingv1alpha2.GangSchedulingPolicy{MinCount: int32(len(cpus))}
+	g := &schedulingv1beta1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	g.Spec.SchedulingPolicy.Gang = &schedulingv1beta1.GangSchedulingPolicy{MinCount: int32(len(cpus))}
 	g.Spec.PriorityClassName = priority
-	_, err := w.Client.SchedulingV1alpha2().PodGroups(namespace).Create(w.Context(), g, metav1.CreateOptions{})
+	_, err := w.Client.SchedulingV1beta1().PodGroups(namespace).Create(w.Context(), g, metav1.CreateOptions{})
 	w.must(err)
 	for i, n := range cpus {
 		w.create(pod(name, fmt.Sprintf("%s-%d", name, i), n, priority))
@@ -217,7 +217,7 @@ func (w *world) awaitRunning(names ...string) {
 func (w *world) clean() {
 	w.Helper()
 	w.must(w.Client.CoreV1().Pods(namespace).DeleteCollection(w.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}))
-	w.must(w.Client.SchedulingV1alpha2().PodGroups(namespace).DeleteCollection(w.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}))
+	w.must(w.Client.SchedulingV1beta1().PodGroups(namespace).DeleteCollection(w.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}))
 	w.await(func(pods []corev1.Pod) string {
 		if len(pods) > 0 {
 			return fmt.Sprintf("%d pods are left", len(pods))

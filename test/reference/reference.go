@@ -44,7 +44,7 @@ func Of(collectors ...prometheus.Collector) (out []Metric) {
 	return out
 }
 
-var descText = regexp.MustCompile(`^Desc{fqName: "([^"]*)", help: "(.*)", constLabels: {.*}, variableLabels: [{\[](.*)[}\]]}$`)
+var descText = regexp.MustCompile(`^Desc{fqName: "([^"]*)", help: "(.*)", unit: "[^"]*", constLabels: {.*}, variableLabels: [{\[](.*)[}\]]}$`)
 
 // MetricTable is a table of metrics by name.
 func MetricTable(t *testing.T, all []Metric) string {

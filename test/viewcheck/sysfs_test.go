@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/google/cadvisor/utils/sysfs"
+	"github.com/google/cadvisor/lib/utils/sysfs"
 
 	"github.com/berth-dev/berth/topology"
 )

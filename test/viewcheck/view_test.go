@@ -11,9 +11,9 @@ import (
 	"strings"
 	"testing"
 
-	info "github.com/google/cadvisor/info/v1"
-	"github.com/google/cadvisor/machine"
-	"github.com/google/cadvisor/utils/sysinfo"
+	"github.com/google/cadvisor/lib/machine"
+	info "github.com/google/cadvisor/lib/model"
+	"github.com/google/cadvisor/lib/utils/sysinfo"
 
 	"github.com/berth-dev/berth/internal/capture"
 	"github.com/berth-dev/berth/placement"

@@ -14,7 +14,7 @@ import (
 const (
 	containerdVersion = "v2.4.2"
 	runcVersion       = "v1.4.3"
-	kubeVersion       = "v1.36.3"
+	kubeVersion       = "v1.37.2"
 	cniVersion        = "v1.9.1"
 )
 

@@ -205,7 +205,7 @@ func (s *set) disruptions(ctx context.Context) (loop, error) {
 	apps, core := s.informers.Apps().V1(), s.informers.Core().V1()
 	c := disruption.NewDisruptionController(ctx, core.Pods(), s.informers.Policy().V1().PodDisruptionBudgets(), core.ReplicationControllers(),
 		apps.ReplicaSets(), apps.Deployments(), apps.StatefulSets(), s.client, s.mapper, s.scales, s.client.Discovery())
-	return c.Run, nil
+	return withWorkers(c.Run), nil
 }
 
 func (s *set) namespaces(ctx context.Context) (loop, error) {

@@ -122,7 +122,7 @@ func TestWhoWaitsIsToldLater(t *testing.T) {
 		a := &aside{Framework: cachers{recorder: recorder}, outcomes: o, said: brief.NewSaid(), waits: tc.waits}
 		a.EventRecorder().WithLogger(klog.Background()).Eventf(pod, nil, corev1.EventTypeWarning, "FailedScheduling", "Scheduling", "%s", tc.name)
 		condition := &corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: tc.name}
-		if _, err := a.APICacher().PatchPodStatus(pod, condition, tc.nominating); err != nil {
+		if _, err := a.APICacher().PatchPodStatus(pod, []*corev1.PodCondition{condition}, tc.nominating); err != nil {
 			t.Fatal(err)
 		}
 		if got := len(recorder.Events) == 1; got != tc.atOnce {
@@ -145,7 +145,7 @@ func TestANominationIsSaidBeforeItIsShown(t *testing.T) {
 	}
 	queued, kept := &framework.PodInfo{Pod: pod}, nominations{nodes: map[string]string{}}
 	sched := &kubescheduler.Scheduler{
-		NextPod: func(klog.Logger) (*framework.QueuedPodInfo, error) {
+		NextEntity: func(klog.Logger) (entity, error) {
 			return &framework.QueuedPodInfo{PodInfo: queued}, nil
 		},
 		FailureHandler: func(_ context.Context, profile framework.Framework, info *framework.QueuedPodInfo, _ *fwk.Status, nominating *fwk.NominatingInfo, _ time.Time) {
@@ -159,7 +159,8 @@ func TestANominationIsSaidBeforeItIsShown(t *testing.T) {
 		if want != "" {
 			o.Write(pod, nil, &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: want})
 		}
-		info, err := sched.NextPod(klog.Background())
+		next, err := sched.NextEntity(klog.Background())
+		info := next.(*framework.QueuedPodInfo)
 		sayNomination(o, info)
 		if err != nil || info.Pod.Status.NominatedNodeName != want || info.Pod.UID != pod.UID {
 			t.Errorf("%+v, error %v: want nominated to %q", info.Pod, err, want)

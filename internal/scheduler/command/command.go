@@ -91,7 +91,7 @@ func run(cmd *cobra.Command, opts *options.Options, plugin frameworkruntime.Plug
 		<-genericapiserver.SetupSignalHandler()
 		stop()
 	}()
-	completed, sched, err := app.Setup(ctx, opts, app.WithPlugin(scheduler.Name, plugin), app.WithPlugin(scheduler.TiersName, scheduler.NewTiers), app.WithPlugin(scheduler.SortName, scheduler.NewSort),
+	completed, sched, err := app.Setup(ctx, opts, app.WithPlugin(scheduler.Name, plugin), app.WithPlugin(scheduler.TiersName, scheduler.NewTiers), app.WithPlugin(scheduler.SortName, NewSort),
 		app.WithPlugin(scheduler.ClaimsName, scheduler.NewClaims))
 	if err != nil {
 		return err

@@ -29,8 +29,8 @@ import (
 
 // The functions of a kubescheduler.Scheduler that Berth wraps.
 type (
-	// nextPod is Scheduler.NextPod: every cycle begins with it.
-	nextPod = func(klog.Logger) (*framework.QueuedPodInfo, error)
+	// nextEntity is Scheduler.NextEntity (NextPod until 1.36): every cycle begins with it.
+	nextEntity = func(klog.Logger) (entity, error)
 	// schedulePod is Scheduler.SchedulePod: it places one pod with the profile that it is handed.
 	schedulePod = func(context.Context, framework.Framework, fwk.CycleState, *framework.QueuedPodInfo) (kubescheduler.ScheduleResult, error)
 	// failureHandler is Scheduler.FailureHandler: every cycle that fails ends with it.
@@ -47,8 +47,8 @@ type narrowed interface {
 }
 
 var (
-	_ = func(s *kubescheduler.Scheduler) (nextPod, schedulePod, failureHandler) {
-		return s.NextPod, s.SchedulePod, s.FailureHandler
+	_ = func(s *kubescheduler.Scheduler) (nextEntity, schedulePod, failureHandler) {
+		return *loop(s), s.SchedulePod, s.FailureHandler
 	}
 	_ narrowed    = framework.Framework(nil)
 	_ gang.Runner = framework.Framework(nil) // what a plugin's Handle is underneath
@@ -77,10 +77,10 @@ var wraps = []wrap{
 		},
 	},
 	{
-		place: "Scheduler.NextPod",
+		place: "Scheduler.NextEntity",
 		why:   "Members of a gang follow each other, and Reservations change only between cycles.",
 		worth: "Without it a gang is planned on nodes that pods between its members take.",
-		put:   func(e *equipment) { e.sched.NextPod = e.nextPod() },
+		put:   func(e *equipment) { *loop(e.sched) = e.nextEntity() },
 	},
 	{
 		place: "Scheduler.SchedulePod, with a profile for the call (search)",
@@ -123,7 +123,8 @@ func Equip(ctx context.Context, sched *kubescheduler.Scheduler, global *int32, p
 		sched.SchedulingQueue.MoveAllToActiveOrBackoffQueue(logger, framework.EventAssignedPodDelete, held, nil, nil)
 	}
 	e := &equipment{sched: sched, parts: parts, global: global, profiles: profiles}
-	e.held = parts.HoldReservations(sched.Cache, sched.SchedulingQueue, freed)
+	parts.GroupsNeed(minimumIn(shared))
+	e.held = parts.HoldReservations(sched.Cache, backlog{sched.SchedulingQueue}, freed)
 	for _, w := range wraps {
 		w.put(e)
 	}
@@ -156,19 +157,22 @@ func (a attentive) MoveAllToActiveOrBackoffQueue(logger klog.Logger, event fwk.C
 	a.SchedulingQueue.MoveAllToActiveOrBackoffQueue(logger, event, before, after, check)
 }
 
-// nextPod returns NextPod, extended by calls to the packages that must know of each cycle.
-func (e *equipment) nextPod() nextPod {
-	next := scheduler.FollowMates(e.parts, e.sched.NextPod, e.sched.SchedulingQueue.PopSpecificPod)
-	return func(logger klog.Logger) (*framework.QueuedPodInfo, error) {
+// nextEntity returns NextEntity, extended by calls to the packages that must know of each cycle.
+func (e *equipment) nextEntity() nextEntity {
+	next, take := taking(e.sched)
+	next = scheduler.FollowMates(e.parts, next, take)
+	return func(logger klog.Logger) (entity, error) {
 		e.held.Between()
-		info, err := next(logger)
-		if err != nil || info == nil || info.Pod == nil {
-			return info, err
+		found, err := next(logger)
+		if err != nil {
+			return found, err
 		}
-		sayNomination(e.parts.Outcomes(), info)
-		e.held.Begins(info.Pod)
-		e.parts.Delays().Tried(info.Pod, info.Timestamp)
-		return info, nil
+		eachPod(found, func(info *framework.QueuedPodInfo) {
+			sayNomination(e.parts.Outcomes(), info)
+			e.held.Begins(info.Pod)
+			e.parts.Delays().Tried(info.Pod, info.Timestamp)
+		})
+		return found, nil
 	}
 }
 
@@ -282,15 +286,13 @@ type patching struct {
 	of *aside
 }
 
-// PatchPodStatus implements fwk.APICacher. No caller waits until it is written.
-func (p patching) PatchPodStatus(pod *corev1.Pod, condition *corev1.PodCondition, nominating *fwk.NominatingInfo) (<-chan error, error) {
+func (p patching) write(pod *corev1.Pod, condition *corev1.PodCondition, nominating *fwk.NominatingInfo) {
 	if p.of.event != nil && nominating.Mode() == fwk.ModeNoop {
 		p.of.outcomes.WriteLater(pod, condition, p.of.event)
-		return nil, nil
+		return
 	}
 	if p.of.event != nil {
 		p.of.event()
 	}
 	p.of.outcomes.Write(pod, condition, nominating)
-	return nil, nil
 }

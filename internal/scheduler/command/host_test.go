@@ -20,13 +20,18 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	kubescheduler "k8s.io/kubernetes/pkg/scheduler"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config/latest"
 	"k8s.io/kubernetes/pkg/scheduler/backend/queue"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
+	"github.com/berth-dev/berth/internal/scheduler"
 	"github.com/berth-dev/berth/internal/scheduler/gang"
 )
 
@@ -41,7 +46,7 @@ func TestSeams(t *testing.T) {
 	s.add(t, s.pod("large", "1000"))
 	s.cycle(t)
 	want := []string{
-		"Scheduler.NextPod", "Scheduler.SchedulePod", "Scheduler.FailureHandler",
+		"Scheduler.NextEntity", "Scheduler.SchedulePod", "Scheduler.FailureHandler",
 		"Framework.PercentageOfNodesToScore", "Framework.RunPreFilterPlugins", "Framework.RunFilterPluginsWithNominatedPods",
 		"Framework.RunPreScorePlugins", "Framework.APICacher", "Framework.EventRecorder",
 	}
@@ -61,44 +66,53 @@ func TestSeams(t *testing.T) {
 	if shared := informersOf(s.sched); shared == nil {
 		t.Error("Framework.SharedInformerFactory: none")
 	}
-	t.Run("SchedulingQueue.PopSpecificPod", s.popsSpecific)
-	t.Run("SchedulingQueue.AddUnschedulableIfNotPresent", s.putsBack)
+	t.Run("a certain pod", s.popsSpecific)
+	t.Run("a pod is put back", s.putsBack)
 	t.Run("Scheduler.SchedulingQueue", s.putsEvents)
 	t.Run("Scheduler.Cache", s.caches)
 }
 
 // popsSpecific: a pod that waits is taken out of its turn, and one that does not is not there.
 func (s *seams) popsSpecific(t *testing.T) {
-	s.add(t, s.pod("first", "1"))
-	s.add(t, s.pod("second", "1"))
-	q := s.sched.SchedulingQueue
-	if info := q.PopSpecificPod(klog.Background(), s.pod("second", "1")); info == nil || info.Pod.Name != "second" {
-		t.Errorf("got %+v, want the second pod", info)
+	for _, name := range []string{"first", "second", "third"} {
+		s.add(t, s.pod(name, "1"))
 	}
-	if info := q.PopSpecificPod(klog.Background(), s.pod("third", "1")); info != nil {
-		t.Errorf("got %s, which nobody has added", info.Pod.Name)
+	next, take := taking(s.sched)
+	if got := take(klog.Background(), s.pod("third", "1")); got == nil || got.GetName() != "third" {
+		t.Errorf("got %+v, want the third pod", got)
 	}
-	q.Done("second")
+	if got := take(klog.Background(), s.pod("fourth", "1")); got != nil {
+		t.Errorf("got %s, which nobody has added", got.GetName())
+	}
+	q := backlog{s.sched.SchedulingQueue}
+	q.Done("third")
 	q.Delete(s.pod("first", "1"))
-	if info := q.PopSpecificPod(klog.Background(), s.pod("first", "1")); info != nil {
+	if got := take(klog.Background(), s.pod("first", "1")); got != nil {
 		t.Error("a pod that was deleted has come")
 	}
+	if got, err := next(klog.Background()); err != nil || got.GetName() != "second" {
+		t.Errorf("got %+v, %v: want the pod that is left", got, err)
+	}
+	q.Done("second")
 }
 
 // putsBack: a pod whose cycle is over waits again, and an event or a call brings it back.
 func (s *seams) putsBack(t *testing.T) {
-	pod, logger, q := s.pod("held", "1"), klog.Background(), s.sched.SchedulingQueue
+	pod, logger, q := s.pod("held", "1"), klog.Background(), backlog{s.sched.SchedulingQueue}
 	s.add(t, pod)
-	info := q.PopSpecificPod(logger, pod)
-	if info == nil {
+	_, take := taking(s.sched)
+	found := take(logger, pod)
+	if found == nil {
 		t.Fatal("the pod did not come")
 	}
-	if err := q.AddUnschedulableIfNotPresent(logger, info, q.SchedulingCycle()); err != nil {
-		t.Fatal(err)
-	}
+	eachPod(found, func(info *framework.QueuedPodInfo) {
+		if err := q.PutBack(logger, info, q.SchedulingCycle()); err != nil {
+			t.Fatal(err)
+		}
+	})
 	q.Done(pod.UID)
 	q.Activate(logger, map[string]*corev1.Pod{"default/held": pod})
-	if again := q.PopSpecificPod(logger, pod); again == nil {
+	if again := take(logger, pod); again == nil {
 		t.Error("Activate has not brought the pod back")
 	}
 	q.Done(pod.UID)
@@ -157,7 +171,8 @@ func TestEventsThatCannotHelp(t *testing.T) {
 		{framework.EventAssignedPodUpdate, yes, nil, false},
 		{framework.EventAssignedPodDelete, yes, nil, true},
 		{framework.EventAssignedPodDelete, yes, no, false},
-		{framework.EventUnscheduledPodUpdate, yes, nil, true},
+		{framework.EventTargetPodUpdate, yes, nil, true},
+		{framework.EventUnscheduledPodUpdate, yes, nil, false},
 		{fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add}, yes, nil, true},
 		{fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.UpdateNodeTaint}, yes, nil, true},
 		{fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.UpdateNodeAllocatable}, yes, nil, false},
@@ -197,9 +212,11 @@ func (s *seams) caches(t *testing.T) {
 func TestHostAlone(t *testing.T) {
 	structs := []string{"k8s.io/kubernetes/pkg/scheduler", "k8s.io/kubernetes/pkg/scheduler/backend/"}
 	lawful := map[string]string{
-		"command/host.go":    "the seams",
-		"command/command.go": "makes the scheduler",
-		"command/search.go":  "names SchedulePod's result",
+		"command/host.go":        "the seams",
+		"command/command.go":     "makes the scheduler",
+		"command/search.go":      "names SchedulePod's result",
+		"command/release_136.go": "the seams of 1.36",
+		"command/release_137.go": "the seams of 1.37",
 	}
 	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
@@ -230,6 +247,8 @@ type seams struct {
 	sched  *kubescheduler.Scheduler
 	client *fake.Clientset
 	passed *places
+	// pods are what the scheduler watches.
+	pods cache.Store
 	// binds is closed when a binding cycle has come to its Binding.
 	binds chan struct{}
 	// failed gets a word after each call of the FailureHandler.
@@ -256,18 +275,25 @@ func newSeams(t *testing.T) *seams {
 		nodes[i] = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.NodeStatus{Allocatable: room, Capacity: room}}
 	}
 	s := &seams{client: fake.NewClientset(nodes[0], nodes[1]), passed: &places{Set: sets.New[string]()}}
-	shared := kubescheduler.NewInformerFactory(s.client, 0)
-	sched, err := kubescheduler.New(t.Context(), s.client, shared, nil, func(string) events.EventRecorderLogger { return &events.FakeRecorder{} })
+	shared := kubescheduler.NewInformerFactory(s.client, 0, nil)
+	profile, err := latest.Default()
 	if err != nil {
 		t.Fatal(err)
 	}
+	profile.Profiles[0].Plugins.QueueSort = config.PluginSet{Enabled: []config.Plugin{{Name: scheduler.SortName}}, Disabled: []config.Plugin{{Name: "*"}}}
+	sched, err := kubescheduler.New(t.Context(), s.client, shared, nil, func(string) events.EventRecorderLogger { return &events.FakeRecorder{} },
+		kubescheduler.WithProfiles(profile.Profiles...), kubescheduler.WithFrameworkOutOfTreeRegistry(frameworkruntime.Registry{scheduler.SortName: NewSort}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.pods = shared.Core().V1().Pods().Informer().GetStore()
 	s.sched, s.binds, s.failed = sched, make(chan struct{}), make(chan struct{}, 10)
 	for name, profile := range sched.Profiles {
 		sched.Profiles[name] = binding{profile, s}
 	}
-	next, place, failed := sched.NextPod, sched.SchedulePod, sched.FailureHandler
-	sched.NextPod = func(logger klog.Logger) (*framework.QueuedPodInfo, error) {
-		s.passed.Insert("Scheduler.NextPod")
+	next, place, failed := sched.NextEntity, sched.SchedulePod, sched.FailureHandler
+	sched.NextEntity = func(logger klog.Logger) (entity, error) {
+		s.passed.Insert("Scheduler.NextEntity")
 		return next(logger)
 	}
 	sched.SchedulePod = func(ctx context.Context, profile framework.Framework, state fwk.CycleState, pod *framework.QueuedPodInfo) (kubescheduler.ScheduleResult, error) {
@@ -300,6 +326,9 @@ func (s *seams) pod(name, cpus string) *corev1.Pod {
 // add puts a pod into the queue.
 func (s *seams) add(t *testing.T, pod *corev1.Pod) {
 	t.Helper()
+	if err := s.pods.Add(pod); err != nil {
+		t.Fatal(err)
+	}
 	s.sched.SchedulingQueue.Add(t.Context(), pod)
 	s.sched.SchedulingQueue.Update(t.Context(), pod, pod)
 }

@@ -596,16 +596,18 @@ func (gs *Groups) lose(g *group, at *place, why string) {
 }
 
 // Follow makes the members of a plan come one after another, with nobody in between: next is what
-// takes a pod from the scheduling queue, take what takes a certain one. P is what the queue holds.
-func Follow[L, P any](gs *Groups, next func(L) (*P, error), take func(L, *corev1.Pod) *P) func(L) (*P, error) {
+// takes a pod from the scheduling queue, take what takes a certain one, or nothing. E is what the
+// queue gives.
+func Follow[L any, E comparable](gs *Groups, next func(L) (E, error), take func(L, *corev1.Pod) E) func(L) (E, error) {
 	gs.mu.Lock()
 	gs.follows = true
 	gs.mu.Unlock()
-	return func(logger L) (*P, error) {
+	return func(logger L) (E, error) {
+		var none E
 		gs.Lead.Open()
 		gs.barrier.callAgain()
 		for pod := gs.nextMate(); pod != nil; pod = gs.nextMate() {
-			if found := take(logger, pod); found != nil {
+			if found := take(logger, pod); found != none {
 				return found, nil
 			}
 			// It is on its way back into the queue: it comes when it is there.

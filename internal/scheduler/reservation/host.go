@@ -31,7 +31,8 @@ type Queue interface {
 	Delete(pod *corev1.Pod)
 	Done(uid types.UID)
 	Activate(logger klog.Logger, pods map[string]*corev1.Pod)
-	AddUnschedulableIfNotPresent(logger klog.Logger, pod *framework.QueuedPodInfo, podSchedulingCycle int64) error
+	// PutBack is AddUnschedulable(Pod)IfNotPresent of kube-scheduler's queue.
+	PutBack(logger klog.Logger, pod *framework.QueuedPodInfo, cycle int64) error
 	SchedulingCycle() int64
 }
 
@@ -176,7 +177,7 @@ func (h *host) requeue(it *item, info *framework.QueuedPodInfo, status *fwk.Stat
 	fresh, err := framework.NewPodInfo(it.queued.DeepCopy())
 	if err == nil {
 		info.PodInfo = fresh
-		err = h.queue.AddUnschedulableIfNotPresent(h.Logger, info, h.queue.SchedulingCycle())
+		err = h.queue.PutBack(h.Logger, info, h.queue.SchedulingCycle())
 	}
 	if err != nil {
 		h.Logger.Error(err, "A Reservation cannot be tried again", "reservation", it.object.Name)

@@ -121,7 +121,7 @@ func (w *world) Activate(_ klog.Logger, pods map[string]*corev1.Pod) {
 	}
 }
 
-func (w *world) AddUnschedulableIfNotPresent(_ klog.Logger, info *framework.QueuedPodInfo, _ int64) error {
+func (w *world) PutBack(_ klog.Logger, info *framework.QueuedPodInfo, _ int64) error {
 	w.queued[info.Pod.UID] = info.Pod
 	return nil
 }

@@ -1,4 +1,4 @@
-//go:build !kubelet133 && !kubelet134
+//go:build !kube133 && !kube134
 
 package oracle
 

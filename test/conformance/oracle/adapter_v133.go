@@ -1,4 +1,4 @@
-//go:build kubelet133
+//go:build kube133
 
 package oracle
 

@@ -1,4 +1,4 @@
-//go:build !kubelet137
+//go:build kube133 || kube134 || kube135 || kube136
 
 package oracle
 

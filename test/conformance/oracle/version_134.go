@@ -1,4 +1,4 @@
-//go:build kubelet134
+//go:build kube134
 
 package oracle
 

@@ -1,4 +1,4 @@
-//go:build kubelet135
+//go:build kube135
 
 package oracle
 

@@ -90,7 +90,7 @@ func WithFrameworkOutOfTreeRegistry(registry frameworkruntime.Registry) kubesche
 	if !berth() {
 		return kubescheduler.WithFrameworkOutOfTreeRegistry(registry)
 	}
-	with := frameworkruntime.Registry{scheduler.Name: scheduler.New, scheduler.TiersName: scheduler.NewTiers, scheduler.SortName: scheduler.NewSort}
+	with := frameworkruntime.Registry{scheduler.Name: scheduler.New, scheduler.TiersName: scheduler.NewTiers, scheduler.SortName: command.NewSort}
 	for name, factory := range registry {
 		with[name] = factory
 	}

@@ -1,4 +1,4 @@
-package scheduler
+package command
 
 import (
 	"math/rand/v2"
@@ -11,13 +11,15 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/berth-dev/berth/internal/scheduler"
 )
 
 // waitingPod is a pod of that priority, created in that second, and put into the queue so many
 // milliseconds later.
 func waitingPod(name string, priority int32, created, queued int64) *framework.QueuedPodInfo {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.Unix(created, 0)}, Spec: corev1.PodSpec{Priority: &priority}}
-	return &framework.QueuedPodInfo{PodInfo: &framework.PodInfo{Pod: pod}, Timestamp: time.UnixMilli(queued)}
+	return &framework.QueuedPodInfo{PodInfo: &framework.PodInfo{Pod: pod}, QueueingParams: framework.QueueingParams{Timestamp: time.UnixMilli(queued)}}
 }
 
 // triedBefore is a pod that has been tried so often.
@@ -71,7 +73,7 @@ func TestSort(t *testing.T) {
 func TestSortTakesNoArguments(t *testing.T) {
 	for raw, ok := range map[string]bool{"": true, "{}": true, "{by: name}": false} {
 		p, err := NewSort(t.Context(), &runtime.Unknown{Raw: []byte(raw)}, nil)
-		if (err == nil) != ok || ok && p.(fwk.QueueSortPlugin).Name() != SortName {
+		if (err == nil) != ok || ok && p.(fwk.QueueSortPlugin).Name() != scheduler.SortName {
 			t.Errorf("%q: %v, %v", raw, p, err)
 		}
 		if s, _ := p.(Sort); ok && !s.started.After(time.Now()) {

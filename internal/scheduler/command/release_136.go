@@ -1,0 +1,75 @@
+//go:build kube136
+
+package command
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/informers"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	kubescheduler "k8s.io/kubernetes/pkg/scheduler"
+	"k8s.io/kubernetes/pkg/scheduler/backend/queue"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+)
+
+// What differs in kube-scheduler 1.36: release_137.go has the same names.
+
+// entity is what a cycle begins with.
+type entity = *framework.QueuedPodInfo
+
+// eachPod calls do for every pod of the entity.
+func eachPod(e entity, do func(*framework.QueuedPodInfo)) {
+	if e != nil && e.Pod != nil {
+		do(e)
+	}
+}
+
+// loop is the function of a scheduler that every cycle begins with.
+func loop(sched *kubescheduler.Scheduler) *func(klog.Logger) (entity, error) { return &sched.NextPod }
+
+// taking returns what takes the next entity from the queue, and what takes a certain pod.
+func taking(sched *kubescheduler.Scheduler) (next func(klog.Logger) (entity, error), take func(klog.Logger, *corev1.Pod) entity) {
+	return sched.NextPod, sched.SchedulingQueue.PopSpecificPod
+}
+
+// minimumIn returns what says how many pods one of Kubernetes' own groups starts together. With such
+// groups the scheduler watches them (feature gate GenericWorkload).
+func minimumIn(shared informers.SharedInformerFactory) func(namespace, name string) (int, error) {
+	return func(namespace, name string) (int, error) {
+		group, err := shared.Scheduling().V1alpha2().PodGroups().Lister().PodGroups(namespace).Get(name)
+		if err != nil || group.Spec.SchedulingPolicy.Gang == nil {
+			return 0, err
+		}
+		return int(group.Spec.SchedulingPolicy.Gang.MinCount), nil
+	}
+}
+
+// backlog is the scheduling queue as Reservations use it.
+type backlog struct{ queue.SchedulingQueue }
+
+// PutBack implements reservation.Queue.
+func (b backlog) PutBack(logger klog.Logger, info *framework.QueuedPodInfo, cycle int64) error {
+	return b.AddUnschedulableIfNotPresent(logger, info, cycle)
+}
+
+// PatchPodStatus implements fwk.APICacher. No caller waits until it is written.
+func (p patching) PatchPodStatus(pod *corev1.Pod, condition *corev1.PodCondition, nominating *fwk.NominatingInfo) (<-chan error, error) {
+	p.write(pod, condition, nominating)
+	return nil, nil
+}
+
+// called is not needed: the queue itself gives a certain pod.
+type called struct{}
+
+func calledIn(context.Context, informers.SharedInformerFactory) *called { return nil }
+
+// Less implements fwk.QueueSortPlugin.
+func (s Sort) Less(a, b fwk.QueuedPodInfo) bool { return s.of(a).before(s.of(b)) }
+
+func (s Sort) of(info fwk.QueuedPodInfo) waiting {
+	pod := info.GetPodInfo().GetPod()
+	return s.one(pod, corev1helpers.PodPriority(pod), info.GetTimestamp(), info.GetAttempts())
+}

@@ -1,0 +1,163 @@
+//go:build !kube136
+
+package command
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	kubescheduler "k8s.io/kubernetes/pkg/scheduler"
+	"k8s.io/kubernetes/pkg/scheduler/backend/queue"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+)
+
+// What differs in kube-scheduler 1.37: release_136.go has the same names.
+
+// entity is what a cycle begins with: a pod, or one of Kubernetes' own groups.
+type entity = framework.QueuedEntityInfo
+
+// eachPod calls do for every pod of the entity.
+func eachPod(e entity, do func(*framework.QueuedPodInfo)) {
+	if e == nil {
+		return
+	}
+	e.ForEachPodInfo(func(info *framework.QueuedPodInfo) bool {
+		if info != nil && info.Pod != nil {
+			do(info)
+		}
+		return true
+	})
+}
+
+// loop is the function of a scheduler that every cycle begins with.
+func loop(sched *kubescheduler.Scheduler) *func(klog.Logger) (entity, error) {
+	return &sched.NextEntity
+}
+
+// taking returns what takes the next entity from the queue, and what takes a certain pod: nil if
+// the pod is not there to be tried. The queue only gives its first entity, so the pod is called:
+// Sort puts it first, and an update lets the queue sort it again. If another comes all the same, it
+// is the next.
+func taking(sched *kubescheduler.Scheduler) (next func(klog.Logger) (entity, error), take func(klog.Logger, *corev1.Pod) entity) {
+	shared := informersOf(sched)
+	pop, waiting, pods := sched.NextEntity, sched.SchedulingQueue, shared.Core().V1().Pods().Lister()
+	first := &called{}
+	if of, ok := callers.Load(shared); ok {
+		first = of.(*called)
+	}
+	var another entity
+	next = func(logger klog.Logger) (entity, error) {
+		if found := another; found != nil {
+			another = nil
+			return found, nil
+		}
+		return pop(logger)
+	}
+	take = func(logger klog.Logger, pod *corev1.Pod) entity {
+		if another != nil {
+			return nil
+		}
+		waiting.Activate(logger, map[string]*corev1.Pod{pod.Name: pod})
+		info, there := waiting.GetPod(pod.Name, pod.Namespace, pod.Spec.SchedulingGroup)
+		newest, err := pods.Pods(pod.Namespace).Get(pod.Name)
+		if !there || info.Gated() || err != nil || newest.UID != pod.UID {
+			return nil
+		}
+		first.uid.Store(&newest.UID)
+		defer first.uid.Store(nil)
+		waiting.Update(klog.NewContext(context.Background(), logger), newest, newest)
+		found, err := pop(logger)
+		if err != nil {
+			return nil
+		}
+		if one, ok := found.(*framework.QueuedPodInfo); ok && one.Pod.UID == pod.UID {
+			return found
+		}
+		another = found
+		return nil
+	}
+	return next, take
+}
+
+// minimumIn returns what says how many pods one of Kubernetes' own groups starts together. With such
+// groups the scheduler watches them (feature gate GenericWorkload).
+func minimumIn(shared informers.SharedInformerFactory) func(namespace, name string) (int, error) {
+	return func(namespace, name string) (int, error) {
+		group, err := shared.Scheduling().V1beta1().PodGroups().Lister().PodGroups(namespace).Get(name)
+		if err != nil || group.Spec.SchedulingPolicy.Gang == nil {
+			return 0, err
+		}
+		return int(group.Spec.SchedulingPolicy.Gang.MinCount), nil
+	}
+}
+
+// backlog is the scheduling queue as Reservations use it.
+type backlog struct{ queue.SchedulingQueue }
+
+// Delete implements reservation.Queue.
+func (b backlog) Delete(pod *corev1.Pod) { b.SchedulingQueue.Delete(klog.Background(), pod) }
+
+// PutBack implements reservation.Queue.
+func (b backlog) PutBack(logger klog.Logger, info *framework.QueuedPodInfo, cycle int64) error {
+	return b.AddUnschedulablePodIfNotPresent(logger, info, cycle)
+}
+
+// PatchPodStatus implements fwk.APICacher. No caller waits until it is written.
+func (p patching) PatchPodStatus(pod *corev1.Pod, conditions []*corev1.PodCondition, nominating *fwk.NominatingInfo) (<-chan error, error) {
+	if len(conditions) == 0 {
+		p.write(pod, nil, nominating)
+	}
+	for _, condition := range conditions {
+		p.write(pod, condition, nominating)
+	}
+	return nil, nil
+}
+
+// called is the pod that comes next.
+type called struct{ uid atomic.Pointer[types.UID] }
+
+// callers are the schedulers of this process, by the informers that the profiles of each share.
+var callers sync.Map
+
+// calledIn is what calls a pod in the scheduler with these informers, until ctx ends.
+func calledIn(ctx context.Context, shared informers.SharedInformerFactory) *called {
+	c, known := callers.LoadOrStore(shared, &called{})
+	if !known {
+		context.AfterFunc(ctx, func() { callers.Delete(shared) })
+	}
+	return c.(*called)
+}
+
+// Less implements fwk.QueueSortPlugin.
+func (s Sort) Less(a, b fwk.QueuedEntityInfo) bool {
+	if x, y := s.called.is(a), s.called.is(b); x != y {
+		return x
+	}
+	return s.of(a).before(s.of(b))
+}
+
+func (c *called) is(e fwk.QueuedEntityInfo) bool {
+	if c == nil {
+		return false
+	}
+	uid := c.uid.Load()
+	if uid == nil {
+		return false
+	}
+	one, ok := e.(*framework.QueuedPodInfo)
+	return ok && one.Pod.UID == *uid
+}
+
+// of is what is compared of an entity. A group is never found: its members have several ages.
+func (s Sort) of(e fwk.QueuedEntityInfo) waiting {
+	if one, ok := e.(*framework.QueuedPodInfo); ok {
+		return s.one(one.Pod, one.GetPriority(), one.GetTimestamp(), one.GetAttempts())
+	}
+	return waiting{priority: e.GetPriority(), queued: e.GetTimestamp()}
+}

@@ -1,0 +1,78 @@
+package command
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berth-dev/berth/internal/scheduler"
+)
+
+// Sort is the order in which waiting pods are tried. It is kube-scheduler's PrioritySort, except
+// that pods which enter the queue in the first minute of the process are tried by age, in whole
+// seconds, until each has been tried once.
+//
+// A starting scheduler finds all waiting pods at once, in no order. A kubelet that receives several
+// pods at once admits older ones first (HandlePodAdditions of pkg/kubelet/kubelet.go). A pod that
+// is tried after younger ones could therefore take CPUs that these were promised, and has to wait
+// for reports. Later, pods enter the queue in the order of their creation, and a tenant gains
+// nothing with old pods.
+type Sort struct {
+	// started is when the first minute ends.
+	started time.Time
+	// called is the pod that comes next, whatever waits; nil if nobody can call one.
+	called *called
+}
+
+// starting is how long a scheduler has to find the pods that waited before it.
+const starting = time.Minute
+
+var _ fwk.QueueSortPlugin = Sort{}
+
+// NewSort makes the plugin; it has the signature of frameworkruntime.PluginFactory. There are no
+// arguments.
+func NewSort(ctx context.Context, obj runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
+	if err := scheduler.NoArgs(obj); err != nil {
+		return nil, fmt.Errorf("arguments of plugin %s: %w: want none", scheduler.SortName, err)
+	}
+	s := Sort{started: time.Now().Add(starting)}
+	if handle != nil {
+		s.called = calledIn(ctx, handle.SharedInformerFactory())
+	}
+	return s, nil
+}
+
+// Name implements fwk.Plugin.
+func (Sort) Name() string { return scheduler.SortName }
+
+// waiting is what Sort compares.
+type waiting struct {
+	priority int32
+	queued   time.Time
+	// found: it came in the first minute and has not been tried since.
+	found   bool
+	created int64 // Unix seconds, if it was found
+}
+
+// one is a pod that waits.
+func (s Sort) one(pod *corev1.Pod, priority int32, queued time.Time, attempts int) waiting {
+	return waiting{priority, queued, queued.Before(s.started) && attempts == 0, pod.CreationTimestamp.Unix()}
+}
+
+func (w waiting) before(v waiting) bool {
+	byAge, first := 0, 0
+	switch {
+	case w.found && v.found:
+		byAge = cmp.Compare(w.created, v.created)
+	case w.found:
+		first = -1
+	case v.found:
+		first = 1
+	}
+	return cmp.Or(cmp.Compare(v.priority, w.priority), first, byAge, w.queued.Compare(v.queued)) < 0
+}
