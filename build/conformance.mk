@@ -1,7 +1,7 @@
 # The engine against the genuine kubelet. N is the number of admissions to compare, SEED the seed of the first case;
 # FILE=cases.ndjson compares the cases of a file. A mismatch is shrunk and printed as a line for `go run ./test/replay`.
 N ?= 20000
-CONFORMANCE_VERSIONS ?= 1.37 1.35 1.34 1.33
+CONFORMANCE_VERSIONS ?= 1.36 1.35 1.34 1.33
 
 .PHONY: conformance
 conformance: ## The engine against the genuine kubelet on random cases: N=100000 SEED=1 (about a minute per 60,000).
@@ -15,7 +15,7 @@ conformance-checkpoints: ## Whether a kubelet starts over random checkpoints, fo
 	  | awk '{ print; if (/ differ$$/) last = $$0 } END { print last }'
 
 .PHONY: conformance-versions
-conformance-versions: ## Both against the kubelets of 1.37, 1.35, 1.34 and 1.33 (each compiled once: some 5 minutes).
+conformance-versions: ## Both against the kubelets of 1.36, 1.35, 1.34 and 1.33 (each compiled once: some 5 minutes).
 	@mkdir -p $(BIN)
 	@for v in $(CONFORMANCE_VERSIONS); do \
 	  printf '\n== building the managers of Kubernetes %s\n' $$v; \

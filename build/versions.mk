@@ -1,10 +1,10 @@
 # API servers of other releases, built from their own modules, under this scheduler, these agents and the chart's objects. The
 # hollow nodes are kubelets of this release.
-APISERVER_VERSIONS ?= 1.37 1.35 1.34
+APISERVER_VERSIONS ?= 1.36 1.35 1.34
 APISERVER_TESTS    := ^(TestControlPlane|TestInstalled|TestChart|TestChartRuns|TestScheduler|TestBerthKeepsItsPromise)$$
 
 .PHONY: e2e-versions apiservers
-e2e-versions: apiservers ## Scheduler, agents and policies against the API servers of 1.37, 1.35 and 1.34 (each compiled once: some 7 minutes on 2 cores).
+e2e-versions: apiservers ## Scheduler, agents and policies against the API servers of 1.36, 1.35 and 1.34 (each compiled once: some 7 minutes on 2 cores).
 	@for v in $(APISERVER_VERSIONS); do \
 	  printf '\n\033[1m== %s\033[0m\n' "API server $$v"; \
 	  BERTH_APISERVER=$(BIN)/kube-apiserver-$$v $(GO) test -count=1 -timeout 30m -parallel 4 -run '$(APISERVER_TESTS)' ./test/e2e; \

@@ -204,7 +204,7 @@ func TestKubelet(t *testing.T) {
 	expect(t, ExitOK, "shared", place(staticCPUs, "--kubelet-config-dir", filepath.Join(in.dir, "conf.d"))...)
 	expect(t, ExitUsage, "want --kubelet-config too", "place", "-f", p, "--kubelet-config-dir", in.dir)
 	expect(t, ExitOK, "1-2,9-10", place(staticCPUs+"featureGates: {DefaultPodSysctls: true}\ndefaultPodSysctls: {net.ipv4.ip_forward: \"1\"}\n", "--kubelet-version", "1.37")...)
-	expect(t, ExitFailure, "defaultPodSysctls", place(staticCPUs+"defaultPodSysctls: {net.ipv4.ip_forward: \"1\"}\n")...)
+	expect(t, ExitFailure, "defaultPodSysctls", place(staticCPUs+"defaultPodSysctls: {net.ipv4.ip_forward: \"1\"}\n", "--kubelet-version", "1.36")...)
 	expect(t, ExitFailure, "NUMA node 9: want a NUMA node of the machine, which has 0-1", place(staticCPUs, "--device", "nvidia.com/gpu=0:4,9:4")...)
 	expect(t, ExitFailure, `unrecognized feature gate: CPUManagr`, place(staticCPUs+"featureGates: {CPUManagr: false}\n")...)
 	expect(t, ExitFailure, `cannot set feature gate CPUManagerPolicyOptions to false, feature is locked to true`,
@@ -256,7 +256,7 @@ func TestDidYouMean(t *testing.T) {
 
 func TestVersion(t *testing.T) {
 	for _, args := range [][]string{{"version"}, {"--version"}} {
-		expect(t, ExitOK, ", Kubernetes v1.36.3, kubelets 1.33 to 1.37", args...)
+		expect(t, ExitOK, ", Kubernetes v1.37.2, kubelets 1.33 to 1.37", args...)
 	}
 }
 

@@ -1,5 +1,5 @@
 // Package hollow runs a node without a machine: the kubelet's own pod source, sync loop, pod
-// workers and status manager (k8s.io/kubernetes v1.36.3), with its own Topology, CPU, Memory and
+// workers and status manager (k8s.io/kubernetes v1.37.2), with its own Topology, CPU, Memory and
 // Device Managers for a machine that the caller describes. Containers are entries in a fake
 // runtime's table. All code that decides about admission and placement is genuine and called in the
 // genuine order.

@@ -8,7 +8,7 @@ import (
 
 // KubeletVersion is the release of k8s.io/kubernetes that go.mod requires. Binaries of tests do not
 // carry the versions of their modules, so it cannot be read from the binary.
-const KubeletVersion = "v1.36.3"
+const KubeletVersion = "v1.37.2"
 
 // dynamicGitVersion is what component-base/version.Get answers. A kubelet that is built as a
 // dependency calls itself v0.0.0-master, which readers of Node.status.nodeInfo rightly refuse, and

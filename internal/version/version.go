@@ -6,7 +6,7 @@ var Version = "unknown"
 
 const (
 	// Kubernetes is the release whose scheduler and API types are built in (go.mod).
-	Kubernetes = "v1.36.3"
+	Kubernetes = "v1.37.2"
 	// Kubelets are the releases whose decisions are known.
 	Kubelets = "1.33 to 1.37"
 )

@@ -72,7 +72,7 @@ func startAgent(t *testing.T, c *cluster, node *hollow.Process, machine string) 
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	opts := agent.Options{
-		Node: node.Name, Client: asAgent(t, c.ControlPlane, node.Name), Root: node.Dir.Root(), Machine: machine, Amounts: true, KubeletVersion: "v1.36.3",
+		Node: node.Name, Client: asAgent(t, c.ControlPlane, node.Name), Root: node.Dir.Root(), Machine: machine, Amounts: true, KubeletVersion: hollow.KubeletVersion,
 		Rescan:      time.Hour, // it was told about what it reports
 		Preferences: map[string]placement.Preference{"example.com/gpu": placement.SortedPreference},
 		Log:         slog.New(slog.NewTextHandler(testLog{t}, nil)),

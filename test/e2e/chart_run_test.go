@@ -63,7 +63,7 @@ func (c *chartTest) startAgent() {
 	node := c.cluster.Nodes[0]
 	opts := agent.Options{
 		Node: node.Name, Client: asAgent(c.T, c.cluster.ControlPlane, node.Name), Root: node.Dir.Root(), Machine: twoSockets,
-		Amounts: true, KubeletVersion: "v1.36.3", Metrics: c.metrics, Log: slog.New(slog.NewTextHandler(testLog{c.T}, nil)),
+		Amounts: true, KubeletVersion: hollow.KubeletVersion, Metrics: c.metrics, Log: slog.New(slog.NewTextHandler(testLog{c.T}, nil)),
 	}
 	go func() { done <- agent.Run(ctx, opts) }()
 	c.Cleanup(func() {

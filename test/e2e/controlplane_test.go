@@ -89,8 +89,8 @@ func testVersion(t *testing.T, cp *controlplane.ControlPlane) {
 		}
 		return
 	}
-	if v.Major != "1" || v.Minor != "36" {
-		t.Errorf("server is %s.%s, want 1.36", v.Major, v.Minor)
+	if v.Major != "1" || v.Minor != "37" {
+		t.Errorf("server is %s.%s, want 1.37", v.Major, v.Minor)
 	}
 }
 

@@ -5,7 +5,7 @@
 // The managers are linked, not imitated. What surrounds them is: the list of active pods, device
 // plugins that answer in process, and checkpoints in a directory in memory. The package builds
 // against several releases of Kubernetes; files named adapter_*.go hold what differs between them,
-// chosen by the build tags kube133, kube134, kube135 and kube137 (none of them: the
+// chosen by the build tags kube133 to kube136 (none of them: the
 // release that the main module requires).
 //
 // A kubelet can hang or crash on a legal input, and every CPU manager leaves a goroutine behind for
