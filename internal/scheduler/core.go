@@ -47,6 +47,8 @@ type core struct {
 	outcomes *outcome.Writer
 	pauses   *groupPauses
 	gangs    *gang.Groups
+	// trial is the first trial of a group in this cycle of the scheduler.
+	trial *groupTrial
 	// minimum is how many pods one of Kubernetes' own groups starts together.
 	minimum func(namespace, name string) (int, error)
 	// annotating holds pods that Volcano's own controller gives a group.

@@ -29,8 +29,9 @@ import (
 // order of the trial, and gets the same answers unless a node has changed.
 //
 // To find out whom to evict the cycle takes pods from the snapshot, without a call of RemovePod,
-// and tries all members again, for each pod that it spares. These pods are told apart from those of
-// the snapshot before, and places are asked for as in any dry run.
+// and tries all members again, for each pod that it spares: until 1.36 in the same state, since
+// then each time in a new one. These pods are told apart from those of the snapshot before, and
+// places are asked for as in any dry run.
 type groupTrial struct {
 	handle          fwk.Handle
 	namespace, name string
@@ -45,6 +46,10 @@ type groupTrial struct {
 	nodes suppose.Field[*nodes.Node]
 	// placed are the members that are tried, by UID.
 	placed map[types.UID]*suppose.Pod
+	// evicting: it is another trial of its cycle.
+	evicting bool
+	// waited: a node has to report first.
+	waited atomic.Bool
 	// waitsFrom is the time from which every attempt has found some node that waits for a report;
 	// zero: this one has found none.
 	waitsFrom time.Time
@@ -64,14 +69,23 @@ func (g *groupTrial) Clone() fwk.StateData { return g }
 func (p *Plugin) joinTrial(state fwk.CycleState, pod *corev1.Pod) (way, error) {
 	shared, evicting := state.GetPodGroupSchedulingCycle(), state.ShouldSkipAllPostFilterPlugins()
 	if data, err := shared.Read(groupKey); err == nil {
-		return &inGroup{data.(*groupTrial), evicting}, nil
+		g := data.(*groupTrial)
+		return &inGroup{g, evicting || g.evicting}, nil
 	}
 	g, err := p.newGroupTrial(pod)
 	if err != nil {
 		return nil, err
 	}
+	if first := p.core.trial; first != nil && first.key() == g.key() {
+		g.evicting, g.byName = true, first.byName
+		if first.waited.Load() {
+			g.waitsFrom = p.core.pauses.waits.begin(g.key(), p.core.clock.Now())
+		}
+	} else {
+		p.core.trial = g
+	}
 	shared.Write(groupKey, g)
-	return &inGroup{g, evicting}, nil
+	return &inGroup{g, evicting || g.evicting}, nil
 }
 
 func (p *Plugin) newGroupTrial(pod *corev1.Pod) (*groupTrial, error) {
@@ -144,7 +158,11 @@ func (g *inGroup) filter(ctx context.Context, c *cycle, info fwk.NodeInfo) *fwk.
 	} else if answer, ok = c.query.Recall(n); !ok {
 		answer = c.query.Ask(n)
 	}
-	return c.status(c.unlessOverlooked(answer, n, info), false)
+	status := c.status(c.unlessOverlooked(answer, n, info), false)
+	if status.Code() == fwk.Pending {
+		g.waited.Store(true)
+	}
+	return status
 }
 
 // ask asks a node as the trial has it; false if the trial has left the node alone.
@@ -252,7 +270,7 @@ func (g *inGroup) takeBack(pod *corev1.Pod, n *nodes.Node) {
 }
 
 // postFilter ends the attempt: nobody is evicted for a part of a group. Evictions for the whole of
-// it are Kubernetes' own (feature gate WorkloadAwarePreemption).
+// it are Kubernetes' own (until 1.36 feature gate WorkloadAwarePreemption).
 func (g *inGroup) postFilter(_ context.Context, c *cycle, _ *corev1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	d, core := &diagnosis{c, statuses}, c.plugin.core
 	waiting, err := d.with(fwk.Pending)

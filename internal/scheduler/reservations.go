@@ -60,6 +60,9 @@ func (c *core) stir() {
 // for a pod.
 type Freed func(node string, held *corev1.Pod)
 
+// CycleBegins must be called before each cycle of the scheduler.
+func (p Parts) CycleBegins() { p.core.trial = nil }
+
 // GroupsNeed tells the scheduler how many pods one of Kubernetes' own groups starts together.
 func (p Parts) GroupsNeed(minimum func(namespace, name string) (int, error)) {
 	p.core.minimum = minimum

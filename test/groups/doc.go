@@ -1,4 +1,3 @@
-// Package groups tests Berth's plugin in Kubernetes' own group cycle, with the gates
-// GenericWorkload, GangScheduling and WorkloadAwarePreemption on. Gates are one set per process, so
-// it is a package of its own.
+// Package groups tests Berth's plugin in Kubernetes' own group cycle, with the gate
+// GenericWorkload on. Gates are one set per process, so it is a package of its own.
 package groups

@@ -27,7 +27,7 @@ import (
 )
 
 // gates are those of Kubernetes' own groups.
-const gates = "GenericWorkload=true,GangScheduling=true,WorkloadAwarePreemption=true"
+const gates = "GenericWorkload=true"
 
 func TestMain(m *testing.M) {
 	if code, ok := demo.Role(os.Args[1:], os.Stdin, os.Stderr); ok {
@@ -79,7 +79,7 @@ func newWorld(t *testing.T) *world {
 	var err error
 	w.Cluster, err = trial.Start(ctx, demo.ClusterOptions{
 		Nodes: nodes, Manifests: trial.Manifests(namespace),
-		ControlPlane: controlplane.Options{Flags: []string{"--runtime-config=scheduling.k8s.io/v1alpha2=true"}},
+		ControlPlane: controlplane.Options{Flags: []string{"--runtime-config=scheduling.k8s.io/v1beta1=true"}},
 	})
 	t.Cleanup(func() {
 		if t.Failed() && w.scheduler != nil {

@@ -162,6 +162,7 @@ func (e *equipment) nextEntity() nextEntity {
 	next, take := taking(e.sched)
 	next = scheduler.FollowMates(e.parts, next, take)
 	return func(logger klog.Logger) (entity, error) {
+		e.parts.CycleBegins()
 		e.held.Between()
 		found, err := next(logger)
 		if err != nil {
