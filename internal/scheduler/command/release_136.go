@@ -35,8 +35,8 @@ func taking(sched *kubescheduler.Scheduler) (next func(klog.Logger) (entity, err
 	return sched.NextPod, sched.SchedulingQueue.PopSpecificPod
 }
 
-// minimumIn returns what says how many pods one of Kubernetes' own groups starts together. With such
-// groups the scheduler watches them (feature gate GenericWorkload).
+// minimumIn returns what says how many pods one of Kubernetes' own groups starts together. If there
+// are such groups, the scheduler watches them (feature gate GenericWorkload).
 func minimumIn(shared informers.SharedInformerFactory) func(namespace, name string) (int, error) {
 	return func(namespace, name string) (int, error) {
 		group, err := shared.Scheduling().V1alpha2().PodGroups().Lister().PodGroups(namespace).Get(name)
