@@ -171,7 +171,7 @@ func newWorld(t *testing.T, mode claims.Mode, ways []Way, objects ...runtime.Obj
 	}
 	shared := informers.NewSharedInformerFactory(w.client, 0)
 	resources := shared.Resource().V1()
-	tracker, err := resourceslicetracker.StartTracker(ctx, resourceslicetracker.Options{SliceInformer: resources.ResourceSlices(), ClassInformer: resources.DeviceClasses(), KubeClient: w.client})
+	tracker, err := resourceslicetracker.StartTracker(ctx, resourceslicetracker.Options{SliceInformer: resources.ResourceSlices(), KubeClient: w.client})
 	if err != nil {
 		t.Fatal(err)
 	}
