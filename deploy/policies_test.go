@@ -40,7 +40,7 @@ func deniedIn(t *testing.T, in fs.FS, file string, a admission.Attributes) (mess
 	evaluate := func(expressions []cel.ExpressionAccessor) []cel.EvaluationResult {
 		t.Helper()
 		condition := c.condition(t, expressions)
-		versioned := &admission.VersionedAttributes{Attributes: a, VersionedKind: a.GetKind(), 
+		versioned := &admission.VersionedAttributes{Attributes: a, VersionedKind: a.GetKind(),
 			VersionedObject: admission.NewLazyObject(a.GetObject()), VersionedOldObject: admission.NewLazyObject(a.GetOldObject())}
 		request := cel.CreateAdmissionRequest(a, metav1.GroupVersionResource(a.GetResource()), metav1.GroupVersionKind(a.GetKind()))
 		results, _, err := condition.ForInput(t.Context(), versioned, request, cel.OptionalVariableBindings{}, nil, apiservercel.RuntimeCELCostBudget)

@@ -30,7 +30,7 @@ func (c *cycleData) IsPodGroupSchedulingCycle() bool { return c.group != nil }
 
 // GetPodGroupSchedulingCycle implements fwk.CycleState.
 func (c *cycleData) GetParentPlacementCycleState() fwk.PlacementCycleState { return nil }
-func (c *cycleData) GetPodGroupSchedulingCycle() fwk.PodGroupCycleState { return c.group }
+func (c *cycleData) GetPodGroupSchedulingCycle() fwk.PodGroupCycleState    { return c.group }
 
 // ShouldSkipAllPostFilterPlugins implements fwk.CycleState.
 func (c *cycleData) ShouldSkipAllPostFilterPlugins() bool { return c.evicting }
