@@ -36,7 +36,7 @@ type clusterFlags struct {
 // rareFlags of kubectl work here too, but are left out of the help.
 var rareFlags = []string{
 	"as", "as-group", "as-uid", "as-user-extra", "cache-dir", "certificate-authority", "client-certificate", "client-key",
-	"disable-compression", "insecure-skip-tls-verify", "server", "tls-server-name", "token",
+	"disable-compression", "insecure-skip-tls-verify", "proxy-url", "server", "tls-server-name", "token",
 }
 
 func (f *clusterFlags) register(cmd *cobra.Command) {
