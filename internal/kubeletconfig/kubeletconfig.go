@@ -203,26 +203,17 @@ func (f Files) parse(path string, data []byte) (map[string]any, error) {
 
 // check reads a file as strictly as somebody wishes who wrote it by hand.
 func (f Files) check(path string, data []byte) error {
-	var c since137
-	var into any = &c.KubeletConfiguration
-	if f.Version >= placement.V137 {
-		into = &c
-	}
-	if err := strict.Unmarshal("KubeletConfiguration", data, into); err != nil {
+	var c kubeletv1beta1.KubeletConfiguration
+	if err := strict.Unmarshal("KubeletConfiguration", data, &c); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
+	}
+	if f.Version < placement.V137 && c.DefaultPodSysctls != nil {
+		return fmt.Errorf("%s: unknown field %q: kubelets have it since 1.37", path, "defaultPodSysctls")
 	}
 	if want := kubeletv1beta1.SchemeGroupVersion.String(); c.Kind == "" || c.APIVersion != want {
 		return fmt.Errorf("%s: apiVersion %q, kind %q: want %s, KubeletConfiguration", path, c.APIVersion, c.Kind, want)
 	}
 	return nil
-}
-
-// since137 is the configuration with what k8s.io/kubelet/config/v1beta1 has gained in 1.37, all of
-// which placement passes over.
-type since137 struct {
-	kubeletv1beta1.KubeletConfiguration `json:",inline"`
-
-	DefaultPodSysctls map[string]string `json:"defaultPodSysctls,omitempty"`
 }
 
 func readFile(path string) ([]byte, error) {
