@@ -58,6 +58,8 @@ type admission struct {
 	step      int
 	// rules are the ones that the node goes by for the request; set before begin.
 	rules Rules
+	// whole: the pod is placed by spec.resources.
+	whole bool
 	empty Decision // for the admission to an empty node
 }
 
@@ -71,6 +73,8 @@ type memoryAdmission struct {
 	reuse memory.Reuse
 	needs []memory.Need
 	query memory.Query
+	// left is what containers have left of the pod's memory, where that is placed as a whole.
+	left []MemoryBlock
 }
 
 // deviceAdmission holds a slot for each resource of the request that the device manager manages.
@@ -102,6 +106,7 @@ func newAdmission(m *Model) *admission {
 // remains.
 func (ad *admission) begin(s *State, r *Request, d *Decision, empty bool) {
 	ad.s, ad.r, ad.d, ad.chance = s, r, d, false
+	ad.whole = r.PodLevel && ad.m.whole(r)
 	books := s
 	ad.held, ad.pods = nil, s.pods
 	if empty {
@@ -135,7 +140,7 @@ func (ad *admission) end() {
 // begin makes the decision one that gives the request nothing, keeping the memory of its slices.
 func (d *Decision) begin(r *Request) {
 	n := len(r.Containers)
-	d.UID = r.UID
+	d.UID, d.Whole = r.UID, nil
 	d.Containers = slices.Grow(d.Containers[:0], n)[:n]
 	for i := range d.Containers {
 		d.Containers[i].empty(&r.Containers[i])

@@ -28,7 +28,7 @@ func Decide(s *State, r *Request, d *Decision) Verdict {
 
 func (in *room) decide(s *State, r *Request, d *Decision) Verdict {
 	if !r.sane() {
-		d.UID, d.Containers = r.UID, d.Containers[:0]
+		d.none(r)
 		return Verdict{Reason: InvalidRequest, Detail: BadRequest, Scarcity: Unresolvable}
 	}
 	v := in.decider.decide(s, r, d)
@@ -38,20 +38,23 @@ func (in *room) decide(s *State, r *Request, d *Decision) Verdict {
 	return v
 }
 
+// none makes the decision one that did not come to any container.
+func (d *Decision) none(r *Request) { d.UID, d.Whole, d.Containers = r.UID, nil, d.Containers[:0] }
+
 func (ad *admission) decide(s *State, r *Request, d *Decision) Verdict {
 	ad.rules = ad.m.rulesFor(r.Rules)
 	if len(ad.m.supplies) > 0 {
 		if c, found := ad.m.supplies.foreign(r); found {
-			d.UID, d.Containers = r.UID, d.Containers[:0]
+			d.none(r)
 			return Verdict{Reason: ProviderElsewhere.Reason(), Detail: ProviderElsewhere, Container: int16(c), Scarcity: Unresolvable}
 		}
 	}
 	if c, _, why := s.uncounted(r); why != NoDetail {
-		d.UID, d.Containers = r.UID, d.Containers[:0]
+		d.none(r)
 		return Verdict{Reason: why.Reason(), Detail: why, Container: int16(c), Scarcity: Unresolvable}
 	}
 	if ad.m.set.cannot[ad.rules.Policy] != nil {
-		d.UID, d.Containers = r.UID, d.Containers[:0]
+		d.none(r)
 		return Verdict{Reason: InvalidRequest, Detail: PolicyUnsupported, Scarcity: Unresolvable}
 	}
 	ad.begin(s, r, d, false)
@@ -89,7 +92,7 @@ func (ad *admission) hopeless(s *State, r *Request) bool {
 // merged faster.
 func (d Detail) passing() bool {
 	switch d {
-	case CPUsNotFound, CPUAccounting, MemoryGroup,
+	case CPUsNotFound, CPUAccounting, MemoryGroup, NoMemoryAsked,
 		DefectHang, DefectTooComplex, DefectSlowMerge, DefectForeignCPUs, DefectMixedGroups, DefectUnequalGroup:
 		return true
 	}
@@ -143,6 +146,9 @@ func (m kubeletSide) monotone(r *Request, kept bool) bool {
 	if kept {
 		return false
 	}
+	if len(r.Containers) > 1 && m.whole(r) {
+		return false // if the pod's CPUs can be divided depends on which they are
+	}
 	pins := m.pins(r)
 	groups := pins && m.mem != nil && m.space != nil && m.space.Len() > 1
 	if groups && m.rulesFor(r.Rules).Policy != PolicySingleNUMANode {
@@ -160,6 +166,9 @@ func (m kubeletSide) monotone(r *Request, kept bool) bool {
 // nodes is the union of the NUMA nodes of all that the decision pins.
 func (ad *admission) nodes() topology.NUMASet {
 	nodes := ad.m.expand(ad.devices.nodes)
+	if w := ad.d.Whole; w != nil {
+		nodes |= ad.m.nodesOf(&w.CPUs)
+	}
 	for i := range ad.d.Containers {
 		c := &ad.d.Containers[i]
 		if !c.CPUs.IsEmpty() {
@@ -190,20 +199,30 @@ func (r *Request) sane() bool {
 	if len(r.Containers) > MaxContainers || !r.Rules.sane() {
 		return false
 	}
+	if !saneAmounts(r.Level.MilliCPU, r.Level.Memory) {
+		return false
+	}
 	for i := range r.Containers {
 		c := &r.Containers[i]
-		if c.MilliCPU < 0 || c.MilliCPU > maxMilliCPU || c.Kind > Sidecar {
+		if !saneAmounts(c.MilliCPU, c.Memory) || c.Kind > Sidecar {
 			return false
-		}
-		for j := range c.Memory {
-			if c.Memory[j].Bytes > maxBytes {
-				return false
-			}
 		}
 		for j := range c.Devices {
 			if c.Devices[j].Count < 0 || c.Devices[j].Count > maxDevices {
 				return false
 			}
+		}
+	}
+	return true
+}
+
+func saneAmounts(milli int64, memory []MemoryRequest) bool {
+	if milli < 0 || milli > maxMilliCPU {
+		return false
+	}
+	for i := range memory {
+		if memory[i].Bytes > maxBytes {
+			return false
 		}
 	}
 	return true

@@ -64,6 +64,9 @@ func wantCPUs(missing, extra topology.CPUSet) string {
 // checkPodCPUs returns all CPUs of a pod. Containers may share CPUs with regular init containers
 // only.
 func checkPodCPUs(pod *PodAllocation, taken *topology.CPUSet) (own topology.CPUSet, err error) {
+	if pod.Whole != nil && !pod.Whole.CPUs.IsEmpty() {
+		return pod.Whole.CPUs, checkWholeCPUs(pod, taken)
+	}
 	var running topology.CPUSet
 	for i := range pod.Containers {
 		c := &pod.Containers[i]
@@ -81,6 +84,20 @@ func checkPodCPUs(pod *PodAllocation, taken *topology.CPUSet) (own topology.CPUS
 	return own, nil
 }
 
+// checkWholeCPUs is checkPodCPUs for a pod whose containers have parts of its CPUs.
+func checkWholeCPUs(pod *PodAllocation, taken *topology.CPUSet) error {
+	all := &pod.Whole.CPUs
+	if both := all.And(taken); !both.IsEmpty() {
+		return contradiction("pods["+pod.UID+"].cpus", all.String(), "not "+both.String()+", which are shared or another pod's")
+	}
+	for i := range pod.Containers {
+		if c := &pod.Containers[i]; !c.CPUs.IsSubsetOf(all) {
+			return contradiction(containerField(pod, c, "cpus"), c.CPUs.String(), "some of the pod's CPUs "+all.String())
+		}
+	}
+	return nil
+}
+
 func (s kubeletBooks) checkMemory() error {
 	m := s.m
 	if m.mem == nil {
@@ -91,10 +108,8 @@ func (s kubeletBooks) checkMemory() error {
 	}
 	sums := tally{held: make([]uint64, len(m.mem.Names())), assignments: make([]int, m.space.Len())}
 	for i := range s.pods {
-		for j := range s.pods[i].pod.Containers {
-			if err := sums.add(m, s.pods[i].pod, &s.pods[i].pod.Containers[j]); err != nil {
-				return err
-			}
+		if err := sums.addPod(m, s.pods[i].pod); err != nil {
+			return err
 		}
 	}
 	for k, name := range m.mem.Names() {
@@ -128,12 +143,25 @@ type tally struct {
 	assignments []int
 }
 
-func (t *tally) add(m *Model, pod *PodAllocation, c *ContainerAllocation) error {
-	for i := range c.Memory {
-		b := &c.Memory[i]
+func (t *tally) addPod(m *Model, pod *PodAllocation) error {
+	if pod.Whole != nil && pod.Whole.Memory != nil {
+		return t.add(m, "pods["+pod.UID+"].memory", pod.Whole.Memory)
+	}
+	for i := range pod.Containers {
+		c := &pod.Containers[i]
+		if err := t.add(m, containerField(pod, c, "memory"), c.Memory); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *tally) add(m *Model, field string, blocks []MemoryBlock) error {
+	for i := range blocks {
+		b := &blocks[i]
 		k, ok := m.mem.Kind(b.Resource)
 		if !ok || b.NUMA == 0 || b.NUMA&^m.nodes != 0 {
-			return contradiction(containerField(pod, c, "memory"), fmt.Sprintf("%d bytes of %s on NUMA nodes {%s}", b.Bytes, b.Resource, b.NUMA),
+			return contradiction(field, fmt.Sprintf("%d bytes of %s on NUMA nodes {%s}", b.Bytes, b.Resource, b.NUMA),
 				"a kind of memory and nodes that the machine has")
 		}
 		t.held[k] += b.Bytes

@@ -15,6 +15,10 @@ func (s *State) Commit(r *Request, d *Decision) { s.books().commit(r, d, nil) }
 
 // commit is Commit while pods leave; nil for none.
 func (s kubeletBooks) commit(r *Request, d *Decision, l *leaving) {
+	if r.PodLevel && s.m.whole(r) {
+		s.commitWhole(r, d, l)
+		return
+	}
 	old := s.pod(d.UID)
 	pod := &PodAllocation{UID: d.UID}
 	mem := memoryCommit{s: s, r: r}
@@ -141,6 +145,10 @@ func (s *State) Release(uid string) {
 }
 
 func (s kubeletBooks) release(pod *PodAllocation) {
+	if pod.Whole != nil {
+		s.releaseWhole(pod)
+		return
+	}
 	for j := range pod.Containers {
 		c := &pod.Containers[j]
 		s.shared = s.shared.Or(&c.CPUs)
@@ -163,12 +171,17 @@ func (s *State) Linger(p *PodAllocation) (before *State, free bool) {
 
 func (s kubeletBooks) linger(p *PodAllocation) (before *State, free bool) {
 	to := s.Clone()
-	to.put(&PodAllocation{UID: p.UID, Containers: p.Containers})
-	held := to.cpusOf(p.UID)
+	to.put(&PodAllocation{UID: p.UID, Whole: p.Whole, Containers: p.Containers})
+	held := p.CPUs()
 	if !held.IsSubsetOf(&s.shared) {
 		return nil, false
 	}
-	to.shared = to.shared.AndNot(held)
+	to.shared = to.shared.AndNot(&held)
+	if s.m.mem != nil {
+		for b := range p.Blocks() {
+			kubeletBooks{to}.takeMemory([]MemoryBlock{*b})
+		}
+	}
 	for i := range p.Containers {
 		c := &p.Containers[i]
 		for j := range c.Devices {
@@ -176,12 +189,6 @@ func (s kubeletBooks) linger(p *PodAllocation) (before *State, free bool) {
 				return nil, false
 			}
 			to.pools.use(&c.Devices[j])
-		}
-		for j := range c.Memory {
-			b := &c.Memory[j]
-			if kind, ok := s.m.mem.kindOf(b.Resource); ok {
-				s.m.mem.Take(to.book, s.m.compact(b.NUMA), memory.Need{Kind: kind, Bytes: b.Bytes})
-			}
 		}
 	}
 	after := to.Clone()
@@ -207,11 +214,11 @@ func (s *State) Start(uid string, containers []string) {
 	if !ok || s.m.mem == nil {
 		return
 	}
-	pod, books := &PodAllocation{UID: uid, Containers: slices.Clone(s.pods[i].pod.Containers)}, kubeletBooks{s}
+	pod, books := &PodAllocation{UID: uid, Whole: s.pods[i].pod.Whole, Containers: slices.Clone(s.pods[i].pod.Containers)}, kubeletBooks{s}
 	freed := false
 	for j := range pod.Containers {
 		if containers == nil || slices.Contains(containers, pod.Containers[j].Name) {
-			freed = books.finishInit(pod.Containers[:j]) || freed
+			freed = books.finishInit(pod, j) || freed
 		}
 	}
 	if freed {
@@ -219,11 +226,15 @@ func (s *State) Start(uid string, containers []string) {
 	}
 }
 
-// finishInit frees the memory of regular init containers.
-func (s kubeletBooks) finishInit(cs []ContainerAllocation) (freed bool) {
+// finishInit frees the memory of the regular init containers before one. That of a pod as a whole
+// stays.
+func (s kubeletBooks) finishInit(pod *PodAllocation, before int) (freed bool) {
+	cs := pod.Containers[:before]
 	for i := range cs {
 		if cs[i].Kind == Init && cs[i].Memory != nil {
-			s.releaseMemory(cs[i].Memory)
+			if pod.Whole == nil || pod.Whole.Memory == nil {
+				s.releaseMemory(cs[i].Memory)
+			}
 			cs[i].Memory, freed = nil, true
 		}
 	}

@@ -298,6 +298,7 @@ func NewModel(view *KubeletView, cfg Config) (*Model, error) {
 	}
 	m.own.OwnCPUs, m.memoryStays = set.static, m.authority == AuthorityBerth && cfg.MemoryStays
 	m.guardRestarts = cfg.GuardRestarts && set.static && set.cpu.FullPhysicalCPUsOnly && set.version < V137
+	m.guardRepeats = cfg.GuardRestarts && set.podLevel.managed
 	for _, compile := range [...]func(*KubeletView, *Config) error{m.compileNodes, m.compileDistances, m.compileCPUs, m.compileMemory, m.compileJoint, m.compileSupplies} {
 		if err := compile(view, &cfg); err != nil {
 			return nil, err

@@ -74,7 +74,8 @@ type Config struct {
 	GuardDefects bool
 	// GuardRestarts refuses pods after which a restart of a kubelet before 1.37 would kill
 	// containers: with full-pcpus-only it asks again for as many free whole cores as each container
-	// has already, so that no more than half of the CPUs can be used.
+	// has already, so that no more than half of the CPUs can be used. And it refuses pods that a
+	// restart of any kubelet would place once more (DefectRestartRepeats).
 	GuardRestarts bool
 }
 

@@ -46,12 +46,17 @@ func TestConfigErrors(t *testing.T) {
 		field       string
 		unsupported bool
 	}{
-		"release":            {config(func(c *placement.Config) { c.Version = 32 }), "version", true},
-		"CPU policy":         {config(func(c *placement.Config) { c.CPUManagerPolicy = "dynamic" }), "cpuManagerPolicy", false},
-		"memory policy":      {config(func(c *placement.Config) { c.MemoryManagerPolicy = "static" }), "memoryManagerPolicy", false},
-		"topology policy":    {config(func(c *placement.Config) { c.TopologyManagerPolicy = "strict" }), "topologyManagerPolicy", false},
-		"scope":              {config(func(c *placement.Config) { c.TopologyManagerScope = "node" }), "topologyManagerScope", false},
-		"pod-level managers": {config(func(c *placement.Config) { c.FeatureGates = map[string]bool{"PodLevelResourceManagers": true} }), "featureGates[PodLevelResourceManagers]", true},
+		"release":         {config(func(c *placement.Config) { c.Version = 32 }), "version", true},
+		"CPU policy":      {config(func(c *placement.Config) { c.CPUManagerPolicy = "dynamic" }), "cpuManagerPolicy", false},
+		"memory policy":   {config(func(c *placement.Config) { c.MemoryManagerPolicy = "static" }), "memoryManagerPolicy", false},
+		"topology policy": {config(func(c *placement.Config) { c.TopologyManagerPolicy = "strict" }), "topologyManagerPolicy", false},
+		"scope":           {config(func(c *placement.Config) { c.TopologyManagerScope = "node" }), "topologyManagerScope", false},
+		"pod-level managers": {config(func(c *placement.Config) {
+			c.FeatureGates = map[string]bool{"PodLevelResourceManagers": true, "PodLevelResources": false}
+		}), "featureGates[PodLevelResourceManagers]", false},
+		"pod-level, too old": {config(func(c *placement.Config) {
+			c.Version, c.FeatureGates = placement.V135, map[string]bool{"PodLevelResourceManagers": true}
+		}), "featureGates[PodLevelResourceManagers]", false},
 		"unknown option":     {option("no-such-option", "true"), "cpuManagerPolicyOptions[no-such-option]", false},
 		"option's value":     {option("full-pcpus-only", "maybe"), "cpuManagerPolicyOptions[full-pcpus-only]", false},
 		"alpha option":       {option("align-by-socket", "true"), "cpuManagerPolicyOptions[align-by-socket]", false},
@@ -64,7 +69,6 @@ func TestConfigErrors(t *testing.T) {
 		"more sockets":       {both(alpha, option("align-by-socket", "true"), view(func(v *placement.KubeletView) { v.NumSockets = 9 })), "cpuManagerPolicyOptions[align-by-socket]", false},
 		"beta gate off":      {both(option("distribute-cpus-across-numa", "true"), config(func(c *placement.Config) { c.FeatureGates = map[string]bool{"CPUManagerPolicyBetaOptions": false} })), "cpuManagerPolicyOptions[distribute-cpus-across-numa]", false},
 		"all beta gates off": {both(option("distribute-cpus-across-numa", "true"), config(func(c *placement.Config) { c.FeatureGates = map[string]bool{"AllBeta": false} })), "cpuManagerPolicyOptions[distribute-cpus-across-numa]", false},
-		"all alpha gates":    {config(func(c *placement.Config) { c.FeatureGates = map[string]bool{"AllAlpha": true} }), "featureGates[PodLevelResourceManagers]", true},
 		"topology option":    {topologyOption("no-such-option", "true"), "topologyManagerPolicyOptions[no-such-option]", false},
 		"closest":            {topologyOption("prefer-closest-numa-nodes", "maybe"), "topologyManagerPolicyOptions[prefer-closest-numa-nodes]", false},
 		"closest, unknown":   {both(topologyOption("prefer-closest-numa-nodes", "true"), view(func(v *placement.KubeletView) { v.Nodes[1].Distances = nil })), "topologyManagerPolicyOptions[prefer-closest-numa-nodes]", false},
@@ -114,7 +118,7 @@ func TestGatesOfAStage(t *testing.T) {
 		gates   map[string]bool
 		option  string
 	}{
-		"alpha options by AllAlpha":       {placement.V136, map[string]bool{"AllAlpha": true, "PodLevelResourceManagers": false}, "align-by-socket"},
+		"alpha options by AllAlpha":       {placement.V136, map[string]bool{"AllAlpha": true}, "align-by-socket"},
 		"before there was such a manager": {placement.V135, map[string]bool{"AllAlpha": true}, "align-by-socket"},
 		"its own name comes first":        {placement.V136, map[string]bool{"AllBeta": false, "CPUManagerPolicyBetaOptions": true}, "distribute-cpus-across-numa"},
 		"options that are GA":             {placement.V136, map[string]bool{"AllBeta": false}, "strict-cpu-reservation"},

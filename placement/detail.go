@@ -37,6 +37,13 @@ const (
 	MemoryGroup
 	// MemoryNotInteger: "failed to represent quantity as int64".
 	MemoryNotInteger
+	// NoMemoryAsked: up to 1.36 a container that asks for no memory of its own is given none in a
+	// way that can fail, with any of these messages.
+	NoMemoryAsked
+
+	// EmptySharedPool: "pod rejected, sum of exclusive container cpu requests equals pod budget,
+	// leaving no cpus for shared containers", and the same of memory.
+	EmptySharedPool
 
 	// DeviceUnregistered: "cannot allocate unregistered device".
 	DeviceUnregistered
@@ -71,6 +78,13 @@ const (
 	// runs (SMTAlignmentError), because fewer whole cores are free than it has. Only with
 	// Config.GuardRestarts.
 	DefectRestartKills
+	// DefectRestartRepeats: a kubelet that restarts would place the pod by spec.resources once
+	// more. It refuses the pod, or its CPUs are lost and its memory counts twice
+	// (kubernetes#140989, #140906). Only with Config.GuardRestarts.
+	DefectRestartRepeats
+	// DefectLateDevices: the kubelet would choose devices of a pod that it places by spec.resources
+	// only when a container starts, wherever some are free then.
+	DefectLateDevices
 	// DefectMixedGroups: a NUMA node's memory would be in two groups at once, and the kubelet could
 	// not restart.
 	DefectMixedGroups
@@ -191,6 +205,10 @@ var rules = [details]rule{
 		"change nothing on this pod: the pods whose memory is on several NUMA nodes must end first"},
 	MemoryNotInteger: {UnexpectedAdmissionError, "MemoryNotInteger", "the amount of memory is not a whole number of bytes",
 		"write the amount in whole bytes: 1Gi, not 1500m"},
+	NoMemoryAsked: {UnexpectedAdmissionError, "NoMemoryAsked", "kubelets up to 1.36 refuse a container without memory of its own here (PodLevelResourceManagers)",
+		"give each container equal requests and limits of CPU and memory, or use nodes with kubelet 1.37"},
+	EmptySharedPool: {EmptyPodSharedPoolError, "EmptySharedPool", "containers with CPUs or memory of their own leave none of spec.resources to the others",
+		"ask for more in spec.resources, or for less in the containers whose requests equal their limits"},
 
 	DeviceUnregistered: {UnexpectedAdmissionError, "DeviceUnregistered", "no plugin has registered the resource",
 		"look at the device plugin on the node: it does not run, or has not registered yet"},
@@ -218,6 +236,10 @@ var rules = [details]rule{
 		"ask for fewer CPUs: one has to be left for pods that share"},
 	DefectRestartKills: {KubeletDefect, "DefectRestartKills", "a restart of the kubelet would kill a container: full-pcpus-only would need as many free whole cores as it has",
 		"ask for fewer CPUs, or upgrade the node's kubelet to 1.37, whose restarts kill no pod"},
+	DefectRestartRepeats: {KubeletDefect, "DefectRestartRepeats", "a restart of the kubelet would place the pod once more: it refuses it, or loses its CPUs (kubernetes#140989, #140906)",
+		"use nodes with topologyManagerScope container, or without the feature gate PodLevelResourceManagers"},
+	DefectLateDevices: {KubeletDefect, "DefectLateDevices", "the kubelet would choose the pod's devices only when its containers start (PodLevelResourceManagers, scope pod), and so on any NUMA nodes",
+		"leave spec.resources out, or use nodes with topologyManagerScope container or without that feature gate"},
 	DefectMixedGroups: {KubeletDefect, "DefectMixedGroups", "a NUMA node's memory would be in two groups and the kubelet could not restart",
 		"ask for memory that fits on one NUMA node"},
 	DefectUnequalGroup: {KubeletDefect, "DefectUnequalGroup", "memory of NUMA nodes with different kinds of huge pages would be grouped and the kubelet would crash when it restarts",

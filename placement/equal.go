@@ -17,7 +17,7 @@ func (s kubeletBooks) sameOrder(o *State) bool { return s.podTable.sameOrder(&o.
 func (jointBooks) sameOrder(*State) bool { return true }
 
 func samePod(a, b podRef) bool {
-	return a.uid == b.uid && (a.pod == b.pod || slices.EqualFunc(a.pod.Containers, b.pod.Containers, sameContainer))
+	return a.uid == b.uid && (a.pod == b.pod || a.pod.Whole.Equal(b.pod.Whole) && slices.EqualFunc(a.pod.Containers, b.pod.Containers, sameContainer))
 }
 
 func sameContainer(a, b ContainerAllocation) bool {

@@ -42,14 +42,15 @@ func Explain(s *State, r *Request) Refusal {
 }
 
 func (ad *admission) explain(s *State, r *Request, out Refusal, v *Verdict) Refusal {
-	if v.Detail == PodLevelOff {
+	switch v.Detail {
+	case PodLevelOff, EmptySharedPool, DefectLateDevices, DefectRestartRepeats:
 		return out
 	}
 	rules := ad.m.rulesFor(r.Rules)
 	ad.rules = rules
 	ad.begin(s, r, new(Decision), false)
 	c := int(v.Container)
-	if rules.Policy != PolicyNone && rules.Scope == PodScope && v.Detail == NotPreferred {
+	if rules.Policy != PolicyNone && rules.Scope == PodScope && (v.Detail == NotPreferred || ad.whole) {
 		c = wholePod
 	} else {
 		out.Container = r.Containers[c].Name
@@ -102,20 +103,20 @@ func (ad needing) prefer(n *Need) {
 }
 
 func (ad needing) addCPUNeed(needs []Need, c int) []Need {
-	var sum Peak[int]
-	for i := range ad.r.Containers {
-		if c == wholePod || c == i {
-			sum.Add(ad.r.Containers[i].Kind, ad.exclusiveCPUs(i))
-		}
+	var asked int
+	if c == wholePod {
+		asked = ad.m.podCPUs(ad.r)
+	} else {
+		asked = ad.exclusiveCPUs(c)
 	}
-	if sum.Most() == 0 {
+	if asked == 0 {
 		return needs
 	}
 	free := ad.cpus.shared.AndNot(&ad.m.cpus.reserved)
 	free = free.Or(&ad.cpus.reusable)
 	ever := ad.m.cpus.topology.CPUs()
 	ever = ever.AndNot(&ad.m.cpus.reserved)
-	n := Need{Resource: cpuResource, Asked: uint64(sum.Most()), Free: uint64(free.Len()), Fewest: ad.m.fewestForCPUs(sum.Most()), Whole: ad.m.cpus.topology.WholeCore()}
+	n := Need{Resource: cpuResource, Asked: uint64(asked), Free: uint64(free.Len()), Fewest: ad.m.fewestForCPUs(asked), Whole: ad.m.cpus.topology.WholeCore()}
 	for i := range ad.m.nodeCPUs {
 		node := &ad.m.nodeCPUs[i]
 		n.Nodes = append(n.Nodes, NodeAmount{NUMA: node.id, Free: uint64(node.cpus.AndLen(&free)), Total: uint64(node.cpus.AndLen(&ever)),

@@ -69,11 +69,7 @@ func (m *Model) Foretell(r *Request) (f Foresight, width int) {
 
 // foretellPod is for a kubelet that places pods as a whole.
 func (m *Model) foretellPod(r *Request) (Foresight, int) {
-	var sum Peak[int]
-	for c := range r.Containers {
-		sum.Add(r.Containers[c].Kind, m.exclusiveCPUs(r, c))
-	}
-	return m.foretellWidth(sum.Most())
+	return m.foretellWidth(m.podCPUs(r))
 }
 
 // foretellEach is for a kubelet that places containers one by one. Containers without pinned
@@ -263,5 +259,5 @@ func (s *State) counts(resource string, asked, n int64) Detail {
 // pinsMemory reports whether the memory manager gives container c memory.
 func (m *Model) pinsMemory(r *Request, c int) bool {
 	asksFor := func(a MemoryRequest) bool { return a.Bytes > 0 }
-	return m.mem != nil && m.pins(r) && slices.ContainsFunc(r.Containers[c].Memory, asksFor)
+	return m.mem != nil && m.pins(r) && !m.shares(r, c) && slices.ContainsFunc(r.Containers[c].Memory, asksFor)
 }

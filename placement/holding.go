@@ -24,7 +24,7 @@ func (s *State) Holding(uid string) topology.NUMASet {
 
 // Clone returns a copy that the next Decide into d does not change.
 func (d *Decision) Clone() Decision {
-	out := Decision{UID: d.UID, Containers: slices.Clone(d.Containers)}
+	out := Decision{UID: d.UID, Whole: d.Whole.clone(), Containers: slices.Clone(d.Containers)}
 	for i := range out.Containers {
 		c := &out.Containers[i]
 		c.Memory, c.Shares, c.Provided, c.Devices = slices.Clone(c.Memory), slices.Clone(c.Shares), slices.Clone(c.Provided), cloneDevices(c.Devices)
@@ -34,7 +34,7 @@ func (d *Decision) Clone() Decision {
 
 // Held returns what the pod has after the decision is carried out. It shares nothing with d.
 func (d *Decision) Held() *PodAllocation {
-	p := &PodAllocation{UID: d.UID, Containers: make([]ContainerAllocation, 0, len(d.Containers))}
+	p := &PodAllocation{UID: d.UID, Whole: d.Whole.clone(), Containers: make([]ContainerAllocation, 0, len(d.Containers))}
 	for i := range d.Containers {
 		c := &d.Containers[i]
 		p.Containers = append(p.Containers, ContainerAllocation{
@@ -53,14 +53,17 @@ func (p *PodAllocation) NUMANodes(m *topology.Machine, deviceAt func(resource, i
 
 func (p *PodAllocation) numaNodes(cpusAt func(*topology.CPUSet) topology.NUMASet, deviceAt func(resource, id string) topology.NUMASet) topology.NUMASet {
 	var nodes topology.NUMASet
+	if p.Whole != nil {
+		nodes |= cpusAt(&p.Whole.CPUs)
+	}
+	for b := range p.Blocks() {
+		nodes |= b.NUMA
+	}
 	for i := range p.Containers {
 		c := &p.Containers[i]
 		nodes |= cpusAt(&c.CPUs)
 		for k := range c.Shares {
 			nodes = nodes.With(c.Shares[k].NUMA)
-		}
-		for k := range c.Memory {
-			nodes |= c.Memory[k].NUMA
 		}
 		for k := range c.Devices {
 			for _, id := range c.Devices[k].IDs {

@@ -184,7 +184,7 @@ func (u *usage) milli() int64 { return 1000*int64(u.cpus.AndLen(&u.on.cpus)) + u
 
 // milliOn is how many thousandths of the NUMA node's CPUs the decision takes.
 func (d *Decision) milliOn(n *nodeCPUs) int64 {
-	u := usage{on: n}
+	u := usage{on: n, cpus: wholeOf(d.Whole)}
 	for i := range d.Containers {
 		u.add(d.Containers[i].Kind, &d.Containers[i].CPUs, d.Containers[i].Shares)
 	}
@@ -193,11 +193,18 @@ func (d *Decision) milliOn(n *nodeCPUs) int64 {
 
 // milliOn is how many thousandths of the NUMA node's CPUs the pod has.
 func (p *PodAllocation) milliOn(n *nodeCPUs) int64 {
-	u := usage{on: n}
+	u := usage{on: n, cpus: wholeOf(p.Whole)}
 	for i := range p.Containers {
 		u.add(p.Containers[i].Kind, &p.Containers[i].CPUs, p.Containers[i].Shares)
 	}
 	return u.milli()
+}
+
+func wholeOf(w *Whole) (cpus topology.CPUSet) {
+	if w != nil {
+		cpus = w.CPUs
+	}
+	return cpus
 }
 
 // elsewhere finds nothing: a kubelet takes no other place than its own.

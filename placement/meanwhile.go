@@ -26,6 +26,8 @@ func (m *Model) Steps(r *Request) int {
 	switch {
 	case rules.Policy == PolicyNone:
 		return len(providers) * n
+	case m.whole(r):
+		return len(providers) * 2
 	case rules.Scope == PodScope:
 		return len(providers) * (n + 1)
 	}
@@ -111,13 +113,18 @@ func (l *leaving) giveBack(manager provider, e *Meanwhile) {
 		l.s.Start(e.UID, []string{e.Container})
 	case e.Container != "":
 	case manager == provider(cpuProvider{}):
-		l.s.shared = l.s.shared.Or(l.s.cpusOf(e.UID))
+		if p := l.s.pod(e.UID); p != nil && !p.stranded() {
+			all := p.CPUs()
+			l.s.shared = l.s.shared.Or(&all)
+		}
+	case ofMemory:
+		if p := l.s.pod(e.UID); p != nil {
+			for b := range p.Blocks() {
+				l.s.releaseMemory([]MemoryBlock{*b})
+			}
+		}
 	default:
 		for _, c := range l.s.containersOf(e.UID) {
-			if ofMemory {
-				l.s.releaseMemory(c.Memory)
-				continue
-			}
 			for j := range c.Devices {
 				l.s.pools.release(&c.Devices[j])
 			}
@@ -132,7 +139,9 @@ func (l *leaving) finish() {
 	}
 	for i := range l.events {
 		if at, ok := l.s.find(l.events[i].UID); ok && l.events[i].Container == "" {
+			pod := l.s.pods[at].pod
 			l.s.drop(at)
+			l.s.strand(pod)
 		}
 	}
 }
@@ -155,6 +164,8 @@ func (m *Model) allocates(r *Request, container int) int {
 	switch rules := m.rulesFor(r.Rules); {
 	case rules.Policy == PolicyNone:
 		return n * container
+	case m.whole(r):
+		return n
 	case rules.Scope == PodScope:
 		return n * (container + 1)
 	}
@@ -177,6 +188,9 @@ func (ad *admission) happen(e *Meanwhile) {
 	if pod == nil {
 		return
 	}
+	if e.Container != "" && pod.Whole != nil {
+		return // its memory comes back with the last container
+	}
 	if e.Container != "" {
 		at := slices.IndexFunc(pod.Containers, func(c ContainerAllocation) bool { return c.Name == e.Container })
 		for i := range pod.Containers[:max(at, 0)] {
@@ -186,16 +200,22 @@ func (ad *admission) happen(e *Meanwhile) {
 		}
 		return
 	}
+	if !pod.stranded() {
+		all := pod.CPUs()
+		ad.cpus.shared = ad.cpus.shared.Or(&all)
+	}
+	if ad.m.mem != nil {
+		for b := range pod.Blocks() {
+			ad.m.mem.release(ad.memory.book, []MemoryBlock{*b})
+		}
+	}
 	for i := range pod.Containers {
 		ad.giveBack(&pod.Containers[i])
 	}
 }
 
+// giveBack gives a container's devices back.
 func (ad *admission) giveBack(c *ContainerAllocation) {
-	ad.cpus.shared = ad.cpus.shared.Or(&c.CPUs)
-	if ad.m.mem != nil {
-		ad.m.mem.release(ad.memory.book, c.Memory)
-	}
 	for i := range c.Devices {
 		s := ad.slot(c.Devices[i].Resource)
 		if s == nil {

@@ -19,6 +19,9 @@ type Model struct {
 	guard bool
 	// guardRestarts refuses what a restart would kill: Config.GuardRestarts if it matters.
 	guardRestarts bool
+	// guardRepeats refuses what a restart would hand out once more: Config.GuardRestarts if it
+	// matters.
+	guardRepeats bool
 	// memoryStays is Config.MemoryStays if Berth decides.
 	memoryStays bool
 	layout

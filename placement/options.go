@@ -43,6 +43,9 @@ type resizing struct {
 type podLevel struct {
 	// unmanaged: the CPU and memory managers leave pods that have it alone.
 	unmanaged bool
+	// managed: they give something to such a pod, and to those of its containers that are
+	// Guaranteed by themselves (gate PodLevelResourceManagers).
+	managed bool
 	// refused: after all managers the kubelet refuses pods that have it
 	// (lifecycle.isPodLevelResourcesSupported).
 	refused bool
@@ -109,14 +112,9 @@ func readConfig(c *Config) (s settings, err error) {
 	if !s.version.Known() {
 		return s, unsupported("version", "1."+strconv.Itoa(int(s.version)), "1.33 to 1.37")
 	}
-	if s.gate(c, podLevelManagers) {
-		return s, unsupported("featureGates[PodLevelResourceManagers]", "true", "false: its decisions are not known")
+	if err := s.readPodLevel(c); err != nil {
+		return s, err
 	}
-	// Since 1.36 the managers leave them alone even if the gate is off; the kubelet then refuses
-	// such pods after all managers.
-	s.podLevel.unmanaged = s.version >= V136 || s.version >= V134 && s.gate(c, podLevelResources)
-	s.podLevel.refused = s.version >= V134 && !s.gate(c, podLevelResources)
-	s.podLevel.decidesEmpty = s.gate(c, podLevelResources) && !s.gate(c, containersDecideQOS)
 	s.claims = s.version >= V136 && s.gate(c, extendedClaims)
 	s.resizes = resizing{
 		on: s.version >= V135 || s.gate(c, resizes), cpus: s.gate(c, resizesCPUs), init: s.version >= V137 || s.version >= V136 && s.gate(c, resizesInit),
@@ -128,6 +126,23 @@ func readConfig(c *Config) (s settings, err error) {
 		}
 	}
 	return s, nil
+}
+
+// readPodLevel reads the gates that are about spec.resources.
+func (s *settings) readPodLevel(c *Config) error {
+	s.podLevel.managed = s.gate(c, podLevelManagers)
+	switch field := "featureGates[" + podLevelManagers.name + "]"; {
+	case s.podLevel.managed && s.version < podLevelManagers.since:
+		return bad(field, "true", "a kubelet of at least 1.36, which knows the gate")
+	case s.podLevel.managed && !s.gate(c, podLevelResources):
+		return bad(field, "true", "feature gate PodLevelResources with it")
+	}
+	// Since 1.36 the managers leave them alone even if the gate is off; the kubelet then refuses
+	// such pods after all managers.
+	s.podLevel.unmanaged = !s.podLevel.managed && (s.version >= V136 || s.version >= V134 && s.gate(c, podLevelResources))
+	s.podLevel.refused = s.version >= V134 && !s.gate(c, podLevelResources)
+	s.podLevel.decidesEmpty = s.gate(c, podLevelResources) && !s.gate(c, containersDecideQOS)
+	return nil
 }
 
 // refuse notes why the node cannot apply some policies. It returns the error if the node's own is

@@ -5,8 +5,6 @@ import (
 	"hash/maphash"
 	"slices"
 	"strings"
-
-	"github.com/berth-dev/berth/topology"
 )
 
 // podTable is the pods on a node, with what each of them holds.
@@ -77,17 +75,6 @@ func (t *podTable) containersOf(uid string) []ContainerAllocation {
 		return p.Containers
 	}
 	return nil
-}
-
-// cpusOf is the union of what the containers of a pod hold.
-func (t *podTable) cpusOf(uid string) *topology.CPUSet {
-	var all topology.CPUSet
-	if p := t.pod(uid); p != nil {
-		for i := range p.Containers {
-			all = all.Or(&p.Containers[i].CPUs)
-		}
-	}
-	return &all
 }
 
 // holderOf returns the UID of the pod that has a device, "" for none.

@@ -115,6 +115,9 @@ func (ad *admission) run(n int) (Detail, int) {
 	if d != NoDetail {
 		return d, 0
 	}
+	if ad.whole && n > 0 {
+		return ad.allocateWhole(h), 0
+	}
 	for c := range n {
 		if d := ad.allocate(c, h); d != NoDetail {
 			return d, c
@@ -142,11 +145,7 @@ func (ad *admission) runContainers(n int) (Detail, int) {
 
 // allocate lets all providers give container c what the hint allows.
 func (ad *admission) allocate(c int, h hint.Hint) Detail {
-	got := &ad.d.Containers[c].Hint
-	*got = Hint{Any: h.Any, Preferred: h.Preferred}
-	if !h.Any {
-		got.NUMA = ad.m.expand(h.Mask)
-	}
+	ad.setHint(c, h)
 	for _, p := range providers {
 		if ad.meanwhile != nil {
 			ad.pass()
@@ -156,4 +155,13 @@ func (ad *admission) allocate(c int, h hint.Hint) Detail {
 		}
 	}
 	return NoDetail
+}
+
+// setHint notes the hint that the topology manager keeps for container c.
+func (ad *admission) setHint(c int, h hint.Hint) {
+	got := &ad.d.Containers[c].Hint
+	*got = Hint{Any: h.Any, Preferred: h.Preferred}
+	if !h.Any {
+		got.NUMA = ad.m.expand(h.Mask)
+	}
 }

@@ -9,12 +9,13 @@ type provider interface {
 	// hints adds the lists of container c, or of the pod as a whole if c is wholePod. Nothing added
 	// means no preference. A Detail says that the kubelet does not survive the question.
 	hints(ad *admission, c int, want hint.Want) Detail
-	// allocate gives container c what it asks for, as far as the hint lets it, and writes it to the
-	// decision and to the admission's books. A Detail says why not.
+	// allocate gives container c, or the pod as a whole if c is wholePod, what it asks for, as far
+	// as the hint lets it, and writes it to the decision and to the admission's books. A Detail
+	// says why not.
 	allocate(ad *admission, c int, h hint.Hint) Detail
 }
 
-// wholePod stands for all containers of a pod in provider.hints.
+// wholePod stands for all containers of a pod.
 const wholePod = -1
 
 // managers is how many providers there are.

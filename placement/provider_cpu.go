@@ -21,17 +21,26 @@ func (m *Model) pins(r *Request) bool {
 
 // guaranteed reports whether the node's kubelet takes the pod for a Guaranteed one.
 func (m *Model) guaranteed(r *Request) bool {
+	if r.PodLevel && m.set.podLevel.managed {
+		return r.Level.Guaranteed
+	}
 	return r.Guaranteed && !(r.EmptyLevel && m.set.podLevel.decidesEmpty)
 }
 
 func (ad *admission) pins() bool { return ad.m.pins(ad.r) }
+
+// shares reports whether container c of a pod with spec.resources gets nothing of its own, whatever
+// it asks for.
+func (m *Model) shares(r *Request, c int) bool {
+	return r.PodLevel && m.set.podLevel.managed && !r.Containers[c].Guaranteed
+}
 
 // exclusiveCPUs is the number of CPUs that a container gets to itself: guaranteedCPUs.
 func (ad *admission) exclusiveCPUs(c int) int { return ad.m.exclusiveCPUs(ad.r, c) }
 
 func (m *Model) exclusiveCPUs(r *Request, c int) int {
 	milli := r.Containers[c].MilliCPU
-	if m.cpus.topology == nil || !m.pins(r) || milli%1000 != 0 {
+	if m.cpus.topology == nil || !m.pins(r) || milli%1000 != 0 || m.shares(r, c) {
 		return 0
 	}
 	return int(milli / 1000)
@@ -42,6 +51,9 @@ func (m *Model) exclusiveCPUs(r *Request, c int) int {
 func (m *Model) ExclusiveCPUs(r *Request) (n int) {
 	if m.Decides() {
 		return 0
+	}
+	if m.whole(r) {
+		return m.wholeCPUs(r)
 	}
 	for c := range r.Containers {
 		if r.Containers[c].Kind != Init {
@@ -77,37 +89,30 @@ func (p cpuProvider) hints(ad *admission, c int, want hint.Want) Detail {
 }
 
 func (cpuProvider) podHints(ad *admission, want hint.Want) {
-	var sum Peak[int]
+	n := ad.m.podCPUs(ad.r)
+	if n == 0 {
+		return
+	}
 	var held topology.CPUSet
-	for c := range ad.r.Containers {
-		n := ad.exclusiveCPUs(c)
-		sum.Add(ad.r.Containers[c].Kind, n)
-		if h := ad.heldBy(c); h != nil && !h.CPUs.IsEmpty() {
-			if h.CPUs.Len() != n {
-				ad.impossibleUnlessNone()
-				return
+	if ad.held != nil {
+		for c := range ad.r.Containers {
+			if h := ad.heldBy(c); h != nil && !h.CPUs.IsEmpty() {
+				if h.CPUs.Len() != ad.exclusiveCPUs(c) {
+					ad.list(cpuResource).Reset(hint.Impossible)
+					return
+				}
+				held = held.Or(&h.CPUs)
 			}
-			held = held.Or(&h.CPUs)
 		}
 	}
-	n := sum.Most()
 	switch {
-	case n == 0:
+	case ad.whole && ad.sharesNoCPUs(n):
+		ad.list(cpuResource).Reset(hint.Impossible)
 	case held.Len() == n:
 		ad.cpuHints(n, &held, nil, want)
 	default:
 		held = held.Or(&ad.cpus.reusable)
 		ad.cpuHints(n, nil, &held, want)
-	}
-}
-
-// impossibleUnlessNone adds an empty list if the pod wants exclusive CPUs at all.
-func (ad *admission) impossibleUnlessNone() {
-	for c := range ad.r.Containers {
-		if ad.exclusiveCPUs(c) > 0 {
-			ad.list(cpuResource).Reset(hint.Impossible)
-			return
-		}
 	}
 }
 
@@ -125,6 +130,9 @@ func (ad *admission) cpuHints(n int, available, reusable *topology.CPUSet, want 
 // allocate is Allocate. Before 1.37 a container that has its CPUs already is still held to
 // full-pcpus-only, so that a restart of the kubelet can kill it.
 func (cpuProvider) allocate(ad *admission, c int, h hint.Hint) Detail {
+	if c == wholePod {
+		return ad.allocateWholeCPUs(h)
+	}
 	n := ad.exclusiveCPUs(c)
 	if n == 0 {
 		return NoDetail

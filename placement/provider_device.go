@@ -2,6 +2,7 @@ package placement
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/berth-dev/berth/placement/device"
 	"github.com/berth-dev/berth/placement/hint"
@@ -40,6 +41,9 @@ func (deviceProvider) podHints(ad *admission, want hint.Want) Detail {
 		for c := range ad.r.Containers {
 			r := &ad.r.Containers[c]
 			sum.Add(r.Kind, r.devices(s.pool.resource))
+			if ad.whole && ad.m.guard && ad.chosenLate(r, s.pool.resource) {
+				return DefectLateDevices
+			}
 			h := s.hold(ad.heldBy(c))
 			held = holding{held.exists || h.exists, held.vanished || h.vanished, held.n + h.n}
 		}
@@ -64,6 +68,14 @@ func (ad *admission) distinct(resource string) int {
 		}
 	}
 	return len(seen)
+}
+
+// chosenLate reports whether the kubelet chooses devices for the container only when it starts
+// (GetDeviceRunContainerOptions), from those that are free then.
+func (ad *admission) chosenLate(c *ContainerRequest, resource string) bool {
+	return slices.ContainsFunc(c.Devices, func(d DeviceRequest) bool {
+		return d.Resource == resource && d.Count > 0 && !(d.Claimed && ad.m.set.claims)
+	})
 }
 
 func (r *ContainerRequest) devices(resource string) int64 {
@@ -131,6 +143,9 @@ func (s *slot) hints(ad *admission, held holding, in device.HintInput) Detail {
 
 // allocate is Allocate: first every resource, then what may be reused.
 func (deviceProvider) allocate(ad *admission, c int, h hint.Hint) Detail {
+	if c == wholePod {
+		return NoDetail // "Device Manager does not support pod level resource allocation"
+	}
 	for i := range ad.r.Containers[c].Devices {
 		r := &ad.r.Containers[c].Devices[i]
 		s := ad.slot(r.Resource)

@@ -14,6 +14,10 @@ type memoryProvider struct{}
 // containerNeeds sets t.memory.needs to what a container asks for.
 func (ad *admission) containerNeeds(c int) Detail {
 	needs := ad.memory.needs[:0]
+	if ad.m.shares(ad.r, c) {
+		ad.memory.needs = needs
+		return NoDetail
+	}
 	if ad.r.Containers[c].fractional() {
 		return MemoryNotInteger
 	}
@@ -32,6 +36,9 @@ func (ad *admission) containerNeeds(c int) Detail {
 // podNeeds sets t.memory.needs to what the pod asks for: only kinds that some app container asks
 // for.
 func (ad *admission) podNeeds() Detail {
+	if ad.whole {
+		return ad.wholeNeeds()
+	}
 	needs := ad.memory.needs[:0]
 	for k, name := range ad.m.mem.Names() {
 		var sum Peak[uint64]
@@ -88,6 +95,9 @@ func (r *ContainerRequest) memory(name string) (bytes uint64, asked bool) {
 // gives no hints; Allocate refuses it.
 func (p memoryProvider) hints(ad *admission, c int, want hint.Want) Detail {
 	if ad.m.mem == nil || !ad.pins() {
+		return NoDetail
+	}
+	if ad.whole && ad.emptyPoolHints() {
 		return NoDetail
 	}
 	d := ad.needsOf(c)
@@ -178,6 +188,9 @@ func (p memoryProvider) allocate(ad *admission, c int, h hint.Hint) Detail {
 	if ad.m.mem == nil || !ad.pins() {
 		return NoDetail
 	}
+	if c == wholePod {
+		return ad.allocateWholeMemory(h)
+	}
 	got := &ad.d.Containers[c]
 	if held := ad.heldMemory(c); held != nil {
 		got.Memory = append(got.Memory, held.Memory...)
@@ -195,7 +208,10 @@ func (p memoryProvider) allocate(ad *admission, c int, h hint.Hint) Detail {
 		return DefectMemoryUnderflow
 	}
 	mask, err := ad.m.mem.Choose(ad.memoryQuery(), h)
-	if err != nil {
+	switch {
+	case err != nil && len(needs) == 0:
+		return NoMemoryAsked
+	case err != nil:
 		return memoryDetail(err)
 	}
 	if d := ad.guardMemory(mask); d != NoDetail {

@@ -38,6 +38,9 @@ func newWorld(t testing.TB, seed uint64, guard bool) *world {
 		FeatureGates:          map[string]bool{"CPUManagerPolicyAlphaOptions": true},
 		GuardDefects:          guard,
 	}
+	if cfg.Version >= placement.V136 && r.IntN(3) == 0 {
+		cfg.FeatureGates["PodLevelResourceManagers"] = true
+	}
 	if cfg.CPUManagerPolicy == "static" {
 		cfg.CPUManagerPolicyOptions = map[string]string{}
 		for _, o := range []string{"full-pcpus-only", "distribute-cpus-across-numa", "align-by-socket", "distribute-cpus-across-cores", "strict-cpu-reservation", "prefer-align-cpus-by-uncorecache"} {
@@ -83,7 +86,32 @@ func (w *world) request() placement.Request {
 	for i := range 1 + w.r.IntN(2) {
 		req.Containers = append(req.Containers, w.container(fmt.Sprint("app", i), placement.App))
 	}
+	if w.cfg.FeatureGates["PodLevelResourceManagers"] && w.r.IntN(2) == 0 {
+		w.level(&req)
+	}
 	return req
+}
+
+// level gives the pod resources as a whole, mostly enough for its containers.
+func (w *world) level(req *placement.Request) {
+	var cpus placement.Peak[int64]
+	memory := placement.Peaks[string]{}
+	for i := range req.Containers {
+		c := &req.Containers[i]
+		if c.Guaranteed = c.MilliCPU > 0 && c.Bytes("memory") > 0 && w.r.IntN(3) > 0; !c.Guaranteed {
+			continue
+		}
+		cpus.Add(c.Kind, c.MilliCPU)
+		for _, m := range c.Memory {
+			memory.Add(c.Kind, m.Resource, m.Bytes)
+		}
+	}
+	req.PodLevel = true
+	req.Level = placement.LevelRequest{Guaranteed: w.r.IntN(8) > 0, MilliCPU: cpus.Most() + int64(w.r.IntN(3)*1000)}
+	for _, name := range []string{"hugepages-1Gi", "memory"} {
+		sum := memory[name]
+		req.Level.Memory = append(req.Level.Memory, placement.MemoryRequest{Resource: name, Bytes: sum.Most() + uint64(w.r.IntN(2))<<30})
+	}
 }
 
 func (w *world) container(name string, kind placement.ContainerKind) placement.ContainerRequest {

@@ -92,7 +92,7 @@ func (m *Model) milderAdmits(s *State, r *Request) bool {
 	if m.joint != nil || m.own.Policy != PolicyRestricted && m.own.Policy != PolicySingleNUMANode {
 		return false
 	}
-	mild := &Model{set: m.set, own: m.own, authority: m.authority, guard: m.guard, guardRestarts: m.guardRestarts, layout: m.layout,
+	mild := &Model{set: m.set, own: m.own, authority: m.authority, guard: m.guard, guardRestarts: m.guardRestarts, guardRepeats: m.guardRepeats, layout: m.layout,
 		cpus: m.cpus, mem: m.mem, supplies: m.supplies}
 	mild.own.Policy = PolicyBestEffort
 	mild.set.own.Policy = PolicyBestEffort
@@ -244,13 +244,24 @@ func (t *trial) quantities(at string) (out []quantity) {
 	}
 	for i := range t.r.Containers {
 		c := &t.r.Containers[i]
+		level := t.r.PodLevel && m.set.podLevel.managed
+		if level && (m.whole(t.r) || m.shares(t.r, i)) {
+			for j := range c.Devices {
+				add(t.devices(i, &c.Devices[j]))
+			}
+			continue
+		}
 		if c.MilliCPU%1000 == 0 {
 			var all topology.CPUSet
 			for j := range m.nodeCPUs {
 				all = all.Or(&m.nodeCPUs[j].cpus)
 			}
 			asked := uint64(c.MilliCPU / 1000)
-			add(quantity{i, cpuResource, asked, 1, func(n uint64) int { return m.fewestForCPUs(t.cpusWith(i, n)) }, uint64(all.Len())})
+			most := uint64(all.Len())
+			if level {
+				most = 0 // no container may ask for more than the pod
+			}
+			add(quantity{i, cpuResource, asked, 1, func(n uint64) int { return m.fewestForCPUs(t.cpusWith(i, n)) }, most})
 		}
 		for j := range c.Devices {
 			one := t.devices(i, &c.Devices[j])
@@ -507,6 +518,6 @@ var otherAdvice = map[Detail]string{
 }
 
 // fixed are the rules whose advice no change of the pod's amounts replaces.
-var fixed = []Detail{MemoryNotInteger, DeviceUnregistered, NoHealthyDevice, HeldDeviceUnhealthy, DeviceRequestChanged, PodLevelOff,
+var fixed = []Detail{MemoryNotInteger, NoMemoryAsked, EmptySharedPool, DefectLateDevices, DefectRestartRepeats, DeviceUnregistered, NoHealthyDevice, HeldDeviceUnhealthy, DeviceRequestChanged, PodLevelOff,
 	DefectMissingMemoryKind, DefectNoRegularMemory, DefectVanishedDevice, DefectMemoryUnderflow, BadRequest, PodLevelUndecided, DevicesUndecided,
 	DevicesNowhere, DevicesOpen, DevicesApart, ProviderWrong, ProviderElsewhere, KeptForDevices, PolicyUnsupported, UnequalCores}

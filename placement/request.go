@@ -14,6 +14,8 @@ type Request struct {
 	// PodLevel means that spec.resources is set: since 1.34, without the PodLevelResourceManagers
 	// gate, the CPU and memory managers then leave the whole pod alone.
 	PodLevel bool
+	// Level is what spec.resources says; kubelets with that gate read it. Zero without PodLevel.
+	Level LevelRequest
 	// EmptyLevel means that spec.resources is there, names nothing that counts, and no
 	// status.qosClass says the class. Before 1.37, and with the PodLevelResourcesFixKubeletQOSClass
 	// gate off since, such a pod is not Guaranteed, whatever its containers ask for.
@@ -25,7 +27,16 @@ type Request struct {
 // Pinnable reports whether some kubelet could pin something for the request. CPU and memory
 // managers handle Guaranteed pods only, the device manager all pods that ask for devices.
 func (r *Request) Pinnable() bool {
-	return r.Guaranteed || r.AsksDevices()
+	return r.Guaranteed || r.Level.Guaranteed || r.AsksDevices()
+}
+
+// LevelRequest is what a pod asks for as a whole: the requests in spec.resources.
+type LevelRequest struct {
+	// Guaranteed is the pod's QoS class by spec.resources (status.qosClass, else computed).
+	Guaranteed bool
+	MilliCPU   int64
+	// Memory is as a container's.
+	Memory []MemoryRequest
 }
 
 // ContainerKind is the kind of a container, which determines how long it holds its resources.
@@ -44,6 +55,10 @@ const (
 type ContainerRequest struct {
 	Name string
 	Kind ContainerKind
+	// Guaranteed means that its limits of CPU and memory equal its requests, and are not 0
+	// (IsContainerEquivalentQOSGuaranteed of pkg/kubelet/cm/qos). It is set only if the pod has
+	// PodLevel: managers with the gate PodLevelResourceManagers then give it what is its own.
+	Guaranteed bool
 	// MilliCPU is the CPU request in thousandths. Only whole CPUs of a Guaranteed pod are
 	// exclusive.
 	MilliCPU int64

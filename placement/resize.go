@@ -137,6 +137,12 @@ func (s *State) admitResized(wants *Request) ResizeAnswer {
 	if !s.Has(wants.UID) && s.m.holdsAny(wants) {
 		return ResizeAnswer{ResizeUnknown, "the node's report does not list the pod, and so not what it holds"}
 	}
+	switch {
+	case s.m.whole(wants) && s.m.set.version >= V137:
+		return ResizeAnswer{} // its managers look at pods that are added only
+	case s.m.whole(wants):
+		return ResizeAnswer{ResizeUnknown, "the kubelet would place the pod once more by spec.resources, and lose what it has (kubernetes#140989)"}
+	}
 	again := *wants
 	again.Rules = Rules{}
 	var d Decision
@@ -154,6 +160,9 @@ func (s *State) admitResized(wants *Request) ResizeAnswer {
 
 // holdsAny reports if the kubelet pins anything for the pod.
 func (m *Model) holdsAny(r *Request) bool {
+	if m.whole(r) && m.wholeCPUs(r) > 0 {
+		return true
+	}
 	for c := range r.Containers {
 		if m.holds(r, c) {
 			return true
@@ -200,6 +209,9 @@ func (m *Model) PinsAlike(a, b *Request) bool {
 	if len(a.Containers) != len(b.Containers) {
 		return false
 	}
+	if (m.whole(a) || m.whole(b)) && (m.podCPUs(a) != m.podCPUs(b) || m.mem != nil && !slices.Equal(a.Level.Memory, b.Level.Memory)) {
+		return false
+	}
 	for c := range a.Containers {
 		if m.exclusiveCPUs(a, c) != m.exclusiveCPUs(b, c) {
 			return false
@@ -214,6 +226,10 @@ func (m *Model) PinsAlike(a, b *Request) bool {
 // GivesAsked reports if a decision gives each container as many CPUs of its own as the request asks
 // for. It does not if the pod was resized in between.
 func (m *Model) GivesAsked(r *Request, d *Decision) bool {
+	if m.whole(r) {
+		given := wholeOf(d.Whole)
+		return given.Len() == m.wholeCPUs(r)
+	}
 	for c := range r.Containers {
 		at := slices.IndexFunc(d.Containers, func(g ContainerDecision) bool { return g.Name == r.Containers[c].Name })
 		given := 0

@@ -35,11 +35,9 @@ func (s *State) Restart() error {
 	}
 	expected := m.mem.NewBook()
 	for _, p := range s.byOrder() {
-		for i := range p.Containers {
-			for _, b := range p.Containers[i].Memory {
-				if k, ok := m.mem.Kind(b.Resource); ok {
-					m.mem.Take(expected, m.compact(b.NUMA), memory.Need{Kind: k, Bytes: b.Bytes})
-				}
+		for b := range p.Blocks() {
+			if k, ok := m.mem.Kind(b.Resource); ok {
+				m.mem.Take(expected, m.compact(b.NUMA), memory.Need{Kind: k, Bytes: b.Bytes})
 			}
 		}
 	}
@@ -112,6 +110,9 @@ func (s kubeletBooks) restartCPUs() error {
 func (s kubeletBooks) heldCPUs() (held topology.CPUSet, clash string) {
 	for i := range s.pods {
 		p := s.pods[i].pod
+		if p.Whole != nil {
+			held = held.Or(&p.Whole.CPUs)
+		}
 		for j := range p.Containers {
 			c := &p.Containers[j]
 			held = held.Or(&c.CPUs)

@@ -118,6 +118,9 @@ func (u *reuseMemo) rememberDevices(uid string, c *ContainerDecision) {
 // dropLost gives back, in the admission, the CPUs and the memory of containers that the pod no
 // longer has: removeStaleState.
 func (ad *admission) dropLost() {
+	if ad.held.Whole != nil {
+		return // all of it comes back with the last container
+	}
 	lost, kept := lostCPUs(ad.held, ad.r.hasContainer)
 	lost = lost.AndNot(&kept)
 	ad.cpus.shared = ad.cpus.shared.Or(&lost)

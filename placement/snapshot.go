@@ -42,7 +42,9 @@ type MemoryAmounts struct {
 
 // PodAllocation is what an admitted pod holds.
 type PodAllocation struct {
-	UID        string
+	UID string
+	// Whole is what the pod has as a whole; mostly nil.
+	Whole      *Whole
 	Containers []ContainerAllocation
 	// Generation is that of the decision which the node's agent carries out, if Berth decides and
 	// the pod was resized; else 0. A State does not keep it.

@@ -15,6 +15,9 @@ type Startup struct {
 	// without Reserved. Both are empty without the static policy.
 	CPUs, Reserved    topology.CPUSet
 	StrictReservation bool
+	// PodLevel means that the managers know assignments of whole pods (gate
+	// PodLevelResourceManagers).
+	PodLevel bool
 	// Memory is ascending by NUMA node, then resource; nil without the policy Static.
 	Memory []StartupMemory
 }
@@ -29,7 +32,7 @@ type StartupMemory struct {
 
 // Startup returns what the managers of this kubelet know when they start.
 func (m *Model) Startup() Startup {
-	s := Startup{Version: m.set.version, CPUPolicy: "none", MemoryPolicy: "None"}
+	s := Startup{Version: m.set.version, CPUPolicy: "none", MemoryPolicy: "None", PodLevel: m.set.podLevel.managed}
 	if m.set.static {
 		s.CPUPolicy, s.StrictReservation = "static", m.set.cpu.StrictReservation
 		s.CPUs, s.Reserved = m.cpus.initial, m.cpus.reserved

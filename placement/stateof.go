@@ -20,7 +20,7 @@ func (s *State) Snapshot() Snapshot {
 		}
 	}
 	for _, p := range s.byOrder() {
-		snap.Pods = append(snap.Pods, PodAllocation{UID: p.UID, Containers: slices.Clone(p.Containers)})
+		snap.Pods = append(snap.Pods, PodAllocation{UID: p.UID, Whole: p.Whole, Containers: slices.Clone(p.Containers)})
 	}
 	if s.book != nil {
 		for pos := range s.m.space.Len() {
@@ -72,7 +72,7 @@ func (s *State) restorePod(p *PodAllocation) error {
 	if s.Has(p.UID) {
 		return contradiction("pods["+p.UID+"]", p.UID, "each pod once")
 	}
-	pod := &PodAllocation{UID: p.UID, Containers: slices.Clone(p.Containers)}
+	pod := &PodAllocation{UID: p.UID, Whole: p.Whole.clone(), Containers: slices.Clone(p.Containers)}
 	if i := pod.NamedTwice(); i >= 0 {
 		c := &pod.Containers[i]
 		return contradiction(containerField(pod, c, "name"), c.Name, "each container once")
@@ -164,6 +164,9 @@ func (s kubeletBooks) restoreMemory(snap *Snapshot) error {
 
 func (s kubeletBooks) holdsNoMemory() error {
 	for i := range s.pods {
+		if w := s.pods[i].pod.Whole; w != nil && len(w.Memory) > 0 {
+			return contradiction("pods["+s.pods[i].uid+"].memory", w.Memory[0].Resource, "no blocks without the static memory manager")
+		}
 		for _, c := range s.pods[i].pod.Containers {
 			if len(c.Memory) > 0 {
 				return contradiction(containerField(s.pods[i].pod, &c, "memory"), c.Memory[0].Resource, "no blocks without the static memory manager")

@@ -17,6 +17,9 @@ const (
 	SMTAlignmentError
 	// UnexpectedAdmissionError: a manager failed to allocate after the hints were merged.
 	UnexpectedAdmissionError
+	// EmptyPodSharedPoolError: the containers of a pod that is placed by spec.resources leave none
+	// of it to those that share it.
+	EmptyPodSharedPoolError
 	// PodLevelResourcesNotSupported: the pod has spec.resources, and the kubelet's gate for them is
 	// off.
 	PodLevelResourcesNotSupported
@@ -33,7 +36,7 @@ const (
 // String returns the reason as pod.status.reason spells it.
 func (r Reason) String() string {
 	return [...]string{"Admitted", "TopologyAffinityError", "SMTAlignmentError", "UnexpectedAdmissionError",
-		"PodLevelResourcesNotSupported", "KubeletDefect", "InvalidRequest", "NoBerth", "Reason(?)"}[min(r, NoBerth+1)]
+		"EmptyPodSharedPoolError", "PodLevelResourcesNotSupported", "KubeletDefect", "InvalidRequest", "NoBerth", "Reason(?)"}[min(r, NoBerth+1)]
 }
 
 // Verdict is the answer of Admit. It has a fixed size and is comparable.
@@ -75,8 +78,12 @@ const (
 // Decision is what the kubelet will do with an admitted pod. Its slices are reused by the next
 // Decide into the same value.
 type Decision struct {
-	UID        string
+	UID string
+	// Whole is what the pod gets as a whole; mostly nil.
+	Whole      *Whole
 	Containers []ContainerDecision // as Request.Containers
+
+	room *wholeRoom // kept for the next Whole
 }
 
 // ContainerDecision is what the kubelet will assign to one container.

@@ -83,13 +83,15 @@ func strandedIn(n *wire.Node) map[string]int64 {
 func shapesOn(n *wire.Node) (out []stranded.Shape) {
 	for i := range n.Report.Snapshot.Pods {
 		s := stranded.Shape{Devices: map[string]uint64{}}
-		for _, c := range n.Report.Snapshot.Pods[i].Containers {
-			s.CPUs += uint64(c.CPUs.Len())
-			for _, m := range c.Memory {
-				if m.Resource == stranded.Memory {
-					s.Memory += m.Bytes
-				}
+		pod := &n.Report.Snapshot.Pods[i]
+		cpus := pod.CPUs()
+		s.CPUs = uint64(cpus.Len())
+		for b := range pod.Blocks() {
+			if b.Resource == stranded.Memory {
+				s.Memory += b.Bytes
 			}
+		}
+		for _, c := range pod.Containers {
 			for _, d := range c.Devices {
 				s.Devices[d.Resource] += uint64(len(d.IDs))
 			}

@@ -289,6 +289,9 @@ func (f *podFacts) notePlacement(pod *corev1.Pod) {
 	case p.Authority == placement.AuthorityBerth || hasOwnWords(&p.Decision):
 		f.by = v1alpha1.EnforcerAgent
 	}
+	if w := p.Decision.Whole; f.by == "" && p.Certainty == wire.VerdictOnly && w != nil {
+		f.predicted = w.CPUs
+	}
 	for i := 0; f.by == "" && p.Certainty == wire.VerdictOnly && i < len(p.Decision.Containers); i++ {
 		f.predicted = f.predicted.Or(&p.Decision.Containers[i].CPUs)
 	}

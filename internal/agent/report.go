@@ -198,7 +198,7 @@ const strangerPatience = time.Second
 // pod puts the containers into the kubelet's order and names their kinds.
 func (r *reporter) pod(uid string, held placement.PodAllocation) (placement.PodAllocation, wire.ReportedPod) {
 	f, known := r.pods[uid]
-	out := placement.PodAllocation{UID: uid, Generation: held.Generation}
+	out := placement.PodAllocation{UID: uid, Generation: held.Generation, Whole: held.Whole}
 	var more wire.ReportedPod
 	if known && f.apiUID != "" {
 		out.UID = f.apiUID

@@ -181,7 +181,8 @@ func byContainer[V, E any](in map[string]map[string]V, read func(uid, container 
 // pool without CPUs. While the kubelet allocates, CPUs of a checkpoint may be neither shared nor
 // exclusive, but these errors never occur. A kubelet starts if two pods have the same CPUs, and
 // both run there. Containers of one pod may have the same CPUs, because later ones reuse those of
-// init containers. The error is an *Error.
+// init containers. What a pod has as a whole counts like what its containers have. The error is an
+// *Error.
 func (s *CPUState) Check(name string) error {
 	f := file(name)
 	if s.Policy == "static" && s.Shared.IsEmpty() && len(s.Entries) > 0 {
@@ -189,8 +190,13 @@ func (s *CPUState) Check(name string) error {
 	}
 	var taken, own topology.CPUSet
 	uid := ""
-	for _, e := range slices.Concat(s.Entries, s.Legacy) {
+	all := slices.Concat(s.Entries, s.PodEntries)
+	slices.SortStableFunc(all, func(a, b CPUEntry) int { return cmp.Compare(a.PodUID, b.PodUID) })
+	for _, e := range append(all, s.Legacy...) {
 		field := fmt.Sprintf("entries[%s][%s]", e.PodUID, e.Container)
+		if e.Container == "" {
+			field = "podEntries[" + e.PodUID + "]"
+		}
 		if e.PodUID != uid || uid == "" {
 			taken, own, uid = taken.Or(&own), topology.CPUSet{}, e.PodUID
 		}

@@ -590,11 +590,34 @@ func TestSnapshot(t *testing.T) {
 	}
 }
 
+// TestSnapshotOfWholes: what a pod has as a whole, whose containers may have the same parts of it.
+func TestSnapshotOfWholes(t *testing.T) {
+	blocks := []placement.MemoryBlock{{Resource: "memory", NUMA: 1, Bytes: 30}}
+	s := State{CPU: &CPUState{Policy: "static", Shared: topology.NewCPUSet(0), Entries: []CPUEntry{{"u", "a", topology.NewCPUSet(1, 2)}, {"u", "b", topology.NewCPUSet(1, 2)}},
+		PodEntries: []CPUEntry{{PodUID: "u", CPUs: topology.NewCPUSet(1, 2, 3)}}},
+		Memory: &MemoryState{Policy: "Static", Entries: []MemoryEntry{{"u", "a", blocks}}, PodEntries: []MemoryEntry{{PodUID: "u", Blocks: blocks}}}}
+	got, err := s.Snapshot()
+	want := []placement.PodAllocation{{UID: "u", Whole: &placement.Whole{CPUs: topology.NewCPUSet(1, 2, 3), Memory: blocks}, Containers: []placement.ContainerAllocation{
+		{Name: "a", CPUs: topology.NewCPUSet(1, 2), Memory: blocks}, {Name: "b", CPUs: topology.NewCPUSet(1, 2)}}}}
+	if err != nil || !reflect.DeepEqual(got.Pods, want) {
+		t.Errorf("%v: got %+v, want %+v", err, got.Pods, want)
+	}
+	if err := s.CPU.Check("f"); err != nil {
+		t.Error(err)
+	}
+	s.CPU.Entries = append(s.CPU.Entries, CPUEntry{"v", "c", topology.NewCPUSet(3)})
+	if err := s.CPU.Check("f"); err == nil || !strings.Contains(err.Error(), "entries[v][c]") {
+		t.Errorf("another pod's CPU: %v", err)
+	}
+	s.CPU.Entries, s.CPU.Shared = s.CPU.Entries[:2], topology.NewCPUSet(0, 3)
+	if err := s.CPU.Check("f"); err == nil || !strings.Contains(err.Error(), "podEntries[u]") {
+		t.Errorf("a shared CPU: %v", err)
+	}
+}
+
 func TestSnapshotRefuses(t *testing.T) {
 	for _, s := range []State{
-		{CPU: &CPUState{PodEntries: []CPUEntry{{PodUID: "u"}}}},
 		{CPU: &CPUState{Legacy: []CPUEntry{{Container: "c"}}}},
-		{Memory: &MemoryState{PodEntries: []MemoryEntry{{PodUID: "u"}}}},
 	} {
 		var e *Error
 		if _, err := s.Snapshot(); !errors.As(err, &e) {

@@ -15,25 +15,23 @@ import (
 // ordered by UID and name. The files contain neither order nor kind of containers: containers of a
 // pod that share CPUs count as init containers, all others as ordinary ones. Device pools have the
 // registered (healthy) devices and the held ones; only held devices have NUMA nodes in the files.
-// The error, an *Error, means that a Snapshot cannot represent the files: assignments of whole
-// pods, or a format without names of pods.
+// The error, an *Error, means that a Snapshot cannot represent the files, because their format has
+// no names of pods.
 func (s *State) Snapshot() (placement.Snapshot, error) {
-	b := snapshotBuilder{pods: map[string]map[string]*placement.ContainerAllocation{}}
+	b := snapshotBuilder{pods: map[string]map[string]*placement.ContainerAllocation{}, wholes: map[string]*placement.Whole{}}
 	if s.CPU != nil {
 		if err := b.cpus(s.CPU); err != nil {
 			return placement.Snapshot{}, err
 		}
 	}
 	if s.Memory != nil {
-		if err := b.memory(s.Memory); err != nil {
-			return placement.Snapshot{}, err
-		}
+		b.memory(s.Memory)
 	}
 	if s.Devices != nil {
 		b.devices(s.Devices)
 	}
 	for _, uid := range slices.Sorted(maps.Keys(b.pods)) {
-		pod := placement.PodAllocation{UID: uid}
+		pod := placement.PodAllocation{UID: uid, Whole: b.wholes[uid]}
 		for _, name := range slices.Sorted(maps.Keys(b.pods[uid])) {
 			pod.Containers = append(pod.Containers, *b.pods[uid][name])
 		}
@@ -43,8 +41,20 @@ func (s *State) Snapshot() (placement.Snapshot, error) {
 }
 
 type snapshotBuilder struct {
-	out  placement.Snapshot
-	pods map[string]map[string]*placement.ContainerAllocation
+	out    placement.Snapshot
+	pods   map[string]map[string]*placement.ContainerAllocation
+	wholes map[string]*placement.Whole
+}
+
+// whole is what a pod has as a whole.
+func (b *snapshotBuilder) whole(uid string) *placement.Whole {
+	if b.pods[uid] == nil {
+		b.pods[uid] = map[string]*placement.ContainerAllocation{}
+	}
+	if b.wholes[uid] == nil {
+		b.wholes[uid] = &placement.Whole{}
+	}
+	return b.wholes[uid]
 }
 
 func (b *snapshotBuilder) container(uid, name string) *placement.ContainerAllocation {
@@ -58,9 +68,6 @@ func (b *snapshotBuilder) container(uid, name string) *placement.ContainerAlloca
 }
 
 func (b *snapshotBuilder) cpus(s *CPUState) error {
-	if len(s.PodEntries) > 0 {
-		return file(CPUFile).err("podEntries", s.PodEntries[0].PodUID, "none: pod-level resource managers are not known to the engine")
-	}
 	if len(s.Legacy) > 0 {
 		return file(CPUFile).err("entries", s.Legacy[0].Container, "the format of Kubernetes 1.17 or later, which names pods")
 	}
@@ -68,8 +75,13 @@ func (b *snapshotBuilder) cpus(s *CPUState) error {
 	for _, e := range s.Entries {
 		b.container(e.PodUID, e.Container).CPUs = e.CPUs
 	}
-	for _, containers := range b.pods {
-		markReuse(containers)
+	for _, e := range s.PodEntries {
+		b.whole(e.PodUID).CPUs = e.CPUs
+	}
+	for uid, containers := range b.pods {
+		if b.wholes[uid] == nil {
+			markReuse(containers)
+		}
 	}
 	return nil
 }
@@ -89,17 +101,16 @@ func markReuse(containers map[string]*placement.ContainerAllocation) {
 	}
 }
 
-func (b *snapshotBuilder) memory(s *MemoryState) error {
-	if len(s.PodEntries) > 0 {
-		return file(MemoryFile).err("podEntries", s.PodEntries[0].PodUID, "none: pod-level resource managers are not known to the engine")
-	}
+func (b *snapshotBuilder) memory(s *MemoryState) {
 	for i := range s.Nodes {
 		b.out.Memory = append(b.out.Memory, s.Nodes[i].MemoryTable)
 	}
 	for _, e := range s.Entries {
 		b.container(e.PodUID, e.Container).Memory = e.Blocks
 	}
-	return nil
+	for _, e := range s.PodEntries {
+		b.whole(e.PodUID).Memory = append([]placement.MemoryBlock{}, e.Blocks...)
+	}
 }
 
 func (b *snapshotBuilder) devices(s *DeviceState) {

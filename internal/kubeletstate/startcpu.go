@@ -84,6 +84,7 @@ var cpuTypesUntil135 = cpuTypes.but("cpuV2", "state."+cpuTypeName)
 type cpuBook struct {
 	policy, shared string
 	entries        map[string]map[string]string
+	pods           podCPUs // of whole pods; only for a manager that knows them
 }
 
 // StartCPU returns a *StartError if the CPU manager does not start with this cpu_manager_state in
@@ -92,7 +93,7 @@ func StartCPU(s *placement.Startup, root string, data []byte) error {
 	if data == nil {
 		return nil // the kubelet writes a new one
 	}
-	book, err := readCPU(s.Version, data)
+	book, err := readCPU(s, data)
 	if err != nil {
 		return restoreError(root, CPUFile, "CPU", err)
 	}
@@ -103,6 +104,9 @@ func StartCPU(s *placement.Startup, root string, data []byte) error {
 	if s.CPUPolicy != "static" {
 		return nil
 	}
+	if s.PodLevel {
+		held.whole = book.pods
+	}
 	if err := validateCPUs(s, shared, held); err != nil {
 		return invalid(root, CPUFile, err)
 	}
@@ -110,28 +114,42 @@ func StartCPU(s *placement.Startup, root string, data []byte) error {
 }
 
 // readCPU is loading and migrating, which each release does in its own way
-// (pkg/kubelet/cm/cpumanager/state/state_checkpoint.go). The gate PodLevelResourceManagers is off:
-// placement.NewModel refuses it.
-func readCPU(version placement.Version, data []byte) (*cpuBook, error) {
+// (pkg/kubelet/cm/cpumanager/state/state_checkpoint.go).
+func readCPU(s *placement.Startup, data []byte) (*cpuBook, error) {
 	switch {
-	case version <= placement.V135:
+	case s.Version <= placement.V135:
 		old, err := readCPUv1(data)
 		if err != nil {
 			return readCPUv2(data, cpuTypesUntil135)
 		}
 		return migrateCPU(old, "error migrating v1 checkpoint state to v2 checkpoint state: ")
-	case version == placement.V136:
-		book, err := readCPUv2(data, cpuTypes)
+	case s.Version == placement.V136 && s.PodLevel:
+		book, err := readCPUv3(data, []string{cpuTypeName})
 		if err == nil {
 			return book, nil
 		}
-		old, err := readCPUv1(data)
-		if err != nil {
-			return nil, err
+		pods := book.pods // it forgets nothing of what it could not read as a whole
+		if book, err = readCPUv2or1(data, cpuTypes.but("cpuV2", "state."+cpuTypeName)); err == nil {
+			book.pods = pods
 		}
-		return migrateCPU(old, "failed to migrate checkpoint from v1 to v2: ")
+		return book, err
+	case s.Version == placement.V136:
+		return readCPUv2or1(data, cpuTypes)
 	}
 	return readCPUv4(data)
+}
+
+// readCPUv2or1 is loadAndMigrateCheckpointV2 of 1.36.
+func readCPUv2or1(data []byte, names typeNames) (*cpuBook, error) {
+	book, err := readCPUv2(data, names)
+	if err == nil {
+		return book, nil
+	}
+	old, err := readCPUv1(data)
+	if err != nil {
+		return nil, err
+	}
+	return migrateCPU(old, "failed to migrate checkpoint from v1 to v2: ")
 }
 
 func readCPUv1(data []byte) (*cpuV1, error) {
@@ -167,22 +185,26 @@ func readCPUv2(data []byte, names typeNames) (*cpuBook, error) {
 	if in.Checksum != 0 && in.Checksum != sum(cpuTypeName) && in.Checksum != sum(names.bare("cpuV2")) {
 		return nil, errCorrupted
 	}
-	return &cpuBook{in.PolicyName, in.DefaultCPUSet, in.Entries}, nil
+	return &cpuBook{in.PolicyName, in.DefaultCPUSet, in.Entries, nil}, nil
 }
 
-func readCPUv3(data []byte) (*cpuBook, error) {
+// readCPUv3 accepts checksums by each of the names of the type. The book has what could be read
+// even if there is an error.
+func readCPUv3(data []byte, names []string) (*cpuBook, error) {
 	in := cpuV3{Entries: map[string]map[string]string{}, PodEntries: podCPUs{}}
-	if err := unmarshal(data, &in, cpuTypes); err != nil {
-		return nil, err
+	err := unmarshal(data, &in, cpuTypes)
+	book := &cpuBook{in.PolicyName, in.DefaultCPUSet, in.Entries, in.PodEntries}
+	if err != nil {
+		return book, err
 	}
 	dumped, ok := in.PodEntries.dumped()
 	sum := func(name string) checksumValue {
 		return checksumValue(sumCPU(name, in.PolicyName, in.DefaultCPUSet, in.Entries, &dumped))
 	}
-	if !ok || in.Checksum != sum("CPUManagerCheckpointV3") && in.Checksum != sum(cpuTypeName) {
-		return nil, errCorrupted
+	if !ok || !slices.ContainsFunc(names, func(name string) bool { return in.Checksum == sum(name) }) {
+		return book, errCorrupted
 	}
-	return &cpuBook{in.PolicyName, in.DefaultCPUSet, in.Entries}, nil
+	return book, nil
 }
 
 // readCPUv4 falls back on V3 and V2, but not if there is something of V4.
@@ -195,11 +217,11 @@ func readCPUv4(data []byte) (*cpuBook, error) {
 	}
 	switch {
 	case err == nil:
-		return &cpuBook{inner.PolicyName, inner.DefaultCPUSet, inner.Entries}, nil
+		return &cpuBook{inner.PolicyName, inner.DefaultCPUSet, inner.Entries, inner.PodEntries}, nil
 	case in.Data != "" || in.DataChecksum != 0:
 		return nil, fmt.Errorf("could not load v4 checkpoint: %w", err)
 	}
-	if book, err := readCPUv3(data); err == nil {
+	if book, err := readCPUv3(data, []string{"CPUManagerCheckpointV3", cpuTypeName}); err == nil {
 		return book, nil
 	}
 	return readCPUv2(data, cpuTypes)
@@ -219,8 +241,9 @@ func readData(data []byte, into any, names typeNames, what string, inner func() 
 // cpuHolders are the containers with CPUs of their own; pods counts their pods, and pods without
 // containers too.
 type cpuHolders struct {
-	pods int
-	all  []heldCPUs
+	pods  int
+	all   []heldCPUs
+	whole podCPUs // what pods have as a whole
 }
 
 // heldCPUs is what a container has.
@@ -281,6 +304,9 @@ func validateCPUs(s *placement.Startup, shared cpuRanges, held cpuHolders) error
 			overlaps.add(fmt.Errorf("pod: %s, container: %s cpuset: %q overlaps with default cpuset %q", h.pod, h.container, h.cpus, shared))
 		}
 		known = append(known, h.cpus...)
+	}
+	for _, p := range held.whole {
+		known = append(known, p.cpus...)
 	}
 	if known = known.merged(); !slices.Equal(known, all) {
 		return cmp.Or(overlaps.err(), error(&otherCPUs{all, known}))

@@ -54,13 +54,27 @@ var memoryTypes = typeNames{
 // memoryTypesUntil135 are those of the releases that know one format.
 var memoryTypesUntil135 = memoryTypes.but("memoryV1", "state."+memoryTypeName)
 
+// memoryBook is what a memory manager takes over from its checkpoint.
+type memoryBook struct {
+	memoryV1
+	pods podBlocks // of whole pods; only for a manager that knows them
+}
+
+// charged are the blocks by which a pod's memory is charged, by container; "" if it is by its own.
+func (c *memoryBook) charged(pod string) map[string][]memoryBlock {
+	if own := c.pods[pod].MemoryBlocks; len(own) > 0 {
+		return map[string][]memoryBlock{"": own}
+	}
+	return c.Entries[pod]
+}
+
 // StartMemory returns a *StartError if the memory manager does not start with this
 // memory_manager_state in root; nil data means that there is no file.
 func StartMemory(s *placement.Startup, root string, data []byte) error {
 	if data == nil {
 		return nil // the kubelet writes a new one
 	}
-	book, err := readMemory(s.Version, data)
+	book, err := readMemory(s, data)
 	if errors.Is(err, errNilPointer) {
 		return crashed(root, MemoryFile)
 	}
@@ -80,13 +94,35 @@ func StartMemory(s *placement.Startup, root string, data []byte) error {
 }
 
 // readMemory is loading and migrating, which each release does in its own way
-// (pkg/kubelet/cm/memorymanager/state/state_checkpoint.go). The gate PodLevelResourceManagers is
-// off: placement.NewModel refuses it.
-func readMemory(version placement.Version, data []byte) (*memoryV1, error) {
+// (pkg/kubelet/cm/memorymanager/state/state_checkpoint.go).
+func readMemory(s *placement.Startup, data []byte) (*memoryBook, error) {
+	book, err := readMemoryFile(s, data)
+	if err == nil && !s.PodLevel {
+		book.pods = nil
+	}
+	return book, err
+}
+
+func readMemoryFile(s *placement.Startup, data []byte) (*memoryBook, error) {
 	switch {
-	case version <= placement.V135:
+	case s.Version <= placement.V135:
 		return readMemoryV1(data, memoryTypesUntil135, memoryV1Sums{own: memoryTypeName})
-	case version == placement.V136:
+	case s.Version == placement.V136 && s.PodLevel:
+		book, err := readMemoryV2(data)
+		if err == nil {
+			return book, nil
+		}
+		pods := book.pods // it forgets nothing of what it could not read as a whole
+		book, err = readMemoryV1(data, memoryTypes, memoryV1Sums{own: memoryTypeName, none: true})
+		switch {
+		case err != nil:
+			return nil, err
+		case book.nullTable(): // it migrates before it looks at the policy
+			return nil, errNilPointer
+		}
+		book.pods = pods
+		return book, nil
+	case s.Version == placement.V136:
 		return readMemoryV1(data, memoryTypes, memoryV1Sums{own: memoryTypeName, also: "MemoryManagerCheckpointV1", none: true})
 	}
 	return readMemoryV3(data)
@@ -98,34 +134,33 @@ type memoryV1Sums struct {
 	none      bool
 }
 
-func readMemoryV1(data []byte, names typeNames, accepts memoryV1Sums) (*memoryV1, error) {
+func readMemoryV1(data []byte, names typeNames, accepts memoryV1Sums) (*memoryBook, error) {
 	in := memoryV1{Entries: containerBlocks{}, MachineState: memoryNodes{}}
 	if err := unmarshal(data, &in, names); err != nil {
 		return nil, err
 	}
 	if accepts.none && in.Checksum == 0 {
-		return &in, nil
+		return &memoryBook{memoryV1: in}, nil
 	}
 	if in.Checksum != checksumValue(sumMemory(accepts.own, &in, nil)) && (accepts.also == "" || in.Checksum != checksumValue(sumMemory(accepts.also, &in, nil))) {
 		return nil, errCorrupted
 	}
-	return &in, nil
+	return &memoryBook{memoryV1: in}, nil
 }
 
-func readMemoryV2(data []byte) (*memoryV1, error) {
+// readMemoryV2 returns a book with what could be read even if there is an error.
+func readMemoryV2(data []byte) (*memoryBook, error) {
 	in := memoryV2{Entries: containerBlocks{}, PodEntries: podBlocks{}, MachineState: memoryNodes{}}
-	if err := unmarshal(data, &in, memoryTypes); err != nil {
-		return nil, err
+	err := unmarshal(data, &in, memoryTypes)
+	book := &memoryBook{memoryV1{PolicyName: in.PolicyName, MachineState: in.MachineState, Entries: in.Entries}, in.PodEntries}
+	if err == nil && in.Checksum != checksumValue(sumMemory(memoryTypeName, &book.memoryV1, &in.PodEntries)) {
+		err = errCorrupted
 	}
-	book := &memoryV1{PolicyName: in.PolicyName, MachineState: in.MachineState, Entries: in.Entries}
-	if in.Checksum != checksumValue(sumMemory(memoryTypeName, book, &in.PodEntries)) {
-		return nil, errCorrupted
-	}
-	return book, nil
+	return book, err
 }
 
 // readMemoryV3 falls back on V2 and V1, but not if there is something of V3.
-func readMemoryV3(data []byte) (*memoryV1, error) {
+func readMemoryV3(data []byte) (*memoryBook, error) {
 	in := memoryV3{memoryV1: memoryV1{Entries: containerBlocks{}, MachineState: memoryNodes{}}}
 	inner := memoryV3Data{Entries: containerBlocks{}, PodEntries: podBlocks{}, MachineState: memoryNodes{}}
 	err := readData(data, &in, memoryTypes, "memory manager checkpoint", func() error { return unmarshal([]byte(in.Data), &inner, memoryTypes) })
@@ -134,7 +169,7 @@ func readMemoryV3(data []byte) (*memoryV1, error) {
 	}
 	switch {
 	case err == nil:
-		return &memoryV1{PolicyName: inner.PolicyName, MachineState: inner.MachineState, Entries: inner.Entries}, nil
+		return &memoryBook{memoryV1{PolicyName: inner.PolicyName, MachineState: inner.MachineState, Entries: inner.Entries}, inner.PodEntries}, nil
 	case in.Data != "" || in.DataChecksum != 0:
 		return nil, fmt.Errorf("could not load v3 checkpoint: %w", err)
 	}
@@ -165,7 +200,7 @@ func (c *memoryV1) nullTable() bool {
 }
 
 // validate is validateState of pkg/kubelet/cm/memorymanager/policy_static.go.
-func (c *memoryV1) validate(s *placement.Startup, root string) error {
+func (c *memoryBook) validate(s *placement.Startup, root string) error {
 	if len(c.MachineState) == 0 {
 		if len(c.Entries) != 0 {
 			return invalid(root, MemoryFile, errors.New("[memorymanager] machine state can not be empty when it has memory assignments"))
@@ -175,8 +210,9 @@ func (c *memoryV1) validate(s *placement.Startup, root string) error {
 	expected := defaultMachineState(s)
 	strange := &randomWords{}
 	for _, pod := range slices.Sorted(maps.Keys(c.Entries)) {
-		for _, container := range slices.Sorted(maps.Keys(c.Entries[pod])) {
-			if err := expected.take(c.Entries[pod][container]); err != nil {
+		charged := c.charged(pod)
+		for _, container := range slices.Sorted(maps.Keys(charged)) {
+			if err := expected.take(charged[container]); err != nil {
 				strange.add(fmt.Errorf("[memorymanager] (pod: %s, container: %s) %w", pod, container, err))
 			}
 		}
@@ -228,10 +264,10 @@ func (ns memoryNodes) take(blocks []memoryBlock) error {
 // groups are, for each NUMA node, the groups in which containers end up with it: more than one if
 // they are mixed (placement.State.Mixed). The kubelet then keeps the group of the container that it
 // comes to last.
-func (c *memoryV1) groups() map[int][][]int {
+func (c *memoryBook) groups() map[int][][]int {
 	out := map[int][][]int{}
-	for _, containers := range c.Entries {
-		for _, blocks := range containers {
+	for pod := range c.Entries {
+		for _, blocks := range c.charged(pod) {
 			last := map[int][]int{}
 			for _, b := range blocks {
 				for _, id := range b.NUMAAffinity {

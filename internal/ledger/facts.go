@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/berth-dev/berth/placement"
-	"github.com/berth-dev/berth/topology"
 )
 
 // facts is what the ledger was told about a node. The possible states follow from it.
@@ -137,10 +136,8 @@ func (f *facts) unshownCPUs(known func(uid string) bool) (count int) {
 		if f.pods[uid] != nil || known != nil && known(uid) {
 			continue
 		}
-		var held topology.CPUSet // init containers hand theirs on
-		for _, c := range f.report.pods[uid].alloc.Containers {
-			held = held.Or(&c.CPUs)
-		}
+		alloc := f.report.pods[uid].alloc
+		held := alloc.CPUs() // init containers hand theirs on
 		count += held.Len()
 	}
 	return count

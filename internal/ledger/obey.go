@@ -24,7 +24,7 @@ func withShown(held, shown *placement.PodAllocation) *placement.PodAllocation {
 			continue
 		}
 		if out == held {
-			out = &placement.PodAllocation{UID: held.UID, Containers: slices.Clone(held.Containers)}
+			out = &placement.PodAllocation{UID: held.UID, Whole: held.Whole, Containers: slices.Clone(held.Containers)}
 		}
 		if at < 0 {
 			out.Containers = append(out.Containers, *found)

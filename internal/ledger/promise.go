@@ -87,7 +87,7 @@ func (o *PromiseOutcome) Result() Result {
 
 // Same reports whether two decisions hand out the same CPUs, memory and devices.
 func Same(a, b *placement.Decision) bool {
-	return slices.EqualFunc(a.Containers, b.Containers, func(x, y placement.ContainerDecision) bool {
+	return a.Whole.Same(b.Whole) && slices.EqualFunc(a.Containers, b.Containers, func(x, y placement.ContainerDecision) bool {
 		return x.CPUs == y.CPUs && slices.Equal(x.Memory, y.Memory) &&
 			slices.EqualFunc(x.Devices, y.Devices, sameDevices)
 	})

@@ -185,6 +185,9 @@ func Obeyed(d *placement.Decision, shown *placement.PodAllocation) bool {
 // Kept reports whether the node assigned what was promised. Containers that hold nothing need not
 // be listed. Memory of finished init containers is freed early, so it is not compared.
 func Kept(d *placement.Decision, found *placement.PodAllocation) bool {
+	if !d.Whole.Same(found.Whole) {
+		return false
+	}
 	for i := range d.Containers {
 		c := &d.Containers[i]
 		if !keptContainer(c, containerOf(found, c.Name)) {
@@ -196,6 +199,9 @@ func Kept(d *placement.Decision, found *placement.PodAllocation) bool {
 
 // part reports whether nothing was found but what was promised, all of a kind or none of it.
 func part(d *placement.Decision, found *placement.PodAllocation) bool {
+	if w := found.Whole; w != nil && !w.Same(d.Whole) {
+		return false
+	}
 	for i := range found.Containers {
 		f := &found.Containers[i]
 		c := decisionOf(d, f.Name)

@@ -27,6 +27,10 @@ func requestKey(b []byte, r *placement.Request) []byte {
 	d := &r.Rules.Devices
 	b = append(b, byte(d.Same), byte(d.SameHow), byte(d.Joint), byte(d.OnePerFunction), byte(d.All), d.PerNode)
 	b = binary.AppendUvarint(appendString(b, r.Rules.Keep.Key()), uint64(r.Rules.Only))
+	if r.PodLevel {
+		b = binary.AppendVarint(append(b, bit(r.Level.Guaranteed)), r.Level.MilliCPU)
+		b = appendMemory(b, r.Level.Memory)
+	}
 	b = binary.AppendUvarint(b, uint64(len(r.Containers)))
 	for i := range r.Containers {
 		b = appendContainer(b, &r.Containers[i])
@@ -35,17 +39,22 @@ func requestKey(b []byte, r *placement.Request) []byte {
 }
 
 func appendContainer(b []byte, c *placement.ContainerRequest) []byte {
-	b = append(b, byte(c.Kind))
+	b = append(b, byte(c.Kind)|bit(c.Guaranteed)<<7)
 	b = binary.AppendVarint(b, c.MilliCPU)
-	b = binary.AppendUvarint(b, uint64(len(c.Memory)))
-	for _, m := range c.Memory {
-		b = appendString(b, m.Resource)
-		b = append(binary.AppendUvarint(b, m.Bytes), bit(m.Fraction))
-	}
+	b = appendMemory(b, c.Memory)
 	b = binary.AppendUvarint(b, uint64(len(c.Devices)))
 	for _, d := range c.Devices {
 		b = appendString(b, d.Resource)
 		b = append(binary.AppendVarint(b, d.Count), bit(d.Claimed))
+	}
+	return b
+}
+
+func appendMemory(b []byte, all []placement.MemoryRequest) []byte {
+	b = binary.AppendUvarint(b, uint64(len(all)))
+	for _, m := range all {
+		b = appendString(b, m.Resource)
+		b = append(binary.AppendUvarint(b, m.Bytes), bit(m.Fraction))
 	}
 	return b
 }

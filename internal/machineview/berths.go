@@ -118,15 +118,14 @@ func (o *occupancy) add(one *berth) {
 
 // berthOf adds up what the containers of a pod hold.
 func berthOf(p *placement.PodAllocation) *berth {
-	out := &berth{uid: p.UID, name: p.UID, containers: map[topology.CPUID]string{}}
+	out := &berth{uid: p.UID, name: p.UID, cpus: p.CPUs(), containers: map[topology.CPUID]string{}}
+	for b := range p.Blocks() {
+		out.addMemory(*b)
+	}
 	for i := range p.Containers {
 		c := &p.Containers[i]
-		out.cpus = out.cpus.Or(&c.CPUs)
 		for id := range c.CPUs.All() {
 			out.containers[id] = c.Name
-		}
-		for _, m := range c.Memory {
-			out.addMemory(m)
 		}
 		for _, d := range c.Devices {
 			if len(d.IDs) > 0 {

@@ -240,6 +240,7 @@ func (b *binding) decideAndWrite(ctx context.Context) (*fwk.Status, error) {
 	core.feed.Posted(b.pod, n)
 	b.turn, b.report, b.exact, b.amounts = posting.Turn, posting.Report, posting.Answer.Exact, posting.Answer.Amounts
 	b.words = core.wordsOf(b.from, b.pod)
+	core.tellRepeats(b.pod, n.Name(), &b.decision)
 	err = handover.Write(ctx, b, b.newest(), n.Name())
 	if near, known := n.Nearness(&b.decision); known && err == nil && !b.amounts {
 		devicePods.WithLabelValues(string(near)).Inc()

@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/placement"
 )
 
 // tellIgnored reports annotations and labels that have no effect, and of CPUs or memory of its own
@@ -36,6 +37,15 @@ func (c *core) tellShared(pod *corev1.Pod, nodeName string) {
 	}
 	if w, shares := wire.CPUsShared(pod); shares {
 		c.events.Eventf(pod, nil, corev1.EventTypeWarning, w.Reason, "Binding", "%s decides itself: %s", nodeName, w.Text)
+	}
+}
+
+// tellRepeats warns in an event of what a restart of its kubelet does to a pod that is placed as a
+// whole.
+func (c *core) tellRepeats(pod *corev1.Pod, nodeName string, d *placement.Decision) {
+	if d.Whole != nil {
+		why := placement.DefectRestartRepeats
+		c.events.Eventf(pod, nil, corev1.EventTypeWarning, why.String(), "Binding", "%s: %s; %s", nodeName, why.Text(), why.Advice())
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/placement"
 )
 
 // TestSharesForCPUsAreTold: a pod without memory that Koordinator's proposal gives a CPU is told
@@ -61,6 +62,24 @@ func TestSharesBesideNodesThatObey(t *testing.T) {
 		default:
 			if c.told {
 				t.Errorf("%s: nothing is told", c.node)
+			}
+		}
+	}
+}
+
+// TestRepeatsAreTold: a pod that its kubelet places as a whole is told what a restart does to it.
+func TestRepeatsAreTold(t *testing.T) {
+	f := newFixture(t)
+	for _, d := range []placement.Decision{{}, {Whole: &placement.Whole{}}} {
+		f.tellRepeats(pinned("x", 1), "n", &d)
+		select {
+		case e := <-f.events.Events:
+			if d.Whole == nil || !strings.Contains(e, "DefectRestartRepeats n: ") || !strings.Contains(e, "kubernetes#140989") {
+				t.Errorf("%+v: told %q", d, e)
+			}
+		default:
+			if d.Whole != nil {
+				t.Error("nothing is told")
 			}
 		}
 	}

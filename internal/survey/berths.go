@@ -63,6 +63,9 @@ func (s *Survey) Berths(name string) (*machineview.Berths, error) {
 func withoutCPUs(pods []placement.PodAllocation) []placement.PodAllocation {
 	pods = slices.Clone(pods)
 	for i := range pods {
+		if w := pods[i].Whole; w != nil {
+			pods[i].Whole = &placement.Whole{Memory: w.Memory}
+		}
 		pods[i].Containers = slices.Clone(pods[i].Containers)
 		for j := range pods[i].Containers {
 			pods[i].Containers[j].CPUs = topology.CPUSet{}

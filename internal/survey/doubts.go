@@ -12,6 +12,7 @@ import (
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/placement"
 )
 
 // warnings say what makes a node doubtful though nothing need be wrong with its report: the kubelet
@@ -32,6 +33,9 @@ func (n *node) warnings() (out []Trouble) {
 	}
 	if vain := n.labelsInVain(); vain != "" {
 		out = append(out, Trouble{Reason: LabelIgnored, Message: "labels without effect: " + vain, Advice: adviceForDoubt(LabelIgnored, n.name)})
+	}
+	if n.trouble == nil && n.reading != nil && n.reading.Kind != nil && n.reading.Kind.Model != nil && n.reading.Kind.Model.PlacesWholes() {
+		out = append(out, Trouble{Reason: RestartRepeats, Message: "pods with spec.resources: " + placement.DefectRestartRepeats.Text(), Advice: adviceForDoubt(RestartRepeats, n.name)})
 	}
 	if n.trouble == nil && n.account != nil {
 		if w := n.account.View().Flooded(); w != ledger.WaitsForNothing {

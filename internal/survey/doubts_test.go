@@ -17,3 +17,20 @@ func TestALabelThatTheKubeletDoesNotKeepIsDoubtful(t *testing.T) {
 		t.Errorf("warnings %+v, trouble %+v", n.Warnings, n.Trouble)
 	}
 }
+
+// TestAKubeletThatPlacesPodsOnceMoreIsDoubtful: only in scope pod.
+func TestAKubeletThatPlacesPodsOnceMoreIsDoubtful(t *testing.T) {
+	for scope, want := range map[string]int{"pod": 1, "container": 0} {
+		w := newWorld(t)
+		nt := w.addNode("n")
+		nt.Spec.FeatureGates = map[string]bool{"PodLevelResourceManagers": true}
+		nt.Spec.TopologyManager.Scope = scope
+		w.report(nt)
+		s, err := w.cluster().Survey(t.Context(), "")
+		w.must(err)
+		n := s.Nodes()[0]
+		if len(n.Warnings) != want || n.Trouble != nil || want == 1 && (n.Warnings[0].Reason != RestartRepeats || !strings.Contains(n.Warnings[0].Message, "kubernetes#140989")) {
+			t.Errorf("%s: warnings %+v, trouble %+v", scope, n.Warnings, n.Trouble)
+		}
+	}
+}

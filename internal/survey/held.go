@@ -231,22 +231,19 @@ func (n *node) heldBy(pod *corev1.Pod) []Vacancy {
 		}
 		return &all[i]
 	}
-	var whole topology.CPUSet
-	for i := range p.Containers {
-		whole = whole.Or(&p.Containers[i].CPUs)
-	}
+	whole := p.CPUs()
 	for i := range machine.NUMANodes {
 		cpus := whole.And(&machine.NUMANodes[i].CPUs)
 		all[i].NUMA, all[i].CPUs, all[i].Count = machine.NUMANodes[i].ID, cpus.String(), cpus.Len()
 	}
 	all[len(all)-1].Anywhere = true
+	for b := range p.Blocks() {
+		plus(&at(b.NUMA).Memory, b.Resource, b.Bytes)
+	}
 	for i := range p.Containers {
 		c := &p.Containers[i]
 		for _, a := range c.Shares {
 			at(topology.NewNUMASet(a.NUMA)).MilliCPU += a.MilliCPU
-		}
-		for _, b := range c.Memory {
-			plus(&at(b.NUMA).Memory, b.Resource, b.Bytes)
 		}
 		for _, d := range c.Devices {
 			for _, id := range d.IDs {

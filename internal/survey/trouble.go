@@ -23,6 +23,10 @@ const NotReady = "NodeNotReady"
 // not do.
 const LabelIgnored = "LabelIgnored"
 
+// RestartRepeats is the reason of a warning about a node whose kubelet places pods by
+// spec.resources once more when it restarts.
+const RestartRepeats = "RestartRepeats"
+
 func troubleOf(u *nodestate.Unusable, node string) *Trouble {
 	return &Trouble{Reason: u.Reason, Message: u.Text, Advice: adviceFor(u.Reason, node)}
 }
@@ -80,6 +84,8 @@ func adviceForDoubt(reason, node string) string {
 		return "look at that pod: if it sets the CPUs of containers, take it off the node (docs/enforcement.md)"
 	case NotReady:
 		return "kubectl describe node " + node
+	case RestartRepeats:
+		return "set topologyManagerScope container, or switch off PodLevelResourceManagers; before its kubelet restarts, drain the node and remove both state files"
 	case LabelIgnored:
 		return "set the kubelet's topologyManagerPolicy and topologyManagerScope, or let Berth decide on the node (docs/enforcement.md), or take the label away"
 	}

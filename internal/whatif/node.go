@@ -249,13 +249,12 @@ func (n *Node) count(snap *placement.Snapshot) {
 
 func heldBy(p *placement.PodAllocation) amounts.List {
 	out := amounts.List{}
-	var cpus topology.CPUSet // containers of one pod may have the same
+	cpus := p.CPUs() // containers of one pod may have the same
+	for b := range p.Blocks() {
+		out[b.Resource] += int64(b.Bytes)
+	}
 	for i := range p.Containers {
 		c := &p.Containers[i]
-		cpus = cpus.Or(&c.CPUs)
-		for _, b := range c.Memory {
-			out[b.Resource] += int64(b.Bytes)
-		}
 		for _, d := range c.Devices {
 			out[d.Resource] += int64(len(d.IDs))
 		}

@@ -115,6 +115,44 @@ func TestNodeTopologyRoundTrip(t *testing.T) {
 	}
 }
 
+// TestWholeIsTold: what a pod has as a whole is in reports and in placements.
+func TestWholeIsTold(t *testing.T) {
+	n := sampleNode(t)
+	whole := &placement.Whole{CPUs: n.Report.Snapshot.SharedCPUs, Memory: []placement.MemoryBlock{{Resource: "memory", NUMA: 1, Bytes: 1 << 30}}}
+	n.Report.Snapshot.SharedCPUs = topology.CPUSet{}
+	n.Report.Snapshot.Pods = []placement.PodAllocation{{UID: "u", Whole: whole, Containers: []placement.ContainerAllocation{
+		{Name: "a", CPUs: whole.CPUs, Memory: whole.Memory}, {Name: "b", CPUs: whole.CPUs, Memory: whole.Memory}}}}
+	n.Report.Pods = make([]ReportedPod, 1)
+	nt, err := WriteNodeTopology(&n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := ReadNodeTopology(nt)
+	if err != nil || !reflect.DeepEqual(got.Report.Snapshot.Pods, n.Report.Snapshot.Pods) {
+		t.Errorf("%v: got\n%+v\nwant\n%+v", err, got.Report.Snapshot.Pods, n.Report.Snapshot.Pods)
+	}
+	nt.Status.Pods[0].Whole.CPUs = "0-2:"
+	if _, err := ReadNodeTopology(nt); err == nil || !strings.Contains(err.Error(), "status.pods[0].whole.cpus") {
+		t.Errorf("a list that nobody writes: %v", err)
+	}
+	p := samplePlacement()
+	p.Decision.Whole = whole
+	text, err := WritePlacement(&p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	back, err := parsePlacement("Pod ns/a", text)
+	if err != nil || !reflect.DeepEqual(back, p) {
+		t.Errorf("%v: read\n%+v\nwant\n%+v", err, back, p)
+	}
+	if rough := roughBytes(&p.Decision); rough < len(text) {
+		t.Errorf("%d bytes at the most, and it has %d", rough, len(text))
+	}
+	if _, err := parsePlacement("Pod ns/a", strings.Replace(text, `"numa":"0","bytes"`, `"numa":"","bytes"`, 1)); err == nil || !strings.Contains(err.Error(), "whole.memory[0].numa") {
+		t.Errorf("memory of no NUMA node: %v", err)
+	}
+}
+
 // TestAddresses: where the devices of a pool lie is told beside their ids. With the links of the
 // machine that says how well they are connected.
 func TestAddresses(t *testing.T) {

@@ -251,6 +251,13 @@ func (w writer) pod(at *field.Path, p *placement.PodAllocation, more *ReportedPo
 	if more.Name != "" {
 		out.Pod = more.Namespace + "/" + more.Name
 	}
+	if whole := p.Whole; whole != nil {
+		held, err := w.container(at.Child("whole"), &placement.ContainerAllocation{CPUs: whole.CPUs, Memory: whole.Memory})
+		if err != nil {
+			return out, err
+		}
+		out.Whole = &held
+	}
 	for i := range p.Containers {
 		c, err := w.container(at.Child("containers").Index(i), &p.Containers[i])
 		if err != nil {

@@ -116,7 +116,14 @@ type placementJSON struct {
 	// The next two are left out for authority kubelet: readers of the first release know no others.
 	Authority  string          `json:"authority,omitempty"` // "", "berth"
 	Enforcer   string          `json:"enforcer,omitempty"`  // "", "koordlet"
+	Whole      *wholeJSON      `json:"whole,omitempty"`
 	Containers []containerJSON `json:"containers"`
+}
+
+// wholeJSON is what the pod gets as a whole, by spec.resources.
+type wholeJSON struct {
+	CPUs   string      `json:"cpus,omitempty"`
+	Memory []blockJSON `json:"memory,omitempty"`
 }
 
 type containerJSON struct {
@@ -161,6 +168,9 @@ type deviceJSON struct {
 // reports only amounts.
 func AmountsAlone(d *placement.Decision) placement.Decision {
 	out := placement.Decision{UID: d.UID, Containers: slices.Clone(d.Containers)}
+	if d.Whole != nil {
+		out.Whole = &placement.Whole{Memory: d.Whole.Memory}
+	}
 	for i := range out.Containers {
 		out.Containers[i].CPUs, out.Containers[i].Devices = topology.CPUSet{}, nil
 	}
@@ -182,6 +192,9 @@ func WritePlacement(p *Placement) (string, error) {
 	}
 	if p.Koordlet {
 		out.Enforcer = enforcerKoordlet
+	}
+	if w := p.Decision.Whole; w != nil {
+		out.Whole = &wholeJSON{CPUs: w.CPUs.String(), Memory: writeBlocks(w.Memory)}
 	}
 	for i := range p.Decision.Containers {
 		out.Containers = append(out.Containers, writeContainer(&p.Decision.Containers[i]))
@@ -244,6 +257,9 @@ func CheckAnnotations(pod *corev1.Pod, bytes int) error {
 // it.
 func roughBytes(d *placement.Decision) int {
 	n := roughFrame + roughEscape*len(d.UID)
+	if d.Whole != nil {
+		n += roughContainerBytes(&placement.ContainerDecision{CPUs: d.Whole.CPUs, Memory: d.Whole.Memory})
+	}
 	for i := range d.Containers {
 		n += roughContainerBytes(&d.Containers[i])
 	}
@@ -280,6 +296,13 @@ const (
 	enforcerKoordlet = string(v1alpha1.EnforcerKoordlet)
 )
 
+func writeBlocks(blocks []placement.MemoryBlock) (out []blockJSON) {
+	for _, b := range blocks {
+		out = append(out, blockJSON{b.Resource, b.NUMA.String(), b.Bytes})
+	}
+	return out
+}
+
 func writeContainer(c *placement.ContainerDecision) containerJSON {
 	out := containerJSON{Name: c.Name, Hint: hintJSON{Preferred: c.Hint.Preferred}, CPUs: c.CPUs.String()}
 	if int(c.Kind) < len(kindNames) {
@@ -289,9 +312,7 @@ func writeContainer(c *placement.ContainerDecision) containerJSON {
 		list := c.Hint.NUMA.String()
 		out.Hint.NUMA = &list
 	}
-	for _, b := range c.Memory {
-		out.Memory = append(out.Memory, blockJSON{b.Resource, b.NUMA.String(), b.Bytes})
-	}
+	out.Memory = writeBlocks(c.Memory)
 	for _, d := range c.Devices {
 		out.Devices = append(out.Devices, deviceJSON{d.Resource, d.IDs})
 	}
@@ -396,6 +417,12 @@ func (r placementReader) read(in *placementJSON) (Placement, error) {
 		p.Authority = placement.AuthorityBerth
 	}
 	p.Decision.UID = in.UID
+	if in.Whole != nil {
+		var err error
+		if p.Decision.Whole, err = r.whole(r.root.Child("whole"), in.Whole); err != nil {
+			return Placement{}, err
+		}
+	}
 	names := make(map[string]bool, len(in.Containers))
 	for i := range in.Containers {
 		at := r.root.Child("containers").Index(i)
@@ -421,6 +448,18 @@ func (r placementReader) generation(in *placementJSON, p *Placement) error {
 		return r.at(r.root.Child("asks"), in.Asks, "what the containers of a resized pod have")
 	}
 	return nil
+}
+
+func (r placementReader) whole(at *field.Path, in *wholeJSON) (*placement.Whole, error) {
+	var out placement.Whole
+	var err error
+	if out.CPUs, err = topology.ParseCPUList(in.CPUs); err != nil {
+		return nil, r.at(at.Child("cpus"), in.CPUs, "a CPU list: "+err.Error())
+	}
+	if out.Memory, err = r.memory(at.Child("memory"), in.Memory); err != nil {
+		return nil, err
+	}
+	return &out, nil
 }
 
 func (r placementReader) container(at *field.Path, in *containerJSON) (placement.ContainerDecision, error) {

@@ -3,6 +3,7 @@ package wire
 import (
 	"fmt"
 	"iter"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	corehelpers "k8s.io/component-helpers/resource"
 
 	"github.com/berth-dev/berth/internal/amounts"
 	dra "github.com/berth-dev/berth/internal/claims"
@@ -84,10 +86,82 @@ func readRequest(pod *corev1.Pod) (placement.Request, error) {
 			return placement.Request{}, err
 		}
 		c.Kind = at.Kind
+		c.Guaranteed = out.PodLevel && guaranteedAlone(spec.Resources)
 		out.Containers = append(out.Containers, c)
 	}
 	out.Guaranteed = isGuaranteed(pod)
+	if out.PodLevel {
+		var err error
+		if out.Level, err = r.level(); err != nil {
+			return placement.Request{}, err
+		}
+	}
 	return out, nil
+}
+
+// level reads spec.resources, with the requests that the API server fills in.
+func (r podReader) level() (out placement.LevelRequest, err error) {
+	own := r.pod.Spec.Resources
+	requests := own.Requests
+	if len(own.Limits) > 0 {
+		requests = levelRequests(withRequests(r.pod))
+	}
+	if out.Guaranteed = r.pod.Status.QOSClass == corev1.PodQOSGuaranteed; r.pod.Status.QOSClass == "" {
+		out.Guaranteed = guaranteedBy([]corev1.ResourceRequirements{{Requests: requests, Limits: own.Limits}})
+	}
+	at := field.NewPath("spec", "resources")
+	for _, name := range namesIn(requests, own.Limits) {
+		q, where := own.Limits[name], at.Child("limits").Key(string(name))
+		asked, ok := requests[name]
+		if ok {
+			q, where = asked, at.Child("requests").Key(string(name))
+		}
+		switch {
+		case name == corev1.ResourceCPU:
+			if err := r.within(where, q, maxCPUs); err != nil {
+				return out, err
+			}
+			out.MilliCPU = asked.MilliValue()
+		case isMemory(name):
+			if err := r.within(where, q, maxMemory); err != nil {
+				return out, err
+			}
+			if ok {
+				out.Memory = append(out.Memory, memoryOf(string(name), q))
+			}
+		}
+	}
+	return out, nil
+}
+
+// levelRequests are the requests in spec.resources of a pod that withRequests has completed. Of
+// huge pages the API server takes the limits, and those of the containers if the pod has none
+// (defaultHugePagePodLimits of pkg/apis/core/v1).
+func levelRequests(pod *corev1.Pod) corev1.ResourceList {
+	out := maps.Clone(pod.Spec.Resources.Requests)
+	bare := *pod
+	bare.Spec.Resources = nil
+	for name, q := range corehelpers.AggregateContainerLimits(&bare, corehelpers.PodResourcesOptions{}) {
+		if _, set := out[name]; !set && strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix) {
+			out[name] = q
+		}
+	}
+	return out
+}
+
+// guaranteedAlone is IsContainerEquivalentQOSGuaranteed.
+func guaranteedAlone(c corev1.ResourceRequirements) bool {
+	for _, name := range [...]corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
+		limit := c.Limits[name]
+		request, ok := c.Requests[name]
+		if !ok {
+			request = limit
+		}
+		if request.IsZero() || !request.Equal(limit) {
+			return false
+		}
+	}
+	return true
 }
 
 // ContainerAt is where a pod's spec has a container, and what that makes of it.
@@ -246,8 +320,8 @@ func hasPodLevelResources(pod *corev1.Pod) bool {
 
 // isGuaranteed is the kubelet's GetPodQOS: the class in the status, or else the class that the
 // resources imply. If the pod has pod-level resources, the containers count: a kubelet 1.33 knows
-// only them, and later kubelets pin nothing for such a pod. With an empty spec.resources the
-// release decides (placement.Request.EmptyLevel).
+// only them, and later kubelets pin nothing for such a pod, or read placement.LevelRequest. With an
+// empty spec.resources the release decides (placement.Request.EmptyLevel).
 func isGuaranteed(pod *corev1.Pod) bool {
 	if pod.Status.QOSClass != "" {
 		return pod.Status.QOSClass == corev1.PodQOSGuaranteed

@@ -101,6 +101,54 @@ func TestGuaranteed(t *testing.T) {
 	}
 }
 
+// TestLevel: what a pod asks for as a whole, with the requests that the API server fills in, and
+// which of its containers have something of their own.
+func TestLevel(t *testing.T) {
+	bytes := func(name string, n uint64) placement.MemoryRequest {
+		return placement.MemoryRequest{Resource: name, Bytes: n}
+	}
+	for name, c := range map[string]struct {
+		pod   string
+		want  placement.LevelRequest
+		alone string // the containers that are Guaranteed by themselves
+	}{
+		"none": {`{spec: {containers: [{name: c, resources: {limits: {cpu: 1, memory: 1Gi}}}]}}`, placement.LevelRequest{}, ""},
+		"all said": {`{spec: {resources: {limits: {cpu: 4, memory: 2Gi}, requests: {cpu: 4, memory: 2Gi}}, containers: [{name: c, resources: {limits: {cpu: 1, memory: 1Gi}}}, {name: d}]}}`,
+			placement.LevelRequest{Guaranteed: true, MilliCPU: 4000, Memory: []placement.MemoryRequest{bytes("memory", 2<<30)}}, "c"},
+		"limits, and the containers ask for less": {`{spec: {resources: {limits: {cpu: 4, memory: 2Gi}}, containers: [{name: c, resources: {limits: {cpu: 1, memory: 1Gi}}}]}}`,
+			placement.LevelRequest{MilliCPU: 1000, Memory: []placement.MemoryRequest{bytes("memory", 1<<30)}}, "c"},
+		"limits, and the containers ask for nothing": {`{spec: {resources: {limits: {cpu: 4, memory: 2Gi}}, containers: [{name: c}]}}`,
+			placement.LevelRequest{Guaranteed: true, MilliCPU: 4000, Memory: []placement.MemoryRequest{bytes("memory", 2<<30)}}, ""},
+		"requests": {`{spec: {resources: {requests: {cpu: 4}}, containers: [{name: c}]}}`, placement.LevelRequest{MilliCPU: 4000}, ""},
+		"huge pages of the containers": {`{spec: {resources: {limits: {cpu: 4, memory: 2Gi}, requests: {cpu: 4, memory: 2Gi}}, containers: [{name: c, resources: {limits: {hugepages-2Mi: 4Mi}}}]}}`,
+			placement.LevelRequest{Guaranteed: true, MilliCPU: 4000, Memory: []placement.MemoryRequest{bytes("hugepages-2Mi", 4<<20), bytes("memory", 2<<30)}}, ""},
+		"the status says so": {`{status: {qosClass: Burstable}, spec: {resources: {limits: {cpu: 4, memory: 1500m}, requests: {cpu: 4, memory: 1500m}}, containers: [{name: c}]}}`,
+			placement.LevelRequest{MilliCPU: 4000, Memory: []placement.MemoryRequest{{Resource: "memory", Bytes: 2, Fraction: true}}}, ""},
+		"requests unlike limits": {`{spec: {resources: {limits: {cpu: 4, memory: 2Gi}, requests: {cpu: 4, memory: 2Gi}}, containers: [{name: c, resources: {limits: {cpu: 2, memory: 1Gi}, requests: {cpu: 1}}},
+			{name: d, resources: {requests: {cpu: 1, memory: 1Gi}}}, {name: e, resources: {limits: {cpu: 0, memory: 1Gi}}}]}}`,
+			placement.LevelRequest{Guaranteed: true, MilliCPU: 4000, Memory: []placement.MemoryRequest{bytes("memory", 2<<30)}}, ""},
+	} {
+		got, err := readRequest(podOf(t, c.pod))
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		alone := ""
+		for _, r := range got.Containers {
+			if r.Guaranteed {
+				alone += r.Name
+			}
+		}
+		if !reflect.DeepEqual(got.Level, c.want) || alone != c.alone {
+			t.Errorf("%s: got %+v, alone %q; want %+v, %q", name, got.Level, alone, c.want, c.alone)
+		}
+	}
+	_, err := readRequest(podOf(t, `{spec: {resources: {limits: {memory: 2Ei}}, containers: [{name: c}]}}`))
+	var wrong *FieldError
+	if !errors.As(err, &wrong) || wrong.Field != "spec.resources.requests[memory]" {
+		t.Errorf("an absurd amount: %v", err)
+	}
+}
+
 // TestExtendedResourceInBytes: a node says how much of it there is, and no device plugin; the
 // kubelet's managers leave it alone.
 func TestExtendedResourceInBytes(t *testing.T) {

@@ -282,6 +282,14 @@ func (r *reportReader) pods(at *field.Path, pods []v1alpha1.PodAllocation, out *
 		}
 		pod := placement.PodAllocation{UID: p.UID, Generation: p.Generation}
 		var held topology.CPUSet
+		if p.Whole != nil {
+			c, err := r.container(at.Child("whole"), p.Whole, &out.Snapshot.SharedCPUs)
+			if err != nil {
+				return err
+			}
+			held = c.CPUs
+			pod.Whole = &placement.Whole{CPUs: c.CPUs, Memory: c.Memory}
+		}
 		for j := range p.Containers {
 			c, err := r.container(at.Child("containers").Index(j), &p.Containers[j], &out.Snapshot.SharedCPUs)
 			if err != nil {

@@ -400,6 +400,9 @@ type PodAllocation struct {
 	// Generation is that of the decision which the agent carries out for a pod that was resized in
 	// place; only where Berth decides.
 	Generation uint64 `json:"generation,omitempty"`
+	// Whole is what the pod holds as a whole, by spec.resources: CPUs and memory of which its
+	// containers have parts. It has no name. Absent where containers hold everything.
+	Whole *ContainerAllocation `json:"whole,omitempty"`
 	// Containers are the ones that hold something, in the order in which the kubelet allocates.
 	Containers []ContainerAllocation `json:"containers,omitempty"`
 	// Malformed is a line that could not be read; nothing else is set then.

@@ -12,9 +12,10 @@ import (
 // costs by the number of its values, and a full node has hundreds in this list
 // (docs/performance.md, "Writes").
 //
-//	UID [pod=NAMESPACE/NAME] [state=STATE] [gen=GENERATION] CONTAINER...
+//	UID [pod=NAMESPACE/NAME] [state=STATE] [gen=GENERATION] [WHOLE] CONTAINER...
 //
-// with single spaces between. A CONTAINER is NAME[:KIND] and what it holds, each after a semicolon:
+// with single spaces between. A CONTAINER is NAME[:KIND] and what it holds, each after a semicolon.
+// WHOLE is what the pod holds as a whole, with * for the name:
 //
 //	started              an init container that has been started
 //	cpus=LIST            exclusive CPUs, a kernel CPU list
@@ -40,15 +41,21 @@ func (p *PodAllocation) String() string {
 	if p.Generation > 0 {
 		words = append(words, "gen="+strconv.FormatUint(p.Generation, 10))
 	}
+	if p.Whole != nil {
+		words = append(words, p.Whole.text(wholeName))
+	}
 	for i := range p.Containers {
-		words = append(words, p.Containers[i].text())
+		words = append(words, p.Containers[i].text(encode(p.Containers[i].Name)))
 	}
 	return strings.Join(words, " ")
 }
 
-func (c *ContainerAllocation) text() string {
+// wholeName is no container's name, which would be encoded.
+const wholeName = "*"
+
+func (c *ContainerAllocation) text(name string) string {
 	var b strings.Builder
-	b.WriteString(encode(c.Name))
+	b.WriteString(name)
 	if c.Kind != "" {
 		b.WriteString(":" + encode(string(c.Kind)))
 	}
@@ -125,15 +132,28 @@ func ParsePodAllocation(text string) (PodAllocation, error) {
 		case isGeneration && p.Generation == 0 && len(p.Containers) == 0:
 			p.Generation, err = strconv.ParseUint(generation, 10, 64)
 		default:
-			var c ContainerAllocation
-			c, err = parseContainer(word)
-			p.Containers = append(p.Containers, c)
+			err = p.parseHolder(word)
 		}
 		if err != nil || (isPod && p.Pod == "") || (isState && p.State == "") || isGeneration && "gen="+strconv.FormatUint(p.Generation, 10) != word || isGeneration && p.Generation == 0 {
 			return PodAllocation{}, wrong(word, "pod=NAMESPACE/NAME, state=STATE, gen=GENERATION, or NAME[:KIND];cpus=LIST;mem=BLOCK;dev=RESOURCE=ID,...")
 		}
 	}
 	return p, nil
+}
+
+// parseHolder reads a container, or what the pod holds as a whole, which comes once and first.
+func (p *PodAllocation) parseHolder(word string) error {
+	c, err := parseContainer(word)
+	switch {
+	case !strings.HasPrefix(word, wholeName) || c.Name != wholeName:
+		p.Containers = append(p.Containers, c)
+	case p.Whole != nil || len(p.Containers) > 0:
+		return wrong(word, wholeName+" once, before the containers")
+	default:
+		c.Name = ""
+		p.Whole = &c
+	}
+	return err
 }
 
 // wrong is the error about a word.

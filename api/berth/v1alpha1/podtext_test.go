@@ -26,6 +26,10 @@ var lines = []struct {
 	{"u-2 pinned;cpus=2,10;exclusive=core shared;shares=0:1500,1:500;mem=memory@0=1Gi", PodAllocation{UID: "u-2", Containers: []ContainerAllocation{
 		{Name: "pinned", CPUs: "2,10", Exclusive: ExclusiveCore},
 		{Name: "shared", Shares: []CPUShare{{0, 1500}, {1, 500}}, Memory: []MemoryBlock{"memory@0=1Gi"}}}}},
+	{"u-3 pod=a/b *;cpus=2-5;mem=memory@0=4Gi main;cpus=2-3;mem=memory@0=1Gi side;cpus=4-5;mem=memory@0=3Gi", PodAllocation{UID: "u-3", Pod: "a/b",
+		Whole: &ContainerAllocation{CPUs: "2-5", Memory: []MemoryBlock{"memory@0=4Gi"}}, Containers: []ContainerAllocation{
+			{Name: "main", CPUs: "2-3", Memory: []MemoryBlock{"memory@0=1Gi"}}, {Name: "side", CPUs: "4-5", Memory: []MemoryBlock{"memory@0=3Gi"}}}}},
+	{"u-4 %2A;cpus=1", PodAllocation{UID: "u-4", Containers: []ContainerAllocation{{Name: "*", CPUs: "1"}}}},
 	{"u%20%3D1 state=Unknown cpus%3D;dev=x.y/z=a%2Cb%3Bc%3D,%C3%A4", PodAllocation{UID: "u =1", State: PodUnknown, Containers: []ContainerAllocation{
 		{Name: "cpus=", Devices: []DeviceAllocation{{Resource: "x.y/z", IDs: []DeviceID{"a,b;c=", "ä"}}}}}}},
 }
@@ -58,6 +62,8 @@ func TestPodAllocationTextRefused(t *testing.T) {
 		{"u gen=2 gen=3", `"gen=3"`},
 		{"u main gen=2", `"gen=2"`},
 		{"u gen=18446744073709551616", `"gen=18446744073709551616"`},
+		{"u * *", `"*"`},
+		{"u main *;cpus=1", `"*;cpus=1"`},
 		{"u main:", `"main:"`},
 		{"u main;cpus=", `"main;cpus="`},
 		{"u main;cpus=1;cpus=2", `"main;cpus=1;cpus=2"`},
