@@ -55,11 +55,17 @@ func TestConformance(t *testing.T) {
 
 // TestMemoryOnlyNodes compares them on machines with more NUMA nodes than hints are made for, most
 // of them without CPUs.
-func TestMemoryOnlyNodes(t *testing.T) {
-	r := &run{t: t, begin: time.Now(), next: gen.Wide + 1}
+func TestMemoryOnlyNodes(t *testing.T) { compareSome(t, gen.Wide, 400) }
+
+// TestPodLevelManagers compares them on kubelets that place pods by spec.resources.
+func TestPodLevelManagers(t *testing.T) { compareSome(t, gen.Level, 600) }
+
+// compareSome compares some cases of one sort of seeds.
+func compareSome(t *testing.T, sort uint64, most int) {
+	r := &run{t: t, begin: time.Now(), next: sort + 1}
 	pool := Pool{Command: Self(roleVariable, "compare"), Workers: *workers}
 	next := func() []byte {
-		if r.cases > 400 {
+		if r.cases > most {
 			return nil
 		}
 		seed := strconv.FormatUint(r.next, 10)

@@ -36,12 +36,15 @@ func (d dice) config(m *cases.Machine) cases.Config {
 	} else if d.chance(2) {
 		c.FeatureGates = pick(d, map[string]bool{PodLevelGate: false, "InPlacePodLevelResourcesVerticalScaling": false,
 			"PodLevelResourcesFixDefaulting": false, QOSGate: false}, map[string]bool{ClaimsGate: false}, map[string]bool{QOSGate: d.chance(30)})
+	} else if d.chance(12) {
+		c.FeatureGates = map[string]bool{ManagersGate: true}
 	}
 	return c
 }
 
-// Gates that kubelets have switched off in some cases: see podMaker.rarities.
+// Gates that kubelets have switched off, or on, in some cases: see podMaker.rarities.
 const (
+	ManagersGate = "PodLevelResourceManagers"
 	PodLevelGate = "PodLevelResources"
 	QOSGate      = "PodLevelResourcesFixKubeletQOSClass"
 	ClaimsGate   = "DRAExtendedResource"

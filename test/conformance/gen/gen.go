@@ -20,6 +20,9 @@ func Case(seed uint64) *cases.Case {
 		c.Config = d.config(&c.Machine)
 		d.wideConfig(&c.Config)
 	}
+	if seed&Level != 0 {
+		c.Config.FeatureGates = map[string]bool{ManagersGate: true}
+	}
 	c.Devices = d.pools(&c.Machine)
 	h := &history{podMaker: newPodMaker(d, c)}
 	for range d.between(3, pick(d, 6, 12, 16, 24)) {

@@ -12,6 +12,9 @@ func TestCasesAreValidAndRepeatable(t *testing.T) {
 		if seed%10 == 9 {
 			seed |= Wide
 		}
+		if seed%10 == 8 {
+			seed |= Level
+		}
 		line, err := cases.Encode(Case(seed))
 		if err != nil {
 			t.Fatal(err)
@@ -53,10 +56,16 @@ func TestVariety(t *testing.T) {
 		for _, e := range c.Events {
 			seen[string(e.Type)]++
 		}
+		c = Case(seed | Level)
+		for _, e := range c.Events {
+			if e.Pod != nil && e.Pod.Spec.Resources != nil {
+				seen["level, scope "+c.Config.TopologyManagerScope]++
+			}
+		}
 	}
 	for _, want := range []string{"nodes 1", "nodes 2", "nodes 3", "nodes 4", "nodes 5", "nodes 6", "nodes 7", "nodes 8", "nodes 9", "nodes :",
 		"smt 1", "smt 2", "smt 4", "memory only", "gap", fullPCPUs, distributeNUMA, distributeCores, alignSocket, strict, uncore,
-		"policy none", "policy best-effort", "policy restricted", "policy single-numa-node", "scope container", "scope pod",
+		"policy none", "policy best-effort", "policy restricted", "policy single-numa-node", "scope container", "scope pod", "level, scope container", "level, scope pod",
 		"admit", "remove", "start", "restart", "devices"} {
 		if seen[want] < 10 {
 			t.Errorf("%s: seen %d times", want, seen[want])

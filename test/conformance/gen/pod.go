@@ -194,7 +194,11 @@ func (p *podMaker) bytes() resource.Quantity {
 // rarities are legal and seldom: resources of the pod as a whole, ephemeral containers, overhead, a
 // given QoS class.
 func (p *podMaker) rarities(pod *corev1.Pod, guaranteed bool) {
-	if p.chance(3) || (p.hasGate(PodLevelGate) || p.hasGate(QOSGate)) && p.chance(40) {
+	if p.hasGate(ManagersGate) {
+		if p.chance(60) && extrasOf(pod)+2 <= max(p.lists, 2) {
+			p.level(pod)
+		}
+	} else if p.chance(3) || (p.hasGate(PodLevelGate) || p.hasGate(QOSGate)) && p.chance(40) {
 		pod.Spec.Resources = &corev1.ResourceRequirements{Limits: corev1.ResourceList{
 			corev1.ResourceCPU: *resource.NewQuantity(int64(p.between(1, p.cpus)), resource.DecimalSI), corev1.ResourceMemory: p.bytes()}}
 		switch p.weighted(70, 10, 10, 10) {

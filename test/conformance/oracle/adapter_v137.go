@@ -26,6 +26,11 @@ func (a asked) Allocate(ctx context.Context, pod *corev1.Pod, c *corev1.Containe
 	return a.HintProvider.Allocate(ctx, pod, c, o)
 }
 
+func (a asked) AllocatePod(l klog.Logger, pod *corev1.Pod, o lifecycle.Operation) error {
+	a.pass()
+	return a.HintProvider.AllocatePod(l, pod, o)
+}
+
 func newTopologyManager(s *settings) (topologymanager.Manager, error) {
 	return topologymanager.NewManager(klog.Background(), s.info.Topology, s.topologyPolicy, s.topologyScope, s.topologyOpts)
 }
