@@ -7,11 +7,18 @@ GO       ?= go
 BIN      := $(CURDIR)/bin
 CACHE    := $(CURDIR)/.cache
 TOOL     := $(GO) tool -modfile=tools/go.mod
-KUBE     := v1.37.2
+# The Kubernetes release that a go.mod names, and this one's.
+kube      = $(shell awk '$$1 == "k8s.io/kubernetes" {print $$2; exit}' $(1))
+KUBE     := $(call kube,go.mod)
 ifndef VERSION
 VERSION  := $(shell build/version.sh)
 endif
-LDFLAGS  := -s -w -X k8s.io/component-base/version.gitVersion=$(KUBE) -X github.com/berth-dev/berth/internal/version.Version=$(VERSION)
+LINKED   := -s -w -X github.com/berth-dev/berth/internal/version.Version=$(VERSION)
+LDFLAGS  := $(LINKED) -X k8s.io/component-base/version.gitVersion=$(KUBE)
+# The Kubernetes releases that berth-scheduler is built from, the oldest first: the last is that of go.mod. modflags has the go.mod and
+# the tag of a build, or nothing for the last. bin/berth-scheduler-k8s1.36 is one build.
+SCHEDULERS := $(shell cat deploy/chart/berth/files/schedulers)
+modflags  = $(if $(filter v$(1).%,$(KUBE)),,-modfile=test/conformance/versions/v$(1)/go.mod -tags=kube$(subst .,,$(1)))
 COMMANDS := $(notdir $(wildcard cmd/*))
 export CGO_ENABLED ?= 1
 

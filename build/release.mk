@@ -7,9 +7,9 @@ RELEASE      := $(BIN)/release/$(VERSION)
 RELEASE_TOOL := $(GO) -C tools/release run .
 
 .PHONY: release release-verify push release-check vulncheck
-release: ## Static binaries, images (OCI archives, no engine needed), chart, krew's manifest, checksums, SBOM, provenance in bin/release: PLATFORMS=linux/amd64 for fewer, SIGN_KEY=minisign.key to sign.
-	$(call say,building $(VERSION) into bin/release/$(VERSION) (compiles Kubernetes once for each Linux))
-	@$(RELEASE_TOOL) build -source $(CURDIR) -out $(RELEASE) -version $(VERSION) -platforms $(PLATFORMS) -ldflags '$(LDFLAGS)' -url '$(RELEASE_URL)' \
+release: ## Static binaries, images (OCI archives, no engine needed; berth-scheduler for each Kubernetes release), chart, krew's manifest, checksums, SBOM, provenance in bin/release: PLATFORMS=linux/amd64 for fewer, SIGN_KEY=minisign.key to sign.
+	$(call say,building $(VERSION) into bin/release/$(VERSION) (compiles Kubernetes $(SCHEDULERS) once for each Linux))
+	@$(RELEASE_TOOL) build -source $(CURDIR) -out $(RELEASE) -version $(VERSION) -platforms $(PLATFORMS) -ldflags '$(LINKED)' -url '$(RELEASE_URL)' \
 	  -commit "$$(git rev-parse HEAD)" -time "$$(git log -1 --format=%ct)"
 	@$(if $(SIGN_KEY),$(RELEASE_TOOL) sign -key $(abspath $(SIGN_KEY)) $(RELEASE))
 	@cd $(RELEASE) && ls -sh1
@@ -41,11 +41,20 @@ $(LAST)/source/go.mod:
 	@git archive $(LAST_COMMIT) | tar -x -m -C $(LAST)/source.new
 	@mv -T $(LAST)/source.new $(LAST)/source
 
+# One build of the scheduler.
+$(BIN)/berth-scheduler-k8s%: FORCE
+	$(call say,building bin/$(@F))
+	@mkdir -p $(BIN)
+	@$(GO) build $(call modflags,$*) -ldflags '$(LINKED) -X k8s.io/component-base/version.gitVersion=$(call kube,$(or $(patsubst -modfile=%,%,$(filter -modfile=%,$(call modflags,$*))),go.mod))' -o $@ ./cmd/berth-scheduler
+
+.PHONY: FORCE
+FORCE:
+
 # The last release as it was made, for the processor of the emulated machines.
 $(LAST)/release/SHA256SUMS: $(LAST)/source/go.mod
 	$(call say,building $(LAST_VERSION) as a release)
 	@$(GO) -C $(LAST)/source/tools/release run . build -source $(LAST)/source -out $(@D) -version $(LAST_VERSION) -platforms linux/amd64 -commit $(LAST_COMMIT) \
-	  -ldflags '-s -w -X k8s.io/component-base/version.gitVersion=$(KUBE) -X github.com/berth-dev/berth/internal/version.Version=$(LAST_VERSION)'
+	  -ldflags '-s -w -X k8s.io/component-base/version.gitVersion=$(call kube,$(LAST)/source/go.mod) -X github.com/berth-dev/berth/internal/version.Version=$(LAST_VERSION)'
 
 $(LAST)/bin/%: $(LAST)/source/go.mod
 	$(call say,building $* of $(LAST_VERSION))

@@ -1,6 +1,6 @@
 # Real kubelets on emulated multi-NUMA machines. Everything that is needed is installed or built on the first call and kept in
 # .cache/vm; what a failed run leaves is in _artifacts/vm.
-# E2E_KUBELET chooses another release of the kubelet, of those in test/conformance/versions: make e2e-vm-smoke E2E_KUBELET=1.37
+# E2E_KUBELET chooses another release of the kubelet, of those in test/conformance/versions: make e2e-vm-smoke E2E_KUBELET=1.36
 E2E_KUBELET ?=
 export E2E_KUBELET
 # The flags of the linker tell the API server its version, by which Helm judges charts.
@@ -36,7 +36,7 @@ VM_LAST_RELEASE := $(LAST)/release
 .PHONY: e2e-vm-chart
 e2e-vm-chart: $(VM_LAST_RELEASE)/SHA256SUMS
 	$(call say,building $(VERSION) as a release)
-	@$(RELEASE_TOOL) build -source $(CURDIR) -out $(VM_RELEASE) -version $(VERSION) -platforms linux/amd64 -ldflags '$(LDFLAGS)'
+	@$(RELEASE_TOOL) build -source $(CURDIR) -out $(VM_RELEASE) -version $(VERSION) -platforms linux/amd64 -ldflags '$(LINKED)'
 	$(call say,an emulated machine: helm install of $(LAST_VERSION) and upgrade to $(VERSION))
 	@BERTH_VM=chart BERTH_HELM="$$($(GO) tool -n -modfile=tools/helm/go.mod helm)" BERTH_LAST_RELEASE=$(VM_LAST_RELEASE) BERTH_THIS_RELEASE=$(VM_RELEASE) $(call VM_TEST,40m,$(VM_TEST_chart))
 

@@ -410,14 +410,37 @@ func testChartContradictions(t *testing.T, helm string) {
 	}
 }
 
-// testChartKubernetes: the oldest API server that the chart is installed on is the oldest that it
-// is tested on (make e2e-versions).
+// testChartKubernetes: the API server's release decides which build of the scheduler is installed,
+// as a scheduler and in shadow mode. The oldest API server that the chart is installed on is the
+// oldest that it is tested on (make e2e-versions).
 func testChartKubernetes(t *testing.T, helm string) {
-	for version, ok := range map[string]bool{"v1.33.13": false, "v1.34.0": true, "v1.35.4-gke.1": true, "v1.37.0": true} {
-		_, err := render(t, helm, "--kube-version="+version)
-		if (err == nil) != ok || !ok && !strings.Contains(err.Error(), "kubeVersion") {
-			t.Errorf("Kubernetes %s: %v", version, err)
+	for version, tc := range map[string]struct{ build, err string }{
+		"v1.33.13":      {"", "kubeVersion"},
+		"v1.34.0":       {"1.36", ""},
+		"v1.35.4-gke.1": {"1.36", ""},
+		"v1.36.3":       {"1.36", ""},
+		"v1.37.0":       {"1.37", ""},
+		"v1.37.2+k3s1":  {"1.37", ""},
+		"v1.38.1":       {"1.37", ""},
+		"v1.39.0":       {"", "Kubernetes v1.39.0: this chart has schedulers for API servers up to 1.38: install a release of Berth with a scheduler of Kubernetes 1.38 or 1.39"},
+		"v2.0.0":        {"", "kubeVersion"},
+	} {
+		for mode, name := range map[string]string{"schedule": "berth-scheduler", "shadow": "berth-shadow"} {
+			out, err := render(t, helm, "--kube-version="+version, "--set=image.tag=v1,scheduler.mode="+mode)
+			if err != nil || tc.err != "" {
+				if err == nil || tc.err == "" || !strings.Contains(err.Error(), tc.err) {
+					t.Errorf("Kubernetes %s: %v, want %q", version, err, tc.err)
+				}
+				continue
+			}
+			got := podTemplate(t, find(t, objectsOf(t, out), "Deployment", name)).Spec.Containers[0].Image
+			if want := "registry.example/berth/berth-scheduler:v1-k8s" + tc.build; got != want {
+				t.Errorf("Kubernetes %s: %s has image %s, want %s", version, name, got, want)
+			}
 		}
+	}
+	if _, err := render(t, helm, "--kube-version=v1.39.0", "--set=scheduler.enabled=false"); err != nil {
+		t.Errorf("Kubernetes v1.39.0 without a scheduler: %v", err)
 	}
 }
 
@@ -431,10 +454,31 @@ func testChartImages(t *testing.T, helm string) {
 	}
 	digest := "sha256:" + strings.Repeat("0a", 32)
 	objects := objectsOf(t, mustRender(t, helm, "--set=image.tag=v1,image.digests.agent="+digest))
-	for kind, want := range map[string]string{"DaemonSet": "registry.example/berth/berth-agent@" + digest, "Deployment": "registry.example/berth/berth-scheduler:v1"} {
+	for kind, want := range map[string]string{"DaemonSet": "registry.example/berth/berth-agent@" + digest, "Deployment": "registry.example/berth/berth-scheduler:v1-k8s1.36"} {
 		name := map[string]string{"DaemonSet": "berth-agent", "Deployment": "berth-scheduler"}[kind]
 		if got := podTemplate(t, find(t, objects, kind, name)).Spec.Containers[0].Image; got != want {
 			t.Errorf("%s: image %s, want %s", kind, got, want)
+		}
+	}
+	other := "sha256:" + strings.Repeat("0b", 32)
+	for set, want := range map[string]string{
+		`scheduler.1\.36=` + digest: "@" + digest,
+		`scheduler.1\.36=` + digest + `,image.digests.scheduler.1\.37=` + other: "@" + digest,
+		"scheduler=":               ":v1-k8s1.36", // as an upgrade with the values of a release that had one scheduler
+		`scheduler.1\.37=` + other: "no digest of build 1.36, which Kubernetes v1.36.3 needs",
+		`scheduler.1\.99=` + other: `image.digests.scheduler: "1.99": want some of 1.36, 1.37`,
+		"scheduler=" + digest:      "want one digest for each build",
+		`scheduler.1\.36=v1`:       "does not match pattern",
+	} {
+		out, err := render(t, helm, "--set=image.tag=v1,image.digests."+set)
+		switch {
+		case err != nil && !strings.Contains(err.Error(), want):
+			t.Errorf("image.digests.%s: %v, want %q", set, err, want)
+		case err == nil:
+			got := podTemplate(t, find(t, objectsOf(t, out), "Deployment", "berth-scheduler")).Spec.Containers[0].Image
+			if got != "registry.example/berth/berth-scheduler"+want {
+				t.Errorf("image.digests.%s: image %s, want %s", set, got, want)
+			}
 		}
 	}
 }

@@ -26,6 +26,7 @@ import (
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/internal/controlplane"
+	"github.com/berth-dev/berth/internal/version"
 	"github.com/berth-dev/berth/internal/wire"
 )
 
@@ -63,19 +64,26 @@ func releaseOf(t *testing.T, variable string) chartRelease {
 	return chartRelease{dir, version, charts[0]}
 }
 
-// images are the files of the release's images, by name.
-func (r chartRelease) images(t *testing.T) map[string]string {
+// images are the files of the release's images.
+func (r chartRelease) images(t *testing.T) []string {
 	t.Helper()
-	suffix := "-" + r.version + ".oci.tar"
-	files, err := filepath.Glob(filepath.Join(r.dir, "*"+suffix))
+	files, err := filepath.Glob(filepath.Join(r.dir, "*-"+r.version+"*.oci.tar"))
 	if err != nil || len(files) == 0 {
 		t.Fatalf("%s has no images (%v)", r.dir, err)
 	}
-	out := map[string]string{}
-	for _, f := range files {
-		out[strings.TrimSuffix(filepath.Base(f), suffix)] = f
+	return files
+}
+
+// tag is that of a part's image on this API server: the scheduler has a build for its Kubernetes.
+func (r chartRelease) tag(t *testing.T, image string) string {
+	t.Helper()
+	for _, f := range r.images(t) {
+		name, build, _ := strings.Cut(strings.TrimSuffix(filepath.Base(f), ".oci.tar"), "-"+r.version)
+		if name == image && build != "" && strings.HasPrefix(version.Base, strings.Replace(build, "-k8s", "v", 1)+".") {
+			return r.version + build
+		}
 	}
-	return out
+	return r.version
 }
 
 // chartTest is a cluster that Helm installs on.
@@ -185,7 +193,8 @@ func addFile(w *tar.Writer, path string) error {
 func (c *chartTest) load(releases ...chartRelease) {
 	c.t.Helper()
 	for _, r := range releases {
-		for image, file := range r.images(c.t) {
+		for _, file := range r.images(c.t) {
+			image, _, _ := strings.Cut(filepath.Base(file), "-"+r.version)
 			script := fmt.Sprintf("tar -x -O -f /dev/vdc %s | ctr -n k8s.io images import --platform linux/amd64 --base-name %s/%s -",
 				filepath.Base(file), chartRepository, image)
 			if out, err := c.machine.Guest.Run(c.t.Context(), script); err != nil {
@@ -276,7 +285,7 @@ func (c *chartTest) imagesAre(r chartRelease, more ...string) {
 	c.t.Helper()
 	for _, component := range append(slices.Collect(maps.Keys(chartParts)), more...) {
 		for _, p := range c.parts(component) {
-			if want := chartRepository + "/berth-" + component + ":" + r.version; p.Spec.Containers[0].Image != want {
+			if want := chartRepository + "/berth-" + component + ":" + r.tag(c.t, "berth-"+component); p.Spec.Containers[0].Image != want {
 				c.t.Errorf("pod %s has image %s, want %s", p.Name, p.Spec.Containers[0].Image, want)
 			}
 		}

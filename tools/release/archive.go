@@ -37,7 +37,7 @@ func (r *release) archives(binaries []binary) error {
 		}
 		for _, b := range binaries {
 			if b.platform == p {
-				entries = append(entries, entry{name: b.command, from: b.path, mode: 0o755})
+				entries = append(entries, entry{name: b.name(), from: b.path, mode: 0o755})
 			}
 		}
 		folder := r.folder(p)

@@ -50,12 +50,15 @@ func (r *release) fill(ctx context.Context, work string) error {
 func (r *release) binaries(ctx context.Context, work string) (all []binary, err error) {
 	for _, p := range r.platforms {
 		for _, c := range commandsOf(p) {
-			b := binary{c, p, filepath.Join(work, p.os+"-"+p.arch, c)}
-			fmt.Fprintf(r.progress, "   %s for %s\n", c, p)
-			if err := r.compile(ctx, b); err != nil {
-				return nil, err
+			for _, k := range r.kubesFor(c) {
+				b := binary{command: c, platform: p, kube: k}
+				b.path = filepath.Join(work, p.os+"-"+p.arch, b.name())
+				fmt.Fprintf(r.progress, "   %s for %s\n", b.name(), p)
+				if err := r.compile(ctx, b); err != nil {
+					return nil, err
+				}
+				all = append(all, b)
 			}
-			all = append(all, b)
 		}
 	}
 	return all, nil
@@ -64,7 +67,9 @@ func (r *release) binaries(ctx context.Context, work string) (all []binary, err 
 // compile builds without C, so that the binary is static, and without paths and repository state, so
 // that it does not depend on where it was built.
 func (r *release) compile(ctx context.Context, b binary) error {
-	return r.run(ctx, buildEnv(b.platform), "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", r.ldflags, "-o", b.path, "./cmd/"+b.command)
+	argv := append([]string{"go", "build", "-trimpath", "-buildvcs=false"}, b.kube.flags()...)
+	ldflags := r.ldflags + " -X k8s.io/component-base/version.gitVersion=" + b.kube.version
+	return r.run(ctx, buildEnv(b.platform), append(argv, "-ldflags", ldflags, "-o", b.path, "./cmd/"+b.command)...)
 }
 
 // buildEnv is all of the environment that decides what a compiler makes: nothing of the builder's

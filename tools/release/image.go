@@ -32,7 +32,7 @@ const refName = "org.opencontainers.image.ref.name"
 
 // imageName is the annotation by which containerd's import names an image in full
 // (containerd core/images, AnnotationImageName). What is imported without a registry is then
-// localRepository/NAME:VERSION, on every node.
+// localRepository/NAME:TAG, on every node.
 const (
 	imageName       = "io.containerd.image.name"
 	localRepository = "localhost/berth"
@@ -41,30 +41,39 @@ const (
 // archiveSuffix ends the names of images.
 const archiveSuffix = ".oci.tar"
 
-// images writes NAME-VERSION.oci.tar for each image: an OCI layout with an index of all platforms.
+// images writes NAME-TAG.oci.tar for each image: an OCI layout with an index of all platforms.
 func (r *release) images(binaries []binary) error {
-	if !slices.ContainsFunc(binaries, func(b binary) bool { return b.platform.os == "linux" }) {
-		return nil // images are Linux
+	var names []string
+	of := map[string][]binary{}
+	for _, b := range binaries {
+		if b.platform.os != "linux" {
+			continue // images are Linux
+		}
+		if of[b.name()] == nil {
+			names = append(names, b.name())
+		}
+		of[b.name()] = append(of[b.name()], b)
 	}
-	for _, name := range imageNames {
+	for _, name := range names {
 		fmt.Fprintf(r.progress, "   image %s\n", name)
-		index, err := r.index(name, binaries)
+		index, err := r.index(of[name])
 		if err != nil {
 			return fmt.Errorf("image %s: %w", name, err)
 		}
-		if err := r.archive(name, index); err != nil {
+		if err := r.archive(of[name][0], index); err != nil {
 			return fmt.Errorf("image %s: %w", name, err)
 		}
 	}
 	return nil
 }
 
-func (r *release) index(name string, binaries []binary) (v1.ImageIndex, error) {
+// tag is that of the image of a binary.
+func (r *release) tag(b binary) string { return r.version + b.suffix() }
+
+// index has the same command for all platforms.
+func (r *release) index(binaries []binary) (v1.ImageIndex, error) {
 	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
 	for _, b := range binaries {
-		if b.command != name || b.platform.os != "linux" {
-			continue
-		}
 		image, err := r.image(b)
 		if err != nil {
 			return nil, err
@@ -73,17 +82,17 @@ func (r *release) index(name string, binaries []binary) (v1.ImageIndex, error) {
 			Add: image, Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: b.platform.os, Architecture: b.platform.arch}},
 		})
 	}
-	annotated, ok := mutate.Annotations(index, r.labels(name)).(v1.ImageIndex)
+	annotated, ok := mutate.Annotations(index, r.labels(binaries[0])).(v1.ImageIndex)
 	if !ok {
 		return nil, fmt.Errorf("annotations make no index")
 	}
 	return annotated, nil
 }
 
-func (r *release) labels(name string) map[string]string {
+func (r *release) labels(b binary) map[string]string {
 	return map[string]string{
-		"org.opencontainers.image.title":    name,
-		"org.opencontainers.image.version":  r.version,
+		"org.opencontainers.image.title":    b.command,
+		"org.opencontainers.image.version":  r.tag(b),
 		"org.opencontainers.image.revision": r.commit,
 		"org.opencontainers.image.created":  r.time.Format("2006-01-02T15:04:05Z"),
 		"org.opencontainers.image.licenses": "Apache-2.0",
@@ -114,12 +123,12 @@ func (r *release) image(b binary) (v1.Image, error) {
 	}
 	config = config.DeepCopy()
 	config.OS, config.Architecture, config.Created = b.platform.os, b.platform.arch, v1.Time{Time: r.time}
-	config.Config = v1.Config{Entrypoint: []string{"/" + b.command}, User: users[b.command], Labels: r.labels(b.command)}
+	config.Config = v1.Config{Entrypoint: []string{"/" + b.command}, User: users[b.command], Labels: r.labels(b)}
 	return mutate.ConfigFile(image, config)
 }
 
 // archive writes the index as an OCI layout in a tar.
-func (r *release) archive(name string, index v1.ImageIndex) error {
+func (r *release) archive(b binary, index v1.ImageIndex) error {
 	dir, err := os.MkdirTemp("", "berth-layout-")
 	if err != nil {
 		return err
@@ -130,7 +139,7 @@ func (r *release) archive(name string, index v1.ImageIndex) error {
 		return err
 	}
 	if err := into.AppendIndex(index, layout.WithAnnotations(map[string]string{
-		refName: r.version, imageName: localRepository + "/" + name + ":" + r.version,
+		refName: r.tag(b), imageName: localRepository + "/" + b.command + ":" + r.tag(b),
 	})); err != nil {
 		return err
 	}
@@ -138,7 +147,7 @@ func (r *release) archive(name string, index v1.ImageIndex) error {
 	if err != nil {
 		return err
 	}
-	return r.create(name+"-"+r.version+archiveSuffix, func(w io.Writer) error { return writeTar(w, entries, r.time) })
+	return r.create(b.command+"-"+r.tag(b)+archiveSuffix, func(w io.Writer) error { return writeTar(w, entries, r.time) })
 }
 
 // filesOf lists the files below a folder.

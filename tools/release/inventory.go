@@ -60,8 +60,8 @@ func (r *release) bom(binaries []binary) (*cdx.BOM, error) {
 func (r *release) component(b binary, goVersion string) (cdx.Component, error) {
 	sum, err := sumOf(b.path)
 	return cdx.Component{
-		Type: cdx.ComponentTypeApplication, Name: b.command, Version: r.version,
-		BOMRef:     fmt.Sprintf("%s-%s-%s", b.command, b.platform.os, b.platform.arch),
+		Type: cdx.ComponentTypeApplication, Name: b.name(), Version: r.version,
+		BOMRef:     fmt.Sprintf("%s-%s-%s", b.name(), b.platform.os, b.platform.arch),
 		Hashes:     &[]cdx.Hash{{Algorithm: cdx.HashAlgoSHA256, Value: sum}},
 		Properties: &[]cdx.Property{{Name: "go", Value: goVersion}, {Name: "platform", Value: b.platform.String()}},
 		Licenses:   &cdx.Licenses{{License: &cdx.License{ID: "Apache-2.0"}}},

@@ -27,17 +27,19 @@ func push(ctx context.Context, dir string, to target, out io.Writer) error {
 	}
 	for _, image := range imageNames {
 		archives, err := filepath.Glob(filepath.Join(dir, image+"-v*"+archiveSuffix))
-		if err != nil || len(archives) != 1 {
-			return fmt.Errorf("%s: %d archives of image %s: want one", dir, len(archives), image)
+		if err != nil || len(archives) == 0 {
+			return fmt.Errorf("%s: no archive of image %s: want one, or one for each build of it", dir, image)
 		}
-		tag := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(archives[0]), image+"-"), archiveSuffix)
-		ref, err := to.reference(image, tag)
-		if err != nil {
-			return err
-		}
-		err = withIndexes(archives[0], func(index v1.ImageIndex) error { return pushOne(ctx, ref, index, out) })
-		if err != nil {
-			return err
+		for _, archive := range archives {
+			tag := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(archive), image+"-"), archiveSuffix)
+			ref, err := to.reference(image, tag)
+			if err != nil {
+				return err
+			}
+			err = withIndexes(archive, func(index v1.ImageIndex) error { return pushOne(ctx, ref, index, out) })
+			if err != nil {
+				return err
+			}
 		}
 	}
 	return nil

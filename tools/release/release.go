@@ -18,8 +18,10 @@ import (
 type release struct {
 	source, out, version, commit, ldflags string
 	// url is where the folders of releases are fetched from.
-	url       string
-	time      time.Time
+	url  string
+	time time.Time
+	// kubes are the releases of Kubernetes that a scheduler is built from.
+	kubes     []kube
 	platforms platforms
 	progress  io.Writer
 }
@@ -58,12 +60,28 @@ func commandsOf(p platform) []string {
 	return []string{"berth"}
 }
 
+// scheduler is the command that is built once for each of kubes: no scheduler may be newer than its
+// API server (Kubernetes' version skew policy).
+const scheduler = "berth-scheduler"
+
 // binary is a command that was built.
 type binary struct {
 	command  string
 	platform platform
 	path     string
+	kube     kube
 }
+
+// suffix tells the builds of the scheduler apart.
+func (b binary) suffix() string {
+	if b.command != scheduler {
+		return ""
+	}
+	return "-k8s" + b.kube.minor
+}
+
+// name is that of the binary's file.
+func (b binary) name() string { return b.command + b.suffix() }
 
 // versionForm is what Go, Helm and image tags all take.
 var versionForm = regexp.MustCompile(`^v[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z.-]+)?$`)
@@ -84,7 +102,9 @@ func (r *release) check() error {
 	if len(r.platforms) == 0 {
 		r.platforms = known
 	}
-	return nil
+	var err error
+	r.kubes, err = kubesOf(r.source)
+	return err
 }
 
 // setTime takes SOURCE_DATE_EPOCH where the caller said nothing

@@ -33,6 +33,7 @@ func made(t *testing.T) *release {
 	r := &release{
 		source: filepath.Join("..", ".."), out: t.TempDir(), version: "v0.1.0", commit: "abc", url: "https://files.example/b/",
 		time: time.Unix(1_700_000_000, 0).UTC(), platforms: known, progress: io.Discard,
+		kubes: []kube{{minor: "1.36", version: "v1.36.3", modfile: "x"}, {minor: "1.37", version: "v1.37.2"}},
 	}
 	small := filepath.Join(t.TempDir(), "command")
 	spoil(t, small, []byte("a command"))
@@ -40,7 +41,7 @@ func made(t *testing.T) *release {
 		do   func([]binary) error
 		path string
 	}{{r.archives, small}, {r.images, small}, {r.inventory, self}} {
-		if err := step.do(standIns(step.path)); err != nil {
+		if err := step.do(r.standIns(step.path)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -56,10 +57,12 @@ func made(t *testing.T) *release {
 	return r
 }
 
-func standIns(path string) (all []binary) {
+func (r *release) standIns(path string) (all []binary) {
 	for _, p := range known {
 		for _, c := range commandsOf(p) {
-			all = append(all, binary{c, p, path})
+			for _, k := range r.kubesFor(c) {
+				all = append(all, binary{c, p, path, k})
+			}
 		}
 	}
 	return all
@@ -79,8 +82,8 @@ func TestEqualSourcesGiveEqualFiles(t *testing.T) {
 	if !bytes.Equal(one, two) {
 		t.Errorf("two builds differ:\n%s\n%s", one, two)
 	}
-	if got := strings.Count(string(one), "\n"); got != 11 {
-		t.Errorf("%d files, want 4 archives, 4 images, 1 inventory, 1 manifest, 1 provenance:\n%s", got, one)
+	if got := strings.Count(string(one), "\n"); got != 12 {
+		t.Errorf("%d files, want 4 archives, 5 images, 1 inventory, 1 manifest, 1 provenance:\n%s", got, one)
 	}
 }
 
@@ -109,7 +112,7 @@ func TestEveryCommandIsReleased(t *testing.T) {
 
 func TestNoImagesWithoutLinux(t *testing.T) {
 	r := &release{out: t.TempDir(), version: "v0.1.0", progress: io.Discard}
-	if err := r.images([]binary{{"berth", platform{"darwin", "arm64"}, "/nonexistent"}}); err != nil {
+	if err := r.images([]binary{{command: "berth", platform: platform{"darwin", "arm64"}, path: "/nonexistent"}}); err != nil {
 		t.Fatal(err)
 	}
 	if names, err := filesIn(r.out); err != nil || len(names) > 0 {
@@ -119,7 +122,7 @@ func TestNoImagesWithoutLinux(t *testing.T) {
 
 func TestVerifyWholeRelease(t *testing.T) {
 	r := made(t)
-	if n, err := verify(r.out, ""); err != nil || n != 11 {
+	if n, err := verify(r.out, ""); err != nil || n != 12 {
 		t.Errorf("%d files, %v", n, err)
 	}
 }
@@ -206,29 +209,39 @@ func TestPush(t *testing.T) {
 	if err := push(context.Background(), r.out, to, &out); err != nil {
 		t.Fatal(err)
 	}
+	tags := map[string][]string{"berth-scheduler": {"v0.1.0-k8s1.36", "v0.1.0-k8s1.37"}}
 	for image, want := range users {
-		for _, arch := range []string{"amd64", "arm64"} {
-			got := pulled(t, to, image, arch)
-			config, err := got.ConfigFile()
-			if err != nil {
-				t.Fatal(err)
+		if tags[image] == nil {
+			tags[image] = []string{"v0.1.0"}
+		}
+		for _, tag := range tags[image] {
+			for _, arch := range []string{"amd64", "arm64"} {
+				got := pulled(t, to, image+":"+tag, arch)
+				config, err := got.ConfigFile()
+				if err != nil {
+					t.Fatal(err)
+				}
+				if config.Config.User != want || !slices.Equal(config.Config.Entrypoint, []string{"/" + image}) || config.Architecture != arch ||
+					config.Config.Labels["org.opencontainers.image.version"] != tag {
+					t.Errorf("%s:%s for %s: %+v", image, tag, arch, config)
+				}
+				if names := filesOfImage(t, got); !slices.Equal(names, []string{image}) {
+					t.Errorf("%s:%s for %s holds %q", image, tag, arch, names)
+				}
 			}
-			if config.Config.User != want || !slices.Equal(config.Config.Entrypoint, []string{"/" + image}) || config.Architecture != arch {
-				t.Errorf("%s for %s: %+v", image, arch, config)
-			}
-			if names := filesOfImage(t, got); !slices.Equal(names, []string{image}) {
-				t.Errorf("%s for %s holds %q", image, arch, names)
+			if !strings.Contains(out.String(), "/berth/"+image+":"+tag+"@sha256:") {
+				t.Errorf("%s:%s: no digest in %q", image, tag, out.String())
 			}
 		}
-		if !strings.Contains(out.String(), "/berth/"+image+":v0.1.0@sha256:") {
-			t.Errorf("%s: no digest in %q", image, out.String())
-		}
+	}
+	if got := strings.Count(out.String(), "\n"); got != 5 {
+		t.Errorf("%d images were pushed, want 5:\n%s", got, out.String())
 	}
 }
 
 func pulled(t *testing.T, from target, image, arch string) v1.Image {
 	t.Helper()
-	ref, err := name.ParseReference(from.repository+image+":v0.1.0", name.Insecure)
+	ref, err := name.ParseReference(from.repository+image, name.Insecure)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -261,17 +274,19 @@ func filesOfImage(t *testing.T, image v1.Image) (names []string) {
 // TestImagesHaveNames: what a node imports without a registry is found by the name that the chart writes.
 func TestImagesHaveNames(t *testing.T) {
 	r := made(t)
-	dir := t.TempDir()
-	if err := unpack(filepath.Join(r.out, "berth-agent-v0.1.0.oci.tar"), dir); err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile(filepath.Join(dir, "index.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{`"org.opencontainers.image.ref.name": "v0.1.0"`, `"io.containerd.image.name": "localhost/berth/berth-agent:v0.1.0"`} {
-		if !strings.Contains(strings.ReplaceAll(string(text), `":"`, `": "`), want) {
-			t.Errorf("no %s in %s", want, text)
+	for image, tag := range map[string]string{"berth-agent": "v0.1.0", "berth-scheduler": "v0.1.0-k8s1.36"} {
+		dir := t.TempDir()
+		if err := unpack(filepath.Join(r.out, image+"-"+tag+".oci.tar"), dir); err != nil {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile(filepath.Join(dir, "index.json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []string{`"org.opencontainers.image.ref.name": "` + tag + `"`, `"io.containerd.image.name": "localhost/berth/` + image + ":" + tag + `"`} {
+			if !strings.Contains(strings.ReplaceAll(string(text), `":"`, `": "`), want) {
+				t.Errorf("no %s in %s", want, text)
+			}
 		}
 	}
 }
@@ -305,7 +320,7 @@ func TestInventory(t *testing.T) {
 			t.Errorf("%s stands there %d times", ref, n)
 		}
 	}
-	if refs["berth-scheduler-linux-arm64"] != 1 || refs["berth-darwin-amd64"] != 1 {
+	if refs["berth-scheduler-k8s1.36-linux-arm64"] != 1 || refs["berth-scheduler-k8s1.37-linux-arm64"] != 1 || refs["berth-darwin-amd64"] != 1 {
 		t.Errorf("no binaries in %v", refs)
 	}
 	used := 0

@@ -46,8 +46,8 @@ func TestSignedRelease(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n, err := verify(r.out, public); err != nil || n != 11 {
-		t.Fatalf("%d files, %v: want 11 files that are whole and signed", n, err)
+	if n, err := verify(r.out, public); err != nil || n != 12 {
+		t.Fatalf("%d files, %v: want 12 files that are whole and signed", n, err)
 	}
 	if err := sign(r.out, secret, "word"); err != nil {
 		t.Fatal(err)
@@ -127,7 +127,7 @@ func TestProvenance(t *testing.T) {
 		p.ResolvedDependencies[0].Digest["gitCommit"] != "abc" || !strings.HasPrefix(p.ResolvedDependencies[1].URI, "pkg:generic/go@1.") {
 		t.Errorf("provenance %s", text)
 	}
-	if len(got.Subject) != 10 {
+	if len(got.Subject) != 11 {
 		t.Errorf("%d subjects, want every file but the sums and the provenance itself", len(got.Subject))
 	}
 }

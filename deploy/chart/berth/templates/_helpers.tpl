@@ -23,12 +23,48 @@ app.kubernetes.io/instance: {{ .root.Release.Name }}
 app.kubernetes.io/component: {{ .component }}
 {{- end }}
 
-{{- /* name is the image's, component its key in image.digests. */}}
+{{- /* The Kubernetes releases that a scheduler is built from, the oldest first, as a list in JSON. */}}
+{{- define "berth.builds" -}}
+{{- regexFindAll "[0-9.]+" (.Files.Get "files/schedulers") -1 | toJson }}
+{{- end }}
+
+{{- /* The build for this cluster: the newest that is not newer than its API server. An older API server gets the oldest. A
+    scheduler may be one minor release older than its API server (Kubernetes' version skew policy). */}}
+{{- define "berth.build" -}}
+{{- $server := int (semver .Capabilities.KubeVersion.Version).Minor }}
+{{- $builds := include "berth.builds" . | fromJsonArray }}
+{{- $build := first $builds }}
+{{- range $builds }}{{ if le (int (semver .).Minor) $server }}{{ $build = . }}{{ end }}{{ end }}
+{{- if gt $server (int (add1 (semver $build).Minor)) }}
+{{- fail (printf "Kubernetes %s: this chart has schedulers for API servers up to 1.%d: install a release of Berth with a scheduler of Kubernetes 1.%d or 1.%d, or set scheduler.enabled=false" .Capabilities.KubeVersion.Version (add1 (semver $build).Minor) (sub $server 1) $server) }}
+{{- end }}
+{{- $build }}
+{{- end }}
+
+{{- /* The scheduler's image. Its digests are one for each build, so that no upgrade of the cluster keeps another build's. */}}
+{{- define "berth.schedulerImage" -}}
+{{- $builds := include "berth.builds" . | fromJsonArray }}
+{{- $build := include "berth.build" . }}
+{{- $digests := get (.Values.image.digests | default dict) "scheduler" | default dict }}
+{{- if kindIs "string" $digests }}
+{{- fail (printf "image.digests.scheduler: %q: want one digest for each build, as in {%q: sha256:...}" $digests $build) }}
+{{- end }}
+{{- range $name, $_ := $digests }}{{ if not (has $name $builds) }}
+{{- fail (printf "image.digests.scheduler: %q: want some of %s" $name (join ", " $builds)) }}
+{{- end }}{{ end }}
+{{- $digest := get $digests $build }}
+{{- if and (not $digest) (compact (values $digests)) }}
+{{- fail (printf "image.digests.scheduler: no digest of build %s, which Kubernetes %s needs" $build .Capabilities.KubeVersion.Version) }}
+{{- end }}
+{{- include "berth.image" (dict "root" . "name" "berth-scheduler" "digest" $digest "build" (printf "-k8s%s" $build)) }}
+{{- end }}
+
+{{- /* name is the image's, component its key in image.digests. The scheduler has a digest and a build instead. */}}
 {{- define "berth.image" -}}
 {{- $i := .root.Values.image }}
 {{- $repository := required "image.repository: there is no public registry of these images: give the registry and folder to which `make push` copied the images, as in registry.example/berth" $i.repository }}
 {{- $image := printf "%s/%s" (trimSuffix "/" $repository) .name }}
-{{- with get ($i.digests | default dict) .component }}{{ $image }}@{{ . }}{{ else }}{{ $image }}:{{ $i.tag | default .root.Chart.AppVersion }}{{ end }}
+{{- with .digest | default (get ($i.digests | default dict) (default "" .component)) }}{{ $image }}@{{ . }}{{ else }}{{ $image }}:{{ $i.tag | default .root.Chart.AppVersion }}{{ default "" .build }}{{ end }}
 {{- end }}
 
 {{- /* The documents of a plain manifest, with this release's labels. */}}
