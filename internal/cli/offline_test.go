@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/berth-dev/berth/internal/version"
 )
 
 const (
@@ -256,7 +258,7 @@ func TestDidYouMean(t *testing.T) {
 
 func TestVersion(t *testing.T) {
 	for _, args := range [][]string{{"version"}, {"--version"}} {
-		expect(t, ExitOK, ", Kubernetes v1.37.2, kubelets 1.33 to 1.37", args...)
+		expect(t, ExitOK, ", Kubernetes "+version.Base+", kubelets 1.33 to 1.37", args...)
 	}
 }
 

@@ -4,11 +4,12 @@ import (
 	"strings"
 	"sync/atomic"
 	_ "unsafe" // go:linkname
+
+	"github.com/berth-dev/berth/internal/version"
 )
 
-// KubeletVersion is the release of k8s.io/kubernetes that go.mod requires. Binaries of tests do not
-// carry the versions of their modules, so it cannot be read from the binary.
-const KubeletVersion = "v1.37.2"
+// KubeletVersion is the release of a hollow node's kubelet.
+const KubeletVersion = version.Base
 
 // dynamicGitVersion is what component-base/version.Get answers. A kubelet that is built as a
 // dependency calls itself v0.0.0-master, which readers of Node.status.nodeInfo rightly refuse, and

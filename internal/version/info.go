@@ -10,6 +10,6 @@ const InfoName = "berth_build_info"
 func Info() prometheus.Collector {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: InfoName, Help: "Always 1; the labels have the release of Berth and the Kubernetes release that it was built from.",
-		ConstLabels: prometheus.Labels{"version": Version, "kubernetes": Kubernetes},
+		ConstLabels: prometheus.Labels{"version": Version, "kubernetes": Kubernetes()},
 	}, func() float64 { return 1 })
 }

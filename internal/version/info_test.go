@@ -14,7 +14,7 @@ func TestInfo(t *testing.T) {
 	want := `
 # HELP berth_build_info Always 1; the labels have the release of Berth and the Kubernetes release that it was built from.
 # TYPE berth_build_info gauge
-berth_build_info{kubernetes="` + Kubernetes + `",version="` + Version + `"} 1
+berth_build_info{kubernetes="` + Kubernetes() + `",version="` + Version + `"} 1
 `
 	if err := testutil.GatherAndCompare(registry, strings.NewReader(want), InfoName); err != nil {
 		t.Error(err)

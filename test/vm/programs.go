@@ -8,13 +8,15 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+
+	"github.com/berth-dev/berth/internal/version"
 )
 
 // The releases that run in the guest.
 const (
 	containerdVersion = "v2.4.2"
 	runcVersion       = "v1.4.3"
-	kubeVersion       = "v1.37.2"
+	kubeVersion       = version.Base
 	cniVersion        = "v1.9.1"
 )
 
