@@ -1,11 +1,15 @@
 package e2e
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime"
+	"syscall"
 	"testing"
 	"time"
 
@@ -17,6 +21,7 @@ import (
 	"github.com/berth-dev/berth/examples/licences"
 	"github.com/berth-dev/berth/internal/child"
 	"github.com/berth-dev/berth/internal/controlplane"
+	"github.com/berth-dev/berth/internal/demo"
 	"github.com/berth-dev/berth/internal/scheduler"
 	ownscheduler "github.com/berth-dev/berth/scheduler"
 	"github.com/berth-dev/berth/test/trial"
@@ -29,22 +34,49 @@ const schedulerVerb = "bare-berth-scheduler"
 // licencesVerb is the same with the example's provider of licences.
 const licencesVerb = "licences-berth-scheduler"
 
+// otherScheduler is the program of a berth-scheduler of another Kubernetes release, for make
+// e2e-versions; "" is the one that is linked in.
+var otherScheduler = os.Getenv("BERTH_SCHEDULER")
+
 // The verbs are looked for before TestMain, which belongs to the hollow nodes.
 func init() {
 	if len(os.Args) < 2 {
 		return
 	}
 	var command *cobra.Command
-	switch os.Args[1] {
-	case schedulerVerb:
+	switch verb := os.Args[1]; {
+	case verb == schedulerVerb && otherScheduler != "":
+		err := syscall.Exec(otherScheduler, append([]string{otherScheduler}, os.Args[2:]...), os.Environ())
+		fmt.Fprintf(os.Stderr, "BERTH_SCHEDULER=%q: %v\n", otherScheduler, err)
+		os.Exit(1)
+	case verb == demo.VerbBerthScheduler && otherScheduler != "":
+		os.Exit(runOtherScheduler(os.Args[2:]))
+	case verb == schedulerVerb:
 		command = ownscheduler.Command()
-	case licencesVerb:
+	case verb == licencesVerb:
 		command = ownscheduler.Command(licences.PerSocket{Name: licence, Count: licencesOfSocket})
 	default:
 		return
 	}
 	os.Args = append(os.Args[:1], os.Args[2:]...)
 	os.Exit(cli.Run(command))
+}
+
+// runOtherScheduler is the role of the demo: it ends with its parent.
+func runOtherScheduler(args []string) int {
+	runtime.LockOSThread() // by whose end the kernel kills the child
+	ctx, stop := child.WithParent(context.Background(), os.Stdin)
+	defer stop()
+	cmd := exec.CommandContext(ctx, otherScheduler, args...)
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	err := cmd.Run()
+	if err == nil || ctx.Err() != nil {
+		return 0
+	}
+	fmt.Fprintf(os.Stderr, "BERTH_SCHEDULER=%q: %v\n", otherScheduler, err)
+	return 1
 }
 
 // schedulerProcess is a berth-scheduler that runs.
