@@ -76,10 +76,10 @@ func rewritten(text string) string {
 	return text + "\nvar _ scheduler.Option // the import may be in use no more\n"
 }
 
-// copyModule writes a go.mod for the tests, which need modules that this one does not: their
-// versions are Kubernetes' own. dir is Kubernetes' source.
-func copyModule(dir, root, tmp string) (modfile string, err error) {
-	text, err := os.ReadFile(filepath.Join(root, "go.mod"))
+// copyModule writes a go.mod for the tests, which need modules that from does not:
+// their versions are Kubernetes' own. dir is Kubernetes' source.
+func copyModule(dir, from, tmp string) (modfile string, err error) {
+	text, err := os.ReadFile(from)
 	if err != nil {
 		return "", err
 	}
@@ -100,7 +100,7 @@ func copyModule(dir, root, tmp string) (modfile string, err error) {
 	if err := os.WriteFile(modfile, append(text, more.String()...), 0o644); err != nil {
 		return "", err
 	}
-	sums, err := os.ReadFile(filepath.Join(root, "go.sum"))
+	sums, err := os.ReadFile(strings.TrimSuffix(from, ".mod") + ".sum")
 	if err != nil {
 		return "", err
 	}

@@ -19,10 +19,11 @@ import (
 
 // summary is the last line.
 type summary struct {
-	Packages  int `json:"packages"`
-	Tests     int `json:"tests"`
-	PassStock int `json:"passStock"`
-	PassBerth int `json:"passBerth"`
+	Kubernetes string `json:"kubernetes"` // whose tests and scheduler
+	Packages   int    `json:"packages"`
+	Tests      int    `json:"tests"`
+	PassStock  int    `json:"passStock"`
+	PassBerth  int    `json:"passBerth"`
 	// Differ counts tests that pass under kube-scheduler and not under Berth, in repetitions too.
 	Differ int `json:"differ"`
 	// Slower counts packages that take more than 1.3 times as long under Berth.
@@ -30,15 +31,18 @@ type summary struct {
 }
 
 type options struct {
-	packages []string
-	repeat   int
-	limit    time.Duration
-	keep     bool
+	packages      []string
+	modfile, tags string
+	repeat        int
+	limit         time.Duration
+	keep          bool
 }
 
 func main() {
 	var o options
 	packages := flag.String("packages", "", "packages below test/integration/scheduler, separated by commas; empty: all; . is the one at the top")
+	flag.StringVar(&o.modfile, "modfile", "go.mod", "the go.mod with the release of Kubernetes whose tests and scheduler are built")
+	flag.StringVar(&o.tags, "tags", "", "the build tag of that release")
 	flag.IntVar(&o.repeat, "repeat", 3, "how often a test that differs is repeated under each scheduler")
 	flag.DurationVar(&o.limit, "limit", time.Hour, "how long one package may take under one scheduler")
 	flag.BoolVar(&o.keep, "keep", false, "keep the temporary folder, with the log of all tests")
@@ -81,23 +85,29 @@ func run(ctx context.Context, o options) (s summary, err error) {
 			_ = os.RemoveAll(tmp)
 		}
 	}()
-	dir, err := output(ctx, "go", "list", "-m", "-f", "{{.Dir}}", kubernetes)
+	found, err := output(ctx, "go", "list", "-m", "-modfile="+o.modfile, "-f", "{{.Version}} {{.Dir}}", kubernetes)
 	if err != nil {
 		return s, err
+	}
+	var dir string
+	s.Kubernetes, dir, _ = strings.Cut(found, " ")
+	if dir == "" {
+		return s, fmt.Errorf("%s %s is not in the module cache: go mod download -modfile=%s %s", kubernetes, s.Kubernetes, o.modfile, kubernetes)
 	}
 	all, overlay, err := copyTests(dir, root, tmp)
 	if err != nil {
 		return s, err
 	}
-	modfile, err := copyModule(dir, root, tmp)
+	modfile, err := copyModule(dir, o.modfile, tmp)
 	if err != nil {
 		return s, err
 	}
+	build := []string{"-mod=mod", "-modfile=" + modfile, "-tags=" + o.tags}
 	chosen, err := choose(all, o.packages)
 	if err != nil {
 		return s, err
 	}
-	if _, err := output(ctx, "go", "build", "-mod=mod", "-modfile="+modfile, "-o", filepath.Join(tmp, "etcd"), "go.etcd.io/etcd/server/v3"); err != nil {
+	if _, err := output(ctx, "go", slices.Concat([]string{"build"}, build, []string{"-o", filepath.Join(tmp, "etcd"), "go.etcd.io/etcd/server/v3"})...); err != nil {
 		return s, err
 	}
 	log, err := os.Create(filepath.Join(tmp, "log"))
@@ -107,7 +117,7 @@ func run(ctx context.Context, o options) (s summary, err error) {
 	defer func() { err = errors.Join(err, log.Close()) }()
 	for _, p := range chosen {
 		t := &suite{binary: filepath.Join(tmp, strings.ReplaceAll(p, "/", "-")+".test"), tmp: tmp, limit: o.limit, log: log}
-		if _, err := output(ctx, "go", "test", "-c", "-vet=off", "-mod=mod", "-modfile="+modfile, "-overlay="+overlay, "-o", t.binary, "./"+copies+"/"+p); err != nil {
+		if _, err := output(ctx, "go", slices.Concat([]string{"test", "-c", "-vet=off"}, build, []string{"-overlay=" + overlay, "-o", t.binary, "./" + copies + "/" + p})...); err != nil {
 			return s, err
 		}
 		if err := s.add(ctx, t, p, o.repeat); err != nil {
