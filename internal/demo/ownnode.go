@@ -75,7 +75,7 @@ func ParseNode(text string) (hollow.Spec, error) {
 // starts refuses a node whose kubelet would not start, in the words of `berth place`. A
 // configuration that is no file, as one from standard input, is left to the kubelet.
 func starts(spec *hollow.Spec, config string) error {
-	question := whatif.Spec{Machine: spec.Machine, Version: placement.V136}
+	question := whatif.Spec{Machine: spec.Machine, Version: placement.V137}
 	if info, err := os.Stat(config); err == nil && info.Mode().IsRegular() {
 		question.Config.File, question.Config.Plain = config, true
 	}

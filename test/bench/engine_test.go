@@ -24,7 +24,7 @@ func newEngine(t testing.TB, q question) *engine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg, err := c.Config.Placement(placement.V136)
+	cfg, err := c.Config.Placement(placement.V137)
 	if err != nil {
 		t.Fatal(err)
 	}

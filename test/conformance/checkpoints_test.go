@@ -12,6 +12,7 @@ import (
 
 	"github.com/berth-dev/berth/internal/kubeletstate"
 	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/test/conformance/oracle"
 	"github.com/berth-dev/berth/test/replay/cases"
 )
 
@@ -20,7 +21,7 @@ var foldersWanted = flag.Int("folders", 400, "folders of checkpoints to start a 
 // TestCheckpoints compares what kubeletstate says of random checkpoints and configurations with the
 // managers of this release.
 func TestCheckpoints(t *testing.T) {
-	compareFolders(t, placement.V136, Self(roleVariable, "oracle"))
+	compareFolders(t, oracle.Version, Self(roleVariable, "oracle"))
 }
 
 // TestCheckpointsOfVersion does so with those of another: make conformance-versions.

@@ -44,7 +44,7 @@ func TestResizes(t *testing.T) {
 		}
 	}
 	t.Logf("%d resizes: %v", resizes, seen)
-	for _, what := range []string{"proceeds", "deferred: Node", "deferred: SMTAlignmentError", "infeasible: Resize is infeasible for Guaranteed Pods alongside CPU", "infeasible: Resize is infeasible for Guaranteed Pods alongside Memory", "infeasible: In-place"} {
+	for _, what := range []string{"proceeds", "deferred: Node", "infeasible: Resize is infeasible for Guaranteed Pods alongside CPU", "infeasible: Resize is infeasible for Guaranteed Pods alongside Memory", "infeasible: In-place"} {
 		found := 0
 		for got, count := range seen {
 			if strings.HasPrefix(got, what) {
@@ -115,7 +115,7 @@ func newResizeNode(t *testing.T, seed uint64) *resizeNode {
 	if err != nil {
 		t.Fatal(err)
 	}
-	config, err := c.Config.Placement(placement.V136)
+	config, err := c.Config.Placement(oracle.Version)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,6 +18,7 @@ import (
 	"k8s.io/utils/cpuset"
 
 	"github.com/berth-dev/berth/placement/cpu"
+	"github.com/berth-dev/berth/placement/release"
 	"github.com/berth-dev/berth/topology"
 )
 
@@ -35,13 +36,13 @@ var corners = map[string]corner{
 	// 5, 6 and 3.
 	"combination overwritten": {
 		machine: plan{sockets: 2, nodesPerSocket: 4, cores: 4, threads: 1, numaGap: 1, socketsPerNode: 1},
-		options: cpu.Options{DistributeAcrossNUMA: true}, reserved: "31", n: 16, want: "12-27",
+		options: cpu.Options{Version: release.V137, DistributeAcrossNUMA: true}, reserved: "31", n: 16, want: "12-27",
 	},
 	// The same for the nodes that take the remainder: nodes 0, 5, 6 and 9 give it, though 0, 5, 6
 	// and 7 were found.
 	"remainder overwritten": {
 		machine: plan{sockets: 2, nodesPerSocket: 5, cores: 16, threads: 1, numaGap: 1, socketsPerNode: 1},
-		options: cpu.Options{DistributeAcrossNUMA: true}, n: 65,
+		options: cpu.Options{Version: release.V137, DistributeAcrossNUMA: true}, n: 65,
 		shared: "0-13,80-91,96-107,112-123,128-139,144-155,159", reserved: "159", want: "0-11,80-90,96-106,112-121,128-137,144-154",
 	},
 }
@@ -114,7 +115,7 @@ func TestCorners(t *testing.T) {
 // CPUs: two nodes have the six CPUs of the remainder, but not in pairs.
 var hang = corner{
 	machine: plan{sockets: 4, nodesPerSocket: 1, cores: 3, threads: 2, numaGap: 1, socketsPerNode: 1},
-	options: cpu.Options{DistributeAcrossNUMA: true, FullPhysicalCPUsOnly: true}, reserved: "0,6,12,18", n: 14,
+	options: cpu.Options{Version: release.V137, DistributeAcrossNUMA: true, FullPhysicalCPUsOnly: true}, reserved: "0,6,12,18", n: 14,
 }
 
 // TestHang asks the kubelet in another process, which prints when it has begun and must then be

@@ -27,6 +27,7 @@ import (
 
 	"github.com/berth-dev/berth/placement/cpu"
 	"github.com/berth-dev/berth/placement/hint"
+	"github.com/berth-dev/berth/placement/release"
 	"github.com/berth-dev/berth/topology"
 )
 
@@ -71,7 +72,7 @@ type pair struct {
 }
 
 func randomOptions(r *rand.Rand, topo *genuine.CPUTopology) cpu.Options {
-	o := cpu.Options{StrictReservation: r.IntN(4) == 0}
+	o := cpu.Options{StrictReservation: r.IntN(4) == 0, Version: release.V137}
 	o.AlignBySocket = r.IntN(4) == 0 && topo.NumSockets <= topo.NumNUMANodes
 	switch r.IntN(8) {
 	case 0:

@@ -303,7 +303,7 @@ func testAgent(t *testing.T, cp *controlplane.ControlPlane) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		forged := strings.Replace(string(data), `"defaultCpuSet":"`, `"defaultCpuSet":"2,`, 1)
+		forged := strings.NewReplacer(`"defaultCpuSet":"`, `"defaultCpuSet":"2,`, `\"defaultCpuSet\":\"`, `\"defaultCpuSet\":\"2,`).Replace(string(data))
 		write(t, file+".forged", []byte(forged))
 		if err := os.Rename(file+".forged", file); err != nil {
 			t.Fatal(err)

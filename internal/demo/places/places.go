@@ -119,7 +119,7 @@ func newNode(spec *Node) (*node, error) {
 		return nil, err
 	}
 	kubelet.MemoryManagerPolicy, kubelet.ReservedMemory = "", nil
-	config, err := wire.ReadConfig(&kubelet, wire.KubeletFacts{Version: placement.V136})
+	config, err := wire.ReadConfig(&kubelet, wire.KubeletFacts{Version: placement.V137})
 	if err != nil {
 		return nil, err
 	}
