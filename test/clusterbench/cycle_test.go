@@ -171,7 +171,8 @@ func startCycles(b testing.TB, o cyclesOptions) *cycles {
 		func(string) events.EventRecorderLogger { return &events.FakeRecorder{} },
 		kubescheduler.WithKubeConfig(c.world.config), kubescheduler.WithProfiles(cfg.Profiles...),
 		kubescheduler.WithFrameworkOutOfTreeRegistry(frameworkruntime.Registry{
-			scheduler.Name: scheduler.New, scheduler.TiersName: scheduler.NewTiers, scheduler.SortName: command.NewSort, gateName: newGate,
+			scheduler.Name: scheduler.New, scheduler.TiersName: scheduler.NewTiers, scheduler.SortName: command.NewSort,
+			scheduler.ClaimsName: scheduler.NewClaims, gateName: newGate,
 		}))
 	if err != nil {
 		b.Fatal(err)

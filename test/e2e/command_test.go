@@ -45,15 +45,16 @@ func TestIncompleteProfileDoesNotStart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const bind, postFilter = "    bind:\n      enabled:\n      - name: Berth\n", "    postFilter:\n      enabled:\n      - name: Berth\n"
-	points := fmt.Sprintf("    multiPoint:\n      enabled:\n      - name: Berth\n        weight: %d\n", scheduler.Weight)
+	const bind, postFilter = "    bind:\n      enabled:\n      - name: Berth\n", "    postFilter:\n      enabled:\n      - name: Berth\n      - name: BerthClaims\n"
+	const nowhere = "    multiPoint:\n      disabled:\n      - name: DynamicResources\n      enabled:\n"
+	points := nowhere + fmt.Sprintf("      - name: Berth\n        weight: %d\n", scheduler.Weight)
 	tiers := fmt.Sprintf("      - name: BerthTiers\n        weight: %d\n", scheduler.TiersWeight)
 	for what, tc := range map[string]struct{ from, to, want string }{
 		"without bind":       {bind, "", "bind has DefaultBinder before Berth"},
 		"without postFilter": {postFilter, "", "postFilter has DefaultPreemption before Berth"},
 		"with reserve off":   {bind, bind + "    reserve:\n      disabled:\n      - name: Berth\n", "reserve lacks Berth"},
 		"without tiers":      {tiers, "", "preScore lacks BerthTiers; score lacks BerthTiers"},
-		"with bind alone":    {points, "    multiPoint:\n      enabled:\n", "filter lacks Berth"},
+		"with bind alone":    {points, nowhere, "filter lacks Berth"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()

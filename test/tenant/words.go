@@ -13,6 +13,7 @@ import (
 // Which keys there are says package wire; TestEveryKeyHasARightValue holds this against it. %[1]s
 // is a name of the friendly namespace's, %[2]s a UID there or one that is nobody's.
 var right = map[string][]string{
+	wire.ClaimsAnnotation:                             {"near", "required"},
 	"volcano.sh/preemptable":                          {"true", "false"},
 	wire.PolicyAnnotation:                             {"single-numa-node", "restricted,scope=pod", "best-effort", "none"},
 	wire.VolcanoPolicyAnnotation:                      {"single-numa-node", "restricted", "best-effort", "none"},
