@@ -120,7 +120,7 @@ func readCPU(s *placement.Startup, data []byte) (*cpuBook, error) {
 	case s.Version <= placement.V135:
 		old, err := readCPUv1(data)
 		if err != nil {
-			return readCPUv2(data, cpuTypesUntil135)
+			return readCPUv2(data, cpuTypesUntil135, cpuSums{own: true})
 		}
 		return migrateCPU(old, "error migrating v1 checkpoint state to v2 checkpoint state: ")
 	case s.Version == placement.V136 && s.PodLevel:
@@ -129,19 +129,23 @@ func readCPU(s *placement.Startup, data []byte) (*cpuBook, error) {
 			return book, nil
 		}
 		pods := book.pods // it forgets nothing of what it could not read as a whole
-		if book, err = readCPUv2or1(data, cpuTypes.but("cpuV2", "state."+cpuTypeName)); err == nil {
+		if book, err = readCPUv2or1(data, cpuSums{}); err == nil {
 			book.pods = pods
 		}
 		return book, err
 	case s.Version == placement.V136:
-		return readCPUv2or1(data, cpuTypes)
+		return readCPUv2or1(data, cpuSums{own: true})
 	}
-	return readCPUv4(data)
+	return readCPUv4(data, cpuSums{own: !s.PodLevel})
 }
 
+// cpuSums is which checksums a release accepts of V2: by the old name of the type in any case, and
+// by its own.
+type cpuSums struct{ own bool }
+
 // readCPUv2or1 is loadAndMigrateCheckpointV2 of 1.36.
-func readCPUv2or1(data []byte, names typeNames) (*cpuBook, error) {
-	book, err := readCPUv2(data, names)
+func readCPUv2or1(data []byte, accepts cpuSums) (*cpuBook, error) {
+	book, err := readCPUv2(data, cpuTypes, accepts)
 	if err == nil {
 		return book, nil
 	}
@@ -173,8 +177,7 @@ func migrateCPU(in *cpuV1, failed string) (*cpuBook, error) {
 	return &cpuBook{policy: in.PolicyName, shared: in.DefaultCPUSet}, unknown.err()
 }
 
-// readCPUv2 accepts checksums by either name of the type: the old one, and that of the release.
-func readCPUv2(data []byte, names typeNames) (*cpuBook, error) {
+func readCPUv2(data []byte, names typeNames, accepts cpuSums) (*cpuBook, error) {
 	in := cpuV2{Entries: map[string]map[string]string{}}
 	if err := unmarshal(data, &in, names); err != nil {
 		return nil, err
@@ -182,7 +185,7 @@ func readCPUv2(data []byte, names typeNames) (*cpuBook, error) {
 	sum := func(name string) checksumValue {
 		return checksumValue(sumCPU(name, in.PolicyName, in.DefaultCPUSet, in.Entries, nil))
 	}
-	if in.Checksum != 0 && in.Checksum != sum(cpuTypeName) && in.Checksum != sum(names.bare("cpuV2")) {
+	if in.Checksum != 0 && in.Checksum != sum(cpuTypeName) && !(accepts.own && in.Checksum == sum(names.bare("cpuV2"))) {
 		return nil, errCorrupted
 	}
 	return &cpuBook{in.PolicyName, in.DefaultCPUSet, in.Entries, nil}, nil
@@ -208,7 +211,7 @@ func readCPUv3(data []byte, names []string) (*cpuBook, error) {
 }
 
 // readCPUv4 falls back on V3 and V2, but not if there is something of V4.
-func readCPUv4(data []byte) (*cpuBook, error) {
+func readCPUv4(data []byte, accepts cpuSums) (*cpuBook, error) {
 	in := cpuV4{cpuV2: cpuV2{Entries: map[string]map[string]string{}}}
 	inner := cpuV4Data{Entries: map[string]map[string]string{}, PodEntries: podCPUs{}, Baselines: map[string]map[string]cpuBaselines{}}
 	err := readData(data, &in, cpuTypes, "cpu manager checkpoint", func() error { return unmarshal([]byte(in.Data), &inner, cpuTypes) })
@@ -224,7 +227,7 @@ func readCPUv4(data []byte) (*cpuBook, error) {
 	if book, err := readCPUv3(data, []string{"CPUManagerCheckpointV3", cpuTypeName}); err == nil {
 		return book, nil
 	}
-	return readCPUv2(data, cpuTypes)
+	return readCPUv2(data, cpuTypes, accepts)
 }
 
 // readData reads the outer and the inner JSON of Kubernetes 1.37.

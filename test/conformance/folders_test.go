@@ -95,10 +95,17 @@ func (m *folderMaker) startup() *placement.Startup {
 	return s
 }
 
+// leveled reports whether the kubelet knows assignments of whole pods.
+func (m *folderMaker) leveled() bool { return m.c.Config.FeatureGates[gen.ManagersGate] }
+
 // reconfigure changes the kubelet that starts.
 func (m *folderMaker) reconfigure() {
 	c, nodes := &m.c.Config, m.c.Machine.Nodes
-	switch m.IntN(10) {
+	switch m.IntN(11) {
+	case 10:
+		if m.version >= placement.V136 {
+			c.FeatureGates = choose(m, nil, map[string]bool{gen.ManagersGate: true})
+		}
 	case 0:
 		c.CPUManagerPolicy = choose(m, "static", "none", "")
 	case 1:
@@ -251,8 +258,20 @@ func (m *folderMaker) writeCPUs(b *cpuBook) []byte {
 		pods["p"] = cpustate.PodEntry{CPUSet: cpuset.New(m.IntN(3), 3)}
 	}
 	format := 2
-	if m.version >= placement.V137 {
+	switch {
+	case m.version >= placement.V137:
 		format = choose(m, 4, 4, 2)
+	case m.leveled():
+		format = choose(m, 3, 3, 2)
+	}
+	for _, pod := range slices.Sorted(maps.Keys(b.entries)) {
+		if m.leveled() && m.oneIn(2) { // what one of its containers has, or more
+			for _, list := range b.entries[pod] {
+				if cpus, err := cpuset.Parse(list); err == nil && cpus.Size() < 5000 {
+					pods[pod] = cpustate.PodEntry{CPUSet: pods[pod].CPUSet.Union(cpus)}
+				}
+			}
+		}
 	}
 	if m.oneIn(4) {
 		format = 1 + m.IntN(5)
@@ -547,8 +566,21 @@ func (m *folderMaker) writeMemory(b *memoryBook) []byte {
 		pods["p"] = memorystate.PodEntry{MemoryBlocks: []memorystate.Block{{NUMAAffinity: []int{0}, Type: "memory", Size: 1}}}
 	}
 	format := 1
-	if m.version >= placement.V137 {
+	switch {
+	case m.version >= placement.V137:
 		format = choose(m, 3, 3, 1)
+	case m.leveled():
+		format = choose(m, 2, 2, 1)
+	}
+	for _, pod := range slices.Sorted(maps.Keys(b.entries)) {
+		if containers := slices.Sorted(maps.Keys(b.entries[pod])); m.leveled() && m.oneIn(2) && len(containers) > 0 {
+			pods[pod] = memorystate.PodEntry{MemoryBlocks: b.entries[pod][choose(m, containers...)]}
+			if m.oneIn(2) { // and the others share that
+				for _, c := range containers {
+					b.entries[pod][c] = pods[pod].MemoryBlocks
+				}
+			}
+		}
 	}
 	if m.oneIn(5) {
 		format = 1 + m.IntN(4)
